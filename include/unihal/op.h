@@ -1,0 +1,463 @@
+/* Ops: the compute primitives, as data.
+ *
+ * An op is a kind, operands (strided views) and a struct of attributes. uhal_launch validates it and
+ * submits it to a stream; uhal_supports says beforehand whether the device takes it, and why not.
+ *
+ * Rules that hold for all kinds
+ * - Logical order. Axes come in one fixed order per kind (N, C, spatial... for images; O, I, spatial...
+ *   for filters; batch..., rows, columns for matrices). Memory layout (NHWC, HWIO, transposed) is
+ *   expressed by strides alone.
+ * - Operands are device pointers of the stream's device. Each view must lie inside one live allocation.
+ * - Outputs are allocated by the caller, have distinct elements (no zero stride along an axis longer than 1), and
+ *   must not overlap inputs, except where a kind says that an output may be the same view as an input.
+ * - Optional operands are NULL pointers; trailing absent operands may be left out of the count.
+ * - Views without elements are legal; a reduction over nothing gives its neutral element.
+ * - Arithmetic. Unless a kind says otherwise, it is done in float64 if any operand is float64, else in
+ *   float32 if any is floating, else in 64-bit integers; results are rounded to nearest even when
+ *   stored. float16 and bfloat16 always accumulate in float32.
+ * - `attributes` may be NULL where the defaults below are wanted; its struct begins with struct_size.
+ */
+#ifndef UNIHAL_OP_H_
+#define UNIHAL_OP_H_
+
+#include "unihal/stream.h"
+#include "unihal/tensor.h"
+
+UHAL_EXTERN_C_BEGIN
+
+typedef int32_t uhal_op_kind;
+enum {
+  UHAL_OP_INVALID = 0,
+
+  /* -- elementwise and data movement -------------------------------------------------------- */
+
+  /* inputs broadcast (NumPy's rule) to the one shape that all outputs have; outputs[k] =
+   * function(inputs...). Functions, their operands and parameters: csrc/kernels/elementwise.def, by
+   * uhal_map_function. Dtypes may be mixed. An output may be the same view as an input of its dtype.
+   * attributes: uhal_map_attributes (required). */
+  UHAL_OP_MAP = 1,
+
+  /* [x] -> [y]. x broadcasts to y's shape; same dtype, any dtype. Transpose, slice, reverse, pad, concat,
+   * tile and broadcast are copies between views. */
+  UHAL_OP_COPY = 2,
+
+  /* [x] -> [y]. As UHAL_OP_COPY with conversion: to integer truncates toward zero (a value outside the
+   * range gives an unspecified one), to bool gives x != 0, complex to real drops the imaginary part. */
+  UHAL_OP_CAST = 3,
+
+  /* [] -> [y]. attributes: uhal_fill_attributes (default: zero). */
+  UHAL_OP_FILL = 4,
+
+  /* [] -> [y]. y[i] = start + i * step along the last axis, repeated along the others.
+   * attributes: uhal_iota_attributes (default: 0, 1). */
+  UHAL_OP_IOTA = 5,
+
+  /* [x] -> [y]. Keeps the lower (upper) triangle of the last two axes: elements with column - row <=
+   * diagonal (>= diagonal); zero elsewhere. attributes: uhal_triangular_attributes. In place allowed. */
+  UHAL_OP_TRIANGULAR = 6,
+
+  /* -- indexing ------------------------------------------------------------------------------
+   * Indices are int32 or int64. An index outside its axis is an OUT_OF_RANGE error of the stream; it reads
+   * as zero, and its update is dropped. attributes: uhal_index_attributes. */
+
+  /* [x, indices] -> [y]. y's shape is x's with `axis` replaced by all axes of indices:
+   * y[a..., i..., b...] = x[a..., indices[i...], b...]. With batch_dimensions b, the first b axes of
+   * x and indices run together and indices' other axes take the place of `axis`. */
+  UHAL_OP_GATHER = 16,
+
+  /* [indices, updates] -> [y], y read and written. y[a..., indices[i...], b...] is combined with
+   * updates[a..., i..., b...] by `reduction` (UHAL_REDUCE_NONE: the last in row-major order wins). */
+  UHAL_OP_SCATTER = 17,
+
+  /* [x, indices] -> [y]. indices' last axis (length k) addresses x's first k axes:
+   * y[i..., b...] = x[indices[i..., 0], ..., indices[i..., k-1], b...]. */
+  UHAL_OP_GATHER_ND = 18,
+
+  /* [indices, updates] -> [y], y read and written: the inverse of UHAL_OP_GATHER_ND. */
+  UHAL_OP_SCATTER_ND = 19,
+
+  /* [x, indices] -> [y]. y, indices of one shape: y[.., i, ..] = x[.., indices[.., i, ..], ..] along axis. */
+  UHAL_OP_GATHER_ELEMENTS = 20,
+
+  /* [indices, updates] -> [y], y read and written: the inverse of UHAL_OP_GATHER_ELEMENTS. */
+  UHAL_OP_SCATTER_ELEMENTS = 21,
+
+  /* [indices] -> [y]. y has one axis more, at `axis`; y = 1 where its coordinate there equals the index,
+   * else 0. Indices out of range give zeros and no error. */
+  UHAL_OP_ONE_HOT = 22,
+
+  /* -- reductions ---------------------------------------------------------------------------- */
+
+  /* [x] -> [y]. y has x's rank; an axis where y has length 1 is reduced, others are equal. NaN wins in
+   * maximum and minimum. attributes: uhal_reduce_attributes. */
+  UHAL_OP_REDUCE = 32,
+
+  /* [x] -> [y] int32 or int64; y has x's rank and length 1 at `axis`. The first of equals; NaN counts as
+   * the extreme. attributes: uhal_axis_attributes; flag UHAL_AXIS_DESCENDING: argmax, else argmin. */
+  UHAL_OP_ARG_REDUCE = 33,
+
+  /* [x] -> [y] of one shape: running sum, product, maximum or minimum along an axis.
+   * attributes: uhal_scan_attributes. */
+  UHAL_OP_SCAN = 34,
+
+  /* [x] -> [values, indices (optional; int32 or int64)]. Stable; NaN last (first when descending).
+   * attributes: uhal_axis_attributes. */
+  UHAL_OP_SORT = 35,
+
+  /* [x] -> [values, indices]; k is the outputs' length at `axis`; sorted; ties by lower index.
+   * attributes: uhal_axis_attributes; UHAL_AXIS_DESCENDING: the largest, else the smallest. */
+  UHAL_OP_TOP_K = 36,
+
+  /* -- linear algebra ------------------------------------------------------------------------ */
+
+  /* [a (..., m, k), b (..., k, n), c (optional)] -> [d (..., m, n)].
+   * d = activation(alpha * a @ b + beta * c); leading axes of a, b broadcast to d's; c broadcasts to d (a
+   * bias is a row), and may be the same view as d. Transposed operands are strides.
+   * attributes: uhal_matmul_attributes. */
+  UHAL_OP_MATMUL = 48,
+
+  /* -- convolution and pooling: 1 to 3 spatial axes -------------------------------------------
+   * attributes: uhal_convolution_attributes, uhal_pool_attributes. */
+
+  /* [x (N, C, spatial...), w (O, C/groups, spatial...), bias (O; optional)] -> [y (N, O, spatial...)].
+   * Cross-correlation, as all frameworks mean by convolution. y = activation(conv + bias). */
+  UHAL_OP_CONVOLUTION = 64,
+
+  /* [dy, w] -> [dx]. Also the forward transposed convolution. */
+  UHAL_OP_CONVOLUTION_BACKWARD_DATA = 65,
+
+  /* [x, dy] -> [dw, dbias (O; optional)]. */
+  UHAL_OP_CONVOLUTION_BACKWARD_FILTER = 66,
+
+  /* [x (N, C, spatial...)] -> [y, indices (optional, max only; int32 or int64: flat spatial index in x)]. */
+  UHAL_OP_POOL = 67,
+
+  /* [dy, x (max only), y (max only)] -> [dx]. Max: the gradient goes to the first maximum of each window. */
+  UHAL_OP_POOL_BACKWARD = 68,
+
+  /* -- normalization and losses ---------------------------------------------------------------
+   * Statistics, scale and bias are float32 (float64 for float64 x); variances are biased (divided by n). */
+
+  /* [x] -> [y]: (log-)softmax along `axis`. attributes: uhal_softmax_attributes. In place allowed. */
+  UHAL_OP_SOFTMAX = 80,
+
+  /* [y, dy] -> [dx], y the forward's output. */
+  UHAL_OP_SOFTMAX_BACKWARD = 81,
+
+  /* [logits, labels, weights (optional)] -> [loss, probabilities (optional), gradient (optional)].
+   * Classes lie along `axis`. Sparse labels (int32, int64) have logits' rank with length 1 there; soft
+   * labels (floating) have logits' shape. loss has length 1 there:
+   * loss = -sum(label * log_softmax(logits)); probabilities = softmax(logits); gradient = probabilities -
+   * label, of an unweighted loss. Labels equal to ignore_index give zero loss and gradient.
+   * attributes: uhal_cross_entropy_attributes. */
+  UHAL_OP_CROSS_ENTROPY = 82,
+
+  /* [probabilities, labels, dloss] -> [dlogits] = (probabilities - label) * dloss, 0 where ignored. */
+  UHAL_OP_CROSS_ENTROPY_BACKWARD = 83,
+
+  /* [x (N, C, ...), scale (C; optional), bias (C; optional), running_mean (C), running_variance (C)] ->
+   * [y, mean (C), variance (C), running_mean (C), running_variance (C)].
+   * Training (the default): normalizes by the batch's mean and variance, gives them out, and updates
+   * running = momentum * running + (1 - momentum) * batch; running operands are optional and may be the
+   * same view in and out; the running variance takes the unbiased variance if unbiased_running is set.
+   * Inference: normalizes by the running ones; only y is written.
+   * attributes: uhal_norm_attributes. */
+  UHAL_OP_BATCH_NORM = 84,
+
+  /* [x, dy, scale (optional), mean (C), variance (C)] -> [dx, dscale (optional), dbias (optional)].
+   * Inference: mean and variance are constants. */
+  UHAL_OP_BATCH_NORM_BACKWARD = 85,
+
+  /* [x, scale (optional), bias (optional)] -> [y, mean (optional), variance (optional)].
+   * Over all axes from `axis` on; scale and bias have the shape of those axes, mean and variance x's with those
+   * axes of length 1. */
+  UHAL_OP_LAYER_NORM = 86,
+
+  /* [x, dy, scale (optional), mean, variance] -> [dx, dscale (optional), dbias (optional)]. */
+  UHAL_OP_LAYER_NORM_BACKWARD = 87,
+
+  /* [x (N, C, ...), scale (C; optional), bias (C; optional)] -> [y, mean (N, groups), variance (N, groups)]. */
+  UHAL_OP_GROUP_NORM = 88,
+  UHAL_OP_GROUP_NORM_BACKWARD = 89, /* as UHAL_OP_LAYER_NORM_BACKWARD, scale and bias per channel */
+
+  /* [x, scale (optional)] -> [y, inverse_rms (optional)], over all axes from `axis` on. */
+  UHAL_OP_RMS_NORM = 90,
+  UHAL_OP_RMS_NORM_BACKWARD = 91, /* [x, dy, scale (optional), inverse_rms] -> [dx, dscale (optional)] */
+
+  /* -- attention ------------------------------------------------------------------------------ */
+
+  /* [q (B, H, M, D), k (B, H, N, D), v (B, H, N, E), mask (broadcast to B, H, M, N; optional)] ->
+   * [y (B, H, M, E), logsumexp (B, H, M; optional)]; y = softmax(scale * q @ k^T + mask) @ v.
+   * attributes: uhal_attention_attributes. */
+  UHAL_OP_ATTENTION = 96,
+  UHAL_OP_ATTENTION_BACKWARD = 97, /* [q, k, v, mask, y, logsumexp, dy] -> [dq, dk, dv] */
+
+  /* -- random ---------------------------------------------------------------------------------
+   * Philox4x32-10. Element i (row-major) of the output takes word i % 4 of block counter + i / 4, for
+   * 64-bit dtypes words 2*(i % 2) and 2*(i % 2) + 1 of block counter + i / 2. This is TensorFlow's order:
+   * a stateless op gives the same numbers as on its CPU. attributes: uhal_random_attributes. */
+
+  /* [] -> [y] */
+  UHAL_OP_RANDOM = 112,
+
+  /* [x] -> [y, mask (uint8 or bool)]. mask = uniform >= rate; y = mask * x / (1 - rate), or mask * x with
+   * scale_at_inference. attributes: uhal_random_attributes (a = rate). */
+  UHAL_OP_DROPOUT = 113,
+
+  /* -- resampling ------------------------------------------------------------------------------ */
+
+  /* [x (N, C, spatial...)] -> [y (N, C, spatial...)]. attributes: uhal_resize_attributes. */
+  UHAL_OP_RESIZE = 128,
+  UHAL_OP_RESIZE_BACKWARD = 129, /* [dy] -> [dx] */
+
+  UHAL_OP_KIND_LIMIT = 256
+};
+
+/* "matmul"; "invalid" for a number that is no kind. Static. */
+UHAL_API const char* uhal_op_kind_name(uhal_op_kind kind);
+
+/* -- map ------------------------------------------------------------------------------------- */
+
+/* The function's number is its line's position in csrc/kernels/elementwise.def, which is append-only.
+ * C and C++ callers inside the project take the enumerators from csrc/kernels/elementwise.h; others ask
+ * uhal_map_function_find("silu"). */
+typedef int32_t uhal_map_function;
+
+enum { UHAL_MAP_MAX_INPUTS = 8, UHAL_MAP_MAX_OUTPUTS = 4, UHAL_MAP_MAX_PARAMETERS = 8 };
+
+typedef struct uhal_map_function_info {
+  size_t struct_size;
+  const char* name; /* "silu" */
+  int32_t input_count;
+  int32_t output_count;
+  int32_t integer;        /* 1 if it is defined on integers and bool, 0 if it computes in floating point */
+  int32_t flops;          /* nominal operations per element */
+  const char* expression; /* the text of its line */
+} uhal_map_function_info;
+
+UHAL_API size_t uhal_map_function_count(void);
+UHAL_API uhal_status uhal_map_function_get(uhal_map_function function, uhal_map_function_info* info);
+
+/* The function with a name, or -1. */
+UHAL_API uhal_map_function uhal_map_function_find(const char* name);
+
+typedef struct uhal_map_attributes {
+  size_t struct_size;
+  uhal_map_function function;
+  int32_t reserved;
+  double parameters[UHAL_MAP_MAX_PARAMETERS]; /* p0, p1, ... of the expression */
+} uhal_map_attributes;
+
+/* -- data movement --------------------------------------------------------------------------- */
+
+typedef struct uhal_fill_attributes {
+  size_t struct_size;
+  double value;          /* for floating outputs, and the real part of complex ones */
+  int64_t integer_value; /* for integer and bool outputs; the bits of a uint64 */
+} uhal_fill_attributes;
+
+typedef struct uhal_iota_attributes {
+  size_t struct_size;
+  double start; /* for floating outputs */
+  double step;
+  int64_t integer_start; /* for integer outputs */
+  int64_t integer_step;
+} uhal_iota_attributes;
+
+typedef struct uhal_triangular_attributes {
+  size_t struct_size;
+  int32_t upper; /* 0: lower */
+  int32_t reserved;
+  int64_t diagonal;
+} uhal_triangular_attributes;
+
+/* -- indexing and reductions ------------------------------------------------------------------ */
+
+typedef int32_t uhal_reduction;
+enum {
+  UHAL_REDUCE_NONE = 0, /* scatter: overwrite */
+  UHAL_REDUCE_SUM = 1,
+  UHAL_REDUCE_MEAN = 2,
+  UHAL_REDUCE_PRODUCT = 3,
+  UHAL_REDUCE_MAXIMUM = 4,
+  UHAL_REDUCE_MINIMUM = 5,
+  UHAL_REDUCE_ALL = 6, /* logical and */
+  UHAL_REDUCE_ANY = 7,
+  UHAL_REDUCE_SUM_OF_SQUARES = 8,
+  UHAL_REDUCE_L1_NORM = 9,
+  UHAL_REDUCE_L2_NORM = 10,
+  UHAL_REDUCE_LOG_SUM_EXP = 11
+};
+
+typedef struct uhal_index_attributes {
+  size_t struct_size;
+  int32_t axis;                /* default 0 */
+  int32_t batch_dimensions;    /* default 0 */
+  uhal_reduction reduction;    /* scatter only; default UHAL_REDUCE_NONE */
+  int32_t negative_wraps;      /* 1: an index in [-n, 0) counts from the end; default 0 */
+  int32_t ignore_out_of_range; /* 1: zeros and dropped updates without an error; default 0 */
+  int32_t reserved;
+} uhal_index_attributes;
+
+typedef struct uhal_reduce_attributes {
+  size_t struct_size;
+  uhal_reduction reduction; /* default UHAL_REDUCE_SUM */
+  int32_t reserved;
+} uhal_reduce_attributes;
+
+enum { UHAL_AXIS_DESCENDING = 1 };
+typedef struct uhal_axis_attributes {
+  size_t struct_size;
+  int32_t axis; /* default 0 */
+  uint32_t flags;
+} uhal_axis_attributes;
+
+typedef struct uhal_scan_attributes {
+  size_t struct_size;
+  int32_t axis;             /* default 0 */
+  uhal_reduction reduction; /* SUM (default), PRODUCT, MAXIMUM, MINIMUM */
+  int32_t exclusive;
+  int32_t reverse;
+} uhal_scan_attributes;
+
+/* -- matrix product, convolution, pooling ------------------------------------------------------ */
+
+/* Activations that can be fused into a producing op. */
+typedef int32_t uhal_activation;
+enum {
+  UHAL_ACTIVATION_NONE = 0,
+  UHAL_ACTIVATION_RELU = 1,
+  UHAL_ACTIVATION_GELU_ERF = 2,
+  UHAL_ACTIVATION_GELU_TANH = 3,
+  UHAL_ACTIVATION_SIGMOID = 4,
+  UHAL_ACTIVATION_TANH = 5,
+  UHAL_ACTIVATION_SILU = 6,
+  UHAL_ACTIVATION_RELU6 = 7
+};
+
+typedef struct uhal_matmul_attributes {
+  size_t struct_size;
+  double alpha; /* default 1 */
+  double beta;  /* default 1 if c is given */
+  uhal_activation activation;
+  int32_t reserved;
+} uhal_matmul_attributes;
+
+enum { UHAL_MAX_SPATIAL = 3 };
+
+/* Spatial entries beyond the operands' spatial rank are ignored. */
+typedef struct uhal_convolution_attributes {
+  size_t struct_size;
+  int64_t stride[UHAL_MAX_SPATIAL];     /* default 1 */
+  int64_t dilation[UHAL_MAX_SPATIAL];   /* 1 (default): dense */
+  int64_t pad_before[UHAL_MAX_SPATIAL]; /* default 0 */
+  int64_t pad_after[UHAL_MAX_SPATIAL];
+  int64_t groups; /* default 1 */
+  uhal_activation activation;
+  int32_t reserved;
+} uhal_convolution_attributes;
+
+typedef int32_t uhal_pool_mode;
+enum { UHAL_POOL_MAXIMUM = 0, UHAL_POOL_AVERAGE_INCLUDE_PADDING = 1, UHAL_POOL_AVERAGE_EXCLUDE_PADDING = 2 };
+
+typedef struct uhal_pool_attributes {
+  size_t struct_size;
+  uhal_pool_mode mode;
+  int32_t adaptive; /* 1: window i of n covers [floor(i*size/n), ceil((i+1)*size/n)); the rest is ignored */
+  int64_t window[UHAL_MAX_SPATIAL];
+  int64_t stride[UHAL_MAX_SPATIAL];
+  int64_t pad_before[UHAL_MAX_SPATIAL];
+  int64_t pad_after[UHAL_MAX_SPATIAL]; /* windows may reach beyond x + padding (ceil mode) */
+} uhal_pool_attributes;
+
+/* -- normalization and losses ------------------------------------------------------------------- */
+
+typedef struct uhal_softmax_attributes {
+  size_t struct_size;
+  int32_t axis;      /* 0 to rank-1; -1 (the default): the last */
+  int32_t logarithm; /* 1: log-softmax */
+} uhal_softmax_attributes;
+
+typedef struct uhal_cross_entropy_attributes {
+  size_t struct_size;
+  int32_t axis;       /* -1 (the default): the last */
+  int32_t has_ignore; /* 1: ignore_index is in force */
+  int64_t ignore_index;
+} uhal_cross_entropy_attributes;
+
+typedef struct uhal_norm_attributes {
+  size_t struct_size;
+  double epsilon;           /* default 1e-5 */
+  double momentum;          /* batch norm; default 0.9 */
+  int32_t inference;        /* batch norm; default 0 */
+  int32_t unbiased_running; /* batch norm; default 0 */
+  int32_t axis;             /* layer and RMS norm: first normalized axis; default -1, the last */
+  int32_t activation;       /* uhal_activation applied to y; default none */
+  int64_t groups;           /* group norm */
+} uhal_norm_attributes;
+
+typedef struct uhal_attention_attributes {
+  size_t struct_size;
+  double scale;   /* 0 (the default): 1 / sqrt(D) */
+  int32_t causal; /* 1: row i sees columns j <= i + N - M */
+  int32_t reserved;
+} uhal_attention_attributes;
+
+/* -- random and resampling ---------------------------------------------------------------------- */
+
+typedef int32_t uhal_distribution;
+enum {
+  UHAL_RANDOM_UNIFORM = 0,          /* floating: [a, b); integers: a + bits % (b - a), in 64 bits */
+  UHAL_RANDOM_NORMAL = 1,           /* mean a, standard deviation b */
+  UHAL_RANDOM_TRUNCATED_NORMAL = 2, /* redrawn beyond two standard deviations */
+  UHAL_RANDOM_BERNOULLI = 3,        /* 1 with probability a */
+  UHAL_RANDOM_BITS = 4              /* raw words; integer outputs */
+};
+
+typedef struct uhal_random_attributes {
+  size_t struct_size;
+  uhal_distribution distribution;
+  int32_t scale_at_inference; /* dropout */
+  uint64_t key;
+  uint64_t counter[2]; /* low, high */
+  double a;            /* defaults 0 and 1 */
+  double b;
+} uhal_random_attributes;
+
+typedef int32_t uhal_resize_mode;
+enum { UHAL_RESIZE_NEAREST = 0, UHAL_RESIZE_LINEAR = 1, UHAL_RESIZE_CUBIC = 2 };
+
+typedef struct uhal_resize_attributes {
+  size_t struct_size;
+  uhal_resize_mode mode;
+  int32_t align_corners;
+  int32_t half_pixel_centers;
+  int32_t reserved;
+  double scale[UHAL_MAX_SPATIAL]; /* input step per output step; 0 (the default): from the sizes */
+} uhal_resize_attributes;
+
+/* -- launching ----------------------------------------------------------------------------------- */
+
+typedef struct uhal_op {
+  size_t struct_size;
+  uhal_op_kind kind;
+  int32_t input_count;
+  int32_t output_count;
+  int32_t reserved;
+  const uhal_tensor* const* inputs;
+  const uhal_tensor* const* outputs;
+  const void* attributes; /* the kind's struct, or NULL */
+  const char* label;      /* the caller's name for it ("Conv2D"), or NULL; must be a literal or interned */
+} uhal_op;
+
+/* Whether the device can run the op: UHAL_OK, or UHAL_UNIMPLEMENTED (or UHAL_INVALID_ARGUMENT) with the
+ * reason in the error record. Operand data pointers are not looked at and may be NULL. */
+UHAL_API uhal_status uhal_supports(uhal_device* device, const uhal_op* op);
+
+/* Validates the op and submits it. On failure nothing was submitted and the outputs are unchanged. The op,
+ * its views and attributes are read before the call returns. */
+UHAL_API uhal_status uhal_launch(uhal_stream* stream, const uhal_op* op);
+
+UHAL_EXTERN_C_END
+
+#endif /* UNIHAL_OP_H_ */

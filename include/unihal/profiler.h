@@ -1,0 +1,62 @@
+/* The profiler: device time, bytes and floating-point operations of every op, copy and fill.
+ *
+ * One recording per process. Off, it costs a load and a branch per launch. Bytes are those of the
+ * operands (each read or written once), FLOPs the textbook count of the op (2*m*n*k for a matrix
+ * product), so both are floors, not measurements.
+ *
+ * Threads: any; start, stop and clear are serialized.
+ */
+#ifndef UNIHAL_PROFILER_H_
+#define UNIHAL_PROFILER_H_
+
+#include "unihal/device.h"
+
+UHAL_EXTERN_C_BEGIN
+
+/* Starts recording; drops the previous recording. UHAL_FAILED_PRECONDITION if one is running. */
+UHAL_API uhal_status uhal_profiler_start(void);
+
+/* Waits for the recorded work and stops. A no-op when none is running. */
+UHAL_API uhal_status uhal_profiler_stop(void);
+
+/* One recorded piece of work. Strings are valid until the next start or clear. */
+typedef struct uhal_profiler_event {
+  size_t struct_size;
+  const char* name;  /* the caller's label if it gave one, else the op's name */
+  const char* op;    /* "matmul", "map.relu", "copy.host_to_device" */
+  const char* shape; /* operand dtypes and shapes, for a person */
+  uhal_device* device;
+  uint64_t stream;           /* a number per stream, in order of creation */
+  int64_t start_nanoseconds; /* since the start of the recording */
+  int64_t duration_nanoseconds;
+  uint64_t bytes;
+  uint64_t flops;
+} uhal_profiler_event;
+
+/* Number of events of the stopped recording; 0 while one is running. */
+UHAL_API size_t uhal_profiler_event_count(void);
+UHAL_API uhal_status uhal_profiler_event_get(size_t index, uhal_profiler_event* event);
+
+/* Totals per op name, by falling device time. */
+typedef struct uhal_profiler_total {
+  size_t struct_size;
+  const char* op;
+  uint64_t calls;
+  int64_t duration_nanoseconds;
+  uint64_t bytes;
+  uint64_t flops;
+} uhal_profiler_total;
+
+UHAL_API size_t uhal_profiler_total_count(void);
+UHAL_API uhal_status uhal_profiler_total_get(size_t index, uhal_profiler_total* total);
+
+/* Writes the stopped recording as a Chrome trace-event JSON file (chrome://tracing, Perfetto).
+ * UHAL_NOT_FOUND or UHAL_PERMISSION_DENIED if the file cannot be written. */
+UHAL_API uhal_status uhal_profiler_write_trace(const char* path);
+
+/* Drops the recording. */
+UHAL_API void uhal_profiler_clear(void);
+
+UHAL_EXTERN_C_END
+
+#endif /* UNIHAL_PROFILER_H_ */

@@ -1,0 +1,45 @@
+/* Streams: queues of asynchronous work on one device.
+ *
+ * Work submitted to one stream runs in order of submission; work of different streams is ordered by
+ * events only. Submissions from several threads to one stream are serialized by the core, in an
+ * order that only the callers can fix. Submission returns before the work has run (the stub's fast
+ * mode, and others where it costs nothing, may run it at once).
+ *
+ * Errors of asynchronous work stick to their stream. They come out, once, at its next
+ * uhal_stream_query or uhal_stream_synchronize (or uhal_device_synchronize), naming the op.
+ */
+#ifndef UNIHAL_STREAM_H_
+#define UNIHAL_STREAM_H_
+
+#include "unihal/device.h"
+
+UHAL_EXTERN_C_BEGIN
+
+/* Creates a stream. The caller owns it. */
+UHAL_API uhal_status uhal_stream_create(uhal_device* device, uhal_stream** stream);
+
+/* Waits for the stream's work, then destroys it. Later use of the handle returns
+ * UHAL_INVALID_ARGUMENT. NULL is ignored. */
+UHAL_API uhal_status uhal_stream_destroy(uhal_stream* stream);
+
+/* *done becomes 1 if all submitted work has run, else 0. Returns the sticky error, if any. */
+UHAL_API uhal_status uhal_stream_query(uhal_stream* stream, int32_t* done);
+
+/* Blocks until all submitted work has run. Returns the sticky error, if any. */
+UHAL_API uhal_status uhal_stream_synchronize(uhal_stream* stream);
+
+/* Work submitted to `stream` from now on waits for the event's last record; an event that was never
+ * recorded is complete. The event may belong to another stream or device. */
+UHAL_API uhal_status uhal_stream_wait_event(uhal_stream* stream, uhal_event* event);
+
+/* Calls function(user_data), on a thread of the backend's choice, after the work submitted so far. The
+ * function must not call unihal functions that block on this stream, and must not throw. */
+typedef void (*uhal_host_function)(void* user_data);
+UHAL_API uhal_status uhal_stream_host_callback(uhal_stream* stream, uhal_host_function function, void* user_data);
+
+/* The stream's device. NULL, with an error record, for a destroyed stream. */
+UHAL_API uhal_device* uhal_stream_device(uhal_stream* stream);
+
+UHAL_EXTERN_C_END
+
+#endif /* UNIHAL_STREAM_H_ */
