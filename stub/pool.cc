@@ -1,0 +1,9 @@
+#include "stub/kernels.h"
+
+namespace unihal::stub {
+
+const char* refuse_pool(const uhal_op&) { return "pooling is not implemented in this build of the stub"; }
+
+uhal_status run_pool(const uhal_op& op) { return fail(UHAL_UNIMPLEMENTED, "%s", refuse_pool(op)); }
+
+}  // namespace unihal::stub
