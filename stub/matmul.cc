@@ -4,6 +4,6 @@ namespace unihal::stub {
 
 const char* refuse_matmul(const uhal_op&) { return "matmul is not implemented in this build of the stub"; }
 
-uhal_status run_matmul(const uhal_op& op) { return fail(UHAL_UNIMPLEMENTED, "%s", refuse_matmul(op)); }
+uhal_status run_matmul(const Launch& launch) { return fail(UHAL_UNIMPLEMENTED, "%s", refuse_matmul(launch.op)); }
 
 }  // namespace unihal::stub
