@@ -1,0 +1,131 @@
+"""Elementwise add, exp and a sum over 64 MiB, and a 1024 matrix product: the device against its peers.
+
+    python benchmarks/kernels.py numpy|paddle|tensorflow
+
+Every call ends with the work done (the device is synchronized). Outputs are freshly allocated on both sides, as the
+frameworks do it; NumPy and unihal's own API write into given outputs.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import measure
+import numpy as np
+
+ELEMENTS = 64 * 1024 * 1024 // 4
+Pair = tuple[Callable[[], Any], Callable[[], Any]]
+
+
+def numpy_pairs() -> dict[str, Pair]:
+    import unihal
+
+    generator = np.random.default_rng(0)
+    a = generator.standard_normal(ELEMENTS, dtype=np.float32)
+    b = generator.standard_normal(ELEMENTS, dtype=np.float32)
+    m = generator.standard_normal((1024, 1024), dtype=np.float32)
+    out, out_m = np.empty_like(a), np.empty_like(m)
+    device = unihal.device("rdna:0")
+    da, db, dm = (unihal.Buffer.from_numpy(x, device=device) for x in (a, b, m))
+    dout, dout_m = unihal.Buffer.from_numpy(out, device=device), unihal.Buffer.from_numpy(out_m, device=device)
+
+    def on_device(call: Callable[[], Any]) -> Callable[[], Any]:
+        def run() -> None:
+            call()
+            device.synchronize()
+
+        return run
+
+    return {
+        "add": (on_device(lambda: unihal.ops.add(da, db, out=dout)), lambda: np.add(a, b, out=out)),
+        "exp": (on_device(lambda: unihal.ops.exp(da, out=dout)), lambda: np.exp(a, out=out)),
+        "sum": (on_device(lambda: unihal.ops.sum(da)), lambda: np.sum(a)),
+        "matmul 1024": (
+            on_device(lambda: unihal.ops.matmul(dm, dm, out=dout_m)),
+            lambda: np.matmul(m, m, out=out_m),
+        ),
+    }
+
+
+def paddle_pairs() -> dict[str, Pair]:
+    import paddle
+
+    def calls(place: str) -> dict[str, Callable[[], Any]]:
+        paddle.set_device(place)
+        a, b, m = paddle.randn([ELEMENTS]), paddle.randn([ELEMENTS]), paddle.randn([1024, 1024])
+        if place == "cpu":
+            wait: Callable[[], Any] = lambda: None  # noqa: E731
+        else:
+            wait = paddle.device.synchronize
+
+        def on(call: Callable[[], Any]) -> Callable[[], Any]:
+            def run() -> None:
+                call()
+                wait()
+
+            return run
+
+        return {
+            "add": on(lambda: paddle.add(a, b)),
+            "exp": on(lambda: paddle.exp(a)),
+            "sum": on(lambda: paddle.sum(a)),
+            "matmul 1024": on(lambda: paddle.matmul(m, m)),
+        }
+
+    cpu, device = calls("cpu"), calls("iluvatar")
+    return {name: (device[name], cpu[name]) for name in cpu}
+
+
+def tensorflow_pairs() -> dict[str, Pair]:
+    import tensorflow as tf
+
+    def calls(place: str) -> dict[str, Callable[[], Any]]:
+        with tf.device(place):
+            a, b = tf.random.normal([ELEMENTS]), tf.random.normal([ELEMENTS])
+            m = tf.random.normal([1024, 1024])
+        wait: Callable[[], Any] = tf.test.experimental.sync_devices
+
+        def on(call: Callable[[], Any]) -> Callable[[], Any]:
+            def run() -> None:
+                with tf.device(place):
+                    call()
+                wait()
+
+            return run
+
+        return {
+            "add": on(lambda: tf.add(a, b)),
+            "exp": on(lambda: tf.exp(a)),
+            "sum": on(lambda: tf.reduce_sum(a)),
+            "matmul 1024": on(lambda: tf.matmul(m, m)),
+        }
+
+    cpu, device = calls("/device:CPU:0"), calls("/device:RDNA:0")
+    return {name: (device[name], cpu[name]) for name in cpu}
+
+
+def main() -> None:
+    peer = sys.argv[1]
+    pairs = {"numpy": numpy_pairs, "paddle": paddle_pairs, "tensorflow": tensorflow_pairs}[peer]()
+    peer_name = "NumPy" if peer == "numpy" else f"{peer} CPU"
+    for name, (device_call, peer_call) in pairs.items():
+        times = measure.alternate({"device": device_call, "peer": peer_call})
+        measure.report(
+            [
+                {
+                    "benchmark": f"{peer}: {name}" + ("" if "matmul" in name else " over 64 MiB float32"),
+                    "unit": "ms",
+                    "device": times["device"] * 1e3,
+                    "peer": times["peer"] * 1e3,
+                    "peer_name": peer_name,
+                    "ratio": times["device"] / times["peer"],
+                    "target": 1.0,
+                }
+            ]
+        )
+
+
+if __name__ == "__main__":
+    main()

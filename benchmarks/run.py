@@ -1,0 +1,135 @@
+"""Runs the benchmarks, each in a process of its own, and prints one table of ratios.
+
+    python benchmarks/run.py [--only SUBSTRING] [--quick] [--json FILE]
+
+A ratio is the device's time over the peer's in the same run: below 1 the device is faster. ``--quick`` leaves out
+ResNet-50 and the BERT-base encoder. The stub serves as the device unless UNIHAL_BACKEND says otherwise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+HERE = pathlib.Path(__file__).resolve().parent
+ABI_TARGETS = {"empty_launch_ns": 300.0, "allocate_and_free_ns": 150.0}
+
+
+def environment() -> dict[str, str]:
+    variables = dict(os.environ)
+    variables.setdefault("UNIHAL_BACKEND", "stub")
+    variables.setdefault("OMP_NUM_THREADS", str(os.cpu_count() or 1))
+    variables.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    return variables
+
+
+def run(command: list[str]) -> list[dict[str, Any]]:
+    """The JSON lines that a child process prints; its failure is a row with an error."""
+    result = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
+    rows = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
+    if result.returncode != 0:
+        last = (result.stderr.strip().splitlines() or ["no output"])[-1]
+        rows.append({"benchmark": " ".join(command[1:]), "error": f"exit code {result.returncode}: {last}"})
+    return rows
+
+
+def abi() -> list[dict[str, Any]]:
+    program = HERE.parent / "build" / "benchmarks" / "benchmarks" / "benchmark_abi"
+    if not program.exists():
+        return [{"benchmark": "abi", "error": f"{program} is not built: run `make benchmarks`"}]
+    rows = []
+    for row in run([str(program)]):
+        if "error" in row:
+            rows.append(row)
+            continue
+        for name, value in row.items():
+            target = ABI_TARGETS.get(name)
+            rows.append(
+                {"benchmark": f"abi: {name.removesuffix('_ns')}", "unit": "ns", "device": value, "target_value": target}
+            )
+    return rows
+
+
+def training(framework: str, model: str) -> list[dict[str, Any]]:
+    script = [sys.executable, str(HERE / "training.py"), framework, model]
+    times: dict[str, float] = {}
+    for place in ("cpu", "device"):
+        rows = run([*script, place])
+        if not rows or "error" in rows[-1]:
+            return rows or [{"benchmark": f"{framework} {model}", "error": "no output"}]
+        times[place] = rows[-1]["seconds"]
+    return [
+        {
+            "benchmark": f"{framework}: {model} training step",
+            "unit": "s",
+            "device": times["device"],
+            "peer": times["cpu"],
+            "peer_name": f"{framework} CPU",
+            "ratio": times["device"] / times["cpu"],
+            "target": 1.0,
+        }
+    ]
+
+
+def draw(rows: list[dict[str, Any]], console: Console) -> None:
+    table = Table(title="unihal benchmarks")
+    for column in ("benchmark", "device", "peer", "peer is", "ratio", "target"):
+        table.add_column(column, justify="left" if column in ("benchmark", "peer is") else "right")
+    for row in rows:
+        if "error" in row:
+            table.add_row(row["benchmark"], "", "", row["error"], "", "", style="red")
+            continue
+        unit = row["unit"]
+        goal = row.get("target_value") or row.get("target")
+        measured = row["ratio"] if "ratio" in row else row["device"]
+        table.add_row(
+            row["benchmark"],
+            f"{row['device']:.4g} {unit}",
+            f"{row['peer']:.4g} {unit}" if "peer" in row else "",
+            row.get("peer_name", ""),
+            f"{row['ratio']:.2f}" if "ratio" in row else "",
+            f"<= {goal:g}" if goal else "",
+            style="" if not goal or measured <= goal else "yellow",
+        )
+    console.print(table)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="run only the benchmarks whose name contains this")
+    parser.add_argument("--quick", action="store_true", help="leave out the large models")
+    parser.add_argument("--json", type=pathlib.Path, help="also write the rows to this file")
+    arguments = parser.parse_args()
+    plan: list[tuple[str, Any]] = [("abi", abi)]
+    for peer in ("numpy", "paddle", "tensorflow"):
+        plan.append((f"kernels {peer}", lambda p=peer: run([sys.executable, str(HERE / "kernels.py"), p])))
+    for framework in ("paddle", "tensorflow"):
+        plan.append((f"dispatch {framework}", lambda f=framework: run([sys.executable, str(HERE / "dispatch.py"), f])))
+    models = ["resnet18"] if arguments.quick else ["resnet18", "resnet50", "transformer"]
+    for framework in ("paddle", "tensorflow"):
+        for model in models:
+            plan.append((f"training {framework} {model}", lambda f=framework, m=model: training(f, m)))
+    console = Console()
+    rows: list[dict[str, Any]] = []
+    for name, call in plan:
+        if arguments.only in name:
+            console.print(f"[dim]{name} ...[/dim]")
+            rows.extend(call())
+    draw(rows, console)
+    if arguments.json:
+        arguments.json.parent.mkdir(parents=True, exist_ok=True)
+        arguments.json.write_text(json.dumps(rows, indent=2) + "\n")
+    if any("error" in row for row in rows):
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()
