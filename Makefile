@@ -1,0 +1,102 @@
+# make demo      install everything into .venv, build, and run the demonstration
+# make test      the same set-up, then format checks, sanitizers and all test suites (CI runs this)
+# make build     install unihal into .venv
+# make format    rewrite sources in the project's format
+# make sanitize  core and stub under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer
+# make clean     remove what was built; .venv stays
+#
+# Needs Python 3.11 with venv, gcc and g++, and make. BACKEND=stub (the default) lets host memory stand in for hardware in
+# `make demo`; BACKEND= takes what is there.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+
+PYTHON ?= python3
+BACKEND ?= stub
+JOBS ?= $(shell nproc)
+
+# The caller's Python, pip and unihal settings must not leak into .venv, the build or the tests.
+unexport PYTHONPATH PYTHONHOME PIP_USER PIP_TARGET PIP_PREFIX PIP_REQUIRE_VIRTUALENV CMAKE_ARGS
+unexport $(filter UNIHAL_%,$(.VARIABLES))
+unexport CUSTOM_DEVICE_ROOT TF_PLUGGABLE_DEVICE_LIBRARY_PATH
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
+
+RUN := .venv/bin/python -m
+CMAKE := .venv/bin/cmake
+SITE := .venv/stamps/unihal
+
+NATIVE_FOLDERS := include csrc stub plugins python/src
+NATIVE_SOURCES := $(shell find $(NATIVE_FOLDERS) python/CMakeLists.txt CMakeLists.txt -type f 2>/dev/null)
+PYTHON_SOURCES := $(shell find python/unihal -type f -not -path '*/__pycache__/*') setup.py pyproject.toml MANIFEST.in
+FORMATTED := $(shell find $(NATIVE_FOLDERS) tests benchmarks -type f \( -name '*.h' -o -name '*.c' -o -name '*.cc' \))
+CHECKED := python tests benchmarks setup.py
+
+.PHONY: demo build test check test-native sanitize test-python test-paddle test-tensorflow format clean
+
+demo: build
+	UNIHAL_BACKEND='$(BACKEND)' .venv/bin/unihal demo --out out/demo
+
+build: $(SITE)
+
+test: build check test-native sanitize test-python test-paddle test-tensorflow
+	@echo 'make test: every suite passed'
+
+# -- set-up ------------------------------------------------------------------------------------------------------------
+
+.venv/bin/python:
+	@'$(PYTHON)' -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || { echo \
+	  'unihal: requirements.txt is pinned for Python 3.11; name one with: make PYTHON=python3.11' >&2; exit 1; }
+	'$(PYTHON)' -m venv .venv || { echo \
+	  'unihal: no virtual environment could be made; on Debian: apt-get install python3-venv' >&2; exit 1; }
+
+.venv/stamps/requirements: requirements.txt | .venv/bin/python
+	$(RUN) pip install --quiet --requirement requirements.txt
+	mkdir -p '$(@D)' && touch '$@'
+
+$(SITE): .venv/stamps/requirements $(NATIVE_SOURCES) $(PYTHON_SOURCES)
+	$(RUN) pip install --quiet --no-build-isolation --no-deps --force-reinstall .
+	mkdir -p '$(@D)' && touch '$@'
+
+# -- tests -------------------------------------------------------------------------------------------------------------
+
+check: .venv/stamps/requirements
+	.venv/bin/clang-format --dry-run -Werror $(FORMATTED)
+	$(RUN) ruff check $(CHECKED)
+	$(RUN) ruff format --check $(CHECKED)
+	$(RUN) mypy
+
+# The suites of core and stub, in the build folder of the installed package.
+test-native: $(SITE)
+	bash tests/fetch_googletest.sh
+	$(CMAKE) -B build/cmake -DUNIHAL_BUILD_TESTS=ON >build/configure.log || { cat build/configure.log; exit 1; }
+	$(CMAKE) --build build/cmake
+	.venv/bin/ctest --test-dir build/cmake --output-on-failure --no-tests=error
+
+sanitize: .venv/stamps/requirements
+	bash tests/fetch_googletest.sh
+	tests/sanitize.sh address,undefined build/asan
+	tests/sanitize.sh thread build/tsan
+
+# The two frameworks' libraries clash in one process, so each suite has its own.
+test-python: $(SITE)
+	$(RUN) pytest tests/python
+
+test-paddle: $(SITE)
+	$(RUN) pytest tests/paddle
+
+test-tensorflow: $(SITE)
+	$(RUN) pytest tests/tensorflow
+
+# -- upkeep ------------------------------------------------------------------------------------------------------------
+
+format: .venv/stamps/requirements
+	.venv/bin/clang-format -i $(FORMATTED)
+	$(RUN) ruff check --fix $(CHECKED)
+	$(RUN) ruff format $(CHECKED)
+
+clean:
+	rm -rf build out '$(SITE)'

@@ -1,0 +1,121 @@
+// Launching ops and asking for support; the names of op kinds and map functions.
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+
+#include <pybind11/stl.h>
+
+#include "attributes.h"
+#include "errors.h"
+#include "module.h"
+#include "view.h"
+
+namespace unihal::python {
+namespace {
+
+// An operand list; None stands for an absent optional operand.
+using Views = std::vector<const View*>;
+
+// A copy of a label that lives as long as the process, as uhal_op asks for.
+const char* interned(const std::string& label) {
+  static auto* labels = new std::set<std::string>;
+  static auto* mutex = new std::mutex;
+  const std::lock_guard<std::mutex> lock(*mutex);
+  return labels->insert(label).first->c_str();
+}
+
+// A uhal_op with everything that it points to.
+class Op {
+ public:
+  Op(uhal_op_kind kind, const Views& inputs, const Views& outputs, const py::dict& attributes,
+     const std::optional<std::string>& label)
+      : inputs_(tensors(inputs)), outputs_(tensors(outputs)), attributes_(make_attributes(kind, attributes)) {
+    op_.struct_size = sizeof op_;
+    op_.kind = kind;
+    op_.input_count = static_cast<int32_t>(inputs_.size());
+    op_.output_count = static_cast<int32_t>(outputs_.size());
+    op_.inputs = inputs_.data();
+    op_.outputs = outputs_.data();
+    op_.attributes = attributes_.empty() ? nullptr : attributes_.data();
+    op_.label = label ? interned(*label) : nullptr;
+  }
+  Op(const Op&) = delete;
+  Op& operator=(const Op&) = delete;
+
+  const uhal_op* get() const { return &op_; }
+
+ private:
+  static std::vector<const uhal_tensor*> tensors(const Views& views) {
+    std::vector<const uhal_tensor*> result;
+    for (const View* view : views) result.push_back(view != nullptr ? &view->tensor() : nullptr);
+    return result;
+  }
+
+  std::vector<const uhal_tensor*> inputs_;
+  std::vector<const uhal_tensor*> outputs_;
+  std::vector<std::byte> attributes_;
+  uhal_op op_ = {};
+};
+
+void launch(const std::shared_ptr<Stream>& stream, uhal_op_kind kind, const Views& inputs, const Views& outputs,
+            const py::dict& attributes, const std::optional<std::string>& label) {
+  const Op op(kind, inputs, outputs, attributes, label);
+  uhal_stream* handle = stream->get();
+  std::vector<Pin> pins;
+  for (const Views* views : {&inputs, &outputs}) {
+    for (const View* view : *views) {
+      if (view == nullptr) continue;
+      pins.emplace_back(view->allocation());
+      view->allocation()->used_on(stream);
+    }
+  }
+  check_blocking([&] { return uhal_launch(handle, op.get()); });
+}
+
+void supports(const Device& device, uhal_op_kind kind, const Views& inputs, const Views& outputs,
+              const py::dict& attributes) {
+  const Op op(kind, inputs, outputs, attributes, std::nullopt);
+  check(uhal_supports(device.handle, op.get()));
+}
+
+py::dict op_kinds() {
+  py::dict result;
+  for (uhal_op_kind kind = 1; kind < UHAL_OP_KIND_LIMIT; ++kind) {
+    const std::string name = uhal_op_kind_name(kind);
+    if (name != "invalid") result[name.c_str()] = kind;
+  }
+  return result;
+}
+
+py::dict map_functions() {
+  py::dict result;
+  for (size_t i = 0; i < uhal_map_function_count(); ++i) {
+    uhal_map_function_info info = {};
+    info.struct_size = sizeof info;
+    check(uhal_map_function_get(static_cast<uhal_map_function>(i), &info));
+    py::dict function;
+    function["number"] = i;
+    function["name"] = info.name;
+    function["input_count"] = info.input_count;
+    function["output_count"] = info.output_count;
+    function["integer"] = info.integer != 0;
+    function["flops"] = info.flops;
+    function["expression"] = info.expression;
+    result[info.name] = function;
+  }
+  return result;
+}
+
+}  // namespace
+
+void bind_op(py::module_& module) {
+  module.def("op_kinds", &op_kinds);
+  module.def("map_functions", &map_functions);
+  module.def("launch", &launch, py::arg("stream"), py::arg("kind"), py::arg("inputs"), py::arg("outputs"),
+             py::arg("attributes") = py::dict(), py::arg("label") = py::none());
+  module.def("supports", &supports, py::arg("device"), py::arg("kind"), py::arg("inputs"), py::arg("outputs"),
+             py::arg("attributes") = py::dict());
+}
+
+}  // namespace unihal::python

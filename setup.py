@@ -1,0 +1,104 @@
+"""Builds the native part of the wheel with CMake; everything else is in pyproject.toml.
+
+The build folder (build/cmake) is kept, so that a second `pip install .` compiles only what changed. The wheel's root
+gets what CMake installs: unihal/ beside paddle_custom_device/ and tensorflow-plugins/, the folders of site-packages in
+which the frameworks look for plugins.
+
+Environment: CMAKE_ARGS (more arguments for the configuration), CMAKE_BUILD_PARALLEL_LEVEL (number of compile jobs).
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+SOURCE = Path(__file__).resolve().parent
+BUILD = SOURCE / "build" / "cmake"
+
+# Folders of the wheel that hold nothing but what CMake installs; emptied first, so that nothing stale is packed.
+INSTALLED = ("unihal/lib", "unihal/include", "paddle_custom_device", "tensorflow-plugins")
+
+
+def tool(name: str) -> str:
+    """The path of a build tool: beside this Python first (a PyPI package), then on PATH."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    found = shutil.which(name, path=path)
+    if found is None:
+        raise SystemExit(f"unihal: {name} was not found; install it with: pip install {name}")
+    return found
+
+
+def onednn_config() -> Path | None:
+    """The folder of oneDNN's CMake package, from the PyPI package onednn-devel-cpu-gomp."""
+    try:
+        files = importlib.metadata.files("onednn-devel-cpu-gomp") or []
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    for file in files:
+        if file.name == "dnnl-config.cmake":
+            return Path(str(file.locate())).resolve().parent
+    return None
+
+
+def has_tensorflow_headers() -> bool:
+    """Whether TensorFlow's C API headers can be compiled against; TensorFlow is not imported."""
+    spec = importlib.util.find_spec("tensorflow")
+    folders = (spec.submodule_search_locations or []) if spec else []
+    return any((Path(folder) / "include" / "tensorflow" / "c" / "kernels.h").exists() for folder in folders)
+
+
+class CMakeBuild(build_ext):
+    """Configures, builds and installs with CMake in place of compiling extensions one by one."""
+
+    def run(self) -> None:
+        tensorflow = has_tensorflow_headers()
+        if not tensorflow:
+            print(
+                "unihal: TensorFlow's headers were not found, so the TensorFlow adapter is left out. To have it, "
+                "install tensorflow-cpu==2.21.* first and build with: pip install --no-build-isolation .",
+                file=sys.stderr,
+            )
+        configure = [
+            tool("cmake"),
+            "-G",
+            "Ninja",
+            "-S",
+            str(SOURCE),
+            "-B",
+            str(BUILD),
+            "-DCMAKE_BUILD_TYPE=Release",
+            f"-DCMAKE_MAKE_PROGRAM={tool('ninja')}",
+            f"-DPython_EXECUTABLE={sys.executable}",
+            "-DUNIHAL_BUILD_PYTHON=ON",
+            "-DUNIHAL_BUILD_PADDLE=ON",
+            f"-DUNIHAL_BUILD_TENSORFLOW={'ON' if tensorflow else 'OFF'}",
+        ]
+        onednn = onednn_config()
+        if onednn is not None:
+            configure.append(f"-Ddnnl_DIR={onednn}")
+        configure += shlex.split(os.environ.get("CMAKE_ARGS", ""))
+        subprocess.run(configure, check=True)
+        subprocess.run([tool("cmake"), "--build", str(BUILD)], check=True)
+
+        root = Path(self.build_lib).resolve()
+        for folder in INSTALLED:
+            shutil.rmtree(root / folder, ignore_errors=True)
+        subprocess.run([tool("cmake"), "--install", str(BUILD), "--prefix", str(root)], check=True)
+
+    def get_outputs(self) -> list[str]:
+        """What CMake installed, for setuptools' record."""
+        root = Path(self.build_lib)
+        return [str(path) for folder in INSTALLED for path in (root / folder).rglob("*") if path.is_file()]
+
+
+# The one extension makes setuptools tag the wheel with platform and Python; CMake knows its sources.
+setup(ext_modules=[Extension("unihal._core", sources=[])], cmdclass={"build_ext": CMakeBuild})
