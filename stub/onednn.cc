@@ -57,8 +57,8 @@ std::vector<std::string> candidates() {
 std::string open_library(const std::string& path, OneDnn& functions) {
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return dlerror();
-#define UNIHAL_ONEDNN_FIND(name)                                                  \
-  functions.name = reinterpret_cast<decltype(&::name)>(dlsym(library, #name));    \
+#define UNIHAL_ONEDNN_FIND(name)                                               \
+  functions.name = reinterpret_cast<decltype(&::name)>(dlsym(library, #name)); \
   if (functions.name == nullptr) return path + " has no function " #name;
   UNIHAL_ONEDNN_FUNCTIONS(UNIHAL_ONEDNN_FIND)
 #undef UNIHAL_ONEDNN_FIND

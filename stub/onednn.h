@@ -23,37 +23,37 @@ const char* onednn_description();
 namespace unihal::stub {
 
 // Every function of oneDNN that the stub calls.
-#define UNIHAL_ONEDNN_FUNCTIONS(X)                        \
-  X(dnnl_convolution_backward_data_primitive_desc_create) \
+#define UNIHAL_ONEDNN_FUNCTIONS(X)                           \
+  X(dnnl_convolution_backward_data_primitive_desc_create)    \
   X(dnnl_convolution_backward_weights_primitive_desc_create) \
-  X(dnnl_convolution_forward_primitive_desc_create)       \
-  X(dnnl_engine_create)                                   \
-  X(dnnl_matmul_primitive_desc_create)                    \
-  X(dnnl_memory_create)                                   \
-  X(dnnl_memory_desc_create_with_strides)                 \
-  X(dnnl_memory_desc_create_with_tag)                     \
-  X(dnnl_memory_desc_destroy)                             \
-  X(dnnl_memory_desc_equal)                               \
-  X(dnnl_memory_desc_get_size)                            \
-  X(dnnl_memory_destroy)                                  \
-  X(dnnl_memory_set_data_handle)                          \
-  X(dnnl_post_ops_append_binary)                          \
-  X(dnnl_post_ops_append_eltwise)                         \
-  X(dnnl_post_ops_append_sum)                             \
-  X(dnnl_post_ops_create)                                 \
-  X(dnnl_post_ops_destroy)                                \
-  X(dnnl_primitive_attr_create)                           \
-  X(dnnl_primitive_attr_destroy)                          \
-  X(dnnl_primitive_attr_set_post_ops)                     \
-  X(dnnl_primitive_attr_set_scratchpad_mode)              \
-  X(dnnl_primitive_create)                                \
-  X(dnnl_primitive_desc_destroy)                          \
-  X(dnnl_primitive_desc_query_md)                         \
-  X(dnnl_primitive_desc_query)                            \
-  X(dnnl_primitive_destroy)                               \
-  X(dnnl_primitive_execute)                               \
-  X(dnnl_reorder_primitive_desc_create)                   \
-  X(dnnl_stream_create)                                   \
+  X(dnnl_convolution_forward_primitive_desc_create)          \
+  X(dnnl_engine_create)                                      \
+  X(dnnl_matmul_primitive_desc_create)                       \
+  X(dnnl_memory_create)                                      \
+  X(dnnl_memory_desc_create_with_strides)                    \
+  X(dnnl_memory_desc_create_with_tag)                        \
+  X(dnnl_memory_desc_destroy)                                \
+  X(dnnl_memory_desc_equal)                                  \
+  X(dnnl_memory_desc_get_size)                               \
+  X(dnnl_memory_destroy)                                     \
+  X(dnnl_memory_set_data_handle)                             \
+  X(dnnl_post_ops_append_binary)                             \
+  X(dnnl_post_ops_append_eltwise)                            \
+  X(dnnl_post_ops_append_sum)                                \
+  X(dnnl_post_ops_create)                                    \
+  X(dnnl_post_ops_destroy)                                   \
+  X(dnnl_primitive_attr_create)                              \
+  X(dnnl_primitive_attr_destroy)                             \
+  X(dnnl_primitive_attr_set_post_ops)                        \
+  X(dnnl_primitive_attr_set_scratchpad_mode)                 \
+  X(dnnl_primitive_create)                                   \
+  X(dnnl_primitive_desc_destroy)                             \
+  X(dnnl_primitive_desc_query_md)                            \
+  X(dnnl_primitive_desc_query)                               \
+  X(dnnl_primitive_destroy)                                  \
+  X(dnnl_primitive_execute)                                  \
+  X(dnnl_reorder_primitive_desc_create)                      \
+  X(dnnl_stream_create)                                      \
   X(dnnl_version)
 
 // The loaded library: its functions by name, and the CPU engine.
