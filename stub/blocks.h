@@ -1,0 +1,73 @@
+// Operands of a space as runs of a compute type: the caller's own memory where dtype and layout allow it, else a
+// small buffer that is converted into or out of.
+#pragma once
+
+#include "stub/compute.h"
+#include "stub/space.h"
+
+namespace unihal::stub {
+
+// Elements per block: all buffers of an op with a few operands stay in the first-level cache.
+inline constexpr int64_t kBlock = 1024;
+
+struct alignas(64) BlockBuffer {
+  char bytes[kBlock * 8];
+};
+
+class BlockOperand {
+ public:
+  BlockOperand() = default;
+  BlockOperand(const Space& space, int index, const uhal_tensor& view, ComputeType type);
+
+  // Whether the whole space can be used in place as one run.
+  bool dense() const { return dense_; }
+
+  // The address of element `offset`, counted in elements of the view.
+  char* at(int64_t offset) const { return data_ + offset * size_; }
+
+  // The `count` elements from the cursor on as a run of the compute type in the view's own memory, or nullptr where
+  // dtype or layout do not allow it.
+  void* span(const Cursor& cursor, int64_t count) const {
+    return adjacent_ && (dense_ || count <= cursor.run()) ? at(cursor.offset(index_)) : nullptr;
+  }
+
+  // Converts `count` elements from the cursor on into a run, or a run into them.
+  void load(const Cursor& cursor, int64_t count, void* to) const;
+  void store(const Cursor& cursor, int64_t count, const void* from) const;
+
+  // The elements for reading: in place, or loaded into `buffer`. The buffer of a scalar must have been prepared.
+  const void* read(const Cursor& cursor, int64_t count, BlockBuffer& buffer) const;
+
+  // Fills the buffer if the operand is a scalar, once per thread for blocks of up to `count` elements.
+  void prepare(int64_t count, BlockBuffer& buffer) const;
+
+ private:
+  char* data_ = nullptr;
+  int64_t size_ = 0;
+  int64_t stride_ = 0;  // along the innermost axis
+  int64_t compute_size_ = 0;
+  int index_ = 0;
+  bool adjacent_ = false;  // neighbours along the innermost axis can be used in place
+  bool dense_ = false;
+  bool scalar_ = false;
+  LoadLoop load_ = nullptr;
+  StoreLoop store_ = nullptr;
+};
+
+// How many elements the next block takes, with `left` to go: long innermost axes are cut at their ends, so that
+// operands stay in place; short ones are gathered into full blocks.
+inline int64_t block_length(const Space& space, const Cursor& cursor, int64_t left) {
+  const int64_t length = left < kBlock ? left : kBlock;
+  return space.inner() < kBlock / 4 || length < cursor.run() ? length : cursor.run();
+}
+
+// Moves a cursor on by any number of elements.
+inline void skip(Cursor& cursor, int64_t count) {
+  while (count > 0) {
+    const int64_t run = count < cursor.run() ? count : cursor.run();
+    cursor.advance(run);
+    count -= run;
+  }
+}
+
+}  // namespace unihal::stub

@@ -1,0 +1,62 @@
+// The inner loops: elementwise functions, conversions and reductions over runs of elements, compiled once per
+// instruction set (vector_*.cc) and chosen when the backend is loaded.
+#pragma once
+
+#include <cstdint>
+
+#include "csrc/kernels/elementwise.h"
+#include "stub/dtype.h"
+#include "unihal/op.h"
+
+namespace unihal::stub {
+
+// The types that arithmetic is done in (op.h, "Arithmetic").
+enum ComputeType { kFloat, kDouble, kInt64, kUint64, kComputeTypes };
+
+inline constexpr int64_t compute_size(ComputeType type) { return type == kFloat ? 4 : 8; }
+
+// The dtype that a compute type is stored as without conversion.
+inline constexpr uhal_dtype compute_dtype(ComputeType type) {
+  constexpr uhal_dtype kDtype[kComputeTypes] = {UHAL_FLOAT32, UHAL_FLOAT64, UHAL_INT64, UHAL_UINT64};
+  return kDtype[type];
+}
+
+// The narrowest compute type that holds every value of a real dtype.
+inline constexpr ComputeType compute_type_of(uhal_dtype dtype) {
+  return dtype == UHAL_FLOAT64 ? kDouble : is_floating(dtype) ? kFloat : dtype == UHAL_UINT64 ? kUint64 : kInt64;
+}
+
+// outputs[k][i] = function(inputs[...][i]...) for `count` elements of the compute type. An output may be the same
+// memory as an input. `parameters` are UHAL_MAP_MAX_PARAMETERS values of the compute type.
+using MapLoop = void (*)(int64_t count, const void* const* inputs, void* const* outputs, const void* parameters);
+
+// Converts `count` elements, `stride` apart, to adjacent elements of a compute type.
+using LoadLoop = void (*)(int64_t count, const void* source, int64_t stride, void* destination);
+
+// Converts adjacent elements of a compute type, rounding to nearest even, to elements `stride` apart.
+using StoreLoop = void (*)(int64_t count, const void* source, void* destination, int64_t stride);
+
+// How elements enter a reduction, and how they are combined.
+enum ReduceStep { kSum, kSumSquares, kSumAbsolute, kSumExp, kProduct, kMaximum, kMinimum, kAll, kAny, kReduceSteps };
+
+// Reductions accumulate in double for floating compute types and in the type itself for integers.
+//
+// Combines `count` adjacent elements into *accumulator. `shift` (of the compute type) is subtracted before kSumExp.
+using ReduceRun = void (*)(int64_t count, const void* source, const void* shift, void* accumulator);
+
+// Combines `rows` rows of `count` adjacent elements, `row_stride` elements apart, into `count` accumulators.
+using ReduceRows = void (*)(int64_t count, int64_t rows, const void* source, int64_t row_stride, void* accumulators);
+
+struct InstructionSet {
+  const char* name;
+  MapLoop map[uhal_map_function_limit][kComputeTypes];  // null where a function is not defined on a type
+  LoadLoop load[UHAL_DTYPE_COUNT][kComputeTypes];       // real dtypes
+  StoreLoop store[kComputeTypes][UHAL_DTYPE_COUNT];
+  ReduceRun reduce_run[kReduceSteps][kComputeTypes];
+  ReduceRows reduce_rows[kReduceSteps][kComputeTypes];  // null for kSumExp
+};
+
+// The best instruction set that this processor has.
+const InstructionSet& vectors();
+
+}  // namespace unihal::stub

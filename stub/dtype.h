@@ -1,0 +1,34 @@
+// What the stub needs to know about dtypes. The backend links nothing of the core, so it has its own.
+#pragma once
+
+#include "unihal/tensor.h"
+
+namespace unihal::stub {
+
+struct DtypeInfo {
+  const char* name;
+  int8_t size;  // bytes
+  bool floating;
+  bool integer;  // bool counts as an integer
+};
+
+inline constexpr DtypeInfo kDtypes[UHAL_DTYPE_COUNT] = {
+    {"invalid", 0, false, false},     {"bool", 1, false, true},    {"int8", 1, false, true},
+    {"int16", 2, false, true},        {"int32", 4, false, true},   {"int64", 8, false, true},
+    {"uint8", 1, false, true},        {"uint16", 2, false, true},  {"uint32", 4, false, true},
+    {"uint64", 8, false, true},       {"float16", 2, true, false}, {"bfloat16", 2, true, false},
+    {"float32", 4, true, false},      {"float64", 8, true, false}, {"complex64", 8, false, false},
+    {"complex128", 16, false, false},
+};
+
+inline constexpr const DtypeInfo& info(uhal_dtype dtype) {
+  return kDtypes[dtype > 0 && dtype < UHAL_DTYPE_COUNT ? dtype : UHAL_DTYPE_INVALID];
+}
+inline constexpr int64_t dtype_size(uhal_dtype dtype) { return info(dtype).size; }
+inline constexpr const char* dtype_name(uhal_dtype dtype) { return info(dtype).name; }
+inline constexpr bool is_floating(uhal_dtype dtype) { return info(dtype).floating; }
+inline constexpr bool is_integer(uhal_dtype dtype) { return info(dtype).integer; }
+inline constexpr bool is_real(uhal_dtype dtype) { return info(dtype).floating || info(dtype).integer; }
+inline constexpr bool is_complex(uhal_dtype dtype) { return dtype == UHAL_COMPLEX64 || dtype == UHAL_COMPLEX128; }
+
+}  // namespace unihal::stub

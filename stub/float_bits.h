@@ -1,0 +1,70 @@
+// float16 and bfloat16 to and from float32 by their bits, in a form that vectorizes. Independent of the processor's
+// flush-to-zero modes, which frameworks set on their threads.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+namespace unihal::stub {
+
+// Internal linkage on purpose: each instruction set must keep its own compiled copy.
+namespace {
+
+inline uint32_t bits_of(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+inline float float_of(uint32_t bits) {
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+inline float bfloat16_to_float(uint16_t bits) { return float_of(static_cast<uint32_t>(bits) << 16); }
+
+// Rounds to nearest even; NaN stays NaN.
+inline uint16_t float_to_bfloat16(float value) {
+  const uint32_t bits = bits_of(value);
+  const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+  const uint32_t nan = (bits >> 16) | 0x40;
+  return static_cast<uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? nan : rounded);
+}
+
+inline float float16_to_float(uint16_t half) {
+  const uint32_t magnitude = half & 0x7fff;
+  const uint32_t sign = static_cast<uint32_t>(half & 0x8000) << 16;
+  const uint32_t normal = (magnitude << 13) + (112u << 23);  // 112: the difference of the exponents' biases
+  const uint32_t special = normal + (112u << 23);            // infinity and NaN have all exponent bits set
+  const uint32_t subnormal = bits_of(static_cast<float>(static_cast<int32_t>(magnitude)) * 0x1p-24f);
+  return float_of(sign | (magnitude < 0x400 ? subnormal : magnitude >= 0x7c00 ? special : normal));
+}
+
+// Rounds to nearest even; beyond the range gives infinity, NaN stays NaN.
+inline uint16_t float_to_float16(float value) {
+  const uint32_t bits = bits_of(value);
+  const uint32_t magnitude = bits & 0x7fffffff;
+  const uint32_t sign = (bits >> 16) & 0x8000;
+  const uint32_t normal = (magnitude + 0xfff + ((magnitude >> 13) & 1) - (112u << 23)) >> 13;
+  // Below the normal range: adding 0.5 lets the processor round at 2^-24, float16's smallest step.
+  const uint32_t subnormal = bits_of(float_of(magnitude) + 0.5f) - 0x3f000000;
+  const uint32_t special = magnitude > 0x7f800000 ? 0x7e00 : 0x7c00;
+  return static_cast<uint16_t>(sign | (magnitude >= 0x47800000  ? special
+                                       : magnitude < 0x38800000 ? subnormal
+                                                                : normal));
+}
+
+// A float that rounds further (to float16 or bfloat16) as the double would: inexact results are rounded to odd.
+inline float double_to_float_odd(double value) {
+  const float nearest = static_cast<float>(value);
+  const double back = nearest;
+  const uint32_t bits = bits_of(nearest);
+  const bool toward_zero = (back < 0 ? -back : back) > (value < 0 ? -value : value);
+  const bool inexact = back != value && value == value;
+  return float_of(inexact && (bits & 1) == 0 ? (toward_zero ? bits - 1 : bits + 1) : bits);
+}
+
+}  // namespace
+
+}  // namespace unihal::stub

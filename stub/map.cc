@@ -1,0 +1,175 @@
+// UHAL_OP_MAP: any function of elementwise.def over broadcast, strided operands of mixed dtypes.
+
+#include <cstring>
+
+#include "stub/blocks.h"
+#include "stub/kernels.h"
+#include "stub/parallel.h"
+
+namespace unihal::stub {
+namespace {
+
+enum Domain { INTEGER, FLOATING };
+
+struct FunctionInfo {
+  const char* name;
+  Domain domain;
+  int32_t flops;
+};
+
+constexpr FunctionInfo kFunctions[] = {
+#define UHAL_MAP1(name, domain, flops, expression) {#name, domain, flops},
+#define UHAL_MAP2(name, domain, flops, expression) {#name, domain, flops},
+#define UHAL_MAP3(name, domain, flops, expression) {#name, domain, flops},
+#define UHAL_UPDATE(name, inputs, outputs, flops, ...) {#name, FLOATING, flops},
+#include "csrc/kernels/elementwise.def"
+#undef UHAL_MAP1
+#undef UHAL_MAP2
+#undef UHAL_MAP3
+#undef UHAL_UPDATE
+};
+
+constexpr int kMaxViews = UHAL_MAP_MAX_INPUTS + UHAL_MAP_MAX_OUTPUTS;
+static_assert(kMaxViews <= kMaxOperands);
+
+bool is_bitwise(uhal_map_function function) {
+  return function >= uhal_map_bitwise_not && function <= uhal_map_shift_right;
+}
+
+const uhal_tensor& operand(const uhal_op& op, int index) {
+  return index < op.output_count ? *op.outputs[index] : *op.inputs[index - op.output_count];
+}
+
+// The compute type of op.h's "Arithmetic", and of elementwise.def for FLOATING functions of integers.
+ComputeType choose_type(const uhal_op& op, Domain domain) {
+  bool floating = false;
+  bool wide_integer = false;
+  bool is_unsigned = false;
+  for (int i = 0; i < op.output_count + op.input_count; ++i) {
+    const uhal_dtype dtype = operand(op, i).dtype;
+    if (dtype == UHAL_FLOAT64) return kDouble;
+    floating |= is_floating(dtype);
+    wide_integer |= is_integer(dtype) && dtype_size(dtype) >= 4;
+    is_unsigned |= dtype == UHAL_UINT64 && i >= op.output_count;
+  }
+  if (floating) return kFloat;
+  if (domain == FLOATING) return wide_integer ? kDouble : kFloat;
+  return is_unsigned ? kUint64 : kInt64;
+}
+
+template <class T>
+void convert_parameters(const double* from, void* to) {
+  for (int i = 0; i < UHAL_MAP_MAX_PARAMETERS; ++i) {
+    const T value = static_cast<T>(from[i]);
+    std::memcpy(static_cast<char*>(to) + i * static_cast<int>(sizeof(T)), &value, sizeof value);
+  }
+}
+
+struct Plan {
+  Space space;
+  BlockOperand operands[kMaxViews];  // outputs, then inputs
+  int outputs = 0;
+  int inputs = 0;
+  bool dense = true;
+  MapLoop loop = nullptr;
+  double parameters[UHAL_MAP_MAX_PARAMETERS];  // of the compute type
+};
+
+// Every operand is one run of the compute type: the function works on the caller's memory.
+void run_dense(const Plan& plan, int64_t begin, int64_t end) {
+  const void* inputs[UHAL_MAP_MAX_INPUTS];
+  void* outputs[UHAL_MAP_MAX_OUTPUTS];
+  for (int i = 0; i < plan.outputs; ++i) outputs[i] = plan.operands[i].at(begin);
+  for (int i = 0; i < plan.inputs; ++i) inputs[i] = plan.operands[plan.outputs + i].at(begin);
+  plan.loop(end - begin, inputs, outputs, plan.parameters);
+}
+
+void run_blocks(const Plan& plan, int64_t begin, int64_t end) {
+  BlockBuffer buffers[kMaxViews];
+  const void* inputs[UHAL_MAP_MAX_INPUTS];
+  void* outputs[UHAL_MAP_MAX_OUTPUTS];
+  const int views = plan.outputs + plan.inputs;
+  for (int i = plan.outputs; i < views; ++i) plan.operands[i].prepare(end - begin, buffers[i]);
+  Cursor cursor(plan.space, begin);
+  while (begin < end) {
+    const int64_t count = block_length(plan.space, cursor, end - begin);
+    for (int i = 0; i < plan.inputs; ++i) {
+      inputs[i] = plan.operands[plan.outputs + i].read(cursor, count, buffers[plan.outputs + i]);
+    }
+    for (int i = 0; i < plan.outputs; ++i) {
+      void* own = plan.operands[i].span(cursor, count);
+      outputs[i] = own != nullptr ? own : buffers[i].bytes;
+    }
+    plan.loop(count, inputs, outputs, plan.parameters);
+    for (int i = 0; i < plan.outputs; ++i) {
+      if (outputs[i] == buffers[i].bytes) plan.operands[i].store(cursor, count, outputs[i]);
+    }
+    skip(cursor, count);
+    begin += count;
+  }
+}
+
+}  // namespace
+
+const char* refuse_map(const uhal_op& op) {
+  const auto& attributes = *static_cast<const uhal_map_attributes*>(op.attributes);
+  const uhal_map_function function = attributes.function;
+  if (function < 0 || function >= uhal_map_function_limit) {
+    return refusal("map function %d is unknown to this build of the stub, which knows 0 to %d", function,
+                   uhal_map_function_limit - 1);
+  }
+  const char* name = kFunctions[function].name;
+  for (int i = 0; i < op.output_count + op.input_count; ++i) {
+    const uhal_dtype dtype = operand(op, i).dtype;
+    if (!is_real(dtype)) {
+      return refusal("map %s: dtype %s is not supported; complex numbers can be filled, copied and cast only", name,
+                     dtype_name(dtype));
+    }
+    if (is_bitwise(function) && !is_integer(dtype)) {
+      return refusal("map %s needs integer or bool operands, got %s; cast it first", name, dtype_name(dtype));
+    }
+  }
+  return nullptr;
+}
+
+uhal_status run_map(const Launch& launch) {
+  const uhal_op& op = launch.op;
+  const auto& attributes = *static_cast<const uhal_map_attributes*>(op.attributes);
+  uhal_map_function function = attributes.function;
+  // On 0 and 1 the complement is the logical one: all bits of both would be "true".
+  if (function == uhal_map_bitwise_not && op.outputs[0]->dtype == UHAL_BOOL) function = uhal_map_logical_not;
+  const FunctionInfo& info = kFunctions[function];
+  const ComputeType type = choose_type(op, info.domain);
+
+  Plan plan;
+  plan.outputs = op.output_count;
+  plan.inputs = op.input_count;
+  const uhal_tensor* views[kMaxViews] = {};
+  const int count = plan.outputs + plan.inputs;
+  for (int i = 0; i < count; ++i) views[i] = &operand(op, i);
+  plan.space = make_space(views, count);
+  if (plan.space.count == 0) return UHAL_OK;
+  for (int i = 0; i < count; ++i) {
+    plan.operands[i] = BlockOperand(plan.space, i, *views[i], type);
+    plan.dense = plan.dense && plan.operands[i].dense();
+  }
+  plan.loop = vectors().map[function][type];
+  switch (type) {
+    case kFloat:
+      convert_parameters<float>(attributes.parameters, plan.parameters);
+      break;
+    case kDouble:
+      convert_parameters<double>(attributes.parameters, plan.parameters);
+      break;
+    default:
+      convert_parameters<int64_t>(attributes.parameters, plan.parameters);
+      break;
+  }
+  const int64_t work = 1 + info.flops / 4 + (plan.dense ? 0 : count / 2);
+  parallel_for(plan.space.count, work, kBlock, [&](int64_t begin, int64_t end) {
+    plan.dense ? run_dense(plan, begin, end) : run_blocks(plan, begin, end);
+  });
+  return UHAL_OK;
+}
+
+}  // namespace unihal::stub

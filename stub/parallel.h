@@ -1,0 +1,48 @@
+// Parallel loops on the OpenMP pool (libgomp, which oneDNN shares; OMP_NUM_THREADS is honoured).
+#pragma once
+
+#include <omp.h>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace unihal::stub {
+
+// Work below this many units (an element of a cheap function is about one unit) is done by the calling thread:
+// waking the pool costs more.
+inline constexpr int64_t kSerialWork = 32768;
+
+// Calls body(begin, end) over disjoint ranges that cover [0, count), on several threads if `count` items of
+// `work_per_item` units are worth it. Ranges begin at multiples of `align`. `body` must not throw.
+template <class Body>
+void parallel_for(int64_t count, int64_t work_per_item, int64_t align, const Body& body) {
+  if (count <= 0) return;
+  int64_t threads = 1;
+#ifndef __SANITIZE_THREAD__  // libgomp's barriers are unknown to ThreadSanitizer, which would report false races
+  if (count > 1 && count >= kSerialWork / std::max<int64_t>(work_per_item, 1) && !omp_in_parallel()) {
+    const int64_t useful = std::max<int64_t>(1, 2 * count / std::max<int64_t>(1, kSerialWork / work_per_item));
+    threads = std::min<int64_t>({omp_get_max_threads(), useful, count});
+  }
+#endif
+  if (threads <= 1) {
+    body(int64_t{0}, count);
+    return;
+  }
+#pragma omp parallel num_threads(static_cast<int>(threads))
+  {
+    // The runtime may give fewer threads than asked for.
+    const int64_t given = omp_get_num_threads();
+    const int64_t index = omp_get_thread_num();
+    const int64_t blocks = (count + align - 1) / align;
+    const int64_t begin = std::min(count, blocks * index / given * align);
+    const int64_t end = std::min(count, blocks * (index + 1) / given * align);
+    if (begin < end) body(begin, end);
+  }
+}
+
+template <class Body>
+void parallel_for(int64_t count, int64_t work_per_item, const Body& body) {
+  parallel_for(count, work_per_item, int64_t{1}, body);
+}
+
+}  // namespace unihal::stub

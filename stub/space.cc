@@ -1,0 +1,91 @@
+#include "stub/space.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace unihal::stub {
+namespace {
+
+struct Axis {
+  int64_t length;
+  int64_t strides[kMaxOperands];
+};
+
+// Whether a belongs outside b: by the first operand that tells them apart.
+bool outside(const Axis& a, const Axis& b, int operands) {
+  for (int k = 0; k < operands; ++k) {
+    const int64_t left = std::abs(a.strides[k]);
+    const int64_t right = std::abs(b.strides[k]);
+    if (left != right) return left > right;
+  }
+  return false;
+}
+
+}  // namespace
+
+Space make_space(const uhal_tensor* const* views, int operands) {
+  Axis axes[UHAL_MAX_RANK];
+  int rank = 0;
+  Space space;
+  space.operands = operands;
+  const uhal_tensor& first = *views[0];
+  for (int i = 0; i < first.rank; ++i) {
+    space.count *= first.shape[i];
+    if (first.shape[i] == 1) continue;
+    Axis axis;
+    axis.length = first.shape[i];
+    for (int k = 0; k < operands; ++k) {
+      const int own = i - first.rank + views[k]->rank;  // broadcasting aligns the last axes
+      axis.strides[k] = own < 0 || views[k]->shape[own] == 1 ? 0 : views[k]->strides[own];
+    }
+    // Insertion keeps the order of equal axes; ranks are small.
+    int at = rank++;
+    for (; at > 0 && outside(axis, axes[at - 1], operands); --at) axes[at] = axes[at - 1];
+    axes[at] = axis;
+  }
+  int merged = 0;
+  for (int i = 0; i < rank; ++i) {
+    bool fits = merged > 0;
+    for (int k = 0; fits && k < operands; ++k) {
+      fits = space.strides[k][merged - 1] == axes[i].strides[k] * axes[i].length;
+    }
+    if (fits) {
+      space.shape[merged - 1] *= axes[i].length;
+    } else {
+      space.shape[merged++] = axes[i].length;
+    }
+    for (int k = 0; k < operands; ++k) space.strides[k][merged - 1] = axes[i].strides[k];
+  }
+  if (merged == 0) {  // one element
+    space.shape[0] = 1;
+    for (int k = 0; k < operands; ++k) space.strides[k][0] = 1;
+    merged = 1;
+  }
+  space.rank = merged;
+  return space;
+}
+
+Cursor::Cursor(const Space& space, int64_t position) : space_(space) {
+  const int last = space.rank - 1;
+  inner_ = position % space.shape[last];
+  position /= space.shape[last];
+  std::fill_n(outer_offset_, space.operands, int64_t{0});
+  for (int i = last - 1; i >= 0; --i) {
+    coordinates_[i] = position % space.shape[i];
+    position /= space.shape[i];
+    for (int k = 0; k < space.operands; ++k) outer_offset_[k] += coordinates_[i] * space.strides[k][i];
+  }
+}
+
+void Cursor::carry() {
+  inner_ = 0;
+  for (int i = space_.rank - 2; i >= 0; --i) {
+    const bool wraps = ++coordinates_[i] == space_.shape[i];
+    const int64_t steps = wraps ? 1 - space_.shape[i] : 1;
+    if (wraps) coordinates_[i] = 0;
+    for (int k = 0; k < space_.operands; ++k) outer_offset_[k] += steps * space_.strides[k][i];
+    if (!wraps) return;
+  }
+}
+
+}  // namespace unihal::stub
