@@ -46,9 +46,6 @@ std::vector<std::string> candidates() {
     // <prefix>/lib/python3.x/site-packages/unihal/lib -> <prefix>/lib
     paths.push_back(folder + "/../../../../" + kFileName);
   }
-#if defined(UNIHAL_ONEDNN_BUILD_FOLDER)
-  if (folder == UNIHAL_STUB_BUILD_FOLDER) paths.push_back(UNIHAL_ONEDNN_BUILD_FOLDER + std::string("/") + kFileName);
-#endif
   paths.push_back(kFileName);
   return paths;
 }

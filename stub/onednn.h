@@ -1,9 +1,9 @@
 // oneDNN, found at run time and never linked.
 //
-// Looked for, in this order: the file in UNIHAL_ONEDNN_LIBRARY ("none" turns oneDNN off); libdnnl.so.3 beside
-// this library; in the lib folder of the Python prefix that this library is installed in, where pip puts the
-// onednn-cpu-gomp package; in the folder found at configure time, for a library that runs from its build tree; and
-// by name, as the dynamic linker finds it. Full paths come first because frameworks bring a libdnnl.so.3 of their own.
+// Looked for, in this order: the file in UNIHAL_ONEDNN_LIBRARY ("none" turns oneDNN off); libdnnl.so.3 beside this
+// library; in the lib folder of the Python prefix that this library is installed in, where pip puts the
+// onednn-cpu-gomp package; and by name, as the dynamic linker finds it. Full paths come first because frameworks
+// bring a libdnnl.so.3 of their own, which the name alone would find.
 //
 // Without it the kernels in gemm.cc and convolution_direct.cc take over.
 #pragma once
