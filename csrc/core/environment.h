@@ -1,0 +1,33 @@
+// The UNIHAL_* environment variables: parsed strictly, so that a typing error is an error.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "unihal/status.h"
+
+namespace unihal::core {
+
+// The values in force. Read once, at the first use.
+struct Environment {
+  std::string backend;        // UNIHAL_BACKEND; empty: no wish
+  std::string backend_path;   // UNIHAL_BACKEND_PATH
+  std::string fallback_log;   // UNIHAL_FALLBACK_LOG
+  std::string profile;        // UNIHAL_PROFILE
+  uint64_t memory_limit = 0;  // UNIHAL_MEMORY_LIMIT; 0: none
+  bool strict = false;        // UNIHAL_STRICT
+  bool check_nan = false;     // UNIHAL_CHECK_NAN
+  std::string complaint;      // what is wrong with the variables; empty if nothing is
+};
+const Environment& environment();
+
+// UHAL_INVALID_ARGUMENT that names each variable with a nonsense value, that value, and what is allowed.
+uhal_status check_environment();
+
+// The overrides that are set now, unihal's and those of vendor runtimes, as "NAME=value, ..."; empty if none.
+std::string overrides_in_force();
+
+// Parses "4096", "512M", "8G". False unless the whole text is a number of bytes within 64 bits.
+bool parse_bytes(const std::string& text, uint64_t* bytes);
+
+}  // namespace unihal::core
