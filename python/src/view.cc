@@ -210,6 +210,7 @@ void bind_view(py::module_& module) {
   py::dict dtypes;
   for (int32_t dtype = 1; dtype < UHAL_DTYPE_COUNT; ++dtype) dtypes[uhal_dtype_name(dtype)] = dtype;
   module.attr("DTYPES") = dtypes;
+  module.def("dtype_size", &uhal_dtype_size);
 
   py::class_<Allocation, std::shared_ptr<Allocation>>(module, "Allocation")
       .def(py::init<const Device&, std::shared_ptr<Stream>, uhal_memory_kind, size_t>())

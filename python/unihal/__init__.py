@@ -1,0 +1,93 @@
+"""unihal: one narrow waist between deep-learning frameworks and accelerators.
+
+Devices, buffers, streams and ops of the C ABI for Python. The frameworks find their plugins by themselves; nothing here
+needs to be imported for that. Importing this module starts no device.
+"""
+
+from __future__ import annotations
+
+from . import _core, ops
+from .buffer import Buffer
+from .device import (
+    BackendReport,
+    Device,
+    DeviceProperties,
+    DeviceType,
+    MemoryStats,
+    backend_reports,
+    device,
+    device_types,
+    devices,
+    load_backend,
+    use_backend,
+)
+from .errors import (
+    AbortedError,
+    AlreadyExistsError,
+    CancelledError,
+    DataLossError,
+    DeadlineExceededError,
+    Error,
+    FailedPreconditionError,
+    InternalError,
+    InvalidArgumentError,
+    NotFoundError,
+    OutOfMemoryError,
+    OutOfRangeError,
+    PermissionDeniedError,
+    UnauthenticatedError,
+    UnavailableError,
+    UnimplementedError,
+)
+from .fallbacks import Fallback, fallbacks, is_strict
+from .ops.launch import supports
+from .profiler import ProfiledEvent, ProfiledTotal, profile
+from .stream import Event, Stream
+
+__version__ = _core.version()
+
+#: Version of the C ABI: (major, minor).
+abi_version = _core.abi_version()
+
+__all__ = [
+    "AbortedError",
+    "AlreadyExistsError",
+    "BackendReport",
+    "Buffer",
+    "CancelledError",
+    "DataLossError",
+    "DeadlineExceededError",
+    "Device",
+    "DeviceProperties",
+    "DeviceType",
+    "Error",
+    "Event",
+    "FailedPreconditionError",
+    "Fallback",
+    "InternalError",
+    "InvalidArgumentError",
+    "MemoryStats",
+    "NotFoundError",
+    "OutOfMemoryError",
+    "OutOfRangeError",
+    "PermissionDeniedError",
+    "ProfiledEvent",
+    "ProfiledTotal",
+    "Stream",
+    "UnauthenticatedError",
+    "UnavailableError",
+    "UnimplementedError",
+    "__version__",
+    "abi_version",
+    "backend_reports",
+    "device",
+    "device_types",
+    "devices",
+    "fallbacks",
+    "is_strict",
+    "load_backend",
+    "ops",
+    "profile",
+    "supports",
+    "use_backend",
+]

@@ -1,0 +1,114 @@
+"""Direct calls of the ABI's ops on buffers.
+
+Every elementwise function of the library is here by its name (``ops.add``, ``ops.silu``, ...; ``dir(ops)`` lists them).
+All calls allocate their outputs, or write into ``out=``; they run on ``stream=``, or on the device's default stream.
+"""
+
+from __future__ import annotations
+
+from .elementwise import MapFunction, map_function, map_function_names
+from .image import (
+    average_pool,
+    convolution,
+    convolution_backward_data,
+    convolution_backward_filter,
+    max_pool,
+    pool_backward,
+    resize,
+    resize_backward,
+)
+from .linear import attention, attention_backward, matmul
+from .movement import (
+    cast,
+    copy,
+    fill,
+    gather,
+    gather_elements,
+    gather_nd,
+    iota,
+    one_hot,
+    scatter,
+    scatter_elements,
+    scatter_nd,
+    triangular,
+)
+from .normalization import (
+    batch_norm,
+    batch_norm_backward,
+    cross_entropy,
+    cross_entropy_backward,
+    group_norm,
+    group_norm_backward,
+    layer_norm,
+    layer_norm_backward,
+    rms_norm,
+    rms_norm_backward,
+    softmax,
+    softmax_backward,
+)
+from .random import dropout, random
+from .reduction import all, any, argmax, argmin, max, mean, min, product, reduce, scan, sort, sum, top_k
+
+__all__ = [
+    "all",
+    "any",
+    "argmax",
+    "argmin",
+    "attention",
+    "attention_backward",
+    "average_pool",
+    "batch_norm",
+    "batch_norm_backward",
+    "cast",
+    "convolution",
+    "convolution_backward_data",
+    "convolution_backward_filter",
+    "copy",
+    "cross_entropy",
+    "cross_entropy_backward",
+    "dropout",
+    "fill",
+    "gather",
+    "gather_elements",
+    "gather_nd",
+    "group_norm",
+    "group_norm_backward",
+    "iota",
+    "layer_norm",
+    "layer_norm_backward",
+    "matmul",
+    "max",
+    "max_pool",
+    "mean",
+    "min",
+    "one_hot",
+    "pool_backward",
+    "product",
+    "random",
+    "reduce",
+    "resize",
+    "resize_backward",
+    "rms_norm",
+    "rms_norm_backward",
+    "scan",
+    "scatter",
+    "scatter_elements",
+    "scatter_nd",
+    "softmax",
+    "softmax_backward",
+    "sort",
+    "sum",
+    "top_k",
+    "triangular",
+]
+
+
+def __getattr__(name: str) -> MapFunction:
+    function = map_function(name)
+    if function is None:
+        raise AttributeError(f"module 'unihal.ops' has no op {name!r}")
+    return function
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *map_function_names()])

@@ -1,0 +1,265 @@
+"""Convolution, pooling and resizing. Images are (N, C, spatial...), filters (O, C / groups, spatial...)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Union
+
+from .. import errors
+from ..buffer import Buffer
+from ..stream import Stream
+from .launch import index_dtype, launch, output
+from .linear import ACTIVATIONS, Activation
+
+#: One number for all spatial axes, or one for each.
+PerAxis = Union[int, Sequence[int]]
+
+#: As PerAxis, or a pair (before, after) for each spatial axis.
+Padding = Union[int, Sequence[int], Sequence[tuple[int, int]]]
+
+_POOL_MAXIMUM = 0
+_POOL_AVERAGE_INCLUDE_PADDING = 1
+_POOL_AVERAGE_EXCLUDE_PADDING = 2
+
+_RESIZE_MODES: dict[str, int] = {"nearest": 0, "linear": 1, "cubic": 2}
+
+
+@dataclass(frozen=True)
+class _Window:
+    """Where windows lie along the spatial axes."""
+
+    stride: list[int]
+    pad_before: list[int]
+    pad_after: list[int]
+
+    @classmethod
+    def of(cls, rank: int, stride: PerAxis, padding: Padding) -> _Window:
+        if isinstance(padding, int):
+            pairs = [(padding, padding)] * rank
+        else:
+            pairs = [(entry, entry) if isinstance(entry, int) else (entry[0], entry[1]) for entry in padding]
+        if len(pairs) != rank:
+            raise errors.InvalidArgumentError(f"the padding {padding} has {len(pairs)} entries for {rank} spatial axes")
+        return cls(_per_axis("stride", stride, rank), [before for before, _ in pairs], [after for _, after in pairs])
+
+    def output_shape(self, spatial: Sequence[int], extent: Sequence[int]) -> list[int]:
+        """The number of windows of an extent along each axis."""
+        shape = [
+            (length + before + after - reach) // step + 1
+            for length, reach, step, before, after in zip(spatial, extent, self.stride, self.pad_before, self.pad_after)
+        ]
+        if any(length < 1 for length in shape):
+            raise errors.InvalidArgumentError(
+                f"a window of {tuple(extent)} does not fit into {tuple(spatial)} with padding "
+                f"{tuple(self.pad_before)} before and {tuple(self.pad_after)} after"
+            )
+        return shape
+
+    def attributes(self) -> dict[str, Any]:
+        return {"stride": self.stride, "pad_before": self.pad_before, "pad_after": self.pad_after}
+
+
+def _per_axis(name: str, value: PerAxis, rank: int) -> list[int]:
+    entries = [value] * rank if isinstance(value, int) else list(value)
+    if len(entries) != rank or any(entry < 1 for entry in entries):
+        raise errors.InvalidArgumentError(f"{name} is {value}; expected {rank} positive numbers, or one for all axes")
+    return entries
+
+
+def _spatial_rank(x: Buffer) -> int:
+    if not 3 <= x.ndim <= 5:
+        raise errors.InvalidArgumentError(f"images have the shape (N, C, spatial...) with 3 to 5 axes, not {x.shape}")
+    return x.ndim - 2
+
+
+def convolution(
+    x: Buffer,
+    w: Buffer,
+    bias: Buffer | None = None,
+    *,
+    stride: PerAxis = 1,
+    padding: Padding = 0,
+    dilation: PerAxis = 1,
+    groups: int = 1,
+    activation: Activation = "none",
+    out: Buffer | None = None,
+    stream: Stream | None = None,
+) -> Buffer:
+    """Cross-correlation of images with filters, as all frameworks mean by convolution."""
+    rank = _spatial_rank(x)
+    if w.ndim != x.ndim:
+        raise errors.InvalidArgumentError(f"the filter {w.shape} and the image {x.shape} differ in rank")
+    window = _Window.of(rank, stride, padding)
+    spread = _per_axis("dilation", dilation, rank)
+    extent = [(length - 1) * step + 1 for length, step in zip(w.shape[2:], spread)]
+    shape = (x.shape[0], w.shape[0], *window.output_shape(x.shape[2:], extent))
+    y = output(shape, x.dtype, x, out, stream)
+    attributes = {
+        **window.attributes(),
+        "dilation": spread,
+        "groups": groups,
+        "activation": ACTIVATIONS[activation],
+    }
+    launch("convolution", [x, w, bias], [y], attributes, stream=stream)
+    return y
+
+
+def convolution_backward_data(
+    dy: Buffer,
+    w: Buffer,
+    x_shape: Sequence[int],
+    *,
+    stride: PerAxis = 1,
+    padding: Padding = 0,
+    dilation: PerAxis = 1,
+    groups: int = 1,
+    out: Buffer | None = None,
+    stream: Stream | None = None,
+) -> Buffer:
+    """The gradient of the image; also the forward transposed convolution."""
+    rank = _spatial_rank(dy)
+    dx = output(x_shape, dy.dtype, dy, out, stream)
+    attributes = {
+        **_Window.of(rank, stride, padding).attributes(),
+        "dilation": _per_axis("dilation", dilation, rank),
+        "groups": groups,
+    }
+    launch("convolution_backward_data", [dy, w], [dx], attributes, stream=stream)
+    return dx
+
+
+def convolution_backward_filter(
+    x: Buffer,
+    dy: Buffer,
+    w_shape: Sequence[int],
+    *,
+    stride: PerAxis = 1,
+    padding: Padding = 0,
+    dilation: PerAxis = 1,
+    groups: int = 1,
+    with_bias: bool = False,
+    stream: Stream | None = None,
+) -> tuple[Buffer, Buffer | None]:
+    """The gradients of the filter and, if wanted, of the bias."""
+    rank = _spatial_rank(x)
+    dw = output(w_shape, x.dtype, x, stream=stream)
+    dbias = output((w_shape[0],), x.dtype, x, stream=stream) if with_bias else None
+    attributes = {
+        **_Window.of(rank, stride, padding).attributes(),
+        "dilation": _per_axis("dilation", dilation, rank),
+        "groups": groups,
+    }
+    launch("convolution_backward_filter", [x, dy], [dw, dbias], attributes, stream=stream)
+    return dw, dbias
+
+
+def max_pool(
+    x: Buffer,
+    window: PerAxis,
+    *,
+    stride: PerAxis | None = None,
+    padding: Padding = 0,
+    indices_dtype: str | None = None,
+    stream: Stream | None = None,
+) -> tuple[Buffer, Buffer | None]:
+    """The greatest of each window and, if ``indices_dtype`` is given, its flat spatial index in ``x``."""
+    shape, attributes = _pool(x, window, stride, padding, _POOL_MAXIMUM)
+    y = output(shape, x.dtype, x, stream=stream)
+    indices = output(shape, index_dtype(indices_dtype), x, stream=stream) if indices_dtype is not None else None
+    launch("pool", [x], [y, indices], attributes, stream=stream)
+    return y, indices
+
+
+def average_pool(
+    x: Buffer,
+    window: PerAxis,
+    *,
+    stride: PerAxis | None = None,
+    padding: Padding = 0,
+    include_padding: bool = False,
+    out: Buffer | None = None,
+    stream: Stream | None = None,
+) -> Buffer:
+    """The mean of each window."""
+    mode = _POOL_AVERAGE_INCLUDE_PADDING if include_padding else _POOL_AVERAGE_EXCLUDE_PADDING
+    shape, attributes = _pool(x, window, stride, padding, mode)
+    y = output(shape, x.dtype, x, out, stream)
+    launch("pool", [x], [y], attributes, stream=stream)
+    return y
+
+
+def pool_backward(
+    dy: Buffer,
+    x: Buffer,
+    y: Buffer,
+    window: PerAxis,
+    *,
+    mode: Literal["max", "average"] = "max",
+    stride: PerAxis | None = None,
+    padding: Padding = 0,
+    include_padding: bool = False,
+    out: Buffer | None = None,
+    stream: Stream | None = None,
+) -> Buffer:
+    """The gradient of the pooled image ``x``; ``y`` is the forward's output."""
+    if mode == "max":
+        number = _POOL_MAXIMUM
+    else:
+        number = _POOL_AVERAGE_INCLUDE_PADDING if include_padding else _POOL_AVERAGE_EXCLUDE_PADDING
+    _, attributes = _pool(x, window, stride, padding, number)
+    dx = output(x.shape, x.dtype, x, out, stream)
+    operands = [dy, x, y] if mode == "max" else [dy]
+    launch("pool_backward", operands, [dx], attributes, stream=stream)
+    return dx
+
+
+def _pool(
+    x: Buffer, window: PerAxis, stride: PerAxis | None, padding: Padding, mode: int
+) -> tuple[list[int], dict[str, Any]]:
+    """The output's shape and the attributes."""
+    rank = _spatial_rank(x)
+    extent = _per_axis("window", window, rank)
+    placed = _Window.of(rank, extent if stride is None else stride, padding)
+    shape = [*x.shape[:2], *placed.output_shape(x.shape[2:], extent)]
+    return shape, {**placed.attributes(), "window": extent, "mode": mode}
+
+
+def resize(
+    x: Buffer,
+    size: Sequence[int],
+    mode: Literal["nearest", "linear", "cubic"] = "nearest",
+    *,
+    align_corners: bool = False,
+    half_pixel_centers: bool = False,
+    out: Buffer | None = None,
+    stream: Stream | None = None,
+) -> Buffer:
+    """The image at another spatial size."""
+    y = output((*x.shape[:2], *size), x.dtype, x, out, stream)
+    launch("resize", [x], [y], _resize_attributes(mode, align_corners, half_pixel_centers), stream=stream)
+    return y
+
+
+def resize_backward(
+    dy: Buffer,
+    x_shape: Sequence[int],
+    mode: Literal["nearest", "linear", "cubic"] = "nearest",
+    *,
+    align_corners: bool = False,
+    half_pixel_centers: bool = False,
+    out: Buffer | None = None,
+    stream: Stream | None = None,
+) -> Buffer:
+    """The gradient of the resized image."""
+    dx = output(x_shape, dy.dtype, dy, out, stream)
+    launch("resize_backward", [dy], [dx], _resize_attributes(mode, align_corners, half_pixel_centers), stream=stream)
+    return dx
+
+
+def _resize_attributes(mode: str, align_corners: bool, half_pixel_centers: bool) -> dict[str, int]:
+    return {
+        "mode": _RESIZE_MODES[mode],
+        "align_corners": int(align_corners),
+        "half_pixel_centers": int(half_pixel_centers),
+    }

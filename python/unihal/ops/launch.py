@@ -1,0 +1,102 @@
+"""What all ops share: finding the device and stream, allocating outputs, launching."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from .. import _core, errors
+from ..buffer import Buffer
+from ..device import Device, DeviceLike, device
+from ..stream import Stream, default_stream
+
+
+@cache
+def kind_number(name: str) -> int:
+    """The ABI's number of an op kind."""
+    kinds = _core.op_kinds()
+    if name not in kinds:
+        raise errors.NotFoundError(f"{name!r} is no op; the ops are: {', '.join(kinds)}")
+    return kinds[name]
+
+
+def launch(
+    kind: str,
+    inputs: Sequence[Buffer | None],
+    outputs: Sequence[Buffer | None],
+    attributes: Mapping[str, Any] | None = None,
+    *,
+    stream: Stream | None = None,
+    label: str | None = None,
+) -> None:
+    """Submits an op as include/unihal/op.h describes it; attributes are named as in its struct."""
+    queue = stream or default_stream(_device([*outputs, *inputs]))
+    _core.launch(queue._handle, kind_number(kind), inputs, outputs, attributes or {}, label)
+
+
+def supports(
+    on: DeviceLike,
+    kind: str,
+    inputs: Sequence[Buffer | None],
+    outputs: Sequence[Buffer | None],
+    attributes: Mapping[str, Any] | None = None,
+) -> tuple[bool, str]:
+    """Whether a device takes an op, and if not, why."""
+    try:
+        _core.supports(device(on)._handle, kind_number(kind), inputs, outputs, attributes or {})
+    except (errors.UnimplementedError, errors.InvalidArgumentError) as error:
+        return False, str(error)
+    return True, ""
+
+
+def output(
+    shape: Sequence[int], dtype: str, like: Buffer, out: Buffer | None = None, stream: Stream | None = None
+) -> Buffer:
+    """``out`` if it was given, else a new buffer on the device of ``like``."""
+    if out is None:
+        return Buffer(tuple(shape), dtype, like.device, stream=stream)
+    if out.shape != tuple(shape):
+        raise errors.InvalidArgumentError(f"out has the shape {out.shape}; this op writes {tuple(shape)}")
+    return out
+
+
+def broadcast_shapes(shapes: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """The common shape by NumPy's rule."""
+    rank = max((len(shape) for shape in shapes), default=0)
+    result = [1] * rank
+    for shape in shapes:
+        for axis, length in enumerate(shape, start=rank - len(shape)):
+            if length == 1 or length == result[axis]:
+                continue
+            if result[axis] != 1:
+                listed = ", ".join(str(tuple(shape)) for shape in shapes)
+                raise errors.InvalidArgumentError(f"the shapes {listed} do not broadcast together")
+            result[axis] = length
+    return tuple(result)
+
+
+def axis_of(x: Buffer, axis: int) -> int:
+    """An axis as a number from 0; negative ones count from the end."""
+    if not -x.ndim <= axis < x.ndim:
+        raise errors.OutOfRangeError(f"axis {axis} is outside the {x.ndim} axes of shape {x.shape}")
+    return axis % x.ndim
+
+
+def statistics_dtype(x: Buffer) -> str:
+    """The dtype of a normalization's statistics."""
+    return "float64" if x.dtype == "float64" else "float32"
+
+
+def index_dtype(dtype: str) -> str:
+    """Checks a dtype for indices."""
+    if dtype not in ("int32", "int64"):
+        raise errors.InvalidArgumentError(f"indices are int32 or int64, not {dtype}")
+    return dtype
+
+
+def _device(operands: Sequence[Buffer | None]) -> Device:
+    for operand in operands:
+        if operand is not None:
+            return operand.device
+    raise errors.InvalidArgumentError("an op needs at least one operand")

@@ -1,0 +1,239 @@
+"""Reductions, scans, sorting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Union
+
+from .. import dtypes
+from ..buffer import Buffer
+from ..stream import Stream
+from .launch import axis_of, index_dtype, launch, output
+
+Reduction = Literal[
+    "sum",
+    "mean",
+    "product",
+    "maximum",
+    "minimum",
+    "all",
+    "any",
+    "sum_of_squares",
+    "l1_norm",
+    "l2_norm",
+    "log_sum_exp",
+]
+
+#: Numbers of uhal_reduction.
+REDUCTIONS: dict[str, int] = {
+    "none": 0,
+    "sum": 1,
+    "mean": 2,
+    "product": 3,
+    "maximum": 4,
+    "minimum": 5,
+    "all": 6,
+    "any": 7,
+    "sum_of_squares": 8,
+    "l1_norm": 9,
+    "l2_norm": 10,
+    "log_sum_exp": 11,
+}
+
+_KEEPS_DTYPE = frozenset(("maximum", "minimum"))
+_FLOATING = frozenset(("mean", "l1_norm", "l2_norm", "log_sum_exp"))
+_DESCENDING = 1
+
+#: Axes to reduce: one, several, or all (None).
+Axes = Union[int, Sequence[int], None]
+
+
+def reduce(
+    x: Buffer,
+    reduction: Reduction,
+    axis: Axes = None,
+    *,
+    keep_axes: bool = False,
+    dtype: str | None = None,
+    out: Buffer | None = None,
+    stream: Stream | None = None,
+) -> Buffer:
+    """Combines the elements along axes; without ``keep_axes`` the result is a view without them."""
+    if axis is None:
+        axes = set(range(x.ndim))
+    else:
+        axes = {axis_of(x, entry) for entry in ([axis] if isinstance(axis, int) else axis)}
+    kept = [1 if i in axes else length for i, length in enumerate(x.shape)]
+    short = [length for i, length in enumerate(x.shape) if i not in axes]
+    result = output(kept if keep_axes else short, dtype or _reduced_dtype(x.dtype, reduction), x, out, stream)
+    target = result
+    for position in sorted(axes) if not keep_axes else ():
+        target = target[(slice(None),) * position + (None,)]
+    launch("reduce", [x], [target], {"reduction": REDUCTIONS[reduction]}, stream=stream)
+    return result
+
+
+def _reduced_dtype(dtype: str, reduction: Reduction) -> str:
+    if reduction in ("all", "any"):
+        return "bool"
+    if reduction in _FLOATING:
+        return dtypes.floating(dtype)
+    if reduction in _KEEPS_DTYPE or dtype not in dtypes.INTEGERS:
+        return dtype
+    # Sums of small integers would overflow.
+    return "uint64" if dtype.startswith("uint") else "int64"
+
+
+def sum(
+    x: Buffer,
+    axis: Axes = None,
+    *,
+    keep_axes: bool = False,
+    dtype: str | None = None,
+    out: Buffer | None = None,
+    stream: Stream | None = None,
+) -> Buffer:
+    """The sum along axes; integers are summed in 64 bits."""
+    return reduce(x, "sum", axis, keep_axes=keep_axes, dtype=dtype, out=out, stream=stream)
+
+
+def mean(
+    x: Buffer,
+    axis: Axes = None,
+    *,
+    keep_axes: bool = False,
+    dtype: str | None = None,
+    out: Buffer | None = None,
+    stream: Stream | None = None,
+) -> Buffer:
+    """The mean along axes."""
+    return reduce(x, "mean", axis, keep_axes=keep_axes, dtype=dtype, out=out, stream=stream)
+
+
+def product(
+    x: Buffer,
+    axis: Axes = None,
+    *,
+    keep_axes: bool = False,
+    dtype: str | None = None,
+    out: Buffer | None = None,
+    stream: Stream | None = None,
+) -> Buffer:
+    """The product along axes; integers are multiplied in 64 bits."""
+    return reduce(x, "product", axis, keep_axes=keep_axes, dtype=dtype, out=out, stream=stream)
+
+
+def max(
+    x: Buffer,
+    axis: Axes = None,
+    *,
+    keep_axes: bool = False,
+    out: Buffer | None = None,
+    stream: Stream | None = None,
+) -> Buffer:
+    """The greatest along axes; NaN wins."""
+    return reduce(x, "maximum", axis, keep_axes=keep_axes, out=out, stream=stream)
+
+
+def min(
+    x: Buffer,
+    axis: Axes = None,
+    *,
+    keep_axes: bool = False,
+    out: Buffer | None = None,
+    stream: Stream | None = None,
+) -> Buffer:
+    """The smallest along axes; NaN wins."""
+    return reduce(x, "minimum", axis, keep_axes=keep_axes, out=out, stream=stream)
+
+
+def all(
+    x: Buffer,
+    axis: Axes = None,
+    *,
+    keep_axes: bool = False,
+    out: Buffer | None = None,
+    stream: Stream | None = None,
+) -> Buffer:
+    """Whether all elements along axes are true."""
+    return reduce(x, "all", axis, keep_axes=keep_axes, out=out, stream=stream)
+
+
+def any(
+    x: Buffer,
+    axis: Axes = None,
+    *,
+    keep_axes: bool = False,
+    out: Buffer | None = None,
+    stream: Stream | None = None,
+) -> Buffer:
+    """Whether any element along axes is true."""
+    return reduce(x, "any", axis, keep_axes=keep_axes, out=out, stream=stream)
+
+
+def _arg_reduce(x: Buffer, axis: int, flags: int, dtype: str, keep_axes: bool, stream: Stream | None) -> Buffer:
+    axis = axis_of(x, axis)
+    kept = output((*x.shape[:axis], 1, *x.shape[axis + 1 :]), index_dtype(dtype), x, stream=stream)
+    launch("arg_reduce", [x], [kept], {"axis": axis, "flags": flags}, stream=stream)
+    return kept if keep_axes else kept[(slice(None),) * axis + (0,)]
+
+
+def argmax(
+    x: Buffer, axis: int, *, keep_axes: bool = False, dtype: str = "int64", stream: Stream | None = None
+) -> Buffer:
+    """Where the greatest is along an axis; the first of equals."""
+    return _arg_reduce(x, axis, _DESCENDING, dtype, keep_axes, stream)
+
+
+def argmin(
+    x: Buffer, axis: int, *, keep_axes: bool = False, dtype: str = "int64", stream: Stream | None = None
+) -> Buffer:
+    """Where the smallest is along an axis; the first of equals."""
+    return _arg_reduce(x, axis, 0, dtype, keep_axes, stream)
+
+
+def scan(
+    x: Buffer,
+    axis: int,
+    reduction: Literal["sum", "product", "maximum", "minimum"] = "sum",
+    *,
+    exclusive: bool = False,
+    reverse: bool = False,
+    out: Buffer | None = None,
+    stream: Stream | None = None,
+) -> Buffer:
+    """The running sum, product, maximum or minimum along an axis."""
+    result = output(x.shape, x.dtype, x, out, stream)
+    attributes = {
+        "axis": axis_of(x, axis),
+        "reduction": REDUCTIONS[reduction],
+        "exclusive": int(exclusive),
+        "reverse": int(reverse),
+    }
+    launch("scan", [x], [result], attributes, stream=stream)
+    return result
+
+
+def sort(
+    x: Buffer, axis: int = -1, *, descending: bool = False, dtype: str = "int64", stream: Stream | None = None
+) -> tuple[Buffer, Buffer]:
+    """The sorted elements along an axis, and where each was. Stable."""
+    return _order("sort", x, x.shape, axis_of(x, axis), descending, dtype, stream)
+
+
+def top_k(
+    x: Buffer, k: int, axis: int = -1, *, largest: bool = True, dtype: str = "int64", stream: Stream | None = None
+) -> tuple[Buffer, Buffer]:
+    """The k largest (or smallest) along an axis in order, and where each was."""
+    axis = axis_of(x, axis)
+    return _order("top_k", x, (*x.shape[:axis], k, *x.shape[axis + 1 :]), axis, largest, dtype, stream)
+
+
+def _order(
+    kind: str, x: Buffer, shape: Sequence[int], axis: int, descending: bool, dtype: str, stream: Stream | None
+) -> tuple[Buffer, Buffer]:
+    values = output(shape, x.dtype, x, stream=stream)
+    indices = output(shape, index_dtype(dtype), x, stream=stream)
+    flags = _DESCENDING if descending else 0
+    launch(kind, [x], [values, indices], {"axis": axis, "flags": flags}, stream=stream)
+    return values, indices

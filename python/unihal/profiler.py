@@ -1,0 +1,63 @@
+"""Device time, bytes and floating-point operations of ops."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from types import TracebackType
+
+from . import _core
+
+
+@dataclass(frozen=True)
+class ProfiledEvent:
+    """One op, copy or fill."""
+
+    name: str
+    op: str
+    shape: str
+    stream: int
+    #: Since the start of the recording.
+    start_nanoseconds: int
+    duration_nanoseconds: int
+    bytes: int
+    flops: int
+
+
+@dataclass(frozen=True)
+class ProfiledTotal:
+    """All events of one op."""
+
+    op: str
+    calls: int
+    duration_nanoseconds: int
+    bytes: int
+    flops: int
+
+
+class profile:  # noqa: N801 (used like a function)
+    """Records all ops of this process while the ``with`` block runs, the frameworks' included.
+
+    Afterwards ``totals`` has the time per op, longest first, ``events`` each op; a trace for Perfetto or chrome://tracing
+    lies at ``trace`` if that was given.
+    """
+
+    def __init__(self, trace: str | os.PathLike[str] | None = None) -> None:
+        self._trace = os.fspath(trace) if trace is not None else None
+        #: Time per op, longest first.
+        self.totals: list[ProfiledTotal] = []
+        #: Each op, in order of its start.
+        self.events: list[ProfiledEvent] = []
+
+    def __enter__(self) -> profile:
+        _core.profiler_start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _core.profiler_stop()
+        self.totals = [ProfiledTotal(**entry) for entry in _core.profiler_totals()]
+        self.events = [ProfiledEvent(**entry) for entry in _core.profiler_events()]
+        if self._trace is not None:
+            _core.profiler_write_trace(self._trace)
