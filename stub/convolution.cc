@@ -1,9 +1,111 @@
-#include "stub/kernels.h"
+#include "stub/convolution.h"
+
+#include "stub/attributes.h"
+#include "stub/dtype.h"
 
 namespace unihal::stub {
+namespace {
 
-const char* refuse_convolution(const uhal_op&) { return "convolution is not implemented in this build of the stub"; }
+uhal_convolution_attributes attributes_of(const uhal_op& op) {
+  uhal_convolution_attributes defaults = {};
+  for (int i = 0; i < UHAL_MAX_SPATIAL; ++i) defaults.stride[i] = defaults.dilation[i] = 1;
+  defaults.groups = 1;
+  return attributes_or(op, defaults);
+}
 
-uhal_status run_convolution(const Launch& launch) { return fail(UHAL_UNIMPLEMENTED, "%s", refuse_convolution(launch.op)); }
+struct Operands {
+  const uhal_tensor *x, *w, *y, *bias;
+};
+
+// The operands of each kind in the roles that they have forward.
+Operands roles(const uhal_op& op) {
+  switch (op.kind) {
+    case UHAL_OP_CONVOLUTION:
+      return {input_of(op, 0), input_of(op, 1), output_of(op, 0), input_of(op, 2)};
+    case UHAL_OP_CONVOLUTION_BACKWARD_DATA:
+      return {output_of(op, 0), input_of(op, 1), input_of(op, 0), nullptr};
+    default:
+      return {input_of(op, 0), output_of(op, 0), input_of(op, 1), output_of(op, 1)};
+  }
+}
+
+// The order of axes in which an image is computed on: its own if its channels are innermost, else row-major.
+AxisOrder image_order(const uhal_tensor& view) {
+  AxisOrder order = row_major(view.rank);
+  if (view.rank > 2 && view.shape[1] > 1 && view.strides[1] == 1) {  // N, spatial..., C
+    for (int i = 1; i + 1 < view.rank; ++i) order.axes[i] = i + 1;
+    order.axes[view.rank - 1] = 1;
+  }
+  return order;
+}
+
+// The staged view, packed in an order, with strides that say so even along axes of length 1.
+uhal_tensor packed(Staging& staging, const uhal_tensor& view, uhal_dtype dtype, const AxisOrder& order, bool result) {
+  const uhal_tensor* staged = result ? staging.write(&view, dtype, &order) : staging.read(&view, dtype, &order);
+  uhal_tensor described = staged != nullptr ? *staged : view;
+  set_packed_strides(described, order);
+  return described;
+}
+
+uhal_status set_to_zero(const Launch& launch, const uhal_tensor* view) {
+  if (view == nullptr) return UHAL_OK;
+  uhal_op fill = {};
+  fill.struct_size = sizeof fill;
+  fill.kind = UHAL_OP_FILL;
+  fill.output_count = 1;
+  fill.outputs = &view;
+  return run_generate({fill, launch.stream});
+}
+
+}  // namespace
+
+const char* refuse_convolution(const uhal_op& op) {
+  const Operands operands = roles(op);
+  for (const uhal_tensor* view : {operands.x, operands.w, operands.y, operands.bias}) {
+    if (view != nullptr && !is_floating(view->dtype)) {
+      return "convolution takes floating point only: cast the operands first";
+    }
+  }
+  return nullptr;
+}
+
+uhal_status run_convolution(const Launch& launch) {
+  const uhal_op& op = launch.op;
+  const Operands given = roles(op);
+  ConvolutionProblem problem;
+  problem.kind = op.kind;
+  problem.attributes = attributes_of(op);
+  const bool forward = op.kind == UHAL_OP_CONVOLUTION;
+  const bool to_x = op.kind == UHAL_OP_CONVOLUTION_BACKWARD_DATA;
+  const bool to_filter = op.kind == UHAL_OP_CONVOLUTION_BACKWARD_FILTER;
+  const bool empty = element_count(*given.x) == 0 || element_count(*given.w) == 0 || element_count(*given.y) == 0;
+  if (empty && !forward) {  // sums over nothing
+    const uhal_status status = set_to_zero(launch, to_x ? given.x : given.w);
+    return status == UHAL_OK && to_filter ? set_to_zero(launch, given.bias) : status;
+  }
+  if (element_count(*given.y) == 0) return UHAL_OK;
+
+  const uhal_tensor* all[] = {given.x, given.w, given.y, given.bias};
+  const uhal_dtype dtype = arithmetic_dtype(all, 4);
+  Staging staging(launch);
+  const uhal_tensor x = packed(staging, *given.x, dtype, image_order(*given.x), to_x);
+  const uhal_tensor w = packed(staging, *given.w, dtype, memory_order(*given.w), to_filter);
+  const uhal_tensor y = packed(staging, *given.y, dtype, image_order(*given.y), forward);
+  uhal_tensor bias;
+  if (given.bias != nullptr) bias = packed(staging, *given.bias, dtype, row_major(1), to_filter);
+  if (staging.status() != UHAL_OK) return staging.status();
+  problem.x = &x;
+  problem.w = &w;
+  problem.y = &y;
+  problem.bias = given.bias != nullptr ? &bias : nullptr;
+
+  uhal_status status = UHAL_OK;
+  if (dtype == UHAL_FLOAT64) {
+    status = convolution_with_gemm<double>(staging, problem);
+  } else if (empty || !convolution_with_onednn(problem, &status)) {
+    status = convolution_with_gemm<float>(staging, problem);
+  }
+  return status == UHAL_OK ? staging.finish() : status;
+}
 
 }  // namespace unihal::stub

@@ -1,0 +1,149 @@
+#include <cstdlib>
+
+#include "stub/convolution.h"
+#include "stub/onednn_primitive.h"
+
+namespace unihal::stub {
+
+#if !defined(UNIHAL_STUB_ONEDNN)
+
+bool convolution_with_onednn(const ConvolutionProblem&, uhal_status*) { return false; }
+
+#else
+
+namespace {
+
+// The problem's layouts and windows as oneDNN wants them.
+struct Described {
+  explicit Described(const ConvolutionProblem& problem) : problem(problem) {
+    const uhal_tensor& w = *problem.w;
+    const int64_t groups = problem.attributes.groups;
+    int64_t shape[UHAL_MAX_RANK];
+    int64_t strides[UHAL_MAX_RANK];
+    int rank = 0;
+    if (groups > 1) {  // (O, I/groups, ...) is (groups, O/groups, I/groups, ...) there
+      shape[rank] = groups;
+      strides[rank++] = w.shape[0] / groups * w.strides[0];
+    }
+    for (int i = 0; i < w.rank; ++i) {
+      shape[rank] = i == 0 ? w.shape[0] / groups : w.shape[i];
+      strides[rank++] = w.strides[i];
+    }
+    filter = onednn_layout(rank, shape, strides);
+    any_filter = onednn_any_layout(rank, shape);
+    x = onednn_layout(problem.x->rank, problem.x->shape, problem.x->strides);
+    y = onednn_layout(problem.y->rank, problem.y->shape, problem.y->strides);
+    any_x = onednn_any_layout(problem.x->rank, problem.x->shape);
+    any_y = onednn_any_layout(problem.y->rank, problem.y->shape);
+    if (problem.bias != nullptr) {
+      const int64_t stride = 1;
+      bias = onednn_layout(1, problem.bias->shape, &stride);
+    }
+    for (int i = 0; i < problem.spatial(); ++i) {
+      dilation[i] = problem.attributes.dilation[i] - 1;  // oneDNN counts the gaps
+    }
+  }
+
+  const ConvolutionProblem& problem;
+  OneDnnLayout x, y, filter, bias, any_x, any_y, any_filter;
+  int64_t dilation[UHAL_MAX_SPATIAL];
+};
+
+OneDnnDescriptor forward_descriptor(const Described& described, const_dnnl_memory_desc_t x, const_dnnl_memory_desc_t y,
+                                    dnnl_prop_kind_t propagation) {
+  const uhal_convolution_attributes& window = described.problem.attributes;
+  const bool fused = described.problem.kind == UHAL_OP_CONVOLUTION;
+  const OneDnnAttributes attributes = onednn_attributes(1, 0, fused ? window.activation : UHAL_ACTIVATION_NONE);
+  dnnl_primitive_desc_t descriptor = nullptr;
+  onednn()->dnnl_convolution_forward_primitive_desc_create(&descriptor, onednn()->engine, propagation,
+                                                           dnnl_convolution_direct, x, described.any_filter.get(),
+                                                           described.bias.get(), y, window.stride, described.dilation,
+                                                           window.pad_before, window.pad_after, attributes.get());
+  return OneDnnDescriptor(descriptor);
+}
+
+OneDnnDescriptor descriptor_of(const Described& described, bool any) {
+  const_dnnl_memory_desc_t x = (any ? described.any_x : described.x).get();
+  const_dnnl_memory_desc_t y = (any ? described.any_y : described.y).get();
+  if (described.problem.kind == UHAL_OP_CONVOLUTION) {
+    return forward_descriptor(described, x, y, dnnl_forward_inference);
+  }
+  const OneDnnDescriptor hint = forward_descriptor(described, x, y, dnnl_forward_training);
+  if (hint == nullptr) return nullptr;
+  const uhal_convolution_attributes& window = described.problem.attributes;
+  const OneDnnAttributes attributes = onednn_attributes(1, 0, UHAL_ACTIVATION_NONE);
+  dnnl_primitive_desc_t descriptor = nullptr;
+  if (described.problem.kind == UHAL_OP_CONVOLUTION_BACKWARD_DATA) {
+    onednn()->dnnl_convolution_backward_data_primitive_desc_create(
+        &descriptor, onednn()->engine, dnnl_convolution_direct, x, described.any_filter.get(), y, window.stride,
+        described.dilation, window.pad_before, window.pad_after, hint.get(), attributes.get());
+  } else {
+    onednn()->dnnl_convolution_backward_weights_primitive_desc_create(
+        &descriptor, onednn()->engine, dnnl_convolution_direct, x, described.any_filter.get(), described.bias.get(), y,
+        window.stride, described.dilation, window.pad_before, window.pad_after, hint.get(), attributes.get());
+  }
+  return OneDnnDescriptor(descriptor);
+}
+
+// In the order of data_of().
+std::vector<OneDnnArgument> arguments_of(Described& described) {
+  std::vector<OneDnnArgument> arguments;
+  const bool has_bias = described.bias != nullptr;
+  switch (described.problem.kind) {
+    case UHAL_OP_CONVOLUTION:
+      arguments.push_back({DNNL_ARG_SRC, std::move(described.x), false});
+      arguments.push_back({DNNL_ARG_WEIGHTS, std::move(described.filter), false});
+      arguments.push_back({DNNL_ARG_DST, std::move(described.y), true});
+      if (has_bias) arguments.push_back({DNNL_ARG_BIAS, std::move(described.bias), false});
+      break;
+    case UHAL_OP_CONVOLUTION_BACKWARD_DATA:
+      arguments.push_back({DNNL_ARG_DIFF_SRC, std::move(described.x), true});
+      arguments.push_back({DNNL_ARG_WEIGHTS, std::move(described.filter), false});
+      arguments.push_back({DNNL_ARG_DIFF_DST, std::move(described.y), false});
+      break;
+    default:
+      arguments.push_back({DNNL_ARG_SRC, std::move(described.x), false});
+      arguments.push_back({DNNL_ARG_DIFF_WEIGHTS, std::move(described.filter), true});
+      arguments.push_back({DNNL_ARG_DIFF_DST, std::move(described.y), false});
+      if (has_bias) arguments.push_back({DNNL_ARG_DIFF_BIAS, std::move(described.bias), true});
+  }
+  return arguments;
+}
+
+std::unique_ptr<OneDnnPrimitive> build(const void* context) {
+  Described described(*static_cast<const ConvolutionProblem*>(context));
+  static const bool any = getenv("ANY") != nullptr;
+  OneDnnDescriptor descriptor = descriptor_of(described, any);
+  return OneDnnPrimitive::create(std::move(descriptor), arguments_of(described));
+}
+
+OneDnnSignature signature_of(const ConvolutionProblem& problem) {
+  const uhal_convolution_attributes& window = problem.attributes;
+  OneDnnSignature signature(problem.kind);
+  signature.add(problem.x);
+  signature.add(problem.w);
+  signature.add(problem.y);
+  signature.add(problem.bias != nullptr);
+  signature.add(window.groups);
+  signature.add(window.activation);
+  for (const int64_t* numbers : {window.stride, window.dilation, window.pad_before, window.pad_after}) {
+    signature.add(numbers, problem.spatial());
+  }
+  return signature;
+}
+
+}  // namespace
+
+bool convolution_with_onednn(const ConvolutionProblem& problem, uhal_status* status) {
+  if (onednn() == nullptr || !onednn_has_activation(problem.attributes.activation)) return false;
+  const OneDnnPrimitive* primitive = onednn_primitive(signature_of(problem), build, &problem);
+  if (primitive == nullptr) return false;
+  void* const data[] = {problem.x->data, problem.w->data, problem.y->data,
+                        problem.bias != nullptr ? problem.bias->data : nullptr};
+  *status = primitive->execute(data);
+  return true;
+}
+
+#endif  // UNIHAL_STUB_ONEDNN
+
+}  // namespace unihal::stub
