@@ -22,9 +22,6 @@ struct Blob16 {
   uint64_t half[2];
 };
 
-// Copies `count` elements; strides are in elements.
-using CopyRun = void (*)(int64_t count, char* to, int64_t to_stride, const char* from, int64_t from_stride);
-
 template <class Blob>
 void copy_run(int64_t count, char* to, int64_t to_stride, const char* from, int64_t from_stride) {
   if (to_stride == 1 && from_stride == 1) {
@@ -164,21 +161,9 @@ void cast_real(const uhal_tensor& x, const uhal_tensor& y) {
   });
 }
 
-void cast_views(const uhal_tensor& x, const uhal_tensor& y) {
-  if (is_complex(x.dtype) && is_complex(y.dtype)) {
-    cast_real(part(x, false), part(y, false));
-    cast_real(part(x, true), part(y, true));
-  } else if (is_complex(x.dtype)) {
-    cast_real(part(x, false), y);
-  } else if (is_complex(y.dtype)) {
-    cast_real(x, part(y, false));
-    fill_view(0, 0, part(y, true));
-  } else {
-    cast_real(x, y);
-  }
-}
-
 }  // namespace
+
+CopyRun copy_run_of(int64_t size) { return mover(size).run; }
 
 void copy_views(const uhal_tensor& x, const uhal_tensor& y) {
   const uhal_tensor* views[] = {&y, &x};
@@ -207,6 +192,20 @@ void copy_views(const uhal_tensor& x, const uhal_tensor& y) {
       begin += count;
     }
   });
+}
+
+void cast_views(const uhal_tensor& x, const uhal_tensor& y) {
+  if (is_complex(x.dtype) && is_complex(y.dtype)) {
+    cast_real(part(x, false), part(y, false));
+    cast_real(part(x, true), part(y, true));
+  } else if (is_complex(x.dtype)) {
+    cast_real(part(x, false), y);
+  } else if (is_complex(y.dtype)) {
+    cast_real(x, part(y, false));
+    fill_view(0, 0, part(y, true));
+  } else {
+    cast_real(x, y);
+  }
 }
 
 void fill_view(double value, int64_t integer_value, const uhal_tensor& y) {
