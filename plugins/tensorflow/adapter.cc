@@ -1,0 +1,128 @@
+// The entry points: which device types are registered, and whether they can be.
+#include "plugins/tensorflow/adapter.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+
+#include "plugins/tensorflow/fallback.h"
+#include "plugins/tensorflow/graph_pass.h"
+#include "plugins/tensorflow/interpreter_hook.h"
+#include "plugins/tensorflow/registrar.h"
+#include "plugins/tensorflow/stream_executor.h"
+#include "plugins/tensorflow/variable_shim.h"
+#include "unihal/device.h"
+
+namespace unihal::tensorflow {
+namespace {
+
+constexpr const char* kSupportedVersions = "2.15 to 2.21";
+
+struct Registration {
+  Platform platform;
+  bool has_devices = false;
+  bool has_kernels = false;
+};
+
+struct State {
+  std::mutex mutex;
+  std::map<std::string, Registration> types;
+  std::string last_type;  // of the latest init_plugin; its graph pass follows
+};
+
+State& state() {
+  static auto* instance = new State;
+  return *instance;
+}
+
+bool flag(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr && std::string(value) == "1";
+}
+
+void say(const char* type, const std::string& what) {
+  std::fprintf(stderr, "unihal: device type %s is off in TensorFlow: %s\n", type, what.c_str());
+}
+
+// Older structs are shorter and newer ones longer; what this adapter fills must lie within them.
+bool layout_is_known(const SE_PlatformRegistrationParams& params) {
+  return params.major_version == SE_MAJOR && params.struct_size >= SE_PLATFORM_REGISTRATION_PARAMS_STRUCT_SIZE &&
+         params.platform->struct_size >= SP_PLATFORM_STRUCT_SIZE &&
+         params.platform_fns->struct_size >= SP_PLATFORM_FNS_STRUCT_SIZE;
+}
+
+// Whether a type has devices that this TensorFlow can use; says why not, unless there simply are none.
+bool usable(const char* type, const std::string& device_type, const SE_PlatformRegistrationParams& params) {
+  int32_t count = 0;
+  const uhal_status status = uhal_device_count(device_type.c_str(), &count);
+  if (status != UHAL_OK) {
+    say(type, uhal_last_error()->message);
+    return false;
+  }
+  if (count == 0) return false;
+  if (!layout_is_known(params)) {
+    say(type,
+        std::string("its plugin interface is not one that unihal knows; supported versions are ") + kSupportedVersions);
+    return false;
+  }
+  // Without the shim TensorFlow's own kernels would update variables through the device pointer, on the host.
+  if (variable_functions() == nullptr) {
+    say(type, missing_shim_reason());
+    return false;
+  }
+  return true;
+}
+
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+}  // namespace
+}  // namespace unihal::tensorflow
+
+using namespace unihal::tensorflow;
+
+void unihal_tensorflow_init_plugin(const char* type, SE_PlatformRegistrationParams* params, TF_Status*) {
+  std::lock_guard<std::mutex> lock(state().mutex);
+  // A type can be registered once. A second copy of the plugin gets a name of its own and no devices.
+  std::string name = type;
+  while (state().types.count(name) != 0) name += "_AGAIN";
+  const bool first = name == type;
+  Registration& registration = state().types[name];
+  registration.has_devices = first && usable(type, lower(type), *params);
+  registration.platform = {name, registration.has_devices ? lower(type) : ""};
+  state().last_type = name;
+  fill_registration(registration.platform, params);
+}
+
+void unihal_tensorflow_init_kernels(const char* type) {
+  {
+    std::lock_guard<std::mutex> lock(state().mutex);
+    const auto found = state().types.find(type);
+    if (found == state().types.end() || !found->second.has_devices || found->second.has_kernels) return;
+    found->second.has_kernels = true;
+  }
+  install_interpreter_hook();
+  // A control for tests: with it, nothing may pass that claims to have run on the device.
+  if (flag("UNIHAL_TENSORFLOW_NO_KERNELS")) return;
+  Registrar registrar(type);
+  register_all(registrar);
+}
+
+void unihal_tensorflow_init_graph(const char*, TP_OptimizerRegistrationParams* params, TF_Status*) {
+  std::lock_guard<std::mutex> lock(state().mutex);
+  const Registration& registration = state().types[state().last_type];
+  fill_graph_registration(registration.platform.type.c_str(), params);
+}
+
+const char* unihal_tensorflow_record_fallback(const char* type, const char* op, int dtype) {
+  thread_local auto* message = new std::string;
+  const char* reason = nullptr;
+  const auto data_type = static_cast<TF_DataType>(dtype);
+  if (!is_fallback(type, op, data_type, &reason) || record_fallback(op, data_type, reason, message)) return nullptr;
+  return message->c_str();
+}

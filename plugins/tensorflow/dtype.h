@@ -1,0 +1,61 @@
+// TensorFlow's dtypes and ours.
+#pragma once
+
+#include "tensorflow/c/tf_datatype.h"
+#include "unihal/tensor.h"
+
+namespace unihal::tensorflow {
+
+struct DtypePair {
+  TF_DataType theirs;
+  uhal_dtype ours;
+};
+
+inline constexpr DtypePair kDtypes[] = {
+    {TF_BOOL, UHAL_BOOL},      {TF_INT8, UHAL_INT8},           {TF_INT16, UHAL_INT16},
+    {TF_INT32, UHAL_INT32},    {TF_INT64, UHAL_INT64},         {TF_UINT8, UHAL_UINT8},
+    {TF_UINT16, UHAL_UINT16},  {TF_UINT32, UHAL_UINT32},       {TF_UINT64, UHAL_UINT64},
+    {TF_HALF, UHAL_FLOAT16},   {TF_BFLOAT16, UHAL_BFLOAT16},   {TF_FLOAT, UHAL_FLOAT32},
+    {TF_DOUBLE, UHAL_FLOAT64}, {TF_COMPLEX64, UHAL_COMPLEX64}, {TF_COMPLEX128, UHAL_COMPLEX128},
+};
+
+// UHAL_DTYPE_INVALID for a dtype that unihal has not (strings, resources, quantized types).
+constexpr uhal_dtype from_tensorflow(TF_DataType dtype) {
+  for (const DtypePair& pair : kDtypes) {
+    if (pair.theirs == dtype) return pair.ours;
+  }
+  return UHAL_DTYPE_INVALID;
+}
+
+// The inverse; every dtype of unihal has one.
+constexpr TF_DataType to_tensorflow(uhal_dtype dtype) {
+  for (const DtypePair& pair : kDtypes) {
+    if (pair.ours == dtype) return pair.theirs;
+  }
+  return TF_VARIANT;
+}
+
+// A set of dtypes, one bit each.
+using DtypeSet = uint32_t;
+constexpr DtypeSet only(uhal_dtype dtype) { return DtypeSet{1} << dtype; }
+constexpr bool contains(DtypeSet set, uhal_dtype dtype) { return (set & only(dtype)) != 0; }
+
+inline constexpr DtypeSet kInt32 = only(UHAL_INT32);
+inline constexpr DtypeSet kBool = only(UHAL_BOOL);
+inline constexpr DtypeSet kReducedFloats = only(UHAL_FLOAT16) | only(UHAL_BFLOAT16);
+inline constexpr DtypeSet kFloats = kReducedFloats | only(UHAL_FLOAT32) | only(UHAL_FLOAT64);
+inline constexpr DtypeSet kSignedIntegers = only(UHAL_INT8) | only(UHAL_INT16) | kInt32 | only(UHAL_INT64);
+inline constexpr DtypeSet kUnsignedIntegers =
+    only(UHAL_UINT8) | only(UHAL_UINT16) | only(UHAL_UINT32) | only(UHAL_UINT64);
+inline constexpr DtypeSet kIntegers = kSignedIntegers | kUnsignedIntegers;
+inline constexpr DtypeSet kNumbers = kFloats | kIntegers;
+inline constexpr DtypeSet kReal = kNumbers | kBool;
+inline constexpr DtypeSet kComplex = only(UHAL_COMPLEX64) | only(UHAL_COMPLEX128);
+inline constexpr DtypeSet kAll = kReal | kComplex;
+inline constexpr DtypeSet kIndices = kInt32 | only(UHAL_INT64);
+
+// Where TensorFlow has int32 kernels in host memory for every device, ours leave int32 to them: int32 tensors
+// are shapes and counters, and stay where the host reads them.
+constexpr DtypeSet without_int32(DtypeSet set) { return set & ~kInt32; }
+
+}  // namespace unihal::tensorflow

@@ -1,0 +1,154 @@
+// Convolutions of 1 to 3 spatial axes, grouped and depthwise, and their gradients.
+#include "plugins/tensorflow/kernels/window.h"
+#include "plugins/tensorflow/registrar.h"
+
+namespace unihal::tensorflow {
+namespace {
+
+enum Filter { kDense, kDepthwise };
+
+template <Filter kFilter>
+class Convolution : public Kernel {
+ public:
+  explicit Convolution(Construction& construction) : Kernel(construction), window_(construction) {}
+
+ protected:
+  // Filter memory (spatial..., I, O) in the ABI's order (O, I, spatial...). A depthwise filter has M outputs per
+  // input channel: (spatial..., I, M) is (spatial..., 1, I*M).
+  static View logical_filter(const View& filter) {
+    if (kFilter == kDense) return filter.filter_first();
+    Shape shape = shape_of(filter);
+    const size_t last = shape.size() - 1;
+    shape[last] *= shape[last - 1];
+    shape[last - 1] = 1;
+    return filter.reshaped(shape).filter_first();
+  }
+
+  // Checks the ranks and channels of logical views, and states the convolution. `output` may be NULL.
+  bool describe(Context& context, const View& input, const View& filter, const View* output,
+                uhal_convolution_attributes* attributes, Shape* output_shape) const {
+    const int64_t channels = filter.shape[1];
+    const bool ranks_match = input.rank == filter.rank && (output == nullptr || output->rank == input.rank);
+    if (!ranks_match || channels == 0 || input.shape[1] % channels != 0 ||
+        filter.shape[0] % (input.shape[1] / channels) != 0) {
+      context.fail_invalid(
+          std::string(op()) + ": input depth must be a multiple of the filter's, and outputs a multiple of " +
+          "the groups; got input " + to_text(input) + " (N, C, ...) and filter " + to_text(filter) + " (O, I, ...)");
+      return false;
+    }
+    *attributes = convolution_attributes();
+    attributes->groups = input.shape[1] / channels;
+    *output_shape = {input.shape[0], filter.shape[0]};
+    for (int i = 0; i < input.rank - 2; ++i) {
+      const auto extent = window_.extent(i, input.shape[2 + i], filter.shape[2 + i]);
+      attributes->stride[i] = window_.stride(i);
+      attributes->dilation[i] = window_.dilation(i);
+      attributes->pad_before[i] = extent.pad_before;
+      attributes->pad_after[i] = extent.pad_after;
+      output_shape->push_back(extent.output);
+    }
+    if (output != nullptr && *output_shape != shape_of(*output)) {
+      context.fail_invalid(std::string(op()) + ": the gradient has shape " + to_text(*output) + ", expected " +
+                           to_text(output_shape->data(), static_cast<int>(output_shape->size())) + " (N, C, ...)");
+      return false;
+    }
+    return true;
+  }
+
+  WindowAttributes window_;
+};
+
+// (input, filter) -> output
+template <Filter kFilter>
+class Forward : public Convolution<kFilter> {
+ public:
+  using Convolution<kFilter>::Convolution;
+  void compute(Context& context) const override {
+    const View x = context.input(0);
+    const View w = context.input(1);
+    if (!context.ok()) return;
+    const View input = this->window_.logical(x);
+    const View filter = this->logical_filter(w);
+    uhal_convolution_attributes attributes;
+    Shape shape;
+    if (!this->describe(context, input, filter, nullptr, &attributes, &shape)) return;
+    const View output = context.output(0, x.dtype, this->window_.in_memory(shape));
+    if (output.elements() == 0) return;
+    const View y = this->window_.logical(output);
+    context.launch(UHAL_OP_CONVOLUTION, {&input, &filter}, {&y}, &attributes);
+  }
+};
+
+// (input sizes, filter, gradient) -> gradient of the input
+template <Filter kFilter>
+class BackwardInput : public Convolution<kFilter> {
+ public:
+  using Convolution<kFilter>::Convolution;
+  void compute(Context& context) const override {
+    const Shape sizes = context.host_integers(0);
+    const View w = context.input(1);
+    const View dy = context.input(2);
+    if (!context.ok()) return;
+    if (static_cast<int>(sizes.size()) != w.rank) {
+      return context.fail_invalid(std::string(this->op()) + ": input_sizes must have one entry per axis, got " +
+                                  to_text(sizes.data(), static_cast<int>(sizes.size())));
+    }
+    const View output = context.output(0, dy.dtype, sizes);
+    const View dx = this->window_.logical(output);
+    const View filter = this->logical_filter(w);
+    const View gradient = this->window_.logical(dy);
+    uhal_convolution_attributes attributes;
+    Shape shape;
+    if (!context.ok() || !this->describe(context, dx, filter, &gradient, &attributes, &shape)) return;
+    if (dy.elements() == 0) {
+      context.zero(output);
+    } else if (output.elements() > 0) {
+      context.launch(UHAL_OP_CONVOLUTION_BACKWARD_DATA, {&gradient, &filter}, {&dx}, &attributes);
+    }
+  }
+};
+
+// (input, filter sizes, gradient) -> gradient of the filter
+template <Filter kFilter>
+class BackwardFilter : public Convolution<kFilter> {
+ public:
+  using Convolution<kFilter>::Convolution;
+  void compute(Context& context) const override {
+    const View x = context.input(0);
+    const Shape sizes = context.host_integers(1);
+    const View dy = context.input(2);
+    if (!context.ok()) return;
+    if (static_cast<int>(sizes.size()) != x.rank) {
+      return context.fail_invalid(std::string(this->op()) + ": filter_sizes must have one entry per axis, got " +
+                                  to_text(sizes.data(), static_cast<int>(sizes.size())));
+    }
+    const View output = context.output(0, dy.dtype, sizes);
+    const View dw = this->logical_filter(output);
+    const View input = this->window_.logical(x);
+    const View gradient = this->window_.logical(dy);
+    uhal_convolution_attributes attributes;
+    Shape shape;
+    if (!context.ok() || !this->describe(context, input, dw, &gradient, &attributes, &shape)) return;
+    if (dy.elements() == 0 || x.elements() == 0) {
+      context.zero(output);
+    } else if (output.elements() > 0) {
+      context.launch(UHAL_OP_CONVOLUTION_BACKWARD_FILTER, {&input, &gradient}, {&dw}, &attributes);
+    }
+  }
+};
+
+}  // namespace
+
+void register_convolution(Registrar& registrar) {
+  registrar.add<Forward<kDense>>("Conv2D", {{"T", kFloats}});
+  registrar.add<BackwardInput<kDense>>("Conv2DBackpropInput", {{"T", kFloats}}, {"input_sizes"});
+  registrar.add<BackwardFilter<kDense>>("Conv2DBackpropFilter", {{"T", kFloats}}, {"filter_sizes"});
+  registrar.add<Forward<kDense>>("Conv3D", {{"T", kFloats}});
+  registrar.add<BackwardInput<kDense>>("Conv3DBackpropInputV2", {{"T", kFloats}}, {"input_sizes"});
+  registrar.add<BackwardFilter<kDense>>("Conv3DBackpropFilterV2", {{"T", kFloats}}, {"filter_sizes"});
+  registrar.add<Forward<kDepthwise>>("DepthwiseConv2dNative", {{"T", kFloats}});
+  registrar.add<BackwardInput<kDepthwise>>("DepthwiseConv2dNativeBackpropInput", {{"T", kFloats}}, {"input_sizes"});
+  registrar.add<BackwardFilter<kDepthwise>>("DepthwiseConv2dNativeBackpropFilter", {{"T", kFloats}}, {"filter_sizes"});
+}
+
+}  // namespace unihal::tensorflow

@@ -1,0 +1,276 @@
+// Elementwise ops: each row maps one op of TensorFlow to one function of csrc/kernels/elementwise.def.
+#include <algorithm>
+#include <cstring>
+
+#include "plugins/tensorflow/registrar.h"
+
+namespace unihal::tensorflow {
+namespace {
+
+enum Result : uint8_t { kSameDtype, kTruth };  // the output's dtype: that of the inputs, or bool
+enum Order : uint8_t { kAsGiven, kSwapped };   // of the first two inputs
+
+struct MapRow {
+  const char* op;
+  uhal_map_function function;
+  DtypeSet dtypes;  // of attribute "T"; 0: the op is defined on bool and has no "T"
+  Result result = kSameDtype;
+  Order order = kAsGiven;
+  double parameters[2] = {0, 0};
+  const char* parameter_attribute = nullptr;  // a float attribute that is parameters[0]
+};
+
+constexpr DtypeSet kSigned = kFloats | kSignedIntegers;
+constexpr double kSeluScale = 1.0507009873554804934;
+constexpr double kSeluAlpha = 1.6732632423543772848;
+// Above this softplus(x) is x to the last bit, in float64 too.
+constexpr double kSoftplusThreshold = 40;
+
+constexpr MapRow kRows[] = {
+    // arithmetic
+    {"Add", uhal_map_add, without_int32(kNumbers)},
+    {"AddV2", uhal_map_add, without_int32(kNumbers)},
+    {"Sub", uhal_map_subtract, without_int32(kNumbers)},
+    {"Mul", uhal_map_multiply, without_int32(kNumbers)},
+    {"Div", uhal_map_divide, without_int32(kNumbers)},
+    {"RealDiv", uhal_map_divide, kFloats},
+    {"TruncateDiv", uhal_map_truncate_divide, without_int32(kIntegers)},
+    {"DivNoNan", uhal_map_divide_no_nan, kFloats},
+    {"MulNoNan", uhal_map_multiply_no_nan, kFloats},
+    {"FloorDiv", uhal_map_floor_divide, without_int32(kNumbers)},
+    {"FloorMod", uhal_map_floor_mod, without_int32(kNumbers)},
+    {"Mod", uhal_map_truncate_mod, kFloats | only(UHAL_INT64)},
+    {"TruncateMod", uhal_map_truncate_mod, kFloats | only(UHAL_INT64)},
+    {"Maximum", uhal_map_maximum, without_int32(kNumbers)},
+    {"Minimum", uhal_map_minimum, without_int32(kNumbers)},
+    {"SquaredDifference", uhal_map_squared_difference, kFloats | only(UHAL_INT64)},
+    {"Pow", uhal_map_power, kFloats | only(UHAL_INT64)},
+    {"Atan2", uhal_map_atan2, kFloats},
+    {"Neg", uhal_map_negative, without_int32(kSigned)},
+    {"Abs", uhal_map_absolute, without_int32(kSigned)},
+    {"Sign", uhal_map_sign, without_int32(kSigned)},
+    {"Square", uhal_map_square, without_int32(kNumbers)},
+    {"Reciprocal", uhal_map_reciprocal, kFloats},
+    {"Inv", uhal_map_reciprocal, kFloats},
+    {"SelectV2", uhal_map_select, kReal},
+    {"Xdivy", uhal_map_x_divided_by_y, kFloats},
+    {"Xlogy", uhal_map_x_log_y, kFloats},
+    {"Xlog1py", uhal_map_x_log1p_y, kFloats},
+
+    // rounding
+    {"Floor", uhal_map_floor, kFloats},
+    {"Ceil", uhal_map_ceil, kFloats},
+    {"Rint", uhal_map_round_half_to_even, kFloats},
+    {"Round", uhal_map_round_half_to_even, kFloats},
+
+    // exponentials, logarithms, roots
+    {"Exp", uhal_map_exp, kFloats},
+    {"Expm1", uhal_map_expm1, kFloats},
+    {"Log", uhal_map_log, kFloats},
+    {"Log1p", uhal_map_log1p, kFloats},
+    {"Sqrt", uhal_map_sqrt, kFloats},
+    {"Rsqrt", uhal_map_rsqrt, kFloats},
+
+    // trigonometric and hyperbolic
+    {"Sin", uhal_map_sin, kFloats},
+    {"Cos", uhal_map_cos, kFloats},
+    {"Tan", uhal_map_tan, kFloats},
+    {"Asin", uhal_map_asin, kFloats},
+    {"Acos", uhal_map_acos, kFloats},
+    {"Atan", uhal_map_atan, kFloats},
+    {"Sinh", uhal_map_sinh, kFloats},
+    {"Cosh", uhal_map_cosh, kFloats},
+    {"Tanh", uhal_map_tanh, kFloats},
+    {"Asinh", uhal_map_asinh, kFloats},
+    {"Acosh", uhal_map_acosh, kFloats},
+    {"Atanh", uhal_map_atanh, kFloats},
+    {"Erf", uhal_map_erf, kFloats},
+    {"Erfc", uhal_map_erfc, kFloats},
+
+    // activations
+    {"Relu", uhal_map_relu, kNumbers},
+    {"Relu6", uhal_map_relu6, kFloats},
+    {"LeakyRelu", uhal_map_leaky_relu, kFloats, kSameDtype, kAsGiven, {}, "alpha"},
+    {"Elu", uhal_map_elu, kFloats, kSameDtype, kAsGiven, {1}},
+    {"Selu", uhal_map_selu, kFloats, kSameDtype, kAsGiven, {kSeluScale, kSeluAlpha}},
+    {"Sigmoid", uhal_map_sigmoid, kFloats},
+    {"Softplus", uhal_map_softplus, kFloats, kSameDtype, kAsGiven, {1, kSoftplusThreshold}},
+    {"Softsign", uhal_map_softsign, kFloats},
+
+    // tests and logic
+    {"IsNan", uhal_map_is_nan, kFloats, kTruth},
+    {"IsInf", uhal_map_is_infinite, kFloats, kTruth},
+    {"IsFinite", uhal_map_is_finite, kFloats, kTruth},
+    {"Equal", uhal_map_equal, without_int32(kReal), kTruth},
+    {"NotEqual", uhal_map_not_equal, without_int32(kReal), kTruth},
+    {"Less", uhal_map_less, without_int32(kNumbers), kTruth},
+    {"LessEqual", uhal_map_less_equal, without_int32(kNumbers), kTruth},
+    {"Greater", uhal_map_greater, without_int32(kNumbers), kTruth},
+    {"GreaterEqual", uhal_map_greater_equal, without_int32(kNumbers), kTruth},
+    {"LogicalNot", uhal_map_logical_not, 0, kTruth},
+    {"LogicalAnd", uhal_map_logical_and, 0, kTruth},
+    {"LogicalOr", uhal_map_logical_or, 0, kTruth},
+    {"Invert", uhal_map_bitwise_not, kIntegers},
+    {"BitwiseAnd", uhal_map_bitwise_and, kIntegers},
+    {"BitwiseOr", uhal_map_bitwise_or, kIntegers},
+    {"BitwiseXor", uhal_map_bitwise_xor, kIntegers},
+    {"LeftShift", uhal_map_shift_left, kIntegers},
+    {"RightShift", uhal_map_shift_right, kIntegers},
+
+    // gradients: TensorFlow gives the incoming gradient first where it also takes the features, last otherwise
+    {"ReluGrad", uhal_map_relu_backward, kFloats, kSameDtype, kSwapped},
+    {"Relu6Grad", uhal_map_relu6_backward, kFloats, kSameDtype, kSwapped},
+    {"LeakyReluGrad", uhal_map_leaky_relu_backward, kFloats, kSameDtype, kSwapped, {}, "alpha"},
+    {"EluGrad", uhal_map_selu_backward, kFloats, kSameDtype, kSwapped, {1, 1}},  // both take the output
+    {"SeluGrad", uhal_map_selu_backward, kFloats, kSameDtype, kSwapped, {kSeluScale, kSeluAlpha}},
+    {"SoftplusGrad", uhal_map_softplus_backward, kFloats, kSameDtype, kSwapped, {1, kSoftplusThreshold}},
+    {"SoftsignGrad", uhal_map_softsign_backward, kFloats, kSameDtype, kSwapped},
+    {"SigmoidGrad", uhal_map_sigmoid_backward, kFloats},
+    {"TanhGrad", uhal_map_tanh_backward, kFloats},
+    {"SqrtGrad", uhal_map_sqrt_backward, kFloats},
+    {"RsqrtGrad", uhal_map_rsqrt_backward, kFloats},
+    {"ReciprocalGrad", uhal_map_reciprocal_backward, kFloats},
+    {"InvGrad", uhal_map_reciprocal_backward, kFloats},
+};
+
+const MapRow& find_row(const char* op) {
+  const auto* row =
+      std::find_if(std::begin(kRows), std::end(kRows), [op](const MapRow& r) { return !std::strcmp(r.op, op); });
+  assert(row != std::end(kRows));
+  return *row;
+}
+
+bool same_shape(const View& a, const View& b) {
+  return a.rank == b.rank && std::equal(a.shape, a.shape + a.rank, b.shape);
+}
+
+class Map : public Kernel {
+ public:
+  explicit Map(Construction& construction) : Kernel(construction), row_(find_row(construction.op())) {
+    attributes_ = map_attributes(row_.function, {row_.parameters[0], row_.parameters[1]});
+    if (row_.parameter_attribute != nullptr) {
+      attributes_.parameters[0] = construction.real(row_.parameter_attribute);
+    }
+    // Equal and NotEqual of shapes that do not broadcast are answers, not errors, where this is false.
+    shapes_must_match_ =
+        !construction.has("incompatible_shape_error") || construction.boolean("incompatible_shape_error");
+  }
+
+  void compute(Context& context) const override {
+    View inputs[kMaxInputs];
+    const int count = std::min(context.input_count(), +kMaxInputs);
+    for (int i = 0; i < count; ++i) inputs[i] = context.input(i);
+    if (!context.ok()) return;
+    View shape = inputs[0];
+    for (int i = 1; i < count; ++i) {
+      if (same_shape(shape, inputs[i])) continue;
+      Shape joint;
+      if (!broadcast_shape(shape, inputs[i], &joint)) return refuse(context, shape, inputs[i]);
+      shape = View(nullptr, UHAL_BOOL, joint);
+    }
+    const uhal_dtype dtype = row_.result == kTruth ? UHAL_BOOL : inputs[count - 1].dtype;
+    int candidates[kMaxInputs];
+    int candidate_count = 0;
+    for (int i = 0; i < count; ++i) {
+      if (inputs[i].dtype == dtype && same_shape(inputs[i], shape)) candidates[candidate_count++] = i;
+    }
+    const View output = context.forwarded_output(0, dtype, shape.shape, shape.rank, candidates, candidate_count);
+    if (row_.order == kSwapped) std::swap(inputs[0], inputs[1]);
+    const uhal_tensor* operands[kMaxInputs] = {&inputs[0], &inputs[1], &inputs[2]};
+    const uhal_tensor* results[1] = {&output};
+    uhal_op op = {};
+    op.struct_size = sizeof op;
+    op.kind = UHAL_OP_MAP;
+    op.input_count = count;
+    op.output_count = 1;
+    op.inputs = operands;
+    op.outputs = results;
+    op.attributes = &attributes_;
+    op.label = this->op();
+    context.launch(op);
+  }
+
+ private:
+  static constexpr int kMaxInputs = 3;
+
+  void refuse(Context& context, const View& a, const View& b) const {
+    if (shapes_must_match_) {
+      return context.fail_invalid("Incompatible shapes: " + to_text(a) + " vs. " + to_text(b));
+    }
+    context.fill(context.output(0, UHAL_BOOL, nullptr, 0), 0, row_.function == uhal_map_not_equal);
+  }
+
+  const MapRow& row_;
+  uhal_map_attributes attributes_;
+  bool shapes_must_match_ = true;
+};
+
+// ClipByValue(t, low, high), the limits being scalars or of t's shape.
+class ClipByValue : public Kernel {
+ public:
+  using Kernel::Kernel;
+  void compute(Context& context) const override {
+    const View value = context.input(0);
+    const View low = context.input(1);
+    const View high = context.input(2);
+    const View output = context.output_like(0, value);
+    context.map(uhal_map_minimum, {&value, &high}, {&output});
+    context.map(uhal_map_maximum, {&output, &low}, {&output});
+  }
+};
+
+// Select(condition, x, y): a condition of rank 1 chooses whole rows.
+class Select : public Kernel {
+ public:
+  using Kernel::Kernel;
+  void compute(Context& context) const override {
+    View condition = context.input(0);
+    const View yes = context.input(1);
+    const View no = context.input(2);
+    if (!context.ok()) return;
+    if (condition.rank > 0 && condition.rank < yes.rank) {
+      while (condition.rank < yes.rank) condition = condition.unsqueezed(condition.rank);
+    }
+    const View output = context.output_like(0, yes);
+    context.map(uhal_map_select, {&condition, &yes, &no}, {&output});
+  }
+};
+
+// AddN: the sum of all inputs, of one shape.
+class AddN : public Kernel {
+ public:
+  using Kernel::Kernel;
+  void compute(Context& context) const override {
+    const int count = context.input_count();
+    const View first = context.input(0);
+    if (count == 1) return context.share(0, 0, first);
+    const View output = context.output_like(0, first);
+    for (int i = 1; i < count; ++i) {
+      const View next = context.input(i);
+      if (!context.ok()) return;
+      if (!same_shape(first, next)) {
+        return context.fail_invalid("AddN: input " + std::to_string(i) + " has shape " + to_text(next) +
+                                    ", input 0 has " + to_text(first));
+      }
+      const View& sum = i == 1 ? first : output;
+      context.map(uhal_map_add, {&sum, &next}, {&output});
+    }
+  }
+};
+
+}  // namespace
+
+void register_elementwise(Registrar& registrar) {
+  for (const MapRow& row : kRows) {
+    if (row.dtypes != 0) {
+      registrar.add<Map>(row.op, {{"T", row.dtypes}});
+    } else {
+      registrar.add<Map>(row.op, {});
+    }
+  }
+  registrar.add<ClipByValue>("ClipByValue", {{"T", kNumbers}});
+  registrar.add<Select>("Select", {{"T", kReal}});
+  registrar.add<AddN>("AddN", {{"T", without_int32(kNumbers)}});
+}
+
+}  // namespace unihal::tensorflow

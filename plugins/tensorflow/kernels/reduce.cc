@@ -1,0 +1,152 @@
+// Reductions, arg-reductions, scans and top-k.
+#include <algorithm>
+
+#include "plugins/tensorflow/registrar.h"
+
+namespace unihal::tensorflow {
+namespace {
+
+template <uhal_reduction kReduction>
+class Reduce : public Kernel {
+ public:
+  explicit Reduce(Construction& construction) : Kernel(construction), keep_axes_(construction.boolean("keep_dims")) {}
+
+  void compute(Context& context) const override {
+    const View input = context.input(0);
+    const Shape axes = context.host_integers(1);
+    if (!context.ok()) return;
+    bool reduced[UHAL_MAX_RANK] = {};
+    for (int64_t axis : axes) reduced[checked_axis(context, axis, input.rank)] = true;
+    if (!context.ok()) return;
+    int64_t with_ones[UHAL_MAX_RANK];
+    Shape shape;
+    for (int i = 0; i < input.rank; ++i) {
+      with_ones[i] = reduced[i] ? 1 : input.shape[i];
+      if (!reduced[i] || keep_axes_) shape.push_back(with_ones[i]);
+    }
+    const View output = context.output(0, input.dtype, shape).reshaped(with_ones, input.rank);
+    const uhal_reduce_attributes attributes = reduce_attributes(kReduction);
+    context.launch(UHAL_OP_REDUCE, {&input}, {&output}, &attributes);
+  }
+
+ private:
+  bool keep_axes_;
+};
+
+// L2Loss: half the sum of squares of all elements.
+class L2Loss : public Kernel {
+ public:
+  using Kernel::Kernel;
+  void compute(Context& context) const override {
+    const View input = context.input(0);
+    if (!context.ok()) return;
+    const View flat = input.reshaped({input.elements()});
+    const View output = context.output(0, input.dtype, Shape{});
+    const View sum = output.reshaped({1});
+    const uhal_reduce_attributes attributes = reduce_attributes(UHAL_REDUCE_SUM_OF_SQUARES);
+    context.launch(UHAL_OP_REDUCE, {&flat}, {&sum}, &attributes);
+    context.map(uhal_map_scale, {&output}, {&output}, {0.5, 0});
+  }
+};
+
+template <bool kLargest>
+class ArgReduce : public Kernel {
+ public:
+  explicit ArgReduce(Construction& construction)
+      : Kernel(construction), output_dtype_(construction.dtype("output_type")) {}
+
+  void compute(Context& context) const override {
+    const View input = context.input(0);
+    const int64_t given = context.host_integer(1);
+    if (!context.ok()) return;
+    const int axis = checked_axis(context, given, input.rank);
+    if (!context.ok()) return;
+    if (input.shape[axis] == 0) {
+      return context.fail_invalid(std::string(op()) + ": axis " + std::to_string(axis) + " of shape " + to_text(input) +
+                                  " has no elements");
+    }
+    Shape shape = shape_of(input);
+    shape.erase(shape.begin() + axis);
+    const View output = context.output(0, output_dtype_, shape).unsqueezed(axis);
+    const uhal_axis_attributes attributes = axis_attributes(axis, kLargest);
+    context.launch(UHAL_OP_ARG_REDUCE, {&input}, {&output}, &attributes);
+  }
+
+ private:
+  uhal_dtype output_dtype_;
+};
+
+template <uhal_reduction kReduction>
+class Scan : public Kernel {
+ public:
+  explicit Scan(Construction& construction) : Kernel(construction) {
+    attributes_ = {};
+    attributes_.struct_size = sizeof attributes_;
+    attributes_.reduction = kReduction;
+    attributes_.exclusive = construction.boolean("exclusive");
+    attributes_.reverse = construction.boolean("reverse");
+  }
+
+  void compute(Context& context) const override {
+    const View input = context.input(0);
+    const int64_t given = context.host_integer(1);
+    if (!context.ok()) return;
+    if (input.rank == 0) return context.share(0, 0, input);
+    uhal_scan_attributes attributes = attributes_;
+    attributes.axis = checked_axis(context, given, input.rank);
+    const View output = context.output_like(0, input);
+    context.launch(UHAL_OP_SCAN, {&input}, {&output}, &attributes);
+  }
+
+ private:
+  uhal_scan_attributes attributes_;
+};
+
+// TopKV2 along the last axis.
+class TopK : public Kernel {
+ public:
+  explicit TopK(Construction& construction)
+      : Kernel(construction),
+        index_dtype_(construction.has("index_type") ? construction.dtype("index_type") : UHAL_INT32) {}
+
+  void compute(Context& context) const override {
+    const View input = context.input(0);
+    const int64_t k = context.host_integer(1);
+    if (!context.ok()) return;
+    if (input.rank == 0 || k < 0 || k > input.shape[input.rank - 1]) {
+      return context.fail_invalid("TopKV2: input must have at least k = " + std::to_string(k) + " columns, got shape " +
+                                  to_text(input));
+    }
+    Shape shape = shape_of(input);
+    shape.back() = k;
+    const View values = context.output(0, input.dtype, shape);
+    const View indices = context.output(1, index_dtype_, shape);
+    const uhal_axis_attributes attributes = axis_attributes(input.rank - 1, true);
+    context.launch(UHAL_OP_TOP_K, {&input}, {&values, &indices}, &attributes);
+  }
+
+ private:
+  uhal_dtype index_dtype_;
+};
+
+}  // namespace
+
+void register_reduce(Registrar& registrar) {
+  constexpr const char* kAxes = "reduction_indices";
+  registrar.add<Reduce<UHAL_REDUCE_SUM>>("Sum", {{"T", kNumbers}}, {kAxes});
+  registrar.add<Reduce<UHAL_REDUCE_MEAN>>("Mean", {{"T", kFloats}}, {kAxes});
+  registrar.add<Reduce<UHAL_REDUCE_PRODUCT>>("Prod", {{"T", kNumbers}}, {kAxes});
+  registrar.add<Reduce<UHAL_REDUCE_MAXIMUM>>("Max", {{"T", without_int32(kNumbers)}}, {kAxes});
+  registrar.add<Reduce<UHAL_REDUCE_MINIMUM>>("Min", {{"T", without_int32(kNumbers)}}, {kAxes});
+  registrar.add<Reduce<UHAL_REDUCE_L2_NORM>>("EuclideanNorm", {{"T", kFloats}}, {kAxes});
+  registrar.add<Reduce<UHAL_REDUCE_ALL>>("All", {}, {kAxes});
+  registrar.add<Reduce<UHAL_REDUCE_ANY>>("Any", {}, {kAxes});
+  registrar.add<L2Loss>("L2Loss", {{"T", kFloats}});
+  registrar.add<ArgReduce<true>>("ArgMax", {{"T", kReal}}, {"dimension"});
+  registrar.add<ArgReduce<false>>("ArgMin", {{"T", kReal}}, {"dimension"});
+  registrar.add<Scan<UHAL_REDUCE_SUM>>("Cumsum", {{"T", kNumbers}}, {"axis"});
+  registrar.add<Scan<UHAL_REDUCE_PRODUCT>>("Cumprod", {{"T", kNumbers}}, {"axis"});
+  registrar.add<TopK>("TopKV2", {{"T", kNumbers}}, {"k"});
+}
+
+}  // namespace unihal::tensorflow

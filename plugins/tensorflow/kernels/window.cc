@@ -1,0 +1,70 @@
+#include "plugins/tensorflow/kernels/window.h"
+
+#include <algorithm>
+
+namespace unihal::tensorflow {
+
+WindowAttributes::WindowAttributes(Construction& construction) {
+  if (construction.has("data_format")) channels_first_ = construction.text("data_format").rfind("NC", 0) == 0;
+  padding_ = construction.text("padding");
+  strides_ = construction.integers("strides");
+  if (construction.has("ksize")) windows_ = construction.integers("ksize");
+  if (construction.has("dilations")) dilations_ = construction.integers("dilations");
+  if (padding_ == "EXPLICIT") explicit_paddings_ = construction.integers("explicit_paddings");
+  check(construction);
+}
+
+void WindowAttributes::check(Construction& construction) const {
+  const size_t axes = strides_.size();
+  const auto lies_in_space = [&](const Shape& list) {
+    const size_t channel = channels_first_ ? 1 : axes - 1;
+    return list.empty() || (list.size() == axes && list[0] == 1 && list[channel] == 1);
+  };
+  const auto is_positive = [](int64_t value) { return value > 0; };
+  const bool good = axes >= 3 && axes <= 2 + UHAL_MAX_SPATIAL && lies_in_space(strides_) && lies_in_space(windows_) &&
+                    lies_in_space(dilations_) && std::all_of(strides_.begin(), strides_.end(), is_positive) &&
+                    std::all_of(windows_.begin(), windows_.end(), is_positive) &&
+                    std::all_of(dilations_.begin(), dilations_.end(), is_positive) &&
+                    (explicit_paddings_.empty() || explicit_paddings_.size() == 2 * axes);
+  if (!good) {
+    construction.fail(
+        TF_INVALID_ARGUMENT,
+        "strides, ksize and dilations must be positive, have one entry per axis, and be 1 along batch and "
+        "channels; got strides " +
+            to_text(strides_.data(), static_cast<int>(axes)) + ", ksize " +
+            to_text(windows_.data(), static_cast<int>(windows_.size())) + ", dilations " +
+            to_text(dilations_.data(), static_cast<int>(dilations_.size())));
+  }
+}
+
+int64_t WindowAttributes::spatial_entry(const Shape& list, int spatial) const {
+  const size_t index = static_cast<size_t>(spatial + (channels_first_ ? 2 : 1));
+  return index < list.size() ? list[index] : 1;
+}
+
+Shape WindowAttributes::in_memory(const Shape& logical) const {
+  Shape shape = logical;
+  if (!channels_first_) std::rotate(shape.begin() + 1, shape.begin() + 2, shape.end());
+  return shape;
+}
+
+WindowAttributes::Extent WindowAttributes::extent(int spatial, int64_t input, int64_t window) const {
+  const int64_t step = stride(spatial);
+  const int64_t reach = (window - 1) * dilation(spatial) + 1;
+  if (padding_ == "SAME") {
+    const int64_t output = (input + step - 1) / step;
+    const int64_t padding = std::max<int64_t>((output - 1) * step + reach - input, 0);
+    return {output, padding / 2, padding - padding / 2};
+  }
+  Extent extent = {0, 0, 0};
+  if (!explicit_paddings_.empty()) {
+    const size_t axis = static_cast<size_t>(spatial + (channels_first_ ? 2 : 1));
+    extent.pad_before = explicit_paddings_[2 * axis];
+    extent.pad_after = explicit_paddings_[2 * axis + 1];
+  }
+  const int64_t room = input + extent.pad_before + extent.pad_after - reach;
+  extent.output = room < 0 ? 0 : room / step + 1;
+  return extent;
+}
+
+}  // namespace unihal::tensorflow

@@ -1,0 +1,61 @@
+#include "plugins/tensorflow/registrar.h"
+
+#include <cstdio>
+
+#include "plugins/tensorflow/coverage.h"
+
+namespace unihal::tensorflow {
+
+void Registrar::add_kernel(const char* op, void* (*create)(TF_OpKernelConstruction*),
+                           std::initializer_list<TypeConstraint> constraints, const std::vector<const char*>& host) {
+  record_coverage(op, constraints.size() > 0 ? constraints.begin()->dtypes : 0);
+  const std::string name = std::string("Unihal") + op;
+  std::vector<int> chosen(constraints.size(), UHAL_DTYPE_INVALID);
+  // Counts through all combinations, one dtype number per constraint.
+  const auto advance = [&](size_t i) {
+    do {
+      ++chosen[i];
+    } while (chosen[i] < UHAL_DTYPE_COUNT && !contains(constraints.begin()[i].dtypes, chosen[i]));
+    return chosen[i] < UHAL_DTYPE_COUNT;
+  };
+  for (size_t i = 0; i < chosen.size(); ++i) {
+    if (!advance(i)) return;
+  }
+  TF_Status* status = TF_NewStatus();
+  for (bool more = true; more;) {
+    TF_KernelBuilder* builder = TF_NewKernelBuilder(op, device_type_, create, compute_kernel, delete_kernel);
+    for (size_t i = 0; i < chosen.size(); ++i) {
+      TF_KernelBuilder_TypeConstraint(builder, constraints.begin()[i].attribute, to_tensorflow(chosen[i]), status);
+    }
+    for (const char* argument : host) TF_KernelBuilder_HostMemory(builder, argument);
+    if (TF_GetCode(status) == TF_OK) {
+      TF_RegisterKernelBuilder(name.c_str(), builder, status);
+    } else {
+      TF_DeleteKernelBuilder(builder);
+    }
+    if (TF_GetCode(status) != TF_OK) {
+      // An op that this TensorFlow lacks, or knows otherwise: it stays on the CPU, counted as a fallback.
+      std::fprintf(stderr, "unihal: no kernel for %s on %s: %s\n", op, device_type_, TF_Message(status));
+      break;
+    }
+    size_t i = 0;
+    for (; i < chosen.size(); ++i) {
+      if (advance(i)) break;
+      chosen[i] = UHAL_DTYPE_INVALID;
+      advance(i);
+    }
+    more = i < chosen.size();
+  }
+  TF_DeleteStatus(status);
+}
+
+void register_all(Registrar& registrar) {
+  for (auto register_file :
+       {register_array, register_convolution, register_elementwise, register_index, register_join, register_matmul,
+        register_norm, register_optimizer, register_pool, register_random, register_reduce, register_slice,
+        register_softmax, register_stateful_random, register_variable, register_variable_index}) {
+    register_file(registrar);
+  }
+}
+
+}  // namespace unihal::tensorflow

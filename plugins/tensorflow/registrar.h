@@ -1,0 +1,70 @@
+// Registers kernels with TensorFlow for one device type, and remembers which, for the coverage page.
+#pragma once
+
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "plugins/tensorflow/kernel.h"
+
+namespace unihal::tensorflow {
+
+// The dtypes that a type attribute of an op ("T") may take.
+struct TypeConstraint {
+  const char* attribute;
+  DtypeSet dtypes;
+};
+
+class Registrar {
+ public:
+  // `device_type` is TensorFlow's name ("RDNA").
+  explicit Registrar(const char* device_type) : device_type_(device_type) {}
+
+  // Registers class K for an op: one kernel for each combination of the constraints' dtypes. The first
+  // constraint's dtypes are what the coverage page shows. `host` names arguments that live in host memory.
+  template <class K>
+  void add(const char* op, std::initializer_list<TypeConstraint> constraints,
+           std::initializer_list<const char*> host = {}) {
+    add_kernel(op, &create_kernel<K>, constraints, host);
+  }
+
+  // Registers a MovementKernel for dtypes of "T": as add() does, and for int32 with every argument of `data` in host
+  // memory too.
+  template <class K>
+  void add_movement(const char* op, DtypeSet dtypes, std::initializer_list<const char*> data,
+                    std::initializer_list<const char*> host = {}) {
+    static_assert(std::is_base_of_v<MovementKernel, K>);
+    std::vector<const char*> all(data);
+    all.insert(all.end(), host);
+    add_kernel(op, &create_kernel<K>, {{"T", without_int32(dtypes)}}, host);
+    if (contains(dtypes, UHAL_INT32)) add_kernel(op, &create_kernel<K>, {{"T", kInt32}}, all);
+  }
+
+ private:
+  void add_kernel(const char* op, void* (*create)(TF_OpKernelConstruction*),
+                  std::initializer_list<TypeConstraint> constraints, const std::vector<const char*>& host);
+
+  const char* device_type_;
+};
+
+// Each file of kernels/ registers its ops.
+void register_array(Registrar& registrar);
+void register_convolution(Registrar& registrar);
+void register_elementwise(Registrar& registrar);
+void register_index(Registrar& registrar);
+void register_join(Registrar& registrar);
+void register_matmul(Registrar& registrar);
+void register_norm(Registrar& registrar);
+void register_optimizer(Registrar& registrar);
+void register_pool(Registrar& registrar);
+void register_random(Registrar& registrar);
+void register_reduce(Registrar& registrar);
+void register_slice(Registrar& registrar);
+void register_softmax(Registrar& registrar);
+void register_stateful_random(Registrar& registrar);
+void register_variable(Registrar& registrar);
+void register_variable_index(Registrar& registrar);
+
+void register_all(Registrar& registrar);
+
+}  // namespace unihal::tensorflow

@@ -1,0 +1,47 @@
+// The interface between the adapter (C API only, any TensorFlow) and the shim (C++ API, one minor version).
+//
+// TensorFlow's C API for resource variables is missing from its wheels, so the shim provides the few things that
+// need C++: locking variables, their tensors, assignment. It is opened at run time, by TensorFlow's version.
+// Tensors are handed over as TF_Tensor*; the receiver deletes them. All functions set `status` on failure.
+#pragma once
+
+#include "tensorflow/c/kernels.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct unihal_variable_locks unihal_variable_locks;
+
+// Submits a copy of `source` to `destination`, of one shape and dtype, and deletes both handles.
+typedef void (*unihal_variable_copy)(TF_OpKernelContext* context, TF_Tensor* source, TF_Tensor* destination,
+                                     TF_Status* status);
+
+typedef struct unihal_variable_functions {
+  size_t struct_size;
+
+  // Locks the variables behind `count` resource inputs for writing, in the order of their addresses. NULL on failure.
+  unihal_variable_locks* (*lock)(TF_OpKernelContext* context, const int* inputs, int count, TF_Status* status);
+  void (*unlock)(unihal_variable_locks* locks);
+
+  // The tensor of locked variable number `index`, to be written in place: if someone else still reads it, the
+  // variable gets a copy of its own first. NULL on failure.
+  TF_Tensor* (*writable)(TF_OpKernelContext* context, unihal_variable_locks* locks, int index,
+                         unihal_variable_copy copy, TF_Status* status);
+
+  // The tensor of a variable to be read while this handle lives. NULL on failure.
+  TF_Tensor* (*readable)(TF_OpKernelContext* context, int input, TF_Status* status);
+
+  // Makes the variable behind input `variable` hold input `value`: by reference, or by a copy where the variable
+  // must not share its memory. `validate_shape`: a change of shape is an error.
+  void (*assign)(TF_OpKernelContext* context, int variable, int value, int validate_shape, unihal_variable_copy copy,
+                 TF_Status* status);
+} unihal_variable_functions;
+
+// The shim's only exported symbol.
+const unihal_variable_functions* unihal_tensorflow_variable_functions(void);
+#define UNIHAL_VARIABLE_FUNCTIONS_SYMBOL "unihal_tensorflow_variable_functions"
+
+#ifdef __cplusplus
+}
+#endif

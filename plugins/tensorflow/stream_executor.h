@@ -1,0 +1,19 @@
+// TensorFlow's StreamExecutor callbacks onto unihal devices, streams, events and memory.
+#pragma once
+
+#include <string>
+
+#include "tensorflow/c/experimental/stream_executor/stream_executor.h"
+
+namespace unihal::tensorflow {
+
+// What a platform is made from. Lives as long as the process; SP_Platform.ext points at it.
+struct Platform {
+  std::string type;         // "RDNA"
+  std::string device_type;  // the core's name, "rdna"; empty: a platform without devices
+};
+
+// Fills the registration for a platform. `params` has the sizes that this adapter was built with.
+void fill_registration(Platform& platform, SE_PlatformRegistrationParams* params);
+
+}  // namespace unihal::tensorflow

@@ -1,0 +1,16 @@
+// Finds the shim for the TensorFlow that is running.
+#pragma once
+
+#include <string>
+
+#include "plugins/tensorflow/shim/shim.h"
+
+namespace unihal::tensorflow {
+
+// The functions of unihal_tensorflow_shim_<major.minor>.so beside this library, or nullptr.
+const unihal_variable_functions* variable_functions();
+
+// Why there are none: names the running version and the versions with a shim.
+std::string missing_shim_reason();
+
+}  // namespace unihal::tensorflow
