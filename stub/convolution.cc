@@ -29,16 +29,6 @@ Operands roles(const uhal_op& op) {
   }
 }
 
-// The order of axes in which an image is computed on: its own if its channels are innermost, else row-major.
-AxisOrder image_order(const uhal_tensor& view) {
-  AxisOrder order = row_major(view.rank);
-  if (view.rank > 2 && view.shape[1] > 1 && view.strides[1] == 1) {  // N, spatial..., C
-    for (int i = 1; i + 1 < view.rank; ++i) order.axes[i] = i + 1;
-    order.axes[view.rank - 1] = 1;
-  }
-  return order;
-}
-
 // The staged view, packed in an order, with strides that say so even along axes of length 1.
 uhal_tensor packed(Staging& staging, const uhal_tensor& view, uhal_dtype dtype, const AxisOrder& order, bool result) {
   const uhal_tensor* staged = result ? staging.write(&view, dtype, &order) : staging.read(&view, dtype, &order);

@@ -26,6 +26,15 @@ AxisOrder memory_order(const uhal_tensor& view) {
   return order;
 }
 
+AxisOrder image_order(const uhal_tensor& view) {
+  AxisOrder order = row_major(view.rank);
+  if (view.rank > 2 && view.shape[1] > 1 && view.strides[1] == 1) {  // N, spatial..., C
+    for (int i = 1; i + 1 < view.rank; ++i) order.axes[i] = i + 1;
+    order.axes[view.rank - 1] = 1;
+  }
+  return order;
+}
+
 bool is_packed(const uhal_tensor& view, const AxisOrder& order) {
   int64_t expected = 1;
   for (int i = order.rank - 1; i >= 0; --i) {

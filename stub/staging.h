@@ -19,6 +19,11 @@ AxisOrder row_major(int rank);
 // The order in which a view's axes lie in memory; axes of equal stride keep their order.
 AxisOrder memory_order(const uhal_tensor& view);
 
+// The order in which a view of images (N, C, spatial...) is computed on: its channels innermost if they are so now,
+// else row-major.
+AxisOrder image_order(const uhal_tensor& view);
+inline bool channels_last(const AxisOrder& order) { return order.rank > 2 && order.axes[order.rank - 1] == 1; }
+
 // Whether a view's elements fill one block of memory, with its axes in this order. Axes of length 1 fit anywhere.
 bool is_packed(const uhal_tensor& view, const AxisOrder& order);
 
