@@ -1,0 +1,101 @@
+#include "plugins/paddle/arguments.h"
+
+#include <cstring>
+#include <exception>
+#include <new>
+
+#include "plugins/paddle/error.h"
+
+namespace unihal::paddle {
+namespace {
+
+// Enough for Paddle's Scalar (48 bytes in 3.3) and IntArray (40) objects.
+constexpr size_t kPaddleObjectBytes = 256;
+
+// The dense shape of a tensor on the stack.
+struct Shape {
+  int64_t dims[UHAL_MAX_RANK];
+  int rank;
+
+  explicit Shape(const Tensor& tensor) : rank(tensor.rank()) {
+    if (rank > UHAL_MAX_RANK) {
+      raise(UHAL_INVALID_ARGUMENT, "(unihal) a tensor of rank " + std::to_string(rank) + " was given; at most " +
+                                       std::to_string(UHAL_MAX_RANK) + " is supported");
+    }
+    for (int i = 0; i < rank; ++i) dims[i] = tensor.dim(i);
+  }
+};
+
+}  // namespace
+
+View Tensor::view() const {
+  const Shape shape(*this);
+  return View(data(), uhal(), shape.dims, shape.rank);
+}
+
+View Tensor::strided_view() const {
+  View view = this->view();
+  if (phi.PD_TensorGetNumStrides(handle, &status()) == view.rank) {
+    for (int i = 0; i < view.rank; ++i) view.strides[i] = phi.PD_TensorGetStride(handle, i, &status());
+  }
+  return view;
+}
+
+View Context::allocate(Output out, uhal_dtype dtype) const {
+  const Shape shape(out);
+  void* data = phi.PD_DeviceContextAllocateTensor(handle_, out.handle, 0, to_paddle(dtype), &Tensor::status());
+  View view(data, dtype, shape.dims, shape.rank);
+  if (data == nullptr && view.elements() != 0) {
+    raise(UHAL_RESOURCE_EXHAUSTED, std::string("(unihal) ") + kernel_ + ": Paddle gave no memory for an output");
+  }
+  return view;
+}
+
+View Context::allocate(Output out, uhal_dtype dtype, const int64_t* dims, int rank) const {
+  phi.PD_TensorSetDims(out.handle, rank, dims, &Tensor::status());
+  return allocate(out, dtype);
+}
+
+void Context::fail(uhal_status status) const { raise_last_error(status, kernel_); }
+
+// The C accessor throws when the attribute is a tensor; then Paddle's own constructor reads that tensor.
+Scalar scalar_attribute(void* kernel_context, size_t index) {
+  try {
+    return Scalar{phi.PD_KernelContextScalarAttrAt(kernel_context, index)};
+  } catch (const std::exception&) {
+    // A kernel has few such attributes, and uses them before it returns.
+    constexpr int kSlots = 8;
+    static thread_local struct {
+      alignas(16) unsigned char bytes[kPaddleObjectBytes];
+    } objects[kSlots];
+    static thread_local int next = 0;
+    void* object = objects[next++ % kSlots].bytes;
+    phi.make_scalar(object, *phi.tensor_attribute(kernel_context, index));
+    return Scalar{object};
+  }
+}
+
+Integers integers_attribute(void* kernel_context, size_t index) {
+  try {
+    return Integers(phi.PD_IntArrayGetDataPointer(phi.PD_KernelContextIntArrayAttrAt(kernel_context, index)));
+  } catch (const std::exception&) {
+  }
+  alignas(16) unsigned char object[kPaddleObjectBytes] = {};
+  const void* tensor = nullptr;
+  try {
+    tensor = *phi.tensor_attribute(kernel_context, index);
+  } catch (const std::exception&) {
+  }
+  if (tensor != nullptr) {
+    phi.make_int_array(object, tensor);
+  } else {
+    phi.make_int_array_from_list(object, phi.tensor_list_attribute(kernel_context, index));
+  }
+  const List list = phi.PD_IntArrayGetDataPointer(object);
+  auto* numbers = static_cast<int64_t*>(list.data);
+  std::vector<int64_t> copy(numbers, numbers + list.size);
+  ::operator delete(list.data);  // the std::vector inside the IntArray
+  return Integers(std::move(copy));
+}
+
+}  // namespace unihal::paddle

@@ -1,0 +1,17 @@
+// Errors out of kernels, as Paddle's own exception type: they reach Python as exceptions.
+#pragma once
+
+#include <string>
+
+#include "unihal/status.h"
+
+namespace unihal::paddle {
+
+// Throws what Paddle catches as common::enforce::EnforceNotMet (Python: ValueError, NotImplementedError, ...
+// by status).
+[[noreturn]] void raise(uhal_status status, const std::string& message);
+
+// Throws the calling thread's error record, for the Paddle kernel `kernel`.
+[[noreturn]] void raise_last_error(uhal_status status, const char* kernel);
+
+}  // namespace unihal::paddle

@@ -1,0 +1,14 @@
+// Seeing what Paddle runs on the CPU although the tensors are on a unihal device.
+//
+// Paddle chooses kernels in phi::KernelFactory: eager mode through SelectKernelOrThrowError, whose result says
+// that the CPU's kernel was taken instead; graph building (to_static, Executor) by asking HasKernel and turning
+// to the CPU when told no. libpaddle.so reaches both through its table of jump slots, so redirecting two slots
+// sees every fallback. Under UNIHAL_STRICT=1 one is an exception in either mode.
+#pragma once
+
+namespace unihal::paddle {
+
+// Redirects both; once per process. Returns nullptr, or what could not be found: then fallbacks go uncounted.
+const char* watch_fallbacks();
+
+}  // namespace unihal::paddle

@@ -1,0 +1,74 @@
+// Binary arithmetic with broadcasting, its gradients, and sums of tensors.
+#include "plugins/paddle/kernels/maps.h"
+
+namespace unihal::paddle {
+namespace {
+
+// d(x + y), d(x - y): dz itself, or its negative
+template <bool negative>
+void add_grad(Context context, Input, Input, Input dz, int, Output dx, Output dy) {
+  const View gradient = dz.view();
+  if (dx) sum_to_shape(context, gradient, context.allocate(dx, gradient.dtype));
+  if (!dy) return;
+  const View out = context.allocate(dy, gradient.dtype);
+  sum_to_shape(context, gradient, out);
+  if (negative) context.map(uhal_map_negative, {&out}, {&out});
+}
+
+// out = function(operands...) summed to out's shape; the function is evaluated in dz's shape.
+void map_then_sum(const Context& context, int function, Operands operands, const View& dz, Output out) {
+  if (!out) return;
+  const View result = context.allocate(out, dz.dtype);
+  if (same_shape(result, dz)) return context.map(function, operands, {&result});
+  const Scratch full(context, dz.dtype, dz);
+  context.map(function, operands, {&full});
+  sum_to_shape(context, full, result);
+}
+
+void multiply_grad(Context context, Input x, Input y, Input dz, int, Output dx, Output dy) {
+  const View a = x.view(), b = y.view(), gradient = dz.view();
+  map_then_sum(context, uhal_map_multiply, {&gradient, &b}, gradient, dx);
+  map_then_sum(context, uhal_map_multiply, {&gradient, &a}, gradient, dy);
+}
+
+void divide_grad(Context context, Input x, Input y, Input, Input dz, int, Output dx, Output dy) {
+  const View a = x.view(), b = y.view(), gradient = dz.view();
+  map_then_sum(context, uhal_map_divide, {&gradient, &b}, gradient, dx);
+  map_then_sum(context, uhal_map_divide_backward_divisor, {&a, &b, &gradient}, gradient, dy);
+}
+
+template <int first, int second>
+void choose_grad(Context context, Input x, Input y, Input dz, Output dx, Output dy) {
+  const View a = x.view(), b = y.view(), gradient = dz.view();
+  map_then_sum(context, first, {&a, &b, &gradient}, gradient, dx);
+  map_then_sum(context, second, {&a, &b, &gradient}, gradient, dy);
+}
+
+}  // namespace
+
+KernelTable arithmetic_kernels() {
+  return {
+      UNIHAL_KERNEL("add", kReal, binary<uhal_map_add>),
+      UNIHAL_KERNEL("atan2", kFloats, binary<uhal_map_atan2>),
+      UNIHAL_KERNEL("divide", kNumbers, binary<uhal_map_divide>),
+      UNIHAL_KERNEL("elementwise_pow", kNumbers, binary<uhal_map_power>),
+      UNIHAL_KERNEL("floor_divide", kNumbers, binary<uhal_map_floor_divide>),
+      UNIHAL_KERNEL("maximum", kNumbers, binary<uhal_map_maximum>),
+      UNIHAL_KERNEL("minimum", kNumbers, binary<uhal_map_minimum>),
+      UNIHAL_KERNEL("multiply", kReal, binary<uhal_map_multiply>),
+      UNIHAL_KERNEL("remainder", kNumbers, binary<uhal_map_floor_mod>),
+      UNIHAL_KERNEL("subtract", kNumbers, binary<uhal_map_subtract>),
+      UNIHAL_KERNEL("grad_add", kFloats, binary<uhal_map_add>),
+
+      UNIHAL_KERNEL("add_grad", kNumbers, add_grad<false>),
+      UNIHAL_KERNEL("divide_grad", kFloats, divide_grad),
+      UNIHAL_KERNEL("maximum_grad", kFloats,
+                    choose_grad<uhal_map_maximum_backward_first, uhal_map_maximum_backward_second>),
+      UNIHAL_KERNEL("minimum_grad", kFloats,
+                    choose_grad<uhal_map_minimum_backward_first, uhal_map_minimum_backward_second>),
+      UNIHAL_KERNEL("multiply_grad", kFloats, multiply_grad),
+      UNIHAL_KERNEL("subtract_grad", kFloats, add_grad<true>),
+  };
+}
+
+}  // namespace unihal::paddle

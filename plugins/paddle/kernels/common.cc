@@ -1,0 +1,67 @@
+#include "plugins/paddle/kernels/common.h"
+
+namespace unihal::paddle {
+
+Scratch::Scratch(const Context& context, uhal_dtype type, const int64_t* dims, int dims_count)
+    : View(nullptr, type, dims, dims_count), stream_(context.stream()) {
+  const size_t bytes = static_cast<size_t>(elements()) * uhal_dtype_size(type);
+  context.check(uhal_allocate(stream_->device, stream_->handle, UHAL_MEMORY_DEVICE, bytes, &data));
+}
+
+bool same_shape(const View& a, const View& b) {
+  if (a.rank != b.rank) return false;
+  for (int i = 0; i < a.rank; ++i) {
+    if (a.shape[i] != b.shape[i]) return false;
+  }
+  return true;
+}
+
+View with_rank(const View& view, int rank) {
+  View result = view;
+  while (result.rank < rank) result = result.unsqueezed(0);
+  return result;
+}
+
+View as_matrix(const View& view, int axis) {
+  int64_t rows = 1, columns = 1;
+  for (int i = 0; i < view.rank; ++i) (i < axis ? rows : columns) *= view.shape[i];
+  return view.reshaped({rows, columns});
+}
+
+View flat(const View& view) { return view.reshaped({view.elements()}); }
+
+void sum_to_shape(const Context& context, const View& source, const View& target) {
+  if (same_shape(source, target)) return copy_or_cast(context, source, target);
+  const View padded = with_rank(target, source.rank);
+  const auto attributes = reduce_attributes(UHAL_REDUCE_SUM);
+  context.run(UHAL_OP_REDUCE, {&source}, {&padded}, &attributes);
+}
+
+void copy_or_cast(const Context& context, const View& x, const View& y) {
+  context.run(x.dtype == y.dtype ? UHAL_OP_COPY : UHAL_OP_CAST, {&x}, {&y});
+}
+
+void fill(const Context& context, const View& y, double value, int64_t integer) {
+  uhal_fill_attributes attributes = {};
+  attributes.struct_size = sizeof attributes;
+  attributes.value = value;
+  attributes.integer_value = integer;
+  context.run(UHAL_OP_FILL, {}, {&y}, &attributes);
+}
+
+double read_number(const Context& context, const View& x) {
+  const int64_t one[] = {1};
+  const Scratch number(context, UHAL_FLOAT64, one, 1);
+  copy_or_cast(context, View(x.data, x.dtype, one, 1), number);
+  double result = 0;
+  uhal_stream* stream = context.stream()->handle;
+  context.check(uhal_copy(stream, &result, number.data, sizeof result, UHAL_COPY_DEVICE_TO_HOST));
+  context.check(uhal_stream_synchronize(stream));
+  return result;
+}
+
+void unsupported(const Context& context, const std::string& what) {
+  raise(UHAL_UNIMPLEMENTED, std::string("(unihal) ") + context.kernel() + ": " + what + " is not supported");
+}
+
+}  // namespace unihal::paddle

@@ -1,0 +1,60 @@
+// What the kernels share: scratch memory, axes, and reduction of a gradient to the shape of a broadcast operand.
+#pragma once
+
+#include <string>
+
+#include "plugins/paddle/error.h"
+#include "plugins/paddle/registry.h"
+#include "unihal/memory.h"
+
+namespace unihal::paddle {
+
+// Device memory for the duration of a kernel: the stream's later work reuses it in order.
+class Scratch : public View {
+ public:
+  Scratch(const Context& context, uhal_dtype dtype, const int64_t* dims, int rank);
+  Scratch(const Context& context, uhal_dtype dtype, const View& like)
+      : Scratch(context, dtype, like.shape, like.rank) {}
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  ~Scratch() { uhal_free(stream_->device, stream_->handle, data); }
+
+ private:
+  Stream* stream_;
+};
+
+inline bool is_floating(uhal_dtype dtype) { return dtype >= UHAL_FLOAT16 && dtype <= UHAL_FLOAT64; }
+
+// The dtype that statistics and optimizer state of x's dtype have.
+inline uhal_dtype accumulator(uhal_dtype dtype) { return dtype == UHAL_FLOAT64 ? UHAL_FLOAT64 : UHAL_FLOAT32; }
+
+// An axis counted from the front.
+inline int from_front(int64_t axis, int rank) { return static_cast<int>(axis < 0 ? axis + rank : axis); }
+
+bool same_shape(const View& a, const View& b);
+
+// The view with leading axes of length 1, up to `rank`.
+View with_rank(const View& view, int rank);
+
+// A dense view of the product of the axes before `axis`, and of those from it on.
+View as_matrix(const View& view, int axis);
+
+// A dense view of shape (elements).
+View flat(const View& view);
+
+// target = the sum of source over the axes along which target is broadcast to source's shape.
+void sum_to_shape(const Context& context, const View& source, const View& target);
+
+// y = x in y's dtype, broadcast to y's shape.
+void copy_or_cast(const Context& context, const View& x, const View& y);
+
+void fill(const Context& context, const View& y, double value, int64_t integer);
+inline void fill_zero(const Context& context, const View& y) { fill(context, y, 0, 0); }
+
+// The host's copy of a device tensor's first element; waits for the stream.
+double read_number(const Context& context, const View& x);
+
+// Refuses what a kernel does not do. `what` completes "... is not supported".
+[[noreturn]] void unsupported(const Context& context, const std::string& what);
+
+}  // namespace unihal::paddle

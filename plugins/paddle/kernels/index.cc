@@ -1,0 +1,181 @@
+// Gather, scatter, embeddings and selection. Paddle lets negative indices count from the end.
+#include "plugins/paddle/kernels/common.h"
+
+namespace unihal::paddle {
+namespace {
+
+uhal_index_attributes wrapping(int axis, uhal_reduction reduction = UHAL_REDUCE_NONE) {
+  auto attributes = index_attributes(axis);
+  attributes.reduction = reduction;
+  attributes.negative_wraps = 1;
+  return attributes;
+}
+
+// Indices (n, 1) are as good as (n).
+View flat_indices(const View& indices) { return indices.rank == 2 && indices.shape[1] == 1 ? flat(indices) : indices; }
+
+void gather_along(const Context& context, const View& x, const View& indices, int axis, Output y) {
+  const View out = context.allocate(y, x.dtype);
+  const auto attributes = wrapping(axis);
+  View target = out;
+  // A scalar index drops the axis in both, so the ranks agree.
+  context.run(UHAL_OP_GATHER, {&x, &indices}, {&target}, &attributes);
+}
+
+// The gradient of gather_along: rows that were taken several times add up.
+void scatter_sum_along(const Context& context, const View& indices, const View& dy, int axis, Output dx) {
+  const View out = context.allocate(dx, dy.dtype);
+  fill_zero(context, out);
+  const auto attributes = wrapping(axis, UHAL_REDUCE_SUM);
+  context.run(UHAL_OP_SCATTER, {&indices, &dy}, {&out}, &attributes);
+}
+
+void gather(Context context, Input x, Input indices, Scalar axis, Output y) {
+  const View in = x.view();
+  gather_along(context, in, flat_indices(indices.view()), from_front(axis.integer(), in.rank), y);
+}
+void gather_grad(Context context, Input x, Input indices, Input dy, Scalar axis, Output dx) {
+  scatter_sum_along(context, flat_indices(indices.view()), dy.view(), from_front(axis.integer(), x.rank()), dx);
+}
+void index_select(Context context, Input x, Input indices, int axis, Output y) {
+  const View in = x.view();
+  gather_along(context, in, indices.view(), from_front(axis, in.rank), y);
+}
+void index_select_grad(Context context, Input x, Input indices, Input dy, int axis, Output dx) {
+  scatter_sum_along(context, indices.view(), dy.view(), from_front(axis, x.rank()), dx);
+}
+
+// The row `padding` of a table reads as zero.
+void clear_padding_rows(const Context& context, const View& ids, int64_t padding, const View& rows) {
+  const Scratch padding_id(context, UHAL_INT64, nullptr, 0);
+  fill(context, padding_id, 0, padding);
+  const Scratch keep(context, UHAL_BOOL, ids);
+  context.map(uhal_map_not_equal, {&ids, &padding_id}, {&keep});
+  const View column = keep.unsqueezed(ids.rank);
+  context.map(uhal_map_multiply, {&rows, &column}, {&rows});
+}
+
+void embedding(Context context, Input ids, Input table, int64_t padding, Output y) {
+  const View weights = table.view(), indices = ids.view();
+  const View out = context.allocate(y, weights.dtype);
+  const auto attributes = index_attributes(0);
+  context.run(UHAL_OP_GATHER, {&weights, &indices}, {&out}, &attributes);
+  if (padding >= 0) clear_padding_rows(context, indices, padding, out);
+}
+
+void embedding_grad(Context context, Input ids, Input table, Input dy, int64_t padding, Output dtable) {
+  const View gradient = dy.view(), indices = ids.view();
+  const View out = context.allocate(dtable, table.uhal());
+  fill_zero(context, out);
+  auto attributes = index_attributes(0);
+  attributes.reduction = UHAL_REDUCE_SUM;
+  context.run(UHAL_OP_SCATTER, {&indices, &gradient}, {&out}, &attributes);
+  if (padding >= 0) fill_zero(context, out.sliced(0, padding, 1));
+}
+
+void gather_nd(Context context, Input x, Input indices, Output y) {
+  const View in = x.view(), at = indices.view();
+  const View out = context.allocate(y, in.dtype);
+  const auto attributes = wrapping(0);
+  context.run(UHAL_OP_GATHER_ND, {&in, &at}, {&out}, &attributes);
+}
+
+void gather_nd_grad(Context context, Input, Input indices, Input dy, Output dx) {
+  const View at = indices.view(), gradient = dy.view();
+  const View out = context.allocate(dx, gradient.dtype);
+  fill_zero(context, out);
+  const auto attributes = wrapping(0, UHAL_REDUCE_SUM);
+  context.run(UHAL_OP_SCATTER_ND, {&at, &gradient}, {&out}, &attributes);
+}
+
+// y = x with x[indices] added to
+void scatter_nd_add(Context context, Input x, Input indices, Input updates, Output y) {
+  const View in = x.view(), at = indices.view(), values = updates.view();
+  const View out = context.allocate(y, in.dtype);
+  if (in.data != out.data) copy_or_cast(context, in, out);
+  const auto attributes = wrapping(0, UHAL_REDUCE_SUM);
+  context.run(UHAL_OP_SCATTER_ND, {&at, &values}, {&out}, &attributes);
+}
+
+// Without `overwrite` the rows named are cleared first, then all updates add up.
+void scatter(Context context, Input x, Input indices, Input updates, bool overwrite, Output y) {
+  const View in = x.view(), at = flat_indices(indices.view()), values = updates.view();
+  const View out = context.allocate(y, in.dtype);
+  if (in.data != out.data) copy_or_cast(context, in, out);
+  if (!overwrite) {
+    const Scratch zeros(context, values.dtype, values);
+    fill_zero(context, zeros);
+    const auto clear = wrapping(0);
+    context.run(UHAL_OP_SCATTER, {&at, &zeros}, {&out}, &clear);
+  }
+  const auto attributes = wrapping(0, overwrite ? UHAL_REDUCE_NONE : UHAL_REDUCE_SUM);
+  context.run(UHAL_OP_SCATTER, {&at, &values}, {&out}, &attributes);
+}
+
+void take_along_axis(Context context, Input x, Input indices, int axis, Output y) {
+  const View in = x.view(), at = indices.view();
+  const View out = context.allocate(y, in.dtype);
+  const auto attributes = wrapping(from_front(axis, in.rank));
+  context.run(UHAL_OP_GATHER_ELEMENTS, {&in, &at}, {&out}, &attributes);
+}
+
+void take_along_axis_grad(Context context, Input, Input indices, Input dy, int axis, Output dx) {
+  const View at = indices.view(), gradient = dy.view();
+  const View out = context.allocate(dx, gradient.dtype);
+  fill_zero(context, out);
+  const auto attributes = wrapping(from_front(axis, out.rank), UHAL_REDUCE_SUM);
+  context.run(UHAL_OP_SCATTER_ELEMENTS, {&at, &gradient}, {&out}, &attributes);
+}
+
+void one_hot(Context context, Input x, Scalar, Output y) {
+  const View indices = x.view();
+  const View out = context.allocate(y, UHAL_FLOAT32);
+  const auto attributes = index_attributes(out.rank - 1);
+  context.run(UHAL_OP_ONE_HOT, {&indices}, {&out}, &attributes);
+}
+
+void where(Context context, Input condition, Input x, Input y, Output z) {
+  const View c = condition.view(), a = x.view(), b = y.view();
+  const View out = context.allocate(z, a.dtype);
+  context.map(uhal_map_select, {&c, &a, &b}, {&out});
+}
+
+// dx = dz where the condition holds, dy elsewhere; the other gets zero.
+void where_grad(Context context, Input condition, Input, Input, Input dz, Output dx, Output dy) {
+  const View c = condition.view(), gradient = dz.view();
+  const Scratch zero(context, gradient.dtype, nullptr, 0);
+  fill_zero(context, zero);
+  const Scratch part(context, gradient.dtype, gradient);
+  if (dx) {
+    context.map(uhal_map_select, {&c, &gradient, &zero}, {&part});
+    sum_to_shape(context, part, context.allocate(dx, gradient.dtype));
+  }
+  if (dy) {
+    context.map(uhal_map_select, {&c, &zero, &gradient}, {&part});
+    sum_to_shape(context, part, context.allocate(dy, gradient.dtype));
+  }
+}
+
+}  // namespace
+
+KernelTable index_kernels() {
+  return {
+      UNIHAL_KERNEL("embedding", kFloats, embedding),
+      UNIHAL_KERNEL("embedding_grad", kFloats, embedding_grad),
+      UNIHAL_KERNEL("gather", kReal, gather),
+      UNIHAL_KERNEL("gather_grad", kFloats, gather_grad),
+      UNIHAL_KERNEL("gather_nd", kReal, gather_nd),
+      UNIHAL_KERNEL("gather_nd_grad", kFloats, gather_nd_grad),
+      UNIHAL_KERNEL("index_select", kReal, index_select),
+      UNIHAL_KERNEL("index_select_grad", kFloats, index_select_grad),
+      UNIHAL_KERNEL("one_hot", kInt32And64, one_hot),
+      UNIHAL_KERNEL("scatter", kReal, scatter),
+      UNIHAL_KERNEL("scatter_nd_add", kNumbers, scatter_nd_add),
+      UNIHAL_KERNEL("take_along_axis", kReal, take_along_axis),
+      UNIHAL_KERNEL("take_along_axis_grad", kFloats, take_along_axis_grad),
+      UNIHAL_KERNEL("where", kReal, where),
+      UNIHAL_KERNEL("where_grad", kNumbers, where_grad),
+  };
+}
+
+}  // namespace unihal::paddle

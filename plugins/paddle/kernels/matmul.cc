@@ -1,0 +1,102 @@
+// Matrix products. Transposed operands are strides; the gradients are products themselves.
+#include "plugins/paddle/kernels/common.h"
+
+namespace unihal::paddle {
+namespace {
+
+View transposed_if(const View& view, bool transpose) { return transpose && view.rank > 1 ? view.transposed() : view; }
+
+// A vector on the left is a row, on the right a column.
+View as_left(const View& a) { return a.rank == 1 ? a.unsqueezed(0) : a; }
+View as_right(const View& b) { return b.rank == 1 ? b.unsqueezed(1) : b; }
+
+// The product's shape as the op has it: (batch..., rows, columns), also where Paddle drops an axis of length 1.
+View product_view(const View& out, const View& a, const View& b) {
+  const View left = as_left(a), right = as_right(b);
+  int64_t dims[UHAL_MAX_RANK];
+  const int batch = (left.rank > right.rank ? left.rank : right.rank) - 2;
+  for (int i = 0; i < batch; ++i) {
+    const int in_left = i - batch + left.rank - 2, in_right = i - batch + right.rank - 2;
+    const int64_t l = in_left < 0 ? 1 : left.shape[in_left], r = in_right < 0 ? 1 : right.shape[in_right];
+    dims[i] = l == 1 ? r : l;
+  }
+  dims[batch] = left.shape[left.rank - 2];
+  dims[batch + 1] = right.shape[right.rank - 1];
+  return out.reshaped(dims, batch + 2);
+}
+
+void multiply_matrices(const Context& context, const View& a, const View& b, const View& out) {
+  if (out.elements() == 0) return;
+  if (a.elements() == 0) return fill_zero(context, out);
+  context.run(UHAL_OP_MATMUL, {&a, &b}, {&out});
+}
+
+void matmul(Context context, Input x, Input y, bool transpose_x, bool transpose_y, Output out) {
+  const View a = transposed_if(x.view(), transpose_x), b = transposed_if(y.view(), transpose_y);
+  const View result = context.allocate(out, a.dtype);
+  multiply_matrices(context, as_left(a), as_right(b), product_view(result, a, b));
+}
+
+void bmm(Context context, Input x, Input y, Output out) { matmul(context, x, y, false, false, out); }
+
+// target (batch axes possibly broadcast) = sum over the broadcast batch axes of a @ b
+void product_to_shape(const Context& context, const View& a, const View& b, const View& target) {
+  const View shape = product_view(View(nullptr, target.dtype, target.shape, 0), a, b);
+  if (shape.elements() == target.elements())
+    return multiply_matrices(context, a, b, target.reshaped(shape.shape, shape.rank));
+  const Scratch full(context, target.dtype, shape);
+  multiply_matrices(context, a, b, full);
+  sum_to_shape(context, full, target);
+}
+
+void matmul_grad(Context context, Input x, Input y, Input dz, bool transpose_x, bool transpose_y, Output dx,
+                 Output dy) {
+  const View a = as_left(transposed_if(x.view(), transpose_x)), b = as_right(transposed_if(y.view(), transpose_y));
+  const View dense = dz.view();
+  const View gradient = product_view(dense, a, b);
+  // The gradient of the operand as multiplied; a transposed one is the other product, in the operand's own layout.
+  if (dx) {
+    const View out = context.allocate(dx, a.dtype);
+    const View target = out.rank == 1 ? out.reshaped({1, out.shape[0]}) : out;
+    if (transpose_x && out.rank > 1) {
+      product_to_shape(context, b, gradient.transposed(), target);
+    } else {
+      product_to_shape(context, gradient, b.transposed(), target);
+    }
+  }
+  if (dy) {
+    const View out = context.allocate(dy, b.dtype);
+    const View target = out.rank == 1 ? out.reshaped({out.shape[0], 1}) : out;
+    if (transpose_y && out.rank > 1) {
+      product_to_shape(context, gradient.transposed(), a, target);
+    } else {
+      product_to_shape(context, a.transposed(), gradient, target);
+    }
+  }
+}
+
+void bmm_grad(Context context, Input x, Input y, Input dz, Output dx, Output dy) {
+  matmul_grad(context, x, y, dz, false, false, dx, dy);
+}
+
+// out = beta * input + alpha * x @ y
+void addmm(Context context, Input input, Input x, Input y, float beta, float alpha, Output out) {
+  const View c = input.view(), a = x.view(), b = y.view();
+  const View result = context.allocate(out, a.dtype);
+  auto attributes = matmul_attributes();
+  attributes.alpha = static_cast<double>(alpha);
+  attributes.beta = static_cast<double>(beta);
+  context.run(UHAL_OP_MATMUL, {&a, &b, &c}, {&result}, &attributes);
+}
+
+}  // namespace
+
+KernelTable matmul_kernels() {
+  return {
+      UNIHAL_KERNEL("matmul", kFloats, matmul), UNIHAL_KERNEL("matmul_grad", kFloats, matmul_grad),
+      UNIHAL_KERNEL("bmm", kFloats, bmm),       UNIHAL_KERNEL("bmm_grad", kFloats, bmm_grad),
+      UNIHAL_KERNEL("addmm", kFloats, addmm),
+  };
+}
+
+}  // namespace unihal::paddle

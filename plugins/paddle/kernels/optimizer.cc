@@ -1,0 +1,129 @@
+// Optimizer steps, in place: graph execution loses an in-place op that falls back to the CPU, silently.
+#include <cstring>
+
+#include "plugins/paddle/kernels/common.h"
+
+namespace unihal::paddle {
+namespace {
+
+// The parameter of a step and its result. With multi_precision the step is made on the float32 master copy, and the
+// parameter is that rounded.
+class Step {
+ public:
+  Step(const Context& context, Input parameter, OptionalInput master, bool multi_precision, Output parameter_out,
+       Output master_out)
+      : context_(context), rounded_(context.allocate(parameter_out, parameter.uhal())) {
+    use_master_ = multi_precision && master && master_out;
+    before_ = use_master_ ? master.view() : parameter.view();
+    after_ = use_master_ ? context.allocate(master_out, before_.dtype) : rounded_;
+  }
+  const View& before() const { return before_; }
+  const View& after() const { return after_; }
+  void finish() const {
+    if (use_master_) copy_or_cast(context_, after_, rounded_);
+  }
+
+ private:
+  const Context& context_;
+  View rounded_, before_, after_;
+  bool use_master_;
+};
+
+void copy_unless_same(const Context& context, Input x, Output y) {
+  if (!y) return;
+  const View in = x.view(), out = context.allocate(y, in.dtype);
+  if (in.data != out.data) context.run(UHAL_OP_COPY, {&in}, {&out});
+}
+
+void sgd(Context context, Input parameter, Input rate, Input gradient, OptionalInput master, bool multi_precision,
+         Output parameter_out, Output master_out) {
+  const Step step(context, parameter, master, multi_precision, parameter_out, master_out);
+  const View g = gradient.view(), lr = rate.view();
+  context.map(uhal_map_sgd, {&step.before(), &g, &lr}, {&step.after()});
+  step.finish();
+}
+
+void momentum(Context context, Input parameter, Input gradient, Input velocity, Input rate, OptionalInput master,
+              float mu, bool nesterov, Text regularization, float coefficient, bool multi_precision, float rescale,
+              Output parameter_out, Output velocity_out, Output master_out) {
+  const Step step(context, parameter, master, multi_precision, parameter_out, master_out);
+  const View g = gradient.view(), v = velocity.view(), lr = rate.view();
+  const View new_velocity = context.allocate(velocity_out, v.dtype);
+  const double l2 = std::strcmp(regularization.value, "l2_decay") == 0 ? static_cast<double>(coefficient) : 0;
+  context.map(uhal_map_momentum, {&step.before(), &g, &v, &lr}, {&step.after(), &new_velocity},
+              {static_cast<double>(mu), nesterov ? 1.0 : 0.0, l2, static_cast<double>(rescale)});
+  step.finish();
+}
+
+struct AdamState {
+  Input rate, first, second, power1, power2;
+  Output first_out, second_out, power1_out, power2_out;
+};
+
+// One step of Adam, or of AdamW with decay > 0. Paddle's powers already are beta^t of this step.
+void adam_step(const Context& context, const Step& step, Input gradient, const AdamState& state, double beta1,
+               double beta2, double epsilon, double decay, double rate_factor, bool use_global_powers) {
+  const View g = gradient.view(), lr = state.rate.view(), m = state.first.view(), v = state.second.view();
+  const View b1 = state.power1.view(), b2 = state.power2.view();
+  const View new_m = context.allocate(state.first_out, m.dtype), new_v = context.allocate(state.second_out, v.dtype);
+  context.map(uhal_map_adam, {&step.before(), &g, &m, &v, &lr, &b1, &b2}, {&step.after(), &new_m, &new_v},
+              {beta1, beta2, epsilon, decay, rate_factor});
+  step.finish();
+  if (use_global_powers) return;
+  const View next1 = context.allocate(state.power1_out, b1.dtype), next2 = context.allocate(state.power2_out, b2.dtype);
+  context.map(uhal_map_scale, {&b1}, {&next1}, {beta1, 0});
+  context.map(uhal_map_scale, {&b2}, {&next2}, {beta2, 0});
+}
+
+// What adam and adamw share. Paddle sets skip_update when a loss scaler found an overflow.
+void adam_any(const Context& context, Input parameter, Input gradient, const AdamState& state, OptionalInput master,
+              OptionalInput skip_update, double beta1, double beta2, double epsilon, double decay, double rate_factor,
+              bool multi_precision, bool use_global_powers, bool amsgrad, Output parameter_out, Output master_out) {
+  if (amsgrad) unsupported(context, "amsgrad=True");
+  if (skip_update && read_number(context, skip_update.view()) != 0) {
+    copy_unless_same(context, parameter, parameter_out);
+    copy_unless_same(context, state.first, state.first_out);
+    copy_unless_same(context, state.second, state.second_out);
+    copy_unless_same(context, state.power1, state.power1_out);
+    copy_unless_same(context, state.power2, state.power2_out);
+    if (master) copy_unless_same(context, Input{{master.handle}}, master_out);
+    return;
+  }
+  const Step step(context, parameter, master, multi_precision, parameter_out, master_out);
+  adam_step(context, step, gradient, state, beta1, beta2, epsilon, decay, rate_factor, use_global_powers);
+}
+
+void adam(Context context, Input parameter, Input gradient, Input rate, Input first, Input second, OptionalInput,
+          Input power1, Input power2, OptionalInput master, OptionalInput skip_update, Scalar beta1, Scalar beta2,
+          Scalar epsilon, bool /*lazy*/, int64_t, bool multi_precision, bool use_global_powers, bool amsgrad,
+          Output parameter_out, Output first_out, Output second_out, Output, Output power1_out, Output power2_out,
+          Output master_out) {
+  adam_any(context, parameter, gradient,
+           {rate, first, second, power1, power2, first_out, second_out, power1_out, power2_out}, master, skip_update,
+           beta1.number(), beta2.number(), epsilon.number(), 0, 1, multi_precision, use_global_powers, amsgrad,
+           parameter_out, master_out);
+}
+
+void adamw(Context context, Input parameter, Input gradient, Input rate, Input first, Input second, OptionalInput,
+           Input power1, Input power2, OptionalInput master, OptionalInput skip_update, Scalar beta1, Scalar beta2,
+           Scalar epsilon, float rate_ratio, float decay, bool with_decay, bool /*lazy*/, int64_t, bool multi_precision,
+           bool use_global_powers, bool amsgrad, Output parameter_out, Output first_out, Output second_out, Output,
+           Output power1_out, Output power2_out, Output master_out) {
+  adam_any(context, parameter, gradient,
+           {rate, first, second, power1, power2, first_out, second_out, power1_out, power2_out}, master, skip_update,
+           beta1.number(), beta2.number(), epsilon.number(), with_decay ? static_cast<double>(decay) : 0,
+           static_cast<double>(rate_ratio), multi_precision, use_global_powers, amsgrad, parameter_out, master_out);
+}
+
+}  // namespace
+
+KernelTable optimizer_kernels() {
+  return {
+      UNIHAL_KERNEL("sgd", kFloats, sgd),
+      UNIHAL_KERNEL("momentum", kFloats, momentum),
+      UNIHAL_KERNEL("adam", kFloats, adam),
+      UNIHAL_KERNEL("adamw", kFloats, adamw),
+  };
+}
+
+}  // namespace unihal::paddle

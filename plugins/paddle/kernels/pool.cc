@@ -1,0 +1,76 @@
+// Pooling in two and three dimensions. Until Paddle 3.0 strides and paddings are int, since 3.1 int64.
+#include "plugins/paddle/kernels/spatial.h"
+
+namespace unihal::paddle {
+namespace {
+
+template <class Window, class Numbers>
+uhal_pool_attributes attributes_of(const Context& context, const View& x, const Window& window, const Numbers& strides,
+                                   const Numbers& paddings, bool exclusive, Text type, bool global, bool adaptive,
+                                   Text algorithm) {
+  const bool maximum = std::strcmp(type.value, "max") == 0;
+  if (!maximum && std::strcmp(type.value, "avg") != 0) {
+    unsupported(context, std::string("pooling type \"") + type.value + "\"");
+  }
+  auto attributes = pool_attributes(maximum     ? UHAL_POOL_MAXIMUM
+                                    : exclusive ? UHAL_POOL_AVERAGE_EXCLUDE_PADDING
+                                                : UHAL_POOL_AVERAGE_INCLUDE_PADDING);
+  attributes.adaptive = adaptive;
+  const int axes = x.rank - 2;
+  for (int i = 0; i < axes; ++i) {
+    const int64_t size = x.shape[i + 2];
+    if (global) {
+      attributes.window[i] = size;
+    } else if (!adaptive) {
+      attributes.window[i] = window[i];
+      attributes.stride[i] = strides[i];
+      set_padding(paddings, algorithm, i, axes, size, attributes.window[i], 1, attributes.stride[i],
+                  &attributes.pad_before[i], &attributes.pad_after[i]);
+    }
+  }
+  return attributes;
+}
+
+template <class Window, class Numbers>
+void pool(Context context, Input x, Window window, Numbers strides, Numbers paddings, bool /*ceil_mode*/,
+          bool exclusive, Text data_format, Text type, bool global, bool adaptive, Text algorithm, Output y) {
+  const bool last = channels_last(data_format);
+  const View in = image(x.view(), last);
+  const View out = image(context.allocate(y, in.dtype), last);
+  const auto attributes =
+      attributes_of(context, in, window, strides, paddings, exclusive, type, global, adaptive, algorithm);
+  context.run(UHAL_OP_POOL, {&in}, {&out}, &attributes);
+}
+
+template <class Window, class Numbers>
+void pool_grad(Context context, Input x, Input y, Input dy, Window window, Numbers strides, Numbers paddings,
+               bool /*ceil_mode*/, bool exclusive, Text data_format, Text type, bool global, bool adaptive,
+               Text algorithm, Output dx) {
+  const bool last = channels_last(data_format);
+  const View in = image(x.view(), last), forward = image(y.view(), last), gradient = image(dy.view(), last);
+  const View out = image(context.allocate(dx, in.dtype), last);
+  const auto attributes =
+      attributes_of(context, in, window, strides, paddings, exclusive, type, global, adaptive, algorithm);
+  if (attributes.mode == UHAL_POOL_MAXIMUM) {
+    context.run(UHAL_OP_POOL_BACKWARD, {&gradient, &in, &forward}, {&out}, &attributes);
+  } else {
+    context.run(UHAL_OP_POOL_BACKWARD, {&gradient}, {&out}, &attributes);
+  }
+}
+
+}  // namespace
+
+KernelTable pool_kernels() {
+  return {
+      UNIHAL_KERNEL("pool2d", kFloats, pool<Integers, Span<int64_t>>),
+      UNIHAL_KERNEL("pool2d", kFloats, pool<Integers, Span<int>>),
+      UNIHAL_KERNEL("pool2d_grad", kFloats, pool_grad<Integers, Span<int64_t>>),
+      UNIHAL_KERNEL("pool2d_grad", kFloats, pool_grad<Integers, Span<int>>),
+      UNIHAL_KERNEL("pool3d", kFloats, pool<Span<int64_t>, Span<int64_t>>),
+      UNIHAL_KERNEL("pool3d", kFloats, pool<Span<int>, Span<int>>),
+      UNIHAL_KERNEL("pool3d_grad", kFloats, pool_grad<Span<int64_t>, Span<int64_t>>),
+      UNIHAL_KERNEL("pool3d_grad", kFloats, pool_grad<Span<int>, Span<int>>),
+  };
+}
+
+}  // namespace unihal::paddle

@@ -1,0 +1,151 @@
+// Reductions and their gradients.
+#include "plugins/paddle/kernels/common.h"
+
+namespace unihal::paddle {
+namespace {
+
+// y, which Paddle may have without the reduced axes, seen with length 1 there. No axes: all.
+template <class Axes>
+View with_reduced_axes(const View& y, const View& x, const Axes& axes, bool all) {
+  bool reduced[UHAL_MAX_RANK] = {};
+  for (int64_t axis : axes) reduced[from_front(axis, x.rank)] = true;
+  int64_t dims[UHAL_MAX_RANK];
+  for (int i = 0; i < x.rank; ++i) dims[i] = all || axes.size() == 0 || reduced[i] ? 1 : x.shape[i];
+  return y.reshaped(dims, x.rank);
+}
+
+template <class Axes>
+void reduce_to(const Context& context, uhal_reduction reduction, const View& x, const Axes& axes, bool all,
+               const View& y) {
+  const View out = with_reduced_axes(y, x, axes, all);
+  const auto attributes = reduce_attributes(reduction);
+  context.run(UHAL_OP_REDUCE, {&x}, {&out}, &attributes);
+}
+
+template <int reduction>
+void reduce(Context context, Input x, Integers axes, bool, Output y) {
+  const View in = x.view();
+  reduce_to(context, reduction, in, axes, false, context.allocate(y, in.dtype));
+}
+
+template <int reduction>
+void reduce_or_all(Context context, Input x, Integers axes, bool, bool all, Output y) {
+  const View in = x.view();
+  reduce_to(context, reduction, in, axes, all, context.allocate(y, in.dtype));
+}
+
+template <int reduction>
+void reduce_test(Context context, Input x, Span<int64_t> axes, bool, Output y) {
+  reduce_to(context, reduction, x.view(), axes, false, context.allocate(y, UHAL_BOOL));
+}
+
+template <int reduction>
+void reduce_span(Context context, Input x, Span<int64_t> axes, bool, Output y) {
+  const View in = x.view();
+  reduce_to(context, reduction, in, axes, false, context.allocate(y, in.dtype));
+}
+
+// Integers and bools are summed in int64.
+void sum(Context context, Input x, Integers axes, Dtype dtype, bool, Output y) {
+  const View in = x.view();
+  const uhal_dtype natural = is_floating(in.dtype) ? in.dtype : static_cast<uhal_dtype>(UHAL_INT64);
+  const View out = context.allocate(y, dtype == kUndefined ? natural : to_uhal(dtype));
+  reduce_to(context, UHAL_REDUCE_SUM, in, axes, false, out);
+}
+
+void mean_all(Context context, Input x, Output y) {
+  const View in = flat(x.view());
+  const View out = context.allocate(y, in.dtype).reshaped({1});
+  const auto attributes = reduce_attributes(UHAL_REDUCE_MEAN);
+  context.run(UHAL_OP_REDUCE, {&in}, {&out}, &attributes);
+}
+
+void squared_l2_norm(Context context, Input x, Output y) {
+  const View in = flat(x.view());
+  const View out = context.allocate(y, in.dtype).reshaped({1});
+  const auto attributes = reduce_attributes(UHAL_REDUCE_SUM_OF_SQUARES);
+  context.run(UHAL_OP_REDUCE, {&in}, {&out}, &attributes);
+}
+
+// dx = dy * factor, broadcast along the reduced axes
+void spread(const Context& context, const View& dy, const View& dx, double factor) {
+  context.map(uhal_map_scale, {&dy}, {&dx}, {factor, 0});
+}
+
+template <bool mean>
+void sum_grad(Context context, Input, Input dy, Integers axes, bool, bool all, Output dx) {
+  const View gradient = dy.view();
+  const View out = context.allocate(dx, gradient.dtype);
+  if (out.elements() == 0) return;
+  const double share = static_cast<double>(gradient.elements()) / static_cast<double>(out.elements());
+  spread(context, with_reduced_axes(gradient, out, axes, all), out, mean ? share : 1);
+}
+
+void mean_all_grad(Context context, Input, Input dy, Output dx) {
+  const View gradient = dy.view().reshaped(nullptr, 0);
+  const View out = context.allocate(dx, gradient.dtype);
+  spread(context, gradient, out, 1 / static_cast<double>(out.elements()));
+}
+
+// dx = dy where x is the extreme value, which Paddle gives to all of equals
+void extreme_grad(Context context, Input x, Input y, Input dy, Integers axes, bool, bool all, Output dx) {
+  const View in = x.view();
+  const View out = context.allocate(dx, in.dtype);
+  const View forward = with_reduced_axes(y.view(), in, axes, all);
+  const View gradient = with_reduced_axes(dy.view(), in, axes, all);
+  const Scratch is_extreme(context, UHAL_BOOL, in);
+  context.map(uhal_map_equal, {&in, &forward}, {&is_extreme});
+  context.map(uhal_map_multiply, {&gradient, &is_extreme}, {&out});
+}
+
+// (sum |x|^p)^(1/p) along one axis, or over all elements
+void p_norm(Context context, Input x, float p, int axis, float, bool, bool all, Output y) {
+  const View in = all ? flat(x.view()) : x.view();
+  if (p != 1 && p != 2) unsupported(context, "a norm of order " + std::to_string(p));
+  const View out = context.allocate(y, in.dtype);
+  const View target = out.reshaped(in.with_axis_one(all ? 0 : from_front(axis, in.rank)).shape, in.rank);
+  const auto attributes = reduce_attributes(p == 1 ? UHAL_REDUCE_L1_NORM : UHAL_REDUCE_L2_NORM);
+  context.run(UHAL_OP_REDUCE, {&in}, {&target}, &attributes);
+}
+
+void add_n_of_two_or_more(const Context& context, const InputList& list, const View& out) {
+  const View first = list[0].view();
+  copy_or_cast(context, first, out);
+  for (size_t i = 1; i < list.size(); ++i) {
+    const View next = list[i].view();
+    context.map(uhal_map_add, {&out, &next}, {&out});
+  }
+}
+
+void add_n(Context context, InputList list, Output y) {
+  const View out = context.allocate(y, list[0].uhal());
+  add_n_of_two_or_more(context, list, out);
+}
+
+}  // namespace
+
+KernelTable reduce_kernels() {
+  return {
+      UNIHAL_KERNEL("sum", kReal, sum),
+      UNIHAL_KERNEL("mean", kFloats, reduce<UHAL_REDUCE_MEAN>),
+      UNIHAL_KERNEL("max", kNumbers, reduce<UHAL_REDUCE_MAXIMUM>),
+      UNIHAL_KERNEL("min", kNumbers, reduce<UHAL_REDUCE_MINIMUM>),
+      UNIHAL_KERNEL("prod", kNumbers, reduce_or_all<UHAL_REDUCE_PRODUCT>),
+      UNIHAL_KERNEL("amax", kNumbers, reduce_span<UHAL_REDUCE_MAXIMUM>),
+      UNIHAL_KERNEL("amin", kNumbers, reduce_span<UHAL_REDUCE_MINIMUM>),
+      UNIHAL_KERNEL("all", kReal, reduce_test<UHAL_REDUCE_ALL>),
+      UNIHAL_KERNEL("any", kReal, reduce_test<UHAL_REDUCE_ANY>),
+      UNIHAL_KERNEL("mean_all", kFloats, mean_all),
+      UNIHAL_KERNEL("squared_l2_norm", kFloats, squared_l2_norm),
+      UNIHAL_KERNEL("p_norm", kFloats, p_norm),
+      UNIHAL_KERNEL("add_n", kNumbers, add_n),
+
+      UNIHAL_KERNEL("sum_grad", kNumbers, sum_grad<false>),
+      UNIHAL_KERNEL("mean_grad", kFloats, sum_grad<true>),
+      UNIHAL_KERNEL("mean_all_grad", kFloats, mean_all_grad),
+      UNIHAL_KERNEL("max_grad", kFloats, extreme_grad),
+      UNIHAL_KERNEL("min_grad", kFloats, extreme_grad),
+  };
+}
+
+}  // namespace unihal::paddle

@@ -1,0 +1,273 @@
+// Transpose, slices, joins and splits: copies between views.
+#include "plugins/paddle/kernels/common.h"
+
+namespace unihal::paddle {
+namespace {
+
+void copy(const Context& context, const View& x, const View& y) { context.run(UHAL_OP_COPY, {&x}, {&y}); }
+
+void transpose(Context context, Input x, Span<int> order, Output y) {
+  const View in = x.view();
+  int from[UHAL_MAX_RANK];
+  for (int i = 0; i < in.rank; ++i) from[i] = from_front(order[i], in.rank);
+  const View out = context.allocate(y, in.dtype);
+  copy(context, in.permuted(from, in.rank), out);
+}
+
+void transpose_grad(Context context, Input dy, Span<int> order, Output dx) {
+  const View gradient = dy.view();
+  int inverse[UHAL_MAX_RANK];
+  for (int i = 0; i < gradient.rank; ++i) inverse[from_front(order[i], gradient.rank)] = i;
+  copy(context, gradient.permuted(inverse, gradient.rank), context.allocate(dx, gradient.dtype));
+}
+
+void concat(Context context, InputList list, Scalar axis, Output y) {
+  const View out = context.allocate(y, list[0].uhal());
+  const int along = from_front(axis.integer(), out.rank);
+  int64_t start = 0;
+  for (size_t i = 0; i < list.size(); ++i) {
+    const View part = list[i].view();
+    if (part.rank != out.rank || part.elements() == 0) continue;  // an empty tensor of any rank joins nothing
+    copy(context, part, out.sliced(along, start, part.shape[along]));
+    start += part.shape[along];
+  }
+}
+
+// Copies consecutive parts of `whole` into the outputs that are wanted.
+void split_into(const Context& context, const View& whole, int along, const OutputList& parts, bool with_axis) {
+  int64_t start = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const int64_t length = with_axis && parts[i] ? parts[i].dim(along) : 1;
+    if (parts[i]) {
+      View part = context.allocate(parts[i], whole.dtype);
+      if (!with_axis) part = part.unsqueezed(along);
+      copy(context, whole.sliced(along, start, length), part);
+    }
+    start += length;
+  }
+}
+
+void concat_grad(Context context, InputList list, Input dy, Scalar axis, OutputList dx) {
+  const View gradient = dy.view();
+  const int along = from_front(axis.integer(), gradient.rank);
+  int64_t start = 0;
+  for (size_t i = 0; i < list.size(); ++i) {
+    const View part = list[i].view();
+    const int64_t length = part.rank == gradient.rank ? part.shape[along] : 0;
+    if (dx[i]) copy(context, gradient.sliced(along, start, length), context.allocate(dx[i], gradient.dtype));
+    start += length;
+  }
+}
+
+void split(Context context, Input x, Integers, Scalar axis, OutputList parts) {
+  const View in = x.view();
+  split_into(context, in, from_front(axis.integer(), in.rank), parts, true);
+}
+void split_with_num(Context context, Input x, int, Scalar axis, OutputList parts) {
+  const View in = x.view();
+  split_into(context, in, from_front(axis.integer(), in.rank), parts, true);
+}
+void unbind(Context context, Input x, int axis, OutputList parts) {
+  const View in = x.view();
+  split_into(context, in, from_front(axis, in.rank), parts, false);
+}
+void stack_grad(Context context, Input dy, int axis, OutputList dx) {
+  const View gradient = dy.view();
+  split_into(context, gradient, from_front(axis, gradient.rank), dx, false);
+}
+
+void stack(Context context, InputList list, int axis, Output y) {
+  const View out = context.allocate(y, list[0].uhal());
+  const int along = from_front(axis, out.rank);
+  for (size_t i = 0; i < list.size(); ++i) {
+    copy(context, list[i].view().unsqueezed(along), out.sliced(along, static_cast<int64_t>(i), 1));
+  }
+}
+
+// One bound of a slice, as Python means it.
+int64_t bound(int64_t index, int64_t size, int64_t lowest, int64_t highest) {
+  index = index < 0 ? index + size : index;
+  return index < lowest ? lowest : index > highest ? highest : index;
+}
+
+// The part of x that a slice names; Axes: vector<int> or vector<int64_t>.
+template <class Axes>
+View sliced(const Context& context, View x, const Axes& axes, const Integers& starts, const Integers& ends,
+            const Integers* steps) {
+  for (int i = 0; i < axes.size(); ++i) {
+    const int axis = from_front(axes[i], x.rank);
+    const int64_t size = x.shape[axis], step = steps ? (*steps)[i] : 1;
+    if (step == 0) raise(UHAL_INVALID_ARGUMENT, std::string("(unihal) ") + context.kernel() + ": a step is 0");
+    const bool forward = step > 0;
+    const int64_t start = bound(starts[i], size, forward ? 0 : -1, forward ? size : size - 1);
+    // Going backward, an end of -1 - size or less means "through the first element".
+    const int64_t end = !forward && ends[i] < -size ? -1 : bound(ends[i], size, forward ? 0 : -1, size);
+    const int64_t span = forward ? end - start : start - end;
+    const int64_t stride = forward ? step : -step;
+    x = x.sliced(axis, start, span > 0 ? (span + stride - 1) / stride : 0, step);
+  }
+  return x;
+}
+
+// y (possibly without some axes of length 1) seen in the shape of a slice
+View in_shape_of(const View& y, const View& slice) { return y.reshaped(slice.shape, slice.rank); }
+
+void slice(Context context, Input x, Span<int64_t> axes, Integers starts, Integers ends, Span<int64_t>, Span<int64_t>,
+           Output y) {
+  const View part = sliced(context, x.view(), axes, starts, ends, nullptr);
+  copy(context, part, in_shape_of(context.allocate(y, part.dtype), part));
+}
+
+void slice_grad(Context context, Input, Input dy, Span<int64_t> axes, Integers starts, Integers ends, Span<int64_t>,
+                Span<int64_t>, Output dx) {
+  const View gradient = dy.view();
+  const View out = context.allocate(dx, gradient.dtype);
+  fill_zero(context, out);
+  const View part = sliced(context, out, axes, starts, ends, nullptr);
+  copy(context, in_shape_of(gradient, part), part);
+}
+
+void strided_slice(Context context, Input x, Span<int> axes, Integers starts, Integers ends, Integers steps, Output y) {
+  const View part = sliced(context, x.view(), axes, starts, ends, &steps);
+  copy(context, part, in_shape_of(context.allocate(y, part.dtype), part));
+}
+
+void strided_slice_grad(Context context, Input, Input dy, Span<int> axes, Integers starts, Integers ends,
+                        Integers steps, Output dx) {
+  const View gradient = dy.view();
+  const View out = context.allocate(dx, gradient.dtype);
+  fill_zero(context, out);
+  const View part = sliced(context, out, axes, starts, ends, &steps);
+  copy(context, in_shape_of(gradient, part), part);
+}
+
+void expand(Context context, Input x, Integers, Output y) {
+  const View in = x.view();
+  copy(context, in, context.allocate(y, in.dtype));
+}
+
+void expand_grad(Context context, Input, Input dy, Integers, Output dx) {
+  const View gradient = dy.view();
+  sum_to_shape(context, gradient, context.allocate(dx, gradient.dtype));
+}
+
+// x of shape (a, b) repeated (m, n) times is a copy of x, seen as (1, a, 1, b), to (m, a, n, b).
+void tile_views(const View& small, const View& large, View* of_small, View* of_large) {
+  const View padded = with_rank(small, large.rank);
+  int64_t small_dims[2 * UHAL_MAX_RANK], large_dims[2 * UHAL_MAX_RANK];
+  int rank = 0;
+  for (int i = 0; i < large.rank; ++i) {
+    const int64_t repeats = padded.shape[i] == 0 ? 0 : large.shape[i] / padded.shape[i];
+    if (repeats != 1) {
+      small_dims[rank] = 1;
+      large_dims[rank++] = repeats;
+    }
+    small_dims[rank] = large_dims[rank] = padded.shape[i];
+    ++rank;
+  }
+  *of_small = small.reshaped(small_dims, rank);
+  *of_large = large.reshaped(large_dims, rank);
+}
+
+void tile(Context context, Input x, Integers, Output y) {
+  const View in = x.view(), out = context.allocate(y, in.dtype);
+  if (out.elements() == 0) return;
+  View from, to;
+  tile_views(in, out, &from, &to);
+  copy(context, from, to);
+}
+
+void tile_grad(Context context, Input, Input dy, Integers, Output dx) {
+  const View gradient = dy.view(), out = context.allocate(dx, gradient.dtype);
+  if (out.elements() == 0) return;
+  View to, from;
+  tile_views(out, gradient, &to, &from);
+  sum_to_shape(context, from, to);
+}
+
+void flip(Context context, Input x, Span<int> axes, Output y) {
+  View in = x.view();
+  for (int axis : axes) {
+    const int i = from_front(axis, in.rank);
+    if (in.shape[i] > 0) in = in.sliced(i, in.shape[i] - 1, in.shape[i], -1);
+  }
+  copy(context, in, context.allocate(y, in.dtype));
+}
+
+// The part of y that holds x when `paddings` has two numbers per axis.
+View inside(View y, Span<int> paddings) {
+  for (int i = 0; i < y.rank; ++i) {
+    y = y.sliced(i, paddings[2 * i], y.shape[i] - paddings[2 * i] - paddings[2 * i + 1]);
+  }
+  return y;
+}
+
+void pad(Context context, Input x, Span<int> paddings, Scalar value, Output y) {
+  const View in = x.view(), out = context.allocate(y, in.dtype);
+  fill(context, out, value.number(), value.integer());
+  copy(context, in, inside(out, paddings));
+}
+
+void pad_grad(Context context, Input dy, Span<int> paddings, Scalar, Output dx) {
+  const View gradient = dy.view();
+  copy(context, inside(gradient, paddings), context.allocate(dx, gradient.dtype));
+}
+
+// Two copies per axis: the end to the front, and the rest behind it.
+void roll_axis(const Context& context, const View& x, const View& y, int axis, int64_t shift) {
+  const int64_t size = x.shape[axis];
+  const int64_t moved = size == 0 ? 0 : ((shift % size) + size) % size;
+  copy(context, x.sliced(axis, size - moved, moved), y.sliced(axis, 0, moved));
+  copy(context, x.sliced(axis, 0, size - moved), y.sliced(axis, moved, size - moved));
+}
+
+void roll_by(const Context& context, Input x, const Integers& shifts, const Span<int64_t>& axes, int sign, Output y) {
+  const View in = x.view(), out = context.allocate(y, in.dtype);
+  if (axes.size() == 0) return roll_axis(context, flat(in), flat(out), 0, sign * shifts[0]);
+  // Alternates between scratch and output so that the last axis writes the output.
+  const Scratch scratch(context, in.dtype, in);
+  View from = in;
+  for (int i = 0; i < axes.size(); ++i) {
+    const View to = (axes.size() - 1 - i) % 2 == 0 ? out : scratch;
+    roll_axis(context, from, to, from_front(axes[i], in.rank), sign * shifts[i]);
+    from = to;
+  }
+}
+
+void roll(Context context, Input x, Integers shifts, Span<int64_t> axes, Output y) {
+  roll_by(context, x, shifts, axes, 1, y);
+}
+void roll_grad(Context context, Input, Input dy, Integers shifts, Span<int64_t> axes, Output dx) {
+  roll_by(context, dy, shifts, axes, -1, dx);
+}
+
+}  // namespace
+
+KernelTable shape_kernels() {
+  return {
+      UNIHAL_KERNEL("transpose", kEvery, transpose),
+      UNIHAL_KERNEL("transpose_grad", kEvery, transpose_grad),
+      UNIHAL_KERNEL("concat", kEvery, concat),
+      UNIHAL_KERNEL("concat_grad", kEvery, concat_grad),
+      UNIHAL_KERNEL("split", kEvery, split),
+      UNIHAL_KERNEL("split_with_num", kEvery, split_with_num),
+      UNIHAL_KERNEL("stack", kEvery, stack),
+      UNIHAL_KERNEL("stack_grad", kEvery, stack_grad),
+      UNIHAL_KERNEL("unbind", kEvery, unbind),
+      UNIHAL_KERNEL("slice", kEvery, slice),
+      UNIHAL_KERNEL("slice_grad", kEvery, slice_grad),
+      UNIHAL_KERNEL("strided_slice", kEvery, strided_slice),
+      UNIHAL_KERNEL("strided_slice_grad", kEvery, strided_slice_grad),
+      UNIHAL_KERNEL("expand", kEvery, expand),
+      UNIHAL_KERNEL("expand_grad", kNumbers, expand_grad),
+      UNIHAL_KERNEL("tile", kEvery, tile),
+      UNIHAL_KERNEL("tile_grad", kNumbers, tile_grad),
+      UNIHAL_KERNEL("flip", kEvery, flip),
+      UNIHAL_KERNEL("pad", kReal, pad),
+      UNIHAL_KERNEL("pad_grad", kReal, pad_grad),
+      UNIHAL_KERNEL("roll", kEvery, roll),
+      UNIHAL_KERNEL("roll_grad", kEvery, roll_grad),
+  };
+}
+
+}  // namespace unihal::paddle

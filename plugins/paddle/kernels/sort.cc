@@ -1,0 +1,83 @@
+// Arg-reductions, sorting and scans.
+#include "plugins/paddle/kernels/common.h"
+
+namespace unihal::paddle {
+namespace {
+
+template <bool maximum>
+void arg_extreme(Context context, Input x, Scalar axis, bool, bool flatten, Dtype dtype, Output y) {
+  const View in = flatten ? flat(x.view()) : with_rank(x.view(), 1);
+  const int along = flatten ? 0 : from_front(axis.integer(), in.rank);
+  const View out = context.allocate(y, dtype == kInt32 ? UHAL_INT32 : UHAL_INT64);
+  const View target = out.reshaped(in.with_axis_one(along).shape, in.rank);
+  const auto attributes = axis_attributes(along, maximum);
+  context.run(UHAL_OP_ARG_REDUCE, {&in}, {&target}, &attributes);
+}
+
+void argsort(Context context, Input x, int axis, bool descending, bool, Output values, Output indices) {
+  const View in = with_rank(x.view(), 1);
+  const View sorted = with_rank(context.allocate(values, in.dtype), 1);
+  const View order = with_rank(context.allocate(indices, UHAL_INT64), 1);
+  const auto attributes = axis_attributes(from_front(axis, in.rank), descending);
+  context.run(UHAL_OP_SORT, {&in}, {&sorted, &order}, &attributes);
+}
+
+void topk(Context context, Input x, Scalar k, int axis, bool largest, bool, Output values, Output indices) {
+  const View in = with_rank(x.view(), 1);
+  const int along = from_front(axis, in.rank);
+  int64_t dims[UHAL_MAX_RANK];
+  for (int i = 0; i < in.rank; ++i) dims[i] = i == along ? k.integer() : in.shape[i];
+  const int rank = x.rank();
+  const View top = with_rank(context.allocate(values, in.dtype, dims, rank), 1);
+  const View where = with_rank(context.allocate(indices, UHAL_INT64, dims, rank), 1);
+  const auto attributes = axis_attributes(along, largest);
+  context.run(UHAL_OP_TOP_K, {&in}, {&top, &where}, &attributes);
+}
+
+// The gradient of values picked by index along an axis: zero elsewhere.
+void scatter_along(const Context& context, Input indices, Input dvalues, int axis, Output dx) {
+  const View at = with_rank(indices.view(), 1), gradient = with_rank(dvalues.view(), 1);
+  const View out = with_rank(context.allocate(dx, gradient.dtype), 1);
+  fill_zero(context, out);
+  auto attributes = index_attributes(from_front(axis, out.rank));
+  attributes.reduction = UHAL_REDUCE_SUM;
+  context.run(UHAL_OP_SCATTER_ELEMENTS, {&at, &gradient}, {&out}, &attributes);
+}
+void topk_grad(Context context, Input, Input indices, Input dvalues, Scalar, int axis, bool, bool, Output dx) {
+  scatter_along(context, indices, dvalues, axis, dx);
+}
+void argsort_grad(Context context, Input indices, Input, Input dvalues, int axis, bool, bool, Output dx) {
+  scatter_along(context, indices, dvalues, axis, dx);
+}
+
+void cumsum(Context context, Input x, Scalar axis, bool flatten, bool exclusive, bool reverse, Output y) {
+  const View in = flatten ? flat(x.view()) : with_rank(x.view(), 1);
+  const View out = context.allocate(y, in.dtype).reshaped(in.shape, in.rank);
+  uhal_scan_attributes attributes = {};
+  attributes.struct_size = sizeof attributes;
+  attributes.axis = flatten ? 0 : from_front(axis.integer(), in.rank);
+  attributes.reduction = UHAL_REDUCE_SUM;
+  attributes.exclusive = exclusive;
+  attributes.reverse = reverse;
+  context.run(UHAL_OP_SCAN, {&in}, {&out}, &attributes);
+}
+void cumsum_grad(Context context, Input, Input dy, Scalar axis, bool flatten, bool exclusive, bool reverse, Output dx) {
+  cumsum(context, dy, axis, flatten, exclusive, !reverse, dx);
+}
+
+}  // namespace
+
+KernelTable sort_kernels() {
+  return {
+      UNIHAL_KERNEL("argmax", kNumbers, arg_extreme<true>),
+      UNIHAL_KERNEL("argmin", kNumbers, arg_extreme<false>),
+      UNIHAL_KERNEL("argsort", kNumbers, argsort),
+      UNIHAL_KERNEL("argsort_grad", kFloats, argsort_grad),
+      UNIHAL_KERNEL("cumsum", kNumbers, cumsum),
+      UNIHAL_KERNEL("cumsum_grad", kNumbers, cumsum_grad),
+      UNIHAL_KERNEL("topk", kNumbers, topk),
+      UNIHAL_KERNEL("topk_grad", kFloats, topk_grad),
+  };
+}
+
+}  // namespace unihal::paddle

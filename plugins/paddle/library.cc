@@ -1,0 +1,97 @@
+#include "plugins/paddle/library.h"
+
+#include <dlfcn.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstring>
+
+namespace unihal::paddle {
+namespace {
+
+// Paddle's own libraries lie in .../paddle/libs and .../paddle/base.
+bool belongs_to_paddle(const dl_phdr_info* info) {
+  return info->dlpi_name != nullptr && (std::strstr(info->dlpi_name, "/paddle/libs/") != nullptr ||
+                                        std::strstr(info->dlpi_name, "/paddle/base/") != nullptr);
+}
+
+// The parts of a library's dynamic section that describe its calls into other libraries.
+struct JumpSlots {
+  const ElfW(Sym) * symbols = nullptr;
+  const char* strings = nullptr;
+  const ElfW(Rela) * relocations = nullptr;
+  size_t bytes = 0;
+
+  explicit JumpSlots(const dl_phdr_info* info) {
+    for (int i = 0; i < info->dlpi_phnum; ++i) {
+      if (info->dlpi_phdr[i].p_type != PT_DYNAMIC) continue;
+      auto* entry = reinterpret_cast<const ElfW(Dyn)*>(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+      for (; entry->d_tag != DT_NULL; ++entry) {
+        if (entry->d_tag == DT_SYMTAB) symbols = reinterpret_cast<const ElfW(Sym)*>(entry->d_un.d_ptr);
+        if (entry->d_tag == DT_STRTAB) strings = reinterpret_cast<const char*>(entry->d_un.d_ptr);
+        if (entry->d_tag == DT_JMPREL) relocations = reinterpret_cast<const ElfW(Rela)*>(entry->d_un.d_ptr);
+        if (entry->d_tag == DT_PLTRELSZ) bytes = entry->d_un.d_val;
+      }
+    }
+  }
+  size_t count() const { return symbols && strings && relocations ? bytes / sizeof(ElfW(Rela)) : 0; }
+};
+
+struct Redirection {
+  const char* symbol;
+  void* replacement;
+  int slots;
+};
+
+int redirect_one_library(dl_phdr_info* info, size_t, void* argument) {
+  auto* redirection = static_cast<Redirection*>(argument);
+  if (!belongs_to_paddle(info)) return 0;
+  const JumpSlots slots(info);
+  for (size_t i = 0; i < slots.count(); ++i) {
+    const ElfW(Rela) & relocation = slots.relocations[i];
+    const ElfW(Sym) & symbol = slots.symbols[ELF64_R_SYM(relocation.r_info)];
+    if (std::strcmp(slots.strings + symbol.st_name, redirection->symbol) != 0) continue;
+    const uintptr_t slot = info->dlpi_addr + relocation.r_offset;
+    const uintptr_t page_size = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+    // Lazily bound slots are writable already; with full RELRO they are not.
+    if (mprotect(reinterpret_cast<void*>(slot & ~(page_size - 1)), page_size, PROT_READ | PROT_WRITE) != 0) continue;
+    __atomic_store_n(reinterpret_cast<void**>(slot), redirection->replacement, __ATOMIC_RELEASE);
+    ++redirection->slots;
+  }
+  return 0;
+}
+
+struct Search {
+  const char* symbol;
+  void* library;
+};
+
+int search_one_library(dl_phdr_info* info, size_t, void* argument) {
+  auto* search = static_cast<Search*>(argument);
+  if (!belongs_to_paddle(info)) return 0;
+  void* library = dlopen(info->dlpi_name, RTLD_LAZY | RTLD_NOLOAD);
+  if (library == nullptr) return 0;
+  if (dlsym(library, search->symbol) != nullptr) {
+    search->library = library;
+    return 1;
+  }
+  dlclose(library);
+  return 0;
+}
+
+}  // namespace
+
+void* find_paddle_library(const char* symbol) {
+  Search search = {symbol, nullptr};
+  dl_iterate_phdr(search_one_library, &search);
+  return search.library;
+}
+
+int redirect_paddle_calls(const char* symbol, void* replacement) {
+  Redirection redirection = {symbol, replacement, 0};
+  dl_iterate_phdr(redirect_one_library, &redirection);
+  return redirection.slots;
+}
+
+}  // namespace unihal::paddle

@@ -1,0 +1,93 @@
+// The adapter's entry, called by a loader (loader.cc) for its device type from inside `import paddle`.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "plugins/paddle/device_interface.h"
+#include "plugins/paddle/fallback.h"
+#include "plugins/paddle/phi_api.h"
+#include "plugins/paddle/python_patches.h"
+#include "plugins/paddle/registry.h"
+#include "plugins/paddle/runtime.h"
+#include "unihal/device.h"
+
+namespace unihal::paddle {
+namespace {
+
+// CustomRuntimeParams, the fields that all versions have.
+struct RuntimeParameters {
+  size_t size;
+  void* device_interface;  // begins with its own size
+  size_t version[3];
+  char* device_type;
+  char* sub_device_type;
+};
+// What Paddle compares with its own number, which is the same in all supported versions.
+constexpr size_t kRuntimeVersion[3] = {0, 1, 1};
+
+void say(const char* device_type, const std::string& what) {
+  std::fprintf(stderr, "unihal: device type %s is not available in Paddle: %s\n", device_type, what.c_str());
+}
+
+bool kernels_wanted() {
+  const char* value = std::getenv("UNIHAL_PADDLE_NO_KERNELS");
+  return value == nullptr || std::strcmp(value, "1") != 0;
+}
+
+// nullptr, or why the device type cannot be offered although there are devices.
+std::string offer(RuntimeParameters* parameters, const char* device_type) {
+  size_t interface_size = 0;
+  std::memcpy(&interface_size, parameters->device_interface, sizeof interface_size);
+  const Callback* callbacks = runtime_callbacks(device_type);
+  if (callbacks == nullptr) return "unihal has no device type of that name";
+  if (const char* missing = load_phi()) {
+    return std::string("this Paddle has no function ") + missing + "; supported versions: " + kSupportedPaddleVersions;
+  }
+  if (!fill_device_interface(parameters->device_interface, interface_size, callbacks)) {
+    return "the layout of this Paddle's device interface is unknown (" + std::to_string(interface_size) +
+           " bytes); supported versions: " + kSupportedPaddleVersions;
+  }
+  std::memcpy(parameters->version, kRuntimeVersion, sizeof kRuntimeVersion);
+  parameters->device_type = strdup(device_type);
+  parameters->sub_device_type = strdup("unihal");
+  if (kernels_wanted()) register_kernels(device_type);
+  if (const char* missing = watch_fallbacks()) {
+    std::fprintf(stderr, "unihal: fallbacks to the CPU are not counted in this Paddle: it does not call %s\n", missing);
+  }
+  return "";
+}
+
+}  // namespace
+}  // namespace unihal::paddle
+
+// `parameters` is Paddle's CustomRuntimeParams. Without devices it is left as it is, which tells Paddle that the
+// file offers no device type.
+extern "C" __attribute__((visibility("default"))) void uhal_paddle_initialize(void* parameters,
+                                                                              const char* device_type) {
+  using namespace unihal::paddle;
+  int32_t count = 0;
+  const uhal_status status = uhal_device_count(device_type, &count);
+  if (status != UHAL_OK) say(device_type, uhal_last_error()->message);
+  std::string problem;
+  if (count > 0) problem = offer(static_cast<RuntimeParameters*>(parameters), device_type);
+  if (!problem.empty()) say(device_type, problem);
+  if (count == 0) silence_plugin_loading();
+  apply_python_patches();
+}
+
+// Why device `ordinal` of a type cannot be used: the core's message. "" if it can, or for other plugins' types.
+// The text lives until the thread's next failure.
+extern "C" __attribute__((visibility("default"))) const char* uhal_paddle_refusal(const char* device_type,
+                                                                                  int32_t ordinal) {
+  uhal_device* device = nullptr;
+  if (unihal::paddle::runtime_callbacks(device_type) == nullptr) return "";
+  return uhal_device_get(device_type, ordinal, &device) == UHAL_OK ? "" : uhal_last_error()->message;
+}
+
+// 1 if the type is unihal's and has devices.
+extern "C" __attribute__((visibility("default"))) int32_t uhal_paddle_serves(const char* device_type) {
+  int32_t count = 0;
+  return unihal::paddle::runtime_callbacks(device_type) != nullptr &&
+         uhal_device_count(device_type, &count) == UHAL_OK && count > 0;
+}

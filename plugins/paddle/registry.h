@@ -1,0 +1,67 @@
+// The tables of kernels, and their registration with Paddle.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "plugins/paddle/entry.h"
+
+namespace unihal::paddle {
+
+// Sets of dtypes, as bits (1 << Dtype).
+using DtypeSet = uint32_t;
+constexpr DtypeSet kHalfs = 1u << kFloat16 | 1u << kBfloat16;
+constexpr DtypeSet kFloats = kHalfs | 1u << kFloat32 | 1u << kFloat64;
+constexpr DtypeSet kInt32And64 = 1u << kInt32 | 1u << kInt64;
+constexpr DtypeSet kIntegers = kInt32And64 | 1u << kUint8 | 1u << kInt8 | 1u << kInt16;
+constexpr DtypeSet kBoolOnly = 1u << kBool;
+constexpr DtypeSet kNumbers = kFloats | kIntegers;
+constexpr DtypeSet kReal = kNumbers | kBoolOnly;
+constexpr DtypeSet kComplex = 1u << kComplex64 | 1u << kComplex128;
+constexpr DtypeSet kEvery = kReal | kComplex | 1u << kUint16 | 1u << kUint32 | 1u << kUint64;
+
+// One kernel. Several rows may share a name: variants for different versions of Paddle, of which the one with
+// Paddle's signature is registered.
+struct KernelRow {
+  const char* name;
+  Entry entry;
+  DtypeSet dtypes;
+};
+using KernelTable = std::vector<KernelRow>;
+
+#define UNIHAL_KERNEL(name, dtypes, ...) {name, EntryOf<__VA_ARGS__>::entry(), dtypes}
+
+// One function per file of kernels/.
+KernelTable activation_kernels();
+KernelTable arithmetic_kernels();
+KernelTable comparison_kernels();
+KernelTable convolution_kernels();
+KernelTable copy_kernels();
+KernelTable creation_kernels();
+KernelTable index_kernels();
+KernelTable loss_kernels();
+KernelTable matmul_kernels();
+KernelTable norm_kernels();
+KernelTable optimizer_kernels();
+KernelTable pool_kernels();
+KernelTable random_kernels();
+KernelTable reduce_kernels();
+KernelTable shape_kernels();
+KernelTable softmax_kernels();
+KernelTable sort_kernels();
+
+// All rows of all tables.
+const KernelTable& all_kernels();
+
+// Registers every row whose signature is Paddle's for a device type; load_phi() has succeeded.
+void register_kernels(const char* device_type);
+
+// Why a row was not registered; "" if it was, or if nothing was registered yet.
+const std::string& skip_reason(const KernelRow& row);
+
+// "float32"; static.
+const char* dtype_name(Dtype dtype);
+
+}  // namespace unihal::paddle

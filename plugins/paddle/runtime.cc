@@ -1,0 +1,356 @@
+#include "plugins/paddle/runtime.h"
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <iterator>
+#include <string>
+
+#include "plugins/paddle/stream.h"
+#include "unihal/event.h"
+#include "unihal/memory.h"
+#include "unihal/tensor.h"
+
+namespace unihal::paddle {
+namespace {
+
+// C_Status
+enum Status : int32_t { kSuccess = 0, kFailed = 2, kError = 3 };
+// C_Device_st
+struct DeviceNumber {
+  int id;
+};
+// phi::DeviceProp, whose leading string is a live object of Paddle's.
+struct DeviceProperties {
+  std::string name;
+  int major;
+  int minor;
+  size_t total_memory;
+  int compute_units;
+  bool is_multi_board;
+  bool is_integrated;
+};
+using StreamCallback = void (*)(DeviceNumber*, Stream*, void* user_data, int32_t* status);
+
+// Sizes below this are rounded up by Paddle's pool.
+constexpr size_t kMinimumChunk = 256;
+
+Status translate(uhal_status status) { return status == UHAL_OK ? kSuccess : kFailed; }
+
+// Callbacks have no user pointer, so there is a set of them per device type.
+template <int type_index>
+struct Runtime {
+  static inline const char* type = nullptr;
+  static inline thread_local int current = 0;
+
+  static uhal_device* device(int ordinal) {
+    uhal_device* device = nullptr;
+    return uhal_device_get(type, ordinal, &device) == UHAL_OK ? device : nullptr;
+  }
+  static uhal_device* device(const DeviceNumber* number) { return device(number->id); }
+
+  // -- devices
+  static Status initialize() { return kSuccess; }
+  // Paddle is done with all devices of this type; uhal_finalize waits for all types, so the process's end does it.
+  static Status finalize() { return kSuccess; }
+  static Status init_device(DeviceNumber* number) { return device(number) ? kSuccess : kFailed; }
+  static Status set_device(DeviceNumber* number) {
+    current = number->id;
+    return kSuccess;
+  }
+  static Status get_device(DeviceNumber* number) {
+    number->id = current;
+    return kSuccess;
+  }
+  static Status deinit_device(DeviceNumber* number) { return synchronize_device(number); }
+  static Status synchronize_device(DeviceNumber* number) {
+    uhal_device* handle = device(number);
+    return handle ? translate(uhal_device_synchronize(handle)) : kFailed;
+  }
+  static Status get_device_count(size_t* count) {
+    int32_t found = 0;
+    const Status status = translate(uhal_device_count(type, &found));
+    *count = static_cast<size_t>(found);
+    return status;
+  }
+  static Status get_device_list(size_t* list) {
+    size_t count = 0;
+    const Status status = get_device_count(&count);
+    for (size_t i = 0; i < count; ++i) list[i] = i;
+    return status;
+  }
+
+  // -- streams and events
+  static Status create_stream(DeviceNumber* number, Stream** stream) {
+    uhal_device* handle = device(number);
+    uhal_stream* created = nullptr;
+    if (handle == nullptr || uhal_stream_create(handle, &created) != UHAL_OK) return kFailed;
+    *stream = new Stream{created, handle, number->id};
+    return kSuccess;
+  }
+  static Status destroy_stream(DeviceNumber*, Stream* stream) {
+    if (stream == nullptr) return kSuccess;
+    const Status status = translate(uhal_stream_destroy(stream->handle));
+    delete stream;
+    return status;
+  }
+  static Status query_stream(DeviceNumber*, Stream* stream) {
+    int32_t done = 0;
+    return uhal_stream_query(stream->handle, &done) == UHAL_OK && done ? kSuccess : kFailed;
+  }
+  static Status synchronize_stream(DeviceNumber* number, Stream* stream) {
+    return stream ? translate(uhal_stream_synchronize(stream->handle)) : synchronize_device(number);
+  }
+  static Status stream_add_callback(DeviceNumber* number, Stream* stream, StreamCallback callback, void* user_data) {
+    struct Call {
+      DeviceNumber number;
+      Stream* stream;
+      StreamCallback callback;
+      void* user_data;
+    };
+    auto* call = new Call{*number, stream, callback, user_data};
+    const uhal_status status = uhal_stream_host_callback(
+        stream->handle,
+        [](void* argument) {
+          auto* call = static_cast<Call*>(argument);
+          int32_t callback_status = kSuccess;
+          call->callback(&call->number, call->stream, call->user_data, &callback_status);
+          delete call;
+        },
+        call);
+    if (status != UHAL_OK) delete call;
+    return translate(status);
+  }
+  static Status create_event(DeviceNumber* number, uhal_event** event) {
+    uhal_device* handle = device(number);
+    return handle ? translate(uhal_event_create(handle, event)) : kFailed;
+  }
+  static Status record_event(DeviceNumber*, Stream* stream, uhal_event* event) {
+    return translate(uhal_event_record(event, stream->handle));
+  }
+  static Status destroy_event(DeviceNumber*, uhal_event* event) { return translate(uhal_event_destroy(event)); }
+  static Status query_event(DeviceNumber*, uhal_event* event) {
+    int32_t done = 0;
+    return uhal_event_query(event, &done) == UHAL_OK && done ? kSuccess : kFailed;
+  }
+  static Status synchronize_event(DeviceNumber*, uhal_event* event) { return translate(uhal_event_synchronize(event)); }
+  static Status stream_wait_event(DeviceNumber*, Stream* stream, uhal_event* event) {
+    return translate(uhal_stream_wait_event(stream->handle, event));
+  }
+
+  // -- memory
+  static Status allocate(DeviceNumber* number, void** pointer, size_t size, uhal_memory_kind kind) {
+    uhal_device* handle = device(number);
+    return handle ? translate(uhal_allocate(handle, nullptr, kind, size, pointer)) : kFailed;
+  }
+  // Paddle does not say which stream used the memory last, and its pool gives memory back rarely: wait for all.
+  static Status release(DeviceNumber* number, void* pointer, size_t) {
+    uhal_device* handle = device(number);
+    if (handle == nullptr) return kFailed;
+    uhal_device_synchronize(handle);
+    return translate(uhal_free(handle, nullptr, pointer));
+  }
+  static Status device_memory_allocate(DeviceNumber* number, void** pointer, size_t size) {
+    return allocate(number, pointer, size, UHAL_MEMORY_DEVICE);
+  }
+  static Status host_memory_allocate(DeviceNumber* number, void** pointer, size_t size) {
+    return allocate(number, pointer, size, UHAL_MEMORY_PINNED);
+  }
+  static Status unified_memory_allocate(DeviceNumber* number, void** pointer, size_t size) {
+    return allocate(number, pointer, size, UHAL_MEMORY_MANAGED);
+  }
+  static Status device_memory_set(DeviceNumber* number, void* pointer, unsigned char value, size_t size) {
+    return synchronously(number,
+                         [&](uhal_stream* stream) { return uhal_memory_fill(stream, pointer, &value, 1, size); });
+  }
+
+  // Runs `submit` on the device's default stream and waits for it.
+  template <class Submit>
+  static Status synchronously(DeviceNumber* number, Submit submit) {
+    uhal_device* handle = device(number);
+    uhal_stream* stream = nullptr;
+    if (handle == nullptr || uhal_device_default_stream(handle, &stream) != UHAL_OK) return kFailed;
+    if (submit(stream) != UHAL_OK) return kFailed;
+    return translate(uhal_stream_synchronize(stream));
+  }
+  template <uhal_copy_kind kind>
+  static Status copy(DeviceNumber* number, void* destination, const void* source, size_t size) {
+    return synchronously(number,
+                         [&](uhal_stream* stream) { return uhal_copy(stream, destination, source, size, kind); });
+  }
+  template <uhal_copy_kind kind>
+  static Status copy_async(DeviceNumber*, Stream* stream, void* destination, const void* source, size_t size) {
+    return translate(uhal_copy(stream->handle, destination, source, size, kind));
+  }
+  static Status copy_peer(DeviceNumber* to, DeviceNumber* from, void* destination, const void* source, size_t size) {
+    return synchronously(to, [&](uhal_stream* stream) {
+      return uhal_copy_peer(stream, device(to), destination, device(from), source, size);
+    });
+  }
+  static Status copy_peer_async(DeviceNumber* to, DeviceNumber* from, Stream* stream, void* destination,
+                                const void* source, size_t size) {
+    return translate(uhal_copy_peer(stream->handle, device(to), destination, device(from), source, size));
+  }
+
+  static Status device_memory_stats(DeviceNumber* number, size_t* total, size_t* available) {
+    uhal_memory_stats stats = {};
+    stats.struct_size = sizeof stats;
+    uhal_device* handle = device(number);
+    if (handle == nullptr || uhal_memory_stats_get(handle, UHAL_MEMORY_DEVICE, &stats) != UHAL_OK) return kFailed;
+    *total = stats.limit_bytes != 0 ? stats.limit_bytes : stats.total_bytes;
+    *available = *total > stats.allocated_bytes ? *total - stats.allocated_bytes : 0;
+    return kSuccess;
+  }
+  static Status device_min_chunk_size(DeviceNumber*, size_t* size) {
+    *size = kMinimumChunk;
+    return kSuccess;
+  }
+  static Status device_max_chunk_size(DeviceNumber* number, size_t* size) {
+    return property(number, [&](const uhal_device_properties& p) { *size = p.max_allocation; });
+  }
+  static Status device_extra_padding_size(DeviceNumber*, size_t* size) {
+    *size = 0;
+    return kSuccess;
+  }
+
+  // -- properties
+  template <class Read>
+  static Status property(DeviceNumber* number, Read read) {
+    uhal_device_properties properties = {};
+    properties.struct_size = sizeof properties;
+    uhal_device* handle = device(number);
+    if (handle == nullptr || uhal_device_properties_get(handle, &properties) != UHAL_OK) return kFailed;
+    read(properties);
+    return kSuccess;
+  }
+  static Status get_device_properties(DeviceNumber* number, DeviceProperties* out) {
+    return property(number, [&](const uhal_device_properties& p) {
+      out->name = p.name;
+      out->major = 0;
+      out->minor = 0;
+      out->total_memory = p.total_memory;
+      out->compute_units = p.compute_units;
+      out->is_multi_board = false;
+      out->is_integrated = p.unified_memory != 0;
+    });
+  }
+  static Status get_multi_process(DeviceNumber* number, size_t* count) {
+    return property(number, [&](const uhal_device_properties& p) { *count = static_cast<size_t>(p.compute_units); });
+  }
+  // What unihal has no number for.
+  static Status zero(size_t* value) {
+    *value = 0;
+    return kSuccess;
+  }
+  static Status zero_of_device(DeviceNumber*, size_t* value) { return zero(value); }
+  static Status get_max_grid_dim_size(DeviceNumber*, std::array<unsigned, 3>* size) {
+    size->fill(UINT32_MAX);
+    return kSuccess;
+  }
+  template <uhal_dtype dtype>
+  static Status is_supported(DeviceNumber* number, bool* supported) {
+    return property(number, [&](const uhal_device_properties& p) { *supported = p.supported_dtypes >> dtype & 1; });
+  }
+
+  // -- profiler: Paddle aborts without these; unihal's own profiler does the work
+  static Status profiler_initialize(void*, void** user_data) {
+    *user_data = nullptr;
+    return kSuccess;
+  }
+  static Status profiler_step(void*, void*) { return kSuccess; }
+  static Status profiler_collect_trace_data(void*, uint64_t, void*) { return kSuccess; }
+
+  static const Callback* callbacks() {
+#define UNIHAL_CALLBACK(slot, function)      \
+  {                                          \
+    slot, reinterpret_cast<void*>(&function) \
+  }
+    static const Callback table[] = {
+        UNIHAL_CALLBACK("initialize", initialize),
+        UNIHAL_CALLBACK("finalize", finalize),
+        UNIHAL_CALLBACK("init_device", init_device),
+        UNIHAL_CALLBACK("set_device", set_device),
+        UNIHAL_CALLBACK("get_device", get_device),
+        UNIHAL_CALLBACK("deinit_device", deinit_device),
+        UNIHAL_CALLBACK("create_stream", create_stream),
+        UNIHAL_CALLBACK("destroy_stream", destroy_stream),
+        UNIHAL_CALLBACK("query_stream", query_stream),
+        UNIHAL_CALLBACK("stream_add_callback", stream_add_callback),
+        UNIHAL_CALLBACK("create_event", create_event),
+        UNIHAL_CALLBACK("record_event", record_event),
+        UNIHAL_CALLBACK("destroy_event", destroy_event),
+        UNIHAL_CALLBACK("query_event", query_event),
+        UNIHAL_CALLBACK("synchronize_device", synchronize_device),
+        UNIHAL_CALLBACK("synchronize_stream", synchronize_stream),
+        UNIHAL_CALLBACK("synchronize_event", synchronize_event),
+        UNIHAL_CALLBACK("stream_wait_event", stream_wait_event),
+        UNIHAL_CALLBACK("device_memory_allocate", device_memory_allocate),
+        UNIHAL_CALLBACK("device_memory_deallocate", release),
+        UNIHAL_CALLBACK("device_memory_set", device_memory_set),
+        UNIHAL_CALLBACK("host_memory_allocate", host_memory_allocate),
+        UNIHAL_CALLBACK("host_memory_deallocate", release),
+        UNIHAL_CALLBACK("unified_memory_allocate", unified_memory_allocate),
+        UNIHAL_CALLBACK("unified_memory_deallocate", release),
+        UNIHAL_CALLBACK("memory_copy_h2d", copy<UHAL_COPY_HOST_TO_DEVICE>),
+        UNIHAL_CALLBACK("memory_copy_d2h", copy<UHAL_COPY_DEVICE_TO_HOST>),
+        UNIHAL_CALLBACK("memory_copy_d2d", copy<UHAL_COPY_DEVICE_TO_DEVICE>),
+        UNIHAL_CALLBACK("memory_copy_p2p", copy_peer),
+        UNIHAL_CALLBACK("async_memory_copy_h2d", copy_async<UHAL_COPY_HOST_TO_DEVICE>),
+        UNIHAL_CALLBACK("async_memory_copy_d2h", copy_async<UHAL_COPY_DEVICE_TO_HOST>),
+        UNIHAL_CALLBACK("async_memory_copy_d2d", copy_async<UHAL_COPY_DEVICE_TO_DEVICE>),
+        UNIHAL_CALLBACK("async_memory_copy_p2p", copy_peer_async),
+        UNIHAL_CALLBACK("get_device_count", get_device_count),
+        UNIHAL_CALLBACK("get_device_list", get_device_list),
+        UNIHAL_CALLBACK("device_memory_stats", device_memory_stats),
+        UNIHAL_CALLBACK("device_min_chunk_size", device_min_chunk_size),
+        UNIHAL_CALLBACK("device_max_chunk_size", device_max_chunk_size),
+        UNIHAL_CALLBACK("device_max_alloc_size", device_max_chunk_size),
+        UNIHAL_CALLBACK("device_extra_padding_size", device_extra_padding_size),
+        UNIHAL_CALLBACK("get_compute_capability@3.0", zero),
+        UNIHAL_CALLBACK("get_compute_capability", zero_of_device),
+        UNIHAL_CALLBACK("get_device_properties", get_device_properties),
+        UNIHAL_CALLBACK("get_runtime_version@3.0", zero),
+        UNIHAL_CALLBACK("get_runtime_version", zero_of_device),
+        UNIHAL_CALLBACK("get_driver_version@3.0", zero),
+        UNIHAL_CALLBACK("get_driver_version", zero_of_device),
+        UNIHAL_CALLBACK("get_multi_process", get_multi_process),
+        UNIHAL_CALLBACK("get_max_threads_per_mp", zero_of_device),
+        UNIHAL_CALLBACK("get_max_threads_per_block", zero_of_device),
+        UNIHAL_CALLBACK("get_max_grid_dim_size", get_max_grid_dim_size),
+        UNIHAL_CALLBACK("is_float16_supported", is_supported<UHAL_FLOAT16>),
+        UNIHAL_CALLBACK("is_bfloat16_supported", is_supported<UHAL_BFLOAT16>),
+        UNIHAL_CALLBACK("profiler_initialize", profiler_initialize),
+        UNIHAL_CALLBACK("profiler_finalize", profiler_step),
+        UNIHAL_CALLBACK("profiler_prepare_tracing", profiler_step),
+        UNIHAL_CALLBACK("profiler_start_tracing", profiler_step),
+        UNIHAL_CALLBACK("profiler_stop_tracing", profiler_step),
+        UNIHAL_CALLBACK("profiler_collect_trace_data", profiler_collect_trace_data),
+        {nullptr, nullptr},
+    };
+#undef UNIHAL_CALLBACK
+    return table;
+  }
+};
+
+template <int index>
+const Callback* callbacks_of(const char* name) {
+  Runtime<index>::type = name;
+  return Runtime<index>::callbacks();
+}
+
+// One entry per row that the core's table of device types may have.
+constexpr const Callback* (*kRuntimes[])(const char*) = {callbacks_of<0>, callbacks_of<1>, callbacks_of<2>,
+                                                         callbacks_of<3>, callbacks_of<4>, callbacks_of<5>};
+
+}  // namespace
+
+const Callback* runtime_callbacks(const char* device_type) {
+  uhal_device_type_info info = {};
+  info.struct_size = sizeof info;
+  for (size_t i = 0; i < std::size(kRuntimes) && uhal_device_type_get(i, &info) == UHAL_OK; ++i) {
+    if (std::strcmp(info.name, device_type) == 0) return kRuntimes[i](info.name);
+  }
+  return nullptr;
+}
+
+}  // namespace unihal::paddle

@@ -1,0 +1,129 @@
+#include "plugins/paddle/signature.h"
+
+#include <cstring>
+#include <exception>
+#include <sstream>
+#include <typeinfo>
+
+#include "plugins/paddle/phi_api.h"
+
+namespace unihal::paddle {
+namespace {
+
+// phi::KernelKey: backend, layout, dtype.
+struct KernelKey {
+  uint8_t backend;
+  int32_t layout;
+  int32_t dtype;
+};
+constexpr uint8_t kCpuBackend = 1;
+constexpr int32_t kAnyLayout = 0;
+// phi::DataType's numbers of the dtypes that CPU kernels are looked up by, most usual first: float32, int64,
+// int32, float64, bool, and "any".
+constexpr int32_t kLookupDtypes[] = {10, 9, 7, 11, 1, 0};
+
+// phi::TensorArgDef: backend, layout, dtype, and the std::type_index of its C++ type.
+constexpr size_t kDtypeOffset = 8;
+constexpr size_t kTypeIndexOffset = 16;
+
+const char* spell_type(const void* argument_definition) {
+  const auto* type =
+      *reinterpret_cast<const std::type_info* const*>(static_cast<const char*>(argument_definition) + kTypeIndexOffset);
+  static const struct {
+    const char* mangled;
+    const char* code;
+  } kTypes[] = {
+      {"N3phi11DenseTensorE", "tensor"},
+      {"PN3phi11DenseTensorE", "tensor"},
+      {"N6paddle8optionalIN3phi11DenseTensorEEE", "optional"},
+      {"St6vectorIPKN3phi11DenseTensorESaIS3_EE", "list"},
+      {"St6vectorIPN3phi11DenseTensorESaIS2_EE", "list"},
+  };
+  for (const auto& known : kTypes) {
+    if (std::strcmp(type->name(), known.mangled) == 0) return known.code;
+  }
+  return type->name();
+}
+
+// Paddle prints a kernel as JSON with `"attribute":["bool","vector<int>"]` in it.
+std::string spell_attributes(const void* kernel) {
+  std::ostringstream stream;
+  phi.print_kernel(&stream, kernel);
+  const std::string text = stream.str();
+  const char* key = "\"attribute\":";
+  size_t at = text.find(key);
+  if (at == std::string::npos) return "";
+  std::string result;
+  for (at += std::strlen(key); at < text.size() && text[at] != ']'; ++at) {
+    if (std::strchr("[\" \n\t", text[at]) == nullptr) result += text[at];
+  }
+  return result;
+}
+
+// A list of argument definitions; Paddle leaves its array to us.
+class Definitions {
+ public:
+  explicit Definitions(List list) : list_(list) {}
+  Definitions(const Definitions&) = delete;
+  Definitions& operator=(const Definitions&) = delete;
+  ~Definitions() { phi.PD_DeletePointerList(list_); }
+
+  size_t size() const { return list_.size; }
+  void* operator[](size_t i) const { return static_cast<void**>(list_.data)[i]; }
+
+ private:
+  List list_;
+};
+
+std::string spell_types(const Definitions& definitions) {
+  std::string result;
+  for (size_t i = 0; i < definitions.size(); ++i) {
+    if (i > 0) result += ',';
+    result += spell_type(definitions[i]);
+  }
+  return result;
+}
+
+int32_t& dtype_of(void* definition) {
+  return *reinterpret_cast<int32_t*>(static_cast<char*>(definition) + kDtypeOffset);
+}
+
+void copy_dtypes(const Definitions& from, int32_t from_dtype, const Definitions& to) {
+  for (size_t i = 0; i < from.size() && i < to.size(); ++i) {
+    if (dtype_of(from[i]) != from_dtype) dtype_of(to[i]) = dtype_of(from[i]);
+  }
+}
+
+}  // namespace
+
+std::string paddle_signature(const char* kernel_name, PaddleKernel* found) {
+  const std::string name = kernel_name;
+  for (int32_t dtype : kLookupDtypes) {
+    const KernelKey key = {kCpuBackend, kAnyLayout, dtype};
+    try {
+      auto* kernel = const_cast<void*>(phi.select_kernel(phi.kernel_factory(), &name, &key));
+      int status;
+      void* definitions = phi.PD_KernelGetArgsDef(kernel, &status);
+      const Definitions inputs(phi.PD_KernelArgsDefGetInputArgDefs(definitions, &status));
+      const Definitions outputs(phi.PD_KernelArgsDefGetOutputArgDefs(definitions, &status));
+      if (inputs.size() == 0 && outputs.size() == 0) continue;  // Paddle's way to say: not of this dtype
+      if (found != nullptr) *found = {kernel, dtype};
+      return spell_types(inputs) + ";" + spell_attributes(kernel) + ";" + spell_types(outputs);
+    } catch (const std::exception&) {
+      return "";  // no kernel of this name at all
+    }
+  }
+  return "";
+}
+
+void copy_argument_dtypes(const PaddleKernel& from, void* to_kernel) {
+  int status;
+  void* source = phi.PD_KernelGetArgsDef(from.handle, &status);
+  void* target = phi.PD_KernelGetArgsDef(to_kernel, &status);
+  copy_dtypes(Definitions(phi.PD_KernelArgsDefGetInputArgDefs(source, &status)), from.dtype,
+              Definitions(phi.PD_KernelArgsDefGetInputArgDefs(target, &status)));
+  copy_dtypes(Definitions(phi.PD_KernelArgsDefGetOutputArgDefs(source, &status)), from.dtype,
+              Definitions(phi.PD_KernelArgsDefGetOutputArgDefs(target, &status)));
+}
+
+}  // namespace unihal::paddle
