@@ -1,6 +1,7 @@
 // The table of map functions, made from the lines of elementwise.def.
 #include <cstring>
 
+#include "csrc/core/op_table.h"
 #include "csrc/core/struct_size.h"
 #include "csrc/kernels/elementwise.h"
 #include "unihal/op.h"
@@ -28,6 +29,12 @@ const uhal_map_function_info kMapFunctions[] = {
 static_assert(sizeof kMapFunctions / sizeof *kMapFunctions == uhal_map_function_limit, "a row for each function");
 
 }  // namespace
+
+namespace unihal::core {
+
+const uhal_map_function_info& map_function_row(uhal_map_function function) { return kMapFunctions[function]; }
+
+}  // namespace unihal::core
 
 size_t uhal_map_function_count(void) { return uhal_map_function_limit; }
 

@@ -1,0 +1,27 @@
+// The textbook costs of ops, for the profiler.
+#pragma once
+
+#include "csrc/core/op_table.h"
+
+namespace unihal::core {
+
+// Bytes of all operands, each read or written once. A broadcast operand counts its own elements only.
+uint64_t op_bytes(const uhal_op& op);
+
+uint64_t no_flops(const OpView& op);
+uint64_t input_0_flops(const OpView& op);  // one per element of an operand
+uint64_t input_1_flops(const OpView& op);
+uint64_t output_0_flops(const OpView& op);
+uint64_t map_flops(const OpView& op);
+uint64_t matmul_flops(const OpView& op);
+uint64_t convolution_flops(const OpView& op);
+uint64_t convolution_backward_data_flops(const OpView& op);
+uint64_t convolution_backward_filter_flops(const OpView& op);
+uint64_t pool_flops(const OpView& op);
+uint64_t pool_backward_flops(const OpView& op);
+uint64_t softmax_flops(const OpView& op);
+uint64_t norm_flops(const OpView& op);
+uint64_t attention_flops(const OpView& op);
+uint64_t attention_backward_flops(const OpView& op);
+
+}  // namespace unihal::core

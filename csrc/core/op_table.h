@@ -1,0 +1,58 @@
+// The table of op kinds: what each takes, and the functions that check and count it.
+#pragma once
+
+#include <cstdint>
+
+#include "unihal/op.h"
+
+namespace unihal::core {
+
+struct OpRow;
+
+// An op as the checks see it: absent operands are nullptr, absent attributes are the defaults.
+struct OpView {
+  const uhal_op* op;
+  const OpRow* row;
+  const void* attributes;
+
+  const uhal_tensor* input(int i) const { return i < op->input_count ? op->inputs[i] : nullptr; }
+  const uhal_tensor* output(int i) const { return i < op->output_count ? op->outputs[i] : nullptr; }
+  template <class Attributes>
+  const Attributes& attributes_as() const {
+    return *static_cast<const Attributes*>(attributes);
+  }
+};
+
+constexpr int kMaxOperands = 8;
+
+// The operands of one side.
+struct OperandList {
+  int count = 0;                         // at most
+  int required = 0;                      // the last required operand's index + 1
+  bool optional[kMaxOperands] = {};      // may be NULL
+  const char* names[kMaxOperands] = {};  // for messages
+};
+
+struct OpRow {
+  uhal_op_kind kind;
+  const char* name;
+  OperandList inputs;
+  OperandList outputs;
+  const void* default_attributes;  // nullptr: the kind has none
+  size_t attributes_size;          // of the struct as of ABI 1.0
+  bool attributes_required;
+  uint32_t in_place;                       // bit i: an output may be the same view as input i
+  uhal_status (*check)(const OpView& op);  // shapes, dtypes and attributes; operands are sound views
+  uint64_t (*flops)(const OpView& op);     // the textbook count
+};
+
+// The row of a kind, or nullptr.
+const OpRow* find_op_row(uhal_op_kind kind);
+
+// The map function of a checked map op.
+const uhal_map_function_info& map_function_of(const OpView& op);
+
+// The info of a function number in range.
+const uhal_map_function_info& map_function_row(uhal_map_function function);
+
+}  // namespace unihal::core
