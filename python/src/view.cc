@@ -223,6 +223,7 @@ void bind_view(py::module_& module) {
       .def_property_readonly("device", [](const Allocation& allocation) { return Device{allocation.device()}; });
 
   const auto buffer_protocol = [](PyHeapTypeObject* type) {
+    type->ht_type.tp_as_buffer = &type->as_buffer;
     type->as_buffer.bf_getbuffer = get_buffer;
     type->as_buffer.bf_releasebuffer = release_buffer;
   };

@@ -310,9 +310,8 @@ class Buffer(_core.View):
         return f"unihal.Buffer({self.dtype}, shape={self.shape}, on={str(self.device)!r}{state})"
 
 
-_COPY = _core.op_kinds()["copy"]
 _ITEM_SIZES = {name: _core.dtype_size(number) for name, number in _core.DTYPES.items()}
 
 
 def _launch_copy(stream: Stream, source: Buffer, target: Buffer) -> None:
-    _core.launch(stream._handle, _COPY, [source], [target])
+    _core.launch(stream._handle, _core.op_kinds()["copy"], [source], [target])

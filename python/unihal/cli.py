@@ -1,0 +1,123 @@
+"""The command ``unihal``."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from . import errors
+from .device import devices as all_devices
+from .fallbacks import Fallback, read_log
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
+console = Console()
+
+_COMMAND_NOT_FOUND = 127
+_SIGNAL_BASE = 128
+
+
+@app.command()
+def doctor(
+    as_json: bool = typer.Option(False, "--json", help="Print the report as JSON."),
+    timeout: float = typer.Option(120, help="Seconds that each framework may take to load."),
+) -> None:
+    """Says what was found, what was not and why, and what to do; exits with 0 only if a device can be used."""
+    from . import doctor as doctor_module
+
+    report = doctor_module.examine(timeout)
+    if as_json:
+        typer.echo(json.dumps(asdict(report), indent=2))
+    else:
+        from .doctor_view import show
+
+        show(report, console)
+    raise typer.Exit(0 if report.usable else 1)
+
+
+@app.command()
+def devices() -> None:
+    """Lists the devices that can be used."""
+    found = all_devices()
+    if not found:
+        console.print("No device was found. `unihal doctor` says what was looked for; UNIHAL_BACKEND=stub lets host ")
+        console.print("memory stand in for hardware.")
+        raise typer.Exit(1)
+    table = Table("device", "backend", "name", "memory", "driver")
+    for device in found:
+        p = device.properties
+        table.add_row(str(device), p.backend, p.name, f"{p.total_memory / 2**30:.1f} GiB", p.driver)
+    console.print(table)
+
+
+@app.command(context_settings={"ignore_unknown_options": True})
+def fallbacks(
+    command: list[str] = typer.Argument(..., metavar="-- PROGRAM [ARGUMENT]...", help="The program to run."),
+) -> None:
+    """Runs a program and prints each op that fell back to the CPU; passes on the program's exit code."""
+    with tempfile.TemporaryDirectory(prefix="unihal-") as folder:
+        log = Path(folder) / "fallbacks.jsonl"
+        code = _run(command, {**os.environ, "UNIHAL_FALLBACK_LOG": str(log)})
+        entries = read_log(log.read_text(errors="replace").splitlines()) if log.exists() else []
+    _show_fallbacks(entries)
+    raise typer.Exit(code)
+
+
+@app.command()
+def demo(
+    out: Path = typer.Option(Path("out/demo"), help="Folder for curves.png, trace.json and report.json."),
+    epochs: int = typer.Option(20, min=1, help="Passes over the training images."),
+) -> None:
+    """Trains one small network on handwritten digits in both frameworks, on a device and on the CPU."""
+    from .demo import main as demo_main
+
+    raise typer.Exit(demo_main.run(out, epochs, console))
+
+
+def _run(command: list[str], environment: dict[str, str]) -> int:
+    """Runs a program to its end and returns its exit code as a shell would."""
+    try:
+        process = subprocess.Popen(command, env=environment)
+    except OSError as error:
+        typer.echo(f"unihal: {command[0]} cannot be run: {error.strerror}", err=True)
+        return _COMMAND_NOT_FOUND
+    # Ctrl-C reaches the program too; it decides what to do, and we wait for it.
+    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        code = process.wait()
+    finally:
+        signal.signal(signal.SIGINT, previous)
+    return code if code >= 0 else _SIGNAL_BASE - code
+
+
+def _show_fallbacks(entries: list[Fallback]) -> None:
+    output = Console(stderr=True)
+    if not entries:
+        output.print("unihal: no op fell back to the CPU")
+        return
+    table = Table("framework", "op", "dtype", "count", "reason", title="ops that fell back to the CPU")
+    for entry in entries:
+        table.add_row(entry.framework, entry.op, entry.dtype, str(entry.count), entry.reason)
+    output.print(table)
+
+
+def main() -> None:
+    """The entry point."""
+    try:
+        app()
+    except errors.Error as error:
+        typer.echo(f"unihal: {error}", err=True)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,157 @@
+"""Whether the installed frameworks load their adapters: tried in child processes, which may hang or crash."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .device import device_types
+
+#: Marks the one line of a child's output that is ours; frameworks print others.
+_MARK = "unihal-doctor:"
+
+_PADDLE_PROGRAM = f"""
+import json, paddle
+types = paddle.device.get_all_custom_device_type() or []
+found = [name.split(":")[0] for name in paddle.device.get_available_custom_device() or []]
+print("{_MARK}" + json.dumps({{name: found.count(name) for name in types}}))
+"""
+
+_TENSORFLOW_PROGRAM = f"""
+import json, tensorflow
+found = [device.device_type for device in tensorflow.config.list_physical_devices()]
+print("{_MARK}" + json.dumps({{name: found.count(name) for name in found if name != "CPU"}}))
+"""
+
+
+@dataclass(frozen=True)
+class _Framework:
+    name: str
+    module: str
+    # Distributions that bring the module.
+    distributions: tuple[str, ...]
+    extra: str
+    supported: str
+    adapter: str
+    plugin_folder: str
+    program: str
+
+
+_FRAMEWORKS = (
+    _Framework(
+        "paddle",
+        "paddle",
+        ("paddlepaddle", "paddlepaddle-gpu"),
+        "paddle",
+        "3.0 to 3.3",
+        "libunihal_paddle.so",
+        "paddle_custom_device",
+        _PADDLE_PROGRAM,
+    ),
+    _Framework(
+        "tensorflow",
+        "tensorflow",
+        ("tensorflow-cpu", "tensorflow", "tensorflow_cpu"),
+        "tensorflow",
+        "2.21",
+        "libunihal_tensorflow.so",
+        "tensorflow-plugins",
+        _TENSORFLOW_PROGRAM,
+    ),
+)
+
+
+@dataclass
+class FrameworkReport:
+    """A framework, and how its adapter fares."""
+
+    name: str
+    installed: bool
+    version: str = ""
+    #: Path of the adapter's library; empty if this build of unihal has none.
+    adapter: str = ""
+    adapter_loads: bool = False
+    #: Whether the stub was asked for to find that out, since there is no device.
+    tried_with_stub: bool = False
+    #: Number of devices by the framework's name of the type.
+    devices: dict[str, int] = field(default_factory=dict)
+    error: str = ""
+    next_step: str = ""
+
+
+def check_frameworks(timeout: float, with_stub: bool) -> list[FrameworkReport]:
+    """Examines all frameworks that unihal has adapters for."""
+    return [_check(framework, timeout, with_stub) for framework in _FRAMEWORKS]
+
+
+def _check(framework: _Framework, timeout: float, with_stub: bool) -> FrameworkReport:
+    report = FrameworkReport(framework.name, installed=importlib.util.find_spec(framework.module) is not None)
+    if not report.installed:
+        report.next_step = f"To use it: pip install 'unihal[{framework.extra}]'"
+        return report
+    report.version = _version(framework)
+    package = Path(__file__).resolve().parent
+    adapter = package / "lib" / framework.adapter
+    plugins = package.parent / framework.plugin_folder
+    if not adapter.exists() or not plugins.is_dir():
+        report.error = "this build of unihal has no adapter for it"
+        report.next_step = (
+            "Install unihal again with the framework's headers in reach: "
+            f"pip install --no-build-isolation '.[{framework.extra}]'"
+        )
+        return report
+    report.adapter = str(adapter)
+    report.tried_with_stub = with_stub
+    _try_in_child(framework, report, timeout)
+    return report
+
+
+def _version(framework: _Framework) -> str:
+    for distribution in framework.distributions:
+        try:
+            return importlib.metadata.version(distribution)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return "unknown"
+
+
+def _try_in_child(framework: _Framework, report: FrameworkReport, timeout: float) -> None:
+    environment = dict(os.environ)
+    if report.tried_with_stub:
+        environment["UNIHAL_BACKEND"] = "stub"
+    report.next_step = (
+        f"unihal works with {framework.name} {framework.supported}; see what the framework says with: "
+        f'{sys.executable} -c "import {framework.module}"'
+    )
+    try:
+        child = subprocess.run(
+            [sys.executable, "-c", framework.program],
+            env=environment,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        report.error = f"loading it took more than {timeout:g} seconds"
+        return
+    answers = [line[len(_MARK) :] for line in child.stdout.splitlines() if line.startswith(_MARK)]
+    if child.returncode != 0 or not answers:
+        last = (child.stderr.strip().splitlines() or ["no message"])[-1]
+        report.error = f"loading it failed with exit code {child.returncode}: {last}"
+        return
+    report.devices = json.loads(answers[-1])
+    ours = {name for kind in device_types() for name in (kind.paddle_name, kind.tensorflow_name)}
+    report.adapter_loads = bool(ours & set(report.devices))
+    if report.adapter_loads:
+        report.next_step = ""
+    else:
+        seen = ", ".join(report.devices) or "none"
+        report.error = f"it loaded, but shows no device of unihal (device types it shows: {seen})"

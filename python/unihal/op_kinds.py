@@ -1,0 +1,20 @@
+"""Numbers of the op kinds."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from . import _core, errors
+
+
+@lru_cache(maxsize=None)
+def _kinds() -> dict[str, int]:
+    return _core.op_kinds()
+
+
+def number(name: str) -> int:
+    """The ABI's number of an op kind such as "matmul"."""
+    kinds = _kinds()
+    if name not in kinds:
+        raise errors.NotFoundError(f"{name!r} is no op; the ops are: {', '.join(kinds)}")
+    return kinds[name]
