@@ -28,8 +28,8 @@ def numpy_pairs() -> dict[str, Pair]:
     m = generator.standard_normal((1024, 1024), dtype=np.float32)
     out, out_m = np.empty_like(a), np.empty_like(m)
     device = unihal.device("rdna:0")
-    da, db, dm = (unihal.Buffer.from_numpy(x, device=device) for x in (a, b, m))
-    dout, dout_m = unihal.Buffer.from_numpy(out, device=device), unihal.Buffer.from_numpy(out_m, device=device)
+    da, db, dm = (unihal.Buffer.from_numpy(x, device) for x in (a, b, m))
+    dout, dout_m = unihal.Buffer.from_numpy(out, device), unihal.Buffer.from_numpy(out_m, device)
 
     def on_device(call: Callable[[], Any]) -> Callable[[], Any]:
         def run() -> None:

@@ -11,7 +11,8 @@ import sys
 import pytest
 import unihal
 
-DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
 C_FLAGS = ["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", f"-I{unihal.include_dir()}"]
 
 
@@ -67,7 +68,7 @@ def test_the_backend_example_serves_a_device(tiny_backend: pathlib.Path) -> None
 import numpy, unihal
 device = unihal.device("rdna:0")
 assert device.properties.backend == "tiny", device.properties
-buffer = unihal.Buffer.from_numpy(numpy.zeros((3, 5), numpy.float32), device=device)
+buffer = unihal.Buffer.from_numpy(numpy.zeros((3, 5), numpy.float32), device)
 unihal.ops.fill(buffer, 2.5)
 assert (buffer.numpy() == 2.5).all()
 try:
@@ -100,3 +101,37 @@ def test_python_examples_run(tmp_path: pathlib.Path) -> None:
         expected = [line.removeprefix("# ") for line in source.read_text().splitlines() if line.startswith("# prints ")]
         for line in expected:
             assert line.removeprefix("prints ") in result.stdout, f"{name}: {result.stdout}"
+
+
+def test_the_line_of_a_new_function_compiles_and_computes(tmp_path: pathlib.Path) -> None:
+    kernels = tmp_path / "csrc" / "kernels"
+    kernels.mkdir(parents=True)
+    for name in ("elementwise.def", "elementwise.h"):
+        (kernels / name).write_text((ROOT / "csrc" / "kernels" / name).read_text())
+    with (kernels / "elementwise.def").open("a") as table:
+        table.write(example("cube.def"))
+    main = tmp_path / "main.cc"
+    main.write_text("""
+#include "stub/vector_map.cc"
+int main() {
+  const float x[2] = {3, -2};
+  float y[2];
+  const float parameters[8] = {};
+  const void* inputs[1] = {x};
+  void* outputs[1] = {y};
+  unihal::stub::example::kMapLoops[uhal_map_cube][0](2, inputs, outputs, parameters);
+  return y[0] == 27 && y[1] == -8 ? 0 : 1;
+}
+""")
+    program = tmp_path / "cube"
+    includes = [f"-I{tmp_path}", f"-I{ROOT}", f"-I{ROOT / 'include'}"]
+    define = "-DUHAL_INSTRUCTION_SET=example"
+    subprocess.run(["g++", "-std=c++17", "-w", *includes, define, str(main), "-o", str(program)], check=True)
+    assert subprocess.run([str(program)]).returncode == 0
+
+
+def test_the_kernel_of_a_new_kind_compiles(tmp_path: pathlib.Path) -> None:
+    source = tmp_path / "trace.cc"
+    source.write_text(example("trace.cc"))
+    flags = ["-std=c++17", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}", f"-I{ROOT / 'include'}", "-fsyntax-only"]
+    subprocess.run(["g++", *flags, str(source)], check=True)
