@@ -58,4 +58,40 @@ inline constexpr DtypeSet kIndices = kInt32 | only(UHAL_INT64);
 // are shapes and counters, and stay where the host reads them.
 constexpr DtypeSet without_int32(DtypeSet set) { return set & ~kInt32; }
 
+// The smallest and largest values of a dtype, as a fill takes them.
+struct Limits {
+  double lowest, highest;                   // finite
+  int64_t integer_lowest, integer_highest;  // a uint64's bits
+};
+constexpr Limits limits_of(uhal_dtype dtype) {
+  switch (dtype) {
+    case UHAL_INT8:
+      return {0, 0, INT8_MIN, INT8_MAX};
+    case UHAL_INT16:
+      return {0, 0, INT16_MIN, INT16_MAX};
+    case UHAL_INT32:
+      return {0, 0, INT32_MIN, INT32_MAX};
+    case UHAL_INT64:
+      return {0, 0, INT64_MIN, INT64_MAX};
+    case UHAL_UINT8:
+      return {0, 0, 0, UINT8_MAX};
+    case UHAL_UINT16:
+      return {0, 0, 0, UINT16_MAX};
+    case UHAL_UINT32:
+      return {0, 0, 0, UINT32_MAX};
+    case UHAL_UINT64:
+      return {0, 0, 0, -1};
+    case UHAL_FLOAT16:
+      return {-65504, 65504, 0, 0};
+    case UHAL_BFLOAT16:
+      return {-0x1.FEp127, 0x1.FEp127, 0, 0};
+    case UHAL_FLOAT32:
+      return {-0x1.FFFFFEp127, 0x1.FFFFFEp127, 0, 0};
+    case UHAL_FLOAT64:
+      return {-0x1.FFFFFFFFFFFFFp1023, 0x1.FFFFFFFFFFFFFp1023, 0, 0};
+    default:
+      return {0, 1, 0, 1};
+  }
+}
+
 }  // namespace unihal::tensorflow

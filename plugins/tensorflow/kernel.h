@@ -87,6 +87,7 @@ class Context {
   TF_OpKernelContext* handle() { return context_; }
   uhal_stream* stream();
   int input_count() const { return TF_NumInputs(context_); }
+  int output_count() const { return TF_NumOutputs(context_); }
 
   // -- operands -----------------------------------------------------------------------------------
 

@@ -1,4 +1,239 @@
+// Gather, scatter, one-hot and segment reductions.
+//
+// An index outside its axis reads as zero and its update is dropped, as on TensorFlow's other accelerators: the
+// host does not wait for the device to find out.
+#include "plugins/tensorflow/kernels/index.h"
+
+#include <algorithm>
+
 #include "plugins/tensorflow/registrar.h"
+
 namespace unihal::tensorflow {
-void register_index(Registrar&) {}
+
+uhal_index_attributes lenient_index_attributes(int axis) {
+  uhal_index_attributes attributes = index_attributes(axis);
+  attributes.ignore_out_of_range = 1;
+  return attributes;
+}
+
+void gather(Context& context, const View& params, const View& indices, int axis, int batch_dimensions) {
+  Shape shape(params.shape, params.shape + axis);
+  shape.insert(shape.end(), indices.shape + batch_dimensions, indices.shape + indices.rank);
+  shape.insert(shape.end(), params.shape + axis + 1, params.shape + params.rank);
+  const View output = context.output(0, params.dtype, shape);
+  if (!context.ok() || output.elements() == 0) return;
+  uhal_index_attributes attributes = lenient_index_attributes(axis);
+  attributes.batch_dimensions = batch_dimensions;
+  context.launch(UHAL_OP_GATHER, {&params, &indices}, {&output}, &attributes);
+}
+
+void gather_nd(Context& context, const View& params, const View& indices) {
+  const int64_t depth = indices.rank > 0 ? indices.shape[indices.rank - 1] : -1;
+  if (depth < 0 || depth > params.rank) {
+    return context.fail_invalid("GatherNd: the last axis of indices " + to_text(indices) +
+                                " must not exceed the rank of params " + to_text(params));
+  }
+  Shape shape(indices.shape, indices.shape + indices.rank - 1);
+  shape.insert(shape.end(), params.shape + depth, params.shape + params.rank);
+  const View output = context.output(0, params.dtype, shape);
+  if (!context.ok() || output.elements() == 0) return;
+  if (depth == 0) {
+    context.copy(params, output);
+    return;
+  }
+  const uhal_index_attributes attributes = lenient_index_attributes(0);
+  context.launch(UHAL_OP_GATHER_ND, {&params, &indices}, {&output}, &attributes);
+}
+
+bool scatter_nd(Context& context, const View& indices, const View& updates, Scatter scatter, const View& target) {
+  const int64_t depth = indices.rank > 0 ? indices.shape[indices.rank - 1] : -1;
+  Shape expected;
+  if (depth >= 0 && depth <= target.rank) {
+    expected.assign(indices.shape, indices.shape + indices.rank - 1);
+    expected.insert(expected.end(), target.shape + depth, target.shape + target.rank);
+  }
+  if (depth < 0 || depth > target.rank || expected != shape_of(updates)) {
+    context.fail_invalid("indices " + to_text(indices) + " and updates " + to_text(updates) +
+                         " do not fit a tensor of shape " + to_text(target));
+    return false;
+  }
+  if (updates.elements() == 0) return true;
+  View values = updates;
+  if (scatter.negate) {
+    values = context.temporary_like(updates);
+    context.map(uhal_map_negative, {&updates}, {&values});
+  }
+  uhal_index_attributes attributes = lenient_index_attributes(0);
+  attributes.reduction = scatter.reduction;
+  return context.launch(UHAL_OP_SCATTER_ND, {&indices, &values}, {&target}, &attributes);
+}
+
+namespace {
+
+// Gather(params, indices); GatherV2(params, indices, axis).
+template <bool kHasAxis>
+class Gather : public Kernel {
+ public:
+  explicit Gather(Construction& construction)
+      : Kernel(construction),
+        batch_dimensions_(construction.has("batch_dims") ? construction.integer("batch_dims") : 0) {}
+
+  void compute(Context& context) const override {
+    const View params = context.input(0);
+    const View indices = context.input(1);
+    const int64_t given = kHasAxis ? context.host_integer(2) : 0;
+    if (!context.ok()) return;
+    const int axis = checked_axis(context, given, params.rank);
+    const int64_t batch = batch_dimensions_ < 0 ? batch_dimensions_ + indices.rank : batch_dimensions_;
+    if (!context.ok()) return;
+    if (batch < 0 || batch > indices.rank || batch > axis ||
+        !std::equal(params.shape, params.shape + batch, indices.shape)) {
+      return context.fail_invalid(std::string(op()) + ": batch_dims " + std::to_string(batch_dimensions_) +
+                                  " does not fit params " + to_text(params) + ", indices " + to_text(indices) +
+                                  " and axis " + std::to_string(axis));
+    }
+    gather(context, params, indices, axis, static_cast<int>(batch));
+  }
+
+ private:
+  int64_t batch_dimensions_;
+};
+
+class GatherNd : public Kernel {
+ public:
+  using Kernel::Kernel;
+  void compute(Context& context) const override {
+    const View params = context.input(0);
+    const View indices = context.input(1);
+    if (context.ok()) gather_nd(context, params, indices);
+  }
+};
+
+// ScatterNd(indices, updates, shape): sums into zeros.
+class ScatterNd : public Kernel {
+ public:
+  using Kernel::Kernel;
+  void compute(Context& context) const override {
+    const View indices = context.input(0);
+    const View updates = context.input(1);
+    const Shape shape = context.host_integers(2);
+    const View output = context.output(0, updates.dtype, shape);
+    if (!context.ok() || output.elements() == 0) return;
+    context.zero(output);
+    scatter_nd(context, indices, updates, {UHAL_REDUCE_SUM, false}, output);
+  }
+};
+
+// TensorScatter*(tensor, indices, updates).
+template <uhal_reduction kReduction, bool kNegate = false>
+class TensorScatter : public Kernel {
+ public:
+  using Kernel::Kernel;
+  void compute(Context& context) const override {
+    const View tensor = context.input(0);
+    const View indices = context.input(1);
+    const View updates = context.input(2);
+    if (!context.ok()) return;
+    const int candidate = 0;
+    const View output = context.forwarded_output(0, tensor.dtype, tensor.shape, tensor.rank, &candidate, 1);
+    if (!context.ok() || output.elements() == 0) return;
+    if (output.data != tensor.data) context.copy(tensor, output);
+    scatter_nd(context, indices, updates, {kReduction, kNegate}, output);
+  }
+};
+
+// UnsortedSegment*(data, segment_ids, num_segments): segment_ids' shape is a prefix of data's.
+template <uhal_reduction kReduction>
+class UnsortedSegment : public Kernel {
+ public:
+  using Kernel::Kernel;
+  void compute(Context& context) const override {
+    const View data = context.input(0);
+    const View ids = context.input(1);
+    const int64_t count = context.host_integer(2);
+    if (!context.ok()) return;
+    if (ids.rank > data.rank || count < 0 || !std::equal(ids.shape, ids.shape + ids.rank, data.shape)) {
+      return context.fail_invalid(std::string(op()) + ": data.shape = " + to_text(data) +
+                                  " does not start with segment_ids.shape = " + to_text(ids));
+    }
+    Shape shape = {count};
+    shape.insert(shape.end(), data.shape + ids.rank, data.shape + data.rank);
+    const View output = context.output(0, data.dtype, shape);
+    if (!context.ok() || output.elements() == 0) return;
+    fill_neutral(context, output);
+    if (data.elements() == 0) return;
+    shape[0] = ids.elements();
+    const View rows = data.reshaped(shape);
+    const View flat_ids = ids.reshaped({ids.elements()});
+    uhal_index_attributes attributes = lenient_index_attributes(0);
+    attributes.reduction = kReduction;
+    context.launch(UHAL_OP_SCATTER, {&flat_ids, &rows}, {&output}, &attributes);
+  }
+
+ private:
+  // What a segment without rows holds.
+  static void fill_neutral(Context& context, const View& output) {
+    const Limits limits = limits_of(output.dtype);
+    switch (kReduction) {
+      case UHAL_REDUCE_PRODUCT:
+        context.fill(output, 1, 1);
+        break;
+      case UHAL_REDUCE_MAXIMUM:
+        context.fill(output, limits.lowest, limits.integer_lowest);
+        break;
+      case UHAL_REDUCE_MINIMUM:
+        context.fill(output, limits.highest, limits.integer_highest);
+        break;
+      default:
+        context.zero(output);
+    }
+  }
+};
+
+// OneHot(indices, depth, on value, off value).
+class OneHot : public Kernel {
+ public:
+  explicit OneHot(Construction& construction) : Kernel(construction), axis_(construction.integer("axis")) {}
+  void compute(Context& context) const override {
+    const View indices = context.input(0);
+    const int64_t depth = context.host_integer(1);
+    const View on = context.input(2);
+    const View off = context.input(3);
+    if (!context.ok()) return;
+    const int axis = checked_axis(context, axis_, indices.rank + 1);
+    if (depth < 0) return context.fail_invalid("OneHot: depth must be non-negative, got " + std::to_string(depth));
+    Shape shape = shape_of(indices);
+    shape.insert(shape.begin() + axis, depth);
+    const View output = context.output(0, on.dtype, shape);
+    const View hot = context.temporary(UHAL_BOOL, shape.data(), static_cast<int>(shape.size()));
+    if (!context.ok() || output.elements() == 0) return;
+    const uhal_index_attributes attributes = index_attributes(axis);
+    context.launch(UHAL_OP_ONE_HOT, {&indices}, {&hot}, &attributes);
+    context.map(uhal_map_select, {&hot, &on, &off}, {&output});
+  }
+
+ private:
+  int64_t axis_;
+};
+
+}  // namespace
+
+void register_index(Registrar& registrar) {
+  registrar.add<Gather<true>>("GatherV2", {{"Tparams", kAll}, {"Tindices", kIndices}}, {"axis"});
+  registrar.add<Gather<false>>("Gather", {{"Tparams", kAll}, {"Tindices", kIndices}});
+  registrar.add<GatherNd>("GatherNd", {{"Tparams", kAll}, {"Tindices", kIndices}});
+  registrar.add<ScatterNd>("ScatterNd", {{"T", kReal}, {"Tindices", kIndices}}, {"shape"});
+  registrar.add<TensorScatter<UHAL_REDUCE_NONE>>("TensorScatterUpdate", {{"T", kReal}, {"Tindices", kIndices}});
+  registrar.add<TensorScatter<UHAL_REDUCE_SUM>>("TensorScatterAdd", {{"T", kNumbers}, {"Tindices", kIndices}});
+  registrar.add<TensorScatter<UHAL_REDUCE_SUM, true>>("TensorScatterSub", {{"T", kNumbers}, {"Tindices", kIndices}});
+  registrar.add<TensorScatter<UHAL_REDUCE_MAXIMUM>>("TensorScatterMax", {{"T", kNumbers}, {"Tindices", kIndices}});
+  registrar.add<TensorScatter<UHAL_REDUCE_MINIMUM>>("TensorScatterMin", {{"T", kNumbers}, {"Tindices", kIndices}});
+  const std::initializer_list<TypeConstraint> segment = {{"T", kNumbers}, {"Tindices", kIndices}};
+  registrar.add<UnsortedSegment<UHAL_REDUCE_SUM>>("UnsortedSegmentSum", segment, {"num_segments"});
+  registrar.add<UnsortedSegment<UHAL_REDUCE_PRODUCT>>("UnsortedSegmentProd", segment, {"num_segments"});
+  registrar.add<UnsortedSegment<UHAL_REDUCE_MAXIMUM>>("UnsortedSegmentMax", segment, {"num_segments"});
+  registrar.add<UnsortedSegment<UHAL_REDUCE_MINIMUM>>("UnsortedSegmentMin", segment, {"num_segments"});
+  registrar.add<OneHot>("OneHot", {{"T", kReal}, {"TI", kIndices}}, {"depth"});
+}
+
 }  // namespace unihal::tensorflow

@@ -1,4 +1,173 @@
+// Random numbers with their state in host memory: stateless ops, and those whose kernel keeps the state.
+//
+// The numbers are those of TensorFlow's CPU: same generator, same order.
+#include <mutex>
+#include <random>
+
+#include "plugins/tensorflow/kernels/philox.h"
 #include "plugins/tensorflow/registrar.h"
+
 namespace unihal::tensorflow {
-void register_random(Registrar&) {}
+namespace {
+
+constexpr int32_t kPhiloxAlgorithm = 1;
+
+enum Range { kFixed, kFromInputs };  // of integer distributions: the dtype's own, or inputs minval and maxval
+
+PhiloxState state_from_seed_input(Context& context, int index) {
+  const Shape seed = context.host_integers(index);
+  if (context.ok() && seed.size() != 2)
+    context.fail_invalid("seed must have shape [2], not [" + std::to_string(seed.size()) + "]");
+  if (!context.ok()) return {};
+  return PhiloxState::from_seeds(static_cast<uint64_t>(seed[0]), static_cast<uint64_t>(seed[1]));
+}
+
+// (seed) -> (key, counter), (key, counter, algorithm) or (algorithm): all in host memory.
+class GetKeyCounter : public Kernel {
+ public:
+  using Kernel::Kernel;
+  void compute(Context& context) const override {
+    const PhiloxState state = state_from_seed_input(context, 0);
+    const View key = context.output(0, UHAL_UINT64, {1});
+    const View counter = context.output(1, UHAL_UINT64, {2});
+    if (!context.ok()) return;
+    *static_cast<uint64_t*>(key.data) = state.key;
+    static_cast<uint64_t*>(counter.data)[0] = state.counter[0];
+    static_cast<uint64_t*>(counter.data)[1] = state.counter[1];
+    if (context.output_count() > 2) write_algorithm(context, 2);
+  }
+
+ protected:
+  static void write_algorithm(Context& context, int index) {
+    const View algorithm = context.output(index, UHAL_INT32, Shape{});
+    if (context.ok()) *static_cast<int32_t*>(algorithm.data) = kPhiloxAlgorithm;
+  }
+};
+
+class GetAlgorithm : public GetKeyCounter {
+ public:
+  using GetKeyCounter::GetKeyCounter;
+  void compute(Context& context) const override { write_algorithm(context, 0); }
+};
+
+// (shape, key, counter, algorithm, [minval, maxval])
+template <uhal_distribution kKind, Range kRange = kFixed>
+class Stateless : public Kernel {
+ public:
+  explicit Stateless(Construction& construction) : Kernel(construction), dtype_(construction.dtype("dtype")) {}
+  void compute(Context& context) const override {
+    const Shape shape = context.host_integers(0);
+    const View key = context.input(1);
+    const View counter = context.input(2);
+    const int64_t algorithm = context.host_integer(3);
+    if (!context.ok()) return;
+    constexpr int64_t kAutoSelect = 3;
+    if (algorithm != kPhiloxAlgorithm && algorithm != kAutoSelect) {
+      return context.fail(
+          TF_UNIMPLEMENTED,
+          std::string(op()) + ": only the Philox generator (alg 1) is supported, not " + std::to_string(algorithm));
+    }
+    if (key.elements() != 1 || counter.elements() < 2) {
+      return context.fail_invalid(std::string(op()) + ": key must have shape [1] and counter [2], got " + to_text(key) +
+                                  " and " + to_text(counter));
+    }
+    PhiloxState state;
+    state.key = *static_cast<const uint64_t*>(key.data);
+    state.counter[0] = static_cast<const uint64_t*>(counter.data)[0];
+    state.counter[1] = static_cast<const uint64_t*>(counter.data)[1];
+    const Distribution distribution = kRange == kFromInputs ? integer_range(context, 4, 5) : Distribution{kKind};
+    draw(context, distribution, state, context.output(0, dtype_, shape));
+  }
+
+ private:
+  uhal_dtype dtype_;
+};
+
+// (shape, seed, [minval, maxval]): the first version of the stateless ops.
+template <uhal_distribution kKind, Range kRange = kFixed>
+class StatelessFromSeed : public Kernel {
+ public:
+  explicit StatelessFromSeed(Construction& construction) : Kernel(construction), dtype_(construction.dtype("dtype")) {}
+  void compute(Context& context) const override {
+    const Shape shape = context.host_integers(0);
+    const PhiloxState state = state_from_seed_input(context, 1);
+    const Distribution distribution = kRange == kFromInputs ? integer_range(context, 2, 3) : Distribution{kKind};
+    draw(context, distribution, state, context.output(0, dtype_, shape));
+  }
+
+ private:
+  uhal_dtype dtype_;
+};
+
+// (shape, [minval, maxval]), seeded by attributes: the kernel keeps the state.
+template <uhal_distribution kKind, Range kRange = kFixed>
+class Seeded : public Kernel {
+ public:
+  explicit Seeded(Construction& construction)
+      : Kernel(construction), dtype_(construction.dtype(kRange == kFromInputs ? "Tout" : "dtype")) {
+    auto seed = static_cast<uint64_t>(construction.integer("seed"));
+    auto seed2 = static_cast<uint64_t>(construction.integer("seed2"));
+    if (seed == 0 && seed2 == 0) {  // the caller asked for any
+      std::random_device entropy;
+      seed = entropy() | static_cast<uint64_t>(entropy()) << 32;
+      seed2 = entropy() | static_cast<uint64_t>(entropy()) << 32;
+    }
+    state_.key = seed;
+    state_.counter[1] = seed2;
+  }
+
+  void compute(Context& context) const override {
+    const Shape shape = context.host_integers(0);
+    const Distribution distribution = kRange == kFromInputs ? integer_range(context, 1, 2) : Distribution{kKind};
+    const View output = context.output(0, dtype_, shape);
+    if (!context.ok()) return;
+    PhiloxState state;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      state = state_;
+      state_.skip(static_cast<uint64_t>(output.elements()) * kBlocksPerElement);
+    }
+    draw(context, distribution, state, output);
+  }
+
+ private:
+  uhal_dtype dtype_;
+  mutable std::mutex mutex_;
+  mutable PhiloxState state_;
+};
+
+}  // namespace
+
+void register_random(Registrar& registrar) {
+  constexpr DtypeSet kInts = kIndices;
+  constexpr DtypeSet kBits = kInts | only(UHAL_UINT32) | only(UHAL_UINT64);
+  registrar.add<GetKeyCounter>("StatelessRandomGetKeyCounter", {{"Tseed", kIndices}}, {"seed", "key", "counter"});
+  registrar.add<GetKeyCounter>("StatelessRandomGetKeyCounterAlg", {{"Tseed", kIndices}},
+                               {"seed", "key", "counter", "alg"});
+  registrar.add<GetAlgorithm>("StatelessRandomGetAlg", {}, {"alg"});
+
+  const std::initializer_list<const char*> state = {"shape", "key", "counter", "alg"};
+  registrar.add<Stateless<UHAL_RANDOM_UNIFORM>>("StatelessRandomUniformV2", {{"dtype", kFloats}}, state);
+  registrar.add<Stateless<UHAL_RANDOM_NORMAL>>("StatelessRandomNormalV2", {{"dtype", kFloats}}, state);
+  registrar.add<Stateless<UHAL_RANDOM_TRUNCATED_NORMAL>>("StatelessTruncatedNormalV2", {{"dtype", kFloats}}, state);
+  registrar.add<Stateless<UHAL_RANDOM_BITS>>("StatelessRandomUniformFullIntV2", {{"dtype", kBits}}, state);
+  registrar.add<Stateless<UHAL_RANDOM_UNIFORM, kFromInputs>>("StatelessRandomUniformIntV2", {{"dtype", kInts}},
+                                                             {"shape", "key", "counter", "alg", "minval", "maxval"});
+
+  const std::initializer_list<const char*> seed = {"shape", "seed"};
+  registrar.add<StatelessFromSeed<UHAL_RANDOM_UNIFORM>>("StatelessRandomUniform", {{"dtype", kFloats}}, seed);
+  registrar.add<StatelessFromSeed<UHAL_RANDOM_NORMAL>>("StatelessRandomNormal", {{"dtype", kFloats}}, seed);
+  registrar.add<StatelessFromSeed<UHAL_RANDOM_TRUNCATED_NORMAL>>("StatelessTruncatedNormal", {{"dtype", kFloats}},
+                                                                 seed);
+  registrar.add<StatelessFromSeed<UHAL_RANDOM_BITS>>("StatelessRandomUniformFullInt", {{"dtype", kBits}}, seed);
+  registrar.add<StatelessFromSeed<UHAL_RANDOM_UNIFORM, kFromInputs>>("StatelessRandomUniformInt", {{"dtype", kInts}},
+                                                                     {"shape", "seed", "minval", "maxval"});
+
+  registrar.add<Seeded<UHAL_RANDOM_UNIFORM>>("RandomUniform", {{"dtype", kFloats}}, {"shape"});
+  registrar.add<Seeded<UHAL_RANDOM_NORMAL>>("RandomStandardNormal", {{"dtype", kFloats}}, {"shape"});
+  registrar.add<Seeded<UHAL_RANDOM_TRUNCATED_NORMAL>>("TruncatedNormal", {{"dtype", kFloats}}, {"shape"});
+  registrar.add<Seeded<UHAL_RANDOM_UNIFORM, kFromInputs>>("RandomUniformInt", {{"Tout", kInts}},
+                                                          {"shape", "minval", "maxval"});
+}
+
 }  // namespace unihal::tensorflow
