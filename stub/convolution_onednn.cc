@@ -1,5 +1,3 @@
-#include <cstdlib>
-
 #include "stub/convolution.h"
 #include "stub/onednn_primitive.h"
 
@@ -62,9 +60,9 @@ OneDnnDescriptor forward_descriptor(const Described& described, const_dnnl_memor
   return OneDnnDescriptor(descriptor);
 }
 
-OneDnnDescriptor descriptor_of(const Described& described, bool any) {
-  const_dnnl_memory_desc_t x = (any ? described.any_x : described.x).get();
-  const_dnnl_memory_desc_t y = (any ? described.any_y : described.y).get();
+OneDnnDescriptor descriptor_of(const Described& described, bool blocked) {
+  const_dnnl_memory_desc_t x = (blocked ? described.any_x : described.x).get();
+  const_dnnl_memory_desc_t y = (blocked ? described.any_y : described.y).get();
   if (described.problem.kind == UHAL_OP_CONVOLUTION) {
     return forward_descriptor(described, x, y, dnnl_forward_inference);
   }
@@ -110,10 +108,29 @@ std::vector<OneDnnArgument> arguments_of(Described& described) {
   return arguments;
 }
 
+// Whether images are worth copying into the blocked layout that oneDNN likes best. Measured over ResNet-50: layouts
+// with channels innermost never are; with channels outermost, large images under more than one tap gain a quarter to a
+// half.
+bool wants_blocked_images(const ConvolutionProblem& problem) {
+  constexpr int64_t kLargeImage = 2048;  // pixels
+  constexpr int64_t kFewChannels = 16;
+  const bool channels_outermost = problem.x->shape[1] > 1 && problem.x->strides[1] != 1;
+  int64_t pixels = 1;
+  int64_t taps = 1;
+  bool dense = true;
+  for (int i = 0; i < problem.spatial(); ++i) {
+    pixels *= problem.x->shape[2 + i];
+    taps *= problem.w->shape[2 + i];
+    dense &= problem.attributes.stride[i] == 1;
+  }
+  if (!channels_outermost || pixels < kLargeImage || taps == 1) return false;
+  return problem.kind != UHAL_OP_CONVOLUTION_BACKWARD_DATA || (dense && problem.x->shape[1] >= kFewChannels);
+}
+
 std::unique_ptr<OneDnnPrimitive> build(const void* context) {
-  Described described(*static_cast<const ConvolutionProblem*>(context));
-  static const bool any = getenv("ANY") != nullptr;
-  OneDnnDescriptor descriptor = descriptor_of(described, any);
+  const ConvolutionProblem& problem = *static_cast<const ConvolutionProblem*>(context);
+  Described described(problem);
+  OneDnnDescriptor descriptor = descriptor_of(described, wants_blocked_images(problem));
   return OneDnnPrimitive::create(std::move(descriptor), arguments_of(described));
 }
 

@@ -35,6 +35,17 @@ AxisOrder image_order(const uhal_tensor& view) {
   return order;
 }
 
+AxisOrder order_with_axis_last(const uhal_tensor& view, int axis) {
+  const AxisOrder own = memory_order(view);
+  if (axis < 0) axis += view.rank;
+  AxisOrder order;
+  for (int i = 0; i < own.rank; ++i) {
+    if (own.axes[i] != axis) order.axes[order.rank++] = own.axes[i];
+  }
+  if (own.rank > 0) order.axes[order.rank++] = axis;
+  return order;
+}
+
 bool is_packed(const uhal_tensor& view, const AxisOrder& order) {
   int64_t expected = 1;
   for (int i = order.rank - 1; i >= 0; --i) {

@@ -24,6 +24,9 @@ AxisOrder memory_order(const uhal_tensor& view);
 AxisOrder image_order(const uhal_tensor& view);
 inline bool channels_last(const AxisOrder& order) { return order.rank > 2 && order.axes[order.rank - 1] == 1; }
 
+// A view's own order, but with one axis (-1: the last) innermost.
+AxisOrder order_with_axis_last(const uhal_tensor& view, int axis);
+
 // Whether a view's elements fill one block of memory, with its axes in this order. Axes of length 1 fit anywhere.
 bool is_packed(const uhal_tensor& view, const AxisOrder& order);
 
