@@ -1,10 +1,12 @@
 #include "plugins/paddle/arguments.h"
 
+#include <algorithm>
 #include <cstring>
 #include <exception>
 #include <new>
 
 #include "plugins/paddle/error.h"
+#include "plugins/paddle/scratch.h"
 
 namespace unihal::paddle {
 namespace {
@@ -25,6 +27,27 @@ struct Shape {
     for (int i = 0; i < rank; ++i) dims[i] = tensor.dim(i);
   }
 };
+
+// Whether an op of this kind may write its first output over an input.
+bool works_in_place(uhal_op_kind kind) {
+  switch (kind) {
+    case UHAL_OP_MAP:
+    case UHAL_OP_TRIANGULAR:
+    case UHAL_OP_SOFTMAX:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool writes_over_input(Operands inputs, Operands outputs) {
+  const uhal_tensor* output = outputs.size() == 0 ? nullptr : *outputs.begin();
+  if (output == nullptr || output->data == nullptr) return false;
+  for (const uhal_tensor* input : inputs) {
+    if (input != nullptr && input->data == output->data) return true;
+  }
+  return false;
+}
 
 }  // namespace
 
@@ -56,7 +79,38 @@ View Context::allocate(Output out, uhal_dtype dtype, const int64_t* dims, int ra
   return allocate(out, dtype);
 }
 
+void Context::run(uhal_op_kind kind, Operands inputs, Operands outputs, const void* attributes) const {
+  if (!works_in_place(kind) && writes_over_input(inputs, outputs)) return run_apart(kind, inputs, outputs, attributes);
+  check(launch(stream()->handle, kind, inputs, outputs, attributes, kernel_));
+}
+
+void Context::run_apart(uhal_op_kind kind, Operands inputs, Operands outputs, const void* attributes) const {
+  const uhal_tensor* target = *outputs.begin();
+  const Scratch scratch(*this, target->dtype, target->shape, target->rank);
+  const uhal_tensor* redirected[UHAL_MAP_MAX_INPUTS];
+  std::copy(outputs.begin(), outputs.end(), redirected);
+  redirected[0] = &scratch;
+
+  uhal_op op = {};
+  op.struct_size = sizeof op;
+  op.kind = kind;
+  op.input_count = static_cast<int32_t>(inputs.size());
+  op.output_count = static_cast<int32_t>(outputs.size());
+  op.inputs = inputs.begin();
+  op.outputs = redirected;
+  op.attributes = attributes;
+  op.label = kernel_;
+  check(uhal_launch(stream()->handle, &op));
+  check(launch(stream()->handle, UHAL_OP_COPY, {&scratch}, {target}, nullptr, kernel_));
+}
+
 void Context::fail(uhal_status status) const { raise_last_error(status, kernel_); }
+
+Scratch::Scratch(const Context& context, uhal_dtype type, const int64_t* dims, int dims_count)
+    : View(nullptr, type, dims, dims_count), stream_(context.stream()) {
+  const size_t bytes = static_cast<size_t>(elements()) * uhal_dtype_size(type);
+  context.check(uhal_allocate(stream_->device, stream_->handle, UHAL_MEMORY_DEVICE, bytes, &data));
+}
 
 // The C accessor throws when the attribute is a tensor; then Paddle's own constructor reads that tensor.
 Scalar scalar_attribute(void* kernel_context, size_t index) {

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 import importlib.abc
-import importlib.machinery
 import sys
 from types import ModuleType
 from typing import Any, Callable, Sequence
@@ -80,43 +79,27 @@ def patch_auto_cast(module: Any) -> None:
     module._is_custom_device_bfloat16_supported = supported
 
 
-class PatchAfterImport(importlib.abc.MetaPathFinder):
-    """Finds each module of `patches` as the other finders do, and patches it once it has been executed."""
+class PatchWhenImported(importlib.abc.MetaPathFinder):
+    """Finds nothing; patches each module of `patches` at the first import of anything after it was executed."""
 
     def __init__(self, patches: dict[str, Callable[[Any], None]]) -> None:
         self.patches = patches
 
-    def find_spec(
-        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        if name not in self.patches:
-            return None
-        patch = self.patches.pop(name)
-        if not self.patches:
-            sys.meta_path.remove(self)
-        spec = importlib.machinery.PathFinder.find_spec(name, path)
-        if spec is None or spec.loader is None:
-            return None
-        execute = spec.loader.exec_module
-
-        def execute_and_patch(module: ModuleType) -> None:
-            execute(module)
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:
+        for name in list(self.patches):
+            module = sys.modules.get(name)
+            if module is None or getattr(module.__spec__, "_initializing", False):
+                continue
+            patch = self.patches.pop(name, None)
+            if patch is None:
+                continue  # another thread was faster
             try:
                 patch(module)
             except AttributeError as error:
                 print(f"unihal: {name} of this Paddle cannot be adapted: {error}", file=sys.stderr)
-
-        spec.loader.exec_module = execute_and_patch  # type: ignore[method-assign]
-        return spec
-
-
-def apply() -> None:
-    patch_place(sys.modules["paddle.base.libpaddle"])
-    later = {"paddle.device": patch_device, "paddle.amp.auto_cast": patch_auto_cast}
-    for name in [name for name in later if name in sys.modules]:
-        later.pop(name)(sys.modules[name])
-    if later:
-        sys.meta_path.insert(0, PatchAfterImport(later))
+        if not self.patches and self in sys.meta_path:
+            sys.meta_path.remove(self)
 
 
-apply()
+patch_place(sys.modules["paddle.base.libpaddle"])
+sys.meta_path.insert(0, PatchWhenImported({"paddle.device": patch_device, "paddle.amp.auto_cast": patch_auto_cast}))

@@ -72,8 +72,8 @@ extern "C" __attribute__((visibility("default"))) void uhal_paddle_initialize(vo
   std::string problem;
   if (count > 0) problem = offer(static_cast<RuntimeParameters*>(parameters), device_type);
   if (!problem.empty()) say(device_type, problem);
-  if (count == 0) silence_plugin_loading();
   apply_python_patches();
+  if (count == 0) silence_plugin_loading();
 }
 
 // Why device `ordinal` of a type cannot be used: the core's message. "" if it can, or for other plugins' types.

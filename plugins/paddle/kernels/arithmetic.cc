@@ -4,15 +4,18 @@
 namespace unihal::paddle {
 namespace {
 
+// Paddle may give dx the memory of dz, so dx is written last.
+
 // d(x + y), d(x - y): dz itself, or its negative
 template <bool negative>
 void add_grad(Context context, Input, Input, Input dz, int, Output dx, Output dy) {
   const View gradient = dz.view();
+  if (dy) {
+    const View out = context.allocate(dy, gradient.dtype);
+    sum_to_shape(context, gradient, out);
+    if (negative) context.map(uhal_map_negative, {&out}, {&out});
+  }
   if (dx) sum_to_shape(context, gradient, context.allocate(dx, gradient.dtype));
-  if (!dy) return;
-  const View out = context.allocate(dy, gradient.dtype);
-  sum_to_shape(context, gradient, out);
-  if (negative) context.map(uhal_map_negative, {&out}, {&out});
 }
 
 // out = function(operands...) summed to out's shape; the function is evaluated in dz's shape.
@@ -27,21 +30,21 @@ void map_then_sum(const Context& context, int function, Operands operands, const
 
 void multiply_grad(Context context, Input x, Input y, Input dz, int, Output dx, Output dy) {
   const View a = x.view(), b = y.view(), gradient = dz.view();
-  map_then_sum(context, uhal_map_multiply, {&gradient, &b}, gradient, dx);
   map_then_sum(context, uhal_map_multiply, {&gradient, &a}, gradient, dy);
+  map_then_sum(context, uhal_map_multiply, {&gradient, &b}, gradient, dx);
 }
 
 void divide_grad(Context context, Input x, Input y, Input, Input dz, int, Output dx, Output dy) {
   const View a = x.view(), b = y.view(), gradient = dz.view();
-  map_then_sum(context, uhal_map_divide, {&gradient, &b}, gradient, dx);
   map_then_sum(context, uhal_map_divide_backward_divisor, {&a, &b, &gradient}, gradient, dy);
+  map_then_sum(context, uhal_map_divide, {&gradient, &b}, gradient, dx);
 }
 
 template <int first, int second>
 void choose_grad(Context context, Input x, Input y, Input dz, Output dx, Output dy) {
   const View a = x.view(), b = y.view(), gradient = dz.view();
-  map_then_sum(context, first, {&a, &b, &gradient}, gradient, dx);
   map_then_sum(context, second, {&a, &b, &gradient}, gradient, dy);
+  map_then_sum(context, first, {&a, &b, &gradient}, gradient, dx);
 }
 
 }  // namespace

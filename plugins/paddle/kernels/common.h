@@ -5,23 +5,9 @@
 
 #include "plugins/paddle/error.h"
 #include "plugins/paddle/registry.h"
-#include "unihal/memory.h"
+#include "plugins/paddle/scratch.h"
 
 namespace unihal::paddle {
-
-// Device memory for the duration of a kernel: the stream's later work reuses it in order.
-class Scratch : public View {
- public:
-  Scratch(const Context& context, uhal_dtype dtype, const int64_t* dims, int rank);
-  Scratch(const Context& context, uhal_dtype dtype, const View& like)
-      : Scratch(context, dtype, like.shape, like.rank) {}
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  ~Scratch() { uhal_free(stream_->device, stream_->handle, data); }
-
- private:
-  Stream* stream_;
-};
 
 inline bool is_floating(uhal_dtype dtype) { return dtype >= UHAL_FLOAT16 && dtype <= UHAL_FLOAT64; }
 

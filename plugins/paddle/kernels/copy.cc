@@ -35,7 +35,7 @@ void fill_kernel(Context context, Input x, Scalar value, Output y) {
 void assign(Context context, Input x, Output y) {
   const View in = x.view();
   const View out = context.allocate(y, in.dtype);
-  if (in.data != out.data) context.run(UHAL_OP_COPY, {&in}, {&out});
+  copy_or_cast(context, in, out);
 }
 
 void cast(Context context, Input x, Dtype dtype, Output y) {

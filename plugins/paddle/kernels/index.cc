@@ -92,7 +92,7 @@ void gather_nd_grad(Context context, Input, Input indices, Input dy, Output dx) 
 void scatter_nd_add(Context context, Input x, Input indices, Input updates, Output y) {
   const View in = x.view(), at = indices.view(), values = updates.view();
   const View out = context.allocate(y, in.dtype);
-  if (in.data != out.data) copy_or_cast(context, in, out);
+  copy_or_cast(context, in, out);
   const auto attributes = wrapping(0, UHAL_REDUCE_SUM);
   context.run(UHAL_OP_SCATTER_ND, {&at, &values}, {&out}, &attributes);
 }
@@ -101,7 +101,7 @@ void scatter_nd_add(Context context, Input x, Input indices, Input updates, Outp
 void scatter(Context context, Input x, Input indices, Input updates, bool overwrite, Output y) {
   const View in = x.view(), at = flat_indices(indices.view()), values = updates.view();
   const View out = context.allocate(y, in.dtype);
-  if (in.data != out.data) copy_or_cast(context, in, out);
+  copy_or_cast(context, in, out);
   if (!overwrite) {
     const Scratch zeros(context, values.dtype, values);
     fill_zero(context, zeros);

@@ -52,10 +52,6 @@ class ParameterGradient {
   std::optional<Scratch> scratch_;
 };
 
-void copy_unless_same(const Context& context, const View& x, const View& y) {
-  if (x.data != y.data) copy_or_cast(context, x, y);
-}
-
 uhal_norm_attributes batch_norm_attributes(float momentum, float epsilon, bool inference) {
   auto attributes = norm_attributes(static_cast<double>(epsilon));
   attributes.momentum = static_cast<double>(momentum);
@@ -88,8 +84,8 @@ void batch_norm(Context context, Input x, Input mean, Input variance, OptionalIn
   if (inference) {
     context.run(UHAL_OP_BATCH_NORM, {&in, gamma.tensor(), beta.tensor(), &running_mean, &running_variance}, {&out},
                 &attributes);
-    copy_unless_same(context, running_mean, new_mean);
-    copy_unless_same(context, running_variance, new_variance);
+    copy_or_cast(context, running_mean, new_mean);
+    copy_or_cast(context, running_variance, new_variance);
     copy_or_cast(context, running_mean, batch_mean);
     copy_or_cast(context, running_variance, batch_variance);
   } else {
@@ -132,8 +128,8 @@ void batch_norm_infer(Context context, Input x, Input mean, Input variance, Inpu
   const View out = image(context.allocate(y, in.dtype), last);
   const auto attributes = batch_norm_attributes(momentum, epsilon, true);
   context.run(UHAL_OP_BATCH_NORM, {&in, gamma.tensor(), beta.tensor(), &m, &v}, {&out}, &attributes);
-  copy_unless_same(context, m, context.allocate(mean_out, m.dtype));
-  copy_unless_same(context, v, context.allocate(variance_out, v.dtype));
+  copy_or_cast(context, m, context.allocate(mean_out, m.dtype));
+  copy_or_cast(context, v, context.allocate(variance_out, v.dtype));
 }
 
 // Shapes of a layer norm: parameters over the axes from `axis` on, statistics with those axes of length 1.

@@ -29,10 +29,10 @@ class Step {
   bool use_master_;
 };
 
-void copy_unless_same(const Context& context, Input x, Output y) {
+void pass_through(const Context& context, Input x, Output y) {
   if (!y) return;
   const View in = x.view(), out = context.allocate(y, in.dtype);
-  if (in.data != out.data) context.run(UHAL_OP_COPY, {&in}, {&out});
+  copy_or_cast(context, in, out);
 }
 
 void sgd(Context context, Input parameter, Input rate, Input gradient, OptionalInput master, bool multi_precision,
@@ -81,12 +81,12 @@ void adam_any(const Context& context, Input parameter, Input gradient, const Ada
               bool multi_precision, bool use_global_powers, bool amsgrad, Output parameter_out, Output master_out) {
   if (amsgrad) unsupported(context, "amsgrad=True");
   if (skip_update && read_number(context, skip_update.view()) != 0) {
-    copy_unless_same(context, parameter, parameter_out);
-    copy_unless_same(context, state.first, state.first_out);
-    copy_unless_same(context, state.second, state.second_out);
-    copy_unless_same(context, state.power1, state.power1_out);
-    copy_unless_same(context, state.power2, state.power2_out);
-    if (master) copy_unless_same(context, Input{{master.handle}}, master_out);
+    pass_through(context, parameter, parameter_out);
+    pass_through(context, state.first, state.first_out);
+    pass_through(context, state.second, state.second_out);
+    pass_through(context, state.power1, state.power1_out);
+    pass_through(context, state.power2, state.power2_out);
+    if (master) pass_through(context, Input{{master.handle}}, master_out);
     return;
   }
   const Step step(context, parameter, master, multi_precision, parameter_out, master_out);
