@@ -112,11 +112,6 @@ void gradient_row(const Labels<T>& labels, int64_t row, int64_t classes, const T
 }
 
 template <typename T>
-T* data_of(const uhal_tensor* view) {
-  return view != nullptr ? static_cast<T*>(view->data) : nullptr;
-}
-
-template <typename T>
 uhal_status forward(const Launch& launch, uhal_dtype dtype) {
   const uhal_cross_entropy_attributes attributes = attributes_of(launch.op);
   const AxisOrder order = order_with_axis_last(*launch.op.inputs[0], attributes.axis);

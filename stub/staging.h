@@ -46,6 +46,12 @@ inline const uhal_tensor* output_of(const uhal_op& op, int index) {
   return index < op.output_count ? op.outputs[index] : nullptr;
 }
 
+// A view's memory; nullptr for an absent one.
+template <typename T>
+T* data_of(const uhal_tensor* view) {
+  return view != nullptr ? static_cast<T*>(view->data) : nullptr;
+}
+
 // The staged operands of one launch. Views are valid for the object's life. After a failure (out of host memory)
 // status() keeps it and views may be nullptr.
 class Staging {
