@@ -83,7 +83,7 @@ sanitize: .venv/stamps/requirements
 
 # The two frameworks' libraries clash in one process, so each suite has its own.
 test-python: $(SITE)
-	$(RUN) pytest tests/python
+	$(RUN) pytest tests/python tests/docs
 
 test-paddle: $(SITE)
 	$(RUN) pytest tests/paddle

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Union
 
-from . import _core, dtypes, errors
+from . import _core, dtypes, errors, op_kinds
 from .device import MEMORY_KINDS, Device, DeviceLike, MemoryKind, device
 from .stream import Stream, default_stream
 
@@ -314,4 +314,4 @@ _ITEM_SIZES = {name: _core.dtype_size(number) for name, number in _core.DTYPES.i
 
 
 def _launch_copy(stream: Stream, source: Buffer, target: Buffer) -> None:
-    _core.launch(stream._handle, _core.op_kinds()["copy"], [source], [target])
+    _core.launch(stream._handle, op_kinds.number("copy"), [source], [target])

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 from . import _core, errors
 
 
-@lru_cache(maxsize=None)
+@cache
 def _kinds() -> dict[str, int]:
     return _core.op_kinds()
 

@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Any
 
-from .. import _core, errors
+from .. import _core, errors, op_kinds
 from ..buffer import Buffer
 from ..device import Device, DeviceLike, device
 from ..stream import Stream, default_stream
-
-
-@cache
-def kind_number(name: str) -> int:
-    """The ABI's number of an op kind."""
-    kinds = _core.op_kinds()
-    if name not in kinds:
-        raise errors.NotFoundError(f"{name!r} is no op; the ops are: {', '.join(kinds)}")
-    return kinds[name]
 
 
 def launch(
@@ -32,7 +22,7 @@ def launch(
 ) -> None:
     """Submits an op as include/unihal/op.h describes it; attributes are named as in its struct."""
     queue = stream or default_stream(_device([*outputs, *inputs]))
-    _core.launch(queue._handle, kind_number(kind), inputs, outputs, attributes or {}, label)
+    _core.launch(queue._handle, op_kinds.number(kind), inputs, outputs, attributes or {}, label)
 
 
 def supports(
@@ -44,7 +34,7 @@ def supports(
 ) -> tuple[bool, str]:
     """Whether a device takes an op, and if not, why."""
     try:
-        _core.supports(device(on)._handle, kind_number(kind), inputs, outputs, attributes or {})
+        _core.supports(device(on)._handle, op_kinds.number(kind), inputs, outputs, attributes or {})
     except (errors.UnimplementedError, errors.InvalidArgumentError) as error:
         return False, str(error)
     return True, ""
