@@ -11,6 +11,7 @@ namespace unihal::stub {
   extern const StoreLoop kStoreLoops[kComputeTypes][UHAL_DTYPE_COUNT];    \
   extern const ReduceRun kReduceRuns[kReduceSteps][kComputeTypes];        \
   extern const ReduceRows kReduceRows[kReduceSteps][kComputeTypes];       \
+  extern const RandomLoops kRandomLoops;                                  \
   }
 UHAL_DECLARE(baseline)
 #ifdef UHAL_STUB_X86
@@ -20,11 +21,12 @@ UHAL_DECLARE(avx512)
 
 namespace {
 
-#define UHAL_MAKE(set) make(#set, set::kMapLoops, set::kLoadLoops, set::kStoreLoops, set::kReduceRuns, set::kReduceRows)
+#define UHAL_MAKE(set) \
+  make(#set, set::kMapLoops, set::kLoadLoops, set::kStoreLoops, set::kReduceRuns, set::kReduceRows, set::kRandomLoops)
 
 template <class Map, class Load, class Store, class Run, class Rows>
 InstructionSet make(const char* name, const Map& map, const Load& load, const Store& store, const Run& run,
-                    const Rows& rows) {
+                    const Rows& rows, const RandomLoops& random) {
   InstructionSet set;
   set.name = name;
   std::memcpy(set.map, map, sizeof map);
@@ -32,6 +34,7 @@ InstructionSet make(const char* name, const Map& map, const Load& load, const St
   std::memcpy(set.store, store, sizeof store);
   std::memcpy(set.reduce_run, run, sizeof run);
   std::memcpy(set.reduce_rows, rows, sizeof rows);
+  set.random = random;
   return set;
 }
 

@@ -47,6 +47,15 @@ using ReduceRun = void (*)(int64_t count, const void* source, const void* shift,
 // Combines `rows` rows of `count` adjacent elements, `row_stride` elements apart, into `count` accumulators.
 using ReduceRows = void (*)(int64_t count, int64_t rows, const void* source, int64_t row_stride, void* accumulators);
 
+// Random numbers. A block of Philox is four words; `counter` is its low and high half.
+struct RandomLoops {
+  void (*philox)(uint64_t key, const uint64_t* counter, int64_t blocks, uint32_t* words);
+  void (*uniform_float)(int64_t count, const uint32_t* words, float* out);    // [0, 1), a word each
+  void (*uniform_double)(int64_t count, const uint32_t* words, double* out);  // [0, 1), two words each
+  void (*normal_float)(int64_t count, const uint32_t* words, float* out);     // a word each; even counts
+  void (*normal_double)(int64_t count, const uint32_t* words, double* out);   // two words each; even counts
+};
+
 struct InstructionSet {
   const char* name;
   MapLoop map[uhal_map_function_limit][kComputeTypes];  // null where a function is not defined on a type
@@ -54,6 +63,7 @@ struct InstructionSet {
   StoreLoop store[kComputeTypes][UHAL_DTYPE_COUNT];
   ReduceRun reduce_run[kReduceSteps][kComputeTypes];
   ReduceRows reduce_rows[kReduceSteps][kComputeTypes];  // null for kSumExp
+  RandomLoops random;
 };
 
 // The best instruction set that this processor has.

@@ -336,10 +336,10 @@ uhal_status reduce(const uhal_tensor& x, const uhal_tensor& y, uhal_reduction re
   if (element_count(y) == 0) return UHAL_OK;
   if (element_count(x) == 0) {
     const A value = finish<A>(reduction, neutral<A>(kReductions[reduction].step, x.dtype), 0, 0);
-    // The logarithm of an empty sum.
     const bool logarithm = reduction == UHAL_REDUCE_LOG_SUM_EXP;
     const double floating = logarithm ? -std::numeric_limits<double>::infinity() : static_cast<double>(value);
-    fill_view(floating, std::numeric_limits<A>::is_integer ? static_cast<int64_t>(value) : 0, y);
+    const bool representable = std::numeric_limits<A>::is_integer || floating - floating == 0;
+    fill_view(floating, representable ? static_cast<int64_t>(value) : 0, y);
     return UHAL_OK;
   }
   const uhal_tensor* views[] = {&x, &y};

@@ -16,7 +16,7 @@ namespace {
 
 // Elements added in float before the partial sums go to double, and the lanes they are spread over.
 constexpr int64_t kLanes = 64;
-constexpr int64_t kRun = 32 * kLanes;
+constexpr int64_t kRun = 16 * kLanes;
 constexpr int64_t kRows = 8;
 
 inline float exponential(float x) { return ::expf(x); }
