@@ -3,8 +3,10 @@
 namespace unihal::tensorflow {
 
 PhiloxState PhiloxState::from_seeds(uint64_t seed, uint64_t seed2) {
-  uint32_t key[2] = {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)};
-  uint32_t block[4] = {0, 0, static_cast<uint32_t>(seed2), static_cast<uint32_t>(seed2 >> 32)};
+  // TensorFlow scrambles both seeds with this fixed key, so that neither has to be strong.
+  uint32_t key[2] = {0x3EC8F720, 0x02461E29};
+  uint32_t block[4] = {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32), static_cast<uint32_t>(seed2),
+                       static_cast<uint32_t>(seed2 >> 32)};
   constexpr int kRounds = 10;
   for (int round = 0; round < kRounds; ++round) {
     const uint64_t first = uint64_t{0xD2511F53} * block[0];

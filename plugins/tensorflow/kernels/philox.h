@@ -17,7 +17,7 @@ struct PhiloxState {
     if (counter[0] < blocks) ++counter[1];
   }
 
-  // The state for a pair of seeds of a stateless op: key and high counter are one block of the seeds' own generator.
+  // The state for the pair of seeds of a stateless op: key and high half of the counter are one scrambled block.
   static PhiloxState from_seeds(uint64_t seed, uint64_t seed2);
 };
 
