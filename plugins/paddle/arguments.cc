@@ -28,25 +28,29 @@ struct Shape {
   }
 };
 
-// Whether an op of this kind may write its first output over an input.
-bool works_in_place(uhal_op_kind kind) {
-  switch (kind) {
+// How many of an op's outputs must not lie over an input.
+int outputs_apart(const uhal_op& op) {
+  switch (op.kind) {
     case UHAL_OP_MAP:
     case UHAL_OP_TRIANGULAR:
     case UHAL_OP_SOFTMAX:
-      return true;
+      return 0;
+    case UHAL_OP_BATCH_NORM:
+      return 1;  // running statistics are updated in place
     default:
-      return false;
+      return op.output_count;
   }
 }
 
-bool writes_over_input(Operands inputs, Operands outputs) {
-  const uhal_tensor* output = outputs.size() == 0 ? nullptr : *outputs.begin();
-  if (output == nullptr || output->data == nullptr) return false;
-  for (const uhal_tensor* input : inputs) {
-    if (input != nullptr && input->data == output->data) return true;
+// The first output that lies over an input and must not, or -1.
+int output_over_input(const uhal_op& op) {
+  for (int k = 0; k < outputs_apart(op); ++k) {
+    if (op.outputs[k] == nullptr || op.outputs[k]->data == nullptr) continue;
+    for (int i = 0; i < op.input_count; ++i) {
+      if (op.inputs[i] != nullptr && op.inputs[i]->data == op.outputs[k]->data) return k;
+    }
   }
-  return false;
+  return -1;
 }
 
 }  // namespace
@@ -80,28 +84,23 @@ View Context::allocate(Output out, uhal_dtype dtype, const int64_t* dims, int ra
 }
 
 void Context::run(uhal_op_kind kind, Operands inputs, Operands outputs, const void* attributes) const {
-  if (!works_in_place(kind) && writes_over_input(inputs, outputs)) return run_apart(kind, inputs, outputs, attributes);
-  check(launch(stream()->handle, kind, inputs, outputs, attributes, kernel_));
+  check(with_op(kind, inputs, outputs, attributes, kernel_, [this](const uhal_op* op) { return submit(*op); }));
 }
 
-void Context::run_apart(uhal_op_kind kind, Operands inputs, Operands outputs, const void* attributes) const {
-  const uhal_tensor* target = *outputs.begin();
-  const Scratch scratch(*this, target->dtype, target->shape, target->rank);
-  const uhal_tensor* redirected[UHAL_MAP_MAX_INPUTS];
-  std::copy(outputs.begin(), outputs.end(), redirected);
-  redirected[0] = &scratch;
+uhal_status Context::submit(const uhal_op& op) const {
+  uhal_stream* queue = stream()->handle;
+  const int apart = output_over_input(op);
+  if (apart < 0) return uhal_launch(queue, &op);
 
-  uhal_op op = {};
-  op.struct_size = sizeof op;
-  op.kind = kind;
-  op.input_count = static_cast<int32_t>(inputs.size());
-  op.output_count = static_cast<int32_t>(outputs.size());
-  op.inputs = inputs.begin();
-  op.outputs = redirected;
-  op.attributes = attributes;
-  op.label = kernel_;
-  check(uhal_launch(stream()->handle, &op));
-  check(launch(stream()->handle, UHAL_OP_COPY, {&scratch}, {target}, nullptr, kernel_));
+  const uhal_tensor* outputs[UHAL_MAP_MAX_INPUTS];
+  std::copy(op.outputs, op.outputs + op.output_count, outputs);
+  const uhal_tensor* target = outputs[apart];
+  const Scratch scratch(*this, target->dtype, target->shape, target->rank);
+  outputs[apart] = &scratch;
+  uhal_op redirected = op;
+  redirected.outputs = outputs;
+  const uhal_status status = submit(redirected);
+  return status == UHAL_OK ? launch(queue, UHAL_OP_COPY, {&scratch}, {target}, nullptr, kernel_) : status;
 }
 
 void Context::fail(uhal_status status) const { raise_last_error(status, kernel_); }

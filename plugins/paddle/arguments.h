@@ -130,7 +130,7 @@ class Context {
   // Sets the shape first; for outputs whose shape only the kernel knows.
   View allocate(Output out, uhal_dtype dtype, const int64_t* dims, int rank) const;
 
-  // Submits an op under the kernel's name; a refusal becomes a Python exception. Paddle may give the first output
+  // Submits an op under the kernel's name; a refusal becomes a Python exception. Paddle may give an output
   // the memory of an input; an op that cannot work in place then writes to scratch memory first.
   void run(uhal_op_kind kind, Operands inputs, Operands outputs, const void* attributes = nullptr) const;
   void map(int function, Operands inputs, Operands outputs, std::initializer_list<double> parameters = {}) const {
@@ -142,7 +142,7 @@ class Context {
 
  private:
   [[noreturn]] void fail(uhal_status status) const;
-  void run_apart(uhal_op_kind kind, Operands inputs, Operands outputs, const void* attributes) const;
+  uhal_status submit(const uhal_op& op) const;
 
   const void* handle_;
   const char* kernel_;

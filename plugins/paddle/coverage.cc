@@ -2,6 +2,7 @@
 #include <string>
 
 #include "plugins/paddle/registry.h"
+#include "plugins/paddle/signature.h"
 
 namespace unihal::paddle {
 namespace {
@@ -32,4 +33,12 @@ extern "C" __attribute__((visibility("default"))) const char* uhal_paddle_covera
   }
   json += "]\n";
   return json.c_str();
+}
+
+// The signature of a kernel of this Paddle ("tensor,tensor;bool;tensor"), as a row for it has to have it; "" if there
+// is none. For a process where Paddle has loaded the adapter. The text lives until the next call.
+extern "C" __attribute__((visibility("default"))) const char* uhal_paddle_signature(const char* kernel) {
+  static std::string signature;
+  signature = unihal::paddle::load_phi() == nullptr ? unihal::paddle::paddle_signature(kernel) : "";
+  return signature.c_str();
 }

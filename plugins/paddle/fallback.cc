@@ -1,12 +1,11 @@
 #include "plugins/paddle/fallback.h"
 
-#include <dlfcn.h>
-
 #include <cstring>
 #include <string>
 
 #include "plugins/paddle/error.h"
 #include "plugins/paddle/library.h"
+#include "plugins/paddle/phi_types.h"
 #include "plugins/paddle/registry.h"
 #include "unihal/fallback.h"
 
@@ -19,20 +18,12 @@ constexpr const char* kSelectSymbol =
 constexpr const char* kHasSymbol =
     "_ZNK3phi13KernelFactory9HasKernelERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEERKNS_9KernelKeyE";
 
-// phi::KernelKey and phi::KernelResult.
-struct KernelKey {
-  uint8_t backend;
-  int32_t layout;
-  int32_t dtype;
-};
+// phi::KernelResult.
 struct KernelResult {
   const void* kernel;
   bool has_fallback_cpu;
   bool is_stride_kernel;
 };
-// phi::Backend: CUSTOM devices, the first of which is NUM_BACKENDS.
-constexpr uint8_t kCpuBackend = 1;
-constexpr uint8_t kFirstCustomBackend = 9;
 constexpr int32_t kAnyLayout = 0;
 
 using Select = KernelResult (*)(const void* factory, const std::string& name, const KernelKey& key, bool strided);
@@ -66,32 +57,26 @@ KernelResult select_and_record(const void* factory, const std::string& name, con
   return result;
 }
 
-// Graph building asks first with the layout of the tensors, then with any layout: only the second "no" counts,
-// and only where the CPU has a kernel to fall back on.
+// Graph building: a "no" sends the op to the CPU, if that has a kernel.
 bool has_and_record(const void* factory, const std::string& name, const KernelKey& key) {
   const bool found = original_has(factory, name, key);
-  if (!found && key.backend >= kFirstCustomBackend && key.layout == kAnyLayout) {
+  if (!found && key.backend >= kFirstCustomBackend) {
     const KernelKey on_cpu = {kCpuBackend, kAnyLayout, key.dtype};
     if (original_has(factory, name, on_cpu)) record(name, key);
   }
   return found;
 }
 
-template <class Function>
-const char* redirect(const char* symbol, Function replacement, Function* original) {
-  *original = reinterpret_cast<Function>(dlsym(find_paddle_library("PD_RegisterPhiKernel"), symbol));
-  if (*original == nullptr) return symbol;
-  return redirect_paddle_calls(symbol, reinterpret_cast<void*>(replacement)) > 0 ? nullptr : symbol;
+const char* redirect_all() {
+  const char* first = redirect_paddle_function(kSelectSymbol, select_and_record, &original_select);
+  const char* second = redirect_paddle_function(kHasSymbol, has_and_record, &original_has);
+  return first != nullptr ? first : second;
 }
 
 }  // namespace
 
 const char* watch_fallbacks() {
-  static const char* missing = [] {
-    const char* first = redirect(kSelectSymbol, select_and_record, &original_select);
-    const char* second = redirect(kHasSymbol, has_and_record, &original_has);
-    return first != nullptr ? first : second;
-  }();
+  static const char* missing = redirect_all();
   return missing;
 }
 

@@ -1,6 +1,7 @@
 // Finding what is loaded in this process.
 #pragma once
 
+#include <dlfcn.h>
 #include <link.h>
 
 namespace unihal::paddle {
@@ -10,5 +11,15 @@ void* find_paddle_library(const char* symbol);
 
 // Points every jump slot of Paddle's libraries that calls `symbol` to `replacement`. Returns the number of slots.
 int redirect_paddle_calls(const char* symbol, void* replacement);
+
+// Sends Paddle's calls of one of its functions to `replacement`, which may call *original. Returns nullptr, or the
+// symbol if this Paddle does not have it or does not call it across libraries.
+template <class Function>
+const char* redirect_paddle_function(const char* symbol, Function replacement, Function* original) {
+  void* library = find_paddle_library(symbol);
+  if (library == nullptr) return symbol;
+  *original = reinterpret_cast<Function>(dlsym(library, symbol));
+  return redirect_paddle_calls(symbol, reinterpret_cast<void*>(replacement)) > 0 ? nullptr : symbol;
+}
 
 }  // namespace unihal::paddle

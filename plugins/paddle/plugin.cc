@@ -6,6 +6,7 @@
 
 #include "plugins/paddle/device_interface.h"
 #include "plugins/paddle/fallback.h"
+#include "plugins/paddle/graph_place.h"
 #include "plugins/paddle/phi_api.h"
 #include "plugins/paddle/python_patches.h"
 #include "plugins/paddle/registry.h"
@@ -52,6 +53,9 @@ std::string offer(RuntimeParameters* parameters, const char* device_type) {
   parameters->device_type = strdup(device_type);
   parameters->sub_device_type = strdup("unihal");
   if (kernels_wanted()) register_kernels(device_type);
+  if (const char* missing = correct_graph_places()) {
+    std::fprintf(stderr, "unihal: graphs run on one device type only in this Paddle: it does not call %s\n", missing);
+  }
   if (const char* missing = watch_fallbacks()) {
     std::fprintf(stderr, "unihal: fallbacks to the CPU are not counted in this Paddle: it does not call %s\n", missing);
   }

@@ -6,17 +6,11 @@
 #include <typeinfo>
 
 #include "plugins/paddle/phi_api.h"
+#include "plugins/paddle/phi_types.h"
 
 namespace unihal::paddle {
 namespace {
 
-// phi::KernelKey: backend, layout, dtype.
-struct KernelKey {
-  uint8_t backend;
-  int32_t layout;
-  int32_t dtype;
-};
-constexpr uint8_t kCpuBackend = 1;
 constexpr int32_t kAnyLayout = 0;
 // phi::DataType's numbers of the dtypes that CPU kernels are looked up by, most usual first: float32, int64,
 // int32, float64, bool, and "any".

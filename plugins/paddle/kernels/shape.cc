@@ -84,6 +84,16 @@ void stack(Context context, InputList list, int axis, Output y) {
   }
 }
 
+// Eager mode makes views of these itself; graphs call a kernel.
+void copy_elements(const Context& context, Input x, Output y) {
+  const View in = x.view();
+  copy(context, flat(in), flat(context.allocate(y, in.dtype)));
+}
+void reshape(Context context, Input x, Integers, Output y) { copy_elements(context, x, y); }
+void flatten(Context context, Input x, int, int, Output y) { copy_elements(context, x, y); }
+void reshape_grad(Context context, Input, Input dy, Output dx) { copy_elements(context, dy, dx); }
+void squeeze_grad(Context context, Input, Input dy, Integers, Output dx) { copy_elements(context, dy, dx); }
+
 // One bound of a slice, as Python means it.
 int64_t bound(int64_t index, int64_t size, int64_t lowest, int64_t highest) {
   index = index < 0 ? index + size : index;
@@ -247,6 +257,14 @@ KernelTable shape_kernels() {
   return {
       UNIHAL_KERNEL("transpose", kEvery, transpose),
       UNIHAL_KERNEL("transpose_grad", kEvery, transpose_grad),
+      UNIHAL_KERNEL("reshape", kEvery, reshape),
+      UNIHAL_KERNEL("reshape_grad", kEvery, reshape_grad),
+      UNIHAL_KERNEL("flatten", kEvery, flatten),
+      UNIHAL_KERNEL("flatten_grad", kEvery, reshape_grad),
+      UNIHAL_KERNEL("squeeze", kEvery, reshape),
+      UNIHAL_KERNEL("squeeze_grad", kEvery, squeeze_grad),
+      UNIHAL_KERNEL("unsqueeze", kEvery, reshape),
+      UNIHAL_KERNEL("unsqueeze_grad", kEvery, reshape_grad),
       UNIHAL_KERNEL("concat", kEvery, concat),
       UNIHAL_KERNEL("concat_grad", kEvery, concat_grad),
       UNIHAL_KERNEL("split", kEvery, split),

@@ -1,0 +1,56 @@
+#include "plugins/paddle/graph_place.h"
+
+#include <memory>
+
+#include "plugins/paddle/library.h"
+#include "plugins/paddle/phi_types.h"
+
+namespace unihal::paddle {
+namespace {
+
+constexpr const char* kLowerSymbol = "_ZN6paddle7dialect21PdOpLowerToKernelPassEPN3pir7ProgramEN3phi5PlaceE";
+constexpr const char* kPlaceSymbol = "_ZN3phi15TransToPhiPlaceERKN6paddle12experimental7BackendEb";
+
+// std::unique_ptr<pir::Program>, which only passes through here.
+struct NoDelete {
+  void operator()(void*) const {}
+};
+using Program = std::unique_ptr<char, NoDelete>;
+
+using Lower = Program (*)(void* program, Place place);
+using ToPlace = Place (*)(const uint8_t& backend, bool with_ordinal);
+Lower original_lower = nullptr;
+ToPlace original_to_place = nullptr;
+
+// The place that this thread lowers a graph for.
+thread_local const Place* lowering_for = nullptr;
+
+Program lower(void* program, Place place) {
+  struct Restore {
+    const Place* previous = lowering_for;
+    ~Restore() { lowering_for = previous; }
+  } restore;
+  lowering_for = place.kind == kCustomPlace ? &place : nullptr;
+  return original_lower(program, place);
+}
+
+Place to_place(const uint8_t& backend, bool with_ordinal) {
+  Place place = original_to_place(backend, with_ordinal);
+  if (backend == kCustomBackend && lowering_for != nullptr) place.device_type_id = lowering_for->device_type_id;
+  return place;
+}
+
+const char* redirect_all() {
+  const char* first = redirect_paddle_function(kLowerSymbol, lower, &original_lower);
+  const char* second = redirect_paddle_function(kPlaceSymbol, to_place, &original_to_place);
+  return first != nullptr ? first : second;
+}
+
+}  // namespace
+
+const char* correct_graph_places() {
+  static const char* missing = redirect_all();
+  return missing;
+}
+
+}  // namespace unihal::paddle

@@ -1,0 +1,27 @@
+// Small value types of phi that cross its C++ functions. The same in Paddle 3.0 to 3.3.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace unihal::paddle {
+
+// phi::Backend. Device types of plugins follow kFirstCustomBackend in the order of their type ids.
+enum Backend : uint8_t { kCpuBackend = 1, kCustomBackend = 8, kFirstCustomBackend = 9 };
+
+// phi::KernelKey.
+struct KernelKey {
+  uint8_t backend;
+  int32_t layout;
+  int32_t dtype;
+};
+
+// phi::Place.
+struct Place {
+  int8_t ordinal;
+  int8_t kind;
+  size_t device_type_id;
+};
+constexpr int8_t kCustomPlace = 9;  // phi::AllocationType::CUSTOM
+
+}  // namespace unihal::paddle
