@@ -22,6 +22,9 @@ class BlockOperand {
   // Whether the whole space can be used in place as one run.
   bool dense() const { return dense_; }
 
+  // Bytes of an element.
+  int64_t size() const { return size_; }
+
   // The address of element `offset`, counted in elements of the view.
   char* at(int64_t offset) const { return data_ + offset * size_; }
 

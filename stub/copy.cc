@@ -176,6 +176,10 @@ void copy_views(const uhal_tensor& x, const uhal_tensor& y) {
     move_bytes(to, from, space.count * size);
     return;
   }
+  if (space.dense(kTo) && space.scalar(kFrom)) {
+    fill_bytes(to, from, size, space.count * size);
+    return;
+  }
   if (const int axis = transposed_axis(space); axis >= 0) {
     copy_transposed(space, axis, size, to, from);
     return;

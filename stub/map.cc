@@ -4,6 +4,7 @@
 
 #include "stub/blocks.h"
 #include "stub/kernels.h"
+#include "stub/move.h"
 #include "stub/parallel.h"
 
 namespace unihal::stub {
@@ -70,18 +71,28 @@ struct Plan {
   BlockOperand operands[kMaxViews];  // outputs, then inputs
   int outputs = 0;
   int inputs = 0;
-  bool dense = true;
+  bool dense = true;     // every operand is one run of the compute type
+  bool streams = false;  // outputs are written around the caches
   MapLoop loop = nullptr;
   double parameters[UHAL_MAP_MAX_PARAMETERS];  // of the compute type
 };
 
-// Every operand is one run of the compute type: the function works on the caller's memory.
+// The function works on the caller's memory.
 void run_dense(const Plan& plan, int64_t begin, int64_t end) {
   const void* inputs[UHAL_MAP_MAX_INPUTS];
   void* outputs[UHAL_MAP_MAX_OUTPUTS];
   for (int i = 0; i < plan.outputs; ++i) outputs[i] = plan.operands[i].at(begin);
   for (int i = 0; i < plan.inputs; ++i) inputs[i] = plan.operands[plan.outputs + i].at(begin);
   plan.loop(end - begin, inputs, outputs, plan.parameters);
+}
+
+void write(const Plan& plan, const BlockOperand& output, const Cursor& cursor, int64_t count, const void* values) {
+  void* own = plan.streams ? output.span(cursor, count) : nullptr;
+  if (own != nullptr) {
+    stream_bytes(own, values, count * output.size());
+  } else {
+    output.store(cursor, count, values);
+  }
 }
 
 void run_blocks(const Plan& plan, int64_t begin, int64_t end) {
@@ -97,16 +108,28 @@ void run_blocks(const Plan& plan, int64_t begin, int64_t end) {
       inputs[i] = plan.operands[plan.outputs + i].read(cursor, count, buffers[plan.outputs + i]);
     }
     for (int i = 0; i < plan.outputs; ++i) {
-      void* own = plan.operands[i].span(cursor, count);
+      void* own = plan.streams ? nullptr : plan.operands[i].span(cursor, count);
       outputs[i] = own != nullptr ? own : buffers[i].bytes;
     }
     plan.loop(count, inputs, outputs, plan.parameters);
     for (int i = 0; i < plan.outputs; ++i) {
-      if (outputs[i] == buffers[i].bytes) plan.operands[i].store(cursor, count, outputs[i]);
+      if (outputs[i] == buffers[i].bytes) write(plan, plan.operands[i], cursor, count, outputs[i]);
     }
     skip(cursor, count);
     begin += count;
   }
+  if (plan.streams) finish_streaming();
+}
+
+// Large results, unless they replace an input, whose lines are in the caches already.
+bool should_stream(const uhal_op& op, int64_t count) {
+  for (int i = 0; i < op.output_count; ++i) {
+    if (count * dtype_size(op.outputs[i]->dtype) < kStreamBytes) return false;
+    for (int k = 0; k < op.input_count; ++k) {
+      if (op.inputs[k]->data == op.outputs[i]->data) return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace
@@ -153,6 +176,7 @@ uhal_status run_map(const Launch& launch) {
     plan.operands[i] = BlockOperand(plan.space, i, *views[i], type);
     plan.dense = plan.dense && plan.operands[i].dense();
   }
+  plan.streams = should_stream(op, plan.space.count);
   plan.loop = vectors().map[function][type];
   switch (type) {
     case kFloat:
@@ -167,7 +191,7 @@ uhal_status run_map(const Launch& launch) {
   }
   const int64_t work = 1 + info.flops / 4 + (plan.dense ? 0 : count / 2);
   parallel_for(plan.space.count, work, kBlock, [&](int64_t begin, int64_t end) {
-    plan.dense ? run_dense(plan, begin, end) : run_blocks(plan, begin, end);
+    plan.dense && !plan.streams ? run_dense(plan, begin, end) : run_blocks(plan, begin, end);
   });
   return UHAL_OK;
 }

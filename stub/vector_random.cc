@@ -8,13 +8,17 @@
 namespace unihal::stub::UHAL_INSTRUCTION_SET {
 namespace {
 
-constexpr int64_t kLanes = 16;  // blocks computed side by side
+constexpr int64_t kLanes = 64;   // blocks computed side by side, at most
+constexpr int64_t kVector = 16;  // their number is rounded up to this, so that vectors are full
 constexpr int kRounds = 10;
 
 void philox(uint64_t key, const uint64_t* counter, int64_t blocks, uint32_t* words) {
   for (int64_t first = 0; first < blocks; first += kLanes) {
+    const int64_t count = blocks - first < kLanes ? blocks - first : kLanes;
+    // Not a constant: GCC would unroll the loops over lanes whole, and then not vectorize them.
+    const int64_t lanes = (count + kVector - 1) / kVector * kVector;
     uint32_t c0[kLanes], c1[kLanes], c2[kLanes], c3[kLanes];
-    for (int64_t i = 0; i < kLanes; ++i) {
+    for (int64_t i = 0; i < lanes; ++i) {
       const uint64_t low = counter[0] + static_cast<uint64_t>(first + i);
       const uint64_t high = counter[1] + (low < counter[0] ? 1 : 0);
       c0[i] = static_cast<uint32_t>(low);
@@ -25,7 +29,7 @@ void philox(uint64_t key, const uint64_t* counter, int64_t blocks, uint32_t* wor
     uint32_t key0 = static_cast<uint32_t>(key);
     uint32_t key1 = static_cast<uint32_t>(key >> 32);
     for (int round = 0; round < kRounds; ++round) {
-      for (int64_t i = 0; i < kLanes; ++i) {
+      for (int64_t i = 0; i < lanes; ++i) {
         const uint64_t product0 = uint64_t{0xD2511F53} * c0[i];
         const uint64_t product1 = uint64_t{0xCD9E8D57} * c2[i];
         c0[i] = static_cast<uint32_t>(product1 >> 32) ^ c1[i] ^ key0;
@@ -36,7 +40,6 @@ void philox(uint64_t key, const uint64_t* counter, int64_t blocks, uint32_t* wor
       key0 += 0x9E3779B9;
       key1 += 0xBB67AE85;
     }
-    const int64_t count = blocks - first < kLanes ? blocks - first : kLanes;
     for (int64_t i = 0; i < count; ++i) {
       words[4 * (first + i) + 0] = c0[i];
       words[4 * (first + i) + 1] = c1[i];
