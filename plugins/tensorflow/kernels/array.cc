@@ -1,4 +1,6 @@
 // Data movement, casts and constants: each output element is one input element, or a given value.
+#include <cmath>
+
 #include "plugins/tensorflow/registrar.h"
 
 namespace unihal::tensorflow {
@@ -61,6 +63,48 @@ class Fill : public Kernel {
     context.check(uhal_memory_fill(context.stream(), output.data, value.data, uhal_dtype_size(value.dtype),
                                    static_cast<size_t>(bytes)));
   }
+};
+
+// Range(start, limit, delta), all in host memory.
+class Range : public Kernel {
+ public:
+  explicit Range(Construction& construction) : Kernel(construction), dtype_(construction.dtype("Tidx")) {}
+  void compute(Context& context) const override {
+    uhal_iota_attributes attributes = {};
+    attributes.struct_size = sizeof attributes;
+    double count = 0;
+    if (dtype_ == UHAL_INT64) {
+      const int64_t start = context.host_integer(0);
+      const int64_t limit = context.host_integer(1);
+      const int64_t step = context.host_integer(2);
+      if (!check(context, start<limit, start> limit, static_cast<double>(step))) return;
+      const int64_t span = step > 0 ? limit - start : start - limit;
+      const int64_t magnitude = step > 0 ? step : -step;
+      attributes.integer_start = start;
+      attributes.integer_step = step;
+      count = static_cast<double>((span + magnitude - 1) / magnitude);
+    } else {
+      const double start = context.host_real(0);
+      const double limit = context.host_real(1);
+      const double step = context.host_real(2);
+      if (!check(context, start<limit, start> limit, step)) return;
+      attributes.start = start;
+      attributes.step = step;
+      count = std::ceil(std::abs((limit - start) / step));
+    }
+    const View output = context.output(0, dtype_, {static_cast<int64_t>(count)});
+    if (context.ok() && output.elements() > 0) context.launch(UHAL_OP_IOTA, {}, {&output}, &attributes);
+  }
+
+ private:
+  static bool check(Context& context, bool rises, bool falls, double step) {
+    if (context.ok() && (step == 0 || (rises && step < 0) || (falls && step > 0))) {
+      context.fail_invalid("Range: delta must be non-zero and lead from start to limit, got " + std::to_string(step));
+    }
+    return context.ok();
+  }
+
+  uhal_dtype dtype_;
 };
 
 template <int kValue>
@@ -201,6 +245,8 @@ void register_array(Registrar& registrar) {
   registrar.add<Cast>("Cast", {{"SrcT", kAll}, {"DstT", kAll}});
   registrar.add<Fill>("Fill", {{"T", without_int32(kAll)}}, {"dims", "value"});
   registrar.add<Fill>("Fill", {{"T", kInt32}, {"index_type", only(UHAL_INT64)}}, {"dims", "value"});
+  registrar.add<Range>("Range", {{"Tidx", only(UHAL_INT64) | only(UHAL_FLOAT32) | only(UHAL_FLOAT64)}},
+                       {"start", "limit", "delta"});
   registrar.add<FillLike<0>>("ZerosLike", {{"T", without_int32(kAll)}});
   registrar.add<FillLike<1>>("OnesLike", {{"T", without_int32(kAll)}});
   registrar.add<Share>("Snapshot", {{"T", kAll}});

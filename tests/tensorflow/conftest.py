@@ -1,0 +1,24 @@
+"""Sets the process up before TensorFlow is imported: the stub, and the plugin of this build.
+
+An installed unihal is found by TensorFlow itself; else the build tree named by UNIHAL_SITE (default: build/dev/site)
+serves.
+"""
+
+import importlib.metadata
+import os
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def _plugin_environment() -> dict[str, str]:
+    environment = {"UNIHAL_BACKEND": "stub", "TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "0"}
+    try:
+        importlib.metadata.distribution("unihal")
+    except importlib.metadata.PackageNotFoundError:
+        site = Path(os.environ.get("UNIHAL_SITE", ROOT / "build" / "dev" / "site"))
+        environment["TF_PLUGGABLE_DEVICE_LIBRARY_PATH"] = str(site / "tensorflow-plugins")
+    return environment
+
+
+os.environ.update(_plugin_environment())

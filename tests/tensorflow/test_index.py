@@ -1,0 +1,75 @@
+"""Gather, scatter, one-hot, segments."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from compare import DEVICE, FLOATS, check, integers, on, random
+
+RAW = tf.raw_ops
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("index", ["int32", "int64"])
+def test_gather(dtype: str, index: str) -> None:
+    x, i = random(5, 4, 3), integers(2, 3, high=3, dtype=index)
+    for axis in (0, 1, 2):
+        check(lambda a, b, ax=axis: tf.gather(a, b, axis=ax), x, i, dtype=dtype, gradients=dtype == "float32")
+    check(lambda a, b: tf.gather(a, b, batch_dims=1, axis=2), x[:2], i, dtype=dtype)
+    check(
+        lambda a, b: tf.gather_nd(a, b),
+        x,
+        integers(4, 2, high=3, dtype=index),
+        dtype=dtype,
+        gradients=dtype == "float32",
+    )
+    check(lambda a, b: tf.gather(a, b), integers(5, 4), i)
+
+
+def test_an_index_outside_reads_as_zero() -> None:
+    (result,) = on(DEVICE, lambda a, b: tf.gather(a, b), [np.arange(3.0), np.array([0, 7, 2])], ["float32", "int64"])
+    np.testing.assert_array_equal(result.numpy(), [0.0, 0.0, 2.0])
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_scatter(dtype: str) -> None:
+    rows = np.array([[1], [4], [1]])
+    check(lambda i, u: tf.scatter_nd(i, u, [6, 3]), rows, random(3, 3), dtype=dtype)
+    tensor, updates, once = random(6, 3), random(2, 3, seed=1), np.array([[1], [4]])
+    for function in (
+        tf.tensor_scatter_nd_update,
+        tf.tensor_scatter_nd_add,
+        tf.tensor_scatter_nd_sub,
+        tf.tensor_scatter_nd_max,
+        tf.tensor_scatter_nd_min,
+    ):
+        check(lambda t, i, u, f=function: f(t, i, u), tensor, once, updates, dtype=dtype)
+
+
+def test_segments() -> None:
+    data, ids = random(6, 3), np.array([0, 2, 2, -1, 4, 0])
+    for function in (
+        tf.math.unsorted_segment_sum,
+        tf.math.unsorted_segment_prod,
+        tf.math.unsorted_segment_max,
+        tf.math.unsorted_segment_min,
+    ):
+        check(lambda d, i, f=function: f(d, i, 5), data, ids)
+        check(lambda d, i, f=function: f(d, i, 5), integers(6, 3), ids)
+    check(lambda d, i: tf.math.unsorted_segment_sum(d, i, 4), random(2, 3, 5), integers(2, 3, high=4), gradients=True)
+
+
+def test_one_hot() -> None:
+    i = np.array([[0, 2, 5], [-1, 1, 3]])
+    for axis in (-1, 0, 1):
+        check(lambda a, ax=axis: tf.one_hot(a, 4, axis=ax), i)
+    check(lambda a: tf.one_hot(a, 4, on_value=3, off_value=-2, dtype=tf.int64), i)
+
+
+def test_errors() -> None:
+    with tf.device(DEVICE):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="do not fit a tensor of shape"):
+            tf.tensor_scatter_nd_add(tf.zeros([4, 2]), [[0]], tf.zeros([1, 3]))
+        with pytest.raises(tf.errors.InvalidArgumentError, match="does not start with segment_ids.shape"):
+            RAW.UnsortedSegmentSum(data=tf.zeros([4]), segment_ids=[1, 2], num_segments=3)
+        with pytest.raises(tf.errors.InvalidArgumentError, match="must not exceed the rank"):
+            RAW.GatherNd(params=tf.zeros([4]), indices=[[1, 2]])
