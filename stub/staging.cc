@@ -108,7 +108,8 @@ const uhal_tensor* Staging::write(const uhal_tensor* view, uhal_dtype dtype, con
 }
 
 uhal_status Staging::finish() {
-  for (int i = 0; i < count_ && status_ == UHAL_OK; ++i) {
+  // Backwards: the target of a view may be one staged before it.
+  for (int i = count_ - 1; i >= 0 && status_ == UHAL_OK; --i) {
     if (entries_[i].target != nullptr) status_ = convert(entries_[i].view, *entries_[i].target);
   }
   return status_;
