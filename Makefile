@@ -1,6 +1,7 @@
 # make demo      install everything into .venv, build, and run the demonstration
 # make test      the same set-up, then format checks, sanitizers and all test suites (CI runs this)
 # make build     install unihal into .venv
+# make benchmarks  print ratios against NumPy and the frameworks' CPU; BENCHMARK_ARGUMENTS=--quick leaves out the largest
 # make format    rewrite sources in the project's format
 # make sanitize  core and stub under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer
 # make clean     remove what was built; .venv stays
@@ -35,7 +36,7 @@ PYTHON_SOURCES := $(shell find python/unihal -type f -not -path '*/__pycache__/*
 FORMATTED := $(shell find $(NATIVE_FOLDERS) tests benchmarks -type f \( -name '*.h' -o -name '*.c' -o -name '*.cc' \))
 CHECKED := python tests benchmarks setup.py
 
-.PHONY: demo build test check test-native sanitize test-python test-paddle test-tensorflow format clean
+.PHONY: demo benchmarks build test check test-native sanitize test-python test-paddle test-tensorflow format clean
 
 demo: build
 	UNIHAL_BACKEND='$(BACKEND)' .venv/bin/unihal demo --out out/demo
@@ -90,6 +91,13 @@ test-paddle: $(SITE)
 
 test-tensorflow: $(SITE)
 	$(RUN) pytest tests/tensorflow
+
+# -- benchmarks ----------------------------------------------------------------------------------------------------
+
+benchmarks: $(SITE)
+	$(CMAKE) -B build/cmake -DUNIHAL_BUILD_BENCHMARKS=ON >build/configure.log || { cat build/configure.log; exit 1; }
+	$(CMAKE) --build build/cmake --target benchmark_abi unihal_stub
+	.venv/bin/python benchmarks/run.py $(BENCHMARK_ARGUMENTS)
 
 # -- upkeep ------------------------------------------------------------------------------------------------------------
 

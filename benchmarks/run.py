@@ -42,7 +42,7 @@ def run(command: list[str]) -> list[dict[str, Any]]:
 
 
 def abi() -> list[dict[str, Any]]:
-    program = HERE.parent / "build" / "benchmarks" / "benchmarks" / "benchmark_abi"
+    program = HERE.parent / "build" / "cmake" / "benchmarks" / "benchmark_abi"
     if not program.exists():
         return [{"benchmark": "abi", "error": f"{program} is not built: run `make benchmarks`"}]
     rows = []

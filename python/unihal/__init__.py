@@ -41,6 +41,7 @@ from .errors import (
 )
 from .fallbacks import Fallback, fallbacks, is_strict
 from .ops.launch import supports
+from .paths import include_dir, library_dir
 from .profiler import ProfiledEvent, ProfiledTotal, profile
 from .stream import Event, Stream
 
@@ -84,7 +85,9 @@ __all__ = [
     "device_types",
     "devices",
     "fallbacks",
+    "include_dir",
     "is_strict",
+    "library_dir",
     "load_backend",
     "ops",
     "profile",

@@ -121,7 +121,7 @@ def _draw_curves(pairs: list[Pair], path: Path) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
-    from matplotlib import pyplot
+    from matplotlib import pyplot, ticker
 
     figure, (loss_axes, accuracy_axes) = pyplot.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
     for pair, color in zip(pairs, ("tab:blue", "tab:orange")):
@@ -137,5 +137,6 @@ def _draw_curves(pairs: list[Pair], path: Path) -> None:
     accuracy_axes.legend(loc="lower right")
     for axes in (loss_axes, accuracy_axes):
         axes.grid(alpha=0.3)
+        axes.xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
     figure.savefig(path, dpi=120)
     pyplot.close(figure)

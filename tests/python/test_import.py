@@ -1,0 +1,59 @@
+"""Importing unihal is cheap and touches no device."""
+
+from __future__ import annotations
+
+from processes import run_python
+
+
+def test_import_loads_no_heavy_module() -> None:
+    code = """
+import sys
+import unihal
+heavy = {"numpy", "typer", "rich", "paddle", "tensorflow", "matplotlib", "sklearn"} & set(sys.modules)
+assert not heavy, heavy
+"""
+    result = run_python(code)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == "" and result.stderr == ""
+
+
+def test_import_enumerates_no_device() -> None:
+    # The choice of a backend is refused once devices have been enumerated; so it must still be free after the import.
+    code = """
+import unihal
+unihal.use_backend("stub")
+print(unihal.devices())
+"""
+    result = run_python(code, UNIHAL_BACKEND=None)
+    assert result.returncode == 0, result.stderr
+    expected = "[unihal.device('iluvatar:0'), unihal.device('rdna:0'), unihal.device('polaris:0')]"
+    assert result.stdout.strip() == expected
+
+
+def test_versions() -> None:
+    result = run_python("import unihal; print(unihal.__version__, *unihal.abi_version)")
+    assert result.stdout.split() == ["0.1.0", "1", "1"]
+
+
+def test_every_public_name_exists() -> None:
+    import unihal
+    from unihal import ops
+
+    assert [name for name in unihal.__all__ if not hasattr(unihal, name)] == []
+    assert [name for name in dir(ops) if not hasattr(ops, name)] == []
+
+
+def test_one_core_library_in_a_framework_process() -> None:
+    # What a framework's plugin does must be visible to unihal in the same process: both use one libunihal.so.
+    code = """
+import paddle, unihal
+paddle.device.set_device("iluvatar")
+with unihal.profile() as recording:
+    (paddle.ones([8, 8]) + 1).numpy()
+assert recording.totals, "the plugin's ops were not seen"
+libraries = {line.split()[-1] for line in open("/proc/self/maps") if line.rstrip().endswith("/libunihal.so")}
+print(len(libraries))
+"""
+    result = run_python(code)
+    assert result.returncode == 0, result.stderr[-2000:]
+    assert result.stdout.splitlines()[-1] == "1"
