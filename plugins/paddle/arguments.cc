@@ -4,6 +4,7 @@
 #include <cstring>
 #include <exception>
 #include <new>
+#include <typeinfo>
 
 #include "plugins/paddle/error.h"
 #include "plugins/paddle/scratch.h"
@@ -66,6 +67,18 @@ View Tensor::strided_view() const {
     for (int i = 0; i < view.rank; ++i) view.strides[i] = phi.PD_TensorGetStride(handle, i, &status());
   }
   return view;
+}
+
+bool MixedInputList::all_dense() const {
+  // Any class with virtual functions tells its type.
+  struct Polymorphic {
+    virtual ~Polymorphic() = default;
+  };
+  for (size_t i = 0; i < size(); ++i) {
+    const auto* tensor = static_cast<const Polymorphic*>(handle(i));
+    if (std::strcmp(typeid(*tensor).name(), "N3phi11DenseTensorE") != 0) return false;
+  }
+  return true;
 }
 
 View Context::allocate(Output out, uhal_dtype dtype) const {

@@ -66,6 +66,12 @@ struct InputList : TensorList {
   using TensorList::TensorList;
   Input operator[](size_t i) const { return Input{{handle(i)}}; }
 };
+// A list whose members may be of other tensor types than dense ones; the kernel has to ask.
+struct MixedInputList : TensorList {
+  using TensorList::TensorList;
+  bool all_dense() const;
+  Input operator[](size_t i) const { return Input{{handle(i)}}; }
+};
 struct OutputList : TensorList {
   using TensorList::TensorList;
   Output operator[](size_t i) const { return Output{{handle(i)}}; }
@@ -173,6 +179,9 @@ UNIHAL_ARGUMENT(OptionalInput, kInput, kArgumentOptionalTensor, "optional", void
                 (OptionalInput{{phi.PD_KernelContextInputAt(context, i)}}));
 UNIHAL_ARGUMENT(InputList, kInput, kArgumentListTensor, "list", void*, InputList(phi.PD_TensorVectorToList(raw), false),
                 InputList(phi.PD_KernelContextMultiInputAt(context, i), true));
+UNIHAL_ARGUMENT(MixedInputList, kInput, kArgumentListTensor, "mixed list", void*,
+                MixedInputList(phi.PD_TensorVectorToList(raw), false),
+                MixedInputList(phi.PD_KernelContextMultiInputAt(context, i), true));
 UNIHAL_ARGUMENT(bool, kAttribute, kArgumentBool, "bool", bool, raw, phi.PD_KernelContextBoolAttrAt(context, i));
 UNIHAL_ARGUMENT(int, kAttribute, kArgumentInt32, "int", int, raw, phi.PD_KernelContextInt32AttrAt(context, i));
 UNIHAL_ARGUMENT(int64_t, kAttribute, kArgumentInt64, "int64_t", int64_t, raw,

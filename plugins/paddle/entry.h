@@ -24,11 +24,12 @@ struct Entry {
   const char** name;                      // to be set to the kernel's name
 };
 
-template <auto function>
+// File and number make a type per table row, so that a function which serves several kernels knows each by name.
+template <auto function, class File, int number>
 struct EntryOf;
 
-template <class... Arguments, void (*function)(Context, Arguments...)>
-struct EntryOf<function> {
+template <class... Arguments, void (*function)(Context, Arguments...), class File, int number>
+struct EntryOf<function, File, number> {
   static constexpr Parameter parameters[sizeof...(Arguments) + 1] = {
       {Argument<Arguments>::role, Argument<Arguments>::type, Argument<Arguments>::code}..., {}};
   static inline const char* name = "";

@@ -31,7 +31,10 @@ struct KernelRow {
 };
 using KernelTable = std::vector<KernelRow>;
 
-#define UNIHAL_KERNEL(name, dtypes, ...) {name, EntryOf<__VA_ARGS__>::entry(), dtypes}
+namespace {
+struct ThisFile;
+}
+#define UNIHAL_KERNEL(name, dtypes, ...) {name, EntryOf<(__VA_ARGS__), ThisFile, __COUNTER__>::entry(), dtypes}
 
 // One function per file of kernels/.
 KernelTable activation_kernels();

@@ -32,6 +32,7 @@ const char* spell_type(const void* argument_definition) {
       {"N6paddle8optionalIN3phi11DenseTensorEEE", "optional"},
       {"St6vectorIPKN3phi11DenseTensorESaIS3_EE", "list"},
       {"St6vectorIPN3phi11DenseTensorESaIS2_EE", "list"},
+      {"St6vectorIPKN3phi10TensorBaseESaIS3_EE", "mixed list"},
   };
   for (const auto& known : kTypes) {
     if (std::strcmp(type->name(), known.mangled) == 0) return known.code;

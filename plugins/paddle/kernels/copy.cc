@@ -38,6 +38,10 @@ void assign(Context context, Input x, Output y) {
   copy_or_cast(context, in, out);
 }
 
+void assign_raw(Context context, OptionalInput x, Output y) {
+  if (x) assign(context, Input{{x.handle}}, y);
+}
+
 void cast(Context context, Input x, Dtype dtype, Output y) {
   const View in = x.view();
   const View out = context.allocate(y, to_uhal(dtype));
@@ -52,6 +56,8 @@ KernelTable copy_kernels() {
       UNIHAL_KERNEL("strided_copy", kEvery, strided_copy),
       UNIHAL_KERNEL("fill", kEvery, fill_kernel),
       UNIHAL_KERNEL("assign", kEvery, assign),
+      UNIHAL_KERNEL("assign_raw", kEvery, assign_raw),
+      UNIHAL_KERNEL("share_data", kEvery, assign),
       UNIHAL_KERNEL("cast", kEvery, cast),
   };
 }

@@ -108,18 +108,15 @@ void p_norm(Context context, Input x, float p, int axis, float, bool, bool all, 
   context.run(UHAL_OP_REDUCE, {&in}, {&target}, &attributes);
 }
 
-void add_n_of_two_or_more(const Context& context, const InputList& list, const View& out) {
+void add_n(Context context, MixedInputList list, Output y) {
+  if (!list.all_dense()) unsupported(context, "a sparse gradient (SelectedRows)");
   const View first = list[0].view();
+  const View out = context.allocate(y, first.dtype);
   copy_or_cast(context, first, out);
   for (size_t i = 1; i < list.size(); ++i) {
     const View next = list[i].view();
     context.map(uhal_map_add, {&out, &next}, {&out});
   }
-}
-
-void add_n(Context context, InputList list, Output y) {
-  const View out = context.allocate(y, list[0].uhal());
-  add_n_of_two_or_more(context, list, out);
 }
 
 }  // namespace

@@ -1,0 +1,24 @@
+"""Paddle with unihal's stub, fallbacks forbidden, in this process.
+
+Everything here must be set before Paddle is imported. An installed unihal is found by Paddle itself; without one the
+build tree's plugins are used. The libraries of Paddle and TensorFlow clash: never run both suites in one process.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from pathlib import Path
+
+BUILD_TREE_PLUGINS = Path(__file__).parents[2] / "build" / "dev" / "site" / "paddle_custom_device"
+
+os.environ["UNIHAL_BACKEND"] = "stub"
+os.environ["UNIHAL_STRICT"] = "1"
+os.environ["UNIHAL_STUB_DEVICES"] = "2"
+os.environ.setdefault("GLOG_minloglevel", "1")
+if not (Path(sysconfig.get_path("platlib")) / "paddle_custom_device").exists():
+    os.environ.setdefault("CUSTOM_DEVICE_ROOT", str(BUILD_TREE_PLUGINS))
+assert "tensorflow" not in sys.modules, "run tests/paddle in a process of its own"
+
+sys.path.insert(0, str(Path(__file__).parent))

@@ -1,0 +1,372 @@
+"""Every kernel's results and gradients against Paddle's CPU, with fallbacks forbidden.
+
+A row names the call, its inputs, and what it does not have (gradients, dtypes)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import paddle
+import paddle.nn.functional as F
+import pytest
+from comparison import check, random
+
+Array = np.ndarray[Any, Any]
+
+
+class Case(NamedTuple):
+    name: str
+    function: Callable[..., Any]
+    inputs: tuple[Array, ...]
+    gradient: bool = True
+    tolerance: float | None = None
+
+
+def indices(*shape: int, high: int, seed: int = 0) -> Array:
+    return np.random.RandomState(seed).randint(0, high, shape).astype("int64")
+
+
+X = random(3, 5)
+POSITIVE = random(3, 5, low=0.1, high=2.0)
+INSIDE = random(3, 5, low=-0.9, high=0.9)
+ABOVE_ONE = random(3, 5, low=1.1, high=3.0)
+Y = random(3, 5, seed=1)
+
+UNARY = [
+    Case("abs", paddle.abs, (X,)),
+    Case("acos", paddle.acos, (INSIDE,), False),
+    Case("acosh", paddle.acosh, (ABOVE_ONE,), False),
+    Case("asin", paddle.asin, (INSIDE,), False),
+    Case("asinh", paddle.asinh, (X,), False),
+    Case("atan", paddle.atan, (X,), False),
+    Case("atanh", paddle.atanh, (INSIDE,), False),
+    Case("ceil", paddle.ceil, (X,)),
+    Case("clip", lambda x: paddle.clip(x, -0.5, 1.0), (X,)),
+    Case("cos", paddle.cos, (X,)),
+    Case("cosh", paddle.cosh, (X,), False),
+    Case("elu", lambda x: F.elu(x, 0.7), (X,)),
+    Case("erf", paddle.erf, (X,)),
+    Case("exp", paddle.exp, (X,)),
+    Case("expm1", paddle.expm1, (X,), False),
+    Case("floor", paddle.floor, (X,)),
+    Case("gelu", F.gelu, (X,)),
+    Case("gelu tanh", lambda x: F.gelu(x, approximate=True), (X,)),
+    Case("hardshrink", F.hardshrink, (X,), False),
+    Case("hardsigmoid", F.hardsigmoid, (4 * X,)),
+    Case("hardswish", F.hardswish, (3 * X,)),
+    Case("hardtanh", F.hardtanh, (X,)),
+    Case("leaky_relu", lambda x: F.leaky_relu(x, 0.2), (X,)),
+    Case("log", paddle.log, (POSITIVE,)),
+    Case("log10", paddle.log10, (POSITIVE,), False),
+    Case("log1p", paddle.log1p, (POSITIVE,), False),
+    Case("log2", paddle.log2, (POSITIVE,), False),
+    Case("log_sigmoid", F.log_sigmoid, (X,)),
+    Case("pow", lambda x: paddle.pow(x, 2.5), (POSITIVE,)),
+    Case("reciprocal", paddle.reciprocal, (POSITIVE,)),
+    Case("relu", F.relu, (X,)),
+    Case("relu6", F.relu6, (4 * X,)),
+    Case("rsqrt", paddle.rsqrt, (POSITIVE,)),
+    Case("scale", lambda x: paddle.scale(x, 2.0, 1.0), (X,)),
+    Case("scale, bias first", lambda x: paddle.scale(x, 2.0, 1.0, bias_after_scale=False), (X,)),
+    Case("selu", F.selu, (X,)),
+    Case("sigmoid", F.sigmoid, (X,)),
+    Case("sign", paddle.sign, (X,), False),
+    Case("silu", F.silu, (X,)),
+    Case("sin", paddle.sin, (X,)),
+    Case("sinh", paddle.sinh, (X,), False),
+    Case("softplus", F.softplus, (X,)),
+    Case("softshrink", F.softshrink, (X,), False),
+    Case("softsign", F.softsign, (X,)),
+    Case("sqrt", paddle.sqrt, (POSITIVE,)),
+    Case("square", paddle.square, (X,)),
+    Case("swish", F.swish, (X,)),
+    Case("tan", paddle.tan, (INSIDE,), False),
+    Case("tanh", paddle.tanh, (X,)),
+    Case("trunc", paddle.trunc, (X,), False),
+]
+
+ROW, COLUMN = random(1, 5, seed=2), random(3, 1, seed=3)
+BINARY = [
+    Case("add", paddle.add, (X, Y)),
+    Case("add broadcast", paddle.add, (ROW, COLUMN)),
+    Case("add bias", paddle.add, (random(2, 3, 5), random(5, seed=1))),
+    Case("subtract broadcast", paddle.subtract, (ROW, COLUMN)),
+    Case("multiply", paddle.multiply, (X, Y)),
+    Case("multiply broadcast", paddle.multiply, (X, ROW)),
+    Case("divide", paddle.divide, (X, POSITIVE)),
+    Case("divide broadcast", paddle.divide, (ROW, POSITIVE)),
+    Case("maximum", paddle.maximum, (X, Y)),
+    Case("minimum broadcast", paddle.minimum, (X, ROW)),
+    Case("atan2", paddle.atan2, (X, Y), False),
+    Case("elementwise_pow", paddle.pow, (POSITIVE, Y), False),
+    Case("remainder", paddle.remainder, (X, POSITIVE), False),
+    Case("floor_divide", paddle.floor_divide, (4 * X, POSITIVE), False),
+    Case("where", lambda x, y: paddle.where(x > 0, x, y), (X, Y)),
+]
+
+MATRIX = [
+    Case("matmul", paddle.matmul, (random(3, 5), random(5, 4, seed=1))),
+    Case(
+        "matmul x transposed", lambda x, y: paddle.matmul(x, y, transpose_x=True), (random(5, 3), random(5, 4, seed=1))
+    ),
+    Case(
+        "matmul y transposed", lambda x, y: paddle.matmul(x, y, transpose_y=True), (random(3, 5), random(4, 5, seed=1))
+    ),
+    Case("matmul both", lambda x, y: paddle.matmul(x, y, True, True), (random(5, 3), random(4, 5, seed=1))),
+    Case("matmul batched", paddle.matmul, (random(2, 3, 4, 5), random(2, 3, 5, 6, seed=1))),
+    Case("matmul broadcast", paddle.matmul, (random(2, 3, 4, 5), random(5, 6, seed=1))),
+    Case("matmul broadcast batch", paddle.matmul, (random(2, 1, 4, 5), random(3, 5, 6, seed=1))),
+    Case("matmul vectors", paddle.matmul, (random(5), random(5, seed=1))),
+    Case("matmul vector left", paddle.matmul, (random(5), random(5, 4, seed=1))),
+    Case("matmul vector right", paddle.matmul, (random(3, 5), random(5, seed=1))),
+    Case("bmm", paddle.bmm, (random(2, 3, 5), random(2, 5, 4, seed=1))),
+    Case("addmm", lambda c, x, y: paddle.addmm(c, x, y, 0.5, 2.0), (random(3, 4), random(3, 5), random(5, 4)), False),
+    Case("linear", F.linear, (random(3, 5), random(5, 4, seed=1), random(4, seed=2))),
+]
+
+IMAGE, FILTER = random(2, 4, 7, 6), random(6, 4, 3, 3, seed=1)
+IMAGES = [
+    Case("conv2d", F.conv2d, (IMAGE, FILTER)),
+    Case("conv2d stride", lambda x, w: F.conv2d(x, w, stride=2, padding=1), (IMAGE, FILTER)),
+    Case("conv2d dilated", lambda x, w: F.conv2d(x, w, dilation=2, padding=[2, 1]), (IMAGE, FILTER)),
+    Case("conv2d same", lambda x, w: F.conv2d(x, w, stride=2, padding="SAME"), (IMAGE, FILTER)),
+    Case("conv2d padding of four", lambda x, w: F.conv2d(x, w, padding=[1, 0, 2, 1]), (IMAGE, FILTER)),
+    Case("conv2d grouped", lambda x, w: F.conv2d(x, w, groups=2), (IMAGE, random(6, 2, 3, 3, seed=1))),
+    Case("conv2d depthwise", lambda x, w: F.conv2d(x, w, groups=4, padding=1), (IMAGE, random(4, 1, 3, 3, seed=1))),
+    Case("conv2d NHWC", lambda x, w: F.conv2d(x, w, data_format="NHWC"), (random(2, 7, 6, 4), FILTER)),
+    Case("conv3d", F.conv3d, (random(2, 3, 5, 4, 4), random(2, 3, 2, 2, 2, seed=1))),
+    Case(
+        "conv2d_transpose",
+        lambda x, w: F.conv2d_transpose(x, w, stride=2, padding=1),
+        (IMAGE, random(4, 3, 3, 3, seed=1)),
+    ),
+    Case("max_pool2d", lambda x: F.max_pool2d(x, 2), (IMAGE,)),
+    Case("max_pool2d overlap", lambda x: F.max_pool2d(x, 3, 2, 1), (IMAGE,)),
+    Case("max_pool2d ceil", lambda x: F.max_pool2d(x, 2, 2, ceil_mode=True), (IMAGE,)),
+    Case("avg_pool2d", lambda x: F.avg_pool2d(x, 3, 2, 1), (IMAGE,)),
+    Case("avg_pool2d inclusive", lambda x: F.avg_pool2d(x, 3, 2, 1, exclusive=False), (IMAGE,)),
+    Case("adaptive_avg_pool2d", lambda x: F.adaptive_avg_pool2d(x, 3), (IMAGE,)),
+    Case("adaptive_avg_pool2d one", lambda x: F.adaptive_avg_pool2d(x, 1), (IMAGE,)),
+    Case("avg_pool3d", lambda x: F.avg_pool3d(x, 2), (random(2, 3, 4, 4, 4),)),
+]
+
+GAMMA, BETA = random(4, seed=1), random(4, seed=2)
+NORMS = [
+    Case("layer_norm", lambda x, g, b: F.layer_norm(x, 5, g, b), (X, random(5, seed=1), random(5, seed=2))),
+    Case("layer_norm two axes", lambda x: F.layer_norm(x, [4, 5]), (random(3, 4, 5),)),
+    Case("group_norm", lambda x, g, b: F.group_norm(x, 2, 1e-5, g, b), (IMAGE, GAMMA, BETA)),
+    Case("instance_norm", lambda x, g, b: F.instance_norm(x, weight=g, bias=b), (IMAGE, GAMMA, BETA)),
+    Case("softmax", F.softmax, (X,)),
+    Case("softmax axis 0", lambda x: F.softmax(x, 0), (X,)),
+    Case("log_softmax", F.log_softmax, (X,)),
+]
+
+REDUCTIONS = [
+    Case("sum", paddle.sum, (X,)),
+    Case("sum axis", lambda x: paddle.sum(x, [0, 2]), (random(2, 3, 4),)),
+    Case("sum keepdim", lambda x: paddle.sum(x, -1, keepdim=True), (X,)),
+    Case("mean", paddle.mean, (X,)),
+    Case("mean axis", lambda x: paddle.mean(x, 1), (random(2, 3, 4),)),
+    Case("max", lambda x: paddle.max(x, 1), (X,)),
+    Case("min", lambda x: paddle.min(x, 0, keepdim=True), (X,)),
+    Case("amax", lambda x: paddle.amax(x, 1), (X,), False),
+    Case("amin", lambda x: paddle.amin(x, 1), (X,), False),
+    Case("prod", lambda x: paddle.prod(x, 1), (X,), False),
+    Case("any", lambda x: paddle.any(x > 1, 1), (X,), False),
+    Case("all", lambda x: paddle.all(x > -1, 1), (X,), False),
+    Case("norm 1", lambda x: paddle.norm(x, 1, 1), (X,), False),
+    Case("norm 2", lambda x: paddle.norm(x, 2, 1), (X,), False),
+    Case("add_n", lambda x, y: paddle.add_n([x, y, x]), (X, Y)),
+    Case("cumsum", lambda x: paddle.cumsum(x, 1), (X,)),
+    Case("cumsum flat", paddle.cumsum, (X,)),
+    Case("argmax", lambda x: paddle.argmax(x, 1), (X,), False),
+    Case("argmin flat", paddle.argmin, (X,), False),
+    Case("argsort", lambda x: paddle.argsort(x, 1, descending=True), (X,), False),
+    Case("sort", lambda x: paddle.sort(x, 1), (X,)),
+    Case("topk", lambda x: paddle.topk(x, 2), (X,)),
+]
+
+SHAPES = [
+    Case("transpose", lambda x: x.transpose([2, 0, 1]).contiguous(), (random(2, 3, 4),)),
+    Case("reshape", lambda x: x.reshape([4, 6]) * 2, (random(2, 3, 4),)),
+    Case("concat", lambda x, y: paddle.concat([x, y], 1), (random(2, 3), random(2, 4, seed=1))),
+    Case("stack", lambda x, y: paddle.stack([x, y], 1), (X, Y)),
+    Case("split", lambda x: paddle.split(x, [1, 2, 2], 1), (X,)),
+    Case("split equal", lambda x: paddle.split(x, 3, 0), (X,)),
+    Case("unbind", lambda x: paddle.unbind(x, 1), (X,)),
+    Case("slice", lambda x: x[1:, 1:4], (X,)),
+    Case("strided slice", lambda x: x[::2, ::-1], (X,)),
+    Case("expand", lambda x: x.expand([4, 3, 5]) + 1, (X,)),
+    Case("tile", lambda x: paddle.tile(x, [2, 3]), (X,)),
+    Case("tile more axes", lambda x: paddle.tile(x, [2, 1, 3]), (X,)),
+    Case("flip", lambda x: paddle.flip(x, [0, 1]), (X,)),
+    Case("roll", lambda x: paddle.roll(x, [1, -2], [0, 1]), (X,)),
+    Case("roll flat", lambda x: paddle.roll(x, 3), (X,)),
+    Case("pad", lambda x: F.pad(x, [1, 2, 0, 1], value=0.5), (X,)),
+    Case("tril", lambda x: paddle.tril(x, 1), (X,)),
+    Case("triu", lambda x: paddle.triu(x, -1), (X,)),
+    Case("squeeze", lambda x: x.squeeze(1) * 2, (random(3, 1, 5),)),
+    Case("unsqueeze", lambda x: x.unsqueeze(1) * 2, (X,)),
+    Case("non-contiguous operand", lambda x: x.t() + x.t().contiguous(), (X,)),
+    Case("write into a view", lambda x: paddle.assign(x).t().contiguous(), (X,)),
+]
+
+TABLE = random(7, 4)
+INDEXING = [
+    Case("embedding", lambda t: F.embedding(paddle.to_tensor(indices(2, 3, high=7)), t), (TABLE,)),
+    Case(
+        "embedding padding", lambda t: F.embedding(paddle.to_tensor(indices(2, 5, high=4)), t, padding_idx=1), (TABLE,)
+    ),
+    Case("gather", lambda x: paddle.gather(x, paddle.to_tensor(indices(4, high=7))), (TABLE,)),
+    Case("gather axis 1", lambda x: paddle.gather(x, paddle.to_tensor(indices(5, high=4)), 1), (TABLE,)),
+    Case("gather_nd", lambda x: paddle.gather_nd(x, paddle.to_tensor(indices(3, 2, high=4))), (TABLE,)),
+    Case("index_select", lambda x: paddle.index_select(x, paddle.to_tensor(indices(5, high=4)), 1), (TABLE,)),
+    Case("take_along_axis", lambda x: paddle.take_along_axis(x, paddle.to_tensor(indices(7, 2, high=4)), 1), (TABLE,)),
+    Case("scatter", lambda x, u: paddle.scatter(x, paddle.to_tensor([2, 0, 5]), u), (TABLE, random(3, 4)), False),
+    Case(
+        "scatter add",
+        lambda x, u: paddle.scatter(x, paddle.to_tensor([2, 0, 2]), u, overwrite=False),
+        (TABLE, random(3, 4)),
+        False,
+    ),
+    Case(
+        "scatter_nd_add",
+        lambda x, u: paddle.scatter_nd_add(x, paddle.to_tensor([[2], [0], [2]]), u),
+        (TABLE, random(3, 4)),
+        False,
+    ),
+    Case("one_hot", lambda i: F.one_hot(i, 5), (indices(2, 3, high=5),), False),
+]
+
+LABELS = indices(3, 1, high=5)
+LOSSES = [
+    Case("cross_entropy", lambda x: F.cross_entropy(x, paddle.to_tensor(LABELS)), (X,)),
+    Case(
+        "cross_entropy ignore",
+        lambda x: F.cross_entropy(x, paddle.to_tensor(LABELS), ignore_index=int(LABELS[1, 0])),
+        (X,),
+    ),
+    Case(
+        "cross_entropy soft",
+        lambda x: F.cross_entropy(x, F.softmax(paddle.to_tensor(Y)), soft_label=True, reduction="none"),
+        (X,),
+    ),
+    Case(
+        "cross_entropy axis 1",
+        lambda x: F.cross_entropy(x, paddle.to_tensor(indices(2, 4, high=3)), axis=1, reduction="none"),
+        (random(2, 3, 4),),
+    ),
+]
+
+CASES = UNARY + BINARY + MATRIX + IMAGES + NORMS + REDUCTIONS + SHAPES + INDEXING + LOSSES
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_float32(case: Case) -> None:
+    check(case.function, *case.inputs, gradient=case.gradient, tolerance=case.tolerance)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_float64(case: Case) -> None:
+    check(case.function, *case.inputs, gradient=case.gradient, dtype="float64")
+
+
+# Discontinuous functions and orders may turn on the rounding of their inputs, so these get exact halves.
+HALF_CASES = [case for case in CASES if case.name not in ("floor_divide", "remainder", "tan")]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("case", HALF_CASES, ids=lambda case: case.name)
+def test_half_precision(case: Case, dtype: str) -> None:
+    check(case.function, *case.inputs, gradient=False, dtype=dtype)
+
+
+INTEGERS = {
+    "add": lambda x, y: x + y,
+    "subtract": lambda x, y: x - y,
+    "multiply": lambda x, y: x * y,
+    "floor_divide": lambda x, y: x // y,
+    "remainder": lambda x, y: x % y,
+    "maximum": paddle.maximum,
+    "bitwise_and": lambda x, y: x & y,
+    "bitwise_or": lambda x, y: x | y,
+    "bitwise_xor": lambda x, y: x ^ y,
+    "equal": lambda x, y: x == y,
+    "less_than": lambda x, y: x < y,
+    "greater_equal": lambda x, y: x >= y,
+    "not_equal": lambda x, y: x != y,
+    "sum": lambda x, y: (x + y).sum(0),
+    "cast": lambda x, y: x.astype("float32") / y.astype("float32"),
+    "concat": lambda x, y: paddle.concat([x, y]),
+}
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("name", INTEGERS)
+def test_integers(name: str, dtype: str) -> None:
+    x = np.random.RandomState(0).randint(-9, 9, (3, 5)).astype(dtype)
+    y = np.random.RandomState(1).randint(1, 5, (3, 5)).astype(dtype)
+    check(INTEGERS[name], x, y, gradient=False)
+
+
+@pytest.mark.parametrize("name", ["and", "or", "xor"])
+def test_logic(name: str) -> None:
+    function = getattr(paddle, f"logical_{name}")
+    check(function, np.array([True, True, False, False]), np.array([True, False, True, False]), gradient=False)
+
+
+def test_tests_for_special_values() -> None:
+    values = np.array([1.0, np.inf, -np.inf, np.nan, 0.0], "float32")
+    check(
+        lambda x: [paddle.isnan(x), paddle.isinf(x), paddle.isfinite(x), paddle.logical_not(x)], values, gradient=False
+    )
+
+
+def test_creation() -> None:
+    check(
+        lambda x: [paddle.full([2, 3], 7, "int64"), paddle.full_like(x, 0.5), paddle.arange(2, 11, 3)],
+        X,
+        gradient=False,
+    )
+    check(
+        lambda x: [paddle.arange(0, 1, 0.25), paddle.zeros([0, 3]), paddle.to_tensor([True]).fill_(False)],
+        X,
+        gradient=False,
+    )
+
+
+@pytest.mark.parametrize(
+    "dtype", ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float64", "complex64"]
+)
+def test_copies_of_every_dtype(dtype: str) -> None:
+    value = (np.arange(12).reshape(3, 4) % 5).astype(dtype)
+    check(lambda x: [x.t().contiguous(), paddle.assign(x), paddle.concat([x, x])], value, gradient=False)
+    check(lambda x: x.clone().fill_(3), value, gradient=False)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0)])
+def test_empty_tensors(shape: tuple[int, int]) -> None:
+    check(lambda x: [x + x, F.relu(x), x.transpose([1, 0]).contiguous()], random(*shape), gradient=False)
+
+
+def test_a_scalar_tensor() -> None:
+    check(lambda x: [x + x, F.sigmoid(x), x.sum(), F.softmax(x)], np.float32(0.5).reshape(()), gradient=False)
+
+
+def test_batch_norm_in_training_and_inference() -> None:
+    mean, variance = random(4, seed=3), random(4, low=0.5, high=2, seed=4)
+
+    def normalize(x: Any, g: Any, b: Any, m: Any, v: Any, training: bool) -> Any:
+        m, v = m.detach().clone(), v.detach().clone()
+        y = F.batch_norm(x, m, v, g, b, training=training)
+        return [y, m.detach(), v.detach()]
+
+    for training in (True, False):
+        check(
+            lambda x, g, b: normalize(x, g, b, paddle.to_tensor(mean), paddle.to_tensor(variance), training),
+            IMAGE,
+            GAMMA,
+            BETA,
+        )

@@ -1,0 +1,41 @@
+"""Whole training runs track the CPU, with fallbacks forbidden: dygraph and graphs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from models import train
+
+STEPS = 20
+
+
+@pytest.mark.parametrize("static", [False, True], ids=["dygraph", "to_static"])
+@pytest.mark.parametrize(
+    ("kind", "tolerance"),
+    # Rounding differences grow with depth and steps; batch norm over four images amplifies them most.
+    [("digits", 1e-4), ("resnet18", 5e-3), ("transformer", 1e-3)],
+)
+def test_training_tracks_the_cpu(kind: str, tolerance: float, static: bool) -> None:
+    losses, weights, masks = train(kind, "iluvatar", STEPS, static)
+    expected_losses, expected_weights, _ = train(kind, "cpu", STEPS, masks=masks if kind == "transformer" else None)
+
+    np.testing.assert_allclose(losses, expected_losses, rtol=tolerance)
+    assert losses[-1] < 0.99 * losses[0]
+    assert weights.keys() == expected_weights.keys()
+    for name, value in weights.items():
+        scale = max(float(np.abs(expected_weights[name]).max()), 0.1)
+        np.testing.assert_allclose(value, expected_weights[name], rtol=0, atol=tolerance * scale, err_msg=name)
+
+
+def test_dropout_masks_keep_the_right_share() -> None:
+    _, _, masks = train("transformer", "iluvatar", 3)
+    kept = np.mean([mask.mean() for step in masks for mask in step])
+    # 3 steps x 4 masks x 1,536 elements kept with probability 0.9: the standard error is 0.0022.
+    assert abs(kept - 0.9) < 0.01
+    assert not np.array_equal(masks[0][0], masks[1][0])
+
+
+def test_running_statistics_of_batch_norm_move_in_graphs() -> None:
+    _, weights, _ = train("resnet18", "iluvatar", 2, static=True)
+    assert np.abs(weights["stem_norm._mean"]).max() > 1e-3
+    assert np.abs(weights["stem_norm._variance"] - 1).max() > 1e-3
