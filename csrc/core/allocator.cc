@@ -146,7 +146,7 @@ Segment* Allocator::segment_of(const void* address) const {
 uhal_status Allocator::allocate(Stream* stream, size_t bytes, Wait wait, void** pointer) {
   *pointer = nullptr;
   if (bytes == 0) return UHAL_OK;
-  if (bytes > kLargestRequest) return refuse(bytes, UHAL_RESOURCE_EXHAUSTED);
+  if (bytes > kLargestRequest) return refuse(bytes, UHAL_RESOURCE_EXHAUSTED, error_serial());
   SizeRange range = range_of(bytes);
   size_t rounded = round_up(bytes, granule_of(range));
   {
@@ -160,6 +160,7 @@ uhal_status Allocator::allocate(Stream* stream, size_t bytes, Wait wait, void** 
   // What other streams freed, then new memory, then new memory after returning what is cached, and at last
   // the same after waiting for the streams that hold freed blocks.
   ErrorRecordKeeper keeper;
+  const uint64_t serial = error_serial();
   uhal_status status = UHAL_OK;
   for (bool waited : {false, true}) {
     if (waited && wait == Wait::kNever) break;
@@ -181,7 +182,7 @@ uhal_status Allocator::allocate(Stream* stream, size_t bytes, Wait wait, void** 
     if (status != UHAL_RESOURCE_EXHAUSTED) break;
   }
   keeper.keep_latest();
-  return refuse(bytes, status);
+  return refuse(bytes, status, serial);
 }
 
 bool Allocator::free(Stream* stream, void* pointer) {
@@ -324,22 +325,45 @@ void Allocator::reclaim_stream(uhal_stream* handle, bool wait) {
   if (!submission.owns_lock()) return;
   std::lock_guard<std::mutex> lock(mutex_);
   StreamBlocks* blocks = blocks_of(stream.get());
-  if (!blocks->fence_pending) {
-    if (blocks->fence == nullptr &&
-        call_backend(backend, "event_create", table.event_create, device_->backend_device, &blocks->fence) != UHAL_OK) {
-      blocks->fence = nullptr;
-      return;
-    }
-    if (call_backend(backend, "event_record", table.event_record, blocks->fence, stream->backend_stream) != UHAL_OK) {
-      return;
-    }
-    blocks->fence_pending = true;
-    blocks->fence_covers = frees_;
+  int32_t idle = 0;
+  if (call_backend(backend, "stream_query", table.stream_query, stream->backend_stream, &idle) == UHAL_OK &&
+      idle != 0) {
+    blocks->fence_pending = false;
+    publish(blocks, frees_);
+    return;
   }
+  // A fence that was pending covers only what was freed before it; the rest needs one that is recorded now.
+  if (blocks->fence_pending && !pass_fence(blocks)) return;
+  if (!blocks->empty() && record_fence(stream.get(), blocks)) pass_fence(blocks);
+}
+
+// Marks the end of a stream's work; its submission lock is held.
+bool Allocator::record_fence(Stream* stream, StreamBlocks* blocks) {
+  const Backend& backend = *device_->backend;
+  const uhal_backend& table = backend.table;
+  if (blocks->fence == nullptr &&
+      call_backend(backend, "event_create", table.event_create, device_->backend_device, &blocks->fence) != UHAL_OK) {
+    blocks->fence = nullptr;
+    return false;
+  }
+  if (call_backend(backend, "event_record", table.event_record, blocks->fence, stream->backend_stream) != UHAL_OK) {
+    return false;
+  }
+  blocks->fence_pending = true;
+  blocks->fence_covers = frees_;
+  return true;
+}
+
+// If the pending fence has been reached, makes everybody's what it covers.
+bool Allocator::pass_fence(StreamBlocks* blocks) {
+  const Backend& backend = *device_->backend;
   int32_t done = 0;
-  if (call_backend(backend, "event_query", table.event_query, blocks->fence, &done) != UHAL_OK || done == 0) return;
+  if (call_backend(backend, "event_query", backend.table.event_query, blocks->fence, &done) != UHAL_OK || done == 0) {
+    return false;
+  }
   blocks->fence_pending = false;
   publish(blocks, blocks->fence_covers);
+  return true;
 }
 
 void Allocator::forget_stream(Stream* stream) {
@@ -424,12 +448,15 @@ uhal_memory_stats Allocator::stats() {
   return stats_locked();
 }
 
-uhal_status Allocator::refuse(size_t bytes, uhal_status status) {
+uhal_status Allocator::refuse(size_t bytes, uhal_status status, uint64_t serial_before) {
   if (status != UHAL_RESOURCE_EXHAUSTED) {
     append_error(" (while allocating %zu bytes of %s memory)", bytes, memory_kind_name(kind_));
     set_error_device(device_->label.c_str());
     return status;
   }
+  const bool backend_said = error_serial() != serial_before;
+  const uhal_error* native = uhal_last_error();
+  const std::string cause = backend_said ? " The backend said: " + std::string(native->message) + "." : "";
   uhal_memory_stats now = stats();
   auto mebibytes = [](uint64_t amount) { return static_cast<double>(amount) / (1 << 20); };
   bool limited = now.limit_bytes != 0 && now.reserved_bytes + bytes > now.limit_bytes;
@@ -443,8 +470,10 @@ uhal_status Allocator::refuse(size_t bytes, uhal_status status) {
       mebibytes(now.reserved_bytes), mebibytes(now.reserved_bytes - now.allocated_bytes),
       mebibytes(now.largest_free_block), now.fragmentation * 100, now.limit_bytes == 0 ? "none, " : "",
       mebibytes(now.limit_bytes), mebibytes(now.total_bytes));
-  append_error(limited ? "Raise the limit (UNIHAL_MEMORY_LIMIT or uhal_memory_set_limit), or use smaller batches."
-                       : "Use smaller batches, free what is not needed, or close other programs that use the device.");
+  append_error("%s%s",
+               limited ? "Raise the limit (UNIHAL_MEMORY_LIMIT or uhal_memory_set_limit), or use smaller batches."
+                       : "Use smaller batches, free what is not needed, or close other programs that use the device.",
+               cause.c_str());
   set_error_device(device_->label.c_str());
   return UHAL_RESOURCE_EXHAUSTED;
 }

@@ -87,7 +87,9 @@ class Allocator {
   bool release_segment(Segment* segment);
   void reclaim(const Stream* requester, bool wait);
   void reclaim_stream(uhal_stream* handle, bool wait);
-  uhal_status refuse(size_t bytes, uhal_status status);
+  bool record_fence(Stream* stream, StreamBlocks* blocks);
+  bool pass_fence(StreamBlocks* blocks);
+  uhal_status refuse(size_t bytes, uhal_status status, uint64_t serial_before);
   uhal_memory_stats stats_locked() const;
 
   uhal_device* const device_;

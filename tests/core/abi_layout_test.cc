@@ -1,0 +1,512 @@
+// The layout of everything that crosses the boundary, as of ABI 1.1. A line that fails to compile means that a binary
+// built against an older header would read the wrong bytes: append instead, or raise the major.
+#include <gtest/gtest.h>
+
+#include "csrc/kernels/elementwise.h"
+#include "unihal/backend.h"
+#include "unihal/event.h"
+#include "unihal/fallback.h"
+#include "unihal/profiler.h"
+
+extern "C" int uhal_test_from_c(void);
+
+namespace {
+
+#define FIELD(type, field, offset) static_assert(offsetof(type, field) == (offset), #type "." #field " has moved")
+// A struct may grow at its end, never shrink.
+#define SIZE(type, size) static_assert(sizeof(type) >= (size), #type " has shrunk")
+#define VALUE(name, value) static_assert((name) == (value), #name " was renumbered")
+
+// -- structs: bytes on a 64-bit machine
+
+SIZE(uhal_error, 64);
+FIELD(uhal_error, struct_size, 0);
+FIELD(uhal_error, status, 8);
+FIELD(uhal_error, native_code, 12);
+FIELD(uhal_error, native_name, 16);
+FIELD(uhal_error, message, 24);
+FIELD(uhal_error, op, 32);
+FIELD(uhal_error, device, 40);
+FIELD(uhal_error, file, 48);
+FIELD(uhal_error, line, 56);
+
+SIZE(uhal_device_type_info, 40);
+FIELD(uhal_device_type_info, struct_size, 0);
+FIELD(uhal_device_type_info, name, 8);
+FIELD(uhal_device_type_info, paddle_name, 16);
+FIELD(uhal_device_type_info, tensorflow_name, 24);
+FIELD(uhal_device_type_info, backends, 32);
+
+SIZE(uhal_backend_report, 40);
+FIELD(uhal_backend_report, struct_size, 0);
+FIELD(uhal_backend_report, backend, 8);
+FIELD(uhal_backend_report, state, 16);
+FIELD(uhal_backend_report, device_count, 20);
+FIELD(uhal_backend_report, library, 24);
+FIELD(uhal_backend_report, reason, 32);
+
+SIZE(uhal_device_properties, 128);
+FIELD(uhal_device_properties, struct_size, 0);
+FIELD(uhal_device_properties, device_type, 8);
+FIELD(uhal_device_properties, backend, 16);
+FIELD(uhal_device_properties, name, 24);
+FIELD(uhal_device_properties, vendor, 32);
+FIELD(uhal_device_properties, driver, 40);
+FIELD(uhal_device_properties, pci_bus_id, 48);
+FIELD(uhal_device_properties, ordinal, 56);
+FIELD(uhal_device_properties, compute_units, 60);
+FIELD(uhal_device_properties, wavefront_size, 64);
+FIELD(uhal_device_properties, is_stub, 68);
+FIELD(uhal_device_properties, unified_memory, 72);
+FIELD(uhal_device_properties, clock_megahertz, 76);
+FIELD(uhal_device_properties, total_memory, 80);
+FIELD(uhal_device_properties, max_allocation, 88);
+FIELD(uhal_device_properties, local_memory, 96);
+FIELD(uhal_device_properties, supported_dtypes, 104);
+FIELD(uhal_device_properties, peak_gigaflops_float32, 112);
+FIELD(uhal_device_properties, peak_gigabytes_per_second, 120);
+
+SIZE(uhal_pointer_info, 40);
+FIELD(uhal_pointer_info, struct_size, 0);
+FIELD(uhal_pointer_info, device, 8);
+FIELD(uhal_pointer_info, base, 16);
+FIELD(uhal_pointer_info, bytes, 24);
+FIELD(uhal_pointer_info, kind, 32);
+
+SIZE(uhal_memory_stats, 104);
+FIELD(uhal_memory_stats, struct_size, 0);
+FIELD(uhal_memory_stats, allocated_bytes, 8);
+FIELD(uhal_memory_stats, peak_allocated_bytes, 16);
+FIELD(uhal_memory_stats, reserved_bytes, 24);
+FIELD(uhal_memory_stats, peak_reserved_bytes, 32);
+FIELD(uhal_memory_stats, limit_bytes, 40);
+FIELD(uhal_memory_stats, total_bytes, 48);
+FIELD(uhal_memory_stats, largest_free_block, 56);
+FIELD(uhal_memory_stats, live_allocations, 64);
+FIELD(uhal_memory_stats, total_allocations, 72);
+FIELD(uhal_memory_stats, cache_hits, 80);
+FIELD(uhal_memory_stats, backend_allocations, 88);
+FIELD(uhal_memory_stats, fragmentation, 96);
+
+SIZE(uhal_tensor, 184);
+FIELD(uhal_tensor, struct_size, 0);
+FIELD(uhal_tensor, data, 8);
+FIELD(uhal_tensor, dtype, 16);
+FIELD(uhal_tensor, rank, 20);
+FIELD(uhal_tensor, shape, 24);
+FIELD(uhal_tensor, strides, 104);
+
+SIZE(uhal_map_function_info, 40);
+FIELD(uhal_map_function_info, struct_size, 0);
+FIELD(uhal_map_function_info, name, 8);
+FIELD(uhal_map_function_info, input_count, 16);
+FIELD(uhal_map_function_info, output_count, 20);
+FIELD(uhal_map_function_info, integer, 24);
+FIELD(uhal_map_function_info, flops, 28);
+FIELD(uhal_map_function_info, expression, 32);
+
+SIZE(uhal_map_attributes, 80);
+FIELD(uhal_map_attributes, struct_size, 0);
+FIELD(uhal_map_attributes, function, 8);
+FIELD(uhal_map_attributes, reserved, 12);
+FIELD(uhal_map_attributes, parameters, 16);
+
+SIZE(uhal_fill_attributes, 24);
+FIELD(uhal_fill_attributes, struct_size, 0);
+FIELD(uhal_fill_attributes, value, 8);
+FIELD(uhal_fill_attributes, integer_value, 16);
+
+SIZE(uhal_iota_attributes, 40);
+FIELD(uhal_iota_attributes, struct_size, 0);
+FIELD(uhal_iota_attributes, start, 8);
+FIELD(uhal_iota_attributes, step, 16);
+FIELD(uhal_iota_attributes, integer_start, 24);
+FIELD(uhal_iota_attributes, integer_step, 32);
+
+SIZE(uhal_triangular_attributes, 24);
+FIELD(uhal_triangular_attributes, struct_size, 0);
+FIELD(uhal_triangular_attributes, upper, 8);
+FIELD(uhal_triangular_attributes, reserved, 12);
+FIELD(uhal_triangular_attributes, diagonal, 16);
+
+SIZE(uhal_index_attributes, 32);
+FIELD(uhal_index_attributes, struct_size, 0);
+FIELD(uhal_index_attributes, axis, 8);
+FIELD(uhal_index_attributes, batch_dimensions, 12);
+FIELD(uhal_index_attributes, reduction, 16);
+FIELD(uhal_index_attributes, negative_wraps, 20);
+FIELD(uhal_index_attributes, ignore_out_of_range, 24);
+FIELD(uhal_index_attributes, reserved, 28);
+
+SIZE(uhal_reduce_attributes, 16);
+FIELD(uhal_reduce_attributes, struct_size, 0);
+FIELD(uhal_reduce_attributes, reduction, 8);
+FIELD(uhal_reduce_attributes, reserved, 12);
+
+SIZE(uhal_axis_attributes, 16);
+FIELD(uhal_axis_attributes, struct_size, 0);
+FIELD(uhal_axis_attributes, axis, 8);
+FIELD(uhal_axis_attributes, flags, 12);
+
+SIZE(uhal_scan_attributes, 24);
+FIELD(uhal_scan_attributes, struct_size, 0);
+FIELD(uhal_scan_attributes, axis, 8);
+FIELD(uhal_scan_attributes, reduction, 12);
+FIELD(uhal_scan_attributes, exclusive, 16);
+FIELD(uhal_scan_attributes, reverse, 20);
+
+SIZE(uhal_matmul_attributes, 32);
+FIELD(uhal_matmul_attributes, struct_size, 0);
+FIELD(uhal_matmul_attributes, alpha, 8);
+FIELD(uhal_matmul_attributes, beta, 16);
+FIELD(uhal_matmul_attributes, activation, 24);
+FIELD(uhal_matmul_attributes, reserved, 28);
+
+SIZE(uhal_convolution_attributes, 120);
+FIELD(uhal_convolution_attributes, struct_size, 0);
+FIELD(uhal_convolution_attributes, stride, 8);
+FIELD(uhal_convolution_attributes, dilation, 32);
+FIELD(uhal_convolution_attributes, pad_before, 56);
+FIELD(uhal_convolution_attributes, pad_after, 80);
+FIELD(uhal_convolution_attributes, groups, 104);
+FIELD(uhal_convolution_attributes, activation, 112);
+FIELD(uhal_convolution_attributes, reserved, 116);
+
+SIZE(uhal_pool_attributes, 112);
+FIELD(uhal_pool_attributes, struct_size, 0);
+FIELD(uhal_pool_attributes, mode, 8);
+FIELD(uhal_pool_attributes, adaptive, 12);
+FIELD(uhal_pool_attributes, window, 16);
+FIELD(uhal_pool_attributes, stride, 40);
+FIELD(uhal_pool_attributes, pad_before, 64);
+FIELD(uhal_pool_attributes, pad_after, 88);
+
+SIZE(uhal_softmax_attributes, 16);
+FIELD(uhal_softmax_attributes, struct_size, 0);
+FIELD(uhal_softmax_attributes, axis, 8);
+FIELD(uhal_softmax_attributes, logarithm, 12);
+
+SIZE(uhal_cross_entropy_attributes, 24);
+FIELD(uhal_cross_entropy_attributes, struct_size, 0);
+FIELD(uhal_cross_entropy_attributes, axis, 8);
+FIELD(uhal_cross_entropy_attributes, has_ignore, 12);
+FIELD(uhal_cross_entropy_attributes, ignore_index, 16);
+
+SIZE(uhal_norm_attributes, 48);
+FIELD(uhal_norm_attributes, struct_size, 0);
+FIELD(uhal_norm_attributes, epsilon, 8);
+FIELD(uhal_norm_attributes, momentum, 16);
+FIELD(uhal_norm_attributes, inference, 24);
+FIELD(uhal_norm_attributes, unbiased_running, 28);
+FIELD(uhal_norm_attributes, axis, 32);
+FIELD(uhal_norm_attributes, activation, 36);
+FIELD(uhal_norm_attributes, groups, 40);
+
+SIZE(uhal_attention_attributes, 24);
+FIELD(uhal_attention_attributes, struct_size, 0);
+FIELD(uhal_attention_attributes, scale, 8);
+FIELD(uhal_attention_attributes, causal, 16);
+FIELD(uhal_attention_attributes, reserved, 20);
+
+SIZE(uhal_random_attributes, 56);
+FIELD(uhal_random_attributes, struct_size, 0);
+FIELD(uhal_random_attributes, distribution, 8);
+FIELD(uhal_random_attributes, scale_at_inference, 12);
+FIELD(uhal_random_attributes, key, 16);
+FIELD(uhal_random_attributes, counter, 24);
+FIELD(uhal_random_attributes, a, 40);
+FIELD(uhal_random_attributes, b, 48);
+
+SIZE(uhal_resize_attributes, 48);
+FIELD(uhal_resize_attributes, struct_size, 0);
+FIELD(uhal_resize_attributes, mode, 8);
+FIELD(uhal_resize_attributes, align_corners, 12);
+FIELD(uhal_resize_attributes, half_pixel_centers, 16);
+FIELD(uhal_resize_attributes, reserved, 20);
+FIELD(uhal_resize_attributes, scale, 24);
+
+SIZE(uhal_op, 56);
+FIELD(uhal_op, struct_size, 0);
+FIELD(uhal_op, kind, 8);
+FIELD(uhal_op, input_count, 12);
+FIELD(uhal_op, output_count, 16);
+FIELD(uhal_op, reserved, 20);
+FIELD(uhal_op, inputs, 24);
+FIELD(uhal_op, outputs, 32);
+FIELD(uhal_op, attributes, 40);
+FIELD(uhal_op, label, 48);
+
+SIZE(uhal_profiler_event, 80);
+FIELD(uhal_profiler_event, struct_size, 0);
+FIELD(uhal_profiler_event, name, 8);
+FIELD(uhal_profiler_event, op, 16);
+FIELD(uhal_profiler_event, shape, 24);
+FIELD(uhal_profiler_event, device, 32);
+FIELD(uhal_profiler_event, stream, 40);
+FIELD(uhal_profiler_event, start_nanoseconds, 48);
+FIELD(uhal_profiler_event, duration_nanoseconds, 56);
+FIELD(uhal_profiler_event, bytes, 64);
+FIELD(uhal_profiler_event, flops, 72);
+
+SIZE(uhal_profiler_total, 48);
+FIELD(uhal_profiler_total, struct_size, 0);
+FIELD(uhal_profiler_total, op, 8);
+FIELD(uhal_profiler_total, calls, 16);
+FIELD(uhal_profiler_total, duration_nanoseconds, 24);
+FIELD(uhal_profiler_total, bytes, 32);
+FIELD(uhal_profiler_total, flops, 40);
+
+SIZE(uhal_fallback, 48);
+FIELD(uhal_fallback, struct_size, 0);
+FIELD(uhal_fallback, framework, 8);
+FIELD(uhal_fallback, op, 16);
+FIELD(uhal_fallback, dtype, 24);
+FIELD(uhal_fallback, reason, 32);
+FIELD(uhal_fallback, count, 40);
+
+SIZE(uhal_host, 40);
+FIELD(uhal_host, struct_size, 0);
+FIELD(uhal_host, abi_major, 8);
+FIELD(uhal_host, abi_minor, 12);
+FIELD(uhal_host, report, 16);
+FIELD(uhal_host, stream_error, 24);
+FIELD(uhal_host, workspace, 32);
+
+SIZE(uhal_backend, 224);
+FIELD(uhal_backend, struct_size, 0);
+FIELD(uhal_backend, abi_major, 8);
+FIELD(uhal_backend, abi_minor, 12);
+FIELD(uhal_backend, name, 16);
+FIELD(uhal_backend, version, 24);
+FIELD(uhal_backend, device_count, 32);
+FIELD(uhal_backend, device_open, 40);
+FIELD(uhal_backend, device_properties, 48);
+FIELD(uhal_backend, allocate, 56);
+FIELD(uhal_backend, free, 64);
+FIELD(uhal_backend, memory_info, 72);
+FIELD(uhal_backend, stream_create, 80);
+FIELD(uhal_backend, stream_destroy, 88);
+FIELD(uhal_backend, stream_query, 96);
+FIELD(uhal_backend, stream_synchronize, 104);
+FIELD(uhal_backend, stream_wait_event, 112);
+FIELD(uhal_backend, event_create, 120);
+FIELD(uhal_backend, event_destroy, 128);
+FIELD(uhal_backend, event_record, 136);
+FIELD(uhal_backend, event_query, 144);
+FIELD(uhal_backend, event_synchronize, 152);
+FIELD(uhal_backend, event_elapsed, 160);
+FIELD(uhal_backend, copy, 168);
+FIELD(uhal_backend, fill, 176);
+FIELD(uhal_backend, supports, 184);
+FIELD(uhal_backend, launch, 192);
+FIELD(uhal_backend, finalize, 200);
+FIELD(uhal_backend, host_callback, 208);
+FIELD(uhal_backend, extension, 216);
+
+// -- enumerators
+VALUE(UHAL_OK, 0);
+VALUE(UHAL_CANCELLED, 1);
+VALUE(UHAL_UNKNOWN, 2);
+VALUE(UHAL_INVALID_ARGUMENT, 3);
+VALUE(UHAL_DEADLINE_EXCEEDED, 4);
+VALUE(UHAL_NOT_FOUND, 5);
+VALUE(UHAL_ALREADY_EXISTS, 6);
+VALUE(UHAL_PERMISSION_DENIED, 7);
+VALUE(UHAL_RESOURCE_EXHAUSTED, 8);
+VALUE(UHAL_FAILED_PRECONDITION, 9);
+VALUE(UHAL_ABORTED, 10);
+VALUE(UHAL_OUT_OF_RANGE, 11);
+VALUE(UHAL_UNIMPLEMENTED, 12);
+VALUE(UHAL_INTERNAL, 13);
+VALUE(UHAL_UNAVAILABLE, 14);
+VALUE(UHAL_DATA_LOSS, 15);
+VALUE(UHAL_UNAUTHENTICATED, 16);
+VALUE(UHAL_BACKEND_CHOSEN, 0);
+VALUE(UHAL_BACKEND_REFUSED, 1);
+VALUE(UHAL_BACKEND_NOT_TRIED, 2);
+VALUE(UHAL_MEMORY_DEVICE, 0);
+VALUE(UHAL_MEMORY_PINNED, 1);
+VALUE(UHAL_MEMORY_MANAGED, 2);
+VALUE(UHAL_MEMORY_KIND_COUNT, 3);
+VALUE(UHAL_COPY_HOST_TO_DEVICE, 0);
+VALUE(UHAL_COPY_DEVICE_TO_HOST, 1);
+VALUE(UHAL_COPY_DEVICE_TO_DEVICE, 2);
+VALUE(UHAL_DTYPE_INVALID, 0);
+VALUE(UHAL_BOOL, 1);
+VALUE(UHAL_INT8, 2);
+VALUE(UHAL_INT16, 3);
+VALUE(UHAL_INT32, 4);
+VALUE(UHAL_INT64, 5);
+VALUE(UHAL_UINT8, 6);
+VALUE(UHAL_UINT16, 7);
+VALUE(UHAL_UINT32, 8);
+VALUE(UHAL_UINT64, 9);
+VALUE(UHAL_FLOAT16, 10);
+VALUE(UHAL_BFLOAT16, 11);
+VALUE(UHAL_FLOAT32, 12);
+VALUE(UHAL_FLOAT64, 13);
+VALUE(UHAL_COMPLEX64, 14);
+VALUE(UHAL_COMPLEX128, 15);
+VALUE(UHAL_MAX_RANK, 10);
+VALUE(UHAL_OP_INVALID, 0);
+VALUE(UHAL_OP_MAP, 1);
+VALUE(UHAL_OP_COPY, 2);
+VALUE(UHAL_OP_CAST, 3);
+VALUE(UHAL_OP_FILL, 4);
+VALUE(UHAL_OP_IOTA, 5);
+VALUE(UHAL_OP_TRIANGULAR, 6);
+VALUE(UHAL_OP_GATHER, 16);
+VALUE(UHAL_OP_SCATTER, 17);
+VALUE(UHAL_OP_GATHER_ND, 18);
+VALUE(UHAL_OP_SCATTER_ND, 19);
+VALUE(UHAL_OP_GATHER_ELEMENTS, 20);
+VALUE(UHAL_OP_SCATTER_ELEMENTS, 21);
+VALUE(UHAL_OP_ONE_HOT, 22);
+VALUE(UHAL_OP_REDUCE, 32);
+VALUE(UHAL_OP_ARG_REDUCE, 33);
+VALUE(UHAL_OP_SCAN, 34);
+VALUE(UHAL_OP_SORT, 35);
+VALUE(UHAL_OP_TOP_K, 36);
+VALUE(UHAL_OP_MATMUL, 48);
+VALUE(UHAL_OP_CONVOLUTION, 64);
+VALUE(UHAL_OP_CONVOLUTION_BACKWARD_DATA, 65);
+VALUE(UHAL_OP_CONVOLUTION_BACKWARD_FILTER, 66);
+VALUE(UHAL_OP_POOL, 67);
+VALUE(UHAL_OP_POOL_BACKWARD, 68);
+VALUE(UHAL_OP_SOFTMAX, 80);
+VALUE(UHAL_OP_SOFTMAX_BACKWARD, 81);
+VALUE(UHAL_OP_CROSS_ENTROPY, 82);
+VALUE(UHAL_OP_CROSS_ENTROPY_BACKWARD, 83);
+VALUE(UHAL_OP_BATCH_NORM, 84);
+VALUE(UHAL_OP_BATCH_NORM_BACKWARD, 85);
+VALUE(UHAL_OP_LAYER_NORM, 86);
+VALUE(UHAL_OP_LAYER_NORM_BACKWARD, 87);
+VALUE(UHAL_OP_GROUP_NORM, 88);
+VALUE(UHAL_OP_GROUP_NORM_BACKWARD, 89);
+VALUE(UHAL_OP_RMS_NORM, 90);
+VALUE(UHAL_OP_RMS_NORM_BACKWARD, 91);
+VALUE(UHAL_OP_ATTENTION, 96);
+VALUE(UHAL_OP_ATTENTION_BACKWARD, 97);
+VALUE(UHAL_OP_RANDOM, 112);
+VALUE(UHAL_OP_DROPOUT, 113);
+VALUE(UHAL_OP_RESIZE, 128);
+VALUE(UHAL_OP_RESIZE_BACKWARD, 129);
+VALUE(UHAL_OP_KIND_LIMIT, 256);
+VALUE(UHAL_MAP_MAX_INPUTS, 8);
+VALUE(UHAL_MAP_MAX_OUTPUTS, 4);
+VALUE(UHAL_MAP_MAX_PARAMETERS, 8);
+VALUE(UHAL_REDUCE_NONE, 0);
+VALUE(UHAL_REDUCE_SUM, 1);
+VALUE(UHAL_REDUCE_MEAN, 2);
+VALUE(UHAL_REDUCE_PRODUCT, 3);
+VALUE(UHAL_REDUCE_MAXIMUM, 4);
+VALUE(UHAL_REDUCE_MINIMUM, 5);
+VALUE(UHAL_REDUCE_ALL, 6);
+VALUE(UHAL_REDUCE_ANY, 7);
+VALUE(UHAL_REDUCE_SUM_OF_SQUARES, 8);
+VALUE(UHAL_REDUCE_L1_NORM, 9);
+VALUE(UHAL_REDUCE_L2_NORM, 10);
+VALUE(UHAL_REDUCE_LOG_SUM_EXP, 11);
+VALUE(UHAL_AXIS_DESCENDING, 1);
+VALUE(UHAL_ACTIVATION_NONE, 0);
+VALUE(UHAL_ACTIVATION_RELU, 1);
+VALUE(UHAL_ACTIVATION_GELU_ERF, 2);
+VALUE(UHAL_ACTIVATION_GELU_TANH, 3);
+VALUE(UHAL_ACTIVATION_SIGMOID, 4);
+VALUE(UHAL_ACTIVATION_TANH, 5);
+VALUE(UHAL_ACTIVATION_SILU, 6);
+VALUE(UHAL_ACTIVATION_RELU6, 7);
+VALUE(UHAL_MAX_SPATIAL, 3);
+VALUE(UHAL_POOL_MAXIMUM, 0);
+VALUE(UHAL_POOL_AVERAGE_INCLUDE_PADDING, 1);
+VALUE(UHAL_POOL_AVERAGE_EXCLUDE_PADDING, 2);
+VALUE(UHAL_RANDOM_UNIFORM, 0);
+VALUE(UHAL_RANDOM_NORMAL, 1);
+VALUE(UHAL_RANDOM_TRUNCATED_NORMAL, 2);
+VALUE(UHAL_RANDOM_BERNOULLI, 3);
+VALUE(UHAL_RANDOM_BITS, 4);
+VALUE(UHAL_RESIZE_NEAREST, 0);
+VALUE(UHAL_RESIZE_LINEAR, 1);
+VALUE(UHAL_RESIZE_CUBIC, 2);
+
+// -- numbers of map functions: positions in elementwise.def
+VALUE(uhal_map_identity, 0);
+VALUE(uhal_map_negative, 1);
+VALUE(uhal_map_absolute, 2);
+VALUE(uhal_map_scale, 6);
+VALUE(uhal_map_add, 9);
+VALUE(uhal_map_divide, 12);
+VALUE(uhal_map_select, 26);
+VALUE(uhal_map_exp, 32);
+VALUE(uhal_map_rsqrt, 39);
+VALUE(uhal_map_erf, 53);
+VALUE(uhal_map_relu, 55);
+VALUE(uhal_map_gelu_erf, 64);
+VALUE(uhal_map_hard_swish, 70);
+VALUE(uhal_map_is_nan, 75);
+VALUE(uhal_map_less_equal, 81);
+VALUE(uhal_map_bitwise_xor, 91);
+VALUE(uhal_map_relu_backward, 94);
+VALUE(uhal_map_gelu_tanh_backward, 105);
+VALUE(uhal_map_hard_swish_backward, 109);
+VALUE(uhal_map_power_scalar_backward, 120);
+VALUE(uhal_map_minimum_backward_second, 125);
+VALUE(uhal_map_sgd, 126);
+VALUE(uhal_map_momentum, 127);
+VALUE(uhal_map_adam, 128);
+VALUE(uhal_map_adam_epsilon_hat, 129);
+VALUE(uhal_map_adagrad, 130);
+VALUE(uhal_map_rmsprop, 131);
+static_assert(uhal_map_function_limit > uhal_map_rmsprop, "functions are appended, never removed");
+
+TEST(AbiLayout, VersionIsThatOfTheHeaders) {
+  EXPECT_EQ(UHAL_ABI_MAJOR, static_cast<int>(uhal_abi_version() >> 16));
+  EXPECT_EQ(UHAL_ABI_MINOR, static_cast<int>(uhal_abi_version() & 0xffff));
+  EXPECT_STREQ("0.1.0", uhal_version_string());
+}
+
+TEST(AbiLayout, HeadersWorkFromC) { EXPECT_EQ(1, uhal_test_from_c()); }
+
+TEST(AbiLayout, MapFunctionsAreFoundByName) {
+  EXPECT_EQ(static_cast<size_t>(uhal_map_function_limit), uhal_map_function_count());
+  uhal_map_function_info info = {};
+  info.struct_size = sizeof info;
+  ASSERT_EQ(UHAL_OK, uhal_map_function_get(uhal_map_adam, &info));
+  EXPECT_STREQ("adam", info.name);
+  EXPECT_EQ(7, info.input_count);
+  EXPECT_EQ(3, info.output_count);
+  EXPECT_EQ(0, info.integer);
+  ASSERT_EQ(UHAL_OK, uhal_map_function_get(uhal_map_add, &info));
+  EXPECT_STREQ("x + y", info.expression);
+  EXPECT_EQ(1, info.integer);
+  for (size_t i = 0; i < uhal_map_function_count(); ++i) {
+    uhal_map_function number = static_cast<uhal_map_function>(i);
+    ASSERT_EQ(UHAL_OK, uhal_map_function_get(number, &info));
+    EXPECT_EQ(number, uhal_map_function_find(info.name)) << info.name << " is there twice";
+    EXPECT_LE(info.input_count, UHAL_MAP_MAX_INPUTS);
+    EXPECT_LE(info.output_count, UHAL_MAP_MAX_OUTPUTS);
+  }
+  EXPECT_EQ(UHAL_OUT_OF_RANGE, uhal_map_function_get(uhal_map_function_limit, &info));
+  EXPECT_EQ(UHAL_OUT_OF_RANGE, uhal_map_function_get(-1, &info));
+  EXPECT_EQ(-1, uhal_map_function_find("no such function"));
+  EXPECT_EQ(-1, uhal_map_function_find(nullptr));
+}
+
+// A caller of an older minor has a shorter struct: what lies behind it must not be touched.
+TEST(AbiLayout, ShortStructsAreFilledOnlyAsFarAsTheyReach) {
+  struct {
+    size_t struct_size = offsetof(uhal_map_function_info, output_count);
+    const char* name = nullptr;
+    int32_t input_count = 0;
+    int32_t guard = 0x5a5a5a5a;
+  } caller;
+  ASSERT_EQ(UHAL_OK, uhal_map_function_get(uhal_map_add, reinterpret_cast<uhal_map_function_info*>(&caller)));
+  EXPECT_STREQ("add", caller.name);
+  EXPECT_EQ(2, caller.input_count);
+  EXPECT_EQ(0x5a5a5a5a, caller.guard);
+  caller.struct_size = 0;
+  EXPECT_EQ(UHAL_INVALID_ARGUMENT,
+            uhal_map_function_get(uhal_map_add, reinterpret_cast<uhal_map_function_info*>(&caller)));
+}
+
+}  // namespace

@@ -1,0 +1,52 @@
+// How a test steers the fake backend and sees what the core did with it.
+//
+// The backend exports fake_control(), which returns the one Control of its library.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace fake {
+
+struct Control {
+  // Read when they matter; set before.
+  std::atomic<int32_t> device_count{2};
+  std::atomic<uint64_t> capacity{uint64_t{256} << 20};  // bytes of one device
+  std::atomic<bool> asynchronous{false};                // streams created from now on have a thread
+  std::atomic<bool> unified_memory{true};
+  std::atomic<bool> silent_failures{false};  // injected failures give no message
+
+  // Fault injection: the n-th call from now fails (1: the next one), 0: none; every_* : each n-th call.
+  std::atomic<int64_t> fail_allocation_in{0};
+  std::atomic<int64_t> fail_launch_in{0};
+  std::atomic<int64_t> every_allocation{0};
+  std::atomic<int64_t> every_launch{0};
+
+  // While true, asynchronous streams do not take new work.
+  std::atomic<bool> hold_streams{false};
+
+  // What is alive, and what was called.
+  std::atomic<int64_t> live_bytes{0};
+  std::atomic<int64_t> live_allocations{0};
+  std::atomic<int64_t> live_streams{0};
+  std::atomic<int64_t> live_events{0};
+  std::atomic<int64_t> allocate_calls{0};
+  std::atomic<int64_t> free_calls{0};
+  std::atomic<int64_t> launch_calls{0};
+  std::atomic<int64_t> count_calls{0};
+  std::atomic<int64_t> open_calls{0};
+  std::atomic<int64_t> finalize_calls{0};
+  std::atomic<int64_t> callback_calls{0};
+  std::atomic<bool> saw_attributes{false};         // of the last launch: attributes were not NULL
+  std::atomic<int32_t> concurrent_submissions{0};  // most threads ever inside one stream's slots
+};
+
+using ControlFunction = Control* (*)();
+
+// Labels of ops that the fake treats specially.
+constexpr const char* kFailNow = "fail now";      // launch reports and returns UHAL_INTERNAL
+constexpr const char* kFailLater = "fail later";  // the error arrives at the stream
+constexpr const char* kWorkspace = "workspace";   // asks the host for scratch memory of the output's bytes
+
+}  // namespace fake

@@ -1,0 +1,325 @@
+// The rules of each op kind (op.h): one sound example of every kind, and what each refuses.
+#include <functional>
+#include <set>
+#include <vector>
+
+#include "tests/core/core_test.h"
+
+namespace core_test {
+namespace {
+
+// Operands of a call of uhal_supports, which needs no memory.
+struct Call {
+  uhal_op_kind kind = UHAL_OP_INVALID;
+  std::vector<uhal_tensor> inputs;  // dtype UHAL_DTYPE_INVALID: absent
+  std::vector<uhal_tensor> outputs;
+  std::function<const void*()> attributes = [] { return nullptr; };
+};
+
+// A dense view; short, since the tables below consist of it.
+uhal_tensor t(std::initializer_list<int64_t> shape, uhal_dtype dtype = UHAL_FLOAT32) {
+  uhal_tensor t = {sizeof t, nullptr, dtype, 0, {}, {}};
+  for (int64_t length : shape) t.shape[t.rank++] = length;
+  int64_t stride = 1;
+  for (int i = t.rank - 1; i >= 0; stride *= t.shape[i--]) t.strides[i] = stride;
+  return t;
+}
+
+const uhal_tensor kAbsent = {};
+
+// Attributes that live as long as the call: with(attributes) makes the function that Call wants.
+template <class Attributes>
+std::function<const void*()> with(Attributes attributes) {
+  return [attributes]() -> const void* { return &attributes; };
+}
+
+uhal_status supports(uhal_device* device, const Call& call) {
+  std::vector<const uhal_tensor*> inputs, outputs;
+  for (const uhal_tensor& t : call.inputs) inputs.push_back(t.dtype != UHAL_DTYPE_INVALID ? &t : nullptr);
+  for (const uhal_tensor& t : call.outputs) outputs.push_back(t.dtype != UHAL_DTYPE_INVALID ? &t : nullptr);
+  uhal_op op = {sizeof op,
+                call.kind,
+                static_cast<int32_t>(inputs.size()),
+                static_cast<int32_t>(outputs.size()),
+                0,
+                inputs.data(),
+                outputs.data(),
+                call.attributes(),
+                nullptr};
+  return uhal_supports(device, &op);
+}
+
+// -- attributes of the examples -------------------------------------------------------------------------
+
+uhal_convolution_attributes convolution(int64_t stride = 1, int64_t pad = 0, int64_t dilation = 1, int64_t groups = 1) {
+  return {sizeof(uhal_convolution_attributes),
+          {stride, stride, stride},
+          {dilation, dilation, dilation},
+          {pad, pad, pad},
+          {pad, pad, pad},
+          groups,
+          UHAL_ACTIVATION_NONE,
+          0};
+}
+uhal_pool_attributes pool(uhal_pool_mode mode, int64_t window, int64_t stride, int64_t pad = 0, int32_t adaptive = 0) {
+  return {sizeof(uhal_pool_attributes),
+          mode,
+          adaptive,
+          {window, window, window},
+          {stride, stride, stride},
+          {pad, pad, pad},
+          {pad, pad, pad}};
+}
+uhal_norm_attributes norm(int32_t axis, int64_t groups = 1, int32_t inference = 0) {
+  return {sizeof(uhal_norm_attributes), 1e-5, 0.9, inference, 0, axis, UHAL_ACTIVATION_NONE, groups};
+}
+uhal_index_attributes indexing(int32_t axis, int32_t batch = 0, uhal_reduction reduction = UHAL_REDUCE_NONE) {
+  return {sizeof(uhal_index_attributes), axis, batch, reduction, 0, 0, 0};
+}
+uhal_random_attributes random(uhal_distribution distribution, double a, double b) {
+  return {sizeof(uhal_random_attributes), distribution, 0, 1, {0, 0}, a, b};
+}
+uhal_axis_attributes along(int32_t axis) { return {sizeof(uhal_axis_attributes), axis, 0}; }
+uhal_scan_attributes scan(int32_t axis, uhal_reduction reduction) {
+  return {sizeof(uhal_scan_attributes), axis, reduction, 0, 0};
+}
+uhal_softmax_attributes softmax(int32_t axis) { return {sizeof(uhal_softmax_attributes), axis, 0}; }
+
+// -- sound examples, by kind ------------------------------------------------------------------------------
+
+const auto I64 = UHAL_INT64;
+
+std::vector<Call> sound_calls() {
+  return {
+      {UHAL_OP_MAP,
+       {t({4, 6}), t({6}, UHAL_FLOAT16)},
+       {t({4, 6})},
+       with(uhal_map_attributes{sizeof(uhal_map_attributes), uhal_map_function_find("add")})},
+      {UHAL_OP_COPY, {t({1, 6}, I64)}, {t({4, 6}, I64)}},
+      {UHAL_OP_CAST, {t({4, 6}, UHAL_COMPLEX64)}, {t({4, 6})}},
+      {UHAL_OP_FILL, {}, {t({}, UHAL_BOOL)}},
+      {UHAL_OP_IOTA, {}, {t({2, 3}, I64)}},
+      {UHAL_OP_TRIANGULAR, {t({2, 3, 4})}, {t({2, 3, 4})}},
+      {UHAL_OP_GATHER, {t({5, 6, 7}), t({2, 3}, I64)}, {t({5, 2, 3, 7})}, with(indexing(1))},
+      {UHAL_OP_GATHER, {t({5, 6, 7}), t({5, 3}, UHAL_INT32)}, {t({5, 3, 7})}, with(indexing(1, 1))},
+      {UHAL_OP_SCATTER, {t({3}, I64), t({5, 3, 7})}, {t({5, 6, 7})}, with(indexing(1, 0, UHAL_REDUCE_SUM))},
+      {UHAL_OP_GATHER_ND, {t({5, 6, 7}), t({4, 2}, I64)}, {t({4, 7})}},
+      {UHAL_OP_SCATTER_ND, {t({4, 3}, I64), t({4})}, {t({5, 6, 7})}},
+      {UHAL_OP_GATHER_ELEMENTS, {t({5, 6}), t({5, 9}, I64)}, {t({5, 9})}, with(indexing(1))},
+      {UHAL_OP_SCATTER_ELEMENTS, {t({4, 9}, I64), t({4, 9})}, {t({5, 6})}, with(indexing(1))},
+      {UHAL_OP_ONE_HOT, {t({4, 5}, I64)}, {t({4, 10, 5})}, with(indexing(1))},
+      {UHAL_OP_REDUCE, {t({4, 5, 6})}, {t({4, 1, 6})}},
+      {UHAL_OP_ARG_REDUCE, {t({4, 5})}, {t({4, 1}, I64)}, with(along(1))},
+      {UHAL_OP_SCAN, {t({4, 5})}, {t({4, 5})}, with(scan(1, UHAL_REDUCE_PRODUCT))},
+      {UHAL_OP_TOP_K, {t({4, 5})}, {t({4, 3}), t({4, 3}, UHAL_INT32)}, with(along(1))},
+      {UHAL_OP_MATMUL, {t({2, 1, 3, 4}), t({5, 4, 6}), t({6})}, {t({2, 5, 3, 6})}},
+      {UHAL_OP_CONVOLUTION,
+       {t({8, 6, 32, 31}), t({4, 3, 3, 3}), t({4})},
+       {t({8, 4, 16, 16})},
+       with(convolution(2, 1, 1, 2))},
+      {UHAL_OP_CONVOLUTION, {t({8, 6, 32}), t({4, 6, 3}), kAbsent}, {t({8, 4, 28})}, with(convolution(1, 0, 2))},
+      {UHAL_OP_CONVOLUTION_BACKWARD_DATA, {t({8, 4, 30, 30}), t({4, 3, 3, 3})}, {t({8, 3, 32, 32})}},
+      {UHAL_OP_CONVOLUTION_BACKWARD_FILTER, {t({8, 3, 32, 32}), t({8, 4, 30, 30})}, {t({4, 3, 3, 3}), t({4})}},
+      {UHAL_OP_POOL, {t({2, 3, 7, 7})}, {t({2, 3, 3, 3}), t({2, 3, 3, 3}, I64)}, with(pool(UHAL_POOL_MAXIMUM, 2, 2))},
+      {UHAL_OP_POOL, {t({2, 3, 7, 7})}, {t({2, 3, 4, 4})}, with(pool(UHAL_POOL_AVERAGE_EXCLUDE_PADDING, 2, 2))},
+      {UHAL_OP_POOL, {t({2, 3, 7, 7})}, {t({2, 3, 1, 5})}, with(pool(UHAL_POOL_AVERAGE_EXCLUDE_PADDING, 0, 0, 0, 1))},
+      {UHAL_OP_POOL_BACKWARD,
+       {t({2, 3, 3}), t({2, 3, 7}), t({2, 3, 3})},
+       {t({2, 3, 7})},
+       with(pool(UHAL_POOL_MAXIMUM, 2, 2))},
+      {UHAL_OP_SOFTMAX, {t({4, 5})}, {t({4, 5})}},
+      {UHAL_OP_SOFTMAX_BACKWARD, {t({4, 5}), t({4, 5})}, {t({4, 5})}, with(softmax(0))},
+      {UHAL_OP_CROSS_ENTROPY, {t({4, 5}), t({4, 1}, I64), t({5})}, {t({4, 1}), t({4, 5}), t({4, 5})}},
+      {UHAL_OP_CROSS_ENTROPY_BACKWARD, {t({4, 5}), t({4, 5}), t({4, 1})}, {t({4, 5})}},
+      {UHAL_OP_BATCH_NORM,
+       {t({2, 3, 4}, UHAL_FLOAT16), t({3}), t({3}), t({3}), t({3})},
+       {t({2, 3, 4}, UHAL_FLOAT16), t({3}), t({3}), t({3}), t({3})}},
+      {UHAL_OP_BATCH_NORM, {t({2, 3, 4}), kAbsent, kAbsent, t({3}), t({3})}, {t({2, 3, 4})}, with(norm(-1, 1, 1))},
+      {UHAL_OP_BATCH_NORM_BACKWARD, {t({2, 3}), t({2, 3}), kAbsent, t({3}), t({3})}, {t({2, 3}), t({3}), t({3})}},
+      {UHAL_OP_LAYER_NORM,
+       {t({2, 3, 4}), t({3, 4}), t({3, 4})},
+       {t({2, 3, 4}), t({2, 1, 1}), t({2, 1, 1})},
+       with(norm(1))},
+      {UHAL_OP_LAYER_NORM_BACKWARD, {t({2, 4}), t({2, 4}), t({4}), t({2, 1}), t({2, 1})}, {t({2, 4}), t({4}), t({4})}},
+      {UHAL_OP_GROUP_NORM, {t({2, 6, 4}), t({6}), t({6})}, {t({2, 6, 4}), t({2, 3}), t({2, 3})}, with(norm(-1, 3))},
+      {UHAL_OP_GROUP_NORM_BACKWARD,
+       {t({2, 6}), t({2, 6}), t({6}), t({2, 3}), t({2, 3})},
+       {t({2, 6}), t({6}), t({6})},
+       with(norm(-1, 3))},
+      {UHAL_OP_RMS_NORM,
+       {t({2, 4}, UHAL_FLOAT64), t({4}, UHAL_FLOAT64)},
+       {t({2, 4}, UHAL_FLOAT64), t({2, 1}, UHAL_FLOAT64)}},
+      {UHAL_OP_RMS_NORM_BACKWARD, {t({2, 4}), t({2, 4}), t({4}), t({2, 1})}, {t({2, 4}), t({4})}},
+      {UHAL_OP_ATTENTION,
+       {t({2, 3, 4, 5}), t({2, 3, 6, 5}), t({2, 3, 6, 7}), t({4, 6})},
+       {t({2, 3, 4, 7}), t({2, 3, 4})}},
+      {UHAL_OP_ATTENTION_BACKWARD,
+       {t({2, 3, 4, 5}), t({2, 3, 6, 5}), t({2, 3, 6, 7}), kAbsent, t({2, 3, 4, 7}), t({2, 3, 4}), t({2, 3, 4, 7})},
+       {t({2, 3, 4, 5}), t({2, 3, 6, 5}), t({2, 3, 6, 7})}},
+      {UHAL_OP_RANDOM, {}, {t({7}, UHAL_UINT32)}, with(random(UHAL_RANDOM_BITS, 0, 1))},
+      {UHAL_OP_DROPOUT, {t({4, 5})}, {t({4, 5}), t({4, 5}, UHAL_UINT8)}, with(random(UHAL_RANDOM_UNIFORM, 0.5, 1))},
+      {UHAL_OP_RESIZE, {t({2, 3, 4, 5})}, {t({2, 3, 8, 7})}},
+      {UHAL_OP_RESIZE_BACKWARD, {t({2, 3, 8, 7})}, {t({2, 3, 4, 5})}},
+  };
+}
+
+class OpRulesTest : public CoreTest {
+ protected:
+  void expect_refused(const Call& call, const std::string& text) {
+    EXPECT_STATUS(UHAL_INVALID_ARGUMENT, supports(device, call));
+    EXPECT_MESSAGE(text);
+  }
+};
+
+TEST_F(OpRulesTest, SoundOpsOfEveryKindAreAccepted) {
+  std::set<uhal_op_kind> seen = {UHAL_OP_SORT};  // the fake cannot sort: see launch_test.cc
+  for (const Call& call : sound_calls()) {
+    EXPECT_OK(supports(device, call)) << uhal_op_kind_name(call.kind);
+    seen.insert(call.kind);
+  }
+  for (uhal_op_kind kind = 0; kind < UHAL_OP_KIND_LIMIT; ++kind) {
+    bool exists = std::string("invalid") != uhal_op_kind_name(kind);
+    EXPECT_EQ(exists, seen.count(kind) == 1) << uhal_op_kind_name(kind) << " has no sound example";
+  }
+}
+
+// Whatever single operand has one element more along one axis, or another rank, the op is refused, or means something
+// else that is sound as well (listed).
+TEST_F(OpRulesTest, WrongShapesAreRefused) {
+  // kind -> operands (inputs, then outputs) whose lengths are free along some axis
+  const std::set<uhal_op_kind> free_lengths = {UHAL_OP_FILL, UHAL_OP_IOTA, UHAL_OP_RANDOM, UHAL_OP_RESIZE,
+                                               UHAL_OP_RESIZE_BACKWARD};
+  for (const Call& call : sound_calls()) {
+    if (free_lengths.count(call.kind) == 1) continue;
+    for (bool output : {false, true}) {
+      const std::vector<uhal_tensor>& side = output ? call.outputs : call.inputs;
+      for (size_t i = 0; i < side.size(); ++i) {
+        if (side[i].dtype == UHAL_DTYPE_INVALID || side[i].rank == UHAL_MAX_RANK) continue;
+        Call changed = call;
+        uhal_tensor& t = (output ? changed.outputs : changed.inputs)[i];
+        t.shape[t.rank] = 97;  // an axis more, of a length that fits nothing
+        t.strides[t.rank++] = 1;
+        EXPECT_STATUS(UHAL_INVALID_ARGUMENT, supports(device, changed))
+            << uhal_op_kind_name(call.kind) << (output ? " output " : " input ") << i;
+        EXPECT_PRED_FORMAT2(testing::IsSubstring, std::string(uhal_op_kind_name(call.kind)) + ": ", last_message());
+      }
+    }
+  }
+}
+
+TEST_F(OpRulesTest, RequiredOperandsMustBePresent) {
+  for (const Call& call : sound_calls()) {
+    if (call.inputs.empty()) continue;
+    Call changed = call;
+    changed.inputs[0] = kAbsent;
+    expect_refused(changed, call.kind == UHAL_OP_MAP ? "takes 2 inputs" : "(number 0) is missing, but it is required");
+    changed = call;
+    changed.outputs.clear();
+    expect_refused(changed, "(number 0) is missing, but it is required");
+  }
+}
+
+struct RefusedCall {
+  Call call;
+  const char* text;
+};
+
+TEST_F(OpRulesTest, EachKindSaysWhatItWants) {
+  const RefusedCall refused[] = {
+      {{UHAL_OP_COPY, {t({4}, I64)}, {t({4})}}, "copy: y has dtype float32, expected int64, the dtype of x"},
+      {{UHAL_OP_IOTA, {}, {t({4}, UHAL_BOOL)}}, "iota: y has dtype bool"},
+      {{UHAL_OP_TRIANGULAR, {t({4})}, {t({4})}}, "triangular: x has rank 1 (shape (4,)), expected 2 to 10"},
+      {{UHAL_OP_GATHER, {t({5, 6}), t({2})}, {t({2, 6})}}, "indices has dtype float32, expected int32 or int64"},
+      {{UHAL_OP_GATHER, {t({5, 6}), t({2}, I64)}, {t({3, 6})}}, "gather: y has shape (3, 6), expected (2, 6)"},
+      {{UHAL_OP_GATHER, {t({5, 6}), t({2}, I64)}, {t({2, 6})}, with(indexing(2))},
+       "attribute axis is 2, expected 0 to 1"},
+      {{UHAL_OP_GATHER, {t({5, 6}), t({4, 2}, I64)}, {t({5, 2})}, with(indexing(1, 1))},
+       "indices has shape (4, 2), expected (5, 2)"},
+      {{UHAL_OP_GATHER, {t({5, 6}), t({5, 2}, I64)}, {t({5, 2})}, with(indexing(1, 2))}, "batch_dimensions is 2"},
+      {{UHAL_OP_SCATTER, {t({3}, I64), t({3, 6})}, {t({5, 6})}, with(indexing(0, 0, 6))}, "attribute reduction is 6"},
+      {{UHAL_OP_GATHER_ND, {t({5, 6}), t({4, 3}, I64)}, {t({4})}}, "last axis of indices has length 3"},
+      {{UHAL_OP_GATHER_ELEMENTS, {t({5, 6}), t({6, 6}, I64)}, {t({6, 6})}, with(indexing(1))},
+       "at most the indexed operand's length"},
+      {{UHAL_OP_ONE_HOT, {t({4}, I64)}, {t({4})}}, "one axis more than indices"},
+      {{UHAL_OP_REDUCE, {t({4, 5})}, {t({4, 2})}}, "reduce: y has shape (4, 2), expected (4, 1)"},
+      {{UHAL_OP_REDUCE, {t({4, 5})}, {t({4})}}, "reduce: y has rank 1"},
+      {{UHAL_OP_REDUCE, {t({4})}, {t({1})}, with(uhal_reduce_attributes{sizeof(uhal_reduce_attributes), 12, 0})},
+       "reduction is 12, expected 1 to 11"},
+      {{UHAL_OP_ARG_REDUCE, {t({4, 5})}, {t({1, 5})}}, "arg_reduce: y has dtype float32, expected int32 or int64"},
+      {{UHAL_OP_ARG_REDUCE, {t({0, 5})}, {t({1, 5}, I64)}}, "no element along axis 0"},
+      {{UHAL_OP_SCAN, {t({4})}, {t({4})}, with(scan(0, UHAL_REDUCE_MEAN))}, "reduction is 2 (mean)"},
+      {{UHAL_OP_SCAN, {t({4})}, {t({4})}, with(scan(-1, UHAL_REDUCE_SUM))}, "axis is -1, expected 0 to 0"},
+      {{UHAL_OP_SORT, {t({4})}, {t({4}), t({4})}}, "sort: indices has dtype float32"},
+      {{UHAL_OP_TOP_K, {t({4})}, {t({5}), t({5}, I64)}}, "top_k: values has shape (5,), expected (4,)"},
+      {{UHAL_OP_MATMUL, {t({3, 4}), t({5, 6})}, {t({3, 6})}}, "matmul: b has shape (5, 6), expected (4, 6)"},
+      {{UHAL_OP_MATMUL, {t({3, 4}), t({4, 6})}, {t({3, 5})}}, "matmul: d has shape (3, 5), expected (3, 6)"},
+      {{UHAL_OP_MATMUL, {t({4}), t({4, 6})}, {t({1, 6})}}, "matmul: a has rank 1"},
+      {{UHAL_OP_MATMUL, {t({7, 3, 4}), t({4, 6})}, {t({2, 3, 6})}}, "a has shape (7, 3, 4), which does not broadcast"},
+      {{UHAL_OP_MATMUL, {t({3, 4}), t({4, 6}), t({3})}, {t({3, 6})}}, "c has shape (3,), which does not broadcast"},
+      {{UHAL_OP_CONVOLUTION, {t({2, 3, 8, 8}), t({4, 2, 3, 3})}, {t({2, 4, 6, 6})}},
+       "w has shape (4, 2, 3, 3), expected (4, 3, 3, 3)"},
+      {{UHAL_OP_CONVOLUTION, {t({2, 3, 8, 8}), t({4, 3, 3, 3})}, {t({2, 4, 6, 7})}},
+       "y has shape (2, 4, 6, 7), expected (2, 4, 6, 6)"},
+      {{UHAL_OP_CONVOLUTION, {t({2, 3, 8}), t({4, 3, 3})}, {t({2, 4, 6})}, with(convolution(0))},
+       "attribute stride is 0"},
+      {{UHAL_OP_CONVOLUTION, {t({2, 3, 8}), t({4, 3, 3})}, {t({2, 4, 6})}, with(convolution(1, -1))},
+       "pad_before is -1"},
+      {{UHAL_OP_CONVOLUTION, {t({2, 3, 8}), t({4, 3, 3})}, {t({2, 4, 6})}, with(convolution(1, 0, 0))},
+       "dilation is 0"},
+      {{UHAL_OP_CONVOLUTION, {t({2, 3, 8}), t({4, 3, 3})}, {t({2, 4, 6})}, with(convolution(1, 0, 1, 2))},
+       "2 groups do not divide 3 input and 4 output channels"},
+      {{UHAL_OP_CONVOLUTION, {t({2, 3, 8}), t({4, 3, 3})}, {t({2, 4, 6})}, with(convolution(1, 0, 1, 0))},
+       "groups is 0"},
+      {{UHAL_OP_CONVOLUTION, {t({2, 3, 8}), t({4, 3, 3}), t({3})}, {t({2, 4, 6})}},
+       "bias has shape (3,), expected (4,)"},
+      {{UHAL_OP_CONVOLUTION, {t({2, 3}), t({4, 3})}, {t({2, 4})}}, "convolution: x has rank 2"},
+      {{UHAL_OP_CONVOLUTION, {t({2, 3, 1, 1, 1, 1}), t({4, 3, 1, 1, 1, 1})}, {t({2, 4, 1, 1, 1, 1})}},
+       "expected 3 to 5"},
+      {{UHAL_OP_POOL, {t({2, 3, 7})}, {t({2, 3, 5})}, with(pool(UHAL_POOL_MAXIMUM, 2, 2))},
+       "pool: y has shape (2, 3, 5), expected (2, 3, 3)"},
+      {{UHAL_OP_POOL, {t({2, 3, 7})}, {t({2, 3, 3})}, with(pool(3, 2, 2))}, "attribute mode is 3"},
+      {{UHAL_OP_POOL, {t({2, 3, 7})}, {t({2, 3, 3})}, with(pool(UHAL_POOL_MAXIMUM, 0, 2))}, "attribute window is 0"},
+      {{UHAL_OP_POOL,
+        {t({2, 3, 7})},
+        {t({2, 3, 3}), t({2, 3, 3}, I64)},
+        with(pool(UHAL_POOL_AVERAGE_INCLUDE_PADDING, 2, 2))},
+       "only for maximum pooling"},
+      {{UHAL_OP_POOL, {t({2, 3, 7})}, {t({2, 3, 3})}}, "pool: the attributes are NULL"},
+      {{UHAL_OP_POOL_BACKWARD, {t({2, 3, 3})}, {t({2, 3, 7})}, with(pool(UHAL_POOL_MAXIMUM, 2, 2))},
+       "x is NULL, but is required for maximum pooling"},
+      {{UHAL_OP_SOFTMAX, {t({4, 5})}, {t({4, 5})}, with(softmax(2))},
+       "axis is 2, expected 0 to 1 for rank 2 (or -1 for the last)"},
+      {{UHAL_OP_SOFTMAX, {t({})}, {t({})}}, "softmax: the attribute axis is -1"},
+      {{UHAL_OP_CROSS_ENTROPY, {t({4, 5}), t({4}, I64)}, {t({4, 1})}}, "labels has shape (4,), expected (4, 1)"},
+      {{UHAL_OP_CROSS_ENTROPY, {t({4, 5}), t({4, 1})}, {t({4, 1})}}, "labels has shape (4, 1), expected (4, 5)"},
+      {{UHAL_OP_CROSS_ENTROPY, {t({4, 5}), t({4, 1}, UHAL_UINT8)}, {t({4, 1})}}, "labels has dtype uint8"},
+      {{UHAL_OP_CROSS_ENTROPY, {t({4, 5}), t({4, 1}, I64), t({4})}, {t({4, 1})}},
+       "weights has shape (4,), expected (5,)"},
+      {{UHAL_OP_BATCH_NORM, {t({2, 3}), t({3}), t({3})}, {t({2, 3})}}, "mean is NULL, but is required for training"},
+      {{UHAL_OP_BATCH_NORM, {t({2, 3})}, {t({2, 3})}, with(norm(-1, 1, 1))},
+       "running_mean is NULL, but is required for inference"},
+      {{UHAL_OP_BATCH_NORM, {t({2, 3}), t({3}, UHAL_FLOAT16)}, {t({2, 3}), t({3}), t({3})}},
+       "scale has dtype float16, expected float32"},
+      {{UHAL_OP_LAYER_NORM, {t({2, 4}, UHAL_FLOAT64), t({4})}, {t({2, 4}, UHAL_FLOAT64)}}, "expected float64, as x is"},
+      {{UHAL_OP_LAYER_NORM, {t({2, 4}), t({2, 4})}, {t({2, 4})}}, "scale has shape (2, 4), expected (4,)"},
+      {{UHAL_OP_GROUP_NORM, {t({2, 6})}, {t({2, 6})}, with(norm(-1, 4))}, "4 groups do not divide the 6 channels"},
+      {{UHAL_OP_ATTENTION, {t({2, 3, 4, 5}), t({2, 3, 6, 4}), t({2, 3, 6, 7})}, {t({2, 3, 4, 7})}},
+       "k has shape (2, 3, 6, 4), expected (2, 3, 6, 5)"},
+      {{UHAL_OP_ATTENTION, {t({2, 3, 4, 5}), t({2, 3, 6, 5}), t({2, 3, 6, 7}), t({5, 6})}, {t({2, 3, 4, 7})}},
+       "mask has shape (5, 6)"},
+      {{UHAL_OP_RANDOM, {}, {t({4})}, with(random(9, 0, 1))}, "attribute distribution is 9"},
+      {{UHAL_OP_RANDOM, {}, {t({4}, I64)}, with(random(UHAL_RANDOM_NORMAL, 0, 1))},
+       "a floating dtype for a normal distribution"},
+      {{UHAL_OP_RANDOM, {}, {t({4})}, with(random(UHAL_RANDOM_BITS, 0, 1))}, "an integer dtype for raw bits"},
+      {{UHAL_OP_RANDOM, {}, {t({4}, I64)}, with(random(UHAL_RANDOM_UNIFORM, 3, 3))}, "b must be above a"},
+      {{UHAL_OP_RANDOM, {}, {t({4})}, with(random(UHAL_RANDOM_BERNOULLI, 1.5, 0))}, "probability a is 1.5"},
+      {{UHAL_OP_DROPOUT, {t({4})}, {t({4}), t({4}, UHAL_BOOL)}, with(random(0, -0.1, 0))}, "rate a is -0.1"},
+      {{UHAL_OP_DROPOUT, {t({4})}, {t({4}), t({4})}}, "mask has dtype float32, expected uint8 or bool"},
+      {{UHAL_OP_RESIZE, {t({2, 3, 4})}, {t({2, 4, 8})}}, "resize: y has shape (2, 4, 8), expected (2, 3, 8)"},
+      {{UHAL_OP_RESIZE, {t({2, 3, 0})}, {t({2, 3, 8})}}, "nothing to sample from"},
+  };
+  for (const RefusedCall& row : refused) expect_refused(row.call, row.text);
+}
+
+}  // namespace
+}  // namespace core_test

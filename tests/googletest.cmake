@@ -1,0 +1,27 @@
+# GoogleTest from its sources (tests/fetch_googletest.sh), and how the project's suites use it.
+include_guard(GLOBAL)
+include(GoogleTest)
+
+set(UNIHAL_GOOGLETEST_DIR ${CMAKE_SOURCE_DIR}/.venv/googletest/usr/src/googletest CACHE PATH "Sources of GoogleTest")
+if(NOT EXISTS ${UNIHAL_GOOGLETEST_DIR}/CMakeLists.txt)
+  message(FATAL_ERROR "GoogleTest's sources are not in ${UNIHAL_GOOGLETEST_DIR}: run tests/fetch_googletest.sh, "
+                      "or set UNIHAL_GOOGLETEST_DIR.")
+endif()
+set(INSTALL_GTEST OFF CACHE BOOL "" FORCE)
+set(BUILD_GMOCK OFF CACHE BOOL "" FORCE)
+add_subdirectory(${UNIHAL_GOOGLETEST_DIR} ${CMAKE_BINARY_DIR}/googletest EXCLUDE_FROM_ALL)
+if(UNIHAL_SANITIZE)
+  # The library and what it is linked into must agree.
+  foreach(target gtest gtest_main)
+    target_compile_options(${target} PRIVATE -fsanitize=${UNIHAL_SANITIZE})
+  endforeach()
+endif()
+
+# unihal_add_suite(NAME SOURCES...): one program. ctest runs each of its tests in a process of its own, since the choice
+# of a backend, the environment and finalize are for the life of a process.
+function(unihal_add_suite name)
+  add_executable(${name} ${ARGN})
+  target_link_libraries(${name} PRIVATE unihal_flags unihal gtest_main)
+  set_target_properties(${name} PROPERTIES BUILD_RPATH ${UNIHAL_LIBRARY_DIR})
+  gtest_discover_tests(${name} TEST_PREFIX ${name}. DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 120)
+endfunction()
