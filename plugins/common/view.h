@@ -35,7 +35,7 @@ class View : public uhal_tensor {
     for (int i = dims_count - 1; i >= 0 && dims_count <= UHAL_MAX_RANK; --i) {
       shape[i] = dims[i];
       strides[i] = stride;
-      stride *= dims[i];
+      stride *= dims[i] == 0 ? 1 : dims[i];
     }
   }
   View(void* pointer, uhal_dtype type, std::initializer_list<int64_t> dims)
