@@ -1,0 +1,535 @@
+"""Direct calls of ops, against NumPy. Every op of the interface is called at least once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import unihal
+from unihal import Buffer, ops
+
+# float32 results of a few dozen additions differ from NumPy's by some units in the last place.
+CLOSE = {"rtol": 2e-5, "atol": 2e-5}
+
+
+@pytest.fixture
+def random() -> np.random.Generator:
+    return np.random.default_rng(7)
+
+
+@pytest.fixture
+def put(device: unihal.Device) -> Callable[[Any], Buffer]:
+    return lambda array: Buffer.from_numpy(array, device)
+
+
+Put = Callable[[Any], Buffer]
+
+
+def normal(random: np.random.Generator, *shape: int) -> np.ndarray:
+    return random.standard_normal(shape).astype(np.float32)
+
+
+# -- elementwise
+
+
+def test_broadcasting_allocates_the_common_shape(put: Put, random: np.random.Generator) -> None:
+    a, b = normal(random, 4, 1, 5), normal(random, 3, 1)
+    result = ops.multiply(put(a), put(b))
+    assert result.shape == (4, 3, 5)
+    np.testing.assert_array_equal(result.numpy(), a * b)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "expected"),
+    [
+        ("int8", "int8", "int8"),
+        ("int8", "int64", "int64"),
+        ("uint8", "int8", "int16"),
+        ("uint32", "int32", "int64"),
+        ("uint64", "int8", "int64"),
+        ("bool", "uint16", "uint16"),
+        ("int32", "float16", "float16"),
+        ("float16", "bfloat16", "float32"),
+        ("float32", "float64", "float64"),
+    ],
+)
+def test_dtypes_are_promoted(device: unihal.Device, left: str, right: str, expected: str) -> None:
+    a, b = (ops.fill(Buffer((3,), dtype, device), 1) for dtype in (left, right))
+    result = ops.add(a, b)
+    assert result.dtype == expected == ops.add(b, a).dtype
+    assert (ops.cast(result, "float64").numpy() == 2).all()
+
+
+def test_functions_without_an_integer_form_give_floating_results(put: Put) -> None:
+    assert ops.sqrt(put(np.array([4, 9], np.int64))).dtype == "float64"
+    assert ops.sqrt(put(np.array([4, 9], np.int8))).dtype == "float32"
+    np.testing.assert_array_equal(ops.sqrt(put(np.array([4, 9], np.int8))).numpy(), [2, 3])
+
+
+def test_predicates_give_bool(put: Put) -> None:
+    result = ops.greater(put(np.array([1.0, 2.0, np.nan], np.float32)), 1.5)
+    assert result.dtype == "bool"
+    np.testing.assert_array_equal(result.numpy(), [False, True, False])
+
+
+def test_select_takes_the_dtype_of_its_values(put: Put) -> None:
+    condition = put(np.array([True, False]))
+    result = ops.select(condition, put(np.array([1, 2], np.int8)), put(np.array([3, 4], np.int8)))
+    assert result.dtype == "int8"
+    np.testing.assert_array_equal(result.numpy(), [1, 4])
+
+
+def test_numbers_stand_for_buffers(put: Put) -> None:
+    np.testing.assert_array_equal(ops.subtract(10, put(np.array([1, 2], np.int32))).numpy(), [9, 8])
+    np.testing.assert_array_equal(ops.add(put(np.array([1, 2], np.int32)), 0.5).numpy(), [1.5, 2.5])
+
+
+def test_parameters_reach_the_expression(put: Put) -> None:
+    result = ops.leaky_relu(put(np.array([-2.0, 3.0], np.float32)), parameters=[0.25])
+    np.testing.assert_array_equal(result.numpy(), [-0.5, 3])
+
+
+def test_in_place_and_out(put: Put, device: unihal.Device) -> None:
+    x = put(np.array([1.0, -1.0], np.float32))
+    assert ops.relu(x, out=x) is x
+    np.testing.assert_array_equal(x.numpy(), [1, 0])
+    wide = Buffer((2,), "float64", device)
+    np.testing.assert_array_equal(ops.add(x, 1, out=wide).numpy(), [2, 1])
+
+
+def test_optimizer_steps_have_several_outputs(put: Put) -> None:
+    parameter, gradient, velocity = (put(np.full(5, v, np.float32)) for v in (1, 0.5, 2))
+    rate = put(np.float32(0.1))
+    ops.momentum(parameter, gradient, velocity, rate, parameters=[0.9, 0, 0, 1], out=[parameter, velocity])
+    np.testing.assert_allclose(velocity.numpy(), 0.9 * 2 + 0.5, rtol=1e-6)
+    np.testing.assert_allclose(parameter.numpy(), 1 - 0.1 * 2.3, rtol=1e-6)
+
+
+def test_functions_are_listed_and_described() -> None:
+    assert {"add", "silu", "adam", "matmul", "top_k"} <= set(dir(ops))
+    assert "x + y" in ops.add.expression
+    assert "unihal.ops.add" in repr(ops.add)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda x: ops.add(x), unihal.InvalidArgumentError, "add takes 2 operands, not 1"),
+        (lambda x: ops.add(1, 2), unihal.InvalidArgumentError, "at least one unihal.Buffer"),
+        (lambda x: ops.add(x, np.ones(3)), unihal.InvalidArgumentError, "Buffer.from_numpy"),
+        (lambda x: ops.add(x, x[:1].broadcast_to((5, 4, 4))), unihal.InvalidArgumentError, "do not broadcast"),
+        (lambda x: ops.add(x, x, out=x[0]), unihal.InvalidArgumentError, r"out has the shape \(4,\)"),
+        (lambda x: ops.sum(x, 2), IndexError, "axis 2 is outside"),
+        (lambda x: ops.matmul(x, x), unihal.InvalidArgumentError, "do not multiply"),
+        (lambda x: ops.cast(x, "float7"), unihal.InvalidArgumentError, "is no dtype"),
+        (lambda x: ops.argmax(x, 0, dtype="int8"), unihal.InvalidArgumentError, "indices are int32 or int64"),
+        (lambda x: ops.max_pool(x, 2), unihal.InvalidArgumentError, "3 to 5 axes"),
+        (lambda x: ops.average_pool(x[None], 9), unihal.InvalidArgumentError, "does not fit"),
+        (lambda x: ops.average_pool(x[None], (2, 2)), unihal.InvalidArgumentError, "expected 1 positive"),
+    ],
+)
+def test_refusals(device: unihal.Device, call: Callable[[Buffer], Any], error: type, message: str) -> None:
+    with pytest.raises(error, match=message):
+        call(Buffer((3, 4), "float32", device))
+
+
+def test_unknown_ops_are_attribute_errors() -> None:
+    with pytest.raises(AttributeError, match="has no op 'frobnicate'"):
+        ops.frobnicate  # noqa: B018
+
+
+# -- movement and indexing
+
+
+def test_copy_cast_fill_iota_triangular(put: Put, device: unihal.Device) -> None:
+    array = np.array([[1.9, -1.9, 0.0], [3.5, 2.5, -0.0]], np.float32)
+    x = put(array)
+    np.testing.assert_array_equal(ops.copy(x.T).numpy(), array.T)
+    np.testing.assert_array_equal(ops.cast(x, "int32").numpy(), array.astype(np.int32))
+    np.testing.assert_array_equal(ops.cast(x, "bool").numpy(), array != 0)
+    big = ops.fill(Buffer((3,), "uint64", device), 2**64 - 1)
+    np.testing.assert_array_equal(big.numpy(), np.full(3, 2**64 - 1, np.uint64))
+    np.testing.assert_array_equal(ops.iota(5, "int64", device, 10, -3).numpy(), np.arange(10, -5, -3))
+    np.testing.assert_allclose(ops.iota(4, "float32", device, 0.5, 0.25).numpy(), [0.5, 0.75, 1, 1.25])
+    square = put(np.ones((2, 4, 4), np.float32))
+    np.testing.assert_array_equal(ops.triangular(square, diagonal=1).numpy(), np.tril(np.ones((2, 4, 4)), 1))
+    np.testing.assert_array_equal(ops.triangular(square, upper=True).numpy(), np.triu(np.ones((2, 4, 4))))
+
+
+def test_gather_and_scatter(put: Put, random: np.random.Generator) -> None:
+    x, indices = normal(random, 4, 5, 3), np.array([[4, 0], [2, 2]])
+    np.testing.assert_array_equal(ops.gather(put(x), put(indices), 1).numpy(), np.take(x, indices, 1))
+    wrapped = ops.gather(put(x), put(np.array([-1])), -1, negative_wraps=True)
+    np.testing.assert_array_equal(wrapped.numpy(), x[..., -1:])
+    rows = np.array([[0, 1], [2, 0], [1, 1], [4, 4]])
+    batched = ops.gather(put(x), put(rows), 1, batch_dimensions=1)
+    np.testing.assert_array_equal(batched.numpy(), np.stack([x[i][rows[i]] for i in range(4)]))
+
+    target, updates = np.zeros((5, 2), np.float32), normal(random, 3, 2)
+    expected = target.copy()
+    np.add.at(expected, [1, 4, 1], updates)
+    y = ops.scatter(put(target), put(np.array([1, 4, 1])), put(updates), combine="sum")
+    np.testing.assert_allclose(y.numpy(), expected, **CLOSE)
+
+
+def test_gather_and_scatter_nd_and_elements(put: Put, random: np.random.Generator) -> None:
+    x = normal(random, 4, 5, 3)
+    places = np.array([[0, 4], [3, 1]])
+    np.testing.assert_array_equal(ops.gather_nd(put(x), put(places)).numpy(), x[places[:, 0], places[:, 1]])
+    expected = x.copy()
+    updates = normal(random, 2, 3)
+    expected[places[:, 0], places[:, 1]] = updates
+    np.testing.assert_array_equal(ops.scatter_nd(put(x), put(places), put(updates)).numpy(), expected)
+
+    indices = random.integers(0, 5, (4, 2, 3))
+    np.testing.assert_array_equal(
+        ops.gather_elements(put(x), put(indices), 1).numpy(), np.take_along_axis(x, indices, 1)
+    )
+    distinct = np.broadcast_to(np.array([3, 0])[None, :, None], (4, 2, 3)).copy()
+    values = normal(random, 4, 2, 3)
+    expected = x.copy()
+    np.put_along_axis(expected, distinct, values, 1)
+    np.testing.assert_array_equal(ops.scatter_elements(put(x), put(distinct), put(values), 1).numpy(), expected)
+
+
+def test_an_index_out_of_range_is_an_error_of_the_stream(put: Put, device: unihal.Device) -> None:
+    with unihal.Stream(device) as stream:
+        with pytest.raises(unihal.OutOfRangeError, match="gather"):
+            ops.gather(put(np.ones(3, np.float32)), put(np.array([5])), stream=stream)
+            stream.synchronize()
+        stream.synchronize()
+
+
+def test_one_hot(put: Put) -> None:
+    result = ops.one_hot(put(np.array([[2, 0], [7, 1]])), 3)
+    assert result.shape == (2, 2, 3) and result.dtype == "float32"
+    np.testing.assert_array_equal(result.numpy(), np.array([2, 0, 7, 1]).reshape(2, 2, 1) == np.arange(3))
+    np.testing.assert_array_equal(ops.one_hot(put(np.array([1, 0])), 2, axis=0).numpy(), [[0, 1], [1, 0]])
+
+
+# -- reductions
+
+
+@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize("axis", [None, 0, -1, (0, 2), (), (1, 0, 2)])
+@pytest.mark.parametrize(
+    ("ours", "numpys"),
+    [
+        (ops.sum, np.sum),
+        (ops.mean, np.mean),
+        (ops.product, np.prod),
+        (ops.max, np.max),
+        (ops.min, np.min),
+        (ops.any, np.any),
+        (ops.all, np.all),
+    ],
+)
+def test_reductions(put: Put, random: np.random.Generator, ours: Any, numpys: Any, axis: Any, keep: bool) -> None:
+    x = normal(random, 3, 5, 7)
+    result = ours(put(x), axis, keep_axes=keep)
+    expected = numpys(x.astype(np.float64), axis=axis, keepdims=keep)
+    assert result.shape == expected.shape
+    np.testing.assert_allclose(result.numpy(), expected, **CLOSE)
+
+
+def test_reduced_dtypes(put: Put) -> None:
+    small = put(np.full((300,), 100, np.int8))
+    assert ops.sum(small).dtype == "int64" and ops.sum(small).item() == 30000
+    assert ops.sum(put(np.full(3, 255, np.uint8))).dtype == "uint64"
+    assert ops.mean(small).dtype == "float32" and ops.mean(small).item() == 100
+    assert ops.max(small).dtype == "int8"
+    assert ops.any(small).dtype == "bool"
+
+
+def test_other_reductions(put: Put, random: np.random.Generator) -> None:
+    x = normal(random, 6, 5)
+    wide = x.astype(np.float64)
+    for name, expected in (
+        ("sum_of_squares", (wide**2).sum(1)),
+        ("l1_norm", np.abs(wide).sum(1)),
+        ("l2_norm", np.linalg.norm(wide, axis=1)),
+        ("log_sum_exp", np.log(np.exp(wide).sum(1))),
+    ):
+        np.testing.assert_allclose(ops.reduce(put(x), name, 1).numpy(), expected, **CLOSE)  # type: ignore[arg-type]
+
+
+def test_reductions_over_nothing_are_neutral(put: Put) -> None:
+    empty = put(np.zeros((3, 0), np.float32))
+    np.testing.assert_array_equal(ops.sum(empty, 1).numpy(), [0, 0, 0])
+    np.testing.assert_array_equal(ops.product(empty, 1).numpy(), [1, 1, 1])
+
+
+def test_scan_argmax_sort_top_k(put: Put, random: np.random.Generator) -> None:
+    x = random.permutation(60).reshape(4, 15).astype(np.float32)
+    b = put(x)
+    np.testing.assert_allclose(ops.scan(b, 1).numpy(), x.cumsum(1), **CLOSE)
+    np.testing.assert_allclose(
+        ops.scan(b, 0, reverse=True, exclusive=True).numpy(),
+        np.vstack([x[::-1].cumsum(0)[::-1][1:], np.zeros((1, 15))]),
+        **CLOSE,
+    )
+    np.testing.assert_array_equal(ops.argmax(b, 1).numpy(), x.argmax(1))
+    np.testing.assert_array_equal(ops.argmin(b, 0, keep_axes=True, dtype="int32").numpy(), x.argmin(0)[None])
+    values, indices = ops.sort(b, descending=True)
+    np.testing.assert_array_equal(values.numpy(), -np.sort(-x, 1))
+    np.testing.assert_array_equal(indices.numpy(), np.argsort(-x, 1, kind="stable"))
+    values, indices = ops.top_k(b.T, 3, 0)
+    np.testing.assert_array_equal(values.numpy(), -np.sort(-x.T, 0)[:3])
+    np.testing.assert_array_equal(indices.numpy(), np.argsort(-x.T, 0, kind="stable")[:3])
+
+
+# -- linear algebra
+
+
+def test_matmul(put: Put, random: np.random.Generator) -> None:
+    a, b, bias = normal(random, 2, 1, 5, 7), normal(random, 3, 7, 4), normal(random, 4)
+    result = ops.matmul(put(a), put(b), put(bias), alpha=0.5, beta=2, activation="relu")
+    expected = np.maximum(0.5 * (a @ b) + 2 * bias, 0)
+    assert result.shape == (2, 3, 5, 4)
+    np.testing.assert_allclose(result.numpy(), expected, **CLOSE)
+    np.testing.assert_allclose(ops.matmul(put(b).transpose(0, 2, 1), put(b)).numpy(), b.transpose(0, 2, 1) @ b, **CLOSE)
+
+
+def test_attention(put: Put, random: np.random.Generator) -> None:
+    q, k, v = (normal(random, 2, 3, length, 8) for length in (5, 6, 6))
+    scores = np.einsum("bhmd,bhnd->bhmn", q, k) / np.sqrt(8)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    expected = weights / weights.sum(-1, keepdims=True) @ v
+    try:
+        y, log_sum_exp = ops.attention(put(q), put(k), put(v))
+    except unihal.UnimplementedError as error:
+        pytest.skip(str(error))
+    np.testing.assert_allclose(y.numpy(), expected, **CLOSE)
+    np.testing.assert_allclose(log_sum_exp.numpy(), np.log(np.exp(scores).sum(-1)), **CLOSE)
+    gradients = ops.attention_backward(put(q), put(k), put(v), None, y, log_sum_exp, put(np.ones_like(expected)))
+    # The softmax weights of a row add up to 1: a gradient of ones flows to v as the columns' sums.
+    columns = (weights / weights.sum(-1, keepdims=True)).sum(-2)
+    np.testing.assert_allclose(gradients[2].numpy(), np.broadcast_to(columns[..., None], v.shape), **CLOSE)
+
+
+# -- images
+
+
+def convolve(x: np.ndarray, w: np.ndarray, stride: int, padding: int) -> np.ndarray:
+    """Cross-correlation in float64."""
+    x = np.pad(x.astype(np.float64), [(0, 0), (0, 0), (padding, padding), (padding, padding)])
+    windows = np.lib.stride_tricks.sliding_window_view(x, w.shape[2:], (2, 3))[:, :, ::stride, ::stride]
+    return np.einsum("nchwij,ocij->nohw", windows, w.astype(np.float64))
+
+
+def test_convolution_and_its_gradients(put: Put, random: np.random.Generator) -> None:
+    x, w, bias = normal(random, 2, 3, 9, 7), normal(random, 4, 3, 3, 3), normal(random, 4)
+    options: dict[str, Any] = {"stride": 2, "padding": 1}
+    y = ops.convolution(put(x), put(w), put(bias), activation="relu", **options)
+    expected = convolve(x, w, 2, 1)
+    np.testing.assert_allclose(y.numpy(), np.maximum(expected + bias[:, None, None], 0), **CLOSE)
+
+    # Gradients of sum(dy * convolution(x, w)), which is linear in x and in w.
+    dy = normal(random, *expected.shape)
+    dx = ops.convolution_backward_data(put(dy), put(w), x.shape, **options)
+    dw, dbias = ops.convolution_backward_filter(put(x), put(dy), w.shape, with_bias=True, **options)
+    assert dbias is not None
+    np.testing.assert_allclose(dbias.numpy(), dy.sum((0, 2, 3)), **CLOSE)
+    other_x, other_w = normal(random, *x.shape), normal(random, *w.shape)
+    np.testing.assert_allclose((dx.numpy() * other_x).sum(), (dy * convolve(other_x, w, 2, 1)).sum(), rtol=1e-3)
+    np.testing.assert_allclose((dw.numpy() * other_w).sum(), (dy * convolve(x, other_w, 2, 1)).sum(), rtol=1e-3)
+
+
+def test_convolution_with_one_sided_padding_and_groups(put: Put, random: np.random.Generator) -> None:
+    x, w = normal(random, 1, 4, 6), normal(random, 8, 1, 2)
+    y = ops.convolution(put(x), put(w), padding=[(1, 0)], dilation=2, groups=4)
+    padded = np.pad(x, [(0, 0), (0, 0), (1, 0)])
+    expected = np.stack([padded[:, o // 2, :-2] * w[o, 0, 0] + padded[:, o // 2, 2:] * w[o, 0, 1] for o in range(8)], 1)
+    np.testing.assert_allclose(y.numpy(), expected, **CLOSE)
+
+
+def test_pooling(put: Put, random: np.random.Generator) -> None:
+    x = normal(random, 2, 3, 6, 8)
+    windows = np.lib.stride_tricks.sliding_window_view(x, (2, 2), (2, 3))[:, :, ::2, ::2]
+    y, indices = ops.max_pool(put(x), 2, indices_dtype="int64")
+    np.testing.assert_array_equal(y.numpy(), windows.max((-1, -2)))
+    assert indices is not None
+    flat = np.take_along_axis(x.reshape(2, 3, 48), indices.numpy().reshape(2, 3, 12), 2)
+    np.testing.assert_array_equal(flat.reshape(y.shape), y.numpy())
+    dx = ops.pool_backward(put(np.ones(y.shape, np.float32)), put(x), y, 2)
+    np.testing.assert_array_equal(dx.numpy(), np.isin(x, y.numpy()))
+
+    mean = ops.average_pool(put(x), 2)
+    np.testing.assert_allclose(mean.numpy(), windows.mean((-1, -2)), **CLOSE)
+    spread = ops.pool_backward(put(np.ones(y.shape, np.float32)), put(x), mean, 2, mode="average")
+    np.testing.assert_allclose(spread.numpy(), np.full(x.shape, 0.25), **CLOSE)
+    including = ops.average_pool(put(np.ones((1, 1, 2, 2), np.float32)), 2, padding=1, include_padding=True)
+    np.testing.assert_allclose(including.numpy(), np.full((1, 1, 2, 2), 0.25))
+
+
+def test_resize(put: Put) -> None:
+    x = put(np.arange(4, dtype=np.float32).reshape(1, 1, 2, 2))
+    try:
+        y = ops.resize(x, (4, 4))
+    except unihal.UnimplementedError as error:
+        pytest.skip(str(error))
+    np.testing.assert_array_equal(y.numpy()[0, 0], np.kron([[0, 1], [2, 3]], np.ones((2, 2))))
+    back = ops.resize_backward(put(np.ones((1, 1, 4, 4), np.float32)), (1, 1, 2, 2))
+    np.testing.assert_array_equal(back.numpy(), np.full((1, 1, 2, 2), 4))
+
+
+# -- normalization
+
+
+def test_softmax_and_cross_entropy(put: Put, random: np.random.Generator) -> None:
+    x, labels = normal(random, 6, 5), random.integers(0, 5, (6, 1))
+    exponentials = np.exp(x.astype(np.float64))
+    probabilities = exponentials / exponentials.sum(1, keepdims=True)
+    y = ops.softmax(put(x), 1)
+    np.testing.assert_allclose(y.numpy(), probabilities, **CLOSE)
+    np.testing.assert_allclose(ops.softmax(put(x), logarithm=True).numpy(), np.log(probabilities), **CLOSE)
+    dy = normal(random, 6, 5)
+    expected = probabilities * (dy - (dy * probabilities).sum(1, keepdims=True))
+    np.testing.assert_allclose(ops.softmax_backward(y, put(dy)).numpy(), expected, **CLOSE)
+
+    loss, given, gradient = ops.cross_entropy(put(x), put(labels))
+    assert loss.shape == (6, 1)
+    np.testing.assert_allclose(loss.numpy(), -np.log(np.take_along_axis(probabilities, labels, 1)), **CLOSE)
+    np.testing.assert_allclose(given.numpy(), probabilities, **CLOSE)
+    one_hot = labels == np.arange(5)
+    np.testing.assert_allclose(gradient.numpy(), probabilities - one_hot, **CLOSE)
+    scaled = ops.cross_entropy_backward(given, put(labels), put(np.full((6, 1), 2, np.float32)))
+    np.testing.assert_allclose(scaled.numpy(), 2 * (probabilities - one_hot), **CLOSE)
+    ignored, _, _ = ops.cross_entropy(put(x), put(labels), ignore_index=int(labels[0, 0]))
+    assert ignored.numpy()[0, 0] == 0
+
+
+def test_batch_norm(put: Put, random: np.random.Generator) -> None:
+    x, scale, bias = normal(random, 4, 3, 5, 5), normal(random, 3), normal(random, 3)
+    mean, variance = x.mean((0, 2, 3)), x.var((0, 2, 3))
+    running_mean, running_variance = put(np.zeros(3, np.float32)), put(np.ones(3, np.float32))
+    y, given_mean, given_variance = ops.batch_norm(put(x), put(scale), put(bias), running_mean, running_variance)
+    by_channel = (slice(None), None, None)
+    expected = (x - mean[by_channel]) / np.sqrt(variance[by_channel] + 1e-5) * scale[by_channel] + bias[by_channel]
+    np.testing.assert_allclose(y.numpy(), expected, **CLOSE)
+    assert given_mean is not None and given_variance is not None
+    np.testing.assert_allclose(given_mean.numpy(), mean, **CLOSE)
+    np.testing.assert_allclose(running_mean.numpy(), 0.1 * mean, **CLOSE)
+    np.testing.assert_allclose(running_variance.numpy(), 0.9 + 0.1 * variance, **CLOSE)
+
+    fixed, none, _ = ops.batch_norm(put(x), None, None, put(mean), put(variance), inference=True)
+    assert none is None
+    np.testing.assert_allclose(fixed.numpy(), (x - mean[by_channel]) / np.sqrt(variance[by_channel] + 1e-5), **CLOSE)
+    dx, dscale, dbias = ops.batch_norm_backward(put(x), put(x), put(scale), given_mean, given_variance)
+    np.testing.assert_allclose(dbias.numpy(), x.sum((0, 2, 3)), rtol=1e-4, atol=1e-4)
+    normalized = (x - mean[by_channel]) / np.sqrt(variance[by_channel] + 1e-5)
+    np.testing.assert_allclose(dscale.numpy(), (x * normalized).sum((0, 2, 3)), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(dx.numpy().sum((0, 2, 3)), np.zeros(3), atol=1e-4)
+
+
+def test_layer_group_and_rms_norm(put: Put, random: np.random.Generator) -> None:
+    x, scale, bias = normal(random, 4, 6, 8), normal(random, 8), normal(random, 8)
+    mean, variance = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
+    normalized = (x - mean) / np.sqrt(variance + 1e-5)
+    y, given_mean, given_variance = ops.layer_norm(put(x), put(scale), put(bias))
+    np.testing.assert_allclose(y.numpy(), normalized * scale + bias, **CLOSE)
+    dx, dscale, dbias = ops.layer_norm_backward(put(x), put(x), put(scale), given_mean, given_variance)
+    np.testing.assert_allclose(dbias.numpy(), x.sum((0, 1)), **CLOSE)
+    np.testing.assert_allclose(dscale.numpy(), (x * normalized).sum((0, 1)), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(dx.numpy().sum(-1), np.zeros((4, 6)), atol=1e-4)
+
+    grouped = x.reshape(4, 2, 24)
+    expected = (grouped - grouped.mean(-1, keepdims=True)) / np.sqrt(grouped.var(-1, keepdims=True) + 1e-5)
+    y, given_mean, given_variance = ops.group_norm(put(x), 2)
+    np.testing.assert_allclose(y.numpy(), expected.reshape(x.shape), **CLOSE)
+    _, _, dbias = ops.group_norm_backward(put(x), put(x), 2, None, given_mean, given_variance)
+    np.testing.assert_allclose(dbias.numpy(), x.sum((0, 2)), **CLOSE)
+
+    inverse = 1 / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-5)
+    y, given_inverse = ops.rms_norm(put(x), put(scale))
+    np.testing.assert_allclose(y.numpy(), x * inverse * scale, **CLOSE)
+    np.testing.assert_allclose(given_inverse.numpy(), inverse, **CLOSE)
+    _, dscale = ops.rms_norm_backward(put(x), put(x), put(scale), given_inverse)
+    np.testing.assert_allclose(dscale.numpy(), (x * x * inverse).sum((0, 1)), rtol=1e-4, atol=1e-4)
+
+
+# -- random
+
+
+def test_random_numbers_are_a_function_of_key_and_counter(device: unihal.Device) -> None:
+    first = ops.random((1001,), "float32", device, key=5, counter=2**100).numpy()
+    again = ops.random((1001,), "float32", device, key=5, counter=2**100).numpy()
+    other = ops.random((1001,), "float32", device, key=6, counter=2**100).numpy()
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).mean() > 0.99
+    assert first.min() >= 0 and first.max() < 1 and abs(first.mean() - 0.5) < 0.05
+    # A block of the counter gives four words.
+    shifted = ops.random((997,), "float32", device, key=5, counter=2**100 + 1).numpy()
+    np.testing.assert_array_equal(shifted, first[4:])
+
+
+def test_distributions(device: unihal.Device) -> None:
+    normal_ones = ops.random((20000,), "float32", device, "normal", key=1, a=3, b=2).numpy()
+    assert abs(normal_ones.mean() - 3) < 0.1 and abs(normal_ones.std() - 2) < 0.1
+    truncated = ops.random((20000,), "float32", device, "truncated_normal", key=1).numpy()
+    assert np.abs(truncated).max() <= 2
+    coins = ops.random((20000,), "float32", device, "bernoulli", key=1, a=0.25).numpy()
+    assert set(np.unique(coins)) == {0, 1} and abs(coins.mean() - 0.25) < 0.02
+    integers = ops.random((20000,), "int32", device, key=1, a=-3, b=4).numpy()
+    assert set(np.unique(integers)) == set(range(-3, 4))
+
+
+def test_dropout(put: Put) -> None:
+    x = np.ones((100, 101), np.float32)
+    y, mask = ops.dropout(put(x), 0.25, key=3)
+    kept = mask.numpy()
+    assert abs(kept.mean() - 0.75) < 0.02
+    np.testing.assert_allclose(y.numpy(), kept / 0.75, rtol=1e-6)
+
+
+# -- support, launching, profiling
+
+
+def test_supports(device: unihal.Device) -> None:
+    x, square = Buffer((3, 4), "float32", device), Buffer((4, 4), "float32", device)
+    assert unihal.supports(device, "matmul", [x, square], [x]) == (True, "")
+    supported, reason = unihal.supports(device, "matmul", [x, x], [x])
+    assert not supported and "matmul" in reason
+    with pytest.raises(unihal.NotFoundError, match="the ops are: map, copy"):
+        unihal.supports(device, "matmull", [], [])
+
+
+def test_attributes_are_checked(device: unihal.Device) -> None:
+    x = Buffer((3, 4), "float32", device)
+    launch = ops.launch.launch
+    with pytest.raises(TypeError, match="there is no attribute aksis; this op has: axis, logarithm"):
+        launch("softmax", [x], [x], {"aksis": 1})
+    with pytest.raises(TypeError, match="axis is 'one'"):
+        launch("softmax", [x], [x], {"axis": "one"})
+    with pytest.raises(TypeError, match="copy has no attributes"):
+        launch("copy", [x], [x], {"axis": 1})
+    with pytest.raises(ValueError, match="stride has at most 3 entries, not 4"):
+        launch("convolution", [x], [x], {"stride": [1] * 4})
+
+
+def test_labels_and_totals_of_the_profiler(put: Put, tmp_path: Any) -> None:
+    a = put(np.ones((32, 32), np.float32))
+    trace = tmp_path / "trace.json"
+    with unihal.profile(trace) as recording:
+        ops.launch.launch("matmul", [a, a], [ops.copy(a)], label="my product")
+        ops.matmul(a, a)
+    totals = {total.op: total for total in recording.totals}
+    assert totals["matmul"].calls == 2 and totals["matmul"].flops == 2 * 2 * 32**3
+    assert totals["matmul"].bytes == 2 * 3 * 32 * 32 * 4
+    assert "my product" in {event.name for event in recording.events}
+    assert sum(event.duration_nanoseconds for event in recording.events if event.op == "matmul") == (
+        totals["matmul"].duration_nanoseconds
+    )
+    assert "traceEvents" in trace.read_text()
+
+
+def test_profiles_do_not_nest() -> None:
+    with unihal.profile(), pytest.raises(unihal.FailedPreconditionError), unihal.profile():
+        pass
+
+
+def test_a_trace_that_cannot_be_written_is_an_error(tmp_path: Any) -> None:
+    with pytest.raises(unihal.NotFoundError, match=r"trace\.json"), unihal.profile(tmp_path / "missing" / "trace.json"):
+        pass
