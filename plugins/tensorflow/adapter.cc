@@ -86,7 +86,7 @@ std::string lower(std::string text) {
 
 using namespace unihal::tensorflow;
 
-void unihal_tensorflow_init_plugin(const char* type, SE_PlatformRegistrationParams* params, TF_Status*) {
+void uhal_tensorflow_init_plugin(const char* type, SE_PlatformRegistrationParams* params, TF_Status*) {
   std::lock_guard<std::mutex> lock(state().mutex);
   // A type can be registered once. A second copy of the plugin gets a name of its own and no devices.
   std::string name = type;
@@ -99,7 +99,7 @@ void unihal_tensorflow_init_plugin(const char* type, SE_PlatformRegistrationPara
   fill_registration(registration.platform, params);
 }
 
-void unihal_tensorflow_init_kernels(const char* type) {
+void uhal_tensorflow_init_kernels(const char* type) {
   {
     std::lock_guard<std::mutex> lock(state().mutex);
     const auto found = state().types.find(type);
@@ -113,13 +113,13 @@ void unihal_tensorflow_init_kernels(const char* type) {
   register_all(registrar);
 }
 
-void unihal_tensorflow_init_graph(const char*, TP_OptimizerRegistrationParams* params, TF_Status*) {
+void uhal_tensorflow_init_graph(const char*, TP_OptimizerRegistrationParams* params, TF_Status*) {
   std::lock_guard<std::mutex> lock(state().mutex);
   const Registration& registration = state().types[state().last_type];
   fill_graph_registration(registration.platform.type.c_str(), params);
 }
 
-const char* unihal_tensorflow_record_fallback(const char* type, const char* op, int dtype) {
+const char* uhal_tensorflow_record_fallback(const char* type, const char* op, int dtype) {
   thread_local auto* message = new std::string;
   const char* reason = nullptr;
   const auto data_type = static_cast<TF_DataType>(dtype);

@@ -12,15 +12,15 @@
 
 // Registers the platform. Always succeeds: without devices, or when called again for a type, it registers one
 // that reports none, since TensorFlow ends the process on an error from here.
-UNIHAL_TENSORFLOW_EXPORT void unihal_tensorflow_init_plugin(const char* type, SE_PlatformRegistrationParams* params,
-                                                            TF_Status* status);
+UNIHAL_TENSORFLOW_EXPORT void uhal_tensorflow_init_plugin(const char* type, SE_PlatformRegistrationParams* params,
+                                                          TF_Status* status);
 
 // Registers all kernels for the type; nothing when it has no devices or has them already.
-UNIHAL_TENSORFLOW_EXPORT void unihal_tensorflow_init_kernels(const char* type);
+UNIHAL_TENSORFLOW_EXPORT void uhal_tensorflow_init_kernels(const char* type);
 
 // Registers the graph pass that counts the ops that fell back to the CPU.
-UNIHAL_TENSORFLOW_EXPORT void unihal_tensorflow_init_graph(const char* type, TP_OptimizerRegistrationParams* params,
-                                                           TF_Status* status);
+UNIHAL_TENSORFLOW_EXPORT void uhal_tensorflow_init_graph(const char* type, TP_OptimizerRegistrationParams* params,
+                                                         TF_Status* status);
 
 // The ops with kernels and their dtypes, as JSON: [{"op": "MatMul", "dtypes": ["float32", ...]}, ...]. The string
 // lives as long as the process. Empty list before kernels were registered.
@@ -29,4 +29,4 @@ UNIHAL_TENSORFLOW_EXPORT const char* uhal_tensorflow_coverage();
 // Counts an op that eager execution placed on the CPU though a device of `type` was asked for, unless it belongs there.
 // `dtype` is a TF_DataType. Returns NULL, or under UNIHAL_STRICT=1 the message to raise, valid until the thread's
 // next call.
-UNIHAL_TENSORFLOW_EXPORT const char* unihal_tensorflow_record_fallback(const char* type, const char* op, int dtype);
+UNIHAL_TENSORFLOW_EXPORT const char* uhal_tensorflow_record_fallback(const char* type, const char* op, int dtype);

@@ -9,6 +9,7 @@ DISTRIBUTIONS = ("tensorflow-cpu", "tensorflow", "tensorflow-intel", "tensorflow
 
 
 def main() -> int:
+    """Prints "folder;version", or says why it cannot."""
     spec = importlib.util.find_spec("tensorflow")
     if spec is None or spec.origin is None:
         sys.exit(f"no TensorFlow is installed for {sys.executable}; install tensorflow-cpu there")

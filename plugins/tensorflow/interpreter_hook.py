@@ -42,7 +42,7 @@ def _watch_fallbacks() -> None:
     from tensorflow.python.framework import device as device_library
     from tensorflow.python.framework import errors_impl, op_callbacks
 
-    record = ctypes.CDLL(LIBRARY).unihal_tensorflow_record_fallback
+    record = ctypes.CDLL(LIBRARY).uhal_tensorflow_record_fallback
     record.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int]
     record.restype = ctypes.c_char_p
 

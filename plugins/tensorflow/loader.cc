@@ -93,7 +93,7 @@ void register_without_devices(SE_PlatformRegistrationParams* params) {
 
 EXPORT void SE_InitPlugin(SE_PlatformRegistrationParams* params, TF_Status* status) {
   using Function = void (*)(const char*, SE_PlatformRegistrationParams*, TF_Status*);
-  if (auto init = adapter_function<Function>("unihal_tensorflow_init_plugin")) {
+  if (auto init = adapter_function<Function>("uhal_tensorflow_init_plugin")) {
     init(kType, params, status);
   } else {
     register_without_devices(params);
@@ -101,12 +101,12 @@ EXPORT void SE_InitPlugin(SE_PlatformRegistrationParams* params, TF_Status* stat
 }
 
 EXPORT void TF_InitKernel() {
-  if (auto init = adapter_function<void (*)(const char*)>("unihal_tensorflow_init_kernels")) init(kType);
+  if (auto init = adapter_function<void (*)(const char*)>("uhal_tensorflow_init_kernels")) init(kType);
 }
 
 EXPORT void TF_InitGraph(TP_OptimizerRegistrationParams* params, TF_Status* status) {
   using Function = void (*)(const char*, TP_OptimizerRegistrationParams*, TF_Status*);
-  if (auto init = adapter_function<Function>("unihal_tensorflow_init_graph")) {
+  if (auto init = adapter_function<Function>("uhal_tensorflow_init_graph")) {
     init(kType, params, status);
   } else {
     // An optimizer is required of whoever exports this symbol; for a type without devices it is never run.

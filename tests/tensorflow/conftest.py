@@ -12,7 +12,12 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def _plugin_environment() -> dict[str, str]:
-    environment = {"UNIHAL_BACKEND": "stub", "TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "0"}
+    environment = {
+        "UNIHAL_BACKEND": "stub",
+        "UNIHAL_STRICT": "1",  # a fallback is an error in every test
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+        "TF_ENABLE_ONEDNN_OPTS": "0",  # the reference is TensorFlow's own arithmetic
+    }
     try:
         importlib.metadata.distribution("unihal")
     except importlib.metadata.PackageNotFoundError:

@@ -163,7 +163,7 @@ def test_an_input_stays_what_it_was() -> None:
         z = x + y
     np.testing.assert_array_equal(x.numpy(), [1.0, 2.0, 3.0])
     np.testing.assert_allclose(y.numpy(), np.exp([1.0, 2.0, 3.0]), rtol=1e-6)
-    np.testing.assert_allclose(z.numpy(), np.exp([1.0, 2.0, 3.0]) + [1, 2, 3], rtol=1e-6)
+    np.testing.assert_allclose(z.numpy(), np.exp([1.0, 2.0, 3.0]) + np.arange(1, 4), rtol=1e-6)
 
 
 def test_chained_in_a_graph() -> None:

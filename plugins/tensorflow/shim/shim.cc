@@ -155,6 +155,6 @@ constexpr unihal_variable_functions kFunctions = {
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) const unihal_variable_functions*
-unihal_tensorflow_variable_functions() {
+uhal_tensorflow_variable_functions() {
   return &kFunctions;
 }

@@ -39,8 +39,8 @@ typedef struct unihal_variable_functions {
 } unihal_variable_functions;
 
 // The shim's only exported symbol.
-const unihal_variable_functions* unihal_tensorflow_variable_functions(void);
-#define UNIHAL_VARIABLE_FUNCTIONS_SYMBOL "unihal_tensorflow_variable_functions"
+const unihal_variable_functions* uhal_tensorflow_variable_functions(void);
+#define UNIHAL_VARIABLE_FUNCTIONS_SYMBOL "uhal_tensorflow_variable_functions"
 
 #ifdef __cplusplus
 }
