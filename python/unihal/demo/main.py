@@ -100,7 +100,7 @@ def run(out: Path, epochs: int, console: Console) -> int:
             written = report.write(pairs, out, Path(folder))
         report.show(pairs, console)
         console.print("Written: " + ", ".join(escape(str(path)) for path in written), highlight=False)
-        _judge(pairs)
+        judge(pairs)
     except (DemoError, Error) as error:
         console.print(f"[red]The demonstration failed:[/red] {escape(str(error))}", highlight=False)
         return 1
@@ -179,7 +179,7 @@ def _train(training: Run, epochs: int, folder: Path) -> Iterator[Epoch]:
         raise DemoError(f"{training.title} ended with exit code {child.returncode}:\n{last}")
 
 
-def _judge(pairs: list[Pair]) -> None:
+def judge(pairs: list[Pair]) -> None:
     """Raises unless every run is good enough and each pair's curves agree."""
     for pair in pairs:
         for training in (pair.device, pair.cpu):

@@ -1,0 +1,200 @@
+"""The commands doctor, devices and fallbacks, as a user runs them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from processes import Completed, run_command
+from unihal.fallbacks import Fallback, read_log
+
+UNIHAL = [sys.executable, "-m", "unihal.cli"]
+
+
+def unihal(*arguments: str, **variables: str | None) -> Completed:
+    return run_command([*UNIHAL, *arguments], COLUMNS="200", **variables)
+
+
+# -- doctor
+
+
+@pytest.fixture(scope="module")
+def healthy() -> Completed:
+    return unihal("doctor", "--json")
+
+
+@pytest.fixture(scope="module")
+def without_hardware() -> Completed:
+    return unihal("doctor", "--json", UNIHAL_BACKEND=None)
+
+
+def test_doctor_with_the_stub(healthy: Completed) -> None:
+    assert healthy.returncode == 0, healthy.stderr
+    report = json.loads(healthy.stdout)
+    assert report["usable"] and report["version"] == "0.1.0" and report["problems"] == []
+    assert report["environment"]["UNIHAL_BACKEND"] == "stub"
+    types = {entry["type"]["name"]: entry for entry in report["device_types"]}
+    assert set(types) == {"iluvatar", "rdna", "polaris"}
+    (device,) = types["rdna"]["devices"]
+    assert device["backend"] == "stub" and device["is_stub"]
+    states = {entry["backend"]: entry["state"] for entry in types["rdna"]["backends"]}
+    assert states == {"hip": "not tried", "opencl": "not tried", "stub": "chosen"}
+
+
+def test_doctor_tries_the_frameworks(healthy: Completed) -> None:
+    frameworks = {entry["name"]: entry for entry in json.loads(healthy.stdout)["frameworks"]}
+    assert frameworks["paddle"]["adapter_loads"], frameworks["paddle"]
+    assert frameworks["paddle"]["devices"] == {"iluvatar": 1, "rdna": 1, "polaris": 1}
+    assert frameworks["tensorflow"]["adapter_loads"], frameworks["tensorflow"]
+    assert frameworks["tensorflow"]["devices"] == {"ILUVATAR": 1, "RDNA": 1, "POLARIS": 1}
+
+
+def test_doctor_without_hardware(without_hardware: Completed) -> None:
+    assert without_hardware.returncode == 1
+    report = json.loads(without_hardware.stdout)
+    assert not report["usable"]
+    assert len(report["problems"]) == 3
+    for problem in report["problems"]:
+        assert problem["what"] and "UNIHAL_BACKEND=stub" in problem["next_step"]
+    for entry in report["device_types"]:
+        reports = {backend["backend"]: backend for backend in entry["backends"]}
+        assert reports["stub"]["state"] == "not tried" and "asked" in reports["stub"]["reason"]
+        refused = [backend for backend in reports.values() if backend["state"] == "refused"]
+        assert refused and all("not found" in backend["reason"] for backend in refused)
+    # The adapters are tried with the stub then: they load, and it says how that was found.
+    for framework in report["frameworks"]:
+        assert framework["adapter_loads"] and framework["tried_with_stub"]
+
+
+def test_doctor_for_a_person() -> None:
+    result = unihal("doctor")
+    assert result.returncode == 0, result.stderr
+    for expected in ("unihal 0.1.0", "rdna:0", "stands in for hardware", "UNIHAL_BACKEND", "paddle", "loads"):
+        assert expected in result.stdout
+
+
+def test_doctor_survives_a_nonsense_environment() -> None:
+    result = unihal("doctor", "--json", UNIHAL_BACKEND="cuda")
+    assert result.returncode == 1
+    problems = json.loads(result.stdout)["problems"]
+    assert "UNIHAL_BACKEND" in problems[0]["what"] and "cuda" in problems[0]["what"]
+
+
+def test_doctor_waits_for_a_framework_no_longer_than_it_is_told() -> None:
+    result = unihal("doctor", "--json", "--timeout", "0.01")
+    problems = json.loads(result.stdout)["problems"]
+    assert [problem["what"] for problem in problems] == [
+        f"{name}: loading it took more than 0.01 seconds" for name in ("paddle", "tensorflow")
+    ]
+    assert all(problem["next_step"] for problem in problems)
+
+
+# -- devices
+
+
+def test_devices() -> None:
+    result = unihal("devices")
+    assert result.returncode == 0
+    assert "iluvatar:0" in result.stdout and "8.0 GiB" in result.stdout
+
+
+def test_devices_without_hardware() -> None:
+    result = unihal("devices", UNIHAL_BACKEND=None)
+    assert result.returncode == 1
+    assert "unihal doctor" in result.stdout
+
+
+def test_errors_are_one_line_without_a_traceback() -> None:
+    result = unihal("devices", UNIHAL_BACKEND="cuda")
+    assert result.returncode == 1
+    assert result.stderr.startswith("unihal: ") and "UNIHAL_BACKEND" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+# -- fallbacks
+
+REPORTING = """
+import sys
+from unihal import _core
+for dtype in ("int16", "float32", "float32"):
+    _core.record_fallback("paddle", "unique", dtype, "no kernel is registered")
+print("output of the program", sys.argv[1:])
+sys.exit(3)
+"""
+
+
+def test_fallbacks_prints_each_op_and_passes_on_the_exit_code() -> None:
+    result = unihal("fallbacks", "--", sys.executable, "-c", REPORTING, "--epochs", "2")
+    assert result.returncode == 3
+    assert result.stdout == "output of the program ['--epochs', '2']\n"
+    rows = [line for line in result.stderr.splitlines() if "unique" in line]
+    assert len(rows) == 2
+    assert "float32" in rows[0] and "2" in rows[0] and "no kernel is registered" in rows[0]
+    assert "int16" in rows[1] and "1" in rows[1]
+
+
+def test_fallbacks_of_a_program_without_any() -> None:
+    result = unihal("fallbacks", "--", sys.executable, "-c", "pass")
+    assert result.returncode == 0
+    assert "no op fell back" in result.stderr
+
+
+def test_fallbacks_of_a_killed_program() -> None:
+    result = unihal("fallbacks", "--", sys.executable, "-c", "import os; os.kill(os.getpid(), 9)")
+    assert result.returncode == 128 + 9
+
+
+def test_fallbacks_of_a_missing_program() -> None:
+    result = unihal("fallbacks", "--", "no-such-program-of-unihal")
+    assert result.returncode == 127
+    assert "no-such-program-of-unihal cannot be run" in result.stderr
+
+
+def test_a_log_with_broken_lines_is_read() -> None:
+    entry = {"framework": "paddle", "op": "unique", "dtype": "", "reason": "r"}
+    lines = [json.dumps(entry), "", "{", '{"framework": 1}', "[]", json.dumps(entry)]
+    assert read_log(lines) == [Fallback("paddle", "unique", "", "r", 2)]
+
+
+def test_fallbacks_of_a_framework(tmp_path: Path) -> None:
+    program = tmp_path / "train.py"
+    program.write_text(
+        "import paddle\n"
+        "paddle.device.set_device('iluvatar')\n"
+        "x = paddle.to_tensor([[2.0, 1.0], [1.0, 3.0]])\n"
+        "print(paddle.linalg.qr(x)[0].shape)\n"
+    )
+    result = unihal("fallbacks", "--", sys.executable, str(program))
+    assert result.returncode == 0, result.stderr[-2000:]
+    assert any("paddle" in line and "qr" in line and "float32" in line for line in result.stderr.splitlines())
+
+
+def test_strict_mode_makes_a_fallback_an_error() -> None:
+    code = """
+import unihal
+from unihal import _core
+assert unihal.is_strict()
+try:
+    _core.record_fallback("paddle", "unique", "int16", "no kernel is registered")
+except unihal.UnimplementedError as error:
+    print(error)
+print(unihal.fallbacks())
+"""
+    result = run_command([sys.executable, "-c", code], UNIHAL_STRICT="1")
+    assert result.returncode == 0, result.stderr
+    assert "unique" in result.stdout.splitlines()[0] and "UNIHAL_STRICT" in result.stdout.splitlines()[0]
+    assert "count=1" in result.stdout
+
+
+def test_help_lists_the_commands() -> None:
+    result = unihal("--help")
+    assert result.returncode == 0
+    for command in ("doctor", "devices", "fallbacks", "demo"):
+        assert command in result.stdout
+
+
+def test_an_unknown_command_is_refused() -> None:
+    result = unihal("frobnicate")
+    assert result.returncode == 2 and "frobnicate" in result.stderr
