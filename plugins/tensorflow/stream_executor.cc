@@ -108,9 +108,10 @@ SE_EventStatus get_event_status(const SP_Device*, SP_Event event) {
   return done != 0 ? SE_EVENT_COMPLETE : SE_EVENT_PENDING;
 }
 
-void create_stream_dependency(const SP_Device* device, SP_Stream dependent, SP_Stream other, TF_Status* status) {
+void create_stream_dependency(const SP_Device*, SP_Stream dependent, SP_Stream other, TF_Status* status) {
   uhal_event* event = nullptr;
-  uhal_status code = uhal_event_create(device_of(device), &event);
+  // The streams may belong to two devices; an event belongs to the one that it is recorded on.
+  uhal_status code = uhal_event_create(uhal_stream_device(stream_of(other)), &event);
   if (code == UHAL_OK) code = uhal_event_record(event, stream_of(other));
   if (code == UHAL_OK) code = uhal_stream_wait_event(stream_of(dependent), event);
   check(code, status);
