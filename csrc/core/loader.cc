@@ -4,6 +4,7 @@
 #include <elf.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -55,16 +56,17 @@ std::string check_elf(const std::string& path) {
       memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64) {
     return "is not a 64-bit ELF library (" + std::to_string(size) + " bytes)";
   }
+  // The section headers are usually the end of a file, the segments are what gets mapped.
+  uint64_t needed = header.e_shoff + uint64_t{header.e_shentsize} * header.e_shnum;
   for (int i = 0; i < header.e_phnum; ++i) {
     Elf64_Phdr segment;
     file.seekg(static_cast<std::streamoff>(header.e_phoff + uint64_t{header.e_phentsize} * i));
     if (!file.read(reinterpret_cast<char*>(&segment), sizeof segment)) return "is truncated within its headers";
-    if (segment.p_offset > size || segment.p_filesz > size - segment.p_offset) {
-      return "is truncated: it has " + std::to_string(size) + " bytes of at least " +
-             std::to_string(segment.p_offset + segment.p_filesz) + "; install it again";
-    }
+    needed = std::max(needed, segment.p_offset + segment.p_filesz);
   }
-  return "";
+  if (needed <= size) return "";
+  return "is truncated: it has " + std::to_string(size) + " bytes of at least " + std::to_string(needed) +
+         "; install it again";
 }
 
 // Empty if the table can be used, else what is wrong with it.

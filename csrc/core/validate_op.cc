@@ -54,6 +54,7 @@ uhal_status measure(const Operand& operand, int64_t element_bytes, Extent* exten
   const uhal_tensor& t = *operand.tensor;
   int64_t count = 1, low = 0, high = 0;
   bool empty = false;
+  int repeated_axis = -1;
   for (int i = 0; i < t.rank; ++i) {
     int64_t length = t.shape[i];
     if (length <= 1) {
@@ -62,16 +63,17 @@ uhal_status measure(const Operand& operand, int64_t element_bytes, Extent* exten
       continue;
     }
     int64_t stride = t.strides[i];
-    if (stride == 0 && operand.output) {
-      return refuse_axis(operand, i,
-                         "the stride is 0, so that elements coincide; an output's elements must be distinct");
-    }
+    if (stride == 0) repeated_axis = i;
     int64_t reach;
     if (__builtin_mul_overflow(count, length, &count) || count > kLargestView ||
         __builtin_mul_overflow(length - 1, stride, &reach) ||
         __builtin_add_overflow(reach < 0 ? low : high, reach, reach < 0 ? &low : &high)) {
       return refuse_axis(operand, i, "its size overflows 64 bits");
     }
+  }
+  if (repeated_axis >= 0 && operand.output && !empty) {
+    return refuse_axis(operand, repeated_axis,
+                       "the stride is 0, so that elements coincide; an output's elements must be distinct");
   }
   int64_t span;
   if (count > kLargestView / element_bytes || __builtin_sub_overflow(high, low, &span) ||

@@ -12,6 +12,11 @@ struct Nonsense {
   const char* allowed;
 };
 
+// For the name of the test.
+std::ostream& operator<<(std::ostream& out, const Nonsense& variable) {
+  return out << variable.name << "=" << variable.value;
+}
+
 class NonsenseVariable : public testing::TestWithParam<Nonsense> {};
 
 TEST_P(NonsenseVariable, IsAnError) {

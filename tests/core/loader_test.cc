@@ -24,6 +24,9 @@ struct Refusal {
   const char* reason;
 };
 
+// For the name of the test.
+std::ostream& operator<<(std::ostream& out, const Refusal& refusal) { return out << refusal.library; }
+
 class RefusedLibrary : public testing::TestWithParam<Refusal> {};
 
 TEST_P(RefusedLibrary, IsToldWithItsReason) {
@@ -61,7 +64,8 @@ TEST(Loader, RefusesATruncatedLibrary) {
   std::string folder = testing::TempDir() + "unihal_truncated_XXXXXX";
   ASSERT_NE(nullptr, mkdtemp(folder.data()));
   std::string path = folder + "/libunihal_cut.so";
-  for (size_t length : {size_t{0}, size_t{3}, size_t{40}, size_t{64}, size_t{200}, size_t{4096}, bytes.size() / 4}) {
+  for (size_t length :
+       {size_t{0}, size_t{3}, size_t{40}, size_t{64}, size_t{200}, size_t{4096}, bytes.size() / 4, bytes.size() - 1}) {
     std::ofstream(path, std::ios::binary) << bytes.substr(0, length);
     EXPECT_STATUS(UHAL_INVALID_ARGUMENT, uhal_backend_load(path.c_str(), nullptr));
     EXPECT_MESSAGE(path);

@@ -262,15 +262,13 @@ uhal_status event_query(uhal_backend_event* event, int32_t* done) {
   return UHAL_OK;
 }
 
+int64_t time_of(uhal_backend_event* event) {
+  std::lock_guard<std::mutex> lock(event->mutex);
+  return event->nanoseconds;
+}
+
 uhal_status event_elapsed(uhal_backend_event* start, uhal_backend_event* end, int64_t* nanoseconds) {
-  std::lock_guard<std::mutex> lock_start(start->mutex);
-  int64_t from = start->nanoseconds;
-  if (start == end) {
-    *nanoseconds = 0;
-    return UHAL_OK;
-  }
-  std::lock_guard<std::mutex> lock_end(end->mutex);
-  *nanoseconds = end->nanoseconds - from;
+  *nanoseconds = time_of(end) - time_of(start);
   return UHAL_OK;
 }
 
