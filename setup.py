@@ -37,6 +37,13 @@ def tool(name: str) -> str:
     return found
 
 
+def run(command: list[str]) -> None:
+    """Runs a build step; its own output says what went wrong."""
+    code = subprocess.run(command, check=False).returncode
+    if code != 0:
+        raise SystemExit(f"unihal: the build failed with exit code {code}: {shlex.join(command)}")
+
+
 def onednn_config() -> Path | None:
     """The folder of oneDNN's CMake package, from the PyPI package onednn-devel-cpu-gomp."""
     try:
@@ -86,13 +93,13 @@ class CMakeBuild(build_ext):
         if onednn is not None:
             configure.append(f"-Ddnnl_DIR={onednn}")
         configure += shlex.split(os.environ.get("CMAKE_ARGS", ""))
-        subprocess.run(configure, check=True)
-        subprocess.run([tool("cmake"), "--build", str(BUILD)], check=True)
+        run(configure)
+        run([tool("cmake"), "--build", str(BUILD)])
 
         root = Path(self.build_lib).resolve()
         for folder in INSTALLED:
             shutil.rmtree(root / folder, ignore_errors=True)
-        subprocess.run([tool("cmake"), "--install", str(BUILD), "--prefix", str(root)], check=True)
+        run([tool("cmake"), "--install", str(BUILD), "--prefix", str(root)])
 
     def get_outputs(self) -> list[str]:
         """What CMake installed, for setuptools' record."""
