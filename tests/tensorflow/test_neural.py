@@ -158,3 +158,39 @@ def test_errors() -> None:
             RAW.BiasAdd(value=tf.zeros([2, 3]), bias=tf.zeros([4]))
         with pytest.raises(invalid, match="logits and labels do not fit"):
             RAW.SparseSoftmaxCrossEntropyWithLogits(features=tf.zeros([2, 3]), labels=[1, 2, 3])
+
+
+@pytest.mark.parametrize(
+    ("equation", "shapes"),
+    [
+        ("ij,jk->ik", [(3, 4), (4, 5)]),
+        ("ij,kj->ki", [(3, 4), (5, 4)]),
+        ("abc,cde->abde", [(2, 3, 4), (4, 2, 5)]),
+        ("aecd,abcd->acbe", [(2, 3, 2, 4), (2, 5, 2, 4)]),
+        ("acbe,aecd->abcd", [(2, 2, 5, 3), (2, 3, 2, 4)]),
+        ("abcd,cde->abe", [(2, 3, 2, 4), (2, 4, 5)]),
+        ("...ij,...jk->...ik", [(2, 1, 3, 4), (5, 4, 2)]),
+        ("i,j->ji", [(3,), (4,)]),
+        ("i,i->", [(6,), (6,)]),
+        ("bij->bji", [(2, 3, 4)]),
+        ("bij->b", [(2, 3, 4)]),
+        ("bij,bk->bk", [(2, 3, 4), (2, 5)]),
+        ("ij,ij->ij", [(3, 4), (3, 4)]),
+    ],
+)
+def test_einsum(equation: str, shapes: list[tuple[int, ...]]) -> None:
+    operands = [random(*shape, seed=i) for i, shape in enumerate(shapes)]
+    check(lambda *xs: RAW.Einsum(inputs=xs, equation=equation), *operands, gradients=True)
+
+
+def test_einsum_along_a_diagonal() -> None:
+    check(lambda x: RAW.Einsum(inputs=[x], equation="ii->i"), random(4, 4))
+    check(lambda x, y: RAW.Einsum(inputs=[x, y], equation="aab,b->a"), random(3, 3, 2), random(2, seed=1))
+
+
+def test_einsum_errors() -> None:
+    with tf.device(DEVICE):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="do not fit equation"):
+            RAW.Einsum(inputs=[tf.zeros([2, 3]), tf.zeros([2, 3])], equation="ij,jk->ik")
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            RAW.Einsum(inputs=[tf.zeros([2, 3, 4])], equation="ij->ji")
