@@ -101,16 +101,17 @@ A combine(uhal_reduction reduction, A a, A b) {
   }
 }
 
+// What an exclusive scan of a dtype begins with.
 template <class A>
-A start(uhal_reduction reduction) {
+A start(uhal_reduction reduction, uhal_dtype dtype) {
   using Limits = std::numeric_limits<A>;
   switch (reduction) {
     case UHAL_REDUCE_PRODUCT:
       return 1;
     case UHAL_REDUCE_MAXIMUM:
-      return Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
+      return Limits::has_infinity ? -Limits::infinity() : static_cast<A>(lowest_integer(dtype));
     case UHAL_REDUCE_MINIMUM:
-      return Limits::has_infinity ? Limits::infinity() : Limits::max();
+      return Limits::has_infinity ? Limits::infinity() : static_cast<A>(highest_integer(dtype));
     default:
       return 0;
   }
@@ -137,7 +138,7 @@ void scan(const uhal_tensor& x, const uhal_tensor& y, const uhal_scan_attributes
       from = reversed(from);
       to = reversed(to);
     }
-    A total = start<A>(attributes.reduction);
+    A total = start<A>(attributes.reduction, x.dtype);
     read_row<A>(from, type, [&](int64_t begin, int64_t count, const A* values) {
       A results[kBlock];
       for (int64_t i = 0; i < count; ++i) {

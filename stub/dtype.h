@@ -31,4 +31,15 @@ inline constexpr bool is_integer(uhal_dtype dtype) { return info(dtype).integer;
 inline constexpr bool is_real(uhal_dtype dtype) { return info(dtype).floating || info(dtype).integer; }
 inline constexpr bool is_complex(uhal_dtype dtype) { return dtype == UHAL_COMPLEX64 || dtype == UHAL_COMPLEX128; }
 
+// The smallest and largest value of an integer dtype, in the 64-bit type that computes with it.
+inline constexpr int64_t lowest_integer(uhal_dtype dtype) {
+  const bool is_signed = dtype >= UHAL_INT8 && dtype <= UHAL_INT64;
+  return is_signed ? INT64_MIN >> (64 - 8 * dtype_size(dtype)) : 0;
+}
+inline constexpr uint64_t highest_integer(uhal_dtype dtype) {
+  if (dtype == UHAL_BOOL) return 1;
+  const bool is_signed = dtype >= UHAL_INT8 && dtype <= UHAL_INT64;
+  return UINT64_MAX >> (64 - 8 * dtype_size(dtype) + (is_signed ? 1 : 0));
+}
+
 }  // namespace unihal::stub

@@ -99,19 +99,16 @@ A combine(ReduceStep step, A a, A b) {
 // The value of a step over nothing, for elements of x's dtype.
 template <class A>
 A neutral(ReduceStep step, uhal_dtype dtype) {
-  const bool is_signed = dtype >= UHAL_INT8 && dtype <= UHAL_INT64;
-  const int bits = static_cast<int>(dtype_size(dtype)) * 8;
   switch (step) {
     case kProduct:
     case kAll:
       return 1;
     case kMaximum:
       if (std::numeric_limits<A>::has_infinity) return -std::numeric_limits<A>::infinity();
-      return is_signed ? static_cast<A>(INT64_MIN >> (64 - bits)) : 0;
+      return static_cast<A>(lowest_integer(dtype));
     case kMinimum:
       if (std::numeric_limits<A>::has_infinity) return std::numeric_limits<A>::infinity();
-      if (dtype == UHAL_BOOL) return 1;
-      return is_signed ? static_cast<A>(INT64_MAX >> (64 - bits)) : static_cast<A>(UINT64_MAX >> (64 - bits));
+      return static_cast<A>(highest_integer(dtype));
     default:
       return 0;
   }

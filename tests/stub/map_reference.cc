@@ -1,0 +1,241 @@
+#include "tests/stub/map_reference.h"
+
+#include <cmath>
+#include <cstdint>
+
+namespace data_test {
+namespace {
+
+double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+double normal_distribution(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
+double normal_density(double x) { return std::exp(-x * x / 2) / std::sqrt(2 * M_PI); }
+double gelu_tanh(double x) { return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); }
+double softplus(double x) { return x > 30 ? x : std::log1p(std::exp(x)); }
+double clamp(double x, double low, double high) { return std::isnan(x) ? x : std::fmin(std::fmax(x, low), high); }
+// NaN, unlike in fmax and fmin, wins.
+double maximum(double x, double y) { return std::isnan(x) || std::isnan(y) ? NAN : std::fmax(x, y); }
+double minimum(double x, double y) { return std::isnan(x) || std::isnan(y) ? NAN : std::fmin(x, y); }
+int64_t whole(double x) { return static_cast<int64_t>(x); }
+
+// A derivative by central differences, good to about nine digits.
+template <class Function>
+double slope(Function function, double x) {
+  const double h = 1e-4;
+  return (8 * (function(x + h) - function(x - h)) - (function(x + 2 * h) - function(x - 2 * h))) / (12 * h);
+}
+
+#define UHAL_REFERENCE(...) [](const double* x, [[maybe_unused]] const double* p, double* r) { __VA_ARGS__; }
+
+constexpr Inputs kAny = Inputs::kAny;
+constexpr Inputs kModerate = Inputs::kModerate;
+constexpr Inputs kPositive = Inputs::kPositive;
+constexpr Inputs kUnit = Inputs::kUnit;
+constexpr Inputs kInteger = Inputs::kInteger;
+
+const std::vector<MapReference> kReferences = {
+    {"identity", kAny, 1, {}, UHAL_REFERENCE(r[0] = x[0])},
+    {"negative", kAny, 1, {}, UHAL_REFERENCE(r[0] = -x[0])},
+    {"absolute", kAny, 1, {}, UHAL_REFERENCE(r[0] = std::abs(x[0]))},
+    {"sign", kAny, 1, {}, UHAL_REFERENCE(r[0] = std::isnan(x[0]) ? x[0] : (x[0] > 0) - (x[0] < 0))},
+    {"square", kAny, 1, {}, UHAL_REFERENCE(r[0] = std::pow(x[0], 2))},
+    {"reciprocal", kAny, 1, {}, UHAL_REFERENCE(r[0] = std::pow(x[0], -1))},
+    {"scale", kAny, 1, {2, 3}, UHAL_REFERENCE(r[0] = p[0] * x[0] + p[1])},
+    {"add_then_scale", kAny, 1, {2, 3}, UHAL_REFERENCE(r[0] = p[0] * (x[0] + p[1]))},
+    {"clip", kAny, 1, {-1, 2}, UHAL_REFERENCE(r[0] = clamp(x[0], p[0], p[1]))},
+    {"add", kAny, 2, {}, UHAL_REFERENCE(r[0] = x[0] + x[1])},
+    {"subtract", kAny, 2, {}, UHAL_REFERENCE(r[0] = x[0] - x[1])},
+    {"multiply", kAny, 2, {}, UHAL_REFERENCE(r[0] = x[0] * x[1])},
+    {"divide", kAny, 2, {}, UHAL_REFERENCE(r[0] = x[0] / x[1])},
+    {"divide_no_nan", kAny, 2, {}, UHAL_REFERENCE(r[0] = x[1] == 0 ? 0 : x[0] / x[1])},
+    {"multiply_no_nan", kAny, 2, {}, UHAL_REFERENCE(r[0] = x[1] == 0 ? 0 : x[0] * x[1])},
+    {"floor_divide", kInteger, 2, {}, UHAL_REFERENCE(r[0] = x[1] == 0 ? 0 : std::floor(x[0] / x[1]))},
+    {"floor_mod", kInteger, 2, {}, UHAL_REFERENCE(r[0] = x[1] == 0 ? 0 : x[0] - x[1] * std::floor(x[0] / x[1]))},
+    {"truncate_divide", kInteger, 2, {}, UHAL_REFERENCE(r[0] = x[1] == 0 ? 0 : std::trunc(x[0] / x[1]))},
+    {"truncate_mod", kInteger, 2, {}, UHAL_REFERENCE(r[0] = x[1] == 0 ? 0 : std::fmod(x[0], x[1]))},
+    {"maximum", kAny, 2, {}, UHAL_REFERENCE(r[0] = maximum(x[0], x[1]))},
+    {"minimum", kAny, 2, {}, UHAL_REFERENCE(r[0] = minimum(x[0], x[1]))},
+    {"squared_difference", kAny, 2, {}, UHAL_REFERENCE(r[0] = std::pow(x[0] - x[1], 2))},
+    {"power", kPositive, 2, {}, UHAL_REFERENCE(r[0] = std::pow(x[0], x[1]))},
+    {"power_scalar", kPositive, 1, {-1.5}, UHAL_REFERENCE(r[0] = std::pow(x[0], p[0]))},
+    {"multiply_add", kAny, 3, {}, UHAL_REFERENCE(r[0] = x[0] * x[1] + x[2])},
+    {"linear_interpolation", kModerate, 3, {}, UHAL_REFERENCE(r[0] = x[0] * (1 - x[2]) + x[1] * x[2])},
+    {"select", kAny, 3, {}, UHAL_REFERENCE(r[0] = x[0] == 0 ? x[2] : x[1])},
+    {"floor", kAny, 1, {}, UHAL_REFERENCE(r[0] = std::floor(x[0]))},
+    {"ceil", kAny, 1, {}, UHAL_REFERENCE(r[0] = std::ceil(x[0]))},
+    {"round_half_to_even", kAny, 1, {}, UHAL_REFERENCE(r[0] = std::nearbyint(x[0]))},
+    {"round_half_away", kAny, 1, {}, UHAL_REFERENCE(r[0] = std::copysign(std::floor(std::abs(x[0]) + 0.5), x[0]))},
+    {"truncate", kAny, 1, {}, UHAL_REFERENCE(r[0] = x[0] < 0 ? std::ceil(x[0]) : std::floor(x[0]))},
+    {"exp", kAny, 1, {}, UHAL_REFERENCE(r[0] = std::exp(x[0]))},
+    {"expm1", kAny, 1, {}, UHAL_REFERENCE(r[0] = std::expm1(x[0]))},
+    {"log", kAny, 1, {}, UHAL_REFERENCE(r[0] = std::log(x[0]))},
+    {"log1p", kAny, 1, {}, UHAL_REFERENCE(r[0] = std::log1p(x[0]))},
+    {"log2", kAny, 1, {}, UHAL_REFERENCE(r[0] = std::log2(x[0]))},
+    {"log10", kAny, 1, {}, UHAL_REFERENCE(r[0] = std::log10(x[0]))},
+    {"sqrt", kAny, 1, {}, UHAL_REFERENCE(r[0] = std::sqrt(x[0]))},
+    {"rsqrt", kAny, 1, {}, UHAL_REFERENCE(r[0] = 1 / std::sqrt(x[0]))},
+    {"sin", kAny, 1, {}, UHAL_REFERENCE(r[0] = std::sin(x[0]))},
+    {"cos", kAny, 1, {}, UHAL_REFERENCE(r[0] = std::cos(x[0]))},
+    {"tan", kUnit, 1, {}, UHAL_REFERENCE(r[0] = std::tan(x[0]))},
+    {"asin", kAny, 1, {}, UHAL_REFERENCE(r[0] = std::asin(x[0]))},
+    {"acos", kAny, 1, {}, UHAL_REFERENCE(r[0] = std::acos(x[0]))},
+    {"atan", kAny, 1, {}, UHAL_REFERENCE(r[0] = std::atan(x[0]))},
+    {"sinh", kAny, 1, {}, UHAL_REFERENCE(r[0] = std::sinh(x[0]))},
+    {"cosh", kAny, 1, {}, UHAL_REFERENCE(r[0] = std::cosh(x[0]))},
+    {"tanh", kAny, 1, {}, UHAL_REFERENCE(r[0] = std::tanh(x[0]))},
+    {"asinh", kAny, 1, {}, UHAL_REFERENCE(r[0] = std::asinh(x[0]))},
+    {"acosh", kAny, 1, {}, UHAL_REFERENCE(r[0] = std::acosh(x[0]))},
+    {"atanh", kAny, 1, {}, UHAL_REFERENCE(r[0] = std::atanh(x[0]))},
+    {"atan2", kAny, 2, {}, UHAL_REFERENCE(r[0] = std::atan2(x[0], x[1]))},
+    {"erf", kAny, 1, {}, UHAL_REFERENCE(r[0] = std::erf(x[0]))},
+    {"erfc", kAny, 1, {}, UHAL_REFERENCE(r[0] = std::erfc(x[0]))},
+    {"relu", kAny, 1, {}, UHAL_REFERENCE(r[0] = maximum(x[0], 0))},
+    {"relu6", kAny, 1, {}, UHAL_REFERENCE(r[0] = clamp(x[0], 0, 6))},
+    {"leaky_relu", kAny, 1, {0.25}, UHAL_REFERENCE(r[0] = x[0] > 0 ? x[0] : p[0] * x[0])},
+    {"elu", kAny, 1, {0.5}, UHAL_REFERENCE(r[0] = x[0] > 0 ? x[0] : p[0] * std::expm1(x[0]))},
+    {"selu", kAny, 1, {1.05, 1.67}, UHAL_REFERENCE(r[0] = p[0] * (x[0] > 0 ? x[0] : p[1] * std::expm1(x[0])))},
+    {"sigmoid", kAny, 1, {}, UHAL_REFERENCE(r[0] = sigmoid(x[0]))},
+    {"log_sigmoid", kModerate, 1, {}, UHAL_REFERENCE(r[0] = std::log(sigmoid(x[0])))},
+    {"silu", kModerate, 1, {}, UHAL_REFERENCE(r[0] = x[0] / (1 + std::exp(-x[0])))},
+    {"swish", kModerate, 1, {1.5}, UHAL_REFERENCE(r[0] = x[0] / (1 + std::exp(-p[0] * x[0])))},
+    {"gelu_erf", kModerate, 1, {}, UHAL_REFERENCE(r[0] = x[0] * normal_distribution(x[0]))},
+    {"gelu_tanh", kModerate, 1, {}, UHAL_REFERENCE(r[0] = gelu_tanh(x[0]))},
+    {"softplus", kModerate, 1, {2, 20}, UHAL_REFERENCE(r[0] = softplus(p[0] * x[0]) / p[0])},
+    {"softsign", kModerate, 1, {}, UHAL_REFERENCE(r[0] = x[0] / (1 + std::abs(x[0])))},
+    {"mish", kModerate, 1, {}, UHAL_REFERENCE(r[0] = x[0] * std::tanh(softplus(x[0])))},
+    {"hard_sigmoid", kAny, 1, {0.2, 0.5}, UHAL_REFERENCE(r[0] = clamp(p[0] * x[0] + p[1], 0, 1))},
+    {"hard_swish", kModerate, 1, {6, 6, 3}, UHAL_REFERENCE(r[0] = x[0] * clamp(x[0] + p[2], 0, p[0]) / p[1])},
+    {"hard_tanh", kAny, 1, {-1, 1}, UHAL_REFERENCE(r[0] = clamp(x[0], p[0], p[1]))},
+    {"hard_shrink", kModerate, 1, {0.5}, UHAL_REFERENCE(r[0] = std::abs(x[0]) > p[0] ? x[0] : 0)},
+    {"soft_shrink",
+     kModerate,
+     1,
+     {0.5},
+     UHAL_REFERENCE(r[0] = std::copysign(std::fmax(std::abs(x[0]) - p[0], 0), x[0]))},
+    {"thresholded_relu", kModerate, 1, {1, 0}, UHAL_REFERENCE(r[0] = x[0] > p[0] ? x[0] : p[1])},
+    {"is_nan", kAny, 1, {}, UHAL_REFERENCE(r[0] = std::isnan(x[0]))},
+    {"is_infinite", kAny, 1, {}, UHAL_REFERENCE(r[0] = std::isinf(x[0]))},
+    {"is_finite", kAny, 1, {}, UHAL_REFERENCE(r[0] = std::isfinite(x[0]))},
+    {"equal", kAny, 2, {}, UHAL_REFERENCE(r[0] = x[0] == x[1])},
+    {"not_equal", kAny, 2, {}, UHAL_REFERENCE(r[0] = x[0] != x[1])},
+    {"less", kAny, 2, {}, UHAL_REFERENCE(r[0] = x[0] < x[1])},
+    {"less_equal", kAny, 2, {}, UHAL_REFERENCE(r[0] = x[0] <= x[1])},
+    {"greater", kAny, 2, {}, UHAL_REFERENCE(r[0] = x[0] > x[1])},
+    {"greater_equal", kAny, 2, {}, UHAL_REFERENCE(r[0] = x[0] >= x[1])},
+    {"logical_not", kAny, 1, {}, UHAL_REFERENCE(r[0] = !(x[0] != 0))},
+    {"logical_and", kAny, 2, {}, UHAL_REFERENCE(r[0] = x[0] != 0 && x[1] != 0)},
+    {"logical_or", kAny, 2, {}, UHAL_REFERENCE(r[0] = x[0] != 0 || x[1] != 0)},
+    {"logical_xor", kAny, 2, {}, UHAL_REFERENCE(r[0] = (x[0] != 0) ^ (x[1] != 0))},
+    {"bitwise_not", kInteger, 1, {}, UHAL_REFERENCE(r[0] = static_cast<double>(~whole(x[0])))},
+    {"bitwise_and", kInteger, 2, {}, UHAL_REFERENCE(r[0] = static_cast<double>(whole(x[0]) & whole(x[1])))},
+    {"bitwise_or", kInteger, 2, {}, UHAL_REFERENCE(r[0] = static_cast<double>(whole(x[0]) | whole(x[1])))},
+    {"bitwise_xor", kInteger, 2, {}, UHAL_REFERENCE(r[0] = static_cast<double>(whole(x[0]) ^ whole(x[1])))},
+    {"shift_left", kInteger, 2, {}, UHAL_REFERENCE(r[0] = x[1] < 0 ? 0 : x[0] * std::exp2(x[1]))},
+    {"shift_right",
+     kInteger,
+     2,
+     {},
+     UHAL_REFERENCE(r[0] = x[1] < 0 ? (x[0] < 0 ? -1 : 0) : std::floor(x[0] / std::exp2(x[1])))},
+    {"relu_backward", kModerate, 2, {}, UHAL_REFERENCE(r[0] = x[0] > 0 ? x[1] : 0)},
+    {"relu6_backward", kModerate, 2, {}, UHAL_REFERENCE(r[0] = x[0] > 0 && x[0] < 6 ? x[1] : 0)},
+    {"leaky_relu_backward", kModerate, 2, {0.25}, UHAL_REFERENCE(r[0] = x[1] * (x[0] > 0 ? 1 : p[0]))},
+    {"elu_backward", kModerate, 2, {0.5}, UHAL_REFERENCE(r[0] = x[1] * (x[0] > 0 ? 1 : p[0] * std::exp(x[0])))},
+    {"selu_backward", kModerate, 2, {1.05, 1.67}, UHAL_REFERENCE(r[0] = x[1] * (x[0] > 0 ? p[0] : x[0] + p[0] * p[1]))},
+    {"sigmoid_backward", kModerate, 2, {}, UHAL_REFERENCE(r[0] = x[1] * (x[0] - x[0] * x[0]))},
+    {"tanh_backward", kModerate, 2, {}, UHAL_REFERENCE(r[0] = x[1] - x[1] * x[0] * x[0])},
+    {"log_sigmoid_backward",
+     kModerate,
+     2,
+     {},
+     UHAL_REFERENCE(r[0] = x[1] * slope([](double v) { return std::log(sigmoid(v)); }, x[0]))},
+    {"silu_backward",
+     kModerate,
+     2,
+     {},
+     UHAL_REFERENCE(r[0] = x[1] * slope([](double v) { return v * sigmoid(v); }, x[0]))},
+    {"swish_backward",
+     kModerate,
+     2,
+     {1.5},
+     UHAL_REFERENCE(r[0] = x[1] * slope([&](double v) { return v * sigmoid(p[0] * v); }, x[0]))},
+    {"gelu_erf_backward",
+     kModerate,
+     2,
+     {},
+     UHAL_REFERENCE(r[0] = x[1] * (normal_distribution(x[0]) + x[0] * normal_density(x[0])))},
+    {"gelu_tanh_backward", kModerate, 2, {}, UHAL_REFERENCE(r[0] = x[1] * slope(gelu_tanh, x[0]))},
+    {"softplus_backward",
+     kModerate,
+     2,
+     {2, 20},
+     UHAL_REFERENCE(r[0] = x[1] * slope([&](double v) { return softplus(p[0] * v) / p[0]; }, x[0]))},
+    {"softsign_backward", kModerate, 2, {}, UHAL_REFERENCE(r[0] = x[1] * std::pow(1 + std::abs(x[0]), -2))},
+    {"hard_sigmoid_backward", kModerate, 2, {0.2}, UHAL_REFERENCE(r[0] = x[0] > 0 && x[0] < 1 ? p[0] * x[1] : 0)},
+    {"hard_swish_backward",
+     kUnit,
+     2,
+     {6, 6, 3},
+     UHAL_REFERENCE(r[0] = x[1] * slope([&](double v) { return v * clamp(v + p[2], 0, p[0]) / p[1]; }, x[0]))},
+    {"hard_tanh_backward", kModerate, 2, {-1, 1}, UHAL_REFERENCE(r[0] = x[0] > p[0] && x[0] < p[1] ? x[1] : 0)},
+    {"clip_backward", kModerate, 2, {-1, 1}, UHAL_REFERENCE(r[0] = x[0] < p[0] || x[0] > p[1] ? 0 : x[1])},
+    {"sqrt_backward", kPositive, 2, {}, UHAL_REFERENCE(r[0] = x[1] / (2 * x[0]))},
+    {"rsqrt_backward", kPositive, 2, {}, UHAL_REFERENCE(r[0] = -0.5 * std::pow(x[0], 3) * x[1])},
+    {"reciprocal_backward", kModerate, 2, {}, UHAL_REFERENCE(r[0] = -x[0] * x[0] * x[1])},
+    {"square_backward", kModerate, 2, {}, UHAL_REFERENCE(r[0] = 2 * x[0] * x[1])},
+    {"absolute_backward", kModerate, 2, {}, UHAL_REFERENCE(r[0] = x[0] == 0 ? 0 : std::copysign(x[1], x[0] * x[1]))},
+    {"sin_backward", kModerate, 2, {}, UHAL_REFERENCE(r[0] = x[1] * std::cos(x[0]))},
+    {"cos_backward", kModerate, 2, {}, UHAL_REFERENCE(r[0] = -x[1] * std::sin(x[0]))},
+    {"erf_backward", kModerate, 2, {}, UHAL_REFERENCE(r[0] = x[1] * 2 / std::sqrt(M_PI) * std::exp(-x[0] * x[0]))},
+    {"power_scalar_backward", kPositive, 2, {-1.5}, UHAL_REFERENCE(r[0] = x[1] * p[0] * std::pow(x[0], p[0]) / x[0])},
+    {"divide_backward_divisor", kPositive, 3, {}, UHAL_REFERENCE(r[0] = -x[2] * x[0] * std::pow(x[1], -2))},
+    {"maximum_backward_first", kModerate, 3, {}, UHAL_REFERENCE(r[0] = x[0] < x[1] ? 0 : x[2])},
+    {"maximum_backward_second", kModerate, 3, {}, UHAL_REFERENCE(r[0] = x[0] < x[1] ? x[2] : 0)},
+    {"minimum_backward_first", kModerate, 3, {}, UHAL_REFERENCE(r[0] = x[0] > x[1] ? 0 : x[2])},
+    {"minimum_backward_second", kModerate, 3, {}, UHAL_REFERENCE(r[0] = x[0] > x[1] ? x[2] : 0)},
+    {"sgd", kModerate, 3, {}, UHAL_REFERENCE(r[0] = x[0] - x[1] * x[2])},
+    {"momentum",
+     kModerate,
+     4,
+     {0.9, 1, 0.01, 0.5},
+     UHAL_REFERENCE(const double g = x[1] * p[3] + x[0] * p[2]; r[1] = p[0] * x[2] + g;
+                    r[0] = x[0] - x[3] * (g + p[0] * r[1]))},
+    {"adam",
+     kUnit,
+     7,
+     {0.9, 0.99, 1e-3, 0.01, 2},
+     UHAL_REFERENCE(r[1] = p[0] * x[2] + (1 - p[0]) * x[1]; r[2] = p[1] * x[3] + (1 - p[1]) * x[1] * x[1];
+                    const double first = r[1] / (1 - x[5]); const double second = r[2] / (1 - x[6]);
+                    const double rate = x[4] * p[4];
+                    r[0] = x[0] - rate * p[3] * x[0] - rate * first / (std::sqrt(second) + p[2]))},
+    {"adam_epsilon_hat",
+     kUnit,
+     7,
+     {0.9, 0.99, 1e-3},
+     UHAL_REFERENCE(r[1] = p[0] * x[2] + (1 - p[0]) * x[1]; r[2] = p[1] * x[3] + (1 - p[1]) * x[1] * x[1];
+                    const double rate = x[4] * std::sqrt(1 - x[6]) / (1 - x[5]);
+                    r[0] = x[0] - rate * r[1] / (std::sqrt(r[2]) + p[2]))},
+    {"adagrad",
+     kPositive,
+     4,
+     {1e-3},
+     UHAL_REFERENCE(r[1] = x[2] + x[1] * x[1]; r[0] = x[0] - x[3] * x[1] / (std::sqrt(r[1]) + p[0]))},
+    {"rmsprop",
+     kPositive,
+     5,
+     {0.9, 0.5, 1e-3},
+     UHAL_REFERENCE(r[1] = p[0] * x[2] + (1 - p[0]) * x[1] * x[1];
+                    r[2] = p[1] * x[3] + x[4] * x[1] / std::sqrt(r[1] + p[2]); r[0] = x[0] - r[2])},
+    {"x_divided_by_y", kAny, 2, {}, UHAL_REFERENCE(r[0] = x[0] == 0 ? 0 : x[0] / x[1])},
+    {"x_log_y", kPositive, 2, {}, UHAL_REFERENCE(r[0] = x[0] * std::log(x[1]))},
+    {"x_log1p_y", kPositive, 2, {}, UHAL_REFERENCE(r[0] = x[0] * std::log1p(x[1]))},
+    {"momentum_with_rate",
+     kModerate,
+     4,
+     {0.9, 1},
+     UHAL_REFERENCE(r[1] = p[0] * x[2] - x[3] * x[1]; r[0] = x[0] + p[0] * r[1] - x[3] * x[1])},
+};
+
+}  // namespace
+
+const std::vector<MapReference>& map_references() { return kReferences; }
+
+}  // namespace data_test
