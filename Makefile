@@ -34,7 +34,7 @@ NATIVE_FOLDERS := include csrc stub plugins python/src
 NATIVE_SOURCES := $(shell find $(NATIVE_FOLDERS) python/CMakeLists.txt CMakeLists.txt -type f 2>/dev/null)
 PYTHON_SOURCES := $(shell find python/unihal -type f -not -path '*/__pycache__/*') setup.py pyproject.toml MANIFEST.in
 FORMATTED := $(shell find $(NATIVE_FOLDERS) tests benchmarks -type f \( -name '*.h' -o -name '*.c' -o -name '*.cc' \))
-CHECKED := python tests benchmarks setup.py
+CHECKED := python plugins tests benchmarks docs setup.py
 
 .PHONY: demo benchmarks build test check test-native sanitize test-python test-paddle test-tensorflow format clean
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from processes import run_command
 from rich.console import Console
+
+from processes import run_command
 from unihal.demo import data, main, protocol, report
 
 

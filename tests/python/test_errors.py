@@ -6,6 +6,7 @@ import multiprocessing
 import pickle
 
 import pytest
+
 import unihal
 from processes import run_python
 from unihal import Buffer, errors, ops
