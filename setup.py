@@ -67,6 +67,7 @@ class CMakeBuild(build_ext):
     """Configures, builds and installs with CMake in place of compiling extensions one by one."""
 
     def run(self) -> None:
+        """Called by setuptools."""
         tensorflow = has_tensorflow_headers()
         if not tensorflow:
             print(

@@ -8,10 +8,9 @@ import io
 import ml_dtypes
 import numpy as np
 import pytest
+import unihal
 from hypothesis import given
 from hypothesis import strategies as st
-
-import unihal
 from unihal import Buffer, ops
 
 ALL_DTYPES = [

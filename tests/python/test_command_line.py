@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from processes import Completed, run_command
 from unihal.fallbacks import Fallback, read_log
 

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rich.console import Console
-
 from processes import run_command
+from rich.console import Console
 from unihal.demo import data, main, protocol, report
 
 

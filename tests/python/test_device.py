@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 import unihal
 from processes import run_python
 from unihal import Buffer, ops

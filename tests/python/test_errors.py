@@ -6,7 +6,6 @@ import multiprocessing
 import pickle
 
 import pytest
-
 import unihal
 from processes import run_python
 from unihal import Buffer, errors, ops

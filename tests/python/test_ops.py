@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 import unihal
 from unihal import Buffer, ops
 

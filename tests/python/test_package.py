@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 import unihal
 from processes import run_command
 
