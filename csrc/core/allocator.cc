@@ -24,11 +24,6 @@ size_t granule_of(SizeRange range) { return range == kSmallRange ? kSmallGranule
 
 }  // namespace
 
-const char* memory_kind_name(uhal_memory_kind kind) {
-  static const char* const kNames[UHAL_MEMORY_KIND_COUNT] = {"device", "pinned", "managed"};
-  return kind >= 0 && kind < UHAL_MEMORY_KIND_COUNT ? kNames[kind] : "unknown";
-}
-
 // -- blocks ---------------------------------------------------------------------------------------
 
 Block* Allocator::new_descriptor() {
@@ -286,113 +281,7 @@ size_t Allocator::release_segments(size_t keep_bytes) {
   return released;
 }
 
-// -- reclaiming other streams' freed blocks -----------------------------------------------------------
-
-void Allocator::reclaim(const Stream* requester, bool wait) {
-  std::vector<uhal_stream*> owners;
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    for (const std::unique_ptr<StreamBlocks>& blocks : by_stream_) {
-      if (blocks != nullptr && !blocks->empty()) owners.push_back(blocks->stream);
-    }
-  }
-  for (uhal_stream* handle : owners) {
-    // The requester takes its own blocks as they are, unless they must leave its order to be returned.
-    if (!wait && requester != nullptr && stream_pool().current_handle(requester) == handle) continue;
-    reclaim_stream(handle, wait);
-  }
-}
-
-void Allocator::reclaim_stream(uhal_stream* handle, bool wait) {
-  PinnedStream stream(stream_pool(), handle);
-  if (!stream) return;  // being destroyed: forget_stream follows
-  const Backend& backend = *device_->backend;
-  const uhal_backend& table = backend.table;
-  uint64_t freed_before;
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    freed_before = frees_;
-  }
-  if (wait) {
-    if (call_backend(backend, "stream_synchronize", table.stream_synchronize, stream->backend_stream) != UHAL_OK)
-      return;
-    std::lock_guard<std::mutex> lock(mutex_);
-    publish(blocks_of(stream.get()), freed_before);
-    return;
-  }
-  // Whoever submits now need not be waited for: the blocks can be had another time.
-  std::unique_lock<std::mutex> submission(stream->submission, std::try_to_lock);
-  if (!submission.owns_lock()) return;
-  std::lock_guard<std::mutex> lock(mutex_);
-  StreamBlocks* blocks = blocks_of(stream.get());
-  int32_t idle = 0;
-  if (call_backend(backend, "stream_query", table.stream_query, stream->backend_stream, &idle) == UHAL_OK &&
-      idle != 0) {
-    blocks->fence_pending = false;
-    publish(blocks, frees_);
-    return;
-  }
-  // A fence that was pending covers only what was freed before it; the rest needs one that is recorded now.
-  if (blocks->fence_pending && !pass_fence(blocks)) return;
-  if (!blocks->empty() && record_fence(stream.get(), blocks)) pass_fence(blocks);
-}
-
-// Marks the end of a stream's work; its submission lock is held.
-bool Allocator::record_fence(Stream* stream, StreamBlocks* blocks) {
-  const Backend& backend = *device_->backend;
-  const uhal_backend& table = backend.table;
-  if (blocks->fence == nullptr &&
-      call_backend(backend, "event_create", table.event_create, device_->backend_device, &blocks->fence) != UHAL_OK) {
-    blocks->fence = nullptr;
-    return false;
-  }
-  if (call_backend(backend, "event_record", table.event_record, blocks->fence, stream->backend_stream) != UHAL_OK) {
-    return false;
-  }
-  blocks->fence_pending = true;
-  blocks->fence_covers = frees_;
-  return true;
-}
-
-// If the pending fence has been reached, makes everybody's what it covers.
-bool Allocator::pass_fence(StreamBlocks* blocks) {
-  const Backend& backend = *device_->backend;
-  int32_t done = 0;
-  if (call_backend(backend, "event_query", backend.table.event_query, blocks->fence, &done) != UHAL_OK || done == 0) {
-    return false;
-  }
-  blocks->fence_pending = false;
-  publish(blocks, blocks->fence_covers);
-  return true;
-}
-
-void Allocator::forget_stream(Stream* stream) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  if (by_stream_.size() <= stream->index || by_stream_[stream->index] == nullptr) return;
-  StreamBlocks* blocks = by_stream_[stream->index].get();
-  publish(blocks, UINT64_MAX);
-  if (blocks->fence != nullptr) {
-    const Backend& backend = *device_->backend;
-    static_cast<void>(call_backend(backend, "event_destroy", backend.table.event_destroy, blocks->fence));
-  }
-  by_stream_[stream->index].reset();
-}
-
-void Allocator::release_all() {
-  std::lock_guard<std::mutex> lock(mutex_);
-  const Backend& backend = *device_->backend;
-  for (std::unique_ptr<StreamBlocks>& blocks : by_stream_) {
-    if (blocks == nullptr) continue;
-    publish(blocks.get(), UINT64_MAX);
-    if (blocks->fence != nullptr) {
-      static_cast<void>(call_backend(backend, "event_destroy", backend.table.event_destroy, blocks->fence));
-    }
-    blocks.reset();
-  }
-  release_segments(0);
-}
-
-// -- limits and statistics ------------------------------------------------------------------------------
+// -- limits ------------------------------------------------------------------------------
 
 size_t Allocator::trim(size_t keep_bytes) {
   reclaim(nullptr, false);
@@ -415,67 +304,6 @@ void Allocator::set_limit(size_t bytes) {
   std::lock_guard<std::mutex> lock(mutex_);
   size_t allocated = counters_.allocated_bytes;
   release_segments(bytes > allocated ? bytes - allocated : 0);
-}
-
-void Allocator::reset_peak() {
-  std::lock_guard<std::mutex> lock(mutex_);
-  counters_.peak_allocated_bytes = counters_.allocated_bytes;
-  counters_.peak_reserved_bytes = counters_.reserved_bytes;
-}
-
-uhal_memory_stats Allocator::stats_locked() const {
-  uhal_memory_stats stats = counters_;
-  stats.struct_size = sizeof stats;
-  stats.limit_bytes = limit_;
-  stats.total_bytes = device_->properties.total_memory;
-  auto widen = [&](const StreamBlocks& blocks) {
-    for (const BlockBins& bins : blocks.bins) {
-      stats.largest_free_block = std::max<uint64_t>(stats.largest_free_block, bins.largest());
-    }
-  };
-  widen(shared_);
-  for (const std::unique_ptr<StreamBlocks>& blocks : by_stream_) {
-    if (blocks != nullptr) widen(*blocks);
-  }
-  uint64_t cached = stats.reserved_bytes - stats.allocated_bytes;
-  stats.fragmentation =
-      cached == 0 ? 0 : 1 - static_cast<double>(stats.largest_free_block) / static_cast<double>(cached);
-  return stats;
-}
-
-uhal_memory_stats Allocator::stats() {
-  std::lock_guard<std::mutex> lock(mutex_);
-  return stats_locked();
-}
-
-uhal_status Allocator::refuse(size_t bytes, uhal_status status, uint64_t serial_before) {
-  if (status != UHAL_RESOURCE_EXHAUSTED) {
-    append_error(" (while allocating %zu bytes of %s memory)", bytes, memory_kind_name(kind_));
-    set_error_device(device_->label.c_str());
-    return status;
-  }
-  const bool backend_said = error_serial() != serial_before;
-  const uhal_error* native = uhal_last_error();
-  const std::string cause = backend_said ? " The backend said: " + std::string(native->message) + "." : "";
-  uhal_memory_stats now = stats();
-  auto mebibytes = [](uint64_t amount) { return static_cast<double>(amount) / (1 << 20); };
-  bool limited = now.limit_bytes != 0 && now.reserved_bytes + bytes > now.limit_bytes;
-  UHAL_FAIL(
-      UHAL_RESOURCE_EXHAUSTED,
-      "Out of %s memory on %s: %zu bytes (%.1f MiB) were asked for. Allocated %.1f MiB in %llu allocations (peak "
-      "%.1f MiB), reserved %.1f MiB, cached and free %.1f MiB (largest block %.1f MiB, fragmentation %.0f %%), limit "
-      "%s%.1f MiB, device memory %.1f MiB. Cached memory was returned to the device before this failed. ",
-      memory_kind_name(kind_), device_->label.c_str(), bytes, mebibytes(bytes), mebibytes(now.allocated_bytes),
-      static_cast<unsigned long long>(now.live_allocations), mebibytes(now.peak_allocated_bytes),
-      mebibytes(now.reserved_bytes), mebibytes(now.reserved_bytes - now.allocated_bytes),
-      mebibytes(now.largest_free_block), now.fragmentation * 100, now.limit_bytes == 0 ? "none, " : "",
-      mebibytes(now.limit_bytes), mebibytes(now.total_bytes));
-  append_error("%s%s",
-               limited ? "Raise the limit (UNIHAL_MEMORY_LIMIT or uhal_memory_set_limit), or use smaller batches."
-                       : "Use smaller batches, free what is not needed, or close other programs that use the device.",
-               cause.c_str());
-  set_error_device(device_->label.c_str());
-  return UHAL_RESOURCE_EXHAUSTED;
 }
 
 }  // namespace unihal::core

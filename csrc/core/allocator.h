@@ -11,6 +11,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "csrc/core/block_bins.h"
@@ -90,7 +91,7 @@ class Allocator {
   bool record_fence(Stream* stream, StreamBlocks* blocks);
   bool pass_fence(StreamBlocks* blocks);
   uhal_status refuse(size_t bytes, uhal_status status, uint64_t serial_before);
-  uhal_memory_stats stats_locked() const;
+  std::string free_on_device() const;
 
   uhal_device* const device_;
   const uhal_memory_kind kind_;

@@ -74,6 +74,11 @@ void set_error_op(const char* description) { store(record.op, sizeof record.op, 
 
 void set_error_device(const char* label) { store(record.device, sizeof record.device, label); }
 
+void set_error_native(int32_t code, const char* name) {
+  record.error.native_code = code;
+  store(record.native_name, sizeof record.native_name, name);
+}
+
 uint64_t error_serial() { return record.serial; }
 
 struct ErrorRecordKeeper::Saved {

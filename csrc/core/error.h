@@ -20,9 +20,10 @@ void report_native_error(uhal_status status, int32_t native_code, const char* na
 // Adds to the message of the present record.
 void append_error(const char* format, ...) __attribute__((format(printf, 1, 2)));
 
-// Names the op or device of the present record.
+// Names the op, the device or the vendor library's own error of the present record.
 void set_error_op(const char* description);
 void set_error_device(const char* label);
+void set_error_native(int32_t code, const char* name);
 
 // Grows with each failure on this thread: tells whether a backend's slot has reported one.
 uint64_t error_serial();

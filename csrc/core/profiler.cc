@@ -147,7 +147,6 @@ Pending* begin_work(Stream* stream, ProfileRecord record) {
 }  // namespace
 
 void ProfiledWork::begin(Stream* stream, const char* name, uint64_t bytes) {
-  ErrorRecordKeeper keeper;
   ProfileRecord record = {};
   record.name = record.op = name;
   record.shape = std::to_string(bytes) + " bytes";
@@ -156,7 +155,6 @@ void ProfiledWork::begin(Stream* stream, const char* name, uint64_t bytes) {
 }
 
 void ProfiledWork::begin(Stream* stream, const OpView& op) {
-  ErrorRecordKeeper keeper;
   ProfileRecord record = {};
   record.op = op_display_name(*op.op);
   record.name = op.op->label != nullptr ? op.op->label : record.op;

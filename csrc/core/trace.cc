@@ -17,21 +17,37 @@ struct CloseFile {
   void operator()(FILE* file) const { fclose(file); }
 };
 
-void write_name(FILE* file, const char* what, int process, uint64_t thread, const std::string& name) {
-  fprintf(file, "{\"ph\":\"M\",\"name\":\"%s\",\"pid\":%d,\"tid\":%" PRIu64 ",\"args\":{\"name\":%s}},\n", what,
-          process, thread, json_string(name.c_str()).c_str());
-}
+// The elements of the array, with commas between.
+class Events {
+ public:
+  explicit Events(FILE* file) : file_(file) {}
 
-// The format counts in microseconds.
-void write_work(FILE* file, const ProfileRecord& record, int process) {
-  fprintf(file,
-          ",\n{\"ph\":\"X\",\"name\":%s,\"cat\":\"op\",\"pid\":%d,\"tid\":%" PRIu64
-          ",\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"op\":%s,\"shape\":%s,\"bytes\":%" PRIu64 ",\"flops\":%" PRIu64 "}}",
-          json_string(record.name.c_str()).c_str(), process, record.stream,
-          static_cast<double>(record.start_nanoseconds) / 1e3, static_cast<double>(record.duration_nanoseconds) / 1e3,
-          json_string(record.op.c_str()).c_str(), json_string(record.shape.c_str()).c_str(), record.bytes,
-          record.flops);
-}
+  void add_name(const char* what, int process, uint64_t thread, const std::string& name) {
+    fprintf(file_, "%s{\"ph\":\"M\",\"name\":\"%s\",\"pid\":%d,\"tid\":%" PRIu64 ",\"args\":{\"name\":%s}}",
+            separator(), what, process, thread, json_string(name.c_str()).c_str());
+  }
+
+  // The format counts in microseconds.
+  void add_work(const ProfileRecord& record, int process) {
+    fprintf(file_,
+            "%s{\"ph\":\"X\",\"name\":%s,\"cat\":\"op\",\"pid\":%d,\"tid\":%" PRIu64
+            ",\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"op\":%s,\"shape\":%s,\"bytes\":%" PRIu64 ",\"flops\":%" PRIu64 "}}",
+            separator(), json_string(record.name.c_str()).c_str(), process, record.stream,
+            static_cast<double>(record.start_nanoseconds) / 1e3, static_cast<double>(record.duration_nanoseconds) / 1e3,
+            json_string(record.op.c_str()).c_str(), json_string(record.shape.c_str()).c_str(), record.bytes,
+            record.flops);
+  }
+
+ private:
+  const char* separator() {
+    const char* text = first_ ? "\n" : ",\n";
+    first_ = false;
+    return text;
+  }
+
+  FILE* file_;
+  bool first_ = true;
+};
 
 }  // namespace
 
@@ -47,17 +63,17 @@ uhal_status write_trace(const std::vector<ProfileRecord>& records, const char* p
   for (const ProfileRecord& record : records) {
     processes.emplace(record.device, static_cast<int>(processes.size()) + 1);
   }
-  fprintf(file.get(), "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n");
+  fprintf(file.get(), "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
+  Events events(file.get());
   std::set<std::pair<int, uint64_t>> named;
-  for (const auto& [device, process] : processes) write_name(file.get(), "process_name", process, 0, device->label);
+  for (const auto& [device, process] : processes) events.add_name("process_name", process, 0, device->label);
   for (const ProfileRecord& record : records) {
     int process = processes[record.device];
-    if (!named.emplace(process, record.stream).second) continue;
-    write_name(file.get(), "thread_name", process, record.stream, "stream " + std::to_string(record.stream));
+    if (named.emplace(process, record.stream).second) {
+      events.add_name("thread_name", process, record.stream, "stream " + std::to_string(record.stream));
+    }
+    events.add_work(record, process);
   }
-  // An event that is always there, so that every other line can begin with a comma.
-  fprintf(file.get(), "{\"ph\":\"M\",\"name\":\"trace_of\",\"pid\":0,\"tid\":0,\"args\":{\"name\":\"unihal\"}}");
-  for (const ProfileRecord& record : records) write_work(file.get(), record, processes[record.device]);
   fprintf(file.get(), "\n]}\n");
   if (ferror(file.get()) == 0 && fflush(file.get()) == 0) return UHAL_OK;
   return UHAL_FAIL(UHAL_DATA_LOSS, "The trace file '%s' could not be written in full: %s. Free space on its disk.",

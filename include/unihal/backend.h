@@ -3,7 +3,8 @@
  * A backend is a shared library libunihal_<name>.so that exports one symbol, uhal_backend_query. The
  * core validates every argument (handles, ranges, operand shapes) before it calls a slot, and
  * serializes calls on one stream; a backend may rely on that. Different streams and devices are
- * called from different threads at once. No C++ exception may leave a slot.
+ * called from different threads at once; events are queried and waited for from any thread, also
+ * while another records them. No C++ exception may leave a slot.
  *
  * On failure a slot calls host->report with what a person needs, and returns the status.
  *
@@ -101,7 +102,8 @@ typedef struct uhal_backend {
   uhal_status (*supports)(uhal_backend_device* device, const uhal_op* op);
 
   /* Submits a validated op: operand counts, ranks, shapes and attributes are as op.h says, views lie
-   * inside their allocations. */
+   * inside their allocations. `attributes` is never NULL for a kind that has them (here and in supports):
+   * the core fills in the defaults. */
   uhal_status (*launch)(uhal_backend_stream* stream, const uhal_op* op);
 
   /* Called at most once, by uhal_finalize, after all streams are idle. Joins threads. Default: nothing. */

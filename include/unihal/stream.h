@@ -19,7 +19,8 @@ UHAL_EXTERN_C_BEGIN
 UHAL_API uhal_status uhal_stream_create(uhal_device* device, uhal_stream** stream);
 
 /* Waits for the stream's work, then destroys it. Later use of the handle returns
- * UHAL_INVALID_ARGUMENT. NULL is ignored. */
+ * UHAL_INVALID_ARGUMENT. Returns the sticky error, if any; the stream is destroyed all the same. NULL is
+ * ignored. */
 UHAL_API uhal_status uhal_stream_destroy(uhal_stream* stream);
 
 /* *done becomes 1 if all submitted work has run, else 0. Returns the sticky error, if any. */

@@ -203,12 +203,14 @@ TEST_F(AllocatorTest, ReturnsTheCacheBeforeItReportsShortage) {
   void* third = nullptr;
   EXPECT_STATUS(UHAL_RESOURCE_EXHAUSTED, uhal_allocate(device, stream, UHAL_MEMORY_DEVICE, 100 * kMiB, &third));
   EXPECT_EQ(nullptr, third);
-  for (const char* text :
-       {"Out of device memory on rdna:0 (fake)", "(100.0 MiB)", "Allocated 220.0 MiB in 1 allocations",
-        "device memory 256.0 MiB", "Use smaller batches", "the fake's memory is full"}) {
+  for (const char* text : {"Out of device memory on rdna:0 (fake)", "(100.0 MiB)",
+                           "Allocated 220.0 MiB in 1 allocations", "device memory 256.0 MiB (36.0 MiB of it free)",
+                           "limit none", "Use smaller batches", "the fake's memory is full"}) {
     EXPECT_MESSAGE(text);
   }
   EXPECT_STREQ("rdna:0 (fake)", uhal_last_error()->device);
+  EXPECT_EQ(77, uhal_last_error()->native_code);
+  EXPECT_STREQ("FAKE_ERROR", uhal_last_error()->native_name);
   release(second);
   EXPECT_STATUS(UHAL_RESOURCE_EXHAUSTED, uhal_allocate(device, stream, UHAL_MEMORY_DEVICE, SIZE_MAX - 5, &third));
 }

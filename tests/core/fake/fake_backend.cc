@@ -172,6 +172,12 @@ uhal_status free_memory(uhal_backend_device* device, uhal_memory_kind, void* poi
   return UHAL_OK;
 }
 
+uhal_status memory_info(uhal_backend_device* device, uint64_t* free_bytes, uint64_t* total_bytes) {
+  *total_bytes = control.capacity;
+  *free_bytes = control.capacity - device->used;
+  return UHAL_OK;
+}
+
 uhal_status stream_create(uhal_backend_device*, uhal_stream* owner, uhal_backend_stream** stream) {
   *stream = new uhal_backend_stream;
   (*stream)->owner = owner;
@@ -344,7 +350,7 @@ uhal_status host_callback(uhal_backend_stream* stream, uhal_host_function functi
 
 const uhal_backend kTable = {
     FAKE_STRUCT_SIZE, FAKE_MAJOR,        FAKE_MINOR,         FAKE_NAME,         "1.2.3",      device_count,
-    device_open,      device_properties, allocate,           free_memory,       nullptr,      stream_create,
+    device_open,      device_properties, allocate,           free_memory,       memory_info,  stream_create,
     stream_destroy,   stream_query,      stream_synchronize, stream_wait_event, event_create, event_destroy,
     event_record,     event_query,       event_synchronize,  event_elapsed,     copy,         fill,
     supports,         FAKE_LAUNCH,       finalize,           host_callback,     nullptr};
