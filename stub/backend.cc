@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -14,6 +15,7 @@
 #include "stub/dtype.h"
 #include "stub/launch.h"
 #include "stub/move.h"
+#include "stub/onednn.h"
 #include "stub/settings.h"
 
 struct uhal_backend_device {
@@ -57,11 +59,18 @@ uhal_status device_open(int32_t ordinal, uhal_backend_device** device) {
   return *device != nullptr ? UHAL_OK : fail(UHAL_RESOURCE_EXHAUSTED, "no host memory for the stub's device record");
 }
 
+// The instruction set of our own loops, and what matrix products and convolutions run on.
+const char* driver() {
+  static char text[512];
+  static const int length = std::snprintf(text, sizeof text, "%s, %s", vectors().name, onednn_description());
+  return length > 0 ? text : vectors().name;
+}
+
 uhal_status device_properties(uhal_backend_device* device, uhal_device_properties* properties) {
   uhal_device_properties all = {};
   all.name = "unihal stub (host memory)";
   all.vendor = "unihal";
-  all.driver = vectors().name;
+  all.driver = driver();
   all.pci_bus_id = "";
   all.compute_units = static_cast<int32_t>(std::thread::hardware_concurrency());
   all.wavefront_size = 1;
@@ -190,7 +199,7 @@ constexpr uhal_backend make_table() {
   table.abi_major = UHAL_ABI_MAJOR;
   table.abi_minor = UHAL_ABI_MINOR;
   table.name = "stub";
-  table.version = "0.1.0";
+  table.version = UHAL_VERSION_STRING;
   table.device_count = device_count;
   table.device_open = device_open;
   table.device_properties = device_properties;

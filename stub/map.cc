@@ -1,6 +1,8 @@
 // UHAL_OP_MAP: any function of elementwise.def over broadcast, strided operands of mixed dtypes.
 
 #include <cstring>
+#include <limits>
+#include <type_traits>
 
 #include "stub/blocks.h"
 #include "stub/kernels.h"
@@ -59,9 +61,20 @@ ComputeType choose_type(const uhal_op& op, Domain domain) {
 }
 
 template <class T>
+T convert_parameter(double value) {
+  if constexpr (std::is_integral_v<T>) {
+    // The bound of a one-sided clip may be infinite. 2^63 is the first double beyond the range.
+    if (value != value) return 0;
+    if (value >= 0x1p63) return std::numeric_limits<T>::max();
+    if (value <= -0x1p63) return std::numeric_limits<T>::min();
+  }
+  return static_cast<T>(value);
+}
+
+template <class T>
 void convert_parameters(const double* from, void* to) {
   for (int i = 0; i < UHAL_MAP_MAX_PARAMETERS; ++i) {
-    const T value = static_cast<T>(from[i]);
+    const T value = convert_parameter<T>(from[i]);
     std::memcpy(static_cast<char*>(to) + i * static_cast<int>(sizeof(T)), &value, sizeof value);
   }
 }

@@ -230,6 +230,15 @@ TEST(Map, IntegersOfFloatingFunctionsAreComputedInFloatingPoint) {
   expect_near({1, 2, 44721}, whole.values(), 0, "sqrt to int32");
 }
 
+TEST(Map, OneSidedClipsOfIntegers) {
+  Array x(UHAL_INT32, {3}, {-5, 0, 5});
+  Array y(UHAL_INT32, {3});
+  map(uhal_map_clip, {&x}, {&y}, {-1, kInfinity});
+  expect_near({-1, 0, 5}, y.values(), 0, "from below");
+  map(uhal_map_clip, {&x}, {&y}, {-kInfinity, 1});
+  expect_near({-5, 0, 1}, y.values(), 0, "from above");
+}
+
 TEST(Map, BooleanResultsAreZeroOrOne) {
   Array x(UHAL_BOOL, {2}, {0, 1});
   Array y(UHAL_BOOL, {2});
