@@ -1,6 +1,7 @@
 // The recording: a pair of backend events around each piece of work, read once they were reached.
 #include "csrc/core/profiler.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -8,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 #include "csrc/core/environment.h"
 #include "csrc/core/op_cost.h"
@@ -40,7 +42,8 @@ struct DeviceClock {
 };
 
 struct Recorder {
-  std::mutex mutex;
+  std::mutex control;  // serializes start and stop; taken before `mutex`
+  std::mutex mutex;    // guards the fields below; never held while waiting for a device
   uint64_t recording = 0;
   Clock::time_point start;
   std::map<uhal_device*, DeviceClock> clocks;
@@ -73,18 +76,22 @@ bool record_event(Stream* stream, uhal_backend_event** event) {
   return *event != nullptr && stream->device->backend->table.event_record(*event, stream->backend_stream) == UHAL_OK;
 }
 
-// The device's clock is set by the first work that is recorded on it.
+// The device's clock is set by the first work that is recorded on it. What was queued before that work makes all
+// times of the device a little too early; waiting for it here could wait for a callback that wants our locks.
 bool set_clock(Stream* stream) {
   DeviceClock& clock = recorder().clocks[stream->device];
   if (clock.origin != nullptr) return true;
   uhal_backend_event* origin = nullptr;
-  if (!record_event(stream, &origin) || stream->device->backend->table.event_synchronize(origin) != UHAL_OK) {
-    return false;
-  }
+  if (!record_event(stream, &origin)) return false;
   clock.origin = origin;
   clock.origin_nanoseconds =
       std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - recorder().start).count();
   return true;
+}
+
+bool is_reached(uhal_device* device, uhal_backend_event* event) {
+  int32_t done = 0;
+  return device->backend->table.event_query(event, &done) == UHAL_OK && done != 0;
 }
 
 // Reads the times of reached work.
@@ -96,7 +103,8 @@ void finish(std::unique_ptr<Pending> work) {
   int64_t duration = 0;
   if (table.event_elapsed(clock.origin, work->begin, &since_origin) == UHAL_OK &&
       table.event_elapsed(work->begin, work->end, &duration) == UHAL_OK) {
-    work->record.start_nanoseconds = clock.origin_nanoseconds + since_origin;
+    // Work on another stream may have begun before the clock's origin.
+    work->record.start_nanoseconds = std::max<int64_t>(0, clock.origin_nanoseconds + since_origin);
     work->record.duration_nanoseconds = duration;
     recorder().records.push_back(std::move(work->record));
   }
@@ -107,9 +115,8 @@ void finish(std::unique_ptr<Pending> work) {
 void finish_reached() {
   std::deque<std::unique_ptr<Pending>>& pending = recorder().pending;
   while (!pending.empty()) {
-    Pending& oldest = *pending.front();
-    int32_t done = 0;
-    if (oldest.record.device->backend->table.event_query(oldest.end, &done) != UHAL_OK || done == 0) return;
+    uhal_device* device = pending.front()->record.device;
+    if (!is_reached(device, recorder().clocks[device].origin) || !is_reached(device, pending.front()->end)) return;
     std::unique_ptr<Pending> work = std::move(pending.front());
     pending.pop_front();
     finish(std::move(work));
@@ -117,18 +124,24 @@ void finish_reached() {
 }
 
 void finish_all() {
-  std::deque<std::unique_ptr<Pending>>& pending = recorder().pending;
-  for (std::unique_ptr<Pending>& work : pending) {
-    static_cast<void>(work->record.device->backend->table.event_synchronize(work->end));
-    finish(std::move(work));
-  }
-  pending.clear();
+  for (std::unique_ptr<Pending>& work : recorder().pending) finish(std::move(work));
+  recorder().pending.clear();
   for (auto& [device, clock] : recorder().clocks) {
     const uhal_backend& table = device->backend->table;
     for (uhal_backend_event* event : clock.spare_events) static_cast<void>(table.event_destroy(event));
     if (clock.origin != nullptr) static_cast<void>(table.event_destroy(clock.origin));
   }
   recorder().clocks.clear();
+}
+
+// The events that must be reached before the recording can be read.
+std::vector<std::pair<uhal_device*, uhal_backend_event*>> awaited_events() {
+  std::vector<std::pair<uhal_device*, uhal_backend_event*>> events;
+  for (auto& [device, clock] : recorder().clocks) {
+    if (clock.origin != nullptr) events.emplace_back(device, clock.origin);
+  }
+  for (std::unique_ptr<Pending>& work : recorder().pending) events.emplace_back(work->record.device, work->end);
+  return events;
 }
 
 Pending* begin_work(Stream* stream, ProfileRecord record) {
@@ -200,6 +213,7 @@ using namespace unihal::core;
 uhal_status uhal_profiler_start(void) {
   UHAL_CHECK_PROCESS();
   return guarded([&]() -> uhal_status {
+    std::lock_guard<std::mutex> control(recorder().control);
     std::lock_guard<std::mutex> lock(recorder().mutex);
     if (profiling.load()) {
       return UHAL_FAIL(UHAL_FAILED_PRECONDITION,
@@ -217,8 +231,15 @@ uhal_status uhal_profiler_start(void) {
 uhal_status uhal_profiler_stop(void) {
   UHAL_CHECK_PROCESS();
   return guarded([&]() -> uhal_status {
+    std::lock_guard<std::mutex> control(recorder().control);
+    std::vector<std::pair<uhal_device*, uhal_backend_event*>> events;
+    {
+      std::lock_guard<std::mutex> lock(recorder().mutex);
+      if (!profiling.exchange(false)) return UHAL_OK;
+      events = awaited_events();
+    }
+    for (auto [device, event] : events) static_cast<void>(device->backend->table.event_synchronize(event));
     std::lock_guard<std::mutex> lock(recorder().mutex);
-    if (!profiling.exchange(false)) return UHAL_OK;
     finish_all();
     set_profile_records(std::move(recorder().records));
     recorder().records.clear();

@@ -1,7 +1,6 @@
 // Which backend serves which device type, and why the others do not.
 #pragma once
 
-#include <mutex>
 #include <vector>
 
 #include "csrc/core/backend.h"

@@ -13,6 +13,9 @@ namespace core_test {
 namespace {
 
 class ProfilerTest : public CoreTest {
+ public:
+  uhal_status fill_x() { return fill(x, "from a callback"); }
+
  protected:
   void configure() override { control->asynchronous = true; }
 
@@ -128,6 +131,22 @@ TEST_F(ProfilerTest, FailedWorkIsNoFailureOfTheRecording) {
   EXPECT_STATUS(UHAL_INTERNAL, fill(x, fake::kFailNow));
   EXPECT_MESSAGE("the fake's compiler said no");
   ASSERT_OK(uhal_profiler_stop());
+}
+
+// A callback that is still queued submits work itself, while the recording begins and while it stops.
+TEST_F(ProfilerTest, WaitsForWorkThatSubmitsWork) {
+  control->hold_streams = true;
+  auto submit = [](void* test) { EXPECT_OK(static_cast<ProfilerTest*>(test)->fill_x()); };
+  ASSERT_OK(uhal_profiler_start());
+  ASSERT_OK(uhal_stream_host_callback(stream, submit, this));
+  ASSERT_OK(fill(y, "first"));  // sets the device's clock
+  ASSERT_OK(uhal_stream_host_callback(stream, submit, this));
+  ASSERT_OK(fill(y, "last"));
+  control->hold_streams = false;
+  ASSERT_OK(uhal_profiler_stop());
+  EXPECT_GE(uhal_profiler_event_count(), 2u);
+  ASSERT_OK(uhal_stream_synchronize(stream));
+  ASSERT_OK(uhal_stream_synchronize(stream));
 }
 
 std::string text_of(const std::string& path) {
