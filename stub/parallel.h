@@ -12,18 +12,23 @@ namespace unihal::stub {
 // waking the pool costs more.
 inline constexpr int64_t kSerialWork = 32768;
 
+// Off under ThreadSanitizer, which does not know libgomp's barriers and would report false races.
+#ifdef __SANITIZE_THREAD__
+inline constexpr bool kThreads = false;
+#else
+inline constexpr bool kThreads = true;
+#endif
+
 // Calls body(begin, end) over disjoint ranges that cover [0, count), on several threads if `count` items of
 // `work_per_item` units are worth it. Ranges begin at multiples of `align`. `body` must not throw.
 template <class Body>
 void parallel_for(int64_t count, int64_t work_per_item, int64_t align, const Body& body) {
   if (count <= 0) return;
+  const int64_t serial_count = std::max<int64_t>(1, kSerialWork / std::max<int64_t>(1, work_per_item));
   int64_t threads = 1;
-#ifndef __SANITIZE_THREAD__  // libgomp's barriers are unknown to ThreadSanitizer, which would report false races
-  if (count > 1 && count >= kSerialWork / std::max<int64_t>(work_per_item, 1) && !omp_in_parallel()) {
-    const int64_t useful = std::max<int64_t>(1, 2 * count / std::max<int64_t>(1, kSerialWork / work_per_item));
-    threads = std::min<int64_t>({omp_get_max_threads(), useful, count});
+  if (kThreads && count > 1 && count >= serial_count && !omp_in_parallel()) {
+    threads = std::min<int64_t>({omp_get_max_threads(), 2 * count / serial_count, count});
   }
-#endif
   if (threads <= 1) {
     body(int64_t{0}, count);
     return;

@@ -134,6 +134,19 @@ TEST(Axis, Scan) {
   }
 }
 
+TEST(Axis, ManyEmptyRows) {
+  Array x(UHAL_FLOAT32, {100000, 0});
+  Array y(UHAL_FLOAT32, {100000, 0});
+  Array indices(UHAL_INT32, {100000, 0});
+  const uhal_axis_attributes attributes = unihal::axis_attributes(1, false);
+  run(UHAL_OP_SORT, {&x}, {&y, &indices}, &attributes);
+  uhal_scan_attributes scan = attributes_of<uhal_scan_attributes>();
+  scan.axis = 1;
+  scan.reduction = UHAL_REDUCE_SUM;
+  run(UHAL_OP_SCAN, {&x}, {&y}, &scan);
+  run(UHAL_OP_IOTA, {}, {&y});
+}
+
 TEST(Axis, ScanRefusesAMean) {
   uhal_scan_attributes attributes = attributes_of<uhal_scan_attributes>();
   attributes.reduction = UHAL_REDUCE_MEAN;
