@@ -50,8 +50,10 @@ class Registrar {
 // Each file of kernels/ registers its ops.
 void register_array(Registrar& registrar);
 void register_convolution(Registrar& registrar);
+void register_diagonal(Registrar& registrar);
 void register_einsum(Registrar& registrar);
 void register_elementwise(Registrar& registrar);
+void register_image(Registrar& registrar);
 void register_index(Registrar& registrar);
 void register_join(Registrar& registrar);
 void register_matmul(Registrar& registrar);
