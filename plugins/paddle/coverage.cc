@@ -39,6 +39,6 @@ extern "C" __attribute__((visibility("default"))) const char* uhal_paddle_covera
 // is none. For a process where Paddle has loaded the adapter. The text lives until the next call.
 extern "C" __attribute__((visibility("default"))) const char* uhal_paddle_signature(const char* kernel) {
   static std::string signature;
-  signature = unihal::paddle::load_phi() == nullptr ? unihal::paddle::paddle_signature(kernel) : "";
+  signature = unihal::paddle::load_phi() == nullptr ? unihal::paddle::paddle_signature(kernel).text : "";
   return signature.c_str();
 }

@@ -64,8 +64,10 @@ def patch_device(module: Any) -> None:
             return module.custom_device
         return get_module(device)
 
-    module._convert_to_place = convert_to_place
-    module.get_device_module = get_device_module
+    # paddle.device replaces itself by a copy of the module; its functions still look names up in the original.
+    for namespace in (vars(module), module.set_device.__globals__):
+        namespace["_convert_to_place"] = convert_to_place
+        namespace["get_device_module"] = get_device_module
 
 
 def patch_auto_cast(module: Any) -> None:

@@ -86,7 +86,9 @@ extern "C" __attribute__((visibility("default"))) const char* uhal_paddle_refusa
                                                                                   int32_t ordinal) {
   uhal_device* device = nullptr;
   if (unihal::paddle::runtime_callbacks(device_type) == nullptr) return "";
-  return uhal_device_get(device_type, ordinal, &device) == UHAL_OK ? "" : uhal_last_error()->message;
+  const uhal_status status = uhal_device_get(device_type, ordinal, &device);
+  // A forked child may name a device (a DataLoader's worker does); only using one is an error there.
+  return status == UHAL_OK || status == UHAL_FAILED_PRECONDITION ? "" : uhal_last_error()->message;
 }
 
 // 1 if the type is unihal's and has devices.

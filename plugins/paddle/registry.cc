@@ -16,29 +16,19 @@ std::map<const KernelRow*, std::string>& skipped() {
   return *reasons;
 }
 
-// What Paddle says of a row's kernel; looked up once, before any kernel of ours bears the name.
-struct Verdict {
-  std::string reason;  // why it cannot be registered, or empty
-  PaddleKernel paddle;
-};
-
-Verdict judge(const KernelRow& row) {
-  Verdict verdict;
-  const std::string expected = signature_of(row.entry);
-  const std::string actual = paddle_signature(row.name, &verdict.paddle);
-  if (actual.empty()) {
-    verdict.reason = "this Paddle has no kernel of that name on the CPU to compare signatures with";
-  } else if (actual != expected) {
-    verdict.reason = "this Paddle's kernel has another signature: " + actual + "; unihal's has " + expected;
-  }
-  return verdict;
+// Why a row cannot be registered, or empty.
+std::string objection(const KernelRow& row, const PaddleSignature& paddle) {
+  const std::string ours = signature_of(row.entry);
+  if (paddle.text.empty()) return "this Paddle has no kernel of that name on the CPU to compare signatures with";
+  if (paddle.text == ours) return "";
+  return "this Paddle's kernel has another signature: " + paddle.text + "; unihal's has " + ours;
 }
 
 // Paddle calls back, during registration, without a user pointer.
-const PaddleKernel* model_of_current_kernel = nullptr;
-void define_arguments(const void*, void* kernel) { copy_argument_dtypes(*model_of_current_kernel, kernel); }
+const PaddleSignature* signature_being_registered = nullptr;
+void define_arguments(const void*, void* kernel) { declare_dtypes(*signature_being_registered, kernel); }
 
-void register_row(const KernelRow& row, const PaddleKernel& model, const char* device_type) {
+void register_row(const KernelRow& row, const PaddleSignature& signature, const char* device_type) {
   std::vector<int32_t> types[3];
   for (size_t i = 0; i < row.entry.count; ++i) {
     const Parameter& parameter = row.entry.parameters[i];
@@ -46,7 +36,7 @@ void register_row(const KernelRow& row, const PaddleKernel& model, const char* d
   }
   const auto& [inputs, attributes, outputs] = types;
   *row.entry.name = row.name;
-  model_of_current_kernel = &model;
+  signature_being_registered = &signature;
   for (int dtype = kUndefined; dtype < kDtypeCount; ++dtype) {
     if ((row.dtypes >> dtype & 1) == 0) continue;
     phi.PD_RegisterPhiKernel(row.name, device_type, dtype, kAnyLayout, inputs.size(), inputs.data(), attributes.size(),
@@ -74,11 +64,12 @@ const KernelTable& all_kernels() {
 
 void register_kernels(const char* device_type) {
   for (const KernelRow& row : all_kernels()) {
-    const Verdict verdict = judge(row);
-    if (verdict.reason.empty()) {
-      register_row(row, verdict.paddle, device_type);
+    const PaddleSignature signature = paddle_signature(row.name);
+    const std::string reason = objection(row, signature);
+    if (reason.empty()) {
+      register_row(row, signature, device_type);
     } else {
-      skipped()[&row] = verdict.reason;
+      skipped()[&row] = reason;
     }
   }
 }

@@ -1,11 +1,13 @@
 #include "plugins/paddle/runtime.h"
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <iterator>
 #include <string>
 
+#include "plugins/paddle/error.h"
 #include "plugins/paddle/stream.h"
 #include "unihal/event.h"
 #include "unihal/memory.h"
@@ -37,11 +39,20 @@ constexpr size_t kMinimumChunk = 256;
 
 Status translate(uhal_status status) { return status == UHAL_OK ? kSuccess : kFailed; }
 
+// For calls that wait for work: the error of a kernel that ran earlier comes out here, and a failed status alone
+// would lose what it says. Paddle lets exceptions through.
+Status translate_or_raise(uhal_status status, const char* call) {
+  if (status != UHAL_OK) raise_last_error(status, call);
+  return kSuccess;
+}
+
 // Callbacks have no user pointer, so there is a set of them per device type.
 template <int type_index>
 struct Runtime {
   static inline const char* type = nullptr;
   static inline thread_local int current = 0;
+  // Paddle asks for it in forked children too, where unihal's devices are closed.
+  static inline std::atomic<int32_t> known_count{0};
 
   static uhal_device* device(int ordinal) {
     uhal_device* device = nullptr;
@@ -68,10 +79,11 @@ struct Runtime {
     return handle ? translate(uhal_device_synchronize(handle)) : kFailed;
   }
   static Status get_device_count(size_t* count) {
-    int32_t found = 0;
-    const Status status = translate(uhal_device_count(type, &found));
+    int32_t found = known_count;
+    if (found == 0 && uhal_device_count(type, &found) != UHAL_OK) return kFailed;
+    known_count = found;
     *count = static_cast<size_t>(found);
-    return status;
+    return kSuccess;
   }
   static Status get_device_list(size_t* list) {
     size_t count = 0;
@@ -99,7 +111,8 @@ struct Runtime {
     return uhal_stream_query(stream->handle, &done) == UHAL_OK && done ? kSuccess : kFailed;
   }
   static Status synchronize_stream(DeviceNumber* number, Stream* stream) {
-    return stream ? translate(uhal_stream_synchronize(stream->handle)) : synchronize_device(number);
+    if (stream == nullptr) return synchronize_device(number);
+    return translate_or_raise(uhal_stream_synchronize(stream->handle), "stream");
   }
   static Status stream_add_callback(DeviceNumber* number, Stream* stream, StreamCallback callback, void* user_data) {
     struct Call {
@@ -139,9 +152,12 @@ struct Runtime {
   }
 
   // -- memory
+  // Out of memory is success with a null pointer: then Paddle frees what its pool keeps, tries again, and reports.
   static Status allocate(DeviceNumber* number, void** pointer, size_t size, uhal_memory_kind kind) {
     uhal_device* handle = device(number);
-    return handle ? translate(uhal_allocate(handle, nullptr, kind, size, pointer)) : kFailed;
+    if (handle == nullptr) return kFailed;
+    const uhal_status status = uhal_allocate(handle, nullptr, kind, size, pointer);
+    return status == UHAL_RESOURCE_EXHAUSTED ? kSuccess : translate(status);
   }
   // Paddle does not say which stream used the memory last, and its pool gives memory back rarely: wait for all.
   static Status release(DeviceNumber* number, void* pointer, size_t) {
@@ -170,8 +186,8 @@ struct Runtime {
     uhal_device* handle = device(number);
     uhal_stream* stream = nullptr;
     if (handle == nullptr || uhal_device_default_stream(handle, &stream) != UHAL_OK) return kFailed;
-    if (submit(stream) != UHAL_OK) return kFailed;
-    return translate(uhal_stream_synchronize(stream));
+    translate_or_raise(submit(stream), "copy");
+    return translate_or_raise(uhal_stream_synchronize(stream), "copy");
   }
   template <uhal_copy_kind kind>
   static Status copy(DeviceNumber* number, void* destination, const void* source, size_t size) {

@@ -83,15 +83,25 @@ int32_t& dtype_of(void* definition) {
   return *reinterpret_cast<int32_t*>(static_cast<char*>(definition) + kDtypeOffset);
 }
 
-void copy_dtypes(const Definitions& from, int32_t from_dtype, const Definitions& to) {
-  for (size_t i = 0; i < from.size() && i < to.size(); ++i) {
-    if (dtype_of(from[i]) != from_dtype) dtype_of(to[i]) = dtype_of(from[i]);
+std::vector<int32_t> dtypes_of(const Definitions& definitions, int32_t kernel_dtype) {
+  std::vector<int32_t> dtypes;
+  for (size_t i = 0; i < definitions.size(); ++i) {
+    const int32_t dtype = dtype_of(definitions[i]);
+    dtypes.push_back(dtype == kernel_dtype ? kOwnDtype : dtype);
+  }
+  return dtypes;
+}
+
+void declare(const std::vector<int32_t>& dtypes, const Definitions& definitions) {
+  for (size_t i = 0; i < dtypes.size() && i < definitions.size(); ++i) {
+    if (dtypes[i] != kOwnDtype) dtype_of(definitions[i]) = dtypes[i];
   }
 }
 
 }  // namespace
 
-std::string paddle_signature(const char* kernel_name, PaddleKernel* found) {
+// Nothing of Paddle's kernel is kept: registering another one may move it.
+PaddleSignature paddle_signature(const char* kernel_name) {
   const std::string name = kernel_name;
   for (int32_t dtype : kLookupDtypes) {
     const KernelKey key = {kCpuBackend, kAnyLayout, dtype};
@@ -102,23 +112,20 @@ std::string paddle_signature(const char* kernel_name, PaddleKernel* found) {
       const Definitions inputs(phi.PD_KernelArgsDefGetInputArgDefs(definitions, &status));
       const Definitions outputs(phi.PD_KernelArgsDefGetOutputArgDefs(definitions, &status));
       if (inputs.size() == 0 && outputs.size() == 0) continue;  // Paddle's way to say: not of this dtype
-      if (found != nullptr) *found = {kernel, dtype};
-      return spell_types(inputs) + ";" + spell_attributes(kernel) + ";" + spell_types(outputs);
+      return {spell_types(inputs) + ";" + spell_attributes(kernel) + ";" + spell_types(outputs),
+              dtypes_of(inputs, dtype), dtypes_of(outputs, dtype)};
     } catch (const std::exception&) {
-      return "";  // no kernel of this name at all
+      return {};  // no kernel of this name at all
     }
   }
-  return "";
+  return {};
 }
 
-void copy_argument_dtypes(const PaddleKernel& from, void* to_kernel) {
+void declare_dtypes(const PaddleSignature& signature, void* kernel) {
   int status;
-  void* source = phi.PD_KernelGetArgsDef(from.handle, &status);
-  void* target = phi.PD_KernelGetArgsDef(to_kernel, &status);
-  copy_dtypes(Definitions(phi.PD_KernelArgsDefGetInputArgDefs(source, &status)), from.dtype,
-              Definitions(phi.PD_KernelArgsDefGetInputArgDefs(target, &status)));
-  copy_dtypes(Definitions(phi.PD_KernelArgsDefGetOutputArgDefs(source, &status)), from.dtype,
-              Definitions(phi.PD_KernelArgsDefGetOutputArgDefs(target, &status)));
+  void* definitions = phi.PD_KernelGetArgsDef(kernel, &status);
+  declare(signature.input_dtypes, Definitions(phi.PD_KernelArgsDefGetInputArgDefs(definitions, &status)));
+  declare(signature.output_dtypes, Definitions(phi.PD_KernelArgsDefGetOutputArgDefs(definitions, &status)));
 }
 
 }  // namespace unihal::paddle

@@ -6,20 +6,23 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace unihal::paddle {
 
-// One of Paddle's kernels, and the phi::DataType that it was found under.
-struct PaddleKernel {
-  void* handle = nullptr;
-  int32_t dtype = 0;
+// What Paddle declares of a kernel.
+struct PaddleSignature {
+  std::string text;  // "tensor,tensor;bool,int;tensor" as signature_of() spells it; "" if there is no such CPU kernel
+  // The phi::DataType of each argument, or kOwnDtype where it is the kernel's.
+  std::vector<int32_t> input_dtypes;
+  std::vector<int32_t> output_dtypes;
 };
+constexpr int32_t kOwnDtype = -1;
 
-// "tensor,tensor;bool,int;tensor" as signature_of() spells it, or "" if Paddle has no CPU kernel of that name.
-std::string paddle_signature(const char* kernel_name, PaddleKernel* found = nullptr);
+PaddleSignature paddle_signature(const char* kernel_name);
 
-// Gives the arguments of our kernel the dtypes that Paddle's kernel declares for them, where those are not the
-// kernel's own dtype (a comparison's bool output): graph execution plans with them.
-void copy_argument_dtypes(const PaddleKernel& from, void* to_kernel);
+// Gives the arguments of our kernel the dtypes that Paddle declares for them, where those are not the kernel's own
+// (a comparison's bool output): graph execution plans with them.
+void declare_dtypes(const PaddleSignature& signature, void* kernel);
 
 }  // namespace unihal::paddle

@@ -117,7 +117,7 @@ MATRIX = [
     Case("matmul both", lambda x, y: paddle.matmul(x, y, True, True), (random(5, 3), random(4, 5, seed=1))),
     Case("matmul batched", paddle.matmul, (random(2, 3, 4, 5), random(2, 3, 5, 6, seed=1))),
     Case("matmul broadcast", paddle.matmul, (random(2, 3, 4, 5), random(5, 6, seed=1))),
-    Case("matmul broadcast batch", paddle.matmul, (random(2, 1, 4, 5), random(3, 5, 6, seed=1))),
+    Case("matmul broadcast batch", paddle.matmul, (random(2, 1, 4, 5), random(1, 3, 5, 6, seed=1))),
     Case("matmul vectors", paddle.matmul, (random(5), random(5, seed=1))),
     Case("matmul vector left", paddle.matmul, (random(5), random(5, 4, seed=1))),
     Case("matmul vector right", paddle.matmul, (random(3, 5), random(5, seed=1))),
@@ -250,7 +250,7 @@ LOSSES = [
     ),
     Case(
         "cross_entropy soft",
-        lambda x: F.cross_entropy(x, F.softmax(paddle.to_tensor(Y)), soft_label=True, reduction="none"),
+        lambda x: F.cross_entropy(x, F.softmax(paddle.to_tensor(Y)).astype(x.dtype), soft_label=True, reduction="none"),
         (X,),
     ),
     Case(
@@ -268,9 +268,14 @@ def test_float32(case: Case) -> None:
     check(case.function, *case.inputs, gradient=case.gradient, tolerance=case.tolerance)
 
 
+# Where Paddle's own CPU kernel computes a factor (a window's size, an attribute) in float32.
+FLOAT64_TOLERANCE = {name: 1e-6 for name in ("selu",)} | {case.name: 1e-6 for case in IMAGES if "avg_pool" in case.name}
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_float64(case: Case) -> None:
-    check(case.function, *case.inputs, gradient=case.gradient, dtype="float64")
+    tolerance = FLOAT64_TOLERANCE.get(case.name)
+    check(case.function, *case.inputs, gradient=case.gradient, dtype="float64", tolerance=tolerance)
 
 
 # Discontinuous functions and orders may turn on the rounding of their inputs, so these get exact halves.

@@ -1,4 +1,6 @@
 // Unary functions and activations, and their gradients.
+#include <cmath>
+
 #include "plugins/paddle/kernels/maps.h"
 
 namespace unihal::paddle {
@@ -74,6 +76,36 @@ void div_scale(Context context, Input x, Scalar divisor, Output y) {
 
 void log_grad(Context context, Input x, Input dy, Output dx) { binary<uhal_map_divide>(context, dy, x, dx); }
 
+// mish's threshold only chooses between two ways to compute the same
+void mish(Context context, Input x, float, Output y) { unary<uhal_map_mish>(context, x, y); }
+
+void round_to(Context context, Input x, int decimals, Output y) {
+  const View in = x.view(), out = context.allocate(y, in.dtype);
+  if (decimals == 0) return context.map(uhal_map_round_half_to_even, {&in}, {&out});
+  const double power = std::pow(10.0, decimals);
+  const Scratch scaled(context, accumulator(in.dtype), in);
+  context.map(uhal_map_scale, {&in}, {&scaled}, {power, 0});
+  context.map(uhal_map_round_half_to_even, {&scaled}, {&scaled});
+  context.map(uhal_map_scale, {&scaled}, {&out}, {1 / power, 0});
+}
+
+// dx = dy / ((x + 1) * factor) and dx = dy / (x * factor): derivatives of logarithms
+template <int shift, int base>
+void logarithm_grad(Context context, Input x, Input dy, Output dx) {
+  const View in = x.view(), gradient = dy.view(), out = context.allocate(dx, in.dtype);
+  const Scratch divisor(context, accumulator(in.dtype), in);
+  context.map(uhal_map_add_then_scale, {&in}, {&divisor}, {base == 0 ? 1 : std::log(base), shift});
+  context.map(uhal_map_divide, {&gradient, &divisor}, {&out});
+}
+
+// dx = dy * (y + 1)
+void expm1_grad(Context context, Input y, Input dy, Output dx) {
+  const View forward = y.view(), gradient = dy.view(), out = context.allocate(dx, forward.dtype);
+  const Scratch factor(context, accumulator(forward.dtype), forward);
+  context.map(uhal_map_scale, {&forward}, {&factor}, {1, 1});
+  context.map(uhal_map_multiply, {&gradient, &factor}, {&out});
+}
+
 }  // namespace
 
 KernelTable activation_kernels() {
@@ -131,6 +163,10 @@ KernelTable activation_kernels() {
       UNIHAL_KERNEL("softplus", kFloats, unary_with<uhal_map_softplus, double, double>),
       UNIHAL_KERNEL("softshrink", kFloats, unary_with<uhal_map_soft_shrink, float>),
 
+      UNIHAL_KERNEL("mish", kFloats, mish),
+      UNIHAL_KERNEL("round", kFloats, round_to),
+      UNIHAL_KERNEL("thresholded_relu", kFloats, unary_with<uhal_map_thresholded_relu, float, float>),
+
       UNIHAL_KERNEL("abs_grad", kFloats, gradient<uhal_map_absolute_backward>),
       UNIHAL_KERNEL("ceil_grad", kFloats, gradient_zero),
       UNIHAL_KERNEL("clip_grad", kFloats, clip_grad),
@@ -138,6 +174,7 @@ KernelTable activation_kernels() {
       UNIHAL_KERNEL("elu_grad", kFloats, elu_grad),
       UNIHAL_KERNEL("erf_grad", kFloats, gradient<uhal_map_erf_backward>),
       UNIHAL_KERNEL("exp_grad", kFloats, gradient<uhal_map_multiply>),
+      UNIHAL_KERNEL("expm1_grad", kFloats, expm1_grad),
       UNIHAL_KERNEL("floor_grad", kFloats, gradient_zero),
       UNIHAL_KERNEL("gelu_grad", kFloats, gelu_grad),
       UNIHAL_KERNEL("hardsigmoid_grad", kFloats, gradient_with<uhal_map_hard_sigmoid_backward, float, float>),
@@ -146,6 +183,9 @@ KernelTable activation_kernels() {
       UNIHAL_KERNEL("leaky_relu_grad", kFloats, gradient_with<uhal_map_leaky_relu_backward, float>),
       UNIHAL_KERNEL("leaky_relu_grad", kFloats, gradient_with<uhal_map_leaky_relu_backward, double>),
       UNIHAL_KERNEL("log_grad", kFloats, log_grad),
+      UNIHAL_KERNEL("log10_grad", kFloats, logarithm_grad<0, 10>),
+      UNIHAL_KERNEL("log1p_grad", kFloats, logarithm_grad<1, 0>),
+      UNIHAL_KERNEL("log2_grad", kFloats, logarithm_grad<0, 2>),
       UNIHAL_KERNEL("logsigmoid_grad", kFloats, gradient<uhal_map_log_sigmoid_backward>),
       UNIHAL_KERNEL("pow_grad", kFloats, pow_scalar_grad),
       UNIHAL_KERNEL("reciprocal_grad", kFloats, gradient<uhal_map_reciprocal_backward>),

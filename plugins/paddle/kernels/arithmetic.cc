@@ -47,6 +47,24 @@ void choose_grad(Context context, Input x, Input y, Input dz, Output dx, Output 
   map_then_sum(context, first, {&a, &b, &gradient}, gradient, dx);
 }
 
+// x + weight * (y - x)
+void lerp(Context context, Input x, Input y, Input weight, Output z) {
+  const View a = x.view(), b = y.view(), w = weight.view();
+  const View out = context.allocate(z, a.dtype);
+  context.map(uhal_map_linear_interpolation, {&a, &b, &w}, {&out});
+}
+
+// silu(x) * y; without y, of the two halves of x's last axis
+void swiglu(Context context, Input x, OptionalInput y, Output z) {
+  const View in = x.view(), out = context.allocate(z, in.dtype);
+  const int last = in.rank - 1;
+  const int64_t half = in.shape[last] / 2;
+  const View gate = y ? in : in.sliced(last, 0, half), value = y ? y.view() : in.sliced(last, half, half);
+  const Scratch activated(context, accumulator(in.dtype), out);
+  context.map(uhal_map_silu, {&gate}, {&activated});
+  context.map(uhal_map_multiply, {&activated, &value}, {&out});
+}
+
 }  // namespace
 
 KernelTable arithmetic_kernels() {
@@ -61,6 +79,8 @@ KernelTable arithmetic_kernels() {
       UNIHAL_KERNEL("multiply", kReal, binary<uhal_map_multiply>),
       UNIHAL_KERNEL("remainder", kNumbers, binary<uhal_map_floor_mod>),
       UNIHAL_KERNEL("subtract", kNumbers, binary<uhal_map_subtract>),
+      UNIHAL_KERNEL("lerp", kFloats, lerp),
+      UNIHAL_KERNEL("swiglu", kFloats, swiglu),
       UNIHAL_KERNEL("grad_add", kFloats, binary<uhal_map_add>),
 
       UNIHAL_KERNEL("add_grad", kNumbers, add_grad<false>),

@@ -4,16 +4,72 @@
 namespace unihal::paddle {
 namespace {
 
-// out = all of function(x, y), a scalar
+// out = whether all of a view's elements are true, a scalar
+void reduce_all(const Context& context, const View& tests, const View& out) {
+  const View elements = flat(tests), one = out.reshaped({1});
+  const auto attributes = reduce_attributes(UHAL_REDUCE_ALL);
+  context.run(UHAL_OP_REDUCE, {&elements}, {&one}, &attributes);
+}
+
 void equal_all(Context context, Input x, Input y, Output out) {
   const View a = x.view(), b = y.view();
   const View result = context.allocate(out, UHAL_BOOL);
   if (!same_shape(a, b)) return fill_zero(context, result);
   const Scratch equal(context, UHAL_BOOL, a);
   context.map(uhal_map_equal, {&a, &b}, {&equal});
-  const View flat_equal = flat(equal), one = result.reshaped({1});
-  const auto attributes = reduce_attributes(UHAL_REDUCE_ALL);
-  context.run(UHAL_OP_REDUCE, {&flat_equal}, {&one}, &attributes);
+  reduce_all(context, equal, result);
+}
+
+// |x - y| <= absolute + relative * |y|, or equal (infinities), or both NaN if those count as equal
+void close_elements(const Context& context, const View& a, const View& b, double relative, double absolute,
+                    bool equal_nan, const View& out) {
+  const Scratch difference(context, UHAL_FLOAT64, out), bound(context, UHAL_FLOAT64, b), test(context, UHAL_BOOL, out);
+  context.map(uhal_map_subtract, {&a, &b}, {&difference});
+  context.map(uhal_map_absolute, {&difference}, {&difference});
+  context.map(uhal_map_absolute, {&b}, {&bound});
+  context.map(uhal_map_scale, {&bound}, {&bound}, {relative, absolute});
+  context.map(uhal_map_less_equal, {&difference, &bound}, {&out});
+  // An infinite bound lets everything pass, but only finite differences are close.
+  context.map(uhal_map_is_finite, {&difference}, {&test});
+  context.map(uhal_map_logical_and, {&out, &test}, {&out});
+  context.map(uhal_map_equal, {&a, &b}, {&test});
+  context.map(uhal_map_logical_or, {&out, &test}, {&out});
+  if (!equal_nan) return;
+  const Scratch both(context, UHAL_BOOL, out);
+  context.map(uhal_map_is_nan, {&a}, {&test});
+  context.map(uhal_map_is_nan, {&b}, {&both});
+  context.map(uhal_map_logical_and, {&test, &both}, {&test});
+  context.map(uhal_map_logical_or, {&out, &test}, {&out});
+}
+
+void isclose(Context context, Input x, Input y, Scalar relative, Scalar absolute, bool equal_nan, Output out) {
+  close_elements(context, x.view(), y.view(), relative.number(), absolute.number(), equal_nan,
+                 context.allocate(out, UHAL_BOOL));
+}
+
+void allclose(Context context, Input x, Input y, Scalar relative, Scalar absolute, bool equal_nan, Output out) {
+  const View a = x.view();
+  const Scratch close(context, UHAL_BOOL, a);
+  close_elements(context, a, y.view(), relative.number(), absolute.number(), equal_nan, close);
+  reduce_all(context, close, context.allocate(out, UHAL_BOOL));
+}
+
+// How many labels are among the k best: their share, their number, and the number of all.
+void accuracy(Context context, Input, Input indices, Input label, Output share, Output correct, Output total) {
+  const View best = indices.view(), labels = label.view().reshaped({label.elements(), 1});
+  const int64_t rows[] = {best.shape[0], 1}, one[] = {1, 1};
+  const Scratch equal(context, UHAL_BOOL, best), hit(context, UHAL_BOOL, rows, 2), count(context, UHAL_INT32, one, 2);
+  const Scratch mean(context, UHAL_FLOAT32, one, 2), as_number(context, UHAL_FLOAT32, rows, 2);
+  const auto any = reduce_attributes(UHAL_REDUCE_ANY), sum = reduce_attributes(UHAL_REDUCE_SUM),
+             average = reduce_attributes(UHAL_REDUCE_MEAN);
+  context.map(uhal_map_equal, {&best, &labels}, {&equal});
+  context.run(UHAL_OP_REDUCE, {&equal}, {&hit}, &any);
+  copy_or_cast(context, hit, as_number);
+  context.run(UHAL_OP_REDUCE, {&as_number}, {&mean}, &average);
+  context.run(UHAL_OP_REDUCE, {&hit}, {&count}, &sum);
+  copy_or_cast(context, flat(mean), flat(context.allocate(share, UHAL_FLOAT32)));
+  copy_or_cast(context, flat(count), flat(context.allocate(correct, UHAL_INT32)));
+  fill(context, context.allocate(total, UHAL_INT32), 0, rows[0]);
 }
 
 }  // namespace
@@ -27,6 +83,9 @@ KernelTable comparison_kernels() {
       UNIHAL_KERNEL("less_than", kReal, binary_test<uhal_map_less>),
       UNIHAL_KERNEL("not_equal", kReal, binary_test<uhal_map_not_equal>),
       UNIHAL_KERNEL("equal_all", kReal, equal_all),
+      UNIHAL_KERNEL("isclose", kNumbers, isclose),
+      UNIHAL_KERNEL("allclose", kNumbers, allclose),
+      UNIHAL_KERNEL("accuracy", kFloats, accuracy),
 
       UNIHAL_KERNEL("isfinite", kNumbers, unary_test<uhal_map_is_finite>),
       UNIHAL_KERNEL("isinf", kNumbers, unary_test<uhal_map_is_infinite>),

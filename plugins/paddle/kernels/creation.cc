@@ -35,6 +35,39 @@ void arange_tensor(Context context, Input start, Input end, Input step, Output y
          read_number(context, step.view()), start.uhal(), y);
 }
 
+// start + i * (stop - start) / (number - 1)
+void linspace(Context context, Input start, Input stop, Input number, Dtype dtype, Output y) {
+  const double from = read_number(context, start.view()), to = read_number(context, stop.view());
+  const auto count = static_cast<int64_t>(read_number(context, number.view()));
+  const View out = context.allocate(y, to_uhal(dtype), &count, 1);
+  const Scratch numbers(context, UHAL_FLOAT64, &count, 1);
+  uhal_iota_attributes attributes = {};
+  attributes.struct_size = sizeof attributes;
+  attributes.start = from;
+  attributes.step = count > 1 ? (to - from) / static_cast<double>(count - 1) : 0;
+  context.run(UHAL_OP_IOTA, {}, {&numbers}, &attributes);
+  copy_or_cast(context, numbers, out);
+}
+
+void eye(Context context, Scalar rows, Scalar columns, Dtype dtype, Output y) {
+  const int64_t height = rows.integer(), width = columns.integer() < 0 ? height : columns.integer();
+  const int64_t dims[] = {height, width};
+  const View out = context.allocate(y, to_uhal(dtype), dims, 2);
+  fill_zero(context, out);
+  // The diagonal is a view whose step is one row and one column.
+  View diagonal = out.sliced(0, 0, height < width ? height : width);
+  diagonal.strides[0] += diagonal.strides[1];
+  diagonal.rank = 1;
+  fill(context, diagonal, 1, 1);
+}
+
+void increment(Context context, Input x, float step, Output y) {
+  const View in = x.view(), out = context.allocate(y, in.dtype);
+  context.map(uhal_map_scale, {&in}, {&out}, {1, static_cast<double>(step)});
+}
+
+void numel(Context context, Input x, Output y) { fill(context, context.allocate(y, UHAL_INT64), 0, x.elements()); }
+
 template <bool upper>
 void triangle(Context context, Input x, int diagonal, Output y) {
   const View in = x.view();
@@ -54,6 +87,10 @@ KernelTable creation_kernels() {
       UNIHAL_KERNEL("full_like", kEvery, full_like),
       UNIHAL_KERNEL("arange", kNumbers, arange_scalar),
       UNIHAL_KERNEL("arange_tensor", kFloats | kInt32And64, arange_tensor),
+      UNIHAL_KERNEL("linspace", kFloats | kInt32And64, linspace),
+      UNIHAL_KERNEL("eye", kReal, eye),
+      UNIHAL_KERNEL("increment", kNumbers, increment),
+      UNIHAL_KERNEL("numel", kEvery, numel),
       UNIHAL_KERNEL("tril", kReal, triangle<false>),
       UNIHAL_KERNEL("triu", kReal, triangle<true>),
       UNIHAL_KERNEL("tril_grad", kReal, triangle<false>),

@@ -43,12 +43,55 @@ void cross_entropy_grad(Context context, Input label, Input softmax, Input dloss
   context.run(UHAL_OP_CROSS_ENTROPY_BACKWARD, {&probabilities, &labels, &gradient}, {&out}, &attributes);
 }
 
+// Elements whose label is ignore_index get zero.
+void clear_ignored(const Context& context, const View& labels, int ignore_index, const View& y) {
+  const Scratch ignored(context, labels.dtype, nullptr, 0), keep(context, UHAL_BOOL, labels);
+  fill(context, ignored, ignore_index, ignore_index);
+  context.map(uhal_map_not_equal, {&labels, &ignored}, {&keep});
+  context.map(uhal_map_multiply, {&y, &keep}, {&y});
+}
+
+void require_plain(const Context& context, const OptionalInput& weight, bool normalize) {
+  if (weight) unsupported(context, "pos_weight");
+  if (normalize) unsupported(context, "normalize=True");
+}
+
+// (1 - label) * x - log(sigmoid(x))
+void sigmoid_cross_entropy(Context context, Input x, Input label, OptionalInput weight, bool normalize,
+                           int ignore_index, Output y) {
+  require_plain(context, weight, normalize);
+  const View logits = x.view(), labels = label.view();
+  const View out = context.allocate(y, logits.dtype);
+  const Scratch part(context, accumulator(logits.dtype), logits);
+  context.map(uhal_map_multiply, {&logits, &labels}, {&part});
+  context.map(uhal_map_subtract, {&logits, &part}, {&part});
+  const Scratch logarithm(context, part.dtype, logits);
+  context.map(uhal_map_log_sigmoid, {&logits}, {&logarithm});
+  context.map(uhal_map_subtract, {&part, &logarithm}, {&out});
+  clear_ignored(context, labels, ignore_index, out);
+}
+
+// (sigmoid(x) - label) * dy
+void sigmoid_cross_entropy_grad(Context context, Input x, Input label, OptionalInput weight, Input dy, bool normalize,
+                                int ignore_index, Output dx) {
+  require_plain(context, weight, normalize);
+  const View logits = x.view(), labels = label.view(), gradient = dy.view();
+  const Scratch part(context, accumulator(logits.dtype), logits);
+  context.map(uhal_map_sigmoid, {&logits}, {&part});
+  context.map(uhal_map_subtract, {&part, &labels}, {&part});
+  const View out = context.allocate(dx, logits.dtype);
+  context.map(uhal_map_multiply, {&part, &gradient}, {&out});
+  clear_ignored(context, labels, ignore_index, out);
+}
+
 }  // namespace
 
 KernelTable loss_kernels() {
   return {
       UNIHAL_KERNEL("cross_entropy_with_softmax", kFloats, cross_entropy),
       UNIHAL_KERNEL("cross_entropy_with_softmax_grad", kFloats, cross_entropy_grad),
+      UNIHAL_KERNEL("sigmoid_cross_entropy_with_logits", kFloats, sigmoid_cross_entropy),
+      UNIHAL_KERNEL("sigmoid_cross_entropy_with_logits_grad", kFloats, sigmoid_cross_entropy_grad),
   };
 }
 

@@ -39,6 +39,8 @@ void matmul(Context context, Input x, Input y, bool transpose_x, bool transpose_
 
 void bmm(Context context, Input x, Input y, Output out) { matmul(context, x, y, false, false, out); }
 
+void mv(Context context, Input x, Input y, Output out) { matmul(context, x, y, false, false, out); }
+
 // target (batch axes possibly broadcast) = sum over the broadcast batch axes of a @ b
 void product_to_shape(const Context& context, const View& a, const View& b, const View& target) {
   const View shape = product_view(View(nullptr, target.dtype, target.shape, 0), a, b);
@@ -79,6 +81,10 @@ void bmm_grad(Context context, Input x, Input y, Input dz, Output dx, Output dy)
   matmul_grad(context, x, y, dz, false, false, dx, dy);
 }
 
+void mv_grad(Context context, Input x, Input y, Input dz, Output dx, Output dy) {
+  matmul_grad(context, x, y, dz, false, false, dx, dy);
+}
+
 // out = beta * input + alpha * x @ y
 void addmm(Context context, Input input, Input x, Input y, float beta, float alpha, Output out) {
   const View c = input.view(), a = x.view(), b = y.view();
@@ -95,6 +101,7 @@ KernelTable matmul_kernels() {
   return {
       UNIHAL_KERNEL("matmul", kFloats, matmul), UNIHAL_KERNEL("matmul_grad", kFloats, matmul_grad),
       UNIHAL_KERNEL("bmm", kFloats, bmm),       UNIHAL_KERNEL("bmm_grad", kFloats, bmm_grad),
+      UNIHAL_KERNEL("mv", kFloats, mv),         UNIHAL_KERNEL("mv_grad", kFloats, mv_grad),
       UNIHAL_KERNEL("addmm", kFloats, addmm),
   };
 }

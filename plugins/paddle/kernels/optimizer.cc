@@ -115,6 +115,37 @@ void adamw(Context context, Input parameter, Input gradient, Input rate, Input f
            static_cast<double>(rate_ratio), multi_precision, use_global_powers, amsgrad, parameter_out, master_out);
 }
 
+void adagrad(Context context, Input parameter, Input gradient, Input moment, Input rate, OptionalInput master,
+             float epsilon, bool multi_precision, Output parameter_out, Output moment_out, Output master_out) {
+  const Step step(context, parameter, master, multi_precision, parameter_out, master_out);
+  const View g = gradient.view(), m = moment.view(), lr = rate.view();
+  const View new_moment = context.allocate(moment_out, m.dtype);
+  context.map(uhal_map_adagrad, {&step.before(), &g, &m, &lr}, {&step.after(), &new_moment},
+              {static_cast<double>(epsilon)});
+  step.finish();
+}
+
+// Loss scaling: every gradient divided by the scale, and whether any was not finite.
+void check_finite_and_unscale(Context context, InputList gradients, Input scale, OutputList unscaled, Output found) {
+  const int64_t one[] = {1};
+  const View factor = scale.view();
+  const Scratch inverse(context, UHAL_FLOAT32, one, 1), all_finite(context, UHAL_BOOL, one, 1);
+  const View overflow = context.allocate(found, UHAL_BOOL).reshaped({1});
+  context.map(uhal_map_reciprocal, {&factor}, {&inverse});
+  fill_zero(context, overflow);
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    const View gradient = flat(gradients[i].view());
+    const Scratch finite(context, UHAL_BOOL, gradient);
+    context.map(uhal_map_is_finite, {&gradient}, {&finite});
+    const auto all = reduce_attributes(UHAL_REDUCE_ALL);
+    context.run(UHAL_OP_REDUCE, {&finite}, {&all_finite}, &all);
+    context.map(uhal_map_logical_not, {&all_finite}, {&all_finite});
+    context.map(uhal_map_logical_or, {&overflow, &all_finite}, {&overflow});
+    const View out = flat(context.allocate(unscaled[i], gradient.dtype));
+    context.map(uhal_map_multiply, {&gradient, &inverse}, {&out});
+  }
+}
+
 }  // namespace
 
 KernelTable optimizer_kernels() {
@@ -123,6 +154,8 @@ KernelTable optimizer_kernels() {
       UNIHAL_KERNEL("momentum", kFloats, momentum),
       UNIHAL_KERNEL("adam", kFloats, adam),
       UNIHAL_KERNEL("adamw", kFloats, adamw),
+      UNIHAL_KERNEL("adagrad", kFloats, adagrad),
+      UNIHAL_KERNEL("check_finite_and_unscale", kFloats, check_finite_and_unscale),
   };
 }
 

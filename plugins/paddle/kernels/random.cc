@@ -1,4 +1,5 @@
 // Random numbers: Philox keyed by the device's generator in Paddle, or by a given seed.
+#include <algorithm>
 #include <cstring>
 
 #include "plugins/paddle/kernels/common.h"
@@ -23,6 +24,50 @@ void uniform(Context context, Integers shape, Dtype dtype, Scalar low, Scalar hi
 void gaussian(Context context, Integers shape, float mean, float deviation, int seed, Dtype dtype, Output y) {
   const View out = context.allocate(y, to_uhal(dtype), shape.data(), shape.size());
   generate(context, UHAL_RANDOM_NORMAL, static_cast<double>(mean), static_cast<double>(deviation), seed, out);
+}
+
+void randint(Context context, int low, int high, Integers shape, Dtype dtype, Output y) {
+  generate(context, UHAL_RANDOM_UNIFORM, low, high, 0, context.allocate(y, to_uhal(dtype), shape.data(), shape.size()));
+}
+
+// The order that sorts n random numbers.
+void randperm(Context context, int n, Dtype dtype, Output y) {
+  const int64_t dims[] = {n};
+  const View out = context.allocate(y, to_uhal(dtype), dims, 1);
+  const Scratch keys(context, UHAL_FLOAT64, dims, 1), sorted(context, UHAL_FLOAT64, dims, 1);
+  const Scratch order(context, UHAL_INT64, dims, 1);
+  generate(context, UHAL_RANDOM_UNIFORM, 0, 1, 0, keys);
+  const auto attributes = axis_attributes(0, false);
+  context.run(UHAL_OP_SORT, {&keys}, {&sorted, &order}, &attributes);
+  copy_or_cast(context, order, out);
+}
+
+// 1 with the probability that x gives
+void bernoulli(Context context, Input x, Output y) {
+  const View probability = x.view();
+  const View out = context.allocate(y, probability.dtype);
+  const Scratch draw(context, accumulator(probability.dtype), probability);
+  generate(context, UHAL_RANDOM_UNIFORM, 0, 1, 0, draw);
+  context.map(uhal_map_less, {&draw, &probability}, {&out});
+}
+
+// Within two standard deviations, which is what Paddle's initializers ask for.
+void truncated_gaussian(Context context, Span<int> shape, float mean, float deviation, int seed, float low, float high,
+                        Dtype dtype, Output y) {
+  if (low != -2 || high != 2) unsupported(context, "a truncation other than at two standard deviations");
+  int64_t dims[UHAL_MAX_RANK];
+  std::copy(shape.begin(), shape.end(), dims);
+  generate(context, UHAL_RANDOM_TRUNCATED_NORMAL, static_cast<double>(mean), static_cast<double>(deviation), seed,
+           context.allocate(y, to_uhal(dtype), dims, shape.size()));
+}
+
+// -log(1 - u) / rate
+void exponential(Context context, Input x, float rate, Output y) {
+  const View out = context.allocate(y, x.uhal());
+  generate(context, UHAL_RANDOM_UNIFORM, 0, 1, 0, out);
+  context.map(uhal_map_negative, {&out}, {&out});
+  context.map(uhal_map_log1p, {&out}, {&out});
+  context.map(uhal_map_scale, {&out}, {&out}, {-1 / static_cast<double>(rate), 0});
 }
 
 // mask keeps an element with probability 1 - p. "upscale_in_train" divides what is kept by 1 - p in training;
@@ -61,6 +106,11 @@ KernelTable random_kernels() {
   return {
       UNIHAL_KERNEL("uniform", kFloats, uniform),
       UNIHAL_KERNEL("gaussian", kFloats, gaussian),
+      UNIHAL_KERNEL("randint", kInt32And64, randint),
+      UNIHAL_KERNEL("randperm", kInt32And64 | 1u << kFloat32 | 1u << kFloat64, randperm),
+      UNIHAL_KERNEL("bernoulli", kFloats, bernoulli),
+      UNIHAL_KERNEL("truncated_gaussian_random", kFloats, truncated_gaussian),
+      UNIHAL_KERNEL("exponential", kFloats, exponential),
       UNIHAL_KERNEL("dropout", kFloats, dropout),
       UNIHAL_KERNEL("dropout_grad", kFloats, dropout_grad),
   };

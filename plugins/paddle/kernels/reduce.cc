@@ -1,4 +1,6 @@
 // Reductions and their gradients.
+#include <cmath>
+
 #include "plugins/paddle/kernels/common.h"
 
 namespace unihal::paddle {
@@ -98,14 +100,38 @@ void extreme_grad(Context context, Input x, Input y, Input dy, Integers axes, bo
   context.map(uhal_map_multiply, {&gradient, &is_extreme}, {&out});
 }
 
-// (sum |x|^p)^(1/p) along one axis, or over all elements
-void p_norm(Context context, Input x, float p, int axis, float, bool, bool all, Output y) {
+// (sum |x|^p)^(1/p) along one axis, or over all elements; p may be 0 or infinite.
+void p_norm(Context context, Input x, float order, int axis, float, bool, bool all, Output y) {
+  const double p = static_cast<double>(order);
   const View in = all ? flat(x.view()) : x.view();
-  if (p != 1 && p != 2) unsupported(context, "a norm of order " + std::to_string(p));
   const View out = context.allocate(y, in.dtype);
   const View target = out.reshaped(in.with_axis_one(all ? 0 : from_front(axis, in.rank)).shape, in.rank);
-  const auto attributes = reduce_attributes(p == 1 ? UHAL_REDUCE_L1_NORM : UHAL_REDUCE_L2_NORM);
-  context.run(UHAL_OP_REDUCE, {&in}, {&target}, &attributes);
+  auto reduce_by = [&](uhal_reduction reduction, const View& from) {
+    const auto attributes = reduce_attributes(reduction);
+    context.run(UHAL_OP_REDUCE, {&from}, {&target}, &attributes);
+  };
+  if (p == 1) return reduce_by(UHAL_REDUCE_L1_NORM, in);
+  if (p == 2) return reduce_by(UHAL_REDUCE_L2_NORM, in);
+  const Scratch powers(context, in.dtype, in);
+  context.map(uhal_map_absolute, {&in}, {&powers});
+  if (std::isinf(p)) return reduce_by(p > 0 ? UHAL_REDUCE_MAXIMUM : UHAL_REDUCE_MINIMUM, powers);
+  if (p == 0) {
+    context.map(uhal_map_sign, {&powers}, {&powers});
+    return reduce_by(UHAL_REDUCE_SUM, powers);
+  }
+  context.map(uhal_map_power_scalar, {&powers}, {&powers}, {p});
+  reduce_by(UHAL_REDUCE_SUM, powers);
+  context.map(uhal_map_power_scalar, {&out}, {&out}, {1 / p});
+}
+
+void logsumexp(Context context, Input x, Span<int> axes, bool, bool all, Output y) {
+  const View in = x.view();
+  reduce_to(context, UHAL_REDUCE_LOG_SUM_EXP, in, axes, all, context.allocate(y, in.dtype));
+}
+
+void frobenius_norm(Context context, Input x, Integers axes, bool, bool all, Output y) {
+  const View in = x.view();
+  reduce_to(context, UHAL_REDUCE_L2_NORM, in, axes, all, context.allocate(y, in.dtype));
 }
 
 void add_n(Context context, MixedInputList list, Output y) {
@@ -135,6 +161,8 @@ KernelTable reduce_kernels() {
       UNIHAL_KERNEL("mean_all", kFloats, mean_all),
       UNIHAL_KERNEL("squared_l2_norm", kFloats, squared_l2_norm),
       UNIHAL_KERNEL("p_norm", kFloats, p_norm),
+      UNIHAL_KERNEL("logsumexp", kFloats, logsumexp),
+      UNIHAL_KERNEL("frobenius_norm", kFloats, frobenius_norm),
       UNIHAL_KERNEL("add_n", kNumbers, add_n),
 
       UNIHAL_KERNEL("sum_grad", kNumbers, sum_grad<false>),

@@ -47,13 +47,13 @@ void split_into(const Context& context, const View& whole, int along, const Outp
   }
 }
 
+// The forward's inputs may have given up their memory: only their shapes are looked at.
 void concat_grad(Context context, InputList list, Input dy, Scalar axis, OutputList dx) {
   const View gradient = dy.view();
   const int along = from_front(axis.integer(), gradient.rank);
   int64_t start = 0;
   for (size_t i = 0; i < list.size(); ++i) {
-    const View part = list[i].view();
-    const int64_t length = part.rank == gradient.rank ? part.shape[along] : 0;
+    const int64_t length = list[i].rank() == gradient.rank ? list[i].dim(along) : 0;
     if (dx[i]) copy(context, gradient.sliced(along, start, length), context.allocate(dx[i], gradient.dtype));
     start += length;
   }
@@ -152,6 +152,11 @@ void strided_slice_grad(Context context, Input, Input dy, Span<int> axes, Intege
 }
 
 void expand(Context context, Input x, Integers, Output y) {
+  const View in = x.view();
+  copy(context, in, context.allocate(y, in.dtype));
+}
+
+void expand_as(Context context, Input x, OptionalInput, Span<int64_t>, Output y) {
   const View in = x.view();
   copy(context, in, context.allocate(y, in.dtype));
 }
@@ -277,6 +282,7 @@ KernelTable shape_kernels() {
       UNIHAL_KERNEL("strided_slice", kEvery, strided_slice),
       UNIHAL_KERNEL("strided_slice_grad", kEvery, strided_slice_grad),
       UNIHAL_KERNEL("expand", kEvery, expand),
+      UNIHAL_KERNEL("expand_as", kEvery, expand_as),
       UNIHAL_KERNEL("expand_grad", kNumbers, expand_grad),
       UNIHAL_KERNEL("tile", kEvery, tile),
       UNIHAL_KERNEL("tile_grad", kNumbers, tile_grad),

@@ -1,0 +1,135 @@
+"""Devices, errors, random numbers and mixed precision in one process with two devices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import paddle
+import pytest
+from comparison import on, random
+from paddle import nn
+
+
+def test_device_types_and_counts() -> None:
+    assert {"iluvatar", "rdna", "polaris"} <= set(paddle.device.get_all_custom_device_type())
+    assert paddle.device.get_device_module("rdna").__name__ == "paddle.device.custom_device"
+
+
+@pytest.mark.parametrize("device", ["iluvatar:2", "rdna:7"])
+def test_an_unknown_ordinal_is_an_error(device: str) -> None:
+    with pytest.raises(ValueError, match=device):
+        paddle.set_device(device)
+    with pytest.raises(ValueError, match=device):
+        paddle.CustomPlace(device.split(":")[0], int(device.split(":")[1]))
+
+
+def test_an_unknown_type_is_paddles_own_error() -> None:
+    with pytest.raises(ValueError, match="The device must be a string"):
+        paddle.set_device("voodoo")
+
+
+def test_two_devices_compute_apart_and_exchange_through_the_host() -> None:
+    with on("iluvatar:1"):
+        x = paddle.to_tensor([1.0, 2.0]) * 3
+        assert "iluvatar:1" in str(x.place)
+    with on("iluvatar:0"):
+        y = paddle.to_tensor(x.cpu().numpy()) + 1
+        assert "iluvatar:0" in str(y.place)
+    np.testing.assert_array_equal(y.numpy(), [4, 7])
+    np.testing.assert_array_equal(x.numpy(), [3, 6])
+
+
+def test_an_error_in_a_kernel_is_an_exception_that_names_it() -> None:
+    with on("iluvatar"):
+        x = paddle.ones([3, 4])
+        with pytest.raises(NotImplementedError, match=r"\(unihal\) cross_entropy_with_softmax: use_softmax=False"):
+            nn.functional.cross_entropy(x, paddle.zeros([3, 1], "int64"), use_softmax=False)
+        with pytest.raises(ValueError):
+            paddle.matmul(x, x)
+        assert float(x.sum()) == 12
+
+
+def test_an_index_outside_is_an_error_of_the_stream() -> None:
+    with on("iluvatar"), pytest.raises(Exception, match="index|range"):
+        nn.functional.embedding(paddle.to_tensor([99]), paddle.ones([3, 2])).numpy()
+
+
+def test_random_numbers_follow_the_seed() -> None:
+    with on("iluvatar"):
+
+        def draw(seed: int) -> list[Any]:
+            paddle.seed(seed)
+            return [paddle.rand([1000]).numpy(), paddle.randn([1000]).numpy(), paddle.rand([1000]).numpy()]
+
+        first, again, other = draw(1), draw(1), draw(2)
+    for a, b, c in zip(first, again, other, strict=True):
+        np.testing.assert_array_equal(a, b)
+        assert not np.array_equal(a, c)
+    assert not np.array_equal(first[0], first[2])
+    assert 0 <= first[0].min() and first[0].max() < 1 and abs(first[0].mean() - 0.5) < 0.05
+    assert abs(first[1].mean()) < 0.15 and abs(first[1].std() - 1) < 0.1
+
+
+@pytest.mark.parametrize("mode", ["upscale_in_train", "downscale_in_infer"])
+def test_dropout_and_its_gradient(mode: str) -> None:
+    with on("iluvatar"):
+        x = paddle.to_tensor(random(40, 50, low=0.5, high=1.5), stop_gradient=False)
+        y = nn.functional.dropout(x, 0.25, mode=mode)
+        y.sum().backward()
+        factor = 1 / 0.75 if mode == "upscale_in_train" else 1.0
+        kept = y.numpy() != 0
+        np.testing.assert_allclose(y.numpy(), x.numpy() * kept * factor, rtol=1e-6)
+        np.testing.assert_allclose(x.grad.numpy(), kept * factor, rtol=1e-6)
+        assert abs(kept.mean() - 0.75) < 0.04
+        inference = nn.functional.dropout(x, 0.25, training=False, mode=mode)
+        expected = x.numpy() * (1.0 if mode == "upscale_in_train" else 0.75)
+        np.testing.assert_allclose(inference.numpy(), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("level", ["O1", "O2"])
+def test_mixed_precision_training(dtype: str, level: str) -> None:
+    with on("iluvatar"):
+        paddle.seed(0)
+        network: Any = nn.Sequential(nn.Linear(8, 16), nn.LayerNorm(16), nn.GELU(), nn.Linear(16, 4))
+        optimizer = paddle.optimizer.AdamW(1e-2, parameters=network.parameters(), multi_precision=True)
+        if level == "O2":
+            network, optimizer = paddle.amp.decorate(network, optimizer, level="O2", dtype=dtype)
+        scaler = paddle.amp.GradScaler(init_loss_scaling=256.0, enable=dtype == "float16")
+        x, y = paddle.to_tensor(random(32, 8)), paddle.to_tensor(np.arange(32)[:, None] % 4)
+        losses = []
+        for _ in range(15):
+            with paddle.amp.auto_cast(level=level, dtype=dtype):
+                logits = network(x)
+                assert paddle.matmul(x, network[0].weight).dtype == getattr(paddle, dtype)
+                loss = nn.functional.cross_entropy(logits, y)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.clear_grad()
+            losses.append(float(loss))
+        assert losses[-1] < 0.9 * losses[0]
+
+
+def test_optimizers_match_the_cpu() -> None:
+    makers: dict[str, Any] = {
+        "sgd": lambda p: paddle.optimizer.SGD(0.1, parameters=p),
+        "momentum": lambda p: paddle.optimizer.Momentum(0.1, 0.9, parameters=p, weight_decay=0.01),
+        "nesterov": lambda p: paddle.optimizer.Momentum(0.1, 0.9, parameters=p, use_nesterov=True),
+        "adam": lambda p: paddle.optimizer.Adam(0.1, parameters=p),
+        "adamw": lambda p: paddle.optimizer.AdamW(0.1, parameters=p, weight_decay=0.1),
+    }
+    for name, make in makers.items():
+        results = []
+        for device in ("cpu", "iluvatar"):
+            with on(device):
+                weight = paddle.create_parameter([3, 4], "float32")
+                weight.set_value(random(3, 4))
+                optimizer = make([weight])
+                for step in range(5):
+                    (weight * paddle.to_tensor(random(3, 4, seed=step))).sum().backward()
+                    optimizer.step()
+                    optimizer.clear_grad()
+                results.append(weight.numpy())
+        np.testing.assert_allclose(results[1], results[0], rtol=1e-5, atol=1e-6, err_msg=name)

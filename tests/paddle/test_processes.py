@@ -1,0 +1,167 @@
+"""What needs a process of its own: imports, exits, environment variables, controls."""
+
+from __future__ import annotations
+
+import json
+import os
+import sysconfig
+from pathlib import Path
+
+import pytest
+from processes import run
+
+TRAIN_ONE_STEP = """
+import paddle
+from paddle import nn
+paddle.set_device("iluvatar")
+network = nn.Linear(4, 2)
+optimizer = paddle.optimizer.Adam(parameters=network.parameters())
+loss = network(paddle.ones([3, 4])).mean()
+loss.backward()
+optimizer.step()
+print(float(loss))
+"""
+
+
+def test_a_process_that_used_a_device_exits_with_0(tmp_path: Path) -> None:
+    result = run(TRAIN_ONE_STEP, tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+    float(result.stdout)
+
+
+def test_import_without_hardware_is_silent(tmp_path: Path) -> None:
+    result = run("import paddle; print((paddle.to_tensor([1.0]) + 1).place)", tmp_path, UNIHAL_BACKEND=None)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "Place(cpu)\n", "")
+
+
+def test_a_device_without_hardware_tells_what_was_looked_for(tmp_path: Path) -> None:
+    program = """
+import paddle
+print(paddle.device.get_all_custom_device_type())
+for make in (lambda: paddle.set_device("polaris"), lambda: paddle.CustomPlace("rdna", 0)):
+    try:
+        make()
+    except ValueError as error:
+        print(error)
+"""
+    result = run(program, tmp_path, UNIHAL_BACKEND=None)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.startswith("[]\n")
+    for text in ("No device of type 'polaris'", "No device of type 'rdna'", "opencl", "hip", "UNIHAL_BACKEND=stub"):
+        assert text in result.stdout
+
+
+def test_without_kernels_strict_mode_fails(tmp_path: Path) -> None:
+    """The control: if this passed, everything else might have run on the CPU unnoticed."""
+    result = run(TRAIN_ONE_STEP, tmp_path, UNIHAL_PADDLE_NO_KERNELS="1")
+    assert result.returncode != 0
+    assert "UNIHAL_STRICT=1" in result.stderr
+
+
+@pytest.mark.parametrize("static", [False, True], ids=["dygraph", "to_static"])
+def test_fallbacks_are_counted_and_forbidden_in_strict_mode(tmp_path: Path, static: bool) -> None:
+    (tmp_path / "program.py").write_text(f"""
+import numpy
+import paddle
+paddle.set_device("rdna")
+def function(x):
+    return paddle.linalg.cholesky(x) * 2
+if {static}:
+    function = paddle.jit.to_static(function, full_graph=True)
+result = function(paddle.to_tensor([[4.0, 0.0], [0.0, 9.0]])).numpy()
+assert numpy.array_equal(result, [[4, 0], [0, 6]]), result
+""")
+    program = "import runpy; runpy.run_path('program.py')"
+    log = tmp_path / "fallbacks"
+    result = run(program, tmp_path, UNIHAL_STRICT="0", UNIHAL_FALLBACK_LOG=str(log))
+    assert result.returncode == 0, result.stderr
+    entries = [json.loads(line) for line in log.read_text().splitlines()]
+    assert {"framework": "paddle", "op": "cholesky", "dtype": "float32"}.items() <= entries[0].items()
+    assert entries[0]["reason"] == "no kernel is registered"
+
+    result = run(program, tmp_path, UNIHAL_STRICT="1")
+    assert result.returncode != 0
+    assert "cholesky" in result.stderr and "UNIHAL_STRICT=1" in result.stderr
+
+
+@pytest.mark.parametrize("device_type", ["iluvatar", "rdna", "polaris"])
+def test_graphs_run_on_every_device_type(tmp_path: Path, device_type: str) -> None:
+    (tmp_path / "program.py").write_text(f"""
+import paddle
+paddle.set_device("{device_type}")
+def twice(x):
+    return x + x
+result = paddle.jit.to_static(twice, full_graph=True)(paddle.to_tensor([1.5]))
+print(result.place, result.numpy().item())
+""")
+    result = run("import runpy; runpy.run_path('program.py')", tmp_path)
+    assert (result.returncode, result.stdout) == (0, f"Place({device_type}:0) 3.0\n"), result.stderr
+
+
+def test_out_of_memory_is_an_exception_and_the_process_goes_on(tmp_path: Path) -> None:
+    program = """
+import paddle
+paddle.set_device("iluvatar")
+try:
+    paddle.zeros([64, 1024, 1024])
+    print("no error")
+except Exception as error:
+    print("error", "memory" in str(error).lower())
+print(float(paddle.ones([4]).sum()))
+"""
+    result = run(program, tmp_path, UNIHAL_STUB_MEMORY="64M")
+    assert (result.returncode, result.stdout) == (0, "error True\n4.0\n"), result.stderr
+
+
+def test_a_bad_environment_variable_is_named(tmp_path: Path) -> None:
+    program = """
+import paddle
+try:
+    paddle.set_device("iluvatar")
+except ValueError as error:
+    print(error)
+"""
+    result = run(program, tmp_path, UNIHAL_STUB_DEVICES="many")
+    assert result.returncode == 0, result.stderr
+    assert "UNIHAL_STUB_DEVICES" in result.stdout and "many" in result.stdout
+
+
+def test_the_adapter_missing_does_not_break_the_import(tmp_path: Path) -> None:
+    installed = Path(os.environ.get("CUSTOM_DEVICE_ROOT") or sysconfig.get_path("platlib") + "/paddle_custom_device")
+    plugins = tmp_path / "paddle_custom_device"
+    plugins.mkdir()
+    (plugins / "libunihal_rdna.so").write_bytes((installed / "libunihal_rdna.so").read_bytes())
+    result = run("import paddle; print('imported')", tmp_path, CUSTOM_DEVICE_ROOT=str(plugins))
+    assert (result.returncode, result.stdout) == (0, "imported\n")
+    assert "unihal: device type rdna is not available in Paddle" in result.stderr
+
+
+def test_data_loader_workers_beside_training(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text("""
+import numpy
+import paddle
+from paddle import nn
+
+class Numbers(paddle.io.Dataset):
+    def __getitem__(self, i):
+        return numpy.full([4], i, "float32"), numpy.array([i % 2], "int64")
+    def __len__(self):
+        return 32
+
+if __name__ == "__main__":
+    paddle.set_device("iluvatar")
+    network = nn.Linear(4, 2)
+    optimizer = paddle.optimizer.SGD(0.01, parameters=network.parameters())
+    seen = 0
+    for _ in range(2):
+        for x, y in paddle.io.DataLoader(Numbers(), batch_size=8, num_workers=2):
+            loss = nn.functional.cross_entropy(network(x), y)
+            loss.backward()
+            optimizer.step()
+            optimizer.clear_grad()
+            seen += x.shape[0]
+    print(seen)
+""")
+    result = run("import runpy; runpy.run_path('program.py', run_name='__main__')", tmp_path)
+    assert (result.returncode, result.stdout) == (0, "64\n"), result.stderr
