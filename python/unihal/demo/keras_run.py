@@ -8,7 +8,6 @@ from typing import Any
 # The framework comes first, as in a user's program; its plugin is loaded by the import.
 import keras
 import numpy as np
-
 import tensorflow as tf
 
 from .data import BATCH, CHANNELS, CLASSES, LEARNING_RATE, POOLED_SIZE, Digits, initial_weights, load_digits

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -31,24 +32,13 @@ def write(pairs: list[Pair], out: Path, folder: Path) -> list[Path]:
 
 def show(pairs: list[Pair], console: Console) -> None:
     """Prints the comparison, and the ops with the most device time."""
-    table = Table(
-        "framework",
-        "device",
-        "backend",
-        "accuracy",
-        "seconds",
-        "ratio to CPU",
-        "peak memory",
-        "fallbacks",
-        title="runs",
-    )
+    table = _table("runs", ("device", "backend"), ("accuracy", "seconds", "ratio to CPU", "peak memory", "fallbacks"))
     for pair in pairs:
         for run, ratio in ((pair.device, pair.ratio), (pair.cpu, 1.0)):
             measured = run.measured
             peak = measured.peak_memory_bytes
             table.add_row(
-                run.framework,
-                run.device,
+                run.title,
                 measured.backend,
                 f"{run.accuracy:.2%}",
                 f"{measured.seconds:.2f}",
@@ -58,7 +48,8 @@ def show(pairs: list[Pair], console: Console) -> None:
             )
     console.print(table)
     console.print(f"[dim]{_TRAINED}.[/dim]", highlight=False)
-    console.print(_top_ops(pairs))
+    for pair in pairs:
+        console.print(_top_ops(pair.device))
     console.print("[dim]Device time of one further epoch, profiled after the measured ones.[/dim]", highlight=False)
     for pair in pairs:
         measured = pair.device.measured
@@ -70,23 +61,21 @@ def show(pairs: list[Pair], console: Console) -> None:
             )
 
 
-def _top_ops(pairs: list[Pair]) -> Table:
-    table = Table("", title="the ten ops with the most device time")
-    for pair in pairs:
-        table.add_column(f"{pair.device.title}: op")
-        table.add_column("calls", justify="right")
-        table.add_column("ms", justify="right")
-        table.add_column("share", justify="right")
-    lists = [pair.device.measured.top_ops for pair in pairs]
-    for rank in range(max((len(ops) for ops in lists), default=0)):
-        row = [str(rank + 1)]
-        for ops in lists:
-            if rank < len(ops):
-                op = ops[rank]
-                row += [op.op, str(op.calls), f"{op.milliseconds:.2f}", f"{op.share:.1%}"]
-            else:
-                row += [""] * 4
-        table.add_row(*row)
+def _table(title: str, names: tuple[str, ...], numbers: tuple[str, ...]) -> Table:
+    """A table that is readable on a terminal of 80 columns."""
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for column in names:
+        table.add_column(column, no_wrap=True)
+    for column in numbers:
+        table.add_column(column, justify="right")
+    return table
+
+
+def _top_ops(run: Run) -> Table:
+    title = f"{run.title}: the ops with the most device time"
+    table = _table(title, ("op",), ("calls", "milliseconds", "share"))
+    for op in run.measured.top_ops:
+        table.add_row(op.op, str(op.calls), f"{op.milliseconds:.2f}", f"{op.share:.1%}")
     return table
 
 
