@@ -2,6 +2,7 @@
 
 #include <cstdarg>
 #include <cstdio>
+#include <new>
 
 #include "stub/dtype.h"
 
@@ -98,7 +99,11 @@ uhal_status launch(uhal_stream* stream, const uhal_op& op) {
   const Kernel* kernel = find(op.kind);
   const char* reason = refuse(kernel, op);
   if (reason != nullptr) return fail(UHAL_UNIMPLEMENTED, "%s", reason);
-  return kernel->run({op, stream});
+  try {
+    return kernel->run({op, stream});
+  } catch (const std::bad_alloc&) {  // the cache of oneDNN's primitives grows
+    return fail(UHAL_RESOURCE_EXHAUSTED, "the host has no memory left to prepare the op");
+  }
 }
 
 }  // namespace unihal::stub
