@@ -32,7 +32,7 @@ SITE := .venv/stamps/unihal
 
 NATIVE_FOLDERS := include csrc stub plugins python/src
 NATIVE_SOURCES := $(shell find $(NATIVE_FOLDERS) python/CMakeLists.txt CMakeLists.txt -type f 2>/dev/null)
-PYTHON_SOURCES := $(shell find python/unihal -type f -not -path '*/__pycache__/*') setup.py pyproject.toml MANIFEST.in
+PYTHON_SOURCES := $(shell find python/unihal -type f -not -path '*/__pycache__/*') python/unihal_paddle.pth setup.py pyproject.toml MANIFEST.in
 FORMATTED := $(shell find $(NATIVE_FOLDERS) tests benchmarks -type f \( -name '*.h' -o -name '*.c' -o -name '*.cc' \))
 CHECKED := python plugins tests benchmarks docs setup.py
 
@@ -97,7 +97,8 @@ test-tensorflow: $(SITE)
 benchmarks: $(SITE)
 	$(CMAKE) -B build/cmake -DUNIHAL_BUILD_BENCHMARKS=ON >build/configure.log || { cat build/configure.log; exit 1; }
 	$(CMAKE) --build build/cmake --target benchmark_abi unihal_stub
-	.venv/bin/python benchmarks/run.py $(BENCHMARK_ARGUMENTS)
+	mkdir -p out
+	.venv/bin/python benchmarks/run.py --json out/benchmarks.json $(BENCHMARK_ARGUMENTS)
 
 # -- upkeep ------------------------------------------------------------------------------------------------------------
 

@@ -27,6 +27,10 @@ BUILD = SOURCE / "build" / "cmake"
 # Folders of the wheel that hold nothing but what CMake installs; emptied first, so that nothing stale is packed.
 INSTALLED = ("unihal/lib", "unihal/include", "paddle_custom_device", "tensorflow-plugins")
 
+# Paddle's own logger announces on stderr that it looks for plugins, before ours run. Python reads this file when
+# it starts, early enough to raise that logger's level to warnings.
+QUIET_PADDLE = SOURCE / "python" / "unihal_paddle.pth"
+
 
 def tool(name: str) -> str:
     """The path of a build tool: beside this Python first (a PyPI package), then on PATH."""
@@ -101,11 +105,13 @@ class CMakeBuild(build_ext):
         for folder in INSTALLED:
             shutil.rmtree(root / folder, ignore_errors=True)
         run([tool("cmake"), "--install", str(BUILD), "--prefix", str(root)])
+        shutil.copy(QUIET_PADDLE, root)
 
     def get_outputs(self) -> list[str]:
         """What CMake installed, for setuptools' record."""
         root = Path(self.build_lib)
-        return [str(path) for folder in INSTALLED for path in (root / folder).rglob("*") if path.is_file()]
+        files = [path for folder in INSTALLED for path in (root / folder).rglob("*") if path.is_file()]
+        return [str(path) for path in [*files, root / QUIET_PADDLE.name]]
 
 
 # The one extension makes setuptools tag the wheel with platform and Python; CMake knows its sources.

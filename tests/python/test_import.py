@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from processes import run_python
 
 
@@ -57,3 +58,19 @@ print(len(libraries))
     result = run_python(code)
     assert result.returncode == 0, result.stderr[-2000:]
     assert result.stdout.splitlines()[-1] == "1"
+
+
+@pytest.mark.parametrize("framework", ["paddle", "tensorflow"])
+def test_without_hardware_a_framework_is_as_if_unihal_were_not_installed(framework: str) -> None:
+    result = run_python(f"import {framework}", UNIHAL_BACKEND=None, GLOG_minloglevel=None, TF_CPP_MIN_LOG_LEVEL=None)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == ""
+    for word in ("unihal", "custom_device", "custom device", "pluggable", "iluvatar"):
+        assert word not in result.stderr.lower(), result.stderr
+
+
+def test_the_level_of_paddles_logger_is_the_users_if_set() -> None:
+    code = "import os; print(os.environ.get('GLOG_minloglevel'), os.environ.get('GLOG_v'))"
+    assert run_python(code, GLOG_minloglevel=None, GLOG_v=None).stdout.split() == ["1", "None"]
+    assert run_python(code, GLOG_minloglevel="0").stdout.split()[0] == "0"
+    assert run_python(code, GLOG_minloglevel=None, GLOG_v="3").stdout.split() == ["None", "3"]

@@ -19,6 +19,7 @@ DEVICE_TYPES = ("iluvatar", "rdna", "polaris")
 @pytest.mark.parametrize(
     "name",
     [
+        "unihal_paddle.pth",
         "unihal/py.typed",
         "unihal/_core.pyi",
         "unihal/include/unihal/op.h",
