@@ -1,10 +1,10 @@
-# make demo      install everything into .venv, build, and run the demonstration
-# make test      the same set-up, then format checks, sanitizers and all test suites (CI runs this)
-# make build     install unihal into .venv
+# make demo        install everything into .venv, build, and run the demonstration
+# make test        the same set-up, then format checks, sanitizers and all test suites (CI runs this)
+# make build       install unihal into .venv
 # make benchmarks  print ratios against NumPy and the frameworks' CPU; BENCHMARK_ARGUMENTS=--quick leaves out the largest
-# make format    rewrite sources in the project's format
-# make sanitize  core and stub under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer
-# make clean     remove what was built; .venv stays
+# make format      rewrite sources in the project's format
+# make sanitize    core and stub under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer
+# make clean       remove what was built; .venv stays
 #
 # Needs Python 3.11 with venv, gcc and g++, and make. BACKEND=stub (the default) lets host memory stand in for hardware in
 # `make demo`; BACKEND= takes what is there.
@@ -32,14 +32,14 @@ SITE := .venv/stamps/unihal
 
 NATIVE_FOLDERS := include csrc stub plugins python/src
 NATIVE_SOURCES := $(shell find $(NATIVE_FOLDERS) python/CMakeLists.txt CMakeLists.txt -type f 2>/dev/null)
-PYTHON_SOURCES := $(shell find python/unihal -type f -not -path '*/__pycache__/*') python/unihal_paddle.pth setup.py pyproject.toml MANIFEST.in
+PYTHON_SOURCES := $(shell find python/unihal python/unihal_paddle.pth -type f -not -path '*/__pycache__/*')
 FORMATTED := $(shell find $(NATIVE_FOLDERS) tests benchmarks -type f \( -name '*.h' -o -name '*.c' -o -name '*.cc' \))
 CHECKED := python plugins tests benchmarks docs setup.py
 
 .PHONY: demo benchmarks build test check test-native sanitize test-python test-paddle test-tensorflow format clean
 
 demo: build
-	UNIHAL_BACKEND='$(BACKEND)' .venv/bin/unihal demo --out out/demo
+	$(if $(BACKEND),UNIHAL_BACKEND='$(BACKEND)') .venv/bin/unihal demo --out out/demo
 
 build: $(SITE)
 
@@ -58,7 +58,7 @@ test: build check test-native sanitize test-python test-paddle test-tensorflow
 	$(RUN) pip install --quiet --requirement requirements.txt
 	mkdir -p '$(@D)' && touch '$@'
 
-$(SITE): .venv/stamps/requirements $(NATIVE_SOURCES) $(PYTHON_SOURCES)
+$(SITE): .venv/stamps/requirements $(NATIVE_SOURCES) $(PYTHON_SOURCES) setup.py pyproject.toml MANIFEST.in
 	$(RUN) pip install --quiet --no-build-isolation --no-deps --force-reinstall .
 	mkdir -p '$(@D)' && touch '$@'
 

@@ -57,7 +57,7 @@ _FRAMEWORKS = (
     _Framework(
         "tensorflow",
         "tensorflow",
-        ("tensorflow-cpu", "tensorflow", "tensorflow_cpu"),
+        ("tensorflow-cpu", "tensorflow"),
         "tensorflow",
         "2.21",
         "libunihal_tensorflow.so",

@@ -15,7 +15,7 @@ _TOP = 10
 
 
 def finish(
-    arguments: Arguments, seconds: float, peak_memory_bytes: int | None, one_more_epoch: Callable[[], None]
+    arguments: Arguments, seconds: float, peak_memory_bytes: int | None, one_more_epoch: Callable[[], object]
 ) -> Result:
     """The result of a run; on a device, one further epoch is profiled for it, outside the measured time."""
     if arguments.on_cpu:

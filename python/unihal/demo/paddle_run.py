@@ -92,11 +92,7 @@ def main() -> None:
         loss = training.epoch(number)
         send(Epoch(number, loss, training.accuracy()))
     seconds = time.perf_counter() - start
-    send(finish(run, seconds, _peak_memory(run), lambda: _ignore(training.epoch(run.epochs))))
-
-
-def _ignore(_: object) -> None:
-    """For a call whose result is not wanted."""
+    send(finish(run, seconds, _peak_memory(run), lambda: training.epoch(run.epochs)))
 
 
 if __name__ == "__main__":
