@@ -3,8 +3,6 @@
 #include <dlfcn.h>
 
 #include <algorithm>
-#include <mutex>
-#include <set>
 
 #include "plugins/tensorflow/dtype.h"
 #include "plugins/tensorflow/protobuf.h"
@@ -73,7 +71,7 @@ bool belongs_to_host(std::string_view op, TF_DataType dtype) {
 enum { kKernelListKernel = 1, kKernelDefDevice = 2, kKernelDefConstraint = 3, kConstraintAllowed = 2 };
 enum { kAttrValueList = 1, kListType = 6 };
 
-// Whether one of a KernelDef's constraints excludes a dtype. The main dtype meets the first one that lists types.
+// Whether a KernelDef lists dtypes in its constraints, but not this one.
 bool excludes(std::string_view kernel, TF_DataType dtype) {
   bool constrained = false;
   bool found = false;
@@ -135,16 +133,6 @@ Kernels find_kernels(const char* device_type, std::string_view op, TF_DataType d
   return kernels;
 }
 
-// Strings that the record keeps by reference.
-const char* intern(std::string_view name) {
-  static std::mutex mutex;
-  static auto* names = new std::set<std::string, std::less<>>;
-  std::lock_guard<std::mutex> lock(mutex);
-  auto found = names->find(name);
-  if (found == names->end()) found = names->emplace(name).first;
-  return found->c_str();
-}
-
 }  // namespace
 
 bool is_fallback(const char* device_type, std::string_view op, TF_DataType dtype, const char** reason) {
@@ -156,10 +144,11 @@ bool is_fallback(const char* device_type, std::string_view op, TF_DataType dtype
 }
 
 bool record_fallback(std::string_view op, TF_DataType dtype, const char* reason, std::string* message) {
+  const std::string name(op);
   uhal_fallback fallback = {};
   fallback.struct_size = sizeof fallback;
   fallback.framework = "tensorflow";
-  fallback.op = intern(op);
+  fallback.op = name.c_str();
   fallback.dtype = dtype != 0 ? uhal_dtype_name(from_tensorflow(dtype)) : "";
   fallback.reason = reason;
   if (uhal_fallback_record(&fallback) == UHAL_OK) return true;

@@ -28,8 +28,8 @@ def fallback_count() -> int:
     return int(ctypes.CDLL("libunihal.so").uhal_fallback_count())
 
 
-# Training amplifies rounding from step to step, so agreement is measured where rounding is small, and float32 is held
-# to what it leaves of that after 20 steps.
+# Training amplifies rounding from step to step. The float64 runs show that the arithmetic is the same; float32 is held
+# to what that growth leaves after 20 steps.
 TOLERANCE = {"float64": 1e-6, "float32": 5e-2}
 
 
@@ -39,8 +39,8 @@ def assert_tracks(losses: list[np.ndarray], weights: list[list[np.ndarray]], dty
     np.testing.assert_allclose(losses[0][:2], losses[1][:2], rtol=1e-4)
     np.testing.assert_allclose(losses[0], losses[1], rtol=TOLERANCE[dtype])
     for device_value, cpu_value in zip(*weights, strict=True):
-        scale = max(1e-2, float(np.abs(cpu_value).max()))
-        assert np.abs(device_value - cpu_value).max() < TOLERANCE[dtype] * scale
+        scale = max(float(np.linalg.norm(cpu_value)), 0.1 * cpu_value.size**0.5)  # the size of typical weights
+        assert np.linalg.norm(device_value - cpu_value) < TOLERANCE[dtype] * scale
 
 
 class Losses(keras.callbacks.Callback):

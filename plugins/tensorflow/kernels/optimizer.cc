@@ -11,6 +11,7 @@ namespace {
 // The host must read coefficients in their dtype.
 constexpr DtypeSet kOptimizerFloats = only(UHAL_FLOAT32) | only(UHAL_FLOAT64);
 
+// Slots and gradients have the variable's shape; only coefficients broadcast.
 bool check_shapes(Context& context, const char* op, const View& variable, std::initializer_list<const View*> others) {
   for (const View* other : others) {
     if (context.ok() && shape_of(*other) != shape_of(variable)) {
