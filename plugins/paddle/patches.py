@@ -11,8 +11,9 @@ from __future__ import annotations
 import ctypes
 import importlib.abc
 import sys
+from collections.abc import Sequence
 from types import ModuleType
-from typing import Any, Callable, Sequence
+from typing import Any, Callable
 
 LIBRARY: str
 

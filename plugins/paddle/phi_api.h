@@ -52,7 +52,6 @@ enum ArgumentType : int32_t {
   kArgumentListInt64 = 17,
   kArgumentListFloat32 = 20,
   kArgumentListFloat64 = 21,
-  kArgumentListScalar = 23,
   kArgumentOptionalTensor = 24,
   kArgumentListTensor = 25,
 };
@@ -83,14 +82,12 @@ struct List {
   X(List, PD_KernelContextListInt64AttrAt, void*, size_t)                                                   \
   X(List, PD_KernelContextListFloatAttrAt, void*, size_t)                                                   \
   X(List, PD_KernelContextListDoubleAttrAt, void*, size_t)                                                  \
-  X(List, PD_KernelContextListScalarAttrAt, void*, size_t)                                                  \
   X(const char*, PD_StringAttr, const void*)                                                                \
   X(int32_t, PD_DatatTypeAttr, const void*)                                                                 \
   X(List, PD_ListInt32Attr, const void*)                                                                    \
   X(List, PD_ListInt64Attr, const void*)                                                                    \
   X(List, PD_ListFloatAttr, const void*)                                                                    \
   X(List, PD_ListDoubleAttr, const void*)                                                                   \
-  X(List, PD_ListScalarAttr, const void*)                                                                   \
   X(void, PD_DeletePointerList, List)                                                                       \
   X(int32_t, PD_TensorGetPDDataType, const void*, int*)                                                     \
   X(int64_t, PD_TensorGetElementCount, const void*, int*)                                                   \
@@ -99,17 +96,14 @@ struct List {
   X(int64_t, PD_TensorGetDim, const void*, size_t, int*)                                                    \
   X(int64_t, PD_TensorGetNumStrides, const void*, int*)                                                     \
   X(int64_t, PD_TensorGetStride, const void*, size_t, int*)                                                 \
-  X(bool, PD_TensorIsInitialized, const void*, int*)                                                        \
   X(void, PD_TensorSetDims, void*, int64_t, const int64_t*, int*)                                           \
   X(void, PD_TensorSetOffset, void*, int64_t, int*)                                                         \
   X(void, PD_TensorSetStrides, void*, int64_t, const int64_t*, int*)                                        \
   X(void*, PD_OptionalTensorGetPointer, const void*)                                                        \
   X(List, PD_TensorVectorToList, const void*)                                                               \
-  X(void, PD_TensorShareDataWith, void*, const void*, int*)                                                 \
   X(void*, PD_DeviceContextGetStream, const void*, int*)                                                    \
   X(void*, PD_DeviceContextAllocateTensor, const void*, void*, size_t, int32_t, int*)                       \
   X(uint64_t, PD_DeviceContextGetRandom, const void*, int*)                                                 \
-  X(bool, PD_ScalarGetBoolData, const void*)                                                                \
   X(int64_t, PD_ScalarGetInt64Data, const void*)                                                            \
   X(double, PD_ScalarGetFloat64Data, const void*)                                                           \
   X(List, PD_IntArrayGetDataPointer, const void*)                                                           \

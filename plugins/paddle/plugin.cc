@@ -36,7 +36,7 @@ bool kernels_wanted() {
   return value == nullptr || std::strcmp(value, "1") != 0;
 }
 
-// nullptr, or why the device type cannot be offered although there are devices.
+// Fills Paddle's parameters. Returns why the device type cannot be offered, or "".
 std::string offer(RuntimeParameters* parameters, const char* device_type) {
   size_t interface_size = 0;
   std::memcpy(&interface_size, parameters->device_interface, sizeof interface_size);

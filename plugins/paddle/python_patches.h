@@ -3,8 +3,7 @@
 
 namespace unihal::paddle {
 
-// Runs patches.py in this process's interpreter, once. `device_types`: comma-separated. Without an interpreter
-// (a C++ program) nothing is done.
+// Runs patches.py in this process's interpreter, once. Without an interpreter (a C++ program) nothing is done.
 void apply_python_patches();
 
 // Asks Paddle's logger to be silent until the interpreter runs its next instruction, that is, until Paddle has

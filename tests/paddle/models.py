@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import paddle
 import paddle.nn.functional as F
-from paddle import nn
-
 from comparison import on
+from paddle import nn
 
 
 class DigitsNetwork(nn.Layer):
@@ -152,7 +151,9 @@ def initial_weights(network: nn.Layer) -> Weights:
 def train(
     kind: str, device: str, steps: int, static: bool = False, masks: list[np.ndarray[Any, Any]] | None = None
 ) -> tuple[list[float], Weights, list[np.ndarray[Any, Any]]]:
-    """Trains a model for some steps on two batches in turn: its losses, its weights at the end, and the dropout masks that it used."""
+    """Trains a model for some steps on two batches in turn.
+
+    Returns its losses, its weights at the end, and the dropout masks that it used."""
     with on(device):
         random = np.random.RandomState(11)
         recorder = Masks(masks)

@@ -11,7 +11,7 @@ import numpy as np
 import paddle
 import paddle.nn.functional as F
 import pytest
-from comparison import check, random
+from comparison import DEVICE, check, on, random
 
 Array = np.ndarray[Any, Any]
 
@@ -85,6 +85,12 @@ UNARY = [
     Case("tan", paddle.tan, (INSIDE,), False),
     Case("tanh", paddle.tanh, (X,)),
     Case("trunc", paddle.trunc, (X,), False),
+    Case("expm1 gradient", paddle.expm1, (X,)),
+    Case("log10 gradient", paddle.log10, (POSITIVE,)),
+    Case("log1p gradient", paddle.log1p, (POSITIVE,)),
+    Case("log2 gradient", paddle.log2, (POSITIVE,)),
+    Case("mish", F.mish, (X,), False),
+    Case("thresholded_relu", lambda x: F.thresholded_relu(x, 0.5), (X,), False),
 ]
 
 ROW, COLUMN = random(1, 5, seed=2), random(3, 1, seed=3)
@@ -104,6 +110,8 @@ BINARY = [
     Case("remainder", paddle.remainder, (X, POSITIVE), False),
     Case("floor_divide", paddle.floor_divide, (4 * X, POSITIVE), False),
     Case("where", lambda x, y: paddle.where(x > 0, x, y), (X, Y)),
+    Case("lerp", lambda x, y: paddle.lerp(x, y, paddle.full_like(x, 0.25)), (X, Y), False),
+    Case("isclose", lambda x, y: paddle.isclose(x, x + 1e-7 * y), (X, Y), False),
 ]
 
 MATRIX = [
@@ -121,6 +129,7 @@ MATRIX = [
     Case("matmul vectors", paddle.matmul, (random(5), random(5, seed=1))),
     Case("matmul vector left", paddle.matmul, (random(5), random(5, 4, seed=1))),
     Case("matmul vector right", paddle.matmul, (random(3, 5), random(5, seed=1))),
+    Case("mv", paddle.mv, (random(3, 5), random(5, seed=1))),
     Case("bmm", paddle.bmm, (random(2, 3, 5), random(2, 5, 4, seed=1))),
     Case("addmm", lambda c, x, y: paddle.addmm(c, x, y, 0.5, 2.0), (random(3, 4), random(3, 5), random(5, 4)), False),
     Case("linear", F.linear, (random(3, 5), random(5, 4, seed=1), random(4, seed=2))),
@@ -178,6 +187,10 @@ REDUCTIONS = [
     Case("all", lambda x: paddle.all(x > -1, 1), (X,), False),
     Case("norm 1", lambda x: paddle.norm(x, 1, 1), (X,), False),
     Case("norm 2", lambda x: paddle.norm(x, 2, 1), (X,), False),
+    Case("norm 3", lambda x: paddle.norm(x, 3, 1), (X,), False),
+    Case("norm infinite", lambda x: paddle.norm(x, float("inf"), 1), (X,), False),
+    Case("norm 0", lambda x: paddle.norm(x, 0, 1), (X,), False),
+    Case("logsumexp", lambda x: paddle.logsumexp(x, 1), (X,), False),
     Case("add_n", lambda x, y: paddle.add_n([x, y, x]), (X, Y)),
     Case("cumsum", lambda x: paddle.cumsum(x, 1), (X,)),
     Case("cumsum flat", paddle.cumsum, (X,)),
@@ -242,6 +255,11 @@ INDEXING = [
 
 LABELS = indices(3, 1, high=5)
 LOSSES = [
+    Case(
+        "binary cross-entropy with logits",
+        lambda x: F.binary_cross_entropy_with_logits(x, (paddle.to_tensor(Y) > 0).astype(x.dtype)),
+        (X,),
+    ),
     Case("cross_entropy", lambda x: F.cross_entropy(x, paddle.to_tensor(LABELS)), (X,)),
     Case(
         "cross_entropy ignore",
@@ -269,7 +287,9 @@ def test_float32(case: Case) -> None:
 
 
 # Where Paddle's own CPU kernel computes a factor (a window's size, an attribute) in float32.
-FLOAT64_TOLERANCE = {name: 1e-6 for name in ("selu",)} | {case.name: 1e-6 for case in IMAGES if "avg_pool" in case.name}
+FLOAT64_TOLERANCE = dict.fromkeys(("selu", "norm 3"), 1e-6) | {
+    case.name: 1e-6 for case in IMAGES if "avg_pool" in case.name
+}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -375,3 +395,37 @@ def test_batch_norm_in_training_and_inference() -> None:
             GAMMA,
             BETA,
         )
+
+
+def test_infinities_and_nan_are_close_to_themselves() -> None:
+    x = np.array([1.0, np.inf, np.inf, np.nan, 2.0], "float32")
+    y = np.array([1.0, np.inf, 3.0, np.nan, 2.1], "float32")
+    for equal_nan in (False, True):
+        check(lambda a, b: paddle.isclose(a, b, equal_nan=equal_nan), x, y, gradient=False)
+        check(lambda a, b: paddle.allclose(a, b, equal_nan=equal_nan), x, y, gradient=False)
+
+
+def test_numbers_from_ranges() -> None:
+    check(
+        lambda x: [paddle.linspace(0, 1, 7), paddle.linspace(3, 3, 1), paddle.eye(3, 5), paddle.eye(4)],
+        X,
+        gradient=False,
+    )
+    check(lambda x: [paddle.increment(paddle.zeros([1])), paddle.round(x * 3)], X, gradient=False)
+
+
+def test_accuracy() -> None:
+    scores, labels = random(20, 6), indices(20, 1, high=6)
+    check(lambda x, y: paddle.metric.accuracy(F.softmax(x), y, k=2), scores, labels, gradient=False)
+
+
+def test_random_kernels() -> None:
+    with on(DEVICE):
+        order = paddle.randperm(100).numpy()
+        assert sorted(order) == list(range(100)) and list(order) != list(range(100))
+        drawn = paddle.randint(-3, 4, [2000]).numpy()
+        assert set(drawn) == set(range(-3, 4))
+        coin = paddle.bernoulli(paddle.full([4000], 0.3)).numpy()
+        assert set(coin) == {0, 1} and abs(coin.mean() - 0.3) < 0.04
+        waiting = paddle.zeros([4000]).exponential_(2.0).numpy()
+        assert waiting.min() >= 0 and abs(waiting.mean() - 0.5) < 0.05

@@ -165,3 +165,33 @@ if __name__ == "__main__":
 """)
     result = run("import runpy; runpy.run_path('program.py', run_name='__main__')", tmp_path)
     assert (result.returncode, result.stdout) == (0, "64\n"), result.stderr
+
+
+def test_an_unknown_device_interface_is_refused(tmp_path: Path) -> None:
+    """Paddle changes this struct without changing its version, so another size must not be written to."""
+    program = """
+import ctypes
+import paddle
+library = next(line.split()[-1] for line in open("/proc/self/maps") if "libunihal_paddle.so" in line)
+interface = (ctypes.c_size_t * 200)(1000)
+parameters = (ctypes.c_size_t * 16)(96, ctypes.addressof(interface))
+ctypes.CDLL(library).uhal_paddle_initialize(parameters, b"rdna")
+assert list(interface) == [1000] + [0] * 199 and list(parameters)[2:] == [0] * 14
+"""
+    result = run(program, tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "1000 bytes" in result.stderr and "supported versions: 3.0, 3.1, 3.2, 3.3" in result.stderr
+
+
+def test_coverage_is_json_without_paddle(tmp_path: Path) -> None:
+    installed = Path(os.environ.get("CUSTOM_DEVICE_ROOT") or sysconfig.get_path("platlib") + "/paddle_custom_device")
+    program = f"""
+import ctypes
+library = ctypes.CDLL({str(installed.parent / "unihal" / "lib" / "libunihal_paddle.so")!r})
+library.uhal_paddle_coverage.restype = ctypes.c_char_p
+print(library.uhal_paddle_coverage().decode())
+"""
+    result = run(program, tmp_path)
+    rows = json.loads(result.stdout)
+    add = next(row for row in rows if row["kernel"] == "add")
+    assert add["signature"] == "tensor,tensor;;tensor" and "bfloat16" in add["dtypes"] and add["skipped"] == ""

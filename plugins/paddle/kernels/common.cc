@@ -16,12 +16,6 @@ View with_rank(const View& view, int rank) {
   return result;
 }
 
-View as_matrix(const View& view, int axis) {
-  int64_t rows = 1, columns = 1;
-  for (int i = 0; i < view.rank; ++i) (i < axis ? rows : columns) *= view.shape[i];
-  return view.reshaped({rows, columns});
-}
-
 View flat(const View& view) { return view.reshaped({view.elements()}); }
 
 void sum_to_shape(const Context& context, const View& source, const View& target) {

@@ -22,9 +22,6 @@ bool same_shape(const View& a, const View& b);
 // The view with leading axes of length 1, up to `rank`.
 View with_rank(const View& view, int rank);
 
-// A dense view of the product of the axes before `axis`, and of those from it on.
-View as_matrix(const View& view, int axis);
-
 // A dense view of shape (elements).
 View flat(const View& view);
 

@@ -1,4 +1,6 @@
 // Matrix products. Transposed operands are strides; the gradients are products themselves.
+#include <algorithm>
+
 #include "plugins/paddle/kernels/common.h"
 
 namespace unihal::paddle {
@@ -41,11 +43,34 @@ void bmm(Context context, Input x, Input y, Output out) { matmul(context, x, y, 
 
 void mv(Context context, Input x, Input y, Output out) { matmul(context, x, y, false, false, out); }
 
+// Joins the batch axes of a view to one of its matrix axes, where they lie one behind the other in memory.
+bool join_batch(const View& view, int axis, View* matrix) {
+  *matrix = view;
+  for (int i = 0; i < 2; ++i) {
+    matrix->shape[i] = view.shape[view.rank - 2 + i];
+    matrix->strides[i] = view.strides[view.rank - 2 + i];
+  }
+  matrix->rank = 2;
+  for (int i = view.rank - 3; i >= 0; --i) {
+    if (view.shape[i] != 1 && view.strides[i] != matrix->shape[axis] * matrix->strides[axis]) return false;
+    matrix->shape[axis] *= view.shape[i];
+  }
+  return true;
+}
+
+bool same_batch(const View& a, const View& b) {
+  return a.rank == b.rank && std::equal(a.shape, a.shape + a.rank - 2, b.shape);
+}
+
 // target (batch axes possibly broadcast) = sum over the broadcast batch axes of a @ b
 void product_to_shape(const Context& context, const View& a, const View& b, const View& target) {
   const View shape = product_view(View(nullptr, target.dtype, target.shape, 0), a, b);
   if (shape.elements() == target.elements())
     return multiply_matrices(context, a, b, target.reshaped(shape.shape, shape.rank));
+  // Summed over all batches (a layer's weight): one product over longer rows and columns.
+  View left, right;
+  if (target.rank == 2 && same_batch(a, b) && join_batch(a, 1, &left) && join_batch(b, 0, &right))
+    return multiply_matrices(context, left, right, target);
   const Scratch full(context, target.dtype, shape);
   multiply_matrices(context, a, b, full);
   sum_to_shape(context, full, target);
