@@ -50,7 +50,7 @@ def patch_place(core: Any) -> None:
 def patch_device(module: Any) -> None:
     """paddle.set_device of one of our types tells why there is none; device modules are found for our types."""
     convert = module._convert_to_place
-    get_module = module.get_device_module
+    get_module = getattr(module, "get_device_module", None)  # not in Paddle 3.0
 
     def convert_to_place(device: Any) -> Any:
         if isinstance(device, str):
@@ -63,12 +63,13 @@ def patch_device(module: Any) -> None:
     def get_device_module(device: Any = None) -> Any:
         if isinstance(device, str) and is_ours(device.partition(":")[0]):
             return module.custom_device
-        return get_module(device)
+        return get_module(device)  # type: ignore[misc]
 
     # paddle.device replaces itself by a copy of the module; its functions still look names up in the original.
     for namespace in (vars(module), module.set_device.__globals__):
         namespace["_convert_to_place"] = convert_to_place
-        namespace["get_device_module"] = get_device_module
+        if get_module is not None:
+            namespace["get_device_module"] = get_device_module
 
 
 def patch_auto_cast(module: Any) -> None:
