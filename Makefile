@@ -2,6 +2,7 @@
 # make test        the same set-up, then format checks, sanitizers and all test suites (CI runs this)
 # make build       install unihal into .venv
 # make benchmarks  print ratios against NumPy and the frameworks' CPU; BENCHMARK_ARGUMENTS=--quick leaves out the largest
+# make coverage  rewrite docs/coverage.md from the adapters' tables
 # make format      rewrite sources in the project's format
 # make sanitize    core and stub under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer
 # make clean       remove what was built; .venv stays
@@ -36,7 +37,7 @@ PYTHON_SOURCES := $(shell find python/unihal python/unihal_paddle.pth -type f -n
 FORMATTED := $(shell find $(NATIVE_FOLDERS) tests benchmarks -type f \( -name '*.h' -o -name '*.c' -o -name '*.cc' \))
 CHECKED := python plugins tests benchmarks docs setup.py
 
-.PHONY: demo benchmarks build test check test-native sanitize test-python test-paddle test-tensorflow format clean
+.PHONY: demo benchmarks build test check test-native sanitize test-python test-paddle test-tensorflow coverage format clean
 
 demo: build
 	$(if $(BACKEND),UNIHAL_BACKEND='$(BACKEND)') .venv/bin/unihal demo --out out/demo
@@ -101,6 +102,9 @@ benchmarks: $(SITE)
 	.venv/bin/python benchmarks/run.py --json out/benchmarks.json $(BENCHMARK_ARGUMENTS)
 
 # -- upkeep ------------------------------------------------------------------------------------------------------------
+
+coverage: $(SITE)
+	.venv/bin/python docs/generate_coverage.py
 
 format: .venv/stamps/requirements
 	.venv/bin/clang-format -i $(FORMATTED)

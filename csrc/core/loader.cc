@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <vector>
@@ -126,6 +127,13 @@ std::vector<std::string> search_folders() {
   return folders;
 }
 
+// libgomp, which the stub brings, reads its settings once, when it is loaded. Its own default lets a thread spin for
+// a millisecond at the end of each parallel region; on a machine that is busy otherwise, that takes the time from the
+// very thread that is waited for. The user's setting wins.
+void bound_openmp_spinning() {
+  if (getenv("OMP_WAIT_POLICY") == nullptr) setenv("GOMP_SPINCOUNT", "10000", 0);
+}
+
 }  // namespace
 
 LoadResult load_backend_file(const std::string& path, const std::string& expected_name) {
@@ -137,6 +145,7 @@ LoadResult load_backend_file(const std::string& path, const std::string& expecte
   if (!damage.empty()) return refuse(UHAL_INVALID_ARGUMENT, path, path + " " + damage);
   // A bare file name would make dlopen search the system's folders instead.
   std::string file = path.find('/') == std::string::npos ? "./" + path : path;
+  bound_openmp_spinning();
   void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* what = dlerror();

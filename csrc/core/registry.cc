@@ -62,18 +62,31 @@ bool is_loaded(const std::string& name) {
   return found != registry().loads.end() && found->second.backend != nullptr;
 }
 
-uhal_status check_wish() {
-  const std::string& wish = wished_backend();
-  if (wish.empty() || is_listed_backend(wish) || is_loaded(wish)) return UHAL_OK;
-  return UHAL_FAIL(UHAL_INVALID_ARGUMENT,
-                   "The environment variable UNIHAL_BACKEND is '%s', but must be one of %s; correct or unset it.",
-                   wish.c_str(), known_backends().c_str());
-}
-
 const LoadResult& load(const std::string& name) {
   auto found = registry().loads.find(name);
   if (found != registry().loads.end()) return found->second;
   return registry().loads.emplace(name, load_backend_by_name(name)).first->second;
+}
+
+// Whether a name may be part of a file name: lower-case letters, digits and '_'.
+bool is_plain_name(const std::string& name) {
+  return name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") == std::string::npos;
+}
+
+// A backend that no device type lists may be wished for too, if its library is found.
+uhal_status check_wish() {
+  const std::string& wish = wished_backend();
+  if (wish.empty() || is_listed_backend(wish) || is_loaded(wish)) return UHAL_OK;
+  std::string reason;
+  if (is_plain_name(wish)) {
+    const LoadResult& loaded = load(wish);
+    if (loaded.backend != nullptr) return UHAL_OK;
+    reason = " (" + loaded.reason + ")";
+  }
+  return UHAL_FAIL(UHAL_INVALID_ARGUMENT,
+                   "The environment variable UNIHAL_BACKEND is '%s', but must be one of %s, or the name of a backend "
+                   "library libunihal_<name>.so in a folder of UNIHAL_BACKEND_PATH%s; correct or unset it.",
+                   wish.c_str(), known_backends().c_str(), reason.c_str());
 }
 
 void count_devices(Backend* backend) {

@@ -147,8 +147,6 @@ def _environment(training: Run) -> dict[str, str]:
     """All cores for both sides; falling back to the CPU is an error; the CPU's run sees no device of ours."""
     environment = dict(os.environ)
     environment.setdefault("OMP_NUM_THREADS", str(len(os.sched_getaffinity(0))))
-    # On a machine that is busy otherwise, threads that spin at each op's end take the time from those they wait for.
-    environment.setdefault("GOMP_SPINCOUNT", "1000")
     environment.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     if training.on_cpu:
         environment.pop("UNIHAL_BACKEND", None)
