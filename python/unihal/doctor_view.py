@@ -36,7 +36,8 @@ def show(report: Report, console: Console) -> None:
 
 
 def _backend_table(types: list[DeviceTypeReport]) -> Table:
-    table = Table("device type", "backend", "state", "what was looked for", title="backends")
+    table = Table("device type", "backend", "state", title="backends")
+    table.add_column("what was looked for", overflow="fold")  # paths are shown whole
     for entry in types:
         for report in entry.backends:
             style = _STATE_STYLES[report.state]
@@ -48,7 +49,7 @@ def _backend_table(types: list[DeviceTypeReport]) -> Table:
 
 
 def _device_table(types: list[DeviceTypeReport]) -> Table:
-    table = Table("device", "backend", "name", "memory", "compute units", "driver", "dtypes", title="devices")
+    table = Table("device", "backend", "name", "memory", "compute units", "driver", title="devices")
     for entry in types:
         for p in entry.devices:
             table.add_row(
@@ -58,7 +59,6 @@ def _device_table(types: list[DeviceTypeReport]) -> Table:
                 f"{p.total_memory / 2**30:.1f} GiB",
                 str(p.compute_units),
                 escape(p.driver),
-                " ".join(p.supported_dtypes),
             )
     return table
 
