@@ -27,7 +27,6 @@ REQUIRED_ACCURACY = 0.97
 _LOSS_TOLERANCE = 0.05
 _ACCURACY_TOLERANCE = 0.03
 
-
 # Modules, and the extra of unihal that brings each.
 _REQUIRED_MODULES = (("paddle", "paddle"), ("tensorflow", "tensorflow"), ("sklearn", "demo"), ("matplotlib", "demo"))
 
@@ -108,12 +107,7 @@ def run(out: Path, epochs: int, console: Console) -> int:
 
 
 def _check_requirements() -> None:
-    for module, extra in (
-        ("paddle", "paddle"),
-        ("tensorflow", "tensorflow"),
-        ("sklearn", "demo"),
-        ("matplotlib", "demo"),
-    ):
+    for module, extra in _REQUIRED_MODULES:
         if importlib.util.find_spec(module) is None:
             raise DemoError(f"the module {module} is not installed; install it with: pip install 'unihal[{extra}]'")
     for pair in _pairs():
