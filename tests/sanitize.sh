@@ -15,4 +15,4 @@ cmake --build "$build"
 if [[ $sanitizers == *thread* ]]; then export OMP_NUM_THREADS=1; fi
 export ASAN_OPTIONS=detect_leaks=1:halt_on_error=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
-ctest --test-dir "$build" --output-on-failure --no-tests=error
+ctest --test-dir "$build" --output-on-failure --no-tests=error --parallel "$(nproc)"
