@@ -149,10 +149,17 @@ OneDnnSignature signature_of(const ConvolutionProblem& problem) {
   return signature;
 }
 
+int64_t multiplications(const ConvolutionProblem& problem) {
+  int64_t count = element_count(*problem.y);
+  for (int axis = 1; axis < problem.w->rank; ++axis) count *= problem.w->shape[axis];
+  return count;
+}
+
 }  // namespace
 
 bool convolution_with_onednn(const ConvolutionProblem& problem, uhal_status* status) {
   if (onednn() == nullptr || !onednn_has_activation(problem.attributes.activation)) return false;
+  const OneDnnThreads threads(multiplications(problem));
   const OneDnnPrimitive* primitive = onednn_primitive(signature_of(problem), build, &problem);
   if (primitive == nullptr) return false;
   void* const data[] = {problem.x->data, problem.w->data, problem.y->data,

@@ -2,6 +2,8 @@
 
 #if defined(UNIHAL_STUB_ONEDNN)
 
+#include <omp.h>
+
 #include <cstring>
 #include <unordered_map>
 
@@ -13,6 +15,9 @@ namespace {
 
 // Primitives that a thread keeps. Past that it starts anew: models with ever-changing shapes must not fill the memory.
 constexpr size_t kCacheCapacity = 2048;
+
+// About 100 us on one core.
+constexpr int64_t kSerialMultiplications = 6 << 20;
 
 struct SignatureHash {
   size_t operator()(const OneDnnSignature& signature) const { return signature.hash(); }
@@ -93,6 +98,15 @@ uhal_status attach_scratch(ScratchFrame& frame, dnnl_memory_t memory, size_t byt
 }
 
 }  // namespace
+
+OneDnnThreads::OneDnnThreads(int64_t multiplications)
+    : restore_(multiplications < kSerialMultiplications ? omp_get_max_threads() : 0) {
+  if (restore_ != 0) omp_set_num_threads(1);
+}
+
+OneDnnThreads::~OneDnnThreads() {
+  if (restore_ != 0) omp_set_num_threads(restore_);
+}
 
 void OneDnnSignature::add(const uhal_tensor* view) {
   if (view == nullptr) {

@@ -73,6 +73,19 @@ OneDnnAttributes onednn_attributes(double alpha, double sum, uhal_activation act
 // Whether onednn_attributes knows an activation.
 bool onednn_has_activation(uhal_activation activation);
 
+// Around the building and the running of a primitive: a small problem stays on the calling thread, since waking the
+// pool would cost more. oneDNN asks for the number of threads in both.
+class OneDnnThreads {
+ public:
+  explicit OneDnnThreads(int64_t multiplications);
+  ~OneDnnThreads();
+  OneDnnThreads(const OneDnnThreads&) = delete;
+  OneDnnThreads& operator=(const OneDnnThreads&) = delete;
+
+ private:
+  int restore_;  // 0: nothing was changed
+};
+
 struct OneDnnArgument {
   int id;               // DNNL_ARG_SRC...
   OneDnnLayout layout;  // of the caller's memory

@@ -8,9 +8,9 @@
 
 namespace unihal::stub {
 
-// Work below this many units (an element of a cheap function is about one unit) is done by the calling thread:
-// waking the pool costs more.
-inline constexpr int64_t kSerialWork = 32768;
+// Work below this many units (an element of a cheap function is about one unit) is done by the calling thread: a pool
+// that fell asleep since the last op takes about 100 us to wake on a virtual machine.
+inline constexpr int64_t kSerialWork = 262144;
 
 // Off under ThreadSanitizer, which does not know libgomp's barriers and would report false races.
 #ifdef __SANITIZE_THREAD__
