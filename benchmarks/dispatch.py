@@ -30,8 +30,13 @@ def tensorflow_calls() -> dict[str, Callable[[], Any]]:
     for name, place in (("cpu", "/device:CPU:0"), ("device", "/device:RDNA:0")):
         with tf.device(place):
             a, b = tf.ones([16]), tf.ones([16])
-        # The raw op goes where its inputs are; a device scope would be timed too.
-        calls[name] = lambda a=a, b=b: tf.raw_ops.AddV2(x=a, y=b)
+
+        # Both sides enter a device scope for each call, and both pay for it.
+        def call(a: Any = a, b: Any = b, place: str = place) -> Any:
+            with tf.device(place):
+                return tf.raw_ops.AddV2(x=a, y=b)
+
+        calls[name] = call
     assert "RDNA" in calls["device"]().device, "the op did not run on the device"
     return calls
 

@@ -128,10 +128,10 @@ std::vector<std::string> search_folders() {
 }
 
 // libgomp, which the stub brings, reads its settings once, when it is loaded. Its own default lets a thread spin for
-// a millisecond at the end of each parallel region; on a machine that is busy otherwise, that takes the time from the
+// milliseconds at the end of each parallel region; on a machine that is busy otherwise, that takes the time from the
 // very thread that is waited for. The user's setting wins.
 void bound_openmp_spinning() {
-  if (getenv("OMP_WAIT_POLICY") == nullptr) setenv("GOMP_SPINCOUNT", "10000", 0);
+  if (getenv("OMP_WAIT_POLICY") == nullptr) setenv("GOMP_SPINCOUNT", "100000", 0);
 }
 
 }  // namespace
