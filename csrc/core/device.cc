@@ -7,6 +7,7 @@
 #include "csrc/core/registry.h"
 #include "csrc/core/stream.h"
 #include "csrc/core/struct_size.h"
+#include "unihal/check.h"
 
 namespace unihal::core {
 namespace {
@@ -60,6 +61,8 @@ uhal_status open_device(const DeviceTypeRow* type, Backend* backend, int32_t ord
   properties.backend = backend->name.c_str();
   properties.ordinal = ordinal;
   complete_strings(&properties);
+  if (environment().check_races) properties.checks |= UHAL_CHECK_RACES;
+  if (environment().check_memory) properties.checks |= UHAL_CHECK_MEMORY;
   for (uhal_memory_kind kind = 0; kind < UHAL_MEMORY_KIND_COUNT; ++kind) {
     device->allocators[kind] = new Allocator(device.get(), kind);
   }
@@ -81,6 +84,21 @@ uhal_status uhal_device_properties_get(uhal_device* device, uhal_device_properti
   UHAL_CHECK_PROCESS();
   if (device == nullptr) return refuse_null_device();
   return copy_out(device->properties, out, "out");
+}
+
+uhal_status uhal_device_extension(uhal_device* device, const char* name, uint32_t version, const void** table) {
+  UHAL_CHECK_PROCESS();
+  if (device == nullptr) return refuse_null_device();
+  if (name == nullptr || table == nullptr) {
+    return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "The extension's %s is NULL; pass %s.", name == nullptr ? "name" : "table",
+                     name == nullptr ? "its name" : "the place for its address");
+  }
+  const uhal_backend& backend = device->backend->table;
+  *table = backend.extension != nullptr ? backend.extension(name, version) : nullptr;
+  if (*table != nullptr) return UHAL_OK;
+  UHAL_FAIL(UHAL_UNIMPLEMENTED, "The backend '%s' has no extension '%s' of version %u; do without, or use another.",
+            backend.name, name, version);
+  return with_device(*device, UHAL_UNIMPLEMENTED);
 }
 
 uhal_status uhal_device_synchronize(uhal_device* device) {

@@ -44,6 +44,8 @@ Environment* read_environment() {
   result->profile = value_of("UNIHAL_PROFILE");
   parse_switch(result, "UNIHAL_STRICT", &result->strict);
   parse_switch(result, "UNIHAL_CHECK_NAN", &result->check_nan);
+  parse_switch(result, "UNIHAL_CHECK_RACES", &result->check_races);
+  parse_switch(result, "UNIHAL_CHECK_MEMORY", &result->check_memory);
   std::string limit = value_of("UNIHAL_MEMORY_LIMIT");
   if (!limit.empty() && !parse_bytes(limit, &result->memory_limit)) {
     complain(result, "UNIHAL_MEMORY_LIMIT", limit, "a number of bytes, or one with the suffix K, M or G (such as 4G)");

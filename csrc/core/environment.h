@@ -17,6 +17,8 @@ struct Environment {
   uint64_t memory_limit = 0;  // UNIHAL_MEMORY_LIMIT; 0: none
   bool strict = false;        // UNIHAL_STRICT
   bool check_nan = false;     // UNIHAL_CHECK_NAN
+  bool check_races = false;   // UNIHAL_CHECK_RACES
+  bool check_memory = false;  // UNIHAL_CHECK_MEMORY
   std::string complaint;      // what is wrong with the variables; empty if nothing is
 };
 const Environment& environment();

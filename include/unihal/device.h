@@ -98,7 +98,17 @@ typedef struct uhal_device_properties {
   uint64_t supported_dtypes;     /* bit (1 << uhal_dtype) for each dtype that can be computed with */
   double peak_gigaflops_float32; /* 0 if unknown */
   double peak_gigabytes_per_second;
+
+  /* -- since ABI 1.2 -- */
+  int64_t launch_nanoseconds; /* from one short kernel to the next; 0 if unknown */
+  uint32_t checks;            /* UHAL_CHECK_* (check.h) in force: what the backend asks for and the environment adds */
+  int32_t figures_are_of;     /* UHAL_FIGURES_*: what the name, memory, peaks and limits describe */
 } uhal_device_properties;
+
+enum {
+  UHAL_FIGURES_OF_DEVICE = 0, /* the device itself */
+  UHAL_FIGURES_OF_PROFILE = 1 /* a device that it stands in for; times computed from them are estimates */
+};
 
 UHAL_API uhal_status uhal_device_properties_get(uhal_device* device, uhal_device_properties* out);
 
@@ -109,6 +119,10 @@ UHAL_API uhal_status uhal_device_synchronize(uhal_device* device);
 /* The device's stream for callers that have none of their own (synchronous copies, the Python API).
  * Owned by the core; do not destroy it. */
 UHAL_API uhal_status uhal_device_default_stream(uhal_device* device, uhal_stream** stream);
+
+/* The table of a backend's extension, by name ("uhal.fault_injection") and version: *table lives as long as the
+ * process. UHAL_UNIMPLEMENTED if the device's backend has no such extension. */
+UHAL_API uhal_status uhal_device_extension(uhal_device* device, const char* name, uint32_t version, const void** table);
 
 /* Waits for all devices, joins backend threads and releases caches. Idempotent; afterwards every
  * device call returns UHAL_FAILED_PRECONDITION. Not needed for a clean exit. */

@@ -4,6 +4,10 @@
  * operands (each read or written once), FLOPs the textbook count of the op (2*m*n*k for a matrix
  * product), so both are floors, not measurements.
  *
+ * The estimated time is a model, not a measurement: the larger of bytes over the device's peak bandwidth and FLOPs
+ * over its peak rate, but at least the time of a launch (uhal_device_properties). On the stub with a device profile it
+ * says what the card would need at best.
+ *
  * Threads: any; start, stop and clear are serialized.
  */
 #ifndef UNIHAL_PROFILER_H_
@@ -31,6 +35,7 @@ typedef struct uhal_profiler_event {
   int64_t duration_nanoseconds;
   uint64_t bytes;
   uint64_t flops;
+  int64_t estimated_nanoseconds; /* since ABI 1.2: see below; 0 if the device's peaks are unknown */
 } uhal_profiler_event;
 
 /* Number of events of the stopped recording; 0 while one is running. */
@@ -45,6 +50,7 @@ typedef struct uhal_profiler_total {
   int64_t duration_nanoseconds;
   uint64_t bytes;
   uint64_t flops;
+  int64_t estimated_nanoseconds; /* since ABI 1.2 */
 } uhal_profiler_total;
 
 UHAL_API size_t uhal_profiler_total_count(void);

@@ -88,6 +88,9 @@ py::dict properties(const Device& device) {
   result["supported_dtypes"] = py::tuple(dtypes);
   result["peak_gigaflops_float32"] = p.peak_gigaflops_float32;
   result["peak_gigabytes_per_second"] = p.peak_gigabytes_per_second;
+  result["launch_nanoseconds"] = p.launch_nanoseconds;
+  result["checks"] = p.checks;
+  result["is_profile"] = p.figures_are_of == UHAL_FIGURES_OF_PROFILE;
   return result;
 }
 

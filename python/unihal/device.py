@@ -61,6 +61,12 @@ class DeviceProperties:
     supported_dtypes: tuple[str, ...]
     peak_gigaflops_float32: float
     peak_gigabytes_per_second: float
+    #: From one short kernel to the next; 0 if unknown.
+    launch_nanoseconds: int
+    #: Checks of whole runs that are in force: bits of ``UHAL_CHECK_*`` in unihal/check.h.
+    checks: int
+    #: Name, memory, peaks and limits are those of a device that this one stands in for.
+    is_profile: bool
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,13 @@
-// The layout of everything that crosses the boundary, as of ABI 1.1. A line that fails to compile means that a binary
+// The layout of everything that crosses the boundary, as of ABI 1.2. A line that fails to compile means that a binary
 // built against an older header would read the wrong bytes: append instead, or raise the major.
 #include <gtest/gtest.h>
 
 #include "csrc/kernels/elementwise.h"
 #include "unihal/backend.h"
+#include "unihal/check.h"
 #include "unihal/event.h"
 #include "unihal/fallback.h"
+#include "unihal/fault_injection.h"
 #include "unihal/profiler.h"
 
 extern "C" int uhal_test_from_c(void);
@@ -45,7 +47,7 @@ FIELD(uhal_backend_report, device_count, 20);
 FIELD(uhal_backend_report, library, 24);
 FIELD(uhal_backend_report, reason, 32);
 
-SIZE(uhal_device_properties, 128);
+SIZE(uhal_device_properties, 144);
 FIELD(uhal_device_properties, struct_size, 0);
 FIELD(uhal_device_properties, device_type, 8);
 FIELD(uhal_device_properties, backend, 16);
@@ -65,6 +67,9 @@ FIELD(uhal_device_properties, local_memory, 96);
 FIELD(uhal_device_properties, supported_dtypes, 104);
 FIELD(uhal_device_properties, peak_gigaflops_float32, 112);
 FIELD(uhal_device_properties, peak_gigabytes_per_second, 120);
+FIELD(uhal_device_properties, launch_nanoseconds, 128);
+FIELD(uhal_device_properties, checks, 136);
+FIELD(uhal_device_properties, figures_are_of, 140);
 
 SIZE(uhal_pointer_info, 40);
 FIELD(uhal_pointer_info, struct_size, 0);
@@ -236,7 +241,7 @@ FIELD(uhal_op, outputs, 32);
 FIELD(uhal_op, attributes, 40);
 FIELD(uhal_op, label, 48);
 
-SIZE(uhal_profiler_event, 80);
+SIZE(uhal_profiler_event, 88);
 FIELD(uhal_profiler_event, struct_size, 0);
 FIELD(uhal_profiler_event, name, 8);
 FIELD(uhal_profiler_event, op, 16);
@@ -247,14 +252,45 @@ FIELD(uhal_profiler_event, start_nanoseconds, 48);
 FIELD(uhal_profiler_event, duration_nanoseconds, 56);
 FIELD(uhal_profiler_event, bytes, 64);
 FIELD(uhal_profiler_event, flops, 72);
+FIELD(uhal_profiler_event, estimated_nanoseconds, 80);
 
-SIZE(uhal_profiler_total, 48);
+SIZE(uhal_profiler_total, 56);
 FIELD(uhal_profiler_total, struct_size, 0);
 FIELD(uhal_profiler_total, op, 8);
 FIELD(uhal_profiler_total, calls, 16);
 FIELD(uhal_profiler_total, duration_nanoseconds, 24);
 FIELD(uhal_profiler_total, bytes, 32);
 FIELD(uhal_profiler_total, flops, 40);
+FIELD(uhal_profiler_total, estimated_nanoseconds, 48);
+
+SIZE(uhal_race_access, 64);
+FIELD(uhal_race_access, struct_size, 0);
+FIELD(uhal_race_access, work, 8);
+FIELD(uhal_race_access, role, 16);
+FIELD(uhal_race_access, site, 24);
+FIELD(uhal_race_access, stream, 32);
+FIELD(uhal_race_access, is_write, 40);
+FIELD(uhal_race_access, address, 48);
+FIELD(uhal_race_access, bytes, 56);
+
+SIZE(uhal_live_allocation, 40);
+FIELD(uhal_live_allocation, struct_size, 0);
+FIELD(uhal_live_allocation, pointer, 8);
+FIELD(uhal_live_allocation, bytes, 16);
+FIELD(uhal_live_allocation, kind, 24);
+FIELD(uhal_live_allocation, site, 32);
+
+SIZE(uhal_fault_counts, 40);
+FIELD(uhal_fault_counts, struct_size, 0);
+FIELD(uhal_fault_counts, allocations, 8);
+FIELD(uhal_fault_counts, launches, 16);
+FIELD(uhal_fault_counts, copies, 24);
+FIELD(uhal_fault_counts, injected, 32);
+
+SIZE(uhal_fault_injection, 24);
+FIELD(uhal_fault_injection, struct_size, 0);
+FIELD(uhal_fault_injection, set_rules, 8);
+FIELD(uhal_fault_injection, get_counts, 16);
 
 SIZE(uhal_fallback, 48);
 FIELD(uhal_fallback, struct_size, 0);

@@ -1,8 +1,10 @@
 /* Every public header as C11, and a use of each from C: macros and types must not need C++. */
 #include "unihal/backend.h"
+#include "unihal/check.h"
 #include "unihal/device.h"
 #include "unihal/event.h"
 #include "unihal/fallback.h"
+#include "unihal/fault_injection.h"
 #include "unihal/memory.h"
 #include "unihal/op.h"
 #include "unihal/profiler.h"
