@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 
 #include "stub/kernels.h"
 
@@ -48,6 +49,22 @@ uhal_status read_settings(Settings* settings) {
       return fail(UHAL_INVALID_ARGUMENT,
                   "UNIHAL_STUB_MEMORY is '%.80s'; expected a number of bytes above 0, optionally with the suffix K, M "
                   "or G, such as 4G. Correct it or unset it.",
+                  text);
+    }
+  }
+  if (const char* text = std::getenv("UNIHAL_STUB")) {
+    if (std::strcmp(text, "strict") != 0 && std::strcmp(text, "fast") != 0) {
+      return fail(UHAL_INVALID_ARGUMENT, "UNIHAL_STUB is '%.80s'; expected fast or strict. Correct it or unset it.",
+                  text);
+    }
+    settings->strict = *text == 's';
+  }
+  if (const char* text = std::getenv("UNIHAL_STUB_SEED")) {
+    const char* rest = nullptr;
+    if (!parse_digits(text, &settings->seed, &rest) || *rest != '\0') {
+      return fail(UHAL_INVALID_ARGUMENT,
+                  "UNIHAL_STUB_SEED is '%.80s'; expected a whole number from 0 to 18446744073709551615. Correct it or "
+                  "unset it.",
                   text);
     }
   }
