@@ -204,6 +204,8 @@ void fill_graph_registration(const char* type, TP_OptimizerRegistrationParams* p
   params->struct_size = TP_OPTIMIZER_REGISTRATION_PARAMS_STRUCT_SIZE;
   params->device_type = type;
   params->optimizer_configs->struct_size = TP_OPTIMIZER_CONFIGS_STRUCT_SIZE;
+  // It rewrites large sums and swaps tensors with ops that have kernels for TensorFlow's own devices only.
+  params->optimizer_configs->memory_optimization = TF_TriState_Off;
   params->optimizer->struct_size = TP_OPTIMIZER_STRUCT_SIZE;
   params->optimizer->create_func = [] { return static_cast<void*>(nullptr); };
   params->optimizer->optimize_func = kPasses[static_cast<size_t>(slot)];
