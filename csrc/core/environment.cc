@@ -36,23 +36,6 @@ void parse_switch(Environment* environment, const char* name, bool* on) {
   }
 }
 
-Environment* read_environment() {
-  auto* result = new Environment;
-  result->backend = value_of("UNIHAL_BACKEND");
-  result->backend_path = value_of("UNIHAL_BACKEND_PATH");
-  result->fallback_log = value_of("UNIHAL_FALLBACK_LOG");
-  result->profile = value_of("UNIHAL_PROFILE");
-  parse_switch(result, "UNIHAL_STRICT", &result->strict);
-  parse_switch(result, "UNIHAL_CHECK_NAN", &result->check_nan);
-  parse_switch(result, "UNIHAL_CHECK_RACES", &result->check_races);
-  parse_switch(result, "UNIHAL_CHECK_MEMORY", &result->check_memory);
-  std::string limit = value_of("UNIHAL_MEMORY_LIMIT");
-  if (!limit.empty() && !parse_bytes(limit, &result->memory_limit)) {
-    complain(result, "UNIHAL_MEMORY_LIMIT", limit, "a number of bytes, or one with the suffix K, M or G (such as 4G)");
-  }
-  return result;
-}
-
 bool is_override(const char* entry) {
   if (strncmp(entry, "UNIHAL_", 7) == 0) return true;
   for (const char* name : kVendorOverrides) {
@@ -64,8 +47,25 @@ bool is_override(const char* entry) {
 
 }  // namespace
 
+Environment read_environment() {
+  Environment result;
+  result.backend = value_of("UNIHAL_BACKEND");
+  result.backend_path = value_of("UNIHAL_BACKEND_PATH");
+  result.fallback_log = value_of("UNIHAL_FALLBACK_LOG");
+  result.profile = value_of("UNIHAL_PROFILE");
+  parse_switch(&result, "UNIHAL_STRICT", &result.strict);
+  parse_switch(&result, "UNIHAL_CHECK_NAN", &result.check_nan);
+  parse_switch(&result, "UNIHAL_CHECK_RACES", &result.check_races);
+  parse_switch(&result, "UNIHAL_CHECK_MEMORY", &result.check_memory);
+  std::string limit = value_of("UNIHAL_MEMORY_LIMIT");
+  if (!limit.empty() && !parse_bytes(limit, &result.memory_limit)) {
+    complain(&result, "UNIHAL_MEMORY_LIMIT", limit, "a number of bytes, or one with the suffix K, M or G (such as 4G)");
+  }
+  return result;
+}
+
 const Environment& environment() {
-  static const Environment* const instance = read_environment();
+  static const Environment* const instance = new Environment(read_environment());
   return *instance;
 }
 

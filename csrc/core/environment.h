@@ -8,7 +8,6 @@
 
 namespace unihal::core {
 
-// The values in force. Read once, at the first use.
 struct Environment {
   std::string backend;        // UNIHAL_BACKEND; empty: no wish
   std::string backend_path;   // UNIHAL_BACKEND_PATH
@@ -21,6 +20,11 @@ struct Environment {
   bool check_memory = false;  // UNIHAL_CHECK_MEMORY
   std::string complaint;      // what is wrong with the variables; empty if nothing is
 };
+
+// Reads the variables as they are now.
+Environment read_environment();
+
+// The values in force: those of the first use.
 const Environment& environment();
 
 // UHAL_INVALID_ARGUMENT that names each variable with a nonsense value, that value, and what is allowed.

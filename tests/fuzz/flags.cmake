@@ -1,0 +1,6 @@
+# What every source of core and stub is compiled with for the fuzz targets.
+if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  message(FATAL_ERROR "UNIHAL_BUILD_FUZZERS needs clang, for libFuzzer: run tests/fuzz/run.sh")
+endif()
+target_compile_options(unihal_flags INTERFACE
+  -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -g)
