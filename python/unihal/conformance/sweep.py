@@ -1,0 +1,71 @@
+"""Which combinations of dtype, shape and layout a kind is tried with.
+
+Their product is too large. Every dtype is tried with the first shape and layout, every shape and every layout with the
+first dtype, and a few of the rest are drawn by the seed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import Callable, TypeVar
+
+from .case import Case
+from .layout import LAYOUTS
+
+FLOATING = ("float32", "float64", "float16", "bfloat16")
+SIGNED = ("int32", "int64", "int16", "int8")
+UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
+INTEGERS = (*SIGNED, *UNSIGNED)
+REAL = (*FLOATING, *INTEGERS, "bool")
+COMPLEX = ("complex64", "complex128")
+ALL_DTYPES = (*REAL, *COMPLEX)
+
+#: The shape classes of kinds that take any shape: odd, scalar, empty, axes of one element, one long axis, many axes,
+#: more elements than a backend computes on one thread.
+SHAPES: tuple[tuple[int, ...], ...] = (
+    (3, 5, 7),
+    (),
+    (0,),
+    (3, 0, 5),
+    (1,),
+    (1, 5, 1),
+    (31,),
+    (2, 70001),
+    (1, 2, 1, 3, 1, 2, 3, 1, 2, 3),
+    (513, 515),
+)
+
+Shape = TypeVar("Shape")
+
+
+def sweep(
+    build: Callable[[str, Shape, str], Case],
+    seed: int,
+    *,
+    dtypes: Sequence[str] = FLOATING,
+    shapes: Sequence[Shape],
+    layouts: Sequence[str] = LAYOUTS,
+    draws: int = 6,
+) -> Iterator[Case]:
+    """Cases of one problem. ``build(dtype, shape, layout)`` makes one; a shape may be any description of a problem."""
+    chosen = [
+        *((dtype, shapes[0], layouts[0]) for dtype in dtypes),
+        *((dtypes[0], shape, layouts[0]) for shape in shapes),
+        *((dtypes[0], shapes[0], layout) for layout in layouts),
+    ]
+    rest = [combination for combination in product(dtypes, shapes, layouts) if combination not in chosen]
+    generator = random.Random(f"{seed} {dtypes} {shapes} {layouts}")
+    chosen += generator.sample(rest, min(draws, len(rest)))
+    names = set()
+    for combination in chosen:
+        case = build(*combination)
+        if case.name not in names:
+            names.add(case.name)
+            yield case
+
+
+def shape_name(shape: Sequence[int]) -> str:
+    """ "3x5", or "scalar"."""
+    return "x".join(map(str, shape)) or "scalar"

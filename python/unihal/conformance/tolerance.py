@@ -1,0 +1,101 @@
+"""How far a result may lie from the reference, for all cases.
+
+A value v that was computed with k roundings in a compute type C, each relative to at most m, and then stored in a dtype
+D may be off by
+
+    u(D) |v|  +  k u(C) m  +  e  +  s
+
+* u is the unit roundoff, half the distance from 1 to the next number: the largest relative error of one rounding to
+  nearest (N. Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., theorem 2.2).
+* C is float64 if any operand is float64, else float32 (include/unihal/op.h, "Arithmetic"). The reference is computed in
+  float64 as well, so for C = float64 the second term counts twice.
+* k is what the case says. A sum of n terms in any order has an error of at most (n - 1) u sum|x| (Higham, section 4.2),
+  and with rounding errors that are independent of each other a small multiple of sqrt(n) u sum|x| with overwhelming
+  probability (Higham and Mary, A new approach to probabilistic rounding error analysis, 2019): ``summation_roundings``.
+  Elementary functions count as many roundings as OpenCL C 1.2, section 7.4, grants a device (twice its ulps).
+* m is the value's own magnitude, or what the case says: for a sum, the sum of the absolute terms.
+* e is an absolute error that the case brings along, such as that of a finite difference.
+* s is half the least subnormal number of D, and the least normal number of C: devices may flush subnormal results to
+  zero. Exact results (k = 0) have no such allowance.
+
+A result with k = 0 must be the correctly rounded one, with the sign of zero. NaN must be NaN and nothing else. A value
+beyond the largest number of D must be infinite; where the error above covers the edge, either side will do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+
+from .case import Array, Expected
+from .number_format import FORMATS, is_inexact, round_to
+
+#: The factor before sqrt(n). The error of one sum of independent roundings exceeds it with a probability of at most
+#: 2 exp(-4^2 / 2) < 0.001 even where every rounding is as large as it can be; real ones are a third of that.
+_DEVIATIONS = 4
+
+
+def summation_roundings(terms: int) -> float:
+    """The roundings that a sum of so many terms counts for."""
+    return min(float(terms), _DEVIATIONS * math.sqrt(terms)) if terms > 1 else 1.0
+
+
+def compute_type(dtypes: Iterable[str]) -> str:
+    """The floating type in which an op on operands of these dtypes computes."""
+    return "float64" if {"float64", "complex128"} & set(dtypes) else "float32"
+
+
+def unit_roundoff(dtype: str) -> float:
+    """The largest relative error of rounding to a floating dtype."""
+    return FORMATS[dtype].unit_roundoff
+
+
+def error_bound(expected: Expected, dtype: str, computed_in: str) -> Array:
+    """The largest error of an inexact result that is stored in ``dtype``."""
+    stored, computed = FORMATS[dtype], FORMATS[computed_in]
+    size = np.abs(expected.values)
+    roundings = expected.roundings * (2 if computed_in == "float64" else 1)
+    magnitude = size if expected.magnitude is None else np.abs(expected.magnitude)
+    least = computed.smallest_normal + stored.smallest_subnormal / 2
+    with np.errstate(invalid="ignore", over="ignore"):
+        bound = stored.unit_roundoff * size + roundings * computed.unit_roundoff * magnitude + expected.error + least
+    return np.asarray(bound)
+
+
+def mismatches(actual: Array, expected: Expected, dtype: str, computed_in: str) -> Array:
+    """True where an output is wrong. Both are host arrays of one shape, the output's elements decoded."""
+    values = np.broadcast_to(expected.values, actual.shape)
+    if not is_inexact(dtype):
+        wrong = np.asarray(actual != round_to(values, dtype))
+    elif expected.roundings == 0:
+        wrong = ~_identical(actual, round_to(values, dtype))
+    else:
+        bound = np.broadcast_to(error_bound(expected, dtype, computed_in), actual.shape)
+        wrong = ~_close(actual, values, bound, dtype)
+    return np.asarray(wrong if expected.unspecified is None else wrong & ~expected.unspecified)
+
+
+def _identical(actual: Array, values: Array) -> Array:
+    if np.iscomplexobj(actual):
+        return np.logical_and(_identical(actual.real, values.real), _identical(actual.imag, values.imag))
+    same = (actual == values) & (np.signbit(actual) == np.signbit(values))
+    return np.asarray(same | (np.isnan(actual) & np.isnan(values)))
+
+
+def _close(actual: Array, values: Array, bound: Array, dtype: str) -> Array:
+    if np.iscomplexobj(actual):
+        parts = (_close(actual.real, values.real, bound, dtype), _close(actual.imag, values.imag, bound, dtype))
+        return np.logical_and(*parts)
+    largest = FORMATS[dtype].largest
+    with np.errstate(invalid="ignore", over="ignore"):
+        # An infinite result stands for anything from the largest number on.
+        seen = np.where(np.isinf(actual), np.copysign(largest, actual), actual)
+        wanted = np.clip(values, -largest, largest)
+        close = np.abs(seen - wanted) <= bound
+        # Away from the edge of the range, infinite and finite are different things.
+        far = np.abs(np.abs(values) - largest) > bound + FORMATS[dtype].unit_roundoff * largest
+        beyond = np.abs(values) > largest
+    close &= ~far | (np.isinf(actual) == beyond)
+    return np.where(np.isnan(values), np.isnan(actual), close & ~np.isnan(actual))
