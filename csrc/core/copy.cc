@@ -5,6 +5,7 @@
 #include "csrc/core/memory.h"
 #include "csrc/core/process_state.h"
 #include "csrc/core/profiler.h"
+#include "csrc/core/race_checker.h"
 #include "csrc/core/stream.h"
 #include "unihal/memory.h"
 
@@ -47,10 +48,13 @@ uhal_status check_host_range(const void* address, const char* what, const char* 
 
 uhal_status submit_copy(Stream* stream, void* destination, const void* source, size_t bytes, uhal_copy_kind kind) {
   uhal_device& device = *stream->device;
+  TrackedWork tracked(stream, kCopyNames[kind], destination, source, bytes);
   std::lock_guard<std::mutex> lock(stream->submission);
   ProfiledWork profiled(stream, kCopyNames[kind], bytes * (kind == UHAL_COPY_DEVICE_TO_DEVICE ? 2 : 1));
-  return with_device(device, call_backend(*device.backend, "copy", device.backend->table.copy, stream->backend_stream,
-                                          destination, source, bytes, kind));
+  uhal_status status = call_backend(*device.backend, "copy", device.backend->table.copy, stream->backend_stream,
+                                    destination, source, bytes, kind);
+  if (status == UHAL_OK) tracked.submitted();
+  return with_device(device, status);
 }
 
 struct FreeHostMemory {
@@ -170,9 +174,12 @@ uhal_status uhal_memory_fill(uhal_stream* handle, void* destination, const void*
     uhal_device& device = *stream->device;
     uhal_status status = check_device_range(&device, destination, bytes, "fill", "destination");
     if (status != UHAL_OK) return status;
+    TrackedWork tracked(stream.get(), "fill", destination, nullptr, bytes);
     std::lock_guard<std::mutex> lock(stream->submission);
     ProfiledWork profiled(stream.get(), "fill", bytes);
-    return with_device(device, call_backend(*device.backend, "fill", device.backend->table.fill, stream->backend_stream,
-                                            destination, pattern, pattern_bytes, bytes));
+    status = call_backend(*device.backend, "fill", device.backend->table.fill, stream->backend_stream, destination,
+                          pattern, pattern_bytes, bytes);
+    if (status == UHAL_OK) tracked.submitted();
+    return with_device(device, status);
   });
 }

@@ -119,8 +119,7 @@ uhal_status uhal_device_synchronize(uhal_device* device) {
         first = synchronize(stream.get());
       } else {
         ErrorRecordKeeper keeper;
-        static_cast<void>(call_backend(*device->backend, "stream_synchronize",
-                                       device->backend->table.stream_synchronize, stream->backend_stream));
+        static_cast<void>(wait_for(stream.get()));
       }
     }
     return first;

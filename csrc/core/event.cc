@@ -1,6 +1,7 @@
 #include "csrc/core/event.h"
 
 #include "csrc/core/process_state.h"
+#include "csrc/core/race_checker.h"
 #include "csrc/core/stream.h"
 
 namespace unihal::core {
@@ -19,6 +20,16 @@ uhal_status refuse_event(const void* handle) {
       handle);
 }
 
+uhal_status wait_for(Event* event) {
+  if (!event->recorded.load()) return UHAL_OK;
+  uhal_device& device = *event->device;
+  HostWait wait(*event);
+  uhal_status status =
+      call_backend(*device.backend, "event_synchronize", device.backend->table.event_synchronize, event->backend_event);
+  wait.over();
+  return with_device(device, status);
+}
+
 namespace {
 
 uhal_status query(Event* event, int32_t* done) {
@@ -27,8 +38,11 @@ uhal_status query(Event* event, int32_t* done) {
     return UHAL_OK;
   }
   uhal_device& device = *event->device;
-  return with_device(device, call_backend(*device.backend, "event_query", device.backend->table.event_query,
-                                          event->backend_event, done));
+  HostWait wait(*event);
+  uhal_status status =
+      call_backend(*device.backend, "event_query", device.backend->table.event_query, event->backend_event, done);
+  if (status == UHAL_OK && *done != 0) wait.over();
+  return with_device(device, status);
 }
 
 }  // namespace
@@ -95,6 +109,7 @@ uhal_status uhal_event_record(uhal_event* event_handle, uhal_stream* stream_hand
     uhal_status status = call_backend(*device.backend, "event_record", device.backend->table.event_record,
                                       event->backend_event, stream->backend_stream);
     if (status != UHAL_OK) return with_device(device, status);
+    note_record(event.get(), *stream);
     event->recorded.store(true);
     return UHAL_OK;
   });
@@ -115,10 +130,7 @@ uhal_status uhal_event_synchronize(uhal_event* handle) {
   return guarded([&]() -> uhal_status {
     PinnedEvent event(event_pool(), handle);
     if (!event) return refuse_event(handle);
-    if (!event->recorded.load()) return UHAL_OK;
-    uhal_device& device = *event->device;
-    return with_device(device, call_backend(*device.backend, "event_synchronize",
-                                            device.backend->table.event_synchronize, event->backend_event));
+    return wait_for(event.get());
   });
 }
 

@@ -5,6 +5,7 @@
 
 #include "csrc/core/device.h"
 #include "csrc/core/handle_pool.h"
+#include "csrc/core/vector_clock.h"
 #include "unihal/event.h"
 
 namespace unihal::core {
@@ -13,6 +14,7 @@ struct Event : HandleSlot {
   uhal_device* device = nullptr;
   uhal_backend_event* backend_event = nullptr;
   std::atomic<bool> recorded{false};
+  VectorClock clock;  // the race check's: what comes before the last record
 };
 
 using EventPool = HandlePool<Event, 0x5e, uhal_event*>;
@@ -21,5 +23,8 @@ EventPool& event_pool();
 
 // UHAL_INVALID_ARGUMENT about a handle that is not a live event.
 uhal_status refuse_event(const void* handle);
+
+// Waits for a pinned event's last record.
+uhal_status wait_for(Event* event);
 
 }  // namespace unihal::core

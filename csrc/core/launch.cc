@@ -4,6 +4,7 @@
 #include "csrc/core/op_description.h"
 #include "csrc/core/process_state.h"
 #include "csrc/core/profiler.h"
+#include "csrc/core/race_checker.h"
 #include "csrc/core/stream.h"
 #include "csrc/core/validate_op.h"
 #include "unihal/op.h"
@@ -27,9 +28,12 @@ uhal_status submit(Stream* stream, const OpView& view) {
     defaulted.attributes = view.attributes;
     op = &defaulted;
   }
+  TrackedWork tracked(stream, view);
   std::lock_guard<std::mutex> lock(stream->submission);
   ProfiledWork profiled(stream, view);
-  return call_backend(backend, "launch", backend.table.launch, stream->backend_stream, op);
+  uhal_status status = call_backend(backend, "launch", backend.table.launch, stream->backend_stream, op);
+  if (status == UHAL_OK) tracked.submitted();
+  return status;
 }
 
 }  // namespace

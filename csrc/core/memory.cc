@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "csrc/core/process_state.h"
+#include "csrc/core/race_checker.h"
 #include "csrc/core/registry.h"
 #include "csrc/core/struct_size.h"
 #include "unihal/memory.h"
@@ -101,7 +102,9 @@ uhal_status uhal_allocate(uhal_device* device, uhal_stream* handle, uhal_memory_
   return guarded([&]() -> uhal_status {
     PinnedStream stream(stream_pool(), handle);
     if (uhal_status status = check_stream(stream, handle, device); status != UHAL_OK) return status;
-    return device->allocator(kind).allocate(stream.get(), bytes, Allocator::Wait::kAllowed, pointer);
+    uhal_status status = device->allocator(kind).allocate(stream.get(), bytes, Allocator::Wait::kAllowed, pointer);
+    if (status == UHAL_OK) note_allocation(*device, *pointer, bytes);
+    return status;
   });
 }
 
@@ -112,6 +115,8 @@ uhal_status uhal_free(uhal_device* device, uhal_stream* handle, void* pointer) {
   return guarded([&]() -> uhal_status {
     PinnedStream stream(stream_pool(), handle);
     if (uhal_status status = check_stream(stream, handle, device); status != UHAL_OK) return status;
+    // First of all: once it is free, the memory may be another thread's.
+    note_free(device, stream.get(), pointer);
     for (Allocator* allocator : device->allocators) {
       if (allocator->free(stream.get(), pointer)) return UHAL_OK;
     }

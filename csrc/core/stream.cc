@@ -6,6 +6,7 @@
 #include "csrc/core/allocator.h"
 #include "csrc/core/event.h"
 #include "csrc/core/process_state.h"
+#include "csrc/core/race_checker.h"
 
 namespace unihal::core {
 
@@ -59,13 +60,21 @@ uhal_status with_device(const uhal_device& device, uhal_status status) {
   return status;
 }
 
-uhal_status synchronize(Stream* stream) {
+uhal_status wait_for(Stream* stream) {
   // Without the submission lock: work that is waited for may itself submit (a host callback).
   uhal_device& device = *stream->device;
+  HostWait wait(*stream);
   uhal_status status = call_backend(*device.backend, "stream_synchronize", device.backend->table.stream_synchronize,
                                     stream->backend_stream);
-  uhal_status sticky = stream->sticky.take(device.label.c_str());
-  return sticky != UHAL_OK ? sticky : with_device(device, status);
+  // Also if it failed: that is the caller's news, which reports of races would bury.
+  wait.over();
+  return with_device(device, status);
+}
+
+uhal_status synchronize(Stream* stream) {
+  uhal_status status = wait_for(stream);
+  uhal_status sticky = stream->sticky.take(stream->device->label.c_str());
+  return sticky != UHAL_OK ? sticky : status;
 }
 
 }  // namespace unihal::core
@@ -146,8 +155,10 @@ uhal_status uhal_stream_query(uhal_stream* handle, int32_t* done) {
     PinnedStream stream(stream_pool(), handle);
     if (!stream) return refuse_stream(handle);
     uhal_device& device = *stream->device;
+    HostWait wait(*stream);
     uhal_status status =
         call_backend(*device.backend, "stream_query", device.backend->table.stream_query, stream->backend_stream, done);
+    if (status == UHAL_OK && *done != 0) wait.over();
     uhal_status sticky = stream->sticky.take(device.label.c_str());
     return sticky != UHAL_OK ? sticky : with_device(device, status);
   });
@@ -173,14 +184,13 @@ uhal_status uhal_stream_wait_event(uhal_stream* handle, uhal_event* event_handle
     uhal_device& device = *stream->device;
     if (event->device->backend_device != device.backend_device) {
       // Devices do not wait for each other's events on all backends; the host can always.
-      return with_device(*event->device,
-                         call_backend(*event->device->backend, "event_synchronize",
-                                      event->device->backend->table.event_synchronize, event->backend_event));
+      return wait_for(event.get());
     }
     std::lock_guard<std::mutex> lock(stream->submission);
-    return with_device(device,
-                       call_backend(*device.backend, "stream_wait_event", device.backend->table.stream_wait_event,
-                                    stream->backend_stream, event->backend_event));
+    uhal_status status = call_backend(*device.backend, "stream_wait_event", device.backend->table.stream_wait_event,
+                                      stream->backend_stream, event->backend_event);
+    if (status == UHAL_OK) note_wait(stream.get(), *event);
+    return with_device(device, status);
   });
 }
 
@@ -195,13 +205,15 @@ uhal_status uhal_stream_host_callback(uhal_stream* handle, uhal_host_function fu
     const uhal_backend& table = device.backend->table;
     if (table.host_callback != nullptr) {
       std::lock_guard<std::mutex> lock(stream->submission);
-      return with_device(device, call_backend(*device.backend, "host_callback", table.host_callback,
-                                              stream->backend_stream, function, user_data));
+      TrackedCallback callback(*stream, function, user_data);
+      uhal_status status = call_backend(*device.backend, "host_callback", table.host_callback, stream->backend_stream,
+                                        callback.function(), callback.user_data());
+      if (status == UHAL_OK) callback.submitted();
+      return with_device(device, status);
     }
-    // Without the lock, since the function may submit to this stream. Sticky errors stay for the next query.
-    uhal_status status =
-        call_backend(*device.backend, "stream_synchronize", table.stream_synchronize, stream->backend_stream);
-    if (status != UHAL_OK) return with_device(device, status);
+    // Without the lock, since the function may submit to this stream.
+    uhal_status status = wait_for(stream.get());
+    if (status != UHAL_OK) return status;
     function(user_data);
     return UHAL_OK;
   });

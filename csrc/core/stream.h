@@ -6,6 +6,7 @@
 #include "csrc/core/device.h"
 #include "csrc/core/handle_pool.h"
 #include "csrc/core/sticky_error.h"
+#include "csrc/core/vector_clock.h"
 #include "unihal/backend.h"
 
 namespace unihal::core {
@@ -16,6 +17,7 @@ struct Stream : HandleSlot {
   uhal_backend_stream* backend_stream = nullptr;
   uint64_t number = 0;  // in order of creation
   StickyError sticky;
+  VectorClock clock;  // the race check's: what comes before the stream's next work
 
   // Scratch memory for the backend (host->workspace); guarded by `submission`.
   void* workspace = nullptr;
@@ -32,7 +34,10 @@ uhal_status refuse_stream(const void* handle);
 // The stream of a handle that a backend got as `owner`, even while it is being destroyed.
 Stream* stream_of_backend(uhal_stream* handle);
 
-// Waits for a pinned stream and returns its sticky error.
+// Waits for a pinned stream. Its sticky error stays for the next query.
+uhal_status wait_for(Stream* stream);
+
+// The same, and returns the sticky error.
 uhal_status synchronize(Stream* stream);
 
 // Adds the stream's device to a failed status's record.

@@ -1,0 +1,49 @@
+// The bytes that a strided view names, and whether two views have one in common.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "unihal/tensor.h"
+
+namespace unihal::core {
+
+// Runs of consecutive bytes at regular distances. The same bytes named in two ways (axes permuted, merged, reversed,
+// repeated, or windows that overlap) nearly always give equal sets, so that equality may be used to save work.
+class ByteSet {
+ public:
+  // An axis of the runs: `count` > 1 of them, `stride` bytes apart.
+  struct Axis {
+    uint64_t count;
+    uint64_t stride;
+    bool operator==(const Axis& other) const { return count == other.count && stride == other.stride; }
+  };
+
+  // The bytes of a sound view, none if the view has no elements.
+  explicit ByteSet(const uhal_tensor& view);
+  ByteSet(uintptr_t begin, uint64_t bytes) : low_(begin), run_(bytes) {}
+
+  bool empty() const { return run_ == 0; }
+  // All bytes from begin() to end() belong to it.
+  bool dense() const { return rank_ == 0; }
+  uintptr_t begin() const { return low_; }
+  uintptr_t end() const { return low_ + reach(); }
+
+  bool operator==(const ByteSet& other) const;
+
+  // Whether a byte belongs to both: exact, but for views of many axes whose strides have nothing to do with each
+  // other (unknown in frameworks), where the search is given up after kLargestSearch steps and the answer is no. So a
+  // yes is always true.
+  bool overlaps(const ByteSet& other) const;
+  static constexpr int kLargestSearch = 1 << 16;
+
+ private:
+  uint64_t reach() const;  // bytes from the first to the last
+
+  uintptr_t low_;
+  uint64_t run_;
+  int rank_ = 0;
+  std::array<Axis, UHAL_MAX_RANK> axes_;  // by ascending stride; all strides are larger than the run
+};
+
+}  // namespace unihal::core
