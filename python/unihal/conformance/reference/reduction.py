@@ -32,7 +32,7 @@ def reduce(
     """Combines x along each axis where ``shape`` has length 1.
 
     ``elements`` is the dtype of the op's operand, whose extremes are the neutral elements of maximum and minimum; by
-    default x's. The mean of integers divides in integers, toward zero; the mean of nothing is NaN.
+    default x's. The mean of integers divides in integers, toward zero; the mean of nothing is NaN, of no integers 0.
     """
     axes = tuple(axis for axis, length in enumerate(shape) if length == 1 != x.shape[axis])
     if not axes:
@@ -48,7 +48,7 @@ def reduce(
     if reduction == Reduction.MEAN:
         total = np.asarray(np.sum(x, axis=axes, keepdims=True))
         if x.dtype.kind in "iu":
-            return np.asarray(np.sign(total) * (np.abs(total) // count))
+            return np.asarray(np.sign(total) * (np.abs(total) // max(1, count)))
         return total / count if count else np.full(shape, np.nan)
     if reduction == Reduction.PRODUCT:
         return np.asarray(np.prod(x, axis=axes, keepdims=True))
@@ -67,7 +67,7 @@ def reduce(
             return np.full(shape, -np.inf)
         shift = np.max(x, axis=axes, keepdims=True)
         shift = np.where(np.isfinite(shift), shift, 0)  # infinity - infinity would be NaN
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):
             return np.asarray(np.log(np.sum(np.exp(x - shift), axis=axes, keepdims=True)) + shift)
     raise ValueError(f"{reduction} is no uhal_reduction")
 

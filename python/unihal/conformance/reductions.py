@@ -1,0 +1,263 @@
+"""Cases of reduce and scan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from .case import Array, Case, Expected, Operand, Reference, Values
+from .number_format import is_inexact, storage
+from .reference.enums import Reduction
+from .reference.reduction import reduce, scan
+from .sweep import FLOATING, INTEGERS, REAL, shape_name, sweep
+from .tolerance import summation_roundings
+from .values import integers, listed, normal, uniform
+
+#: (shape of x, the axes that are reduced).
+_Problem = tuple[tuple[int, ...], tuple[int, ...]]
+
+_PROBLEMS: tuple[_Problem, ...] = (
+    ((3, 5, 7), (1,)),
+    ((3, 5, 7), (2,)),
+    ((3, 5, 7), (0, 2)),
+    ((3, 5, 7), (0, 1, 2)),
+    ((3, 5, 7), ()),
+    ((), ()),
+    ((1,), (0,)),
+    ((31,), (0,)),
+    ((0,), (0,)),
+    ((3, 0, 5), (1,)),
+    ((3, 0, 5), (0,)),
+    ((1, 2, 1, 3, 1, 2, 3, 1, 2, 3), (1, 3, 5, 9)),
+    ((2, 70001), (1,)),
+    ((2, 70001), (0,)),
+    ((70001, 2), (0,)),
+    ((513, 515), (0,)),
+    ((513, 515), (0, 1)),
+)
+
+#: Products of more elements than these leave the range of float16 and of integers.
+_PRODUCT_PROBLEMS = tuple(problem for problem in _PROBLEMS if np.prod(problem[0]) < 1000)
+
+_SCAN_SHAPES: tuple[tuple[tuple[int, ...], int], ...] = (
+    ((3, 5, 7), 1),
+    ((3, 5, 7), 0),
+    ((3, 5, 7), 2),
+    ((1,), 0),
+    ((31,), 0),
+    ((0,), 0),
+    ((3, 0, 5), 1),
+    ((3, 0, 5), 0),
+    ((2, 1031), 1),
+    ((1031, 300), 0),
+)
+
+#: The dtype of the result where it is not that of the operand: sums of small integers would overflow.
+_WIDE = {dtype: "uint64" if dtype.startswith("u") else "int64" for dtype in (*INTEGERS, "bool")}
+_KEEPS_DTYPE = (Reduction.MAXIMUM, Reduction.MINIMUM)
+_FLOATING_RESULT = (Reduction.MEAN, Reduction.L1_NORM, Reduction.L2_NORM, Reduction.LOG_SUM_EXP)
+_TRUTH = (Reduction.ALL, Reduction.ANY)
+
+#: Other dtypes of x and y.
+_MIXED = (
+    ("float16", "float32"),
+    ("bfloat16", "float32"),
+    ("float32", "float64"),
+    ("float32", "float16"),
+    ("float64", "float32"),
+    ("int32", "float64"),
+    ("int64", "int32"),
+    ("int32", "int32"),
+    ("uint8", "int64"),
+    ("bool", "int32"),
+    ("bool", "float32"),
+)
+
+#: exp and log may be off by 3 ulps each (OpenCL C 1.2, section 7.4).
+_EXP_AND_LOG = 12
+
+
+def widened(x: Array) -> Array:
+    """The elements in the type that integers are computed in; floating ones as they are."""
+    if x.dtype.kind in "iub":
+        return x.astype(np.uint64 if x.dtype == np.uint64 else np.int64)
+    return x
+
+
+def _result_dtype(dtype: str, reduction: Reduction) -> str:
+    if is_inexact(dtype) or reduction in _KEEPS_DTYPE:
+        return dtype
+    if reduction in _TRUTH:
+        return "bool"
+    return "float32" if reduction in _FLOATING_RESULT else _WIDE[dtype]
+
+
+def _values(dtype: str, reduction: Reduction) -> Values:
+    if dtype == "bool" or reduction in _TRUTH:
+        return integers(0, 2)
+    if not is_inexact(dtype):
+        return integers(1, 3) if reduction == Reduction.PRODUCT else integers(0 if dtype[0] == "u" else -9, 10)
+    return uniform(0.75, 1.25) if reduction == Reduction.PRODUCT else normal()
+
+
+def _expected(x: Array, shape: tuple[int, ...], dtype: str, result: str, reduction: Reduction) -> Expected:
+    # A floating result is computed in floating point.
+    x = x.astype(np.float64) if is_inexact(result) else widened(x)
+    values = reduce(x, shape, reduction=reduction, elements=storage(dtype) if not is_inexact(dtype) else None)
+    terms = int(np.prod(x.shape)) // max(1, int(np.prod(shape)))
+    if reduction in _KEEPS_DTYPE or reduction in _TRUTH:
+        return Expected(values, 0)
+    if reduction == Reduction.PRODUCT:
+        return Expected(values, terms)
+    roundings = summation_roundings(terms) + 2
+    if reduction == Reduction.LOG_SUM_EXP:
+        largest = np.max(np.abs(x), initial=0)
+        return Expected(values, roundings + _EXP_AND_LOG, np.abs(values) + largest + 1)
+    same_sign = Reduction.L1_NORM if reduction in (Reduction.SUM, Reduction.MEAN) else reduction
+    magnitude = reduce(x.astype(np.float64), shape, reduction=same_sign)
+    return Expected(values, roundings, magnitude / max(1, terms) if reduction == Reduction.MEAN else magnitude)
+
+
+def _reduce_case(
+    dtype: str, problem: _Problem, layout: str, *, reduction: Reduction, result: str | None = None
+) -> Case:
+    shape, axes = problem
+    result_dtype = result or _result_dtype(dtype, reduction)
+    kept = tuple(1 if axis in axes else length for axis, length in enumerate(shape))
+    listed_axes = "".join(map(str, axes)) or "none"
+    return Case(
+        op="reduce",
+        variant=f"{reduction.name.lower()}/{dtype}/{shape_name(shape)}/axes-{listed_axes}/{layout}"
+        + (f"/to-{result}" if result else ""),
+        dtype=dtype,
+        inputs=(Operand(dtype, shape, _values(dtype, reduction), layout),),
+        outputs=(Operand(result_dtype, kept),),
+        reference=lambda inputs: [_expected(inputs[0], kept, dtype, result_dtype, reduction)],
+        attributes={"reduction": int(reduction)},
+    )
+
+
+def _special(name: str, values: Sequence[float], reduction: Reduction, result: float, dtype: str) -> Case:
+    return Case(
+        op="reduce",
+        variant=f"{reduction.name.lower()}/{dtype}/{name}",
+        dtype=dtype,
+        inputs=(Operand(dtype, (2, len(values)), listed(values)),),
+        outputs=(Operand(dtype, (2, 1)),),
+        reference=lambda inputs: [Expected(np.full((2, 1), result), 0)],
+        attributes={"reduction": int(reduction)},
+    )
+
+
+_NAN, _INFINITY = float("nan"), float("inf")
+_SPECIAL: tuple[tuple[str, tuple[float, ...], Reduction, float], ...] = (
+    ("nan-first", (_NAN, 1, 2), Reduction.MAXIMUM, _NAN),
+    ("nan-last", (1, 2, _NAN), Reduction.MAXIMUM, _NAN),
+    ("nan-beside-infinity", (_INFINITY, _NAN, -_INFINITY), Reduction.MAXIMUM, _NAN),
+    ("nan-first", (_NAN, 1, 2), Reduction.MINIMUM, _NAN),
+    ("nan-last", (1, 2, _NAN), Reduction.MINIMUM, _NAN),
+    ("infinities", (-_INFINITY, -_INFINITY, -_INFINITY), Reduction.MAXIMUM, -_INFINITY),
+    ("infinities", (_INFINITY, _INFINITY, _INFINITY), Reduction.MINIMUM, _INFINITY),
+    ("nan", (1, _NAN, 2), Reduction.SUM, _NAN),
+    ("opposite-infinities", (_INFINITY, 1, -_INFINITY), Reduction.SUM, _NAN),
+    ("infinity", (1, _INFINITY, 2), Reduction.MEAN, _INFINITY),
+    ("nan-is-true", (_NAN, 1, 1), Reduction.ALL, 1),
+    ("nan-is-true", (0, _NAN, 0), Reduction.ANY, 1),
+    ("nan", (1, _NAN, 2), Reduction.LOG_SUM_EXP, _NAN),
+    ("infinity", (1, _INFINITY, 2), Reduction.LOG_SUM_EXP, _INFINITY),
+    ("only-negative-infinities", (-_INFINITY, -_INFINITY), Reduction.LOG_SUM_EXP, -_INFINITY),
+)
+
+
+def _large_exponents() -> Case:
+    """log(sum(exp)) of numbers whose exp is beyond the dtype."""
+    return Case(
+        op="reduce",
+        variant="log_sum_exp/float32/large-exponents",
+        dtype="float32",
+        inputs=(Operand("float32", (4, 9), uniform(990, 1010)),),
+        outputs=(Operand("float32", (4, 1)),),
+        reference=lambda inputs: [_expected(inputs[0], (4, 1), "float32", "float32", Reduction.LOG_SUM_EXP)],
+        attributes={"reduction": int(Reduction.LOG_SUM_EXP)},
+    )
+
+
+def _float16_sum() -> Case:
+    """More ones than float16 can count: it accumulates in float32."""
+    return Case(
+        op="reduce",
+        variant="sum/float16/accumulates-in-float32",
+        dtype="float16",
+        inputs=(Operand("float16", (3, 4099), listed([1.0])),),
+        outputs=(Operand("float32", (3, 1)),),
+        reference=lambda inputs: [Expected(np.full((3, 1), 4099.0), 0)],
+    )
+
+
+def _running_magnitude(x: Array, attributes: Mapping[str, Any]) -> Array:
+    return scan(np.abs(x.astype(np.float64)), **attributes)
+
+
+def _scan_reference(dtype: str, reduction: Reduction, attributes: Mapping[str, Any], axis: int) -> Reference:
+    elements = None if is_inexact(dtype) else storage(dtype)
+
+    def reference(inputs: Sequence[Any]) -> list[Expected]:
+        x = widened(inputs[0])
+        values = scan(x, **attributes, elements=elements)
+        if reduction in _KEEPS_DTYPE:
+            return [Expected(values, 0)]
+        terms = x.shape[axis]
+        if reduction == Reduction.PRODUCT:
+            return [Expected(values, terms)]
+        return [Expected(values, summation_roundings(terms), _running_magnitude(x, attributes))]
+
+    return reference
+
+
+def _scan_case(
+    dtype: str, problem: tuple[tuple[int, ...], int], layout: str, *, reduction: Reduction, exclusive: int, reverse: int
+) -> Case:
+    shape, axis = problem
+    attributes = {"axis": axis, "reduction": int(reduction), "exclusive": exclusive, "reverse": reverse}
+    ends = ("/exclusive" if exclusive else "") + ("/reverse" if reverse else "")
+    result = dtype if is_inexact(dtype) or reduction in _KEEPS_DTYPE else _WIDE[dtype]
+    return Case(
+        op="scan",
+        variant=f"{reduction.name.lower()}{ends}/{dtype}/{shape_name(shape)}/axis-{axis}/{layout}",
+        dtype=dtype,
+        inputs=(Operand(dtype, shape, _values(dtype, reduction), layout),),
+        outputs=(Operand(result, shape),),
+        reference=_scan_reference(dtype, reduction, attributes, axis),
+        attributes=attributes,
+    )
+
+
+def cases(seed: int) -> Iterator[Case]:
+    """All cases of both kinds."""
+    for reduction in list(Reduction)[1:]:
+        yield from sweep(
+            partial(_reduce_case, reduction=reduction),
+            seed,
+            dtypes=REAL,
+            shapes=_PRODUCT_PROBLEMS if reduction == Reduction.PRODUCT else _PROBLEMS,
+        )
+    for dtype, result in _MIXED:
+        for reduction in (Reduction.SUM, Reduction.MEAN, Reduction.MAXIMUM, Reduction.ANY):
+            yield _reduce_case(dtype, _PROBLEMS[0], "contiguous", reduction=reduction, result=result)
+    for dtype in FLOATING:
+        for name, values, special, value in _SPECIAL:
+            yield _special(name, values, special, value, dtype)
+    yield _large_exponents()
+    yield _float16_sum()
+    for reduction in (Reduction.SUM, Reduction.PRODUCT, Reduction.MAXIMUM, Reduction.MINIMUM):
+        shapes = _SCAN_SHAPES[:-2] if reduction == Reduction.PRODUCT else _SCAN_SHAPES
+        for exclusive, reverse in ((0, 0), (1, 0), (0, 1), (1, 1)):
+            yield from sweep(
+                partial(_scan_case, reduction=reduction, exclusive=exclusive, reverse=reverse),
+                seed,
+                dtypes=(*FLOATING, *INTEGERS),
+                shapes=shapes,
+            )
