@@ -1,6 +1,7 @@
 #include "stub/blocks.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace unihal::stub {
 
@@ -9,12 +10,14 @@ BlockOperand::BlockOperand(const Space& space, int index, const uhal_tensor& vie
       size_(dtype_size(view.dtype)),
       stride_(space.strides[index][space.rank - 1]),
       compute_size_(compute_size(type)),
+      period_(space.period(index)),
       index_(index),
       adjacent_(view.dtype == compute_dtype(type) && stride_ == 1),
       dense_(adjacent_ && space.dense(index)),
-      scalar_(space.scalar(index)),
       load_(vectors().load[view.dtype][type]),
-      store_(vectors().store[type][view.dtype]) {}
+      store_(vectors().store[type][view.dtype]) {
+  if (period_ >= kShortAxis) period_ = 0;  // long rows are used where they are
+}
 
 void BlockOperand::load(const Cursor& cursor, int64_t count, void* to) const {
   if (count <= cursor.run()) {
@@ -45,14 +48,22 @@ void BlockOperand::store(const Cursor& cursor, int64_t count, const void* from) 
 }
 
 const void* BlockOperand::read(const Cursor& cursor, int64_t count, BlockBuffer& buffer) const {
-  if (scalar_) return buffer.bytes;
+  if (period_ == 1) return buffer.bytes;
+  if (period_ > 0) return buffer.bytes + (period_ - cursor.run()) * compute_size_;
   if (const void* own = span(cursor, count)) return own;
   load(cursor, count, buffer.bytes);
   return buffer.bytes;
 }
 
 void BlockOperand::prepare(int64_t count, BlockBuffer& buffer) const {
-  if (scalar_) load_(std::min(count, kBlock), data_, 0, buffer.bytes);
+  if (period_ == 0) return;
+  const int64_t elements = std::min(count, kBlock) + period_ - 1;  // a block may begin anywhere in the row
+  int64_t filled = period_ == 1 ? elements : std::min(period_, elements);
+  load_(filled, data_, stride_, buffer.bytes);
+  for (; filled < elements; filled += std::min(filled, elements - filled)) {
+    const int64_t next = std::min(filled, elements - filled);
+    std::memcpy(buffer.bytes + filled * compute_size_, buffer.bytes, static_cast<size_t>(next * compute_size_));
+  }
 }
 
 }  // namespace unihal::stub

@@ -10,8 +10,11 @@ namespace unihal::stub {
 // Elements per block: all buffers of an op with a few operands stay in the first-level cache.
 inline constexpr int64_t kBlock = 1024;
 
+// Innermost axes shorter than this are gathered into blocks that span several of them.
+inline constexpr int64_t kShortAxis = kBlock / 4;
+
 struct alignas(64) BlockBuffer {
-  char bytes[kBlock * 8];
+  char bytes[(kBlock + kShortAxis) * 8];
 };
 
 class BlockOperand {
@@ -38,10 +41,11 @@ class BlockOperand {
   void load(const Cursor& cursor, int64_t count, void* to) const;
   void store(const Cursor& cursor, int64_t count, const void* from) const;
 
-  // The elements for reading: in place, or loaded into `buffer`. The buffer of a scalar must have been prepared.
+  // The elements for reading: in place, or loaded into `buffer`, which must have been prepared.
   const void* read(const Cursor& cursor, int64_t count, BlockBuffer& buffer) const;
 
-  // Fills the buffer if the operand is a scalar, once per thread for blocks of up to `count` elements.
+  // Fills the buffer if all blocks read the same elements: a scalar, or a short row for each place of the outer axes
+  // (a bias over channels). Once per thread, for blocks of up to `count` elements.
   void prepare(int64_t count, BlockBuffer& buffer) const;
 
  private:
@@ -49,10 +53,10 @@ class BlockOperand {
   int64_t size_ = 0;
   int64_t stride_ = 0;  // along the innermost axis
   int64_t compute_size_ = 0;
+  int64_t period_ = 0;  // length of the row that repeats; 1: a scalar, 0: none does
   int index_ = 0;
   bool adjacent_ = false;  // neighbours along the innermost axis can be used in place
   bool dense_ = false;
-  bool scalar_ = false;
   LoadLoop load_ = nullptr;
   StoreLoop store_ = nullptr;
 };
@@ -61,7 +65,7 @@ class BlockOperand {
 // operands stay in place; short ones are gathered into full blocks.
 inline int64_t block_length(const Space& space, const Cursor& cursor, int64_t left) {
   const int64_t length = left < kBlock ? left : kBlock;
-  return space.inner() < kBlock / 4 || length < cursor.run() ? length : cursor.run();
+  return space.inner() < kShortAxis || length < cursor.run() ? length : cursor.run();
 }
 
 // Moves a cursor on by any number of elements.

@@ -37,6 +37,13 @@ uhal_tensor packed(Staging& staging, const uhal_tensor& view, uhal_dtype dtype, 
   return described;
 }
 
+// The order of a view of images that meets `other` in a convolution: one channel lies in memory as channels innermost
+// and as channels outermost, and a convolution is fastest where both sides agree.
+AxisOrder image_order_beside(const uhal_tensor& view, const uhal_tensor& other) {
+  return view.shape[1] == 1 && view.rank == other.rank && channels_last(image_order(other)) ? image_order(other)
+                                                                                            : image_order(view);
+}
+
 uhal_status set_to_zero(const Launch& launch, const uhal_tensor* view) {
   if (view == nullptr) return UHAL_OK;
   uhal_op fill = {};
@@ -78,9 +85,9 @@ uhal_status run_convolution(const Launch& launch) {
   const uhal_tensor* all[] = {given.x, given.w, given.y, given.bias};
   const uhal_dtype dtype = arithmetic_dtype(all, 4);
   Staging staging(launch);
-  const uhal_tensor x = packed(staging, *given.x, dtype, image_order(*given.x), to_x);
+  const uhal_tensor x = packed(staging, *given.x, dtype, image_order_beside(*given.x, *given.y), to_x);
   const uhal_tensor w = packed(staging, *given.w, dtype, memory_order(*given.w), to_filter);
-  const uhal_tensor y = packed(staging, *given.y, dtype, image_order(*given.y), forward);
+  const uhal_tensor y = packed(staging, *given.y, dtype, image_order_beside(*given.y, *given.x), forward);
   uhal_tensor bias;
   if (given.bias != nullptr) bias = packed(staging, *given.bias, dtype, row_major(1), to_filter);
   if (staging.status() != UHAL_OK) return staging.status();

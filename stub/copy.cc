@@ -176,7 +176,7 @@ void copy_views(const uhal_tensor& x, const uhal_tensor& y) {
     move_bytes(to, from, space.count * size);
     return;
   }
-  if (space.dense(kTo) && space.scalar(kFrom)) {
+  if (space.dense(kTo) && space.period(kFrom) == 1) {
     fill_bytes(to, from, size, space.count * size);
     return;
   }

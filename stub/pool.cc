@@ -11,8 +11,13 @@
 namespace unihal::stub {
 namespace {
 
-// Channels that are pooled together where they lie side by side.
+// Channels that are pooled together where they lie side by side, and how many of them at a time: a number that the
+// compiler knows, so that they stay in registers.
 constexpr int64_t kLanes = 64;
+constexpr int64_t kChunk = 16;
+
+// Windows of more pixels than this scatter a gradient lane by lane; smaller ones visit each pixel with all lanes.
+constexpr int64_t kSmallWindow = 16;
 
 struct Span {
   int64_t begin, end;  // pixels under a window along one axis, cut to the image
@@ -92,9 +97,23 @@ struct Window {
   int64_t first(const Geometry& g) const { return (z.begin * g.input[1] + y.begin) * g.input[2] + x.begin; }
 };
 
-UNIHAL_INLINE Window window_at(const Geometry& g, int64_t place) {
-  const int64_t row = place / g.output[2];
-  return {g.spans[0][row / g.output[1]], g.spans[1][row % g.output[1]], g.spans[2][place % g.output[2]]};
+// Calls visit(place, window) for each place of an output plane, in row-major order.
+template <typename Visit>
+UNIHAL_INLINE void for_each_window(const Geometry& g, const Visit& visit) {
+  int64_t place = 0;
+  for (int64_t z = 0; z < g.output[0]; ++z) {
+    for (int64_t y = 0; y < g.output[1]; ++y) {
+      for (int64_t x = 0; x < g.output[2]; ++x) visit(place++, Window{g.spans[0][z], g.spans[1][y], g.spans[2][x]});
+    }
+  }
+}
+
+// Calls visit(first lane, number of lanes) for chunks of lanes; the number is a constant for all but the last.
+template <typename Visit>
+UNIHAL_INLINE void for_each_chunk(int64_t lanes, const Visit& visit) {
+  int64_t lane = 0;
+  for (; lane + kChunk <= lanes; lane += kChunk) visit(lane, std::integral_constant<int64_t, kChunk>());
+  if (lane < lanes) visit(lane, lanes - lane);
 }
 
 // Calls visit(distance of a pixel from the window's first) for each pixel under a window, in row-major order.
@@ -112,20 +131,19 @@ UNIHAL_INLINE void for_each_pixel(const Geometry& g, const Window& window, const
 template <typename T>
 using Distance = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
 
-// The largest value of each lane under a window (a NaN wins), and its distance from the window's first pixel.
-template <typename T, bool kSingle>
-UNIHAL_INLINE void find_maximum(const Geometry& g, const Window& window, const T* x, int64_t lanes, T* best,
-                                Distance<T>* where) {
+// The largest value of each of `lanes` lanes under a window (a NaN wins), and its distance from the window's first
+// pixel, where x points.
+template <typename T, typename Lanes>
+UNIHAL_INLINE void find_maximum(const Geometry& g, const Window& window, const T* x, int64_t stride, Lanes lanes,
+                                T* best, Distance<T>* where) {
   const T lowest =
       std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
-  const int64_t stride = kSingle ? 1 : g.pixel_stride();
-  const T* first = x + window.first(g) * stride;
   for (int64_t lane = 0; lane < lanes; ++lane) {
     best[lane] = lowest;
     where[lane] = 0;
   }
-  for_each_pixel(g, window, [&](int64_t pixel) {
-    const T* values = first + pixel * stride;
+  for_each_pixel(g, window, [&](int64_t pixel) UNIHAL_INLINE_LAMBDA {
+    const T* values = x + pixel * stride;
     for (int64_t lane = 0; lane < lanes; ++lane) {
       const T value = values[lane];
       const bool better = value > best[lane] || (value != value && best[lane] == best[lane]);
@@ -139,30 +157,43 @@ template <typename T, bool kSingle>
 UNIHAL_VECTORIZED void maximum_strip(const Geometry& g, int64_t all_lanes, const T* x, T* y, int64_t* indices) {
   const int64_t lanes = kSingle ? 1 : all_lanes;
   const int64_t stride = kSingle ? 1 : g.pixel_stride();
-  T best[kLanes];
-  Distance<T> where[kLanes];
-  for (int64_t place = 0; place < g.places(); ++place) {
-    const Window window = window_at(g, place);
-    find_maximum<T, kSingle>(g, window, x, lanes, best, where);
-    for (int64_t lane = 0; lane < lanes; ++lane) y[place * stride + lane] = best[lane];
-    if (indices == nullptr) continue;
-    for (int64_t lane = 0; lane < lanes; ++lane) indices[place * stride + lane] = window.first(g) + where[lane];
-  }
+  for_each_window(g, [&](int64_t place, const Window& window) UNIHAL_INLINE_LAMBDA {
+    for_each_chunk(lanes, [&](int64_t first_lane, auto count) UNIHAL_INLINE_LAMBDA {
+      T best[kChunk];
+      Distance<T> where[kChunk];
+      find_maximum(g, window, x + window.first(g) * stride + first_lane, stride, count, best, where);
+      const int64_t at = place * stride + first_lane;
+      for (int64_t lane = 0; lane < count; ++lane) y[at + lane] = best[lane];
+      if (indices == nullptr) return;
+      for (int64_t lane = 0; lane < count; ++lane) indices[at + lane] = window.first(g) + where[lane];
+    });
+  });
 }
 
 template <typename T, bool kSingle>
 UNIHAL_VECTORIZED void maximum_backward_strip(const Geometry& g, int64_t all_lanes, const T* x, const T* dy, T* dx) {
   const int64_t lanes = kSingle ? 1 : all_lanes;
   const int64_t stride = kSingle ? 1 : g.pixel_stride();
-  T best[kLanes];
-  Distance<T> where[kLanes];
-  for (int64_t place = 0; place < g.places(); ++place) {
-    const Window window = window_at(g, place);
-    if (window.count() == 0) continue;
-    find_maximum<T, kSingle>(g, window, x, lanes, best, where);
-    T* first = dx + window.first(g) * stride;
-    for (int64_t lane = 0; lane < lanes; ++lane) first[where[lane] * stride + lane] += dy[place * stride + lane];
-  }
+  for_each_window(g, [&](int64_t place, const Window& window) UNIHAL_INLINE_LAMBDA {
+    if (window.count() == 0) return;
+    for_each_chunk(lanes, [&](int64_t first_lane, auto count) UNIHAL_INLINE_LAMBDA {
+      T best[kChunk];
+      Distance<T> where[kChunk];
+      const int64_t first = window.first(g) * stride + first_lane;
+      find_maximum(g, window, x + first, stride, count, best, where);
+      const T* gradient = dy + place * stride + first_lane;
+      T* to = dx + first;
+      if (window.count() > kSmallWindow) {
+        for (int64_t lane = 0; lane < count; ++lane) to[where[lane] * stride + lane] += gradient[lane];
+        return;
+      }
+      for_each_pixel(g, window, [&](int64_t pixel) UNIHAL_INLINE_LAMBDA {
+        for (int64_t lane = 0; lane < count; ++lane) {
+          to[pixel * stride + lane] += where[lane] == pixel ? gradient[lane] : T(0);
+        }
+      });
+    });
+  });
 }
 
 // What the sum under a window is divided by.
@@ -174,33 +205,37 @@ template <typename T, bool kSingle>
 UNIHAL_VECTORIZED void average_strip(const Geometry& g, int64_t all_lanes, const T* x, T* y) {
   const int64_t lanes = kSingle ? 1 : all_lanes;
   const int64_t stride = kSingle ? 1 : g.pixel_stride();
-  T sums[kLanes];
-  for (int64_t place = 0; place < g.places(); ++place) {
-    const Window window = window_at(g, place);
-    for (int64_t lane = 0; lane < lanes; ++lane) sums[lane] = 0;
-    const T* first = x + window.first(g) * stride;
-    for_each_pixel(g, window, [&](int64_t pixel) {
-      for (int64_t lane = 0; lane < lanes; ++lane) sums[lane] += first[pixel * stride + lane];
+  for_each_window(g, [&](int64_t place, const Window& window) UNIHAL_INLINE_LAMBDA {
+    const T divide_by = static_cast<T>(divisor(g, window));
+    for_each_chunk(lanes, [&](int64_t first_lane, auto count) UNIHAL_INLINE_LAMBDA {
+      T sums[kChunk];
+      for (int64_t lane = 0; lane < count; ++lane) sums[lane] = 0;
+      const T* first = x + window.first(g) * stride + first_lane;
+      for_each_pixel(g, window, [&](int64_t pixel) UNIHAL_INLINE_LAMBDA {
+        for (int64_t lane = 0; lane < count; ++lane) sums[lane] += first[pixel * stride + lane];
+      });
+      T* to = y + place * stride + first_lane;
+      for (int64_t lane = 0; lane < count; ++lane) to[lane] = sums[lane] / divide_by;
     });
-    const T count = static_cast<T>(divisor(g, window));
-    for (int64_t lane = 0; lane < lanes; ++lane) y[place * stride + lane] = sums[lane] / count;
-  }
+  });
 }
 
 template <typename T, bool kSingle>
 UNIHAL_VECTORIZED void average_backward_strip(const Geometry& g, int64_t all_lanes, const T* dy, T* dx) {
   const int64_t lanes = kSingle ? 1 : all_lanes;
   const int64_t stride = kSingle ? 1 : g.pixel_stride();
-  T shares[kLanes];
-  for (int64_t place = 0; place < g.places(); ++place) {
-    const Window window = window_at(g, place);
-    const T count = static_cast<T>(divisor(g, window));
-    for (int64_t lane = 0; lane < lanes; ++lane) shares[lane] = dy[place * stride + lane] / count;
-    T* first = dx + window.first(g) * stride;
-    for_each_pixel(g, window, [&](int64_t pixel) {
-      for (int64_t lane = 0; lane < lanes; ++lane) first[pixel * stride + lane] += shares[lane];
+  for_each_window(g, [&](int64_t place, const Window& window) UNIHAL_INLINE_LAMBDA {
+    const T divide_by = static_cast<T>(divisor(g, window));
+    for_each_chunk(lanes, [&](int64_t first_lane, auto count) UNIHAL_INLINE_LAMBDA {
+      const T* gradient = dy + place * stride + first_lane;
+      T shares[kChunk];
+      for (int64_t lane = 0; lane < count; ++lane) shares[lane] = gradient[lane] / divide_by;
+      T* first = dx + window.first(g) * stride + first_lane;
+      for_each_pixel(g, window, [&](int64_t pixel) UNIHAL_INLINE_LAMBDA {
+        for (int64_t lane = 0; lane < count; ++lane) first[pixel * stride + lane] += shares[lane];
+      });
     });
-  }
+  });
 }
 
 template <typename T, bool kSingle>

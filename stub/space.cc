@@ -23,6 +23,22 @@ bool outside(const Axis& a, const Axis& b, int operands) {
 
 }  // namespace
 
+bool Space::dense(int operand) const {
+  int64_t expected = 1;
+  for (int axis = rank - 1; axis >= 0; --axis) {
+    if (strides[operand][axis] != expected) return false;
+    expected *= shape[axis];
+  }
+  return true;
+}
+
+int64_t Space::period(int operand) const {
+  for (int axis = 0; axis + 1 < rank; ++axis) {
+    if (strides[operand][axis] != 0) return 0;
+  }
+  return strides[operand][rank - 1] == 0 ? 1 : rank > 1 ? inner() : 0;
+}
+
 Space make_space(const uhal_tensor* const* views, int operands) {
   Axis axes[UHAL_MAX_RANK];
   int rank = 0;

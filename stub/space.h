@@ -18,10 +18,11 @@ struct Space {
   int64_t inner() const { return shape[rank - 1]; }
 
   // Whether operand's elements lie one after the other in the order of iteration.
-  bool dense(int operand) const { return rank == 1 && strides[operand][0] == 1; }
+  bool dense(int operand) const;
 
-  // Whether operand is one element for all.
-  bool scalar(int operand) const { return rank == 1 && strides[operand][0] == 0; }
+  // The number of elements after which operand repeats: 1 for a scalar, the innermost axis' length for a row that is
+  // the same at each place of the outer axes (a bias over channels); 0 if it does not.
+  int64_t period(int operand) const;
 };
 
 // The space of `views`, which broadcast (NumPy's rule) to the shape of views[0].

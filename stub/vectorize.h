@@ -2,11 +2,12 @@
 #pragma once
 
 // Put before the definition of a function with a hot loop. What it calls must be inlined to profit.
-// The sanitizers' runtimes are not up yet when the dynamic linker makes its choice.
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+// The sanitizers' runtimes are not up yet when the dynamic linker makes its choice; clang has no clones of templates.
+#if defined(__x86_64__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 #define UNIHAL_VECTORIZED __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define UNIHAL_VECTORIZED
 #endif
 
 #define UNIHAL_INLINE inline __attribute__((always_inline))
+#define UNIHAL_INLINE_LAMBDA __attribute__((always_inline))
