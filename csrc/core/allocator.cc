@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "unihal/check.h"
+
 namespace unihal::core {
 namespace {
 
@@ -20,9 +22,14 @@ SizeRange range_of(size_t bytes) { return bytes <= kSmallRequest ? kSmallRange :
 
 SizeRange range_of(const Segment& segment) { return segment.granule == kSmallGranule ? kSmallRange : kLargeRange; }
 
+bool by_address(const Segment* a, const Segment* b) { return a->base < b->base; }
+
 size_t granule_of(SizeRange range) { return range == kSmallRange ? kSmallGranule : kLargeGranule; }
 
 }  // namespace
+
+Allocator::Allocator(uhal_device* device, uhal_memory_kind kind)
+    : device_(device), kind_(kind), exact_((device->properties.checks & UHAL_CHECK_MEMORY) != 0) {}
 
 // -- blocks ---------------------------------------------------------------------------------------
 
@@ -142,6 +149,7 @@ uhal_status Allocator::allocate(Stream* stream, size_t bytes, Wait wait, void** 
   *pointer = nullptr;
   if (bytes == 0) return UHAL_OK;
   if (bytes > kLargestRequest) return refuse(bytes, UHAL_RESOURCE_EXHAUSTED, error_serial());
+  if (exact_) return allocate_exactly(stream, bytes, wait, pointer);
   SizeRange range = range_of(bytes);
   size_t rounded = round_up(bytes, granule_of(range));
   {
@@ -231,9 +239,7 @@ Block* Allocator::add_segment(size_t bytes, size_t granule, uhal_status* status)
   block->freed_at = 0;
   segment->first = block;
   segment->add_start(block);
-  segments_.insert(std::upper_bound(segments_.begin(), segments_.end(), segment,
-                                    [](const Segment* a, const Segment* b) { return a->base < b->base; }),
-                   segment);
+  segments_.insert(std::upper_bound(segments_.begin(), segments_.end(), segment, by_address), segment);
   counters_.reserved_bytes += bytes;
   counters_.peak_reserved_bytes = std::max(counters_.peak_reserved_bytes, counters_.reserved_bytes);
   return block;
@@ -251,18 +257,22 @@ Block* Allocator::grow(size_t bytes, SizeRange range, uhal_status* status) {
   return block;
 }
 
-bool Allocator::release_segment(Segment* segment) {
+// Returns a segment to the backend if it is everybody's as a whole; the number of bytes returned.
+size_t Allocator::release_segment(Segment* segment) {
   Block* block = segment->first;
-  if (block->live() || block->next != nullptr || block->owner != &shared_) return false;
+  if (block->live() || block->next != nullptr || block->owner != &shared_) return 0;
   const Backend& backend = *device_->backend;
   if (call_backend(backend, "free", backend.table.free, device_->backend_device, kind_,
                    static_cast<void*>(segment->base), segment->bytes) != UHAL_OK) {
-    return false;
+    return 0;
   }
   shared_.bins[range_of(*segment)].remove(block);
   recycle_descriptor(block);
-  counters_.reserved_bytes -= segment->bytes;
-  return true;
+  const size_t bytes = segment->bytes;
+  counters_.reserved_bytes -= bytes;
+  segments_.erase(std::lower_bound(segments_.begin(), segments_.end(), segment, by_address));
+  delete segment;
+  return bytes;
 }
 
 // Returns free segments, the largest first, until at most `keep_bytes` are cached.
@@ -273,10 +283,7 @@ size_t Allocator::release_segments(size_t keep_bytes) {
   size_t released = 0;
   for (Segment* segment : candidates) {
     if (counters_.reserved_bytes - counters_.allocated_bytes <= keep_bytes) break;
-    if (!release_segment(segment)) continue;
-    released += segment->bytes;
-    segments_.erase(std::find(segments_.begin(), segments_.end(), segment));
-    delete segment;
+    released += release_segment(segment);
   }
   return released;
 }

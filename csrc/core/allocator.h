@@ -5,6 +5,9 @@
 // after the free has been reached. A segment that is wholly free goes back to the backend when memory is
 // short, at trim(), or at the end.
 //
+// On a device with UHAL_CHECK_MEMORY nothing is cached: each allocation is a segment of its own, of exactly the bytes
+// that were asked for, and goes back to the backend instead of becoming everybody's.
+//
 // Thread-safe. Lock order: a stream's submission lock, then the allocator's.
 #pragma once
 
@@ -48,7 +51,8 @@ class Allocator {
   // submission lock.
   enum class Wait { kNever, kAllowed };
 
-  Allocator(uhal_device* device, uhal_memory_kind kind) : device_(device), kind_(kind) {}
+  // The device's properties are known.
+  Allocator(uhal_device* device, uhal_memory_kind kind);
 
   // stream may be nullptr: for any stream.
   uhal_status allocate(Stream* stream, size_t bytes, Wait wait, void** pointer);
@@ -61,6 +65,10 @@ class Allocator {
 
   // The stream is idle and about to go: its free blocks become everybody's.
   void forget_stream(Stream* stream);
+
+  // With UHAL_CHECK_MEMORY: returns to the backend what was freed and whose stream has passed the free. The caller
+  // holds no submission lock.
+  void return_passed();
 
   // Returns free segments until at most `keep_bytes` are cached; the number of bytes returned.
   size_t trim(size_t keep_bytes);
@@ -85,16 +93,19 @@ class Allocator {
   Block* grow(size_t bytes, SizeRange range, uhal_status* status);
   Block* add_segment(size_t bytes, size_t granule, uhal_status* status);
   size_t release_segments(size_t keep_bytes);
-  bool release_segment(Segment* segment);
+  size_t release_segment(Segment* segment);
   void reclaim(const Stream* requester, bool wait);
   void reclaim_stream(uhal_stream* handle, bool wait);
   bool record_fence(Stream* stream, StreamBlocks* blocks);
   bool pass_fence(StreamBlocks* blocks);
+  uhal_status allocate_exactly(Stream* stream, size_t bytes, Wait wait, void** pointer);
+  void return_shared();
   uhal_status refuse(size_t bytes, uhal_status status, uint64_t serial_before);
   std::string free_on_device() const;
 
   uhal_device* const device_;
   const uhal_memory_kind kind_;
+  const bool exact_;  // the device has UHAL_CHECK_MEMORY
 
   std::mutex mutex_;
   std::vector<Segment*> segments_;  // by address

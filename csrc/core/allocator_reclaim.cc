@@ -91,6 +91,7 @@ void Allocator::forget_stream(Stream* stream) {
     static_cast<void>(call_backend(backend, "event_destroy", backend.table.event_destroy, blocks->fence));
   }
   by_stream_[stream->index].reset();
+  if (exact_) return_shared();
 }
 
 void Allocator::release_all() {

@@ -2,7 +2,7 @@
 //
 // The core does not link Python; it looks for CPython's functions in the process. The calling thread usually does not
 // hold the GIL (frameworks release it before kernels run) and must not take it: it may hold a lock that the GIL's
-// holder waits for. Up to 3.12 CPython exports what faulthandler uses, which prints a thread's stack without the GIL.
+// holder waits for. CPython 3.11 and 3.12 export what faulthandler uses, which prints a thread's stack without the GIL.
 // Where that is missing, only a thread that holds the GIL can be asked.
 #include <dlfcn.h>
 #include <sys/mman.h>
@@ -63,7 +63,7 @@ const Python& python() {
     find(&found->state_of_this_thread, "PyGILState_GetThisThreadState");
     find(&found->state_that_runs, "PyThreadState_GetUnchecked");  // since 3.13
     find(&found->state_that_runs, "_PyThreadState_UncheckedGet");
-    find(&found->dump_traceback, "_Py_DumpTraceback");  // up to 3.12
+    find(&found->dump_traceback, "_Py_DumpTraceback");  // 3.11, 3.12
     find(&found->eval_get_frame, "PyEval_GetFrame");
     find(&found->frame_get_back, "PyFrame_GetBack");
     find(&found->frame_get_code, "PyFrame_GetCode");

@@ -38,6 +38,7 @@ uhal_status check_device_range(uhal_device* device, const void* address, size_t 
                 what, role, address, device->label.c_str());
       break;
   }
+  append_history(*device, address);
   return with_device(*device, UHAL_OUT_OF_RANGE);
 }
 

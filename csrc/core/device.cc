@@ -1,5 +1,6 @@
 #include "csrc/core/device.h"
 
+#include "csrc/core/allocation_log.h"
 #include "csrc/core/allocator.h"
 #include "csrc/core/environment.h"
 #include "csrc/core/process_state.h"
@@ -67,6 +68,7 @@ uhal_status open_device(const DeviceTypeRow* type, Backend* backend, int32_t ord
     device->allocators[kind] = new Allocator(device.get(), kind);
   }
   device->allocator(UHAL_MEMORY_DEVICE).set_limit(environment().memory_limit);
+  if ((properties.checks & UHAL_CHECK_MEMORY) != 0) device->allocation_log = open_allocation_log(device->label);
   *result = device.release();
   start_profiler_by_environment();
   return UHAL_OK;
@@ -161,6 +163,7 @@ void uhal_finalize(void) {
     std::vector<uhal_device*> devices = open_devices();
     for (uhal_device* device : devices) static_cast<void>(uhal_device_synchronize(device));
     if (!begin_finalize()) return UHAL_OK;
+    list_leaks();
     for (uhal_device* device : devices) {
       for (Allocator* allocator : device->allocators) allocator->release_all();
     }

@@ -10,6 +10,7 @@
 #include "csrc/core/device_types.h"
 
 namespace unihal::core {
+class AllocationLog;
 class Allocator;
 }
 
@@ -27,6 +28,8 @@ struct uhal_device {
 
   unihal::core::Allocator& allocator(uhal_memory_kind kind) { return *allocators[kind]; }
   unihal::core::Allocator* allocators[UHAL_MEMORY_KIND_COUNT] = {};
+
+  unihal::core::AllocationLog* allocation_log = nullptr;  // with UHAL_CHECK_MEMORY
 };
 
 namespace unihal::core {

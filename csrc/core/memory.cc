@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "csrc/core/allocation_log.h"
+#include "csrc/core/call_site.h"
 #include "csrc/core/process_state.h"
 #include "csrc/core/race_checker.h"
 #include "csrc/core/registry.h"
@@ -55,19 +57,36 @@ uhal_status refuse_free(uhal_device* device, const void* pointer) {
         return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "The address %p belongs to device %s; free it there, not on %s.",
                          pointer, other->label.c_str(), device->label.c_str());
       }
-      return UHAL_FAIL(UHAL_INVALID_ARGUMENT,
-                       "The address %p lies %td bytes inside an allocation of %zu bytes at %p; free its start.",
-                       pointer, static_cast<const char*>(pointer) - live.base, live.bytes,
-                       static_cast<void*>(live.base));
+      UHAL_FAIL(UHAL_INVALID_ARGUMENT,
+                "The address %p lies %td bytes inside an allocation of %zu bytes at %p; free its start.", pointer,
+                static_cast<const char*>(pointer) - live.base, live.bytes, static_cast<void*>(live.base));
+      append_history(*device, pointer);
+      return UHAL_INVALID_ARGUMENT;
     }
   }
-  return UHAL_FAIL(UHAL_INVALID_ARGUMENT,
-                   "The address %p is not a live allocation of %s; it was freed already, or never came from "
-                   "uhal_allocate.",
-                   pointer, device->label.c_str());
+  UHAL_FAIL(UHAL_INVALID_ARGUMENT,
+            "The address %p is not a live allocation of %s; it was freed already, or never came from uhal_allocate.",
+            pointer, device->label.c_str());
+  append_history(*device, pointer);
+  return UHAL_INVALID_ARGUMENT;
+}
+
+// Remembers an allocation. Without host memory for that, it is not made.
+void log_allocation(uhal_device* device, uhal_memory_kind kind, size_t bytes, void** pointer) {
+  try {
+    device->allocation_log->note_allocation(*pointer, bytes, kind, call_site());
+  } catch (...) {
+    device->allocator(kind).free(nullptr, *pointer);
+    *pointer = nullptr;
+    throw;
+  }
 }
 
 }  // namespace
+
+void append_history(const uhal_device& device, const void* address) {
+  if (device.allocation_log != nullptr) append_error("%s", device.allocation_log->history_of(address).c_str());
+}
 
 RangeCheck check_range(uhal_device* device, const void* address, size_t bytes, LiveBlock* found) {
   RecentBlock& recent = recent_slot(address);
@@ -104,6 +123,7 @@ uhal_status uhal_allocate(uhal_device* device, uhal_stream* handle, uhal_memory_
     if (uhal_status status = check_stream(stream, handle, device); status != UHAL_OK) return status;
     uhal_status status = device->allocator(kind).allocate(stream.get(), bytes, Allocator::Wait::kAllowed, pointer);
     if (status == UHAL_OK) note_allocation(*device, *pointer, bytes);
+    if (device->allocation_log != nullptr && *pointer != nullptr) log_allocation(device, kind, bytes, pointer);
     return status;
   });
 }
@@ -117,8 +137,11 @@ uhal_status uhal_free(uhal_device* device, uhal_stream* handle, void* pointer) {
     if (uhal_status status = check_stream(stream, handle, device); status != UHAL_OK) return status;
     // First of all: once it is free, the memory may be another thread's.
     note_free(device, stream.get(), pointer);
+    if (device->allocation_log != nullptr) device->allocation_log->note_free(pointer, call_site());
     for (Allocator* allocator : device->allocators) {
-      if (allocator->free(stream.get(), pointer)) return UHAL_OK;
+      if (!allocator->free(stream.get(), pointer)) continue;
+      allocator->return_passed();
+      return UHAL_OK;
     }
     return refuse_free(device, pointer);
   });

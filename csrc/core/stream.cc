@@ -68,6 +68,9 @@ uhal_status wait_for(Stream* stream) {
                                     stream->backend_stream);
   // Also if it failed: that is the caller's news, which reports of races would bury.
   wait.over();
+  if (device.allocation_log != nullptr) {
+    for (Allocator* allocator : device.allocators) allocator->return_passed();
+  }
   return with_device(device, status);
 }
 

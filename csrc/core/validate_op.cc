@@ -127,7 +127,9 @@ uhal_status check_data(const Operand& operand, uhal_device* device, int64_t elem
   LiveBlock live;
   RangeCheck check = check_range(device, lowest, static_cast<size_t>(extent.bytes), &live);
   if (check == RangeCheck::kInside) return UHAL_OK;
-  return refuse_range(operand, *device, check, lowest, extent.bytes, live);
+  uhal_status status = refuse_range(operand, *device, check, lowest, extent.bytes, live);
+  append_history(*device, lowest);
+  return status;
 }
 
 // Whether two views name the same elements in the same order; leading axes of length 1 do not matter.

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <queue>
 #include <thread>
@@ -59,6 +60,17 @@ namespace {
 
 const uhal_host* host;
 fake::Control control;
+
+// The live allocations: end by start.
+std::mutex allocations_mutex;
+std::map<char*, char*> allocations;
+
+bool is_allocated(void* address, size_t bytes) {
+  char* start = static_cast<char*>(address);
+  std::lock_guard<std::mutex> lock(allocations_mutex);
+  auto after = allocations.upper_bound(start);
+  return after != allocations.begin() && start + bytes <= std::prev(after)->second;
+}
 
 // Counts down a fault; true when this call shall fail.
 bool fault(std::atomic<int64_t>& in, std::atomic<int64_t>& every, int64_t call) {
@@ -155,8 +167,12 @@ uhal_status allocate(uhal_backend_device* device, uhal_memory_kind kind, size_t 
     return fail(UHAL_RESOURCE_EXHAUSTED, "injected: no memory");
   }
   if (device->used + bytes > control.capacity) return fail(UHAL_RESOURCE_EXHAUSTED, "the fake's memory is full");
-  *pointer = aligned_alloc(256, bytes);
-  if (*pointer == nullptr) return fail(UHAL_RESOURCE_EXHAUSTED, "no host memory");
+  // Of exactly these bytes, which need not be a multiple of the alignment.
+  if (posix_memalign(pointer, 256, bytes) != 0) return fail(UHAL_RESOURCE_EXHAUSTED, "no host memory");
+  {
+    std::lock_guard<std::mutex> lock(allocations_mutex);
+    allocations[static_cast<char*>(*pointer)] = static_cast<char*>(*pointer) + bytes;
+  }
   device->used += bytes;
   control.live_bytes += static_cast<int64_t>(bytes);
   ++control.live_allocations;
@@ -165,6 +181,10 @@ uhal_status allocate(uhal_backend_device* device, uhal_memory_kind kind, size_t 
 
 uhal_status free_memory(uhal_backend_device* device, uhal_memory_kind, void* pointer, size_t bytes) {
   ++control.free_calls;
+  {
+    std::lock_guard<std::mutex> lock(allocations_mutex);
+    allocations.erase(static_cast<char*>(pointer));
+  }
   free(pointer);
   device->used -= bytes;
   control.live_bytes -= static_cast<int64_t>(bytes);
@@ -290,6 +310,10 @@ uhal_status fill(uhal_backend_stream* stream, void* destination, const void* pat
   std::array<char, 16> bits;
   memcpy(bits.data(), pattern, pattern_bytes);
   submit(stream, [=] {
+    if (!is_allocated(destination, bytes)) {
+      ++control.stray_fills;
+      return;
+    }
     for (size_t i = 0; i < bytes; i += pattern_bytes)
       memcpy(static_cast<char*>(destination) + i, bits.data(), pattern_bytes);
   });

@@ -40,6 +40,7 @@ struct Control {
   std::atomic<int64_t> callback_calls{0};
   std::atomic<bool> saw_attributes{false};         // of the last launch: attributes were not NULL
   std::atomic<int32_t> concurrent_submissions{0};  // most threads ever inside one stream's slots
+  std::atomic<int64_t> stray_fills{0};             // that found, when they ran, their memory gone; nothing is written
 };
 
 using ControlFunction = Control* (*)();
