@@ -1,28 +1,22 @@
-// The stub backend's table: host memory stands in for a device, and work runs at once on the submitting thread.
+// The stub backend's table: host memory stands in for a device. Here the fast mode, where work runs at once on the
+// submitting thread; strict/table.cc replaces what the strict mode does otherwise.
+
+#include "unihal/backend.h"
 
 #include <sys/mman.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <new>
-#include <thread>
 
-#include "stub/compute.h"
-#include "stub/dtype.h"
+#include "stub/device.h"
+#include "stub/fault_table.h"
+#include "stub/faults.h"
 #include "stub/launch.h"
 #include "stub/move.h"
-#include "stub/onednn.h"
-#include "stub/settings.h"
-
-struct uhal_backend_device {
-  int32_t ordinal;
-  uint64_t memory;                // bytes in all
-  std::atomic<uint64_t> used{0};  // bytes of device memory handed out
-};
+#include "stub/strict/table.h"
 
 struct uhal_backend_stream {
   uhal_backend_device* device;
@@ -37,7 +31,6 @@ namespace unihal::stub {
 namespace {
 
 const uhal_host* core = nullptr;
-Settings settings;
 
 // Blocks from here on are worth huge pages: fewer faults and fewer misses of the address cache.
 constexpr size_t kHugePage = size_t{2} << 20;
@@ -48,66 +41,16 @@ int64_t now() {
       .count();
 }
 
-uhal_status device_count(int32_t* count) {
-  const uhal_status status = read_settings(&settings);
-  if (status == UHAL_OK) *count = settings.devices;
-  return status;
-}
-
-uhal_status device_open(int32_t ordinal, uhal_backend_device** device) {
-  *device = new (std::nothrow) uhal_backend_device{ordinal, settings.memory};
-  return *device != nullptr ? UHAL_OK : fail(UHAL_RESOURCE_EXHAUSTED, "no host memory for the stub's device record");
-}
-
-// The instruction set of our own loops, and what matrix products and convolutions run on.
-const char* driver() {
-  static char text[512];
-  static const int length = std::snprintf(text, sizeof text, "%s, %s", vectors().name, onednn_description());
-  return length > 0 ? text : vectors().name;
-}
-
-uhal_status device_properties(uhal_backend_device* device, uhal_device_properties* properties) {
-  uhal_device_properties all = {};
-  all.name = "unihal stub (host memory)";
-  all.vendor = "unihal";
-  all.driver = driver();
-  all.pci_bus_id = "";
-  all.compute_units = static_cast<int32_t>(std::thread::hardware_concurrency());
-  all.wavefront_size = 1;
-  all.is_stub = 1;
-  all.unified_memory = 1;
-  all.total_memory = device->memory;
-  all.max_allocation = device->memory;
-  for (uhal_dtype dtype = UHAL_BOOL; dtype < UHAL_DTYPE_COUNT; ++dtype) {
-    if (is_real(dtype)) all.supported_dtypes |= uint64_t{1} << dtype;
-  }
-  // The core's struct may be older and shorter; struct_size and the three fields it fills itself stay as they are.
-  all.struct_size = properties->struct_size;
-  all.device_type = properties->device_type;
-  all.backend = properties->backend;
-  all.ordinal = properties->ordinal;
-  std::memcpy(properties, &all, std::min(properties->struct_size, sizeof all));
-  return UHAL_OK;
-}
-
 uhal_status allocate(uhal_backend_device* device, uhal_memory_kind kind, size_t bytes, void** pointer) {
   *pointer = nullptr;
-  const bool counted = kind == UHAL_MEMORY_DEVICE;
-  uint64_t used = device->used.load(std::memory_order_relaxed);
-  do {
-    if (counted && (used > device->memory || bytes > device->memory - used)) {
-      return fail(UHAL_RESOURCE_EXHAUSTED,
-                  "stub device %d is out of memory: %zu bytes asked for, %llu of %llu in use. UNIHAL_STUB_MEMORY sets "
-                  "its size.",
-                  device->ordinal, bytes, static_cast<unsigned long long>(used),
-                  static_cast<unsigned long long>(device->memory));
-    }
-  } while (counted && !device->used.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed));
+  if (kind == UHAL_MEMORY_DEVICE) {
+    if (const uhal_status status = take_memory(device, bytes); status != UHAL_OK) return status;
+  }
   const bool huge = bytes >= kHugePage;
   const int error = posix_memalign(pointer, huge ? kHugePage : kAlignment, bytes);
   if (error != 0) {
     *pointer = nullptr;
-    if (counted) device->used.fetch_sub(bytes, std::memory_order_relaxed);
+    if (kind == UHAL_MEMORY_DEVICE) give_memory(device, bytes);
     return fail(UHAL_RESOURCE_EXHAUSTED, "the host has no %zu bytes left for stub device %d (%s)", bytes,
                 device->ordinal, std::strerror(error));
   }
@@ -117,19 +60,13 @@ uhal_status allocate(uhal_backend_device* device, uhal_memory_kind kind, size_t 
 
 uhal_status free_memory(uhal_backend_device* device, uhal_memory_kind kind, void* pointer, size_t bytes) {
   std::free(pointer);
-  if (kind == UHAL_MEMORY_DEVICE) device->used.fetch_sub(bytes, std::memory_order_relaxed);
-  return UHAL_OK;
-}
-
-uhal_status memory_info(uhal_backend_device* device, uint64_t* free_bytes, uint64_t* total_bytes) {
-  *total_bytes = device->memory;
-  *free_bytes = device->memory - device->used.load(std::memory_order_relaxed);
+  if (kind == UHAL_MEMORY_DEVICE) give_memory(device, bytes);
   return UHAL_OK;
 }
 
 uhal_status stream_create(uhal_backend_device* device, uhal_stream* owner, uhal_backend_stream** stream) {
   *stream = new (std::nothrow) uhal_backend_stream{device, owner};
-  return *stream != nullptr ? UHAL_OK : fail(UHAL_RESOURCE_EXHAUSTED, "no host memory for a stream");
+  return *stream != nullptr ? UHAL_OK : fail_without_host_memory("a stream");
 }
 
 uhal_status stream_destroy(uhal_backend_stream* stream) {
@@ -149,7 +86,7 @@ uhal_status stream_wait_event(uhal_backend_stream*, uhal_backend_event*) { retur
 
 uhal_status event_create(uhal_backend_device*, uhal_backend_event** event) {
   *event = new (std::nothrow) uhal_backend_event;
-  return *event != nullptr ? UHAL_OK : fail(UHAL_RESOURCE_EXHAUSTED, "no host memory for an event");
+  return *event != nullptr ? UHAL_OK : fail_without_host_memory("an event");
 }
 
 uhal_status event_destroy(uhal_backend_event* event) {
@@ -175,18 +112,23 @@ uhal_status event_elapsed(uhal_backend_event* start, uhal_backend_event* end, in
 }
 
 uhal_status copy(uhal_backend_stream*, void* destination, const void* source, size_t bytes, uhal_copy_kind) {
+  SlowedWork slowed;
   move_bytes(destination, source, static_cast<int64_t>(bytes));
   return UHAL_OK;
 }
 
 uhal_status fill(uhal_backend_stream*, void* destination, const void* pattern, size_t pattern_bytes, size_t bytes) {
+  SlowedWork slowed;
   fill_bytes(destination, pattern, static_cast<int64_t>(pattern_bytes), static_cast<int64_t>(bytes));
   return UHAL_OK;
 }
 
 uhal_status supports_slot(uhal_backend_device*, const uhal_op* op) { return supports(*op); }
 
-uhal_status launch_slot(uhal_backend_stream* stream, const uhal_op* op) { return launch(stream->owner, *op); }
+uhal_status launch_slot(uhal_backend_stream* stream, const uhal_op* op) {
+  SlowedWork slowed;
+  return launch(stream->owner, *op);
+}
 
 uhal_status host_callback(uhal_backend_stream*, uhal_host_function function, void* user_data) {
   function(user_data);
@@ -242,5 +184,6 @@ extern "C" __attribute__((visibility("default"))) const uhal_backend* uhal_backe
     return nullptr;
   }
   unihal::stub::core = host;
-  return &unihal::stub::kTable;
+  using namespace unihal::stub;
+  return with_faults(wants_strict_mode() ? *strict::table(kTable) : kTable);
 }

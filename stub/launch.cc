@@ -1,7 +1,5 @@
 #include "stub/launch.h"
 
-#include <cstdarg>
-#include <cstdio>
 #include <new>
 
 #include "stub/dtype.h"
@@ -70,25 +68,6 @@ const char* refuse(const Kernel* kernel, const uhal_op& op) {
 }
 
 }  // namespace
-
-const char* refusal(const char* format, ...) {
-  thread_local char text[512];
-  va_list arguments;
-  va_start(arguments, format);
-  std::vsnprintf(text, sizeof text, format, arguments);
-  va_end(arguments);
-  return text;
-}
-
-uhal_status fail(uhal_status status, const char* format, ...) {
-  char text[512];
-  va_list arguments;
-  va_start(arguments, format);
-  std::vsnprintf(text, sizeof text, format, arguments);
-  va_end(arguments);
-  host().report(status, 0, nullptr, text);
-  return status;
-}
 
 uhal_status supports(const uhal_op& op) {
   const char* reason = refuse(find(op.kind), op);

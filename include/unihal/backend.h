@@ -39,6 +39,13 @@ typedef struct uhal_host {
   /* Scratch device memory for work on a stream: at least `bytes`, aligned to 256, contents undefined, the
    * same block for every call on that stream, so valid only for work submitted before the next call. */
   uhal_status (*workspace)(uhal_stream* stream, size_t bytes, void** pointer);
+
+  /* -- since ABI 1.2 ------------------------------------------------------------------------------ */
+
+  /* Writes where the allocation that contains an address, the live one or else the one freed last, was allocated
+   * and freed, for a person ("allocated at train.py:12"); at most `bytes` with the NUL. Returns the text's length, 0
+   * if nothing is known or it cannot be told at this moment. For signal handlers too: neither waits nor allocates. */
+  size_t (*describe_pointer)(const void* pointer, char* text, size_t bytes);
 } uhal_host;
 
 typedef struct uhal_backend {

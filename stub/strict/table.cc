@@ -1,0 +1,219 @@
+#include "stub/strict/table.h"
+
+#include <array>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <system_error>
+#include <utility>
+
+#include "stub/device.h"
+#include "stub/launch.h"
+#include "stub/move.h"
+#include "stub/op_names.h"
+#include "stub/strict/address_space.h"
+#include "stub/strict/event.h"
+#include "stub/strict/fault_report.h"
+#include "stub/strict/guarded_memory.h"
+#include "stub/strict/live_streams.h"
+#include "stub/strict/owned_op.h"
+
+namespace unihal::stub::strict {
+namespace {
+
+// Runs the body of a slot; no C++ exception leaves it.
+template <class Body>
+uhal_status guarded(const Body& body) {
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    return fail_without_host_memory("the stub's record of submitted work");
+  } catch (const std::system_error& error) {
+    return fail(UHAL_RESOURCE_EXHAUSTED, "the system starts no thread for a stream: %s", error.what());
+  }
+}
+
+uhal_status submit(uhal_backend_stream* stream, std::string name, std::function<uhal_status()> run) {
+  Stream::from(stream)->submit({std::move(name), std::move(run)});
+  return UHAL_OK;
+}
+
+// -- memory ----------------------------------------------------------------------------------------------------------
+
+uhal_status open_device(int32_t ordinal, uhal_backend_device** device) {
+  if (const uhal_status status = AddressSpace::instance().open(); status != UHAL_OK) return status;
+  install_fault_report();
+  return device_open(ordinal, device);
+}
+
+uhal_status allocate(uhal_backend_device* device, uhal_memory_kind kind, size_t bytes, void** pointer) {
+  *pointer = nullptr;
+  if (kind != UHAL_MEMORY_DEVICE) return allocate_guarded(bytes, pointer);
+  if (const uhal_status status = take_memory(device, bytes); status != UHAL_OK) return status;
+  const uhal_status status = AddressSpace::instance().allocate(device->ordinal, bytes, pointer);
+  if (status != UHAL_OK) give_memory(device, bytes);
+  return status;
+}
+
+uhal_status free_memory(uhal_backend_device* device, uhal_memory_kind kind, void* pointer, size_t bytes) {
+  if (kind != UHAL_MEMORY_DEVICE) return free_guarded(pointer, bytes);
+  give_memory(device, bytes);
+  return AddressSpace::instance().free(pointer);
+}
+
+// -- streams and events
+// ------------------------------------------------------------------------------------------------
+
+uhal_status stream_create(uhal_backend_device*, uhal_stream* owner, uhal_backend_stream** stream) {
+  return guarded([&]() -> uhal_status {
+    *stream = create_stream(owner, settings().seed)->handle();
+    return UHAL_OK;
+  });
+}
+
+uhal_status stream_destroy(uhal_backend_stream* stream) {
+  destroy_stream(Stream::from(stream));
+  return UHAL_OK;
+}
+
+uhal_status stream_query(uhal_backend_stream* stream, int32_t* done) {
+  *done = Stream::from(stream)->idle() ? 1 : 0;
+  return UHAL_OK;
+}
+
+uhal_status stream_synchronize(uhal_backend_stream* stream) {
+  Stream::from(stream)->synchronize();
+  return UHAL_OK;
+}
+
+uhal_status stream_wait_event(uhal_backend_stream* stream, uhal_backend_event* event) {
+  return guarded([&]() -> uhal_status {
+    const std::shared_ptr<Record> record = Event::from(event)->last();
+    if (record == nullptr || record->reached()) return UHAL_OK;
+    return submit(stream, "wait for an event", [record] {
+      record->wait();
+      return UHAL_OK;
+    });
+  });
+}
+
+uhal_status event_create(uhal_backend_device*, uhal_backend_event** event) {
+  return guarded([&]() -> uhal_status {
+    *event = (new Event)->handle();
+    return UHAL_OK;
+  });
+}
+
+uhal_status event_destroy(uhal_backend_event* event) {
+  delete Event::from(event);
+  return UHAL_OK;
+}
+
+uhal_status event_record(uhal_backend_event* event, uhal_backend_stream* stream) {
+  return guarded([&]() -> uhal_status {
+    const auto record = std::make_shared<Record>(Stream::from(stream));
+    submit(stream, "record of an event", [record] {
+      record->reach();
+      return UHAL_OK;
+    });
+    Event::from(event)->set_last(record);
+    return UHAL_OK;
+  });
+}
+
+uhal_status event_query(uhal_backend_event* event, int32_t* done) {
+  const std::shared_ptr<Record> record = Event::from(event)->last();
+  *done = record == nullptr || record->reached() ? 1 : 0;
+  return UHAL_OK;
+}
+
+uhal_status event_synchronize(uhal_backend_event* event) {
+  if (const std::shared_ptr<Record> record = Event::from(event)->last()) record->wait();
+  return UHAL_OK;
+}
+
+uhal_status event_elapsed(uhal_backend_event* start, uhal_backend_event* end, int64_t* nanoseconds) {
+  // The core has seen to it that both were recorded; another thread may be recording them again.
+  *nanoseconds = Event::from(end)->last()->nanoseconds() - Event::from(start)->last()->nanoseconds();
+  return UHAL_OK;
+}
+
+// -- work
+// --------------------------------------------------------------------------------------------------------------
+
+const char* const kCopyNames[] = {"copy.host_to_device", "copy.device_to_host", "copy.device_to_device"};
+
+// Host memory is read and written when the command runs, not at the call: it has to stay valid until then.
+uhal_status copy(uhal_backend_stream* stream, void* destination, const void* source, size_t bytes,
+                 uhal_copy_kind kind) {
+  return guarded([&]() -> uhal_status {
+    void* to = AddressSpace::instance().shadow(destination);
+    const void* from = AddressSpace::instance().shadow(source);
+    return submit(stream, kCopyNames[kind], [to, from, bytes] {
+      move_bytes(to, from, static_cast<int64_t>(bytes));
+      return UHAL_OK;
+    });
+  });
+}
+
+uhal_status fill(uhal_backend_stream* stream, void* destination, const void* pattern, size_t pattern_bytes,
+                 size_t bytes) {
+  return guarded([&]() -> uhal_status {
+    std::array<char, 16> own;
+    std::memcpy(own.data(), pattern, pattern_bytes);
+    void* to = AddressSpace::instance().shadow(destination);
+    return submit(stream, "fill", [to, own, pattern_bytes, bytes] {
+      fill_bytes(to, own.data(), static_cast<int64_t>(pattern_bytes), static_cast<int64_t>(bytes));
+      return UHAL_OK;
+    });
+  });
+}
+
+uhal_status launch_slot(uhal_backend_stream* stream, const uhal_op* op) {
+  if (const uhal_status status = supports(*op); status != UHAL_OK) return status;
+  return guarded([&]() -> uhal_status {
+    const auto owned = std::make_shared<const OwnedOp>(*op);
+    uhal_stream* owner = Stream::from(stream)->owner();
+    return submit(stream, op_name(*op), [owned, owner] { return launch(owner, owned->op()); });
+  });
+}
+
+uhal_status host_callback(uhal_backend_stream* stream, uhal_host_function function, void* user_data) {
+  return guarded([&]() -> uhal_status {
+    return submit(stream, "host callback", [function, user_data] {
+      function(user_data);
+      return UHAL_OK;
+    });
+  });
+}
+
+}  // namespace
+
+const uhal_backend* table(const uhal_backend& fast) {
+  static const uhal_backend strict = [&] {
+    uhal_backend table = fast;
+    table.device_open = open_device;
+    table.allocate = allocate;
+    table.free = free_memory;
+    table.stream_create = stream_create;
+    table.stream_destroy = stream_destroy;
+    table.stream_query = stream_query;
+    table.stream_synchronize = stream_synchronize;
+    table.stream_wait_event = stream_wait_event;
+    table.event_create = event_create;
+    table.event_destroy = event_destroy;
+    table.event_record = event_record;
+    table.event_query = event_query;
+    table.event_synchronize = event_synchronize;
+    table.event_elapsed = event_elapsed;
+    table.copy = copy;
+    table.fill = fill;
+    table.launch = launch_slot;
+    table.host_callback = host_callback;
+    table.finalize = stop_all_streams;
+    return table;
+  }();
+  return &strict;
+}
+
+}  // namespace unihal::stub::strict
