@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from . import _core, ops
 from .buffer import Buffer
+from .checks import LiveAllocation, Race, RaceAccess, clear_races, live_allocations, races
 from .device import (
     BackendReport,
     Device,
@@ -71,6 +72,7 @@ __all__ = [
     "NotFoundError",
     "OutOfMemoryError",
     "OutOfRangeError",
+    "LiveAllocation",
     "PermissionDeniedError",
     "ProfiledEvent",
     "ProfiledTotal",
@@ -78,6 +80,8 @@ __all__ = [
     "UnauthenticatedError",
     "UnavailableError",
     "UnimplementedError",
+    "Race",
+    "RaceAccess",
     "__version__",
     "abi_version",
     "backend_reports",
@@ -85,6 +89,7 @@ __all__ = [
     "device_types",
     "devices",
     "fallbacks",
+    "clear_races",
     "include_dir",
     "is_strict",
     "library_dir",
@@ -94,3 +99,5 @@ __all__ = [
     "supports",
     "use_backend",
 ]
+    "live_allocations",
+    "races",
