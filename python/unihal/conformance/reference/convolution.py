@@ -70,6 +70,19 @@ def _padded_image(x: NDArray[Any], geometry: _Geometry) -> NDArray[Any]:
     return padded
 
 
+def output_lengths(
+    spatial: Sequence[int],
+    taps: Sequence[int],
+    *,
+    stride: Sequence[int] = _ONE,
+    dilation: Sequence[int] = _ONE,
+    pad_before: Sequence[int] = _ZERO,
+    pad_after: Sequence[int] = _ZERO,
+) -> tuple[int, ...]:
+    """The spatial lengths of y for those of x and w."""
+    return tuple(_Geometry(stride, dilation, pad_before, pad_after, 1).outputs(spatial, taps))
+
+
 def convolution(
     x: NDArray[Any],
     w: NDArray[Any],

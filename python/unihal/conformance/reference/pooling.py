@@ -100,8 +100,9 @@ def pool_backward(
         if mode == PoolMode.MAXIMUM:
             assert x is not None
             pixels = x[_last(under)]
-            first = np.argmax(pixels.reshape(*x_shape[:2], -1), axis=-1)
-            chosen = np.arange(pixels[0, 0].size) == first[..., None]
+            count = int(np.prod(pixels.shape[2:]))
+            first = np.argmax(pixels.reshape(*x_shape[:2], count), axis=-1)
+            chosen = np.arange(count) == first[..., None]
             target += np.where(chosen, share[..., None], 0).reshape(target.shape)
         else:
             target += share.reshape(*share.shape, *[1] * len(under)) / _divisor(mode, adaptive, window, under)

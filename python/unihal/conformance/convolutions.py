@@ -1,0 +1,222 @@
+"""Cases of convolution and its two gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from .activations import activated
+from .case import Array, Case, Expected, Operand
+from .layout import IMAGE_LAYOUTS
+from .reference.convolution import (
+    convolution,
+    convolution_backward_data,
+    convolution_backward_filter,
+    output_lengths,
+)
+from .reference.enums import Activation
+from .sweep import FLOATING, sweep
+from .tolerance import summation_roundings
+from .values import normal
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """Shapes, and attributes by the names of uhal_convolution_attributes."""
+
+    name: str
+    x: tuple[int, ...]
+    w: tuple[int, ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def y(self) -> tuple[int, ...]:
+        window = {name: value for name, value in self.attributes.items() if name not in ("groups", "activation")}
+        return (self.x[0], self.w[0], *output_lengths(self.x[2:], self.w[2:], **window))
+
+    @property
+    def gradient_attributes(self) -> dict[str, Any]:
+        return {name: value for name, value in self.attributes.items() if name != "activation"}
+
+
+_PROBLEMS = (
+    _Problem("plain", (2, 3, 7, 9), (5, 3, 3, 3)),
+    _Problem("pointwise", (2, 5, 7, 9), (3, 5, 1, 1)),
+    _Problem("pointwise-strided", (2, 5, 7, 9), (3, 5, 1, 1), {"stride": (2, 3)}),
+    _Problem("pointwise-padded", (1, 2, 3, 3), (3, 2, 1, 1), {"pad_before": (1, 1), "pad_after": (1, 1)}),
+    _Problem("one-axis", (2, 3, 31), (4, 3, 5)),
+    _Problem(
+        "one-axis-all",
+        (2, 4, 31),
+        (6, 2, 3),
+        {"stride": (2,), "dilation": (3,), "pad_before": (4,), "pad_after": (1,), "groups": 2},
+    ),
+    _Problem("three-axes", (1, 2, 4, 5, 6), (3, 2, 2, 3, 2)),
+    _Problem(
+        "three-axes-all",
+        (2, 4, 5, 6, 7),
+        (4, 2, 2, 3, 2),
+        {"stride": (1, 2, 3), "dilation": (2, 1, 2), "pad_before": (1, 0, 2), "pad_after": (0, 2, 1), "groups": 2},
+    ),
+    _Problem("stride", (2, 3, 9, 8), (4, 3, 3, 2), {"stride": (2, 3)}),
+    _Problem("stride-beyond-window", (2, 3, 11, 10), (4, 3, 2, 1), {"stride": (4, 3)}),
+    _Problem("symmetric-padding", (2, 3, 5, 6), (4, 3, 3, 3), {"pad_before": (1, 1), "pad_after": (1, 1)}),
+    _Problem("asymmetric-padding", (2, 3, 5, 6), (4, 3, 3, 3), {"pad_before": (2, 0), "pad_after": (0, 3)}),
+    _Problem("padding-beyond-window", (1, 2, 3, 3), (2, 2, 2, 2), {"pad_before": (4, 3), "pad_after": (3, 4)}),
+    _Problem("dilation", (2, 3, 11, 12), (4, 3, 3, 3), {"dilation": (2, 3)}),
+    _Problem(
+        "dilation-stride-padding",
+        (1, 3, 11, 12),
+        (4, 3, 3, 3),
+        {"dilation": (3, 2), "stride": (2, 2), "pad_before": (1, 3), "pad_after": (2, 0)},
+    ),
+    _Problem("groups", (2, 6, 7, 6), (9, 2, 3, 3), {"groups": 3}),
+    _Problem("depthwise", (2, 6, 7, 6), (6, 1, 3, 3), {"groups": 6, "pad_before": (1, 1), "pad_after": (1, 1)}),
+    _Problem("depthwise-multiplier", (2, 5, 7, 6), (10, 1, 3, 2), {"groups": 5, "stride": (2, 1)}),
+    _Problem("window-is-image", (2, 3, 5, 6), (4, 3, 5, 6)),
+    _Problem("window-beyond-image", (2, 3, 5, 6), (4, 3, 6, 7)),
+    _Problem("remainder", (1, 2, 8, 9), (3, 2, 3, 3), {"stride": (4, 5)}),
+    _Problem("one-element", (1, 1, 1, 1), (1, 1, 1, 1)),
+    _Problem("no-images", (0, 3, 5, 6), (4, 3, 3, 3)),
+    _Problem("no-channels", (2, 0, 5, 6), (4, 0, 3, 3)),
+    _Problem("no-filters", (2, 3, 5, 6), (0, 3, 3, 3)),
+    _Problem("no-pixels", (2, 3, 0, 6), (4, 3, 1, 1)),
+    _Problem("only-padding", (2, 3, 0, 4), (4, 3, 2, 2), {"pad_before": (1, 1), "pad_after": (1, 1)}),
+    _Problem("many-channels", (1, 67, 9, 9), (65, 67, 3, 3), {"pad_before": (1, 1), "pad_after": (1, 1)}),
+    _Problem("larger", (4, 16, 33, 35), (24, 16, 3, 3), {"pad_before": (1, 1), "pad_after": (1, 1)}),
+    _Problem("more-than-65536-channels", (1, 65537, 3), (65537, 1, 2), {"groups": 65537}),
+    _Problem("more-than-65536-filters", (1, 2, 3), (65537, 2, 2)),
+    _Problem("more-than-65536-images", (65537, 1, 3), (2, 1, 2)),
+    _Problem("more-than-65536-pixels", (1, 2, 65539), (3, 2, 3), {"stride": (1,), "pad_before": (2,)}),
+)
+
+_ACTIVATED = ("plain", "depthwise", "one-axis-all", "three-axes-all", "pointwise")
+
+
+def _taps(problem: _Problem) -> int:
+    return int(np.prod(problem.w[2:], dtype=np.int64))
+
+
+def _forward(inputs: Sequence[Any], problem: _Problem) -> list[Expected]:
+    x, w, bias = inputs
+    attributes = problem.gradient_attributes
+    sizes = [None if operand is None else np.abs(operand) for operand in inputs]
+    before = Expected(
+        convolution(x, w, bias, **attributes),
+        summation_roundings(problem.w[1] * _taps(problem)) + 1,
+        convolution(*sizes, **attributes),  # type: ignore[arg-type]
+    )
+    return [activated(before, problem.attributes.get("activation", Activation.NONE))]
+
+
+def _forward_case(dtype: str, problem: _Problem, layout: str, *, bias: bool) -> Case:
+    return Case(
+        op="convolution",
+        variant=f"{problem.name}{'' if bias else '/no-bias'}/{dtype}/{layout}",
+        dtype=dtype,
+        inputs=(
+            Operand(dtype, problem.x, normal(), layout),
+            Operand(dtype, problem.w, normal(), layout),
+            Operand(dtype, (problem.w[0],), normal(), layout) if bias else None,
+        ),
+        outputs=(Operand(dtype, problem.y),),
+        reference=lambda inputs: _forward(inputs, problem),
+        attributes=problem.attributes,
+    )
+
+
+def _data_case(dtype: str, problem: _Problem, layout: str) -> Case:
+    def reference(inputs: Sequence[Any]) -> list[Expected]:
+        def compute(dy: Array, w: Array) -> Array:
+            return convolution_backward_data(dy, w, problem.x, **problem.gradient_attributes)
+
+        dy, w = inputs
+        terms = problem.w[0] // problem.attributes.get("groups", 1) * _taps(problem)
+        return [Expected(compute(dy, w), summation_roundings(terms), compute(np.abs(dy), np.abs(w)))]
+
+    return Case(
+        op="convolution_backward_data",
+        variant=f"{problem.name}/{dtype}/{layout}",
+        dtype=dtype,
+        inputs=(Operand(dtype, problem.y, normal(), layout), Operand(dtype, problem.w, normal(), layout)),
+        outputs=(Operand(dtype, problem.x),),
+        reference=reference,
+        attributes=problem.gradient_attributes,
+    )
+
+
+def _filter_case(dtype: str, problem: _Problem, layout: str, *, bias: bool) -> Case:
+    def reference(inputs: Sequence[Any]) -> list[Expected | None]:
+        def compute(x: Array, dy: Array) -> tuple[Array, Array]:
+            return convolution_backward_filter(x, dy, problem.w, **problem.gradient_attributes)
+
+        x, dy = inputs
+        values, sizes = compute(x, dy), compute(np.abs(x), np.abs(dy))
+        roundings = summation_roundings(problem.y[0] * int(np.prod(problem.y[2:], dtype=np.int64)))
+        expected = [Expected(value, roundings, size) for value, size in zip(values, sizes)]
+        return [expected[0], expected[1] if bias else None]
+
+    return Case(
+        op="convolution_backward_filter",
+        variant=f"{problem.name}{'' if bias else '/no-bias'}/{dtype}/{layout}",
+        dtype=dtype,
+        inputs=(Operand(dtype, problem.x, normal(), layout), Operand(dtype, problem.y, normal(), layout)),
+        outputs=(Operand(dtype, problem.w), Operand(dtype, (problem.w[0],)) if bias else None),
+        reference=reference,
+        attributes=problem.gradient_attributes,
+    )
+
+
+def _mixed_layouts(kind: str) -> Iterator[Case]:
+    """Images of channels last with row-major filters, results of the other layout than operands."""
+    builders: dict[str, Callable[[str, _Problem, str], Case]] = {
+        "convolution": partial(_forward_case, bias=True),
+        "convolution_backward_data": _data_case,
+        "convolution_backward_filter": partial(_filter_case, bias=True),
+    }
+    for problem in (problem for problem in _PROBLEMS if problem.name in _ACTIVATED):
+        for first, second, result in (
+            ("channels_last", "contiguous", "channels_last"),
+            ("contiguous", "channels_last", "contiguous"),
+            ("contiguous", "contiguous", "channels_last"),
+            ("channels_last", "transposed", "sliced"),
+        ):
+            case = builders[kind]("float32", problem, "contiguous")
+            operands = [
+                operand and replace(operand, layout=layout) for operand, layout in zip(case.inputs, (first, second))
+            ]
+            outputs = [operand and replace(operand, layout=result) for operand in case.outputs[:1]]
+            yield replace(
+                case,
+                variant=f"{problem.name}/float32/{first}/{second}/to-{result}",
+                inputs=(*operands, *case.inputs[2:]),
+                outputs=(*outputs, *case.outputs[1:]),
+            )
+
+
+def cases(seed: int) -> Iterator[Case]:
+    """All cases of the three kinds."""
+    for bias in (True, False):
+        forward = partial(_forward_case, bias=bias)
+        to_filter = partial(_filter_case, bias=bias)
+        yield from sweep(forward, seed, dtypes=FLOATING, shapes=_PROBLEMS, layouts=IMAGE_LAYOUTS, draws=40)
+        yield from sweep(to_filter, seed, dtypes=FLOATING, shapes=_PROBLEMS, layouts=IMAGE_LAYOUTS, draws=40)
+    yield from sweep(_data_case, seed, dtypes=FLOATING, shapes=_PROBLEMS, layouts=IMAGE_LAYOUTS, draws=60)
+    for activation in list(Activation)[1:]:
+        problems = [
+            replace(
+                problem,
+                name=f"{problem.name}-{activation.name.lower()}",
+                attributes={**problem.attributes, "activation": int(activation)},
+            )
+            for problem in _PROBLEMS
+            if problem.name in _ACTIVATED
+        ]
+        fused = partial(_forward_case, bias=True)
+        yield from sweep(fused, seed, dtypes=FLOATING, shapes=problems, layouts=IMAGE_LAYOUTS, draws=4)
+    for kind in ("convolution", "convolution_backward_data", "convolution_backward_filter"):
+        yield from _mixed_layouts(kind)

@@ -1,0 +1,206 @@
+"""Cases of matmul."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from .activations import activated
+from .case import Case, Expected, Operand, Reference, Values
+from .number_format import is_inexact
+from .reductions import widened
+from .reference.enums import Activation
+from .reference.matmul import matmul
+from .sweep import FLOATING, INTEGERS, shape_name, sweep
+from .tolerance import summation_roundings
+from .values import integers, normal
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """Shapes of the operands; c may be absent."""
+
+    a: tuple[int, ...]
+    b: tuple[int, ...]
+    c: tuple[int, ...] | None = None
+
+    @property
+    def d(self) -> tuple[int, ...]:
+        batch = np.broadcast_shapes(self.a[:-2], self.b[:-2])
+        return (*batch, self.a[-2], self.b[-1])
+
+    @property
+    def name(self) -> str:
+        return "-".join(shape_name(shape) for shape in (self.a, self.b, self.c) if shape is not None)
+
+
+_PROBLEMS = (
+    _Problem((5, 7), (7, 3)),
+    _Problem((1, 1), (1, 1)),
+    _Problem((1, 31), (31, 1)),
+    _Problem((31, 1), (1, 31)),
+    _Problem((3, 0), (0, 5)),
+    _Problem((0, 5), (5, 3)),
+    _Problem((3, 5), (5, 0)),
+    _Problem((0, 4, 5), (5, 3)),
+    _Problem((5, 7), (7, 3), (3,)),
+    _Problem((5, 7), (7, 3), (5, 3)),
+    _Problem((5, 7), (7, 3), (5, 1)),
+    _Problem((5, 7), (7, 3), (1, 1)),
+    _Problem((5, 7), (7, 3), ()),
+    _Problem((4, 5, 7), (4, 7, 3)),
+    _Problem((4, 5, 7), (7, 3), (3,)),
+    _Problem((5, 7), (4, 7, 3), (4, 1, 3)),
+    _Problem((2, 1, 5, 7), (3, 7, 2), (3, 1, 1)),
+    _Problem((2, 3, 1, 4, 2), (1, 5, 2, 6), (2, 1, 1, 1, 6)),
+    _Problem((3, 1, 7), (1, 7, 3)),
+    _Problem((3, 1, 7), (7, 3), (1, 3)),
+    _Problem((1, 2, 1, 2, 1, 2, 3, 1, 4, 5), (5, 2)),
+    _Problem((129, 65), (65, 131), (131,)),
+    _Problem((257, 300), (300, 259), (257, 259)),
+    _Problem((1, 2048), (2048, 515)),
+    _Problem((3, 16411), (16411, 5)),
+    _Problem((65537, 3), (3, 2)),
+    _Problem((2, 3), (3, 65537), (65537,)),
+    _Problem((65537, 2, 3), (65537, 3, 2)),
+)
+#: Sums of more products would leave the range of 8-bit results.
+_SMALL_PROBLEMS = tuple(problem for problem in _PROBLEMS if problem.a[-1] <= 7 and len(problem.a) < 5)
+
+
+def _values(dtype: str) -> Values:
+    if is_inexact(dtype):
+        return normal()
+    return integers(0, 4) if dtype.startswith("u") else integers(-3, 4)
+
+
+def _reference(attributes: Mapping[str, Any]) -> Reference:
+    def reference(inputs: Sequence[Any]) -> list[Expected]:
+        a, b = (widened(x) for x in inputs[:2])
+        # In place, c is the former contents of d.
+        c = next((widened(x) for x in inputs[2:] if x is not None), None)
+        linear = {"alpha": attributes.get("alpha", 1), "beta": attributes.get("beta", 1)}
+        sizes = [None if x is None else np.abs(x.astype(np.float64)) for x in (a, b, c)]
+        magnitude = matmul(*sizes, **{name: abs(value) for name, value in linear.items()})  # type: ignore[arg-type]
+        roundings = summation_roundings(a.shape[-1]) + 3
+        expected = Expected(matmul(a, b, c, **linear), roundings, magnitude)
+        return [activated(expected, attributes.get("activation", Activation.NONE))]
+
+    return reference
+
+
+def _case(
+    dtype: str, problem: _Problem, layout: str, *, attributes: Mapping[str, Any] | None = None, name: str = ""
+) -> Case:
+    given = attributes or {}
+    c = None if problem.c is None else Operand(dtype, problem.c, _values(dtype), layout)
+    return Case(
+        op="matmul",
+        variant=f"{dtype}/{problem.name}/{name or 'plain'}/{layout}",
+        dtype=dtype,
+        inputs=(
+            Operand(dtype, problem.a, _values(dtype), layout),
+            Operand(dtype, problem.b, _values(dtype), layout),
+            c,
+        ),
+        outputs=(Operand(dtype, problem.d),),
+        reference=_reference(given),
+        attributes=given,
+    )
+
+
+def _transposed_cases(dtype: str, problem: _Problem) -> Iterator[Case]:
+    """Each operand row-major or column-major."""
+    for layouts in product(("contiguous", "transposed", "sliced"), repeat=3):
+        operands = [
+            Operand(dtype, shape, _values(dtype) if i < 2 else None, layout)
+            for i, (shape, layout) in enumerate(zip((problem.a, problem.b, problem.d), layouts))
+        ]
+        yield Case(
+            op="matmul",
+            variant=f"{dtype}/{problem.name}/a-{layouts[0]}/b-{layouts[1]}/d-{layouts[2]}",
+            dtype=dtype,
+            inputs=(operands[0], operands[1], None),
+            outputs=(operands[2],),
+            reference=_reference({}),
+        )
+
+
+def _in_place(dtype: str, shape: tuple[int, ...], layout: str) -> Case:
+    """c and d are one view."""
+    attributes = {"alpha": -0.5, "beta": 2.0}
+    rows, columns = shape[-2:]
+    c = Operand(dtype, shape, normal(), layout)
+    return Case(
+        op="matmul",
+        variant=f"{dtype}/{shape_name(shape)}/in-place/{layout}",
+        dtype=dtype,
+        inputs=(Operand(dtype, (*shape[:-2], rows, 9), normal()), Operand(dtype, (9, columns), normal()), c),
+        outputs=(c,),
+        reference=_reference(attributes),
+        attributes=attributes,
+        in_place=((0, 2),),
+    )
+
+
+def _mixed(a: str, b: str, c: str, d: str) -> Case:
+    dtypes = (a, b, c, d)
+    operands = [Operand(dtype, shape, _values(dtype)) for dtype, shape in zip(dtypes, ((5, 33), (33, 7), (7,)))]
+    return Case(
+        op="matmul",
+        variant="-".join(dtypes),
+        dtype="mixed",
+        inputs=tuple(operands),
+        outputs=(Operand(d, (5, 7)),),
+        reference=_reference({}),
+    )
+
+
+def _float16_accumulates() -> Case:
+    """A sum that float16 could not hold on the way."""
+    return Case(
+        op="matmul",
+        variant="float16/accumulates-in-float32",
+        dtype="float16",
+        inputs=(
+            Operand("float16", (3, 4099), lambda generator, shape: np.ones(shape)),
+            Operand("float16", (4099, 2), lambda generator, shape: np.ones(shape)),
+        ),
+        outputs=(Operand("float32", (3, 2)),),
+        reference=lambda inputs: [Expected(np.full((3, 2), 4099.0), 0)],
+    )
+
+
+def cases(seed: int) -> Iterator[Case]:
+    """All cases."""
+    yield from sweep(_case, seed, dtypes=FLOATING, shapes=_PROBLEMS, draws=24)
+    yield from sweep(_case, seed, dtypes=INTEGERS, shapes=_SMALL_PROBLEMS, draws=24)
+    with_c = [problem for problem in _PROBLEMS if problem.c is not None]
+    for alpha, beta in ((0.5, -2.0), (-1.5, 1.0), (0.0, 3.0), (2.0, 0.0)):
+        attributes = {"alpha": alpha, "beta": beta}
+        build = partial(_case, attributes=attributes, name=f"alpha{alpha:g}-beta{beta:g}")
+        yield from sweep(build, seed, dtypes=FLOATING, shapes=with_c)
+    whole = partial(_case, attributes={"alpha": 2, "beta": -3}, name="alpha2-beta-3")
+    yield from sweep(whole, seed, dtypes=("int32", "int64"), shapes=[p for p in with_c if p in _SMALL_PROBLEMS])
+    for activation in list(Activation)[1:]:
+        fused = partial(_case, attributes={"activation": int(activation)}, name=activation.name.lower())
+        yield from sweep(fused, seed, dtypes=FLOATING, shapes=[*with_c[:3], with_c[-3], _PROBLEMS[4]])
+    for dtype in ("float32", "float64", "bfloat16", "int32"):
+        yield from _transposed_cases(dtype, _Problem((5, 7), (7, 3)))
+    yield from _transposed_cases("float32", _Problem((3, 65, 33), (3, 33, 67)))
+    for dtype in FLOATING:
+        for layout in ("contiguous", "transposed", "sliced", "reversed"):
+            yield _in_place(dtype, (5, 7), layout)
+            yield _in_place(dtype, (3, 65, 33), layout)
+    yield _mixed("float16", "float16", "float32", "float32")
+    yield _mixed("bfloat16", "float32", "bfloat16", "float32")
+    yield _mixed("float32", "float64", "float32", "float64")
+    yield _mixed("int32", "float32", "float32", "float32")
+    yield _mixed("int8", "int8", "int32", "int32")
+    yield _mixed("uint8", "int8", "int32", "int32")
+    yield _float16_accumulates()
