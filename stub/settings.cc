@@ -1,8 +1,11 @@
 #include "stub/settings.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <new>
+#include <string>
 
 #include "stub/kernels.h"
 
@@ -31,6 +34,20 @@ bool parse_bytes(const char* text, uint64_t* bytes) {
   return true;
 }
 
+uhal_status read_profile(const char* name_or_path, Settings* settings) {
+  std::string complaint;
+  try {
+    if (!load_profile(name_or_path, &settings->profile, &complaint)) {
+      return fail(UHAL_INVALID_ARGUMENT, "UNIHAL_STUB_PROFILE: %s. Correct it or unset it.", complaint.c_str());
+    }
+  } catch (const std::bad_alloc&) {
+    return fail(UHAL_RESOURCE_EXHAUSTED, "the host has no memory left to read the profile of UNIHAL_STUB_PROFILE");
+  }
+  settings->has_profile = true;
+  settings->memory = settings->profile.memory - settings->profile.reserve;
+  return UHAL_OK;
+}
+
 }  // namespace
 
 uhal_status read_settings(Settings* settings) {
@@ -44,6 +61,10 @@ uhal_status read_settings(Settings* settings) {
     }
     settings->devices = static_cast<int32_t>(count);
   }
+  if (const char* text = std::getenv("UNIHAL_STUB_PROFILE")) {
+    if (const uhal_status status = read_profile(text, settings); status != UHAL_OK) return status;
+  }
+  // After the profile: a size that is asked for wins.
   if (const char* text = std::getenv("UNIHAL_STUB_MEMORY")) {
     if (!parse_bytes(text, &settings->memory)) {
       return fail(UHAL_INVALID_ARGUMENT,
@@ -51,6 +72,10 @@ uhal_status read_settings(Settings* settings) {
                   "or G, such as 4G. Correct it or unset it.",
                   text);
     }
+  }
+  settings->max_allocation = settings->memory;
+  if (settings->has_profile) {
+    settings->max_allocation = std::min(settings->max_allocation, settings->profile.max_allocation);
   }
   if (const char* text = std::getenv("UNIHAL_STUB")) {
     if (std::strcmp(text, "strict") != 0 && std::strcmp(text, "fast") != 0) {

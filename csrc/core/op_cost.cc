@@ -1,5 +1,8 @@
 #include "csrc/core/op_cost.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "csrc/core/shape_rules.h"
 
 namespace unihal::core {
@@ -48,6 +51,16 @@ constexpr uint64_t kNormFlops = 8;      // mean, variance, normalize, scale and 
 
 uint64_t op_bytes(const uhal_op& op) {
   return bytes_of(op.inputs, op.input_count) + bytes_of(op.outputs, op.output_count);
+}
+
+int64_t estimated_nanoseconds(const uhal_device_properties& properties, uint64_t bytes, uint64_t flops) {
+  // A gigabyte per second is a byte per nanosecond.
+  const double bytes_per_nanosecond = properties.peak_gigabytes_per_second;
+  const double flops_per_nanosecond = properties.peak_gigaflops_float32;
+  if (!(bytes_per_nanosecond > 0) || !(flops_per_nanosecond > 0)) return 0;
+  const double moving = static_cast<double>(bytes) / bytes_per_nanosecond;
+  const double computing = static_cast<double>(flops) / flops_per_nanosecond;
+  return std::max(properties.launch_nanoseconds, static_cast<int64_t>(std::ceil(std::max(moving, computing))));
 }
 
 uint64_t no_flops(const OpView&) { return 0; }

@@ -151,6 +151,8 @@ Pending* begin_work(Stream* stream, ProfileRecord record) {
   work->record = std::move(record);
   work->record.device = stream->device;
   work->record.stream = stream->number;
+  work->record.estimated_nanoseconds =
+      estimated_nanoseconds(stream->device->properties, work->record.bytes, work->record.flops);
   work->stream = stream;
   work->recording = recorder().recording;
   if (!set_clock(stream) || !record_event(stream, &work->begin)) return nullptr;

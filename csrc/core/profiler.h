@@ -25,6 +25,7 @@ struct ProfileRecord {
   int64_t duration_nanoseconds;
   uint64_t bytes;
   uint64_t flops;
+  int64_t estimated_nanoseconds;
 };
 
 // Records what is submitted to a stream between its construction and destruction. The submission lock is held.

@@ -31,6 +31,7 @@ std::vector<uhal_profiler_total> totals_of(const std::vector<ProfileRecord>& rec
     total.duration_nanoseconds += record.duration_nanoseconds;
     total.bytes += record.bytes;
     total.flops += record.flops;
+    total.estimated_nanoseconds += record.estimated_nanoseconds;
   }
   std::vector<uhal_profiler_total> totals;
   for (const auto& [op, total] : by_op) totals.push_back(total);
@@ -66,8 +67,9 @@ uhal_status uhal_profiler_event_get(size_t index, uhal_profiler_event* event) {
     }
     const ProfileRecord& record = results().records[index];
     uhal_profiler_event value = {
-        sizeof value,  record.name.c_str(),      record.op.c_str(),           record.shape.c_str(), record.device,
-        record.stream, record.start_nanoseconds, record.duration_nanoseconds, record.bytes,         record.flops};
+        sizeof value,  record.name.c_str(), record.op.c_str(),           record.shape.c_str(),
+        record.device, record.stream,       record.start_nanoseconds,    record.duration_nanoseconds,
+        record.bytes,  record.flops,        record.estimated_nanoseconds};
     return copy_out(value, event, "event");
   });
 }

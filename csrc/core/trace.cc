@@ -31,11 +31,15 @@ class Events {
   void add_work(const ProfileRecord& record, int process) {
     fprintf(file_,
             "%s{\"ph\":\"X\",\"name\":%s,\"cat\":\"op\",\"pid\":%d,\"tid\":%" PRIu64
-            ",\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"op\":%s,\"shape\":%s,\"bytes\":%" PRIu64 ",\"flops\":%" PRIu64 "}}",
+            ",\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"op\":%s,\"shape\":%s,\"bytes\":%" PRIu64 ",\"flops\":%" PRIu64,
             separator(), json_string(record.name.c_str()).c_str(), process, record.stream,
             static_cast<double>(record.start_nanoseconds) / 1e3, static_cast<double>(record.duration_nanoseconds) / 1e3,
             json_string(record.op.c_str()).c_str(), json_string(record.shape.c_str()).c_str(), record.bytes,
             record.flops);
+    if (record.estimated_nanoseconds > 0) {
+      fprintf(file_, ",\"estimated_us\":%.3f", static_cast<double>(record.estimated_nanoseconds) / 1e3);
+    }
+    fprintf(file_, "}}");
   }
 
  private:

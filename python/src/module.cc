@@ -19,4 +19,6 @@ PYBIND11_MODULE(_core, module) {
   python::bind_op(module);
   python::bind_profiler(module);
   python::bind_fallback(module);
+  python::bind_check(module);
+  python::bind_fault_injection(module);
 }

@@ -15,5 +15,7 @@ void bind_dlpack(py::module_& module);
 void bind_op(py::module_& module);
 void bind_profiler(py::module_& module);
 void bind_fallback(py::module_& module);
+void bind_check(py::module_& module);
+void bind_fault_injection(py::module_& module);
 
 }  // namespace unihal::python

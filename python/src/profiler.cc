@@ -24,6 +24,7 @@ py::list events() {
     entry["duration_nanoseconds"] = event.duration_nanoseconds;
     entry["bytes"] = event.bytes;
     entry["flops"] = event.flops;
+    entry["estimated_nanoseconds"] = event.estimated_nanoseconds;
     result.append(entry);
   }
   return result;
@@ -42,6 +43,7 @@ py::list totals() {
     entry["duration_nanoseconds"] = total.duration_nanoseconds;
     entry["bytes"] = total.bytes;
     entry["flops"] = total.flops;
+    entry["estimated_nanoseconds"] = total.estimated_nanoseconds;
     result.append(entry);
   }
   return result;

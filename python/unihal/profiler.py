@@ -22,6 +22,9 @@ class ProfiledEvent:
     duration_nanoseconds: int
     bytes: int
     flops: int
+    #: An estimate, not a measurement: the least time that a device with these peaks would need. On the stub with a
+    #: device profile they are the card's. 0 where the peaks are unknown.
+    estimated_nanoseconds: int
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,8 @@ class ProfiledTotal:
     duration_nanoseconds: int
     bytes: int
     flops: int
+    #: The sum of the events' estimates.
+    estimated_nanoseconds: int
 
 
 class profile:  # noqa: N801 (used like a function)
