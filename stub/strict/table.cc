@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "stub/device.h"
+#include "stub/faults.h"
 #include "stub/launch.h"
 #include "stub/move.h"
 #include "stub/op_names.h"
@@ -150,6 +151,7 @@ uhal_status copy(uhal_backend_stream* stream, void* destination, const void* sou
     void* to = AddressSpace::instance().shadow(destination);
     const void* from = AddressSpace::instance().shadow(source);
     return submit(stream, kCopyNames[kind], [to, from, bytes] {
+      SlowedWork slowed;
       move_bytes(to, from, static_cast<int64_t>(bytes));
       return UHAL_OK;
     });
@@ -163,6 +165,7 @@ uhal_status fill(uhal_backend_stream* stream, void* destination, const void* pat
     std::memcpy(own.data(), pattern, pattern_bytes);
     void* to = AddressSpace::instance().shadow(destination);
     return submit(stream, "fill", [to, own, pattern_bytes, bytes] {
+      SlowedWork slowed;
       fill_bytes(to, own.data(), static_cast<int64_t>(pattern_bytes), static_cast<int64_t>(bytes));
       return UHAL_OK;
     });
@@ -174,7 +177,10 @@ uhal_status launch_slot(uhal_backend_stream* stream, const uhal_op* op) {
   return guarded([&]() -> uhal_status {
     const auto owned = std::make_shared<const OwnedOp>(*op);
     uhal_stream* owner = Stream::from(stream)->owner();
-    return submit(stream, op_name(*op), [owned, owner] { return launch(owner, owned->op()); });
+    return submit(stream, op_name(*op), [owned, owner] {
+      SlowedWork slowed;
+      return launch(owner, owned->op());
+    });
   });
 }
 
