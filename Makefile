@@ -1,6 +1,7 @@
 # make demo        install everything into .venv, build, and run the demonstration
 # make test        the same set-up, then format checks, sanitizers and all test suites (CI runs this)
 # make build       install unihal into .venv
+# make test-paddle-versions  the Paddle suite on older Paddle wheels too
 # make benchmarks  print ratios against NumPy and the frameworks' CPU; BENCHMARK_ARGUMENTS=--quick leaves out the largest
 # make coverage  rewrite docs/coverage.md from the adapters' tables
 # make format      rewrite sources in the project's format
@@ -37,7 +38,7 @@ PYTHON_SOURCES := $(shell find python/unihal python/unihal_paddle.pth -type f -n
 FORMATTED := $(shell find $(NATIVE_FOLDERS) tests benchmarks -type f \( -name '*.h' -o -name '*.c' -o -name '*.cc' \))
 CHECKED := python plugins tests benchmarks docs setup.py
 
-.PHONY: demo benchmarks build test check test-native sanitize test-python test-paddle test-tensorflow coverage format clean
+.PHONY: demo benchmarks build test check test-native sanitize test-python test-paddle test-tensorflow test-paddle-versions coverage format clean
 
 demo: build
 	$(if $(BACKEND),UNIHAL_BACKEND='$(BACKEND)') .venv/bin/unihal demo --out out/demo
@@ -92,6 +93,14 @@ test-paddle: $(SITE)
 
 test-tensorflow: $(SITE)
 	$(RUN) pytest tests/tensorflow
+
+# Not part of `make test`: each wheel is a download of 190 MB.
+test-paddle-versions: $(SITE)
+	for version in 3.1.1 3.2.2; do \
+	  $(RUN) pip install --quiet --no-deps --upgrade --target build/paddle-$$version paddlepaddle==$$version; \
+	  PYTHONPATH=build/paddle-$$version CUSTOM_DEVICE_ROOT="$$(echo "$$PWD"/.venv/lib/python*/site-packages/paddle_custom_device)" \
+	    $(RUN) pytest tests/paddle; \
+	done
 
 # -- benchmarks ----------------------------------------------------------------------------------------------------
 

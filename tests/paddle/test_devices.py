@@ -13,7 +13,8 @@ from paddle import nn
 
 def test_device_types_and_counts() -> None:
     assert {"iluvatar", "rdna", "polaris"} <= set(paddle.device.get_all_custom_device_type())
-    assert paddle.device.get_device_module("rdna").__name__ == "paddle.device.custom_device"
+    if hasattr(paddle.device, "get_device_module"):  # since Paddle 3.3
+        assert paddle.device.get_device_module("rdna").__name__ == "paddle.device.custom_device"
 
 
 @pytest.mark.parametrize("device", ["iluvatar:2", "rdna:7"])
