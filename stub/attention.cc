@@ -176,7 +176,7 @@ uhal_status forward(const Launch& launch, uhal_dtype dtype) {
         if (row_maximum(visible, row) == log_sum) {  // a row that sees nothing gives zeros
           std::fill_n(row, visible, T(0));
         } else {
-          log_sum = softmax_row(visible, row, row);
+          log_sum = softmax_row(visible, row, row).total();
         }
         std::fill(row + visible, row + sizes.columns, T(0));
         if (logsumexp != nullptr) at<T>(*logsumexp, batch, head, index) = log_sum;

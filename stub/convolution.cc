@@ -54,6 +54,26 @@ uhal_status set_to_zero(const Launch& launch, const uhal_tensor* view) {
   return run_generate({fill, launch.stream});
 }
 
+// dbias where there is nothing to multiply: the sum of dy over all axes but that of the channels.
+uhal_status sum_per_channel(const Launch& launch, const uhal_tensor& dy, const uhal_tensor* dbias) {
+  if (dbias == nullptr) return UHAL_OK;
+  uhal_tensor sums = *dbias;
+  sums.rank = dy.rank;
+  for (int i = 0; i < dy.rank; ++i) {
+    sums.shape[i] = i == 1 ? dbias->shape[0] : 1;
+    sums.strides[i] = i == 1 ? dbias->strides[0] : 0;
+  }
+  const uhal_tensor* inputs[] = {&dy};
+  const uhal_tensor* outputs[] = {&sums};
+  uhal_op reduce = {};
+  reduce.struct_size = sizeof reduce;
+  reduce.kind = UHAL_OP_REDUCE;
+  reduce.input_count = reduce.output_count = 1;
+  reduce.inputs = inputs;
+  reduce.outputs = outputs;
+  return run_reduce({reduce, launch.stream});
+}
+
 }  // namespace
 
 const char* refuse_convolution(const uhal_op& op) {
@@ -78,7 +98,7 @@ uhal_status run_convolution(const Launch& launch) {
   const bool empty = element_count(*given.x) == 0 || element_count(*given.w) == 0 || element_count(*given.y) == 0;
   if (empty && !forward) {  // sums over nothing
     const uhal_status status = set_to_zero(launch, to_x ? given.x : given.w);
-    return status == UHAL_OK && to_filter ? set_to_zero(launch, given.bias) : status;
+    return status == UHAL_OK && to_filter ? sum_per_channel(launch, *given.y, given.bias) : status;
   }
   if (element_count(*given.y) == 0) return UHAL_OK;
 

@@ -71,16 +71,16 @@ class Labels {
   mutable std::atomic<int64_t> wrong_label_{0};
 };
 
-// -sum(weight * label * (logit - log_sum)) over one row of soft labels.
+// -sum(weight * label * (logit - sum)) over one row of soft labels.
 template <typename T>
-UNIHAL_VECTORIZED T soft_loss(int64_t classes, const T* logits, const T* labels, const T* weights, T log_sum) {
+UNIHAL_VECTORIZED T soft_loss(int64_t classes, const T* logits, const T* labels, const T* weights, LogSum<T> sum) {
   T loss = 0;
   if (weights != nullptr) {
 #pragma omp simd reduction(+ : loss)
-    for (int64_t i = 0; i < classes; ++i) loss -= weights[i] * labels[i] * (logits[i] - log_sum);
+    for (int64_t i = 0; i < classes; ++i) loss -= weights[i] * labels[i] * ((logits[i] - sum.largest) - sum.rest);
   } else {
 #pragma omp simd reduction(+ : loss)
-    for (int64_t i = 0; i < classes; ++i) loss -= labels[i] * (logits[i] - log_sum);
+    for (int64_t i = 0; i < classes; ++i) loss -= labels[i] * ((logits[i] - sum.largest) - sum.rest);
   }
   return loss;
 }
@@ -140,10 +140,11 @@ uhal_status forward(const Launch& launch, uhal_dtype dtype) {
       T* softmax = probabilities != nullptr ? probabilities + row * classes
                    : gradient != nullptr    ? gradient + row * classes
                                             : scratch;
-      const T log_sum = softmax_row(classes, x, softmax);
+      const LogSum<T> log_sum = softmax_row(classes, x, softmax);
       if (labels.sparse()) {
         const int64_t label = labels.number(row);
-        loss[row] = label == kIgnored ? T(0) : (log_sum - x[label]) * (weights != nullptr ? weights[label] : T(1));
+        const T weight = weights != nullptr && label != kIgnored ? weights[label] : T(1);
+        loss[row] = label == kIgnored ? T(0) : (log_sum.rest - (x[label] - log_sum.largest)) * weight;
       } else {
         loss[row] = soft_loss(classes, x, labels.distribution(row), weights, log_sum);
       }

@@ -35,7 +35,7 @@ void softmax_forward_row(bool logarithm, int64_t count, const T* x, T* y) {
     exponentiate(length, piece);
     sum += row_sum(length, piece);
   }
-  row_subtract(count, x, largest + std::log(sum), y);
+  row_subtract(count, x, LogSum<T>{largest, std::log(sum)}, y);
 }
 
 template <typename T>

@@ -64,15 +64,30 @@ UNIHAL_VECTORIZED void row_scale(int64_t count, T factor, T* y) {
   for (int64_t i = 0; i < count; ++i) y[i] *= factor;
 }
 
+// log(sum(exp(x))) of a row, in two parts: added to a large maximum, the rest would lose its digits.
+template <typename T>
+struct LogSum {
+  T largest;
+  T rest;  // log(sum(exp(x - largest)))
+
+  T total() const { return largest + rest; }
+};
+
+// y = x - sum
+template <typename T>
+UNIHAL_VECTORIZED void row_subtract(int64_t count, const T* x, LogSum<T> sum, T* y) {
+  for (int64_t i = 0; i < count; ++i) y[i] = (x[i] - sum.largest) - sum.rest;
+}
+
 // y = softmax(x); returns log(sum(exp(x))). y may be x. A row of -infinity gives NaN.
 template <typename T>
-T softmax_row(int64_t count, const T* x, T* y) {
+LogSum<T> softmax_row(int64_t count, const T* x, T* y) {
   const T largest = row_maximum(count, x);
   row_subtract(count, x, largest, y);
   exponentiate(count, y);
   const T sum = row_sum(count, y);
   row_scale(count, 1 / sum, y);
-  return largest + std::log(sum);
+  return {largest, std::log(sum)};
 }
 
 }  // namespace unihal::stub
