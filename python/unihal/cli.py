@@ -10,6 +10,7 @@ import sys
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
+from typing import Optional
 
 import typer
 from rich.console import Console
@@ -21,6 +22,10 @@ from .fallbacks import Fallback, read_log
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
 console = Console()
+
+# Typer evaluates annotations, and Python 3.9 knows no `str | None`.
+_Text = Optional[str]
+_File = Optional[Path]
 
 _COMMAND_NOT_FOUND = 127
 _SIGNAL_BASE = 128
@@ -81,6 +86,25 @@ def demo(
     from .demo import main as demo_main
 
     raise typer.Exit(demo_main.run(out, epochs, console))
+
+
+@app.command()
+def conformance(
+    backend: _Text = typer.Option(None, help="The backend's name, or the path of its library."),
+    op: _Text = typer.Option(None, help="Only this op, such as softmax or map/silu."),
+    case: _Text = typer.Option(None, help="Only the case of this name."),
+    junit: _File = typer.Option(None, help="Write the results to this file as JUnit XML."),
+    json_file: _File = typer.Option(None, "--json", help="Write the results to this file as JSON."),
+    seed: int = typer.Option(0, min=0, help="Chooses the operands' values and some of the cases."),
+    list_cases: bool = typer.Option(False, "--list", help="Print the names of the cases and run none."),
+) -> None:
+    """Checks a backend against the contract of all ops, op by dtype; exits with 0 only if it conforms."""
+    from .conformance import command
+
+    if list_cases:
+        command.list_cases(seed, op, case, console)
+    elif not command.run(backend, seed, op, case, junit, json_file, console):
+        raise typer.Exit(1)
 
 
 def _run(command: list[str], environment: dict[str, str]) -> int:

@@ -1,0 +1,45 @@
+"""What ``unihal conformance`` does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from . import suite
+from .children import Run
+from .formats import write_json, write_junit
+from .report import Report, show_list
+
+
+def list_cases(seed: int, op: str | None, case: str | None, console: Console) -> None:
+    """Prints the names of the chosen cases."""
+    show_list([entry.name for entry in suite.entries(seed, op, case)], console)
+
+
+def run(
+    backend: str | None,
+    seed: int,
+    op: str | None,
+    case: str | None,
+    junit: Path | None,
+    as_json: Path | None,
+    console: Console,
+) -> bool:
+    """Runs the chosen cases and reports; whether the backend conforms."""
+    chosen = Run(suite.entries(seed, op, case), backend, seed, op, case)
+    report = Report("", seed, backend)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("", total=len(chosen.entries))
+        for outcome in chosen.outcomes():
+            report.outcomes.append(outcome)
+            progress.update(task, advance=1, description=outcome.op)
+    report.device = chosen.device
+    if junit is not None:
+        write_junit(report, junit)
+    if as_json is not None:
+        write_json(report, as_json)
+    report.show(console)
+    return report.passed

@@ -1,0 +1,372 @@
+"""The functions of UHAL_OP_MAP: what each must give, on which numbers it is tried, and how exact it must be.
+
+The rows follow csrc/kernels/elementwise.def. Exact functions choose or test, or round by IEEE's rules: they have one
+right answer. Others count roundings: two for each ulp that OpenCL C 1.2, section 7.4, grants an elementary function,
+one for each operation of arithmetic. A ``conditioned`` one may also be what the formula gives for operands and
+parameters that are themselves off by so many roundings (mixed stability: Higham, section 1.5), as inner results are
+rounded too.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Callable
+
+import numpy as np
+
+from .case import Array, Values
+from .reference import elementwise as e
+from .values import integers, normal, uniform
+
+# What operands are filled with.
+_ANY = normal(2)
+_POSITIVE = uniform(0.1, 4)
+_UNIT = uniform(-0.95, 0.95)
+_PROBABILITY = uniform(0.05, 0.95)
+_ABOVE_ONE = uniform(1.1, 5)
+_FEW = integers(-3, 4)
+_BITS = integers(0, 9)
+
+
+@dataclass(frozen=True)
+class MapFunction:
+    """A row of the table."""
+
+    name: str
+    #: Gets the operands, then the parameters as numbers; gives one array or a tuple of them.
+    reference: Callable[..., Any]
+    #: Of each operand.
+    values: tuple[Values, ...]
+    parameters: tuple[float, ...] = ()
+    #: The parameters for integer operands, if others.
+    integer_parameters: tuple[int, ...] | None = None
+    roundings: float = 0
+    conditioned: bool = False
+    #: What the roundings are relative to, where terms of the formula cancel; gets what the reference gets.
+    magnitude: Callable[..., Array] | None = None
+    #: NaN, infinities and zeros give what C's functions give (C11, annex F); else only zeros and NaN are tried.
+    special: bool = True
+    #: The result is true or false.
+    test: bool = False
+    #: Defined on integers only.
+    bits: bool = False
+    #: Takes the reference's place where the result is a bool.
+    bool_reference: Callable[..., Array] | None = None
+
+
+def _exact(name: str, reference: Callable[..., Any], *values: Values, **fields: Any) -> MapFunction:
+    return MapFunction(name, reference, values or (_ANY,), **fields)
+
+
+def _rounded(name: str, roundings: float, reference: Callable[..., Any], *values: Values, **fields: Any) -> MapFunction:
+    return MapFunction(name, reference, values or (_ANY,), roundings=roundings, **fields)
+
+
+def _composed(
+    name: str, roundings: float, reference: Callable[..., Any], *values: Values, **fields: Any
+) -> MapFunction:
+    return MapFunction(name, reference, values or (_ANY,), roundings=roundings, special=False, **fields)
+
+
+def _test(name: str, reference: Callable[..., Any], *values: Values) -> MapFunction:
+    return MapFunction(name, reference, values, test=True)
+
+
+def _bits(name: str, reference: Callable[..., Any], *values: Values, **fields: Any) -> MapFunction:
+    return MapFunction(name, reference, values, bits=True, **fields)
+
+
+def _where(condition: Array, yes: Any, no: Any) -> Array:
+    return np.asarray(np.where(condition, yes, no))
+
+
+_SELU = (1.0507009873554805, 1.6732632423543772)
+_HARD_SWISH = (6, 6, 3)
+_RATE = uniform(0.01, 0.1)
+_ADAM_VALUES = (normal(), normal(), normal(0.3), uniform(0.05, 1), _RATE, _PROBABILITY, _PROBABILITY)
+
+_ARITHMETIC = (
+    _exact("identity", lambda x: x),
+    _exact("negative", lambda x: -x),
+    _exact("absolute", e.absolute),
+    _exact("sign", e.sign),
+    _rounded("square", 1, lambda x: x * x),
+    _rounded("reciprocal", 5, lambda x: 1 / x, _POSITIVE),
+    _rounded(
+        "scale", 2, lambda x, a, b: x * a + b, parameters=(1.75, -2.5), integer_parameters=(3, 2), conditioned=True
+    ),
+    _rounded(
+        "add_then_scale",
+        2,
+        lambda x, a, b: (x + b) * a,
+        parameters=(1.75, -2.5),
+        integer_parameters=(3, 2),
+        conditioned=True,
+    ),
+    _exact("clip", e.clip, parameters=(-0.5, 0.75), integer_parameters=(1, 5)),
+    _rounded("add", 1, lambda x, y: x + y, _ANY, _ANY),
+    _rounded("subtract", 1, lambda x, y: x - y, _ANY, _ANY),
+    _rounded("multiply", 1, lambda x, y: x * y, _ANY, _ANY),
+    _rounded("divide", 5, lambda x, y: e.truncate_divide(x, y) if e.is_integer(x) else x / y, _ANY, _ANY),
+    _rounded("divide_no_nan", 5, lambda x, y: _where(y == 0, 0.0, x / y), _ANY, _FEW),
+    _rounded("multiply_no_nan", 1, lambda x, y: _where(y == 0, 0.0, x * y), _ANY, _FEW),
+    _rounded("floor_divide", 5, e.floor_divide, normal(8), _ANY, conditioned=True),
+    _rounded("floor_mod", 1, e.floor_mod, normal(8), _ANY, magnitude=lambda x, y: _where(np.isinf(y), 0, y)),
+    _rounded("truncate_divide", 5, e.truncate_divide, normal(8), _ANY, conditioned=True),
+    _exact("truncate_mod", e.truncate_mod, normal(8), _ANY),
+    _rounded("maximum", 0.5, e.maximum, _ANY, _ANY),
+    _rounded("minimum", 0.5, np.minimum, _ANY, _ANY),
+    _rounded("squared_difference", 3, lambda x, y: (x - y) * (x - y), _ANY, _ANY),
+    _rounded("power", 32, e.power, _POSITIVE, _ANY),
+    _rounded(
+        "power_scalar",
+        32,
+        lambda x, p: e.power(x, np.asarray(p, x.dtype)),
+        _POSITIVE,
+        parameters=(2.5,),
+        integer_parameters=(3,),
+    ),
+    _rounded("multiply_add", 2, lambda x, y, z: x * y + z, _ANY, _ANY, _ANY, conditioned=True),
+    _composed("linear_interpolation", 3, lambda x, y, z: x + z * (y - x), _ANY, _ANY, _PROBABILITY, conditioned=True),
+    _exact("select", lambda x, y, z: _where(x != 0, y, z), _FEW, _ANY, _ANY),
+)
+
+_ROUNDING = (
+    _exact("floor", np.floor),
+    _exact("ceil", np.ceil),
+    _exact("round_half_to_even", np.rint),
+    _exact("round_half_away", e.round_half_away),
+    _exact("truncate", np.trunc),
+)
+
+_ELEMENTARY = (
+    _rounded("exp", 6, np.exp),
+    _rounded("expm1", 6, np.expm1),
+    _rounded("log", 6, np.log, _POSITIVE),
+    _rounded("log1p", 4, np.log1p, _POSITIVE),
+    _rounded("log2", 6, np.log2, _POSITIVE),
+    _rounded("log10", 6, np.log10, _POSITIVE),
+    _rounded("sqrt", 6, np.sqrt, _POSITIVE),
+    _rounded("rsqrt", 7, lambda x: 1 / np.sqrt(x), _POSITIVE),
+    _rounded("sin", 8, np.sin),
+    _rounded("cos", 8, np.cos),
+    _rounded("tan", 10, np.tan),
+    _rounded("asin", 8, np.arcsin, _UNIT),
+    _rounded("acos", 8, np.arccos, _UNIT),
+    _rounded("atan", 10, np.arctan),
+    _rounded("sinh", 8, np.sinh),
+    _rounded("cosh", 8, np.cosh),
+    _rounded("tanh", 10, np.tanh),
+    _rounded("asinh", 8, np.arcsinh),
+    _rounded("acosh", 8, np.arccosh, _ABOVE_ONE),
+    _rounded("atanh", 10, np.arctanh, _UNIT),
+    _rounded("atan2", 12, np.arctan2, _ANY, _ANY),
+    _rounded("erf", 32, e.erf),
+    _rounded("erfc", 32, e.erfc),
+)
+
+_ACTIVATIONS = (
+    _exact("relu", lambda x: _where(x < 0, x.dtype.type(0), x)),
+    _exact("relu6", lambda x: e.clip(x, 0, 6), normal(4)),
+    _rounded("leaky_relu", 2, lambda x, p: _where(x < 0, x * p, x), parameters=(0.1,)),
+    _composed("elu", 8, lambda x, p: _where(x < 0, p * np.expm1(x), x), parameters=(1.25,)),
+    _composed("selu", 12, lambda x, p, q: _where(x < 0, p * q * np.expm1(x), p * x), parameters=_SELU),
+    _rounded("sigmoid", 14, e.sigmoid),
+    _composed("log_sigmoid", 12, lambda x: -e.softplus(-x)),
+    _composed("silu", 15, lambda x: x * e.sigmoid(x)),
+    _composed("swish", 16, lambda x, p: x * e.sigmoid(p * x), parameters=(1.7,), conditioned=True),
+    _composed("gelu_erf", 36, lambda x: x * e.normal_distribution(x), conditioned=True, magnitude=np.abs),
+    _composed("gelu_tanh", 20, e.gelu_tanh, conditioned=True, magnitude=np.abs),
+    _composed(
+        "softplus",
+        16,
+        lambda x, p, q: _where(x * p > q, x, e.softplus(x * p) / p),
+        parameters=(0.75, 20),
+        conditioned=True,
+    ),
+    _composed("softsign", 7, lambda x: x / (1 + np.abs(x))),
+    _composed("mish", 24, lambda x: x * np.tanh(e.softplus(x))),
+    _composed("hard_sigmoid", 2, lambda x, p, q: e.clip(x * p + q, 0, 1), parameters=(1 / 6, 0.5), conditioned=True),
+    _composed(
+        "hard_swish", 8, lambda x, p, q, r: x * e.clip(x + r, 0, p) / q, parameters=_HARD_SWISH, conditioned=True
+    ),
+    _exact("hard_tanh", e.clip, parameters=(-1, 1)),
+    _exact("hard_shrink", lambda x, p: _where((x > p) | (x < -p), x, 0.0), parameters=(0.5,)),
+    _rounded(
+        "soft_shrink",
+        1,
+        lambda x, p: _where(x > p, x - p, _where(x < -p, x + p, 0.0)),
+        parameters=(0.5,),
+        special=False,
+    ),
+    _exact("thresholded_relu", lambda x, p, q: _where(x > p, x, q), parameters=(1, 0.25), special=False),
+)
+
+_TESTS = (
+    _test("is_nan", lambda x: x != x, _ANY),
+    _test("is_infinite", np.isinf, _ANY),
+    _test("is_finite", np.isfinite, _ANY),
+    _test("equal", lambda x, y: x == y, _FEW, _FEW),
+    _test("not_equal", lambda x, y: x != y, _FEW, _FEW),
+    _test("less", lambda x, y: x < y, _FEW, _FEW),
+    _test("less_equal", lambda x, y: x <= y, _FEW, _FEW),
+    _test("greater", lambda x, y: x > y, _FEW, _FEW),
+    _test("greater_equal", lambda x, y: x >= y, _FEW, _FEW),
+    _test("logical_not", lambda x: x == 0, _FEW),
+    _test("logical_and", lambda x, y: (x != 0) & (y != 0), _FEW, _FEW),
+    _test("logical_or", lambda x, y: (x != 0) | (y != 0), _FEW, _FEW),
+    _test("logical_xor", lambda x, y: (x != 0) ^ (y != 0), _FEW, _FEW),
+    _bits("bitwise_not", lambda x: ~x, _BITS, bool_reference=lambda x: x == 0),
+    _bits("bitwise_and", lambda x, y: x & y, _BITS, _BITS),
+    _bits("bitwise_or", lambda x, y: x | y, _BITS, _BITS),
+    _bits("bitwise_xor", lambda x, y: x ^ y, _BITS, _BITS),
+    _bits("shift_left", e.shift_left, _BITS, _BITS),
+    _bits("shift_right", e.shift_right, integers(-100, 100), _BITS),
+)
+
+_GRADIENTS = (
+    _exact("relu_backward", lambda x, g: _where(x > 0, g, 0.0), _ANY, _ANY),
+    _exact("relu6_backward", lambda x, g: _where((x > 0) & (x < 6), g, 0.0), normal(4), _ANY),
+    _rounded("leaky_relu_backward", 2, lambda x, g, p: _where(x > 0, g, g * p), _ANY, _ANY, parameters=(0.1,)),
+    _composed("elu_backward", 9, lambda x, g, p: g * _where(x > 0, 1, p * np.exp(x)), _ANY, _ANY, parameters=(1.25,)),
+    _composed(
+        "selu_backward",
+        5,
+        lambda y, g, p, q: g * _where(y > 0, p, y + p * q),
+        uniform(-1.7, 3),
+        _ANY,
+        parameters=_SELU,
+        conditioned=True,
+    ),
+    _composed("sigmoid_backward", 4, lambda y, g: g * y * (1 - y), _PROBABILITY, _ANY, conditioned=True),
+    _composed("tanh_backward", 4, lambda y, g: g * (1 - y**2), _UNIT, _ANY, conditioned=True),
+    _composed("log_sigmoid_backward", 15, lambda x, g: g * e.sigmoid(-x), _ANY, _ANY),
+    _composed(
+        "silu_backward",
+        30,
+        lambda x, g: g * e.swish_derivative(x, 1),
+        _ANY,
+        _ANY,
+        magnitude=lambda x, g: g * (1 + np.abs(x)),
+    ),
+    _composed(
+        "swish_backward",
+        34,
+        lambda x, g, p: g * e.swish_derivative(x, p),
+        _ANY,
+        _ANY,
+        parameters=(1.7,),
+        conditioned=True,
+        magnitude=lambda x, g, p: g * (1 + np.abs(p * x)),
+    ),
+    _composed(
+        "gelu_erf_backward",
+        40,
+        lambda x, g: g * (e.normal_distribution(x) + x * e.normal_density(x)),
+        _ANY,
+        _ANY,
+        magnitude=lambda x, g: g * (1 + x * x),
+    ),
+    _composed(
+        "gelu_tanh_backward",
+        40,
+        lambda x, g: g * e.gelu_tanh_derivative(x),
+        _ANY,
+        _ANY,
+        conditioned=True,
+        magnitude=lambda x, g: g * (1 + np.abs(x) + np.abs(x) ** 3 / 8),
+    ),
+    _composed(
+        "softplus_backward",
+        16,
+        lambda x, g, p, q: g * _where(x * p > q, 1, e.sigmoid(x * p)),
+        _ANY,
+        _ANY,
+        parameters=(0.75, 20),
+        conditioned=True,
+    ),
+    _composed("softsign_backward", 9, lambda x, g: g / (1 + np.abs(x)) ** 2, _ANY, _ANY),
+    _rounded(
+        "hard_sigmoid_backward",
+        2,
+        lambda y, g, p, q: _where((y > 0) & (y < 1), g * p, 0.0),
+        uniform(-0.2, 1.2),
+        _ANY,
+        parameters=(1 / 6, 0.5),
+    ),
+    _composed(
+        "hard_swish_backward",
+        8,
+        lambda x, g, p, q, r: _where(x + r <= 0, 0.0, _where(x + r >= p, g * (p / q), g * (2 * x + r) / q)),
+        normal(4),
+        _ANY,
+        parameters=_HARD_SWISH,
+        conditioned=True,
+    ),
+    _exact("hard_tanh_backward", lambda x, g, p, q: _where((x > p) & (x < q), g, 0.0), _ANY, _ANY, parameters=(-1, 1)),
+    _exact("clip_backward", lambda x, g, p, q: _where((x >= p) & (x <= q), g, 0.0), _FEW, _ANY, parameters=(-1, 2)),
+    _composed("sqrt_backward", 7, lambda y, g: g / (2 * y), _POSITIVE, _ANY),
+    _composed("rsqrt_backward", 4, lambda y, g: -g * y**3 / 2, _POSITIVE, _ANY),
+    _composed("reciprocal_backward", 2, lambda y, g: -g * y**2, _POSITIVE, _ANY),
+    _composed("square_backward", 2, lambda x, g: 2 * x * g, _ANY, _ANY),
+    _exact("absolute_backward", lambda x, g: _where(x > 0, g, _where(x < 0, -g, 0.0)), _ANY, _ANY),
+    _composed("sin_backward", 9, lambda x, g: g * np.cos(x), _ANY, _ANY),
+    _composed("cos_backward", 9, lambda x, g: -g * np.sin(x), _ANY, _ANY),
+    _composed(
+        "erf_backward", 10, lambda x, g: g * 2 / math.sqrt(math.pi) * np.exp(-x * x), _ANY, _ANY, conditioned=True
+    ),
+    _composed("power_scalar_backward", 35, lambda x, g, p: g * p * x ** (p - 1), _POSITIVE, _ANY, parameters=(2.5,)),
+    _composed("divide_backward_divisor", 8, lambda x, y, g: -g * x / y**2, _ANY, _POSITIVE, _ANY),
+    _exact("maximum_backward_first", lambda x, y, g: _where(x >= y, g, 0.0), _FEW, _FEW, _ANY),
+    _exact("maximum_backward_second", lambda x, y, g: _where(x < y, g, 0.0), _FEW, _FEW, _ANY),
+    _exact("minimum_backward_first", lambda x, y, g: _where(x <= y, g, 0.0), _FEW, _FEW, _ANY),
+    _exact("minimum_backward_second", lambda x, y, g: _where(x > y, g, 0.0), _FEW, _FEW, _ANY),
+)
+
+_OPTIMIZERS = (
+    _composed("sgd", 3, lambda x, g, rate: x - rate * g, _ANY, _ANY, _RATE, conditioned=True),
+    _composed("momentum", 8, e.momentum, _ANY, _ANY, _ANY, _RATE, parameters=(0.9, 1, 0.01, 0.5), conditioned=True),
+    _composed("adam", 16, e.adam, *_ADAM_VALUES, parameters=(0.9, 0.99, 1e-7, 0.01, 0.5), conditioned=True),
+    _composed(
+        "adam_epsilon_hat", 16, e.adam_epsilon_hat, *_ADAM_VALUES, parameters=(0.9, 0.99, 1e-7), conditioned=True
+    ),
+    _composed("adagrad", 16, e.adagrad, _ANY, _ANY, _POSITIVE, _RATE, parameters=(1e-7,), conditioned=True),
+    _composed(
+        "rmsprop",
+        16,
+        e.rmsprop,
+        _ANY,
+        _ANY,
+        _POSITIVE,
+        normal(0.1),
+        _RATE,
+        parameters=(0.9, 0.8, 1e-7),
+        conditioned=True,
+    ),
+    _composed(
+        "momentum_with_rate", 8, e.momentum_with_rate, _ANY, _ANY, _ANY, _RATE, parameters=(0.9, 1), conditioned=True
+    ),
+)
+
+_PRODUCTS = (
+    _rounded("x_divided_by_y", 5, lambda x, y: _where(x == 0, 0.0, x / y), _FEW, _POSITIVE),
+    _rounded("x_log_y", 7, lambda x, y: _where(x == 0, 0.0, x * np.log(y)), _FEW, _POSITIVE),
+    _rounded("x_log1p_y", 5, lambda x, y: _where(x == 0, 0.0, x * np.log1p(y)), _FEW, _POSITIVE),
+)
+
+#: All functions by name.
+FUNCTIONS: dict[str, MapFunction] = {
+    function.name: function
+    for group in (
+        _ARITHMETIC,
+        _ROUNDING,
+        _ELEMENTARY,
+        _ACTIVATIONS,
+        _TESTS,
+        _GRADIENTS,
+        _OPTIMIZERS,
+        _PRODUCTS,
+    )
+    for function in group
+}

@@ -1,0 +1,211 @@
+"""Cases of copies, casts, fills, sequences and triangles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Callable
+
+import numpy as np
+
+from .case import Array, Case, Expected, Operand, Values
+from .layout import CONTIGUOUS, IMAGE_LAYOUTS, LAYOUTS, output_layout
+from .number_format import FORMATS, is_complex, is_inexact
+from .sweep import ALL_DTYPES, COMPLEX, FLOATING, INTEGERS, REAL, SHAPES, shape_name, sweep
+from .values import integers, listed, normal
+
+_SHAPE = SHAPES[0]
+
+#: Shapes of the last two axes' triangles.
+_MATRICES = ((3, 5, 7), (0, 4), (4, 0), (1, 1), (6, 2), (1, 2, 1, 3, 1, 2, 1, 2, 3, 4), (301, 1003))
+
+
+def cases(seed: int) -> Iterator[Case]:
+    """The cases of all kinds of the family."""
+    yield from sweep(_copy, seed, dtypes=ALL_DTYPES, shapes=SHAPES, layouts=IMAGE_LAYOUTS, draws=40)
+    yield from _copies_of_special_layouts()
+    for source in ALL_DTYPES:
+        for target in ALL_DTYPES:
+            yield _cast(source, target, _SHAPE, CONTIGUOUS)
+    for target in ("float64", "float16", "int32", "complex64"):
+
+        def cast(source: str, shape: tuple[int, ...], layout: str, target: str = target) -> Case:
+            return _cast(source, target, shape, layout)
+
+        yield from sweep(cast, seed, dtypes=("float32",), shapes=SHAPES, layouts=LAYOUTS, draws=10)
+    yield from _rounding_casts()
+    yield from sweep(_fill, seed, dtypes=ALL_DTYPES, shapes=SHAPES, draws=20)
+    yield _fill_default()
+    yield from sweep(_iota, seed, dtypes=(*FLOATING, *INTEGERS), shapes=SHAPES, draws=20)
+    yield from sweep(_triangular, seed, dtypes=REAL, shapes=_MATRICES, draws=20)
+    for upper in (0, 1):
+        for diagonal in (-9, -1, 0, 2, 9):
+            yield _triangle("float32", (4, 6), CONTIGUOUS, upper, diagonal)
+    yield _triangle("float32", (5, 7), "sliced", 1, 1, in_place=True)
+
+
+def _numbers(dtype: str) -> Values:
+    """Numbers of both signs that are distinct enough to show where each one went."""
+    if is_complex(dtype):
+        return lambda generator, shape: generator.normal(0, 9, shape) + 1j * generator.normal(0, 9, shape)
+    return normal(9) if is_inexact(dtype) else integers(0, 100)
+
+
+def _exact(values: Array) -> list[Expected]:
+    return [Expected(values, roundings=0)]
+
+
+# -- copy and cast
+
+
+def _copy(dtype: str, shape: tuple[int, ...], layout: str) -> Case:
+    return _conversion("copy", dtype, dtype, Operand(dtype, shape, _numbers(dtype), layout), shape)
+
+
+def _copies_of_special_layouts() -> Iterator[Case]:
+    """Transposes, concatenations and the like: copies between unlike layouts, which broadcast besides."""
+    for dtype in ("float32", "float16", "int8", "complex128"):
+        for source in IMAGE_LAYOUTS:
+            for target in ("contiguous", "transposed", "sliced", "reversed", "channels_last"):
+                operand = Operand(dtype, (2, 17, 33), _numbers(dtype), source)
+                variant = f"{dtype}/2x17x33/{source}-to-{target}"
+                yield _moved("copy", variant, dtype, operand, Operand(dtype, (2, 17, 33), layout=target))
+        for shape in ((), (33,), (17, 1), (2, 1, 1)):
+            operand = Operand(dtype, shape, _numbers(dtype))
+            variant = f"{dtype}/{shape_name(shape)}-broadcast-to-2x17x33"
+            yield _moved("copy", variant, dtype, operand, Operand(dtype, (2, 17, 33)))
+    nans = listed([float("nan"), float("inf"), float("-inf"), 0.0, -0.0, 1e-42])
+    for dtype in FLOATING:
+        yield _moved("copy", f"{dtype}/special", dtype, Operand(dtype, (3, 5), nans), Operand(dtype, (3, 5)))
+
+
+def _cast(source: str, target: str, shape: tuple[int, ...], layout: str) -> Case:
+    return _conversion("cast", source, target, Operand(source, shape, _numbers(source), layout), shape)
+
+
+def _conversion(op: str, source: str, target: str, operand: Operand, shape: tuple[int, ...]) -> Case:
+    way = source if op == "copy" else f"{source}-{target}"
+    variant = f"{way}/{shape_name(shape)}/{operand.layout}"
+    return _moved(op, variant, source, operand, Operand(target, shape, layout=output_layout(operand.layout)))
+
+
+def _moved(op: str, variant: str, dtype: str, operand: Operand, result: Operand) -> Case:
+    def reference(inputs: Sequence[Array]) -> list[Expected]:
+        x = np.broadcast_to(inputs[0], result.shape)
+        if is_complex(operand.dtype) and not is_complex(result.dtype):
+            x = x.real
+        unspecified = None
+        if not is_inexact(result.dtype) and result.dtype != "bool" and is_inexact(operand.dtype):
+            x = np.trunc(x)
+            unspecified = _outside(x, result.dtype)
+            x = np.where(unspecified, 0, x)
+        return [Expected(x, roundings=0, unspecified=unspecified)]
+
+    return Case(op, variant, dtype, (operand,), (result,), reference)
+
+
+def _outside(x: Array, dtype: str) -> Array:
+    """Where a truncated value has no place in an integer dtype."""
+    limits = np.iinfo(dtype)
+    return np.asarray(~((x >= limits.min) & (x < float(limits.max) + 1)))
+
+
+def _rounding_casts() -> Iterator[Case]:
+    """Values in the middle between two results, just beside it, and at the ends of the range."""
+    for source, target in (
+        ("float32", "float16"),
+        ("float32", "bfloat16"),
+        ("float64", "float16"),
+        ("float64", "bfloat16"),
+        ("float64", "float32"),
+        ("int32", "float16"),
+        ("int64", "float32"),
+        ("int64", "float64"),
+        ("uint64", "float64"),
+        ("int32", "bfloat16"),
+    ):
+        step = 2.0 ** (1 - FORMATS[target].bits)
+        halves = [1 + (k + 0.5) * step for k in range(4)]
+        beside = [half * (1 + sign * 2.0**-20) for half in halves for sign in (1, -1)]
+        largest = FORMATS[target].largest
+        edges = [largest, largest * (1 + step / 8), largest * (1 + step / 3), largest * 2]
+        least = FORMATS[target].smallest_subnormal
+        # Subnormal numbers of the wide formats may be flushed to zero.
+        tiny = [least, least / 2, least * 0.75, least * 1.5, least * 2.5] if target == "float16" else []
+        numbers = [sign * number for number in (*halves, *beside, *edges, *tiny) for sign in (1, -1)]
+        if not is_inexact(source):
+            scale = 2 ** FORMATS[target].bits
+            numbers = [scale * 2 + k for k in range(12)] + [scale * 4 + k for k in range(12)]
+        if source == "float32":
+            numbers = [number for number in numbers if abs(number) < FORMATS["float32"].largest]
+        operand = Operand(source, (len(numbers),), listed(numbers))
+        yield _moved("cast", f"{source}-{target}/rounding", source, operand, Operand(target, (len(numbers),)))
+    special = [float("nan"), float("inf"), float("-inf"), 0.0, -0.0, 0.5, -0.5, 2.9, -2.9]
+    for source in FLOATING:
+        for target in (*FLOATING, "bool", "int32", "uint8", *COMPLEX):
+            operand = Operand(source, (9,), listed(special))
+            yield _moved("cast", f"{source}-{target}/special", source, operand, Operand(target, (9,)))
+
+
+# -- fill, iota, triangular
+
+
+def _fill(dtype: str, shape: tuple[int, ...], layout: str) -> Case:
+    value = 2.7 if is_inexact(dtype) else 1 if dtype == "bool" else 113
+    return _generated(
+        "fill", dtype, shape, layout, {"value": 2.7, "integer_value": int(value)}, lambda: np.full(shape, value)
+    )
+
+
+def _fill_default() -> Case:
+    return _generated("fill", "float32", (5,), CONTIGUOUS, {}, lambda: np.zeros(5), "default")
+
+
+def _iota(dtype: str, shape: tuple[int, ...], layout: str) -> Case:
+    start, step = (-1.25, 0.5) if is_inexact(dtype) else (7, 3)
+
+    def values() -> Array:
+        length = shape[-1] if shape else 1
+        sequence = start + np.arange(length) * step
+        return np.broadcast_to(sequence if shape else sequence[0], shape)
+
+    attributes = {"start": -1.25, "step": 0.5, "integer_start": 7, "integer_step": 3}
+    return _generated("iota", dtype, shape, layout, attributes, values)
+
+
+def _generated(
+    op: str,
+    dtype: str,
+    shape: tuple[int, ...],
+    layout: str,
+    attributes: dict[str, float],
+    values: Callable[[], Array],
+    note: str = "",
+) -> Case:
+    layout = output_layout(layout)
+    variant = f"{dtype}/{shape_name(shape)}/{note or layout}"
+    output = Operand(dtype, shape, layout=layout)
+    return Case(op, variant, dtype, (), (output,), lambda _: _exact(values()), attributes)
+
+
+def _triangular(dtype: str, shape: tuple[int, ...], layout: str) -> Case:
+    return _triangle(dtype, shape, layout, 0, 1)
+
+
+def _triangle(
+    dtype: str, shape: tuple[int, ...], layout: str, upper: int, diagonal: int, in_place: bool = False
+) -> Case:
+    def reference(inputs: Sequence[Array]) -> list[Expected]:
+        return _exact(np.triu(inputs[0], diagonal) if upper else np.tril(inputs[0], diagonal))
+
+    side = "upper" if upper else "lower"
+    variant = f"{dtype}/{shape_name(shape)}/{layout}/{side}{diagonal:+d}{'/in_place' if in_place else ''}"
+    return Case(
+        "triangular",
+        variant,
+        dtype,
+        (Operand(dtype, shape, _numbers(dtype), layout),),
+        (Operand(dtype, shape, layout=output_layout(layout)),),
+        reference,
+        {"upper": upper, "diagonal": diagonal},
+        ((0, 0),) if in_place else (),
+    )

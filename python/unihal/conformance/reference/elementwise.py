@@ -1,0 +1,236 @@
+"""UHAL_OP_MAP: the functions of csrc/kernels/elementwise.def that are more than one NumPy call.
+
+Functions of integers get arrays of int64 or uint64, and wrap as those do; all others get float64.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+erf = np.vectorize(math.erf, otypes=[np.float64])
+erfc = np.vectorize(math.erfc, otypes=[np.float64])
+
+
+def is_integer(x: Array) -> bool:
+    """Whether a function is to compute in integers."""
+    return x.dtype.kind in "iu"
+
+
+# -- arithmetic
+
+
+def absolute(x: Array) -> Array:
+    """|x|; the most negative integer stays."""
+    return np.abs(x)
+
+
+def sign(x: Array) -> Array:
+    """1 or -1; zeros and NaN stay what they are."""
+    one = x.dtype.type(1)
+    return np.where(x > 0, one, np.where(x < 0, x.dtype.type(0) - one, x))
+
+
+def clip(x: Array, low: float, high: float) -> Array:
+    """The nearest number within [low, high]; NaN stays."""
+    return np.where(x < low, x.dtype.type(low), np.where(x > high, x.dtype.type(high), x))
+
+
+def maximum(x: Array, y: Array) -> Array:
+    """The larger one, NaN if there is one."""
+    return np.maximum(x, y)
+
+
+def truncate_divide(x: Array, y: Array) -> Array:
+    """The quotient rounded toward zero; of integers 0 for a zero divisor, and wrapping."""
+    if not is_integer(x):
+        return np.trunc(x / y)
+    quotient = floor_divide(x, y)
+    rest = x - quotient * y
+    return np.where((rest != 0) & (y != 0) & ((x < 0) != (y < 0)), quotient + x.dtype.type(1), quotient)
+
+
+def floor_divide(x: Array, y: Array) -> Array:
+    """The quotient rounded down; of integers 0 for a zero divisor, and wrapping."""
+    if not is_integer(x):
+        return np.floor(x / y)
+    # NumPy's // is 0 for a zero divisor and wraps for the most negative integer.
+    return np.where(y == 0, x.dtype.type(0), x // y)
+
+
+def truncate_mod(x: Array, y: Array) -> Array:
+    """The remainder with the dividend's sign; of integers 0 for a zero divisor."""
+    return np.where(y == 0, x.dtype.type(0), np.fmod(x, y)) if is_integer(x) else np.fmod(x, y)
+
+
+def floor_mod(x: Array, y: Array) -> Array:
+    """The remainder with the divisor's sign; of integers 0 for a zero divisor."""
+    rest = truncate_mod(x, y)
+    return np.where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
+
+
+def power(x: Array, y: Array) -> Array:
+    """x to the y; of integers wrapping, and the truncated fraction for a negative exponent."""
+    if not is_integer(x):
+        return np.power(x, y)
+    x, y = np.broadcast_arrays(x, y)
+    bits = 2**64
+    result = [
+        pow(int(a), int(b), bits) if b >= 0 else {1: 1, -1: -1 if b % 2 else 1}.get(int(a), 0)
+        for a, b in zip(x.flat, y.flat)
+    ]
+    return np.array([number % bits for number in result], np.uint64).reshape(x.shape).astype(x.dtype)
+
+
+# -- rounding
+
+
+def round_half_away(x: Array) -> Array:
+    """The nearest whole number, away from zero from the middle."""
+    whole = np.trunc(x)
+    return np.where(np.abs(x - whole) >= 0.5, whole + np.copysign(1.0, x), whole)
+
+
+# -- activations
+
+
+def sigmoid(x: Array) -> Array:
+    """1 / (1 + e^-x)."""
+    return np.asarray(1 / (1 + np.exp(-x)))
+
+
+def normal_distribution(x: Array) -> Array:
+    """The probability that a standard normal number is at most x."""
+    return np.asarray(erfc(-x / math.sqrt(2)) / 2)
+
+
+def normal_density(x: Array) -> Array:
+    """The derivative of ``normal_distribution``."""
+    return np.asarray(np.exp(-x * x / 2) / math.sqrt(2 * math.pi))
+
+
+def gelu_tanh(x: Array) -> Array:
+    """GELU with the normal distribution approximated by a tanh."""
+    return np.asarray(x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2)
+
+
+def gelu_tanh_derivative(x: Array) -> Array:
+    """The derivative of ``gelu_tanh``; as 1 + tanh(a) = 2 sigmoid(2a), by the rules for x * sigmoid."""
+    argument = 2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
+    slope = 2 * math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * x**2)
+    s = sigmoid(argument)
+    return np.asarray(s + x * s * (1 - s) * slope)
+
+
+def swish_derivative(x: Array, beta: float) -> Array:
+    """The derivative of x * sigmoid(beta * x)."""
+    s = sigmoid(beta * x)
+    return np.asarray(s + beta * x * s * (1 - s))
+
+
+def softplus(x: Array) -> Array:
+    """log(1 + e^x)."""
+    return np.logaddexp(0, x)
+
+
+# -- bits
+
+
+def shift_left(x: Array, y: Array) -> Array:
+    """x * 2^y in as many bits as x has; 0 where y is below 0 or above 63."""
+    shifted = np.left_shift(x, np.clip(y, 0, 63).astype(x.dtype))
+    return np.asarray(np.where((y < 0) | (y > 63), x.dtype.type(0), shifted))
+
+
+def shift_right(x: Array, y: Array) -> Array:
+    """x / 2^y rounded down; where y is below 0 or above 63, -1 for negative x and else 0."""
+    shifted = np.right_shift(x, np.clip(y, 0, 63).astype(x.dtype))
+    everything = np.where(x < 0, x.dtype.type(0) - x.dtype.type(1), x.dtype.type(0))
+    return np.asarray(np.where((y < 0) | (y > 63), everything, shifted))
+
+
+# -- optimizer steps
+
+
+def momentum(
+    x: Array, gradient: Array, velocity: Array, rate: Array, decay: float, nesterov: float, l2: float, factor: float
+) -> tuple[Array, Array]:
+    """The parameter and its velocity after a step."""
+    g = gradient * factor + l2 * x
+    v = decay * velocity + g
+    return x - rate * (g + decay * v if nesterov else v), v
+
+
+def adam(
+    x: Array,
+    gradient: Array,
+    first: Array,
+    second: Array,
+    rate: Array,
+    power1: Array,
+    power2: Array,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+    weight_decay: float,
+    factor: float,
+) -> tuple[Array, Array, Array]:
+    """Kingma and Ba, algorithm 1, with weight decay decoupled; power1 and power2 are beta1^t and beta2^t."""
+    m = beta1 * first + (1 - beta1) * gradient
+    v = beta2 * second + (1 - beta2) * gradient**2
+    rate = rate * factor
+    corrected = (m / (1 - power1)) / (np.sqrt(v / (1 - power2)) + epsilon)
+    return x - rate * weight_decay * x - rate * corrected, m, v
+
+
+def adam_epsilon_hat(
+    x: Array,
+    gradient: Array,
+    first: Array,
+    second: Array,
+    rate: Array,
+    power1: Array,
+    power2: Array,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+) -> tuple[Array, Array, Array]:
+    """Kingma and Ba, end of section 2: epsilon beside the uncorrected second moment."""
+    m = beta1 * first + (1 - beta1) * gradient
+    v = beta2 * second + (1 - beta2) * gradient**2
+    return x - rate * np.sqrt(1 - power2) / (1 - power1) * m / (np.sqrt(v) + epsilon), m, v
+
+
+def adagrad(x: Array, gradient: Array, sum_: Array, rate: Array, epsilon: float) -> tuple[Array, Array]:
+    """The parameter and the sum of squared gradients after a step."""
+    squares = sum_ + gradient**2
+    return x - rate * gradient / (np.sqrt(squares) + epsilon), squares
+
+
+def rmsprop(
+    x: Array,
+    gradient: Array,
+    square: Array,
+    velocity: Array,
+    rate: Array,
+    decay: float,
+    momentum: float,
+    epsilon: float,
+) -> tuple[Array, Array, Array]:
+    """The parameter, the mean square of gradients and the velocity after a step."""
+    mean = decay * square + (1 - decay) * gradient**2
+    v = momentum * velocity + rate * gradient / np.sqrt(mean + epsilon)
+    return x - v, mean, v
+
+
+def momentum_with_rate(
+    x: Array, gradient: Array, velocity: Array, rate: Array, decay: float, nesterov: float
+) -> tuple[Array, Array]:
+    """As ``momentum``, with the learning rate inside the velocity."""
+    v = decay * velocity - rate * gradient
+    return x + (decay * v - rate * gradient if nesterov else v), v
