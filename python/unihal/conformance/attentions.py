@@ -1,0 +1,243 @@
+"""Cases of attention and its gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from .case import Array, Case, Expected, Operand, Values
+from .number_format import round_to
+from .reference.attention import attention, attention_backward
+from .sweep import FLOATING, shape_name, sweep
+from .tolerance import summation_roundings
+from .values import normal
+
+#: exp and log may be off by 3 ulps each (OpenCL C 1.2, section 7.4); then differences, quotients and products.
+_ROUNDINGS = 24
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """The lengths of uhal_op_kind's definition: q (B, H, M, D), k (B, H, N, D), v (B, H, N, E)."""
+
+    b: int
+    h: int
+    m: int
+    n: int
+    d: int
+    e: int
+
+    @property
+    def q(self) -> tuple[int, ...]:
+        return (self.b, self.h, self.m, self.d)
+
+    @property
+    def k(self) -> tuple[int, ...]:
+        return (self.b, self.h, self.n, self.d)
+
+    @property
+    def v(self) -> tuple[int, ...]:
+        return (self.b, self.h, self.n, self.e)
+
+    @property
+    def y(self) -> tuple[int, ...]:
+        return (self.b, self.h, self.m, self.e)
+
+    @property
+    def name(self) -> str:
+        return shape_name((self.b, self.h, self.m, self.n, self.d, self.e))
+
+
+_PROBLEMS = (
+    _Problem(2, 3, 5, 7, 4, 6),
+    _Problem(2, 3, 7, 7, 4, 4),
+    _Problem(1, 1, 1, 1, 1, 1),
+    _Problem(2, 2, 7, 3, 5, 4),
+    _Problem(2, 1, 1, 31, 8, 8),
+    _Problem(0, 2, 3, 4, 5, 6),
+    _Problem(2, 2, 0, 4, 5, 6),
+    _Problem(2, 2, 3, 0, 5, 6),
+    _Problem(2, 4, 67, 65, 33, 31),
+    _Problem(1, 2, 3, 1031, 16, 5),
+    _Problem(1, 1, 1031, 3, 4, 2),
+)
+
+#: What a mask may look like: its shape of each problem.
+_MASKS: dict[str, Callable[[_Problem], tuple[int, ...]]] = {
+    "full": lambda p: (p.b, p.h, p.m, p.n),
+    "heads-alike": lambda p: (p.b, 1, p.m, p.n),
+    "padding": lambda p: (p.b, 1, 1, p.n),
+    "rank-2": lambda p: (p.m, p.n),
+    "per-row": lambda p: (p.m, 1),
+}
+
+
+def _penalties(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Biases, some of which hide their column altogether."""
+    return np.where(generator.random(shape) < 0.25, -np.inf, generator.normal(0, 1, shape))
+
+
+def _biases(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    return generator.normal(0, 1, shape)
+
+
+def _score_sizes(q: Array, k: Array, mask: Array | None, scale: float) -> Array:
+    """What errors of a score are relative to, at the largest column of each row."""
+    factor = abs(scale) or 1 / np.sqrt(max(1, q.shape[-1]))
+    sizes = factor * (np.abs(q) @ np.swapaxes(np.abs(k), -1, -2))
+    if mask is not None:
+        sizes = sizes + np.where(np.isfinite(mask), np.abs(mask), 0)
+    return np.asarray(np.max(sizes, axis=-1, keepdims=True, initial=0))
+
+
+def _forward_expected(inputs: Sequence[Any], attributes: dict[str, Any], logsumexp: bool) -> list[Expected | None]:
+    q, k, v, mask = inputs
+    y, total = attention(q, k, v, mask, **attributes)
+    size, _ = attention(q, k, np.abs(v), mask, **attributes)
+    # An error of a score is one of its exponential, relative to it.
+    scores = _score_sizes(q, k, mask, attributes.get("scale", 0))
+    roundings = summation_roundings(max(q.shape[-1], k.shape[-2])) + _ROUNDINGS
+    results: list[Expected | None] = [Expected(y, roundings, size * (1 + 2 * scores))]
+    largest = np.where(np.isfinite(total), np.abs(total), 0) + scores[..., 0] + 1
+    return [*results, Expected(total, roundings, largest) if logsumexp else None]
+
+
+def _statistics_dtype(dtype: str) -> str:
+    return "float64" if dtype == "float64" else "float32"
+
+
+def _mask_operand(dtype: str, problem: _Problem, mask: str, layout: str) -> Operand | None:
+    if not mask:
+        return None
+    return Operand(dtype, _MASKS[mask](problem), _penalties if mask != "per-row" else _biases, layout)
+
+
+def _forward_case(
+    dtype: str,
+    problem: _Problem,
+    layout: str,
+    *,
+    mask: str = "",
+    attributes: dict[str, Any] | None = None,
+    logsumexp: bool = True,
+) -> Case:
+    given = attributes or {}
+    words = [f"{name}{value:g}" for name, value in given.items()]
+    return Case(
+        op="attention",
+        variant="/".join(
+            [dtype, problem.name, layout, f"mask-{mask or 'none'}", *words, *["no-sums"][: not logsumexp]]
+        ),
+        dtype=dtype,
+        inputs=(
+            Operand(dtype, problem.q, normal(), layout),
+            Operand(dtype, problem.k, normal(), layout),
+            Operand(dtype, problem.v, normal(), layout),
+            _mask_operand(dtype, problem, mask, layout),
+        ),
+        outputs=(Operand(dtype, problem.y), Operand(_statistics_dtype(dtype), problem.y[:3]) if logsumexp else None),
+        reference=lambda inputs: _forward_expected(inputs, given, logsumexp),
+        attributes=given,
+    )
+
+
+@dataclass(frozen=True)
+class _Forward:
+    """Operands of a forward pass and what it gave, the same whenever they are asked for."""
+
+    problem: _Problem
+    dtype: str
+    mask: str
+    attributes: dict[str, Any]
+
+    def operands(self) -> list[Array | None]:
+        """q, k, v and mask."""
+        generator = np.random.default_rng([self.problem.m, self.problem.n, self.problem.d])
+        p = self.problem
+        arrays: list[Array | None] = [round_to(generator.normal(0, 1, shape), self.dtype) for shape in (p.q, p.k, p.v)]
+        if not self.mask:
+            return [*arrays, None]
+        values = _penalties if self.mask != "per-row" else _biases
+        return [*arrays, round_to(values(generator, _MASKS[self.mask](p)), self.dtype)]
+
+    def value(self, number: int) -> Array:
+        """Operand ``number`` of the gradient: q, k, v, mask, y, logsumexp."""
+        operands = self.operands()
+        q, k, v, mask = operands
+        assert q is not None and k is not None and v is not None
+        results = attention(q, k, v, mask, **self.attributes)
+        value = [*operands, *results][number]
+        assert value is not None
+        return value
+
+    def values(self, number: int) -> Values:
+        return lambda generator, shape: self.value(number)
+
+
+def _backward_expected(inputs: Sequence[Any], attributes: dict[str, Any]) -> list[Expected]:
+    q, k, v, mask, y, logsumexp, dy = inputs
+    values = attention_backward(*inputs, **attributes)
+    # The same sums of absolute terms: of dscores, p * (|dy| @ |v|^T + sum(|y| |dy|)).
+    factor = attributes.get("scale") or 1 / np.sqrt(max(1, q.shape[-1]))
+    scores = factor * (q @ np.swapaxes(k, -1, -2))
+    if mask is not None:
+        scores = scores + mask
+    if attributes.get("causal"):
+        hidden = np.arange(k.shape[2]) > np.arange(q.shape[2])[:, None] + k.shape[2] - q.shape[2]
+        scores = np.where(hidden, -np.inf, scores)
+    p = np.exp(scores - np.where(np.isfinite(logsumexp), logsumexp, 0)[..., None])
+    # logsumexp is rounded as an operand, and a score's error is one of its exponential.
+    shift = np.where(np.isfinite(logsumexp), np.abs(logsumexp), 0)[..., None]
+    p = p * (1 + 2 * _score_sizes(q, k, mask, attributes.get("scale", 0)) + shift)
+    terms = np.abs(dy) @ np.swapaxes(np.abs(v), -1, -2) + np.sum(np.abs(y * dy), axis=-1, keepdims=True)
+    dscores = p * terms * abs(factor)
+    magnitudes = (
+        dscores @ np.abs(k),
+        np.swapaxes(dscores, -1, -2) @ np.abs(q),
+        np.swapaxes(p, -1, -2) @ np.abs(dy),
+    )
+    roundings = summation_roundings(max(q.shape[-1], q.shape[-2], k.shape[-2], v.shape[-1])) + _ROUNDINGS
+    return [Expected(value, roundings, size) for value, size in zip(values, magnitudes)]
+
+
+def _backward_case(
+    dtype: str, problem: _Problem, layout: str, *, mask: str = "", attributes: dict[str, Any] | None = None
+) -> Case:
+    given = attributes or {}
+    forward = _Forward(problem, dtype, mask, given)
+    # Repeating layouts would change operands after the forward pass.
+    fixed = "contiguous" if layout in ("broadcast", "overlapping") else layout
+    shapes = (problem.q, problem.k, problem.v, _MASKS[mask](problem) if mask else (), problem.y, problem.y[:3])
+    dtypes = (*[dtype] * 5, _statistics_dtype(dtype))
+    operands: list[Operand | None] = [
+        Operand(kind, shape, forward.values(number), fixed) for number, (kind, shape) in enumerate(zip(dtypes, shapes))
+    ]
+    if not mask:
+        operands[3] = None
+    words = [f"{name}{value:g}" for name, value in given.items()]
+    return Case(
+        op="attention_backward",
+        variant="/".join([dtype, problem.name, layout, f"mask-{mask or 'none'}", *words]),
+        dtype=dtype,
+        inputs=(*operands, Operand(dtype, problem.y, normal(), layout)),
+        outputs=(Operand(dtype, problem.q), Operand(dtype, problem.k), Operand(dtype, problem.v)),
+        reference=lambda inputs: _backward_expected(inputs, given),
+        attributes=given,
+    )
+
+
+def cases(seed: int) -> Iterator[Case]:
+    """All cases of both kinds."""
+    for build in (_forward_case, _backward_case):
+        yield from sweep(build, seed, shapes=_PROBLEMS, draws=16)
+        for mask in _MASKS:
+            yield from sweep(partial(build, mask=mask), seed, shapes=_PROBLEMS)
+        for attributes in ({"causal": 1}, {"scale": 0.25}, {"scale": -1.5, "causal": 1}):
+            yield from sweep(partial(build, attributes=attributes), seed, shapes=_PROBLEMS)
+            masked = partial(build, attributes=attributes, mask="heads-alike")
+            yield from sweep(masked, seed, shapes=_PROBLEMS[:4])
+    yield from sweep(partial(_forward_case, logsumexp=False), seed, dtypes=FLOATING, shapes=_PROBLEMS[:4])

@@ -1,0 +1,420 @@
+"""Cases of batch, layer, group and RMS norm and their gradients.
+
+Errors. A mean of n elements is off by roundings of sum|x| / n. The variance's error is relative to sqrt(variance) times
+the root mean square of x, as it is with Welford's and with two-pass methods (Chan, Golub and LeVeque, Algorithms for
+computing the sample variance, The American Statistician 37, 1983); the difference of a mean of squares and a squared
+mean would be off by roundings of the mean square itself, and does not pass where the mean is large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Optional
+
+import numpy as np
+
+from .activations import activated
+from .case import Array, Case, Expected, Operand, Values
+from .layout import IMAGE_LAYOUTS
+from .number_format import round_to
+from .reference import normalization
+from .reference.enums import Activation
+from .sweep import FLOATING, shape_name, sweep
+from .tolerance import summation_roundings
+from .values import normal, uniform
+
+#: Differences, quotients, a root (rsqrt may be off by 2 ulps) and products besides the sums.
+_ROUNDINGS = 16
+
+_Shape = tuple[int, ...]
+
+_IMAGES: tuple[_Shape, ...] = (
+    (4, 6, 5, 3),
+    (3, 6),
+    (2, 6, 31),
+    (2, 6, 3, 4, 5),
+    (1, 6, 2, 2),
+    (5, 6, 1, 1),
+    (8, 66, 17, 15),
+    (2, 65538, 2),
+    (70001, 6),
+)
+_EMPTY_IMAGES: tuple[_Shape, ...] = ((2, 0, 3, 4), (0, 6, 3, 4))
+
+#: (shape, first normalized axis).
+_ROWS: tuple[tuple[_Shape, int], ...] = (
+    ((3, 5, 7), -1),
+    ((3, 5, 7), 1),
+    ((3, 5, 7), 0),
+    ((3, 5, 7), 2),
+    ((31,), 0),
+    ((4, 1), -1),
+    ((0, 5), -1),
+    ((5, 1031), -1),
+    ((1031, 300), 1),
+    ((2, 70001), 1),
+    ((70001, 3), -1),
+    ((2, 1, 3, 2, 2, 1, 3), 3),
+)
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """One normalization: which statistics there are of x, and what scale and bias look like."""
+
+    kind: str
+    x: _Shape
+    attributes: dict[str, Any]
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """The axes that statistics are taken over, of ``grouped(x)``."""
+        if self.kind == "batch_norm":
+            return (0, *range(2, len(self.x)))
+        if self.kind == "group_norm":
+            return (2,)
+        return tuple(range(self.attributes["axis"] % len(self.x), len(self.x)))
+
+    def grouped(self, x: Array) -> Array:
+        """x with the axes that ``axes`` speaks of."""
+        if self.kind != "group_norm":
+            return x
+        groups = self.attributes["groups"]
+        return x.reshape(x.shape[0], groups, int(np.prod(x.shape[1:])) // groups)
+
+    @property
+    def scale(self) -> _Shape:
+        if self.kind in ("batch_norm", "group_norm"):
+            return (self.x[1],)
+        return self.x[self.axes[0] :]
+
+    @property
+    def statistics(self) -> _Shape:
+        if self.kind == "batch_norm":
+            return (self.x[1],)
+        if self.kind == "group_norm":
+            return (self.x[0], self.attributes["groups"])
+        return tuple(1 if axis in self.axes else length for axis, length in enumerate(self.x))
+
+    @property
+    def terms(self) -> int:
+        statistics = max(1, int(np.prod(self.statistics)))
+        return max(1, int(np.prod(self.x)) // statistics)
+
+    @property
+    def name(self) -> str:
+        text = shape_name(self.x)
+        if "axis" in self.attributes:
+            text += f"/axis{self.attributes['axis']}"
+        if "groups" in self.attributes:
+            text += f"/groups{self.attributes['groups']}"
+        return text
+
+
+def _statistics_dtype(dtype: str) -> str:
+    return "float64" if dtype == "float64" else "float32"
+
+
+_SCALE: Values = uniform(0.5, 1.5)
+_OptionalArray = Optional[Array]
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """Magnitudes that errors are relative to; they broadcast against the grouped x."""
+
+    normalized: Array  # of (x - mean) / sqrt(variance + epsilon)
+    mean: Array
+    variance: Array
+    inverse: Array
+
+
+def _sizes(problem: _Problem, x: Array, epsilon: float) -> _Sizes:
+    grouped = problem.grouped(x)
+    axes = problem.axes
+    with np.errstate(invalid="ignore", divide="ignore"):
+        centred = problem.kind != "rms_norm"
+        mean = grouped.mean(axis=axes, keepdims=True) if centred else np.zeros(())
+        variance = np.mean((grouped - mean) ** 2, axis=axes, keepdims=True)
+        square = np.mean(grouped**2, axis=axes, keepdims=True)
+        absolute = np.mean(np.abs(grouped), axis=axes, keepdims=True) if centred else np.zeros(())
+    inverse = 1 / np.sqrt(variance + epsilon)
+    spread = np.sqrt(variance * square)
+    normalized = (np.abs(grouped) + absolute) * inverse + np.abs(grouped - mean) * inverse * spread * inverse**2
+    return _Sizes(normalized, absolute, spread, inverse)
+
+
+def _forward_expected(problem: _Problem, inputs: Sequence[Any], attributes: dict[str, Any]) -> list[Expected | None]:
+    epsilon = attributes.get("epsilon", 1e-5)
+    linear = {name: value for name, value in attributes.items() if name != "activation"}
+    x, scale = inputs[0], inputs[1]
+    bias = inputs[2] if problem.kind != "rms_norm" else None
+    given = inputs if problem.kind != "rms_norm" else inputs[:2]
+    values = getattr(normalization, problem.kind)(*given, **linear)
+    roundings = summation_roundings(problem.terms) + _ROUNDINGS
+    sizes = _sizes(problem, x, epsilon)
+    magnitude = sizes.normalized.reshape(x.shape)
+    if attributes.get("inference"):
+        inverse = _per_channel(1 / np.sqrt(inputs[4] + epsilon), x.ndim)
+        magnitude = (np.abs(x) + np.abs(_per_channel(inputs[3], x.ndim))) * inverse
+    magnitude = magnitude * np.abs(_beside(problem, scale, 1.0)) + np.abs(_beside(problem, bias, 0.0))
+    y = activated(Expected(values[0], roundings, magnitude), attributes.get("activation", Activation.NONE))
+    if attributes.get("inference"):
+        return [y, None, None, None, None]
+    if problem.kind == "rms_norm":
+        return [y, Expected(values[1], roundings)]
+    statistics: list[Expected | None] = [
+        Expected(values[1], roundings, sizes.mean.reshape(values[1].shape)),
+        Expected(values[2], roundings, sizes.variance.reshape(values[2].shape)),
+    ]
+    for value, size, former in zip(values[3:], (sizes.mean, sizes.variance), inputs[3:]):
+        if value is None:
+            statistics.append(None)
+        else:
+            # The unbiased variance is up to twice the biased one, of two elements.
+            statistics.append(Expected(value, roundings, 2 * size.reshape(value.shape) + np.abs(former)))
+    return [y, *statistics]
+
+
+def _per_channel(vector: Array, rank: int) -> Array:
+    return vector.reshape(1, -1, *[1] * (rank - 2))
+
+
+def _beside(problem: _Problem, vector: _OptionalArray, otherwise: float) -> Array:
+    """Scale or bias as it broadcasts against x."""
+    if vector is None:
+        return np.full((), otherwise)
+    if problem.kind in ("batch_norm", "group_norm"):
+        return _per_channel(vector, len(problem.x))
+    return vector
+
+
+def _outputs(problem: _Problem, statistics: str, attributes: dict[str, Any], running: bool) -> list[Operand | None]:
+    """All outputs but y."""
+    if attributes.get("inference"):
+        return [None] * 4
+    one = Operand(statistics, problem.statistics)
+    if problem.kind == "rms_norm":
+        return [one]
+    if problem.kind == "batch_norm":
+        return [one, one, *([one, one] if running else [None, None])]
+    return [one, one]
+
+
+def _forward_case(
+    dtype: str,
+    problem: _Problem,
+    layout: str,
+    *,
+    operands: str = "scale-bias",
+    running: bool = True,
+    extra: dict[str, Any] | None = None,
+    values: Values | None = None,
+    name: str = "",
+) -> Case:
+    attributes = {**problem.attributes, **(extra or {})}
+    statistics = _statistics_dtype(dtype)
+    scale = Operand(statistics, problem.scale, _SCALE, layout) if "scale" in operands else None
+    bias = Operand(statistics, problem.scale, normal(), layout) if "bias" in operands else None
+    inputs: list[Operand | None] = [Operand(dtype, problem.x, values or normal(), layout), scale]
+    if problem.kind != "rms_norm":
+        inputs.append(bias)
+    if problem.kind == "batch_norm":
+        given = running or attributes.get("inference")
+        inputs.append(Operand(statistics, problem.statistics, normal(), layout) if given else None)
+        inputs.append(Operand(statistics, problem.statistics, uniform(0.5, 2), layout) if given else None)
+    parts = [name or "plain", dtype, problem.name, layout]
+    parts += [] if operands == "scale-bias" else [operands or "neither"]
+    parts += [] if running else ["no-running"]
+    return Case(
+        op=problem.kind,
+        variant="/".join(parts),
+        dtype=dtype,
+        inputs=tuple(inputs),
+        outputs=(Operand(dtype, problem.x), *_outputs(problem, statistics, attributes, running)),
+        reference=lambda inputs: _forward_expected(problem, inputs, attributes),
+        attributes=attributes,
+    )
+
+
+def _running_in_place(dtype: str, shape: _Shape, layout: str) -> Case:
+    """Running statistics that are one view in and out."""
+    problem = _Problem("batch_norm", shape, {"momentum": 0.7, "unbiased_running": 1})
+    case = _forward_case(dtype, problem, layout, name="running-in-place")
+    mean, variance = case.inputs[3:5]
+    return Case(
+        op=case.op,
+        variant=case.variant,
+        dtype=dtype,
+        inputs=case.inputs,
+        outputs=(*case.outputs[:3], mean, variance),
+        reference=lambda inputs: _forward_expected(problem, inputs[:5], problem.attributes),
+        attributes=case.attributes,
+        in_place=((3, 3), (4, 4)),
+    )
+
+
+# -- gradients
+
+
+def _image(problem: _Problem, dtype: str) -> Array:
+    """The same x whenever it is asked for: the statistics are made of it."""
+    return round_to(np.random.default_rng(problem.x).normal(0.5, 1, problem.x), dtype)
+
+
+def _statistics(problem: _Problem, dtype: str, epsilon: float) -> list[Array]:
+    """mean and variance, or inverse_rms."""
+    grouped = problem.grouped(_image(problem, dtype))
+    if problem.kind == "rms_norm":
+        inverse = 1 / np.sqrt(np.mean(grouped**2, axis=problem.axes, keepdims=True) + epsilon)
+        return [inverse.reshape(problem.statistics)]
+    mean = grouped.mean(axis=problem.axes).reshape(problem.statistics)
+    return [mean, grouped.var(axis=problem.axes).reshape(problem.statistics)]
+
+
+def _backward_expected(
+    problem: _Problem, inputs: Sequence[Any], attributes: dict[str, Any], outputs: int
+) -> list[Expected | None]:
+    x, dy, scale = inputs[:3]
+    accepted = dict(attributes)
+    if problem.kind == "rms_norm":
+        accepted.pop("epsilon", None)
+    values = getattr(normalization, f"{problem.kind}_backward")(*inputs, **accepted)
+    roundings = summation_roundings(max(problem.terms, x.size // max(1, problem.terms))) + _ROUNDINGS
+    sizes = _sizes(problem, x, attributes.get("epsilon", 1e-5))
+    g = problem.grouped(np.abs(dy * _beside(problem, scale, 1.0)))
+    normalized = sizes.normalized
+    if attributes.get("inference"):
+        dx = g * sizes.inverse
+    else:
+        means = g.mean(axis=problem.axes, keepdims=True)
+        products = (g * normalized).mean(axis=problem.axes, keepdims=True)
+        dx = (g + means + normalized * products) * sizes.inverse
+    others = tuple(axis for axis in range(x.ndim) if axis < x.ndim - len(problem.scale))
+    if problem.kind in ("batch_norm", "group_norm"):
+        others = (0, *range(2, x.ndim))
+    magnitudes = [
+        dx.reshape(x.shape),
+        (np.abs(dy) * normalized.reshape(x.shape)).sum(axis=others),
+        np.abs(dy).sum(axis=others),
+    ]
+    expected = [Expected(value, roundings, size) for value, size in zip(values, magnitudes)]
+    return [*expected[:outputs], *[None] * (len(values) - outputs)]
+
+
+def _backward_case(
+    dtype: str,
+    problem: _Problem,
+    layout: str,
+    *,
+    with_scale: bool = True,
+    outputs: int = 3,
+    extra: dict[str, Any] | None = None,
+    name: str = "",
+) -> Case:
+    attributes = {**problem.attributes, **(extra or {})}
+    epsilon = attributes.get("epsilon", 1e-5)
+    statistics = _statistics_dtype(dtype)
+    count = 2 if problem.kind == "rms_norm" else 3
+    outputs = min(outputs, count)
+    # Repeating layouts would change x after its statistics were taken.
+    of_x = "contiguous" if layout in ("broadcast", "overlapping") else layout
+
+    def statistic(number: int) -> Operand:
+        return Operand(
+            statistics,
+            problem.statistics,
+            lambda generator, shape: _statistics(problem, dtype, epsilon)[number],
+            of_x,
+        )
+
+    results = (Operand(dtype, problem.x), Operand(statistics, problem.scale), Operand(statistics, problem.scale))
+    parts = [name or "plain", dtype, problem.name, layout]
+    parts += [] if with_scale else ["no-scale"]
+    parts += [] if outputs == count else [f"outputs{outputs}"]
+    return Case(
+        op=f"{problem.kind}_backward",
+        variant="/".join(parts),
+        dtype=dtype,
+        inputs=(
+            Operand(dtype, problem.x, lambda generator, shape: _image(problem, dtype), of_x),
+            Operand(dtype, problem.x, normal(), layout),
+            Operand(statistics, problem.scale, _SCALE, layout) if with_scale else None,
+            *(statistic(number) for number in range(count - 1)),
+        ),
+        outputs=(*results[:outputs], *[None] * (count - outputs)),
+        reference=lambda inputs: _backward_expected(problem, inputs, attributes, outputs),
+        attributes=attributes,
+    )
+
+
+def _problems(kind: str) -> list[_Problem]:
+    if kind == "batch_norm":
+        return [_Problem(kind, shape, {}) for shape in (*_IMAGES, *_EMPTY_IMAGES[:1])]
+    if kind == "group_norm":
+        problems = [_Problem(kind, shape, {"groups": groups}) for shape in _IMAGES for groups in (2, 1)]
+        by_channel = [_Problem(kind, shape, {"groups": shape[1]}) for shape in _IMAGES[:3]]
+        return [*problems, *by_channel, _Problem(kind, _EMPTY_IMAGES[1], {"groups": 3})]
+    return [_Problem(kind, shape, {"axis": axis}) for shape, axis in _ROWS]
+
+
+def _forward_cases(kind: str, seed: int) -> Iterator[Case]:
+    problems = _problems(kind)
+    few = problems[:6]
+    yield from sweep(partial(_forward_case), seed, dtypes=FLOATING, shapes=problems, layouts=IMAGE_LAYOUTS, draws=20)
+    for operands in ("",) if kind == "rms_norm" else ("scale", "bias", ""):
+        yield from sweep(partial(_forward_case, operands=operands), seed, shapes=few, layouts=IMAGE_LAYOUTS)
+    for epsilon in (1e-3, 0.5):
+        other = partial(_forward_case, extra={"epsilon": epsilon}, name=f"epsilon{epsilon:g}")
+        yield from sweep(other, seed, shapes=few, layouts=IMAGE_LAYOUTS)
+    for activation in list(Activation)[1:]:
+        fused = partial(_forward_case, extra={"activation": int(activation)}, name=activation.name.lower())
+        yield from sweep(fused, seed, shapes=few[:3], layouts=IMAGE_LAYOUTS[:3], draws=2)
+    for dtype in ("float32", "float64"):
+        for problem in few[:3]:
+            # A single-pass variance loses all digits here.
+            far = partial(_forward_case, values=uniform(999, 1001), name="far-from-zero")
+            yield far(dtype, problem, "contiguous")
+
+
+def _backward_cases(kind: str, seed: int) -> Iterator[Case]:
+    problems = _problems(kind)
+    few = problems[:6]
+    yield from sweep(partial(_backward_case), seed, shapes=problems, layouts=IMAGE_LAYOUTS, draws=20)
+    yield from sweep(partial(_backward_case, with_scale=False), seed, shapes=few, layouts=IMAGE_LAYOUTS)
+    for outputs in (1,) if kind == "rms_norm" else (1, 2):
+        yield from sweep(partial(_backward_case, outputs=outputs), seed, shapes=few, layouts=IMAGE_LAYOUTS[:3])
+    for epsilon in (1e-3, 0.5):
+        other = partial(_backward_case, extra={"epsilon": epsilon}, name=f"epsilon{epsilon:g}")
+        yield from sweep(other, seed, shapes=few, layouts=IMAGE_LAYOUTS[:3])
+
+
+def _batch_norm_cases(seed: int) -> Iterator[Case]:
+    """What only batch norm has: running statistics and inference."""
+    few = _problems("batch_norm")[:6]
+    yield from sweep(partial(_forward_case, running=False), seed, shapes=few, layouts=IMAGE_LAYOUTS)
+    for extra in (
+        {"momentum": 0.5},
+        {"momentum": 0.99, "unbiased_running": 1},
+        {"momentum": 0.0, "unbiased_running": 1},
+    ):
+        build = partial(_forward_case, extra=extra, name="-".join(f"{key}{value:g}" for key, value in extra.items()))
+        yield from sweep(build, seed, shapes=few, layouts=IMAGE_LAYOUTS)
+    for operands in ("scale-bias", "scale", ""):
+        inference = partial(_forward_case, operands=operands, extra={"inference": 1}, name="inference")
+        yield from sweep(inference, seed, shapes=[*few, *_problems("batch_norm")[-2:]], layouts=IMAGE_LAYOUTS)
+    gradient = partial(_backward_case, extra={"inference": 1}, name="inference")
+    yield from sweep(gradient, seed, shapes=[*few, *_problems("batch_norm")[-2:]], layouts=IMAGE_LAYOUTS)
+    for dtype in FLOATING:
+        for layout in ("contiguous", "channels_last", "reversed"):
+            yield _running_in_place(dtype, (4, 6, 5, 3), layout)
+
+
+def cases(seed: int) -> Iterator[Case]:
+    """All cases of the eight kinds."""
+    for kind in ("batch_norm", "layer_norm", "group_norm", "rms_norm"):
+        yield from _forward_cases(kind, seed)
+        yield from _backward_cases(kind, seed)
+    yield from _batch_norm_cases(seed)
