@@ -153,11 +153,11 @@ def _run_with(device: Device, run: Callable[[], object], rule: str) -> FaultOutc
         except Exception as error:  # what a program raises is its own choice
             raised = error
     if raised is not None:
-        _forget_errors(device)
+        forget_errors(device)
     return FaultOutcome(rule, faults.counts().injected, raised)
 
 
-def _forget_errors(device: Device) -> None:
+def forget_errors(device: Device) -> None:
     """Takes the errors that stuck to streams, so that the next run begins without."""
     for _ in range(_MOST_STREAMS):
         try:
