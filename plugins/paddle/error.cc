@@ -68,13 +68,15 @@ void raise(uhal_status status, const std::string& message) {
   throw common::enforce::EnforceNotMet(paddle_code(status), message);
 }
 
-void raise_last_error(uhal_status status, const char* kernel) {
+std::string describe_last_error(const char* kernel) {
   const uhal_error* error = uhal_last_error();
   std::string message = std::string("(unihal) ") + kernel + ": " + error->message;
   if (error->op[0] != '\0') message += std::string("\n  op: ") + error->op;
   if (error->device[0] != '\0') message += std::string("\n  device: ") + error->device;
   if (error->native_name[0] != '\0') message += std::string("\n  native error: ") + error->native_name;
-  raise(status, message);
+  return message;
 }
+
+void raise_last_error(uhal_status status, const char* kernel) { raise(status, describe_last_error(kernel)); }
 
 }  // namespace unihal::paddle

@@ -11,6 +11,9 @@ namespace unihal::paddle {
 // by status).
 [[noreturn]] void raise(uhal_status status, const std::string& message);
 
+// The calling thread's error record as one text, for the Paddle kernel or call `kernel`.
+std::string describe_last_error(const char* kernel);
+
 // Throws the calling thread's error record, for the Paddle kernel `kernel`.
 [[noreturn]] void raise_last_error(uhal_status status, const char* kernel);
 

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <string>
 
+#include "plugins/paddle/deferred_error.h"
 #include "plugins/paddle/error.h"
 #include "plugins/paddle/stream.h"
 #include "unihal/event.h"
@@ -39,8 +40,8 @@ constexpr size_t kMinimumChunk = 256;
 
 Status translate(uhal_status status) { return status == UHAL_OK ? kSuccess : kFailed; }
 
-// For calls that wait for work: the error of a kernel that ran earlier comes out here, and a failed status alone
-// would lose what it says. Paddle lets exceptions through.
+// For calls whose failure Paddle raises: of a failed status alone it says no more than the number. Paddle lets
+// exceptions through.
 Status translate_or_raise(uhal_status status, const char* call) {
   if (status != UHAL_OK) raise_last_error(status, call);
   return kSuccess;
@@ -53,6 +54,7 @@ struct Runtime {
   static inline thread_local int current = 0;
   // Paddle asks for it in forked children too, where unihal's devices are closed.
   static inline std::atomic<int32_t> known_count{0};
+  static inline DeferredError deferred;
 
   static uhal_device* device(int ordinal) {
     uhal_device* device = nullptr;
@@ -73,10 +75,15 @@ struct Runtime {
     number->id = current;
     return kSuccess;
   }
-  static Status deinit_device(DeviceNumber* number) { return synchronize_device(number); }
-  static Status synchronize_device(DeviceNumber* number) {
+  static Status deinit_device(DeviceNumber* number) {
     uhal_device* handle = device(number);
     return handle ? translate(uhal_device_synchronize(handle)) : kFailed;
+  }
+  static Status synchronize_device(DeviceNumber* number) {
+    uhal_device* handle = device(number);
+    if (handle == nullptr) return kFailed;
+    deferred.raise_if_kept();
+    return translate_or_raise(uhal_device_synchronize(handle), "device");
   }
   static Status get_device_count(size_t* count) {
     int32_t found = known_count;
@@ -96,7 +103,8 @@ struct Runtime {
   static Status create_stream(DeviceNumber* number, Stream** stream) {
     uhal_device* handle = device(number);
     uhal_stream* created = nullptr;
-    if (handle == nullptr || uhal_stream_create(handle, &created) != UHAL_OK) return kFailed;
+    if (handle == nullptr) return kFailed;
+    translate_or_raise(uhal_stream_create(handle, &created), "stream");
     *stream = new Stream{created, handle, number->id};
     return kSuccess;
   }
@@ -112,6 +120,7 @@ struct Runtime {
   }
   static Status synchronize_stream(DeviceNumber* number, Stream* stream) {
     if (stream == nullptr) return synchronize_device(number);
+    deferred.raise_if_kept();
     return translate_or_raise(uhal_stream_synchronize(stream->handle), "stream");
   }
   static Status stream_add_callback(DeviceNumber* number, Stream* stream, StreamCallback callback, void* user_data) {
@@ -132,38 +141,49 @@ struct Runtime {
         },
         call);
     if (status != UHAL_OK) delete call;
-    return translate(status);
+    return translate_or_raise(status, "stream");
   }
   static Status create_event(DeviceNumber* number, uhal_event** event) {
     uhal_device* handle = device(number);
-    return handle ? translate(uhal_event_create(handle, event)) : kFailed;
+    return handle ? translate_or_raise(uhal_event_create(handle, event), "event") : kFailed;
   }
   static Status record_event(DeviceNumber*, Stream* stream, uhal_event* event) {
-    return translate(uhal_event_record(event, stream->handle));
+    return translate_or_raise(uhal_event_record(event, stream->handle), "event");
   }
   static Status destroy_event(DeviceNumber*, uhal_event* event) { return translate(uhal_event_destroy(event)); }
   static Status query_event(DeviceNumber*, uhal_event* event) {
     int32_t done = 0;
     return uhal_event_query(event, &done) == UHAL_OK && done ? kSuccess : kFailed;
   }
-  static Status synchronize_event(DeviceNumber*, uhal_event* event) { return translate(uhal_event_synchronize(event)); }
+  static Status synchronize_event(DeviceNumber*, uhal_event* event) {
+    return translate_or_raise(uhal_event_synchronize(event), "event");
+  }
   static Status stream_wait_event(DeviceNumber*, Stream* stream, uhal_event* event) {
-    return translate(uhal_stream_wait_event(stream->handle, event));
+    return translate_or_raise(uhal_stream_wait_event(stream->handle, event), "stream");
   }
 
   // -- memory
-  // Out of memory is success with a null pointer: then Paddle frees what its pool keeps, tries again, and reports.
+  // Out of memory is success with a null pointer: then Paddle frees what its pool keeps and tries again. The second
+  // refusal is raised, since Paddle's own message would not say by whom and why.
   static Status allocate(DeviceNumber* number, void** pointer, size_t size, uhal_memory_kind kind) {
+    thread_local size_t refused = 0;
     uhal_device* handle = device(number);
     if (handle == nullptr) return kFailed;
     const uhal_status status = uhal_allocate(handle, nullptr, kind, size, pointer);
-    return status == UHAL_RESOURCE_EXHAUSTED ? kSuccess : translate(status);
+    const bool refused_before = refused == size;
+    refused = 0;
+    if (status == UHAL_RESOURCE_EXHAUSTED && !refused_before) {
+      refused = size;
+      return kSuccess;
+    }
+    return translate_or_raise(status, "memory");
   }
-  // Paddle does not say which stream used the memory last, and its pool gives memory back rarely: wait for all.
+  // Paddle does not say which stream used the memory last, and its pool gives memory back rarely: wait for all. The
+  // memory is free whatever became of the work; that is for the next wait to say.
   static Status release(DeviceNumber* number, void* pointer, size_t) {
     uhal_device* handle = device(number);
     if (handle == nullptr) return kFailed;
-    uhal_device_synchronize(handle);
+    if (const uhal_status status = uhal_device_synchronize(handle); status != UHAL_OK) deferred.keep(status, "memory");
     return translate(uhal_free(handle, nullptr, pointer));
   }
   static Status device_memory_allocate(DeviceNumber* number, void** pointer, size_t size) {
@@ -196,7 +216,7 @@ struct Runtime {
   }
   template <uhal_copy_kind kind>
   static Status copy_async(DeviceNumber*, Stream* stream, void* destination, const void* source, size_t size) {
-    return translate(uhal_copy(stream->handle, destination, source, size, kind));
+    return translate_or_raise(uhal_copy(stream->handle, destination, source, size, kind), "copy");
   }
   static Status copy_peer(DeviceNumber* to, DeviceNumber* from, void* destination, const void* source, size_t size) {
     return synchronously(to, [&](uhal_stream* stream) {
@@ -205,7 +225,8 @@ struct Runtime {
   }
   static Status copy_peer_async(DeviceNumber* to, DeviceNumber* from, Stream* stream, void* destination,
                                 const void* source, size_t size) {
-    return translate(uhal_copy_peer(stream->handle, device(to), destination, device(from), source, size));
+    return translate_or_raise(uhal_copy_peer(stream->handle, device(to), destination, device(from), source, size),
+                              "copy");
   }
 
   static Status device_memory_stats(DeviceNumber* number, size_t* total, size_t* available) {
