@@ -12,7 +12,7 @@ from .. import _core, errors, op_kinds
 from .case import Array, Case, Check, Entry, Expected
 from .memory import Placed, place_operand
 from .number_format import decode, is_inexact, round_to
-from .outcome import Outcome, Status
+from .outcome import GapError, Outcome, Status
 from .session import Session
 from .tolerance import compute_type, error_bound, mismatches
 
@@ -33,6 +33,8 @@ def run(session: Session, entry: Entry) -> Outcome:
             reason = _run_case(session, entry)
             if reason is not None:
                 status, message = "gap", reason
+    except GapError as gap:
+        status, message = "gap", str(gap)
     except (_MismatchError, AssertionError) as failure:
         status, message = "failed", str(failure)
     except Exception as error:

@@ -9,6 +9,10 @@ from typing import Literal
 Status = Literal["passed", "gap", "failed"]
 
 
+class GapError(Exception):
+    """The backend declared that it does not do what a check needs; the message is its reason."""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """The result of one entry."""

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .. import _core
+from ..buffer import Buffer
 from ..device import backend_reports, device_types, load_backend, use_backend
 from ..device import devices as all_devices
 from ..errors import UnavailableError
+from ..ops.launch import launch, supports
 from ..stream import Stream
+from .number_format import storage
+from .outcome import GapError
 
 if TYPE_CHECKING:
     from ..device import Device
+    from .case import Array
 
 
 class Session:
@@ -25,6 +32,34 @@ class Session:
         self.device = devices[0]
         self.stream = Stream(self.device)
         self.seed = seed
+
+    def results(
+        self,
+        op: str,
+        inputs: Sequence[Array],
+        outputs: Sequence[tuple[str, tuple[int, ...]]],
+        attributes: Mapping[str, Any],
+    ) -> list[Array]:
+        """Runs an op on contiguous operands of NumPy's dtypes and returns its outputs as they are stored.
+
+        Raises GapError if the backend declares that it does not do it.
+        """
+        sources = [Buffer.from_numpy(array, self.device, stream=self.stream) for array in inputs]
+        targets = [Buffer(shape, dtype, self.device, stream=self.stream) for dtype, shape in outputs]
+        try:
+            supported, reason = supports(self.device, op, sources, targets, attributes)
+            if not supported:
+                raise GapError(reason)
+            launch(op, sources, targets, attributes, stream=self.stream)
+            return [self._stored(target) for target in targets]
+        finally:
+            for buffer in (*sources, *targets):
+                buffer.close()
+
+    def _stored(self, buffer: Buffer) -> Array:
+        array = np.empty(buffer.shape, storage(buffer.dtype))
+        _core.copy_to_host(self.stream._handle, buffer, array.reshape(-1).view(np.uint8))
+        return array
 
     def generator(self, name: str) -> np.random.Generator:
         """Random numbers that depend on the seed and a case's name only, so that a case can be run again alone."""

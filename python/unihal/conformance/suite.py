@@ -19,6 +19,7 @@ _FAMILIES = (
     "reductions",
     "ordering",
     "products",
+    "random_numbers",
 )
 
 
