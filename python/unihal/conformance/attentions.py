@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .case import Array, Case, Expected, Operand, Values
+from .case import Array, Case, Expected, Operand, Values, written
 from .number_format import round_to
 from .reference.attention import attention, attention_backward
 from .sweep import FLOATING, shape_name, sweep
@@ -139,7 +139,10 @@ def _forward_case(
             Operand(dtype, problem.v, normal(), layout),
             _mask_operand(dtype, problem, mask, layout),
         ),
-        outputs=(Operand(dtype, problem.y), Operand(_statistics_dtype(dtype), problem.y[:3]) if logsumexp else None),
+        outputs=(
+            written(dtype, problem.y, layout),
+            written(_statistics_dtype(dtype), problem.y[:3], layout) if logsumexp else None,
+        ),
         reference=lambda inputs: _forward_expected(inputs, given, logsumexp),
         attributes=given,
     )
@@ -224,7 +227,7 @@ def _backward_case(
         variant="/".join([dtype, problem.name, layout, f"mask-{mask or 'none'}", *words]),
         dtype=dtype,
         inputs=(*operands, Operand(dtype, problem.y, normal(), layout)),
-        outputs=(Operand(dtype, problem.q), Operand(dtype, problem.k), Operand(dtype, problem.v)),
+        outputs=tuple(written(dtype, shape, layout) for shape in (problem.q, problem.k, problem.v)),
         reference=lambda inputs: _backward_expected(inputs, given),
         attributes=given,
     )

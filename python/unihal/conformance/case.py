@@ -9,7 +9,7 @@ from typing import Any, Callable, Optional, Union
 import numpy as np
 from numpy.typing import NDArray
 
-from .layout import CONTIGUOUS
+from .layout import CONTIGUOUS, output_layout
 
 #: Elements on the host. Floating dtypes are float64, complex ones complex128, integers and bool their own NumPy dtype.
 Array = NDArray[Any]
@@ -29,6 +29,11 @@ class Operand:
     values: Values | None = None
     #: How the elements lie in memory: a name of layout.py.
     layout: str = CONTIGUOUS
+
+
+def written(dtype: str, shape: tuple[int, ...], layout: str) -> Operand:
+    """An output that is only written, in a case whose inputs have the given layout."""
+    return Operand(dtype, shape, layout=output_layout(layout))
 
 
 @dataclass(frozen=True)

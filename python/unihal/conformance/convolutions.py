@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .activations import activated
-from .case import Array, Case, Expected, Operand
+from .case import Array, Case, Expected, Operand, written
 from .layout import IMAGE_LAYOUTS
 from .reference.convolution import (
     convolution,
@@ -123,7 +123,7 @@ def _forward_case(dtype: str, problem: _Problem, layout: str, *, bias: bool) -> 
             Operand(dtype, problem.w, normal(), layout),
             Operand(dtype, (problem.w[0],), normal(), layout) if bias else None,
         ),
-        outputs=(Operand(dtype, problem.y),),
+        outputs=(written(dtype, problem.y, layout),),
         reference=lambda inputs: _forward(inputs, problem),
         attributes=problem.attributes,
     )
@@ -143,7 +143,7 @@ def _data_case(dtype: str, problem: _Problem, layout: str) -> Case:
         variant=f"{problem.name}/{dtype}/{layout}",
         dtype=dtype,
         inputs=(Operand(dtype, problem.y, normal(), layout), Operand(dtype, problem.w, normal(), layout)),
-        outputs=(Operand(dtype, problem.x),),
+        outputs=(written(dtype, problem.x, layout),),
         reference=reference,
         attributes=problem.gradient_attributes,
     )
@@ -165,7 +165,7 @@ def _filter_case(dtype: str, problem: _Problem, layout: str, *, bias: bool) -> C
         variant=f"{problem.name}{'' if bias else '/no-bias'}/{dtype}/{layout}",
         dtype=dtype,
         inputs=(Operand(dtype, problem.x, normal(), layout), Operand(dtype, problem.y, normal(), layout)),
-        outputs=(Operand(dtype, problem.w), Operand(dtype, (problem.w[0],)) if bias else None),
+        outputs=(written(dtype, problem.w, layout), written(dtype, (problem.w[0],), layout) if bias else None),
         reference=reference,
         attributes=problem.gradient_attributes,
     )

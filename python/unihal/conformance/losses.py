@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .case import Array, Case, Expected, Operand, Values
+from .case import Array, Case, Expected, Operand, Values, written
 from .layout import LAYOUTS
 from .reference.loss import cross_entropy, cross_entropy_backward
 from .reference.softmax import softmax, softmax_backward
@@ -112,7 +112,7 @@ def _softmax_backward_case(dtype: str, problem: _Problem, layout: str, *, logari
             Operand(dtype, shape, _softmax_of_normal(axis, logarithm), layout),
             Operand(dtype, shape, normal(), layout),
         ),
-        outputs=(Operand(dtype, shape),),
+        outputs=(written(dtype, shape, layout),),
         reference=reference,
         attributes=attributes,
     )
@@ -194,7 +194,11 @@ def _cross_entropy_case(
     shape, axis = problem
     labels = labels or dtype
     attributes = _ignore_attributes(axis, ignored)
-    results = (Operand(dtype, _sparse_shape(problem)), Operand(dtype, shape), Operand(dtype, shape))
+    results = (
+        written(dtype, _sparse_shape(problem), layout),
+        written(dtype, shape, layout),
+        written(dtype, shape, layout),
+    )
     return Case(
         op="cross_entropy",
         variant=_variant(dtype, problem, labels, ignored, weighted, outputs, name or layout),
@@ -231,7 +235,7 @@ def _cross_entropy_backward_case(
             _labels(problem, labels, ignored, layout),
             Operand(dtype, _sparse_shape(problem), normal(), layout),
         ),
-        outputs=(Operand(dtype, shape),),
+        outputs=(written(dtype, shape, layout),),
         reference=reference,
         attributes=attributes,
     )

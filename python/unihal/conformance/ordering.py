@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from .case import Array, Case, Expected, Operand, Values
+from .case import Array, Case, Expected, Operand, Values, written
 from .reference.enums import AXIS_DESCENDING
 from .reference.order import arg_reduce, sort, top_k
 from .sweep import FLOATING, REAL, shape_name, sweep
@@ -68,7 +68,7 @@ def _arg_reduce_case(
         variant=f"{_name(flags)}/{dtype}/{name or shape_name(shape)}/axis-{axis}/{layout}/{index}",
         dtype=dtype,
         inputs=(Operand(dtype, shape, values or _values(dtype), layout),),
-        outputs=(Operand(index, (*shape[:axis], 1, *shape[axis + 1 :])),),
+        outputs=(written(index, (*shape[:axis], 1, *shape[axis + 1 :]), layout),),
         reference=lambda inputs: _exact([arg_reduce(inputs[0], **attributes)]),
         attributes=attributes,
     )
@@ -91,7 +91,7 @@ def _sort_case(
         variant=f"{_name(flags)}/{dtype}/{name or shape_name(shape)}/axis-{axis}/{layout}/{index or 'values'}",
         dtype=dtype,
         inputs=(Operand(dtype, shape, values or _values(dtype), layout),),
-        outputs=(Operand(dtype, shape), Operand(index, shape) if index else None),
+        outputs=(written(dtype, shape, layout), written(index, shape, layout) if index else None),
         reference=lambda inputs: [*_exact(sort(inputs[0], **attributes)[: 2 if index else 1]), *[None][: not index]],
         attributes=attributes,
     )
@@ -118,7 +118,7 @@ def _top_k_case(
         variant=f"{_name(flags)}/{dtype}/{name or shape_name(shape)}/axis-{axis}/k-{wanted}/{layout}/{index}",
         dtype=dtype,
         inputs=(Operand(dtype, shape, values or _values(dtype), layout),),
-        outputs=(Operand(dtype, result), Operand(index, result)),
+        outputs=(written(dtype, result, layout), written(index, result, layout)),
         reference=lambda inputs: _exact(top_k(inputs[0], k, **attributes)),
         attributes=attributes,
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .case import Array, Case, Expected, Operand, Values
+from .case import Array, Case, Expected, Operand, Values, written
 from .layout import IMAGE_LAYOUTS
 from .number_format import is_inexact, round_to
 from .reference.enums import PoolMode
@@ -108,7 +108,7 @@ def _forward_case(dtype: str, problem: _Problem, layout: str, *, mode: PoolMode,
         variant=f"{mode.name.lower()}/{problem.name}/{dtype}/{layout}" + (f"/{index}" if index else ""),
         dtype=dtype,
         inputs=(Operand(dtype, problem.x, values, layout),),
-        outputs=(Operand(dtype, problem.y), Operand(index, problem.y) if index else None),
+        outputs=(written(dtype, problem.y, layout), written(index, problem.y, layout) if index else None),
         reference=reference,
         attributes=attributes,
     )
@@ -188,7 +188,7 @@ def _backward_case(dtype: str, problem: _Problem, layout: str, *, mode: PoolMode
             Operand(dtype, problem.x, image, of_image) if maximum else None,
             Operand(dtype, problem.y, pooled, of_image) if maximum else None,
         ),
-        outputs=(Operand(dtype, problem.x),),
+        outputs=(written(dtype, problem.x, layout),),
         reference=reference,
         attributes=attributes,
     )

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .activations import activated
-from .case import Case, Expected, Operand, Reference, Values
+from .case import Case, Expected, Operand, Reference, Values, written
 from .number_format import is_inexact
 from .reductions import widened
 from .reference.enums import Activation
@@ -108,7 +108,7 @@ def _case(
             Operand(dtype, problem.b, _values(dtype), layout),
             c,
         ),
-        outputs=(Operand(dtype, problem.d),),
+        outputs=(written(dtype, problem.d, layout),),
         reference=_reference(given),
         attributes=given,
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .case import Array, Case, Expected, Operand, Reference, Values
+from .case import Array, Case, Expected, Operand, Reference, Values, written
 from .number_format import is_inexact, storage
 from .reference.enums import Reduction
 from .reference.reduction import reduce, scan
@@ -134,7 +134,7 @@ def _reduce_case(
         + (f"/to-{result}" if result else ""),
         dtype=dtype,
         inputs=(Operand(dtype, shape, _values(dtype, reduction), layout),),
-        outputs=(Operand(result_dtype, kept),),
+        outputs=(written(result_dtype, kept, layout),),
         reference=lambda inputs: [_expected(inputs[0], kept, dtype, result_dtype, reduction)],
         attributes={"reduction": int(reduction)},
     )
@@ -229,7 +229,7 @@ def _scan_case(
         variant=f"{reduction.name.lower()}{ends}/{dtype}/{shape_name(shape)}/axis-{axis}/{layout}",
         dtype=dtype,
         inputs=(Operand(dtype, shape, _values(dtype, reduction), layout),),
-        outputs=(Operand(result, shape),),
+        outputs=(written(result, shape, layout),),
         reference=_scan_reference(dtype, reduction, attributes, axis),
         attributes=attributes,
     )

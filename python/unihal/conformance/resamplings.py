@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .case import Case, Expected, Operand
+from .case import Case, Expected, Operand, written
 from .layout import IMAGE_LAYOUTS
 from .reference.enums import ResizeMode
 from .reference.resampling import resize, resize_backward
@@ -120,7 +120,7 @@ def _case(dtype: str, problem: _Problem, layout: str, *, mode: ResizeMode, grid:
         variant=f"{mode.name.lower()}/{grid}/{problem.name}/{dtype}/{layout}",
         dtype=dtype,
         inputs=(Operand(dtype, source, normal(), layout),),
-        outputs=(Operand(dtype, target),),
+        outputs=(written(dtype, target, layout),),
         reference=reference,
         attributes=attributes,
     )
