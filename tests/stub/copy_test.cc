@@ -73,12 +73,12 @@ TEST(Cast, HalfWidthFormatsAreExact) {
     Array bits(dtype, {65536});
     Array wide(UHAL_FLOAT32, {65536});
     Array back(dtype, {65536});
-    uint16_t* patterns = static_cast<uint16_t*>(bits.mutable_view().data);
+    uint16_t* patterns = bits.host<uint16_t>();
     for (int i = 0; i < 65536; ++i) patterns[i] = static_cast<uint16_t>(i);
     run(UHAL_OP_CAST, {&bits}, {&wide});
     run(UHAL_OP_CAST, {&wide}, {&back});
     expect_near(bits.values(), wide.values(), 0, uhal_dtype_name(dtype));
-    const uint16_t* returned = static_cast<const uint16_t*>(back.view()->data);
+    const uint16_t* returned = back.host<uint16_t>();
     for (int i = 0; i < 65536; ++i) {
       const bool same = std::isnan(bits.at({i})) ? std::isnan(back.at({i})) : patterns[i] == returned[i];
       ASSERT_TRUE(same) << patterns[i] << " came back as " << returned[i];
@@ -109,7 +109,7 @@ TEST(Cast, RoundsOnceToNearestEven) {
 
 TEST(Cast, ComplexKeepsOrDropsTheImaginaryPart) {
   Array x(UHAL_COMPLEX64, {2});
-  float* parts = static_cast<float*>(x.mutable_view().data);
+  float* parts = x.host<float>();
   for (int i = 0; i < 4; ++i) parts[i] = static_cast<float>(i + 1);
   Array wide(UHAL_COMPLEX128, {2});
   Array real(UHAL_INT32, {2});
@@ -117,10 +117,10 @@ TEST(Cast, ComplexKeepsOrDropsTheImaginaryPart) {
   run(UHAL_OP_CAST, {&x}, {&wide});
   run(UHAL_OP_CAST, {&x}, {&real});
   run(UHAL_OP_CAST, {&real}, {&again});
-  const double* doubles = static_cast<const double*>(wide.view()->data);
+  const double* doubles = wide.host<double>();
   for (int i = 0; i < 4; ++i) EXPECT_EQ(i + 1, doubles[i]);
   expect_near({1, 3}, real.values(), 0, "real part");
-  const float* floats = static_cast<const float*>(again.view()->data);
+  const float* floats = again.host<float>();
   EXPECT_EQ(3, floats[2]);
   EXPECT_EQ(0, floats[3]);
 }
@@ -149,7 +149,7 @@ TEST(Fill, OnlyItsView) {
   uhal_fill_attributes attributes = attributes_of<uhal_fill_attributes>();
   attributes.integer_value = 1;
   run(UHAL_OP_FILL, {}, {every_second}, &attributes);
-  const int32_t* memory = static_cast<const int32_t*>(all.view()->data);
+  const int32_t* memory = all.host<int32_t>();
   for (int i = 0; i < 36; ++i) EXPECT_EQ(i % 2 == 0 ? 1 : 0, memory[i]);
 }
 

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "unihal/memory.h"
 
@@ -248,7 +249,10 @@ Array Array::scattered(uhal_dtype dtype, const Shape& shape, std::mt19937& rando
   return result;
 }
 
-Array::Array(Array&& other) noexcept : view_(other.view_), base_(other.base_) { other.base_ = nullptr; }
+Array::Array(Array&& other) noexcept
+    : view_(other.view_), base_(other.base_), host_(std::move(other.host_)), host_is_newer_(other.host_is_newer_) {
+  other.base_ = nullptr;
+}
 
 Array::~Array() {
   if (base_ != nullptr) uhal_free(device(), stream(), base_);
@@ -258,16 +262,29 @@ void Array::allocate(int64_t elements) {
   const size_t bytes = static_cast<size_t>(elements) * uhal_dtype_size(view_.dtype);
   require(uhal_allocate(device(), stream(), UHAL_MEMORY_DEVICE, bytes, &base_));
   view_.data = base_;
-  if (bytes > 0) std::memset(base_, 0, bytes);
+  host_.resize(bytes);
+}
+
+void Array::use_on_device() const {
+  if (!host_is_newer_) return;
+  host_is_newer_ = false;
+  require(uhal_copy(stream(), base_, host_.data(), host_.size(), UHAL_COPY_HOST_TO_DEVICE));
+  require(uhal_stream_synchronize(stream()));
 }
 
 void* Array::address(const Shape& coordinates) const {
+  if (!host_is_newer_) {
+    require(uhal_copy(stream(), host_.data(), base_, host_.size(), UHAL_COPY_DEVICE_TO_HOST));
+    require(uhal_stream_synchronize(stream()));
+    host_is_newer_ = true;
+  }
   const int skipped = static_cast<int>(coordinates.size()) - view_.rank;
   int64_t offset = 0;
   for (int i = 0; i < view_.rank; ++i) {
     if (view_.shape[i] != 1) offset += coordinates[static_cast<size_t>(i + skipped)] * view_.strides[i];
   }
-  return static_cast<char*>(view_.data) + offset * static_cast<int64_t>(uhal_dtype_size(view_.dtype));
+  const int64_t first = static_cast<char*>(view_.data) - static_cast<char*>(base_);
+  return host_.data() + first + offset * static_cast<int64_t>(uhal_dtype_size(view_.dtype));
 }
 
 std::vector<double> Array::values() const {
@@ -289,8 +306,8 @@ void Array::fill_random(std::mt19937& random, double low, double high) {
 uhal_status launch(uhal_op_kind kind, const std::vector<const Array*>& inputs, const std::vector<const Array*>& outputs,
                    const void* attributes) {
   std::vector<const uhal_tensor*> views[2];
-  for (const Array* array : inputs) views[0].push_back(array->view());
-  for (const Array* array : outputs) views[1].push_back(array->view());
+  for (const Array* array : inputs) array->use_on_device(), views[0].push_back(array->view());
+  for (const Array* array : outputs) array->use_on_device(), views[1].push_back(array->view());
   uhal_op op = attributes_of<uhal_op>();
   op.kind = kind;
   op.input_count = static_cast<int32_t>(inputs.size());

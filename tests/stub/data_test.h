@@ -1,4 +1,5 @@
-// What the suites of the stub's data ops share: arrays in device memory with any strides, conversions of their own
+// What the suites of the stub's data ops share: arrays in device memory with any strides and a copy on the host (in the
+// stub's strict mode the host cannot touch device memory), conversions of their own
 // (written for clarity, to check the stub's fast ones against), and launches.
 #pragma once
 
@@ -35,7 +36,8 @@ int64_t count(const Shape& shape);
 // Calls body(coordinates) for each position in row-major order.
 void for_each(const Shape& shape, const std::function<void(const Shape&)>& body);
 
-// An array in device memory, which the host may touch on the stub.
+// An array in device memory, and a copy of that memory on the host. Whichever was used last is the newer one and is
+// copied to the other when that is asked for: the host's before a launch, the device's before the host looks.
 class Array {
  public:
   // Row-major. Elements are zero.
@@ -55,8 +57,19 @@ class Array {
   uhal_dtype dtype() const { return view_.dtype; }
   int64_t size() const { return count(shape()); }
 
-  // The address of an element. Coordinates broadcast: fewer axes are the last ones, and length 1 repeats.
+  // The host's copy of an element. Coordinates broadcast: fewer axes are the last ones, and length 1 repeats. Valid
+  // until the next launch with this array.
   void* address(const Shape& coordinates) const;
+
+  // The host's copy of the element with all coordinates 0.
+  template <class T>
+  T* host() const {
+    return static_cast<T*>(address(Shape(static_cast<size_t>(view_.rank), 0)));
+  }
+
+  // The device's memory becomes the newer copy, as it is before a launch that uses it.
+  void use_on_device() const;
+
   double at(const Shape& coordinates) const { return decode(view_.dtype, address(coordinates)); }
   void set(const Shape& coordinates, double value) { encode(view_.dtype, value, address(coordinates)); }
 
@@ -71,6 +84,8 @@ class Array {
 
   uhal_tensor view_ = {};
   void* base_ = nullptr;
+  mutable std::vector<char> host_;
+  mutable bool host_is_newer_ = true;
 };
 
 // Launches on the default stream; waits and expects success.

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "tests/stub/data_test.h"
+#include "unihal/check.h"
 #include "unihal/event.h"
 #include "unihal/memory.h"
 
@@ -11,13 +12,20 @@ namespace {
 
 std::string message() { return uhal_last_error()->message; }
 
+bool is_strict() {
+  const char* mode = std::getenv("UNIHAL_STUB");
+  return mode != nullptr && std::string(mode) == "strict";
+}
+
 TEST(Device, Properties) {
   uhal_device_properties properties = attributes_of<uhal_device_properties>();
   ASSERT_EQ(UHAL_OK, uhal_device_properties_get(device(), &properties)) << message();
   EXPECT_STREQ("stub", properties.backend);
   EXPECT_STREQ("rdna", properties.device_type);
   EXPECT_EQ(1, properties.is_stub);
-  EXPECT_EQ(1, properties.unified_memory);
+  EXPECT_EQ(is_strict() ? 0 : 1, properties.unified_memory);
+  EXPECT_STREQ(is_strict() ? "unihal stub (strict)" : "unihal stub (host memory)", properties.name);
+  EXPECT_EQ(is_strict() ? uint32_t{UHAL_CHECK_RACES | UHAL_CHECK_MEMORY} : 0u, properties.checks);
   EXPECT_EQ(uint64_t{8} << 30, properties.total_memory);
   EXPECT_NE(0u, properties.supported_dtypes >> UHAL_BFLOAT16 & 1);
   EXPECT_EQ(0u, properties.supported_dtypes >> UHAL_COMPLEX64 & 1) << "complex numbers cannot be computed with";
@@ -42,9 +50,10 @@ TEST(Device, CopiesAndFillsBytes) {
     for (const size_t size : {size_t{1}, size_t{2}, size_t{4}, size_t{8}, size_t{16}}) {
       const size_t filled = bytes / size * size;
       EXPECT_EQ(UHAL_OK, uhal_memory_fill(stream(), pointers[0], sent.data(), size, filled)) << message();
-      const uint8_t* memory = static_cast<const uint8_t*>(pointers[0]);
+      EXPECT_EQ(UHAL_OK, uhal_copy(stream(), received.data(), pointers[0], bytes, UHAL_COPY_DEVICE_TO_HOST));
+      EXPECT_EQ(UHAL_OK, uhal_stream_synchronize(stream()));
       size_t wrong = 0;
-      for (size_t i = 0; i < filled; ++i) wrong += memory[i] != sent[i % size];
+      for (size_t i = 0; i < filled; ++i) wrong += received[i] != sent[i % size];
       EXPECT_EQ(0u, wrong) << size << " in " << bytes;
     }
     for (void* pointer : pointers) EXPECT_EQ(UHAL_OK, uhal_free(device(), stream(), pointer));
@@ -58,6 +67,7 @@ TEST(Device, EventsMeasureTime) {
   ASSERT_EQ(UHAL_OK, uhal_event_record(events[0], stream()));
   run(UHAL_OP_FILL, {}, {&x});
   ASSERT_EQ(UHAL_OK, uhal_event_record(events[1], stream()));
+  ASSERT_EQ(UHAL_OK, uhal_event_synchronize(events[1]));
   int64_t nanoseconds = -1;
   EXPECT_EQ(UHAL_OK, uhal_event_elapsed_nanoseconds(events[0], events[1], &nanoseconds)) << message();
   EXPECT_GT(nanoseconds, 0);
@@ -69,10 +79,14 @@ TEST(Device, HostCallbacksSeeFinishedWork) {
   uhal_fill_attributes attributes = attributes_of<uhal_fill_attributes>();
   attributes.integer_value = 5;
   run(UHAL_OP_FILL, {}, {&x}, &attributes);
+  // Pinned memory is the host's: what the copy before the callback brings must be there when it runs.
+  void* pinned = nullptr;
+  ASSERT_EQ(UHAL_OK, uhal_allocate(device(), stream(), UHAL_MEMORY_PINNED, sizeof(int32_t), &pinned)) << message();
+  EXPECT_EQ(UHAL_OK, uhal_copy(stream(), pinned, x.view()->data, sizeof(int32_t), UHAL_COPY_DEVICE_TO_HOST));
   struct Seen {
     const void* data;
     int32_t value;
-  } seen = {x.view()->data, 0};
+  } seen = {pinned, 0};
   EXPECT_EQ(UHAL_OK, uhal_stream_host_callback(
                          stream(),
                          [](void* user_data) {
@@ -82,6 +96,7 @@ TEST(Device, HostCallbacksSeeFinishedWork) {
                          &seen));
   EXPECT_EQ(UHAL_OK, uhal_stream_synchronize(stream()));
   EXPECT_EQ(5, seen.value);
+  EXPECT_EQ(UHAL_OK, uhal_free(device(), stream(), pinned));
 }
 
 TEST(Device, MemoryIsAsLargeAsAskedFor) {
@@ -123,7 +138,8 @@ INSTANTIATE_TEST_SUITE_P(Values, WrongSetting,
                          testing::Values(std::pair("UNIHAL_STUB_DEVICES", "0"), std::pair("UNIHAL_STUB_DEVICES", "65"),
                                          std::pair("UNIHAL_STUB_DEVICES", "two"),
                                          std::pair("UNIHAL_STUB_DEVICES", "-1"), std::pair("UNIHAL_STUB_MEMORY", "4GB"),
-                                         std::pair("UNIHAL_STUB_MEMORY", "0"),
+                                         std::pair("UNIHAL_STUB", "harsh"), std::pair("UNIHAL_STUB", ""),
+                                         std::pair("UNIHAL_STUB_SEED", "1.5"), std::pair("UNIHAL_STUB_MEMORY", "0"),
                                          std::pair("UNIHAL_STUB_MEMORY", "99999999999G")));
 
 }  // namespace

@@ -162,10 +162,10 @@ TEST(Map, LargeOperandsUseAllCoresAndStreams) {
   const int64_t elements = (int64_t{5} << 20) + 3;  // 20 MiB, and not a multiple of a vector
   Array x(UHAL_FLOAT32, {elements});
   Array y(UHAL_FLOAT32, {elements});
-  float* values = static_cast<float*>(x.mutable_view().data);
+  float* values = x.host<float>();
   for (int64_t i = 0; i < elements; ++i) values[i] = static_cast<float>(i % 1000);
   map(uhal_map_scale, {&x}, {&y}, {2, 1});
-  const float* results = static_cast<const float*>(y.view()->data);
+  const float* results = y.host<float>();
   int64_t wrong = 0;
   for (int64_t i = 0; i < elements; ++i) wrong += results[i] != static_cast<float>(i % 1000) * 2 + 1;
   EXPECT_EQ(0, wrong);
@@ -185,14 +185,14 @@ TEST(Map, IntegerDivisionNeverTraps) {
     Array x(UHAL_INT64, {2});
     Array y(UHAL_INT64, {2});
     Array z(UHAL_INT64, {2});
-    int64_t* a = static_cast<int64_t*>(x.mutable_view().data);
-    int64_t* b = static_cast<int64_t*>(y.mutable_view().data);
+    int64_t* a = x.host<int64_t>();
+    int64_t* b = y.host<int64_t>();
     a[0] = 7;
     b[0] = 0;
     a[1] = kLowest;
     b[1] = -1;
     map(function, {&x, &y}, {&z});
-    const int64_t* c = static_cast<const int64_t*>(z.view()->data);
+    const int64_t* c = z.host<int64_t>();
     EXPECT_EQ(0, c[0]) << function;
     const bool quotient = function != uhal_map_truncate_mod && function != uhal_map_floor_mod;
     EXPECT_EQ(quotient ? kLowest : 0, c[1]) << function;
@@ -204,20 +204,20 @@ TEST(Map, Uint64IsUnsigned) {
   Array y(UHAL_UINT64, {1});
   Array quotient(UHAL_UINT64, {1});
   Array greater(UHAL_BOOL, {1});
-  *static_cast<uint64_t*>(x.mutable_view().data) = uint64_t{1} << 63;
-  *static_cast<uint64_t*>(y.mutable_view().data) = 3;
+  *x.host<uint64_t>() = uint64_t{1} << 63;
+  *y.host<uint64_t>() = 3;
   map(uhal_map_greater, {&x, &y}, {&greater});
   map(uhal_map_divide, {&x, &y}, {&quotient});
   EXPECT_EQ(1, greater.at({0}));
-  EXPECT_EQ((uint64_t{1} << 63) / 3, *static_cast<const uint64_t*>(quotient.view()->data));
+  EXPECT_EQ((uint64_t{1} << 63) / 3, *quotient.host<uint64_t>());
 }
 
 TEST(Map, Int64IsExactBeyondDoubles) {
   Array x(UHAL_INT64, {1});
   Array y(UHAL_INT32, {1}, {1});
-  *static_cast<int64_t*>(x.mutable_view().data) = (int64_t{1} << 62) + 1;
+  *x.host<int64_t>() = (int64_t{1} << 62) + 1;
   map(uhal_map_add, {&x, &y}, {&x});
-  EXPECT_EQ((int64_t{1} << 62) + 2, *static_cast<const int64_t*>(x.view()->data));
+  EXPECT_EQ((int64_t{1} << 62) + 2, *x.host<int64_t>());
 }
 
 TEST(Map, IntegersOfFloatingFunctionsAreComputedInFloatingPoint) {
@@ -245,7 +245,7 @@ TEST(Map, BooleanResultsAreZeroOrOne) {
   map(uhal_map_bitwise_not, {&x}, {&y});
   expect_near({1, 0}, y.values(), 0, "not");
   map(uhal_map_add, {&x, &x}, {&y});
-  EXPECT_EQ(1, static_cast<const uint8_t*>(y.view()->data)[1]) << "true + true is true";
+  EXPECT_EQ(1, y.host<uint8_t>()[1]) << "true + true is true";
 }
 
 TEST(Map, RefusesBitsOfFloats) {

@@ -101,7 +101,7 @@ TEST(Random, BitsOf64BitIntegersAreTwoWords) {
   Array y(UHAL_UINT64, {3});
   run(UHAL_OP_RANDOM, {}, {&y}, &attributes);
   const uint64_t expected[] = {8450239506874156750u, 5206832586657824691u, 6284213704093934234u};
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(expected[i], static_cast<const uint64_t*>(y.view()->data)[i]);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(expected[i], y.host<uint64_t>()[i]);
 }
 
 // The order is row-major by coordinates, whatever the strides and the number of threads.

@@ -167,7 +167,7 @@ TEST(Reduce, LogSumExpNeitherOverflowsNorTurnsToNan) {
 TEST(Reduce, LongSumsStayAccurate) {
   const int64_t length = int64_t{1} << 24;
   Array x(UHAL_FLOAT32, {length});
-  float* values = static_cast<float*>(x.mutable_view().data);
+  float* values = x.host<float>();
   for (int64_t i = 0; i < length; ++i) values[i] = 0.1f;
   Array y(UHAL_FLOAT32, {1});
   run(UHAL_OP_REDUCE, {&x}, {&y});
