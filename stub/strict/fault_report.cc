@@ -30,12 +30,17 @@ struct Slot {
 constexpr int kSlots = 64;
 Slot slots[kSlots];
 
+// The work of this thread, or nullptr.
+const Slot* own_work() {
+  for (const Slot& slot : slots) {
+    if (slot.taken.load() && pthread_equal(slot.thread, pthread_self())) return &slot;
+  }
+  return nullptr;
+}
+
 // The work of this thread, or all there is: a kernel's own threads are not known here.
 void describe_work(SignalText& text) {
-  const Slot* own = nullptr;
-  for (const Slot& slot : slots) {
-    if (slot.taken.load() && pthread_equal(slot.thread, pthread_self())) own = &slot;
-  }
+  const Slot* own = own_work();
   const char* separator = own != nullptr ? "unihal: It happened in " : "unihal: It happened in one of: ";
   bool any = false;
   for (const Slot& slot : slots) {
@@ -109,6 +114,16 @@ void report(const void* address, AddressSpace::Side side, const void* context) {
   text.write();
 }
 
+// Work that went astray in the host's own memory, most likely because that is not there any more.
+void report_host_memory(const void* address, const Slot& work, const void* context) {
+  SignalText text;
+  text << "unihal: " << work.name << " on stream " << work.stream << " " << access_of(context) << " host memory at "
+       << address << ", where nothing is.\n"
+       << "unihal: The host memory of a copy must stay valid until its stream has passed the copy; wait for the "
+          "stream before it is freed.\n";
+  text.write();
+}
+
 // -- the handlers --------------------------------------------------------------------------------------------------
 
 constexpr int kSignals[] = {SIGSEGV, SIGBUS};
@@ -129,7 +144,11 @@ void on_fault(int signal, siginfo_t* info, void* context) {
   // si_code is positive for the processor's faults; only they have an address.
   if (info->si_code > 0) {
     const AddressSpace::Side side = AddressSpace::instance().side(info->si_addr);
-    if (side != AddressSpace::Side::kNone) report(info->si_addr, side, context);
+    if (side != AddressSpace::Side::kNone) {
+      report(info->si_addr, side, context);
+    } else if (const Slot* work = own_work(); work != nullptr && std::strncmp(work->name, "copy.", 5) == 0) {
+      report_host_memory(info->si_addr, *work, context);
+    }
   }
   errno = error;
   pass_on(signal, info, context);

@@ -116,6 +116,7 @@ void Tensor::store(const Values& values) {
   const Shape own = shape();
   if (view_.dtype == UHAL_FLOAT64 && view_.rank == 1 && view_.strides[0] == 1) {
     require(uhal_copy(device().stream, base_, values.data(), values.size() * sizeof(double), UHAL_COPY_HOST_TO_DEVICE));
+    require(uhal_stream_synchronize(device().stream));  // the values may be gone after this call
     return;
   }
   Tensor wide({static_cast<int64_t>(values.size())}, values);

@@ -1,5 +1,6 @@
 // Memory of the strict mode: poisoned when new, out of the host's reach, gone when freed, and a report for whoever
 // touches it all the same.
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -155,6 +156,23 @@ TEST_F(StrictReport, KernelAfterFree) {
       "unihal: a kernel or copy of the stub " WROTE
       " what is no live device memory, at 0x[0-9a-f]+: 0 bytes into the 100 bytes at 0x[0-9a-f]+ of stub device 0, "
       "which were freed\\.\n(.*\n)?unihal: It happened in fill on stream [0-9]+\\.\nunihal: Either memory was freed");
+}
+
+TEST_F(StrictReport, CopyAfterTheHostsMemoryIsGone) {
+  EXPECT_EXIT(
+      {
+        uhal_stream* stream = new_stream();
+        void* pointer = allocate(16);
+        void* host = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        Gate gate(stream);
+        require(uhal_copy(stream, pointer, host, 16, UHAL_COPY_HOST_TO_DEVICE));
+        munmap(host, 4096);
+        gate.open();
+        static_cast<void>(uhal_stream_synchronize(stream));
+      },
+      died,
+      "unihal: copy\\.host_to_device on stream [0-9]+ " READ
+      " host memory at 0x[0-9a-f]+, where nothing is\\.\nunihal: The host memory of a copy must stay valid");
 }
 
 TEST_F(StrictReport, PinnedMemoryHasGuards) {
