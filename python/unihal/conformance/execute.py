@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import _core, errors, op_kinds
+from ..checks import clear_races, races
 from .case import Array, Case, Check, Entry, Expected
 from .memory import Placed, place_operand
 from .number_format import decode, is_inexact, round_to
@@ -33,6 +34,7 @@ def run(session: Session, entry: Entry) -> Outcome:
             reason = _run_case(session, entry)
             if reason is not None:
                 status, message = "gap", reason
+        _refuse_races()
     except GapError as gap:
         status, message = "gap", str(gap)
     except (_MismatchError, AssertionError) as failure:
@@ -40,6 +42,14 @@ def run(session: Session, entry: Entry) -> Outcome:
     except Exception as error:
         status, message = "failed", f"{type(error).__name__}: {error}"
     return Outcome(entry.op, entry.name, entry.dtype, status, message, time.perf_counter() - start)
+
+
+def _refuse_races() -> None:
+    """Races are looked for where the device has that check in force, as the stub's strict mode has."""
+    found = races()
+    clear_races()
+    if found:
+        raise _MismatchError(f"{len(found)} races, the first one: {found[0]}")
 
 
 def _run_case(session: Session, case: Case) -> str | None:

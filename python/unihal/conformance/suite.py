@@ -20,6 +20,10 @@ _FAMILIES = (
     "ordering",
     "products",
     "random_numbers",
+    "queues",
+    "transfers",
+    "allocations",
+    "failures",
 )
 
 

@@ -1,0 +1,284 @@
+"""Checks of streams, events and host callbacks: what is ordered, and when it is done.
+
+They need copies and fills only, which every backend has. Work is made long enough that what is not waited for is seen.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from .. import errors
+from .abi import Bench, Memory, Stream
+from .case import Array, Check
+from .session import Session
+
+_BYTES = 1 << 20
+_ROUNDS = 8
+
+
+def cases(seed: int) -> Iterator[Check]:
+    """The checks of streams and events."""
+    for op, functions in (("streams", _STREAMS), ("events", _EVENTS)):
+        for function in functions:
+            yield Check(op, function.__name__.strip("_"), function)
+
+
+def refused(status: str, function: Callable[..., object], *arguments: object) -> None:
+    """Asserts that a call is refused with a status."""
+    try:
+        function(*arguments)
+    except errors.Error as error:
+        assert error.status == status, f"refused with {error.status} ({error}), expected {status}"
+    else:
+        raise AssertionError(f"the call succeeds; expected {status}")
+
+
+def _pattern(number: int) -> bytes:
+    return bytes([number % 251 + 1])
+
+
+def _assert_filled(host: Array, number: int, what: str) -> None:
+    expected = _pattern(number)[0]
+    wrong = np.flatnonzero(host != expected)
+    assert wrong.size == 0, f"{what}: {wrong.size} bytes are not {expected}, the first one is {host[wrong[0]]}"
+
+
+def _chain(stream: Stream, first: Memory, second: Memory, host: Array, number: int) -> None:
+    """Fills and copies that give ``number`` only if each of them waits for the one before."""
+    for step in range(_ROUNDS):
+        stream.fill(first.address, _pattern(number + 100 + step), _BYTES)
+        stream.move(second.address, first.address, _BYTES)
+    stream.fill(second.address, _pattern(number), _BYTES)
+    stream.move(first.address, second.address, _BYTES)
+    stream.fill(second.address, _pattern(number + 50), _BYTES)
+    stream.download(host, first.address)
+
+
+# -- streams
+
+
+def _work_runs_in_order(session: Session) -> None:
+    with Bench(session.device) as bench:
+        stream = bench.stream()
+        host = np.zeros(_BYTES, np.uint8)
+        _chain(stream, bench.memory(_BYTES), bench.memory(_BYTES), host, 7)
+        stream.synchronize()
+        _assert_filled(host, 7, "after a chain of fills and copies")
+
+
+def _streams_run_side_by_side(session: Session) -> None:
+    with Bench(session.device) as bench:
+        streams = [bench.stream() for _ in range(4)]
+        hosts = [np.zeros(_BYTES, np.uint8) for _ in streams]
+        for number, (stream, host) in enumerate(zip(streams, hosts)):
+            _chain(stream, bench.memory(_BYTES), bench.memory(_BYTES), host, number)
+        for stream in reversed(streams):
+            stream.synchronize()
+        for number, host in enumerate(hosts):
+            _assert_filled(host, number, f"stream {number} of {len(streams)}")
+
+
+def _streams_of_several_threads(session: Session) -> None:
+    failures: list[str] = []
+
+    def work(number: int) -> None:
+        try:
+            with Bench(session.device) as bench:
+                stream = bench.stream()
+                host = np.zeros(_BYTES, np.uint8)
+                _chain(stream, bench.memory(_BYTES), bench.memory(_BYTES), host, number)
+                stream.synchronize()
+                _assert_filled(host, number, f"thread {number}")
+        except (AssertionError, errors.Error) as error:
+            failures.append(str(error))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures, "; ".join(failures)
+
+
+def _a_device_waits_for_all_streams(session: Session) -> None:
+    with Bench(session.device) as bench:
+        streams = [bench.stream() for _ in range(3)]
+        hosts = [np.zeros(_BYTES, np.uint8) for _ in streams]
+        for number, (stream, host) in enumerate(zip(streams, hosts)):
+            _chain(stream, bench.memory(_BYTES), bench.memory(_BYTES), host, number)
+        session.device.synchronize()
+        for number, (stream, host) in enumerate(zip(streams, hosts)):
+            assert stream.query(), f"stream {number} still has work after the device was synchronized"
+            _assert_filled(host, number, f"stream {number}")
+
+
+def _a_query_tells_when_work_has_run(session: Session) -> None:
+    with Bench(session.device) as bench:
+        stream = bench.stream()
+        assert stream.query(), "a stream without work must be done"
+        host = np.zeros(_BYTES, np.uint8)
+        _chain(stream, bench.memory(_BYTES), bench.memory(_BYTES), host, 3)
+        while not stream.query():
+            pass
+        _assert_filled(host, 3, "after a query said that the work has run")
+        stream.synchronize()
+        assert stream.query(), "a synchronized stream must be done"
+
+
+def _destroying_waits(session: Session) -> None:
+    with Bench(session.device) as bench:
+        stream = bench.stream()
+        host = np.zeros(_BYTES, np.uint8)
+        _chain(stream, bench.memory(_BYTES), bench.memory(_BYTES), host, 9)
+        stream.destroy()
+        _assert_filled(host, 9, "after the stream was destroyed")
+
+
+def _a_destroyed_stream_is_refused(session: Session) -> None:
+    with Bench(session.device) as bench:
+        stream, event, memory = bench.stream(), bench.event(), bench.memory(64)
+        stream.destroy()
+        refused("INVALID_ARGUMENT", stream.synchronize)
+        refused("INVALID_ARGUMENT", stream.query)
+        refused("INVALID_ARGUMENT", stream.destroy)
+        refused("INVALID_ARGUMENT", stream.wait, event)
+        refused("INVALID_ARGUMENT", stream.record, event)
+        refused("INVALID_ARGUMENT", stream.fill, memory.address, b"\1", 64)
+
+
+def _callbacks_come_in_order(session: Session) -> None:
+    with Bench(session.device) as bench:
+        stream, memory = bench.stream(), bench.memory(_BYTES)
+        hosts = [np.zeros(_BYTES, np.uint8) for _ in range(3)]
+        seen: list[tuple[int, int]] = []
+        for number, host in enumerate(hosts):
+            stream.fill(memory.address, _pattern(number), _BYTES)
+            stream.download(host, memory.address)
+            stream.callback(lambda number=number, host=host: seen.append((number, int(host[-1]))))  # type: ignore[misc]
+        stream.synchronize()
+        expected = [(number, _pattern(number)[0]) for number in range(len(hosts))]
+        assert seen == expected, f"callbacks saw {seen} (number, last byte of the copy before), expected {expected}"
+
+
+# -- events
+
+
+def _a_stream_waits_for_an_event(session: Session) -> None:
+    with Bench(session.device) as bench:
+        producer, consumer, event = bench.stream(), bench.stream(), bench.event()
+        source, target = bench.memory(_BYTES), bench.memory(_BYTES)
+        hosts = [np.zeros(_BYTES, np.uint8) for _ in range(_ROUNDS)]
+        for number, host in enumerate(hosts):
+            producer.fill(source.address, _pattern(number + 99), _BYTES)
+            producer.fill(source.address, _pattern(number), _BYTES)
+            producer.record(event)
+            consumer.wait(event)
+            consumer.move(target.address, source.address, _BYTES)
+            consumer.download(host, target.address)
+            consumer.record(event)
+            producer.wait(event)
+        consumer.synchronize()
+        for number, host in enumerate(hosts):
+            _assert_filled(host, number, f"round {number} of two streams that wait for each other")
+
+
+def _a_wait_is_for_the_record_before_it(session: Session) -> None:
+    with Bench(session.device) as bench:
+        producer, consumer, event = bench.stream(), bench.stream(), bench.event()
+        first, second = bench.memory(_BYTES), bench.memory(_BYTES)
+        hosts = [np.zeros(_BYTES, np.uint8) for _ in range(2)]
+        producer.fill(first.address, _pattern(1), _BYTES)
+        producer.record(event)
+        consumer.wait(event)
+        consumer.download(hosts[0], first.address)
+        producer.fill(second.address, _pattern(2), _BYTES)
+        producer.record(event)
+        consumer.wait(event)
+        consumer.download(hosts[1], second.address)
+        consumer.synchronize()
+        _assert_filled(hosts[0], 1, "after the first record")
+        _assert_filled(hosts[1], 2, "after the second record")
+
+
+def _an_event_without_a_record_is_reached(session: Session) -> None:
+    with Bench(session.device) as bench:
+        stream, event = bench.stream(), bench.event()
+        assert event.query(), "an event that was never recorded must count as reached"
+        event.synchronize()
+        stream.wait(event)
+        stream.synchronize()
+
+
+def _an_event_is_reached_after_its_work(session: Session) -> None:
+    with Bench(session.device) as bench:
+        stream, event = bench.stream(), bench.event()
+        host = np.zeros(_BYTES, np.uint8)
+        _chain(stream, bench.memory(_BYTES), bench.memory(_BYTES), host, 5)
+        stream.record(event)
+        event.synchronize()
+        _assert_filled(host, 5, "after the event was synchronized")
+        assert event.query(), "a synchronized event must be reached"
+
+
+def _time_passes_between_events(session: Session) -> None:
+    with Bench(session.device) as bench:
+        stream, start, end = bench.stream(), bench.event(), bench.event()
+        memory = bench.memory(_BYTES)
+        refused("FAILED_PRECONDITION", start.nanoseconds_until, end)
+        stream.record(start)
+        for number in range(_ROUNDS):
+            stream.fill(memory.address, _pattern(number), _BYTES)
+        stream.record(end)
+        end.synchronize()
+        elapsed = start.nanoseconds_until(end)
+        # No more than that it is no nonsense, such as ticks of another length.
+        assert 0 <= elapsed < 60e9, f"{_ROUNDS} fills of a mebibyte took {elapsed} ns of device time"
+
+
+def _a_destroyed_event_is_refused(session: Session) -> None:
+    with Bench(session.device) as bench:
+        stream, event = bench.stream(), bench.event()
+        event.destroy()
+        refused("INVALID_ARGUMENT", event.query)
+        refused("INVALID_ARGUMENT", event.synchronize)
+        refused("INVALID_ARGUMENT", event.destroy)
+        refused("INVALID_ARGUMENT", stream.record, event)
+        refused("INVALID_ARGUMENT", stream.wait, event)
+
+
+def _a_wait_outlives_its_event(session: Session) -> None:
+    with Bench(session.device) as bench:
+        producer, consumer, event = bench.stream(), bench.stream(), bench.event()
+        memory, host = bench.memory(_BYTES), np.zeros(_BYTES, np.uint8)
+        for number in range(_ROUNDS):
+            producer.fill(memory.address, _pattern(number), _BYTES)
+        producer.record(event)
+        consumer.wait(event)
+        event.destroy()
+        consumer.download(host, memory.address)
+        consumer.synchronize()
+        _assert_filled(host, _ROUNDS - 1, "behind the wait for a destroyed event")
+
+
+_STREAMS = (
+    _work_runs_in_order,
+    _streams_run_side_by_side,
+    _streams_of_several_threads,
+    _a_device_waits_for_all_streams,
+    _a_query_tells_when_work_has_run,
+    _destroying_waits,
+    _a_destroyed_stream_is_refused,
+    _callbacks_come_in_order,
+)
+_EVENTS = (
+    _a_stream_waits_for_an_event,
+    _a_wait_is_for_the_record_before_it,
+    _an_event_without_a_record_is_reached,
+    _an_event_is_reached_after_its_work,
+    _time_passes_between_events,
+    _a_destroyed_event_is_refused,
+    _a_wait_outlives_its_event,
+)
