@@ -183,7 +183,9 @@ struct Runtime {
   static Status release(DeviceNumber* number, void* pointer, size_t) {
     uhal_device* handle = device(number);
     if (handle == nullptr) return kFailed;
-    if (const uhal_status status = uhal_device_synchronize(handle); status != UHAL_OK) deferred.keep(status, "memory");
+    const uhal_status status = uhal_device_synchronize(handle);
+    const bool lost = status == UHAL_UNAVAILABLE;  // no error of the work: the next call says so itself
+    if (status != UHAL_OK && !lost) deferred.keep(status, "memory");
     return translate(uhal_free(handle, nullptr, pointer));
   }
   static Status device_memory_allocate(DeviceNumber* number, void** pointer, size_t size) {

@@ -78,7 +78,7 @@ class FaultOutcome:
     rule: str
     #: Failures made in this run.
     injected: int
-    #: What the run raised; None if it got over the fault.
+    #: What the run raised, without its traceback, whose frames would keep buffers alive; None if it got over the fault.
     error: Exception | None
 
 
@@ -151,10 +151,18 @@ def _run_with(device: Device, run: Callable[[], object], rule: str) -> FaultOutc
             run()
             device.synchronize()
         except Exception as error:  # what a program raises is its own choice
-            raised = error
+            raised = _without_traceback(error)
     if raised is not None:
         forget_errors(device)
     return FaultOutcome(rule, faults.counts().injected, raised)
+
+
+def _without_traceback(error: Exception) -> Exception:
+    chained: BaseException | None = error
+    while chained is not None:
+        chained.__traceback__ = None
+        chained = chained.__cause__ or chained.__context__
+    return error
 
 
 def forget_errors(device: Device) -> None:
