@@ -1,6 +1,8 @@
 #include "plugins/tensorflow/stream_executor.h"
 
 #include <cstring>
+#include <map>
+#include <mutex>
 
 #include "unihal/event.h"
 #include "unihal/memory.h"
@@ -14,6 +16,42 @@ struct SP_Timer_st {
 
 namespace unihal::tensorflow {
 namespace {
+
+// TensorFlow's streams of a device; SP_Device.ext points at it.
+class DeviceStreams {
+ public:
+  void add(uhal_stream* stream) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (count_++ == 0) compute_ = stream;
+  }
+  void remove(uhal_stream* stream) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    --count_;
+    if (stream == compute_) compute_ = nullptr;
+  }
+
+  // The stream that computes: TensorFlow makes it first, then one for each kind of copy. nullptr if there may be
+  // several, as with logical devices.
+  uhal_stream* compute() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return count_ <= kStreamsOfOneDevice ? compute_ : nullptr;
+  }
+
+ private:
+  static constexpr int kStreamsOfOneDevice = 4;
+
+  std::mutex mutex_;
+  int count_ = 0;
+  uhal_stream* compute_ = nullptr;
+};
+
+DeviceStreams& streams_of(uhal_device* device) {
+  static auto* const by_device = new std::map<uhal_device*, DeviceStreams>;
+  static std::mutex mutex;
+  std::lock_guard<std::mutex> lock(mutex);
+  return (*by_device)[device];
+}
+DeviceStreams& streams_of(const SP_Device* device) { return *static_cast<DeviceStreams*>(device->ext); }
 
 uhal_device* device_of(const SP_Device* device) { return static_cast<uhal_device*>(device->device_handle); }
 uhal_stream* stream_of(SP_Stream stream) { return reinterpret_cast<uhal_stream*>(stream); }
@@ -36,8 +74,12 @@ void allocate(const SP_Device* device, uint64_t size, int64_t, SP_DeviceMemoryBa
   memory->payload = 0;
 }
 
+// TensorFlow frees in the order of its computing stream: kernels that use the memory may be waiting there, whereas it
+// has seen the end of copies.
 void deallocate(const SP_Device* device, SP_DeviceMemoryBase* memory) {
-  uhal_free(device_of(device), nullptr, memory->opaque);
+  uhal_stream* stream = streams_of(device).compute();
+  if (stream == nullptr) uhal_device_synchronize(device_of(device));
+  uhal_free(device_of(device), stream, memory->opaque);
   memory->opaque = nullptr;
   memory->size = 0;
 }
@@ -86,9 +128,14 @@ TF_Bool device_memory_usage(const SP_Device* device, int64_t* free_bytes, int64_
 // -- streams and events ------------------------------------------------------------------------------------
 
 void create_stream(const SP_Device* device, SP_Stream* stream, TF_Status* status) {
-  check(uhal_stream_create(device_of(device), reinterpret_cast<uhal_stream**>(stream)), status);
+  const uhal_status code = uhal_stream_create(device_of(device), reinterpret_cast<uhal_stream**>(stream));
+  if (code == UHAL_OK) streams_of(device).add(stream_of(*stream));
+  check(code, status);
 }
-void destroy_stream(const SP_Device*, SP_Stream stream) { uhal_stream_destroy(stream_of(stream)); }
+void destroy_stream(const SP_Device* device, SP_Stream stream) {
+  streams_of(device).remove(stream_of(stream));
+  uhal_stream_destroy(stream_of(stream));
+}
 
 void create_event(const SP_Device* device, SP_Event* event, TF_Status* status) {
   check(uhal_event_create(device_of(device), reinterpret_cast<uhal_event**>(event)), status);
@@ -272,6 +319,7 @@ void create_device(const SP_Platform* platform, SE_CreateDeviceParams* params, T
   params->device->struct_size = SP_DEVICE_STRUCT_SIZE;
   params->device->ordinal = params->ordinal;
   params->device->device_handle = device;
+  params->device->ext = &streams_of(device);
   const uhal_device_properties properties = properties_of(params->device);
   params->device->hardware_name = properties.name;
   params->device->device_vendor = properties.vendor;
@@ -346,7 +394,7 @@ void fill_registration(Platform& platform, SE_PlatformRegistrationParams* params
   p.supports_unified_memory = 0;
   // TensorFlow's own pool over ours: get_memory_info and clean out-of-memory errors come from it. It grows as
   // needed, so that several processes can share a device.
-  p.use_bfc_allocator = 1;
+  p.use_bfc_allocator = platform.pool;
   p.force_memory_growth = 1;
   *params->platform_fns = {SP_PLATFORM_FNS_STRUCT_SIZE,
                            nullptr,

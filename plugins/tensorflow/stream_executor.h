@@ -11,6 +11,7 @@ namespace unihal::tensorflow {
 struct Platform {
   std::string type;         // "RDNA"
   std::string device_type;  // the core's name, "rdna"; empty: a platform without devices
+  bool pool = true;         // TensorFlow pools memory; else each tensor is an allocation of its own
 };
 
 // Fills the registration for a platform. `params` has the sizes that this adapter was built with.

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <string>
 
 #include "tests/core/fake/fake_control.h"
@@ -55,6 +56,9 @@ class CoreTest : public testing::Test {
  protected:
   void SetUp() override {
     control = &control_of("fake");
+    // Each suite says itself which checks it is about.
+    unsetenv("UNIHAL_CHECK_RACES");
+    unsetenv("UNIHAL_CHECK_MEMORY");
     configure();
     use_fake("fake");
     ASSERT_OK(uhal_device_get("rdna", 0, &device));

@@ -477,6 +477,7 @@ TEST(LeakList, IsSilentWithoutLeaks) {
 }
 
 TEST(LeakList, IsSilentWithoutTheCheck) {
+  unsetenv("UNIHAL_CHECK_MEMORY");
   EXPECT_EQ("", errors_of_child([] { leak<0>(open_fake(), 8); }));
 }
 
