@@ -69,6 +69,23 @@ std::string AllocationLog::history_of(const void* address) const {
   return "";
 }
 
+size_t AllocationLog::sites_of(const void* address, char* text, size_t bytes) const {
+  const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock() || bytes == 0) return 0;
+  const auto place = reinterpret_cast<uintptr_t>(address);
+  int length = 0;
+  if (auto after = live_.upper_bound(place); after != live_.begin()) {
+    const auto& [start, live] = *--after;
+    if (place - start < live.bytes) length = snprintf(text, bytes, "allocated at %s", live.site.c_str());
+  }
+  for (auto freed = freed_.rbegin(); length == 0 && freed != freed_.rend(); ++freed) {
+    if (place - freed->start >= freed->bytes) continue;
+    length =
+        snprintf(text, bytes, "allocated at %s and freed at %s", freed->allocated_at.c_str(), freed->freed_at.c_str());
+  }
+  return std::min(static_cast<size_t>(std::max(length, 0)), bytes - 1);
+}
+
 void AllocationLog::visit_live(uhal_live_allocation_function function, void* user_data) const {
   std::lock_guard<std::mutex> lock(mutex_);
   std::vector<const std::pair<const uintptr_t, Live>*> entries;
@@ -146,6 +163,15 @@ AllocationLog* open_allocation_log(const std::string& device_label) {
   if (logs().by_label.empty()) static_cast<void>(atexit(list_leaks));
   logs().by_label.emplace_back(device_label, new AllocationLog);
   return logs().by_label.back().second;
+}
+
+size_t describe_sites(const void* address, char* text, size_t bytes) {
+  const std::unique_lock<std::mutex> lock(logs().mutex, std::try_to_lock);
+  if (!lock.owns_lock()) return 0;
+  for (const auto& [label, log] : logs().by_label) {
+    if (const size_t length = log->sites_of(address, text, bytes); length > 0) return length;
+  }
+  return 0;
 }
 
 void list_leaks() {

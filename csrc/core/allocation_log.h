@@ -27,6 +27,11 @@ class AllocationLog {
   // allocated at A and freed at B." Empty if it is nowhere near any memory of this log.
   std::string history_of(const void* address) const;
 
+  // "allocated at A" or "allocated at A and freed at B" of the allocation that contains an address, with the NUL at
+  // most `bytes`; the text's length, 0 if there is none or another thread is just changing the log. For signal handlers
+  // too.
+  size_t sites_of(const void* address, char* text, size_t bytes) const;
+
   // Calls function for each live allocation, the oldest first, with the lock held.
   void visit_live(uhal_live_allocation_function function, void* user_data) const;
 
@@ -57,6 +62,9 @@ class AllocationLog {
 
 // A log for a new device. What is live in it when the process ends is listed on stderr.
 AllocationLog* open_allocation_log(const std::string& device_label);
+
+// sites_of() of the log that knows the address.
+size_t describe_sites(const void* address, char* text, size_t bytes);
 
 // Prints that list now, and not again.
 void list_leaks();

@@ -1,5 +1,6 @@
 #include "csrc/core/host.h"
 
+#include "csrc/core/allocation_log.h"
 #include "csrc/core/allocator.h"
 #include "csrc/core/backend.h"
 #include "csrc/core/device.h"
@@ -46,7 +47,8 @@ uhal_status workspace(uhal_stream* handle, size_t bytes, void** pointer) {
 
 }  // namespace
 
-const uhal_host kHost = {sizeof(uhal_host), UHAL_ABI_MAJOR, UHAL_ABI_MINOR, report, stream_error, workspace};
+const uhal_host kHost = {sizeof(uhal_host), UHAL_ABI_MAJOR, UHAL_ABI_MINOR, report,
+                         stream_error,      workspace,      describe_sites};
 
 uhal_status finish_backend_failure(const Backend& backend, const char* slot, uhal_status status,
                                    uint64_t serial_before) {

@@ -100,7 +100,7 @@ void report(const void* address, AddressSpace::Side side, const void* context) {
   const uhal_host& services = host();
   if (services.struct_size > offsetof(uhal_host, describe_pointer) && services.describe_pointer != nullptr &&
       services.describe_pointer(found.base, sites, sizeof sites) > 0) {
-    text << "unihal: " << sites << ".\n";
+    text << "unihal: It was " << sites << ".\n";
   }
   if (by_host) {
     text << "unihal: Only the device can follow a device pointer. Copy to host memory first (uhal_copy, "

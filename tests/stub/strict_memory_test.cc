@@ -112,7 +112,8 @@ TEST_F(StrictReport, HostReads) {
   EXPECT_EXIT(host_read(static_cast<char*>(allocate(100)) + 16), died,
               "unihal: the host " READ
               " device memory at 0x[0-9a-f]+: 16 bytes into the 100 bytes at 0x[0-9a-f]+ of stub device 0\\.\n"
-              "(.*\n)?unihal: Only the device can follow a device pointer\\. Copy to host memory first");
+              "unihal: It was allocated at [^\n]+\\.\nunihal: Only the device can follow a device pointer\\. Copy to "
+              "host memory first");
 }
 
 TEST_F(StrictReport, HostWrites) {
@@ -155,7 +156,8 @@ TEST_F(StrictReport, KernelAfterFree) {
       died,
       "unihal: a kernel or copy of the stub " WROTE
       " what is no live device memory, at 0x[0-9a-f]+: 0 bytes into the 100 bytes at 0x[0-9a-f]+ of stub device 0, "
-      "which were freed\\.\n(.*\n)?unihal: It happened in fill on stream [0-9]+\\.\nunihal: Either memory was freed");
+      "which were freed\\.\nunihal: It was allocated at [^\n]+ and freed at [^\n]+\\.\nunihal: It happened in fill on "
+      "stream [0-9]+\\.\nunihal: Either memory was freed");
 }
 
 TEST_F(StrictReport, CopyAfterTheHostsMemoryIsGone) {
