@@ -106,7 +106,7 @@ test-paddle-versions: $(SITE)
 
 benchmarks: $(SITE)
 	$(CMAKE) -B build/cmake -DUNIHAL_BUILD_BENCHMARKS=ON >build/configure.log || { cat build/configure.log; exit 1; }
-	$(CMAKE) --build build/cmake --target benchmark_abi unihal_stub
+	$(CMAKE) --build build/cmake --target benchmarks
 	mkdir -p out
 	.venv/bin/python benchmarks/run.py --json out/benchmarks.json $(BENCHMARK_ARGUMENTS)
 

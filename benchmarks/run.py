@@ -41,12 +41,17 @@ def run(command: list[str]) -> list[dict[str, Any]]:
     return rows
 
 
-def abi() -> list[dict[str, Any]]:
-    program = HERE.parent / "build" / "cmake" / "benchmarks" / "benchmark_abi"
+def native(name: str) -> list[dict[str, Any]]:
+    """The rows of a program that CMake builds."""
+    program = HERE.parent / "build" / "cmake" / "benchmarks" / f"benchmark_{name}"
     if not program.exists():
-        return [{"benchmark": "abi", "error": f"{program} is not built: run `make benchmarks`"}]
+        return [{"benchmark": name, "error": f"{program} is not built: run `make benchmarks`"}]
+    return run([str(program)])
+
+
+def abi() -> list[dict[str, Any]]:
     rows = []
-    for row in run([str(program)]):
+    for row in native("abi"):
         if "error" in row:
             rows.append(row)
             continue
@@ -108,7 +113,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="leave out the large models")
     parser.add_argument("--json", type=pathlib.Path, help="also write the rows to this file")
     arguments = parser.parse_args()
-    plan: list[tuple[str, Any]] = [("abi", abi)]
+    plan: list[tuple[str, Any]] = [("abi", abi), ("kernels onednn", lambda: native("onednn"))]
     for peer in ("numpy", "paddle", "tensorflow"):
         plan.append((f"kernels {peer}", lambda p=peer: run([sys.executable, str(HERE / "kernels.py"), p])))
     for framework in ("paddle", "tensorflow"):

@@ -5,47 +5,26 @@
 #include "stub/attributes.h"
 #include "stub/dtype.h"
 #include "stub/parallel.h"
+#include "stub/pool_rows.h"
 #include "stub/staging.h"
-#include "stub/vectorize.h"
 
 namespace unihal::stub {
 namespace {
 
-// Channels that are pooled together where they lie side by side, and how many of them at a time: a number that the
-// compiler knows, so that they stay in registers.
-constexpr int64_t kLanes = 64;
-constexpr int64_t kChunk = 16;
+// Channels that are taken at a time, in registers: 32 bytes, which all instruction sets but the oldest have. Written as
+// loops of its own in each function below, since GCC splits a vector that passes through a function compiled for less.
+constexpr int64_t kChunkBytes = 32;
+template <typename T>
+struct Chunk {
+  static constexpr int64_t kLanes = kChunkBytes / sizeof(T);
+  typedef T Values __attribute__((vector_size(kChunkBytes), aligned(sizeof(T)), may_alias));
+  typedef PoolPosition<T> Positions __attribute__((vector_size(kChunkBytes)));
+};
 
 // Windows of more pixels than this scatter a gradient lane by lane; smaller ones visit each pixel with all lanes.
 constexpr int64_t kSmallWindow = 16;
 
-struct Span {
-  int64_t begin, end;  // pixels under a window along one axis, cut to the image
-};
-
-// Always three spatial axes (leading ones of length 1). A strip is a plane of pixels with `lanes` channels side by
-// side: one channel for NCHW, up to kLanes for NHWC.
-struct Geometry {
-  int64_t images, channels;
-  int64_t input[3], output[3];
-  const Span* spans[3];   // by output coordinate
-  int64_t padded_window;  // the divisor where padding counts; 0: the pixels under the window
-  bool channels_last;
-
-  int64_t pixels() const { return input[0] * input[1] * input[2]; }
-  int64_t places() const { return output[0] * output[1] * output[2]; }
-  int64_t pixel_stride() const { return channels_last ? channels : 1; }
-  int64_t strips_per_image() const { return channels_last ? (channels + kLanes - 1) / kLanes : channels; }
-  int64_t lanes(int64_t strip) const {
-    return channels_last ? std::min(kLanes, channels - strip % strips_per_image() * kLanes) : 1;
-  }
-  // Where a strip begins in a tensor with `points` pixels or places per channel.
-  int64_t offset(int64_t strip, int64_t points) const {
-    const int64_t image = strip / strips_per_image();
-    const int64_t inside = strip % strips_per_image();
-    return image * channels * points + inside * (channels_last ? kLanes : points);
-  }
-};
+using Geometry = PoolGeometry;
 
 uhal_pool_attributes attributes_of(const uhal_op& op) {
   uhal_pool_attributes defaults = {};
@@ -79,6 +58,10 @@ Geometry geometry_of(Staging& staging, const uhal_pool_attributes& attributes, c
   g.channels_last = channels_last(order);
   g.padded_window = attributes.mode == UHAL_POOL_AVERAGE_INCLUDE_PADDING && attributes.adaptive == 0 ? 1 : 0;
   const int missing = 3 - (x.rank - 2);
+  const int last = x.rank - 3;
+  g.row_window = attributes.adaptive == 0 ? attributes.window[last] : 0;
+  g.row_stride = attributes.stride[last];
+  g.row_pad_before = attributes.pad_before[last];
   for (int i = 0; i < 3; ++i) {
     const int axis = i - missing;
     g.input[i] = axis < 0 ? 1 : x.shape[2 + axis];
@@ -89,178 +72,216 @@ Geometry geometry_of(Staging& staging, const uhal_pool_attributes& attributes, c
   return g;
 }
 
-// The pixels under one window: `rows` of them in depth and height, each `width` pixels.
-struct Window {
-  Span z, y, x;
+// Walks over the windows of a plane, in the row-major order of their places.
+class Windows {
+ public:
+  explicit Windows(const Geometry& g) : g_(g) {}
 
-  int64_t count() const { return (z.end - z.begin) * (y.end - y.begin) * (x.end - x.begin); }
-  int64_t first(const Geometry& g) const { return (z.begin * g.input[1] + y.begin) * g.input[2] + x.begin; }
+  bool more() const { return z_ < g_.output[0] && g_.output[1] > 0 && g_.output[2] > 0; }
+  void next() {
+    ++place_;
+    if (++x_ < g_.output[2]) return;
+    x_ = 0;
+    if (++y_ < g_.output[1]) return;
+    y_ = 0;
+    ++z_;
+  }
+
+  int64_t place() const { return place_; }
+  Span depth() const { return g_.spans[0][z_]; }
+  Span height() const { return g_.spans[1][y_]; }
+  Span width() const { return g_.spans[2][x_]; }
+
+  // The number of its pixels, and the first of them.
+  int64_t count() const {
+    return (depth().end - depth().begin) * (height().end - height().begin) * (width().end - width().begin);
+  }
+  int64_t first() const { return (depth().begin * g_.input[1] + height().begin) * g_.input[2] + width().begin; }
+
+ private:
+  const Geometry& g_;
+  int64_t place_ = 0, z_ = 0, y_ = 0, x_ = 0;
 };
 
-// Calls visit(place, window) for each place of an output plane, in row-major order.
-template <typename Visit>
-UNIHAL_INLINE void for_each_window(const Geometry& g, const Visit& visit) {
-  int64_t place = 0;
-  for (int64_t z = 0; z < g.output[0]; ++z) {
-    for (int64_t y = 0; y < g.output[1]; ++y) {
-      for (int64_t x = 0; x < g.output[2]; ++x) visit(place++, Window{g.spans[0][z], g.spans[1][y], g.spans[2][x]});
-    }
+// Walks over the pixels of a window, in row-major order.
+class Pixels {
+ public:
+  Pixels(const Geometry& g, const Windows& window)
+      : row_(g.input[2]), plane_(g.input[1] * g.input[2]), left_(window.count()) {
+    width_ = window.width().end - window.width().begin;
+    height_ = window.height().end - window.height().begin;
   }
-}
 
-// Calls visit(first lane, number of lanes) for chunks of lanes; the number is a constant for all but the last.
-template <typename Visit>
-UNIHAL_INLINE void for_each_chunk(int64_t lanes, const Visit& visit) {
-  int64_t lane = 0;
-  for (; lane + kChunk <= lanes; lane += kChunk) visit(lane, std::integral_constant<int64_t, kChunk>());
-  if (lane < lanes) visit(lane, lanes - lane);
-}
-
-// Calls visit(distance of a pixel from the window's first) for each pixel under a window, in row-major order.
-template <typename Visit>
-UNIHAL_INLINE void for_each_pixel(const Geometry& g, const Window& window, const Visit& visit) {
-  for (int64_t z = window.z.begin; z < window.z.end; ++z) {
-    for (int64_t y = window.y.begin; y < window.y.end; ++y) {
-      const int64_t row = ((z - window.z.begin) * g.input[1] + y - window.y.begin) * g.input[2];
-      for (int64_t x = 0; x < window.x.end - window.x.begin; ++x) visit(row + x);
-    }
+  bool more() const { return left_ > 0; }
+  void next() {
+    --left_;
+    if (++x_ < width_) return;
+    x_ = 0;
+    if (++y_ < height_) return;
+    y_ = 0;
+    ++z_;
   }
-}
 
-// As wide as T, so that values and positions are compared and selected in vectors of one length.
+  // From the window's first pixel.
+  int64_t distance() const { return z_ * plane_ + y_ * row_ + x_; }
+
+ private:
+  int64_t row_, plane_, left_, width_, height_;
+  int64_t z_ = 0, y_ = 0, x_ = 0;
+};
+
+// The largest value of one lane under a window (a NaN wins), and its distance from the window's first pixel, where x
+// points.
 template <typename T>
-using Distance = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
-
-// The largest value of each of `lanes` lanes under a window (a NaN wins), and its distance from the window's first
-// pixel, where x points.
-template <typename T, typename Lanes>
-UNIHAL_INLINE void find_maximum(const Geometry& g, const Window& window, const T* x, int64_t stride, Lanes lanes,
-                                T* best, Distance<T>* where) {
-  const T lowest =
-      std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
-  for (int64_t lane = 0; lane < lanes; ++lane) {
-    best[lane] = lowest;
-    where[lane] = 0;
+UNIHAL_INLINE T find_maximum(const Geometry& g, const Windows& window, const T* x, int64_t stride, int64_t* where) {
+  T best = kLowest<T>;
+  *where = 0;
+  for (Pixels pixel(g, window); pixel.more(); pixel.next()) {
+    const T value = x[pixel.distance() * stride];
+    if (!is_larger(value, best)) continue;
+    best = value;
+    *where = pixel.distance();
   }
-  for_each_pixel(g, window, [&](int64_t pixel) UNIHAL_INLINE_LAMBDA {
-    const T* values = x + pixel * stride;
-    for (int64_t lane = 0; lane < lanes; ++lane) {
-      const T value = values[lane];
-      const bool better = value > best[lane] || (value != value && best[lane] == best[lane]);
-      best[lane] = better ? value : best[lane];
-      where[lane] = better ? static_cast<Distance<T>>(pixel) : where[lane];
-    }
-  });
+  return best;
 }
 
-template <typename T, bool kSingle>
-UNIHAL_VECTORIZED void maximum_strip(const Geometry& g, int64_t all_lanes, const T* x, T* y, int64_t* indices) {
-  const int64_t lanes = kSingle ? 1 : all_lanes;
-  const int64_t stride = kSingle ? 1 : g.pixel_stride();
-  for_each_window(g, [&](int64_t place, const Window& window) UNIHAL_INLINE_LAMBDA {
-    for_each_chunk(lanes, [&](int64_t first_lane, auto count) UNIHAL_INLINE_LAMBDA {
-      T best[kChunk];
-      Distance<T> where[kChunk];
-      find_maximum(g, window, x + window.first(g) * stride + first_lane, stride, count, best, where);
-      const int64_t at = place * stride + first_lane;
-      for (int64_t lane = 0; lane < count; ++lane) y[at + lane] = best[lane];
-      if (indices == nullptr) return;
-      for (int64_t lane = 0; lane < count; ++lane) indices[at + lane] = window.first(g) + where[lane];
-    });
-  });
-}
-
-template <typename T, bool kSingle>
-UNIHAL_VECTORIZED void maximum_backward_strip(const Geometry& g, int64_t all_lanes, const T* x, const T* dy, T* dx) {
-  const int64_t lanes = kSingle ? 1 : all_lanes;
-  const int64_t stride = kSingle ? 1 : g.pixel_stride();
-  for_each_window(g, [&](int64_t place, const Window& window) UNIHAL_INLINE_LAMBDA {
-    if (window.count() == 0) return;
-    for_each_chunk(lanes, [&](int64_t first_lane, auto count) UNIHAL_INLINE_LAMBDA {
-      T best[kChunk];
-      Distance<T> where[kChunk];
-      const int64_t first = window.first(g) * stride + first_lane;
-      find_maximum(g, window, x + first, stride, count, best, where);
-      const T* gradient = dy + place * stride + first_lane;
-      T* to = dx + first;
-      if (window.count() > kSmallWindow) {
-        for (int64_t lane = 0; lane < count; ++lane) to[where[lane] * stride + lane] += gradient[lane];
-        return;
+template <typename T>
+UNIHAL_VECTORIZED void maximum_strip(const Geometry& g, int64_t lanes, const T* x, T* y, int64_t* indices) {
+  using Values = typename Chunk<T>::Values;
+  using Positions = typename Chunk<T>::Positions;
+  const int64_t stride = g.pixel_stride();
+  for (Windows window(g); window.more(); window.next()) {
+    const T* first = x + window.first() * stride;
+    const int64_t at = window.place() * stride;
+    int64_t lane = 0;
+    for (; lane + Chunk<T>::kLanes <= lanes; lane += Chunk<T>::kLanes) {
+      Values best = Values{} + kLowest<T>;
+      Positions where = {};
+      for (Pixels pixel(g, window); pixel.more(); pixel.next()) {
+        const Values values = *reinterpret_cast<const Values*>(first + pixel.distance() * stride + lane);
+        const Positions larger = (values > best) | ((values != values) & (best == best));  // is_larger()
+        best = larger ? values : best;
+        where = larger ? Positions{} + static_cast<PoolPosition<T>>(pixel.distance()) : where;
       }
-      for_each_pixel(g, window, [&](int64_t pixel) UNIHAL_INLINE_LAMBDA {
-        for (int64_t lane = 0; lane < count; ++lane) {
-          to[pixel * stride + lane] += where[lane] == pixel ? gradient[lane] : T(0);
-        }
-      });
-    });
-  });
+      *reinterpret_cast<Values*>(y + at + lane) = best;
+      if (indices == nullptr) continue;
+      for (int64_t i = 0; i < Chunk<T>::kLanes; ++i) indices[at + lane + i] = window.first() + where[i];
+    }
+    for (; lane < lanes; ++lane) {
+      int64_t where = 0;
+      y[at + lane] = find_maximum(g, window, first + lane, stride, &where);
+      if (indices != nullptr) indices[at + lane] = window.first() + where;
+    }
+  }
 }
 
-// What the sum under a window is divided by.
-UNIHAL_INLINE int64_t divisor(const Geometry& g, const Window& window) {
-  return std::max<int64_t>(1, g.padded_window != 0 ? g.padded_window : window.count());
+template <typename T>
+UNIHAL_VECTORIZED void maximum_backward_strip(const Geometry& g, int64_t lanes, const T* x, const T* dy, T* dx) {
+  using Values = typename Chunk<T>::Values;
+  using Positions = typename Chunk<T>::Positions;
+  const int64_t stride = g.pixel_stride();
+  for (Windows window(g); window.more(); window.next()) {
+    if (window.count() == 0) continue;
+    const T* first = x + window.first() * stride;
+    const T* gradient = dy + window.place() * stride;
+    T* to = dx + window.first() * stride;
+    int64_t lane = 0;
+    for (; lane + Chunk<T>::kLanes <= lanes; lane += Chunk<T>::kLanes) {
+      Values best = Values{} + kLowest<T>;
+      Positions where = {};
+      for (Pixels pixel(g, window); pixel.more(); pixel.next()) {
+        const Values values = *reinterpret_cast<const Values*>(first + pixel.distance() * stride + lane);
+        const Positions larger = (values > best) | ((values != values) & (best == best));  // is_larger()
+        best = larger ? values : best;
+        where = larger ? Positions{} + static_cast<PoolPosition<T>>(pixel.distance()) : where;
+      }
+      if (window.count() > kSmallWindow) {
+        for (int64_t i = 0; i < Chunk<T>::kLanes; ++i) to[where[i] * stride + lane + i] += gradient[lane + i];
+        continue;
+      }
+      const Values values = *reinterpret_cast<const Values*>(gradient + lane);
+      for (Pixels pixel(g, window); pixel.more(); pixel.next()) {
+        Values& sum = *reinterpret_cast<Values*>(to + pixel.distance() * stride + lane);
+        sum = where == static_cast<PoolPosition<T>>(pixel.distance()) ? sum + values : sum;
+      }
+    }
+    for (; lane < lanes; ++lane) {
+      int64_t where = 0;
+      find_maximum(g, window, first + lane, stride, &where);
+      to[where * stride + lane] += gradient[lane];
+    }
+  }
 }
 
-template <typename T, bool kSingle>
-UNIHAL_VECTORIZED void average_strip(const Geometry& g, int64_t all_lanes, const T* x, T* y) {
-  const int64_t lanes = kSingle ? 1 : all_lanes;
-  const int64_t stride = kSingle ? 1 : g.pixel_stride();
-  for_each_window(g, [&](int64_t place, const Window& window) UNIHAL_INLINE_LAMBDA {
-    const T divide_by = static_cast<T>(divisor(g, window));
-    for_each_chunk(lanes, [&](int64_t first_lane, auto count) UNIHAL_INLINE_LAMBDA {
-      T sums[kChunk];
-      for (int64_t lane = 0; lane < count; ++lane) sums[lane] = 0;
-      const T* first = x + window.first(g) * stride + first_lane;
-      for_each_pixel(g, window, [&](int64_t pixel) UNIHAL_INLINE_LAMBDA {
-        for (int64_t lane = 0; lane < count; ++lane) sums[lane] += first[pixel * stride + lane];
-      });
-      T* to = y + place * stride + first_lane;
-      for (int64_t lane = 0; lane < count; ++lane) to[lane] = sums[lane] / divide_by;
-    });
-  });
+template <typename T>
+UNIHAL_VECTORIZED void average_strip(const Geometry& g, int64_t lanes, const T* x, T* y) {
+  using Values = typename Chunk<T>::Values;
+  const int64_t stride = g.pixel_stride();
+  for (Windows window(g); window.more(); window.next()) {
+    const T divisor = static_cast<T>(g.divisor(window.count()));
+    const T* first = x + window.first() * stride;
+    T* to = y + window.place() * stride;
+    int64_t lane = 0;
+    for (; lane + Chunk<T>::kLanes <= lanes; lane += Chunk<T>::kLanes) {
+      Values sum = {};
+      for (Pixels pixel(g, window); pixel.more(); pixel.next()) {
+        sum += *reinterpret_cast<const Values*>(first + pixel.distance() * stride + lane);
+      }
+      *reinterpret_cast<Values*>(to + lane) = sum / divisor;
+    }
+    for (; lane < lanes; ++lane) {
+      T sum = 0;
+      for (Pixels pixel(g, window); pixel.more(); pixel.next()) sum += first[pixel.distance() * stride + lane];
+      to[lane] = sum / divisor;
+    }
+  }
 }
 
-template <typename T, bool kSingle>
-UNIHAL_VECTORIZED void average_backward_strip(const Geometry& g, int64_t all_lanes, const T* dy, T* dx) {
-  const int64_t lanes = kSingle ? 1 : all_lanes;
-  const int64_t stride = kSingle ? 1 : g.pixel_stride();
-  for_each_window(g, [&](int64_t place, const Window& window) UNIHAL_INLINE_LAMBDA {
-    const T divide_by = static_cast<T>(divisor(g, window));
-    for_each_chunk(lanes, [&](int64_t first_lane, auto count) UNIHAL_INLINE_LAMBDA {
-      const T* gradient = dy + place * stride + first_lane;
-      T shares[kChunk];
-      for (int64_t lane = 0; lane < count; ++lane) shares[lane] = gradient[lane] / divide_by;
-      T* first = dx + window.first(g) * stride + first_lane;
-      for_each_pixel(g, window, [&](int64_t pixel) UNIHAL_INLINE_LAMBDA {
-        for (int64_t lane = 0; lane < count; ++lane) first[pixel * stride + lane] += shares[lane];
-      });
-    });
-  });
+template <typename T>
+UNIHAL_VECTORIZED void average_backward_strip(const Geometry& g, int64_t lanes, const T* dy, T* dx) {
+  const int64_t stride = g.pixel_stride();
+  for (Windows window(g); window.more(); window.next()) {
+    const T divisor = static_cast<T>(g.divisor(window.count()));
+    const T* gradient = dy + window.place() * stride;
+    T* first = dx + window.first() * stride;
+    T shares[kPoolLanes];
+    for (int64_t lane = 0; lane < lanes; ++lane) shares[lane] = gradient[lane] / divisor;
+    for (Pixels pixel(g, window); pixel.more(); pixel.next()) {
+      T* to = first + pixel.distance() * stride;
+      for (int64_t lane = 0; lane < lanes; ++lane) to[lane] += shares[lane];
+    }
+  }
 }
 
-template <typename T, bool kSingle>
+// Whether the windows of a plane can be taken by rows (pool_rows.h), whose positions have the width of T.
+template <typename T>
+bool takes_rows(const Geometry& g) {
+  return !g.channels_last && g.row_window > 0 && g.pixels() <= std::numeric_limits<PoolPosition<T>>::max();
+}
+
+template <typename T>
 void pool_strip(const Geometry& g, bool maximum, int64_t strip, const T* x, T* y, int64_t* indices) {
   x += g.offset(strip, g.pixels());
   y += g.offset(strip, g.places());
+  if (indices != nullptr) indices += g.offset(strip, g.places());
   if (maximum) {
-    if (indices != nullptr) indices += g.offset(strip, g.places());
-    maximum_strip<T, kSingle>(g, g.lanes(strip), x, y, indices);
+    takes_rows<T>(g) ? pool_rows_maximum(g, x, y, indices) : maximum_strip(g, g.lanes(strip), x, y, indices);
   } else if constexpr (std::is_floating_point_v<T>) {
-    average_strip<T, kSingle>(g, g.lanes(strip), x, y);
+    takes_rows<T>(g) ? pool_rows_average(g, x, y) : average_strip(g, g.lanes(strip), x, y);
   }
 }
 
-template <typename T, bool kSingle>
+template <typename T>
 void pool_backward_strip(const Geometry& g, int64_t strip, const T* x, const T* dy, T* dx) {
+  const int64_t lanes = g.lanes(strip);
   dx += g.offset(strip, g.pixels());
   dy += g.offset(strip, g.places());
-  for (int64_t pixel = 0; pixel < g.pixels(); ++pixel) {
-    std::fill_n(dx + pixel * (kSingle ? 1 : g.pixel_stride()), kSingle ? 1 : g.lanes(strip), T(0));
-  }
+  for (int64_t pixel = 0; pixel < g.pixels(); ++pixel) std::fill_n(dx + pixel * g.pixel_stride(), lanes, T(0));
   if (x != nullptr) {
-    maximum_backward_strip<T, kSingle>(g, g.lanes(strip), x + g.offset(strip, g.pixels()), dy, dx);
+    x += g.offset(strip, g.pixels());
+    takes_rows<T>(g) ? pool_rows_maximum_backward(g, x, dy, dx) : maximum_backward_strip(g, lanes, x, dy, dx);
   } else {
-    average_backward_strip<T, kSingle>(g, g.lanes(strip), dy, dx);
+    takes_rows<T>(g) ? pool_rows_average_backward(g, dy, dx) : average_backward_strip(g, lanes, dy, dx);
   }
 }
 
@@ -268,7 +289,7 @@ void pool_backward_strip(const Geometry& g, int64_t strip, const T* x, const T* 
 template <typename Body>
 void for_each_strip(const Geometry& g, const Body& body) {
   const int64_t strips = g.images * g.strips_per_image();
-  const int64_t work = (g.pixels() + g.places()) * (g.channels_last ? std::min(kLanes, g.channels) : 1);
+  const int64_t work = (g.pixels() + g.places()) * (g.channels_last ? std::min(kPoolLanes, g.channels) : 1);
   parallel_for(strips, work, [&](int64_t begin, int64_t end) {
     for (int64_t strip = begin; strip < end; ++strip) body(strip);
   });
@@ -285,10 +306,9 @@ uhal_status pool(const Launch& launch, uhal_dtype dtype) {
   if (staging.status() != UHAL_OK) return staging.status();
   const Geometry g = geometry_of(staging, attributes, *x, *y, order);
   if (staging.status() != UHAL_OK) return staging.status();
-  const auto strip = g.channels_last ? pool_strip<T, false> : pool_strip<T, true>;
   for_each_strip(g, [&](int64_t i) {
-    strip(g, attributes.mode == UHAL_POOL_MAXIMUM, i, static_cast<const T*>(x->data), static_cast<T*>(y->data),
-          indices != nullptr ? static_cast<int64_t*>(indices->data) : nullptr);
+    pool_strip(g, attributes.mode == UHAL_POOL_MAXIMUM, i, static_cast<const T*>(x->data), static_cast<T*>(y->data),
+               indices != nullptr ? static_cast<int64_t*>(indices->data) : nullptr);
   });
   return staging.finish();
 }
@@ -305,10 +325,9 @@ uhal_status pool_backward(const Launch& launch, uhal_dtype dtype) {
   if (staging.status() != UHAL_OK) return staging.status();
   const Geometry g = geometry_of(staging, attributes, *dx, *dy, order);
   if (staging.status() != UHAL_OK) return staging.status();
-  const auto strip = g.channels_last ? pool_backward_strip<T, false> : pool_backward_strip<T, true>;
   for_each_strip(g, [&](int64_t i) {
-    strip(g, i, x != nullptr ? static_cast<const T*>(x->data) : nullptr, static_cast<const T*>(dy->data),
-          static_cast<T*>(dx->data));
+    pool_backward_strip(g, i, x != nullptr ? static_cast<const T*>(x->data) : nullptr, static_cast<const T*>(dy->data),
+                        static_cast<T*>(dx->data));
   });
   return staging.finish();
 }
