@@ -87,7 +87,7 @@ except unihal.UnimplementedError as error:
 
 
 def test_python_examples_run(tmp_path: pathlib.Path) -> None:
-    for name in ("buffers.py", "streams.py", "profile.py"):
+    for name in ("buffers.py", "streams.py", "profile.py", "races.py"):
         source = tmp_path / name
         source.write_text(example(name))
         result = subprocess.run(
