@@ -3,13 +3,16 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <iterator>
 #include <string>
 
 #include "plugins/paddle/deferred_error.h"
 #include "plugins/paddle/error.h"
+#include "plugins/paddle/memory_pool.h"
 #include "plugins/paddle/stream.h"
+#include "unihal/check.h"
 #include "unihal/event.h"
 #include "unihal/memory.h"
 #include "unihal/tensor.h"
@@ -66,7 +69,17 @@ struct Runtime {
   static Status initialize() { return kSuccess; }
   // Paddle is done with all devices of this type; uhal_finalize waits for all types, so the process's end does it.
   static Status finalize() { return kSuccess; }
-  static Status init_device(DeviceNumber* number) { return device(number) ? kSuccess : kFailed; }
+  static Status init_device(DeviceNumber* number) {
+    uhal_device* handle = device(number);
+    if (handle == nullptr) return kFailed;
+    uhal_device_properties properties = {};
+    properties.struct_size = sizeof properties;
+    const uhal_status status = uhal_device_properties_get(handle, &properties);
+    if (status == UHAL_OK && (properties.checks & UHAL_CHECK_MEMORY) != 0 && !keep_no_idle_memory()) {
+      std::fprintf(stderr, "unihal: the memory check sees Paddle's pool in place of its tensors in this Paddle\n");
+    }
+    return translate(status);
+  }
   static Status set_device(DeviceNumber* number) {
     current = number->id;
     return kSuccess;

@@ -1,0 +1,20 @@
+#include "plugins/paddle/memory_pool.h"
+
+#include "plugins/paddle/library.h"
+
+namespace unihal::paddle {
+namespace {
+
+// Paddle's FLAGS_free_idle_chunk, a bool that each deallocation reads; paddle.set_flags refuses it.
+constexpr const char* kFreeIdleChunk = "_ZN12paddle_flags21FLAGS_free_idle_chunkE";
+
+}  // namespace
+
+bool keep_no_idle_memory() {
+  void* library = find_paddle_library(kFreeIdleChunk);
+  if (library == nullptr) return false;
+  *static_cast<bool*>(dlsym(library, kFreeIdleChunk)) = true;
+  return true;
+}
+
+}  // namespace unihal::paddle

@@ -1,0 +1,11 @@
+// Paddle's own pool between its tensors and our allocator.
+#pragma once
+
+namespace unihal::paddle {
+
+// From now on the pool gives memory back as soon as its last tensor is gone, and keeps none for later. Otherwise the
+// memory check would see what the pool holds, and neither a tensor's end nor its use after that. Returns false if this
+// Paddle has no switch for it.
+bool keep_no_idle_memory();
+
+}  // namespace unihal::paddle
