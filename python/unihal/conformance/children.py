@@ -18,9 +18,6 @@ from .. import errors
 from .case import Entry
 from .outcome import Outcome
 
-#: Seconds in which an entry must come to an end.
-_TIME_LIMIT = 120.0
-
 #: After so many deaths in entries of one op, its remaining entries are not tried.
 _DEATHS_PER_OP = 3
 
@@ -34,12 +31,13 @@ class Run:
     entries: list[Entry]
     backend: str | None
     seed: int
+    #: Seconds in which an entry must come to an end.
+    time_limit: float
     #: The selection, as suite.entries takes it.
     op: str | None = None
     case: str | None = None
     #: What was tested; known once the first child has opened it.
     device: str = ""
-    time_limit: float = _TIME_LIMIT
     _deaths: Counter[str] = field(default_factory=Counter)
 
     def outcomes(self) -> Iterator[Outcome]:

@@ -25,10 +25,11 @@ def run(
     case: str | None,
     junit: Path | None,
     as_json: Path | None,
+    time_limit: float,
     console: Console,
 ) -> bool:
     """Runs the chosen cases and reports; whether the backend conforms."""
-    chosen = Run(suite.entries(seed, op, case), backend, seed, op, case)
+    chosen = Run(suite.entries(seed, op, case), backend, seed, time_limit, op, case)
     report = Report("", seed, backend)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -36,16 +38,22 @@ _MIXED = ("add", "multiply", "divide", "maximum", "less", "select", "multiply_ad
 _MIXED_DRAWS = 8
 
 
+@cache
+def _rows() -> dict[str, dict[str, Any]]:
+    """What the library knows of each function."""
+    return _core.map_functions()
+
+
 def cases(seed: int) -> Iterator[Case]:
     """The cases of all functions."""
-    for name in _core.map_functions():
+    for name in _rows():
         function = FUNCTIONS[name]
         yield from _sweep(function, seed)
         yield _broadcast(function)
         yield _in_place(function)
         if not function.bits:
             yield from _special(function)
-        if _core.map_functions()[name]["integer"]:
+        if _rows()[name]["integer"]:
             yield from _extremes(function)
     for name in _MIXED:
         yield from _mixed(FUNCTIONS[name], seed)
@@ -112,7 +120,7 @@ def _mixed(function: MapFunction, seed: int) -> Iterator[Case]:
     for _ in range(_MIXED_DRAWS):
         # uint64 would turn the computation of negative integers into one modulo 2^64.
         chosen = [generator.choice([dtype for dtype in REAL if dtype != "uint64"]) for _ in function.values]
-        floating = any(is_inexact(dtype) for dtype in chosen) or not _core.map_functions()[function.name]["integer"]
+        floating = any(is_inexact(dtype) for dtype in chosen) or not _rows()[function.name]["integer"]
         result = "bool" if function.test else generator.choice(FLOATING if floating else INTEGERS[:-1])
         inputs = [Operand(dtype, _SHAPE, values) for dtype, values in zip(chosen, function.values)]
         yield _case(function, f"mixed/{'-'.join(chosen)}/{result}", "mixed", inputs, result, _SHAPE)
@@ -125,7 +133,7 @@ def _first_dtype(function: MapFunction) -> str:
 def _result_dtype(function: MapFunction, dtype: str) -> str:
     if function.test:
         return "bool"
-    return dtype if _core.map_functions()[function.name]["integer"] else dtypes.floating(dtype)
+    return dtype if _rows()[function.name]["integer"] else dtypes.floating(dtype)
 
 
 def _case(
@@ -137,7 +145,7 @@ def _case(
     shape: tuple[int, ...],
     layout: str = CONTIGUOUS,
 ) -> Case:
-    info = _core.map_functions()[function.name]
+    info = _rows()[function.name]
     used = [operand.dtype for operand in inputs] + [result]
     floating = not info["integer"] or any(is_inexact(name) for name in used)
     parameters: Sequence[float] = function.parameters

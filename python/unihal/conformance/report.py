@@ -63,7 +63,9 @@ class Report:
                 console.print(
                     f"[red]failed[/red] {escape(outcome.name)}\n       {escape(outcome.message)}", highlight=False
                 )
-                console.print(f"       [dim]again: {escape(self._command(outcome))}[/dim]", highlight=False)
+                console.print(
+                    f"       [dim]again: {escape(self._command(outcome))}[/dim]", highlight=False, soft_wrap=True
+                )
         verdict = "[green]conforms[/green]" if self.passed else "[red]does not conform[/red]"
         console.print(
             f"{verdict}: {len(self.outcomes)} cases, {self.count('passed')} passed, "

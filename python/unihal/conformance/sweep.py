@@ -50,17 +50,19 @@ def sweep(
     draws: int = 6,
 ) -> Iterator[Case]:
     """Cases of one problem. ``build(dtype, shape, layout)`` makes one; a shape may be any description of a problem."""
+    # By their numbers: descriptions of problems need not be hashable.
     chosen = [
-        *((dtype, shapes[0], layouts[0]) for dtype in dtypes),
-        *((dtypes[0], shape, layouts[0]) for shape in shapes),
-        *((dtypes[0], shapes[0], layout) for layout in layouts),
+        *((dtype, 0, 0) for dtype in range(len(dtypes))),
+        *((0, shape, 0) for shape in range(len(shapes))),
+        *((0, 0, layout) for layout in range(len(layouts))),
     ]
-    rest = [combination for combination in product(dtypes, shapes, layouts) if combination not in chosen]
+    every = product(range(len(dtypes)), range(len(shapes)), range(len(layouts)))
+    rest = sorted(set(every) - set(chosen))
     generator = random.Random(f"{seed} {dtypes} {shapes} {layouts}")
     chosen += generator.sample(rest, min(draws, len(rest)))
     names = set()
-    for combination in chosen:
-        case = build(*combination)
+    for dtype, shape, layout in chosen:
+        case = build(dtypes[dtype], shapes[shape], layouts[layout])
         if case.name not in names:
             names.add(case.name)
             yield case

@@ -1,0 +1,72 @@
+"""The stub conforms, in both of its modes, and the suite leaves out nothing of the ABI."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from processes import run_command
+from unihal import _core
+from unihal.conformance import suite
+from unihal.conformance.map_functions import FUNCTIONS
+from unihal.conformance.sweep import ALL_DTYPES
+
+UNIHAL = [sys.executable, "-m", "unihal.cli", "conformance"]
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("mode", ["fast", "strict"])
+def test_the_stub_conforms(mode: str, tmp_path: Path) -> None:
+    junit, results = tmp_path / "junit.xml", tmp_path / "results.json"
+    process = run_command(
+        [*UNIHAL, "--backend", "stub", "--junit", str(junit), "--json", str(results)],
+        timeout=500,
+        UNIHAL_BACKEND=None,
+        UNIHAL_STUB=mode,
+        UNIHAL_STUB_DEVICES="2",
+    )
+    assert process.returncode == 0, process.stdout + process.stderr
+    root = ElementTree.parse(junit).getroot()
+    outcomes = json.loads(results.read_text())["outcomes"]
+    assert int(root.attrib["tests"]) == len(outcomes) == len(root.findall("testsuite/testcase")) > 8000
+    assert (root.attrib["failures"], root.attrib["errors"]) == ("0", "0")
+    # What the stub does not do is little, and known.
+    assert {outcome["op"] for outcome in outcomes if outcome["status"] == "gap"} <= set()
+
+
+def test_every_op_is_tried() -> None:
+    assert set(_core.op_kinds()) <= {entry.op for entry in suite.entries(0)}
+
+
+def test_every_map_function_is_tried() -> None:
+    assert set(FUNCTIONS) == set(_core.map_functions())
+    for name, function in FUNCTIONS.items():
+        assert len(function.values) == _core.map_functions()[name]["input_count"], name
+
+
+def test_every_dtype_is_tried() -> None:
+    assert set(ALL_DTYPES) == set(_core.DTYPES)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 12345])
+def test_names_are_unique_and_depend_on_the_seed_only(seed: int) -> None:
+    names = [entry.name for entry in suite.entries(seed)]
+    assert len(names) == len(set(names))
+    assert names == [entry.name for entry in suite.entries(seed)]
+
+
+def test_lists_and_refusals() -> None:
+    listed = run_command([*UNIHAL, "--op", "map/silu", "--list"], COLUMNS="20").stdout.split()
+    assert "map/silu/float16/3x5x7/contiguous" in listed
+    assert all(name.startswith("map/silu/") for name in listed)
+    unknown = run_command([*UNIHAL, "--op", "warp"])
+    assert unknown.returncode == 1
+    assert "the suite has no case of the op 'warp'; it has the ops: map, copy" in unknown.stderr
+    missing = run_command([*UNIHAL, "--backend", "./libunihal_none.so", "--op", "copy"])
+    assert missing.returncode == 1 and "libunihal_none.so cannot be opened" in missing.stderr
+    nothing = run_command([*UNIHAL, "--op", "copy"], UNIHAL_BACKEND=None)
+    assert nothing.returncode == 1 and "there is no device to test" in nothing.stderr
+    assert "libunihal_hip.so was not found" in nothing.stderr
