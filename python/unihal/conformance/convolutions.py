@@ -24,7 +24,7 @@ from .tolerance import summation_roundings
 from .values import normal
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Problem:
     """Shapes, and attributes by the names of uhal_convolution_attributes."""
 

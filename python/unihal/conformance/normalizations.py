@@ -60,7 +60,7 @@ _ROWS: tuple[tuple[_Shape, int], ...] = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Problem:
     """One normalization: which statistics there are of x, and what scale and bias look like."""
 
