@@ -1,6 +1,7 @@
 #include "stub/matmul.h"
 
 #include <atomic>
+#include <cmath>
 #include <utility>
 
 #include "stub/attributes.h"
@@ -119,6 +120,9 @@ uhal_status run_with_gemm(const MatmulProblem& problem) {
                        : UHAL_OK;
 }
 
+// Whether a number is one of int64_t. 2^63 is the first double beyond them.
+bool is_whole(double value) { return value >= -0x1p63 && value < 0x1p63 && value == std::trunc(value); }
+
 }  // namespace
 
 const char* refuse_matmul(const uhal_op& op) {
@@ -132,9 +136,8 @@ const char* refuse_matmul(const uhal_op& op) {
     integers &= is_integer(view->dtype);
   }
   if (integers) {
-    if (attributes.alpha != static_cast<int64_t>(attributes.alpha) ||
-        attributes.beta != static_cast<int64_t>(attributes.beta)) {
-      return "matmul of integers takes whole numbers as alpha and beta";
+    if (!is_whole(attributes.alpha) || !is_whole(attributes.beta)) {
+      return "matmul of integers takes whole numbers within 64 bits as alpha and beta";
     }
     if (attributes.activation != UHAL_ACTIVATION_NONE && attributes.activation != UHAL_ACTIVATION_RELU) {
       return "matmul of integers can fuse relu only";

@@ -1,10 +1,19 @@
 // Parallel loops on the OpenMP pool (libgomp, which oneDNN shares; OMP_NUM_THREADS is honoured).
 #pragma once
 
+#ifdef _OPENMP
 #include <omp.h>
+#endif
 
 #include <algorithm>
 #include <cstdint>
+
+#ifndef _OPENMP  // a build without it (UNIHAL_STUB_OPENMP): the calling thread alone
+inline int omp_get_max_threads() { return 1; }
+inline int omp_get_num_threads() { return 1; }
+inline int omp_get_thread_num() { return 0; }
+inline bool omp_in_parallel() { return false; }
+#endif
 
 namespace unihal::stub {
 

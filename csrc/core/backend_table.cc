@@ -23,13 +23,16 @@ const RequiredSlot kRequiredSlots[] = {
 };
 #undef UHAL_SLOT
 
+// The slots begin here, one pointer each.
+constexpr size_t kHeaderSize = offsetof(uhal_backend, device_count);
+
 // Slots of the first minor end here; later ones are optional.
 constexpr size_t kFirstMinorSize = offsetof(uhal_backend, host_callback);
 
 }  // namespace
 
 std::string check_backend_table(const uhal_backend* table, const std::string& expected_name) {
-  if (table->struct_size < offsetof(uhal_backend, device_count)) {
+  if (table->struct_size < kHeaderSize) {
     return "has a table of " + std::to_string(table->struct_size) + " bytes, too short for its own version";
   }
   if (table->abi_major != UHAL_ABI_MAJOR) {
@@ -56,7 +59,9 @@ uhal_backend usable_backend_table(const uhal_backend* table) {
   uhal_backend usable = {};
   // Below minor 1 the slots after the first minor mean nothing, whatever lies there.
   size_t known = table->abi_minor >= 1 ? sizeof usable : kFirstMinorSize;
-  memcpy(&usable, table, table->struct_size < known ? table->struct_size : known);
+  if (table->struct_size < known) known = table->struct_size;
+  known -= (known - kHeaderSize) % sizeof(void*);  // part of a slot is no slot
+  memcpy(&usable, table, known);
   usable.struct_size = sizeof usable;
   return usable;
 }

@@ -123,7 +123,9 @@ uhal_status check_data(const Operand& operand, uhal_device* device, int64_t elem
     return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "%s: the data of %s at %p is not aligned to its dtype %s.",
                      operand.op.row->name, operand.name, t.data, uhal_dtype_name(t.dtype));
   }
-  const char* lowest = static_cast<const char*>(t.data) + extent.low;
+  // Not as a pointer: what the caller says may lie outside all memory.
+  const void* lowest =
+      reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(t.data) + static_cast<uintptr_t>(extent.low));
   LiveBlock live;
   RangeCheck check = check_range(device, lowest, static_cast<size_t>(extent.bytes), &live);
   if (check == RangeCheck::kInside) return UHAL_OK;

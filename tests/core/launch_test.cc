@@ -143,6 +143,9 @@ TEST_F(LaunchTest, ViewsMustLieInsideOneAllocation) {
   z.shape[0] = x.shape[0] = y.shape[0] = 4;
   x.strides[0] = -6;  // reaches below the allocation
   expect_refused("lie in no live allocation");
+  x.data = reinterpret_cast<float*>(8);  // reaches below all memory
+  expect_refused("lie in no live allocation");
+  x.data = memory;
   x.strides[0] = 6;
   y.data = nullptr;
   expect_refused("x1 has shape (4, 6) but its data is NULL");

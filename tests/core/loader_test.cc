@@ -194,6 +194,18 @@ TEST(Loader, TakesABackendOfThePreviousMinor) {
   EXPECT_OK(uhal_stream_destroy(stream));
 }
 
+// A table that ends within a slot does not have it: half a pointer is none.
+TEST(Loader, PartOfASlotIsNoSlot) {
+  use_fake("fake_half_slot");
+  uhal_device* device;
+  uhal_stream* stream;
+  ASSERT_OK(uhal_device_get("rdna", 0, &device));
+  ASSERT_OK(uhal_device_default_stream(device, &stream));
+  int called = 0;
+  EXPECT_OK(uhal_stream_host_callback(stream, [](void* data) { ++*static_cast<int*>(data); }, &called));
+  EXPECT_EQ(1, called);
+}
+
 TEST(Loader, OrdinalsAreChecked) {
   use_fake("fake");
   uhal_device* device;

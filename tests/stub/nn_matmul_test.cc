@@ -152,9 +152,12 @@ TEST(Matmul, RefusesWhatItCannotMultiply) {
   EXPECT_PRED_FORMAT2(testing::IsSubstring, "cast the operands first", uhal_last_error()->message);
   const Tensor integers({2, 2}, UHAL_INT32), sums({2, 2}, UHAL_INT32);
   auto attributes = make_attributes<uhal_matmul_attributes>();
-  attributes.alpha = 0.5;
   attributes.beta = 1;
-  EXPECT_EQ(UHAL_UNIMPLEMENTED, launch(UHAL_OP_MATMUL, {&integers, &integers}, {&sums}, &attributes));
+  for (const double alpha : {0.5, std::nan(""), HUGE_VAL, -1e30, 0x1p63}) {
+    attributes.alpha = alpha;
+    EXPECT_EQ(UHAL_UNIMPLEMENTED, launch(UHAL_OP_MATMUL, {&integers, &integers}, {&sums}, &attributes)) << alpha;
+    EXPECT_PRED_FORMAT2(testing::IsSubstring, "whole numbers within 64 bits", uhal_last_error()->message);
+  }
 }
 
 }  // namespace

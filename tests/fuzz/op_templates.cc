@@ -1,0 +1,111 @@
+#include "tests/fuzz/op_templates.h"
+
+namespace fuzz {
+namespace {
+
+constexpr uhal_map_attributes kMap = {sizeof kMap, 0, 0, {1, 2, 3, 4, 5, 6, 7, 8}};
+constexpr uhal_fill_attributes kFill = {sizeof kFill, 1.5, 3};
+constexpr uhal_iota_attributes kIota = {sizeof kIota, 0, 1, 0, 1};
+constexpr uhal_triangular_attributes kTriangular = {sizeof kTriangular, 0, 0, 0};
+constexpr uhal_index_attributes kIndex = {sizeof kIndex, 1, 0, UHAL_REDUCE_NONE, 0, 0, 0};
+constexpr uhal_index_attributes kBatchIndex = {sizeof kBatchIndex, 1, 1, UHAL_REDUCE_NONE, 0, 0, 0};
+constexpr uhal_reduce_attributes kReduce = {sizeof kReduce, UHAL_REDUCE_SUM, 0};
+constexpr uhal_axis_attributes kAxis = {sizeof kAxis, 1, 0};
+constexpr uhal_scan_attributes kScan = {sizeof kScan, 1, UHAL_REDUCE_SUM, 0, 0};
+constexpr uhal_matmul_attributes kMatmul = {sizeof kMatmul, 1, 1, UHAL_ACTIVATION_NONE, 0};
+constexpr uhal_convolution_attributes kConvolution = {
+    sizeof kConvolution, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}, {0, 0, 0}, 1, UHAL_ACTIVATION_NONE, 0};
+constexpr uhal_convolution_attributes kGroups = {sizeof kGroups,       {2, 1, 1}, {1, 2, 1}, {1, 0, 0}, {1, 2, 0}, 2,
+                                                 UHAL_ACTIVATION_NONE, 0};
+constexpr uhal_pool_attributes kPool = {sizeof kPool, UHAL_POOL_MAXIMUM, 0, {2, 2, 2}, {2, 1, 1}, {0, 1, 0}, {0, 1, 0}};
+constexpr uhal_pool_attributes kAdaptive = {sizeof kAdaptive, UHAL_POOL_AVERAGE_EXCLUDE_PADDING, 1, {}, {}, {}, {}};
+constexpr uhal_softmax_attributes kSoftmax = {sizeof kSoftmax, 1, 0};
+constexpr uhal_cross_entropy_attributes kCrossEntropy = {sizeof kCrossEntropy, -1, 0, 0};
+constexpr uhal_norm_attributes kNorm = {sizeof kNorm, 1e-5, 0.9, 0, 0, 1, UHAL_ACTIVATION_NONE, 2};
+constexpr uhal_attention_attributes kAttention = {sizeof kAttention, 0, 0, 0};
+constexpr uhal_random_attributes kRandom = {sizeof kRandom, UHAL_RANDOM_UNIFORM, 0, 7, {1, 0}, 0, 1};
+constexpr uhal_random_attributes kDropout = {sizeof kDropout, UHAL_RANDOM_UNIFORM, 0, 7, {1, 0}, 0.5, 1};
+constexpr uhal_resize_attributes kResize = {sizeof kResize, UHAL_RESIZE_NEAREST, 0, 0, 0, {0, 0, 0}};
+
+#define WITH(attributes) &attributes, sizeof attributes
+#define NONE nullptr, 0
+
+}  // namespace
+
+// clang-format off
+const OpTemplate kOpTemplates[] = {
+    // The operands of map are as many as its function has; the builder repeats the last one.
+    {UHAL_OP_MAP, "abc/v", "abc/v", WITH(kMap)},
+    {UHAL_OP_MAP, "abc b1/v", "abc/v", WITH(kMap)},
+    {UHAL_OP_MAP, "()/v", "abcdef/v", WITH(kMap)},
+    {UHAL_OP_COPY, "abc", "abc", NONE},
+    {UHAL_OP_COPY, "bc", "abc", NONE},
+    {UHAL_OP_CAST, "abcd/v", "abcd/v", NONE},
+    {UHAL_OP_CAST, "1c/v", "abc/v", NONE},
+    {UHAL_OP_FILL, "", "abc/v", WITH(kFill)},
+    {UHAL_OP_IOTA, "", "abc/v", WITH(kIota)},
+    {UHAL_OP_TRIANGULAR, "abc", "abc", WITH(kTriangular)},
+
+    {UHAL_OP_GATHER, "abc ij/i", "aijc", WITH(kIndex)},
+    {UHAL_OP_GATHER, "abc ai/i", "aic", WITH(kBatchIndex)},
+    {UHAL_OP_SCATTER, "i/i aic", "abc", WITH(kIndex)},
+    {UHAL_OP_SCATTER, "ai/i aic", "abc", WITH(kBatchIndex)},
+    {UHAL_OP_GATHER_ND, "abc ij2/i", "ijc", WITH(kIndex)},
+    {UHAL_OP_SCATTER_ND, "ij2/i ijc", "abc", WITH(kIndex)},
+    {UHAL_OP_GATHER_ELEMENTS, "abc aic/i", "aic", WITH(kIndex)},
+    {UHAL_OP_SCATTER_ELEMENTS, "aic/i aic", "abc", WITH(kIndex)},
+    {UHAL_OP_ONE_HOT, "ac/i", "abc", WITH(kIndex)},
+
+    {UHAL_OP_REDUCE, "abcd", "a1c1", WITH(kReduce)},
+    {UHAL_OP_REDUCE, "abc", "ab1", WITH(kReduce)},
+    {UHAL_OP_REDUCE, "abc", "111", WITH(kReduce)},
+    {UHAL_OP_REDUCE, "abc/v", "1bc/v", WITH(kReduce)},
+    {UHAL_OP_ARG_REDUCE, "abc", "a1c/i", WITH(kAxis)},
+    {UHAL_OP_SCAN, "abc", "abc", WITH(kScan)},
+    {UHAL_OP_SORT, "abc", "abc abc/i?", WITH(kAxis)},
+    {UHAL_OP_TOP_K, "abc", "a1c a1c/i", WITH(kAxis)},
+    {UHAL_OP_TOP_K, "abc", "akc akc/i", WITH(kAxis)},
+
+    {UHAL_OP_MATMUL, "mk kn n?", "mn", WITH(kMatmul)},
+    {UHAL_OP_MATMUL, "abmk bkn abmn?", "abmn", WITH(kMatmul)},
+
+    {UHAL_OP_CONVOLUTION, "ncxy ocrs o?", "noXY", WITH(kConvolution)},
+    {UHAL_OP_CONVOLUTION, "nCxy Ocrs O?", "nOXY", WITH(kGroups)},
+    {UHAL_OP_CONVOLUTION, "ncx ocr o?", "noX", WITH(kConvolution)},
+    {UHAL_OP_CONVOLUTION, "ncxyz ocrst o?", "noXYZ", WITH(kConvolution)},
+    {UHAL_OP_CONVOLUTION_BACKWARD_DATA, "noXY ocrs", "ncxy", WITH(kConvolution)},
+    {UHAL_OP_CONVOLUTION_BACKWARD_DATA, "nOXY Ocrs", "nCxy", WITH(kGroups)},
+    {UHAL_OP_CONVOLUTION_BACKWARD_FILTER, "ncxy noXY", "ocrs o?", WITH(kConvolution)},
+    {UHAL_OP_CONVOLUTION_BACKWARD_FILTER, "nCxyz nOXYZ", "Ocrst O?", WITH(kGroups)},
+    {UHAL_OP_POOL, "ncxy", "ncXY ncXY/i?", WITH(kPool)},
+    {UHAL_OP_POOL, "ncxyz", "ncXYZ", WITH(kPool)},
+    {UHAL_OP_POOL, "ncxy", "ncpq", WITH(kAdaptive)},
+    {UHAL_OP_POOL_BACKWARD, "ncXY ncxy ncXY", "ncxy", WITH(kPool)},
+    {UHAL_OP_POOL_BACKWARD, "ncpq ncxy? ncpq?", "ncxy", WITH(kAdaptive)},
+
+    {UHAL_OP_SOFTMAX, "abc", "abc", WITH(kSoftmax)},
+    {UHAL_OP_SOFTMAX_BACKWARD, "abc abc", "abc", WITH(kSoftmax)},
+    {UHAL_OP_CROSS_ENTROPY, "ab a1/i b?", "a1 ab? ab?", WITH(kCrossEntropy)},
+    {UHAL_OP_CROSS_ENTROPY, "ab ab b?", "a1 ab? ab?", WITH(kCrossEntropy)},
+    {UHAL_OP_CROSS_ENTROPY_BACKWARD, "ab a1/i a1", "ab", WITH(kCrossEntropy)},
+    {UHAL_OP_BATCH_NORM, "ncxy c/s? c/s? c/s? c/s?", "ncxy c/s c/s c/s? c/s?", WITH(kNorm)},
+    {UHAL_OP_BATCH_NORM_BACKWARD, "ncxy ncxy c/s? c/s c/s", "ncxy c/s? c/s?", WITH(kNorm)},
+    {UHAL_OP_LAYER_NORM, "abc bc/s? bc/s?", "abc a11/s? a11/s?", WITH(kNorm)},
+    {UHAL_OP_LAYER_NORM_BACKWARD, "abc abc bc/s? a11/s a11/s", "abc bc/s? bc/s?", WITH(kNorm)},
+    {UHAL_OP_GROUP_NORM, "nCx C/s? C/s?", "nCx n2/s n2/s", WITH(kNorm)},
+    {UHAL_OP_GROUP_NORM_BACKWARD, "nCx nCx C/s? n2/s n2/s", "nCx C/s? C/s?", WITH(kNorm)},
+    {UHAL_OP_RMS_NORM, "abc bc/s?", "abc a11/s?", WITH(kNorm)},
+    {UHAL_OP_RMS_NORM_BACKWARD, "abc abc bc/s? a11/s", "abc bc/s?", WITH(kNorm)},
+
+    {UHAL_OP_ATTENTION, "bhmd bhnd bhne mn?", "bhme bhm/s?", WITH(kAttention)},
+    {UHAL_OP_ATTENTION_BACKWARD, "bhmd bhnd bhne mn? bhme bhm/s bhme", "bhmd bhnd bhne", WITH(kAttention)},
+
+    {UHAL_OP_RANDOM, "", "abc/v", WITH(kRandom)},
+    {UHAL_OP_DROPOUT, "abc", "abc abc/m", WITH(kDropout)},
+    {UHAL_OP_RESIZE, "ncxy", "ncpq", WITH(kResize)},
+    {UHAL_OP_RESIZE_BACKWARD, "ncpq", "ncxy", WITH(kResize)},
+};
+// clang-format on
+const int kOpTemplateCount = sizeof kOpTemplates / sizeof *kOpTemplates;
+
+}  // namespace fuzz
