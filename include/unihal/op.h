@@ -89,7 +89,8 @@ enum {
   /* -- reductions ---------------------------------------------------------------------------- */
 
   /* [x] -> [y]. y has x's rank; an axis where y has length 1 is reduced, others are equal. NaN wins in
-   * maximum and minimum. attributes: uhal_reduce_attributes. */
+   * maximum and minimum. The mean of nothing is NaN (of integers 0); that of integers is cut toward zero.
+   * attributes: uhal_reduce_attributes. */
   UHAL_OP_REDUCE = 32,
 
   /* [x] -> [y] int32 or int64; y has x's rank and length 1 at `axis`. The first of equals; NaN counts as
@@ -129,7 +130,9 @@ enum {
   /* [x, dy] -> [dw, dbias (O; optional)]. */
   UHAL_OP_CONVOLUTION_BACKWARD_FILTER = 66,
 
-  /* [x (N, C, spatial...)] -> [y, indices (optional, max only; int32 or int64: flat spatial index in x)]. */
+  /* [x (N, C, spatial...)] -> [y, indices (optional, max only; int32 or int64: flat spatial index in x)].
+   * The maximum is the first of equals, a NaN if there is one; of a window outside x the neutral element, with
+   * any index. The average of a window outside x is 0. */
   UHAL_OP_POOL = 67,
 
   /* [dy, x (max only), y (max only)] -> [dx]. Max: the gradient goes to the first maximum of each window. */
@@ -148,7 +151,8 @@ enum {
    * Classes lie along `axis`. Sparse labels (int32, int64) have logits' rank with length 1 there; soft
    * labels (floating) have logits' shape. loss has length 1 there:
    * loss = -sum(label * log_softmax(logits)); probabilities = softmax(logits); gradient = probabilities -
-   * label, of an unweighted loss. Labels equal to ignore_index give zero loss and gradient.
+   * label, of an unweighted loss. Labels equal to ignore_index give zero loss and gradient;
+   * so do other numbers that are no class, which are an OUT_OF_RANGE error of the stream besides.
    * attributes: uhal_cross_entropy_attributes. */
   UHAL_OP_CROSS_ENTROPY = 82,
 
@@ -188,6 +192,7 @@ enum {
 
   /* [q (B, H, M, D), k (B, H, N, D), v (B, H, N, E), mask (broadcast to B, H, M, N; optional)] ->
    * [y (B, H, M, E), logsumexp (B, H, M; optional)]; y = softmax(scale * q @ k^T + mask) @ v.
+   * A row that sees no column (all are hidden, or scores are -infinity) gives zeros and the logsumexp -infinity.
    * attributes: uhal_attention_attributes. */
   UHAL_OP_ATTENTION = 96,
   UHAL_OP_ATTENTION_BACKWARD = 97, /* [q, k, v, mask, y, logsumexp, dy] -> [dq, dk, dv] */
@@ -357,6 +362,8 @@ typedef struct uhal_convolution_attributes {
   int32_t reserved;
 } uhal_convolution_attributes;
 
+/* An average is divided by the window's size where padding counts (also if the window reaches beyond the
+ * padding), else by the number of pixels of x under it. Adaptive windows have no padding. */
 typedef int32_t uhal_pool_mode;
 enum { UHAL_POOL_MAXIMUM = 0, UHAL_POOL_AVERAGE_INCLUDE_PADDING = 1, UHAL_POOL_AVERAGE_EXCLUDE_PADDING = 2 };
 
@@ -424,6 +431,12 @@ typedef struct uhal_random_attributes {
   double b;
 } uhal_random_attributes;
 
+/* Output coordinate i of an axis lies at position p of the input: i * (x's length - 1) / (y's length - 1) with
+ * align_corners (0 for a single output); else (i + 0.5) * step - 0.5 with half_pixel_centers; else i * step, where
+ * step is the attribute scale or x's length / y's length.
+ * NEAREST takes pixel floor(p + 0.5) if either flag is set, else floor(p). LINEAR weighs the two pixels around
+ * max(p, 0), CUBIC the four around p by cubic convolution (Keys 1981) with a = -0.75. A pixel outside x stands for
+ * the nearest one inside. Weights along several axes multiply. */
 typedef int32_t uhal_resize_mode;
 enum { UHAL_RESIZE_NEAREST = 0, UHAL_RESIZE_LINEAR = 1, UHAL_RESIZE_CUBIC = 2 };
 
