@@ -31,10 +31,10 @@ def test_the_stub_conforms(mode: str, tmp_path: Path) -> None:
     assert process.returncode == 0, process.stdout + process.stderr
     root = ElementTree.parse(junit).getroot()
     outcomes = json.loads(results.read_text())["outcomes"]
-    assert int(root.attrib["tests"]) == len(outcomes) == len(root.findall("testsuite/testcase")) > 8000
+    assert int(root.attrib["tests"]) == len(outcomes) == len(root.findall("testsuite/testcase")) > 13000
     assert (root.attrib["failures"], root.attrib["errors"]) == ("0", "0")
     # What the stub does not do is little, and known.
-    assert {outcome["op"] for outcome in outcomes if outcome["status"] == "gap"} <= set()
+    assert {outcome["op"] for outcome in outcomes if outcome["status"] == "gap"} <= {"pool"}
 
 
 def test_every_op_is_tried() -> None:

@@ -84,7 +84,8 @@ def encode(values: Array, dtype: str) -> Array:
 def decode(stored: Array, dtype: str) -> Array:
     """The numbers that stored elements stand for."""
     if dtype == "bfloat16":
-        return (stored.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+        with np.errstate(invalid="ignore"):  # of signalling NaN
+            return (stored.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
     if dtype in FORMATS:
         return stored.astype(np.complex128 if is_complex(dtype) else np.float64)
     return stored

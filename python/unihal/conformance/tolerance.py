@@ -55,9 +55,10 @@ def unit_roundoff(dtype: str) -> float:
 def error_bound(expected: Expected, dtype: str, computed_in: str) -> Array:
     """The largest error of an inexact result that is stored in ``dtype``."""
     stored, computed = FORMATS[dtype], FORMATS[computed_in]
-    size = np.abs(expected.values)
+    # No larger than numbers can be: an infinite result has no infinite tolerance.
+    size = np.minimum(np.abs(expected.values), stored.largest)
     roundings = expected.roundings * (2 if computed_in == "float64" else 1)
-    magnitude = size if expected.magnitude is None else np.abs(expected.magnitude)
+    magnitude = size if expected.magnitude is None else np.minimum(np.abs(expected.magnitude), computed.largest)
     least = computed.smallest_normal + stored.smallest_subnormal / 2
     with np.errstate(invalid="ignore", over="ignore"):
         bound = stored.unit_roundoff * size + roundings * computed.unit_roundoff * magnitude + expected.error + least
