@@ -117,13 +117,13 @@ def _combinations(
 def _mixed(function: MapFunction, seed: int) -> Iterator[Case]:
     """Operands of different dtypes."""
     generator = random.Random(f"{seed} {function.name}")
-    for _ in range(_MIXED_DRAWS):
+    for number in range(_MIXED_DRAWS):
         # uint64 would turn the computation of negative integers into one modulo 2^64.
         chosen = [generator.choice([dtype for dtype in REAL if dtype != "uint64"]) for _ in function.values]
         floating = any(is_inexact(dtype) for dtype in chosen) or not _rows()[function.name]["integer"]
         result = "bool" if function.test else generator.choice(FLOATING if floating else INTEGERS[:-1])
         inputs = [Operand(dtype, _SHAPE, values) for dtype, values in zip(chosen, function.values)]
-        yield _case(function, f"mixed/{'-'.join(chosen)}/{result}", "mixed", inputs, result, _SHAPE)
+        yield _case(function, f"mixed/{number}/{'-'.join(chosen)}/{result}", "mixed", inputs, result, _SHAPE)
 
 
 def _first_dtype(function: MapFunction) -> str:

@@ -30,7 +30,7 @@ _TABLES = ((*FLOATING, *COMPLEX, "mixed", ""), ("bool", *INTEGERS))
 
 _STATUSES: tuple[Status, ...] = ("passed", "gap", "failed")
 
-_SHOWN_REASONS = 40
+_SHOWN_REASONS = 20
 
 
 @dataclass
