@@ -6,6 +6,7 @@
 # make coverage  rewrite docs/coverage.md from the adapters' tables
 # make format      rewrite sources in the project's format
 # make sanitize    core and stub under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer
+# make fuzz        fuzz descriptors, settings, tables and profiles, FUZZ_SECONDS=60 each
 # make clean       remove what was built; .venv stays
 #
 # Needs Python 3.11 with venv, gcc and g++, and make. BACKEND=stub (the default) lets host memory stand in for hardware in
@@ -20,6 +21,7 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 PYTHON ?= python3
 BACKEND ?= stub
 JOBS ?= $(shell nproc)
+FUZZ_SECONDS ?= 60
 
 # The caller's Python, pip and unihal settings must not leak into .venv, the build or the tests.
 unexport PYTHONPATH PYTHONHOME PIP_USER PIP_TARGET PIP_PREFIX PIP_REQUIRE_VIRTUALENV CMAKE_ARGS
@@ -38,14 +40,14 @@ PYTHON_SOURCES := $(shell find python/unihal python/unihal_paddle.pth -type f -n
 FORMATTED := $(shell find $(NATIVE_FOLDERS) tests benchmarks -type f \( -name '*.h' -o -name '*.c' -o -name '*.cc' \))
 CHECKED := python plugins tests benchmarks docs setup.py
 
-.PHONY: demo benchmarks build test check test-native sanitize test-python test-paddle test-tensorflow test-paddle-versions coverage format clean
+.PHONY: demo benchmarks build test check test-native sanitize fuzz test-python test-conformance test-paddle test-tensorflow test-paddle-versions coverage format clean
 
 demo: build
 	$(if $(BACKEND),UNIHAL_BACKEND='$(BACKEND)') .venv/bin/unihal demo --out out/demo
 
 build: $(SITE)
 
-test: build check test-native sanitize test-python test-paddle test-tensorflow
+test: build check test-native sanitize fuzz test-python test-conformance test-paddle test-tensorflow
 	@echo 'make test: every suite passed'
 
 # -- set-up ------------------------------------------------------------------------------------------------------------
@@ -84,9 +86,15 @@ sanitize: .venv/stamps/requirements
 	tests/sanitize.sh address,undefined build/asan
 	tests/sanitize.sh thread build/tsan
 
+fuzz: .venv/stamps/requirements
+	tests/fuzz/run.sh $(FUZZ_SECONDS)
+
 # The two frameworks' libraries clash in one process, so each suite has its own.
 test-python: $(SITE)
 	$(RUN) pytest tests/python tests/docs
+
+test-conformance: $(SITE)
+	$(RUN) pytest tests/conformance
 
 test-paddle: $(SITE)
 	$(RUN) pytest tests/paddle
