@@ -212,6 +212,11 @@ class ProfileParser {
     }
     const uint64_t usable = profile_->memory - profile_->reserve;
     if (profile_->max_allocation == 0) profile_->max_allocation = usable;
+    if (profile_->max_allocation > profile_->memory) {
+      return complain("the max_allocation of " + std::to_string(profile_->max_allocation) +
+                      " bytes is more than the memory of " + std::to_string(profile_->memory) +
+                      " bytes; expected at most that");
+    }
     return true;
   }
 

@@ -250,6 +250,11 @@ INSTANTIATE_TEST_SUITE_P(
                   "name: C\ncompute_units: 1\nwavefront_size: 1\npeak_gigaflops_float32: 1\n"
                   "peak_gigabytes_per_second: 1\nlaunch_nanoseconds: 1\n",
                   ": the reserve of 1073741824 bytes leaves nothing of the memory of 1073741824 bytes; expected less"},
+        WrongText{"memory: 1 GiB\nmax_allocation: 2 GiB\n"
+                  "name: C\ncompute_units: 1\nwavefront_size: 1\npeak_gigaflops_float32: 1\n"
+                  "peak_gigabytes_per_second: 1\nlaunch_nanoseconds: 1\n",
+                  ": the max_allocation of 2147483648 bytes is more than the memory of 1073741824 bytes; expected at "
+                  "most that"},
         WrongText{"name:\n", ", line 1: 'name' has no value"},
         WrongText{"name: # none\n", ", line 1: 'name' has no value"},
         WrongText{"name: 'Card\n", ", line 1: the quote ''Card' has no end"},
