@@ -66,3 +66,21 @@ class profile:  # noqa: N801 (used like a function)
         self.events = [ProfiledEvent(**entry) for entry in _core.profiler_events()]
         if self._trace is not None:
             _core.profiler_write_trace(self._trace)
+
+    def summary(self) -> str:
+        """The totals as a table for a person: measured time, and the estimate where the device's peaks are known."""
+        has_estimates = any(total.estimated_nanoseconds for total in self.totals)
+        rows = [["op", "calls", "ms", "MB", "GFLOP"] + (["ms (estimate, not measured)"] if has_estimates else [])]
+        for total in self.totals:
+            row = [total.op, str(total.calls), _milliseconds(total.duration_nanoseconds)]
+            row += [f"{total.bytes / 1e6:.3f}", f"{total.flops / 1e9:.3f}"]
+            rows.append(row + ([_milliseconds(total.estimated_nanoseconds)] if has_estimates else []))
+        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+        return "\n".join(
+            "  ".join([row[0].ljust(widths[0])] + [cell.rjust(width) for cell, width in zip(row[1:], widths[1:])])
+            for row in rows
+        )
+
+
+def _milliseconds(nanoseconds: int) -> str:
+    return f"{nanoseconds / 1e6:.3f}"
