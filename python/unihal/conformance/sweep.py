@@ -58,7 +58,7 @@ def sweep(
     ]
     every = product(range(len(dtypes)), range(len(shapes)), range(len(layouts)))
     rest = sorted(set(every) - set(chosen))
-    generator = random.Random(f"{seed} {dtypes} {shapes} {layouts}")
+    generator = random.Random(f"{seed} {build(dtypes[0], shapes[0], layouts[0]).name}")
     chosen += generator.sample(rest, min(draws, len(rest)))
     names = set()
     for dtype, shape, layout in chosen:
