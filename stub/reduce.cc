@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "stub/attributes.h"
 #include "stub/blocks.h"
@@ -122,6 +123,8 @@ A finish(uhal_reduction reduction, A value, double shift, int64_t count) {
       if (!std::numeric_limits<A>::has_infinity && count == 0) return 0;
       return value / static_cast<A>(count);
     case UHAL_REDUCE_L2_NORM:
+      // A sum of squares is not negative: beyond the half of 64 bits it is still whole as an unsigned number.
+      if constexpr (std::is_integral_v<A>) return static_cast<A>(std::sqrt(static_cast<double>(uint64_t(value))));
       return static_cast<A>(std::sqrt(static_cast<double>(value)));
     case UHAL_REDUCE_LOG_SUM_EXP:
       return static_cast<A>(std::log(static_cast<double>(value)) + shift);

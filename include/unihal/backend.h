@@ -64,7 +64,8 @@ typedef struct uhal_backend {
   /* Opens device `ordinal`. Called once per ordinal; a device stays open until finalize. */
   uhal_status (*device_open)(int32_t ordinal, uhal_backend_device** device);
 
-  /* Fills the fields of *properties within its struct_size, except device_type, backend and ordinal. */
+  /* Fills the fields of *properties within its struct_size, except device_type, backend and ordinal. All others are 0
+   * before; those of ABI 1.0 are always within. */
   uhal_status (*device_properties)(uhal_backend_device* device, uhal_device_properties* properties);
 
   /* -- memory: any thread -------------------------------------------------------------------- */
@@ -72,6 +73,8 @@ typedef struct uhal_backend {
   /* Allocates at least `bytes` > 0, aligned to 256. UHAL_RESOURCE_EXHAUSTED when out of memory,
    * UHAL_UNIMPLEMENTED for a kind that it has not. */
   uhal_status (*allocate)(uhal_backend_device* device, uhal_memory_kind kind, size_t bytes, void** pointer);
+
+  /* Frees what allocate gave, with the kind and bytes that it was asked for. */
   uhal_status (*free)(uhal_backend_device* device, uhal_memory_kind kind, void* pointer, size_t bytes);
 
   /* Free and total device memory in bytes. Default: from the properties and the core's own account. */
@@ -110,7 +113,7 @@ typedef struct uhal_backend {
 
   /* Submits a validated op: operand counts, ranks, shapes and attributes are as op.h says, views lie
    * inside their allocations. `attributes` is never NULL for a kind that has them (here and in supports):
-   * the core fills in the defaults. */
+   * the core fills in the defaults. supports is not asked before: what it would refuse, launch refuses alike. */
   uhal_status (*launch)(uhal_backend_stream* stream, const uhal_op* op);
 
   /* Called at most once, by uhal_finalize, after all streams are idle. Joins threads. Default: nothing. */

@@ -163,6 +163,14 @@ TEST(Reduce, LogSumExpNeitherOverflowsNorTurnsToNan) {
   expect_near({1000 + std::log(2.0), -kInfinity, kInfinity}, y.values(), 1e-6, "log_sum_exp");
 }
 
+TEST(Reduce, NormOfIntegersBeyondTheSignedSumOfSquares) {
+  const uhal_reduce_attributes attributes = attributes_for(UHAL_REDUCE_L2_NORM);
+  Array x(UHAL_INT64, {2}, {3e9, 1e9});  // the squares sum up to 10^19, above 2^63
+  Array y(UHAL_INT64, {1});
+  run(UHAL_OP_REDUCE, {&x}, {&y}, &attributes);
+  EXPECT_EQ(3162277660, y.at({0}));
+}
+
 // A naive float32 sum of 16 million tenths is off by more than a percent.
 TEST(Reduce, LongSumsStayAccurate) {
   const int64_t length = int64_t{1} << 24;
