@@ -13,6 +13,8 @@
 namespace unihal::core {
 namespace {
 
+constexpr int32_t kMostDevices = 4096;  // of a backend; more is a fault in it
+
 // One line of uhal_backend_report_get.
 struct Report {
   std::string backend;
@@ -96,8 +98,11 @@ void count_devices(Backend* backend) {
   uhal_status status = call_backend(*backend, "device_count", backend->table.device_count, &count);
   if (status != UHAL_OK) {
     backend->refusal = uhal_last_error()->message;
-  } else if (count <= 0) {
-    backend->refusal = count == 0 ? "it found no device" : "it reported a negative number of devices";
+  } else if (count == 0) {
+    backend->refusal = "it found no device";
+  } else if (count < 0 || count > kMostDevices) {
+    backend->refusal = "it reported " + std::to_string(count) + " devices, which cannot be; expected 0 to " +
+                       std::to_string(kMostDevices);
   } else {
     backend->device_count = count;
     backend->devices.resize(static_cast<size_t>(count), nullptr);

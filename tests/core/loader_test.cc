@@ -154,6 +154,15 @@ TEST(Loader, ABackendWithoutDevicesIsRefused) {
   EXPECT_MESSAGE("backend opencl, not tried: UNIHAL_BACKEND=hip asks for another backend");
 }
 
+TEST(Loader, ANumberOfDevicesThatCannotBeIsRefused) {
+  control_of("hip").device_count = INT32_MAX;
+  setenv("UNIHAL_BACKEND_PATH", FAKE_FOLDER, 1);
+  setenv("UNIHAL_BACKEND", "hip", 1);
+  uhal_device* device;
+  EXPECT_STATUS(UHAL_UNAVAILABLE, uhal_device_get("rdna", 0, &device));
+  EXPECT_MESSAGE("it reported 2147483647 devices, which cannot be; expected 0 to 4096");
+}
+
 TEST(Loader, LoadedLibrariesAreSelectableForEveryType) {
   const char* name = nullptr;
   ASSERT_OK(uhal_backend_load(fake_path("fake").c_str(), &name));
