@@ -195,3 +195,28 @@ print(library.uhal_paddle_coverage().decode())
     rows = json.loads(result.stdout)
     add = next(row for row in rows if row["kernel"] == "add")
     assert add["signature"] == "tensor,tensor;;tensor" and "bfloat16" in add["dtypes"] and add["skipped"] == ""
+
+
+def test_each_tensor_is_an_allocation_under_the_memory_check(tmp_path: Path) -> None:
+    program = """
+import paddle, unihal
+paddle.set_device("rdna")
+
+def sizes():
+    return [live.bytes for live in unihal.live_allocations("rdna:0")]
+
+def build():
+    return paddle.ones([66, 64])
+
+x = build()
+assert sizes() == [66 * 64 * 4], sizes()
+(live,) = unihal.live_allocations("rdna:0")
+assert " in build < <string>" in live.site, live.site
+for _ in range(5):
+    y = paddle.matmul(x, x, transpose_x=True).sum()
+assert float(y) == 64 * 64 * 66
+del x, y
+assert sizes() == []
+"""
+    result = run(program, tmp_path, UNIHAL_CHECK_MEMORY="1", FLAGS_free_idle_chunk="1")
+    assert (result.returncode, result.stderr) == (0, "")
