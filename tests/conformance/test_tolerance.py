@@ -13,7 +13,7 @@ from unihal.conformance.layout import IMAGE_LAYOUTS, output_layout, place
 from unihal.conformance.number_format import FORMATS, decode, encode, round_to, storage
 from unihal.conformance.reference.random_numbers import philox
 from unihal.conformance.sweep import SHAPES
-from unihal.conformance.tolerance import compute_type, error_bound, mismatches, summation_roundings
+from unihal.conformance.tolerance import Arithmetic, compute_type, error_bound, mismatches, summation_roundings
 
 # -- number formats
 
@@ -62,14 +62,14 @@ def test_integers_wrap_and_bools_are_tests() -> None:
 
 
 def wrong(actual: Any, expected: Expected, dtype: str = "float32") -> list[bool]:
-    return mismatches(np.asarray(actual), expected, dtype, compute_type([dtype])).tolist()
+    return mismatches(np.asarray(actual), expected, dtype, Arithmetic(compute_type([dtype]))).tolist()
 
 
 def test_an_inexact_result_may_be_off_by_its_roundings() -> None:
     value = np.array([3.0])
     for dtype in FORMATS:
         expected = Expected(value, roundings=4)
-        bound = float(error_bound(expected, dtype, compute_type([dtype]))[0])
+        bound = float(error_bound(expected, dtype, Arithmetic(compute_type([dtype])))[0])
         assert bound <= 12 * 3 * FORMATS[dtype].unit_roundoff
         assert wrong(value + 0.9 * bound, expected, dtype) == [False]
         assert wrong(value + 1.1 * bound, expected, dtype) == [True]
@@ -77,12 +77,21 @@ def test_an_inexact_result_may_be_off_by_its_roundings() -> None:
 
 def test_a_magnitude_and_an_error_widen_the_bound() -> None:
     unit = 2.0**-24
-    exact = error_bound(Expected(np.array([1.0]), 1), "float32", "float32")
+    exact = error_bound(Expected(np.array([1.0]), 1), "float32", Arithmetic("float32"))
     assert exact == pytest.approx(2 * unit)
-    assert error_bound(Expected(np.array([1.0]), 5, np.array([-100.0])), "float32", "float32") == pytest.approx(
-        501 * unit
+    assert error_bound(
+        Expected(np.array([1.0]), 5, np.array([-100.0])), "float32", Arithmetic("float32")
+    ) == pytest.approx(501 * unit)
+    assert error_bound(Expected(np.array([1.0]), 1, error=0.25), "float32", Arithmetic("float32")) == pytest.approx(
+        0.25
     )
-    assert error_bound(Expected(np.array([1.0]), 1, error=0.25), "float32", "float32") == pytest.approx(0.25)
+
+
+def test_repeating_elements_repeat_their_roundings() -> None:
+    expected = Expected(np.array([1.0]), summation_roundings(10000))
+    bounds = [error_bound(expected, "float32", Arithmetic("float32", repeating)) for repeating in (False, True)]
+    assert bounds[0] == pytest.approx(401 * 2.0**-24)
+    assert bounds[1] == pytest.approx(10001 * 2.0**-24)
 
 
 def test_exact_results_must_be_equal() -> None:

@@ -11,11 +11,12 @@ import numpy as np
 from .. import _core, errors, op_kinds
 from ..checks import clear_races, races
 from .case import Array, Case, Check, Entry, Expected
+from .layout import repeats
 from .memory import Placed, place_operand
 from .number_format import decode, is_inexact, round_to
 from .outcome import GapError, Outcome, Status
 from .session import Session
-from .tolerance import compute_type, error_bound, mismatches
+from .tolerance import Arithmetic, compute_type, error_bound, mismatches
 
 
 class _MismatchError(Exception):
@@ -120,7 +121,10 @@ def _synchronize(session: Session, case: Case) -> None:
 
 def _verify(session: Session, case: Case, inputs: Sequence[Placed | None], outputs: Sequence[Placed | None]) -> None:
     present = [placed for placed in [*inputs, *outputs] if placed is not None]
-    computed_in = compute_type(placed.operand.dtype for placed in present)
+    arithmetic = Arithmetic(
+        compute_type(placed.operand.dtype for placed in present),
+        repeating=any(repeats(placed.operand.layout) for placed in present),
+    )
     read = [None if placed is None else placed.values_before() for placed in inputs]
     read += [
         placed.values_before()
@@ -137,7 +141,7 @@ def _verify(session: Session, case: Case, inputs: Sequence[Placed | None], outpu
             if damage:
                 raise _MismatchError(f"output {number}: {damage}")
             if expected is not None:
-                _compare(f"output {number}", placed.stored(image), expected, placed.operand.dtype, computed_in)
+                _compare(f"output {number}", placed.stored(image), expected, placed.operand.dtype, arithmetic)
     for number, placed in enumerate(inputs):
         if placed is None or number in dict(case.in_place).values():
             continue
@@ -146,11 +150,11 @@ def _verify(session: Session, case: Case, inputs: Sequence[Placed | None], outpu
             raise _MismatchError(f"input {number}: {damage}")
 
 
-def _compare(what: str, stored: Array, expected: Expected, dtype: str, computed_in: str) -> None:
+def _compare(what: str, stored: Array, expected: Expected, dtype: str, arithmetic: Arithmetic) -> None:
     if dtype == "bool" and stored.size and stored.view(np.uint8).max() > 1:
         raise _MismatchError(f"{what}: a bool is stored as {stored.view(np.uint8).max()}, expected 0 or 1")
     actual = decode(stored, dtype)
-    wrong = mismatches(actual, expected, dtype, computed_in)
+    wrong = mismatches(actual, expected, dtype, arithmetic)
     if not wrong.any():
         return
     index = np.unravel_index(np.argmax(wrong), wrong.shape)
@@ -159,7 +163,7 @@ def _compare(what: str, stored: Array, expected: Expected, dtype: str, computed_
     if expected.roundings == 0 or not is_inexact(dtype):
         value = round_to(value, dtype)
     else:
-        bound = np.broadcast_to(error_bound(expected, dtype, computed_in), actual.shape)[index]
+        bound = np.broadcast_to(error_bound(expected, dtype, arithmetic), actual.shape)[index]
         allowed = f", off by {abs(actual[index] - value):.3g} where {bound:.3g} is allowed"
     raise _MismatchError(
         f"{what} at {[int(i) for i in index]} is {_number(actual[index])}, expected {_number(value)}{allowed}; "

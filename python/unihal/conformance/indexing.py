@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .case import Array, Case, Expected, Operand, Values
-from .layout import CONTIGUOUS, LAYOUTS, output_layout
+from .layout import CONTIGUOUS, LAYOUTS, output_layout, repeats
 from .number_format import is_inexact
 from .reference import indexing as reference
 from .reference.enums import Reduction
@@ -67,9 +67,12 @@ class _Problem:
     def stream_error(self) -> str:
         return "OUT_OF_RANGE" if self.reach > 0 and not self.ignore_out_of_range else ""
 
-    def index_values(self) -> Values:
+    def index_values(self, layout: str) -> Values:
         """Indices below the lengths of the axes that they address; beyond them by ``reach`` on both sides."""
         lengths = self.table[: self.indices[-1]] if self.variant == "_nd" else (self.table[self.axis],)
+        if repeats(layout):
+            # One element may be the index into several axes.
+            lengths = (min(lengths, default=0),) * len(lengths)
 
         def make(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
             low = -self.reach - (np.array(lengths) if self.negative_wraps else 0)
@@ -168,7 +171,7 @@ def _gather(dtype: str, problem: _Problem, layout: str, index_dtype: str = "int3
         dtype,
         (
             Operand(dtype, problem.table, _numbers(dtype), layout),
-            Operand(index_dtype, problem.indices, problem.index_values(), layout),
+            Operand(index_dtype, problem.indices, problem.index_values(layout), layout),
         ),
         (Operand(dtype, problem.rows, layout=output_layout(layout)),),
         expected,
@@ -202,7 +205,7 @@ def _scatter(
         f"{name}/{dtype}/{problem}/{index_dtype}/{layout}{special}",
         dtype,
         (
-            Operand(index_dtype, problem.indices, problem.index_values(), layout),
+            Operand(index_dtype, problem.indices, problem.index_values(layout), layout),
             Operand(dtype, problem.rows, filled, layout),
         ),
         (Operand(dtype, problem.table, filled, output_layout(layout)),),

@@ -119,6 +119,11 @@ def place(layout: str, shape: Sequence[int]) -> Placement:
     return _PLACEMENTS[layout](shape)
 
 
+def repeats(layout: str) -> bool:
+    """Whether several indices name one element in a layout."""
+    return layout in _REPEATING
+
+
 def output_layout(layout: str) -> str:
     """The layout of outputs in a case whose inputs have the given one."""
-    return CONTIGUOUS if layout in _REPEATING else layout
+    return CONTIGUOUS if repeats(layout) else layout

@@ -12,6 +12,8 @@ D may be off by
 * k is what the case says. A sum of n terms in any order has an error of at most (n - 1) u sum|x| (Higham, section 4.2),
   and with rounding errors that are independent of each other a small multiple of sqrt(n) u sum|x| with overwhelming
   probability (Higham and Mary, A new approach to probabilistic rounding error analysis, 2019): ``summation_roundings``.
+  Where operands repeat their elements (stride 0, overlapping windows), roundings repeat too and add up: then k counts
+  for k^2 / 16, the n of its square root.
   Elementary functions count as many roundings as OpenCL C 1.2, section 7.4, grants a device (twice its ulps).
 * m is the value's own magnitude, or what the case says: for a sum, the sum of the absolute terms.
 * e is an absolute error that the case brings along, such as that of a finite difference.
@@ -26,6 +28,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -52,12 +55,25 @@ def unit_roundoff(dtype: str) -> float:
     return FORMATS[dtype].unit_roundoff
 
 
-def error_bound(expected: Expected, dtype: str, computed_in: str) -> Array:
+@dataclass(frozen=True)
+class Arithmetic:
+    """How an op computes, as far as its errors depend on it."""
+
+    #: float32 or float64.
+    computed_in: str
+    #: Elements of an operand repeat.
+    repeating: bool = False
+
+
+def error_bound(expected: Expected, dtype: str, arithmetic: Arithmetic) -> Array:
     """The largest error of an inexact result that is stored in ``dtype``."""
-    stored, computed = FORMATS[dtype], FORMATS[computed_in]
+    stored, computed = FORMATS[dtype], FORMATS[arithmetic.computed_in]
     # No larger than numbers can be: an infinite result has no infinite tolerance.
     size = np.minimum(np.abs(expected.values), stored.largest)
-    roundings = expected.roundings * (2 if computed_in == "float64" else 1)
+    roundings = expected.roundings
+    if arithmetic.repeating:
+        roundings = max(roundings, (roundings / _DEVIATIONS) ** 2)
+    roundings *= 2 if arithmetic.computed_in == "float64" else 1
     magnitude = size if expected.magnitude is None else np.minimum(np.abs(expected.magnitude), computed.largest)
     least = computed.smallest_normal + stored.smallest_subnormal / 2
     with np.errstate(invalid="ignore", over="ignore"):
@@ -65,15 +81,15 @@ def error_bound(expected: Expected, dtype: str, computed_in: str) -> Array:
     return np.asarray(bound)
 
 
-def mismatches(actual: Array, expected: Expected, dtype: str, computed_in: str) -> Array:
-    """True where an output is wrong. Both are host arrays of one shape, the output's elements decoded."""
+def mismatches(actual: Array, expected: Expected, dtype: str, arithmetic: Arithmetic) -> Array:
+    """True where an output is wrong; ``actual`` are its decoded elements."""
     values = np.broadcast_to(expected.values, actual.shape)
     if not is_inexact(dtype):
         wrong = np.asarray(actual != round_to(values, dtype))
     elif expected.roundings == 0:
         wrong = ~_identical(actual, round_to(values, dtype))
     else:
-        bound = np.broadcast_to(error_bound(expected, dtype, computed_in), actual.shape)
+        bound = np.broadcast_to(error_bound(expected, dtype, arithmetic), actual.shape)
         wrong = ~_close(actual, values, bound, dtype)
     return np.asarray(wrong if expected.unspecified is None else wrong & ~expected.unspecified)
 
