@@ -51,6 +51,7 @@ class Training:
         self.initial = self.state()
         self.step()  # what is set up at the first step stays
         self.forget_step()
+        gc.freeze()  # the modules' own objects need not be looked at after each fault
         self.baseline = self.memory()
         self.expected = self.undisturbed_step()
 
