@@ -1,4 +1,4 @@
-"""Cases of batch, layer, group and RMS norm and their gradients.
+"""Cases of batch, layer, group and RMS norm; their gradients are in normalization_gradients.py.
 
 Errors. A mean of n elements is off by roundings of sum|x| / n. The variance's error is relative to sqrt(variance) times
 the root mean square of x, as it is with Welford's and with two-pass methods (Chan, Golub and LeVeque, Algorithms for
@@ -18,7 +18,6 @@ import numpy as np
 from .activations import activated
 from .case import Array, Case, Expected, Operand, Values, written
 from .layout import IMAGE_LAYOUTS
-from .number_format import round_to
 from .reference import normalization
 from .reference.enums import Activation
 from .sweep import FLOATING, shape_name, sweep
@@ -26,7 +25,7 @@ from .tolerance import summation_roundings
 from .values import normal, uniform
 
 #: Differences, quotients, a root (rsqrt may be off by 2 ulps) and products besides the sums.
-_ROUNDINGS = 16
+ROUNDINGS = 16
 
 _Shape = tuple[int, ...]
 
@@ -61,7 +60,7 @@ _ROWS: tuple[tuple[_Shape, int], ...] = (
 
 
 @dataclass(frozen=True, eq=False)
-class _Problem:
+class Problem:
     """One normalization: which statistics there are of x, and what scale and bias look like."""
 
     kind: str
@@ -86,12 +85,14 @@ class _Problem:
 
     @property
     def scale(self) -> _Shape:
+        """The shape of scale and bias."""
         if self.kind in ("batch_norm", "group_norm"):
             return (self.x[1],)
         return self.x[self.axes[0] :]
 
     @property
     def statistics(self) -> _Shape:
+        """The shape of mean and variance."""
         if self.kind == "batch_norm":
             return (self.x[1],)
         if self.kind == "group_norm":
@@ -100,11 +101,13 @@ class _Problem:
 
     @property
     def terms(self) -> int:
+        """Elements behind each statistic."""
         statistics = max(1, int(np.prod(self.statistics)))
         return max(1, int(np.prod(self.x)) // statistics)
 
     @property
     def name(self) -> str:
+        """For the names of cases."""
         text = shape_name(self.x)
         if "axis" in self.attributes:
             text += f"/axis{self.attributes['axis']}"
@@ -113,16 +116,17 @@ class _Problem:
         return text
 
 
-def _statistics_dtype(dtype: str) -> str:
+def statistics_dtype(dtype: str) -> str:
+    """The dtype of statistics, scale and bias beside x."""
     return "float64" if dtype == "float64" else "float32"
 
 
-_SCALE: Values = uniform(0.5, 1.5)
+SCALES: Values = uniform(0.5, 1.5)
 _OptionalArray = Optional[Array]
 
 
 @dataclass(frozen=True)
-class _Sizes:
+class Sizes:
     """Magnitudes that errors are relative to; they broadcast against the grouped x."""
 
     normalized: Array  # of (x - mean) / sqrt(variance + epsilon)
@@ -131,7 +135,8 @@ class _Sizes:
     inverse: Array
 
 
-def _sizes(problem: _Problem, x: Array, epsilon: float) -> _Sizes:
+def sizes_of(problem: Problem, x: Array, epsilon: float) -> Sizes:
+    """The magnitudes for an x."""
     grouped = problem.grouped(x)
     axes = problem.axes
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -143,23 +148,23 @@ def _sizes(problem: _Problem, x: Array, epsilon: float) -> _Sizes:
     inverse = 1 / np.sqrt(variance + epsilon)
     spread = np.sqrt(variance * square)
     normalized = (np.abs(grouped) + absolute) * inverse + np.abs(grouped - mean) * inverse * spread * inverse**2
-    return _Sizes(normalized, absolute, spread, inverse)
+    return Sizes(normalized, absolute, spread, inverse)
 
 
-def _forward_expected(problem: _Problem, inputs: Sequence[Any], attributes: dict[str, Any]) -> list[Expected | None]:
+def _forward_expected(problem: Problem, inputs: Sequence[Any], attributes: dict[str, Any]) -> list[Expected | None]:
     epsilon = attributes.get("epsilon", 1e-5)
     linear = {name: value for name, value in attributes.items() if name != "activation"}
     x, scale = inputs[0], inputs[1]
     bias = inputs[2] if problem.kind != "rms_norm" else None
     given = inputs if problem.kind != "rms_norm" else inputs[:2]
     values = getattr(normalization, problem.kind)(*given, **linear)
-    roundings = summation_roundings(problem.terms) + _ROUNDINGS
-    sizes = _sizes(problem, x, epsilon)
+    roundings = summation_roundings(problem.terms) + ROUNDINGS
+    sizes = sizes_of(problem, x, epsilon)
     magnitude = sizes.normalized.reshape(x.shape)
     if attributes.get("inference"):
         inverse = _per_channel(1 / np.sqrt(inputs[4] + epsilon), x.ndim)
         magnitude = (np.abs(x) + np.abs(_per_channel(inputs[3], x.ndim))) * inverse
-    magnitude = magnitude * np.abs(_beside(problem, scale, 1.0)) + np.abs(_beside(problem, bias, 0.0))
+    magnitude = magnitude * np.abs(beside(problem, scale, 1.0)) + np.abs(beside(problem, bias, 0.0))
     y = activated(Expected(values[0], roundings, magnitude), attributes.get("activation", Activation.NONE))
     if attributes.get("inference"):
         return [y, None, None, None, None]
@@ -182,7 +187,7 @@ def _per_channel(vector: Array, rank: int) -> Array:
     return vector.reshape(1, -1, *[1] * (rank - 2))
 
 
-def _beside(problem: _Problem, vector: _OptionalArray, otherwise: float) -> Array:
+def beside(problem: Problem, vector: _OptionalArray, otherwise: float) -> Array:
     """Scale or bias as it broadcasts against x."""
     if vector is None:
         return np.full((), otherwise)
@@ -192,7 +197,7 @@ def _beside(problem: _Problem, vector: _OptionalArray, otherwise: float) -> Arra
 
 
 def _outputs(
-    problem: _Problem, statistics: str, layout: str, attributes: dict[str, Any], running: bool
+    problem: Problem, statistics: str, layout: str, attributes: dict[str, Any], running: bool
 ) -> list[Operand | None]:
     """All outputs but y."""
     if attributes.get("inference"):
@@ -207,7 +212,7 @@ def _outputs(
 
 def _forward_case(
     dtype: str,
-    problem: _Problem,
+    problem: Problem,
     layout: str,
     *,
     operands: str = "scale-bias",
@@ -217,8 +222,8 @@ def _forward_case(
     name: str = "",
 ) -> Case:
     attributes = {**problem.attributes, **(extra or {})}
-    statistics = _statistics_dtype(dtype)
-    scale = Operand(statistics, problem.scale, _SCALE, layout) if "scale" in operands else None
+    statistics = statistics_dtype(dtype)
+    scale = Operand(statistics, problem.scale, SCALES, layout) if "scale" in operands else None
     bias = Operand(statistics, problem.scale, normal(), layout) if "bias" in operands else None
     inputs: list[Operand | None] = [Operand(dtype, problem.x, values or normal(), layout), scale]
     if problem.kind != "rms_norm":
@@ -243,7 +248,7 @@ def _forward_case(
 
 def _running_in_place(dtype: str, shape: _Shape, layout: str) -> Case:
     """Running statistics that are one view in and out."""
-    problem = _Problem("batch_norm", shape, {"momentum": 0.7, "unbiased_running": 1})
+    problem = Problem("batch_norm", shape, {"momentum": 0.7, "unbiased_running": 1})
     case = _forward_case(dtype, problem, layout, name="running-in-place")
     mean, variance = case.inputs[3:5]
     return Case(
@@ -258,113 +263,19 @@ def _running_in_place(dtype: str, shape: _Shape, layout: str) -> Case:
     )
 
 
-# -- gradients
-
-
-def _image(problem: _Problem, dtype: str) -> Array:
-    """The same x whenever it is asked for: the statistics are made of it."""
-    return round_to(np.random.default_rng(problem.x).normal(0.5, 1, problem.x), dtype)
-
-
-def _statistics(problem: _Problem, dtype: str, epsilon: float) -> list[Array]:
-    """mean and variance, or inverse_rms."""
-    grouped = problem.grouped(_image(problem, dtype))
-    if problem.kind == "rms_norm":
-        inverse = 1 / np.sqrt(np.mean(grouped**2, axis=problem.axes, keepdims=True) + epsilon)
-        return [inverse.reshape(problem.statistics)]
-    mean = grouped.mean(axis=problem.axes).reshape(problem.statistics)
-    return [mean, grouped.var(axis=problem.axes).reshape(problem.statistics)]
-
-
-def _backward_expected(
-    problem: _Problem, inputs: Sequence[Any], attributes: dict[str, Any], outputs: int
-) -> list[Expected | None]:
-    x, dy, scale = inputs[:3]
-    accepted = dict(attributes)
-    if problem.kind == "rms_norm":
-        accepted.pop("epsilon", None)
-    values = getattr(normalization, f"{problem.kind}_backward")(*inputs, **accepted)
-    roundings = summation_roundings(max(problem.terms, x.size // max(1, problem.terms))) + _ROUNDINGS
-    sizes = _sizes(problem, x, attributes.get("epsilon", 1e-5))
-    g = problem.grouped(np.abs(dy * _beside(problem, scale, 1.0)))
-    normalized = sizes.normalized
-    if attributes.get("inference"):
-        dx = g * sizes.inverse
-    else:
-        means = g.mean(axis=problem.axes, keepdims=True)
-        products = (g * normalized).mean(axis=problem.axes, keepdims=True)
-        dx = (g + means + normalized * products) * sizes.inverse
-    others = tuple(axis for axis in range(x.ndim) if axis < x.ndim - len(problem.scale))
-    if problem.kind in ("batch_norm", "group_norm"):
-        others = (0, *range(2, x.ndim))
-    magnitudes = [
-        dx.reshape(x.shape),
-        (np.abs(dy) * normalized.reshape(x.shape)).sum(axis=others),
-        np.abs(dy).sum(axis=others),
-    ]
-    expected = [Expected(value, roundings, size) for value, size in zip(values, magnitudes)]
-    return [*expected[:outputs], *[None] * (len(values) - outputs)]
-
-
-def _backward_case(
-    dtype: str,
-    problem: _Problem,
-    layout: str,
-    *,
-    with_scale: bool = True,
-    outputs: int = 3,
-    extra: dict[str, Any] | None = None,
-    name: str = "",
-) -> Case:
-    attributes = {**problem.attributes, **(extra or {})}
-    epsilon = attributes.get("epsilon", 1e-5)
-    statistics = _statistics_dtype(dtype)
-    count = 2 if problem.kind == "rms_norm" else 3
-    outputs = min(outputs, count)
-    # Repeating layouts would change x after its statistics were taken.
-    of_x = "contiguous" if layout in ("broadcast", "overlapping") else layout
-
-    def statistic(number: int) -> Operand:
-        return Operand(
-            statistics,
-            problem.statistics,
-            lambda generator, shape: _statistics(problem, dtype, epsilon)[number],
-            of_x,
-        )
-
-    gradient_of_scale = written(statistics, problem.scale, layout)
-    results = (written(dtype, problem.x, layout), gradient_of_scale, gradient_of_scale)
-    parts = [name or "plain", dtype, problem.name, layout]
-    parts += [] if with_scale else ["no-scale"]
-    parts += [] if outputs == count else [f"outputs{outputs}"]
-    return Case(
-        op=f"{problem.kind}_backward",
-        variant="/".join(parts),
-        dtype=dtype,
-        inputs=(
-            Operand(dtype, problem.x, lambda generator, shape: _image(problem, dtype), of_x),
-            Operand(dtype, problem.x, normal(), layout),
-            Operand(statistics, problem.scale, _SCALE, layout) if with_scale else None,
-            *(statistic(number) for number in range(count - 1)),
-        ),
-        outputs=(*results[:outputs], *[None] * (count - outputs)),
-        reference=lambda inputs: _backward_expected(problem, inputs, attributes, outputs),
-        attributes=attributes,
-    )
-
-
-def _problems(kind: str) -> list[_Problem]:
+def problems_of(kind: str) -> list[Problem]:
+    """What a kind is tried with."""
     if kind == "batch_norm":
-        return [_Problem(kind, shape, {}) for shape in (*_IMAGES, *_EMPTY_IMAGES[:1])]
+        return [Problem(kind, shape, {}) for shape in (*_IMAGES, *_EMPTY_IMAGES[:1])]
     if kind == "group_norm":
-        problems = [_Problem(kind, shape, {"groups": groups}) for shape in _IMAGES for groups in (2, 1)]
-        by_channel = [_Problem(kind, shape, {"groups": shape[1]}) for shape in _IMAGES[:3]]
-        return [*problems, *by_channel, _Problem(kind, _EMPTY_IMAGES[1], {"groups": 3})]
-    return [_Problem(kind, shape, {"axis": axis}) for shape, axis in _ROWS]
+        problems = [Problem(kind, shape, {"groups": groups}) for shape in _IMAGES for groups in (2, 1)]
+        by_channel = [Problem(kind, shape, {"groups": shape[1]}) for shape in _IMAGES[:3]]
+        return [*problems, *by_channel, Problem(kind, _EMPTY_IMAGES[1], {"groups": 3})]
+    return [Problem(kind, shape, {"axis": axis}) for shape, axis in _ROWS]
 
 
 def _forward_cases(kind: str, seed: int) -> Iterator[Case]:
-    problems = _problems(kind)
+    problems = problems_of(kind)
     few = problems[:6]
     yield from sweep(partial(_forward_case), seed, dtypes=FLOATING, shapes=problems, layouts=IMAGE_LAYOUTS, draws=20)
     for operands in ("",) if kind == "rms_norm" else ("scale", "bias", ""):
@@ -382,21 +293,9 @@ def _forward_cases(kind: str, seed: int) -> Iterator[Case]:
             yield far(dtype, problem, "contiguous")
 
 
-def _backward_cases(kind: str, seed: int) -> Iterator[Case]:
-    problems = _problems(kind)
-    few = problems[:6]
-    yield from sweep(partial(_backward_case), seed, shapes=problems, layouts=IMAGE_LAYOUTS, draws=20)
-    yield from sweep(partial(_backward_case, with_scale=False), seed, shapes=few, layouts=IMAGE_LAYOUTS)
-    for outputs in (1,) if kind == "rms_norm" else (1, 2):
-        yield from sweep(partial(_backward_case, outputs=outputs), seed, shapes=few, layouts=IMAGE_LAYOUTS[:3])
-    for epsilon in (1e-3, 0.5):
-        other = partial(_backward_case, extra={"epsilon": epsilon}, name=f"epsilon{epsilon:g}")
-        yield from sweep(other, seed, shapes=few, layouts=IMAGE_LAYOUTS[:3])
-
-
 def _batch_norm_cases(seed: int) -> Iterator[Case]:
     """What only batch norm has: running statistics and inference."""
-    few = _problems("batch_norm")[:6]
+    few = problems_of("batch_norm")[:6]
     yield from sweep(partial(_forward_case, running=False), seed, shapes=few, layouts=IMAGE_LAYOUTS)
     for extra in (
         {"momentum": 0.5},
@@ -407,17 +306,14 @@ def _batch_norm_cases(seed: int) -> Iterator[Case]:
         yield from sweep(build, seed, shapes=few, layouts=IMAGE_LAYOUTS)
     for operands in ("scale-bias", "scale", ""):
         inference = partial(_forward_case, operands=operands, extra={"inference": 1}, name="inference")
-        yield from sweep(inference, seed, shapes=[*few, *_problems("batch_norm")[-2:]], layouts=IMAGE_LAYOUTS)
-    gradient = partial(_backward_case, extra={"inference": 1}, name="inference")
-    yield from sweep(gradient, seed, shapes=[*few, *_problems("batch_norm")[-2:]], layouts=IMAGE_LAYOUTS)
+        yield from sweep(inference, seed, shapes=[*few, *problems_of("batch_norm")[-2:]], layouts=IMAGE_LAYOUTS)
     for dtype in FLOATING:
         for layout in ("contiguous", "channels_last", "reversed"):
             yield _running_in_place(dtype, (4, 6, 5, 3), layout)
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """All cases of the eight kinds."""
+    """All cases of the four kinds."""
     for kind in ("batch_norm", "layer_norm", "group_norm", "rms_norm"):
         yield from _forward_cases(kind, seed)
-        yield from _backward_cases(kind, seed)
     yield from _batch_norm_cases(seed)

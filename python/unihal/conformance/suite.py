@@ -24,6 +24,7 @@ _FAMILIES = (
     "resamplings",
     "losses",
     "normalizations",
+    "normalization_gradients",
     "attentions",
     "map_gradients",
     "op_gradients",
