@@ -56,7 +56,9 @@ class AddressSpace {
   Side side(const void* address) const;
 
   // The device pointer of an address of the shadow side.
-  const void* device_pointer(const void* shadow) const { return static_cast<const char*>(shadow) - distance(); }
+  const void* device_pointer(const void* shadow) const {
+    return reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(shadow) - distance());
+  }
 
   // The allocation that contains a device pointer, live or else freed of late; failing that, the last one that ends
   // before it. Takes no lock that it would have to wait for: false when the table is being changed.

@@ -190,10 +190,13 @@ TEST_F(StrictReport, PinnedMemoryHasGuards) {
 
 constexpr int kOfTheHandler = 23;
 
+// An address of nobody's; not the null pointer, which sanitizers check before it is followed.
+const void* nowhere() { return reinterpret_cast<const void*>(uintptr_t{64}); }
+
 void previous_handler(int, siginfo_t* info, void*) {
   const char text[] = "the previous handler\n";
   static_cast<void>(write(STDERR_FILENO, text, sizeof text - 1));
-  _exit(info->si_addr != nullptr ? kOfTheHandler : kOfTheHandler + 1);
+  _exit(info->si_addr != nowhere() ? kOfTheHandler : kOfTheHandler + 1);
 }
 
 void install_previous_handler() {
@@ -217,7 +220,7 @@ TEST_F(StrictReport, LeavesOtherFaultsToThePreviousHandler) {
       {
         install_previous_handler();
         device();
-        host_read(nullptr);
+        host_read(nowhere());
       },
       testing::ExitedWithCode(kOfTheHandler + 1), "^the previous handler\n$");
 }
@@ -227,7 +230,7 @@ TEST_F(StrictReport, LeavesOtherFaultsToTheSystem) {
       {
         signal(SIGSEGV, SIG_DFL);
         device();
-        host_read(nullptr);
+        host_read(nowhere());
       },
       testing::KilledBySignal(SIGSEGV), "^$");
   EXPECT_EXIT(
