@@ -151,19 +151,25 @@ void AccessHistory::forget_views(uintptr_t begin, uintptr_t end) {
   });
 }
 
-void AccessHistory::forget_before(const VectorClock& everything) {
+void AccessHistory::forget_before(const VectorClock& seen) {
   for (auto cell = cells_.begin(); cell != cells_.end();) {
     Access& write = cell->second.write;
-    if (write.work != nullptr && everything.includes(write.work->moment)) write = {};
-    drop_reads_before(&cell->second.reads, everything);
+    if (write.work != nullptr && seen.includes(write.work->moment)) write = {};
+    drop_reads_before(&cell->second.reads, seen);
     bool empty = write.work == nullptr && cell->second.reads.empty();
     cell = empty ? cells_.erase(cell) : std::next(cell);
   }
   for (Views& views : views_) {
     for (auto view = views.begin(); view != views.end();) {
-      view = everything.includes(view->second.work->moment) ? views.erase(view) : std::next(view);
+      view = seen.includes(view->second.work->moment) ? views.erase(view) : std::next(view);
     }
   }
+}
+
+void AccessHistory::forget_old(const VectorClock& seen) {
+  if (size() < worth_forgetting_) return;
+  forget_before(seen);
+  worth_forgetting_ = std::max(kFewRecords, 2 * size());
 }
 
 size_t AccessHistory::size() const {

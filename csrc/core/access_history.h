@@ -64,8 +64,10 @@ class AccessHistory {
   // Drops what is known of a range, whose memory is another's from now on. Views do not reach over its ends.
   void forget(uintptr_t begin, uintptr_t end);
 
-  // Drops what comes before all work to come.
-  void forget_before(const VectorClock& everything);
+  // Drops what comes before `seen`, and so before all work to come. forget_old() does so when that is worth its time:
+  // whenever twice as much is kept as was left the last time.
+  void forget_before(const VectorClock& seen);
+  void forget_old(const VectorClock& seen);
 
   // Cells and interleaved accesses.
   size_t size() const;
@@ -78,7 +80,8 @@ class AccessHistory {
   };
   using Cells = std::map<uintptr_t, Cell>;         // by the first byte
   using Views = std::multimap<uintptr_t, Access>;  // likewise
-  static constexpr size_t kSpanClasses = 64;       // views of less than 2 << i bytes from first to last
+  static constexpr size_t kFewRecords = 4096;
+  static constexpr size_t kSpanClasses = 64;  // views of less than 2 << i bytes from first to last
 
   Cells::const_iterator first_cell(uintptr_t address) const;
   Cells::iterator cut(uintptr_t address);
@@ -91,6 +94,7 @@ class AccessHistory {
 
   Cells cells_;
   std::array<Views, kSpanClasses> views_;
+  size_t worth_forgetting_ = kFewRecords;  // forget_old() waits for so many records
 };
 
 }  // namespace unihal::core

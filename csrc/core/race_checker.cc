@@ -13,20 +13,10 @@
 namespace unihal::core {
 namespace {
 
-constexpr size_t kSmallHistory = 4096;  // records that are not worth a sweep
-
 struct RaceChecker {
   std::mutex mutex;  // guards the fields below, and the clocks of streams and events
   AccessHistory history;
   VectorClock host;
-  size_t next_sweep = kSmallHistory;
-
-  // What the host has waited for comes before all work to come, since submitting is the host's doing.
-  void sweep() {
-    if (history.size() < next_sweep) return;
-    history.forget_before(host);
-    next_sweep = std::max(kSmallHistory, 2 * history.size());
-  }
 };
 
 RaceChecker& checker() {
@@ -96,7 +86,8 @@ void TrackedWork::record() {
     work_->moment = clock.tick(stream_->index);
     races = find_races(work_, clock);
     for (size_t i = 0; i < work_->operands.size(); ++i) checker().history.add({work_, i}, clock);
-    checker().sweep();
+    // What the host has waited for comes before all work to come, since submitting is the host's doing.
+    checker().history.forget_old(checker().host);
   }
   report(races);
 }

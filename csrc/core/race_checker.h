@@ -6,6 +6,8 @@
 // check cannot see is taken for granted, so that a report is never wrong. Waits inside the allocator order nothing but
 // the memory that it hands on, whose history ends at its free.
 //
+// Devices without the check need not be followed: order leads from a backend to another by way of the host only.
+//
 // Thread-safe. Streams' and events' clocks are guarded by a lock of the check, the last that is taken.
 #pragma once
 

@@ -178,6 +178,17 @@ TEST_F(AccessHistoryTest, WhatTheHostHasSeenIsDropped) {
   EXPECT_EQ(0u, history_.size());
 }
 
+TEST_F(AccessHistoryTest, OldAccessesOfEverNewMemoryAreDroppedInTime) {
+  size_t most = 0;
+  for (uintptr_t i = 0; i < 100000; ++i) {
+    write(static_cast<uint32_t>(i % 2), 64 * i, 64);
+    history_.forget_old(clocks_[0]);  // the host waits for one of the two
+    if (i % 1000 == 0) clocks_[0].join(clocks_[1]);
+    most = std::max(most, history_.size());
+  }
+  EXPECT_LE(most, 4096u);
+}
+
 TEST_F(AccessHistoryTest, AForgottenRangeConflictsWithNothing) {
   write(0, 0, 100);
   access(0, true, ByteSet(view_of(kBase + 200, UHAL_FLOAT32, {10}, {2})));
