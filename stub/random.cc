@@ -126,6 +126,11 @@ void draw_truncated(const Parameters& parameters, int64_t begin, int64_t count, 
   }
 }
 
+// A bound of integers, from -2^63 to below 2^64, as the bits of an int64 or a uint64.
+uint64_t bits_of(double bound) {
+  return bound < 0 ? static_cast<uint64_t>(static_cast<int64_t>(bound)) : static_cast<uint64_t>(bound);
+}
+
 // Integer outputs, in 64 bits: raw words, or a range.
 void draw_integers(const Parameters& parameters, bool wide, int64_t count, const uint32_t* words, void* out) {
   uint64_t* values = static_cast<uint64_t*>(out);
@@ -133,9 +138,9 @@ void draw_integers(const Parameters& parameters, bool wide, int64_t count, const
     values[i] = wide ? words[2 * i] | static_cast<uint64_t>(words[2 * i + 1]) << 32 : words[i];
   }
   if (parameters.distribution != UHAL_RANDOM_UNIFORM) return;
-  const int64_t low = static_cast<int64_t>(parameters.a);
-  const uint64_t range = static_cast<uint64_t>(static_cast<int64_t>(parameters.b)) - static_cast<uint64_t>(low);
-  for (int64_t i = 0; i < count; ++i) values[i] = static_cast<uint64_t>(low) + (range == 0 ? 0 : values[i] % range);
+  const uint64_t low = bits_of(parameters.a);
+  const uint64_t range = bits_of(parameters.b) - low;
+  for (int64_t i = 0; i < count; ++i) values[i] = low + (range == 0 ? 0 : values[i] % range);
 }
 
 // 1 where a uniform number lies below `probability`, else 0.

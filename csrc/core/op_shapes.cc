@@ -156,8 +156,10 @@ uhal_status check_random(const OpView& op) {
     case UHAL_RANDOM_BITS:
       return expect_dtype(op, &y, !floating && y.dtype != UHAL_BOOL, "an integer dtype for raw bits");
     case UHAL_RANDOM_UNIFORM:
-      if (floating || attributes.a < attributes.b) return UHAL_OK;
-      return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "random: the integers in [%g, %g) are none; b must be above a.",
+      if (floating || (attributes.a < attributes.b && attributes.a >= -0x1p63 && attributes.b < 0x1p64)) return UHAL_OK;
+      return UHAL_FAIL(UHAL_INVALID_ARGUMENT,
+                       "random: the integers in [%g, %g) are none, or need more than 64 bits; b must be above a, a at "
+                       "least -2^63, and b below 2^64.",
                        attributes.a, attributes.b);
     default:
       if (attributes.a >= 0 && attributes.a <= 1) return UHAL_OK;

@@ -312,6 +312,8 @@ TEST_F(OpRulesTest, EachKindSaysWhatItWants) {
        "a floating dtype for a normal distribution"},
       {{UHAL_OP_RANDOM, {}, {t({4})}, with(random(UHAL_RANDOM_BITS, 0, 1))}, "an integer dtype for raw bits"},
       {{UHAL_OP_RANDOM, {}, {t({4}, I64)}, with(random(UHAL_RANDOM_UNIFORM, 3, 3))}, "b must be above a"},
+      {{UHAL_OP_RANDOM, {}, {t({4}, I64)}, with(random(UHAL_RANDOM_UNIFORM, 0, 1e300))}, "more than 64 bits"},
+      {{UHAL_OP_RANDOM, {}, {t({4}, I64)}, with(random(UHAL_RANDOM_UNIFORM, -1e19, 0))}, "at least -2^63"},
       {{UHAL_OP_RANDOM, {}, {t({4})}, with(random(UHAL_RANDOM_BERNOULLI, 1.5, 0))}, "probability a is 1.5"},
       {{UHAL_OP_DROPOUT, {t({4})}, {t({4}), t({4}, UHAL_BOOL)}, with(random(0, -0.1, 0))}, "rate a is -0.1"},
       {{UHAL_OP_DROPOUT, {t({4})}, {t({4}), t({4})}}, "mask has dtype float32, expected uint8 or bool"},

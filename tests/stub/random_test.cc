@@ -104,6 +104,14 @@ TEST(Random, BitsOf64BitIntegersAreTwoWords) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(expected[i], y.host<uint64_t>()[i]);
 }
 
+TEST(Random, IntegersAboveTheSigned64Bits) {
+  const uhal_random_attributes attributes =
+      unihal::random_attributes(UHAL_RANDOM_UNIFORM, 0x1p63, 0x1p63 + 4096, 1, 2, 3);
+  Array y(UHAL_UINT64, {100});
+  run(UHAL_OP_RANDOM, {}, {&y}, &attributes);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(uint64_t{1} << 63, y.host<uint64_t>()[i] & ~uint64_t{4095}) << i;
+}
+
 // The order is row-major by coordinates, whatever the strides and the number of threads.
 TEST(Random, DependsOnPositionAlone) {
   std::mt19937 random(1);
