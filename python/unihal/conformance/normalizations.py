@@ -21,7 +21,7 @@ from .layout import IMAGE_LAYOUTS
 from .reference import normalization
 from .reference.enums import Activation
 from .sweep import FLOATING, shape_name, sweep
-from .tolerance import summation_roundings
+from .tolerance import summation_roundings, unit_roundoff
 from .values import normal, uniform
 
 #: Differences, quotients, a root (rsqrt may be off by 2 ulps) and products besides the sums.
@@ -146,7 +146,9 @@ def sizes_of(problem: Problem, x: Array, epsilon: float) -> Sizes:
         square = np.mean(grouped**2, axis=axes, keepdims=True)
         absolute = np.mean(np.abs(grouped), axis=axes, keepdims=True) if centred else np.zeros(())
     inverse = 1 / np.sqrt(variance + epsilon)
-    spread = np.sqrt(variance * square)
+    # The square of the mean's own error comes on top: all there is where x is constant.
+    of_mean = (summation_roundings(problem.terms) + ROUNDINGS) * unit_roundoff("float32")
+    spread = np.sqrt(variance * square) + of_mean * square
     normalized = (np.abs(grouped) + absolute) * inverse + np.abs(grouped - mean) * inverse * spread * inverse**2
     return Sizes(normalized, absolute, spread, inverse)
 
