@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from .device import DeviceProperties
 from .doctor import DeviceTypeReport, Report
 from .framework_check import FrameworkReport
 
@@ -55,12 +56,18 @@ def _device_table(types: list[DeviceTypeReport]) -> Table:
             table.add_row(
                 f"{p.device_type}:{p.ordinal}",
                 p.backend,
-                escape(p.name) + (" [yellow](stands in for hardware)[/yellow]" if p.is_stub else ""),
+                escape(p.name) + _remark(p),
                 f"{p.total_memory / 2**30:.1f} GiB",
                 str(p.compute_units),
                 escape(p.driver),
             )
     return table
+
+
+def _remark(p: DeviceProperties) -> str:
+    if p.is_profile:
+        return " [yellow](host memory with the figures of a card; times of it are estimates)[/yellow]"
+    return " [yellow](stands in for hardware)[/yellow]" if p.is_stub else ""
 
 
 def _framework_table(frameworks: list[FrameworkReport]) -> Table:

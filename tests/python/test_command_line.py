@@ -75,6 +75,21 @@ def test_doctor_for_a_person() -> None:
         assert expected in result.stdout
 
 
+def test_doctor_shows_the_profile_of_a_card() -> None:
+    result = unihal("doctor", "--timeout", "0.01", UNIHAL_STUB_PROFILE="rx580-4gb")
+    assert result.returncode == 0, result.stderr
+    assert "AMD Radeon RX 580 4 GB (profile, stub)" in result.stdout
+    assert "times of it are estimates" in " ".join(result.stdout.split())
+    assert "3.8 GiB" in result.stdout
+
+
+def test_doctor_names_the_profiles_that_there_are() -> None:
+    result = unihal("doctor", "--timeout", "0.01", UNIHAL_STUB_PROFILE="rx580")
+    assert result.returncode == 1
+    text = " ".join(result.stdout.replace("│", " ").split())
+    assert "there is no profile 'rx580'; expected rx580-4gb, rx580-8gb, rx6800xt, rx7900xtx, bi-v150" in text
+
+
 def test_doctor_survives_a_nonsense_environment() -> None:
     result = unihal("doctor", "--json", UNIHAL_BACKEND="cuda")
     assert result.returncode == 1
