@@ -40,14 +40,14 @@ PYTHON_SOURCES := $(shell find python/unihal python/unihal_paddle.pth -type f -n
 FORMATTED := $(shell find $(NATIVE_FOLDERS) tests benchmarks -type f \( -name '*.h' -o -name '*.c' -o -name '*.cc' \))
 CHECKED := python plugins tests benchmarks docs setup.py
 
-.PHONY: demo benchmarks build test check test-native sanitize fuzz test-python test-conformance test-paddle test-tensorflow test-paddle-versions coverage format clean
+.PHONY: demo benchmarks build test check test-native sanitize fuzz test-python test-conformance test-paddle test-tensorflow test-strict test-paddle-versions coverage format clean
 
 demo: build
 	$(if $(BACKEND),UNIHAL_BACKEND='$(BACKEND)') .venv/bin/unihal demo --out out/demo
 
 build: $(SITE)
 
-test: build check test-native sanitize fuzz test-python test-conformance test-paddle test-tensorflow
+test: build check test-native sanitize fuzz test-python test-conformance test-paddle test-tensorflow test-strict
 	@echo 'make test: every suite passed'
 
 # -- set-up ------------------------------------------------------------------------------------------------------------
@@ -101,6 +101,11 @@ test-paddle: $(SITE)
 
 test-tensorflow: $(SITE)
 	$(RUN) pytest tests/tensorflow
+
+# Both frameworks' training runs on the strict stub, where a race or memory that stays fails a test.
+test-strict: $(SITE)
+	$(RUN) pytest --unihal-stub=strict tests/paddle/test_training.py tests/paddle/test_strict.py
+	$(RUN) pytest --unihal-stub=strict tests/tensorflow/test_models.py tests/tensorflow/test_strict.py
 
 # Not part of `make test`: each wheel is a download of 190 MB.
 test-paddle-versions: $(SITE)

@@ -38,9 +38,15 @@ State& state() {
   return *instance;
 }
 
-bool flag(const char* name) {
+bool is(const char* name, const char* wanted) {
   const char* value = std::getenv(name);
-  return value != nullptr && std::string(value) == "1";
+  return value != nullptr && std::string(value) == wanted;
+}
+bool flag(const char* name) { return is(name, "1"); }
+
+// Whether the memory check is in force. The device would know, but asking opens it, and this is `import tensorflow`.
+bool memory_is_checked() {
+  return flag("UNIHAL_CHECK_MEMORY") || (is("UNIHAL_BACKEND", "stub") && is("UNIHAL_STUB", "strict"));
 }
 
 void say(const char* type, const std::string& what) {
@@ -95,7 +101,7 @@ void uhal_tensorflow_init_plugin(const char* type, SE_PlatformRegistrationParams
   Registration& registration = state().types[name];
   registration.has_devices = first && usable(type, lower(type), *params);
   // In a pool, the memory check would see a few large allocations, none of them a tensor.
-  registration.platform = {name, registration.has_devices ? lower(type) : "", !flag("UNIHAL_CHECK_MEMORY")};
+  registration.platform = {name, registration.has_devices ? lower(type) : "", !memory_is_checked()};
   state().last_type = name;
   fill_registration(registration.platform, params);
 }

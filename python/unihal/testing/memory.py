@@ -90,6 +90,7 @@ class MemoryWatermark(Check):
             for device in self._devices
             if device.properties.checks & CHECK_MEMORY
             for allocation in live_allocations(device)
+            if allocation.kind == "device"
         }
 
     def _sites(self) -> list[str]:
