@@ -1,7 +1,8 @@
 // Profiles from files: a flat mapping of scalars, the subset of YAML that a table of figures needs. A YAML library
 // would put its symbols into every framework's process, where others of the kind may be loaded already.
+#include <algorithm>
+#include <cmath>
 #include <cstring>
-#include <limits>
 #include <string>
 
 #include "stub/profiles.h"
@@ -84,7 +85,7 @@ bool parse_bytes(const std::string& text, double* bytes) {
   for (const Unit& row : kUnits) {
     if (unit != row.name) continue;
     *bytes *= static_cast<double>(uint64_t{1} << row.shift);
-    return *bytes == static_cast<double>(static_cast<uint64_t>(*bytes));
+    return *bytes == std::floor(*bytes);
   }
   return false;
 }

@@ -72,7 +72,8 @@ uhal_status Allocator::refuse(size_t bytes, uhal_status status, uint64_t serial_
   const bool backend_said = error_serial() != serial_before;
   const int32_t native_code = backend_said ? uhal_last_error()->native_code : 0;
   const std::string native_name = backend_said ? uhal_last_error()->native_name : "";
-  const std::string cause = backend_said ? " The backend said: " + std::string(uhal_last_error()->message) + "." : "";
+  std::string cause = backend_said ? " The backend said: " + std::string(uhal_last_error()->message) : "";
+  if (backend_said && cause.back() != '.') cause += '.';
   const std::string device_free = free_on_device();
   const uhal_memory_stats now = stats();
   const bool limited = now.limit_bytes != 0 && now.reserved_bytes + bytes > now.limit_bytes;

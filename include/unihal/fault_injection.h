@@ -14,8 +14,8 @@
  *
  * Calls are counted per rule, over all devices and threads, from when the rules were set; without rules nothing is
  * counted ("slow:x1" counts and changes nothing). An injected failure has the status that hardware would give
- * (RESOURCE_EXHAUSTED for alloc, INTERNAL for launch and copy, UNAVAILABLE for device-lost) and a message that names the
- * rule.
+ * (RESOURCE_EXHAUSTED for alloc, INTERNAL for launch and copy, UNAVAILABLE for device-lost) and a message that names
+ * the rule.
  */
 #ifndef UNIHAL_FAULT_INJECTION_H_
 #define UNIHAL_FAULT_INJECTION_H_
