@@ -301,7 +301,7 @@ const char* refuse_attention(const uhal_op& op) {
 }
 
 uhal_status run_attention(const Launch& launch) {
-  const uhal_dtype dtype = arithmetic_dtype(launch.op.inputs, launch.op.input_count);
+  const uhal_dtype dtype = arithmetic_dtype(launch.op);
   if (launch.op.kind == UHAL_OP_ATTENTION) {
     return dtype == UHAL_FLOAT64 ? forward<double>(launch, dtype) : forward<float>(launch, dtype);
   }

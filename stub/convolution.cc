@@ -102,8 +102,7 @@ uhal_status run_convolution(const Launch& launch) {
   }
   if (element_count(*given.y) == 0) return UHAL_OK;
 
-  const uhal_tensor* all[] = {given.x, given.w, given.y, given.bias};
-  const uhal_dtype dtype = arithmetic_dtype(all, 4);
+  const uhal_dtype dtype = arithmetic_dtype(op);
   Staging staging(launch);
   const uhal_tensor x = packed(staging, *given.x, dtype, image_order_beside(*given.x, *given.y), to_x);
   const uhal_tensor w = packed(staging, *given.w, dtype, memory_order(*given.w), to_filter);

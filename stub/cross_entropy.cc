@@ -195,9 +195,7 @@ const char* refuse_cross_entropy(const uhal_op& op) {
 
 uhal_status run_cross_entropy(const Launch& launch) {
   const uhal_op& op = launch.op;
-  const uhal_tensor* all[] = {input_of(op, 0),  input_of(op, 1),  input_of(op, 2),
-                              output_of(op, 0), output_of(op, 1), output_of(op, 2)};
-  const uhal_dtype dtype = arithmetic_dtype(all, 6);
+  const uhal_dtype dtype = arithmetic_dtype(op);
   if (op.kind == UHAL_OP_CROSS_ENTROPY) {
     return dtype == UHAL_FLOAT64 ? forward<double>(launch, dtype) : forward<float>(launch, dtype);
   }

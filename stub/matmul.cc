@@ -150,8 +150,7 @@ uhal_status run_matmul(const Launch& launch) {
   const uhal_op& op = launch.op;
   const uhal_matmul_attributes attributes = attributes_of(op);
   if (element_count(*op.outputs[0]) == 0) return UHAL_OK;
-  const uhal_tensor* all[] = {input_of(op, 0), input_of(op, 1), input_of(op, 2), output_of(op, 0)};
-  const uhal_dtype dtype = arithmetic_dtype(all, 4);
+  const uhal_dtype dtype = arithmetic_dtype(op);
 
   Staging staging(launch);
   const uhal_tensor* a = staging.input(0, dtype);

@@ -59,7 +59,7 @@ const char* refuse_norm(const uhal_op& op) {
 }
 
 uhal_status run_norm(const Launch& launch) {
-  const uhal_dtype dtype = arithmetic_dtype(launch.op.inputs, launch.op.input_count);
+  const uhal_dtype dtype = arithmetic_dtype(launch.op);
   return dtype == UHAL_FLOAT64 ? run<double>(launch, dtype) : run<float>(launch, dtype);
 }
 

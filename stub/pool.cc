@@ -346,8 +346,7 @@ const char* refuse_pool(const uhal_op& op) {
 uhal_status run_pool(const Launch& launch) {
   const uhal_op& op = launch.op;
   if (element_count(*op.outputs[0]) == 0) return UHAL_OK;
-  const uhal_tensor* all[] = {op.inputs[0], op.outputs[0]};
-  const uhal_dtype dtype = arithmetic_dtype(all, 2);
+  const uhal_dtype dtype = arithmetic_dtype(op);
   if (op.kind == UHAL_OP_POOL) {
     if (dtype == UHAL_INT64) return pool<int64_t>(launch, dtype);
     return dtype == UHAL_FLOAT64 ? pool<double>(launch, dtype) : pool<float>(launch, dtype);

@@ -202,8 +202,7 @@ const char* refuse_resize(const uhal_op& op) {
 
 uhal_status run_resize(const Launch& launch) {
   if (element_count(*launch.op.outputs[0]) == 0) return UHAL_OK;
-  const uhal_tensor* all[] = {launch.op.inputs[0], launch.op.outputs[0]};
-  const uhal_dtype dtype = arithmetic_dtype(all, 2);
+  const uhal_dtype dtype = arithmetic_dtype(launch.op);
   return dtype == UHAL_FLOAT64 ? resize<double>(launch, dtype) : resize<float>(launch, dtype);
 }
 

@@ -102,8 +102,7 @@ uhal_status run_softmax(const Launch& launch) {
   const uhal_op& op = launch.op;
   if (op.kind == UHAL_OP_CROSS_ENTROPY || op.kind == UHAL_OP_CROSS_ENTROPY_BACKWARD) return run_cross_entropy(launch);
   if (element_count(*op.inputs[0]) == 0) return UHAL_OK;
-  const uhal_tensor* all[] = {input_of(op, 0), input_of(op, 1), output_of(op, 0)};
-  const uhal_dtype dtype = arithmetic_dtype(all, 3);
+  const uhal_dtype dtype = arithmetic_dtype(op);
   return dtype == UHAL_FLOAT64 ? softmax<double>(launch, dtype) : softmax<float>(launch, dtype);
 }
 

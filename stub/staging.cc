@@ -1,5 +1,6 @@
 #include "stub/staging.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "stub/dtype.h"
@@ -72,14 +73,16 @@ int64_t element_count(const uhal_tensor& view) {
   return count;
 }
 
-uhal_dtype arithmetic_dtype(const uhal_tensor* const* operands, int count, uhal_dtype at_least) {
-  bool floating = is_floating(at_least);
-  bool doubled = at_least == UHAL_FLOAT64;
-  for (int i = 0; i < count; ++i) {
-    if (operands[i] == nullptr) continue;
-    floating |= is_floating(operands[i]->dtype);
-    doubled |= operands[i]->dtype == UHAL_FLOAT64;
-  }
+uhal_dtype arithmetic_dtype(const uhal_op& op) {
+  bool floating = false;
+  bool doubled = false;
+  const auto consider = [&](const uhal_tensor* operand) {
+    if (operand == nullptr) return;
+    floating |= is_floating(operand->dtype);
+    doubled |= operand->dtype == UHAL_FLOAT64;
+  };
+  std::for_each_n(op.inputs, op.input_count, consider);
+  std::for_each_n(op.outputs, op.output_count, consider);
   return doubled ? UHAL_FLOAT64 : floating ? UHAL_FLOAT32 : UHAL_INT64;
 }
 

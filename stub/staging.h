@@ -35,8 +35,8 @@ void set_packed_strides(uhal_tensor& view, const AxisOrder& order);
 
 int64_t element_count(const uhal_tensor& view);
 
-// The dtype in which op.h wants arithmetic on these operands: float64, float32 or int64. Operands may be nullptr.
-uhal_dtype arithmetic_dtype(const uhal_tensor* const* operands, int count, uhal_dtype at_least = UHAL_DTYPE_INVALID);
+// The dtype in which op.h wants arithmetic on the op's operands, results included: float64, float32 or int64.
+uhal_dtype arithmetic_dtype(const uhal_op& op);
 
 // The operand with a number, or nullptr where it is absent.
 inline const uhal_tensor* input_of(const uhal_op& op, int index) {

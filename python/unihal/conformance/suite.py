@@ -28,6 +28,7 @@ _FAMILIES = (
     "attentions",
     "map_gradients",
     "op_gradients",
+    "mixed_dtypes",
     "random_numbers",
     "queues",
     "transfers",
