@@ -1,5 +1,7 @@
 #include "plugins/tensorflow/stream_executor.h"
 
+#include <atomic>
+#include <cstdio>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -17,41 +19,17 @@ struct SP_Timer_st {
 namespace unihal::tensorflow {
 namespace {
 
-// TensorFlow's streams of a device; SP_Device.ext points at it.
-class DeviceStreams {
- public:
-  void add(uhal_stream* stream) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (count_++ == 0) compute_ = stream;
-  }
-  void remove(uhal_stream* stream) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    --count_;
-    if (stream == compute_) compute_ = nullptr;
-  }
+// The stream of a device that TensorFlow computes on: the first that it creates, before those for copies. SP_Device.ext
+// points at it; nullptr where there is none yet.
+using ComputeStream = std::atomic<uhal_stream*>;
 
-  // The stream that computes: TensorFlow makes it first, then one for each kind of copy. nullptr if there may be
-  // several, as with logical devices.
-  uhal_stream* compute() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    return count_ <= kStreamsOfOneDevice ? compute_ : nullptr;
-  }
-
- private:
-  static constexpr int kStreamsOfOneDevice = 4;
-
-  std::mutex mutex_;
-  int count_ = 0;
-  uhal_stream* compute_ = nullptr;
-};
-
-DeviceStreams& streams_of(uhal_device* device) {
-  static auto* const by_device = new std::map<uhal_device*, DeviceStreams>;
+ComputeStream& compute_stream_of(uhal_device* device) {
+  static auto* const by_device = new std::map<uhal_device*, ComputeStream>;
   static std::mutex mutex;
   std::lock_guard<std::mutex> lock(mutex);
   return (*by_device)[device];
 }
-DeviceStreams& streams_of(const SP_Device* device) { return *static_cast<DeviceStreams*>(device->ext); }
+ComputeStream& compute_stream_of(const SP_Device* device) { return *static_cast<ComputeStream*>(device->ext); }
 
 uhal_device* device_of(const SP_Device* device) { return static_cast<uhal_device*>(device->device_handle); }
 uhal_stream* stream_of(SP_Stream stream) { return reinterpret_cast<uhal_stream*>(stream); }
@@ -60,6 +38,13 @@ uhal_event* event_of(SP_Event event) { return reinterpret_cast<uhal_event*>(even
 // Hands an error over. TensorFlow's status is OK until someone sets it.
 void check(uhal_status code, TF_Status* status) {
   if (code != UHAL_OK) TF_SetStatus(status, static_cast<TF_Code>(code), uhal_last_error()->message);
+}
+
+// Prints an error that TensorFlow has no place for.
+void print_dropped(uhal_status code) {
+  if (code == UHAL_OK) return;
+  const uhal_error* error = uhal_last_error();
+  std::fprintf(stderr, "unihal: %s: %s\n", error->device, error->message);
 }
 
 // -- memory ----------------------------------------------------------------------------------------------
@@ -77,8 +62,8 @@ void allocate(const SP_Device* device, uint64_t size, int64_t, SP_DeviceMemoryBa
 // TensorFlow frees in the order of its computing stream: kernels that use the memory may be waiting there, whereas it
 // has seen the end of copies.
 void deallocate(const SP_Device* device, SP_DeviceMemoryBase* memory) {
-  uhal_stream* stream = streams_of(device).compute();
-  if (stream == nullptr) uhal_device_synchronize(device_of(device));
+  uhal_stream* stream = compute_stream_of(device);
+  if (stream == nullptr) print_dropped(uhal_device_synchronize(device_of(device)));
   uhal_free(device_of(device), stream, memory->opaque);
   memory->opaque = nullptr;
   memory->size = 0;
@@ -129,11 +114,13 @@ TF_Bool device_memory_usage(const SP_Device* device, int64_t* free_bytes, int64_
 
 void create_stream(const SP_Device* device, SP_Stream* stream, TF_Status* status) {
   const uhal_status code = uhal_stream_create(device_of(device), reinterpret_cast<uhal_stream**>(stream));
-  if (code == UHAL_OK) streams_of(device).add(stream_of(*stream));
   check(code, status);
+  uhal_stream* none = nullptr;
+  if (code == UHAL_OK) compute_stream_of(device).compare_exchange_strong(none, stream_of(*stream));
 }
 void destroy_stream(const SP_Device* device, SP_Stream stream) {
-  streams_of(device).remove(stream_of(stream));
+  uhal_stream* destroyed = stream_of(stream);
+  compute_stream_of(device).compare_exchange_strong(destroyed, nullptr);
   uhal_stream_destroy(stream_of(stream));
 }
 
@@ -155,14 +142,18 @@ SE_EventStatus get_event_status(const SP_Device*, SP_Event event) {
   return done != 0 ? SE_EVENT_COMPLETE : SE_EVENT_PENDING;
 }
 
-void create_stream_dependency(const SP_Device*, SP_Stream dependent, SP_Stream other, TF_Status* status) {
+// Work submitted to `dependent` from now on runs after what was submitted to `other`.
+uhal_status let_wait(uhal_stream* dependent, uhal_stream* other) {
   uhal_event* event = nullptr;
   // The streams may belong to two devices; an event belongs to the one that it is recorded on.
-  uhal_status code = uhal_event_create(uhal_stream_device(stream_of(other)), &event);
-  if (code == UHAL_OK) code = uhal_event_record(event, stream_of(other));
-  if (code == UHAL_OK) code = uhal_stream_wait_event(stream_of(dependent), event);
-  check(code, status);
+  uhal_status code = uhal_event_create(uhal_stream_device(other), &event);
+  if (code == UHAL_OK) code = uhal_event_record(event, other);
+  if (code == UHAL_OK) code = uhal_stream_wait_event(dependent, event);
   uhal_event_destroy(event);
+  return code;
+}
+void create_stream_dependency(const SP_Device*, SP_Stream dependent, SP_Stream other, TF_Status* status) {
+  check(let_wait(stream_of(dependent), stream_of(other)), status);
 }
 
 void get_stream_status(const SP_Device*, SP_Stream stream, TF_Status* status) {
@@ -176,8 +167,11 @@ void block_host_for_event(const SP_Device*, SP_Event event, TF_Status* status) {
 void block_host_until_done(const SP_Device*, SP_Stream stream, TF_Status* status) {
   check(uhal_stream_synchronize(stream_of(stream)), status);
 }
+// TensorFlow passes on that this failed, but not why.
 void synchronize_all_activity(const SP_Device* device, TF_Status* status) {
-  check(uhal_device_synchronize(device_of(device)), status);
+  const uhal_status code = uhal_device_synchronize(device_of(device));
+  print_dropped(code);
+  check(code, status);
 }
 
 struct HostCallback {
@@ -227,13 +221,24 @@ uint64_t timer_nanoseconds(SP_Timer timer) {
 
 // -- copies and fills ----------------------------------------------------------------------------------------
 
-void memcpy_dtoh(const SP_Device*, SP_Stream stream, void* to, const SP_DeviceMemoryBase* from, uint64_t size,
+// Results leave the device here: what has failed so far is told with its message.
+void memcpy_dtoh(const SP_Device* device, SP_Stream stream, void* to, const SP_DeviceMemoryBase* from, uint64_t size,
                  TF_Status* status) {
+  if (uhal_stream* compute = compute_stream_of(device)) {
+    int32_t done = 0;
+    if (const uhal_status code = uhal_stream_query(compute, &done); code != UHAL_OK) return check(code, status);
+  }
   check(uhal_copy(stream_of(stream), to, from->opaque, size, UHAL_COPY_DEVICE_TO_HOST), status);
 }
-void memcpy_htod(const SP_Device*, SP_Stream stream, SP_DeviceMemoryBase* to, const void* from, uint64_t size,
+// TensorFlow's pool hands on memory at once that kernels waiting in the computing stream still use. Most copies to the
+// device are made to wait for that stream, but not those of a graph's constants (sync_dst_compute is false there).
+void memcpy_htod(const SP_Device* device, SP_Stream stream, SP_DeviceMemoryBase* to, const void* from, uint64_t size,
                  TF_Status* status) {
-  check(uhal_copy(stream_of(stream), to->opaque, from, size, UHAL_COPY_HOST_TO_DEVICE), status);
+  uhal_stream* compute = compute_stream_of(device);
+  uhal_status code = UHAL_OK;
+  if (compute != nullptr && compute != stream_of(stream)) code = let_wait(stream_of(stream), compute);
+  if (code == UHAL_OK) code = uhal_copy(stream_of(stream), to->opaque, from, size, UHAL_COPY_HOST_TO_DEVICE);
+  check(code, status);
 }
 void memcpy_dtod(const SP_Device* device, SP_Stream stream, SP_DeviceMemoryBase* to, const SP_DeviceMemoryBase* from,
                  uint64_t size, TF_Status* status) {
@@ -319,7 +324,7 @@ void create_device(const SP_Platform* platform, SE_CreateDeviceParams* params, T
   params->device->struct_size = SP_DEVICE_STRUCT_SIZE;
   params->device->ordinal = params->ordinal;
   params->device->device_handle = device;
-  params->device->ext = &streams_of(device);
+  params->device->ext = &compute_stream_of(device);
   const uhal_device_properties properties = properties_of(params->device);
   params->device->hardware_name = properties.name;
   params->device->device_vendor = properties.vendor;

@@ -308,3 +308,24 @@ def test_only_the_c_interface_is_used() -> None:
     assert not [
         name for name in names if name.startswith("_Z") and ("tensorflow" in name or "tsl" in name or "absl" in name)
     ]
+
+
+@pytest.mark.parametrize("stub", ["fast", "strict"])
+def test_constants_of_a_graph_wait_for_the_memory_that_they_take(stub: str) -> None:
+    """TensorFlow lets other copies to the device wait for the kernels that still use the memory, but not these."""
+    output = run(
+        """
+        import unihal
+
+        with tf.device("/device:RDNA:0"):
+            x = tf.random.stateless_uniform([4, 4], [1, 2]) + tf.constant(4 * np.eye(4, dtype="float32"))
+            y = tf.function(lambda a: a * 2 + 1)(x)
+        races = unihal.races()
+        assert not races, races[0]
+        np.testing.assert_array_equal(y, x.numpy() * 2 + 1)
+        print("checks in force:", unihal.device("rdna:0").properties.checks & 1)
+        """,
+        UNIHAL_STUB=stub,
+        UNIHAL_CHECK_RACES="1",
+    )
+    assert "checks in force: 1" in output
