@@ -81,10 +81,12 @@ std::string native_call_site() {
   const int count = backtrace(frames, kMostFrames);
   std::string site;
   int lines = 0;
+  bool in_core = false;  // before the core's own frames comes whatever stands in for backtrace(), such as a sanitizer
   for (int i = 0; i < count && lines < kMostLines; ++i) {
     // A return address may lie just behind the function that called.
     const std::string line = descriptions->of(static_cast<const char*>(frames[i]) - 1);
-    if (line.empty()) continue;
+    in_core = in_core || line.empty();
+    if (line.empty() || !in_core) continue;
     site += (lines++ > 0 ? " < " : "") + line;
   }
   return site;

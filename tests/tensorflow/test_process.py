@@ -310,6 +310,40 @@ def test_only_the_c_interface_is_used() -> None:
     ]
 
 
+def test_each_tensor_is_an_allocation_under_the_memory_check() -> None:
+    output = run(
+        """
+        import unihal
+
+        def sizes():
+            return [live.bytes for live in unihal.live_allocations("rdna:0") if live.kind == "device"]
+
+        def build():
+            return tf.random.stateless_uniform([33, 5], [1, 2])
+
+        @tf.function
+        def step(x):
+            return tf.reduce_sum(tf.nn.relu(tf.matmul(x, x, transpose_a=True)))
+
+        with tf.device("/device:RDNA:0"):
+            x = build()
+            assert sizes().count(33 * 5 * 4) == 1, sizes()
+            (site,) = {live.site for live in unihal.live_allocations("rdna:0") if live.bytes == 660}
+            for _ in range(20):
+                step(x).numpy()
+            del x
+            assert 33 * 5 * 4 not in sizes() and 5 * 5 * 4 not in sizes(), sizes()
+        print("built at", site)
+        print("kept", sum(sizes()))
+        """,
+        UNIHAL_CHECK_MEMORY="1",
+    )
+    site = output.split("built at ")[1].splitlines()[0]
+    assert " < ... < <string>:" in site and " in build < <string>:" in site  # the innermost line is TensorFlow's
+    kept = int(output.split("kept ")[1].split()[0])
+    assert kept < 1000  # scalars that eager mode keeps
+
+
 @pytest.mark.parametrize("stub", ["fast", "strict"])
 def test_constants_of_a_graph_wait_for_the_memory_that_they_take(stub: str) -> None:
     """TensorFlow lets other copies to the device wait for the kernels that still use the memory, but not these."""
