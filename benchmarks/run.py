@@ -118,6 +118,8 @@ def main() -> None:
         plan.append((f"kernels {peer}", lambda p=peer: run([sys.executable, str(HERE / "kernels.py"), p])))
     for framework in ("paddle", "tensorflow"):
         plan.append((f"dispatch {framework}", lambda f=framework: run([sys.executable, str(HERE / "dispatch.py"), f])))
+    for framework in ("paddle", "keras"):
+        plan.append((f"strict {framework}", lambda f=framework: run([sys.executable, str(HERE / "strict.py"), f])))
     models = ["resnet18"] if arguments.quick else ["resnet18", "resnet50", "transformer"]
     for framework in ("paddle", "tensorflow"):
         for model in models:
