@@ -21,6 +21,7 @@ DEVICE_TYPES = ("iluvatar", "rdna", "polaris")
     [
         "unihal_paddle.pth",
         "unihal/py.typed",
+        "unihal_pytest/__init__.py",
         "unihal/_core.pyi",
         "unihal/include/unihal/op.h",
         "unihal/lib/libunihal.so",
