@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 
 #include "tests/stub/strict_test.h"
 
@@ -68,6 +69,30 @@ TEST(StrictMemory, ManyLiveAllocations) {
     EXPECT_EQ(std::vector<int32_t>({i}), read(stream, live[static_cast<size_t>(i)], 1));
   }
   for (void* pointer : live) require(uhal_free(device(), stream, pointer));
+}
+
+// Kilobytes of a line of /proc/self/status.
+int64_t status_kilobytes(const std::string& name) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.rfind(name + ":", 0) == 0) return std::stoll(line.substr(name.size() + 1));
+  }
+  return -1;
+}
+
+// Addresses go up all the time; what they cost the system must not.
+TEST(StrictMemory, UsedUpAddressesCostNothing) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers keep memory of their own for each address";
+#endif
+  device();
+  constexpr size_t kBytes = size_t{1} << 20;
+  require(uhal_free(device(), nullptr, allocate(kBytes)));
+  const int64_t before = status_kilobytes("VmPTE");
+  for (int i = 0; i < 1000; ++i) require(uhal_free(device(), nullptr, allocate(kBytes)));
+  EXPECT_GT(before, 0);
+  EXPECT_LT(status_kilobytes("VmPTE") - before, 200) << "page tables of 1 GiB take 2 MiB";
+  EXPECT_LT(status_kilobytes("RssShmem"), 2 * static_cast<int64_t>(kBytes >> 10));
 }
 
 TEST(StrictMemory, IsAsLargeAsAskedFor) {
@@ -190,8 +215,12 @@ TEST_F(StrictReport, PinnedMemoryHasGuards) {
 
 constexpr int kOfTheHandler = 23;
 
-// An address of nobody's; not the null pointer, which sanitizers check before it is followed.
-const void* nowhere() { return reinterpret_cast<const void*>(uintptr_t{64}); }
+// An address of nobody's, which the compiler cannot see through; not the null pointer, which sanitizers check before it
+// is followed.
+const void* nowhere() {
+  static volatile uintptr_t address = 64;
+  return reinterpret_cast<const void*>(address);
+}
 
 void previous_handler(int, siginfo_t* info, void*) {
   const char text[] = "the previous handler\n";
