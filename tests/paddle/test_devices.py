@@ -44,8 +44,9 @@ def test_two_devices_compute_apart_and_exchange_through_the_host() -> None:
 def test_an_error_in_a_kernel_is_an_exception_that_names_it() -> None:
     with on("iluvatar"):
         x = paddle.ones([3, 4])
-        with pytest.raises(NotImplementedError, match=r"\(unihal\) cross_entropy_with_softmax: use_softmax=False"):
-            nn.functional.cross_entropy(x, paddle.zeros([3, 1], "int64"), use_softmax=False)
+        narrow = nn.initializer.TruncatedNormal(a=-1.0, b=1.0)
+        with pytest.raises(NotImplementedError, match=r"\(unihal\) truncated_gaussian_random: a truncation other than"):
+            nn.Linear(3, 4, weight_attr=narrow)
         with pytest.raises(ValueError):
             paddle.matmul(x, x)
         assert float(x.sum()) == 12

@@ -260,7 +260,37 @@ LOSSES = [
         lambda x: F.binary_cross_entropy_with_logits(x, (paddle.to_tensor(Y) > 0).astype(x.dtype)),
         (X,),
     ),
+    Case(
+        "binary cross-entropy with pos_weight",
+        lambda x: F.binary_cross_entropy_with_logits(
+            x,
+            (paddle.to_tensor(Y) > 0).astype(x.dtype),
+            pos_weight=paddle.to_tensor(random(5, low=0.5)).astype(x.dtype),
+        ),
+        (X,),
+    ),
+    Case(
+        "binary cross-entropy normalized",
+        lambda x: paddle._C_ops.sigmoid_cross_entropy_with_logits(
+            x, paddle.to_tensor(indices(3, 5, high=3)).astype(x.dtype), None, True, 2
+        ),
+        (X,),
+    ),
     Case("cross_entropy", lambda x: F.cross_entropy(x, paddle.to_tensor(LABELS)), (X,)),
+    Case(
+        "cross_entropy of probabilities",
+        lambda x: F.cross_entropy(
+            F.softmax(x), paddle.to_tensor(LABELS), ignore_index=int(LABELS[1, 0]), use_softmax=False, reduction="none"
+        ),
+        (X,),
+    ),
+    Case(
+        "cross_entropy of probabilities, soft",
+        lambda x: F.cross_entropy(
+            F.softmax(x), F.softmax(paddle.to_tensor(Y)).astype(x.dtype), soft_label=True, use_softmax=False, axis=-1
+        ),
+        (X,),
+    ),
     Case(
         "cross_entropy ignore",
         lambda x: F.cross_entropy(x, paddle.to_tensor(LABELS), ignore_index=int(LABELS[1, 0])),

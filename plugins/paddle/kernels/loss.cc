@@ -17,71 +17,150 @@ View labels_of(const View& labels, const View& logits, bool soft_label, int axis
   return labels.unsqueezed(axis);
 }
 
-void require_softmax(const Context& context, bool use_softmax) {
-  if (!use_softmax) unsupported(context, "use_softmax=False (probabilities in place of logits)");
+// y = 0 where the label is ignore_index.
+void clear_ignored(const Context& context, const View& labels, int ignore_index, const View& y) {
+  const Scratch ignored(context, labels.dtype, nullptr, 0), keep(context, UHAL_BOOL, labels),
+      zero(context, y.dtype, nullptr, 0);
+  fill(context, ignored, ignore_index, ignore_index);
+  fill_zero(context, zero);
+  context.map(uhal_map_not_equal, {&labels, &ignored}, {&keep});
+  context.map(uhal_map_select, {&keep, &y, &zero}, {&y});  // not a product: y may be infinite there
 }
 
+// Labels address elements along the classes; one outside them is ignore_index, whose loss is cleared.
+uhal_index_attributes class_indices(int axis) {
+  auto attributes = index_attributes(axis);
+  attributes.ignore_out_of_range = 1;
+  return attributes;
+}
+
+// -sum(label * log(p)) of given probabilities.
+void negative_log_likelihood(const Context& context, const View& probabilities, const View& labels, bool soft_label,
+                             const uhal_cross_entropy_attributes& attributes, const View& loss) {
+  if (soft_label) {
+    const Scratch part(context, accumulator(probabilities.dtype), probabilities);
+    context.map(uhal_map_x_log_y, {&labels, &probabilities}, {&part});
+    sum_to_shape(context, part, loss);
+  } else {
+    const auto classes = class_indices(attributes.axis);
+    context.run(UHAL_OP_GATHER_ELEMENTS, {&probabilities, &labels}, {&loss}, &classes);
+    context.map(uhal_map_log, {&loss}, {&loss});
+  }
+  context.map(uhal_map_negative, {&loss}, {&loss});
+  if (!soft_label) clear_ignored(context, labels, static_cast<int>(attributes.ignore_index), loss);
+}
+
+// dp = -label / p * dloss
+void negative_log_likelihood_grad(const Context& context, const View& probabilities, const View& labels,
+                                  bool soft_label, const uhal_cross_entropy_attributes& attributes, const View& dloss,
+                                  const View& dp) {
+  if (soft_label) {
+    const Scratch part(context, accumulator(probabilities.dtype), probabilities);
+    context.map(uhal_map_divide, {&labels, &probabilities}, {&part});
+    context.map(uhal_map_negative, {&part}, {&part});
+    context.map(uhal_map_multiply, {&part, &dloss}, {&dp});
+    return;
+  }
+  const Scratch taken(context, probabilities.dtype, dloss);
+  const auto classes = class_indices(attributes.axis);
+  context.run(UHAL_OP_GATHER_ELEMENTS, {&probabilities, &labels}, {&taken}, &classes);
+  context.map(uhal_map_divide, {&dloss, &taken}, {&taken});
+  context.map(uhal_map_negative, {&taken}, {&taken});
+  clear_ignored(context, labels, static_cast<int>(attributes.ignore_index), taken);
+  fill_zero(context, dp);
+  context.run(UHAL_OP_SCATTER_ELEMENTS, {&labels, &taken}, {&dp}, &classes);
+}
+
+// With use_softmax=False the logits are probabilities.
 void cross_entropy(Context context, Input logits, Input label, bool soft_label, bool use_softmax, bool,
                    int ignore_index, int axis, Output softmax, Output loss) {
-  require_softmax(context, use_softmax);
   const View x = logits.view();
   const auto attributes = attributes_of(x, soft_label, ignore_index, axis);
   const View labels = labels_of(label.view(), x, soft_label, attributes.axis);
   const View probabilities = context.allocate(softmax, x.dtype);
   const View out = context.allocate(loss, x.dtype).reshaped(x.with_axis_one(attributes.axis).shape, x.rank);
-  context.run(UHAL_OP_CROSS_ENTROPY, {&x, &labels}, {&out, &probabilities}, &attributes);
+  if (use_softmax) {
+    context.run(UHAL_OP_CROSS_ENTROPY, {&x, &labels}, {&out, &probabilities}, &attributes);
+  } else {
+    copy_or_cast(context, x, probabilities);
+    negative_log_likelihood(context, x, labels, soft_label, attributes, out);
+  }
 }
 
 void cross_entropy_grad(Context context, Input label, Input softmax, Input dloss, bool soft_label, bool use_softmax,
                         bool, int ignore_index, int axis, Output dlogits) {
-  require_softmax(context, use_softmax);
   const View probabilities = softmax.view();
   const auto attributes = attributes_of(probabilities, soft_label, ignore_index, axis);
   const View labels = labels_of(label.view(), probabilities, soft_label, attributes.axis);
   const View gradient = dloss.view().reshaped(probabilities.with_axis_one(attributes.axis).shape, probabilities.rank);
   const View out = context.allocate(dlogits, probabilities.dtype);
-  context.run(UHAL_OP_CROSS_ENTROPY_BACKWARD, {&probabilities, &labels, &gradient}, {&out}, &attributes);
+  if (use_softmax) {
+    context.run(UHAL_OP_CROSS_ENTROPY_BACKWARD, {&probabilities, &labels, &gradient}, {&out}, &attributes);
+  } else {
+    negative_log_likelihood_grad(context, probabilities, labels, soft_label, attributes, gradient, out);
+  }
 }
 
-// Elements whose label is ignore_index get zero.
-void clear_ignored(const Context& context, const View& labels, int ignore_index, const View& y) {
-  const Scratch ignored(context, labels.dtype, nullptr, 0), keep(context, UHAL_BOOL, labels);
-  fill(context, ignored, ignore_index, ignore_index);
-  context.map(uhal_map_not_equal, {&labels, &ignored}, {&keep});
-  context.map(uhal_map_multiply, {&y, &keep}, {&y});
+// How much each element of a binary cross-entropy counts: w = 1 + (pos_weight - 1) * label.
+void weigh_positives(const Context& context, const OptionalInput& pos_weight, const View& labels, const View& weights) {
+  const View given = pos_weight.view();
+  const Scratch excess(context, weights.dtype, given);
+  context.map(uhal_map_scale, {&given}, {&excess}, {1, -1});
+  context.map(uhal_map_multiply, {&labels, &excess}, {&weights});
+  context.map(uhal_map_scale, {&weights}, {&weights}, {1, 1});
 }
 
-void require_plain(const Context& context, const OptionalInput& weight, bool normalize) {
-  if (weight) unsupported(context, "pos_weight");
-  if (normalize) unsupported(context, "normalize=True");
+// y /= the number of labels that are not ignored, which counts as 1e-5 if there is none (Paddle's rule).
+void divide_by_count(const Context& context, const View& labels, int ignore_index, const View& y) {
+  const uhal_dtype dtype = accumulator(y.dtype);
+  const Scratch counted(context, dtype, labels), count(context, dtype, nullptr, 0), least(context, dtype, nullptr, 0);
+  fill(context, counted, 1, 1);
+  clear_ignored(context, labels, ignore_index, counted);
+  sum_to_shape(context, counted, count);
+  fill(context, least, 1e-5, 0);
+  context.map(uhal_map_maximum, {&count, &least}, {&count});
+  context.map(uhal_map_divide, {&y, &count}, {&y});
 }
 
-// (1 - label) * x - log(sigmoid(x))
-void sigmoid_cross_entropy(Context context, Input x, Input label, OptionalInput weight, bool normalize,
+// (1 - label) * x - w * log(sigmoid(x))
+void sigmoid_cross_entropy(Context context, Input x, Input label, OptionalInput pos_weight, bool normalize,
                            int ignore_index, Output y) {
-  require_plain(context, weight, normalize);
   const View logits = x.view(), labels = label.view();
   const View out = context.allocate(y, logits.dtype);
-  const Scratch part(context, accumulator(logits.dtype), logits);
+  const Scratch part(context, accumulator(logits.dtype), logits), logarithm(context, part.dtype, logits);
+  context.map(uhal_map_log_sigmoid, {&logits}, {&logarithm});
+  if (pos_weight) {
+    weigh_positives(context, pos_weight, labels, part);
+    context.map(uhal_map_multiply, {&logarithm, &part}, {&logarithm});
+  }
   context.map(uhal_map_multiply, {&logits, &labels}, {&part});
   context.map(uhal_map_subtract, {&logits, &part}, {&part});
-  const Scratch logarithm(context, part.dtype, logits);
-  context.map(uhal_map_log_sigmoid, {&logits}, {&logarithm});
   context.map(uhal_map_subtract, {&part, &logarithm}, {&out});
   clear_ignored(context, labels, ignore_index, out);
+  if (normalize) divide_by_count(context, labels, ignore_index, out);
 }
 
-// (sigmoid(x) - label) * dy
-void sigmoid_cross_entropy_grad(Context context, Input x, Input label, OptionalInput weight, Input dy, bool normalize,
-                                int ignore_index, Output dx) {
-  require_plain(context, weight, normalize);
+// (1 - label - w * sigmoid(-x)) * dy
+void sigmoid_cross_entropy_grad(Context context, Input x, Input label, OptionalInput pos_weight, Input dy,
+                                bool normalize, int ignore_index, Output dx) {
   const View logits = x.view(), labels = label.view(), gradient = dy.view();
   const Scratch part(context, accumulator(logits.dtype), logits);
-  context.map(uhal_map_sigmoid, {&logits}, {&part});
-  context.map(uhal_map_subtract, {&part, &labels}, {&part});
+  if (pos_weight) {
+    const Scratch weights(context, part.dtype, logits);
+    weigh_positives(context, pos_weight, labels, weights);
+    context.map(uhal_map_negative, {&logits}, {&part});
+    context.map(uhal_map_sigmoid, {&part}, {&part});
+    context.map(uhal_map_multiply, {&part, &weights}, {&part});
+    context.map(uhal_map_add, {&part, &labels}, {&part});
+    context.map(uhal_map_scale, {&part}, {&part}, {-1, 1});
+  } else {  // sigmoid(x) - label, the same with fewer roundings
+    context.map(uhal_map_sigmoid, {&logits}, {&part});
+    context.map(uhal_map_subtract, {&part, &labels}, {&part});
+  }
   const View out = context.allocate(dx, logits.dtype);
   context.map(uhal_map_multiply, {&part, &gradient}, {&out});
   clear_ignored(context, labels, ignore_index, out);
+  if (normalize) divide_by_count(context, labels, ignore_index, out);
 }
 
 }  // namespace
