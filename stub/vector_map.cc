@@ -73,19 +73,20 @@ namespace {
 #define UHAL_UPDATE(name, input_count, output_count, flops, ...)                       \
   UHAL_LOOP(name) {                                                                    \
     UHAL_PARAMETERS(T);                                                                \
-    const T* a[7];                                                                     \
-    for (int k = 0; k < 7; ++k) a[k] = UHAL_INPUT(k < input_count ? k : 0);            \
-    T* result[3];                                                                      \
-    for (int k = 0; k < 3; ++k) result[k] = UHAL_OUTPUT(k < output_count ? k : 0);     \
+    const T* a[8];                                                                     \
+    for (int k = 0; k < 8; ++k) a[k] = UHAL_INPUT(k < input_count ? k : 0);            \
+    T* result[4];                                                                      \
+    for (int k = 0; k < 4; ++k) result[k] = UHAL_OUTPUT(k < output_count ? k : 0);     \
     UHAL_INDEPENDENT                                                                   \
     for (int64_t i = 0; i < count; ++i) {                                              \
       [[maybe_unused]] const T x0 = a[0][i], x1 = a[1][i], x2 = a[2][i], x3 = a[3][i]; \
-      [[maybe_unused]] const T x4 = a[4][i], x5 = a[5][i], x6 = a[6][i];               \
-      [[maybe_unused]] T r0, r1, r2;                                                   \
+      [[maybe_unused]] const T x4 = a[4][i], x5 = a[5][i], x6 = a[6][i], x7 = a[7][i]; \
+      [[maybe_unused]] T r0, r1, r2, r3;                                               \
       __VA_ARGS__;                                                                     \
       result[0][i] = r0;                                                               \
       if constexpr (output_count > 1) result[1][i] = r1;                               \
       if constexpr (output_count > 2) result[2][i] = r2;                               \
+      if constexpr (output_count > 3) result[3][i] = r3;                               \
     }                                                                                  \
   }
 #include "csrc/kernels/elementwise.def"

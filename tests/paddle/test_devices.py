@@ -120,6 +120,7 @@ def test_optimizers_match_the_cpu() -> None:
         "momentum": lambda p: paddle.optimizer.Momentum(0.1, 0.9, parameters=p, weight_decay=0.01),
         "nesterov": lambda p: paddle.optimizer.Momentum(0.1, 0.9, parameters=p, use_nesterov=True),
         "adam": lambda p: paddle.optimizer.Adam(0.1, parameters=p),
+        "amsgrad": lambda p: paddle.optimizer.Adam(0.1, parameters=p, amsgrad=True),
         "adamw": lambda p: paddle.optimizer.AdamW(0.1, parameters=p, weight_decay=0.1),
     }
     for name, make in makers.items():

@@ -213,6 +213,14 @@ const std::vector<MapReference> kReferences = {
      UHAL_REFERENCE(r[1] = p[0] * x[2] + (1 - p[0]) * x[1]; r[2] = p[1] * x[3] + (1 - p[1]) * x[1] * x[1];
                     const double rate = x[4] * std::sqrt(1 - x[6]) / (1 - x[5]);
                     r[0] = x[0] - rate * r[1] / (std::sqrt(r[2]) + p[2]))},
+    {"adam_amsgrad",
+     kUnit,
+     8,
+     {0.9, 0.99, 1e-3, 0.01, 2},
+     UHAL_REFERENCE(r[1] = p[0] * x[2] + (1 - p[0]) * x[1]; r[2] = p[1] * x[3] + (1 - p[1]) * x[1] * x[1];
+                    r[3] = std::max(r[2], x[7]); const double first = r[1] / (1 - x[5]);
+                    const double second = r[3] / (1 - x[6]); const double rate = x[4] * p[4];
+                    r[0] = x[0] - rate * p[3] * x[0] - rate * first / (std::sqrt(second) + p[2]))},
     {"adagrad",
      kPositive,
      4,

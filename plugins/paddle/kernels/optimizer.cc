@@ -56,63 +56,80 @@ void momentum(Context context, Input parameter, Input gradient, Input velocity, 
 }
 
 struct AdamState {
-  Input rate, first, second, power1, power2;
-  Output first_out, second_out, power1_out, power2_out;
+  Input rate, first, second;
+  OptionalInput largest;  // second moment so far, for amsgrad
+  Input power1, power2;
+  Output first_out, second_out, largest_out, power1_out, power2_out;
 };
 
-// One step of Adam, or of AdamW with decay > 0. Paddle's powers already are beta^t of this step.
-void adam_step(const Context& context, const Step& step, Input gradient, const AdamState& state, double beta1,
-               double beta2, double epsilon, double decay, double rate_factor, bool use_global_powers) {
+// Parameters of a step of Adam, or of AdamW with decay > 0.
+struct AdamSettings {
+  double beta1, beta2, epsilon, decay, rate_factor;
+  bool multi_precision, use_global_powers, amsgrad;
+};
+
+// Paddle's powers already are beta^t of this step.
+void adam_step(const Context& context, const Step& step, Input gradient, const AdamState& state,
+               const AdamSettings& settings) {
   const View g = gradient.view(), lr = state.rate.view(), m = state.first.view(), v = state.second.view();
   const View b1 = state.power1.view(), b2 = state.power2.view();
   const View new_m = context.allocate(state.first_out, m.dtype), new_v = context.allocate(state.second_out, v.dtype);
-  context.map(uhal_map_adam, {&step.before(), &g, &m, &v, &lr, &b1, &b2}, {&step.after(), &new_m, &new_v},
-              {beta1, beta2, epsilon, decay, rate_factor});
+  if (settings.amsgrad) {
+    const View top = state.largest.view(), new_top = context.allocate(state.largest_out, top.dtype);
+    context.map(uhal_map_adam_amsgrad, {&step.before(), &g, &m, &v, &lr, &b1, &b2, &top},
+                {&step.after(), &new_m, &new_v, &new_top},
+                {settings.beta1, settings.beta2, settings.epsilon, settings.decay, settings.rate_factor});
+  } else {
+    context.map(uhal_map_adam, {&step.before(), &g, &m, &v, &lr, &b1, &b2}, {&step.after(), &new_m, &new_v},
+                {settings.beta1, settings.beta2, settings.epsilon, settings.decay, settings.rate_factor});
+  }
   step.finish();
-  if (use_global_powers) return;
+  if (settings.use_global_powers) return;
   const View next1 = context.allocate(state.power1_out, b1.dtype), next2 = context.allocate(state.power2_out, b2.dtype);
-  context.map(uhal_map_scale, {&b1}, {&next1}, {beta1, 0});
-  context.map(uhal_map_scale, {&b2}, {&next2}, {beta2, 0});
+  context.map(uhal_map_scale, {&b1}, {&next1}, {settings.beta1, 0});
+  context.map(uhal_map_scale, {&b2}, {&next2}, {settings.beta2, 0});
 }
 
 // What adam and adamw share. Paddle sets skip_update when a loss scaler found an overflow.
 void adam_any(const Context& context, Input parameter, Input gradient, const AdamState& state, OptionalInput master,
-              OptionalInput skip_update, double beta1, double beta2, double epsilon, double decay, double rate_factor,
-              bool multi_precision, bool use_global_powers, bool amsgrad, Output parameter_out, Output master_out) {
-  if (amsgrad) unsupported(context, "amsgrad=True");
+              OptionalInput skip_update, const AdamSettings& settings, Output parameter_out, Output master_out) {
   if (skip_update && read_number(context, skip_update.view()) != 0) {
     pass_through(context, parameter, parameter_out);
     pass_through(context, state.first, state.first_out);
     pass_through(context, state.second, state.second_out);
+    if (state.largest) pass_through(context, Input{{state.largest.handle}}, state.largest_out);
     pass_through(context, state.power1, state.power1_out);
     pass_through(context, state.power2, state.power2_out);
     if (master) pass_through(context, Input{{master.handle}}, master_out);
     return;
   }
-  const Step step(context, parameter, master, multi_precision, parameter_out, master_out);
-  adam_step(context, step, gradient, state, beta1, beta2, epsilon, decay, rate_factor, use_global_powers);
+  const Step step(context, parameter, master, settings.multi_precision, parameter_out, master_out);
+  adam_step(context, step, gradient, state, settings);
 }
 
-void adam(Context context, Input parameter, Input gradient, Input rate, Input first, Input second, OptionalInput,
-          Input power1, Input power2, OptionalInput master, OptionalInput skip_update, Scalar beta1, Scalar beta2,
-          Scalar epsilon, bool /*lazy*/, int64_t, bool multi_precision, bool use_global_powers, bool amsgrad,
-          Output parameter_out, Output first_out, Output second_out, Output, Output power1_out, Output power2_out,
-          Output master_out) {
+void adam(Context context, Input parameter, Input gradient, Input rate, Input first, Input second,
+          OptionalInput largest, Input power1, Input power2, OptionalInput master, OptionalInput skip_update,
+          Scalar beta1, Scalar beta2, Scalar epsilon, bool /*lazy*/, int64_t, bool multi_precision,
+          bool use_global_powers, bool amsgrad, Output parameter_out, Output first_out, Output second_out,
+          Output largest_out, Output power1_out, Output power2_out, Output master_out) {
   adam_any(context, parameter, gradient,
-           {rate, first, second, power1, power2, first_out, second_out, power1_out, power2_out}, master, skip_update,
-           beta1.number(), beta2.number(), epsilon.number(), 0, 1, multi_precision, use_global_powers, amsgrad,
+           {rate, first, second, largest, power1, power2, first_out, second_out, largest_out, power1_out, power2_out},
+           master, skip_update,
+           {beta1.number(), beta2.number(), epsilon.number(), 0, 1, multi_precision, use_global_powers, amsgrad},
            parameter_out, master_out);
 }
 
-void adamw(Context context, Input parameter, Input gradient, Input rate, Input first, Input second, OptionalInput,
-           Input power1, Input power2, OptionalInput master, OptionalInput skip_update, Scalar beta1, Scalar beta2,
-           Scalar epsilon, float rate_ratio, float decay, bool with_decay, bool /*lazy*/, int64_t, bool multi_precision,
-           bool use_global_powers, bool amsgrad, Output parameter_out, Output first_out, Output second_out, Output,
-           Output power1_out, Output power2_out, Output master_out) {
+void adamw(Context context, Input parameter, Input gradient, Input rate, Input first, Input second,
+           OptionalInput largest, Input power1, Input power2, OptionalInput master, OptionalInput skip_update,
+           Scalar beta1, Scalar beta2, Scalar epsilon, float rate_ratio, float decay, bool with_decay, bool /*lazy*/,
+           int64_t, bool multi_precision, bool use_global_powers, bool amsgrad, Output parameter_out, Output first_out,
+           Output second_out, Output largest_out, Output power1_out, Output power2_out, Output master_out) {
   adam_any(context, parameter, gradient,
-           {rate, first, second, power1, power2, first_out, second_out, power1_out, power2_out}, master, skip_update,
-           beta1.number(), beta2.number(), epsilon.number(), with_decay ? static_cast<double>(decay) : 0,
-           static_cast<double>(rate_ratio), multi_precision, use_global_powers, amsgrad, parameter_out, master_out);
+           {rate, first, second, largest, power1, power2, first_out, second_out, largest_out, power1_out, power2_out},
+           master, skip_update,
+           {beta1.number(), beta2.number(), epsilon.number(), with_decay ? static_cast<double>(decay) : 0,
+            static_cast<double>(rate_ratio), multi_precision, use_global_powers, amsgrad},
+           parameter_out, master_out);
 }
 
 void adagrad(Context context, Input parameter, Input gradient, Input moment, Input rate, OptionalInput master,

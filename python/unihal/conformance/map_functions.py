@@ -329,6 +329,15 @@ _OPTIMIZERS = (
     _composed("momentum", 8, e.momentum, _ANY, _ANY, _ANY, _RATE, parameters=(0.9, 1, 0.01, 0.5), conditioned=True),
     _composed("adam", 16, e.adam, *_ADAM_VALUES, parameters=(0.9, 0.99, 1e-7, 0.01, 0.5), conditioned=True),
     _composed(
+        "adam_amsgrad",
+        16,
+        e.adam_amsgrad,
+        *_ADAM_VALUES,
+        uniform(0.05, 1),
+        parameters=(0.9, 0.99, 1e-7, 0.01, 0.5),
+        conditioned=True,
+    ),
+    _composed(
         "adam_epsilon_hat", 16, e.adam_epsilon_hat, *_ADAM_VALUES, parameters=(0.9, 0.99, 1e-7), conditioned=True
     ),
     _composed("adagrad", 16, e.adagrad, _ANY, _ANY, _POSITIVE, _RATE, parameters=(1e-7,), conditioned=True),

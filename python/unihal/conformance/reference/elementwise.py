@@ -188,6 +188,30 @@ def adam(
     return x - rate * weight_decay * x - rate * corrected, m, v
 
 
+def adam_amsgrad(
+    x: Array,
+    gradient: Array,
+    first: Array,
+    second: Array,
+    rate: Array,
+    power1: Array,
+    power2: Array,
+    largest: Array,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+    weight_decay: float,
+    factor: float,
+) -> tuple[Array, Array, Array, Array]:
+    """As ``adam``, with the largest second moment so far in its place (Reddi, Kale and Kumar, algorithm 2)."""
+    m = beta1 * first + (1 - beta1) * gradient
+    v = beta2 * second + (1 - beta2) * gradient**2
+    top = np.maximum(v, largest)
+    rate = rate * factor
+    corrected = (m / (1 - power1)) / (np.sqrt(top / (1 - power2)) + epsilon)
+    return x - rate * weight_decay * x - rate * corrected, m, v, top
+
+
 def adam_epsilon_hat(
     x: Array,
     gradient: Array,
