@@ -12,7 +12,7 @@
 namespace unihal::core {
 class AllocationLog;
 class Allocator;
-}
+}  // namespace unihal::core
 
 // Never destroyed: equal pointers are equal devices for the life of the process.
 struct uhal_device {
