@@ -1,12 +1,12 @@
 # make demo        install everything into .venv, build, and run the demonstration
-# make test        the same set-up, then format checks, sanitizers and all test suites (CI runs this)
+# make test        the same set-up, then format checks, sanitizers, fuzzing and all test suites (CI runs this)
 # make build       install unihal into .venv
-# make test-paddle-versions  the Paddle suite on older Paddle wheels too
 # make benchmarks  print ratios against NumPy and the frameworks' CPU; BENCHMARK_ARGUMENTS=--quick leaves out the largest
-# make coverage  rewrite docs/coverage.md from the adapters' tables
-# make format      rewrite sources in the project's format
 # make sanitize    core and stub under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer
 # make fuzz        fuzz descriptors, settings, tables and profiles, FUZZ_SECONDS=60 each
+# make test-paddle-versions  the Paddle suite on older Paddle wheels
+# make coverage    rewrite docs/coverage.md from the adapters' tables
+# make format      rewrite sources in the project's format
 # make clean       remove what was built; .venv stays
 #
 # Needs Python 3.11 with venv, gcc and g++, and make. BACKEND=stub (the default) lets host memory stand in for hardware in
