@@ -79,7 +79,7 @@ test-native: $(SITE)
 	bash tests/fetch_googletest.sh
 	$(CMAKE) -B build/cmake -DUNIHAL_BUILD_TESTS=ON >build/configure.log || { cat build/configure.log; exit 1; }
 	$(CMAKE) --build build/cmake
-	.venv/bin/ctest --test-dir build/cmake --output-on-failure --no-tests=error
+	.venv/bin/ctest --test-dir build/cmake --output-on-failure --no-tests=error --parallel $(JOBS)
 
 sanitize: .venv/stamps/requirements
 	bash tests/fetch_googletest.sh

@@ -12,7 +12,7 @@ set(BUILD_GMOCK OFF CACHE BOOL "" FORCE)
 add_subdirectory(${UNIHAL_GOOGLETEST_DIR} ${CMAKE_BINARY_DIR}/googletest EXCLUDE_FROM_ALL)
 
 # Tests are templates of GoogleTest for the most part: unoptimized they compile five times faster. What is tested is
-# optimized as ever.
+# optimized as ever, and so are suites that compute references (OPTIMIZED).
 set(UNIHAL_TEST_OPTIONS -O0)
 foreach(target gtest gtest_main)
   target_compile_options(${target} PRIVATE ${UNIHAL_TEST_OPTIONS})
@@ -21,11 +21,14 @@ foreach(target gtest gtest_main)
   endif()
 endforeach()
 
-# unihal_add_suite(NAME SOURCES...): one program. ctest runs each of its tests in a process of its own, since the choice
+# unihal_add_suite(NAME [OPTIMIZED] SOURCES...): one program. ctest runs each of its tests in a process of its own, since the choice
 # of a backend, the environment and finalize are for the life of a process.
 function(unihal_add_suite name)
-  add_executable(${name} ${ARGN})
-  target_compile_options(${name} PRIVATE ${UNIHAL_TEST_OPTIONS})
+  cmake_parse_arguments(PARSE_ARGV 1 SUITE OPTIMIZED "" "")
+  add_executable(${name} ${SUITE_UNPARSED_ARGUMENTS})
+  if(NOT SUITE_OPTIMIZED)
+    target_compile_options(${name} PRIVATE ${UNIHAL_TEST_OPTIONS})
+  endif()
   target_link_libraries(${name} PRIVATE unihal_flags unihal gtest_main)
   set_target_properties(${name} PROPERTIES BUILD_RPATH ${UNIHAL_LIBRARY_DIR})
   gtest_discover_tests(${name} TEST_PREFIX ${name}. DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 120)

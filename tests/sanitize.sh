@@ -5,15 +5,25 @@ cd "$(dirname "$0")/.."
 sanitizers=$1
 build=$2
 
+options=()
+tests=()
+if [[ $sanitizers == *thread* ]]; then
+  # libgomp is not instrumented, so ThreadSanitizer cannot see its barriers: one thread in OpenMP regions. Kernels of the
+  # fast mode then have no threads for it to look at, whatever the instruction set; the tests of them begin with a
+  # capital, or run without oneDNN.
+  export OMP_NUM_THREADS=1
+  options=(-DUNIHAL_STUB_INSTRUCTION_SETS=OFF)
+  tests=(--exclude-regex '^stub_(data|nn)_test\.([A-Z]|built_in)')
+fi
+
 PATH="$PWD/.venv/bin:$PATH"
 mkdir -p "$build"
 cmake -G Ninja -B "$build" -DCMAKE_BUILD_TYPE=RelWithDebInfo \
   -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g -DNDEBUG" -DUNIHAL_BUILD_TESTS=ON -DUNIHAL_SANITIZE="$sanitizers" \
-  -DPython_EXECUTABLE="$PWD/.venv/bin/python" >"$build/configure.log" || { cat "$build/configure.log"; exit 1; }
+  -DPython_EXECUTABLE="$PWD/.venv/bin/python" "${options[@]}" >"$build/configure.log" ||
+  { cat "$build/configure.log"; exit 1; }
 cmake --build "$build"
 
-# One thread in OpenMP regions: libgomp is not instrumented, so ThreadSanitizer cannot see its barriers.
-if [[ $sanitizers == *thread* ]]; then export OMP_NUM_THREADS=1; fi
 export ASAN_OPTIONS=detect_leaks=1:halt_on_error=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
-ctest --test-dir "$build" --output-on-failure --no-tests=error --parallel "$(nproc)"
+ctest --test-dir "$build" --output-on-failure --no-tests=error --parallel "$(nproc)" "${tests[@]}"

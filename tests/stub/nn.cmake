@@ -1,6 +1,6 @@
 # Suite of the stub's neural-network kernels: with oneDNN, where there is one, without, and in the strict mode.
 file(GLOB UNIHAL_NN_TESTS CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/nn_*.cc)
-unihal_add_suite(stub_nn_test ${UNIHAL_NN_TESTS})
+unihal_add_suite(stub_nn_test OPTIMIZED ${UNIHAL_NN_TESTS})
 add_dependencies(stub_nn_test unihal_stub)
 gtest_discover_tests(stub_nn_test TEST_PREFIX stub_nn_test.built_in. DISCOVERY_MODE PRE_TEST TEST_LIST built_in
   PROPERTIES TIMEOUT 120 ENVIRONMENT UNIHAL_ONEDNN_LIBRARY=none)
