@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <iterator>
 #include <new>
@@ -30,6 +31,24 @@ constexpr size_t kSmallestReservation = 4 * kGigabyte;
 // frees such a page only then; otherwise ascending addresses would use up memory with empty page tables.
 constexpr size_t kPageTableSpan = size_t{2} << 20;
 
+// Reserves `bytes` of a file from an address at which a page of the page table begins; MAP_FAILED and errno without.
+void* reserve_aligned(int file, size_t bytes) {
+  const size_t all = bytes + kPageTableSpan;
+  void* whole = mmap(nullptr, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (whole == MAP_FAILED) return MAP_FAILED;
+  char* begin = static_cast<char*>(whole);
+  char* side = begin + (kPageTableSpan - reinterpret_cast<uintptr_t>(begin) % kPageTableSpan) % kPageTableSpan;
+  if (mmap(side, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, file, 0) == MAP_FAILED) {
+    const int error = errno;
+    munmap(whole, all);
+    errno = error;
+    return MAP_FAILED;
+  }
+  if (side != begin) munmap(begin, static_cast<size_t>(side - begin));
+  munmap(side + bytes, static_cast<size_t>(begin + all - (side + bytes)));
+  return side;
+}
+
 }  // namespace
 
 AddressSpace& AddressSpace::instance() {
@@ -41,7 +60,7 @@ AddressSpace& AddressSpace::instance() {
 bool AddressSpace::reserve(size_t bytes) {
   void* sides[2];
   for (void*& side : sides) {
-    side = mmap(nullptr, bytes, PROT_NONE, MAP_SHARED | MAP_NORESERVE, file_, 0);
+    side = reserve_aligned(file_, bytes);
     if (side == MAP_FAILED) {
       const int error = errno;
       if (&side == &sides[1]) munmap(sides[0], bytes);
