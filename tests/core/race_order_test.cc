@@ -117,8 +117,10 @@ TEST_F(AsynchronousRaceTest, ACallbackOrdersTheWorkBeforeItOnly) {
   while (!ran) std::this_thread::yield();
   write(second, x);
   EXPECT_EQ(0u, uhal_race_count());
+#if !defined(__SANITIZE_THREAD__)  // a race of two threads indeed, which ThreadSanitizer reports as well
   write(second, y);
   EXPECT_EQ(1u, uhal_race_count());
+#endif
 }
 
 TEST_F(RaceTest, ADestroyedStreamIsWaitedFor) {
