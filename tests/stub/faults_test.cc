@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <deque>
 #include <string>
 #include <thread>
 #include <vector>
@@ -80,8 +81,8 @@ class Faults : public testing::Test {
   }
 
   uhal_status copy_in(float value) {
-    host_value = value;
-    return uhal_copy(stream, memory, &host_value, sizeof host_value, UHAL_COPY_HOST_TO_DEVICE);
+    host_values.push_back(value);
+    return uhal_copy(stream, memory, &host_values.back(), sizeof value, UHAL_COPY_HOST_TO_DEVICE);
   }
 
   float read(void* from) {
@@ -106,7 +107,7 @@ class Faults : public testing::Test {
   const uhal_fault_injection* faults = nullptr;
   void* memory = nullptr;
   void* other_memory = nullptr;
-  float host_value = 0;  // lives until copies from it have run
+  std::deque<float> host_values;  // a place for each copy, which may run much later
 };
 
 // -- conditions -------------------------------------------------------------------------------------
