@@ -47,7 +47,9 @@ demo: build
 
 build: $(SITE)
 
-test: build check test-native sanitize fuzz test-python test-conformance test-paddle test-tensorflow test-strict
+test: build check test-native sanitize fuzz
+	# As many suites at a time as there are cores, since each is mostly one thread.
+	printf '%s\n' test-tensorflow test-strict test-conformance test-python test-paddle | xargs -P $(JOBS) -n 1 $(MAKE)
 	@echo 'make test: every suite passed'
 
 # -- set-up ------------------------------------------------------------------------------------------------------------
