@@ -180,12 +180,12 @@ def adam(
     weight_decay: float,
     factor: float,
 ) -> tuple[Array, Array, Array]:
-    """Kingma and Ba, algorithm 1, with weight decay decoupled; power1 and power2 are beta1^t and beta2^t."""
-    m = beta1 * first + (1 - beta1) * gradient
-    v = beta2 * second + (1 - beta2) * gradient**2
-    rate = rate * factor
-    corrected = (m / (1 - power1)) / (np.sqrt(v / (1 - power2)) + epsilon)
-    return x - rate * weight_decay * x - rate * corrected, m, v
+    """Kingma and Ba, algorithm 1, with weight decay decoupled; power1 and power2 are beta1^t and beta2^t. A second
+    moment is never negative, so it is the largest so far beside zero."""
+    none = np.zeros_like(second)
+    return adam_amsgrad(
+        x, gradient, first, second, rate, power1, power2, none, beta1, beta2, epsilon, weight_decay, factor
+    )[:3]
 
 
 def adam_amsgrad(
