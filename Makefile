@@ -3,7 +3,7 @@
 # make build       install unihal into .venv
 # make benchmarks  print ratios against NumPy and the frameworks' CPU; BENCHMARK_ARGUMENTS=--quick leaves out the largest
 # make sanitize    core and stub under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer
-# make fuzz        fuzz descriptors, settings, tables and profiles, FUZZ_SECONDS=60 each
+# make fuzz        fuzz descriptors, settings, tables and profiles, FUZZ_SECONDS=60 each; FUZZ_SEED=0 for new random inputs
 # make test-paddle-versions  the Paddle suite on older Paddle wheels
 # make coverage    rewrite docs/coverage.md from the adapters' tables
 # make format      rewrite sources in the project's format
@@ -22,6 +22,7 @@ PYTHON ?= python3
 BACKEND ?= stub
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
+FUZZ_SEED ?= 1
 
 # The caller's Python, pip and unihal settings must not leak into .venv, the build or the tests.
 unexport PYTHONPATH PYTHONHOME PIP_USER PIP_TARGET PIP_PREFIX PIP_REQUIRE_VIRTUALENV CMAKE_ARGS
@@ -89,7 +90,7 @@ sanitize: .venv/stamps/requirements
 	tests/sanitize.sh thread build/tsan
 
 fuzz: .venv/stamps/requirements
-	tests/fuzz/run.sh $(FUZZ_SECONDS)
+	FUZZ_SEED=$(FUZZ_SEED) tests/fuzz/run.sh $(FUZZ_SECONDS)
 
 # The two frameworks' libraries clash in one process, so each suite has its own.
 test-python: $(SITE)

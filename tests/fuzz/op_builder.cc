@@ -223,7 +223,9 @@ void BuiltOp::spoil_view(uhal_tensor* view) {
       view->data = nullptr;
       break;
     case 2:
-      view->data = reinterpret_cast<void*>(reinterpret_cast<intptr_t>(view->data) + odd_number() % (1 << 20));
+      // Unsigned, since another spoiling may have left the highest address there.
+      view->data = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(view->data) +
+                                           static_cast<uintptr_t>(odd_number() % (1 << 20)));
       break;
     case 3:
       view->data = reinterpret_cast<void*>(odd_number());

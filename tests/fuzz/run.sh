@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Builds the fuzz targets and runs each for a time, two side by side: tests/fuzz/run.sh SECONDS [TARGET...]
 #
+# FUZZ_SEED (1 if unset) starts libFuzzer's random numbers, so that a fresh checkout tries the same inputs in the same
+# order each time; 0 takes another seed in each run.
 # Fails if one finds something, and says how to see it again. What they learn stays in build/fuzz/learned for the next
 # run; tests/fuzz/corpus is where every run begins.
 set -euo pipefail
@@ -10,6 +12,11 @@ all=(op environment backend_table fault_rules profile)
 seconds=${1:-}
 if ! [[ $seconds =~ ^[1-9][0-9]{0,5}$ ]]; then
   echo "usage: tests/fuzz/run.sh SECONDS [TARGET...]   with a whole number of seconds; targets: ${all[*]}" >&2
+  exit 2
+fi
+seed=${FUZZ_SEED:-1}
+if ! [[ $seed =~ ^[0-9]{1,9}$ ]]; then
+  echo "FUZZ_SEED is '$seed'; it must be a whole number, 0 for another one in each run." >&2
   exit 2
 fi
 targets=("${@:2}")
@@ -47,7 +54,7 @@ run() {
   # What a run before found would be taken for this one's.
   rm -f $build/found/"$target"-*
   $build/tests/fuzz/fuzz_"$target" $build/learned/"$target" tests/fuzz/corpus/"$target" \
-    -max_total_time="$seconds" -max_len="$(longest "$target")" -len_control=0 -entropic=0 -timeout=20 \
+    -seed="$seed" -max_total_time="$seconds" -max_len="$(longest "$target")" -len_control=0 -entropic=0 -timeout=20 \
     -rss_limit_mb=2048 -print_final_stats=1 -artifact_prefix=$build/found/"$target"- >$build/"$target".log 2>&1
 }
 
