@@ -5,8 +5,8 @@
 #include <limits>
 #include <utility>
 
-#include "stub/attributes.h"
-#include "stub/dtype.h"
+#include "csrc/backends/common/attributes.h"
+#include "csrc/backends/common/dtype.h"
 #include "stub/parallel.h"
 #include "stub/softmax_rows.h"
 #include "stub/staging.h"

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <limits>
 
-#include "stub/attributes.h"
+#include "csrc/backends/common/attributes.h"
 #include "stub/blocks.h"
 #include "stub/kernels.h"
 #include "stub/rows.h"

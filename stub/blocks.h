@@ -3,7 +3,7 @@
 #pragma once
 
 #include "stub/compute.h"
-#include "stub/space.h"
+#include "csrc/backends/common/space.h"
 
 namespace unihal::stub {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "csrc/kernels/elementwise.h"
-#include "stub/dtype.h"
+#include "csrc/backends/common/dtype.h"
 #include "unihal/op.h"
 
 namespace unihal::stub {

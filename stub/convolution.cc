@@ -1,7 +1,7 @@
 #include "stub/convolution.h"
 
-#include "stub/attributes.h"
-#include "stub/dtype.h"
+#include "csrc/backends/common/attributes.h"
+#include "csrc/backends/common/dtype.h"
 
 namespace unihal::stub {
 namespace {

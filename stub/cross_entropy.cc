@@ -3,8 +3,8 @@
 #include <atomic>
 #include <cstdio>
 
-#include "stub/attributes.h"
-#include "stub/dtype.h"
+#include "csrc/backends/common/attributes.h"
+#include "csrc/backends/common/dtype.h"
 #include "stub/parallel.h"
 #include "stub/softmax_rows.h"
 #include "stub/staging.h"

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "stub/compute.h"
-#include "stub/dtype.h"
+#include "csrc/backends/common/dtype.h"
 #include "stub/kernels.h"
 #include "stub/onednn.h"
 #include "unihal/check.h"

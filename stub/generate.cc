@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "stub/attributes.h"
+#include "csrc/backends/common/attributes.h"
 #include "stub/blocks.h"
 #include "stub/copy.h"
 #include "stub/indices.h"

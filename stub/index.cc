@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "stub/attributes.h"
+#include "csrc/backends/common/attributes.h"
 #include "stub/blocks.h"
 #include "stub/copy.h"
 #include "stub/indices.h"

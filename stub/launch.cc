@@ -2,7 +2,7 @@
 
 #include <new>
 
-#include "stub/dtype.h"
+#include "csrc/backends/common/dtype.h"
 
 namespace unihal::stub {
 namespace {

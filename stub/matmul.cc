@@ -4,8 +4,8 @@
 #include <cmath>
 #include <utility>
 
-#include "stub/attributes.h"
-#include "stub/dtype.h"
+#include "csrc/backends/common/attributes.h"
+#include "csrc/backends/common/dtype.h"
 #include "stub/gemm.h"
 #include "stub/parallel.h"
 #include "stub/staging.h"

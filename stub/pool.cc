@@ -2,8 +2,8 @@
 #include <limits>
 #include <type_traits>
 
-#include "stub/attributes.h"
-#include "stub/dtype.h"
+#include "csrc/backends/common/attributes.h"
+#include "csrc/backends/common/dtype.h"
 #include "stub/parallel.h"
 #include "stub/pool_rows.h"
 #include "stub/staging.h"

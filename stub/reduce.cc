@@ -9,7 +9,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "stub/attributes.h"
+#include "csrc/backends/common/attributes.h"
 #include "stub/blocks.h"
 #include "stub/copy.h"
 #include "stub/kernels.h"

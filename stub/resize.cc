@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "stub/attributes.h"
-#include "stub/dtype.h"
+#include "csrc/backends/common/attributes.h"
+#include "csrc/backends/common/dtype.h"
 #include "stub/parallel.h"
 #include "stub/staging.h"
 #include "stub/vectorize.h"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "stub/parallel.h"
-#include "stub/space.h"
+#include "csrc/backends/common/space.h"
 
 namespace unihal::stub {
 

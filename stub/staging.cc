@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "stub/dtype.h"
+#include "csrc/backends/common/dtype.h"
 
 namespace unihal::stub {
 

@@ -4,7 +4,7 @@
 
 #include "unihal/tensor.h"
 
-namespace unihal::stub {
+namespace unihal {
 
 inline constexpr int kMaxOperands = 12;  // UHAL_MAP_MAX_INPUTS + UHAL_MAP_MAX_OUTPUTS
 
@@ -57,4 +57,4 @@ class Cursor {
   int64_t outer_offset_[kMaxOperands];
 };
 
-}  // namespace unihal::stub
+}  // namespace unihal

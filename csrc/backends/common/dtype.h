@@ -1,9 +1,9 @@
-// What the stub needs to know about dtypes. The backend links nothing of the core, so it has its own.
+// What backends need to know about dtypes. They link nothing of the core, so they have their own.
 #pragma once
 
 #include "unihal/tensor.h"
 
-namespace unihal::stub {
+namespace unihal {
 
 struct DtypeInfo {
   const char* name;
@@ -42,4 +42,4 @@ inline constexpr uint64_t highest_integer(uhal_dtype dtype) {
   return UINT64_MAX >> (64 - 8 * dtype_size(dtype) + (is_signed ? 1 : 0));
 }
 
-}  // namespace unihal::stub
+}  // namespace unihal

@@ -1,9 +1,9 @@
-#include "stub/space.h"
+#include "csrc/backends/common/space.h"
 
 #include <algorithm>
 #include <cstdlib>
 
-namespace unihal::stub {
+namespace unihal {
 namespace {
 
 struct Axis {
@@ -104,4 +104,4 @@ void Cursor::carry() {
   }
 }
 
-}  // namespace unihal::stub
+}  // namespace unihal

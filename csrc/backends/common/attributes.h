@@ -6,7 +6,7 @@
 
 #include "unihal/op.h"
 
-namespace unihal::stub {
+namespace unihal {
 
 template <typename Attributes>
 Attributes attributes_or(const uhal_op& op, const Attributes& defaults) {
@@ -18,4 +18,4 @@ Attributes attributes_or(const uhal_op& op, const Attributes& defaults) {
   return attributes;
 }
 
-}  // namespace unihal::stub
+}  // namespace unihal

@@ -1,0 +1,78 @@
+// Which kernel to run: an entry of a source file under csrc/kernels/source, and the macros that specialize it.
+//
+// Building a spec is on the path of every launch: it holds pointers and numbers only, allocates nothing, and is
+// compared and hashed by value. Text is made of it once, when it is compiled.
+#ifndef UNIHAL_KERNELS_KERNEL_SPEC_H_
+#define UNIHAL_KERNELS_KERNEL_SPEC_H_
+
+#include <cstdint>
+#include <string>
+
+#include "unihal/op.h"
+
+namespace unihal::kernels {
+
+// A source file in the library, without the prelude. The tables of kernel_sources.h are made by CMake.
+struct Source {
+  const char* name;  // "reduce"
+  const char* text;
+};
+
+// The type in which a kernel computes (op.h, "Arithmetic"): the macro T of the dialect.
+enum class Compute : uint8_t { kFloat, kDouble, kInt64, kUint64 };
+
+class KernelSpec {
+ public:
+  // Both static. `entry` is the name of a UHAL_KERNEL function of the source.
+  KernelSpec(const Source& source, const char* entry) : source_(&source), entry_(entry) {}
+
+  // #define name value. `name` is a literal, here and below.
+  KernelSpec& define(const char* name, int64_t value) { return add({name, nullptr, value, Macro::kNumber}); }
+
+  // #define name text. `text` is static.
+  KernelSpec& define_text(const char* name, const char* text) { return add({name, text, 0, Macro::kText}); }
+
+  // What the dialect needs of an operand's dtype: name_LOAD(p, i) -> T, name_STORE(p, i, value), and name_STORAGE, the
+  // type of an element in memory (dtypes.h).
+  KernelSpec& dtype(const char* name, uhal_dtype dtype) { return add({name, nullptr, dtype, Macro::kDtype}); }
+
+  // The macro T; float if it is not called.
+  KernelSpec& compute(Compute type) {
+    compute_ = type;
+    return *this;
+  }
+
+  const Source& source() const { return *source_; }
+  const char* entry() const { return entry_; }
+  Compute compute() const { return compute_; }
+  bool operator==(const KernelSpec& other) const;
+  uint64_t hash() const;
+
+  // The lines of #define that go before the source.
+  std::string macro_text() const;
+
+  // "map_flat(FUNCTION=silu, X=float32)": for messages and `unihal cache info`.
+  std::string describe() const;
+
+ private:
+  struct Macro {
+    enum Kind : uint8_t { kNumber, kText, kDtype };
+    const char* name;
+    const char* text;
+    int64_t value;
+    Kind kind;
+  };
+  static constexpr int kMaxMacros = 40;
+
+  KernelSpec& add(const Macro& macro);
+
+  const Source* source_;
+  const char* entry_;
+  Compute compute_ = Compute::kFloat;
+  int count_ = 0;
+  Macro macros_[kMaxMacros];
+};
+
+}  // namespace unihal::kernels
+
+#endif  // UNIHAL_KERNELS_KERNEL_SPEC_H_

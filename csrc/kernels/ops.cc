@@ -1,0 +1,125 @@
+#include "csrc/kernels/ops.h"
+
+#include <cstdarg>
+#include <cstdio>
+
+#include "csrc/backends/common/dtype.h"
+
+namespace unihal::kernels {
+namespace {
+
+const uhal_host* the_host = nullptr;
+
+constexpr OpRow kRows[] = {
+    {UHAL_OP_MAP, refuse_map, run_map},
+    {UHAL_OP_COPY, refuse_copy, run_copy},
+    {UHAL_OP_CAST, refuse_copy, run_copy},
+    {UHAL_OP_FILL, refuse_generate, run_generate},
+    {UHAL_OP_IOTA, refuse_generate, run_generate},
+    {UHAL_OP_TRIANGULAR, refuse_generate, run_generate},
+    {UHAL_OP_GATHER, refuse_index, run_index},
+    {UHAL_OP_SCATTER, refuse_index, run_index},
+    {UHAL_OP_GATHER_ND, refuse_index, run_index},
+    {UHAL_OP_SCATTER_ND, refuse_index, run_index},
+    {UHAL_OP_GATHER_ELEMENTS, refuse_index, run_index},
+    {UHAL_OP_SCATTER_ELEMENTS, refuse_index, run_index},
+    {UHAL_OP_ONE_HOT, refuse_generate, run_generate},
+    {UHAL_OP_REDUCE, refuse_reduce, run_reduce},
+    {UHAL_OP_ARG_REDUCE, refuse_arg_reduce, run_arg_reduce},
+    {UHAL_OP_SCAN, refuse_scan, run_scan},
+    {UHAL_OP_SORT, refuse_sort, run_sort},
+    {UHAL_OP_TOP_K, refuse_sort, run_sort},
+    {UHAL_OP_MATMUL, refuse_matmul, run_matmul},
+    {UHAL_OP_CONVOLUTION, refuse_convolution, run_convolution},
+    {UHAL_OP_CONVOLUTION_BACKWARD_DATA, refuse_convolution, run_convolution},
+    {UHAL_OP_CONVOLUTION_BACKWARD_FILTER, refuse_convolution, run_convolution},
+    {UHAL_OP_POOL, refuse_pool, run_pool},
+    {UHAL_OP_POOL_BACKWARD, refuse_pool, run_pool},
+    {UHAL_OP_SOFTMAX, refuse_softmax, run_softmax},
+    {UHAL_OP_SOFTMAX_BACKWARD, refuse_softmax, run_softmax},
+    {UHAL_OP_CROSS_ENTROPY, refuse_cross_entropy, run_cross_entropy},
+    {UHAL_OP_CROSS_ENTROPY_BACKWARD, refuse_cross_entropy, run_cross_entropy},
+    {UHAL_OP_BATCH_NORM, refuse_batch_norm, run_batch_norm},
+    {UHAL_OP_BATCH_NORM_BACKWARD, refuse_batch_norm, run_batch_norm},
+    {UHAL_OP_LAYER_NORM, refuse_row_norm, run_row_norm},
+    {UHAL_OP_LAYER_NORM_BACKWARD, refuse_row_norm, run_row_norm},
+    {UHAL_OP_GROUP_NORM, refuse_row_norm, run_row_norm},
+    {UHAL_OP_GROUP_NORM_BACKWARD, refuse_row_norm, run_row_norm},
+    {UHAL_OP_RMS_NORM, refuse_row_norm, run_row_norm},
+    {UHAL_OP_RMS_NORM_BACKWARD, refuse_row_norm, run_row_norm},
+    {UHAL_OP_ATTENTION, refuse_attention, run_attention},
+    {UHAL_OP_ATTENTION_BACKWARD, refuse_attention, run_attention},
+    {UHAL_OP_RANDOM, refuse_random, run_random},
+    {UHAL_OP_DROPOUT, refuse_random, run_random},
+    {UHAL_OP_RESIZE, refuse_resize, run_resize},
+    {UHAL_OP_RESIZE_BACKWARD, refuse_resize, run_resize},
+};
+
+// The rows by kind, so that a launch finds its own without a search.
+struct Index {
+  const OpRow* rows[UHAL_OP_KIND_LIMIT] = {};
+  constexpr Index() {
+    for (const OpRow& row : kRows) rows[row.kind] = &row;
+  }
+};
+constexpr Index kIndex;
+
+// The row of an op that the device takes; else nullptr, with the reason.
+const OpRow* find(const DeviceTraits& traits, const uhal_op& op, const char** reason) {
+  const OpRow* row = op.kind > 0 && op.kind < UHAL_OP_KIND_LIMIT ? kIndex.rows[op.kind] : nullptr;
+  if (row == nullptr) {
+    *reason = refusal("there is no kernel for op kind %d", op.kind);
+    return nullptr;
+  }
+  *reason = refuse_dtypes(traits, op);
+  if (*reason == nullptr) *reason = row->refuse(traits, op);
+  return *reason == nullptr ? row : nullptr;
+}
+
+}  // namespace
+
+void set_host(const uhal_host* host) { the_host = host; }
+
+const uhal_host& host() { return *the_host; }
+
+const char* refusal(const char* format, ...) {
+  thread_local char text[512];
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  return text;
+}
+
+uhal_status fail(uhal_status status, const char* format, ...) {
+  char text[2048];
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  host().report(status, 0, nullptr, text);
+  return status;
+}
+
+const char* refuse_dtypes(const DeviceTraits& traits, const uhal_op& op) {
+  for (int i = 0; i < op.input_count + op.output_count; ++i) {
+    const uhal_tensor* view = i < op.input_count ? op.inputs[i] : op.outputs[i - op.input_count];
+    if (view != nullptr && (traits.dtypes >> view->dtype & 1) == 0) {
+      return refusal("the device has no %s", dtype_name(view->dtype));
+    }
+  }
+  return nullptr;
+}
+
+uhal_status supports(const DeviceTraits& traits, const uhal_op& op) {
+  const char* reason;
+  return find(traits, op, &reason) != nullptr ? UHAL_OK : fail(UHAL_UNIMPLEMENTED, "%s", reason);
+}
+
+uhal_status launch(Queue& queue, const uhal_op& op) {
+  const char* reason;
+  const OpRow* row = find(queue.traits(), op, &reason);
+  return row != nullptr ? row->run(queue, op) : fail(UHAL_UNIMPLEMENTED, "%s", reason);
+}
+
+}  // namespace unihal::kernels

@@ -1,0 +1,9 @@
+#include "csrc/kernels/ops.h"
+
+namespace unihal::kernels {
+
+const char* refuse_copy(const DeviceTraits&, const uhal_op&) { return "not written yet"; }
+
+uhal_status run_copy(Queue&, const uhal_op&) { return fail(UHAL_UNIMPLEMENTED, "not written yet"); }
+
+}  // namespace unihal::kernels

@@ -1,0 +1,71 @@
+/* The dialect of csrc/kernels/source as OpenCL C 1.2. This text goes before every kernel; macros of the spec come first
+ * (UHAL_COMPUTE_float and so on), and from the device: UHAL_HAS_FLOAT64. A prelude for HIP or CUDA defines the same
+ * words.
+ *
+ *   UHAL_KERNEL void name(UHAL_POINTER(x), UHAL_POINTER(y), INDEX count)   an entry; returns nothing
+ *   UHAL_ADDRESS(type, x)      the pointer that UHAL_POINTER(x) passed, as a UHAL_GLOBAL type*
+ *   UHAL_GROUP_SIZE(x, y, z)   before `void`: the work-group has exactly this size
+ *   UHAL_LOCAL type tile[64];  memory of a work-group, declared at the top of an entry
+ *   UHAL_BARRIER()             all work-items of the group reach it; local memory is in step after it
+ *   UHAL_GLOBAL_ID(axis), UHAL_LOCAL_ID, UHAL_GROUP_ID, UHAL_GROUP_COUNT, UHAL_LOCAL_SIZE, UHAL_GLOBAL_SIZE   as INDEX
+ *   UHAL_INLINE                before a function
+ * Types: T (the compute type), INDEX (int or long, UHAL_WIDE_INDEX), int64, uint64, int32, uint32, uint16, uint8.
+ * Vectors, images and subgroups are not part of it; nor are double (use T) and half. */
+#if UHAL_HAS_FLOAT64
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#endif
+
+typedef long int64;
+typedef ulong uint64;
+typedef int int32;
+typedef uint uint32;
+typedef short int16;
+typedef ushort uint16;
+typedef char int8;
+typedef uchar uint8;
+
+#define UHAL_KERNEL __kernel
+#define UHAL_GLOBAL __global
+#define UHAL_LOCAL __local
+#define UHAL_PRIVATE __private
+#define UHAL_INLINE inline static
+#define UHAL_GROUP_SIZE(x, y, z) __attribute__((reqd_work_group_size(x, y, z)))
+#define UHAL_POINTER(name) UHAL_GLOBAL char *name##_base, int64 name##_offset
+#define UHAL_ADDRESS(type, name) ((UHAL_GLOBAL type*)(name##_base + name##_offset))
+#define UHAL_BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
+#define UHAL_UNROLL _Pragma("unroll")
+
+#define UHAL_GLOBAL_ID(axis) ((INDEX)get_global_id(axis))
+#define UHAL_GLOBAL_SIZE(axis) ((INDEX)get_global_size(axis))
+#define UHAL_LOCAL_ID(axis) ((INDEX)get_local_id(axis))
+#define UHAL_LOCAL_SIZE(axis) ((INDEX)get_local_size(axis))
+#define UHAL_GROUP_ID(axis) ((INDEX)get_group_id(axis))
+#define UHAL_GROUP_COUNT(axis) ((INDEX)get_num_groups(axis))
+
+#if UHAL_COMPUTE_double
+typedef double T;
+#define UHAL_IS_FLOATING 1
+#elif UHAL_COMPUTE_int64
+typedef int64 T;
+#define UHAL_IS_SIGNED 1
+#elif UHAL_COMPUTE_uint64
+typedef uint64 T;
+#else
+typedef float T;
+#define UHAL_IS_FLOATING 1
+#endif
+#define C(value) ((T)(value))
+
+/* Bits of a value as another type of its size. */
+#define uhal_float_of_bits(bits) as_float((uint32)(bits))
+#define uhal_bits_of_float(value) as_uint((float)(value))
+
+/* binary16 in memory; arithmetic is float's. Both conversions are part of OpenCL C 1.2 without cl_khr_fp16. */
+#define uhal_float_of_half(p, i) vload_half((size_t)(i), (UHAL_GLOBAL const half*)(p))
+#define uhal_half_of_float(p, i, value) vstore_half_rte((float)(value), (size_t)(i), (UHAL_GLOBAL half*)(p))
+
+/* *p = new if *p == old; returns what was there. */
+#define uhal_compare_exchange(p, old, new) atomic_cmpxchg((volatile UHAL_GLOBAL uint32*)(p), (uint32)(old), (uint32)(new))
+#define uhal_compare_exchange_int32(p, old, new) \
+  atomic_cmpxchg((volatile UHAL_GLOBAL int32*)(p), (int32)(old), (int32)(new))
+#define uhal_atomic_add_int32(p, value) atomic_add((volatile UHAL_GLOBAL int32*)(p), (int32)(value))

@@ -1,0 +1,137 @@
+// What the ops ask of a backend: kernels run, memory copied, in order, on one stream.
+//
+// csrc/kernels/ops says which kernels make up an op; a backend with a compiler at run time (opencl, and the GPU
+// backends to come) implements Queue and has all ops. Threads: one at a time per queue, as for a stream.
+#ifndef UNIHAL_KERNELS_QUEUE_H_
+#define UNIHAL_KERNELS_QUEUE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "csrc/kernels/kernel_spec.h"
+#include "unihal/op.h"
+
+namespace unihal::kernels {
+
+// What kernels may rely on. Constant for a device.
+struct DeviceTraits {
+  bool has_float64 = false;
+  bool has_float16_arithmetic = false;  // storage of float16 needs nothing
+  bool has_int64_atomics = false;
+  bool is_cpu = false;           // work-groups run one after the other on a core: prefer few, long ones
+  int32_t compute_units = 1;
+  int32_t wavefront_size = 64;   // work-items that run in step
+  int32_t max_group_size = 256;  // work-items of a work-group
+  int64_t local_memory = 32768;  // bytes of a work-group
+  int64_t max_parameters = 1024; // bytes of a kernel's arguments
+  uint64_t dtypes = 0;           // uhal_device_properties.supported_dtypes
+};
+
+// The work-items of a launch, along three axes. Kernels check their bounds themselves.
+struct Grid {
+  int64_t groups[3] = {1, 1, 1};
+  int32_t group_size[3] = {1, 1, 1};
+};
+
+// `count` items along one axis, in groups of `group_size`; as many groups as it takes, at most `most_groups`: the kernel
+// strides by the size of the grid.
+inline Grid linear_grid(int64_t count, int32_t group_size, int64_t most_groups = INT32_MAX / 256) {
+  Grid grid;
+  const int64_t groups = (count + group_size - 1) / group_size;
+  grid.groups[0] = groups < 1 ? 1 : groups > most_groups ? most_groups : groups;
+  grid.group_size[0] = group_size;
+  return grid;
+}
+
+// The arguments of a kernel, in order. A kernel declares them with UHAL_POINTER and as plain values.
+class Arguments {
+ public:
+  enum Kind : uint8_t { kPointer, kValue };
+  struct Item {
+    Kind kind;
+    uint16_t bytes;
+    uint16_t offset;  // of a value, in data()
+  };
+
+  // A device address, at any offset inside its allocation, or NULL (an absent operand, which the kernel must not touch).
+  Arguments& pointer(const void* address) {
+    add(kPointer, &address, sizeof address);
+    return *this;
+  }
+  Arguments& int32(int32_t value) { return value_of(value); }
+  Arguments& int64(int64_t value) { return value_of(value); }
+  Arguments& float32(float value) { return value_of(value); }
+  Arguments& float64(double value) { return value_of(value); }
+
+  // A value of the compute type (the dialect's T).
+  Arguments& real(double value, Compute type);
+
+  // A struct passed by value. Its layout must be the same in C++ and in the dialect: order members by falling size.
+  template <class Struct>
+  Arguments& value_of(const Struct& value) {
+    add(kValue, &value, sizeof value);
+    return *this;
+  }
+
+  // The same, for a struct whose size is known at run time.
+  Arguments& bytes(const void* data, size_t size) {
+    add(kValue, data, size);
+    return *this;
+  }
+
+  int count() const { return count_; }
+  const Item& item(int index) const { return items_[index]; }
+  const void* data(int index) const { return bytes_ + items_[index].offset; }
+  const void* address(int index) const {
+    const void* value;
+    memcpy(&value, data(index), sizeof value);
+    return value;
+  }
+
+ private:
+  static constexpr int kMaxItems = 48;
+  static constexpr int kMaxBytes = 2048;
+
+  void add(Kind kind, const void* data, size_t bytes);
+
+  int count_ = 0;
+  int used_ = 0;
+  Item items_[kMaxItems];
+  alignas(16) char bytes_[kMaxBytes];
+};
+
+class Queue {
+ public:
+  virtual ~Queue() = default;
+
+  const DeviceTraits& traits() const { return *traits_; }
+
+  // Submits a kernel, compiled first if this device has not seen it. UHAL_INTERNAL with the compiler's log if it does
+  // not compile, UHAL_UNIMPLEMENTED if the device cannot run it with this group size.
+  virtual uhal_status run(const KernelSpec& spec, const Arguments& arguments, const Grid& grid) = 0;
+
+  // Copies within the device; ranges do not overlap.
+  virtual uhal_status copy(void* destination, const void* source, size_t bytes) = 0;
+
+  // As uhal_memory_fill.
+  virtual uhal_status fill(void* destination, const void* pattern, size_t pattern_bytes, size_t bytes) = 0;
+
+  // As uhal_host.workspace: one block per stream, which the next call may move. Ask once per op, for all parts.
+  virtual uhal_status workspace(size_t bytes, void** pointer) = 0;
+
+  // For kernels that meet bad data (an index outside its axis): a device address of four int64, to pass to the kernel,
+  // and in *ticket the number that it writes there first (uhal_report_error of the dialect). The stream's next query or
+  // synchronize then fails with UHAL_OUT_OF_RANGE and "<op>: index I is outside an axis of length L".
+  virtual uhal_status error_cell(const uhal_op& op, void** cell, int64_t* ticket) = 0;
+
+ protected:
+  explicit Queue(const DeviceTraits& traits) : traits_(&traits) {}
+
+ private:
+  const DeviceTraits* traits_;
+};
+
+}  // namespace unihal::kernels
+
+#endif  // UNIHAL_KERNELS_QUEUE_H_
