@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/core/core_test.h"
+#include "tests/forked_child.h"
 
 namespace core_test {
 namespace {
@@ -16,7 +17,10 @@ namespace {
 template <class Body>
 int exit_code_of_child(Body body) {
   pid_t child = fork();
-  if (child == 0) exit(body() ? 0 : 9);
+  if (child == 0) {
+    is_forked_child = true;
+    exit(body() ? 0 : 9);
+  }
   int status = 0;
   EXPECT_EQ(child, waitpid(child, &status, 0));
   EXPECT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);

@@ -6,13 +6,9 @@
 #include <cstdlib>
 #include <thread>
 
+#include "tests/forked_child.h"
 #include "tests/stub/strict_test.h"
 #include "unihal/event.h"
-
-// LeakSanitizer finds leaks from threads' stacks; a forked child has lost its parent's threads, but not what they hold.
-static bool is_forked_child = false;
-extern "C" __attribute__((visibility("default"))) int __lsan_is_turned_off();
-int __lsan_is_turned_off() { return is_forked_child ? 1 : 0; }
 
 namespace strict_test {
 namespace {
