@@ -1,0 +1,75 @@
+/* Reductions over the work-items of a work-group, for sources that include it. The group has one axis and a power of
+ * two of work-items, UHAL_GROUP (csrc/kernels/teams.h).
+ *
+ * A group is divided into teams of equal size, each of which reduces something of its own (a row, a column):
+ *
+ *   UHAL_LOCAL T scratch[UHAL_GROUP];
+ *   const uhal_team team = uhal_make_team(lanes, adjacent);
+ *   T sum = 0;
+ *   for (INDEX i = team.lane; i < length; i += team.lanes) sum += ...;    its share
+ *   sum = uhal_team_sum(sum, scratch, team);                              all members get the same
+ *
+ * All work-items of the group call a reduction together, those without work with the neutral element; it ends with a
+ * barrier, after which scratch can be used again. Values are combined as a tree, in an order that does not depend on
+ * timing. */
+
+typedef struct {
+  int32 lane;     /* the work-item in its team, from 0 to lanes - 1 */
+  int32 lanes;    /* the members of a team: a power of two */
+  int32 distance; /* from a member's number in the group to the next member's */
+  int32 index;    /* the team in its group, from 0 to teams - 1 */
+  int32 teams;
+} uhal_team;
+
+/* Teams of `lanes` work-items. Adjacent members (for rows that lie along the lanes in memory), or adjacent teams (for
+ * columns that lie side by side). Both arguments are the same in all work-items. */
+UHAL_INLINE uhal_team uhal_make_team(int32 lanes, int32 adjacent) {
+  const int32 id = (int32)UHAL_LOCAL_ID(0);
+  uhal_team team;
+  team.lanes = lanes;
+  team.teams = UHAL_GROUP / lanes;
+  if (adjacent) {
+    team.lane = id & (lanes - 1);
+    team.index = id / lanes;
+    team.distance = 1;
+  } else {
+    team.index = id & (team.teams - 1);
+    team.lane = id / team.teams;
+    team.distance = team.teams;
+  }
+  return team;
+}
+
+/* Defines `type name(type value, UHAL_LOCAL type* scratch, uhal_team team)`: combine(a, b) over the members of a team.
+ * Four are combined per step, for half the barriers of a binary tree. */
+#define UHAL_TEAM_REDUCTION(name, type, combine)                                             \
+  UHAL_INLINE type name(type value, UHAL_LOCAL type* scratch, uhal_team team) {              \
+    UHAL_LOCAL type* own = scratch + (int32)UHAL_LOCAL_ID(0);                                \
+    int32 left = team.lanes;                                                                 \
+    if (left == 1) return value;                                                             \
+    *own = value;                                                                            \
+    UHAL_BARRIER();                                                                          \
+    while (left >= 4) {                                                                      \
+      left /= 4;                                                                             \
+      if (team.lane < left) {                                                                \
+        const int32 step = left * team.distance;                                             \
+        *own = combine(combine(own[0], own[step]), combine(own[2 * step], own[3 * step]));   \
+      }                                                                                      \
+      UHAL_BARRIER();                                                                        \
+    }                                                                                        \
+    if (left == 2) {                                                                         \
+      if (team.lane == 0) *own = combine(own[0], own[team.distance]);                        \
+      UHAL_BARRIER();                                                                        \
+    }                                                                                        \
+    value = own[-team.lane * team.distance];                                                 \
+    UHAL_BARRIER();                                                                          \
+    return value;                                                                            \
+  }
+
+UHAL_INLINE T uhal_add(T a, T b) { return a + b; }
+
+/* NaN wins. */
+UHAL_INLINE T uhal_larger(T a, T b) { return (a > b || a != a) ? a : b; }
+
+UHAL_TEAM_REDUCTION(uhal_team_sum, T, uhal_add)
+UHAL_TEAM_REDUCTION(uhal_team_maximum, T, uhal_larger)
