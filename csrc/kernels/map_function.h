@@ -1,0 +1,30 @@
+// The functions of elementwise.def as text, for kernels that are compiled at run time.
+#ifndef UNIHAL_KERNELS_MAP_FUNCTION_H_
+#define UNIHAL_KERNELS_MAP_FUNCTION_H_
+
+#include "csrc/kernels/elementwise.h"
+#include "csrc/kernels/kernel_spec.h"
+
+namespace unihal::kernels {
+
+struct MapFunction {
+  const char* name;
+  int32_t inputs;
+  int32_t outputs;
+  bool integer;  // domain INTEGER of elementwise.def
+  // Statements that set r0, r1, ... . They read x0, x1, ... (x, y and z are other names of the first three) and the
+  // parameters p0, p1, ..., and call what prelude/map_functions.h defines.
+  const char* text;
+};
+
+inline constexpr int kMapFunctionCount = uhal_map_function_limit;
+
+// `function` is a number of elementwise.h.
+const MapFunction& map_function(uhal_map_function function);
+
+// Makes uhal_activate(x) of prelude/map_functions.h this activation, of the same text as the map function.
+void define_activation(KernelSpec& spec, uhal_activation activation);
+
+}  // namespace unihal::kernels
+
+#endif  // UNIHAL_KERNELS_MAP_FUNCTION_H_
