@@ -96,15 +96,19 @@ def conformance(
     junit: _File = typer.Option(None, help="Write the results to this file as JUnit XML."),
     json_file: _File = typer.Option(None, "--json", help="Write the results to this file as JSON."),
     seed: int = typer.Option(0, min=0, help="Chooses the operands' values and some of the cases."),
+    every: int = typer.Option(1, min=1, help="A sample: of each op and function, only every so many-th case."),
+    jobs: int = typer.Option(1, min=1, help="Processes at a time."),
     timeout: float = typer.Option(120, min=1, help="Seconds that one case may take."),
     list_cases: bool = typer.Option(False, "--list", help="Print the names of the cases and run none."),
 ) -> None:
     """Checks a backend against the contract of all ops, op by dtype; exits with 0 only if it conforms."""
     from .conformance import command
+    from .conformance.suite import Selection
 
+    selection = Selection(seed, op, case, every)
     if list_cases:
-        command.list_cases(seed, op, case, console)
-    elif not command.run(backend, seed, op, case, junit, json_file, timeout, console):
+        command.list_cases(selection, console)
+    elif not command.run(backend, selection, jobs, junit, json_file, timeout, console):
         raise typer.Exit(1)
 
 

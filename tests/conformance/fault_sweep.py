@@ -59,7 +59,7 @@ class Swept:
 def first_cases() -> list[Case]:
     """One case of every op kind."""
     cases: dict[str, Case] = {}
-    for entry in suite.entries(0):
+    for entry in suite.entries(suite.Selection()):
         if isinstance(entry, Case) and not entry.stream_error:
             cases.setdefault(entry.op, entry)
     assert set(cases) == set(_core.op_kinds())

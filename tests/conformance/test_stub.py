@@ -38,7 +38,7 @@ def test_the_stub_conforms(mode: str, tmp_path: Path) -> None:
 
 
 def test_every_op_is_tried() -> None:
-    assert set(_core.op_kinds()) <= {entry.op for entry in suite.entries(0)}
+    assert set(_core.op_kinds()) <= {entry.op for entry in suite.entries(suite.Selection())}
 
 
 def test_every_map_function_is_tried() -> None:
@@ -53,7 +53,7 @@ def test_every_dtype_is_tried() -> None:
 
 @pytest.mark.parametrize("seed", [0, 1, 12345])
 def test_names_are_unique_and_depend_on_the_seed_only(seed: int) -> None:
-    names = [entry.name for entry in suite.entries(seed)]
+    names = [entry.name for entry in suite.entries(suite.Selection(seed))]
     assert len(names) == len(set(names))
     # A child process must count the same cases.
     assert names == run_command([*UNIHAL, "--list", "--seed", str(seed)]).stdout.split("\n")[:-1]
@@ -71,3 +71,24 @@ def test_lists_and_refusals() -> None:
     nothing = run_command([*UNIHAL, "--op", "copy"], UNIHAL_BACKEND=None)
     assert nothing.returncode == 1 and "there is no device to test" in nothing.stderr
     assert "libunihal_hip.so was not found" in nothing.stderr
+
+
+def test_parts_have_each_case_once_and_a_sample_has_each_function() -> None:
+    whole = suite.Selection(op="map", every=20)
+    names = [entry.name for entry in suite.entries(whole)]
+    parts = [{entry.name for entry in suite.entries(part)} for part in whole.split(3)]
+    assert sorted(name for part in parts for name in part) == sorted(names)
+    assert max(map(len, parts)) < 0.5 * len(names)
+    assert {name.split("/")[1] for name in names} >= set(FUNCTIONS)
+    assert len(names) < len(suite.entries(suite.Selection(op="map"))) / 4
+
+
+def test_processes_at_a_time_give_the_same_outcomes(tmp_path: Path) -> None:
+    counts = []
+    for jobs in ("1", "3"):
+        results = tmp_path / f"{jobs}.json"
+        process = run_command([*UNIHAL, "--backend", "stub", "--op", "cast", "--jobs", jobs, "--json", str(results)])
+        assert process.returncode == 0, process.stdout + process.stderr
+        outcomes = json.loads(results.read_text())["outcomes"]
+        counts.append(sorted((outcome["name"], outcome["status"]) for outcome in outcomes))
+    assert counts[0] == counts[1] and counts[0]

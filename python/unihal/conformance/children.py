@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import queue
 import select
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import IO, Any
 
 from .. import errors
 from .case import Entry
 from .outcome import Outcome
+from .suite import Selection, entries
 
 #: After so many deaths in entries of one op, its remaining entries are not tried.
 _DEATHS_PER_OP = 3
@@ -28,17 +31,17 @@ _LAST_WORDS = 600
 class Run:
     """A run of chosen entries."""
 
-    entries: list[Entry]
+    selection: Selection
     backend: str | None
-    seed: int
     #: Seconds in which an entry must come to an end.
     time_limit: float
-    #: The selection, as suite.entries takes it.
-    op: str | None = None
-    case: str | None = None
     #: What was tested; known once the first child has opened it.
     device: str = ""
+    entries: list[Entry] = field(init=False)
     _deaths: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.entries = entries(self.selection)
 
     def outcomes(self) -> Iterator[Outcome]:
         """One outcome per entry, as they come. Raises UnavailableError if the backend offers no device."""
@@ -102,11 +105,42 @@ class Run:
             raise errors.InternalError(message)
 
     def _command(self) -> list[str]:
-        command = [sys.executable, "-m", f"{__package__}.worker", "--seed", str(self.seed)]
-        for option, value in (("--backend", self.backend), ("--op", self.op), ("--case", self.case)):
-            if value is not None:
-                command += [option, value]
-        return command
+        command = [sys.executable, "-m", f"{__package__}.worker", "--selection", json.dumps(asdict(self.selection))]
+        return command if self.backend is None else [*command, "--backend", self.backend]
+
+
+class ParallelRun:
+    """A run in several processes at a time, each with a part of the entries."""
+
+    def __init__(self, selection: Selection, backend: str | None, time_limit: float, jobs: int) -> None:
+        parts = selection.split(jobs) if jobs > 1 else [selection]
+        self._runs = [Run(part, backend, time_limit) for part in parts]
+        self.count = sum(len(run.entries) for run in self._runs)
+
+    @property
+    def device(self) -> str:
+        """What was tested; empty before the first outcome."""
+        return next((run.device for run in self._runs if run.device), "")
+
+    def outcomes(self) -> Iterator[Outcome]:
+        """One outcome per entry, as they come. Raises what the first process that fails raises."""
+        arrivals: queue.SimpleQueue[Outcome | BaseException | None] = queue.SimpleQueue()
+
+        def follow(run: Run) -> None:
+            try:
+                for outcome in run.outcomes():
+                    arrivals.put(outcome)
+                arrivals.put(None)
+            except BaseException as error:
+                arrivals.put(error)
+
+        for run in self._runs:
+            threading.Thread(target=follow, args=(run,), daemon=True).start()
+        for _ in self._runs:
+            while (arrival := arrivals.get()) is not None:
+                if isinstance(arrival, BaseException):
+                    raise arrival
+                yield arrival
 
 
 def _lines(pipe: Any, time_limit: float) -> Iterator[bytes]:

@@ -7,33 +7,32 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from . import suite
-from .children import Run
+from .children import ParallelRun
 from .formats import write_json, write_junit
 from .report import Report, show_list
+from .suite import Selection, entries
 
 
-def list_cases(seed: int, op: str | None, case: str | None, console: Console) -> None:
+def list_cases(selection: Selection, console: Console) -> None:
     """Prints the names of the chosen cases."""
-    show_list([entry.name for entry in suite.entries(seed, op, case)], console)
+    show_list([entry.name for entry in entries(selection)], console)
 
 
 def run(
     backend: str | None,
-    seed: int,
-    op: str | None,
-    case: str | None,
+    selection: Selection,
+    jobs: int,
     junit: Path | None,
     as_json: Path | None,
     time_limit: float,
     console: Console,
 ) -> bool:
     """Runs the chosen cases and reports; whether the backend conforms."""
-    chosen = Run(suite.entries(seed, op, case), backend, seed, time_limit, op, case)
-    report = Report("", seed, backend)
+    chosen = ParallelRun(selection, backend, time_limit, jobs)
+    report = Report("", selection.seed, backend)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("", total=len(chosen.entries))
+        task = progress.add_task("", total=chosen.count)
         for outcome in chosen.outcomes():
             report.outcomes.append(outcome)
             progress.update(task, advance=1, description=outcome.op)

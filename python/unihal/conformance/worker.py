@@ -19,23 +19,22 @@ def main() -> None:
     """Runs the entries that were chosen, from a given one on."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--backend")
-    parser.add_argument("--op")
-    parser.add_argument("--case")
-    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--selection", required=True, help="the fields of suite.Selection as JSON")
     parser.add_argument("--skip", type=int, required=True)
     parser.add_argument("--pipe", type=int, required=True)
     arguments = parser.parse_args()
+    selection = suite.Selection(**json.loads(arguments.selection))
     with os.fdopen(arguments.pipe, "w", buffering=1) as pipe:
         try:
             devices = open_backend(arguments.backend)
         except errors.Error as error:
             pipe.write(json.dumps({"refused": str(error)}) + "\n")
             return
-        session = Session(devices, arguments.seed)
+        session = Session(devices, selection.seed)
         properties = session.device.properties
         described = f"{properties.name} ({session.device}, backend {properties.backend})"
         pipe.write(json.dumps({"device": described}) + "\n")
-        for entry in suite.entries(arguments.seed, arguments.op, arguments.case)[arguments.skip :]:
+        for entry in suite.entries(selection)[arguments.skip :]:
             pipe.write(json.dumps({"start": entry.name}) + "\n")
             pipe.write(json.dumps({"outcome": asdict(execute.run(session, entry))}) + "\n")
 
