@@ -9,7 +9,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "csrc/backends/common/attributes.h"
+#include "csrc/backends/common/reduction.h"
 #include "stub/blocks.h"
 #include "stub/copy.h"
 #include "stub/kernels.h"
@@ -26,31 +26,20 @@ constexpr int64_t kRowWidth = 512;  // accumulators per unit of work when the in
 constexpr int64_t kRowBlock = 8;    // rows converted at a time
 constexpr int64_t kNarrow = 32;     // rows up to here are joined into wider ones where memory allows it
 
-struct ReductionInfo {
-  const char* name;
-  ReduceStep step;
+constexpr ReduceStep kSteps[] = {
+    kSum,          // none
+    kSum,          // sum
+    kSum,          // mean
+    kProduct,      // product
+    kMaximum,      // maximum
+    kMinimum,      // minimum
+    kAll,          // all
+    kAny,          // any
+    kSumSquares,   // sum of squares
+    kSumAbsolute,  // L1 norm
+    kSumSquares,   // L2 norm
+    kMaximum,      // log_sum_exp: of the first pass; kSumExp follows
 };
-
-constexpr ReductionInfo kReductions[] = {
-    {"none", kSum},
-    {"sum", kSum},
-    {"mean", kSum},
-    {"product", kProduct},
-    {"maximum", kMaximum},
-    {"minimum", kMinimum},
-    {"all", kAll},
-    {"any", kAny},
-    {"sum_of_squares", kSumSquares},
-    {"l1_norm", kSumAbsolute},
-    {"l2_norm", kSumSquares},
-    {"log_sum_exp", kMaximum},  // of the first pass; kSumExp follows
-};
-
-bool is_known(uhal_reduction reduction) { return reduction >= UHAL_REDUCE_SUM && reduction <= UHAL_REDUCE_LOG_SUM_EXP; }
-
-uhal_reduction reduction_of(const uhal_op& op) {
-  return attributes_or(op, uhal_reduce_attributes{sizeof(uhal_reduce_attributes), UHAL_REDUCE_SUM, 0}).reduction;
-}
 
 ComputeType choose_type(uhal_reduction reduction, uhal_dtype x, uhal_dtype y) {
   if (x == UHAL_FLOAT64 || y == UHAL_FLOAT64) return kDouble;
@@ -61,25 +50,6 @@ ComputeType choose_type(uhal_reduction reduction, uhal_dtype x, uhal_dtype y) {
 
 // The accumulators' type, as ReduceRun has it; a double holds an int64's bits no better than the other way around.
 ComputeType accumulator_type(ComputeType type) { return type == kFloat ? kDouble : type; }
-
-// The axes of a space that are kept, or those that are reduced. The space has at least one axis.
-Space axes_of(const Space& space, bool kept) {
-  Space result;
-  result.operands = space.operands;
-  for (int i = 0; i < space.rank; ++i) {
-    if ((space.strides[kY][i] != 0) != kept) continue;
-    result.shape[result.rank] = space.shape[i];
-    for (int k = 0; k < space.operands; ++k) result.strides[k][result.rank] = space.strides[k][i];
-    result.count *= space.shape[i];
-    ++result.rank;
-  }
-  if (result.rank == 0) {
-    result.rank = 1;
-    result.shape[0] = 1;
-    for (int k = 0; k < space.operands; ++k) result.strides[k][0] = 0;
-  }
-  return result;
-}
 
 template <class A>
 A combine(ReduceStep step, A a, A b) {
@@ -140,10 +110,10 @@ class Reduction {
       : x_(x),
         y_(y),
         reduction_(reduction),
-        step_(kReductions[reduction].step),
+        step_(kSteps[reduction]),
         type_(type),
-        kept_(axes_of(space, true)),
-        reduced_(axes_of(space, false)),
+        kept_(axes_of(space, kY, Axes::kKept)),
+        reduced_(axes_of(space, kY, Axes::kReduced)),
         // log_sum_exp shifts each output by its own maximum, which rows of accumulators cannot.
         rows_(space.strides[kY][space.rank - 1] != 0 && reduction != UHAL_REDUCE_LOG_SUM_EXP),
         width_(rows_ ? std::min(kept_.inner(), kRowWidth) : 1),
@@ -335,7 +305,7 @@ template <class A>
 uhal_status reduce(const uhal_tensor& x, const uhal_tensor& y, uhal_reduction reduction, ComputeType type) {
   if (element_count(y) == 0) return UHAL_OK;
   if (element_count(x) == 0) {
-    const A value = finish<A>(reduction, neutral<A>(kReductions[reduction].step, x.dtype), 0, 0);
+    const A value = finish<A>(reduction, neutral<A>(kSteps[reduction], x.dtype), 0, 0);
     const bool logarithm = reduction == UHAL_REDUCE_LOG_SUM_EXP;
     const double floating = logarithm ? -std::numeric_limits<double>::infinity() : static_cast<double>(value);
     const bool representable = std::numeric_limits<A>::is_integer || floating - floating == 0;
@@ -355,7 +325,7 @@ const char* refuse_reduce(const uhal_op& op) {
   for (const uhal_tensor* view : {op.inputs[0], op.outputs[0]}) {
     if (!is_real(view->dtype)) {
       return refusal("reduce %s: dtype %s is not supported; complex numbers can be filled, copied and cast only",
-                     kReductions[reduction].name, dtype_name(view->dtype));
+                     reduction_name(reduction), dtype_name(view->dtype));
     }
   }
   return nullptr;
