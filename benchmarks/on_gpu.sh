@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# All that unihal shows on a machine with an OpenCL device: builds it, then runs each part and goes on if one fails.
+#
+#     bash benchmarks/on_gpu.sh OUTPUT_FOLDER [PART...]
+#
+# Parts: doctor conformance digits opencl gemm launch start; all of them if none is named. Each writes OUTPUT_FOLDER/PART.log.
+# The machine needs Python, gcc and CMake, but neither network nor framework: UNIHAL_WHEELS names a folder of wheels for
+# the Python packages that are missing there, UNIHAL_DIGITS a file of benchmarks/digits.py --export where there is no
+# scikit-learn. JOBS (all cores) is the number of processes at a time.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+output=${1:?usage: benchmarks/on_gpu.sh OUTPUT_FOLDER [PART...]}
+shift
+parts=("$@")
+if (( ${#parts[@]} == 0 )); then parts=(doctor conformance digits opencl gemm launch start); fi
+jobs=${JOBS:-$(nproc)}
+mkdir -p "$output"
+
+environment=build/gpu-environment
+if [[ ! -x $environment/bin/unihal || -n ${REBUILD:-} ]]; then
+  python3 -m venv --system-site-packages $environment
+  if [[ -n ${UNIHAL_WHEELS:-} ]]; then $environment/bin/pip install --quiet --no-index --no-deps "$UNIHAL_WHEELS"/*.whl; fi
+  CMAKE_ARGS="-DUNIHAL_BUILD_BENCHMARKS=ON" CMAKE_BUILD_PARALLEL_LEVEL=$jobs \
+    $environment/bin/pip install --quiet --no-index --no-build-isolation --no-deps --force-reinstall . >"$output/build.log" 2>&1 ||
+    { tail -60 "$output/build.log"; exit 1; }
+fi
+export PATH=$PWD/$environment/bin:$PATH UNIHAL_BACKEND=opencl
+
+run_part() {
+  case $1 in
+    doctor) unihal doctor ;;
+    conformance) unihal conformance --backend opencl --jobs "$jobs" --json "$output/conformance.json" ${CONFORMANCE_OPTIONS:-} ;;
+    digits) python benchmarks/digits.py ${UNIHAL_DIGITS:+--data "$UNIHAL_DIGITS"} ;;
+    opencl) python benchmarks/opencl.py --json "$output/opencl.json" ;;
+    gemm) python benchmarks/opencl_gemm.py ;;
+    launch) build/cmake/benchmarks/benchmark_opencl_launch ;;
+    start)  # the first step with an empty cache of programs, then with a full one
+      local cache
+      cache=$(mktemp -d)
+      for _ in cold warm; do
+        UNIHAL_CACHE_DIR=$cache CUDA_CACHE_DISABLE=1 python benchmarks/digits.py --epochs 1 ${UNIHAL_DIGITS:+--data "$UNIHAL_DIGITS"} || true
+      done
+      rm -rf "$cache"
+      ;;
+    *) echo "There is no part '$1'." >&2; return 2 ;;
+  esac
+}
+
+failed=()
+for part in "${parts[@]}"; do
+  echo "== $part"
+  started=$SECONDS
+  run_part "$part" >"$output/$part.log" 2>&1 || failed+=("$part")
+  tail -${TAIL:-40} "$output/$part.log"
+  echo "== $part: $(( SECONDS - started )) s"
+done
+if (( ${#failed[@]} )); then
+  echo "on_gpu: failed: ${failed[*]}" >&2
+  exit 1
+fi
