@@ -135,3 +135,21 @@ def test_the_kernel_of_a_new_kind_compiles(tmp_path: pathlib.Path) -> None:
     source.write_text(example("trace.cc"))
     flags = ["-std=c++17", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}", f"-I{ROOT / 'include'}", "-fsyntax-only"]
     subprocess.run(["g++", *flags, str(source)], check=True)
+
+
+def test_the_kernel_in_the_dialect_compiles(tmp_path: pathlib.Path) -> None:
+    host = tmp_path / "kernel_trace.cc"
+    host.write_text(example("kernel_trace.cc"))
+    flags = ["-std=c++17", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}", f"-I{ROOT / 'include'}", "-fsyntax-only"]
+    subprocess.run(["g++", *flags, str(host)], check=True)
+    # The dialect's words as plain C: what is left of them are the types and functions of OpenCL.
+    device = tmp_path / "trace.c"
+    prelude = (ROOT / "csrc" / "kernels" / "prelude" / "common.h").read_text()
+    assert all(word in prelude for word in ("X_LOAD", "X_STORAGE", "X_STORE"))
+    device.write_text(
+        "#define UHAL_KERNEL\n#define UHAL_GLOBAL\n#define UHAL_POINTER(name) char* name\n"
+        "#define UHAL_ADDRESS(type, name) ((type*)name)\n#define UHAL_GLOBAL_ID(axis) 0\n"
+        "#define X_STORAGE float\n#define X_LOAD(p, i) (p)[i]\n#define X_STORE(p, i, v) ((p)[i] = (v))\n"
+        "typedef int INDEX;\ntypedef float T;\n" + example("trace.cl")
+    )
+    subprocess.run(["gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", str(device)], check=True)
