@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "csrc/backends/common/dtype.h"
+
 namespace unihal::kernels {
 namespace {
 
@@ -64,10 +66,12 @@ std::string KernelSpec::macro_text() const {
         text += "#define " + name + " " + macro.text + "\n";
         break;
       case Macro::kDtype: {
-        const std::string dtype = uhal_dtype_name(static_cast<uhal_dtype>(macro.value));
+        const std::string dtype = dtype_name(static_cast<uhal_dtype>(macro.value));
         text += "#define " + name + "_STORAGE uhal_storage_" + dtype + "\n";
         text += "#define " + name + "_LOAD(p, i) uhal_load_" + dtype + "(p, i)\n";
         text += "#define " + name + "_STORE(p, i, v) uhal_store_" + dtype + "(p, i, v)\n";
+        text += "#define " + name + "_LOAD4(p, i, v) uhal_load4_" + dtype + "(p, i, v)\n";
+        text += "#define " + name + "_STORE4(p, i, v) uhal_store4_" + dtype + "(p, i, v)\n";
         text += "#define " + name + "_DTYPE " + std::to_string(macro.value) + "\n";
         break;
       }
@@ -84,7 +88,7 @@ std::string KernelSpec::describe() const {
     if (macro.kind == Macro::kText) {
       text += macro.text;
     } else if (macro.kind == Macro::kDtype) {
-      text += uhal_dtype_name(static_cast<uhal_dtype>(macro.value));
+      text += dtype_name(static_cast<uhal_dtype>(macro.value));
     } else {
       text += std::to_string(macro.value);
     }

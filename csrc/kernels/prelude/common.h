@@ -4,6 +4,7 @@
  * An operand x of dtype macro X (KernelSpec::dtype("X", ...)):
  *   UHAL_GLOBAL const X_STORAGE* x = UHAL_ADDRESS(const X_STORAGE, x);
  *   T value = X_LOAD(x, i);    X_STORE(y, i, value);
+ *   T values[4];  X_LOAD4(x, i, values);  X_STORE4(y, i, values);    where x + i is aligned to four elements
  * Stores round to nearest even, wrap integers, and store 0 or 1 for bool. */
 #if UHAL_WIDE_INDEX
 typedef int64 INDEX;
@@ -62,6 +63,52 @@ UHAL_INLINE uint16 uhal_bfloat16_of_float(float value) {
 #define uhal_store_bfloat16(p, i, v) ((p)[i] = uhal_bfloat16_of_float((float)(v)))
 #define uhal_store_float32(p, i, v) ((p)[i] = (float)(v))
 #define uhal_store_float64(p, i, v) ((p)[i] = (double)(v))
+
+/* Four neighbours at once; float16's are the compiler's own. */
+#define UHAL_LOAD4(name, convert, p, i, v)                                                       \
+  do {                                                                                           \
+    const uhal_four_##name uhal_four = *(UHAL_GLOBAL const uhal_four_##name*)((p) + (i));        \
+    (v)[0] = convert(uhal_four.x), (v)[1] = convert(uhal_four.y), (v)[2] = convert(uhal_four.z); \
+    (v)[3] = convert(uhal_four.w);                                                               \
+  } while (0)
+#define UHAL_STORE4(name, convert, p, i, v)                                                      \
+  do {                                                                                           \
+    uhal_four_##name uhal_four;                                                                  \
+    uhal_four.x = convert((v)[0]), uhal_four.y = convert((v)[1]), uhal_four.z = convert((v)[2]); \
+    uhal_four.w = convert((v)[3]);                                                               \
+    *(UHAL_GLOBAL uhal_four_##name*)((p) + (i)) = uhal_four;                                     \
+  } while (0)
+#define uhal_from_bool(v) ((T)((v) != 0))
+#define uhal_from_number(v) ((T)(v))
+#define uhal_from_bfloat16(v) ((T)uhal_float_of_bits((uint32)(v) << 16))
+#define uhal_to_bool(v) ((uint8)((v) != 0))
+#define uhal_to_bfloat16(v) uhal_bfloat16_of_float((float)(v))
+
+#define uhal_load4_bool(p, i, v) UHAL_LOAD4(bool, uhal_from_bool, p, i, v)
+#define uhal_load4_int8(p, i, v) UHAL_LOAD4(int8, uhal_from_number, p, i, v)
+#define uhal_load4_int16(p, i, v) UHAL_LOAD4(int16, uhal_from_number, p, i, v)
+#define uhal_load4_int32(p, i, v) UHAL_LOAD4(int32, uhal_from_number, p, i, v)
+#define uhal_load4_int64(p, i, v) UHAL_LOAD4(int64, uhal_from_number, p, i, v)
+#define uhal_load4_uint8(p, i, v) UHAL_LOAD4(uint8, uhal_from_number, p, i, v)
+#define uhal_load4_uint16(p, i, v) UHAL_LOAD4(uint16, uhal_from_number, p, i, v)
+#define uhal_load4_uint32(p, i, v) UHAL_LOAD4(uint32, uhal_from_number, p, i, v)
+#define uhal_load4_uint64(p, i, v) UHAL_LOAD4(uint64, uhal_from_number, p, i, v)
+#define uhal_load4_bfloat16(p, i, v) UHAL_LOAD4(bfloat16, uhal_from_bfloat16, p, i, v)
+#define uhal_load4_float32(p, i, v) UHAL_LOAD4(float32, uhal_from_number, p, i, v)
+#define uhal_load4_float64(p, i, v) UHAL_LOAD4(float64, uhal_from_number, p, i, v)
+
+#define uhal_store4_bool(p, i, v) UHAL_STORE4(bool, uhal_to_bool, p, i, v)
+#define uhal_store4_int8(p, i, v) UHAL_STORE4(int8, (int8), p, i, v)
+#define uhal_store4_int16(p, i, v) UHAL_STORE4(int16, (int16), p, i, v)
+#define uhal_store4_int32(p, i, v) UHAL_STORE4(int32, (int32), p, i, v)
+#define uhal_store4_int64(p, i, v) UHAL_STORE4(int64, (int64), p, i, v)
+#define uhal_store4_uint8(p, i, v) UHAL_STORE4(uint8, (uint8), p, i, v)
+#define uhal_store4_uint16(p, i, v) UHAL_STORE4(uint16, (uint16), p, i, v)
+#define uhal_store4_uint32(p, i, v) UHAL_STORE4(uint32, (uint32), p, i, v)
+#define uhal_store4_uint64(p, i, v) UHAL_STORE4(uint64, (uint64), p, i, v)
+#define uhal_store4_bfloat16(p, i, v) UHAL_STORE4(bfloat16, uhal_to_bfloat16, p, i, v)
+#define uhal_store4_float32(p, i, v) UHAL_STORE4(float32, (float), p, i, v)
+#define uhal_store4_float64(p, i, v) UHAL_STORE4(float64, (double), p, i, v)
 
 /* -- dtypes known at launch only: a uniform branch, for kernels whose every combination is not worth a compilation. The
  * numbers are those of uhal_dtype. Complex numbers are none of these. -------------------------------------------- */

@@ -10,7 +10,8 @@
  *   UHAL_GLOBAL_ID(axis), UHAL_LOCAL_ID, UHAL_GROUP_ID, UHAL_GROUP_COUNT, UHAL_LOCAL_SIZE, UHAL_GLOBAL_SIZE   as INDEX
  *   UHAL_INLINE                before a function
  * Types: T (the compute type), INDEX (int or long, UHAL_WIDE_INDEX), int64, uint64, int32, uint32, uint16, uint8.
- * Vectors, images and subgroups are not part of it; nor are double (use T) and half. */
+ *   T4                         four T, aligned to their size: members x, y, z, w; for wide loads and stores only
+ * Other vectors, images and subgroups are not part of it; nor are double (use T) and half. */
 #if UHAL_HAS_FLOAT64
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
@@ -19,10 +20,11 @@ typedef long int64;
 typedef ulong uint64;
 typedef int int32;
 typedef uint uint32;
-typedef short int16;
-typedef ushort uint16;
-typedef char int8;
-typedef uchar uint8;
+/* Macros: OpenCL C has vector types of these names. */
+#define int16 short
+#define uint16 ushort
+#define int8 char
+#define uint8 uchar
 
 #define UHAL_KERNEL __kernel
 #define UHAL_GLOBAL __global
@@ -44,17 +46,37 @@ typedef uchar uint8;
 
 #if UHAL_COMPUTE_double
 typedef double T;
+typedef double4 T4;
 #define UHAL_IS_FLOATING 1
 #elif UHAL_COMPUTE_int64
 typedef int64 T;
+typedef long4 T4;
 #define UHAL_IS_SIGNED 1
 #elif UHAL_COMPUTE_uint64
 typedef uint64 T;
+typedef ulong4 T4;
 #else
 typedef float T;
+typedef float4 T4;
 #define UHAL_IS_FLOATING 1
 #endif
 #define C(value) ((T)(value))
+
+/* Four neighbours in memory, aligned to their size, with members x, y, z and w: uhal_load4_* of common.h. */
+typedef uchar4 uhal_four_bool;
+typedef char4 uhal_four_int8;
+typedef short4 uhal_four_int16;
+typedef int4 uhal_four_int32;
+typedef long4 uhal_four_int64;
+typedef uchar4 uhal_four_uint8;
+typedef ushort4 uhal_four_uint16;
+typedef uint4 uhal_four_uint32;
+typedef ulong4 uhal_four_uint64;
+typedef ushort4 uhal_four_bfloat16;
+typedef float4 uhal_four_float32;
+#if UHAL_HAS_FLOAT64
+typedef double4 uhal_four_float64;
+#endif
 
 /* Bits of a value as another type of its size. */
 #define uhal_float_of_bits(bits) as_float((uint32)(bits))
@@ -63,6 +85,13 @@ typedef float T;
 /* binary16 in memory; arithmetic is float's. Both conversions are part of OpenCL C 1.2 without cl_khr_fp16. */
 #define uhal_float_of_half(p, i) vload_half((size_t)(i), (UHAL_GLOBAL const half*)(p))
 #define uhal_half_of_float(p, i, value) vstore_half_rte((float)(value), (size_t)(i), (UHAL_GLOBAL half*)(p))
+#define uhal_load4_float16(p, i, v)                                                     \
+  do {                                                                                  \
+    const float4 uhal_four = vloada_half4(0, (UHAL_GLOBAL const half*)((p) + (i)));     \
+    (v)[0] = uhal_four.x, (v)[1] = uhal_four.y, (v)[2] = uhal_four.z, (v)[3] = uhal_four.w; \
+  } while (0)
+#define uhal_store4_float16(p, i, v) \
+  vstorea_half4_rte((float4)((v)[0], (v)[1], (v)[2], (v)[3]), 0, (UHAL_GLOBAL half*)((p) + (i)))
 
 /* *p = new if *p == old; returns what was there. */
 #define uhal_compare_exchange(p, old, new) atomic_cmpxchg((volatile UHAL_GLOBAL uint32*)(p), (uint32)(old), (uint32)(new))

@@ -1,0 +1,310 @@
+#include "csrc/kernels/map_chain.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+
+#include "csrc/backends/common/dtype.h"
+#include "csrc/kernels/elementwise.h"
+#include "csrc/kernels/layout.h"
+#include "csrc/kernels/map_function.h"
+#include "kernel_sources.h"
+
+namespace unihal::kernels {
+namespace {
+
+constexpr int kMaxViews = UHAL_MAP_MAX_INPUTS + UHAL_MAP_MAX_OUTPUTS;
+static_assert(kMaxViews <= kMaxOperands);
+
+constexpr const char* kInputNames[] = {"X0", "X1", "X2", "X3", "X4", "X5", "X6", "X7"};
+constexpr const char* kOutputNames[] = {"Y0", "Y1", "Y2", "Y3"};
+
+struct StepNames {
+  const char* text;
+  const char* operands;
+  const char* result;
+};
+constexpr StepNames kStepNames[MapChain::kMaxSteps] = {
+    {"STEP0", "STEP0_OPERANDS", "STEP0_RESULT"}, {"STEP1", "STEP1_OPERANDS", "STEP1_RESULT"},
+    {"STEP2", "STEP2_OPERANDS", "STEP2_RESULT"}, {"STEP3", "STEP3_OPERANDS", "STEP3_RESULT"},
+    {"STEP4", "STEP4_OPERANDS", "STEP4_RESULT"}, {"STEP5", "STEP5_OPERANDS", "STEP5_RESULT"},
+    {"STEP6", "STEP6_OPERANDS", "STEP6_RESULT"}, {"STEP7", "STEP7_OPERANDS", "STEP7_RESULT"},
+};
+
+constexpr int kPerItem = 4;                               // elements of a work-item of map.cl's flat
+constexpr int64_t kWorthItsOwnKernel = int64_t{1} << 16;  // elements
+
+bool is_bitwise(uhal_map_function function) {
+  return function >= uhal_map_bitwise_not && function <= uhal_map_shift_right;
+}
+
+// op.h's "Arithmetic", and elementwise.def's for FLOATING functions of integers.
+Compute compute_of(const MapChain& chain) {
+  bool floating = false;
+  bool wide_integer = false;
+  bool is_unsigned = false;
+  for (int i = 0; i < chain.operand_count(); ++i) {
+    const uhal_dtype dtype = chain.operand(i).dtype;
+    if (dtype == UHAL_FLOAT64) return Compute::kDouble;
+    floating |= is_floating(dtype);
+    wide_integer |= is_integer(dtype) && dtype_size(dtype) >= 4;
+    is_unsigned |= dtype == UHAL_UINT64 && i >= chain.output_count();
+  }
+  if (floating) return Compute::kFloat;
+  for (int i = 0; i < chain.step_count(); ++i) {
+    if (!map_function(chain.step_at(i).function).integer) return wide_integer ? Compute::kDouble : Compute::kFloat;
+  }
+  return is_unsigned ? Compute::kUint64 : Compute::kInt64;
+}
+
+// The bound of a one-sided clip may be infinite. 2^63 is the first double beyond the range.
+int64_t integer_parameter(double value) {
+  if (value != value) return 0;
+  if (value >= 0x1p63) return std::numeric_limits<int64_t>::max();
+  if (value <= -0x1p63) return std::numeric_limits<int64_t>::min();
+  return static_cast<int64_t>(value);
+}
+
+template <class T, class Convert>
+void append_parameters_as(Arguments& arguments, const MapChain& chain, Convert convert) {
+  T values[MapChain::kMaxSteps * UHAL_MAP_MAX_PARAMETERS];
+  int count = 0;
+  for (int i = 0; i < chain.step_count(); ++i) {
+    for (const double value : chain.step_at(i).parameters) values[count++] = convert(value);
+  }
+  arguments.bytes(values, static_cast<size_t>(count) * sizeof(T));
+}
+
+void append_parameters(Arguments& arguments, const MapChain& chain, Compute type) {
+  switch (type) {
+    case Compute::kFloat:
+      return append_parameters_as<float>(arguments, chain, [](double value) { return static_cast<float>(value); });
+    case Compute::kDouble:
+      return append_parameters_as<double>(arguments, chain, [](double value) { return value; });
+    default:
+      return append_parameters_as<int64_t>(arguments, chain, integer_parameter);
+  }
+}
+
+size_t value_size(Compute type) { return type == Compute::kFloat ? sizeof(float) : sizeof(int64_t); }
+
+void define_chain(KernelSpec& spec, const MapChain& chain, Compute type) {
+  spec.compute(type)
+      .define("UHAL_INPUTS", chain.input_count())
+      .define("UHAL_OUTPUTS", chain.output_count())
+      .define("UHAL_VALUES", chain.value_count() + UHAL_MAP_MAX_OUTPUTS)
+      .define("UHAL_RESULTS", static_cast<int64_t>(chain.results()))
+      .define("UHAL_STEPS", chain.step_count());
+  for (int i = 0; i < chain.step_count(); ++i) {
+    const MapChain::Step& step = chain.step_at(i);
+    spec.define_text(kStepNames[i].text, map_function(step.function).text)
+        .define(kStepNames[i].operands, static_cast<int64_t>(step.operands))
+        .define(kStepNames[i].result, step.result);
+  }
+}
+
+void append_pointers(Arguments& arguments, const MapChain& chain) {
+  for (int i = 0; i < chain.operand_count(); ++i) arguments.pointer(chain.operand(i).data);
+}
+
+// How an operand repeats along the order of iteration; the numbers of map.cl.
+enum Mode { kScalar = 0, kDense = 1, kRow = 2, kColumn = 3 };
+
+struct Pattern {
+  Mode mode;
+  int64_t period = 1;
+  int64_t repeat = 1;
+};
+
+// False if the operand is none of these: its elements must be one run over neighbouring axes, and repeat along others.
+bool find_pattern(const Space& space, int operand, Pattern* pattern) {
+  const int64_t* strides = space.strides[operand];
+  int last = space.rank - 1;
+  for (; last >= 0 && strides[last] == 0; --last) pattern->repeat *= space.shape[last];
+  int64_t expected = 1;
+  int first = last;
+  for (; first >= 0 && strides[first] == expected; --first) expected *= space.shape[first];
+  for (int i = first; i >= 0; --i) {
+    if (strides[i] != 0) return false;
+  }
+  pattern->period = expected;
+  pattern->mode = last < 0 ? kScalar : pattern->repeat > 1 ? kColumn : first < 0 ? kDense : kRow;
+  return true;
+}
+
+struct FlatPlan {
+  bool packed = true;
+  Pattern inputs[UHAL_MAP_MAX_INPUTS];
+};
+
+// False if operands need strides.
+bool plan_flat(const MapChain& chain, const Space& space, FlatPlan* plan) {
+  for (int i = 0; i < chain.operand_count(); ++i) {
+    Pattern pattern;
+    if (!find_pattern(space, i, &pattern)) return false;
+    if (i < chain.output_count() && pattern.mode != kDense) return false;
+    const uhal_tensor& view = chain.operand(i);
+    const uintptr_t run = static_cast<uintptr_t>(kPerItem * dtype_size(view.dtype));
+    const bool loads_four = pattern.mode == kDense || pattern.mode == kRow;
+    if (loads_four && reinterpret_cast<uintptr_t>(view.data) % run != 0) plan->packed = false;
+    if (pattern.mode == kRow && pattern.period % kPerItem != 0) plan->packed = false;
+    if (pattern.mode == kColumn && pattern.repeat % kPerItem != 0) plan->packed = false;
+    if (i >= chain.output_count()) plan->inputs[i - chain.output_count()] = pattern;
+  }
+  return true;
+}
+
+// Few elements of dtypes that networks seldom compute with are not worth a compilation for each mixture of dtypes.
+bool deserves_own_kernel(const MapChain& chain, int64_t count) {
+  if (count >= kWorthItsOwnKernel) return true;
+  for (int i = 0; i < chain.operand_count(); ++i) {
+    const uhal_dtype dtype = chain.operand(i).dtype;
+    if (dtype != UHAL_FLOAT32 && dtype != UHAL_FLOAT16 && dtype != UHAL_BFLOAT16 && dtype != UHAL_BOOL) return false;
+  }
+  return true;
+}
+
+template <class Integer>
+void append_repeats(Arguments& arguments, const FlatPlan& plan, int inputs) {
+  Integer values[2 * UHAL_MAP_MAX_INPUTS];
+  for (int i = 0; i < inputs; ++i) {
+    values[i] = static_cast<Integer>(plan.inputs[i].period);
+    values[inputs + i] = static_cast<Integer>(plan.inputs[i].repeat);
+  }
+  arguments.bytes(values, static_cast<size_t>(2 * inputs) * sizeof(Integer));
+}
+
+uhal_status run_flat(Queue& queue, const MapChain& chain, Compute type, const FlatPlan& plan, int64_t count) {
+  const bool wide = !fits_32_bits(count);
+  int64_t modes = 0;
+  for (int i = 0; i < chain.input_count(); ++i) modes |= int64_t{plan.inputs[i].mode} << (2 * i);
+  KernelSpec spec(sources::map, "flat");
+  define_chain(spec, chain, type);
+  spec.define("UHAL_WIDE_INDEX", wide).define("UHAL_PACKED", plan.packed).define("UHAL_MODES", modes);
+  for (int i = 0; i < chain.output_count(); ++i) spec.dtype(kOutputNames[i], chain.operand(i).dtype);
+  for (int i = 0; i < chain.input_count(); ++i) {
+    spec.dtype(kInputNames[i], chain.operand(chain.output_count() + i).dtype);
+  }
+  Arguments arguments;
+  append_pointers(arguments, chain);
+  append_parameters(arguments, chain, type);
+  wide ? append_repeats<int64_t>(arguments, plan, chain.input_count())
+       : append_repeats<int32_t>(arguments, plan, chain.input_count());
+  append_index(arguments, count, wide);
+  const int32_t group = std::min(256, queue.traits().max_group_size);
+  return queue.run(spec, arguments, linear_grid((count + kPerItem - 1) / kPerItem, group, INT32_MAX));
+}
+
+uhal_status run_strided(Queue& queue, const MapChain& chain, Compute type, const Space& space) {
+  const LayoutKind kind = layout_kind(space);
+  KernelSpec spec(sources::map, "strided");
+  define_chain(spec, chain, type);
+  spec.define("UHAL_STRIDED", 1);
+  kind.define(spec);
+  Arguments arguments;
+  append_pointers(arguments, chain);
+  append_parameters(arguments, chain, type);
+  append_layout(arguments, space, kind);
+  int64_t dtypes = 0;
+  for (int i = 0; i < chain.operand_count(); ++i) dtypes |= int64_t{chain.operand(i).dtype} << (4 * i);
+  arguments.int64(dtypes);
+  append_index(arguments, space.count, kind.wide);
+  return queue.run(spec, arguments, linear_grid(space.count, std::min(256, queue.traits().max_group_size)));
+}
+
+// Bytes of the arguments of map.cl's strided.
+int64_t strided_bytes(const MapChain& chain, Compute type, const Space& space) {
+  const LayoutKind kind = layout_kind(space);
+  const int64_t pointers = 16 * chain.operand_count();
+  const int64_t parameters = UHAL_MAP_MAX_PARAMETERS * chain.step_count() * static_cast<int64_t>(value_size(type));
+  const int64_t layout = (kind.wide ? 8 : 4) * (1 + int64_t{kind.rank} * (1 + chain.operand_count()));
+  return pointers + parameters + layout + 16;
+}
+
+Space space_of(const MapChain& chain) {
+  const uhal_tensor* views[kMaxViews];
+  for (int i = 0; i < chain.operand_count(); ++i) views[i] = &chain.operand(i);
+  return make_space(views, chain.operand_count());
+}
+
+}  // namespace
+
+int MapChain::input(const uhal_tensor& view) {
+  if (input_count_ == UHAL_MAP_MAX_INPUTS || step_count_ > 0) abort();  // a mistake in an op's own code
+  inputs_[input_count_++] = &view;
+  return value_count_++;
+}
+
+void MapChain::output(int value, const uhal_tensor& view) {
+  if (output_count_ == UHAL_MAP_MAX_OUTPUTS || value >= value_count_) abort();
+  results_ |= static_cast<uint64_t>(value) << (8 * output_count_);
+  outputs_[output_count_++] = &view;
+}
+
+int MapChain::step(uhal_map_function function, std::initializer_list<int> operands, const double* parameters) {
+  return step(function, operands.begin(), static_cast<int>(operands.size()), parameters);
+}
+
+int MapChain::step(uhal_map_function function, const int* operands, int operand_count, const double* parameters) {
+  if (step_count_ == kMaxSteps || operand_count != map_function(function).inputs) abort();
+  Step& step = steps_[step_count_++];
+  step.function = function;
+  step.operands = 0;
+  for (int i = 0; i < operand_count; ++i) step.operands |= static_cast<uint64_t>(operands[i]) << (8 * i);
+  std::fill_n(step.parameters, int{UHAL_MAP_MAX_PARAMETERS}, 0.0);
+  if (parameters != nullptr) std::copy_n(parameters, int{UHAL_MAP_MAX_PARAMETERS}, step.parameters);
+  step.result = value_count_;
+  value_count_ += map_function(function).outputs;
+  return step.result;
+}
+
+const char* refuse_map_chain(const DeviceTraits& traits, const MapChain& chain) {
+  const char* name = map_function(chain.step_at(0).function).name;
+  for (int i = 0; i < chain.operand_count(); ++i) {
+    const uhal_dtype dtype = chain.operand(i).dtype;
+    if (!is_real(dtype)) {
+      return refusal("map %s: dtype %s is not supported; complex numbers can be filled, copied and cast only", name,
+                     dtype_name(dtype));
+    }
+    for (int k = 0; k < chain.step_count(); ++k) {
+      const uhal_map_function function = chain.step_at(k).function;
+      if (is_bitwise(function) && !is_integer(dtype)) {
+        return refusal("map %s needs integer or bool operands, got %s; cast it first", map_function(function).name,
+                       dtype_name(dtype));
+      }
+    }
+  }
+  const Compute type = compute_of(chain);
+  if (type == Compute::kDouble && !traits.has_float64) {
+    return refusal(
+        "map %s of 32- and 64-bit integers computes in float64, which the device has not; cast to float32 first", name);
+  }
+  // Only operands of many axes and many bytes come near to what a kernel may be passed.
+  if (chain.operand(0).rank > 4 && chain.operand_count() > 4) {
+    const Space space = space_of(chain);
+    FlatPlan plan;
+    if (plan_flat(chain, space, &plan) && deserves_own_kernel(chain, space.count)) return nullptr;
+    const int64_t bytes = strided_bytes(chain, type, space);
+    if (bytes > traits.max_parameters) {
+      return refusal(
+          "map %s: the strides of %d operands of rank %d take %lld bytes of arguments, the device takes %lld; "
+          "make the operands contiguous",
+          name, chain.operand_count(), chain.operand(0).rank, static_cast<long long>(bytes),
+          static_cast<long long>(traits.max_parameters));
+    }
+  }
+  return nullptr;
+}
+
+uhal_status run_map_chain(Queue& queue, const MapChain& chain) {
+  const Space space = space_of(chain);
+  if (space.count == 0) return UHAL_OK;
+  const Compute type = compute_of(chain);
+  FlatPlan plan;
+  return plan_flat(chain, space, &plan) && deserves_own_kernel(chain, space.count)
+             ? run_flat(queue, chain, type, plan, space.count)
+             : run_strided(queue, chain, type, space);
+}
+
+}  // namespace unihal::kernels

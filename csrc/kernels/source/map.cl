@@ -1,0 +1,151 @@
+/* Elementwise functions, one or several in a chain, in one pass over memory. ops/map.cc chooses among:
+ *
+ *   flat      all operands lie in the order of iteration, or repeat along it (scalars, rows, columns); dtypes are known
+ *             here. A work-item has four elements.
+ *   strided   (UHAL_STRIDED) any strides and dtypes, as arguments; only the functions and T are known here.
+ *
+ * A chain is text: UHAL_STEPS functions of elementwise.def, in order. Values are numbered: the inputs come first, then
+ * the results of each step; UHAL_VALUES is how many there are, and room for the four results that a step always sets, of
+ * which later ones overwrite those that it does not have. For step k, STEP<k> is the function's statements, STEP<k>_OPERANDS has the numbers of the
+ * values that it takes, 8 bits each, and STEP<k>_RESULT is the number of its first result. UHAL_RESULTS has the numbers of
+ * the values that are stored, 8 bits each. The function of an op is a chain of one step. */
+#include "csrc/kernels/prelude/map_functions.h"
+
+#define BYTE(number, k) ((int32)(((number) >> (8 * (k))) & 255))
+
+/* The step's names for its operands, results and parameters hide those of other steps. */
+#define STEP(k)                                                                               \
+  {                                                                                           \
+    const T x0 = v[BYTE(STEP##k##_OPERANDS, 0)], x1 = v[BYTE(STEP##k##_OPERANDS, 1)];         \
+    const T x2 = v[BYTE(STEP##k##_OPERANDS, 2)], x3 = v[BYTE(STEP##k##_OPERANDS, 3)];         \
+    const T x4 = v[BYTE(STEP##k##_OPERANDS, 4)], x5 = v[BYTE(STEP##k##_OPERANDS, 5)];         \
+    const T x6 = v[BYTE(STEP##k##_OPERANDS, 6)], x7 = v[BYTE(STEP##k##_OPERANDS, 7)];         \
+    const T x = x0, y = x1, z = x2;                                                           \
+    const T p0 = p.of[k][0], p1 = p.of[k][1], p2 = p.of[k][2], p3 = p.of[k][3], p4 = p.of[k][4]; \
+    T r0 = 0, r1 = 0, r2 = 0, r3 = 0;                                                         \
+    STEP##k;                                                                                  \
+    v[STEP##k##_RESULT] = r0, v[STEP##k##_RESULT + 1] = r1;                                   \
+    v[STEP##k##_RESULT + 2] = r2, v[STEP##k##_RESULT + 3] = r3;                               \
+  }
+
+#define EACH_1(M) M(0)
+#define EACH_2(M) EACH_1(M) M(1)
+#define EACH_3(M) EACH_2(M) M(2)
+#define EACH_4(M) EACH_3(M) M(3)
+#define EACH_5(M) EACH_4(M) M(4)
+#define EACH_6(M) EACH_5(M) M(5)
+#define EACH_7(M) EACH_6(M) M(6)
+#define EACH_8(M) EACH_7(M) M(7)
+#define EACH_OF(count, M) EACH_##count(M)
+#define EACH(count, M) EACH_OF(count, M)
+
+typedef struct {
+  T of[UHAL_STEPS][8];
+} Parameters;
+
+#define INPUT_POINTER(k) UHAL_POINTER(x##k),
+#define OUTPUT_POINTER(k) UHAL_POINTER(y##k),
+#define OPERAND_POINTERS EACH(UHAL_OUTPUTS, OUTPUT_POINTER) EACH(UHAL_INPUTS, INPUT_POINTER)
+
+#if UHAL_STRIDED
+
+UHAL_LAYOUT(Layout, UHAL_INPUTS + UHAL_OUTPUTS)
+#define DTYPE(k) ((int32)((dtypes >> (4 * (k))) & 15))
+#define LOAD(k) \
+  v[k] = uhal_load(DTYPE(UHAL_OUTPUTS + k), UHAL_ADDRESS(const char, x##k), offsets[UHAL_OUTPUTS + k]);
+#define STORE(k) uhal_store(DTYPE(k), UHAL_ADDRESS(char, y##k), offsets[k], v[BYTE(UHAL_RESULTS, k)]);
+
+/* dtypes: the operands' uhal_dtype, 4 bits each. */
+UHAL_KERNEL void strided(OPERAND_POINTERS const Parameters p, const Layout layout, int64 dtypes, INDEX count) {
+  for (INDEX i = UHAL_GLOBAL_ID(0); i < count; i += UHAL_GLOBAL_SIZE(0)) {
+    INDEX offsets[UHAL_INPUTS + UHAL_OUTPUTS];
+    for (int32 k = 0; k < UHAL_INPUTS + UHAL_OUTPUTS; ++k) offsets[k] = 0;
+    UHAL_ADD_OFFSETS(layout, UHAL_INPUTS + UHAL_OUTPUTS, i, offsets);
+    T v[UHAL_VALUES];
+    EACH(UHAL_INPUTS, LOAD)
+    EACH(UHAL_STEPS, STEP)
+    EACH(UHAL_OUTPUTS, STORE)
+  }
+}
+
+#else
+
+/* How input k repeats: UHAL_MODES has 2 bits for each. Element i of the outputs takes
+ *   SCALAR 0: element 0      DENSE 1: element i      ROW 2: element i % period      COLUMN 3: i / repeat % period
+ * UHAL_PACKED: addresses, and periods of rows and repeats of columns, are multiples of four elements. */
+#define MODE(k) ((UHAL_MODES >> (2 * (k))) & 3)
+#define DENSE 1
+#define ROW 2
+#define COLUMN 3
+
+typedef struct {
+  INDEX period[UHAL_INPUTS];
+  INDEX repeat[UHAL_INPUTS];
+} Repeats;
+
+#define POSITION(k, i)                      \
+  (MODE(k) == DENSE    ? (i)                \
+   : MODE(k) == ROW    ? (i) % r.period[k]  \
+   : MODE(k) == COLUMN ? (i) / r.repeat[k] % r.period[k] \
+                       : 0)
+#define INPUT(k) UHAL_ADDRESS(const X##k##_STORAGE, x##k)
+#define LOAD_ONE(k) v[k] = X##k##_LOAD(INPUT(k), POSITION(k, at));
+#define STORE_ONE(k) Y##k##_STORE(UHAL_ADDRESS(Y##k##_STORAGE, y##k), at, v[BYTE(UHAL_RESULTS, k)]);
+
+/* The element at `at`. */
+#define ONE_ELEMENT             \
+  {                             \
+    T v[UHAL_VALUES];                \
+    EACH(UHAL_INPUTS, LOAD_ONE) \
+    EACH(UHAL_STEPS, STEP)      \
+    EACH(UHAL_OUTPUTS, STORE_ONE) \
+  }
+
+#define LOAD_FOUR(k)                                                \
+  if (MODE(k) == DENSE || MODE(k) == ROW) {                         \
+    X##k##_LOAD4(INPUT(k), POSITION(k, first), in[k]);              \
+  } else {                                                          \
+    const T value = X##k##_LOAD(INPUT(k), POSITION(k, first));      \
+    in[k][0] = value, in[k][1] = value, in[k][2] = value, in[k][3] = value; \
+  }
+#define TAKE_LANE(k) v[k] = in[k][lane];
+#define PUT_LANE(k) out[k][lane] = v[BYTE(UHAL_RESULTS, k)];
+#define STORE_FOUR(k) Y##k##_STORE4(UHAL_ADDRESS(Y##k##_STORAGE, y##k), first, out[k]);
+
+/* Constant lanes, without a loop: arrays that are indexed by constants only stay in registers. */
+#define LANE(number)             \
+  {                              \
+    enum { lane = number };      \
+    T v[UHAL_VALUES];                 \
+    EACH(UHAL_INPUTS, TAKE_LANE) \
+    EACH(UHAL_STEPS, STEP)       \
+    EACH(UHAL_OUTPUTS, PUT_LANE) \
+  }
+
+/* No loop over the grid: there is a work-item for each four elements. */
+UHAL_KERNEL void flat(OPERAND_POINTERS const Parameters p, const Repeats r, INDEX count) {
+#if UHAL_PACKED
+  const INDEX first = UHAL_GLOBAL_ID(0) * 4;
+  if (first + 4 <= count) {
+    T in[UHAL_INPUTS][4];
+    T out[UHAL_OUTPUTS][4];
+    EACH(UHAL_INPUTS, LOAD_FOUR)
+    LANE(0)
+    LANE(1)
+    LANE(2)
+    LANE(3)
+    EACH(UHAL_OUTPUTS, STORE_FOUR)
+  } else {
+    for (INDEX at = first; at < count; ++at) ONE_ELEMENT
+  }
+#else
+  /* Neighbouring work-items read neighbouring elements. */
+  const INDEX first = UHAL_GROUP_ID(0) * 4 * UHAL_LOCAL_SIZE(0) + UHAL_LOCAL_ID(0);
+  for (int32 k = 0; k < 4; ++k) {
+    const INDEX at = first + k * UHAL_LOCAL_SIZE(0);
+    if (at < count) ONE_ELEMENT
+  }
+#endif
+}
+
+#endif
