@@ -1,0 +1,226 @@
+#include "csrc/kernels/gemm.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "csrc/kernels/map_function.h"
+#include "csrc/kernels/operands.h"
+#include "csrc/kernels/ops.h"
+#include "kernel_sources.h"
+
+namespace unihal::kernels {
+namespace {
+
+// How gemm_tile.cl reads an operand.
+constexpr int32_t kAlongK = 1;
+constexpr int32_t kWide = 2;
+
+// Products with fewer multiplications, or sums shorter than this, are computed element by element.
+constexpr int64_t kPlainWork = 8192;
+constexpr int64_t kPlainLength = 8;
+// As are those with so few elements, unless their sums are long.
+constexpr int64_t kPlainElements = 64;
+constexpr int64_t kPlainElementsLength = 256;
+
+// Elements of k that a work-item of gemm_vector.cl should have to itself.
+constexpr int64_t kVectorTerms = 16;
+// Groups per unit of the device that keep its memory busy.
+constexpr int64_t kVectorGroups = 4;
+constexpr int32_t kVectorLanes = 4;
+
+constexpr int32_t kGroupSize = 256;
+
+int64_t divide_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
+
+Compute compute_of(const MatmulProblem& problem) {
+  bool floating = false;
+  for (const MatmulOperand& operand : problem.operands) {
+    if (operand.data == nullptr) continue;
+    if (operand.dtype == UHAL_FLOAT64) return Compute::kDouble;
+    floating |= is_floating(operand.dtype);
+  }
+  return floating ? Compute::kFloat : Compute::kInt64;
+}
+
+bool needs_wide_index(const MatmulProblem& problem) {
+  const auto reaches = [&](int operand, int64_t rows, int64_t columns) {
+    const MatmulOperand& matrix = problem.operands[operand];
+    int64_t reach = std::abs(matrix.row_stride) * rows + std::abs(matrix.column_stride) * columns;
+    for (int i = 0; i < problem.batch_rank; ++i) reach += std::abs(matrix.batch_strides[i]) * problem.batch[i];
+    return !fits_32_bits(reach);
+  };
+  return !fits_32_bits(problem.m * problem.n * problem.batch_count()) || !fits_32_bits(problem.k) ||
+         reaches(kMatmulA, problem.m, problem.k) || reaches(kMatmulB, problem.k, problem.n) ||
+         reaches(kMatmulC, problem.m, problem.n) || reaches(kMatmulD, problem.m, problem.n);
+}
+
+// The mode of an operand by its strides along its rows (m of a, n of b) and along k.
+int32_t mode_of(const MatmulProblem& problem, const MatmulOperand& operand, int64_t row_stride, int64_t depth_stride) {
+  const bool along_k = depth_stride == 1 || (row_stride != 1 && std::abs(depth_stride) < std::abs(row_stride));
+  const int64_t other = along_k ? row_stride : depth_stride;
+  bool wide = (along_k ? depth_stride : row_stride) == 1 && other % 4 == 0;
+  for (int i = 0; i < problem.batch_rank; ++i) wide &= operand.batch_strides[i] % 4 == 0;
+  wide &= reinterpret_cast<uintptr_t>(operand.data) % static_cast<uintptr_t>(4 * dtype_size(operand.dtype)) == 0;
+  return (along_k ? kAlongK : 0) | (wide ? kWide : 0);
+}
+
+}  // namespace
+
+Gemm::Gemm(const DeviceTraits& traits, const MatmulProblem& problem) : problem_(problem) {
+  MatmulOperand& c = problem_.operands[kMatmulC];
+  if (problem_.beta == 0 || c.data == nullptr) {
+    c = {};
+    problem_.beta = 0;
+  }
+  simplify(problem_);
+  compute_ = compute_of(problem_);
+  wide_ = needs_wide_index(problem_);
+  group_size_ = std::min(kGroupSize, traits.max_group_size);
+  const int64_t m = problem_.m;
+  const int64_t n = problem_.n;
+  const int64_t k = problem_.k;
+  const int64_t batch = problem_.batch_count();
+  if (m == 0 || n == 0 || batch == 0) {
+    method_ = Method::kNothing;
+  } else if (k < kPlainLength || m * n * k < kPlainWork || (m * n <= kPlainElements && k < kPlainElementsLength)) {
+    method_ = Method::kPlain;
+  } else if (m == 1 || n == 1) {
+    method_ = Method::kVector;
+    if (n != 1) transpose(problem_);
+    plan_vector(traits);
+  } else {
+    const GemmPlan plan = plan_gemm(traits, problem_, compute_bytes(compute_));
+    method_ = plan.tile < 0 ? Method::kPlain : Method::kTile;
+    tile_ = plan.tile;
+    splits_ = plan.splits;
+  }
+}
+
+void Gemm::plan_vector(const DeviceTraits& traits) {
+  const MatmulOperand& a = problem_.operands[kMatmulA];
+  along_k_ = a.column_stride == 1 || (a.row_stride != 1 && std::abs(a.column_stride) < std::abs(a.row_stride));
+  const int32_t long_lanes = std::max(1, group_size_ / kVectorLanes);
+  lanes_k_ = along_k_ ? long_lanes : kVectorLanes;
+  lanes_m_ = along_k_ ? kVectorLanes : long_lanes;
+  const int64_t groups = divide_up(problem_.m, lanes_m_) * problem_.batch_count();
+  const int64_t wanted = divide_up(kVectorGroups * traits.compute_units, groups);
+  splits_ = static_cast<int32_t>(std::clamp<int64_t>(problem_.k / (lanes_k_ * kVectorTerms), 1, wanted));
+}
+
+size_t Gemm::workspace_bytes() const {
+  if (splits_ == 1) return 0;
+  const int64_t elements = problem_.m * problem_.n * problem_.batch_count() * splits_;
+  return static_cast<size_t>((elements * compute_bytes(compute_) + 255) / 256 * 256);
+}
+
+KernelSpec Gemm::spec(const Source& source) const {
+  KernelSpec spec(source, source.name);  // entries have the names of their files
+  spec.compute(compute_).define("UHAL_WIDE_INDEX", wide_);
+  spec.define("UHAL_RANK", problem_.batch_rank <= 4 ? 4 : UHAL_MAX_RANK);
+  const MatmulOperand* operands = problem_.operands;
+  spec.dtype("A", operands[kMatmulA].dtype).dtype("B", operands[kMatmulB].dtype);
+  spec.dtype("C", operands[operands[kMatmulC].data != nullptr ? kMatmulC : kMatmulD].dtype);
+  spec.dtype("D", operands[kMatmulD].dtype);
+  define_activation(spec, problem_.activation);
+  return spec;
+}
+
+void Gemm::append_operands(Arguments& arguments) const {
+  int64_t shape[3 + 2 * kMatmulOperands] = {problem_.m, problem_.n, problem_.k};
+  Space batch;
+  batch.operands = kMatmulOperands;
+  batch.rank = problem_.batch_rank;
+  for (int i = 0; i < problem_.batch_rank; ++i) batch.shape[i] = problem_.batch[i];
+  for (int k = 0; k < kMatmulOperands; ++k) {
+    const MatmulOperand& operand = problem_.operands[k];
+    arguments.pointer(operand.data);
+    shape[3 + 2 * k] = operand.row_stride;
+    shape[4 + 2 * k] = operand.column_stride;
+    for (int i = 0; i < problem_.batch_rank; ++i) batch.strides[k][i] = operand.batch_strides[i];
+  }
+  append_indices(arguments, shape, 3 + 2 * kMatmulOperands, wide_);
+  append_layout(arguments, batch, {wide_, problem_.batch_rank <= 4 ? 4 : UHAL_MAX_RANK});
+  arguments.real(problem_.alpha, compute_).real(problem_.beta, compute_);
+}
+
+uhal_status Gemm::run(Queue& queue, void* workspace) const {
+  switch (method_) {
+    case Method::kPlain:
+      return run_plain(queue);
+    case Method::kVector:
+      return run_vector(queue, workspace);
+    case Method::kTile:
+      return run_tile(queue, workspace);
+    default:
+      return UHAL_OK;
+  }
+}
+
+uhal_status Gemm::run_plain(Queue& queue) const {
+  const int64_t count = problem_.m * problem_.n * problem_.batch_count();
+  Arguments arguments;
+  append_operands(arguments);
+  append_index(arguments, count, wide_);
+  return queue.run(spec(sources::gemm_plain), arguments, linear_grid(count, group_size_));
+}
+
+uhal_status Gemm::run_vector(Queue& queue, void* workspace) const {
+  KernelSpec vector = spec(sources::gemm_vector);
+  vector.define("LANES_M", lanes_m_).define("LANES_K", lanes_k_).define("ALONG_K", along_k_);
+  const int64_t groups_m = divide_up(problem_.m, lanes_m_);
+  const int64_t batch = problem_.batch_count();
+  Arguments arguments;
+  append_operands(arguments);
+  arguments.pointer(workspace);
+  append_index(arguments, groups_m, wide_);
+  append_index(arguments, batch, wide_);
+  append_index(arguments, splits_, wide_);
+  append_index(arguments, divide_up(problem_.k, splits_), wide_);
+  Grid grid;
+  grid.groups[0] = groups_m * batch * splits_;
+  grid.group_size[0] = lanes_m_ * lanes_k_;
+  const uhal_status status = queue.run(vector, arguments, grid);
+  return status == UHAL_OK ? join_splits(queue, workspace) : status;
+}
+
+uhal_status Gemm::run_tile(Queue& queue, void* workspace) const {
+  const GemmTile& tile = kGemmTiles[tile_];
+  KernelSpec tiled = spec(sources::gemm_tile);
+  tiled.define("TILE_M", tile.m).define("TILE_N", tile.n).define("TILE_K", tile.k);
+  tiled.define("MICRO_M", tile.micro_m).define("MICRO_N", tile.micro_n);
+  tiled.define("LANES_N", tile.lanes_n).define("BUFFERS", tile.buffers);
+  const MatmulOperand& a = problem_.operands[kMatmulA];
+  const MatmulOperand& b = problem_.operands[kMatmulB];
+  const int64_t tiles_m = divide_up(problem_.m, tile.m);
+  const int64_t tiles_n = divide_up(problem_.n, tile.n);
+  const int64_t batch = problem_.batch_count();
+  const int64_t steps = divide_up(divide_up(problem_.k, tile.k), splits_);
+  Arguments arguments;
+  append_operands(arguments);
+  arguments.pointer(workspace);
+  append_index(arguments, tiles_m, wide_);
+  append_index(arguments, tiles_n, wide_);
+  append_index(arguments, batch, wide_);
+  append_index(arguments, splits_, wide_);
+  append_index(arguments, steps * tile.k, wide_);
+  arguments.int32(mode_of(problem_, a, a.row_stride, a.column_stride));
+  arguments.int32(mode_of(problem_, b, b.column_stride, b.row_stride));
+  Grid grid;
+  grid.groups[0] = tiles_m * tiles_n * batch * splits_;
+  grid.group_size[0] = tile.threads();
+  const uhal_status status = queue.run(tiled, arguments, grid);
+  return status == UHAL_OK ? join_splits(queue, workspace) : status;
+}
+
+uhal_status Gemm::join_splits(Queue& queue, const void* workspace) const {
+  if (splits_ == 1) return UHAL_OK;
+  const int64_t count = problem_.m * problem_.n * problem_.batch_count();
+  Arguments arguments;
+  append_operands(arguments);
+  arguments.pointer(workspace);
+  append_index(arguments, count, wide_);
+  append_index(arguments, splits_, wide_);
+  return queue.run(spec(sources::gemm_join), arguments, linear_grid(count, group_size_));
+}
+
+}  // namespace unihal::kernels

@@ -1,0 +1,62 @@
+// Matrix products on a queue: what matmul, convolution and attention are made of.
+//
+//   MatmulProblem problem = ...;                 // device addresses, dtypes, strides: matmul_problem.h
+//   Gemm gemm(queue.traits(), problem);          // chooses the kernel; nothing is submitted
+//   queue.workspace(own_bytes + gemm.workspace_bytes(), &block);
+//   gemm.run(queue, block + own_bytes);
+//
+// Operands: any strides, any dtype of real numbers, also mixed. c is read only if beta is not 0; a bias is a c of row
+// or column stride 0, and c may be d itself. k may be 0: d = activation(beta * c). Products without elements launch
+// nothing. Arithmetic as op.h says: in float64 if an operand is float64, else in float32 if one is floating, else in
+// wrapping 64-bit integers.
+#ifndef UNIHAL_KERNELS_GEMM_H_
+#define UNIHAL_KERNELS_GEMM_H_
+
+#include "csrc/backends/common/matmul_problem.h"
+#include "csrc/kernels/gemm_tile.h"
+#include "csrc/kernels/queue.h"
+
+namespace unihal::kernels {
+
+class Gemm {
+ public:
+  // Simplifies the problem (batch axes joined, transposed where that is faster) and chooses how to run it.
+  Gemm(const DeviceTraits& traits, const MatmulProblem& problem);
+
+  // Device memory that run needs, a multiple of 256; 0 for most problems.
+  size_t workspace_bytes() const;
+
+  // Submits the product. `workspace` is workspace_bytes() of device memory aligned to 256, or NULL if that is 0.
+  uhal_status run(Queue& queue, void* workspace) const;
+
+ private:
+  enum class Method : uint8_t {
+    kNothing,
+    kPlain,   // gemm_plain.cl: element by element
+    kVector,  // gemm_vector.cl: n is 1
+    kTile,    // gemm_tile.cl
+  };
+
+  void plan_vector(const DeviceTraits& traits);
+  uhal_status run_plain(Queue& queue) const;
+  uhal_status run_vector(Queue& queue, void* workspace) const;
+  uhal_status run_tile(Queue& queue, void* workspace) const;
+  uhal_status join_splits(Queue& queue, const void* workspace) const;
+  KernelSpec spec(const Source& source) const;
+  void append_operands(Arguments& arguments) const;
+
+  MatmulProblem problem_;
+  Compute compute_;
+  Method method_;
+  bool wide_;  // 64-bit indices
+  int32_t group_size_;
+  int32_t splits_ = 1;    // parts of k, each summed by groups of its own into the workspace
+  int32_t tile_ = -1;     // kTile: a number of kGemmTiles
+  bool along_k_ = false;  // kVector: the macros of gemm_vector.cl
+  int32_t lanes_m_ = 1;
+  int32_t lanes_k_ = 1;
+};
+
+}  // namespace unihal::kernels
+
+#endif  // UNIHAL_KERNELS_GEMM_H_
