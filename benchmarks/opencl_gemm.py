@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from opencl import Buffer, Context, Error, Kernel, kernel_text
+from opencl_device import Buffer, Context, Error, Kernel, kernel_text
 
 ALONG_K, WIDE = 1, 2
 CHECKED_ROWS = 37
