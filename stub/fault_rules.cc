@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-#include "stub/op_names.h"
+#include "csrc/backends/common/op_names.h"
 
 namespace unihal::stub {
 namespace {

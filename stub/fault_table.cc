@@ -5,9 +5,9 @@
 #include <new>
 #include <unordered_map>
 
+#include "csrc/backends/common/op_names.h"
 #include "stub/faults.h"
 #include "stub/kernels.h"
-#include "stub/op_names.h"
 
 namespace unihal::stub {
 namespace {

@@ -47,6 +47,7 @@ inline Grid linear_grid(int64_t count, int32_t group_size, int64_t most_groups =
 // The arguments of a kernel, in order. A kernel declares them with UHAL_POINTER and as plain values.
 class Arguments {
  public:
+  static constexpr int kMaxItems = 48;
   enum Kind : uint8_t { kPointer, kValue };
   struct Item {
     Kind kind;
@@ -80,6 +81,14 @@ class Arguments {
     return *this;
   }
 
+  // Becomes a copy of another list, without copying the room that it does not use.
+  void assign(const Arguments& other) {
+    count_ = other.count_;
+    used_ = other.used_;
+    memcpy(items_, other.items_, sizeof(Item) * static_cast<size_t>(count_));
+    memcpy(bytes_, other.bytes_, static_cast<size_t>(used_));
+  }
+
   int count() const { return count_; }
   const Item& item(int index) const { return items_[index]; }
   const void* data(int index) const { return bytes_ + items_[index].offset; }
@@ -90,7 +99,6 @@ class Arguments {
   }
 
  private:
-  static constexpr int kMaxItems = 48;
   static constexpr int kMaxBytes = 2048;
 
   void add(Kind kind, const void* data, size_t bytes);

@@ -11,7 +11,7 @@
 #include "stub/faults.h"
 #include "stub/launch.h"
 #include "stub/move.h"
-#include "stub/op_names.h"
+#include "csrc/backends/common/op_names.h"
 #include "stub/strict/address_space.h"
 #include "stub/strict/event.h"
 #include "stub/strict/fault_report.h"

@@ -1,8 +1,8 @@
-#include "stub/op_names.h"
+#include "csrc/backends/common/op_names.h"
 
 #include "csrc/kernels/elementwise.h"
 
-namespace unihal::stub {
+namespace unihal {
 namespace {
 
 struct KindName {
@@ -107,4 +107,4 @@ bool find_op(const std::string& name, uhal_op_kind* kind, uhal_map_function* fun
   return false;
 }
 
-}  // namespace unihal::stub
+}  // namespace unihal

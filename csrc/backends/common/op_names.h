@@ -1,11 +1,11 @@
-// Names of ops. The backend links nothing of the core, so it has its own; a test compares them with the core's.
+// Names of ops. Backends link nothing of the core, so they have their own; a test compares them with the core's.
 #pragma once
 
 #include <string>
 
 #include "unihal/op.h"
 
-namespace unihal::stub {
+namespace unihal {
 
 // "matmul"; nullptr for a number that is no kind.
 const char* op_kind_name(uhal_op_kind kind);
@@ -19,4 +19,4 @@ std::string op_name(const uhal_op& op);
 // Finds what a name means: a kind, or "map." and a function. For a kind *function is -1. False for no op's name.
 bool find_op(const std::string& name, uhal_op_kind* kind, uhal_map_function* function);
 
-}  // namespace unihal::stub
+}  // namespace unihal

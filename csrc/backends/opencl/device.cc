@@ -1,0 +1,70 @@
+#include "csrc/backends/opencl/device.h"
+
+#include <algorithm>
+
+#include "csrc/backends/common/dtype.h"
+#include "csrc/backends/opencl/device_info.h"
+#include "csrc/backends/opencl/status.h"
+
+namespace unihal::opencl {
+namespace {
+
+// The width of the vector units, where the driver does not say: what GPUs of any vendor run well with.
+constexpr cl_uint kUsualWavefront = 64;
+
+int32_t wavefront_size(cl_device_id device, bool is_cpu) {
+  if (is_cpu) return 1;
+  const cl_uint amd = device_value(device, CL_DEVICE_WAVEFRONT_WIDTH_AMD, cl_uint{0});
+  return static_cast<int32_t>(amd != 0 ? amd : device_value(device, CL_DEVICE_WARP_SIZE_NV, kUsualWavefront));
+}
+
+template <class Value>
+int32_t clamped(Value value) {
+  return static_cast<int32_t>(std::min(static_cast<uint64_t>(value), uint64_t{INT32_MAX}));
+}
+
+kernels::DeviceTraits traits_of(cl_device_id device) {
+  kernels::DeviceTraits traits;
+  traits.has_float64 = device_value(device, CL_DEVICE_DOUBLE_FP_CONFIG, cl_bitfield{0}) != 0;
+  traits.has_float16_arithmetic = has_extension(device, "cl_khr_fp16");
+  traits.has_int64_atomics =
+      has_extension(device, "cl_khr_int64_base_atomics") && has_extension(device, "cl_khr_int64_extended_atomics");
+  traits.is_cpu = (device_value(device, CL_DEVICE_TYPE, cl_bitfield{0}) & CL_DEVICE_TYPE_CPU) != 0;
+  traits.compute_units = clamped(device_value(device, CL_DEVICE_MAX_COMPUTE_UNITS, cl_uint{1}));
+  traits.wavefront_size = wavefront_size(device, traits.is_cpu);
+  traits.max_group_size = clamped(device_value(device, CL_DEVICE_MAX_WORK_GROUP_SIZE, size_t{1}));
+  traits.local_memory = static_cast<int64_t>(device_value(device, CL_DEVICE_LOCAL_MEM_SIZE, cl_ulong{0}));
+  traits.max_parameters = clamped(device_value(device, CL_DEVICE_MAX_PARAMETER_SIZE, size_t{0}));
+  for (uhal_dtype dtype = UHAL_BOOL; dtype < UHAL_DTYPE_COUNT; ++dtype) {
+    const bool is_double = dtype == UHAL_FLOAT64 || dtype == UHAL_COMPLEX128;
+    if (!is_double || traits.has_float64) traits.dtypes |= uint64_t{1} << dtype;
+  }
+  return traits;
+}
+
+}  // namespace
+
+Device::Device(int32_t number, const FoundDevice& found)
+    : ordinal(number),
+      platform(found.platform),
+      id(found.id),
+      name(found.name),
+      vendor(found.vendor),
+      driver(driver_text(found.platform, found.id)),
+      pci_bus_id(opencl::pci_bus_id(found.id)),
+      memory(*this),
+      programs(*this) {}
+
+uhal_status Device::open() {
+  traits = traits_of(id);
+  total_memory = device_value(id, CL_DEVICE_GLOBAL_MEM_SIZE, cl_ulong{0});
+  max_allocation = device_value(id, CL_DEVICE_MAX_MEM_ALLOC_SIZE, cl_ulong{0});
+  const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, reinterpret_cast<cl_context_properties>(platform),
+                                              0};
+  cl_int code = CL_SUCCESS;
+  context = api.clCreateContext(properties, 1, &id, nullptr, nullptr, &code);
+  if (context == nullptr) return fail_native(code, "%s gives no context", name.c_str());
+  return memory.open();
+}
+
+}  // namespace unihal::opencl

@@ -1,0 +1,98 @@
+#include "csrc/backends/opencl/kernel_table.h"
+
+#include <cstring>
+#include <utility>
+
+#include "csrc/backends/opencl/address_space.h"
+#include "csrc/backends/opencl/device.h"
+#include "csrc/backends/opencl/status.h"
+#include "csrc/kernels/ops.h"
+
+namespace unihal::opencl {
+namespace {
+
+constexpr size_t kFirstSlots = 256;
+
+}  // namespace
+
+KernelInstance::~KernelInstance() { api.clReleaseKernel(kernel_); }
+
+uhal_status KernelInstance::set(const kernels::Arguments& arguments) {
+  const bool comparable = is_set_ && arguments.count() == last_.count();
+  is_set_ = false;
+  cl_uint index = 0;
+  for (int i = 0; i < arguments.count(); ++i) {
+    const kernels::Arguments::Item& item = arguments.item(i);
+    const bool same = comparable && item.kind == last_.item(i).kind && item.bytes == last_.item(i).bytes &&
+                      memcmp(arguments.data(i), last_.data(i), item.bytes) == 0;
+    if (item.kind == kernels::Arguments::kValue) {
+      if (!same) {
+        const cl_int code = api.clSetKernelArg(kernel_, index, item.bytes, arguments.data(i));
+        if (code != CL_SUCCESS) return refuse_argument(code, i);
+      }
+      index += 1;
+      continue;
+    }
+    Place place;
+    const void* address = arguments.address(i);
+    if (address != nullptr && !AddressSpace::instance().resolve(address, &place)) {
+      return kernels::fail(UHAL_INTERNAL, "%s: argument %d, %p, is no address of device memory",
+                           spec_.describe().c_str(), i, address);
+    }
+    // An address may be another buffer's than the last time.
+    if (!same || place.number != numbers_[i]) {
+      const int64_t offset = static_cast<int64_t>(place.offset);
+      cl_int code = api.clSetKernelArg(kernel_, index, sizeof place.buffer, &place.buffer);
+      if (code == CL_SUCCESS) code = api.clSetKernelArg(kernel_, index + 1, sizeof offset, &offset);
+      if (code != CL_SUCCESS) return refuse_argument(code, i);
+      numbers_[i] = place.number;
+    }
+    index += 2;
+  }
+  last_.assign(arguments);
+  is_set_ = true;
+  return UHAL_OK;
+}
+
+uhal_status KernelInstance::refuse_argument(cl_int code, int item) {
+  return fail_native(code, "%s does not take argument %d of %s", device_.name.c_str(), item, spec_.describe().c_str());
+}
+
+KernelTable::KernelTable(Device& device) : device_(device), slots_(kFirstSlots), mask_(kFirstSlots - 1) {}
+
+uhal_status KernelTable::add(const kernels::KernelSpec& spec, uint64_t hash, KernelInstance** instance) {
+  cl_program program;
+  if (const uhal_status status = device_.programs.find(spec, &program); status != UHAL_OK) return status;
+  cl_int code = CL_SUCCESS;
+  const cl_kernel kernel = api.clCreateKernel(program, spec.entry(), &code);
+  if (kernel == nullptr) {
+    return fail_native(code, "%s has no kernel %s", device_.name.c_str(), spec.describe().c_str());
+  }
+  size_t max_group_size = 0;
+  code = api.clGetKernelWorkGroupInfo(kernel, device_.id, CL_KERNEL_WORK_GROUP_SIZE, sizeof max_group_size,
+                                      &max_group_size, nullptr);
+  if (code != CL_SUCCESS) max_group_size = static_cast<size_t>(device_.traits.max_group_size);
+  auto added = std::make_unique<KernelInstance>(device_, spec, kernel, max_group_size);
+  *instance = added.get();
+  if (2 * (used_ + 1) > slots_.size()) grow();
+  insert(hash, std::move(added));
+  ++used_;
+  return UHAL_OK;
+}
+
+void KernelTable::insert(uint64_t hash, std::unique_ptr<KernelInstance> instance) {
+  size_t i = hash & mask_;
+  while (slots_[i].instance != nullptr) i = (i + 1) & mask_;
+  slots_[i] = {hash, std::move(instance)};
+}
+
+void KernelTable::grow() {
+  std::vector<Slot> old(2 * slots_.size());
+  old.swap(slots_);
+  mask_ = slots_.size() - 1;
+  for (Slot& slot : old) {
+    if (slot.instance != nullptr) insert(slot.hash, std::move(slot.instance));
+  }
+}
+
+}  // namespace unihal::opencl

@@ -1,0 +1,98 @@
+#include "csrc/backends/opencl/program.h"
+
+#include <algorithm>
+
+#include "csrc/backends/opencl/device.h"
+#include "csrc/backends/opencl/status.h"
+#include "csrc/kernels/ops.h"
+#include "kernel_sources.h"
+
+namespace unihal::opencl {
+namespace {
+
+// What a person can read of a compiler's log: the first errors, which the rest follows from.
+constexpr size_t kMostLog = 1200;
+
+// Never fast-math: kernels rely on NaN, infinities and signed zeros.
+std::string options_of(const kernels::KernelSpec& spec) {
+  std::string options = "-cl-std=CL1.2";
+  if (spec.compute() != kernels::Compute::kDouble) options += " -cl-single-precision-constant";
+  return options;
+}
+
+std::string build_log(cl_program program, cl_device_id device) {
+  size_t bytes = 0;
+  if (api.clGetProgramBuildInfo(program, device, CL_PROGRAM_BUILD_LOG, 0, nullptr, &bytes) != CL_SUCCESS ||
+      bytes == 0) {
+    return "(the compiler gave no log)";
+  }
+  std::string log(bytes, '\0');
+  if (api.clGetProgramBuildInfo(program, device, CL_PROGRAM_BUILD_LOG, bytes, log.data(), nullptr) != CL_SUCCESS) {
+    return "(the compiler gave no log)";
+  }
+  log.resize(log.find_last_not_of(std::string("\0 \n\t", 4)) + 1);
+  // Warnings may come before the first error by thousands of lines.
+  const size_t error = log.find("error");
+  if (log.size() > kMostLog && error != std::string::npos) {
+    const size_t line = log.rfind('\n', error);
+    if (line != std::string::npos) log.erase(0, line + 1);
+  }
+  if (log.size() > kMostLog) {
+    const size_t left_out = log.size() - kMostLog;
+    log.resize(kMostLog);
+    log += "\n... (" + std::to_string(left_out) + " more characters)";
+  }
+  return log.empty() ? "(the compiler's log is empty)" : log;
+}
+
+}  // namespace
+
+std::string Programs::text_of(const kernels::KernelSpec& spec) const {
+  std::string text = "#define UHAL_HAS_FLOAT64 ";
+  text += device_.traits.has_float64 ? "1\n" : "0\n";
+  text += spec.macro_text();
+  text += kernels::prelude_opencl;
+  text += kernels::prelude_common;
+  text += spec.source().text;
+  return text;
+}
+
+uhal_status Programs::find(const kernels::KernelSpec& spec, cl_program* program) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto known = by_spec_.find(spec);
+  if (known != by_spec_.end()) {
+    *program = known->second;
+    return UHAL_OK;
+  }
+  const std::string text = text_of(spec);
+  const auto built = by_text_.find(text);
+  if (built != by_text_.end()) {
+    *program = built->second;
+  } else {
+    if (const uhal_status status = build(spec, text, program); status != UHAL_OK) return status;
+    by_text_.emplace(text, *program);
+  }
+  by_spec_.emplace(spec, *program);
+  return UHAL_OK;
+}
+
+uhal_status Programs::build(const kernels::KernelSpec& spec, const std::string& text, cl_program* program) const {
+  const char* source = text.c_str();
+  const size_t length = text.size();
+  cl_int code = CL_SUCCESS;
+  *program = api.clCreateProgramWithSource(device_.context, 1, &source, &length, &code);
+  if (*program == nullptr) {
+    return fail_native(code, "%s takes no program for %s", device_.name.c_str(), spec.describe().c_str());
+  }
+  code = api.clBuildProgram(*program, 1, &device_.id, options_of(spec).c_str(), nullptr, nullptr);
+  if (code == CL_SUCCESS) return UHAL_OK;
+  const std::string log = build_log(*program, device_.id);
+  api.clReleaseProgram(*program);
+  *program = nullptr;
+  const std::string message = "the kernel " + spec.describe() + " does not compile for " + device_.name + " (" +
+                              status_name(code) + "); the compiler's log:\n" + log;
+  kernels::host().report(UHAL_INTERNAL, code, status_name(code), message.c_str());
+  return UHAL_INTERNAL;
+}
+
+}  // namespace unihal::opencl

@@ -1,0 +1,45 @@
+#include "csrc/backends/opencl/properties.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "csrc/backends/opencl/device_info.h"
+
+namespace unihal::opencl {
+namespace {
+
+// Multiplications and additions of a cycle, per compute unit; 0 where the driver does not say.
+uint64_t flops_per_cycle(cl_device_id device) {
+  const cl_uint simds = device_value(device, CL_DEVICE_SIMD_PER_COMPUTE_UNIT_AMD, cl_uint{0});
+  const cl_uint width = device_value(device, CL_DEVICE_SIMD_WIDTH_AMD, cl_uint{0});
+  return uint64_t{2} * simds * width;
+}
+
+}  // namespace
+
+void describe_device(const Device& device, uhal_device_properties* properties) {
+  uhal_device_properties all = {};
+  all.name = device.name.c_str();
+  all.vendor = device.vendor.c_str();
+  all.driver = device.driver.c_str();
+  all.pci_bus_id = device.pci_bus_id.c_str();
+  all.compute_units = device.traits.compute_units;
+  all.wavefront_size = device.traits.wavefront_size;
+  all.clock_megahertz = static_cast<int32_t>(device_value(device.id, CL_DEVICE_MAX_CLOCK_FREQUENCY, cl_uint{0}));
+  all.total_memory = device.total_memory;
+  all.max_allocation = device.max_allocation;
+  all.local_memory = static_cast<uint64_t>(device.traits.local_memory);
+  all.supported_dtypes = device.traits.dtypes;
+  all.peak_gigaflops_float32 =
+      static_cast<double>(flops_per_cycle(device.id)) * all.compute_units * all.clock_megahertz / 1000;
+  // OpenCL tells neither the width nor the clock of the memory: peak_gigabytes_per_second stays unknown.
+  all.figures_are_of = UHAL_FIGURES_OF_DEVICE;
+  // The core's struct may be older and shorter; struct_size and the three fields it fills itself stay as they are.
+  all.struct_size = properties->struct_size;
+  all.device_type = properties->device_type;
+  all.backend = properties->backend;
+  all.ordinal = properties->ordinal;
+  std::memcpy(properties, &all, std::min(properties->struct_size, sizeof all));
+}
+
+}  // namespace unihal::opencl

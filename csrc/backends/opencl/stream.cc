@@ -1,0 +1,196 @@
+#include "csrc/backends/opencl/stream.h"
+
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "csrc/backends/opencl/address_space.h"
+#include "csrc/backends/opencl/device.h"
+#include "csrc/backends/opencl/status.h"
+#include "csrc/kernels/ops.h"
+
+namespace unihal::opencl {
+namespace {
+
+// A queue that nobody waits for is flushed after so many commands: often enough to keep the device busy, seldom enough
+// to cost nothing.
+constexpr int kCommandsPerFlush = 16;
+
+unsigned long long number(uint64_t value) { return value; }
+
+}  // namespace
+
+Stream::Stream(Device& device, uhal_stream* owner)
+    : Queue(device.traits), device_(device), owner_(owner), kernels_(device), error_cell_(device) {}
+
+Stream::~Stream() {
+  if (queue_ != nullptr) api.clReleaseCommandQueue(queue_);
+}
+
+uhal_status Stream::open() {
+  cl_int code = CL_SUCCESS;
+  queue_ = api.clCreateCommandQueue(device_.context, device_.id, CL_QUEUE_PROFILING_ENABLE, &code);
+  return queue_ != nullptr ? UHAL_OK : fail_native(code, "%s gives no command queue", device_.name.c_str());
+}
+
+// Notes a command that was enqueued, or reports why not.
+uhal_status Stream::submitted(cl_int code, const char* what) {
+  if (code != CL_SUCCESS) return fail_native(code, "%s does not take %s", device_.name.c_str(), what);
+  submissions_.store(submissions_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  if (++unflushed_ < kCommandsPerFlush) return UHAL_OK;
+  unflushed_ = 0;
+  code = api.clFlush(queue_);
+  return code == CL_SUCCESS ? UHAL_OK : fail_native(code, "%s does not begin its work", device_.name.c_str());
+}
+
+uhal_status Stream::run(const kernels::KernelSpec& spec, const kernels::Arguments& arguments,
+                        const kernels::Grid& grid) {
+  KernelInstance* instance;
+  if (const uhal_status status = kernels_.find(spec, &instance); status != UHAL_OK) return status;
+  size_t global[3];
+  size_t local[3];
+  cl_uint dimensions = 1;
+  for (cl_uint axis = 0; axis < 3; ++axis) {
+    local[axis] = static_cast<size_t>(grid.group_size[axis]);
+    global[axis] = static_cast<size_t>(grid.groups[axis]) * local[axis];
+    if (global[axis] > 1) dimensions = axis + 1;
+  }
+  const size_t group_size = local[0] * local[1] * local[2];
+  if (group_size > instance->max_group_size()) {
+    return kernels::fail(UHAL_UNIMPLEMENTED,
+                         "%s runs %s with at most %llu work-items in a group (CL_KERNEL_WORK_GROUP_SIZE), and %llu are "
+                         "needed",
+                         device_.name.c_str(), spec.describe().c_str(), number(instance->max_group_size()),
+                         number(group_size));
+  }
+  if (const uhal_status status = instance->set(arguments); status != UHAL_OK) return status;
+  const cl_int code =
+      api.clEnqueueNDRangeKernel(queue_, instance->kernel(), dimensions, nullptr, global, local, 0, nullptr, nullptr);
+  return submitted(code, code == CL_SUCCESS ? "" : spec.describe().c_str());
+}
+
+uhal_status Stream::copy(void* destination, const void* source, size_t bytes) {
+  if (bytes == 0) return UHAL_OK;
+  const AddressSpace& addresses = AddressSpace::instance();
+  Place to;
+  Place from;
+  const bool to_device = addresses.resolve(destination, &to);
+  const bool from_device = addresses.resolve(source, &from);
+  if (to_device && from_device) {
+    return submitted(
+        api.clEnqueueCopyBuffer(queue_, from.buffer, to.buffer, from.offset, to.offset, bytes, 0, nullptr, nullptr),
+        "a copy on the device");
+  }
+  if (to_device) {
+    return submitted(
+        api.clEnqueueWriteBuffer(queue_, to.buffer, CL_FALSE, to.offset, bytes, source, 0, nullptr, nullptr),
+        "a copy to the device");
+  }
+  if (from_device) {
+    return submitted(
+        api.clEnqueueReadBuffer(queue_, from.buffer, CL_FALSE, from.offset, bytes, destination, 0, nullptr, nullptr),
+        "a copy from the device");
+  }
+  return call([=] { std::memcpy(destination, source, bytes); });
+}
+
+uhal_status Stream::fill(void* destination, const void* pattern, size_t pattern_bytes, size_t bytes) {
+  if (bytes == 0) return UHAL_OK;
+  Place place;
+  if (!AddressSpace::instance().resolve(destination, &place)) {
+    std::array<char, 16> copied;
+    std::memcpy(copied.data(), pattern, pattern_bytes);
+    return call([=] {
+      for (size_t i = 0; i < bytes; i += pattern_bytes) {
+        std::memcpy(static_cast<char*>(destination) + i, copied.data(), pattern_bytes);
+      }
+    });
+  }
+  // OpenCL wants offset and size to be multiples of the pattern's: what lies before the first such offset, and after
+  // the last, is filled piece by piece, each aligned to its own size, and the pattern begins somewhere inside of
+  // itself.
+  char repeated[32];
+  for (size_t i = 0; i < sizeof repeated; ++i) repeated[i] = static_cast<const char*>(pattern)[i % pattern_bytes];
+  const size_t end = place.offset + bytes;
+  for (size_t at = place.offset; at < end;) {
+    size_t piece = pattern_bytes;
+    while (at % piece != 0 || piece > end - at) piece /= 2;
+    const size_t length = piece == pattern_bytes ? (end - at) / piece * piece : piece;
+    const char* const begin = repeated + (at - place.offset) % pattern_bytes;
+    const uhal_status status = submitted(
+        api.clEnqueueFillBuffer(queue_, place.buffer, begin, piece, at, length, 0, nullptr, nullptr), "a fill");
+    if (status != UHAL_OK) return status;
+    at += length;
+  }
+  return UHAL_OK;
+}
+
+uhal_status Stream::workspace(size_t bytes, void** pointer) {
+  return kernels::host().workspace(owner_, bytes, pointer);
+}
+
+uhal_status Stream::error_cell(const uhal_op& op, void** cell, int64_t* ticket) {
+  return error_cell_.get(queue_, op, cell, ticket);
+}
+
+// A marker after the work submitted so far, on its way to the device.
+uhal_status Stream::mark(EventReference* event) {
+  cl_event marker = nullptr;
+  cl_int code = api.clEnqueueMarkerWithWaitList(queue_, 0, nullptr, &marker);
+  if (code != CL_SUCCESS) return fail_native(code, "%s does not take a marker", device_.name.c_str());
+  *event = EventReference(marker);
+  code = api.clFlush(queue_);
+  return code == CL_SUCCESS ? UHAL_OK : fail_native(code, "%s does not begin its work", device_.name.c_str());
+}
+
+uhal_status Stream::query(int32_t* done) {
+  std::lock_guard<std::mutex> lock(query_mutex_);
+  // Asked again and again without new work, the same marker answers.
+  const uint64_t submissions = submissions_.load(std::memory_order_acquire);
+  if (!query_marker_ || query_submissions_ != submissions) {
+    if (const uhal_status status = mark(&query_marker_); status != UHAL_OK) return status;
+    query_submissions_ = submissions;
+  }
+  const uhal_status status = has_run(device_, query_marker_, done);
+  return status != UHAL_OK || *done == 0 ? status : error_cell_.collect(queue_, owner_);
+}
+
+uhal_status Stream::synchronize() {
+  const cl_int code = api.clFinish(queue_);
+  if (code != CL_SUCCESS) return fail_native(code, "work on %s failed", device_.name.c_str());
+  return error_cell_.collect(queue_, owner_);
+}
+
+uhal_status Stream::record(Event* event) {
+  EventReference marker;
+  const uhal_status status = mark(&marker);
+  if (status == UHAL_OK) event->set(std::move(marker));
+  return status;
+}
+
+uhal_status Stream::wait(const Event& event) {
+  const EventReference recorded = event.recorded();
+  if (!recorded) return UHAL_OK;
+  const cl_event handle = recorded.get();
+  return submitted(api.clEnqueueBarrierWithWaitList(queue_, 1, &handle, nullptr), "a wait for an event");
+}
+
+uhal_status Stream::call(std::function<void()> function) {
+  cl_int code = CL_SUCCESS;
+  const EventReference after(api.clCreateUserEvent(device_.context, &code));
+  if (!after) return fail_native(code, "%s gives no user event", device_.name.c_str());
+  EventReference before;
+  if (const uhal_status status = mark(&before); status != UHAL_OK) return status;
+  const cl_event handle = after.get();
+  code = api.clEnqueueBarrierWithWaitList(queue_, 1, &handle, nullptr);
+  if (const uhal_status status = submitted(code, "a function of the host"); status != UHAL_OK) return status;
+  try {
+    host_work_.submit(before, after, std::move(function));
+  } catch (...) {
+    static_cast<void>(api.clSetUserEventStatus(handle, CL_COMPLETE));  // nobody else would
+    throw;
+  }
+  return UHAL_OK;
+}
+
+}  // namespace unihal::opencl
