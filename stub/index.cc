@@ -1,15 +1,11 @@
 // UHAL_OP_GATHER, UHAL_OP_SCATTER and their nd and elements variants.
-//
-// All are one thing: an operand (the data) is addressed by one or more components of an index, and another (the
-// rows: gather's output, scatter's updates) is walked through in order. The data's indexed axes are replaced by axes
-// of stride 0 to walk with, and their strides times the index are added.
 
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstring>
 
-#include "csrc/backends/common/attributes.h"
+#include "csrc/backends/common/index_problem.h"
 #include "stub/blocks.h"
 #include "stub/copy.h"
 #include "stub/indices.h"
@@ -42,85 +38,10 @@ const char* op_name(const uhal_op& op) {
   }
 }
 
-uhal_index_attributes index_attributes(const uhal_op& op) {
-  return attributes_or(op, uhal_index_attributes{sizeof(uhal_index_attributes)});
-}
-
-bool is_gather(const uhal_op& op) {
-  return op.kind == UHAL_OP_GATHER || op.kind == UHAL_OP_GATHER_ND || op.kind == UHAL_OP_GATHER_ELEMENTS;
-}
-
-// An indexing op, seen in the shape of its rows.
-struct Problem {
-  uhal_tensor rows;
-  uhal_tensor data;     // as addressed by a position in rows, without the index's part
-  uhal_tensor indices;  // the first component, broadcast to rows
-  int components = 0;
-  int64_t component_stride = 0;
-  int64_t lengths[UHAL_MAX_RANK];  // of the data's indexed axes
-  int64_t strides[UHAL_MAX_RANK];
-};
-
-// Appends an axis to both walked views.
-void add_axis(Problem& problem, int& rank, int64_t length, int64_t data_stride, int64_t index_stride) {
-  problem.data.shape[rank] = length;
-  problem.data.strides[rank] = data_stride;
-  problem.indices.shape[rank] = length;
-  problem.indices.strides[rank] = index_stride;
-  problem.data.rank = problem.indices.rank = ++rank;
-}
-
-void index_axis(Problem& problem, const uhal_tensor& data, int axis) {
-  problem.lengths[problem.components] = data.shape[axis];
-  problem.strides[problem.components] = data.strides[axis];
-  ++problem.components;
-}
-
-Problem make_problem(const uhal_op& op, const uhal_index_attributes& attributes) {
-  const uhal_tensor& data = is_gather(op) ? *op.inputs[0] : *op.outputs[0];
-  const uhal_tensor& indices = is_gather(op) ? *op.inputs[1] : *op.inputs[0];
-  Problem problem;
-  problem.rows = is_gather(op) ? *op.outputs[0] : *op.inputs[1];
-  problem.data = data;
-  problem.indices = indices;
-  int rank = 0;
-  switch (op.kind) {
-    case UHAL_OP_GATHER:
-    case UHAL_OP_SCATTER: {
-      const int axis = attributes.axis;
-      const int batch = attributes.batch_dimensions;
-      for (int i = 0; i < axis; ++i) {
-        add_axis(problem, rank, data.shape[i], data.strides[i], i < batch ? indices.strides[i] : 0);
-      }
-      for (int i = batch; i < indices.rank; ++i) add_axis(problem, rank, indices.shape[i], 0, indices.strides[i]);
-      for (int i = axis + 1; i < data.rank; ++i) add_axis(problem, rank, data.shape[i], data.strides[i], 0);
-      index_axis(problem, data, axis);
-      break;
-    }
-    case UHAL_OP_GATHER_ND:
-    case UHAL_OP_SCATTER_ND: {
-      const int last = indices.rank - 1;
-      const int components = static_cast<int>(indices.shape[last]);
-      for (int i = 0; i < last; ++i) add_axis(problem, rank, indices.shape[i], 0, indices.strides[i]);
-      for (int i = components; i < data.rank; ++i) add_axis(problem, rank, data.shape[i], data.strides[i], 0);
-      for (int i = 0; i < components; ++i) index_axis(problem, data, i);
-      problem.component_stride = indices.strides[last];
-      break;
-    }
-    default:
-      for (int i = 0; i < data.rank; ++i) {
-        add_axis(problem, rank, indices.shape[i], i == attributes.axis ? 0 : data.strides[i], indices.strides[i]);
-      }
-      index_axis(problem, data, attributes.axis);
-      break;
-  }
-  return problem;
-}
-
 // Turns indices into offsets, and keeps the first one that is out of range.
 class Resolver {
  public:
-  Resolver(const Problem& problem, const uhal_index_attributes& attributes)
+  Resolver(const IndexProblem& problem, const uhal_index_attributes& attributes)
       : problem_(problem), read_(problem.indices), wraps_(attributes.negative_wraps != 0) {}
 
   // The data's offset for the index at `offset`, and its place among all indexed positions; false if out of range.
@@ -159,7 +80,7 @@ class Resolver {
   }
 
  private:
-  const Problem& problem_;
+  const IndexProblem& problem_;
   IndexReader read_;
   bool wraps_;
   std::atomic<bool> out_of_range_{false};
@@ -180,7 +101,7 @@ void for_each_piece(const Space& space, int64_t begin, int64_t end, const Body& 
   }
 }
 
-void gather(const Problem& problem, Resolver& resolver) {
+void gather(const IndexProblem& problem, Resolver& resolver) {
   const uhal_tensor* views[] = {&problem.rows, &problem.data, &problem.indices};
   const Space space = make_space(views, 3);
   const int64_t size = dtype_size(problem.rows.dtype);
@@ -267,11 +188,10 @@ class Combiner {
 
 // Every thread walks through all updates in row-major order and applies those to its own range of indexed
 // positions: no two threads write one element, and the order of updates to it is kept.
-void scatter(const Problem& problem, uhal_reduction reduction, Resolver& resolver) {
-  uhal_tensor order = problem.rows;  // dense row-major strides: the order to walk in
+void scatter(const IndexProblem& problem, uhal_reduction reduction, Resolver& resolver) {
+  const uhal_tensor order = row_major_view(problem.rows);
   int64_t places = 1;
   for (int c = 0; c < problem.components; ++c) places *= problem.lengths[c];
-  for (int64_t i = order.rank - 1, stride = 1; i >= 0; stride *= order.shape[i--]) order.strides[i] = stride;
   const uhal_tensor* ordered[] = {&order, &problem.data, &problem.indices, &problem.rows};
   Space space = make_space(ordered, 4);
   std::swap(space.strides[kRows], space.strides[kOrder]);
@@ -318,7 +238,7 @@ uhal_status scatter_wide(const Launch& launch, const uhal_index_attributes& attr
   uhal_op op = launch.op;
   op.inputs = inputs;
   op.outputs = outputs;
-  const Problem problem = make_problem(op, attributes);
+  const IndexProblem problem = make_index_problem(op);
   Resolver resolver(problem, attributes);
   scatter(problem, attributes.reduction, resolver);
   resolver.report(launch, attributes);
@@ -351,7 +271,7 @@ uhal_status run_index(const Launch& launch) {
   if (!is_gather(op) && accumulates && (dtype == UHAL_FLOAT16 || dtype == UHAL_BFLOAT16)) {
     return scatter_wide(launch, attributes);
   }
-  const Problem problem = make_problem(op, attributes);
+  const IndexProblem problem = make_index_problem(op);
   Resolver resolver(problem, attributes);
   if (is_gather(op)) {
     gather(problem, resolver);

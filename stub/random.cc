@@ -199,9 +199,7 @@ void draw(const Parameters& parameters, uhal_dtype dtype, int64_t begin, int64_t
 // Views in row-major order: a dense view of y's shape comes first and fixes the order of iteration.
 Space row_major_space(const uhal_tensor& shape, const uhal_tensor* first, const uhal_tensor* second,
                       const uhal_tensor* third) {
-  uhal_tensor order = shape;
-  int64_t stride = 1;
-  for (int i = order.rank - 1; i >= 0; stride *= order.shape[i--]) order.strides[i] = stride;
+  const uhal_tensor order = row_major_view(shape);
   const uhal_tensor* views[] = {&order, first, second, third};
   return make_space(views, third != nullptr ? 4 : 2);
 }

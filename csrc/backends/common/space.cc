@@ -81,6 +81,16 @@ Space make_space(const uhal_tensor* const* views, int operands) {
   return space;
 }
 
+uhal_tensor row_major_view(const uhal_tensor& view) {
+  uhal_tensor result = view;
+  int64_t stride = 1;
+  for (int i = view.rank - 1; i >= 0; --i) {
+    result.strides[i] = stride;
+    stride *= view.shape[i];
+  }
+  return result;
+}
+
 Cursor::Cursor(const Space& space, int64_t position) : space_(space) {
   const int last = space.rank - 1;
   inner_ = position % space.shape[last];

@@ -28,6 +28,10 @@ struct Space {
 // The space of `views`, which broadcast (NumPy's rule) to the shape of views[0].
 Space make_space(const uhal_tensor* const* views, int operands);
 
+// A view of the same shape without gaps, in row-major order: as the first view of a space it fixes the order of
+// iteration. Its data is not to be touched.
+uhal_tensor row_major_view(const uhal_tensor& view);
+
 // A position in a space, counted in the order of iteration; keeps the coordinates of the outer axes, so that
 // walking on costs no division.
 class Cursor {

@@ -9,6 +9,7 @@
  *   UHAL_BARRIER()             all work-items of the group reach it; local memory is in step after it
  *   UHAL_GLOBAL_ID(axis), UHAL_LOCAL_ID, UHAL_GROUP_ID, UHAL_GROUP_COUNT, UHAL_LOCAL_SIZE, UHAL_GLOBAL_SIZE   as INDEX
  *   UHAL_INLINE                before a function
+ *   UHAL_NO_CONTRACTION        at the top of a source: products and sums are rounded each, never fused
  * Types: T (the compute type), INDEX (int or long, UHAL_WIDE_INDEX), int64, uint64, int32, uint32, uint16, uint8.
  *   T4                         four T, aligned to their size: members x, y, z, w; for wide loads and stores only
  * Other vectors, images and subgroups are not part of it; nor are double (use T) and half. */
@@ -36,6 +37,7 @@ typedef uint uint32;
 #define UHAL_ADDRESS(type, name) ((UHAL_GLOBAL type*)(name##_base + name##_offset))
 #define UHAL_BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
 #define UHAL_UNROLL _Pragma("unroll")
+#define UHAL_NO_CONTRACTION _Pragma("OPENCL FP_CONTRACT OFF")
 
 #define UHAL_GLOBAL_ID(axis) ((INDEX)get_global_id(axis))
 #define UHAL_GLOBAL_SIZE(axis) ((INDEX)get_global_size(axis))

@@ -1,0 +1,85 @@
+#include "csrc/kernels/stable_order.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "csrc/kernels/ops.h"
+#include "kernel_sources.h"
+
+namespace unihal::kernels {
+namespace {
+
+// Up to this many keys, comparing each with each takes less than the launches of radix sort.
+constexpr int64_t kFewKeys = 1024;
+constexpr int kDigits = 16;
+constexpr int kDigitBits = 4;
+constexpr int64_t kKeysPerItem = 8;
+
+}  // namespace
+
+StableOrder::StableOrder(const DeviceTraits& traits, int64_t count, uint32_t largest)
+    : count_(count), passes_(0), group_(std::min(256, traits.max_group_size)), tile_(group_ * kKeysPerItem) {
+  if (count <= kFewKeys) return;
+  // A count for each digit and work-item, in local memory.
+  while (group_ > 1 && int64_t{kDigits * 4} * group_ > traits.local_memory) group_ /= 2;
+  tile_ = group_ * kKeysPerItem;
+  for (uint64_t rest = std::max(largest, 1u); rest != 0; rest >>= kDigitBits) ++passes_;
+}
+
+size_t StableOrder::bytes() const {
+  const size_t keys = static_cast<size_t>(count_) * sizeof(uint32_t);
+  if (passes_ == 0) return 2 * keys;
+  return 3 * keys + static_cast<size_t>(kDigits * tiles()) * sizeof(uint32_t);
+}
+
+KernelSpec StableOrder::spec(const char* entry) const {
+  return KernelSpec(sources::stable_order, entry).define("GROUP", group_).define("TILE", tile_);
+}
+
+uhal_status StableOrder::rank(Queue& queue, const void* keys, void* sorted_keys, void* order) const {
+  Arguments arguments;
+  arguments.pointer(keys).pointer(sorted_keys).pointer(order).int32(static_cast<int32_t>(count_));
+  return queue.run(spec("rank"), arguments, linear_grid(count_, group_));
+}
+
+uhal_status StableOrder::run(Queue& queue, void* keys, void* workspace, const void** sorted_keys,
+                             const void** order) const {
+  uint32_t* const block = static_cast<uint32_t*>(workspace);
+  void* from_keys = keys;
+  void* to_keys = block;
+  void* to_order = block + count_;
+  void* from_order = block + 2 * count_;  // not of a sort by counting
+  void* const totals = block + 3 * count_;
+  *sorted_keys = to_keys;
+  *order = to_order;
+  if (passes_ == 0) return rank(queue, keys, to_keys, to_order);
+
+  const int32_t count = static_cast<int32_t>(count_);
+  Grid one;
+  one.group_size[0] = group_;
+  Grid each_tile = one;
+  each_tile.groups[0] = tiles();
+  for (int pass = 0; pass < passes_; ++pass) {
+    const int32_t shift = pass * kDigitBits;
+    Arguments counted;
+    counted.pointer(from_keys).pointer(totals).int32(count).int32(shift);
+    uhal_status status = queue.run(spec("radix_count"), counted, each_tile);
+    if (status != UHAL_OK) return status;
+    Arguments scanned;
+    scanned.pointer(totals).int32(static_cast<int32_t>(kDigits * tiles()));
+    status = queue.run(spec("radix_scan"), scanned, one);
+    if (status != UHAL_OK) return status;
+    Arguments moved;
+    moved.pointer(from_keys).pointer(from_order).pointer(to_keys).pointer(to_order).pointer(totals);
+    moved.int32(count).int32(shift).int32(pass == 0);
+    status = queue.run(spec("radix_move"), moved, each_tile);
+    if (status != UHAL_OK) return status;
+    *sorted_keys = to_keys;
+    *order = to_order;
+    std::swap(from_keys, to_keys);
+    std::swap(from_order, to_order);
+  }
+  return UHAL_OK;
+}
+
+}  // namespace unihal::kernels

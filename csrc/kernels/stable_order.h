@@ -1,0 +1,36 @@
+// Putting keys in order on the device, for ops that must meet equal keys one after the other (scatter).
+#ifndef UNIHAL_KERNELS_STABLE_ORDER_H_
+#define UNIHAL_KERNELS_STABLE_ORDER_H_
+
+#include "csrc/kernels/queue.h"
+
+namespace unihal::kernels {
+
+// The ascending order of 32-bit keys, equal ones in the order that they came in. By counting for few keys; by radix
+// sort, four bits in three launches, for many.
+class StableOrder {
+ public:
+  // `count` keys, below 2^30, each at most `largest`.
+  StableOrder(const DeviceTraits& traits, int64_t count, uint32_t largest);
+
+  // Of the workspace that run needs.
+  size_t bytes() const;
+
+  // Submits the sort. `keys` (uint32) and `workspace` are device memory, aligned to 4 bytes; keys are overwritten.
+  // *sorted_keys and *order point into them: order[i] is the number that sorted_keys[i] had in `keys`.
+  uhal_status run(Queue& queue, void* keys, void* workspace, const void** sorted_keys, const void** order) const;
+
+ private:
+  uhal_status rank(Queue& queue, const void* keys, void* sorted_keys, void* order) const;
+  KernelSpec spec(const char* entry) const;
+  int64_t tiles() const { return (count_ + tile_ - 1) / tile_; }
+
+  int64_t count_;
+  int passes_;  // of radix sort; 0: by counting
+  int32_t group_;
+  int64_t tile_;
+};
+
+}  // namespace unihal::kernels
+
+#endif  // UNIHAL_KERNELS_STABLE_ORDER_H_
