@@ -1,7 +1,7 @@
 // Conversions between stored dtypes and compute types as loops. Compiled once per instruction set.
 
+#include "csrc/backends/common/float_bits.h"
 #include "stub/compute.h"
-#include "stub/float_bits.h"
 
 namespace unihal::stub::UHAL_INSTRUCTION_SET {
 namespace {

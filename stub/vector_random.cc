@@ -1,8 +1,8 @@
 // Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3") and the distributions made from its
 // words. Compiled once per instruction set. Words are used, and turned into numbers, as TensorFlow does.
 
+#include "csrc/backends/common/float_bits.h"
 #include "stub/compute.h"
-#include "stub/float_bits.h"
 #include "stub/vector_math.h"
 
 namespace unihal::stub::UHAL_INSTRUCTION_SET {

@@ -1,9 +1,178 @@
-#include "csrc/kernels/ops.h"
+// UHAL_OP_COPY and UHAL_OP_CAST between strided views.
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "csrc/backends/common/dtype.h"
+#include "csrc/kernels/elementwise.h"
+#include "csrc/kernels/layout.h"
+#include "csrc/kernels/map_chain.h"
+#include "csrc/kernels/views.h"
+#include "kernel_sources.h"
 
 namespace unihal::kernels {
+namespace {
 
-const char* refuse_copy(const DeviceTraits&, const uhal_op&) { return "not written yet"; }
+constexpr int kTo = 0;
+constexpr int kFrom = 1;
 
-uhal_status run_copy(Queue&, const uhal_op&) { return fail(UHAL_UNIMPLEMENTED, "not written yet"); }
+constexpr int64_t kTile = 32;        // source/copy.cl
+constexpr int64_t kShortest = 16;    // rows or columns for which half of a tile may stay empty
+constexpr int64_t kWidestUnit = 16;  // bytes
+
+// Makes one element of several where both sides hold them side by side; returns the element's size.
+int64_t widen(Space& space, int64_t size, const void* to, const void* from) {
+  const int last = space.rank - 1;
+  if (space.strides[kTo][last] != 1 || space.strides[kFrom][last] != 1) return size;
+  const uintptr_t addresses = reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from);
+  for (int64_t unit = kWidestUnit; unit > size; unit /= 2) {
+    const int64_t factor = unit / size;
+    bool fits = addresses % static_cast<uintptr_t>(unit) == 0 && space.shape[last] % factor == 0;
+    for (int i = 0; fits && i < last; ++i) {
+      fits = space.strides[kTo][i] % factor == 0 && space.strides[kFrom][i] % factor == 0;
+    }
+    if (!fits) continue;
+    space.shape[last] /= factor;
+    space.count /= factor;
+    for (int i = 0; i < last; ++i) {
+      space.strides[kTo][i] /= factor;
+      space.strides[kFrom][i] /= factor;
+    }
+    return unit;
+  }
+  return size;
+}
+
+// The axis along which `from` is adjacent while `to` is adjacent along the last one; -1 if there is no such pair.
+int transposed_axis(const Space& space) {
+  const int last = space.rank - 1;
+  if (space.strides[kTo][last] != 1 || std::abs(space.strides[kFrom][last]) < 2) return -1;
+  if (space.shape[last] < kShortest) return -1;
+  for (int i = last - 1; i >= 0; --i) {
+    if (space.strides[kFrom][i] == 1 && space.shape[i] >= kShortest) return i;
+  }
+  return -1;
+}
+
+uhal_status copy_transposed(Queue& queue, const Space& space, int axis, int64_t size, void* to, const void* from) {
+  const int last = space.rank - 1;
+  Space others;
+  others.operands = 2;
+  for (int i = 0; i < last; ++i) {
+    if (i == axis) continue;
+    others.shape[others.rank] = space.shape[i];
+    others.count *= space.shape[i];
+    for (int k = 0; k < 2; ++k) others.strides[k][others.rank] = space.strides[k][i];
+    ++others.rank;
+  }
+  LayoutKind kind = layout_kind(others);
+  kind.wide |= layout_kind(space).wide;
+  const int32_t group = queue.traits().max_group_size >= 256 ? 256 : static_cast<int32_t>(kTile);
+  KernelSpec spec(sources::copy, "transpose");
+  spec.define("UHAL_SIZE", size).define("UHAL_TRANSPOSE", 1).define("UHAL_GROUP", group);
+  kind.define(spec);
+  const int64_t rows = space.shape[axis];
+  const int64_t columns = space.shape[last];
+  const int64_t row_tiles = (rows + kTile - 1) / kTile;
+  const int64_t column_tiles = (columns + kTile - 1) / kTile;
+  Arguments arguments;
+  arguments.pointer(to).pointer(from);
+  append_layout(arguments, others, kind);
+  for (const int64_t value :
+       {rows, columns, space.strides[kTo][axis], space.strides[kFrom][last], row_tiles, column_tiles}) {
+    append_index(arguments, value, kind.wide);
+  }
+  Grid grid;
+  grid.groups[0] = row_tiles * column_tiles * others.count;
+  grid.group_size[0] = group;
+  return queue.run(spec, arguments, grid);
+}
+
+uhal_status copy_strided(Queue& queue, Space& space, int64_t size, void* to, const void* from) {
+  const int64_t unit = widen(space, size, to, from);
+  const LayoutKind kind = layout_kind(space);
+  KernelSpec spec(sources::copy, "strided");
+  spec.define("UHAL_SIZE", unit);
+  kind.define(spec);
+  Arguments arguments;
+  arguments.pointer(to).pointer(from);
+  append_layout(arguments, space, kind);
+  append_index(arguments, space.count, kind.wide);
+  return queue.run(spec, arguments, linear_grid(space.count, std::min(256, queue.traits().max_group_size)));
+}
+
+bool same_view(const uhal_tensor& x, const uhal_tensor& y) {
+  if (x.data != y.data || x.rank != y.rank) return false;
+  for (int i = 0; i < x.rank; ++i) {
+    if (x.shape[i] != y.shape[i] || (x.shape[i] > 1 && x.strides[i] != y.strides[i])) return false;
+  }
+  return true;
+}
+
+// The real type of a complex dtype's parts, else the dtype itself.
+uhal_dtype part_dtype(uhal_dtype dtype) {
+  return dtype == UHAL_COMPLEX64 ? UHAL_FLOAT32 : dtype == UHAL_COMPLEX128 ? UHAL_FLOAT64 : dtype;
+}
+
+// The real or imaginary parts of a complex view.
+uhal_tensor part(const uhal_tensor& view, bool imaginary) {
+  uhal_tensor result = view;
+  result.dtype = part_dtype(view.dtype);
+  if (view.data != nullptr) result.data = static_cast<char*>(view.data) + (imaginary ? dtype_size(result.dtype) : 0);
+  for (int i = 0; i < view.rank; ++i) result.strides[i] = 2 * view.strides[i];
+  return result;
+}
+
+// The map `identity`: in the type that it computes with, which holds all values of either dtype that the other could
+// tell apart, a value is rounded once.
+MapChain identity(const uhal_tensor& x, const uhal_tensor& y) {
+  MapChain chain;
+  const int from = chain.input(x);
+  chain.output(chain.step(uhal_map_identity, {from}), y);
+  return chain;
+}
+
+uhal_status cast_real(Queue& queue, const uhal_tensor& x, const uhal_tensor& y) {
+  return run_map_chain(queue, identity(x, y));
+}
+
+}  // namespace
+
+bool needs_halves(const uhal_tensor& view) {
+  return dtype_size(view.dtype) == kWidestUnit && reinterpret_cast<uintptr_t>(view.data) % kWidestUnit != 0;
+}
+
+uhal_tensor half(const uhal_tensor& view, int index) { return part(view, index != 0); }
+
+uhal_status copy_views(Queue& queue, const uhal_tensor& x, const uhal_tensor& y) {
+  const uhal_tensor* views[] = {&y, &x};
+  Space space = make_space(views, 2);
+  const int64_t size = dtype_size(y.dtype);
+  if (space.count == 0 || same_view(x, y)) return UHAL_OK;
+  if (space.dense(kTo) && space.dense(kFrom)) {
+    return queue.copy(y.data, x.data, static_cast<size_t>(space.count * size));
+  }
+  if (needs_halves(x) || needs_halves(y)) {
+    const uhal_status status = copy_views(queue, half(x, 0), half(y, 0));
+    return status != UHAL_OK ? status : copy_views(queue, half(x, 1), half(y, 1));
+  }
+  const int axis = transposed_axis(space);
+  return axis >= 0 ? copy_transposed(queue, space, axis, size, y.data, x.data)
+                   : copy_strided(queue, space, size, y.data, x.data);
+}
+
+uhal_status cast_views(Queue& queue, const uhal_tensor& x, const uhal_tensor& y) {
+  if (x.dtype == y.dtype) return copy_views(queue, x, y);
+  if (!is_complex(x.dtype) && !is_complex(y.dtype)) return cast_real(queue, x, y);
+  const uhal_tensor real = is_complex(x.dtype) ? part(x, false) : x;
+  if (!is_complex(y.dtype)) return cast_views(queue, real, y);
+  const uhal_status status = cast_views(queue, real, part(y, false));
+  if (status != UHAL_OK) return status;
+  return is_complex(x.dtype) ? cast_views(queue, part(x, true), part(y, true)) : fill_view(queue, 0, 0, part(y, true));
+}
+
+const char* refuse_copy(const DeviceTraits&, const uhal_op&) { return nullptr; }
+
+uhal_status run_copy(Queue& queue, const uhal_op& op) { return cast_views(queue, *op.inputs[0], *op.outputs[0]); }
 
 }  // namespace unihal::kernels

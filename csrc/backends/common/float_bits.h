@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace unihal::stub {
+namespace unihal {
 
 // Internal linkage on purpose: each instruction set must keep its own compiled copy.
 namespace {
@@ -67,4 +67,4 @@ inline float double_to_float_odd(double value) {
 
 }  // namespace
 
-}  // namespace unihal::stub
+}  // namespace unihal

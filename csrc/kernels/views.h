@@ -1,0 +1,32 @@
+// Moving and filling views: the ops copy, cast and fill, for other ops to use as well.
+#ifndef UNIHAL_KERNELS_VIEWS_H_
+#define UNIHAL_KERNELS_VIEWS_H_
+
+#include "csrc/kernels/ops.h"
+
+namespace unihal::kernels {
+
+// y = x, of one dtype; x broadcasts to y. They do not overlap, or are the same view.
+uhal_status copy_views(Queue& queue, const uhal_tensor& x, const uhal_tensor& y);
+
+// y = x, of any two dtypes that the device has.
+uhal_status cast_views(Queue& queue, const uhal_tensor& x, const uhal_tensor& y);
+
+// y = value; integer_value if y is of integers or bool (uhal_fill_attributes).
+uhal_status fill_view(Queue& queue, double value, int64_t integer_value, const uhal_tensor& y);
+
+// An element's bytes in memory.
+struct ElementBytes {
+  alignas(16) char bytes[16] = {};
+};
+ElementBytes encode(double value, int64_t integer_value, uhal_dtype dtype);
+
+// Elements whose dtype does not matter to a kernel are moved in units of their size (prelude/unit.h): 1, 2, 4, 8 or 16
+// bytes. Views of 16-byte elements need not be aligned to 16 bytes, which units must be: halves() of such a view are
+// its first and last 8 bytes, as views of 8-byte elements; false if there is no need.
+bool needs_halves(const uhal_tensor& view);
+uhal_tensor half(const uhal_tensor& view, int index);
+
+}  // namespace unihal::kernels
+
+#endif  // UNIHAL_KERNELS_VIEWS_H_
