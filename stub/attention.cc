@@ -5,8 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "csrc/backends/common/attributes.h"
-#include "csrc/backends/common/dtype.h"
+#include "csrc/backends/common/attention.h"
 #include "stub/parallel.h"
 #include "stub/softmax_rows.h"
 #include "stub/staging.h"
@@ -18,13 +17,6 @@ namespace {
 constexpr int64_t kScoreBytes = int64_t{32} << 20;
 // Work per score, in the units of parallel_for.
 constexpr int64_t kWork = 8;
-
-uhal_attention_attributes attributes_of(const uhal_op& op) {
-  uhal_attention_attributes attributes = attributes_or(op, uhal_attention_attributes{});
-  const int64_t depth = op.inputs[0]->shape[3];
-  if (attributes.scale == 0) attributes.scale = 1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, depth)));
-  return attributes;
-}
 
 // Rows [first, first + count) of all heads of one batch entry.
 struct Block {
@@ -148,7 +140,7 @@ T& at(const uhal_tensor& view, int64_t batch, int64_t head, int64_t row) {
 
 template <typename T>
 uhal_status forward(const Launch& launch, uhal_dtype dtype) {
-  const uhal_attention_attributes attributes = attributes_of(launch.op);
+  const uhal_attention_attributes attributes = attention_attributes(launch.op);
   const Sizes sizes(launch.op);
   Staging staging(launch);
   const uhal_tensor* q = staging.input(0, dtype);
@@ -223,7 +215,7 @@ uhal_status set_to_zero(const Launch& launch, const uhal_tensor* view) {
 
 template <typename T>
 uhal_status backward(const Launch& launch, uhal_dtype dtype) {
-  const uhal_attention_attributes attributes = attributes_of(launch.op);
+  const uhal_attention_attributes attributes = attention_attributes(launch.op);
   const Sizes sizes(launch.op);
   Staging staging(launch);
   const uhal_tensor* q = staging.input(0, dtype);
@@ -285,20 +277,7 @@ uhal_status backward(const Launch& launch, uhal_dtype dtype) {
 
 }  // namespace
 
-const char* refuse_attention(const uhal_op& op) {
-  for (int i = 0; i < op.input_count; ++i) {
-    if (op.inputs[i] != nullptr && !is_floating(op.inputs[i]->dtype)) {
-      return "attention takes floating point only; a mask is added to the scores: 0 where it lets through, -infinity "
-             "where it does not";
-    }
-  }
-  for (int i = 0; i < op.output_count; ++i) {
-    if (op.outputs[i] != nullptr && !is_floating(op.outputs[i]->dtype)) {
-      return "attention gives floating point results only: cast them afterwards";
-    }
-  }
-  return nullptr;
-}
+const char* refuse_attention(const uhal_op& op) { return refuse_attention_dtypes(op); }
 
 uhal_status run_attention(const Launch& launch) {
   const uhal_dtype dtype = arithmetic_dtype(launch.op);

@@ -1,13 +1,11 @@
 // Normalization, by kind: called by norm.cc with the dtype that arithmetic is done in.
 #pragma once
 
+#include "csrc/backends/common/norm.h"
 #include "stub/kernels.h"
 #include "stub/staging.h"
 
 namespace unihal::stub {
-
-// The op's attributes, with defaults where the caller gave none.
-uhal_norm_attributes norm_attributes(const uhal_op& op);
 
 // T is float or double.
 template <typename T>

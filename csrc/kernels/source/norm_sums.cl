@@ -1,0 +1,112 @@
+/* The gradients of a normalization's scale and bias: sums over all points of each column, which is a channel, or an
+ * element of layer norm's rows. A team of work-items takes a piece of a column's points (column_sums); then the pieces
+ * are added up (finish_column_sums). Columns are counted in the order of their layout.
+ *
+ * Macros: UHAL_GROUP; X, the dtype of x and dy, or MIXED if theirs differ or are no usual ones. */
+#include "csrc/kernels/prelude/group.h"
+
+UHAL_LAYOUT(columns_layout, 6) /* x, dy, mean, spread, dscale, dbias */
+UHAL_LAYOUT(points_layout, 4)  /* x, dy, mean, spread */
+
+#if MIXED
+#define LOAD(name, place) uhal_load(dtypes.name, name, place)
+#else
+#define LOAD(name, place) X_LOAD((UHAL_GLOBAL const X_STORAGE*)(name), place)
+#endif
+
+#define UNROLL 4
+
+typedef struct {
+  int32 x, dy, mean, spread;
+} Dtypes;
+
+typedef struct {
+  T gradient; /* sum of dy */
+  T product;  /* sum of dy * normalized x */
+} ColumnSums;
+
+UHAL_INLINE ColumnSums add_column_sums(ColumnSums a, ColumnSums b) {
+  a.gradient += b.gradient;
+  a.product += b.product;
+  return a;
+}
+
+UHAL_TEAM_REDUCTION(team_column_sums, ColumnSums, add_column_sums)
+
+#define ADD_POINT(point)                                                                                      \
+  do {                                                                                                        \
+    INDEX at[4] = {offsets[0], offsets[1], offsets[2], offsets[3]};                                           \
+    UHAL_ADD_OFFSETS(of_points, 4, point, at);                                                                \
+    if (per_point) {                                                                                          \
+      center = has_mean ? uhal_load(dtypes.mean, mean, at[2]) : 0;                                            \
+      inverse = uhal_load(dtypes.spread, spread, at[3]);                                                      \
+    }                                                                                                         \
+    const T gradient = LOAD(dy, at[1]);                                                                       \
+    sums.gradient += gradient;                                                                                \
+    sums.product += gradient * ((LOAD(x, at[0]) - center) * inverse);                                         \
+  } while (0)
+
+/* sums[piece][0 and 1][column] = the gradients of bias and scale. Statistics belong to columns, and spread is the
+ * variance; or, per_point, to points as well, and spread is the inverse root. */
+UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void column_sums(
+    UHAL_POINTER(of_x), UHAL_POINTER(of_dy), UHAL_POINTER(of_mean), UHAL_POINTER(of_spread), UHAL_POINTER(of_sums),
+    columns_layout of_columns, points_layout of_points, INDEX columns, INDEX points, INDEX pieces, Dtypes dtypes,
+    T epsilon, int32 per_point, int32 has_mean, int32 lanes, int32 adjacent) {
+  UHAL_LOCAL ColumnSums scratch[UHAL_GROUP];
+  const uhal_team team = uhal_make_team(lanes, adjacent);
+  UHAL_GLOBAL const char* x = UHAL_ADDRESS(const char, of_x);
+  UHAL_GLOBAL const char* dy = UHAL_ADDRESS(const char, of_dy);
+  UHAL_GLOBAL const char* mean = UHAL_ADDRESS(const char, of_mean);
+  UHAL_GLOBAL const char* spread = UHAL_ADDRESS(const char, of_spread);
+  const INDEX blocks = (columns + team.teams - 1) / team.teams;
+  const INDEX share = (points + pieces - 1) / pieces;
+
+  for (INDEX task = UHAL_GROUP_ID(0); task < blocks * pieces; task += UHAL_GROUP_COUNT(0)) {
+    const INDEX column = task % blocks * team.teams + team.index;
+    const INDEX begin = task / blocks * share;
+    const INDEX end = column >= columns ? begin : begin + share < points ? begin + share : points;
+    INDEX offsets[6] = {0, 0, 0, 0, 0, 0};
+    T center = 0, inverse = 0;
+    if (column < columns) {
+      UHAL_ADD_OFFSETS(of_columns, 6, column, offsets);
+      if (!per_point) {
+        center = uhal_load(dtypes.mean, mean, offsets[2]);
+        inverse = 1 / sqrt(uhal_load(dtypes.spread, spread, offsets[3]) + epsilon);
+      }
+    }
+    ColumnSums sums = {0, 0};
+    INDEX point = begin + team.lane;
+    for (; point + (UNROLL - 1) * lanes < end; point += UNROLL * lanes) {
+      UHAL_UNROLL for (int32 k = 0; k < UNROLL; ++k) ADD_POINT(point + k * lanes);
+    }
+    for (; point < end; point += lanes) ADD_POINT(point);
+    sums = team_column_sums(sums, scratch, team);
+    if (team.lane == 0 && column < columns) {
+      UHAL_GLOBAL T* to = UHAL_ADDRESS(T, of_sums) + task / blocks * 2 * columns + column;
+      to[0] = sums.gradient;
+      to[columns] = sums.product;
+    }
+  }
+}
+
+/* Adds up the pieces: into the first one, and into dscale and dbias where they are asked for. */
+UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void finish_column_sums(UHAL_POINTER(of_sums), UHAL_POINTER(dscale),
+                                                                      UHAL_POINTER(dbias), columns_layout of_columns,
+                                                                      INDEX columns, INDEX pieces, int32 dscale_dtype,
+                                                                      int32 dbias_dtype, int32 has_dscale,
+                                                                      int32 has_dbias) {
+  UHAL_GLOBAL T* sums = UHAL_ADDRESS(T, of_sums);
+  for (INDEX column = UHAL_GLOBAL_ID(0); column < columns; column += UHAL_GLOBAL_SIZE(0)) {
+    T gradient = 0, product = 0;
+    for (INDEX piece = 0; piece < pieces; ++piece) {
+      gradient += sums[piece * 2 * columns + column];
+      product += sums[(piece * 2 + 1) * columns + column];
+    }
+    sums[column] = gradient;
+    sums[columns + column] = product;
+    INDEX offsets[6] = {0, 0, 0, 0, 0, 0};
+    UHAL_ADD_OFFSETS(of_columns, 6, column, offsets);
+    if (has_dscale) uhal_store(dscale_dtype, UHAL_ADDRESS(char, dscale), offsets[4], product);
+    if (has_dbias) uhal_store(dbias_dtype, UHAL_ADDRESS(char, dbias), offsets[5], gradient);
+  }
+}
