@@ -1,9 +1,92 @@
+#include <algorithm>
+
+#include "csrc/backends/common/attributes.h"
+#include "csrc/kernels/operands.h"
 #include "csrc/kernels/ops.h"
+#include "csrc/kernels/reduction.h"
+#include "csrc/kernels/rows.h"
+#include "kernel_sources.h"
 
 namespace unihal::kernels {
+namespace {
 
-const char* refuse_scan(const DeviceTraits&, const uhal_op&) { return "not written yet"; }
+constexpr int64_t kItems = 4;          // neighbours that a work-item takes at a time: ITEMS of scan.cl
+constexpr int64_t kPiecesOfAPart = 4;  // fewer are not worth a second launch
+constexpr int64_t kMostParts = 256;    // each part reads the totals of all before
 
-uhal_status run_scan(Queue&, const uhal_op&) { return fail(UHAL_UNIMPLEMENTED, "not written yet"); }
+uhal_scan_attributes attributes_of(const uhal_op& op) {
+  return attributes_or(op, uhal_scan_attributes{sizeof(uhal_scan_attributes), 0, UHAL_REDUCE_SUM, 0, 0});
+}
+
+int step_of(uhal_reduction reduction) {
+  switch (reduction) {
+    case UHAL_REDUCE_PRODUCT:
+      return UHAL_STEP_PRODUCT;
+    case UHAL_REDUCE_MAXIMUM:
+      return UHAL_STEP_MAXIMUM;
+    case UHAL_REDUCE_MINIMUM:
+      return UHAL_STEP_MINIMUM;
+    default:
+      return UHAL_STEP_SUM;
+  }
+}
+
+int64_t parts_of(const DeviceTraits& traits, const Rows& rows, const Teams& teams) {
+  const int64_t wanted = traits.is_cpu ? traits.compute_units : int64_t{8} * traits.compute_units;
+  const int64_t groups = (rows.count() + teams.per_group() - 1) / teams.per_group();
+  const int64_t longest = rows.length / (kPiecesOfAPart * kItems * teams.lanes);
+  return std::clamp(std::min(wanted / groups, longest), int64_t{1}, kMostParts);
+}
+
+}  // namespace
+
+const char* refuse_scan(const DeviceTraits&, const uhal_op& op) {
+  for (const uhal_tensor* view : {op.inputs[0], op.outputs[0]}) {
+    if (!is_real(view->dtype)) {
+      return refusal("scan: dtype %s is not supported; complex numbers can be filled, copied and cast only",
+                     dtype_name(view->dtype));
+    }
+  }
+  const uhal_reduction reduction = attributes_of(op).reduction;
+  if (reduction == UHAL_REDUCE_SUM || step_of(reduction) != UHAL_STEP_SUM) return nullptr;
+  return refusal("scan: reduction %d is not supported; expected sum, product, maximum or minimum", reduction);
+}
+
+uhal_status run_scan(Queue& queue, const uhal_op& op) {
+  const uhal_scan_attributes attributes = attributes_of(op);
+  const uhal_tensor& x = *op.inputs[0];
+  const uhal_tensor& y = *op.outputs[0];
+  const uhal_tensor* views[] = {&x, &y};
+  const Rows rows(views, 2, attributes.axis);
+  if (rows.count() == 0 || rows.length == 0) return UHAL_OK;
+  const Compute compute = is_floating(x.dtype) || is_floating(y.dtype) ? floating_compute(op) : compute_of(x.dtype);
+  const Teams teams = teams_for_rows(queue.traits(), rows, kItems);
+  const int step = step_of(attributes.reduction);
+  const int64_t parts = parts_of(queue.traits(), rows, teams);
+
+  void* totals = nullptr;
+  if (parts > 1) {
+    const uhal_status status =
+        queue.workspace(static_cast<size_t>(rows.count() * parts * compute_bytes(compute)), &totals);
+    if (status != UHAL_OK) return status;
+  }
+  KernelSpec spec(sources::scan, "scan");
+  spec.compute(compute).define("STEP", step).dtype("X", x.dtype);
+  rows.kind.define(spec);
+  teams.define(spec);
+  Grid grid = teams.grid(rows.count());
+  grid.groups[1] = parts;
+  for (int only_totals = parts > 1 ? 1 : 0; only_totals >= 0; --only_totals) {
+    Arguments arguments;
+    arguments.pointer(x.data).pointer(y.data).pointer(totals);
+    rows.append(arguments);
+    append_neutral(arguments, step, x.dtype, compute);
+    arguments.int32(y.dtype).int32(attributes.exclusive).int32(attributes.reverse).int32(only_totals);
+    teams.append(arguments);
+    const uhal_status status = queue.run(spec, arguments, grid);
+    if (status != UHAL_OK) return status;
+  }
+  return UHAL_OK;
+}
 
 }  // namespace unihal::kernels

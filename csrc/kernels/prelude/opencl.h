@@ -83,6 +83,9 @@ typedef double4 uhal_four_float64;
 /* Bits of a value as another type of its size. */
 #define uhal_float_of_bits(bits) as_float((uint32)(bits))
 #define uhal_bits_of_float(value) as_uint((float)(value))
+#if UHAL_HAS_FLOAT64
+#define uhal_bits_of_double(value) as_ulong((double)(value))
+#endif
 
 /* binary16 in memory; arithmetic is float's. Both conversions are part of OpenCL C 1.2 without cl_khr_fp16. */
 #define uhal_float_of_half(p, i) vload_half((size_t)(i), (UHAL_GLOBAL const half*)(p))

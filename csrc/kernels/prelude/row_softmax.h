@@ -1,0 +1,29 @@
+/* The sum of exponentials of a row, for softmax and cross entropy. Include it after group.h.
+ *
+ * NaN and infinities come out as in softmax by its definition, exp(x - largest) / sum: a row with a NaN or with
+ * +infinity, or of -infinity only, gives NaN. */
+
+typedef struct {
+  T largest; /* -infinity of nothing */
+  T sum;     /* of exp(x - largest) */
+} uhal_exponentials;
+
+/* Adds an element to a work-item's own sum. */
+UHAL_INLINE uhal_exponentials uhal_add_exponential(uhal_exponentials a, T x) {
+  if (x > a.largest) {
+    a.sum = a.sum * exp(a.largest - x) + exp(x - x); /* NaN for +infinity, else 1 */
+    a.largest = x;
+  } else if (x != -INFINITY) {
+    a.sum += exp(x - a.largest);
+  }
+  return a;
+}
+
+/* The sum of all members of a team. */
+UHAL_INLINE uhal_exponentials uhal_team_exponentials(uhal_exponentials own, UHAL_LOCAL T* scratch, uhal_team team) {
+  uhal_exponentials all;
+  all.largest = uhal_team_maximum(own.largest, scratch, team);
+  /* A member without elements has the sum 0, however far below its largest is. */
+  all.sum = uhal_team_sum(own.sum == 0 ? 0 : own.sum * exp(own.largest - all.largest), scratch, team);
+  return all;
+}
