@@ -1,9 +1,221 @@
+#include "csrc/kernels/ops/convolution.h"
+
+#include <algorithm>
+#include <numeric>
+
 #include "csrc/kernels/ops.h"
 
 namespace unihal::kernels {
+namespace {
 
-const char* refuse_convolution(const DeviceTraits&, const uhal_op&) { return "not written yet"; }
+// Each phase is a launch; where there are more, pixels look for their taps one by one.
+constexpr int64_t kMostPhases = 64;
 
-uhal_status run_convolution(Queue&, const uhal_op&) { return fail(UHAL_UNIMPLEMENTED, "not written yet"); }
+int64_t element_count(const uhal_tensor& view) {
+  int64_t count = 1;
+  for (int i = 0; i < view.rank; ++i) count *= view.shape[i];
+  return count;
+}
+
+// The operand of a view of images or filters; its second axis has `channels` per group, its first `rows` if groups are
+// side by side along that one.
+ConvolutionOperand operand_of(const uhal_tensor& view) {
+  ConvolutionOperand operand;
+  operand.data = view.data;
+  operand.dtype = view.dtype;
+  operand.strides[0] = view.strides[0];
+  operand.strides[1] = view.strides[1];
+  const int missing = 2 + kSpatial - view.rank;
+  for (int i = 2; i < view.rank; ++i) operand.strides[missing + i] = view.strides[i];
+  return operand;
+}
+
+uhal_status set_to_zero(Queue& queue, const uhal_tensor* view) {
+  uhal_op fill = {};
+  fill.struct_size = sizeof fill;
+  fill.kind = UHAL_OP_FILL;
+  fill.output_count = 1;
+  fill.outputs = &view;
+  return run_generate(queue, fill);
+}
+
+// The gradient of the bias: the sum of dy over all axes but that of the channels.
+uhal_status sum_per_channel(Queue& queue, const uhal_tensor& dy, const uhal_tensor* dbias) {
+  if (dbias == nullptr || dbias->shape[0] == 0) return UHAL_OK;
+  uhal_tensor sums = *dbias;
+  sums.rank = dy.rank;
+  for (int i = 0; i < dy.rank; ++i) {
+    sums.shape[i] = i == 1 ? dbias->shape[0] : 1;
+    sums.strides[i] = i == 1 ? dbias->strides[0] : 0;
+  }
+  const uhal_tensor* inputs[] = {&dy};
+  const uhal_tensor* outputs[] = {&sums};
+  uhal_op reduce = {};
+  reduce.struct_size = sizeof reduce;
+  reduce.kind = UHAL_OP_REDUCE;
+  reduce.input_count = reduce.output_count = 1;
+  reduce.inputs = inputs;
+  reduce.outputs = outputs;
+  return run_reduce(queue, reduce);
+}
+
+uhal_status convolve_transposed(Queue& queue, const Convolution& convolution) {
+  if (phase_count(convolution) > kMostPhases || !suits_gemm(queue.traits(), convolution)) {
+    return convolve_directly(queue, convolution, true);
+  }
+  return for_each_phase(convolution, [&](const Convolution& phase) { return convolve_by_gemm(queue, phase); });
+}
+
+}  // namespace
+
+Convolution convolution_of(const ConvolutionOperands& operands, const uhal_convolution_attributes& attributes,
+                           bool transposed) {
+  const uhal_tensor& x = *operands.x;
+  const uhal_tensor& w = *operands.w;
+  const uhal_tensor& y = *operands.y;
+  Convolution c;
+  c.images = x.shape[0];
+  c.groups = attributes.groups;
+  c.channels = w.shape[1];
+  c.rows = w.shape[0] / c.groups;
+  const int missing = 2 + kSpatial - x.rank;
+  for (int i = 0; i < kSpatial; ++i) {
+    const int axis = i - missing;
+    c.input[i] = axis < 0 ? 1 : x.shape[2 + axis];
+    c.window[i] = axis < 0 ? 1 : w.shape[2 + axis];
+    c.output[i] = axis < 0 ? 1 : y.shape[2 + axis];
+    c.stride[i] = axis < 0 ? 1 : attributes.stride[axis];
+    c.step[i] = axis < 0 ? 1 : attributes.dilation[axis];
+    c.first[i] = axis < 0 ? 0 : -attributes.pad_before[axis];
+  }
+  c.source = operand_of(x);
+  c.filter = operand_of(w);
+  c.result = operand_of(y);
+  c.source.group_stride = c.channels * x.strides[1];
+  c.filter.group_stride = c.rows * w.strides[0];
+  c.result.group_stride = c.rows * y.strides[1];
+  if (operands.bias != nullptr) {
+    c.bias.data = operands.bias->data;
+    c.bias.dtype = operands.bias->dtype;
+    c.bias.strides[0] = operands.bias->strides[0];
+  }
+  c.activation = attributes.activation;
+  for (const uhal_tensor* view : {operands.x, operands.w, operands.y, operands.bias}) {
+    if (view != nullptr && view->dtype == UHAL_FLOAT64) c.compute = Compute::kDouble;
+  }
+  if (transposed) {
+    std::swap(c.source, c.result);
+    std::swap(c.channels, c.rows);
+    std::swap(c.filter.strides[0], c.filter.strides[1]);
+    std::swap(c.input, c.output);
+    c.activation = UHAL_ACTIVATION_NONE;
+  }
+  return c;
+}
+
+bool channels_last(const ConvolutionOperand& image, int64_t channels) {
+  return channels > 1 && std::abs(image.strides[1]) < std::abs(image.strides[1 + kSpatial]);
+}
+
+bool needs_wide_index(const Convolution& c) {
+  // Offsets are also worked out where taps lie outside the source, and where a window begins.
+  int64_t source = std::abs(c.source.strides[0]) * c.images + std::abs(c.source.strides[1]) * c.channels * c.groups;
+  int64_t filter = std::abs(c.filter.strides[0]) * c.rows + std::abs(c.filter.strides[1]) * c.channels +
+                   std::abs(c.filter.group_stride) * c.groups;
+  int64_t result = std::abs(c.result.strides[0]) * c.images + std::abs(c.result.strides[1]) * c.rows * c.groups;
+  bool wide = false;
+  for (int i = 0; i < kSpatial; ++i) {
+    const int64_t reach =
+        std::abs(c.first[i]) + std::max(c.input[i], c.output[i] * c.stride[i]) + c.window[i] * std::abs(c.step[i]);
+    wide |= !fits_32_bits(reach);
+    source += std::abs(c.source.strides[2 + i]) * reach;
+    filter += std::abs(c.filter.strides[2 + i]) * c.window[i];
+    result += std::abs(c.result.strides[2 + i]) * c.output[i];
+  }
+  return wide || !fits_32_bits(source) || !fits_32_bits(filter) || !fits_32_bits(result) ||
+         !fits_32_bits(c.pixels() * c.rows * c.groups) || !fits_32_bits(c.rows * c.channels * c.taps() * c.groups) ||
+         !fits_32_bits(std::abs(c.bias.strides[0]) * c.rows * c.groups);
+}
+
+int64_t phase_count(const Convolution& transposed) {
+  int64_t count = 1;
+  for (int i = 0; i < kSpatial; ++i) {
+    count *= std::min(transposed.stride[i], transposed.output[i]);
+    if (count > kMostPhases) return count;
+  }
+  return count;
+}
+
+Convolution phase_of(const Convolution& transposed, const int64_t remainders[kSpatial]) {
+  Convolution phase = transposed;
+  int64_t filter_offset = 0;
+  int64_t result_offset = 0;
+  for (int i = 0; i < kSpatial; ++i) {
+    // Pixel remainder + stride * j takes tap t from the pixel (remainder + stride * j + pad - t * dilation) / stride.
+    const int64_t stride = transposed.stride[i];
+    const int64_t dilation = transposed.step[i];
+    const int64_t divisor = std::gcd(stride, dilation);
+    const int64_t every = stride / divisor;  // the distance of taps for which that is whole
+    int64_t reach = remainders[i] - transposed.first[i];
+    int64_t tap = 0;
+    while (tap < std::min(every, transposed.window[i]) && reach % stride != 0) {
+      ++tap;
+      reach -= dilation;
+    }
+    const bool found = tap < transposed.window[i] && reach % stride == 0;
+    phase.window[i] = found ? (transposed.window[i] - tap + every - 1) / every : 0;
+    phase.output[i] = (transposed.output[i] - remainders[i] + stride - 1) / stride;
+    phase.first[i] = reach / stride;
+    phase.stride[i] = 1;
+    phase.step[i] = -(dilation / divisor);
+    if (found) filter_offset += tap * transposed.filter.strides[2 + i];
+    result_offset += remainders[i] * transposed.result.strides[2 + i];
+    phase.filter.strides[2 + i] *= every;
+    phase.result.strides[2 + i] *= stride;
+  }
+  phase.filter.data = static_cast<char*>(phase.filter.data) + filter_offset * dtype_size(phase.filter.dtype);
+  phase.result.data = static_cast<char*>(phase.result.data) + result_offset * dtype_size(phase.result.dtype);
+  return phase;
+}
+
+const char* refuse_convolution(const DeviceTraits&, const uhal_op& op) {
+  const ConvolutionOperands operands = convolution_operands(op);
+  for (const uhal_tensor* view : {operands.x, operands.w, operands.y, operands.bias}) {
+    if (view != nullptr && !is_floating(view->dtype)) {
+      return "convolution takes floating point only: cast the operands first";
+    }
+  }
+  return nullptr;
+}
+
+uhal_status run_convolution(Queue& queue, const uhal_op& op) {
+  const ConvolutionOperands operands = convolution_operands(op);
+  const uhal_convolution_attributes attributes = convolution_attributes(op);
+  const bool empty =
+      element_count(*operands.x) == 0 || element_count(*operands.w) == 0 || element_count(*operands.y) == 0;
+  switch (op.kind) {
+    case UHAL_OP_CONVOLUTION: {
+      if (element_count(*operands.y) == 0) return UHAL_OK;
+      const Convolution convolution = convolution_of(operands, attributes, false);
+      return suits_gemm(queue.traits(), convolution) ? convolve_by_gemm(queue, convolution)
+                                                     : convolve_directly(queue, convolution, false);
+    }
+    case UHAL_OP_CONVOLUTION_BACKWARD_DATA:
+      if (element_count(*operands.x) == 0) return UHAL_OK;
+      if (empty) return set_to_zero(queue, operands.x);  // sums over nothing
+      return convolve_transposed(queue, convolution_of(operands, attributes, true));
+    default: {
+      uhal_status status = UHAL_OK;
+      if (empty) {
+        if (element_count(*operands.w) != 0) status = set_to_zero(queue, operands.w);
+      } else {
+        const Convolution convolution = convolution_of(operands, attributes, false);
+        status = suits_gemm(queue.traits(), convolution) ? filter_gradient_by_gemm(queue, convolution)
+                                                         : filter_gradient_directly(queue, convolution);
+      }
+      return status == UHAL_OK ? sum_per_channel(queue, *operands.y, operands.bias) : status;
+    }
+  }
+}
 
 }  // namespace unihal::kernels

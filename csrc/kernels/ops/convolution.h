@@ -1,0 +1,132 @@
+// A convolution between an op and the kernels that run it (convolution*.cc).
+#ifndef UNIHAL_KERNELS_OPS_CONVOLUTION_H_
+#define UNIHAL_KERNELS_OPS_CONVOLUTION_H_
+
+#include "csrc/backends/common/convolution_problem.h"
+#include "csrc/kernels/operands.h"
+#include "csrc/kernels/queue.h"
+
+namespace unihal::kernels {
+
+inline constexpr int kSpatial = UHAL_MAX_SPATIAL;
+
+// Strides are in elements. Axes: images, or filters of a group; channels of a group; three spatial ones (leading ones
+// of length 1).
+struct ConvolutionOperand {
+  void* data = nullptr;  // NULL: absent
+  uhal_dtype dtype = UHAL_FLOAT32;
+  int64_t strides[2 + kSpatial] = {};
+  int64_t group_stride = 0;  // from one group to the next
+};
+
+// Any of the three ops, told as a forward convolution:
+//
+//   result[n, row, i] = activation(bias[row] + sum over channels c and taps t of
+//                                  source[n, c, first + i * stride + t * step] * filter[row, c, t])
+//
+// for each group, where pixels outside the source are zero. The gradient of the input is one too, or some (see
+// for_each_phase), with the gradient of y as its source. The gradient of the filter has this geometry, and other
+// operands as input and output.
+struct Convolution {
+  int64_t images, groups;
+  int64_t channels, rows;  // of the source and of the result, per group
+  int64_t input[kSpatial], window[kSpatial], output[kSpatial];
+  int64_t first[kSpatial], stride[kSpatial], step[kSpatial];
+  ConvolutionOperand source, filter, bias, result;  // bias: one stride, per row of all groups
+  uhal_activation activation = UHAL_ACTIVATION_NONE;
+  Compute compute = Compute::kFloat;
+
+  int64_t taps() const { return window[0] * window[1] * window[2]; }
+  int64_t pixels() const { return images * output[0] * output[1] * output[2]; }  // of the result
+};
+
+// The convolution whose operands have these roles; `transposed`: its result and source have changed places, as in the
+// gradient of the input, while window, stride and padding are still the forward ones.
+Convolution convolution_of(const ConvolutionOperands& operands, const uhal_convolution_attributes& attributes,
+                           bool transposed);
+
+// Whether neighbouring channels lie nearer in memory than neighbouring pixels (NHWC).
+bool channels_last(const ConvolutionOperand& image, int64_t channels);
+
+// Whether all offsets and counts of a convolution need 64 bits.
+bool needs_wide_index(const Convolution& convolution);
+
+// The gradient of the input of a convolution with stride: pixels whose coordinates leave the same remainders by the
+// strides meet the same taps, and are a convolution of stride 1 of their own. Calls body(const Convolution&) for each
+// until one fails.
+template <class Body>
+uhal_status for_each_phase(const Convolution& transposed, const Body& body);
+
+// The number of phases.
+int64_t phase_count(const Convolution& transposed);
+
+// The phase with these remainders.
+Convolution phase_of(const Convolution& transposed, const int64_t remainders[kSpatial]);
+
+template <class Body>
+uhal_status for_each_phase(const Convolution& transposed, const Body& body) {
+  int64_t at[kSpatial];
+  const auto end = [&](int axis) { return std::min(transposed.stride[axis], transposed.output[axis]); };
+  for (at[0] = 0; at[0] < end(0); ++at[0]) {
+    for (at[1] = 0; at[1] < end(1); ++at[1]) {
+      for (at[2] = 0; at[2] < end(2); ++at[2]) {
+        const uhal_status status = body(phase_of(transposed, at));
+        if (status != UHAL_OK) return status;
+      }
+    }
+  }
+  return UHAL_OK;
+}
+
+// The members of a struct of the dialect's INDEX, one after the other.
+class Members {
+ public:
+  Members& add(int64_t value) {
+    values_[count_++] = value;
+    return *this;
+  }
+  Members& add(const int64_t* values, int count) {
+    for (int i = 0; i < count; ++i) add(values[i]);
+    return *this;
+  }
+  int64_t* take(int count) {
+    count_ += count;
+    return values_ + count_ - count;
+  }
+  void append(Arguments& arguments, bool wide) const { append_indices(arguments, values_, count_, wide); }
+
+ private:
+  int count_ = 0;
+  int64_t values_[64];
+};
+
+// -- convolution_gemm.cc: matrix products that gather the source -------------------------------------------
+
+// Whether the device can run it, and it is the better way.
+bool suits_gemm(const DeviceTraits& traits, const Convolution& convolution);
+
+// Also a phase of the gradient of the input.
+uhal_status convolve_by_gemm(Queue& queue, const Convolution& convolution);
+
+// Writes convolution.filter from its source and result.
+uhal_status filter_gradient_by_gemm(Queue& queue, const Convolution& convolution);
+
+// -- convolution_direct.cc: no workspace, any geometry ---------------------------------------------------------
+
+uhal_status convolve_directly(Queue& queue, const Convolution& convolution, bool transposed);
+uhal_status filter_gradient_directly(Queue& queue, const Convolution& convolution);
+
+// -- convolution_walk.cc: the struct Walk of prelude/convolution_walk.h ---------------------------------------
+
+// Its members, in order: count, length[5], source_stride[5], other_stride[5], first[3], step[3].
+inline constexpr int kWalkMembers = 22;
+
+// Over the pixels of the result; the other operand is the result.
+void walk_pixels(const Convolution& convolution, int64_t* members);
+
+// Over the taps of all channels of a group; the other operand is the filter. Channels innermost or outermost.
+void walk_taps(const Convolution& convolution, bool channels_innermost, int64_t* members);
+
+}  // namespace unihal::kernels
+
+#endif  // UNIHAL_KERNELS_OPS_CONVOLUTION_H_

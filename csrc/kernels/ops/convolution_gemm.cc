@@ -1,0 +1,206 @@
+#include <algorithm>
+
+#include "csrc/kernels/map_function.h"
+#include "csrc/kernels/ops.h"
+#include "csrc/kernels/ops/convolution.h"
+#include "kernel_sources.h"
+
+namespace unihal::kernels {
+namespace {
+
+constexpr int32_t kGroup = 256;
+constexpr int64_t kLocalMemory = 32768;
+constexpr int64_t kMostWorkspace = int64_t{128} << 20;
+constexpr int64_t kResident = 2;       // work-groups that a compute unit holds at a time
+constexpr int64_t kShortestSlice = 8;  // tiles: below, the start and end of a work-group outweigh its work
+
+// Groups with fewer rows than this leave most of a tile empty; a single group with this few, too.
+constexpr int64_t kFewRowsOfGroup = 16;
+constexpr int64_t kFewRows = 4;
+
+struct Tile {
+  int32_t rows, columns, depth;
+  double speed;  // of a full tile, relative to the largest
+};
+constexpr Tile kTiles[] = {{128, 128, 8, 1}, {64, 128, 8, 0.85}, {128, 64, 8, 0.85}, {64, 64, 16, 0.65}};
+constexpr Tile kTilesOfDouble[] = {{64, 64, 8, 1}};
+
+// A product of convolution_gemm.cl.
+struct Product {
+  const Convolution& convolution;
+  int64_t columns[kWalkMembers];
+  int64_t terms[kWalkMembers];
+  const ConvolutionOperand* a;
+  const ConvolutionOperand* result;
+  int64_t a_row_stride, result_row_stride;
+  bool a_along_terms, source_along_terms, result_along_rows;
+  bool has_bias;
+
+  int64_t rows() const { return convolution.rows; }
+  int64_t column_count() const { return columns[0]; }
+  int64_t term_count() const { return terms[0]; }
+  int64_t sums() const { return rows() * column_count() * convolution.groups; }
+};
+
+// How a product is cut.
+struct Plan {
+  Tile tile;
+  int64_t row_tiles, column_tiles;
+  int64_t slices, slice;  // the terms of a slice
+
+  int64_t tiles(const Product& product) const { return row_tiles * column_tiles * product.convolution.groups; }
+};
+
+int64_t quotient_up(int64_t value, int64_t divisor) { return (value + divisor - 1) / divisor; }
+
+Plan plan_with(const DeviceTraits& traits, const Product& product, const Tile& tile) {
+  Plan plan;
+  plan.tile = tile;
+  plan.row_tiles = quotient_up(product.rows(), tile.rows);
+  plan.column_tiles = quotient_up(product.column_count(), tile.columns);
+  const int64_t slots = traits.compute_units * (traits.is_cpu ? 1 : kResident);
+  const int64_t bytes = product.sums() * compute_bytes(product.convolution.compute);
+  const int64_t steps = std::max<int64_t>(1, quotient_up(product.term_count(), tile.depth));
+  const int64_t most = std::min(steps / kShortestSlice, kMostWorkspace / bytes);
+  const int64_t slices = std::clamp(slots / plan.tiles(product), int64_t{1}, std::max<int64_t>(1, most));
+  plan.slice = quotient_up(steps, slices) * tile.depth;
+  plan.slices = std::max<int64_t>(1, quotient_up(product.term_count(), plan.slice));
+  return plan;
+}
+
+// The tile that wastes least: of its own surface, of its speed, of the device's compute units.
+Plan plan_of(const DeviceTraits& traits, const Product& product) {
+  const bool is_double = product.convolution.compute == Compute::kDouble;
+  const Tile* tiles = is_double ? kTilesOfDouble : kTiles;
+  const int count = is_double ? 1 : static_cast<int>(std::size(kTiles));
+  Plan best = {};
+  double least = 0;
+  for (int i = 0; i < count; ++i) {
+    const Plan plan = plan_with(traits, product, tiles[i]);
+    const auto groups = static_cast<double>(plan.tiles(product));
+    const double busy = std::min(1.0, groups * static_cast<double>(plan.slices) / traits.compute_units);
+    const double cost = groups * tiles[i].rows * tiles[i].columns / tiles[i].speed / busy;
+    if (i == 0 || cost < least) {
+      least = cost;
+      best = plan;
+    }
+  }
+  return best;
+}
+
+// Whether a tap can meet a pixel outside the source.
+bool leaves_source(const Convolution& c) {
+  for (int i = 0; i < kSpatial; ++i) {
+    const int64_t last = c.first[i] + (c.output[i] - 1) * c.stride[i];
+    const int64_t reach = (c.window[i] - 1) * c.step[i];
+    if (std::min(c.first[i], c.first[i] + reach) < 0 || std::max(last, last + reach) >= c.input[i]) return true;
+  }
+  return false;
+}
+
+void define_finish(KernelSpec& spec, const Product& product) {
+  const Convolution& c = product.convolution;
+  spec.define("HAS_BIAS", product.has_bias).dtype("BIAS", c.bias.dtype).dtype("RESULT", product.result->dtype);
+  define_activation(spec, c.activation);
+}
+
+uhal_status join(Queue& queue, const Product& product, const Plan& plan, bool wide, const void* partial) {
+  const Convolution& c = product.convolution;
+  KernelSpec spec(sources::convolution_join, "convolution_join");
+  spec.compute(c.compute).define("UHAL_WIDE_INDEX", wide);
+  define_finish(spec, product);
+  Members members;
+  members.add(product.columns, kWalkMembers).add(product.rows());
+  members.add(product.result_row_stride).add(product.result->group_stride).add(c.bias.strides[0]);
+  members.add(product.result_along_rows ? 1 : product.column_count());
+  members.add(product.result_along_rows ? product.rows() : 1);
+  members.add(product.sums()).add(plan.slices);
+  Arguments arguments;
+  arguments.pointer(partial).pointer(c.bias.data).pointer(product.result->data);
+  members.append(arguments, wide);
+  return queue.run(spec, arguments, linear_grid(product.sums(), kGroup));
+}
+
+uhal_status multiply(Queue& queue, const Product& product) {
+  const Convolution& c = product.convolution;
+  const Plan plan = plan_of(queue.traits(), product);
+  const bool split = plan.slices > 1;
+  const bool wide =
+      needs_wide_index(c) || !fits_32_bits(plan.slices * product.sums()) || !fits_32_bits(plan.slices * plan.slice);
+  void* partial = nullptr;
+  if (split) {
+    const int64_t bytes = plan.slices * product.sums() * compute_bytes(c.compute);
+    const uhal_status status = queue.workspace(static_cast<size_t>(bytes), &partial);
+    if (status != UHAL_OK) return status;
+  }
+  KernelSpec spec(sources::convolution_gemm, "convolution_gemm");
+  spec.compute(c.compute).define("UHAL_WIDE_INDEX", wide);
+  spec.define("ROWS", plan.tile.rows).define("COLUMNS", plan.tile.columns).define("DEPTH", plan.tile.depth);
+  spec.define("A_ALONG_TERMS", product.a_along_terms).define("SOURCE_ALONG_TERMS", product.source_along_terms);
+  spec.define("RESULT_ALONG_ROWS", product.result_along_rows).define("CHECKED", leaves_source(c));
+  spec.define("SPLIT", split).dtype("A", product.a->dtype).dtype("SOURCE", c.source.dtype);
+  if (!split) define_finish(spec, product);
+
+  Members members;
+  members.add(product.columns, kWalkMembers).add(product.terms, kWalkMembers).add(c.input, kSpatial);
+  members.add(product.rows()).add(c.groups);
+  members.add(product.a_row_stride).add(product.result_row_stride).add(c.bias.strides[0]);
+  members.add(product.a->group_stride).add(c.source.group_stride).add(product.result->group_stride);
+  members.add(plan.row_tiles).add(plan.column_tiles).add(plan.slice);
+  members.add(product.result_along_rows ? 1 : product.column_count());
+  members.add(product.result_along_rows ? product.rows() : 1);
+  members.add(product.sums());
+  Arguments arguments;
+  arguments.pointer(product.a->data).pointer(c.source.data).pointer(c.bias.data);
+  arguments.pointer(split ? partial : product.result->data);
+  members.append(arguments, wide);
+  Grid grid;
+  grid.groups[0] = plan.tiles(product) * plan.slices;
+  grid.group_size[0] = kGroup;
+  const uhal_status status = queue.run(spec, arguments, grid);
+  return split && status == UHAL_OK ? join(queue, product, plan, wide, partial) : status;
+}
+
+}  // namespace
+
+bool suits_gemm(const DeviceTraits& traits, const Convolution& c) {
+  if (traits.max_group_size < kGroup || traits.local_memory < kLocalMemory) return false;
+  return c.rows > (c.groups > 1 ? kFewRowsOfGroup : kFewRows);
+}
+
+uhal_status convolve_by_gemm(Queue& queue, const Convolution& c) {
+  const bool source_last = channels_last(c.source, c.channels * c.groups);
+  // Of a filter, the elements of a row or those of a column lie side by side.
+  const bool filter_rows_last = std::abs(c.filter.strides[0]) < std::abs(c.filter.strides[1]);
+  const bool filter_channels_last = std::abs(c.filter.strides[1]) < std::abs(c.filter.strides[1 + kSpatial]);
+  Product product = {c};
+  walk_pixels(c, product.columns);
+  walk_taps(c, source_last || filter_channels_last, product.terms);
+  product.a = &c.filter;
+  product.result = &c.result;
+  product.a_row_stride = c.filter.strides[0];
+  product.result_row_stride = c.result.strides[1];
+  product.a_along_terms = !filter_rows_last;
+  product.source_along_terms = source_last;
+  product.result_along_rows = channels_last(c.result, c.rows * c.groups);
+  product.has_bias = c.bias.data != nullptr;
+  return multiply(queue, product);
+}
+
+uhal_status filter_gradient_by_gemm(Queue& queue, const Convolution& c) {
+  const bool source_last = channels_last(c.source, c.channels * c.groups);
+  Product product = {c};
+  walk_taps(c, source_last, product.columns);
+  walk_pixels(c, product.terms);
+  product.a = &c.result;
+  product.result = &c.filter;
+  product.a_row_stride = c.result.strides[1];
+  product.result_row_stride = c.filter.strides[0];
+  product.a_along_terms = !channels_last(c.result, c.rows * c.groups);
+  product.source_along_terms = !source_last;
+  product.result_along_rows = std::abs(c.filter.strides[0]) < std::abs(c.filter.strides[1]);
+  product.has_bias = false;
+  return multiply(queue, product);
+}
+
+}  // namespace unihal::kernels

@@ -1,0 +1,233 @@
+/* Convolutions as matrix products that gather one operand while they load it, so that no column matrix is written:
+ *
+ *   product[row, column] = sum over terms of a[row, term] * source[place of column + place of term]
+ *
+ * Forward, rows are filters, columns the pixels of the result and terms the taps (of all channels) of a window; for
+ * the gradient of the filter, columns are taps and terms are pixels. A pixel and a tap each have a place: an offset into
+ * the source and coordinates there. Their sums are the element that meets them, outside the image where a coordinate is.
+ *
+ * A work-group of 256 makes a tile of ROWS x COLUMNS (64 or 128 each), DEPTH terms at a time, through two buffers in
+ * local memory: while one is multiplied, the next tile's elements are on their way. A work-item has ROWS / 16 x
+ * COLUMNS / 16 sums. Macros:
+ *   A_ALONG_TERMS, SOURCE_ALONG_TERMS   neighbouring work-items load neighbouring terms, else rows (columns)
+ *   RESULT_ALONG_ROWS                   they store neighbouring rows, else columns
+ *   CHECKED                             taps may lie outside the image
+ *   SPLIT                               sums over a slice of the terms go to the workspace, for convolution_join
+ *   HAS_BIAS; UHAL_ACTIVATION; the dtypes A, SOURCE, BIAS, RESULT */
+#include "csrc/kernels/prelude/map_functions.h"
+#include "csrc/kernels/prelude/convolution_walk.h"
+
+#define GROUP 256
+#define SIDE 16
+#define ROW_SUMS (ROWS / SIDE)
+#define COLUMN_SUMS (COLUMNS / SIDE)
+#define A_SHARE (ROWS * DEPTH / GROUP)
+#define SOURCE_SHARE (COLUMNS * DEPTH / GROUP)
+#define A_PITCH (ROWS + 4) /* keeps rows apart in the banks of local memory, and aligned for T4 */
+#define SOURCE_PITCH (COLUMNS + 4)
+
+/* Where the i-th element that a work-item loads of a tile lies in it. */
+#if A_ALONG_TERMS
+#define A_TERM(i) (id % DEPTH)
+#define A_ROW(i) (id / DEPTH + (i) * (GROUP / DEPTH))
+#else
+#define A_TERM(i) (id / ROWS + (i) * (GROUP / ROWS))
+#define A_ROW(i) (id % ROWS)
+#endif
+#if SOURCE_ALONG_TERMS
+#define SOURCE_TERM(i) (id % DEPTH)
+#define SOURCE_COLUMN(i) (id / DEPTH + (i) * (GROUP / DEPTH))
+#else
+#define SOURCE_TERM(i) (id / COLUMNS + (i) * (GROUP / COLUMNS))
+#define SOURCE_COLUMN(i) (id % COLUMNS)
+#endif
+
+/* The sums of a work-item: neighbours are 1 apart along the fast axis, where a work-item's own lie 16 apart; along the
+ * slow one its own lie side by side. */
+#if RESULT_ALONG_ROWS
+#define FAST_SUMS ROW_SUMS
+#define SLOW_SUMS COLUMN_SUMS
+#define SUM_ROW(fast, slow) (lane + SIDE * (fast))
+#define SUM_COLUMN(fast, slow) (line * SLOW_SUMS + (slow))
+#else
+#define FAST_SUMS COLUMN_SUMS
+#define SLOW_SUMS ROW_SUMS
+#define SUM_ROW(fast, slow) (line * SLOW_SUMS + (slow))
+#define SUM_COLUMN(fast, slow) (lane + SIDE * (fast))
+#endif
+
+/* Where a tap and a pixel meet in the source; the same for all channels and images of a group. */
+#if CHECKED
+#define MEETS(a, b)                                                                              \
+  ((UNSIGNED_INDEX)((a).z + (b).z) < (UNSIGNED_INDEX)problem.input[0] &&                         \
+   (UNSIGNED_INDEX)((a).y + (b).y) < (UNSIGNED_INDEX)problem.input[1] &&                         \
+   (UNSIGNED_INDEX)((a).x + (b).x) < (UNSIGNED_INDEX)problem.input[2])
+#else
+#define MEETS(a, b) 1
+#endif
+
+typedef struct {
+  Walk columns;
+  Walk terms;
+  INDEX input[3]; /* lengths of the source's spatial axes */
+  INDEX rows, groups;
+  INDEX a_row_stride, result_row_stride, bias_stride;
+  INDEX a_group_stride, source_group_stride, result_group_stride;
+  INDEX row_tiles, column_tiles;
+  INDEX slice;                                        /* terms of a slice: a multiple of DEPTH, or all */
+  INDEX sum_row_stride, sum_column_stride, sums;      /* in the workspace: of a row, of a column, of a slice */
+} Problem;
+
+UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void convolution_gemm(UHAL_POINTER(a), UHAL_POINTER(source),
+                                                                UHAL_POINTER(bias), UHAL_POINTER(result),
+                                                                Problem problem) {
+  UHAL_LOCAL T4 a_memory[2 * DEPTH * A_PITCH / 4];
+  UHAL_LOCAL T4 source_memory[2 * DEPTH * SOURCE_PITCH / 4];
+  UHAL_LOCAL Place column_places[COLUMNS];
+  UHAL_LOCAL Place term_places[2][DEPTH];
+  UHAL_LOCAL T* const a_tiles = (UHAL_LOCAL T*)a_memory;
+  UHAL_LOCAL T* const source_tiles = (UHAL_LOCAL T*)source_memory;
+
+  const int32 id = (int32)UHAL_LOCAL_ID(0);
+  const int32 lane = id % SIDE;
+  const int32 line = id / SIDE;
+  INDEX rest = UHAL_GROUP_ID(0);
+  const INDEX first_row = rest % problem.row_tiles * ROWS;
+  rest /= problem.row_tiles;
+  const INDEX first_column = rest % problem.column_tiles * COLUMNS;
+  rest /= problem.column_tiles;
+  const INDEX group = rest % problem.groups;
+  const INDEX slice = rest / problem.groups;
+  const INDEX begin = slice * problem.slice;
+  const INDEX end = min(begin + problem.slice, problem.terms.count);
+
+  UHAL_GLOBAL const A_STORAGE* const a_data = UHAL_ADDRESS(const A_STORAGE, a) + group * problem.a_group_stride;
+  UHAL_GLOBAL const SOURCE_STORAGE* const source_data =
+      UHAL_ADDRESS(const SOURCE_STORAGE, source) + group * problem.source_group_stride;
+
+  for (int32 i = id; i < COLUMNS; i += GROUP) {
+    const INDEX column = min(first_column + i, problem.columns.count - 1);
+    column_places[i] = place_at(problem.columns, digits_of(problem.columns, column));
+  }
+  /* The first work-items walk over the terms, each DEPTH apart, and write down the places for all. */
+  Digits walker = digits_of(problem.terms, begin + id % DEPTH);
+  const Digits stride = digits_of(problem.terms, DEPTH);
+  if (id < DEPTH) term_places[0][id] = place_at(problem.terms, walker);
+  UHAL_BARRIER();
+#if !SOURCE_ALONG_TERMS
+  const Place own_column = column_places[id % COLUMNS];
+#endif
+
+  T sums[SLOW_SUMS][FAST_SUMS];
+  UHAL_UNROLL for (int32 slow = 0; slow < SLOW_SUMS; ++slow) {
+    UHAL_UNROLL for (int32 fast = 0; fast < FAST_SUMS; ++fast) sums[slow][fast] = 0;
+  }
+
+  T a_next[A_SHARE], source_next[SOURCE_SHARE];
+#if SOURCE_ALONG_TERMS
+#define COLUMN_PLACE(i) column_places[SOURCE_COLUMN(i)]
+#else
+#define COLUMN_PLACE(i) own_column
+#endif
+#define FETCH(buffer, first)                                                                                    \
+  do {                                                                                                          \
+    const INDEX left = end - (first);                                                                           \
+    UHAL_UNROLL for (int32 i = 0; i < A_SHARE; ++i) {                                                           \
+      const INDEX row = first_row + A_ROW(i);                                                                   \
+      a_next[i] = 0;                                                                                            \
+      if (row < problem.rows && A_TERM(i) < left) {                                                             \
+        a_next[i] = A_LOAD(a_data, row * problem.a_row_stride + term_places[buffer][A_TERM(i)].other);          \
+      }                                                                                                         \
+    }                                                                                                           \
+    UHAL_UNROLL for (int32 i = 0; i < SOURCE_SHARE; ++i) {                                                      \
+      const Place term = term_places[buffer][SOURCE_TERM(i)];                                                   \
+      const Place column = COLUMN_PLACE(i);                                                                     \
+      source_next[i] = 0;                                                                                       \
+      if (SOURCE_TERM(i) < left && MEETS(term, column)) {                                                       \
+        source_next[i] = SOURCE_LOAD(source_data, term.source + column.source);                                 \
+      }                                                                                                         \
+    }                                                                                                           \
+  } while (0)
+#define PUT(buffer)                                                                                             \
+  do {                                                                                                          \
+    UHAL_LOCAL T* const a_tile = a_tiles + (buffer) * DEPTH * A_PITCH;                                          \
+    UHAL_LOCAL T* const source_tile = source_tiles + (buffer) * DEPTH * SOURCE_PITCH;                           \
+    UHAL_UNROLL for (int32 i = 0; i < A_SHARE; ++i) a_tile[A_TERM(i) * A_PITCH + A_ROW(i)] = a_next[i];         \
+    UHAL_UNROLL for (int32 i = 0; i < SOURCE_SHARE; ++i) {                                                      \
+      source_tile[SOURCE_TERM(i) * SOURCE_PITCH + SOURCE_COLUMN(i)] = source_next[i];                           \
+    }                                                                                                           \
+  } while (0)
+#define WALK_ON(buffer)                                                    \
+  do {                                                                     \
+    if (id < DEPTH) {                                                      \
+      walker = digits_after(problem.terms, walker, stride);                \
+      term_places[buffer][id] = place_at(problem.terms, walker);           \
+    }                                                                      \
+  } while (0)
+
+  FETCH(0, begin);
+  PUT(0);
+  WALK_ON(1);
+  UHAL_BARRIER();
+  int32 buffer = 0;
+  for (INDEX first = begin; first < end; first += DEPTH) {
+    const int32 more = first + DEPTH < end;
+    if (more) FETCH(1 - buffer, first + DEPTH);
+    WALK_ON(buffer);
+#if RESULT_ALONG_ROWS
+    UHAL_LOCAL const T* const fast_tile = a_tiles + buffer * DEPTH * A_PITCH + lane;
+    UHAL_LOCAL const T4* const slow_tile = source_memory + (buffer * DEPTH * SOURCE_PITCH + line * SLOW_SUMS) / 4;
+#define FAST_PITCH A_PITCH
+#define SLOW_PITCH SOURCE_PITCH
+#else
+    UHAL_LOCAL const T* const fast_tile = source_tiles + buffer * DEPTH * SOURCE_PITCH + lane;
+    UHAL_LOCAL const T4* const slow_tile = a_memory + (buffer * DEPTH * A_PITCH + line * SLOW_SUMS) / 4;
+#define FAST_PITCH SOURCE_PITCH
+#define SLOW_PITCH A_PITCH
+#endif
+    UHAL_UNROLL for (int32 term = 0; term < DEPTH; ++term) {
+      T fast[FAST_SUMS];
+      UHAL_UNROLL for (int32 i = 0; i < FAST_SUMS; ++i) fast[i] = fast_tile[term * FAST_PITCH + SIDE * i];
+      UHAL_UNROLL for (int32 quad = 0; quad < SLOW_SUMS / 4; ++quad) {
+        const T4 slow = slow_tile[term * SLOW_PITCH / 4 + quad];
+        UHAL_UNROLL for (int32 i = 0; i < FAST_SUMS; ++i) {
+          sums[4 * quad][i] += slow.x * fast[i];
+          sums[4 * quad + 1][i] += slow.y * fast[i];
+          sums[4 * quad + 2][i] += slow.z * fast[i];
+          sums[4 * quad + 3][i] += slow.w * fast[i];
+        }
+      }
+    }
+    if (more) PUT(1 - buffer);
+    UHAL_BARRIER();
+    buffer = 1 - buffer;
+  }
+
+#if SPLIT
+  UHAL_GLOBAL T* const partial = UHAL_ADDRESS(T, result) + slice * problem.sums +
+                                 group * problem.rows * problem.columns.count;
+#else
+  UHAL_GLOBAL RESULT_STORAGE* const result_data =
+      UHAL_ADDRESS(RESULT_STORAGE, result) + group * problem.result_group_stride;
+#endif
+  UHAL_UNROLL for (int32 slow = 0; slow < SLOW_SUMS; ++slow) {
+    UHAL_UNROLL for (int32 fast = 0; fast < FAST_SUMS; ++fast) {
+      const INDEX row = first_row + SUM_ROW(fast, slow);
+      const INDEX column = first_column + SUM_COLUMN(fast, slow);
+      if (row < problem.rows && column < problem.columns.count) {
+        T value = sums[slow][fast];
+#if SPLIT
+        partial[row * problem.sum_row_stride + column * problem.sum_column_stride] = value;
+#else
+#if HAS_BIAS
+        value += BIAS_LOAD(UHAL_ADDRESS(const BIAS_STORAGE, bias),
+                           (group * problem.rows + row) * problem.bias_stride);
+#endif
+        RESULT_STORE(result_data,
+                     row * problem.result_row_stride + column_places[SUM_COLUMN(fast, slow)].other,
+                     uhal_activate(value));
+#endif
+      }
+    }
+  }
+}

@@ -1,0 +1,191 @@
+/* Pooling and its gradient: a work-item takes an element of the result, forward by a walk over its window, backward
+ * over the windows that a pixel lies in. Macros: FORWARD; MAXIMUM, else the average; HAS_INDICES; the dtypes X, Y,
+ * INDICES (forward) and X, Y, GRADIENT, RESULT (backward). T is a 64-bit integer for integers. */
+typedef struct {
+  INDEX channels;
+  INDEX input[3], output[3], window[3], stride[3], pad[3];
+  INDEX strides[4][5]; /* forward: of x, y, indices; backward: of x, y, dy, dx. Images, channels, spatial axes. */
+  INDEX adaptive;
+  INDEX padded_window; /* the divisor of averages where padding counts; 0: the pixels under the window */
+  INDEX channels_last; /* the result's neighbours in memory are channels */
+  INDEX count;         /* elements of the result */
+} Problem;
+
+/* Pixels under a window along an axis, or windows over a pixel: from begin to end - 1. */
+typedef struct {
+  INDEX begin, end;
+} Span;
+
+UHAL_INLINE Span window_span(INDEX place, INDEX input, INDEX output, INDEX window, INDEX stride, INDEX pad,
+                             INDEX adaptive) {
+  Span span;
+  if (adaptive) {
+    span.begin = place * input / output;
+    span.end = ((place + 1) * input + output - 1) / output;
+  } else {
+    const INDEX begin = place * stride - pad;
+    span.begin = min(max(begin, (INDEX)0), input);
+    span.end = min(max(begin + window, span.begin), input);
+  }
+  return span;
+}
+
+/* The windows that contain a pixel. */
+UHAL_INLINE Span place_span(INDEX pixel, INDEX input, INDEX output, INDEX window, INDEX stride, INDEX pad,
+                            INDEX adaptive) {
+  Span span;
+  if (adaptive) {
+    span.begin = pixel * output / input;
+    span.end = ((pixel + 1) * output - 1) / input + 1;
+  } else {
+    const INDEX reach = pixel + pad;
+    span.begin = reach < window ? 0 : (reach - window) / stride + 1;
+    span.end = reach / stride + 1;
+  }
+  span.end = min(span.end, output);
+  return span;
+}
+
+#define SPAN(function, axis, position)                                                                        \
+  function(position, problem.input[axis], problem.output[axis], problem.window[axis], problem.stride[axis],   \
+           problem.pad[axis], problem.adaptive)
+
+/* Where in an operand the element with coordinates at[0] to at[4] lies. */
+#define OFFSET(operand, at)                                                                                  \
+  ((at)[0] * problem.strides[operand][0] + (at)[1] * problem.strides[operand][1] +                           \
+   (at)[2] * problem.strides[operand][2] + (at)[3] * problem.strides[operand][3] +                           \
+   (at)[4] * problem.strides[operand][4])
+
+/* Sets at[0] to at[4], the coordinates of the element at a position of the result, whose spatial lengths are given. */
+#define COORDINATES(position, lengths, at)                             \
+  do {                                                                 \
+    INDEX rest = (position);                                           \
+    if (problem.channels_last) {                                       \
+      (at)[1] = rest % problem.channels;                               \
+      rest /= problem.channels;                                        \
+    }                                                                  \
+    UHAL_UNROLL for (int32 axis = 2; axis >= 0; --axis) {              \
+      const INDEX next = rest / (lengths)[axis];                       \
+      (at)[2 + axis] = rest - next * (lengths)[axis];                  \
+      rest = next;                                                     \
+    }                                                                  \
+    if (!problem.channels_last) {                                      \
+      (at)[1] = rest % problem.channels;                               \
+      rest /= problem.channels;                                        \
+    }                                                                  \
+    (at)[0] = rest;                                                    \
+  } while (0)
+
+/* What the sum over a window is divided by. */
+#define DIVISOR(planes, lines, columns)                                                                     \
+  max((INDEX)1, problem.padded_window != 0                                                                  \
+                    ? problem.padded_window                                                                 \
+                    : ((planes).end - (planes).begin) * ((lines).end - (lines).begin) * ((columns).end - (columns).begin))
+
+#if FORWARD
+
+UHAL_KERNEL void pool(UHAL_POINTER(x), UHAL_POINTER(y), UHAL_POINTER(indices), Problem problem, T lowest) {
+  UHAL_GLOBAL const X_STORAGE* const x_data = UHAL_ADDRESS(const X_STORAGE, x);
+  UHAL_GLOBAL Y_STORAGE* const y_data = UHAL_ADDRESS(Y_STORAGE, y);
+  for (INDEX i = UHAL_GLOBAL_ID(0); i < problem.count; i += UHAL_GLOBAL_SIZE(0)) {
+    INDEX at[5];
+    COORDINATES(i, problem.output, at);
+    const Span planes = SPAN(window_span, 0, at[2]);
+    const Span lines = SPAN(window_span, 1, at[3]);
+    const Span columns = SPAN(window_span, 2, at[4]);
+    const INDEX image = at[0] * problem.strides[0][0] + at[1] * problem.strides[0][1];
+#if MAXIMUM
+    /* The first of equals stays, a NaN wins. */
+    T best = lowest;
+    INDEX where = (planes.begin * problem.input[1] + lines.begin) * problem.input[2] + columns.begin;
+#else
+    T best = 0;
+#endif
+    for (INDEX z = planes.begin; z < planes.end; ++z) {
+      for (INDEX line = lines.begin; line < lines.end; ++line) {
+        const INDEX from = image + z * problem.strides[0][2] + line * problem.strides[0][3];
+        for (INDEX column = columns.begin; column < columns.end; ++column) {
+          const T value = X_LOAD(x_data, from + column * problem.strides[0][4]);
+#if MAXIMUM
+          if (value > best || (value != value && best == best)) {
+            best = value;
+            where = (z * problem.input[1] + line) * problem.input[2] + column;
+          }
+#else
+          best += value;
+#endif
+        }
+      }
+    }
+#if !MAXIMUM
+    best /= (T)DIVISOR(planes, lines, columns);
+#endif
+    const INDEX to = OFFSET(1, at);
+    Y_STORE(y_data, to, best);
+#if HAS_INDICES
+    INDICES_STORE(UHAL_ADDRESS(INDICES_STORAGE, indices), OFFSET(2, at), where);
+#endif
+  }
+}
+
+#else
+
+#if MAXIMUM
+/* Both are the maximum of a window. */
+UHAL_INLINE int32 alike(T a, T b) { return a == b || (a != a && b != b); }
+#endif
+
+UHAL_KERNEL void pool_backward(UHAL_POINTER(x), UHAL_POINTER(y), UHAL_POINTER(gradient), UHAL_POINTER(result),
+                               Problem problem) {
+  UHAL_GLOBAL const GRADIENT_STORAGE* const gradient_data = UHAL_ADDRESS(const GRADIENT_STORAGE, gradient);
+  UHAL_GLOBAL RESULT_STORAGE* const result_data = UHAL_ADDRESS(RESULT_STORAGE, result);
+#if MAXIMUM
+  UHAL_GLOBAL const X_STORAGE* const x_data = UHAL_ADDRESS(const X_STORAGE, x);
+  UHAL_GLOBAL const Y_STORAGE* const y_data = UHAL_ADDRESS(const Y_STORAGE, y);
+#endif
+  for (INDEX i = UHAL_GLOBAL_ID(0); i < problem.count; i += UHAL_GLOBAL_SIZE(0)) {
+    INDEX at[5];
+    COORDINATES(i, problem.input, at);
+    const Span places_z = SPAN(place_span, 0, at[2]);
+    const Span places_y = SPAN(place_span, 1, at[3]);
+    const Span places_x = SPAN(place_span, 2, at[4]);
+#if MAXIMUM
+    const INDEX image = at[0] * problem.strides[0][0] + at[1] * problem.strides[0][1];
+    const T own = X_LOAD(x_data, OFFSET(0, at));
+#endif
+    T sum = 0;
+    INDEX place[5];
+    place[0] = at[0];
+    place[1] = at[1];
+    for (place[2] = places_z.begin; place[2] < places_z.end; ++place[2]) {
+      const Span planes = SPAN(window_span, 0, place[2]);
+      for (place[3] = places_y.begin; place[3] < places_y.end; ++place[3]) {
+        const Span lines = SPAN(window_span, 1, place[3]);
+        for (place[4] = places_x.begin; place[4] < places_x.end; ++place[4]) {
+          const Span columns = SPAN(window_span, 2, place[4]);
+#if MAXIMUM
+          if (!alike(own, Y_LOAD(y_data, OFFSET(1, place)))) continue;
+          /* This pixel is the first maximum unless one before it is one, too. */
+          int32 is_first = 1;
+          for (INDEX z = planes.begin; is_first && z <= at[2]; ++z) {
+            const INDEX last_line = z < at[2] ? lines.end - 1 : at[3];
+            for (INDEX line = lines.begin; is_first && line <= last_line; ++line) {
+              const INDEX end = z < at[2] || line < at[3] ? columns.end : at[4];
+              const INDEX from = image + z * problem.strides[0][2] + line * problem.strides[0][3];
+              for (INDEX column = columns.begin; is_first && column < end; ++column) {
+                is_first = !alike(own, X_LOAD(x_data, from + column * problem.strides[0][4]));
+              }
+            }
+          }
+          if (is_first) sum += GRADIENT_LOAD(gradient_data, OFFSET(2, place));
+#else
+          sum += GRADIENT_LOAD(gradient_data, OFFSET(2, place)) / (T)DIVISOR(planes, lines, columns);
+#endif
+        }
+      }
+    }
+    RESULT_STORE(result_data, OFFSET(3, at), sum);
+  }
+}
+
+#endif
