@@ -1,33 +1,10 @@
 #include "stub/convolution.h"
 
-#include "csrc/backends/common/attributes.h"
+#include "csrc/backends/common/convolution_problem.h"
 #include "csrc/backends/common/dtype.h"
 
 namespace unihal::stub {
 namespace {
-
-uhal_convolution_attributes attributes_of(const uhal_op& op) {
-  uhal_convolution_attributes defaults = {};
-  for (int i = 0; i < UHAL_MAX_SPATIAL; ++i) defaults.stride[i] = defaults.dilation[i] = 1;
-  defaults.groups = 1;
-  return attributes_or(op, defaults);
-}
-
-struct Operands {
-  const uhal_tensor *x, *w, *y, *bias;
-};
-
-// The operands of each kind in the roles that they have forward.
-Operands roles(const uhal_op& op) {
-  switch (op.kind) {
-    case UHAL_OP_CONVOLUTION:
-      return {input_of(op, 0), input_of(op, 1), output_of(op, 0), input_of(op, 2)};
-    case UHAL_OP_CONVOLUTION_BACKWARD_DATA:
-      return {output_of(op, 0), input_of(op, 1), input_of(op, 0), nullptr};
-    default:
-      return {input_of(op, 0), output_of(op, 0), input_of(op, 1), output_of(op, 1)};
-  }
-}
 
 // The staged view, packed in an order, with strides that say so even along axes of length 1.
 uhal_tensor packed(Staging& staging, const uhal_tensor& view, uhal_dtype dtype, const AxisOrder& order, bool result) {
@@ -77,7 +54,7 @@ uhal_status sum_per_channel(const Launch& launch, const uhal_tensor& dy, const u
 }  // namespace
 
 const char* refuse_convolution(const uhal_op& op) {
-  const Operands operands = roles(op);
+  const ConvolutionOperands operands = convolution_operands(op);
   for (const uhal_tensor* view : {operands.x, operands.w, operands.y, operands.bias}) {
     if (view != nullptr && !is_floating(view->dtype)) {
       return "convolution takes floating point only: cast the operands first";
@@ -88,10 +65,10 @@ const char* refuse_convolution(const uhal_op& op) {
 
 uhal_status run_convolution(const Launch& launch) {
   const uhal_op& op = launch.op;
-  const Operands given = roles(op);
+  const ConvolutionOperands given = convolution_operands(op);
   ConvolutionProblem problem;
   problem.kind = op.kind;
-  problem.attributes = attributes_of(op);
+  problem.attributes = convolution_attributes(op);
   const bool forward = op.kind == UHAL_OP_CONVOLUTION;
   const bool to_x = op.kind == UHAL_OP_CONVOLUTION_BACKWARD_DATA;
   const bool to_filter = op.kind == UHAL_OP_CONVOLUTION_BACKWARD_FILTER;

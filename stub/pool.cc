@@ -2,7 +2,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "csrc/backends/common/attributes.h"
+#include "csrc/backends/common/convolution_problem.h"
 #include "csrc/backends/common/dtype.h"
 #include "stub/parallel.h"
 #include "stub/pool_rows.h"
@@ -25,12 +25,6 @@ struct Chunk {
 constexpr int64_t kSmallWindow = 16;
 
 using Geometry = PoolGeometry;
-
-uhal_pool_attributes attributes_of(const uhal_op& op) {
-  uhal_pool_attributes defaults = {};
-  for (int i = 0; i < UHAL_MAX_SPATIAL; ++i) defaults.window[i] = defaults.stride[i] = 1;
-  return attributes_or(op, defaults);
-}
 
 // The windows of one axis.
 const Span* spans_of(Staging& staging, const uhal_pool_attributes& attributes, int axis, int64_t input,
@@ -297,7 +291,7 @@ void for_each_strip(const Geometry& g, const Body& body) {
 
 template <typename T>
 uhal_status pool(const Launch& launch, uhal_dtype dtype) {
-  const uhal_pool_attributes attributes = attributes_of(launch.op);
+  const uhal_pool_attributes attributes = pool_attributes(launch.op);
   const AxisOrder order = image_order(*launch.op.inputs[0]);
   Staging staging(launch);
   const uhal_tensor* x = staging.input(0, dtype, &order);
@@ -315,7 +309,7 @@ uhal_status pool(const Launch& launch, uhal_dtype dtype) {
 
 template <typename T>
 uhal_status pool_backward(const Launch& launch, uhal_dtype dtype) {
-  const uhal_pool_attributes attributes = attributes_of(launch.op);
+  const uhal_pool_attributes attributes = pool_attributes(launch.op);
   const AxisOrder order = image_order(*launch.op.outputs[0]);
   Staging staging(launch);
   const uhal_tensor* dy = staging.input(0, dtype, &order);
@@ -336,7 +330,7 @@ uhal_status pool_backward(const Launch& launch, uhal_dtype dtype) {
 
 const char* refuse_pool(const uhal_op& op) {
   const uhal_dtype dtype = op.inputs[0]->dtype;
-  const bool maximum = attributes_of(op).mode == UHAL_POOL_MAXIMUM;
+  const bool maximum = pool_attributes(op).mode == UHAL_POOL_MAXIMUM;
   if (is_floating(dtype)) return nullptr;
   if (op.kind == UHAL_OP_POOL && maximum && is_integer(dtype) && dtype != UHAL_UINT64) return nullptr;
   return "pooling takes floating point, and for a maximum without gradient integers up to int64: cast the operand "
