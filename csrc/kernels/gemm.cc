@@ -30,12 +30,13 @@ constexpr int32_t kVectorLanes = 4;
 
 constexpr int32_t kGroupSize = 256;
 
+constexpr int32_t kLibraryCandidate = 0;
+
 int64_t divide_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
 
 Compute compute_of(const MatmulProblem& problem) {
   bool floating = false;
   for (const MatmulOperand& operand : problem.operands) {
-    if (operand.data == nullptr) continue;
     if (operand.dtype == UHAL_FLOAT64) return Compute::kDouble;
     floating |= is_floating(operand.dtype);
   }
@@ -54,9 +55,13 @@ bool needs_wide_index(const MatmulProblem& problem) {
          reaches(kMatmulC, problem.m, problem.n) || reaches(kMatmulD, problem.m, problem.n);
 }
 
-// The mode of an operand by its strides along its rows (m of a, n of b) and along k.
+// Whether an operand is walked along k, by its strides along its rows (m of a, n of b) and along k.
+bool runs_along_k(int64_t row_stride, int64_t depth_stride) {
+  return depth_stride == 1 || (row_stride != 1 && std::abs(depth_stride) < std::abs(row_stride));
+}
+
 int32_t mode_of(const MatmulProblem& problem, const MatmulOperand& operand, int64_t row_stride, int64_t depth_stride) {
-  const bool along_k = depth_stride == 1 || (row_stride != 1 && std::abs(depth_stride) < std::abs(row_stride));
+  const bool along_k = runs_along_k(row_stride, depth_stride);
   const int64_t other = along_k ? row_stride : depth_stride;
   bool wide = (along_k ? depth_stride : row_stride) == 1 && other % 4 == 0;
   for (int i = 0; i < problem.batch_rank; ++i) wide &= operand.batch_strides[i] % 4 == 0;
@@ -89,16 +94,66 @@ Gemm::Gemm(const DeviceTraits& traits, const MatmulProblem& problem) : problem_(
     if (n != 1) transpose(problem_);
     plan_vector(traits);
   } else {
-    const GemmPlan plan = plan_gemm(traits, problem_, compute_bytes(compute_));
-    method_ = plan.tile < 0 ? Method::kPlain : Method::kTile;
-    tile_ = plan.tile;
-    splits_ = plan.splits;
+    plan_tile(traits);
   }
+}
+
+void Gemm::plan_tile(const DeviceTraits& traits) {
+  const int32_t choice = traits.tuning != nullptr ? traits.tuning->find(tuning_key()) : -1;
+  const bool wants_library = choice == kLibraryCandidate || (choice < 0 && traits.prefers_gemm_library);
+  if (wants_library && is_usable(traits, kLibraryCandidate)) {
+    method_ = Method::kLibrary;
+    return;
+  }
+  const GemmPlan plan = plan_gemm(traits, problem_, compute_bytes(compute_), choice - 1);
+  method_ = plan.tile < 0 ? Method::kPlain : Method::kTile;
+  tile_ = plan.tile;
+  splits_ = plan.splits;
+}
+
+TuningKey Gemm::tuning_key() const {
+  const MatmulOperand& a = problem_.operands[kMatmulA];
+  const MatmulOperand& b = problem_.operands[kMatmulB];
+  return TuningKey::gemm(problem_, runs_along_k(a.row_stride, a.column_stride),
+                         runs_along_k(b.column_stride, b.row_stride));
+}
+
+std::string Gemm::candidate_name(const DeviceTraits& traits, int32_t candidate) {
+  if (candidate != kLibraryCandidate) return kGemmTiles[candidate - 1].name();
+  return traits.gemm_library != nullptr ? traits.gemm_library : "vendor library";
+}
+
+bool Gemm::is_usable(const DeviceTraits& traits, int32_t candidate) const {
+  if (candidate == kLibraryCandidate) return traits.gemm_library != nullptr && suits_library();
+  return fits(kGemmTiles[candidate - 1], traits, compute_bytes(compute_));
+}
+
+// What the libraries of all vendors take: one floating dtype that it computes in, matrices of which one stride is 1,
+// at most one axis of batch, and the sum scaled and added to d itself.
+bool Gemm::suits_library() const {
+  const MatmulOperand* operands = problem_.operands;
+  const MatmulOperand& c = operands[kMatmulC];
+  const MatmulOperand& d = operands[kMatmulD];
+  if (compute_ == Compute::kInt64 || problem_.activation != UHAL_ACTIVATION_NONE || problem_.batch_rank > 1)
+    return false;
+  for (const int i : {kMatmulA, kMatmulB, kMatmulD}) {
+    const MatmulOperand& operand = operands[i];
+    if (operand.dtype != compute_dtype(compute_)) return false;
+    const int64_t rows = i == kMatmulB ? problem_.k : problem_.m;
+    const int64_t columns = i == kMatmulA ? problem_.k : problem_.n;
+    const bool by_rows = operand.column_stride == 1 && operand.row_stride >= columns;
+    const bool by_columns = operand.row_stride == 1 && operand.column_stride >= rows;
+    if (!by_rows && (i == kMatmulD || !by_columns)) return false;
+    if (problem_.batch_rank == 1 && operand.batch_strides[0] <= 0) return false;
+  }
+  if (problem_.beta == 0) return true;
+  return c.data == d.data && c.dtype == d.dtype && c.row_stride == d.row_stride && c.column_stride == d.column_stride &&
+         (problem_.batch_rank == 0 || c.batch_strides[0] == d.batch_strides[0]);
 }
 
 void Gemm::plan_vector(const DeviceTraits& traits) {
   const MatmulOperand& a = problem_.operands[kMatmulA];
-  along_k_ = a.column_stride == 1 || (a.row_stride != 1 && std::abs(a.column_stride) < std::abs(a.row_stride));
+  along_k_ = runs_along_k(a.row_stride, a.column_stride);
   const int32_t long_lanes = std::max(1, group_size_ / kVectorLanes);
   lanes_k_ = along_k_ ? long_lanes : kVectorLanes;
   lanes_m_ = along_k_ ? kVectorLanes : long_lanes;
@@ -151,6 +206,8 @@ uhal_status Gemm::run(Queue& queue, void* workspace) const {
       return run_vector(queue, workspace);
     case Method::kTile:
       return run_tile(queue, workspace);
+    case Method::kLibrary:
+      return queue.library_gemm(problem_);
     default:
       return UHAL_OK;
   }

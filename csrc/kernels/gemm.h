@@ -15,6 +15,7 @@
 #include "csrc/backends/common/matmul_problem.h"
 #include "csrc/kernels/gemm_tile.h"
 #include "csrc/kernels/queue.h"
+#include "csrc/kernels/tuning.h"
 
 namespace unihal::kernels {
 
@@ -29,15 +30,26 @@ class Gemm {
   // Submits the product. `workspace` is workspace_bytes() of device memory aligned to 256, or NULL if that is 0.
   uhal_status run(Queue& queue, void* workspace) const;
 
+  // What traits.tuning has choices of: products large enough for tiles, by tuning_key(). Candidate 0 is the vendor's
+  // library, the others are kGemmTiles, in order.
+  bool is_tunable() const { return method_ == Method::kTile || method_ == Method::kLibrary; }
+  TuningKey tuning_key() const;
+  static int32_t candidate_count() { return 1 + kGemmTileCount; }
+  static std::string candidate_name(const DeviceTraits& traits, int32_t candidate);
+  bool is_usable(const DeviceTraits& traits, int32_t candidate) const;
+
  private:
   enum class Method : uint8_t {
     kNothing,
-    kPlain,   // gemm_plain.cl: element by element
-    kVector,  // gemm_vector.cl: n is 1
-    kTile,    // gemm_tile.cl
+    kPlain,    // gemm_plain.cl: element by element
+    kVector,   // gemm_vector.cl: n is 1
+    kTile,     // gemm_tile.cl
+    kLibrary,  // Queue::library_gemm
   };
 
   void plan_vector(const DeviceTraits& traits);
+  void plan_tile(const DeviceTraits& traits);
+  bool suits_library() const;
   uhal_status run_plain(Queue& queue) const;
   uhal_status run_vector(Queue& queue, void* workspace) const;
   uhal_status run_tile(Queue& queue, void* workspace) const;

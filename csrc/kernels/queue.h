@@ -12,20 +12,29 @@
 #include "csrc/kernels/kernel_spec.h"
 #include "unihal/op.h"
 
+namespace unihal {
+struct MatmulProblem;
+}
+
 namespace unihal::kernels {
+
+class TuningTable;
 
 // What kernels may rely on. Constant for a device.
 struct DeviceTraits {
   bool has_float64 = false;
   bool has_float16_arithmetic = false;  // storage of float16 needs nothing
   bool has_int64_atomics = false;
-  bool is_cpu = false;           // work-groups run one after the other on a core: prefer few, long ones
+  bool is_cpu = false;  // work-groups run one after the other on a core: prefer few, long ones
   int32_t compute_units = 1;
-  int32_t wavefront_size = 64;   // work-items that run in step
-  int32_t max_group_size = 256;  // work-items of a work-group
-  int64_t local_memory = 32768;  // bytes of a work-group
-  int64_t max_parameters = 1024; // bytes of a kernel's arguments
-  uint64_t dtypes = 0;           // uhal_device_properties.supported_dtypes
+  int32_t wavefront_size = 64;          // work-items that run in step
+  int32_t max_group_size = 256;         // work-items of a work-group
+  int64_t local_memory = 32768;         // bytes of a work-group
+  int64_t max_parameters = 1024;        // bytes of a kernel's arguments
+  uint64_t dtypes = 0;                  // uhal_device_properties.supported_dtypes
+  const char* gemm_library = nullptr;   // the vendor library that library_gemm calls ("CLBlast"), if there is one
+  bool prefers_gemm_library = false;    // it takes every product that it can
+  const TuningTable* tuning = nullptr;  // what was measured on the device (tuning.h); nullptr: nothing
 };
 
 // The work-items of a launch, along three axes. Kernels check their bounds themselves.
@@ -34,8 +43,8 @@ struct Grid {
   int32_t group_size[3] = {1, 1, 1};
 };
 
-// `count` items along one axis, in groups of `group_size`; as many groups as it takes, at most `most_groups`: the kernel
-// strides by the size of the grid.
+// `count` items along one axis, in groups of `group_size`; as many groups as it takes, at most `most_groups`: the
+// kernel strides by the size of the grid.
 inline Grid linear_grid(int64_t count, int32_t group_size, int64_t most_groups = INT32_MAX / 256) {
   Grid grid;
   const int64_t groups = (count + group_size - 1) / group_size;
@@ -55,7 +64,8 @@ class Arguments {
     uint16_t offset;  // of a value, in data()
   };
 
-  // A device address, at any offset inside its allocation, or NULL (an absent operand, which the kernel must not touch).
+  // A device address, at any offset inside its allocation, or NULL (an absent operand, which the kernel must not
+  // touch).
   Arguments& pointer(const void* address) {
     add(kPointer, &address, sizeof address);
     return *this;
@@ -132,6 +142,9 @@ class Queue {
   // and in *ticket the number that it writes there first (uhal_report_error of the dialect). The stream's next query or
   // synchronize then fails with UHAL_OUT_OF_RANGE and "<op>: index I is outside an axis of length L".
   virtual uhal_status error_cell(const uhal_op& op, void** cell, int64_t* ticket) = 0;
+
+  // Submits a product that Gemm found fit for traits().gemm_library. Never called without one.
+  virtual uhal_status library_gemm(const MatmulProblem&) { return UHAL_UNIMPLEMENTED; }
 
  protected:
   explicit Queue(const DeviceTraits& traits) : traits_(&traits) {}
