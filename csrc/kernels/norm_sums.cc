@@ -1,0 +1,98 @@
+#include "csrc/kernels/norm_sums.h"
+
+#include <algorithm>
+
+#include "kernel_sources.h"
+
+namespace unihal::kernels {
+namespace {
+
+// Work-groups for each compute unit, where there is work for so many, and points for each work-item at least.
+constexpr int64_t kGroupsPerUnit = 8;
+constexpr int64_t kGroupsPerCore = 2;
+constexpr int64_t kPointsPerItem = 16;
+// Columns that a work-group takes side by side: enough for a full line of memory in each access.
+constexpr int64_t kAdjacentColumns = 64;
+
+NormSpaces spaces_of(const uhal_op& op, const NormSums::Operands& operands) {
+  const NormOperand list[] = {{operands.x, NormOperand::kElements},       {operands.dy, NormOperand::kElements},
+                              {operands.mean, NormOperand::kStatistic},   {operands.spread, NormOperand::kStatistic},
+                              {operands.dscale, NormOperand::kParameter}, {operands.dbias, NormOperand::kParameter}};
+  NormSpaces spaces = NormAxes(op, list, 6).by_parameter();
+  spaces.inner.operands = 4;  // parameters do not vary there
+  return spaces;
+}
+
+}  // namespace
+
+ColumnPlan::ColumnPlan(const DeviceTraits& traits, int64_t columns, int64_t points, int64_t column_stride,
+                       int64_t point_stride)
+    : teams(traits) {
+  teams.adjacent = columns <= 1 || std::abs(point_stride) <= std::abs(column_stride);
+  if (teams.adjacent) {
+    const int64_t lanes = std::max(std::min<int64_t>(points, kAdjacentColumns), points / kPointsPerItem);
+    teams.lanes = static_cast<int32_t>(std::min<int64_t>(teams.group, power_of_two_from(lanes)));
+  } else {
+    const int64_t side_by_side = std::min({power_of_two_from(columns), kAdjacentColumns, int64_t{teams.group}});
+    teams.lanes = static_cast<int32_t>(std::min(power_of_two_from(points), teams.group / side_by_side));
+  }
+  const int64_t blocks = std::max<int64_t>(1, (columns + teams.per_group() - 1) / teams.per_group());
+  const int64_t wanted = traits.compute_units * (traits.is_cpu ? kGroupsPerCore : kGroupsPerUnit);
+  const int64_t most = std::max<int64_t>(1, points / (kPointsPerItem * teams.lanes));
+  pieces = std::clamp((wanted + blocks - 1) / blocks, int64_t{1}, most);
+}
+
+NormSums::NormSums(const DeviceTraits& traits, const uhal_op& op, const Operands& operands)
+    : operands_(operands),
+      spaces_(spaces_of(op, operands)),
+      compute_(floating_compute(op)),
+      epsilon_(norm_attributes(op).epsilon),
+      plan_(traits, spaces_.outer.count, spaces_.inner.count, spaces_.outer.strides[0][spaces_.outer.rank - 1],
+            spaces_.inner.strides[0][spaces_.inner.rank - 1]),
+      kind_(widest(layout_kind(spaces_.outer), layout_kind(spaces_.inner))) {
+  kind_.wide |= !fits_32_bits(2 * plan_.pieces * spaces_.outer.count);
+}
+
+size_t NormSums::workspace_bytes() const {
+  return static_cast<size_t>(2 * plan_.pieces * spaces_.outer.count * compute_bytes(compute_));
+}
+
+uhal_status NormSums::run(Queue& queue, void* sums) const {
+  const int64_t columns = spaces_.outer.count;
+  if (columns == 0) return UHAL_OK;
+  const auto spec_of = [&](const char* entry) {
+    KernelSpec spec(sources::norm_sums, entry);
+    spec.compute(compute_);
+    kind_.define(spec);
+    plan_.teams.define(spec);
+    if (operands_.x->dtype == operands_.dy->dtype) {
+      spec.dtype("X", operands_.x->dtype);
+    } else {
+      spec.define("MIXED", 1);
+    }
+    return spec;
+  };
+
+  Arguments arguments;
+  arguments.pointer(operands_.x->data).pointer(operands_.dy->data).pointer(data_of(operands_.mean));
+  arguments.pointer(operands_.spread->data).pointer(sums);
+  append_layout(arguments, spaces_.outer, kind_);
+  append_layout(arguments, spaces_.inner, kind_);
+  for (int64_t value : {columns, spaces_.inner.count, plan_.pieces}) append_index(arguments, value, kind_.wide);
+  const int32_t dtypes[] = {operands_.x->dtype, operands_.dy->dtype, dtype_of(operands_.mean), operands_.spread->dtype};
+  arguments.bytes(dtypes, sizeof dtypes).real(epsilon_, compute_);
+  arguments.int32(operands_.per_point).int32(operands_.mean != nullptr);
+  plan_.teams.append(arguments);
+  const uhal_status status = queue.run(spec_of("column_sums"), arguments, plan_.grid(columns));
+  if (status != UHAL_OK) return status;
+
+  Arguments last;
+  last.pointer(sums).pointer(data_of(operands_.dscale)).pointer(data_of(operands_.dbias));
+  append_layout(last, spaces_.outer, kind_);
+  for (int64_t value : {columns, plan_.pieces}) append_index(last, value, kind_.wide);
+  last.int32(dtype_of(operands_.dscale)).int32(dtype_of(operands_.dbias));
+  last.int32(operands_.dscale != nullptr).int32(operands_.dbias != nullptr);
+  return queue.run(spec_of("finish_column_sums"), last, linear_grid(columns, plan_.teams.group));
+}
+
+}  // namespace unihal::kernels
