@@ -66,7 +66,7 @@ test: build check test-native sanitize fuzz
 	mkdir -p '$(@D)' && touch '$@'
 
 $(SITE): .venv/stamps/requirements $(NATIVE_SOURCES) $(PYTHON_SOURCES) setup.py pyproject.toml MANIFEST.in
-	$(RUN) pip install --quiet --no-build-isolation --no-deps --force-reinstall .
+	CMAKE_ARGS=-DUNIHAL_WARNINGS_AS_ERRORS=ON $(RUN) pip install --quiet --no-build-isolation --no-deps --force-reinstall .
 	mkdir -p '$(@D)' && touch '$@'
 
 # -- tests -------------------------------------------------------------------------------------------------------------

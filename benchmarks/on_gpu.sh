@@ -18,7 +18,9 @@ mkdir -p "$output"
 
 environment=build/gpu-environment
 if [[ ! -x $environment/bin/unihal || -n ${REBUILD:-} ]]; then
-  python3 -m venv --system-site-packages $environment
+  python3 -m venv $environment
+  # What this Python sees, also if it is of a virtual environment itself.
+  python3 -c 'import site; print("\n".join(site.getsitepackages()))' >"$(echo $environment/lib/python3*/site-packages)/outer.pth"
   if [[ -n ${UNIHAL_WHEELS:-} ]]; then $environment/bin/pip install --quiet --no-index --no-deps "$UNIHAL_WHEELS"/*.whl; fi
   CMAKE_ARGS="-DUNIHAL_BUILD_BENCHMARKS=ON" CMAKE_BUILD_PARALLEL_LEVEL=$jobs \
     $environment/bin/pip install --quiet --no-index --no-build-isolation --no-deps --force-reinstall . >"$output/build.log" 2>&1 ||

@@ -43,6 +43,7 @@ void register_row(const KernelRow& row, const PaddleSignature& signature, const 
                              attributes.data(), outputs.size(), outputs.data(), define_arguments, row.entry.compute,
                              row.entry.variadic);
   }
+  signature_being_registered = nullptr;
 }
 
 }  // namespace

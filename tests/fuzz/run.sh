@@ -34,8 +34,9 @@ PATH="$PWD/.venv/bin:$PATH"
 build=build/fuzz
 mkdir -p $build
 cmake -G Ninja -B $build -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_COMPILER="$clang/clang" \
-  -DCMAKE_CXX_COMPILER="$clang/clang++" -DUNIHAL_BUILD_FUZZERS=ON -DUNIHAL_STUB_ONEDNN=OFF -DUNIHAL_STUB_OPENMP=OFF \
-  -DUNIHAL_STUB_INSTRUCTION_SETS=OFF -DUNIHAL_BUILD_OPENCL=OFF >$build/configure.log || { cat $build/configure.log; exit 1; }
+  -DCMAKE_CXX_COMPILER="$clang/clang++" -DUNIHAL_BUILD_FUZZERS=ON -DUNIHAL_WARNINGS_AS_ERRORS=ON \
+  -DUNIHAL_STUB_ONEDNN=OFF -DUNIHAL_STUB_OPENMP=OFF -DUNIHAL_STUB_INSTRUCTION_SETS=OFF -DUNIHAL_BUILD_OPENCL=OFF \
+  >$build/configure.log || { cat $build/configure.log; exit 1; }
 cmake --build $build
 
 # The longest input that means something to a target.
