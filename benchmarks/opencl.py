@@ -95,8 +95,8 @@ class Device:
     """The device under test, with PyTorch beside it if that sees a GPU."""
 
     def __init__(self, name: str) -> None:
-        self.device = unihal.device(name)
         self.torch = _torch()
+        self.device = unihal.device(name)
         self.is_cpu = self.torch is None
 
     def random(self, *shape: int) -> Buffer:
