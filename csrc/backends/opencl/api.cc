@@ -4,6 +4,8 @@
 
 #include <cstdlib>
 
+#include "csrc/backends/opencl/drivers.h"
+
 namespace unihal::opencl {
 
 Api api;
@@ -19,7 +21,8 @@ std::string wanted_library() {
 
 std::string load() {
   const std::string& name = library_name();
-  void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (name == kLoader) preload_drivers();
+  void* library = dlopen(name.c_str(), driver_flags());
   if (library == nullptr) {
     const char* said = dlerror();
     const std::string reason = name + " does not load: " + (said != nullptr ? said : "unknown cause") + ". ";

@@ -1,0 +1,65 @@
+#include "csrc/backends/opencl/drivers.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
+namespace unihal::opencl {
+namespace {
+
+constexpr char kVendors[] = "/etc/OpenCL/vendors";
+
+// llvm::cl::Option::addArgument(), which every LLVM calls while it is loaded.
+constexpr char kSymbolOfLlvm[] = "_ZN4llvm2cl6Option11addArgumentEv";
+
+bool has_foreign_llvm() {
+  static const bool has = dlsym(RTLD_DEFAULT, kSymbolOfLlvm) != nullptr;
+  return has;
+}
+
+bool ends_with(const std::string& text, const std::string& end) {
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+void open_library(const std::string& name) {
+  if (!name.empty()) dlopen(name.c_str(), driver_flags());
+}
+
+// An .icd file holds the name of a library.
+void open_named_in(const std::string& file) {
+  std::ifstream stream(file);
+  std::string name;
+  stream >> name;
+  open_library(name);
+}
+
+void open_all_of(DIR* folder, const std::string& path) {
+  while (const dirent* entry = readdir(folder)) {
+    if (ends_with(entry->d_name, ".icd")) open_named_in(path + "/" + entry->d_name);
+  }
+}
+
+}  // namespace
+
+int driver_flags() { return RTLD_NOW | RTLD_LOCAL | (has_foreign_llvm() ? RTLD_DEEPBIND : 0); }
+
+void preload_drivers() {
+  if (!has_foreign_llvm()) return;
+  // As the loaders read it: a folder of .icd files, or (ocl-icd) one of them, or a library.
+  const char* wish = std::getenv("OCL_ICD_VENDORS");
+  if (wish == nullptr || *wish == '\0') wish = std::getenv("OPENCL_VENDOR_PATH");
+  const std::string path = wish != nullptr && *wish != '\0' ? wish : kVendors;
+  if (DIR* folder = opendir(path.c_str())) {
+    open_all_of(folder, path);
+    closedir(folder);
+  } else if (ends_with(path, ".icd")) {
+    open_named_in(path.find('/') == std::string::npos ? std::string(kVendors) + "/" + path : path);
+  } else {
+    open_library(path);
+  }
+}
+
+}  // namespace unihal::opencl
