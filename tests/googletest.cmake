@@ -13,7 +13,7 @@ add_subdirectory(${UNIHAL_GOOGLETEST_DIR} ${CMAKE_BINARY_DIR}/googletest EXCLUDE
 
 # Tests are templates of GoogleTest for the most part: unoptimized they compile five times faster. What is tested is
 # optimized as ever, and so are suites that compute references (OPTIMIZED).
-set(UNIHAL_TEST_OPTIONS -O0)
+set(UNIHAL_TEST_OPTIONS -O0 CACHE INTERNAL "Of every folder's suites: this file is read once")
 foreach(target gtest gtest_main)
   target_compile_options(${target} PRIVATE ${UNIHAL_TEST_OPTIONS})
   if(UNIHAL_SANITIZE)  # the library and what it is linked into must agree

@@ -2,6 +2,7 @@
 #include "unihal/backend.h"
 
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <memory>
 #include <new>
@@ -12,6 +13,7 @@
 #include "csrc/backends/opencl/properties.h"
 #include "csrc/backends/opencl/stream.h"
 #include "csrc/kernels/ops.h"
+#include "csrc/kernels/tuning.h"
 
 namespace unihal::opencl {
 namespace {
@@ -150,6 +152,11 @@ uhal_status host_callback(uhal_backend_stream* stream, uhal_host_function functi
   return guarded([&] { return Stream::from(stream)->call([=] { function(user_data); }); });
 }
 
+const void* extension(const char* name, uint32_t version) {
+  const bool is_tuning = std::strcmp(name, UHAL_TUNING_NAME) == 0 && version == UHAL_TUNING_VERSION;
+  return is_tuning ? kernels::tuning_extension() : nullptr;
+}
+
 constexpr uhal_backend make_table() {
   uhal_backend table = {};
   table.struct_size = sizeof table;
@@ -179,6 +186,7 @@ constexpr uhal_backend make_table() {
   table.supports = supports;
   table.launch = launch;
   table.host_callback = host_callback;
+  table.extension = extension;
   return table;
 }
 

@@ -5,6 +5,7 @@
 #include "csrc/backends/common/dtype.h"
 #include "csrc/backends/opencl/device_info.h"
 #include "csrc/backends/opencl/status.h"
+#include "csrc/kernels/tuning.h"
 
 namespace unihal::opencl {
 namespace {
@@ -57,14 +58,38 @@ Device::Device(int32_t number, const FoundDevice& found)
 
 uhal_status Device::open() {
   traits = traits_of(id);
+  kernels::open_tuning(ordinal, name + "\n" + driver, traits);
   total_memory = device_value(id, CL_DEVICE_GLOBAL_MEM_SIZE, cl_ulong{0});
+  divides_exactly =
+      (device_value(id, CL_DEVICE_SINGLE_FP_CONFIG, cl_bitfield{0}) & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
   max_allocation = device_value(id, CL_DEVICE_MAX_MEM_ALLOC_SIZE, cl_ulong{0});
   const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, reinterpret_cast<cl_context_properties>(platform),
                                               0};
   cl_int code = CL_SUCCESS;
   context = api.clCreateContext(properties, 1, &id, nullptr, nullptr, &code);
   if (context == nullptr) return fail_native(code, "%s gives no context", name.c_str());
-  return memory.open();
+  if (const uhal_status status = memory.open(); status != UHAL_OK) return status;
+  return prepare_clock();
+}
+
+// Finds out whether a marker has a time.
+uhal_status Device::prepare_clock() {
+  cl_int code = CL_SUCCESS;
+  const cl_command_queue queue = api.clCreateCommandQueue(context, id, CL_QUEUE_PROFILING_ENABLE, &code);
+  if (queue == nullptr) return fail_native(code, "%s gives no command queue with times", name.c_str());
+  cl_event marker = nullptr;
+  code = api.clEnqueueMarkerWithWaitList(queue, 0, nullptr, &marker);
+  if (code == CL_SUCCESS) code = api.clWaitForEvents(1, &marker);
+  cl_ulong time = 0;
+  if (code == CL_SUCCESS) {
+    const cl_int timed = api.clGetEventProfilingInfo(marker, CL_PROFILING_COMMAND_END, sizeof time, &time, nullptr);
+    if (timed != CL_SUCCESS || time == 0) {
+      clock_cell = api.clCreateBuffer(context, CL_MEM_READ_WRITE, sizeof(cl_int), nullptr, &code);
+    }
+  }
+  if (marker != nullptr) api.clReleaseEvent(marker);
+  api.clReleaseCommandQueue(queue);
+  return code == CL_SUCCESS ? UHAL_OK : fail_native(code, "%s cannot tell the times of events", name.c_str());
 }
 
 }  // namespace unihal::opencl

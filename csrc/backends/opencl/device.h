@@ -35,9 +35,14 @@ struct Device {
   kernels::DeviceTraits traits;
   uint64_t total_memory = 0;
   uint64_t max_allocation = 0;
+  bool divides_exactly = false;  // float division and square roots, on request
+  cl_mem clock_cell = nullptr;   // what commands that stand in for markers write to; nullptr if markers have times
 
   Memory memory;
   Programs programs;
+
+ private:
+  uhal_status prepare_clock();
 };
 
 }  // namespace unihal::opencl

@@ -65,8 +65,10 @@ std::string pci_bus_id(cl_device_id device) {
 }
 
 std::string driver_text(cl_platform_id platform, cl_device_id device) {
+  // "OpenCL 1.2 AMD-APP (3380.4)": what follows the number is the driver's again.
+  const std::string version = device_text(device, CL_DEVICE_VERSION);
   return platform_text(platform, CL_PLATFORM_NAME) + " " + device_text(device, CL_DRIVER_VERSION) + ", " +
-         device_text(device, CL_DEVICE_VERSION);
+         version.substr(0, version.find(' ', version.find(' ') + 1));
 }
 
 }  // namespace unihal::opencl

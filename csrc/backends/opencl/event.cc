@@ -11,7 +11,7 @@ uhal_status has_run(const Device& device, const EventReference& event, int32_t* 
   cl_int state = CL_COMPLETE;
   const cl_int code = api.clGetEventInfo(event.get(), CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, nullptr);
   if (code != CL_SUCCESS) return fail_native(code, "%s does not tell the state of an event", device.name.c_str());
-  if (state < 0) return fail_native(state, "work on %s failed", device.name.c_str());
+  if (state < 0) return fail_work(state, device.name);
   *done = state == CL_COMPLETE ? 1 : 0;
   return UHAL_OK;
 }
@@ -32,7 +32,7 @@ uhal_status Event::synchronize() const {
   const EventReference event = recorded();
   const cl_event handle = event.get();
   const cl_int code = api.clWaitForEvents(1, &handle);
-  return code == CL_SUCCESS ? UHAL_OK : fail_native(code, "work on %s failed", device_.name.c_str());
+  return code == CL_SUCCESS ? UHAL_OK : fail_work(code, device_.name);
 }
 
 uhal_status Event::reached_at(cl_ulong* nanoseconds) const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "csrc/backends/opencl/device.h"
+#include "csrc/backends/opencl/program_cache.h"
 #include "csrc/backends/opencl/status.h"
 #include "csrc/kernels/ops.h"
 #include "kernel_sources.h"
@@ -12,13 +13,6 @@ namespace {
 
 // What a person can read of a compiler's log: the first errors, which the rest follows from.
 constexpr size_t kMostLog = 1200;
-
-// Never fast-math: kernels rely on NaN, infinities and signed zeros.
-std::string options_of(const kernels::KernelSpec& spec) {
-  std::string options = "-cl-std=CL1.2";
-  if (spec.compute() != kernels::Compute::kDouble) options += " -cl-single-precision-constant";
-  return options;
-}
 
 std::string build_log(cl_program program, cl_device_id device) {
   size_t bytes = 0;
@@ -46,6 +40,14 @@ std::string build_log(cl_program program, cl_device_id device) {
 }
 
 }  // namespace
+
+// Never fast-math: kernels rely on NaN, infinities and signed zeros.
+std::string Programs::options_of(const kernels::KernelSpec& spec) const {
+  std::string options = "-cl-std=CL1.2";
+  if (spec.compute() != kernels::Compute::kDouble) options += " -cl-single-precision-constant";
+  if (device_.divides_exactly) options += " -cl-fp32-correctly-rounded-divide-sqrt";
+  return options;
+}
 
 std::string Programs::text_of(const kernels::KernelSpec& spec) const {
   std::string text = "#define UHAL_HAS_FLOAT64 ";
@@ -77,6 +79,10 @@ uhal_status Programs::find(const kernels::KernelSpec& spec, cl_program* program)
 }
 
 uhal_status Programs::build(const kernels::KernelSpec& spec, const std::string& text, cl_program* program) const {
+  const std::string options = options_of(spec);
+  const std::string key = program_key(device_, options, text);
+  *program = load_program(device_, key, options);
+  if (*program != nullptr) return UHAL_OK;
   const char* source = text.c_str();
   const size_t length = text.size();
   cl_int code = CL_SUCCESS;
@@ -84,8 +90,11 @@ uhal_status Programs::build(const kernels::KernelSpec& spec, const std::string& 
   if (*program == nullptr) {
     return fail_native(code, "%s takes no program for %s", device_.name.c_str(), spec.describe().c_str());
   }
-  code = api.clBuildProgram(*program, 1, &device_.id, options_of(spec).c_str(), nullptr, nullptr);
-  if (code == CL_SUCCESS) return UHAL_OK;
+  code = api.clBuildProgram(*program, 1, &device_.id, options.c_str(), nullptr, nullptr);
+  if (code == CL_SUCCESS) {
+    store_program(key, spec.source().name, *program);
+    return UHAL_OK;
+  }
   const std::string log = build_log(*program, device_.id);
   api.clReleaseProgram(*program);
   *program = nullptr;

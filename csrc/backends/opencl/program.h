@@ -31,6 +31,7 @@ class Programs {
     size_t operator()(const kernels::KernelSpec& spec) const { return static_cast<size_t>(spec.hash()); }
   };
 
+  std::string options_of(const kernels::KernelSpec& spec) const;
   std::string text_of(const kernels::KernelSpec& spec) const;
   uhal_status build(const kernels::KernelSpec& spec, const std::string& text, cl_program* program) const;
 

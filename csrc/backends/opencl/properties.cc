@@ -8,11 +8,36 @@
 namespace unihal::opencl {
 namespace {
 
-// Multiplications and additions of a cycle, per compute unit; 0 where the driver does not say.
-uint64_t flops_per_cycle(cl_device_id device) {
+// Lanes for float32 of a multiprocessor, by compute capability, from NVIDIA's programming guide; 0 for one that is not
+// known here.
+int nvidia_lanes(cl_uint major, cl_uint minor) {
+  switch (major) {
+    case 3:
+      return 192;
+    case 5:
+      return 128;
+    case 6:
+      return minor == 0 ? 64 : 128;
+    case 7:
+      return 64;
+    case 8:
+      return minor == 0 ? 64 : 128;
+    case 9:
+    case 10:
+    case 12:
+      return 128;
+    default:
+      return 0;
+  }
+}
+
+// Fused multiplications and additions that a compute unit begins in a cycle; 0 where the driver does not say.
+int lanes(cl_device_id device) {
   const cl_uint simds = device_value(device, CL_DEVICE_SIMD_PER_COMPUTE_UNIT_AMD, cl_uint{0});
   const cl_uint width = device_value(device, CL_DEVICE_SIMD_WIDTH_AMD, cl_uint{0});
-  return uint64_t{2} * simds * width;
+  if (simds != 0 && width != 0) return static_cast<int>(simds * width);
+  return nvidia_lanes(device_value(device, CL_DEVICE_COMPUTE_CAPABILITY_MAJOR_NV, cl_uint{0}),
+                      device_value(device, CL_DEVICE_COMPUTE_CAPABILITY_MINOR_NV, cl_uint{0}));
 }
 
 }  // namespace
@@ -30,8 +55,7 @@ void describe_device(const Device& device, uhal_device_properties* properties) {
   all.max_allocation = device.max_allocation;
   all.local_memory = static_cast<uint64_t>(device.traits.local_memory);
   all.supported_dtypes = device.traits.dtypes;
-  all.peak_gigaflops_float32 =
-      static_cast<double>(flops_per_cycle(device.id)) * all.compute_units * all.clock_megahertz / 1000;
+  all.peak_gigaflops_float32 = 2.0 * lanes(device.id) * all.compute_units * all.clock_megahertz / 1000;
   // OpenCL tells neither the width nor the clock of the memory: peak_gigabytes_per_second stays unknown.
   all.figures_are_of = UHAL_FIGURES_OF_DEVICE;
   // The core's struct may be older and shorter; struct_size and the three fields it fills itself stay as they are.

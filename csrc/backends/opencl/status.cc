@@ -14,6 +14,7 @@ struct StatusName {
 };
 
 constexpr StatusName kNames[] = {
+    {CL_SUCCESS, "CL_SUCCESS"},
     {-1, "CL_DEVICE_NOT_FOUND"},
     {-2, "CL_DEVICE_NOT_AVAILABLE"},
     {-3, "CL_COMPILER_NOT_AVAILABLE"},
@@ -108,13 +109,24 @@ uhal_status fail_native(cl_int code, const char* format, ...) {
   char text[1024];
   va_list arguments;
   va_start(arguments, format);
-  const int length = std::vsnprintf(text, sizeof text, format, arguments);
+  std::vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
-  if (length >= 0 && static_cast<size_t>(length) < sizeof text) {
-    std::snprintf(text + length, sizeof text - static_cast<size_t>(length), ": %s (%d)", status_name(code), code);
-  }
+  const std::string message = std::string(text) + ": " + status_name(code) + " (" + std::to_string(code) + ")";
   const uhal_status status = status_of(code);
-  kernels::host().report(status, code, status_name(code), text);
+  kernels::host().report(status, code, status_name(code), message.c_str());
+  return status;
+}
+
+uhal_status fail_work(cl_int code, const std::string& device) {
+  const bool lost = code == CL_DEVICE_NOT_AVAILABLE || code == CL_INVALID_COMMAND_QUEUE || code == CL_INVALID_CONTEXT;
+  const std::string text =
+      (lost ? device + " is lost: its driver has given up the device's state, and with it all memory. "
+            : "work on " + device +
+                  " failed while it ran: a kernel touched memory that is not its own or took too long, "
+                  "or the device was lost. ") +
+      "The driver's log (dmesg) may tell more; this process cannot go on with the device if it stays so";
+  const uhal_status status = lost ? UHAL_UNAVAILABLE : UHAL_INTERNAL;
+  kernels::host().report(status, code, status_name(code), (text + ": " + status_name(code)).c_str());
   return status;
 }
 

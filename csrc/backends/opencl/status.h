@@ -15,4 +15,8 @@ uhal_status status_of(cl_int code);
 // tried; returns status_of(code). `code` is no success.
 uhal_status fail_native(cl_int code, const char* format, ...) __attribute__((format(printf, 2, 3)));
 
+// Reports that work failed while the device ran it, as a wait or a query found out: which the driver tells by the same
+// codes as other failures, but with another meaning.
+uhal_status fail_work(cl_int code, const std::string& device);
+
 }  // namespace unihal::opencl

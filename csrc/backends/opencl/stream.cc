@@ -133,10 +133,16 @@ uhal_status Stream::error_cell(const uhal_op& op, void** cell, int64_t* ticket) 
   return error_cell_.get(queue_, op, cell, ticket);
 }
 
-// A marker after the work submitted so far, on its way to the device.
-uhal_status Stream::mark(EventReference* event) {
+// A marker after the work submitted so far, on its way to the device. `timed`: one whose time the driver tells.
+uhal_status Stream::mark(bool timed, EventReference* event) {
   cl_event marker = nullptr;
-  cl_int code = api.clEnqueueMarkerWithWaitList(queue_, 0, nullptr, &marker);
+  cl_int code;
+  if (timed && device_.clock_cell != nullptr) {
+    const cl_int zero = 0;
+    code = api.clEnqueueFillBuffer(queue_, device_.clock_cell, &zero, sizeof zero, 0, sizeof zero, 0, nullptr, &marker);
+  } else {
+    code = api.clEnqueueMarkerWithWaitList(queue_, 0, nullptr, &marker);
+  }
   if (code != CL_SUCCESS) return fail_native(code, "%s does not take a marker", device_.name.c_str());
   *event = EventReference(marker);
   code = api.clFlush(queue_);
@@ -144,26 +150,40 @@ uhal_status Stream::mark(EventReference* event) {
 }
 
 uhal_status Stream::query(int32_t* done) {
-  std::lock_guard<std::mutex> lock(query_mutex_);
-  // Asked again and again without new work, the same marker answers.
   const uint64_t submissions = submissions_.load(std::memory_order_acquire);
-  if (!query_marker_ || query_submissions_ != submissions) {
-    if (const uhal_status status = mark(&query_marker_); status != UHAL_OK) return status;
-    query_submissions_ = submissions;
+  if (completions_.load(std::memory_order_acquire) < submissions) {
+    std::lock_guard<std::mutex> lock(query_mutex_);
+    // Asked again and again without new work, the same marker answers.
+    if (query_submissions_ != submissions) {
+      if (const uhal_status status = mark(false, &query_marker_); status != UHAL_OK) return status;
+      query_submissions_ = submissions;
+    }
+    const uhal_status status = has_run(device_, query_marker_, done);
+    if (status != UHAL_OK || *done == 0) return status;
+    completed(submissions);
   }
-  const uhal_status status = has_run(device_, query_marker_, done);
-  return status != UHAL_OK || *done == 0 ? status : error_cell_.collect(queue_, owner_);
+  *done = 1;
+  return error_cell_.collect(queue_, owner_);
 }
 
 uhal_status Stream::synchronize() {
+  const uint64_t submissions = submissions_.load(std::memory_order_acquire);
   const cl_int code = api.clFinish(queue_);
-  if (code != CL_SUCCESS) return fail_native(code, "work on %s failed", device_.name.c_str());
+  if (code != CL_SUCCESS) return fail_work(code, device_.name);
+  completed(submissions);
   return error_cell_.collect(queue_, owner_);
+}
+
+// Notes that the first so many submissions have run.
+void Stream::completed(uint64_t submissions) {
+  uint64_t known = completions_.load(std::memory_order_relaxed);
+  while (known < submissions && !completions_.compare_exchange_weak(known, submissions, std::memory_order_release)) {
+  }
 }
 
 uhal_status Stream::record(Event* event) {
   EventReference marker;
-  const uhal_status status = mark(&marker);
+  const uhal_status status = mark(true, &marker);
   if (status == UHAL_OK) event->set(std::move(marker));
   return status;
 }
@@ -180,7 +200,7 @@ uhal_status Stream::call(std::function<void()> function) {
   const EventReference after(api.clCreateUserEvent(device_.context, &code));
   if (!after) return fail_native(code, "%s gives no user event", device_.name.c_str());
   EventReference before;
-  if (const uhal_status status = mark(&before); status != UHAL_OK) return status;
+  if (const uhal_status status = mark(false, &before); status != UHAL_OK) return status;
   const cl_event handle = after.get();
   code = api.clEnqueueBarrierWithWaitList(queue_, 1, &handle, nullptr);
   if (const uhal_status status = submitted(code, "a function of the host"); status != UHAL_OK) return status;

@@ -48,14 +48,16 @@ class Stream final : public kernels::Queue {
 
  private:
   uhal_status submitted(cl_int code, const char* what);
-  uhal_status mark(EventReference* event);
+  uhal_status mark(bool timed, EventReference* event);
+  void completed(uint64_t submissions);
 
   Device& device_;
   uhal_stream* const owner_;
   cl_command_queue queue_ = nullptr;
   KernelTable kernels_;
-  int unflushed_ = 0;  // commands since the queue was last flushed by a submission
+  int unflushed_ = 0;  // commands since a submission last flushed the queue
   std::atomic<uint64_t> submissions_{0};
+  std::atomic<uint64_t> completions_{0};  // how many submissions are known to have run
 
   ErrorCell error_cell_;
 

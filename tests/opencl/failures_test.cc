@@ -1,0 +1,125 @@
+// Failures of the driver: each comes out with OpenCL's code and name, and what can go on goes on.
+#include "tests/opencl/opencl_test.h"
+
+namespace opencl_test {
+namespace {
+
+class OpenclFailure : public OpenclTest {
+ protected:
+  void SetUp() override {
+    if (std::getenv("UNIHAL_TESTS_NEED_OPENCL") == nullptr)
+      GTEST_SKIP() << "there is no OpenCL: run tests/fetch_pocl.sh";
+    use_faulty_opencl();
+    setenv("UNIHAL_CACHE", "off", 1);  // kernels are compiled, whatever was compiled before
+    OpenclTest::SetUp();
+  }
+
+  void expect_native(int32_t code, const char* name) {
+    EXPECT_EQ(code, uhal_last_error()->native_code);
+    EXPECT_STREQ(name, uhal_last_error()->native_name);
+    EXPECT_MESSAGE(name);
+  }
+};
+
+TEST_F(OpenclFailure, OfMemoryThatThereIsNotIsTriedAgainWithoutTheCache) {
+  void* pointer = nullptr;
+  ASSERT_OK(uhal_allocate(device, stream, UHAL_MEMORY_DEVICE, 100 << 20, &pointer));
+  ASSERT_OK(uhal_free(device, stream, pointer));
+  ASSERT_OK(uhal_stream_synchronize(stream));
+  fail_call("clCreateBuffer", -4);
+  EXPECT_OK(uhal_allocate(device, stream, UHAL_MEMORY_DEVICE, 200 << 20, &pointer));
+  EXPECT_OK(uhal_free(device, stream, pointer));
+  fail_call("clCreateBuffer", -4, 0, 1000);
+  EXPECT_EQ(UHAL_RESOURCE_EXHAUSTED, uhal_allocate(device, stream, UHAL_MEMORY_DEVICE, 300 << 20, &pointer));
+  EXPECT_MESSAGE("bytes of device memory");
+  EXPECT_MESSAGE("CL_MEM_OBJECT_ALLOCATION_FAILURE (-4)");
+  EXPECT_EQ(UHAL_RESOURCE_EXHAUSTED, uhal_allocate(device, stream, UHAL_MEMORY_PINNED, 300 << 20, &pointer));
+  EXPECT_MESSAGE("bytes of pinned host memory");
+  fail_call("clCreateBuffer", -4, 0, 0);
+  EXPECT_OK(uhal_allocate(device, stream, UHAL_MEMORY_DEVICE, 300 << 20, &pointer));
+  EXPECT_OK(uhal_free(device, stream, pointer));
+}
+
+TEST_F(OpenclFailure, OfAllocationAtFirstUseComesOutOfTheAllocation) {
+  fail_call("clFinish", -4, 0, 2);  // at first, and once the cache was given back
+  void* pointer = nullptr;
+  EXPECT_EQ(UHAL_RESOURCE_EXHAUSTED, uhal_allocate(device, stream, UHAL_MEMORY_DEVICE, 100 << 20, &pointer));
+  EXPECT_OK(uhal_allocate(device, stream, UHAL_MEMORY_DEVICE, 100 << 20, &pointer));
+  EXPECT_OK(uhal_free(device, stream, pointer));
+}
+
+TEST_F(OpenclFailure, OfAStream) {
+  fail_call("clCreateCommandQueue", -6);
+  uhal_stream* other = nullptr;
+  EXPECT_EQ(UHAL_RESOURCE_EXHAUSTED, uhal_stream_create(device, &other));
+  expect_native(-6, "CL_OUT_OF_HOST_MEMORY");
+}
+
+TEST_F(OpenclFailure, OfALaunchNamesTheKernel) {
+  EXPECT_OK(launch_map("relu"));
+  fail_call("clEnqueueNDRangeKernel", -5);
+  EXPECT_EQ(UHAL_RESOURCE_EXHAUSTED, launch_map("relu"));
+  expect_native(-5, "CL_OUT_OF_RESOURCES");
+  EXPECT_MESSAGE("does not take map.");
+  EXPECT_OK(launch_map("relu"));
+  EXPECT_OK(uhal_stream_synchronize(stream));
+}
+
+TEST_F(OpenclFailure, OfTheCompilerShowsItsLogTheKernelAndTheDevice) {
+  uhal_device_properties properties = {};
+  properties.struct_size = sizeof properties;
+  ASSERT_OK(uhal_device_properties_get(device, &properties));
+  fail_call("source", 1);
+  EXPECT_EQ(UHAL_INTERNAL, launch_map("relu"));
+  expect_native(-11, "CL_BUILD_PROGRAM_FAILURE");
+  EXPECT_MESSAGE("the kernel map.");
+  EXPECT_MESSAGE("T=float");
+  EXPECT_MESSAGE("does not compile for " + std::string(properties.name));
+  EXPECT_MESSAGE("unknown type name 'UHAL_MISTAKE'");
+  EXPECT_OK(launch_map("relu"));  // what failed is not kept
+  EXPECT_OK(uhal_stream_synchronize(stream));
+}
+
+TEST_F(OpenclFailure, OfAGroupThatIsTooLargeIsARefusalWithNumbers) {
+  fail_call("clGetKernelWorkGroupInfo", 8, 0, 1000);  // the limit
+  EXPECT_EQ(UHAL_UNIMPLEMENTED, launch_map("relu", 10000));
+  EXPECT_MESSAGE("with at most 8 work-items in a group (CL_KERNEL_WORK_GROUP_SIZE)");
+}
+
+TEST_F(OpenclFailure, OfRunningWorkIsNoLackOfMemory) {
+  EXPECT_OK(launch_map("relu"));
+  fail_call("clFinish", -5);
+  EXPECT_EQ(UHAL_INTERNAL, uhal_stream_synchronize(stream));
+  expect_native(-5, "CL_OUT_OF_RESOURCES");
+  EXPECT_MESSAGE("failed while it ran");
+  EXPECT_OK(uhal_stream_synchronize(stream));
+}
+
+TEST_F(OpenclFailure, ALostDeviceIsTold) {
+  uhal_event* event = nullptr;
+  EXPECT_OK(uhal_event_create(device, &event));
+  EXPECT_OK(uhal_event_record(event, stream));
+  fail_call("clFinish", -2, 0, 2);
+  fail_call("clWaitForEvents", -36, 0, 1);
+  EXPECT_EQ(UHAL_UNAVAILABLE, uhal_stream_synchronize(stream));
+  expect_native(-2, "CL_DEVICE_NOT_AVAILABLE");
+  EXPECT_MESSAGE("is lost");
+  EXPECT_EQ(UHAL_UNAVAILABLE, uhal_device_synchronize(device));
+  EXPECT_EQ(UHAL_UNAVAILABLE, uhal_event_synchronize(event));
+  expect_native(-36, "CL_INVALID_COMMAND_QUEUE");
+  EXPECT_OK(uhal_event_destroy(event));
+}
+
+TEST_F(OpenclFailure, OfAMarker) {
+  uhal_event* event = nullptr;
+  EXPECT_OK(uhal_event_create(device, &event));
+  fail_call("clEnqueueMarkerWithWaitList", -5);
+  EXPECT_EQ(UHAL_RESOURCE_EXHAUSTED, uhal_event_record(event, stream));
+  EXPECT_MESSAGE("does not take a marker");
+  EXPECT_OK(uhal_event_record(event, stream));
+  EXPECT_OK(uhal_event_synchronize(event));
+  EXPECT_OK(uhal_event_destroy(event));
+}
+
+}  // namespace
+}  // namespace opencl_test

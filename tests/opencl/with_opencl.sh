@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Runs a program with the OpenCL of the tests: tests/opencl/with_opencl.sh program arguments...
+#
+# PoCL in .venv/pocl (tests/fetch_pocl.sh) if it is there and the caller has not named an OpenCL of his own; what the
+# system has otherwise. Compiled kernels are kept in the build folder, not in the user's home.
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+if [[ -z ${OCL_ICD_VENDORS:-} && -f $root/.venv/pocl/environment ]]; then
+  source "$root/.venv/pocl/environment"
+  export UNIHAL_TESTS_NEED_OPENCL=1  # it is there, so no test may skip
+fi
+export POCL_CACHE_DIR=${POCL_CACHE_DIR:-$root/build/pocl}
+export UNIHAL_CACHE_DIR=${UNIHAL_CACHE_DIR:-$root/build/cache}
+mkdir -p "$POCL_CACHE_DIR"
+exec "$@"
