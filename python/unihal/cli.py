@@ -16,11 +16,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from . import errors
+from . import cache_command, errors
 from .device import devices as all_devices
 from .fallbacks import Fallback, read_log
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
+app.add_typer(cache_command.app, name="cache")
 console = Console()
 
 # Typer evaluates annotations, and Python 3.9 knows no `str | None`.
