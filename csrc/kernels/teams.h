@@ -33,10 +33,10 @@ struct Teams {
 
   int32_t per_group() const { return group / lanes; }
 
-  // One work-group for the pieces that its teams take on at a time; the kernel strides by the grid.
-  Grid grid(int64_t pieces, int64_t most_groups = int64_t{1} << 20) const {
+  // Teams for so many pieces, one each.
+  Grid grid(int64_t pieces) const {
     Grid grid;
-    grid.groups[0] = std::clamp((pieces + per_group() - 1) / per_group(), int64_t{1}, most_groups);
+    grid.groups[0] = std::max<int64_t>((pieces + per_group() - 1) / per_group(), 1);
     grid.group_size[0] = group;
     return grid;
   }

@@ -10,9 +10,11 @@
 namespace unihal::kernels {
 namespace {
 
-constexpr int64_t kItems = 4;          // neighbours that a work-item takes at a time: ITEMS of scan.cl
-constexpr int64_t kPiecesOfAPart = 4;  // fewer are not worth a second launch
-constexpr int64_t kMostParts = 256;    // each part reads the totals of all before
+// Neighbours along the axis that one work-item goes through, twice: the second time they are still in the cache.
+constexpr int64_t kShare = 16;
+
+// Each part reads the totals of all before it.
+constexpr int64_t kMostParts = 4096;
 
 uhal_scan_attributes attributes_of(const uhal_op& op) {
   return attributes_or(op, uhal_scan_attributes{sizeof(uhal_scan_attributes), 0, UHAL_REDUCE_SUM, 0, 0});
@@ -34,8 +36,9 @@ int step_of(uhal_reduction reduction) {
 int64_t parts_of(const DeviceTraits& traits, const Rows& rows, const Teams& teams) {
   const int64_t wanted = traits.is_cpu ? traits.compute_units : int64_t{8} * traits.compute_units;
   const int64_t groups = (rows.count() + teams.per_group() - 1) / teams.per_group();
-  const int64_t longest = rows.length / (kPiecesOfAPart * kItems * teams.lanes);
-  return std::clamp(std::min(wanted / groups, longest), int64_t{1}, kMostParts);
+  const int64_t most = rows.length / (kShare * teams.lanes);
+  if (groups >= wanted) return 1;
+  return std::clamp(traits.is_cpu ? std::min(wanted / groups, most) : most, int64_t{1}, kMostParts);
 }
 
 }  // namespace
@@ -60,7 +63,7 @@ uhal_status run_scan(Queue& queue, const uhal_op& op) {
   const Rows rows(views, 2, attributes.axis);
   if (rows.count() == 0 || rows.length == 0) return UHAL_OK;
   const Compute compute = is_floating(x.dtype) || is_floating(y.dtype) ? floating_compute(op) : compute_of(x.dtype);
-  const Teams teams = teams_for_rows(queue.traits(), rows, kItems);
+  const Teams teams = teams_for_rows(queue.traits(), rows, kShare);
   const int step = step_of(attributes.reduction);
   const int64_t parts = parts_of(queue.traits(), rows, teams);
 

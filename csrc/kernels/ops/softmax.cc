@@ -7,7 +7,7 @@
 namespace unihal::kernels {
 namespace {
 
-// Elements that a work-item holds in registers: HELD of softmax.cl.
+// Elements that a work-item holds in registers, at most.
 constexpr int64_t kHeld = 16;
 
 uhal_softmax_attributes attributes_of(const uhal_op& op) {
@@ -45,6 +45,7 @@ uhal_status run_softmax(Queue& queue, const uhal_op& op) {
   rows.kind.define(spec);
   const Teams teams = teams_for_rows(queue.traits(), rows, kHeld);
   teams.define(spec);
+  spec.define("HELD", rows.length <= kHeld * teams.lanes ? kHeld : 0);
 
   Arguments arguments;
   for (int k = 0; k < operands; ++k) arguments.pointer(views[k]->data);

@@ -10,8 +10,7 @@
  *   sum = uhal_team_sum(sum, scratch, team);                              all members get the same
  *
  * All work-items of the group call a reduction together, those without work with the neutral element; it ends with a
- * barrier, after which scratch can be used again. Values are combined as a tree, in an order that does not depend on
- * timing. */
+ * barrier, after which scratch can be used again. The order in which values are combined does not depend on timing. */
 
 typedef struct {
   int32 lane;     /* the work-item in its team, from 0 to lanes - 1 */
@@ -40,30 +39,30 @@ UHAL_INLINE uhal_team uhal_make_team(int32 lanes, int32 adjacent) {
   return team;
 }
 
+/* The members that combine the values of the others: as many as each of them then has values to combine. */
+#define UHAL_TEAM_HEADS 16
+
 /* Defines `type name(type value, UHAL_LOCAL type* scratch, uhal_team team)`: combine(a, b) over the members of a team.
- * Four are combined per step, for half the barriers of a binary tree. */
-#define UHAL_TEAM_REDUCTION(name, type, combine)                                             \
-  UHAL_INLINE type name(type value, UHAL_LOCAL type* scratch, uhal_team team) {              \
-    UHAL_LOCAL type* own = scratch + (int32)UHAL_LOCAL_ID(0);                                \
-    int32 left = team.lanes;                                                                 \
-    if (left == 1) return value;                                                             \
-    *own = value;                                                                            \
-    UHAL_BARRIER();                                                                          \
-    while (left >= 4) {                                                                      \
-      left /= 4;                                                                             \
-      if (team.lane < left) {                                                                \
-        const int32 step = left * team.distance;                                             \
-        *own = combine(combine(own[0], own[step]), combine(own[2 * step], own[3 * step]));   \
-      }                                                                                      \
-      UHAL_BARRIER();                                                                        \
-    }                                                                                        \
-    if (left == 2) {                                                                         \
-      if (team.lane == 0) *own = combine(own[0], own[team.distance]);                        \
-      UHAL_BARRIER();                                                                        \
-    }                                                                                        \
-    value = own[-team.lane * team.distance];                                                 \
-    UHAL_BARRIER();                                                                          \
-    return value;                                                                            \
+ * In two levels rather than as a binary tree: fewer barriers, and none in a loop, which compilers for CPUs take long
+ * over. */
+#define UHAL_TEAM_REDUCTION(name, type, combine)                                            \
+  UHAL_INLINE type name(type value, UHAL_LOCAL type* scratch, uhal_team team) {             \
+    UHAL_LOCAL type* own = scratch + (int32)UHAL_LOCAL_ID(0);                               \
+    UHAL_LOCAL type* first = own - team.lane * team.distance;                               \
+    const int32 heads = team.lanes < UHAL_TEAM_HEADS ? team.lanes : UHAL_TEAM_HEADS;        \
+    *own = value;                                                                           \
+    UHAL_BARRIER();                                                                         \
+    if (team.lane < heads) {                                                                \
+      for (int32 member = team.lane + heads; member < team.lanes; member += heads) {        \
+        value = combine(value, first[member * team.distance]);                              \
+      }                                                                                     \
+      *own = value;                                                                         \
+    }                                                                                       \
+    UHAL_BARRIER();                                                                         \
+    value = *first;                                                                         \
+    for (int32 head = 1; head < heads; ++head) value = combine(value, first[head * team.distance]); \
+    UHAL_BARRIER();                                                                         \
+    return value;                                                                           \
   }
 
 UHAL_INLINE T uhal_add(T a, T b) { return a + b; }

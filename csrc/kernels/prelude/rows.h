@@ -2,12 +2,12 @@
  * other axes, a team of work-items for each row.
  *
  *   UHAL_ROWS(rows_of_two, 2)            the type of a kernel argument `rows`, for two operands
- *   UHAL_FOR_ROWS(rows, team) {          as often in all work-items of a group: there may be barriers inside
- *     INDEX offsets[2];
- *     UHAL_FIND_ROW(rows, 2, offsets);   element i of operand k is at offsets[k] + i * rows.along[k]
- *     for (INDEX i = team.lane; i < length; i += team.lanes) ...;
- *   }
- * In the body, `row` is the row's number and `length` its elements: 0 for a team that has no row this time. */
+ *   INDEX offsets[2];
+ *   UHAL_FIND_ROW(rows, 2, team, offsets);
+ *   for (INDEX i = team.lane; i < length; i += team.lanes) ... element i of operand k at offsets[k] + i * rows.along[k]
+ *
+ * declares `row`, the row's number, and `length`, its elements: 0 for a team that has no row. The grid covers all rows.
+ * Barriers are best in no loop and under no condition, even a uniform one: compilers for CPUs take seconds over that. */
 #define UHAL_ROWS(type, operands)       \
   typedef struct {                      \
     INDEX rank;                         \
@@ -18,11 +18,8 @@
     INDEX length;                       \
   } type;
 
-#define UHAL_FOR_ROWS(rows, team)                                                                     \
-  for (INDEX row = UHAL_GROUP_ID(0) * (team).teams + (team).index; row - (team).index < (rows).count; \
-       row += UHAL_GROUP_COUNT(0) * (team).teams)
-
-#define UHAL_FIND_ROW(rows, operands, offsets)                                                     \
-  const INDEX length = row < (rows).count ? (rows).length : 0;                                     \
+#define UHAL_FIND_ROW(rows, operands, team, offsets)                                                   \
+  const INDEX row = UHAL_GROUP_ID(0) * (team).teams + (team).index;                                    \
+  const INDEX length = row < (rows).count ? (rows).length : 0;                                         \
   for (int32 uhal_operand = 0; uhal_operand < (operands); ++uhal_operand) (offsets)[uhal_operand] = 0; \
   if (row < (rows).count) UHAL_ADD_OFFSETS(rows, operands, row, offsets)

@@ -39,55 +39,53 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void cross_entropy(
   UHAL_LOCAL T scratch[UHAL_GROUP];
   const uhal_team team = uhal_make_team(lanes, adjacent);
   UHAL_GLOBAL const char* weights = UHAL_ADDRESS(const char, weights);
-  UHAL_FOR_ROWS(rows, team) {
-    INDEX offsets[5];
-    UHAL_FIND_ROW(rows, 5, offsets);
-    UHAL_GLOBAL const X_STORAGE* x = UHAL_ADDRESS(const X_STORAGE, x) + offsets[0];
-    uhal_exponentials total = {-INFINITY, 0};
-    for (INDEX i = team.lane; i < length; i += team.lanes) {
-      total = uhal_add_exponential(total, X_LOAD(x, i * rows.along[0]));
-    }
-    total = uhal_team_exponentials(total, scratch, team);
-    const T logarithm = log(total.sum);
+  INDEX offsets[5];
+  UHAL_FIND_ROW(rows, 5, team, offsets);
+  UHAL_GLOBAL const X_STORAGE* x = UHAL_ADDRESS(const X_STORAGE, x) + offsets[0];
+  uhal_exponentials total = {-INFINITY, 0};
+  for (INDEX i = team.lane; i < length; i += team.lanes) {
+    total = uhal_add_exponential(total, X_LOAD(x, i * rows.along[0]));
+  }
+  total = uhal_team_exponentials(total, scratch, team);
+  const T logarithm = log(total.sum);
 
-    T row_loss = 0;
+  T row_loss = 0;
 #if SPARSE
-    int64 label = -1;
-    if (row < rows.count) {
-      label = class_number(UHAL_ADDRESS(const char, labels), offsets[1], rules, length,
-                           UHAL_ADDRESS(int64, errors), team.lane == 0);
-    }
-    if (label >= 0) {
-      row_loss = logarithm - (X_LOAD(x, (INDEX)label * rows.along[0]) - total.largest);
-      if (has_weights) row_loss *= uhal_load(weights_dtype, weights, (INDEX)label * weight_stride);
-    }
+  int64 label = -1;
+  if (row < rows.count) {
+    label = class_number(UHAL_ADDRESS(const char, labels), offsets[1], rules, length,
+                         UHAL_ADDRESS(int64, errors), team.lane == 0);
+  }
+  if (label >= 0) {
+    row_loss = logarithm - (X_LOAD(x, (INDEX)label * rows.along[0]) - total.largest);
+    if (has_weights) row_loss *= uhal_load(weights_dtype, weights, (INDEX)label * weight_stride);
+  }
 #else
-    UHAL_GLOBAL const L_STORAGE* labels = UHAL_ADDRESS(const L_STORAGE, labels) + offsets[1];
-    for (INDEX i = team.lane; i < length; i += team.lanes) {
-      T share = L_LOAD(labels, i * rows.along[1]);
-      if (has_weights) share *= uhal_load(weights_dtype, weights, i * weight_stride);
-      /* A class without a share adds nothing, however unlikely it is. */
-      if (share != 0) row_loss -= share * (X_LOAD(x, i * rows.along[0]) - total.largest - logarithm);
-    }
-    row_loss = uhal_team_sum(row_loss, scratch, team);
+  UHAL_GLOBAL const L_STORAGE* labels = UHAL_ADDRESS(const L_STORAGE, labels) + offsets[1];
+  for (INDEX i = team.lane; i < length; i += team.lanes) {
+    T share = L_LOAD(labels, i * rows.along[1]);
+    if (has_weights) share *= uhal_load(weights_dtype, weights, i * weight_stride);
+    /* A class without a share adds nothing, however unlikely it is. */
+    if (share != 0) row_loss -= share * (X_LOAD(x, i * rows.along[0]) - total.largest - logarithm);
+  }
+  row_loss = uhal_team_sum(row_loss, scratch, team);
 #endif
-    if (row < rows.count && team.lane == 0) uhal_store(loss_dtype, UHAL_ADDRESS(char, loss), offsets[2], row_loss);
+  if (row < rows.count && team.lane == 0) uhal_store(loss_dtype, UHAL_ADDRESS(char, loss), offsets[2], row_loss);
 
-    if (has_probabilities || has_gradient) {
-      UHAL_GLOBAL P_STORAGE* probabilities = UHAL_ADDRESS(P_STORAGE, probabilities) + offsets[3];
-      UHAL_GLOBAL G_STORAGE* gradient = UHAL_ADDRESS(G_STORAGE, gradient) + offsets[4];
-      const T scale = 1 / total.sum;
-      for (INDEX i = team.lane; i < length; i += team.lanes) {
-        const T probability = exp(X_LOAD(x, i * rows.along[0]) - total.largest) * scale;
-        if (has_probabilities) P_STORE(probabilities, i * rows.along[3], probability);
-        if (has_gradient) {
+  if (has_probabilities || has_gradient) {
+    UHAL_GLOBAL P_STORAGE* probabilities = UHAL_ADDRESS(P_STORAGE, probabilities) + offsets[3];
+    UHAL_GLOBAL G_STORAGE* gradient = UHAL_ADDRESS(G_STORAGE, gradient) + offsets[4];
+    const T scale = 1 / total.sum;
+    for (INDEX i = team.lane; i < length; i += team.lanes) {
+      const T probability = exp(X_LOAD(x, i * rows.along[0]) - total.largest) * scale;
+      if (has_probabilities) P_STORE(probabilities, i * rows.along[3], probability);
+      if (has_gradient) {
 #if SPARSE
-          const T difference = label < 0 ? 0 : probability - (T)(i == label);
+        const T difference = label < 0 ? 0 : probability - (T)(i == label);
 #else
-          const T difference = probability - L_LOAD(labels, i * rows.along[1]);
+        const T difference = probability - L_LOAD(labels, i * rows.along[1]);
 #endif
-          G_STORE(gradient, i * rows.along[4], difference);
-        }
+        G_STORE(gradient, i * rows.along[4], difference);
       }
     }
   }
@@ -99,27 +97,25 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void cross_entropy_backward(
     UHAL_POINTER(x), UHAL_POINTER(labels), UHAL_POINTER(dloss), UHAL_POINTER(gradient), UHAL_POINTER(errors),
     four_rows rows, label_rules rules, int32 dloss_dtype, int32 lanes, int32 adjacent) {
   const uhal_team team = uhal_make_team(lanes, adjacent);
-  UHAL_FOR_ROWS(rows, team) {
-    INDEX offsets[4];
-    UHAL_FIND_ROW(rows, 4, offsets);
-    if (length == 0) continue;
-    UHAL_GLOBAL const X_STORAGE* x = UHAL_ADDRESS(const X_STORAGE, x) + offsets[0];
-    UHAL_GLOBAL G_STORAGE* gradient = UHAL_ADDRESS(G_STORAGE, gradient) + offsets[3];
-    const T factor = uhal_load(dloss_dtype, UHAL_ADDRESS(const char, dloss), offsets[2]);
+  INDEX offsets[4];
+  UHAL_FIND_ROW(rows, 4, team, offsets);
+  if (length == 0) return;
+  UHAL_GLOBAL const X_STORAGE* x = UHAL_ADDRESS(const X_STORAGE, x) + offsets[0];
+  UHAL_GLOBAL G_STORAGE* gradient = UHAL_ADDRESS(G_STORAGE, gradient) + offsets[3];
+  const T factor = uhal_load(dloss_dtype, UHAL_ADDRESS(const char, dloss), offsets[2]);
 #if SPARSE
-    const int64 label = class_number(UHAL_ADDRESS(const char, labels), offsets[1], rules, length,
-                                     UHAL_ADDRESS(int64, errors), team.lane == 0);
+  const int64 label = class_number(UHAL_ADDRESS(const char, labels), offsets[1], rules, length,
+                                   UHAL_ADDRESS(int64, errors), team.lane == 0);
 #else
-    UHAL_GLOBAL const L_STORAGE* labels = UHAL_ADDRESS(const L_STORAGE, labels) + offsets[1];
+  UHAL_GLOBAL const L_STORAGE* labels = UHAL_ADDRESS(const L_STORAGE, labels) + offsets[1];
 #endif
-    for (INDEX i = team.lane; i < length; i += team.lanes) {
-      const T probability = X_LOAD(x, i * rows.along[0]);
+  for (INDEX i = team.lane; i < length; i += team.lanes) {
+    const T probability = X_LOAD(x, i * rows.along[0]);
 #if SPARSE
-      G_STORE(gradient, i * rows.along[3], label < 0 ? 0 : (probability - (T)(i == label)) * factor);
+    G_STORE(gradient, i * rows.along[3], label < 0 ? 0 : (probability - (T)(i == label)) * factor);
 #else
-      G_STORE(gradient, i * rows.along[3], (probability - L_LOAD(labels, i * rows.along[1])) * factor);
+    G_STORE(gradient, i * rows.along[3], (probability - L_LOAD(labels, i * rows.along[1])) * factor);
 #endif
-    }
   }
 }
 

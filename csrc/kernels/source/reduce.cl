@@ -206,37 +206,35 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void reduce(UHAL_POINTER(x), UHAL_
   const INDEX inner = reduced.shape[reduced.rank - 1];
   const INDEX stride = reduced.strides[0][reduced.rank - 1];
 
-  for (INDEX first = UHAL_GROUP_ID(0) * team.teams; first < outputs; first += UHAL_GROUP_COUNT(0) * team.teams) {
-    const INDEX output = first + team.index;
-    INDEX offsets[2] = {0, 0};
-    accumulator result = nothing(neutral);
-    if (output < outputs) {
-      UHAL_ADD_OFFSETS(kept, 2, output, offsets);
-      if (inner >= 2 * team.lanes || reduced.rank == 1) {
-        /* Along the innermost axis the team runs without a division. */
-        for (INDEX position = begin; position < end;) {
-          const INDEX along = position % inner;
-          const INDEX count = inner - along < end - position ? inner - along : end - position;
-          INDEX from[2] = {offsets[0], 0};
-          UHAL_ADD_OFFSETS(reduced, 2, position, from);
-          result = read_run(result, x + from[0], count, stride, position, neutral, team);
-          position += count;
-        }
-      } else {
-        for (INDEX position = begin + team.lane; position < end; position += team.lanes) {
-          INDEX from[2] = {offsets[0], 0};
-          UHAL_ADD_OFFSETS(reduced, 2, position, from);
-          result = combine(result, READ(x, from[0], position));
-        }
+  const INDEX output = UHAL_GROUP_ID(0) * team.teams + team.index;
+  INDEX offsets[2] = {0, 0};
+  accumulator result = nothing(neutral);
+  if (output < outputs) {
+    UHAL_ADD_OFFSETS(kept, 2, output, offsets);
+    if (inner >= 2 * team.lanes || reduced.rank == 1) {
+      /* Along the innermost axis the team runs without a division. */
+      for (INDEX position = begin; position < end;) {
+        const INDEX along = position % inner;
+        const INDEX count = inner - along < end - position ? inner - along : end - position;
+        INDEX from[2] = {offsets[0], 0};
+        UHAL_ADD_OFFSETS(reduced, 2, position, from);
+        result = read_run(result, x + from[0], count, stride, position, neutral, team);
+        position += count;
+      }
+    } else {
+      for (INDEX position = begin + team.lane; position < end; position += team.lanes) {
+        INDEX from[2] = {offsets[0], 0};
+        UHAL_ADD_OFFSETS(reduced, 2, position, from);
+        result = combine(result, READ(x, from[0], position));
       }
     }
-    result = combine_team(result, scratch, team);
-    if (output < outputs && team.lane == 0) {
-      if (slices > 1) {
-        UHAL_ADDRESS(accumulator, partials)[slice * outputs + output] = result;
-      } else {
-        write(UHAL_ADDRESS(char, y), y_dtype, offsets[1], result, finish, total);
-      }
+  }
+  result = combine_team(result, scratch, team);
+  if (output < outputs && team.lane == 0) {
+    if (slices > 1) {
+      UHAL_ADDRESS(accumulator, partials)[slice * outputs + output] = result;
+    } else {
+      write(UHAL_ADDRESS(char, y), y_dtype, offsets[1], result, finish, total);
     }
   }
 }

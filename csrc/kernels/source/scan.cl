@@ -1,14 +1,12 @@
-/* scan: running sums and their like along an axis. A team of work-items walks along a row, a piece of it after the
- * other. Where there are few rows, each is cut into parts: a first launch writes the totals of the parts, a second one
- * begins each part with those of the parts before.
+/* scan: running sums and their like along an axis. The members of a team share a row: each combines its neighbours
+ * along the axis, learns what the members before it have, and goes through its neighbours again. Where there are few
+ * rows, each is cut into parts: a first launch writes the totals of the parts, a second one begins each part with those
+ * of the parts before.
  *
  * Macros: STEP (reduce_steps.h: sum to minimum), X: the dtype of x, UHAL_GROUP. */
 #include "csrc/kernels/prelude/group.h"
 #include "csrc/kernels/prelude/rows.h"
 #include "csrc/kernels/prelude/reduce_steps.h"
-
-/* Neighbours along the axis that a work-item takes at a time: kItems of scan.cc. */
-#define ITEMS 4
 
 UHAL_ROWS(two_rows, 2) /* x, y */
 
@@ -26,21 +24,27 @@ UHAL_INLINE T combine(T a, T b) {
 
 UHAL_TEAM_REDUCTION(combine_team, T, combine)
 
-/* Combines what the members before this one have (`neutral` for the first). All members call it together. */
+/* Members whose values one member combines by itself. */
+#define BLOCK 16
+
+/* Combines what the members before this one have (`neutral` for the first). All members call it together. In two levels,
+ * as the reductions of group.h. */
 UHAL_INLINE T members_before(T own, UHAL_LOCAL T* scratch, uhal_team team, T neutral) {
-  UHAL_LOCAL T* slot = scratch + (int32)UHAL_LOCAL_ID(0);
-  *slot = own;
+  UHAL_LOCAL T* first = scratch + (int32)UHAL_LOCAL_ID(0) - team.lane * team.distance;
+  const int32 block = team.lane / BLOCK;
+  first[team.lane * team.distance] = own;
   UHAL_BARRIER();
-  for (int32 step = 1; step < team.lanes; step *= 2) {
-    const T before = team.lane >= step ? slot[-step * team.distance] : neutral;
-    UHAL_BARRIER();
-    own = combine(before, own);
-    *slot = own;
-    UHAL_BARRIER();
+  T in_block = neutral;
+  for (int32 member = block * BLOCK; member < team.lane; ++member) {
+    in_block = combine(in_block, first[member * team.distance]);
   }
-  const T before = team.lane > 0 ? slot[-team.distance] : neutral;
   UHAL_BARRIER();
-  return before;
+  if (team.lane % BLOCK == BLOCK - 1) first[block * team.distance] = combine(in_block, own);
+  UHAL_BARRIER();
+  T blocks = neutral;
+  for (int32 before = 0; before < block; ++before) blocks = combine(blocks, first[before * team.distance]);
+  UHAL_BARRIER();
+  return combine(blocks, in_block);
 }
 
 /* Along axis 0 of the grid: the rows; along axis 1: their parts. `only_totals`: writes totals[row][part], else y. */
@@ -50,48 +54,43 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void scan(UHAL_POINTER(x), UHAL_PO
                                                         int32 adjacent) {
   UHAL_LOCAL T scratch[UHAL_GROUP];
   const uhal_team team = uhal_make_team(lanes, adjacent);
+  INDEX offsets[2];
+  UHAL_FIND_ROW(rows, 2, team, offsets);
   UHAL_GLOBAL T* totals = UHAL_ADDRESS(T, totals);
-  UHAL_GLOBAL char* y = UHAL_ADDRESS(char, y);
   const INDEX parts = UHAL_GROUP_COUNT(1);
   const INDEX part = UHAL_GROUP_ID(1);
-  const INDEX per_part = (rows.length + parts - 1) / parts;
-  const INDEX begin = part * per_part < rows.length ? part * per_part : rows.length;
-  const INDEX end = begin + per_part < rows.length ? begin + per_part : rows.length;
-  UHAL_FOR_ROWS(rows, team) {
-    INDEX offsets[2];
-    UHAL_FIND_ROW(rows, 2, offsets);
-    UHAL_GLOBAL const X_STORAGE* x = UHAL_ADDRESS(const X_STORAGE, x) + offsets[0];
-    T carry = neutral;
-    if (!only_totals && part > 0) {
-      if (length > 0) {
-        for (INDEX i = team.lane; i < part; i += team.lanes) carry = combine(carry, totals[row * parts + i]);
-      }
-      carry = combine_team(carry, scratch, team);
+
+  /* A member's share is `share` neighbours along the axis; those of all parts together cover the row. */
+  const INDEX share = (rows.length + parts * team.lanes - 1) / (parts * team.lanes);
+  const INDEX at = (part * team.lanes + team.lane) * share;
+  const INDEX begin = at < length ? at : length;
+  const INDEX end = begin + share < length ? begin + share : length;
+  const INDEX step = reverse ? -rows.along[0] : rows.along[0];
+  const INDEX y_step = reverse ? -rows.along[1] : rows.along[1];
+  UHAL_GLOBAL const X_STORAGE* x = UHAL_ADDRESS(const X_STORAGE, x) + offsets[0];
+  if (reverse && length > 0) {
+    x += (length - 1) * rows.along[0];
+    offsets[1] += (length - 1) * rows.along[1];
+  }
+
+  T earlier = neutral; /* of the parts before */
+  if (length > 0 && !only_totals) {
+    for (INDEX i = team.lane; i < part; i += team.lanes) earlier = combine(earlier, totals[row * parts + i]);
+  }
+  earlier = combine_team(earlier, scratch, team);
+
+  T own = neutral;
+  for (INDEX i = begin; i < end; ++i) own = combine(own, X_LOAD(x, i * step));
+  const T before = members_before(own, scratch, team, neutral);
+
+  if (only_totals) {
+    if (length > 0 && team.lane == team.lanes - 1) totals[row * parts + part] = combine(before, own);
+  } else {
+    T running = combine(earlier, before);
+    for (INDEX i = begin; i < end; ++i) {
+      const T next = combine(running, X_LOAD(x, i * step));
+      uhal_store(y_dtype, UHAL_ADDRESS(char, y), offsets[1] + i * y_step, exclusive ? running : next);
+      running = next;
     }
-    for (INDEX piece = begin; piece < end; piece += ITEMS * team.lanes) {
-      const INDEX first = piece + ITEMS * team.lane;
-      T values[ITEMS];
-      T own = neutral;
-      UHAL_UNROLL
-      for (int32 k = 0; k < ITEMS; ++k) {
-        const INDEX i = reverse ? rows.length - 1 - (first + k) : first + k;
-        values[k] = length > 0 && first + k < end ? X_LOAD(x, i * rows.along[0]) : neutral;
-        own = combine(own, values[k]);
-      }
-      if (!only_totals) {
-        T running = combine(carry, members_before(own, scratch, team, neutral));
-        UHAL_UNROLL
-        for (int32 k = 0; k < ITEMS; ++k) {
-          const INDEX i = reverse ? rows.length - 1 - (first + k) : first + k;
-          const T next = combine(running, values[k]);
-          if (length > 0 && first + k < end) {
-            uhal_store(y_dtype, y, offsets[1] + i * rows.along[1], exclusive ? running : next);
-          }
-          running = next;
-        }
-      }
-      carry = combine(carry, combine_team(own, scratch, team));
-    }
-    if (only_totals && length > 0 && team.lane == 0) totals[row * parts + part] = carry;
   }
 }
