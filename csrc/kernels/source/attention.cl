@@ -9,6 +9,7 @@
  *
  * Macros: SIDE, COLUMNS; and X, the dtype of the operands, or MIXED if theirs differ: then dtypes come as arguments.
  * Masks and sums have dtypes of their own in any case. */
+#include "csrc/kernels/prelude/floating.h"
 
 #define GROUP (SIDE * SIDE)
 #if UHAL_COMPUTE_double
@@ -43,8 +44,8 @@ typedef struct {
 } Matrix;
 
 #if MIXED
-#define LOAD(matrix, i) uhal_load((matrix)->dtype, (matrix)->data, i)
-#define STORE(matrix, i, value) uhal_store((matrix)->dtype, (matrix)->data, i, value)
+#define LOAD(matrix, i) uhal_load_floating((matrix)->dtype, (matrix)->data, i)
+#define STORE(matrix, i, value) uhal_store_floating((matrix)->dtype, (matrix)->data, i, value)
 #else
 #define LOAD(matrix, i) X_LOAD((UHAL_GLOBAL const X_STORAGE*)(matrix)->data, i)
 #define STORE(matrix, i, value)                                      \
@@ -214,7 +215,7 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void attention(UHAL_POINTER(q), UHAL_PO
           if (row < p.queries && column < p.keys && (!causal || column <= row + p.keys - p.queries)) {
             score = scores[i][j] * scale;
             if (has_mask) {
-              score += uhal_load(dtypes.mask, masks, batch * p.mask.batch + head * p.mask.head + row * p.mask.row +
+              score += uhal_load_floating(dtypes.mask, masks, batch * p.mask.batch + head * p.mask.head + row * p.mask.row +
                                                          column * p.mask.column);
             }
           }
@@ -248,7 +249,7 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void attention(UHAL_POINTER(q), UHAL_PO
       factor[i] = sum == 0 ? 0 : 1 / sum;
       const INDEX row = first + item_row + i;
       if (has_logsumexp && slice == 0 && x == 0 && row < p.queries) {
-        uhal_store(dtypes.logsumexp, sums,
+        uhal_store_floating(dtypes.logsumexp, sums,
                    batch * p.logsumexp.batch + head * p.logsumexp.head + row * p.logsumexp.row,
                    sum == 0 ? HIDDEN : maximum[i] + log(sum));
       }
@@ -369,10 +370,10 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void attention_gradient(
           if (query < queries && key < keys && (!causal || key <= query + keys - queries)) {
             T score = scores[i][j] * scale;
             if (has_mask) {
-              score += uhal_load(dtypes.mask, masks, batch * p.mask.batch + head * p.mask.head + row * p.mask.row +
+              score += uhal_load_floating(dtypes.mask, masks, batch * p.mask.batch + head * p.mask.head + row * p.mask.row +
                                                          column * p.mask.column);
             }
-            const T sum = uhal_load(dtypes.logsumexp, sums,
+            const T sum = uhal_load_floating(dtypes.logsumexp, sums,
                                     batch * p.logsumexp.batch + head * p.logsumexp.head + query * p.logsumexp.row);
             weight = exp(score - (sum == HIDDEN ? 0 : sum));
             if (of_scores) weight *= (products[i][j] - row_offsets[query]) * scale;

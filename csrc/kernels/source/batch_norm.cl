@@ -4,6 +4,7 @@
  * the gradient are those of norm_sums.cl.
  *
  * Macros: UHAL_GROUP; X, the dtype of x, y, dy and dx, or MIXED if theirs differ. */
+#include "csrc/kernels/prelude/floating.h"
 #include "csrc/kernels/prelude/group.h"
 #include "csrc/kernels/prelude/map_functions.h"
 
@@ -11,8 +12,8 @@ UHAL_LAYOUT(forward_points, 2)  /* x, y */
 UHAL_LAYOUT(backward_points, 3) /* x, dy, dx */
 
 #if MIXED
-#define LOAD(name, place) uhal_load(dtypes.name, name, place)
-#define STORE(name, place, value) uhal_store(dtypes.name, name, place, value)
+#define LOAD(name, place) uhal_load_floating(dtypes.name, name, place)
+#define STORE(name, place, value) uhal_store_floating(dtypes.name, name, place, value)
 #else
 #define LOAD(name, place) X_LOAD((UHAL_GLOBAL const X_STORAGE*)(name), place)
 #define STORE(name, place, value)                                  \
@@ -141,15 +142,15 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void finish_batch_moments(
     const T spread = all.count > 0 ? all.squares / all.count : 0;
     moments[c] = all.mean;
     moments[p.channels + c] = spread;
-    if (has_mean) uhal_store(dtypes.mean, UHAL_ADDRESS(char, mean), c * p.mean, all.mean);
-    if (has_variance) uhal_store(dtypes.variance, UHAL_ADDRESS(char, variance), c * p.variance, spread);
+    if (has_mean) uhal_store_floating(dtypes.mean, UHAL_ADDRESS(char, mean), c * p.mean, all.mean);
+    if (has_variance) uhal_store_floating(dtypes.variance, UHAL_ADDRESS(char, variance), c * p.variance, spread);
     if (has_running_mean) {
-      const T old = uhal_load(dtypes.old_mean, UHAL_ADDRESS(const char, old_mean), c * p.old_mean);
-      uhal_store(dtypes.new_mean, UHAL_ADDRESS(char, new_mean), c * p.new_mean, kept * old + (1 - kept) * all.mean);
+      const T old = uhal_load_floating(dtypes.old_mean, UHAL_ADDRESS(const char, old_mean), c * p.old_mean);
+      uhal_store_floating(dtypes.new_mean, UHAL_ADDRESS(char, new_mean), c * p.new_mean, kept * old + (1 - kept) * all.mean);
     }
     if (has_running_variance) {
-      const T old = uhal_load(dtypes.old_variance, UHAL_ADDRESS(const char, old_variance), c * p.old_variance);
-      uhal_store(dtypes.new_variance, UHAL_ADDRESS(char, new_variance), c * p.new_variance,
+      const T old = uhal_load_floating(dtypes.old_variance, UHAL_ADDRESS(const char, old_variance), c * p.old_variance);
+      uhal_store_floating(dtypes.new_variance, UHAL_ADDRESS(char, new_variance), c * p.new_variance,
                  kept * old + (1 - kept) * (spread * unbiased));
     }
   }
@@ -166,12 +167,12 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void batch_normalize(
   FOR_EACH_TASK(p) {
     TAKE_TASK(p);
     if (channel >= p.channels) continue;
-    const T center = uhal_load(dtypes.mean, UHAL_ADDRESS(const char, mean), channel * p.mean);
-    const T spread = uhal_load(dtypes.variance, UHAL_ADDRESS(const char, variance), channel * p.variance);
+    const T center = uhal_load_floating(dtypes.mean, UHAL_ADDRESS(const char, mean), channel * p.mean);
+    const T spread = uhal_load_floating(dtypes.variance, UHAL_ADDRESS(const char, variance), channel * p.variance);
     T factor = 1 / sqrt(spread + epsilon);
     T shift = 0;
-    if (has_scale) factor *= uhal_load(dtypes.scale, UHAL_ADDRESS(const char, scale), channel * p.scale);
-    if (has_bias) shift = uhal_load(dtypes.bias, UHAL_ADDRESS(const char, bias), channel * p.bias);
+    if (has_scale) factor *= uhal_load_floating(dtypes.scale, UHAL_ADDRESS(const char, scale), channel * p.scale);
+    if (has_bias) shift = uhal_load_floating(dtypes.bias, UHAL_ADDRESS(const char, bias), channel * p.bias);
     for (INDEX point = begin + team.lane; point < end; point += lanes) {
       INDEX at[2] = {channel * p.x, channel * p.y};
       UHAL_ADD_OFFSETS(of_points, 2, point, at);
@@ -194,11 +195,11 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void batch_gradient(
   FOR_EACH_TASK(p) {
     TAKE_TASK(p);
     if (channel >= p.channels) continue;
-    const T center = uhal_load(dtypes.mean, UHAL_ADDRESS(const char, mean), channel * p.mean);
-    const T spread = uhal_load(dtypes.variance, UHAL_ADDRESS(const char, variance), channel * p.variance);
+    const T center = uhal_load_floating(dtypes.mean, UHAL_ADDRESS(const char, mean), channel * p.mean);
+    const T spread = uhal_load_floating(dtypes.variance, UHAL_ADDRESS(const char, variance), channel * p.variance);
     const T inverse = 1 / sqrt(spread + epsilon);
     T factor = inverse;
-    if (has_scale) factor *= uhal_load(dtypes.scale, UHAL_ADDRESS(const char, scale), channel * p.scale);
+    if (has_scale) factor *= uhal_load_floating(dtypes.scale, UHAL_ADDRESS(const char, scale), channel * p.scale);
     T shift = 0, slope = 0;
     if (!constant_statistics) {
       shift = sums[channel] / (T)p.points;

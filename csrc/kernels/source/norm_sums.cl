@@ -3,13 +3,14 @@
  * are added up (finish_column_sums). Columns are counted in the order of their layout.
  *
  * Macros: UHAL_GROUP; X, the dtype of x and dy, or MIXED if theirs differ or are no usual ones. */
+#include "csrc/kernels/prelude/floating.h"
 #include "csrc/kernels/prelude/group.h"
 
 UHAL_LAYOUT(columns_layout, 6) /* x, dy, mean, spread, dscale, dbias */
 UHAL_LAYOUT(points_layout, 4)  /* x, dy, mean, spread */
 
 #if MIXED
-#define LOAD(name, place) uhal_load(dtypes.name, name, place)
+#define LOAD(name, place) uhal_load_floating(dtypes.name, name, place)
 #else
 #define LOAD(name, place) X_LOAD((UHAL_GLOBAL const X_STORAGE*)(name), place)
 #endif
@@ -38,8 +39,8 @@ UHAL_TEAM_REDUCTION(team_column_sums, ColumnSums, add_column_sums)
     INDEX at[4] = {offsets[0], offsets[1], offsets[2], offsets[3]};                                           \
     UHAL_ADD_OFFSETS(of_points, 4, point, at);                                                                \
     if (per_point) {                                                                                          \
-      center = has_mean ? uhal_load(dtypes.mean, mean, at[2]) : 0;                                            \
-      inverse = uhal_load(dtypes.spread, spread, at[3]);                                                      \
+      center = has_mean ? uhal_load_floating(dtypes.mean, mean, at[2]) : 0;                                            \
+      inverse = uhal_load_floating(dtypes.spread, spread, at[3]);                                                      \
     }                                                                                                         \
     const T gradient = LOAD(dy, at[1]);                                                                       \
     sums.gradient += gradient;                                                                                \
@@ -70,8 +71,8 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void column_sums(
     if (column < columns) {
       UHAL_ADD_OFFSETS(of_columns, 6, column, offsets);
       if (!per_point) {
-        center = uhal_load(dtypes.mean, mean, offsets[2]);
-        inverse = 1 / sqrt(uhal_load(dtypes.spread, spread, offsets[3]) + epsilon);
+        center = uhal_load_floating(dtypes.mean, mean, offsets[2]);
+        inverse = 1 / sqrt(uhal_load_floating(dtypes.spread, spread, offsets[3]) + epsilon);
       }
     }
     ColumnSums sums = {0, 0};
@@ -106,7 +107,7 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void finish_column_sums(UHAL_POINT
     sums[columns + column] = product;
     INDEX offsets[6] = {0, 0, 0, 0, 0, 0};
     UHAL_ADD_OFFSETS(of_columns, 6, column, offsets);
-    if (has_dscale) uhal_store(dscale_dtype, UHAL_ADDRESS(char, dscale), offsets[4], product);
-    if (has_dbias) uhal_store(dbias_dtype, UHAL_ADDRESS(char, dbias), offsets[5], gradient);
+    if (has_dscale) uhal_store_floating(dscale_dtype, UHAL_ADDRESS(char, dscale), offsets[4], product);
+    if (has_dbias) uhal_store_floating(dbias_dtype, UHAL_ADDRESS(char, dbias), offsets[5], gradient);
   }
 }

@@ -4,6 +4,7 @@
  * Macros: UHAL_GROUP; DENSE with X, the dtype of x, y, dy and dx: each row lies dense in all of them, in aligned fours,
  * and scale and bias are dense T, one for each `repeat` elements (1 for layer norm, a channel's pixels for group norm).
  * Without DENSE strides and dtypes are what the arguments say. */
+#include "csrc/kernels/prelude/floating.h"
 #include "csrc/kernels/prelude/group.h"
 #include "csrc/kernels/prelude/map_functions.h"
 
@@ -55,8 +56,8 @@ UHAL_INLINE void load_parameter(UHAL_GLOBAL const T* parameter, INDEX element, I
 #define FIND(elements, operands, unit, offsets, at)                                \
   for (int32 find = 0; find < operands; ++find) at[find] = offsets[find];          \
   UHAL_ADD_OFFSETS(elements, operands, unit, at)
-#define LOAD(name, place, values) ((values)[0] = uhal_load(dtypes.name, name, place))
-#define STORE(name, place, values) uhal_store(dtypes.name, name, place, (values)[0])
+#define LOAD(name, place, values) ((values)[0] = uhal_load_floating(dtypes.name, name, place))
+#define STORE(name, place, values) uhal_store_floating(dtypes.name, name, place, (values)[0])
 #define LOAD_PARAMETER(name, k, unit, values) LOAD(name, at[k], values)
 #endif
 
@@ -141,8 +142,8 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void row_norm(
       NORMALIZE(unit, rest);
     }
     if (team.lane == 0 && row < rows) {
-      if (has_mean) uhal_store(dtypes.mean, UHAL_ADDRESS(char, of_mean), offsets[4], center);
-      if (has_spread) uhal_store(dtypes.spread, UHAL_ADDRESS(char, of_spread), offsets[5], centred ? variance : inverse);
+      if (has_mean) uhal_store_floating(dtypes.mean, UHAL_ADDRESS(char, of_mean), offsets[4], center);
+      if (has_spread) uhal_store_floating(dtypes.spread, UHAL_ADDRESS(char, of_spread), offsets[5], centred ? variance : inverse);
     }
   }
 }
@@ -212,8 +213,8 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void row_norm_gradient(
     T center = 0, inverse = 0;
     if (row < rows) {
       UHAL_ADD_OFFSETS(of_rows, 7, row, offsets);
-      const T spread = uhal_load(dtypes.spread, UHAL_ADDRESS(const char, of_spread), offsets[5]);
-      if (centred) center = uhal_load(dtypes.mean, UHAL_ADDRESS(const char, of_mean), offsets[4]);
+      const T spread = uhal_load_floating(dtypes.spread, UHAL_ADDRESS(const char, of_spread), offsets[5]);
+      if (centred) center = uhal_load_floating(dtypes.mean, UHAL_ADDRESS(const char, of_mean), offsets[4]);
       inverse = centred ? 1 / sqrt(spread + epsilon) : spread;
       if (team.lane == 0) UHAL_ADDRESS(T, of_inverse)[offsets[6]] = inverse;
     }
