@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "csrc/kernels/ops.h"
+#include "csrc/kernels/reduction.h"
 
 namespace unihal::kernels {
 namespace {
@@ -40,30 +41,29 @@ uhal_status set_to_zero(Queue& queue, const uhal_tensor* view) {
 }
 
 // The gradient of the bias: the sum of dy over all axes but that of the channels.
-uhal_status sum_per_channel(Queue& queue, const uhal_tensor& dy, const uhal_tensor* dbias) {
+uhal_status sum_per_channel(Queue& queue, const uhal_tensor& dy, const uhal_tensor* dbias, Compute compute) {
   if (dbias == nullptr || dbias->shape[0] == 0) return UHAL_OK;
+  if (element_count(dy) == 0) return set_to_zero(queue, dbias);
   uhal_tensor sums = *dbias;
   sums.rank = dy.rank;
   for (int i = 0; i < dy.rank; ++i) {
     sums.shape[i] = i == 1 ? dbias->shape[0] : 1;
     sums.strides[i] = i == 1 ? dbias->strides[0] : 0;
   }
-  const uhal_tensor* inputs[] = {&dy};
-  const uhal_tensor* outputs[] = {&sums};
-  uhal_op reduce = {};
-  reduce.struct_size = sizeof reduce;
-  reduce.kind = UHAL_OP_REDUCE;
-  reduce.input_count = reduce.output_count = 1;
-  reduce.inputs = inputs;
-  reduce.outputs = outputs;
-  return run_reduce(queue, reduce);
+  return run_reduction(queue, {dy, sums, UHAL_STEP_SUM, UHAL_FINISH_NOTHING, compute});
+}
+
+// A forward convolution, or a phase of the gradient of the input.
+uhal_status convolve_by_products(Queue& queue, const Convolution& convolution) {
+  return suits_winograd(queue.traits(), convolution) ? convolve_by_winograd(queue, convolution)
+                                                     : convolve_by_gemm(queue, convolution);
 }
 
 uhal_status convolve_transposed(Queue& queue, const Convolution& convolution) {
   if (phase_count(convolution) > kMostPhases || !suits_gemm(queue.traits(), convolution)) {
     return convolve_directly(queue, convolution, true);
   }
-  return for_each_phase(convolution, [&](const Convolution& phase) { return convolve_by_gemm(queue, phase); });
+  return for_each_phase(convolution, [&](const Convolution& phase) { return convolve_by_products(queue, phase); });
 }
 
 }  // namespace
@@ -197,7 +197,7 @@ uhal_status run_convolution(Queue& queue, const uhal_op& op) {
     case UHAL_OP_CONVOLUTION: {
       if (element_count(*operands.y) == 0) return UHAL_OK;
       const Convolution convolution = convolution_of(operands, attributes, false);
-      return suits_gemm(queue.traits(), convolution) ? convolve_by_gemm(queue, convolution)
+      return suits_gemm(queue.traits(), convolution) ? convolve_by_products(queue, convolution)
                                                      : convolve_directly(queue, convolution, false);
     }
     case UHAL_OP_CONVOLUTION_BACKWARD_DATA:
@@ -213,7 +213,7 @@ uhal_status run_convolution(Queue& queue, const uhal_op& op) {
         status = suits_gemm(queue.traits(), convolution) ? filter_gradient_by_gemm(queue, convolution)
                                                          : filter_gradient_directly(queue, convolution);
       }
-      return status == UHAL_OK ? sum_per_channel(queue, *operands.y, operands.bias) : status;
+      return status == UHAL_OK ? sum_per_channel(queue, *operands.y, operands.bias, floating_compute(op)) : status;
     }
   }
 }

@@ -105,11 +105,21 @@ class Members {
 // Whether the device can run it, and it is the better way.
 bool suits_gemm(const DeviceTraits& traits, const Convolution& convolution);
 
+// Whether a product with few tiles and many terms may be cut along the terms, through the workspace.
+enum class Splitting : bool { kNever, kAllowed };
+
 // Also a phase of the gradient of the input.
-uhal_status convolve_by_gemm(Queue& queue, const Convolution& convolution);
+uhal_status convolve_by_gemm(Queue& queue, const Convolution& convolution, Splitting splitting = Splitting::kAllowed);
 
 // Writes convolution.filter from its source and result.
 uhal_status filter_gradient_by_gemm(Queue& queue, const Convolution& convolution);
+
+// -- convolution_winograd.cc: windows of 3 x 3 with stride 1, in float ------------------------------------
+
+bool suits_winograd(const DeviceTraits& traits, const Convolution& convolution);
+
+// Also a phase of the gradient of the input.
+uhal_status convolve_by_winograd(Queue& queue, const Convolution& convolution);
 
 // -- convolution_direct.cc: no workspace, any geometry ---------------------------------------------------------
 

@@ -53,7 +53,7 @@ struct Plan {
 
 int64_t quotient_up(int64_t value, int64_t divisor) { return (value + divisor - 1) / divisor; }
 
-Plan plan_with(const DeviceTraits& traits, const Product& product, const Tile& tile) {
+Plan plan_with(const DeviceTraits& traits, const Product& product, const Tile& tile, Splitting splitting) {
   Plan plan;
   plan.tile = tile;
   plan.row_tiles = quotient_up(product.rows(), tile.rows);
@@ -61,7 +61,7 @@ Plan plan_with(const DeviceTraits& traits, const Product& product, const Tile& t
   const int64_t slots = traits.compute_units * (traits.is_cpu ? 1 : kResident);
   const int64_t bytes = product.sums() * compute_bytes(product.convolution.compute);
   const int64_t steps = std::max<int64_t>(1, quotient_up(product.term_count(), tile.depth));
-  const int64_t most = std::min(steps / kShortestSlice, kMostWorkspace / bytes);
+  const int64_t most = splitting == Splitting::kNever ? 1 : std::min(steps / kShortestSlice, kMostWorkspace / bytes);
   const int64_t slices = std::clamp(slots / plan.tiles(product), int64_t{1}, std::max<int64_t>(1, most));
   plan.slice = quotient_up(steps, slices) * tile.depth;
   plan.slices = std::max<int64_t>(1, quotient_up(product.term_count(), plan.slice));
@@ -69,14 +69,14 @@ Plan plan_with(const DeviceTraits& traits, const Product& product, const Tile& t
 }
 
 // The tile that wastes least: of its own surface, of its speed, of the device's compute units.
-Plan plan_of(const DeviceTraits& traits, const Product& product) {
+Plan plan_of(const DeviceTraits& traits, const Product& product, Splitting splitting) {
   const bool is_double = product.convolution.compute == Compute::kDouble;
   const Tile* tiles = is_double ? kTilesOfDouble : kTiles;
   const int count = is_double ? 1 : static_cast<int>(std::size(kTiles));
   Plan best = {};
   double least = 0;
   for (int i = 0; i < count; ++i) {
-    const Plan plan = plan_with(traits, product, tiles[i]);
+    const Plan plan = plan_with(traits, product, tiles[i], splitting);
     const auto groups = static_cast<double>(plan.tiles(product));
     const double busy = std::min(1.0, groups * static_cast<double>(plan.slices) / traits.compute_units);
     const double cost = groups * tiles[i].rows * tiles[i].columns / tiles[i].speed / busy;
@@ -121,9 +121,9 @@ uhal_status join(Queue& queue, const Product& product, const Plan& plan, bool wi
   return queue.run(spec, arguments, linear_grid(product.sums(), kGroup));
 }
 
-uhal_status multiply(Queue& queue, const Product& product) {
+uhal_status multiply(Queue& queue, const Product& product, Splitting splitting) {
   const Convolution& c = product.convolution;
-  const Plan plan = plan_of(queue.traits(), product);
+  const Plan plan = plan_of(queue.traits(), product, splitting);
   const bool split = plan.slices > 1;
   const bool wide =
       needs_wide_index(c) || !fits_32_bits(plan.slices * product.sums()) || !fits_32_bits(plan.slices * plan.slice);
@@ -168,7 +168,7 @@ bool suits_gemm(const DeviceTraits& traits, const Convolution& c) {
   return c.rows > (c.groups > 1 ? kFewRowsOfGroup : kFewRows);
 }
 
-uhal_status convolve_by_gemm(Queue& queue, const Convolution& c) {
+uhal_status convolve_by_gemm(Queue& queue, const Convolution& c, Splitting splitting) {
   const bool source_last = channels_last(c.source, c.channels * c.groups);
   // Of a filter, the elements of a row or those of a column lie side by side.
   const bool filter_rows_last = std::abs(c.filter.strides[0]) < std::abs(c.filter.strides[1]);
@@ -184,7 +184,7 @@ uhal_status convolve_by_gemm(Queue& queue, const Convolution& c) {
   product.source_along_terms = source_last;
   product.result_along_rows = channels_last(c.result, c.rows * c.groups);
   product.has_bias = c.bias.data != nullptr;
-  return multiply(queue, product);
+  return multiply(queue, product, splitting);
 }
 
 uhal_status filter_gradient_by_gemm(Queue& queue, const Convolution& c) {
@@ -200,7 +200,7 @@ uhal_status filter_gradient_by_gemm(Queue& queue, const Convolution& c) {
   product.source_along_terms = !source_last;
   product.result_along_rows = std::abs(c.filter.strides[0]) < std::abs(c.filter.strides[1]);
   product.has_bias = false;
-  return multiply(queue, product);
+  return multiply(queue, product, Splitting::kAllowed);
 }
 
 }  // namespace unihal::kernels

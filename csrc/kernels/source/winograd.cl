@@ -1,0 +1,203 @@
+/* Winograd's convolution F(4x4, 3x3): a tile of 4 x 4 pixels of the result is made of 6 x 6 pixels of the source with 36
+ * products per channel instead of 144 (Winograd 1980; Lavin and Gray 2016, whose points 0, 1, -1, 2, -2 these are):
+ *
+ *   tile = A^T [sum over channels of (G filter G^T) * (B^T source B)] A, * by elements
+ *
+ * The 36 sums are matrix products, filters x tiles, between these transforms (convolution_gemm.cl). A work-item
+ * transforms one channel of one tile, or one filter. Macros: STEP, one of those below; HAS_BIAS, UHAL_ACTIVATION; the
+ * dtypes FILTER, SOURCE, BIAS and RESULT. T is float. */
+#include "csrc/kernels/prelude/map_functions.h"
+
+#define STEP_FILTER 0
+#define STEP_SOURCE 1
+#define STEP_RESULT 2
+
+#define POINTS 6 /* along an axis */
+#define PIXELS 4
+#define TAPS 3
+
+typedef struct {
+  INDEX channels;        /* of the image that the step reads or writes; or filters, of STEP_FILTER */
+  INDEX tiles[2], all_tiles; /* in a plane along both axes, in all images; or all_tiles: channels, of STEP_FILTER */
+  INDEX length[2];       /* of a plane of the image */
+  INDEX first[2];        /* the coordinates of the first tile's first pixel there */
+  INDEX image_stride[4]; /* images or filters, channels, and both axes */
+  INDEX bias_stride;
+  INDEX channel_stride, tile_stride, matrix_stride; /* of the transformed numbers */
+  INDEX channels_last;   /* neighbours are channels, else tiles */
+} Problem;
+
+/* Declares the channel and the tile of a work-item's i-th element. */
+#define CHANNEL_AND_TILE(i)                                                                          \
+  const INDEX length = problem.channels_last ? problem.channels : problem.all_tiles;                 \
+  const INDEX slow = (i) / length;                                                                   \
+  const INDEX fast = (i) - slow * length;                                                            \
+  const INDEX channel = problem.channels_last ? fast : slow;                                         \
+  const INDEX tile = problem.channels_last ? slow : fast;                                            \
+  const INDEX numbers = channel * problem.channel_stride + tile * problem.tile_stride
+
+/* Also the tile's place: its image, and the coordinates of its first pixel. */
+#define TILE_PLACE()                                                         \
+  const INDEX row = tile / problem.tiles[1];                                 \
+  const INDEX image = row / problem.tiles[0];                                \
+  const INDEX top = problem.first[0] + (row - image * problem.tiles[0]) * PIXELS; \
+  const INDEX left = problem.first[1] + (tile - row * problem.tiles[1]) * PIXELS; \
+  const INDEX plane = image * problem.image_stride[0] + channel * problem.image_stride[1]
+
+#if STEP == STEP_FILTER
+
+/* G: three numbers to six. */
+#define TRANSFORM(to, from)                                  \
+  do {                                                           \
+    const T outer = C(1.0 / 6) * (from(0) + from(2));            \
+    const T inner = C(1.0 / 6) * from(1);                        \
+    const T far = C(1.0 / 24) * from(0) + C(1.0 / 6) * from(2);  \
+    const T near = C(1.0 / 12) * from(1);                        \
+    to(0) = C(0.25) * from(0);                                   \
+    to(1) = -outer - inner;                                      \
+    to(2) = inner - outer;                                       \
+    to(3) = far + near;                                          \
+    to(4) = far - near;                                          \
+    to(5) = from(2);                                             \
+  } while (0)
+
+UHAL_KERNEL void winograd(UHAL_POINTER(filter), UHAL_POINTER(transformed), UHAL_POINTER(bias), Problem problem) {
+  UHAL_GLOBAL const FILTER_STORAGE* const filter_data = UHAL_ADDRESS(const FILTER_STORAGE, filter);
+  UHAL_GLOBAL T* const transformed_data = UHAL_ADDRESS(T, transformed);
+  const INDEX count = problem.channels * problem.all_tiles;
+  for (INDEX i = UHAL_GLOBAL_ID(0); i < count; i += UHAL_GLOBAL_SIZE(0)) {
+    CHANNEL_AND_TILE(i);
+    const INDEX from = channel * problem.image_stride[0] + tile * problem.image_stride[1];
+    T taps[TAPS][TAPS];
+    UHAL_UNROLL for (int32 y = 0; y < TAPS; ++y) {
+      UHAL_UNROLL for (int32 x = 0; x < TAPS; ++x) {
+        taps[y][x] = FILTER_LOAD(filter_data, from + y * problem.image_stride[2] + x * problem.image_stride[3]);
+      }
+    }
+    T half_way[POINTS][TAPS];
+    UHAL_UNROLL for (int32 x = 0; x < TAPS; ++x) {
+#define FROM(k) taps[k][x]
+#define TO(k) half_way[k][x]
+      TRANSFORM(TO, FROM);
+#undef FROM
+#undef TO
+    }
+    UHAL_UNROLL for (int32 y = 0; y < POINTS; ++y) {
+#define FROM(k) half_way[y][k]
+#define TO(k) transformed_data[(y * POINTS + k) * problem.matrix_stride + numbers]
+      TRANSFORM(TO, FROM);
+#undef FROM
+#undef TO
+    }
+  }
+}
+
+#elif STEP == STEP_SOURCE
+
+/* B^T: six numbers to six. */
+#define TRANSFORM(to, from)                                     \
+  do {                                                          \
+    const T even = from(4) - 4 * from(2);                       \
+    const T odd = from(3) - 4 * from(1);                        \
+    const T even_far = from(4) - from(2);                       \
+    const T odd_far = 2 * (from(3) - from(1));                  \
+    const T first = 4 * from(0) - 5 * from(2) + from(4);        \
+    const T last = 4 * from(1) - 5 * from(3) + from(5);         \
+    to(0) = first;                                              \
+    to(1) = even + odd;                                         \
+    to(2) = even - odd;                                         \
+    to(3) = even_far + odd_far;                                 \
+    to(4) = even_far - odd_far;                                 \
+    to(5) = last;                                               \
+  } while (0)
+
+UHAL_KERNEL void winograd(UHAL_POINTER(source), UHAL_POINTER(transformed), UHAL_POINTER(bias), Problem problem) {
+  UHAL_GLOBAL const SOURCE_STORAGE* const source_data = UHAL_ADDRESS(const SOURCE_STORAGE, source);
+  UHAL_GLOBAL T* const transformed_data = UHAL_ADDRESS(T, transformed);
+  const INDEX count = problem.channels * problem.all_tiles;
+  for (INDEX i = UHAL_GLOBAL_ID(0); i < count; i += UHAL_GLOBAL_SIZE(0)) {
+    CHANNEL_AND_TILE(i);
+    TILE_PLACE();
+    T pixels[POINTS][POINTS];
+    UHAL_UNROLL for (int32 y = 0; y < POINTS; ++y) {
+      const INDEX line = top + y;
+      const int32 inside = line >= 0 && line < problem.length[0];
+      const INDEX from = plane + line * problem.image_stride[2];
+      UHAL_UNROLL for (int32 x = 0; x < POINTS; ++x) {
+        const INDEX column = left + x;
+        pixels[y][x] = 0;
+        if (inside && column >= 0 && column < problem.length[1]) {
+          pixels[y][x] = SOURCE_LOAD(source_data, from + column * problem.image_stride[3]);
+        }
+      }
+    }
+    UHAL_UNROLL for (int32 x = 0; x < POINTS; ++x) {
+#define AT(k) pixels[k][x]
+      TRANSFORM(AT, AT);
+#undef AT
+    }
+    UHAL_UNROLL for (int32 y = 0; y < POINTS; ++y) {
+#define AT(k) pixels[y][k]
+#define TO(k) transformed_data[(y * POINTS + k) * problem.matrix_stride + numbers]
+      TRANSFORM(TO, AT);
+#undef AT
+#undef TO
+    }
+  }
+}
+
+#else /* STEP_RESULT */
+
+/* A^T: six numbers to four. */
+#define TRANSFORM(to, from)                      \
+  do {                                           \
+    const T near = from(1) + from(2);            \
+    const T near_odd = from(1) - from(2);        \
+    const T far = from(3) + from(4);             \
+    const T far_odd = from(3) - from(4);         \
+    to(0, from(0) + near + far);                 \
+    to(1, near_odd + 2 * far_odd);               \
+    to(2, near + 4 * far);                       \
+    to(3, near_odd + 8 * far_odd + from(5));     \
+  } while (0)
+
+UHAL_KERNEL void winograd(UHAL_POINTER(result), UHAL_POINTER(transformed), UHAL_POINTER(bias), Problem problem) {
+  UHAL_GLOBAL RESULT_STORAGE* const result_data = UHAL_ADDRESS(RESULT_STORAGE, result);
+  UHAL_GLOBAL const T* const transformed_data = UHAL_ADDRESS(const T, transformed);
+  const INDEX count = problem.channels * problem.all_tiles;
+  for (INDEX i = UHAL_GLOBAL_ID(0); i < count; i += UHAL_GLOBAL_SIZE(0)) {
+    CHANNEL_AND_TILE(i);
+    TILE_PLACE();
+    T half_way[PIXELS][POINTS];
+    UHAL_UNROLL for (int32 x = 0; x < POINTS; ++x) {
+      T sums[POINTS];
+      UHAL_UNROLL for (int32 y = 0; y < POINTS; ++y) {
+        sums[y] = transformed_data[(y * POINTS + x) * problem.matrix_stride + numbers];
+      }
+#define FROM(k) sums[k]
+#define TO(k, value) half_way[k][x] = value
+      TRANSFORM(TO, FROM);
+#undef FROM
+#undef TO
+    }
+#if HAS_BIAS
+    const T bias_value = BIAS_LOAD(UHAL_ADDRESS(const BIAS_STORAGE, bias), channel * problem.bias_stride);
+#else
+    const T bias_value = 0;
+#endif
+    UHAL_UNROLL for (int32 y = 0; y < PIXELS; ++y) {
+      if (top + y >= problem.length[0]) continue;
+      const INDEX to = plane + (top + y) * problem.image_stride[2];
+#define FROM(k) half_way[y][k]
+#define TO(k, value)                                                                                               \
+  if (left + k < problem.length[1]) {                                                                              \
+    RESULT_STORE(result_data, to + (left + k) * problem.image_stride[3], uhal_activate((value) + bias_value));     \
+  }
+      TRANSFORM(TO, FROM);
+#undef FROM
+#undef TO
+    }
+  }
+}
+
+#endif
