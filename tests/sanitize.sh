@@ -13,7 +13,8 @@ if [[ $sanitizers == *thread* ]]; then
   # data movement on the strict mode's threads (the fast mode's tests begin with a capital).
   export OMP_NUM_THREADS=1
   options=(-DUNIHAL_STUB_INSTRUCTION_SETS=OFF)
-  tests=(--exclude-regex '^stub_nn_test\.|^stub_data_test\.[A-Z]')
+  # PoCL takes its threads down while they are at work, when a process ends: its races, not ours.
+  tests=(--exclude-regex '^stub_nn_test\.|^stub_data_test\.[A-Z]|^opencl_test\.OpenclExit\.')
 fi
 
 if [[ $sanitizers == *address* ]]; then

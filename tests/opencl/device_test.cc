@@ -133,6 +133,46 @@ TEST_F(OpenclDevice, FinalizeWaitsForWork) {
   stream = nullptr;
 }
 
+// Work of every kind is pending when the process ends.
+[[noreturn]] void exit_with_work() {
+  uhal_device* device = nullptr;
+  uhal_stream* stream = nullptr;
+  void* memory = nullptr;
+  constexpr size_t kBytes = size_t{64} << 20;
+  bool ready = uhal_select_backend("opencl") == UHAL_OK && uhal_device_get("polaris", 0, &device) == UHAL_OK &&
+               uhal_stream_create(device, &stream) == UHAL_OK &&
+               uhal_allocate(device, stream, UHAL_MEMORY_DEVICE, kBytes, &memory) == UHAL_OK;
+  uhal_tensor x = {};
+  x.struct_size = sizeof x;
+  x.data = memory;
+  x.dtype = UHAL_FLOAT32;
+  x.rank = 1;
+  x.shape[0] = kBytes / 4;
+  x.strides[0] = 1;
+  const uhal_tensor* operands[] = {&x};
+  uhal_map_attributes attributes = {};
+  attributes.struct_size = sizeof attributes;
+  attributes.function = uhal_map_function_find("sin");
+  uhal_op op = {};
+  op.struct_size = sizeof op;
+  op.kind = UHAL_OP_MAP;
+  op.inputs = operands;
+  op.input_count = 1;
+  op.outputs = operands;
+  op.output_count = 1;
+  op.attributes = &attributes;
+  for (int i = 0; ready && i < 20; ++i) {
+    ready = uhal_launch(stream, &op) == UHAL_OK && uhal_memory_fill(stream, memory, "x", 1, kBytes) == UHAL_OK &&
+            uhal_stream_host_callback(stream, [](void*) {}, nullptr) == UHAL_OK;
+  }
+  std::exit(ready ? 0 : 1);
+}
+
+TEST(OpenclExit, WithPendingWorkIsClean) {
+  if (!needs_opencl()) GTEST_SKIP() << "there is no OpenCL: run tests/fetch_pocl.sh";
+  EXPECT_EXIT(exit_with_work(), testing::ExitedWithCode(0), "");
+}
+
 TEST(OpenclDevices, TwoOfThemShareOneProcess) {
   if (!needs_opencl()) GTEST_SKIP() << "there is no OpenCL: run tests/fetch_pocl.sh";
   setenv("POCL_DEVICES", "pthread pthread", 1);

@@ -50,6 +50,12 @@ TEST_F(Selection, AProcessorServesIfThereIsNothingElse) {
   EXPECT_EQ("3", choose(""));
 }
 
+TEST_F(Selection, ACardThatTwoDriversSeeServesOnce) {
+  inventory.usable[0].pci_bus_id = inventory.usable[1].pci_bus_id = "0000:03:00.0";
+  EXPECT_EQ("1", choose(""));
+  EXPECT_EQ("2", choose("rusticl"));
+}
+
 TEST_F(Selection, ByIndex) {
   EXPECT_EQ("2", choose("1"));
   EXPECT_EQ("3", choose("2"));

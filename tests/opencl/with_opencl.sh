@@ -11,4 +11,6 @@ fi
 export POCL_CACHE_DIR=${POCL_CACHE_DIR:-$root/build/pocl}
 export UNIHAL_CACHE_DIR=${UNIHAL_CACHE_DIR:-$root/build/cache}
 mkdir -p "$POCL_CACHE_DIR"
+# Drivers are not instrumented, so ThreadSanitizer knows only half of what their threads do.
+export TSAN_OPTIONS=${TSAN_OPTIONS:+$TSAN_OPTIONS:}ignore_noninstrumented_modules=1
 exec "$@"

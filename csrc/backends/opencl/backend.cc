@@ -10,6 +10,7 @@
 #include "csrc/backends/opencl/device.h"
 #include "csrc/backends/opencl/enumerate.h"
 #include "csrc/backends/opencl/event.h"
+#include "csrc/backends/opencl/live_streams.h"
 #include "csrc/backends/opencl/properties.h"
 #include "csrc/backends/opencl/stream.h"
 #include "csrc/kernels/ops.h"
@@ -79,13 +80,16 @@ uhal_status stream_create(uhal_backend_device* device, uhal_stream* owner, uhal_
   return guarded([&] {
     auto created = std::make_unique<Stream>(*Device::from(device), owner);
     const uhal_status status = created->open();
-    if (status == UHAL_OK) *stream = created.release()->handle();
-    return status;
+    if (status != UHAL_OK) return status;
+    note_stream(created.get());
+    *stream = created.release()->handle();
+    return UHAL_OK;
   });
 }
 
 uhal_status stream_destroy(uhal_backend_stream* stream) {
   return guarded([&] {
+    forget_stream(Stream::from(stream));
     delete Stream::from(stream);
     return UHAL_OK;
   });

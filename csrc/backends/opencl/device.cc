@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "csrc/backends/common/dtype.h"
+#include "csrc/backends/opencl/clblast.h"
 #include "csrc/backends/opencl/device_info.h"
 #include "csrc/backends/opencl/status.h"
+#include "csrc/kernels/ops.h"
 #include "csrc/kernels/tuning.h"
 
 namespace unihal::opencl {
@@ -58,7 +60,6 @@ Device::Device(int32_t number, const FoundDevice& found)
 
 uhal_status Device::open() {
   traits = traits_of(id);
-  kernels::open_tuning(ordinal, name + "\n" + driver, traits);
   total_memory = device_value(id, CL_DEVICE_GLOBAL_MEM_SIZE, cl_ulong{0});
   divides_exactly =
       (device_value(id, CL_DEVICE_SINGLE_FP_CONFIG, cl_bitfield{0}) & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
@@ -68,8 +69,27 @@ uhal_status Device::open() {
   cl_int code = CL_SUCCESS;
   context = api.clCreateContext(properties, 1, &id, nullptr, nullptr, &code);
   if (context == nullptr) return fail_native(code, "%s gives no context", name.c_str());
+  if (const uhal_status status = find_libraries(); status != UHAL_OK) return status;
   if (const uhal_status status = memory.open(); status != UHAL_OK) return status;
-  return prepare_clock();
+  if (const uhal_status status = prepare_clock(); status != UHAL_OK) return status;
+  kernels::open_tuning(ordinal, name + "\n" + driver, traits);
+  return UHAL_OK;
+}
+
+uhal_status Device::find_libraries() {
+  software = driver;
+  ClblastWish wish;
+  if (const uhal_status status = clblast_wish(&wish); status != UHAL_OK) return status;
+  if (wish == ClblastWish::kOff) return UHAL_OK;
+  if (has_clblast()) {
+    traits.gemm_library = "CLBlast";
+    traits.prefers_gemm_library = wish == ClblastWish::kOn;
+    software += traits.prefers_gemm_library ? ", CLBlast" : ", CLBlast where tuned";
+    return UHAL_OK;
+  }
+  if (wish == ClblastWish::kWhereTuned) return UHAL_OK;
+  return kernels::fail(UHAL_NOT_FOUND,
+                       "UNIHAL_CLBLAST is 'on', and libclblast.so.1 could not be opened; install CLBlast or unset it");
 }
 
 // Finds out whether a marker has a time.

@@ -50,13 +50,14 @@ std::string refuse(cl_device_id device) {
 bool is_processor(const FoundDevice& device) { return (device.type & CL_DEVICE_TYPE_CPU) != 0; }
 
 int preference(const FoundDevice& device) {
-  if (is_processor(device)) return 3;
-  if ((device.type & CL_DEVICE_TYPE_GPU) == 0) return 2;
+  if (is_processor(device)) return 4;
+  if ((device.type & CL_DEVICE_TYPE_GPU) == 0) return 3;
   constexpr cl_uint kAmd = 0x1002;  // PCI vendor
   const bool amd = device_value(device.id, CL_DEVICE_VENDOR_ID, cl_uint{0}) == kAmd ||
                    device.vendor.find("Advanced Micro Devices") != std::string::npos ||
                    device.vendor.find("AMD") != std::string::npos;
-  return amd ? 0 : 1;
+  if (!amd) return 2;
+  return device.platform_name.find("AMD") != std::string::npos ? 0 : 1;
 }
 
 std::string lower(std::string text) {
@@ -100,6 +101,7 @@ void add_devices(cl_platform_id platform, Inventory* inventory) {
     found.id = id;
     found.name = board_name(id);
     found.vendor = device_text(id, CL_DEVICE_VENDOR);
+    found.pci_bus_id = pci_bus_id(id);
     found.type = device_value(id, CL_DEVICE_TYPE, cl_bitfield{0});
     found.refusal = refuse(id);
     (found.refusal.empty() ? inventory->usable : inventory->refused).push_back(found);
@@ -158,7 +160,10 @@ uhal_status choose_devices(const Inventory& inventory, const std::string& wish, 
   }
   if (wish.empty()) {
     for (const FoundDevice& device : inventory.usable) {
-      if (!is_processor(device) || is_processor(inventory.usable.front())) chosen->push_back(device);
+      const bool seen = !device.pci_bus_id.empty() &&
+                        std::any_of(chosen->begin(), chosen->end(),
+                                    [&](const FoundDevice& c) { return c.pci_bus_id == device.pci_bus_id; });
+      if (!seen && (!is_processor(device) || is_processor(inventory.usable.front()))) chosen->push_back(device);
     }
     return UHAL_OK;
   }

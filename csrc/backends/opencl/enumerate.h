@@ -15,12 +15,13 @@ struct FoundDevice {
   std::string name;  // of the board
   std::string platform_name;
   std::string vendor;
-  cl_bitfield type = 0;  // CL_DEVICE_TYPE_*
-  std::string refusal;   // why the backend cannot use it; empty if it can
+  std::string pci_bus_id;  // empty if the driver does not say
+  cl_bitfield type = 0;    // CL_DEVICE_TYPE_*
+  std::string refusal;     // why the backend cannot use it; empty if it can
 };
 
-// What there is: usable devices in order of preference (AMD's GPUs, other GPUs, other accelerators, processors), then
-// those that are refused, with the reason.
+// What there is: usable devices in order of preference (AMD's GPUs, by AMD's driver first; other GPUs, other
+// accelerators, processors), then those that are refused, with the reason.
 struct Inventory {
   std::string failure;  // why there is nothing at all: the library or the loader said so
   std::vector<FoundDevice> usable;
@@ -30,8 +31,9 @@ struct Inventory {
 Inventory take_inventory();
 
 // The devices to serve. `wish` is the value of UNIHAL_OPENCL_DEVICE: empty, or a list, separated by commas, of indices
-// into `usable` and parts of names, in any case. Without a wish processors serve only if there is nothing else.
-// UHAL_UNAVAILABLE or UHAL_INVALID_ARGUMENT, with a report of what there is, if that leaves none.
+// into `usable` and parts of names, in any case. Without a wish processors serve only if there is nothing else, and a
+// card that two drivers see serves once. UHAL_UNAVAILABLE or UHAL_INVALID_ARGUMENT, with a report of what there is, if
+// that leaves none.
 uhal_status choose_devices(const Inventory& inventory, const std::string& wish, std::vector<FoundDevice>* chosen);
 
 }  // namespace unihal::opencl

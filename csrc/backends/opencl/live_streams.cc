@@ -1,0 +1,59 @@
+#include "csrc/backends/opencl/live_streams.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <mutex>
+#include <set>
+#include <thread>
+
+namespace unihal::opencl {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// How long the end of a process may take: work that does not end until then may never end.
+constexpr std::chrono::seconds kPatience{2};
+constexpr std::chrono::microseconds kPause{200};
+
+struct LiveStreams {
+  std::mutex mutex;
+  std::set<Stream*> streams;
+  const pid_t process = getpid();
+};
+
+// Never destroyed: other threads may still use streams while the process ends.
+LiveStreams& live_streams() {
+  static LiveStreams* const instance = new LiveStreams;
+  return *instance;
+}
+
+void drain() {
+  LiveStreams& live = live_streams();
+  if (getpid() != live.process) return;  // a forked child has none of the driver's threads
+  const Clock::time_point end = Clock::now() + kPatience;
+  std::lock_guard<std::mutex> lock(live.mutex);
+  for (Stream* stream : live.streams) {
+    int32_t done = 0;
+    while (stream->query(&done) == UHAL_OK && done == 0 && Clock::now() < end) std::this_thread::sleep_for(kPause);
+  }
+}
+
+}  // namespace
+
+void note_stream(Stream* stream) {
+  static const int registered = std::atexit(drain);
+  static_cast<void>(registered);
+  LiveStreams& live = live_streams();
+  std::lock_guard<std::mutex> lock(live.mutex);
+  live.streams.insert(stream);
+}
+
+void forget_stream(Stream* stream) {
+  LiveStreams& live = live_streams();
+  std::lock_guard<std::mutex> lock(live.mutex);
+  live.streams.erase(stream);
+}
+
+}  // namespace unihal::opencl
