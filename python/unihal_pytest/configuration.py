@@ -1,4 +1,5 @@
-"""What stands in for hardware in a test run: from options and ini values to unihal's environment variables.
+"""Which backend serves a test run, or what stands in for hardware: from options and ini values to unihal's environment
+variables.
 
 Nothing here imports unihal: pytest loads this in every run where unihal is installed.
 """
@@ -17,9 +18,14 @@ MODES = ("fast", "strict")
 FRAMEWORKS = ("paddle", "tensorflow")
 
 #: Key of an option and of its ini value: "--unihal-stub" and "unihal_stub".
-STUB, PROFILE, SEED, DEVICE = "stub", "profile", "seed", "device"
+BACKEND, STUB, PROFILE, SEED = "backend", "stub", "profile", "seed"
 
-_VARIABLES = {STUB: "UNIHAL_STUB", PROFILE: "UNIHAL_STUB_PROFILE", SEED: "UNIHAL_STUB_SEED"}
+_VARIABLES = {
+    BACKEND: "UNIHAL_BACKEND",
+    STUB: "UNIHAL_STUB",
+    PROFILE: "UNIHAL_STUB_PROFILE",
+    SEED: "UNIHAL_STUB_SEED",
+}
 _LARGEST_SEED = 2**64 - 1
 
 
@@ -34,6 +40,8 @@ class Wishes:
 
     def describe(self) -> str:
         """A line for pytest's header."""
+        if (backend := self.values.get(BACKEND, "stub")) != "stub":
+            return f"unihal: the backend {backend} serves all devices"
         mode = self.values.get(STUB) or os.environ.get("UNIHAL_STUB") or "fast"
         text = f"unihal: the stub ({mode}) stands in for hardware"
         if seed := os.environ.get("UNIHAL_STUB_SEED"):
@@ -46,11 +54,15 @@ class Wishes:
 def add_options(parser: pytest.Parser) -> None:
     """Options, and an ini value for each."""
     group = parser.getgroup("unihal", "devices of unihal")
+    group.addoption(
+        "--unihal-backend", metavar="NAME", help="the backend that serves all devices: stub, opencl, hip or corex"
+    )
     group.addoption("--unihal-stub", choices=MODES, help="let unihal's stub stand in for hardware, in this mode")
     group.addoption(
         "--unihal-profile", metavar="NAME", help="the stub takes memory and limits of this card, or of a YAML file"
     )
     group.addoption("--unihal-seed", metavar="N", type=_seed, help="seed of the strict stub's random delays")
+    parser.addini("unihal_backend", "as --unihal-backend", default="")
     parser.addini("unihal_stub", "fast or strict: as --unihal-stub", default="")
     parser.addini("unihal_profile", "as --unihal-profile; a file is relative to pytest's root folder", default="")
     parser.addini("unihal_seed", "as --unihal-seed", default="")
@@ -60,13 +72,14 @@ def add_options(parser: pytest.Parser) -> None:
 def read_wishes(config: pytest.Config, options: argparse.Namespace) -> Wishes:
     """What was asked for; an option goes before its ini value. Nonsense in the ini file is a UsageError."""
     values = {}
-    for key in (STUB, PROFILE, SEED):
+    for key in (BACKEND, STUB, PROFILE, SEED):
         ini = str(config.getini(f"unihal_{key}")).strip()
         option = getattr(options, f"unihal_{key}")
         if option is not None:
             values[key] = str(option)
         elif ini:
             values[key] = _checked(key, ini)
+    values = _without_contradiction(values, options)
     if PROFILE in values:
         # A test may change the working directory before the first device is used.
         base = config.invocation_params.dir if options.unihal_profile is not None else config.rootpath
@@ -77,7 +90,7 @@ def read_wishes(config: pytest.Config, options: argparse.Namespace) -> Wishes:
 def apply(wishes: Wishes) -> None:
     """Sets the environment; a UsageError if something that reads it has started with something else."""
     variables = {_VARIABLES[key]: value for key, value in wishes.values.items()}
-    variables["UNIHAL_BACKEND"] = "stub"
+    variables.setdefault("UNIHAL_BACKEND", "stub")
     changed = {name: value for name, value in variables.items() if os.environ.get(name) != value}
     if changed:
         _require_that_nothing_started(changed)
@@ -92,10 +105,26 @@ def _require_that_nothing_started(changed: dict[str, str]) -> None:
         settings = " ".join(f"{name}={value}" for name, value in changed.items())
         modules = " and ".join(name.partition(".")[0] for name in started)
         raise pytest.UsageError(
-            f"--unihal-stub, --unihal-profile and --unihal-seed come too late: {modules} was imported before pytest "
-            "read them, by a plugin (`-p`, PYTEST_PLUGINS) or by the program that called pytest.main(). Import it in a "
+            "--unihal-backend, --unihal-stub, --unihal-profile and --unihal-seed come too late: "
+            f"{modules} was imported before pytest read them, by a plugin (`-p`, PYTEST_PLUGINS) or by the program that "
+            "called pytest.main(). Import it in a "
             f"conftest.py or in the tests instead, or set in the environment: {settings}"
         )
+
+
+def _without_contradiction(values: dict[str, str], options: argparse.Namespace) -> dict[str, str]:
+    """Of a backend other than the stub, and settings of the stub, what was said by option; not both."""
+    of_stub = [key for key in (STUB, PROFILE, SEED) if key in values]
+    if values.get(BACKEND, "stub") == "stub" or not of_stub:
+        return values
+    by_option = options.unihal_backend is not None
+    for key in of_stub:
+        if by_option == (getattr(options, f"unihal_{key}") is not None):
+            raise pytest.UsageError(
+                f"the backend {values[BACKEND]!r} was asked for, and unihal_{key} is a setting of the stub: leave one "
+                "of them out"
+            )
+    return {key: value for key, value in values.items() if (key == BACKEND) == by_option}
 
 
 def _seed(text: str) -> str:

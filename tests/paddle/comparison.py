@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 import paddle
 
-DEVICE = "iluvatar"
+DEVICE = "polaris" if os.environ["UNIHAL_BACKEND"] == "opencl" else "iluvatar"
 
 # What a dtype's arithmetic can keep over the few dozen operations of one kernel: some units in the last place of
 # float32 and float64 sums; results of float16 (11 bits) and bfloat16 (8 bits) are rounded when stored.

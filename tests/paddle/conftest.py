@@ -1,4 +1,4 @@
-"""Paddle with unihal's stub, fallbacks forbidden, in this process.
+"""Paddle with unihal's stub, or the backend that --unihal-backend names, fallbacks forbidden, in this process.
 
 Everything here must be set before Paddle is imported. An installed unihal is found by Paddle itself; without one the
 build tree's plugins are used. The libraries of Paddle and TensorFlow clash: never run both suites in one process.
@@ -13,7 +13,7 @@ from pathlib import Path
 
 BUILD_TREE_PLUGINS = Path(__file__).parents[2] / "build" / "dev" / "site" / "paddle_custom_device"
 
-os.environ["UNIHAL_BACKEND"] = "stub"
+os.environ.setdefault("UNIHAL_BACKEND", "stub")
 os.environ["UNIHAL_STRICT"] = "1"
 os.environ["UNIHAL_STUB_DEVICES"] = "2"
 os.environ.setdefault("GLOG_minloglevel", "1")

@@ -6,10 +6,11 @@ import os
 
 import numpy as np
 import pytest
+from comparison import DEVICE
 from models import train
 
-# The strict stub shows what it has to show in few steps, each of which takes longer there.
-STEPS = 6 if os.environ.get("UNIHAL_STUB") == "strict" else 20
+# The strict stub shows what it has to show in few steps, and so does hardware: each takes longer there.
+STEPS = 6 if os.environ.get("UNIHAL_STUB") == "strict" or os.environ["UNIHAL_BACKEND"] != "stub" else 20
 
 
 @pytest.mark.parametrize("static", [False, True], ids=["dygraph", "to_static"])
@@ -19,7 +20,7 @@ STEPS = 6 if os.environ.get("UNIHAL_STUB") == "strict" else 20
     [("digits", 1e-4), ("resnet18", 5e-3), ("transformer", 1e-3)],
 )
 def test_training_tracks_the_cpu(kind: str, tolerance: float, static: bool) -> None:
-    losses, weights, masks = train(kind, "iluvatar", STEPS, static)
+    losses, weights, masks = train(kind, DEVICE, STEPS, static)
     expected_losses, expected_weights, _ = train(kind, "cpu", STEPS, masks=masks if kind == "transformer" else None)
 
     np.testing.assert_allclose(losses, expected_losses, rtol=tolerance)
@@ -31,7 +32,7 @@ def test_training_tracks_the_cpu(kind: str, tolerance: float, static: bool) -> N
 
 
 def test_dropout_masks_keep_the_right_share() -> None:
-    _, _, masks = train("transformer", "iluvatar", 3)
+    _, _, masks = train("transformer", DEVICE, 3)
     kept = np.mean([mask.mean() for step in masks for mask in step])
     # 3 steps x 4 masks x 1,536 elements kept with probability 0.9: the standard error is 0.0022.
     assert abs(kept - 0.9) < 0.01
@@ -39,6 +40,6 @@ def test_dropout_masks_keep_the_right_share() -> None:
 
 
 def test_running_statistics_of_batch_norm_move_in_graphs() -> None:
-    _, weights, _ = train("resnet18", "iluvatar", 2, static=True)
+    _, weights, _ = train("resnet18", DEVICE, 2, static=True)
     assert np.abs(weights["stem_norm._mean"]).max() > 1e-3
     assert np.abs(weights["stem_norm._variance"] - 1).max() > 1e-3

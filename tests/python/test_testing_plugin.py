@@ -89,6 +89,23 @@ def test_a_seed_alone_asks_for_the_stub_and_keeps_the_mode(
     )
 
 
+def test_a_backend_serves_instead_of_the_stub(pytester: pytest.Pytester) -> None:
+    lines = ["unihal: the backend opencl serves all devices", "seen: [[]('UNIHAL_BACKEND', 'opencl')]"]
+    run(pytester, READS_ENVIRONMENT, "--unihal-backend=opencl").stdout.fnmatch_lines(lines)
+    # An option goes before what the file says of the other.
+    pytester.makeini("[pytest]\nunihal_stub = strict\nunihal_seed = 3\n")
+    run(pytester, READS_ENVIRONMENT, "--unihal-backend=opencl").stdout.fnmatch_lines(lines)
+    pytester.makeini("[pytest]\nunihal_backend = opencl\n")
+    run(pytester, READS_ENVIRONMENT).stdout.fnmatch_lines(lines)
+    run(pytester, READS_ENVIRONMENT, STRICT).stdout.fnmatch_lines(["unihal: the stub (strict) stands in for hardware"])
+
+
+def test_a_backend_with_settings_of_the_stub_is_refused(pytester: pytest.Pytester) -> None:
+    result = run(pytester, READS_ENVIRONMENT, "--unihal-backend=opencl", "--unihal-seed=3")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*the backend 'opencl' was asked for, and unihal_seed is a setting of the stub*"])
+
+
 @pytest.mark.parametrize(
     ("argument", "expected"),
     [

@@ -1,17 +1,18 @@
-"""Runs a computation on the framework's CPU and on RDNA, and compares.
+"""Runs a computation on the framework's CPU and on a device (RDNA, or what the backend serves), and compares.
 
 Soft placement is off: an op without a kernel is an error, never a silent run on the CPU.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-DEVICE = "/device:RDNA:0"
+DEVICE = "/device:POLARIS:0" if os.environ["UNIHAL_BACKEND"] == "opencl" else "/device:RDNA:0"
 CPU = "/device:CPU:0"
 
 FLOATS = ("float32", "float64", "float16", "bfloat16")

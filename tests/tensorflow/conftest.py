@@ -1,4 +1,4 @@
-"""Sets the process up before TensorFlow is imported: the stub, and the plugin of this build.
+"""Sets the process up before TensorFlow is imported: the stub (or --unihal-backend), and the plugin of this build.
 
 An installed unihal is found by TensorFlow itself; else the build tree named by UNIHAL_SITE (default: build/dev/site)
 serves.
@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def _plugin_environment() -> dict[str, str]:
     environment = {
-        "UNIHAL_BACKEND": "stub",
+        "UNIHAL_BACKEND": os.environ.get("UNIHAL_BACKEND", "stub"),
         "UNIHAL_STRICT": "1",  # a fallback is an error in every test
         "TF_CPP_MIN_LOG_LEVEL": "3",
         "TF_ENABLE_ONEDNN_OPTS": "0",  # the reference is TensorFlow's own arithmetic

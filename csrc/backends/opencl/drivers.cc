@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <sstream>
 #include <string>
 
 namespace unihal::opencl {
@@ -48,6 +49,10 @@ int driver_flags() { return RTLD_NOW | RTLD_LOCAL | (has_foreign_llvm() ? RTLD_D
 
 void preload_drivers() {
   if (!has_foreign_llvm()) return;
+  if (const char* names = std::getenv("OCL_ICD_FILENAMES")) {
+    std::istringstream list(names);
+    for (std::string name; std::getline(list, name, ':');) open_library(name);
+  }
   // As the loaders read it: a folder of .icd files, or (ocl-icd) one of them, or a library.
   const char* wish = std::getenv("OCL_ICD_VENDORS");
   if (wish == nullptr || *wish == '\0') wish = std::getenv("OPENCL_VENDOR_PATH");
