@@ -166,6 +166,7 @@ def _indexing(zeros: _Maker) -> None:
         ops.gather(table, indices)
         ops.scatter(table, indices, updates, combine="sum")
         ops.one_hot(indices, 10, zeros.dtype)
+    ops.gather(zeros(64, 1, dtype="int64"), zeros(8, dtype="int64"))  # labels of a batch
 
 
 def _random(zeros: _Maker) -> None:

@@ -6,7 +6,9 @@
 #include <exception>
 #include <memory>
 #include <new>
+#include <string>
 
+#include "csrc/backends/common/disk_cache.h"
 #include "csrc/backends/opencl/device.h"
 #include "csrc/backends/opencl/enumerate.h"
 #include "csrc/backends/opencl/event.h"
@@ -41,6 +43,8 @@ std::vector<FoundDevice>& chosen_devices() {
 
 uhal_status device_count(int32_t* count) {
   return guarded([&] {
+    const std::string complaint = DiskCache::complaint();
+    if (!complaint.empty()) return fail(UHAL_INVALID_ARGUMENT, "%s", complaint.c_str());
     const char* wish = std::getenv("UNIHAL_OPENCL_DEVICE");
     const uhal_status status = choose_devices(take_inventory(), wish != nullptr ? wish : "", &chosen_devices());
     *count = static_cast<int32_t>(chosen_devices().size());
@@ -77,7 +81,7 @@ uhal_status memory_info(uhal_backend_device* device, uint64_t* free_bytes, uint6
 }
 
 uhal_status stream_create(uhal_backend_device* device, uhal_stream* owner, uhal_backend_stream** stream) {
-  return guarded([&] {
+  return guarded([&]() -> uhal_status {
     auto created = std::make_unique<Stream>(*Device::from(device), owner);
     const uhal_status status = created->open();
     if (status != UHAL_OK) return status;
