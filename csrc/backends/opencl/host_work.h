@@ -1,6 +1,7 @@
 // Functions that a stream calls on the host, in the order of its work: a thread that starts with the first of them.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -24,6 +25,9 @@ class HostWork {
   // event `after` then. Throws std::bad_alloc or std::system_error; nothing was submitted then.
   void submit(EventReference before, EventReference after, std::function<void()> function);
 
+  // Blocks until all functions have been called and the thread is at rest, at most until a time.
+  void wait_until(std::chrono::steady_clock::time_point time);
+
  private:
   struct Item {
     EventReference before;
@@ -35,7 +39,9 @@ class HostWork {
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable submitted_;
+  std::condition_variable rested_;
   std::deque<Item> items_;
+  bool working_ = false;
   bool stopping_ = false;
   std::thread thread_;
 };

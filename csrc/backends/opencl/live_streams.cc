@@ -6,16 +6,12 @@
 #include <cstdlib>
 #include <mutex>
 #include <set>
-#include <thread>
 
 namespace unihal::opencl {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 // How long the end of a process may take: work that does not end until then may never end.
 constexpr std::chrono::seconds kPatience{2};
-constexpr std::chrono::microseconds kPause{200};
 
 struct LiveStreams {
   std::mutex mutex;
@@ -32,12 +28,9 @@ LiveStreams& live_streams() {
 void drain() {
   LiveStreams& live = live_streams();
   if (getpid() != live.process) return;  // a forked child has none of the driver's threads
-  const Clock::time_point end = Clock::now() + kPatience;
+  const auto end = std::chrono::steady_clock::now() + kPatience;
   std::lock_guard<std::mutex> lock(live.mutex);
-  for (Stream* stream : live.streams) {
-    int32_t done = 0;
-    while (stream->query(&done) == UHAL_OK && done == 0 && Clock::now() < end) std::this_thread::sleep_for(kPause);
-  }
+  for (Stream* stream : live.streams) stream->drain_until(end);
 }
 
 }  // namespace

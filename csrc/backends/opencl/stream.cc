@@ -2,9 +2,11 @@
 
 #include <array>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "csrc/backends/opencl/address_space.h"
+#include "csrc/backends/opencl/clblast.h"
 #include "csrc/backends/opencl/device.h"
 #include "csrc/backends/opencl/status.h"
 #include "csrc/kernels/ops.h"
@@ -41,6 +43,11 @@ uhal_status Stream::submitted(cl_int code, const char* what) {
   unflushed_ = 0;
   code = api.clFlush(queue_);
   return code == CL_SUCCESS ? UHAL_OK : fail_native(code, "%s does not begin its work", device_.name.c_str());
+}
+
+uhal_status Stream::library_gemm(const MatmulProblem& problem) {
+  const uhal_status status = clblast_gemm(queue_, problem, device_.name);
+  return status == UHAL_OK ? submitted(CL_SUCCESS, "") : status;
 }
 
 uhal_status Stream::run(const kernels::KernelSpec& spec, const kernels::Arguments& arguments,
@@ -172,6 +179,15 @@ uhal_status Stream::synchronize() {
   if (code != CL_SUCCESS) return fail_work(code, device_.name);
   completed(submissions);
   return error_cell_.collect(queue_, owner_);
+}
+
+void Stream::drain_until(std::chrono::steady_clock::time_point time) {
+  constexpr std::chrono::microseconds kPause{200};
+  int32_t done = 0;
+  while (query(&done) == UHAL_OK && done == 0 && std::chrono::steady_clock::now() < time) {
+    std::this_thread::sleep_for(kPause);
+  }
+  host_work_.wait_until(time);
 }
 
 // Notes that the first so many submissions have run.

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -33,10 +34,15 @@ class Stream final : public kernels::Queue {
   uhal_status fill(void* destination, const void* pattern, size_t pattern_bytes, size_t bytes) override;
   uhal_status workspace(size_t bytes, void** pointer) override;
   uhal_status error_cell(const uhal_op& op, void** cell, int64_t* ticket) override;
+  uhal_status library_gemm(const MatmulProblem& problem) override;
 
   // The slots of the backend's table.
   uhal_status query(int32_t* done);
   uhal_status synchronize();
+
+  // Waits until nothing of the stream runs any more, on the device or the host, at most until a time.
+  void drain_until(std::chrono::steady_clock::time_point time);
+
   uhal_status record(Event* event);
   uhal_status wait(const Event& event);
 
