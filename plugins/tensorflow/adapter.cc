@@ -74,6 +74,11 @@ bool usable(const char* type, const std::string& device_type, const SE_PlatformR
         std::string("its plugin interface is not one that unihal knows; supported versions are ") + kSupportedVersions);
     return false;
   }
+  const char* fusion = std::getenv("UNIHAL_TENSORFLOW_FUSION");
+  if (fusion != nullptr && std::string(fusion) != "0" && std::string(fusion) != "1") {
+    say(type, "UNIHAL_TENSORFLOW_FUSION is '" + std::string(fusion) + "'; expected 0 or 1");
+    return false;
+  }
   // Without the shim TensorFlow's own kernels would update variables through the device pointer, on the host.
   if (variable_functions() == nullptr) {
     say(type, missing_shim_reason());

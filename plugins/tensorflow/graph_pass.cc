@@ -1,5 +1,7 @@
 #include "plugins/tensorflow/graph_pass.h"
 
+#include <dlfcn.h>
+
 #include <array>
 #include <cstdlib>
 #include <cstring>
@@ -12,82 +14,12 @@
 #include <vector>
 
 #include "plugins/tensorflow/fallback.h"
-#include "plugins/tensorflow/protobuf.h"
+#include "plugins/tensorflow/fusion.h"
+#include "plugins/tensorflow/graph.h"
 #include "unihal/fallback.h"
 
 namespace unihal::tensorflow {
 namespace {
-
-enum { kGraphNode = 1 };
-enum { kNodeName = 1, kNodeOp = 2, kNodeInput = 3, kNodeDevice = 4, kNodeAttribute = 5 };
-enum { kEntryKey = 1, kEntryValue = 2 };
-enum { kAttrValueType = 6 };
-
-struct Node {
-  std::string_view name, op, device;
-  std::string_view raw;  // the NodeDef field of the GraphDef, with its tag
-  std::string_view message;
-  std::vector<std::string_view> inputs;  // names of nodes
-  TF_DataType dtype = static_cast<TF_DataType>(0);
-};
-
-// The name of the node behind an input ("^name" or "name:output").
-std::string_view node_of(std::string_view input) {
-  if (!input.empty() && input.front() == '^') input.remove_prefix(1);
-  return input.substr(0, input.find(':'));
-}
-
-// The type attribute that says most about an op: attributes come in no order, so by preference.
-int preference(std::string_view attribute) {
-  static constexpr std::string_view kOrder[] = {"T", "dtype", "SrcT", "Tparams"};
-  for (size_t i = 0; i < std::size(kOrder); ++i) {
-    if (attribute == kOrder[i]) return static_cast<int>(i);
-  }
-  return static_cast<int>(std::size(kOrder));
-}
-
-Node parse_node(std::string_view message) {
-  Node node;
-  node.message = message;
-  int best = 100;
-  ProtobufReader fields(message);
-  while (fields.next()) {
-    switch (fields.number()) {
-      case kNodeName:
-        node.name = fields.bytes();
-        break;
-      case kNodeOp:
-        node.op = fields.bytes();
-        break;
-      case kNodeInput:
-        node.inputs.push_back(node_of(fields.bytes()));
-        break;
-      case kNodeDevice:
-        node.device = fields.bytes();
-        break;
-      case kNodeAttribute: {
-        std::string_view key, value;
-        ProtobufReader entry(fields.bytes());
-        while (entry.next()) (entry.number() == kEntryKey ? key : value) = entry.bytes();
-        ProtobufReader attribute(value);
-        while (attribute.next()) {
-          if (attribute.number() != kAttrValueType || preference(key) >= best) continue;
-          best = preference(key);
-          node.dtype = static_cast<TF_DataType>(attribute.value());
-        }
-        break;
-      }
-      default:
-        break;
-    }
-  }
-  return node;
-}
-
-bool is_on(const Node& node, std::string_view type) {
-  const std::string part = "/device:" + std::string(type) + ":";
-  return node.device.find(part) != std::string_view::npos;
-}
 
 // TensorFlow runs the pass more than once over a graph; each set of fallen nodes counts once.
 bool is_new(const std::string& fallen) {
@@ -97,77 +29,89 @@ bool is_new(const std::string& fallen) {
   return seen->insert(std::hash<std::string>()(fallen)).second;
 }
 
-void append_varint(std::string* out, uint64_t value) {
-  for (; value >= 128; value >>= 7) out->push_back(static_cast<char>(value | 128));
-  out->push_back(static_cast<char>(value));
-}
-void append_bytes(std::string* out, int number, std::string_view bytes) {
-  append_varint(out, static_cast<uint64_t>(number) << 3 | 2);
-  append_varint(out, bytes.size());
-  out->append(bytes);
-}
-
-// The graph with fallen nodes moved to the device, where TensorFlow finds no kernel: its error then names the op.
-// An error returned from a graph pass would be logged and dropped.
-std::string moved_to_device(std::string_view graph, const std::set<std::string_view>& fallen,
-                            const std::string& device) {
-  std::string result;
-  result.reserve(graph.size() + 64 * fallen.size());
-  ProtobufReader fields(graph);
-  while (fields.next()) {
-    const bool moves = fields.number() == kGraphNode && fallen.count(parse_node(fields.bytes()).name) != 0;
-    if (!moves) {
-      result.append(fields.raw());
-      continue;
-    }
-    std::string node(fields.bytes());
-    append_bytes(&node, kNodeDevice, device);  // the last value of a field holds
-    append_bytes(&result, kGraphNode, node);
+// Names of the nodes that must stay: what is fetched or fed, and what has effects that the caller waits for. False
+// where TensorFlow does not tell.
+bool find_preserved(const TF_GrapplerItem* item, std::string* storage, std::set<std::string_view>* names) {
+  // These functions are in TensorFlow's large library, which the adapter does not link.
+  void* library = dlopen("libtensorflow_cc.so.2", RTLD_NOW | RTLD_NOLOAD);
+  if (library == nullptr) return false;
+  static const auto get_size =
+      reinterpret_cast<decltype(&TF_GetNodesToPreserveListSize)>(dlsym(library, "TF_GetNodesToPreserveListSize"));
+  static const auto get_list =
+      reinterpret_cast<decltype(&TF_GetNodesToPreserveList)>(dlsym(library, "TF_GetNodesToPreserveList"));
+  dlclose(library);
+  if (get_size == nullptr || get_list == nullptr) return false;
+  TF_Status* status = TF_NewStatus();
+  int count = 0;
+  size_t bytes = 0;
+  get_size(item, &count, &bytes, status);
+  std::vector<char*> values(static_cast<size_t>(count));
+  std::vector<size_t> lengths(static_cast<size_t>(count));
+  storage->resize(bytes);
+  if (TF_GetCode(status) == TF_OK) {
+    get_list(item, values.data(), lengths.data(), count, storage->data(), bytes, status);
   }
-  return result;
+  const bool found = TF_GetCode(status) == TF_OK;
+  TF_DeleteStatus(status);
+  for (size_t i = 0; found && i < values.size(); ++i) names->insert(std::string_view(values[i], lengths[i]));
+  return found;
 }
 
-void optimize(const char* type, const TF_Buffer* in, TF_Buffer* out) {
-  const std::string_view graph(static_cast<const char*>(in->data), in->length);
-  std::vector<Node> nodes;
-  ProtobufReader fields(graph);
-  while (fields.next()) {
-    if (fields.number() == kGraphNode) nodes.push_back(parse_node(fields.bytes()));
-  }
-  std::map<std::string_view, const Node*> by_name;
-  for (const Node& node : nodes) by_name[node.name] = &node;
-  // Nodes on the CPU with an edge from or to the device.
-  std::map<std::string_view, std::string_view> beside_device;  // name of the node -> the device
-  for (const Node& node : nodes) {
-    for (std::string_view input : node.inputs) {
-      const auto found = by_name.find(input);
-      if (found == by_name.end()) continue;
-      const Node& producer = *found->second;
-      if (is_on(node, "CPU") && is_on(producer, type)) beside_device[node.name] = producer.device;
-      if (is_on(producer, "CPU") && is_on(node, type)) beside_device[producer.name] = node.device;
+// Counts ops on the CPU beside the device, and moves them to the device where a fallback is an error: there TensorFlow
+// finds no kernel, and its error then names the op. An error returned from a graph pass would be logged and dropped.
+void handle_fallbacks(Graph& graph, const char* type) {
+  std::map<std::string_view, int> beside_device;  // name of a node on the CPU with an edge from or to the device
+  std::map<std::string_view, std::string_view> devices;
+  for (int index = 0; index < graph.size(); ++index) {
+    const Graph::Node& node = graph[index];
+    for (const Graph::Edge& edge : node.inputs) {
+      const Graph::Node& producer = graph[edge.node];
+      if (is_on(node.device, "CPU") && is_on(producer.device, type)) {
+        beside_device[node.name] = index;
+        devices[node.name] = producer.device;
+      }
+      if (is_on(producer.device, "CPU") && is_on(node.device, type)) {
+        beside_device[producer.name] = edge.node;
+        devices[producer.name] = node.device;
+      }
     }
   }
-  std::set<std::string_view> fallen;
+  struct Fallen {
+    int node;
+    TF_DataType dtype;
+    const char* reason;
+  };
+  std::vector<Fallen> fallen;
   std::string signature = type;
-  std::string device;
-  for (const auto& [name, on] : beside_device) {
-    const Node& node = *by_name[name];
+  for (const auto& [name, index] : beside_device) {
+    const TF_DataType dtype = graph.main_type(index);
     const char* reason = nullptr;
-    if (!is_fallback(type, node.op, node.dtype, &reason)) continue;
-    fallen.insert(name);
-    device = on;
-    signature += "," + std::string(name) + ":" + std::string(node.op);
+    if (!is_fallback(type, graph[index].op, dtype, &reason)) continue;
+    fallen.push_back({index, dtype, reason});
+    signature += "," + std::string(name) + ":" + std::string(graph[index].op);
   }
-  if (!fallen.empty() && is_new(signature)) {
-    for (std::string_view name : fallen) {
-      const char* reason = nullptr;
-      std::string ignored;
-      is_fallback(type, by_name[name]->op, by_name[name]->dtype, &reason);
-      record_fallback(by_name[name]->op, by_name[name]->dtype, reason, &ignored);
-    }
+  const bool counts = !fallen.empty() && is_new(signature);
+  for (const Fallen& one : fallen) {
+    std::string ignored;
+    if (counts) record_fallback(graph[one.node].op, one.dtype, one.reason, &ignored);
+    if (uhal_strict() != 0) graph.move(one.node, devices[graph[one.node].name]);
   }
-  const std::string result =
-      !fallen.empty() && uhal_strict() != 0 ? moved_to_device(graph, fallen, device) : std::string(graph);
+}
+
+// The adapter has made sure that the value makes sense.
+bool fusion_is_wanted() {
+  const char* value = std::getenv("UNIHAL_TENSORFLOW_FUSION");
+  return value == nullptr || std::strcmp(value, "0") != 0;
+}
+
+void optimize(const char* type, const TF_GrapplerItem* item, const TF_Buffer* in, TF_Buffer* out) {
+  std::string names;
+  std::set<std::string_view> preserved;
+  const bool may_fuse = fusion_is_wanted() && find_preserved(item, &names, &preserved);
+  Graph graph(std::string_view(static_cast<const char*>(in->data), in->length), std::move(preserved));
+  handle_fallbacks(graph, type);
+  if (may_fuse) fuse(graph, type);
+  const std::string result = graph.serialize();
   void* data = std::malloc(result.size());
   std::memcpy(data, result.data(), result.size());
   out->data = data;
@@ -181,9 +125,9 @@ const char* g_types[kMaxTypes];
 int g_type_count = 0;
 
 template <int kType>
-void run_pass(void*, const TF_Buffer* in, const TF_GrapplerItem*, TF_Buffer* out, TF_Status* status) {
+void run_pass(void*, const TF_Buffer* in, const TF_GrapplerItem* item, TF_Buffer* out, TF_Status* status) {
   try {
-    optimize(g_types[kType], in, out);
+    optimize(g_types[kType], item, in, out);
   } catch (const std::exception& error) {
     TF_SetStatus(status, TF_INTERNAL, error.what());
   }

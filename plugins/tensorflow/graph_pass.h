@@ -1,4 +1,5 @@
-// The graph pass that counts fallbacks: ops of a placed graph that landed on the CPU beside unihal devices.
+// The graph pass: it counts fallbacks (ops of a placed graph that landed on the CPU beside unihal devices) and fuses
+// what is on the devices (fusion.h).
 #pragma once
 
 #include "tensorflow/c/experimental/grappler/grappler.h"

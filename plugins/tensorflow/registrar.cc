@@ -6,9 +6,12 @@
 
 namespace unihal::tensorflow {
 
+void Registrar::record_dtypes(const char* op, std::initializer_list<TypeConstraint> constraints) {
+  record_coverage(op, constraints.size() > 0 ? constraints.begin()->dtypes : 0);
+}
+
 void Registrar::add_kernel(const char* op, void* (*create)(TF_OpKernelConstruction*),
                            std::initializer_list<TypeConstraint> constraints, const std::vector<const char*>& host) {
-  record_coverage(op, constraints.size() > 0 ? constraints.begin()->dtypes : 0);
   const std::string name = std::string("Unihal") + op;
   std::vector<int> chosen(constraints.size(), UHAL_DTYPE_INVALID);
   // Counts through all combinations, one dtype number per constraint.
@@ -50,10 +53,12 @@ void Registrar::add_kernel(const char* op, void* (*create)(TF_OpKernelConstructi
 }
 
 void register_all(Registrar& registrar) {
-  for (auto register_file : {register_array, register_convolution, register_diagonal, register_einsum, register_image,
-                             register_elementwise, register_index, register_join, register_matmul, register_norm,
-                             register_optimizer, register_pool, register_random, register_reduce, register_slice,
-                             register_softmax, register_stateful_random, register_variable, register_variable_index}) {
+  for (auto register_file :
+       {register_array,       register_convolution,     register_diagonal, register_einsum,
+        register_elementwise, register_fused,           register_image,    register_index,
+        register_join,        register_matmul,          register_norm,     register_optimizer,
+        register_pool,        register_random,          register_reduce,   register_slice,
+        register_softmax,     register_stateful_random, register_variable, register_variable_index}) {
     register_file(registrar);
   }
 }

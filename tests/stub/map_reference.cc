@@ -232,6 +232,18 @@ const std::vector<MapReference> kReferences = {
      {0.9, 0.5, 1e-3},
      UHAL_REFERENCE(r[1] = p[0] * x[2] + (1 - p[0]) * x[1] * x[1];
                     r[2] = p[1] * x[3] + x[4] * x[1] / std::sqrt(r[1] + p[2]); r[0] = x[0] - r[2])},
+    {"adam_by_difference",
+     kUnit,
+     5,
+     {0.1, 0.01, 1e-3},
+     UHAL_REFERENCE(r[1] = (1 - p[0]) * x[2] + p[0] * x[1]; r[2] = (1 - p[1]) * x[3] + p[1] * x[1] * x[1];
+                    r[0] = x[0] - x[4] * r[1] / (std::sqrt(r[2]) + p[2]))},
+    {"adam_rate",
+     kPositive,
+     2,
+     {0.5, 0.25},
+     UHAL_REFERENCE(r[0] = x[0] * std::sqrt(1 - std::pow(p[1], x[1])) / (1 - std::pow(p[0], x[1])))},
+    {"replace_negative_zero", kAny, 1, {-2}, UHAL_REFERENCE(r[0] = x[0] == 0 && std::signbit(x[0]) ? p[0] : x[0])},
     {"x_divided_by_y", kAny, 2, {}, UHAL_REFERENCE(r[0] = x[0] == 0 ? 0 : x[0] / x[1])},
     {"x_log_y", kPositive, 2, {}, UHAL_REFERENCE(r[0] = x[0] * std::log(x[1]))},
     {"x_log1p_y", kPositive, 2, {}, UHAL_REFERENCE(r[0] = x[0] * std::log1p(x[1]))},

@@ -29,7 +29,12 @@ _BROADCAST_SHAPES: tuple[tuple[int, ...], ...] = ((5, 1), (3, 1, 7), (), (7,), (
 
 #: Which inputs the outputs of optimizer steps take the place of.
 _UPDATED = {"momentum": (0, 2), "adam": (0, 2, 3), "adam_epsilon_hat": (0, 2, 3), "adagrad": (0, 2)}
-_UPDATED |= {"rmsprop": (0, 2, 3), "momentum_with_rate": (0, 2), "adam_amsgrad": (0, 2, 3, 7)}
+_UPDATED |= {
+    "rmsprop": (0, 2, 3),
+    "momentum_with_rate": (0, 2),
+    "adam_amsgrad": (0, 2, 3, 7),
+    "adam_by_difference": (0, 2, 3),
+}
 
 _FINITE = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.5, 7.0, -7.0, 0.1, 1000.0)
 _SPECIAL = (*_FINITE, float("nan"), float("inf"), float("-inf"))

@@ -91,6 +91,7 @@ _ARITHMETIC = (
     _exact("negative", lambda x: -x),
     _exact("absolute", e.absolute),
     _exact("sign", e.sign),
+    _exact("replace_negative_zero", e.replace_negative_zero, parameters=(-0.5,), integer_parameters=(-5,)),
     _rounded("square", 1, lambda x: x * x),
     _rounded("reciprocal", 5, lambda x: 1 / x, _POSITIVE),
     _rounded(
@@ -356,6 +357,15 @@ _OPTIMIZERS = (
     _composed(
         "momentum_with_rate", 8, e.momentum_with_rate, _ANY, _ANY, _ANY, _RATE, parameters=(0.9, 1), conditioned=True
     ),
+    _composed(
+        "adam_by_difference",
+        16,
+        e.adam_by_difference,
+        *_ADAM_VALUES[:5],
+        parameters=(0.1, 0.01, 1e-7),
+        conditioned=True,
+    ),
+    _composed("adam_rate", 75, e.adam_rate, _RATE, integers(1, 30), parameters=(0.9, 0.99), conditioned=True),
 )
 
 _PRODUCTS = (

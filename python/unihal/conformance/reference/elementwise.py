@@ -147,6 +147,11 @@ def shift_left(x: Array, y: Array) -> Array:
     return np.asarray(np.where((y < 0) | (y > 63), x.dtype.type(0), shifted))
 
 
+def replace_negative_zero(x: Array, replacement: float) -> Array:
+    """Another number where x is the zero with a sign."""
+    return np.asarray(np.where((x == 0) & (np.copysign(1.0, x) < 0), replacement, x))
+
+
 def shift_right(x: Array, y: Array) -> Array:
     """x / 2^y rounded down; where y is below 0 or above 63, -1 for negative x and else 0."""
     shifted = np.right_shift(x, np.clip(y, 0, 63).astype(x.dtype))
@@ -228,6 +233,27 @@ def adam_epsilon_hat(
     m = beta1 * first + (1 - beta1) * gradient
     v = beta2 * second + (1 - beta2) * gradient**2
     return x - rate * np.sqrt(1 - power2) / (1 - power1) * m / (np.sqrt(v) + epsilon), m, v
+
+
+def adam_by_difference(
+    x: Array,
+    gradient: Array,
+    first: Array,
+    second: Array,
+    rate: Array,
+    first_rate: float,
+    second_rate: float,
+    epsilon: float,
+) -> tuple[Array, Array, Array]:
+    """As ``adam_epsilon_hat``, with the bias corrections in the rate, and one minus each beta."""
+    m = first + (gradient - first) * first_rate
+    v = second + (gradient**2 - second) * second_rate
+    return x - m * rate / (np.sqrt(v) + epsilon), m, v
+
+
+def adam_rate(rate: Array, step: Array, beta1: float, beta2: float) -> Array:
+    """Adam's learning rate with the corrections of both moments' bias."""
+    return np.asarray(rate * np.sqrt(1 - beta2**step) / (1 - beta1**step))
 
 
 def adagrad(x: Array, gradient: Array, sum_: Array, rate: Array, epsilon: float) -> tuple[Array, Array]:

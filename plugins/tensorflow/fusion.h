@@ -1,0 +1,29 @@
+// Fusion: what Keras composes of many small ops becomes one op of ours.
+//
+// Each fusion replaces a pattern of nodes that it recognizes exactly, with its constants, and the op computes the same
+// function in float32; whatever differs (another formula, another dtype, a value that is used elsewhere, something that
+// runs in between) is left as it is. docs/tensorflow.md lists the patterns.
+#pragma once
+
+#include "plugins/tensorflow/graph.h"
+
+namespace unihal::tensorflow {
+
+// Tells TensorFlow of the ops that fusions use. Call it before the first graph is optimized; further calls do nothing.
+void register_fused_ops();
+
+// Fuses what is placed on devices of this type ("RDNA").
+void fuse(Graph& graph, std::string_view type);
+
+// -- the fusions: each looks whether `root` ends its pattern, and rewrites the graph if so --------------------------
+
+// The step of keras.optimizers.Adam and AdamW, for one variable.
+bool fuse_adam(Graph& graph, int root);
+// The learning rate with Adam's bias corrections.
+bool fuse_adam_rate(Graph& graph, int root);
+// The step of keras.optimizers.SGD with momentum, for one variable.
+bool fuse_momentum(Graph& graph, int root);
+// keras.ops.argmax and argmin: negative zeros made smaller than positive ones.
+bool fuse_negative_zero(Graph& graph, int root);
+
+}  // namespace unihal::tensorflow

@@ -1,0 +1,67 @@
+#include "plugins/tensorflow/fusion.h"
+
+#include <utility>
+
+namespace unihal::tensorflow {
+namespace {
+
+// Ops that give the same result however often they run; reads of a variable do so between the same writes.
+const std::set<std::string_view>& repeatable_ops() {
+  static const auto* ops = new std::set<std::string_view>{
+      "ReadVariableOp", "AddV2", "Cast", "Pow", "Sub", "Sqrt", "Mul", "RealDiv", "UnihalAdamRate",
+  };
+  return *ops;
+}
+
+bool is_control_flow(std::string_view op) {
+  return op == "Switch" || op == "Merge" || op == "Enter" || op == "Exit" || op == "NextIteration" ||
+         op == "LoopCond" || op == "RefSwitch" || op == "RefMerge" || op == "RefEnter" || op == "RefExit" ||
+         op == "RefNextIteration" || op == "_SwitchN";
+}
+
+// The nodes on devices of a type that run exactly once whenever the graph does. In branches and loops, which is all
+// that comes after control flow, whether a node runs depends on more than what it computes with.
+std::vector<int> find_candidates(const Graph& graph, std::string_view type) {
+  std::vector<char> conditional(static_cast<size_t>(graph.size()));
+  std::vector<int> reached;
+  for (int node = 0; node < graph.size(); ++node) {
+    if (is_control_flow(graph[node].op)) reached.push_back(node);
+  }
+  while (!reached.empty()) {
+    const int node = reached.back();
+    reached.pop_back();
+    if (std::exchange(conditional[static_cast<size_t>(node)], 1)) continue;
+    for (int consumer : graph[node].consumers) reached.push_back(consumer);
+  }
+  std::vector<int> candidates;
+  for (int node = 0; node < graph.size(); ++node) {
+    if (!conditional[static_cast<size_t>(node)] && is_on(graph[node].device, type)) candidates.push_back(node);
+  }
+  return candidates;
+}
+
+}  // namespace
+
+void fuse(Graph& graph, std::string_view type) {
+  if (!graph.is_complete()) return;
+  const std::vector<int> candidates = find_candidates(graph, type);
+  const auto rewrite = [&](bool (*fusion)(Graph&, int)) {
+    bool found = false;
+    for (int node : candidates) found |= !graph[node].removed && fusion(graph, node);
+    return found;
+  };
+  bool fused = rewrite(fuse_adam);
+  fused |= rewrite(fuse_adam_rate);
+  fused |= rewrite(fuse_momentum);
+  // Keras reads the learning rate and the count of steps, and computes with them, once for each variable.
+  if (fused) graph.merge_duplicates(candidates, repeatable_ops());
+  fused |= rewrite(fuse_negative_zero);
+  if (fused) graph.remove_unused(candidates, {"Const", "ReadVariableOp"});
+  // A constant waits for other nodes only where it took the place of something computed. Where such a node is on the
+  // host, the wait costs a copy.
+  for (int node : candidates) {
+    if (!graph[node].removed && graph[node].op == "Const") graph.drop_control_inputs(node);
+  }
+}
+
+}  // namespace unihal::tensorflow

@@ -1,0 +1,458 @@
+#include "plugins/tensorflow/graph.h"
+
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+#include <map>
+#include <unordered_map>
+#include <utility>
+
+#include "plugins/tensorflow/protobuf.h"
+
+namespace unihal::tensorflow {
+namespace {
+
+enum { kGraphNode = 1 };
+enum { kNodeName = 1, kNodeOp = 2, kNodeInput = 3, kNodeDevice = 4, kNodeAttribute = 5 };
+enum { kEntryKey = 1, kEntryValue = 2 };
+enum { kValueFloat = 4, kValueBool = 5, kValueType = 6, kValueTensor = 8 };
+enum { kTensorType = 1, kTensorShape = 2, kTensorContent = 4, kTensorFloats = 5, kTensorIntegers = 7 };
+
+struct Entry {
+  std::string_view name;
+  std::string_view value;
+};
+
+Entry parse_entry(std::string_view message) {
+  Entry entry;
+  ProtobufReader fields(message);
+  while (fields.next()) (fields.number() == kEntryKey ? entry.name : entry.value) = fields.bytes();
+  return entry;
+}
+
+TF_DataType type_of(std::string_view value) {
+  TF_DataType type = static_cast<TF_DataType>(0);
+  ProtobufReader fields(value);
+  while (fields.next()) {
+    if (fields.number() == kValueType) type = static_cast<TF_DataType>(fields.value());
+  }
+  return type;
+}
+
+}  // namespace
+
+bool is_on(std::string_view device, std::string_view type) {
+  const std::string part = "/device:" + std::string(type) + ":";
+  return device.find(part) != std::string_view::npos;
+}
+
+Graph::Graph(std::string_view definition, std::set<std::string_view> preserved)
+    : definition_(definition), preserved_(std::move(preserved)) {
+  std::vector<std::vector<std::string_view>> inputs;
+  ProtobufReader fields(definition);
+  while (fields.next()) {
+    if (fields.number() != kGraphNode) continue;
+    Node& node = nodes_.emplace_back();
+    Source& source = sources_.emplace_back();
+    source.message = fields.bytes();
+    std::vector<std::string_view>& names = inputs.emplace_back();
+    ProtobufReader parts(source.message);
+    while (parts.next()) {
+      if (parts.number() == kNodeName) node.name = parts.bytes();
+      if (parts.number() == kNodeOp) node.op = parts.bytes();
+      if (parts.number() == kNodeDevice) node.device = parts.bytes();
+      if (parts.number() == kNodeInput) names.push_back(parts.bytes());
+    }
+    is_function_ |= node.op == "_Arg" || node.op == "_Retval";
+  }
+  connect(inputs);
+}
+
+// Inputs are written "name", "name:port" or "^name".
+void Graph::connect(const std::vector<std::vector<std::string_view>>& inputs) {
+  std::unordered_map<std::string_view, int> by_name;
+  for (int i = 0; i < size(); ++i) by_name[nodes_[static_cast<size_t>(i)].name] = i;
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    for (std::string_view text : inputs[i]) {
+      Edge edge = {0, 0};
+      if (!text.empty() && text.front() == '^') {
+        edge.port = kControl;
+        text.remove_prefix(1);
+      } else if (const size_t colon = text.find(':'); colon != std::string_view::npos) {
+        std::from_chars(text.data() + colon + 1, text.data() + text.size(), edge.port);
+        text = text.substr(0, colon);
+      }
+      const auto found = by_name.find(text);
+      if (found == by_name.end()) {
+        complete_ = false;
+        continue;
+      }
+      edge.node = found->second;
+      nodes_[i].inputs.push_back(edge);
+      nodes_[static_cast<size_t>(edge.node)].consumers.push_back(static_cast<int>(i));
+    }
+  }
+}
+
+// -- attributes ---------------------------------------------------------------------------------------------
+
+// A message with the attributes of a node.
+std::string_view Graph::definition_of(int node) const {
+  const Source& source = sources_[static_cast<size_t>(node)];
+  return source.op_changed ? std::string_view(source.attributes) : source.message;
+}
+
+std::string_view Graph::attribute(int node, std::string_view name) const {
+  std::string_view value;
+  ProtobufReader fields(definition_of(node));
+  while (fields.next()) {
+    if (fields.number() != kNodeAttribute) continue;
+    const Entry entry = parse_entry(fields.bytes());
+    if (entry.name == name) value = entry.value;
+  }
+  return value;
+}
+
+TF_DataType Graph::type_attribute(int node, std::string_view name) const { return type_of(attribute(node, name)); }
+
+TF_DataType Graph::main_type(int node) const {
+  static constexpr std::string_view kPreferred[] = {"T", "dtype", "SrcT", "Tparams"};
+  TF_DataType best = static_cast<TF_DataType>(0);
+  std::ptrdiff_t best_rank = std::size(kPreferred) + 1;
+  ProtobufReader fields(definition_of(node));
+  while (fields.next()) {
+    if (fields.number() != kNodeAttribute) continue;
+    const Entry entry = parse_entry(fields.bytes());
+    const TF_DataType type = type_of(entry.value);
+    const std::ptrdiff_t rank = std::find(std::begin(kPreferred), std::end(kPreferred), entry.name) - kPreferred;
+    if (type == 0 || rank >= best_rank) continue;
+    best = type;
+    best_rank = rank;
+  }
+  return best;
+}
+
+// Finds the value of a scalar constant, as raw bytes or as the field for its type; both are left out for a zero.
+bool Graph::find_constant(int node, TF_DataType type, std::string_view* content, std::string_view* values) const {
+  if ((*this)[node].op != "Const") return false;
+  std::string_view tensor;
+  ProtobufReader fields(attribute(node, "value"));
+  while (fields.next()) {
+    if (fields.number() == kValueTensor) tensor = fields.bytes();
+  }
+  bool fits = false;
+  bool scalar = true;
+  ProtobufReader parts(tensor);
+  while (parts.next()) {
+    if (parts.number() == kTensorType) fits = static_cast<TF_DataType>(parts.value()) == type;
+    if (parts.number() == kTensorShape) scalar = parts.bytes().empty();
+    if (parts.number() == kTensorContent) *content = parts.bytes();
+    if (parts.number() == (type == TF_FLOAT ? kTensorFloats : kTensorIntegers)) *values = parts.bytes();
+  }
+  return fits && scalar;
+}
+
+bool Graph::scalar_constant(int node, float* value) const {
+  std::string_view content, values;
+  if (!find_constant(node, TF_FLOAT, &content, &values)) return false;
+  const std::string_view bytes = values.empty() ? content : values;
+  if (!bytes.empty() && bytes.size() != sizeof *value) return false;
+  *value = 0;
+  std::memcpy(value, bytes.data(), bytes.size());
+  return true;
+}
+
+bool Graph::scalar_constant(int node, int32_t* value) const {
+  std::string_view content, values;
+  if (!find_constant(node, TF_INT32, &content, &values)) return false;
+  if (!content.empty() && content.size() != sizeof *value) return false;
+  *value = 0;
+  std::memcpy(value, content.data(), content.size());
+  if (!values.empty()) *value = static_cast<int32_t>(read_varint(values));
+  return true;
+}
+
+void Graph::Attributes::set(std::string_view name, std::string_view value) {
+  std::string entry;
+  append_bytes(&entry, kEntryKey, name);
+  append_bytes(&entry, kEntryValue, value);
+  append_bytes(&encoded_, kNodeAttribute, entry);
+}
+
+void Graph::Attributes::set_type(std::string_view name, TF_DataType value) {
+  std::string encoded;
+  append_integer(&encoded, kValueType, static_cast<uint64_t>(value));
+  set(name, encoded);
+}
+
+void Graph::Attributes::set_float(std::string_view name, float value) {
+  std::string encoded;
+  append_float(&encoded, kValueFloat, value);
+  set(name, encoded);
+}
+
+void Graph::Attributes::set_bool(std::string_view name, bool value) {
+  std::string encoded;
+  append_integer(&encoded, kValueBool, value ? 1 : 0);
+  set(name, encoded);
+}
+
+// -- rewriting ----------------------------------------------------------------------------------------------
+
+namespace {
+
+void add_once(std::vector<Graph::Edge>* edges, const Graph::Edge& edge) {
+  if (std::find(edges->begin(), edges->end(), edge) == edges->end()) edges->push_back(edge);
+}
+
+void remove_one(std::vector<int>* values, int value) {
+  const auto found = std::find(values->begin(), values->end(), value);
+  if (found != values->end()) values->erase(found);
+}
+
+}  // namespace
+
+// Whether no node beside `nodes` runs after one of them and before another, nor would have to once they are one node
+// with `inputs`.
+bool Graph::is_free_to_move(const std::vector<int>& nodes, const std::vector<Edge>& inputs) const {
+  std::vector<char> inside(nodes_.size()), after(nodes_.size()), seen(nodes_.size());
+  for (int node : nodes) inside[static_cast<size_t>(node)] = 1;
+  for (int node : nodes) {
+    for (int consumer : (*this)[node].consumers) after[static_cast<size_t>(consumer)] = 1;
+  }
+  std::vector<int> before;
+  const auto visit = [&](int node) {
+    if (!inside[static_cast<size_t>(node)] && !std::exchange(seen[static_cast<size_t>(node)], 1))
+      before.push_back(node);
+  };
+  for (const Edge& edge : inputs) visit(edge.node);
+  for (int node : nodes) {
+    for (const Edge& edge : (*this)[node].inputs) visit(edge.node);
+  }
+  while (!before.empty()) {
+    const int node = before.back();
+    before.pop_back();
+    if (after[static_cast<size_t>(node)]) return false;
+    for (const Edge& edge : (*this)[node].inputs) visit(edge.node);
+  }
+  return true;
+}
+
+bool Graph::replace(const std::vector<int>& nodes, const char* op, const std::vector<Edge>& inputs,
+                    const Attributes& attributes) {
+  const int root = nodes.front();
+  const auto is_inside = [&](int node) { return std::find(nodes.begin(), nodes.end(), node) != nodes.end(); };
+  for (int node : nodes) {
+    if (node == root) continue;
+    if (!may_retire(node)) return false;
+    for (int consumer : (*this)[node].consumers) {
+      if (is_inside(consumer)) continue;
+      for (const Edge& edge : (*this)[consumer].inputs) {
+        if (edge.node == node && edge.port != kControl) return false;
+      }
+    }
+  }
+  if (!is_free_to_move(nodes, inputs)) return false;
+
+  std::vector<Edge> all = inputs;
+  for (int node : nodes) {
+    for (const Edge& edge : (*this)[node].inputs) {
+      if (edge.port == kControl && !is_inside(edge.node)) add_once(&all, edge);
+    }
+  }
+  for (int node : nodes) disconnect(node);
+  become(root, op, all, attributes.encoded());
+  for (int node : nodes) {
+    if (node != root) retire(node, root);
+  }
+  return true;
+}
+
+// The body of a function gives its results to nodes of their own, so that a preserved node is one that the caller waits
+// for. In other graphs its value may be fetched.
+bool Graph::may_retire(int node) const { return !is_preserved(node) || is_function_; }
+
+// Removes a node without inputs, in whose place `successor` stands.
+void Graph::retire(int node, int successor) {
+  redirect(node, successor);
+  if (is_preserved(node)) {
+    become(node, "NoOp", {{successor, kControl}}, "");
+  } else {
+    nodes_[static_cast<size_t>(node)].removed = true;
+  }
+}
+
+// Makes another op of a node without inputs.
+void Graph::become(int node, const char* op, const std::vector<Edge>& inputs, const std::string& attributes) {
+  Node& self = nodes_[static_cast<size_t>(node)];
+  self.op = op;
+  self.inputs = inputs;
+  for (const Edge& edge : inputs) nodes_[static_cast<size_t>(edge.node)].consumers.push_back(node);
+  Source& source = sources_[static_cast<size_t>(node)];
+  source.op_changed = source.inputs_changed = true;
+  source.attributes = attributes;
+}
+
+// Takes a node's inputs away.
+void Graph::disconnect(int node) {
+  Node& self = nodes_[static_cast<size_t>(node)];
+  for (const Edge& edge : self.inputs) remove_one(&nodes_[static_cast<size_t>(edge.node)].consumers, node);
+  self.inputs.clear();
+}
+
+// Lets everything that depends on `from` depend on `to` instead.
+void Graph::redirect(int from, int to) {
+  const std::vector<int> entries = std::exchange(nodes_[static_cast<size_t>(from)].consumers, {});
+  std::vector<int>& consumers = nodes_[static_cast<size_t>(to)].consumers;
+  for (int consumer : std::set<int>(entries.begin(), entries.end())) {
+    std::vector<Edge> inputs;
+    for (Edge edge : (*this)[consumer].inputs) {
+      if (edge.node == from) edge.node = to;
+      if (edge.port == kControl) {
+        add_once(&inputs, edge);
+      } else {
+        inputs.push_back(edge);
+      }
+    }
+    consumers.erase(std::remove(consumers.begin(), consumers.end(), consumer), consumers.end());
+    for (const Edge& edge : inputs) {
+      if (edge.node == to) consumers.push_back(consumer);
+    }
+    nodes_[static_cast<size_t>(consumer)].inputs = std::move(inputs);
+    sources_[static_cast<size_t>(consumer)].inputs_changed = true;
+  }
+}
+
+// What two nodes with the same result have in common. Attributes come in no order; those that begin with an underscore
+// do not bear on the result.
+std::string Graph::fingerprint(int node) const {
+  const Node& self = (*this)[node];
+  std::map<std::string_view, std::string_view> attributes;
+  ProtobufReader fields(definition_of(node));
+  while (fields.next()) {
+    if (fields.number() != kNodeAttribute) continue;
+    const Entry entry = parse_entry(fields.bytes());
+    if (!entry.name.empty() && entry.name.front() != '_') attributes[entry.name] = entry.value;
+  }
+  std::vector<Edge> inputs = self.inputs;
+  const auto first_control =
+      std::find_if(inputs.begin(), inputs.end(), [](const Edge& edge) { return edge.port == kControl; });
+  std::sort(first_control, inputs.end(), [](const Edge& a, const Edge& b) { return a.node < b.node; });
+  std::string result;
+  append_bytes(&result, 1, self.op);
+  append_bytes(&result, 1, self.device);
+  for (const Edge& edge : inputs) result += std::to_string(edge.node) + ":" + std::to_string(edge.port) + ",";
+  for (const auto& [name, value] : attributes) {
+    append_bytes(&result, 1, name);
+    append_bytes(&result, 1, value);
+  }
+  return result;
+}
+
+void Graph::merge_duplicates(const std::vector<int>& nodes, const std::set<std::string_view>& ops) {
+  std::vector<char> wanted(nodes_.size());
+  for (int node : nodes) wanted[static_cast<size_t>(node)] = ops.count((*this)[node].op) != 0;
+  // In the order of execution: inputs are merged before what they feed is looked at.
+  std::vector<int> waiting(nodes_.size()), ready;
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    waiting[i] = static_cast<int>(nodes_[i].inputs.size());
+    if (waiting[i] == 0 && !nodes_[i].removed) ready.push_back(static_cast<int>(i));
+  }
+  std::unordered_map<std::string, int> first;
+  while (!ready.empty()) {
+    const int node = ready.back();
+    ready.pop_back();
+    const std::vector<int> consumers = (*this)[node].consumers;
+    if (wanted[static_cast<size_t>(node)]) {
+      const auto [found, is_new] = first.emplace(fingerprint(node), node);
+      if (!is_new && may_retire(node)) {
+        disconnect(node);
+        retire(node, found->second);
+      }
+    }
+    for (int consumer : consumers) {
+      if (--waiting[static_cast<size_t>(consumer)] == 0) ready.push_back(consumer);
+    }
+  }
+}
+
+void Graph::remove_unused(const std::vector<int>& nodes, const std::set<std::string_view>& ops) {
+  const std::set<int> wanted(nodes.begin(), nodes.end());
+  std::vector<int> candidates = nodes;
+  while (!candidates.empty()) {
+    const int index = candidates.back();
+    candidates.pop_back();
+    const Node& node = (*this)[index];
+    if (node.removed || !node.consumers.empty() || ops.count(node.op) == 0) continue;
+    if (wanted.count(index) == 0 || is_preserved(index)) continue;
+    for (const Edge& edge : node.inputs) candidates.push_back(edge.node);
+    disconnect(index);
+    nodes_[static_cast<size_t>(index)].removed = true;
+  }
+}
+
+void Graph::drop_control_inputs(int node) {
+  std::vector<Edge> kept;
+  for (const Edge& edge : (*this)[node].inputs) {
+    if (edge.port != kControl) kept.push_back(edge);
+  }
+  if (kept.size() == (*this)[node].inputs.size()) return;
+  disconnect(node);
+  for (const Edge& edge : kept) nodes_[static_cast<size_t>(edge.node)].consumers.push_back(node);
+  nodes_[static_cast<size_t>(node)].inputs = kept;
+  sources_[static_cast<size_t>(node)].inputs_changed = true;
+}
+
+void Graph::move(int node, std::string_view device) {
+  nodes_[static_cast<size_t>(node)].device = device;
+  sources_[static_cast<size_t>(node)].device_changed = true;
+}
+
+// -- writing ------------------------------------------------------------------------------------------------
+
+std::string Graph::encode(int node) const {
+  const Node& self = (*this)[node];
+  const Source& source = sources_[static_cast<size_t>(node)];
+  if (!source.op_changed && !source.inputs_changed && !source.device_changed) return std::string(source.message);
+  std::string result;
+  ProtobufReader fields(source.message);
+  while (fields.next()) {
+    const int number = fields.number();
+    const bool is_replaced = (source.op_changed && (number == kNodeOp || number == kNodeAttribute)) ||
+                             (source.inputs_changed && number == kNodeInput) ||
+                             (source.device_changed && number == kNodeDevice);
+    if (!is_replaced) result.append(fields.raw());
+  }
+  if (source.op_changed) {
+    append_bytes(&result, kNodeOp, self.op);
+    result += source.attributes;
+  }
+  if (source.device_changed) append_bytes(&result, kNodeDevice, self.device);
+  if (source.inputs_changed) {
+    for (const Edge& edge : self.inputs) {
+      std::string text = edge.port == kControl ? "^" : "";
+      text += (*this)[edge.node].name;
+      if (edge.port > 0) text += ":" + std::to_string(edge.port);
+      append_bytes(&result, kNodeInput, text);
+    }
+  }
+  return result;
+}
+
+std::string Graph::serialize() const {
+  std::string result;
+  result.reserve(definition_.size());
+  int node = 0;
+  ProtobufReader fields(definition_);
+  while (fields.next()) {
+    if (fields.number() != kGraphNode) {
+      result.append(fields.raw());
+      continue;
+    }
+    if (!(*this)[node].removed) append_bytes(&result, kGraphNode, encode(node));
+    ++node;
+  }
+  return result;
+}
+
+}  // namespace unihal::tensorflow

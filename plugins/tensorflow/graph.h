@@ -1,0 +1,126 @@
+// A GraphDef as the graph pass reads and rewrites it. What is not touched is handed on byte for byte.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tensorflow/c/tf_datatype.h"
+
+namespace unihal::tensorflow {
+
+// Whether a node's device is of a type ("RDNA").
+bool is_on(std::string_view device, std::string_view type);
+
+class Graph {
+ public:
+  // An input: the node that makes it, and which of its outputs.
+  struct Edge {
+    int node;
+    int port;
+    bool operator==(const Edge& other) const { return node == other.node && port == other.port; }
+    bool operator!=(const Edge& other) const { return !(*this == other); }
+  };
+  // The port of an edge that orders execution and carries no data.
+  static constexpr int kControl = -1;
+
+  struct Node {
+    std::string_view name;
+    std::string_view op;
+    std::string_view device;
+    std::vector<Edge> inputs;    // data first, then control, as TensorFlow has it
+    std::vector<int> consumers;  // one entry for each edge that leaves
+    bool removed = false;
+  };
+
+  // `definition` and the names in `preserved`, which no rewriting may remove, must outlive the graph.
+  Graph(std::string_view definition, std::set<std::string_view> preserved);
+
+  // False if an input names no node of the graph; then only move() may be called.
+  bool is_complete() const { return complete_; }
+
+  int size() const { return static_cast<int>(nodes_.size()); }
+  const Node& operator[](int node) const { return nodes_[static_cast<size_t>(node)]; }
+
+  // -- attributes -----------------------------------------------------------------------------------------
+
+  // The serialized AttrValue; empty if the node has none of this name.
+  std::string_view attribute(int node, std::string_view name) const;
+  // The value of a type attribute; 0 if there is none.
+  TF_DataType type_attribute(int node, std::string_view name) const;
+  // The type that says most about an op ("T", else "dtype" and the like); 0 if there is none.
+  TF_DataType main_type(int node) const;
+  // The value of a node that is a scalar constant of this type; false if it is none.
+  bool scalar_constant(int node, float* value) const;
+  bool scalar_constant(int node, int32_t* value) const;
+
+  // -- rewriting ------------------------------------------------------------------------------------------
+
+  // Attributes of a new node, to be given to replace().
+  class Attributes {
+   public:
+    void set_type(std::string_view name, TF_DataType value);
+    void set_float(std::string_view name, float value);
+    void set_bool(std::string_view name, bool value);
+    const std::string& encoded() const { return encoded_; }
+
+   private:
+    void set(std::string_view name, std::string_view value);
+    std::string encoded_;
+  };
+
+  // Puts one node of `op` with these data inputs in the place of `nodes`, all of one device. It takes over the name and
+  // the outputs of nodes.front(), and every order of execution that any of the nodes was bound to. `op` is a literal.
+  // Does nothing and returns false if that would change what the rest of the graph sees: the data of another of the
+  // nodes is used elsewhere, or something runs between the nodes.
+  bool replace(const std::vector<int>& nodes, const char* op, const std::vector<Edge>& inputs,
+               const Attributes& attributes);
+
+  // Of the given nodes, merges those of these ops that have the same inputs, attributes and device. They must give the
+  // same result however often they run at one point of the order of execution.
+  void merge_duplicates(const std::vector<int>& nodes, const std::set<std::string_view>& ops);
+
+  // Of the given nodes, removes those of these ops that nothing depends on.
+  void remove_unused(const std::vector<int>& nodes, const std::set<std::string_view>& ops);
+
+  // Removes the control inputs of a node.
+  void drop_control_inputs(int node);
+
+  // Places a node on another device; `device` must outlive the graph.
+  void move(int node, std::string_view device);
+
+  std::string serialize() const;
+
+ private:
+  struct Source {
+    std::string_view message;  // the NodeDef
+    std::string attributes;    // in place of the message's, where `op_changed`
+    bool op_changed = false;
+    bool inputs_changed = false;
+    bool device_changed = false;
+  };
+
+  std::string_view definition_of(int node) const;
+  bool find_constant(int node, TF_DataType type, std::string_view* content, std::string_view* values) const;
+  void connect(const std::vector<std::vector<std::string_view>>& inputs);
+  bool is_free_to_move(const std::vector<int>& nodes, const std::vector<Edge>& inputs) const;
+  bool is_preserved(int node) const { return preserved_.count((*this)[node].name) != 0; }
+  bool may_retire(int node) const;
+  void retire(int node, int successor);
+  void become(int node, const char* op, const std::vector<Edge>& inputs, const std::string& attributes);
+  void redirect(int from, int to);
+  void disconnect(int node);
+  std::string fingerprint(int node) const;
+  std::string encode(int node) const;
+
+  std::vector<Node> nodes_;
+  std::vector<Source> sources_;
+  std::string_view definition_;
+  std::set<std::string_view> preserved_;
+  bool complete_ = true;
+  bool is_function_ = false;
+};
+
+}  // namespace unihal::tensorflow

@@ -1,0 +1,100 @@
+// The ops that the graph pass puts in the place of several: see fusion.h.
+#include "plugins/tensorflow/fusion.h"
+#include "plugins/tensorflow/registrar.h"
+#include "plugins/tensorflow/variable.h"
+
+namespace unihal::tensorflow {
+namespace {
+
+// (variable, first, second, rate, gradient)
+class FusedAdam : public Kernel {
+ public:
+  explicit FusedAdam(Construction& construction)
+      : Kernel(construction),
+        first_rate_(construction.real("first_rate")),
+        second_rate_(construction.real("second_rate")),
+        epsilon_(construction.real("epsilon")) {}
+  void compute(Context& context) const override {
+    LockedVariables variables(context, {0, 1, 2});
+    const View variable = variables.writable(0);
+    const View first = variables.writable(1);
+    const View second = variables.writable(2);
+    const View rate = context.input(3);
+    const View gradient = context.input(4);
+    context.map(uhal_map_adam_by_difference, {&variable, &gradient, &first, &second, &rate},
+                {&variable, &first, &second}, {first_rate_, second_rate_, epsilon_});
+  }
+
+ private:
+  double first_rate_, second_rate_, epsilon_;
+};
+
+// (learning rate, step)
+class FusedAdamRate : public Kernel {
+ public:
+  explicit FusedAdamRate(Construction& construction)
+      : Kernel(construction), beta1_(construction.real("beta1")), beta2_(construction.real("beta2")) {}
+  void compute(Context& context) const override {
+    const View learning_rate = context.input(0);
+    const View step = context.input(1);
+    if (!context.ok()) return;
+    Shape shape;
+    if (!broadcast_shape(learning_rate, step, &shape)) {
+      return context.fail_invalid("Adam: the learning rate has shape " + to_text(learning_rate) +
+                                  ", the step has shape " + to_text(step));
+    }
+    const View rate = context.output(0, learning_rate.dtype, shape);
+    context.map(uhal_map_adam_rate, {&learning_rate, &step}, {&rate}, {beta1_, beta2_});
+  }
+
+ private:
+  double beta1_, beta2_;
+};
+
+// (variable, velocity, rate, gradient)
+class FusedMomentum : public Kernel {
+ public:
+  explicit FusedMomentum(Construction& construction)
+      : Kernel(construction),
+        momentum_(construction.real("momentum")),
+        nesterov_(construction.boolean("use_nesterov") ? 1 : 0) {}
+  void compute(Context& context) const override {
+    LockedVariables variables(context, {0, 1});
+    const View variable = variables.writable(0);
+    const View velocity = variables.writable(1);
+    const View rate = context.input(2);
+    const View gradient = context.input(3);
+    context.map(uhal_map_momentum_with_rate, {&variable, &gradient, &velocity, &rate}, {&variable, &velocity},
+                {momentum_, nesterov_});
+  }
+
+ private:
+  double momentum_, nesterov_;
+};
+
+class ReplaceNegativeZero : public Kernel {
+ public:
+  explicit ReplaceNegativeZero(Construction& construction)
+      : Kernel(construction), replacement_(construction.real("replacement")) {}
+  void compute(Context& context) const override {
+    const View x = context.input(0);
+    const View y = context.output_like(0, x);
+    context.map(uhal_map_replace_negative_zero, {&x}, {&y}, {replacement_});
+  }
+
+ private:
+  double replacement_;
+};
+
+}  // namespace
+
+void register_fused(Registrar& registrar) {
+  register_fused_ops();
+  const std::initializer_list<TypeConstraint> types = {{"T", only(UHAL_FLOAT32)}};
+  registrar.add_own<FusedAdam>("UnihalAdam", types, {"variable", "first", "second"});
+  registrar.add_own<FusedAdamRate>("UnihalAdamRate", types);
+  registrar.add_own<FusedMomentum>("UnihalMomentum", types, {"variable", "velocity"});
+  registrar.add_own<ReplaceNegativeZero>("UnihalReplaceNegativeZero", types);
+}
+
+}  // namespace unihal::tensorflow

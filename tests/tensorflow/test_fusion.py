@@ -1,0 +1,317 @@
+"""The graph pass fuses what it knows, exactly, and leaves everything else alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from compare import CPU, DEVICE
+from tensorflow.python.eager import context
+
+STEPS = 5
+
+
+@pytest.fixture(autouse=True)
+def soft_placement() -> Iterator[None]:
+    """Input pipelines belong on the CPU; UNIHAL_STRICT=1 still forbids fallbacks."""
+    tf.config.set_soft_device_placement(True)
+    yield
+    tf.config.set_soft_device_placement(False)
+    keras.config.set_dtype_policy("float32")
+
+
+def fused_ops(run: Callable[[], Any]) -> tuple[Any, Counter[str]]:
+    """What a call returns, and the ops of ours in the graphs that TensorFlow optimized for it."""
+    context.context().enable_graph_collection()
+    try:
+        result = run()
+        graphs = context.context().export_run_metadata().function_graphs
+    finally:
+        context.context().disable_graph_collection()
+    ops = [node.op for graph in graphs for node in graph.post_optimization_graph.node]
+    return result, Counter(op for op in ops if op.startswith("Unihal"))
+
+
+# -- Keras' optimizers
+
+
+def train(optimizer: keras.optimizers.Optimizer, **compile_options: Any) -> list[np.ndarray]:
+    """The weights of a small model after training, and the optimizer's variables."""
+    keras.utils.set_random_seed(3)
+    generator = np.random.default_rng(5)
+    x = generator.normal(size=(8 * STEPS, 6)).astype("float32")
+    y = generator.normal(size=(8 * STEPS, 2)).astype("float32")
+    model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(5, activation="tanh"), keras.layers.Dense(2)])
+    model.compile(optimizer, "mse", **compile_options)
+    model.fit(x, y, batch_size=8, epochs=1, shuffle=False, verbose=0)
+    values = [variable.value for variable in model.optimizer.variables]
+    return model.get_weights() + [np.asarray(value, "float64") for value in values]
+
+
+ADAM = {"UnihalAdam": 4, "UnihalAdamRate": 1}
+MOMENTUM = {"UnihalMomentum": 4}
+
+# What is fused of each optimizer's step, for the four variables of the model.
+OPTIMIZERS: dict[str, tuple[Callable[[], keras.optimizers.Optimizer], dict[str, int]]] = {
+    "adam": (lambda: keras.optimizers.Adam(0.01), ADAM),
+    "adam with other constants": (lambda: keras.optimizers.Adam(0.01, beta_1=0.5, beta_2=0.9, epsilon=0.1), ADAM),
+    "adam with a schedule": (
+        lambda: keras.optimizers.Adam(keras.optimizers.schedules.ExponentialDecay(0.01, 2, 0.5)),
+        ADAM,
+    ),
+    "adamw": (lambda: keras.optimizers.AdamW(0.01, weight_decay=0.1), ADAM),
+    "adam with clipnorm": (lambda: keras.optimizers.Adam(0.01, clipnorm=0.1), ADAM),
+    "adam with clipvalue": (lambda: keras.optimizers.Adam(0.01, clipvalue=0.01), ADAM),
+    "adam with global_clipnorm": (lambda: keras.optimizers.Adam(0.01, global_clipnorm=0.1), ADAM),
+    "adam with averages": (lambda: keras.optimizers.Adam(0.01, use_ema=True, ema_overwrite_frequency=2), ADAM),
+    "amsgrad": (lambda: keras.optimizers.Adam(0.01, amsgrad=True), {"UnihalAdamRate": 1}),
+    "momentum": (lambda: keras.optimizers.SGD(0.01, momentum=0.9), MOMENTUM),
+    "nesterov": (lambda: keras.optimizers.SGD(0.01, momentum=0.9, nesterov=True), MOMENTUM),
+    "momentum with weight decay": (lambda: keras.optimizers.SGD(0.01, momentum=0.9, weight_decay=0.1), MOMENTUM),
+    "plain sgd": (lambda: keras.optimizers.SGD(0.01), {}),
+    "rmsprop": (lambda: keras.optimizers.RMSprop(0.01, momentum=0.9), {}),
+    "nadam": (lambda: keras.optimizers.Nadam(0.01), {}),
+    "adamax": (lambda: keras.optimizers.Adamax(0.01), {}),
+    "lamb": (lambda: keras.optimizers.Lamb(0.01), {}),
+}
+
+
+def assert_same(actual: list[np.ndarray], expected: list[np.ndarray], tolerance: float) -> None:
+    assert len(actual) == len(expected)
+    for a, e in zip(actual, expected, strict=True):
+        np.testing.assert_allclose(a, e, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_a_fused_step_is_that_of_keras(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    make, expected = OPTIMIZERS[name]
+    with tf.device(DEVICE):
+        fused, ops = fused_ops(lambda: train(make()))
+        monkeypatch.setenv("UNIHAL_TENSORFLOW_FUSION", "0")
+        plain, none = fused_ops(lambda: train(make()))
+    with tf.device(CPU):
+        reference = train(make())
+    assert dict(ops) == expected
+    assert not none
+    assert_same(fused, plain, 1e-6)
+    assert_same(fused, reference, 1e-5)
+
+
+@pytest.mark.parametrize("jit_compile", [True, False])
+def test_with_or_without_the_wish_for_a_compiler(jit_compile: bool) -> None:
+    with tf.device(DEVICE):
+        _, ops = fused_ops(lambda: train(keras.optimizers.Adam(0.01), jit_compile=jit_compile))
+    assert dict(ops) == ADAM
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16", "float64", "bfloat16"])
+@pytest.mark.parametrize("name", ["adam", "nesterov"])
+def test_other_precisions(name: str, policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    make, _ = OPTIMIZERS[name]
+    keras.config.set_dtype_policy(policy)
+    with tf.device(DEVICE):
+        fused, ops = fused_ops(lambda: train(make()))
+        monkeypatch.setenv("UNIHAL_TENSORFLOW_FUSION", "0")
+        plain = train(make())
+    if not policy.startswith("mixed"):  # variables of another dtype than float32
+        assert not ops
+    # float16 gradients may round the other way when their sum is taken in another order.
+    assert_same(fused, plain, 1e-3 if policy.startswith("mixed") else 0)
+
+
+def test_accumulated_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+    def make() -> keras.optimizers.Optimizer:
+        return keras.optimizers.Adam(0.01, gradient_accumulation_steps=2)
+
+    with tf.device(DEVICE):
+        fused = train(make())
+        monkeypatch.setenv("UNIHAL_TENSORFLOW_FUSION", "0")
+        plain = train(make())
+    assert_same(fused, plain, 1e-6)
+
+
+# -- steps that are almost Adam's
+
+
+class Step:
+    """Adam by hand; methods of subclasses change one thing."""
+
+    second_shape: tuple[int, ...] = (3,)
+    kept: Any = ()
+
+    def __init__(self) -> None:
+        self.variable = tf.Variable([1.0, 2.0, 3.0])
+        self.first = tf.Variable([0.1, 0.2, 0.3])
+        self.second = tf.Variable(np.full(self.second_shape, 0.5, "float32"))
+        self.other = tf.Variable([0.0, 0.0, 0.0])
+
+    def gradient(self) -> tf.Tensor:
+        return self.variable * self.other + tf.constant([0.3, -0.2, 0.1])
+
+    def move_first(self, gradient: tf.Tensor) -> None:
+        self.first.assign_add((gradient - self.first) * 0.1)
+
+    def between(self) -> None:
+        pass
+
+    def move_second(self, gradient: tf.Tensor) -> None:
+        self.second.assign_add((tf.square(gradient) - self.second) * 0.01)
+
+    def ratio(self) -> tf.Tensor:
+        return self.first * tf.constant(0.5) / (tf.sqrt(self.second) + 1e-3)
+
+    @tf.function
+    def run(self) -> Any:
+        gradient = self.gradient()
+        self.move_first(gradient)
+        self.between()
+        self.move_second(gradient)
+        self.variable.assign_sub(self.ratio())
+        return self.kept
+
+    def values(self) -> list[np.ndarray]:
+        results = [self.run() for _ in range(3)]
+        return [v.numpy() for v in (self.variable, self.first, self.second, self.other)] + [
+            np.asarray(kept) for kept in results
+        ]
+
+
+class SecondMomentOfAnotherShape(Step):
+    second_shape = ()
+
+    def move_second(self, gradient: tf.Tensor) -> None:
+        self.second.assign_add((tf.square(gradient)[0] - self.second) * 0.01)
+
+
+class AnotherGradient(Step):
+    def move_second(self, gradient: tf.Tensor) -> None:
+        super().move_second(gradient + 1)
+
+
+class NoSquare(Step):
+    def move_second(self, gradient: tf.Tensor) -> None:
+        self.second.assign_add((gradient * tf.abs(self.variable) - self.second) * 0.01)
+
+
+class OldFirstMoment(Step):
+    def move_first(self, gradient: tf.Tensor) -> None:
+        self.old = self.first.read_value()
+        super().move_first(gradient)
+
+    def ratio(self) -> tf.Tensor:
+        return self.old * tf.constant(0.5) / (tf.sqrt(self.second) + 1e-3)
+
+
+class AWriteBetween(Step):
+    def between(self) -> None:
+        self.first.assign(self.first * 0.5)
+
+
+class AReadBetween(Step):
+    """The other variable gets the first moment, and the second one's update waits for it."""
+
+    def between(self) -> None:
+        self.other.assign(self.first)
+
+    def move_second(self, gradient: tf.Tensor) -> None:
+        with tf.control_dependencies([self.other.read_value()]):
+            super().move_second(gradient)
+
+
+class AValueUsedElsewhere(Step):
+    def ratio(self) -> tf.Tensor:
+        result = super().ratio()
+        self.kept = result * 2
+        return result
+
+
+class NoConstantRate(Step):
+    def move_first(self, gradient: tf.Tensor) -> None:
+        self.first.assign_add((gradient - self.first) * self.other)
+
+
+ALMOST = [
+    SecondMomentOfAnotherShape,
+    AnotherGradient,
+    NoSquare,
+    OldFirstMoment,
+    AWriteBetween,
+    AReadBetween,
+    AValueUsedElsewhere,
+    NoConstantRate,
+]
+
+
+@pytest.mark.parametrize("kind", [Step, *ALMOST])
+def test_a_step_by_hand(kind: type[Step]) -> None:
+    with tf.device(DEVICE):
+        values, ops = fused_ops(lambda: kind().values())
+    with tf.device(CPU):
+        expected = kind().values()
+    assert ops["UnihalAdam"] == (kind is Step)
+    assert_same(values, expected, 1e-6)
+
+
+def test_a_gradient_that_broadcasts() -> None:
+    class Scalar(Step):
+        def gradient(self) -> tf.Tensor:
+            return tf.constant(0.25) * self.other[0] + 0.5
+
+    with tf.device(DEVICE):
+        values = Scalar().values()
+    with tf.device(CPU):
+        expected = Scalar().values()
+    assert_same(values, expected, 1e-6)
+
+
+def test_a_variable_that_somebody_still_reads() -> None:
+    """The fused step writes in place, so it must not reach what was read before."""
+
+    class Reads(Step):
+        @tf.function
+        def run(self) -> Any:
+            before = [tf.identity(v) for v in (self.variable, self.first, self.second)]
+            super().run()
+            return before
+
+    with tf.device(DEVICE):
+        step = Reads()
+        before = step.run()
+    np.testing.assert_array_equal(before[0], [1, 2, 3])
+    np.testing.assert_array_equal(before[1], np.float32([0.1, 0.2, 0.3]))
+    np.testing.assert_array_equal(before[2], np.float32([0.5, 0.5, 0.5]))
+    assert (step.variable.numpy() != before[0].numpy()).all()
+
+
+# -- argmax
+
+
+@pytest.mark.parametrize("function", [keras.ops.argmax, keras.ops.argmin])
+def test_negative_zeros_are_smaller_than_positive_ones(function: Callable[..., Any]) -> None:
+    x = np.array([[-0.0, 0.0, -0.0], [0.0, -0.0, 0.0], [-1e-30, -0.0, -1e-39]], "float32")
+    run = tf.function(lambda value: function(value, axis=-1))
+    with tf.device(DEVICE):
+        result, ops = fused_ops(lambda: run(tf.constant(x)).numpy())
+    with tf.device(CPU):
+        expected = run(tf.constant(x)).numpy()
+    np.testing.assert_array_equal(result, expected)
+    assert ops == {"UnihalReplaceNegativeZero": 1}
+
+
+def test_another_choice_between_zeros_is_left_alone() -> None:
+    x = np.array([-0.0, 0.0, 1.0, -1.0], "float32")
+
+    @tf.function
+    def run(value: tf.Tensor) -> tf.Tensor:
+        sign = tf.bitwise.bitwise_and(tf.bitcast(value, tf.int32), tf.constant(1, tf.int32)) < 0
+        return tf.where(tf.logical_and(tf.equal(value, 0.0), sign), -1.0, value)
+
+    with tf.device(DEVICE):
+        result, ops = fused_ops(lambda: run(tf.constant(x)).numpy())
+    np.testing.assert_array_equal(result, x)
+    assert not ops
