@@ -1,9 +1,9 @@
 // UHAL_OP_MAP: any function of elementwise.def over broadcast, strided operands of mixed dtypes.
 
 #include <cstring>
-#include <limits>
 #include <type_traits>
 
+#include "csrc/backends/common/map_rules.h"
 #include "stub/blocks.h"
 #include "stub/kernels.h"
 #include "stub/move.h"
@@ -35,40 +35,25 @@ constexpr FunctionInfo kFunctions[] = {
 constexpr int kMaxViews = UHAL_MAP_MAX_INPUTS + UHAL_MAP_MAX_OUTPUTS;
 static_assert(kMaxViews <= kMaxOperands);
 
-bool is_bitwise(uhal_map_function function) {
-  return function >= uhal_map_bitwise_not && function <= uhal_map_shift_right;
-}
-
 const uhal_tensor& operand(const uhal_op& op, int index) {
   return index < op.output_count ? *op.outputs[index] : *op.inputs[index - op.output_count];
 }
 
-// The compute type of op.h's "Arithmetic", and of elementwise.def for FLOATING functions of integers.
+// The enumerators of both are in one order.
 ComputeType choose_type(const uhal_op& op, Domain domain) {
-  bool floating = false;
-  bool wide_integer = false;
-  bool is_unsigned = false;
-  for (int i = 0; i < op.output_count + op.input_count; ++i) {
-    const uhal_dtype dtype = operand(op, i).dtype;
-    if (dtype == UHAL_FLOAT64) return kDouble;
-    floating |= is_floating(dtype);
-    wide_integer |= is_integer(dtype) && dtype_size(dtype) >= 4;
-    is_unsigned |= dtype == UHAL_UINT64 && i >= op.output_count;
-  }
-  if (floating) return kFloat;
-  if (domain == FLOATING) return wide_integer ? kDouble : kFloat;
-  return is_unsigned ? kUint64 : kInt64;
+  static_assert(int{kFloat} == static_cast<int>(Arithmetic::kFloat) &&
+                int{kUint64} == static_cast<int>(Arithmetic::kUint64));
+  return static_cast<ComputeType>(
+      map_arithmetic(op.output_count, op.input_count, domain == INTEGER, [&](int i) { return operand(op, i).dtype; }));
 }
 
 template <class T>
 T convert_parameter(double value) {
   if constexpr (std::is_integral_v<T>) {
-    // The bound of a one-sided clip may be infinite. 2^63 is the first double beyond the range.
-    if (value != value) return 0;
-    if (value >= 0x1p63) return std::numeric_limits<T>::max();
-    if (value <= -0x1p63) return std::numeric_limits<T>::min();
+    return integer_parameter<T>(value);
+  } else {
+    return static_cast<T>(value);
   }
-  return static_cast<T>(value);
 }
 
 template <class T>
@@ -171,9 +156,7 @@ const char* refuse_map(const uhal_op& op) {
 uhal_status run_map(const Launch& launch) {
   const uhal_op& op = launch.op;
   const auto& attributes = *static_cast<const uhal_map_attributes*>(op.attributes);
-  uhal_map_function function = attributes.function;
-  // On 0 and 1 the complement is the logical one: all bits of both would be "true".
-  if (function == uhal_map_bitwise_not && op.outputs[0]->dtype == UHAL_BOOL) function = uhal_map_logical_not;
+  const uhal_map_function function = meant_function(attributes.function, op.outputs[0]->dtype);
   const FunctionInfo& info = kFunctions[function];
   const ComputeType type = choose_type(op, info.domain);
 

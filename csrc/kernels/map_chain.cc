@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
-#include <limits>
 
 #include "csrc/backends/common/dtype.h"
-#include "csrc/kernels/elementwise.h"
+#include "csrc/backends/common/map_rules.h"
 #include "csrc/kernels/layout.h"
 #include "csrc/kernels/map_function.h"
 #include "kernel_sources.h"
@@ -35,35 +33,13 @@ constexpr StepNames kStepNames[MapChain::kMaxSteps] = {
 constexpr int kPerItem = 4;                               // elements of a work-item of map.cl's flat
 constexpr int64_t kWorthItsOwnKernel = int64_t{1} << 16;  // elements
 
-bool is_bitwise(uhal_map_function function) {
-  return function >= uhal_map_bitwise_not && function <= uhal_map_shift_right;
-}
-
-// op.h's "Arithmetic", and elementwise.def's for FLOATING functions of integers.
+// Integers only if all functions are defined on them. The enumerators of both are in one order.
 Compute compute_of(const MapChain& chain) {
-  bool floating = false;
-  bool wide_integer = false;
-  bool is_unsigned = false;
-  for (int i = 0; i < chain.operand_count(); ++i) {
-    const uhal_dtype dtype = chain.operand(i).dtype;
-    if (dtype == UHAL_FLOAT64) return Compute::kDouble;
-    floating |= is_floating(dtype);
-    wide_integer |= is_integer(dtype) && dtype_size(dtype) >= 4;
-    is_unsigned |= dtype == UHAL_UINT64 && i >= chain.output_count();
-  }
-  if (floating) return Compute::kFloat;
-  for (int i = 0; i < chain.step_count(); ++i) {
-    if (!map_function(chain.step_at(i).function).integer) return wide_integer ? Compute::kDouble : Compute::kFloat;
-  }
-  return is_unsigned ? Compute::kUint64 : Compute::kInt64;
-}
-
-// The bound of a one-sided clip may be infinite. 2^63 is the first double beyond the range.
-int64_t integer_parameter(double value) {
-  if (value != value) return 0;
-  if (value >= 0x1p63) return std::numeric_limits<int64_t>::max();
-  if (value <= -0x1p63) return std::numeric_limits<int64_t>::min();
-  return static_cast<int64_t>(value);
+  static_assert(static_cast<int>(Compute::kUint64) == static_cast<int>(Arithmetic::kUint64));
+  bool integer = true;
+  for (int i = 0; i < chain.step_count(); ++i) integer &= map_function(chain.step_at(i).function).integer;
+  return static_cast<Compute>(map_arithmetic(chain.output_count(), chain.input_count(), integer,
+                                             [&](int i) { return chain.operand(i).dtype; }));
 }
 
 template <class T, class Convert>
@@ -83,7 +59,7 @@ void append_parameters(Arguments& arguments, const MapChain& chain, Compute type
     case Compute::kDouble:
       return append_parameters_as<double>(arguments, chain, [](double value) { return value; });
     default:
-      return append_parameters_as<int64_t>(arguments, chain, integer_parameter);
+      return append_parameters_as<int64_t>(arguments, chain, integer_parameter<int64_t>);
   }
 }
 
