@@ -148,13 +148,12 @@ uhal_status enumerate(const DeviceTypeRow* row) {
   ErrorRecordKeeper keeper;  // a refusal is told by uhal_device_get, when somebody asks for a device
   registry().enumerated = true;
   type.enumerated = true;
-  bool wish_is_listed = false;
   for (size_t i = 0; i < kMaxBackendsPerType && row->backends[i] != nullptr; ++i) {
-    wish_is_listed = wish_is_listed || wished_backend() == row->backends[i];
     type.reports.push_back(try_backend(row->backends[i], &type));
   }
-  // A library given to uhal_backend_load can serve every type.
-  if (!wish_is_listed && is_loaded(wished_backend())) type.reports.push_back(try_backend(wished_backend(), &type));
+  // A library given to uhal_backend_load can serve every type; a backend that the table knows serves those of its rows.
+  const std::string& wish = wished_backend();
+  if (!is_listed_backend(wish) && is_loaded(wish)) type.reports.push_back(try_backend(wish, &type));
   return UHAL_OK;
 }
 
