@@ -1,4 +1,5 @@
-"""Shared by all Python suites: an environment that does not depend on the developer's shell, with the stub."""
+"""Shared by all Python suites: an environment that does not depend on the developer's shell, with the stub
+unless another backend is asked for (--unihal-backend)."""
 
 from __future__ import annotations
 
@@ -6,13 +7,22 @@ import os
 
 import pytest
 
-# UNIHAL_SITE names the build tree to test, where unihal is not installed; the others run whole suites under a check.
-_KEPT = {"UNIHAL_SITE", "UNIHAL_STUB", "UNIHAL_CHECK_RACES", "UNIHAL_CHECK_MEMORY"}
+# UNIHAL_SITE names the build tree to test, where unihal is not installed; the others run whole suites on another
+# backend, or under a check.
+_KEPT = {
+    "UNIHAL_SITE",
+    "UNIHAL_BACKEND",
+    "UNIHAL_OPENCL_DEVICE",
+    "UNIHAL_CACHE_DIR",
+    "UNIHAL_STUB",
+    "UNIHAL_CHECK_RACES",
+    "UNIHAL_CHECK_MEMORY",
+}
 
 # Before any framework or unihal is imported.
 for _name in [name for name in os.environ if name.startswith("UNIHAL_") and name not in _KEPT]:
     del os.environ[_name]
-os.environ["UNIHAL_BACKEND"] = "stub"
+os.environ.setdefault("UNIHAL_BACKEND", "stub")
 
 if os.environ.get("UNIHAL_STUB") == "strict" or os.environ.get("UNIHAL_CHECK_RACES") == "1":
 

@@ -106,9 +106,9 @@ def _require_that_nothing_started(changed: dict[str, str]) -> None:
         modules = " and ".join(name.partition(".")[0] for name in started)
         raise pytest.UsageError(
             "--unihal-backend, --unihal-stub, --unihal-profile and --unihal-seed come too late: "
-            f"{modules} was imported before pytest read them, by a plugin (`-p`, PYTEST_PLUGINS) or by the program that "
-            "called pytest.main(). Import it in a "
-            f"conftest.py or in the tests instead, or set in the environment: {settings}"
+            f"{modules} was imported before pytest read them, by a plugin (`-p`, PYTEST_PLUGINS) or by the program "
+            "that called pytest.main(). Import it in a conftest.py or in the tests instead, or set in the "
+            f"environment: {settings}"
         )
 
 

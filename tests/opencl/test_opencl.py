@@ -1,0 +1,95 @@
+"""The opencl backend as users meet it, on whatever OpenCL with_opencl.sh finds; `make test-opencl` runs it on PoCL.
+
+The C++ suites beside this file test the driver. The whole of conformance is a command, and takes minutes where kernels
+are not in the cache yet:
+
+    tests/opencl/with_opencl.sh .venv/bin/unihal conformance --backend opencl
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import unihal
+from processes import run_command, run_python
+from unihal import Buffer, _core, ops
+
+UNIHAL = [sys.executable, "-m", "unihal.cli"]
+
+#: Of each op and function, every so many-th case of conformance: some hundreds, most of whose time is compilation.
+SAMPLE = 60
+
+
+@pytest.fixture(scope="session", autouse=True)
+def opencl() -> None:
+    """Tests of this folder need a device."""
+    if not unihal.devices("polaris"):
+        reasons = "; ".join(f"{report.backend}: {report.reason}" for report in unihal.backend_reports("polaris"))
+        if os.environ.get("UNIHAL_TESTS_NEED_OPENCL"):
+            pytest.fail(f"there is no OpenCL device: {reasons}")
+        pytest.skip(f"there is no OpenCL device ({reasons}); run tests/fetch_pocl.sh")
+
+
+@pytest.fixture
+def device() -> unihal.Device:
+    """The first device."""
+    return unihal.device("polaris:0")
+
+
+def test_it_serves_polaris_and_rdna() -> None:
+    properties = unihal.device("polaris:0").properties
+    assert (properties.backend, properties.is_stub) == ("opencl", False)
+    assert unihal.device("rdna:0").properties.name == properties.name
+    assert unihal.devices("iluvatar") == []
+
+
+@pytest.mark.timeout(500)
+def test_a_sample_of_conformance(tmp_path: Path) -> None:
+    results = tmp_path / "results.json"
+    command = [*UNIHAL, "conformance", "--backend", "opencl", "--every", str(SAMPLE), "--jobs", "2"]
+    process = run_command([*command, "--json", str(results)], timeout=480)
+    assert process.returncode == 0, process.stdout + process.stderr
+    outcomes = json.loads(results.read_text())["outcomes"]
+    assert {outcome["op"].partition("/")[0] for outcome in outcomes} >= set(_core.op_kinds())
+
+
+def test_a_scatter_gives_the_same_bits_each_time(device: unihal.Device) -> None:
+    generator = np.random.default_rng(0)
+    # Few places and many updates, which any parallel sum of floats would add in another order each time.
+    indices = generator.integers(0, 7, 20000).astype(np.int32)
+    updates = generator.normal(size=(20000, 3)).astype(np.float32)
+    wanted = np.zeros((7, 3), np.float32)
+    for index, update in zip(indices, updates):  # in order, rounded at each step
+        wanted[index] += update
+    for _ in range(3):
+        y = Buffer.from_numpy(np.zeros((7, 3), np.float32), device)
+        ops.scatter(y, Buffer.from_numpy(indices, device), Buffer.from_numpy(updates, device), combine="sum")
+        np.testing.assert_array_equal(y.numpy(), wanted)
+
+
+def test_an_index_outside_its_axis_is_an_error_of_the_stream(device: unihal.Device) -> None:
+    table = Buffer.from_numpy(np.arange(12, dtype=np.float32).reshape(4, 3), device)
+    rows = ops.gather(table, Buffer.from_numpy(np.array([1, 9], np.int64), device))
+    with pytest.raises(unihal.Error, match="gather: index 9 is outside an axis of length 4"):
+        device.synchronize()
+    device.synchronize()  # the error came out once
+    np.testing.assert_array_equal(rows.numpy(), [[3, 4, 5], [0, 0, 0]])
+
+
+@pytest.mark.parametrize("framework", ["paddle", "tensorflow"])
+@pytest.mark.timeout(300)
+def test_a_driver_with_an_llvm_loads_beside_a_framework(framework: str) -> None:
+    """The framework comes first, as in users' programs, and TensorFlow shows its own LLVM to all libraries."""
+    code = f"""
+import {framework}, unihal, numpy
+x = unihal.Buffer.from_numpy(numpy.full(4, 2, numpy.float32), unihal.device("polaris:0"))
+print("result:", unihal.ops.multiply(x, x).numpy().sum())
+"""
+    process = run_python(code, timeout=280, UNIHAL_BACKEND="opencl")
+    assert process.returncode == 0, process.stderr
+    assert "result: 16.0" in process.stdout
