@@ -4,13 +4,14 @@
 # make benchmarks  print ratios against NumPy and the frameworks' CPU; BENCHMARK_ARGUMENTS=--quick leaves out the largest
 # make sanitize    core and stub under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer
 # make fuzz        fuzz descriptors, settings, tables and profiles, FUZZ_SECONDS=60 each; FUZZ_SEED=0 for new random inputs
+# make test-opencl the opencl backend on PoCL, with both frameworks; part of `make test`
 # make test-paddle-versions  the Paddle suite on older Paddle wheels
 # make coverage    rewrite docs/coverage.md from the adapters' tables
 # make format      rewrite sources in the project's format
 # make clean       remove what was built; .venv stays
 #
 # Needs Python 3.11 with venv, gcc and g++, and make. BACKEND=stub (the default) lets host memory stand in for hardware in
-# `make demo`; BACKEND= takes what is there.
+# `make demo`; BACKEND= takes what is there; BACKEND=opencl takes an OpenCL device, or PoCL where there is none.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -41,16 +42,20 @@ PYTHON_SOURCES := $(shell find python/unihal python/unihal_pytest python/unihal_
 FORMATTED := $(shell find $(NATIVE_FOLDERS) tests benchmarks -type f \( -name '*.h' -o -name '*.c' -o -name '*.cc' \))
 CHECKED := python plugins tests benchmarks docs setup.py
 
-.PHONY: demo benchmarks build test check test-native sanitize fuzz test-python test-conformance test-paddle test-tensorflow test-strict test-paddle-versions coverage format clean
+.PHONY: demo benchmarks build test check test-native sanitize fuzz test-python test-conformance test-paddle test-tensorflow test-strict test-opencl test-paddle-versions coverage format clean
 
 demo: build
+	if [[ '$(BACKEND)' == opencl ]] && ! UNIHAL_BACKEND=opencl .venv/bin/unihal devices >/dev/null; then \
+	  echo 'There is no OpenCL device: PoCL, on the processor, stands in.'; \
+	  bash tests/fetch_pocl.sh; source .venv/pocl/environment; \
+	fi; \
 	$(if $(BACKEND),UNIHAL_BACKEND='$(BACKEND)') .venv/bin/unihal demo --out out/demo
 
 build: $(SITE)
 
 test: build check test-native sanitize fuzz
 	# As many suites at a time as there are cores, since each is mostly one thread.
-	printf '%s\n' test-tensorflow test-strict test-conformance test-python test-paddle | xargs -P $(JOBS) -n 1 $(MAKE)
+	printf '%s\n' test-tensorflow test-strict test-conformance test-python test-paddle test-opencl | xargs -P $(JOBS) -n 1 $(MAKE)
 	@echo 'make test: every suite passed'
 
 # -- set-up ------------------------------------------------------------------------------------------------------------
@@ -109,6 +114,13 @@ test-tensorflow: $(SITE)
 test-strict: $(SITE)
 	$(RUN) pytest --unihal-stub=strict tests/paddle/test_training.py tests/paddle/test_strict.py
 	$(RUN) pytest --unihal-stub=strict tests/tensorflow/test_models.py tests/tensorflow/test_strict.py
+
+# The opencl backend on PoCL: a sample of conformance, and both frameworks' training runs on polaris.
+test-opencl: $(SITE)
+	bash tests/fetch_pocl.sh
+	tests/opencl/with_opencl.sh $(RUN) pytest --unihal-backend=opencl tests/opencl
+	tests/opencl/with_opencl.sh $(RUN) pytest --unihal-backend=opencl tests/paddle/test_training.py
+	tests/opencl/with_opencl.sh $(RUN) pytest --unihal-backend=opencl tests/tensorflow/test_models.py
 
 # Not part of `make test`: each wheel is a download of 190 MB.
 test-paddle-versions: $(SITE)
