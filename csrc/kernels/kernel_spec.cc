@@ -1,8 +1,5 @@
 #include "csrc/kernels/kernel_spec.h"
 
-#include <cstdlib>
-#include <cstring>
-
 #include "csrc/backends/common/dtype.h"
 
 namespace unihal::kernels {
@@ -23,15 +20,10 @@ const char* compute_name(Compute type) {
 
 }  // namespace
 
-KernelSpec& KernelSpec::add(const Macro& macro) {
-  if (count_ == kMaxMacros) abort();  // a mistake in an op's own code, whatever the input
-  macros_[count_++] = macro;
-  return *this;
-}
-
 // Names and texts are literals: equal pointers are equal texts, and two literals of one text only cost a second kernel.
 bool KernelSpec::operator==(const KernelSpec& other) const {
-  if (entry_ != other.entry_ || source_ != other.source_ || compute_ != other.compute_ || count_ != other.count_) {
+  if (hash_ != other.hash_ || entry_ != other.entry_ || source_ != other.source_ || compute_ != other.compute_ ||
+      count_ != other.count_) {
     return false;
   }
   for (int i = 0; i < count_; ++i) {
@@ -40,17 +32,6 @@ bool KernelSpec::operator==(const KernelSpec& other) const {
     if (mine.value != theirs.value || mine.text != theirs.text || mine.name != theirs.name) return false;
   }
   return true;
-}
-
-uint64_t KernelSpec::hash() const {
-  constexpr uint64_t kFactor = 0x9e3779b97f4a7c15;
-  uint64_t state = reinterpret_cast<uintptr_t>(entry_) + static_cast<uint64_t>(compute_);
-  for (int i = 0; i < count_; ++i) {
-    const Macro& macro = macros_[i];
-    state = (state ^ static_cast<uint64_t>(macro.value) ^ reinterpret_cast<uintptr_t>(macro.text)) * kFactor;
-    state ^= state >> 29;
-  }
-  return state * kFactor;
 }
 
 std::string KernelSpec::macro_text() const {

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 
 #include "csrc/kernels/kernel_spec.h"
@@ -111,7 +112,14 @@ class Arguments {
  private:
   static constexpr int kMaxBytes = 2048;
 
-  void add(Kind kind, const void* data, size_t bytes);
+  // Inline, so that the size is a constant.
+  void add(Kind kind, const void* data, size_t bytes) {
+    const int offset = (used_ + 15) / 16 * 16;
+    if (count_ == kMaxItems || offset + bytes > kMaxBytes) abort();  // a mistake in an op's own code
+    memcpy(bytes_ + offset, data, bytes);
+    items_[count_++] = {kind, static_cast<uint16_t>(bytes), static_cast<uint16_t>(offset)};
+    used_ = offset + static_cast<int>(bytes);
+  }
 
   int count_ = 0;
   int used_ = 0;
