@@ -36,6 +36,21 @@ UHAL_INLINE uint16 uhal_bfloat16_of_float(float value) {
   return (uint16)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
 
+/* A float that rounds further, to float16 or bfloat16, as the T itself would: from a double, inexact results are rounded to
+ * the odd neighbour, so that they stay on their side of the middle between two short numbers. */
+#if UHAL_COMPUTE_double
+UHAL_INLINE float uhal_narrow(T value) {
+  const float nearest = (float)value;
+  const uint32 bits = uhal_bits_of_float(nearest);
+  if ((T)nearest == value || value != value || (bits & 1u) != 0) return nearest;
+  const T magnitude = value < 0 ? -value : value;
+  const T near = nearest < 0 ? -(T)nearest : (T)nearest;
+  return uhal_float_of_bits(near > magnitude ? bits - 1u : bits + 1u);
+}
+#else
+#define uhal_narrow(v) ((float)(v))
+#endif
+
 #define uhal_load_bool(p, i) ((T)((p)[i] != 0))
 #define uhal_load_int8(p, i) ((T)(p)[i])
 #define uhal_load_int16(p, i) ((T)(p)[i])
@@ -59,8 +74,8 @@ UHAL_INLINE uint16 uhal_bfloat16_of_float(float value) {
 #define uhal_store_uint16(p, i, v) ((p)[i] = (uint16)(v))
 #define uhal_store_uint32(p, i, v) ((p)[i] = (uint32)(v))
 #define uhal_store_uint64(p, i, v) ((p)[i] = (uint64)(v))
-#define uhal_store_float16(p, i, v) uhal_half_of_float(p, i, v)
-#define uhal_store_bfloat16(p, i, v) ((p)[i] = uhal_bfloat16_of_float((float)(v)))
+#define uhal_store_float16(p, i, v) uhal_half_of_float(p, i, uhal_narrow(v))
+#define uhal_store_bfloat16(p, i, v) ((p)[i] = uhal_bfloat16_of_float(uhal_narrow(v)))
 #define uhal_store_float32(p, i, v) ((p)[i] = (float)(v))
 #define uhal_store_float64(p, i, v) ((p)[i] = (double)(v))
 
@@ -82,7 +97,7 @@ UHAL_INLINE uint16 uhal_bfloat16_of_float(float value) {
 #define uhal_from_number(v) ((T)(v))
 #define uhal_from_bfloat16(v) ((T)uhal_float_of_bits((uint32)(v) << 16))
 #define uhal_to_bool(v) ((uint8)((v) != 0))
-#define uhal_to_bfloat16(v) uhal_bfloat16_of_float((float)(v))
+#define uhal_to_bfloat16(v) uhal_bfloat16_of_float(uhal_narrow(v))
 
 #define uhal_load4_bool(p, i, v) UHAL_LOAD4(bool, uhal_from_bool, p, i, v)
 #define uhal_load4_int8(p, i, v) UHAL_LOAD4(int8, uhal_from_number, p, i, v)

@@ -12,6 +12,8 @@
  *   UHAL_NO_CONTRACTION        at the top of a source: products and sums are rounded each, never fused
  * Types: T (the compute type), INDEX (int or long, UHAL_WIDE_INDEX), int64, uint64, int32, uint32, uint16, uint8.
  *   T4                         four T, aligned to their size: members x, y, z, w; for wide loads and stores only
+ *   T16                        16 T with arithmetic, in kernels for CPUs, which only OpenCL has; in local memory by
+ *                              uhal_load16(p, i), uhal_store16(p, i, value): the i-th 16 elements from p
  * Other vectors, images and subgroups are not part of it; nor are double (use T) and half. */
 #if UHAL_HAS_FLOAT64
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
@@ -49,20 +51,26 @@ typedef uint uint32;
 #if UHAL_COMPUTE_double
 typedef double T;
 typedef double4 T4;
+typedef double16 T16;
 #define UHAL_IS_FLOATING 1
 #elif UHAL_COMPUTE_int64
 typedef int64 T;
 typedef long4 T4;
+typedef long16 T16;
 #define UHAL_IS_SIGNED 1
 #elif UHAL_COMPUTE_uint64
 typedef uint64 T;
 typedef ulong4 T4;
+typedef ulong16 T16;
 #else
 typedef float T;
 typedef float4 T4;
+typedef float16 T16;
 #define UHAL_IS_FLOATING 1
 #endif
 #define C(value) ((T)(value))
+#define uhal_load16(p, i) vload16((size_t)(i), (UHAL_LOCAL const T*)(p))
+#define uhal_store16(p, i, value) vstore16(value, (size_t)(i), (UHAL_LOCAL T*)(p))
 
 /* Four neighbours in memory, aligned to their size, with members x, y, z and w: uhal_load4_* of common.h. */
 typedef uchar4 uhal_four_bool;
@@ -96,7 +104,8 @@ typedef double4 uhal_four_float64;
     (v)[0] = uhal_four.x, (v)[1] = uhal_four.y, (v)[2] = uhal_four.z, (v)[3] = uhal_four.w; \
   } while (0)
 #define uhal_store4_float16(p, i, v) \
-  vstorea_half4_rte((float4)((v)[0], (v)[1], (v)[2], (v)[3]), 0, (UHAL_GLOBAL half*)((p) + (i)))
+  vstorea_half4_rte((float4)(uhal_narrow((v)[0]), uhal_narrow((v)[1]), uhal_narrow((v)[2]), uhal_narrow((v)[3])), 0, \
+                    (UHAL_GLOBAL half*)((p) + (i)))
 
 /* *p = new if *p == old; returns what was there. */
 #define uhal_compare_exchange(p, old, new) atomic_cmpxchg((volatile UHAL_GLOBAL uint32*)(p), (uint32)(old), (uint32)(new))
