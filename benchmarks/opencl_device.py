@@ -148,20 +148,24 @@ class Context:
             texts.append(text.value.decode().strip())
         return ", ".join(texts)
 
-    def kernel(self, text: str, entry: str, options: str = "-cl-std=CL1.2 -cl-single-precision-constant") -> Kernel:
-        """Compiles a program and takes one kernel of it."""
+    def kernel(self, text: str, entry: str, options: str = "") -> Kernel:
+        """Compiles a program and takes one kernel of it; ``options`` come after the backend's own."""
         code = ctypes.c_int()
         source = ctypes.c_char_p(text.encode())
         program = self.cl.clCreateProgramWithSource(self.handle, 1, ctypes.byref(source), None, ctypes.byref(code))
         self.check(code.value, "a program")
         devices = (ctypes.c_void_p * 1)(self.device)
+        options = f"-cl-std=CL1.2 -cl-single-precision-constant {options}"
         if self.cl.clBuildProgram(program, 1, devices, options.encode(), None, None) != 0:
-            log = ctypes.create_string_buffer(1 << 16)
-            self.cl.clGetProgramBuildInfo(program, self.device, _BUILD_LOG, len(log), log, None)
-            raise Error(f"{entry} does not compile:\n{log.value.decode(errors='replace')}")
+            raise Error(f"{entry} does not compile:\n{self._build_log(program)}")
         handle = self.cl.clCreateKernel(program, entry.encode(), ctypes.byref(code))
         self.check(code.value, entry)
-        return Kernel(self, handle)
+        return Kernel(self, handle, self._build_log(program))
+
+    def _build_log(self, program: int) -> str:
+        log = ctypes.create_string_buffer(1 << 16)
+        self.cl.clGetProgramBuildInfo(program, self.device, _BUILD_LOG, len(log), log, None)
+        return log.value.decode(errors="replace").strip()
 
     def finish(self) -> None:
         """Waits for the queue."""
@@ -169,11 +173,12 @@ class Context:
 
 
 class Kernel:
-    """A compiled kernel."""
+    """A compiled kernel, and what the compiler had to say."""
 
-    def __init__(self, context: Context, handle: int) -> None:
+    def __init__(self, context: Context, handle: int, build_log: str) -> None:
         self._context = context
         self._handle = handle
+        self.build_log = build_log
 
     def set_arguments(self, arguments: Sequence[Any]) -> None:
         """ctypes values and structs by value; a Buffer (or None) as the dialect's UHAL_POINTER."""

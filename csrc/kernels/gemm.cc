@@ -32,6 +32,9 @@ constexpr int32_t kGroupSize = 256;
 
 constexpr int32_t kLibraryCandidate = 0;
 
+// BLOCK_N of gemm_block.cl.
+constexpr int64_t kBlockColumns = 32;
+
 int64_t divide_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
 
 Compute compute_of(const MatmulProblem& problem) {
@@ -89,20 +92,25 @@ Gemm::Gemm(const DeviceTraits& traits, const MatmulProblem& problem) : problem_(
     method_ = Method::kNothing;
   } else if (k < kPlainLength || m * n * k < kPlainWork || (m * n <= kPlainElements && k < kPlainElementsLength)) {
     method_ = Method::kPlain;
-  } else if (m == 1 || n == 1) {
+  } else if ((m == 1 || n == 1) && !traits.is_cpu) {
     method_ = Method::kVector;
     if (n != 1) transpose(problem_);
     plan_vector(traits);
   } else {
-    plan_tile(traits);
+    if (n == 1) transpose(problem_);  // blocks are wider than high
+    plan_large(traits);
   }
 }
 
-void Gemm::plan_tile(const DeviceTraits& traits) {
+void Gemm::plan_large(const DeviceTraits& traits) {
   const int32_t choice = traits.tuning != nullptr ? traits.tuning->find(tuning_key()) : -1;
   const bool wants_library = choice == kLibraryCandidate || (choice < 0 && traits.prefers_gemm_library);
   if (wants_library && is_usable(traits, kLibraryCandidate)) {
     method_ = Method::kLibrary;
+    return;
+  }
+  if (choice < 0 && traits.is_cpu) {
+    method_ = Method::kBlock;
     return;
   }
   const GemmPlan plan = plan_gemm(traits, problem_, compute_bytes(compute_), choice - 1);
@@ -204,6 +212,8 @@ uhal_status Gemm::run(Queue& queue, void* workspace) const {
       return run_plain(queue);
     case Method::kVector:
       return run_vector(queue, workspace);
+    case Method::kBlock:
+      return run_block(queue);
     case Method::kTile:
       return run_tile(queue, workspace);
     case Method::kLibrary:
@@ -238,6 +248,22 @@ uhal_status Gemm::run_vector(Queue& queue, void* workspace) const {
   grid.group_size[0] = lanes_m_ * lanes_k_;
   const uhal_status status = queue.run(vector, arguments, grid);
   return status == UHAL_OK ? join_splits(queue, workspace) : status;
+}
+
+uhal_status Gemm::run_block(Queue& queue) const {
+  // A panel of b and a block of sums together are as large as the local memory that every device has.
+  const int64_t rows = compute_bytes(compute_) == 4 ? 128 : 64;
+  KernelSpec block = spec(sources::gemm_block);
+  block.define("BLOCK_M", rows).define("BLOCK_K", rows);
+  const int64_t blocks_m = divide_up(problem_.m, rows);
+  const int64_t blocks_n = divide_up(problem_.n, kBlockColumns);
+  Arguments arguments;
+  append_operands(arguments);
+  append_index(arguments, blocks_m, wide_);
+  append_index(arguments, blocks_n, wide_);
+  Grid grid;
+  grid.groups[0] = blocks_m * blocks_n * problem_.batch_count();
+  return queue.run(block, arguments, grid);
 }
 
 uhal_status Gemm::run_tile(Queue& queue, void* workspace) const {

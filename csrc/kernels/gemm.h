@@ -32,7 +32,7 @@ class Gemm {
 
   // What traits.tuning has choices of: products large enough for tiles, by tuning_key(). Candidate 0 is the vendor's
   // library, the others are kGemmTiles, in order.
-  bool is_tunable() const { return method_ == Method::kTile || method_ == Method::kLibrary; }
+  bool is_tunable() const { return method_ >= Method::kBlock; }
   TuningKey tuning_key() const;
   static int32_t candidate_count() { return 1 + kGemmTileCount; }
   static std::string candidate_name(const DeviceTraits& traits, int32_t candidate);
@@ -43,15 +43,17 @@ class Gemm {
     kNothing,
     kPlain,    // gemm_plain.cl: element by element
     kVector,   // gemm_vector.cl: n is 1
+    kBlock,    // gemm_block.cl: CPUs
     kTile,     // gemm_tile.cl
     kLibrary,  // Queue::library_gemm
   };
 
   void plan_vector(const DeviceTraits& traits);
-  void plan_tile(const DeviceTraits& traits);
+  void plan_large(const DeviceTraits& traits);
   bool suits_library() const;
   uhal_status run_plain(Queue& queue) const;
   uhal_status run_vector(Queue& queue, void* workspace) const;
+  uhal_status run_block(Queue& queue) const;
   uhal_status run_tile(Queue& queue, void* workspace) const;
   uhal_status join_splits(Queue& queue, const void* workspace) const;
   KernelSpec spec(const Source& source) const;

@@ -15,6 +15,7 @@ struct GemmTile {
   int16_t micro_m, micro_n;
   int16_t lanes_n;
   int16_t buffers;
+  float pace;  // the time of a multiplication with the device full of groups; 1: that of the fastest tile
 
   int32_t threads() const { return m / micro_m * (n / micro_n); }
   int64_t local_bytes(int64_t element_bytes) const { return element_bytes * buffers * k * (m + 4 + n + 4); }

@@ -30,6 +30,7 @@ struct Device {
   const std::string name;  // of the board, where the driver tells
   const std::string vendor;
   const std::string driver;      // "PoCL 3.1, OpenCL 3.0"
+  std::string software;          // the driver and the libraries in use, for people
   const std::string pci_bus_id;  // empty if the driver does not say
   cl_context context = nullptr;
   kernels::DeviceTraits traits;
@@ -42,6 +43,7 @@ struct Device {
   Programs programs;
 
  private:
+  uhal_status find_libraries();
   uhal_status prepare_clock();
 };
 

@@ -46,7 +46,7 @@ void describe_device(const Device& device, uhal_device_properties* properties) {
   uhal_device_properties all = {};
   all.name = device.name.c_str();
   all.vendor = device.vendor.c_str();
-  all.driver = device.driver.c_str();
+  all.driver = device.software.c_str();
   all.pci_bus_id = device.pci_bus_id.c_str();
   all.compute_units = device.traits.compute_units;
   all.wavefront_size = device.traits.wavefront_size;
