@@ -21,4 +21,5 @@ PYBIND11_MODULE(_core, module) {
   python::bind_fallback(module);
   python::bind_check(module);
   python::bind_fault_injection(module);
+  python::bind_tuning(module);
 }

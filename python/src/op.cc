@@ -1,6 +1,5 @@
 // Launching ops and asking for support; the names of op kinds and map functions.
 #include <mutex>
-#include <optional>
 #include <set>
 #include <string>
 
@@ -9,13 +8,10 @@
 #include "attributes.h"
 #include "errors.h"
 #include "module.h"
-#include "view.h"
+#include "op.h"
 
 namespace unihal::python {
 namespace {
-
-// An operand list; None stands for an absent optional operand.
-using Views = std::vector<const View*>;
 
 // A copy of a label that lives as long as the process, as uhal_op asks for.
 const char* interned(const std::string& label) {
@@ -25,38 +21,28 @@ const char* interned(const std::string& label) {
   return labels->insert(label).first->c_str();
 }
 
-// A uhal_op with everything that it points to.
-class Op {
- public:
-  Op(uhal_op_kind kind, const Views& inputs, const Views& outputs, const py::dict& attributes,
-     const std::optional<std::string>& label)
-      : inputs_(tensors(inputs)), outputs_(tensors(outputs)), attributes_(make_attributes(kind, attributes)) {
-    op_.struct_size = sizeof op_;
-    op_.kind = kind;
-    op_.input_count = static_cast<int32_t>(inputs_.size());
-    op_.output_count = static_cast<int32_t>(outputs_.size());
-    op_.inputs = inputs_.data();
-    op_.outputs = outputs_.data();
-    op_.attributes = attributes_.empty() ? nullptr : attributes_.data();
-    op_.label = label ? interned(*label) : nullptr;
-  }
-  Op(const Op&) = delete;
-  Op& operator=(const Op&) = delete;
+}  // namespace
 
-  const uhal_op* get() const { return &op_; }
+Op::Op(uhal_op_kind kind, const Views& inputs, const Views& outputs, const py::dict& attributes,
+       const std::optional<std::string>& label)
+    : inputs_(tensors(inputs)), outputs_(tensors(outputs)), attributes_(make_attributes(kind, attributes)) {
+  op_.struct_size = sizeof op_;
+  op_.kind = kind;
+  op_.input_count = static_cast<int32_t>(inputs_.size());
+  op_.output_count = static_cast<int32_t>(outputs_.size());
+  op_.inputs = inputs_.data();
+  op_.outputs = outputs_.data();
+  op_.attributes = attributes_.empty() ? nullptr : attributes_.data();
+  op_.label = label ? interned(*label) : nullptr;
+}
 
- private:
-  static std::vector<const uhal_tensor*> tensors(const Views& views) {
-    std::vector<const uhal_tensor*> result;
-    for (const View* view : views) result.push_back(view != nullptr ? &view->tensor() : nullptr);
-    return result;
-  }
+std::vector<const uhal_tensor*> Op::tensors(const Views& views) {
+  std::vector<const uhal_tensor*> result;
+  for (const View* view : views) result.push_back(view != nullptr ? &view->tensor() : nullptr);
+  return result;
+}
 
-  std::vector<const uhal_tensor*> inputs_;
-  std::vector<const uhal_tensor*> outputs_;
-  std::vector<std::byte> attributes_;
-  uhal_op op_ = {};
-};
+namespace {
 
 void launch(const std::shared_ptr<Stream>& stream, uhal_op_kind kind, const Views& inputs, const Views& outputs,
             const py::dict& attributes, const std::optional<std::string>& label) {

@@ -16,12 +16,13 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from . import cache_command, errors
+from . import cache_command, errors, tune_command
 from .device import devices as all_devices
 from .fallbacks import Fallback, read_log
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
 app.add_typer(cache_command.app, name="cache")
+app.command()(tune_command.tune)
 console = Console()
 
 # Typer evaluates annotations, and Python 3.9 knows no `str | None`.

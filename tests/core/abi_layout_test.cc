@@ -9,6 +9,7 @@
 #include "unihal/fallback.h"
 #include "unihal/fault_injection.h"
 #include "unihal/profiler.h"
+#include "unihal/tuning.h"
 
 extern "C" int uhal_test_from_c(void);
 
@@ -291,6 +292,15 @@ SIZE(uhal_fault_injection, 24);
 FIELD(uhal_fault_injection, struct_size, 0);
 FIELD(uhal_fault_injection, set_rules, 8);
 FIELD(uhal_fault_injection, get_counts, 16);
+
+SIZE(uhal_tuning, 56);
+FIELD(uhal_tuning, struct_size, 0);
+FIELD(uhal_tuning, describe, 8);
+FIELD(uhal_tuning, candidate, 16);
+FIELD(uhal_tuning, choose, 24);
+FIELD(uhal_tuning, chosen, 32);
+FIELD(uhal_tuning, keep, 40);
+FIELD(uhal_tuning, forget, 48);
 
 SIZE(uhal_fallback, 48);
 FIELD(uhal_fallback, struct_size, 0);

@@ -11,6 +11,7 @@
 #include "unihal/status.h"
 #include "unihal/stream.h"
 #include "unihal/tensor.h"
+#include "unihal/tuning.h"
 #include "unihal/version.h"
 
 #include "csrc/kernels/elementwise.h"
