@@ -55,8 +55,17 @@ uhal_status sum_per_channel(Queue& queue, const uhal_tensor& dy, const uhal_tens
 
 // A forward convolution, or a phase of the gradient of the input.
 uhal_status convolve_by_products(Queue& queue, const Convolution& convolution) {
+  MatmulProblem problem;
+  if (pointwise_product(convolution, &problem)) return run_gemm(queue, problem);
   return suits_winograd(queue.traits(), convolution) ? convolve_by_winograd(queue, convolution)
                                                      : convolve_by_gemm(queue, convolution);
+}
+
+uhal_status filter_gradient(Queue& queue, const Convolution& convolution) {
+  if (!suits_gemm(queue.traits(), convolution)) return filter_gradient_directly(queue, convolution);
+  MatmulProblem problem;
+  if (pointwise_filter_product(convolution, &problem)) return run_gemm(queue, problem);
+  return filter_gradient_by_gemm(queue, convolution);
 }
 
 uhal_status convolve_transposed(Queue& queue, const Convolution& convolution) {
@@ -209,9 +218,7 @@ uhal_status run_convolution(Queue& queue, const uhal_op& op) {
       if (empty) {
         if (element_count(*operands.w) != 0) status = set_to_zero(queue, operands.w);
       } else {
-        const Convolution convolution = convolution_of(operands, attributes, false);
-        status = suits_gemm(queue.traits(), convolution) ? filter_gradient_by_gemm(queue, convolution)
-                                                         : filter_gradient_directly(queue, convolution);
+        status = filter_gradient(queue, convolution_of(operands, attributes, false));
       }
       return status == UHAL_OK ? sum_per_channel(queue, *operands.y, operands.bias, floating_compute(op)) : status;
     }

@@ -3,6 +3,7 @@
 #define UNIHAL_KERNELS_OPS_CONVOLUTION_H_
 
 #include "csrc/backends/common/convolution_problem.h"
+#include "csrc/backends/common/matmul_problem.h"
 #include "csrc/kernels/operands.h"
 #include "csrc/kernels/queue.h"
 
@@ -113,6 +114,16 @@ uhal_status convolve_by_gemm(Queue& queue, const Convolution& convolution, Split
 
 // Writes convolution.filter from its source and result.
 uhal_status filter_gradient_by_gemm(Queue& queue, const Convolution& convolution);
+
+// -- convolution_pointwise.cc: windows of one pixel ---------------------------------------------------------
+
+// The product of matrices that a convolution, also a phase, or the gradient of its filter is: false if it is none, or
+// if it is faster by other means.
+bool pointwise_product(const Convolution& convolution, MatmulProblem* problem);
+bool pointwise_filter_product(const Convolution& convolution, MatmulProblem* problem);
+
+// Submits a product, with workspace of its own.
+uhal_status run_gemm(Queue& queue, const MatmulProblem& problem);
 
 // -- convolution_winograd.cc: windows of 3 x 3 with stride 1, in float ------------------------------------
 

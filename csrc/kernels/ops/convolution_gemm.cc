@@ -88,14 +88,15 @@ Plan plan_of(const DeviceTraits& traits, const Product& product, Splitting split
   return best;
 }
 
-// Whether a tap can meet a pixel outside the source.
-bool leaves_source(const Convolution& c) {
+// How many of the last axes must be checked for taps that meet pixels outside the source: 0, 2 or 3.
+int checked_axes(const Convolution& c) {
   for (int i = 0; i < kSpatial; ++i) {
     const int64_t last = c.first[i] + (c.output[i] - 1) * c.stride[i];
     const int64_t reach = (c.window[i] - 1) * c.step[i];
-    if (std::min(c.first[i], c.first[i] + reach) < 0 || std::max(last, last + reach) >= c.input[i]) return true;
+    const bool leaves = std::min(c.first[i], c.first[i] + reach) < 0 || std::max(last, last + reach) >= c.input[i];
+    if (leaves) return i == 0 ? 3 : 2;
   }
-  return false;
+  return 0;
 }
 
 void define_finish(KernelSpec& spec, const Product& product) {
@@ -137,7 +138,7 @@ uhal_status multiply(Queue& queue, const Product& product, Splitting splitting) 
   spec.compute(c.compute).define("UHAL_WIDE_INDEX", wide);
   spec.define("ROWS", plan.tile.rows).define("COLUMNS", plan.tile.columns).define("DEPTH", plan.tile.depth);
   spec.define("A_ALONG_TERMS", product.a_along_terms).define("SOURCE_ALONG_TERMS", product.source_along_terms);
-  spec.define("RESULT_ALONG_ROWS", product.result_along_rows).define("CHECKED", leaves_source(c));
+  spec.define("RESULT_ALONG_ROWS", product.result_along_rows).define("CHECKED_AXES", checked_axes(c));
   spec.define("SPLIT", split).dtype("A", product.a->dtype).dtype("SOURCE", c.source.dtype);
   if (!split) define_finish(spec, product);
 

@@ -11,7 +11,8 @@
  * COLUMNS / 16 sums. Macros:
  *   A_ALONG_TERMS, SOURCE_ALONG_TERMS   neighbouring work-items load neighbouring terms, else rows (columns)
  *   RESULT_ALONG_ROWS                   they store neighbouring rows, else columns
- *   CHECKED                             taps may lie outside the image
+ *   CHECKED_AXES                        the last so many spatial axes (2 or 3) along which taps may lie outside the
+ *                                       image; 0: they never do
  *   SPLIT                               sums over a slice of the terms go to the workspace, for convolution_join
  *   HAS_BIAS; UHAL_ACTIVATION; the dtypes A, SOURCE, BIAS, RESULT */
 #include "csrc/kernels/prelude/map_functions.h"
@@ -56,12 +57,13 @@
 #define SUM_COLUMN(fast, slow) (lane + SIDE * (fast))
 #endif
 
-/* Where a tap and a pixel meet in the source; the same for all channels and images of a group. */
-#if CHECKED
-#define MEETS(a, b)                                                                              \
-  ((UNSIGNED_INDEX)((a).z + (b).z) < (UNSIGNED_INDEX)problem.input[0] &&                         \
-   (UNSIGNED_INDEX)((a).y + (b).y) < (UNSIGNED_INDEX)problem.input[1] &&                         \
-   (UNSIGNED_INDEX)((a).x + (b).x) < (UNSIGNED_INDEX)problem.input[2])
+/* Whether a tap and a pixel meet inside the image. */
+#define INSIDE(a, b, coordinate, axis) \
+  ((UNSIGNED_INDEX)((a).coordinate + (b).coordinate) < (UNSIGNED_INDEX)problem.input[axis])
+#if CHECKED_AXES == 3
+#define MEETS(a, b) (INSIDE(a, b, z, 0) && INSIDE(a, b, y, 1) && INSIDE(a, b, x, 2))
+#elif CHECKED_AXES == 2
+#define MEETS(a, b) (INSIDE(a, b, y, 1) && INSIDE(a, b, x, 2))
 #else
 #define MEETS(a, b) 1
 #endif
@@ -85,6 +87,8 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void convolution_gemm(UHAL_POINTER(a), 
   UHAL_LOCAL T4 source_memory[2 * DEPTH * SOURCE_PITCH / 4];
   UHAL_LOCAL Place column_places[COLUMNS];
   UHAL_LOCAL Place term_places[2][DEPTH];
+  UHAL_LOCAL Digits walkers[DEPTH]; /* not in registers, which the sums need */
+  UHAL_LOCAL Digits distance[1];
   UHAL_LOCAL T* const a_tiles = (UHAL_LOCAL T*)a_memory;
   UHAL_LOCAL T* const source_tiles = (UHAL_LOCAL T*)source_memory;
 
@@ -109,10 +113,12 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void convolution_gemm(UHAL_POINTER(a), 
     const INDEX column = min(first_column + i, problem.columns.count - 1);
     column_places[i] = place_at(problem.columns, digits_of(problem.columns, column));
   }
-  /* The first work-items walk over the terms, each DEPTH apart, and write down the places for all. */
-  Digits walker = digits_of(problem.terms, begin + id % DEPTH);
-  const Digits stride = digits_of(problem.terms, DEPTH);
-  if (id < DEPTH) term_places[0][id] = place_at(problem.terms, walker);
+  /* The first work-items walk over the terms, DEPTH at a time, and write down the places for all. */
+  if (id < DEPTH) {
+    walkers[id] = digits_of(problem.terms, begin + id);
+    term_places[0][id] = place_at(problem.terms, walkers[id]);
+  }
+  if (id == 0) distance[0] = digits_of(problem.terms, DEPTH);
   UHAL_BARRIER();
 #if !SOURCE_ALONG_TERMS
   const Place own_column = column_places[id % COLUMNS];
@@ -157,12 +163,12 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void convolution_gemm(UHAL_POINTER(a), 
       source_tile[SOURCE_TERM(i) * SOURCE_PITCH + SOURCE_COLUMN(i)] = source_next[i];                           \
     }                                                                                                           \
   } while (0)
-#define WALK_ON(buffer)                                                    \
-  do {                                                                     \
-    if (id < DEPTH) {                                                      \
-      walker = digits_after(problem.terms, walker, stride);                \
-      term_places[buffer][id] = place_at(problem.terms, walker);           \
-    }                                                                      \
+#define WALK_ON(buffer)                                                               \
+  do {                                                                                \
+    if (id < DEPTH) {                                                                 \
+      walkers[id] = digits_after(problem.terms, walkers[id], distance[0]);            \
+      term_places[buffer][id] = place_at(problem.terms, walkers[id]);                 \
+    }                                                                                 \
   } while (0)
 
   FETCH(0, begin);
