@@ -33,7 +33,9 @@ typedef uint uint32;
 #define UHAL_GLOBAL __global
 #define UHAL_LOCAL __local
 #define UHAL_PRIVATE __private
-#define UHAL_INLINE inline static
+/* Always: PoCL 3 takes a work-group's local memory for a global variable, shared by its threads, where a function that
+ * gets a pointer to it stays a call. */
+#define UHAL_INLINE inline static __attribute__((always_inline))
 #define UHAL_GROUP_SIZE(x, y, z) __attribute__((reqd_work_group_size(x, y, z)))
 #define UHAL_POINTER(name) UHAL_GLOBAL char *name##_base, int64 name##_offset
 #define UHAL_ADDRESS(type, name) ((UHAL_GLOBAL type*)(name##_base + name##_offset))
