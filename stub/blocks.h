@@ -2,8 +2,8 @@
 // small buffer that is converted into or out of.
 #pragma once
 
-#include "stub/compute.h"
 #include "csrc/backends/common/space.h"
+#include "stub/compute.h"
 
 namespace unihal::stub {
 
@@ -66,15 +66,6 @@ class BlockOperand {
 inline int64_t block_length(const Space& space, const Cursor& cursor, int64_t left) {
   const int64_t length = left < kBlock ? left : kBlock;
   return space.inner() < kShortAxis || length < cursor.run() ? length : cursor.run();
-}
-
-// Moves a cursor on by any number of elements.
-inline void skip(Cursor& cursor, int64_t count) {
-  while (count > 0) {
-    const int64_t run = count < cursor.run() ? count : cursor.run();
-    cursor.advance(run);
-    count -= run;
-  }
 }
 
 }  // namespace unihal::stub

@@ -155,7 +155,7 @@ void cast_real(const uhal_tensor& x, const uhal_tensor& y) {
       } else {
         to.store(cursor, count, from.read(cursor, count, buffer));
       }
-      skip(cursor, count);
+      cursor.skip(count);
       begin += count;
     }
   });

@@ -113,7 +113,7 @@ void run_blocks(const Plan& plan, int64_t begin, int64_t end) {
     for (int i = 0; i < plan.outputs; ++i) {
       if (outputs[i] == buffers[i].bytes) write(plan, plan.operands[i], cursor, count, outputs[i]);
     }
-    skip(cursor, count);
+    cursor.skip(count);
     begin += count;
   }
   if (plan.streams) finish_streaming();

@@ -218,7 +218,7 @@ void run_draw(const uhal_op& op) {
       const int64_t count = std::min(kBlock, end - begin);
       draw(parameters, y.dtype, begin, count, buffer.bytes);
       out.store(cursor, count, buffer.bytes);
-      skip(cursor, count);
+      cursor.skip(count);
     }
   });
 }
@@ -263,7 +263,7 @@ void run_dropout(const uhal_op& op) {
       }
       out.store(cursor, count, values.bytes);
       kept.store(cursor, count, flags.bytes);
-      skip(cursor, count);
+      cursor.skip(count);
     }
   });
 }

@@ -114,4 +114,26 @@ void Cursor::carry() {
   }
 }
 
+void Cursor::skip(int64_t elements) {
+  // A division costs about as much as a few carries.
+  if (elements <= 4 * space_.inner()) {
+    while (elements > 0) {
+      const int64_t step = std::min(elements, run());
+      advance(step);
+      elements -= step;
+    }
+    return;
+  }
+  int64_t rows = (inner_ + elements) / space_.inner();
+  inner_ = (inner_ + elements) % space_.inner();
+  for (int i = space_.rank - 2; i >= 0 && rows > 0; --i) {
+    const int64_t reached = coordinates_[i] + rows;
+    const int64_t coordinate = reached % space_.shape[i];
+    const int64_t steps = coordinate - coordinates_[i];
+    for (int k = 0; k < space_.operands; ++k) outer_offset_[k] += steps * space_.strides[k][i];
+    coordinates_[i] = coordinate;
+    rows = reached / space_.shape[i];
+  }
+}
+
 }  // namespace unihal

@@ -52,6 +52,9 @@ class Cursor {
     if (inner_ == space_.inner()) carry();
   }
 
+  // Moves on by any number of elements, over short rows faster than row by row.
+  void skip(int64_t elements);
+
  private:
   void carry();
 
