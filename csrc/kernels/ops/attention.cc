@@ -116,7 +116,12 @@ class Attention {
     return spec;
   }
 
-  Grid grid(int64_t groups) const { return linear_grid(groups * side_ * side_, side_ * side_, 1 << 22); }
+  Grid grid(int64_t groups) const {
+    Grid grid;
+    grid.groups[0] = groups;
+    grid.group_size[0] = side_ * side_;
+    return grid;
+  }
   const uhal_tensor* mask() const { return input_of(op_, 3); }
 
   uhal_status form_offsets(const void* offsets);
@@ -140,7 +145,7 @@ uhal_status Attention::forward() {
   Arguments arguments;
   for (const uhal_tensor* operand : operands) arguments.pointer(data_of(operand));
   Indices indices;
-  indices.add(heads_).add(share.tasks).add(share.tiles).add(share.slices);
+  indices.add(heads_).add(share.tiles).add(share.slices);
   indices.add(queries_).add(keys_).add(depth_).add(width_);
   for (const uhal_tensor* operand : operands) {
     indices.add(Strides::of(operand, operand == logsumexp ? kAxes - 2 : kAxes - 1));
@@ -182,8 +187,9 @@ uhal_status Attention::form_gradient(const Gradient& gradient, const void* offse
   Strides mask_strides = Strides::of(mask());
   if (gradient.by_key) std::swap(mask_strides.axes[2], mask_strides.axes[3]);
   Indices indices;
-  indices.add(heads_).add(share.tasks).add(share.tiles).add(share.slices);
-  indices.add(rows).add(gradient.by_key ? queries_ : keys_).add(depth_).add(width_).add(columns);
+  indices.add(heads_).add(share.tiles).add(share.slices);
+  indices.add(rows).add(gradient.by_key ? queries_ : keys_).add(depth_);
+  indices.add(gradient.of_scores ? width_ : 0).add(columns);
   for (int i = 0; i < 5; ++i) indices.add(Strides::of(operands[i]));
   indices.add(mask_strides).add(Strides::of(operands[6], kAxes - 2)).add(Strides::of(gradient.result));
   indices.append_to(arguments, wide_);

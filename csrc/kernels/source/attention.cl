@@ -33,7 +33,7 @@ typedef struct {
 } Strides;
 
 typedef struct {
-  INDEX heads, tasks, tiles, slices;
+  INDEX heads, tiles, slices;
 } Tasks;
 
 /* One head of an operand. */
@@ -183,80 +183,78 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void attention(UHAL_POINTER(q), UHAL_PO
   UHAL_GLOBAL const char* masks = UHAL_ADDRESS(const char, mask);
   UHAL_GLOBAL char* sums = UHAL_ADDRESS(char, logsumexp);
 
-  for (INDEX task = UHAL_GROUP_ID(0); task < p.tasks.tasks; task += UHAL_GROUP_COUNT(0)) {
-    const INDEX first = task % p.tasks.tiles * TILE;
-    const INDEX slice = task / p.tasks.tiles % p.tasks.slices * WIDTH;
-    const INDEX pair = task / p.tasks.tiles / p.tasks.slices;
-    const INDEX batch = pair / p.tasks.heads;
-    const INDEX head = pair % p.tasks.heads;
-    const Matrix queries = head_of(UHAL_ADDRESS(char, q), dtypes.q, p.q, batch, head, p.queries, p.depth);
-    const Matrix keys = head_of(UHAL_ADDRESS(char, k), dtypes.k, p.k, batch, head, p.keys, p.depth);
-    const Matrix values = head_of(UHAL_ADDRESS(char, v), dtypes.v, p.v, batch, head, p.keys, p.width);
-    const Matrix result = head_of(UHAL_ADDRESS(char, y), dtypes.y, p.y, batch, head, p.queries, p.width);
+  const INDEX task = UHAL_GROUP_ID(0);
+  const INDEX first = task % p.tasks.tiles * TILE;
+  const INDEX slice = task / p.tasks.tiles % p.tasks.slices * WIDTH;
+  const INDEX pair = task / p.tasks.tiles / p.tasks.slices;
+  const INDEX batch = pair / p.tasks.heads;
+  const INDEX head = pair % p.tasks.heads;
+  const Matrix queries = head_of(UHAL_ADDRESS(char, q), dtypes.q, p.q, batch, head, p.queries, p.depth);
+  const Matrix keys = head_of(UHAL_ADDRESS(char, k), dtypes.k, p.k, batch, head, p.keys, p.depth);
+  const Matrix values = head_of(UHAL_ADDRESS(char, v), dtypes.v, p.v, batch, head, p.keys, p.width);
+  const Matrix result = head_of(UHAL_ADDRESS(char, y), dtypes.y, p.y, batch, head, p.queries, p.width);
 
-    T maximum[PER_ITEM], total[PER_ITEM], average[PER_ITEM][COLUMNS];
-    for (int32 i = 0; i < PER_ITEM; ++i) {
-      maximum[i] = HIDDEN;
-      total[i] = 0; /* this work-item's share */
-      for (int32 j = 0; j < COLUMNS; ++j) average[i][j] = 0;
-    }
-    /* What the last row of the tile sees, as far as there are keys. */
-    const INDEX seen = first + TILE + p.keys - p.queries;
-    const INDEX end = causal && seen < p.keys ? seen : p.keys;
-    for (INDEX other = 0; other < end; other += TILE) {
-      T scores[PER_ITEM][PER_ITEM], own[PER_ITEM];
-      multiply(chunk, &queries, first, &keys, other, scores);
-      for (int32 i = 0; i < PER_ITEM; ++i) {
-        const INDEX row = first + item_row + i;
-        own[i] = maximum[i];
-        for (int32 j = 0; j < PER_ITEM; ++j) {
-          const INDEX column = other + x + j * SIDE;
-          T score = HIDDEN;
-          if (row < p.queries && column < p.keys && (!causal || column <= row + p.keys - p.queries)) {
-            score = scores[i][j] * scale;
-            if (has_mask) {
-              score += uhal_load_floating(dtypes.mask, masks, batch * p.mask.batch + head * p.mask.head + row * p.mask.row +
-                                                         column * p.mask.column);
-            }
-          }
-          scores[i][j] = score;
-          own[i] = fmax(own[i], score);
-        }
-      }
-      exchange_rows(chunk, own);
-      for (int32 i = 0; i < PER_ITEM; ++i) {
-        for (int32 k = 0; k < SIDE; ++k) own[i] = fmax(own[i], chunk[(item_row + i) * SIDE + k]);
-        /* Of a row that has seen nothing yet, any finite number keeps exp(-infinity) at 0. */
-        const T shift = own[i] == HIDDEN ? 0 : own[i];
-        const T kept = exp(maximum[i] - shift);
-        maximum[i] = own[i];
-        total[i] *= kept;
-        for (int32 j = 0; j < COLUMNS; ++j) average[i][j] *= kept;
-        for (int32 j = 0; j < PER_ITEM; ++j) {
-          const T weight = exp(scores[i][j] - shift);
-          total[i] += weight;
-          weights[(x + j * SIDE) * PITCH + item_row + i] = weight;
-        }
-      }
-      add_weighted(chunk, weights, &values, other, slice, average);
-    }
-
-    exchange_rows(chunk, total);
-    T factor[PER_ITEM];
-    for (int32 i = 0; i < PER_ITEM; ++i) {
-      T sum = 0;
-      for (int32 k = 0; k < SIDE; ++k) sum += chunk[(item_row + i) * SIDE + k];
-      factor[i] = sum == 0 ? 0 : 1 / sum;
-      const INDEX row = first + item_row + i;
-      if (has_logsumexp && slice == 0 && x == 0 && row < p.queries) {
-        uhal_store_floating(dtypes.logsumexp, sums,
-                   batch * p.logsumexp.batch + head * p.logsumexp.head + row * p.logsumexp.row,
-                   sum == 0 ? HIDDEN : maximum[i] + log(sum));
-      }
-    }
-    store_rows(&result, first, slice, average, factor);
-    UHAL_BARRIER();
+  T maximum[PER_ITEM], total[PER_ITEM], average[PER_ITEM][COLUMNS];
+  for (int32 i = 0; i < PER_ITEM; ++i) {
+    maximum[i] = HIDDEN;
+    total[i] = 0; /* this work-item's share */
+    for (int32 j = 0; j < COLUMNS; ++j) average[i][j] = 0;
   }
+  /* What the last row of the tile sees, as far as there are keys. */
+  const INDEX seen = first + TILE + p.keys - p.queries;
+  const INDEX end = causal && seen < p.keys ? seen : p.keys;
+  for (INDEX other = 0; other < end; other += TILE) {
+    T scores[PER_ITEM][PER_ITEM], own[PER_ITEM];
+    multiply(chunk, &queries, first, &keys, other, scores);
+    for (int32 i = 0; i < PER_ITEM; ++i) {
+      const INDEX row = first + item_row + i;
+      own[i] = maximum[i];
+      for (int32 j = 0; j < PER_ITEM; ++j) {
+        const INDEX column = other + x + j * SIDE;
+        T score = HIDDEN;
+        if (row < p.queries && column < p.keys && (!causal || column <= row + p.keys - p.queries)) {
+          score = scores[i][j] * scale;
+          if (has_mask) {
+            score += uhal_load_floating(dtypes.mask, masks, batch * p.mask.batch + head * p.mask.head + row * p.mask.row +
+                                                       column * p.mask.column);
+          }
+        }
+        scores[i][j] = score;
+        own[i] = fmax(own[i], score);
+      }
+    }
+    exchange_rows(chunk, own);
+    for (int32 i = 0; i < PER_ITEM; ++i) {
+      for (int32 k = 0; k < SIDE; ++k) own[i] = fmax(own[i], chunk[(item_row + i) * SIDE + k]);
+      /* Of a row that has seen nothing yet, any finite number keeps exp(-infinity) at 0. */
+      const T shift = own[i] == HIDDEN ? 0 : own[i];
+      const T kept = exp(maximum[i] - shift);
+      maximum[i] = own[i];
+      total[i] *= kept;
+      for (int32 j = 0; j < COLUMNS; ++j) average[i][j] *= kept;
+      for (int32 j = 0; j < PER_ITEM; ++j) {
+        const T weight = exp(scores[i][j] - shift);
+        total[i] += weight;
+        weights[(x + j * SIDE) * PITCH + item_row + i] = weight;
+      }
+    }
+    add_weighted(chunk, weights, &values, other, slice, average);
+  }
+
+  exchange_rows(chunk, total);
+  T factor[PER_ITEM];
+  for (int32 i = 0; i < PER_ITEM; ++i) {
+    T sum = 0;
+    for (int32 k = 0; k < SIDE; ++k) sum += chunk[(item_row + i) * SIDE + k];
+    factor[i] = sum == 0 ? 0 : 1 / sum;
+    const INDEX row = first + item_row + i;
+    if (has_logsumexp && slice == 0 && x == 0 && row < p.queries) {
+      uhal_store_floating(dtypes.logsumexp, sums,
+                 batch * p.logsumexp.batch + head * p.logsumexp.head + row * p.logsumexp.row,
+                 sum == 0 ? HIDDEN : maximum[i] + log(sum));
+    }
+  }
+  store_rows(&result, first, slice, average, factor);
 }
 
 typedef struct {
@@ -271,31 +269,29 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void attention_offsets(UHAL_POINTER(y),
   const int32 x = (int32)UHAL_LOCAL_ID(0) % SIDE;
   const int32 team = (int32)UHAL_LOCAL_ID(0) / SIDE;
   UHAL_GLOBAL T* to = UHAL_ADDRESS(T, offsets);
-  for (INDEX start = UHAL_GROUP_ID(0) * SIDE; start < p.count; start += UHAL_GROUP_COUNT(0) * SIDE) {
-    const INDEX index = start + team;
-    T sum = 0;
-    if (index < p.count) {
-      const INDEX pair = index / p.queries;
-      const INDEX row = index % p.queries;
-      const Matrix outputs =
-          head_of(UHAL_ADDRESS(char, y), y_dtype, p.y, pair / p.heads, pair % p.heads, p.queries, p.width);
-      const Matrix gradients =
-          head_of(UHAL_ADDRESS(char, dy), dy_dtype, p.dy, pair / p.heads, pair % p.heads, p.queries, p.width);
-      const INDEX of_output = outputs.offset + row * outputs.row_stride;
-      const INDEX of_gradient = gradients.offset + row * gradients.row_stride;
-      for (INDEX e = x; e < p.width; e += SIDE) {
-        sum += LOAD(&outputs, of_output + e * outputs.column_stride) *
-               LOAD(&gradients, of_gradient + e * gradients.column_stride);
-      }
+  const INDEX index = UHAL_GROUP_ID(0) * SIDE + team;
+  T sum = 0;
+  if (index < p.count) {
+    const INDEX pair = index / p.queries;
+    const INDEX row = index % p.queries;
+    const Matrix outputs =
+        head_of(UHAL_ADDRESS(char, y), y_dtype, p.y, pair / p.heads, pair % p.heads, p.queries, p.width);
+    const Matrix gradients =
+        head_of(UHAL_ADDRESS(char, dy), dy_dtype, p.dy, pair / p.heads, pair % p.heads, p.queries, p.width);
+    const INDEX of_output = outputs.offset + row * outputs.row_stride;
+    const INDEX of_gradient = gradients.offset + row * gradients.row_stride;
+    for (INDEX e = x; e < p.width; e += SIDE) {
+      sum += LOAD(&outputs, of_output + e * outputs.column_stride) *
+             LOAD(&gradients, of_gradient + e * gradients.column_stride);
     }
-    partial[team * (SIDE + 1) + x] = sum;
-    UHAL_BARRIER();
-    if (x == 0 && index < p.count) {
-      for (int32 k = 1; k < SIDE; ++k) sum += partial[team * (SIDE + 1) + k];
-      to[index] = sum;
-    }
-    UHAL_BARRIER();
   }
+  partial[team * (SIDE + 1) + x] = sum;
+  UHAL_BARRIER();
+  if (x == 0 && index < p.count) {
+    for (int32 k = 1; k < SIDE; ++k) sum += partial[team * (SIDE + 1) + k];
+    to[index] = sum;
+  }
+  UHAL_BARRIER();
 }
 
 typedef struct {
@@ -327,65 +323,63 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void attention_gradient(
   const INDEX queries = by_key ? p.others : p.rows;
   const INDEX keys = by_key ? p.rows : p.others;
 
-  for (INDEX task = UHAL_GROUP_ID(0); task < p.tasks.tasks; task += UHAL_GROUP_COUNT(0)) {
-    const INDEX first = task % p.tasks.tiles * TILE;
-    const INDEX slice = task / p.tasks.tiles % p.tasks.slices * WIDTH;
-    const INDEX pair = task / p.tasks.tiles / p.tasks.slices;
-    const INDEX batch = pair / p.tasks.heads;
-    const INDEX head = pair % p.tasks.heads;
-    const Matrix left = head_of(UHAL_ADDRESS(char, own), dtypes.own, p.own, batch, head, p.rows, p.depth);
-    const Matrix right = head_of(UHAL_ADDRESS(char, other), dtypes.other, p.other, batch, head, p.others, p.depth);
-    const Matrix left_value =
-        head_of(UHAL_ADDRESS(char, own_value), dtypes.own_value, p.own_value, batch, head, p.rows, p.width);
-    const Matrix right_value =
-        head_of(UHAL_ADDRESS(char, other_value), dtypes.other_value, p.other_value, batch, head, p.others, p.width);
-    const Matrix factors = head_of(UHAL_ADDRESS(char, factor), dtypes.factor, p.factor, batch, head, p.others, p.columns);
-    const Matrix results = head_of(UHAL_ADDRESS(char, result), dtypes.result, p.result, batch, head, p.rows, p.columns);
-    UHAL_GLOBAL const T* row_offsets = UHAL_ADDRESS(const T, offsets) + pair * queries;
+  const INDEX task = UHAL_GROUP_ID(0);
+  const INDEX first = task % p.tasks.tiles * TILE;
+  const INDEX slice = task / p.tasks.tiles % p.tasks.slices * WIDTH;
+  const INDEX pair = task / p.tasks.tiles / p.tasks.slices;
+  const INDEX batch = pair / p.tasks.heads;
+  const INDEX head = pair % p.tasks.heads;
+  const Matrix left = head_of(UHAL_ADDRESS(char, own), dtypes.own, p.own, batch, head, p.rows, p.depth);
+  const Matrix right = head_of(UHAL_ADDRESS(char, other), dtypes.other, p.other, batch, head, p.others, p.depth);
+  const Matrix left_value =
+      head_of(UHAL_ADDRESS(char, own_value), dtypes.own_value, p.own_value, batch, head, p.rows, p.width);
+  const Matrix right_value =
+      head_of(UHAL_ADDRESS(char, other_value), dtypes.other_value, p.other_value, batch, head, p.others, p.width);
+  const Matrix factors = head_of(UHAL_ADDRESS(char, factor), dtypes.factor, p.factor, batch, head, p.others, p.columns);
+  const Matrix results = head_of(UHAL_ADDRESS(char, result), dtypes.result, p.result, batch, head, p.rows, p.columns);
+  UHAL_GLOBAL const T* row_offsets = UHAL_ADDRESS(const T, offsets) + pair * queries;
 
-    T gradient[PER_ITEM][COLUMNS];
-    for (int32 i = 0; i < PER_ITEM; ++i) {
-      for (int32 j = 0; j < COLUMNS; ++j) gradient[i][j] = 0;
-    }
-    INDEX begin = 0, end = p.others;
-    if (causal && by_key) { /* the first query that sees a key of the tile */
-      const INDEX sees = first + queries - keys;
-      if (sees > 0) begin = sees;
-    } else if (causal) {
-      const INDEX seen = first + TILE + keys - queries;
-      if (seen < end) end = seen;
-    }
-    for (INDEX start = begin; start < end; start += TILE) {
-      T scores[PER_ITEM][PER_ITEM], products[PER_ITEM][PER_ITEM];
-      multiply(chunk, &left, first, &right, start, scores);
-      if (of_scores) multiply(chunk, &left_value, first, &right_value, start, products);
-      UHAL_BARRIER(); /* weights of the tile before are no longer read */
-      for (int32 i = 0; i < PER_ITEM; ++i) {
-        const INDEX row = first + item_row + i;
-        for (int32 j = 0; j < PER_ITEM; ++j) {
-          const INDEX column = start + x + j * SIDE;
-          const INDEX query = by_key ? column : row;
-          const INDEX key = by_key ? row : column;
-          T weight = 0;
-          if (query < queries && key < keys && (!causal || key <= query + keys - queries)) {
-            T score = scores[i][j] * scale;
-            if (has_mask) {
-              score += uhal_load_floating(dtypes.mask, masks, batch * p.mask.batch + head * p.mask.head + row * p.mask.row +
-                                                         column * p.mask.column);
-            }
-            const T sum = uhal_load_floating(dtypes.logsumexp, sums,
-                                    batch * p.logsumexp.batch + head * p.logsumexp.head + query * p.logsumexp.row);
-            weight = exp(score - (sum == HIDDEN ? 0 : sum));
-            if (of_scores) weight *= (products[i][j] - row_offsets[query]) * scale;
-          }
-          weights[(x + j * SIDE) * PITCH + item_row + i] = weight;
-        }
-      }
-      add_weighted(chunk, weights, &factors, start, slice, gradient);
-    }
-    T one[PER_ITEM];
-    for (int32 i = 0; i < PER_ITEM; ++i) one[i] = 1;
-    store_rows(&results, first, slice, gradient, one);
-    UHAL_BARRIER();
+  T gradient[PER_ITEM][COLUMNS];
+  for (int32 i = 0; i < PER_ITEM; ++i) {
+    for (int32 j = 0; j < COLUMNS; ++j) gradient[i][j] = 0;
   }
+  INDEX begin = 0, end = p.others;
+  if (causal && by_key) { /* the first query that sees a key of the tile */
+    const INDEX sees = first + queries - keys;
+    if (sees > 0) begin = sees;
+  } else if (causal) {
+    const INDEX seen = first + TILE + keys - queries;
+    if (seen < end) end = seen;
+  }
+  for (INDEX start = begin; start < end; start += TILE) {
+    T scores[PER_ITEM][PER_ITEM], products[PER_ITEM][PER_ITEM];
+    multiply(chunk, &left, first, &right, start, scores);
+    multiply(chunk, &left_value, first, &right_value, start, products); /* nothing of width 0 */
+    UHAL_BARRIER(); /* weights of the tile before are no longer read */
+    for (int32 i = 0; i < PER_ITEM; ++i) {
+      const INDEX row = first + item_row + i;
+      for (int32 j = 0; j < PER_ITEM; ++j) {
+        const INDEX column = start + x + j * SIDE;
+        const INDEX query = by_key ? column : row;
+        const INDEX key = by_key ? row : column;
+        T weight = 0;
+        if (query < queries && key < keys && (!causal || key <= query + keys - queries)) {
+          T score = scores[i][j] * scale;
+          if (has_mask) {
+            score += uhal_load_floating(dtypes.mask, masks, batch * p.mask.batch + head * p.mask.head + row * p.mask.row +
+                                                       column * p.mask.column);
+          }
+          const T sum = uhal_load_floating(dtypes.logsumexp, sums,
+                                  batch * p.logsumexp.batch + head * p.logsumexp.head + query * p.logsumexp.row);
+          weight = exp(score - (sum == HIDDEN ? 0 : sum));
+          if (of_scores) weight *= (products[i][j] - row_offsets[query]) * scale;
+        }
+        weights[(x + j * SIDE) * PITCH + item_row + i] = weight;
+      }
+    }
+    add_weighted(chunk, weights, &factors, start, slice, gradient);
+  }
+  T one[PER_ITEM];
+  for (int32 i = 0; i < PER_ITEM; ++i) one[i] = 1;
+  store_rows(&results, first, slice, gradient, one);
 }

@@ -42,17 +42,14 @@ typedef struct {
   int32 x, dy, dx, scale, mean, variance;
 } BackwardDtypes;
 
-/* The part of the work that a team does: points [begin, end) of a channel; none for a channel that does not exist. */
-#define FOR_EACH_TASK(p)                                                                                              \
-  const INDEX blocks = ((p).channels + team.teams - 1) / team.teams;                                                  \
-  const INDEX share = ((p).points + (p).pieces - 1) / (p).pieces;                                                     \
-  for (INDEX task = UHAL_GROUP_ID(0); task < blocks * (p).pieces; task += UHAL_GROUP_COUNT(0))
-
-#define TAKE_TASK(p)                                                                                     \
-  const INDEX channel = task % blocks * team.teams + team.index;                                         \
-  const INDEX begin = task / blocks * share;                                                             \
-  const INDEX end =                                                                                      \
-      channel >= (p).channels ? begin : begin + share < (p).points ? begin + share : (p).points
+/* What a team does: points [begin, end) of a channel; none of a channel that does not exist. */
+#define TAKE_TASK(p)                                                        \
+  const INDEX blocks = ((p).channels + team.teams - 1) / team.teams;        \
+  const INDEX share = ((p).points + (p).pieces - 1) / (p).pieces;           \
+  const INDEX piece = UHAL_GROUP_ID(0) / blocks;                            \
+  const INDEX channel = UHAL_GROUP_ID(0) % blocks * team.teams + team.index; \
+  const INDEX begin = piece * share;                                        \
+  const INDEX end = channel >= (p).channels ? begin : begin + share < (p).points ? begin + share : (p).points
 
 typedef struct {
   T count, mean, squares; /* squares: the sum of squared differences from the mean */
@@ -78,36 +75,34 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void batch_moments(UHAL_POINTER(of
   UHAL_LOCAL Moments scratch[UHAL_GROUP];
   const uhal_team team = uhal_make_team(lanes, adjacent);
   UHAL_GLOBAL const char* x = UHAL_ADDRESS(const char, of_x);
-  FOR_EACH_TASK(p) {
-    TAKE_TASK(p);
-    Moments moments = {0, 0, 0};
-    /* UNROLL elements at a time by the two-pass method, in registers. */
-    for (INDEX point = begin + team.lane; point < end; point += UNROLL * lanes) {
-      T values[UNROLL];
-      Moments own = {0, 0, 0};
-      UHAL_UNROLL for (int32 k = 0; k < UNROLL; ++k) {
-        values[k] = 0;
-        if (point + k * lanes < end) {
-          INDEX at[1] = {channel * p.x};
-          UHAL_ADD_OFFSETS(of_points, 1, point + k * lanes, at);
-          values[k] = LOAD(x, at[0]);
-          own.count += 1;
-        }
-        own.mean += values[k];
+  TAKE_TASK(p);
+  Moments moments = {0, 0, 0};
+  /* UNROLL elements at a time by the two-pass method, in registers. */
+  for (INDEX point = begin + team.lane; point < end; point += UNROLL * lanes) {
+    T values[UNROLL];
+    Moments own = {0, 0, 0};
+    UHAL_UNROLL for (int32 k = 0; k < UNROLL; ++k) {
+      values[k] = 0;
+      if (point + k * lanes < end) {
+        INDEX at[1] = {channel * p.x};
+        UHAL_ADD_OFFSETS(of_points, 1, point + k * lanes, at);
+        values[k] = LOAD(x, at[0]);
+        own.count += 1;
       }
-      own.mean /= own.count;
-      UHAL_UNROLL for (int32 k = 0; k < UNROLL; ++k) {
-        const T difference = point + k * lanes < end ? values[k] - own.mean : 0;
-        own.squares += difference * difference;
-      }
-      moments = join_moments(moments, own);
+      own.mean += values[k];
     }
-    moments = team_moments(moments, scratch, team);
-    if (team.lane == 0 && channel < p.channels) {
-      UHAL_GLOBAL T* to = UHAL_ADDRESS(T, of_moments) + task / blocks * 2 * p.channels + channel;
-      to[0] = moments.mean;
-      to[p.channels] = moments.squares;
+    own.mean /= own.count;
+    UHAL_UNROLL for (int32 k = 0; k < UNROLL; ++k) {
+      const T difference = point + k * lanes < end ? values[k] - own.mean : 0;
+      own.squares += difference * difference;
     }
+    moments = join_moments(moments, own);
+  }
+  moments = team_moments(moments, scratch, team);
+  if (team.lane == 0 && channel < p.channels) {
+    UHAL_GLOBAL T* to = UHAL_ADDRESS(T, of_moments) + piece * 2 * p.channels + channel;
+    to[0] = moments.mean;
+    to[p.channels] = moments.squares;
   }
 }
 
@@ -164,20 +159,18 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void batch_normalize(
   const uhal_team team = uhal_make_team(lanes, adjacent);
   UHAL_GLOBAL const char* x = UHAL_ADDRESS(const char, of_x);
   UHAL_GLOBAL char* y = UHAL_ADDRESS(char, of_y);
-  FOR_EACH_TASK(p) {
-    TAKE_TASK(p);
-    if (channel >= p.channels) continue;
-    const T center = uhal_load_floating(dtypes.mean, UHAL_ADDRESS(const char, mean), channel * p.mean);
-    const T spread = uhal_load_floating(dtypes.variance, UHAL_ADDRESS(const char, variance), channel * p.variance);
-    T factor = 1 / sqrt(spread + epsilon);
-    T shift = 0;
-    if (has_scale) factor *= uhal_load_floating(dtypes.scale, UHAL_ADDRESS(const char, scale), channel * p.scale);
-    if (has_bias) shift = uhal_load_floating(dtypes.bias, UHAL_ADDRESS(const char, bias), channel * p.bias);
-    for (INDEX point = begin + team.lane; point < end; point += lanes) {
-      INDEX at[2] = {channel * p.x, channel * p.y};
-      UHAL_ADD_OFFSETS(of_points, 2, point, at);
-      STORE(y, at[1], uhal_activate((LOAD(x, at[0]) - center) * factor + shift));
-    }
+  TAKE_TASK(p);
+  if (channel >= p.channels) return;
+  const T center = uhal_load_floating(dtypes.mean, UHAL_ADDRESS(const char, mean), channel * p.mean);
+  const T spread = uhal_load_floating(dtypes.variance, UHAL_ADDRESS(const char, variance), channel * p.variance);
+  T factor = 1 / sqrt(spread + epsilon);
+  T shift = 0;
+  if (has_scale) factor *= uhal_load_floating(dtypes.scale, UHAL_ADDRESS(const char, scale), channel * p.scale);
+  if (has_bias) shift = uhal_load_floating(dtypes.bias, UHAL_ADDRESS(const char, bias), channel * p.bias);
+  for (INDEX point = begin + team.lane; point < end; point += lanes) {
+    INDEX at[2] = {channel * p.x, channel * p.y};
+    UHAL_ADD_OFFSETS(of_points, 2, point, at);
+    STORE(y, at[1], uhal_activate((LOAD(x, at[0]) - center) * factor + shift));
   }
 }
 
@@ -192,25 +185,23 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void batch_gradient(
   UHAL_GLOBAL const char* dy = UHAL_ADDRESS(const char, of_dy);
   UHAL_GLOBAL char* dx = UHAL_ADDRESS(char, of_dx);
   UHAL_GLOBAL const T* sums = UHAL_ADDRESS(const T, of_sums);
-  FOR_EACH_TASK(p) {
-    TAKE_TASK(p);
-    if (channel >= p.channels) continue;
-    const T center = uhal_load_floating(dtypes.mean, UHAL_ADDRESS(const char, mean), channel * p.mean);
-    const T spread = uhal_load_floating(dtypes.variance, UHAL_ADDRESS(const char, variance), channel * p.variance);
-    const T inverse = 1 / sqrt(spread + epsilon);
-    T factor = inverse;
-    if (has_scale) factor *= uhal_load_floating(dtypes.scale, UHAL_ADDRESS(const char, scale), channel * p.scale);
-    T shift = 0, slope = 0;
-    if (!constant_statistics) {
-      shift = sums[channel] / (T)p.points;
-      slope = sums[p.channels + channel] / (T)p.points * inverse;
-    }
-    for (INDEX point = begin + team.lane; point < end; point += lanes) {
-      INDEX at[3] = {channel * p.x, channel * p.dy, channel * p.dx};
-      UHAL_ADD_OFFSETS(of_points, 3, point, at);
-      T result = LOAD(dy, at[1]);
-      if (!constant_statistics) result -= shift + (LOAD(x, at[0]) - center) * slope;
-      STORE(dx, at[2], factor * result);
-    }
+  TAKE_TASK(p);
+  if (channel >= p.channels) return;
+  const T center = uhal_load_floating(dtypes.mean, UHAL_ADDRESS(const char, mean), channel * p.mean);
+  const T spread = uhal_load_floating(dtypes.variance, UHAL_ADDRESS(const char, variance), channel * p.variance);
+  const T inverse = 1 / sqrt(spread + epsilon);
+  T factor = inverse;
+  if (has_scale) factor *= uhal_load_floating(dtypes.scale, UHAL_ADDRESS(const char, scale), channel * p.scale);
+  T shift = 0, slope = 0;
+  if (!constant_statistics) {
+    shift = sums[channel] / (T)p.points;
+    slope = sums[p.channels + channel] / (T)p.points * inverse;
+  }
+  for (INDEX point = begin + team.lane; point < end; point += lanes) {
+    INDEX at[3] = {channel * p.x, channel * p.dy, channel * p.dx};
+    UHAL_ADD_OFFSETS(of_points, 3, point, at);
+    T result = LOAD(dy, at[1]);
+    if (!constant_statistics) result -= shift + (LOAD(x, at[0]) - center) * slope;
+    STORE(dx, at[2], factor * result);
   }
 }

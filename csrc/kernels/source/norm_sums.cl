@@ -62,31 +62,30 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void column_sums(
   const INDEX blocks = (columns + team.teams - 1) / team.teams;
   const INDEX share = (points + pieces - 1) / pieces;
 
-  for (INDEX task = UHAL_GROUP_ID(0); task < blocks * pieces; task += UHAL_GROUP_COUNT(0)) {
-    const INDEX column = task % blocks * team.teams + team.index;
-    const INDEX begin = task / blocks * share;
-    const INDEX end = column >= columns ? begin : begin + share < points ? begin + share : points;
-    INDEX offsets[6] = {0, 0, 0, 0, 0, 0};
-    T center = 0, inverse = 0;
-    if (column < columns) {
-      UHAL_ADD_OFFSETS(of_columns, 6, column, offsets);
-      if (!per_point) {
-        center = uhal_load_floating(dtypes.mean, mean, offsets[2]);
-        inverse = 1 / sqrt(uhal_load_floating(dtypes.spread, spread, offsets[3]) + epsilon);
-      }
+  const INDEX task = UHAL_GROUP_ID(0);
+  const INDEX column = task % blocks * team.teams + team.index;
+  const INDEX begin = task / blocks * share;
+  const INDEX end = column >= columns ? begin : begin + share < points ? begin + share : points;
+  INDEX offsets[6] = {0, 0, 0, 0, 0, 0};
+  T center = 0, inverse = 0;
+  if (column < columns) {
+    UHAL_ADD_OFFSETS(of_columns, 6, column, offsets);
+    if (!per_point) {
+      center = uhal_load_floating(dtypes.mean, mean, offsets[2]);
+      inverse = 1 / sqrt(uhal_load_floating(dtypes.spread, spread, offsets[3]) + epsilon);
     }
-    ColumnSums sums = {0, 0};
-    INDEX point = begin + team.lane;
-    for (; point + (UNROLL - 1) * lanes < end; point += UNROLL * lanes) {
-      UHAL_UNROLL for (int32 k = 0; k < UNROLL; ++k) ADD_POINT(point + k * lanes);
-    }
-    for (; point < end; point += lanes) ADD_POINT(point);
-    sums = team_column_sums(sums, scratch, team);
-    if (team.lane == 0 && column < columns) {
-      UHAL_GLOBAL T* to = UHAL_ADDRESS(T, of_sums) + task / blocks * 2 * columns + column;
-      to[0] = sums.gradient;
-      to[columns] = sums.product;
-    }
+  }
+  ColumnSums sums = {0, 0};
+  INDEX point = begin + team.lane;
+  for (; point + (UNROLL - 1) * lanes < end; point += UNROLL * lanes) {
+    UHAL_UNROLL for (int32 k = 0; k < UNROLL; ++k) ADD_POINT(point + k * lanes);
+  }
+  for (; point < end; point += lanes) ADD_POINT(point);
+  sums = team_column_sums(sums, scratch, team);
+  if (team.lane == 0 && column < columns) {
+    UHAL_GLOBAL T* to = UHAL_ADDRESS(T, of_sums) + task / blocks * 2 * columns + column;
+    to[0] = sums.gradient;
+    to[columns] = sums.product;
   }
 }
 

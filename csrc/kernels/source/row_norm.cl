@@ -3,7 +3,10 @@
  *
  * Macros: UHAL_GROUP; DENSE with X, the dtype of x, y, dy and dx: each row lies dense in all of them, in aligned fours,
  * and scale and bias are dense T, one for each `repeat` elements (1 for layer norm, a channel's pixels for group norm).
- * Without DENSE strides and dtypes are what the arguments say. */
+ * Without DENSE strides and dtypes are what the arguments say.
+ *
+ * The grid has a team for each row, here and in the other sources of norms: no barrier stands in a loop or under a
+ * condition, which compilers for CPUs take long over. */
 #include "csrc/kernels/prelude/floating.h"
 #include "csrc/kernels/prelude/group.h"
 #include "csrc/kernels/prelude/map_functions.h"
@@ -90,61 +93,57 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void row_norm(
   UHAL_GLOBAL char* y = UHAL_ADDRESS(char, of_y);
   const T divisor = length > 0 ? (T)length : 1;
 
-  for (INDEX start = UHAL_GROUP_ID(0) * team.teams; start < rows; start += UHAL_GROUP_COUNT(0) * team.teams) {
-    const INDEX row = start + team.index;
-    const INDEX units = row < rows ? length / UNIT : 0;
-    const INDEX uncached = team.lane + CACHED * lanes;
-    INDEX offsets[6] = {0, 0, 0, 0, 0, 0}, at[4];
-    if (row < rows) UHAL_ADD_OFFSETS(of_rows, 6, row, offsets);
+  const INDEX row = UHAL_GROUP_ID(0) * team.teams + team.index;
+  const INDEX units = row < rows ? length / UNIT : 0;
+  const INDEX uncached = team.lane + CACHED * lanes;
+  INDEX offsets[6] = {0, 0, 0, 0, 0, 0}, at[4];
+  if (row < rows) UHAL_ADD_OFFSETS(of_rows, 6, row, offsets);
 
-    T cached[CACHED][UNIT], rest[UNIT];
-    T sum = 0;
-    UHAL_UNROLL for (int32 k = 0; k < CACHED; ++k) {
-      const INDEX unit = team.lane + k * lanes;
-      if (unit < units) {
-        FIND(of_elements, 1, unit, offsets, at);
-        LOAD(x, at[0], cached[k]);
-        for (int32 u = 0; u < UNIT; ++u) sum += cached[k][u];
-      }
-    }
-    T center = 0;
-    if (centred) {
-      for (INDEX unit = uncached; unit < units; unit += lanes) {
-        FIND(of_elements, 1, unit, offsets, at);
-        LOAD(x, at[0], rest);
-        for (int32 u = 0; u < UNIT; ++u) sum += rest[u];
-      }
-      center = uhal_team_sum(sum, scratch, team) / divisor;
-    }
-
-    /* In a second pass: the mean of squares less the squared mean would lose its digits where the mean is large. */
-    T squares = 0;
-    UHAL_UNROLL for (int32 k = 0; k < CACHED; ++k) {
-      if (team.lane + k * lanes < units) {
-        for (int32 u = 0; u < UNIT; ++u) squares += (cached[k][u] - center) * (cached[k][u] - center);
-      }
-    }
-    for (INDEX unit = uncached; unit < units; unit += lanes) {
+  T cached[CACHED][UNIT], rest[UNIT];
+  T sum = 0;
+  UHAL_UNROLL for (int32 k = 0; k < CACHED; ++k) {
+    const INDEX unit = team.lane + k * lanes;
+    if (unit < units) {
       FIND(of_elements, 1, unit, offsets, at);
-      LOAD(x, at[0], rest);
-      for (int32 u = 0; u < UNIT; ++u) squares += (rest[u] - center) * (rest[u] - center);
+      LOAD(x, at[0], cached[k]);
+      for (int32 u = 0; u < UNIT; ++u) sum += cached[k][u];
     }
-    const T variance = uhal_team_sum(squares, scratch, team) / divisor;
-    const T inverse = 1 / sqrt(variance + epsilon);
+  }
+  for (INDEX unit = centred ? uncached : units; unit < units; unit += lanes) {
+    FIND(of_elements, 1, unit, offsets, at);
+    LOAD(x, at[0], rest);
+    for (int32 u = 0; u < UNIT; ++u) sum += rest[u];
+  }
+  sum = uhal_team_sum(sum, scratch, team);
+  const T center = centred ? sum / divisor : 0;
 
-    UHAL_UNROLL for (int32 k = 0; k < CACHED; ++k) {
-      const INDEX unit = team.lane + k * lanes;
-      if (unit < units) NORMALIZE(unit, cached[k]);
+  /* In a second pass: the mean of squares less the squared mean would lose its digits where the mean is large. */
+  T squares = 0;
+  UHAL_UNROLL for (int32 k = 0; k < CACHED; ++k) {
+    if (team.lane + k * lanes < units) {
+      for (int32 u = 0; u < UNIT; ++u) squares += (cached[k][u] - center) * (cached[k][u] - center);
     }
-    for (INDEX unit = uncached; unit < units; unit += lanes) {
-      FIND(of_elements, 1, unit, offsets, at);
-      LOAD(x, at[0], rest);
-      NORMALIZE(unit, rest);
-    }
-    if (team.lane == 0 && row < rows) {
-      if (has_mean) uhal_store_floating(dtypes.mean, UHAL_ADDRESS(char, of_mean), offsets[4], center);
-      if (has_spread) uhal_store_floating(dtypes.spread, UHAL_ADDRESS(char, of_spread), offsets[5], centred ? variance : inverse);
-    }
+  }
+  for (INDEX unit = uncached; unit < units; unit += lanes) {
+    FIND(of_elements, 1, unit, offsets, at);
+    LOAD(x, at[0], rest);
+    for (int32 u = 0; u < UNIT; ++u) squares += (rest[u] - center) * (rest[u] - center);
+  }
+  const T variance = uhal_team_sum(squares, scratch, team) / divisor;
+  const T inverse = 1 / sqrt(variance + epsilon);
+
+  UHAL_UNROLL for (int32 k = 0; k < CACHED; ++k) {
+    const INDEX unit = team.lane + k * lanes;
+    if (unit < units) NORMALIZE(unit, cached[k]);
+  }
+  for (INDEX unit = uncached; unit < units; unit += lanes) {
+    FIND(of_elements, 1, unit, offsets, at);
+    LOAD(x, at[0], rest);
+    NORMALIZE(unit, rest);
+  }
+  if (team.lane == 0 && row < rows) {
+    if (has_mean) uhal_store_floating(dtypes.mean, UHAL_ADDRESS(char, of_mean), offsets[4], center);
+    if (has_spread) uhal_store_floating(dtypes.spread, UHAL_ADDRESS(char, of_spread), offsets[5], centred ? variance : inverse);
   }
 }
 
@@ -205,44 +204,42 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void row_norm_gradient(
   UHAL_GLOBAL char* dx = UHAL_ADDRESS(char, of_dx);
   const T divisor = length > 0 ? (T)length : 1;
 
-  for (INDEX start = UHAL_GROUP_ID(0) * team.teams; start < rows; start += UHAL_GROUP_COUNT(0) * team.teams) {
-    const INDEX row = start + team.index;
-    const INDEX units = row < rows ? length / UNIT : 0;
-    const INDEX uncached = team.lane + CACHED * lanes;
-    INDEX offsets[7] = {0, 0, 0, 0, 0, 0, 0}, at[4];
-    T center = 0, inverse = 0;
-    if (row < rows) {
-      UHAL_ADD_OFFSETS(of_rows, 7, row, offsets);
-      const T spread = uhal_load_floating(dtypes.spread, UHAL_ADDRESS(const char, of_spread), offsets[5]);
-      if (centred) center = uhal_load_floating(dtypes.mean, UHAL_ADDRESS(const char, of_mean), offsets[4]);
-      inverse = centred ? 1 / sqrt(spread + epsilon) : spread;
-      if (team.lane == 0) UHAL_ADDRESS(T, of_inverse)[offsets[6]] = inverse;
-    }
+  const INDEX row = UHAL_GROUP_ID(0) * team.teams + team.index;
+  const INDEX units = row < rows ? length / UNIT : 0;
+  const INDEX uncached = team.lane + CACHED * lanes;
+  INDEX offsets[7] = {0, 0, 0, 0, 0, 0, 0}, at[4];
+  T center = 0, inverse = 0;
+  if (row < rows) {
+    UHAL_ADD_OFFSETS(of_rows, 7, row, offsets);
+    const T spread = uhal_load_floating(dtypes.spread, UHAL_ADDRESS(const char, of_spread), offsets[5]);
+    if (centred) center = uhal_load_floating(dtypes.mean, UHAL_ADDRESS(const char, of_mean), offsets[4]);
+    inverse = centred ? 1 / sqrt(spread + epsilon) : spread;
+    if (team.lane == 0) UHAL_ADDRESS(T, of_inverse)[offsets[6]] = inverse;
+  }
 
-    T normalized[CACHED][UNIT], g[CACHED][UNIT], rest[UNIT], rest_g[UNIT];
-    RowSums sums = {0, 0};
-    UHAL_UNROLL for (int32 k = 0; k < CACHED; ++k) {
-      const INDEX unit = team.lane + k * lanes;
-      if (unit < units) {
-        LOAD_GRADIENT(unit, normalized[k], g[k]);
-        ADD_UNIT(normalized[k], g[k]);
-      }
+  T normalized[CACHED][UNIT], g[CACHED][UNIT], rest[UNIT], rest_g[UNIT];
+  RowSums sums = {0, 0};
+  UHAL_UNROLL for (int32 k = 0; k < CACHED; ++k) {
+    const INDEX unit = team.lane + k * lanes;
+    if (unit < units) {
+      LOAD_GRADIENT(unit, normalized[k], g[k]);
+      ADD_UNIT(normalized[k], g[k]);
     }
-    for (INDEX unit = uncached; unit < units; unit += lanes) {
-      LOAD_GRADIENT(unit, rest, rest_g);
-      ADD_UNIT(rest, rest_g);
-    }
-    sums = team_row_sums(sums, scratch, team);
-    const T shift = centred ? sums.gradient / divisor : 0;
-    const T slope = sums.product / divisor;
+  }
+  for (INDEX unit = uncached; unit < units; unit += lanes) {
+    LOAD_GRADIENT(unit, rest, rest_g);
+    ADD_UNIT(rest, rest_g);
+  }
+  sums = team_row_sums(sums, scratch, team);
+  const T shift = centred ? sums.gradient / divisor : 0;
+  const T slope = sums.product / divisor;
 
-    UHAL_UNROLL for (int32 k = 0; k < CACHED; ++k) {
-      const INDEX unit = team.lane + k * lanes;
-      if (unit < units) STORE_GRADIENT(unit, normalized[k], g[k]);
-    }
-    for (INDEX unit = uncached; unit < units; unit += lanes) {
-      LOAD_GRADIENT(unit, rest, rest_g);
-      STORE_GRADIENT(unit, rest, rest_g);
-    }
+  UHAL_UNROLL for (int32 k = 0; k < CACHED; ++k) {
+    const INDEX unit = team.lane + k * lanes;
+    if (unit < units) STORE_GRADIENT(unit, normalized[k], g[k]);
+  }
+  for (INDEX unit = uncached; unit < units; unit += lanes) {
+    LOAD_GRADIENT(unit, rest, rest_g);
+    STORE_GRADIENT(unit, rest, rest_g);
   }
 }
