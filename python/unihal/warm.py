@@ -206,7 +206,7 @@ def _norms(zeros: _Maker) -> None:
 
 
 def _products(zeros: _Maker) -> None:
-    for rows, depth, columns in ((64, 64, 64), (32, 64, 10), (256, 256, 256), (1, 64, 10)):
+    for rows, depth, columns in ((64, 64, 64), (32, 64, 10), (256, 256, 256), (64, 512, 10), (1, 64, 10)):
         a, b = zeros(rows, depth), zeros(depth, columns)
         bias = zeros(columns)
         ops.matmul(a, b)
