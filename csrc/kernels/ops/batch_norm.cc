@@ -27,9 +27,10 @@ class BatchNorm {
         points_(points_of(op, images, count)),
         plan_(queue.traits(), channels_, points_.count, images[0]->strides[1], points_.strides[0][points_.rank - 1]),
         kind_(layout_kind(points_)) {
-    for (int k = 0; k < count; ++k) {
-      kind_.wide |= !kernels::fits_32_bits(*images[k]);
-      mixed_ |= images[k]->dtype != images[0]->dtype;
+    for (int k = 0; k < count; ++k) mixed_ |= images[k]->dtype != images[0]->dtype;
+    for (int i = 0; i < op.input_count + op.output_count; ++i) {
+      const uhal_tensor* view = i < op.input_count ? op.inputs[i] : op.outputs[i - op.input_count];
+      kind_.wide |= view != nullptr && !kernels::fits_32_bits(*view);
     }
     kind_.wide |= !kernels::fits_32_bits(2 * plan_.pieces * channels_);
     dtype_ = images[0]->dtype;

@@ -1,11 +1,11 @@
-/* Attention and its gradients by tiles, so that no score reaches global memory: softmax is updated as tiles of keys come
- * by (Milakov and Gimelshein, Online normalizer calculation for softmax, 2018), and the gradients form the scores anew
- * from the logsumexp (Dao et al., FlashAttention, 2022).
+/* Attention and its gradients by tiles, so that no score reaches global memory: softmax is updated as tiles of keys
+ * come by (Milakov and Gimelshein, Online normalizer calculation for softmax, 2018), and the gradients form the scores
+ * anew from the logsumexp (Dao et al., FlashAttention, 2022).
  *
  * A work-group has SIDE x SIDE work-items and forms WIDTH columns of TILE rows of a result, going through the other
- * operand TILE rows at a time. Work-item (x, y) holds the rows y * PER_ITEM + i, i < PER_ITEM, and of scores the columns
- * x + j * SIDE, j < PER_ITEM, of results the columns x + j * SIDE, j < COLUMNS. Heads of any size: scores are summed CHUNK
- * elements at a time, and results wider than WIDTH are formed in slices.
+ * operand TILE rows at a time. Work-item (x, y) holds the rows y * PER_ITEM + i, i < PER_ITEM, and of scores the
+ * columns x + j * SIDE, j < PER_ITEM, of results the columns x + j * SIDE, j < COLUMNS. Heads of any size: scores are
+ * summed CHUNK elements at a time, and results wider than WIDTH are formed in slices.
  *
  * Macros: SIDE, COLUMNS; and X, the dtype of the operands, or MIXED if theirs differ: then dtypes come as arguments.
  * Masks and sums have dtypes of their own in any case. */
@@ -106,8 +106,8 @@ UHAL_INLINE void multiply(UHAL_LOCAL T* chunk, const Matrix* a, INDEX first_a, c
   }
 }
 
-/* result += weights^T @ values[first..., slice...], where weights[c][r] is the weight of row first + c of values for row
- * r of the result. Begins with a barrier, after which weights are in step. */
+/* result += weights^T @ values[first..., slice...], where weights[c][r] is the weight of row first + c of values for
+ * row r of the result. Begins with a barrier, after which weights are in step. */
 UHAL_INLINE void add_weighted(UHAL_LOCAL T* chunk, UHAL_LOCAL const T* weights, const Matrix* values, INDEX first,
                               INDEX slice, T result[PER_ITEM][COLUMNS]) {
   const int32 x = (int32)UHAL_LOCAL_ID(0) % SIDE;
@@ -189,6 +189,7 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void attention(UHAL_POINTER(q), UHAL_PO
   const INDEX pair = task / p.tasks.tiles / p.tasks.slices;
   const INDEX batch = pair / p.tasks.heads;
   const INDEX head = pair % p.tasks.heads;
+  const INDEX of_mask = batch * p.mask.batch + head * p.mask.head;
   const Matrix queries = head_of(UHAL_ADDRESS(char, q), dtypes.q, p.q, batch, head, p.queries, p.depth);
   const Matrix keys = head_of(UHAL_ADDRESS(char, k), dtypes.k, p.k, batch, head, p.keys, p.depth);
   const Matrix values = head_of(UHAL_ADDRESS(char, v), dtypes.v, p.v, batch, head, p.keys, p.width);
@@ -215,8 +216,8 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void attention(UHAL_POINTER(q), UHAL_PO
         if (row < p.queries && column < p.keys && (!causal || column <= row + p.keys - p.queries)) {
           score = scores[i][j] * scale;
           if (has_mask) {
-            score += uhal_load_floating(dtypes.mask, masks, batch * p.mask.batch + head * p.mask.head + row * p.mask.row +
-                                                       column * p.mask.column);
+            const INDEX in_mask = of_mask + row * p.mask.row + column * p.mask.column;
+            score += uhal_load_floating(dtypes.mask, masks, in_mask);
           }
         }
         scores[i][j] = score;
@@ -263,8 +264,9 @@ typedef struct {
 } Offsets;
 
 /* offsets[b, h, m] = sum of y * dy over a row: what the gradient of softmax subtracts. SIDE work-items form one. */
-UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void attention_offsets(UHAL_POINTER(y), UHAL_POINTER(dy), UHAL_POINTER(offsets),
-                                                                Offsets p, int32 y_dtype, int32 dy_dtype) {
+UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void attention_offsets(UHAL_POINTER(y), UHAL_POINTER(dy),
+                                                                UHAL_POINTER(offsets), Offsets p, int32 y_dtype,
+                                                                int32 dy_dtype) {
   UHAL_LOCAL T partial[SIDE * (SIDE + 1)];
   const int32 x = (int32)UHAL_LOCAL_ID(0) % SIDE;
   const int32 team = (int32)UHAL_LOCAL_ID(0) / SIDE;
@@ -329,6 +331,7 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void attention_gradient(
   const INDEX pair = task / p.tasks.tiles / p.tasks.slices;
   const INDEX batch = pair / p.tasks.heads;
   const INDEX head = pair % p.tasks.heads;
+  const INDEX of_mask = batch * p.mask.batch + head * p.mask.head;
   const Matrix left = head_of(UHAL_ADDRESS(char, own), dtypes.own, p.own, batch, head, p.rows, p.depth);
   const Matrix right = head_of(UHAL_ADDRESS(char, other), dtypes.other, p.other, batch, head, p.others, p.depth);
   const Matrix left_value =
@@ -366,8 +369,8 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void attention_gradient(
         if (query < queries && key < keys && (!causal || key <= query + keys - queries)) {
           T score = scores[i][j] * scale;
           if (has_mask) {
-            score += uhal_load_floating(dtypes.mask, masks, batch * p.mask.batch + head * p.mask.head + row * p.mask.row +
-                                                       column * p.mask.column);
+            const INDEX in_mask = of_mask + row * p.mask.row + column * p.mask.column;
+            score += uhal_load_floating(dtypes.mask, masks, in_mask);
           }
           const T sum = uhal_load_floating(dtypes.logsumexp, sums,
                                   batch * p.logsumexp.batch + head * p.logsumexp.head + query * p.logsumexp.row);

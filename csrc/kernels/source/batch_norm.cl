@@ -1,7 +1,7 @@
 /* Batch norm and its gradient with respect to x, by channels. A team of work-items takes a piece of a channel's points;
  * channels whose elements lie side by side in memory go to adjacent teams. In training there are three launches:
- * batch_moments of each piece, finish_batch_moments of all, batch_normalize; in inference the last one alone. The sums of
- * the gradient are those of norm_sums.cl.
+ * batch_moments of each piece, finish_batch_moments of all, batch_normalize; in inference the last one alone. The sums
+ * of the gradient are those of norm_sums.cl.
  *
  * Macros: UHAL_GROUP; X, the dtype of x, y, dy and dx, or MIXED if theirs differ. */
 #include "csrc/kernels/prelude/floating.h"
@@ -23,7 +23,8 @@ UHAL_LAYOUT(backward_points, 3) /* x, dy, dx */
   } while (0)
 #endif
 
-#define UNROLL 8
+#define UNROLL 8    /* elements whose moments are formed together */
+#define IN_FLIGHT 4 /* loads before the stores that follow from them, which compilers do not reorder */
 
 /* Vectors over the channels: dtypes, strides, and the number of channels. */
 typedef struct {
@@ -116,7 +117,8 @@ typedef struct {
 } StatisticsDtypes;
 
 /* Joins the pieces: mean and variance of each channel, into `moments` in place of the first piece's and into the
- * outputs, and the running statistics. `kept` is the momentum, `unbiased` what the variance is multiplied by for them. */
+ * outputs, and the running statistics. `kept` is the momentum, `unbiased` what the variance is multiplied by for
+ * them. */
 UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void finish_batch_moments(
     UHAL_POINTER(of_moments), UHAL_POINTER(mean), UHAL_POINTER(variance), UHAL_POINTER(old_mean),
     UHAL_POINTER(old_variance), UHAL_POINTER(new_mean), UHAL_POINTER(new_variance), Statistics p,
@@ -141,12 +143,13 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void finish_batch_moments(
     if (has_variance) uhal_store_floating(dtypes.variance, UHAL_ADDRESS(char, variance), c * p.variance, spread);
     if (has_running_mean) {
       const T old = uhal_load_floating(dtypes.old_mean, UHAL_ADDRESS(const char, old_mean), c * p.old_mean);
-      uhal_store_floating(dtypes.new_mean, UHAL_ADDRESS(char, new_mean), c * p.new_mean, kept * old + (1 - kept) * all.mean);
+      uhal_store_floating(dtypes.new_mean, UHAL_ADDRESS(char, new_mean), c * p.new_mean,
+                          kept * old + (1 - kept) * all.mean);
     }
     if (has_running_variance) {
       const T old = uhal_load_floating(dtypes.old_variance, UHAL_ADDRESS(const char, old_variance), c * p.old_variance);
       uhal_store_floating(dtypes.new_variance, UHAL_ADDRESS(char, new_variance), c * p.new_variance,
-                 kept * old + (1 - kept) * (spread * unbiased));
+                          kept * old + (1 - kept) * (spread * unbiased));
     }
   }
 }
@@ -167,15 +170,25 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void batch_normalize(
   T shift = 0;
   if (has_scale) factor *= uhal_load_floating(dtypes.scale, UHAL_ADDRESS(const char, scale), channel * p.scale);
   if (has_bias) shift = uhal_load_floating(dtypes.bias, UHAL_ADDRESS(const char, bias), channel * p.bias);
-  for (INDEX point = begin + team.lane; point < end; point += lanes) {
-    INDEX at[2] = {channel * p.x, channel * p.y};
-    UHAL_ADD_OFFSETS(of_points, 2, point, at);
-    STORE(y, at[1], uhal_activate((LOAD(x, at[0]) - center) * factor + shift));
+  for (INDEX point = begin + team.lane; point < end; point += IN_FLIGHT * lanes) {
+    T values[IN_FLIGHT];
+    INDEX to[IN_FLIGHT];
+    UHAL_UNROLL for (int32 k = 0; k < IN_FLIGHT; ++k) {
+      if (point + k * lanes < end) {
+        INDEX at[2] = {channel * p.x, channel * p.y};
+        UHAL_ADD_OFFSETS(of_points, 2, point + k * lanes, at);
+        values[k] = LOAD(x, at[0]);
+        to[k] = at[1];
+      }
+    }
+    UHAL_UNROLL for (int32 k = 0; k < IN_FLIGHT; ++k) {
+      if (point + k * lanes < end) STORE(y, to[k], uhal_activate((values[k] - center) * factor + shift));
+    }
   }
 }
 
-/* dx = factor * (dy - mean of dy - normalized x * mean of dy * normalized x), factor = scale * inverse; `sums` has the two
- * sums of each channel (norm_sums.cl). With constant statistics dx = factor * dy. */
+/* dx = factor * (dy - mean of dy - normalized x * mean of dy * normalized x), factor = scale * inverse; `sums` has the
+ * two sums of each channel (norm_sums.cl). With constant statistics dx = factor * dy. */
 UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void batch_gradient(
     UHAL_POINTER(of_x), UHAL_POINTER(of_dy), UHAL_POINTER(of_dx), UHAL_POINTER(scale), UHAL_POINTER(mean),
     UHAL_POINTER(variance), UHAL_POINTER(of_sums), backward_points of_points, Backward p, BackwardDtypes dtypes,
@@ -197,11 +210,20 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void batch_gradient(
     shift = sums[channel] / (T)p.points;
     slope = sums[p.channels + channel] / (T)p.points * inverse;
   }
-  for (INDEX point = begin + team.lane; point < end; point += lanes) {
-    INDEX at[3] = {channel * p.x, channel * p.dy, channel * p.dx};
-    UHAL_ADD_OFFSETS(of_points, 3, point, at);
-    T result = LOAD(dy, at[1]);
-    if (!constant_statistics) result -= shift + (LOAD(x, at[0]) - center) * slope;
-    STORE(dx, at[2], factor * result);
+  for (INDEX point = begin + team.lane; point < end; point += IN_FLIGHT * lanes) {
+    T results[IN_FLIGHT];
+    INDEX to[IN_FLIGHT];
+    UHAL_UNROLL for (int32 k = 0; k < IN_FLIGHT; ++k) {
+      if (point + k * lanes < end) {
+        INDEX at[3] = {channel * p.x, channel * p.dy, channel * p.dx};
+        UHAL_ADD_OFFSETS(of_points, 3, point + k * lanes, at);
+        results[k] = LOAD(dy, at[1]);
+        if (!constant_statistics) results[k] -= shift + (LOAD(x, at[0]) - center) * slope;
+        to[k] = at[2];
+      }
+    }
+    UHAL_UNROLL for (int32 k = 0; k < IN_FLIGHT; ++k) {
+      if (point + k * lanes < end) STORE(dx, to[k], factor * results[k]);
+    }
   }
 }

@@ -143,7 +143,10 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void row_norm(
   }
   if (team.lane == 0 && row < rows) {
     if (has_mean) uhal_store_floating(dtypes.mean, UHAL_ADDRESS(char, of_mean), offsets[4], center);
-    if (has_spread) uhal_store_floating(dtypes.spread, UHAL_ADDRESS(char, of_spread), offsets[5], centred ? variance : inverse);
+    if (has_spread) {
+      const T spread = centred ? variance : inverse;
+      uhal_store_floating(dtypes.spread, UHAL_ADDRESS(char, of_spread), offsets[5], spread);
+    }
   }
 }
 
