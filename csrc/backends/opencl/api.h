@@ -47,7 +47,6 @@ constexpr cl_uint CL_PLATFORM_NAME = 0x0902;
 
 constexpr cl_bitfield CL_DEVICE_TYPE_CPU = 1 << 1;
 constexpr cl_bitfield CL_DEVICE_TYPE_GPU = 1 << 2;
-constexpr cl_bitfield CL_DEVICE_TYPE_ACCELERATOR = 1 << 3;
 constexpr cl_bitfield CL_DEVICE_TYPE_ALL = 0xffffffff;
 
 constexpr cl_uint CL_DEVICE_TYPE = 0x1000;
@@ -57,7 +56,6 @@ constexpr cl_uint CL_DEVICE_MAX_WORK_GROUP_SIZE = 0x1004;
 constexpr cl_uint CL_DEVICE_MAX_CLOCK_FREQUENCY = 0x100c;
 constexpr cl_uint CL_DEVICE_MAX_MEM_ALLOC_SIZE = 0x1010;
 constexpr cl_uint CL_DEVICE_MAX_PARAMETER_SIZE = 0x1017;
-constexpr cl_uint CL_DEVICE_MEM_BASE_ADDR_ALIGN = 0x1019;
 constexpr cl_uint CL_DEVICE_GLOBAL_MEM_SIZE = 0x101f;
 constexpr cl_uint CL_DEVICE_LOCAL_MEM_SIZE = 0x1023;
 constexpr cl_uint CL_DEVICE_SINGLE_FP_CONFIG = 0x101b;
@@ -99,10 +97,8 @@ constexpr cl_uint CL_PROGRAM_BUILD_LOG = 0x1183;
 constexpr cl_uint CL_PROGRAM_BINARY_SIZES = 0x1165;
 constexpr cl_uint CL_PROGRAM_BINARIES = 0x1166;
 constexpr cl_uint CL_KERNEL_WORK_GROUP_SIZE = 0x11b0;
-constexpr cl_uint CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE = 0x11b3;
 constexpr cl_uint CL_EVENT_COMMAND_EXECUTION_STATUS = 0x11d3;
 constexpr cl_int CL_COMPLETE = 0;
-constexpr cl_uint CL_PROFILING_COMMAND_START = 0x1282;
 constexpr cl_uint CL_PROFILING_COMMAND_END = 0x1283;
 
 // X(result, name, parameters)

@@ -160,6 +160,8 @@ uhal_status host_callback(uhal_backend_stream* stream, uhal_host_function functi
   return guarded([&] { return Stream::from(stream)->call([=] { function(user_data); }); });
 }
 
+void finalize() { stop_all_streams(); }
+
 const void* extension(const char* name, uint32_t version) {
   const bool is_tuning = std::strcmp(name, UHAL_TUNING_NAME) == 0 && version == UHAL_TUNING_VERSION;
   return is_tuning ? kernels::tuning_extension() : nullptr;
@@ -194,6 +196,7 @@ constexpr uhal_backend make_table() {
   table.supports = supports;
   table.launch = launch;
   table.host_callback = host_callback;
+  table.finalize = finalize;
   table.extension = extension;
   return table;
 }

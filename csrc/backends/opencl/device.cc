@@ -1,6 +1,8 @@
 #include "csrc/backends/opencl/device.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <cstring>
 
 #include "csrc/backends/common/dtype.h"
 #include "csrc/backends/opencl/clblast.h"
@@ -19,6 +21,14 @@ int32_t wavefront_size(cl_device_id device, bool is_cpu) {
   if (is_cpu) return 1;
   const cl_uint amd = device_value(device, CL_DEVICE_WAVEFRONT_WIDTH_AMD, cl_uint{0});
   return static_cast<int32_t>(amd != 0 ? amd : device_value(device, CL_DEVICE_WARP_SIZE_NV, kUsualWavefront));
+}
+
+// Whether kernels meant for GPUs are to run on a CPU too: so that tests reach them without one.
+uhal_status wants_gpu_kernels(bool* wants) {
+  const char* text = std::getenv("UNIHAL_OPENCL_KERNELS");
+  *wants = text != nullptr && std::strcmp(text, "gpu") == 0;
+  if (*wants || text == nullptr || *text == '\0') return UHAL_OK;
+  return kernels::fail(UHAL_INVALID_ARGUMENT, "UNIHAL_OPENCL_KERNELS is '%s'; expected gpu", text);
 }
 
 template <class Value>
@@ -58,8 +68,17 @@ Device::Device(int32_t number, const FoundDevice& found)
       memory(*this),
       programs(*this) {}
 
+// Of a device that did not open; all others stay.
+Device::~Device() {
+  if (clock_cell != nullptr) api.clReleaseMemObject(clock_cell);
+  if (context != nullptr) api.clReleaseContext(context);
+}
+
 uhal_status Device::open() {
   traits = traits_of(id);
+  bool gpu_kernels;
+  if (const uhal_status status = wants_gpu_kernels(&gpu_kernels); status != UHAL_OK) return status;
+  if (gpu_kernels) traits.is_cpu = false;
   total_memory = device_value(id, CL_DEVICE_GLOBAL_MEM_SIZE, cl_ulong{0});
   divides_exactly =
       (device_value(id, CL_DEVICE_SINGLE_FP_CONFIG, cl_bitfield{0}) & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;

@@ -15,6 +15,7 @@ namespace unihal::opencl {
 
 struct Device {
   explicit Device(int32_t ordinal, const FoundDevice& found);
+  ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 

@@ -4,7 +4,9 @@
 
 namespace unihal::opencl {
 
-HostWork::~HostWork() {
+HostWork::~HostWork() { stop(); }
+
+void HostWork::stop() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     stopping_ = true;

@@ -16,7 +16,7 @@ class HostWork {
  public:
   HostWork() = default;
 
-  // Calls what is left, then joins the thread.
+  // As stop().
   ~HostWork();
   HostWork(const HostWork&) = delete;
   HostWork& operator=(const HostWork&) = delete;
@@ -27,6 +27,9 @@ class HostWork {
 
   // Blocks until all functions have been called and the thread is at rest, at most until a time.
   void wait_until(std::chrono::steady_clock::time_point time);
+
+  // Calls what is left, then joins the thread. Nothing is submitted afterwards.
+  void stop();
 
  private:
   struct Item {

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <mutex>
@@ -25,10 +26,12 @@ LiveStreams& live_streams() {
   return *instance;
 }
 
+std::atomic<bool> built_program{false};  // since a stream was synchronized last
+
 void drain() {
   LiveStreams& live = live_streams();
   if (getpid() != live.process) return;  // a forked child has none of the driver's threads
-  const auto end = std::chrono::steady_clock::now() + kPatience;
+  static const auto end = std::chrono::steady_clock::now() + kPatience;  // of all registrations together
   std::lock_guard<std::mutex> lock(live.mutex);
   for (Stream* stream : live.streams) stream->drain_until(end);
 }
@@ -43,10 +46,25 @@ void note_stream(Stream* stream) {
   live.streams.insert(stream);
 }
 
+void note_built_program() {
+  built_program.store(true);
+  std::atexit(drain);
+}
+
+void note_synchronized_stream() {
+  if (built_program.load(std::memory_order_relaxed) && built_program.exchange(false)) std::atexit(drain);
+}
+
 void forget_stream(Stream* stream) {
   LiveStreams& live = live_streams();
   std::lock_guard<std::mutex> lock(live.mutex);
   live.streams.erase(stream);
+}
+
+void stop_all_streams() {
+  LiveStreams& live = live_streams();
+  std::lock_guard<std::mutex> lock(live.mutex);
+  for (Stream* stream : live.streams) stream->stop();
 }
 
 }  // namespace unihal::opencl

@@ -1,7 +1,10 @@
 #include "csrc/backends/opencl/memory.h"
 
+#include <algorithm>
+
 #include "csrc/backends/opencl/address_space.h"
 #include "csrc/backends/opencl/device.h"
+#include "csrc/backends/opencl/device_info.h"
 #include "csrc/backends/opencl/status.h"
 #include "csrc/kernels/ops.h"
 
@@ -18,6 +21,10 @@ constexpr size_t kReservation = size_t{16} << 40;
 unsigned long long number(uint64_t value) { return value; }
 
 }  // namespace
+
+Memory::~Memory() {
+  if (queue_ != nullptr) api.clReleaseCommandQueue(queue_);
+}
 
 uhal_status Memory::open() {
   const std::string refusal = AddressSpace::instance().open(kReservation);
@@ -133,6 +140,12 @@ uhal_status Memory::free_pinned(void* pointer) {
 uhal_status Memory::info(uint64_t* free_bytes, uint64_t* total_bytes) const {
   *total_bytes = device_.total_memory;
   *free_bytes = device_.total_memory - used_.load();
+  // AMD's driver knows what other processes use as well.
+  struct FreeMemory {
+    size_t kilobytes, largest_block;
+  };
+  const FreeMemory said = device_value(device_.id, CL_DEVICE_GLOBAL_FREE_MEMORY_AMD, FreeMemory{SIZE_MAX >> 10, 0});
+  *free_bytes = std::min(*free_bytes, uint64_t{said.kilobytes} << 10);
   return UHAL_OK;
 }
 

@@ -18,6 +18,7 @@ class Memory {
  public:
   // The device's context, limits and name must be set. open() comes before all else.
   explicit Memory(const Device& device) : device_(device) {}
+  ~Memory();
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 

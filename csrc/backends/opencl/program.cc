@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "csrc/backends/opencl/device.h"
+#include "csrc/backends/opencl/live_streams.h"
 #include "csrc/backends/opencl/program_cache.h"
 #include "csrc/backends/opencl/status.h"
 #include "csrc/kernels/ops.h"
@@ -72,6 +73,7 @@ uhal_status Programs::find(const kernels::KernelSpec& spec, cl_program* program)
     *program = built->second;
   } else {
     if (const uhal_status status = build(spec, text, program); status != UHAL_OK) return status;
+    note_built_program();
     by_text_.emplace(text, *program);
   }
   by_spec_.emplace(spec, *program);

@@ -8,6 +8,7 @@
 #include "csrc/backends/opencl/address_space.h"
 #include "csrc/backends/opencl/clblast.h"
 #include "csrc/backends/opencl/device.h"
+#include "csrc/backends/opencl/live_streams.h"
 #include "csrc/backends/opencl/status.h"
 #include "csrc/kernels/ops.h"
 
@@ -177,6 +178,7 @@ uhal_status Stream::synchronize() {
   const uint64_t submissions = submissions_.load(std::memory_order_acquire);
   const cl_int code = api.clFinish(queue_);
   if (code != CL_SUCCESS) return fail_work(code, device_.name);
+  note_synchronized_stream();
   completed(submissions);
   return error_cell_.collect(queue_, owner_);
 }

@@ -49,6 +49,9 @@ class Stream final : public kernels::Queue {
   // Submits a function that is called after the work submitted so far and before the work submitted from now on.
   uhal_status call(std::function<void()> function);
 
+  // Joins the stream's thread, if it has one. Nothing is submitted afterwards.
+  void stop() { host_work_.stop(); }
+
   static Stream* from(uhal_backend_stream* handle) { return reinterpret_cast<Stream*>(handle); }
   uhal_backend_stream* handle() { return reinterpret_cast<uhal_backend_stream*>(this); }
 
