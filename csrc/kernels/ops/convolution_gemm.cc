@@ -24,6 +24,9 @@ struct Tile {
 };
 constexpr Tile kTiles[] = {{128, 128, 8, 1}, {64, 128, 8, 0.85}, {128, 64, 8, 0.85}, {64, 64, 16, 0.65}};
 constexpr Tile kTilesOfDouble[] = {{64, 64, 8, 1}};
+// Of convolution_block.cl.
+constexpr Tile kBlock = {128, 32, 64, 1};
+constexpr Tile kBlockOfDouble = {64, 32, 32, 1};
 
 // A product of convolution_gemm.cl.
 struct Product {
@@ -71,6 +74,7 @@ Plan plan_with(const DeviceTraits& traits, const Product& product, const Tile& t
 // The tile that wastes least: of its own surface, of its speed, of the device's compute units.
 Plan plan_of(const DeviceTraits& traits, const Product& product, Splitting splitting) {
   const bool is_double = product.convolution.compute == Compute::kDouble;
+  if (traits.is_cpu) return plan_with(traits, product, is_double ? kBlockOfDouble : kBlock, splitting);
   const Tile* tiles = is_double ? kTilesOfDouble : kTiles;
   const int count = is_double ? 1 : static_cast<int>(std::size(kTiles));
   Plan best = {};
@@ -134,12 +138,17 @@ uhal_status multiply(Queue& queue, const Product& product, Splitting splitting) 
     const uhal_status status = queue.workspace(static_cast<size_t>(bytes), &partial);
     if (status != UHAL_OK) return status;
   }
-  KernelSpec spec(sources::convolution_gemm, "convolution_gemm");
+  const bool is_cpu = queue.traits().is_cpu;
+  KernelSpec spec = is_cpu ? KernelSpec(sources::convolution_block, "convolution_block")
+                           : KernelSpec(sources::convolution_gemm, "convolution_gemm");
   spec.compute(c.compute).define("UHAL_WIDE_INDEX", wide);
   spec.define("ROWS", plan.tile.rows).define("COLUMNS", plan.tile.columns).define("DEPTH", plan.tile.depth);
-  spec.define("A_ALONG_TERMS", product.a_along_terms).define("SOURCE_ALONG_TERMS", product.source_along_terms);
-  spec.define("RESULT_ALONG_ROWS", product.result_along_rows).define("CHECKED_AXES", checked_axes(c));
-  spec.define("SPLIT", split).dtype("A", product.a->dtype).dtype("SOURCE", c.source.dtype);
+  spec.define("CHECKED_AXES", checked_axes(c)).define("SPLIT", split);
+  spec.dtype("A", product.a->dtype).dtype("SOURCE", c.source.dtype);
+  if (!is_cpu) {
+    spec.define("A_ALONG_TERMS", product.a_along_terms).define("SOURCE_ALONG_TERMS", product.source_along_terms);
+    spec.define("RESULT_ALONG_ROWS", product.result_along_rows);
+  }
   if (!split) define_finish(spec, product);
 
   Members members;
@@ -157,7 +166,7 @@ uhal_status multiply(Queue& queue, const Product& product, Splitting splitting) 
   members.append(arguments, wide);
   Grid grid;
   grid.groups[0] = plan.tiles(product) * plan.slices;
-  grid.group_size[0] = kGroup;
+  grid.group_size[0] = is_cpu ? 1 : kGroup;
   const uhal_status status = queue.run(spec, arguments, grid);
   return split && status == UHAL_OK ? join(queue, product, plan, wide, partial) : status;
 }

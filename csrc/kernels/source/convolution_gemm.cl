@@ -17,6 +17,7 @@
  *   HAS_BIAS; UHAL_ACTIVATION; the dtypes A, SOURCE, BIAS, RESULT */
 #include "csrc/kernels/prelude/map_functions.h"
 #include "csrc/kernels/prelude/convolution_walk.h"
+#include "csrc/kernels/prelude/convolution_product.h"
 
 #define GROUP 256
 #define SIDE 16
@@ -57,32 +58,9 @@
 #define SUM_COLUMN(fast, slow) (lane + SIDE * (fast))
 #endif
 
-/* Whether a tap and a pixel meet inside the image. */
-#define INSIDE(a, b, coordinate, axis) \
-  ((UNSIGNED_INDEX)((a).coordinate + (b).coordinate) < (UNSIGNED_INDEX)problem.input[axis])
-#if CHECKED_AXES == 3
-#define MEETS(a, b) (INSIDE(a, b, z, 0) && INSIDE(a, b, y, 1) && INSIDE(a, b, x, 2))
-#elif CHECKED_AXES == 2
-#define MEETS(a, b) (INSIDE(a, b, y, 1) && INSIDE(a, b, x, 2))
-#else
-#define MEETS(a, b) 1
-#endif
-
-typedef struct {
-  Walk columns;
-  Walk terms;
-  INDEX input[3]; /* lengths of the source's spatial axes */
-  INDEX rows, groups;
-  INDEX a_row_stride, result_row_stride, bias_stride;
-  INDEX a_group_stride, source_group_stride, result_group_stride;
-  INDEX row_tiles, column_tiles;
-  INDEX slice;                                        /* terms of a slice: a multiple of DEPTH, or all */
-  INDEX sum_row_stride, sum_column_stride, sums;      /* in the workspace: of a row, of a column, of a slice */
-} Problem;
-
 UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void convolution_gemm(UHAL_POINTER(a), UHAL_POINTER(source),
                                                                 UHAL_POINTER(bias), UHAL_POINTER(result),
-                                                                Problem problem) {
+                                                                Product product) {
   UHAL_LOCAL T4 a_memory[2 * DEPTH * A_PITCH / 4];
   UHAL_LOCAL T4 source_memory[2 * DEPTH * SOURCE_PITCH / 4];
   UHAL_LOCAL Place column_places[COLUMNS];
@@ -95,30 +73,23 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void convolution_gemm(UHAL_POINTER(a), 
   const int32 id = (int32)UHAL_LOCAL_ID(0);
   const int32 lane = id % SIDE;
   const int32 line = id / SIDE;
-  INDEX rest = UHAL_GROUP_ID(0);
-  const INDEX first_row = rest % problem.row_tiles * ROWS;
-  rest /= problem.row_tiles;
-  const INDEX first_column = rest % problem.column_tiles * COLUMNS;
-  rest /= problem.column_tiles;
-  const INDEX group = rest % problem.groups;
-  const INDEX slice = rest / problem.groups;
-  const INDEX begin = slice * problem.slice;
-  const INDEX end = min(begin + problem.slice, problem.terms.count);
-
-  UHAL_GLOBAL const A_STORAGE* const a_data = UHAL_ADDRESS(const A_STORAGE, a) + group * problem.a_group_stride;
+  const Part part = part_of(product, UHAL_GROUP_ID(0));
+  const INDEX begin = part.begin;
+  const INDEX end = part.end;
+  UHAL_GLOBAL const A_STORAGE* const a_data = UHAL_ADDRESS(const A_STORAGE, a) + part.group * product.a_group_stride;
   UHAL_GLOBAL const SOURCE_STORAGE* const source_data =
-      UHAL_ADDRESS(const SOURCE_STORAGE, source) + group * problem.source_group_stride;
+      UHAL_ADDRESS(const SOURCE_STORAGE, source) + part.group * product.source_group_stride;
 
   for (int32 i = id; i < COLUMNS; i += GROUP) {
-    const INDEX column = min(first_column + i, problem.columns.count - 1);
-    column_places[i] = place_at(problem.columns, digits_of(problem.columns, column));
+    const INDEX column = min(part.first_column + i, product.columns.count - 1);
+    column_places[i] = place_at(product.columns, digits_of(product.columns, column));
   }
   /* The first work-items walk over the terms, DEPTH at a time, and write down the places for all. */
   if (id < DEPTH) {
-    walkers[id] = digits_of(problem.terms, begin + id);
-    term_places[0][id] = place_at(problem.terms, walkers[id]);
+    walkers[id] = digits_of(product.terms, begin + id);
+    term_places[0][id] = place_at(product.terms, walkers[id]);
   }
-  if (id == 0) distance[0] = digits_of(problem.terms, DEPTH);
+  if (id == 0) distance[0] = digits_of(product.terms, DEPTH);
   UHAL_BARRIER();
 #if !SOURCE_ALONG_TERMS
   const Place own_column = column_places[id % COLUMNS];
@@ -139,10 +110,10 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void convolution_gemm(UHAL_POINTER(a), 
   do {                                                                                                          \
     const INDEX left = end - (first);                                                                           \
     UHAL_UNROLL for (int32 i = 0; i < A_SHARE; ++i) {                                                           \
-      const INDEX row = first_row + A_ROW(i);                                                                   \
+      const INDEX row = part.first_row + A_ROW(i);                                                                   \
       a_next[i] = 0;                                                                                            \
-      if (row < problem.rows && A_TERM(i) < left) {                                                             \
-        a_next[i] = A_LOAD(a_data, row * problem.a_row_stride + term_places[buffer][A_TERM(i)].other);          \
+      if (row < product.rows && A_TERM(i) < left) {                                                             \
+        a_next[i] = A_LOAD(a_data, row * product.a_row_stride + term_places[buffer][A_TERM(i)].other);          \
       }                                                                                                         \
     }                                                                                                           \
     UHAL_UNROLL for (int32 i = 0; i < SOURCE_SHARE; ++i) {                                                      \
@@ -166,8 +137,8 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void convolution_gemm(UHAL_POINTER(a), 
 #define WALK_ON(buffer)                                                               \
   do {                                                                                \
     if (id < DEPTH) {                                                                 \
-      walkers[id] = digits_after(problem.terms, walkers[id], distance[0]);            \
-      term_places[buffer][id] = place_at(problem.terms, walkers[id]);                 \
+      walkers[id] = digits_after(product.terms, walkers[id], distance[0]);            \
+      term_places[buffer][id] = place_at(product.terms, walkers[id]);                 \
     }                                                                                 \
   } while (0)
 
@@ -209,30 +180,13 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void convolution_gemm(UHAL_POINTER(a), 
     buffer = 1 - buffer;
   }
 
-#if SPLIT
-  UHAL_GLOBAL T* const partial = UHAL_ADDRESS(T, result) + slice * problem.sums +
-                                 group * problem.rows * problem.columns.count;
-#else
-  UHAL_GLOBAL RESULT_STORAGE* const result_data =
-      UHAL_ADDRESS(RESULT_STORAGE, result) + group * problem.result_group_stride;
-#endif
+  PRODUCT_RESULT(part);
   UHAL_UNROLL for (int32 slow = 0; slow < SLOW_SUMS; ++slow) {
     UHAL_UNROLL for (int32 fast = 0; fast < FAST_SUMS; ++fast) {
-      const INDEX row = first_row + SUM_ROW(fast, slow);
-      const INDEX column = first_column + SUM_COLUMN(fast, slow);
-      if (row < problem.rows && column < problem.columns.count) {
-        T value = sums[slow][fast];
-#if SPLIT
-        partial[row * problem.sum_row_stride + column * problem.sum_column_stride] = value;
-#else
-#if HAS_BIAS
-        value += BIAS_LOAD(UHAL_ADDRESS(const BIAS_STORAGE, bias),
-                           (group * problem.rows + row) * problem.bias_stride);
-#endif
-        RESULT_STORE(result_data,
-                     row * problem.result_row_stride + column_places[SUM_COLUMN(fast, slow)].other,
-                     uhal_activate(value));
-#endif
+      const INDEX row = part.first_row + SUM_ROW(fast, slow);
+      const INDEX column = part.first_column + SUM_COLUMN(fast, slow);
+      if (row < product.rows && column < product.columns.count) {
+        PRODUCT_STORE(part, row, column, column_places[SUM_COLUMN(fast, slow)].other, sums[slow][fast]);
       }
     }
   }
