@@ -1,9 +1,9 @@
-"""Float32 matrix products of our own OpenCL kernel by tile, beside CLBlast and cuBLAS (through PyTorch) where they are.
+"""Float32 matrix products of our OpenCL kernel by tile, beside CLBlast and cuBLAS (through PyTorch) where they are.
 
-    python benchmarks/opencl_gemm.py [--sizes 1024 2048 4096] [--forms nn nt] [--tile 128x128x8/8x8 ...] [--clblast FILE]
+    python benchmarks/opencl_gemm.py [--sizes 1024 4096] [--forms nn nt] [--tile 128x128x8/8x8 ...] [--clblast FILE]
 
-Needs an OpenCL driver and NumPy, not the project's libraries: it compiles csrc/kernels/source/gemm_tile.cl. Prints one
-JSON line per measurement; ``error`` is the largest difference from float64 over sqrt(k), for products of normal numbers.
+Needs an OpenCL driver and NumPy, not the project's libraries: it compiles csrc/kernels/source/gemm_tile.cl. Prints a
+JSON line per measurement; ``error`` is the largest difference from float64 over sqrt(k), of products of normal numbers.
 """
 
 from __future__ import annotations
@@ -47,10 +47,9 @@ class Tile:
 
     @property
     def macros(self) -> dict[str, int]:
-        return {
-            "UHAL_WIDE_INDEX": 0, "UHAL_RANK": 4, "UHAL_ACTIVATION": 0, "TILE_M": self.m, "TILE_N": self.n, "TILE_K": self.k,
-            "MICRO_M": self.micro_m, "MICRO_N": self.micro_n, "LANES_N": self.lanes_n, "BUFFERS": self.buffers,
-        }  # fmt: skip
+        names = ("TILE_M", "TILE_N", "TILE_K", "MICRO_M", "MICRO_N", "LANES_N", "BUFFERS")
+        values = (self.m, self.n, self.k, self.micro_m, self.micro_n, self.lanes_n, self.buffers)
+        return {"UHAL_WIDE_INDEX": 0, "UHAL_RANK": 4, "UHAL_ACTIVATION": 0, **dict(zip(names, values))}
 
 
 # Those of kGemmTiles (csrc/kernels/gemm_tile.cc), and some that lost against them.
@@ -128,7 +127,7 @@ class Product:
 
 
 def compiled(context: Context, tile: Tile, options: str) -> Kernel:
-    text = kernel_text("gemm_tile", tile.macros, {name: "float32" for name in "ABCD"})
+    text = kernel_text("gemm_tile", tile.macros, dict.fromkeys("ABCD", "float32"))
     return context.kernel(text, "gemm_tile", options)
 
 

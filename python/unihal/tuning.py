@@ -1,4 +1,4 @@
-"""Choosing between a backend's kernels for one op by measuring them: the extension ``uhal.tuning`` (unihal/tuning.h)."""
+"""Choosing between a backend's kernels for an op by measuring them: the extension ``uhal.tuning`` (unihal/tuning.h)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ FORMS = ("nn", "nt", "tn", "tt")
 
 def usual_products(dtype: str = "float32") -> list[MatrixProduct]:
     """Of layers forward (nn, nt) and of their gradients (nt, tn), and of attention's heads."""
-    squares = [MatrixProduct(size, size, size, form, dtype) for size in (256, 512, 1024, 2048, 4096) for form in FORMS[:3]]
+    squares = [
+        MatrixProduct(size, size, size, form, dtype) for size in (256, 512, 1024, 2048, 4096) for form in FORMS[:3]
+    ]
     dense = [
         MatrixProduct(rows, *shape, form, dtype)
         for rows in (64, 2048)

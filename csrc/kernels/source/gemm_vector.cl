@@ -44,13 +44,22 @@ UHAL_KERNEL UHAL_GROUP_SIZE(LANES_M* LANES_K, 1, 1) void gemm_vector(GEMM_OPERAN
     sum = (s0 + s1) + (s2 + s3);
   }
 
-  sums[lane_m * LANES_K + lane_k] = sum;
-  for (int32 half_of = LANES_K / 2; half_of > 0; half_of /= 2) {
-    UHAL_BARRIER();
-    if (lane_k < half_of) sums[lane_m * LANES_K + lane_k] += sums[lane_m * LANES_K + lane_k + half_of];
+  /* The row's sums in two steps: eighths, then these. */
+  UHAL_LOCAL T* row_sums = sums + lane_m * LANES_K;
+  row_sums[lane_k] = sum;
+  UHAL_BARRIER();
+#if LANES_K > 8
+  sum = 0;
+  if (lane_k < 8) {
+    for (int32 i = lane_k; i < LANES_K; i += 8) sum += row_sums[i];
   }
+  UHAL_BARRIER();
+  if (lane_k < 8) row_sums[lane_k] = sum;
+  UHAL_BARRIER();
+#endif
   if (lane_k == 0 && row < shape.m) {
-    sum = sums[lane_m * LANES_K];
+    sum = 0;
+    for (int32 i = 0; i < (LANES_K < 8 ? LANES_K : 8); ++i) sum += row_sums[i];
     if (splits > 1) {
       UHAL_ADDRESS(T, partial)[(split * batch_count + product) * shape.m + row] = sum;
     } else {
