@@ -16,7 +16,7 @@ namespace {
 constexpr int kX = 0;
 constexpr int kY = 1;
 
-constexpr int64_t kUnroll = 8;         // loads in flight per work-item: UNROLL of reduce.cl
+constexpr int64_t kUnroll = 8;         // loads in flight per work-item, at most: UNROLL of reduce.cl
 constexpr int64_t kFewColumns = 32;    // neighbours whose loads still fill a line of memory
 constexpr int64_t kMostSlices = 1024;  // the second launch is then one short loop
 

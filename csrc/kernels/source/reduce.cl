@@ -117,7 +117,11 @@ typedef X_STORAGE input;
 #endif
 
 /* Loads in flight per work-item, each with an accumulator of its own. */
+#if STEP == UHAL_STEP_LOG_SUM_EXP
+#define UNROLL 2 /* each has two exponentials: code, not loads, is the limit */
+#else
 #define UNROLL 8
+#endif
 
 /* A team member's share of `count` elements that lie `stride` apart; the first has this position along the axis. */
 UHAL_INLINE accumulator read_run(accumulator result, UHAL_GLOBAL const input* x, INDEX count, INDEX stride,
