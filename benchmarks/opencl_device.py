@@ -103,7 +103,7 @@ class Context:
         self.cl.clCreateCommandQueue.argtypes = [pointer, pointer, bits, pointer]
         self.cl.clCreateBuffer.argtypes = [pointer, bits, size, pointer, pointer]
         self.cl.clReleaseMemObject.argtypes = [pointer]
-        transfer = [pointer, pointer, integer, size, size, pointer, integer, pointer, pointer]
+        transfer: list[Any] = [pointer, pointer, integer, size, size, pointer, integer, pointer, pointer]
         self.cl.clEnqueueWriteBuffer.argtypes = transfer
         self.cl.clEnqueueReadBuffer.argtypes = transfer
         self.cl.clCreateProgramWithSource.argtypes = [pointer, integer, pointer, pointer, pointer]
