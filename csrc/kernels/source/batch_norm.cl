@@ -172,17 +172,17 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void batch_normalize(
   if (has_bias) shift = uhal_load_floating(dtypes.bias, UHAL_ADDRESS(const char, bias), channel * p.bias);
   for (INDEX point = begin + team.lane; point < end; point += IN_FLIGHT * lanes) {
     T values[IN_FLIGHT];
-    INDEX to[IN_FLIGHT];
+    INDEX places[IN_FLIGHT];
     UHAL_UNROLL for (int32 k = 0; k < IN_FLIGHT; ++k) {
       if (point + k * lanes < end) {
         INDEX at[2] = {channel * p.x, channel * p.y};
         UHAL_ADD_OFFSETS(of_points, 2, point + k * lanes, at);
         values[k] = LOAD(x, at[0]);
-        to[k] = at[1];
+        places[k] = at[1];
       }
     }
     UHAL_UNROLL for (int32 k = 0; k < IN_FLIGHT; ++k) {
-      if (point + k * lanes < end) STORE(y, to[k], uhal_activate((values[k] - center) * factor + shift));
+      if (point + k * lanes < end) STORE(y, places[k], uhal_activate((values[k] - center) * factor + shift));
     }
   }
 }
@@ -212,18 +212,18 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void batch_gradient(
   }
   for (INDEX point = begin + team.lane; point < end; point += IN_FLIGHT * lanes) {
     T results[IN_FLIGHT];
-    INDEX to[IN_FLIGHT];
+    INDEX places[IN_FLIGHT];
     UHAL_UNROLL for (int32 k = 0; k < IN_FLIGHT; ++k) {
       if (point + k * lanes < end) {
         INDEX at[3] = {channel * p.x, channel * p.dy, channel * p.dx};
         UHAL_ADD_OFFSETS(of_points, 3, point + k * lanes, at);
         results[k] = LOAD(dy, at[1]);
         if (!constant_statistics) results[k] -= shift + (LOAD(x, at[0]) - center) * slope;
-        to[k] = at[2];
+        places[k] = at[2];
       }
     }
     UHAL_UNROLL for (int32 k = 0; k < IN_FLIGHT; ++k) {
-      if (point + k * lanes < end) STORE(dx, to[k], factor * results[k]);
+      if (point + k * lanes < end) STORE(dx, places[k], factor * results[k]);
     }
   }
 }
