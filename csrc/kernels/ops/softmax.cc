@@ -10,6 +10,15 @@ namespace {
 // Elements that a work-item holds in registers, at most.
 constexpr int64_t kHeld = 16;
 
+// Whether each row of an operand is dense, begins at a multiple of four elements, and has a multiple of four of them.
+bool lies_in_fours(const Rows& rows, int operand, const uhal_tensor& view) {
+  if (rows.strides[operand] != 1 || rows.length % 4 != 0) return false;
+  for (int i = 0; i < rows.space.rank; ++i) {
+    if (rows.space.strides[operand][i] % 4 != 0 && rows.space.shape[i] > 1) return false;
+  }
+  return reinterpret_cast<uintptr_t>(view.data) % static_cast<uintptr_t>(4 * dtype_size(view.dtype)) == 0;
+}
+
 uhal_softmax_attributes attributes_of(const uhal_op& op) {
   uhal_softmax_attributes defaults = {};
   defaults.axis = -1;
@@ -45,7 +54,10 @@ uhal_status run_softmax(Queue& queue, const uhal_op& op) {
   rows.kind.define(spec);
   const Teams teams = teams_for_rows(queue.traits(), rows, kHeld);
   teams.define(spec);
-  spec.define("HELD", rows.length <= kHeld * teams.lanes ? kHeld : 0);
+  const bool held = rows.length <= kHeld * teams.lanes;
+  bool dense = held;
+  for (int k = 0; k < operands; ++k) dense = dense && lies_in_fours(rows, k, *views[k]);
+  spec.define("HELD", held ? kHeld : 0).define("DENSE", dense);
 
   Arguments arguments;
   for (int k = 0; k < operands; ++k) arguments.pointer(views[k]->data);
