@@ -5,7 +5,7 @@
 
 The forward pass, the gradients and Adam are written out below; the network, the images and the initial weights are the
 demo's. Prints the accuracy on held-out images and the seconds of the first step, of the first epoch and of each later
-one. Exits with 1 below 97 %.
+one. Exits with 1 below 97 %, unless fewer epochs were asked for.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import unihal
 from unihal import Buffer, ops
 from unihal.demo.data import BATCH, LEARNING_RATE, Digits, batches, initial_weights, load_digits
 
+EPOCHS = 20
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-7
 
 
@@ -127,7 +128,7 @@ def train(device: unihal.Device, digits: Digits, epochs: int) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="polaris:0", help="a unihal device, as in rdna:0")
-    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--epochs", type=int, default=EPOCHS)
     parser.add_argument("--data", help="images written by --export")
     parser.add_argument("--export", help="write the images to this file and do nothing else")
     arguments = parser.parse_args()
@@ -138,7 +139,7 @@ def main() -> None:
     device = unihal.device(arguments.device)
     result = train(device, digits, arguments.epochs)
     measure.report([{"benchmark": "digits with unihal.ops", "device_name": device.properties.name, **result}])
-    if result["accuracy"] < 0.97:
+    if arguments.epochs >= EPOCHS and result["accuracy"] < 0.97:
         sys.exit(f"the accuracy is {result['accuracy']:.2%}; expected at least 97 %")
 
 

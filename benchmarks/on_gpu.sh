@@ -6,7 +6,7 @@
 # Parts: doctor conformance digits opencl gemm launch start; all of them if none is named. Each writes OUTPUT_FOLDER/PART.log.
 # The machine needs Python, gcc and CMake, but neither network nor framework: UNIHAL_WHEELS names a folder of wheels for
 # the Python packages that are missing there, UNIHAL_DIGITS a file of benchmarks/digits.py --export where there is no
-# scikit-learn. JOBS (all cores) is the number of processes at a time.
+# scikit-learn, UNIHAL_CLBLAST_LIBRARY a libclblast.so.1 to compare with. JOBS (all cores) is the number of processes at a time.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 output=${1:?usage: benchmarks/on_gpu.sh OUTPUT_FOLDER [PART...]}
@@ -34,15 +34,17 @@ run_part() {
     conformance) unihal conformance --backend opencl --jobs "$jobs" --json "$output/conformance.json" ${CONFORMANCE_OPTIONS:-} ;;
     digits) python benchmarks/digits.py ${UNIHAL_DIGITS:+--data "$UNIHAL_DIGITS"} ;;
     opencl) python benchmarks/opencl.py --json "$output/opencl.json" ;;
-    gemm) python benchmarks/opencl_gemm.py ;;
+    gemm) python benchmarks/opencl_gemm.py ${UNIHAL_CLBLAST_LIBRARY:+--clblast "$UNIHAL_CLBLAST_LIBRARY"} ;;
     launch) build/cmake/benchmarks/benchmark_opencl_launch ;;
-    start)  # the first step with an empty cache of programs, then with a full one
-      local cache
-      cache=$(mktemp -d)
-      for _ in cold warm; do
-        UNIHAL_CACHE_DIR=$cache CUDA_CACHE_DISABLE=1 python benchmarks/digits.py --epochs 1 ${UNIHAL_DIGITS:+--data "$UNIHAL_DIGITS"} || true
+    start)  # the first step with empty caches of programs, ours and the driver's, then with full ones
+      local caches
+      caches=$(mktemp -d)
+      for state in cold warm; do
+        echo "$state:"
+        UNIHAL_CACHE_DIR=$caches/unihal CUDA_CACHE_PATH=$caches/driver POCL_CACHE_DIR=$caches \
+          python benchmarks/digits.py --epochs 1 ${UNIHAL_DIGITS:+--data "$UNIHAL_DIGITS"}
       done
-      rm -rf "$cache"
+      rm -rf "$caches"
       ;;
     *) echo "There is no part '$1'." >&2; return 2 ;;
   esac

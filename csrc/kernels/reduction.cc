@@ -17,6 +17,7 @@ constexpr int kX = 0;
 constexpr int kY = 1;
 
 constexpr int64_t kUnroll = 8;         // loads in flight per work-item, at most: UNROLL of reduce.cl
+constexpr int64_t kShare = 16;         // elements of a row that a work-item takes, if there are rows enough
 constexpr int64_t kFewColumns = 32;    // neighbours whose loads still fill a line of memory
 constexpr int64_t kMostSlices = 1024;  // the second launch is then one short loop
 
@@ -49,16 +50,24 @@ struct Division {
     teams.adjacent = !side_by_side;
     int64_t lanes;
     if (side_by_side) {
+      // As many neighbours as there are, unless too few work-groups had something to do.
       int64_t columns = std::min<int64_t>(power_of_two_from(outputs), teams.group);
-      while (columns > kFewColumns && outputs < columns * wanted) columns /= 2;
+      while (columns > kFewColumns && outputs * most_slices(length, columns) < columns * wanted) columns /= 2;
       lanes = std::min<int64_t>(teams.group / columns, power_of_two_from(length));
     } else {
-      lanes = power_of_two_from((length + 3) / 4);
+      lanes = power_of_two_from((length + kShare - 1) / kShare);
+      while (lanes < teams.group && 4 * lanes < length && outputs * lanes < wanted * teams.group) lanes *= 2;
     }
     teams.lanes = static_cast<int32_t>(std::min<int64_t>(lanes, teams.group));
     const int64_t groups = (outputs + teams.per_group() - 1) / teams.per_group();
-    const int64_t longest = length / (2 * kUnroll * teams.lanes);
-    slices = std::clamp(std::min(wanted / groups, longest), int64_t{1}, kMostSlices);
+    const int64_t most = length / (2 * kUnroll * teams.lanes);
+    slices = std::clamp(std::min(wanted / groups, most), int64_t{1}, kMostSlices);
+  }
+
+ private:
+  // Slices of `length` elements that are worth a work-group of so many columns.
+  int64_t most_slices(int64_t length, int64_t columns) const {
+    return std::max<int64_t>(length / (2 * kUnroll * (teams.group / columns)), 1);
   }
 };
 
@@ -86,7 +95,10 @@ uhal_status run_pass(Queue& queue, const Reduction& reduction, const Pass& pass,
   append_layout(arguments, pass.reduced, kind);
   for (int64_t count : {pass.kept.count, pass.reduced.count, total}) append_index(arguments, count, kind.wide);
   append_neutral(arguments, pass.step, reduction.x.dtype, reduction.compute);
-  arguments.int32(reduction.finish).int32(reduction.y.dtype);
+  const int64_t four = 4 * dtype_size(pass.x_dtype);
+  const bool aligned = !pass.partial && reinterpret_cast<uintptr_t>(pass.x) % static_cast<uintptr_t>(four) == 0;
+  const bool in_fours = aligned && pass.reduced.strides[kX][pass.reduced.rank - 1] == 1;
+  arguments.int32(reduction.finish).int32(reduction.y.dtype).int32(in_fours);
   division.teams.append(arguments);
 
   Grid grid = division.teams.grid(pass.kept.count);

@@ -116,11 +116,42 @@ typedef X_STORAGE input;
 #define READ(x, offset, position) element(X_LOAD(x, offset), position)
 #endif
 
-/* Loads in flight per work-item, each with an accumulator of its own. */
+/* Loads in flight per work-item, each with an accumulator of its own; of aligned fours, FOURS. */
 #if STEP == UHAL_STEP_LOG_SUM_EXP
 #define UNROLL 2 /* each has two exponentials: code, not loads, is the limit */
+#define FOURS 1
 #else
 #define UNROLL 8
+#define FOURS 4
+#endif
+
+#if !PARTIAL
+/* A team member's share of `count` neighbours, a multiple of four, in aligned fours: as many bytes as a work-item loads
+ * at once. The first has this position along the axis. */
+UHAL_INLINE accumulator read_fours(accumulator result, UHAL_GLOBAL const input* x, INDEX count, INDEX position,
+                                   T neutral, uhal_team team) {
+  const INDEX step = 4 * team.lanes;
+  accumulator sums[4];
+  T values[FOURS][4];
+  UHAL_UNROLL
+  for (int32 k = 0; k < 4; ++k) sums[k] = nothing(neutral);
+  INDEX i = 4 * team.lane;
+  for (; i + (FOURS - 1) * step < count; i += FOURS * step) {
+    UHAL_UNROLL
+    for (int32 n = 0; n < FOURS; ++n) X_LOAD4(x, i + n * step, values[n]);
+    UHAL_UNROLL
+    for (int32 n = 0; n < FOURS; ++n) {
+      UHAL_UNROLL
+      for (int32 k = 0; k < 4; ++k) sums[k] = combine(sums[k], element(values[n][k], position + i + n * step + k));
+    }
+  }
+  for (; i < count; i += step) {
+    X_LOAD4(x, i, values[0]);
+    UHAL_UNROLL
+    for (int32 k = 0; k < 4; ++k) sums[k] = combine(sums[k], element(values[0][k], position + i + k));
+  }
+  return combine(result, combine(combine(sums[0], sums[1]), combine(sums[2], sums[3])));
+}
 #endif
 
 /* A team member's share of `count` elements that lie `stride` apart; the first has this position along the axis. */
@@ -194,17 +225,19 @@ UHAL_INLINE void write(UHAL_GLOBAL char* y, int32 dtype, INDEX offset, accumulat
 /* -- the kernel ----------------------------------------------------------------------------------------- */
 
 /* Along axis 0 of the grid: the outputs; along axis 1: the slices of the `length` elements that each has, in the order
- * of their layout. More than one slice write to partials[slice][output]. `total` is what the mean divides by. */
+ * of their layout. More than one slice write to partials[slice][output]. `total` is what the mean divides by. `in_fours`: x is aligned
+ * to four elements, and elements along the innermost axis are neighbours. */
 UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void reduce(UHAL_POINTER(x), UHAL_POINTER(y), UHAL_POINTER(partials),
                                                           kept_layout kept, reduced_layout reduced, INDEX outputs,
                                                           INDEX length, INDEX total, T neutral, int32 finish,
-                                                          int32 y_dtype, int32 lanes, int32 adjacent) {
+                                                          int32 y_dtype, int32 in_fours, int32 lanes,
+                                                          int32 adjacent) {
   UHAL_LOCAL accumulator scratch[UHAL_GROUP];
   const uhal_team team = uhal_make_team(lanes, adjacent);
   UHAL_GLOBAL const input* x = UHAL_ADDRESS(const input, x);
   const INDEX slices = UHAL_GROUP_COUNT(1);
   const INDEX slice = UHAL_GROUP_ID(1);
-  const INDEX per_slice = (length + slices - 1) / slices;
+  const INDEX per_slice = ((length + slices - 1) / slices + 3) & ~(INDEX)3; /* fours stay aligned */
   const INDEX begin = slice * per_slice < length ? slice * per_slice : length;
   const INDEX end = begin + per_slice < length ? begin + per_slice : length;
   const INDEX inner = reduced.shape[reduced.rank - 1];
@@ -222,7 +255,12 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void reduce(UHAL_POINTER(x), UHAL_
         const INDEX count = inner - along < end - position ? inner - along : end - position;
         INDEX from[2] = {offsets[0], 0};
         UHAL_ADD_OFFSETS(reduced, 2, position, from);
-        result = read_run(result, x + from[0], count, stride, position, neutral, team);
+#if !PARTIAL
+        if (in_fours && ((count | from[0]) & 3) == 0) {
+          result = read_fours(result, x + from[0], count, position, neutral, team);
+        } else
+#endif
+          result = read_run(result, x + from[0], count, stride, position, neutral, team);
         position += count;
       }
     } else {
