@@ -85,12 +85,14 @@ check: .venv/stamps/requirements
 # The suites of core and stub, in the build folder of the installed package.
 test-native: $(SITE)
 	bash tests/fetch_googletest.sh
+	bash tests/fetch_pocl.sh
 	$(CMAKE) -B build/cmake -DUNIHAL_BUILD_TESTS=ON >build/configure.log || { cat build/configure.log; exit 1; }
 	$(CMAKE) --build build/cmake
 	.venv/bin/ctest --test-dir build/cmake --output-on-failure --no-tests=error --parallel $(JOBS)
 
 sanitize: .venv/stamps/requirements
 	bash tests/fetch_googletest.sh
+	bash tests/fetch_pocl.sh
 	tests/sanitize.sh address,undefined build/asan
 	tests/sanitize.sh thread build/tsan
 

@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "csrc/kernels/elementwise.h"
 #include "csrc/backends/common/dtype.h"
+#include "csrc/kernels/elementwise.h"
 #include "unihal/op.h"
 
 namespace unihal::stub {

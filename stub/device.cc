@@ -7,8 +7,8 @@
 #include <new>
 #include <thread>
 
-#include "stub/compute.h"
 #include "csrc/backends/common/dtype.h"
+#include "stub/compute.h"
 #include "stub/kernels.h"
 #include "stub/onednn.h"
 #include "unihal/check.h"

@@ -1,8 +1,8 @@
 #include "stub/softmax_rows.h"
 
 #include "csrc/backends/common/attributes.h"
-#include "stub/cross_entropy.h"
 #include "csrc/backends/common/dtype.h"
+#include "stub/cross_entropy.h"
 #include "stub/parallel.h"
 #include "stub/staging.h"
 

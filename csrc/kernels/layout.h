@@ -1,4 +1,5 @@
-// Strided operands as arguments of kernels: a Space (csrc/backends/common/space.h) as the struct that the dialect reads.
+// Strided operands as arguments of kernels: a Space (csrc/backends/common/space.h) as the struct that the dialect
+// reads.
 #ifndef UNIHAL_KERNELS_LAYOUT_H_
 #define UNIHAL_KERNELS_LAYOUT_H_
 

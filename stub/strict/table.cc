@@ -7,11 +7,11 @@
 #include <system_error>
 #include <utility>
 
+#include "csrc/backends/common/op_names.h"
 #include "stub/device.h"
 #include "stub/faults.h"
 #include "stub/launch.h"
 #include "stub/move.h"
-#include "csrc/backends/common/op_names.h"
 #include "stub/strict/address_space.h"
 #include "stub/strict/event.h"
 #include "stub/strict/fault_report.h"

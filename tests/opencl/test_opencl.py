@@ -21,8 +21,8 @@ from unihal import Buffer, _core, ops
 
 UNIHAL = [sys.executable, "-m", "unihal.cli"]
 
-#: Of each op and function, every so many-th case of conformance: some hundreds, most of whose time is compilation.
-SAMPLE = 60
+#: Of each op and function, every so many-th case of conformance: the first of most, whose time is compilation.
+SAMPLE = 400
 
 
 @pytest.fixture(scope="session", autouse=True)

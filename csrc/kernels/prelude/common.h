@@ -36,8 +36,8 @@ UHAL_INLINE uint16 uhal_bfloat16_of_float(float value) {
   return (uint16)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
 
-/* A float that rounds further, to float16 or bfloat16, as the T itself would: from a double, inexact results are rounded to
- * the odd neighbour, so that they stay on their side of the middle between two short numbers. */
+/* A float that rounds further, to float16 or bfloat16, as the T itself would: from a double, inexact results are
+ * rounded to the odd neighbour, so that they stay on their side of the middle between two short numbers. */
 #if UHAL_COMPUTE_double
 UHAL_INLINE float uhal_narrow(T value) {
   const float nearest = (float)value;
@@ -130,10 +130,10 @@ UHAL_INLINE float uhal_narrow(T value) {
 
 UHAL_INLINE T uhal_load(int32 dtype, UHAL_GLOBAL const char* p, INDEX i) {
   switch (dtype) {
-#define UHAL_CASE(number, name)                                            \
-  case number: {                                                           \
+#define UHAL_CASE(number, name)                                                           \
+  case number: {                                                                          \
     UHAL_GLOBAL const uhal_storage_##name* q = (UHAL_GLOBAL const uhal_storage_##name*)p; \
-    return uhal_load_##name(q, i);                                         \
+    return uhal_load_##name(q, i);                                                        \
   }
     UHAL_CASE(1, bool)
     UHAL_CASE(2, int8)
@@ -157,11 +157,11 @@ UHAL_INLINE T uhal_load(int32 dtype, UHAL_GLOBAL const char* p, INDEX i) {
 
 UHAL_INLINE void uhal_store(int32 dtype, UHAL_GLOBAL char* p, INDEX i, T value) {
   switch (dtype) {
-#define UHAL_CASE(number, name)                                \
-  case number: {                                               \
+#define UHAL_CASE(number, name)                                               \
+  case number: {                                                              \
     UHAL_GLOBAL uhal_storage_##name* q = (UHAL_GLOBAL uhal_storage_##name*)p; \
-    uhal_store_##name(q, i, value);                            \
-    break;                                                     \
+    uhal_store_##name(q, i, value);                                           \
+    break;                                                                    \
   }
     UHAL_CASE(1, bool)
     UHAL_CASE(2, int8)
@@ -195,18 +195,18 @@ UHAL_INLINE void uhal_store(int32 dtype, UHAL_GLOBAL char* p, INDEX i, T value) 
 
 /* Adds to offsets[0 to operands-1] the offsets, in elements, of the element at `position` in the order of iteration. A
  * macro, so that the layout is read from where arguments lie. */
-#define UHAL_ADD_OFFSETS(layout, operands, position, offsets)                    \
-  do {                                                                           \
-    INDEX uhal_rest = (position);                                                \
+#define UHAL_ADD_OFFSETS(layout, operands, position, offsets)                       \
+  do {                                                                              \
+    INDEX uhal_rest = (position);                                                   \
     for (int32 uhal_axis = (int32)(layout).rank - 1; uhal_axis >= 0; --uhal_axis) { \
-      const INDEX uhal_length = (layout).shape[uhal_axis];                       \
-      const INDEX uhal_next = uhal_axis > 0 ? uhal_rest / uhal_length : 0;       \
-      const INDEX uhal_at = uhal_rest - uhal_next * uhal_length;                 \
-      uhal_rest = uhal_next;                                                     \
-      for (int32 uhal_k = 0; uhal_k < (operands); ++uhal_k) {                    \
-        (offsets)[uhal_k] += uhal_at * (layout).strides[uhal_k][uhal_axis];      \
-      }                                                                          \
-    }                                                                            \
+      const INDEX uhal_length = (layout).shape[uhal_axis];                          \
+      const INDEX uhal_next = uhal_axis > 0 ? uhal_rest / uhal_length : 0;          \
+      const INDEX uhal_at = uhal_rest - uhal_next * uhal_length;                    \
+      uhal_rest = uhal_next;                                                        \
+      for (int32 uhal_k = 0; uhal_k < (operands); ++uhal_k) {                       \
+        (offsets)[uhal_k] += uhal_at * (layout).strides[uhal_k][uhal_axis];         \
+      }                                                                             \
+    }                                                                               \
   } while (0)
 
 /* -- errors in data: Queue::error_cell -------------------------------------------------------------------- */

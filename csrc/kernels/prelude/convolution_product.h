@@ -21,8 +21,8 @@ typedef struct {
   INDEX a_row_stride, result_row_stride, bias_stride;
   INDEX a_group_stride, source_group_stride, result_group_stride;
   INDEX row_tiles, column_tiles;
-  INDEX slice;                                        /* terms of a slice: a multiple of DEPTH, or all */
-  INDEX sum_row_stride, sum_column_stride, sums;      /* in the workspace: of a row, of a column, of a slice */
+  INDEX slice;                                   /* terms of a slice: a multiple of DEPTH, or all */
+  INDEX sum_row_stride, sum_column_stride, sums; /* in the workspace: of a row, of a column, of a slice */
 } Product;
 
 /* What a work-group makes: a tile, of one group of channels, over the terms from begin to end - 1. */
@@ -47,12 +47,12 @@ UHAL_INLINE Part part_of(Product product, INDEX number) {
 
 /* Declares result_data, where a part's sums go. */
 #if SPLIT
-#define PRODUCT_RESULT(part)                                                                \
-  UHAL_GLOBAL T* const result_data = UHAL_ADDRESS(T, result) + (part).slice * product.sums + \
-                                     (part).group * product.rows * product.columns.count
+#define PRODUCT_RESULT(part)         \
+  UHAL_GLOBAL T* const result_data = \
+      UHAL_ADDRESS(T, result) + (part).slice * product.sums + (part).group * product.rows * product.columns.count
 #else
-#define PRODUCT_RESULT(part)                                                                    \
-  UHAL_GLOBAL RESULT_STORAGE* const result_data =                                               \
+#define PRODUCT_RESULT(part)                      \
+  UHAL_GLOBAL RESULT_STORAGE* const result_data = \
       UHAL_ADDRESS(RESULT_STORAGE, result) + (part).group * product.result_group_stride
 #endif
 
@@ -68,6 +68,6 @@ UHAL_INLINE Part part_of(Product product, INDEX number) {
 #define PRODUCT_STORE(part, row, column, other, sum) \
   result_data[(row) * product.sum_row_stride + (column) * product.sum_column_stride] = (sum)
 #else
-#define PRODUCT_STORE(part, row, column, other, sum)               \
+#define PRODUCT_STORE(part, row, column, other, sum) \
   RESULT_STORE(result_data, (row) * product.result_row_stride + (other), uhal_activate((sum) + PRODUCT_BIAS(part, row)))
 #endif

@@ -1,5 +1,5 @@
-/* Operands of floating dtypes known at launch only: uhal_load and uhal_store with less to compile, for sources whose ops
- * take no other dtypes. */
+/* Operands of floating dtypes known at launch only: uhal_load and uhal_store with less to compile, for sources whose
+ * ops take no other dtypes. */
 
 UHAL_INLINE T uhal_load_floating(int32 dtype, UHAL_GLOBAL const char* p, INDEX i) {
   if (dtype == 10) return uhal_load_float16((UHAL_GLOBAL const uhal_storage_float16*)p, i);

@@ -45,24 +45,24 @@ UHAL_INLINE uhal_team uhal_make_team(int32 lanes, int32 adjacent) {
 /* Defines `type name(type value, UHAL_LOCAL type* scratch, uhal_team team)`: combine(a, b) over the members of a team.
  * In two levels rather than as a binary tree: fewer barriers, and none in a loop, which compilers for CPUs take long
  * over. */
-#define UHAL_TEAM_REDUCTION(name, type, combine)                                            \
-  UHAL_INLINE type name(type value, UHAL_LOCAL type* scratch, uhal_team team) {             \
-    UHAL_LOCAL type* own = scratch + (int32)UHAL_LOCAL_ID(0);                               \
-    UHAL_LOCAL type* first = own - team.lane * team.distance;                               \
-    const int32 heads = team.lanes < UHAL_TEAM_HEADS ? team.lanes : UHAL_TEAM_HEADS;        \
-    *own = value;                                                                           \
-    UHAL_BARRIER();                                                                         \
-    if (team.lane < heads) {                                                                \
-      for (int32 member = team.lane + heads; member < team.lanes; member += heads) {        \
-        value = combine(value, first[member * team.distance]);                              \
-      }                                                                                     \
-      *own = value;                                                                         \
-    }                                                                                       \
-    UHAL_BARRIER();                                                                         \
-    value = *first;                                                                         \
+#define UHAL_TEAM_REDUCTION(name, type, combine)                                                    \
+  UHAL_INLINE type name(type value, UHAL_LOCAL type* scratch, uhal_team team) {                     \
+    UHAL_LOCAL type* own = scratch + (int32)UHAL_LOCAL_ID(0);                                       \
+    UHAL_LOCAL type* first = own - team.lane * team.distance;                                       \
+    const int32 heads = team.lanes < UHAL_TEAM_HEADS ? team.lanes : UHAL_TEAM_HEADS;                \
+    *own = value;                                                                                   \
+    UHAL_BARRIER();                                                                                 \
+    if (team.lane < heads) {                                                                        \
+      for (int32 member = team.lane + heads; member < team.lanes; member += heads) {                \
+        value = combine(value, first[member * team.distance]);                                      \
+      }                                                                                             \
+      *own = value;                                                                                 \
+    }                                                                                               \
+    UHAL_BARRIER();                                                                                 \
+    value = *first;                                                                                 \
     for (int32 head = 1; head < heads; ++head) value = combine(value, first[head * team.distance]); \
-    UHAL_BARRIER();                                                                         \
-    return value;                                                                           \
+    UHAL_BARRIER();                                                                                 \
+    return value;                                                                                   \
   }
 
 UHAL_INLINE T uhal_add(T a, T b) { return a + b; }

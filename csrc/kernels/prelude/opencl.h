@@ -100,17 +100,18 @@ typedef double4 uhal_four_float64;
 /* binary16 in memory; arithmetic is float's. Both conversions are part of OpenCL C 1.2 without cl_khr_fp16. */
 #define uhal_float_of_half(p, i) vload_half((size_t)(i), (UHAL_GLOBAL const half*)(p))
 #define uhal_half_of_float(p, i, value) vstore_half_rte((float)(value), (size_t)(i), (UHAL_GLOBAL half*)(p))
-#define uhal_load4_float16(p, i, v)                                                     \
-  do {                                                                                  \
-    const float4 uhal_four = vloada_half4(0, (UHAL_GLOBAL const half*)((p) + (i)));     \
+#define uhal_load4_float16(p, i, v)                                                         \
+  do {                                                                                      \
+    const float4 uhal_four = vloada_half4(0, (UHAL_GLOBAL const half*)((p) + (i)));         \
     (v)[0] = uhal_four.x, (v)[1] = uhal_four.y, (v)[2] = uhal_four.z, (v)[3] = uhal_four.w; \
   } while (0)
-#define uhal_store4_float16(p, i, v) \
+#define uhal_store4_float16(p, i, v)                                                                                 \
   vstorea_half4_rte((float4)(uhal_narrow((v)[0]), uhal_narrow((v)[1]), uhal_narrow((v)[2]), uhal_narrow((v)[3])), 0, \
                     (UHAL_GLOBAL half*)((p) + (i)))
 
 /* *p = new if *p == old; returns what was there. */
-#define uhal_compare_exchange(p, old, new) atomic_cmpxchg((volatile UHAL_GLOBAL uint32*)(p), (uint32)(old), (uint32)(new))
+#define uhal_compare_exchange(p, old, new) \
+  atomic_cmpxchg((volatile UHAL_GLOBAL uint32*)(p), (uint32)(old), (uint32)(new))
 #define uhal_compare_exchange_int32(p, old, new) \
   atomic_cmpxchg((volatile UHAL_GLOBAL int32*)(p), (int32)(old), (int32)(new))
 #define uhal_atomic_add_int32(p, value) atomic_add((volatile UHAL_GLOBAL int32*)(p), (int32)(value))

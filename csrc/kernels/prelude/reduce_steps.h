@@ -8,7 +8,7 @@
 #define UHAL_STEP_SUM_OF_SQUARES 6
 #define UHAL_STEP_SUM_OF_ABSOLUTES 7
 #define UHAL_STEP_LOG_SUM_EXP 8
-#define UHAL_STEP_FIRST_MAXIMUM 9  /* of arg_reduce */
+#define UHAL_STEP_FIRST_MAXIMUM 9 /* of arg_reduce */
 #define UHAL_STEP_FIRST_MINIMUM 10
 
 /* What becomes of the combined value, at launch. */

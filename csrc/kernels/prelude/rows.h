@@ -7,7 +7,8 @@
  *   for (INDEX i = team.lane; i < length; i += team.lanes) ... element i of operand k at offsets[k] + i * rows.along[k]
  *
  * declares `row`, the row's number, and `length`, its elements: 0 for a team that has no row. The grid covers all rows.
- * Barriers are best in no loop and under no condition, even a uniform one: compilers for CPUs take seconds over that. */
+ * Barriers are best in no loop and under no condition, even a uniform one: compilers for CPUs take seconds over that.
+ */
 #define UHAL_ROWS(type, operands)       \
   typedef struct {                      \
     INDEX rank;                         \
