@@ -16,9 +16,9 @@ namespace {
 constexpr int kX = 0;
 constexpr int kY = 1;
 
-constexpr int64_t kUnroll = 8;         // loads in flight per work-item, at most: UNROLL of reduce.cl
-constexpr int64_t kShare = 16;         // elements of a row that a work-item takes, if there are rows enough
-constexpr int64_t kFewColumns = 32;    // neighbours whose loads still fill a line of memory
+constexpr int64_t kUnroll = 4;         // loads in flight per work-item, at most: UNROLL of reduce.cl
+constexpr int64_t kShare = 32;         // elements of a row that a work-item takes, if there are rows enough
+constexpr int64_t kColumns = 32;       // neighbours whose loads fill a line of memory
 constexpr int64_t kMostSlices = 1024;  // the second launch is then one short loop
 
 // Whether an accumulator is a pair of values.
@@ -50,9 +50,7 @@ struct Division {
     teams.adjacent = !side_by_side;
     int64_t lanes;
     if (side_by_side) {
-      // As many neighbours as there are, unless too few work-groups had something to do.
-      int64_t columns = std::min<int64_t>(power_of_two_from(outputs), teams.group);
-      while (columns > kFewColumns && outputs * most_slices(length, columns) < columns * wanted) columns /= 2;
+      const int64_t columns = std::min<int64_t>({power_of_two_from(outputs), kColumns, teams.group});
       lanes = std::min<int64_t>(teams.group / columns, power_of_two_from(length));
     } else {
       lanes = power_of_two_from((length + kShare - 1) / kShare);
@@ -62,12 +60,6 @@ struct Division {
     const int64_t groups = (outputs + teams.per_group() - 1) / teams.per_group();
     const int64_t most = length / (2 * kUnroll * teams.lanes);
     slices = std::clamp(std::min(wanted / groups, most), int64_t{1}, kMostSlices);
-  }
-
- private:
-  // Slices of `length` elements that are worth a work-group of so many columns.
-  int64_t most_slices(int64_t length, int64_t columns) const {
-    return std::max<int64_t>(length / (2 * kUnroll * (teams.group / columns)), 1);
   }
 };
 

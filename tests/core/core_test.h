@@ -17,6 +17,9 @@
 
 namespace core_test {
 
+// No OpenCL of the machine serves: these suites have the fake backend, or no device.
+inline const int without_opencl = setenv("UNIHAL_OPENCL_LIBRARY", "/no/libOpenCL.so", 1);
+
 inline std::string last_message() { return uhal_last_error()->message; }
 
 // The path of a variant of the fake backend.

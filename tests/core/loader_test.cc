@@ -89,7 +89,7 @@ TEST(Loader, WithoutHardwareOrWishThereAreNoDevicesAndTheErrorTellsWhy) {
   EXPECT_EQ(nullptr, device);
   EXPECT_MESSAGE("No device of type 'rdna'");
   EXPECT_MESSAGE("libunihal_hip.so was not found in");
-  EXPECT_MESSAGE("libunihal_opencl.so was not found in");
+  EXPECT_MESSAGE("backend opencl, refused: /no/libOpenCL.so");
   EXPECT_MESSAGE("backend stub, not tried: the stub computes in host memory and serves only when asked for");
   EXPECT_MESSAGE("set UNIHAL_BACKEND=stub");
   uhal_backend_report report = report_of("rdna", 2);

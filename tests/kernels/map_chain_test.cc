@@ -80,6 +80,7 @@ class MapChainTest : public testing::Test {
     const size_t bytes = values.size() * sizeof(T);
     EXPECT_EQ(UHAL_OK, device->memory.allocate(UHAL_MEMORY_DEVICE, bytes, &view.data)) << opencl::last_report.message;
     EXPECT_EQ(UHAL_OK, stream->copy(view.data, values.data(), bytes)) << opencl::last_report.message;
+    EXPECT_EQ(UHAL_OK, stream->synchronize());  // the values may be a temporary
     return view;
   }
 

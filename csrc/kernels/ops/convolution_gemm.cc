@@ -13,6 +13,9 @@ constexpr int64_t kLocalMemory = 32768;
 constexpr int64_t kMostWorkspace = int64_t{128} << 20;
 constexpr int64_t kResident = 2;       // work-groups that a compute unit holds at a time
 constexpr int64_t kShortestSlice = 8;  // tiles: below, the start and end of a work-group outweigh its work
+constexpr int64_t kMostWaves = 8;
+constexpr double kProductsPerByte =
+    8;  // multiplications that a GPU does while it moves a byte: 8 (H100) to 12 (RX 580)
 
 // Groups with fewer rows than this leave most of a tile empty; a single group with this few, too.
 constexpr int64_t kFewRowsOfGroup = 16;
@@ -56,16 +59,37 @@ struct Plan {
 
 int64_t quotient_up(int64_t value, int64_t divisor) { return (value + divisor - 1) / divisor; }
 
+// The number of slices, at most `most`, in which `tiles` tiles of so many steps end soonest: work-groups run in waves
+// that fill the device, and what slices leave (`bytes` each) is written and read again. Only as many slices as fill a
+// number of waves can be the best.
+int64_t best_slices(const DeviceTraits& traits, int64_t tiles, const Tile& tile, int64_t steps, int64_t bytes,
+                    int64_t most) {
+  const int64_t slots = traits.compute_units * (traits.is_cpu ? 1 : kResident);
+  const double products = static_cast<double>(slots) * tile.rows * tile.columns * tile.depth;  // of a step of all slots
+  int64_t best = 1;
+  double least = 0;
+  for (int64_t full_waves = 1; full_waves <= kMostWaves; ++full_waves) {
+    const int64_t slices = std::clamp(full_waves * slots / tiles, int64_t{1}, std::max<int64_t>(most, 1));
+    const int64_t waves = quotient_up(tiles * slices, slots);
+    const double traffic = slices == 1 ? 0 : 2.0 * static_cast<double>(slices * bytes) * kProductsPerByte;
+    const double cost = static_cast<double>(waves * quotient_up(steps, slices)) * products + traffic;
+    if (full_waves == 1 || cost < least) {
+      least = cost;
+      best = slices;
+    }
+  }
+  return best;
+}
+
 Plan plan_with(const DeviceTraits& traits, const Product& product, const Tile& tile, Splitting splitting) {
   Plan plan;
   plan.tile = tile;
   plan.row_tiles = quotient_up(product.rows(), tile.rows);
   plan.column_tiles = quotient_up(product.column_count(), tile.columns);
-  const int64_t slots = traits.compute_units * (traits.is_cpu ? 1 : kResident);
   const int64_t bytes = product.sums() * compute_bytes(product.convolution.compute);
   const int64_t steps = std::max<int64_t>(1, quotient_up(product.term_count(), tile.depth));
   const int64_t most = splitting == Splitting::kNever ? 1 : std::min(steps / kShortestSlice, kMostWorkspace / bytes);
-  const int64_t slices = std::clamp(slots / plan.tiles(product), int64_t{1}, std::max<int64_t>(1, most));
+  const int64_t slices = best_slices(traits, plan.tiles(product), tile, steps, bytes, most);
   plan.slice = quotient_up(steps, slices) * tile.depth;
   plan.slices = std::max<int64_t>(1, quotient_up(product.term_count(), plan.slice));
   return plan;

@@ -121,7 +121,7 @@ typedef X_STORAGE input;
 #define UNROLL 2 /* each has two exponentials: code, not loads, is the limit */
 #define FOURS 1
 #else
-#define UNROLL 8
+#define UNROLL 4
 #define FOURS 4
 #endif
 
