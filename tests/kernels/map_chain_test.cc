@@ -56,7 +56,9 @@ class MapChainTest : public testing::Test {
       GTEST_SKIP() << "there is no OpenCL: run tests/fetch_pocl.sh. " << opencl::last_report.message;
     }
     ASSERT_FALSE(chosen.empty()) << opencl::last_report.message;
-    device = std::make_unique<opencl::Device>(0, chosen[0]);
+    // As in a backend, a device and its programs stay until the process ends.
+    static auto* kept = new std::vector<opencl::Device*>;
+    kept->push_back(device = new opencl::Device(0, chosen[0]));
     ASSERT_EQ(UHAL_OK, device->open()) << opencl::last_report.message;
     stream = std::make_unique<opencl::Stream>(*device, nullptr);
     ASSERT_EQ(UHAL_OK, stream->open()) << opencl::last_report.message;
@@ -104,7 +106,7 @@ class MapChainTest : public testing::Test {
     return values;
   }
 
-  std::unique_ptr<opencl::Device> device;
+  opencl::Device* device = nullptr;
   std::unique_ptr<opencl::Stream> stream;
   std::unique_ptr<CountingQueue> queue;
 };
