@@ -103,8 +103,10 @@ TEST_F(AsynchronousRaceTest, AQueryThatAnswersNotYetOrdersNothing) {
   done = 1;
   ASSERT_OK(uhal_event_query(event, &done));
   ASSERT_EQ(0, done);
+#if !defined(__SANITIZE_THREAD__)  // a race of two threads indeed, which ThreadSanitizer may report as well
   write(second, x);
   EXPECT_EQ(1u, uhal_race_count());
+#endif
   control->hold_streams = false;
 }
 
