@@ -59,9 +59,14 @@ try:
 except unihal.UnavailableError as error:
     print(error)
 """
-    result = run_python(code, UNIHAL_BACKEND=None)
+    result = run_python(code, UNIHAL_BACKEND=None, UNIHAL_OPENCL_LIBRARY="/no/libOpenCL.so")
     assert result.returncode == 0, result.stderr
-    for expected in ("polaris", "opencl", "hip", "libunihal_opencl.so", "UNIHAL_BACKEND=stub"):
+    for expected in (
+        "polaris",
+        "/no/libOpenCL.so does not load",
+        "libunihal_hip.so was not found",
+        "UNIHAL_BACKEND=stub",
+    ):
         assert expected in result.stdout
 
 
