@@ -6,7 +6,7 @@ namespace unihal::kernels {
 
 // The paces of the first ones were measured by benchmarks/opencl_gemm.py on an NVIDIA H100: 44, 35, 30 and 26 TFLOP/s
 // at 4096, of which the order is that of the elements each loads per multiplication. Those at the end are for
-// `unihal tune`: on that device they win nowhere.
+// `unihal tune`: on that device they are no faster than the best of the others.
 const GemmTile kGemmTiles[] = {
     {128, 128, 8, 8, 8, 8, 1, 1.00F}, {128, 64, 16, 8, 4, 8, 2, 1.25F}, {64, 128, 16, 4, 8, 8, 2, 1.25F},
     {64, 64, 16, 4, 4, 8, 2, 1.46F},  {32, 32, 32, 4, 4, 8, 1, 1.69F},  {128, 16, 16, 8, 4, 4, 1, 2.00F},
