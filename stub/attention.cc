@@ -32,7 +32,7 @@ uhal_tensor rows_of(const uhal_tensor& view, const Block& block) {
     offset += block.first * view.strides[2];
     result.shape[2] = block.count;
   }
-  result.data = static_cast<char*>(view.data) + offset * dtype_size(view.dtype);
+  if (view.data != nullptr) result.data = static_cast<char*>(view.data) + offset * dtype_size(view.dtype);
   result.rank = 3;
   std::copy_n(result.shape + 1, 3, result.shape);
   std::copy_n(result.strides + 1, 3, result.strides);
@@ -133,9 +133,11 @@ uhal_status score(const Launch& launch, double scale, const Block& block, const 
                   mask != nullptr ? &own_mask : nullptr, scores);
 }
 
+// A view without elements may have no memory, and null then.
 template <typename T>
-T& at(const uhal_tensor& view, int64_t batch, int64_t head, int64_t row) {
-  return static_cast<T*>(view.data)[batch * view.strides[0] + head * view.strides[1] + row * view.strides[2]];
+T* row_of(const uhal_tensor& view, int64_t batch, int64_t head, int64_t row) {
+  if (view.data == nullptr) return nullptr;
+  return static_cast<T*>(view.data) + batch * view.strides[0] + head * view.strides[1] + row * view.strides[2];
 }
 
 template <typename T>
@@ -171,7 +173,7 @@ uhal_status forward(const Launch& launch, uhal_dtype dtype) {
           log_sum = softmax_row(visible, row, row).total();
         }
         std::fill(row + visible, row + sizes.columns, T(0));
-        if (logsumexp != nullptr) at<T>(*logsumexp, batch, head, index) = log_sum;
+        if (logsumexp != nullptr) *row_of<T>(*logsumexp, batch, head, index) = log_sum;
       });
       status = multiply(launch, 1, scores_of_block, whole(*v, batch), nullptr, rows_of(*y, block));
       if (status != UHAL_OK) return status;
@@ -197,8 +199,8 @@ UNIHAL_VECTORIZED void score_gradient(int64_t count, const T* probabilities, T o
 
 template <typename T>
 T dot_rows(const uhal_tensor& a, const uhal_tensor& b, int64_t batch, int64_t head, int64_t row) {
-  const T* left = &at<T>(a, batch, head, row);
-  const T* right = &at<T>(b, batch, head, row);
+  const T* left = row_of<T>(a, batch, head, row);
+  const T* right = row_of<T>(b, batch, head, row);
   T sum = 0;
   for (int64_t i = 0; i < a.shape[3]; ++i) sum += left[i * a.strides[3]] * right[i * b.strides[3]];
   return sum;
@@ -252,7 +254,7 @@ uhal_status backward(const Launch& launch, uhal_dtype dtype) {
       if (status != UHAL_OK) return status;
       for_each_row(sizes, block, probabilities, [&](T* row, int64_t head, int64_t index) {
         subtract_or_hide(sizes.visible(index, attributes.causal != 0), sizes.columns,
-                         at<T>(*logsumexp, batch, head, index), row);
+                         *row_of<T>(*logsumexp, batch, head, index), row);
         exponentiate(sizes.columns, row);
       });
       const bool more = first > 0;  // later blocks add to what the first ones gave

@@ -14,9 +14,9 @@ struct Case {
 
 const Case kCases[] = {
     {1, 1, 3, 3, 4, 4, {}, false},     {2, 3, 5, 7, 4, 6, {}, false}, {2, 3, 5, 7, 4, 6, {2, 1, 1, 7}, false},
-    {1, 2, 6, 6, 3, 3, {6, 6}, true},  {2, 2, 4, 7, 8, 5, {}, true},  // rows see columns from before their own
-    {1, 2, 6, 4, 8, 5, {}, true},                                     // the first rows see nothing
-    {1, 2, 130, 90, 16, 8, {}, false},
+    {1, 2, 6, 6, 3, 3, {6, 6}, true},  {2, 2, 4, 7, 8, 5, {}, true},   // rows see columns from before their own
+    {1, 2, 6, 4, 8, 5, {}, true},                                      // the first rows see nothing
+    {1, 2, 130, 90, 16, 8, {}, false}, {2, 3, 5, 7, 4, 0, {}, false},  // values without elements
 };
 
 struct Result {
