@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 
-def seconds(call: Callable[[], Any], minimum_time: float = 0.3, batches: int = 7) -> float:
-    """Median seconds of one call, over batches that together take at least ``minimum_time`` each after a warm-up."""
+def batch_times(call: Callable[[], Any], batches: int, minimum_time: float) -> list[float]:
+    """Seconds of one call in each of several batches, that together take at least ``minimum_time``, after a warm-up."""
     call()
     start = time.perf_counter()
     call()
@@ -23,16 +23,20 @@ def seconds(call: Callable[[], Any], minimum_time: float = 0.3, batches: int = 7
         for _ in range(repeats):
             call()
         times.append((time.perf_counter() - start) / repeats)
-    return statistics.median(times)
+    return times
 
 
-def alternate(calls: dict[str, Callable[[], Any]], rounds: int = 5, minimum_time: float = 0.2) -> dict[str, float]:
-    """Seconds of several calls, measured in turn so that a noisy machine disturbs all alike; medians over rounds."""
+def alternate(calls: dict[str, Callable[[], Any]], rounds: int = 8, minimum_time: float = 0.2) -> dict[str, float]:
+    """Seconds of several calls, measured in turn: the lower quartile of each call's batches.
+
+    What else runs on the machine can only add to a time, and a pool of threads spins for a while after its last call:
+    the lower quartile leaves both out, and still is no single lucky batch.
+    """
     results: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(rounds):
         for name, call in calls.items():
-            results[name].append(seconds(call, minimum_time, batches=3))
-    return {name: statistics.median(times) for name, times in results.items()}
+            results[name] += batch_times(call, 4, minimum_time)
+    return {name: statistics.quantiles(times, n=4)[0] for name, times in results.items()}
 
 
 def report(rows: list[dict[str, Any]]) -> None:
