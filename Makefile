@@ -54,8 +54,8 @@ demo: build
 build: $(SITE)
 
 test: build check test-native sanitize fuzz
-	# As many suites at a time as there are cores, since each is mostly one thread.
-	printf '%s\n' test-tensorflow test-strict test-conformance test-python test-paddle test-opencl | xargs -P $(JOBS) -n 1 $(MAKE)
+	# As many suites at a time as there are cores, since each is mostly one thread; the longest first.
+	printf '%s\n' test-opencl test-tensorflow test-conformance test-python test-strict test-paddle | xargs -P $(JOBS) -n 1 $(MAKE)
 	@echo 'make test: every suite passed'
 
 # -- set-up ------------------------------------------------------------------------------------------------------------
