@@ -54,10 +54,24 @@ def test_loaders_are_small() -> None:
             assert path.stat().st_size < 64 * 1024, path
 
 
+LIBRARIES = [*(PACKAGE / "lib").glob("*.so"), *SITE.glob("*/libunihal_*.so"), *PACKAGE.glob("_core*.so")]
+
+
+@pytest.mark.parametrize("path", LIBRARIES, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_libraries_export_nothing_of_cxx(path: Path) -> None:
+    """What they export of the standard library would take the place of the same in libraries that are opened later."""
+    command = ["nm", "--dynamic", "--defined-only", "--format=posix", str(path)]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    exported = [line.split()[0] for line in result.stdout.splitlines()]
+    known = ("uhal_", "PyInit_", "InitPlugin", "SE_InitPlugin", "TF_Init")
+    assert exported
+    assert [name for name in exported if not name.startswith(known)] == []
+
+
 def test_libraries_need_no_framework_and_no_vendor_library() -> None:
     allowed = ("libunihal", "libc.so", "libm.so", "libdl.so", "libpthread.so", "libstdc++", "libgcc_s", "libgomp")
     allowed += ("libmvec", "ld-linux", "libtensorflow_framework.so.2")
-    for path in [*(PACKAGE / "lib").glob("*.so"), *SITE.glob("*/libunihal_*.so"), *PACKAGE.glob("_core*.so")]:
+    for path in LIBRARIES:
         result = subprocess.run(["readelf", "-d", str(path)], capture_output=True, text=True, check=True)
         needed = [line.split("[")[1].rstrip("]") for line in result.stdout.splitlines() if "(NEEDED)" in line]
         # The shim is C++ against one TensorFlow; it is opened only by that version.
