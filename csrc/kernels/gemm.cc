@@ -6,6 +6,7 @@
 #include "csrc/kernels/map_function.h"
 #include "csrc/kernels/operands.h"
 #include "csrc/kernels/ops.h"
+#include "csrc/kernels/tuning.h"
 #include "kernel_sources.h"
 
 namespace unihal::kernels {
@@ -103,7 +104,7 @@ Gemm::Gemm(const DeviceTraits& traits, const MatmulProblem& problem) : problem_(
 }
 
 void Gemm::plan_large(const DeviceTraits& traits) {
-  const int32_t choice = traits.tuning != nullptr ? traits.tuning->find(tuning_key()) : -1;
+  const int32_t choice = chosen_candidate(traits);
   const bool wants_library = choice == kLibraryCandidate || (choice < 0 && traits.prefers_gemm_library);
   if (wants_library && is_usable(traits, kLibraryCandidate)) {
     method_ = Method::kLibrary;
@@ -119,6 +120,12 @@ void Gemm::plan_large(const DeviceTraits& traits) {
   splits_ = plan.splits;
 }
 
+int32_t Gemm::chosen_candidate(const DeviceTraits& traits) const {
+  if (traits.tuning == nullptr || traits.tuning->is_empty()) return -1;
+  const int32_t candidate = traits.tuning->find(tuning_key());
+  return is_usable(traits, candidate) ? candidate : -1;
+}
+
 TuningKey Gemm::tuning_key() const {
   const MatmulOperand& a = problem_.operands[kMatmulA];
   const MatmulOperand& b = problem_.operands[kMatmulB];
@@ -132,6 +139,7 @@ std::string Gemm::candidate_name(const DeviceTraits& traits, int32_t candidate) 
 }
 
 bool Gemm::is_usable(const DeviceTraits& traits, int32_t candidate) const {
+  if (candidate < 0 || candidate >= candidate_count()) return false;
   if (candidate == kLibraryCandidate) return traits.gemm_library != nullptr && suits_library();
   return fits(kGemmTiles[candidate - 1], traits, compute_bytes(compute_));
 }

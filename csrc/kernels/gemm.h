@@ -15,7 +15,7 @@
 #include "csrc/backends/common/matmul_problem.h"
 #include "csrc/kernels/gemm_tile.h"
 #include "csrc/kernels/queue.h"
-#include "csrc/kernels/tuning.h"
+#include "csrc/kernels/tuning_key.h"
 
 namespace unihal::kernels {
 
@@ -36,7 +36,7 @@ class Gemm {
   TuningKey tuning_key() const;
   static int32_t candidate_count() { return 1 + kGemmTileCount; }
   static std::string candidate_name(const DeviceTraits& traits, int32_t candidate);
-  bool is_usable(const DeviceTraits& traits, int32_t candidate) const;
+  bool is_usable(const DeviceTraits& traits, int32_t candidate) const;  // false also for one that does not exist
 
  private:
   enum class Method : uint8_t {
@@ -50,6 +50,7 @@ class Gemm {
 
   void plan_vector(const DeviceTraits& traits);
   void plan_large(const DeviceTraits& traits);
+  int32_t chosen_candidate(const DeviceTraits& traits) const;
   bool suits_library() const;
   uhal_status run_plain(Queue& queue) const;
   uhal_status run_vector(Queue& queue, void* workspace) const;

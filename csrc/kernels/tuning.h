@@ -5,46 +5,30 @@
 #include <atomic>
 #include <cstdint>
 #include <string>
+#include <utility>
 
-#include "csrc/backends/common/matmul_problem.h"
+#include "csrc/kernels/tuning_key.h"
 #include "unihal/tuning.h"
 
 namespace unihal::kernels {
 
 struct DeviceTraits;
 
-// What a choice depends on, in 48 bits: packed, since every launch asks.
-class TuningKey {
- public:
-  enum Family : uint8_t { kNone, kGemm };
-
-  TuningKey() = default;
-
-  // Of a product that is computed in tiles. Sizes count as powers of two, rounded down. `a_along_k`: whether a's
-  // elements lie one after the other along k (else along m), and so for b (else along n).
-  static TuningKey gemm(const MatmulProblem& problem, bool a_along_k, bool b_along_k);
-
-  static TuningKey from_bits(uint64_t bits);
-  uint64_t bits() const { return bits_; }
-
-  // "gemm float32 nt 4096 4096 1024 1"; empty for no key.
-  std::string text() const;
-
- private:
-  uint64_t bits_ = 0;
-};
-
-// The choices of a device. find() takes no lock and is one comparison while nothing was chosen; the rest one at a time.
+// The choices of a device. is_empty() and find() from any thread, without a lock; the rest one at a time. What is found
+// is what somebody chose or what a file said: whoever asks checks that there is such a candidate, and that it can run.
 class TuningTable {
  public:
   // Of a device's model and driver version: what choices on the disk belong to.
   explicit TuningTable(std::string device) : device_(std::move(device)) {}
 
+  // Whether nothing is chosen: then a launch need not make a key.
+  bool is_empty() const { return chosen_.load(std::memory_order_relaxed) == 0; }
+
   // The candidate chosen for a key, or -1.
-  int32_t find(TuningKey key) const { return count_.load(std::memory_order_acquire) == 0 ? -1 : find_in_table(key); }
+  int32_t find(const TuningKey& key) const;
 
   // -1 takes a choice back. False if the table is full.
-  bool choose(TuningKey key, int32_t candidate);
+  bool choose(const TuningKey& key, int32_t candidate);
 
   // From and to the disk. keep() is false if nothing can be kept.
   void load();
@@ -53,16 +37,33 @@ class TuningTable {
   void forget();
 
  private:
-  static constexpr int kSlots = 1024;  // a power of two
+  // A key stays in its slot, so that no find() that runs meanwhile misses another one.
+  struct Slot {
+    std::atomic<int32_t> candidate{kFree};  // written after the key
+    TuningKey key;
+  };
+  static constexpr int32_t kFree = -2;
+  static constexpr uint64_t kSlots = 1024;  // a power of two
   static constexpr int kMostKeys = kSlots * 3 / 4;
 
-  int32_t find_in_table(TuningKey key) const;
+  void set(Slot& slot, int32_t candidate);
   std::string store_key() const;
 
   const std::string device_;
-  std::atomic<int> count_{0};
-  std::atomic<uint64_t> slots_[kSlots] = {};  // bits of a key * 256 + candidate + 1
+  int keys_ = 0;
+  std::atomic<int> chosen_{0};
+  Slot slots_[kSlots];
 };
+
+// What there is to choose about an op.
+struct Tunable {
+  TuningKey key;  // none: nothing
+  int32_t candidates = 0;
+  std::string (*name)(const DeviceTraits& traits, int32_t candidate) = nullptr;
+  bool (*is_usable)(const DeviceTraits& traits, const uhal_op& op, int32_t candidate) = nullptr;
+};
+Tunable tunable_matmul(const DeviceTraits& traits, const uhal_op& op);       // ops/matmul.cc
+Tunable tunable_convolution(const DeviceTraits& traits, const uhal_op& op);  // ops/convolution_algorithms.cc
 
 // Makes the table of a device, reads what is kept of it, and sets traits.tuning. `traits` lives as long as the process
 // launches ops on the device. Called once per ordinal, when it is opened.

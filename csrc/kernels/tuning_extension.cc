@@ -3,8 +3,6 @@
 #include <map>
 #include <mutex>
 
-#include "csrc/kernels/gemm.h"
-#include "csrc/kernels/operands.h"
 #include "csrc/kernels/ops.h"
 #include "csrc/kernels/tuning.h"
 
@@ -39,18 +37,18 @@ uhal_status find_device(int32_t ordinal, TunedDevice* device) {
   return UHAL_OK;
 }
 
-// How an op would be computed, if there is something to choose about it.
-struct Tunable {
-  TuningKey key;
-  int32_t candidates = 0;
-};
-
 Tunable tunable_of(const DeviceTraits& traits, const uhal_op& op) {
-  if (op.kind != UHAL_OP_MATMUL || refuse_dtypes(traits, op) != nullptr || refuse_matmul_operands(op) != nullptr)
-    return {};
-  const Gemm gemm(traits,
-                  matmul_problem(matmul_attributes(op), *op.inputs[0], *op.inputs[1], input_of(op, 2), *op.outputs[0]));
-  return gemm.is_tunable() ? Tunable{gemm.tuning_key(), Gemm::candidate_count()} : Tunable{};
+  if (refuse_dtypes(traits, op) != nullptr) return {};
+  switch (op.kind) {
+    case UHAL_OP_MATMUL:
+      return tunable_matmul(traits, op);
+    case UHAL_OP_CONVOLUTION:
+    case UHAL_OP_CONVOLUTION_BACKWARD_DATA:
+    case UHAL_OP_CONVOLUTION_BACKWARD_FILTER:
+      return tunable_convolution(traits, op);
+    default:
+      return {};
+  }
 }
 
 uhal_status refuse_op(const uhal_op& op) {
@@ -60,12 +58,6 @@ uhal_status refuse_op(const uhal_op& op) {
 
 uhal_status refuse_candidate(int32_t number, int32_t candidates) {
   return fail(UHAL_OUT_OF_RANGE, "tuning: there is no candidate %d; expected 0 to %d", number, candidates - 1);
-}
-
-bool is_usable(const DeviceTraits& traits, const uhal_op& op, int32_t number) {
-  const Gemm gemm(traits,
-                  matmul_problem(matmul_attributes(op), *op.inputs[0], *op.inputs[1], input_of(op, 2), *op.outputs[0]));
-  return gemm.is_usable(traits, number);
 }
 
 uhal_status describe(int32_t ordinal, const uhal_op* op, char* key, size_t key_bytes, int32_t* candidates) {
@@ -83,8 +75,8 @@ uhal_status candidate(int32_t ordinal, const uhal_op* op, int32_t number, char* 
   if (const uhal_status status = find_device(ordinal, &device); status != UHAL_OK) return status;
   const Tunable tunable = tunable_of(*device.traits, *op);
   if (number < 0 || number >= tunable.candidates) return refuse_candidate(number, tunable.candidates);
-  std::snprintf(name, name_bytes, "%s", Gemm::candidate_name(*device.traits, number).c_str());
-  *usable = is_usable(*device.traits, *op, number);
+  std::snprintf(name, name_bytes, "%s", tunable.name(*device.traits, number).c_str());
+  *usable = tunable.is_usable(*device.traits, *op, number);
   return UHAL_OK;
 }
 
@@ -94,9 +86,10 @@ uhal_status choose(int32_t ordinal, const uhal_op* op, int32_t number) {
   const Tunable tunable = tunable_of(*device.traits, *op);
   if (tunable.candidates == 0) return refuse_op(*op);
   if (number < -1 || number >= tunable.candidates) return refuse_candidate(number, tunable.candidates);
-  if (number >= 0 && !is_usable(*device.traits, *op, number)) {
-    return fail(UHAL_UNIMPLEMENTED, "tuning: this device cannot run candidate %d (%s); choose one that is usable",
-                number, Gemm::candidate_name(*device.traits, number).c_str());
+  if (number >= 0 && !tunable.is_usable(*device.traits, *op, number)) {
+    return fail(UHAL_UNIMPLEMENTED,
+                "tuning: candidate %d (%s) cannot run this op on this device; choose one that is usable", number,
+                tunable.name(*device.traits, number).c_str());
   }
   if (!device.table->choose(tunable.key, number)) {
     return fail(UHAL_RESOURCE_EXHAUSTED, "tuning: the table of choices is full; forget those that are not needed");

@@ -9,9 +9,6 @@
 namespace unihal::kernels {
 namespace {
 
-// Each phase is a launch; where there are more, pixels look for their taps one by one.
-constexpr int64_t kMostPhases = 64;
-
 int64_t element_count(const uhal_tensor& view) {
   int64_t count = 1;
   for (int i = 0; i < view.rank; ++i) count *= view.shape[i];
@@ -53,29 +50,18 @@ uhal_status sum_per_channel(Queue& queue, const uhal_tensor& dy, const uhal_tens
   return run_reduction(queue, {dy, sums, UHAL_STEP_SUM, UHAL_FINISH_NOTHING, compute});
 }
 
-// A forward convolution, or a phase of the gradient of the input.
-uhal_status convolve_by_products(Queue& queue, const Convolution& convolution) {
-  MatmulProblem problem;
-  if (pointwise_product(convolution, &problem)) return run_gemm(queue, problem);
-  return suits_winograd(queue.traits(), convolution) ? convolve_by_winograd(queue, convolution)
-                                                     : convolve_by_gemm(queue, convolution);
-}
-
-uhal_status filter_gradient(Queue& queue, const Convolution& convolution) {
-  if (!suits_gemm(queue.traits(), convolution)) return filter_gradient_directly(queue, convolution);
-  MatmulProblem problem;
-  if (pointwise_filter_product(convolution, &problem)) return run_gemm(queue, problem);
-  return filter_gradient_by_gemm(queue, convolution);
-}
-
-uhal_status convolve_transposed(Queue& queue, const Convolution& convolution) {
-  if (phase_count(convolution) > kMostPhases || !suits_gemm(queue.traits(), convolution)) {
-    return convolve_directly(queue, convolution, true);
-  }
-  return for_each_phase(convolution, [&](const Convolution& phase) { return convolve_by_products(queue, phase); });
-}
-
 }  // namespace
+
+Pass pass_of(const uhal_op& op) {
+  switch (op.kind) {
+    case UHAL_OP_CONVOLUTION:
+      return Pass::kForward;
+    case UHAL_OP_CONVOLUTION_BACKWARD_DATA:
+      return Pass::kBackwardData;
+    default:
+      return Pass::kBackwardFilter;
+  }
+}
 
 Convolution convolution_of(const ConvolutionOperands& operands, const uhal_convolution_attributes& attributes,
                            bool transposed) {
@@ -200,29 +186,20 @@ const char* refuse_convolution(const DeviceTraits&, const uhal_op& op) {
 uhal_status run_convolution(Queue& queue, const uhal_op& op) {
   const ConvolutionOperands operands = convolution_operands(op);
   const uhal_convolution_attributes attributes = convolution_attributes(op);
-  const bool empty =
-      element_count(*operands.x) == 0 || element_count(*operands.w) == 0 || element_count(*operands.y) == 0;
-  switch (op.kind) {
-    case UHAL_OP_CONVOLUTION: {
-      if (element_count(*operands.y) == 0) return UHAL_OK;
-      const Convolution convolution = convolution_of(operands, attributes, false);
-      return suits_gemm(queue.traits(), convolution) ? convolve_by_products(queue, convolution)
-                                                     : convolve_directly(queue, convolution, false);
-    }
-    case UHAL_OP_CONVOLUTION_BACKWARD_DATA:
-      if (element_count(*operands.x) == 0) return UHAL_OK;
-      if (empty) return set_to_zero(queue, operands.x);  // sums over nothing
-      return convolve_transposed(queue, convolution_of(operands, attributes, true));
-    default: {
-      uhal_status status = UHAL_OK;
-      if (empty) {
-        if (element_count(*operands.w) != 0) status = set_to_zero(queue, operands.w);
-      } else {
-        status = filter_gradient(queue, convolution_of(operands, attributes, false));
-      }
-      return status == UHAL_OK ? sum_per_channel(queue, *operands.y, operands.bias, floating_compute(op)) : status;
+  const Pass pass = pass_of(op);
+  uhal_status status = UHAL_OK;
+  if (element_count(*op.outputs[0]) != 0) {
+    const bool is_sum_of_nothing =
+        element_count(*operands.x) == 0 || element_count(*operands.w) == 0 || element_count(*operands.y) == 0;
+    if (is_sum_of_nothing && pass != Pass::kForward) {  // that one still adds the bias
+      status = set_to_zero(queue, op.outputs[0]);
+    } else {
+      const int32_t algorithm = chosen_algorithm(queue.traits(), op);
+      status = convolve(queue, convolution_of(operands, attributes, pass == Pass::kBackwardData), pass, algorithm);
     }
   }
+  if (pass != Pass::kBackwardFilter || status != UHAL_OK) return status;
+  return sum_per_channel(queue, *operands.y, operands.bias, floating_compute(op));
 }
 
 }  // namespace unihal::kernels

@@ -11,6 +11,10 @@ namespace unihal::kernels {
 
 inline constexpr int kSpatial = UHAL_MAX_SPATIAL;
 
+// Which of the three ops.
+enum class Pass : uint8_t { kForward, kBackwardData, kBackwardFilter };
+Pass pass_of(const uhal_op& op);
+
 // Strides are in elements. Axes: images, or filters of a group; channels of a group; three spatial ones (leading ones
 // of length 1).
 struct ConvolutionOperand {
@@ -58,7 +62,8 @@ bool needs_wide_index(const Convolution& convolution);
 template <class Body>
 uhal_status for_each_phase(const Convolution& transposed, const Body& body);
 
-// The number of phases.
+// The number of phases; where there are more than kMostPhases, one that is larger. Each phase is a launch.
+inline constexpr int64_t kMostPhases = 64;
 int64_t phase_count(const Convolution& transposed);
 
 // The phase with these remainders.
@@ -101,32 +106,62 @@ class Members {
   int64_t values_[64];
 };
 
+// -- convolution_algorithms.cc: the ways to run a convolution --------------------------------------------------
+//
+// In what follows, takes_...() says whether a device can run a convolution so, whatever data it is given (also NULL),
+// and suits_...(), which implies it, whether that is expected to be the fastest way.
+
+struct ConvolutionAlgorithm {
+  const char* name;  // "winograd", for people
+  bool (*takes)(const DeviceTraits& traits, const Convolution& convolution, Pass pass);
+  uhal_status (*run)(Queue& queue, const Convolution& convolution, Pass pass);
+};
+
+// All of them. Their numbers are kept in the store of `unihal tune`: append only.
+extern const ConvolutionAlgorithm kConvolutionAlgorithms[];
+extern const int32_t kConvolutionAlgorithmCount;
+
+// Runs a convolution with elements by the algorithm with a number if that takes it, else (-1: always) as suits it.
+uhal_status convolve(Queue& queue, const Convolution& convolution, Pass pass, int32_t algorithm);
+
+// The number of the algorithm that was chosen for an op, of those that take it or not; -1: none.
+int32_t chosen_algorithm(const DeviceTraits& traits, const uhal_op& op);
+
 // -- convolution_gemm.cc: matrix products that gather the source -------------------------------------------
 
-// Whether the device can run it, and it is the better way.
+// The sizes of tile that there are kernels for.
+inline constexpr int32_t kConvolutionTileCount = 7;
+inline constexpr int32_t kFastestTile = -1;
+
+bool takes_gemm(const DeviceTraits& traits);
+bool takes_tile(const DeviceTraits& traits, const Convolution& convolution, int32_t tile);
 bool suits_gemm(const DeviceTraits& traits, const Convolution& convolution);
 
 // Whether a product with few tiles and many terms may be cut along the terms, through the workspace.
 enum class Splitting : bool { kNever, kAllowed };
 
-// Also a phase of the gradient of the input.
-uhal_status convolve_by_gemm(Queue& queue, const Convolution& convolution, Splitting splitting = Splitting::kAllowed);
+// Also a phase of the gradient of the input. `tile`: one that the device takes.
+uhal_status convolve_by_gemm(Queue& queue, const Convolution& convolution, Splitting splitting = Splitting::kAllowed,
+                             int32_t tile = kFastestTile);
 
 // Writes convolution.filter from its source and result.
-uhal_status filter_gradient_by_gemm(Queue& queue, const Convolution& convolution);
+uhal_status filter_gradient_by_gemm(Queue& queue, const Convolution& convolution, int32_t tile = kFastestTile);
 
 // -- convolution_pointwise.cc: windows of one pixel ---------------------------------------------------------
 
-// The product of matrices that a convolution, also a phase, or the gradient of its filter is: false if it is none, or
-// if it is faster by other means.
+// The product of matrices that a convolution, also a phase, or the gradient of its filter is: false if it is none.
 bool pointwise_product(const Convolution& convolution, MatmulProblem* problem);
 bool pointwise_filter_product(const Convolution& convolution, MatmulProblem* problem);
+
+// Whether the product is expected to be faster than one that gathers the source.
+bool suits_pointwise(const Convolution& convolution, const MatmulProblem& product);
 
 // Submits a product, with workspace of its own.
 uhal_status run_gemm(Queue& queue, const MatmulProblem& problem);
 
 // -- convolution_winograd.cc: windows of 3 x 3 with stride 1, in float ------------------------------------
 
+bool takes_winograd(const DeviceTraits& traits, const Convolution& convolution);
 bool suits_winograd(const DeviceTraits& traits, const Convolution& convolution);
 
 // Also a phase of the gradient of the input.

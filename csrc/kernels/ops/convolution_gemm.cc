@@ -21,15 +21,26 @@ constexpr double kProductsPerByte =
 constexpr int64_t kFewRowsOfGroup = 16;
 constexpr int64_t kFewRows = 4;
 
+enum class Maker : uint8_t { kGroup, kCpu };  // convolution_gemm.cl, convolution_block.cl
+
 struct Tile {
   int32_t rows, columns, depth;
   double speed;  // of a full tile, relative to the largest
+  Compute compute;
+  Maker maker;
 };
-constexpr Tile kTiles[] = {{128, 128, 8, 1}, {64, 128, 8, 0.85}, {128, 64, 8, 0.85}, {64, 64, 16, 0.65}};
-constexpr Tile kTilesOfDouble[] = {{64, 64, 8, 1}};
-// Of convolution_block.cl.
-constexpr Tile kBlock = {128, 32, 64, 1};
-constexpr Tile kBlockOfDouble = {64, 32, 32, 1};
+
+// kConvolutionAlgorithms has them by number.
+constexpr Tile kTiles[] = {
+    {128, 128, 8, 1, Compute::kFloat, Maker::kGroup},   {64, 128, 8, 0.85, Compute::kFloat, Maker::kGroup},
+    {128, 64, 8, 0.85, Compute::kFloat, Maker::kGroup}, {64, 64, 16, 0.65, Compute::kFloat, Maker::kGroup},
+    {64, 64, 8, 1, Compute::kDouble, Maker::kGroup},    {128, 32, 64, 1, Compute::kFloat, Maker::kCpu},
+    {64, 32, 32, 1, Compute::kDouble, Maker::kCpu}};
+static_assert(std::size(kTiles) == kConvolutionTileCount);
+
+bool fits(const Tile& tile, const DeviceTraits& traits, Compute compute) {
+  return tile.compute == compute && (tile.maker == Maker::kCpu) == traits.is_cpu;
+}
 
 // A product of convolution_gemm.cl.
 struct Product {
@@ -95,20 +106,17 @@ Plan plan_with(const DeviceTraits& traits, const Product& product, const Tile& t
   return plan;
 }
 
-// The tile that wastes least: of its own surface, of its speed, of the device's compute units.
-Plan plan_of(const DeviceTraits& traits, const Product& product, Splitting splitting) {
-  const bool is_double = product.convolution.compute == Compute::kDouble;
-  if (traits.is_cpu) return plan_with(traits, product, is_double ? kBlockOfDouble : kBlock, splitting);
-  const Tile* tiles = is_double ? kTilesOfDouble : kTiles;
-  const int count = is_double ? 1 : static_cast<int>(std::size(kTiles));
+// With the tile that wastes least: of its own surface, of its speed, of the device's compute units.
+Plan fastest_plan(const DeviceTraits& traits, const Product& product, Splitting splitting) {
   Plan best = {};
   double least = 0;
-  for (int i = 0; i < count; ++i) {
-    const Plan plan = plan_with(traits, product, tiles[i], splitting);
+  for (const Tile& tile : kTiles) {
+    if (!fits(tile, traits, product.convolution.compute)) continue;
+    const Plan plan = plan_with(traits, product, tile, splitting);
     const auto groups = static_cast<double>(plan.tiles(product));
     const double busy = std::min(1.0, groups * static_cast<double>(plan.slices) / traits.compute_units);
-    const double cost = groups * tiles[i].rows * tiles[i].columns / tiles[i].speed / busy;
-    if (i == 0 || cost < least) {
+    const double cost = groups * tile.rows * tile.columns / tile.speed / busy;
+    if (least == 0 || cost < least) {
       least = cost;
       best = plan;
     }
@@ -150,9 +158,10 @@ uhal_status join(Queue& queue, const Product& product, const Plan& plan, bool wi
   return queue.run(spec, arguments, linear_grid(product.sums(), kGroup));
 }
 
-uhal_status multiply(Queue& queue, const Product& product, Splitting splitting) {
+uhal_status multiply(Queue& queue, const Product& product, Splitting splitting, int32_t tile) {
   const Convolution& c = product.convolution;
-  const Plan plan = plan_of(queue.traits(), product, splitting);
+  const Plan plan = tile == kFastestTile ? fastest_plan(queue.traits(), product, splitting)
+                                         : plan_with(queue.traits(), product, kTiles[tile], splitting);
   const bool split = plan.slices > 1;
   const bool wide =
       needs_wide_index(c) || !fits_32_bits(plan.slices * product.sums()) || !fits_32_bits(plan.slices * plan.slice);
@@ -197,12 +206,19 @@ uhal_status multiply(Queue& queue, const Product& product, Splitting splitting) 
 
 }  // namespace
 
-bool suits_gemm(const DeviceTraits& traits, const Convolution& c) {
-  if (traits.max_group_size < kGroup || traits.local_memory < kLocalMemory) return false;
-  return c.rows > (c.groups > 1 ? kFewRowsOfGroup : kFewRows);
+bool takes_gemm(const DeviceTraits& traits) {
+  return traits.max_group_size >= kGroup && traits.local_memory >= kLocalMemory;
 }
 
-uhal_status convolve_by_gemm(Queue& queue, const Convolution& c, Splitting splitting) {
+bool takes_tile(const DeviceTraits& traits, const Convolution& c, int32_t tile) {
+  return takes_gemm(traits) && fits(kTiles[tile], traits, c.compute);
+}
+
+bool suits_gemm(const DeviceTraits& traits, const Convolution& c) {
+  return takes_gemm(traits) && c.rows > (c.groups > 1 ? kFewRowsOfGroup : kFewRows);
+}
+
+uhal_status convolve_by_gemm(Queue& queue, const Convolution& c, Splitting splitting, int32_t tile) {
   const bool source_last = channels_last(c.source, c.channels * c.groups);
   // Of a filter, the elements of a row or those of a column lie side by side.
   const bool filter_rows_last = std::abs(c.filter.strides[0]) < std::abs(c.filter.strides[1]);
@@ -218,10 +234,10 @@ uhal_status convolve_by_gemm(Queue& queue, const Convolution& c, Splitting split
   product.source_along_terms = source_last;
   product.result_along_rows = channels_last(c.result, c.rows * c.groups);
   product.has_bias = c.bias.data != nullptr;
-  return multiply(queue, product, splitting);
+  return multiply(queue, product, splitting, tile);
 }
 
-uhal_status filter_gradient_by_gemm(Queue& queue, const Convolution& c) {
+uhal_status filter_gradient_by_gemm(Queue& queue, const Convolution& c, int32_t tile) {
   const bool source_last = channels_last(c.source, c.channels * c.groups);
   Product product = {c};
   walk_taps(c, source_last, product.columns);
@@ -234,7 +250,7 @@ uhal_status filter_gradient_by_gemm(Queue& queue, const Convolution& c) {
   product.source_along_terms = !source_last;
   product.result_along_rows = std::abs(c.filter.strides[0]) < std::abs(c.filter.strides[1]);
   product.has_bias = false;
-  return multiply(queue, product, Splitting::kAllowed);
+  return multiply(queue, product, Splitting::kAllowed, tile);
 }
 
 }  // namespace unihal::kernels

@@ -5,7 +5,7 @@
 namespace unihal::kernels {
 namespace {
 
-// Below, an image of its own leaves too much of its last tile empty: convolution_gemm joins the images.
+// Of a product for each image: with fewer, too much of its last tile is empty, and convolution_gemm joins the images.
 constexpr int64_t kFewestPixels = 512;
 
 // The pixels of images as one axis, or nothing.
@@ -59,7 +59,7 @@ uhal_status run_gemm(Queue& queue, const MatmulProblem& problem) {
 
 bool pointwise_product(const Convolution& c, MatmulProblem* problem) {
   PixelAxis pixels;
-  if (!pixel_axis(c, &pixels) || (!pixels.all_images && pixels.length < kFewestPixels)) return false;
+  if (!pixel_axis(c, &pixels)) return false;
   *problem = {};
   problem->m = c.rows;
   problem->n = pixels.length;
@@ -87,6 +87,10 @@ bool pointwise_product(const Convolution& c, MatmulProblem* problem) {
               c.result.group_stride);
   }
   return true;
+}
+
+bool suits_pointwise(const Convolution& c, const MatmulProblem& product) {
+  return product.n == c.pixels() || product.n >= kFewestPixels;
 }
 
 bool pointwise_filter_product(const Convolution& c, MatmulProblem* problem) {

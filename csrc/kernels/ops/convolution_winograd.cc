@@ -111,15 +111,19 @@ Convolution products_of(const Convolution& c, const Transformed& filter, const T
 
 }  // namespace
 
-bool suits_winograd(const DeviceTraits& traits, const Convolution& c) {
-  if (!suits_gemm(traits, c) || c.compute != Compute::kFloat || c.groups != 1 || c.window[0] != 1) return false;
+bool takes_winograd(const DeviceTraits& traits, const Convolution& c) {
+  if (!takes_gemm(traits) || c.compute != Compute::kFloat || c.groups != 1 || c.window[0] != 1) return false;
   for (int i = 0; i < kSpatial; ++i) {
     if (c.stride[i] != 1 || (i > 0 && (c.window[i] != kTaps || std::abs(c.step[i]) != 1))) return false;
     if (i == 0 && (c.first[0] != 0 || c.output[0] != 1 || c.input[0] != 1)) return false;
   }
+  return true;
+}
+
+bool suits_winograd(const DeviceTraits& traits, const Convolution& c) {
   // It saves 3/4 of the products, in proportion to channels * rows, and moves more memory, in proportion to
   // channels + rows.
-  return c.channels * c.rows >= 24 * (c.channels + c.rows);
+  return takes_winograd(traits, c) && suits_gemm(traits, c) && c.channels * c.rows >= 24 * (c.channels + c.rows);
 }
 
 uhal_status convolve_by_winograd(Queue& queue, const Convolution& given) {
