@@ -21,6 +21,24 @@ bool outside(const Axis& a, const Axis& b, int operands) {
   return false;
 }
 
+// The usual case, whose space is one axis: views of one shape without gaps, in row-major order.
+bool are_alike_and_contiguous(const uhal_tensor* const* views, int operands) {
+  const uhal_tensor& first = *views[0];
+  for (int k = 1; k < operands; ++k) {
+    if (views[k]->rank != first.rank) return false;
+  }
+  int64_t stride = 1;
+  for (int i = first.rank - 1; i >= 0; --i) {
+    const int64_t length = first.shape[i];
+    if (length == 1) continue;
+    for (int k = 0; k < operands; ++k) {
+      if (views[k]->shape[i] != length || views[k]->strides[i] != stride) return false;
+    }
+    stride *= length;
+  }
+  return true;
+}
+
 }  // namespace
 
 bool Space::dense(int operand) const {
@@ -40,11 +58,18 @@ int64_t Space::period(int operand) const {
 }
 
 Space make_space(const uhal_tensor* const* views, int operands) {
-  Axis axes[UHAL_MAX_RANK];
-  int rank = 0;
   Space space;
   space.operands = operands;
   const uhal_tensor& first = *views[0];
+  if (are_alike_and_contiguous(views, operands)) {
+    for (int i = 0; i < first.rank; ++i) space.count *= first.shape[i];
+    space.rank = 1;
+    space.shape[0] = space.count;
+    for (int k = 0; k < operands; ++k) space.strides[k][0] = 1;
+    return space;
+  }
+  Axis axes[UHAL_MAX_RANK];
+  int rank = 0;
   for (int i = 0; i < first.rank; ++i) {
     space.count *= first.shape[i];
     if (first.shape[i] == 1) continue;
