@@ -19,6 +19,7 @@ struct Backend {
   bool counted = false;
   int32_t device_count = 0;
   std::string refusal;  // why it has no device
+  std::string remark;   // what it said beside its devices, such as which others it refused
 
   std::mutex mutex;                           // guards `devices`
   std::vector<uhal_backend_device*> devices;  // by ordinal; nullptr until opened

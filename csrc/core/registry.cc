@@ -95,6 +95,7 @@ void count_devices(Backend* backend) {
   if (backend->counted) return;
   backend->counted = true;
   int32_t count = 0;
+  const uint64_t serial = error_serial();
   uhal_status status = call_backend(*backend, "device_count", backend->table.device_count, &count);
   if (status != UHAL_OK) {
     backend->refusal = uhal_last_error()->message;
@@ -104,6 +105,7 @@ void count_devices(Backend* backend) {
     backend->refusal = "it reported " + std::to_string(count) + " devices, which cannot be; expected 0 to " +
                        std::to_string(kMostDevices);
   } else {
+    if (error_serial() != serial) backend->remark = uhal_last_error()->message;
     backend->device_count = count;
     backend->devices.resize(static_cast<size_t>(count), nullptr);
   }
@@ -131,6 +133,7 @@ Report try_backend(const std::string& name, TypeState* type) {
       if (report.device_count > 0) {
         report.state = UHAL_BACKEND_CHOSEN;
         report.reason = wish.empty() ? "the first backend of this type with a device" : how_to_wish();
+        if (!loaded.backend->remark.empty()) report.reason += "; " + loaded.backend->remark;
         type->backend = loaded.backend;
         type->devices.resize(static_cast<size_t>(report.device_count), nullptr);
       }

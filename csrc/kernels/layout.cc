@@ -23,6 +23,8 @@ void append(Arguments& arguments, const Space& space, int rank) {
 
 }  // namespace
 
+void always_use_wide_indices() { wide_indices_only.store(true, std::memory_order_relaxed); }
+
 LayoutKind layout_kind(const Space& space) {
   LayoutKind kind = {!fits_32_bits(space.count), space.rank <= kSmallRank ? kSmallRank : UHAL_MAX_RANK};
   for (int k = 0; k < space.operands; ++k) {

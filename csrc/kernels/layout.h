@@ -3,6 +3,8 @@
 #ifndef UNIHAL_KERNELS_LAYOUT_H_
 #define UNIHAL_KERNELS_LAYOUT_H_
 
+#include <atomic>
+
 #include "csrc/backends/common/space.h"
 #include "csrc/kernels/queue.h"
 
@@ -22,8 +24,17 @@ LayoutKind layout_kind(const Space& space);
 // One that holds both.
 LayoutKind widest(const LayoutKind& a, const LayoutKind& b);
 
+// For tests of the kernels for large operands by small ones: from now on nothing fits the 32-bit INDEX. For all
+// devices.
+void always_use_wide_indices();
+
+inline std::atomic<bool> wide_indices_only{false};  // set by the function above
+
 // Whether a count, or an offset in elements, fits the 32-bit INDEX.
-inline bool fits_32_bits(int64_t value) { return value < (int64_t{1} << 30) && value > -(int64_t{1} << 30); }
+inline bool fits_32_bits(int64_t value) {
+  constexpr int64_t kLimit = int64_t{1} << 30;
+  return value < kLimit && value > -kLimit && !wide_indices_only.load(std::memory_order_relaxed);
+}
 
 // Appends the struct that UHAL_LAYOUT(name, operands) declares: rank, shape, and the strides of each operand of the
 // space, in elements.

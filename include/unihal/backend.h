@@ -58,7 +58,8 @@ typedef struct uhal_backend {
   /* -- enumeration: any thread -------------------------------------------------------------- */
 
   /* Number of usable devices. Without any: UHAL_UNAVAILABLE and a report of what was looked for (each
-   * library and driver with its reason), or UHAL_OK and 0. Called once per process. */
+   * library and driver with its reason), or UHAL_OK and 0. With devices: UHAL_OK; a report made then says
+   * which others do not serve, and why, for `unihal doctor`. Called once per process. */
   uhal_status (*device_count)(int32_t* count);
 
   /* Opens device `ordinal`. Called once per ordinal; a device stays open until finalize. */

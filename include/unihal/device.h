@@ -59,7 +59,8 @@ typedef struct uhal_backend_report {
   uhal_backend_state state;
   int32_t device_count;
   const char* library; /* path of the library, empty if none was opened */
-  const char* reason;  /* what was looked for, what was missing, and the next step */
+  const char* reason;  /* what was looked for, what was missing, and the next step; of a backend that serves: why it
+                          does, and which devices it leaves out */
 } uhal_backend_report;
 
 /* The report of backend number `index` (in order) for a device type; enumerates it if that was not

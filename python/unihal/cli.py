@@ -14,6 +14,7 @@ from typing import Optional
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from . import cache_command, errors, tune_command
@@ -62,7 +63,7 @@ def devices() -> None:
     table = Table("device", "backend", "name", "memory", "driver")
     for device in found:
         p = device.properties
-        table.add_row(str(device), p.backend, p.name, f"{p.total_memory / 2**30:.1f} GiB", p.driver)
+        table.add_row(str(device), p.backend, escape(p.name), f"{p.total_memory / 2**30:.1f} GiB", p.driver)
     console.print(table)
 
 

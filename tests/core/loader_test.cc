@@ -154,6 +154,18 @@ TEST(Loader, ABackendWithoutDevicesIsRefused) {
   EXPECT_MESSAGE("backend opencl, not tried: UNIHAL_BACKEND=hip asks for another backend");
 }
 
+TEST(Loader, WhatABackendLeavesOutIsTold) {
+  control_of("hip").remarks = true;
+  setenv("UNIHAL_BACKEND_PATH", FAKE_FOLDER, 1);
+  setenv("UNIHAL_BACKEND", "hip", 1);
+  uhal_backend_report report = {};
+  report.struct_size = sizeof report;
+  ASSERT_OK(uhal_backend_report_get("rdna", 0, &report));
+  EXPECT_EQ(UHAL_BACKEND_CHOSEN, report.state);
+  EXPECT_STREQ("UNIHAL_BACKEND=hip; left out: a card without memory", report.reason);
+  EXPECT_EQ(UHAL_OK, uhal_last_error()->status);  // it is no failure
+}
+
 TEST(Loader, ANumberOfDevicesThatCannotBeIsRefused) {
   control_of("hip").device_count = INT32_MAX;
   setenv("UNIHAL_BACKEND_PATH", FAKE_FOLDER, 1);

@@ -17,9 +17,6 @@ std::string refusal() {
   return report.reason;
 }
 
-// Whether there is an OpenCL to be refused.
-bool needs_opencl() { return std::getenv("UNIHAL_TESTS_NEED_OPENCL") != nullptr; }
-
 TEST(OpenclRefusal, AMissingLibraryIsNamed) {
   setenv("UNIHAL_OPENCL_LIBRARY", "/nowhere/libnothing.so", 1);
   ASSERT_OK(uhal_select_backend("opencl"));

@@ -82,8 +82,24 @@ TEST_F(OpenclFailure, OfTheCompilerShowsItsLogTheKernelAndTheDevice) {
 
 TEST_F(OpenclFailure, OfAGroupThatIsTooLargeIsARefusalWithNumbers) {
   fail_call("clGetKernelWorkGroupInfo", 8, 0, 1000);  // the limit
-  EXPECT_EQ(UHAL_UNIMPLEMENTED, launch_map("relu", 10000));
+  EXPECT_EQ(UHAL_UNIMPLEMENTED, launch(UHAL_OP_REDUCE, vector(10000), vector(1), nullptr));
   EXPECT_MESSAGE("with at most 8 work-items in a group (CL_KERNEL_WORK_GROUP_SIZE)");
+}
+
+TEST_F(OpenclFailure, KernelsWithoutASizeOfTheirOwnRunInSmallerGroups) {
+  fail_call("clGetKernelWorkGroupInfo", 24, 0, 1000);
+  const uhal_tensor x = vector(10007);
+  const uhal_tensor y = vector(10007);
+  std::vector<float> values(10007);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i) - 5000;
+  const size_t bytes = values.size() * sizeof(float);
+  upload(x.data, std::string(reinterpret_cast<const char*>(values.data()), bytes));
+  uhal_map_attributes attributes = {};
+  attributes.struct_size = sizeof attributes;
+  attributes.function = uhal_map_function_find("relu");
+  EXPECT_OK(launch(UHAL_OP_MAP, x, y, &attributes));
+  for (float& value : values) value = value > 0 ? value : 0;
+  EXPECT_EQ(0, memcmp(download(y.data, bytes).data(), values.data(), bytes));
 }
 
 TEST_F(OpenclFailure, OfRunningWorkIsNoLackOfMemory) {

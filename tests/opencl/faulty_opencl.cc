@@ -136,8 +136,8 @@ UHAL_EXPORT cl_int clGetKernelWorkGroupInfo(cl_kernel kernel, cl_device_id devic
                                             void* value, size_t* bytes) {
   const cl_int found = UHAL_REAL(clGetKernelWorkGroupInfo)(kernel, device, what, room, value, bytes);
   // Not a failure but a limit: the "code" is the number of work-items.
-  const cl_int limit = failure("clGetKernelWorkGroupInfo");
-  if (limit != CL_SUCCESS && what == CL_KERNEL_WORK_GROUP_SIZE) {
+  const cl_int limit = what == CL_KERNEL_WORK_GROUP_SIZE ? failure("clGetKernelWorkGroupInfo") : CL_SUCCESS;
+  if (limit != CL_SUCCESS) {
     const size_t size = static_cast<size_t>(limit);
     memcpy(value, &size, sizeof size);
   }

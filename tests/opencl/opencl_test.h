@@ -25,6 +25,16 @@ inline std::string message() { return uhal_last_error()->message; }
 // Lets the backend use the OpenCL that fails on request. Before anything else of unihal.
 inline void use_faulty_opencl() { setenv("UNIHAL_OPENCL_LIBRARY", FAULTY_OPENCL, 1); }
 
+// Lets the backend use the OpenCL that presents devices of presented_devices.h: keys, separated by commas. Before
+// anything else of unihal.
+inline void present(const std::string& keys) {
+  setenv("UNIHAL_OPENCL_LIBRARY", PRESENTED_OPENCL, 1);
+  setenv("PRESENTED_OPENCL", keys.c_str(), 1);
+}
+
+// Whether the machine has an OpenCL to compute with, or to be refused by.
+inline bool needs_opencl() { return std::getenv("UNIHAL_TESTS_NEED_OPENCL") != nullptr; }
+
 // From now on the (`after` + 1)-th call of an OpenCL function fails with a code, and as many as `times` of them.
 inline void fail_call(const char* function, int32_t code, int after = 0, int times = 1) {
   void* library = dlopen(FAULTY_OPENCL, RTLD_NOW);
@@ -72,30 +82,38 @@ class OpenclTest : public testing::Test {
     EXPECT_OK(uhal_stream_synchronize(stream));
   }
 
-  // y = function(x), elementwise, for `count` float32 in memory that is made for it.
-  uhal_status launch_map(const char* function, int64_t count = 4) {
+  // A vector in memory that is made for it.
+  uhal_tensor vector(int64_t count, uhal_dtype dtype = UHAL_FLOAT32) {
+    uhal_tensor view = {};
+    view.struct_size = sizeof view;
+    view.data = allocate(static_cast<size_t>(count) * uhal_dtype_size(dtype));
+    view.dtype = dtype;
+    view.rank = 1;
+    view.shape[0] = count;
+    view.strides[0] = 1;
+    return view;
+  }
+
+  // y = function(x), elementwise.
+  uhal_status launch_map(const char* function, int64_t count = 4, uhal_dtype dtype = UHAL_FLOAT32) {
     uhal_map_attributes attributes = {};
     attributes.struct_size = sizeof attributes;
     attributes.function = uhal_map_function_find(function);
-    uhal_tensor x = {};
-    x.struct_size = sizeof x;
-    x.data = allocate(static_cast<size_t>(count) * 4);
-    x.dtype = UHAL_FLOAT32;
-    x.rank = 1;
-    x.shape[0] = count;
-    x.strides[0] = 1;
-    uhal_tensor y = x;
-    y.data = allocate(static_cast<size_t>(count) * 4);
+    return launch(UHAL_OP_MAP, vector(count, dtype), vector(count, dtype), &attributes);
+  }
+
+  // y = the op of x.
+  uhal_status launch(uhal_op_kind kind, const uhal_tensor& x, const uhal_tensor& y, const void* attributes) {
     const uhal_tensor* inputs[] = {&x};
     const uhal_tensor* outputs[] = {&y};
     uhal_op op = {};
     op.struct_size = sizeof op;
-    op.kind = UHAL_OP_MAP;
+    op.kind = kind;
     op.inputs = inputs;
     op.input_count = 1;
     op.outputs = outputs;
     op.output_count = 1;
-    op.attributes = &attributes;
+    op.attributes = attributes;
     return uhal_launch(stream, &op);
   }
 

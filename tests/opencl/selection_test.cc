@@ -69,6 +69,24 @@ TEST_F(Selection, ByPartOfTheNameInAnyCase) {
   EXPECT_EQ("3", choose("portable"));
 }
 
+TEST_F(Selection, ByANumberThatIsPartOfTheName) {
+  EXPECT_EQ("1", choose("580"));
+  EXPECT_EQ("21", choose("560,580"));
+  EXPECT_EQ("", choose("58"));  // more likely an index of a machine with more devices
+}
+
+TEST_F(Selection, WhatDoesNotServeIsTold) {
+  inventory.usable[1].pci_bus_id = inventory.usable[0].pci_bus_id = "0000:03:00.0";
+  EXPECT_EQ("1", choose(""));
+  EXPECT_EQ(UHAL_OK, last_report.status);
+  EXPECT_EQ(
+      "left out: Radeon RX 560 (rusticl): it is the same card as Radeon RX 580 (Ellesmere) (AMD Accelerated Parallel "
+      "Processing); left out: pthread-skylake (Portable Computing Language): it is a processor, and there are other "
+      "devices (UNIHAL_OPENCL_DEVICE names the devices to use); refused: GeForce 210 (NVIDIA CUDA): it has 'OpenCL "
+      "1.1', and OpenCL 1.2 is needed",
+      last_report.message);
+}
+
 TEST_F(Selection, NoDeviceServesTwice) { EXPECT_EQ("21", choose("rx 560,Radeon,1")); }
 
 TEST_F(Selection, AnUnknownNameIsAnErrorThatListsWhatThereIs) {

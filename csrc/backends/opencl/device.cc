@@ -1,6 +1,7 @@
 #include "csrc/backends/opencl/device.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
 
@@ -8,6 +9,7 @@
 #include "csrc/backends/opencl/clblast.h"
 #include "csrc/backends/opencl/device_info.h"
 #include "csrc/backends/opencl/status.h"
+#include "csrc/kernels/layout.h"
 #include "csrc/kernels/ops.h"
 #include "csrc/kernels/tuning.h"
 
@@ -15,25 +17,36 @@ namespace unihal::opencl {
 namespace {
 
 // The width of the vector units, where the driver does not say: what GPUs of any vendor run well with.
-constexpr cl_uint kUsualWavefront = 64;
-
-int32_t wavefront_size(cl_device_id device, bool is_cpu) {
-  if (is_cpu) return 1;
-  const cl_uint amd = device_value(device, CL_DEVICE_WAVEFRONT_WIDTH_AMD, cl_uint{0});
-  return static_cast<int32_t>(amd != 0 ? amd : device_value(device, CL_DEVICE_WARP_SIZE_NV, kUsualWavefront));
-}
-
-// Whether kernels meant for GPUs are to run on a CPU too: so that tests reach them without one.
-uhal_status wants_gpu_kernels(bool* wants) {
-  const char* text = std::getenv("UNIHAL_OPENCL_KERNELS");
-  *wants = text != nullptr && std::strcmp(text, "gpu") == 0;
-  if (*wants || text == nullptr || *text == '\0') return UHAL_OK;
-  return kernels::fail(UHAL_INVALID_ARGUMENT, "UNIHAL_OPENCL_KERNELS is '%s'; expected gpu", text);
-}
+constexpr int32_t kUsualWavefront = 64;
 
 template <class Value>
 int32_t clamped(Value value) {
   return static_cast<int32_t>(std::min(static_cast<uint64_t>(value), uint64_t{INT32_MAX}));
+}
+
+int32_t wavefront_size(cl_device_id device, bool is_cpu) {
+  if (is_cpu) return 1;
+  const cl_uint amd = extension_value(device, kAmdQueries, CL_DEVICE_WAVEFRONT_WIDTH_AMD, cl_uint{0});
+  if (amd != 0) return static_cast<int32_t>(amd);
+  const cl_uint nvidia = extension_value(device, kNvidiaQueries, CL_DEVICE_WARP_SIZE_NV, cl_uint{0});
+  if (nvidia != 0) return static_cast<int32_t>(nvidia);
+  const size_t multiple = device_value(device, CL_DEVICE_PREFERRED_WORK_GROUP_SIZE_MULTIPLE, size_t{0});
+  return multiple != 0 ? clamped(multiple) : kUsualWavefront;
+}
+
+// Whether a variable for tests asks for the one thing that it can ask for.
+uhal_status asks_for(const char* variable, const char* value, bool* asks) {
+  const char* text = std::getenv(variable);
+  *asks = text != nullptr && std::strcmp(text, value) == 0;
+  if (*asks || text == nullptr || *text == '\0') return UHAL_OK;
+  return kernels::fail(UHAL_INVALID_ARGUMENT, "%s is '%s'; expected %s", variable, text, value);
+}
+
+// The work-items of a group, along the one axis that kernels use.
+int32_t group_size(cl_device_id device) {
+  using Sizes = std::array<size_t, 3>;
+  const size_t along_axis = device_value(device, CL_DEVICE_MAX_WORK_ITEM_SIZES, Sizes{SIZE_MAX})[0];
+  return clamped(std::min(device_value(device, CL_DEVICE_MAX_WORK_GROUP_SIZE, size_t{1}), along_axis));
 }
 
 kernels::DeviceTraits traits_of(cl_device_id device) {
@@ -45,7 +58,7 @@ kernels::DeviceTraits traits_of(cl_device_id device) {
   traits.is_cpu = (device_value(device, CL_DEVICE_TYPE, cl_bitfield{0}) & CL_DEVICE_TYPE_CPU) != 0;
   traits.compute_units = clamped(device_value(device, CL_DEVICE_MAX_COMPUTE_UNITS, cl_uint{1}));
   traits.wavefront_size = wavefront_size(device, traits.is_cpu);
-  traits.max_group_size = clamped(device_value(device, CL_DEVICE_MAX_WORK_GROUP_SIZE, size_t{1}));
+  traits.max_group_size = group_size(device);
   traits.local_memory = static_cast<int64_t>(device_value(device, CL_DEVICE_LOCAL_MEM_SIZE, cl_ulong{0}));
   traits.max_parameters = clamped(device_value(device, CL_DEVICE_MAX_PARAMETER_SIZE, size_t{0}));
   for (uhal_dtype dtype = UHAL_BOOL; dtype < UHAL_DTYPE_COUNT; ++dtype) {
@@ -76,9 +89,14 @@ Device::~Device() {
 
 uhal_status Device::open() {
   traits = traits_of(id);
-  bool gpu_kernels;
-  if (const uhal_status status = wants_gpu_kernels(&gpu_kernels); status != UHAL_OK) return status;
+  // For tests: a CPU runs the kernels meant for GPUs, and small operands those meant for large ones.
+  bool gpu_kernels, wide_indices;
+  if (const uhal_status status = asks_for("UNIHAL_OPENCL_KERNELS", "gpu", &gpu_kernels); status != UHAL_OK) {
+    return status;
+  }
+  if (const uhal_status status = asks_for("UNIHAL_OPENCL_INDEX", "64", &wide_indices); status != UHAL_OK) return status;
   if (gpu_kernels) traits.is_cpu = false;
+  if (wide_indices) kernels::always_use_wide_indices();
   total_memory = device_value(id, CL_DEVICE_GLOBAL_MEM_SIZE, cl_ulong{0});
   divides_exactly =
       (device_value(id, CL_DEVICE_SINGLE_FP_CONFIG, cl_bitfield{0}) & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;

@@ -7,7 +7,12 @@
 
 namespace unihal::opencl {
 
-// Without spaces at the ends; empty if the driver does not say.
+// The extensions that name vendors' queries. A query is of no meaning to other drivers: its number may be one of
+// theirs.
+inline constexpr char kAmdQueries[] = "cl_amd_device_attribute_query";
+inline constexpr char kNvidiaQueries[] = "cl_nv_device_attribute_query";
+
+// Printable ASCII without spaces at the ends; empty if the driver does not say.
 std::string device_text(cl_device_id device, cl_uint what);
 std::string platform_text(cl_platform_id platform, cl_uint what);
 
@@ -22,6 +27,12 @@ Value device_value(cl_device_id device, cl_uint what, Value otherwise) {
 
 // Whether the device has an extension, such as "cl_khr_fp64".
 bool has_extension(cl_device_id device, const std::string& name);
+
+// The value of a query that an extension brings; `otherwise` also where the device has not the extension.
+template <class Value>
+Value extension_value(cl_device_id device, const char* extension, cl_uint what, Value otherwise) {
+  return has_extension(device, extension) ? device_value(device, what, otherwise) : otherwise;
+}
 
 // The name that people know the board by.
 std::string board_name(cl_device_id device);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <utility>
 
 #include "csrc/backends/opencl/device_info.h"
 #include "csrc/backends/opencl/status.h"
@@ -49,15 +50,27 @@ std::string refuse(cl_device_id device) {
 
 bool is_processor(const FoundDevice& device) { return (device.type & CL_DEVICE_TYPE_CPU) != 0; }
 
-int preference(const FoundDevice& device) {
-  if (is_processor(device)) return 4;
-  if ((device.type & CL_DEVICE_TYPE_GPU) == 0) return 3;
-  constexpr cl_uint kAmd = 0x1002;  // PCI vendor
-  const bool amd = device_value(device.id, CL_DEVICE_VENDOR_ID, cl_uint{0}) == kAmd ||
+enum Preference { kAmdByAmd, kAmd, kOther, kAccelerator, kProcessor };
+
+Preference preference(const FoundDevice& device) {
+  if (is_processor(device)) return kProcessor;
+  if ((device.type & CL_DEVICE_TYPE_GPU) == 0) return kAccelerator;
+  constexpr cl_uint kVendor = 0x1002;  // PCI vendor
+  const bool amd = device_value(device.id, CL_DEVICE_VENDOR_ID, cl_uint{0}) == kVendor ||
                    device.vendor.find("Advanced Micro Devices") != std::string::npos ||
                    device.vendor.find("AMD") != std::string::npos;
-  if (!amd) return 2;
-  return device.platform_name.find("AMD") != std::string::npos ? 0 : 1;
+  if (!amd) return kOther;
+  return device.platform_name.find("AMD") != std::string::npos ? kAmdByAmd : kAmd;
+}
+
+// Whether one goes before another. Of equal preference, cards go before processors' own graphics.
+bool goes_first(const FoundDevice& a, const FoundDevice& b) {
+  const Preference of_a = preference(a), of_b = preference(b);
+  if (of_a != of_b) return of_a < of_b;
+  const auto integrated = [](const FoundDevice& device) {
+    return device_value(device.id, CL_DEVICE_HOST_UNIFIED_MEMORY, CL_FALSE) != CL_FALSE;
+  };
+  return !integrated(a) && integrated(b);
 }
 
 std::string lower(std::string text) {
@@ -67,16 +80,32 @@ std::string lower(std::string text) {
 
 std::string describe(const FoundDevice& device) { return device.name + " (" + device.platform_name + ")"; }
 
-// "0: Radeon RX 580 (AMD Accelerated Parallel Processing); 1: ...; refused: X (Y): it has ...".
-std::string describe(const Inventory& inventory) {
+// One after the other: "0: Radeon RX 580 (AMD ...); refused: ...".
+std::string join(const std::vector<std::string>& parts) {
   std::string text;
-  for (size_t i = 0; i < inventory.usable.size(); ++i) {
-    text += (text.empty() ? "" : "; ") + std::to_string(i) + ": " + describe(inventory.usable[i]);
-  }
-  for (const FoundDevice& device : inventory.refused) {
-    text += std::string(text.empty() ? "" : "; ") + "refused: " + describe(device) + ": " + device.refusal;
-  }
+  for (const std::string& part : parts) text += (text.empty() ? "" : "; ") + part;
   return text;
+}
+
+void add_refusals(const Inventory& inventory, std::vector<std::string>* parts) {
+  for (const FoundDevice& device : inventory.refused) {
+    parts->push_back("refused: " + describe(device) + ": " + device.refusal);
+  }
+}
+
+std::string describe(const Inventory& inventory) {
+  std::vector<std::string> parts;
+  for (size_t i = 0; i < inventory.usable.size(); ++i) {
+    parts.push_back(std::to_string(i) + ": " + describe(inventory.usable[i]));
+  }
+  add_refusals(inventory, &parts);
+  return join(parts);
+}
+
+// What `unihal doctor` shows beside the devices that serve.
+void remark(const Inventory& inventory, std::vector<std::string> left_out) {
+  add_refusals(inventory, &left_out);
+  if (!left_out.empty()) kernels::host().report(UHAL_OK, 0, nullptr, join(left_out).c_str());
 }
 
 void add_devices(cl_platform_id platform, Inventory* inventory) {
@@ -108,13 +137,16 @@ void add_devices(cl_platform_id platform, Inventory* inventory) {
   }
 }
 
+// Digits from this many on may be a part of a name, as in "580".
+constexpr size_t kDigitsOfNames = 3;
+
 // The devices that one item of the wish names: an index, or a part of the name.
 std::vector<FoundDevice> find(const Inventory& inventory, const std::string& item) {
   std::vector<FoundDevice> found;
   if (!item.empty() && item.find_first_not_of("0123456789") == std::string::npos) {
     const size_t index = item.size() < 6 ? std::strtoul(item.c_str(), nullptr, 10) : SIZE_MAX;
     if (index < inventory.usable.size()) found.push_back(inventory.usable[index]);
-    return found;
+    if (!found.empty() || item.size() < kDigitsOfNames) return found;
   }
   for (const FoundDevice& device : inventory.usable) {
     const std::string text = lower(describe(device));
@@ -145,8 +177,7 @@ Inventory take_inventory() {
     return inventory;
   }
   for (const cl_platform_id platform : platforms) add_devices(platform, &inventory);
-  std::stable_sort(inventory.usable.begin(), inventory.usable.end(),
-                   [](const FoundDevice& a, const FoundDevice& b) { return preference(a) < preference(b); });
+  std::stable_sort(inventory.usable.begin(), inventory.usable.end(), goes_first);
   return inventory;
 }
 
@@ -159,12 +190,21 @@ uhal_status choose_devices(const Inventory& inventory, const std::string& wish, 
                 there_is.c_str());
   }
   if (wish.empty()) {
+    std::vector<std::string> left_out;
     for (const FoundDevice& device : inventory.usable) {
-      const bool seen = !device.pci_bus_id.empty() &&
-                        std::any_of(chosen->begin(), chosen->end(),
-                                    [&](const FoundDevice& c) { return c.pci_bus_id == device.pci_bus_id; });
-      if (!seen && (!is_processor(device) || is_processor(inventory.usable.front()))) chosen->push_back(device);
+      const auto twin = std::find_if(chosen->begin(), chosen->end(), [&](const FoundDevice& c) {
+        return !device.pci_bus_id.empty() && c.pci_bus_id == device.pci_bus_id;
+      });
+      if (twin != chosen->end()) {
+        left_out.push_back("left out: " + describe(device) + ": it is the same card as " + describe(*twin));
+      } else if (is_processor(device) && !is_processor(inventory.usable.front())) {
+        left_out.push_back("left out: " + describe(device) + ": it is a processor, and there are other devices");
+      } else {
+        chosen->push_back(device);
+      }
     }
+    if (!left_out.empty()) left_out.back() += " (UNIHAL_OPENCL_DEVICE names the devices to use)";
+    remark(inventory, std::move(left_out));
     return UHAL_OK;
   }
   for (size_t start = 0; start <= wish.size();) {
@@ -185,6 +225,7 @@ uhal_status choose_devices(const Inventory& inventory, const std::string& wish, 
     }
     start = end + 1;
   }
+  remark(inventory, {});
   return UHAL_OK;
 }
 

@@ -21,7 +21,7 @@ struct FoundDevice {
 };
 
 // What there is: usable devices in order of preference (AMD's GPUs, by AMD's driver first; other GPUs, other
-// accelerators, processors), then those that are refused, with the reason.
+// accelerators, processors; of each, cards first), then those that are refused, with the reason.
 struct Inventory {
   std::string failure;  // why there is nothing at all: the library or the loader said so
   std::vector<FoundDevice> usable;
@@ -31,9 +31,10 @@ struct Inventory {
 Inventory take_inventory();
 
 // The devices to serve. `wish` is the value of UNIHAL_OPENCL_DEVICE: empty, or a list, separated by commas, of indices
-// into `usable` and parts of names, in any case. Without a wish processors serve only if there is nothing else, and a
-// card that two drivers see serves once. UHAL_UNAVAILABLE or UHAL_INVALID_ARGUMENT, with a report of what there is, if
-// that leaves none.
+// into `usable` and parts of names, in any case ("580", with three digits, is a name's unless there are so many
+// devices). Without a wish processors serve only if there is nothing else, and a card that two drivers see serves once.
+// A report says which devices are left out, or were refused. UHAL_UNAVAILABLE or UHAL_INVALID_ARGUMENT, with a report
+// of what there is, if that leaves none.
 uhal_status choose_devices(const Inventory& inventory, const std::string& wish, std::vector<FoundDevice>* chosen);
 
 }  // namespace unihal::opencl

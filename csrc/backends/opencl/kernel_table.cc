@@ -1,5 +1,6 @@
 #include "csrc/backends/opencl/kernel_table.h"
 
+#include <array>
 #include <cstring>
 #include <utility>
 
@@ -13,7 +14,25 @@ namespace {
 
 constexpr size_t kFirstSlots = 256;
 
+// What a kernel's work-groups are on a device; `otherwise` if the driver does not say.
+template <class Value>
+Value kernel_value(const Device& device, cl_kernel kernel, cl_uint what, Value otherwise) {
+  Value value;
+  const cl_int code = api.clGetKernelWorkGroupInfo(kernel, device.id, what, sizeof value, &value, nullptr);
+  return code == CL_SUCCESS ? value : otherwise;
+}
+
 }  // namespace
+
+KernelInstance::KernelInstance(const Device& device, const kernels::KernelSpec& spec, cl_kernel kernel)
+    : device_(device),
+      spec_(spec),
+      kernel_(kernel),
+      max_group_size_(kernel_value(device, kernel, CL_KERNEL_WORK_GROUP_SIZE, size_t{0})) {
+  if (max_group_size_ == 0) max_group_size_ = static_cast<size_t>(device.traits.max_group_size);
+  using Sizes = std::array<size_t, 3>;
+  takes_any_group_size_ = kernel_value(device, kernel, CL_KERNEL_COMPILE_WORK_GROUP_SIZE, Sizes{1, 1, 1}) == Sizes{};
+}
 
 KernelInstance::~KernelInstance() { api.clReleaseKernel(kernel_); }
 
@@ -68,11 +87,7 @@ uhal_status KernelTable::add(const kernels::KernelSpec& spec, uint64_t hash, Ker
   if (kernel == nullptr) {
     return fail_native(code, "%s has no kernel %s", device_.name.c_str(), spec.describe().c_str());
   }
-  size_t max_group_size = 0;
-  code = api.clGetKernelWorkGroupInfo(kernel, device_.id, CL_KERNEL_WORK_GROUP_SIZE, sizeof max_group_size,
-                                      &max_group_size, nullptr);
-  if (code != CL_SUCCESS) max_group_size = static_cast<size_t>(device_.traits.max_group_size);
-  auto added = std::make_unique<KernelInstance>(device_, spec, kernel, max_group_size);
+  auto added = std::make_unique<KernelInstance>(device_, spec, kernel);
   *instance = added.get();
   if (2 * (used_ + 1) > slots_.size()) grow();
   insert(hash, std::move(added));

@@ -17,8 +17,7 @@ struct Device;
 // A kernel with the arguments that it was last given.
 class KernelInstance {
  public:
-  KernelInstance(const Device& device, const kernels::KernelSpec& spec, cl_kernel kernel, size_t max_group_size)
-      : device_(device), spec_(spec), kernel_(kernel), max_group_size_(max_group_size) {}
+  KernelInstance(const Device& device, const kernels::KernelSpec& spec, cl_kernel kernel);
   ~KernelInstance();
   KernelInstance(const KernelInstance&) = delete;
   KernelInstance& operator=(const KernelInstance&) = delete;
@@ -29,6 +28,9 @@ class KernelInstance {
   // The most work-items of a group that this kernel runs with on the device.
   size_t max_group_size() const { return max_group_size_; }
 
+  // Whether it leaves the size of its groups to the launch (no UHAL_GROUP_SIZE of the dialect).
+  bool takes_any_group_size() const { return takes_any_group_size_; }
+
   // Sets the arguments that differ from those of the last call.
   uhal_status set(const kernels::Arguments& arguments);
 
@@ -38,7 +40,8 @@ class KernelInstance {
   const Device& device_;
   const kernels::KernelSpec spec_;
   const cl_kernel kernel_;
-  const size_t max_group_size_;
+  size_t max_group_size_;
+  bool takes_any_group_size_ = false;
 
   bool is_set_ = false;  // whether what follows tells the kernel's arguments
   kernels::Arguments last_;

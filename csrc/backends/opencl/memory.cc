@@ -144,7 +144,8 @@ uhal_status Memory::info(uint64_t* free_bytes, uint64_t* total_bytes) const {
   struct FreeMemory {
     size_t kilobytes, largest_block;
   };
-  const FreeMemory said = device_value(device_.id, CL_DEVICE_GLOBAL_FREE_MEMORY_AMD, FreeMemory{SIZE_MAX >> 10, 0});
+  const FreeMemory said =
+      extension_value(device_.id, kAmdQueries, CL_DEVICE_GLOBAL_FREE_MEMORY_AMD, FreeMemory{SIZE_MAX >> 10, 0});
   *free_bytes = std::min(*free_bytes, uint64_t{said.kilobytes} << 10);
   return UHAL_OK;
 }

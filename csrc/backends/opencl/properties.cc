@@ -33,11 +33,11 @@ int nvidia_lanes(cl_uint major, cl_uint minor) {
 
 // Fused multiplications and additions that a compute unit begins in a cycle; 0 where the driver does not say.
 int lanes(cl_device_id device) {
-  const cl_uint simds = device_value(device, CL_DEVICE_SIMD_PER_COMPUTE_UNIT_AMD, cl_uint{0});
-  const cl_uint width = device_value(device, CL_DEVICE_SIMD_WIDTH_AMD, cl_uint{0});
-  if (simds != 0 && width != 0) return static_cast<int>(simds * width);
-  return nvidia_lanes(device_value(device, CL_DEVICE_COMPUTE_CAPABILITY_MAJOR_NV, cl_uint{0}),
-                      device_value(device, CL_DEVICE_COMPUTE_CAPABILITY_MINOR_NV, cl_uint{0}));
+  const auto amd = [&](cl_uint what) { return extension_value(device, kAmdQueries, what, cl_uint{0}); };
+  const auto nvidia = [&](cl_uint what) { return extension_value(device, kNvidiaQueries, what, cl_uint{0}); };
+  const cl_uint of_amd = amd(CL_DEVICE_SIMD_PER_COMPUTE_UNIT_AMD) * amd(CL_DEVICE_SIMD_WIDTH_AMD);
+  if (of_amd != 0) return static_cast<int>(of_amd);
+  return nvidia_lanes(nvidia(CL_DEVICE_COMPUTE_CAPABILITY_MAJOR_NV), nvidia(CL_DEVICE_COMPUTE_CAPABILITY_MINOR_NV));
 }
 
 }  // namespace

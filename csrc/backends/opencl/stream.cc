@@ -64,7 +64,12 @@ uhal_status Stream::run(const kernels::KernelSpec& spec, const kernels::Argument
     if (global[axis] > 1) dimensions = axis + 1;
   }
   const size_t group_size = local[0] * local[1] * local[2];
-  if (group_size > instance->max_group_size()) {
+  if (group_size > instance->max_group_size() && group_size == local[0] && instance->takes_any_group_size()) {
+    // As many work-items in smaller groups: a kernel that declares no size only strides by the grid.
+    const size_t items = global[0];
+    local[0] = instance->max_group_size();
+    global[0] = (items + local[0] - 1) / local[0] * local[0];
+  } else if (group_size > instance->max_group_size()) {
     return kernels::fail(UHAL_UNIMPLEMENTED,
                          "%s runs %s with at most %llu work-items in a group (CL_KERNEL_WORK_GROUP_SIZE), and %llu are "
                          "needed",

@@ -156,7 +156,8 @@ uhal_status copy_views(Queue& queue, const uhal_tensor& x, const uhal_tensor& y)
     const uhal_status status = copy_views(queue, half(x, 0), half(y, 0));
     return status != UHAL_OK ? status : copy_views(queue, half(x, 1), half(y, 1));
   }
-  const int axis = transposed_axis(space);
+  // A group of the kernel has a work-item for each column of a tile, at least.
+  const int axis = queue.traits().max_group_size >= kTile ? transposed_axis(space) : -1;
   return axis >= 0 ? copy_transposed(queue, space, axis, size, y.data, x.data)
                    : copy_strided(queue, space, size, y.data, x.data);
 }

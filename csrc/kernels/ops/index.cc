@@ -26,6 +26,9 @@ constexpr int kRows = 0;  // in the space of a gather
 constexpr int kData = 1;
 constexpr int kIndices = 2;
 
+// Keys and positions of StableOrder have 32 bits.
+constexpr int64_t kMostOrdered = int64_t{1} << 30;
+
 // A type of the dialect to copy elements with.
 struct ElementType {
   const char* name;
@@ -314,7 +317,7 @@ const char* refuse_index(const DeviceTraits&, const uhal_op& op) {
     }
   }
   const IndexProblem problem = make_index_problem(op);
-  if (!fits_32_bits(places_of(problem)) || !fits_32_bits(updates_of(problem))) {
+  if (places_of(problem) >= kMostOrdered || updates_of(problem) >= kMostOrdered) {
     return refusal(
         "%s: more than 2^30 indices, or places that they can address, cannot be put in order; scatter in "
         "parts",

@@ -4,7 +4,8 @@
  *
  *   UHAL_KERNEL void name(UHAL_POINTER(x), UHAL_POINTER(y), INDEX count)   an entry; returns nothing
  *   UHAL_ADDRESS(type, x)      the pointer that UHAL_POINTER(x) passed, as a UHAL_GLOBAL type*
- *   UHAL_GROUP_SIZE(x, y, z)   before `void`: the work-group has exactly this size
+ *   UHAL_GROUP_SIZE(x, y, z)   before `void`: the work-group has exactly this size; an entry without it may run in
+ *                              smaller groups than it was launched with, where the device allows no larger ones
  *   UHAL_LOCAL type tile[64];  memory of a work-group, declared at the top of an entry
  *   UHAL_BARRIER()             all work-items of the group reach it; local memory is in step after it
  *   UHAL_GLOBAL_ID(axis), UHAL_LOCAL_ID, UHAL_GROUP_ID, UHAL_GROUP_COUNT, UHAL_LOCAL_SIZE, UHAL_GLOBAL_SIZE   as INDEX

@@ -14,8 +14,8 @@ typedef struct {
   INDEX channels_last; /* neighbouring teams take neighbouring filters, else taps */
 } Problem;
 
-UHAL_KERNEL void convolution_direct_filter(UHAL_POINTER(gradient), UHAL_POINTER(source), UHAL_POINTER(result),
-                                           Problem problem, int32 lanes, int32 adjacent) {
+UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void convolution_direct_filter(
+    UHAL_POINTER(gradient), UHAL_POINTER(source), UHAL_POINTER(result), Problem problem, int32 lanes, int32 adjacent) {
   UHAL_LOCAL T scratch[UHAL_GROUP];
   UHAL_GLOBAL const GRADIENT_STORAGE* const gradient_data = UHAL_ADDRESS(const GRADIENT_STORAGE, gradient);
   UHAL_GLOBAL const SOURCE_STORAGE* const source_data = UHAL_ADDRESS(const SOURCE_STORAGE, source);
