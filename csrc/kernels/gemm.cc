@@ -93,7 +93,7 @@ Gemm::Gemm(const DeviceTraits& traits, const MatmulProblem& problem) : problem_(
     method_ = Method::kNothing;
   } else if (k < kPlainLength || m * n * k < kPlainWork || (m * n <= kPlainElements && k < kPlainElementsLength)) {
     method_ = Method::kPlain;
-  } else if ((m == 1 || n == 1) && !traits.is_cpu) {
+  } else if ((m == 1 || n == 1) && !traits.is_cpu && group_size_ >= kVectorLanes) {
     method_ = Method::kVector;
     if (n != 1) transpose(problem_);
     plan_vector(traits);
