@@ -76,7 +76,8 @@ def cases(device: Device, dtype: str) -> list[Case]:
         ("pooling", partial(_pooling, zeros)),
     ]
     # Filter, stride: the first layers, the body and the shortcuts of ResNets, and those of the digits network.
-    for window, stride, channels in ((3, 1, 16), (3, 2, 16), (1, 1, 16), (1, 2, 16), (7, 2, 3), (3, 1, 1)):
+    # 128 channels are enough for Winograd.
+    for window, stride, channels in ((3, 1, 16), (3, 2, 16), (1, 1, 16), (1, 2, 16), (7, 2, 3), (3, 1, 1), (3, 1, 128)):
         name = f"convolution {window}x{window}, stride {stride}, {channels} channels"
         rows.append((name, partial(_convolution, zeros, window, stride, channels)))
     return rows
@@ -237,8 +238,9 @@ def _pooling(zeros: _Maker) -> None:
 
 
 def _convolution(zeros: _Maker, window: int, stride: int, channels: int) -> None:
-    x, w = zeros(8, channels, 16, 16), zeros(32, channels, window, window)
-    bias = zeros(32)
+    filters = max(32, channels)
+    x, w = zeros(8, channels, 16, 16), zeros(filters, channels, window, window)
+    bias = zeros(filters)
     padding = window // 2
     y = ops.convolution(x, w, stride=stride, padding=padding)
     ops.convolution(x, w, bias, stride=stride, padding=padding)

@@ -167,6 +167,13 @@ bool suits_winograd(const DeviceTraits& traits, const Convolution& convolution);
 // Also a phase of the gradient of the input.
 uhal_status convolve_by_winograd(Queue& queue, const Convolution& convolution);
 
+// Of the gradient of the filter. What it takes has sums so long that the transforms cost no digits that matter.
+bool takes_winograd_filter(const Convolution& convolution);
+bool suits_winograd_filter(const Convolution& convolution);
+
+// Writes convolution.filter from its source and result.
+uhal_status filter_gradient_by_winograd(Queue& queue, const Convolution& convolution);
+
 // -- convolution_direct.cc: no workspace, any geometry ---------------------------------------------------------
 
 uhal_status convolve_directly(Queue& queue, const Convolution& convolution, bool transposed);

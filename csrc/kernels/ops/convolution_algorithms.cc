@@ -25,6 +25,7 @@ uhal_status convolve_as_suits(Queue& queue, const Convolution& convolution, Pass
     MatmulProblem product;
     if (!suits_gemm(traits, convolution)) return filter_gradient_directly(queue, convolution);
     if (pointwise_filter_product(convolution, &product)) return run_gemm(queue, product);
+    if (suits_winograd_filter(convolution)) return filter_gradient_by_winograd(queue, convolution);
     return filter_gradient_by_gemm(queue, convolution);
   }
   const bool is_transposed = pass == Pass::kBackwardData;
@@ -69,11 +70,13 @@ uhal_status run_pointwise(Queue& queue, const Convolution& convolution, Pass pas
 }
 
 bool takes_winograd_pass(const DeviceTraits& traits, const Convolution& convolution, Pass pass) {
+  if (pass == Pass::kBackwardFilter) return takes_winograd_filter(convolution);
   Convolution single;
   return is_single_convolution(convolution, pass, &single) && takes_winograd(traits, single);
 }
 
 uhal_status run_winograd(Queue& queue, const Convolution& convolution, Pass pass) {
+  if (pass == Pass::kBackwardFilter) return filter_gradient_by_winograd(queue, convolution);
   Convolution single;
   is_single_convolution(convolution, pass, &single);
   return convolve_by_winograd(queue, single);

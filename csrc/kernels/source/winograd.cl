@@ -3,22 +3,31 @@
  *
  *   tile = A^T [sum over channels of (G filter G^T) * (B^T source B)] A, * by elements
  *
- * The 36 sums are matrix products, filters x tiles, between these transforms (convolution_gemm.cl). A work-item
- * transforms one channel of one tile, or one filter. Macros: STEP, one of those below; HAS_BIAS, UHAL_ACTIVATION; the
- * dtypes FILTER, SOURCE, BIAS and RESULT. T is float. */
+ * The 36 sums are matrix products, filters x tiles, between these transforms (convolution_gemm.cl).
+ *
+ * The gradient of the filter is F(3x3, 4x4): the tile's gradient goes over the source as a filter of 4 x 4 would. By the
+ * same points, so with the transposes of the same matrices, since it is the derivative of the above:
+ *
+ *   filter's = G^T [sum over tiles of (A tile's A^T) * (B^T source B)] G
+ *
+ * whose sums are products filters x channels (gemm.h). A work-item transforms one channel of one tile, or one filter.
+ * Macros: STEP, one of those below; HAS_BIAS, UHAL_ACTIVATION; the dtypes FILTER, IMAGE (the source, or the gradient of
+ * the result), BIAS and RESULT. T is float. */
 #include "csrc/kernels/prelude/map_functions.h"
 
 #define STEP_FILTER 0
 #define STEP_SOURCE 1
 #define STEP_RESULT 2
+#define STEP_RESULT_GRADIENT 3
+#define STEP_FILTER_GRADIENT 4
 
 #define POINTS 6 /* along an axis */
 #define PIXELS 4
 #define TAPS 3
 
 typedef struct {
-  INDEX channels;        /* of the image that the step reads or writes; or filters, of STEP_FILTER */
-  INDEX tiles[2], all_tiles; /* in a plane along both axes, in all images; or all_tiles: channels, of STEP_FILTER */
+  INDEX channels;        /* of the image that the step reads or writes; of the steps of filters: filters */
+  INDEX tiles[2], all_tiles; /* in a plane along both axes, in all images; of the steps of filters, all_tiles: channels */
   INDEX length[2];       /* of a plane of the image */
   INDEX first[2];        /* the coordinates of the first tile's first pixel there */
   INDEX image_stride[4]; /* images or filters, channels, and both axes */
@@ -92,7 +101,10 @@ UHAL_KERNEL void winograd(UHAL_POINTER(filter), UHAL_POINTER(transformed), UHAL_
   }
 }
 
-#elif STEP == STEP_SOURCE
+#elif STEP == STEP_SOURCE || STEP == STEP_RESULT_GRADIENT
+
+#if STEP == STEP_SOURCE
+#define SIDE POINTS /* of what a tile reads */
 
 /* B^T: six numbers to six. */
 #define TRANSFORM(to, from)                                     \
@@ -111,36 +123,102 @@ UHAL_KERNEL void winograd(UHAL_POINTER(filter), UHAL_POINTER(transformed), UHAL_
     to(5) = last;                                               \
   } while (0)
 
-UHAL_KERNEL void winograd(UHAL_POINTER(source), UHAL_POINTER(transformed), UHAL_POINTER(bias), Problem problem) {
-  UHAL_GLOBAL const SOURCE_STORAGE* const source_data = UHAL_ADDRESS(const SOURCE_STORAGE, source);
+#else
+#define SIDE PIXELS
+
+/* A: four numbers to six. */
+#define TRANSFORM(to, from)                      \
+  do {                                           \
+    const T even = from(0) + from(2);            \
+    const T odd = from(1) + from(3);             \
+    const T even_far = from(0) + 4 * from(2);    \
+    const T odd_far = 2 * from(1) + 8 * from(3); \
+    to(0) = from(0);                             \
+    to(1) = even + odd;                          \
+    to(2) = even - odd;                          \
+    to(3) = even_far + odd_far;                  \
+    to(4) = even_far - odd_far;                  \
+    to(5) = from(3);                             \
+  } while (0)
+
+#endif
+
+UHAL_KERNEL void winograd(UHAL_POINTER(image), UHAL_POINTER(transformed), UHAL_POINTER(bias), Problem problem) {
+  UHAL_GLOBAL const IMAGE_STORAGE* const image_data = UHAL_ADDRESS(const IMAGE_STORAGE, image);
   UHAL_GLOBAL T* const transformed_data = UHAL_ADDRESS(T, transformed);
   const INDEX count = problem.channels * problem.all_tiles;
   for (INDEX i = UHAL_GLOBAL_ID(0); i < count; i += UHAL_GLOBAL_SIZE(0)) {
     CHANNEL_AND_TILE(i);
     TILE_PLACE();
-    T pixels[POINTS][POINTS];
-    UHAL_UNROLL for (int32 y = 0; y < POINTS; ++y) {
+    T pixels[SIDE][SIDE];
+    UHAL_UNROLL for (int32 y = 0; y < SIDE; ++y) {
       const INDEX line = top + y;
       const int32 inside = line >= 0 && line < problem.length[0];
       const INDEX from = plane + line * problem.image_stride[2];
-      UHAL_UNROLL for (int32 x = 0; x < POINTS; ++x) {
+      UHAL_UNROLL for (int32 x = 0; x < SIDE; ++x) {
         const INDEX column = left + x;
         pixels[y][x] = 0;
         if (inside && column >= 0 && column < problem.length[1]) {
-          pixels[y][x] = SOURCE_LOAD(source_data, from + column * problem.image_stride[3]);
+          pixels[y][x] = IMAGE_LOAD(image_data, from + column * problem.image_stride[3]);
         }
       }
     }
-    UHAL_UNROLL for (int32 x = 0; x < POINTS; ++x) {
-#define AT(k) pixels[k][x]
-      TRANSFORM(AT, AT);
-#undef AT
+    T half_way[POINTS][SIDE];
+    UHAL_UNROLL for (int32 x = 0; x < SIDE; ++x) {
+#define FROM(k) pixels[k][x]
+#define TO(k) half_way[k][x]
+      TRANSFORM(TO, FROM);
+#undef FROM
+#undef TO
     }
     UHAL_UNROLL for (int32 y = 0; y < POINTS; ++y) {
-#define AT(k) pixels[y][k]
+#define FROM(k) half_way[y][k]
 #define TO(k) transformed_data[(y * POINTS + k) * problem.matrix_stride + numbers]
-      TRANSFORM(TO, AT);
-#undef AT
+      TRANSFORM(TO, FROM);
+#undef FROM
+#undef TO
+    }
+  }
+}
+
+#elif STEP == STEP_FILTER_GRADIENT
+
+/* G^T: six numbers to three. */
+#define TRANSFORM(to, from)                                            \
+  do {                                                                 \
+    const T near = C(1.0 / 6) * (from(1) + from(2));                   \
+    const T near_odd = C(1.0 / 6) * (from(2) - from(1));               \
+    const T far = from(3) + from(4);                                   \
+    const T far_odd = C(1.0 / 12) * (from(3) - from(4));               \
+    to(0, C(0.25) * from(0) - near + C(1.0 / 24) * far);               \
+    to(1, near_odd + far_odd);                                         \
+    to(2, C(1.0 / 6) * far - near + from(5));                          \
+  } while (0)
+
+UHAL_KERNEL void winograd(UHAL_POINTER(filter), UHAL_POINTER(transformed), UHAL_POINTER(bias), Problem problem) {
+  UHAL_GLOBAL FILTER_STORAGE* const filter_data = UHAL_ADDRESS(FILTER_STORAGE, filter);
+  UHAL_GLOBAL const T* const transformed_data = UHAL_ADDRESS(const T, transformed);
+  const INDEX count = problem.channels * problem.all_tiles;
+  for (INDEX i = UHAL_GLOBAL_ID(0); i < count; i += UHAL_GLOBAL_SIZE(0)) {
+    CHANNEL_AND_TILE(i);
+    T half_way[TAPS][POINTS];
+    UHAL_UNROLL for (int32 x = 0; x < POINTS; ++x) {
+      T sums[POINTS];
+      UHAL_UNROLL for (int32 y = 0; y < POINTS; ++y) {
+        sums[y] = transformed_data[(y * POINTS + x) * problem.matrix_stride + numbers];
+      }
+#define FROM(k) sums[k]
+#define TO(k, value) half_way[k][x] = value
+      TRANSFORM(TO, FROM);
+#undef FROM
+#undef TO
+    }
+    UHAL_UNROLL for (int32 y = 0; y < TAPS; ++y) {
+      const INDEX to = channel * problem.image_stride[0] + tile * problem.image_stride[1] + y * problem.image_stride[2];
+#define FROM(k) half_way[y][k]
+#define TO(k, value) FILTER_STORE(filter_data, to + (k) * problem.image_stride[3], value)
+      TRANSFORM(TO, FROM);
+#undef FROM
 #undef TO
     }
   }

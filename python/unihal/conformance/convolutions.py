@@ -97,6 +97,13 @@ _PROBLEMS = (
     _Problem("more-than-65536-pixels", (1, 2, 65539), (3, 2, 3), {"stride": (1,), "pad_before": (2,)}),
 )
 
+#: Sums long enough, and filters enough, for backends to make the gradient of the filter by Winograd.
+_LONG_SUMS = (
+    _Problem("long-sums", (3, 129, 27, 27), (130, 129, 3, 3), {"pad_before": (1, 1), "pad_after": (1, 1)}),
+    _Problem("long-sums-no-padding", (5, 192, 18, 18), (192, 192, 3, 3)),
+    _Problem("long-sums-one-image", (1, 160, 41, 37), (150, 160, 3, 3), {"pad_before": (2, 2), "pad_after": (2, 2)}),
+)
+
 _ACTIVATED = ("plain", "depthwise", "one-axis-all", "three-axes-all", "pointwise")
 
 
@@ -223,3 +230,7 @@ def cases(seed: int) -> Iterator[Case]:
         yield from sweep(fused, seed, dtypes=FLOATING, shapes=problems, layouts=IMAGE_LAYOUTS, draws=4)
     for kind in ("convolution", "convolution_backward_data", "convolution_backward_filter"):
         yield from _mixed_layouts(kind)
+    for problem in _LONG_SUMS:
+        yield _filter_case("float32", problem, "contiguous", bias=False)
+    for dtype, layout in (("float32", "channels_last"), ("float32", "transposed"), ("float16", "sliced")):
+        yield _filter_case(dtype, _LONG_SUMS[0], layout, bias=True)
