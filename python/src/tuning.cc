@@ -9,7 +9,7 @@
 namespace unihal::python {
 namespace {
 
-constexpr size_t kMostText = 128;
+constexpr size_t kMostText = 256;
 
 const uhal_tuning& extension_of(const Device& device) {
   const void* table = nullptr;
@@ -25,8 +25,9 @@ int32_t ordinal_of(const Device& device) {
 }
 
 // The key of an op, and its candidates as (name, usable).
-py::tuple describe(const Device& device, uhal_op_kind kind, const Views& inputs, const Views& outputs) {
-  const Op op(kind, inputs, outputs, py::dict());
+py::tuple describe(const Device& device, uhal_op_kind kind, const Views& inputs, const Views& outputs,
+                   const py::dict& attributes) {
+  const Op op(kind, inputs, outputs, attributes);
   const uhal_tuning& tuning = extension_of(device);
   const int32_t ordinal = ordinal_of(device);
   char key[kMostText];
@@ -42,13 +43,15 @@ py::tuple describe(const Device& device, uhal_op_kind kind, const Views& inputs,
   return py::make_tuple(std::string(key), candidates);
 }
 
-void choose(const Device& device, uhal_op_kind kind, const Views& inputs, const Views& outputs, int32_t number) {
-  const Op op(kind, inputs, outputs, py::dict());
+void choose(const Device& device, uhal_op_kind kind, const Views& inputs, const Views& outputs,
+            const py::dict& attributes, int32_t number) {
+  const Op op(kind, inputs, outputs, attributes);
   check(extension_of(device).choose(ordinal_of(device), op.get(), number));
 }
 
-int32_t chosen(const Device& device, uhal_op_kind kind, const Views& inputs, const Views& outputs) {
-  const Op op(kind, inputs, outputs, py::dict());
+int32_t chosen(const Device& device, uhal_op_kind kind, const Views& inputs, const Views& outputs,
+               const py::dict& attributes) {
+  const Op op(kind, inputs, outputs, attributes);
   int32_t number = -1;
   check(extension_of(device).chosen(ordinal_of(device), op.get(), &number));
   return number;

@@ -119,11 +119,26 @@ def strict() -> bool: ...
 def set_fault_rules(device: Device, rules: str) -> None: ...
 def fault_counts(device: Device) -> dict[str, Any]: ...
 def tuning_describe(
-    device: Device, kind: int, inputs: Sequence[View | None], outputs: Sequence[View | None]
+    device: Device,
+    kind: int,
+    inputs: Sequence[View | None],
+    outputs: Sequence[View | None],
+    attributes: Mapping[str, Any],
 ) -> tuple[str, list[tuple[str, bool]]]: ...
 def tuning_choose(
-    device: Device, kind: int, inputs: Sequence[View | None], outputs: Sequence[View | None], number: int
+    device: Device,
+    kind: int,
+    inputs: Sequence[View | None],
+    outputs: Sequence[View | None],
+    attributes: Mapping[str, Any],
+    number: int,
 ) -> None: ...
-def tuning_chosen(device: Device, kind: int, inputs: Sequence[View | None], outputs: Sequence[View | None]) -> int: ...
+def tuning_chosen(
+    device: Device,
+    kind: int,
+    inputs: Sequence[View | None],
+    outputs: Sequence[View | None],
+    attributes: Mapping[str, Any],
+) -> int: ...
 def tuning_keep(device: Device) -> None: ...
 def tuning_forget(device: Device) -> None: ...

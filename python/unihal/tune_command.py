@@ -16,25 +16,48 @@ _Text = Optional[str]
 
 def tune(
     on: _Text = typer.Option(None, "--device", help="The device, such as polaris:0. Default: the first one."),
-    shape: list[str] = typer.Option([], help="MxNxK or BATCHxMxNxK; may be given again. Default: a usual selection."),
+    shape: list[str] = typer.Option([], help="A matrix product, MxNxK or BATCHxMxNxK; may be given again."),
     form: list[str] = typer.Option(["nn"], help="For --shape: nn, nt, tn or tt (t: transposed in memory)."),
+    convolution: list[str] = typer.Option(
+        [],
+        help="A convolution in words: 'n32 c256 h14 w14 k256 3x3 s1 p1' for 32 images of 256 channels, 14 by 14 "
+        "pixels, and 256 filters, with stride and padding; also z16 (depth), d2 (dilation), g4 (groups), nhwc, hwio, "
+        "and forward, backward_data or backward_filter instead of all three. May be given again.",
+    ),
     dtype: str = typer.Option("float32", help="The dtype of the operands."),
     seconds: float = typer.Option(0.05, min=0.001, help="Device time that each candidate is measured for."),
     forget: bool = typer.Option(False, "--forget", help="Drop what was kept for the device, and measure nothing."),
 ) -> None:
-    """Measures the kernels for matrix products on a device and keeps which is fastest, for all later processes."""
+    """Measures the kernels for matrix products and convolutions on a device and keeps which is fastest.
+
+    The choices hold for all later processes. Without --shape and --convolution, a usual selection is measured: of dense
+    layers, attention, and a ResNet-50 with 32 images at a time.
+    """
     console = Console()
     chosen = _device(on)
     if forget:
         tuning.forget(chosen)
         console.print(f"The choices for {chosen} ({chosen.properties.name}) are dropped.")
         return
-    products = [tuning.MatrixProduct.parse(text, each, dtype) for text in shape for each in form]
-    table = Table("product", "default", "fastest", "chosen", "gain", title=f"{chosen} ({chosen.properties.name})")
-    for result in tuning.tune(chosen, products or tuning.usual_products(dtype), seconds):
-        table.add_row(*_row(result))
-    console.print(table)
-    tuning.keep(chosen)
+    problems: list[tuning.Problem] = [tuning.MatrixProduct.parse(text, each, dtype) for text in shape for each in form]
+    for text in convolution:
+        problems += tuning.Convolution.parse(text, dtype)
+    if not problems:
+        problems = [*tuning.usual_products(dtype), *tuning.usual_convolutions(dtype)]
+    table = Table(
+        "problem", "default", "fastest", "GFLOP/s", "gain", "kept", title=f"{chosen} ({chosen.properties.name})"
+    )
+    # What was measured until an interrupt is kept as well.
+    try:
+        with console.status("") as status:
+            results = tuning.tune(chosen, problems, seconds)
+            for number, problem in enumerate(problems, start=1):
+                status.update(f"{number} of {len(problems)}: {problem}")
+                table.add_row(*_row(next(results)))
+    finally:
+        if table.row_count:
+            console.print(table)
+            tuning.keep(chosen)
 
 
 def _device(name: str | None) -> Device:
@@ -47,20 +70,18 @@ def _device(name: str | None) -> Device:
 
 
 def _row(result: tuning.Tuned) -> tuple[str, ...]:
-    product = result.product
-    batch = f"{product.batch} x " if product.batch > 1 else ""
-    name = f"{batch}{product.m} x {product.n} x {product.k} {product.form} {product.dtype}"
     if not result.key:
-        return (name, "", "", "(nothing to choose)", "")
+        return (str(result.problem), "", "", "", "", "(nothing to choose)")
     best = result.candidates[0]
     return (
-        name,
-        _rate(product, result.default_seconds),
-        f"{_rate(product, best.seconds)} {best.name}",
-        result.chosen or "default",
+        str(result.problem),
+        _milliseconds(result.default_seconds),
+        f"{_milliseconds(best.seconds)} {best.name}",
+        f"{1e-9 * result.problem.flops / best.seconds:.0f}",
         f"{result.gain:.2f}",
+        result.chosen or "default",
     )
 
 
-def _rate(product: tuning.MatrixProduct, seconds: float) -> str:
-    return f"{2e-9 * product.batch * product.m * product.n * product.k / seconds:.0f} GFLOP/s"
+def _milliseconds(seconds: float) -> str:
+    return f"{1000 * seconds:.3g} ms"
