@@ -53,7 +53,10 @@ def tune(
             results = tuning.tune(chosen, problems, seconds)
             for number, problem in enumerate(problems, start=1):
                 status.update(f"{number} of {len(problems)}: {problem}")
-                table.add_row(*_row(next(results)))
+                result = next(results)
+                table.add_row(*_row(result))
+                for name, message in result.failures.items():
+                    console.print(f"{name} failed at {problem}: {message}", markup=False)
     finally:
         if table.row_count:
             console.print(table)
@@ -72,6 +75,8 @@ def _device(name: str | None) -> Device:
 def _row(result: tuning.Tuned) -> tuple[str, ...]:
     if not result.key:
         return (str(result.problem), "", "", "", "", "(nothing to choose)")
+    if not result.candidates:
+        return (str(result.problem), _milliseconds(result.default_seconds), "", "", "1.00", "default")
     best = result.candidates[0]
     return (
         str(result.problem),

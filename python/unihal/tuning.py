@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from . import _core, op_kinds
+from . import _core, errors, op_kinds
 from .buffer import Buffer
 from .device import Device, DeviceLike
 from .device import device as find_device
@@ -40,7 +40,7 @@ __all__ = [
 #: A candidate is chosen only if it is faster than the default by more than two measurements of one thing differ.
 _LEAST_GAIN = 1.03
 
-#: A candidate that takes so many times as long as the default is measured once.
+#: A candidate of which one launch takes longer than its time, and so many times as long as the default, is out.
 _HOPELESS = 3
 
 _ROUNDS = 5
@@ -69,6 +69,8 @@ class Tuned:
     candidates: tuple[Candidate, ...] = ()
     #: The candidate that is used from now on; None: what the backend takes by itself.
     chosen: str | None = None
+    #: What candidates that failed said (no memory for them, a compiler that gives up), by their names.
+    failures: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def gain(self) -> float:
@@ -81,7 +83,8 @@ def tune(on: DeviceLike, problems: Iterable[Problem], seconds: float = 0.05) -> 
 
     A problem is measured when the iterator is asked for its result, and stands for all that share its key. Other work
     on the device disturbs the measurements. Raises what the op would raise if it were launched: InvalidArgumentError
-    for sizes that do not go together, UnimplementedError for a dtype that the device does not compute with.
+    for sizes that do not go together, UnimplementedError for a dtype that the device does not compute with. The
+    choice that there was for a key stays if its measurement is broken off.
 
     :param seconds: device time for each candidate, which is measured in some rounds.
     """
@@ -120,21 +123,37 @@ class _Measurement:
         names = {number: name for number, (name, usable) in enumerate(described) if usable}
         if not names:
             return Tuned(self._problem, "")
-        best = {number: self._first(number) for number in (_DEFAULT, *names)}
+        before = _core.tuning_chosen(self._device._handle, *self._op)
+        chosen = before if before in names else _DEFAULT
+        try:
+            best, failures = self._measure(names, seconds / _ROUNDS)
+            fastest = min(best, key=lambda number: best[number])
+            chosen = fastest if best[_DEFAULT] > _LEAST_GAIN * best[fastest] else _DEFAULT
+        finally:
+            self._choose(chosen)
+        candidates = [Candidate(names[number], time) for number, time in best.items() if number != _DEFAULT]
+        candidates.sort(key=lambda candidate: candidate.seconds)
+        return Tuned(self._problem, key, best[_DEFAULT], tuple(candidates), names.get(chosen), failures)
+
+    def _measure(self, names: Mapping[int, str], seconds: float) -> tuple[dict[int, float], dict[str, str]]:
+        """The best time of the default and of each candidate that did not fail; what the others said."""
+        best = {_DEFAULT: self._first(_DEFAULT)}
+        failures = {}
+        for number, name in names.items():
+            try:
+                best[number] = self._first(number)
+            except errors.Error as error:
+                failures[name] = str(error)
         repeats = {
-            number: max(1, min(1000, int(seconds / _ROUNDS / max(best[number], 1e-7))))
-            for number in best
-            if best[number] <= _HOPELESS * best[_DEFAULT]
+            number: max(1, min(1000, int(seconds / max(time, 1e-7))))
+            for number, time in best.items()
+            if time <= max(seconds, _HOPELESS * best[_DEFAULT])
         }
         for _ in range(_ROUNDS):
             for number, count in repeats.items():
                 self._choose(number)
                 best[number] = min(best[number], self._time(count) / count)
-        candidates = sorted((Candidate(name, best[number]) for number, name in names.items()), key=lambda c: c.seconds)
-        fastest = min(names, key=lambda number: best[number])
-        chosen = fastest if best[_DEFAULT] > _LEAST_GAIN * best[fastest] else _DEFAULT
-        self._choose(chosen)
-        return Tuned(self._problem, key, best[_DEFAULT], tuple(candidates), names.get(chosen))
+        return best, failures
 
     def _choose(self, number: int) -> None:
         _core.tuning_choose(self._device._handle, *self._op, number)

@@ -226,6 +226,37 @@ def test_tune_measures_and_chooses(device: unihal.Device, monkeypatch: pytest.Mo
         tuning.forget(device)
 
 
+@pytest.mark.parametrize("error", [errors.OutOfMemoryError("no room"), KeyboardInterrupt()])
+def test_a_measurement_that_fails_chooses_nothing(
+    device: unihal.Device, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    (layer,) = tuning.Convolution.parse(LAYERS[1] + " forward")
+    operands = layer.operands(lambda shape, dtype: Buffer(shape, dtype, device))
+    op = (device._handle, op_kinds.number(layer.kind), *operands)
+    names = [name for name, _ in _core.tuning_describe(*op)[1]]
+    launch = _core.launch
+
+    def failing(stream: _core.Stream, kind: int, *rest: Any) -> None:
+        if kind == op[1] and _core.tuning_chosen(*op) == names.index("direct"):
+            raise error
+        launch(stream, kind, *rest)
+
+    monkeypatch.setattr(_core, "launch", failing)
+    try:
+        _core.tuning_choose(*op, names.index("pointwise"))
+        if isinstance(error, errors.Error):
+            (result,) = tuning.tune(device, [layer], 0.001)
+            assert result.failures == {"direct": "no room"}
+            assert "pointwise" in [candidate.name for candidate in result.candidates]
+            assert "direct" not in [candidate.name for candidate in result.candidates]
+        else:
+            with pytest.raises(KeyboardInterrupt):
+                list(tuning.tune(device, [layer], 0.001))
+            assert _core.tuning_chosen(*op) == names.index("pointwise")
+    finally:
+        _core.tuning_choose(*op, -1)
+
+
 def test_a_device_without_choices_is_refused() -> None:
     process = run_command([*UNIHAL, "tune", "--shape", "48x48x64"], UNIHAL_BACKEND="stub")
     assert process.returncode == 1
