@@ -102,6 +102,25 @@ class Convolution:
     filter_layout: str = ""
     dtype: str = "float32"
 
+    def __post_init__(self) -> None:
+        axes = len(self.image)
+        if axes not in _IMAGE_LAYOUTS:
+            raise errors.InvalidArgumentError(f"the image {self.image} has {axes} axes; expected 2 or 3")
+        expected: Sequence[tuple[str, object, Sequence[object]]] = (
+            ("direction", self.direction, DIRECTIONS),
+            ("layout", self.layout, _IMAGE_LAYOUTS[axes]),
+            ("filter layout", self.filter_layout, ("", *_FILTER_LAYOUTS[axes])),
+        )
+        for name, value, known in expected:
+            if value not in known:
+                raise errors.InvalidArgumentError(f"the {name} '{value}' is none; expected one of {known}")
+        for name, entries in (
+            ("window", self.window),
+            *((name, self._axes(getattr(self, name))) for name in ("stride", "padding", "dilation")),
+        ):
+            if len(entries) != axes:
+                raise errors.InvalidArgumentError(f"the {name} {entries} has {len(entries)} axes, the image has {axes}")
+
     @classmethod
     def parse(cls, text: str, dtype: str = "float32") -> list[Convolution]:
         """The convolutions that words in any order name: ``"forward n32 c256 h14 w14 k256 3x3 s1 p1 nchw"``.

@@ -308,6 +308,23 @@ def test_words_in_any_order_name_convolutions() -> None:
 
 
 @pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"image": (9,), "window": (3,)}, r"the image \(9,\) has 1 axes; expected 2 or 3"),
+        ({"direction": "backward"}, "the direction 'backward' is none; expected one of"),
+        ({"layout": "ncdhw"}, "the layout 'ncdhw' is none"),
+        ({"filter_layout": "iohw"}, "the filter layout 'iohw' is none"),
+        ({"window": (3, 3, 3)}, r"the window \(3, 3, 3\) has 3 axes, the image has 2"),
+        ({"padding": (1,)}, r"the padding \(1,\) has 1 axes, the image has 2"),
+    ],
+)
+def test_sizes_that_are_no_convolution_are_refused(wrong: dict[str, Any], message: str) -> None:
+    sizes = {"direction": "forward", "batch": 1, "channels": 8, "image": (9, 9), "filters": 8, "window": (3, 3)}
+    with pytest.raises(errors.InvalidArgumentError, match=message):
+        tuning.Convolution(**{**sizes, **wrong})
+
+
+@pytest.mark.parametrize(
     ("words", "message"),
     [
         ("forward n1 c8 h2 w2 k8 5x5", "is larger than its image with the padding"),
