@@ -6,7 +6,7 @@ from typing import Optional
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from . import errors, tuning
 from .device import Device, device, devices
@@ -30,8 +30,7 @@ def tune(
 ) -> None:
     """Measures the kernels for matrix products and convolutions on a device and keeps which is fastest.
 
-    The choices hold for all later processes. Without --shape and --convolution, a usual selection is measured: of dense
-    layers, attention, and a ResNet-50 with 32 images at a time.
+    Those of --shape and --convolution, or a usual selection. The choices hold for all later processes.
     """
     console = Console()
     chosen = _device(on)
@@ -44,9 +43,9 @@ def tune(
         problems += tuning.Convolution.parse(text, dtype)
     if not problems:
         problems = [*tuning.usual_products(dtype), *tuning.usual_convolutions(dtype)]
-    table = Table(
-        "problem", "default", "fastest", "GFLOP/s", "gain", "kept", title=f"{chosen} ({chosen.properties.name})"
-    )
+    problem_column = Column("problem", min_width=16)
+    title = f"{chosen} ({chosen.properties.name})"
+    table = Table(problem_column, "default", "fastest", "gain", "kept", title=title)
     # What was measured until an interrupt is kept as well.
     try:
         with console.status("") as status:
@@ -74,19 +73,18 @@ def _device(name: str | None) -> Device:
 
 def _row(result: tuning.Tuned) -> tuple[str, ...]:
     if not result.key:
-        return (str(result.problem), "", "", "", "", "(nothing to choose)")
+        return (str(result.problem), "", "", "", "(nothing to choose)")
     if not result.candidates:
-        return (str(result.problem), _milliseconds(result.default_seconds), "", "", "1.00", "default")
+        return (str(result.problem), _speed(result, result.default_seconds), "", "1.00", "default")
     best = result.candidates[0]
     return (
         str(result.problem),
-        _milliseconds(result.default_seconds),
-        f"{_milliseconds(best.seconds)} {best.name}",
-        f"{1e-9 * result.problem.flops / best.seconds:.0f}",
+        _speed(result, result.default_seconds),
+        f"{_speed(result, best.seconds)}, {best.name}",
         f"{result.gain:.2f}",
         result.chosen or "default",
     )
 
 
-def _milliseconds(seconds: float) -> str:
-    return f"{1000 * seconds:.3g} ms"
+def _speed(result: tuning.Tuned, seconds: float) -> str:
+    return f"{1000 * seconds:.3g} ms, {1e-9 * result.problem.flops / seconds:.0f} GFLOP/s"
