@@ -17,6 +17,8 @@ _KEPT = {
     "UNIHAL_STUB",
     "UNIHAL_CHECK_RACES",
     "UNIHAL_CHECK_MEMORY",
+    "UNIHAL_TESTS_NEED_OPENCL",
+    "UNIHAL_TESTS_LARGE",
 }
 
 # Before any framework or unihal is imported.
