@@ -43,6 +43,7 @@ _OPTIMIZERS: tuple[tuple[str, tuple[int, ...]], ...] = (
     ("adam_epsilon_hat", (4, 5, 6)),
     ("adagrad", (3,)),
     ("rmsprop", (4,)),
+    ("adam_by_difference", (4,)),
 )
 
 _COUNT = 4096
@@ -65,6 +66,7 @@ def cases(device: Device, dtype: str) -> list[Case]:
     rows: list[Case] = [
         *_elementwise(zeros),
         ("optimizers", partial(_optimizers, zeros)),
+        ("what frameworks add", partial(_frameworks, zeros)),
         ("movement", partial(_movement, zeros)),
         ("reductions", partial(_reductions, zeros)),
         ("indexing", partial(_indexing, zeros)),
@@ -116,6 +118,8 @@ def _binary(zeros: _Maker, name: str) -> None:
         function(zeros(), x)
         function(x, zeros(4))
         function(x, zeros(8, 1, 1))
+        function(zeros(32, 10), zeros(10))  # neither row nor column is a multiple of four
+        function(zeros(32, 10), zeros(32, 1))
 
 
 def _select(zeros: _Maker) -> None:
@@ -130,6 +134,17 @@ def _optimizers(zeros: _Maker) -> None:
         inputs = [zeros(*(() if k in numbers else (_COUNT,)), dtype="float32") for k in range(function.input_count)]
         state = [inputs[0], *inputs[2:]][: function.output_count]
         function(*inputs, out=state, dtype="float32")
+
+
+def _frameworks(zeros: _Maker) -> None:
+    """Counters and seeds, means that are divided by their counts, and the parts of Keras' Adam."""
+    for name in ("add", "multiply", "not_equal", "floor_mod"):
+        _function(name)(zeros(1, dtype="int64"), zeros(1, dtype="int64"))
+    ops.cast(zeros(1, dtype="int64"), "int32")
+    _function("scale")(zeros().broadcast_to((_COUNT,)))
+    _function("replace_negative_zero")(zeros(_COUNT))
+    for name in ("divide_no_nan", "adam_rate"):
+        _function(name)(zeros(_COUNT), zeros(_COUNT))
 
 
 def _movement(zeros: _Maker) -> None:
