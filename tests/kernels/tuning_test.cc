@@ -318,33 +318,30 @@ TEST(TuningTable, IgnoresWhatIsNoChoice) {
 // What each candidate of a layer's ops runs. Found by the extension, as `unihal tune` does.
 class Choices : public testing::TestWithParam<bool> {
  protected:
-  Choices() : traits(GetParam() ? cpu() : gpu()) { open_tuning(GetParam() ? 1 : 2, "choices", traits); }
-  ~Choices() override { EXPECT_EQ(UHAL_OK, extension->forget(ordinal())); }
-
-  int32_t ordinal() const { return GetParam() ? 1 : 2; }
+  Choices() : traits(GetParam() ? cpu() : gpu()), number(++devices) { open_tuning(number, "choices", traits); }
 
   // The names of those that are usable; each was chosen, launched, and taken back.
   std::vector<std::string> check_candidates(Pass pass, const Layer& layer) {
     const ConvolutionOp given(pass, layer);
     char key[256];
     int32_t count = 0;
-    EXPECT_EQ(UHAL_OK, extension->describe(ordinal(), &given.op(), key, sizeof key, &count));
+    EXPECT_EQ(UHAL_OK, extension->describe(number, &given.op(), key, sizeof key, &count));
     EXPECT_EQ(given.key().text(), key);
     const std::vector<std::string> by_default = kernels_of(traits, given.op());
     std::vector<std::string> names;
     for (int32_t i = 0; i < count; ++i) {
       char name[256];
       int32_t usable = 0;
-      EXPECT_EQ(UHAL_OK, extension->candidate(ordinal(), &given.op(), i, name, sizeof name, &usable));
+      EXPECT_EQ(UHAL_OK, extension->candidate(number, &given.op(), i, name, sizeof name, &usable));
       if (usable == 0) {
-        EXPECT_EQ(UHAL_UNIMPLEMENTED, extension->choose(ordinal(), &given.op(), i)) << name;
+        EXPECT_EQ(UHAL_UNIMPLEMENTED, extension->choose(number, &given.op(), i)) << name;
         continue;
       }
-      EXPECT_EQ(UHAL_OK, extension->choose(ordinal(), &given.op(), i));
+      EXPECT_EQ(UHAL_OK, extension->choose(number, &given.op(), i));
       expect_kernel(name, kernels_of(traits, given.op()));
       names.push_back(name);
     }
-    EXPECT_EQ(UHAL_OK, extension->choose(ordinal(), &given.op(), -1));
+    EXPECT_EQ(UHAL_OK, extension->choose(number, &given.op(), -1));
     EXPECT_EQ(by_default, kernels_of(traits, given.op()));
     return names;
   }
@@ -365,7 +362,10 @@ class Choices : public testing::TestWithParam<bool> {
     EXPECT_NE(std::string::npos, all.find(tile)) << name << " runs " << all;
   }
 
+  static inline int32_t devices = 0;  // each is opened once
+
   DeviceTraits traits;
+  const int32_t number;  // its ordinal
   const uhal_tuning* const extension = tuning_extension();
 };
 
@@ -446,10 +446,10 @@ TEST_P(Choices, AreLeftToOpsThatTheyCanRun) {
   cut.x().strides[2] += 2;
   ASSERT_EQ(dense.key().text(), cut.key().text());
   const std::vector<std::string> by_default = kernels_of(traits, cut.op());
-  ASSERT_EQ(UHAL_OK, extension->choose(ordinal(), &dense.op(), 1));
+  ASSERT_EQ(UHAL_OK, extension->choose(number, &dense.op(), 1));
   EXPECT_EQ(0u, kernels_of(traits, dense.op())[0].find("gemm_"));
   EXPECT_EQ(by_default, kernels_of(traits, cut.op()));
-  EXPECT_EQ(UHAL_UNIMPLEMENTED, extension->choose(ordinal(), &cut.op(), 1));
+  EXPECT_EQ(UHAL_UNIMPLEMENTED, extension->choose(number, &cut.op(), 1));
   EXPECT_NE(std::string::npos, opencl::last_report.message.find("candidate 1 (pointwise) cannot run this op"))
       << opencl::last_report.message;
 }
@@ -483,13 +483,13 @@ TEST_P(Choices, NeedSomethingToChooseAbout) {
   const ConvolutionOp empty(Pass::kBackwardFilter, layer);
   char key[256] = "untouched";
   int32_t count = -1;
-  EXPECT_EQ(UHAL_OK, extension->describe(ordinal(), &empty.op(), key, sizeof key, &count));
+  EXPECT_EQ(UHAL_OK, extension->describe(number, &empty.op(), key, sizeof key, &count));
   EXPECT_STREQ("", key);
   EXPECT_EQ(0, count);
-  EXPECT_EQ(UHAL_INVALID_ARGUMENT, extension->choose(ordinal(), &empty.op(), 0));
+  EXPECT_EQ(UHAL_INVALID_ARGUMENT, extension->choose(number, &empty.op(), 0));
   const ConvolutionOp given(Pass::kForward, Layer());
-  EXPECT_EQ(UHAL_OUT_OF_RANGE, extension->choose(ordinal(), &given.op(), kConvolutionAlgorithmCount));
-  EXPECT_EQ(UHAL_NOT_FOUND, extension->choose(77, &given.op(), 0));
+  EXPECT_EQ(UHAL_OUT_OF_RANGE, extension->choose(number, &given.op(), kConvolutionAlgorithmCount));
+  EXPECT_EQ(UHAL_NOT_FOUND, extension->choose(number + 1, &given.op(), 0));
 }
 
 }  // namespace
