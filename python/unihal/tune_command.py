@@ -82,7 +82,7 @@ def _row(result: tuning.Tuned) -> tuple[str, ...]:
         _speed(result, result.default_seconds),
         f"{_speed(result, best.seconds)}, {best.name}",
         f"{result.gain:.2f}",
-        result.chosen or "default",
+        "fastest" if result.chosen is not None else "default",
     )
 
 

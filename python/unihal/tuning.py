@@ -40,7 +40,7 @@ __all__ = [
 #: A candidate is chosen only if it is faster than the default by more than two measurements of one thing differ.
 _LEAST_GAIN = 1.03
 
-#: A candidate of which one launch takes longer than its time, and so many times as long as the default, is out.
+#: A candidate of which one launch takes longer than its time, and so many times as long as the default, is out at once.
 _HOPELESS = 3
 
 _ROUNDS = 5
@@ -126,7 +126,7 @@ class _Measurement:
         before = _core.tuning_chosen(self._device._handle, *self._op)
         chosen = before if before in names else _DEFAULT
         try:
-            best, failures = self._measure(names, seconds / _ROUNDS)
+            best, failures = self._measure(names, seconds)
             fastest = min(best, key=lambda number: best[number])
             chosen = fastest if best[_DEFAULT] > _LEAST_GAIN * best[fastest] else _DEFAULT
         finally:
@@ -144,13 +144,12 @@ class _Measurement:
                 best[number] = self._first(number)
             except errors.Error as error:
                 failures[name] = str(error)
-        repeats = {
-            number: max(1, min(1000, int(seconds / max(time, 1e-7))))
-            for number, time in best.items()
-            if time <= max(seconds, _HOPELESS * best[_DEFAULT])
-        }
-        for _ in range(_ROUNDS):
+        in_play = [number for number, time in best.items() if time <= max(seconds, _HOPELESS * best[_DEFAULT])]
+        repeats = {number: max(1, min(1000, int(seconds / _ROUNDS / max(best[number], 1e-7)))) for number in in_play}
+        for turn in range(_ROUNDS):
             for number, count in repeats.items():
+                if turn > 0 and best[number] > seconds:
+                    continue  # two launches that long say enough
                 self._choose(number)
                 best[number] = min(best[number], self._time(count) / count)
         return best, failures
