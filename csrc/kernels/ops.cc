@@ -1,9 +1,11 @@
 #include "csrc/kernels/ops.h"
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 
 #include "csrc/backends/common/dtype.h"
+#include "csrc/backends/common/space.h"
 
 namespace unihal::kernels {
 namespace {
@@ -76,6 +78,41 @@ const OpRow* find(const DeviceTraits& traits, const uhal_op& op, const char** re
   return *reason == nullptr ? row : nullptr;
 }
 
+const uhal_tensor* operand(const uhal_op& op, int i) {
+  return i < op.input_count ? op.inputs[i] : op.outputs[i - op.input_count];
+}
+
+// A view without elements may have any address (tensor.h), and drivers take none but those of their memory.
+bool has_idle_address(const uhal_tensor* view) {
+  if (view == nullptr || view->data == nullptr) return false;
+  const int64_t* const end = view->shape + view->rank;
+  return std::find(view->shape, end, 0) != end;
+}
+
+bool has_idle_addresses(const uhal_op& op) {
+  for (int i = 0; i < op.input_count + op.output_count; ++i) {
+    if (has_idle_address(operand(op, i))) return true;
+  }
+  return false;
+}
+
+// Runs an op with NULL in the place of those addresses.
+uhal_status run_without_idle_addresses(Queue& queue, const OpRow& row, const uhal_op& op) {
+  uhal_tensor views[kMaxOperands];
+  const uhal_tensor* operands[kMaxOperands];
+  for (int i = 0; i < op.input_count + op.output_count; ++i) {
+    operands[i] = operand(op, i);
+    if (!has_idle_address(operands[i])) continue;
+    views[i] = *operands[i];
+    views[i].data = nullptr;
+    operands[i] = &views[i];
+  }
+  uhal_op same = op;
+  same.inputs = operands;
+  same.outputs = operands + op.input_count;
+  return row.run(queue, same);
+}
+
 }  // namespace
 
 void set_host(const uhal_host* host) { the_host = host; }
@@ -103,7 +140,7 @@ uhal_status fail(uhal_status status, const char* format, ...) {
 
 const char* refuse_dtypes(const DeviceTraits& traits, const uhal_op& op) {
   for (int i = 0; i < op.input_count + op.output_count; ++i) {
-    const uhal_tensor* view = i < op.input_count ? op.inputs[i] : op.outputs[i - op.input_count];
+    const uhal_tensor* const view = operand(op, i);
     if (view != nullptr && (traits.dtypes >> view->dtype & 1) == 0) {
       return refusal("the device has no %s", dtype_name(view->dtype));
     }
@@ -119,7 +156,8 @@ uhal_status supports(const DeviceTraits& traits, const uhal_op& op) {
 uhal_status launch(Queue& queue, const uhal_op& op) {
   const char* reason;
   const OpRow* row = find(queue.traits(), op, &reason);
-  return row != nullptr ? row->run(queue, op) : fail(UHAL_UNIMPLEMENTED, "%s", reason);
+  if (row == nullptr) return fail(UHAL_UNIMPLEMENTED, "%s", reason);
+  return has_idle_addresses(op) ? run_without_idle_addresses(queue, *row, op) : row->run(queue, op);
 }
 
 }  // namespace unihal::kernels

@@ -73,6 +73,21 @@ TEST_F(OpenclMemory, NothingIsCopiedOrFilledWithZeroBytes) {
   EXPECT_EQ("original", download(memory, 8));
 }
 
+// TensorFlow gives them addresses of the host.
+TEST_F(OpenclMemory, AViewWithoutElementsMayHaveAnyAddress) {
+  char on_host[16];
+  uhal_tensor nothing = vector(1);
+  nothing.data = on_host;
+  nothing.shape[0] = 0;
+  const uhal_tensor sum = vector(1);
+  upload(sum.data, "four");
+  uhal_reduce_attributes attributes = {};
+  attributes.struct_size = sizeof attributes;
+  attributes.reduction = UHAL_REDUCE_SUM;
+  EXPECT_OK(launch(UHAL_OP_REDUCE, nothing, sum, &attributes));
+  EXPECT_EQ(std::string(4, '\0'), download(sum.data, 4));
+}
+
 // OpenCL takes fills at multiples of the pattern's size only.
 TEST_F(OpenclMemory, FillsReachEveryOffsetWithEveryPattern) {
   const char pattern[] = "0123456789abcdef";
