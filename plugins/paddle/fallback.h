@@ -4,9 +4,17 @@
 // that the CPU's kernel was taken instead; graph building (to_static, Executor) by asking HasKernel and turning
 // to the CPU when told no. libpaddle.so reaches both through its table of jump slots, so redirecting two slots
 // sees every fallback. Under UNIHAL_STRICT=1 one is an exception in either mode.
+//
+// Not every device has float64 (OpenCL's need not), while kernels are registered for a device type before any device is
+// opened. Once a device without it is in use, kernels of ours in float64 run on the CPU, as those of ops that we lack.
 #pragma once
 
+#include <cstdint>
+
 namespace unihal::paddle {
+
+// Of a device that Paddle begins to use: uhal_device_properties.supported_dtypes.
+void note_device_dtypes(uint64_t supported);
 
 // Redirects both; once per process. Returns nullptr, or what could not be found: then fallbacks go uncounted.
 const char* watch_fallbacks();

@@ -19,9 +19,12 @@ std::string wanted_library() {
   return wish != nullptr && *wish != '\0' ? wish : kLoader;
 }
 
+// Whether a library is a loader of drivers, by its file's name, and not a driver itself.
+bool is_loader(const std::string& name) { return name.substr(name.rfind('/') + 1).rfind("libOpenCL.", 0) == 0; }
+
 std::string load() {
   const std::string& name = library_name();
-  if (name == kLoader) preload_drivers();
+  if (is_loader(name)) preload_drivers();
   void* library = dlopen(name.c_str(), driver_flags());
   if (library == nullptr) {
     const char* said = dlerror();
