@@ -58,6 +58,21 @@ def test_a_sample_of_conformance(tmp_path: Path) -> None:
     assert {outcome["op"].partition("/")[0] for outcome in outcomes} >= set(_core.op_kinds())
 
 
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("op", ["copy", "reduce", "gather", "softmax"])
+def test_kernels_compute_with_64_bit_indices(op: str) -> None:
+    command = [*UNIHAL, "conformance", "--backend", "opencl", "--op", op, "--every", str(SAMPLE)]
+    process = run_command(command, timeout=280, UNIHAL_OPENCL_INDEX="64")
+    assert process.returncode == 0, process.stdout + process.stderr
+
+
+def test_another_width_of_indices_is_an_error() -> None:
+    code = "import unihal; unihal.device('polaris:0')"
+    process = run_python(code, UNIHAL_BACKEND="opencl", UNIHAL_OPENCL_INDEX="32")
+    assert process.returncode == 1
+    assert "UNIHAL_OPENCL_INDEX is '32'; expected 64" in process.stderr
+
+
 def test_a_scatter_gives_the_same_bits_each_time(device: unihal.Device) -> None:
     generator = np.random.default_rng(0)
     # Few places and many updates, which any parallel sum of floats would add in another order each time.
