@@ -1,6 +1,6 @@
 // Devices as real drivers present them, for machines that have none of them: what clGetDeviceInfo answers, a row each.
 //
-// The answers are those of drivers' documentation and of clinfo reports that users publish; none was taken by us.
+// The answers are what we believe that drivers say; none was taken from a card.
 #pragma once
 
 #include <map>
