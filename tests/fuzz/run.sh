@@ -52,11 +52,11 @@ longest() {
 # What a target does in a second, or somewhat less.
 inputs_per_second() {
   case $1 in
-    op) echo 1700 ;;
-    environment) echo 35000 ;;
-    backend_table) echo 180000 ;;
-    fault_rules) echo 20000 ;;
-    profile) echo 60000 ;;
+    op) echo 1800 ;;
+    environment) echo 24000 ;;
+    backend_table) echo 150000 ;;
+    fault_rules) echo 17000 ;;
+    profile) echo 50000 ;;
   esac
 }
 
