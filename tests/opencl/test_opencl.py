@@ -9,7 +9,6 @@ are not in the cache yet:
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 
@@ -24,21 +23,7 @@ UNIHAL = [sys.executable, "-m", "unihal.cli"]
 #: Of each op and function, every so many-th case of conformance: the first of most, whose time is compilation.
 SAMPLE = 400
 
-
-@pytest.fixture(scope="session", autouse=True)
-def opencl() -> None:
-    """Tests of this folder need a device."""
-    if not unihal.devices("polaris"):
-        reasons = "; ".join(f"{report.backend}: {report.reason}" for report in unihal.backend_reports("polaris"))
-        if os.environ.get("UNIHAL_TESTS_NEED_OPENCL"):
-            pytest.fail(f"there is no OpenCL device: {reasons}")
-        pytest.skip(f"there is no OpenCL device ({reasons}); run tests/fetch_pocl.sh")
-
-
-@pytest.fixture
-def device() -> unihal.Device:
-    """The first device."""
-    return unihal.device("polaris:0")
+pytestmark = pytest.mark.usefixtures("device")
 
 
 def test_it_serves_polaris_and_rdna() -> None:

@@ -67,15 +67,6 @@ def numbered(shape: Sequence[int], dtype: str, device: unihal.Device) -> Buffer:
     return Buffer.from_numpy(values.astype(dtype), device)
 
 
-@pytest.fixture
-def device() -> unihal.Device:
-    """The first device; skipped without one."""
-    found = unihal.devices("polaris")
-    if not found:
-        pytest.skip("there is no OpenCL device; run tests/fetch_pocl.sh")
-    return found[0]
-
-
 @pytest.mark.timeout(500)
 @pytest.mark.parametrize("form", ["nn", "tt"])
 def test_candidates_give_the_product(device: unihal.Device, form: str) -> None:

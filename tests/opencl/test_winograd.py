@@ -28,15 +28,6 @@ CHANNELS_LAST = (0, 2, 3, 1)
 TAPS_FIRST = (2, 3, 1, 0)
 
 
-@pytest.fixture
-def device() -> unihal.Device:
-    """The first device; skipped without one."""
-    found = unihal.devices("polaris")
-    if not found:
-        pytest.skip("there is no OpenCL device; run tests/fetch_pocl.sh")
-    return found[0]
-
-
 def _placed(array: NDArray[Any], order: Sequence[int], device: unihal.Device) -> Buffer:
     buffer = Buffer.from_numpy(np.ascontiguousarray(array.transpose(order)), device)
     return buffer.transpose(*(int(axis) for axis in np.argsort(order)))
