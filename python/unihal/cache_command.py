@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
+from collections.abc import Iterator
 from typing import Optional
 
 import typer
@@ -16,7 +14,6 @@ from rich.progress import Progress
 from rich.table import Table
 
 from . import cache, errors
-from . import warm as table
 from .device import Device, device, devices
 
 app = typer.Typer(no_args_is_help=True, help=__doc__)
@@ -82,6 +79,8 @@ def warm(
     ),
 ) -> None:
     """Compiles the kernels that usual training needs, so that the first steps of a run do not wait for the compiler."""
+    from . import warm as table  # with what it needs, for this command alone
+
     if dtype not in table.DTYPES:
         raise errors.InvalidArgumentError(f"the dtype is {dtype!r}; expected one of {', '.join(table.DTYPES)}")
     settings = cache.settings()
@@ -90,7 +89,8 @@ def warm(
         raise typer.Exit(1)
     target = _chosen(name)
     before = {entry.path: entry.last_use for entry in cache.entries(settings.folder)}
-    refused = _run(target, dtype, jobs or min(os.cpu_count() or 1, _MOST_JOBS))
+    jobs = jobs or min(os.cpu_count() or 1, _MOST_JOBS)
+    refused = _follow(table.run(target, dtype, jobs), len(table.cases(target, dtype)))
     after = {entry.path: entry.last_use for entry in cache.entries(settings.folder)}
     compiled = sum(path not in before for path in after)
     loaded = sum(path in before and before[path] != use for path, use in after.items())
@@ -112,47 +112,16 @@ def _chosen(name: str | None) -> Device:
     return found[0]
 
 
-def _run(target: Device, dtype: str, jobs: int) -> list[tuple[str, str]]:
-    """Runs the cases of the table and returns those that the device refused, with the reasons.
-
-    Drivers compile a program on one core, so several processes share the cases.
-    """
-    cases = table.cases(target, dtype)
+def _follow(results: Iterator[tuple[str, str]], total: int) -> list[tuple[str, str]]:
+    """Shows how far the cases are, and returns those that the device refused, with the reasons."""
     refused = []
     with Progress(console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task("", total=len(cases))
-        with ProcessPoolExecutor(jobs, get_context("spawn"), _open, (str(target), dtype)) as pool:
-            try:
-                for (name, _), reason in zip(cases, pool.map(_run_case, range(len(cases)))):
-                    progress.update(bar, description=name, advance=1)
-                    if reason:
-                        refused.append((name, reason))
-            except BrokenProcessPool as error:
-                raise errors.InternalError(
-                    "A process that compiled programs died, probably in the driver's compiler. What it had compiled is "
-                    "kept; `unihal cache warm --jobs 1` goes on from there."
-                ) from error
+        bar = progress.add_task("", total=total)
+        for name, reason in results:
+            progress.update(bar, description=name, advance=1)
+            if reason:
+                refused.append((name, reason))
     return refused
-
-
-#: The cases, in a process that runs some of them.
-_cases: list[table.Case] = []
-_device: list[Device] = []
-
-
-def _open(name: str, dtype: str) -> None:
-    _device.append(device(name))
-    _cases.extend(table.cases(_device[0], dtype))
-
-
-def _run_case(number: int) -> str:
-    """Compiles what one case needs; returns why the device refused it."""
-    try:
-        _cases[number][1]()
-        _device[0].synchronize()
-    except errors.UnimplementedError as error:
-        return str(error)
-    return ""
 
 
 def _megabytes(size: int) -> str:

@@ -9,12 +9,16 @@ says what is covered.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from functools import partial
+from multiprocessing import get_context
 
-from . import ops
+from . import errors, ops
 from .buffer import Buffer
 from .device import Device
+from .device import device as device_of
 from .ops.elementwise import MapFunction, map_function
 
 DTYPES = ("float32", "float16", "bfloat16")
@@ -58,6 +62,41 @@ class _Maker:
 
     def __call__(self, *shape: int, dtype: str | None = None) -> Buffer:
         return ops.fill(Buffer(shape, dtype or self.dtype, self.device), 0)
+
+
+def run(device: Device, dtype: str, jobs: int) -> Iterator[tuple[str, str]]:
+    """Runs the table in several processes, since drivers compile a program on one core.
+
+    Yields the name of each case as it is done, in order, and why the device refused it, or an empty text.
+    """
+    with ProcessPoolExecutor(jobs, get_context("spawn"), _open, (str(device), dtype)) as pool:
+        names = [name for name, _ in cases(device, dtype)]
+        try:
+            yield from zip(names, pool.map(_run_case, range(len(names))))
+        except BrokenProcessPool as error:
+            raise errors.InternalError(
+                "A process that compiled programs died, probably in the driver's compiler. What it had compiled is "
+                "kept; `unihal cache warm --jobs 1` goes on from there."
+            ) from error
+
+
+#: The device and the cases, in a process that runs some of them.
+_opened: list[tuple[Device, list[Case]]] = []
+
+
+def _open(name: str, dtype: str) -> None:
+    device = device_of(name)
+    _opened.append((device, cases(device, dtype)))
+
+
+def _run_case(number: int) -> str:
+    device, rows = _opened[0]
+    try:
+        rows[number][1]()
+        device.synchronize()
+    except errors.UnimplementedError as error:
+        return str(error)
+    return ""
 
 
 def cases(device: Device, dtype: str) -> list[Case]:
