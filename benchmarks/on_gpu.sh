@@ -3,16 +3,16 @@
 #
 #     bash benchmarks/on_gpu.sh OUTPUT_FOLDER [PART...]
 #
-# Parts: doctor conformance digits opencl gemm launch start; all of them if none is named. Each writes OUTPUT_FOLDER/PART.log.
-# The machine needs Python, gcc and CMake, but neither network nor framework: UNIHAL_WHEELS names a folder of wheels for
-# the Python packages that are missing there, UNIHAL_DIGITS a file of benchmarks/digits.py --export where there is no
-# scikit-learn, UNIHAL_CLBLAST_LIBRARY a libclblast.so.1 to compare with. JOBS (all cores) is the number of processes at a time.
+# Parts: doctor conformance digits opencl gemm launch start, and with Paddle and TensorFlow adapters demo training; all of
+# them if none is named. Each writes OUTPUT_FOLDER/PART.log. The machine needs Python, gcc and CMake, but no network:
+# UNIHAL_WHEELS names a folder of wheels for the Python packages that are missing there, UNIHAL_DIGITS a file of
+# benchmarks/digits.py --export where there is no scikit-learn, UNIHAL_CLBLAST_LIBRARY a libclblast.so.1 to compare with.
+# JOBS (all cores) is the number of processes at a time.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 output=${1:?usage: benchmarks/on_gpu.sh OUTPUT_FOLDER [PART...]}
 shift
 parts=("$@")
-if (( ${#parts[@]} == 0 )); then parts=(doctor conformance digits opencl gemm launch start); fi
 jobs=${JOBS:-$(nproc)}
 mkdir -p "$output"
 
@@ -27,6 +27,14 @@ if [[ ! -x $environment/bin/unihal || -n ${REBUILD:-} ]]; then
     { tail -60 "$output/build.log"; exit 1; }
 fi
 export PATH=$PWD/$environment/bin:$PATH UNIHAL_BACKEND=opencl
+if (( ${#parts[@]} == 0 )); then
+  parts=(doctor conformance digits opencl gemm launch start)
+  if python -c 'import importlib.util as util, sys; sys.exit(not all(map(util.find_spec, ["paddle", "tensorflow"])))'; then
+    parts+=(adapters demo training)
+  else
+    echo 'Paddle and TensorFlow are not both installed: adapters, demo and training are left out.'
+  fi
+fi
 
 run_part() {
   case $1 in
@@ -46,6 +54,13 @@ run_part() {
       done
       rm -rf "$caches"
       ;;
+    adapters)  # every op of both frameworks against their CPU, and their training runs; no fallback
+      printf '%s\n' tests/paddle/test_{kernels,training}.py \
+        tests/tensorflow/test_{array,elementwise,fusion,image,index,models,neural,random,reduce,variable}.py |
+        xargs -P "$jobs" -n 1 python -m pytest -q --unihal-backend=opencl
+      ;;
+    demo) unihal demo --out "$output/demo" ;;
+    training) python benchmarks/run.py --only training --json "$output/training.json" ;;
     *) echo "There is no part '$1'." >&2; return 2 ;;
   esac
 }

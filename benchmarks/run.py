@@ -3,12 +3,15 @@
     python benchmarks/run.py [--only SUBSTRING] [--quick] [--json FILE]
 
 A ratio is the device's time over the peer's in the same run: below 1 the device is faster. ``--quick`` leaves out
-ResNet-50 and the BERT-base encoder. The stub serves as the device unless UNIHAL_BACKEND says otherwise.
+ResNet-50 and the BERT-base encoder. The stub serves as the device unless UNIHAL_BACKEND says otherwise. The peer of
+training is the framework's own CPU, or PyTorch on the same GPU where there is one.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
+import importlib.util
 import json
 import os
 import pathlib
@@ -20,6 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 HERE = pathlib.Path(__file__).resolve().parent
+DEVICE_TYPES = {"paddle": "iluvatar", "tensorflow": "rdna"}
 ABI_TARGETS = {"empty_launch_ns": 300.0, "allocate_and_free_ns": 150.0}
 
 
@@ -64,24 +68,37 @@ def abi() -> list[dict[str, Any]]:
 
 
 def training(framework: str, model: str) -> list[dict[str, Any]]:
-    script = [sys.executable, str(HERE / "training.py"), framework, model]
-    times: dict[str, float] = {}
-    for place in ("cpu", "device"):
-        rows = run([*script, place])
+    on_gpu = has_cuda()
+    # The stub shows that two types are one device; OpenCL serves polaris wherever it serves any.
+    device = "polaris" if environment()["UNIHAL_BACKEND"] == "opencl" else DEVICE_TYPES[framework]
+    peer = ("torch", "cuda") if on_gpu else (framework, "cpu")
+    times = []
+    for name, place in ((framework, device), peer):
+        rows = run([sys.executable, str(HERE / "training.py"), name, model, place])
         if not rows or "error" in rows[-1]:
-            return rows or [{"benchmark": f"{framework} {model}", "error": "no output"}]
-        times[place] = rows[-1]["seconds"]
+            return rows or [{"benchmark": f"{name} {model}", "error": "no output"}]
+        times.append(rows[-1]["seconds"])
     return [
         {
             "benchmark": f"{framework}: {model} training step",
             "unit": "s",
-            "device": times["device"],
-            "peer": times["cpu"],
-            "peer_name": f"{framework} CPU",
-            "ratio": times["device"] / times["cpu"],
-            "target": 1.0,
+            "device": times[0],
+            "peer": times[1],
+            "peer_name": "PyTorch" if on_gpu else f"{framework} CPU",
+            "ratio": times[0] / times[1],
+            "target": None if on_gpu else 1.0,
         }
     ]
+
+
+@functools.cache
+def has_cuda() -> bool:
+    """Whether the device is a GPU that PyTorch sees as well."""
+    if environment()["UNIHAL_BACKEND"] == "stub" or importlib.util.find_spec("torch") is None:
+        return False
+    import torch
+
+    return bool(torch.cuda.is_available())
 
 
 def draw(rows: list[dict[str, Any]], console: Console) -> None:

@@ -1,10 +1,12 @@
-"""Seconds per training step of whole models on one place; ``run.py`` calls it for the device and the CPU.
+"""Seconds per training step of whole models on one place; ``run.py`` calls it for the device and its peer.
 
-    python benchmarks/training.py paddle|tensorflow resnet18|resnet50|transformer cpu|device [--steps N]
+    python benchmarks/training.py paddle|tensorflow|torch resnet18|resnet50|transformer PLACE [--steps N]
+
+The place is cpu or a type of device: iluvatar, rdna or polaris in Paddle and TensorFlow, cuda in PyTorch.
 
 resnet18: batch 32 of 3x32x32; resnet50: batch 8 of 3x224x224; transformer: a BERT-base encoder (12 layers, 768 wide,
 12 heads) on 4x128 tokens. float32, momentum SGD (ResNets) or AdamW (transformer), each framework's usual way of
-training: dygraph in Paddle, a compiled train_on_batch in Keras.
+training: dygraph in Paddle, a compiled train_on_batch in Keras, eager in PyTorch (without tensor cores).
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ Step = Callable[[], float]
 def paddle_step(model_name: str, place: str) -> Step:
     import paddle
 
-    paddle.set_device("cpu" if place == "cpu" else "iluvatar")
+    paddle.set_device(place)
     paddle.seed(0)
     generator = np.random.default_rng(0)
     if model_name == "transformer":
@@ -60,6 +62,7 @@ def tensorflow_step(model_name: str, place: str) -> Step:
     import keras
     import tensorflow as tf
 
+    device = f"/device:{place.upper()}:0"
     keras.utils.set_random_seed(0)
     generator = np.random.default_rng(0)
     layers = keras.layers
@@ -92,7 +95,7 @@ def tensorflow_step(model_name: str, place: str) -> Step:
             x = layers.LayerNormalization()(layers.Add()([x, layers.Dropout(0.1)(hidden)]))
         return keras.Model(inputs, layers.Dense(2)(x))
 
-    with tf.device("/device:CPU:0" if place == "cpu" else "/device:RDNA:0"):
+    with tf.device(device):
         if model_name == "transformer":
             model = transformer()
             inputs = generator.integers(0, VOCABULARY, (BATCH, TOKENS)).astype(np.int32)
@@ -114,21 +117,58 @@ def tensorflow_step(model_name: str, place: str) -> Step:
         model.compile(optimizer, keras.losses.SparseCategoricalCrossentropy(from_logits=True), jit_compile=False)
 
     def step() -> float:
-        with tf.device("/device:CPU:0" if place == "cpu" else "/device:RDNA:0"):
+        with tf.device(device):
             return float(model.train_on_batch(inputs, labels))
 
     return step
 
 
+def torch_step(model_name: str, place: str) -> Step:
+    import torch
+
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cudnn.benchmark = True
+    torch.manual_seed(0)
+    if model_name == "transformer":
+        layer = torch.nn.TransformerEncoderLayer(WIDTH, HEADS, 4 * WIDTH, activation="gelu", batch_first=True)
+        model = torch.nn.Sequential(
+            torch.nn.Embedding(VOCABULARY, WIDTH),
+            torch.nn.TransformerEncoder(layer, LAYERS, enable_nested_tensor=False),
+            torch.nn.Linear(WIDTH, 2),
+        ).to(place)
+        inputs = torch.randint(0, VOCABULARY, (BATCH, TOKENS), device=place)
+        labels = torch.randint(0, 2, (BATCH * TOKENS,), device=place)
+        optimizer: torch.optim.Optimizer = torch.optim.AdamW(model.parameters(), 1e-4)
+    else:
+        import torchvision
+
+        model = getattr(torchvision.models, model_name)(num_classes=10).to(place)
+        shape = IMAGE_SHAPES[model_name]
+        inputs = torch.randn(shape, device=place)
+        labels = torch.randint(0, 10, (shape[0],), device=place)
+        optimizer = torch.optim.SGD(model.parameters(), 0.01, 0.9)
+
+    def step() -> float:
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(model(inputs).flatten(0, -2), labels)
+        loss.backward()
+        optimizer.step()
+        return float(loss)
+
+    return step
+
+
+STEPS = {"paddle": paddle_step, "tensorflow": tensorflow_step, "torch": torch_step}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("framework", choices=["paddle", "tensorflow"])
+    parser.add_argument("framework", choices=list(STEPS))
     parser.add_argument("model", choices=["resnet18", "resnet50", "transformer"])
-    parser.add_argument("place", choices=["cpu", "device"])
+    parser.add_argument("place", help="cpu, or a type of device")
     parser.add_argument("--steps", type=int, default=5)
     arguments = parser.parse_args()
-    make = {"paddle": paddle_step, "tensorflow": tensorflow_step}[arguments.framework]
-    step = make(arguments.model, arguments.place)
+    step = STEPS[arguments.framework](arguments.model, arguments.place)
     losses = [step(), step()]  # warm-up: allocation, graph building, primitives
     times = []
     for _ in range(arguments.steps):

@@ -126,6 +126,17 @@ TEST_F(OpenclFailure, ALostDeviceIsTold) {
   EXPECT_OK(uhal_event_destroy(event));
 }
 
+// As NVIDIA's driver does from 4 GiB on.
+TEST_F(OpenclFailure, ADriverThatFillsTheRemainderOnlyFillsAll) {
+  constexpr size_t kLimit = size_t{512} << 20;
+  constexpr size_t kBytes = kLimit + 100;
+  char* const memory = allocate(kBytes);
+  for (const size_t at : {size_t{200}, kLimit / 2, kBytes - 2}) upload(memory + at, "..");
+  fail_call("fills", kLimit, 0, 1000);
+  EXPECT_OK(uhal_memory_fill(stream, memory + 1, "xy", 2, kBytes - 2));
+  for (const size_t at : {size_t{199}, kLimit / 2 - 1, kBytes - 3}) EXPECT_EQ("xy", download(memory + at, 2)) << at;
+}
+
 TEST_F(OpenclFailure, OfAMarker) {
   uhal_event* event = nullptr;
   EXPECT_OK(uhal_event_create(device, &event));

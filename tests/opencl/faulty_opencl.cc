@@ -151,6 +151,14 @@ UHAL_EXPORT cl_int clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kern
   return UHAL_REAL(clEnqueueNDRangeKernel)(queue, kernel, dimensions, offset, global, local, waits, events, event);
 }
 
+UHAL_EXPORT cl_int clEnqueueFillBuffer(cl_command_queue queue, cl_mem buffer, const void* pattern, size_t pattern_bytes,
+                                       size_t offset, size_t bytes, cl_uint waits, const cl_event* events,
+                                       cl_event* event) {
+  const cl_int limit = failure("fills");
+  if (limit != CL_SUCCESS && bytes >= static_cast<size_t>(limit)) bytes %= static_cast<size_t>(limit);
+  return UHAL_REAL(clEnqueueFillBuffer)(queue, buffer, pattern, pattern_bytes, offset, bytes, waits, events, event);
+}
+
 UHAL_EXPORT cl_int clEnqueueMarkerWithWaitList(cl_command_queue queue, cl_uint waits, const cl_event* events,
                                                cl_event* event) {
   UHAL_FAIL_IF_ASKED(clEnqueueMarkerWithWaitList);

@@ -83,6 +83,21 @@ def test_copy(x: Buffer) -> None:
     expect_rows(y)
 
 
+def test_a_fill(x: Buffer) -> None:
+    ops.fill(x, 3)
+    for k in marks_of(x):
+        assert (x[k].numpy() == 3).all(), k
+
+
+def test_copies_from_and_to_the_host(large_device: unihal.Device) -> None:
+    values = np.zeros((rows_of(large_device), COLUMNS), np.int8)
+    for k in (k for k in MARKS if k < len(values)):
+        values[k] = row(k)
+    found = Buffer.from_numpy(values, large_device).numpy()
+    for k in (*(k for k in MARKS if k < len(values)), 100, 32770, 65530):
+        np.testing.assert_array_equal(found[k], values[k], err_msg=f"row {k}")
+
+
 def test_a_copy_of_views_with_gaps(x: Buffer) -> None:
     y = ops.fill(Buffer(x.shape, "int8", x.device), 1)
     ops.copy(x[:, 1:-1], out=y[:, 1:-1])

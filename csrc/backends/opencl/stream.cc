@@ -1,5 +1,6 @@
 #include "csrc/backends/opencl/stream.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <thread>
@@ -18,6 +19,10 @@ namespace {
 // A queue that nobody waits for is flushed after so many commands: often enough to keep the device busy, seldom enough
 // to cost nothing.
 constexpr int kCommandsPerFlush = 16;
+
+// NVIDIA's driver (580) fills of 4 GiB and more only the remainder. A fill of this length takes far longer than its
+// submission on any device.
+constexpr size_t kMostFilledAtOnce = size_t{256} << 20;
 
 unsigned long long number(uint64_t value) { return value; }
 
@@ -128,7 +133,7 @@ uhal_status Stream::fill(void* destination, const void* pattern, size_t pattern_
   for (size_t at = place.offset; at < end;) {
     size_t piece = pattern_bytes;
     while (at % piece != 0 || piece > end - at) piece /= 2;
-    const size_t length = piece == pattern_bytes ? (end - at) / piece * piece : piece;
+    const size_t length = piece == pattern_bytes ? std::min(end - at, kMostFilledAtOnce) / piece * piece : piece;
     const char* const begin = repeated + (at - place.offset) % pattern_bytes;
     const uhal_status status = submitted(
         api.clEnqueueFillBuffer(queue_, place.buffer, begin, piece, at, length, 0, nullptr, nullptr), "a fill");
