@@ -15,6 +15,10 @@ uhal_status cast_views(Queue& queue, const uhal_tensor& x, const uhal_tensor& y)
 // y = value; integer_value if y is of integers or bool (uhal_fill_attributes).
 uhal_status fill_view(Queue& queue, double value, int64_t integer_value, const uhal_tensor& y);
 
+// Fills memory of the device with a kernel, where Queue::fill cannot: the address and the number of bytes are multiples
+// of the pattern's, which are 1, 2, 4, 8 or 16.
+uhal_status fill_by_kernel(Queue& queue, void* destination, const void* pattern, size_t pattern_bytes, size_t bytes);
+
 // An element's bytes in memory.
 struct ElementBytes {
   alignas(16) char bytes[16] = {};

@@ -1,6 +1,8 @@
 // A strided view of an allocation, the base class of unihal.Buffer.
 #pragma once
 
+#include <pybind11/pybind11.h>
+
 #include <memory>
 #include <vector>
 
@@ -34,3 +36,21 @@ class View {
 };
 
 }  // namespace unihal::python
+
+namespace pybind11::detail {
+
+// Refuses a Buffer whose __init__ failed. It has no View, and is seen all the same where somebody prints a traceback
+// with its variables; pybind11's own caster hands out memory there that nobody has written.
+template <>
+class type_caster<unihal::python::View> : public type_caster_base<unihal::python::View> {
+ public:
+  bool load(handle source, bool convert) {
+    if (!type_caster_base<unihal::python::View>::load(source, convert)) return false;
+    if (value != nullptr && !reinterpret_cast<instance*>(source.ptr())->get_value_and_holder().holder_constructed()) {
+      throw type_error("this Buffer has no memory: its construction failed");
+    }
+    return true;
+  }
+};
+
+}  // namespace pybind11::detail

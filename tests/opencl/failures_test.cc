@@ -126,15 +126,25 @@ TEST_F(OpenclFailure, ALostDeviceIsTold) {
   EXPECT_OK(uhal_event_destroy(event));
 }
 
-// As NVIDIA's driver does from 4 GiB on.
-TEST_F(OpenclFailure, ADriverThatFillsTheRemainderOnlyFillsAll) {
-  constexpr size_t kLimit = size_t{512} << 20;
-  constexpr size_t kBytes = kLimit + 100;
-  char* const memory = allocate(kBytes);
-  for (const size_t at : {size_t{200}, kLimit / 2, kBytes - 2}) upload(memory + at, "..");
-  fail_call("fills", kLimit, 0, 1000);
-  EXPECT_OK(uhal_memory_fill(stream, memory + 1, "xy", 2, kBytes - 2));
-  for (const size_t at : {size_t{199}, kLimit / 2 - 1, kBytes - 3}) EXPECT_EQ("xy", download(memory + at, 2)) << at;
+// As NVIDIA's driver loses them, beyond what 32 bits count.
+TEST_F(OpenclFailure, FillsThatTheDriverLosesFarIntoABuffer) {
+  constexpr size_t kLimit = size_t{1} << 30;
+  const char pattern[] = "0123456789abcdef";
+  char* const memory = allocate(kLimit + 4096);
+  fail_call("fills", kLimit, 0, 1 << 20);
+  EXPECT_OK(uhal_memory_fill(stream, memory, "xy", 2, kLimit + 4096));
+  for (const size_t at : {size_t{0}, kLimit / 2, kLimit - 2, kLimit + 4094}) EXPECT_EQ("xy", download(memory + at, 2));
+  for (const size_t start : {kLimit - 50, kLimit}) {
+    for (size_t pattern_bytes = 1; pattern_bytes <= 16; pattern_bytes *= 2) {
+      for (size_t offset = 0; offset < 17; ++offset) {
+        std::string expected(128, '.');
+        upload(memory + start, expected);
+        for (size_t i = 0; i < 5 * pattern_bytes; ++i) expected[offset + i] = pattern[i % pattern_bytes];
+        EXPECT_OK(uhal_memory_fill(stream, memory + start + offset, pattern, pattern_bytes, 5 * pattern_bytes));
+        ASSERT_EQ(expected, download(memory + start, 128)) << pattern_bytes << " bytes at " << start + offset;
+      }
+    }
+  }
 }
 
 TEST_F(OpenclFailure, OfAMarker) {

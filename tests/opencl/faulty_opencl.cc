@@ -155,7 +155,9 @@ UHAL_EXPORT cl_int clEnqueueFillBuffer(cl_command_queue queue, cl_mem buffer, co
                                        size_t offset, size_t bytes, cl_uint waits, const cl_event* events,
                                        cl_event* event) {
   const cl_int limit = failure("fills");
-  if (limit != CL_SUCCESS && bytes >= static_cast<size_t>(limit)) bytes %= static_cast<size_t>(limit);
+  if (limit != CL_SUCCESS && offset + bytes > static_cast<size_t>(limit)) {
+    return UHAL_REAL(clEnqueueMarkerWithWaitList)(queue, waits, events, event);
+  }
   return UHAL_REAL(clEnqueueFillBuffer)(queue, buffer, pattern, pattern_bytes, offset, bytes, waits, events, event);
 }
 

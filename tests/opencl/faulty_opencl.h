@@ -8,5 +8,5 @@
 //   "source"    clCreateProgramWithSource gets a program with a mistake in it, for which `code` is of no meaning
 //   "markers"   markers have no times
 //   "embedded"  devices say that they have OpenCL's embedded profile
-//   "fills"     fills of `code` bytes and more fill the remainder of a division by it only
+//   "fills"     fills that reach more than `code` bytes into a buffer are lost
 using FaultyOpenclFail = void (*)(const char* function, int32_t code, int after, int times);

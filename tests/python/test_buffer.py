@@ -165,6 +165,19 @@ def test_overflowing_shapes_are_refused(device: unihal.Device) -> None:
         Buffer((2**40,), "float32", device)
 
 
+def test_what_a_failed_construction_leaves_can_be_looked_at(device: unihal.Device) -> None:
+    with pytest.raises(unihal.OutOfMemoryError) as caught:
+        Buffer((2**40,), "float32", device)
+    # As a debugger does, or pytest when it prints a failure.
+    buffer = next(entry.frame.f_locals["self"] for entry in caught.traceback if entry.name == "__init__")
+    assert type(buffer) is Buffer
+    for look in (repr, len, np.asarray, lambda x: x.device, lambda x: x.shape, lambda x: ops.add(x, x)):
+        with pytest.raises(TypeError, match="its construction failed"):
+            look(buffer)
+    with pytest.raises(BufferError, match="its construction failed"):
+        memoryview(buffer)
+
+
 def test_ranks_above_the_limit_are_refused(device: unihal.Device) -> None:
     with pytest.raises(unihal.InvalidArgumentError, match="at most 10 axes"):
         Buffer((1,) * 11, "float32", device)

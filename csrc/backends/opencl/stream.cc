@@ -1,6 +1,5 @@
 #include "csrc/backends/opencl/stream.h"
 
-#include <algorithm>
 #include <array>
 #include <cstring>
 #include <thread>
@@ -12,6 +11,7 @@
 #include "csrc/backends/opencl/live_streams.h"
 #include "csrc/backends/opencl/status.h"
 #include "csrc/kernels/ops.h"
+#include "csrc/kernels/views.h"
 
 namespace unihal::opencl {
 namespace {
@@ -20,9 +20,9 @@ namespace {
 // to cost nothing.
 constexpr int kCommandsPerFlush = 16;
 
-// NVIDIA's driver (580) fills of 4 GiB and more only the remainder. A fill of this length takes far longer than its
-// submission on any device.
-constexpr size_t kMostFilledAtOnce = size_t{256} << 20;
+// What drivers fill: NVIDIA's (580) has 32 bits for sizes and offsets, and loses the device or fills a part where they
+// do not suffice. What reaches farther into a buffer is filled by a kernel, just as fast.
+constexpr size_t kFarthestDriverFill = size_t{1} << 30;
 
 unsigned long long number(uint64_t value) { return value; }
 
@@ -133,10 +133,14 @@ uhal_status Stream::fill(void* destination, const void* pattern, size_t pattern_
   for (size_t at = place.offset; at < end;) {
     size_t piece = pattern_bytes;
     while (at % piece != 0 || piece > end - at) piece /= 2;
-    const size_t length = piece == pattern_bytes ? std::min(end - at, kMostFilledAtOnce) / piece * piece : piece;
+    const size_t length = piece == pattern_bytes ? (end - at) / piece * piece : piece;
     const char* const begin = repeated + (at - place.offset) % pattern_bytes;
-    const uhal_status status = submitted(
-        api.clEnqueueFillBuffer(queue_, place.buffer, begin, piece, at, length, 0, nullptr, nullptr), "a fill");
+    const uhal_status status =
+        at + length > kFarthestDriverFill
+            ? kernels::fill_by_kernel(*this, static_cast<char*>(destination) + (at - place.offset), begin, piece,
+                                      length)
+            : submitted(api.clEnqueueFillBuffer(queue_, place.buffer, begin, piece, at, length, 0, nullptr, nullptr),
+                        "a fill");
     if (status != UHAL_OK) return status;
     at += length;
   }

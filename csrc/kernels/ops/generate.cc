@@ -37,6 +37,16 @@ void append_element(Arguments& arguments, const ElementBytes& element, int64_t s
   arguments.bytes(element.bytes, static_cast<size_t>(size));
 }
 
+// Elements of `size` bytes at offsets that are multiples of it.
+uhal_status fill_space(Queue& queue, const ElementBytes& element, int64_t size, void* data, const Space& space) {
+  KernelSpec spec(sources::generate, "fill");
+  spec.define("UHAL_FILL", 1).define("UHAL_SIZE", size);
+  Arguments arguments;
+  arguments.pointer(data);
+  append_element(arguments, element, size);
+  return run_over(queue, spec, arguments, space);
+}
+
 uhal_status fill_with(Queue& queue, const ElementBytes& element, const uhal_tensor& y) {
   const uhal_tensor* views[] = {&y};
   const Space space = make_space(views, 1);
@@ -51,12 +61,7 @@ uhal_status fill_with(Queue& queue, const ElementBytes& element, const uhal_tens
   if (space.dense(0)) {
     return queue.fill(y.data, element.bytes, static_cast<size_t>(size), static_cast<size_t>(space.count * size));
   }
-  KernelSpec spec(sources::generate, "fill");
-  spec.define("UHAL_FILL", 1).define("UHAL_SIZE", size);
-  Arguments arguments;
-  arguments.pointer(y.data);
-  append_element(arguments, element, size);
-  return run_over(queue, spec, arguments, space);
+  return fill_space(queue, element, size, y.data, space);
 }
 
 uhal_status iota(Queue& queue, const uhal_op& op) {
@@ -177,6 +182,23 @@ ElementBytes encode(double value, int64_t integer_value, uhal_dtype dtype) {
 
 uhal_status fill_view(Queue& queue, double value, int64_t integer_value, const uhal_tensor& y) {
   return fill_with(queue, encode(value, integer_value, y.dtype), y);
+}
+
+uhal_status fill_by_kernel(Queue& queue, void* destination, const void* pattern, size_t pattern_bytes, size_t bytes) {
+  // In units as wide as they may be.
+  ElementBytes element;
+  size_t unit = pattern_bytes;
+  std::memcpy(element.bytes, pattern, unit);
+  while (unit < sizeof element.bytes && (reinterpret_cast<uintptr_t>(destination) | bytes) % (2 * unit) == 0) {
+    std::memcpy(element.bytes + unit, element.bytes, unit);
+    unit *= 2;
+  }
+  uhal_tensor units = {};
+  units.rank = 1;
+  units.shape[0] = static_cast<int64_t>(bytes / unit);
+  units.strides[0] = 1;
+  const uhal_tensor* views[] = {&units};
+  return fill_space(queue, element, static_cast<int64_t>(unit), destination, make_space(views, 1));
 }
 
 const char* refuse_generate(const DeviceTraits&, const uhal_op& op) {
