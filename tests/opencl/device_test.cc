@@ -41,15 +41,15 @@ TEST(OpenclRefusal, WithoutAPlatformTheNextStepIsTold) {
 TEST(OpenclRefusal, APlatformWithoutDevicesIsNamed) {
   if (!needs_opencl()) GTEST_SKIP() << "there is no OpenCL: run tests/fetch_pocl.sh";
   use_faulty_opencl();
-  fail_call("clGetDeviceIDs", -1);
+  fail_call("clGetDeviceIDs", -1, 0, 1000);
   ASSERT_OK(uhal_select_backend("opencl"));
-  EXPECT_PRED_FORMAT2(testing::IsSubstring, "Portable Computing Language): its driver sees no device", refusal());
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "): its driver sees no device", refusal());
 }
 
 TEST(OpenclRefusal, ADriverThatFailsIsNamed) {
   if (!needs_opencl()) GTEST_SKIP() << "there is no OpenCL: run tests/fetch_pocl.sh";
   use_faulty_opencl();
-  fail_call("clGetDeviceIDs", -6);
+  fail_call("clGetDeviceIDs", -6, 0, 1000);
   ASSERT_OK(uhal_select_backend("opencl"));
   EXPECT_PRED_FORMAT2(testing::IsSubstring, "its driver failed with CL_OUT_OF_HOST_MEMORY", refusal());
 }
@@ -67,7 +67,7 @@ TEST(OpenclRefusal, AWishThatNoDeviceFulfilsListsThem) {
   setenv("UNIHAL_OPENCL_DEVICE", "Voodoo", 1);
   ASSERT_OK(uhal_select_backend("opencl"));
   EXPECT_PRED_FORMAT2(testing::IsSubstring, "UNIHAL_OPENCL_DEVICE is 'Voodoo'", refusal());
-  EXPECT_PRED_FORMAT2(testing::IsSubstring, "0: pthread", refusal());
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "several separated by commas, of: 0: ", refusal());
 }
 
 TEST(OpenclRefusal, ADeviceThatGivesNoContextIsAnError) {
