@@ -23,6 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 HERE = pathlib.Path(__file__).resolve().parent
+# On the stub, which serves every type; OpenCL serves polaris wherever it serves any.
 DEVICE_TYPES = {"paddle": "iluvatar", "tensorflow": "rdna"}
 ABI_TARGETS = {"empty_launch_ns": 300.0, "allocate_and_free_ns": 150.0}
 
@@ -69,7 +70,6 @@ def abi() -> list[dict[str, Any]]:
 
 def training(framework: str, model: str) -> list[dict[str, Any]]:
     on_gpu = has_cuda()
-    # The stub shows that two types are one device; OpenCL serves polaris wherever it serves any.
     device = "polaris" if environment()["UNIHAL_BACKEND"] == "opencl" else DEVICE_TYPES[framework]
     peer = ("torch", "cuda") if on_gpu else (framework, "cpu")
     times = []

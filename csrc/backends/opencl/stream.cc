@@ -20,8 +20,8 @@ namespace {
 // to cost nothing.
 constexpr int kCommandsPerFlush = 16;
 
-// What drivers fill: NVIDIA's (580) has 32 bits for sizes and offsets, and loses the device or fills a part where they
-// do not suffice. What reaches farther into a buffer is filled by a kernel, just as fast.
+// How far into a buffer drivers fill. NVIDIA's (580) has 32 bits for offsets and sizes: beyond, it loses the device or
+// fills a part. What reaches farther is filled by a kernel.
 constexpr size_t kFarthestDriverFill = size_t{1} << 30;
 
 unsigned long long number(uint64_t value) { return value; }
