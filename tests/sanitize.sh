@@ -4,6 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 sanitizers=$1
 build=$2
+jobs=$(nproc)  # before OMP_NUM_THREADS, which nproc obeys
 
 options=()
 tests=()
@@ -33,4 +34,4 @@ cmake --build "$build"
 
 export ASAN_OPTIONS=detect_leaks=1:halt_on_error=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
-ctest --test-dir "$build" --output-on-failure --no-tests=error --parallel "$(nproc)" "${tests[@]}"
+ctest --test-dir "$build" --output-on-failure --no-tests=error --parallel "$jobs" "${tests[@]}"
