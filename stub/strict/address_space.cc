@@ -11,7 +11,7 @@
 #include <iterator>
 #include <new>
 
-#include "stub/kernels.h"
+#include "stub/common/kernels.h"
 #include "stub/strict/pages.h"
 
 namespace unihal::stub::strict {

@@ -11,7 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "stub/kernels.h"
+#include "stub/common/kernels.h"
 #include "stub/strict/address_space.h"
 #include "stub/strict/signal_text.h"
 

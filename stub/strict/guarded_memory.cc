@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "stub/kernels.h"
+#include "stub/common/kernels.h"
 #include "stub/strict/pages.h"
 
 namespace unihal::stub::strict {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "stub/failure.h"
+#include "stub/common/failure.h"
 #include "stub/strict/fault_report.h"
 #include "stub/strict/worker_thread.h"
 

@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "csrc/backends/common/op_names.h"
-#include "stub/device.h"
-#include "stub/faults.h"
-#include "stub/launch.h"
-#include "stub/move.h"
+#include "stub/backend/device.h"
+#include "stub/backend/faults.h"
+#include "stub/common/move.h"
+#include "stub/ops/launch.h"
 #include "stub/strict/address_space.h"
 #include "stub/strict/event.h"
 #include "stub/strict/fault_report.h"

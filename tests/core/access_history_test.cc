@@ -1,5 +1,5 @@
 // The race check's knowledge of memory: sets of bytes against lists of them, and how much is kept.
-#include "csrc/core/access_history.h"
+#include "csrc/core/check/access_history.h"
 
 #include <gtest/gtest.h>
 

@@ -32,7 +32,7 @@ TEST(ErrorRecord, IsEmptyBeforeTheFirstFailureAndAfterClear) {
   }
   EXPECT_STATUS(UHAL_INVALID_ARGUMENT, uhal_device_get("rdna", 0, nullptr));
   EXPECT_EQ(UHAL_INVALID_ARGUMENT, uhal_last_error()->status);
-  EXPECT_PRED_FORMAT2(testing::IsSubstring, "csrc/core/registry.cc", uhal_last_error()->file);
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "csrc/core/registry/registry.cc", uhal_last_error()->file);
   EXPECT_GT(uhal_last_error()->line, 0);
   uhal_clear_error();
   EXPECT_EQ(UHAL_OK, uhal_last_error()->status);

@@ -112,7 +112,7 @@ def test_the_line_of_a_new_function_compiles_and_computes(tmp_path: pathlib.Path
         table.write(example("cube.def"))
     main = tmp_path / "main.cc"
     main.write_text("""
-#include "stub/vector_map.cc"
+#include "stub/vector/map.cc"
 int main() {
   const float x[2] = {3, -2};
   float y[2];

@@ -2,7 +2,7 @@
 #include <cstdlib>
 #include <memory>
 
-#include "csrc/core/backend_table.h"
+#include "csrc/core/backend/backend_table.h"
 #include "tests/fuzz/byte_reader.h"
 #include "tests/fuzz/expect.h"
 

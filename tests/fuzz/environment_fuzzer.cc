@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
-#include "csrc/core/environment.h"
-#include "stub/settings.h"
+#include "csrc/core/base/environment.h"
+#include "stub/backend/settings.h"
 #include "tests/fuzz/expect.h"
 #include "unihal/backend.h"
 

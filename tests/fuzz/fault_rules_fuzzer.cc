@@ -1,5 +1,5 @@
 // The text of fault rules (fault_injection.h), as in UNIHAL_STUB_FAULTS.
-#include "stub/fault_rules.h"
+#include "stub/backend/fault_rules.h"
 #include "tests/fuzz/expect.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

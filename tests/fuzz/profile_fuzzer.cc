@@ -1,7 +1,7 @@
 // The text of a device profile (docs/stub.md), as in the file that UNIHAL_STUB_PROFILE names.
 #include <cstring>
 
-#include "stub/profiles.h"
+#include "stub/backend/profiles.h"
 #include "tests/fuzz/expect.h"
 
 namespace {

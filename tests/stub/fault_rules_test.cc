@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "stub/fault_rules.h"
+#include "stub/backend/fault_rules.h"
 #include "unihal/memory.h"
 
 namespace {

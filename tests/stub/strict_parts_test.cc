@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "stub/failure.h"
+#include "stub/common/failure.h"
 #include "stub/strict/delays.h"
 #include "stub/strict/event.h"
 #include "stub/strict/stream.h"

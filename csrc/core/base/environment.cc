@@ -1,0 +1,97 @@
+#include "csrc/core/base/environment.h"
+
+#include <cstdlib>
+#include <cstring>
+
+#include "csrc/core/base/error.h"
+
+extern char** environ;
+
+namespace unihal::core {
+namespace {
+
+// Variables of vendor runtimes that change which devices are seen, or what they claim to be.
+const char* const kVendorOverrides[] = {
+    "HSA_OVERRIDE_GFX_VERSION", "HIP_VISIBLE_DEVICES",  "ROCR_VISIBLE_DEVICES",
+    "GPU_DEVICE_ORDINAL",       "CUDA_VISIBLE_DEVICES", "OCL_ICD_VENDORS",
+    "OCL_ICD_FILENAMES",        "RUSTICL_ENABLE",       "POCL_DEVICES",
+};
+
+std::string value_of(const char* name) {
+  const char* value = getenv(name);
+  return value != nullptr ? value : "";
+}
+
+void complain(Environment* environment, const char* name, const std::string& value, const std::string& allowed) {
+  environment->complaint += std::string(environment->complaint.empty() ? "" : " ") + "The environment variable " +
+                            name + " is '" + value + "', but must be " + allowed + "; correct or unset it.";
+}
+
+void parse_switch(Environment* environment, const char* name, bool* on) {
+  std::string value = value_of(name);
+  if (value == "1") {
+    *on = true;
+  } else if (!value.empty() && value != "0") {
+    complain(environment, name, value, "0 or 1");
+  }
+}
+
+bool is_override(const char* entry) {
+  if (strncmp(entry, "UNIHAL_", 7) == 0) return true;
+  for (const char* name : kVendorOverrides) {
+    size_t length = strlen(name);
+    if (strncmp(entry, name, length) == 0 && entry[length] == '=') return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Environment read_environment() {
+  Environment result;
+  result.backend = value_of("UNIHAL_BACKEND");
+  result.backend_path = value_of("UNIHAL_BACKEND_PATH");
+  result.fallback_log = value_of("UNIHAL_FALLBACK_LOG");
+  result.profile = value_of("UNIHAL_PROFILE");
+  parse_switch(&result, "UNIHAL_STRICT", &result.strict);
+  parse_switch(&result, "UNIHAL_CHECK_NAN", &result.check_nan);
+  parse_switch(&result, "UNIHAL_CHECK_RACES", &result.check_races);
+  parse_switch(&result, "UNIHAL_CHECK_MEMORY", &result.check_memory);
+  std::string limit = value_of("UNIHAL_MEMORY_LIMIT");
+  if (!limit.empty() && !parse_bytes(limit, &result.memory_limit)) {
+    complain(&result, "UNIHAL_MEMORY_LIMIT", limit, "a number of bytes, or one with the suffix K, M or G (such as 4G)");
+  }
+  return result;
+}
+
+const Environment& environment() {
+  static const Environment* const instance = new Environment(read_environment());
+  return *instance;
+}
+
+uhal_status check_environment() {
+  if (environment().complaint.empty()) return UHAL_OK;
+  return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "%s", environment().complaint.c_str());
+}
+
+std::string overrides_in_force() {
+  std::string text;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    if (is_override(*entry)) text += (text.empty() ? "" : ", ") + std::string(*entry);
+  }
+  return text;
+}
+
+bool parse_bytes(const std::string& text, uint64_t* bytes) {
+  size_t digits = text.find_first_not_of("0123456789");
+  if (digits == std::string::npos) digits = text.size();
+  if (digits == 0 || digits > 19) return false;
+  uint64_t number = strtoull(text.c_str(), nullptr, 10);
+  std::string suffix = text.substr(digits);
+  int shift = suffix.empty() ? 0 : suffix == "K" ? 10 : suffix == "M" ? 20 : suffix == "G" ? 30 : -1;
+  if (shift < 0 || number > (UINT64_MAX >> shift)) return false;
+  *bytes = number << shift;
+  return true;
+}
+
+}  // namespace unihal::core

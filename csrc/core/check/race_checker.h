@@ -1,0 +1,108 @@
+// What the core tells the race check (UHAL_CHECK_RACES): work, the order between pieces of work, the end of memory.
+//
+// Each operation of the core has one call here. On a device without the check it costs a load and a branch.
+//
+// Order is that of vector clocks. The host is one agent, whichever thread acts: an order between threads that the
+// check cannot see is taken for granted, so that a report is never wrong. Waits inside the allocator order nothing but
+// the memory that it hands on, whose history ends at its free.
+//
+// Devices without the check need not be followed: order leads from a backend to another by way of the host only.
+//
+// Thread-safe. Streams' and events' clocks are guarded by a lock of the check, the last that is taken.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "csrc/core/check/access_history.h"
+#include "csrc/core/handle/event.h"
+#include "csrc/core/handle/stream.h"
+#include "csrc/core/op/table.h"
+#include "unihal/check.h"
+
+namespace unihal::core {
+
+inline bool checks_races(const uhal_device& device) { return (device.properties.checks & UHAL_CHECK_RACES) != 0; }
+
+// Work for a stream. Constructed before the stream's submission lock is taken, because looking for the caller's site
+// takes long; it counts from submitted() on, which is called with the lock held once the backend has taken the work.
+class TrackedWork {
+ public:
+  TrackedWork(Stream* stream, const OpView& op) {
+    if (checks_races(*stream->device)) begin(stream, op);
+  }
+  // A copy or (source nullptr) a fill.
+  TrackedWork(Stream* stream, const char* name, const void* destination, const void* source, size_t bytes) {
+    if (checks_races(*stream->device)) begin(stream, name, destination, source, bytes);
+  }
+  void submitted() {
+    if (work_ != nullptr) record();
+  }
+
+ private:
+  void begin(Stream* stream, const OpView& op);
+  void begin(Stream* stream, const char* name, const void* destination, const void* source, size_t bytes);
+  void record();
+
+  Stream* stream_ = nullptr;
+  std::shared_ptr<Work> work_;  // nullptr: no check
+};
+
+// A wait of the host, for what was submitted to a stream or before an event's last record when it began.
+class HostWait {
+ public:
+  explicit HostWait(const Stream& stream) {
+    if (checks_races(*stream.device)) begin(stream.clock);
+  }
+  explicit HostWait(const Event& event) {
+    if (checks_races(*event.device)) begin(event.clock);
+  }
+  // It is over: what the host does from now on comes after that work.
+  void over() {
+    if (begun_) join();
+  }
+
+ private:
+  void begin(const VectorClock& clock);
+  void join();
+
+  bool begun_ = false;
+  VectorClock clock_;
+};
+
+// A host callback, after which the host comes after the stream's work so far. It is constructed with the submission
+// lock held; the backend gets function() and user_data(), and owns them from submitted() on until it calls them.
+class TrackedCallback {
+ public:
+  TrackedCallback(const Stream& stream, uhal_host_function function, void* user_data)
+      : function_(function), user_data_(user_data) {
+    if (checks_races(*stream.device)) wrap(stream);
+  }
+  TrackedCallback(const TrackedCallback&) = delete;
+  TrackedCallback& operator=(const TrackedCallback&) = delete;
+  ~TrackedCallback();
+
+  uhal_host_function function() const { return function_; }
+  void* user_data() const { return user_data_; }
+  void submitted() { wrapped_ = nullptr; }
+
+ private:
+  struct Wrapped;
+  void wrap(const Stream& stream);
+
+  uhal_host_function function_;
+  void* user_data_;
+  Wrapped* wrapped_ = nullptr;
+};
+
+// An event was recorded on a stream, whose submission lock is held.
+void note_record(Event* event, const Stream& stream);
+
+// Work submitted to the stream from now on waits for the event.
+void note_wait(Stream* stream, const Event& event);
+
+// Memory was allocated, or is about to be freed (stream nullptr: by the host).
+void note_allocation(const uhal_device& device, const void* pointer, size_t bytes);
+void note_free(uhal_device* device, const Stream* stream, const void* pointer);
+
+}  // namespace unihal::core

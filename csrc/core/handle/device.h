@@ -1,0 +1,43 @@
+// An open device and what belongs to it.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "csrc/core/backend/backend.h"
+#include "csrc/core/backend/device_types.h"
+
+namespace unihal::core {
+class AllocationLog;
+class Allocator;
+}  // namespace unihal::core
+
+// Never destroyed: equal pointers are equal devices for the life of the process.
+struct uhal_device {
+  const unihal::core::DeviceTypeRow* type = nullptr;
+  unihal::core::Backend* backend = nullptr;
+  uhal_backend_device* backend_device = nullptr;
+  uhal_device_properties properties = {};
+  std::string label;  // "rdna:0 (stub)"
+
+  std::mutex mutex;                   // guards the fields below
+  std::vector<uhal_stream*> streams;  // live ones
+  uhal_stream* default_stream = nullptr;
+
+  unihal::core::Allocator& allocator(uhal_memory_kind kind) { return *allocators[kind]; }
+  unihal::core::Allocator* allocators[UHAL_MEMORY_KIND_COUNT] = {};
+
+  unihal::core::AllocationLog* allocation_log = nullptr;  // with UHAL_CHECK_MEMORY
+};
+
+namespace unihal::core {
+
+// Opens device `ordinal` of a backend as a device of a type. Called with the registry's lock held.
+uhal_status open_device(const DeviceTypeRow* type, Backend* backend, int32_t ordinal, uhal_device** device);
+
+// UHAL_INVALID_ARGUMENT about a NULL device.
+uhal_status refuse_null_device();
+
+}  // namespace unihal::core

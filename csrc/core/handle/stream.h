@@ -1,0 +1,46 @@
+// Streams: handles, and the state that the core keeps for each.
+#pragma once
+
+#include <mutex>
+
+#include "csrc/core/base/handle_pool.h"
+#include "csrc/core/handle/device.h"
+#include "csrc/core/handle/sticky_error.h"
+#include "csrc/core/handle/vector_clock.h"
+#include "unihal/backend.h"
+
+namespace unihal::core {
+
+struct Stream : HandleSlot {
+  std::mutex submission;  // one submitter at a time
+  uhal_device* device = nullptr;
+  uhal_backend_stream* backend_stream = nullptr;
+  uint64_t number = 0;  // in order of creation
+  StickyError sticky;
+  VectorClock clock;  // the race check's: what comes before the stream's next work
+
+  // Scratch memory for the backend (host->workspace); guarded by `submission`.
+  void* workspace = nullptr;
+  size_t workspace_bytes = 0;
+};
+
+using StreamPool = HandlePool<Stream, 0x5a, uhal_stream*>;
+using PinnedStream = Pinned<StreamPool>;
+StreamPool& stream_pool();
+
+// UHAL_INVALID_ARGUMENT about a handle that is not a live stream.
+uhal_status refuse_stream(const void* handle);
+
+// The stream of a handle that a backend got as `owner`, even while it is being destroyed.
+Stream* stream_of_backend(uhal_stream* handle);
+
+// Waits for a pinned stream. Its sticky error stays for the next query.
+uhal_status wait_for(Stream* stream);
+
+// The same, and returns the sticky error.
+uhal_status synchronize(Stream* stream);
+
+// Adds the stream's device to a failed status's record.
+uhal_status with_device(const uhal_device& device, uhal_status status);
+
+}  // namespace unihal::core

@@ -1,0 +1,72 @@
+// uhal_launch and uhal_supports.
+#include "csrc/core/base/environment.h"
+#include "csrc/core/base/process_state.h"
+#include "csrc/core/check/race_checker.h"
+#include "csrc/core/handle/stream.h"
+#include "csrc/core/launch/finite_check.h"
+#include "csrc/core/launch/validate_op.h"
+#include "csrc/core/op/description.h"
+#include "csrc/core/profile/profiler.h"
+#include "unihal/op.h"
+
+namespace unihal::core {
+namespace {
+
+// Completes the record of a failed op.
+uhal_status describe_failure(const uhal_device& device, const uhal_op* op, uhal_status status) {
+  set_error_op(describe_op(op).c_str());
+  return with_device(device, status);
+}
+
+uhal_status submit(Stream* stream, const OpView& view) {
+  const Backend& backend = *stream->device->backend;
+  uhal_op defaulted;
+  const uhal_op* op = view.op;
+  if (op->attributes != view.attributes) {
+    // Backends always get the kind's attributes, so that the defaults are written down once.
+    defaulted = *op;
+    defaulted.attributes = view.attributes;
+    op = &defaulted;
+  }
+  TrackedWork tracked(stream, view);
+  std::lock_guard<std::mutex> lock(stream->submission);
+  ProfiledWork profiled(stream, view);
+  uhal_status status = call_backend(backend, "launch", backend.table.launch, stream->backend_stream, op);
+  if (status == UHAL_OK) tracked.submitted();
+  return status;
+}
+
+}  // namespace
+}  // namespace unihal::core
+
+using namespace unihal::core;
+
+uhal_status uhal_supports(uhal_device* device, const uhal_op* op) {
+  UHAL_CHECK_PROCESS();
+  if (device == nullptr) return refuse_null_device();
+  return guarded([&]() -> uhal_status {
+    OpView view;
+    uhal_status status = validate_op(device, op, OperandData::kIgnored, &view);
+    if (status == UHAL_OK) {
+      uhal_op complete = *op;
+      complete.attributes = view.attributes;
+      const Backend& backend = *device->backend;
+      status = call_backend(backend, "supports", backend.table.supports, device->backend_device,
+                            static_cast<const uhal_op*>(&complete));
+    }
+    return status == UHAL_OK ? UHAL_OK : describe_failure(*device, op, status);
+  });
+}
+
+uhal_status uhal_launch(uhal_stream* handle, const uhal_op* op) {
+  UHAL_CHECK_PROCESS();
+  return guarded([&]() -> uhal_status {
+    PinnedStream stream(stream_pool(), handle);
+    if (!stream) return refuse_stream(handle);
+    OpView view;
+    uhal_status status = validate_op(stream->device, op, OperandData::kChecked, &view);
+    if (status == UHAL_OK) status = submit(stream.get(), view);
+    if (status == UHAL_OK && environment().check_nan) status = check_outputs_finite(stream.get(), view);
+    return status == UHAL_OK ? UHAL_OK : describe_failure(*stream->device, op, status);
+  });
+}

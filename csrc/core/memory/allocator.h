@@ -1,0 +1,124 @@
+// The stream-ordered caching allocator: one per device and memory kind.
+//
+// Memory comes from the backend in segments that are divided into blocks. A freed block belongs to the
+// stream that used it last, which may take it again at once; it becomes everybody's once an event recorded
+// after the free has been reached. A segment that is wholly free goes back to the backend when memory is
+// short, at trim(), or at the end.
+//
+// On a device with UHAL_CHECK_MEMORY nothing is cached: each allocation is a segment of its own, of exactly the bytes
+// that were asked for, and goes back to the backend instead of becoming everybody's.
+//
+// Thread-safe. Lock order: a stream's submission lock, then the allocator's.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "csrc/core/handle/device.h"
+#include "csrc/core/handle/stream.h"
+#include "csrc/core/memory/block_bins.h"
+
+namespace unihal::core {
+
+// Requests up to kSmallRequest share segments with a fine granule, others are cut from coarse ones.
+enum SizeRange { kSmallRange = 0, kLargeRange = 1, kSizeRangeCount = 2 };
+
+// The free blocks in the order of one stream, or (stream nullptr) everybody's.
+struct StreamBlocks {
+  uhal_stream* stream = nullptr;
+  BlockBins bins[kSizeRangeCount];
+  uhal_backend_event* fence = nullptr;  // recorded on the stream after a free
+  bool fence_pending = false;
+  uint64_t fence_covers = 0;  // blocks freed up to this count are behind the fence
+
+  bool empty() const { return bins[kSmallRange].empty() && bins[kLargeRange].empty(); }
+};
+
+// A live block as another thread may remember it: valid while the block's serial is the same.
+struct LiveBlock {
+  const Block* block = nullptr;
+  uint64_t serial = 0;
+  char* base = nullptr;
+  size_t bytes = 0;  // as requested
+};
+
+class Allocator {
+ public:
+  // Whether a shortage may be met by waiting for other streams' work. Never by a caller that holds a
+  // submission lock.
+  enum class Wait { kNever, kAllowed };
+
+  // The device's properties are known.
+  Allocator(uhal_device* device, uhal_memory_kind kind);
+
+  // stream may be nullptr: for any stream.
+  uhal_status allocate(Stream* stream, size_t bytes, Wait wait, void** pointer);
+
+  // Returns false if `pointer` is not the start of a live block of this allocator.
+  bool free(Stream* stream, void* pointer);
+
+  // The live block that contains an address.
+  bool find(const void* address, LiveBlock* found);
+
+  // The stream is idle and about to go: its free blocks become everybody's.
+  void forget_stream(Stream* stream);
+
+  // With UHAL_CHECK_MEMORY: returns to the backend what was freed and whose stream has passed the free. The caller
+  // holds no submission lock.
+  void return_passed();
+
+  // Returns free segments until at most `keep_bytes` are cached; the number of bytes returned.
+  size_t trim(size_t keep_bytes);
+  size_t cached_bytes();
+  void set_limit(size_t bytes);
+  void reset_peak();
+  uhal_memory_stats stats();
+
+  // Returns all free segments and destroys the events; all streams are idle.
+  void release_all();
+
+ private:
+  StreamBlocks* blocks_of(const Stream* stream);
+  Block* take(StreamBlocks* own, SizeRange range, size_t bytes);
+  void hand_out(Block* block, size_t rounded, size_t requested, void** pointer);
+  Block* new_descriptor();
+  void recycle_descriptor(Block* block);
+  void split(Block* block, size_t bytes);
+  void put(Block* block, StreamBlocks* owner);
+  void publish(StreamBlocks* from, uint64_t up_to);
+  Segment* segment_of(const void* address) const;
+  Block* grow(size_t bytes, SizeRange range, uhal_status* status);
+  Block* add_segment(size_t bytes, size_t granule, uhal_status* status);
+  size_t release_segments(size_t keep_bytes);
+  size_t release_segment(Segment* segment);
+  void reclaim(const Stream* requester, bool wait);
+  void reclaim_stream(uhal_stream* handle, bool wait);
+  bool record_fence(Stream* stream, StreamBlocks* blocks);
+  bool pass_fence(StreamBlocks* blocks);
+  uhal_status allocate_exactly(Stream* stream, size_t bytes, Wait wait, void** pointer);
+  void return_shared();
+  uhal_status refuse(size_t bytes, uhal_status status, uint64_t serial_before);
+  std::string free_on_device() const;
+
+  uhal_device* const device_;
+  const uhal_memory_kind kind_;
+  const bool exact_;  // the device has UHAL_CHECK_MEMORY
+
+  std::mutex mutex_;
+  std::vector<Segment*> segments_;  // by address
+  StreamBlocks shared_;
+  std::vector<std::unique_ptr<StreamBlocks>> by_stream_;  // by the stream's slot
+  std::deque<Block> descriptors_;                         // all that were ever made
+  Block* spare_descriptors_ = nullptr;                    // linked by next
+  uint64_t frees_ = 0;
+  uint64_t limit_ = 0;
+  uhal_memory_stats counters_ = {};
+};
+
+// "device", "pinned", "managed".
+const char* memory_kind_name(uhal_memory_kind kind);
+
+}  // namespace unihal::core

@@ -1,0 +1,24 @@
+// Checks of addresses against live allocations.
+#pragma once
+
+#include "csrc/core/memory/allocator.h"
+
+namespace unihal::core {
+
+// What an address range turned out to be.
+enum class RangeCheck {
+  kInside,     // within one live allocation of device or managed memory
+  kUnknown,    // its start lies in no live allocation
+  kOutside,    // it begins in an allocation but reaches beyond it
+  kWrongKind,  // within pinned memory, which ops do not take
+};
+
+// Checks `bytes` > 0 bytes at `address` against the live allocations of a device. A range that was found
+// recently by this thread costs a few comparisons. *found, if wanted, is the allocation.
+RangeCheck check_range(uhal_device* device, const void* address, size_t bytes, LiveBlock* found = nullptr);
+
+// Completes the record of a failure about an address: with UHAL_CHECK_MEMORY, where the memory that it lies in, or lay
+// in, was allocated and freed.
+void append_history(const uhal_device& device, const void* address);
+
+}  // namespace unihal::core

@@ -1,0 +1,101 @@
+#include "csrc/core/op/cost.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "csrc/core/op/shape_rules.h"
+
+namespace unihal::core {
+namespace {
+
+uint64_t elements(const uhal_tensor* tensor) {
+  return tensor != nullptr ? static_cast<uint64_t>(element_count(*tensor)) : 0;
+}
+
+// Elements that a view has in memory: an axis of stride 0 is one element.
+uint64_t distinct_elements(const uhal_tensor& tensor) {
+  uint64_t count = 1;
+  for (int i = 0; i < tensor.rank; ++i) {
+    count *= static_cast<uint64_t>(tensor.strides[i] == 0 && tensor.shape[i] > 1 ? 1 : tensor.shape[i]);
+  }
+  return count;
+}
+
+uint64_t bytes_of(const uhal_tensor* const* operands, int count) {
+  uint64_t bytes = 0;
+  for (int i = 0; i < count; ++i) {
+    if (operands[i] != nullptr) bytes += distinct_elements(*operands[i]) * uhal_dtype_size(operands[i]->dtype);
+  }
+  return bytes;
+}
+
+// 2 per multiplication and addition: each element of y sums over C/groups and the filter's spatial axes.
+uint64_t convolution_flops_of(const uhal_tensor* w, const uhal_tensor* y) {
+  uint64_t filters = static_cast<uint64_t>(w->shape[0]);
+  return filters == 0 ? 0 : 2 * elements(y) * (elements(w) / filters);
+}
+
+uint64_t pool_flops_of(const OpView& op, const uhal_tensor* x, const uhal_tensor* y) {
+  const auto& attributes = op.attributes_as<uhal_pool_attributes>();
+  if (attributes.adaptive != 0) return elements(x);
+  uint64_t window = 1;
+  for (int i = 0; i < x->rank - 2; ++i) window *= static_cast<uint64_t>(attributes.window[i]);
+  return elements(y) * window;
+}
+
+// The nominal counts per element of ops that go over their input a few times.
+constexpr uint64_t kSoftmaxFlops = 12;  // maximum, subtract, exp (8), sum, divide
+constexpr uint64_t kNormFlops = 8;      // mean, variance, normalize, scale and bias
+
+}  // namespace
+
+uint64_t op_bytes(const uhal_op& op) {
+  return bytes_of(op.inputs, op.input_count) + bytes_of(op.outputs, op.output_count);
+}
+
+int64_t estimated_nanoseconds(const uhal_device_properties& properties, uint64_t bytes, uint64_t flops) {
+  // A gigabyte per second is a byte per nanosecond.
+  const double bytes_per_nanosecond = properties.peak_gigabytes_per_second;
+  const double flops_per_nanosecond = properties.peak_gigaflops_float32;
+  if (!(bytes_per_nanosecond > 0) || !(flops_per_nanosecond > 0)) return 0;
+  const double moving = static_cast<double>(bytes) / bytes_per_nanosecond;
+  const double computing = static_cast<double>(flops) / flops_per_nanosecond;
+  return std::max(properties.launch_nanoseconds, static_cast<int64_t>(std::ceil(std::max(moving, computing))));
+}
+
+uint64_t no_flops(const OpView&) { return 0; }
+uint64_t input_0_flops(const OpView& op) { return elements(op.input(0)); }
+uint64_t input_1_flops(const OpView& op) { return elements(op.input(1)); }
+uint64_t output_0_flops(const OpView& op) { return elements(op.output(0)); }
+
+uint64_t map_flops(const OpView& op) {
+  return elements(op.output(0)) * static_cast<uint64_t>(map_function_of(op).flops);
+}
+
+uint64_t matmul_flops(const OpView& op) {
+  const uhal_tensor* a = op.input(0);
+  return 2 * elements(op.output(0)) * static_cast<uint64_t>(a->shape[a->rank - 1]);
+}
+
+uint64_t convolution_flops(const OpView& op) { return convolution_flops_of(op.input(1), op.output(0)); }
+uint64_t convolution_backward_data_flops(const OpView& op) { return convolution_flops_of(op.input(1), op.input(0)); }
+uint64_t convolution_backward_filter_flops(const OpView& op) { return convolution_flops_of(op.output(0), op.input(1)); }
+
+uint64_t pool_flops(const OpView& op) { return pool_flops_of(op, op.input(0), op.output(0)); }
+uint64_t pool_backward_flops(const OpView& op) { return pool_flops_of(op, op.output(0), op.input(0)); }
+uint64_t softmax_flops(const OpView& op) { return kSoftmaxFlops * elements(op.input(0)); }
+uint64_t norm_flops(const OpView& op) { return kNormFlops * elements(op.input(0)); }
+
+uint64_t attention_flops(const OpView& op) {
+  const uhal_tensor* q = op.input(0);
+  const uhal_tensor* v = op.input(2);
+  uint64_t scores = static_cast<uint64_t>(q->shape[0] * q->shape[1] * q->shape[2] * v->shape[2]);
+  return scores * (2 * static_cast<uint64_t>(q->shape[3] + v->shape[3]) + kSoftmaxFlops);
+}
+
+uint64_t attention_backward_flops(const OpView& op) {
+  // Scores again, and two products for each of the three gradients' chains.
+  return attention_flops(op) * 5 / 2;
+}
+
+}  // namespace unihal::core

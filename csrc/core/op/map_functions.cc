@@ -1,0 +1,54 @@
+// The table of map functions, made from the lines of elementwise.def.
+#include <cstring>
+
+#include "csrc/core/base/struct_size.h"
+#include "csrc/core/op/table.h"
+#include "csrc/kernels/elementwise.h"
+#include "unihal/op.h"
+
+namespace {
+
+enum Domain { FLOATING = 0, INTEGER = 1 };
+
+const uhal_map_function_info kMapFunctions[] = {
+#define UHAL_MAP1(name, domain, flops, expression) \
+  {sizeof(uhal_map_function_info), #name, 1, 1, domain, flops, #expression},
+#define UHAL_MAP2(name, domain, flops, expression) \
+  {sizeof(uhal_map_function_info), #name, 2, 1, domain, flops, #expression},
+#define UHAL_MAP3(name, domain, flops, expression) \
+  {sizeof(uhal_map_function_info), #name, 3, 1, domain, flops, #expression},
+#define UHAL_UPDATE(name, inputs, outputs, flops, ...) \
+  {sizeof(uhal_map_function_info), #name, inputs, outputs, FLOATING, flops, #__VA_ARGS__},
+#include "csrc/kernels/elementwise.def"
+#undef UHAL_MAP1
+#undef UHAL_MAP2
+#undef UHAL_MAP3
+#undef UHAL_UPDATE
+};
+
+static_assert(sizeof kMapFunctions / sizeof *kMapFunctions == uhal_map_function_limit, "a row for each function");
+
+}  // namespace
+
+namespace unihal::core {
+
+const uhal_map_function_info& map_function_row(uhal_map_function function) { return kMapFunctions[function]; }
+
+}  // namespace unihal::core
+
+size_t uhal_map_function_count(void) { return uhal_map_function_limit; }
+
+uhal_status uhal_map_function_get(uhal_map_function function, uhal_map_function_info* info) {
+  if (function < 0 || function >= uhal_map_function_limit) {
+    return UHAL_FAIL(UHAL_OUT_OF_RANGE, "There is no map function number %d; they go from 0 to %d.", function,
+                     uhal_map_function_limit - 1);
+  }
+  return unihal::core::copy_out(kMapFunctions[function], info, "info");
+}
+
+uhal_map_function uhal_map_function_find(const char* name) {
+  for (uhal_map_function i = 0; name != nullptr && i < uhal_map_function_limit; ++i) {
+    if (strcmp(kMapFunctions[i].name, name) == 0) return i;
+  }
+  return -1;
+}

@@ -1,0 +1,180 @@
+// Rules of elementwise ops, data movement, reductions and random numbers.
+#include <cmath>
+
+#include "csrc/core/op/checks.h"
+#include "csrc/core/op/shape_rules.h"
+#include "csrc/kernels/elementwise.h"
+
+namespace unihal::core {
+
+uhal_status check_nothing(const OpView&) { return UHAL_OK; }
+
+// -- map --------------------------------------------------------------------------------------------
+
+const uhal_map_function_info& map_function_of(const OpView& op) {
+  return map_function_row(op.attributes_as<uhal_map_attributes>().function);
+}
+
+namespace {
+
+uhal_status refuse_map_operands(const OpView& op, const uhal_map_function_info& function) {
+  return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "map: function %s takes %d inputs and %d outputs, but got %d and %d.",
+                   function.name, function.input_count, function.output_count, op.op->input_count, op.op->output_count);
+}
+
+}  // namespace
+
+uhal_status check_map(const OpView& op) {
+  const auto& attributes = op.attributes_as<uhal_map_attributes>();
+  UHAL_EXPECT(expect_attribute(op, "function", attributes.function, 0, uhal_map_function_limit - 1));
+  const uhal_map_function_info& function = map_function_of(op);
+  if (op.op->input_count != function.input_count || op.op->output_count != function.output_count) {
+    return refuse_map_operands(op, function);
+  }
+  const uhal_tensor* first = op.output(0);
+  for (int i = 0; i < function.output_count; ++i) {
+    const uhal_tensor* y = op.output(i);
+    if (y == nullptr) return refuse_map_operands(op, function);
+    UHAL_EXPECT(expect_dtype(op, y, !is_complex(y->dtype), "a real dtype"));
+    if (i > 0) UHAL_EXPECT(expect_same_shape(op, y, first));
+  }
+  for (int i = 0; i < function.input_count; ++i) {
+    const uhal_tensor* x = op.input(i);
+    if (x == nullptr) return refuse_map_operands(op, function);
+    UHAL_EXPECT(expect_dtype(op, x, !is_complex(x->dtype), "a real dtype"));
+    bool same = x->rank == first->rank;
+    for (int d = 0; same && d < x->rank; ++d) same = x->shape[d] == first->shape[d];
+    if (!same) UHAL_EXPECT(expect_broadcast(op, x, Shape(*first)));
+  }
+  return UHAL_OK;
+}
+
+// -- data movement ----------------------------------------------------------------------------------
+
+uhal_status check_copy(const OpView& op) {
+  UHAL_EXPECT(expect_same_dtype(op, op.output(0), op.input(0)));
+  return expect_broadcast(op, op.input(0), Shape(*op.output(0)));
+}
+
+uhal_status check_cast(const OpView& op) { return expect_broadcast(op, op.input(0), Shape(*op.output(0))); }
+
+uhal_status check_iota(const OpView& op) {
+  const uhal_tensor* y = op.output(0);
+  return expect_dtype(op, y, !is_complex(y->dtype) && y->dtype != UHAL_BOOL, "a real dtype other than bool");
+}
+
+uhal_status check_triangular(const OpView& op) {
+  UHAL_EXPECT(expect_rank(op, op.input(0), 2, UHAL_MAX_RANK, "(..., rows, columns)"));
+  UHAL_EXPECT(expect_attribute(op, "upper", op.attributes_as<uhal_triangular_attributes>().upper, 0, 1));
+  UHAL_EXPECT(expect_same_dtype(op, op.output(0), op.input(0)));
+  return expect_same_shape(op, op.output(0), op.input(0));
+}
+
+// -- reductions -------------------------------------------------------------------------------------
+
+uhal_status check_reduce(const OpView& op) {
+  const uhal_tensor& x = *op.input(0);
+  const uhal_tensor& y = *op.output(0);
+  UHAL_EXPECT(expect_attribute(op, "reduction", op.attributes_as<uhal_reduce_attributes>().reduction, UHAL_REDUCE_SUM,
+                               UHAL_REDUCE_LOG_SUM_EXP));
+  UHAL_EXPECT(expect_rank(op, &y, x.rank, x.rank, "the rank of x, with length 1 along each reduced axis"));
+  for (int i = 0; i < x.rank; ++i) {
+    if (y.shape[i] == x.shape[i] || y.shape[i] == 1) continue;
+    Shape expected(x);
+    expected.dims[i] = 1;
+    return expect_shape(op, &y, expected, "x's length along an axis that is kept, 1 along one that is reduced");
+  }
+  return UHAL_OK;
+}
+
+uhal_status check_arg_reduce(const OpView& op) {
+  const uhal_tensor& x = *op.input(0);
+  const uhal_tensor& y = *op.output(0);
+  int axis;
+  UHAL_EXPECT(resolve_axis(op, op.attributes_as<uhal_axis_attributes>().axis, x.rank, false, &axis));
+  UHAL_EXPECT(expect_dtype(op, &y, is_index(y.dtype), "int32 or int64"));
+  Shape expected(x);
+  expected.dims[axis] = 1;
+  UHAL_EXPECT(expect_shape(op, &y, expected, "x's shape with length 1 along the axis"));
+  if (x.shape[axis] > 0 || element_count(y) == 0) return UHAL_OK;
+  return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "%s: x has shape %s, with no element along axis %d to choose from.",
+                   op.row->name, shape_text(x.rank, x.shape).c_str(), axis);
+}
+
+uhal_status check_scan(const OpView& op) {
+  const auto& attributes = op.attributes_as<uhal_scan_attributes>();
+  int axis;
+  UHAL_EXPECT(resolve_axis(op, attributes.axis, op.input(0)->rank, false, &axis));
+  UHAL_EXPECT(expect_same_shape(op, op.output(0), op.input(0)));
+  UHAL_EXPECT(expect_attribute(op, "exclusive", attributes.exclusive, 0, 1));
+  UHAL_EXPECT(expect_attribute(op, "reverse", attributes.reverse, 0, 1));
+  if (attributes.reduction != UHAL_REDUCE_MEAN) {
+    return expect_attribute(op, "reduction", attributes.reduction, UHAL_REDUCE_SUM, UHAL_REDUCE_MINIMUM);
+  }
+  return UHAL_FAIL(UHAL_INVALID_ARGUMENT,
+                   "scan: the attribute reduction is %d (mean), expected sum, product, maximum or "
+                   "minimum.",
+                   attributes.reduction);
+}
+
+uhal_status check_sort(const OpView& op) {
+  int axis;
+  UHAL_EXPECT(resolve_axis(op, op.attributes_as<uhal_axis_attributes>().axis, op.input(0)->rank, false, &axis));
+  const uhal_tensor* indices = op.output(1);
+  UHAL_EXPECT(expect_dtype(op, indices, indices != nullptr && is_index(indices->dtype), "int32 or int64"));
+  UHAL_EXPECT(expect_same_dtype(op, op.output(0), op.input(0)));
+  UHAL_EXPECT(expect_same_shape(op, op.output(0), op.input(0)));
+  return expect_same_shape(op, indices, op.input(0));
+}
+
+uhal_status check_top_k(const OpView& op) {
+  const uhal_tensor& x = *op.input(0);
+  const uhal_tensor& values = *op.output(0);
+  const uhal_tensor& indices = *op.output(1);
+  int axis;
+  UHAL_EXPECT(resolve_axis(op, op.attributes_as<uhal_axis_attributes>().axis, x.rank, false, &axis));
+  UHAL_EXPECT(expect_dtype(op, &indices, is_index(indices.dtype), "int32 or int64"));
+  UHAL_EXPECT(expect_same_dtype(op, &values, &x));
+  Shape expected(x);
+  if (values.rank == x.rank && values.shape[axis] <= x.shape[axis]) expected.dims[axis] = values.shape[axis];
+  UHAL_EXPECT(expect_shape(op, &values, expected, "x's shape, with at most its length along the axis"));
+  return expect_same_shape(op, &indices, &values);
+}
+
+// -- random -----------------------------------------------------------------------------------------
+
+uhal_status check_random(const OpView& op) {
+  const auto& attributes = op.attributes_as<uhal_random_attributes>();
+  const uhal_tensor& y = *op.output(0);
+  UHAL_EXPECT(expect_attribute(op, "distribution", attributes.distribution, UHAL_RANDOM_UNIFORM, UHAL_RANDOM_BITS));
+  UHAL_EXPECT(expect_dtype(op, &y, !is_complex(y.dtype), "a real dtype"));
+  bool floating = is_floating(y.dtype);
+  switch (attributes.distribution) {
+    case UHAL_RANDOM_NORMAL:
+    case UHAL_RANDOM_TRUNCATED_NORMAL:
+      return expect_dtype(op, &y, floating, "a floating dtype for a normal distribution");
+    case UHAL_RANDOM_BITS:
+      return expect_dtype(op, &y, !floating && y.dtype != UHAL_BOOL, "an integer dtype for raw bits");
+    case UHAL_RANDOM_UNIFORM:
+      if (floating || (attributes.a < attributes.b && attributes.a >= -0x1p63 && attributes.b < 0x1p64)) return UHAL_OK;
+      return UHAL_FAIL(UHAL_INVALID_ARGUMENT,
+                       "random: the integers in [%g, %g) are none, or need more than 64 bits; b must be above a, a at "
+                       "least -2^63, and b below 2^64.",
+                       attributes.a, attributes.b);
+    default:
+      if (attributes.a >= 0 && attributes.a <= 1) return UHAL_OK;
+      return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "random: the probability a is %g, expected 0 to 1.", attributes.a);
+  }
+}
+
+uhal_status check_dropout(const OpView& op) {
+  const auto& attributes = op.attributes_as<uhal_random_attributes>();
+  const uhal_tensor& mask = *op.output(1);
+  UHAL_EXPECT(expect_same_shape(op, op.output(0), op.input(0)));
+  UHAL_EXPECT(expect_same_shape(op, &mask, op.input(0)));
+  UHAL_EXPECT(expect_dtype(op, &mask, mask.dtype == UHAL_UINT8 || mask.dtype == UHAL_BOOL, "uint8 or bool"));
+  if (attributes.a >= 0 && attributes.a <= 1) return UHAL_OK;
+  return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "dropout: the rate a is %g, expected 0 to 1.", attributes.a);
+}
+
+}  // namespace unihal::core

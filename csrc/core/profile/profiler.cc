@@ -1,0 +1,250 @@
+// The recording: a pair of backend events around each piece of work, read once they were reached.
+#include "csrc/core/profile/profiler.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "csrc/core/base/environment.h"
+#include "csrc/core/base/process_state.h"
+#include "csrc/core/op/cost.h"
+#include "csrc/core/op/description.h"
+#include "unihal/profiler.h"
+
+namespace unihal::core {
+
+std::atomic<bool> profiling{false};
+
+struct ProfiledWork::Pending {
+  ProfileRecord record;
+  Stream* stream;
+  uhal_backend_event* begin;
+  uhal_backend_event* end;
+  uint64_t recording;  // the number of the recording it belongs to
+};
+
+namespace {
+
+using Pending = ProfiledWork::Pending;
+using Clock = std::chrono::steady_clock;
+
+// How a device's event times become nanoseconds since the start of the recording.
+struct DeviceClock {
+  uhal_backend_event* origin = nullptr;
+  int64_t origin_nanoseconds = 0;
+  std::vector<uhal_backend_event*> spare_events;
+};
+
+struct Recorder {
+  std::mutex control;  // serializes start and stop; taken before `mutex`
+  std::mutex mutex;    // guards the fields below; never held while waiting for a device
+  uint64_t recording = 0;
+  Clock::time_point start;
+  std::map<uhal_device*, DeviceClock> clocks;
+  std::deque<std::unique_ptr<Pending>> pending;  // in order of submission
+  std::vector<ProfileRecord> records;
+};
+
+Recorder& recorder() {
+  static Recorder* const instance = new Recorder;
+  return *instance;
+}
+
+// The functions below are called with the recorder's lock held. A failing event costs its record, never the
+// work that is measured.
+
+uhal_backend_event* take_event(uhal_device* device) {
+  std::vector<uhal_backend_event*>& spare = recorder().clocks[device].spare_events;
+  uhal_backend_event* event = nullptr;
+  if (!spare.empty()) {
+    event = spare.back();
+    spare.pop_back();
+  } else if (device->backend->table.event_create(device->backend_device, &event) != UHAL_OK) {
+    return nullptr;
+  }
+  return event;
+}
+
+bool record_event(Stream* stream, uhal_backend_event** event) {
+  *event = take_event(stream->device);
+  return *event != nullptr && stream->device->backend->table.event_record(*event, stream->backend_stream) == UHAL_OK;
+}
+
+// The device's clock is set by the first work that is recorded on it. What was queued before that work makes all
+// times of the device a little too early; waiting for it here could wait for a callback that wants our locks.
+bool set_clock(Stream* stream) {
+  DeviceClock& clock = recorder().clocks[stream->device];
+  if (clock.origin != nullptr) return true;
+  uhal_backend_event* origin = nullptr;
+  if (!record_event(stream, &origin)) return false;
+  clock.origin = origin;
+  clock.origin_nanoseconds =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - recorder().start).count();
+  return true;
+}
+
+bool is_reached(uhal_device* device, uhal_backend_event* event) {
+  int32_t done = 0;
+  return device->backend->table.event_query(event, &done) == UHAL_OK && done != 0;
+}
+
+// Reads the times of reached work.
+void finish(std::unique_ptr<Pending> work) {
+  uhal_device* device = work->record.device;
+  const uhal_backend& table = device->backend->table;
+  DeviceClock& clock = recorder().clocks[device];
+  int64_t since_origin = 0;
+  int64_t duration = 0;
+  if (table.event_elapsed(clock.origin, work->begin, &since_origin) == UHAL_OK &&
+      table.event_elapsed(work->begin, work->end, &duration) == UHAL_OK) {
+    // Work on another stream may have begun before the clock's origin.
+    work->record.start_nanoseconds = std::max<int64_t>(0, clock.origin_nanoseconds + since_origin);
+    work->record.duration_nanoseconds = duration;
+    recorder().records.push_back(std::move(work->record));
+  }
+  clock.spare_events.push_back(work->begin);
+  clock.spare_events.push_back(work->end);
+}
+
+void finish_reached() {
+  std::deque<std::unique_ptr<Pending>>& pending = recorder().pending;
+  while (!pending.empty()) {
+    uhal_device* device = pending.front()->record.device;
+    if (!is_reached(device, recorder().clocks[device].origin) || !is_reached(device, pending.front()->end)) return;
+    std::unique_ptr<Pending> work = std::move(pending.front());
+    pending.pop_front();
+    finish(std::move(work));
+  }
+}
+
+void finish_all() {
+  for (std::unique_ptr<Pending>& work : recorder().pending) finish(std::move(work));
+  recorder().pending.clear();
+  for (auto& [device, clock] : recorder().clocks) {
+    const uhal_backend& table = device->backend->table;
+    for (uhal_backend_event* event : clock.spare_events) static_cast<void>(table.event_destroy(event));
+    if (clock.origin != nullptr) static_cast<void>(table.event_destroy(clock.origin));
+  }
+  recorder().clocks.clear();
+}
+
+// The events that must be reached before the recording can be read.
+std::vector<std::pair<uhal_device*, uhal_backend_event*>> awaited_events() {
+  std::vector<std::pair<uhal_device*, uhal_backend_event*>> events;
+  for (auto& [device, clock] : recorder().clocks) {
+    if (clock.origin != nullptr) events.emplace_back(device, clock.origin);
+  }
+  for (std::unique_ptr<Pending>& work : recorder().pending) events.emplace_back(work->record.device, work->end);
+  return events;
+}
+
+Pending* begin_work(Stream* stream, ProfileRecord record) {
+  std::lock_guard<std::mutex> lock(recorder().mutex);
+  if (!profiling.load(std::memory_order_relaxed)) return nullptr;  // stopped meanwhile
+  auto work = std::make_unique<Pending>();
+  work->record = std::move(record);
+  work->record.device = stream->device;
+  work->record.stream = stream->number;
+  work->record.estimated_nanoseconds =
+      estimated_nanoseconds(stream->device->properties, work->record.bytes, work->record.flops);
+  work->stream = stream;
+  work->recording = recorder().recording;
+  if (!set_clock(stream) || !record_event(stream, &work->begin)) return nullptr;
+  return work.release();
+}
+
+}  // namespace
+
+void ProfiledWork::begin(Stream* stream, const char* name, uint64_t bytes) {
+  ProfileRecord record = {};
+  record.name = record.op = name;
+  record.shape = std::to_string(bytes) + " bytes";
+  record.bytes = bytes;
+  work_ = begin_work(stream, std::move(record));
+}
+
+void ProfiledWork::begin(Stream* stream, const OpView& op) {
+  ProfileRecord record = {};
+  record.op = op_display_name(*op.op);
+  record.name = op.op->label != nullptr ? op.op->label : record.op;
+  record.shape = describe_operands(*op.op);
+  record.bytes = op_bytes(*op.op);
+  record.flops = op.row->flops(op);
+  work_ = begin_work(stream, std::move(record));
+}
+
+void ProfiledWork::end() {
+  std::unique_ptr<Pending> work(work_);
+  std::lock_guard<std::mutex> lock(recorder().mutex);
+  // A recording that was stopped meanwhile has destroyed its clock; the begin event goes as well.
+  if (work->recording != recorder().recording || !profiling.load(std::memory_order_relaxed)) {
+    static_cast<void>(work->record.device->backend->table.event_destroy(work->begin));
+    return;
+  }
+  if (!record_event(work->stream, &work->end)) return;
+  recorder().pending.push_back(std::move(work));
+  finish_reached();
+}
+
+void start_profiler_by_environment() {
+  static std::atomic<bool> started{false};
+  if (environment().profile.empty() || started.exchange(true)) return;
+  if (uhal_profiler_start() != UHAL_OK) return;
+  // Asked for by the user, so that a program that never calls uhal_finalize has its trace too.
+  atexit(finish_profiler_by_environment);
+}
+
+void finish_profiler_by_environment() {
+  static std::atomic<bool> finished{false};
+  if (environment().profile.empty() || process_state.load() != ProcessState::kRunning || finished.exchange(true))
+    return;
+  if (uhal_profiler_stop() == UHAL_OK && uhal_profiler_write_trace(environment().profile.c_str()) == UHAL_OK) return;
+  fprintf(stderr, "unihal: no profile was written: %s\n", uhal_last_error()->message);
+}
+
+}  // namespace unihal::core
+
+using namespace unihal::core;
+
+uhal_status uhal_profiler_start(void) {
+  UHAL_CHECK_PROCESS();
+  return guarded([&]() -> uhal_status {
+    std::lock_guard<std::mutex> control(recorder().control);
+    std::lock_guard<std::mutex> lock(recorder().mutex);
+    if (profiling.load()) {
+      return UHAL_FAIL(UHAL_FAILED_PRECONDITION,
+                       "A recording is running already; stop it with uhal_profiler_stop first.");
+    }
+    set_profile_records({});
+    recorder().records.clear();
+    ++recorder().recording;
+    recorder().start = Clock::now();
+    profiling.store(true);
+    return UHAL_OK;
+  });
+}
+
+uhal_status uhal_profiler_stop(void) {
+  UHAL_CHECK_PROCESS();
+  return guarded([&]() -> uhal_status {
+    std::lock_guard<std::mutex> control(recorder().control);
+    std::vector<std::pair<uhal_device*, uhal_backend_event*>> events;
+    {
+      std::lock_guard<std::mutex> lock(recorder().mutex);
+      if (!profiling.exchange(false)) return UHAL_OK;
+      events = awaited_events();
+    }
+    for (auto [device, event] : events) static_cast<void>(device->backend->table.event_synchronize(event));
+    std::lock_guard<std::mutex> lock(recorder().mutex);
+    finish_all();
+    set_profile_records(std::move(recorder().records));
+    recorder().records.clear();
+    return UHAL_OK;
+  });
+}

@@ -1,0 +1,67 @@
+// Recording device time: what the rest of the core calls.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "csrc/core/handle/stream.h"
+#include "csrc/core/op/table.h"
+
+namespace unihal::core {
+
+// True while a recording runs.
+extern std::atomic<bool> profiling;
+
+// One finished piece of work.
+struct ProfileRecord {
+  std::string name;
+  std::string op;
+  std::string shape;
+  uhal_device* device;
+  uint64_t stream;
+  int64_t start_nanoseconds;
+  int64_t duration_nanoseconds;
+  uint64_t bytes;
+  uint64_t flops;
+  int64_t estimated_nanoseconds;
+};
+
+// Records what is submitted to a stream between its construction and destruction. The submission lock is held.
+class ProfiledWork {
+ public:
+  ProfiledWork(Stream* stream, const char* name, uint64_t bytes) {
+    if (profiling.load(std::memory_order_relaxed)) begin(stream, name, bytes);
+  }
+  ProfiledWork(Stream* stream, const OpView& op) {
+    if (profiling.load(std::memory_order_relaxed)) begin(stream, op);
+  }
+  ~ProfiledWork() {
+    if (work_ != nullptr) end();
+  }
+  ProfiledWork(const ProfiledWork&) = delete;
+  ProfiledWork& operator=(const ProfiledWork&) = delete;
+
+  struct Pending;
+
+ private:
+  void begin(Stream* stream, const char* name, uint64_t bytes);
+  void begin(Stream* stream, const OpView& op);
+  void end();
+
+  Pending* work_ = nullptr;
+};
+
+// The stopped recording, and its totals per op (profiler_results.cc).
+const std::vector<ProfileRecord>& profile_records();
+void set_profile_records(std::vector<ProfileRecord> records);
+
+// Writes records as a Chrome trace (trace.cc).
+uhal_status write_trace(const std::vector<ProfileRecord>& records, const char* path);
+
+// UNIHAL_PROFILE=<file>: records from the first device on, and writes the trace at finalize or exit.
+void start_profiler_by_environment();
+void finish_profiler_by_environment();
+
+}  // namespace unihal::core

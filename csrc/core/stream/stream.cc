@@ -1,0 +1,233 @@
+#include "csrc/core/handle/stream.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "csrc/core/base/process_state.h"
+#include "csrc/core/check/race_checker.h"
+#include "csrc/core/handle/event.h"
+#include "csrc/core/memory/allocator.h"
+
+namespace unihal::core {
+
+void StickyError::set(uhal_status status, const char* op, const char* message) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (present_.load(std::memory_order_relaxed)) return;
+  status_ = status;
+  op_ = op != nullptr ? op : "";
+  message_ = message != nullptr ? message : "";
+  present_.store(true, std::memory_order_release);
+}
+
+uhal_status StickyError::take(const char* device_label) {
+  if (!present_.load(std::memory_order_acquire)) return UHAL_OK;
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (!present_.load(std::memory_order_relaxed)) return UHAL_OK;
+  present_.store(false, std::memory_order_relaxed);
+  uhal_status status =
+      UHAL_FAIL(status_, "Earlier work of this stream failed: %s%s%s", op_.c_str(), op_.empty() ? "" : ": ",
+                message_.empty() ? uhal_status_name(status_) : message_.c_str());
+  set_error_op(op_.c_str());
+  set_error_device(device_label);
+  return status;
+}
+
+void StickyError::clear() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  present_.store(false, std::memory_order_relaxed);
+}
+
+StreamPool& stream_pool() {
+  static StreamPool* const instance = new StreamPool;
+  return *instance;
+}
+
+uhal_status refuse_stream(const void* handle) {
+  if (handle == nullptr) {
+    return UHAL_FAIL(UHAL_INVALID_ARGUMENT,
+                     "The stream is NULL; pass one from uhal_stream_create or the device's default.");
+  }
+  return UHAL_FAIL(UHAL_INVALID_ARGUMENT,
+                   "The stream %p does not exist: it was destroyed, or is no stream. Use a stream between its creation "
+                   "and its destruction.",
+                   handle);
+}
+
+Stream* stream_of_backend(uhal_stream* handle) { return stream_pool().slot(handle); }
+
+uhal_status with_device(const uhal_device& device, uhal_status status) {
+  if (status != UHAL_OK) set_error_device(device.label.c_str());
+  return status;
+}
+
+uhal_status wait_for(Stream* stream) {
+  // Without the submission lock: work that is waited for may itself submit (a host callback).
+  uhal_device& device = *stream->device;
+  HostWait wait(*stream);
+  uhal_status status = call_backend(*device.backend, "stream_synchronize", device.backend->table.stream_synchronize,
+                                    stream->backend_stream);
+  // Also if it failed: that is the caller's news, which reports of races would bury.
+  wait.over();
+  if (device.allocation_log != nullptr) {
+    for (Allocator* allocator : device.allocators) allocator->return_passed();
+  }
+  return with_device(device, status);
+}
+
+uhal_status synchronize(Stream* stream) {
+  uhal_status status = wait_for(stream);
+  uhal_status sticky = stream->sticky.take(stream->device->label.c_str());
+  return sticky != UHAL_OK ? sticky : status;
+}
+
+}  // namespace unihal::core
+
+using namespace unihal::core;
+
+uhal_status uhal_stream_create(uhal_device* device, uhal_stream** stream) {
+  UHAL_CHECK_PROCESS();
+  if (device == nullptr) return refuse_null_device();
+  if (stream == nullptr) return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "stream is NULL; pass the place for the stream.");
+  *stream = nullptr;
+  return guarded([&]() -> uhal_status {
+    Stream* created = stream_pool().acquire();
+    if (created == nullptr) {
+      return UHAL_FAIL(UHAL_RESOURCE_EXHAUSTED,
+                       "There are too many streams; destroy those that are not used any more.");
+    }
+    static std::atomic<uint64_t> numbers{0};
+    created->device = device;
+    created->backend_stream = nullptr;
+    created->number = numbers.fetch_add(1);
+    created->workspace = nullptr;
+    created->workspace_bytes = 0;
+    created->sticky.clear();
+    // The owner's handle is valid only once the backend has created its part.
+    uhal_stream* handle = stream_pool().next_handle(created);
+    uhal_status status = call_backend(*device->backend, "stream_create", device->backend->table.stream_create,
+                                      device->backend_device, handle, &created->backend_stream);
+    if (status != UHAL_OK) {
+      stream_pool().recycle(created);
+      return with_device(*device, status);
+    }
+    stream_pool().publish(created);
+    std::lock_guard<std::mutex> lock(device->mutex);
+    device->streams.push_back(handle);
+    *stream = handle;
+    return UHAL_OK;
+  });
+}
+
+uhal_status uhal_stream_destroy(uhal_stream* handle) {
+  UHAL_CHECK_PROCESS();
+  if (handle == nullptr) return UHAL_OK;
+  return guarded([&]() -> uhal_status {
+    PinnedStream pinned(stream_pool(), handle);
+    if (!pinned) return refuse_stream(handle);
+    uhal_device& device = *pinned->device;
+    {
+      std::lock_guard<std::mutex> lock(device.mutex);
+      if (device.default_stream == handle) {
+        return UHAL_FAIL(UHAL_INVALID_ARGUMENT,
+                         "This is the default stream of %s, which the core owns; destroy only streams from "
+                         "uhal_stream_create.",
+                         device.label.c_str());
+      }
+    }
+    Stream* stream = pinned.release();
+    if (!stream_pool().retire(stream)) return refuse_stream(handle);
+    {
+      std::lock_guard<std::mutex> lock(device.mutex);
+      device.streams.erase(std::remove(device.streams.begin(), device.streams.end(), handle), device.streams.end());
+    }
+    uhal_status status = synchronize(stream);
+    if (stream->workspace != nullptr) device.allocator(UHAL_MEMORY_DEVICE).free(nullptr, stream->workspace);
+    for (Allocator* allocator : device.allocators) allocator->forget_stream(stream);
+    uhal_status destroyed =
+        call_backend(*device.backend, "stream_destroy", device.backend->table.stream_destroy, stream->backend_stream);
+    stream->backend_stream = nullptr;
+    stream_pool().recycle(stream);
+    return status != UHAL_OK ? status : with_device(device, destroyed);
+  });
+}
+
+uhal_status uhal_stream_query(uhal_stream* handle, int32_t* done) {
+  UHAL_CHECK_PROCESS();
+  return guarded([&]() -> uhal_status {
+    if (done == nullptr) return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "done is NULL; pass the place for the answer.");
+    PinnedStream stream(stream_pool(), handle);
+    if (!stream) return refuse_stream(handle);
+    uhal_device& device = *stream->device;
+    HostWait wait(*stream);
+    uhal_status status =
+        call_backend(*device.backend, "stream_query", device.backend->table.stream_query, stream->backend_stream, done);
+    if (status == UHAL_OK && *done != 0) wait.over();
+    uhal_status sticky = stream->sticky.take(device.label.c_str());
+    return sticky != UHAL_OK ? sticky : with_device(device, status);
+  });
+}
+
+uhal_status uhal_stream_synchronize(uhal_stream* handle) {
+  UHAL_CHECK_PROCESS();
+  return guarded([&]() -> uhal_status {
+    PinnedStream stream(stream_pool(), handle);
+    if (!stream) return refuse_stream(handle);
+    return synchronize(stream.get());
+  });
+}
+
+uhal_status uhal_stream_wait_event(uhal_stream* handle, uhal_event* event_handle) {
+  UHAL_CHECK_PROCESS();
+  return guarded([&]() -> uhal_status {
+    PinnedStream stream(stream_pool(), handle);
+    if (!stream) return refuse_stream(handle);
+    PinnedEvent event(event_pool(), event_handle);
+    if (!event) return refuse_event(event_handle);
+    if (!event->recorded.load()) return UHAL_OK;
+    uhal_device& device = *stream->device;
+    if (event->device->backend_device != device.backend_device) {
+      // Devices do not wait for each other's events on all backends; the host can always.
+      return wait_for(event.get());
+    }
+    std::lock_guard<std::mutex> lock(stream->submission);
+    uhal_status status = call_backend(*device.backend, "stream_wait_event", device.backend->table.stream_wait_event,
+                                      stream->backend_stream, event->backend_event);
+    if (status == UHAL_OK) note_wait(stream.get(), *event);
+    return with_device(device, status);
+  });
+}
+
+uhal_status uhal_stream_host_callback(uhal_stream* handle, uhal_host_function function, void* user_data) {
+  UHAL_CHECK_PROCESS();
+  return guarded([&]() -> uhal_status {
+    if (function == nullptr)
+      return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "The host function is NULL; pass the one to call.");
+    PinnedStream stream(stream_pool(), handle);
+    if (!stream) return refuse_stream(handle);
+    uhal_device& device = *stream->device;
+    const uhal_backend& table = device.backend->table;
+    if (table.host_callback != nullptr) {
+      std::lock_guard<std::mutex> lock(stream->submission);
+      TrackedCallback callback(*stream, function, user_data);
+      uhal_status status = call_backend(*device.backend, "host_callback", table.host_callback, stream->backend_stream,
+                                        callback.function(), callback.user_data());
+      if (status == UHAL_OK) callback.submitted();
+      return with_device(device, status);
+    }
+    // Without the lock, since the function may submit to this stream.
+    uhal_status status = wait_for(stream.get());
+    if (status != UHAL_OK) return status;
+    function(user_data);
+    return UHAL_OK;
+  });
+}
+
+uhal_device* uhal_stream_device(uhal_stream* handle) {
+  if (check_process() != UHAL_OK) return nullptr;
+  PinnedStream stream(stream_pool(), handle);
+  if (!stream) {
+    refuse_stream(handle);
+    return nullptr;
+  }
+  return stream->device;
+}

@@ -1,0 +1,87 @@
+#include "stub/common/move.h"
+
+#include <algorithm>
+#include <cstring>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+#include "stub/common/parallel.h"
+
+namespace unihal::stub {
+namespace {
+
+constexpr int64_t kCacheLine = 64;
+constexpr int64_t kFillBytes = 16 * kCacheLine;
+constexpr int64_t kBytesPerUnit = 8;  // copying is that much cheaper than computing
+
+}  // namespace
+
+#ifdef __SSE2__
+
+void stream_bytes(void* destination, const void* source, int64_t bytes) {
+  char* to = static_cast<char*>(destination);
+  const char* from = static_cast<const char*>(source);
+  const int64_t head = std::min(bytes, -static_cast<int64_t>(reinterpret_cast<uintptr_t>(to)) & (kCacheLine - 1));
+  std::memcpy(to, from, static_cast<size_t>(head));
+  int64_t at = head;
+  for (; at + kCacheLine <= bytes; at += kCacheLine) {
+    for (int64_t i = at; i < at + kCacheLine; i += static_cast<int64_t>(sizeof(__m128i))) {
+      _mm_stream_si128(reinterpret_cast<__m128i*>(to + i), _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i)));
+    }
+  }
+  std::memcpy(to + at, from + at, static_cast<size_t>(bytes - at));
+}
+
+void finish_streaming() { _mm_sfence(); }
+
+#else
+
+void stream_bytes(void* destination, const void* source, int64_t bytes) {
+  std::memcpy(destination, source, static_cast<size_t>(bytes));
+}
+
+void finish_streaming() {}
+
+#endif
+
+void move_bytes(void* destination, const void* source, int64_t bytes) {
+  char* to = static_cast<char*>(destination);
+  const char* from = static_cast<const char*>(source);
+  if (bytes <= 0 || to == from) return;
+  const int64_t lines = (bytes + kCacheLine - 1) / kCacheLine;
+  parallel_for(lines, kCacheLine / kBytesPerUnit, [&](int64_t begin, int64_t end) {
+    const int64_t first = begin * kCacheLine;
+    const int64_t length = std::min(bytes, end * kCacheLine) - first;
+    if (bytes < kStreamBytes) {
+      std::memcpy(to + first, from + first, static_cast<size_t>(length));
+    } else {
+      stream_bytes(to + first, from + first, length);
+      finish_streaming();
+    }
+  });
+}
+
+void fill_bytes(void* destination, const void* pattern, int64_t pattern_bytes, int64_t bytes) {
+  if (bytes <= 0) return;
+  // A few cache lines of whole patterns are what is copied again and again.
+  char lines[kFillBytes];
+  for (int64_t i = 0; i < kFillBytes; i += pattern_bytes) {
+    std::memcpy(lines + i, pattern, static_cast<size_t>(pattern_bytes));
+  }
+  char* to = static_cast<char*>(destination);
+  const int64_t pieces = (bytes + kFillBytes - 1) / kFillBytes;
+  parallel_for(pieces, kFillBytes / kBytesPerUnit, [&](int64_t begin, int64_t end) {
+    for (int64_t at = begin * kFillBytes; at < std::min(bytes, end * kFillBytes); at += kFillBytes) {
+      const int64_t length = std::min(kFillBytes, bytes - at);
+      if (bytes < kStreamBytes) {
+        std::memcpy(to + at, lines, static_cast<size_t>(length));
+      } else {
+        stream_bytes(to + at, lines, length);
+      }
+    }
+    finish_streaming();
+  });
+}
+
+}  // namespace unihal::stub

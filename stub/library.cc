@@ -1,0 +1,189 @@
+// The stub backend's table: host memory stands in for a device. Here the fast mode, where work runs at once on the
+// submitting thread; strict/table.cc replaces what the strict mode does otherwise.
+
+#include "unihal/backend.h"
+
+#include <sys/mman.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "stub/backend/device.h"
+#include "stub/backend/fault_table.h"
+#include "stub/backend/faults.h"
+#include "stub/common/move.h"
+#include "stub/ops/launch.h"
+#include "stub/strict/table.h"
+
+struct uhal_backend_stream {
+  uhal_backend_device* device;
+  uhal_stream* owner;
+};
+
+struct uhal_backend_event {
+  std::atomic<int64_t> nanoseconds{0};  // of the last record
+};
+
+namespace unihal::stub {
+namespace {
+
+const uhal_host* core = nullptr;
+
+// Blocks from here on are worth huge pages: fewer faults and fewer misses of the address cache.
+constexpr size_t kHugePage = size_t{2} << 20;
+constexpr size_t kAlignment = 256;
+
+int64_t now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+uhal_status allocate(uhal_backend_device* device, uhal_memory_kind kind, size_t bytes, void** pointer) {
+  *pointer = nullptr;
+  if (kind == UHAL_MEMORY_DEVICE) {
+    if (const uhal_status status = take_memory(device, bytes); status != UHAL_OK) return status;
+  }
+  const bool huge = bytes >= kHugePage;
+  const int error = posix_memalign(pointer, huge ? kHugePage : kAlignment, bytes);
+  if (error != 0) {
+    *pointer = nullptr;
+    if (kind == UHAL_MEMORY_DEVICE) give_memory(device, bytes);
+    return fail(UHAL_RESOURCE_EXHAUSTED, "the host has no %zu bytes left for stub device %d (%s)", bytes,
+                device->ordinal, std::strerror(error));
+  }
+  if (huge) madvise(*pointer, bytes, MADV_HUGEPAGE);  // a wish: without it everything works, slower
+  return UHAL_OK;
+}
+
+uhal_status free_memory(uhal_backend_device* device, uhal_memory_kind kind, void* pointer, size_t bytes) {
+  std::free(pointer);
+  if (kind == UHAL_MEMORY_DEVICE) give_memory(device, bytes);
+  return UHAL_OK;
+}
+
+uhal_status stream_create(uhal_backend_device* device, uhal_stream* owner, uhal_backend_stream** stream) {
+  *stream = new (std::nothrow) uhal_backend_stream{device, owner};
+  return *stream != nullptr ? UHAL_OK : fail_without_host_memory("a stream");
+}
+
+uhal_status stream_destroy(uhal_backend_stream* stream) {
+  delete stream;
+  return UHAL_OK;
+}
+
+// Submitted work has always run already.
+uhal_status stream_query(uhal_backend_stream*, int32_t* done) {
+  *done = 1;
+  return UHAL_OK;
+}
+
+uhal_status stream_synchronize(uhal_backend_stream*) { return UHAL_OK; }
+
+uhal_status stream_wait_event(uhal_backend_stream*, uhal_backend_event*) { return UHAL_OK; }
+
+uhal_status event_create(uhal_backend_device*, uhal_backend_event** event) {
+  *event = new (std::nothrow) uhal_backend_event;
+  return *event != nullptr ? UHAL_OK : fail_without_host_memory("an event");
+}
+
+uhal_status event_destroy(uhal_backend_event* event) {
+  delete event;
+  return UHAL_OK;
+}
+
+uhal_status event_record(uhal_backend_event* event, uhal_backend_stream*) {
+  event->nanoseconds.store(now(), std::memory_order_relaxed);
+  return UHAL_OK;
+}
+
+uhal_status event_query(uhal_backend_event*, int32_t* done) {
+  *done = 1;
+  return UHAL_OK;
+}
+
+uhal_status event_synchronize(uhal_backend_event*) { return UHAL_OK; }
+
+uhal_status event_elapsed(uhal_backend_event* start, uhal_backend_event* end, int64_t* nanoseconds) {
+  *nanoseconds = end->nanoseconds.load(std::memory_order_relaxed) - start->nanoseconds.load(std::memory_order_relaxed);
+  return UHAL_OK;
+}
+
+uhal_status copy(uhal_backend_stream*, void* destination, const void* source, size_t bytes, uhal_copy_kind) {
+  SlowedWork slowed;
+  move_bytes(destination, source, static_cast<int64_t>(bytes));
+  return UHAL_OK;
+}
+
+uhal_status fill(uhal_backend_stream*, void* destination, const void* pattern, size_t pattern_bytes, size_t bytes) {
+  SlowedWork slowed;
+  fill_bytes(destination, pattern, static_cast<int64_t>(pattern_bytes), static_cast<int64_t>(bytes));
+  return UHAL_OK;
+}
+
+uhal_status supports_slot(uhal_backend_device*, const uhal_op* op) { return supports(*op); }
+
+uhal_status launch_slot(uhal_backend_stream* stream, const uhal_op* op) {
+  SlowedWork slowed;
+  return launch(stream->owner, *op);
+}
+
+uhal_status host_callback(uhal_backend_stream*, uhal_host_function function, void* user_data) {
+  function(user_data);
+  return UHAL_OK;
+}
+
+constexpr uhal_backend make_table() {
+  uhal_backend table = {};
+  table.struct_size = sizeof table;
+  table.abi_major = UHAL_ABI_MAJOR;
+  table.abi_minor = UHAL_ABI_MINOR;
+  table.name = "stub";
+  table.version = UHAL_VERSION_STRING;
+  table.device_count = device_count;
+  table.device_open = device_open;
+  table.device_properties = device_properties;
+  table.allocate = allocate;
+  table.free = free_memory;
+  table.memory_info = memory_info;
+  table.stream_create = stream_create;
+  table.stream_destroy = stream_destroy;
+  table.stream_query = stream_query;
+  table.stream_synchronize = stream_synchronize;
+  table.stream_wait_event = stream_wait_event;
+  table.event_create = event_create;
+  table.event_destroy = event_destroy;
+  table.event_record = event_record;
+  table.event_query = event_query;
+  table.event_synchronize = event_synchronize;
+  table.event_elapsed = event_elapsed;
+  table.copy = copy;
+  table.fill = fill;
+  table.supports = supports_slot;
+  table.launch = launch_slot;
+  table.host_callback = host_callback;
+  return table;
+}
+
+constexpr uhal_backend kTable = make_table();
+
+}  // namespace
+
+const uhal_host& host() { return *core; }
+
+}  // namespace unihal::stub
+
+extern "C" __attribute__((visibility("default"))) const uhal_backend* uhal_backend_query(const uhal_host* host,
+                                                                                         uint32_t abi_major) {
+  if (abi_major != UHAL_ABI_MAJOR) {
+    host->report(UHAL_FAILED_PRECONDITION, 0, nullptr,
+                 "the stub was built for another major version of the unihal ABI; install libunihal.so and "
+                 "libunihal_stub.so of one release");
+    return nullptr;
+  }
+  unihal::stub::core = host;
+  using namespace unihal::stub;
+  return with_faults(wants_strict_mode() ? *strict::table(kTable) : kTable);
+}

@@ -1,0 +1,117 @@
+#include "stub/onednn/library.h"
+
+#if !defined(UNIHAL_STUB_ONEDNN)
+
+namespace unihal::stub {
+
+const char* onednn_description() { return "built-in kernels (this build has no oneDNN: its headers were not found)"; }
+
+}  // namespace unihal::stub
+
+#else
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace unihal::stub {
+namespace {
+
+constexpr const char* kFileName = "libdnnl.so.3";
+constexpr int kMajorVersion = 3;
+
+struct Loaded {
+  OneDnn functions = {};
+  bool usable = false;
+  std::string description;
+};
+
+// The folder of this library, without a trailing slash; empty if the linker does not say.
+std::string own_folder() {
+  Dl_info info;
+  if (dladdr(reinterpret_cast<void*>(&onednn_description), &info) == 0 || info.dli_fname == nullptr) return {};
+  const std::string path = info.dli_fname;
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? std::string(".") : path.substr(0, slash);
+}
+
+std::vector<std::string> candidates() {
+  std::vector<std::string> paths;
+  const std::string folder = own_folder();
+  if (!folder.empty()) {
+    paths.push_back(folder + "/" + kFileName);
+    // <prefix>/lib/python3.x/site-packages/unihal/lib -> <prefix>/lib
+    paths.push_back(folder + "/../../../../" + kFileName);
+  }
+  paths.push_back(kFileName);
+  return paths;
+}
+
+// Opens a file and fills the functions; returns what was wrong, or an empty string.
+std::string open_library(const std::string& path, OneDnn& functions) {
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return dlerror();
+#define UNIHAL_ONEDNN_FIND(name)                                               \
+  functions.name = reinterpret_cast<decltype(&::name)>(dlsym(library, #name)); \
+  if (functions.name == nullptr) return path + " has no function " #name;
+  UNIHAL_ONEDNN_FUNCTIONS(UNIHAL_ONEDNN_FIND)
+#undef UNIHAL_ONEDNN_FIND
+  const dnnl_version_t* version = functions.dnnl_version();
+  if (version->major != kMajorVersion) {
+    return path + " is oneDNN " + std::to_string(version->major) + ", needed is " + std::to_string(kMajorVersion);
+  }
+  if (functions.dnnl_engine_create(&functions.engine, dnnl_cpu, 0) != dnnl_success) {
+    return path + " has no CPU engine";
+  }
+  return {};
+}
+
+Loaded load() {
+  Loaded loaded;
+  std::vector<std::string> paths;
+  if (const char* wish = std::getenv("UNIHAL_ONEDNN_LIBRARY"); wish != nullptr && *wish != '\0') {
+    if (std::strcmp(wish, "none") == 0) {
+      loaded.description = "built-in kernels (UNIHAL_ONEDNN_LIBRARY=none)";
+      return loaded;
+    }
+    paths.push_back(wish);
+  } else {
+    paths = candidates();
+  }
+  std::string reason;
+  for (const std::string& path : paths) {
+    reason = open_library(path, loaded.functions);
+    if (reason.empty()) {
+      const dnnl_version_t* version = loaded.functions.dnnl_version();
+      loaded.usable = true;
+      loaded.description = "oneDNN " + std::to_string(version->major) + "." + std::to_string(version->minor) + "." +
+                           std::to_string(version->patch);
+      return loaded;
+    }
+  }
+  loaded.description = "built-in kernels (oneDNN: " + reason + "; pip install onednn-cpu-gomp, or name the file in " +
+                       "UNIHAL_ONEDNN_LIBRARY)";
+  return loaded;
+}
+
+// Never destroyed: kernels may run until the process ends.
+const Loaded& loaded() {
+  static const Loaded* const instance = new Loaded(load());
+  return *instance;
+}
+
+}  // namespace
+
+const char* onednn_description() { return loaded().description.c_str(); }
+
+const OneDnn* onednn() {
+  const Loaded& library = loaded();
+  return library.usable ? &library.functions : nullptr;
+}
+
+}  // namespace unihal::stub
+
+#endif  // UNIHAL_STUB_ONEDNN

@@ -1,0 +1,296 @@
+// UHAL_OP_ARG_REDUCE, UHAL_OP_SCAN, UHAL_OP_SORT and UHAL_OP_TOP_K: work along one axis, row by row.
+
+#include <algorithm>
+#include <atomic>
+#include <limits>
+
+#include "csrc/backends/common/attributes.h"
+#include "stub/common/blocks.h"
+#include "stub/common/kernels.h"
+#include "stub/common/rows.h"
+#include "stub/common/scratch.h"
+
+namespace unihal::stub {
+namespace {
+
+// An operand's row: the elements along the axis from one position of the other axes on.
+struct Row {
+  char* data;
+  int64_t length;
+  int64_t stride;  // in elements
+  uhal_dtype dtype;
+
+  Row(const uhal_tensor& view, int axis, int64_t offset)
+      : data(static_cast<char*>(view.data) + offset * dtype_size(view.dtype)),
+        length(view.shape[axis]),
+        stride(view.strides[axis]),
+        dtype(view.dtype) {}
+
+  char* at(int64_t index) const { return data + index * stride * dtype_size(dtype); }
+};
+
+// Reads a row in blocks of a compute type: body(first index, count, values).
+template <class T, class Body>
+void read_row(const Row& row, ComputeType type, const Body& body) {
+  const LoadLoop load = vectors().load[row.dtype][type];
+  BlockBuffer buffer;
+  for (int64_t begin = 0; begin < row.length; begin += kBlock) {
+    const int64_t count = std::min(kBlock, row.length - begin);
+    load(count, row.at(begin), row.stride, buffer.bytes);
+    body(begin, count, reinterpret_cast<const T*>(buffer.bytes));
+  }
+}
+
+void store_index(const Row& row, int64_t at, int64_t index) {
+  if (row.dtype == UHAL_INT64) {
+    *reinterpret_cast<int64_t*>(row.at(at)) = index;
+  } else {
+    *reinterpret_cast<int32_t*>(row.at(at)) = static_cast<int32_t>(index);
+  }
+}
+
+// Whether a belongs before b. NaN counts as the largest: last, and first when descending.
+template <class T>
+bool before(T a, T b, bool descending) {
+  const bool less = a < b || (b != b && a == a);
+  const bool greater = a > b || (a != a && b == b);
+  return descending ? greater : less;
+}
+
+// -- arg-reduce
+
+template <class T>
+int64_t extreme_index(const Row& row, ComputeType type, bool largest) {
+  int64_t best = 0;
+  T value = 0;
+  read_row<T>(row, type, [&](int64_t begin, int64_t count, const T* values) {
+    if (begin == 0) value = values[0];
+    for (int64_t i = 0; i < count && value == value; ++i) {  // the first NaN is final
+      if (values[i] != values[i] || (largest ? values[i] > value : values[i] < value)) {
+        value = values[i];
+        best = begin + i;
+      }
+    }
+  });
+  return best;
+}
+
+template <class T>
+void arg_reduce(const uhal_tensor& x, const uhal_tensor& y, int axis, bool largest) {
+  const uhal_tensor first = first_along(x, axis);
+  const uhal_tensor* views[] = {&y, &first};
+  const ComputeType type = compute_type_of(x.dtype);
+  for_each_position(make_space(views, 2), x.shape[axis], [&](const Cursor& cursor) {
+    store_index(Row(y, axis, cursor.offset(0)), 0, extreme_index<T>(Row(x, axis, cursor.offset(1)), type, largest));
+  });
+}
+
+// -- scan
+
+template <class A>
+A combine(uhal_reduction reduction, A a, A b) {
+  switch (reduction) {
+    case UHAL_REDUCE_PRODUCT:
+      return a * b;
+    case UHAL_REDUCE_MAXIMUM:
+      return (a > b || a != a) ? a : b;
+    case UHAL_REDUCE_MINIMUM:
+      return (a < b || a != a) ? a : b;
+    default:
+      return a + b;
+  }
+}
+
+// What an exclusive scan of a dtype begins with.
+template <class A>
+A start(uhal_reduction reduction, uhal_dtype dtype) {
+  using Limits = std::numeric_limits<A>;
+  switch (reduction) {
+    case UHAL_REDUCE_PRODUCT:
+      return 1;
+    case UHAL_REDUCE_MAXIMUM:
+      return Limits::has_infinity ? -Limits::infinity() : static_cast<A>(lowest_integer(dtype));
+    case UHAL_REDUCE_MINIMUM:
+      return Limits::has_infinity ? Limits::infinity() : static_cast<A>(highest_integer(dtype));
+    default:
+      return 0;
+  }
+}
+
+// The same row from its other end.
+Row reversed(Row row) {
+  row.data = row.at(row.length - 1);
+  row.stride = -row.stride;
+  return row;
+}
+
+template <class A>
+void scan(const uhal_tensor& x, const uhal_tensor& y, const uhal_scan_attributes& attributes, ComputeType type) {
+  const int axis = attributes.axis;
+  const uhal_tensor first_x = first_along(x, axis);
+  const uhal_tensor first_y = first_along(y, axis);
+  const uhal_tensor* views[] = {&first_y, &first_x};
+  const StoreLoop store = vectors().store[type][y.dtype];
+  for_each_position(make_space(views, 2), x.shape[axis], [&](const Cursor& cursor) {
+    Row from(x, axis, cursor.offset(1));
+    Row to(y, axis, cursor.offset(0));
+    if (attributes.reverse) {
+      from = reversed(from);
+      to = reversed(to);
+    }
+    A total = start<A>(attributes.reduction, x.dtype);
+    read_row<A>(from, type, [&](int64_t begin, int64_t count, const A* values) {
+      A results[kBlock];
+      for (int64_t i = 0; i < count; ++i) {
+        const A next = combine(attributes.reduction, total, values[i]);
+        results[i] = attributes.exclusive ? total : next;
+        total = next;
+      }
+      store(count, results, to.at(begin), to.stride);
+    });
+  });
+}
+
+// -- sort and top-k
+
+template <class T>
+struct Entry {
+  T key;
+  int64_t index;
+};
+
+// Writes the first `values.length` entries of the sorted row; false when the host has no memory for it.
+template <class T>
+bool sort_row(const Row& x, ComputeType type, bool descending, const Row& values, const Row* indices) {
+  ScratchFrame frame;
+  Entry<T>* entries = frame.take<Entry<T>>(static_cast<size_t>(x.length));
+  if (entries == nullptr) return false;
+  read_row<T>(x, type, [&](int64_t begin, int64_t count, const T* keys) {
+    for (int64_t i = 0; i < count; ++i) entries[begin + i] = {keys[i], begin + i};
+  });
+  const auto order = [descending](const Entry<T>& a, const Entry<T>& b) {
+    if (before(a.key, b.key, descending)) return true;
+    if (before(b.key, a.key, descending)) return false;
+    return a.index < b.index;
+  };
+  if (values.length < x.length) {
+    std::partial_sort(entries, entries + values.length, entries + x.length, order);
+  } else {
+    std::sort(entries, entries + x.length, order);
+  }
+  const StoreLoop store = vectors().store[type][values.dtype];
+  for (int64_t i = 0; i < values.length; ++i) {
+    store(1, &entries[i].key, values.at(i), 1);
+    if (indices != nullptr) store_index(*indices, i, entries[i].index);
+  }
+  return true;
+}
+
+template <class T>
+uhal_status sort(const uhal_op& op, int axis, bool descending) {
+  const uhal_tensor& x = *op.inputs[0];
+  const uhal_tensor& values = *op.outputs[0];
+  const uhal_tensor* indices = op.output_count > 1 ? op.outputs[1] : nullptr;
+  if (values.shape[axis] == 0) return UHAL_OK;
+  const uhal_tensor first_values = first_along(values, axis);
+  const uhal_tensor first_x = first_along(x, axis);
+  const uhal_tensor first_indices = first_along(indices != nullptr ? *indices : values, axis);
+  const uhal_tensor* views[] = {&first_values, &first_x, &first_indices};
+  const ComputeType type = compute_type_of(x.dtype);
+  std::atomic<bool> exhausted{false};
+  for_each_position(make_space(views, 3), 16 * x.shape[axis], [&](const Cursor& cursor) {
+    const Row row(x, axis, cursor.offset(1));
+    const Row sorted(values, axis, cursor.offset(0));
+    bool done;
+    if (indices != nullptr) {
+      const Row positions(*indices, axis, cursor.offset(2));
+      done = sort_row<T>(row, type, descending, sorted, &positions);
+    } else {
+      done = sort_row<T>(row, type, descending, sorted, nullptr);
+    }
+    if (!done) exhausted.store(true, std::memory_order_relaxed);
+  });
+  if (exhausted.load()) return fail(UHAL_RESOURCE_EXHAUSTED, "sort: the host has no memory left for a row");
+  return UHAL_OK;
+}
+
+// -- dispatch
+
+const char* op_name(const uhal_op& op) {
+  switch (op.kind) {
+    case UHAL_OP_ARG_REDUCE:
+      return "arg_reduce";
+    case UHAL_OP_SCAN:
+      return "scan";
+    case UHAL_OP_SORT:
+      return "sort";
+    default:
+      return "top_k";
+  }
+}
+
+uhal_scan_attributes scan_attributes(const uhal_op& op) {
+  return attributes_or(op, uhal_scan_attributes{sizeof(uhal_scan_attributes), 0, UHAL_REDUCE_SUM, 0, 0});
+}
+
+// Running sums of floating operands are kept in double, those of integers in 64 bits.
+uhal_status run_scan(const uhal_op& op) {
+  const uhal_tensor& x = *op.inputs[0];
+  const uhal_tensor& y = *op.outputs[0];
+  const uhal_scan_attributes attributes = scan_attributes(op);
+  if (is_floating(x.dtype) || is_floating(y.dtype)) {
+    scan<double>(x, y, attributes, kDouble);
+  } else if (x.dtype == UHAL_UINT64) {
+    scan<uint64_t>(x, y, attributes, kUint64);
+  } else {
+    scan<int64_t>(x, y, attributes, kInt64);
+  }
+  return UHAL_OK;
+}
+
+template <class T>
+uhal_status run_ordered(const uhal_op& op) {
+  const auto attributes = attributes_or(op, uhal_axis_attributes{sizeof(uhal_axis_attributes), 0, 0});
+  const bool descending = (attributes.flags & UHAL_AXIS_DESCENDING) != 0;
+  if (op.kind == UHAL_OP_ARG_REDUCE) {
+    arg_reduce<T>(*op.inputs[0], *op.outputs[0], attributes.axis, descending);
+    return UHAL_OK;
+  }
+  return sort<T>(op, attributes.axis, descending);
+}
+
+}  // namespace
+
+const char* refuse_axis(const uhal_op& op) {
+  const uhal_tensor& x = *op.inputs[0];
+  const uhal_tensor& y = *op.outputs[0];
+  if (!is_real(x.dtype) || !is_real(y.dtype)) {
+    return refusal("%s: dtype %s is not supported; complex numbers have no order and can be copied and cast only",
+                   op_name(op), dtype_name(is_real(x.dtype) ? y.dtype : x.dtype));
+  }
+  if (op.kind == UHAL_OP_SCAN) {
+    const uhal_reduction reduction = scan_attributes(op).reduction;
+    if (reduction != UHAL_REDUCE_SUM && reduction != UHAL_REDUCE_PRODUCT && reduction != UHAL_REDUCE_MAXIMUM &&
+        reduction != UHAL_REDUCE_MINIMUM) {
+      return refusal("scan: reduction %d is not supported; expected sum, product, maximum or minimum", reduction);
+    }
+  }
+  return nullptr;
+}
+
+uhal_status run_axis(const Launch& launch) {
+  const uhal_op& op = launch.op;
+  if (op.kind == UHAL_OP_SCAN) return run_scan(op);
+  switch (compute_type_of(op.inputs[0]->dtype)) {
+    case kFloat:
+      return run_ordered<float>(op);
+    case kDouble:
+      return run_ordered<double>(op);
+    case kInt64:
+      return run_ordered<int64_t>(op);
+    default:
+      return run_ordered<uint64_t>(op);
+  }
+}
+
+}  // namespace unihal::stub

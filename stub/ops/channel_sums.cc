@@ -1,0 +1,175 @@
+#include "stub/ops/channel_sums.h"
+
+#include <algorithm>
+
+#include "stub/common/activation.h"
+#include "stub/common/parallel.h"
+#include "stub/vector/vectorize.h"
+
+namespace unihal::stub {
+namespace {
+
+// Rows of pixels whose sums are formed together where channels lie side by side; fixed, so that sums do not depend on
+// the number of threads.
+constexpr int64_t kRowsPerPiece = 256;
+
+template <typename T>
+UNIHAL_VECTORIZED ChannelSums plane_sums(int64_t count, const T* u, double u_shift, const T* v, double v_shift) {
+  double first = 0;
+  double second = 0;
+#pragma omp simd reduction(+ : first, second)
+  for (int64_t i = 0; i < count; ++i) {
+    const double shifted = static_cast<double>(u[i]) - u_shift;
+    first += shifted;
+    second += shifted * (static_cast<double>(v[i]) - v_shift);
+  }
+  return {first, second};
+}
+
+// Adds one row of all channels to two rows of sums.
+template <typename T>
+UNIHAL_VECTORIZED void add_row(int64_t channels, const T* __restrict u, const T* __restrict u_shift,
+                               const T* __restrict v, const T* __restrict v_shift, double* __restrict first,
+                               double* __restrict second) {
+  if (u_shift != nullptr) {
+    for (int64_t c = 0; c < channels; ++c) {
+      const double shifted = static_cast<double>(u[c]) - static_cast<double>(u_shift[c]);
+      first[c] += shifted;
+      second[c] += shifted * (static_cast<double>(v[c]) - static_cast<double>(v_shift[c]));
+    }
+  } else {
+    for (int64_t c = 0; c < channels; ++c) {
+      const double value = static_cast<double>(u[c]);
+      first[c] += value;
+      second[c] += value * (static_cast<double>(v[c]) - static_cast<double>(v_shift[c]));
+    }
+  }
+}
+
+template <typename T>
+UNIHAL_VECTORIZED void map_plane(int64_t count, const T* u, T u_factor, const T* x, T x_factor, T x_shift, T offset,
+                                 T* result) {
+  if (u != nullptr) {
+    for (int64_t i = 0; i < count; ++i) result[i] = u_factor * u[i] + (x_factor * (x[i] - x_shift) + offset);
+  } else {
+    for (int64_t i = 0; i < count; ++i) result[i] = x_factor * (x[i] - x_shift) + offset;
+  }
+}
+
+template <typename T>
+UNIHAL_VECTORIZED void map_row(int64_t channels, const T* u, const T* __restrict u_factor, const T* x,
+                               const T* __restrict x_factor, const T* __restrict x_shift, const T* __restrict offset,
+                               T* result) {
+  if (u != nullptr) {
+#pragma omp simd
+    for (int64_t c = 0; c < channels; ++c) {
+      result[c] = u_factor[c] * u[c] + (x_factor[c] * (x[c] - x_shift[c]) + offset[c]);
+    }
+  } else {
+#pragma omp simd
+    for (int64_t c = 0; c < channels; ++c) result[c] = x_factor[c] * (x[c] - x_shift[c]) + offset[c];
+  }
+}
+
+template <typename T>
+UNIHAL_VECTORIZED void relu_row(int64_t count, T* x) {
+  for (int64_t i = 0; i < count; ++i) x[i] = x[i] < 0 ? T(0) : x[i];
+}
+
+template <typename T>
+void activate_row(uhal_activation activation, int64_t count, T* x) {
+  if (activation == UHAL_ACTIVATION_NONE) return;
+  if (activation == UHAL_ACTIVATION_RELU) {
+    relu_row(count, x);
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i) x[i] = activate(activation, x[i]);
+}
+
+template <typename T>
+bool sums_channels_last(Staging& staging, const ChannelBlocks& blocks, const T* u, const T* u_shift, const T* v,
+                        const T* v_shift, ChannelSums* sums) {
+  const int64_t pieces = (blocks.pixels + kRowsPerPiece - 1) / kRowsPerPiece;
+  // For each piece of each image a row of first and a row of second sums.
+  double* partial = staging.take<double>(static_cast<size_t>(blocks.images * pieces * 2 * blocks.channels));
+  if (partial == nullptr) return false;
+  parallel_for(blocks.images * pieces, kRowsPerPiece * blocks.channels, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t image = i / pieces;
+      const int64_t row = i % pieces * kRowsPerPiece;
+      const int64_t rows = std::min(kRowsPerPiece, blocks.pixels - row);
+      double* first = partial + i * 2 * blocks.channels;
+      std::fill_n(first, 2 * blocks.channels, 0.0);
+      const T* own_u_shift = u_shift != nullptr ? u_shift + image * blocks.channels : nullptr;
+      for (int64_t r = row; r < row + rows; ++r) {
+        const int64_t offset = (image * blocks.pixels + r) * blocks.channels;
+        add_row(blocks.channels, u + offset, own_u_shift, v + offset, v_shift + image * blocks.channels, first,
+                first + blocks.channels);
+      }
+    }
+  });
+  for (int64_t image = 0; image < blocks.images; ++image) {
+    for (int64_t c = 0; c < blocks.channels; ++c) {
+      ChannelSums total = {0, 0};
+      for (int64_t piece = 0; piece < pieces; ++piece) {
+        const double* first = partial + (image * pieces + piece) * 2 * blocks.channels;
+        total.first += first[c];
+        total.second += first[blocks.channels + c];
+      }
+      sums[image * blocks.channels + c] = total;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+template <typename T>
+bool channel_sums(Staging& staging, const ChannelBlocks& blocks, const T* u, const T* u_shift, const T* v,
+                  const T* v_shift, ChannelSums* sums) {
+  if (blocks.channels_last) return sums_channels_last(staging, blocks, u, u_shift, v, v_shift, sums);
+  parallel_for(blocks.count(), blocks.pixels, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      sums[i] =
+          plane_sums(blocks.pixels, u + i * blocks.pixels, u_shift != nullptr ? static_cast<double>(u_shift[i]) : 0.0,
+                     v + i * blocks.pixels, static_cast<double>(v_shift[i]));
+    }
+  });
+  return true;
+}
+
+template <typename T>
+void channel_map(const ChannelBlocks& blocks, const ChannelMap<T>& map, const T* u, const T* x,
+                 uhal_activation activation, T* result) {
+  if (blocks.channels_last) {
+    parallel_for(blocks.images * blocks.pixels, blocks.channels, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        const int64_t own = row / blocks.pixels * blocks.channels;
+        const int64_t offset = row * blocks.channels;
+        map_row(blocks.channels, u != nullptr ? u + offset : nullptr, map.u_factor + own, x + offset,
+                map.x_factor + own, map.x_shift + own, map.offset + own, result + offset);
+        activate_row(activation, blocks.channels, result + offset);
+      }
+    });
+    return;
+  }
+  parallel_for(blocks.count(), blocks.pixels, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t offset = i * blocks.pixels;
+      map_plane(blocks.pixels, u != nullptr ? u + offset : nullptr, u != nullptr ? map.u_factor[i] : T(0), x + offset,
+                map.x_factor[i], map.x_shift[i], map.offset[i], result + offset);
+      activate_row(activation, blocks.pixels, result + offset);
+    }
+  });
+}
+
+template bool channel_sums<float>(Staging&, const ChannelBlocks&, const float*, const float*, const float*,
+                                  const float*, ChannelSums*);
+template bool channel_sums<double>(Staging&, const ChannelBlocks&, const double*, const double*, const double*,
+                                   const double*, ChannelSums*);
+template void channel_map<float>(const ChannelBlocks&, const ChannelMap<float>&, const float*, const float*,
+                                 uhal_activation, float*);
+template void channel_map<double>(const ChannelBlocks&, const ChannelMap<double>&, const double*, const double*,
+                                  uhal_activation, double*);
+
+}  // namespace unihal::stub

@@ -1,0 +1,104 @@
+#include "stub/ops/convolution.h"
+
+#include "csrc/backends/common/convolution_problem.h"
+#include "csrc/backends/common/dtype.h"
+
+namespace unihal::stub {
+namespace {
+
+// The staged view, packed in an order, with strides that say so even along axes of length 1.
+uhal_tensor packed(Staging& staging, const uhal_tensor& view, uhal_dtype dtype, const AxisOrder& order, bool result) {
+  const uhal_tensor* staged = result ? staging.write(&view, dtype, &order) : staging.read(&view, dtype, &order);
+  uhal_tensor described = staged != nullptr ? *staged : view;
+  set_packed_strides(described, order);
+  return described;
+}
+
+// The order of a view of images that meets `other` in a convolution: one channel lies in memory as channels innermost
+// and as channels outermost, and a convolution is fastest where both sides agree.
+AxisOrder image_order_beside(const uhal_tensor& view, const uhal_tensor& other) {
+  return view.shape[1] == 1 && view.rank == other.rank && channels_last(image_order(other)) ? image_order(other)
+                                                                                            : image_order(view);
+}
+
+uhal_status set_to_zero(const Launch& launch, const uhal_tensor* view) {
+  if (view == nullptr) return UHAL_OK;
+  uhal_op fill = {};
+  fill.struct_size = sizeof fill;
+  fill.kind = UHAL_OP_FILL;
+  fill.output_count = 1;
+  fill.outputs = &view;
+  return run_generate({fill, launch.stream});
+}
+
+// dbias where there is nothing to multiply: the sum of dy over all axes but that of the channels.
+uhal_status sum_per_channel(const Launch& launch, const uhal_tensor& dy, const uhal_tensor* dbias) {
+  if (dbias == nullptr) return UHAL_OK;
+  uhal_tensor sums = *dbias;
+  sums.rank = dy.rank;
+  for (int i = 0; i < dy.rank; ++i) {
+    sums.shape[i] = i == 1 ? dbias->shape[0] : 1;
+    sums.strides[i] = i == 1 ? dbias->strides[0] : 0;
+  }
+  const uhal_tensor* inputs[] = {&dy};
+  const uhal_tensor* outputs[] = {&sums};
+  uhal_op reduce = {};
+  reduce.struct_size = sizeof reduce;
+  reduce.kind = UHAL_OP_REDUCE;
+  reduce.input_count = reduce.output_count = 1;
+  reduce.inputs = inputs;
+  reduce.outputs = outputs;
+  return run_reduce({reduce, launch.stream});
+}
+
+}  // namespace
+
+const char* refuse_convolution(const uhal_op& op) {
+  const ConvolutionOperands operands = convolution_operands(op);
+  for (const uhal_tensor* view : {operands.x, operands.w, operands.y, operands.bias}) {
+    if (view != nullptr && !is_floating(view->dtype)) {
+      return "convolution takes floating point only: cast the operands first";
+    }
+  }
+  return nullptr;
+}
+
+uhal_status run_convolution(const Launch& launch) {
+  const uhal_op& op = launch.op;
+  const ConvolutionOperands given = convolution_operands(op);
+  ConvolutionProblem problem;
+  problem.kind = op.kind;
+  problem.attributes = convolution_attributes(op);
+  const bool forward = op.kind == UHAL_OP_CONVOLUTION;
+  const bool to_x = op.kind == UHAL_OP_CONVOLUTION_BACKWARD_DATA;
+  const bool to_filter = op.kind == UHAL_OP_CONVOLUTION_BACKWARD_FILTER;
+  const bool empty = element_count(*given.x) == 0 || element_count(*given.w) == 0 || element_count(*given.y) == 0;
+  if (empty && !forward) {  // sums over nothing
+    const uhal_status status = set_to_zero(launch, to_x ? given.x : given.w);
+    return status == UHAL_OK && to_filter ? sum_per_channel(launch, *given.y, given.bias) : status;
+  }
+  if (element_count(*given.y) == 0) return UHAL_OK;
+
+  const uhal_dtype dtype = arithmetic_dtype(op);
+  Staging staging(launch);
+  const uhal_tensor x = packed(staging, *given.x, dtype, image_order_beside(*given.x, *given.y), to_x);
+  const uhal_tensor w = packed(staging, *given.w, dtype, memory_order(*given.w), to_filter);
+  const uhal_tensor y = packed(staging, *given.y, dtype, image_order_beside(*given.y, *given.x), forward);
+  uhal_tensor bias;
+  if (given.bias != nullptr) bias = packed(staging, *given.bias, dtype, row_major(1), to_filter);
+  if (staging.status() != UHAL_OK) return staging.status();
+  problem.x = &x;
+  problem.w = &w;
+  problem.y = &y;
+  problem.bias = given.bias != nullptr ? &bias : nullptr;
+
+  uhal_status status = UHAL_OK;
+  if (dtype == UHAL_FLOAT64) {
+    status = convolution_with_gemm<double>(staging, problem);
+  } else if (empty || !convolution_with_onednn(problem, &status)) {
+    status = convolution_with_gemm<float>(staging, problem);
+  }
+  return status == UHAL_OK ? staging.finish() : status;
+}
+
+}  // namespace unihal::stub

@@ -1,0 +1,28 @@
+// A convolution or one of its gradients, between convolution.cc and what runs it.
+#pragma once
+
+#include "stub/common/kernels.h"
+#include "stub/common/staging.h"
+
+namespace unihal::stub {
+
+// Operands have one dtype. For the gradients, y is dy and the result is x (dx) or w (dw) with bias (dbias).
+struct ConvolutionProblem {
+  uhal_op_kind kind;
+  const uhal_tensor* x;
+  const uhal_tensor* w;
+  const uhal_tensor* y;
+  const uhal_tensor* bias;  // contiguous; nullptr if absent
+  uhal_convolution_attributes attributes;
+
+  int spatial() const { return x->rank - 2; }
+};
+
+// Runs a float32 problem with oneDNN. False, with *status untouched, if oneDNN is not there or cannot do it.
+bool convolution_with_onednn(const ConvolutionProblem& problem, uhal_status* status);
+
+// Runs a problem as matrix products over unfolded images. T is float or double.
+template <typename T>
+uhal_status convolution_with_gemm(Staging& staging, const ConvolutionProblem& problem);
+
+}  // namespace unihal::stub

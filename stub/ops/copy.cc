@@ -1,0 +1,243 @@
+// UHAL_OP_COPY and UHAL_OP_CAST between strided views.
+
+#include "stub/ops/copy.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "stub/common/blocks.h"
+#include "stub/common/kernels.h"
+#include "stub/common/move.h"
+#include "stub/common/parallel.h"
+
+namespace unihal::stub {
+namespace {
+
+constexpr int kTo = 0;
+constexpr int kFrom = 1;
+
+// Elements of any dtype move as blobs of their size.
+struct Blob16 {
+  uint64_t half[2];
+};
+
+template <class Blob>
+void copy_run(int64_t count, char* to, int64_t to_stride, const char* from, int64_t from_stride) {
+  if (to_stride == 1 && from_stride == 1) {
+    std::memcpy(to, from, static_cast<size_t>(count) * sizeof(Blob));
+    return;
+  }
+  Blob* out = reinterpret_cast<Blob*>(to);
+  const Blob* in = reinterpret_cast<const Blob*>(from);
+  if (from_stride == 0) {
+    const Blob value = in[0];
+    for (int64_t i = 0; i < count; ++i) out[i * to_stride] = value;
+  } else if (to_stride == 1) {
+    for (int64_t i = 0; i < count; ++i) out[i] = in[i * from_stride];
+  } else {
+    for (int64_t i = 0; i < count; ++i) out[i * to_stride] = in[i * from_stride];
+  }
+}
+
+// Transposes a tile: rows of `to` (adjacent elements) from columns of `from` (adjacent elements).
+using CopyTile = void (*)(int64_t rows, int64_t columns, char* to, int64_t to_row, const char* from,
+                          int64_t from_column);
+
+constexpr int64_t kTile = 16;  // 16 cache lines each way stay in the first-level cache
+
+template <class Blob>
+void copy_tile(int64_t rows, int64_t columns, char* to, int64_t to_row, const char* from, int64_t from_column) {
+  Blob* out = reinterpret_cast<Blob*>(to);
+  const Blob* in = reinterpret_cast<const Blob*>(from);
+  if (rows == kTile && columns == kTile) {
+    for (int64_t r = 0; r < kTile; ++r) {
+      for (int64_t c = 0; c < kTile; ++c) out[r * to_row + c] = in[c * from_column + r];
+    }
+    return;
+  }
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < columns; ++c) out[r * to_row + c] = in[c * from_column + r];
+  }
+}
+
+struct Mover {
+  CopyRun run;
+  CopyTile tile;
+};
+
+Mover mover(int64_t size) {
+  switch (size) {
+    case 1:
+      return {copy_run<uint8_t>, copy_tile<uint8_t>};
+    case 2:
+      return {copy_run<uint16_t>, copy_tile<uint16_t>};
+    case 4:
+      return {copy_run<uint32_t>, copy_tile<uint32_t>};
+    case 8:
+      return {copy_run<uint64_t>, copy_tile<uint64_t>};
+    default:
+      return {copy_run<Blob16>, copy_tile<Blob16>};
+  }
+}
+
+// The axis along which `from` is adjacent while `to` is adjacent along the last one; -1 if there is no such pair.
+int transposed_axis(const Space& space) {
+  const int last = space.rank - 1;
+  if (space.strides[kTo][last] != 1 || std::abs(space.strides[kFrom][last]) < 2) return -1;
+  for (int i = last - 1; i >= 0; --i) {
+    if (space.strides[kFrom][i] == 1 && space.shape[i] >= 4 && space.shape[last] >= 4) return i;
+  }
+  return -1;
+}
+
+// Tile by tile over the two axes of a transpose, for each position of the other axes.
+void copy_transposed(const Space& space, int axis, int64_t size, char* to, const char* from) {
+  const CopyTile tile = mover(size).tile;
+  const int last = space.rank - 1;
+  const int64_t rows = space.shape[axis];
+  const int64_t columns = space.shape[last];
+  const int64_t to_row = space.strides[kTo][axis];
+  const int64_t from_column = space.strides[kFrom][last];
+  const int64_t row_tiles = (rows + kTile - 1) / kTile;
+  const int64_t outer = space.count / (rows * columns);
+  parallel_for(outer * row_tiles, kTile * columns, [&](int64_t begin, int64_t end) {
+    for (int64_t item = begin; item < end; ++item) {
+      const int64_t row = item % row_tiles * kTile;
+      int64_t rest = item / row_tiles;
+      int64_t to_offset = row * to_row;
+      int64_t from_offset = row;
+      for (int i = last - 1; i >= 0; --i) {
+        if (i == axis) continue;
+        const int64_t coordinate = rest % space.shape[i];
+        rest /= space.shape[i];
+        to_offset += coordinate * space.strides[kTo][i];
+        from_offset += coordinate * space.strides[kFrom][i];
+      }
+      for (int64_t column = 0; column < columns; column += kTile) {
+        tile(std::min(kTile, rows - row), std::min(kTile, columns - column), to + (to_offset + column) * size, to_row,
+             from + (from_offset + column * from_column) * size, from_column);
+      }
+    }
+  });
+}
+
+// The real type of a complex dtype's parts, else the dtype itself.
+uhal_dtype part_dtype(uhal_dtype dtype) {
+  return dtype == UHAL_COMPLEX64 ? UHAL_FLOAT32 : dtype == UHAL_COMPLEX128 ? UHAL_FLOAT64 : dtype;
+}
+
+// The real or imaginary parts of a complex view.
+uhal_tensor part(const uhal_tensor& view, bool imaginary) {
+  uhal_tensor result = view;
+  result.dtype = part_dtype(view.dtype);
+  if (view.data != nullptr) result.data = static_cast<char*>(view.data) + (imaginary ? dtype_size(result.dtype) : 0);
+  for (int i = 0; i < view.rank; ++i) result.strides[i] = 2 * view.strides[i];
+  return result;
+}
+
+void cast_real(const uhal_tensor& x, const uhal_tensor& y) {
+  const uhal_tensor* views[] = {&y, &x};
+  const Space space = make_space(views, 2);
+  if (space.count == 0) return;
+  // The source's own compute type holds its values exactly, so the result is rounded once.
+  const ComputeType type = compute_type_of(x.dtype);
+  const BlockOperand to(space, kTo, y, type);
+  const BlockOperand from(space, kFrom, x, type);
+  parallel_for(space.count, 1, kBlock, [&](int64_t begin, int64_t end) {
+    BlockBuffer buffer;
+    from.prepare(end - begin, buffer);
+    Cursor cursor(space, begin);
+    while (begin < end) {
+      const int64_t count = block_length(space, cursor, end - begin);
+      if (void* own = to.span(cursor, count)) {
+        from.load(cursor, count, own);
+      } else {
+        to.store(cursor, count, from.read(cursor, count, buffer));
+      }
+      cursor.skip(count);
+      begin += count;
+    }
+  });
+}
+
+}  // namespace
+
+CopyRun copy_run_of(int64_t size) { return mover(size).run; }
+
+void copy_views(const uhal_tensor& x, const uhal_tensor& y) {
+  const uhal_tensor* views[] = {&y, &x};
+  const Space space = make_space(views, 2);
+  char* to = static_cast<char*>(y.data);
+  const char* from = static_cast<const char*>(x.data);
+  const int64_t size = dtype_size(y.dtype);
+  if (space.count == 0) return;
+  if (space.dense(kTo) && space.dense(kFrom)) {
+    move_bytes(to, from, space.count * size);
+    return;
+  }
+  if (space.dense(kTo) && space.period(kFrom) == 1) {
+    fill_bytes(to, from, size, space.count * size);
+    return;
+  }
+  if (const int axis = transposed_axis(space); axis >= 0) {
+    copy_transposed(space, axis, size, to, from);
+    return;
+  }
+  const CopyRun run = mover(size).run;
+  const int last = space.rank - 1;
+  parallel_for(space.count, 1, [&](int64_t begin, int64_t end) {
+    Cursor cursor(space, begin);
+    while (begin < end) {
+      const int64_t count = std::min(end - begin, cursor.run());
+      run(count, to + cursor.offset(kTo) * size, space.strides[kTo][last], from + cursor.offset(kFrom) * size,
+          space.strides[kFrom][last]);
+      cursor.advance(count);
+      begin += count;
+    }
+  });
+}
+
+void cast_views(const uhal_tensor& x, const uhal_tensor& y) {
+  if (is_complex(x.dtype) && is_complex(y.dtype)) {
+    cast_real(part(x, false), part(y, false));
+    cast_real(part(x, true), part(y, true));
+  } else if (is_complex(x.dtype)) {
+    cast_real(part(x, false), y);
+  } else if (is_complex(y.dtype)) {
+    cast_real(x, part(y, false));
+    fill_view(0, 0, part(y, true));
+  } else {
+    cast_real(x, y);
+  }
+}
+
+void fill_view(double value, int64_t integer_value, const uhal_tensor& y) {
+  alignas(16) char bytes[16];
+  if (is_integer(y.dtype)) {
+    vectors().store[kInt64][y.dtype](1, &integer_value, bytes, 1);
+  } else {
+    const uhal_dtype dtype = part_dtype(y.dtype);
+    const double parts[2] = {value, 0};
+    vectors().store[kDouble][dtype](is_complex(y.dtype) ? 2 : 1, parts, bytes, 1);
+  }
+  uhal_tensor x = y;
+  x.rank = 0;
+  x.data = bytes;
+  copy_views(x, y);
+}
+
+const char* refuse_copy(const uhal_op&) { return nullptr; }
+
+uhal_status run_copy(const Launch& launch) {
+  const uhal_tensor& x = *launch.op.inputs[0];
+  const uhal_tensor& y = *launch.op.outputs[0];
+  if (x.dtype == y.dtype) {
+    copy_views(x, y);
+  } else {
+    cast_views(x, y);
+  }
+  return UHAL_OK;
+}
+
+}  // namespace unihal::stub

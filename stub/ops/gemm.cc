@@ -1,0 +1,165 @@
+// The usual scheme: blocks of both operands are packed so that the innermost kernel reads them one after the other,
+// and keeps a small tile of the result in registers.
+#include "stub/ops/gemm.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "stub/common/activation.h"
+#include "stub/common/parallel.h"
+#include "stub/common/scratch.h"
+#include "stub/vector/vectorize.h"
+
+namespace unihal::stub {
+namespace {
+
+constexpr int64_t kVectorBytes = 64;
+constexpr int64_t kTileRows = 6;     // 6 accumulators of 64 bytes: all registers of AVX2, enough for AVX-512
+constexpr int64_t kBlockRows = 120;  // a packed block of a stays in the second-level cache
+constexpr int64_t kBlockColumns = 512;
+constexpr int64_t kBlockDepth = 256;
+
+template <typename T>
+struct Tile {
+  static constexpr int64_t kColumns = kVectorBytes / sizeof(T);
+  typedef T Vector __attribute__((vector_size(kVectorBytes), aligned(sizeof(T)), may_alias));
+};
+
+// Packs `rows` x `depth` of a matrix into panels of `height` rows, each with its depth outermost; missing rows are 0.
+template <typename T>
+UNIHAL_VECTORIZED void pack(const T* source, int64_t row_stride, int64_t depth_stride, int64_t rows, int64_t depth,
+                            int64_t height, T* packed) {
+  for (int64_t row = 0; row < rows; row += height) {
+    const int64_t present = std::min(height, rows - row);
+    const T* panel = source + row * row_stride;
+    if (row_stride == 1 && present == height) {
+      for (int64_t p = 0; p < depth; ++p) std::copy_n(panel + p * depth_stride, height, packed + p * height);
+    } else {
+      for (int64_t i = 0; i < height; ++i) {
+        for (int64_t p = 0; p < depth; ++p) {
+          packed[p * height + i] = i < present ? panel[i * row_stride + p * depth_stride] : T(0);
+        }
+      }
+    }
+    packed += height * depth;
+  }
+}
+
+// tile = a @ b over packed panels; tile is kTileRows x Tile<T>::kColumns, row-major.
+template <typename T>
+UNIHAL_VECTORIZED void multiply_tile(int64_t depth, const T* a, const T* b, T* tile) {
+  using Vector = typename Tile<T>::Vector;
+  Vector sums[kTileRows] = {};
+  for (int64_t p = 0; p < depth; ++p) {
+    const Vector row = *reinterpret_cast<const Vector*>(b + p * Tile<T>::kColumns);
+#pragma GCC unroll 8
+    for (int64_t i = 0; i < kTileRows; ++i) sums[i] += a[p * kTileRows + i] * row;
+  }
+  for (int64_t i = 0; i < kTileRows; ++i) *reinterpret_cast<Vector*>(tile + i * Tile<T>::kColumns) = sums[i];
+}
+
+// Adds a tile to d, or starts d with it.
+template <typename T>
+UNIHAL_VECTORIZED void store_tile(const T* tile, int64_t rows, int64_t columns, T alpha, bool add, T* d,
+                                  int64_t row_stride, int64_t column_stride) {
+  for (int64_t i = 0; i < rows; ++i) {
+    const T* from = tile + i * Tile<T>::kColumns;
+    T* to = d + i * row_stride;
+    if (column_stride == 1) {
+      for (int64_t j = 0; j < columns; ++j) to[j] = alpha * from[j] + (add ? to[j] : T(0));
+    } else {
+      for (int64_t j = 0; j < columns; ++j) {
+        T& element = to[j * column_stride];
+        element = alpha * from[j] + (add ? element : T(0));
+      }
+    }
+  }
+}
+
+struct Block {
+  int64_t row, column, rows, columns;
+};
+
+// d = beta * c, where c is not read if beta is 0: it may be absent.
+template <typename T>
+void start_with_c(const Block& block, Matrix<T> d, const Epilogue<T>& epilogue) {
+  for (int64_t i = block.row; i < block.row + block.rows; ++i) {
+    for (int64_t j = block.column; j < block.column + block.columns; ++j) {
+      d.at(i, j) = epilogue.beta != T(0) ? epilogue.beta * epilogue.c.at(i, j) : T(0);
+    }
+  }
+}
+
+template <typename T>
+void finish_with_activation(const Block& block, Matrix<T> d, uhal_activation activation) {
+  for (int64_t i = block.row; i < block.row + block.rows; ++i) {
+    for (int64_t j = block.column; j < block.column + block.columns; ++j) {
+      d.at(i, j) = activate(activation, d.at(i, j));
+    }
+  }
+}
+
+template <typename T>
+void multiply_block(const Block& block, int64_t k, Matrix<const T> a, Matrix<const T> b, Matrix<T> d,
+                    const Epilogue<T>& epilogue, T* packed_a, T* packed_b) {
+  constexpr int64_t kColumns = Tile<T>::kColumns;
+  bool add = epilogue.beta != T(0);
+  if (add || k == 0) start_with_c(block, d, epilogue);
+  for (int64_t p = 0; p < k; p += kBlockDepth) {
+    const int64_t depth = std::min(kBlockDepth, k - p);
+    pack(&a.at(block.row, p), a.row_stride, a.column_stride, block.rows, depth, kTileRows, packed_a);
+    pack(&b.at(p, block.column), b.column_stride, b.row_stride, block.columns, depth, kColumns, packed_b);
+    for (int64_t j = 0; j < block.columns; j += kColumns) {
+      for (int64_t i = 0; i < block.rows; i += kTileRows) {
+        T tile[kTileRows * kColumns];
+        multiply_tile(depth, packed_a + i * depth, packed_b + j * depth, tile);
+        store_tile(tile, std::min(kTileRows, block.rows - i), std::min(kColumns, block.columns - j), epilogue.alpha,
+                   add, &d.at(block.row + i, block.column + j), d.row_stride, d.column_stride);
+      }
+    }
+    add = true;
+  }
+  if (epilogue.activation != UHAL_ACTIVATION_NONE) finish_with_activation(block, d, epilogue.activation);
+}
+
+constexpr int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+}  // namespace
+
+template <typename T>
+bool gemm(int64_t m, int64_t n, int64_t k, Matrix<const T> a, Matrix<const T> b, Matrix<T> d,
+          const Epilogue<T>& epilogue) {
+  constexpr int64_t kColumns = Tile<T>::kColumns;
+  const int64_t rows = std::min(kBlockRows, divide_up(m, kTileRows) * kTileRows);
+  const int64_t columns = std::min(kBlockColumns, divide_up(n, kColumns) * kColumns);
+  const int64_t depth = std::min(kBlockDepth, k);
+  const int64_t column_blocks = divide_up(n, columns);
+  std::atomic<bool> out_of_memory{false};
+  parallel_for(divide_up(m, rows) * column_blocks, rows * columns * k / 8, [&](int64_t begin, int64_t end) {
+    ScratchFrame frame;
+    T* packed_a = frame.take<T>(rows * depth);
+    T* packed_b = frame.take<T>(columns * depth);
+    if (packed_a == nullptr || packed_b == nullptr) {
+      out_of_memory = true;
+      return;
+    }
+    for (int64_t i = begin; i < end; ++i) {
+      Block block;
+      block.row = i / column_blocks * rows;
+      block.column = i % column_blocks * columns;
+      block.rows = std::min(rows, m - block.row);
+      block.columns = std::min(columns, n - block.column);
+      multiply_block(block, k, a, b, d, epilogue, packed_a, packed_b);
+    }
+  });
+  return !out_of_memory;
+}
+
+template bool gemm<float>(int64_t, int64_t, int64_t, Matrix<const float>, Matrix<const float>, Matrix<float>,
+                          const Epilogue<float>&);
+template bool gemm<double>(int64_t, int64_t, int64_t, Matrix<const double>, Matrix<const double>, Matrix<double>,
+                           const Epilogue<double>&);
+template bool gemm<int64_t>(int64_t, int64_t, int64_t, Matrix<const int64_t>, Matrix<const int64_t>, Matrix<int64_t>,
+                            const Epilogue<int64_t>&);
+
+}  // namespace unihal::stub

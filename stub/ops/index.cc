@@ -1,0 +1,285 @@
+// UHAL_OP_GATHER, UHAL_OP_SCATTER and their nd and elements variants.
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+
+#include "csrc/backends/common/index_problem.h"
+#include "stub/common/blocks.h"
+#include "stub/common/indices.h"
+#include "stub/common/kernels.h"
+#include "stub/common/parallel.h"
+#include "stub/common/scratch.h"
+#include "stub/ops/copy.h"
+
+namespace unihal::stub {
+namespace {
+
+constexpr int kRows = 0;
+constexpr int kData = 1;
+constexpr int kIndices = 2;
+constexpr int kOrder = 3;
+
+const char* op_name(const uhal_op& op) {
+  switch (op.kind) {
+    case UHAL_OP_GATHER:
+      return "gather";
+    case UHAL_OP_SCATTER:
+      return "scatter";
+    case UHAL_OP_GATHER_ND:
+      return "gather_nd";
+    case UHAL_OP_SCATTER_ND:
+      return "scatter_nd";
+    case UHAL_OP_GATHER_ELEMENTS:
+      return "gather_elements";
+    default:
+      return "scatter_elements";
+  }
+}
+
+// Turns indices into offsets, and keeps the first one that is out of range.
+class Resolver {
+ public:
+  Resolver(const IndexProblem& problem, const uhal_index_attributes& attributes)
+      : problem_(problem), read_(problem.indices), wraps_(attributes.negative_wraps != 0) {}
+
+  // The data's offset for the index at `offset`, and its place among all indexed positions; false if out of range.
+  bool resolve(int64_t offset, int64_t* data_offset, int64_t* place) {
+    *data_offset = 0;
+    *place = 0;
+    for (int c = 0; c < problem_.components; ++c) {
+      const int64_t given = read_(offset + c * problem_.component_stride);
+      const int64_t length = problem_.lengths[c];
+      const int64_t index = given < 0 && wraps_ ? given + length : given;
+      if (index < 0 || index >= length) {
+        if (!out_of_range_.exchange(true, std::memory_order_relaxed)) {
+          bad_index_ = given;
+          bad_length_ = length;
+        }
+        return false;
+      }
+      *data_offset += index * problem_.strides[c];
+      *place = *place * length + index;
+    }
+    return true;
+  }
+
+  // After the loop: makes an index out of range an error of the stream.
+  void report(const Launch& launch, const uhal_index_attributes& attributes) const {
+    if (!out_of_range_.load(std::memory_order_relaxed) || attributes.ignore_out_of_range != 0) return;
+    char text[256];
+    std::snprintf(
+        text, sizeof text,
+        "%s: index %lld is out of range for an axis of length %lld; expected %lld to %lld. Elements read there "
+        "are zero and updates are dropped.",
+        op_name(launch.op), static_cast<long long>(bad_index_), static_cast<long long>(bad_length_),
+        static_cast<long long>(wraps_ ? -bad_length_ : 0), static_cast<long long>(bad_length_ - 1));
+    const char* label = launch.op.label != nullptr ? launch.op.label : op_name(launch.op);
+    host().stream_error(launch.stream, UHAL_OUT_OF_RANGE, label, text);
+  }
+
+ private:
+  const IndexProblem& problem_;
+  IndexReader read_;
+  bool wraps_;
+  std::atomic<bool> out_of_range_{false};
+  int64_t bad_index_ = 0;
+  int64_t bad_length_ = 0;
+};
+
+// Walks through a space from `begin` to `end` in pieces that share one index: body(cursor, count).
+template <class Body>
+void for_each_piece(const Space& space, int64_t begin, int64_t end, const Body& body) {
+  const bool shared = space.strides[kIndices][space.rank - 1] == 0;
+  Cursor cursor(space, begin);
+  while (begin < end) {
+    const int64_t count = shared ? std::min(end - begin, cursor.run()) : 1;
+    body(static_cast<const Cursor&>(cursor), count);
+    cursor.advance(count);
+    begin += count;
+  }
+}
+
+void gather(const IndexProblem& problem, Resolver& resolver) {
+  const uhal_tensor* views[] = {&problem.rows, &problem.data, &problem.indices};
+  const Space space = make_space(views, 3);
+  const int64_t size = dtype_size(problem.rows.dtype);
+  const CopyRun copy = copy_run_of(size);
+  const int last = space.rank - 1;
+  parallel_for(space.count, 2, [&](int64_t begin, int64_t end) {
+    for_each_piece(space, begin, end, [&](const Cursor& cursor, int64_t count) {
+      static constexpr char kZero[16] = {};
+      char* to = static_cast<char*>(problem.rows.data) + cursor.offset(kRows) * size;
+      int64_t offset;
+      int64_t place;
+      if (resolver.resolve(cursor.offset(kIndices), &offset, &place)) {
+        const char* from = static_cast<const char*>(problem.data.data) + (cursor.offset(kData) + offset) * size;
+        copy(count, to, space.strides[kRows][last], from, space.strides[kData][last]);
+      } else {
+        copy(count, to, space.strides[kRows][last], kZero, 0);
+      }
+    });
+  });
+}
+
+// How an update and the element there are combined; nullptr for overwriting.
+MapLoop combine_loop(uhal_reduction reduction, ComputeType type) {
+  switch (reduction) {
+    case UHAL_REDUCE_SUM:
+      return vectors().map[uhal_map_add][type];
+    case UHAL_REDUCE_PRODUCT:
+      return vectors().map[uhal_map_multiply][type];
+    case UHAL_REDUCE_MAXIMUM:
+      return vectors().map[uhal_map_maximum][type];
+    case UHAL_REDUCE_MINIMUM:
+      return vectors().map[uhal_map_minimum][type];
+    default:
+      return nullptr;
+  }
+}
+
+// Combines `count` updates into the data.
+class Combiner {
+ public:
+  Combiner(const uhal_tensor& data, const uhal_tensor& updates, uhal_reduction reduction)
+      : type_(compute_type_of(data.dtype)),
+        size_(dtype_size(data.dtype)),
+        loop_(combine_loop(reduction, type_)),
+        copy_(copy_run_of(size_)),
+        load_(vectors().load[updates.dtype][type_]),
+        store_(vectors().store[type_][data.dtype]),
+        in_place_(data.dtype == compute_dtype(type_)) {}
+
+  void operator()(int64_t count, char* to, int64_t to_stride, const char* from, int64_t from_stride) const {
+    if (loop_ == nullptr) {
+      copy_(count, to, to_stride, from, from_stride);
+      return;
+    }
+    constexpr double kNoParameters[UHAL_MAP_MAX_PARAMETERS] = {};
+    if (in_place_ && to_stride == 1 && from_stride == 1) {
+      const void* inputs[] = {to, from};
+      void* outputs[] = {to};
+      loop_(count, inputs, outputs, kNoParameters);
+      return;
+    }
+    BlockBuffer present;
+    BlockBuffer update;
+    for (int64_t i = 0; i < count; i += kBlock) {
+      const int64_t length = std::min(kBlock, count - i);
+      load_(length, to + i * to_stride * size_, to_stride, present.bytes);
+      load_(length, from + i * from_stride * size_, from_stride, update.bytes);
+      const void* inputs[] = {present.bytes, update.bytes};
+      void* outputs[] = {present.bytes};
+      loop_(length, inputs, outputs, kNoParameters);
+      store_(length, present.bytes, to + i * to_stride * size_, to_stride);
+    }
+  }
+
+ private:
+  ComputeType type_;
+  int64_t size_;
+  MapLoop loop_;
+  CopyRun copy_;
+  LoadLoop load_;
+  StoreLoop store_;
+  bool in_place_;
+};
+
+// Every thread walks through all updates in row-major order and applies those to its own range of indexed
+// positions: no two threads write one element, and the order of updates to it is kept.
+void scatter(const IndexProblem& problem, uhal_reduction reduction, Resolver& resolver) {
+  const uhal_tensor order = row_major_view(problem.rows);
+  int64_t places = 1;
+  for (int c = 0; c < problem.components; ++c) places *= problem.lengths[c];
+  const uhal_tensor* ordered[] = {&order, &problem.data, &problem.indices, &problem.rows};
+  Space space = make_space(ordered, 4);
+  std::swap(space.strides[kRows], space.strides[kOrder]);
+  if (space.count == 0) return;
+  const Combiner combine(problem.data, problem.rows, reduction);
+  const int64_t size = dtype_size(problem.data.dtype);
+  const int last = space.rank - 1;
+  const int64_t threads = space.count < kSerialWork ? 1 : std::min<int64_t>(omp_get_max_threads(), places);
+  parallel_for(threads, kSerialWork, [&](int64_t begin, int64_t end) {
+    const int64_t first_place = places * begin / threads;
+    const int64_t last_place = places * end / threads;
+    for_each_piece(space, 0, space.count, [&](const Cursor& cursor, int64_t count) {
+      int64_t offset;
+      int64_t place;
+      if (!resolver.resolve(cursor.offset(kIndices), &offset, &place)) return;
+      if (place < first_place || place >= last_place) return;
+      combine(count, static_cast<char*>(problem.data.data) + (cursor.offset(kData) + offset) * size,
+              space.strides[kData][last], static_cast<const char*>(problem.rows.data) + cursor.offset(kRows) * size,
+              space.strides[kRows][last]);
+    });
+  });
+}
+
+// Sums and products of half-width floats are accumulated in float32: scatters into a float32 copy of y.
+uhal_status scatter_wide(const Launch& launch, const uhal_index_attributes& attributes) {
+  const uhal_tensor& y = *launch.op.outputs[0];
+  const uhal_tensor& updates = *launch.op.inputs[1];
+  uhal_tensor wide[] = {y, updates};
+  ScratchFrame frame;
+  for (uhal_tensor& view : wide) {
+    int64_t count = 1;
+    for (int i = view.rank - 1; i >= 0; count *= view.shape[i--]) view.strides[i] = count;
+    view.dtype = UHAL_FLOAT32;
+    view.data = frame.take<float>(static_cast<size_t>(count));
+    if (view.data == nullptr) {
+      return fail(UHAL_RESOURCE_EXHAUSTED, "%s: the host has no memory left for a float32 copy of y",
+                  op_name(launch.op));
+    }
+  }
+  cast_views(y, wide[0]);
+  cast_views(updates, wide[1]);
+  const uhal_tensor* inputs[] = {launch.op.inputs[0], &wide[1]};
+  const uhal_tensor* outputs[] = {&wide[0]};
+  uhal_op op = launch.op;
+  op.inputs = inputs;
+  op.outputs = outputs;
+  const IndexProblem problem = make_index_problem(op);
+  Resolver resolver(problem, attributes);
+  scatter(problem, attributes.reduction, resolver);
+  resolver.report(launch, attributes);
+  cast_views(wide[0], y);
+  return UHAL_OK;
+}
+
+}  // namespace
+
+const char* refuse_index(const uhal_op& op) {
+  if (is_gather(op)) return nullptr;
+  const uhal_reduction reduction = index_attributes(op).reduction;
+  if (reduction == UHAL_REDUCE_NONE) return nullptr;
+  if (combine_loop(reduction, kFloat) == nullptr) {
+    return refusal("%s: reduction %d is not supported; expected none, sum, product, maximum or minimum", op_name(op),
+                   reduction);
+  }
+  if (!is_real(op.outputs[0]->dtype)) {
+    return refusal("%s: dtype %s can only be overwritten (reduction none), not combined", op_name(op),
+                   dtype_name(op.outputs[0]->dtype));
+  }
+  return nullptr;
+}
+
+uhal_status run_index(const Launch& launch) {
+  const uhal_op& op = launch.op;
+  const uhal_index_attributes attributes = index_attributes(op);
+  const uhal_dtype dtype = op.outputs[0]->dtype;
+  const bool accumulates = attributes.reduction == UHAL_REDUCE_SUM || attributes.reduction == UHAL_REDUCE_PRODUCT;
+  if (!is_gather(op) && accumulates && (dtype == UHAL_FLOAT16 || dtype == UHAL_BFLOAT16)) {
+    return scatter_wide(launch, attributes);
+  }
+  const IndexProblem problem = make_index_problem(op);
+  Resolver resolver(problem, attributes);
+  if (is_gather(op)) {
+    gather(problem, resolver);
+  } else {
+    scatter(problem, attributes.reduction, resolver);
+  }
+  resolver.report(launch, attributes);
+  return UHAL_OK;
+}
+
+}  // namespace unihal::stub

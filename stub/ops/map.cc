@@ -1,0 +1,195 @@
+// UHAL_OP_MAP: any function of elementwise.def over broadcast, strided operands of mixed dtypes.
+
+#include <cstring>
+#include <type_traits>
+
+#include "csrc/backends/common/map_rules.h"
+#include "stub/common/blocks.h"
+#include "stub/common/kernels.h"
+#include "stub/common/move.h"
+#include "stub/common/parallel.h"
+
+namespace unihal::stub {
+namespace {
+
+enum Domain { INTEGER, FLOATING };
+
+struct FunctionInfo {
+  const char* name;
+  Domain domain;
+  int32_t flops;
+};
+
+constexpr FunctionInfo kFunctions[] = {
+#define UHAL_MAP1(name, domain, flops, expression) {#name, domain, flops},
+#define UHAL_MAP2(name, domain, flops, expression) {#name, domain, flops},
+#define UHAL_MAP3(name, domain, flops, expression) {#name, domain, flops},
+#define UHAL_UPDATE(name, inputs, outputs, flops, ...) {#name, FLOATING, flops},
+#include "csrc/kernels/elementwise.def"
+#undef UHAL_MAP1
+#undef UHAL_MAP2
+#undef UHAL_MAP3
+#undef UHAL_UPDATE
+};
+
+constexpr int kMaxViews = UHAL_MAP_MAX_INPUTS + UHAL_MAP_MAX_OUTPUTS;
+static_assert(kMaxViews <= kMaxOperands);
+
+const uhal_tensor& operand(const uhal_op& op, int index) {
+  return index < op.output_count ? *op.outputs[index] : *op.inputs[index - op.output_count];
+}
+
+// The enumerators of both are in one order.
+ComputeType choose_type(const uhal_op& op, Domain domain) {
+  static_assert(int{kFloat} == static_cast<int>(Arithmetic::kFloat) &&
+                int{kUint64} == static_cast<int>(Arithmetic::kUint64));
+  return static_cast<ComputeType>(
+      map_arithmetic(op.output_count, op.input_count, domain == INTEGER, [&](int i) { return operand(op, i).dtype; }));
+}
+
+template <class T>
+T convert_parameter(double value) {
+  if constexpr (std::is_integral_v<T>) {
+    return integer_parameter<T>(value);
+  } else {
+    return static_cast<T>(value);
+  }
+}
+
+template <class T>
+void convert_parameters(const double* from, void* to) {
+  for (int i = 0; i < UHAL_MAP_MAX_PARAMETERS; ++i) {
+    const T value = convert_parameter<T>(from[i]);
+    std::memcpy(static_cast<char*>(to) + i * static_cast<int>(sizeof(T)), &value, sizeof value);
+  }
+}
+
+struct Plan {
+  Space space;
+  BlockOperand operands[kMaxViews];  // outputs, then inputs
+  int outputs = 0;
+  int inputs = 0;
+  bool dense = true;     // every operand is one run of the compute type
+  bool streams = false;  // outputs are written around the caches
+  MapLoop loop = nullptr;
+  double parameters[UHAL_MAP_MAX_PARAMETERS];  // of the compute type
+};
+
+// The function works on the caller's memory.
+void run_dense(const Plan& plan, int64_t begin, int64_t end) {
+  const void* inputs[UHAL_MAP_MAX_INPUTS];
+  void* outputs[UHAL_MAP_MAX_OUTPUTS];
+  for (int i = 0; i < plan.outputs; ++i) outputs[i] = plan.operands[i].at(begin);
+  for (int i = 0; i < plan.inputs; ++i) inputs[i] = plan.operands[plan.outputs + i].at(begin);
+  plan.loop(end - begin, inputs, outputs, plan.parameters);
+}
+
+void write(const Plan& plan, const BlockOperand& output, const Cursor& cursor, int64_t count, const void* values) {
+  void* own = plan.streams ? output.span(cursor, count) : nullptr;
+  if (own != nullptr) {
+    stream_bytes(own, values, count * output.size());
+  } else {
+    output.store(cursor, count, values);
+  }
+}
+
+void run_blocks(const Plan& plan, int64_t begin, int64_t end) {
+  BlockBuffer buffers[kMaxViews];
+  const void* inputs[UHAL_MAP_MAX_INPUTS];
+  void* outputs[UHAL_MAP_MAX_OUTPUTS];
+  const int views = plan.outputs + plan.inputs;
+  for (int i = plan.outputs; i < views; ++i) plan.operands[i].prepare(end - begin, buffers[i]);
+  Cursor cursor(plan.space, begin);
+  while (begin < end) {
+    const int64_t count = block_length(plan.space, cursor, end - begin);
+    for (int i = 0; i < plan.inputs; ++i) {
+      inputs[i] = plan.operands[plan.outputs + i].read(cursor, count, buffers[plan.outputs + i]);
+    }
+    for (int i = 0; i < plan.outputs; ++i) {
+      void* own = plan.streams ? nullptr : plan.operands[i].span(cursor, count);
+      outputs[i] = own != nullptr ? own : buffers[i].bytes;
+    }
+    plan.loop(count, inputs, outputs, plan.parameters);
+    for (int i = 0; i < plan.outputs; ++i) {
+      if (outputs[i] == buffers[i].bytes) write(plan, plan.operands[i], cursor, count, outputs[i]);
+    }
+    cursor.skip(count);
+    begin += count;
+  }
+  if (plan.streams) finish_streaming();
+}
+
+// Large results, unless they replace an input, whose lines are in the caches already.
+bool should_stream(const uhal_op& op, int64_t count) {
+  for (int i = 0; i < op.output_count; ++i) {
+    if (count * dtype_size(op.outputs[i]->dtype) < kStreamBytes) return false;
+    for (int k = 0; k < op.input_count; ++k) {
+      if (op.inputs[k]->data == op.outputs[i]->data) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+const char* refuse_map(const uhal_op& op) {
+  const auto& attributes = *static_cast<const uhal_map_attributes*>(op.attributes);
+  const uhal_map_function function = attributes.function;
+  if (function < 0 || function >= uhal_map_function_limit) {
+    return refusal("map function %d is unknown to this build of the stub, which knows 0 to %d", function,
+                   uhal_map_function_limit - 1);
+  }
+  const char* name = kFunctions[function].name;
+  for (int i = 0; i < op.output_count + op.input_count; ++i) {
+    const uhal_dtype dtype = operand(op, i).dtype;
+    if (!is_real(dtype)) {
+      return refusal("map %s: dtype %s is not supported; complex numbers can be filled, copied and cast only", name,
+                     dtype_name(dtype));
+    }
+    if (is_bitwise(function) && !is_integer(dtype)) {
+      return refusal("map %s needs integer or bool operands, got %s; cast it first", name, dtype_name(dtype));
+    }
+  }
+  return nullptr;
+}
+
+uhal_status run_map(const Launch& launch) {
+  const uhal_op& op = launch.op;
+  const auto& attributes = *static_cast<const uhal_map_attributes*>(op.attributes);
+  const uhal_map_function function = meant_function(attributes.function, op.outputs[0]->dtype);
+  const FunctionInfo& info = kFunctions[function];
+  const ComputeType type = choose_type(op, info.domain);
+
+  Plan plan;
+  plan.outputs = op.output_count;
+  plan.inputs = op.input_count;
+  const uhal_tensor* views[kMaxViews] = {};
+  const int count = plan.outputs + plan.inputs;
+  for (int i = 0; i < count; ++i) views[i] = &operand(op, i);
+  plan.space = make_space(views, count);
+  if (plan.space.count == 0) return UHAL_OK;
+  for (int i = 0; i < count; ++i) {
+    plan.operands[i] = BlockOperand(plan.space, i, *views[i], type);
+    plan.dense = plan.dense && plan.operands[i].dense();
+  }
+  plan.streams = should_stream(op, plan.space.count);
+  plan.loop = vectors().map[function][type];
+  switch (type) {
+    case kFloat:
+      convert_parameters<float>(attributes.parameters, plan.parameters);
+      break;
+    case kDouble:
+      convert_parameters<double>(attributes.parameters, plan.parameters);
+      break;
+    default:
+      convert_parameters<int64_t>(attributes.parameters, plan.parameters);
+      break;
+  }
+  const int64_t work = 1 + info.flops / 4 + (plan.dense ? 0 : count / 2);
+  parallel_for(plan.space.count, work, kBlock, [&](int64_t begin, int64_t end) {
+    plan.dense && !plan.streams ? run_dense(plan, begin, end) : run_blocks(plan, begin, end);
+  });
+  return UHAL_OK;
+}
+
+}  // namespace unihal::stub

@@ -1,0 +1,351 @@
+#include <algorithm>
+#include <limits>
+#include <type_traits>
+
+#include "csrc/backends/common/convolution_problem.h"
+#include "csrc/backends/common/dtype.h"
+#include "stub/common/parallel.h"
+#include "stub/common/staging.h"
+#include "stub/ops/pool_rows.h"
+
+namespace unihal::stub {
+namespace {
+
+// Channels that are taken at a time, in registers: 32 bytes, which all instruction sets but the oldest have. Written as
+// loops of its own in each function below, since GCC splits a vector that passes through a function compiled for less.
+constexpr int64_t kChunkBytes = 32;
+template <typename T>
+struct Chunk {
+  static constexpr int64_t kLanes = kChunkBytes / sizeof(T);
+  typedef T Values __attribute__((vector_size(kChunkBytes), aligned(sizeof(T)), may_alias));
+  typedef PoolPosition<T> Positions __attribute__((vector_size(kChunkBytes)));
+};
+
+// Windows of more pixels than this scatter a gradient lane by lane; smaller ones visit each pixel with all lanes.
+constexpr int64_t kSmallWindow = 16;
+
+using Geometry = PoolGeometry;
+
+// The windows of one axis.
+const Span* spans_of(Staging& staging, const uhal_pool_attributes& attributes, int axis, int64_t input,
+                     int64_t output) {
+  Span* spans = staging.take<Span>(static_cast<size_t>(output));
+  for (int64_t i = 0; i < output && spans != nullptr; ++i) {
+    if (axis < 0) {
+      spans[i] = {0, 1};
+    } else if (attributes.adaptive != 0) {
+      spans[i] = {i * input / output, ((i + 1) * input + output - 1) / output};
+    } else {
+      const int64_t begin = i * attributes.stride[axis] - attributes.pad_before[axis];
+      spans[i].begin = std::clamp(begin, int64_t{0}, input);
+      spans[i].end = std::clamp(begin + attributes.window[axis], spans[i].begin, input);
+    }
+  }
+  return spans;
+}
+
+Geometry geometry_of(Staging& staging, const uhal_pool_attributes& attributes, const uhal_tensor& x,
+                     const uhal_tensor& y, const AxisOrder& order) {
+  Geometry g;
+  g.images = x.shape[0];
+  g.channels = x.shape[1];
+  g.channels_last = channels_last(order);
+  g.padded_window = attributes.mode == UHAL_POOL_AVERAGE_INCLUDE_PADDING && attributes.adaptive == 0 ? 1 : 0;
+  const int missing = 3 - (x.rank - 2);
+  const int last = x.rank - 3;
+  g.row_window = attributes.adaptive == 0 ? attributes.window[last] : 0;
+  g.row_stride = attributes.stride[last];
+  g.row_pad_before = attributes.pad_before[last];
+  for (int i = 0; i < 3; ++i) {
+    const int axis = i - missing;
+    g.input[i] = axis < 0 ? 1 : x.shape[2 + axis];
+    g.output[i] = axis < 0 ? 1 : y.shape[2 + axis];
+    g.spans[i] = spans_of(staging, attributes, axis, g.input[i], g.output[i]);
+    if (axis >= 0) g.padded_window *= attributes.window[axis];
+  }
+  return g;
+}
+
+// Walks over the windows of a plane, in the row-major order of their places.
+class Windows {
+ public:
+  explicit Windows(const Geometry& g) : g_(g) {}
+
+  bool more() const { return z_ < g_.output[0] && g_.output[1] > 0 && g_.output[2] > 0; }
+  void next() {
+    ++place_;
+    if (++x_ < g_.output[2]) return;
+    x_ = 0;
+    if (++y_ < g_.output[1]) return;
+    y_ = 0;
+    ++z_;
+  }
+
+  int64_t place() const { return place_; }
+  Span depth() const { return g_.spans[0][z_]; }
+  Span height() const { return g_.spans[1][y_]; }
+  Span width() const { return g_.spans[2][x_]; }
+
+  // The number of its pixels, and the first of them.
+  int64_t count() const {
+    return (depth().end - depth().begin) * (height().end - height().begin) * (width().end - width().begin);
+  }
+  int64_t first() const { return (depth().begin * g_.input[1] + height().begin) * g_.input[2] + width().begin; }
+
+ private:
+  const Geometry& g_;
+  int64_t place_ = 0, z_ = 0, y_ = 0, x_ = 0;
+};
+
+// Walks over the pixels of a window, in row-major order.
+class Pixels {
+ public:
+  Pixels(const Geometry& g, const Windows& window)
+      : row_(g.input[2]), plane_(g.input[1] * g.input[2]), left_(window.count()) {
+    width_ = window.width().end - window.width().begin;
+    height_ = window.height().end - window.height().begin;
+  }
+
+  bool more() const { return left_ > 0; }
+  void next() {
+    --left_;
+    if (++x_ < width_) return;
+    x_ = 0;
+    if (++y_ < height_) return;
+    y_ = 0;
+    ++z_;
+  }
+
+  // From the window's first pixel.
+  int64_t distance() const { return z_ * plane_ + y_ * row_ + x_; }
+
+ private:
+  int64_t row_, plane_, left_, width_, height_;
+  int64_t z_ = 0, y_ = 0, x_ = 0;
+};
+
+// The largest value of one lane under a window (a NaN wins), and its distance from the window's first pixel, where x
+// points.
+template <typename T>
+UNIHAL_INLINE T find_maximum(const Geometry& g, const Windows& window, const T* x, int64_t stride, int64_t* where) {
+  T best = kLowest<T>;
+  *where = 0;
+  for (Pixels pixel(g, window); pixel.more(); pixel.next()) {
+    const T value = x[pixel.distance() * stride];
+    if (!is_larger(value, best)) continue;
+    best = value;
+    *where = pixel.distance();
+  }
+  return best;
+}
+
+template <typename T>
+UNIHAL_VECTORIZED void maximum_strip(const Geometry& g, int64_t lanes, const T* x, T* y, int64_t* indices) {
+  using Values = typename Chunk<T>::Values;
+  using Positions = typename Chunk<T>::Positions;
+  const int64_t stride = g.pixel_stride();
+  for (Windows window(g); window.more(); window.next()) {
+    const T* first = x + window.first() * stride;
+    const int64_t at = window.place() * stride;
+    int64_t lane = 0;
+    for (; lane + Chunk<T>::kLanes <= lanes; lane += Chunk<T>::kLanes) {
+      Values best = Values{} + kLowest<T>;
+      Positions where = {};
+      for (Pixels pixel(g, window); pixel.more(); pixel.next()) {
+        const Values values = *reinterpret_cast<const Values*>(first + pixel.distance() * stride + lane);
+        const Positions larger = (values > best) | ((values != values) & (best == best));  // is_larger()
+        best = larger ? values : best;
+        where = larger ? Positions{} + static_cast<PoolPosition<T>>(pixel.distance()) : where;
+      }
+      *reinterpret_cast<Values*>(y + at + lane) = best;
+      if (indices == nullptr) continue;
+      for (int64_t i = 0; i < Chunk<T>::kLanes; ++i) indices[at + lane + i] = window.first() + where[i];
+    }
+    for (; lane < lanes; ++lane) {
+      int64_t where = 0;
+      y[at + lane] = find_maximum(g, window, first + lane, stride, &where);
+      if (indices != nullptr) indices[at + lane] = window.first() + where;
+    }
+  }
+}
+
+template <typename T>
+UNIHAL_VECTORIZED void maximum_backward_strip(const Geometry& g, int64_t lanes, const T* x, const T* dy, T* dx) {
+  using Values = typename Chunk<T>::Values;
+  using Positions = typename Chunk<T>::Positions;
+  const int64_t stride = g.pixel_stride();
+  for (Windows window(g); window.more(); window.next()) {
+    if (window.count() == 0) continue;
+    const T* first = x + window.first() * stride;
+    const T* gradient = dy + window.place() * stride;
+    T* to = dx + window.first() * stride;
+    int64_t lane = 0;
+    for (; lane + Chunk<T>::kLanes <= lanes; lane += Chunk<T>::kLanes) {
+      Values best = Values{} + kLowest<T>;
+      Positions where = {};
+      for (Pixels pixel(g, window); pixel.more(); pixel.next()) {
+        const Values values = *reinterpret_cast<const Values*>(first + pixel.distance() * stride + lane);
+        const Positions larger = (values > best) | ((values != values) & (best == best));  // is_larger()
+        best = larger ? values : best;
+        where = larger ? Positions{} + static_cast<PoolPosition<T>>(pixel.distance()) : where;
+      }
+      if (window.count() > kSmallWindow) {
+        for (int64_t i = 0; i < Chunk<T>::kLanes; ++i) to[where[i] * stride + lane + i] += gradient[lane + i];
+        continue;
+      }
+      const Values values = *reinterpret_cast<const Values*>(gradient + lane);
+      for (Pixels pixel(g, window); pixel.more(); pixel.next()) {
+        Values& sum = *reinterpret_cast<Values*>(to + pixel.distance() * stride + lane);
+        sum = where == static_cast<PoolPosition<T>>(pixel.distance()) ? sum + values : sum;
+      }
+    }
+    for (; lane < lanes; ++lane) {
+      int64_t where = 0;
+      find_maximum(g, window, first + lane, stride, &where);
+      to[where * stride + lane] += gradient[lane];
+    }
+  }
+}
+
+template <typename T>
+UNIHAL_VECTORIZED void average_strip(const Geometry& g, int64_t lanes, const T* x, T* y) {
+  using Values = typename Chunk<T>::Values;
+  const int64_t stride = g.pixel_stride();
+  for (Windows window(g); window.more(); window.next()) {
+    const T divisor = static_cast<T>(g.divisor(window.count()));
+    const T* first = x + window.first() * stride;
+    T* to = y + window.place() * stride;
+    int64_t lane = 0;
+    for (; lane + Chunk<T>::kLanes <= lanes; lane += Chunk<T>::kLanes) {
+      Values sum = {};
+      for (Pixels pixel(g, window); pixel.more(); pixel.next()) {
+        sum += *reinterpret_cast<const Values*>(first + pixel.distance() * stride + lane);
+      }
+      *reinterpret_cast<Values*>(to + lane) = sum / divisor;
+    }
+    for (; lane < lanes; ++lane) {
+      T sum = 0;
+      for (Pixels pixel(g, window); pixel.more(); pixel.next()) sum += first[pixel.distance() * stride + lane];
+      to[lane] = sum / divisor;
+    }
+  }
+}
+
+template <typename T>
+UNIHAL_VECTORIZED void average_backward_strip(const Geometry& g, int64_t lanes, const T* dy, T* dx) {
+  const int64_t stride = g.pixel_stride();
+  for (Windows window(g); window.more(); window.next()) {
+    const T divisor = static_cast<T>(g.divisor(window.count()));
+    const T* gradient = dy + window.place() * stride;
+    T* first = dx + window.first() * stride;
+    T shares[kPoolLanes];
+    for (int64_t lane = 0; lane < lanes; ++lane) shares[lane] = gradient[lane] / divisor;
+    for (Pixels pixel(g, window); pixel.more(); pixel.next()) {
+      T* to = first + pixel.distance() * stride;
+      for (int64_t lane = 0; lane < lanes; ++lane) to[lane] += shares[lane];
+    }
+  }
+}
+
+// Whether the windows of a plane can be taken by rows (pool_rows.h), whose positions have the width of T.
+template <typename T>
+bool takes_rows(const Geometry& g) {
+  return !g.channels_last && g.row_window > 0 && g.pixels() <= std::numeric_limits<PoolPosition<T>>::max();
+}
+
+template <typename T>
+void pool_strip(const Geometry& g, bool maximum, int64_t strip, const T* x, T* y, int64_t* indices) {
+  x += g.offset(strip, g.pixels());
+  y += g.offset(strip, g.places());
+  if (indices != nullptr) indices += g.offset(strip, g.places());
+  if (maximum) {
+    takes_rows<T>(g) ? pool_rows_maximum(g, x, y, indices) : maximum_strip(g, g.lanes(strip), x, y, indices);
+  } else if constexpr (std::is_floating_point_v<T>) {
+    takes_rows<T>(g) ? pool_rows_average(g, x, y) : average_strip(g, g.lanes(strip), x, y);
+  }
+}
+
+template <typename T>
+void pool_backward_strip(const Geometry& g, int64_t strip, const T* x, const T* dy, T* dx) {
+  const int64_t lanes = g.lanes(strip);
+  dx += g.offset(strip, g.pixels());
+  dy += g.offset(strip, g.places());
+  for (int64_t pixel = 0; pixel < g.pixels(); ++pixel) std::fill_n(dx + pixel * g.pixel_stride(), lanes, T(0));
+  if (x != nullptr) {
+    x += g.offset(strip, g.pixels());
+    takes_rows<T>(g) ? pool_rows_maximum_backward(g, x, dy, dx) : maximum_backward_strip(g, lanes, x, dy, dx);
+  } else {
+    takes_rows<T>(g) ? pool_rows_average_backward(g, dy, dx) : average_backward_strip(g, lanes, dy, dx);
+  }
+}
+
+// Calls body(strip) for all strips.
+template <typename Body>
+void for_each_strip(const Geometry& g, const Body& body) {
+  const int64_t strips = g.images * g.strips_per_image();
+  const int64_t work = (g.pixels() + g.places()) * (g.channels_last ? std::min(kPoolLanes, g.channels) : 1);
+  parallel_for(strips, work, [&](int64_t begin, int64_t end) {
+    for (int64_t strip = begin; strip < end; ++strip) body(strip);
+  });
+}
+
+template <typename T>
+uhal_status pool(const Launch& launch, uhal_dtype dtype) {
+  const uhal_pool_attributes attributes = pool_attributes(launch.op);
+  const AxisOrder order = image_order(*launch.op.inputs[0]);
+  Staging staging(launch);
+  const uhal_tensor* x = staging.input(0, dtype, &order);
+  const uhal_tensor* y = staging.output(0, dtype, &order);
+  const uhal_tensor* indices = staging.output(1, UHAL_INT64, &order);
+  if (staging.status() != UHAL_OK) return staging.status();
+  const Geometry g = geometry_of(staging, attributes, *x, *y, order);
+  if (staging.status() != UHAL_OK) return staging.status();
+  for_each_strip(g, [&](int64_t i) {
+    pool_strip(g, attributes.mode == UHAL_POOL_MAXIMUM, i, static_cast<const T*>(x->data), static_cast<T*>(y->data),
+               indices != nullptr ? static_cast<int64_t*>(indices->data) : nullptr);
+  });
+  return staging.finish();
+}
+
+template <typename T>
+uhal_status pool_backward(const Launch& launch, uhal_dtype dtype) {
+  const uhal_pool_attributes attributes = pool_attributes(launch.op);
+  const AxisOrder order = image_order(*launch.op.outputs[0]);
+  Staging staging(launch);
+  const uhal_tensor* dy = staging.input(0, dtype, &order);
+  const bool maximum = attributes.mode == UHAL_POOL_MAXIMUM;
+  const uhal_tensor* x = maximum ? staging.input(1, dtype, &order) : nullptr;
+  const uhal_tensor* dx = staging.output(0, dtype, &order);
+  if (staging.status() != UHAL_OK) return staging.status();
+  const Geometry g = geometry_of(staging, attributes, *dx, *dy, order);
+  if (staging.status() != UHAL_OK) return staging.status();
+  for_each_strip(g, [&](int64_t i) {
+    pool_backward_strip(g, i, x != nullptr ? static_cast<const T*>(x->data) : nullptr, static_cast<const T*>(dy->data),
+                        static_cast<T*>(dx->data));
+  });
+  return staging.finish();
+}
+
+}  // namespace
+
+const char* refuse_pool(const uhal_op& op) {
+  const uhal_dtype dtype = op.inputs[0]->dtype;
+  const bool maximum = pool_attributes(op).mode == UHAL_POOL_MAXIMUM;
+  if (is_floating(dtype)) return nullptr;
+  if (op.kind == UHAL_OP_POOL && maximum && is_integer(dtype) && dtype != UHAL_UINT64) return nullptr;
+  return "pooling takes floating point, and for a maximum without gradient integers up to int64: cast the operand "
+         "first";
+}
+
+uhal_status run_pool(const Launch& launch) {
+  const uhal_op& op = launch.op;
+  if (element_count(*op.outputs[0]) == 0) return UHAL_OK;
+  const uhal_dtype dtype = arithmetic_dtype(op);
+  if (op.kind == UHAL_OP_POOL) {
+    if (dtype == UHAL_INT64) return pool<int64_t>(launch, dtype);
+    return dtype == UHAL_FLOAT64 ? pool<double>(launch, dtype) : pool<float>(launch, dtype);
+  }
+  return dtype == UHAL_FLOAT64 ? pool_backward<double>(launch, dtype) : pool_backward<float>(launch, dtype);
+}
+
+}  // namespace unihal::stub

@@ -1,0 +1,60 @@
+#include "stub/vector/compute.h"
+
+#include <cstring>
+
+namespace unihal::stub {
+
+#define UHAL_DECLARE(set)                                                 \
+  namespace set {                                                         \
+  extern const MapLoop kMapLoops[uhal_map_function_limit][kComputeTypes]; \
+  extern const LoadLoop kLoadLoops[UHAL_DTYPE_COUNT][kComputeTypes];      \
+  extern const StoreLoop kStoreLoops[kComputeTypes][UHAL_DTYPE_COUNT];    \
+  extern const ReduceRun kReduceRuns[kReduceSteps][kComputeTypes];        \
+  extern const ReduceRows kReduceRows[kReduceSteps][kComputeTypes];       \
+  extern const RandomLoops kRandomLoops;                                  \
+  }
+UHAL_DECLARE(baseline)
+#ifdef UHAL_STUB_X86
+UHAL_DECLARE(avx2)
+UHAL_DECLARE(avx512)
+#endif
+
+namespace {
+
+#define UHAL_MAKE(set) \
+  make(#set, set::kMapLoops, set::kLoadLoops, set::kStoreLoops, set::kReduceRuns, set::kReduceRows, set::kRandomLoops)
+
+template <class Map, class Load, class Store, class Run, class Rows>
+InstructionSet make(const char* name, const Map& map, const Load& load, const Store& store, const Run& run,
+                    const Rows& rows, const RandomLoops& random) {
+  InstructionSet set;
+  set.name = name;
+  std::memcpy(set.map, map, sizeof map);
+  std::memcpy(set.load, load, sizeof load);
+  std::memcpy(set.store, store, sizeof store);
+  std::memcpy(set.reduce_run, run, sizeof run);
+  std::memcpy(set.reduce_rows, rows, sizeof rows);
+  set.random = random;
+  return set;
+}
+
+InstructionSet choose() {
+#ifdef UHAL_STUB_X86
+  __builtin_cpu_init();
+  const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  const bool has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  if (has_avx2 && has_avx512) return UHAL_MAKE(avx512);
+  if (has_avx2) return UHAL_MAKE(avx2);
+#endif
+  return UHAL_MAKE(baseline);
+}
+
+}  // namespace
+
+const InstructionSet& vectors() {
+  static const InstructionSet set = choose();
+  return set;
+}
+
+}  // namespace unihal::stub

@@ -1,0 +1,141 @@
+// Conversions between stored dtypes and compute types as loops. Compiled once per instruction set.
+
+#include "csrc/backends/common/float_bits.h"
+#include "stub/vector/compute.h"
+
+namespace unihal::stub::UHAL_INSTRUCTION_SET {
+namespace {
+
+struct Bool {
+  uint8_t bits;
+};
+struct Float16 {
+  uint16_t bits;
+};
+struct Bfloat16 {
+  uint16_t bits;
+};
+
+template <class T, class Stored>
+inline T load(Stored value) {
+  return static_cast<T>(value);
+}
+template <class T>
+inline T load(Bool value) {
+  return static_cast<T>(value.bits != 0);
+}
+template <class T>
+inline T load(Float16 value) {
+  return static_cast<T>(float16_to_float(value.bits));
+}
+template <class T>
+inline T load(Bfloat16 value) {
+  return static_cast<T>(bfloat16_to_float(value.bits));
+}
+
+template <class T>
+inline float narrow(T value) {
+  return static_cast<float>(value);
+}
+template <>
+inline float narrow(double value) {
+  return double_to_float_odd(value);
+}
+
+// Floating to integer goes through int64, so that values beyond a narrow type wrap as integers do.
+template <class T, class Stored>
+struct Store {
+  static Stored convert(T value) {
+    if constexpr (static_cast<T>(0.5) != 0 && static_cast<Stored>(0.5) == 0 && sizeof(Stored) < 8) {
+      return static_cast<Stored>(static_cast<int64_t>(value));
+    } else {
+      return static_cast<Stored>(value);
+    }
+  }
+};
+template <class T>
+struct Store<T, Bool> {
+  static Bool convert(T value) { return {static_cast<uint8_t>(value != 0)}; }
+};
+template <class T>
+struct Store<T, Float16> {
+  static Float16 convert(T value) { return {float_to_float16(narrow(value))}; }
+};
+template <class T>
+struct Store<T, Bfloat16> {
+  static Bfloat16 convert(T value) { return {float_to_bfloat16(narrow(value))}; }
+};
+
+template <class T, class Stored>
+void load_loop(int64_t count, const void* source, int64_t stride, void* destination) {
+  const Stored* __restrict in = static_cast<const Stored*>(source);
+  T* __restrict out = static_cast<T*>(destination);
+  if (stride == 1) {
+    for (int64_t i = 0; i < count; ++i) out[i] = load<T>(in[i]);
+  } else if (stride == 0) {
+    const T value = load<T>(in[0]);
+    for (int64_t i = 0; i < count; ++i) out[i] = value;
+  } else {
+    for (int64_t i = 0; i < count; ++i) out[i] = load<T>(in[i * stride]);
+  }
+}
+
+template <class T, class Stored>
+void store_loop(int64_t count, const void* source, void* destination, int64_t stride) {
+  const T* __restrict in = static_cast<const T*>(source);
+  Stored* __restrict out = static_cast<Stored*>(destination);
+  if (stride == 1) {
+    for (int64_t i = 0; i < count; ++i) out[i] = Store<T, Stored>::convert(in[i]);
+  } else {
+    for (int64_t i = 0; i < count; ++i) out[i * stride] = Store<T, Stored>::convert(in[i]);
+  }
+}
+
+}  // namespace
+
+#define UHAL_LOADS(Stored) \
+  {load_loop<float, Stored>, load_loop<double, Stored>, load_loop<int64_t, Stored>, load_loop<uint64_t, Stored>}
+extern const LoadLoop kLoadLoops[UHAL_DTYPE_COUNT][kComputeTypes];
+const LoadLoop kLoadLoops[UHAL_DTYPE_COUNT][kComputeTypes] = {
+    {},
+    UHAL_LOADS(Bool),
+    UHAL_LOADS(int8_t),
+    UHAL_LOADS(int16_t),
+    UHAL_LOADS(int32_t),
+    UHAL_LOADS(int64_t),
+    UHAL_LOADS(uint8_t),
+    UHAL_LOADS(uint16_t),
+    UHAL_LOADS(uint32_t),
+    UHAL_LOADS(uint64_t),
+    UHAL_LOADS(Float16),
+    UHAL_LOADS(Bfloat16),
+    UHAL_LOADS(float),
+    UHAL_LOADS(double),
+};
+
+#define UHAL_STORES(T)         \
+  {                            \
+      nullptr,                 \
+      store_loop<T, Bool>,     \
+      store_loop<T, int8_t>,   \
+      store_loop<T, int16_t>,  \
+      store_loop<T, int32_t>,  \
+      store_loop<T, int64_t>,  \
+      store_loop<T, uint8_t>,  \
+      store_loop<T, uint16_t>, \
+      store_loop<T, uint32_t>, \
+      store_loop<T, uint64_t>, \
+      store_loop<T, Float16>,  \
+      store_loop<T, Bfloat16>, \
+      store_loop<T, float>,    \
+      store_loop<T, double>,   \
+  }
+extern const StoreLoop kStoreLoops[kComputeTypes][UHAL_DTYPE_COUNT];
+const StoreLoop kStoreLoops[kComputeTypes][UHAL_DTYPE_COUNT] = {
+    UHAL_STORES(float),
+    UHAL_STORES(double),
+    UHAL_STORES(int64_t),
+    UHAL_STORES(uint64_t),
+};
+
+}  // namespace unihal::stub::UHAL_INSTRUCTION_SET

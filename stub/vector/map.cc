@@ -1,0 +1,111 @@
+// The functions of csrc/kernels/elementwise.def as loops. Compiled once per instruction set.
+
+#include "stub/vector/compute.h"
+#include "stub/vector/vector_math.h"
+
+// An unsigned compute type makes some tests of an expression always true.
+#pragma GCC diagnostic ignored "-Wtype-limits"
+
+namespace unihal::stub::UHAL_INSTRUCTION_SET {
+
+#include "stub/vector/map_prelude.h"
+
+namespace {
+
+// "No element depends on another": outputs may be the very same memory as inputs, never shifted against it.
+#define UHAL_INDEPENDENT _Pragma("GCC ivdep")
+#define C(v) static_cast<T>(v)
+
+#define UHAL_LOOP(name)                                                            \
+  template <class T>                                                               \
+  void loop_##name(int64_t count, const void* const* inputs, void* const* outputs, \
+                   [[maybe_unused]] const void* parameters)
+#define UHAL_PARAMETERS(T)                                            \
+  [[maybe_unused]] const T p0 = static_cast<const T*>(parameters)[0]; \
+  [[maybe_unused]] const T p1 = static_cast<const T*>(parameters)[1]; \
+  [[maybe_unused]] const T p2 = static_cast<const T*>(parameters)[2]; \
+  [[maybe_unused]] const T p3 = static_cast<const T*>(parameters)[3]; \
+  [[maybe_unused]] const T p4 = static_cast<const T*>(parameters)[4]; \
+  [[maybe_unused]] const T p5 = static_cast<const T*>(parameters)[5]
+#define UHAL_INPUT(k) static_cast<const T*>(inputs[k])
+#define UHAL_OUTPUT(k) static_cast<T*>(outputs[k])
+
+#define UHAL_MAP1(name, domain, flops, expression) \
+  UHAL_LOOP(name) {                                \
+    UHAL_PARAMETERS(T);                            \
+    const T* a = UHAL_INPUT(0);                    \
+    T* result = UHAL_OUTPUT(0);                    \
+    UHAL_INDEPENDENT                               \
+    for (int64_t i = 0; i < count; ++i) {          \
+      const T x = a[i];                            \
+      result[i] = static_cast<T>(expression);      \
+    }                                              \
+  }
+#define UHAL_MAP2(name, domain, flops, expression) \
+  UHAL_LOOP(name) {                                \
+    UHAL_PARAMETERS(T);                            \
+    const T* a = UHAL_INPUT(0);                    \
+    const T* b = UHAL_INPUT(1);                    \
+    T* result = UHAL_OUTPUT(0);                    \
+    UHAL_INDEPENDENT                               \
+    for (int64_t i = 0; i < count; ++i) {          \
+      [[maybe_unused]] const T x = a[i];           \
+      [[maybe_unused]] const T y = b[i];           \
+      result[i] = static_cast<T>(expression);      \
+    }                                              \
+  }
+#define UHAL_MAP3(name, domain, flops, expression) \
+  UHAL_LOOP(name) {                                \
+    UHAL_PARAMETERS(T);                            \
+    const T* a = UHAL_INPUT(0);                    \
+    const T* b = UHAL_INPUT(1);                    \
+    const T* c = UHAL_INPUT(2);                    \
+    T* result = UHAL_OUTPUT(0);                    \
+    UHAL_INDEPENDENT                               \
+    for (int64_t i = 0; i < count; ++i) {          \
+      [[maybe_unused]] const T x = a[i];           \
+      [[maybe_unused]] const T y = b[i];           \
+      [[maybe_unused]] const T z = c[i];           \
+      result[i] = static_cast<T>(expression);      \
+    }                                              \
+  }
+// Absent operands stand for the first one; their loads are dead code.
+#define UHAL_UPDATE(name, input_count, output_count, flops, ...)                       \
+  UHAL_LOOP(name) {                                                                    \
+    UHAL_PARAMETERS(T);                                                                \
+    const T* a[8];                                                                     \
+    for (int k = 0; k < 8; ++k) a[k] = UHAL_INPUT(k < input_count ? k : 0);            \
+    T* result[4];                                                                      \
+    for (int k = 0; k < 4; ++k) result[k] = UHAL_OUTPUT(k < output_count ? k : 0);     \
+    UHAL_INDEPENDENT                                                                   \
+    for (int64_t i = 0; i < count; ++i) {                                              \
+      [[maybe_unused]] const T x0 = a[0][i], x1 = a[1][i], x2 = a[2][i], x3 = a[3][i]; \
+      [[maybe_unused]] const T x4 = a[4][i], x5 = a[5][i], x6 = a[6][i], x7 = a[7][i]; \
+      [[maybe_unused]] T r0, r1, r2, r3;                                               \
+      __VA_ARGS__;                                                                     \
+      result[0][i] = r0;                                                               \
+      if constexpr (output_count > 1) result[1][i] = r1;                               \
+      if constexpr (output_count > 2) result[2][i] = r2;                               \
+      if constexpr (output_count > 3) result[3][i] = r3;                               \
+    }                                                                                  \
+  }
+#include "csrc/kernels/elementwise.def"
+#undef UHAL_MAP1
+#undef UHAL_MAP2
+#undef UHAL_MAP3
+#undef UHAL_UPDATE
+
+}  // namespace
+
+#define UHAL_ROW_INTEGER(name) {loop_##name<float>, loop_##name<double>, loop_##name<int64_t>, loop_##name<uint64_t>},
+#define UHAL_ROW_FLOATING(name) {loop_##name<float>, loop_##name<double>, nullptr, nullptr},
+#define UHAL_MAP1(name, domain, flops, expression) UHAL_ROW_##domain(name)
+#define UHAL_MAP2(name, domain, flops, expression) UHAL_ROW_##domain(name)
+#define UHAL_MAP3(name, domain, flops, expression) UHAL_ROW_##domain(name)
+#define UHAL_UPDATE(name, inputs, outputs, flops, ...) UHAL_ROW_FLOATING(name)
+extern const MapLoop kMapLoops[uhal_map_function_limit][kComputeTypes];
+const MapLoop kMapLoops[uhal_map_function_limit][kComputeTypes] = {
+#include "csrc/kernels/elementwise.def"
+};
+
+}  // namespace unihal::stub::UHAL_INSTRUCTION_SET
