@@ -13,7 +13,6 @@
 
 #include "csrc/core/backend/backend_table.h"
 #include "csrc/core/base/environment.h"
-#include "csrc/core/stream/host.h"
 
 namespace unihal::core {
 namespace {
@@ -82,7 +81,7 @@ void bound_openmp_spinning() {
 
 }  // namespace
 
-LoadResult load_backend_file(const std::string& path, const std::string& expected_name) {
+LoadResult load_backend_file(const std::string& path, const std::string& expected_name, const uhal_host& host) {
   struct stat status;
   if (stat(path.c_str(), &status) != 0) {
     return refuse(UHAL_NOT_FOUND, "", path + " cannot be opened: " + strerror(errno));
@@ -104,7 +103,7 @@ LoadResult load_backend_file(const std::string& path, const std::string& expecte
   }
   uint64_t serial = error_serial();
   auto query = reinterpret_cast<uhal_backend_query_function>(symbol);
-  const uhal_backend* table = query(&kHost, UHAL_ABI_MAJOR);
+  const uhal_backend* table = query(&host, UHAL_ABI_MAJOR);
   if (table == nullptr) {
     std::string said = error_serial() != serial ? uhal_last_error()->message : "without a message";
     return refuse(UHAL_INVALID_ARGUMENT, path,
@@ -123,13 +122,13 @@ LoadResult load_backend_file(const std::string& path, const std::string& expecte
   return result;
 }
 
-LoadResult load_backend_by_name(const std::string& name) {
+LoadResult load_backend_by_name(const std::string& name, const uhal_host& host) {
   const std::string file = "libunihal_" + name + ".so";
   std::string missing_in;
   std::string reasons;
   std::string opened;
   for (const std::string& folder : search_folders()) {
-    LoadResult result = load_backend_file(folder + "/" + file, name);
+    LoadResult result = load_backend_file(folder + "/" + file, name, host);
     if (result.backend != nullptr) return result;
     if (result.status == UHAL_NOT_FOUND) {
       missing_in += (missing_in.empty() ? "" : ", ") + folder;

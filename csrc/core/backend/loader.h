@@ -15,10 +15,11 @@ struct LoadResult {
   std::string reason;   // each path tried with its reason
 };
 
-// Looks for libunihal_<name>.so in the folders of UNIHAL_BACKEND_PATH, then beside libunihal.so.
-LoadResult load_backend_by_name(const std::string& name);
+// Looks for libunihal_<name>.so in the folders of UNIHAL_BACKEND_PATH, then beside libunihal.so. The backend gets
+// `host`, which must live as long as the process.
+LoadResult load_backend_by_name(const std::string& name, const uhal_host& host);
 
 // Opens one file. `expected_name` empty: any backend.
-LoadResult load_backend_file(const std::string& path, const std::string& expected_name);
+LoadResult load_backend_file(const std::string& path, const std::string& expected_name, const uhal_host& host);
 
 }  // namespace unihal::core

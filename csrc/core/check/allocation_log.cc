@@ -186,6 +186,10 @@ void list_leaks() {
   }));
 }
 
+void append_history(const uhal_device& device, const void* address) {
+  if (device.allocation_log != nullptr) append_error("%s", device.allocation_log->history_of(address).c_str());
+}
+
 }  // namespace unihal::core
 
 using namespace unihal::core;

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <string>
 
+#include "csrc/core/handle/device.h"
 #include "unihal/check.h"
 
 namespace unihal::core {
@@ -68,5 +69,9 @@ size_t describe_sites(const void* address, char* text, size_t bytes);
 
 // Prints that list now, and not again.
 void list_leaks();
+
+// Completes the record of a failure about an address: with UHAL_CHECK_MEMORY, where the memory that it lies in, or lay
+// in, was allocated and freed.
+void append_history(const uhal_device& device, const void* address);
 
 }  // namespace unihal::core

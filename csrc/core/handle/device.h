@@ -34,10 +34,16 @@ struct uhal_device {
 
 namespace unihal::core {
 
-// Opens device `ordinal` of a backend as a device of a type. Called with the registry's lock held.
-uhal_status open_device(const DeviceTypeRow* type, Backend* backend, int32_t ordinal, uhal_device** device);
+// All devices that were opened, in order of opening. They live as long as the process.
+std::vector<uhal_device*> open_devices();
+
+// The registry opened a device.
+void add_open_device(uhal_device* device);
 
 // UHAL_INVALID_ARGUMENT about a NULL device.
 uhal_status refuse_null_device();
+
+// Adds the device to a failed status's record.
+uhal_status with_device(const uhal_device& device, uhal_status status);
 
 }  // namespace unihal::core

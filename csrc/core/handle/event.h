@@ -24,7 +24,4 @@ EventPool& event_pool();
 // UHAL_INVALID_ARGUMENT about a handle that is not a live event.
 uhal_status refuse_event(const void* handle);
 
-// Waits for a pinned event's last record.
-uhal_status wait_for(Event* event);
-
 }  // namespace unihal::core

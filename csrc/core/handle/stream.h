@@ -34,13 +34,4 @@ uhal_status refuse_stream(const void* handle);
 // The stream of a handle that a backend got as `owner`, even while it is being destroyed.
 Stream* stream_of_backend(uhal_stream* handle);
 
-// Waits for a pinned stream. Its sticky error stays for the next query.
-uhal_status wait_for(Stream* stream);
-
-// The same, and returns the sticky error.
-uhal_status synchronize(Stream* stream);
-
-// Adds the stream's device to a failed status's record.
-uhal_status with_device(const uhal_device& device, uhal_status status);
-
 }  // namespace unihal::core

@@ -6,6 +6,7 @@
 
 #include "csrc/core/op/description.h"
 #include "csrc/core/op/shape_rules.h"
+#include "csrc/core/stream/wait.h"
 
 namespace unihal::core {
 namespace {

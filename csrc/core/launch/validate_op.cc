@@ -2,7 +2,8 @@
 
 #include <cstring>
 
-#include "csrc/core/memory/memory.h"
+#include "csrc/core/check/allocation_log.h"
+#include "csrc/core/memory/live_range.h"
 #include "csrc/core/op/shape_rules.h"
 
 namespace unihal::core {

@@ -1,13 +1,13 @@
-#include "csrc/core/handle/device.h"
+#include "csrc/core/registry/open_device.h"
 
 #include "csrc/core/base/environment.h"
 #include "csrc/core/base/process_state.h"
 #include "csrc/core/base/struct_size.h"
 #include "csrc/core/check/allocation_log.h"
-#include "csrc/core/handle/stream.h"
 #include "csrc/core/memory/allocator.h"
 #include "csrc/core/profile/profiler.h"
 #include "csrc/core/registry/registry.h"
+#include "csrc/core/stream/wait.h"
 #include "unihal/check.h"
 
 namespace unihal::core {
@@ -69,13 +69,10 @@ uhal_status open_device(const DeviceTypeRow* type, Backend* backend, int32_t ord
   }
   device->allocator(UHAL_MEMORY_DEVICE).set_limit(environment().memory_limit);
   if ((properties.checks & UHAL_CHECK_MEMORY) != 0) device->allocation_log = open_allocation_log(device->label);
+  add_open_device(device.get());
   *result = device.release();
   start_profiler_by_environment();
   return UHAL_OK;
-}
-
-uhal_status refuse_null_device() {
-  return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "The device is NULL; pass one from uhal_device_get.");
 }
 
 }  // namespace unihal::core

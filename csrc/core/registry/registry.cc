@@ -8,7 +8,8 @@
 #include "csrc/core/base/environment.h"
 #include "csrc/core/base/process_state.h"
 #include "csrc/core/base/struct_size.h"
-#include "csrc/core/handle/device.h"
+#include "csrc/core/registry/open_device.h"
+#include "csrc/core/stream/host.h"
 
 namespace unihal::core {
 namespace {
@@ -67,7 +68,7 @@ bool is_loaded(const std::string& name) {
 const LoadResult& load(const std::string& name) {
   auto found = registry().loads.find(name);
   if (found != registry().loads.end()) return found->second;
-  return registry().loads.emplace(name, load_backend_by_name(name)).first->second;
+  return registry().loads.emplace(name, load_backend_by_name(name, kHost)).first->second;
 }
 
 // Whether a name may be part of a file name: lower-case letters, digits and '_'.
@@ -190,17 +191,6 @@ uhal_status refuse_without_devices(const DeviceTypeRow* row) {
 
 }  // namespace
 
-std::vector<uhal_device*> open_devices() {
-  std::lock_guard<std::mutex> lock(registry().mutex);
-  std::vector<uhal_device*> devices;
-  for (TypeState& type : registry().types) {
-    for (uhal_device* device : type.devices) {
-      if (device != nullptr) devices.push_back(device);
-    }
-  }
-  return devices;
-}
-
 std::vector<Backend*> loaded_backends() {
   std::lock_guard<std::mutex> lock(registry().mutex);
   std::vector<Backend*> backends;
@@ -248,7 +238,7 @@ uhal_status uhal_backend_load(const char* path, const char** name) {
     EnumerationScope scope;
     Registry& r = registry();
     std::lock_guard<std::mutex> lock(r.mutex);
-    LoadResult result = load_backend_file(path, "");
+    LoadResult result = load_backend_file(path, "", kHost);
     if (result.backend == nullptr) return UHAL_FAIL(result.status, "The backend %s.", result.reason.c_str());
     Backend* backend = result.backend;
     auto [place, inserted] = r.loads.emplace(backend->name, result);

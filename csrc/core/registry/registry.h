@@ -8,9 +8,6 @@
 
 namespace unihal::core {
 
-// All devices that were opened, in order of opening. They live as long as the process.
-std::vector<uhal_device*> open_devices();
-
 // All backends that were loaded.
 std::vector<Backend*> loaded_backends();
 

@@ -1,24 +1,9 @@
-#include "csrc/core/handle/event.h"
+#include "csrc/core/stream/wait.h"
 
 #include "csrc/core/base/process_state.h"
 #include "csrc/core/check/race_checker.h"
-#include "csrc/core/handle/stream.h"
 
 namespace unihal::core {
-
-EventPool& event_pool() {
-  static EventPool* const instance = new EventPool;
-  return *instance;
-}
-
-uhal_status refuse_event(const void* handle) {
-  if (handle == nullptr) return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "The event is NULL; pass one from uhal_event_create.");
-  return UHAL_FAIL(
-      UHAL_INVALID_ARGUMENT,
-      "The event %p does not exist: it was destroyed, or is no event. Use an event between its creation and "
-      "its destruction.",
-      handle);
-}
 
 uhal_status wait_for(Event* event) {
   if (!event->recorded.load()) return UHAL_OK;

@@ -50,14 +50,4 @@ uhal_status workspace(uhal_stream* handle, size_t bytes, void** pointer) {
 const uhal_host kHost = {sizeof(uhal_host), UHAL_ABI_MAJOR, UHAL_ABI_MINOR, report,
                          stream_error,      workspace,      describe_sites};
 
-uhal_status finish_backend_failure(const Backend& backend, const char* slot, uhal_status status,
-                                   uint64_t serial_before) {
-  if (error_serial() == serial_before) {
-    return UHAL_FAIL(status,
-                     "The backend '%s' failed in %s with %s and gave no message. Please report it to its authors.",
-                     backend.name.c_str(), slot, uhal_status_name(status));
-  }
-  return status;
-}
-
 }  // namespace unihal::core

@@ -1,64 +1,13 @@
-#include "csrc/core/handle/stream.h"
+#include "csrc/core/stream/wait.h"
 
 #include <algorithm>
 #include <atomic>
 
 #include "csrc/core/base/process_state.h"
 #include "csrc/core/check/race_checker.h"
-#include "csrc/core/handle/event.h"
 #include "csrc/core/memory/allocator.h"
 
 namespace unihal::core {
-
-void StickyError::set(uhal_status status, const char* op, const char* message) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  if (present_.load(std::memory_order_relaxed)) return;
-  status_ = status;
-  op_ = op != nullptr ? op : "";
-  message_ = message != nullptr ? message : "";
-  present_.store(true, std::memory_order_release);
-}
-
-uhal_status StickyError::take(const char* device_label) {
-  if (!present_.load(std::memory_order_acquire)) return UHAL_OK;
-  std::lock_guard<std::mutex> lock(mutex_);
-  if (!present_.load(std::memory_order_relaxed)) return UHAL_OK;
-  present_.store(false, std::memory_order_relaxed);
-  uhal_status status =
-      UHAL_FAIL(status_, "Earlier work of this stream failed: %s%s%s", op_.c_str(), op_.empty() ? "" : ": ",
-                message_.empty() ? uhal_status_name(status_) : message_.c_str());
-  set_error_op(op_.c_str());
-  set_error_device(device_label);
-  return status;
-}
-
-void StickyError::clear() {
-  std::lock_guard<std::mutex> lock(mutex_);
-  present_.store(false, std::memory_order_relaxed);
-}
-
-StreamPool& stream_pool() {
-  static StreamPool* const instance = new StreamPool;
-  return *instance;
-}
-
-uhal_status refuse_stream(const void* handle) {
-  if (handle == nullptr) {
-    return UHAL_FAIL(UHAL_INVALID_ARGUMENT,
-                     "The stream is NULL; pass one from uhal_stream_create or the device's default.");
-  }
-  return UHAL_FAIL(UHAL_INVALID_ARGUMENT,
-                   "The stream %p does not exist: it was destroyed, or is no stream. Use a stream between its creation "
-                   "and its destruction.",
-                   handle);
-}
-
-Stream* stream_of_backend(uhal_stream* handle) { return stream_pool().slot(handle); }
-
-uhal_status with_device(const uhal_device& device, uhal_status status) {
-  if (status != UHAL_OK) set_error_device(device.label.c_str());
-  return status;
-}
 
 uhal_status wait_for(Stream* stream) {
   // Without the submission lock: work that is waited for may itself submit (a host callback).

@@ -17,8 +17,4 @@ enum class RangeCheck {
 // recently by this thread costs a few comparisons. *found, if wanted, is the allocation.
 RangeCheck check_range(uhal_device* device, const void* address, size_t bytes, LiveBlock* found = nullptr);
 
-// Completes the record of a failure about an address: with UHAL_CHECK_MEMORY, where the memory that it lies in, or lay
-// in, was allocated and freed.
-void append_history(const uhal_device& device, const void* address);
-
 }  // namespace unihal::core
