@@ -10,7 +10,7 @@ constexpr MapFunction kFunctions[] = {
 #define UHAL_MAP2(name, domain, flops, expression) {#name, 2, 1, domain == INTEGER, "r0 = " #expression},
 #define UHAL_MAP3(name, domain, flops, expression) {#name, 3, 1, domain == INTEGER, "r0 = " #expression},
 #define UHAL_UPDATE(name, inputs, outputs, flops, ...) {#name, inputs, outputs, false, #__VA_ARGS__},
-#include "csrc/kernels/elementwise.def"
+#include "csrc/tables/elementwise.def"
 #undef UHAL_MAP1
 #undef UHAL_MAP2
 #undef UHAL_MAP3

@@ -2,8 +2,8 @@
 #ifndef UNIHAL_KERNELS_MAP_FUNCTION_H_
 #define UNIHAL_KERNELS_MAP_FUNCTION_H_
 
-#include "csrc/kernels/elementwise.h"
 #include "csrc/kernels/kernel_spec.h"
+#include "csrc/tables/elementwise.h"
 
 namespace unihal::kernels {
 

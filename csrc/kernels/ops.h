@@ -24,43 +24,11 @@ struct OpRow {
 uhal_status supports(const DeviceTraits& traits, const uhal_op& op);
 uhal_status launch(Queue& queue, const uhal_op& op);
 
-// ops/: one file per family
-const char* refuse_map(const DeviceTraits&, const uhal_op&);
-uhal_status run_map(Queue&, const uhal_op&);
-const char* refuse_copy(const DeviceTraits&, const uhal_op&);  // copy and cast
-uhal_status run_copy(Queue&, const uhal_op&);
-const char* refuse_generate(const DeviceTraits&, const uhal_op&);  // fill, iota, triangular, one_hot
-uhal_status run_generate(Queue&, const uhal_op&);
-const char* refuse_index(const DeviceTraits&, const uhal_op&);  // gather*, scatter*
-uhal_status run_index(Queue&, const uhal_op&);
-const char* refuse_reduce(const DeviceTraits&, const uhal_op&);
-uhal_status run_reduce(Queue&, const uhal_op&);
-const char* refuse_arg_reduce(const DeviceTraits&, const uhal_op&);
-uhal_status run_arg_reduce(Queue&, const uhal_op&);
-const char* refuse_scan(const DeviceTraits&, const uhal_op&);
-uhal_status run_scan(Queue&, const uhal_op&);
-const char* refuse_sort(const DeviceTraits&, const uhal_op&);  // sort and top_k
-uhal_status run_sort(Queue&, const uhal_op&);
-const char* refuse_matmul(const DeviceTraits&, const uhal_op&);
-uhal_status run_matmul(Queue&, const uhal_op&);
-const char* refuse_convolution(const DeviceTraits&, const uhal_op&);  // forward and both gradients
-uhal_status run_convolution(Queue&, const uhal_op&);
-const char* refuse_pool(const DeviceTraits&, const uhal_op&);  // forward and gradient
-uhal_status run_pool(Queue&, const uhal_op&);
-const char* refuse_softmax(const DeviceTraits&, const uhal_op&);  // softmax and its gradient
-uhal_status run_softmax(Queue&, const uhal_op&);
-const char* refuse_cross_entropy(const DeviceTraits&, const uhal_op&);  // and its gradient
-uhal_status run_cross_entropy(Queue&, const uhal_op&);
-const char* refuse_batch_norm(const DeviceTraits&, const uhal_op&);  // and its gradient
-uhal_status run_batch_norm(Queue&, const uhal_op&);
-const char* refuse_row_norm(const DeviceTraits&, const uhal_op&);  // layer, group and RMS norm and their gradients
-uhal_status run_row_norm(Queue&, const uhal_op&);
-const char* refuse_attention(const DeviceTraits&, const uhal_op&);  // and its gradient
-uhal_status run_attention(Queue&, const uhal_op&);
-const char* refuse_random(const DeviceTraits&, const uhal_op&);  // random and dropout
-uhal_status run_random(Queue&, const uhal_op&);
-const char* refuse_resize(const DeviceTraits&, const uhal_op&);  // and its gradient
-uhal_status run_resize(Queue&, const uhal_op&);
+// ops/: one file per family of kinds
+#define UHAL_OP_KIND(number, KIND, name, family, ...)                         \
+  const char* refuse_##family(const DeviceTraits& traits, const uhal_op& op); \
+  uhal_status run_##family(Queue& queue, const uhal_op& op);
+#include "csrc/tables/op_kinds.def"
 
 // The core's services; set once by a backend's uhal_backend_query, before anything else here is called.
 void set_host(const uhal_host* host);

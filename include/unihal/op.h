@@ -32,7 +32,7 @@ enum {
   /* -- elementwise and data movement -------------------------------------------------------- */
 
   /* inputs broadcast (NumPy's rule) to the one shape that all outputs have; outputs[k] =
-   * function(inputs...). Functions, their operands and parameters: csrc/kernels/elementwise.def, by
+   * function(inputs...). Functions, their operands and parameters: csrc/tables/elementwise.def, by
    * uhal_map_function. Dtypes may be mixed. An output may be the same view as an input of its dtype.
    * attributes: uhal_map_attributes (required). */
   UHAL_OP_MAP = 1,
@@ -223,8 +223,8 @@ UHAL_API const char* uhal_op_kind_name(uhal_op_kind kind);
 
 /* -- map ------------------------------------------------------------------------------------- */
 
-/* The function's number is its line's position in csrc/kernels/elementwise.def, which is append-only.
- * C and C++ callers inside the project take the enumerators from csrc/kernels/elementwise.h; others ask
+/* The function's number is its line's position in csrc/tables/elementwise.def, which is append-only.
+ * C and C++ callers inside the project take the enumerators from csrc/tables/elementwise.h; others ask
  * uhal_map_function_find("silu"). */
 typedef int32_t uhal_map_function;
 

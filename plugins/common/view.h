@@ -11,7 +11,7 @@
 #include <initializer_list>
 #include <vector>
 
-#include "csrc/kernels/elementwise.h"
+#include "csrc/tables/elementwise.h"
 #include "unihal/memory.h"
 #include "unihal/op.h"
 

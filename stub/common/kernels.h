@@ -1,4 +1,4 @@
-// The stub's kernels: one row per op kind, in the table of launch.cc.
+// The stub's kernels: one row per op kind, in the table of stub/ops/launch.cc.
 //
 // Kernels run at once, on the calling thread and the OpenMP pool (libgomp, which oneDNN shares).
 #pragma once
@@ -27,37 +27,11 @@ struct Kernel {
   Run run;
 };
 
-// map.cc, copy.cc, index.cc, reduce.cc, sort.cc, random.cc
-const char* refuse_map(const uhal_op& op);
-uhal_status run_map(const Launch& launch);
-const char* refuse_copy(const uhal_op& op);  // copy and cast
-uhal_status run_copy(const Launch& launch);
-const char* refuse_generate(const uhal_op& op);  // fill, iota, triangular, one_hot
-uhal_status run_generate(const Launch& launch);
-const char* refuse_index(const uhal_op& op);  // gather*, scatter*
-uhal_status run_index(const Launch& launch);
-const char* refuse_reduce(const uhal_op& op);
-uhal_status run_reduce(const Launch& launch);
-const char* refuse_axis(const uhal_op& op);  // arg_reduce, scan, sort, top_k
-uhal_status run_axis(const Launch& launch);
-const char* refuse_random(const uhal_op& op);  // random, dropout
-uhal_status run_random(const Launch& launch);
-
-// matmul.cc, convolution.cc, pool.cc, softmax.cc, norm.cc, attention.cc, resize.cc
-const char* refuse_matmul(const uhal_op& op);
-uhal_status run_matmul(const Launch& launch);
-const char* refuse_convolution(const uhal_op& op);  // forward and both gradients
-uhal_status run_convolution(const Launch& launch);
-const char* refuse_pool(const uhal_op& op);  // forward and gradient
-uhal_status run_pool(const Launch& launch);
-const char* refuse_softmax(const uhal_op& op);  // softmax, cross_entropy and their gradients
-uhal_status run_softmax(const Launch& launch);
-const char* refuse_norm(const uhal_op& op);  // batch, layer, group, rms and their gradients
-uhal_status run_norm(const Launch& launch);
-const char* refuse_attention(const uhal_op& op);
-uhal_status run_attention(const Launch& launch);
-const char* refuse_resize(const uhal_op& op);
-uhal_status run_resize(const Launch& launch);
+// stub/ops: one pair of functions per family of kinds.
+#define UHAL_OP_KIND(number, KIND, name, family, ...) \
+  const char* refuse_##family(const uhal_op& op);     \
+  uhal_status run_##family(const Launch& launch);
+#include "csrc/tables/op_kinds.def"
 
 // The core's services, set by uhal_backend_query before any kernel runs.
 const uhal_host& host();

@@ -216,71 +216,28 @@ uhal_status sort(const uhal_op& op, int axis, bool descending) {
 
 // -- dispatch
 
-const char* op_name(const uhal_op& op) {
-  switch (op.kind) {
-    case UHAL_OP_ARG_REDUCE:
-      return "arg_reduce";
-    case UHAL_OP_SCAN:
-      return "scan";
-    case UHAL_OP_SORT:
-      return "sort";
-    default:
-      return "top_k";
-  }
+const char* refuse_unordered(const char* name, const uhal_op& op) {
+  const uhal_tensor& x = *op.inputs[0];
+  const uhal_tensor& y = *op.outputs[0];
+  if (is_real(x.dtype) && is_real(y.dtype)) return nullptr;
+  return refusal("%s: dtype %s is not supported; complex numbers have no order and can be copied and cast only", name,
+                 dtype_name(is_real(x.dtype) ? y.dtype : x.dtype));
 }
 
 uhal_scan_attributes scan_attributes(const uhal_op& op) {
   return attributes_or(op, uhal_scan_attributes{sizeof(uhal_scan_attributes), 0, UHAL_REDUCE_SUM, 0, 0});
 }
 
-// Running sums of floating operands are kept in double, those of integers in 64 bits.
-uhal_status run_scan(const uhal_op& op) {
-  const uhal_tensor& x = *op.inputs[0];
-  const uhal_tensor& y = *op.outputs[0];
-  const uhal_scan_attributes attributes = scan_attributes(op);
-  if (is_floating(x.dtype) || is_floating(y.dtype)) {
-    scan<double>(x, y, attributes, kDouble);
-  } else if (x.dtype == UHAL_UINT64) {
-    scan<uint64_t>(x, y, attributes, kUint64);
-  } else {
-    scan<int64_t>(x, y, attributes, kInt64);
-  }
-  return UHAL_OK;
-}
-
 template <class T>
 uhal_status run_ordered(const uhal_op& op) {
   const auto attributes = attributes_or(op, uhal_axis_attributes{sizeof(uhal_axis_attributes), 0, 0});
   const bool descending = (attributes.flags & UHAL_AXIS_DESCENDING) != 0;
-  if (op.kind == UHAL_OP_ARG_REDUCE) {
-    arg_reduce<T>(*op.inputs[0], *op.outputs[0], attributes.axis, descending);
-    return UHAL_OK;
-  }
-  return sort<T>(op, attributes.axis, descending);
+  if (op.kind != UHAL_OP_ARG_REDUCE) return sort<T>(op, attributes.axis, descending);
+  arg_reduce<T>(*op.inputs[0], *op.outputs[0], attributes.axis, descending);
+  return UHAL_OK;
 }
 
-}  // namespace
-
-const char* refuse_axis(const uhal_op& op) {
-  const uhal_tensor& x = *op.inputs[0];
-  const uhal_tensor& y = *op.outputs[0];
-  if (!is_real(x.dtype) || !is_real(y.dtype)) {
-    return refusal("%s: dtype %s is not supported; complex numbers have no order and can be copied and cast only",
-                   op_name(op), dtype_name(is_real(x.dtype) ? y.dtype : x.dtype));
-  }
-  if (op.kind == UHAL_OP_SCAN) {
-    const uhal_reduction reduction = scan_attributes(op).reduction;
-    if (reduction != UHAL_REDUCE_SUM && reduction != UHAL_REDUCE_PRODUCT && reduction != UHAL_REDUCE_MAXIMUM &&
-        reduction != UHAL_REDUCE_MINIMUM) {
-      return refusal("scan: reduction %d is not supported; expected sum, product, maximum or minimum", reduction);
-    }
-  }
-  return nullptr;
-}
-
-uhal_status run_axis(const Launch& launch) {
-  const uhal_op& op = launch.op;
-  if (op.kind == UHAL_OP_SCAN) return run_scan(op);
+uhal_status run_by_type(const uhal_op& op) {
   switch (compute_type_of(op.inputs[0]->dtype)) {
     case kFloat:
       return run_ordered<float>(op);
@@ -291,6 +248,41 @@ uhal_status run_axis(const Launch& launch) {
     default:
       return run_ordered<uint64_t>(op);
   }
+}
+
+}  // namespace
+
+const char* refuse_arg_reduce(const uhal_op& op) { return refuse_unordered("arg_reduce", op); }
+
+uhal_status run_arg_reduce(const Launch& launch) { return run_by_type(launch.op); }
+
+const char* refuse_sort(const uhal_op& op) { return refuse_unordered(op.kind == UHAL_OP_SORT ? "sort" : "top_k", op); }
+
+uhal_status run_sort(const Launch& launch) { return run_by_type(launch.op); }
+
+const char* refuse_scan(const uhal_op& op) {
+  if (const char* reason = refuse_unordered("scan", op)) return reason;
+  const uhal_reduction reduction = scan_attributes(op).reduction;
+  if (reduction != UHAL_REDUCE_SUM && reduction != UHAL_REDUCE_PRODUCT && reduction != UHAL_REDUCE_MAXIMUM &&
+      reduction != UHAL_REDUCE_MINIMUM) {
+    return refusal("scan: reduction %d is not supported; expected sum, product, maximum or minimum", reduction);
+  }
+  return nullptr;
+}
+
+// Running sums of floating operands are kept in double, those of integers in 64 bits.
+uhal_status run_scan(const Launch& launch) {
+  const uhal_tensor& x = *launch.op.inputs[0];
+  const uhal_tensor& y = *launch.op.outputs[0];
+  const uhal_scan_attributes attributes = scan_attributes(launch.op);
+  if (is_floating(x.dtype) || is_floating(y.dtype)) {
+    scan<double>(x, y, attributes, kDouble);
+  } else if (x.dtype == UHAL_UINT64) {
+    scan<uint64_t>(x, y, attributes, kUint64);
+  } else {
+    scan<int64_t>(x, y, attributes, kInt64);
+  }
+  return UHAL_OK;
 }
 
 }  // namespace unihal::stub

@@ -1,5 +1,3 @@
-#include "stub/ops/cross_entropy.h"
-
 #include <atomic>
 #include <cstdio>
 

@@ -25,7 +25,7 @@ constexpr FunctionInfo kFunctions[] = {
 #define UHAL_MAP2(name, domain, flops, expression) {#name, domain, flops},
 #define UHAL_MAP3(name, domain, flops, expression) {#name, domain, flops},
 #define UHAL_UPDATE(name, inputs, outputs, flops, ...) {#name, FLOATING, flops},
-#include "csrc/kernels/elementwise.def"
+#include "csrc/tables/elementwise.def"
 #undef UHAL_MAP1
 #undef UHAL_MAP2
 #undef UHAL_MAP3

@@ -4,7 +4,6 @@
 #include "csrc/backends/common/dtype.h"
 #include "stub/common/parallel.h"
 #include "stub/common/staging.h"
-#include "stub/ops/cross_entropy.h"
 
 namespace unihal::stub {
 namespace {
@@ -89,7 +88,6 @@ uhal_status softmax(const Launch& launch, uhal_dtype dtype) {
 }  // namespace
 
 const char* refuse_softmax(const uhal_op& op) {
-  if (op.kind == UHAL_OP_CROSS_ENTROPY || op.kind == UHAL_OP_CROSS_ENTROPY_BACKWARD) return refuse_cross_entropy(op);
   for (const uhal_tensor* view : {input_of(op, 0), input_of(op, 1), output_of(op, 0)}) {
     if (view != nullptr && !is_floating(view->dtype)) {
       return "softmax takes floating point only: cast the operands first";
@@ -100,7 +98,6 @@ const char* refuse_softmax(const uhal_op& op) {
 
 uhal_status run_softmax(const Launch& launch) {
   const uhal_op& op = launch.op;
-  if (op.kind == UHAL_OP_CROSS_ENTROPY || op.kind == UHAL_OP_CROSS_ENTROPY_BACKWARD) return run_cross_entropy(launch);
   if (element_count(*op.inputs[0]) == 0) return UHAL_OK;
   const uhal_dtype dtype = arithmetic_dtype(op);
   return dtype == UHAL_FLOAT64 ? softmax<double>(launch, dtype) : softmax<float>(launch, dtype);

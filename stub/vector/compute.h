@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "csrc/backends/common/dtype.h"
-#include "csrc/kernels/elementwise.h"
+#include "csrc/tables/elementwise.h"
 #include "unihal/op.h"
 
 namespace unihal::stub {

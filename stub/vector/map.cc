@@ -1,4 +1,4 @@
-// The functions of csrc/kernels/elementwise.def as loops. Compiled once per instruction set.
+// The functions of csrc/tables/elementwise.def as loops. Compiled once per instruction set.
 
 #include "stub/vector/compute.h"
 #include "stub/vector/vector_math.h"
@@ -89,7 +89,7 @@ namespace {
       if constexpr (output_count > 3) result[3][i] = r3;                               \
     }                                                                                  \
   }
-#include "csrc/kernels/elementwise.def"
+#include "csrc/tables/elementwise.def"
 #undef UHAL_MAP1
 #undef UHAL_MAP2
 #undef UHAL_MAP3
@@ -105,7 +105,7 @@ namespace {
 #define UHAL_UPDATE(name, inputs, outputs, flops, ...) UHAL_ROW_FLOATING(name)
 extern const MapLoop kMapLoops[uhal_map_function_limit][kComputeTypes];
 const MapLoop kMapLoops[uhal_map_function_limit][kComputeTypes] = {
-#include "csrc/kernels/elementwise.def"
+#include "csrc/tables/elementwise.def"
 };
 
 }  // namespace unihal::stub::UHAL_INSTRUCTION_SET

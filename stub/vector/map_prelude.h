@@ -1,4 +1,4 @@
-// What the expressions of csrc/kernels/elementwise.def call, for each compute type. Included by vector_map.cc only,
+// What the expressions of csrc/tables/elementwise.def call, for each compute type. Included by vector_map.cc only,
 // inside the namespace of one instruction set: nothing here may be shared between instruction sets, or the linker
 // would keep one copy, compiled for any of them.
 //

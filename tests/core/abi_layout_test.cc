@@ -2,7 +2,7 @@
 // built against an older header would read the wrong bytes: append instead, or raise the major.
 #include <gtest/gtest.h>
 
-#include "csrc/kernels/elementwise.h"
+#include "csrc/tables/elementwise.h"
 #include "unihal/backend.h"
 #include "unihal/check.h"
 #include "unihal/event.h"

@@ -14,7 +14,7 @@
 #include "unihal/tuning.h"
 #include "unihal/version.h"
 
-#include "csrc/kernels/elementwise.h"
+#include "csrc/tables/elementwise.h"
 
 int uhal_test_from_c(void);
 

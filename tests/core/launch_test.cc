@@ -2,7 +2,7 @@
 #include <cstdlib>
 #include <limits>
 
-#include "csrc/kernels/elementwise.h"
+#include "csrc/tables/elementwise.h"
 #include "tests/core/core_test.h"
 
 namespace core_test {

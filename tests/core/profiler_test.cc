@@ -6,7 +6,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "csrc/kernels/elementwise.h"
+#include "csrc/tables/elementwise.h"
 #include "tests/core/core_test.h"
 
 namespace core_test {

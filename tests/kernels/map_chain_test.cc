@@ -13,7 +13,7 @@
 #include "csrc/backends/opencl/device.h"
 #include "csrc/backends/opencl/enumerate.h"
 #include "csrc/backends/opencl/stream.h"
-#include "csrc/kernels/elementwise.h"
+#include "csrc/tables/elementwise.h"
 #include "tests/opencl/parts_host.h"
 
 namespace unihal::kernels {

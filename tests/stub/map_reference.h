@@ -1,4 +1,4 @@
-// What each function of csrc/kernels/elementwise.def means, in float64.
+// What each function of csrc/tables/elementwise.def means, in float64.
 #pragma once
 
 #include <vector>

@@ -3,7 +3,7 @@
 #include <limits>
 #include <map>
 
-#include "csrc/kernels/elementwise.h"
+#include "csrc/tables/elementwise.h"
 #include "tests/stub/data_test.h"
 #include "tests/stub/map_reference.h"
 

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "csrc/backends/common/dtype.h"
-#include "csrc/kernels/elementwise.h"
+#include "csrc/tables/elementwise.h"
 #include "unihal/op.h"
 
 namespace unihal {

@@ -1,6 +1,6 @@
 #include "csrc/backends/common/op_names.h"
 
-#include "csrc/kernels/elementwise.h"
+#include "csrc/tables/elementwise.h"
 
 namespace unihal {
 namespace {
@@ -11,48 +11,8 @@ struct KindName {
 };
 
 constexpr KindName kKinds[] = {
-    {UHAL_OP_MAP, "map"},
-    {UHAL_OP_COPY, "copy"},
-    {UHAL_OP_CAST, "cast"},
-    {UHAL_OP_FILL, "fill"},
-    {UHAL_OP_IOTA, "iota"},
-    {UHAL_OP_TRIANGULAR, "triangular"},
-    {UHAL_OP_GATHER, "gather"},
-    {UHAL_OP_SCATTER, "scatter"},
-    {UHAL_OP_GATHER_ND, "gather_nd"},
-    {UHAL_OP_SCATTER_ND, "scatter_nd"},
-    {UHAL_OP_GATHER_ELEMENTS, "gather_elements"},
-    {UHAL_OP_SCATTER_ELEMENTS, "scatter_elements"},
-    {UHAL_OP_ONE_HOT, "one_hot"},
-    {UHAL_OP_REDUCE, "reduce"},
-    {UHAL_OP_ARG_REDUCE, "arg_reduce"},
-    {UHAL_OP_SCAN, "scan"},
-    {UHAL_OP_SORT, "sort"},
-    {UHAL_OP_TOP_K, "top_k"},
-    {UHAL_OP_MATMUL, "matmul"},
-    {UHAL_OP_CONVOLUTION, "convolution"},
-    {UHAL_OP_CONVOLUTION_BACKWARD_DATA, "convolution_backward_data"},
-    {UHAL_OP_CONVOLUTION_BACKWARD_FILTER, "convolution_backward_filter"},
-    {UHAL_OP_POOL, "pool"},
-    {UHAL_OP_POOL_BACKWARD, "pool_backward"},
-    {UHAL_OP_SOFTMAX, "softmax"},
-    {UHAL_OP_SOFTMAX_BACKWARD, "softmax_backward"},
-    {UHAL_OP_CROSS_ENTROPY, "cross_entropy"},
-    {UHAL_OP_CROSS_ENTROPY_BACKWARD, "cross_entropy_backward"},
-    {UHAL_OP_BATCH_NORM, "batch_norm"},
-    {UHAL_OP_BATCH_NORM_BACKWARD, "batch_norm_backward"},
-    {UHAL_OP_LAYER_NORM, "layer_norm"},
-    {UHAL_OP_LAYER_NORM_BACKWARD, "layer_norm_backward"},
-    {UHAL_OP_GROUP_NORM, "group_norm"},
-    {UHAL_OP_GROUP_NORM_BACKWARD, "group_norm_backward"},
-    {UHAL_OP_RMS_NORM, "rms_norm"},
-    {UHAL_OP_RMS_NORM_BACKWARD, "rms_norm_backward"},
-    {UHAL_OP_ATTENTION, "attention"},
-    {UHAL_OP_ATTENTION_BACKWARD, "attention_backward"},
-    {UHAL_OP_RANDOM, "random"},
-    {UHAL_OP_DROPOUT, "dropout"},
-    {UHAL_OP_RESIZE, "resize"},
-    {UHAL_OP_RESIZE_BACKWARD, "resize_backward"},
+#define UHAL_OP_KIND(number, KIND, name, ...) {UHAL_OP_##KIND, #name},
+#include "csrc/tables/op_kinds.def"
 };
 
 constexpr const char* kMapFunctions[] = {
@@ -60,7 +20,7 @@ constexpr const char* kMapFunctions[] = {
 #define UHAL_MAP2(name, domain, flops, expression) #name,
 #define UHAL_MAP3(name, domain, flops, expression) #name,
 #define UHAL_UPDATE(name, inputs, outputs, flops, ...) #name,
-#include "csrc/kernels/elementwise.def"
+#include "csrc/tables/elementwise.def"
 #undef UHAL_MAP1
 #undef UHAL_MAP2
 #undef UHAL_MAP3

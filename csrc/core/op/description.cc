@@ -2,7 +2,7 @@
 
 #include "csrc/core/op/shape_rules.h"
 #include "csrc/core/op/table.h"
-#include "csrc/kernels/elementwise.h"
+#include "csrc/tables/elementwise.h"
 
 namespace unihal::core {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "csrc/core/base/struct_size.h"
 #include "csrc/core/op/table.h"
-#include "csrc/kernels/elementwise.h"
+#include "csrc/tables/elementwise.h"
 #include "unihal/op.h"
 
 namespace {
@@ -19,7 +19,7 @@ const uhal_map_function_info kMapFunctions[] = {
   {sizeof(uhal_map_function_info), #name, 3, 1, domain, flops, #expression},
 #define UHAL_UPDATE(name, inputs, outputs, flops, ...) \
   {sizeof(uhal_map_function_info), #name, inputs, outputs, FLOATING, flops, #__VA_ARGS__},
-#include "csrc/kernels/elementwise.def"
+#include "csrc/tables/elementwise.def"
 #undef UHAL_MAP1
 #undef UHAL_MAP2
 #undef UHAL_MAP3

@@ -3,11 +3,11 @@
 
 #include "csrc/core/op/checks.h"
 #include "csrc/core/op/shape_rules.h"
-#include "csrc/kernels/elementwise.h"
+#include "csrc/tables/elementwise.h"
 
 namespace unihal::core {
 
-uhal_status check_nothing(const OpView&) { return UHAL_OK; }
+uhal_status check_fill(const OpView&) { return UHAL_OK; }
 
 // -- map --------------------------------------------------------------------------------------------
 

@@ -4,10 +4,10 @@
 #include <cstdlib>
 
 #include "csrc/backends/common/dtype.h"
-#include "csrc/kernels/elementwise.h"
 #include "csrc/kernels/layout.h"
 #include "csrc/kernels/map_chain.h"
 #include "csrc/kernels/views.h"
+#include "csrc/tables/elementwise.h"
 #include "kernel_sources.h"
 
 namespace unihal::kernels {

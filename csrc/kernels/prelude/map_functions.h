@@ -1,4 +1,4 @@
-/* What the expressions of csrc/kernels/elementwise.def call, for the compute type T. The compiler's own exp(), sqrt(),
+/* What the expressions of csrc/tables/elementwise.def call, for the compute type T. The compiler's own exp(), sqrt(),
  * ... are overloaded for float and double.
  *
  * Also the activation that an op applies to its result: after define_activation (csrc/kernels/map_function.h),

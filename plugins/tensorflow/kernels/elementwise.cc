@@ -1,4 +1,4 @@
-// Elementwise ops: each row maps one op of TensorFlow to one function of csrc/kernels/elementwise.def.
+// Elementwise ops: each row maps one op of TensorFlow to one function of csrc/tables/elementwise.def.
 #include <algorithm>
 #include <cstring>
 

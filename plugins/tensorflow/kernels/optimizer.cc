@@ -1,4 +1,4 @@
-// Optimizer steps on resource variables, each one function of csrc/kernels/elementwise.def.
+// Optimizer steps on resource variables, each one function of csrc/tables/elementwise.def.
 //
 // Learning rates and powers of beta come as device scalars and broadcast; the other coefficients are parameters of the
 // function, so they are asked for in host memory.

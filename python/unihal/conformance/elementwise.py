@@ -1,4 +1,4 @@
-"""Cases of UHAL_OP_MAP: every function of csrc/kernels/elementwise.def."""
+"""Cases of UHAL_OP_MAP: every function of csrc/tables/elementwise.def."""
 
 from __future__ import annotations
 

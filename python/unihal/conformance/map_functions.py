@@ -1,6 +1,6 @@
 """The functions of UHAL_OP_MAP: what each must give, on which numbers it is tried, and how exact it must be.
 
-The rows follow csrc/kernels/elementwise.def. Exact functions choose or test, or round by IEEE's rules: they have one
+The rows follow csrc/tables/elementwise.def. Exact functions choose or test, or round by IEEE's rules: they have one
 right answer. Others count roundings: two for each ulp that OpenCL C 1.2, section 7.4, grants an elementary function,
 one for each operation of arithmetic. A ``conditioned`` one may also be what the formula gives for operands and
 parameters that are themselves off by so many roundings (mixed stability: Higham, section 1.5), as inner results are

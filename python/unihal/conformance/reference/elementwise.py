@@ -1,4 +1,4 @@
-"""UHAL_OP_MAP: the functions of csrc/kernels/elementwise.def that are more than one NumPy call.
+"""UHAL_OP_MAP: the functions of csrc/tables/elementwise.def that are more than one NumPy call.
 
 Functions of integers get arrays of int64 or uint64, and wrap as those do; all others get float64.
 """

@@ -1,6 +1,6 @@
 /* The numbers of the functions in elementwise.def, as enumerators uhal_map_<name>. */
-#ifndef UNIHAL_KERNELS_ELEMENTWISE_H_
-#define UNIHAL_KERNELS_ELEMENTWISE_H_
+#ifndef UNIHAL_TABLES_ELEMENTWISE_H_
+#define UNIHAL_TABLES_ELEMENTWISE_H_
 
 enum uhal_map_function_number {
 #define UHAL_MAP1(name, domain, flops, expression) uhal_map_##name,
@@ -15,4 +15,4 @@ enum uhal_map_function_number {
   uhal_map_function_limit
 };
 
-#endif /* UNIHAL_KERNELS_ELEMENTWISE_H_ */
+#endif /* UNIHAL_TABLES_ELEMENTWISE_H_ */
