@@ -58,7 +58,7 @@ uhal_status allocate(uhal_backend_device* device, uhal_memory_kind kind, size_t 
   return UHAL_OK;
 }
 
-uhal_status free_memory(uhal_backend_device* device, uhal_memory_kind kind, void* pointer, size_t bytes) {
+uhal_status free(uhal_backend_device* device, uhal_memory_kind kind, void* pointer, size_t bytes) {
   std::free(pointer);
   if (kind == UHAL_MEMORY_DEVICE) give_memory(device, bytes);
   return UHAL_OK;
@@ -123,17 +123,21 @@ uhal_status fill(uhal_backend_stream*, void* destination, const void* pattern, s
   return UHAL_OK;
 }
 
-uhal_status supports_slot(uhal_backend_device*, const uhal_op* op) { return supports(*op); }
+uhal_status supports(uhal_backend_device*, const uhal_op* op) { return stub::supports(*op); }
 
-uhal_status launch_slot(uhal_backend_stream* stream, const uhal_op* op) {
+uhal_status launch(uhal_backend_stream* stream, const uhal_op* op) {
   SlowedWork slowed;
-  return launch(stream->owner, *op);
+  return stub::launch(stream->owner, *op);
 }
 
 uhal_status host_callback(uhal_backend_stream*, uhal_host_function function, void* user_data) {
   function(user_data);
   return UHAL_OK;
 }
+
+void finalize() {}
+
+const void* extension(const char*, uint32_t) { return nullptr; }
 
 constexpr uhal_backend make_table() {
   uhal_backend table = {};
@@ -142,28 +146,8 @@ constexpr uhal_backend make_table() {
   table.abi_minor = UHAL_ABI_MINOR;
   table.name = "stub";
   table.version = UHAL_VERSION_STRING;
-  table.device_count = device_count;
-  table.device_open = device_open;
-  table.device_properties = device_properties;
-  table.allocate = allocate;
-  table.free = free_memory;
-  table.memory_info = memory_info;
-  table.stream_create = stream_create;
-  table.stream_destroy = stream_destroy;
-  table.stream_query = stream_query;
-  table.stream_synchronize = stream_synchronize;
-  table.stream_wait_event = stream_wait_event;
-  table.event_create = event_create;
-  table.event_destroy = event_destroy;
-  table.event_record = event_record;
-  table.event_query = event_query;
-  table.event_synchronize = event_synchronize;
-  table.event_elapsed = event_elapsed;
-  table.copy = copy;
-  table.fill = fill;
-  table.supports = supports_slot;
-  table.launch = launch_slot;
-  table.host_callback = host_callback;
+#define UHAL_BACKEND_SLOT(slot, ...) table.slot = slot;
+#include "csrc/tables/backend_slots.def"
   return table;
 }
 

@@ -139,34 +139,40 @@ const void* extension(const char* name, uint32_t version) {
   return inner->extension != nullptr ? inner->extension(name, version) : nullptr;
 }
 
+// Slots that give something back pass, so that a program can clean up after a lost device.
+constexpr struct Passes {
+} free, event_destroy, finalize;
+constexpr struct UnlessLost {
+} device_open, device_properties, memory_info, stream_wait_event, event_create, event_record, event_elapsed, supports,
+    host_callback;
+constexpr struct WaitUnlessLost {
+} stream_query, stream_synchronize, event_query, event_synchronize;
+
+template <auto slot, class Function>
+void fill_slot(Function* function, Passes) {
+  *function = inner->*slot;
+}
+template <auto slot, class Function>
+void fill_slot(Function* function, UnlessLost) {
+  *function = unless_lost<slot>;
+}
+template <auto slot, class Function>
+void fill_slot(Function* function, WaitUnlessLost) {
+  *function = wait_unless_lost<slot>;
+}
+template <auto slot, class Function>
+void fill_slot(Function* function, Function own) {
+  *function = own;
+}
+
 }  // namespace
 
 const uhal_backend* with_faults(const uhal_backend& table) {
   static uhal_backend outer;
   inner = &table;
-  // What is not named here passes: all that gives something back, so that a program can clean up after a lost device.
   outer = table;
-  outer.device_count = device_count;
-  outer.device_open = unless_lost<&uhal_backend::device_open>;
-  outer.device_properties = unless_lost<&uhal_backend::device_properties>;
-  outer.allocate = allocate;
-  outer.memory_info = unless_lost<&uhal_backend::memory_info>;
-  outer.stream_create = stream_create;
-  outer.stream_destroy = stream_destroy;
-  outer.stream_query = wait_unless_lost<&uhal_backend::stream_query>;
-  outer.stream_synchronize = wait_unless_lost<&uhal_backend::stream_synchronize>;
-  outer.stream_wait_event = unless_lost<&uhal_backend::stream_wait_event>;
-  outer.event_create = unless_lost<&uhal_backend::event_create>;
-  outer.event_record = unless_lost<&uhal_backend::event_record>;
-  outer.event_query = wait_unless_lost<&uhal_backend::event_query>;
-  outer.event_synchronize = wait_unless_lost<&uhal_backend::event_synchronize>;
-  outer.event_elapsed = unless_lost<&uhal_backend::event_elapsed>;
-  outer.copy = copy;
-  outer.fill = fill;
-  outer.supports = unless_lost<&uhal_backend::supports>;
-  outer.launch = launch;
-  outer.host_callback = unless_lost<&uhal_backend::host_callback>;
-  outer.extension = extension;
+#define UHAL_BACKEND_SLOT(slot, ...) fill_slot<&uhal_backend::slot>(&outer.slot, slot);
+#include "csrc/tables/backend_slots.def"
   return &outer;
 }
 

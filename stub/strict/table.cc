@@ -41,10 +41,10 @@ uhal_status submit(uhal_backend_stream* stream, std::string name, std::function<
 
 // -- memory ----------------------------------------------------------------------------------------------------------
 
-uhal_status open_device(int32_t ordinal, uhal_backend_device** device) {
+uhal_status device_open(int32_t ordinal, uhal_backend_device** device) {
   if (const uhal_status status = AddressSpace::instance().open(); status != UHAL_OK) return status;
   install_fault_report();
-  return device_open(ordinal, device);
+  return stub::device_open(ordinal, device);
 }
 
 uhal_status allocate(uhal_backend_device* device, uhal_memory_kind kind, size_t bytes, void** pointer) {
@@ -56,14 +56,13 @@ uhal_status allocate(uhal_backend_device* device, uhal_memory_kind kind, size_t 
   return status;
 }
 
-uhal_status free_memory(uhal_backend_device* device, uhal_memory_kind kind, void* pointer, size_t bytes) {
+uhal_status free(uhal_backend_device* device, uhal_memory_kind kind, void* pointer, size_t bytes) {
   if (kind != UHAL_MEMORY_DEVICE) return free_guarded(pointer, bytes);
   give_memory(device, bytes);
   return AddressSpace::instance().free(pointer);
 }
 
 // -- streams and events
-// ------------------------------------------------------------------------------------------------
 
 uhal_status stream_create(uhal_backend_device*, uhal_stream* owner, uhal_backend_stream** stream) {
   return guarded([&]() -> uhal_status {
@@ -140,7 +139,6 @@ uhal_status event_elapsed(uhal_backend_event* start, uhal_backend_event* end, in
 }
 
 // -- work
-// --------------------------------------------------------------------------------------------------------------
 
 const char* const kCopyNames[] = {"copy.host_to_device", "copy.device_to_host", "copy.device_to_device"};
 
@@ -172,14 +170,14 @@ uhal_status fill(uhal_backend_stream* stream, void* destination, const void* pat
   });
 }
 
-uhal_status launch_slot(uhal_backend_stream* stream, const uhal_op* op) {
-  if (const uhal_status status = supports(*op); status != UHAL_OK) return status;
+uhal_status launch(uhal_backend_stream* stream, const uhal_op* op) {
+  if (const uhal_status status = stub::supports(*op); status != UHAL_OK) return status;
   return guarded([&]() -> uhal_status {
     const auto owned = std::make_shared<const OwnedOp>(*op);
     uhal_stream* owner = Stream::from(stream)->owner();
     return submit(stream, op_name(*op), [owned, owner] {
       SlowedWork slowed;
-      return launch(owner, owned->op());
+      return stub::launch(owner, owned->op());
     });
   });
 }
@@ -193,30 +191,26 @@ uhal_status host_callback(uhal_backend_stream* stream, uhal_host_function functi
   });
 }
 
+void finalize() { stop_all_streams(); }
+
+// Slots that are the fast mode's.
+constexpr struct Inherited {
+} device_count, device_properties, memory_info, supports, extension;
+
+template <class Slot>
+void fill_slot(Slot*, Inherited) {}
+template <class Slot>
+void fill_slot(Slot* slot, Slot function) {
+  *slot = function;
+}
+
 }  // namespace
 
 const uhal_backend* table(const uhal_backend& fast) {
   static const uhal_backend strict = [&] {
     uhal_backend table = fast;
-    table.device_open = open_device;
-    table.allocate = allocate;
-    table.free = free_memory;
-    table.stream_create = stream_create;
-    table.stream_destroy = stream_destroy;
-    table.stream_query = stream_query;
-    table.stream_synchronize = stream_synchronize;
-    table.stream_wait_event = stream_wait_event;
-    table.event_create = event_create;
-    table.event_destroy = event_destroy;
-    table.event_record = event_record;
-    table.event_query = event_query;
-    table.event_synchronize = event_synchronize;
-    table.event_elapsed = event_elapsed;
-    table.copy = copy;
-    table.fill = fill;
-    table.launch = launch_slot;
-    table.host_callback = host_callback;
-    table.finalize = stop_all_streams;
+#define UHAL_BACKEND_SLOT(slot, ...) fill_slot(&table.slot, slot);
+#include "csrc/tables/backend_slots.def"
     return table;
   }();
   return &strict;

@@ -72,7 +72,7 @@ uhal_status allocate(uhal_backend_device* device, uhal_memory_kind kind, size_t 
   return guarded([&] { return Device::from(device)->memory.allocate(kind, bytes, pointer); });
 }
 
-uhal_status free_memory(uhal_backend_device* device, uhal_memory_kind kind, void* pointer, size_t bytes) {
+uhal_status free(uhal_backend_device* device, uhal_memory_kind kind, void* pointer, size_t bytes) {
   return guarded([&] { return Device::from(device)->memory.free(kind, pointer, bytes); });
 }
 
@@ -174,30 +174,8 @@ constexpr uhal_backend make_table() {
   table.abi_minor = UHAL_ABI_MINOR;
   table.name = "opencl";
   table.version = UHAL_VERSION_STRING;
-  table.device_count = device_count;
-  table.device_open = device_open;
-  table.device_properties = device_properties;
-  table.allocate = allocate;
-  table.free = free_memory;
-  table.memory_info = memory_info;
-  table.stream_create = stream_create;
-  table.stream_destroy = stream_destroy;
-  table.stream_query = stream_query;
-  table.stream_synchronize = stream_synchronize;
-  table.stream_wait_event = stream_wait_event;
-  table.event_create = event_create;
-  table.event_destroy = event_destroy;
-  table.event_record = event_record;
-  table.event_query = event_query;
-  table.event_synchronize = event_synchronize;
-  table.event_elapsed = event_elapsed;
-  table.copy = copy;
-  table.fill = fill;
-  table.supports = supports;
-  table.launch = launch;
-  table.host_callback = host_callback;
-  table.finalize = finalize;
-  table.extension = extension;
+#define UHAL_BACKEND_SLOT(slot, ...) table.slot = slot;
+#include "csrc/tables/backend_slots.def"
   return table;
 }
 

@@ -6,28 +6,36 @@
 namespace unihal::core {
 namespace {
 
-// The slots that a backend must have, in order.
-struct RequiredSlot {
+struct Slot {
   const char* name;
   size_t offset;
+  int32_t minor;
+  bool required;
 };
-#define UHAL_SLOT(name) {#name, offsetof(uhal_backend, name)}
-const RequiredSlot kRequiredSlots[] = {
-    UHAL_SLOT(device_count),      UHAL_SLOT(device_open),  UHAL_SLOT(device_properties),
-    UHAL_SLOT(allocate),          UHAL_SLOT(free),         UHAL_SLOT(stream_create),
-    UHAL_SLOT(stream_destroy),    UHAL_SLOT(stream_query), UHAL_SLOT(stream_synchronize),
-    UHAL_SLOT(stream_wait_event), UHAL_SLOT(event_create), UHAL_SLOT(event_destroy),
-    UHAL_SLOT(event_record),      UHAL_SLOT(event_query),  UHAL_SLOT(event_synchronize),
-    UHAL_SLOT(event_elapsed),     UHAL_SLOT(copy),         UHAL_SLOT(fill),
-    UHAL_SLOT(supports),          UHAL_SLOT(launch),
+
+constexpr bool REQUIRED = true;
+constexpr bool OPTIONAL = false;
+constexpr Slot kSlots[] = {
+#define UHAL_BACKEND_SLOT(name, minor, necessity) {#name, offsetof(uhal_backend, name), minor, necessity},
+#include "csrc/tables/backend_slots.def"
 };
-#undef UHAL_SLOT
 
 // The slots begin here, one pointer each.
 constexpr size_t kHeaderSize = offsetof(uhal_backend, device_count);
 
 // Slots of the first minor end here; later ones are optional.
 constexpr size_t kFirstMinorSize = offsetof(uhal_backend, host_callback);
+
+// One row a slot, in the struct's order.
+constexpr bool slots_are_complete() {
+  size_t offset = kHeaderSize;
+  for (const Slot& slot : kSlots) {
+    if (slot.offset != offset || (slot.minor > 0) != (offset >= kFirstMinorSize)) return false;
+    offset += sizeof(void*);
+  }
+  return offset == sizeof(uhal_backend);
+}
+static_assert(slots_are_complete(), "backend.h and backend_slots.def differ");
 
 }  // namespace
 
@@ -39,7 +47,8 @@ std::string check_backend_table(const uhal_backend* table, const std::string& ex
     return "has ABI major " + std::to_string(table->abi_major) + ", this core has " + std::to_string(UHAL_ABI_MAJOR) +
            "; install matching versions of unihal and the backend";
   }
-  for (const RequiredSlot& slot : kRequiredSlots) {
+  for (const Slot& slot : kSlots) {
+    if (!slot.required) continue;
     if (table->struct_size < slot.offset + sizeof(void*)) {
       return "has a table of " + std::to_string(table->struct_size) + " bytes, too short for the required slot " +
              slot.name + " (" + std::to_string(kFirstMinorSize) + " bytes are needed); rebuild the backend";
