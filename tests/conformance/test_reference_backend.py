@@ -32,7 +32,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_it_conforms_in_what_it_declares(library: Path, tmp_path: Path) -> None:
     results = tmp_path / "results.json"
     process = run_command(
-        [sys.executable, "-m", "unihal.cli", "conformance", "--backend", str(library), "--json", str(results)],
+        [sys.executable, "-m", "unihal.command_line", "conformance", "--backend", str(library), "--json", str(results)],
         timeout=280,
         UNIHAL_BACKEND=None,
     )

@@ -14,7 +14,7 @@ from unihal.conformance import suite
 from unihal.conformance.map_functions import FUNCTIONS
 from unihal.conformance.sweep import ALL_DTYPES
 
-UNIHAL = [sys.executable, "-m", "unihal.cli", "conformance"]
+UNIHAL = [sys.executable, "-m", "unihal.command_line", "conformance"]
 
 
 @pytest.mark.timeout(600)

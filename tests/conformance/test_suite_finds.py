@@ -14,7 +14,7 @@ import pytest
 import unihal
 from processes import Completed, run_command
 
-UNIHAL = [sys.executable, "-m", "unihal.cli"]
+UNIHAL = [sys.executable, "-m", "unihal.command_line"]
 FLAGS = ["-std=c11", "-D_DEFAULT_SOURCE", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
 
 

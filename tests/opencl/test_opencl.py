@@ -18,7 +18,7 @@ import unihal
 from processes import run_command, run_python
 from unihal import Buffer, _core, ops
 
-UNIHAL = [sys.executable, "-m", "unihal.cli"]
+UNIHAL = [sys.executable, "-m", "unihal.command_line"]
 
 #: Of each op and function, every so many-th case of conformance: the first of most, whose time is compilation.
 SAMPLE = 400

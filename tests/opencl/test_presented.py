@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from processes import run_command
 
-UNIHAL = [sys.executable, "-m", "unihal.cli"]
+UNIHAL = [sys.executable, "-m", "unihal.command_line"]
 LIBRARY = Path(__file__).parents[2] / "build/cmake/tests/opencl/libpresented_opencl.so"
 
 

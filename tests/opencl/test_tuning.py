@@ -14,7 +14,7 @@ from processes import run_command, run_python
 from unihal import Buffer, _core, cache, errors, op_kinds, tuning
 from unihal.stream import default_stream
 
-UNIHAL = [sys.executable, "-m", "unihal.cli"]
+UNIHAL = [sys.executable, "-m", "unihal.command_line"]
 
 #: Candidates that PoCL compiles in a few seconds; conformance on a GPU has the others.
 CHECKED = ("CLBlast", "32x32x32/4x4")

@@ -19,7 +19,7 @@ from unihal.conformance.reference.convolution import convolution, convolution_ba
 from unihal.conformance.tolerance import Arithmetic, mismatches, summation_roundings
 from unihal.stream import default_stream
 
-UNIHAL = [sys.executable, "-m", "unihal.cli"]
+UNIHAL = [sys.executable, "-m", "unihal.command_line"]
 KIND = op_kinds.number("convolution_backward_filter")
 
 #: The axes in memory, the fastest last.

@@ -12,7 +12,7 @@ import pytest
 from processes import Completed, run_command
 from unihal import cache, warm
 
-UNIHAL = [sys.executable, "-m", "unihal.cli"]
+UNIHAL = [sys.executable, "-m", "unihal.command_line"]
 ROOT = Path(__file__).resolve().parents[2]
 POCL = ROOT / ".venv" / "pocl" / "environment"
 

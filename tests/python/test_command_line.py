@@ -10,7 +10,7 @@ import pytest
 from processes import Completed, run_command
 from unihal.fallbacks import Fallback, read_log
 
-UNIHAL = [sys.executable, "-m", "unihal.cli"]
+UNIHAL = [sys.executable, "-m", "unihal.command_line"]
 
 
 def unihal(*arguments: str, **variables: str | None) -> Completed:

@@ -104,7 +104,7 @@ def test_a_run_in_a_framework(tmp_path: Path) -> None:
 
 
 def test_without_hardware_it_says_how_to_ask_for_the_stub(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "unihal.cli", "demo", "--out", str(tmp_path)]
+    command = [sys.executable, "-m", "unihal.command_line", "demo", "--out", str(tmp_path)]
     completed = run_command(command, UNIHAL_BACKEND=None, COLUMNS="200")
     assert completed.returncode == 1
     assert "UNIHAL_BACKEND=stub" in completed.stdout.replace("\n", " ")

@@ -7,10 +7,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from .children import ParallelRun
-from .formats import write_json, write_junit
-from .report import Report, show_list
-from .suite import Selection, entries
+from ..conformance.children import ParallelRun
+from ..conformance.formats import write_json, write_junit
+from ..conformance.report import Report, show_list
+from ..conformance.suite import Selection, entries
 
 
 def list_cases(selection: Selection, console: Console) -> None:

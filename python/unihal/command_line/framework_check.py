@@ -11,7 +11,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .device import device_types
+from ..device import device_types
 
 #: Marks the one line of a child's output that is ours; frameworks print others.
 _MARK = "unihal-doctor:"

@@ -17,9 +17,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from . import cache_command, errors, tune_command
-from .device import devices as all_devices
-from .fallbacks import Fallback, read_log
+from .. import errors
+from ..device import devices as all_devices
+from ..fallbacks import Fallback, read_log
+from . import cache as cache_command
+from . import tune as tune_command
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
 app.add_typer(cache_command.app, name="cache")
@@ -86,7 +88,7 @@ def demo(
     epochs: int = typer.Option(20, min=1, help="Passes over the training images."),
 ) -> None:
     """Trains one small network on handwritten digits in both frameworks, on a device and on the CPU."""
-    from .demo import main as demo_main
+    from ..demo import main as demo_main
 
     raise typer.Exit(demo_main.run(out, epochs, console))
 
@@ -105,8 +107,8 @@ def conformance(
     list_cases: bool = typer.Option(False, "--list", help="Print the names of the cases and run none."),
 ) -> None:
     """Checks a backend against the contract of all ops, op by dtype; exits with 0 only if it conforms."""
-    from .conformance import command
-    from .conformance.suite import Selection
+    from ..conformance.suite import Selection
+    from . import conformance as command
 
     selection = Selection(seed, op, case, every)
     if list_cases:
@@ -149,7 +151,3 @@ def main() -> None:
     except errors.Error as error:
         typer.echo(f"unihal: {error}", err=True)
         sys.exit(1)
-
-
-if __name__ == "__main__":
-    main()

@@ -7,8 +7,8 @@ import platform
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import _core, errors
-from .device import BackendReport, Device, DeviceProperties, DeviceType, backend_reports, device_types
+from .. import _core, errors
+from ..device import BackendReport, Device, DeviceProperties, DeviceType, backend_reports, device_types
 from .framework_check import FrameworkReport, check_frameworks
 
 # Beside UNIHAL_*: variables that change what drivers and frameworks find. A stale one is a frequent cause of trouble.

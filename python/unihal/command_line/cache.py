@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from . import cache, errors
-from .device import Device, device, devices
+from .. import cache, errors
+from ..device import Device, device, devices
 
 app = typer.Typer(no_args_is_help=True, help=__doc__)
 console = Console()

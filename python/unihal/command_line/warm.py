@@ -15,11 +15,11 @@ from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from multiprocessing import get_context
 
-from . import errors, ops
-from .buffer import Buffer
-from .device import Device
-from .device import device as device_of
-from .ops.elementwise import MapFunction, map_function
+from .. import errors, ops
+from ..buffer import Buffer
+from ..device import Device
+from ..device import device as device_of
+from ..ops.elementwise import MapFunction, map_function
 
 DTYPES = ("float32", "float16", "bfloat16")
 

@@ -8,8 +8,8 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
-from . import errors, tuning
-from .device import Device, device, devices
+from .. import errors, tuning
+from ..device import Device, device, devices
 
 _Text = Optional[str]
 

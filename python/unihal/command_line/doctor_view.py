@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from .device import DeviceProperties
+from ..device import DeviceProperties
 from .doctor import DeviceTypeReport, Report
 from .framework_check import FrameworkReport
 

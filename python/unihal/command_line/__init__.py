@@ -1,0 +1,1 @@
+"""The program `unihal`: one module a command, and what only commands need."""

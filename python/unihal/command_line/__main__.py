@@ -1,0 +1,5 @@
+"""`python -m unihal.command_line` is the program `unihal`."""
+
+from .main import main
+
+main()
