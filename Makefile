@@ -1,11 +1,11 @@
 # make demo        install everything into .venv, build, and run the demonstration
-# make test        the same set-up, then format checks, sanitizers, fuzzing and all test suites (CI runs this)
+# make test        the same set-up, then every behaviour once: after each change (tests/suites.py lists the suites)
+# make test-all    sanitizers, fuzzing and all of what `make test` takes a sample of, too: before a change lands (CI runs this)
+# make test-long   soaks, other versions and whole matrices: before a release, and after changes of what they are about
+# make test-NAME   one suite; `make sanitize` and `make fuzz` are suites too
 # make build       install unihal into .venv
 # make benchmarks  print ratios against NumPy and the frameworks' CPU; BENCHMARK_ARGUMENTS=--quick leaves out the largest
-# make sanitize    core and stub under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer
 # make fuzz        fuzz descriptors, settings, tables and profiles, FUZZ_SECONDS=60 each; FUZZ_SEED=0 for new random inputs
-# make test-opencl the opencl backend on PoCL, with both frameworks; part of `make test`
-# make test-paddle-versions  the Paddle suite on older Paddle wheels
 # make coverage    rewrite docs/coverage.md from the adapters' tables
 # make format      rewrite sources in the project's format
 # make clean       remove what was built; .venv stays
@@ -32,9 +32,19 @@ unexport CUSTOM_DEVICE_ROOT TF_PLUGGABLE_DEVICE_LIBRARY_PATH
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
 
+# Sources that were compiled before, here or in another clone, are not compiled again where there is ccache.
+CCACHE := $(shell command -v ccache)
+ifneq ($(CCACHE),)
+export CMAKE_C_COMPILER_LAUNCHER ?= $(CCACHE)
+export CMAKE_CXX_COMPILER_LAUNCHER ?= $(CCACHE)
+endif
+
 RUN := .venv/bin/python -m
 CMAKE := .venv/bin/cmake
 SITE := .venv/stamps/unihal
+# As many suites at a time as there are cores, since each is mostly one thread.
+SUITES := .venv/bin/python tests/suites.py --jobs $(JOBS)
+PYTEST := $(RUN) pytest --durations=10 --durations-min=1
 
 NATIVE_FOLDERS := include csrc stub plugins python/src
 NATIVE_SOURCES := $(shell find $(NATIVE_FOLDERS) python/CMakeLists.txt CMakeLists.txt -type f 2>/dev/null)
@@ -42,7 +52,9 @@ PYTHON_SOURCES := $(shell find python/unihal python/unihal_pytest python/unihal_
 FORMATTED := $(shell find $(NATIVE_FOLDERS) tests benchmarks -type f \( -name '*.h' -o -name '*.c' -o -name '*.cc' \))
 CHECKED := python plugins tests benchmarks docs setup.py
 
-.PHONY: demo benchmarks build test check test-native sanitize fuzz test-python test-conformance test-paddle test-tensorflow test-strict test-opencl test-paddle-versions coverage format clean
+.PHONY: demo benchmarks build test test-all test-long check test-native sanitize sanitize-address sanitize-thread fuzz \
+  test-python test-paddle test-tensorflow test-conformance-sample test-conformance test-strict test-opencl-sample \
+  test-opencl test-conformance-opencl test-paddle-versions soak coverage format clean
 
 demo: build
 	if [[ '$(BACKEND)' == opencl ]] && ! UNIHAL_BACKEND=opencl .venv/bin/unihal devices >/dev/null; then \
@@ -53,10 +65,17 @@ demo: build
 
 build: $(SITE)
 
-test: build check test-native sanitize fuzz
-	# As many suites at a time as there are cores, since each is mostly one thread; the longest first.
-	printf '%s\n' test-opencl test-tensorflow test-conformance test-python test-strict test-paddle | xargs -P $(JOBS) -n 1 $(MAKE)
+test: build
+	$(SUITES) test
 	@echo 'make test: every suite passed'
+
+test-all: test
+	$(SUITES) rest
+	@echo 'make test-all: every suite passed'
+
+test-long: build
+	$(SUITES) long
+	@echo 'make test-long: every suite passed'
 
 # -- set-up ------------------------------------------------------------------------------------------------------------
 
@@ -90,10 +109,16 @@ test-native: $(SITE)
 	$(CMAKE) --build build/cmake
 	.venv/bin/ctest --test-dir build/cmake --output-on-failure --no-tests=error --parallel $(JOBS)
 
-sanitize: .venv/stamps/requirements
+sanitize: sanitize-address sanitize-thread
+
+sanitize-address: .venv/stamps/requirements
 	bash tests/fetch_googletest.sh
 	bash tests/fetch_pocl.sh
 	tests/sanitize.sh address,undefined build/asan
+
+sanitize-thread: .venv/stamps/requirements
+	bash tests/fetch_googletest.sh
+	bash tests/fetch_pocl.sh
 	tests/sanitize.sh thread build/tsan
 
 fuzz: .venv/stamps/requirements
@@ -101,37 +126,55 @@ fuzz: .venv/stamps/requirements
 
 # The two frameworks' libraries clash in one process, so each suite has its own.
 test-python: $(SITE)
-	$(RUN) pytest tests/python tests/docs
-
-test-conformance: $(SITE)
-	$(RUN) pytest tests/conformance
+	$(PYTEST) tests/python tests/docs
 
 test-paddle: $(SITE)
-	$(RUN) pytest tests/paddle
+	$(PYTEST) tests/paddle
 
 test-tensorflow: $(SITE)
-	$(RUN) pytest tests/tensorflow
+	$(PYTEST) tests/tensorflow
+
+# Tests marked `whole` take the whole of what others take a sample of.
+test-conformance-sample: $(SITE)
+	$(PYTEST) -m 'not whole' tests/conformance
+
+test-conformance: $(SITE)
+	$(PYTEST) -m whole tests/conformance
 
 # Both frameworks' training runs on the strict stub, where a race or memory that stays fails a test.
 test-strict: $(SITE)
-	$(RUN) pytest --unihal-stub=strict tests/paddle/test_training.py tests/paddle/test_strict.py
-	$(RUN) pytest --unihal-stub=strict tests/tensorflow/test_models.py tests/tensorflow/test_strict.py
+	$(PYTEST) --unihal-stub=strict tests/paddle/test_training.py tests/paddle/test_strict.py
+	$(PYTEST) --unihal-stub=strict tests/tensorflow/test_models.py tests/tensorflow/test_strict.py
 
-# The opencl backend on PoCL: a sample of conformance, and the training runs of both frameworks on polaris. Of those in
-# float64, for which every kernel is compiled once more, the smallest model.
+# The opencl backend on PoCL, and a sample of conformance.
+test-opencl-sample: $(SITE)
+	bash tests/fetch_pocl.sh
+	tests/opencl/with_opencl.sh $(PYTEST) --unihal-backend=opencl -m 'not whole' tests/opencl
+
+# The rest of the backend's tests, and the training runs of both frameworks on polaris. Of those in float64, for which
+# every kernel is compiled once more, the smallest model.
 test-opencl: $(SITE)
 	bash tests/fetch_pocl.sh
-	tests/opencl/with_opencl.sh $(RUN) pytest --unihal-backend=opencl tests/opencl
-	tests/opencl/with_opencl.sh $(RUN) pytest --unihal-backend=opencl tests/paddle/test_training.py
-	tests/opencl/with_opencl.sh $(RUN) pytest --unihal-backend=opencl tests/tensorflow/test_models.py -k 'fit or digits'
+	tests/opencl/with_opencl.sh $(PYTEST) --unihal-backend=opencl -m whole tests/opencl
+	tests/opencl/with_opencl.sh $(PYTEST) --unihal-backend=opencl tests/paddle/test_training.py
+	tests/opencl/with_opencl.sh $(PYTEST) --unihal-backend=opencl tests/tensorflow/test_models.py -k 'fit or digits'
 
-# Not part of `make test`: each wheel is a download of 190 MB.
+# Three quarters of an hour.
+test-conformance-opencl: $(SITE)
+	bash tests/fetch_pocl.sh
+	tests/opencl/with_opencl.sh .venv/bin/unihal conformance --backend opencl --jobs $(JOBS)
+
+# Each wheel is a download of 190 MB.
 test-paddle-versions: $(SITE)
 	for version in 3.1.1 3.2.2; do \
 	  $(RUN) pip install --quiet --no-deps --upgrade --target build/paddle-$$version paddlepaddle==$$version; \
 	  PYTHONPATH=build/paddle-$$version CUSTOM_DEVICE_ROOT="$$(echo "$$PWD"/.venv/lib/python*/site-packages/paddle_custom_device)" \
-	    $(RUN) pytest tests/paddle; \
+	    $(PYTEST) tests/paddle; \
 	done
+
+# Memory stays flat over 10,000 steps of training.
+soak: $(SITE)
+	for framework in paddle tensorflow; do .venv/bin/python benchmarks/soak.py --framework $$framework; done
 
 # -- benchmarks ----------------------------------------------------------------------------------------------------
 

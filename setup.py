@@ -4,13 +4,13 @@ The build folder (build/cmake) is kept, so that a second `pip install .` compile
 gets what CMake installs: unihal/ beside paddle_custom_device/ and tensorflow-plugins/, the folders of site-packages in
 which the frameworks look for plugins.
 
-Environment: CMAKE_ARGS (more arguments for the configuration), CMAKE_BUILD_PARALLEL_LEVEL (number of compile jobs).
+Which adapters are built: python/packaging/unihal_build.py. Environment: CMAKE_ARGS (more arguments for the
+configuration), CMAKE_BUILD_PARALLEL_LEVEL (number of compile jobs).
 """
 
 from __future__ import annotations
 
 import importlib.metadata
-import importlib.util
 import os
 import shlex
 import shutil
@@ -22,6 +22,10 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 SOURCE = Path(__file__).resolve().parent
+sys.path.insert(0, str(SOURCE / "python" / "packaging"))  # as pyproject.toml's backend-path
+
+from unihal_build import DISTRIBUTIONS, site_folders, wanted_adapters  # noqa: E402
+
 BUILD = SOURCE / "build" / "cmake"
 
 # Folders of the wheel that hold nothing but what CMake installs; emptied first, so that nothing stale is packed.
@@ -60,25 +64,13 @@ def onednn_config() -> Path | None:
     return None
 
 
-def has_tensorflow_headers() -> bool:
-    """Whether TensorFlow's C API headers can be compiled against; TensorFlow is not imported."""
-    spec = importlib.util.find_spec("tensorflow")
-    folders = (spec.submodule_search_locations or []) if spec else []
-    return any((Path(folder) / "include" / "tensorflow" / "c" / "kernels.h").exists() for folder in folders)
-
-
 class CMakeBuild(build_ext):
     """Configures, builds and installs with CMake in place of compiling extensions one by one."""
 
     def run(self) -> None:
         """Called by setuptools."""
-        tensorflow = has_tensorflow_headers()
-        if not tensorflow:
-            print(
-                "unihal: TensorFlow's headers were not found, so the TensorFlow adapter is left out. To have it, "
-                "install tensorflow-cpu==2.21.* first and build with: pip install --no-build-isolation .",
-                file=sys.stderr,
-            )
+        wanted = wanted_adapters()
+        print(f"unihal: adapters: {', '.join(sorted(wanted)) or 'none'}", file=sys.stderr)
         configure = [
             tool("cmake"),
             "-G",
@@ -91,13 +83,14 @@ class CMakeBuild(build_ext):
             f"-DCMAKE_MAKE_PROGRAM={tool('ninja')}",
             f"-DPython_EXECUTABLE={sys.executable}",
             "-DUNIHAL_BUILD_PYTHON=ON",
-            "-DUNIHAL_BUILD_PADDLE=ON",
-            f"-DUNIHAL_BUILD_TENSORFLOW={'ON' if tensorflow else 'OFF'}",
+            *(f"-DUNIHAL_BUILD_{name.upper()}={'ON' if name in wanted else 'OFF'}" for name in DISTRIBUTIONS),
         ]
         onednn = onednn_config()
         if onednn is not None:
             configure.append(f"-Ddnnl_DIR={onednn}")
         configure += shlex.split(os.environ.get("CMAKE_ARGS", ""))
+        # A build in isolation finds the TensorFlow that is installed already.
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH", ""), *site_folders()]))
         run(configure)
         run([tool("cmake"), "--build", str(BUILD)])
 

@@ -17,6 +17,15 @@ from unihal.conformance.sweep import ALL_DTYPES
 UNIHAL = [sys.executable, "-m", "unihal.command_line", "conformance"]
 
 
+@pytest.mark.parametrize("mode", ["fast", "strict"])
+def test_a_sample_of_the_suite(mode: str) -> None:
+    process = run_command(
+        [*UNIHAL, "--backend", "stub", "--every", "15"], timeout=200, UNIHAL_BACKEND=None, UNIHAL_STUB=mode
+    )
+    assert process.returncode == 0, process.stdout + process.stderr
+
+
+@pytest.mark.whole
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("mode", ["fast", "strict"])
 def test_the_stub_conforms(mode: str, tmp_path: Path) -> None:

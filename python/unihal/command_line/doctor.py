@@ -71,7 +71,7 @@ def examine(timeout: float) -> Report:
     return Report(
         version=_core.version(),
         abi_version=_core.abi_version(),
-        location=str(Path(__file__).resolve().parent),
+        location=str(Path(__file__).resolve().parents[1]),
         python=platform.python_version(),
         system=platform.platform(),
         device_types=types,

@@ -73,10 +73,13 @@ def _remark(p: DeviceProperties) -> str:
 def _framework_table(frameworks: list[FrameworkReport]) -> Table:
     table = Table("framework", "version", "adapter", "device types", "remark", title="frameworks")
     for report in frameworks:
+        built = "built" if report.adapter else "[red]not built[/red]"
         if not report.installed:
-            table.add_row(report.name, "not installed", "", "", escape(report.next_step))
+            table.add_row(report.name, "not installed", built, "", escape(report.next_step))
             continue
         state = "[green]loads[/green]" if report.adapter_loads else "[red]does not load[/red]"
+        if not report.adapter:
+            state = built
         remark = report.error or ("tried with the stub" if report.tried_with_stub else "")
         shown = ", ".join(f"{name} x{count}" for name, count in report.devices.items())
         table.add_row(report.name, report.version, state, escape(shown), escape(remark))

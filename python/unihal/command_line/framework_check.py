@@ -74,7 +74,7 @@ class FrameworkReport:
     name: str
     installed: bool
     version: str = ""
-    #: Path of the adapter's library; empty if this build of unihal has none.
+    #: Path of the adapter's library; empty if this installation of unihal has none.
     adapter: str = ""
     adapter_loads: bool = False
     #: Whether the stub was asked for to find that out, since there is no device.
@@ -92,21 +92,21 @@ def check_frameworks(timeout: float, with_stub: bool) -> list[FrameworkReport]:
 
 def _check(framework: _Framework, timeout: float, with_stub: bool) -> FrameworkReport:
     report = FrameworkReport(framework.name, installed=importlib.util.find_spec(framework.module) is not None)
-    if not report.installed:
-        report.next_step = f"To use it: pip install 'unihal[{framework.extra}]'"
-        return report
-    report.version = _version(framework)
-    package = Path(__file__).resolve().parent
+    package = Path(__file__).resolve().parents[1]
     adapter = package / "lib" / framework.adapter
     plugins = package.parent / framework.plugin_folder
-    if not adapter.exists() or not plugins.is_dir():
-        report.error = "this build of unihal has no adapter for it"
+    if adapter.exists() and plugins.is_dir():
+        report.adapter = str(adapter)
+    if not report.installed:
+        report.next_step = f"To use it: pip install '.[{framework.extra}]' in a clone of unihal"
+        return report
+    report.version = _version(framework)
+    if not report.adapter:
+        report.error = "this installation of unihal has no adapter for it, which was neither there nor named then"
         report.next_step = (
-            "Install unihal again with the framework's headers in reach: "
-            f"pip install --no-build-isolation '.[{framework.extra}]'"
+            f"To build it, in a clone of unihal: pip install --force-reinstall --no-deps '.[{framework.extra}]'"
         )
         return report
-    report.adapter = str(adapter)
     report.tried_with_stub = with_stub
     _try_in_child(framework, report, timeout)
     return report

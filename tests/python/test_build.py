@@ -1,0 +1,115 @@
+"""Which adapters an installation builds (python/packaging/unihal_build.py), and the suites of the Makefile."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def load(path: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def build(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The backend as if nothing were installed or named."""
+    monkeypatch.delenv("CMAKE_ARGS", raising=False)
+    module = load("python/packaging/unihal_build.py")
+    monkeypatch.setattr(module, "site_folders", list)
+    monkeypatch.setattr(module, "ancestors", lambda: iter([]))
+    return module
+
+
+def needs_tensorflow(build: ModuleType) -> bool:
+    return any(requirement.startswith("tensorflow") for requirement in build.get_requires_for_build_wheel())
+
+
+def test_without_a_framework_no_adapter_is_built_and_none_downloaded(build: ModuleType) -> None:
+    assert build.wanted_adapters() == set()
+    assert not needs_tensorflow(build)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "adapters"),
+    [
+        (["pip", "install", ".[paddle]"], {"paddle"}),
+        (["pip", "install", "-v", ".[paddle, tensorflow]"], {"paddle", "tensorflow"}),
+        (["uv", "pip", "install", "unihal[demo,tensorflow] @ file:///clone"], {"tensorflow"}),
+        (["pip", "install", ".[demo]"], set()),
+        (["pip", "install", "/home/paddle/[x"], set()),
+    ],
+)
+def test_an_extra_names_an_adapter(
+    build: ModuleType, arguments: list[str], adapters: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "ancestors", lambda: iter([["sh", "-c", "x"], arguments]))
+    assert build.wanted_adapters() == adapters
+    assert needs_tensorflow(build) == ("tensorflow" in adapters)
+
+
+def test_what_is_installed_is_built_for_and_not_downloaded(build: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "site_folders", load("python/packaging/unihal_build.py").site_folders)
+    assert build.wanted_adapters() == {"paddle", "tensorflow"}
+    assert build.installed_version("tensorflow") == importlib.metadata.version("tensorflow-cpu")
+    assert not needs_tensorflow(build)
+
+
+def test_cmake_args_have_the_last_word(build: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "ancestors", lambda: iter([["pip", "install", ".[paddle]"]]))
+    monkeypatch.setenv("CMAKE_ARGS", "-DUNIHAL_BUILD_PADDLE=OFF -DUNIHAL_BUILD_TENSORFLOW:BOOL=on")
+    assert build.wanted_adapters() == {"tensorflow"}
+
+
+def test_the_command_lines_of_ancestors_are_seen() -> None:
+    program = (
+        "import sys; sys.path.insert(0, 'python/packaging'); import unihal_build; print(unihal_build.wanted_adapters())"
+    )
+    outer = f"import subprocess, sys; subprocess.run([sys.executable, '-S', '-c', {program!r}], check=True)"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    environment.pop("CMAKE_ARGS", None)
+    process = subprocess.run(
+        [sys.executable, "-c", outer, ".[paddle]"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "paddle" in process.stdout
+
+
+def test_each_suite_is_a_target_of_the_makefile_and_in_one_group() -> None:
+    suites = load("tests/suites.py")
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    names = [suite.target for suite in suites.SUITES]
+    assert len(names) == len(set(names)) and set(names) <= set(targets)
+    assert {target for target in targets if target.startswith("test-")} <= {*names, "test-all", "test-long"}
+    assert all(suite.group in suites.GROUPS for suite in suites.SUITES)
+
+
+def test_slow_tests_are_read_from_both_runners() -> None:
+    suites = load("tests/suites.py")
+    text = (
+        "12.34s call     tests/paddle/test_kernels.py::test_x[a-b]\n"
+        " 3/889 Test   #3: core_test.DeviceTest.Opens ..........   Passed    0.12 sec\n"
+        "0.50s teardown tests/y.py::test_z\n"
+    )
+    assert suites.slow_tests(text) == [
+        (12.34, "tests/paddle/test_kernels.py::test_x[a-b]"),
+        (0.12, "core_test.DeviceTest.Opens"),
+    ]

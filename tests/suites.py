@@ -1,0 +1,127 @@
+"""Runs the test suites: python tests/suites.py GROUP [--jobs N]; the groups are below, `make` calls it.
+
+A suite is a target of the Makefile. Those that keep all cores busy by themselves run alone, in the order of the table;
+the others run side by side, the longest first. What a suite prints goes to build/logs/SUITE.log and is shown when it
+ends, so that two do not mix. At the end come the seconds of each suite and the ten slowest tests; one failed suite
+fails the run, after all have run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+LOGS = Path("build/logs")
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A target of the Makefile."""
+
+    target: str
+    group: str
+    alone: bool = False  # it keeps all cores busy by itself
+
+
+# test: every behaviour once, after each change. rest: what `make test-all` runs besides, before a change lands. long:
+# soaks, other versions and whole matrices, before a release and after changes of what they are about.
+SUITES = [
+    Suite("check", "test"),
+    Suite("test-native", "test", alone=True),
+    Suite("test-tensorflow", "test"),
+    Suite("test-paddle", "test"),
+    Suite("test-python", "test"),
+    Suite("test-opencl-sample", "test"),
+    Suite("test-conformance-sample", "test"),
+    Suite("sanitize-address", "rest", alone=True),
+    Suite("sanitize-thread", "rest", alone=True),
+    Suite("fuzz", "rest", alone=True),
+    Suite("test-opencl", "rest"),
+    Suite("test-conformance", "rest"),
+    Suite("test-strict", "rest"),
+    Suite("test-conformance-opencl", "long"),
+    Suite("test-paddle-versions", "long"),
+    Suite("soak", "long"),
+]
+GROUPS = ("test", "rest", "long")
+
+# "12.34s call     tests/x.py::test_y" of pytest --durations, and "3/9 Test #3: suite.Name ....   Passed    0.12 sec" of
+# ctest.
+SLOW_TEST = re.compile(
+    r"^(?:(?P<pytest>[\d.]+)s (?:call|setup) +(?P<node>\S+)|.*Test +#\d+: (?P<name>\S+) \.*.* (?P<ctest>[\d.]+) sec)",
+    re.MULTILINE,
+)
+SLOWEST = 10
+
+
+@dataclass
+class Outcome:
+    """What a run of a suite came to."""
+
+    suite: Suite
+    seconds: float
+    failed: bool
+    tests: list[tuple[float, str]]
+
+
+printing = threading.Lock()
+
+
+def slow_tests(text: str) -> list[tuple[float, str]]:
+    """Seconds and names of the tests whose time a suite printed."""
+    return [
+        (float(match["pytest"] or match["ctest"]), match["node"] or match["name"]) for match in SLOW_TEST.finditer(text)
+    ]
+
+
+def run(suite: Suite) -> Outcome:
+    """Runs a suite and shows what it printed."""
+    log = LOGS / f"{suite.target}.log"
+    start = time.monotonic()
+    with log.open("wb") as file:
+        code = subprocess.run(["make", suite.target], stdout=file, stderr=subprocess.STDOUT, check=False).returncode
+    seconds = time.monotonic() - start
+    text = log.read_text(errors="replace")
+    with printing:
+        print(f"== {suite.target}: {'FAILED' if code else 'passed'} in {seconds:.0f} s", text, sep="\n", flush=True)
+    return Outcome(suite, seconds, code != 0, slow_tests(text))
+
+
+def report(outcomes: list[Outcome], seconds: float) -> None:
+    """Prints where the time went."""
+    print(f"\n{'suite':<28}{'seconds':>8}")
+    for outcome in sorted(outcomes, key=lambda outcome: -outcome.seconds):
+        print(f"{outcome.suite.target:<28}{outcome.seconds:>8.0f}{'  FAILED' if outcome.failed else ''}")
+    print(f"{'all, some side by side':<28}{seconds:>8.0f}\n\nthe slowest tests")
+    tests = [(time_, f"{outcome.suite.target}: {name}") for outcome in outcomes for time_, name in outcome.tests]
+    for time_, name in sorted(tests, reverse=True)[:SLOWEST]:
+        print(f"{time_:>8.1f}  {name}")
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("group", choices=GROUPS)
+    parser.add_argument("--jobs", type=int, default=1, help="suites side by side, of those that do not run alone")
+    arguments = parser.parse_args()
+    suites = [suite for suite in SUITES if suite.group == arguments.group]
+    LOGS.mkdir(parents=True, exist_ok=True)
+    start = time.monotonic()
+    outcomes = [run(suite) for suite in suites if suite.alone]
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        outcomes += pool.map(run, [suite for suite in suites if not suite.alone])
+    report(outcomes, time.monotonic() - start)
+    failed = [outcome.suite.target for outcome in outcomes if outcome.failed]
+    if failed:
+        sys.exit(f"FAILED: {', '.join(failed)}; to run one again: make {failed[0]}")
+
+
+if __name__ == "__main__":
+    main()
