@@ -1,15 +1,15 @@
 """A program: a conformance case of every op kind with each of its device calls failing in turn.
 
-Prints a JSON object: for each kind of fault the number of runs, of injected faults, and of runs that raised. An
-assertion fails if an error does not say what happened, if memory is left over, or if the case does not pass without
-faults afterwards.
+Prints the report of sweeps.py as JSON. An assertion fails if an error does not say what happened, if memory is left
+over, or if the case does not pass without faults afterwards.
 """
 
 from __future__ import annotations
 
 import gc
 import json
-from collections import Counter
+import sys
+from pathlib import Path
 
 import unihal
 from unihal import _core
@@ -17,16 +17,8 @@ from unihal.conformance import execute, suite
 from unihal.conformance.case import Case
 from unihal.conformance.session import Session, open_backend
 
-# What is swept: the kind of call, whether it goes on failing, and whether the error comes out later.
-SWEEPS = [
-    ("launch", False, False),
-    ("launch", False, True),
-    ("copy", False, False),
-    ("copy", False, True),
-    ("alloc", False, False),
-    ("alloc", True, False),
-    ("device-lost", True, False),
-]
+sys.path.insert(0, str(Path(__file__).parents[1]))
+import sweeps
 
 
 class Swept:
@@ -50,8 +42,7 @@ class Swept:
     def check(self, outcome: unihal.FaultOutcome) -> None:
         where = f"{self.case.name}, {outcome.rule}"
         if outcome.error is not None:
-            text = str(outcome.error)
-            assert "Injected fault" in text and f"'{outcome.rule}'" in text, f"{where}: {text}"
+            assert sweeps.tells_of_the_fault(outcome), f"{where}: {outcome.error}"
         assert self.memory() <= self.baseline, f"{where}: {self.memory()} allocations are left of {self.baseline}"
         self.run()
 
@@ -70,16 +61,9 @@ def main() -> None:
     session = Session(open_backend("stub"), seed=0)
     cases = [Swept(session, case) for case in first_cases()]
     gc.freeze()  # the modules' own objects need not be looked at after each fault
-    report: dict[str, Counter[str]] = {}
-    for what, lasting, asynchronous in SWEEPS:
-        counts = report.setdefault(
-            what + (" lasting" if lasting else "") + (" asynchronous" if asynchronous else ""), Counter()
-        )
-        for swept in cases:
-            sweep = unihal.fault_sweep(
-                session.device, swept.run, what, lasting=lasting, asynchronous=asynchronous, check=swept.check
-            )
-            counts.update(runs=len(sweep.outcomes), injected=sweep.injected, raised=len(sweep.raised))
+    report: sweeps.Report = {}
+    for swept in cases:
+        sweeps.sweep(report, session.device, swept.run, swept.check)
     print(json.dumps(report))
 
 

@@ -1,14 +1,16 @@
 """A program: one training step of a small network with each of its device calls failing in turn.
 
-Prints a JSON object: for each kind of fault the number of runs, of injected faults, and of runs that raised. An
-assertion fails if an exception does not say what happened, if memory is left over, or if the next step without a fault,
-or a step that got over its fault, is not the step of an undisturbed run.
+Prints the report of sweeps.py as JSON. An assertion fails if an exception does not say what happened, if memory is
+left over, or if the next step without a fault, or a step that got over its fault, is not the step of an undisturbed
+run.
 """
 
 from __future__ import annotations
 
 import gc
 import json
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,16 +18,8 @@ import paddle
 import unihal
 from paddle import nn
 
-# What is swept: the kind of call, whether it goes on failing, and whether the error comes out later.
-SWEEPS = [
-    ("launch", False, False),
-    ("launch", False, True),
-    ("copy", False, False),
-    ("copy", False, True),
-    ("alloc", False, False),
-    ("alloc", True, False),
-    ("device-lost", True, False),
-]
+sys.path.insert(0, str(Path(__file__).parents[1]))
+import sweeps
 
 Step = dict[str, np.ndarray[Any, Any]]
 
@@ -89,8 +83,7 @@ class Training:
         if outcome.error is None:
             self.compare(self.result(), outcome.rule)
         else:
-            text = str(outcome.error)
-            assert "Injected fault" in text and f"'{outcome.rule}'" in text, text
+            assert sweeps.tells_of_the_fault(outcome), outcome.error
         self.forget_step()
         assert self.memory() == self.baseline, f"{outcome.rule}: {self.memory()} is left of {self.baseline}"
         self.compare(self.undisturbed_step(), outcome.rule)
@@ -109,19 +102,8 @@ class Training:
 def main() -> None:
     paddle.set_device("iluvatar")
     training = Training()
-    report = {}
-    for what, lasting, asynchronous in SWEEPS:
-        training.reset()
-        sweep = unihal.fault_sweep(
-            training.device,
-            training.step,
-            what,
-            lasting=lasting,
-            asynchronous=asynchronous,
-            check=training.check,
-        )
-        name = what + (" lasting" if lasting else "") + (" asynchronous" if asynchronous else "")
-        report[name] = [len(sweep.outcomes), sweep.injected, len(sweep.raised)]
+    report: sweeps.Report = {}
+    sweeps.sweep(report, training.device, training.step, training.check, training.reset)
     print(json.dumps(report))
 
 

@@ -2,39 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from processes import environment
-
-PROGRAM = Path(__file__).parent / "fault_sweep.py"
-
-# Every tensor is an allocation of the backend's: unihal keeps none, and Paddle's pool gives back what is free at once.
-UNCACHED = {"UNIHAL_CHECK_MEMORY": "1", "FLAGS_free_idle_chunk": "1"}
+import sweeps
 
 
 @pytest.mark.parametrize("mode", ["fast", "strict"])
 def test_every_fault_is_an_exception_and_the_next_step_is_right(mode: str) -> None:
-    result = subprocess.run(
-        [sys.executable, "-W", "ignore", str(PROGRAM)],
-        env=environment(UNIHAL_STUB=mode, GLOG_minloglevel="2", **UNCACHED),
-        capture_output=True,
-        text=True,
-        timeout=300,
+    report = sweeps.run_program(
+        Path(__file__).parent / "fault_sweep.py", UNIHAL_STUB=mode, GLOG_minloglevel="2", FLAGS_free_idle_chunk="1"
     )
-    assert result.returncode == 0, result.stdout + result.stderr
-    report = json.loads(result.stdout)
-    for name in ("launch", "launch asynchronous", "copy", "copy asynchronous", "alloc lasting", "device-lost lasting"):
-        runs, injected, raised = report[name]
-        assert 0 < runs == raised <= injected, (name, report)
     # The step has 37 launches, uploads images and labels, downloads the loss, and allocates some 30 tensors.
-    assert report["launch"][0] >= 30
-    assert report["copy"][0] >= 3
-    assert report["alloc lasting"][0] >= 20
-    # One refused allocation is no error: unihal waits, gives back what is free, and asks again.
-    runs, injected, raised = report["alloc"]
-    assert runs == injected >= 20
-    assert raised == 0
+    sweeps.assert_every_fault_raised(report, launches=30, copies=3, allocations=20)
+    assert "device-lost lasting" in report

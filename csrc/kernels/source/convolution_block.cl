@@ -4,6 +4,9 @@
 #include "csrc/kernels/prelude/map_functions.h"
 #include "csrc/kernels/prelude/convolution_walk.h"
 #include "csrc/kernels/prelude/convolution_product.h"
+#include "csrc/kernels/prelude/panel_product.h"
+
+#define OFFSET_OF_TERM(depth) term_other[depth]
 
 UHAL_KERNEL UHAL_GROUP_SIZE(1, 1, 1) void convolution_block(UHAL_POINTER(a), UHAL_POINTER(source), UHAL_POINTER(bias),
                                                             UHAL_POINTER(result), Product product) {
@@ -54,30 +57,7 @@ UHAL_KERNEL UHAL_GROUP_SIZE(1, 1, 1) void convolution_block(UHAL_POINTER(a), UHA
       UHAL_GLOBAL const A_STORAGE* const a2 = a0 + min(last, (INDEX)2) * product.a_row_stride;
       UHAL_GLOBAL const A_STORAGE* const a3 = a0 + min(last, (INDEX)3) * product.a_row_stride;
       UHAL_LOCAL T* const sum = sums + i * COLUMNS;
-      T16 s00 = uhal_load16(sum, 0), s01 = uhal_load16(sum, 1), s10 = uhal_load16(sum, 2), s11 = uhal_load16(sum, 3);
-      T16 s20 = uhal_load16(sum, 4), s21 = uhal_load16(sum, 5), s30 = uhal_load16(sum, 6), s31 = uhal_load16(sum, 7);
-      for (INDEX depth = 0; depth < length; ++depth) {
-        const T16 b0 = uhal_load16(panel, 2 * depth);
-        const T16 b1 = uhal_load16(panel, 2 * depth + 1);
-        const INDEX offset = term_other[depth];
-        const T x0 = A_LOAD(a0, offset), x1 = A_LOAD(a1, offset), x2 = A_LOAD(a2, offset), x3 = A_LOAD(a3, offset);
-        s00 += x0 * b0;
-        s01 += x0 * b1;
-        s10 += x1 * b0;
-        s11 += x1 * b1;
-        s20 += x2 * b0;
-        s21 += x2 * b1;
-        s30 += x3 * b0;
-        s31 += x3 * b1;
-      }
-      uhal_store16(sum, 0, s00);
-      uhal_store16(sum, 1, s01);
-      uhal_store16(sum, 2, s10);
-      uhal_store16(sum, 3, s11);
-      uhal_store16(sum, 4, s20);
-      uhal_store16(sum, 5, s21);
-      uhal_store16(sum, 6, s30);
-      uhal_store16(sum, 7, s31);
+      UHAL_ADD_PANEL_PRODUCT(sum, panel, length, a0, a1, a2, a3, OFFSET_OF_TERM);
     }
   }
   for (INDEX i = 0; i < rows; ++i) {
