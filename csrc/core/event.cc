@@ -3,6 +3,7 @@
 #include "csrc/core/process_state.h"
 #include "csrc/core/race_checker.h"
 #include "csrc/core/stream.h"
+#include "csrc/core/waiting.h"
 
 namespace unihal::core {
 
@@ -21,6 +22,7 @@ uhal_status refuse_event(const void* handle) {
 }
 
 uhal_status wait_for(Event* event) {
+  UHAL_EXPECT(refuse_wait_in_callback("A wait for an event"));
   if (!event->recorded.load()) return UHAL_OK;
   uhal_device& device = *event->device;
   HostWait wait(*event);
@@ -130,6 +132,8 @@ uhal_status uhal_event_synchronize(uhal_event* handle) {
   return guarded([&]() -> uhal_status {
     PinnedEvent event(event_pool(), handle);
     if (!event) return refuse_event(handle);
+    UHAL_EXPECT(refuse_wait_in_callback("uhal_event_synchronize"));
+    UHAL_EXPECT(give_way(event.get()));
     return wait_for(event.get());
   });
 }

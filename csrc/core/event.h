@@ -24,7 +24,7 @@ EventPool& event_pool();
 // UHAL_INVALID_ARGUMENT about a handle that is not a live event.
 uhal_status refuse_event(const void* handle);
 
-// Waits for a pinned event's last record.
+// Waits for a pinned event's last record. Refused inside a host callback.
 uhal_status wait_for(Event* event);
 
 }  // namespace unihal::core

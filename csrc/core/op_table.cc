@@ -49,8 +49,9 @@ struct RowText {
 #define REQUIRED(attributes) &attributes, sizeof attributes, true
 
 constexpr uint32_t kNotInPlace = 0;
-constexpr uint32_t input_number(int i) { return 1u << i; }
-constexpr uint32_t kAnyInput = 0xff;
+constexpr uint32_t input_number(int i) { return 1u << i; }                          // any output, of this input
+constexpr uint32_t same_number(int i) { return input_number(kOwnPlaceShift + i); }  // output i, of input i
+constexpr uint32_t kAnyInput = (1u << kMaxOperands) - 1;
 
 // clang-format off
 const RowText kRows[] = {
@@ -99,8 +100,8 @@ const RowText kRows[] = {
     {UHAL_OP_CROSS_ENTROPY_BACKWARD, "cross_entropy_backward", "probabilities labels dloss", "dlogits",
      OPTIONAL(kCrossEntropy), kNotInPlace, check_cross_entropy_backward, softmax_flops},
     {UHAL_OP_BATCH_NORM, "batch_norm", "x scale? bias? running_mean? running_variance?",
-     "y mean? variance? running_mean? running_variance?", OPTIONAL(kNorm), input_number(3) | input_number(4), check_batch_norm,
-     norm_flops},
+     "y mean? variance? running_mean? running_variance?", OPTIONAL(kNorm), same_number(3) | same_number(4),
+     check_batch_norm, norm_flops},
     {UHAL_OP_BATCH_NORM_BACKWARD, "batch_norm_backward", "x dy scale? mean variance", "dx dscale? dbias?",
      OPTIONAL(kNorm), kNotInPlace, check_batch_norm_backward, norm_flops},
     {UHAL_OP_LAYER_NORM, "layer_norm", "x scale? bias?", "y mean? variance?", OPTIONAL(kNorm), kNotInPlace,

@@ -5,6 +5,7 @@
 
 #include "csrc/core/device.h"
 #include "csrc/core/handle_pool.h"
+#include "csrc/core/host_callbacks.h"
 #include "csrc/core/sticky_error.h"
 #include "csrc/core/vector_clock.h"
 #include "unihal/backend.h"
@@ -18,6 +19,7 @@ struct Stream : HandleSlot {
   uint64_t number = 0;  // in order of creation
   StickyError sticky;
   VectorClock clock;  // the race check's: what comes before the stream's next work
+  SpareCallbacks spare_callbacks;
 
   // Scratch memory for the backend (host->workspace); guarded by `submission`.
   void* workspace = nullptr;
@@ -34,7 +36,7 @@ uhal_status refuse_stream(const void* handle);
 // The stream of a handle that a backend got as `owner`, even while it is being destroyed.
 Stream* stream_of_backend(uhal_stream* handle);
 
-// Waits for a pinned stream. Its sticky error stays for the next query.
+// Waits for a pinned stream. Its sticky error stays for the next query. Refused inside a host callback.
 uhal_status wait_for(Stream* stream);
 
 // The same, and returns the sticky error.
