@@ -9,7 +9,8 @@
  *   expressed by strides alone.
  * - Operands are device pointers of the stream's device. Each view must lie inside one live allocation.
  * - Outputs are allocated by the caller, have distinct elements (no zero stride along an axis longer than 1), and
- *   must not overlap inputs, except where a kind says that an output may be the same view as an input.
+ *   overlap neither each other nor inputs, except where a kind says that an output may be the same view as an input.
+ *   Views overlap if they have a byte in common; what a search of 65,536 steps cannot tell counts as overlap.
  * - Optional operands are NULL pointers; trailing absent operands may be left out of the count.
  * - Views without elements are legal; a reduction over nothing gives its neutral element.
  * - Arithmetic. Unless a kind says otherwise, it is done in float64 if any operand is float64, else in

@@ -33,10 +33,19 @@ UHAL_API uhal_status uhal_stream_synchronize(uhal_stream* stream);
  * recorded is complete. The event may belong to another stream or device. */
 UHAL_API uhal_status uhal_stream_wait_event(uhal_stream* stream, uhal_event* event);
 
-/* Calls function(user_data), on a thread of the backend's choice, after the work submitted so far. The
- * function must not call unihal functions that block on this stream, and must not throw. */
+/* Calls function(user_data), on a thread of the backend's choice, after the work submitted so far. The function may
+ * submit work, also to this stream, but must not throw, and cannot wait: functions that wait for a device (the
+ * synchronize functions, uhal_stream_destroy, uhal_copy_peer, waits for events of other devices, uhal_profiler_stop,
+ * uhal_finalize) return UHAL_FAILED_PRECONDITION in it, since what they wait for may come after the callback. */
 typedef void (*uhal_host_function)(void* user_data);
 UHAL_API uhal_status uhal_stream_host_callback(uhal_stream* stream, uhal_host_function function, void* user_data);
+
+/* Lets the calling thread's waits give way, such as to an interrupt key. While a function is set,
+ * uhal_stream_synchronize, uhal_event_synchronize, uhal_device_synchronize and uhal_stream_destroy call it now and then
+ * (up to 40 times a second); if it returns other than 0, they return UHAL_CANCELLED. What was waited for goes on and
+ * may be waited for again; the stream is not destroyed. NULL, as at first: waits end when they end. Since ABI 1.3. */
+typedef int32_t (*uhal_wait_function)(void* user_data);
+UHAL_API void uhal_set_wait_function(uhal_wait_function function, void* user_data);
 
 /* The stream's device. NULL, with an error record, for a destroyed stream. */
 UHAL_API uhal_device* uhal_stream_device(uhal_stream* stream);

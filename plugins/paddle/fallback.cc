@@ -5,6 +5,7 @@
 #include <string>
 
 #include "plugins/paddle/error.h"
+#include "plugins/paddle/in_place.h"
 #include "plugins/paddle/library.h"
 #include "plugins/paddle/phi_types.h"
 #include "plugins/paddle/registry.h"
@@ -58,13 +59,21 @@ const char* reason(const std::string& name, const KernelKey& key) {
   return skip_reason(*row).empty() ? "the kernel does not support this dtype" : skip_reason(*row).c_str();
 }
 
-void record(const std::string& name, const KernelKey& key) {
+const char* key_dtype_name(const KernelKey& key) {
   int32_t dtype = key.dtype;
+  return dtype_name(static_cast<Dtype>(phi.PD_DatatTypeAttr(&dtype)));
+}
+
+FallenKernel describe(const std::string& name, const KernelKey& key) {
+  return {name, std::string(key_dtype_name(key)) + ": " + reason(name, key)};
+}
+
+void record(const std::string& name, const KernelKey& key) {
   uhal_fallback fallback = {};
   fallback.struct_size = sizeof fallback;
   fallback.framework = "paddle";
   fallback.op = name.c_str();
-  fallback.dtype = dtype_name(static_cast<Dtype>(phi.PD_DatatTypeAttr(&dtype)));
+  fallback.dtype = key_dtype_name(key);
   fallback.reason = reason(name, key);
   const uhal_status status = uhal_fallback_record(&fallback);
   if (status != UHAL_OK) raise_last_error(status, name.c_str());
@@ -75,7 +84,10 @@ KernelResult select_and_record(const void* factory, const std::string& name, con
   KernelResult result =
       original_select(factory, name, lacks ? KernelKey{kCpuBackend, kAnyLayout, key.dtype} : key, strided);
   if (lacks) result.has_fallback_cpu = true;  // so Paddle moves the operands
-  if (result.has_fallback_cpu && key.backend >= kFirstCustomBackend) record(name, key);
+  if (result.has_fallback_cpu && key.backend >= kFirstCustomBackend) {
+    refuse_in_place_call(describe(name, key));
+    record(name, key);
+  }
   return result;
 }
 
@@ -84,7 +96,10 @@ bool has_and_record(const void* factory, const std::string& name, const KernelKe
   const bool found = !lacks_dtype(name, key) && original_has(factory, name, key);
   if (!found && key.backend >= kFirstCustomBackend) {
     const KernelKey on_cpu = {kCpuBackend, kAnyLayout, key.dtype};
-    if (original_has(factory, name, on_cpu)) record(name, key);
+    if (original_has(factory, name, on_cpu)) {
+      record(name, key);
+      if (LoweringWatch* graph = LoweringWatch::current()) graph->note(describe(name, key));
+    }
   }
   return found;
 }

@@ -3,7 +3,8 @@
 // Paddle chooses kernels in phi::KernelFactory: eager mode through SelectKernelOrThrowError, whose result says
 // that the CPU's kernel was taken instead; graph building (to_static, Executor) by asking HasKernel and turning
 // to the CPU when told no. libpaddle.so reaches both through its table of jump slots, so redirecting two slots
-// sees every fallback. Under UNIHAL_STRICT=1 one is an exception in either mode.
+// sees every fallback. Under UNIHAL_STRICT=1 one is an exception in either mode; one of an op that writes in place
+// always is (in_place.h).
 //
 // Not every device has float64 (OpenCL's need not), while kernels are registered for a device type before any device is
 // opened. Once a device without it is in use, kernels of ours in float64 run on the CPU, as those of ops that we lack.

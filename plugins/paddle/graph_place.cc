@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "plugins/paddle/in_place.h"
 #include "plugins/paddle/library.h"
 #include "plugins/paddle/phi_types.h"
 
@@ -31,7 +32,10 @@ Program lower(void* program, Place place) {
     ~Restore() { lowering_for = previous; }
   } restore;
   lowering_for = place.kind == kCustomPlace ? &place : nullptr;
-  return original_lower(program, place);
+  const LoweringWatch watch;
+  Program lowered = original_lower(program, place);
+  watch.refuse_in_place_ops(lowered.get());
+  return lowered;
 }
 
 Place to_place(const uint8_t& backend, bool with_ordinal) {

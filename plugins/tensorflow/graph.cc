@@ -134,7 +134,7 @@ TF_DataType Graph::main_type(int node) const {
 
 // Finds the value of a scalar constant, as raw bytes or as the field for its type; both are left out for a zero.
 bool Graph::find_constant(int node, TF_DataType type, std::string_view* content, std::string_view* values) const {
-  if ((*this)[node].op != "Const") return false;
+  if ((*this)[node].op != "Const" || is_exposed(node)) return false;
   std::string_view tensor;
   ProtobufReader fields(attribute(node, "value"));
   while (fields.next()) {
@@ -244,7 +244,7 @@ bool Graph::replace(const std::vector<int>& nodes, const char* op, const std::ve
   const auto is_inside = [&](int node) { return std::find(nodes.begin(), nodes.end(), node) != nodes.end(); };
   for (int node : nodes) {
     if (node == root) continue;
-    if (!may_retire(node)) return false;
+    if (is_exposed(node)) return false;
     for (int consumer : (*this)[node].consumers) {
       if (is_inside(consumer)) continue;
       for (const Edge& edge : (*this)[consumer].inputs) {
@@ -255,9 +255,17 @@ bool Graph::replace(const std::vector<int>& nodes, const char* op, const std::ve
   if (!is_free_to_move(nodes, inputs)) return false;
 
   std::vector<Edge> all = inputs;
+  const auto wait_for = [&](int node) {
+    if (!is_inside(node)) add_once(&all, {node, kControl});
+  };
   for (int node : nodes) {
     for (const Edge& edge : (*this)[node].inputs) {
-      if (edge.port == kControl && !is_inside(edge.node)) add_once(&all, edge);
+      if (std::find(inputs.begin(), inputs.end(), edge) != inputs.end()) continue;
+      if (edge.port == kControl || (*this)[edge.node].op != "Const") {
+        wait_for(edge.node);
+      } else {
+        for (const Edge& before : (*this)[edge.node].inputs) wait_for(before.node);
+      }
     }
   }
   for (int node : nodes) disconnect(node);
@@ -268,9 +276,9 @@ bool Graph::replace(const std::vector<int>& nodes, const char* op, const std::ve
   return true;
 }
 
-// The body of a function gives its results to nodes of their own, so that a preserved node is one that the caller waits
-// for. In other graphs its value may be fetched.
-bool Graph::may_retire(int node) const { return !is_preserved(node) || is_function_; }
+// Whether a node's value may be fetched, or be another than it computes, because it is fed. The body of a function
+// gives its results to nodes of their own, so that a preserved node there is one that the caller waits for.
+bool Graph::is_exposed(int node) const { return is_preserved(node) && !is_function_; }
 
 // Removes a node without inputs, in whose place `successor` stands.
 void Graph::retire(int node, int successor) {
@@ -363,9 +371,9 @@ void Graph::merge_duplicates(const std::vector<int>& nodes, const std::set<std::
     const int node = ready.back();
     ready.pop_back();
     const std::vector<int> consumers = (*this)[node].consumers;
-    if (wanted[static_cast<size_t>(node)]) {
+    if (wanted[static_cast<size_t>(node)] && !is_exposed(node)) {
       const auto [found, is_new] = first.emplace(fingerprint(node), node);
-      if (!is_new && may_retire(node)) {
+      if (!is_new) {
         disconnect(node);
         retire(node, found->second);
       }
@@ -391,12 +399,33 @@ void Graph::remove_unused(const std::vector<int>& nodes, const std::set<std::str
   }
 }
 
-void Graph::drop_control_inputs(int node) {
-  std::vector<Edge> kept;
-  for (const Edge& edge : (*this)[node].inputs) {
-    if (edge.port != kControl) kept.push_back(edge);
+// Whether `to` waits for `from` by a way that does not lead through `around`, nor through what may be fed.
+bool Graph::reaches(int from, int to, int around) const {
+  std::vector<char> seen(nodes_.size());
+  std::vector<int> waiting{to};
+  while (!waiting.empty()) {
+    const int node = waiting.back();
+    waiting.pop_back();
+    for (const Edge& edge : (*this)[node].inputs) {
+      if (edge.node == from) return true;
+      if (edge.node == around || is_exposed(edge.node)) continue;
+      if (!std::exchange(seen[static_cast<size_t>(edge.node)], 1)) waiting.push_back(edge.node);
+    }
   }
-  if (kept.size() == (*this)[node].inputs.size()) return;
+  return false;
+}
+
+void Graph::drop_implied_waits(int node) {
+  if (is_preserved(node)) return;
+  const Node& self = (*this)[node];
+  const auto is_implied = [&](const Edge& edge) {
+    if (edge.port != kControl || (*this)[edge.node].device == self.device) return false;
+    return std::all_of(self.consumers.begin(), self.consumers.end(),
+                       [&](int consumer) { return reaches(edge.node, consumer, node); });
+  };
+  std::vector<Edge> kept;
+  std::remove_copy_if(self.inputs.begin(), self.inputs.end(), std::back_inserter(kept), is_implied);
+  if (kept.size() == self.inputs.size()) return;
   disconnect(node);
   for (const Edge& edge : kept) nodes_[static_cast<size_t>(edge.node)].consumers.push_back(node);
   nodes_[static_cast<size_t>(node)].inputs = kept;

@@ -52,7 +52,7 @@ class Graph {
   TF_DataType type_attribute(int node, std::string_view name) const;
   // The type that says most about an op ("T", else "dtype" and the like); 0 if there is none.
   TF_DataType main_type(int node) const;
-  // The value of a node that is a scalar constant of this type; false if it is none.
+  // The value of a node that is a scalar constant of this type; false if it is none, or may be fed another value.
   bool scalar_constant(int node, float* value) const;
   bool scalar_constant(int node, int32_t* value) const;
 
@@ -72,7 +72,8 @@ class Graph {
   };
 
   // Puts one node of `op` with these data inputs in the place of `nodes`, all of one device. It takes over the name and
-  // the outputs of nodes.front(), and every order of execution that any of the nodes was bound to. `op` is a literal.
+  // the outputs of nodes.front(), and every order of execution that any of the nodes was bound to, be it through data
+  // that is no longer read, such as a constant that waits for something. `op` is a literal.
   // Does nothing and returns false if that would change what the rest of the graph sees: the data of another of the
   // nodes is used elsewhere, or something runs between the nodes.
   bool replace(const std::vector<int>& nodes, const char* op, const std::vector<Edge>& inputs,
@@ -85,8 +86,8 @@ class Graph {
   // Of the given nodes, removes those of these ops that nothing depends on.
   void remove_unused(const std::vector<int>& nodes, const std::set<std::string_view>& ops);
 
-  // Removes the control inputs of a node.
-  void drop_control_inputs(int node);
+  // Removes those control inputs of a node, from other devices, for which all that use the node wait anyway.
+  void drop_implied_waits(int node);
 
   // Places a node on another device; `device` must outlive the graph.
   void move(int node, std::string_view device);
@@ -107,7 +108,8 @@ class Graph {
   void connect(const std::vector<std::vector<std::string_view>>& inputs);
   bool is_free_to_move(const std::vector<int>& nodes, const std::vector<Edge>& inputs) const;
   bool is_preserved(int node) const { return preserved_.count((*this)[node].name) != 0; }
-  bool may_retire(int node) const;
+  bool is_exposed(int node) const;
+  bool reaches(int from, int to, int around) const;
   void retire(int node, int successor);
   void become(int node, const char* op, const std::vector<Edge>& inputs, const std::string& attributes);
   void redirect(int from, int to);

@@ -147,8 +147,9 @@ void bind_device(py::module_& module) {
            [](const Device& device, size_t bytes) {
              check_blocking([&] { return uhal_memory_set_limit(device.handle, bytes); });
            })
-      .def("synchronize",
-           [](const Device& device) { check_blocking([&] { return uhal_device_synchronize(device.handle); }); });
+      .def("synchronize", [](const Device& device) {
+        check(wait_interruptibly([&] { return uhal_device_synchronize(device.handle); }));
+      });
 }
 
 }  // namespace unihal::python

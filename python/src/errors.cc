@@ -1,6 +1,7 @@
 #include "errors.h"
 
 #include "module.h"
+#include "unihal/stream.h"
 
 namespace unihal::python {
 namespace {
@@ -27,8 +28,30 @@ py::object* factory = nullptr;
 
 }  // namespace
 
+namespace {
+
+bool in_main_thread() {
+  static const auto main =
+      py::module_::import("threading").attr("main_thread")().attr("ident").cast<unsigned long>();  // NOLINT: Python's
+  return PyThread_get_thread_ident() == main;
+}
+
+int32_t run_signal_handlers(void*) {
+  const py::gil_scoped_acquire acquire;
+  return PyErr_CheckSignals();
+}
+
+}  // namespace
+
+InterruptibleWaits::InterruptibleWaits() {
+  if (in_main_thread()) uhal_set_wait_function(run_signal_handlers, nullptr);
+}
+
+InterruptibleWaits::~InterruptibleWaits() { uhal_set_wait_function(nullptr, nullptr); }
+
 void check(uhal_status status) {
   if (status == UHAL_OK) return;
+  if (status == UHAL_CANCELLED && PyErr_Occurred() != nullptr) throw py::error_already_set();
   const uhal_error* record = uhal_last_error();
   // A record of another status is an older one: the call failed without writing its own.
   const bool current = record->status == status;
@@ -39,6 +62,7 @@ void check(uhal_status status) {
 void fail(uhal_status status, const char* message) { raise(status, message, nullptr); }
 
 void bind_errors(py::module_& module) {
+  static_cast<void>(in_main_thread());  // looked up now, since later the interpreter may be about to end
   module.def("set_error_factory", [](py::object function) {
     delete factory;
     factory = new py::object(std::move(function));

@@ -12,16 +12,44 @@ Stream::Stream(const Device& device, bool is_default) : device_(device.handle), 
 }
 
 Stream::~Stream() {
+  if (is_default_ || handle_ == nullptr) return;
   // A failure has nowhere to go; errors of the work itself came out at the last synchronization or are abandoned with
   // it.
-  if (!is_default_ && handle_ != nullptr) uhal_stream_destroy(handle_);
+  if (PyGILState_Check() == 0) {
+    uhal_stream_destroy(handle_);
+  } else if (wait_interruptibly([&] { return uhal_stream_destroy(handle_); }) == UHAL_CANCELLED) {
+    // The stream lives on with what it uses, and nobody has it: for the interpreter's user to know.
+    PyErr_WriteUnraisable(nullptr);
+    for (std::unique_ptr<InFlight>& used : kept_) static_cast<void>(used.release());
+  }
 }
 
 void Stream::close() {
   if (is_default_ || handle_ == nullptr) return;
-  uhal_stream* handle = std::exchange(handle_, nullptr);
-  check_blocking([&] { return uhal_stream_destroy(handle); });
+  // It counts as closed from when its work has run: until then memory that it used must not be taken for free.
+  uhal_stream* handle = handle_;
+  const uhal_status waited = wait_interruptibly([&] { return uhal_stream_synchronize(handle); });
+  if (waited == UHAL_CANCELLED) check(waited);
+  if (handle_ == nullptr) return;  // closed by another thread meanwhile
+  handle_ = nullptr;
+  kept_.clear();
+  if (waited == UHAL_OK) return check_blocking([&] { return uhal_stream_destroy(handle); });
+  try {
+    check(waited);
+  } catch (...) {
+    static_cast<void>(uhal_stream_destroy(handle));
+    throw;
+  }
 }
+
+uhal_status Stream::synchronize() {
+  uhal_stream* handle = get();
+  const uhal_status status = wait_interruptibly([&] { return uhal_stream_synchronize(handle); });
+  if (status != UHAL_CANCELLED) kept_.clear();
+  return status;
+}
+
+void Stream::keep(std::unique_ptr<InFlight> used) { kept_.push_back(std::move(used)); }
 
 uhal_stream* Stream::get() const {
   if (handle_ == nullptr) fail(UHAL_INVALID_ARGUMENT, "the stream was closed; create another one");
@@ -77,23 +105,31 @@ void Allocation::used_on(const std::shared_ptr<Stream>& stream) {
   if (std::find(streams_.begin(), streams_.end(), stream) == streams_.end()) streams_.push_back(stream);
 }
 
+namespace {
+
+// Lets a stream wait for the work of another so far; the host waits if the device cannot.
+void follow(uhal_device* device, uhal_stream* stream, uhal_stream* other) {
+  uhal_event* event = nullptr;
+  uhal_status status = uhal_event_create(device, &event);
+  if (status == UHAL_OK) status = uhal_event_record(event, other);
+  if (status == UHAL_OK) status = uhal_stream_wait_event(stream, event);
+  uhal_event_destroy(event);
+  if (status != UHAL_OK) uhal_stream_synchronize(other);
+}
+
+}  // namespace
+
 uhal_status Allocation::release() {
+  // They stay until the memory is free: this may be the last to hold them.
+  const std::vector<std::shared_ptr<Stream>> streams = std::exchange(streams_, {});
   uhal_stream* last = nullptr;
-  for (const std::shared_ptr<Stream>& stream : streams_) {
+  for (const std::shared_ptr<Stream>& stream : streams) {
     // A closed stream has run all its work.
     if (stream->closed()) continue;
     uhal_stream* handle = stream->get();
-    if (last != nullptr) {
-      uhal_event* event = nullptr;
-      uhal_status status = uhal_event_create(stream->device(), &event);
-      if (status == UHAL_OK) status = uhal_event_record(event, last);
-      if (status == UHAL_OK) status = uhal_stream_wait_event(handle, event);
-      uhal_event_destroy(event);
-      if (status != UHAL_OK) return status;
-    }
+    if (last != nullptr) follow(stream->device(), handle, last);
     last = handle;
   }
-  streams_.clear();
   return uhal_free(device_, last, std::exchange(pointer_, nullptr));
 }
 

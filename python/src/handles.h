@@ -18,6 +18,12 @@ struct Device {
   uhal_device* handle;
 };
 
+// What work uses that was submitted and whose wait was interrupted. Deleted with the GIL.
+class InFlight {
+ public:
+  virtual ~InFlight() = default;
+};
+
 // A stream: the caller's own, or the device's default one, which the core owns.
 class Stream {
  public:
@@ -26,8 +32,15 @@ class Stream {
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
-  // Waits for the stream's work and destroys it; no effect on a closed or default stream.
+  // Waits for the stream's work and destroys it; no effect on a closed or default stream. If the wait is interrupted,
+  // the stream stays as it is.
   void close();
+
+  // Waits for the stream's work; UHAL_CANCELLED if a signal's handler raised.
+  uhal_status synchronize();
+
+  // Keeps something, which its work uses, until a wait for the work has ended.
+  void keep(std::unique_ptr<InFlight> used);
 
   bool closed() const { return handle_ == nullptr; }
   uhal_device* device() const { return device_; }
@@ -39,6 +52,7 @@ class Stream {
   uhal_device* device_;
   uhal_stream* handle_ = nullptr;
   bool is_default_;
+  std::vector<std::unique_ptr<InFlight>> kept_;
 };
 
 class Event {

@@ -33,11 +33,7 @@ void bind_stream(py::module_& module) {
       .def_property_readonly("closed", &Stream::closed)
       .def("close", &Stream::close)
       .def("query", &stream_query)
-      .def("synchronize",
-           [](const Stream& stream) {
-             uhal_stream* handle = stream.get();
-             check_blocking([&] { return uhal_stream_synchronize(handle); });
-           })
+      .def("synchronize", [](Stream& stream) { check(stream.synchronize()); })
       .def("wait_event",
            [](const Stream& stream, const Event& event) { check(uhal_stream_wait_event(stream.get(), event.get())); });
 
@@ -50,7 +46,7 @@ void bind_stream(py::module_& module) {
       .def("synchronize",
            [](const Event& event) {
              uhal_event* handle = event.get();
-             check_blocking([&] { return uhal_event_synchronize(handle); });
+             check(wait_interruptibly([&] { return uhal_event_synchronize(handle); }));
            })
       .def("elapsed_nanoseconds", &elapsed_nanoseconds);
 }

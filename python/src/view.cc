@@ -109,10 +109,19 @@ class HostBytes {
   Py_buffer buffer_;
 };
 
+// Both sides of a copy.
+struct InCopy : InFlight {
+  InCopy(const py::object& host, bool writable, const std::shared_ptr<Allocation>& device)
+      : memory(host, writable), pin(device) {}
+  HostBytes memory;
+  Pin pin;
+};
+
 // Copies between a dense view and host memory, and waits for it: the host's side is only ours for this call.
 void copy(const std::shared_ptr<Stream>& stream, const View& view, const py::object& host, uhal_copy_kind kind) {
   const bool to_host = kind == UHAL_COPY_DEVICE_TO_HOST;
-  const HostBytes memory(host, to_host);
+  auto used = std::make_unique<InCopy>(host, to_host, view.allocation());
+  const HostBytes& memory = used->memory;
   const size_t wanted = static_cast<size_t>(view.elements()) * uhal_dtype_size(view.tensor().dtype);
   if (memory.bytes() != wanted) {
     fail(UHAL_INVALID_ARGUMENT, ("the host's memory has " + std::to_string(memory.bytes()) + " bytes, the view " +
@@ -120,15 +129,17 @@ void copy(const std::shared_ptr<Stream>& stream, const View& view, const py::obj
                                     .c_str());
   }
   if (!view.dense()) fail(UHAL_INVALID_ARGUMENT, "the view is not contiguous; copy it first with contiguous()");
-  const Pin pin(view.allocation());
   void* device_memory = view.tensor().data;
   uhal_stream* handle = stream->get();
   view.allocation()->used_on(stream);
   check_blocking([&] {
-    const uhal_status status = uhal_copy(handle, to_host ? memory.pointer() : device_memory,
-                                         to_host ? device_memory : memory.pointer(), memory.bytes(), kind);
-    return status != UHAL_OK ? status : uhal_stream_synchronize(handle);
+    return uhal_copy(handle, to_host ? memory.pointer() : device_memory, to_host ? device_memory : memory.pointer(),
+                     memory.bytes(), kind);
   });
+  const uhal_status status = stream->synchronize();
+  // The copy goes on: nobody may free either side before it has ended.
+  if (status == UHAL_CANCELLED) stream->keep(std::move(used));
+  check(status);
 }
 
 }  // namespace
@@ -203,7 +214,7 @@ void View::prepare_host_access() const {
     }
   }
   uhal_device* device = allocation_->device();
-  check_blocking([&] { return uhal_device_synchronize(device); });
+  check(wait_interruptibly([&] { return uhal_device_synchronize(device); }));
 }
 
 void bind_view(py::module_& module) {

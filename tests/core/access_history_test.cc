@@ -107,6 +107,43 @@ TEST(ByteSetTest, LargeSlicesAreDecidedAtOnce) {
   EXPECT_TRUE(window(10, 50).overlaps(window(39, 149)));
 }
 
+TEST(ByteSetTest, RepeatedElementsAreFoundExactly) {
+  std::mt19937 random(11);
+  auto choose = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
+  int repeating = 0;
+  for (int i = 0; i < 4000; ++i) {
+    std::vector<int64_t> shape, strides;
+    int64_t elements = 1;
+    for (int axis = choose(0, 4); axis > 0; --axis) {
+      shape.push_back(choose(0, 19) == 0 ? 0 : choose(1, 5));
+      strides.push_back(choose(0, 19) == 0 ? 0 : choose(-30, 60));
+      elements *= shape.back();
+    }
+    const uhal_tensor view = view_of(kBase, UHAL_INT8, shape, strides);
+    const bool expected = elements != 0 && bytes_of(view).size() != static_cast<size_t>(elements);
+    ASSERT_EQ(expected ? Answer::kYes : Answer::kNo, repeats_elements(view)) << i;
+    repeating += expected ? 1 : 0;
+  }
+  EXPECT_GT(repeating, 500);
+  EXPECT_LT(repeating, 3500);
+}
+
+// Views whose strides have nothing to do with each other: the search is given up, and says so.
+TEST(ByteSetTest, WhatIsNotDecidedIsNotGuessed) {
+  std::mt19937_64 random(3);
+  auto scattered = [&](uintptr_t data) {
+    std::vector<int64_t> strides;
+    for (int axis = 0; axis < UHAL_MAX_RANK; ++axis) {
+      strides.push_back(static_cast<int64_t>(random() % (uint64_t{1} << 40) | 1));
+    }
+    return view_of(data, UHAL_INT8, std::vector<int64_t>(UHAL_MAX_RANK, 3), strides);
+  };
+  const ByteSet a(scattered(kBase)), b(scattered(kBase + 12345));
+  EXPECT_EQ(Answer::kUnknown, a.meets(b));
+  EXPECT_FALSE(a.overlaps(b));
+  EXPECT_EQ(Answer::kUnknown, repeats_elements(scattered(kBase)));
+}
+
 // Accesses by agents whose clocks know only themselves.
 class AccessHistoryTest : public testing::Test {
  protected:

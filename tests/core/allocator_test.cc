@@ -215,6 +215,21 @@ TEST_F(AllocatorTest, ReturnsTheCacheBeforeItReportsShortage) {
   EXPECT_STATUS(UHAL_RESOURCE_EXHAUSTED, uhal_allocate(device, stream, UHAL_MEMORY_DEVICE, SIZE_MAX - 5, &third));
 }
 
+// A device without more memory than it says, whether or not its backend counts.
+TEST_F(AllocatorTest, TheDevicesMemoryIsALimit) {
+  control->counts_memory = false;
+  void* first = allocate(200 * kMiB);  // of 256
+  void* second = nullptr;
+  EXPECT_STATUS(UHAL_RESOURCE_EXHAUSTED, uhal_allocate(device, stream, UHAL_MEMORY_DEVICE, 57 * kMiB, &second));
+  EXPECT_EQ(nullptr, second);
+  EXPECT_MESSAGE("device memory 256.0 MiB");
+  EXPECT_STATUS(UHAL_RESOURCE_EXHAUSTED, uhal_allocate(device, stream, UHAL_MEMORY_DEVICE, size_t{1} << 46, &second));
+  second = allocate(56 * kMiB);
+  EXPECT_EQ(256 * kMiB, memory_stats().reserved_bytes);
+  release(first);
+  release(second);
+}
+
 class StreamOrderTest : public CoreTest {
  protected:
   void configure() override { control->asynchronous = true; }

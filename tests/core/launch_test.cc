@@ -1,6 +1,8 @@
 // uhal_launch and uhal_supports: refusals of unsound ops, each with its message, and what reaches the backend.
+#include <algorithm>
 #include <cstdlib>
 #include <limits>
+#include <random>
 
 #include "csrc/tables/elementwise.h"
 #include "tests/core/core_test.h"
@@ -231,6 +233,132 @@ TEST_F(LaunchTest, OutputsMayOverlapInputsOnlyInPlace) {
   op.attributes = nullptr;
   inputs[1] = &t;
   expect_refused("this op cannot work in place");
+}
+
+// Views that are not dense: decided exactly, by the bytes that they name.
+TEST_F(LaunchTest, InterleavedViewsOverlapWhereTheyShareBytes) {
+  // The left half of 4 rows of 8, and the same memory transposed.
+  x = y = {sizeof x, memory, UHAL_FLOAT32, 2, {4, 4}, {8, 1}};
+  z = {sizeof z, memory, UHAL_FLOAT32, 2, {4, 4}, {1, 8}};
+  expect_refused("output y0 (112 bytes at");
+  expect_refused("only to exactly the view that it reads");
+  z.data = memory + 3;
+  expect_refused("overlaps input x0");
+  z.data = memory + 4;
+  EXPECT_OK(uhal_launch(stream, &op));
+  // Every second element, backwards, meets the others in none.
+  x = y = {sizeof x, memory, UHAL_FLOAT32, 1, {8}, {2}};
+  z = {sizeof z, memory + 15, UHAL_FLOAT32, 1, {8}, {-2}};
+  EXPECT_OK(uhal_launch(stream, &op));
+  z.data = memory + 16;
+  expect_refused("overlaps input x0");
+  // An input that repeats its elements covers only them.
+  x = y = {sizeof x, memory, UHAL_FLOAT32, 2, {2, 2}, {0, 3}};
+  z = {sizeof z, memory + 1, UHAL_FLOAT32, 2, {2, 1}, {1, 7}};
+  x.shape[1] = y.shape[1] = 1;
+  EXPECT_OK(uhal_launch(stream, &op));
+}
+
+TEST_F(LaunchTest, OutputsOverlapNoOutputs) {
+  uhal_tensor indices = {sizeof indices, memory + 60, UHAL_INT32, 1, {4}, {1}};
+  x = {sizeof x, memory, UHAL_FLOAT32, 1, {4}, {1}};
+  z = {sizeof z, memory + 8, UHAL_FLOAT32, 1, {4}, {2}};
+  op = {sizeof op, UHAL_OP_SORT, 1, 2, 0, inputs, outputs, nullptr, nullptr};
+  outputs[1] = &indices;
+  EXPECT_OK(uhal_launch(stream, &op));
+  indices.data = memory + 9;
+  indices.strides[0] = 2;
+  EXPECT_OK(uhal_launch(stream, &op));
+  indices.data = memory + 10;
+  indices.strides[0] = 1;
+  expect_refused("output indices (16 bytes at");
+  expect_refused("overlaps output values (28 bytes at");
+  expect_refused("give each output memory of its own");
+  // The same view twice.
+  z = {sizeof z, memory + 48, UHAL_FLOAT32, 1, {4}, {1}};
+  indices.data = memory + 48;
+  expect_refused("overlaps output values");
+}
+
+TEST_F(LaunchTest, OutputsDoNotOverlapThemselves) {
+  struct {
+    int64_t shape[3], strides[3];
+    bool distinct;
+  } const views[] = {
+      {{1, 4, 6}, {0, 6, 1}, true},  {{1, 4, 6}, {0, 1, 4}, true},  {{1, 4, 6}, {0, -1, 4}, true},
+      {{1, 4, 6}, {0, 1, 1}, false}, {{1, 4, 6}, {0, 5, 1}, false}, {{1, 4, 6}, {0, -5, 1}, false},
+      {{2, 2, 2}, {1, 1, 5}, false},  // as many as from the first to the last
+      {{2, 3, 4}, {7, 2, 4}, false}, {{2, 3, 4}, {1, 2, 6}, true},  {{2, 1, 1}, {9, 0, 0}, true},
+  };
+  for (const auto& view : views) {
+    z = {sizeof z, memory + 47, UHAL_FLOAT32, 3, {}, {}};
+    std::copy(view.shape, view.shape + 3, z.shape);
+    std::copy(view.strides, view.strides + 3, z.strides);
+    uhal_op fill = {sizeof fill, UHAL_OP_FILL, 0, 1, 0, nullptr, outputs, nullptr, nullptr};
+    op = fill;
+    if (view.distinct) {
+      EXPECT_OK(uhal_launch(stream, &op));
+    } else {
+      expect_refused("so that elements coincide; an output's elements must be distinct");
+      EXPECT_STATUS(UHAL_INVALID_ARGUMENT, uhal_supports(device, &op));
+    }
+  }
+  // What cannot be told is refused.
+  z.rank = UHAL_MAX_RANK;
+  std::mt19937_64 random(5);
+  for (int i = 0; i < UHAL_MAX_RANK; ++i) {
+    z.shape[i] = 3;
+    z.strides[i] = static_cast<int64_t>(random() % (uint64_t{1} << 40));
+  }
+  op = {sizeof op, UHAL_OP_FILL, 0, 1, 0, nullptr, outputs, nullptr, nullptr};
+  EXPECT_STATUS(UHAL_INVALID_ARGUMENT, uhal_supports(device, &op));
+  EXPECT_MESSAGE("65,536 steps");
+}
+
+TEST_F(LaunchTest, WhatCannotBeToldApartIsRefused) {
+  auto* large = static_cast<char*>(allocate(200 << 20));
+  auto scattered = [&](int64_t seed, ptrdiff_t offset) {
+    uhal_tensor view = {sizeof view, large + offset, UHAL_INT8, UHAL_MAX_RANK, {}, {}};
+    for (int64_t i = 0; i < UHAL_MAX_RANK; ++i) {
+      view.shape[i] = 2;
+      seed = (seed * 48271 + 11) % 0x7fffffff;
+      view.strides[i] = seed % (9 << 20) + (9 << 20);
+    }
+    return view;
+  };
+  x = scattered(1, 0);
+  z = scattered(2, 4321);
+  op = {sizeof op, UHAL_OP_COPY, 1, 1, 0, inputs, outputs, nullptr, nullptr};
+  expect_refused("may overlap (65,536 steps of a search could not tell) input x");
+  release(large);
+}
+
+// Only the running statistics may take their inputs' place, not each other's nor those of the batch.
+TEST_F(LaunchTest, RunningStatisticsTakeTheirOwnPlaceOnly) {
+  x = {sizeof x, memory, UHAL_FLOAT32, 2, {4, 3}, {3, 1}};
+  z = {sizeof z, memory + 12, UHAL_FLOAT32, 2, {4, 3}, {3, 1}};
+  auto vector = [&](int place) {
+    return uhal_tensor{sizeof(uhal_tensor), memory + 24 + 3 * place, UHAL_FLOAT32, 1, {3}, {1}};
+  };
+  uhal_tensor mean = vector(0), variance = vector(1), running_mean = vector(2), running_variance = vector(3);
+  for (const uhal_tensor*& input : inputs) input = nullptr;
+  inputs[0] = &x;
+  inputs[3] = &running_mean;
+  inputs[4] = &running_variance;
+  outputs[1] = &mean;
+  outputs[2] = &variance;
+  outputs[3] = &running_mean;
+  outputs[4] = &running_variance;
+  uhal_norm_attributes norm = {};
+  norm.struct_size = sizeof norm;
+  op = {sizeof op, UHAL_OP_BATCH_NORM, 5, 5, 0, inputs, outputs, &norm, nullptr};
+  EXPECT_OK(uhal_launch(stream, &op));
+  outputs[3] = &running_variance;
+  outputs[4] = nullptr;
+  expect_refused("overlaps input running_variance");
+  outputs[3] = nullptr;
+  mean.data = running_mean.data;
+  expect_refused("overlaps input running_mean");
 }
 
 TEST_F(LaunchTest, ViewsWithoutElementsAreLegal) {

@@ -182,6 +182,113 @@ TEST_F(AsynchronousStreamTest, ACallbackMaySubmitToItsStream) {
   EXPECT_STATUS(UHAL_INVALID_ARGUMENT, uhal_stream_host_callback(stream, nullptr, nullptr));
 }
 
+// What each function that waits gives inside a callback of `stream`.
+struct Waits {
+  uhal_device* device;
+  uhal_stream* stream;
+  uhal_stream* other;
+  uhal_event* event;
+  uhal_status statuses[7] = {};
+  std::string message;
+  bool ran = false;
+
+  static void all(void* data) {
+    auto* waits = static_cast<Waits*>(data);
+    uhal_status* next = waits->statuses;
+    *next++ = uhal_stream_synchronize(waits->stream);
+    waits->message = last_message();
+    *next++ = uhal_stream_synchronize(waits->other);
+    *next++ = uhal_event_synchronize(waits->event);
+    *next++ = uhal_device_synchronize(waits->device);
+    *next++ = uhal_stream_destroy(waits->stream);
+    *next++ = uhal_stream_destroy(waits->other);
+    *next++ = uhal_profiler_stop();
+    uhal_finalize();
+    waits->ran = true;
+  }
+};
+
+class CallbackTest : public AsynchronousStreamTest, public testing::WithParamInterface<bool> {
+ protected:
+  void configure() override { control->asynchronous = GetParam(); }
+};
+
+TEST_P(CallbackTest, ACallbackCannotWait) {
+  Waits waits = {device, create(), create(), nullptr};
+  ASSERT_OK(uhal_event_create(device, &waits.event));
+  control->hold_streams = true;
+  ASSERT_OK(uhal_stream_host_callback(waits.stream, Waits::all, &waits));
+  // Reached after the callback only: waiting for it there, or for a stream that does, would never end.
+  ASSERT_OK(uhal_event_record(waits.event, waits.stream));
+  ASSERT_OK(uhal_stream_wait_event(waits.other, waits.event));
+  control->hold_streams = false;
+  ASSERT_OK(uhal_device_synchronize(device));
+  ASSERT_TRUE(waits.ran);
+  for (uhal_status status : waits.statuses) EXPECT_EQ(UHAL_FAILED_PRECONDITION, status);
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "uhal_stream_synchronize was called inside a host callback", waits.message);
+  EXPECT_OK(uhal_event_synchronize(waits.event));
+  EXPECT_OK(uhal_event_destroy(waits.event));
+  EXPECT_OK(uhal_stream_destroy(waits.stream));
+  EXPECT_OK(uhal_stream_destroy(waits.other));
+}
+
+// Also where the backend calls it before its slot returns.
+TEST_P(CallbackTest, ACallbackSubmitsToItsStreamAndMoreCallbacks) {
+  struct Chain {
+    uhal_stream* stream;
+    float* y;
+    int left;
+    static void next(void* data) {
+      auto* chain = static_cast<Chain*>(data);
+      EXPECT_OK(launch(chain->stream, "inside", chain->y));
+      --chain->left;
+      if (chain->left > 0) {
+        EXPECT_OK(uhal_stream_host_callback(chain->stream, next, chain));
+      }
+    }
+  } chain = {stream, static_cast<float*>(allocate(16, stream)), 20};
+  ASSERT_OK(uhal_stream_host_callback(stream, Chain::next, &chain));
+  while (control->callback_calls < 20) EXPECT_OK(uhal_stream_synchronize(stream));
+  EXPECT_OK(uhal_stream_synchronize(stream));
+  EXPECT_EQ(0, chain.left);
+  release(chain.y, stream);
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, CallbackTest, testing::Bool());
+
+// A wait of a thread with a wait function ends when that says so; the work goes on.
+TEST_F(AsynchronousStreamTest, WaitsGiveWay) {
+  auto* y = static_cast<float*>(allocate(16));
+  uhal_stream* other = create();
+  uhal_event* event;
+  ASSERT_OK(uhal_event_create(device, &event));
+  control->hold_streams = true;
+  ASSERT_OK(launch(other, nullptr, y));
+  ASSERT_OK(uhal_event_record(event, other));
+  int asked = 0;
+  uhal_set_wait_function([](void* count) -> int32_t { return ++*static_cast<int*>(count) >= 2; }, &asked);
+  EXPECT_STATUS(UHAL_CANCELLED, uhal_stream_synchronize(other));
+  EXPECT_EQ(2, asked);
+  EXPECT_STATUS(UHAL_CANCELLED, uhal_event_synchronize(event));
+  EXPECT_STATUS(UHAL_CANCELLED, uhal_device_synchronize(device));
+  EXPECT_STATUS(UHAL_CANCELLED, uhal_stream_destroy(other));
+  EXPECT_MESSAGE("the work goes on");
+  std::thread([&] {
+    int32_t done = 1;  // another thread's waits do not ask
+    EXPECT_OK(uhal_event_query(event, &done));
+    EXPECT_EQ(0, done);
+    control->hold_streams = false;
+    EXPECT_OK(uhal_event_synchronize(event));
+  }).join();
+  asked = -1000000;
+  EXPECT_OK(uhal_stream_synchronize(other));
+  uhal_set_wait_function(nullptr, nullptr);
+  EXPECT_EQ(0.0f, y[3]);
+  EXPECT_OK(uhal_stream_destroy(other));
+  EXPECT_OK(uhal_event_destroy(event));
+  release(y);
+}
+
 // The fake counts the threads inside one stream's slots; TearDown expects at most one.
 TEST_F(AsynchronousStreamTest, SubmissionsOfManyThreadsAreSerialized) {
   auto* y = static_cast<float*>(allocate(16));

@@ -159,3 +159,74 @@ def test_the_default_stream_stays_open(device: unihal.Device) -> None:
     stream.close()
     assert not stream.closed
     stream.synchronize()
+
+
+def test_a_buffer_may_hold_the_last_reference_to_its_stream(device: unihal.Device) -> None:
+    before = device.memory_stats()
+    for _ in range(50):
+        stream = unihal.Stream(device)
+        buffer = Buffer((1000,), "float32", device, stream=stream)
+        del stream
+    buffer.close()
+    # Used on a stream later, and on one that was closed meanwhile.
+    with unihal.Stream(device) as closed:
+        buffer = Buffer((1000,), "float32", device)
+        ops.fill(buffer, 1, stream=unihal.Stream(device))
+        ops.fill(buffer, 2, stream=closed)
+    del buffer
+    after = device.memory_stats()
+    assert (after.live_allocations, after.allocated_bytes) == (before.live_allocations, before.allocated_bytes)
+
+
+# Work that takes minutes, on the strict stub, whose streams are threads, and a signal's handler that raises.
+INTERRUPTED = """
+import os, signal
+import numpy, unihal
+device = unihal.device("rdna:0")
+stream = unihal.Stream(device)
+event = unihal.Event(device)
+x = unihal.Buffer.from_numpy(numpy.ones((700, 700), "float32"), device, stream=stream)
+host = numpy.zeros((700, 700), "float32")
+
+class Pressed(Exception):
+    pass
+
+def press(number, frame):
+    raise Pressed
+
+signal.signal(signal.SIGALRM, press)
+with unihal.inject_faults(device, "slow:x10000"):
+    unihal.ops.matmul(x, x, stream=stream)
+    event.record(stream)
+    for wait in (
+        stream.synchronize,
+        event.synchronize,
+        device.synchronize,
+        lambda: x.numpy(stream=stream),
+        lambda: x.copy_from(host, stream=stream),
+        lambda: unihal.Buffer.from_numpy(host, device, stream=stream),
+        stream.close,
+    ):
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        try:
+            wait()
+        except Pressed:
+            assert not stream.query() and not event.query() and not stream.closed
+        else:
+            raise SystemExit("not interrupted")
+    # What the copies use lives as long as they.
+    try:
+        x.close()
+    except BufferError as error:
+        print(error, flush=True)
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    del stream
+    print("given up", flush=True)
+    os._exit(0)
+"""
+
+
+def test_waits_give_way_to_signals() -> None:
+    result = run_python(INTERRUPTED, UNIHAL_STUB="strict")
+    assert result.returncode == 0, result.stderr
+    assert "the memory is in use" in result.stdout and "given up" in result.stdout

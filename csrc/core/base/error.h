@@ -14,6 +14,10 @@ uhal_status report_error(const char* file, int line, uhal_status status, const c
 
 #define UHAL_FAIL(status, ...) ::unihal::core::report_error(__FILE__, __LINE__, status, __VA_ARGS__)
 
+// Returns the first failure of a list of expectations.
+#define UHAL_EXPECT(expectation) \
+  if (uhal_status expected_status = (expectation); expected_status != UHAL_OK) return expected_status
+
 // Fills the record on behalf of a backend (host->report).
 void report_native_error(uhal_status status, int32_t native_code, const char* native_name, const char* message);
 

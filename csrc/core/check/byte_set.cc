@@ -50,7 +50,10 @@ class Search {
     }
   }
 
-  bool finds(int64_t low, int64_t high) { return finds(static_cast<size_t>(sums_.rank), low, high); }
+  Answer finds(int64_t low, int64_t high) {
+    if (finds(static_cast<size_t>(sums_.rank), low, high)) return Answer::kYes;
+    return steps_ > ByteSet::kLargestSearch ? Answer::kUnknown : Answer::kNo;
+  }
 
  private:
   // With the first `rank` axes.
@@ -116,9 +119,9 @@ bool ByteSet::operator==(const ByteSet& other) const {
          std::equal(axes_.begin(), axes_.begin() + rank_, other.axes_.begin());
 }
 
-bool ByteSet::overlaps(const ByteSet& other) const {
-  if (empty() || other.empty() || end() <= other.begin() || other.end() <= begin()) return false;
-  if (dense() && other.dense()) return true;
+Answer ByteSet::meets(const ByteSet& other) const {
+  if (empty() || other.empty() || end() <= other.begin() || other.end() <= begin()) return Answer::kNo;
+  if (dense() && other.dense()) return Answer::kYes;
   // A run of this and one of the other have a byte in common if this one's start minus the other's lies within
   // (-run, other.run). Positions of the other are counted from its end, so that all strides add up.
   Sums distances;
@@ -130,6 +133,42 @@ bool ByteSet::overlaps(const ByteSet& other) const {
   const auto last_run = static_cast<int64_t>(other.end() - other.run_);
   const int64_t zero = last_run - static_cast<int64_t>(begin());
   return Search(distances).finds(zero - static_cast<int64_t>(run_) + 1, zero + static_cast<int64_t>(other.run_) - 1);
+}
+
+Answer repeats_elements(const uhal_tensor& view) {
+  // The axes by ascending stride; in elements, since elements coincide wholly or not at all.
+  int rank = 0;
+  std::array<ByteSet::Axis, UHAL_MAX_RANK> axes;
+  if (std::count(view.shape, view.shape + view.rank, 0) != 0) return Answer::kNo;
+  for (int i = 0; i < view.rank; ++i) {
+    if (view.shape[i] == 1) continue;
+    if (view.strides[i] == 0) return Answer::kYes;
+    const auto stride = static_cast<uint64_t>(view.strides[i] < 0 ? -view.strides[i] : view.strides[i]);
+    int place = rank++;
+    for (; place > 0 && axes[static_cast<size_t>(place - 1)].stride > stride; --place) {
+      axes[static_cast<size_t>(place)] = axes[static_cast<size_t>(place - 1)];
+    }
+    axes[static_cast<size_t>(place)] = {static_cast<uint64_t>(view.shape[i]), stride};
+  }
+  // Two indices name one element if their difference d, not zero, has the sum 0. Let d's entry of the largest stride
+  // that is not zero be positive (else swap the two): then the axes below it add up to minus that entry's part. Their
+  // entries are counted from the lowest, so that all terms add up as in ByteSet::meets().
+  uint64_t reach = 0;  // of the axes below
+  for (int i = 0; i < rank; ++i) {
+    const ByteSet::Axis& axis = axes[static_cast<size_t>(i)];
+    if (axis.stride <= reach) {
+      Sums sums;
+      for (int k = 0; k < i; ++k) {
+        sums.add(2 * axes[static_cast<size_t>(k)].count - 1, axes[static_cast<size_t>(k)].stride);
+      }
+      sums.add(axis.count - 1, axis.stride);
+      sums.normalize();
+      const auto zero = static_cast<int64_t>(reach - axis.stride);
+      if (const Answer answer = Search(sums).finds(zero, zero); answer != Answer::kNo) return answer;
+    }
+    reach += (axis.count - 1) * axis.stride;
+  }
+  return Answer::kNo;
 }
 
 }  // namespace unihal::core

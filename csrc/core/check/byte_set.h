@@ -8,6 +8,11 @@
 
 namespace unihal::core {
 
+enum class Answer { kNo, kYes, kUnknown };
+
+// Whether two indices of a sound view name one element: by the same search as ByteSet::meets().
+Answer repeats_elements(const uhal_tensor& view);
+
 // Runs of consecutive bytes at regular distances. The same bytes named in two ways (axes permuted, merged, reversed,
 // repeated, or windows that overlap) nearly always give equal sets, so that equality may be used to save work.
 class ByteSet {
@@ -32,9 +37,10 @@ class ByteSet {
   bool operator==(const ByteSet& other) const;
 
   // Whether a byte belongs to both: exact, but for views of many axes whose strides have nothing to do with each
-  // other (unknown in frameworks), where the search is given up after kLargestSearch steps and the answer is no. So a
-  // yes is always true.
-  bool overlaps(const ByteSet& other) const;
+  // other (unknown in frameworks), where the search is given up after kLargestSearch steps and the answer is kUnknown.
+  Answer meets(const ByteSet& other) const;
+  // As meets(), where what is not known counts as no: a yes is always true.
+  bool overlaps(const ByteSet& other) const { return meets(other) == Answer::kYes; }
   static constexpr int kLargestSearch = 1 << 16;
 
  private:

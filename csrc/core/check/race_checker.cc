@@ -117,30 +117,20 @@ void note_wait(Stream* stream, const Event& event) {
   stream->clock.join(event.clock);
 }
 
-struct TrackedCallback::Wrapped {
-  uhal_host_function function;
-  void* user_data;
-  VectorClock clock;
-
-  static void call(void* wrapped) {
-    std::unique_ptr<Wrapped> self(static_cast<Wrapped*>(wrapped));
-    static_cast<void>(guarded([&]() -> uhal_status {
-      std::lock_guard<std::mutex> lock(checker().mutex);
-      checker().host.join(self->clock);
-      return UHAL_OK;
-    }));
-    self->function(self->user_data);
-  }
-};
-
-void TrackedCallback::wrap(const Stream& stream) {
+void note_callback_submission(const Stream& stream, VectorClock* clock) {
+  if (!checks_races(*stream.device)) return;
   std::lock_guard<std::mutex> lock(checker().mutex);
-  wrapped_ = new Wrapped{function_, user_data_, stream.clock};
-  function_ = &Wrapped::call;
-  user_data_ = wrapped_;
+  *clock = stream.clock;
 }
 
-TrackedCallback::~TrackedCallback() { delete wrapped_; }
+void note_host_callback(const Stream& stream, const VectorClock& clock) {
+  if (!checks_races(*stream.device)) return;
+  static_cast<void>(guarded([&]() -> uhal_status {
+    std::lock_guard<std::mutex> lock(checker().mutex);
+    checker().host.join(clock);
+    return UHAL_OK;
+  }));
+}
 
 // -- memory ---------------------------------------------------------------------------------------
 

@@ -70,30 +70,11 @@ class HostWait {
   VectorClock clock_;
 };
 
-// A host callback, after which the host comes after the stream's work so far. It is constructed with the submission
-// lock held; the backend gets function() and user_data(), and owns them from submitted() on until it calls them.
-class TrackedCallback {
- public:
-  TrackedCallback(const Stream& stream, uhal_host_function function, void* user_data)
-      : function_(function), user_data_(user_data) {
-    if (checks_races(*stream.device)) wrap(stream);
-  }
-  TrackedCallback(const TrackedCallback&) = delete;
-  TrackedCallback& operator=(const TrackedCallback&) = delete;
-  ~TrackedCallback();
+// A host callback is submitted to a stream, whose submission lock is held: *clock becomes what comes before it.
+void note_callback_submission(const Stream& stream, VectorClock* clock);
 
-  uhal_host_function function() const { return function_; }
-  void* user_data() const { return user_data_; }
-  void submitted() { wrapped_ = nullptr; }
-
- private:
-  struct Wrapped;
-  void wrap(const Stream& stream);
-
-  uhal_host_function function_;
-  void* user_data_;
-  Wrapped* wrapped_ = nullptr;
-};
+// It is called: the host comes after that work from now on.
+void note_host_callback(const Stream& stream, const VectorClock& clock);
 
 // An event was recorded on a stream, whose submission lock is held.
 void note_record(Event* event, const Stream& stream);

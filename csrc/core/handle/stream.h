@@ -5,6 +5,7 @@
 
 #include "csrc/core/base/handle_pool.h"
 #include "csrc/core/handle/device.h"
+#include "csrc/core/handle/host_callback.h"
 #include "csrc/core/handle/sticky_error.h"
 #include "csrc/core/handle/vector_clock.h"
 #include "unihal/backend.h"
@@ -18,6 +19,7 @@ struct Stream : HandleSlot {
   uint64_t number = 0;  // in order of creation
   StickyError sticky;
   VectorClock clock;  // the race check's: what comes before the stream's next work
+  SpareCallbacks spare_callbacks;
 
   // Scratch memory for the backend (host->workspace); guarded by `submission`.
   void* workspace = nullptr;

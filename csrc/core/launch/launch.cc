@@ -7,6 +7,7 @@
 #include "csrc/core/launch/validate_op.h"
 #include "csrc/core/op/description.h"
 #include "csrc/core/profile/profiler.h"
+#include "csrc/core/handle/waiting.h"
 #include "unihal/op.h"
 
 namespace unihal::core {
@@ -66,7 +67,9 @@ uhal_status uhal_launch(uhal_stream* handle, const uhal_op* op) {
     OpView view;
     uhal_status status = validate_op(stream->device, op, OperandData::kChecked, &view);
     if (status == UHAL_OK) status = submit(stream.get(), view);
-    if (status == UHAL_OK && environment().check_nan) status = check_outputs_finite(stream.get(), view);
+    // A host callback could not wait for the outputs.
+    if (status == UHAL_OK && environment().check_nan && !in_host_callback())
+      status = check_outputs_finite(stream.get(), view);
     return status == UHAL_OK ? UHAL_OK : describe_failure(*stream->device, op, status);
   });
 }

@@ -5,6 +5,7 @@
 #include "csrc/core/check/allocation_log.h"
 #include "csrc/core/memory/live_range.h"
 #include "csrc/core/op/shape_rules.h"
+#include "csrc/core/check/byte_set.h"
 
 namespace unihal::core {
 namespace {
@@ -13,9 +14,8 @@ constexpr int64_t kLargestView = int64_t{1} << 56;  // bytes; far beyond any dev
 
 // Where a view lies in memory.
 struct Extent {
-  int64_t low = 0;     // bytes from `data` to the lowest element, at most 0
-  int64_t bytes = 0;   // from the lowest element to the end of the highest; 0 for a view without elements
-  bool dense = false;  // every byte in between belongs to an element
+  int64_t low = 0;    // bytes from `data` to the lowest element, at most 0
+  int64_t bytes = 0;  // from the lowest element to the end of the highest; 0 for a view without elements
 };
 
 // One operand and how to speak of it.
@@ -51,11 +51,39 @@ uhal_status check_fields(const Operand& operand) {
   return UHAL_OK;
 }
 
+// Whether each element follows the one before it.
+bool row_major(const uhal_tensor& t) {
+  int64_t expected = 1;
+  for (int i = t.rank - 1; i >= 0; --i) {
+    if (t.shape[i] != 1 && t.strides[i] != expected) return false;
+    expected *= t.shape[i];
+  }
+  return true;
+}
+
+// The elements of an output must be distinct.
+uhal_status check_distinct(const Operand& output) {
+  const uhal_tensor& t = *output.tensor;
+  if (row_major(t)) return UHAL_OK;
+  const Answer repeats = repeats_elements(t);
+  if (repeats == Answer::kNo) return UHAL_OK;
+  for (int i = 0; i < t.rank; ++i) {
+    if (t.shape[i] > 1 && t.strides[i] == 0) {
+      return refuse_axis(output, i,
+                         "the stride is 0, so that elements coincide; an output's elements must be distinct");
+    }
+  }
+  return UHAL_FAIL(
+      UHAL_INVALID_ARGUMENT, "%s: %s has shape %s and strides %s, %s; an output's elements must be distinct.",
+      output.op.row->name, output.name, shape_text(t.rank, t.shape).c_str(), shape_text(t.rank, t.strides).c_str(),
+      repeats == Answer::kYes ? "so that elements coincide"
+                              : "of which a search of 65,536 steps could not tell whether elements coincide");
+}
+
 uhal_status measure(const Operand& operand, int64_t element_bytes, Extent* extent) {
   const uhal_tensor& t = *operand.tensor;
   int64_t count = 1, low = 0, high = 0;
   bool empty = false;
-  int repeated_axis = -1;
   for (int i = 0; i < t.rank; ++i) {
     int64_t length = t.shape[i];
     if (length <= 1) {
@@ -64,17 +92,12 @@ uhal_status measure(const Operand& operand, int64_t element_bytes, Extent* exten
       continue;
     }
     int64_t stride = t.strides[i];
-    if (stride == 0) repeated_axis = i;
     int64_t reach;
     if (__builtin_mul_overflow(count, length, &count) || count > kLargestView ||
         __builtin_mul_overflow(length - 1, stride, &reach) ||
         __builtin_add_overflow(reach < 0 ? low : high, reach, reach < 0 ? &low : &high)) {
       return refuse_axis(operand, i, "its size overflows 64 bits");
     }
-  }
-  if (repeated_axis >= 0 && operand.output && !empty) {
-    return refuse_axis(operand, repeated_axis,
-                       "the stride is 0, so that elements coincide; an output's elements must be distinct");
   }
   int64_t span;
   if (count > kLargestView / element_bytes || __builtin_sub_overflow(high, low, &span) ||
@@ -83,8 +106,7 @@ uhal_status measure(const Operand& operand, int64_t element_bytes, Extent* exten
   }
   extent->low = low * element_bytes;
   extent->bytes = empty ? 0 : (span + 1) * element_bytes;
-  extent->dense = span + 1 == count;
-  return UHAL_OK;
+  return operand.output && !empty ? check_distinct(operand) : UHAL_OK;
 }
 
 uhal_status refuse_range(const Operand& operand, const uhal_device& device, RangeCheck check, const void* lowest,
@@ -148,21 +170,25 @@ bool same_view(const uhal_tensor& a, const uhal_tensor& b) {
   return true;
 }
 
-// Overlap is refused where it is certain: the views are the same, or both are dense. Interleaved ones (two
-// halves of the rows of one matrix) may well be disjoint.
-uhal_status check_overlap(const Operand& output, const Extent& y, const Operand& input, const Extent& x,
+// An output and another operand have no byte in common, but where the op may write in place to exactly the view that
+// it reads. Views that merely interleave (two halves of the rows of one matrix) are told apart by a search.
+uhal_status check_overlap(const Operand& output, const Extent& y, const Operand& other, const Extent& x,
                           bool in_place) {
   if (x.bytes == 0 || y.bytes == 0) return UHAL_OK;
   const char* y_low = static_cast<const char*>(output.tensor->data) + y.low;
-  const char* x_low = static_cast<const char*>(input.tensor->data) + x.low;
+  const char* x_low = static_cast<const char*>(other.tensor->data) + x.low;
   if (y_low + y.bytes <= x_low || x_low + x.bytes <= y_low) return UHAL_OK;
-  bool same = same_view(*output.tensor, *input.tensor);
-  if (same ? in_place : !(x.dense && y.dense)) return UHAL_OK;
-  return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "%s: output %s (%lld bytes at %p) overlaps input %s (%lld bytes at %p); %s.",
+  if (in_place && same_view(*output.tensor, *other.tensor)) return UHAL_OK;
+  const Answer overlap = ByteSet(*output.tensor).meets(ByteSet(*other.tensor));
+  if (overlap == Answer::kNo) return UHAL_OK;
+  const char* advice = other.output ? "give each output memory of its own"
+                       : in_place   ? "this op may write in place only to exactly the view that it reads"
+                                    : "this op cannot work in place, so give the output memory of its own";
+  return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "%s: output %s (%lld bytes at %p) %s %s %s (%lld bytes at %p); %s.",
                    output.op.row->name, output.name, static_cast<long long>(y.bytes), static_cast<const void*>(y_low),
-                   input.name, static_cast<long long>(x.bytes), static_cast<const void*>(x_low),
-                   in_place ? "this op may write in place only to exactly the view that it reads"
-                            : "this op cannot work in place, so give the output memory of its own");
+                   overlap == Answer::kYes ? "overlaps" : "may overlap (65,536 steps of a search could not tell)",
+                   other.output ? "output" : "input", other.name, static_cast<long long>(x.bytes),
+                   static_cast<const void*>(x_low), advice);
 }
 
 uhal_status check_counts(const OpView& view, const char* side, int count, const uhal_tensor* const* operands,
@@ -227,15 +253,20 @@ uhal_status validate_op(uhal_device* device, const uhal_op* op, OperandData data
     if (op->inputs[i] == nullptr) continue;
     UHAL_EXPECT(check_operand({*view, op->inputs[i], row->inputs.names[i], false}, device, data, &inputs[i]));
   }
+  Extent outputs[kMaxOperands];
   for (int i = 0; i < op->output_count; ++i) {
     if (op->outputs[i] == nullptr) continue;
     Operand output = {*view, op->outputs[i], row->outputs.names[i], true};
-    Extent extent;
-    UHAL_EXPECT(check_operand(output, device, data, &extent));
+    UHAL_EXPECT(check_operand(output, device, data, &outputs[i]));
     for (int k = 0; data == OperandData::kChecked && k < op->input_count; ++k) {
       if (op->inputs[k] == nullptr) continue;
       Operand input = {*view, op->inputs[k], row->inputs.names[k], false};
-      UHAL_EXPECT(check_overlap(output, extent, input, inputs[k], (row->in_place >> k & 1) != 0));
+      UHAL_EXPECT(check_overlap(output, outputs[i], input, inputs[k], may_be_in_place(*row, i, k)));
+    }
+    for (int k = 0; data == OperandData::kChecked && k < i; ++k) {
+      if (op->outputs[k] == nullptr) continue;
+      Operand earlier = {*view, op->outputs[k], row->outputs.names[k], true};
+      UHAL_EXPECT(check_overlap(output, outputs[i], earlier, outputs[k], false));
     }
   }
   return row->check(*view);

@@ -214,6 +214,12 @@ bool Allocator::find(const void* address, LiveBlock* found) {
 
 // -- growth and release -------------------------------------------------------------------------------
 
+// Whether so many bytes more would exceed what the device has.
+bool Allocator::exceeds_device(size_t bytes) const {
+  const uint64_t total = kind_ == UHAL_MEMORY_DEVICE ? device_->properties.total_memory : 0;
+  return total != 0 && (bytes > total || counters_.reserved_bytes > total - bytes);
+}
+
 Block* Allocator::add_segment(size_t bytes, size_t granule, uhal_status* status) {
   if (limit_ != 0 && (bytes > limit_ || counters_.reserved_bytes > limit_ - bytes)) {
     *status = UHAL_RESOURCE_EXHAUSTED;
@@ -224,6 +230,12 @@ Block* Allocator::add_segment(size_t bytes, size_t granule, uhal_status* status)
   const Backend& backend = *device_->backend;
   *status = call_backend(backend, "allocate", backend.table.allocate, device_->backend_device, kind_, bytes, &base);
   if (*status != UHAL_OK) return nullptr;
+  if (exceeds_device(bytes)) {
+    // Not every backend counts. It was asked first all the same, as one that does says more about the shortage.
+    static_cast<void>(call_backend(backend, "free", backend.table.free, device_->backend_device, kind_, base, bytes));
+    *status = UHAL_RESOURCE_EXHAUSTED;
+    return nullptr;
+  }
   if (base == nullptr || reinterpret_cast<uintptr_t>(base) % kSmallGranule != 0) {
     *status = UHAL_FAIL(UHAL_INTERNAL, "The backend '%s' returned the address %p, which is not aligned to 256 bytes.",
                         backend.name.c_str(), base);

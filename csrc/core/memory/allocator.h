@@ -91,6 +91,7 @@ class Allocator {
   void publish(StreamBlocks* from, uint64_t up_to);
   Segment* segment_of(const void* address) const;
   Block* grow(size_t bytes, SizeRange range, uhal_status* status);
+  bool exceeds_device(size_t bytes) const;
   Block* add_segment(size_t bytes, size_t granule, uhal_status* status);
   size_t release_segments(size_t keep_bytes);
   size_t release_segment(Segment* segment);

@@ -50,8 +50,4 @@ uhal_status expect_attribute(const OpView& op, const char* name, int64_t value, 
 // An axis attribute of a rank: `*axis` counts from 0 afterwards. -1 is the last where that is the default.
 uhal_status resolve_axis(const OpView& op, int32_t attribute, int rank, bool minus_one_is_last, int* axis);
 
-// Returns the first failure of a list of expectations.
-#define UHAL_EXPECT(expectation) \
-  if (uhal_status expected_status = (expectation); expected_status != UHAL_OK) return expected_status
-
 }  // namespace unihal::core

@@ -49,8 +49,9 @@ struct RowText {
 #define REQUIRED(attributes) &attributes, sizeof attributes, true
 
 constexpr uint32_t kNotInPlace = 0;
-constexpr uint32_t input_number(int i) { return 1u << i; }
-constexpr uint32_t kAnyInput = 0xff;
+constexpr uint32_t input_number(int i) { return 1u << i; }                          // any output, of this input
+constexpr uint32_t same_number(int i) { return input_number(kOwnPlaceShift + i); }  // output i, of input i
+constexpr uint32_t kAnyInput = (1u << kMaxOperands) - 1;
 
 const RowText kRows[] = {
 #define UHAL_OP_KIND(number, KIND, name, family, inputs, outputs, attributes, in_place, flops) \

@@ -41,10 +41,16 @@ struct OpRow {
   const void* default_attributes;  // nullptr: the kind has none
   size_t attributes_size;          // of the struct as of ABI 1.0
   bool attributes_required;
-  uint32_t in_place;                       // bit i: an output may be the same view as input i
+  uint32_t in_place;                       // see may_be_in_place()
   uhal_status (*check)(const OpView& op);  // shapes, dtypes and attributes; operands are sound views
   uint64_t (*flops)(const OpView& op);     // the textbook count
 };
+
+// In OpRow::in_place, bit i: any output may be the same view as input i; bit kOwnPlaceShift + i: output i may.
+constexpr int kOwnPlaceShift = kMaxOperands;
+inline bool may_be_in_place(const OpRow& row, int output, int input) {
+  return (row.in_place >> input & 1) != 0 || (output == input && (row.in_place >> (kOwnPlaceShift + input) & 1) != 0);
+}
 
 // The row of a kind, or nullptr.
 const OpRow* find_op_row(uhal_op_kind kind);

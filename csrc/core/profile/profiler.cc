@@ -15,6 +15,7 @@
 #include "csrc/core/base/process_state.h"
 #include "csrc/core/op/cost.h"
 #include "csrc/core/op/description.h"
+#include "csrc/core/handle/waiting.h"
 #include "unihal/profiler.h"
 
 namespace unihal::core {
@@ -233,6 +234,7 @@ uhal_status uhal_profiler_start(void) {
 uhal_status uhal_profiler_stop(void) {
   UHAL_CHECK_PROCESS();
   return guarded([&]() -> uhal_status {
+    UHAL_EXPECT(refuse_wait_in_callback("uhal_profiler_stop"));
     std::lock_guard<std::mutex> control(recorder().control);
     std::vector<std::pair<uhal_device*, uhal_backend_event*>> events;
     {

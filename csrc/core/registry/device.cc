@@ -8,6 +8,8 @@
 #include "csrc/core/profile/profiler.h"
 #include "csrc/core/registry/registry.h"
 #include "csrc/core/stream/wait.h"
+#include "csrc/core/handle/stream.h"
+#include "csrc/core/handle/waiting.h"
 #include "unihal/check.h"
 
 namespace unihal::core {
@@ -104,6 +106,7 @@ uhal_status uhal_device_synchronize(uhal_device* device) {
   UHAL_CHECK_PROCESS();
   if (device == nullptr) return refuse_null_device();
   return guarded([&]() -> uhal_status {
+    UHAL_EXPECT(refuse_wait_in_callback("uhal_device_synchronize"));
     std::vector<uhal_stream*> streams;
     {
       std::lock_guard<std::mutex> lock(device->mutex);
@@ -114,6 +117,7 @@ uhal_status uhal_device_synchronize(uhal_device* device) {
     for (uhal_stream* handle : streams) {
       PinnedStream stream(stream_pool(), handle);
       if (!stream) continue;  // destroyed meanwhile, and so waited for
+      UHAL_EXPECT(give_way(stream.get()));
       if (first == UHAL_OK) {
         first = synchronize(stream.get());
       } else {
@@ -156,6 +160,7 @@ void uhal_finalize(void) {
   // The trace is written while devices can still be waited for.
   static_cast<void>(guarded([]() -> uhal_status {
     if (process_state.load() != ProcessState::kRunning) return UHAL_OK;
+    UHAL_EXPECT(refuse_wait_in_callback("uhal_finalize"));
     finish_profiler_by_environment();
     std::vector<uhal_device*> devices = open_devices();
     for (uhal_device* device : devices) static_cast<void>(uhal_device_synchronize(device));

@@ -4,6 +4,8 @@
 #include "csrc/core/check/call_site.h"
 #include "csrc/core/check/race_checker.h"
 #include "csrc/core/memory/live_range.h"
+#include <cstdint>
+#include "csrc/core/handle/waiting.h"
 #include "unihal/memory.h"
 
 namespace unihal::core {
@@ -73,7 +75,8 @@ uhal_status uhal_allocate(uhal_device* device, uhal_stream* handle, uhal_memory_
   return guarded([&]() -> uhal_status {
     PinnedStream stream(stream_pool(), handle);
     if (uhal_status status = check_stream(stream, handle, device); status != UHAL_OK) return status;
-    uhal_status status = device->allocator(kind).allocate(stream.get(), bytes, Allocator::Wait::kAllowed, pointer);
+    const Allocator::Wait wait = in_host_callback() ? Allocator::Wait::kNever : Allocator::Wait::kAllowed;
+    uhal_status status = device->allocator(kind).allocate(stream.get(), bytes, wait, pointer);
     if (status == UHAL_OK) note_allocation(*device, *pointer, bytes);
     if (device->allocation_log != nullptr && *pointer != nullptr) log_allocation(device, kind, bytes, pointer);
     return status;

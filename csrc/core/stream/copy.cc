@@ -8,6 +8,8 @@
 #include "csrc/core/memory/live_range.h"
 #include "csrc/core/profile/profiler.h"
 #include "csrc/core/stream/wait.h"
+#include "csrc/core/handle/stream.h"
+#include "csrc/core/handle/waiting.h"
 #include "unihal/memory.h"
 
 namespace unihal::core {
@@ -147,6 +149,7 @@ uhal_status uhal_copy_peer(uhal_stream* handle, uhal_device* destination_device,
       status = check_device_range(source_device, source, bytes, "copy between devices", "source");
     }
     if (status != UHAL_OK) return status;
+    UHAL_EXPECT(refuse_wait_in_callback("uhal_copy_peer"));
     if (destination_device->backend_device == source_device->backend_device) {
       status = submit_copy(stream.get(), destination, source, bytes, UHAL_COPY_DEVICE_TO_DEVICE);
       return status != UHAL_OK ? status : synchronize(stream.get());

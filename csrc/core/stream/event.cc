@@ -2,10 +2,13 @@
 
 #include "csrc/core/base/process_state.h"
 #include "csrc/core/check/race_checker.h"
+#include "csrc/core/handle/stream.h"
+#include "csrc/core/handle/waiting.h"
 
 namespace unihal::core {
 
 uhal_status wait_for(Event* event) {
+  UHAL_EXPECT(refuse_wait_in_callback("A wait for an event"));
   if (!event->recorded.load()) return UHAL_OK;
   uhal_device& device = *event->device;
   HostWait wait(*event);
@@ -115,6 +118,8 @@ uhal_status uhal_event_synchronize(uhal_event* handle) {
   return guarded([&]() -> uhal_status {
     PinnedEvent event(event_pool(), handle);
     if (!event) return refuse_event(handle);
+    UHAL_EXPECT(refuse_wait_in_callback("uhal_event_synchronize"));
+    UHAL_EXPECT(give_way(event.get()));
     return wait_for(event.get());
   });
 }

@@ -5,11 +5,14 @@
 
 #include "csrc/core/base/process_state.h"
 #include "csrc/core/check/race_checker.h"
+#include "csrc/core/handle/waiting.h"
 #include "csrc/core/memory/allocator.h"
+#include "csrc/core/stream/host_callbacks.h"
 
 namespace unihal::core {
+namespace {
 
-uhal_status wait_for(Stream* stream) {
+uhal_status wait_in_any_place(Stream* stream) {
   // Without the submission lock: work that is waited for may itself submit (a host callback).
   uhal_device& device = *stream->device;
   HostWait wait(*stream);
@@ -23,7 +26,15 @@ uhal_status wait_for(Stream* stream) {
   return with_device(device, status);
 }
 
+}  // namespace
+
+uhal_status wait_for(Stream* stream) {
+  UHAL_EXPECT(refuse_wait_in_callback("A wait for a stream"));
+  return wait_in_any_place(stream);
+}
+
 uhal_status synchronize(Stream* stream) {
+  UHAL_EXPECT(refuse_wait_in_callback("A wait for a stream"));
   uhal_status status = wait_for(stream);
   uhal_status sticky = stream->sticky.take(stream->device->label.c_str());
   return sticky != UHAL_OK ? sticky : status;
@@ -73,6 +84,8 @@ uhal_status uhal_stream_destroy(uhal_stream* handle) {
   return guarded([&]() -> uhal_status {
     PinnedStream pinned(stream_pool(), handle);
     if (!pinned) return refuse_stream(handle);
+    UHAL_EXPECT(refuse_wait_in_callback("uhal_stream_destroy"));
+    UHAL_EXPECT(give_way(pinned.get()));
     uhal_device& device = *pinned->device;
     {
       std::lock_guard<std::mutex> lock(device.mutex);
@@ -121,6 +134,8 @@ uhal_status uhal_stream_synchronize(uhal_stream* handle) {
   return guarded([&]() -> uhal_status {
     PinnedStream stream(stream_pool(), handle);
     if (!stream) return refuse_stream(handle);
+    UHAL_EXPECT(refuse_wait_in_callback("uhal_stream_synchronize"));
+    UHAL_EXPECT(give_way(stream.get()));
     return synchronize(stream.get());
   });
 }
@@ -153,19 +168,13 @@ uhal_status uhal_stream_host_callback(uhal_stream* handle, uhal_host_function fu
       return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "The host function is NULL; pass the one to call.");
     PinnedStream stream(stream_pool(), handle);
     if (!stream) return refuse_stream(handle);
-    uhal_device& device = *stream->device;
-    const uhal_backend& table = device.backend->table;
-    if (table.host_callback != nullptr) {
-      std::lock_guard<std::mutex> lock(stream->submission);
-      TrackedCallback callback(*stream, function, user_data);
-      uhal_status status = call_backend(*device.backend, "host_callback", table.host_callback, stream->backend_stream,
-                                        callback.function(), callback.user_data());
-      if (status == UHAL_OK) callback.submitted();
-      return with_device(device, status);
+    if (stream->device->backend->table.host_callback != nullptr) {
+      return submit_host_callback(stream.get(), function, user_data);
     }
-    // Without the lock, since the function may submit to this stream.
-    uhal_status status = wait_for(stream.get());
-    if (status != UHAL_OK) return status;
+    // Without the lock, since the function may submit to this stream. Inside another callback too: the backend has none
+    // that its streams would wait for.
+    UHAL_EXPECT(wait_in_any_place(stream.get()));
+    const HostCallbackScope scope;
     function(user_data);
     return UHAL_OK;
   });

@@ -6,13 +6,13 @@
 
 namespace unihal::core {
 
-// Waits for a pinned stream. Its sticky error stays for the next query.
+// Waits for a pinned stream. Its sticky error stays for the next query. Refused inside a host callback.
 uhal_status wait_for(Stream* stream);
 
 // The same, and returns the sticky error.
 uhal_status synchronize(Stream* stream);
 
-// Waits for a pinned event's last record.
+// Waits for a pinned event's last record. Refused inside a host callback.
 uhal_status wait_for(Event* event);
 
 }  // namespace unihal::core

@@ -56,7 +56,7 @@ bool fuse_adam_with(Graph& graph, int root, int side) {
   const Edge gradient = first.value;
   if (gradient.node < 0 || square_root_of(&pattern, second.value) != gradient) return false;
   const Edge variable = pattern.input(root, 0);
-  if (!have_one_shape(graph, {variable, first.variable, second.variable})) return false;
+  if (!can_be_updated_together(graph, {variable, first.variable, second.variable})) return false;
 
   Graph::Attributes attributes;
   attributes.set_type("T", TF_FLOAT);

@@ -57,10 +57,10 @@ void fuse(Graph& graph, std::string_view type) {
   if (fused) graph.merge_duplicates(candidates, repeatable_ops());
   fused |= rewrite(fuse_negative_zero);
   if (fused) graph.remove_unused(candidates, {"Const", "ReadVariableOp"});
-  // A constant waits for other nodes only where it took the place of something computed. Where such a node is on the
-  // host, the wait costs a copy.
+  // A constant that took the place of something computed waits for what that read. Where this is on the host, the wait
+  // costs a copy, mostly of what whoever uses the constant gets anyway.
   for (int node : candidates) {
-    if (!graph[node].removed && graph[node].op == "Const") graph.drop_control_inputs(node);
+    if (!graph[node].removed && graph[node].op == "Const") graph.drop_implied_waits(node);
   }
 }
 

@@ -48,7 +48,7 @@ bool fuse_momentum(Graph& graph, int root) {
   if (nesterov && (ahead.momentum != blend.momentum || ahead.gradient != blend.gradient || ahead.rate != blend.rate)) {
     return false;
   }
-  if (!have_one_shape(graph, {variable, velocity})) return false;
+  if (!can_be_updated_together(graph, {variable, velocity})) return false;
 
   Graph::Attributes attributes;
   attributes.set_type("T", TF_FLOAT);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
+#include <utility>
 
 #include "plugins/tensorflow/protobuf.h"
 
@@ -105,13 +107,22 @@ std::optional<std::vector<int64_t>> shape_of_variable(const Graph& graph, int no
   return count == 1 ? parse_shape(shape) : std::nullopt;
 }
 
+// What tells the variable behind a handle from others: several nodes may name one variable.
+std::pair<std::string_view, std::string_view> identity_of_variable(const Graph& graph, int node) {
+  const std::string_view name = graph.attribute(node, "shared_name");
+  if (graph[node].op != "VarHandleOp" || name.empty()) return {graph[node].name, ""};
+  return {name, graph.attribute(node, "container")};
+}
+
 }  // namespace
 
-bool have_one_shape(const Graph& graph, std::initializer_list<Edge> variables) {
-  const auto first = shape_of_variable(graph, variables.begin()->node);
-  if (!first) return false;
+bool can_be_updated_together(const Graph& graph, std::initializer_list<Edge> variables) {
+  const auto shape = shape_of_variable(graph, variables.begin()->node);
+  if (!shape) return false;
+  std::set<std::pair<std::string_view, std::string_view>> identities;
   for (const Edge& variable : variables) {
-    if (shape_of_variable(graph, variable.node) != first) return false;
+    if (shape_of_variable(graph, variable.node) != shape) return false;
+    if (!identities.insert(identity_of_variable(graph, variable.node)).second) return false;
   }
   return true;
 }

@@ -47,7 +47,7 @@ class Pattern {
   std::vector<int> nodes_;
 };
 
-// Whether the variables behind resource handles are known to have one shape.
-bool have_one_shape(const Graph& graph, std::initializer_list<Graph::Edge> variables);
+// Whether the variables behind resource handles are known to have one shape, and are not seen to be one variable.
+bool can_be_updated_together(const Graph& graph, std::initializer_list<Graph::Edge> variables);
 
 }  // namespace unihal::tensorflow

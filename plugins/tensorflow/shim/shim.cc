@@ -22,7 +22,7 @@ using Mutex = std::remove_pointer_t<decltype(std::declval<Var>().mu())>;
 
 struct unihal_variable_locks {
   std::vector<RefCountPtr<Var>> variables;  // in the order asked for
-  std::vector<Mutex*> locked;               // sorted, each once
+  std::vector<Mutex*> locked;               // sorted
 };
 
 namespace {
@@ -83,7 +83,12 @@ unihal_variable_locks* lock(TF_OpKernelContext* handle, const int* inputs, int c
     locks->variables.push_back(std::move(variable));
   }
   std::sort(locks->locked.begin(), locks->locked.end());
-  locks->locked.erase(std::unique(locks->locked.begin(), locks->locked.end()), locks->locked.end());
+  if (std::adjacent_find(locks->locked.begin(), locks->locked.end()) != locks->locked.end()) {
+    // Each would be a copy of its own, and all updates but one be lost.
+    const std::string message = unwrap(handle)->op_kernel().type_string() + " was given one variable twice to update";
+    TF_SetStatus(status, TF_INVALID_ARGUMENT, message.c_str());
+    return nullptr;
+  }
   for (Mutex* mutex : locks->locked) mutex->lock();
   return locks.release();
 }

@@ -20,7 +20,8 @@ typedef void (*unihal_variable_copy)(TF_OpKernelContext* context, TF_Tensor* sou
 typedef struct unihal_variable_functions {
   size_t struct_size;
 
-  // Locks the variables behind `count` resource inputs for writing, in the order of their addresses. NULL on failure.
+  // Locks the variables behind `count` resource inputs for writing, in the order of their addresses. NULL on failure,
+  // also where two inputs are one variable.
   unihal_variable_locks* (*lock)(TF_OpKernelContext* context, const int* inputs, int count, TF_Status* status);
   void (*unlock)(unihal_variable_locks* locks);
 

@@ -167,7 +167,8 @@ uhal_status allocate(uhal_backend_device* device, uhal_memory_kind kind, size_t 
   if (fault(control.fail_allocation_in, control.every_allocation, call)) {
     return fail(UHAL_RESOURCE_EXHAUSTED, "injected: no memory");
   }
-  if (device->used + bytes > control.capacity) return fail(UHAL_RESOURCE_EXHAUSTED, "the fake's memory is full");
+  if (control.counts_memory && device->used + bytes > control.capacity)
+    return fail(UHAL_RESOURCE_EXHAUSTED, "the fake's memory is full");
   // Of exactly these bytes, which need not be a multiple of the alignment.
   if (posix_memalign(pointer, 256, bytes) != 0) return fail(UHAL_RESOURCE_EXHAUSTED, "no host memory");
   {

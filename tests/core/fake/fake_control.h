@@ -14,6 +14,7 @@ struct Control {
   std::atomic<int32_t> device_count{2};
   std::atomic<bool> remarks{false};                     // device_count reports what it leaves out
   std::atomic<uint64_t> capacity{uint64_t{256} << 20};  // bytes of one device
+  std::atomic<bool> counts_memory{true};                // else it allocates beyond its capacity
   std::atomic<bool> asynchronous{false};                // streams created from now on have a thread
   std::atomic<bool> unified_memory{true};
   std::atomic<bool> silent_failures{false};  // injected failures give no message
