@@ -92,6 +92,21 @@ std::string lower(std::string text) {
   return text;
 }
 
+// Reads "T=1;Tin=1,3;".
+Types read_types(const char* text) {
+  Types types;
+  std::vector<TF_DataType>* list = nullptr;
+  const char* word = text;
+  for (const char* c = text; *c != '\0'; ++c) {
+    if (*c == '=') list = &types[std::string(word, c)];
+    if ((*c == ',' || *c == ';') && list != nullptr && c > word) {
+      list->push_back(static_cast<TF_DataType>(std::atoi(word)));
+    }
+    if (*c == '=' || *c == ',' || *c == ';') word = c + 1;
+  }
+  return types;
+}
+
 }  // namespace
 }  // namespace unihal::tensorflow
 
@@ -131,10 +146,9 @@ void uhal_tensorflow_init_graph(const char*, TP_OptimizerRegistrationParams* par
   fill_graph_registration(registration.platform.type.c_str(), params);
 }
 
-const char* uhal_tensorflow_record_fallback(const char* type, const char* op, int dtype) {
+const char* uhal_tensorflow_record_fallback(const char* type, const char* op, const char* types) {
   thread_local auto* message = new std::string;
-  const char* reason = nullptr;
-  const auto data_type = static_cast<TF_DataType>(dtype);
-  if (!is_fallback(type, op, data_type, &reason) || record_fallback(op, data_type, reason, message)) return nullptr;
+  Fallback fallback = {};
+  if (!is_fallback(type, op, read_types(types), &fallback) || record_fallback(op, fallback, message)) return nullptr;
   return message->c_str();
 }

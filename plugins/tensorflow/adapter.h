@@ -27,6 +27,7 @@ UNIHAL_TENSORFLOW_EXPORT void uhal_tensorflow_init_graph(const char* type, TP_Op
 UNIHAL_TENSORFLOW_EXPORT const char* uhal_tensorflow_coverage();
 
 // Counts an op that eager execution placed on the CPU though a device of `type` was asked for, unless it belongs there.
-// `dtype` is a TF_DataType. Returns NULL, or under UNIHAL_STRICT=1 the message to raise, valid until the thread's
-// next call.
-UNIHAL_TENSORFLOW_EXPORT const char* uhal_tensorflow_record_fallback(const char* type, const char* op, int dtype);
+// `types` are its type attributes as numbers of TF_DataType: "T=1;Tin=1,3;"; others do no harm. Returns NULL, or under
+// UNIHAL_STRICT=1 the message to raise, valid until the thread's next call.
+UNIHAL_TENSORFLOW_EXPORT const char* uhal_tensorflow_record_fallback(const char* type, const char* op,
+                                                                     const char* types);

@@ -1,20 +1,34 @@
 // Tells which ops on the CPU are fallbacks, for the graph pass and for eager execution.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tensorflow/c/tf_datatype.h"
 
 namespace unihal::tensorflow {
 
+// The type attributes of an op by name ("T", "Tin"); a single type is a list of one.
+using Types = std::map<std::string, std::vector<TF_DataType>, std::less<>>;
+
+// The types in a serialized AttrValue, of a type or a list of types; none in others.
+std::vector<TF_DataType> parse_types(std::string_view value);
+
+// Where an op that TensorFlow placed on the CPU has no kernel on a device: what is counted.
+struct Fallback {
+  TF_DataType dtype;   // that of the data; 0 if it has none
+  const char* reason;  // a literal
+};
+
 // Whether an op that TensorFlow placed on the CPU would have run on `device_type` ("RDNA") had it a kernel there:
-// not ops that belong to the host by nature (input pipelines, strings, control), not int32 (which TensorFlow keeps in
-// host memory), and not ops with a kernel for the device (then the CPU was asked for). `dtype` is the op's main one,
-// 0 if it has none. If so, *reason says what is missing; a literal.
-bool is_fallback(const char* device_type, std::string_view op, TF_DataType dtype, const char** reason);
+// not ops that belong to the host by nature (whatever takes or gives strings, resources or variants; control; what has
+// no tensors but int32, which TensorFlow keeps in host memory), and not ops with a kernel for the device (then the CPU
+// was asked for).
+bool is_fallback(const char* device_type, std::string_view op, const Types& types, Fallback* fallback);
 
 // Counts a fallback. Returns false, with *message set, where UNIHAL_STRICT=1 makes it an error.
-bool record_fallback(std::string_view op, TF_DataType dtype, const char* reason, std::string* message);
+bool record_fallback(std::string_view op, const Fallback& fallback, std::string* message);
 
 }  // namespace unihal::tensorflow

@@ -132,6 +132,18 @@ TF_DataType Graph::main_type(int node) const {
   return best;
 }
 
+Types Graph::types(int node) const {
+  Types result;
+  ProtobufReader fields(definition_of(node));
+  while (fields.next()) {
+    if (fields.number() != kNodeAttribute) continue;
+    const Entry entry = parse_entry(fields.bytes());
+    std::vector<TF_DataType> types = parse_types(entry.value);
+    if (!types.empty()) result.emplace(entry.name, std::move(types));
+  }
+  return result;
+}
+
 // Finds the value of a scalar constant, as raw bytes or as the field for its type; both are left out for a zero.
 bool Graph::find_constant(int node, TF_DataType type, std::string_view* content, std::string_view* values) const {
   if ((*this)[node].op != "Const" || is_exposed(node)) return false;
@@ -432,8 +444,14 @@ void Graph::drop_implied_waits(int node) {
   sources_[static_cast<size_t>(node)].inputs_changed = true;
 }
 
-void Graph::move(int node, std::string_view device) {
-  nodes_[static_cast<size_t>(node)].device = device;
+void Graph::mark(int node, std::string_view attribute) {
+  Attributes marks;
+  marks.set_bool(attribute, true);
+  sources_[static_cast<size_t>(node)].marks += marks.encoded();
+}
+
+void Graph::move(int node, const std::string& device) {
+  nodes_[static_cast<size_t>(node)].device = devices_.emplace_back(device);
   sources_[static_cast<size_t>(node)].device_changed = true;
 }
 
@@ -442,7 +460,9 @@ void Graph::move(int node, std::string_view device) {
 std::string Graph::encode(int node) const {
   const Node& self = (*this)[node];
   const Source& source = sources_[static_cast<size_t>(node)];
-  if (!source.op_changed && !source.inputs_changed && !source.device_changed) return std::string(source.message);
+  if (!source.op_changed && !source.inputs_changed && !source.device_changed) {
+    return std::string(source.message) + source.marks;
+  }
   std::string result;
   ProtobufReader fields(source.message);
   while (fields.next()) {
@@ -456,6 +476,7 @@ std::string Graph::encode(int node) const {
     append_bytes(&result, kNodeOp, self.op);
     result += source.attributes;
   }
+  result += source.marks;
   if (source.device_changed) append_bytes(&result, kNodeDevice, self.device);
   if (source.inputs_changed) {
     for (const Edge& edge : self.inputs) {

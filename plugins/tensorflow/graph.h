@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "plugins/tensorflow/fallback.h"
 #include "tensorflow/c/tf_datatype.h"
 
 namespace unihal::tensorflow {
@@ -52,6 +54,8 @@ class Graph {
   TF_DataType type_attribute(int node, std::string_view name) const;
   // The type that says most about an op ("T", else "dtype" and the like); 0 if there is none.
   TF_DataType main_type(int node) const;
+  // All attributes that are types or lists of types.
+  Types types(int node) const;
   // The value of a node that is a scalar constant of this type; false if it is none, or may be fed another value.
   bool scalar_constant(int node, float* value) const;
   bool scalar_constant(int node, int32_t* value) const;
@@ -89,8 +93,11 @@ class Graph {
   // Removes those control inputs of a node, from other devices, for which all that use the node wait anyway.
   void drop_implied_waits(int node);
 
-  // Places a node on another device; `device` must outlive the graph.
-  void move(int node, std::string_view device);
+  // Places a node on another device.
+  void move(int node, const std::string& device);
+
+  // Gives a node one more attribute, true, and keeps the rest as it is.
+  void mark(int node, std::string_view attribute);
 
   std::string serialize() const;
 
@@ -98,6 +105,7 @@ class Graph {
   struct Source {
     std::string_view message;  // the NodeDef
     std::string attributes;    // in place of the message's, where `op_changed`
+    std::string marks;         // further attributes
     bool op_changed = false;
     bool inputs_changed = false;
     bool device_changed = false;
@@ -119,6 +127,7 @@ class Graph {
 
   std::vector<Node> nodes_;
   std::vector<Source> sources_;
+  std::deque<std::string> devices_;  // that nodes were moved to
   std::string_view definition_;
   std::set<std::string_view> preserved_;
   bool complete_ = true;

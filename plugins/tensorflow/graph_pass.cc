@@ -2,11 +2,12 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <map>
-#include <mutex>
 #include <set>
 #include <string>
 #include <string_view>
@@ -16,18 +17,11 @@
 #include "plugins/tensorflow/fallback.h"
 #include "plugins/tensorflow/fusion.h"
 #include "plugins/tensorflow/graph.h"
+#include "plugins/tensorflow/protobuf.h"
 #include "unihal/fallback.h"
 
 namespace unihal::tensorflow {
 namespace {
-
-// TensorFlow runs the pass more than once over a graph; each set of fallen nodes counts once.
-bool is_new(const std::string& fallen) {
-  static std::mutex mutex;
-  static auto* seen = new std::set<size_t>;
-  std::lock_guard<std::mutex> lock(mutex);
-  return seen->insert(std::hash<std::string>()(fallen)).second;
-}
 
 // Names of the nodes that must stay: what is fetched or fed, and what has effects that the caller waits for. False
 // where TensorFlow does not tell.
@@ -57,44 +51,80 @@ bool find_preserved(const TF_GrapplerItem* item, std::string* storage, std::set<
   return found;
 }
 
-// Counts ops on the CPU beside the device, and moves them to the device where a fallback is an error: there TensorFlow
-// finds no kernel, and its error then names the op. An error returned from a graph pass would be logged and dropped.
-void handle_fallbacks(Graph& graph, const char* type) {
-  std::map<std::string_view, int> beside_device;  // name of a node on the CPU with an edge from or to the device
-  std::map<std::string_view, std::string_view> devices;
+// TensorFlow runs the pass more than once over a graph; a node counts once.
+constexpr const char* kCounted = "_unihal_counted";
+// What the interpreter's hook (interpreter_hook.py) leaves at nodes: the type of the device that was asked for.
+constexpr const char* kWanted = "_unihal_wanted";
+
+std::string_view wanted_type(const Graph& graph, int node) {
+  enum { kValueString = 2 };
+  ProtobufReader value(graph.attribute(node, kWanted));
+  while (value.next()) {
+    if (value.number() == kValueString) return value.bytes();
+  }
+  return "";
+}
+
+// Ops that TensorFlow may place beside what they come from or go to.
+bool only_passes_on(std::string_view op) {
+  constexpr std::string_view kOps[] = {"Identity", "IdentityN", "Reshape", "Squeeze",       "ExpandDims",  "Switch",
+                                       "Merge",    "Enter",     "Exit",    "NextIteration", "StopGradient"};
+  return std::find(std::begin(kOps), std::end(kOps), op) != std::end(kOps);
+}
+
+// The device of a type where a node on the CPU would have run, if there is no better way to tell.
+std::string first_device(std::string_view cpu, const char* type) {
+  return std::string(cpu.substr(0, cpu.rfind("/device:"))) + "/device:" + type + ":0";
+}
+
+struct Fallen {
+  Fallback fallback;
+  std::string_view device;  // where it would have run; empty where nothing of the graph does
+};
+
+// The fallbacks of a graph, by node: what was asked to be on the device, and else what exchanges tensors with it, be it
+// through other fallbacks.
+std::map<int, Fallen> find_fallbacks(const Graph& graph, const char* type) {
+  std::vector<std::pair<int, std::string_view>> reached;  // a node, and the device that it is beside
   for (int index = 0; index < graph.size(); ++index) {
     const Graph::Node& node = graph[index];
+    if (wanted_type(graph, index) == type) reached.emplace_back(index, "");
     for (const Graph::Edge& edge : node.inputs) {
-      const Graph::Node& producer = graph[edge.node];
-      if (is_on(node.device, "CPU") && is_on(producer.device, type)) {
-        beside_device[node.name] = index;
-        devices[node.name] = producer.device;
-      }
-      if (is_on(producer.device, "CPU") && is_on(node.device, type)) {
-        beside_device[producer.name] = edge.node;
-        devices[producer.name] = node.device;
-      }
+      if (is_on(graph[edge.node].device, type)) reached.emplace_back(index, graph[edge.node].device);
+      if (is_on(node.device, type)) reached.emplace_back(edge.node, node.device);
     }
   }
-  struct Fallen {
-    int node;
-    TF_DataType dtype;
-    const char* reason;
-  };
-  std::vector<Fallen> fallen;
-  std::string signature = type;
-  for (const auto& [name, index] : beside_device) {
-    const TF_DataType dtype = graph.main_type(index);
-    const char* reason = nullptr;
-    if (!is_fallback(type, graph[index].op, dtype, &reason)) continue;
-    fallen.push_back({index, dtype, reason});
-    signature += "," + std::string(name) + ":" + std::string(graph[index].op);
+  std::map<int, Fallen> fallen;
+  std::vector<char> seen(static_cast<size_t>(graph.size()));
+  while (!reached.empty()) {
+    const auto [index, device] = reached.back();
+    reached.pop_back();
+    const Graph::Node& node = graph[index];
+    if (!is_on(node.device, "CPU") || std::exchange(seen[static_cast<size_t>(index)], 1)) continue;
+    const std::string_view wanted = wanted_type(graph, index);
+    if (!wanted.empty() && wanted != type) continue;
+    Fallen one = {{}, device};
+    if (is_fallback(type, node.op, graph.types(index), &one.fallback)) {
+      fallen.emplace(index, one);
+    } else if (!only_passes_on(node.op)) {
+      continue;
+    }
+    for (const Graph::Edge& edge : node.inputs) reached.emplace_back(edge.node, device);
+    for (int consumer : node.consumers) reached.emplace_back(consumer, device);
   }
-  const bool counts = !fallen.empty() && is_new(signature);
-  for (const Fallen& one : fallen) {
+  return fallen;
+}
+
+// Counts fallbacks, and moves them to the device where a fallback is an error: there TensorFlow finds no kernel, and
+// its error then names the op. An error returned from a graph pass would be logged and dropped.
+void handle_fallbacks(Graph& graph, const char* type) {
+  for (const auto& [node, fallen] : find_fallbacks(graph, type)) {
+    if (!graph.attribute(node, kCounted).empty()) continue;
     std::string ignored;
-    if (counts) record_fallback(graph[one.node].op, one.dtype, one.reason, &ignored);
-    if (uhal_strict() != 0) graph.move(one.node, devices[graph[one.node].name]);
+    record_fallback(graph[node].op, fallen.fallback, &ignored);
+    graph.mark(node, kCounted);
+    if (uhal_strict() == 0) continue;
+    graph.move(node, fallen.device.empty() ? first_device(graph[node].device, type) : std::string(fallen.device));
   }
 }
 

@@ -6,6 +6,7 @@ fallbacks when somebody wants to know of them.
 
 import ctypes
 import os
+import sys
 from typing import Any
 
 LIBRARY = "libunihal_tensorflow.so"
@@ -21,29 +22,50 @@ def _has_plugin_device() -> bool:
 def _drop_jit_compile() -> None:
     """tf.function(jit_compile=True) needs an XLA backend, which plugin devices have none of.
 
-    Keras' compile(jit_compile="auto") resolves to True on them, and asks for it again in grouped convolutions.
+    Keras' compile(jit_compile="auto") resolves to True on them, and asks for it again in grouped convolutions. What a
+    user asked for is not dropped without a word.
     """
     from tensorflow.python.eager.polymorphic_function import polymorphic_function
 
     function_class = polymorphic_function.Function
     original = function_class.__init__
+    told = False
+
+    def tell() -> None:
+        nonlocal told
+        caller = sys._getframe(2)
+        while caller.f_back is not None and caller.f_globals.get("__name__", "").startswith("tensorflow."):
+            caller = caller.f_back
+        if told or caller.f_globals.get("__name__", "").startswith(("keras.", "tf_keras.")):
+            return
+        told = True
+        print(
+            "unihal: jit_compile=True has no effect: XLA has no backend for pluggable devices; functions run op by op",
+            file=sys.stderr,
+        )
 
     def init(self: Any, *args: Any, **keywords: Any) -> None:
         if keywords.get("jit_compile") and _has_plugin_device():
             keywords["jit_compile"] = None
+            tell()
         original(self, *args, **keywords)
 
     function_class.__init__ = init
 
 
 def _watch_fallbacks() -> None:
-    """Reports ops that eager execution ran on the CPU although one of our devices was asked for."""
-    from tensorflow.python.eager import context
+    """Reports ops that eager execution ran on the CPU although one of our devices was asked for.
+
+    In graphs the pass does so; here it is told which device each node was asked to be on.
+    """
+    from tensorflow.core.framework import attr_value_pb2
+    from tensorflow.python import pywrap_tfe
+    from tensorflow.python.eager import context, execute
     from tensorflow.python.framework import device as device_library
-    from tensorflow.python.framework import errors_impl, op_callbacks
+    from tensorflow.python.framework import dtypes, errors_impl, op_def_registry
 
     record = ctypes.CDLL(LIBRARY).uhal_tensorflow_record_fallback
-    record.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int]
+    record.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p]
     record.restype = ctypes.c_char_p
 
     def device_type(name: str) -> str:
@@ -56,19 +78,62 @@ def _watch_fallbacks() -> None:
         types = sorted({device.device_type for device in context.context().list_logical_devices()} - set(STOCK_TYPES))
         return types[0] if types else "CPU"
 
+    def number(value: Any) -> str:
+        return str(value.as_datatype_enum if isinstance(value, dtypes.DType) else value)
+
+    def type_attributes(name: str, inputs: Any, attributes: Any, outputs: Any) -> str:
+        """The op's type attributes; what eager execution was not given follows from the tensors."""
+        found: dict[str, Any] = {}
+        for attribute, value in zip(attributes[::2], attributes[1::2], strict=True):
+            values = value if isinstance(value, (list, tuple)) else [value]
+            if values and all(type(v) is int or isinstance(v, dtypes.DType) for v in values):
+                found[attribute.decode() if isinstance(attribute, bytes) else attribute] = values
+        definition = op_def_registry.get(name)
+        for arguments, tensors in ((definition.input_arg, inputs), (definition.output_arg, outputs)):
+            position = 0
+            for argument in arguments:
+                if argument.type_list_attr and argument.type_list_attr not in found:
+                    break
+                if argument.type_attr and position < len(tensors):
+                    found[argument.type_attr] = [tensors[position].dtype]
+                size = argument.type_list_attr or argument.number_attr
+                position += 1 if not size else (found[size][0] if argument.number_attr else len(found[size]))
+        return "".join(f"{attribute}={','.join(map(number, values))};" for attribute, values in found.items())
+
     def check(op_type: Any, inputs: Any, attrs: Any, outputs: Any, op_name: Any = None, graph: Any = None) -> None:
-        if graph is not None or not outputs or device_type(outputs[0].device) != "CPU":
+        if graph is not None:
+            asked = device_type(outputs[0].op.device) if outputs else ""
+            if asked and outputs[0].op.type not in ("Const", "Placeholder"):
+                outputs[0].op._set_attr("_unihal_wanted", attr_value_pb2.AttrValue(s=asked.encode()))
+            return
+        if not outputs or device_type(outputs[0].device) != "CPU":
             return
         wanted = wanted_type()
         if wanted in STOCK_TYPES:
             return
-        operands = list(inputs) or list(outputs)
         name = op_type.decode() if isinstance(op_type, bytes) else op_type
-        message = record(wanted.encode(), name.encode(), operands[0].dtype.as_datatype_enum)
+        message = record(wanted.encode(), name.encode(), type_attributes(name, inputs, attrs, outputs).encode())
         if message:
             raise errors_impl.UnimplementedError(None, None, message.decode())
 
-    op_callbacks.add_op_callback(check)
+    # TensorFlow keeps callbacks by thread: each thread gets ours with its first op.
+    callbacks_of_thread = context.Context.op_callbacks.fget
+
+    def callbacks(self: Any) -> Any:
+        found = callbacks_of_thread(self)
+        if check not in found:
+            found.append(check)
+        return found
+
+    context.Context.op_callbacks = property(callbacks)
+    execute.execute = execute.execute_with_callbacks
+    fast_path = pywrap_tfe.TFE_Py_FastPathExecute
+
+    def watched_fast_path(self: Any, *arguments: Any) -> Any:
+        self.op_callbacks  # noqa: B018
+        return fast_path(self, *arguments)
+
+    pywrap_tfe.TFE_Py_FastPathExecute = watched_fast_path
 
 
 _drop_jit_compile()

@@ -56,7 +56,7 @@ class Report:
         console.print(f"{escape(self.device)}, seed {self.seed}", highlight=False)
         for columns in _TABLES:
             console.print(self._table(columns))
-        console.print("[dim]passed, [yellow]declared gaps[/yellow], [red]failures[/red] by op and dtype[/dim]\n")
+        console.print(f"[dim]by op and dtype: passed, {_cell(0, 'declared gaps', 0)}, {_cell(0, 0, 'failed')}[/dim]\n")
         self._show_gaps(console)
         for outcome in self.outcomes:
             if outcome.status == "failed":
@@ -100,10 +100,11 @@ class Report:
         return f"unihal conformance{backend} --seed {self.seed} --case '{outcome.name}'"
 
 
-def _cell(passed: int, gaps: int, failed: int) -> str:
+def _cell(passed: int, gaps: int | str, failed: int | str) -> str:
+    """Counts that can be told apart without colours: plain, in brackets, with an exclamation mark."""
     parts = [str(passed)] if passed else []
-    parts += [f"[yellow]{gaps}[/yellow]"] if gaps else []
-    parts += [f"[red]{failed}[/red]"] if failed else []
+    parts += [f"[yellow]({gaps})[/yellow]"] if gaps else []
+    parts += [f"[red]{failed}![/red]"] if failed else []
     return " ".join(parts)
 
 

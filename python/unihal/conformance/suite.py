@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from importlib import import_module
+from typing import Any
 
-from .. import errors
-from .case import Entry
+from .. import _core, errors
+from .case import Check, Entry
 
 _FAMILIES = (
     "elementwise",
@@ -62,6 +63,8 @@ class Selection:
 def entries(selection: Selection) -> list[Entry]:
     """The chosen entries, in the suite's order. NotFoundError if there is none, but for a part of a selection."""
     everything = [entry for family in _FAMILIES for entry in _family(family, selection.seed)]
+    known_kinds = {entry.op for entry in everything}
+    everything += [_case_is_missing(kind) for kind in _core.op_kinds() if kind not in known_kinds]
     chosen = everything
     if selection.op is not None:
         chosen = [entry for entry in chosen if f"{entry.name}/".startswith(f"{selection.op}/")]
@@ -89,6 +92,18 @@ def entries(selection: Selection) -> list[Entry]:
         mine = _share(chosen, selection.part, selection.parts)
         chosen = [entry for entry in chosen if _group(entry) in mine]
     return chosen
+
+
+def _case_is_missing(kind: str) -> Check:
+    """An op kind that the library has and no family tries: it fails."""
+
+    def fail(session: Any) -> None:
+        raise AssertionError(
+            f"the suite has no case of the op {kind!r}; add some to a family of python/unihal/conformance "
+            "(docs/adding-an-op.md shows one)"
+        )
+
+    return Check(kind, "no_case", fail)
 
 
 def _group(entry: Entry) -> str:

@@ -1,0 +1,156 @@
+"""Ops that TensorFlow runs on the CPU though the device was asked for: each is counted, and an error in strict mode."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+STEP = 5  # every so many'th of about 240 ops
+
+
+def run(arguments: list[str], **environment: str) -> str:
+    result = subprocess.run(
+        [sys.executable, *arguments],
+        env={**os.environ, "UNIHAL_STRICT": "0", **environment},
+        cwd=HERE,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
+    return result.stdout + result.stderr
+
+
+def run_cases(**environment: str) -> dict[str, dict[str, Any]]:
+    output = run(["fallback_cases.py", str(STEP)], **environment)
+    cases = [json.loads(line.removeprefix("CASE ")) for line in output.splitlines() if line.startswith("CASE ")]
+    return {case["op"]: case for case in cases}
+
+
+@pytest.fixture(scope="module")
+def counted_cases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    return run_cases(UNIHAL_FALLBACK_LOG=str(tmp_path_factory.mktemp("fallbacks") / "log"))
+
+
+def test_each_is_counted_alike(counted_cases: dict[str, dict[str, Any]]) -> None:
+    assert len(counted_cases) >= 40
+    wrong = []
+    for name, case in counted_cases.items():
+        reason = "no kernel for this dtype is registered" if case["ours"] else "no kernel is registered"
+        ways = [case["eager"], case["thread"]]
+        if case["kept"]:  # TensorFlow may do without it in a graph: a Rank is a constant there
+            ways.append(case["function"])
+        if any(len(way) != 1 or way[0] != [name, case["eager"][0][1], reason] for way in ways):
+            wrong.append(case)
+    assert not wrong
+    assert sum(case["kept"] for case in counted_cases.values()) >= 30
+
+
+def test_each_is_an_error_in_strict_mode(counted_cases: dict[str, dict[str, Any]]) -> None:
+    strict = run_cases(UNIHAL_STRICT="1")
+    assert strict.keys() == counted_cases.keys()
+    wrong = []
+    for name, case in strict.items():
+        ways = ["eager", "thread"] + (["function"] if counted_cases[name]["kept"] else [])
+        if any(case[way][:1] != ["error"] or name not in case[way][2] for way in ways):
+            wrong.append(case)
+    assert not wrong
+
+
+FOUND = """
+import threading
+import tensorflow as tf
+import unihal
+
+STRICT = {strict}
+
+def count(run):
+    \"\"\"What a call adds to the counts by op, or "error" with what the message names.\"\"\"
+    before = {{f.op: f.count for f in unihal.fallbacks()}}
+    try:
+        with tf.device("/device:RDNA:0"):
+            run()
+    except tf.errors.OpError as error:
+        return str(error)
+    return {{f.op: f.count - before.get(f.op, 0) for f in unihal.fallbacks() if f.count > before.get(f.op, 0)}}
+
+def check(run, op):
+    found = count(run)
+    assert (type(found) is str and op in found) if STRICT else found == {{op: 1}}, (op, found)
+
+with tf.device("/CPU:0"):
+    sparse = tf.sparse.from_dense([[1.0, 0.0], [0.0, 2.0]])
+with tf.device("/device:RDNA:0"):
+    one, half, flags = tf.ones([2]), tf.fill([2], 0.5), tf.constant([True, False])
+    two = tf.fill([2, 2], 2.0) + tf.eye(2)
+
+OPS = {{
+    "DynamicStitch": lambda: tf.dynamic_stitch([[0, 1]], [one]),
+    "Bincount": lambda: tf.raw_ops.Bincount(arr=[1, 2], size=3, weights=one),
+    "RandomGamma": lambda: tf.raw_ops.RandomGamma(shape=[3], alpha=one),
+    "SparseMatMul": lambda: tf.raw_ops.SparseMatMul(a=two, b=two),
+    "SparseTensorDenseMatMul": lambda: tf.sparse.sparse_dense_matmul(sparse, two),
+    "RandomPoissonV2": lambda: tf.random.poisson([3], one),
+    "StatelessRandomBinomial": lambda: tf.random.stateless_binomial([2], [1, 2], one, half),
+    "ParameterizedTruncatedNormal": lambda: tf.raw_ops.ParameterizedTruncatedNormal(
+        shape=[2], means=half, stdevs=one, minvals=-one, maxvals=one),
+    "Where": lambda: tf.where(flags),
+}}
+for op, call in OPS.items():
+    check(call, op)
+    check(tf.function(call, autograph=False), op)
+
+@tf.function
+def chain(x):
+    return tf.linalg.inv(tf.linalg.cholesky(tf.linalg.inv(x)))
+
+@tf.function
+def another_chain(x):
+    return tf.linalg.inv(tf.linalg.cholesky(tf.linalg.inv(x)))
+
+for function in (chain, another_chain):
+    found = count(lambda: function(two))
+    fallen = {{"MatrixInverse": 2, "Cholesky": 1}}
+    assert (type(found) is str and "MatrixInverse" in found) if STRICT else found == fallen, found
+
+@tf.function
+def asks_for_the_cpu(x):
+    with tf.device("/CPU:0"):
+        y = tf.linalg.inv(x)
+    return y + 1
+
+assert count(lambda: asks_for_the_cpu(two)) == {{}}
+
+check(tf.function(lambda: tf.py_function(tf.linalg.inv, [two], tf.float32)), "MatrixInverse")
+reasons = {{f.op: f.reason for f in unihal.fallbacks()}}
+assert STRICT or reasons["Where"] == "no kernel is registered", reasons
+"""
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_those_that_went_unseen(strict: bool, tmp_path: Path) -> None:
+    environment = {"UNIHAL_STRICT": "1"} if strict else {"UNIHAL_FALLBACK_LOG": str(tmp_path / "log")}
+    run(["-c", FOUND.format(strict=strict)], **environment)
+
+
+def test_a_wish_for_a_compiler_is_not_dropped_without_a_word() -> None:
+    code = """
+import keras
+import tensorflow as tf
+with tf.device("/device:RDNA:0"):
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    model.fit(tf.ones([2, 2]), tf.ones([2, 1]), verbose=0)
+    print("Keras asks by default", flush=True)
+    for _ in range(2):
+        tf.function(lambda x: x * 2, jit_compile=True)(tf.ones(3))
+"""
+    output = run(["-c", code])
+    assert output.count("jit_compile=True has no effect") == 1
