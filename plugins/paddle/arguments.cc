@@ -15,19 +15,42 @@ namespace {
 // Enough for Paddle's Scalar (48 bytes in 3.3) and IntArray (40) objects.
 constexpr size_t kPaddleObjectBytes = 256;
 
+// Their bytes fit into 64 bits, whatever the dtype.
+constexpr int64_t kMaxElements = int64_t{1} << 58;
+
 // The dense shape of a tensor on the stack.
 struct Shape {
   int64_t dims[UHAL_MAX_RANK];
   int rank;
 
   explicit Shape(const Tensor& tensor) : rank(tensor.rank()) {
-    if (rank > UHAL_MAX_RANK) {
-      raise(UHAL_INVALID_ARGUMENT, "(unihal) a tensor of rank " + std::to_string(rank) + " was given; at most " +
-                                       std::to_string(UHAL_MAX_RANK) + " is supported");
-    }
+    check_rank();
     for (int i = 0; i < rank; ++i) dims[i] = tensor.dim(i);
   }
+  Shape(const int64_t* given, int count) : rank(count) {
+    check_rank();
+    std::copy(given, given + count, dims);
+  }
+  void check_rank() const {
+    if (rank <= UHAL_MAX_RANK) return;
+    raise(UHAL_INVALID_ARGUMENT, "(unihal) a tensor of rank " + std::to_string(rank) + " was given; at most " +
+                                     std::to_string(UHAL_MAX_RANK) + " is supported");
+  }
 };
+
+// Refuses a shape that no tensor can have.
+void check_sizes(const Shape& shape, const char* kernel) {
+  int64_t elements = 1;
+  bool valid = true;
+  for (int i = 0; i < shape.rank; ++i) {
+    valid = valid && shape.dims[i] >= 0 && !__builtin_mul_overflow(elements, shape.dims[i], &elements);
+  }
+  if (valid && elements <= kMaxElements) return;
+  std::string text;
+  for (int i = 0; i < shape.rank; ++i) text += (i == 0 ? "" : ", ") + std::to_string(shape.dims[i]);
+  raise(UHAL_FAILED_PRECONDITION, std::string("(unihal) ") + kernel + ": an output would have the shape (" + text +
+                                      "), which is negative or too large");
+}
 
 // How many of an op's outputs must not lie over an input.
 int outputs_apart(const uhal_op& op) {
@@ -43,12 +66,30 @@ int outputs_apart(const uhal_op& op) {
   }
 }
 
-// The first output that lies over an input and must not, or -1.
+// Whether all outputs are empty. Paddle's kernels return early then, whatever the shapes of the inputs.
+bool writes_nothing(const uhal_op& op) {
+  for (int k = 0; k < op.output_count; ++k) {
+    if (op.outputs[k] != nullptr && static_cast<const View*>(op.outputs[k])->elements() != 0) return false;
+  }
+  return true;
+}
+
+// Whether two operands that begin at one address are read and written element by element alike.
+bool same_elements(const uhal_tensor& a, const uhal_tensor& b) {
+  return a.dtype == b.dtype && a.rank == b.rank && std::equal(a.shape, a.shape + a.rank, b.shape) &&
+         std::equal(a.strides, a.strides + a.rank, b.strides);
+}
+
+// The first output that lies over an input and must not, or -1. An op that works in place does so only where both have
+// the same elements: a comparison in place writes bools over floats.
 int output_over_input(const uhal_op& op) {
-  for (int k = 0; k < outputs_apart(op); ++k) {
-    if (op.outputs[k] == nullptr || op.outputs[k]->data == nullptr) continue;
+  for (int k = 0; k < op.output_count; ++k) {
+    const uhal_tensor* output = op.outputs[k];
+    if (output == nullptr || output->data == nullptr) continue;
     for (int i = 0; i < op.input_count; ++i) {
-      if (op.inputs[i] != nullptr && op.inputs[i]->data == op.outputs[k]->data) return k;
+      const uhal_tensor* input = op.inputs[i];
+      if (input == nullptr || input->data != output->data) continue;
+      if (k < outputs_apart(op) || !same_elements(*input, *output)) return k;
     }
   }
   return -1;
@@ -59,6 +100,11 @@ int output_over_input(const uhal_op& op) {
 View Tensor::view() const {
   const Shape shape(*this);
   return View(data(), uhal(), shape.dims, shape.rank);
+}
+
+View Tensor::shape_only() const {
+  const Shape shape(*this);
+  return View(nullptr, uhal(), shape.dims, shape.rank);
 }
 
 View Tensor::strided_view() const {
@@ -81,8 +127,17 @@ bool MixedInputList::all_dense() const {
   return true;
 }
 
+int32_t Scalar::dtype() const {
+  // phi::ScalarBase begins with a bool, whether it came from a tensor, and the dtype.
+  return static_cast<const int32_t*>(handle)[1];
+}
+
 View Context::allocate(Output out, uhal_dtype dtype) const {
   const Shape shape(out);
+  check_sizes(shape, kernel_);
+  if (dtype == UHAL_DTYPE_INVALID) {
+    raise(UHAL_UNIMPLEMENTED, std::string("(unihal) ") + kernel_ + ": an output of this dtype is not supported");
+  }
   void* data = phi.PD_DeviceContextAllocateTensor(handle_, out.handle, 0, to_paddle(dtype), &Tensor::status());
   View view(data, dtype, shape.dims, shape.rank);
   if (data == nullptr && view.elements() != 0) {
@@ -92,6 +147,7 @@ View Context::allocate(Output out, uhal_dtype dtype) const {
 }
 
 View Context::allocate(Output out, uhal_dtype dtype, const int64_t* dims, int rank) const {
+  check_sizes(Shape(dims, rank), kernel_);
   phi.PD_TensorSetDims(out.handle, rank, dims, &Tensor::status());
   return allocate(out, dtype);
 }
@@ -101,6 +157,7 @@ void Context::run(uhal_op_kind kind, Operands inputs, Operands outputs, const vo
 }
 
 uhal_status Context::submit(const uhal_op& op) const {
+  if (writes_nothing(op)) return UHAL_OK;
   uhal_stream* queue = stream()->handle;
   const int apart = output_over_input(op);
   if (apart < 0) return uhal_launch(queue, &op);
@@ -138,6 +195,22 @@ Scalar scalar_attribute(void* kernel_context, size_t index) {
     void* object = objects[next++ % kSlots].bytes;
     phi.make_scalar(object, *phi.tensor_attribute(kernel_context, index));
     return Scalar{object};
+  }
+}
+
+Dtype dtype_of_number(int32_t number) {
+  try {
+    return static_cast<Dtype>(phi.PD_DatatTypeAttr(&number));
+  } catch (const std::exception&) {  // float8 and its like
+    return kUnsupported;
+  }
+}
+
+Dtype dtype_attribute(void* kernel_context, size_t index) {
+  try {
+    return static_cast<Dtype>(phi.PD_KernelContextDataTypeAttrAt(kernel_context, index));
+  } catch (const std::exception&) {
+    return kUnsupported;
   }
 }
 

@@ -30,6 +30,7 @@ struct Tensor {
   int64_t elements() const { return phi.PD_TensorGetElementCount(handle, &status()); }
   void* data() const { return elements() == 0 ? nullptr : phi.PD_TensorGetDataPointer(handle, &status()); }
   View view() const;          // dense
+  View shape_only() const;    // for an operand of the forward that has given up its memory
   View strided_view() const;  // with the strides that Paddle keeps
 
   // Paddle's functions report failures by throwing; the status they also set says nothing more.
@@ -84,6 +85,7 @@ struct Text {
 // A number that may be given as a tensor at run time; then it owns a copy of Paddle's Scalar object.
 struct Scalar {
   const void* handle;
+  int32_t dtype() const;  // as phi::DataType counts them
   double number() const { return phi.PD_ScalarGetFloat64Data(handle); }
   int64_t integer() const { return phi.PD_ScalarGetInt64Data(handle); }
 };
@@ -121,6 +123,11 @@ class Integers {
 Scalar scalar_attribute(void* kernel_context, size_t index);
 Integers integers_attribute(void* kernel_context, size_t index);
 
+// A dtype as eager mode passes it (phi::DataType) and from graph execution; kUnsupported for what Paddle's C functions
+// have no number for.
+Dtype dtype_of_number(int32_t number);
+Dtype dtype_attribute(void* kernel_context, size_t index);
+
 // Where a kernel runs.
 class Context {
  public:
@@ -130,7 +137,8 @@ class Context {
   Stream* stream() const { return static_cast<Stream*>(phi.PD_DeviceContextGetStream(handle_, &Tensor::status())); }
   uint64_t random_seed() const { return phi.PD_DeviceContextGetRandom(handle_, &Tensor::status()); }
 
-  // Gives an output its memory, for the shape that it has, and returns a dense view of it.
+  // Gives an output its memory, for the shape that it has, and returns a dense view of it. Paddle infers shapes from
+  // attributes without a look at their signs and sizes: negative and overflowing ones are refused here.
   View allocate(Output out, uhal_dtype dtype) const;
   View allocate(Output out) const { return allocate(out, out.uhal()); }
   // Sets the shape first; for outputs whose shape only the kernel knows.
@@ -140,7 +148,8 @@ class Context {
   // the memory of an input; an op that cannot work in place then writes to scratch memory first.
   void run(uhal_op_kind kind, Operands inputs, Operands outputs, const void* attributes = nullptr) const;
   void map(int function, Operands inputs, Operands outputs, std::initializer_list<double> parameters = {}) const {
-    check(unihal::map(stream()->handle, function, inputs, outputs, parameters, kernel_));
+    const uhal_map_attributes attributes = map_attributes(function, parameters);
+    run(UHAL_OP_MAP, inputs, outputs, &attributes);
   }
   void check(uhal_status status) const {
     if (status != UHAL_OK) fail(status);
@@ -195,8 +204,7 @@ UNIHAL_ARGUMENT(Scalar, kAttribute, kArgumentScalar, "Scalar", void*, Scalar{raw
 UNIHAL_ARGUMENT(Integers, kAttribute, kArgumentIntArray, "IntArray", void*,
                 Integers(phi.PD_IntArrayGetDataPointer(raw)), integers_attribute(context, i));
 // Eager mode passes phi::DataType by value, which counts dtypes differently.
-UNIHAL_ARGUMENT(Dtype, kAttribute, kArgumentDtype, "DataType", int, static_cast<Dtype>(phi.PD_DatatTypeAttr(&raw)),
-                static_cast<Dtype>(phi.PD_KernelContextDataTypeAttrAt(context, i)));
+UNIHAL_ARGUMENT(Dtype, kAttribute, kArgumentDtype, "DataType", int, dtype_of_number(raw), dtype_attribute(context, i));
 UNIHAL_ARGUMENT(Span<int>, kAttribute, kArgumentListInt32, "vector<int>", void*, Span<int>(phi.PD_ListInt32Attr(raw)),
                 Span<int>(phi.PD_KernelContextListInt32AttrAt(context, i)));
 UNIHAL_ARGUMENT(Span<int64_t>, kAttribute, kArgumentListInt64, "vector<int64_t>", void*,

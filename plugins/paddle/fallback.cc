@@ -47,8 +47,8 @@ const KernelRow* find_row(const std::string& name) {
 bool lacks_dtype(const std::string& name, const KernelKey& key) {
   const uint64_t dtypes = lacking.load(std::memory_order_relaxed);
   if (dtypes == 0 || key.backend < kFirstCustomBackend) return false;
-  int32_t dtype = key.dtype;
-  const uhal_dtype number = to_uhal(static_cast<Dtype>(phi.PD_DatatTypeAttr(&dtype)));
+  const int32_t dtype = key.dtype;
+  const uhal_dtype number = to_uhal(dtype_of_number(dtype));
   return (dtypes >> number & 1) != 0 && find_row(name) != nullptr;
 }
 
@@ -60,8 +60,8 @@ const char* reason(const std::string& name, const KernelKey& key) {
 }
 
 const char* key_dtype_name(const KernelKey& key) {
-  int32_t dtype = key.dtype;
-  return dtype_name(static_cast<Dtype>(phi.PD_DatatTypeAttr(&dtype)));
+  const int32_t dtype = key.dtype;
+  return dtype_name(dtype_of_number(dtype));
 }
 
 FallenKernel describe(const std::string& name, const KernelKey& key) {

@@ -13,6 +13,7 @@ namespace unihal::paddle {
 
 // C_DataType, as the C functions count dtypes.
 enum Dtype : int32_t {
+  kUnsupported = -1,  // ours: a dtype that they do not count
   kUndefined = 0,
   kBool,
   kUint8,

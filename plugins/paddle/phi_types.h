@@ -22,6 +22,9 @@ struct Place {
   int8_t kind;
   size_t device_type_id;
 };
+// phi::DataType.
+enum PhiDtype : int32_t { kPhiFloat32 = 10, kPhiFloat64 = 11 };
+
 constexpr int8_t kCustomPlace = 9;  // phi::AllocationType::CUSTOM
 
 }  // namespace unihal::paddle

@@ -462,3 +462,96 @@ def test_random_kernels() -> None:
         assert set(coin) == {0, 1} and abs(coin.mean() - 0.3) < 0.04
         waiting = paddle.zeros([4000]).exponential_(2.0).numpy()
         assert waiting.min() >= 0 and abs(waiting.mean() - 0.5) < 0.05
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "uint8", "int32", "int64"])
+def test_labels_of_every_integer_dtype(dtype: str) -> None:
+    labels = LABELS.astype(dtype)
+    for use_softmax in (True, False):
+        check(
+            lambda x: paddle._C_ops.cross_entropy_with_softmax(
+                F.softmax(x), paddle.to_tensor(labels), False, use_softmax, True, 2, -1
+            )[1],
+            X,
+        )
+
+
+def test_full_like_without_a_dtype() -> None:
+    # The gradients of ops that overwrite their operand ask for zeros so.
+    check(lambda x: (x * 1).exponential_() * 0, X)
+    check(lambda x: paddle._C_ops.fill(x * 1, 2.0), X)
+
+
+def test_soft_labels_with_pos_weight() -> None:
+    labels, weights = random(3, 5, low=0, high=1, seed=3), random(5, low=0.5, high=3, seed=4)
+    check(
+        lambda x: F.binary_cross_entropy_with_logits(
+            x, paddle.to_tensor(labels), pos_weight=paddle.to_tensor(weights), reduction="none"
+        ),
+        X,
+    )
+
+
+def test_a_dtype_that_is_not_supported_is_named_with_its_op() -> None:
+    with on(DEVICE), pytest.raises(NotImplementedError, match="cast: an output of this dtype"):
+        paddle.to_tensor(X).astype("float8_e4m3fn")
+
+
+@pytest.mark.parametrize("name", ["allclose", "isclose"])
+def test_tolerances_have_the_dtypes_that_the_cpu_takes(name: str) -> None:
+    for device in ("cpu", DEVICE):
+        with on(device), pytest.raises(ValueError, match=r"[Rr]tol"):
+            getattr(paddle._C_ops, name)(paddle.to_tensor(X), paddle.to_tensor(Y), paddle.to_tensor([1]), 1e-8, False)
+
+
+IN_PLACE = [
+    "equal",
+    "not_equal",
+    "less_than",
+    "less_equal",
+    "greater_than",
+    "greater_equal",
+    "logical_and",
+    "logical_or",
+    "logical_xor",
+]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "int8"])
+@pytest.mark.parametrize("name", [*IN_PLACE, "logical_not"])
+def test_comparisons_in_place(name: str, dtype: str) -> None:
+    x, y = indices(3, 5, high=3).astype(dtype), indices(3, 5, high=3, seed=1).astype(dtype)
+
+    def compare(a: Any, b: Any) -> Any:
+        a = a.clone()
+        getattr(a, name + "_")(*([] if name == "logical_not" else [b]))
+        return a
+
+    check(compare, x, y, gradient=False)
+
+
+TIED = np.random.RandomState(0).choice(np.array([-1, 0, 0.5, 1, 3, 6], "float32"), (4, 6))
+TIED_WITH = np.random.RandomState(1).choice(np.array([-1, 0, 0.5, 1, 3, 6], "float32"), (4, 6))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", ["maximum", "minimum", "logaddexp"])
+def test_equal_operands_share_the_gradient(name: str, dtype: str) -> None:
+    check(getattr(paddle, name), TIED, TIED_WITH, dtype=dtype)
+    check(getattr(paddle, name), TIED, TIED_WITH[:1], dtype=dtype)
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1, [0, 1]], ids=str)
+@pytest.mark.parametrize("name", ["max", "min", "amax", "amin"])
+def test_equal_elements_share_the_gradient(name: str, axis: Any) -> None:
+    check(lambda x: getattr(paddle, name)(x, axis), TIED)
+    check(lambda x: getattr(paddle, name)(x, axis, keepdim=True), np.zeros((4, 6), "float32"))
+
+
+def test_a_quotient_of_tiny_numbers_has_a_finite_gradient() -> None:
+    x, y = random(3, 5, low=1e-25, high=2e-25), random(3, 5, low=1e-25, high=2e-25, seed=1)
+    with on(DEVICE):
+        a, b = (paddle.to_tensor(v, stop_gradient=False) for v in (x, y))
+        (a / b).sum().backward()
+        expected = -x.astype("float64") / y.astype("float64") ** 2
+        np.testing.assert_allclose(b.grad.numpy(), expected, rtol=1e-5)

@@ -137,7 +137,7 @@ const std::vector<MapReference> kReferences = {
      UHAL_REFERENCE(r[0] = x[1] < 0 ? (x[0] < 0 ? -1 : 0) : std::floor(x[0] / std::exp2(x[1])))},
     {"relu_backward", kModerate, 2, {}, UHAL_REFERENCE(r[0] = x[0] > 0 ? x[1] : 0)},
     {"relu6_backward", kModerate, 2, {}, UHAL_REFERENCE(r[0] = x[0] > 0 && x[0] < 6 ? x[1] : 0)},
-    {"leaky_relu_backward", kModerate, 2, {0.25}, UHAL_REFERENCE(r[0] = x[1] * (x[0] > 0 ? 1 : p[0]))},
+    {"leaky_relu_backward", kModerate, 2, {0.25, 1}, UHAL_REFERENCE(r[0] = x[1] * (x[0] >= 0 ? 1 : p[0]))},
     {"elu_backward", kModerate, 2, {0.5}, UHAL_REFERENCE(r[0] = x[1] * (x[0] > 0 ? 1 : p[0] * std::exp(x[0])))},
     {"selu_backward", kModerate, 2, {1.05, 1.67}, UHAL_REFERENCE(r[0] = x[1] * (x[0] > 0 ? p[0] : x[0] + p[0] * p[1]))},
     {"sigmoid_backward", kModerate, 2, {}, UHAL_REFERENCE(r[0] = x[1] * (x[0] - x[0] * x[0]))},
@@ -187,10 +187,34 @@ const std::vector<MapReference> kReferences = {
     {"erf_backward", kModerate, 2, {}, UHAL_REFERENCE(r[0] = x[1] * 2 / std::sqrt(M_PI) * std::exp(-x[0] * x[0]))},
     {"power_scalar_backward", kPositive, 2, {-1.5}, UHAL_REFERENCE(r[0] = x[1] * p[0] * std::pow(x[0], p[0]) / x[0])},
     {"divide_backward_divisor", kPositive, 3, {}, UHAL_REFERENCE(r[0] = -x[2] * x[0] * std::pow(x[1], -2))},
-    {"maximum_backward_first", kModerate, 3, {}, UHAL_REFERENCE(r[0] = x[0] < x[1] ? 0 : x[2])},
-    {"maximum_backward_second", kModerate, 3, {}, UHAL_REFERENCE(r[0] = x[0] < x[1] ? x[2] : 0)},
-    {"minimum_backward_first", kModerate, 3, {}, UHAL_REFERENCE(r[0] = x[0] > x[1] ? 0 : x[2])},
-    {"minimum_backward_second", kModerate, 3, {}, UHAL_REFERENCE(r[0] = x[0] > x[1] ? x[2] : 0)},
+    {"maximum_backward_first",
+     kModerate,
+     3,
+     {0.25},
+     UHAL_REFERENCE(r[0] = x[2] * (x[0] > x[1]    ? 1
+                                   : x[0] == x[1] ? 0.75
+                                                  : 0))},
+    {"maximum_backward_second",
+     kModerate,
+     3,
+     {0.25},
+     UHAL_REFERENCE(r[0] = x[2] * (x[0] < x[1]    ? 1
+                                   : x[0] == x[1] ? 0.25
+                                                  : 0))},
+    {"minimum_backward_first",
+     kModerate,
+     3,
+     {0.25},
+     UHAL_REFERENCE(r[0] = x[2] * (x[0] < x[1]    ? 1
+                                   : x[0] == x[1] ? 0.75
+                                                  : 0))},
+    {"minimum_backward_second",
+     kModerate,
+     3,
+     {0.25},
+     UHAL_REFERENCE(r[0] = x[2] * (x[0] > x[1]    ? 1
+                                   : x[0] == x[1] ? 0.25
+                                                  : 0))},
     {"sgd", kModerate, 3, {}, UHAL_REFERENCE(r[0] = x[0] - x[1] * x[2])},
     {"momentum",
      kModerate,

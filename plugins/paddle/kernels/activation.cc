@@ -1,4 +1,5 @@
 // Unary functions and activations, and their gradients.
+#include <algorithm>
 #include <cmath>
 
 #include "plugins/paddle/kernels/maps.h"
@@ -57,6 +58,10 @@ void pow_scalar_grad(Context context, Input x, Input dy, Scalar exponent, Output
 }
 
 void clip(Context context, Input x, Scalar low, Scalar high, Output y) {
+  if (!(low.number() <= high.number())) {
+    invalid(context,
+            "min is " + std::to_string(low.number()) + ", above max, which is " + std::to_string(high.number()));
+  }
   unary_with<uhal_map_clip, double, double>(context, x, low.number(), high.number(), y);
 }
 void clip_grad(Context context, Input x, Input dy, Scalar low, Scalar high, Output dx) {
@@ -89,13 +94,32 @@ void round_to(Context context, Input x, int decimals, Output y) {
   context.map(uhal_map_scale, {&scaled}, {&out}, {1 / power, 0});
 }
 
-// dx = dy / ((x + 1) * factor) and dx = dy / (x * factor): derivatives of logarithms
-template <int shift, int base>
-void logarithm_grad(Context context, Input x, Input dy, Output dx) {
+// dx = dy / (x + 1)
+void log1p_grad(Context context, Input x, Input dy, Output dx) {
   const View in = x.view(), gradient = dy.view(), out = context.allocate(dx, in.dtype);
   const Scratch divisor(context, accumulator(in.dtype), in);
-  context.map(uhal_map_add_then_scale, {&in}, {&divisor}, {base == 0 ? 1 : std::log(base), shift});
+  context.map(uhal_map_scale, {&in}, {&divisor}, {1, 1});
   context.map(uhal_map_divide, {&gradient, &divisor}, {&out});
+}
+
+// dx = dy / x / log(base). x itself divides: scaled, a negative zero would lose its sign.
+template <int base>
+void logarithm_grad(Context context, Input x, Input dy, Output dx) {
+  const View in = x.view(), gradient = dy.view(), out = context.allocate(dx, in.dtype);
+  const Scratch quotient(context, accumulator(in.dtype), in);
+  context.map(uhal_map_divide, {&gradient, &in}, {&quotient});
+  context.map(uhal_map_scale, {&quotient}, {&out}, {1 / std::log(base), 0});
+}
+
+// At 0 the slope is that of the positive side.
+template <class Number>
+void leaky_relu_grad(Context context, Input x, Input dy, Number slope, Output dx) {
+  gradient_with<uhal_map_leaky_relu_backward, double, double>(context, x, dy, static_cast<double>(slope), 1, dx);
+}
+
+// Of limits in the wrong order the upper one wins.
+void hardtanh(Context context, Input x, float low, float high, Output y) {
+  unary_with<uhal_map_hard_tanh, float, float>(context, x, std::min(low, high), high, y);
 }
 
 // dx = dy * (y + 1)
@@ -152,7 +176,7 @@ KernelTable activation_kernels() {
       UNIHAL_KERNEL("gelu", kFloats, gelu),
       UNIHAL_KERNEL("hardsigmoid", kFloats, unary_with<uhal_map_hard_sigmoid, float, float>),
       UNIHAL_KERNEL("hardswish", kFloats, hardswish),
-      UNIHAL_KERNEL("hardtanh", kFloats, unary_with<uhal_map_hard_tanh, float, float>),
+      UNIHAL_KERNEL("hardtanh", kFloats, hardtanh),
       UNIHAL_KERNEL("hard_shrink", kFloats, unary_with<uhal_map_hard_shrink, float>),
       UNIHAL_KERNEL("leaky_relu", kFloats, unary_with<uhal_map_leaky_relu, float>),
       UNIHAL_KERNEL("leaky_relu", kFloats, unary_with<uhal_map_leaky_relu, double>),
@@ -180,12 +204,12 @@ KernelTable activation_kernels() {
       UNIHAL_KERNEL("hardsigmoid_grad", kFloats, gradient_with<uhal_map_hard_sigmoid_backward, float, float>),
       UNIHAL_KERNEL("hardswish_grad", kFloats, hardswish_grad),
       UNIHAL_KERNEL("hardtanh_grad", kFloats, gradient_with<uhal_map_hard_tanh_backward, float, float>),
-      UNIHAL_KERNEL("leaky_relu_grad", kFloats, gradient_with<uhal_map_leaky_relu_backward, float>),
-      UNIHAL_KERNEL("leaky_relu_grad", kFloats, gradient_with<uhal_map_leaky_relu_backward, double>),
+      UNIHAL_KERNEL("leaky_relu_grad", kFloats, leaky_relu_grad<float>),
+      UNIHAL_KERNEL("leaky_relu_grad", kFloats, leaky_relu_grad<double>),
       UNIHAL_KERNEL("log_grad", kFloats, log_grad),
-      UNIHAL_KERNEL("log10_grad", kFloats, logarithm_grad<0, 10>),
-      UNIHAL_KERNEL("log1p_grad", kFloats, logarithm_grad<1, 0>),
-      UNIHAL_KERNEL("log2_grad", kFloats, logarithm_grad<0, 2>),
+      UNIHAL_KERNEL("log10_grad", kFloats, logarithm_grad<10>),
+      UNIHAL_KERNEL("log1p_grad", kFloats, log1p_grad),
+      UNIHAL_KERNEL("log2_grad", kFloats, logarithm_grad<2>),
       UNIHAL_KERNEL("logsigmoid_grad", kFloats, gradient<uhal_map_log_sigmoid_backward>),
       UNIHAL_KERNEL("pow_grad", kFloats, pow_scalar_grad),
       UNIHAL_KERNEL("reciprocal_grad", kFloats, gradient<uhal_map_reciprocal_backward>),

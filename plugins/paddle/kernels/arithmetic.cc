@@ -6,57 +6,113 @@ namespace {
 
 // Paddle may give dx the memory of dz, so dx is written last.
 
+// Where the operand of lower rank begins in the other one's axes, as programs of the old intermediate representation
+// say it (operators.elementwise_add and its kin). -1 aligns at the right, and there trailing axes of length 1 do not
+// count.
+struct Alignment {
+  Alignment(const Context& context, const View& x, const View& y, int axis) : first(x), second(y) {
+    if (axis == -1 || (axis == 0 && x.rank == y.rank)) return;
+    View& low = x.rank < y.rank ? first : second;
+    const View& high = x.rank < y.rank ? y : x;
+    while (low.rank > 0 && low.rank + axis > high.rank && low.shape[low.rank - 1] == 1) --low.rank;
+    if (axis < 0 || axis + low.rank > high.rank) {
+      raise(UHAL_INVALID_ARGUMENT, std::string("(unihal) ") + context.kernel() + ": axis is " + std::to_string(axis) +
+                                       ", expected -1 to " + std::to_string(high.rank - low.rank) +
+                                       " for operands of rank " + std::to_string(x.rank) + " and " +
+                                       std::to_string(y.rank));
+    }
+    while (axis + low.rank < high.rank) low = low.unsqueezed(low.rank);
+  }
+  // The gradient of an operand, seen as it is.
+  static View as(const View& operand, const View& gradient) { return gradient.reshaped(operand.shape, operand.rank); }
+
+  View first, second;
+};
+
+// z = function(x, y) with an axis
+template <int function>
+void binary_at(Context context, Input x, Input y, int axis, Output z) {
+  const Alignment operands(context, x.view(), y.view(), axis);
+  const View out = context.allocate(z, operands.first.dtype);
+  context.map(function, {&operands.first, &operands.second}, {&out});
+}
+
+// The same, a bool
+template <int function>
+void binary_test_at(Context context, Input x, Input y, int axis, Output z) {
+  const Alignment operands(context, x.view(), y.view(), axis);
+  const View out = context.allocate(z, UHAL_BOOL);
+  context.map(function, {&operands.first, &operands.second}, {&out});
+}
+
 // d(x + y), d(x - y): dz itself, or its negative
 template <bool negative>
-void add_grad(Context context, Input, Input, Input dz, int, Output dx, Output dy) {
+void add_grad(Context context, Input x, Input y, Input dz, int axis, Output dx, Output dy) {
   const View gradient = dz.view();
+  const Alignment operands(context, x.shape_only(), y.shape_only(), axis);
   if (dy) {
-    const View out = context.allocate(dy, gradient.dtype);
+    const View out = Alignment::as(operands.second, context.allocate(dy, gradient.dtype));
     sum_to_shape(context, gradient, out);
     if (negative) context.map(uhal_map_negative, {&out}, {&out});
   }
-  if (dx) sum_to_shape(context, gradient, context.allocate(dx, gradient.dtype));
+  if (dx) sum_to_shape(context, gradient, Alignment::as(operands.first, context.allocate(dx, gradient.dtype)));
 }
 
-// out = function(operands...) summed to out's shape; the function is evaluated in dz's shape.
-void map_then_sum(const Context& context, int function, Operands operands, const View& dz, Output out) {
+// out = function(inputs...) summed to the shape of `operand`; the function is evaluated in dz's shape.
+void map_then_sum(const Context& context, int function, Operands inputs, const View& dz, const View& operand,
+                  Output out, std::initializer_list<double> parameters = {}) {
   if (!out) return;
-  const View result = context.allocate(out, dz.dtype);
-  if (same_shape(result, dz)) return context.map(function, operands, {&result});
+  const View result = Alignment::as(operand, context.allocate(out, dz.dtype));
+  if (same_shape(result, dz)) return context.map(function, inputs, {&result}, parameters);
   const Scratch full(context, dz.dtype, dz);
-  context.map(function, operands, {&full});
+  context.map(function, inputs, {&full}, parameters);
   sum_to_shape(context, full, result);
 }
 
-void multiply_grad(Context context, Input x, Input y, Input dz, int, Output dx, Output dy) {
-  const View a = x.view(), b = y.view(), gradient = dz.view();
-  map_then_sum(context, uhal_map_multiply, {&gradient, &a}, gradient, dy);
-  map_then_sum(context, uhal_map_multiply, {&gradient, &b}, gradient, dx);
+void multiply_grad(Context context, Input x, Input y, Input dz, int axis, Output dx, Output dy) {
+  const Alignment operands(context, x.view(), y.view(), axis);
+  const View &a = operands.first, &b = operands.second, gradient = dz.view();
+  map_then_sum(context, uhal_map_multiply, {&gradient, &a}, gradient, b, dy);
+  map_then_sum(context, uhal_map_multiply, {&gradient, &b}, gradient, a, dx);
 }
 
-void divide_grad(Context context, Input x, Input y, Input, Input dz, int, Output dx, Output dy) {
-  const View a = x.view(), b = y.view(), gradient = dz.view();
-  map_then_sum(context, uhal_map_divide_backward_divisor, {&a, &b, &gradient}, gradient, dy);
-  map_then_sum(context, uhal_map_divide, {&gradient, &b}, gradient, dx);
+void divide_grad(Context context, Input x, Input y, Input, Input dz, int axis, Output dx, Output dy) {
+  const Alignment operands(context, x.view(), y.view(), axis);
+  const View &a = operands.first, &b = operands.second, gradient = dz.view();
+  map_then_sum(context, uhal_map_divide_backward_divisor, {&a, &b, &gradient}, gradient, b, dy);
+  map_then_sum(context, uhal_map_divide, {&gradient, &b}, gradient, a, dx);
 }
 
+// Equal operands share the gradient evenly.
 template <int first, int second>
 void choose_grad(Context context, Input x, Input y, Input dz, Output dx, Output dy) {
   const View a = x.view(), b = y.view(), gradient = dz.view();
-  map_then_sum(context, second, {&a, &b, &gradient}, gradient, dy);
-  map_then_sum(context, first, {&a, &b, &gradient}, gradient, dx);
+  map_then_sum(context, second, {&a, &b, &gradient}, gradient, b, dy, {0.5});
+  map_then_sum(context, first, {&a, &b, &gradient}, gradient, a, dx, {0.5});
 }
 
 // x + weight * (y - x)
 void lerp(Context context, Input x, Input y, Input weight, Output z) {
   const View a = x.view(), b = y.view(), w = weight.view();
+  require_same_dtype(context, a, b);
+  require_same_dtype(context, a, w);
   const View out = context.allocate(z, a.dtype);
   context.map(uhal_map_linear_interpolation, {&a, &b, &w}, {&out});
+}
+
+// A float32 sum of gradients takes float16 and bfloat16 ones, as on Paddle's other devices.
+void add(Context context, Input x, Input y, Output z) {
+  const View a = x.view(), b = y.view();
+  if (a.dtype != UHAL_FLOAT32 || !is_floating(b.dtype) || b.dtype == UHAL_FLOAT64) require_same_dtype(context, a, b);
+  const View out = context.allocate(z, a.dtype);
+  context.map(uhal_map_add, {&a, &b}, {&out});
 }
 
 // silu(x) * y; without y, of the two halves of x's last axis
 void swiglu(Context context, Input x, OptionalInput y, Output z) {
   const View in = x.view(), out = context.allocate(z, in.dtype);
+  if (y) require_same_dtype(context, in, y.view());
+  if (out.elements() == 0) return;
   const int last = in.rank - 1;
   const int64_t half = in.shape[last] / 2;
   const View gate = y ? in : in.sliced(last, 0, half), value = y ? y.view() : in.sliced(last, half, half);
@@ -69,7 +125,7 @@ void swiglu(Context context, Input x, OptionalInput y, Output z) {
 
 KernelTable arithmetic_kernels() {
   return {
-      UNIHAL_KERNEL("add", kReal, binary<uhal_map_add>),
+      UNIHAL_KERNEL("add", kReal, add),
       UNIHAL_KERNEL("atan2", kFloats, binary<uhal_map_atan2>),
       UNIHAL_KERNEL("divide", kNumbers, binary<uhal_map_divide>),
       UNIHAL_KERNEL("elementwise_pow", kNumbers, binary<uhal_map_power>),
@@ -82,6 +138,22 @@ KernelTable arithmetic_kernels() {
       UNIHAL_KERNEL("lerp", kFloats, lerp),
       UNIHAL_KERNEL("swiglu", kFloats, swiglu),
       UNIHAL_KERNEL("grad_add", kFloats, binary<uhal_map_add>),
+
+      UNIHAL_KERNEL("add_raw", kReal, binary_at<uhal_map_add>),
+      UNIHAL_KERNEL("divide_raw", kNumbers, binary_at<uhal_map_divide>),
+      UNIHAL_KERNEL("elementwise_pow_raw", kNumbers, binary_at<uhal_map_power>),
+      UNIHAL_KERNEL("equal_raw", kReal, binary_test_at<uhal_map_equal>),
+      UNIHAL_KERNEL("floor_divide_raw", kNumbers, binary_at<uhal_map_floor_divide>),
+      UNIHAL_KERNEL("greater_equal_raw", kReal, binary_test_at<uhal_map_greater_equal>),
+      UNIHAL_KERNEL("greater_than_raw", kReal, binary_test_at<uhal_map_greater>),
+      UNIHAL_KERNEL("less_equal_raw", kReal, binary_test_at<uhal_map_less_equal>),
+      UNIHAL_KERNEL("less_than_raw", kReal, binary_test_at<uhal_map_less>),
+      UNIHAL_KERNEL("maximum_raw", kNumbers, binary_at<uhal_map_maximum>),
+      UNIHAL_KERNEL("minimum_raw", kNumbers, binary_at<uhal_map_minimum>),
+      UNIHAL_KERNEL("multiply_raw", kReal, binary_at<uhal_map_multiply>),
+      UNIHAL_KERNEL("not_equal_raw", kReal, binary_test_at<uhal_map_not_equal>),
+      UNIHAL_KERNEL("remainder_raw", kNumbers, binary_at<uhal_map_floor_mod>),
+      UNIHAL_KERNEL("subtract_raw", kNumbers, binary_at<uhal_map_subtract>),
 
       UNIHAL_KERNEL("add_grad", kNumbers, add_grad<false>),
       UNIHAL_KERNEL("divide_grad", kFloats, divide_grad),

@@ -19,6 +19,7 @@ View with_rank(const View& view, int rank) {
 View flat(const View& view) { return view.reshaped({view.elements()}); }
 
 void sum_to_shape(const Context& context, const View& source, const View& target) {
+  if (source.elements() == 0) return fill_zero(context, target);
   if (same_shape(source, target)) return copy_or_cast(context, source, target);
   const View padded = with_rank(target, source.rank);
   const auto attributes = reduce_attributes(UHAL_REDUCE_SUM);
@@ -34,7 +35,7 @@ void fill(const Context& context, const View& y, double value, int64_t integer) 
   uhal_fill_attributes attributes = {};
   attributes.struct_size = sizeof attributes;
   attributes.value = value;
-  attributes.integer_value = integer;
+  attributes.integer_value = y.dtype == UHAL_BOOL ? value != 0 || integer != 0 : integer;  // 0.5 is true
   context.run(UHAL_OP_FILL, {}, {&y}, &attributes);
 }
 
@@ -47,6 +48,16 @@ double read_number(const Context& context, const View& x) {
   context.check(uhal_copy(stream, &result, number.data, sizeof result, UHAL_COPY_DEVICE_TO_HOST));
   context.check(uhal_stream_synchronize(stream));
   return result;
+}
+
+void require_same_dtype(const Context& context, const View& a, const View& b) {
+  if (a.dtype == b.dtype) return;
+  invalid(context, std::string("the operands have the dtypes ") + uhal_dtype_name(a.dtype) + " and " +
+                       uhal_dtype_name(b.dtype) + ", expected one");
+}
+
+void invalid(const Context& context, const std::string& message) {
+  raise(UHAL_INVALID_ARGUMENT, std::string("(unihal) ") + context.kernel() + ": " + message);
 }
 
 void unsupported(const Context& context, const std::string& what) {

@@ -1,6 +1,7 @@
 // What the kernels share: scratch memory, axes, and reduction of a gradient to the shape of a broadcast operand.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "plugins/paddle/error.h"
@@ -36,6 +37,27 @@ inline void fill_zero(const Context& context, const View& y) { fill(context, y, 
 
 // The host's copy of a device tensor's first element; waits for the stream.
 double read_number(const Context& context, const View& x);
+
+// Indices or labels as the ops take them: int32 or int64.
+class WideIntegers : public View {
+ public:
+  WideIntegers(const Context& context, const View& indices) : View(indices) {
+    if (dtype != UHAL_INT8 && dtype != UHAL_INT16 && dtype != UHAL_UINT8) return;
+    widened_.emplace(context, UHAL_INT32, *this);
+    copy_or_cast(context, *this, *widened_);
+    static_cast<View&>(*this) = *widened_;
+  }
+
+ private:
+  std::optional<Scratch> widened_;
+};
+
+// Refuses operands of different dtypes where Paddle's own kernels do; promoting them is Paddle's work before the
+// kernel.
+void require_same_dtype(const Context& context, const View& a, const View& b);
+
+// Refuses an argument, with the class of error that Paddle's checks of arguments have.
+[[noreturn]] void invalid(const Context& context, const std::string& message);
 
 // Refuses what a kernel does not do. `what` completes "... is not supported".
 [[noreturn]] void unsupported(const Context& context, const std::string& what);

@@ -1,5 +1,6 @@
 // Comparisons, logic and bits.
 #include "plugins/paddle/kernels/maps.h"
+#include "plugins/paddle/phi_types.h"
 
 namespace unihal::paddle {
 namespace {
@@ -13,6 +14,7 @@ void reduce_all(const Context& context, const View& tests, const View& out) {
 
 void equal_all(Context context, Input x, Input y, Output out) {
   const View a = x.view(), b = y.view();
+  require_same_dtype(context, a, b);
   const View result = context.allocate(out, UHAL_BOOL);
   if (!same_shape(a, b)) return fill_zero(context, result);
   const Scratch equal(context, UHAL_BOOL, a);
@@ -42,20 +44,41 @@ void close_elements(const Context& context, const View& a, const View& b, double
   context.map(uhal_map_logical_or, {&out, &test}, {&out});
 }
 
+// The dtypes that Paddle's own kernels take a tolerance in.
+void check_tolerance(const Context& context, const char* name, const Scalar& tolerance, bool float32_too) {
+  const int32_t dtype = tolerance.dtype();
+  if (dtype == kPhiFloat64 || (dtype == kPhiFloat32 && float32_too)) return;
+  invalid(context, std::string(name) + " is not a float64" + (float32_too ? " or a float32" : ""));
+}
+
 void isclose(Context context, Input x, Input y, Scalar relative, Scalar absolute, bool equal_nan, Output out) {
-  close_elements(context, x.view(), y.view(), relative.number(), absolute.number(), equal_nan,
-                 context.allocate(out, UHAL_BOOL));
+  const View a = x.view(), b = y.view();
+  const View result = context.allocate(out, UHAL_BOOL);
+  if (a.elements() == 0) return;
+  check_tolerance(context, "atol", absolute, false);
+  check_tolerance(context, "rtol", relative, false);
+  require_same_dtype(context, a, b);
+  close_elements(context, a, b, relative.number(), absolute.number(), equal_nan, result);
 }
 
 void allclose(Context context, Input x, Input y, Scalar relative, Scalar absolute, bool equal_nan, Output out) {
-  const View a = x.view();
+  const View a = x.view(), b = y.view();
+  check_tolerance(context, "rtol", relative, true);
+  check_tolerance(context, "atol", absolute, true);
+  require_same_dtype(context, a, b);
+  const View result = context.allocate(out, UHAL_BOOL);
+  if (a.elements() == 0 || b.elements() == 0) return fill(context, result, 1, 1);
   const Scratch close(context, UHAL_BOOL, a);
-  close_elements(context, a, y.view(), relative.number(), absolute.number(), equal_nan, close);
-  reduce_all(context, close, context.allocate(out, UHAL_BOOL));
+  close_elements(context, a, b, relative.number(), absolute.number(), equal_nan, close);
+  reduce_all(context, close, result);
 }
 
 // How many labels are among the k best: their share, their number, and the number of all.
 void accuracy(Context context, Input, Input indices, Input label, Output share, Output correct, Output total) {
+  if (label.uhal() != UHAL_INT64 || indices.uhal() != UHAL_INT64) {
+    invalid(context, std::string("indices and labels are ") + uhal_dtype_name(indices.uhal()) + " and " +
+                         uhal_dtype_name(label.uhal()) + ", expected int64");
+  }
   const View best = indices.view(), labels = label.view().reshaped({label.elements(), 1});
   const int64_t rows[] = {best.shape[0], 1}, one[] = {1, 1};
   const Scratch equal(context, UHAL_BOOL, best), hit(context, UHAL_BOOL, rows, 2), count(context, UHAL_INT32, one, 2);

@@ -5,9 +5,12 @@
 namespace unihal::paddle {
 namespace {
 
-// SAME makes the dilation 1, as Paddle does.
-uhal_convolution_attributes attributes_of(const View& x, const View& w, Span<int> strides, Span<int> paddings,
-                                          Text algorithm, Span<int> dilations, int groups) {
+// SAME makes the dilation 1, as Paddle does. Where Paddle's division gives an output although the window exceeds the
+// padded image (it rounds towards zero), the image has more padding at its end.
+uhal_convolution_attributes attributes_of(const Context& context, const View& x, const View& w, const View& y,
+                                          Span<int> strides, Span<int> paddings, Text algorithm, Span<int> dilations,
+                                          int groups) {
+  require_same_dtype(context, x, w);
   auto attributes = convolution_attributes();
   const int axes = x.rank - 2;
   attributes.groups = groups;
@@ -16,6 +19,9 @@ uhal_convolution_attributes attributes_of(const View& x, const View& w, Span<int
     attributes.dilation[i] = std::strcmp(algorithm.value, "SAME") == 0 ? 1 : dilations[i];
     set_padding(paddings, algorithm, i, axes, x.shape[i + 2], w.shape[i + 2], attributes.dilation[i],
                 attributes.stride[i], &attributes.pad_before[i], &attributes.pad_after[i]);
+    const int64_t reach = (w.shape[i + 2] - 1) * attributes.dilation[i] + 1;
+    const int64_t excess = reach - x.shape[i + 2] - attributes.pad_before[i] - attributes.pad_after[i];
+    if (excess > 0 && y.shape[i + 2] == 1) attributes.pad_after[i] += excess;
   }
   return attributes;
 }
@@ -25,7 +31,7 @@ void convolution(const Context& context, Input x, Input filter, Span<int> stride
   const bool last = channels_last(data_format);
   const View in = image(x.view(), last), w = filter.view();
   const View out = image(context.allocate(y, in.dtype), last);
-  const auto attributes = attributes_of(in, w, strides, paddings, algorithm, dilations, groups);
+  const auto attributes = attributes_of(context, in, w, out, strides, paddings, algorithm, dilations, groups);
   context.run(UHAL_OP_CONVOLUTION, {&in, &w}, {&out}, &attributes);
 }
 
@@ -33,7 +39,7 @@ void convolution_grad(const Context& context, Input x, Input filter, Input dy, S
                       Text algorithm, Span<int> dilations, int groups, Text data_format, Output dx, Output dw) {
   const bool last = channels_last(data_format);
   const View in = image(x.view(), last), w = filter.view(), gradient = image(dy.view(), last);
-  const auto attributes = attributes_of(in, w, strides, paddings, algorithm, dilations, groups);
+  const auto attributes = attributes_of(context, in, w, gradient, strides, paddings, algorithm, dilations, groups);
   if (dx) {
     const View out = image(context.allocate(dx, in.dtype), last);
     context.run(UHAL_OP_CONVOLUTION_BACKWARD_DATA, {&gradient, &w}, {&out}, &attributes);
@@ -68,7 +74,7 @@ void conv_transpose(Context context, Input x, Input filter, Span<int> strides, S
   const bool last = channels_last(data_format);
   const View in = image(x.view(), last), w = filter.view();
   const View out = image(context.allocate(y, in.dtype), last);
-  const auto attributes = attributes_of(out, w, strides, paddings, algorithm, dilations, groups);
+  const auto attributes = attributes_of(context, out, w, in, strides, paddings, algorithm, dilations, groups);
   context.run(UHAL_OP_CONVOLUTION_BACKWARD_DATA, {&in, &w}, {&out}, &attributes);
 }
 
@@ -77,7 +83,7 @@ void conv_transpose_grad(Context context, Input x, Input filter, Input dy, Span<
                          Output dx, Output dw) {
   const bool last = channels_last(data_format);
   const View in = image(x.view(), last), w = filter.view(), gradient = image(dy.view(), last);
-  const auto attributes = attributes_of(gradient, w, strides, paddings, algorithm, dilations, groups);
+  const auto attributes = attributes_of(context, gradient, w, in, strides, paddings, algorithm, dilations, groups);
   if (dx) {
     const View out = image(context.allocate(dx, in.dtype), last);
     context.run(UHAL_OP_CONVOLUTION, {&gradient, &w}, {&out}, &attributes);

@@ -32,6 +32,8 @@ void fill_kernel(Context context, Input x, Scalar value, Output y) {
   fill(context, context.allocate(y, x.uhal()), value.number(), value.integer());
 }
 
+void fill_grad(Context context, Input dy, Scalar, Output dx) { fill_zero(context, context.allocate(dx, dy.uhal())); }
+
 void assign(Context context, Input x, Output y) {
   const View in = x.view();
   const View out = context.allocate(y, in.dtype);
@@ -52,13 +54,10 @@ void cast(Context context, Input x, Dtype dtype, Output y) {
 
 KernelTable copy_kernels() {
   return {
-      UNIHAL_KERNEL("contiguous", kEvery, contiguous),
-      UNIHAL_KERNEL("strided_copy", kEvery, strided_copy),
-      UNIHAL_KERNEL("fill", kEvery, fill_kernel),
-      UNIHAL_KERNEL("assign", kEvery, assign),
-      UNIHAL_KERNEL("assign_raw", kEvery, assign_raw),
-      UNIHAL_KERNEL("share_data", kEvery, assign),
-      UNIHAL_KERNEL("cast", kEvery, cast),
+      UNIHAL_KERNEL("contiguous", kEvery, contiguous), UNIHAL_KERNEL("strided_copy", kEvery, strided_copy),
+      UNIHAL_KERNEL("fill", kEvery, fill_kernel),      UNIHAL_KERNEL("fill_grad", kNumbers, fill_grad),
+      UNIHAL_KERNEL("assign", kEvery, assign),         UNIHAL_KERNEL("assign_raw", kEvery, assign_raw),
+      UNIHAL_KERNEL("share_data", kEvery, assign),     UNIHAL_KERNEL("cast", kEvery, cast),
   };
 }
 

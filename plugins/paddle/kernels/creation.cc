@@ -8,13 +8,20 @@ void full(Context context, Integers shape, Scalar value, Dtype dtype, Output y) 
   fill(context, context.allocate(y, to_uhal(dtype), shape.data(), shape.size()), value.number(), value.integer());
 }
 
-void full_like(Context context, Input, Scalar value, Dtype dtype, Output y) {
-  fill(context, context.allocate(y, to_uhal(dtype)), value.number(), value.integer());
+// Without a dtype, of the operand's.
+void full_like(Context context, Input x, Scalar value, Dtype dtype, Output y) {
+  fill(context, context.allocate(y, dtype == kUndefined ? x.uhal() : to_uhal(dtype)), value.number(), value.integer());
 }
+
+constexpr double kMaxLength = 1e18;
 
 void arange(Context context, double start, double end, double step, uhal_dtype dtype, Output y) {
   if (step == 0) raise(UHAL_INVALID_ARGUMENT, "(unihal) arange: the step is 0; it must not be");
   const double length = (end - start) / step;
+  if (!(length < kMaxLength)) {
+    raise(UHAL_FAILED_PRECONDITION, "(unihal) arange: from " + std::to_string(start) + " to " + std::to_string(end) +
+                                        " by " + std::to_string(step) + " is not a number of elements");
+  }
   const int64_t count = length > 0 ? static_cast<int64_t>(__builtin_ceil(length)) : 0;
   const View out = context.allocate(y, dtype, &count, 1);
   uhal_iota_attributes attributes = {};

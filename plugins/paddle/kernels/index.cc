@@ -102,6 +102,7 @@ void scatter(Context context, Input x, Input indices, Input updates, bool overwr
   const View in = x.view(), at = flat_indices(indices.view()), values = updates.view();
   const View out = context.allocate(y, in.dtype);
   copy_or_cast(context, in, out);
+  if (at.elements() == 0) return;
   if (!overwrite) {
     const Scratch zeros(context, values.dtype, values);
     fill_zero(context, zeros);
@@ -113,29 +114,42 @@ void scatter(Context context, Input x, Input indices, Input updates, bool overwr
 }
 
 void take_along_axis(Context context, Input x, Input indices, int axis, Output y) {
-  const View in = x.view(), at = indices.view();
+  const View in = x.view();
+  const WideIntegers at(context, indices.view());
   const View out = context.allocate(y, in.dtype);
   const auto attributes = wrapping(from_front(axis, in.rank));
   context.run(UHAL_OP_GATHER_ELEMENTS, {&in, &at}, {&out}, &attributes);
 }
 
 void take_along_axis_grad(Context context, Input, Input indices, Input dy, int axis, Output dx) {
-  const View at = indices.view(), gradient = dy.view();
+  const WideIntegers at(context, indices.view());
+  const View gradient = dy.view();
   const View out = context.allocate(dx, gradient.dtype);
   fill_zero(context, out);
   const auto attributes = wrapping(from_front(axis, out.rank), UHAL_REDUCE_SUM);
   context.run(UHAL_OP_SCATTER_ELEMENTS, {&at, &gradient}, {&out}, &attributes);
 }
 
+// The op leaves out what is not a class; taking an element of a row per index reports it.
+void check_classes(const Context& context, const View& indices, int64_t classes) {
+  if (classes == 0 && indices.elements() != 0) invalid(context, "there are no classes for the indices");
+  const Scratch row(context, UHAL_UINT8, &classes, 1), taken(context, UHAL_UINT8, indices);
+  fill_zero(context, row);
+  const auto attributes = index_attributes(0);
+  context.run(UHAL_OP_GATHER, {&row, &indices}, {&taken}, &attributes);
+}
+
 void one_hot(Context context, Input x, Scalar, Output y) {
   const View indices = x.view();
   const View out = context.allocate(y, UHAL_FLOAT32);
+  check_classes(context, indices, out.shape[out.rank - 1]);
   const auto attributes = index_attributes(out.rank - 1);
   context.run(UHAL_OP_ONE_HOT, {&indices}, {&out}, &attributes);
 }
 
 void where(Context context, Input condition, Input x, Input y, Output z) {
   const View c = condition.view(), a = x.view(), b = y.view();
+  require_same_dtype(context, a, b);
   const View out = context.allocate(z, a.dtype);
   context.map(uhal_map_select, {&c, &a, &b}, {&out});
 }

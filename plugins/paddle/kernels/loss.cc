@@ -11,10 +11,10 @@ uhal_cross_entropy_attributes attributes_of(const View& logits, bool soft_label,
   return attributes;
 }
 
-// Sparse labels in the form of the op: the rank of the logits, with length 1 along the classes.
-View labels_of(const View& labels, const View& logits, bool soft_label, int axis) {
-  if (soft_label || labels.rank == logits.rank) return labels;
-  return labels.unsqueezed(axis);
+// Labels in the form of the op: sparse ones have the rank of the logits, with length 1 along the classes.
+View labels_of(const Context& context, const View& labels, const View& logits, bool soft_label, int axis) {
+  if (soft_label) require_same_dtype(context, labels, logits);
+  return soft_label || labels.rank == logits.rank ? labels : labels.unsqueezed(axis);
 }
 
 // y = 0 where the label is ignore_index.
@@ -76,7 +76,7 @@ void cross_entropy(Context context, Input logits, Input label, bool soft_label, 
                    int ignore_index, int axis, Output softmax, Output loss) {
   const View x = logits.view();
   const auto attributes = attributes_of(x, soft_label, ignore_index, axis);
-  const View labels = labels_of(label.view(), x, soft_label, attributes.axis);
+  const WideIntegers labels(context, labels_of(context, label.view(), x, soft_label, attributes.axis));
   const View probabilities = context.allocate(softmax, x.dtype);
   const View out = context.allocate(loss, x.dtype).reshaped(x.with_axis_one(attributes.axis).shape, x.rank);
   if (use_softmax) {
@@ -91,7 +91,7 @@ void cross_entropy_grad(Context context, Input label, Input softmax, Input dloss
                         bool, int ignore_index, int axis, Output dlogits) {
   const View probabilities = softmax.view();
   const auto attributes = attributes_of(probabilities, soft_label, ignore_index, axis);
-  const View labels = labels_of(label.view(), probabilities, soft_label, attributes.axis);
+  const WideIntegers labels(context, labels_of(context, label.view(), probabilities, soft_label, attributes.axis));
   const View gradient = dloss.view().reshaped(probabilities.with_axis_one(attributes.axis).shape, probabilities.rank);
   const View out = context.allocate(dlogits, probabilities.dtype);
   if (use_softmax) {
@@ -99,15 +99,6 @@ void cross_entropy_grad(Context context, Input label, Input softmax, Input dloss
   } else {
     negative_log_likelihood_grad(context, probabilities, labels, soft_label, attributes, gradient, out);
   }
-}
-
-// How much each element of a binary cross-entropy counts: w = 1 + (pos_weight - 1) * label.
-void weigh_positives(const Context& context, const OptionalInput& pos_weight, const View& labels, const View& weights) {
-  const View given = pos_weight.view();
-  const Scratch excess(context, weights.dtype, given);
-  context.map(uhal_map_scale, {&given}, {&excess}, {1, -1});
-  context.map(uhal_map_multiply, {&labels, &excess}, {&weights});
-  context.map(uhal_map_scale, {&weights}, {&weights}, {1, 1});
 }
 
 // y /= the number of labels that are not ignored, which counts as 1e-5 if there is none (Paddle's rule).
@@ -122,16 +113,18 @@ void divide_by_count(const Context& context, const View& labels, int ignore_inde
   context.map(uhal_map_divide, {&y, &count}, {&y});
 }
 
-// (1 - label) * x - w * log(sigmoid(x))
+// (1 - label) * x - w * log(sigmoid(x)). Paddle's Python makes the weight w of an element from its label and the weight
+// of positive examples; the operand called pos_weight is w.
 void sigmoid_cross_entropy(Context context, Input x, Input label, OptionalInput pos_weight, bool normalize,
                            int ignore_index, Output y) {
   const View logits = x.view(), labels = label.view();
+  require_same_dtype(context, logits, labels);
   const View out = context.allocate(y, logits.dtype);
   const Scratch part(context, accumulator(logits.dtype), logits), logarithm(context, part.dtype, logits);
   context.map(uhal_map_log_sigmoid, {&logits}, {&logarithm});
   if (pos_weight) {
-    weigh_positives(context, pos_weight, labels, part);
-    context.map(uhal_map_multiply, {&logarithm, &part}, {&logarithm});
+    const View weights = pos_weight.view();
+    context.map(uhal_map_multiply, {&logarithm, &weights}, {&logarithm});
   }
   context.map(uhal_map_multiply, {&logits, &labels}, {&part});
   context.map(uhal_map_subtract, {&logits, &part}, {&part});
@@ -146,8 +139,7 @@ void sigmoid_cross_entropy_grad(Context context, Input x, Input label, OptionalI
   const View logits = x.view(), labels = label.view(), gradient = dy.view();
   const Scratch part(context, accumulator(logits.dtype), logits);
   if (pos_weight) {
-    const Scratch weights(context, part.dtype, logits);
-    weigh_positives(context, pos_weight, labels, weights);
+    const View weights = pos_weight.view();
     context.map(uhal_map_negative, {&logits}, {&part});
     context.map(uhal_map_sigmoid, {&part}, {&part});
     context.map(uhal_map_multiply, {&part, &weights}, {&part});

@@ -25,6 +25,7 @@ void unary_test(Context context, Input x, Output y) {
 template <int function>
 void binary(Context context, Input x, Input y, Output z) {
   const View a = x.view(), b = y.view();
+  require_same_dtype(context, a, b);
   const View out = context.allocate(z, a.dtype);
   context.map(function, {&a, &b}, {&out});
 }
@@ -33,6 +34,7 @@ void binary(Context context, Input x, Input y, Output z) {
 template <int function>
 void binary_test(Context context, Input x, Input y, Output z) {
   const View a = x.view(), b = y.view();
+  require_same_dtype(context, a, b);
   const View out = context.allocate(z, UHAL_BOOL);
   context.map(function, {&a, &b}, {&out});
 }

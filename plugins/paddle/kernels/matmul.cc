@@ -35,6 +35,7 @@ void multiply_matrices(const Context& context, const View& a, const View& b, con
 
 void matmul(Context context, Input x, Input y, bool transpose_x, bool transpose_y, Output out) {
   const View a = transposed_if(x.view(), transpose_x), b = transposed_if(y.view(), transpose_y);
+  require_same_dtype(context, a, b);
   const View result = context.allocate(out, a.dtype);
   multiply_matrices(context, as_left(a), as_right(b), product_view(result, a, b));
 }
@@ -65,6 +66,7 @@ bool same_batch(const View& a, const View& b) {
 // target (batch axes possibly broadcast) = sum over the broadcast batch axes of a @ b
 void product_to_shape(const Context& context, const View& a, const View& b, const View& target) {
   const View shape = product_view(View(nullptr, target.dtype, target.shape, 0), a, b);
+  if (shape.elements() == 0) return fill_zero(context, target);
   if (shape.elements() == target.elements())
     return multiply_matrices(context, a, b, target.reshaped(shape.shape, shape.rank));
   // Summed over all batches (a layer's weight): one product over longer rows and columns.
@@ -113,6 +115,8 @@ void mv_grad(Context context, Input x, Input y, Input dz, Output dx, Output dy) 
 // out = beta * input + alpha * x @ y
 void addmm(Context context, Input input, Input x, Input y, float beta, float alpha, Output out) {
   const View c = input.view(), a = x.view(), b = y.view();
+  require_same_dtype(context, a, b);
+  require_same_dtype(context, a, c);
   const View result = context.allocate(out, a.dtype);
   auto attributes = matmul_attributes();
   attributes.alpha = static_cast<double>(alpha);

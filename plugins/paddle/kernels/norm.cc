@@ -41,6 +41,9 @@ class ParameterGradient {
     computed_ = *scratch_;
   }
   const uhal_tensor* tensor() const { return present_ ? &computed_ : nullptr; }
+  void store_zeros() const {
+    if (present_) fill_zero(context_, stored_);
+  }
   void store() const {
     if (scratch_) copy_or_cast(context_, computed_, stored_);
   }
@@ -70,9 +73,10 @@ void batch_norm(Context context, Input x, Input mean, Input variance, OptionalIn
   const uhal_dtype statistic = accumulator(in.dtype);
   const int64_t channels[] = {in.shape[1]};
   const Parameter32 gamma(context, scale, statistic, channels, 1), beta(context, bias, statistic, channels, 1);
-  const View running_mean = mean.view(), running_variance = variance.view();
+  const View running_mean = flat(mean.view()), running_variance = flat(variance.view());
   const View out = image(context.allocate(y, in.dtype), last);
-  const View new_mean = context.allocate(mean_out, statistic), new_variance = context.allocate(variance_out, statistic);
+  const View new_mean = flat(context.allocate(mean_out, statistic));
+  const View new_variance = flat(context.allocate(variance_out, statistic));
   const View batch_mean = context.allocate(saved_mean, statistic, channels, 1);
   const View batch_variance = context.allocate(saved_variance, statistic, channels, 1);
   if (reserve_space) {
@@ -81,7 +85,13 @@ void batch_norm(Context context, Input x, Input mean, Input variance, OptionalIn
   }
   const bool inference = (is_test && !trainable_statistics) || use_global_stats;
   const auto attributes = batch_norm_attributes(momentum, epsilon, inference);
-  if (inference) {
+  if (!inference && in.elements() == in.shape[1]) {  // a channel of one element is not normalized
+    copy_or_cast(context, in, out);
+    copy_or_cast(context, running_mean, new_mean);
+    copy_or_cast(context, running_variance, new_variance);
+    fill_zero(context, batch_mean);
+    fill_zero(context, batch_variance);
+  } else if (inference) {
     context.run(UHAL_OP_BATCH_NORM, {&in, gamma.tensor(), beta.tensor(), &running_mean, &running_variance}, {&out},
                 &attributes);
     copy_or_cast(context, running_mean, new_mean);
@@ -97,18 +107,25 @@ void batch_norm(Context context, Input x, Input mean, Input variance, OptionalIn
 void batch_norm_grad(Context context, Input x, OptionalInput scale, OptionalInput bias, OptionalInput mean,
                      OptionalInput variance, Input saved_mean, Input saved_variance, OptionalInput, Input dy,
                      float momentum, float epsilon, Text data_format, bool is_test, bool use_global_stats,
-                     bool trainable_statistics, Output dx, Output dscale, Output dbias) {
+                     bool /*trainable_statistics*/, Output dx, Output dscale, Output dbias) {
   const bool last = channels_last(data_format);
   const View in = image(x.view(), last), gradient = image(dy.view(), last);
   const uhal_dtype statistic = accumulator(in.dtype);
   const int64_t channels[] = {in.shape[1]};
-  const bool inference = (is_test && !trainable_statistics) || use_global_stats;
+  // In a test the running statistics count, also where the forward trained them (Paddle's rule).
+  const bool inference = is_test || use_global_stats;
   const Parameter32 gamma(context, scale, statistic, channels, 1);
   const View m = inference && mean ? mean.view() : saved_mean.view();
   const View v = inference && variance ? variance.view() : saved_variance.view();
   const View out = image(context.allocate(dx, in.dtype), last);
   const ParameterGradient dgamma(context, dscale, scale, statistic, channels, 1);
   const ParameterGradient dbeta(context, dbias, bias, statistic, channels, 1);
+  if (!inference && in.elements() == in.shape[1]) {
+    copy_or_cast(context, gradient, out);
+    dgamma.store_zeros();
+    dbeta.store_zeros();
+    return;
+  }
   const auto attributes = batch_norm_attributes(momentum, epsilon, inference);
   context.run(UHAL_OP_BATCH_NORM_BACKWARD, {&in, &gradient, gamma.tensor(), &m, &v},
               {&out, dgamma.tensor(), dbeta.tensor()}, &attributes);

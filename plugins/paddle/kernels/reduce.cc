@@ -47,12 +47,22 @@ void reduce_span(Context context, Input x, Span<int64_t> axes, bool, Output y) {
   reduce_to(context, reduction, in, axes, false, context.allocate(y, in.dtype));
 }
 
-// Integers and bools are summed in int64.
+// The dtype of a sum: the one asked for, else int64 for int32 and bools and the operand's own for the rest.
+uhal_dtype dtype_of_sum(uhal_dtype operand, Dtype asked) {
+  if (asked != kUndefined) return to_uhal(asked);
+  return operand == UHAL_INT32 || operand == UHAL_BOOL ? static_cast<uhal_dtype>(UHAL_INT64) : operand;
+}
+
+// Fractions are dropped from the operands, not from their sum.
 void sum(Context context, Input x, Integers axes, Dtype dtype, bool, Output y) {
   const View in = x.view();
-  const uhal_dtype natural = is_floating(in.dtype) ? in.dtype : static_cast<uhal_dtype>(UHAL_INT64);
-  const View out = context.allocate(y, dtype == kUndefined ? natural : to_uhal(dtype));
-  reduce_to(context, UHAL_REDUCE_SUM, in, axes, false, out);
+  const View out = context.allocate(y, dtype_of_sum(in.dtype, dtype));
+  if (!is_floating(in.dtype) || is_floating(out.dtype)) {
+    return reduce_to(context, UHAL_REDUCE_SUM, in, axes, false, out);
+  }
+  const Scratch whole(context, out.dtype, in);
+  copy_or_cast(context, in, whole);
+  reduce_to(context, UHAL_REDUCE_SUM, whole, axes, false, out);
 }
 
 void mean_all(Context context, Input x, Output y) {
@@ -75,9 +85,9 @@ void spread(const Context& context, const View& dy, const View& dx, double facto
 }
 
 template <bool mean>
-void sum_grad(Context context, Input, Input dy, Integers axes, bool, bool all, Output dx) {
+void sum_grad(Context context, Input x, Input dy, Integers axes, bool, bool all, Output dx) {
   const View gradient = dy.view();
-  const View out = context.allocate(dx, gradient.dtype);
+  const View out = context.allocate(dx, x.uhal());
   if (out.elements() == 0) return;
   const double share = static_cast<double>(gradient.elements()) / static_cast<double>(out.elements());
   spread(context, with_reduced_axes(gradient, out, axes, all), out, mean ? share : 1);
@@ -89,15 +99,20 @@ void mean_all_grad(Context context, Input, Input dy, Output dx) {
   spread(context, gradient, out, 1 / static_cast<double>(out.elements()));
 }
 
-// dx = dy where x is the extreme value, which Paddle gives to all of equals
-void extreme_grad(Context context, Input x, Input y, Input dy, Integers axes, bool, bool all, Output dx) {
+// dx = dy / n where x is the extreme value, which n elements share
+template <class Axes>
+void extreme_grad(Context context, Input x, Input y, Input dy, Axes axes, bool, bool all, Output dx) {
   const View in = x.view();
   const View out = context.allocate(dx, in.dtype);
+  if (out.elements() == 0) return;
   const View forward = with_reduced_axes(y.view(), in, axes, all);
   const View gradient = with_reduced_axes(dy.view(), in, axes, all);
-  const Scratch is_extreme(context, UHAL_BOOL, in);
+  const Scratch is_extreme(context, UHAL_BOOL, in), count(context, accumulator(in.dtype), forward);
   context.map(uhal_map_equal, {&in, &forward}, {&is_extreme});
-  context.map(uhal_map_multiply, {&gradient, &is_extreme}, {&out});
+  const auto sum = reduce_attributes(UHAL_REDUCE_SUM);
+  context.run(UHAL_OP_REDUCE, {&is_extreme}, {&count}, &sum);
+  context.map(uhal_map_divide, {&gradient, &count}, {&count});
+  context.map(uhal_map_multiply, {&count, &is_extreme}, {&out});
 }
 
 // (sum |x|^p)^(1/p) along one axis, or over all elements; p may be 0 or infinite.
@@ -136,13 +151,16 @@ void frobenius_norm(Context context, Input x, Integers axes, bool, bool all, Out
 
 void add_n(Context context, MixedInputList list, Output y) {
   if (!list.all_dense()) unsupported(context, "a sparse gradient (SelectedRows)");
-  const View first = list[0].view();
-  const View out = context.allocate(y, first.dtype);
-  copy_or_cast(context, first, out);
-  for (size_t i = 1; i < list.size(); ++i) {
+  const View out = context.allocate(y, list[0].uhal());
+  bool first = true;
+  for (size_t i = 0; i < list.size(); ++i) {
     const View next = list[i].view();
-    context.map(uhal_map_add, {&out, &next}, {&out});
+    require_same_dtype(context, out, next);
+    if (next.elements() == 0) continue;  // an empty tensor of any shape adds nothing
+    first ? copy_or_cast(context, next, out) : context.map(uhal_map_add, {&out, &next}, {&out});
+    first = false;
   }
+  if (first) fill_zero(context, out);
 }
 
 }  // namespace
@@ -168,8 +186,10 @@ KernelTable reduce_kernels() {
       UNIHAL_KERNEL("sum_grad", kNumbers, sum_grad<false>),
       UNIHAL_KERNEL("mean_grad", kFloats, sum_grad<true>),
       UNIHAL_KERNEL("mean_all_grad", kFloats, mean_all_grad),
-      UNIHAL_KERNEL("max_grad", kFloats, extreme_grad),
-      UNIHAL_KERNEL("min_grad", kFloats, extreme_grad),
+      UNIHAL_KERNEL("max_grad", kFloats, extreme_grad<Integers>),
+      UNIHAL_KERNEL("min_grad", kFloats, extreme_grad<Integers>),
+      UNIHAL_KERNEL("amax_grad", kFloats, extreme_grad<Span<int64_t>>),
+      UNIHAL_KERNEL("amin_grad", kFloats, extreme_grad<Span<int64_t>>),
   };
 }
 

@@ -1,4 +1,6 @@
 // Transpose, slices, joins and splits: copies between views.
+#include <utility>
+
 #include "plugins/paddle/kernels/common.h"
 
 namespace unihal::paddle {
@@ -151,12 +153,24 @@ void strided_slice_grad(Context context, Input, Input dy, Span<int> axes, Intege
   copy(context, in_shape_of(gradient, part), part);
 }
 
+// Whether x has another length than y and than 1 along an axis; before y's memory is asked for, which may be huge.
+void check_expands(const Context& context, const Tensor& x, const Tensor& y) {
+  const int more = y.rank() - x.rank();
+  for (int i = 0; i < x.rank(); ++i) {
+    if (more >= 0 && (x.dim(i) == 1 || x.dim(i) == y.dim(i + more))) continue;
+    invalid(context, "axis " + std::to_string(i) + " of length " + std::to_string(x.dim(i)) +
+                         " cannot be expanded to " + (more < 0 ? "a lower rank" : std::to_string(y.dim(i + more))));
+  }
+}
+
 void expand(Context context, Input x, Integers, Output y) {
+  check_expands(context, x, y);
   const View in = x.view();
   copy(context, in, context.allocate(y, in.dtype));
 }
 
 void expand_as(Context context, Input x, OptionalInput, Span<int64_t>, Output y) {
+  check_expands(context, x, y);
   const View in = x.view();
   copy(context, in, context.allocate(y, in.dtype));
 }
@@ -184,7 +198,10 @@ void tile_views(const View& small, const View& large, View* of_small, View* of_l
   *of_large = large.reshaped(large_dims, rank);
 }
 
-void tile(Context context, Input x, Integers, Output y) {
+void tile(Context context, Input x, Integers repeats, Output y) {
+  for (int64_t times : repeats) {
+    if (times < 0) invalid(context, "an axis is to be repeated " + std::to_string(times) + " times");
+  }
   const View in = x.view(), out = context.allocate(y, in.dtype);
   if (out.elements() == 0) return;
   View from, to;
@@ -202,9 +219,10 @@ void tile_grad(Context context, Input, Input dy, Integers, Output dx) {
 
 void flip(Context context, Input x, Span<int> axes, Output y) {
   View in = x.view();
+  bool flipped[UHAL_MAX_RANK] = {};  // an axis that is named twice is flipped once
   for (int axis : axes) {
     const int i = from_front(axis, in.rank);
-    if (in.shape[i] > 0) in = in.sliced(i, in.shape[i] - 1, in.shape[i], -1);
+    if (in.shape[i] > 0 && !std::exchange(flipped[i], true)) in = in.sliced(i, in.shape[i] - 1, in.shape[i], -1);
   }
   copy(context, in, context.allocate(y, in.dtype));
 }

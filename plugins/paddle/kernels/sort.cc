@@ -1,4 +1,6 @@
 // Arg-reductions, sorting and scans.
+#include <cmath>
+
 #include "plugins/paddle/kernels/common.h"
 
 namespace unihal::paddle {
@@ -25,11 +27,19 @@ void argsort(Context context, Input x, int axis, bool descending, bool, Output v
 void topk(Context context, Input x, Scalar k, int axis, bool largest, bool, Output values, Output indices) {
   const View in = with_rank(x.view(), 1);
   const int along = from_front(axis, in.rank);
+  if (in.elements() != 0 && (k.integer() < 0 || k.integer() > in.shape[along])) {
+    invalid(context, "k is " + std::to_string(k.integer()) + ", expected 0 to " + std::to_string(in.shape[along]) +
+                         ", the length of axis " + std::to_string(along));
+  }
   int64_t dims[UHAL_MAX_RANK];
   for (int i = 0; i < in.rank; ++i) dims[i] = i == along ? k.integer() : in.shape[i];
   const int rank = x.rank();
   const View top = with_rank(context.allocate(values, in.dtype, dims, rank), 1);
   const View where = with_rank(context.allocate(indices, UHAL_INT64, dims, rank), 1);
+  if (in.elements() == 0) {  // nothing to choose from
+    fill(context, top, std::nan(""), 0);
+    return fill_zero(context, where);
+  }
   const auto attributes = axis_attributes(along, largest);
   context.run(UHAL_OP_TOP_K, {&in}, {&top, &where}, &attributes);
 }

@@ -81,6 +81,16 @@ def _where(condition: Array, yes: Any, no: Any) -> Array:
     return np.asarray(np.where(condition, yes, no))
 
 
+def _leaky_relu_backward(x: Array, g: Array, slope: float, passes_at_zero: float) -> Array:
+    return _where((x > 0) | ((x == 0) & (passes_at_zero != 0)), g, g * slope)
+
+
+def _chosen(mine: Array, tie: Array, g: Array, share: float) -> Array:
+    return _where(mine, g, _where(tie, g * share, 0.0))
+
+
+# What the second operand gets where both are equal.
+_TIES: dict[str, Any] = {"parameters": (0.25,)}
 _SELU = (1.0507009873554805, 1.6732632423543772)
 _HARD_SWISH = (6, 6, 3)
 _RATE = uniform(0.01, 0.1)
@@ -229,7 +239,7 @@ _TESTS = (
 _GRADIENTS = (
     _exact("relu_backward", lambda x, g: _where(x > 0, g, 0.0), _ANY, _ANY),
     _exact("relu6_backward", lambda x, g: _where((x > 0) & (x < 6), g, 0.0), normal(4), _ANY),
-    _rounded("leaky_relu_backward", 2, lambda x, g, p: _where(x > 0, g, g * p), _ANY, _ANY, parameters=(0.1,)),
+    _rounded("leaky_relu_backward", 2, _leaky_relu_backward, _ANY, _ANY, parameters=(0.1, 1.0)),
     _composed("elu_backward", 9, lambda x, g, p: g * _where(x > 0, 1, p * np.exp(x)), _ANY, _ANY, parameters=(1.25,)),
     _composed(
         "selu_backward",
@@ -310,7 +320,7 @@ _GRADIENTS = (
     _composed("sqrt_backward", 7, lambda y, g: g / (2 * y), _POSITIVE, _ANY),
     _composed("rsqrt_backward", 4, lambda y, g: -g * y**3 / 2, _POSITIVE, _ANY),
     _composed("reciprocal_backward", 2, lambda y, g: -g * y**2, _POSITIVE, _ANY),
-    _composed("square_backward", 2, lambda x, g: 2 * x * g, _ANY, _ANY),
+    _composed("square_backward", 2, lambda x, g: 2 * g * x, _ANY, _ANY),
     _exact("absolute_backward", lambda x, g: _where(x > 0, g, _where(x < 0, -g, 0.0)), _ANY, _ANY),
     _composed("sin_backward", 9, lambda x, g: g * np.cos(x), _ANY, _ANY),
     _composed("cos_backward", 9, lambda x, g: -g * np.sin(x), _ANY, _ANY),
@@ -318,11 +328,15 @@ _GRADIENTS = (
         "erf_backward", 10, lambda x, g: g * 2 / math.sqrt(math.pi) * np.exp(-x * x), _ANY, _ANY, conditioned=True
     ),
     _composed("power_scalar_backward", 35, lambda x, g, p: g * p * x ** (p - 1), _POSITIVE, _ANY, parameters=(2.5,)),
-    _composed("divide_backward_divisor", 8, lambda x, y, g: -g * x / y**2, _ANY, _POSITIVE, _ANY),
-    _exact("maximum_backward_first", lambda x, y, g: _where(x >= y, g, 0.0), _FEW, _FEW, _ANY),
-    _exact("maximum_backward_second", lambda x, y, g: _where(x < y, g, 0.0), _FEW, _FEW, _ANY),
-    _exact("minimum_backward_first", lambda x, y, g: _where(x <= y, g, 0.0), _FEW, _FEW, _ANY),
-    _exact("minimum_backward_second", lambda x, y, g: _where(x > y, g, 0.0), _FEW, _FEW, _ANY),
+    _composed("divide_backward_divisor", 8, lambda x, y, g: -g * (x / y) / y, _ANY, _POSITIVE, _ANY),
+    _rounded(
+        "maximum_backward_first", 1, lambda x, y, g, p: _chosen(x > y, x == y, g, 1 - p), _FEW, _FEW, _ANY, **_TIES
+    ),
+    _rounded("maximum_backward_second", 1, lambda x, y, g, p: _chosen(x < y, x == y, g, p), _FEW, _FEW, _ANY, **_TIES),
+    _rounded(
+        "minimum_backward_first", 1, lambda x, y, g, p: _chosen(x < y, x == y, g, 1 - p), _FEW, _FEW, _ANY, **_TIES
+    ),
+    _rounded("minimum_backward_second", 1, lambda x, y, g, p: _chosen(x > y, x == y, g, p), _FEW, _FEW, _ANY, **_TIES),
 )
 
 _OPTIMIZERS = (

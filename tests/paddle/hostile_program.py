@@ -1,0 +1,227 @@
+"""Runs a part of the generated calls on CPU and device, and writes what differs: the child of test_hostile.py.
+
+    python hostile_program.py RESULTS PROGRESS START SHARE
+
+One in SHARE of the hostile cases is tried, all ties, and per attribute one variation that changes the CPU's result. The
+file PROGRESS holds the case at hand, so that the parent knows what ended the process."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import warnings
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import paddle
+from calls import CALLS, Call, is_tensor
+from comparison import DEVICE, flatten
+from variations import Case, attribute_variations, tensor_variations
+
+Outcome = dict[str, Any]
+
+# Where Paddle's CPU ends the process (Paddle 3.3); the device runs them alone. Below: where Paddle does, on any device.
+CRASHES_OF_PADDLE = [
+    (r"adaptive_\w+pool2d", r"output_size=(-|\[(-|3, 46|46))"),
+    (r"conv2d|depthwise_conv2d", r"dilation=(4|7|100)$"),
+    (r"conv2d_transpose", r"dilation=-|padding=(7|100)$"),
+    (r"(softmax_with_)?cross_entropy", r"label first=-?1099511627776"),
+    (r"embedding padding", r"x first=|weight empty first"),
+    (r"expand_as", r"x empty"),
+    (r"gather", r"axis=-3"),
+    (r"gaussian|randint|uniform|truncated_gaussian", r"shape=\[-[12], -"),
+    (r"pow int", r"y=-"),
+    (r"prod", r"dtype=.int(32|64)"),
+    (r"scatter", r"updates empty last"),
+    (r"tile", r"repeat_times=\[46"),
+]
+ABORTS_OF_PADDLE = [(r"split", r"num_or_sections=(-|2147483647)"), (r"arange", r"(start|end|step)=-?21474")]
+
+
+def matches(table: list[tuple[str, str]], call: Call, label: str) -> bool:
+    return any(re.match(name, call.name) and re.search(pattern, label) for name, pattern in table)
+
+
+def to_tensor(value: Any, gradient: bool) -> Any:
+    if isinstance(value, list):
+        return [to_tensor(item, gradient) if isinstance(item, np.ndarray) else item for item in value]
+    tensor = paddle.to_tensor(value)
+    if value.dtype.kind == "f":
+        tensor.stop_gradient = not gradient
+    return tensor
+
+
+def to_array(value: Any) -> Any:
+    if not isinstance(value, paddle.Tensor):
+        return None if value is None else np.asarray(value)
+    return value.astype("float32").numpy() if value.dtype in (paddle.float16, paddle.bfloat16) else value.numpy()
+
+
+def backward(results: list[Any], tensors: list[Any]) -> list[Any]:
+    roots = [
+        r for r in results if isinstance(r, paddle.Tensor) and not r.stop_gradient and "complex" not in str(r.dtype)
+    ]
+    if not roots or not tensors:
+        return []
+    draw = np.random.RandomState(7)
+    weights = [paddle.to_tensor(draw.uniform(-2, 2, r.shape).astype("float32")).astype(r.dtype) for r in roots]
+    paddle.autograd.backward(roots, weights)
+    return [to_array(tensor.grad) for tensor in tensors]
+
+
+def run(call: Call, arguments: dict[str, Any], device: str) -> Outcome:
+    paddle.set_device(device)
+    paddle.seed(3)
+    done: Outcome = {"error": None, "results": [], "gradients": None, "text": ""}
+    try:
+        given = {n: to_tensor(v, not call.random) if is_tensor(v) else v for n, v in arguments.items()}
+        results = flatten(call.function(**given))
+        done["dtypes"] = [str(getattr(r, "dtype", "")) for r in results]
+        done["places"] = [str(r.place) for r in results if isinstance(r, paddle.Tensor)]
+        done["results"] = [to_array(r) for r in results]
+        tensors = [
+            t for v in given.values() for t in flatten(v) if isinstance(t, paddle.Tensor) and not t.stop_gradient
+        ]
+        done["gradients"] = backward(results, tensors)
+    except Exception as error:
+        done["error"], done["text"] = type(error).__name__, str(error)
+        if "UNIHAL_STRICT" in done["text"] and done["results"]:
+            done["error"] = None  # a gradient that has no kernel
+    return done
+
+
+def arrays_differ(theirs: Any, ours: Any, finite: bool, dtype: str) -> str:
+    if (theirs is None) != (ours is None):
+        return "one is None"
+    if theirs is None or theirs.dtype == object:
+        return ""
+    if theirs.shape != ours.shape:
+        return f"shape {ours.shape} instead of {theirs.shape}"
+    if theirs.dtype != ours.dtype:
+        return f"dtype {ours.dtype} instead of {theirs.dtype}"
+    if theirs.dtype.kind not in "fc" or not finite:
+        return "values" if finite and not np.array_equal(theirs, ours) else ""
+    # A float64 of the CPU may be computed with factors in float32; float16 is rounded differently.
+    limit = {"float64": 1e-6, "float16": 1e-2, "bfloat16": 5e-2}.get(dtype.split(".")[-1], 2e-5)
+    scale = max(1.0, float(np.max(np.abs(theirs), initial=0.0, where=np.isfinite(theirs))))
+    with np.errstate(all="ignore"):
+        same = (np.abs(theirs - ours) <= limit * scale) | (theirs == ours) | (np.isnan(theirs) & np.isnan(ours))
+    return "" if same.all() else "values"
+
+
+def difference(call: Call, label: str, theirs: Outcome, ours: Outcome) -> str:
+    if theirs["error"] or ours["error"]:
+        if theirs["error"] == ours["error"] or "UNIHAL_STRICT" in ours["text"]:
+            return ""
+        # The CPU has no such kernel; the device may.
+        if re.search(
+            "is not registered|no kernels which are registered|data we are trying to retrieve", theirs["text"]
+        ):
+            return "" if ours["error"] or "registered" in theirs["text"] else "no error where the CPU refuses a dtype"
+        return f"error {ours['error']} instead of {theirs['error']}: {ours['text'] or theirs['text']}"
+    if any(DEVICE not in place for place in ours["places"]):
+        return f"computed on {ours['places']}"
+    finite = not call.random and "special" not in label
+    pairs = [("result", a, b, d) for a, b, d in zip(theirs["results"], ours["results"], ours["dtypes"], strict=True)]
+    if ours["gradients"] is not None and theirs["gradients"] is not None:
+        pairs += [("gradient", a, b, "") for a, b in zip(theirs["gradients"], ours["gradients"], strict=True)]
+    for i, (kind, a, b, dtype) in enumerate(pairs):
+        found = arrays_differ(a, b, finite, dtype)
+        if found:
+            return f"{kind} {i} differs ({found}): {b!r:.300} instead of {a!r:.300}"
+    return ""
+
+
+def same_outcome(a: Outcome, b: Outcome) -> bool:
+    def equal(xs: list[Any] | None, ys: list[Any] | None) -> bool:
+        if xs is None or ys is None or len(xs) != len(ys):
+            return xs is ys
+        return all(
+            x is y
+            if x is None or y is None
+            else x.dtype == y.dtype and np.array_equal(x, y, equal_nan=x.dtype.kind in "fc")
+            for x, y in zip(xs, ys, strict=True)
+        )
+
+    return equal(a["results"], b["results"]) and equal(a["gradients"], b["gradients"])
+
+
+def chosen(label: str, name: str, share: int) -> bool:
+    return "ties" in label or zlib.crc32(f"{name} {label}".encode()) % share == 0
+
+
+def cases(share: int) -> Iterator[tuple[Case, str]]:
+    """The cases, and the attribute that each is to hold, if any."""
+    for call in CALLS:
+        yield (call, "as it is", call.arguments), ""
+        for name, variations in attribute_variations(call):
+            for case in variations:
+                yield case, name
+        for case in tensor_variations(call):
+            if chosen(case[1], call.name, share):
+                yield case, ""
+
+
+class Run:
+    def __init__(self, results: Path, progress: Path, start: int, share: int) -> None:
+        self.results, self.progress, self.start, self.share = results.open("a"), progress.open("w"), start, share
+        self.base: Outcome = {}
+
+    def note(self, text: str) -> None:
+        self.progress.seek(0)
+        self.progress.write(text.ljust(300))
+        self.progress.flush()
+
+    def write(self, **entry: str) -> None:
+        self.results.write(json.dumps(entry) + "\n")
+        self.results.flush()
+
+    def compare(self, number: int, case: Case, telling: set[tuple[str, str]], attribute: str) -> None:
+        call, label, arguments = case
+        alone = matches(CRASHES_OF_PADDLE, call, label)
+        key = (call.name.split()[0], attribute)
+        wanted = chosen(label, call.name, self.share)
+        if attribute and not wanted and key in telling:
+            return
+        self.note(f"{number} cpu {call.name}: {label}")
+        theirs = None if alone else run(call, arguments, "cpu")
+        if attribute and theirs is not None and not theirs["error"] and not same_outcome(theirs, self.base):
+            wanted = wanted or key not in telling
+            telling.add(key)
+        if not wanted and label != "as it is":
+            return
+        self.note(f"{number} device {call.name}: {label}")
+        ours = run(call, arguments, DEVICE)
+        if theirs is None:
+            return
+        if label == "as it is":
+            self.base = theirs
+            if theirs["error"]:
+                self.write(call=call.name, label=label, difference=f"fails on the CPU: {theirs['text']}")
+        found = difference(call, label, theirs, ours)
+        if found:
+            self.write(call=call.name, label=label, difference=found)
+
+    def all(self) -> None:
+        telling: set[tuple[str, str]] = set()
+        asked: dict[tuple[str, str], None] = {}
+        for number, (case, attribute) in enumerate(cases(self.share)):
+            call, label, _arguments = case
+            if number < self.start or matches(ABORTS_OF_PADDLE, call, label):
+                continue
+            if attribute:
+                asked[call.name.split()[0], attribute] = None
+            self.compare(number, case, telling, attribute)
+        for name, attribute in asked:
+            if (name, attribute) not in telling:
+                self.write(call=name, label=attribute, difference="no variation changes the CPU's result")
+        self.note("done")
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    Run(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])).all()
