@@ -85,6 +85,16 @@ void log_allocation(uhal_device* device, uhal_memory_kind kind, size_t bytes, vo
 
 }  // namespace
 
+std::string other_owner(const uhal_device& device, const void* address) {
+  for (uhal_device* other : open_devices()) {
+    for (Allocator* allocator : other->allocators) {
+      LiveBlock live;
+      if (other != &device && allocator->find(address, &live)) return " (it belongs to " + other->label + ")";
+    }
+  }
+  return "";
+}
+
 void append_history(const uhal_device& device, const void* address) {
   if (device.allocation_log != nullptr) append_error("%s", device.allocation_log->history_of(address).c_str());
 }
