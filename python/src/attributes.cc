@@ -184,6 +184,10 @@ struct FromPython {
 
 void store_value(std::byte* attributes, const Field& field, py::handle value) {
   if (field.length == 1) return store(attributes, field, 0, FromPython{field, value});
+  if (!py::isinstance<py::sequence>(value)) {
+    throw py::type_error(std::string(field.name) + " is " + py::repr(value).cast<std::string>() +
+                         ", which is no sequence of numbers");
+  }
   const auto entries = py::reinterpret_borrow<py::sequence>(value);
   if (entries.size() > field.length) {
     throw py::value_error(std::string(field.name) + " has at most " + std::to_string(field.length) + " entries, not " +

@@ -7,6 +7,7 @@ needs to be imported for that. Importing this module starts no device.
 from __future__ import annotations
 
 from . import _core, ops
+from .arguments import ArgumentTypeError, check_arguments
 from .buffer import Buffer
 from .checks import LiveAllocation, Race, RaceAccess, clear_races, live_allocations, races
 from .device import (
@@ -55,6 +56,7 @@ abi_version = _core.abi_version()
 __all__ = [
     "AbortedError",
     "AlreadyExistsError",
+    "ArgumentTypeError",
     "BackendReport",
     "Buffer",
     "CancelledError",
@@ -107,3 +109,5 @@ __all__ = [
     "supports",
     "use_backend",
 ]
+
+check_arguments(globals(), (name for name in __all__ if not name.startswith("_")))

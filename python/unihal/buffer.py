@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Union
 
 from . import _core, dtypes, errors, op_kinds
+from .arguments import whole_numbers
 from .device import MEMORY_KINDS, Device, DeviceLike, MemoryKind, device
 from .stream import Stream, default_stream
 
@@ -37,6 +39,13 @@ def element_count(shape: Sequence[int]) -> int:
     return count
 
 
+def _check_lengths(shape: Sequence[int]) -> None:
+    if any(length < 0 for length in shape):
+        raise errors.InvalidArgumentError(f"the shape {tuple(shape)} has a negative entry")
+    if any(length >= 2**63 for length in shape):
+        raise errors.InvalidArgumentError(f"the shape {tuple(shape)} has an entry that does not fit into 64 bits")
+
+
 class Buffer(_core.View):
     """A strided array in device memory; contents are undefined until something is written.
 
@@ -56,9 +65,8 @@ class Buffer(_core.View):
         stream: Stream | None = None,
         kind: MemoryKind = "device",
     ) -> None:
-        dims = (shape,) if isinstance(shape, int) else tuple(shape)
-        if any(length < 0 for length in dims):
-            raise errors.InvalidArgumentError(f"the shape {dims} has a negative entry")
+        dims = tuple(whole_numbers(shape))
+        _check_lengths(dims)
         number = dtypes.number(dtype)
         where = device(on)
         bytes_ = element_count(dims) * _ITEM_SIZES[dtype]
@@ -187,6 +195,7 @@ class Buffer(_core.View):
 
     def broadcast_to(self, shape: Sequence[int]) -> Buffer:
         """The view that repeats axes of length 1 (and new leading ones), by NumPy's rule."""
+        _check_lengths(shape)
         new = len(shape) - self.ndim
         strides = [0] * len(shape)
         for axis, length in enumerate(shape[new:] if new >= 0 else ()):
@@ -235,10 +244,11 @@ class Buffer(_core.View):
                 first += start * stride if count else 0
                 shape.append(count)
                 strides.append(stride * step)
-            elif isinstance(entry, int):
-                if not -length <= entry < length:
-                    raise errors.OutOfRangeError(f"index {entry} is outside axis {axis} of length {length}")
-                first += (entry + length if entry < 0 else entry) * stride
+            elif isinstance(entry, Integral):  # NumPy's too
+                place = int(entry)
+                if not -length <= place < length:
+                    raise errors.OutOfRangeError(f"index {place} is outside axis {axis} of length {length}")
+                first += (place + length if place < 0 else place) * stride
             else:
                 raise errors.InvalidArgumentError(
                     f"{entry!r} is no basic index; use integers, slices, ... and None, or ops.gather"

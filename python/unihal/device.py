@@ -95,6 +95,8 @@ class Device:
     """One device, such as ``rdna:0``. Equal devices are equal objects; nothing needs to be closed."""
 
     def __init__(self, device_type: str, ordinal: int = 0) -> None:
+        if not 0 <= ordinal < 2**31:
+            raise errors.OutOfRangeError(f"there is no device {device_type}:{ordinal}; the first is {device_type}:0")
         self._handle = _core.device_get(device_type, ordinal)
         self._device_type = device_type
         self._ordinal = ordinal
@@ -133,11 +135,11 @@ class Device:
 
     def empty_cache(self, keep_bytes: int = 0) -> int:
         """Gives cached, unused memory back until at most ``keep_bytes`` stay; returns the number of bytes released."""
-        return self._handle.trim(keep_bytes)
+        return self._handle.trim(_bytes("keep_bytes", keep_bytes))
 
     def set_memory_limit(self, limit_bytes: int) -> None:
         """Caps the memory that may be reserved; 0 removes the cap."""
-        self._handle.set_limit(limit_bytes)
+        self._handle.set_limit(_bytes("limit_bytes", limit_bytes))
 
     def synchronize(self) -> None:
         """Waits for all work of all streams, and raises their first error."""
@@ -154,6 +156,13 @@ class Device:
 
     def __repr__(self) -> str:
         return f"unihal.device({str(self)!r})"
+
+
+def _bytes(name: str, value: int) -> int:
+    """A number of bytes as the library takes it."""
+    if not 0 <= value < 2**64:
+        raise errors.InvalidArgumentError(f"{name} is {value}; expected a number of bytes from 0 to 2^64 - 1")
+    return value
 
 
 #: Where a device is asked for: one, or its name.

@@ -527,3 +527,114 @@ def test_profiles_do_not_nest() -> None:
 def test_a_trace_that_cannot_be_written_is_an_error(tmp_path: Any) -> None:
     with pytest.raises(unihal.NotFoundError, match=r"trace\.json"), unihal.profile(tmp_path / "missing" / "trace.json"):
         pass
+
+
+# -- pooling and resizing that frameworks have: NumPy references -------------------------------------------------------
+
+
+def pooled(x: np.ndarray[Any, Any], windows: list[list[tuple[int, int]]], combine: Callable[..., Any]) -> Any:
+    """Combines windows, given per spatial axis as (begin, end) inside the image."""
+    shape = [len(axis) for axis in windows]
+    y = np.empty((*x.shape[:2], *shape))
+    for place in np.ndindex(*shape):
+        part = x[(slice(None), slice(None), *(slice(*windows[i][k]) for i, k in enumerate(place)))]
+        y[(slice(None), slice(None), *place)] = combine(part, axis=tuple(range(2, x.ndim)))
+    return y
+
+
+def ceil_windows(length: int, window: int, stride: int, pad: int) -> list[tuple[int, int]]:
+    """All windows that begin before the image's end; the last may reach beyond its padding."""
+    begins = [-pad]
+    while begins[-1] + window < length + pad and begins[-1] + stride < length:
+        begins.append(begins[-1] + stride)
+    return [(max(begin, 0), min(begin + window, length)) for begin in begins]
+
+
+@pytest.mark.parametrize("spatial", [(7,), (7, 8), (5, 6, 9)])
+@pytest.mark.parametrize(("window", "stride", "pad"), [(2, 2, 0), (3, 2, 1), (2, 3, 0), (3, 3, 1), (2, 5, 1)])
+def test_pooling_in_ceil_mode(
+    device: unihal.Device, spatial: tuple[int, ...], window: int, stride: int, pad: int
+) -> None:
+    x = np.random.default_rng(3).normal(size=(2, 3, *spatial)).astype(np.float32)
+    windows = [ceil_windows(length, window, stride, pad) for length in spatial]
+    on = Buffer.from_numpy(x, device)
+    y, indices = ops.max_pool(on, window, stride=stride, padding=pad, ceil_mode=True, indices_dtype="int64")
+    expected = pooled(x, windows, np.max)
+    np.testing.assert_array_equal(y.numpy(), expected.astype(np.float32))
+    assert indices is not None
+    np.testing.assert_array_equal(
+        np.take_along_axis(x.reshape(2, 3, -1), indices.numpy().reshape(2, 3, -1), 2).reshape(y.shape), y.numpy()
+    )
+    mean = ops.average_pool(on, window, stride=stride, padding=pad, ceil_mode=True)
+    # The mean of up to 27 float32: one rounding each.
+    np.testing.assert_allclose(mean.numpy(), pooled(x.astype(np.float64), windows, np.mean), rtol=27e-7, atol=1e-6)
+    dx = ops.pool_backward(y, on, y, window, stride=stride, padding=pad)
+    np.testing.assert_allclose(dx.numpy().sum(), expected.sum(), rtol=1e-4)
+
+
+@pytest.mark.parametrize("spatial", [(7,), (7, 8), (5, 6, 9)])
+@pytest.mark.parametrize("size", [1, 3, 5])
+def test_adaptive_pooling(device: unihal.Device, spatial: tuple[int, ...], size: int) -> None:
+    x = np.random.default_rng(4).normal(size=(2, 3, *spatial)).astype(np.float32)
+    windows = [[(i * length // size, -(-(i + 1) * length // size)) for i in range(size)] for length in spatial]
+    on = Buffer.from_numpy(x, device)
+    y, indices = ops.adaptive_max_pool(on, size, indices_dtype="int32")
+    np.testing.assert_array_equal(y.numpy(), pooled(x, windows, np.max).astype(np.float32))
+    assert indices is not None and indices.dtype == "int32"
+    mean = ops.adaptive_average_pool(on, [size] * len(spatial))
+    reference = pooled(x.astype(np.float64), windows, np.mean)
+    # The mean of up to 270 float32.
+    np.testing.assert_allclose(mean.numpy(), reference, rtol=1e-5, atol=1e-6)
+    # Each mean's gradient is spread evenly over its window.
+    dy = np.random.default_rng(5).normal(size=y.shape).astype(np.float32)
+    expected = np.zeros(x.shape)
+    for place in np.ndindex(*y.shape[2:]):
+        part = tuple(slice(*windows[i][k]) for i, k in enumerate(place))
+        count = np.prod([windows[i][k][1] - windows[i][k][0] for i, k in enumerate(place)])
+        share = dy[(slice(None), slice(None), *place)] / count
+        expected[(slice(None), slice(None), *part)] += share.reshape(2, 3, *[1] * len(spatial))
+    dx = ops.adaptive_pool_backward(Buffer.from_numpy(dy, device), on, mean, mode="average")
+    np.testing.assert_allclose(dx.numpy(), expected, rtol=1e-5, atol=1e-6)
+    largest = ops.adaptive_pool_backward(Buffer.from_numpy(dy, device), on, y)
+    np.testing.assert_allclose(largest.numpy().sum(), dy.sum(), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("scale", [0.5, 0.75, 1.5, (0.4, 1.25)])
+def test_resizing_with_a_scale(device: unihal.Device, scale: float | tuple[float, float]) -> None:
+    x = np.random.default_rng(6).normal(size=(2, 3, 6, 9)).astype(np.float32)
+    steps = scale if isinstance(scale, tuple) else (scale, scale)
+    on = Buffer.from_numpy(x, device)
+    # Nearest: the pixel at or before the position.
+    rows, columns = (
+        np.minimum(np.floor(np.arange(n) * step).astype(int), length - 1)
+        for n, step, length in zip((8, 5), steps, (6, 9))
+    )
+    y = ops.resize(on, (8, 5), scale=scale)
+    np.testing.assert_array_equal(y.numpy(), x[:, :, rows][:, :, :, columns])
+    dx = ops.resize_backward(y, x.shape, scale=scale)
+    expected = np.zeros(x.shape)
+    np.add.at(expected, (slice(None), slice(None), rows[:, None], columns[None, :]), y.numpy())
+    np.testing.assert_allclose(dx.numpy(), expected, rtol=1e-5, atol=1e-6)
+    # Linear, with pixels at half positions.
+    position = [
+        np.clip((np.arange(n) + 0.5) * step - 0.5, 0, length - 1) for n, step, length in zip((8, 5), steps, (6, 9))
+    ]
+    weights = []
+    for at, length in zip(position, (6, 9)):
+        low = np.minimum(np.floor(at).astype(int), length - 1)
+        high = np.minimum(low + 1, length - 1)
+        matrix = np.zeros((len(at), length))
+        np.add.at(matrix, (np.arange(len(at)), low), 1 - (at - low))
+        np.add.at(matrix, (np.arange(len(at)), high), at - low)
+        weights.append(matrix)
+    linear = ops.resize(on, (8, 5), "linear", half_pixel_centers=True, scale=scale)
+    reference = np.einsum("pi,ncij,qj->ncpq", weights[0], x.astype(np.float64), weights[1])
+    np.testing.assert_allclose(linear.numpy(), reference, rtol=1e-5, atol=1e-5)
+
+
+def test_scales_are_checked(device: unihal.Device) -> None:
+    x = Buffer((1, 1, 4, 4), "float32", device)
+    for scale in (-1, (1, 2, 3), (1, -2)):
+        with pytest.raises(unihal.InvalidArgumentError, match="expected 2 steps"):
+            ops.resize(x, (2, 2), scale=scale)
+    x.close()

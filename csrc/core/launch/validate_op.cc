@@ -127,9 +127,9 @@ uhal_status refuse_range(const Operand& operand, const uhal_device& device, Rang
     default:
       return UHAL_FAIL(
           UHAL_INVALID_ARGUMENT,
-          "%s: the view of %s covers %lld bytes at %p, which lie in no live allocation of %s; allocate with "
+          "%s: the view of %s covers %lld bytes at %p, which lie in no live allocation of %s%s; allocate with "
           "uhal_allocate on this device, and free only after the launch.",
-          op, name, static_cast<long long>(bytes), lowest, device.label.c_str());
+          op, name, static_cast<long long>(bytes), lowest, device.label.c_str(), other_owner(device, lowest).c_str());
   }
 }
 

@@ -27,6 +27,16 @@ bool within(const LiveBlock& live, const void* address, size_t bytes) {
 
 }  // namespace
 
+std::string other_owner(const uhal_device& device, const void* address) {
+  for (uhal_device* other : open_devices()) {
+    for (Allocator* allocator : other->allocators) {
+      LiveBlock live;
+      if (other != &device && allocator->find(address, &live)) return " (it belongs to " + other->label + ")";
+    }
+  }
+  return "";
+}
+
 RangeCheck check_range(uhal_device* device, const void* address, size_t bytes, LiveBlock* found) {
   RecentBlock& recent = recent_slot(address);
   if (recent.device == device && within(recent.live, address, bytes) &&

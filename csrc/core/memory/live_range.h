@@ -1,6 +1,8 @@
 // Checks of addresses against live allocations.
 #pragma once
 
+#include <string>
+
 #include "csrc/core/memory/allocator.h"
 
 namespace unihal::core {
@@ -16,5 +18,9 @@ enum class RangeCheck {
 // Checks `bytes` > 0 bytes at `address` against the live allocations of a device. A range that was found
 // recently by this thread costs a few comparisons. *found, if wanted, is the allocation.
 RangeCheck check_range(uhal_device* device, const void* address, size_t bytes, LiveBlock* found = nullptr);
+
+// " (it belongs to rdna:1)", if an address that is none of the device's lies in a live allocation of another one; else
+// empty. For messages.
+std::string other_owner(const uhal_device& device, const void* address);
 
 }  // namespace unihal::core

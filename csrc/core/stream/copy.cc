@@ -35,10 +35,11 @@ uhal_status check_device_range(uhal_device* device, const void* address, size_t 
                 what, role, bytes, address, live.bytes, static_cast<void*>(live.base));
       break;
     case RangeCheck::kUnknown:
-      UHAL_FAIL(UHAL_OUT_OF_RANGE,
-                "%s: the %s at %p lies in no live allocation of %s; pass an address from uhal_allocate of this device "
-                "that was not freed.",
-                what, role, address, device->label.c_str());
+      UHAL_FAIL(
+          UHAL_OUT_OF_RANGE,
+          "%s: the %s at %p lies in no live allocation of %s%s; pass an address from uhal_allocate of this device "
+          "that was not freed.",
+          what, role, address, device->label.c_str(), other_owner(*device, address).c_str());
       break;
   }
   append_history(*device, address);

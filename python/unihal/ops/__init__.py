@@ -6,8 +6,12 @@ All calls allocate their outputs, or write into ``out=``; they run on ``stream=`
 
 from __future__ import annotations
 
+from ..arguments import check_arguments
 from .elementwise import MapFunction, map_function, map_function_names
 from .image import (
+    adaptive_average_pool,
+    adaptive_max_pool,
+    adaptive_pool_backward,
     average_pool,
     convolution,
     convolution_backward_data,
@@ -50,6 +54,9 @@ from .random import dropout, random
 from .reduction import all, any, argmax, argmin, max, mean, min, product, reduce, scan, sort, sum, top_k
 
 __all__ = [
+    "adaptive_average_pool",
+    "adaptive_max_pool",
+    "adaptive_pool_backward",
     "all",
     "any",
     "argmax",
@@ -101,6 +108,8 @@ __all__ = [
     "top_k",
     "triangular",
 ]
+
+check_arguments(globals(), (*__all__, "MapFunction"))
 
 
 def __getattr__(name: str) -> MapFunction:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Union
 
 from .. import errors
+from ..arguments import whole_numbers
 from ..buffer import Buffer
 from ..stream import Stream
 from .launch import index_dtype, launch, output
@@ -35,20 +36,23 @@ class _Window:
 
     @classmethod
     def of(cls, rank: int, stride: PerAxis, padding: Padding) -> _Window:
-        if isinstance(padding, int):
-            pairs = [(padding, padding)] * rank
-        else:
-            pairs = [(entry, entry) if isinstance(entry, int) else (entry[0], entry[1]) for entry in padding]
+        given: Any = padding  # NumPy's numbers and arrays too
+        sides = list(given) if hasattr(given, "__len__") else [given] * rank
+        pairs = [(entry[0], entry[1]) if hasattr(entry, "__len__") else (entry, entry) for entry in sides]
         if len(pairs) != rank:
             raise errors.InvalidArgumentError(f"the padding {padding} has {len(pairs)} entries for {rank} spatial axes")
         return cls(_per_axis("stride", stride, rank), [before for before, _ in pairs], [after for _, after in pairs])
 
-    def output_shape(self, spatial: Sequence[int], extent: Sequence[int]) -> list[int]:
-        """The number of windows of an extent along each axis."""
-        shape = [
-            (length + before + after - reach) // step + 1
-            for length, reach, step, before, after in zip(spatial, extent, self.stride, self.pad_before, self.pad_after)
-        ]
+    def output_shape(self, spatial: Sequence[int], extent: Sequence[int], ceil_mode: bool = False) -> list[int]:
+        """The number of windows of an extent along each axis; in ceil mode with those that reach beyond the padding."""
+        shape = []
+        for length, reach, step, before, after in zip(spatial, extent, self.stride, self.pad_before, self.pad_after):
+            room = length + before + after - reach
+            count = room // step + 1
+            # A window more, unless it would begin behind the image.
+            if ceil_mode and room >= 0 and room % step != 0 and count * step < length + before:
+                count += 1
+            shape.append(count)
         if any(length < 1 for length in shape):
             raise errors.InvalidArgumentError(
                 f"a window of {tuple(extent)} does not fit into {tuple(spatial)} with padding "
@@ -61,7 +65,8 @@ class _Window:
 
 
 def _per_axis(name: str, value: PerAxis, rank: int) -> list[int]:
-    entries = [value] * rank if isinstance(value, int) else list(value)
+    given = whole_numbers(value)
+    entries = given if hasattr(value, "__len__") else given * rank
     if len(entries) != rank or any(entry < 1 for entry in entries):
         raise errors.InvalidArgumentError(f"{name} is {value}; expected {rank} positive numbers, or one for all axes")
     return entries
@@ -160,11 +165,29 @@ def max_pool(
     *,
     stride: PerAxis | None = None,
     padding: Padding = 0,
+    ceil_mode: bool = False,
     indices_dtype: str | None = None,
     stream: Stream | None = None,
 ) -> tuple[Buffer, Buffer | None]:
-    """The greatest of each window and, if ``indices_dtype`` is given, its flat spatial index in ``x``."""
-    shape, attributes = _pool(x, window, stride, padding, _POOL_MAXIMUM)
+    """The greatest of each window and, if ``indices_dtype`` is given, its flat spatial index in ``x``.
+
+    In ceil mode windows may reach beyond the image and its padding, as long as they begin before its end.
+    """
+    shape, attributes = _pool(x, window, stride, padding, _POOL_MAXIMUM, ceil_mode)
+    return _max_pool(x, shape, attributes, indices_dtype, stream)
+
+
+def adaptive_max_pool(
+    x: Buffer, size: PerAxis, *, indices_dtype: str | None = None, stream: Stream | None = None
+) -> tuple[Buffer, Buffer | None]:
+    """As ``max_pool``, with windows that divide the image evenly into the given size."""
+    shape, attributes = _adaptive(x, size, _POOL_MAXIMUM)
+    return _max_pool(x, shape, attributes, indices_dtype, stream)
+
+
+def _max_pool(
+    x: Buffer, shape: Sequence[int], attributes: dict[str, Any], indices_dtype: str | None, stream: Stream | None
+) -> tuple[Buffer, Buffer | None]:
     y = output(shape, x.dtype, x, stream=stream)
     indices = output(shape, index_dtype(indices_dtype), x, stream=stream) if indices_dtype is not None else None
     launch("pool", [x], [y, indices], attributes, stream=stream)
@@ -177,13 +200,24 @@ def average_pool(
     *,
     stride: PerAxis | None = None,
     padding: Padding = 0,
+    ceil_mode: bool = False,
     include_padding: bool = False,
     out: Buffer | None = None,
     stream: Stream | None = None,
 ) -> Buffer:
-    """The mean of each window."""
+    """The mean of each window; ceil mode as for ``max_pool``."""
     mode = _POOL_AVERAGE_INCLUDE_PADDING if include_padding else _POOL_AVERAGE_EXCLUDE_PADDING
-    shape, attributes = _pool(x, window, stride, padding, mode)
+    shape, attributes = _pool(x, window, stride, padding, mode, ceil_mode)
+    y = output(shape, x.dtype, x, out, stream)
+    launch("pool", [x], [y], attributes, stream=stream)
+    return y
+
+
+def adaptive_average_pool(
+    x: Buffer, size: PerAxis, *, out: Buffer | None = None, stream: Stream | None = None
+) -> Buffer:
+    """The means of windows that divide the image evenly into the given size."""
+    shape, attributes = _adaptive(x, size, _POOL_AVERAGE_EXCLUDE_PADDING)
     y = output(shape, x.dtype, x, out, stream)
     launch("pool", [x], [y], attributes, stream=stream)
     return y
@@ -202,27 +236,54 @@ def pool_backward(
     out: Buffer | None = None,
     stream: Stream | None = None,
 ) -> Buffer:
-    """The gradient of the pooled image ``x``; ``y`` is the forward's output."""
+    """The gradient of the pooled image ``x``; ``y`` is the forward's output, in ceil mode or not."""
     if mode == "max":
         number = _POOL_MAXIMUM
     else:
         number = _POOL_AVERAGE_INCLUDE_PADDING if include_padding else _POOL_AVERAGE_EXCLUDE_PADDING
     _, attributes = _pool(x, window, stride, padding, number)
+    return _pool_backward(dy, x, y, attributes, out, stream)
+
+
+def adaptive_pool_backward(
+    dy: Buffer,
+    x: Buffer,
+    y: Buffer,
+    *,
+    mode: Literal["max", "average"] = "max",
+    out: Buffer | None = None,
+    stream: Stream | None = None,
+) -> Buffer:
+    """The gradient of the image ``x`` of ``adaptive_max_pool`` or ``adaptive_average_pool``."""
+    number = _POOL_MAXIMUM if mode == "max" else _POOL_AVERAGE_EXCLUDE_PADDING
+    _, attributes = _adaptive(x, y.shape[2:], number)
+    return _pool_backward(dy, x, y, attributes, out, stream)
+
+
+def _pool_backward(
+    dy: Buffer, x: Buffer, y: Buffer, attributes: dict[str, Any], out: Buffer | None, stream: Stream | None
+) -> Buffer:
     dx = output(x.shape, x.dtype, x, out, stream)
-    operands = [dy, x, y] if mode == "max" else [dy]
+    operands = [dy, x, y] if attributes["mode"] == _POOL_MAXIMUM else [dy]
     launch("pool_backward", operands, [dx], attributes, stream=stream)
     return dx
 
 
 def _pool(
-    x: Buffer, window: PerAxis, stride: PerAxis | None, padding: Padding, mode: int
+    x: Buffer, window: PerAxis, stride: PerAxis | None, padding: Padding, mode: int, ceil_mode: bool = False
 ) -> tuple[list[int], dict[str, Any]]:
     """The output's shape and the attributes."""
     rank = _spatial_rank(x)
     extent = _per_axis("window", window, rank)
     placed = _Window.of(rank, extent if stride is None else stride, padding)
-    shape = [*x.shape[:2], *placed.output_shape(x.shape[2:], extent)]
+    shape = [*x.shape[:2], *placed.output_shape(x.shape[2:], extent, ceil_mode)]
     return shape, {**placed.attributes(), "window": extent, "mode": mode}
+
+
+def _adaptive(x: Buffer, size: PerAxis, mode: int) -> tuple[list[int], dict[str, Any]]:
+    """The same for windows that are given by their number."""
+    shape = [*x.shape[:2], *_per_axis("size", size, _spatial_rank(x))]
+    return shape, {"mode": mode, "adaptive": 1}
 
 
 def resize(
@@ -232,12 +293,17 @@ def resize(
     *,
     align_corners: bool = False,
     half_pixel_centers: bool = False,
+    scale: float | Sequence[float] = 0,
     out: Buffer | None = None,
     stream: Stream | None = None,
 ) -> Buffer:
-    """The image at another spatial size."""
+    """The image at another spatial size.
+
+    ``scale`` is the step in ``x`` per step in the output, one for all axes or one for each; 0: from the sizes.
+    """
     y = output((*x.shape[:2], *size), x.dtype, x, out, stream)
-    launch("resize", [x], [y], _resize_attributes(mode, align_corners, half_pixel_centers), stream=stream)
+    attributes = _resize_attributes(x, mode, align_corners, half_pixel_centers, scale)
+    launch("resize", [x], [y], attributes, stream=stream)
     return y
 
 
@@ -248,18 +314,29 @@ def resize_backward(
     *,
     align_corners: bool = False,
     half_pixel_centers: bool = False,
+    scale: float | Sequence[float] = 0,
     out: Buffer | None = None,
     stream: Stream | None = None,
 ) -> Buffer:
     """The gradient of the resized image."""
     dx = output(x_shape, dy.dtype, dy, out, stream)
-    launch("resize_backward", [dy], [dx], _resize_attributes(mode, align_corners, half_pixel_centers), stream=stream)
+    attributes = _resize_attributes(dy, mode, align_corners, half_pixel_centers, scale)
+    launch("resize_backward", [dy], [dx], attributes, stream=stream)
     return dx
 
 
-def _resize_attributes(mode: str, align_corners: bool, half_pixel_centers: bool) -> dict[str, int]:
+def _resize_attributes(
+    x: Buffer, mode: str, align_corners: bool, half_pixel_centers: bool, scale: float | Sequence[float]
+) -> dict[str, Any]:
+    rank = _spatial_rank(x)
+    scales = [scale] * rank if isinstance(scale, (int, float)) else list(scale)
+    if len(scales) != rank or any(entry < 0 for entry in scales):
+        raise errors.InvalidArgumentError(
+            f"scale is {scale}; expected {rank} steps that are positive or 0, or one for all axes"
+        )
     return {
         "mode": _RESIZE_MODES[mode],
         "align_corners": int(align_corners),
         "half_pixel_centers": int(half_pixel_centers),
+        "scale": scales,
     }

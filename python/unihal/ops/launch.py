@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .. import _core, errors, op_kinds
+from ..arguments import ArgumentTypeError
 from ..buffer import Buffer
 from ..device import Device, DeviceLike, device
 from ..stream import Stream, default_stream
@@ -22,7 +23,8 @@ def launch(
 ) -> None:
     """Submits an op as include/unihal/op.h describes it; attributes are named as in its struct."""
     queue = stream or default_stream(_device([*outputs, *inputs]))
-    _core.launch(queue._handle, op_kinds.number(kind), inputs, outputs, attributes or {}, label)
+    with _attributes_of(kind):
+        _core.launch(queue._handle, op_kinds.number(kind), inputs, outputs, attributes or {}, label)
 
 
 def supports(
@@ -34,10 +36,27 @@ def supports(
 ) -> tuple[bool, str]:
     """Whether a device takes an op, and if not, why."""
     try:
-        _core.supports(device(on)._handle, op_kinds.number(kind), inputs, outputs, attributes or {})
+        with _attributes_of(kind):
+            _core.supports(device(on)._handle, op_kinds.number(kind), inputs, outputs, attributes or {})
+    except ArgumentTypeError:
+        raise
     except (errors.UnimplementedError, errors.InvalidArgumentError) as error:
         return False, str(error)
     return True, ""
+
+
+class _attributes_of:  # noqa: N801 (used like a function)
+    """What the module says of attributes' names and numbers becomes an error of unihal's that names the op."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, (TypeError, ValueError)) and not isinstance(error, errors.Error):
+            raise ArgumentTypeError(f"{self._kind}: {error}") from None
 
 
 def output(

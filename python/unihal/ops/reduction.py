@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Literal, Union
 
 from .. import dtypes
+from ..arguments import whole_numbers
 from ..buffer import Buffer
 from ..stream import Stream
 from .launch import axis_of, index_dtype, launch, output
@@ -59,10 +60,7 @@ def reduce(
     stream: Stream | None = None,
 ) -> Buffer:
     """Combines the elements along axes; without ``keep_axes`` the result is a view without them."""
-    if axis is None:
-        axes = set(range(x.ndim))
-    else:
-        axes = {axis_of(x, entry) for entry in ([axis] if isinstance(axis, int) else axis)}
+    axes = set(range(x.ndim)) if axis is None else {axis_of(x, entry) for entry in whole_numbers(axis)}
     kept = [1 if i in axes else length for i, length in enumerate(x.shape)]
     short = [length for i, length in enumerate(x.shape) if i not in axes]
     result = output(kept if keep_axes else short, dtype or _reduced_dtype(x.dtype, reduction), x, out, stream)
