@@ -3,11 +3,11 @@
 #include "csrc/core/base/process_state.h"
 #include "csrc/core/check/race_checker.h"
 #include "csrc/core/handle/stream.h"
+#include "csrc/core/handle/waiting.h"
 #include "csrc/core/launch/finite_check.h"
 #include "csrc/core/launch/validate_op.h"
 #include "csrc/core/op/description.h"
 #include "csrc/core/profile/profiler.h"
-#include "csrc/core/handle/waiting.h"
 #include "unihal/op.h"
 
 namespace unihal::core {

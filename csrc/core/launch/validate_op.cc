@@ -3,9 +3,9 @@
 #include <cstring>
 
 #include "csrc/core/check/allocation_log.h"
+#include "csrc/core/check/byte_set.h"
 #include "csrc/core/memory/live_range.h"
 #include "csrc/core/op/shape_rules.h"
-#include "csrc/core/check/byte_set.h"
 
 namespace unihal::core {
 namespace {

@@ -13,9 +13,9 @@
 
 #include "csrc/core/base/environment.h"
 #include "csrc/core/base/process_state.h"
+#include "csrc/core/handle/waiting.h"
 #include "csrc/core/op/cost.h"
 #include "csrc/core/op/description.h"
-#include "csrc/core/handle/waiting.h"
 #include "unihal/profiler.h"
 
 namespace unihal::core {

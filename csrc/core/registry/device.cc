@@ -4,12 +4,12 @@
 #include "csrc/core/base/process_state.h"
 #include "csrc/core/base/struct_size.h"
 #include "csrc/core/check/allocation_log.h"
+#include "csrc/core/handle/stream.h"
+#include "csrc/core/handle/waiting.h"
 #include "csrc/core/memory/allocator.h"
 #include "csrc/core/profile/profiler.h"
 #include "csrc/core/registry/registry.h"
 #include "csrc/core/stream/wait.h"
-#include "csrc/core/handle/stream.h"
-#include "csrc/core/handle/waiting.h"
 #include "unihal/check.h"
 
 namespace unihal::core {

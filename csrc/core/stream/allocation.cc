@@ -1,11 +1,11 @@
+#include <cstdint>
 #include "csrc/core/base/process_state.h"
 #include "csrc/core/base/struct_size.h"
 #include "csrc/core/check/allocation_log.h"
 #include "csrc/core/check/call_site.h"
 #include "csrc/core/check/race_checker.h"
-#include "csrc/core/memory/live_range.h"
-#include <cstdint>
 #include "csrc/core/handle/waiting.h"
+#include "csrc/core/memory/live_range.h"
 #include "unihal/memory.h"
 
 namespace unihal::core {

@@ -5,11 +5,11 @@
 #include "csrc/core/base/process_state.h"
 #include "csrc/core/check/allocation_log.h"
 #include "csrc/core/check/race_checker.h"
+#include "csrc/core/handle/stream.h"
+#include "csrc/core/handle/waiting.h"
 #include "csrc/core/memory/live_range.h"
 #include "csrc/core/profile/profiler.h"
 #include "csrc/core/stream/wait.h"
-#include "csrc/core/handle/stream.h"
-#include "csrc/core/handle/waiting.h"
 #include "unihal/memory.h"
 
 namespace unihal::core {
