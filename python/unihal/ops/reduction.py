@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, Union
+from typing import Literal, Protocol, Union
 
 from .. import dtypes
 from ..arguments import whole_numbers
@@ -82,91 +82,47 @@ def _reduced_dtype(dtype: str, reduction: Reduction) -> str:
     return "uint64" if dtype.startswith("uint") else "int64"
 
 
-def sum(
-    x: Buffer,
-    axis: Axes = None,
-    *,
-    keep_axes: bool = False,
-    dtype: str | None = None,
-    out: Buffer | None = None,
-    stream: Stream | None = None,
-) -> Buffer:
-    """The sum along axes; integers are summed in 64 bits."""
-    return reduce(x, "sum", axis, keep_axes=keep_axes, dtype=dtype, out=out, stream=stream)
+class NamedReduction(Protocol):
+    """`reduce` with its reduction chosen."""
+
+    def __call__(
+        self,
+        x: Buffer,
+        axis: Axes = None,
+        *,
+        keep_axes: bool = False,
+        dtype: str | None = None,
+        out: Buffer | None = None,
+        stream: Stream | None = None,
+    ) -> Buffer:
+        """Reduces along axes; as `reduce`."""
+        ...
 
 
-def mean(
-    x: Buffer,
-    axis: Axes = None,
-    *,
-    keep_axes: bool = False,
-    dtype: str | None = None,
-    out: Buffer | None = None,
-    stream: Stream | None = None,
-) -> Buffer:
-    """The mean along axes."""
-    return reduce(x, "mean", axis, keep_axes=keep_axes, dtype=dtype, out=out, stream=stream)
+def _named(name: str, reduction: Reduction, text: str) -> NamedReduction:
+    def function(
+        x: Buffer,
+        axis: Axes = None,
+        *,
+        keep_axes: bool = False,
+        dtype: str | None = None,
+        out: Buffer | None = None,
+        stream: Stream | None = None,
+    ) -> Buffer:
+        return reduce(x, reduction, axis, keep_axes=keep_axes, dtype=dtype, out=out, stream=stream)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = text
+    return function
 
 
-def product(
-    x: Buffer,
-    axis: Axes = None,
-    *,
-    keep_axes: bool = False,
-    dtype: str | None = None,
-    out: Buffer | None = None,
-    stream: Stream | None = None,
-) -> Buffer:
-    """The product along axes; integers are multiplied in 64 bits."""
-    return reduce(x, "product", axis, keep_axes=keep_axes, dtype=dtype, out=out, stream=stream)
-
-
-def max(
-    x: Buffer,
-    axis: Axes = None,
-    *,
-    keep_axes: bool = False,
-    out: Buffer | None = None,
-    stream: Stream | None = None,
-) -> Buffer:
-    """The greatest along axes; NaN wins."""
-    return reduce(x, "maximum", axis, keep_axes=keep_axes, out=out, stream=stream)
-
-
-def min(
-    x: Buffer,
-    axis: Axes = None,
-    *,
-    keep_axes: bool = False,
-    out: Buffer | None = None,
-    stream: Stream | None = None,
-) -> Buffer:
-    """The smallest along axes; NaN wins."""
-    return reduce(x, "minimum", axis, keep_axes=keep_axes, out=out, stream=stream)
-
-
-def all(
-    x: Buffer,
-    axis: Axes = None,
-    *,
-    keep_axes: bool = False,
-    out: Buffer | None = None,
-    stream: Stream | None = None,
-) -> Buffer:
-    """Whether all elements along axes are true."""
-    return reduce(x, "all", axis, keep_axes=keep_axes, out=out, stream=stream)
-
-
-def any(
-    x: Buffer,
-    axis: Axes = None,
-    *,
-    keep_axes: bool = False,
-    out: Buffer | None = None,
-    stream: Stream | None = None,
-) -> Buffer:
-    """Whether any element along axes is true."""
-    return reduce(x, "any", axis, keep_axes=keep_axes, out=out, stream=stream)
+sum = _named("sum", "sum", "The sum along axes; integers are summed in 64 bits.")
+mean = _named("mean", "mean", "The mean along axes.")
+product = _named("product", "product", "The product along axes; integers are multiplied in 64 bits.")
+max = _named("max", "maximum", "The greatest along axes; NaN wins.")
+min = _named("min", "minimum", "The smallest along axes; NaN wins.")
+all = _named("all", "all", "Whether all elements along axes are true.")
+any = _named("any", "any", "Whether any element along axes is true.")
 
 
 def _arg_reduce(x: Buffer, axis: int, flags: int, dtype: str, keep_axes: bool, stream: Stream | None) -> Buffer:
