@@ -5,6 +5,7 @@
 #include "csrc/core/backend.h"
 #include "csrc/core/device.h"
 #include "csrc/core/error.h"
+#include "csrc/core/registry.h"
 #include "csrc/core/stream.h"
 
 namespace unihal::core {
@@ -48,7 +49,7 @@ uhal_status workspace(uhal_stream* handle, size_t bytes, void** pointer) {
 }  // namespace
 
 const uhal_host kHost = {sizeof(uhal_host), UHAL_ABI_MAJOR, UHAL_ABI_MINOR, report,
-                         stream_error,      workspace,      describe_sites};
+                         stream_error,      workspace,      describe_sites, is_asked_for};
 
 uhal_status finish_backend_failure(const Backend& backend, const char* slot, uhal_status status,
                                    uint64_t serial_before) {

@@ -190,6 +190,8 @@ uhal_status refuse_without_devices(const DeviceTypeRow* row) {
 
 }  // namespace
 
+int32_t is_asked_for(const char* backend) { return backend != nullptr && wished_backend() == backend; }
+
 std::vector<uhal_device*> open_devices() {
   std::lock_guard<std::mutex> lock(registry().mutex);
   std::vector<uhal_device*> devices;
