@@ -46,6 +46,12 @@ typedef struct uhal_host {
    * and freed, for a person ("allocated at train.py:12"); at most `bytes` with the NUL. Returns the text's length, 0
    * if nothing is known or it cannot be told at this moment. For signal handlers too: neither waits nor allocates. */
   size_t (*describe_pointer)(const void* pointer, char* text, size_t bytes);
+
+  /* -- since ABI 1.3 ------------------------------------------------------------------------------ */
+
+  /* Whether the user asked for the backend by its name (UNIHAL_BACKEND, uhal_select_backend). For device_count only,
+   * so that devices which should not serve unasked (a processor) stay out. */
+  int32_t (*is_asked_for)(const char* backend);
 } uhal_host;
 
 typedef struct uhal_backend {

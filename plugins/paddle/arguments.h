@@ -90,6 +90,23 @@ struct Scalar {
   int64_t integer() const { return phi.PD_ScalarGetInt64Data(handle); }
 };
 
+// A list of numbers. Paddle hands over an array of pointers to them, which is then ours to delete.
+class Scalars {
+ public:
+  explicit Scalars(List list) : list_(list) {}
+  Scalars(Scalars&& other) noexcept : list_(other.list_) { other.list_ = {}; }
+  Scalars(const Scalars&) = delete;
+  Scalars& operator=(const Scalars&) = delete;
+  ~Scalars() {
+    if (list_.data != nullptr) phi.PD_DeletePointerList(list_);
+  }
+  size_t size() const { return list_.size; }
+  Scalar operator[](size_t i) const { return Scalar{static_cast<const void* const*>(list_.data)[i]}; }
+
+ private:
+  List list_;
+};
+
 // A borrowed array of numbers.
 template <class T>
 struct Span {
@@ -203,6 +220,8 @@ UNIHAL_ARGUMENT(Text, kAttribute, kArgumentString, "string", void*, Text{phi.PD_
 UNIHAL_ARGUMENT(Scalar, kAttribute, kArgumentScalar, "Scalar", void*, Scalar{raw}, scalar_attribute(context, i));
 UNIHAL_ARGUMENT(Integers, kAttribute, kArgumentIntArray, "IntArray", void*,
                 Integers(phi.PD_IntArrayGetDataPointer(raw)), integers_attribute(context, i));
+UNIHAL_ARGUMENT(Scalars, kAttribute, kArgumentListScalar, "vector<Scalar>", void*, Scalars(phi.PD_ListScalarAttr(raw)),
+                Scalars(phi.PD_KernelContextListScalarAttrAt(context, i)));
 // Eager mode passes phi::DataType by value, which counts dtypes differently.
 UNIHAL_ARGUMENT(Dtype, kAttribute, kArgumentDtype, "DataType", int, dtype_of_number(raw), dtype_attribute(context, i));
 UNIHAL_ARGUMENT(Span<int>, kAttribute, kArgumentListInt32, "vector<int>", void*, Span<int>(phi.PD_ListInt32Attr(raw)),

@@ -9,7 +9,9 @@
 namespace common::enforce {
 
 struct __attribute__((visibility("default"))) EnforceNotMet : public std::exception {
-  EnforceNotMet(int code, std::string message) : code_(code), err_str_(message), simple_err_str_(std::move(message)) {}
+  // The long form ends its line, as Paddle's own do: the executor of old programs prints whole lines only.
+  EnforceNotMet(int code, std::string message)
+      : code_(code), err_str_(message + "\n"), simple_err_str_(std::move(message)) {}
   const char* what() const noexcept override { return simple_err_str_.c_str(); }
 
   int code_;

@@ -17,6 +17,11 @@ namespace {
 constexpr const char* kSelectSymbol =
     "_ZNK3phi13KernelFactory24SelectKernelOrThrowErrorERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEERKNS_"
     "9KernelKeyEb";
+constexpr const char* kSelectAnySymbol =
+    "_ZNK3phi13KernelFactory12SelectKernelERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEERKNS_9KernelKeyE";
+constexpr const char* kSelectWithDnnSymbol =
+    "_ZNK3phi13KernelFactory22SelectKernelWithGPUDNNERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEERKNS_"
+    "9KernelKeyE";
 constexpr const char* kHasSymbol =
     "_ZNK3phi13KernelFactory9HasKernelERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEERKNS_9KernelKeyE";
 
@@ -29,8 +34,12 @@ struct KernelResult {
 constexpr int32_t kAnyLayout = 0;
 
 using Select = KernelResult (*)(const void* factory, const std::string& name, const KernelKey& key, bool strided);
+// Returns a phi::Kernel: always the same empty one where there is none.
+using SelectAny = const void* (*)(const void* factory, const std::string& name, const KernelKey& key);
 using Has = bool (*)(const void* factory, const std::string& name, const KernelKey& key);
 Select original_select = nullptr;
+SelectAny original_select_any = nullptr;
+SelectAny original_select_with_dnn = nullptr;
 Has original_has = nullptr;
 
 // Bits of uhal_dtype: what some device in use has not.
@@ -104,10 +113,36 @@ bool has_and_record(const void* factory, const std::string& name, const KernelKe
   return found;
 }
 
+// Programs of the old intermediate representation, and what is left of its eager ops: Paddle asks for the device's
+// kernel, gets the empty one, and asks for the CPU's next.
+thread_local struct {
+  std::string name;
+  KernelKey key;
+} missed;
+
+template <const SelectAny& original>
+const void* select_any_and_record(const void* factory, const std::string& name, const KernelKey& key) {
+  static const void* const empty = original(factory, std::string(), KernelKey{});  // no kernel has this name
+  const void* kernel = lacks_dtype(name, key) ? empty : original(factory, name, key);
+  if (key.backend >= kFirstCustomBackend && kernel == empty) {
+    missed = {name, key};
+    return kernel;
+  }
+  const bool is_fallback = key.backend == kCpuBackend && kernel != empty && missed.name == name;
+  const KernelKey wanted = missed.key;
+  missed.name.clear();
+  if (is_fallback) record(name, wanted);
+  return kernel;
+}
+
 const char* redirect_all() {
-  const char* first = redirect_paddle_function(kSelectSymbol, select_and_record, &original_select);
-  const char* second = redirect_paddle_function(kHasSymbol, has_and_record, &original_has);
-  return first != nullptr ? first : second;
+  const char* missing[] = {
+      redirect_paddle_function(kSelectSymbol, select_and_record, &original_select),
+      redirect_paddle_function(kSelectAnySymbol, select_any_and_record<original_select_any>, &original_select_any),
+      redirect_paddle_function(kSelectWithDnnSymbol, select_any_and_record<original_select_with_dnn>,
+                               &original_select_with_dnn),
+      redirect_paddle_function(kHasSymbol, has_and_record, &original_has)};
+  return first_missing(missing);
 }
 
 }  // namespace

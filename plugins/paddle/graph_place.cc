@@ -11,6 +11,9 @@ namespace {
 
 constexpr const char* kLowerSymbol = "_ZN6paddle7dialect21PdOpLowerToKernelPassEPN3pir7ProgramEN3phi5PlaceE";
 constexpr const char* kPlaceSymbol = "_ZN3phi15TransToPhiPlaceERKN6paddle12experimental7BackendEb";
+constexpr const char* kKeyAttributeSymbol =
+    "_ZN3pir16AttributeManager3getIN6paddle7dialect15KernelAttributeEJRN3phi9KernelKeyEEEENSt9enable_ifIXntsrSt7is_"
+    "sameINT_7StorageENS_16AttributeStorageEE5valueESA_E4typeEPNS_9IrContextENS_6TypeIdEDpOT0_";
 
 // std::unique_ptr<pir::Program>, which only passes through here.
 struct NoDelete {
@@ -20,8 +23,11 @@ using Program = std::unique_ptr<char, NoDelete>;
 
 using Lower = Program (*)(void* program, Place place);
 using ToPlace = Place (*)(const uint8_t& backend, bool with_ordinal);
+// pir::TypeId and the attribute that is returned are pointers in a class.
+using KeyAttribute = void* (*)(void* context, void* type, KernelKey& key);
 Lower original_lower = nullptr;
 ToPlace original_to_place = nullptr;
+KeyAttribute original_key_attribute = nullptr;
 
 // The place that this thread lowers a graph for.
 thread_local const Place* lowering_for = nullptr;
@@ -44,10 +50,17 @@ Place to_place(const uint8_t& backend, bool with_ordinal) {
   return place;
 }
 
+void* key_attribute(void* context, void* type, KernelKey& key) {
+  KernelKey corrected = key;
+  if (key.backend == kCustomBackend && lowering_for != nullptr) corrected.backend = backend_of(*lowering_for);
+  return original_key_attribute(context, type, corrected);
+}
+
 const char* redirect_all() {
-  const char* first = redirect_paddle_function(kLowerSymbol, lower, &original_lower);
-  const char* second = redirect_paddle_function(kPlaceSymbol, to_place, &original_to_place);
-  return first != nullptr ? first : second;
+  const char* missing[] = {redirect_paddle_function(kLowerSymbol, lower, &original_lower),
+                           redirect_paddle_function(kPlaceSymbol, to_place, &original_to_place),
+                           redirect_paddle_function(kKeyAttributeSymbol, key_attribute, &original_key_attribute)};
+  return first_missing(missing);
 }
 
 }  // namespace

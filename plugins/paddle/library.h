@@ -4,6 +4,8 @@
 #include <dlfcn.h>
 #include <link.h>
 
+#include <cstddef>
+
 namespace unihal::paddle {
 
 // A handle of the loaded library, belonging to Paddle, that exports `symbol`; nullptr if none does.
@@ -20,6 +22,15 @@ const char* redirect_paddle_function(const char* symbol, Function replacement, F
   if (library == nullptr) return symbol;
   *original = reinterpret_cast<Function>(dlsym(library, symbol));
   return redirect_paddle_calls(symbol, reinterpret_cast<void*>(replacement)) > 0 ? nullptr : symbol;
+}
+
+// The first of redirect_paddle_function's answers that names a symbol, or nullptr.
+template <size_t count>
+const char* first_missing(const char* (&answers)[count]) {
+  for (const char* answer : answers) {
+    if (answer != nullptr) return answer;
+  }
+  return nullptr;
 }
 
 }  // namespace unihal::paddle

@@ -8,10 +8,11 @@ LIBRARY: path of libunihal_paddle.so, set by python_patches.cc.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import importlib.abc
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any, Callable
 
@@ -72,6 +73,25 @@ def patch_device(module: Any) -> None:
             namespace["get_device_module"] = get_device_module
 
 
+def patch_framework(module: Any) -> None:
+    """A device chosen by set_device stays chosen where a mode ends: enable_static ends dynamic mode, and went back to
+    the device of its beginning."""
+
+    @contextlib.contextmanager
+    def place_guard(place: Any) -> Iterator[None]:
+        before = module._global_expected_place_
+        module._set_expected_place(place)
+        try:
+            yield
+        finally:
+            if module._global_expected_place_ is place:  # the user has set no other since
+                module._global_expected_place_ = before
+                module._set_dygraph_tracer_expected_place(before)
+
+    module._dygraph_place_guard  # noqa: B018 - an AttributeError tells that this Paddle has none
+    module._dygraph_place_guard = place_guard
+
+
 def patch_auto_cast(module: Any) -> None:
     """bfloat16 automatic mixed precision, which Paddle allows by the name of the device type."""
     original = module._is_custom_device_bfloat16_supported
@@ -106,4 +126,13 @@ class PatchWhenImported(importlib.abc.MetaPathFinder):
 
 
 patch_place(sys.modules["paddle.base.libpaddle"])
-sys.meta_path.insert(0, PatchWhenImported({"paddle.device": patch_device, "paddle.amp.auto_cast": patch_auto_cast}))
+sys.meta_path.insert(
+    0,
+    PatchWhenImported(
+        {
+            "paddle.base.framework": patch_framework,
+            "paddle.device": patch_device,
+            "paddle.amp.auto_cast": patch_auto_cast,
+        }
+    ),
+)

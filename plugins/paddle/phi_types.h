@@ -27,4 +27,9 @@ enum PhiDtype : int32_t { kPhiFloat32 = 10, kPhiFloat64 = 11 };
 
 constexpr int8_t kCustomPlace = 9;  // phi::AllocationType::CUSTOM
 
+// The backend of a place of a plugin's device type.
+inline uint8_t backend_of(const Place& place) {
+  return static_cast<uint8_t>(kFirstCustomBackend + place.device_type_id);
+}
+
 }  // namespace unihal::paddle

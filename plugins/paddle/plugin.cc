@@ -5,6 +5,7 @@
 #include <string>
 
 #include "plugins/paddle/device_interface.h"
+#include "plugins/paddle/device_order.h"
 #include "plugins/paddle/fallback.h"
 #include "plugins/paddle/graph_place.h"
 #include "plugins/paddle/phi_api.h"
@@ -53,6 +54,11 @@ std::string offer(RuntimeParameters* parameters, const char* device_type) {
   parameters->device_type = strdup(device_type);
   parameters->sub_device_type = strdup("unihal");
   if (kernels_wanted()) register_kernels(device_type);
+  note_device_type(device_type);
+  if (const char* missing = order_device_types()) {
+    std::fprintf(stderr, "unihal: the default device is Paddle's choice in this Paddle: it does not call %s\n",
+                 missing);
+  }
   if (const char* missing = correct_graph_places()) {
     std::fprintf(stderr, "unihal: graphs run on one device type only in this Paddle: it does not call %s\n", missing);
   }

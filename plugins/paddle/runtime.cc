@@ -121,20 +121,33 @@ struct Runtime {
     if (handle == nullptr) return kFailed;
     translate_or_raise(uhal_stream_create(handle, &created), "stream");
     *stream = new Stream{created, handle, number->id};
+    add_stream(*stream);
     return kSuccess;
   }
   static Status destroy_stream(DeviceNumber*, Stream* stream) {
-    if (stream == nullptr) return kSuccess;
+    if (!is_our_stream(stream)) return kSuccess;
+    remove_stream(stream);
     const Status status = translate(uhal_stream_destroy(stream->handle));
     delete stream;
     return status;
   }
-  static Status query_stream(DeviceNumber*, Stream* stream) {
+  // The handle of the stream that Paddle names. Of one that is not ours Paddle knows no more than we do: the default
+  // stream stands for it, and the work that it may have meant to follow has run by then.
+  static uhal_stream* handle_of(DeviceNumber* number, Stream* stream) {
+    if (is_our_stream(stream)) return stream->handle;
+    uhal_device* handle = device(number);
+    uhal_stream* standing_in = nullptr;
+    if (handle == nullptr) return nullptr;
+    translate_or_raise(uhal_device_synchronize(handle), "stream");
+    translate_or_raise(uhal_device_default_stream(handle, &standing_in), "stream");
+    return standing_in;
+  }
+  static Status query_stream(DeviceNumber* number, Stream* stream) {
     int32_t done = 0;
-    return uhal_stream_query(stream->handle, &done) == UHAL_OK && done ? kSuccess : kFailed;
+    return uhal_stream_query(handle_of(number, stream), &done) == UHAL_OK && done ? kSuccess : kFailed;
   }
   static Status synchronize_stream(DeviceNumber* number, Stream* stream) {
-    if (stream == nullptr) return synchronize_device(number);
+    if (!is_our_stream(stream)) return synchronize_device(number);
     deferred.raise_if_kept();
     return translate_or_raise(uhal_stream_synchronize(stream->handle), "stream");
   }
@@ -147,7 +160,7 @@ struct Runtime {
     };
     auto* call = new Call{*number, stream, callback, user_data};
     const uhal_status status = uhal_stream_host_callback(
-        stream->handle,
+        handle_of(number, stream),
         [](void* argument) {
           auto* call = static_cast<Call*>(argument);
           int32_t callback_status = kSuccess;
@@ -162,8 +175,8 @@ struct Runtime {
     uhal_device* handle = device(number);
     return handle ? translate_or_raise(uhal_event_create(handle, event), "event") : kFailed;
   }
-  static Status record_event(DeviceNumber*, Stream* stream, uhal_event* event) {
-    return translate_or_raise(uhal_event_record(event, stream->handle), "event");
+  static Status record_event(DeviceNumber* number, Stream* stream, uhal_event* event) {
+    return translate_or_raise(uhal_event_record(event, handle_of(number, stream)), "event");
   }
   static Status destroy_event(DeviceNumber*, uhal_event* event) { return translate(uhal_event_destroy(event)); }
   static Status query_event(DeviceNumber*, uhal_event* event) {
@@ -173,8 +186,8 @@ struct Runtime {
   static Status synchronize_event(DeviceNumber*, uhal_event* event) {
     return translate_or_raise(uhal_event_synchronize(event), "event");
   }
-  static Status stream_wait_event(DeviceNumber*, Stream* stream, uhal_event* event) {
-    return translate_or_raise(uhal_stream_wait_event(stream->handle, event), "stream");
+  static Status stream_wait_event(DeviceNumber* number, Stream* stream, uhal_event* event) {
+    return translate_or_raise(uhal_stream_wait_event(handle_of(number, stream), event), "stream");
   }
 
   // -- memory
@@ -231,9 +244,12 @@ struct Runtime {
     return synchronously(number,
                          [&](uhal_stream* stream) { return uhal_copy(stream, destination, source, size, kind); });
   }
+  // On a stream that is not ours nobody waits: then the copy is done when the call returns.
   template <uhal_copy_kind kind>
-  static Status copy_async(DeviceNumber*, Stream* stream, void* destination, const void* source, size_t size) {
-    return translate_or_raise(uhal_copy(stream->handle, destination, source, size, kind), "copy");
+  static Status copy_async(DeviceNumber* number, Stream* stream, void* destination, const void* source, size_t size) {
+    uhal_stream* handle = handle_of(number, stream);
+    const Status status = translate_or_raise(uhal_copy(handle, destination, source, size, kind), "copy");
+    return is_our_stream(stream) ? status : translate_or_raise(uhal_stream_synchronize(handle), "copy");
   }
   static Status copy_peer(DeviceNumber* to, DeviceNumber* from, void* destination, const void* source, size_t size) {
     return synchronously(to, [&](uhal_stream* stream) {
@@ -242,8 +258,8 @@ struct Runtime {
   }
   static Status copy_peer_async(DeviceNumber* to, DeviceNumber* from, Stream* stream, void* destination,
                                 const void* source, size_t size) {
-    return translate_or_raise(uhal_copy_peer(stream->handle, device(to), destination, device(from), source, size),
-                              "copy");
+    return translate_or_raise(
+        uhal_copy_peer(handle_of(to, stream), device(to), destination, device(from), source, size), "copy");
   }
 
   static Status device_memory_stats(DeviceNumber* number, size_t* total, size_t* available) {

@@ -11,4 +11,11 @@ struct Stream {
   int ordinal;
 };
 
+// The streams that Paddle has been given and not given back. Its callbacks may bring others: where a kernel of its own
+// copies with the context of another device, it reads a stream out of an object that has none. So a callback asks here
+// before it follows the pointer. Any thread; asking takes no lock.
+void add_stream(Stream* stream);
+void remove_stream(Stream* stream);
+bool is_our_stream(const Stream* stream);
+
 }  // namespace unihal::paddle

@@ -310,7 +310,7 @@ FIELD(uhal_fallback, dtype, 24);
 FIELD(uhal_fallback, reason, 32);
 FIELD(uhal_fallback, count, 40);
 
-SIZE(uhal_host, 48);
+SIZE(uhal_host, 56);
 FIELD(uhal_host, struct_size, 0);
 FIELD(uhal_host, abi_major, 8);
 FIELD(uhal_host, abi_minor, 12);
@@ -318,6 +318,7 @@ FIELD(uhal_host, report, 16);
 FIELD(uhal_host, stream_error, 24);
 FIELD(uhal_host, workspace, 32);
 FIELD(uhal_host, describe_pointer, 40);
+FIELD(uhal_host, is_asked_for, 48);
 
 SIZE(uhal_backend, 224);
 FIELD(uhal_backend, struct_size, 0);

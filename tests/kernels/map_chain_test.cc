@@ -51,7 +51,7 @@ class MapChainTest : public testing::Test {
     opencl::keep_reports();
     const opencl::Inventory inventory = opencl::take_inventory();
     std::vector<opencl::FoundDevice> chosen;
-    if (opencl::choose_devices(inventory, "", &chosen) != UHAL_OK &&
+    if (opencl::choose_devices(inventory, "", true, &chosen) != UHAL_OK &&
         std::getenv("UNIHAL_TESTS_NEED_OPENCL") == nullptr) {
       GTEST_SKIP() << "there is no OpenCL: run tests/fetch_pocl.sh. " << opencl::last_report.message;
     }

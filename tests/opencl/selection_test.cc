@@ -31,9 +31,9 @@ class Selection : public testing::Test {
   }
 
   // The ids of the chosen devices, one digit each.
-  std::string choose(const char* wish) {
+  std::string choose(const char* wish, bool asked_for = true) {
     std::vector<FoundDevice> chosen;
-    status = choose_devices(inventory, wish, &chosen);
+    status = choose_devices(inventory, wish, asked_for, &chosen);
     std::string ids;
     for (const FoundDevice& found : chosen) ids += std::to_string(reinterpret_cast<uintptr_t>(found.id));
     return ids;
@@ -45,9 +45,21 @@ class Selection : public testing::Test {
 
 TEST_F(Selection, WithoutAWishProcessorsStayOut) { EXPECT_EQ("12", choose("")); }
 
-TEST_F(Selection, AProcessorServesIfThereIsNothingElse) {
+TEST_F(Selection, AProcessorServesIfItWasAskedForAndThereIsNothingElse) {
   inventory.usable.erase(inventory.usable.begin(), inventory.usable.begin() + 2);
   EXPECT_EQ("3", choose(""));
+}
+
+TEST_F(Selection, AProcessorDoesNotServeUnasked) {
+  EXPECT_EQ("12", choose("", false));
+  inventory.usable.erase(inventory.usable.begin(), inventory.usable.begin() + 2);
+  EXPECT_EQ("3", choose("portable", false));
+  EXPECT_EQ("", choose("", false));
+  EXPECT_EQ(UHAL_UNAVAILABLE, status);
+  EXPECT_PRED_FORMAT2(IsSubstring,
+                      "has processors only, which serve when they are asked for: set UNIHAL_BACKEND=opencl, or name "
+                      "devices in UNIHAL_OPENCL_DEVICE, of: 0: pthread-skylake (Portable Computing Language)",
+                      last_report.message);
 }
 
 TEST_F(Selection, ACardThatTwoDriversSeeServesOnce) {

@@ -71,6 +71,32 @@ def test_the_doctor_says_why_there_is_none() -> None:
     assert "it has OpenCL's embedded profile only" in text
 
 
+_DEFAULT_DEVICE = {
+    "paddle": "import paddle; print(paddle.get_device())",
+    "tensorflow": "import tensorflow as tf; print(tf.constant([1.0]).device.rpartition('device:')[2])",
+}
+
+
+def default_device(framework: str, **settings: str) -> str:
+    """What the framework computes on where nothing was chosen, and no backend was asked for."""
+    command = [sys.executable, "-W", "ignore", "-c", _DEFAULT_DEVICE[framework]]
+    process = run_command(command, UNIHAL_BACKEND=None, TF_CPP_MIN_LOG_LEVEL="3", **settings)
+    assert process.returncode == 0, process.stderr
+    return process.stdout.strip().lower()
+
+
+@pytest.mark.parametrize("framework", _DEFAULT_DEVICE)
+def test_a_processor_serves_only_when_asked_for(framework: str) -> None:
+    assert default_device(framework).startswith("cpu")  # with PoCL
+    # OpenCL is polaris' first backend, and rdna's second.
+    assert default_device(framework, UNIHAL_OPENCL_DEVICE="0") == "polaris:0"
+
+
+def test_the_default_device_is_of_the_type_whose_first_backend_drives_it() -> None:
+    settings = {"UNIHAL_OPENCL_LIBRARY": str(LIBRARY), "PRESENTED_OPENCL": "processor,rx580"}
+    assert default_device("paddle", **settings) == "polaris:0"
+
+
 _IN_FLOAT64 = """
 import numpy as np, paddle
 paddle.set_device("polaris")

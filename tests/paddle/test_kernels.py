@@ -11,9 +11,7 @@ import numpy as np
 import paddle
 import paddle.nn.functional as F
 import pytest
-from comparison import DEVICE, check, on, random
-
-Array = np.ndarray[Any, Any]
+from comparison import DEVICE, Array, check, check_in_graph, on, random
 
 
 class Case(NamedTuple):
@@ -339,6 +337,106 @@ HALF_CASES = [case for case in CASES if case.name not in ("floor_divide", "remai
 @pytest.mark.parametrize("case", HALF_CASES, ids=lambda case: case.name)
 def test_half_precision(case: Case, dtype: str) -> None:
     check(case.function, *case.inputs, gradient=False, dtype=dtype)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_in_a_graph(case: Case) -> None:
+    check_in_graph(case.function, *case.inputs, gradient=case.gradient, tolerance=case.tolerance)
+
+
+def number(value: float, dtype: str = "int64") -> Array:
+    return np.array(value, dtype)
+
+
+CUBE, ONE, TWO = random(2, 3, 4), number(1), number(2)
+# What eager mode knows when it calls, and a graph when it runs: axes, sizes and bounds that are tensors, and with them
+# the shapes of results. The kernels behind such an op see shapes that were unknown when the graph was built.
+KNOWN_AT_RUN_TIME = [
+    Case("slice, stop", lambda x, k: x[:, : k + 1], (X, TWO)),
+    Case("slice, start", lambda x, k: x[k:, 1], (X, ONE)),
+    Case("slice, index", lambda x, k: x[..., k], (X, ONE)),
+    Case("slice, all", lambda x, k: x[k : k + 2, k], (X, ONE)),
+    Case("slice of a list", lambda x, k: paddle.slice(x, [0, 1], [k, 0], [3, k + 2]), (X, ONE)),
+    Case("slice of tensors", lambda x, k: paddle.slice(x, [0, 1], k, k + 2), (X, np.array([1, 0]))),
+    Case("strided slice", lambda x, k: paddle.strided_slice(x, [0, 1], k - k, k + 3, k), (X, np.array([2, 1]))),
+    Case("reshape", lambda x, k: x.reshape(k) * 2, (CUBE, np.array([6, 4]))),
+    Case("reshape of a list", lambda x, k: paddle.reshape(x, [k, -1]) * 2, (CUBE, number(6))),
+    Case("expand", lambda x, k: paddle.expand(x, k) * 2, (random(1, 3), np.array([4, 3]))),
+    Case("expand of a list", lambda x, k: paddle.expand(x, [k, 3]) * 2, (random(1, 3), number(4))),
+    Case("expand_as", lambda x, k: paddle.expand_as(x[:1], x[:k]) * 2, (X, TWO)),
+    Case("tile", paddle.tile, (X, np.array([2, 3]))),
+    Case("tile of a list", lambda x, k: paddle.tile(x, [k, 2]), (X, TWO)),
+    Case("full", lambda x, k: paddle.full(k, 1.5) + x.sum(), (X, np.array([2, 3]))),
+    Case("full of a list", lambda x, k: paddle.full([k, 3], 2) + x.sum(), (X, TWO)),
+    Case("full with a value", lambda x: paddle.full([2, 3], x, "float32"), (number(2.5, "float32"),), False),
+    Case("arange", lambda x, k: paddle.arange(k) + x.sum(), (X, number(5))),
+    Case("linspace", lambda x, k: paddle.linspace(0, 1, k) + x.sum(), (X, number(5, "int32"))),
+    Case("split, sections", lambda x, k: paddle.split(x, [k, 2, 2], 1), (X, ONE)),
+    Case("split, axis", lambda x, k: paddle.split(x, [1, 2], k), (X, number(0))),
+    Case("split equal, axis", lambda x, k: paddle.split(x, 3, k), (X, number(0))),
+    Case("unstack", lambda x: paddle.unstack(x, 1), (X,)),
+    Case("concat, axis", lambda x, k: paddle.concat([x, x * 2], k), (X, ONE)),
+    Case("topk", paddle.topk, (X, TWO)),
+    Case("one_hot", F.one_hot, (indices(2, 3, high=4), number(5)), False),
+    Case("sum, axes", paddle.sum, (CUBE, np.array([0, 2]))),
+    Case("sum, axes of a list", lambda x, k: paddle.sum(x, [k, 2]), (CUBE, number(0))),
+    Case("sum keepdim", lambda x, k: paddle.sum(x, k, keepdim=True), (CUBE, ONE)),
+    Case("mean, axes", paddle.mean, (CUBE, np.array([0, 2]))),
+    Case("max, axis", paddle.max, (CUBE, ONE)),
+    Case("min, axis", paddle.min, (CUBE, ONE)),
+    Case("argmax, axis", paddle.argmax, (CUBE, ONE), False),
+    Case("roll", lambda x, k: paddle.roll(x, k, [0, 1]), (X, np.array([1, -2]))),
+    Case("squeeze", lambda x, k: paddle.squeeze(x, k) * 2, (random(3, 1, 5), ONE)),
+    Case("unsqueeze", lambda x, k: paddle.unsqueeze(x, k) * 2, (X, ONE)),
+    Case("clip", paddle.clip, (X, number(-0.5, "float32"), number(1, "float32")), False),
+    Case("scale", paddle.scale, (X, number(2.5, "float32")), False),
+    Case("full_like", paddle.full_like, (X, number(2.5, "float32")), False),
+    Case("uniform", lambda x, k: paddle.uniform(k) * 0 + x.sum(), (X, np.array([2, 3])), False),
+    Case("normal", lambda x, k: paddle.randn(k) * 0 + x.sum(), (X, np.array([2, 3])), False),
+    Case("randint", lambda k: paddle.randint(0, 5, k) * 0, (np.array([2, 3]),), False),
+    Case("shape", lambda x, k: paddle.shape(x[k:]) + 0, (X, ONE), False),
+    Case("numel", lambda x, k: paddle.numel(x[k:]) + 0, (X, ONE), False),
+    *(
+        Case(f"{name} of an unknown shape", lambda x, k, f=function: f(x[:k]), (inputs, TWO), gradient)
+        for name, inputs, function, gradient in [
+            ("matmul", random(3, 2), lambda x: x.matmul(x), True),
+            ("conv2d", IMAGE, lambda x: F.conv2d(x, paddle.ones([2, 4, 3, 3])), True),
+            ("max_pool2d", IMAGE, lambda x: F.max_pool2d(x, 2), True),
+            ("adaptive_avg_pool2d", IMAGE, lambda x: F.adaptive_avg_pool2d(x, 2), True),
+            ("softmax", X, F.softmax, True),
+            ("layer_norm", X, lambda x: F.layer_norm(x, [5]) * x, True),
+            ("argsort", X, paddle.argsort, False),
+            ("concat", X, lambda x: paddle.concat([x, x]), True),
+            ("stack", X, lambda x: paddle.stack([x, x]), True),
+            ("split", X, lambda x: paddle.split(x, [2, 3], 1), True),
+            ("tril", X, paddle.tril, True),
+            ("transpose", X, lambda x: x.transpose([1, 0]) * 2, True),
+            ("flatten", X, lambda x: x.flatten() * 2, True),
+            ("cumsum", X, lambda x: paddle.cumsum(x, 0), True),
+            ("where", X, lambda x: paddle.where(x > 0, x, 2 * x), True),
+            ("flip", X, lambda x: paddle.flip(x, [0]), True),
+            ("cross_entropy", X, lambda x: F.cross_entropy(x, paddle.to_tensor([[1], [2]])), True),
+        ]
+    ),
+]
+
+
+@pytest.mark.parametrize("case", KNOWN_AT_RUN_TIME, ids=lambda case: case.name)
+def test_what_a_graph_knows_at_run_time(case: Case) -> None:
+    check_in_graph(case.function, *case.inputs, gradient=case.gradient)
+
+
+@pytest.mark.parametrize(
+    "dtype", ["bool", "int8", "uint8", "int16", "int32", "int64", "float16", "bfloat16", "float64"]
+)
+def test_constants_of_a_graph(dtype: str) -> None:
+    values = [0, 1, 3, 0, 7, 100]
+    wide = "float32" if "float" in dtype else "int64"
+
+    def constants(x: Any) -> list[Any]:
+        return [paddle.to_tensor(data, dtype=dtype).astype(wide) + x for data in (values, values[:1], values[4])]
+
+    check_in_graph(constants, np.zeros([1], wide), gradient=False)
 
 
 INTEGERS = {

@@ -35,6 +35,34 @@ def test_import_without_hardware_is_silent(tmp_path: Path) -> None:
     assert (result.returncode, result.stdout, result.stderr) == (0, "Place(cpu)\n", "")
 
 
+def test_the_default_device_and_what_replaces_it(tmp_path: Path) -> None:
+    """The stub is the second backend of one type and the third of the others."""
+    program = """
+import paddle
+print(paddle.device.get_all_custom_device_type(), paddle.get_device())
+for device in ("cpu", "rdna:1"):
+    paddle.set_device(device)
+    paddle.enable_static()
+    print(paddle.get_device())
+    paddle.disable_static()
+    print(paddle.get_device(), (paddle.ones([2]) + 1).place)
+with paddle.base.dygraph.guard(paddle.CPUPlace()):
+    print(paddle.get_device())
+print(paddle.get_device())
+"""
+    expected = """
+['iluvatar', 'rdna', 'polaris'] iluvatar:0
+cpu
+cpu Place(cpu)
+rdna:1
+rdna:1 Place(rdna:1)
+cpu
+rdna:1
+"""
+    result = run(program, tmp_path)
+    assert (result.returncode, result.stdout) == (0, expected.lstrip()), result.stderr
+
+
 def test_a_device_without_hardware_tells_what_was_looked_for(tmp_path: Path) -> None:
     program = """
 import paddle

@@ -46,7 +46,11 @@ uhal_status device_count(int32_t* count) {
     const std::string complaint = DiskCache::complaint();
     if (!complaint.empty()) return fail(UHAL_INVALID_ARGUMENT, "%s", complaint.c_str());
     const char* wish = std::getenv("UNIHAL_OPENCL_DEVICE");
-    const uhal_status status = choose_devices(take_inventory(), wish != nullptr ? wish : "", &chosen_devices());
+    const uhal_host& core = kernels::host();
+    // A core that cannot tell is older than the question, and always meant yes.
+    const bool asked_for = core.struct_size <= offsetof(uhal_host, is_asked_for) || core.is_asked_for("opencl") != 0;
+    const uhal_status status =
+        choose_devices(take_inventory(), wish != nullptr ? wish : "", asked_for, &chosen_devices());
     *count = static_cast<int32_t>(chosen_devices().size());
     return status;
   });

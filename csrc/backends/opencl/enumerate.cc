@@ -155,6 +155,33 @@ std::vector<FoundDevice> find(const Inventory& inventory, const std::string& ite
   return found;
 }
 
+// What serves where UNIHAL_OPENCL_DEVICE names nothing.
+uhal_status choose_by_default(const Inventory& inventory, bool asked_for, std::vector<FoundDevice>* chosen) {
+  const bool only_processors = is_processor(inventory.usable.front());  // they come last
+  if (only_processors && !asked_for) {
+    return fail(UHAL_UNAVAILABLE,
+                "OpenCL (%s) has processors only, which serve when they are asked for: set UNIHAL_BACKEND=opencl, or "
+                "name devices in UNIHAL_OPENCL_DEVICE, of: %s",
+                library_name().c_str(), describe(inventory).c_str());
+  }
+  std::vector<std::string> left_out;
+  for (const FoundDevice& device : inventory.usable) {
+    const auto twin = std::find_if(chosen->begin(), chosen->end(), [&](const FoundDevice& c) {
+      return !device.pci_bus_id.empty() && c.pci_bus_id == device.pci_bus_id;
+    });
+    if (twin != chosen->end()) {
+      left_out.push_back("left out: " + describe(device) + ": it is the same card as " + describe(*twin));
+    } else if (is_processor(device) && !only_processors) {
+      left_out.push_back("left out: " + describe(device) + ": it is a processor, and there are other devices");
+    } else {
+      chosen->push_back(device);
+    }
+  }
+  if (!left_out.empty()) left_out.back() += " (UNIHAL_OPENCL_DEVICE names the devices to use)";
+  remark(inventory, std::move(left_out));
+  return UHAL_OK;
+}
+
 }  // namespace
 
 Inventory take_inventory() {
@@ -181,7 +208,8 @@ Inventory take_inventory() {
   return inventory;
 }
 
-uhal_status choose_devices(const Inventory& inventory, const std::string& wish, std::vector<FoundDevice>* chosen) {
+uhal_status choose_devices(const Inventory& inventory, const std::string& wish, bool asked_for,
+                           std::vector<FoundDevice>* chosen) {
   chosen->clear();
   if (!inventory.failure.empty()) return fail(UHAL_UNAVAILABLE, "%s", inventory.failure.c_str());
   const std::string there_is = describe(inventory);
@@ -189,24 +217,7 @@ uhal_status choose_devices(const Inventory& inventory, const std::string& wish, 
     return fail(UHAL_UNAVAILABLE, "OpenCL (%s) has no device that the backend can use: %s", library_name().c_str(),
                 there_is.c_str());
   }
-  if (wish.empty()) {
-    std::vector<std::string> left_out;
-    for (const FoundDevice& device : inventory.usable) {
-      const auto twin = std::find_if(chosen->begin(), chosen->end(), [&](const FoundDevice& c) {
-        return !device.pci_bus_id.empty() && c.pci_bus_id == device.pci_bus_id;
-      });
-      if (twin != chosen->end()) {
-        left_out.push_back("left out: " + describe(device) + ": it is the same card as " + describe(*twin));
-      } else if (is_processor(device) && !is_processor(inventory.usable.front())) {
-        left_out.push_back("left out: " + describe(device) + ": it is a processor, and there are other devices");
-      } else {
-        chosen->push_back(device);
-      }
-    }
-    if (!left_out.empty()) left_out.back() += " (UNIHAL_OPENCL_DEVICE names the devices to use)";
-    remark(inventory, std::move(left_out));
-    return UHAL_OK;
-  }
+  if (wish.empty()) return choose_by_default(inventory, asked_for, chosen);
   for (size_t start = 0; start <= wish.size();) {
     const size_t end = std::min(wish.find(',', start), wish.size());
     const std::string item = wish.substr(start, end - start);

@@ -32,9 +32,11 @@ Inventory take_inventory();
 
 // The devices to serve. `wish` is the value of UNIHAL_OPENCL_DEVICE: empty, or a list, separated by commas, of indices
 // into `usable` and parts of names, in any case ("580", with three digits, is a name's unless there are so many
-// devices). Without a wish processors serve only if there is nothing else, and a card that two drivers see serves once.
-// A report says which devices are left out, or were refused. UHAL_UNAVAILABLE or UHAL_INVALID_ARGUMENT, with a report
-// of what there is, if that leaves none.
-uhal_status choose_devices(const Inventory& inventory, const std::string& wish, std::vector<FoundDevice>* chosen);
+// devices). Without a wish a card that two drivers see serves once, and processors serve only if the backend was asked
+// for by its name and there is nothing else: a driver for the processor that came with another program must not change
+// what a program computes on. A report says which devices are left out, or were refused. UHAL_UNAVAILABLE or
+// UHAL_INVALID_ARGUMENT, with a report of what there is, if that leaves none.
+uhal_status choose_devices(const Inventory& inventory, const std::string& wish, bool asked_for,
+                           std::vector<FoundDevice>* chosen);
 
 }  // namespace unihal::opencl

@@ -8,8 +8,8 @@
 #include "csrc/core/base/environment.h"
 #include "csrc/core/base/process_state.h"
 #include "csrc/core/base/struct_size.h"
+#include "csrc/core/registry/host.h"
 #include "csrc/core/registry/open_device.h"
-#include "csrc/core/stream/host.h"
 
 namespace unihal::core {
 namespace {
@@ -190,6 +190,8 @@ uhal_status refuse_without_devices(const DeviceTypeRow* row) {
 }
 
 }  // namespace
+
+int32_t is_asked_for(const char* backend) { return backend != nullptr && wished_backend() == backend; }
 
 std::vector<Backend*> loaded_backends() {
   std::lock_guard<std::mutex> lock(registry().mutex);

@@ -8,6 +8,9 @@
 
 namespace unihal::core {
 
+// As uhal_host.is_asked_for: for a backend that is counting its devices, since it reads under the registry's lock.
+int32_t is_asked_for(const char* backend);
+
 // All backends that were loaded.
 std::vector<Backend*> loaded_backends();
 

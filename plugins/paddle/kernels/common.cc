@@ -1,5 +1,7 @@
 #include "plugins/paddle/kernels/common.h"
 
+#include <utility>
+
 namespace unihal::paddle {
 
 bool same_shape(const View& a, const View& b) {
@@ -58,6 +60,23 @@ void require_same_dtype(const Context& context, const View& a, const View& b) {
 
 void invalid(const Context& context, const std::string& message) {
   raise(UHAL_INVALID_ARGUMENT, std::string("(unihal) ") + context.kernel() + ": " + message);
+}
+
+void upload(const Context& context, std::vector<char> bytes, const View& y) {
+  const size_t wanted = static_cast<size_t>(y.elements()) * uhal_dtype_size(y.dtype);
+  if (bytes.size() != wanted) {
+    raise(UHAL_INVALID_ARGUMENT, std::string("(unihal) ") + context.kernel() + ": " + std::to_string(bytes.size()) +
+                                     " bytes of numbers were given for a tensor of " + std::to_string(wanted));
+  }
+  uhal_stream* stream = context.stream()->handle;
+  auto* kept = new std::vector<char>(std::move(bytes));
+  const uhal_status copied = uhal_copy(stream, y.data, kept->data(), wanted, UHAL_COPY_HOST_TO_DEVICE);
+  const auto forget = [](void* argument) { delete static_cast<std::vector<char>*>(argument); };
+  if (copied != UHAL_OK || uhal_stream_host_callback(stream, forget, kept) != UHAL_OK) {
+    uhal_stream_synchronize(stream);
+    delete kept;
+  }
+  context.check(copied);
 }
 
 void unsupported(const Context& context, const std::string& what) {

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "plugins/paddle/error.h"
 #include "plugins/paddle/registry.h"
@@ -58,6 +59,9 @@ void require_same_dtype(const Context& context, const View& a, const View& b);
 
 // Refuses an argument, with the class of error that Paddle's checks of arguments have.
 [[noreturn]] void invalid(const Context& context, const std::string& message);
+
+// Copies the host's bytes, as many as y has; they are kept until the stream has passed the copy.
+void upload(const Context& context, std::vector<char> bytes, const View& y);
 
 // Refuses what a kernel does not do. `what` completes "... is not supported".
 [[noreturn]] void unsupported(const Context& context, const std::string& what);

@@ -1,4 +1,8 @@
 // Tensors from numbers.
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
 #include "plugins/paddle/kernels/common.h"
 
 namespace unihal::paddle {
@@ -6,6 +10,62 @@ namespace {
 
 void full(Context context, Integers shape, Scalar value, Dtype dtype, Output y) {
   fill(context, context.allocate(y, to_uhal(dtype), shape.data(), shape.size()), value.number(), value.integer());
+}
+
+// Graphs give the value as a tensor of one element.
+void full_with_tensor(Context context, Input value, Integers shape, Dtype dtype, Output y) {
+  const View number = flat(value.view());
+  copy_or_cast(context, number, context.allocate(y, to_uhal(dtype), shape.data(), shape.size()));
+}
+
+// The numbers as one row of T.
+template <class T>
+std::vector<char> packed(const Scalars& values) {
+  std::vector<char> bytes(values.size() * sizeof(T));
+  for (size_t i = 0; i < values.size(); ++i) {
+    const T value = std::is_integral_v<T> ? static_cast<T>(values[i].integer()) : static_cast<T>(values[i].number());
+    std::memcpy(bytes.data() + i * sizeof(T), &value, sizeof(T));
+  }
+  return bytes;
+}
+
+std::vector<char> packed(const Scalars& values, uhal_dtype dtype) {
+  switch (dtype) {
+    case UHAL_BOOL:
+      return packed<bool>(values);
+    case UHAL_INT8:
+      return packed<int8_t>(values);
+    case UHAL_UINT8:
+      return packed<uint8_t>(values);
+    case UHAL_INT16:
+      return packed<int16_t>(values);
+    case UHAL_INT32:
+      return packed<int32_t>(values);
+    case UHAL_INT64:
+      return packed<int64_t>(values);
+    case UHAL_FLOAT64:
+      return packed<double>(values);
+    default:
+      return packed<float>(values);
+  }
+}
+
+// A graph's constant: numbers of the program, copied to the device each time.
+void assign_value(Context context, Span<int> shape, Dtype type, Scalars values, Output y) {
+  int64_t dims[UHAL_MAX_RANK];
+  const int rank = shape.size();
+  if (rank > UHAL_MAX_RANK) unsupported(context, "a constant of rank " + std::to_string(rank));
+  std::copy(shape.begin(), shape.end(), dims);
+  const uhal_dtype dtype = to_uhal(type);
+  const View out = context.allocate(y, dtype, dims, rank);
+  if (values.size() == 0) return;
+  if (values.size() == 1) return fill(context, out, values[0].number(), values[0].integer());
+  if (dtype == UHAL_FLOAT16 || dtype == UHAL_BFLOAT16) {
+    const Scratch wide(context, UHAL_FLOAT32, out);
+    upload(context, packed(values, UHAL_FLOAT32), wide);
+    return copy_or_cast(context, wide, out);
+  }
+  upload(context, packed(values, dtype), out);
 }
 
 // Without a dtype, of the operand's.
@@ -75,8 +135,7 @@ void increment(Context context, Input x, float step, Output y) {
 
 void numel(Context context, Input x, Output y) { fill(context, context.allocate(y, UHAL_INT64), 0, x.elements()); }
 
-template <bool upper>
-void triangle(Context context, Input x, int diagonal, Output y) {
+void triangle_of(const Context& context, Input x, int diagonal, bool upper, Output y) {
   const View in = x.view();
   const View out = context.allocate(y, in.dtype);
   uhal_triangular_attributes attributes = {};
@@ -86,11 +145,22 @@ void triangle(Context context, Input x, int diagonal, Output y) {
   context.run(UHAL_OP_TRIANGULAR, {&in}, {&out}, &attributes);
 }
 
+template <bool upper>
+void triangle(Context context, Input x, int diagonal, Output y) {
+  triangle_of(context, x, diagonal, upper, y);
+}
+// In programs of the old intermediate representation.
+void tril_triu(Context context, Input x, int diagonal, bool lower, Output y) {
+  triangle_of(context, x, diagonal, !lower, y);
+}
+
 }  // namespace
 
 KernelTable creation_kernels() {
   return {
       UNIHAL_KERNEL("full", kEvery, full),
+      UNIHAL_KERNEL("full_with_tensor", kReal, full_with_tensor),
+      UNIHAL_KERNEL("assign_value", kReal, assign_value),
       UNIHAL_KERNEL("full_like", kEvery, full_like),
       UNIHAL_KERNEL("arange", kNumbers, arange_scalar),
       UNIHAL_KERNEL("arange_tensor", kFloats | kInt32And64, arange_tensor),
@@ -102,6 +172,8 @@ KernelTable creation_kernels() {
       UNIHAL_KERNEL("triu", kReal, triangle<true>),
       UNIHAL_KERNEL("tril_grad", kReal, triangle<false>),
       UNIHAL_KERNEL("triu_grad", kReal, triangle<true>),
+      UNIHAL_KERNEL("tril_triu", kReal, tril_triu),
+      UNIHAL_KERNEL("tril_triu_grad", kReal, tril_triu),
   };
 }
 

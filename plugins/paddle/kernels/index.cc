@@ -1,4 +1,6 @@
 // Gather, scatter, embeddings and selection. Paddle lets negative indices count from the end.
+#include <algorithm>
+
 #include "plugins/paddle/kernels/common.h"
 
 namespace unihal::paddle {
@@ -14,12 +16,15 @@ uhal_index_attributes wrapping(int axis, uhal_reduction reduction = UHAL_REDUCE_
 // Indices (n, 1) are as good as (n).
 View flat_indices(const View& indices) { return indices.rank == 2 && indices.shape[1] == 1 ? flat(indices) : indices; }
 
+// In graphs the axis is known at run time only, so the output has no shape yet. A scalar index drops the axis.
 void gather_along(const Context& context, const View& x, const View& indices, int axis, Output y) {
-  const View out = context.allocate(y, x.dtype);
+  int64_t dims[2 * UHAL_MAX_RANK];
+  int64_t* end = std::copy_n(x.shape, axis, dims);
+  end = std::copy_n(indices.shape, indices.rank, end);
+  end = std::copy(x.shape + axis + 1, x.shape + x.rank, end);
+  const View out = context.allocate(y, x.dtype, dims, static_cast<int>(end - dims));
   const auto attributes = wrapping(axis);
-  View target = out;
-  // A scalar index drops the axis in both, so the ranks agree.
-  context.run(UHAL_OP_GATHER, {&x, &indices}, {&target}, &attributes);
+  context.run(UHAL_OP_GATHER, {&x, &indices}, {&out}, &attributes);
 }
 
 // The gradient of gather_along: rows that were taken several times add up.

@@ -104,6 +104,28 @@ void matmul_grad(Context context, Input x, Input y, Input dz, bool transpose_x, 
   }
 }
 
+// The tensor as a matrix whose rows are its first `rows` axes.
+View as_matrix(const View& x, int rows) {
+  int64_t height = 1, width = 1;
+  for (int i = 0; i < x.rank; ++i) (i < rows ? height : width) *= x.shape[i];
+  return x.reshaped({height, width});
+}
+
+// What programs of the old intermediate representation call mul; fully connected layers are made of it.
+void matmul_with_flatten(Context context, Input x, Input y, int x_rows, int y_rows, Output out) {
+  const View a = as_matrix(x.view(), x_rows), b = as_matrix(y.view(), y_rows);
+  const View result = context.allocate(out, a.dtype);
+  multiply_matrices(context, a, b, as_matrix(result, x_rows));
+}
+
+void matmul_with_flatten_grad(Context context, Input x, Input y, Input dz, int x_rows, int y_rows, Output dx,
+                              Output dy) {
+  const View a = as_matrix(x.view(), x_rows), b = as_matrix(y.view(), y_rows);
+  const View gradient = as_matrix(dz.view(), x_rows);
+  if (dx) multiply_matrices(context, gradient, b.transposed(), as_matrix(context.allocate(dx, a.dtype), x_rows));
+  if (dy) multiply_matrices(context, a.transposed(), gradient, as_matrix(context.allocate(dy, b.dtype), y_rows));
+}
+
 void bmm_grad(Context context, Input x, Input y, Input dz, Output dx, Output dy) {
   matmul_grad(context, x, y, dz, false, false, dx, dy);
 }
@@ -128,10 +150,15 @@ void addmm(Context context, Input input, Input x, Input y, float beta, float alp
 
 KernelTable matmul_kernels() {
   return {
-      UNIHAL_KERNEL("matmul", kFloats, matmul), UNIHAL_KERNEL("matmul_grad", kFloats, matmul_grad),
-      UNIHAL_KERNEL("bmm", kFloats, bmm),       UNIHAL_KERNEL("bmm_grad", kFloats, bmm_grad),
-      UNIHAL_KERNEL("mv", kFloats, mv),         UNIHAL_KERNEL("mv_grad", kFloats, mv_grad),
+      UNIHAL_KERNEL("matmul", kFloats, matmul),
+      UNIHAL_KERNEL("matmul_grad", kFloats, matmul_grad),
+      UNIHAL_KERNEL("bmm", kFloats, bmm),
+      UNIHAL_KERNEL("bmm_grad", kFloats, bmm_grad),
+      UNIHAL_KERNEL("mv", kFloats, mv),
+      UNIHAL_KERNEL("mv_grad", kFloats, mv_grad),
       UNIHAL_KERNEL("addmm", kFloats, addmm),
+      UNIHAL_KERNEL("matmul_with_flatten", kFloats, matmul_with_flatten),
+      UNIHAL_KERNEL("matmul_with_flatten_grad", kFloats, matmul_with_flatten_grad),
   };
 }
 

@@ -1,5 +1,6 @@
 // Reductions and their gradients.
 #include <cmath>
+#include <utility>
 
 #include "plugins/paddle/kernels/common.h"
 
@@ -42,6 +43,11 @@ void reduce_test(Context context, Input x, Span<int64_t> axes, bool, Output y) {
 }
 
 template <int reduction>
+void reduce_test_or_all(Context context, Input x, Span<int64_t> axes, bool, bool all, Output y) {
+  reduce_to(context, reduction, x.view(), axes, all, context.allocate(y, UHAL_BOOL));
+}
+
+template <int reduction>
 void reduce_span(Context context, Input x, Span<int64_t> axes, bool, Output y) {
   const View in = x.view();
   reduce_to(context, reduction, in, axes, false, context.allocate(y, in.dtype));
@@ -54,15 +60,18 @@ uhal_dtype dtype_of_sum(uhal_dtype operand, Dtype asked) {
 }
 
 // Fractions are dropped from the operands, not from their sum.
-void sum(Context context, Input x, Integers axes, Dtype dtype, bool, Output y) {
+void sum_or_all(Context context, Input x, Integers axes, bool, bool all, Dtype dtype, Output y) {
   const View in = x.view();
   const View out = context.allocate(y, dtype_of_sum(in.dtype, dtype));
   if (!is_floating(in.dtype) || is_floating(out.dtype)) {
-    return reduce_to(context, UHAL_REDUCE_SUM, in, axes, false, out);
+    return reduce_to(context, UHAL_REDUCE_SUM, in, axes, all, out);
   }
   const Scratch whole(context, out.dtype, in);
   copy_or_cast(context, in, whole);
-  reduce_to(context, UHAL_REDUCE_SUM, whole, axes, false, out);
+  reduce_to(context, UHAL_REDUCE_SUM, whole, axes, all, out);
+}
+void sum(Context context, Input x, Integers axes, Dtype dtype, bool keep, Output y) {
+  sum_or_all(context, x, std::move(axes), keep, false, dtype, y);
 }
 
 void mean_all(Context context, Input x, Output y) {
@@ -176,6 +185,13 @@ KernelTable reduce_kernels() {
       UNIHAL_KERNEL("amin", kNumbers, reduce_span<UHAL_REDUCE_MINIMUM>),
       UNIHAL_KERNEL("all", kReal, reduce_test<UHAL_REDUCE_ALL>),
       UNIHAL_KERNEL("any", kReal, reduce_test<UHAL_REDUCE_ANY>),
+      // What programs of the old intermediate representation call.
+      UNIHAL_KERNEL("sum_raw", kReal, sum_or_all),
+      UNIHAL_KERNEL("mean_raw", kFloats, reduce_or_all<UHAL_REDUCE_MEAN>),
+      UNIHAL_KERNEL("max_raw", kNumbers, reduce_or_all<UHAL_REDUCE_MAXIMUM>),
+      UNIHAL_KERNEL("min_raw", kNumbers, reduce_or_all<UHAL_REDUCE_MINIMUM>),
+      UNIHAL_KERNEL("all_raw", kReal, reduce_test_or_all<UHAL_REDUCE_ALL>),
+      UNIHAL_KERNEL("any_raw", kReal, reduce_test_or_all<UHAL_REDUCE_ANY>),
       UNIHAL_KERNEL("mean_all", kFloats, mean_all),
       UNIHAL_KERNEL("squared_l2_norm", kFloats, squared_l2_norm),
       UNIHAL_KERNEL("p_norm", kFloats, p_norm),

@@ -1,4 +1,5 @@
 // Transpose, slices, joins and splits: copies between views.
+#include <algorithm>
 #include <utility>
 
 #include "plugins/paddle/kernels/common.h"
@@ -78,6 +79,8 @@ void stack_grad(Context context, Input dy, int axis, OutputList dx) {
   split_into(context, gradient, from_front(axis, gradient.rank), dx, false);
 }
 
+void unstack(Context context, Input x, int axis, int, OutputList parts) { unbind(context, x, axis, std::move(parts)); }
+
 void stack(Context context, InputList list, int axis, Output y) {
   const View out = context.allocate(y, list[0].uhal());
   const int along = from_front(axis, out.rank);
@@ -124,10 +127,24 @@ View sliced(const Context& context, View x, const Axes& axes, const Integers& st
 // y (possibly without some axes of length 1) seen in the shape of a slice
 View in_shape_of(const View& y, const View& slice) { return y.reshaped(slice.shape, slice.rank); }
 
-void slice(Context context, Input x, Span<int64_t> axes, Integers starts, Integers ends, Span<int64_t>, Span<int64_t>,
-           Output y) {
+// Graphs may give the bounds as tensors, so the output has no shape before the kernel runs. `dropped` axes, of length
+// 1, are not in it.
+template <class Axes>
+View allocate_slice(const Context& context, Output y, const View& part, const Axes& dropped) {
+  int64_t dims[UHAL_MAX_RANK];
+  int rank = 0;
+  for (int i = 0; i < part.rank; ++i) {
+    const bool drop =
+        std::any_of(dropped.begin(), dropped.end(), [&](int64_t a) { return from_front(a, part.rank) == i; });
+    if (!drop) dims[rank++] = part.shape[i];
+  }
+  return in_shape_of(context.allocate(y, part.dtype, dims, rank), part);
+}
+
+void slice(Context context, Input x, Span<int64_t> axes, Integers starts, Integers ends, Span<int64_t>,
+           Span<int64_t> dropped, Output y) {
   const View part = sliced(context, x.view(), axes, starts, ends, nullptr);
-  copy(context, part, in_shape_of(context.allocate(y, part.dtype), part));
+  copy(context, part, allocate_slice(context, y, part, dropped));
 }
 
 void slice_grad(Context context, Input, Input dy, Span<int64_t> axes, Integers starts, Integers ends, Span<int64_t>,
@@ -141,7 +158,7 @@ void slice_grad(Context context, Input, Input dy, Span<int64_t> axes, Integers s
 
 void strided_slice(Context context, Input x, Span<int> axes, Integers starts, Integers ends, Integers steps, Output y) {
   const View part = sliced(context, x.view(), axes, starts, ends, &steps);
-  copy(context, part, in_shape_of(context.allocate(y, part.dtype), part));
+  copy(context, part, context.allocate(y, part.dtype, part.shape, part.rank));
 }
 
 void strided_slice_grad(Context context, Input, Input dy, Span<int> axes, Integers starts, Integers ends,
@@ -163,19 +180,42 @@ void check_expands(const Context& context, const Tensor& x, const Tensor& y) {
   }
 }
 
+// Programs of the old intermediate representation call kernels of their own for some ops.
+void strided_slice_raw(Context context, Input x, Span<int> axes, Integers starts, Integers ends, Integers steps,
+                       Span<int>, Span<int> dropped, Output y) {
+  const View part = sliced(context, x.view(), axes, starts, ends, &steps);
+  copy(context, part, allocate_slice(context, y, part, dropped));
+}
+void strided_slice_raw_grad(Context context, Input x, Input dy, Span<int> axes, Integers starts, Integers ends,
+                            Integers steps, Span<int>, Span<int>, Output dx) {
+  strided_slice_grad(context, x, dy, axes, std::move(starts), std::move(ends), std::move(steps), dx);
+}
+void reshape_with_xshape(Context context, Input x, Integers, Output y, Output) { copy_elements(context, x, y); }
+
 void expand(Context context, Input x, Integers, Output y) {
   check_expands(context, x, y);
   const View in = x.view();
   copy(context, in, context.allocate(y, in.dtype));
 }
 
-void expand_as(Context context, Input x, OptionalInput, Span<int64_t>, Output y) {
-  check_expands(context, x, y);
+// Where the shape of `like` was not known when a graph was built, the output has none yet.
+void expand_as(Context context, Input x, OptionalInput like, Span<int64_t>, Output y) {
+  check_expands(context, x, like ? Tensor{like.handle} : Tensor{y.handle});
   const View in = x.view();
-  copy(context, in, context.allocate(y, in.dtype));
+  if (!like) return copy(context, in, context.allocate(y, in.dtype));
+  int64_t dims[UHAL_MAX_RANK];
+  const int rank = like.rank();
+  if (rank > UHAL_MAX_RANK) unsupported(context, "rank " + std::to_string(rank));
+  for (int i = 0; i < rank; ++i) dims[i] = like.dim(i);
+  copy(context, in, context.allocate(y, in.dtype, dims, rank));
 }
 
 void expand_grad(Context context, Input, Input dy, Integers, Output dx) {
+  const View gradient = dy.view();
+  sum_to_shape(context, gradient, context.allocate(dx, gradient.dtype));
+}
+
+void expand_as_grad(Context context, Input, Input dy, Span<int64_t>, Output dx) {
   const View gradient = dy.view();
   sum_to_shape(context, gradient, context.allocate(dx, gradient.dtype));
 }
@@ -295,13 +335,20 @@ KernelTable shape_kernels() {
       UNIHAL_KERNEL("stack", kEvery, stack),
       UNIHAL_KERNEL("stack_grad", kEvery, stack_grad),
       UNIHAL_KERNEL("unbind", kEvery, unbind),
+      UNIHAL_KERNEL("unstack", kEvery, unstack),
+      UNIHAL_KERNEL("unstack_grad", kEvery, stack),
       UNIHAL_KERNEL("slice", kEvery, slice),
       UNIHAL_KERNEL("slice_grad", kEvery, slice_grad),
       UNIHAL_KERNEL("strided_slice", kEvery, strided_slice),
       UNIHAL_KERNEL("strided_slice_grad", kEvery, strided_slice_grad),
+      UNIHAL_KERNEL("strided_slice_raw", kEvery, strided_slice_raw),
+      UNIHAL_KERNEL("strided_slice_raw_grad", kEvery, strided_slice_raw_grad),
+      UNIHAL_KERNEL("squeeze_with_xshape", kEvery, reshape_with_xshape),
+      UNIHAL_KERNEL("unsqueeze_with_xshape", kEvery, reshape_with_xshape),
       UNIHAL_KERNEL("expand", kEvery, expand),
       UNIHAL_KERNEL("expand_as", kEvery, expand_as),
       UNIHAL_KERNEL("expand_grad", kNumbers, expand_grad),
+      UNIHAL_KERNEL("expand_as_grad", kNumbers, expand_as_grad),
       UNIHAL_KERNEL("tile", kEvery, tile),
       UNIHAL_KERNEL("tile_grad", kNumbers, tile_grad),
       UNIHAL_KERNEL("flip", kEvery, flip),

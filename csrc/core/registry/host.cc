@@ -1,4 +1,4 @@
-#include "csrc/core/stream/host.h"
+#include "csrc/core/registry/host.h"
 
 #include "csrc/core/backend/backend.h"
 #include "csrc/core/base/error.h"
@@ -6,6 +6,7 @@
 #include "csrc/core/handle/device.h"
 #include "csrc/core/handle/stream.h"
 #include "csrc/core/memory/allocator.h"
+#include "csrc/core/registry/registry.h"
 
 namespace unihal::core {
 namespace {
@@ -48,6 +49,6 @@ uhal_status workspace(uhal_stream* handle, size_t bytes, void** pointer) {
 }  // namespace
 
 const uhal_host kHost = {sizeof(uhal_host), UHAL_ABI_MAJOR, UHAL_ABI_MINOR, report,
-                         stream_error,      workspace,      describe_sites};
+                         stream_error,      workspace,      describe_sites, is_asked_for};
 
 }  // namespace unihal::core
