@@ -1,5 +1,6 @@
 #include "plugins/paddle/runtime.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -41,6 +42,7 @@ using StreamCallback = void (*)(DeviceNumber*, Stream*, void* user_data, int32_t
 
 // Sizes below this are rounded up by Paddle's pool.
 constexpr size_t kMinimumChunk = 256;
+constexpr uint64_t kLargestChunkShare = 8;  // of the memory
 
 Status translate(uhal_status status) { return status == UHAL_OK ? kSuccess : kFailed; }
 
@@ -275,7 +277,13 @@ struct Runtime {
     *size = kMinimumChunk;
     return kSuccess;
   }
+  // What Paddle's best-fit pool (FLAGS_use_system_allocator) takes at its first request, beside what there is already.
   static Status device_max_chunk_size(DeviceNumber* number, size_t* size) {
+    return property(number, [&](const uhal_device_properties& p) {
+      *size = std::max<size_t>(kMinimumChunk, std::min(p.max_allocation, p.total_memory / kLargestChunkShare));
+    });
+  }
+  static Status device_max_alloc_size(DeviceNumber* number, size_t* size) {
     return property(number, [&](const uhal_device_properties& p) { *size = p.max_allocation; });
   }
   static Status device_extra_padding_size(DeviceNumber*, size_t* size) {
@@ -374,7 +382,7 @@ struct Runtime {
         UNIHAL_CALLBACK("device_memory_stats", device_memory_stats),
         UNIHAL_CALLBACK("device_min_chunk_size", device_min_chunk_size),
         UNIHAL_CALLBACK("device_max_chunk_size", device_max_chunk_size),
-        UNIHAL_CALLBACK("device_max_alloc_size", device_max_chunk_size),
+        UNIHAL_CALLBACK("device_max_alloc_size", device_max_alloc_size),
         UNIHAL_CALLBACK("device_extra_padding_size", device_extra_padding_size),
         UNIHAL_CALLBACK("get_compute_capability@3.0", zero),
         UNIHAL_CALLBACK("get_compute_capability", zero_of_device),

@@ -63,6 +63,19 @@ rdna:1
     assert (result.returncode, result.stdout) == (0, expected.lstrip()), result.stderr
 
 
+def test_the_best_fit_pool_grows_beside_what_is_allocated(tmp_path: Path) -> None:
+    """Its first chunk is a part of the memory: a whole one would not be there any more."""
+    program = """
+import paddle, unihal
+held = unihal.Buffer((1 << 28,), "float32", "iluvatar:0")  # 1 GiB of 4
+print((paddle.ones([3]) + 1).sum().item())
+print(unihal.device("iluvatar:0").memory_stats().allocated_bytes < 3 << 30)
+"""
+    flags = {"FLAGS_use_system_allocator": "1", "FLAGS_allocator_strategy": "naive_best_fit"}
+    result = run(program, tmp_path, UNIHAL_STUB_PROFILE="rx580-4gb", UNIHAL_STRICT=None, **flags)
+    assert (result.returncode, result.stdout) == (0, "6.0\nTrue\n"), result.stderr
+
+
 def test_a_device_without_hardware_tells_what_was_looked_for(tmp_path: Path) -> None:
     program = """
 import paddle
