@@ -37,14 +37,14 @@ class _Expectation:
 
     holds: Callable[[Any], bool]
     text: str
+    #: Of which all values hold: the usual case costs a look-up.
+    types: frozenset[type] = frozenset()
 
 
-_NOTHING = _Expectation(lambda value: value is None, "None")
+_NOTHING = _Expectation(lambda value: value is None, "None", frozenset((type(None),)))
 
 
 def _is_whole(value: Any) -> bool:
-    if type(value) is int:
-        return True
     try:
         operator.index(value)
     except TypeError:
@@ -53,8 +53,6 @@ def _is_whole(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    if type(value) in (int, float):
-        return True
     if isinstance(value, (str, bytes, bytearray)):
         return False
     try:
@@ -65,10 +63,12 @@ def _is_number(value: Any) -> bool:
 
 
 _SIMPLE: dict[Any, _Expectation] = {
-    bool: _Expectation(lambda value: type(value).__name__ in ("bool", "bool_") or _is_whole(value), "True or False"),
-    int: _Expectation(_is_whole, "a whole number"),
-    float: _Expectation(_is_number, "a number"),
-    str: _Expectation(lambda value: isinstance(value, str), "a text"),
+    bool: _Expectation(
+        lambda value: type(value).__name__ in ("bool", "bool_") or _is_whole(value), "True or False", frozenset((bool,))
+    ),
+    int: _Expectation(_is_whole, "a whole number", frozenset((int,))),
+    float: _Expectation(_is_number, "a number", frozenset((int, float))),
+    str: _Expectation(lambda value: isinstance(value, str), "a text", frozenset((str,))),
     type(None): _NOTHING,
     None: _NOTHING,
 }
@@ -103,7 +103,11 @@ def _union(members: Iterable[Any]) -> _Expectation | None:
         texts = ["a unihal.Device or the name of one, such as 'rdna:0'"]
     tests = tuple(entry.holds for entry in known)
     text = texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} or {texts[-1]}"
-    return _Expectation(lambda value: any(test(value) for test in tests), text)
+    return _Expectation(
+        lambda value: any(test(value) for test in tests),
+        text,
+        frozenset[type]().union(*(entry.types for entry in known)),
+    )
 
 
 def _words(options: tuple[Any, ...]) -> _Expectation:
@@ -134,7 +138,7 @@ def _expectation(annotation: Any) -> _Expectation | None:
     if isinstance(expected, type):
         name = f"unihal.{expected.__name__}" if expected.__module__.startswith("unihal.") else expected.__name__
         article = "an" if name[0].lower() in "aeio" else "a"
-        return _Expectation(lambda value: isinstance(value, expected), f"{article} {name}")
+        return _Expectation(lambda value: isinstance(value, expected), f"{article} {name}", frozenset((expected,)))
     return None
 
 
@@ -208,15 +212,15 @@ def checked(function: Callable[..., Any], name: str) -> Callable[..., Any]:
         by_place, expected, rest = found[0]
         for argument, value in zip(by_place, values):
             expectation = expected.get(argument)
-            if expectation is not None and not expectation.holds(value):
+            if expectation is not None and type(value) not in expectation.types and not expectation.holds(value):
                 refuse(values, argument, value, expectation)
         if rest is not None:
             for value in values[len(by_place) :]:
-                if not rest.holds(value):
+                if type(value) not in rest.types and not rest.holds(value):
                     refuse(values, "an argument", value, rest)
         for argument, value in named.items():
             expectation = expected.get(argument)
-            if expectation is not None and not expectation.holds(value):
+            if expectation is not None and type(value) not in expectation.types and not expectation.holds(value):
                 refuse(values, argument, value, expectation)
         return function(*values, **named)
 
