@@ -108,7 +108,14 @@ View Tensor::shape_only() const {
 }
 
 View Tensor::strided_view() const {
-  View view = this->view();
+  View view = layout();
+  view.data = data();
+  return view;
+}
+
+View Tensor::layout() const {
+  const Shape shape(*this);
+  View view(nullptr, uhal(), shape.dims, shape.rank);
   if (phi.PD_TensorGetNumStrides(handle, &status()) == view.rank) {
     for (int i = 0; i < view.rank; ++i) view.strides[i] = phi.PD_TensorGetStride(handle, i, &status());
   }

@@ -32,6 +32,8 @@ struct Tensor {
   View view() const;          // dense
   View shape_only() const;    // for an operand of the forward that has given up its memory
   View strided_view() const;  // with the strides that Paddle keeps
+  View layout() const;        // strided_view() without data; of a tensor that gave up its memory too
+  bool is_allocated() const { return phi.PD_TensorIsInitialized(handle, &status()); }
 
   // Paddle's functions report failures by throwing; the status they also set says nothing more.
   static int& status() {
@@ -239,6 +241,5 @@ UNIHAL_ARGUMENT(Output, kOutput, kArgumentTensor, "tensor", void*, (Output{{raw}
 UNIHAL_ARGUMENT(OutputList, kOutput, kArgumentListTensor, "list", void*,
                 OutputList(phi.PD_TensorVectorToList(raw), false),
                 OutputList(phi.PD_KernelContextMultiOutputAt(context, i), true));
-#undef UNIHAL_ARGUMENT
 
 }  // namespace unihal::paddle

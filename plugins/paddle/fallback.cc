@@ -88,6 +88,10 @@ void record(const std::string& name, const KernelKey& key) {
   if (status != UHAL_OK) raise_last_error(status, name.c_str());
 }
 
+// Kernels that take views as they are. Paddle would hand them dense copies, which their other arguments do not
+// describe.
+bool takes_strides(const std::string& name) { return name.compare(0, 18, "index_elementwise_") == 0; }
+
 KernelResult select_and_record(const void* factory, const std::string& name, const KernelKey& key, bool strided) {
   const bool lacks = lacks_dtype(name, key);
   KernelResult result =
@@ -96,6 +100,8 @@ KernelResult select_and_record(const void* factory, const std::string& name, con
   if (result.has_fallback_cpu && key.backend >= kFirstCustomBackend) {
     refuse_in_place_call(describe(name, key));
     record(name, key);
+  } else if (strided && key.backend >= kFirstCustomBackend && takes_strides(name)) {
+    result.is_stride_kernel = true;
   }
   return result;
 }

@@ -95,6 +95,7 @@ struct List {
   X(void, PD_DeletePointerList, List)                                                                       \
   X(int32_t, PD_TensorGetPDDataType, const void*, int*)                                                     \
   X(int64_t, PD_TensorGetElementCount, const void*, int*)                                                   \
+  X(bool, PD_TensorIsInitialized, const void*, int*)                                                        \
   X(void*, PD_TensorGetDataPointer, const void*, int*)                                                      \
   X(int64_t, PD_TensorGetNumDims, const void*, int*)                                                        \
   X(int64_t, PD_TensorGetDim, const void*, size_t, int*)                                                    \

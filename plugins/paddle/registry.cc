@@ -4,6 +4,7 @@
 #include <iterator>
 #include <map>
 
+#include "plugins/paddle/selected_rows.h"
 #include "plugins/paddle/signature.h"
 
 namespace unihal::paddle {
@@ -20,7 +21,10 @@ std::map<const KernelRow*, std::string>& skipped() {
 std::string objection(const KernelRow& row, const PaddleSignature& paddle) {
   const std::string ours = signature_of(row.entry);
   if (paddle.text.empty()) return "this Paddle has no kernel of that name on the CPU to compare signatures with";
-  if (paddle.text == ours) return "";
+  if (paddle.text == ours) {
+    const bool sparse = ours.find(kSelectedRowsCode) != std::string::npos;
+    return sparse && !selected_rows_known() ? "this Paddle's SelectedRows is not laid out as expected" : "";
+  }
   return "this Paddle's kernel has another signature: " + paddle.text + "; unihal's has " + ours;
 }
 
@@ -51,10 +55,27 @@ void register_row(const KernelRow& row, const PaddleSignature& signature, const 
 const KernelTable& all_kernels() {
   static const KernelTable* all = [] {
     auto* table = new KernelTable();
-    for (auto* kernels :
-         {activation_kernels, arithmetic_kernels, comparison_kernels, convolution_kernels, copy_kernels,
-          creation_kernels, index_kernels, loss_kernels, matmul_kernels, norm_kernels, optimizer_kernels, pool_kernels,
-          random_kernels, reduce_kernels, shape_kernels, softmax_kernels, sort_kernels}) {
+    for (auto* kernels : {activation_kernels,
+                          arithmetic_kernels,
+                          assignment_kernels,
+                          comparison_kernels,
+                          convolution_kernels,
+                          copy_kernels,
+                          creation_kernels,
+                          extreme_kernels,
+                          index_kernels,
+                          loss_kernels,
+                          matmul_kernels,
+                          norm_kernels,
+                          optimizer_kernels,
+                          pool_kernels,
+                          random_kernels,
+                          reduce_kernels,
+                          shape_kernels,
+                          softmax_kernels,
+                          sort_kernels,
+                          sparse_optimizer_kernels,
+                          index_elementwise_kernels}) {
       KernelTable part = kernels();
       std::move(part.begin(), part.end(), std::back_inserter(*table));
     }

@@ -40,11 +40,14 @@ struct ThisFile;
 // One function per file of kernels/.
 KernelTable activation_kernels();
 KernelTable arithmetic_kernels();
+KernelTable assignment_kernels();
 KernelTable comparison_kernels();
 KernelTable convolution_kernels();
 KernelTable copy_kernels();
 KernelTable creation_kernels();
+KernelTable extreme_kernels();
 KernelTable index_kernels();
+KernelTable index_elementwise_kernels();
 KernelTable loss_kernels();
 KernelTable matmul_kernels();
 KernelTable norm_kernels();
@@ -55,6 +58,7 @@ KernelTable reduce_kernels();
 KernelTable shape_kernels();
 KernelTable softmax_kernels();
 KernelTable sort_kernels();
+KernelTable sparse_optimizer_kernels();
 
 // All rows of all tables.
 const KernelTable& all_kernels();

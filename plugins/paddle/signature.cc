@@ -7,6 +7,7 @@
 
 #include "plugins/paddle/phi_api.h"
 #include "plugins/paddle/phi_types.h"
+#include "plugins/paddle/selected_rows.h"
 
 namespace unihal::paddle {
 namespace {
@@ -33,6 +34,9 @@ const char* spell_type(const void* argument_definition) {
       {"St6vectorIPKN3phi11DenseTensorESaIS3_EE", "list"},
       {"St6vectorIPN3phi11DenseTensorESaIS2_EE", "list"},
       {"St6vectorIPKN3phi10TensorBaseESaIS3_EE", "mixed list"},
+      {"N3phi12SelectedRowsE", kSelectedRowsCode},
+      {"PN3phi12SelectedRowsE", kSelectedRowsCode},
+      {"St6vectorIPKN3phi12SelectedRowsESaIS3_EE", kSelectedRowsListCode},
   };
   for (const auto& known : kTypes) {
     if (std::strcmp(type->name(), known.mangled) == 0) return known.code;

@@ -262,6 +262,74 @@ const std::vector<MapReference> kReferences = {
      {0.1, 0.01, 1e-3},
      UHAL_REFERENCE(r[1] = (1 - p[0]) * x[2] + p[0] * x[1]; r[2] = (1 - p[1]) * x[3] + p[1] * x[1] * x[1];
                     r[0] = x[0] - x[4] * r[1] / (std::sqrt(r[2]) + p[2]))},
+    {"rmsprop_centered",
+     kUnit,
+     6,
+     {0.9, 0.5, 1.5},
+     UHAL_REFERENCE(r[1] = p[0] * x[2] + (1 - p[0]) * x[1] * x[1]; r[3] = p[0] * x[5] + (1 - p[0]) * x[1];
+                    r[2] = p[1] * x[3] + x[4] * x[1] / std::sqrt(r[1] - r[3] * r[3] + p[2]); r[0] = x[0] - r[2])},
+    {"adadelta",
+     kUnit,
+     5,
+     {0.9, 1e-3},
+     UHAL_REFERENCE(r[1] = p[0] * x[2] + (1 - p[0]) * x[1] * x[1];
+                    const double change = std::sqrt((x[3] + p[1]) / (r[1] + p[1])) * x[1]; r[0] = x[0] - x[4] * change;
+                    r[2] = p[0] * x[3] + (1 - p[0]) * change * change)},
+    {"adamax",
+     kUnit,
+     6,
+     {0.9, 0.5, 1e-3},
+     UHAL_REFERENCE(r[1] = p[0] * x[2] + (1 - p[0]) * x[1]; r[2] = std::fmax(std::abs(x[1]), p[1] * x[3] + p[2]);
+                    r[0] = x[0] - x[4] * r[1] / ((1 - x[5]) * r[2]))},
+    {"asgd",
+     kPositive,
+     6,
+     {},
+     UHAL_REFERENCE(r[1] = x[3] - x[4] + x[1]; r[2] = x[1]; r[0] = x[0] - x[2] * r[1] / x[5])},
+    {"rprop",
+     kAny,
+     8,
+     {},
+     UHAL_REFERENCE(const double same = x[1] * x[2]; r[2] = same > 0   ? (x[3] * x[7] < x[5] ? x[3] * x[7] : x[5])
+                                                            : same < 0 ? (x[3] * x[6] > x[4] ? x[3] * x[6] : x[4])
+                                                                       : x[3];
+                    r[1] = same < 0 ? 0 : x[1];
+                    r[0] = std::isnan(r[1]) ? r[1] : x[0] - ((r[1] > 0) - (r[1] < 0)) * (r[1] == 0 ? 0 : r[2]))},
+    {"lamb_direction",
+     kUnit,
+     6,
+     {0.9, 0.5, 1e-3, 0.25},
+     UHAL_REFERENCE(r[1] = p[0] * x[2] + (1 - p[0]) * x[1]; r[2] = p[1] * x[3] + (1 - p[1]) * x[1] * x[1];
+                    r[0] = r[1] / (1 - x[4]) / (std::sqrt(r[2] / (1 - x[5])) + p[2]) + p[3] * x[0])},
+    {"lamb_rate", kModerate, 3, {}, UHAL_REFERENCE(r[0] = x[1] > 0 && x[2] > 0 ? x[0] * x[1] / x[2] : x[0])},
+    {"nadam_schedule",
+     kUnit,
+     2,
+     {0.9, 0.25},
+     UHAL_REFERENCE(r[0] = 0.96 * x[0]; const double now = p[0] * (1 - 0.5 * std::pow(r[0], p[1]));
+                    const double next = p[0] * (1 - 0.5 * std::pow(0.96 * r[0], p[1])); r[1] = x[1] * now;
+                    r[2] = next / (1 - r[1] * next); r[3] = (1 - now) / (1 - r[1]))},
+    {"nadam",
+     kUnit,
+     8,
+     {0.9, 0.5, 1e-3},
+     UHAL_REFERENCE(r[1] = p[0] * x[2] + (1 - p[0]) * x[1]; r[2] = p[1] * x[3] + (1 - p[1]) * x[1] * x[1];
+                    r[0] = x[0] - x[4] * (x[5] * r[1] + x[6] * x[1]) / (std::sqrt(r[2] / (1 - x[7])) + p[2]))},
+    {"radam_schedule",
+     kUnit,
+     3,
+     {0.9, 0.75},
+     UHAL_REFERENCE(r[0] = p[0] * x[0]; r[1] = p[1] * x[1]; r[2] = (x[2] * (p[1] - r[1]) + r[1]) / (1 - r[1]);
+                    const double limit = 2 / (1 - p[1]) - 1; const double n = limit - 2 * r[2];
+                    r[3] = n > 5 ? std::sqrt((n - 4) * (n - 2) * limit / ((limit - 4) * (limit - 2) * n) * (1 - r[1]))
+                                 : -1)},
+    {"radam",
+     kUnit,
+     7,
+     {0.9, 0.5, 1e-3},
+     UHAL_REFERENCE(r[1] = p[0] * x[2] + (1 - p[0]) * x[1]; r[2] = p[1] * x[3] + (1 - p[1]) * x[1] * x[1];
+                    const double change = x[4] * r[1] / (1 - x[5]);
+                    r[0] = x[0] - (x[6] < 0 ? change : change * x[6] / (std::sqrt(r[2]) + p[2])))},
     {"adam_rate",
      kPositive,
      2,

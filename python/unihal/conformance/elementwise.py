@@ -34,6 +34,16 @@ _UPDATED |= {
     "momentum_with_rate": (0, 2),
     "adam_amsgrad": (0, 2, 3, 7),
     "adam_by_difference": (0, 2, 3),
+    "rmsprop_centered": (0, 2, 3, 5),
+    "adadelta": (0, 2, 3),
+    "adamax": (0, 2, 3),
+    "asgd": (0, 3, 4),
+    "rprop": (0, 2, 3),
+    "lamb_direction": (0, 2, 3),
+    "nadam_schedule": (0, 1),
+    "nadam": (0, 2, 3),
+    "radam_schedule": (0, 1, 2),
+    "radam": (0, 2, 3),
 }
 
 _FINITE = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.5, 7.0, -7.0, 0.1, 1000.0)

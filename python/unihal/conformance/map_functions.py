@@ -17,7 +17,7 @@ import numpy as np
 
 from .case import Array, Values
 from .reference import elementwise as e
-from .values import integers, normal, uniform
+from .values import integers, listed, normal, uniform
 
 # What operands are filled with.
 _ANY = normal(2)
@@ -379,6 +379,74 @@ _OPTIMIZERS = (
         parameters=(0.1, 0.01, 1e-7),
         conditioned=True,
     ),
+    _composed(
+        "rmsprop_centered",
+        18,
+        e.rmsprop_centered,
+        _ANY,
+        uniform(-1, 1),
+        uniform(2, 4),
+        normal(0.1),
+        _RATE,
+        uniform(-0.5, 0.5),
+        parameters=(0.9, 0.8, 1e-3),
+        conditioned=True,
+    ),
+    _composed(
+        "adadelta", 24, e.adadelta, _ANY, _ANY, _POSITIVE, _POSITIVE, _RATE, parameters=(0.9, 1e-3), conditioned=True
+    ),
+    _composed("adamax", 16, e.adamax, *_ADAM_VALUES[:6], parameters=(0.9, 0.99, 1e-3), conditioned=True),
+    _composed("asgd", 10, e.asgd, _ANY, _ANY, _RATE, _ANY, _ANY, integers(1, 30), conditioned=True),
+    _composed(
+        "rprop",
+        4,
+        e.rprop,
+        _ANY,
+        _FEW,
+        _FEW,
+        _POSITIVE,
+        _PROBABILITY,
+        _ABOVE_ONE,
+        _PROBABILITY,
+        _ABOVE_ONE,
+        conditioned=True,
+    ),
+    _composed(
+        "lamb_direction",
+        20,
+        e.lamb_direction,
+        *_ADAM_VALUES[:4],
+        *_ADAM_VALUES[5:],
+        parameters=(0.9, 0.99, 1e-3, 0.01),
+        conditioned=True,
+    ),
+    _composed("lamb_rate", 6, e.lamb_rate, _RATE, _FEW, _FEW),
+    _composed(
+        "nadam_schedule", 100, e.nadam_schedule, _PROBABILITY, _PROBABILITY, parameters=(0.9, 0.25), conditioned=True
+    ),
+    _composed(
+        "nadam",
+        20,
+        e.nadam,
+        *_ADAM_VALUES[:5],
+        _POSITIVE,
+        _POSITIVE,
+        _PROBABILITY,
+        parameters=(0.9, 0.99, 1e-3),
+        conditioned=True,
+    ),
+    # The second range is on both sides of where the step gets a rectification, and away from there.
+    _composed(
+        "radam_schedule",
+        40,
+        e.radam_schedule,
+        _PROBABILITY,
+        uniform(0.05, 0.5),
+        listed([1.0, 150.0]),
+        parameters=(0.9, 0.99),
+        conditioned=True,
+    ),
+    _composed("radam", 20, e.radam, *_ADAM_VALUES[:6], _ANY, parameters=(0.9, 0.99, 1e-3), conditioned=True),
     _composed("adam_rate", 75, e.adam_rate, _RATE, integers(1, 30), parameters=(0.9, 0.99), conditioned=True),
 )
 

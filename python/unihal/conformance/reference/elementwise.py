@@ -284,3 +284,158 @@ def momentum_with_rate(
     """As ``momentum``, with the learning rate inside the velocity."""
     v = decay * velocity - rate * gradient
     return x + (decay * v - rate * gradient if nesterov else v), v
+
+
+def rmsprop_centered(
+    x: Array,
+    gradient: Array,
+    square: Array,
+    velocity: Array,
+    rate: Array,
+    first: Array,
+    decay: float,
+    momentum: float,
+    epsilon: float,
+) -> tuple[Array, Array, Array, Array]:
+    """As ``rmsprop``, with the gradients' variance, for which their mean is kept too."""
+    mean_square = decay * square + (1 - decay) * gradient**2
+    mean = decay * first + (1 - decay) * gradient
+    v = momentum * velocity + rate * gradient / np.sqrt(mean_square - mean**2 + epsilon)
+    return x - v, mean_square, v, mean
+
+
+def adadelta(
+    x: Array, gradient: Array, square: Array, update: Array, rate: Array, decay: float, epsilon: float
+) -> tuple[Array, Array, Array]:
+    """Zeiler, algorithm 1, with a learning rate."""
+    mean_square = decay * square + (1 - decay) * gradient**2
+    change = np.sqrt(update + epsilon) / np.sqrt(mean_square + epsilon) * gradient
+    return x - rate * change, mean_square, decay * update + (1 - decay) * change**2
+
+
+def adamax(
+    x: Array,
+    gradient: Array,
+    first: Array,
+    norm: Array,
+    rate: Array,
+    power1: Array,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+) -> tuple[Array, Array, Array]:
+    """Kingma and Ba, algorithm 2, with epsilon beside the decayed norm."""
+    m = beta1 * first + (1 - beta1) * gradient
+    u = np.maximum(beta2 * norm + epsilon, np.abs(gradient))
+    return x - rate / (1 - power1) * m / u, m, u
+
+
+def asgd(
+    x: Array, gradient: Array, rate: Array, total: Array, oldest: Array, count: Array
+) -> tuple[Array, Array, Array]:
+    """The parameter after a step along the mean of the last gradients, their sum, and the gradient."""
+    new_total = total - oldest + gradient
+    return x - rate / count * new_total, new_total, gradient
+
+
+def rprop(
+    x: Array,
+    gradient: Array,
+    previous: Array,
+    rate: Array,
+    low: Array,
+    high: Array,
+    slower: Array,
+    faster: Array,
+) -> tuple[Array, Array, Array]:
+    """Riedmiller and Braun, without taking a step back: a gradient whose sign changed counts as 0."""
+    same = gradient * previous
+    rate = np.where(same > 0, np.minimum(rate * faster, high), np.where(same < 0, np.maximum(rate * slower, low), rate))
+    kept = np.where(same < 0, 0.0, gradient).astype(gradient.dtype)
+    return x - np.sign(kept) * rate, kept, rate
+
+
+def lamb_direction(
+    x: Array,
+    gradient: Array,
+    first: Array,
+    second: Array,
+    power1: Array,
+    power2: Array,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+    weight_decay: float,
+) -> tuple[Array, Array, Array]:
+    """You et al., algorithm 2, up to the trust ratio."""
+    m = beta1 * first + (1 - beta1) * gradient
+    v = beta2 * second + (1 - beta2) * gradient**2
+    return (m / (1 - power1)) / (np.sqrt(v / (1 - power2)) + epsilon) + weight_decay * x, m, v
+
+
+def lamb_rate(rate: Array, parameter: Array, direction: Array) -> Array:
+    """The learning rate with the trust ratio; without one where either norm is 0."""
+    known = (parameter > 0) & (direction > 0)
+    return np.asarray(np.where(known, rate * (parameter / np.where(known, direction, 1)), rate))
+
+
+def nadam_schedule(power: Array, product: Array, beta1: float, decay: float) -> tuple[Array, Array, Array, Array]:
+    """Dozat's momentum schedule: 0.96^t, the product of mu up to t, and what moment and gradient are multiplied by."""
+    power = power * 0.96
+    now = beta1 * (1 - 0.5 * power**decay)
+    after = beta1 * (1 - 0.5 * (power * 0.96) ** decay)
+    product = product * now
+    return power, product, after / (1 - product * after), (1 - now) / (1 - product)
+
+
+def nadam(
+    x: Array,
+    gradient: Array,
+    first: Array,
+    second: Array,
+    rate: Array,
+    moment_factor: Array,
+    gradient_factor: Array,
+    power2: Array,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+) -> tuple[Array, Array, Array]:
+    """Dozat's step with the factors of ``nadam_schedule``."""
+    m = beta1 * first + (1 - beta1) * gradient
+    v = beta2 * second + (1 - beta2) * gradient**2
+    corrected = moment_factor * m + gradient_factor * gradient
+    return x - rate * corrected / (np.sqrt(v / (1 - power2)) + epsilon), m, v
+
+
+def radam_schedule(
+    power1: Array, power2: Array, rest: Array, beta1: float, beta2: float
+) -> tuple[Array, Array, Array, Array]:
+    """Liu et al., algorithm 2: what depends on the step only."""
+    power1, power2 = power1 * beta1, power2 * beta2
+    rest = (rest * (beta2 - power2) + power2) / (1 - power2)
+    limit = 2 / (1 - beta2) - 1
+    length = limit - 2 * rest
+    long = length > 5
+    safe = np.where(long, length, 6.0)
+    ratio = (safe - 4) * (safe - 2) * limit / ((limit - 4) * (limit - 2) * safe)
+    return power1, power2, rest, np.where(long, np.sqrt(ratio) * np.sqrt(1 - power2), -1.0)
+
+
+def radam(
+    x: Array,
+    gradient: Array,
+    first: Array,
+    second: Array,
+    rate: Array,
+    power1: Array,
+    rectification: Array,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+) -> tuple[Array, Array, Array]:
+    """Liu et al., algorithm 2; a negative rectification stands for a step of momentum only."""
+    m = beta1 * first + (1 - beta1) * gradient
+    v = beta2 * second + (1 - beta2) * gradient**2
+    step = rate * m / (1 - power1)
+    return x - np.where(rectification < 0, step, step * rectification / (np.sqrt(v) + epsilon)), m, v

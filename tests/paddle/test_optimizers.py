@@ -1,0 +1,266 @@
+"""Every optimizer of Paddle trains as on the CPU, fallbacks forbidden: dygraph, to_static and the Executor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import paddle
+import pytest
+from comparison import DEVICE, TOLERANCE, on, random
+from paddle import nn
+
+STEPS = 20
+Array = np.ndarray[Any, Any]
+
+# Settings beyond the defaults that take other paths. AdamW's lr_ratio is below: the CPU has none.
+SETTINGS: dict[str, list[dict[str, Any]]] = {
+    "ASGD": [{"batch_num": 3}],
+    "Adadelta": [{}],
+    "Adagrad": [{}],
+    "Adam": [{}, {"amsgrad": True}],
+    "AdamW": [{"weight_decay": 0.1}, {"weight_decay": 0.1, "amsgrad": True}],
+    "Adamax": [{}],
+    "LBFGS": [{"max_iter": 2}],
+    "Lamb": [{}, {"lamb_weight_decay": 0.0}],
+    "Momentum": [{}, {"use_nesterov": True, "weight_decay": 0.01}],
+    "NAdam": [{}],
+    "RAdam": [{}],
+    "RMSProp": [{}, {"centered": True, "momentum": 0.5}],
+    "Rprop": [{}],
+    "SGD": [{}],
+}
+CASES = [(name, kwargs) for name, rows in SETTINGS.items() for kwargs in rows]
+
+WEIGHTS = [random(4, 8, low=-0.5, high=0.5), random(8, low=-0.5, high=0.5, seed=1), random(8, 3, seed=2), random(3)]
+FEATURES, LABELS = random(16, 4, seed=3), np.arange(16).reshape(16, 1) % 3
+
+
+class Network(nn.Layer):
+    def __init__(self) -> None:
+        super().__init__()
+        first, bias, second, last = (paddle.ParamAttr(initializer=nn.initializer.Assign(value)) for value in WEIGHTS)
+        self.layers = nn.Sequential(nn.Linear(4, 8, first, bias), nn.Tanh(), nn.Linear(8, 3, second, last))
+
+    def forward(self, features: Any, labels: Any) -> Any:
+        return nn.functional.cross_entropy(self.layers(features), labels)
+
+
+def optimizer(name: str, parameters: Any, **kwargs: Any) -> Any:
+    return getattr(paddle.optimizer, name)(learning_rate=0.01, parameters=parameters, **kwargs)
+
+
+def train(name: str, device: str, static: bool = False, **kwargs: Any) -> tuple[list[float], list[Array]]:
+    with on(device):
+        network = Network()
+        step = optimizer(name, network.parameters(), **kwargs)
+        loss_of = paddle.jit.to_static(network, full_graph=True) if static else network
+        features, labels = paddle.to_tensor(FEATURES), paddle.to_tensor(LABELS)
+        losses = []
+
+        def closure() -> Any:
+            loss = loss_of(features, labels)
+            loss.backward()
+            return loss
+
+        for _ in range(STEPS):
+            if name == "LBFGS":
+                losses.append(float(step.step(closure)))
+            else:
+                losses.append(float(closure()))
+                step.step()
+            step.clear_grad()
+        return losses, [parameter.numpy() for parameter in network.parameters()]
+
+
+def train_in_executor(name: str, device: str, **kwargs: Any) -> tuple[list[float], list[Array]]:
+    paddle.enable_static()
+    try:
+        main, startup, scope = paddle.static.Program(), paddle.static.Program(), paddle.static.Scope()
+        with paddle.static.scope_guard(scope), paddle.static.program_guard(main, startup):
+            features = paddle.static.data("features", FEATURES.shape, "float32")
+            labels = paddle.static.data("labels", LABELS.shape, "int64")
+            network = Network()
+            loss = network(features, labels)
+            optimizer(name, network.parameters(), **kwargs).minimize(loss)
+            place = paddle.CPUPlace() if device == "cpu" else paddle.CustomPlace(device, 0)
+            executor = paddle.static.Executor(place)
+            executor.run(startup)
+            feed = {"features": FEATURES, "labels": LABELS}
+            losses = [float(executor.run(main, feed=feed, fetch_list=[loss])[0]) for _ in range(STEPS)]
+            names = [parameter.name for parameter in network.parameters()]
+            return losses, [np.array(scope.find_var(name).get_tensor()) for name in names]
+    finally:
+        paddle.disable_static()
+
+
+def assert_alike(actual: tuple[list[float], list[Array]], expected: tuple[list[float], list[Array]]) -> None:
+    limit = TOLERANCE["float32"]
+    np.testing.assert_allclose(actual[0], expected[0], rtol=limit, atol=limit)
+    for ours, theirs, initial in zip(actual[1], expected[1], WEIGHTS, strict=True):
+        assert not np.array_equal(ours, initial), "nothing was trained"
+        np.testing.assert_allclose(ours, theirs, rtol=limit, atol=limit)
+
+
+def test_every_class_is_here() -> None:
+    assert set(SETTINGS) == set(paddle.optimizer.__all__) - {"Optimizer", "lr"}
+
+
+@pytest.mark.parametrize("mode", ["dygraph", "to_static", "executor"])
+@pytest.mark.parametrize(("name", "kwargs"), CASES, ids=str)
+def test_training_tracks_the_cpu(name: str, kwargs: dict[str, Any], mode: str) -> None:
+    if mode != "executor":
+        assert_alike(train(name, DEVICE, mode == "to_static", **kwargs), train(name, "cpu", **kwargs))
+    elif name != "LBFGS":  # which has no static graph
+        assert_alike(train_in_executor(name, "polaris", **kwargs), train_in_executor(name, "cpu", **kwargs))
+
+
+def test_lr_ratio_of_adamw_is_a_factor_on_the_rate() -> None:
+    with on("cpu"):
+        network = Network()
+        step = paddle.optimizer.AdamW(0.004, parameters=network.parameters(), weight_decay=0.1)
+        features, labels = paddle.to_tensor(FEATURES), paddle.to_tensor(LABELS)
+        for _ in range(STEPS):
+            network(features, labels).backward()
+            step.step()
+            step.clear_grad()
+        expected = [parameter.numpy() for parameter in network.parameters()]
+    _, weights = train("AdamW", DEVICE, weight_decay=0.1, lr_ratio=lambda parameter: 0.4)
+    for ours, theirs in zip(weights, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=TOLERANCE["float32"], atol=TOLERANCE["float32"])
+
+
+# -- Master weights ----------------------------------------------------------------------------------------------------
+
+MULTI_PRECISION = [case for case in CASES if case[0] != "LBFGS"]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize(("name", "kwargs"), MULTI_PRECISION, ids=str)
+def test_master_weights_are_trained_in_float32(name: str, kwargs: dict[str, Any], dtype: str) -> None:
+    """With gradients that both have exactly, the master copy is what float32 gives."""
+    initial, gradients = random(5, 6), [random(5, 6, seed=10 + i) for i in range(5)]
+
+    def run(device: str, narrow: bool) -> tuple[Array, Array]:
+        with on(device):
+            value = paddle.to_tensor(initial).astype(dtype)
+            zero = nn.initializer.Constant(0.0)
+            parameter = paddle.create_parameter([5, 6], dtype if narrow else "float32", default_initializer=zero)
+            parameter.set_value(value if narrow else value.astype("float32"))
+            # A rate that all dtypes have exactly: some optimizers round it to the parameter's.
+            step = getattr(paddle.optimizer, name)(learning_rate=2**-7, parameters=[parameter], **kwargs)
+            step._multi_precision = narrow  # what paddle.amp.decorate sets
+            for gradient in gradients:
+                exact = paddle.to_tensor(gradient).astype(dtype).astype(parameter.dtype)
+                (parameter * exact).sum().backward()
+                step.step()
+                step.clear_grad()
+            master = step._master_weights[parameter.name] if narrow else parameter
+            return master.numpy(), parameter.astype("float32").numpy()
+
+    expected, _ = run("cpu", False)
+    master, rounded = run(DEVICE, True)
+    # Rprop's limits and factors and ASGD's sums have the parameter's dtype, in Paddle's Python.
+    limit = TOLERANCE[dtype if name in ("Rprop", "ASGD") else "float32"]
+    np.testing.assert_allclose(master, expected, rtol=limit, atol=limit)
+    np.testing.assert_allclose(rounded, master, rtol=TOLERANCE[dtype])
+
+
+# -- Sparse gradients --------------------------------------------------------------------------------------------------
+
+TABLE = random(12, 4)
+# In Paddle other optimizers take no sparse gradients, on any device.
+SPARSE: list[tuple[str, dict[str, Any]]] = [
+    ("SGD", {}),
+    ("Adam", {}),
+    ("Adam", {"amsgrad": True}),
+    ("Momentum", {}),
+    ("Adagrad", {}),
+    ("RMSProp", {}),
+    ("Adam", {"grad_clip": "global norm"}),
+]
+
+
+def train_table(name: str, device: str, sparse: bool, static: bool = False, **kwargs: Any) -> Array:
+    if kwargs.get("grad_clip"):
+        kwargs = {**kwargs, "grad_clip": nn.ClipGradByGlobalNorm(0.5)}
+    with on(device):
+        attribute = paddle.ParamAttr(initializer=nn.initializer.Assign(TABLE))
+        table = nn.Embedding(12, 4, sparse=sparse, weight_attr=attribute)
+        step = optimizer(name, table.parameters(), **kwargs)
+        look_up = paddle.jit.to_static(table, full_graph=True) if static else table
+        numbers = np.random.RandomState(3)
+        for _ in range(STEPS):
+            ids = numbers.randint(0, 9, (3, 4))
+            (look_up(paddle.to_tensor(ids)) ** 2).sum().backward()
+            step.step()
+            step.clear_grad()
+        return table.weight.numpy()
+
+
+@pytest.mark.parametrize("static", [False, True], ids=["dygraph", "to_static"])
+@pytest.mark.parametrize(("name", "kwargs"), SPARSE, ids=str)
+def test_sparse_gradients_train_as_dense_ones(name: str, kwargs: dict[str, Any], static: bool) -> None:
+    expected = train_table(name, "cpu", False, **kwargs)
+    actual = train_table(name, DEVICE, True, static, **kwargs)
+    assert not np.array_equal(actual[:9], TABLE[:9])
+    np.testing.assert_array_equal(actual[9:], TABLE[9:])  # rows that were never looked up
+    np.testing.assert_allclose(actual, expected, rtol=TOLERANCE["float32"], atol=TOLERANCE["float32"])
+
+
+def lazy_adam(batches: list[list[int]], amsgrad: bool) -> Array:
+    """Adam on the rows of each batch alone. Paddle's CPU adds up rows that occur twice wrongly."""
+    table = TABLE.astype("float64")
+    first, second, largest = np.zeros_like(table), np.zeros_like(table), np.zeros_like(table)
+    for step, ids in enumerate(batches, 1):
+        gradient = np.zeros_like(table)
+        np.add.at(gradient, ids, 2 * table[ids])
+        rows = sorted(set(ids))
+        first[rows] = 0.9 * first[rows] + 0.1 * gradient[rows]
+        second[rows] = 0.999 * second[rows] + 0.001 * gradient[rows] ** 2
+        largest[rows] = np.maximum(largest[rows], second[rows])
+        spread = np.sqrt((largest if amsgrad else second)[rows] / (1 - 0.999**step)) + 1e-8
+        table[rows] -= 0.01 * first[rows] / (1 - 0.9**step) / spread
+    return table
+
+
+@pytest.mark.parametrize("amsgrad", [False, True])
+def test_lazy_mode_leaves_the_moments_of_other_rows_alone(amsgrad: bool) -> None:
+    batches = [[0, 1, 1], [2, 3], [0, 4, 4, 4], [1], [0, 2]]
+    with on(DEVICE):
+        attribute = paddle.ParamAttr(initializer=nn.initializer.Assign(TABLE))
+        table = nn.Embedding(12, 4, sparse=True, weight_attr=attribute)
+        step = optimizer("Adam", table.parameters(), lazy_mode=True, amsgrad=amsgrad)
+        for ids in batches:
+            (table(paddle.to_tensor(np.array(ids))) ** 2).sum().backward()
+            step.step()
+            step.clear_grad()
+        actual = table.weight.numpy()
+    np.testing.assert_allclose(
+        actual, lazy_adam(batches, amsgrad), rtol=TOLERANCE["float32"], atol=TOLERANCE["float32"]
+    )
+
+
+# -- ModelAverage ------------------------------------------------------------------------------------------------------
+
+
+def test_model_average_gives_the_cpus_weights() -> None:
+    def averaged(device: str) -> list[Array]:
+        with on(device):
+            network = Network()
+            step = optimizer("SGD", network.parameters())
+            average = paddle.incubate.ModelAverage(
+                0.15, parameters=network.parameters(), min_average_window=2, max_average_window=5
+            )
+            features, labels = paddle.to_tensor(FEATURES), paddle.to_tensor(LABELS)
+            for _ in range(STEPS):
+                network(features, labels).backward()
+                step.step()
+                average.step()
+                step.clear_grad()
+                average.clear_grad()
+            with average.apply(need_restore=True):
+                return [parameter.numpy() for parameter in network.parameters()]
+
+    for ours, theirs in zip(averaged(DEVICE), averaged("cpu"), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=TOLERANCE["float32"], atol=TOLERANCE["float32"])
