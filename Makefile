@@ -42,7 +42,7 @@ PYTHON_SOURCES := $(shell find python/unihal python/unihal_pytest python/unihal_
 FORMATTED := $(shell find $(NATIVE_FOLDERS) tests benchmarks -type f \( -name '*.h' -o -name '*.c' -o -name '*.cc' \))
 CHECKED := python plugins tests benchmarks docs setup.py
 
-.PHONY: demo benchmarks build test check test-native sanitize fuzz test-python test-conformance test-paddle test-tensorflow test-strict test-opencl test-paddle-versions coverage format clean
+.PHONY: demo benchmarks build test check test-native sanitize fuzz test-python test-conformance test-mutations test-paddle test-tensorflow test-strict test-opencl test-paddle-versions coverage format clean
 
 demo: build
 	if [[ '$(BACKEND)' == opencl ]] && ! UNIHAL_BACKEND=opencl .venv/bin/unihal devices >/dev/null; then \
@@ -55,7 +55,7 @@ build: $(SITE)
 
 test: build check test-native sanitize fuzz
 	# As many suites at a time as there are cores, since each is mostly one thread; the longest first.
-	printf '%s\n' test-opencl test-tensorflow test-conformance test-python test-strict test-paddle | xargs -P $(JOBS) -n 1 $(MAKE)
+	printf '%s\n' test-opencl test-tensorflow test-conformance test-python test-strict test-paddle test-mutations | xargs -P $(JOBS) -n 1 $(MAKE)
 	@echo 'make test: every suite passed'
 
 # -- set-up ------------------------------------------------------------------------------------------------------------
@@ -105,6 +105,10 @@ test-python: $(SITE)
 
 test-conformance: $(SITE)
 	$(RUN) pytest tests/conformance
+
+# Faults planted in a backend, each of which conformance must find.
+test-mutations: $(SITE)
+	$(RUN) pytest tests/mutations
 
 test-paddle: $(SITE)
 	$(RUN) pytest tests/paddle

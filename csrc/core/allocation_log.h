@@ -38,6 +38,9 @@ class AllocationLog {
   // The live allocations by site, the most bytes first, for a person. Empty if there are none.
   std::string leaks(const std::string& device_label) const;
 
+  // Of what is live now.
+  uint64_t live_device_bytes() const;
+
  private:
   static constexpr size_t kMostFreed = 4096;
 
@@ -68,5 +71,8 @@ size_t describe_sites(const void* address, char* text, size_t bytes);
 
 // Prints that list now, and not again.
 void list_leaks();
+
+// Device memory of all devices that is live now.
+uint64_t leaked_bytes();
 
 }  // namespace unihal::core

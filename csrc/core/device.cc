@@ -3,6 +3,7 @@
 #include "csrc/core/allocation_log.h"
 #include "csrc/core/allocator.h"
 #include "csrc/core/environment.h"
+#include "csrc/core/exit_code.h"
 #include "csrc/core/process_state.h"
 #include "csrc/core/profiler.h"
 #include "csrc/core/registry.h"
@@ -72,6 +73,7 @@ uhal_status open_device(const DeviceTypeRow* type, Backend* backend, int32_t ord
   if ((properties.checks & UHAL_CHECK_MEMORY) != 0) device->allocation_log = open_allocation_log(device->label);
   *result = device.release();
   start_profiler_by_environment();
+  arrange_exit_code();
   return UHAL_OK;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "csrc/backends/common/attributes.h"
 #include "csrc/kernels/operands.h"
@@ -22,6 +23,7 @@ struct Axis {
   int64_t denominator = 1;
   int64_t x_length = 1;
   int64_t y_length = 1;
+  int64_t step_bits = 0;
 };
 
 struct Plan {
@@ -59,7 +61,14 @@ Axis axis_of(const uhal_resize_attributes& attributes, int64_t x_length, int64_t
   } else {
     axis.numerator = 2 * x_length;
     axis.denominator = 2 * y_length;
-    if (scale > 0) set_step(axis, scale);
+    if (scale > 0) {
+      const auto single = static_cast<float>(scale);
+      const bool nearest = attributes.mode == UHAL_RESIZE_NEAREST;
+      set_step(axis, nearest ? single : scale);
+      uint32_t bits;
+      std::memcpy(&bits, &single, sizeof bits);
+      axis.step_bits = nearest ? bits : 0;
+    }
     if (attributes.half_pixel_centers != 0) axis.offset = (axis.numerator - axis.denominator) / 2;
   }
   // Half-pixel centers: the pixel that the centre lies in. Aligned corners: the nearest; else the one before.

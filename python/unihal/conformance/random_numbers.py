@@ -29,7 +29,7 @@ _KEY = 0x0123456789ABCDEF
 _COUNTER = (2**64 - 3, 5)
 
 #: Shapes without the largest ones: the reference counts in Python.
-_SHAPES = (*SHAPES[:7], (1, 2, 1, 3, 1, 2, 3, 1, 2, 3), (101, 103))
+_SHAPES = (*SHAPES[:7], (1, 2, 1, 3, 1, 2, 3, 1, 2, 3), (101, 103), (1021, 1031))
 
 _SAMPLE = 100003
 

@@ -23,7 +23,7 @@ COMPLEX = ("complex64", "complex128")
 ALL_DTYPES = (*REAL, *COMPLEX)
 
 #: The shape classes of kinds that take any shape: odd, scalar, empty, axes of one element, one long axis, many axes,
-#: more elements than a backend computes on one thread.
+#: more elements than a backend computes on one thread, more than 2^20.
 SHAPES: tuple[tuple[int, ...], ...] = (
     (3, 5, 7),
     (),
@@ -35,6 +35,7 @@ SHAPES: tuple[tuple[int, ...], ...] = (
     (2, 70001),
     (1, 2, 1, 3, 1, 2, 3, 1, 2, 3),
     (513, 515),
+    (1021, 1031),
 )
 
 Shape = TypeVar("Shape")
