@@ -78,7 +78,7 @@ def page(findings: Findings) -> str:
         "# Faults that conformance finds",
         "",
         "Each row is a fault that was planted in a backend (`tests/mutations`), and the first case of the conformance",
-        "suite that found it. `make test-mutations` plants them all again, `tests/mutations/runner.py` prints this page.",
+        "suite that found it. `make test-mutations` plants them all again; tests/mutations/runner.py prints this page.",
         "",
         "| fault | what is wrong | found by |",
         "|---|---|---|",
