@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <dlfcn.h>
 
+#include <cctype>
 #include <cstdlib>
 #include <sstream>
 #include <string>
@@ -39,8 +40,9 @@ void open_named_in(const std::string& file) {
   const ssize_t length = read(descriptor, text, sizeof text);
   close(descriptor);
   std::istringstream stream(std::string(text, length > 0 ? static_cast<size_t>(length) : 0));
-  std::string name;
-  stream >> name;
+  std::string name;  // which may have blanks in it
+  std::getline(stream, name);
+  while (!name.empty() && std::isspace(static_cast<unsigned char>(name.back())) != 0) name.pop_back();
   open_library(name);
 }
 
