@@ -11,7 +11,7 @@ import numpy as np
 from .case import Array, Case, Expected, Operand, Values
 from .layout import CONTIGUOUS, IMAGE_LAYOUTS, LAYOUTS, output_layout
 from .number_format import FORMATS, is_complex, is_inexact
-from .sweep import ALL_DTYPES, COMPLEX, FLOATING, INTEGERS, REAL, SHAPES, shape_name, sweep
+from .sweep import ALL_DTYPES, COMPLEX, FLOATING, INTEGERS, LARGE, REAL, SHAPES, shape_name, sweep
 from .values import bit_patterns, integers, listed, normal, wide
 
 _SHAPE = SHAPES[0]
@@ -26,6 +26,8 @@ _MATRICES = ((3, 5, 7), (0, 4), (4, 0), (1, 1), (6, 2), (1, 2, 1, 3, 1, 2, 1, 2,
 def cases(seed: int) -> Iterator[Case]:
     """The cases of all kinds of the family."""
     yield from sweep(_copy, seed, dtypes=ALL_DTYPES, shapes=SHAPES, layouts=IMAGE_LAYOUTS, draws=40)
+    yield _copy("float32", LARGE, CONTIGUOUS)
+    yield _copy("int8", LARGE, "transposed")
     yield from _copies_of_special_layouts()
     for source in ALL_DTYPES:
         for target in ALL_DTYPES:
@@ -37,10 +39,14 @@ def cases(seed: int) -> Iterator[Case]:
             return _cast(source, target, shape, layout)
 
         yield from sweep(cast, seed, dtypes=("float32",), shapes=SHAPES, layouts=LAYOUTS, draws=10)
+    yield _cast("float32", "int32", LARGE, CONTIGUOUS)
+    yield _cast("float16", "float32", LARGE, "transposed")
     yield from _rounding_casts()
     yield from _wide_integers()
     yield from _bits()
     yield from sweep(_fill, seed, dtypes=ALL_DTYPES, shapes=SHAPES, draws=20)
+    yield _fill("float32", LARGE, CONTIGUOUS)
+    yield _iota("int32", LARGE, CONTIGUOUS)
     yield _fill_default()
     yield from _special_fills()
     yield from _wide_sequences()

@@ -23,7 +23,7 @@ COMPLEX = ("complex64", "complex128")
 ALL_DTYPES = (*REAL, *COMPLEX)
 
 #: The shape classes of kinds that take any shape: odd, scalar, empty, axes of one element, one long axis, many axes,
-#: more elements than a backend computes on one thread, more than 2^20.
+#: more elements than a backend computes on one thread.
 SHAPES: tuple[tuple[int, ...], ...] = (
     (3, 5, 7),
     (),
@@ -35,8 +35,10 @@ SHAPES: tuple[tuple[int, ...], ...] = (
     (2, 70001),
     (1, 2, 1, 3, 1, 2, 3, 1, 2, 3),
     (513, 515),
-    (1021, 1031),
 )
+
+#: More than 2^20 elements: for a case or two of each kind, since they take long.
+LARGE = (1021, 1031)
 
 Shape = TypeVar("Shape")
 
