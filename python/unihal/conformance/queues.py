@@ -156,12 +156,12 @@ def _a_destroyed_stream_is_refused(session: Session) -> None:
 
 def _callbacks_come_in_order(session: Session) -> None:
     with Bench(session.device) as bench:
-        stream, memory = bench.stream(), bench.memory(_BYTES)
-        hosts = [np.zeros(_BYTES, np.uint8) for _ in range(3)]
+        stream, first, second = bench.stream(), bench.memory(_BYTES), bench.memory(_BYTES)
+        hosts = [np.zeros(_BYTES, np.uint8) for _ in range(_ROUNDS)]
         seen: list[tuple[int, int]] = []
         for number, host in enumerate(hosts):
-            stream.fill(memory.address, _pattern(number), _BYTES)
-            stream.download(host, memory.address)
+            # Enough work that a callback which does not wait for it is early.
+            _chain(stream, first, second, host, number)
             stream.callback(lambda number=number, host=host: seen.append((number, int(host[-1]))))  # type: ignore[misc]
         stream.synchronize()
         expected = [(number, _pattern(number)[0]) for number in range(len(hosts))]
