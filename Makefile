@@ -53,7 +53,7 @@ FORMATTED := $(shell find $(NATIVE_FOLDERS) tests benchmarks -type f \( -name '*
 CHECKED := python plugins tests benchmarks docs setup.py
 
 .PHONY: demo benchmarks build test test-all test-long check test-native sanitize sanitize-address sanitize-thread fuzz \
-  test-python test-paddle test-tensorflow test-conformance-sample test-conformance test-strict test-opencl-sample \
+  test-python test-paddle test-tensorflow test-conformance-sample test-conformance test-mutations test-strict test-opencl-sample \
   test-opencl test-conformance-opencl test-paddle-versions soak coverage format clean
 
 demo: build
@@ -127,6 +127,10 @@ fuzz: .venv/stamps/requirements
 # The two frameworks' libraries clash in one process, so each suite has its own.
 test-python: $(SITE)
 	$(PYTEST) tests/python tests/docs
+
+# Faults planted in a backend, each of which conformance must find.
+test-mutations: $(SITE)
+	$(PYTEST) tests/mutations
 
 test-paddle: $(SITE)
 	$(PYTEST) tests/paddle

@@ -17,6 +17,6 @@ mkdir -p "$target/icd"
 libraries=$target/usr/lib/$(uname -m)-linux-gnu
 echo "$libraries/libpocl.so.2" >"$target/icd/pocl.icd"
 cat >"$target/environment" <<END
-export OCL_ICD_VENDORS=$target/icd
-export LD_LIBRARY_PATH=$libraries:$target/usr/lib/llvm-15/lib\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}
+export OCL_ICD_VENDORS='$target/icd'
+export LD_LIBRARY_PATH='$libraries:$target/usr/lib/llvm-15/lib'\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}
 END

@@ -46,6 +46,7 @@ SUITES = [
     Suite("test-opencl", "rest"),
     Suite("test-conformance", "rest"),
     Suite("test-strict", "rest"),
+    Suite("test-mutations", "rest"),
     Suite("test-conformance-opencl", "long"),
     Suite("test-paddle-versions", "long"),
     Suite("soak", "long"),

@@ -38,8 +38,8 @@ enum {
    * attributes: uhal_map_attributes (required). */
   UHAL_OP_MAP = 1,
 
-  /* [x] -> [y]. x broadcasts to y's shape; same dtype, any dtype. Transpose, slice, reverse, pad, concat,
-   * tile and broadcast are copies between views. */
+  /* [x] -> [y]. x broadcasts to y's shape; same dtype, any dtype. The bits are kept, also those of NaN. Transpose,
+   * slice, reverse, pad, concat, tile and broadcast are copies between views. */
   UHAL_OP_COPY = 2,
 
   /* [x] -> [y]. As UHAL_OP_COPY with conversion: to integer truncates toward zero (a value outside the
@@ -59,7 +59,8 @@ enum {
 
   /* -- indexing ------------------------------------------------------------------------------
    * Indices are int32 or int64. An index outside its axis is an OUT_OF_RANGE error of the stream; it reads
-   * as zero, and its update is dropped. attributes: uhal_index_attributes. */
+   * as zero, and its update is dropped. What is only moved keeps its bits, also those of NaN.
+   * attributes: uhal_index_attributes. */
 
   /* [x, indices] -> [y]. y's shape is x's with `axis` replaced by all axes of indices:
    * y[a..., i..., b...] = x[a..., indices[i...], b...]. With batch_dimensions b, the first b axes of
@@ -328,7 +329,7 @@ typedef struct uhal_scan_attributes {
 
 /* -- matrix product, convolution, pooling ------------------------------------------------------ */
 
-/* Activations that can be fused into a producing op. */
+/* Activations that can be fused into a producing op. NaN stays NaN in all of them. */
 typedef int32_t uhal_activation;
 enum {
   UHAL_ACTIVATION_NONE = 0,
@@ -435,7 +436,9 @@ typedef struct uhal_random_attributes {
 /* Output coordinate i of an axis lies at position p of the input: i * (x's length - 1) / (y's length - 1) with
  * align_corners (0 for a single output); else (i + 0.5) * step - 0.5 with half_pixel_centers; else i * step, where
  * step is the attribute scale or x's length / y's length.
- * NEAREST takes pixel floor(p + 0.5) if either flag is set, else floor(p). LINEAR weighs the two pixels around
+ * NEAREST takes pixel floor(p + 0.5) if either flag is set, else floor(p): exactly where the step comes from the sizes;
+ * with a scale it is the float32 product of i (i + 0.5 with half_pixel_centers) and the scale that is rounded down, as
+ * frameworks do it, whatever the dtype. LINEAR weighs the two pixels around
  * max(p, 0), CUBIC the four around p by cubic convolution (Keys 1981) with a = -0.75. A pixel outside x stands for
  * the nearest one inside. Weights along several axes multiply. */
 typedef int32_t uhal_resize_mode;

@@ -75,7 +75,7 @@ bool usable(const char* type, const std::string& device_type, const SE_PlatformR
     return false;
   }
   const char* fusion = std::getenv("UNIHAL_TENSORFLOW_FUSION");
-  if (fusion != nullptr && std::string(fusion) != "0" && std::string(fusion) != "1") {
+  if (fusion != nullptr && *fusion != '\0' && std::string(fusion) != "0" && std::string(fusion) != "1") {
     say(type, "UNIHAL_TENSORFLOW_FUSION is '" + std::string(fusion) + "'; expected 0 or 1");
     return false;
   }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -99,7 +100,9 @@ def _files(folder: Path | None, *suffixes: str) -> Iterator[Path]:
 
 def _read(path: Path) -> Entry | None:
     try:
-        status = path.stat()
+        status = path.lstat()
+        if not stat.S_ISREG(status.st_mode):
+            return None  # a FIFO would be waited for
         with path.open("rb") as file:
             header = file.read(_HEADER.size)
             label = _label(file.read(4096), header, status.st_size)

@@ -80,8 +80,10 @@ uhal_status fail_without_host_memory(const char* what) {
 
 uhal_status device_count(int32_t* count) {
   const uhal_status status = read_settings(&found_settings);
-  if (status == UHAL_OK) *count = settings().devices;
-  return status;
+  if (status != UHAL_OK) return status;
+  if (*onednn_refusal() != '\0') return fail(UHAL_INVALID_ARGUMENT, "%s", onednn_refusal());
+  *count = settings().devices;
+  return UHAL_OK;
 }
 
 uhal_status device_open(int32_t ordinal, uhal_backend_device** device) {

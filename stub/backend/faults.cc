@@ -127,7 +127,7 @@ void install_fault_rules(std::vector<FaultRule> rules) {
 
 uhal_status install_fault_rules_of_environment() {
   const char* text = std::getenv("UNIHAL_STUB_FAULTS");
-  return text == nullptr ? UHAL_OK : install_text(text, "UNIHAL_STUB_FAULTS");
+  return text == nullptr || *text == '\0' ? UHAL_OK : install_text(text, "UNIHAL_STUB_FAULTS");
 }
 
 Fault next_fault(FaultTarget target, const uhal_op* op) {

@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "csrc/backends/common/regular_file.h"
+
 namespace unihal::stub {
 namespace {
 
@@ -57,7 +59,9 @@ bool ends_with(const std::string& text, const char* end) {
 }
 
 bool read_file(const std::string& path, std::string* text, std::string* complaint) {
-  FILE* file = std::fopen(path.c_str(), "rb");
+  struct stat status;
+  const int descriptor = open_regular_file(AT_FDCWD, path.c_str(), 0, &status);
+  FILE* file = descriptor >= 0 ? fdopen(descriptor, "rb") : nullptr;
   if (file == nullptr) {
     *complaint = "'" + path + "' cannot be read: " + std::strerror(errno);
     return false;

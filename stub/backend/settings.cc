@@ -48,10 +48,16 @@ uhal_status read_profile(const char* name_or_path, Settings* settings) {
   return UHAL_OK;
 }
 
+// A variable's value; nullptr if it is empty or not set.
+const char* value_of(const char* name) {
+  const char* text = std::getenv(name);
+  return text != nullptr && *text != '\0' ? text : nullptr;
+}
+
 }  // namespace
 
 uhal_status read_settings(Settings* settings) {
-  if (const char* text = std::getenv("UNIHAL_STUB_DEVICES")) {
+  if (const char* text = value_of("UNIHAL_STUB_DEVICES")) {
     uint64_t count = 0;
     const char* rest = nullptr;
     if (!parse_digits(text, &count, &rest) || *rest != '\0' || count < 1 || count > kMaxDevices) {
@@ -61,11 +67,11 @@ uhal_status read_settings(Settings* settings) {
     }
     settings->devices = static_cast<int32_t>(count);
   }
-  if (const char* text = std::getenv("UNIHAL_STUB_PROFILE")) {
+  if (const char* text = value_of("UNIHAL_STUB_PROFILE")) {
     if (const uhal_status status = read_profile(text, settings); status != UHAL_OK) return status;
   }
   // After the profile: a size that is asked for wins.
-  if (const char* text = std::getenv("UNIHAL_STUB_MEMORY")) {
+  if (const char* text = value_of("UNIHAL_STUB_MEMORY")) {
     if (!parse_bytes(text, &settings->memory)) {
       return fail(UHAL_INVALID_ARGUMENT,
                   "UNIHAL_STUB_MEMORY is '%.80s'; expected a number of bytes above 0, optionally with the suffix K, M "
@@ -77,14 +83,14 @@ uhal_status read_settings(Settings* settings) {
   if (settings->has_profile) {
     settings->max_allocation = std::min(settings->max_allocation, settings->profile.max_allocation);
   }
-  if (const char* text = std::getenv("UNIHAL_STUB")) {
+  if (const char* text = value_of("UNIHAL_STUB")) {
     if (std::strcmp(text, "strict") != 0 && std::strcmp(text, "fast") != 0) {
       return fail(UHAL_INVALID_ARGUMENT, "UNIHAL_STUB is '%.80s'; expected fast or strict. Correct it or unset it.",
                   text);
     }
     settings->strict = *text == 's';
   }
-  if (const char* text = std::getenv("UNIHAL_STUB_SEED")) {
+  if (const char* text = value_of("UNIHAL_STUB_SEED")) {
     const char* rest = nullptr;
     if (!parse_digits(text, &settings->seed, &rest) || *rest != '\0') {
       return fail(UHAL_INVALID_ARGUMENT,

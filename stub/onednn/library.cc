@@ -6,6 +6,8 @@ namespace unihal::stub {
 
 const char* onednn_description() { return "built-in kernels (this build has no oneDNN: its headers were not found)"; }
 
+const char* onednn_refusal() { return ""; }
+
 }  // namespace unihal::stub
 
 #else
@@ -26,6 +28,7 @@ constexpr int kMajorVersion = 3;
 struct Loaded {
   OneDnn functions = {};
   bool usable = false;
+  std::string refusal;  // of the file that the user named
   std::string description;
 };
 
@@ -78,6 +81,7 @@ Loaded load() {
       return loaded;
     }
     paths.push_back(wish);
+    loaded.refusal = "UNIHAL_ONEDNN_LIBRARY names no oneDNN: ";
   } else {
     paths = candidates();
   }
@@ -85,6 +89,7 @@ Loaded load() {
   for (const std::string& path : paths) {
     reason = open_library(path, loaded.functions);
     if (reason.empty()) {
+      loaded.refusal.clear();
       const dnnl_version_t* version = loaded.functions.dnnl_version();
       loaded.usable = true;
       loaded.description = "oneDNN " + std::to_string(version->major) + "." + std::to_string(version->minor) + "." +
@@ -92,6 +97,7 @@ Loaded load() {
       return loaded;
     }
   }
+  if (!loaded.refusal.empty()) loaded.refusal += reason + ". Correct it, or unset it; none runs without oneDNN.";
   loaded.description = "built-in kernels (oneDNN: " + reason + "; pip install onednn-cpu-gomp, or name the file in " +
                        "UNIHAL_ONEDNN_LIBRARY)";
   return loaded;
@@ -106,6 +112,11 @@ const Loaded& loaded() {
 }  // namespace
 
 const char* onednn_description() { return loaded().description.c_str(); }
+
+const char* onednn_refusal() {
+  const char* wish = std::getenv("UNIHAL_ONEDNN_LIBRARY");
+  return wish != nullptr && *wish != '\0' ? loaded().refusal.c_str() : "";
+}
 
 const OneDnn* onednn() {
   const Loaded& library = loaded();

@@ -14,6 +14,9 @@ namespace unihal::stub {
 // reason. Valid for the life of the process. Any thread.
 const char* onednn_description();
 
+// What is wrong with the library that UNIHAL_ONEDNN_LIBRARY names; "" if nothing, or it names none. Loads it.
+const char* onednn_refusal();
+
 }  // namespace unihal::stub
 
 #if defined(UNIHAL_STUB_ONEDNN)

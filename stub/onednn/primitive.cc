@@ -7,6 +7,7 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "csrc/tables/elementwise.h"
 #include "stub/common/kernels.h"
 #include "stub/common/scratch.h"
 
@@ -38,21 +39,17 @@ dnnl_stream_t shared_stream() {
   return shared.stream;
 }
 
-struct Activation {
-  dnnl_alg_kind_t algorithm;
-  float alpha, beta;
-};
-
-// By uhal_activation.
-constexpr Activation kActivations[] = {
-    {dnnl_alg_kind_undef, 0, 0},     // none
-    {dnnl_eltwise_relu, 0, 0},       // relu
-    {dnnl_eltwise_gelu_erf, 0, 0},   // gelu_erf
-    {dnnl_eltwise_gelu_tanh, 0, 0},  // gelu_tanh
-    {dnnl_eltwise_logistic, 0, 0},   // sigmoid
-    {dnnl_eltwise_tanh, 0, 0},       // tanh
-    {dnnl_eltwise_swish, 1, 0},      // silu
-    {dnnl_eltwise_clip_v2, 0, 6},    // relu6
+// By uhal_activation. oneDNN's own make 0 of NaN here and there (relu, clip, logistic) and NaN of infinities
+// (gelu_erf).
+constexpr uhal_map_function kActivations[] = {
+    -1,
+    uhal_map_relu,
+    uhal_map_gelu_erf,
+    uhal_map_gelu_tanh,
+    uhal_map_sigmoid,
+    uhal_map_tanh,
+    uhal_map_silu,
+    uhal_map_relu6,
 };
 
 OneDnnHandle<dnnl_memory_t> memory_of(const_dnnl_memory_desc_t layout) {
@@ -134,11 +131,22 @@ OneDnnLayout onednn_any_layout(int rank, const int64_t* shape) {
   return OneDnnLayout(layout);
 }
 
-bool onednn_has_activation(uhal_activation activation) {
-  return activation >= 0 && activation < static_cast<int>(sizeof kActivations / sizeof *kActivations);
+uhal_status activate_in_place(uhal_activation activation, const uhal_tensor& y) {
+  if (activation == UHAL_ACTIVATION_NONE) return UHAL_OK;
+  uhal_map_attributes attributes = {};
+  attributes.struct_size = sizeof attributes;
+  attributes.function = kActivations[activation];
+  const uhal_tensor* operands[] = {&y};
+  uhal_op op = {};
+  op.struct_size = sizeof op;
+  op.kind = UHAL_OP_MAP;
+  op.input_count = op.output_count = 1;
+  op.inputs = op.outputs = operands;
+  op.attributes = &attributes;
+  return run_map({op, nullptr});
 }
 
-OneDnnAttributes onednn_attributes(double alpha, double sum, uhal_activation activation) {
+OneDnnAttributes onednn_attributes(double alpha, double sum) {
   dnnl_primitive_attr_t attributes = nullptr;
   dnnl_post_ops_t steps = nullptr;
   onednn()->dnnl_primitive_attr_create(&attributes);
@@ -148,10 +156,6 @@ OneDnnAttributes onednn_attributes(double alpha, double sum, uhal_activation act
     onednn()->dnnl_post_ops_append_eltwise(steps, dnnl_eltwise_linear, static_cast<float>(alpha), 0);
   }
   if (sum != 0) onednn()->dnnl_post_ops_append_sum(steps, static_cast<float>(sum), 0, dnnl_data_type_undef);
-  if (activation != UHAL_ACTIVATION_NONE) {
-    const Activation& step = kActivations[activation];
-    onednn()->dnnl_post_ops_append_eltwise(steps, step.algorithm, step.alpha, step.beta);
-  }
   onednn()->dnnl_primitive_attr_set_post_ops(attributes, steps);
   onednn()->dnnl_post_ops_destroy(steps);
   return OneDnnAttributes(attributes);
@@ -180,7 +184,7 @@ bool OneDnnPrimitive::add_operand(const_dnnl_primitive_desc_t descriptor, OneDnn
   if (onednn()->dnnl_memory_desc_equal(wanted, argument.layout.get()) == 0) {
     const_dnnl_memory_desc_t from = argument.output ? wanted : argument.layout.get();
     const_dnnl_memory_desc_t to = argument.output ? argument.layout.get() : wanted;
-    const OneDnnAttributes attributes = onednn_attributes(1, 0, UHAL_ACTIVATION_NONE);
+    const OneDnnAttributes attributes = onednn_attributes(1, 0);
     dnnl_primitive_desc_t reorder = nullptr;
     onednn()->dnnl_reorder_primitive_desc_create(&reorder, from, onednn()->engine, to, onednn()->engine,
                                                  attributes.get());

@@ -67,11 +67,11 @@ OneDnnLayout onednn_layout(int rank, const int64_t* shape, const int64_t* stride
 // A float32 layout that oneDNN chooses.
 OneDnnLayout onednn_any_layout(int rank, const int64_t* shape);
 
-// d = activation(alpha * result + sum * previous d), with scratch memory given by us. `sum` 0: no such step.
-OneDnnAttributes onednn_attributes(double alpha, double sum, uhal_activation activation);
+// d = alpha * result + sum * previous d, with scratch memory given by us. `sum` 0: no such step.
+OneDnnAttributes onednn_attributes(double alpha, double sum);
 
-// Whether onednn_attributes knows an activation.
-bool onednn_has_activation(uhal_activation activation);
+// Applies an activation to y, float32 of any strides, in place.
+uhal_status activate_in_place(uhal_activation activation, const uhal_tensor& y);
 
 // Around the building and the running of a primitive: a small problem stays on the calling thread, since waking the
 // pool would cost more. oneDNN asks for the number of threads in both.

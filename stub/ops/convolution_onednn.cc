@@ -50,8 +50,7 @@ struct Described {
 OneDnnDescriptor forward_descriptor(const Described& described, const_dnnl_memory_desc_t x, const_dnnl_memory_desc_t y,
                                     dnnl_prop_kind_t propagation) {
   const uhal_convolution_attributes& window = described.problem.attributes;
-  const bool fused = described.problem.kind == UHAL_OP_CONVOLUTION;
-  const OneDnnAttributes attributes = onednn_attributes(1, 0, fused ? window.activation : UHAL_ACTIVATION_NONE);
+  const OneDnnAttributes attributes = onednn_attributes(1, 0);
   dnnl_primitive_desc_t descriptor = nullptr;
   onednn()->dnnl_convolution_forward_primitive_desc_create(&descriptor, onednn()->engine, propagation,
                                                            dnnl_convolution_direct, x, described.any_filter.get(),
@@ -69,7 +68,7 @@ OneDnnDescriptor descriptor_of(const Described& described, bool blocked) {
   const OneDnnDescriptor hint = forward_descriptor(described, x, y, dnnl_forward_training);
   if (hint == nullptr) return nullptr;
   const uhal_convolution_attributes& window = described.problem.attributes;
-  const OneDnnAttributes attributes = onednn_attributes(1, 0, UHAL_ACTIVATION_NONE);
+  const OneDnnAttributes attributes = onednn_attributes(1, 0);
   dnnl_primitive_desc_t descriptor = nullptr;
   if (described.problem.kind == UHAL_OP_CONVOLUTION_BACKWARD_DATA) {
     onednn()->dnnl_convolution_backward_data_primitive_desc_create(
@@ -142,7 +141,6 @@ OneDnnSignature signature_of(const ConvolutionProblem& problem) {
   signature.add(problem.y);
   signature.add(problem.bias != nullptr);
   signature.add(window.groups);
-  signature.add(window.activation);
   for (const int64_t* numbers : {window.stride, window.dilation, window.pad_before, window.pad_after}) {
     signature.add(numbers, problem.spatial());
   }
@@ -158,13 +156,16 @@ int64_t multiplications(const ConvolutionProblem& problem) {
 }  // namespace
 
 bool convolution_with_onednn(const ConvolutionProblem& problem, uhal_status* status) {
-  if (onednn() == nullptr || !onednn_has_activation(problem.attributes.activation)) return false;
+  if (onednn() == nullptr) return false;
   const OneDnnThreads threads(multiplications(problem));
   const OneDnnPrimitive* primitive = onednn_primitive(signature_of(problem), build, &problem);
   if (primitive == nullptr) return false;
   void* const data[] = {problem.x->data, problem.w->data, problem.y->data,
                         problem.bias != nullptr ? problem.bias->data : nullptr};
   *status = primitive->execute(data);
+  if (*status == UHAL_OK && problem.kind == UHAL_OP_CONVOLUTION) {
+    *status = activate_in_place(problem.attributes.activation, *problem.y);
+  }
   return true;
 }
 

@@ -94,8 +94,7 @@ bool has_far_rows(const Described& described) {
 std::unique_ptr<OneDnnPrimitive> build(const void* context) {
   const Described& described = *static_cast<const Described*>(context);
   const MatmulProblem& problem = described.problem;
-  const OneDnnAttributes attributes =
-      onednn_attributes(problem.alpha, described.bias ? 0 : problem.beta, problem.activation);
+  const OneDnnAttributes attributes = onednn_attributes(problem.alpha, described.bias ? 0 : problem.beta);
   std::vector<OneDnnArgument> arguments;
   arguments.push_back({DNNL_ARG_SRC, layout_of(described.a), false});
   arguments.push_back({DNNL_ARG_WEIGHTS, layout_of(described.b), false});
@@ -123,32 +122,33 @@ OneDnnSignature signature_of(const Described& described) {
   add(signature, described.b);
   add(signature, described.d);
   signature.add(described.bias);
-  signature.add(described.problem.activation);
   signature.add_bits(described.problem.alpha);
   signature.add_bits(described.bias ? 0 : described.problem.beta);
   return signature;
 }
 
+// c or d, with d's shape.
+uhal_tensor view_of(const MatmulProblem& problem, const MatmulOperand& operand) {
+  uhal_tensor view = {};
+  view.struct_size = sizeof view;
+  view.data = operand.data;
+  view.dtype = UHAL_FLOAT32;
+  view.rank = problem.batch_rank + 2;
+  for (int i = 0; i < problem.batch_rank; ++i) {
+    view.shape[i] = problem.batch[i];
+    view.strides[i] = operand.batch_strides[i];
+  }
+  view.shape[view.rank - 2] = problem.m;
+  view.strides[view.rank - 2] = operand.row_stride;
+  view.shape[view.rank - 1] = problem.n;
+  view.strides[view.rank - 1] = operand.column_stride;
+  return view;
+}
+
 // Puts c into d, from where oneDNN adds it.
 uhal_status place_c(const Launch& launch, const MatmulProblem& problem) {
-  const auto view_of = [&](const MatmulOperand& operand) {
-    uhal_tensor view = {};
-    view.struct_size = sizeof view;
-    view.data = operand.data;
-    view.dtype = UHAL_FLOAT32;
-    view.rank = problem.batch_rank + 2;
-    for (int i = 0; i < problem.batch_rank; ++i) {
-      view.shape[i] = problem.batch[i];
-      view.strides[i] = operand.batch_strides[i];
-    }
-    view.shape[view.rank - 2] = problem.m;
-    view.strides[view.rank - 2] = operand.row_stride;
-    view.shape[view.rank - 1] = problem.n;
-    view.strides[view.rank - 1] = operand.column_stride;
-    return view;
-  };
-  const uhal_tensor from = view_of(problem.operands[kMatmulC]);
-  const uhal_tensor to = view_of(problem.operands[kMatmulD]);
+  const uhal_tensor from = view_of(problem, problem.operands[kMatmulC]);
+  const uhal_tensor to = view_of(problem, problem.operands[kMatmulD]);
   if (from.data == to.data) return UHAL_OK;
   const uhal_tensor* inputs[] = {&from};
   const uhal_tensor* outputs[] = {&to};
@@ -164,7 +164,7 @@ uhal_status place_c(const Launch& launch, const MatmulProblem& problem) {
 }  // namespace
 
 bool matmul_with_onednn(const Launch& launch, const MatmulProblem& problem, uhal_status* status) {
-  if (onednn() == nullptr || !onednn_has_activation(problem.activation)) return false;
+  if (onednn() == nullptr) return false;
   if (problem.k == 0 || problem.batch_count() * problem.m * problem.n * problem.k < kWorthIt) return false;
   const auto& operands = problem.operands;
   if (!is_plain(operands[kMatmulA], problem.batch_rank, problem.m, problem.k) ||
@@ -185,6 +185,7 @@ bool matmul_with_onednn(const Launch& launch, const MatmulProblem& problem, uhal
   void* const data[] = {operands[kMatmulA].data, operands[kMatmulB].data, operands[kMatmulD].data,
                         operands[kMatmulC].data};
   *status = primitive->execute(data);
+  if (*status == UHAL_OK) *status = activate_in_place(problem.activation, view_of(problem, operands[kMatmulD]));
   return true;
 }
 

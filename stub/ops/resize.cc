@@ -51,18 +51,28 @@ double cubic_weight(double distance) {
   return 0;
 }
 
+// The nearest pixel, without a rounding that could take the one beside it; with a scale the frameworks' own rounding.
+double nearest_of(const uhal_resize_attributes& attributes, int64_t input, int64_t output, double scale, int64_t i) {
+  if (attributes.align_corners != 0) {
+    return output > 1 ? static_cast<double>((2 * i * (input - 1) + output - 1) / (2 * (output - 1))) : 0;
+  }
+  const int half = attributes.half_pixel_centers != 0 ? 1 : 0;
+  if (!(scale > 0)) return static_cast<double>((2 * i + half) * input / (2 * output));
+  const float position = (static_cast<float>(i) + 0.5f * static_cast<float>(half)) * static_cast<float>(scale);
+  return std::floor(position);
+}
+
 // Fills the taps of output coordinate i; coordinates beyond the image repeat its edge.
 template <typename T>
-void fill_taps(const uhal_resize_attributes& attributes, int64_t input, int64_t output, double step, int64_t i,
+void fill_taps(const uhal_resize_attributes& attributes, int64_t input, int64_t output, double scale, int64_t i,
                Tap<T>* taps) {
   const auto inside = [&](double index) {
     return static_cast<int64_t>(std::clamp(index, 0.0, static_cast<double>(input - 1)));
   };
+  const double step = scale > 0 ? scale : static_cast<double>(input) / static_cast<double>(output);
   const double source = source_of(attributes, input, output, step, i);
   if (attributes.mode == UHAL_RESIZE_NEAREST) {
-    // Half-pixel centers: the pixel that the centre lies in. Aligned corners: the nearest; else the one before.
-    const bool rounds = attributes.align_corners != 0 || attributes.half_pixel_centers != 0;
-    taps[0] = {inside(std::floor(rounds ? source + 0.5 : source)), T(1)};
+    taps[0] = {inside(nearest_of(attributes, input, output, scale, i)), T(1)};
   } else if (attributes.mode == UHAL_RESIZE_LINEAR) {
     const double first = std::floor(std::max(source, 0.0));
     const double fraction = std::max(source, 0.0) - first;
@@ -94,13 +104,11 @@ Geometry<T> geometry_of(Staging& staging, const uhal_resize_attributes& attribut
     Tap<T>* table = staging.take<Tap<T>>(static_cast<size_t>(g.output[i] * g.taps[i]));
     g.table[i] = table;
     if (table == nullptr) return g;
-    const double given = axis < 0 ? 0 : attributes.scale[axis];
-    const double step = given > 0 ? given : static_cast<double>(g.input[i]) / static_cast<double>(g.output[i]);
     for (int64_t k = 0; k < g.output[i]; ++k) {
       if (axis < 0) {
         table[k] = {0, T(1)};
       } else {
-        fill_taps(attributes, g.input[i], g.output[i], step, k, table + k * g.taps[i]);
+        fill_taps(attributes, g.input[i], g.output[i], attributes.scale[axis], k, table + k * g.taps[i]);
       }
     }
   }

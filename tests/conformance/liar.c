@@ -1,6 +1,6 @@
 /* A backend that does what the stub does, but for one lie: the suite must find it.
  *
- * UNIHAL_LIAR_STUB is the path of the stub's library, UNIHAL_LIE the name of a lie below. */
+ * LIAR_STUB is the path of the stub's library, LIAR_LIE the name of a lie below. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@ static const uhal_backend* stub;
 static uhal_backend table;
 
 static int lies(const char* lie) {
-  const char* told = getenv("UNIHAL_LIE");
+  const char* told = getenv("LIAR_LIE");
   return told != NULL && strcmp(told, lie) == 0;
 }
 
@@ -94,7 +94,7 @@ __attribute__((visibility("default"))) const uhal_backend* uhal_backend_query(co
 
 const uhal_backend* uhal_backend_query(const uhal_host* services, uint32_t abi_major) {
   host = services;
-  void* library = dlopen(getenv("UNIHAL_LIAR_STUB"), RTLD_NOW | RTLD_LOCAL);
+  void* library = dlopen(getenv("LIAR_STUB"), RTLD_NOW | RTLD_LOCAL);
   if (library == NULL) {
     fprintf(stderr, "liar: %s\n", dlerror());
     return NULL;

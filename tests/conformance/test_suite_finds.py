@@ -54,8 +54,8 @@ def run(library: Path, lie: str, *arguments: str) -> Result:
             *arguments,
         ],
         UNIHAL_BACKEND=None,
-        UNIHAL_LIAR_STUB=str(Path(unihal.library_dir()) / "libunihal_stub.so"),
-        UNIHAL_LIE=lie,
+        LIAR_STUB=str(Path(unihal.library_dir()) / "libunihal_stub.so"),
+        LIAR_LIE=lie,
     )
     assert files[0].exists(), process.stderr
     return Result(process, json.loads(files[0].read_text())["outcomes"], ElementTree.parse(files[1]).getroot())

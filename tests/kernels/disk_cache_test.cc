@@ -5,7 +5,9 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -168,6 +170,97 @@ TEST_F(DiskCacheTest, AFolderThatCannotBeMadeIsToldOnceAndNoFailure) {
   const std::string text = testing::internal::GetCapturedStderr();
   EXPECT_NE(std::string::npos, text.find("UNIHAL_CACHE_DIR")) << text;
   EXPECT_EQ(text.find("unihal:"), text.rfind("unihal:")) << "told twice";
+  EXPECT_EQ("missing", loaded(cache, "key"));
+}
+
+TEST_F(DiskCacheTest, WhatOthersMayWriteIsNotServed) {
+  DiskCache(folder, kPlenty).store("key", "label", "the bytes");
+  const std::string path = only_file();
+  struct Case {
+    const std::string& path;
+    mode_t mode, usual;
+  };
+  for (const Case& one : {Case{path, 0666, 0600}, Case{path, 0620, 0600}, Case{folder, 0777, 0700},
+                          Case{folder, 0770, 0700}, Case{folder, 01777, 0700}}) {
+    ASSERT_EQ(0, chmod(one.path.c_str(), one.mode));
+    DiskCache cache(folder, kPlenty);
+    testing::internal::CaptureStderr();
+    EXPECT_EQ("missing", loaded(cache, "key")) << one.path << " has mode " << std::oct << one.mode;
+    EXPECT_EQ("missing", loaded(cache, "key"));
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_NE(std::string::npos, said.find(one.path + " may be written by others")) << said;
+    EXPECT_EQ(said.find('\n'), said.size() - 1) << "said more than once";
+    ASSERT_EQ(0, chmod(one.path.c_str(), one.usual));
+    EXPECT_EQ("the bytes", loaded(cache, "key"));
+  }
+}
+
+TEST_F(DiskCacheTest, WhatOthersOwnIsNotServed) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root gives files away";
+  DiskCache(folder, kPlenty).store("key", "label", "the bytes");
+  for (const std::string& path : {only_file(), folder}) {
+    ASSERT_EQ(0, chown(path.c_str(), 12345, 0));
+    DiskCache cache(folder, kPlenty);
+    testing::internal::CaptureStderr();
+    EXPECT_EQ("missing", loaded(cache, "key"));
+    EXPECT_NE(std::string::npos, testing::internal::GetCapturedStderr().find(path + " belongs to user 12345"));
+    ASSERT_EQ(0, chown(path.c_str(), 0, 0));
+  }
+}
+
+TEST_F(DiskCacheTest, ARefusedEntryIsWrittenAnewARefusedFolderIsLeftAlone) {
+  DiskCache cache(folder, kPlenty);
+  cache.store("key", "label", "the bytes");
+  const std::string path = only_file();
+  ASSERT_EQ(0, chmod(path.c_str(), 0666));
+  testing::internal::CaptureStderr();
+  EXPECT_EQ("missing", loaded(cache, "key"));
+  cache.store("key", "label", "compiled again");
+  EXPECT_EQ("compiled again", loaded(cache, "key"));
+  ASSERT_EQ(0, chmod(folder.c_str(), 0777));
+  cache.store("another key", "label", "more");
+  testing::internal::GetCapturedStderr();
+  EXPECT_EQ(1u, files().size());
+}
+
+TEST_F(DiskCacheTest, WhatIsNoFileNeitherHangsNorIsFollowed) {
+  DiskCache cache(folder, kPlenty);
+  cache.store("key", "label", "the bytes");
+  const std::string path = only_file();
+  const std::string aside = root + "/aside";
+  ASSERT_EQ(0, rename(path.c_str(), aside.c_str()));
+  const auto is_missing = [&](const char* what) {
+    testing::internal::CaptureStderr();
+    EXPECT_EQ("missing", loaded(cache, "key")) << what;
+    testing::internal::GetCapturedStderr();
+    ASSERT_TRUE(unlink(path.c_str()) == 0 || rmdir(path.c_str()) == 0);
+  };
+  ASSERT_EQ(0, mkfifo(path.c_str(), 0600));
+  is_missing("a FIFO");
+  ASSERT_EQ(0, symlink(aside.c_str(), path.c_str()));
+  is_missing("a link to a good entry");
+  ASSERT_EQ(0, symlink(path.c_str(), path.c_str()));
+  is_missing("a link to itself");
+  ASSERT_EQ(0, symlink("/dev/zero", path.c_str()));
+  is_missing("a device");
+  ASSERT_EQ(0, mkdir(path.c_str(), 0700));
+  is_missing("a folder");
+  const int socket_file = socket(AF_UNIX, SOCK_STREAM, 0);
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  ASSERT_LT(path.size(), sizeof address.sun_path);
+  path.copy(address.sun_path, path.size());
+  ASSERT_EQ(0, bind(socket_file, reinterpret_cast<sockaddr*>(&address), sizeof address));
+  is_missing("a socket");
+  close(socket_file);
+  ASSERT_EQ(0, rename(aside.c_str(), path.c_str()));
+  EXPECT_EQ("the bytes", loaded(cache, "key"));
+}
+
+TEST_F(DiskCacheTest, AFolderThatIsAFifoIsNotWaitedFor) {
+  ASSERT_EQ(0, mkdir((root + "/deep").c_str(), 0700));
+  ASSERT_EQ(0, mkfifo(folder.c_str(), 0600));
+  DiskCache cache(folder, kPlenty);
   EXPECT_EQ("missing", loaded(cache, "key"));
 }
 

@@ -213,7 +213,7 @@ def test_an_unknown_device_interface_is_refused(tmp_path: Path) -> None:
     program = """
 import ctypes
 import paddle
-library = next(line.split()[-1] for line in open("/proc/self/maps") if "libunihal_paddle.so" in line)
+library = next(line.split(None, 5)[5].strip() for line in open("/proc/self/maps") if "libunihal_paddle.so" in line)
 interface = (ctypes.c_size_t * 200)(1000)
 parameters = (ctypes.c_size_t * 16)(96, ctypes.addressof(interface))
 ctypes.CDLL(library).uhal_paddle_initialize(parameters, b"rdna")

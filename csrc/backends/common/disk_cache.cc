@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "csrc/backends/common/regular_file.h"
+
 namespace unihal {
 namespace {
 
@@ -94,11 +96,39 @@ bool make_folder(const std::string& path) {
   return false;
 }
 
-bool read_file(const std::string& path, std::string* content) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return false;
+// Why what is kept there must not be handed to the driver: somebody else could have written it. Empty if nobody could.
+std::string distrust(const struct stat& status) {
+  if (status.st_uid != geteuid()) {
+    return "belongs to user " + std::to_string(status.st_uid) + ", and this process is user " +
+           std::to_string(geteuid()) + "'s";
+  }
+  if ((status.st_mode & (S_IWGRP | S_IWOTH)) == 0) return "";
+  char mode[8];
+  std::snprintf(mode, sizeof mode, "%04o", static_cast<unsigned>(status.st_mode & 07777));
+  return std::string("may be written by others (mode ") + mode + ")";
+}
+
+// Opens the folder. -1 if it is not there, or is not to be trusted, which `reason` tells.
+int open_folder(const std::string& path, std::string* reason) {
+  const int folder = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK);
   struct stat status;
-  bool whole = fstat(file, &status) == 0 && S_ISREG(status.st_mode);
+  if (folder < 0) return -1;
+  if (fstat(folder, &status) == 0) *reason = distrust(status);
+  if (reason->empty()) return folder;
+  close(folder);
+  return -1;
+}
+
+// Reads an entry. False if there is none, or it is not to be trusted, which `reason` tells.
+bool read_file(int folder, const char* name, std::string* content, std::string* reason) {
+  struct stat status;
+  const int file = open_regular_file(folder, name, O_NOFOLLOW, &status);
+  if (file < 0) {
+    if (errno == EINVAL || errno == EISDIR || errno == ELOOP || errno == ENXIO) *reason = "is no regular file";
+    return false;
+  }
+  *reason = distrust(status);
+  bool whole = reason->empty();
   if (whole) content->resize(static_cast<size_t>(status.st_size));
   for (size_t done = 0; whole && done < content->size();) {
     const ssize_t got = read(file, &(*content)[done], content->size() - done);
@@ -156,7 +186,7 @@ std::vector<File> list(const std::string& folder) {
     const std::string name = item->d_name;
     const std::string path = folder + "/" + name;
     struct stat status;
-    if (stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
+    if (lstat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
     if (ends_with(name, kSuffix)) {
       files.push_back({path, static_cast<uint64_t>(status.st_size), status.st_mtim});
     } else if (ends_with(name, kTemporarySuffix) && status.st_mtim.tv_sec + kAbandonedSeconds < time(nullptr)) {
@@ -180,12 +210,21 @@ DiskCache::DiskCache(std::string folder, uint64_t limit) : folder_(std::move(fol
 
 bool DiskCache::load(const std::string& key, std::string* bytes) {
   if (!on()) return false;
-  const std::string path = path_of(key);
+  std::string reason;
+  const int folder = open_folder(folder_, &reason);
+  if (folder < 0) {
+    if (!reason.empty()) refuse_once(folder_, reason);
+    return false;
+  }
+  const std::string name = name_of(key);
   std::string file;
-  if (!read_file(path, &file)) return false;
-  const size_t content = find_content(file, key);
+  const bool read = read_file(folder, name.c_str(), &file, &reason);
+  const size_t content = read ? find_content(file, key) : 0;
+  // Its last use; a folder that cannot be written keeps none.
+  if (content != 0) utimensat(folder, name.c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
+  close(folder);
+  if (!reason.empty()) refuse_once(folder_ + "/" + name, reason);
   if (content == 0) return false;
-  utimensat(AT_FDCWD, path.c_str(), nullptr, 0);  // its last use; a folder that cannot be written keeps none
   bytes->assign(file, content, std::string::npos);
   return true;
 }
@@ -199,7 +238,12 @@ void DiskCache::store(const std::string& key, const std::string& label, const st
   const std::string file = std::string(reinterpret_cast<const char*>(&header), sizeof header) + rest;
 
   if (!make_folder(folder_)) return complain_once("made", errno);
-  if (!write_entry(path_of(key), file)) return complain_once("written", errno);
+  // What is kept where others write would not be served either.
+  std::string reason;
+  const int folder = open_folder(folder_, &reason);
+  if (!reason.empty()) return refuse_once(folder_, reason);
+  if (folder >= 0) close(folder);
+  if (!write_entry(folder_ + "/" + name_of(key), file)) return complain_once("written", errno);
 
   std::lock_guard<std::mutex> lock(mutex_);
   estimate_ += file.size();
@@ -221,12 +265,12 @@ std::string DiskCache::complaint() {
   return text;
 }
 
-std::string DiskCache::path_of(const std::string& key) const {
+std::string DiskCache::name_of(const std::string& key) {
   const Hash128 hash = hash_bytes(key.data(), key.size());
   char name[40];
-  std::snprintf(name, sizeof name, "/%016llx%016llx", static_cast<unsigned long long>(hash.high),
+  std::snprintf(name, sizeof name, "%016llx%016llx", static_cast<unsigned long long>(hash.high),
                 static_cast<unsigned long long>(hash.low));
-  return folder_ + name + kSuffix;
+  return std::string(name) + kSuffix;
 }
 
 // All or nothing, for readers too: they see the old file or the new one. Two writers of one entry write the same.
@@ -261,6 +305,15 @@ void DiskCache::evict() {
     if (estimate_ <= limit_ / 10 * 9) break;
     if (unlink(file.path.c_str()) == 0 || errno == ENOENT) estimate_ -= file.bytes;
   }
+}
+
+void DiskCache::refuse_once(const std::string& path, const std::string& reason) {
+  if (refused_.exchange(true)) return;
+  std::fprintf(
+      stderr,
+      "unihal: compiled programs that were kept are not used: %s %s. They are compiled again. Remove it, or set "
+      "UNIHAL_CACHE_DIR to a folder that only you can write, or UNIHAL_CACHE=off.\n",
+      path.c_str(), reason.c_str());
 }
 
 void DiskCache::complain_once(const std::string& action, int error) {

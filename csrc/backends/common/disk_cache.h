@@ -5,6 +5,10 @@
 // keys of one hash cost a second compilation and never give a wrong program; and a checksum, so that an entry that was
 // cut off or damaged counts as missing and is written anew. Files appear by rename: any number of processes may use one
 // folder. Nothing here fails: without a usable folder, nothing is kept (and one line on stderr says so).
+//
+// Entries are handed to the driver and run, so only what nobody else can have written is: folder and file must belong
+// to this user and be writable by no other. What is refused counts as missing, and one line on stderr says so. Nothing
+// that lies in the folder is waited for (FIFOs) or followed (links).
 #pragma once
 
 #include <atomic>
@@ -39,14 +43,16 @@ class DiskCache {
   static std::string complaint();
 
  private:
-  std::string path_of(const std::string& key) const;
+  static std::string name_of(const std::string& key);
   bool write_entry(const std::string& path, const std::string& content);
   void evict();
   void complain_once(const std::string& action, int error);
+  void refuse_once(const std::string& path, const std::string& reason);
 
   const std::string folder_;
   const uint64_t limit_;
   std::atomic<bool> complained_{false};
+  std::atomic<bool> refused_{false};
   std::mutex mutex_;       // of what follows
   uint64_t estimate_ = 0;  // bytes of all entries, as of the last look plus what was written since
   bool has_looked_ = false;

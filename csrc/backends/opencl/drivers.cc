@@ -3,10 +3,12 @@
 #include <dirent.h>
 #include <dlfcn.h>
 
+#include <cctype>
 #include <cstdlib>
-#include <fstream>
 #include <sstream>
 #include <string>
+
+#include "csrc/backends/common/regular_file.h"
 
 namespace unihal::opencl {
 namespace {
@@ -31,9 +33,16 @@ void open_library(const std::string& name) {
 
 // An .icd file holds the name of a library.
 void open_named_in(const std::string& file) {
-  std::ifstream stream(file);
-  std::string name;
-  stream >> name;
+  struct stat status;
+  const int descriptor = open_regular_file(AT_FDCWD, file.c_str(), 0, &status);
+  if (descriptor < 0) return;
+  char text[4096];
+  const ssize_t length = read(descriptor, text, sizeof text);
+  close(descriptor);
+  std::istringstream stream(std::string(text, length > 0 ? static_cast<size_t>(length) : 0));
+  std::string name;  // which may have blanks in it
+  std::getline(stream, name);
+  while (!name.empty() && std::isspace(static_cast<unsigned char>(name.back())) != 0) name.pop_back();
   open_library(name);
 }
 

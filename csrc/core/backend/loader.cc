@@ -28,6 +28,9 @@ LoadResult refuse(uhal_status status, const std::string& library, const std::str
 // The dynamic loader maps a truncated file and dies at the first touch beyond its end, so the headers are
 // checked before. Empty if the file is whole.
 std::string check_elf(const std::string& path) {
+  struct stat status;
+  // A FIFO would be waited for.
+  if (stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) return "is no regular file";
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file) return "cannot be read: " + std::string(strerror(errno));
   uint64_t size = static_cast<uint64_t>(file.tellg());

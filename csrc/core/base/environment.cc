@@ -1,5 +1,8 @@
 #include "csrc/core/base/environment.h"
 
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -15,6 +18,13 @@ const char* const kVendorOverrides[] = {
     "HSA_OVERRIDE_GFX_VERSION", "HIP_VISIBLE_DEVICES",  "ROCR_VISIBLE_DEVICES",
     "GPU_DEVICE_ORDINAL",       "CUDA_VISIBLE_DEVICES", "OCL_ICD_VENDORS",
     "OCL_ICD_FILENAMES",        "RUSTICL_ENABLE",       "POCL_DEVICES",
+};
+
+// environment.def has them in one table, with what they mean.
+constexpr const char* kKnownVariables[] = {
+#define UNIHAL_VARIABLE(name, read_in, otherwise, meaning) #name,
+#include "csrc/tables/environment.def"
+#undef UNIHAL_VARIABLE
 };
 
 std::string value_of(const char* name) {
@@ -61,7 +71,72 @@ Environment read_environment() {
   if (!limit.empty() && !parse_bytes(limit, &result.memory_limit)) {
     complain(&result, "UNIHAL_MEMORY_LIMIT", limit, "a number of bytes, or one with the suffix K, M or G (such as 4G)");
   }
+  if (!value_of("UNIHAL_CHECK_LEAK_BYTES").empty() &&
+      !parse_bytes(value_of("UNIHAL_CHECK_LEAK_BYTES"), &result.leak_bytes)) {
+    complain(&result, "UNIHAL_CHECK_LEAK_BYTES", value_of("UNIHAL_CHECK_LEAK_BYTES"),
+             "a number of bytes, or one with the suffix K, M or G (such as 64K)");
+  }
+  uint64_t code = 0;
+  const std::string exit_code = value_of("UNIHAL_CHECK_EXIT_CODE");
+  if (!exit_code.empty() && (!parse_bytes(exit_code, &code) || code < 1 || code > 255)) {
+    complain(&result, "UNIHAL_CHECK_EXIT_CODE", exit_code, "a number from 1 to 255");
+  }
+  result.check_exit_code = static_cast<int>(code);
   return result;
+}
+
+namespace {
+
+// Insertions, deletions and changes from one text to the other.
+size_t distance(const std::string& a, const std::string& b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0]++;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t changed = diagonal + (a[i - 1] != b[j - 1] ? 1 : 0);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, changed});
+    }
+  }
+  return row[b.size()];
+}
+
+// Of other programs that share the prefix: the build's own options, and what tests tell themselves.
+bool is_of_others(const std::string& name) { return name.rfind("UNIHAL_TESTS_", 0) == 0 || name == "UNIHAL_SITE"; }
+
+}  // namespace
+
+std::string unknown_variables(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) {
+    if (is_of_others(name)) continue;
+    const char* nearest = kKnownVariables[0];
+    for (const char* known : kKnownVariables) {
+      if (distance(name, known) < distance(name, nearest)) nearest = known;
+    }
+    if (name == nearest) continue;
+    text += (text.empty() ? "unihal: " : "; ") + name + " is set, but there is no such variable";
+    // Half of a name's own part is still a typing error; more is another word.
+    if (distance(name, nearest) <= std::max<size_t>(2, (name.size() - 7) / 3)) {
+      text += ": " + std::string(nearest) + " is the nearest";
+    }
+  }
+  return text.empty() ? text : text + ". docs/environment.md has them all.\n";
+}
+
+void name_unknown_variables() {
+  static std::atomic<bool> named{false};
+  if (named.exchange(true)) return;
+  std::vector<std::string> names;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const char* equals = strchr(*entry, '=');
+    if (strncmp(*entry, "UNIHAL_", 7) == 0 && equals != nullptr && equals[1] != '\0') {
+      names.emplace_back(*entry, static_cast<size_t>(equals - *entry));
+    }
+  }
+  std::sort(names.begin(), names.end());
+  fputs(unknown_variables(names).c_str(), stderr);
 }
 
 const Environment& environment() {

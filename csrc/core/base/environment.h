@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "unihal/status.h"
 
@@ -18,8 +19,17 @@ struct Environment {
   bool check_nan = false;     // UNIHAL_CHECK_NAN
   bool check_races = false;   // UNIHAL_CHECK_RACES
   bool check_memory = false;  // UNIHAL_CHECK_MEMORY
+  int check_exit_code = 0;    // UNIHAL_CHECK_EXIT_CODE; 0: the program's own
+  uint64_t leak_bytes = 0;    // UNIHAL_CHECK_LEAK_BYTES
   std::string complaint;      // what is wrong with the variables; empty if nothing is
 };
+
+// Names, in one line on stderr, the UNIHAL_ variables that are set and that nobody knows, each with the nearest known
+// one. Once in a process.
+void name_unknown_variables();
+
+// The text of that line for names of variables; empty if all are known.
+std::string unknown_variables(const std::vector<std::string>& names);
 
 // Reads the variables as they are now.
 Environment read_environment();

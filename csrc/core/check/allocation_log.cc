@@ -99,6 +99,13 @@ void AllocationLog::visit_live(uhal_live_allocation_function function, void* use
   }
 }
 
+uint64_t AllocationLog::live_device_bytes() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  uint64_t bytes = 0;
+  for (const auto& [address, live] : live_) bytes += live.kind == UHAL_MEMORY_DEVICE ? live.bytes : 0;
+  return bytes;
+}
+
 std::string AllocationLog::leaks(const std::string& device_label) const {
   struct Group {
     uint64_t count = 0;
@@ -172,6 +179,13 @@ size_t describe_sites(const void* address, char* text, size_t bytes) {
     if (const size_t length = log->sites_of(address, text, bytes); length > 0) return length;
   }
   return 0;
+}
+
+uint64_t leaked_bytes() {
+  std::lock_guard<std::mutex> lock(logs().mutex);
+  uint64_t bytes = 0;
+  for (const auto& [label, log] : logs().by_label) bytes += log->live_device_bytes();
+  return bytes;
 }
 
 void list_leaks() {

@@ -39,6 +39,9 @@ class AllocationLog {
   // The live allocations by site, the most bytes first, for a person. Empty if there are none.
   std::string leaks(const std::string& device_label) const;
 
+  // Of what is live now.
+  uint64_t live_device_bytes() const;
+
  private:
   static constexpr size_t kMostFreed = 4096;
 
@@ -73,5 +76,8 @@ void list_leaks();
 // Completes the record of a failure about an address: with UHAL_CHECK_MEMORY, where the memory that it lies in, or lay
 // in, was allocated and freed.
 void append_history(const uhal_device& device, const void* address);
+
+// Device memory of all devices that is live now.
+uint64_t leaked_bytes();
 
 }  // namespace unihal::core

@@ -4,6 +4,7 @@
 #include "csrc/core/base/process_state.h"
 #include "csrc/core/base/struct_size.h"
 #include "csrc/core/check/allocation_log.h"
+#include "csrc/core/check/exit_code.h"
 #include "csrc/core/handle/stream.h"
 #include "csrc/core/handle/waiting.h"
 #include "csrc/core/memory/allocator.h"
@@ -74,6 +75,7 @@ uhal_status open_device(const DeviceTypeRow* type, Backend* backend, int32_t ord
   add_open_device(device.get());
   *result = device.release();
   start_profiler_by_environment();
+  arrange_exit_code();
   return UHAL_OK;
 }
 

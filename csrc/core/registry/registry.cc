@@ -146,6 +146,7 @@ Report try_backend(const std::string& name, TypeState* type) {
 uhal_status enumerate(const DeviceTypeRow* row) {
   TypeState& type = state_of(row);
   if (type.enumerated) return UHAL_OK;
+  name_unknown_variables();
   if (uhal_status status = check_environment(); status != UHAL_OK) return status;
   if (uhal_status status = check_wish(); status != UHAL_OK) return status;
   EnumerationScope scope;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "csrc/backends/common/attributes.h"
 #include "csrc/kernels/operands.h"
@@ -22,6 +23,7 @@ struct Axis {
   int64_t denominator = 1;
   int64_t x_length = 1;
   int64_t y_length = 1;
+  int64_t step_bits = 0;
 };
 
 struct Plan {
@@ -34,11 +36,35 @@ struct Plan {
 };
 constexpr int kPlanMembers = sizeof(Plan) / sizeof(int64_t);
 
+// The simplest fraction that a step stands for: 0.3 is 3/10. False if none of small numbers is as near as doubles go.
+bool as_fraction(double step, int64_t* numerator, int64_t* denominator) {
+  constexpr double kLargest = 1 << 12;
+  double rest = step, p = 1, q = 0, last_p = 0, last_q = 1;
+  for (int terms = 0; terms < 16; ++terms) {
+    const double whole = std::floor(rest);
+    const double next_p = whole * p + last_p, next_q = whole * q + last_q;
+    if (next_p > kLargest || next_q > kLargest) return false;
+    last_p = p, last_q = q, p = next_p, q = next_q;
+    if (p / q == step) {
+      *numerator = static_cast<int64_t>(p);
+      *denominator = static_cast<int64_t>(q);
+      return true;
+    }
+    rest = 1 / (rest - whole);
+  }
+  return false;
+}
+
 // Sets numerator and denominator to a given step, twice over: exact if the step has few bits. Steps so large that every
 // position but the first lies outside x are all the same.
 void set_step(Axis& axis, double step) {
   const double longest = static_cast<double>(std::max(axis.x_length, axis.y_length) + 4);
   step = std::min(step, 2 * longest);
+  if (as_fraction(step, &axis.numerator, &axis.denominator)) {
+    axis.numerator *= 2;
+    axis.denominator *= 2;
+    return;
+  }
   int bits = 0;
   while (bits < kStepBits && std::ldexp(step, bits) != std::floor(std::ldexp(step, bits)) &&
          std::ldexp(longest * std::max(step, 1.0), bits + 3) < 0x1p62) {
@@ -59,7 +85,14 @@ Axis axis_of(const uhal_resize_attributes& attributes, int64_t x_length, int64_t
   } else {
     axis.numerator = 2 * x_length;
     axis.denominator = 2 * y_length;
-    if (scale > 0) set_step(axis, scale);
+    if (scale > 0) {
+      const auto single = static_cast<float>(scale);
+      const bool nearest = attributes.mode == UHAL_RESIZE_NEAREST;
+      set_step(axis, nearest ? single : scale);
+      uint32_t bits;
+      std::memcpy(&bits, &single, sizeof bits);
+      axis.step_bits = nearest ? bits : 0;
+    }
     if (attributes.half_pixel_centers != 0) axis.offset = (axis.numerator - axis.denominator) / 2;
   }
   // Half-pixel centers: the pixel that the centre lies in. Aligned corners: the nearest; else the one before.

@@ -9,6 +9,7 @@ typedef struct {
   INDEX denominator;
   INDEX x_length;
   INDEX y_length;
+  INDEX step_bits; /* of a nearest pixel's float32 step; 0: the fraction is exact */
 } Axis;
 
 /* The result's elements are numbered in the order of memory: coordinate a is number / divisors[a] % lengths[a]. Axes are
@@ -24,12 +25,15 @@ typedef struct {
 
 #if MODE == 0
 #define TAPS 1
-#define BEFORE 0 /* taps before the pixel that a position lies in */
+#define ROUNDING 2 /* coordinates by which float32 steps may be off */
+#define BEFORE 0   /* taps before the pixel that a position lies in */
 #elif MODE == 1
 #define TAPS 2
+#define ROUNDING 0
 #define BEFORE 0
 #else
 #define TAPS 4
+#define ROUNDING 0
 #define BEFORE 1
 #endif
 
@@ -52,6 +56,10 @@ UHAL_INLINE INDEX taps_of(Axis axis, INDEX i, T* weights) {
   const INDEX pixel = floor_divide(position, axis.denominator);
 #if MODE == 0
   weights[0] = 1;
+  if (axis.step_bits != 0) {
+    const float single = ((float)i + (axis.offset != 0 ? 0.5f : 0.0f)) * uhal_float_of_bits(axis.step_bits);
+    return single < (float)axis.x_length ? (INDEX)single : axis.x_length;
+  }
 #else
   const T fraction = (T)(position - pixel * axis.denominator) / (T)axis.denominator;
 #if MODE == 1
@@ -127,12 +135,12 @@ UHAL_INLINE void readers_of(Axis axis, INDEX j, INDEX* low, INDEX* high) {
   if (axis.numerator == 0) return;
   if (j > 0) {
     const INDEX least = (j + BEFORE - (TAPS - 1)) * axis.denominator - axis.offset;
-    const INDEX bound = -floor_divide(-least, axis.numerator);
+    const INDEX bound = -floor_divide(-least, axis.numerator) - ROUNDING;
     if (bound > 0) *low = bound;
   }
   if (j < axis.x_length - 1) {
     const INDEX beyond = (j + BEFORE + 1) * axis.denominator - axis.offset;
-    const INDEX bound = -floor_divide(-beyond, axis.numerator);
+    const INDEX bound = -floor_divide(-beyond, axis.numerator) + ROUNDING;
     if (bound < *high) *high = bound;
   }
 }
@@ -187,6 +195,9 @@ UHAL_KERNEL void resize_backward(UHAL_POINTER(from), UHAL_POINTER(to), Plan plan
 #endif
         for (INDEX x = low[2]; x < high[2]; ++x) {
           const T weight = weight_y * weight_of(plan.axes[2], at[2], x);
+#if MODE == 0
+          if (weight == 0) continue; /* no reader after all: infinities are none of this pixel's */
+#endif
           sum += weight * FROM_LOAD(dy, row + x * plan.from_strides[4]);
         }
       }

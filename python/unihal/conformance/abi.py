@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from ctypes import POINTER, c_char_p, c_int32, c_int64, c_size_t, c_uint64, c_void_p
+from ctypes import POINTER, c_char_p, c_double, c_int32, c_int64, c_size_t, c_uint64, c_void_p
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,6 +44,41 @@ class _ErrorRecord(ctypes.Structure):
         ("device", c_char_p),
         ("file", c_char_p),
         ("line", c_int32),
+    )
+
+
+class Tensor(ctypes.Structure):
+    """uhal_tensor."""
+
+    _fields_ = (
+        ("struct_size", c_size_t),
+        ("data", c_void_p),
+        ("dtype", c_int32),
+        ("rank", c_int32),
+        ("shape", c_int64 * 10),
+        ("strides", c_int64 * 10),
+    )
+
+
+class FillAttributes(ctypes.Structure):
+    """uhal_fill_attributes."""
+
+    _fields_ = (("struct_size", c_size_t), ("value", c_double), ("integer_value", c_int64))
+
+
+class Op(ctypes.Structure):
+    """uhal_op."""
+
+    _fields_ = (
+        ("struct_size", c_size_t),
+        ("kind", c_int32),
+        ("input_count", c_int32),
+        ("output_count", c_int32),
+        ("reserved", c_int32),
+        ("inputs", c_void_p),
+        ("outputs", c_void_p),
+        ("attributes", c_void_p),
+        ("label", c_char_p),
     )
 
 
@@ -142,8 +177,16 @@ class Stream:
 
     def fill(self, destination: int, pattern: bytes, count: int) -> None:
         """Submits a fill of ``count`` bytes."""
-        size = c_size_t(len(pattern))
-        call("uhal_memory_fill", self.handle, c_void_p(destination), c_char_p(pattern), size, c_size_t(count))
+        self.fill_from(destination, ctypes.create_string_buffer(pattern, len(pattern)), len(pattern), count)
+
+    def fill_from(self, destination: int, pattern: Any, pattern_bytes: int, count: int) -> None:
+        """Submits a fill with what a ctypes array holds at this moment."""
+        size = c_size_t(pattern_bytes)
+        call("uhal_memory_fill", self.handle, c_void_p(destination), pattern, size, c_size_t(count))
+
+    def launch(self, op: Op) -> None:
+        """Submits an op."""
+        call("uhal_launch", self.handle, ctypes.byref(op))
 
     def wait(self, event: Event) -> None:
         """Lets later work wait for an event."""

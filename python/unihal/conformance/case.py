@@ -29,6 +29,8 @@ class Operand:
     values: Values | None = None
     #: How the elements lie in memory: a name of layout.py.
     layout: str = CONTIGUOUS
+    #: Values, and what the reference gets and gives, are the elements' bits as unsigned integers, not numbers.
+    bits: bool = False
 
 
 def written(dtype: str, shape: tuple[int, ...], layout: str) -> Operand:

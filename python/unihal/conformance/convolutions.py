@@ -139,6 +139,23 @@ def _forward_case(dtype: str, problem: _Problem, layout: str, *, bias: bool) -> 
     )
 
 
+def _with_nan(dtype: str, problem: _Problem, activation: Activation) -> Case:
+    """NaN in the image spreads to the pixels around it and no further, and no fused activation makes a number of it."""
+
+    def values(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
+        x = generator.normal(0, 1, shape)
+        x.flat[x.size // 3] = np.nan
+        return x
+
+    attributes = {**problem.attributes, "activation": int(activation)}
+    case = _forward_case(dtype, replace(problem, attributes=attributes), "contiguous", bias=True)
+    return replace(
+        case,
+        variant=f"{problem.name}-nan/{activation.name.lower()}/{dtype}",
+        inputs=(Operand(dtype, problem.x, values), *case.inputs[1:]),
+    )
+
+
 def _data_case(dtype: str, problem: _Problem, layout: str) -> Case:
     def reference(inputs: Sequence[Any]) -> list[Expected]:
         def compute(dy: Array, w: Array) -> Array:
@@ -230,6 +247,10 @@ def cases(seed: int) -> Iterator[Case]:
         yield from sweep(fused, seed, dtypes=FLOATING, shapes=problems, layouts=IMAGE_LAYOUTS, draws=4)
     for kind in ("convolution", "convolution_backward_data", "convolution_backward_filter"):
         yield from _mixed_layouts(kind)
+    for dtype in FLOATING:
+        for problem in (problem for problem in _PROBLEMS if problem.name in _ACTIVATED):
+            for activation in Activation:
+                yield _with_nan(dtype, problem, activation)
     for problem in _LONG_SUMS:
         yield _filter_case("float32", problem, "contiguous", bias=False)
     for dtype, layout in (("float32", "channels_last"), ("float32", "transposed"), ("float16", "sliced")):

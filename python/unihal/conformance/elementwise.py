@@ -15,12 +15,13 @@ from .case import Array, Case, Check, Entry, Expected, Operand
 from .layout import CONTIGUOUS, LAYOUTS, output_layout
 from .map_functions import FUNCTIONS, MapFunction
 from .number_format import is_inexact
-from .sweep import FLOATING, INTEGERS, REAL, SHAPES, shape_name, sweep
+from .sweep import FLOATING, INTEGERS, LARGE, REAL, SHAPES, shape_name, sweep
 from .tolerance import compute_type, unit_roundoff
 from .values import listed
 
 #: Functions of 1, 2, 3 and 7 operands that are tried with every shape class.
 _EVERY_SHAPE = ("silu", "add", "multiply_add", "adam")
+_LARGE = ("relu", "add")
 _FEW_SHAPES = SHAPES[:3]
 _SHAPE = SHAPES[0]
 
@@ -67,6 +68,9 @@ def cases(seed: int) -> Iterator[Entry]:
             yield _reference_is_missing(name, row)
             continue
         yield from _sweep(function, seed)
+        if name in _LARGE:
+            inputs = [Operand("float32", LARGE, values) for values in function.values]
+            yield _case(function, f"float32/{shape_name(LARGE)}", "float32", inputs, "float32", LARGE)
         yield _broadcast(function)
         yield _in_place(function)
         if not function.bits:

@@ -141,7 +141,7 @@ def _verify(session: Session, case: Case, inputs: Sequence[Placed | None], outpu
             if damage:
                 raise _MismatchError(f"output {number}: {damage}")
             if expected is not None:
-                _compare(f"output {number}", placed.stored(image), expected, placed.operand.dtype, arithmetic)
+                _compare(f"output {number}", placed.stored(image), expected, placed.stored_dtype, arithmetic)
     for number, placed in enumerate(inputs):
         if placed is None or number in dict(case.in_place).values():
             continue

@@ -14,8 +14,9 @@ from .reference import indexing as reference
 from .reference.enums import Reduction
 from .sweep import FLOATING, REAL, shape_name, sweep
 from .tolerance import summation_roundings
-from .values import integers, listed, normal
+from .values import bit_patterns, integers, listed, normal, wide
 
+_SPECIAL = listed([1.0, float("nan"), -2.0, float("inf")])
 _REDUCTIONS = {"none": 0, "sum": 1, "product": 3, "maximum": 4, "minimum": 5}
 
 
@@ -103,6 +104,7 @@ _ALONG_AXIS = (
     _Problem("", (1, 2, 1, 3, 1, 2, 3, 1, 2), (1, 2), 3),
     _Problem("", (70001, 2), (301,)),
     _Problem("", (1003, 65), (4099,)),
+    _Problem("", (67, 257), (4099,)),
 )
 _ND = (
     _Problem("_nd", (5, 7, 3), (4, 2)),
@@ -149,9 +151,16 @@ def cases(seed: int) -> Iterator[Case]:
                 yield _gather("float32", problem, CONTIGUOUS, index_dtype)
                 for name in _REDUCTIONS:
                     yield _scatter("float32", problem, CONTIGUOUS, name, index_dtype)
+        for dtype in ("int64", "uint64"):
+            yield _gather(dtype, first, CONTIGUOUS, values=wide(dtype), special="/wide")
+            for name in ("none", "sum", "maximum", "minimum"):
+                yield _scatter(dtype, first, CONTIGUOUS, name, values=wide(dtype, 58), special="/wide")
         for dtype in FLOATING:
+            for layout in (CONTIGUOUS, "transposed"):
+                for case in (_gather("float32", first, layout), _scatter("float32", first, layout, "none")):
+                    yield _of_bits(case, dtype)
             for name in ("maximum", "minimum"):
-                yield _scatter(dtype, first, CONTIGUOUS, name, values=listed([1.0, float("nan"), -2.0, float("inf")]))
+                yield _scatter(dtype, first, CONTIGUOUS, name, values=_SPECIAL, special="/special")
     yield from sweep(_one_hot, seed, dtypes=REAL, shapes=_ONE_HOT, layouts=LAYOUTS, draws=12)
 
 
@@ -159,7 +168,31 @@ def _numbers(dtype: str) -> Values:
     return normal(3) if is_inexact(dtype) else integers(0, 100)
 
 
-def _gather(dtype: str, problem: _Problem, layout: str, index_dtype: str = "int32") -> Case:
+def _of_bits(case: Case, dtype: str) -> Case:
+    """The case with elements of all sorts of bits, which must be moved as they are."""
+
+    def changed(operand: Operand | None) -> Operand | None:
+        if operand is None or operand.dtype != "float32":
+            return operand
+        return replace(operand, dtype=dtype, values=operand.values and bit_patterns(dtype), bits=True)
+
+    return replace(
+        case,
+        variant=f"{case.variant}/bits-of-{dtype}",
+        dtype=dtype,
+        inputs=tuple(map(changed, case.inputs)),
+        outputs=tuple(map(changed, case.outputs)),
+    )
+
+
+def _gather(
+    dtype: str,
+    problem: _Problem,
+    layout: str,
+    index_dtype: str = "int32",
+    values: Values | None = None,
+    special: str = "",
+) -> Case:
     def expected(inputs: Sequence[Array]) -> list[Expected]:
         table, indices = inputs
         rows = reference.gather(table, problem.positions(indices), problem.rows, bool(problem.negative_wraps))
@@ -167,10 +200,10 @@ def _gather(dtype: str, problem: _Problem, layout: str, index_dtype: str = "int3
 
     return Case(
         f"gather{problem.variant}",
-        f"{dtype}/{problem}/{index_dtype}/{layout}",
+        f"{dtype}/{problem}/{index_dtype}/{layout}{special}",
         dtype,
         (
-            Operand(dtype, problem.table, _numbers(dtype), layout),
+            Operand(dtype, problem.table, values or _numbers(dtype), layout),
             Operand(index_dtype, problem.indices, problem.index_values(layout), layout),
         ),
         (Operand(dtype, problem.rows, layout=output_layout(layout)),),
@@ -181,7 +214,13 @@ def _gather(dtype: str, problem: _Problem, layout: str, index_dtype: str = "int3
 
 
 def _scatter(
-    dtype: str, problem: _Problem, layout: str, name: str, index_dtype: str = "int32", values: Values | None = None
+    dtype: str,
+    problem: _Problem,
+    layout: str,
+    name: str,
+    index_dtype: str = "int32",
+    values: Values | None = None,
+    special: str = "",
 ) -> Case:
     reduction = _REDUCTIONS[name]
 
@@ -199,7 +238,6 @@ def _scatter(
         return [Expected(result, summation_roundings(most) if reduction == Reduction.SUM else most, magnitude)]
 
     filled = values or (_factors(dtype) if name == "product" else _numbers(dtype))
-    special = "/special" if values is not None else ""
     return Case(
         f"scatter{problem.variant}",
         f"{name}/{dtype}/{problem}/{index_dtype}/{layout}{special}",

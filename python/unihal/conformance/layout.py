@@ -76,6 +76,12 @@ def _sliced(shape: Sequence[int]) -> Placement:
     return Placement(tuple(strides), offset, _count(parent) + 1)
 
 
+def _spaced(shape: Sequence[int]) -> Placement:
+    """A corner of an array that is one longer along each axis: no stride follows from the one beside it."""
+    parent = [length + 1 for length in shape]
+    return Placement(row_major(parent), 0, _count(parent))
+
+
 def _reversed(shape: Sequence[int]) -> Placement:
     dense = row_major(shape)
     last = sum((length - 1) * stride for length, stride in zip(shape, dense)) if _count(shape) else 0
@@ -100,6 +106,7 @@ _PLACEMENTS: dict[str, Callable[[Sequence[int]], Placement]] = {
     CONTIGUOUS: _contiguous,
     "transposed": _transposed,
     "sliced": _sliced,
+    "spaced": _spaced,
     "reversed": _reversed,
     "channels_last": _channels_last,
     "broadcast": _broadcast,
@@ -110,7 +117,7 @@ _PLACEMENTS: dict[str, Callable[[Sequence[int]], Placement]] = {
 _REPEATING = frozenset(("broadcast", "overlapping"))
 
 #: What every kind is tried with, and what ops on images are tried with besides.
-LAYOUTS = (CONTIGUOUS, "transposed", "sliced", "reversed", "broadcast", "overlapping")
+LAYOUTS = (CONTIGUOUS, "transposed", "sliced", "spaced", "reversed", "broadcast", "overlapping")
 IMAGE_LAYOUTS = (*LAYOUTS, "channels_last")
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from .. import _core, dtypes
 from ..device import MEMORY_KINDS
 from .layout import place
-from .number_format import decode, encode, storage
+from .number_format import bits_dtype, decode, encode, storage
 
 if TYPE_CHECKING:
     from .case import Array, Operand
@@ -35,8 +35,8 @@ class Placed:
         return _elements(self.operand, image)
 
     def values_before(self) -> Array:
-        """The elements before the launch."""
-        return decode(self._elements(self.before), self.operand.dtype)
+        """The elements before the launch, or their bits where the operand is about those."""
+        return decode(self.stored(self.before), self.stored_dtype)
 
     def download(self, session: Session) -> Array:
         """The block as it is now."""
@@ -46,7 +46,12 @@ class Placed:
 
     def stored(self, image: Array) -> Array:
         """The elements, as stored, of a downloaded image."""
-        return self._elements(image)
+        return self._elements(image).view(storage(self.stored_dtype))
+
+    @property
+    def stored_dtype(self) -> str:
+        """The dtype that the elements are looked at as."""
+        return bits_dtype(self.operand.dtype) if self.operand.bits else self.operand.dtype
 
     def damage(self, image: Array, written: bool) -> str:
         """What was changed in a downloaded image that should not be; empty if nothing. Elements may be, if written."""
@@ -75,7 +80,11 @@ def place_operand(session: Session, operand: Operand, generator: np.random.Gener
     if operand.values is not None:
         # Elements that share memory get one of the values; the reference reads them from here too.
         values = np.broadcast_to(operand.values(generator, operand.shape), operand.shape)
-        _elements(operand, image)[...] = encode(values, operand.dtype)
+        if operand.bits:
+            encoded = values.astype(bits_dtype(operand.dtype)).view(storage(operand.dtype))
+        else:
+            encoded = encode(values, operand.dtype)
+        _elements(operand, image)[...] = encoded
     allocation = _core.Allocation(session.device._handle, session.stream._handle, MEMORY_KINDS["device"], image.size)
     _core.copy_from_host(session.stream._handle, _whole(allocation), image)
     view = _core.View(

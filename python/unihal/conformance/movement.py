@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Callable
 
 import numpy as np
@@ -10,8 +11,8 @@ import numpy as np
 from .case import Array, Case, Expected, Operand, Values
 from .layout import CONTIGUOUS, IMAGE_LAYOUTS, LAYOUTS, output_layout
 from .number_format import FORMATS, is_complex, is_inexact
-from .sweep import ALL_DTYPES, COMPLEX, FLOATING, INTEGERS, REAL, SHAPES, shape_name, sweep
-from .values import integers, listed, normal
+from .sweep import ALL_DTYPES, COMPLEX, FLOATING, INTEGERS, LARGE, REAL, SHAPES, shape_name, sweep
+from .values import bit_patterns, integers, listed, normal, wide
 
 _SHAPE = SHAPES[0]
 
@@ -19,12 +20,14 @@ _SHAPE = SHAPES[0]
 _SWEPT_TARGETS = ("float64", "float16", "int32", "complex64")
 
 #: Shapes of the last two axes' triangles.
-_MATRICES = ((3, 5, 7), (0, 4), (4, 0), (1, 1), (6, 2), (1, 2, 1, 3, 1, 2, 1, 2, 3, 4), (301, 1003))
+_MATRICES = ((3, 5, 7), (0, 4), (4, 0), (1, 1), (6, 2), (1, 2, 1, 3, 1, 2, 1, 2, 3, 4), (301, 1003), (1025, 1031))
 
 
 def cases(seed: int) -> Iterator[Case]:
     """The cases of all kinds of the family."""
     yield from sweep(_copy, seed, dtypes=ALL_DTYPES, shapes=SHAPES, layouts=IMAGE_LAYOUTS, draws=40)
+    yield _copy("float32", LARGE, CONTIGUOUS)
+    yield _copy("int8", LARGE, "transposed")
     yield from _copies_of_special_layouts()
     for source in ALL_DTYPES:
         for target in ALL_DTYPES:
@@ -36,9 +39,17 @@ def cases(seed: int) -> Iterator[Case]:
             return _cast(source, target, shape, layout)
 
         yield from sweep(cast, seed, dtypes=("float32",), shapes=SHAPES, layouts=LAYOUTS, draws=10)
+    yield _cast("float32", "int32", LARGE, CONTIGUOUS)
+    yield _cast("float16", "float32", LARGE, "transposed")
     yield from _rounding_casts()
+    yield from _wide_integers()
+    yield from _bits()
     yield from sweep(_fill, seed, dtypes=ALL_DTYPES, shapes=SHAPES, draws=20)
+    yield _fill("float32", LARGE, CONTIGUOUS)
+    yield _iota("int32", LARGE, CONTIGUOUS)
     yield _fill_default()
+    yield from _special_fills()
+    yield from _wide_sequences()
     yield from sweep(_iota, seed, dtypes=(*FLOATING, *INTEGERS), shapes=SHAPES, draws=20)
     yield from sweep(_triangular, seed, dtypes=REAL, shapes=_MATRICES, draws=20)
     for upper in (0, 1):
@@ -77,9 +88,52 @@ def _copies_of_special_layouts() -> Iterator[Case]:
             operand = Operand(dtype, shape, _numbers(dtype))
             variant = f"{dtype}/{shape_name(shape)}-broadcast-to-2x17x33"
             yield _moved("copy", variant, dtype, operand, Operand(dtype, (2, 17, 33)))
+        # Axes of one length, which only their strides tell apart.
+        for source, target in (("transposed", "contiguous"), ("contiguous", "transposed"), ("spaced", "reversed")):
+            operand = Operand(dtype, (5, 5, 5), _numbers(dtype), source)
+            result = Operand(dtype, (5, 5, 5), layout=target)
+            yield _moved("copy", f"{dtype}/5x5x5/{source}-to-{target}", dtype, operand, result)
     nans = listed([float("nan"), float("inf"), float("-inf"), 0.0, -0.0, 1e-42])
     for dtype in FLOATING:
         yield _moved("copy", f"{dtype}/special", dtype, Operand(dtype, (3, 5), nans), Operand(dtype, (3, 5)))
+
+
+def _bits() -> Iterator[Case]:
+    """Copies keep the bits, also those of NaN; no number passes through arithmetic."""
+    for dtype in (*FLOATING, "complex64"):
+        # Of a complex number one part.
+        values = bit_patterns("float64" if dtype == "complex64" else dtype)
+        for source, target in (
+            ("contiguous", "contiguous"),
+            ("transposed", "contiguous"),
+            ("sliced", "reversed"),
+            ("broadcast", "contiguous"),
+        ):
+            yield Case(
+                "copy",
+                f"{dtype}/bits/{source}-to-{target}",
+                dtype,
+                (Operand(dtype, (3, 5, 7), values, source, bits=True),),
+                (Operand(dtype, (3, 5, 7), layout=target, bits=True),),
+                lambda inputs: _exact(inputs[0]),
+            )
+
+
+def _wide_integers() -> Iterator[Case]:
+    """Integers of more digits than float64 has: moved and converted, they must not pass through it."""
+    for dtype, other in (("int64", "uint64"), ("uint64", "int64")):
+        operand = Operand(dtype, _SHAPE, wide(dtype, 64 if dtype == "uint64" else 63))
+        yield _moved("copy", f"{dtype}/wide", dtype, operand, Operand(dtype, _SHAPE))
+        for target in (other, dtype, "int32", "float64", "float32"):
+            yield _moved("cast", f"{dtype}-{target}/wide", dtype, operand, Operand(target, _SHAPE))
+        yield Case(
+            "triangular",
+            f"{dtype}/wide",
+            dtype,
+            (operand,),
+            (Operand(dtype, _SHAPE),),
+            lambda inputs: _exact(np.tril(inputs[0])),
+        )
 
 
 def _cast(source: str, target: str, shape: tuple[int, ...], layout: str) -> Case:
@@ -129,7 +183,9 @@ def _rounding_casts() -> Iterator[Case]:
     ):
         step = 2.0 ** (1 - FORMATS[target].bits)
         halves = [1 + (k + 0.5) * step for k in range(4)]
-        beside = [half * (1 + sign * 2.0**-20) for half in halves for sign in (1, -1)]
+        # Beside by so little that a float32 on the way would round it to the middle.
+        nearest = 2.0**-40 if source == "float64" and target != "float32" else 2.0**-20
+        beside = [half * (1 + sign * way) for half in halves for way in (2.0**-20, nearest) for sign in (1, -1)]
         largest = FORMATS[target].largest
         edges = [largest, largest * (1 + step / 8), largest * (1 + step / 3), largest * 2]
         least = FORMATS[target].smallest_subnormal
@@ -164,6 +220,42 @@ def _fill_default() -> Case:
     return _generated("fill", "float32", (5,), CONTIGUOUS, {}, lambda: np.zeros(5), "default")
 
 
+def _special_fills() -> Iterator[Case]:
+    """Numbers that a detour would change: -0, NaN, infinities, integers of more digits than float64 has."""
+    for dtype in FLOATING:
+        for name, value in (("negative-zero", -0.0), ("nan", np.nan), ("infinity", -np.inf), ("tie", 1 + 2.0**-40)):
+            yield _generated("fill", dtype, (5,), CONTIGUOUS, {"value": value}, partial(np.full, 5, value), name)
+    for dtype, number in (("int64", 2**62 + 1), ("int64", -(2**53) - 1), ("uint64", 2**64 - 3), ("uint64", 2**53 + 1)):
+        attributes = {"integer_value": number if number < 2**63 else number - 2**64}
+        yield _generated(
+            "fill",
+            dtype,
+            (5,),
+            CONTIGUOUS,
+            attributes,
+            partial(np.full, 5, number, dtype),
+            f"wide-{number:+d}",
+        )
+
+
+def _sequence(start: int, dtype: str) -> Array:
+    return (start + 7 * np.arange(1031)).astype(dtype)
+
+
+def _wide_sequences() -> Iterator[Case]:
+    """Sequences of integers of more digits than float64 (float32) has."""
+    for dtype, start in (("int64", 2**62 + 1), ("int64", -(2**53) - 1), ("uint64", 2**53 + 1), ("int32", 2**24 + 1)):
+        yield _generated(
+            "iota",
+            dtype,
+            (1031,),
+            CONTIGUOUS,
+            {"integer_start": start, "integer_step": 7},
+            partial(_sequence, start, dtype),
+            f"wide-{start:+d}",
+        )
+
+
 def _iota(dtype: str, shape: tuple[int, ...], layout: str) -> Case:
     start, step = (-1.25, 0.5) if is_inexact(dtype) else (7, 3)
 
@@ -181,7 +273,7 @@ def _generated(
     dtype: str,
     shape: tuple[int, ...],
     layout: str,
-    attributes: dict[str, float],
+    attributes: Mapping[str, float],
     values: Callable[[], Array],
     note: str = "",
 ) -> Case:

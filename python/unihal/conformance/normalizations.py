@@ -248,6 +248,13 @@ def _forward_case(
     )
 
 
+def _nan(generator: np.random.Generator, shape: _Shape) -> Array:
+    """NaN in the first channel, none in the others."""
+    x = generator.normal(0, 1, shape)
+    x.flat[1] = np.nan
+    return x
+
+
 def _running_in_place(dtype: str, shape: _Shape, layout: str) -> Case:
     """Running statistics that are one view in and out."""
     problem = Problem("batch_norm", shape, {"momentum": 0.7, "unbiased_running": 1})
@@ -309,6 +316,16 @@ def _batch_norm_cases(seed: int) -> Iterator[Case]:
     for operands in ("scale-bias", "scale", ""):
         inference = partial(_forward_case, operands=operands, extra={"inference": 1}, name="inference")
         yield from sweep(inference, seed, shapes=[*few, *problems_of("batch_norm")[-2:]], layouts=IMAGE_LAYOUTS)
+    for epsilon in (1e-3, 0.5):
+        other = partial(_forward_case, extra={"inference": 1, "epsilon": epsilon}, name=f"inference-epsilon{epsilon:g}")
+        yield from sweep(other, seed, shapes=few[:3], layouts=IMAGE_LAYOUTS[:3], draws=2)
+    for dtype in FLOATING:
+        for activation in (Activation.NONE, Activation.RELU, Activation.RELU6):
+            for mode in (0, 1):
+                extra = {"inference": mode, "activation": int(activation)}
+                name = f"nan-{activation.name.lower()}{'-inference' if mode else ''}"
+                problem = problems_of("batch_norm")[0]
+                yield _forward_case(dtype, problem, "contiguous", running=False, extra=extra, name=name, values=_nan)
     for dtype in FLOATING:
         for layout in ("contiguous", "channels_last", "reversed"):
             yield _running_in_place(dtype, (4, 6, 5, 3), layout)

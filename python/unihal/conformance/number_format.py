@@ -71,6 +71,11 @@ def storage(dtype: str) -> np.dtype[Any]:
     return np.dtype(_BITS.get(dtype, dtype))
 
 
+def bits_dtype(dtype: str) -> str:
+    """The unsigned integers that have as many bits as the elements; of no complex128."""
+    return f"uint{8 * storage(dtype).itemsize}"
+
+
 def encode(values: Array, dtype: str) -> Array:
     """Elements as they are stored, rounded to nearest even; integers wrap, and bool is whether a value is not 0."""
     with np.errstate(over="ignore", invalid="ignore"):

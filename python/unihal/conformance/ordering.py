@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from .case import Array, Case, Expected, Operand, Values, written
 from .reference.enums import AXIS_DESCENDING
 from .reference.order import arg_reduce, sort, top_k
@@ -48,6 +50,12 @@ def _values(dtype: str) -> Values:
     if dtype == "bool":
         return integers(0, 2)
     return integers(0, 20) if dtype.startswith("u") else integers(-10, 11)
+
+
+def _neighbours(dtype: str) -> Values:
+    """Integers around a few that float64 would make one."""
+    centres = np.array([2**62, 2**54 + 2**20] + ([2**63 + 2**33] if dtype == "uint64" else [-(2**62)]), object)
+    return lambda generator, shape: (generator.choice(centres, shape) + generator.integers(-3, 4, shape)).astype(dtype)
 
 
 def _name(flags: int) -> str:
@@ -145,3 +153,10 @@ def cases(seed: int) -> Iterator[Case]:
         for k, index in ((1, "int64"), (_LARGEST_K, "int32"), (0, "int64"), (_ALL, "int64")):
             yield from sweep(partial(_top_k_case, flags=flags, index=index, k=k), seed, dtypes=REAL, shapes=sizes)
         yield from _special_cases(flags)
+        for dtype in ("int64", "uint64"):
+            # More digits than float64 has, and neighbours that it cannot tell apart.
+            values, problem = _neighbours(dtype), ((2, 31), 1)
+            unlike: Any = {"flags": flags, "index": "int64", "values": values, "name": "wide"}
+            yield _arg_reduce_case(dtype, problem, "contiguous", **unlike)
+            yield _sort_case(dtype, problem, "contiguous", **unlike)
+            yield _top_k_case(dtype, problem, "contiguous", k=_LARGEST_K, **unlike)

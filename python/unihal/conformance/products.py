@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from .activations import activated
-from .case import Case, Expected, Operand, Reference, Values, written
+from .case import Array, Case, Expected, Operand, Reference, Values, written
 from .number_format import is_inexact
 from .reductions import widened
 from .reference.enums import Activation
 from .reference.matmul import matmul
 from .sweep import FLOATING, INTEGERS, shape_name, sweep
 from .tolerance import summation_roundings
-from .values import integers, normal
+from .values import integers, listed, normal, wide
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,12 @@ _PROBLEMS = (
     _Problem((3, 1, 7), (1, 7, 3)),
     _Problem((3, 1, 7), (7, 3), (1, 3)),
     _Problem((1, 2, 1, 2, 1, 2, 3, 1, 4, 5), (5, 2)),
+    _Problem((4, 4), (4, 4), (4, 4)),
+    _Problem((3, 2, 2, 2, 2, 3, 5), (2, 2, 2, 5, 2)),
     _Problem((129, 65), (65, 131), (131,)),
     _Problem((257, 300), (300, 259), (257, 259)),
     _Problem((1, 2048), (2048, 515)),
+    _Problem((1031, 3), (3, 1033)),
     _Problem((3, 16411), (16411, 5)),
     _Problem((65537, 3), (3, 2)),
     _Problem((2, 3), (3, 65537), (65537,)),
@@ -161,6 +164,41 @@ def _mixed(a: str, b: str, c: str, d: str) -> Case:
     )
 
 
+def _with_nan(dtype: str, activation: Activation, sizes: tuple[int, int, int]) -> Case:
+    """NaN and infinities in the operands: no fused activation may make a number of NaN."""
+    attributes = {"activation": int(activation)}
+    m, k, n = sizes
+    rows = np.array([np.nan, 1, -2, 0.5, np.inf, -1, 3, 2, -np.inf, 0.25])
+
+    def values(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
+        """One of the rows' numbers in each row, among small ones."""
+        a = np.full(shape, 2.0**-6)
+        a[:, 0] = np.resize(rows, m)
+        return a
+
+    return Case(
+        op="matmul",
+        variant=f"{dtype}/nan/{shape_name(sizes)}/{activation.name.lower()}",
+        dtype=dtype,
+        inputs=(Operand(dtype, (m, k), values), Operand(dtype, (k, n), listed([1.0, -1.0])), None),
+        outputs=(Operand(dtype, (m, n)),),
+        reference=_reference(attributes),
+        attributes=attributes,
+    )
+
+
+def _wide(dtype: str) -> Case:
+    """Products of integers with more digits than float64 has."""
+    return Case(
+        op="matmul",
+        variant=f"{dtype}/wide",
+        dtype=dtype,
+        inputs=(Operand(dtype, (5, 7), wide(dtype, 58)), Operand(dtype, (7, 3), integers(0, 3)), None),
+        outputs=(Operand(dtype, (5, 3)),),
+        reference=lambda inputs: [Expected(inputs[0] @ inputs[1], 0)],
+    )
+
+
 def _float16_accumulates() -> Case:
     """A sum that float16 could not hold on the way."""
     return Case(
@@ -190,6 +228,16 @@ def cases(seed: int) -> Iterator[Case]:
     for activation in list(Activation)[1:]:
         fused = partial(_case, attributes={"activation": int(activation)}, name=activation.name.lower())
         yield from sweep(fused, seed, dtypes=FLOATING, shapes=[*with_c[:3], with_c[-3], _PROBLEMS[4]])
+    for batched in (problem for problem in _PROBLEMS if len(problem.a) > 2 and np.prod(problem.d) < 1000):
+        for layout in ("transposed", "spaced", "reversed", "broadcast"):
+            yield _case("float32", batched, layout)
+    yield _case("float32", _PROBLEMS[0], "spaced")
+    for dtype in FLOATING:
+        for activation in Activation:
+            yield _with_nan(dtype, activation, (20, 1, 33))
+            yield _with_nan(dtype, activation, (80, 64, 67))
+    yield _wide("int64")
+    yield _wide("uint64")
     for dtype in ("float32", "float64", "bfloat16", "int32"):
         yield from _transposed_cases(dtype, _Problem((5, 7), (7, 3)))
     yield from _transposed_cases("float32", _Problem((3, 65, 33), (3, 33, 67)))

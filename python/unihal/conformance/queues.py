@@ -5,18 +5,23 @@ They need copies and fills only, which every backend has. Work is made long enou
 
 from __future__ import annotations
 
+import ctypes
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from .. import errors
-from .abi import Bench, Memory, Stream
+from .. import dtypes, errors, op_kinds
+from .abi import Bench, FillAttributes, Memory, Op, Stream, Tensor
 from .case import Array, Check
+from .outcome import GapError
 from .session import Session
 
 _BYTES = 1 << 20
 _ROUNDS = 8
+#: Seconds that make work long enough for what is not waited for.
+_MOMENT = 0.01
 
 
 def cases(seed: int) -> Iterator[Check]:
@@ -151,16 +156,52 @@ def _a_destroyed_stream_is_refused(session: Session) -> None:
 
 def _callbacks_come_in_order(session: Session) -> None:
     with Bench(session.device) as bench:
-        stream, memory = bench.stream(), bench.memory(_BYTES)
-        hosts = [np.zeros(_BYTES, np.uint8) for _ in range(3)]
+        stream, first, second = bench.stream(), bench.memory(_BYTES), bench.memory(_BYTES)
+        hosts = [np.zeros(_BYTES, np.uint8) for _ in range(_ROUNDS)]
         seen: list[tuple[int, int]] = []
         for number, host in enumerate(hosts):
-            stream.fill(memory.address, _pattern(number), _BYTES)
-            stream.download(host, memory.address)
+            # Enough work that a callback which does not wait for it is early.
+            _chain(stream, first, second, host, number)
             stream.callback(lambda number=number, host=host: seen.append((number, int(host[-1]))))  # type: ignore[misc]
         stream.synchronize()
         expected = [(number, _pattern(number)[0]) for number in range(len(hosts))]
         assert seen == expected, f"callbacks saw {seen} (number, last byte of the copy before), expected {expected}"
+
+
+def _arguments_are_read_at_the_call(session: Session) -> None:
+    """What describes a fill or an op is the caller's again when the call returns."""
+    with Bench(session.device) as bench:
+        stream, memory = bench.stream(), bench.memory(_BYTES)
+        host = np.zeros(_BYTES, np.uint8)
+        pattern = (ctypes.c_uint8 * 16)(*[7] * 16)
+        _occupy(stream)
+        stream.fill_from(memory.address, pattern, 16, _BYTES)
+        ctypes.memset(pattern, 0x55, 16)
+        stream.download(host, memory.address)
+        stream.synchronize()
+        _assert_filled(host, 6, "a pattern that was overwritten after the call")
+
+        attributes = FillAttributes(ctypes.sizeof(FillAttributes), 0.0, 9)
+        view = Tensor(ctypes.sizeof(Tensor), memory.address, dtypes.number("uint8"), 1)
+        view.shape[0], view.strides[0] = _BYTES, 1
+        outputs = (ctypes.c_void_p * 1)(ctypes.addressof(view))
+        op = Op(ctypes.sizeof(Op), op_kinds.number("fill"), 0, 1, 0, None)
+        op.outputs, op.attributes = ctypes.addressof(outputs), ctypes.addressof(attributes)
+        _occupy(stream)
+        try:
+            stream.launch(op)
+        except errors.UnimplementedError as error:
+            raise GapError(str(error)) from None
+        for description in (op, outputs, view, attributes):
+            ctypes.memset(ctypes.addressof(description), 0x55, ctypes.sizeof(description))
+        stream.download(host, memory.address)
+        stream.synchronize()
+        _assert_filled(host, 8, "an op whose description was overwritten after the call")
+
+
+def _occupy(stream: Stream) -> None:
+    """Lets the stream's later work wait a while, if the backend has streams that work on their own."""
+    stream.callback(lambda: time.sleep(_MOMENT))
 
 
 # -- events
@@ -223,6 +264,73 @@ def _an_event_is_reached_after_its_work(session: Session) -> None:
         assert event.query(), "a synchronized event must be reached"
 
 
+def _an_event_query_tells_when_work_has_run(session: Session) -> None:
+    with Bench(session.device) as bench:
+        stream, event = bench.stream(), bench.event()
+        first, second = bench.memory(_BYTES), bench.memory(_BYTES)
+        for number in range(_ROUNDS):
+            host = np.zeros(_BYTES, np.uint8)
+            _occupy(stream)
+            _chain(stream, first, second, host, number)
+            stream.record(event)
+            while not event.query():
+                pass
+            seen = host.copy()
+            # The copy writes to the array until then, whatever the query says.
+            stream.synchronize()
+            _assert_filled(seen, number, "after a query said that the event was reached")
+
+
+def _assert_duration(elapsed: int, least: int, most: float, what: str) -> None:
+    """Two clocks may differ a little, and the device's may be a coarse one."""
+    slack = 1e6 + 0.05 * least
+    assert least - slack <= elapsed <= most + slack, (
+        f"{what}: {elapsed} ns of device time, while between {least} and {most:.0f} passed on the host"
+    )
+
+
+def _elapsed_time_is_the_hosts(session: Session) -> None:
+    """A pause of the host between two records is a pause between the events, of the same length."""
+    with Bench(session.device) as bench:
+        stream, start, end = bench.stream(), bench.event(), bench.event()
+        for pause in (0.02, 0.06):
+            before = time.perf_counter_ns()
+            stream.record(start)
+            start.synchronize()
+            reached = time.perf_counter_ns()
+            time.sleep(pause)
+            least = time.perf_counter_ns() - reached
+            stream.record(end)
+            end.synchronize()
+            most = time.perf_counter_ns() - before
+            _assert_duration(start.nanoseconds_until(end), least, most, "events with a pause between them")
+
+
+def _events_are_stamped_when_they_are_reached(session: Session) -> None:
+    """Work between two records counts, work in front of both does not, whenever they were submitted."""
+    with Bench(session.device) as bench:
+        stream, start, end = bench.stream(), bench.event(), bench.event()
+        times: list[int] = []
+
+        def pause() -> None:
+            times.append(time.perf_counter_ns())
+            time.sleep(0.03)
+            times.append(time.perf_counter_ns())
+
+        stream.record(start)
+        stream.callback(pause)
+        stream.record(end)
+        end.synchronize()
+        least = times[1] - times[0]
+        _assert_duration(start.nanoseconds_until(end), least, 60e9, "events around a callback that takes its time")
+        stream.callback(pause)
+        stream.record(start)
+        stream.record(end)
+        end.synchronize()
+        most = time.perf_counter_ns() - times[3]
+        _assert_duration(start.nanoseconds_until(end), 0, most, "events behind a callback that takes its time")
+
+
 def _time_passes_between_events(session: Session) -> None:
     with Bench(session.device) as bench:
         stream, start, end = bench.stream(), bench.event(), bench.event()
@@ -272,6 +380,7 @@ _STREAMS = (
     _destroying_waits,
     _a_destroyed_stream_is_refused,
     _callbacks_come_in_order,
+    _arguments_are_read_at_the_call,
 )
 _EVENTS = (
     _a_stream_waits_for_an_event,
@@ -279,6 +388,9 @@ _EVENTS = (
     _an_event_without_a_record_is_reached,
     _an_event_is_reached_after_its_work,
     _time_passes_between_events,
+    _an_event_query_tells_when_work_has_run,
+    _elapsed_time_is_the_hosts,
+    _events_are_stamped_when_they_are_reached,
     _a_destroyed_event_is_refused,
     _a_wait_outlives_its_event,
 )

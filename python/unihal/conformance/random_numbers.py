@@ -19,7 +19,7 @@ from .number_format import decode, storage
 from .reference import random_numbers as reference
 from .reference.elementwise import erfc
 from .session import Session
-from .sweep import FLOATING, INTEGERS, REAL, SHAPES, shape_name, sweep
+from .sweep import FLOATING, INTEGERS, LARGE, REAL, SHAPES, shape_name, sweep
 from .values import normal
 
 _UNIFORM, _NORMAL, _TRUNCATED, _BERNOULLI, _BITS = range(5)
@@ -40,6 +40,8 @@ _FALSE_ALARM = 1e-9
 def cases(seed: int) -> Iterator[Entry]:
     """The cases of both kinds."""
     yield from sweep(_bits, seed, dtypes=INTEGERS, shapes=_SHAPES, layouts=LAYOUTS, draws=10)
+    yield _bits(INTEGERS[0], LARGE, CONTIGUOUS)
+    yield _uniform("float32", LARGE, CONTIGUOUS)
     yield from sweep(_whole, seed, dtypes=INTEGERS, shapes=_SHAPES, layouts=LAYOUTS, draws=10)
     yield from sweep(_uniform, seed, dtypes=FLOATING, shapes=_SHAPES, layouts=LAYOUTS, draws=10)
     yield from sweep(_normal, seed, dtypes=FLOATING, shapes=_SHAPES, layouts=LAYOUTS, draws=10)

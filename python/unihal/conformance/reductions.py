@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,7 +15,7 @@ from .reference.enums import Reduction
 from .reference.reduction import reduce, scan
 from .sweep import FLOATING, INTEGERS, REAL, shape_name, sweep
 from .tolerance import summation_roundings
-from .values import integers, listed, normal, uniform
+from .values import integers, listed, normal, uniform, wide
 
 #: (shape of x, the axes that are reduced).
 _Problem = tuple[tuple[int, ...], tuple[int, ...]]
@@ -38,6 +39,9 @@ _PROBLEMS: tuple[_Problem, ...] = (
     ((513, 515), (0,)),
     ((513, 515), (0, 1)),
 )
+
+#: More than 2^20 terms.
+_LARGE: tuple[_Problem, ...] = (((1, 1500007), (1,)), ((1500007, 1), (0,)), ((1237, 1013), (0, 1)))
 
 #: Products of more elements than these leave the range of float16 and of integers.
 _PRODUCT_PROBLEMS = tuple(problem for problem in _PROBLEMS if np.prod(problem[0]) < 1000)
@@ -173,6 +177,36 @@ _SPECIAL: tuple[tuple[str, tuple[float, ...], Reduction, float], ...] = (
 )
 
 
+def _negative_means() -> Iterator[Case]:
+    """Means between two integers, of either sign: they are cut toward zero."""
+    rows = ((-1, -1, 0), (-2, -3, -3), (1, 1, 0), (2, 3, 3), (-7, 6, 0))
+    for dtype, result in (("int32", "int32"), ("int64", "int64"), ("int64", "int32"), ("int8", "int8")):
+        yield Case(
+            op="reduce",
+            variant=f"mean/{dtype}/between-integers/to-{result}",
+            dtype=dtype,
+            inputs=(Operand(dtype, (5, 3), listed([number for row in rows for number in row])),),
+            outputs=(Operand(result, (5, 1)),),
+            reference=lambda inputs: [Expected(np.trunc(inputs[0].sum(axis=1, keepdims=True) / 3), 0)],
+            attributes={"reduction": int(Reduction.MEAN)},
+        )
+
+
+def _wide(reduction: Reduction, dtype: str, problem: _Problem) -> Case:
+    """Integers of more digits than float64 has."""
+    shape, axes = problem
+    kept = tuple(1 if axis in axes else length for axis, length in enumerate(shape))
+    return Case(
+        op="reduce",
+        variant=f"{reduction.name.lower()}/{dtype}/{shape_name(shape)}/axes-{''.join(map(str, axes))}/wide",
+        dtype=dtype,
+        inputs=(Operand(dtype, shape, wide(dtype, 58)),),
+        outputs=(Operand(dtype, kept),),
+        reference=lambda inputs: [_expected(inputs[0], kept, dtype, dtype, reduction)],
+        attributes={"reduction": int(reduction)},
+    )
+
+
 def _large_exponents() -> Case:
     """log(sum(exp)) of numbers whose exp is beyond the dtype."""
     return Case(
@@ -251,8 +285,31 @@ def cases(seed: int) -> Iterator[Case]:
     for dtype in FLOATING:
         for name, values, special, value in _SPECIAL:
             yield _special(name, values, special, value, dtype)
+    for problem in _LARGE:
+        yield _reduce_case("float32", problem, "contiguous", reduction=Reduction.SUM)
+    for reduction in (Reduction.MEAN, Reduction.MAXIMUM, Reduction.ANY):
+        yield _reduce_case("int32", _LARGE[0], "contiguous", reduction=reduction)
+    for exclusive, reverse in ((0, 0), (1, 1)):
+        yield _scan_case(
+            "float32",
+            ((1, 1100009), 1),
+            "contiguous",
+            reduction=Reduction.SUM,
+            exclusive=exclusive,
+            reverse=reverse,
+        )
     yield _large_exponents()
     yield _float16_sum()
+    yield from _negative_means()
+    for dtype in ("int64", "uint64"):
+        for reduction in (Reduction.SUM, Reduction.MAXIMUM, Reduction.MINIMUM):
+            for problem in (_PROBLEMS[1], _PROBLEMS[0], ((31,), (0,))):
+                yield _wide(reduction, dtype, problem)
+        for reduction in (Reduction.SUM, Reduction.MAXIMUM):
+            wide_scan = _scan_case(dtype, _SCAN_SHAPES[0], "contiguous", reduction=reduction, exclusive=0, reverse=0)
+            yield replace(
+                wide_scan, variant=f"{wide_scan.variant}/wide", inputs=(Operand(dtype, (3, 5, 7), wide(dtype, 58)),)
+            )
     for reduction in (Reduction.SUM, Reduction.PRODUCT, Reduction.MAXIMUM, Reduction.MINIMUM):
         shapes = _SCAN_SHAPES[:-3] if reduction == Reduction.PRODUCT else _SCAN_SHAPES
         for exclusive, reverse in ((0, 0), (1, 0), (0, 1), (1, 1)):

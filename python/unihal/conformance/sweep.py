@@ -37,6 +37,9 @@ SHAPES: tuple[tuple[int, ...], ...] = (
     (513, 515),
 )
 
+#: More than 2^20 elements: for a case or two of each kind, since they take long.
+LARGE = (1021, 1031)
+
 Shape = TypeVar("Shape")
 
 

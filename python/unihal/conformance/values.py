@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .case import Array, Values
+from .number_format import FORMATS, storage
 
 
 def uniform(low: float, high: float) -> Values:
@@ -32,6 +33,29 @@ def listed(values: Sequence[complex] | Array) -> Values:
 def constant(value: complex) -> Values:
     """One value everywhere."""
     return lambda generator, shape: np.full(shape, value)
+
+
+def wide(dtype: str, bits: int = 60) -> Values:
+    """Odd integers of a 64-bit dtype with more digits than float64 has, below 2^bits, of both signs."""
+
+    def make(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
+        numbers = generator.integers(1 << 54, 1 << bits, shape, dtype=np.uint64) | np.uint64(1)
+        if dtype == "uint64":
+            return np.asarray(numbers)
+        return np.where(generator.integers(0, 2, shape) == 1, 1, -1) * numbers.astype(np.int64)
+
+    return make
+
+
+def bit_patterns(dtype: str) -> Values:
+    """Bits of NaN of both kinds, with payloads, of subnormal numbers and zeros of both signs, and of any others."""
+    width = 8 * storage(dtype).itemsize
+    fraction = FORMATS[dtype].bits - 1
+    infinity = (1 << (width - 1)) - (1 << fraction)
+    special = [1, fraction, 0x2A, (1 << (fraction - 1)) - 1, (1 << (fraction - 1)) + 3, (1 << fraction) - 1]
+    patterns = [base + low for base in (infinity, 0) for low in special] + [infinity, 0, infinity // 2 + 5]
+    signed = [pattern + sign for pattern in patterns for sign in (0, 1 << (width - 1))]
+    return listed(np.array(signed, np.uint64))
 
 
 def distinct(scale: float = 1.0) -> Values:

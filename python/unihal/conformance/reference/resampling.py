@@ -27,10 +27,8 @@ def _cubic(distance: float) -> float:
     return a * t**3 - 5 * a * t**2 + 8 * a * t - 4 * a if t < 2 else 0.0
 
 
-def _taps(position: float, mode: int, rounds: bool) -> list[tuple[int, float]]:
+def _taps(position: float, mode: int) -> list[tuple[int, float]]:
     """(input pixel, weight) of one output pixel; a pixel outside the image stands for the nearest inside."""
-    if mode == ResizeMode.NEAREST:
-        return [(math.floor(position + 0.5 if rounds else position), 1.0)]
     if mode == ResizeMode.LINEAR:
         inside = max(position, 0.0)
         first = math.floor(inside)
@@ -39,16 +37,27 @@ def _taps(position: float, mode: int, rounds: bool) -> list[tuple[int, float]]:
     return [(pixel, _cubic(position - pixel)) for pixel in range(first - 1, first + 3)]
 
 
+def _nearest(output: int, length: int, outputs: int, align_corners: int, half_pixel_centers: int, scale: float) -> int:
+    """The pixel by integers, or by the product of float32 that frameworks round down."""
+    if align_corners:
+        return (2 * output * (length - 1) + outputs - 1) // (2 * (outputs - 1)) if outputs > 1 else 0
+    if scale > 0:
+        return math.floor((np.float32(output) + np.float32(0.5 * half_pixel_centers)) * np.float32(scale))
+    return (2 * output + half_pixel_centers) * length // (2 * outputs)
+
+
 def weights(
     length: int, outputs: int, *, mode: int, align_corners: int, half_pixel_centers: int, scale: float
 ) -> NDArray[Any]:
     """The matrix (outputs, length) of one axis."""
     step = scale if scale > 0 else length / max(1, outputs)
     matrix = np.zeros((outputs, length))
-    rounds = bool(align_corners or half_pixel_centers)
     for output in range(outputs):
         position = _position(output, length, outputs, step, align_corners, half_pixel_centers)
-        for pixel, weight in _taps(position, mode, rounds):
+        taps = _taps(position, mode)
+        if mode == ResizeMode.NEAREST:
+            taps = [(_nearest(output, length, outputs, align_corners, half_pixel_centers, scale), 1.0)]
+        for pixel, weight in taps:
             matrix[output, min(max(pixel, 0), length - 1)] += weight
     return matrix
 
