@@ -17,6 +17,7 @@
 #include "stub/launch.h"
 #include "stub/move.h"
 #include "stub/strict/table.h"
+#include "unihal/host_kernels.h"
 
 struct uhal_backend_stream {
   uhal_backend_device* device;
@@ -123,6 +124,16 @@ uhal_status fill(uhal_backend_stream*, void* destination, const void* pattern, s
   return UHAL_OK;
 }
 
+// The kernels without the device: what the core runs in place of other backends.
+uhal_status host_supports(const uhal_op* op) { return supports(*op); }
+uhal_status host_launch(uhal_stream* stream, const uhal_op* op) { return launch(stream, *op); }
+constexpr uhal_host_kernels kHostKernels = {sizeof kHostKernels, host_supports, host_launch};
+
+const void* extension(const char* name, uint32_t version) {
+  const bool known = std::strcmp(name, UHAL_HOST_KERNELS_NAME) == 0 && version == UHAL_HOST_KERNELS_VERSION;
+  return known ? &kHostKernels : nullptr;
+}
+
 uhal_status supports_slot(uhal_backend_device*, const uhal_op* op) { return supports(*op); }
 
 uhal_status launch_slot(uhal_backend_stream* stream, const uhal_op* op) {
@@ -164,6 +175,7 @@ constexpr uhal_backend make_table() {
   table.supports = supports_slot;
   table.launch = launch_slot;
   table.host_callback = host_callback;
+  table.extension = extension;
   return table;
 }
 

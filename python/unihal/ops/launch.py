@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from .. import _core, errors, op_kinds
 from ..buffer import Buffer
@@ -32,12 +32,27 @@ def supports(
     outputs: Sequence[Buffer | None],
     attributes: Mapping[str, Any] | None = None,
 ) -> tuple[bool, str]:
-    """Whether a device takes an op, and if not, why."""
+    """Whether a device itself runs an op, and if not, why."""
     try:
         _core.supports(device(on)._handle, op_kinds.number(kind), inputs, outputs, attributes or {})
     except (errors.UnimplementedError, errors.InvalidArgumentError) as error:
         return False, str(error)
     return True, ""
+
+
+def runs_on(
+    on: DeviceLike,
+    kind: str,
+    inputs: Sequence[Buffer | None],
+    outputs: Sequence[Buffer | None],
+    attributes: Mapping[str, Any] | None = None,
+) -> Literal["device", "host"]:
+    """Where a launch of an op would run it: on the device, or, if that refuses it, on the host.
+
+    Raises UnimplementedError where neither runs it; under UNIHAL_STRICT=1 only the device does.
+    """
+    on_host = _core.can_run(device(on)._handle, op_kinds.number(kind), inputs, outputs, attributes or {})
+    return "host" if on_host else "device"
 
 
 def output(
