@@ -20,19 +20,20 @@
 #include "csrc/core/profiler.h"
 #include "csrc/core/race_checker.h"
 #include "csrc/core/shape_rules.h"
+#include "csrc/core/waiting.h"
 
 namespace unihal::core {
 namespace {
 
 // -- the memory of runs that are on their way ---------------------------------------------------------------------
 
-// Bounds what a program that is faster than its device can have waiting in host memory. One run is always let in; and
-// where nothing comes to an end for a while, as when the caller is what the device waits for, all are.
+// Bounds what a program that is faster than its device can have waiting in host memory. One run is always let in, as
+// are those of host callbacks, which the device waits for; and where nothing comes to an end for a while, all are.
 class StagingBudget {
  public:
   void take(size_t bytes) {
     std::unique_lock<std::mutex> lock(mutex_);
-    while (taken_ > 0 && taken_ + bytes > kBytes) {
+    while (taken_ > 0 && taken_ + bytes > kBytes && !in_host_callback()) {
       const uint64_t before = given_;
       if (!changed_.wait_for(lock, kPatience, [&] { return given_ != before; })) break;
     }

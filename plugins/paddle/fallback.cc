@@ -1,6 +1,5 @@
 #include "plugins/paddle/fallback.h"
 
-#include <atomic>
 #include <cstring>
 #include <string>
 
@@ -33,9 +32,6 @@ using Has = bool (*)(const void* factory, const std::string& name, const KernelK
 Select original_select = nullptr;
 Has original_has = nullptr;
 
-// Bits of uhal_dtype: what some device in use has not.
-std::atomic<uint64_t> lacking{0};
-
 const KernelRow* find_row(const std::string& name) {
   for (const KernelRow& row : all_kernels()) {
     if (name == row.name) return &row;
@@ -43,19 +39,9 @@ const KernelRow* find_row(const std::string& name) {
   return nullptr;
 }
 
-// Whether a kernel of ours would be given a dtype that a device has not.
-bool lacks_dtype(const std::string& name, const KernelKey& key) {
-  const uint64_t dtypes = lacking.load(std::memory_order_relaxed);
-  if (dtypes == 0 || key.backend < kFirstCustomBackend) return false;
-  const int32_t dtype = key.dtype;
-  const uhal_dtype number = to_uhal(dtype_of_number(dtype));
-  return (dtypes >> number & 1) != 0 && find_row(name) != nullptr;
-}
-
-const char* reason(const std::string& name, const KernelKey& key) {
+const char* reason(const std::string& name) {
   const KernelRow* row = find_row(name);
   if (row == nullptr) return "no kernel is registered";
-  if (lacks_dtype(name, key)) return "the device has no float64";
   return skip_reason(*row).empty() ? "the kernel does not support this dtype" : skip_reason(*row).c_str();
 }
 
@@ -65,7 +51,7 @@ const char* key_dtype_name(const KernelKey& key) {
 }
 
 FallenKernel describe(const std::string& name, const KernelKey& key) {
-  return {name, std::string(key_dtype_name(key)) + ": " + reason(name, key)};
+  return {name, std::string(key_dtype_name(key)) + ": " + reason(name)};
 }
 
 void record(const std::string& name, const KernelKey& key) {
@@ -74,16 +60,13 @@ void record(const std::string& name, const KernelKey& key) {
   fallback.framework = "paddle";
   fallback.op = name.c_str();
   fallback.dtype = key_dtype_name(key);
-  fallback.reason = reason(name, key);
+  fallback.reason = reason(name);
   const uhal_status status = uhal_fallback_record(&fallback);
   if (status != UHAL_OK) raise_last_error(status, name.c_str());
 }
 
 KernelResult select_and_record(const void* factory, const std::string& name, const KernelKey& key, bool strided) {
-  const bool lacks = lacks_dtype(name, key);
-  KernelResult result =
-      original_select(factory, name, lacks ? KernelKey{kCpuBackend, kAnyLayout, key.dtype} : key, strided);
-  if (lacks) result.has_fallback_cpu = true;  // so Paddle moves the operands
+  const KernelResult result = original_select(factory, name, key, strided);
   if (result.has_fallback_cpu && key.backend >= kFirstCustomBackend) {
     refuse_in_place_call(describe(name, key));
     record(name, key);
@@ -93,7 +76,7 @@ KernelResult select_and_record(const void* factory, const std::string& name, con
 
 // Graph building: a "no" sends the op to the CPU, if that has a kernel.
 bool has_and_record(const void* factory, const std::string& name, const KernelKey& key) {
-  const bool found = !lacks_dtype(name, key) && original_has(factory, name, key);
+  const bool found = original_has(factory, name, key);
   if (!found && key.backend >= kFirstCustomBackend) {
     const KernelKey on_cpu = {kCpuBackend, kAnyLayout, key.dtype};
     if (original_has(factory, name, on_cpu)) {
@@ -111,11 +94,6 @@ const char* redirect_all() {
 }
 
 }  // namespace
-
-void note_device_dtypes(uint64_t supported) {
-  constexpr uint64_t kOfFloat64 = uint64_t{1} << UHAL_FLOAT64 | uint64_t{1} << UHAL_COMPLEX128;
-  if ((supported >> UHAL_FLOAT64 & 1) == 0) lacking.fetch_or(kOfFloat64, std::memory_order_relaxed);
-}
 
 const char* watch_fallbacks() {
   static const char* missing = redirect_all();
