@@ -79,7 +79,7 @@ def test_its_refusals_reach_the_user_under_strict(library: Path) -> None:
 
 @pytest.mark.timeout(200)
 def test_what_runs_on_the_host_is_right(tmp_path: Path) -> None:
-    """Nearly all of it, of a backend that only fills. A sample of all cases: layouts, in-place work, bytes between elements, errors of streams."""
+    """A sample of all cases on a backend that only fills: layouts, work in place, bytes between elements, errors."""
     path = incomplete_backends.tiny(tmp_path)
     results = tmp_path / "results.json"
     command = [
