@@ -17,6 +17,7 @@
 #include "stub/common/move.h"
 #include "stub/ops/launch.h"
 #include "stub/strict/table.h"
+#include "unihal/host_kernels.h"
 
 struct uhal_backend_stream {
   uhal_backend_device* device;
@@ -124,6 +125,15 @@ uhal_status fill(uhal_backend_stream*, void* destination, const void* pattern, s
 }
 
 uhal_status supports(uhal_backend_device*, const uhal_op* op) { return stub::supports(*op); }
+// The kernels without the device: what the core runs in place of other backends.
+uhal_status host_supports(const uhal_op* op) { return stub::supports(*op); }
+uhal_status host_launch(uhal_stream* stream, const uhal_op* op) { return stub::launch(stream, *op); }
+constexpr uhal_host_kernels kHostKernels = {sizeof kHostKernels, host_supports, host_launch};
+
+const void* extension(const char* name, uint32_t version) {
+  const bool known = std::strcmp(name, UHAL_HOST_KERNELS_NAME) == 0 && version == UHAL_HOST_KERNELS_VERSION;
+  return known ? &kHostKernels : nullptr;
+}
 
 uhal_status launch(uhal_backend_stream* stream, const uhal_op* op) {
   SlowedWork slowed;
@@ -136,8 +146,6 @@ uhal_status host_callback(uhal_backend_stream*, uhal_host_function function, voi
 }
 
 void finalize() {}
-
-const void* extension(const char*, uint32_t) { return nullptr; }
 
 constexpr uhal_backend make_table() {
   uhal_backend table = {};

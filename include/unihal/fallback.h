@@ -1,6 +1,7 @@
-/* Fallbacks: ops that a framework ran on the CPU although a unihal device was asked for.
+/* Fallbacks: ops that ran on the host although a unihal device was asked for.
  *
- * Adapters report each one here; nothing is silent. With UNIHAL_FALLBACK_LOG=<file> every report is
+ * Adapters report here what their framework runs on its CPU, and the core what a device refused and unihal's own host
+ * kernels ran (uhal_launch); nothing is silent. With UNIHAL_FALLBACK_LOG=<file> every report is
  * also appended to that file as a line of JSON, which is how `unihal fallbacks` sees a child process.
  */
 #ifndef UNIHAL_FALLBACK_H_
@@ -12,10 +13,10 @@ UHAL_EXTERN_C_BEGIN
 
 typedef struct uhal_fallback {
   size_t struct_size;
-  const char* framework; /* "paddle", "tensorflow" */
-  const char* op;        /* the framework's name of the op */
+  const char* framework; /* "paddle", "tensorflow"; of an op that a device refused, that device: "rdna:0 (opencl)" */
+  const char* op;        /* the framework's name of the op; with the device's: "Exp (map.exp)" */
   const char* dtype;     /* "float32", or "" where it plays no part */
-  const char* reason;    /* "no kernel is registered", "dtype int16 is not supported", ... */
+  const char* reason;    /* "no kernel is registered", "dtype int16 is not supported"; the backend's own words */
   uint64_t count;        /* how often; ignored by uhal_fallback_record, which adds one */
 } uhal_fallback;
 

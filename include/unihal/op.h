@@ -467,12 +467,21 @@ typedef struct uhal_op {
   const char* label;      /* the caller's name for it ("Conv2D"), or NULL; must be a literal or interned */
 } uhal_op;
 
-/* Whether the device can run the op: UHAL_OK, or UHAL_UNIMPLEMENTED (or UHAL_INVALID_ARGUMENT) with the
+/* Whether the device itself runs the op: UHAL_OK, or UHAL_UNIMPLEMENTED (or UHAL_INVALID_ARGUMENT) with the
  * reason in the error record. Operand data pointers are not looked at and may be NULL. */
 UHAL_API uhal_status uhal_supports(uhal_device* device, const uhal_op* op);
 
+/* Whether uhal_launch takes the op: as uhal_supports, but UHAL_OK too where the host runs it in the device's place.
+ * *on_host, if wanted, tells which, 1: the host. */
+UHAL_API uhal_status uhal_can_run(uhal_device* device, const uhal_op* op, int32_t* on_host);
+
 /* Validates the op and submits it. On failure nothing was submitted and the outputs are unchanged. The op,
- * its views and attributes are read before the call returns. */
+ * its views and attributes are read before the call returns.
+ *
+ * What the device refuses runs on the host: unihal's host kernels (the stub's) compute on copies of the operands, in
+ * the stream's order, and write the outputs' own elements back. Each such launch is counted as a fallback
+ * (fallback.h) with the device's reason. It is UHAL_UNIMPLEMENTED under UNIHAL_STRICT=1, on the stub itself, and
+ * where the host's kernels refuse the op as well. */
 UHAL_API uhal_status uhal_launch(uhal_stream* stream, const uhal_op* op);
 
 UHAL_EXTERN_C_END

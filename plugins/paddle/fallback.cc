@@ -1,6 +1,5 @@
 #include "plugins/paddle/fallback.h"
 
-#include <atomic>
 #include <cstring>
 #include <string>
 
@@ -42,9 +41,6 @@ SelectAny original_select_any = nullptr;
 SelectAny original_select_with_dnn = nullptr;
 Has original_has = nullptr;
 
-// Bits of uhal_dtype: what some device in use has not.
-std::atomic<uint64_t> lacking{0};
-
 const KernelRow* find_row(const std::string& name) {
   for (const KernelRow& row : all_kernels()) {
     if (name == row.name) return &row;
@@ -52,19 +48,9 @@ const KernelRow* find_row(const std::string& name) {
   return nullptr;
 }
 
-// Whether a kernel of ours would be given a dtype that a device has not.
-bool lacks_dtype(const std::string& name, const KernelKey& key) {
-  const uint64_t dtypes = lacking.load(std::memory_order_relaxed);
-  if (dtypes == 0 || key.backend < kFirstCustomBackend) return false;
-  const int32_t dtype = key.dtype;
-  const uhal_dtype number = to_uhal(dtype_of_number(dtype));
-  return (dtypes >> number & 1) != 0 && find_row(name) != nullptr;
-}
-
-const char* reason(const std::string& name, const KernelKey& key) {
+const char* reason(const std::string& name) {
   const KernelRow* row = find_row(name);
   if (row == nullptr) return "no kernel is registered";
-  if (lacks_dtype(name, key)) return "the device has no float64";
   return skip_reason(*row).empty() ? "the kernel does not support this dtype" : skip_reason(*row).c_str();
 }
 
@@ -74,7 +60,7 @@ const char* key_dtype_name(const KernelKey& key) {
 }
 
 FallenKernel describe(const std::string& name, const KernelKey& key) {
-  return {name, std::string(key_dtype_name(key)) + ": " + reason(name, key)};
+  return {name, std::string(key_dtype_name(key)) + ": " + reason(name)};
 }
 
 void record(const std::string& name, const KernelKey& key) {
@@ -83,7 +69,7 @@ void record(const std::string& name, const KernelKey& key) {
   fallback.framework = "paddle";
   fallback.op = name.c_str();
   fallback.dtype = key_dtype_name(key);
-  fallback.reason = reason(name, key);
+  fallback.reason = reason(name);
   const uhal_status status = uhal_fallback_record(&fallback);
   if (status != UHAL_OK) raise_last_error(status, name.c_str());
 }
@@ -93,10 +79,7 @@ void record(const std::string& name, const KernelKey& key) {
 bool takes_strides(const std::string& name) { return name.compare(0, 18, "index_elementwise_") == 0; }
 
 KernelResult select_and_record(const void* factory, const std::string& name, const KernelKey& key, bool strided) {
-  const bool lacks = lacks_dtype(name, key);
-  KernelResult result =
-      original_select(factory, name, lacks ? KernelKey{kCpuBackend, kAnyLayout, key.dtype} : key, strided);
-  if (lacks) result.has_fallback_cpu = true;  // so Paddle moves the operands
+  const KernelResult result = original_select(factory, name, key, strided);
   if (result.has_fallback_cpu && key.backend >= kFirstCustomBackend) {
     refuse_in_place_call(describe(name, key));
     record(name, key);
@@ -108,7 +91,7 @@ KernelResult select_and_record(const void* factory, const std::string& name, con
 
 // Graph building: a "no" sends the op to the CPU, if that has a kernel.
 bool has_and_record(const void* factory, const std::string& name, const KernelKey& key) {
-  const bool found = !lacks_dtype(name, key) && original_has(factory, name, key);
+  const bool found = original_has(factory, name, key);
   if (!found && key.backend >= kFirstCustomBackend) {
     const KernelKey on_cpu = {kCpuBackend, kAnyLayout, key.dtype};
     if (original_has(factory, name, on_cpu)) {
@@ -129,7 +112,7 @@ thread_local struct {
 template <const SelectAny& original>
 const void* select_any_and_record(const void* factory, const std::string& name, const KernelKey& key) {
   static const void* const empty = original(factory, std::string(), KernelKey{});  // no kernel has this name
-  const void* kernel = lacks_dtype(name, key) ? empty : original(factory, name, key);
+  const void* kernel = original(factory, name, key);
   if (key.backend >= kFirstCustomBackend && kernel == empty) {
     missed = {name, key};
     return kernel;
@@ -152,11 +135,6 @@ const char* redirect_all() {
 }
 
 }  // namespace
-
-void note_device_dtypes(uint64_t supported) {
-  constexpr uint64_t kOfFloat64 = uint64_t{1} << UHAL_FLOAT64 | uint64_t{1} << UHAL_COMPLEX128;
-  if ((supported >> UHAL_FLOAT64 & 1) == 0) lacking.fetch_or(kOfFloat64, std::memory_order_relaxed);
-}
 
 const char* watch_fallbacks() {
   static const char* missing = redirect_all();

@@ -7,16 +7,10 @@
 // sees every fallback. Under UNIHAL_STRICT=1 one is an exception in any mode; one of an op that writes in place
 // always is (in_place.h).
 //
-// Not every device has float64 (OpenCL's need not), while kernels are registered for a device type before any device is
-// opened. Once a device without it is in use, kernels of ours in float64 run on the CPU, as those of ops that we lack.
+// What a device refuses of a kernel's launches is no concern of this: the core runs that on the host (op.h).
 #pragma once
 
-#include <cstdint>
-
 namespace unihal::paddle {
-
-// Of a device that Paddle begins to use: uhal_device_properties.supported_dtypes.
-void note_device_dtypes(uint64_t supported);
 
 // Redirects them; once per process. Returns nullptr, or what could not be found: then fallbacks go uncounted.
 const char* watch_fallbacks();

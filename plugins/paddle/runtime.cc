@@ -11,7 +11,6 @@
 
 #include "plugins/paddle/deferred_error.h"
 #include "plugins/paddle/error.h"
-#include "plugins/paddle/fallback.h"
 #include "plugins/paddle/memory_pool.h"
 #include "plugins/paddle/stream.h"
 #include "unihal/check.h"
@@ -78,7 +77,6 @@ struct Runtime {
     uhal_device_properties properties = {};
     properties.struct_size = sizeof properties;
     const uhal_status status = uhal_device_properties_get(handle, &properties);
-    if (status == UHAL_OK) note_device_dtypes(properties.supported_dtypes);
     if (status == UHAL_OK && (properties.checks & UHAL_CHECK_MEMORY) != 0 && !keep_no_idle_memory()) {
       std::fprintf(stderr, "unihal: the memory check sees Paddle's pool in place of its tensors in this Paddle\n");
     }

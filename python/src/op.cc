@@ -65,6 +65,15 @@ void supports(const Device& device, uhal_op_kind kind, const Views& inputs, cons
   check(uhal_supports(device.handle, op.get()));
 }
 
+// Whether it is the host that runs the op.
+bool can_run(const Device& device, uhal_op_kind kind, const Views& inputs, const Views& outputs,
+             const py::dict& attributes) {
+  const Op op(kind, inputs, outputs, attributes, std::nullopt);
+  int32_t on_host = 0;
+  check(uhal_can_run(device.handle, op.get(), &on_host));
+  return on_host != 0;
+}
+
 py::dict op_kinds() {
   py::dict result;
   for (uhal_op_kind kind = 1; kind < UHAL_OP_KIND_LIMIT; ++kind) {
@@ -101,6 +110,8 @@ void bind_op(py::module_& module) {
   module.def("launch", &launch, py::arg("stream"), py::arg("kind"), py::arg("inputs"), py::arg("outputs"),
              py::arg("attributes") = py::dict(), py::arg("label") = py::none());
   module.def("supports", &supports, py::arg("device"), py::arg("kind"), py::arg("inputs"), py::arg("outputs"),
+             py::arg("attributes") = py::dict());
+  module.def("can_run", &can_run, py::arg("device"), py::arg("kind"), py::arg("inputs"), py::arg("outputs"),
              py::arg("attributes") = py::dict());
 }
 

@@ -43,7 +43,7 @@ from .errors import (
 )
 from .fallbacks import Fallback, fallbacks, is_strict
 from .faults import FaultCounts, FaultOutcome, FaultSweep, fault_sweep, inject_faults
-from .ops.launch import supports
+from .ops.launch import runs_on, supports
 from .paths import include_dir, library_dir
 from .profiler import ProfiledEvent, ProfiledTotal, profile
 from .stream import Event, Stream
@@ -106,6 +106,7 @@ __all__ = [
     "ops",
     "profile",
     "races",
+    "runs_on",
     "supports",
     "use_backend",
 ]

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "csrc/backends/common/op_names.h"
+#include "csrc/backends/common/owned_op.h"
 #include "stub/backend/device.h"
 #include "stub/backend/faults.h"
 #include "stub/common/move.h"
@@ -17,7 +18,6 @@
 #include "stub/strict/fault_report.h"
 #include "stub/strict/guarded_memory.h"
 #include "stub/strict/live_streams.h"
-#include "stub/strict/owned_op.h"
 
 namespace unihal::stub::strict {
 namespace {
@@ -173,7 +173,8 @@ uhal_status fill(uhal_backend_stream* stream, void* destination, const void* pat
 uhal_status launch(uhal_backend_stream* stream, const uhal_op* op) {
   if (const uhal_status status = stub::supports(*op); status != UHAL_OK) return status;
   return guarded([&]() -> uhal_status {
-    const auto owned = std::make_shared<const OwnedOp>(*op);
+    const auto owned = std::make_shared<const OwnedOp>(
+        *op, [](const uhal_tensor& operand) { return AddressSpace::instance().shadow(operand.data); });
     uhal_stream* owner = Stream::from(stream)->owner();
     return submit(stream, op_name(*op), [owned, owner] {
       SlowedWork slowed;

@@ -7,9 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import incomplete_backends
 import pytest
 import unihal
-from processes import run_command, run_python
+from processes import Completed, run_command, run_python
 
 SOURCES = Path(__file__).resolve().parents[1] / "reference_backend"
 # As docs/adding-a-backend.md tells a stranger to compile it: the installed headers and library, nothing else.
@@ -48,11 +49,53 @@ def test_it_conforms_in_what_it_declares(library: Path, tmp_path: Path) -> None:
     assert all(outcome["message"] for outcome in gaps)
 
 
-def test_its_refusals_reach_the_user(library: Path) -> None:
-    process = run_python(
-        'import numpy, unihal; unihal.ops.sort(unihal.Buffer.from_numpy(numpy.ones(3), unihal.device("rdna:1")))',
-        UNIHAL_BACKEND="reference",
-        UNIHAL_BACKEND_PATH=str(library.parent),
-    )
+_SORT = """
+import numpy, unihal
+x = unihal.Buffer.from_numpy(numpy.array([3, 1, 2], "float32"), unihal.device("rdna:1"))
+print(unihal.runs_on("rdna:1", "sort", [x], [x]))
+print(*unihal.ops.sort(x)[0].numpy())
+print(*unihal.fallbacks())
+"""
+
+
+def sort(library: Path, strict: str) -> Completed:
+    variables = {"UNIHAL_BACKEND": "reference", "UNIHAL_BACKEND_PATH": str(library.parent), "UNIHAL_STRICT": strict}
+    return run_python(_SORT, **variables)
+
+
+def test_what_it_refuses_runs_on_the_host(library: Path) -> None:
+    process = sort(library, "0")
+    assert process.returncode == 0, process.stderr
+    place, values, fallback = process.stdout.splitlines()
+    assert (place, values) == ("host", "1.0 2.0 3.0")
+    assert "framework='rdna:1 (reference)', op='sort', dtype='float32', reason='sort is not implemented'" in fallback
+
+
+def test_its_refusals_reach_the_user_under_strict(library: Path) -> None:
+    process = sort(library, "1")
     assert process.returncode == 1
-    assert "sort is not implemented" in process.stderr
+    assert "rdna:1 (reference) does not run sort of float32: sort is not implemented" in process.stderr
+
+
+@pytest.mark.timeout(200)
+def test_what_runs_on_the_host_is_right(tmp_path: Path) -> None:
+    """A sample of all cases on a backend that only fills: layouts, work in place, bytes between elements, errors."""
+    path = incomplete_backends.tiny(tmp_path)
+    results = tmp_path / "results.json"
+    command = [
+        sys.executable,
+        "-m",
+        "unihal.cli",
+        "conformance",
+        "--with-host",
+        "--every",
+        "40",
+        "--json",
+        str(results),
+    ]
+    run_command([*command, "--backend", str(path)], timeout=190, UNIHAL_BACKEND=None)
+    outcomes = [o for o in json.loads(results.read_text())["outcomes"] if o["op"] not in SEMANTICS]
+    assert {outcome["status"] for outcome in outcomes} <= {"passed", "gap"}, outcomes
+    # What the host does not do either is little, and known: as on the stub.
+    assert {outcome["op"] for outcome in outcomes if outcome["status"] == "gap"} <= {"pool"}
+    assert len(outcomes) > 300

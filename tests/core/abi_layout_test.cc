@@ -8,6 +8,7 @@
 #include "unihal/event.h"
 #include "unihal/fallback.h"
 #include "unihal/fault_injection.h"
+#include "unihal/host_kernels.h"
 #include "unihal/profiler.h"
 #include "unihal/tuning.h"
 
@@ -292,6 +293,11 @@ SIZE(uhal_fault_injection, 24);
 FIELD(uhal_fault_injection, struct_size, 0);
 FIELD(uhal_fault_injection, set_rules, 8);
 FIELD(uhal_fault_injection, get_counts, 16);
+
+SIZE(uhal_host_kernels, 24);
+FIELD(uhal_host_kernels, struct_size, 0);
+FIELD(uhal_host_kernels, supports, 8);
+FIELD(uhal_host_kernels, launch, 16);
 
 SIZE(uhal_tuning, 56);
 FIELD(uhal_tuning, struct_size, 0);

@@ -5,6 +5,7 @@
 #include "unihal/event.h"
 #include "unihal/fallback.h"
 #include "unihal/fault_injection.h"
+#include "unihal/host_kernels.h"
 #include "unihal/memory.h"
 #include "unihal/op.h"
 #include "unihal/profiler.h"

@@ -11,6 +11,7 @@ class OpenclFailure : public OpenclTest {
       GTEST_SKIP() << "there is no OpenCL: run tests/fetch_pocl.sh";
     use_faulty_opencl();
     setenv("UNIHAL_CACHE", "off", 1);  // kernels are compiled, whatever was compiled before
+    setenv("UNIHAL_STRICT", "1", 1);   // what the backend refuses is seen
     OpenclTest::SetUp();
   }
 

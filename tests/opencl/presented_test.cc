@@ -1,5 +1,8 @@
 // What the backend makes of devices that real drivers present (presented_devices.h), computing on PoCL.
+#include <cstring>
+
 #include "tests/opencl/opencl_test.h"
+#include "unihal/fallback.h"
 
 namespace opencl_test {
 namespace {
@@ -264,10 +267,43 @@ TEST_F(PresentedLimits, FreeMemoryIsWhatAmdsDriverSays) {
 }
 
 TEST_F(PresentedLimits, Float64IsRefusedByName) {
+  setenv("UNIHAL_STRICT", "1", 1);
   open("rx580-no-float64");
   EXPECT_EQ(UHAL_UNIMPLEMENTED, launch_map("relu", 4, UHAL_FLOAT64));
   EXPECT_MESSAGE("the device has no float64");
   EXPECT_OK(launch_map("relu", 10000));
+  EXPECT_OK(uhal_stream_synchronize(stream));
+}
+
+TEST_F(PresentedLimits, Float64RunsOnTheHost) {
+  open("rx580-no-float64");
+  const uhal_tensor x = vector(4, UHAL_FLOAT64);
+  double values[4] = {-1, 0.1, -0.3, 1e300};
+  upload(x.data, std::string(reinterpret_cast<const char*>(values), sizeof values));
+  uhal_map_attributes attributes = {};
+  attributes.struct_size = sizeof attributes;
+  attributes.function = uhal_map_function_find("relu");
+  EXPECT_OK(launch(UHAL_OP_MAP, x, x, &attributes));
+  EXPECT_OK(launch(UHAL_OP_MAP, x, x, &attributes));
+  const std::string found = download(x.data, sizeof values);
+  memcpy(values, found.data(), sizeof values);
+  EXPECT_EQ(0.0, values[0]);
+  EXPECT_EQ(0.1, values[1]);
+  EXPECT_EQ(0.0, values[2]);
+  EXPECT_EQ(1e300, values[3]);
+  uhal_fallback fallback = {};
+  fallback.struct_size = sizeof fallback;
+  ASSERT_EQ(1u, uhal_fallback_count());
+  EXPECT_OK(uhal_fallback_get(0, &fallback));
+  EXPECT_STREQ("float64", fallback.dtype);
+  EXPECT_EQ(2u, fallback.count);
+  EXPECT_NE(nullptr, strstr(fallback.reason, "the device has no float64")) << fallback.reason;
+}
+
+TEST_F(PresentedLimits, Float32RunsOnTheDevice) {
+  open("rx580-no-float64");
+  EXPECT_OK(launch_map("relu", 10000));
+  EXPECT_EQ(0u, uhal_fallback_count());
   EXPECT_OK(uhal_stream_synchronize(stream));
 }
 

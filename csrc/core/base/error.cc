@@ -10,7 +10,6 @@ namespace {
 // Fixed buffers: a failure allocates nothing, and a thread that ends has nothing to destroy.
 struct Record {
   uhal_error error;
-  uint64_t serial;
   char native_name[96];
   char message[8192];
   char op[1024];
@@ -18,11 +17,21 @@ struct Record {
   char file[128];
 };
 
-thread_local Record record;
+// Written in turn: the one before the latest failure stays, for who makes up for that failure.
+struct Records {
+  Record two[2];
+  int latest;
+  uint64_t serial;
+};
+
+thread_local Records records;
+
+Record& latest() { return records.two[records.latest]; }
 
 void store(char* buffer, size_t capacity, const char* text) { snprintf(buffer, capacity, "%s", text ? text : ""); }
 
 void link_buffers() {
+  Record& record = latest();
   record.error.struct_size = sizeof(uhal_error);
   record.error.native_name = record.native_name;
   record.error.message = record.message;
@@ -31,9 +40,9 @@ void link_buffers() {
   record.error.file = record.file;
 }
 
-void start_record(const char* file, int line, uhal_status status) {
+void clear(const char* file, int line, uhal_status status) {
   link_buffers();
-  ++record.serial;
+  Record& record = latest();
   record.error.status = status;
   record.error.native_code = 0;
   record.error.line = line;
@@ -41,28 +50,36 @@ void start_record(const char* file, int line, uhal_status status) {
   store(record.file, sizeof record.file, file);
 }
 
+void start_record(const char* file, int line, uhal_status status) {
+  ++records.serial;
+  records.latest ^= 1;
+  clear(file, line, status);
+}
+
 }  // namespace
 
 uhal_status report_error(const char* file, int line, uhal_status status, const char* format, ...) {
   // The arguments may point into the record that is replaced.
-  char message[sizeof record.message];
+  char message[sizeof latest().message];
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(message, sizeof message, format, arguments);
   va_end(arguments);
   start_record(file, line, status);
-  memcpy(record.message, message, strlen(message) + 1);
+  memcpy(latest().message, message, strlen(message) + 1);
   return status;
 }
 
 void report_native_error(uhal_status status, int32_t native_code, const char* native_name, const char* message) {
   start_record("", 0, status);
+  Record& record = latest();
   record.error.native_code = native_code;
   store(record.native_name, sizeof record.native_name, native_name);
   store(record.message, sizeof record.message, message);
 }
 
 void append_error(const char* format, ...) {
+  Record& record = latest();
   size_t used = strlen(record.message);
   va_list arguments;
   va_start(arguments, format);
@@ -70,26 +87,36 @@ void append_error(const char* format, ...) {
   va_end(arguments);
 }
 
-void set_error_op(const char* description) { store(record.op, sizeof record.op, description); }
+void set_error_op(const char* description) { store(latest().op, sizeof latest().op, description); }
 
-void set_error_device(const char* label) { store(record.device, sizeof record.device, label); }
+void set_error_device(const char* label) { store(latest().device, sizeof latest().device, label); }
 
 void set_error_native(int32_t code, const char* name) {
+  Record& record = latest();
   record.error.native_code = code;
   store(record.native_name, sizeof record.native_name, name);
 }
 
-uint64_t error_serial() { return record.serial; }
+uint64_t error_serial() { return records.serial; }
+
+void forget_errors_since(uint64_t serial) {
+  if (records.serial == serial) return;
+  if (records.serial == serial + 1) {
+    records.latest ^= 1;
+  } else {
+    uhal_clear_error();  // the record of then was written over
+  }
+}
 
 struct ErrorRecordKeeper::Saved {
-  Record record;
+  Records records;
 };
 
-ErrorRecordKeeper::ErrorRecordKeeper() : saved_(new Saved{record}) {}
+ErrorRecordKeeper::ErrorRecordKeeper() : saved_(new Saved{records}) {}
 
 ErrorRecordKeeper::~ErrorRecordKeeper() {
   if (saved_ == nullptr) return;
-  record = saved_->record;
+  records = saved_->records;
   delete saved_;
 }
 
@@ -104,11 +131,7 @@ using namespace unihal::core;
 
 const uhal_error* uhal_last_error(void) {
   link_buffers();
-  return &record.error;
+  return &latest().error;
 }
 
-void uhal_clear_error(void) {
-  uint64_t serial = record.serial;
-  start_record("", 0, UHAL_OK);
-  record.serial = serial;
-}
+void uhal_clear_error(void) { clear("", 0, UHAL_OK); }

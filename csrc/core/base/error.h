@@ -32,6 +32,10 @@ void set_error_native(int32_t code, const char* name);
 // Grows with each failure on this thread: tells whether a backend's slot has reported one.
 uint64_t error_serial();
 
+// The failures since error_serial() was `serial` were made up for: the record is as it was then, or, if there were
+// several, empty.
+void forget_errors_since(uint64_t serial);
+
 // Keeps the record as it was before an attempt that may fail without failing the caller.
 class ErrorRecordKeeper {
  public:

@@ -86,11 +86,12 @@ class Search {
 ByteSet::ByteSet(const uhal_tensor& view)
     : low_(reinterpret_cast<uintptr_t>(view.data)), run_(uhal_dtype_size(view.dtype)) {
   Sums sums;
+  // First of all: the strides and other lengths of a view without elements may be anything.
+  if (std::find(view.shape, view.shape + view.rank, 0) != view.shape + view.rank) {
+    run_ = 0;
+    return;
+  }
   for (int i = 0; i < view.rank; ++i) {
-    if (view.shape[i] == 0) {
-      run_ = 0;
-      return;
-    }
     if (view.shape[i] == 1) continue;
     const int64_t stride = view.strides[i] * static_cast<int64_t>(run_);
     const int64_t reach = (view.shape[i] - 1) * stride;

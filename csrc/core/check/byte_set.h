@@ -43,6 +43,27 @@ class ByteSet {
   bool overlaps(const ByteSet& other) const { return meets(other) == Answer::kYes; }
   static constexpr int kLargestSearch = 1 << 16;
 
+  // Calls visit(begin, bytes) for each run, while it returns true; whether all were visited. Runs of a view whose
+  // elements are distinct have no byte in common.
+  template <class Visit>
+  bool visit_runs(Visit&& visit) const {
+    if (empty()) return true;
+    const auto rank = static_cast<size_t>(rank_);
+    std::array<uint64_t, UHAL_MAX_RANK> position = {};
+    uintptr_t begin = low_;
+    while (true) {
+      if (!visit(begin, run_)) return false;
+      size_t axis = 0;
+      for (; axis < rank; ++axis) {
+        begin += axes_[axis].stride;
+        if (++position[axis] < axes_[axis].count) break;
+        begin -= axes_[axis].count * axes_[axis].stride;
+        position[axis] = 0;
+      }
+      if (axis == rank) return true;
+    }
+  }
+
  private:
   uint64_t reach() const;  // bytes from the first to the last
 

@@ -1,7 +1,9 @@
 // Streams: handles, and the state that the core keeps for each.
 #pragma once
 
+#include <memory>
 #include <mutex>
+#include <vector>
 
 #include "csrc/core/base/handle_pool.h"
 #include "csrc/core/handle/device.h"
@@ -11,6 +13,14 @@
 #include "unihal/backend.h"
 
 namespace unihal::core {
+
+// Host memory that work of a stream may use after the call that submitted it.
+struct QueuedMemory {
+  QueuedMemory() = default;
+  QueuedMemory(const QueuedMemory&) = delete;
+  QueuedMemory& operator=(const QueuedMemory&) = delete;
+  virtual ~QueuedMemory() = default;
+};
 
 struct Stream : HandleSlot {
   std::mutex submission;  // one submitter at a time
@@ -24,6 +34,9 @@ struct Stream : HandleSlot {
   // Scratch memory for the backend (host->workspace); guarded by `submission`.
   void* workspace = nullptr;
   size_t workspace_bytes = 0;
+
+  // Of work that was queued in part before the backend failed: kept until the stream ends. Guarded by `submission`.
+  std::vector<std::unique_ptr<QueuedMemory>> abandoned;
 };
 
 using StreamPool = HandlePool<Stream, 0x5a, uhal_stream*>;

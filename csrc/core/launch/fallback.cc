@@ -1,5 +1,4 @@
-// The account of ops that a framework ran on the CPU.
-#include "unihal/fallback.h"
+#include "csrc/core/launch/fallback.h"
 
 #include <deque>
 #include <fstream>
@@ -11,6 +10,7 @@
 #include "csrc/core/base/environment.h"
 #include "csrc/core/base/json.h"
 #include "csrc/core/base/struct_size.h"
+#include "unihal/fallback.h"
 
 namespace unihal::core {
 namespace {
@@ -59,6 +59,26 @@ uhal_status append_to_log(Account& a, const Key& key) {
 std::string text_of(const char* text) { return text != nullptr ? text : ""; }
 
 }  // namespace
+
+uhal_status count_fallback(const std::string& framework, const std::string& op, const std::string& dtype,
+                           const std::string& reason) {
+  const Key key{framework, op, dtype, reason};
+  uhal_status logged;
+  {
+    Account& a = account();
+    std::lock_guard<std::mutex> lock(a.mutex);
+    Entry*& entry = a.by_key[key];
+    if (entry == nullptr) {
+      a.entries.push_back({key, 0});
+      entry = &a.entries.back();
+    }
+    ++entry->count;
+    logged = append_to_log(a, key);
+  }
+  const uhal_status checked = check_environment();
+  return checked != UHAL_OK ? checked : logged;
+}
+
 }  // namespace unihal::core
 
 using namespace unihal::core;
@@ -69,22 +89,10 @@ uhal_status uhal_fallback_record(const uhal_fallback* fallback) {
       return UHAL_FAIL(UHAL_INVALID_ARGUMENT,
                        "The fallback is NULL or its struct_size too short; set it to sizeof(uhal_fallback).");
     }
-    Key key{text_of(fallback->framework), text_of(fallback->op), text_of(fallback->dtype), text_of(fallback->reason)};
-    uhal_status logged;
-    {
-      Account& a = account();
-      std::lock_guard<std::mutex> lock(a.mutex);
-      Entry*& entry = a.by_key[key];
-      if (entry == nullptr) {
-        a.entries.push_back({key, 0});
-        entry = &a.entries.back();
-      }
-      ++entry->count;
-      logged = append_to_log(a, key);
-    }
-    if (uhal_status status = check_environment(); status != UHAL_OK) return status;
-    if (!environment().strict) return logged;
-    const auto& [framework, op, dtype, reason] = key;
+    const std::string framework = text_of(fallback->framework), op = text_of(fallback->op);
+    const std::string dtype = text_of(fallback->dtype), reason = text_of(fallback->reason);
+    const uhal_status counted = count_fallback(framework, op, dtype, reason);
+    if (!environment().strict || !environment().complaint.empty()) return counted;
     return UHAL_FAIL(
         UHAL_UNIMPLEMENTED,
         "The %s op '%s'%s%s would run on the CPU: %s. UNIHAL_STRICT=1 forbids that; unset it to let the op "

@@ -1,10 +1,11 @@
-// uhal_launch and uhal_supports.
+// uhal_launch, uhal_supports and uhal_can_run.
 #include "csrc/core/base/environment.h"
 #include "csrc/core/base/process_state.h"
 #include "csrc/core/check/race_checker.h"
 #include "csrc/core/handle/stream.h"
 #include "csrc/core/handle/waiting.h"
 #include "csrc/core/launch/finite_check.h"
+#include "csrc/core/launch/host_run.h"
 #include "csrc/core/launch/validate_op.h"
 #include "csrc/core/op/description.h"
 #include "csrc/core/profile/profiler.h"
@@ -33,8 +34,20 @@ uhal_status submit(Stream* stream, const OpView& view) {
   std::lock_guard<std::mutex> lock(stream->submission);
   ProfiledWork profiled(stream, view);
   uhal_status status = call_backend(backend, "launch", backend.table.launch, stream->backend_stream, op);
-  if (status == UHAL_OK) tracked.submitted();
+  if (status == UHAL_OK) {
+    tracked.submitted();
+  } else {
+    profiled.drop();
+  }
   return status;
+}
+
+uhal_status backend_supports(const uhal_device& device, const OpView& view) {
+  uhal_op complete = *view.op;
+  complete.attributes = view.attributes;
+  const Backend& backend = *device.backend;
+  return call_backend(backend, "supports", backend.table.supports, device.backend_device,
+                      static_cast<const uhal_op*>(&complete));
 }
 
 }  // namespace
@@ -48,13 +61,25 @@ uhal_status uhal_supports(uhal_device* device, const uhal_op* op) {
   return guarded([&]() -> uhal_status {
     OpView view;
     uhal_status status = validate_op(device, op, OperandData::kIgnored, &view);
+    if (status == UHAL_OK) status = backend_supports(*device, view);
+    return status == UHAL_OK ? UHAL_OK : describe_failure(*device, op, status);
+  });
+}
+
+uhal_status uhal_can_run(uhal_device* device, const uhal_op* op, int32_t* on_host) {
+  UHAL_CHECK_PROCESS();
+  if (device == nullptr) return refuse_null_device();
+  return guarded([&]() -> uhal_status {
+    const uint64_t serial = error_serial();
+    OpView view;
+    bool refused = false;
+    uhal_status status = validate_op(device, op, OperandData::kIgnored, &view);
     if (status == UHAL_OK) {
-      uhal_op complete = *op;
-      complete.attributes = view.attributes;
-      const Backend& backend = *device->backend;
-      status = call_backend(backend, "supports", backend.table.supports, device->backend_device,
-                            static_cast<const uhal_op*>(&complete));
+      status = backend_supports(*device, view);
+      refused = status == UHAL_UNIMPLEMENTED;
+      if (refused) status = host_supports(*device, view, serial);
     }
+    if (status == UHAL_OK && on_host != nullptr) *on_host = refused ? 1 : 0;
     return status == UHAL_OK ? UHAL_OK : describe_failure(*device, op, status);
   });
 }
@@ -66,7 +91,11 @@ uhal_status uhal_launch(uhal_stream* handle, const uhal_op* op) {
     if (!stream) return refuse_stream(handle);
     OpView view;
     uhal_status status = validate_op(stream->device, op, OperandData::kChecked, &view);
-    if (status == UHAL_OK) status = submit(stream.get(), view);
+    if (status == UHAL_OK) {
+      const uint64_t serial = error_serial();
+      status = submit(stream.get(), view);
+      if (status == UHAL_UNIMPLEMENTED) status = run_on_host(stream.get(), view, serial);
+    }
     // A host callback could not wait for the outputs.
     if (status == UHAL_OK && environment().check_nan && !in_host_callback())
       status = check_outputs_finite(stream.get(), view);

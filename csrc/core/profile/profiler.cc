@@ -145,6 +145,13 @@ std::vector<std::pair<uhal_device*, uhal_backend_event*>> awaited_events() {
   return events;
 }
 
+// A recording that was stopped meanwhile has destroyed its clock; the begin event goes as well.
+bool give_up(const Pending& work) {
+  if (work.recording == recorder().recording && profiling.load(std::memory_order_relaxed)) return false;
+  static_cast<void>(work.record.device->backend->table.event_destroy(work.begin));
+  return true;
+}
+
 Pending* begin_work(Stream* stream, ProfileRecord record) {
   std::lock_guard<std::mutex> lock(recorder().mutex);
   if (!profiling.load(std::memory_order_relaxed)) return nullptr;  // stopped meanwhile
@@ -170,9 +177,9 @@ void ProfiledWork::begin(Stream* stream, const char* name, uint64_t bytes) {
   work_ = begin_work(stream, std::move(record));
 }
 
-void ProfiledWork::begin(Stream* stream, const OpView& op) {
+void ProfiledWork::begin(Stream* stream, const OpView& op, const char* where) {
   ProfileRecord record = {};
-  record.op = op_display_name(*op.op);
+  record.op = op_display_name(*op.op) + where;
   record.name = op.op->label != nullptr ? op.op->label : record.op;
   record.shape = describe_operands(*op.op);
   record.bytes = op_bytes(*op.op);
@@ -183,14 +190,17 @@ void ProfiledWork::begin(Stream* stream, const OpView& op) {
 void ProfiledWork::end() {
   std::unique_ptr<Pending> work(work_);
   std::lock_guard<std::mutex> lock(recorder().mutex);
-  // A recording that was stopped meanwhile has destroyed its clock; the begin event goes as well.
-  if (work->recording != recorder().recording || !profiling.load(std::memory_order_relaxed)) {
-    static_cast<void>(work->record.device->backend->table.event_destroy(work->begin));
-    return;
-  }
+  if (give_up(*work)) return;
   if (!record_event(work->stream, &work->end)) return;
   recorder().pending.push_back(std::move(work));
   finish_reached();
+}
+
+void ProfiledWork::forget() {
+  std::unique_ptr<Pending> work(work_);
+  work_ = nullptr;
+  std::lock_guard<std::mutex> lock(recorder().mutex);
+  if (!give_up(*work)) recorder().clocks[work->record.device].spare_events.push_back(work->begin);
 }
 
 void start_profiler_by_environment() {

@@ -34,8 +34,9 @@ class ProfiledWork {
   ProfiledWork(Stream* stream, const char* name, uint64_t bytes) {
     if (profiling.load(std::memory_order_relaxed)) begin(stream, name, bytes);
   }
-  ProfiledWork(Stream* stream, const OpView& op) {
-    if (profiling.load(std::memory_order_relaxed)) begin(stream, op);
+  // `where`, a literal, follows the op's name.
+  ProfiledWork(Stream* stream, const OpView& op, const char* where = "") {
+    if (profiling.load(std::memory_order_relaxed)) begin(stream, op, where);
   }
   ~ProfiledWork() {
     if (work_ != nullptr) end();
@@ -43,12 +44,18 @@ class ProfiledWork {
   ProfiledWork(const ProfiledWork&) = delete;
   ProfiledWork& operator=(const ProfiledWork&) = delete;
 
+  // The work was refused: there is nothing to record.
+  void drop() {
+    if (work_ != nullptr) forget();
+  }
+
   struct Pending;
 
  private:
   void begin(Stream* stream, const char* name, uint64_t bytes);
-  void begin(Stream* stream, const OpView& op);
+  void begin(Stream* stream, const OpView& op, const char* where);
   void end();
+  void forget();
 
   Pending* work_ = nullptr;
 };

@@ -203,6 +203,13 @@ std::vector<Backend*> loaded_backends() {
   return backends;
 }
 
+Backend* find_backend(const std::string& name, std::string* reason) {
+  std::lock_guard<std::mutex> lock(registry().mutex);
+  const LoadResult& loaded = load(name);
+  *reason = loaded.reason;
+  return loaded.backend;
+}
+
 }  // namespace unihal::core
 
 using namespace unihal::core;

@@ -25,10 +25,11 @@ def run(
     junit: Path | None,
     as_json: Path | None,
     time_limit: float,
+    with_host: bool,
     console: Console,
 ) -> bool:
     """Runs the chosen cases and reports; whether the backend conforms."""
-    chosen = ParallelRun(selection, backend, time_limit, jobs)
+    chosen = ParallelRun(selection, backend, time_limit, jobs, with_host)
     report = Report("", selection.seed, backend)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:

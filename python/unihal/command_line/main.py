@@ -104,6 +104,11 @@ def conformance(
     every: int = typer.Option(1, min=1, help="A sample: of each op and function, only every so many-th case."),
     jobs: int = typer.Option(1, min=1, help="Processes at a time."),
     timeout: float = typer.Option(120, min=1, help="Seconds that one case may take."),
+    with_host: bool = typer.Option(
+        False,
+        "--with-host",
+        help="What the backend refuses runs on the host, as in programs, and must be right as well.",
+    ),
     list_cases: bool = typer.Option(False, "--list", help="Print the names of the cases and run none."),
 ) -> None:
     """Checks a backend against the contract of all ops, op by dtype; exits with 0 only if it conforms."""
@@ -113,7 +118,7 @@ def conformance(
     selection = Selection(seed, op, case, every)
     if list_cases:
         command.list_cases(selection, console)
-    elif not command.run(backend, selection, jobs, junit, json_file, timeout, console):
+    elif not command.run(backend, selection, jobs, junit, json_file, timeout, with_host, console):
         raise typer.Exit(1)
 
 

@@ -35,6 +35,8 @@ class Run:
     backend: str | None
     #: Seconds in which an entry must come to an end.
     time_limit: float
+    #: Whether the host runs what the backend refuses, as in programs; else a refusal is an error, and can be seen.
+    with_host: bool = False
     #: What was tested; known once the first child has opened it.
     device: str = ""
     entries: list[Entry] = field(init=False)
@@ -66,6 +68,7 @@ class Run:
                 pass_fds=[writing],
                 stdout=output,
                 stderr=subprocess.STDOUT,
+                env={**os.environ, "UNIHAL_STRICT": "0" if self.with_host else "1"},
             )
             os.close(writing)
             try:
@@ -112,9 +115,11 @@ class Run:
 class ParallelRun:
     """A run in several processes at a time, each with a part of the entries."""
 
-    def __init__(self, selection: Selection, backend: str | None, time_limit: float, jobs: int) -> None:
+    def __init__(
+        self, selection: Selection, backend: str | None, time_limit: float, jobs: int, with_host: bool = False
+    ) -> None:
         parts = selection.split(jobs) if jobs > 1 else [selection]
-        self._runs = [Run(part, backend, time_limit) for part in parts]
+        self._runs = [Run(part, backend, time_limit, with_host) for part in parts]
         self.count = sum(len(run.entries) for run in self._runs)
 
     @property

@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import errors
 from ..buffer import Buffer
-from ..ops.launch import launch, supports
+from ..ops.launch import launch
 from ..stream import Stream
 from .case import Check
 from .outcome import GapError
@@ -29,7 +29,7 @@ class _BadGather:
         self._table = Buffer.from_numpy(np.arange(3, dtype=np.float32), session.device, stream=stream)
         self._indices = Buffer.from_numpy(np.array([1, 7], np.int32), session.device, stream=stream)
         self._result = Buffer((2,), "float32", session.device, stream=stream)
-        supported, reason = supports(session.device, "gather", *self._operands)
+        supported, reason = session.supports("gather", *self._operands)
         if not supported:
             raise GapError(reason)
 

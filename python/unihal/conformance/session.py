@@ -12,8 +12,9 @@ from .. import _core
 from ..buffer import Buffer
 from ..device import backend_reports, device_types, load_backend, use_backend
 from ..device import devices as all_devices
-from ..errors import UnavailableError
-from ..ops.launch import launch, supports
+from ..errors import UnavailableError, UnimplementedError
+from ..fallbacks import is_strict
+from ..ops.launch import launch, runs_on, supports
 from ..stream import Stream
 from .number_format import storage
 from .outcome import GapError
@@ -32,6 +33,24 @@ class Session:
         self.device = devices[0]
         self.stream = Stream(self.device)
         self.seed = seed
+        #: What programs get is tested: the host runs what the device refuses.
+        self.with_host = not is_strict()
+
+    def supports(
+        self,
+        op: str,
+        inputs: Sequence[Buffer | None],
+        outputs: Sequence[Buffer | None],
+        attributes: Mapping[str, Any] | None = None,
+    ) -> tuple[bool, str]:
+        """Whether a launch takes the op, and if not, why."""
+        if not self.with_host:
+            return supports(self.device, op, inputs, outputs, attributes)
+        try:
+            runs_on(self.device, op, inputs, outputs, attributes)
+        except UnimplementedError as error:
+            return False, str(error)
+        return True, ""
 
     def results(
         self,
@@ -47,7 +66,7 @@ class Session:
         sources = [Buffer.from_numpy(array, self.device, stream=self.stream) for array in inputs]
         targets = [Buffer(shape, dtype, self.device, stream=self.stream) for dtype, shape in outputs]
         try:
-            supported, reason = supports(self.device, op, sources, targets, attributes)
+            supported, reason = self.supports(op, sources, targets, attributes)
             if not supported:
                 raise GapError(reason)
             launch(op, sources, targets, attributes, stream=self.stream)

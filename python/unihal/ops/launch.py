@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from .. import _core, errors, op_kinds
 from ..arguments import ArgumentTypeError
@@ -34,7 +34,7 @@ def supports(
     outputs: Sequence[Buffer | None],
     attributes: Mapping[str, Any] | None = None,
 ) -> tuple[bool, str]:
-    """Whether a device takes an op, and if not, why."""
+    """Whether a device itself runs an op, and if not, why."""
     try:
         with _attributes_of(kind):
             _core.supports(device(on)._handle, op_kinds.number(kind), inputs, outputs, attributes or {})
@@ -57,6 +57,21 @@ class _attributes_of:  # noqa: N801 (used like a function)
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if isinstance(error, (TypeError, ValueError)) and not isinstance(error, errors.Error):
             raise ArgumentTypeError(f"{self._kind}: {error}") from None
+
+
+def runs_on(
+    on: DeviceLike,
+    kind: str,
+    inputs: Sequence[Buffer | None],
+    outputs: Sequence[Buffer | None],
+    attributes: Mapping[str, Any] | None = None,
+) -> Literal["device", "host"]:
+    """Where a launch of an op would run it: on the device, or, if that refuses it, on the host.
+
+    Raises UnimplementedError where neither runs it; under UNIHAL_STRICT=1 only the device does.
+    """
+    on_host = _core.can_run(device(on)._handle, op_kinds.number(kind), inputs, outputs, attributes or {})
+    return "host" if on_host else "device"
 
 
 def output(

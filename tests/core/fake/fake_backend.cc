@@ -300,8 +300,15 @@ uhal_status event_elapsed(uhal_backend_event* start, uhal_backend_event* end, in
   return UHAL_OK;
 }
 
-uhal_status copy(uhal_backend_stream* stream, void* destination, const void* source, size_t bytes, uhal_copy_kind) {
+// Counts down a fault without a rhythm.
+bool fault(std::atomic<int64_t>& in) { return in > 0 && --in == 0; }
+
+uhal_status copy(uhal_backend_stream* stream, void* destination, const void* source, size_t bytes,
+                 uhal_copy_kind kind) {
   Submission submission(stream);
+  ++control.copy_calls;
+  if (fault(control.fail_copy_in)) return fail(UHAL_INTERNAL, "injected: copy failed");
+  if (kind == UHAL_COPY_HOST_TO_DEVICE) control.bytes_to_device += bytes;
   submit(stream, [=] { memcpy(destination, source, bytes); });
   return UHAL_OK;
 }
@@ -322,7 +329,10 @@ uhal_status fill(uhal_backend_stream* stream, void* destination, const void* pat
   return UHAL_OK;
 }
 
+const char* const kRefusal = "the fake leaves this to others";
+
 uhal_status supports(uhal_backend_device*, const uhal_op* op) {
+  if (control.refuse_launches) return fail(UHAL_UNIMPLEMENTED, kRefusal);
   if (op->kind != UHAL_OP_SORT) return UHAL_OK;
   return fail(UHAL_UNIMPLEMENTED, "the fake cannot sort");
 }
@@ -332,6 +342,7 @@ uhal_status supports(uhal_backend_device*, const uhal_op* op) {
   Submission submission(stream);
   int64_t call = ++control.launch_calls;
   control.saw_attributes = op->attributes != nullptr;
+  if (control.refuse_launches) return fail(UHAL_UNIMPLEMENTED, kRefusal);
   if (fault(control.fail_launch_in, control.every_launch, call)) return fail(UHAL_INTERNAL, "injected: launch failed");
   const char* label = op->label != nullptr ? op->label : "";
   if (strcmp(label, fake::kFailNow) == 0) return fail(UHAL_INTERNAL, "the fake's compiler said no");
@@ -370,6 +381,7 @@ void finalize() { ++control.finalize_calls; }
 uhal_status host_callback(uhal_backend_stream* stream, uhal_host_function function, void* user_data) {
   Submission submission(stream);
   ++control.callback_calls;
+  if (fault(control.fail_callback_in)) return fail(UHAL_INTERNAL, "injected: callback failed");
   submit(stream, [=] { function(user_data); });
   return UHAL_OK;
 }

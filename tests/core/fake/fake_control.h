@@ -24,6 +24,10 @@ struct Control {
   std::atomic<int64_t> fail_launch_in{0};
   std::atomic<int64_t> every_allocation{0};
   std::atomic<int64_t> every_launch{0};
+  std::atomic<int64_t> fail_copy_in{0};
+  std::atomic<int64_t> fail_callback_in{0};
+
+  std::atomic<bool> refuse_launches{false};  // of every op, as gaps of the backend
 
   // While true, asynchronous streams do not take new work.
   std::atomic<bool> hold_streams{false};
@@ -40,6 +44,8 @@ struct Control {
   std::atomic<int64_t> open_calls{0};
   std::atomic<int64_t> finalize_calls{0};
   std::atomic<int64_t> callback_calls{0};
+  std::atomic<int64_t> copy_calls{0};
+  std::atomic<uint64_t> bytes_to_device{0};        // by copies from the host
   std::atomic<bool> saw_attributes{false};         // of the last launch: attributes were not NULL
   std::atomic<int32_t> concurrent_submissions{0};  // most threads ever inside one stream's slots
   std::atomic<int64_t> stray_fills{0};             // that found, when they ran, their memory gone; nothing is written

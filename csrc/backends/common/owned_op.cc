@@ -1,11 +1,9 @@
-#include "stub/strict/owned_op.h"
+#include "csrc/backends/common/owned_op.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "stub/strict/address_space.h"
-
-namespace unihal::stub::strict {
+namespace unihal {
 namespace {
 
 // A caller's struct may be longer than any that the kernels know.
@@ -19,7 +17,7 @@ constexpr size_t kLargestAttributes =
 
 }  // namespace
 
-OwnedOp::OwnedOp(const uhal_op& op) {
+OwnedOp::OwnedOp(const uhal_op& op, const Place& place) {
   std::memcpy(&op_, &op, sizeof op_);
   op_.struct_size = sizeof op_;
   const size_t inputs = static_cast<size_t>(op.input_count);
@@ -31,7 +29,7 @@ OwnedOp::OwnedOp(const uhal_op& op) {
     if (view == nullptr) continue;
     std::memcpy(&views_[i], view, sizeof views_[i]);
     views_[i].struct_size = sizeof views_[i];
-    views_[i].data = AddressSpace::instance().shadow(views_[i].data);
+    views_[i].data = place(*view);
     operands_[i] = &views_[i];
   }
   op_.inputs = operands_.data();
@@ -45,4 +43,4 @@ OwnedOp::OwnedOp(const uhal_op& op) {
   op_.attributes = attributes_.get();
 }
 
-}  // namespace unihal::stub::strict
+}  // namespace unihal

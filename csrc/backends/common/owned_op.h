@@ -1,18 +1,22 @@
 // An op that outlives the call that submitted it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
 #include "unihal/op.h"
 
-namespace unihal::stub::strict {
+namespace unihal {
 
-// A deep copy of an op with the device pointers of its views replaced by where kernels find the memory. Throws
-// std::bad_alloc.
+// A deep copy of an op, for kernels that find its operands' memory elsewhere.
 class OwnedOp {
  public:
-  explicit OwnedOp(const uhal_op& op);
+  // Where the data of an operand lies for the kernels.
+  using Place = std::function<void*(const uhal_tensor& operand)>;
+
+  // Throws std::bad_alloc.
+  OwnedOp(const uhal_op& op, const Place& place);
   OwnedOp(const OwnedOp&) = delete;
   OwnedOp& operator=(const OwnedOp&) = delete;
 
@@ -25,4 +29,4 @@ class OwnedOp {
   std::unique_ptr<char[]> attributes_;
 };
 
-}  // namespace unihal::stub::strict
+}  // namespace unihal
