@@ -79,7 +79,7 @@ void record(const std::string& name, const KernelKey& key) {
 bool takes_strides(const std::string& name) { return name.compare(0, 18, "index_elementwise_") == 0; }
 
 KernelResult select_and_record(const void* factory, const std::string& name, const KernelKey& key, bool strided) {
-  const KernelResult result = original_select(factory, name, key, strided);
+  KernelResult result = original_select(factory, name, key, strided);
   if (result.has_fallback_cpu && key.backend >= kFirstCustomBackend) {
     refuse_in_place_call(describe(name, key));
     record(name, key);
