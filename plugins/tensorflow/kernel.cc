@@ -8,8 +8,10 @@
 
 #include "plugins/tensorflow/fallback.h"
 #include "plugins/tensorflow/host_copy.h"
+#include "plugins/tensorflow/op_registry.h"
 #include "plugins/tensorflow/protobuf.h"
 #include "plugins/tensorflow/variable_shim.h"
+#include "unihal/fallback.h"
 
 namespace unihal::tensorflow {
 namespace {
@@ -31,8 +33,17 @@ TF_Status* thread_status() {
   return status;
 }
 
-// NodeDef: name = 1, op = 2.
-constexpr int kNodeDefOp = 2;
+// NodeDef and its attributes, by field number.
+enum { kNodeDefOp = 2, kNodeDefAttribute = 5, kEntryName = 1 };
+
+// Takes over an attribute that is a type or a list of types.
+void read_type(std::string_view entry, Types* types) {
+  std::string_view name, value;
+  ProtobufReader fields(entry);
+  while (fields.next()) (fields.number() == kEntryName ? name : value) = fields.bytes();
+  std::vector<TF_DataType> list = parse_types(value);
+  if (!list.empty()) types->emplace(name, std::move(list));
+}
 
 // TensorShape::MaxDimensions().
 constexpr int kMaxTensorRank = 254;
@@ -72,10 +83,13 @@ Construction::Construction(TF_OpKernelConstruction* construction) : construction
   TF_Status* status = thread_status();
   TF_Buffer* node = TF_OpKernelConstruction_GetNodeDef(construction, status);
   if (node == nullptr) return;
+  Types types;
   ProtobufReader reader(std::string_view(static_cast<const char*>(node->data), node->length));
   while (reader.next()) {
     if (reader.number() == kNodeDefOp) op_ = intern(reader.bytes());
+    if (reader.number() == kNodeDefAttribute) read_type(reader.bytes(), &types);
   }
+  main_type_ = unihal::tensorflow::main_type(types);
   TF_DeleteBuffer(node);
 }
 
@@ -188,10 +202,11 @@ void Context::refuse(const std::string& reason) {
 }
 
 // The CPU's kernel decides whether the call is wrong; a right one is a fallback like others.
-void Context::compute_on_host() {
+void Context::compute_on_host(TF_DataType dtype) {
   const std::string reason = std::exchange(refusal_, "");
   ok_ = true;
-  variable_functions()->compute_on_host(context_, copy_and_wait, status_);
+  // An error leaves variables as they are.
+  variable_functions()->compute_on_host(context_, uhal_strict() == 0, copy_and_wait, status_);
   if (TF_GetCode(status_) == TF_UNIMPLEMENTED && mismatch_) {
     fail_invalid(std::string(op_) + ": " + reason);
   } else if (TF_GetCode(status_) == TF_UNIMPLEMENTED) {
@@ -199,9 +214,7 @@ void Context::compute_on_host() {
     fail(TF_UNIMPLEMENTED, std::string(op_) + ": " + reason + "; and on the CPU: " + theirs);
   }
   std::string message;
-  if (check() && !record_fallback(op_, TF_ExpectedOutputDataType(context_, 0), reason.c_str(), &message)) {
-    fail(TF_UNIMPLEMENTED, message);
-  }
+  if (check() && !record_fallback(op_, {dtype, reason.c_str()}, &message)) fail(TF_UNIMPLEMENTED, message);
 }
 
 bool Context::check(uhal_status status) {
@@ -298,9 +311,8 @@ bool Context::check_shape(uhal_dtype dtype, const int64_t* dims, int rank) {
   }
   int64_t bytes = 0;
   if (ok_ && __builtin_mul_overflow(elements, static_cast<int64_t>(uhal_dtype_size(dtype)), &bytes)) {
-    fail(TF_RESOURCE_EXHAUSTED,
-         std::string(op_) + ": shape " + to_text(dims, rank) + " and type " + uhal_dtype_name(dtype) +
-             " take more bytes than there are addresses");
+    fail(TF_RESOURCE_EXHAUSTED, std::string(op_) + ": shape " + to_text(dims, rank) + " and type " +
+                                    uhal_dtype_name(dtype) + " take more bytes than there are addresses");
   }
   return ok_;
 }
@@ -339,7 +351,8 @@ View Context::forwarded_output(int index, uhal_dtype dtype, const int64_t* dims,
 View Context::temporary(uhal_dtype dtype, const int64_t* dims, int rank) {
   if (!check_shape(dtype, dims, rank)) return View();
   assert(rank <= UHAL_MAX_RANK);
-  TF_AllocatorAttributes attributes = {TF_ALLOCATOR_ATTRIBUTES_STRUCT_SIZE, static_cast<unsigned char>(in_host_memory_)};
+  TF_AllocatorAttributes attributes = {TF_ALLOCATOR_ATTRIBUTES_STRUCT_SIZE,
+                                       static_cast<unsigned char>(in_host_memory_)};
   TF_Tensor* tensor = TF_AllocateTemp(context_, to_tensorflow(dtype), dims, rank, &attributes, status_);
   if (!check()) return View();
   temporaries_.push_back(tensor);
@@ -566,7 +579,7 @@ void compute_kernel(void* kernel, TF_OpKernelContext* handle) {
     if (!self->refusal().empty()) context.refuse(self->refusal());
     if (context.ok()) self->compute(context);
     if (!context.refusal_.empty() && context.merge_axes(self->merging())) self->compute(context);
-    if (!context.refusal_.empty()) context.compute_on_host();
+    if (!context.refusal_.empty()) context.compute_on_host(self->main_type());
   } catch (const std::exception& error) {
     context.fail(TF_INTERNAL, std::string(self->op()) + ": " + error.what());
   }

@@ -34,6 +34,8 @@ class Construction {
 
   // TensorFlow's name of the op ("Conv2D"), interned.
   const char* op() const { return op_; }
+  // The type that says most about the op; 0 if there is none.
+  TF_DataType main_type() const { return main_type_; }
 
   // Attributes. A missing or mistyped one fails the construction and gives a zero value.
   bool has(const char* name);
@@ -55,6 +57,7 @@ class Construction {
 
   TF_OpKernelConstruction* construction_;
   const char* op_;
+  TF_DataType main_type_ = static_cast<TF_DataType>(0);
   std::string refusal_;
 };
 
@@ -69,11 +72,12 @@ enum class Merging {
 
 class Kernel {
  public:
-  explicit Kernel(const Construction& construction) : op_(construction.op()) {}
+  explicit Kernel(const Construction& construction) : op_(construction.op()), main_type_(construction.main_type()) {}
   virtual ~Kernel() = default;
   virtual void compute(Context& context) const = 0;
   virtual Merging merging() const { return Merging::kNone; }
   const char* op() const { return op_; }
+  TF_DataType main_type() const { return main_type_; }
 
   // Why every execution is refused; "" if none is. Set once, by create_kernel.
   const std::string& refusal() const { return refusal_; }
@@ -81,6 +85,7 @@ class Kernel {
 
  private:
   const char* op_;
+  TF_DataType main_type_;
   std::string refusal_;
 };
 
@@ -126,8 +131,9 @@ class Context {
   // A view of a tensor that the caller holds.
   View view(TF_Tensor* tensor);
 
-  // Allocates an output. A shape that no tensor can have fails the context, here and below. TF_ForwardInputOrAllocateOutput with `candidates`: the output takes over the memory of
-  // the first of these inputs that nobody else holds; offer only inputs of the output's own shape and dtype.
+  // Allocates an output. A shape that no tensor can have fails the context, here and below.
+  // TF_ForwardInputOrAllocateOutput with `candidates`: the output takes over the memory of the first of these inputs
+  // that nobody else holds; offer only inputs of the output's own shape and dtype.
   View output(int index, uhal_dtype dtype, const int64_t* dims, int rank);
   View output(int index, uhal_dtype dtype, const Shape& shape) {
     return output(index, dtype, shape.data(), static_cast<int>(shape.size()));
@@ -199,7 +205,7 @@ class Context {
   // The merged dims of a tensor, and the dims of a tensor that was merged so.
   bool merged(const TF_Tensor* tensor, Shape* result) const;
   Shape expanded(const int64_t* dims, int rank) const;
-  void compute_on_host();
+  void compute_on_host(TF_DataType dtype);
 
   TF_OpKernelContext* context_;
   const char* op_;

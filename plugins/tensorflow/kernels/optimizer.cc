@@ -86,9 +86,7 @@ class Momentum : public Optimizer {
 class Adam : public Optimizer {
  public:
   explicit Adam(Construction& construction) : Optimizer(construction) {
-    if (construction.boolean("use_nesterov")) {
-      construction.fail(TF_UNIMPLEMENTED, "use_nesterov is not supported; keep the variable on /CPU:0 or leave it off");
-    }
+    if (construction.boolean("use_nesterov")) construction.refuse("no kernel for use_nesterov=True");
   }
   void compute(Context& context) const override {
     LockedVariables variables(context, {0, 1, 2});
@@ -135,9 +133,7 @@ template <bool kHasEpsilon>
 class Adagrad : public Optimizer {
  public:
   explicit Adagrad(Construction& construction) : Optimizer(construction) {
-    if (!construction.boolean("update_slots")) {
-      construction.fail(TF_UNIMPLEMENTED, "update_slots=False is not supported; keep the variable on /CPU:0");
-    }
+    if (!construction.boolean("update_slots")) construction.refuse("no kernel for update_slots=False");
   }
   void compute(Context& context) const override {
     LockedVariables variables(context, {0, 1});

@@ -167,27 +167,98 @@ tensorflow::Device* cpu_of(OpKernelContext* context) {
   return library->device_mgr()->LookupDevice("/device:CPU:0", &device).ok() ? device : nullptr;
 }
 
+// Whether an op leaves its variables as they are.
+bool only_reads(const OpKernelContext* context) {
+  return context->op_kernel().type_string_view().substr(0, 14) == "ResourceGather";
+}
+
+// Copies the elements of a tensor between the device and the host.
+bool transfer(OpKernelContext* context, const Tensor& source, Tensor* destination, bool to_host, unihal_host_copy copy,
+              TF_Status* status) {
+  if (source.TotalBytes() == 0) return true;
+  if (!destination->IsInitialized()) {
+    TF_SetStatus(status, TF_RESOURCE_EXHAUSTED, "no memory for a copy of an operand");
+    return false;
+  }
+  copy(reinterpret_cast<TF_OpKernelContext*>(context), destination->data(), source.data(), source.TotalBytes(),
+       to_host ? 1 : 0, status);
+  return TF_GetCode(status) == TF_OK;
+}
+
+struct Unlock {
+  void operator()(unihal_variable_locks* locks) const { unlock(locks); }
+};
+
+// The variables among an op's operands, locked, with copies in host memory for a CPU kernel.
+class HostVariables {
+ public:
+  // False on failure, also where a resource is no variable.
+  bool lock_all(OpKernelContext* context, TF_Status* status) {
+    std::vector<int> inputs;
+    for (int i = 0; i < context->num_inputs(); ++i) {
+      if (context->input_dtype(i) == tensorflow::DT_RESOURCE) inputs.push_back(i);
+    }
+    if (inputs.empty()) return true;
+    locks_.reset(
+        lock(reinterpret_cast<TF_OpKernelContext*>(context), inputs.data(), static_cast<int>(inputs.size()), status));
+    return locks_ != nullptr;
+  }
+
+  // Copies the next of the variables; *handle is what the CPU kernel finds the copy by.
+  bool fetch(OpKernelContext* context, tensorflow::Device* cpu, tensorflow::Allocator* allocator, unihal_host_copy copy,
+             Tensor* handle, TF_Status* status) {
+    Var& variable = *locks_->variables[copies_.size()];
+    const Tensor& source = *variable.tensor();
+    copies_.emplace_back(new Var(source.dtype()));
+    Var& host = *copies_.back();
+    if (variable.is_initialized) {
+      *host.tensor() = Tensor(allocator, source.dtype(), source.shape());
+      host.is_initialized = true;
+      if (!transfer(context, source, host.tensor(), true, copy, status)) return false;
+    }
+    host.Ref();  // for the handle
+    *handle = Tensor(tensorflow::DT_RESOURCE, tensorflow::TensorShape());
+    handle->scalar<tensorflow::ResourceHandle>()() =
+        tensorflow::ResourceHandle::MakeRefCountingHandle(&host, cpu->name());
+    return true;
+  }
+
+  // Gives the variables the values of their copies, in memory of their own: somebody may still read the old values.
+  bool store(OpKernelContext* context, unihal_host_copy copy, TF_Status* status) {
+    for (size_t i = 0; i < copies_.size(); ++i) {
+      const Tensor& value = *copies_[i]->tensor();
+      if (!copies_[i]->is_initialized) continue;
+      tensorflow::AllocatorAttributes attributes;
+      attributes.set_gpu_compatible(true);
+      attributes.set_nic_compatible(true);
+      Tensor fresh;
+      if (!check(context->allocate_temp(value.dtype(), value.shape(), &fresh, attributes), status)) return false;
+      if (!transfer(context, value, &fresh, false, copy, status)) return false;
+      *locks_->variables[i]->tensor() = fresh;
+    }
+    return true;
+  }
+
+ private:
+  std::unique_ptr<unihal_variable_locks, Unlock> locks_;
+  std::vector<RefCountPtr<Var>> copies_;
+};
+
 // Host tensors with the values of the context's inputs.
-bool fetch_inputs(OpKernelContext* context, tensorflow::Allocator* allocator, unihal_host_copy copy,
-                  std::vector<Tensor>* inputs, TF_Status* status) {
+bool fetch_inputs(OpKernelContext* context, tensorflow::Device* cpu, tensorflow::Allocator* allocator,
+                  unihal_host_copy copy, HostVariables* variables, std::vector<Tensor>* inputs, TF_Status* status) {
   for (int i = 0; i < context->num_inputs(); ++i) {
-    if (context->input_is_ref(i) || context->input_dtype(i) == tensorflow::DT_RESOURCE) {
+    if (context->input_is_ref(i)) {
       TF_SetStatus(status, TF_UNIMPLEMENTED, "the CPU cannot reach variables of the device");
       return false;
     }
     const Tensor& input = context->input(i);
-    if (context->input_memory_type(i) == tensorflow::HOST_MEMORY) {
-      inputs->push_back(input);
-      continue;
-    }
-    Tensor host(allocator, input.dtype(), input.shape());
-    if (input.TotalBytes() > 0) {
-      if (!host.IsInitialized()) {
-        TF_SetStatus(status, TF_RESOURCE_EXHAUSTED, "no host memory for an operand");
-        return false;
-      }
-      copy(reinterpret_cast<TF_OpKernelContext*>(context), host.data(), input.data(), input.TotalBytes(), 1, status);
-      if (TF_GetCode(status) != TF_OK) return false;
+    Tensor host = input;
+    if (context->input_dtype(i) == tensorflow::DT_RESOURCE) {
+      if (!variables->fetch(context, cpu, allocator, copy, &host, status)) return false;
+    } else if (context->input_memory_type(i) != tensorflow::HOST_MEMORY) {
+      host = Tensor(allocator, input.dtype(), input.shape());
+      if (!transfer(context, input, &host, true, copy, status)) return false;
     }
     inputs->push_back(std::move(host));
   }
@@ -202,19 +273,18 @@ bool set_output(OpKernelContext* context, int index, const Tensor& value, unihal
   }
   Tensor* output = nullptr;
   if (!check(context->allocate_output(index, value.shape(), &output), status)) return false;
-  if (value.TotalBytes() > 0) {
-    copy(reinterpret_cast<TF_OpKernelContext*>(context), output->data(), value.data(), value.TotalBytes(), 0, status);
-  }
-  return TF_GetCode(status) == TF_OK;
+  return transfer(context, value, output, false, copy, status);
 }
 
-void compute_on_host(TF_OpKernelContext* handle, unihal_host_copy copy, TF_Status* status) {
+void compute_on_host(TF_OpKernelContext* handle, int store_variables, unihal_host_copy copy, TF_Status* status) {
   OpKernelContext* context = unwrap(handle);
   tensorflow::Device* cpu = cpu_of(context);
   if (cpu == nullptr) return TF_SetStatus(status, TF_UNIMPLEMENTED, "there is no CPU device");
   tensorflow::Allocator* allocator = cpu->GetAllocator(tensorflow::AllocatorAttributes());
+  HostVariables variables;
   std::vector<Tensor> inputs;
-  if (!fetch_inputs(context, allocator, copy, &inputs, status)) return;
+  if (!variables.lock_all(context, status)) return;
+  if (!fetch_inputs(context, cpu, allocator, copy, &variables, &inputs, status)) return;
   absl::Status result;
   const std::unique_ptr<tensorflow::OpKernel> kernel = tensorflow::CreateOpKernel(
       tensorflow::DeviceType("CPU"), cpu, allocator, context->op_kernel().def(), TF_GRAPH_DEF_VERSION, &result);
@@ -241,6 +311,7 @@ void compute_on_host(TF_OpKernelContext* handle, unihal_host_copy copy, TF_Statu
   OpKernelContext on_host(&parameters);
   cpu->Compute(kernel.get(), &on_host);
   if (!check(on_host.status(), status)) return;
+  if (store_variables != 0 && !only_reads(context) && !variables.store(context, copy, status)) return;
   for (int i = 0; i < on_host.num_outputs(); ++i) {
     const Tensor* output = on_host.mutable_output(i);
     if (output != nullptr && !set_output(context, i, *output, copy, status)) return;

@@ -43,9 +43,9 @@ typedef struct unihal_variable_functions {
   void (*assign)(TF_OpKernelContext* context, int variable, int value, int validate_shape, unihal_variable_copy copy,
                  TF_Status* status);
 
-  // Computes the op on copies of its operands with TensorFlow's CPU kernel, and sets the outputs. Ops on resources have
-  // none that could: TF_UNIMPLEMENTED.
-  void (*compute_on_host)(TF_OpKernelContext* context, unihal_host_copy copy, TF_Status* status);
+  // Computes the op on copies of its operands with TensorFlow's CPU kernel, and sets the outputs. Variables among the
+  // operands are locked meanwhile, and get the values of their copies if that succeeds and `store_variables` is set.
+  void (*compute_on_host)(TF_OpKernelContext* context, int store_variables, unihal_host_copy copy, TF_Status* status);
 
   // Whether tf.config.experimental.enable_op_determinism is in force.
   int (*determinism_required)(void);
