@@ -1,20 +1,15 @@
 // Tells which ops on the CPU are fallbacks, for the graph pass and for eager execution.
 #pragma once
 
-#include <map>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "tensorflow/c/tf_datatype.h"
+#include "plugins/tensorflow/op_registry.h"
 
 namespace unihal::tensorflow {
 
-// The type attributes of an op by name ("T", "Tin"); a single type is a list of one.
-using Types = std::map<std::string, std::vector<TF_DataType>, std::less<>>;
-
-// The types in a serialized AttrValue, of a type or a list of types; none in others.
-std::vector<TF_DataType> parse_types(std::string_view value);
+inline constexpr const char* kNoKernel = "no kernel is registered";
+inline constexpr const char* kNoKernelForDtype = "no kernel for this dtype is registered";
 
 // Where an op that TensorFlow placed on the CPU has no kernel on a device: what is counted.
 struct Fallback {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "plugins/tensorflow/fallback.h"
+#include "plugins/tensorflow/op_registry.h"
 #include "tensorflow/c/tf_datatype.h"
 
 namespace unihal::tensorflow {

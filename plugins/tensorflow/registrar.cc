@@ -1,6 +1,7 @@
 #include "plugins/tensorflow/registrar.h"
 
 #include <cstdio>
+#include <utility>
 
 #include "plugins/tensorflow/coverage.h"
 
@@ -10,9 +11,37 @@ void Registrar::record_dtypes(const char* op, std::initializer_list<TypeConstrai
   record_coverage(op, constraints.size() > 0 ? constraints.begin()->dtypes : 0);
 }
 
+// False where TensorFlow refuses.
+bool Registrar::add_kernel(const char* op, void* (*create)(TF_OpKernelConstruction*), const Types& types,
+                           const std::vector<const char*>& host) {
+  const std::string name = std::string("Unihal") + op;
+  TF_Status* status = TF_NewStatus();
+  TF_KernelBuilder* builder = TF_NewKernelBuilder(op, device_type_, create, compute_kernel, delete_kernel);
+  for (const auto& [attribute, list] : types) {
+    TF_KernelBuilder_TypeConstraint(builder, attribute.c_str(), list.front(), status);
+  }
+  for (const char* argument : host) TF_KernelBuilder_HostMemory(builder, argument);
+  if (TF_GetCode(status) == TF_OK) {
+    TF_RegisterKernelBuilder(name.c_str(), builder, status);
+  } else {
+    TF_DeleteKernelBuilder(builder);
+  }
+  const bool added = TF_GetCode(status) == TF_OK;
+  if (!added) {
+    // An op that this TensorFlow lacks, or knows otherwise: it stays on the CPU, counted as a fallback.
+    std::fprintf(stderr, "unihal: no kernel for %s on %s: %s\n", op, device_type_, TF_Message(status));
+  }
+  TF_DeleteStatus(status);
+  if (added) {
+    RegisteredKernel kernel = {device_type_, {}};
+    kernel.allowed = types;
+    added_[op].push_back(std::move(kernel));
+  }
+  return added;
+}
+
 void Registrar::add_kernel(const char* op, void* (*create)(TF_OpKernelConstruction*),
                            std::initializer_list<TypeConstraint> constraints, const std::vector<const char*>& host) {
-  const std::string name = std::string("Unihal") + op;
   std::vector<int> chosen(constraints.size(), UHAL_DTYPE_INVALID);
   // Counts through all combinations, one dtype number per constraint.
   const auto advance = [&](size_t i) {
@@ -24,23 +53,12 @@ void Registrar::add_kernel(const char* op, void* (*create)(TF_OpKernelConstructi
   for (size_t i = 0; i < chosen.size(); ++i) {
     if (!advance(i)) return;
   }
-  TF_Status* status = TF_NewStatus();
   for (bool more = true; more;) {
-    TF_KernelBuilder* builder = TF_NewKernelBuilder(op, device_type_, create, compute_kernel, delete_kernel);
+    Types types;
     for (size_t i = 0; i < chosen.size(); ++i) {
-      TF_KernelBuilder_TypeConstraint(builder, constraints.begin()[i].attribute, to_tensorflow(chosen[i]), status);
+      types[constraints.begin()[i].attribute] = {to_tensorflow(chosen[i])};
     }
-    for (const char* argument : host) TF_KernelBuilder_HostMemory(builder, argument);
-    if (TF_GetCode(status) == TF_OK) {
-      TF_RegisterKernelBuilder(name.c_str(), builder, status);
-    } else {
-      TF_DeleteKernelBuilder(builder);
-    }
-    if (TF_GetCode(status) != TF_OK) {
-      // An op that this TensorFlow lacks, or knows otherwise: it stays on the CPU, counted as a fallback.
-      std::fprintf(stderr, "unihal: no kernel for %s on %s: %s\n", op, device_type_, TF_Message(status));
-      break;
-    }
+    if (!add_kernel(op, create, types, host)) return;
     size_t i = 0;
     for (; i < chosen.size(); ++i) {
       if (advance(i)) break;
@@ -49,16 +67,15 @@ void Registrar::add_kernel(const char* op, void* (*create)(TF_OpKernelConstructi
     }
     more = i < chosen.size();
   }
-  TF_DeleteStatus(status);
 }
 
 void register_all(Registrar& registrar) {
-  for (auto register_file :
-       {register_array,       register_convolution,     register_diagonal, register_einsum,
-        register_elementwise, register_fused,           register_image,    register_index,
-        register_join,        register_matmul,          register_norm,     register_optimizer,
-        register_pool,        register_random,          register_reduce,   register_slice,
-        register_softmax,     register_stateful_random, register_variable, register_variable_index}) {
+  for (auto register_file : {register_array,       register_convolution,     register_diagonal, register_einsum,
+                             register_elementwise, register_fused,           register_image,    register_index,
+                             register_join,        register_matmul,          register_norm,     register_optimizer,
+                             register_pool,        register_random,          register_reduce,   register_slice,
+                             register_softmax,     register_stateful_random, register_variable, register_variable_index,
+                             register_host_kernels}) {
     register_file(registrar);
   }
 }

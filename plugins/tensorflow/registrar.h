@@ -1,11 +1,13 @@
 // Registers kernels with TensorFlow for one device type, and remembers which, for the coverage page.
 #pragma once
 
+#include <map>
 #include <string>
 #include <type_traits>
 #include <vector>
 
 #include "plugins/tensorflow/kernel.h"
+#include "plugins/tensorflow/op_registry.h"
 
 namespace unihal::tensorflow {
 
@@ -49,12 +51,25 @@ class Registrar {
     if (contains(dtypes, UHAL_INT32)) add_kernel(op, &create_kernel<K>, {{"T", kInt32}}, all);
   }
 
+  // Registers class K for an op of exactly these types, which is no part of the coverage.
+  template <class K>
+  void add_exactly(const char* op, const Types& types, const std::vector<const char*>& host) {
+    add_kernel(op, &create_kernel<K>, types, host);
+  }
+
+  const char* device_type() const { return device_type_; }
+  // The kernels added so far for an op.
+  const std::vector<RegisteredKernel>& added(const std::string& op) { return added_[op]; }
+
  private:
   static void record_dtypes(const char* op, std::initializer_list<TypeConstraint> constraints);
   void add_kernel(const char* op, void* (*create)(TF_OpKernelConstruction*),
                   std::initializer_list<TypeConstraint> constraints, const std::vector<const char*>& host);
+  bool add_kernel(const char* op, void* (*create)(TF_OpKernelConstruction*), const Types& types,
+                  const std::vector<const char*>& host);
 
   const char* device_type_;
+  std::map<std::string, std::vector<RegisteredKernel>> added_;
 };
 
 // Each file of kernels/ registers its ops.
@@ -78,6 +93,9 @@ void register_softmax(Registrar& registrar);
 void register_stateful_random(Registrar& registrar);
 void register_variable(Registrar& registrar);
 void register_variable_index(Registrar& registrar);
+
+// After all others: what they leave of the ops on variables.
+void register_host_kernels(Registrar& registrar);
 
 void register_all(Registrar& registrar);
 

@@ -13,7 +13,7 @@ import tensorflow as tf
 from compare import DEVICE
 from tensorflow.python.eager import context
 
-GRAPHS = 40
+GRAPHS = 25
 FUSED = ("UnihalAdam", "UnihalAdamRate", "UnihalMomentum", "UnihalReplaceNegativeZero")
 SHAPE = (3,)
 VARIABLES = 4
@@ -306,7 +306,7 @@ def test_random_graphs_in_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
         actual, taken = run_session(seed)
         assert_same(actual, expected, seed)
         fused += taken
-    assert min(fused[op] for op in FUSED) >= 3, fused
+    assert min(fused[op] for op in FUSED) >= 2, fused
 
 
 # -- functions
@@ -317,9 +317,14 @@ def run_function(seed: int) -> tuple[list[np.ndarray], Counter[str]]:
         variables = [tf.Variable(v) for v in start_values()]
 
         @tf.function
-        def step() -> Any:
+        def inner() -> Any:
             with tf.device(DEVICE):
                 return Program(seed, [v.handle for v in variables], feeds=False).build()[0]
+
+        @tf.function
+        def step() -> Any:
+            """Every other program is a function that is called twice; TensorFlow puts it in the caller's place."""
+            return [*inner(), *inner()] if seed % 2 else inner()
 
         context.context().enable_graph_collection()
         try:
@@ -341,7 +346,7 @@ def test_random_graphs_in_functions(monkeypatch: pytest.MonkeyPatch) -> None:
         actual, taken = run_function(seed)
         assert_same(actual, expected, seed)
         fused += taken
-    assert min(fused[op] for op in FUSED) >= 3, fused
+    assert min(fused[op] for op in FUSED) >= 2, fused
 
 
 # -- what users wrote

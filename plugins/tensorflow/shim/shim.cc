@@ -1,16 +1,21 @@
-// Resource variables through TensorFlow's C++ interface: see shim.h.
+// Resource variables and CPU kernels through TensorFlow's C++ interface: see shim.h.
 #include "plugins/tensorflow/shim/shim.h"
 
 #include <algorithm>
+#include <memory>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "tensorflow/c/tf_status_helper.h"
 #include "tensorflow/c/tf_tensor_helper.h"
+#include "tensorflow/core/common_runtime/device_mgr.h"
+#include "tensorflow/core/framework/function.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_mgr.h"
 #include "tensorflow/core/framework/resource_var.h"
+#include "tensorflow/core/public/version.h"
+#include "tensorflow/core/util/determinism.h"
 
 using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
@@ -153,8 +158,170 @@ void assign(TF_OpKernelContext* handle, int input, int value, int validate_shape
   variable->is_initialized = true;
 }
 
+// -- the CPU's kernels -----------------------------------------------------------------------------------
+
+tensorflow::Device* cpu_of(OpKernelContext* context) {
+  tensorflow::FunctionLibraryRuntime* library = context->function_library();
+  tensorflow::Device* device = nullptr;
+  if (library == nullptr || library->device_mgr() == nullptr) return nullptr;
+  return library->device_mgr()->LookupDevice("/device:CPU:0", &device).ok() ? device : nullptr;
+}
+
+// Whether an op leaves its variables as they are.
+bool only_reads(const OpKernelContext* context) {
+  return context->op_kernel().type_string_view().substr(0, 14) == "ResourceGather";
+}
+
+// Copies the elements of a tensor between the device and the host.
+bool transfer(OpKernelContext* context, const Tensor& source, Tensor* destination, bool to_host, unihal_host_copy copy,
+              TF_Status* status) {
+  if (source.TotalBytes() == 0) return true;
+  if (!destination->IsInitialized()) {
+    TF_SetStatus(status, TF_RESOURCE_EXHAUSTED, "no memory for a copy of an operand");
+    return false;
+  }
+  copy(reinterpret_cast<TF_OpKernelContext*>(context), destination->data(), source.data(), source.TotalBytes(),
+       to_host ? 1 : 0, status);
+  return TF_GetCode(status) == TF_OK;
+}
+
+struct Unlock {
+  void operator()(unihal_variable_locks* locks) const { unlock(locks); }
+};
+
+// The variables among an op's operands, locked, with copies in host memory for a CPU kernel.
+class HostVariables {
+ public:
+  // False on failure, also where a resource is no variable.
+  bool lock_all(OpKernelContext* context, TF_Status* status) {
+    std::vector<int> inputs;
+    for (int i = 0; i < context->num_inputs(); ++i) {
+      if (context->input_dtype(i) == tensorflow::DT_RESOURCE) inputs.push_back(i);
+    }
+    if (inputs.empty()) return true;
+    locks_.reset(
+        lock(reinterpret_cast<TF_OpKernelContext*>(context), inputs.data(), static_cast<int>(inputs.size()), status));
+    return locks_ != nullptr;
+  }
+
+  // Copies the next of the variables; *handle is what the CPU kernel finds the copy by.
+  bool fetch(OpKernelContext* context, tensorflow::Device* cpu, tensorflow::Allocator* allocator, unihal_host_copy copy,
+             Tensor* handle, TF_Status* status) {
+    Var& variable = *locks_->variables[copies_.size()];
+    const Tensor& source = *variable.tensor();
+    copies_.emplace_back(new Var(source.dtype()));
+    Var& host = *copies_.back();
+    if (variable.is_initialized) {
+      *host.tensor() = Tensor(allocator, source.dtype(), source.shape());
+      host.is_initialized = true;
+      if (!transfer(context, source, host.tensor(), true, copy, status)) return false;
+    }
+    host.Ref();  // for the handle
+    *handle = Tensor(tensorflow::DT_RESOURCE, tensorflow::TensorShape());
+    handle->scalar<tensorflow::ResourceHandle>()() =
+        tensorflow::ResourceHandle::MakeRefCountingHandle(&host, cpu->name());
+    return true;
+  }
+
+  // Gives the variables the values of their copies, in memory of their own: somebody may still read the old values.
+  bool store(OpKernelContext* context, unihal_host_copy copy, TF_Status* status) {
+    for (size_t i = 0; i < copies_.size(); ++i) {
+      const Tensor& value = *copies_[i]->tensor();
+      if (!copies_[i]->is_initialized) continue;
+      tensorflow::AllocatorAttributes attributes;
+      attributes.set_gpu_compatible(true);
+      attributes.set_nic_compatible(true);
+      Tensor fresh;
+      if (!check(context->allocate_temp(value.dtype(), value.shape(), &fresh, attributes), status)) return false;
+      if (!transfer(context, value, &fresh, false, copy, status)) return false;
+      *locks_->variables[i]->tensor() = fresh;
+    }
+    return true;
+  }
+
+ private:
+  std::unique_ptr<unihal_variable_locks, Unlock> locks_;
+  std::vector<RefCountPtr<Var>> copies_;
+};
+
+// Host tensors with the values of the context's inputs.
+bool fetch_inputs(OpKernelContext* context, tensorflow::Device* cpu, tensorflow::Allocator* allocator,
+                  unihal_host_copy copy, HostVariables* variables, std::vector<Tensor>* inputs, TF_Status* status) {
+  for (int i = 0; i < context->num_inputs(); ++i) {
+    if (context->input_is_ref(i)) {
+      TF_SetStatus(status, TF_UNIMPLEMENTED, "the CPU cannot reach variables of the device");
+      return false;
+    }
+    const Tensor& input = context->input(i);
+    Tensor host = input;
+    if (context->input_dtype(i) == tensorflow::DT_RESOURCE) {
+      if (!variables->fetch(context, cpu, allocator, copy, &host, status)) return false;
+    } else if (context->input_memory_type(i) != tensorflow::HOST_MEMORY) {
+      host = Tensor(allocator, input.dtype(), input.shape());
+      if (!transfer(context, input, &host, true, copy, status)) return false;
+    }
+    inputs->push_back(std::move(host));
+  }
+  return true;
+}
+
+// Gives a host tensor out as an output of the context.
+bool set_output(OpKernelContext* context, int index, const Tensor& value, unihal_host_copy copy, TF_Status* status) {
+  if (context->output_memory_type(index) == tensorflow::HOST_MEMORY) {
+    context->set_output(index, value);
+    return true;
+  }
+  Tensor* output = nullptr;
+  if (!check(context->allocate_output(index, value.shape(), &output), status)) return false;
+  return transfer(context, value, output, false, copy, status);
+}
+
+void compute_on_host(TF_OpKernelContext* handle, int store_variables, unihal_host_copy copy, TF_Status* status) {
+  OpKernelContext* context = unwrap(handle);
+  tensorflow::Device* cpu = cpu_of(context);
+  if (cpu == nullptr) return TF_SetStatus(status, TF_UNIMPLEMENTED, "there is no CPU device");
+  tensorflow::Allocator* allocator = cpu->GetAllocator(tensorflow::AllocatorAttributes());
+  HostVariables variables;
+  std::vector<Tensor> inputs;
+  if (!variables.lock_all(context, status)) return;
+  if (!fetch_inputs(context, cpu, allocator, copy, &variables, &inputs, status)) return;
+  absl::Status result;
+  const std::unique_ptr<tensorflow::OpKernel> kernel = tensorflow::CreateOpKernel(
+      tensorflow::DeviceType("CPU"), cpu, allocator, context->op_kernel().def(), TF_GRAPH_DEF_VERSION, &result);
+  if (!check(result, status)) return;
+
+  std::vector<tensorflow::TensorValue> values;
+  values.reserve(inputs.size());
+  for (Tensor& input : inputs) values.emplace_back(&input);
+  const std::vector<tensorflow::AllocatorAttributes> input_attributes(inputs.size());
+  const std::vector<tensorflow::AllocatorAttributes> output_attributes(static_cast<size_t>(context->num_outputs()));
+  OpKernelContext::Params parameters;
+  parameters.step_id = context->step_id();
+  parameters.device = cpu;
+  parameters.op_kernel = kernel.get();
+  parameters.inputs = values;
+  parameters.input_alloc_attrs = input_attributes;
+  parameters.output_attr_array = output_attributes.data();
+  parameters.resource_manager = cpu->resource_manager();
+  parameters.step_container = context->step_container();
+  parameters.cancellation_manager = context->cancellation_manager();
+  parameters.function_library = context->function_library();
+  parameters.runner = context->runner();
+  parameters.frame_iter = context->frame_iter();
+  OpKernelContext on_host(&parameters);
+  cpu->Compute(kernel.get(), &on_host);
+  if (!check(on_host.status(), status)) return;
+  if (store_variables != 0 && !only_reads(context) && !variables.store(context, copy, status)) return;
+  for (int i = 0; i < on_host.num_outputs(); ++i) {
+    const Tensor* output = on_host.mutable_output(i);
+    if (output != nullptr && !set_output(context, i, *output, copy, status)) return;
+  }
+}
+
+int determinism_required() { return tensorflow::OpDeterminismRequired() ? 1 : 0; }
+
 constexpr unihal_variable_functions kFunctions = {
-    sizeof(unihal_variable_functions), lock, unlock, writable, readable, assign,
+    sizeof(unihal_variable_functions), lock, unlock, writable, readable, assign, compute_on_host, determinism_required,
 };
 
 }  // namespace
