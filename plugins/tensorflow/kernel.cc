@@ -213,8 +213,9 @@ void Context::compute_on_host(TF_DataType dtype) {
     const std::string theirs = TF_Message(status_);
     fail(TF_UNIMPLEMENTED, std::string(op_) + ": " + reason + "; and on the CPU: " + theirs);
   }
+  if (!check()) return;
   std::string message;
-  if (check() && !record_fallback(op_, {dtype, reason.c_str()}, &message)) fail(TF_UNIMPLEMENTED, message);
+  if (!record_fallback(op_, {dtype, reason.c_str()}, &message)) fail(TF_UNIMPLEMENTED, message);
 }
 
 bool Context::check(uhal_status status) {
@@ -251,7 +252,7 @@ View Context::view(TF_Tensor* tensor) {
     Shape dims;
     if (merged(tensor, &dims)) return View(TF_TensorData(tensor), dtype, dims);
     mismatch_ = true;
-    refuse("operands must have one shape, got " + to_text(whole_) + " and " + to_text(dims_of(tensor)));
+    refuse("operands of more than " + std::to_string(UHAL_MAX_RANK) + " axes must have one shape");
     return View();
   }
   if (rank > UHAL_MAX_RANK) {

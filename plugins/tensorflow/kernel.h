@@ -186,7 +186,8 @@ class Context {
 
   void fail(TF_Code code, const std::string& message);
   void fail_invalid(const std::string& message) { fail(TF_INVALID_ARGUMENT, message); }
-  // Leaves this execution to TensorFlow's CPU kernel. Only before an output is allocated or work submitted.
+  // Leaves this execution to TensorFlow's CPU kernel. Only before an output is allocated or work submitted, and not in
+  // kernels with a state of their own. `reason` counts: no values of this execution in it.
   void refuse(const std::string& reason);
   // Takes over an error that a TF_ or shim function left in status().
   bool check();
