@@ -1,11 +1,15 @@
 #include "plugins/tensorflow/kernel.h"
 
 #include <algorithm>
+#include <cassert>
 #include <mutex>
 #include <set>
+#include <utility>
 
+#include "plugins/tensorflow/fallback.h"
 #include "plugins/tensorflow/host_copy.h"
 #include "plugins/tensorflow/protobuf.h"
+#include "plugins/tensorflow/variable_shim.h"
 
 namespace unihal::tensorflow {
 namespace {
@@ -29,6 +33,36 @@ TF_Status* thread_status() {
 
 // NodeDef: name = 1, op = 2.
 constexpr int kNodeDefOp = 2;
+
+// TensorShape::MaxDimensions().
+constexpr int kMaxTensorRank = 254;
+
+Shape dims_of(const TF_Tensor* tensor) {
+  Shape dims(static_cast<size_t>(TF_NumDims(tensor)));
+  for (size_t i = 0; i < dims.size(); ++i) dims[i] = TF_Dim(tensor, static_cast<int>(i));
+  return dims;
+}
+
+int64_t product(const int64_t* begin, const int64_t* end) {
+  int64_t elements = 1;
+  while (begin != end) elements *= *begin++;
+  return elements;
+}
+
+std::string too_many_axes(int rank) {
+  return "an operand has rank " + std::to_string(rank) + ", more than " + std::to_string(UHAL_MAX_RANK);
+}
+
+// What the shim copies operands with that it hands to a CPU kernel.
+void copy_and_wait(TF_OpKernelContext* context, void* destination, const void* source, size_t bytes, int to_host,
+                   TF_Status* status) {
+  const auto stream = reinterpret_cast<uhal_stream*>(TF_GetStream(context, status));
+  if (TF_GetCode(status) != TF_OK) return;
+  const auto direction = to_host != 0 ? UHAL_COPY_DEVICE_TO_HOST : UHAL_COPY_HOST_TO_DEVICE;
+  uhal_status result = uhal_copy(stream, destination, source, bytes, direction);
+  if (result == UHAL_OK) result = uhal_stream_synchronize(stream);
+  if (result != UHAL_OK) TF_SetStatus(status, static_cast<TF_Code>(result), uhal_last_error()->message);
+}
 
 }  // namespace
 
@@ -108,12 +142,12 @@ Shape Construction::integers(const char* name) {
   return values;
 }
 
-uhal_dtype Construction::dtype(const char* name) {
+TF_DataType Construction::type(const char* name) {
   TF_Status* status = thread_status();
   TF_DataType value = TF_FLOAT;
   TF_OpKernelConstruction_GetAttrType(construction_, name, &value, status);
   if (TF_GetCode(status) != TF_OK) TF_OpKernelConstruction_Failure(construction_, status);
-  return from_tensorflow(value);
+  return value;
 }
 
 // -- Context --------------------------------------------------------------------------------------------
@@ -147,6 +181,29 @@ void Context::fail(TF_Code code, const std::string& message) {
   check();
 }
 
+void Context::refuse(const std::string& reason) {
+  if (!ok_) return;
+  ok_ = false;
+  refusal_ = reason;
+}
+
+// The CPU's kernel decides whether the call is wrong; a right one is a fallback like others.
+void Context::compute_on_host() {
+  const std::string reason = std::exchange(refusal_, "");
+  ok_ = true;
+  variable_functions()->compute_on_host(context_, copy_and_wait, status_);
+  if (TF_GetCode(status_) == TF_UNIMPLEMENTED && mismatch_) {
+    fail_invalid(std::string(op_) + ": " + reason);
+  } else if (TF_GetCode(status_) == TF_UNIMPLEMENTED) {
+    const std::string theirs = TF_Message(status_);
+    fail(TF_UNIMPLEMENTED, std::string(op_) + ": " + reason + "; and on the CPU: " + theirs);
+  }
+  std::string message;
+  if (check() && !record_fallback(op_, TF_ExpectedOutputDataType(context_, 0), reason.c_str(), &message)) {
+    fail(TF_UNIMPLEMENTED, message);
+  }
+}
+
 bool Context::check(uhal_status status) {
   if (status != UHAL_OK && ok_) {
     const uhal_error* error = uhal_last_error();
@@ -173,38 +230,106 @@ View Context::view_and_release(TF_Tensor* tensor) {
 View Context::view(TF_Tensor* tensor) {
   const uhal_dtype dtype = from_tensorflow(TF_TensorType(tensor));
   const int rank = TF_NumDims(tensor);
-  int64_t dims[UHAL_MAX_RANK];
-  for (int i = 0; i < rank && i < UHAL_MAX_RANK; ++i) dims[i] = TF_Dim(tensor, i);
-  View result;
-  if (dtype == UHAL_DTYPE_INVALID || rank > UHAL_MAX_RANK) {
-    fail(TF_UNIMPLEMENTED, std::string(op_) + ": a tensor has dtype number " + std::to_string(TF_TensorType(tensor)) +
-                               " and rank " + std::to_string(rank) + "; unihal takes its own dtypes up to rank " +
-                               std::to_string(UHAL_MAX_RANK) + "; run this op on /CPU:0");
-  } else {
-    result = View(TF_TensorData(tensor), dtype, dims, rank);
+  if (dtype == UHAL_DTYPE_INVALID) {
+    refuse("an operand has TensorFlow's dtype number " + std::to_string(TF_TensorType(tensor)));
+    return View();
   }
-  return result;
+  if (!groups_.empty()) {
+    Shape dims;
+    if (merged(tensor, &dims)) return View(TF_TensorData(tensor), dtype, dims);
+    mismatch_ = true;
+    refuse("operands must have one shape, got " + to_text(whole_) + " and " + to_text(dims_of(tensor)));
+    return View();
+  }
+  if (rank > UHAL_MAX_RANK) {
+    deep_ = dims_of(tensor);
+    refuse(too_many_axes(rank));
+    return View();
+  }
+  int64_t dims[UHAL_MAX_RANK];
+  for (int i = 0; i < rank; ++i) dims[i] = TF_Dim(tensor, i);
+  return View(TF_TensorData(tensor), dtype, dims, rank);
+}
+
+TF_Tensor* Context::input_tensor(int index) {
+  if (!ok_) return nullptr;
+  TF_Tensor* tensor = nullptr;
+  TF_GetInput(context_, index, &tensor, status_);
+  return check() ? tensor : nullptr;
 }
 
 View Context::input(int index) {
-  if (!ok_) return View();
-  TF_Tensor* tensor = nullptr;
-  TF_GetInput(context_, index, &tensor, status_);
-  return check() ? view_and_release(tensor) : View();
+  TF_Tensor* tensor = input_tensor(index);
+  return tensor != nullptr ? view_and_release(tensor) : View();
+}
+
+Shape Context::dims(int index) {
+  TF_Tensor* tensor = input_tensor(index);
+  if (tensor == nullptr) return {};
+  const Shape dims = dims_of(tensor);
+  TF_DeleteTensor(tensor);
+  return dims;
+}
+
+View Context::flat_input(int index) {
+  TF_Tensor* tensor = input_tensor(index);
+  if (tensor == nullptr) return View();
+  const int64_t elements = TF_TensorElementCount(tensor);
+  const View flat(TF_TensorData(tensor), from_tensorflow(TF_TensorType(tensor)), &elements, 1);
+  TF_DeleteTensor(tensor);
+  return flat;
+}
+
+// TensorFlow's C functions end the process where they are given a shape that no tensor can have. Its C++ kernels ask
+// first; so the sizes that the CPU refuses are these, taken from the left as it does.
+bool Context::check_shape(uhal_dtype dtype, const int64_t* dims, int rank) {
+  if (!ok_) return false;
+  if (rank > kMaxTensorRank) {
+    fail_invalid(std::string(op_) + ": a tensor of rank " + std::to_string(rank) + " exceeds TensorFlow's maximum, " +
+                 std::to_string(kMaxTensorRank));
+  }
+  int64_t elements = 1;
+  for (int i = 0; ok_ && i < rank; ++i) {
+    if (dims[i] < 0) {
+      fail_invalid(std::string(op_) + ": shape " + to_text(dims, rank) + " has a negative dimension");
+    } else if (__builtin_mul_overflow(elements, dims[i], &elements)) {
+      fail_invalid(std::string(op_) + ": shape " + to_text(dims, rank) + " has more elements than a tensor can have");
+    }
+  }
+  int64_t bytes = 0;
+  if (ok_ && __builtin_mul_overflow(elements, static_cast<int64_t>(uhal_dtype_size(dtype)), &bytes)) {
+    fail(TF_RESOURCE_EXHAUSTED,
+         std::string(op_) + ": shape " + to_text(dims, rank) + " and type " + uhal_dtype_name(dtype) +
+             " take more bytes than there are addresses");
+  }
+  return ok_;
 }
 
 View Context::output(int index, uhal_dtype dtype, const int64_t* dims, int rank) {
-  if (!ok_) return View();
-  size_t bytes = uhal_dtype_size(dtype);
-  for (int i = 0; i < rank; ++i) bytes *= static_cast<size_t>(dims[i]);
+  if (groups_.empty() && rank > UHAL_MAX_RANK && check_shape(dtype, dims, rank)) refuse(too_many_axes(rank));
+  if (!groups_.empty()) return flat_output(index, dtype, expanded(dims, rank)).reshaped(dims, rank);
+  if (!check_shape(dtype, dims, rank)) return View();
+  const size_t bytes = uhal_dtype_size(dtype) * static_cast<size_t>(product(dims, dims + rank));
   TF_Tensor* tensor = TF_AllocateOutput(context_, index, to_tensorflow(dtype), dims, rank, bytes, status_);
   return check() ? view_and_release(tensor) : View();
 }
 
+View Context::flat_output(int index, uhal_dtype dtype, const Shape& shape) {
+  const int rank = static_cast<int>(shape.size());
+  if (!check_shape(dtype, shape.data(), rank)) return View();
+  const int64_t elements = product(shape.data(), shape.data() + rank);
+  TF_Tensor* tensor = TF_AllocateOutput(context_, index, to_tensorflow(dtype), shape.data(), rank,
+                                        uhal_dtype_size(dtype) * static_cast<size_t>(elements), status_);
+  if (!check()) return View();
+  const View flat(TF_TensorData(tensor), dtype, &elements, 1);
+  TF_DeleteTensor(tensor);
+  return flat;
+}
+
 View Context::forwarded_output(int index, uhal_dtype dtype, const int64_t* dims, int rank, const int* candidates,
                                int count) {
-  if (count == 0) return output(index, dtype, dims, rank);
-  if (!ok_) return View();
+  if (count == 0 || !groups_.empty()) return output(index, dtype, dims, rank);
+  if (!check_shape(dtype, dims, rank)) return View();
   int forwarded = -1;
   TF_Tensor* tensor =
       TF_ForwardInputOrAllocateOutput(context_, candidates, count, index, dims, rank, &forwarded, status_);
@@ -212,22 +337,23 @@ View Context::forwarded_output(int index, uhal_dtype dtype, const int64_t* dims,
 }
 
 View Context::temporary(uhal_dtype dtype, const int64_t* dims, int rank) {
-  if (!ok_) return View();
-  TF_AllocatorAttributes attributes = {TF_ALLOCATOR_ATTRIBUTES_STRUCT_SIZE, 0};
+  if (!check_shape(dtype, dims, rank)) return View();
+  assert(rank <= UHAL_MAX_RANK);
+  TF_AllocatorAttributes attributes = {TF_ALLOCATOR_ATTRIBUTES_STRUCT_SIZE, static_cast<unsigned char>(in_host_memory_)};
   TF_Tensor* tensor = TF_AllocateTemp(context_, to_tensorflow(dtype), dims, rank, &attributes, status_);
   if (!check()) return View();
   temporaries_.push_back(tensor);
   return View(TF_TensorData(tensor), dtype, dims, rank);
 }
 
-void Context::share(int input, int output, uhal_dtype dtype, const int64_t* dims, int rank) {
-  if (!ok_) return;
-  TF_Tensor* from = nullptr;
-  TF_GetInput(context_, input, &from, status_);
-  if (!check()) return;
+void Context::share(int input, int output, TF_DataType dtype, const Shape& shape) {
+  const int rank = static_cast<int>(shape.size());
+  if (!check_shape(UHAL_UINT8, shape.data(), rank)) return;
+  TF_Tensor* from = input_tensor(input);
+  if (from == nullptr) return;
   const int64_t empty = 0;
-  TF_Tensor* to = TF_AllocateTensor(to_tensorflow(dtype), &empty, 1, 0);
-  TF_TensorBitcastFrom(from, to_tensorflow(dtype), to, dims, rank, status_);
+  TF_Tensor* to = TF_AllocateTensor(dtype, &empty, 1, 0);
+  TF_TensorBitcastFrom(from, dtype, to, shape.data(), rank, status_);
   if (check()) TF_SetOutput(context_, output, to, status_);
   check();
   TF_DeleteTensor(to);
@@ -235,7 +361,7 @@ void Context::share(int input, int output, uhal_dtype dtype, const int64_t* dims
 }
 
 Shape Context::host_integers(int index) {
-  const View view = input(index);
+  const View view = flat_input(index);
   Shape values;
   if (!ok_) return values;
   const int64_t count = view.elements();
@@ -252,7 +378,26 @@ Shape Context::host_integers(int index) {
   return values;
 }
 
-int64_t Context::host_integer(int index) {
+Shape Context::host_vector(int index) {
+  const Shape shape = dims(index);
+  if (ok_ && shape.size() != 1) {
+    fail_invalid(std::string(op_) + ": input " + std::to_string(index) + " must be a vector, not of shape " +
+                 to_text(shape));
+  }
+  return host_integers(index);
+}
+
+bool Context::check_rank(int index, int max_rank) {
+  const Shape shape = dims(index);
+  if (ok_ && static_cast<int>(shape.size()) > max_rank) {
+    fail_invalid(std::string(op_) + ": input " + std::to_string(index) + " must be a scalar, not of shape " +
+                 to_text(shape));
+  }
+  return ok_;
+}
+
+int64_t Context::host_integer(int index, int max_rank) {
+  check_rank(index, max_rank);
   const Shape values = host_integers(index);
   if (ok_ && values.size() != 1) {
     fail_invalid(std::string(op_) + ": input " + std::to_string(index) + " must have one element, not " +
@@ -261,8 +406,9 @@ int64_t Context::host_integer(int index) {
   return ok_ ? values[0] : 0;
 }
 
-double Context::host_real(int index) {
-  const View view = input(index);
+double Context::host_real(int index, int max_rank) {
+  check_rank(index, max_rank);
+  const View view = flat_input(index);
   if (!ok_) return 0;
   if (view.elements() == 1 && view.dtype == UHAL_FLOAT32) return *static_cast<const float*>(view.data);
   if (view.elements() == 1 && view.dtype == UHAL_FLOAT64) return *static_cast<const double*>(view.data);
@@ -315,14 +461,14 @@ std::string to_text(const int64_t* dims, int rank) {
   return text + "]";
 }
 
-bool broadcast_shape(const View& a, const View& b, Shape* shape) {
-  const int rank = std::max(a.rank, b.rank);
-  shape->resize(static_cast<size_t>(rank));
-  for (int i = 1; i <= rank; ++i) {
-    const int64_t x = i <= a.rank ? a.shape[a.rank - i] : 1;
-    const int64_t y = i <= b.rank ? b.shape[b.rank - i] : 1;
+bool broadcast_shape(const Shape& a, const Shape& b, Shape* shape) {
+  const size_t rank = std::max(a.size(), b.size());
+  shape->resize(rank);
+  for (size_t i = 1; i <= rank; ++i) {
+    const int64_t x = i <= a.size() ? a[a.size() - i] : 1;
+    const int64_t y = i <= b.size() ? b[b.size() - i] : 1;
     if (x != y && x != 1 && y != 1) return false;
-    (*shape)[static_cast<size_t>(rank - i)] = x == 1 ? y : x;
+    (*shape)[rank - i] = x == 1 ? y : x;
   }
   return true;
 }
@@ -334,13 +480,93 @@ int checked_axis(Context& context, int64_t axis, int rank) {
   return 0;
 }
 
+// -- merged axes ------------------------------------------------------------------------------------------
+
+namespace {
+
+// An operand's length along axis `i` of the joint shape, whose axes are counted from the right.
+int64_t length_in(const Shape& operand, size_t joint_rank, size_t i) {
+  const size_t missing = joint_rank - operand.size();
+  return i < missing ? 1 : operand[i - missing];
+}
+
+}  // namespace
+
+bool Context::merge_axes(Merging merging) {
+  if (merging == Merging::kNone || deep_.empty() || !groups_.empty()) return false;
+  std::vector<Shape> operands = {deep_};
+  ok_ = true;
+  if (merging == Merging::kBroadcast) {
+    for (int i = 0; i < input_count(); ++i) operands.push_back(dims(i));
+  }
+  ok_ = false;
+  Shape whole;
+  for (const Shape& operand : operands) {
+    Shape joint;
+    if (!broadcast_shape(whole, operand, &joint)) return false;
+    whole = joint;
+  }
+  // An axis joins the one before it where every operand broadcasts along both or along neither.
+  std::vector<int> groups;
+  for (size_t i = 0; i < whole.size(); ++i) {
+    bool joins = i > 0;
+    for (const Shape& operand : operands) {
+      const auto spreads = [&](size_t axis) { return length_in(operand, whole.size(), axis) != whole[axis]; };
+      joins = joins && spreads(i) == spreads(i - 1);
+    }
+    if (!joins) groups.push_back(static_cast<int>(i));
+  }
+  if (groups.size() > UHAL_MAX_RANK) return false;
+  whole_ = whole;
+  same_shape_ = merging == Merging::kSameShape;
+  groups_ = groups;
+  refusal_.clear();
+  ok_ = true;
+  return true;
+}
+
+bool Context::merged(const TF_Tensor* tensor, Shape* result) const {
+  const Shape dims = dims_of(tensor);
+  if (dims.empty()) return true;
+  if (same_shape_ && dims != whole_) return false;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const size_t begin = static_cast<size_t>(groups_[g]);
+    const size_t end = g + 1 < groups_.size() ? static_cast<size_t>(groups_[g + 1]) : whole_.size();
+    bool same = true;
+    bool ones = true;
+    for (size_t i = begin; i < end; ++i) {
+      const int64_t length = length_in(dims, whole_.size(), i);
+      same = same && length == whole_[i];
+      ones = ones && length == 1;
+    }
+    if (!same && !ones) return false;
+    result->push_back(same ? product(&whole_[begin], &whole_[begin] + (end - begin)) : 1);
+  }
+  return true;
+}
+
+Shape Context::expanded(const int64_t* dims, int rank) const {
+  if (rank == 0) return {};
+  assert(rank == static_cast<int>(groups_.size()));
+  Shape result = whole_;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const auto begin = result.begin() + groups_[g];
+    const auto end = g + 1 < groups_.size() ? result.begin() + groups_[g + 1] : result.end();
+    if (dims[g] == 1) std::fill(begin, end, 1);
+  }
+  return result;
+}
+
 // -- TensorFlow's entries -------------------------------------------------------------------------------------
 
 void compute_kernel(void* kernel, TF_OpKernelContext* handle) {
   const auto* self = static_cast<const Kernel*>(kernel);
   Context context(handle, self->op());
   try {
-    self->compute(context);
+    if (!self->refusal().empty()) context.refuse(self->refusal());
+    if (context.ok()) self->compute(context);
+    if (!context.refusal_.empty() && context.merge_axes(self->merging())) self->compute(context);
+    if (!context.refusal_.empty()) context.compute_on_host();
   } catch (const std::exception& error) {
     context.fail(TF_INTERNAL, std::string(self->op()) + ": " + error.what());
   }

@@ -6,7 +6,15 @@
 //
 // Errors. The first failure of a Construction or Context is handed to TensorFlow as the op's status; everything
 // after it is a no-op (inputs come back as empty views, launches do nothing), so kernels need a check only where
-// they branch on values: `if (!context.ok()) return;`.
+// they branch on values: `if (!context.ok()) return;`. What is wrong is refused with the class of error that
+// TensorFlow's CPU raises.
+//
+// What a kernel cannot say in ops of the ABI it leaves to TensorFlow's CPU kernel with refuse(): that computes on
+// copies of the operands, counted as a fallback, or raises its own error.
+//
+// Ranks. A View has at most UHAL_MAX_RANK axes, a tensor of TensorFlow's 254. A kernel for which neighbouring axes may
+// be seen as one says so with merging(), and never notices; others ask for dims() and flat_input(). In the rest,
+// an operand of a higher rank is refused.
 #pragma once
 
 #include <string>
@@ -34,28 +42,46 @@ class Construction {
   double real(const char* name);
   std::string text(const char* name);
   Shape integers(const char* name);
-  uhal_dtype dtype(const char* name);
+  uhal_dtype dtype(const char* name) { return from_tensorflow(type(name)); }
+  TF_DataType type(const char* name);
 
   void fail(TF_Code code, const std::string& message);
+  // This node's kernel refuses every execution: see Context::refuse.
+  void refuse(const std::string& reason) { refusal_ = reason; }
+  const std::string& refusal() const { return refusal_; }
 
  private:
   int32_t list_size(const char* name, int32_t* bytes);
 
   TF_OpKernelConstruction* construction_;
   const char* op_;
+  std::string refusal_;
 };
 
 class Context;
+
+// Whether a kernel computes the same if runs of neighbouring axes, the same in all operands, become one axis each.
+enum class Merging {
+  kNone,
+  kSameShape,  // the operands are of one shape or scalars
+  kBroadcast,  // the operands broadcast
+};
 
 class Kernel {
  public:
   explicit Kernel(const Construction& construction) : op_(construction.op()) {}
   virtual ~Kernel() = default;
   virtual void compute(Context& context) const = 0;
+  virtual Merging merging() const { return Merging::kNone; }
   const char* op() const { return op_; }
+
+  // Why every execution is refused; "" if none is. Set once, by create_kernel.
+  const std::string& refusal() const { return refusal_; }
+  void set_refusal(const std::string& refusal) { refusal_ = refusal; }
 
  private:
   const char* op_;
+  std::string refusal_;
 };
 
 // A kernel that only moves data: its int32 tensors stay in host memory (host_copy.h). Register it with
@@ -93,34 +119,48 @@ class Context {
 
   View input(int index);
 
+  // An input's shape, of whatever rank, and its elements as a vector.
+  Shape dims(int index);
+  View flat_input(int index);
+
   // A view of a tensor that the caller holds.
   View view(TF_Tensor* tensor);
 
-  // Allocates an output. TF_ForwardInputOrAllocateOutput with `candidates`: the output takes over the memory of
+  // Allocates an output. A shape that no tensor can have fails the context, here and below. TF_ForwardInputOrAllocateOutput with `candidates`: the output takes over the memory of
   // the first of these inputs that nobody else holds; offer only inputs of the output's own shape and dtype.
   View output(int index, uhal_dtype dtype, const int64_t* dims, int rank);
   View output(int index, uhal_dtype dtype, const Shape& shape) {
     return output(index, dtype, shape.data(), static_cast<int>(shape.size()));
   }
   View output_like(int index, const View& view) { return output(index, view.dtype, view.shape, view.rank); }
+  // Allocates an output of whatever rank; gives its elements as a vector.
+  View flat_output(int index, uhal_dtype dtype, const Shape& shape);
   View forwarded_output(int index, uhal_dtype dtype, const int64_t* dims, int rank, const int* candidates, int count);
 
-  // Scratch memory on the device, for this execution.
+  // Whether a tensor can have this shape; fails the context if not.
+  bool check_shape(uhal_dtype dtype, const int64_t* dims, int rank);
+  bool check_shape(uhal_dtype dtype, const Shape& shape) {
+    return check_shape(dtype, shape.data(), static_cast<int>(shape.size()));
+  }
+
+  // Scratch memory for this execution, on the device or where copy() works.
   View temporary(uhal_dtype dtype, const int64_t* dims, int rank);
   View temporary_like(const View& view) { return temporary(view.dtype, view.shape, view.rank); }
 
-  // Gives input's memory out as an output, without a copy; `shape` may differ from the input's, the dtype's size
-  // may not.
-  void share(int input, int output, uhal_dtype dtype, const int64_t* dims, int rank);
-  void share(int input, int output, const View& view) { share(input, output, view.dtype, view.shape, view.rank); }
+  // Gives input's memory out as an output, without a copy; shape and dtype may differ from the input's, the size in
+  // bytes may not.
+  void share(int input, int output, TF_DataType dtype, const Shape& shape);
+  void share(int input, int output, const View& view) { share(input, output, to_tensorflow(view.dtype), dims(input)); }
 
   // -- values in host memory ------------------------------------------------------------------------
 
-  // A scalar or one-element input registered as host memory.
-  int64_t host_integer(int index);
-  double host_real(int index);
-  // All elements of an int32 or int64 input registered as host memory.
+  // An input of one element registered as host memory: a scalar, or of at most `max_rank` axes.
+  int64_t host_integer(int index, int max_rank);
+  int64_t host_scalar(int index) { return host_integer(index, 0); }
+  double host_real(int index, int max_rank = 0);
+  // All elements of an int32 or int64 input registered as host memory; of one that must be a vector.
   Shape host_integers(int index);
+  Shape host_vector(int index);
   // From now on copy() and fill() work on int32 tensors in host memory, which all inputs and outputs are.
   void use_host_memory() { in_host_memory_ = true; }
 
@@ -140,13 +180,26 @@ class Context {
 
   void fail(TF_Code code, const std::string& message);
   void fail_invalid(const std::string& message) { fail(TF_INVALID_ARGUMENT, message); }
+  // Leaves this execution to TensorFlow's CPU kernel. Only before an output is allocated or work submitted.
+  void refuse(const std::string& reason);
   // Takes over an error that a TF_ or shim function left in status().
   bool check();
   TF_Status* status() { return status_; }
   bool check(uhal_status status);
 
  private:
+  friend void compute_kernel(void* kernel, TF_OpKernelContext* context);
+
   View view_and_release(TF_Tensor* tensor);
+  bool check_rank(int index, int max_rank);
+  TF_Tensor* input_tensor(int index);
+
+  // Starts anew after a refusal for an operand's rank, with runs of axes merged. False if that does not help.
+  bool merge_axes(Merging merging);
+  // The merged dims of a tensor, and the dims of a tensor that was merged so.
+  bool merged(const TF_Tensor* tensor, Shape* result) const;
+  Shape expanded(const int64_t* dims, int rank) const;
+  void compute_on_host();
 
   TF_OpKernelContext* context_;
   const char* op_;
@@ -154,6 +207,12 @@ class Context {
   uhal_stream* stream_ = nullptr;
   bool ok_ = true;
   bool in_host_memory_ = false;
+  std::string refusal_;      // the reason, until the CPU's kernel has run
+  Shape deep_;               // the first operand's shape that has too many axes
+  Shape whole_;              // the operands' joint shape, while axes are merged
+  std::vector<int> groups_;  // where each run of its axes begins
+  bool same_shape_ = false;  // merged operands have the joint shape, or are scalars
+  bool mismatch_ = false;    // one has not
   std::vector<TF_Tensor*> temporaries_;
 };
 
@@ -164,7 +223,11 @@ inline std::string to_text(const View& view) { return to_text(view.shape, view.r
 inline Shape shape_of(const View& view) { return Shape(view.shape, view.shape + view.rank); }
 
 // NumPy's broadcast shape of two views; false if they do not broadcast.
-bool broadcast_shape(const View& a, const View& b, Shape* shape);
+bool broadcast_shape(const Shape& a, const Shape& b, Shape* shape);
+inline bool broadcast_shape(const View& a, const View& b, Shape* shape) {
+  return broadcast_shape(shape_of(a), shape_of(b), shape);
+}
+inline std::string to_text(const Shape& shape) { return to_text(shape.data(), static_cast<int>(shape.size())); }
 
 // An axis given from outside: negative ones count from the end. Fails the context outside [-rank, rank).
 int checked_axis(Context& context, int64_t axis, int rank);
@@ -173,7 +236,9 @@ int checked_axis(Context& context, int64_t axis, int rank);
 template <class K>
 void* create_kernel(TF_OpKernelConstruction* handle) {
   Construction construction(handle);
-  return static_cast<Kernel*>(new K(construction));
+  auto* kernel = new K(construction);
+  kernel->set_refusal(construction.refusal());
+  return static_cast<Kernel*>(kernel);
 }
 void compute_kernel(void* kernel, TF_OpKernelContext* context);
 void delete_kernel(void* kernel);

@@ -1,5 +1,6 @@
 // Data movement, casts and constants: each output element is one input element, or a given value.
 #include <cmath>
+#include <utility>
 
 #include "plugins/tensorflow/registrar.h"
 
@@ -11,13 +12,14 @@ class Transpose : public MovementKernel {
   using MovementKernel::MovementKernel;
   void move(Context& context) const override {
     const View input = context.input(0);
-    const Shape order = context.host_integers(1);
+    const Shape order = context.host_vector(1);
     if (!context.ok()) return;
     bool seen[UHAL_MAX_RANK] = {};
     int axes[UHAL_MAX_RANK] = {};
     bool is_permutation = static_cast<int>(order.size()) == input.rank;
     for (int i = 0; is_permutation && i < input.rank; ++i) {
       axes[i] = checked_axis(context, order[static_cast<size_t>(i)], input.rank);
+      if (!context.ok()) return;
       is_permutation = !seen[axes[i]];
       seen[axes[i]] = true;
     }
@@ -33,6 +35,7 @@ class Transpose : public MovementKernel {
 class Cast : public Kernel {
  public:
   explicit Cast(Construction& construction) : Kernel(construction), dtype_(construction.dtype("DstT")) {}
+  Merging merging() const override { return Merging::kSameShape; }
   void compute(Context& context) const override {
     const View input = context.input(0);
     if (!context.ok()) return;
@@ -49,15 +52,15 @@ class Fill : public Kernel {
  public:
   using Kernel::Kernel;
   void compute(Context& context) const override {
+    const Shape axes = context.dims(0);
     const Shape dims = context.host_integers(0);
     const View value = context.input(1);
     if (!context.ok()) return;
-    for (int64_t dim : dims) {
-      if (dim < 0)
-        return context.fail_invalid("Fill: dims " + to_text(dims.data(), static_cast<int>(dims.size())) +
-                                    " has a negative entry");
+    if (axes.size() > 1) return context.fail_invalid("Fill: dims must be a vector, got shape " + to_text(axes));
+    if (value.elements() != 1 || value.rank > 1) {
+      return context.fail_invalid("Fill: value must be a scalar, got shape " + to_text(value));
     }
-    const View output = context.output(0, value.dtype, dims);
+    const View output = context.flat_output(0, value.dtype, dims);
     if (!context.ok() || output.elements() == 0) return;
     const int64_t bytes = output.elements() * static_cast<int64_t>(uhal_dtype_size(value.dtype));
     context.check(uhal_memory_fill(context.stream(), output.data, value.data, uhal_dtype_size(value.dtype),
@@ -74,23 +77,31 @@ class Range : public Kernel {
     attributes.struct_size = sizeof attributes;
     double count = 0;
     if (dtype_ == UHAL_INT64) {
-      const int64_t start = context.host_integer(0);
-      const int64_t limit = context.host_integer(1);
-      const int64_t step = context.host_integer(2);
+      const int64_t start = context.host_integer(0, 1);
+      const int64_t limit = context.host_integer(1, 1);
+      const int64_t step = context.host_integer(2, 1);
       if (!check(context, start<limit, start> limit, static_cast<double>(step))) return;
-      const int64_t span = step > 0 ? limit - start : start - limit;
-      const int64_t magnitude = step > 0 ? step : -step;
+      // Differences of int64 need 64 bits without a sign.
+      const auto first = static_cast<uint64_t>(start);
+      const auto last = static_cast<uint64_t>(limit);
+      const auto stride = static_cast<uint64_t>(step);
+      const uint64_t span = step > 0 ? last - first : first - last;
+      const uint64_t magnitude = step > 0 ? stride : 0 - stride;
       attributes.integer_start = start;
       attributes.integer_step = step;
-      count = static_cast<double>((span + magnitude - 1) / magnitude);
+      count = static_cast<double>(span / magnitude + (span % magnitude != 0));
     } else {
-      const double start = context.host_real(0);
-      const double limit = context.host_real(1);
-      const double step = context.host_real(2);
+      const double start = context.host_real(0, 1);
+      const double limit = context.host_real(1, 1);
+      const double step = context.host_real(2, 1);
       if (!check(context, start<limit, start> limit, step)) return;
       attributes.start = start;
       attributes.step = step;
       count = std::ceil(std::abs((limit - start) / step));
+    }
+    if (!context.ok()) return;
+    if (!(count < 0x1p63)) {  // NaN too
+      return context.fail_invalid("Range: " + std::to_string(count) + " values are more than a tensor can have");
     }
     const View output = context.output(0, dtype_, {static_cast<int64_t>(count)});
     if (context.ok() && output.elements() > 0) context.launch(UHAL_OP_IOTA, {}, {&output}, &attributes);
@@ -111,6 +122,7 @@ template <int kValue>
 class FillLike : public Kernel {
  public:
   using Kernel::Kernel;
+  Merging merging() const override { return Merging::kSameShape; }
   void compute(Context& context) const override {
     context.fill(context.output_like(0, context.input(0)), kValue, kValue);
   }
@@ -120,33 +132,34 @@ class FillLike : public Kernel {
 class Share : public Kernel {
  public:
   using Kernel::Kernel;
+  Merging merging() const override { return Merging::kSameShape; }
   void compute(Context& context) const override { context.share(0, 0, context.input(0)); }
 };
 
 // Bitcast: between dtypes of different sizes the last axis comes or goes.
 class Bitcast : public Kernel {
  public:
-  explicit Bitcast(Construction& construction) : Kernel(construction), dtype_(construction.dtype("type")) {}
+  explicit Bitcast(Construction& construction) : Kernel(construction), type_(construction.type("type")) {}
   void compute(Context& context) const override {
-    const View input = context.input(0);
+    const View input = context.flat_input(0);
+    Shape shape = context.dims(0);
     if (!context.ok()) return;
     const auto from = static_cast<int64_t>(uhal_dtype_size(input.dtype));
-    const auto to = static_cast<int64_t>(uhal_dtype_size(dtype_));
-    Shape shape = shape_of(input);
+    const auto to = static_cast<int64_t>(TF_DataTypeSize(type_));  // may be a quantized type, which unihal has not
     if (from > to) {
       shape.push_back(from / to);
     } else if (from < to) {
       if (shape.empty() || shape.back() != to / from) {
-        return context.fail_invalid("Bitcast: the last axis of shape " + to_text(input) + " must have length " +
+        return context.fail_invalid("Bitcast: the last axis of shape " + to_text(shape) + " must have length " +
                                     std::to_string(to / from));
       }
       shape.pop_back();
     }
-    context.share(0, 0, dtype_, shape.data(), static_cast<int>(shape.size()));
+    context.share(0, 0, type_, shape);
   }
 
  private:
-  uhal_dtype dtype_;
+  TF_DataType type_;
 };
 
 class BroadcastTo : public MovementKernel {
@@ -154,10 +167,10 @@ class BroadcastTo : public MovementKernel {
   using MovementKernel::MovementKernel;
   void move(Context& context) const override {
     const View input = context.input(0);
-    const Shape shape = context.host_integers(1);
+    const Shape shape = context.host_vector(1);
     if (!context.ok()) return;
     Shape joint;
-    if (!broadcast_shape(input, View(nullptr, input.dtype, shape), &joint) || joint != shape) {
+    if (!broadcast_shape(shape_of(input), shape, &joint) || joint != shape) {
       return context.fail_invalid("BroadcastTo: Incompatible shapes: " + to_text(input) + " vs. " +
                                   to_text(shape.data(), static_cast<int>(shape.size())));
     }
@@ -165,35 +178,77 @@ class BroadcastTo : public MovementKernel {
   }
 };
 
-// Tile: an axis repeated m times is an axis of length m, along which the input broadcasts, before it.
+// Tile: an axis repeated m times is an axis of length m, along which the input broadcasts, before it. What is not
+// repeated joins the axis before it; and where that still leaves too many axes, the rightmost are repeated first.
 class Tile : public MovementKernel {
  public:
   using MovementKernel::MovementKernel;
   void move(Context& context) const override {
-    const View input = context.input(0);
-    const Shape multiples = context.host_integers(1);
+    const Shape input = context.dims(0);
+    const Shape multiples = context.host_vector(1);
+    View source = context.flat_input(0);
     if (!context.ok()) return;
-    if (static_cast<int>(multiples.size()) != input.rank) {
+    if (multiples.size() != input.size()) {
       return context.fail_invalid("Tile: multiples must have one entry per axis of shape " + to_text(input));
     }
-    View source = input;
+    std::vector<Repeated> axes = {{1, 1}};
     Shape shape;
-    Shape split;
-    for (int i = 0; i < input.rank; ++i) {
-      const int64_t times = multiples[static_cast<size_t>(i)];
-      if (times < 0) return context.fail_invalid("Tile: multiples must not be negative, got " + std::to_string(times));
-      if (times != 1) {
-        if (static_cast<int>(split.size()) + input.rank - i >= UHAL_MAX_RANK) {
-          return context.fail(TF_UNIMPLEMENTED, "Tile: too many repeated axes in shape " + to_text(input));
-        }
-        source = source.unsqueezed(static_cast<int>(split.size()));
-        split.push_back(times);
+    for (size_t i = 0; i < input.size(); ++i) {
+      if (multiples[i] < 0)
+        return context.fail_invalid("Tile: multiples must not be negative, got " + std::to_string(multiples[i]));
+      if (multiples[i] == 1) {
+        axes.back().length *= input[i];
+      } else {
+        axes.push_back({multiples[i], input[i]});
       }
-      split.push_back(input.shape[i]);
-      shape.push_back(times * input.shape[i]);
+      int64_t length = 0;
+      if (__builtin_mul_overflow(multiples[i], input[i], &length)) length = -1;
+      shape.push_back(length);
     }
-    const View output = context.output(0, input.dtype, shape);
-    if (context.ok() && output.elements() > 0) context.copy(source, output.reshaped(split));
+    const View output = context.flat_output(0, source.dtype, shape);
+    if (!context.ok() || output.elements() == 0) return;
+    int64_t tail = 1;  // elements of what has been repeated, to the right
+    while (axes.size() > kAxesAtOnce) {
+      const std::vector<Repeated> last(axes.end() - kAxesAtOnce, axes.end());
+      axes.resize(axes.size() - kAxesAtOnce);
+      int64_t elements = tail;
+      for (const Repeated& axis : last) elements *= axis.times * axis.length;
+      const int64_t lead = source.elements() / (tail * lengths(last));
+      const int64_t size[2] = {lead, elements};
+      const View part = context.temporary(source.dtype, size, 2);
+      if (!repeat(context, source, lead, last, tail, part)) return;
+      source = part;
+      tail = elements;
+    }
+    repeat(context, source, 1, axes, tail, output);
+  }
+
+ private:
+  struct Repeated {
+    int64_t times, length;
+  };
+  // Each takes two axes of a view, and one is left for what lies before and one for what lies after.
+  static constexpr size_t kAxesAtOnce = (UHAL_MAX_RANK - 2) / 2;
+
+  static int64_t lengths(const std::vector<Repeated>& axes) {
+    int64_t elements = 1;
+    for (const Repeated& axis : axes) elements *= axis.length;
+    return elements;
+  }
+
+  // Dense `from` (lead, lengths..., tail) to dense `to` (lead, times * lengths..., tail).
+  static bool repeat(Context& context, const View& from, int64_t lead, const std::vector<Repeated>& axes, int64_t tail,
+                     const View& to) {
+    if (!context.ok()) return false;
+    Shape given = {lead};
+    Shape wanted = {lead};
+    for (const Repeated& axis : axes) {
+      given.insert(given.end(), {1, axis.length});
+      wanted.insert(wanted.end(), {axis.times, axis.length});
+    }
+    given.push_back(tail);
+    wanted.push_back(tail);
+    return context.copy(from.reshaped(given), to.reshaped(wanted));
   }
 };
 
@@ -203,8 +258,16 @@ class Reverse : public MovementKernel {
   void move(Context& context) const override {
     const View input = context.input(0);
     View reversed = input;
-    for (int64_t given : context.host_integers(1)) {
+    const Shape axes = context.host_vector(1);
+    if (!context.ok()) return;
+    bool seen[UHAL_MAX_RANK] = {};
+    // A scalar has nothing to reverse, whatever the axes.
+    for (int64_t given : input.rank > 0 ? axes : Shape()) {
       const int axis = checked_axis(context, given, input.rank);
+      if (!context.ok()) return;
+      if (std::exchange(seen[axis], true)) {
+        return context.fail_invalid("ReverseV2: axis " + std::to_string(axis) + " is given more than once");
+      }
       const int64_t length = input.shape[axis];
       if (length > 1) reversed = reversed.sliced(axis, length - 1, length, -1);
     }
@@ -219,8 +282,14 @@ class MatrixBandPart : public Kernel {
   using Kernel::Kernel;
   void compute(Context& context) const override {
     const View input = context.input(0);
-    const int64_t lower = context.host_integer(1);
-    const int64_t upper = context.host_integer(2);
+    const int64_t lower = context.host_scalar(1);
+    const int64_t upper = context.host_scalar(2);
+    if (!context.ok()) return;
+    if (input.rank < 2 || lower > input.shape[input.rank - 2] || upper > input.shape[input.rank - 1]) {
+      return context.fail_invalid("MatrixBandPart: matrices of shape " + to_text(input) + " have not " +
+                                  std::to_string(lower) + " diagonals below the main one, or not " +
+                                  std::to_string(upper) + " above it");
+    }
     const View output = context.output_like(0, input);
     if (!context.ok()) return;
     const View* source = &input;

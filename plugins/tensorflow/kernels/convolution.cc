@@ -24,12 +24,23 @@ class Convolution : public Kernel {
     return filter.reshaped(shape).filter_first();
   }
 
-  // Checks the ranks and channels of logical views, and states the convolution. `output` may be NULL.
-  bool describe(Context& context, const View& input, const View& filter, const View* output,
+  // The input channels of a filter as it lies in memory.
+  static int64_t depth_of(const View& filter) { return filter.shape[filter.rank - 2]; }
+
+  // Checks the ranks and channels of logical views, and states the convolution. `depth` is depth_of the filter.
+  // `output` may be NULL.
+  bool describe(Context& context, const View& input, const View& filter, int64_t depth, const View* output,
                 uhal_convolution_attributes* attributes, Shape* output_shape) const {
     const int64_t channels = filter.shape[1];
     const bool ranks_match = input.rank == filter.rank && (output == nullptr || output->rank == input.rank);
-    if (!ranks_match || channels == 0 || input.shape[1] % channels != 0 ||
+    const bool same_depth = kFilter == kDense || input.shape[1] == depth;
+    // A filter of no outputs computes nothing; one of no pixels or no depth has no meaning.
+    if (filter.elements() == 0 && (filter.shape[0] != 0 || kFilter == kDepthwise || filter.rank != 4)) {
+      context.fail_invalid(std::string(op()) + ": the filter must not be empty, got " + to_text(filter) +
+                           " (O, I, ...)");
+      return false;
+    }
+    if (!ranks_match || !same_depth || channels == 0 || input.shape[1] == 0 || input.shape[1] % channels != 0 ||
         filter.shape[0] % (input.shape[1] / channels) != 0) {
       context.fail_invalid(
           std::string(op()) + ": input depth must be a multiple of the filter's, and outputs a multiple of " +
@@ -66,12 +77,12 @@ class Forward : public Convolution<kFilter> {
   void compute(Context& context) const override {
     const View x = context.input(0);
     const View w = context.input(1);
-    if (!context.ok()) return;
+    if (!this->window_.fits(context, x) || !this->window_.fits(context, w)) return;
     const View input = this->window_.logical(x);
     const View filter = this->logical_filter(w);
     uhal_convolution_attributes attributes;
     Shape shape;
-    if (!this->describe(context, input, filter, nullptr, &attributes, &shape)) return;
+    if (!this->describe(context, input, filter, this->depth_of(w), nullptr, &attributes, &shape)) return;
     const View output = context.output(0, x.dtype, this->window_.in_memory(shape));
     if (output.elements() == 0) return;
     const View y = this->window_.logical(output);
@@ -85,21 +96,24 @@ class BackwardInput : public Convolution<kFilter> {
  public:
   using Convolution<kFilter>::Convolution;
   void compute(Context& context) const override {
-    const Shape sizes = context.host_integers(0);
+    const Shape sizes = context.host_vector(0);
     const View w = context.input(1);
     const View dy = context.input(2);
-    if (!context.ok()) return;
+    if (!this->window_.fits(context, w) || !this->window_.fits(context, dy)) return;
     if (static_cast<int>(sizes.size()) != w.rank) {
       return context.fail_invalid(std::string(this->op()) + ": input_sizes must have one entry per axis, got " +
                                   to_text(sizes.data(), static_cast<int>(sizes.size())));
     }
-    const View output = context.output(0, dy.dtype, sizes);
-    const View dx = this->window_.logical(output);
     const View filter = this->logical_filter(w);
     const View gradient = this->window_.logical(dy);
+    if (!context.check_shape(dy.dtype, sizes)) return;
+    const View wanted = this->window_.logical(View(nullptr, dy.dtype, sizes));
     uhal_convolution_attributes attributes;
     Shape shape;
-    if (!context.ok() || !this->describe(context, dx, filter, &gradient, &attributes, &shape)) return;
+    if (!this->describe(context, wanted, filter, this->depth_of(w), &gradient, &attributes, &shape)) return;
+    const View output = context.output(0, dy.dtype, sizes);
+    if (!context.ok()) return;
+    const View dx = this->window_.logical(output);
     if (dy.elements() == 0) {
       context.zero(output);
     } else if (output.elements() > 0) {
@@ -115,20 +129,26 @@ class BackwardFilter : public Convolution<kFilter> {
   using Convolution<kFilter>::Convolution;
   void compute(Context& context) const override {
     const View x = context.input(0);
-    const Shape sizes = context.host_integers(1);
+    const Shape sizes = context.host_vector(1);
     const View dy = context.input(2);
-    if (!context.ok()) return;
+    if (!this->window_.fits(context, x) || !this->window_.fits(context, dy)) return;
     if (static_cast<int>(sizes.size()) != x.rank) {
       return context.fail_invalid(std::string(this->op()) + ": filter_sizes must have one entry per axis, got " +
                                   to_text(sizes.data(), static_cast<int>(sizes.size())));
     }
-    const View output = context.output(0, dy.dtype, sizes);
-    const View dw = this->logical_filter(output);
     const View input = this->window_.logical(x);
     const View gradient = this->window_.logical(dy);
+    if (!context.check_shape(dy.dtype, sizes)) return;
+    const View wanted(nullptr, dy.dtype, sizes);
     uhal_convolution_attributes attributes;
     Shape shape;
-    if (!context.ok() || !this->describe(context, input, dw, &gradient, &attributes, &shape)) return;
+    if (!this->describe(context, input, this->logical_filter(wanted), sizes[sizes.size() - 2], &gradient, &attributes,
+                        &shape)) {
+      return;
+    }
+    const View output = context.output(0, dy.dtype, sizes);
+    if (!context.ok()) return;
+    const View dw = this->logical_filter(output);
     if (dy.elements() == 0 || x.elements() == 0) {
       context.zero(output);
     } else if (output.elements() > 0) {

@@ -1,4 +1,7 @@
 // Matrices from diagonals and diagonals of matrices: strided copies, one diagonal at a time.
+//
+// Several diagonals come as the rows of a matrix, the uppermost first, each as long as the longest. A shorter one lies
+// at the row's left or right end, as attribute "align" says, and padding fills the rest.
 #include <algorithm>
 
 #include "plugins/tensorflow/registrar.h"
@@ -18,37 +21,114 @@ View diagonal_of(const View& view, int64_t k) {
   return diagonal;
 }
 
-// The number of the one diagonal asked for by host input `index`.
-int64_t single_diagonal(Context& context, int index, const char* op) {
-  const Shape k = context.host_integers(index);
-  if (context.ok() && (k.empty() || k.size() > 2 || k.front() != k.back())) {
-    context.fail(TF_UNIMPLEMENTED, std::string(op) + ": only a single diagonal is supported, got k = " +
-                                       to_text(k.data(), static_cast<int>(k.size())) + "; run this op on /CPU:0");
+// The diagonals lowest..highest of matrices.
+struct Band {
+  int64_t lowest = 0;
+  int64_t highest = 0;
+
+  int64_t count() const { return highest - lowest + 1; }
+  // The length of the longest in matrices of this size.
+  int64_t length(int64_t rows, int64_t columns) const {
+    return std::min(rows + std::min<int64_t>(highest, 0), columns - std::max<int64_t>(lowest, 0));
   }
-  return context.ok() ? k.front() : 0;
-}
+};
+
+class Diagonals : public Kernel {
+ public:
+  explicit Diagonals(Construction& construction) : Kernel(construction) {
+    // "LEFT_RIGHT": those above the main diagonal, and those below it. Version 2 has no choice.
+    const std::string align = construction.has("align") ? construction.text("align") : "LEFT_LEFT";
+    upper_left_ = align.rfind("LEFT_", 0) == 0;
+    lower_left_ = align.find("_LEFT") != std::string::npos;
+  }
+
+ protected:
+  // The band that host input `index` names: one diagonal, or the lowest and the highest.
+  static Band band(Context& context, int index) {
+    const Shape dims = context.dims(index);
+    const Shape k = context.host_integers(index);
+    if (!context.ok()) return {};
+    if (dims.size() > 1 || k.empty() || k.size() > 2 || k.front() > k.back()) {
+      context.fail_invalid("k must be one diagonal, or the lowest and the highest, got " + to_text(k));
+      return {};
+    }
+    return {k.front(), k.back()};
+  }
+
+  // Whether matrices have these diagonals. The main one counts as theirs even where they are empty.
+  static bool has(const View& matrices, const Band& band) {
+    if (matrices.rank < 2) return false;
+    const int64_t rows = matrices.shape[matrices.rank - 2];
+    const int64_t columns = matrices.shape[matrices.rank - 1];
+    const auto inside = [&](int64_t k) { return k == 0 || (k > -rows && k < columns); };
+    return inside(band.lowest) && inside(band.highest);
+  }
+
+  // The shape of a band of matrices of shape (batch..., rows, columns).
+  static Shape shape_of_band(const View& matrices, const Band& band) {
+    Shape shape(matrices.shape, matrices.shape + matrices.rank - 2);
+    if (band.count() > 1) shape.push_back(band.count());
+    shape.push_back(band.length(matrices.shape[matrices.rank - 2], matrices.shape[matrices.rank - 1]));
+    return shape;
+  }
+
+  // Copies each diagonal from the matrices to `rows` (of shape_of_band), or the other way.
+  template <bool kToRows>
+  void copy(Context& context, const View& matrices, const View& rows, const Band& band) const {
+    const int64_t longest = rows.shape[rows.rank - 1];
+    for (int64_t k = band.lowest; context.ok() && k <= band.highest; ++k) {
+      const View diagonal = diagonal_of(matrices, k);
+      const int64_t length = diagonal.shape[diagonal.rank - 1];
+      if (length <= 0 || diagonal.elements() == 0) continue;
+      View row = rows;
+      if (band.count() > 1) {
+        const int axis = rows.rank - 2;
+        row = row.sliced(axis, band.highest - k, 1);
+        row.rank -= 1;
+        row.shape[axis] = longest;
+        row.strides[axis] = rows.strides[axis + 1];
+      }
+      const bool left = (k >= 0 && upper_left_) || (k <= 0 && lower_left_);
+      row = row.sliced(row.rank - 1, left ? 0 : longest - length, length);
+      context.copy(kToRows ? diagonal : row, kToRows ? row : diagonal);
+    }
+  }
+
+ private:
+  bool upper_left_;
+  bool lower_left_;
+};
 
 // (diagonal, [k, rows, columns, padding value])
 template <bool kGeneral>
-class MatrixDiag : public Kernel {
+class MatrixDiag : public Diagonals {
  public:
-  using Kernel::Kernel;
+  using Diagonals::Diagonals;
   void compute(Context& context) const override {
-    const View diagonal = context.input(0);
-    int64_t k = 0;
+    const View given = context.input(0);
+    Band band;
     int64_t rows = -1;
     int64_t columns = -1;
     if (kGeneral) {
-      k = single_diagonal(context, 1, op());
-      rows = context.host_integer(2);
-      columns = context.host_integer(3);
+      band = this->band(context, 1);
+      rows = context.host_scalar(2);
+      columns = context.host_scalar(3);
     }
     if (!context.ok()) return;
-    if (diagonal.rank < 1) return context.fail_invalid(std::string(op()) + ": the diagonal must have rank 1 or more");
-    // Sizes that are not given are the smallest that hold the diagonal.
-    const int64_t length = diagonal.shape[diagonal.rank - 1];
-    const int64_t least_rows = length + std::max<int64_t>(-k, 0);
-    const int64_t least_columns = length + std::max<int64_t>(k, 0);
+    const View padding = kGeneral ? context.input(4) : View();
+    if (!context.ok()) return;
+    if (padding.rank != 0) {
+      return context.fail_invalid(std::string(op()) + ": padding_value must be a scalar, got " + to_text(padding));
+    }
+    const bool several = band.count() > 1;
+    if (given.rank < (several ? 2 : 1) || (several && given.shape[given.rank - 2] != band.count())) {
+      return context.fail_invalid(std::string(op()) + ": diagonals of shape " + to_text(given) + " are not " +
+                                  std::to_string(band.count()));
+    }
+    // Sizes that are not given are the smallest that hold the diagonals.
+    const int64_t length = given.shape[given.rank - 1];
+    const int64_t least_rows = length - std::min<int64_t>(band.highest, 0);
+    const int64_t least_columns = length + std::max<int64_t>(band.lowest, 0);
     if (rows == -1 && columns == -1) {
       rows = columns = std::max(least_rows, least_columns);
     } else {
@@ -57,63 +137,68 @@ class MatrixDiag : public Kernel {
     }
     if (rows < least_rows || columns < least_columns || (rows > least_rows && columns > least_columns)) {
       return context.fail_invalid(std::string(op()) + ": " + std::to_string(rows) + " rows and " +
-                                  std::to_string(columns) + " columns do not fit a diagonal of length " +
+                                  std::to_string(columns) + " columns do not fit diagonals of length " +
                                   std::to_string(length));
     }
-    Shape shape(diagonal.shape, diagonal.shape + diagonal.rank - 1);
+    Shape shape(given.shape, given.shape + given.rank - (several ? 2 : 1));
     shape.push_back(rows);
     shape.push_back(columns);
-    const View output = context.output(0, diagonal.dtype, shape);
+    const View output = context.output(0, given.dtype, shape);
     if (!context.ok() || output.elements() == 0) return;
     if (kGeneral) {
-      context.copy(context.input(4), output);
+      context.copy(padding, output);
     } else {
       context.zero(output);
     }
-    if (diagonal.elements() > 0) context.copy(diagonal, diagonal_of(output, k));
+    copy<false>(context, output, given, band);
   }
 };
 
 // (input, [k, padding value])
 template <bool kGeneral>
-class MatrixDiagPart : public Kernel {
+class MatrixDiagPart : public Diagonals {
  public:
-  using Kernel::Kernel;
+  using Diagonals::Diagonals;
   void compute(Context& context) const override {
     const View input = context.input(0);
-    const int64_t k = kGeneral ? single_diagonal(context, 1, op()) : 0;
+    const Band band = kGeneral ? this->band(context, 1) : Band();
     if (!context.ok()) return;
-    if (input.rank < 2 || k <= -input.shape[input.rank - 2] || k >= input.shape[input.rank - 1]) {
-      return context.fail_invalid(std::string(op()) + ": diagonal " + std::to_string(k) +
-                                  " lies outside matrices of shape " + to_text(input));
+    if (!has(input, band)) {
+      return context.fail_invalid(std::string(op()) + ": diagonals " + std::to_string(band.lowest) + " to " +
+                                  std::to_string(band.highest) + " lie outside matrices of shape " + to_text(input));
     }
-    const View diagonal = diagonal_of(input, k);
-    const View output = context.output_like(0, diagonal);
-    if (context.ok() && output.elements() > 0) context.copy(diagonal, output);
+    const View padding = kGeneral ? context.flat_input(2) : View();
+    if (!context.ok()) return;
+    if (band.count() > 1 && padding.elements() != 1) {
+      return context.fail_invalid(std::string(op()) + ": padding_value must be a scalar");
+    }
+    const View output = context.output(0, input.dtype, shape_of_band(input, band));
+    if (!context.ok() || output.elements() == 0) return;
+    if (band.count() > 1) context.copy(padding.reshaped(nullptr, 0), output);
+    copy<true>(context, input, output, band);
   }
 };
 
-// (input, diagonal, [k]): the input with one diagonal replaced.
+// (input, diagonal, [k]): the input with some diagonals replaced.
 template <bool kGeneral>
-class MatrixSetDiag : public Kernel {
+class MatrixSetDiag : public Diagonals {
  public:
-  using Kernel::Kernel;
+  using Diagonals::Diagonals;
   void compute(Context& context) const override {
     const View input = context.input(0);
-    const View diagonal = context.input(1);
-    const int64_t k = kGeneral ? single_diagonal(context, 2, op()) : 0;
+    const View given = context.input(1);
+    const Band band = kGeneral ? this->band(context, 2) : Band();
     if (!context.ok()) return;
-    const bool inside = input.rank >= 2 && k > -input.shape[input.rank - 2] && k < input.shape[input.rank - 1];
-    if (!inside || shape_of(diagonal_of(input, k)) != shape_of(diagonal)) {
-      return context.fail_invalid(std::string(op()) + ": a diagonal of shape " + to_text(diagonal) +
-                                  " does not fit diagonal " + std::to_string(k) + " of matrices of shape " +
-                                  to_text(input));
+    if (!has(input, band) || shape_of_band(input, band) != shape_of(given)) {
+      return context.fail_invalid(std::string(op()) + ": diagonals of shape " + to_text(given) +
+                                  " do not fit diagonals " + std::to_string(band.lowest) + " to " +
+                                  std::to_string(band.highest) + " of matrices of shape " + to_text(input));
     }
     const int candidate = 0;
     const View output = context.forwarded_output(0, input.dtype, input.shape, input.rank, &candidate, 1);
     if (!context.ok() || output.elements() == 0) return;
     if (output.data != input.data) context.copy(input, output);
-    context.copy(diagonal, diagonal_of(output, k));
+    copy<false>(context, output, given, band);
   }
 };
 

@@ -112,18 +112,18 @@ class Einsum : public Kernel {
     inputs_.push_back(left.substr(0, comma));
     if (comma != std::string::npos) inputs_.push_back(left.substr(comma + 1));
     if (arrow != std::string::npos) output_ = equation_.substr(arrow + 2);
-    for (size_t i = 0; i < output_.size(); ++i) {
-      if (output_[i] != '.' && output_.find(output_[i], i + 1) != std::string::npos) {
-        construction.fail(TF_UNIMPLEMENTED, "equation " + equation_ +
-                                                ": a label that occurs twice in the output is not " +
-                                                "supported; run this op on /CPU:0");
-      }
+    if (arrow == std::string::npos || inputs_.back().find(',') != std::string::npos) {
+      construction.refuse("equation " + equation_ + " is not of one or two operands and an output");
     }
   }
 
   void compute(Context& context) const override {
     std::vector<Term> terms;
     int ellipsis = 0;
+    if (context.input_count() != static_cast<int>(inputs_.size())) {
+      return context.fail_invalid("Einsum: equation " + equation_ + " is not one of " +
+                                  std::to_string(context.input_count()) + " operands");
+    }
     for (size_t i = 0; i < inputs_.size(); ++i) {
       const View view = context.input(static_cast<int>(i));
       if (!context.ok()) return;
@@ -138,16 +138,23 @@ class Einsum : public Kernel {
       ellipsis = std::max(ellipsis, spread);
       terms.push_back(term);
     }
+    if (ellipsis > 0 && output_.find("...") == std::string::npos) {
+      return context.fail_invalid("Einsum: the output of equation " + equation_ + " must have the ellipsis, too");
+    }
     const Labels result = expand(output_, ellipsis);
     const auto shape = shape_of_result(context, terms, result);
     if (!shape) return;
     for (size_t i = 0; i < terms.size(); ++i) sum_lone_labels(context, &terms[i], terms, i, result);
     const View output = context.output(0, terms[0].view.dtype, *shape);
     if (!context.ok() || output.elements() == 0) return;
+    // A label that the output repeats is written along its diagonal.
+    Term target = {output, result};
+    take_diagonals(&target);
+    if (target.labels.size() < result.size()) context.zero(output);
     if (terms.size() == 1) {
-      context.copy(terms[0].arranged(result), output);
+      context.copy(terms[0].arranged(target.labels), target.view);
     } else {
-      multiply(context, terms[0], terms[1], result, output);
+      multiply(context, terms[0], terms[1], target.labels, target.view, target.labels.size() == result.size());
     }
   }
 
@@ -204,7 +211,9 @@ class Einsum : public Kernel {
     *term = kept;
   }
 
-  static void multiply(Context& context, const Term& a, const Term& b, const Labels& result, const View& output) {
+  // `dense`: whether the output's axes are those of a dense tensor.
+  static void multiply(Context& context, const Term& a, const Term& b, const Labels& result, const View& output,
+                       bool dense) {
     Labels batch, rows, columns, summed;
     for (int label : result) {
       const bool in_a = has(a.labels, label);
@@ -225,8 +234,8 @@ class Einsum : public Kernel {
     // The product comes as (batch..., rows..., columns...): the output itself, or a permutation of it.
     const Labels natural = joined(rows, columns);
     const View arranged = Term{output, result}.arranged(natural);
-    const View product_view =
-        natural == result ? output : context.temporary(output.dtype, arranged.shape, arranged.rank);
+    const bool direct = dense && natural == result;
+    const View product_view = direct ? output : context.temporary(output.dtype, arranged.shape, arranged.rank);
     const View matrices = as_matrices(context, product_view, batch.size(), rows.size(), columns.size());
     if (!context.ok()) return;
     if (left.shape[left.rank - 1] == 0) {
@@ -234,7 +243,7 @@ class Einsum : public Kernel {
       return;
     }
     context.launch(UHAL_OP_MATMUL, {&left, &right}, {&matrices});
-    if (natural != result) context.copy(product_view, arranged);
+    if (!direct) context.copy(product_view, arranged);
   }
 
   std::string equation_;

@@ -1,6 +1,7 @@
 // Elementwise ops: each row maps one op of TensorFlow to one function of csrc/kernels/elementwise.def.
 #include <algorithm>
 #include <cstring>
+#include <string_view>
 
 #include "plugins/tensorflow/registrar.h"
 
@@ -152,10 +153,12 @@ class Map : public Kernel {
       attributes_.parameters[0] = construction.real(row_.parameter_attribute);
     }
     // Equal and NotEqual of shapes that do not broadcast are answers, not errors, where this is false.
+    is_gradient_ = std::string_view(row_.op).substr(std::strlen(row_.op) - std::min<size_t>(std::strlen(row_.op), 4)) == "Grad";
     shapes_must_match_ =
         !construction.has("incompatible_shape_error") || construction.boolean("incompatible_shape_error");
   }
 
+  Merging merging() const override { return is_gradient_ ? Merging::kSameShape : Merging::kBroadcast; }
   void compute(Context& context) const override {
     View inputs[kMaxInputs];
     const int count = std::min(context.input_count(), +kMaxInputs);
@@ -164,6 +167,7 @@ class Map : public Kernel {
     View shape = inputs[0];
     for (int i = 1; i < count; ++i) {
       if (same_shape(shape, inputs[i])) continue;
+      if (is_gradient_) return context.refuse("the operands of a gradient have different shapes");
       Shape joint;
       if (!broadcast_shape(shape, inputs[i], &joint)) return refuse(context, shape, inputs[i]);
       shape = View(nullptr, UHAL_BOOL, joint);
@@ -203,16 +207,25 @@ class Map : public Kernel {
   const MapRow& row_;
   uhal_map_attributes attributes_;
   bool shapes_must_match_ = true;
+  bool is_gradient_ = false;  // its operands do not broadcast
 };
 
 // ClipByValue(t, low, high), the limits being scalars or of t's shape.
 class ClipByValue : public Kernel {
  public:
   using Kernel::Kernel;
+  Merging merging() const override { return Merging::kSameShape; }
   void compute(Context& context) const override {
     const View value = context.input(0);
     const View low = context.input(1);
     const View high = context.input(2);
+    if (!context.ok()) return;
+    for (const View* limit : {&low, &high}) {
+      if (limit->rank > 0 && !same_shape(*limit, value)) {
+        return context.fail_invalid("ClipByValue: limits must be scalars or of shape " + to_text(value) + ", got " +
+                                    to_text(*limit));
+      }
+    }
     const View output = context.output_like(0, value);
     context.map(uhal_map_minimum, {&value, &high}, {&output});
     context.map(uhal_map_maximum, {&output, &low}, {&output});
@@ -228,7 +241,12 @@ class Select : public Kernel {
     const View yes = context.input(1);
     const View no = context.input(2);
     if (!context.ok()) return;
-    if (condition.rank > 0 && condition.rank < yes.rank) {
+    const bool chooses_rows = condition.rank == 1 && yes.rank > 1 && condition.shape[0] == yes.shape[0];
+    if (!same_shape(yes, no) || !(condition.rank == 0 || same_shape(condition, yes) || chooses_rows)) {
+      return context.fail_invalid("Select: a condition of shape " + to_text(condition) +
+                                  " does not choose between shapes " + to_text(yes) + " and " + to_text(no));
+    }
+    if (chooses_rows) {
       while (condition.rank < yes.rank) condition = condition.unsqueezed(condition.rank);
     }
     const View output = context.output_like(0, yes);
@@ -240,11 +258,11 @@ class Select : public Kernel {
 class AddN : public Kernel {
  public:
   using Kernel::Kernel;
+  Merging merging() const override { return Merging::kSameShape; }
   void compute(Context& context) const override {
     const int count = context.input_count();
     const View first = context.input(0);
     if (count == 1) return context.share(0, 0, first);
-    const View output = context.output_like(0, first);
     for (int i = 1; i < count; ++i) {
       const View next = context.input(i);
       if (!context.ok()) return;
@@ -252,6 +270,10 @@ class AddN : public Kernel {
         return context.fail_invalid("AddN: input " + std::to_string(i) + " has shape " + to_text(next) +
                                     ", input 0 has " + to_text(first));
       }
+    }
+    const View output = context.output_like(0, first);
+    for (int i = 1; i < count; ++i) {
+      const View next = context.input(i);
       const View& sum = i == 1 ? first : output;
       context.map(uhal_map_add, {&sum, &next}, {&output});
     }

@@ -14,6 +14,7 @@ class FusedAdam : public Kernel {
         first_rate_(construction.real("first_rate")),
         second_rate_(construction.real("second_rate")),
         epsilon_(construction.real("epsilon")) {}
+  Merging merging() const override { return Merging::kSameShape; }
   void compute(Context& context) const override {
     LockedVariables variables(context, {0, 1, 2});
     const View variable = variables.writable(0);
@@ -58,6 +59,7 @@ class FusedMomentum : public Kernel {
       : Kernel(construction),
         momentum_(construction.real("momentum")),
         nesterov_(construction.boolean("use_nesterov") ? 1 : 0) {}
+  Merging merging() const override { return Merging::kSameShape; }
   void compute(Context& context) const override {
     LockedVariables variables(context, {0, 1});
     const View variable = variables.writable(0);
@@ -76,6 +78,7 @@ class ReplaceNegativeZero : public Kernel {
  public:
   explicit ReplaceNegativeZero(Construction& construction)
       : Kernel(construction), replacement_(construction.real("replacement")) {}
+  Merging merging() const override { return Merging::kSameShape; }
   void compute(Context& context) const override {
     const View x = context.input(0);
     const View y = context.output_like(0, x);

@@ -13,6 +13,12 @@ uhal_resize_attributes resize_attributes(Construction& construction, uhal_resize
   return attributes;
 }
 
+void check_corners(Construction& construction, const uhal_resize_attributes& attributes) {
+  if (attributes.align_corners && attributes.half_pixel_centers) {
+    construction.fail(TF_INVALID_ARGUMENT, "If half_pixel_centers is True, align_corners must be False.");
+  }
+}
+
 // The view in float32, through a copy if it is not.
 View as_float(Context& context, const View& view) {
   if (!context.ok() || view.dtype == UHAL_FLOAT32) return view;
@@ -26,12 +32,16 @@ template <uhal_resize_mode kMode>
 class Resize : public Kernel {
  public:
   explicit Resize(Construction& construction)
-      : Kernel(construction), attributes_(resize_attributes(construction, kMode)) {}
+      : Kernel(construction), attributes_(resize_attributes(construction, kMode)) {
+    check_corners(construction, attributes_);
+  }
   void compute(Context& context) const override {
     const View images = context.input(0);
-    const Shape size = context.host_integers(1);
+    const Shape size = context.host_vector(1);
     if (!context.ok()) return;
-    if (images.rank != 4 || size.size() != 2 || size[0] <= 0 || size[1] <= 0) {
+    const bool images_fit =
+        images.rank == 4 && images.shape[1] > 0 && images.shape[2] > 0 && images.shape[3] > 0;
+    if (!images_fit || size.size() != 2 || size[0] <= 0 || size[1] <= 0) {
       return context.fail_invalid(std::string(op()) + ": expected images of rank 4 and two positive sizes, got " +
                                   to_text(images) + " and " + to_text(size.data(), static_cast<int>(size.size())));
     }
@@ -57,22 +67,34 @@ template <uhal_resize_mode kMode>
 class ResizeGrad : public Kernel {
  public:
   explicit ResizeGrad(Construction& construction)
-      : Kernel(construction), attributes_(resize_attributes(construction, kMode)) {}
+      : Kernel(construction), attributes_(resize_attributes(construction, kMode)) {
+    check_corners(construction, attributes_);
+  }
   void compute(Context& context) const override {
     const View gradient = context.input(0);
     if (!context.ok()) return;
+    if (gradient.rank != 4) {
+      return context.fail_invalid(std::string(op()) + ": expected gradients of rank 4, got " + to_text(gradient));
+    }
     Shape shape = shape_of(gradient);
     uhal_dtype dtype = gradient.dtype;
     if (kMode == UHAL_RESIZE_NEAREST) {
-      const Shape size = context.host_integers(1);
-      if (!context.ok() || size.size() != 2)
-        return context.fail_invalid(std::string(op()) + ": size must have two entries");
+      const Shape size = context.host_vector(1);
+      if (!context.ok() || size.size() != 2 || size[0] <= 0 || size[1] <= 0)
+        return context.fail_invalid(std::string(op()) + ": size must be two positive sizes, got " + to_text(size));
       shape[1] = size[0];
       shape[2] = size[1];
     } else {
       const View original = context.input(1);
       if (!context.ok()) return;
-      shape = shape_of(original);
+      const bool fits = original.rank == 4 && original.shape[1] > 0 && original.shape[2] > 0 && shape[1] > 0 &&
+                        shape[2] > 0;
+      if (!fits) {
+        return context.fail_invalid(std::string(op()) + ": expected images of rank 4 with pixels, got " +
+                                    to_text(original) + " and gradients " + to_text(gradient));
+      }
+      shape[1] = original.shape[1];
+      shape[2] = original.shape[2];
       dtype = original.dtype;
     }
     const View output = context.output(0, dtype, shape);
@@ -95,13 +117,17 @@ class SpaceDepth : public Kernel {
  public:
   explicit SpaceDepth(Construction& construction) : Kernel(construction), block_(construction.integer("block_size")) {
     if (construction.text("data_format") != "NHWC") {
-      construction.fail(TF_UNIMPLEMENTED, "only data_format NHWC is supported; transpose, or run this op on /CPU:0");
+      construction.refuse("only data_format NHWC is supported");
+    }
+    if (block_ < 2) {
+      construction.fail(TF_INVALID_ARGUMENT, "block_size must be 2 or more, got " + std::to_string(block_));
     }
   }
   void compute(Context& context) const override {
     const View input = context.input(0);
     if (!context.ok()) return;
     const int64_t b = block_;
+    if (b > INT32_MAX) return context.fail_invalid(std::string(op()) + ": block_size " + std::to_string(b));
     const bool fits = input.rank == 4 &&
                       (kToDepth ? input.shape[1] % b == 0 && input.shape[2] % b == 0 : input.shape[3] % (b * b) == 0);
     if (!fits) {

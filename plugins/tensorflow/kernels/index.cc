@@ -34,6 +34,11 @@ void gather_nd(Context& context, const View& params, const View& indices) {
                                 " must not exceed the rank of params " + to_text(params));
   }
   Shape shape(indices.shape, indices.shape + indices.rank - 1);
+  const bool asks = std::find(shape.begin(), shape.end(), 0) == shape.end();
+  if (asks && params.elements() == 0) {
+    return context.fail_invalid("GatherNd: Requested more than 0 entries, but params is empty.  Params shape: " +
+                                to_text(params));
+  }
   shape.insert(shape.end(), params.shape + depth, params.shape + params.rank);
   const View output = context.output(0, params.dtype, shape);
   if (!context.ok() || output.elements() == 0) return;
@@ -45,7 +50,7 @@ void gather_nd(Context& context, const View& params, const View& indices) {
   context.launch(UHAL_OP_GATHER_ND, {&params, &indices}, {&output}, &attributes);
 }
 
-bool scatter_nd(Context& context, const View& indices, const View& updates, Scatter scatter, const View& target) {
+bool scatter_nd_fits(Context& context, const View& indices, const View& updates, const View& target) {
   const int64_t depth = indices.rank > 0 ? indices.shape[indices.rank - 1] : -1;
   Shape expected;
   if (depth >= 0 && depth <= target.rank) {
@@ -57,6 +62,14 @@ bool scatter_nd(Context& context, const View& indices, const View& updates, Scat
                          " do not fit a tensor of shape " + to_text(target));
     return false;
   }
+  if (target.elements() == 0 && (indices.elements() > 0 || updates.elements() > 0)) {
+    context.fail_invalid("Indices and updates specified for empty output tensor " + to_text(target));
+  }
+  return context.ok();
+}
+
+bool scatter_nd(Context& context, const View& indices, const View& updates, Scatter scatter, const View& target) {
+  if (!scatter_nd_fits(context, indices, updates, target)) return false;
   if (updates.elements() == 0) return true;
   View values = updates;
   if (scatter.negate) {
@@ -81,7 +94,7 @@ class Gather : public Kernel {
   void compute(Context& context) const override {
     const View params = context.input(0);
     const View indices = context.input(1);
-    const int64_t given = kHasAxis ? context.host_integer(2) : 0;
+    const int64_t given = kHasAxis ? context.host_scalar(2) : 0;
     if (!context.ok()) return;
     const int axis = checked_axis(context, given, params.rank);
     const int64_t batch = batch_dimensions_ < 0 ? batch_dimensions_ + indices.rank : batch_dimensions_;
@@ -116,7 +129,12 @@ class ScatterNd : public Kernel {
   void compute(Context& context) const override {
     const View indices = context.input(0);
     const View updates = context.input(1);
-    const Shape shape = context.host_integers(2);
+    const Shape shape = context.host_vector(2);
+    if (!context.ok() || !context.check_shape(updates.dtype, shape)) return;
+    if (shape.size() <= UHAL_MAX_RANK &&
+        !scatter_nd_fits(context, indices, updates, View(nullptr, updates.dtype, shape))) {
+      return;
+    }
     const View output = context.output(0, updates.dtype, shape);
     if (!context.ok() || output.elements() == 0) return;
     context.zero(output);
@@ -133,7 +151,7 @@ class TensorScatter : public Kernel {
     const View tensor = context.input(0);
     const View indices = context.input(1);
     const View updates = context.input(2);
-    if (!context.ok()) return;
+    if (!context.ok() || !scatter_nd_fits(context, indices, updates, tensor)) return;
     const int candidate = 0;
     const View output = context.forwarded_output(0, tensor.dtype, tensor.shape, tensor.rank, &candidate, 1);
     if (!context.ok() || output.elements() == 0) return;
@@ -150,9 +168,13 @@ class UnsortedSegment : public Kernel {
   void compute(Context& context) const override {
     const View data = context.input(0);
     const View ids = context.input(1);
-    const int64_t count = context.host_integer(2);
+    const int64_t count = context.host_scalar(2);
     if (!context.ok()) return;
-    if (ids.rank > data.rank || count < 0 || !std::equal(ids.shape, ids.shape + ids.rank, data.shape)) {
+    if (count < 0) {
+      return context.fail_invalid(std::string(op()) + ": num_segments must not be negative, got " +
+                                  std::to_string(count));
+    }
+    if (ids.rank > data.rank || !std::equal(ids.shape, ids.shape + ids.rank, data.shape)) {
       return context.fail_invalid(std::string(op()) + ": data.shape = " + to_text(data) +
                                   " does not start with segment_ids.shape = " + to_text(ids));
     }
@@ -196,11 +218,16 @@ class OneHot : public Kernel {
   explicit OneHot(Construction& construction) : Kernel(construction), axis_(construction.integer("axis")) {}
   void compute(Context& context) const override {
     const View indices = context.input(0);
-    const int64_t depth = context.host_integer(1);
+    const int64_t depth = context.host_scalar(1);
     const View on = context.input(2);
     const View off = context.input(3);
     if (!context.ok()) return;
+    if (on.rank != 0 || off.rank != 0 || axis_ < -1) {
+      return context.fail_invalid("OneHot: on_value and off_value must be scalars and axis -1 or more, got shapes " +
+                                  to_text(on) + " and " + to_text(off) + " and axis " + std::to_string(axis_));
+    }
     const int axis = checked_axis(context, axis_, indices.rank + 1);
+    if (!context.ok()) return;
     if (depth < 0) return context.fail_invalid("OneHot: depth must be non-negative, got " + std::to_string(depth));
     Shape shape = shape_of(indices);
     shape.insert(shape.begin() + axis, depth);

@@ -20,6 +20,9 @@ struct Scatter {
   bool negate;
 };
 
+// Whether these updates go into a tensor like `target`; fails the context if not.
+bool scatter_nd_fits(Context& context, const View& indices, const View& updates, const View& target);
+
 // target[indices[..., :]] is combined with updates.
 bool scatter_nd(Context& context, const View& indices, const View& updates, Scatter scatter, const View& target);
 

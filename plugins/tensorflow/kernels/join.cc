@@ -13,6 +13,7 @@ class Pack : public MovementKernel {
     const View first = context.input(0);
     if (!context.ok()) return;
     const int axis = checked_axis(context, axis_, first.rank + 1);
+    if (!context.ok()) return;
     Shape shape = shape_of(first);
     shape.insert(shape.begin() + axis, context.input_count());
     const View output = context.output(0, first.dtype, shape);
@@ -68,7 +69,7 @@ class Concat : public MovementKernel {
   void move(Context& context) const override {
     const int count = context.input_count() - 1;
     const int begin = kAxisFirst ? 1 : 0;
-    const int64_t given = context.host_integer(kAxisFirst ? 0 : count);
+    const int64_t given = context.host_integer(kAxisFirst ? 0 : count, 1);
     const View first = context.input(begin);
     if (!context.ok()) return;
     const int axis = checked_axis(context, given, first.rank);
@@ -106,9 +107,9 @@ class Split : public MovementKernel {
 
   void move(Context& context) const override {
     const View input = context.input(kEqual ? 1 : 0);
-    const int64_t given = context.host_integer(kEqual ? 0 : 2);
+    const int64_t given = context.host_integer(kEqual ? 0 : 2, kEqual ? 0 : kAnyRank);
     Shape sizes;
-    if (!kEqual) sizes = context.host_integers(1);
+    if (!kEqual) sizes = context.host_vector(1);
     if (!context.ok()) return;
     const int axis = checked_axis(context, given, input.rank);
     if (!context.ok() || !complete(context, input.shape[axis], &sizes)) return;
@@ -124,10 +125,12 @@ class Split : public MovementKernel {
   }
 
  private:
+  static constexpr int kAnyRank = 254;  // SplitV takes an axis of any shape that has one element
+
   // Makes `sizes` the lengths of the parts of an axis.
   bool complete(Context& context, int64_t length, Shape* sizes) const {
     if (kEqual) {
-      if (length % count_ == 0) {
+      if (count_ > 0 && length % count_ == 0) {
         sizes->assign(static_cast<size_t>(count_), length / count_);
         return true;
       }

@@ -11,6 +11,8 @@ class MatMul : public Kernel {
     const bool batched = construction.has("adj_x");
     transpose_a_ = construction.boolean(batched ? "adj_x" : "transpose_a");
     transpose_b_ = construction.boolean(batched ? "adj_y" : "transpose_b");
+    batched_ = batched;
+    broadcasts_ = std::string(op()) != "BatchMatMul";
     output_dtype_ = construction.has("Tout") ? construction.dtype("Tout") : UHAL_DTYPE_INVALID;
   }
 
@@ -18,8 +20,12 @@ class MatMul : public Kernel {
     View a = context.input(0);
     View b = context.input(1);
     if (!context.ok()) return;
-    if (a.rank < 2 || b.rank < 2) {
+    if (a.rank < 2 || b.rank < 2 || (!batched_ && (a.rank > 2 || b.rank > 2))) {
       return context.fail_invalid(std::string(op()) + ": operands must be matrices, got shapes " + to_text(a) +
+                                  " and " + to_text(b));
+    }
+    if (!broadcasts_ && Shape(a.shape, a.shape + a.rank - 2) != Shape(b.shape, b.shape + b.rank - 2)) {
+      return context.fail_invalid(std::string(op()) + ": leading axes must be the same, got shapes " + to_text(a) +
                                   " and " + to_text(b));
     }
     if (transpose_a_) a = a.transposed();
@@ -48,6 +54,8 @@ class MatMul : public Kernel {
  private:
   bool transpose_a_;
   bool transpose_b_;
+  bool batched_;
+  bool broadcasts_;
   uhal_dtype output_dtype_;
 };
 

@@ -1,4 +1,6 @@
 // Fused batch normalization, versions 1 to 3, and its gradients.
+#include <limits>
+
 #include "plugins/tensorflow/registrar.h"
 
 namespace unihal::tensorflow {
@@ -16,7 +18,7 @@ class BatchNormBase : public Kernel {
   View logical(const View& view) const { return channels_first_ ? view : view.channels_first(); }
 
   bool check(Context& context, const View& x, std::initializer_list<const View*> per_channel) const {
-    if (context.ok() && x.rank < 3)
+    if (context.ok() && x.rank != 4 && x.rank != 5)
       context.fail_invalid(std::string(op()) + ": x must have rank 4 or 5, got " + to_text(x));
     const int64_t channels = context.ok() ? logical(x).shape[1] : 0;
     for (const View* view : per_channel) {
@@ -50,6 +52,10 @@ class BatchNorm : public BatchNormBase {
     const View variance = context.input(4);
     const bool has_running = !training_ || factor_ != 1;
     if (!check(context, x, {&scale, &offset})) return;
+    if (mean.rank != 1 || variance.rank != 1) {
+      return context.fail_invalid(std::string(op()) + ": mean and variance must be vectors, got shapes " +
+                                  to_text(mean) + " and " + to_text(variance));
+    }
     if (has_running && !check(context, x, {&mean, &variance})) return;
     const View output = context.output_like(0, x);
     const View batch_mean = context.output_like(1, scale);
@@ -57,7 +63,13 @@ class BatchNorm : public BatchNormBase {
     const View saved_mean = context.output_like(3, scale);
     const View saved_variance = context.output_like(4, scale);
     if (context.output_count() > 5) context.output(5, scale.dtype, Shape{0});
-    if (!context.ok() || x.elements() == 0) return;
+    if (!context.ok()) return;
+    if (x.elements() == 0) {  // the statistics of nothing
+      for (const View* result : {&batch_mean, &batch_variance, &saved_mean, &saved_variance}) {
+        context.fill(*result, std::numeric_limits<double>::quiet_NaN(), 0);
+      }
+      return;
+    }
     const View input = logical(x);
     const View y = logical(output);
     uhal_norm_attributes attributes = norm_attributes(epsilon_);
@@ -99,6 +111,10 @@ class BatchNormGrad : public BatchNormBase {
     const View mean = context.input(3);
     const View variance = context.input(4);
     if (!check(context, x, {&scale, &mean, &variance})) return;
+    if (shape_of(gradient) != shape_of(x)) {
+      return context.fail_invalid(std::string(op()) + ": x and y_backprop must have the same shape, got " + to_text(x) +
+                                  " and " + to_text(gradient));
+    }
     const View output = context.output_like(0, x);
     const View dscale = context.output_like(1, scale);
     const View doffset = context.output_like(2, scale);

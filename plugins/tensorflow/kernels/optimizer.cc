@@ -22,15 +22,32 @@ bool check_shapes(Context& context, const char* op, const View& variable, std::i
   return context.ok();
 }
 
-// (var, alpha, delta)
-class GradientDescent : public Kernel {
+class Optimizer : public Kernel {
  public:
   using Kernel::Kernel;
+  Merging merging() const override { return Merging::kSameShape; }
+};
+
+bool check_scalars(Context& context, const char* op, std::initializer_list<const View*> coefficients) {
+  for (const View* coefficient : coefficients) {
+    if (context.ok() && coefficient->rank != 0) {
+      context.fail_invalid(std::string(op) + ": learning rate and powers of beta must be scalars, got shape " +
+                           to_text(*coefficient));
+    }
+  }
+  return context.ok();
+}
+
+// (var, alpha, delta)
+class GradientDescent : public Optimizer {
+ public:
+  using Optimizer::Optimizer;
   void compute(Context& context) const override {
     LockedVariables variables(context, {0});
     const View parameter = variables.writable(0);
     const View rate = context.input(1);
     const View gradient = context.input(2);
+    if (!check_scalars(context, op(), {&rate})) return;
     if (!check_shapes(context, op(), parameter, {&gradient})) return;
     context.map(uhal_map_sgd, {&parameter, &gradient, &rate}, {&parameter});
   }
@@ -38,10 +55,10 @@ class GradientDescent : public Kernel {
 
 // (var, accum, lr, grad, momentum)
 template <bool kRateInVelocity>
-class Momentum : public Kernel {
+class Momentum : public Optimizer {
  public:
   explicit Momentum(Construction& construction)
-      : Kernel(construction), nesterov_(construction.boolean("use_nesterov")) {}
+      : Optimizer(construction), nesterov_(construction.boolean("use_nesterov")) {}
   void compute(Context& context) const override {
     LockedVariables variables(context, {0, 1});
     const View parameter = variables.writable(0);
@@ -49,6 +66,7 @@ class Momentum : public Kernel {
     const View rate = context.input(2);
     const View gradient = context.input(3);
     const double momentum = context.host_real(4);
+    if (!check_scalars(context, op(), {&rate})) return;
     if (!check_shapes(context, op(), parameter, {&velocity, &gradient})) return;
     const double nesterov = nesterov_ ? 1 : 0;
     if (kRateInVelocity) {
@@ -65,9 +83,9 @@ class Momentum : public Kernel {
 };
 
 // (var, m, v, beta1_power, beta2_power, lr, beta1, beta2, epsilon, grad)
-class Adam : public Kernel {
+class Adam : public Optimizer {
  public:
-  explicit Adam(Construction& construction) : Kernel(construction) {
+  explicit Adam(Construction& construction) : Optimizer(construction) {
     if (construction.boolean("use_nesterov")) {
       construction.fail(TF_UNIMPLEMENTED, "use_nesterov is not supported; keep the variable on /CPU:0 or leave it off");
     }
@@ -84,6 +102,7 @@ class Adam : public Kernel {
     const double beta2 = context.host_real(7);
     const double epsilon = context.host_real(8);
     const View gradient = context.input(9);
+    if (!check_scalars(context, op(), {&rate, &power1, &power2})) return;
     if (!check_shapes(context, op(), parameter, {&first, &second, &gradient})) return;
     context.map(uhal_map_adam_epsilon_hat, {&parameter, &gradient, &first, &second, &rate, &power1, &power2},
                 {&parameter, &first, &second}, {beta1, beta2, epsilon});
@@ -91,9 +110,9 @@ class Adam : public Kernel {
 };
 
 // (var, ms, mom, lr, rho, momentum, epsilon, grad)
-class RmsProp : public Kernel {
+class RmsProp : public Optimizer {
  public:
-  using Kernel::Kernel;
+  using Optimizer::Optimizer;
   void compute(Context& context) const override {
     LockedVariables variables(context, {0, 1, 2});
     const View parameter = variables.writable(0);
@@ -104,6 +123,7 @@ class RmsProp : public Kernel {
     const double momentum = context.host_real(5);
     const double epsilon = context.host_real(6);
     const View gradient = context.input(7);
+    if (!check_scalars(context, op(), {&rate})) return;
     if (!check_shapes(context, op(), parameter, {&mean_square, &velocity, &gradient})) return;
     context.map(uhal_map_rmsprop, {&parameter, &gradient, &mean_square, &velocity, &rate},
                 {&parameter, &mean_square, &velocity}, {decay, momentum, epsilon});
@@ -112,9 +132,9 @@ class RmsProp : public Kernel {
 
 // (var, accum, lr, [epsilon], grad)
 template <bool kHasEpsilon>
-class Adagrad : public Kernel {
+class Adagrad : public Optimizer {
  public:
-  explicit Adagrad(Construction& construction) : Kernel(construction) {
+  explicit Adagrad(Construction& construction) : Optimizer(construction) {
     if (!construction.boolean("update_slots")) {
       construction.fail(TF_UNIMPLEMENTED, "update_slots=False is not supported; keep the variable on /CPU:0");
     }
@@ -126,6 +146,7 @@ class Adagrad : public Kernel {
     const View rate = context.input(2);
     const double epsilon = kHasEpsilon ? context.host_real(3) : 0;
     const View gradient = context.input(kHasEpsilon ? 4 : 3);
+    if (!check_scalars(context, op(), {&rate})) return;
     if (!check_shapes(context, op(), parameter, {&accumulator, &gradient})) return;
     context.map(uhal_map_adagrad, {&parameter, &gradient, &accumulator, &rate}, {&parameter, &accumulator}, {epsilon});
   }

@@ -35,8 +35,8 @@ void draw(Context& context, const Distribution& distribution, const PhiloxState&
 }
 
 Distribution integer_range(Context& context, int low_input, int high_input) {
-  const int64_t low = context.host_integer(low_input);
-  const int64_t high = context.host_integer(high_input);
+  const int64_t low = context.host_scalar(low_input);
+  const int64_t high = context.host_scalar(high_input);
   if (context.ok() && low >= high) {
     context.fail_invalid("Need minval < maxval, got " + std::to_string(low) + " >= " + std::to_string(high));
   }

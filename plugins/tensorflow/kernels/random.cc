@@ -6,6 +6,7 @@
 
 #include "plugins/tensorflow/kernels/philox.h"
 #include "plugins/tensorflow/registrar.h"
+#include "plugins/tensorflow/variable_shim.h"
 
 namespace unihal::tensorflow {
 namespace {
@@ -15,7 +16,7 @@ constexpr int32_t kPhiloxAlgorithm = 1;
 enum Range { kFixed, kFromInputs };  // of integer distributions: the dtype's own, or inputs minval and maxval
 
 PhiloxState state_from_seed_input(Context& context, int index) {
-  const Shape seed = context.host_integers(index);
+  const Shape seed = context.host_vector(index);
   if (context.ok() && seed.size() != 2)
     context.fail_invalid("seed must have shape [2], not [" + std::to_string(seed.size()) + "]");
   if (!context.ok()) return {};
@@ -56,27 +57,25 @@ class Stateless : public Kernel {
  public:
   explicit Stateless(Construction& construction) : Kernel(construction), dtype_(construction.dtype("dtype")) {}
   void compute(Context& context) const override {
-    const Shape shape = context.host_integers(0);
+    const Shape shape = context.host_vector(0);
     const View key = context.input(1);
     const View counter = context.input(2);
-    const int64_t algorithm = context.host_integer(3);
+    const int64_t algorithm = context.host_scalar(3);
     if (!context.ok()) return;
     constexpr int64_t kAutoSelect = 3;
     if (algorithm != kPhiloxAlgorithm && algorithm != kAutoSelect) {
-      return context.fail(
-          TF_UNIMPLEMENTED,
-          std::string(op()) + ": only the Philox generator (alg 1) is supported, not " + std::to_string(algorithm));
+      return context.refuse("only the Philox generator (alg 1) is supported, not " + std::to_string(algorithm));
     }
-    if (key.elements() != 1 || counter.elements() < 2) {
-      return context.fail_invalid(std::string(op()) + ": key must have shape [1] and counter [2], got " + to_text(key) +
-                                  " and " + to_text(counter));
+    if (key.rank != 1 || counter.rank != 1 || key.elements() != 1 || counter.elements() < 2) {
+      return context.refuse("key must have shape [1] and counter [2], got " + to_text(key) + " and " +
+                            to_text(counter));
     }
     PhiloxState state;
     state.key = *static_cast<const uint64_t*>(key.data);
     state.counter[0] = static_cast<const uint64_t*>(counter.data)[0];
     state.counter[1] = static_cast<const uint64_t*>(counter.data)[1];
     const Distribution distribution = kRange == kFromInputs ? integer_range(context, 4, 5) : Distribution{kKind};
-    draw(context, distribution, state, context.output(0, dtype_, shape));
+    draw(context, distribution, state, context.flat_output(0, dtype_, shape));
   }
 
  private:
@@ -89,10 +88,10 @@ class StatelessFromSeed : public Kernel {
  public:
   explicit StatelessFromSeed(Construction& construction) : Kernel(construction), dtype_(construction.dtype("dtype")) {}
   void compute(Context& context) const override {
-    const Shape shape = context.host_integers(0);
+    const Shape shape = context.host_vector(0);
     const PhiloxState state = state_from_seed_input(context, 1);
     const Distribution distribution = kRange == kFromInputs ? integer_range(context, 2, 3) : Distribution{kKind};
-    draw(context, distribution, state, context.output(0, dtype_, shape));
+    draw(context, distribution, state, context.flat_output(0, dtype_, shape));
   }
 
  private:
@@ -108,6 +107,9 @@ class Seeded : public Kernel {
     auto seed = static_cast<uint64_t>(construction.integer("seed"));
     auto seed2 = static_cast<uint64_t>(construction.integer("seed2"));
     if (seed == 0 && seed2 == 0) {  // the caller asked for any
+      if (variable_functions()->determinism_required() != 0) {
+        construction.fail(TF_INVALID_ARGUMENT, "When determinism is enabled, random ops must have a seed specified.");
+      }
       std::random_device entropy;
       seed = entropy() | static_cast<uint64_t>(entropy()) << 32;
       seed2 = entropy() | static_cast<uint64_t>(entropy()) << 32;
@@ -117,9 +119,9 @@ class Seeded : public Kernel {
   }
 
   void compute(Context& context) const override {
-    const Shape shape = context.host_integers(0);
+    const Shape shape = context.host_vector(0);
     const Distribution distribution = kRange == kFromInputs ? integer_range(context, 1, 2) : Distribution{kKind};
-    const View output = context.output(0, dtype_, shape);
+    const View output = context.flat_output(0, dtype_, shape);
     if (!context.ok()) return;
     PhiloxState state;
     {

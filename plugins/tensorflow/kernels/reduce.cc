@@ -11,22 +11,37 @@ class Reduce : public Kernel {
  public:
   explicit Reduce(Construction& construction) : Kernel(construction), keep_axes_(construction.boolean("keep_dims")) {}
 
+  // Neighbouring axes that are all reduced, or all kept, are one: that holds any rank.
   void compute(Context& context) const override {
-    const View input = context.input(0);
+    const Shape dims = context.dims(0);
+    const View input = context.flat_input(0);
     const Shape axes = context.host_integers(1);
     if (!context.ok()) return;
-    bool reduced[UHAL_MAX_RANK] = {};
-    for (int64_t axis : axes) reduced[checked_axis(context, axis, input.rank)] = true;
-    if (!context.ok()) return;
-    int64_t with_ones[UHAL_MAX_RANK];
-    Shape shape;
-    for (int i = 0; i < input.rank; ++i) {
-      with_ones[i] = reduced[i] ? 1 : input.shape[i];
-      if (!reduced[i] || keep_axes_) shape.push_back(with_ones[i]);
+    std::vector<bool> reduced(dims.size());
+    for (int64_t given : axes) {
+      const auto axis = static_cast<size_t>(checked_axis(context, given, static_cast<int>(dims.size())));
+      if (!context.ok()) return;
+      if (reduced[axis]) {
+        return context.fail_invalid(std::string(op()) + ": Axes contains duplicate dimension: " + std::to_string(axis));
+      }
+      reduced[axis] = true;
     }
-    const View output = context.output(0, input.dtype, shape).reshaped(with_ones, input.rank);
+    Shape shape, from, to;
+    for (size_t i = 0; i < dims.size(); ++i) {
+      if (!reduced[i] || keep_axes_) shape.push_back(reduced[i] ? 1 : dims[i]);
+      if (i == 0 || reduced[i] != reduced[i - 1]) {
+        from.push_back(dims[i]);
+        to.push_back(reduced[i] ? 1 : dims[i]);
+      } else {
+        from.back() *= dims[i];
+        if (!reduced[i]) to.back() *= dims[i];
+      }
+    }
+    if (from.size() > UHAL_MAX_RANK) return context.refuse("axes to reduce and to keep take turns too often");
+    const View output = context.flat_output(0, input.dtype, shape).reshaped(to);
+    const View source = input.reshaped(from);
     const uhal_reduce_attributes attributes = reduce_attributes(kReduction);
-    context.launch(UHAL_OP_REDUCE, {&input}, {&output}, &attributes);
+    context.launch(UHAL_OP_REDUCE, {&source}, {&output}, &attributes);
   }
 
  private:
@@ -37,6 +52,7 @@ class Reduce : public Kernel {
 class L2Loss : public Kernel {
  public:
   using Kernel::Kernel;
+  Merging merging() const override { return Merging::kSameShape; }
   void compute(Context& context) const override {
     const View input = context.input(0);
     if (!context.ok()) return;
@@ -57,7 +73,7 @@ class ArgReduce : public Kernel {
 
   void compute(Context& context) const override {
     const View input = context.input(0);
-    const int64_t given = context.host_integer(1);
+    const int64_t given = context.host_scalar(1);
     if (!context.ok()) return;
     const int axis = checked_axis(context, given, input.rank);
     if (!context.ok()) return;
@@ -67,9 +83,16 @@ class ArgReduce : public Kernel {
     }
     Shape shape = shape_of(input);
     shape.erase(shape.begin() + axis);
-    const View output = context.output(0, output_dtype_, shape).unsqueezed(axis);
+    const View output = context.output(0, output_dtype_, shape);
+    if (!context.ok()) return;
+    // The ABI's indices are int32 and int64.
+    const bool direct = contains(kIndices, output_dtype_);
+    const View indices = direct ? output : context.temporary(UHAL_INT64, output.shape, output.rank);
+    if (!context.ok()) return;
+    const View target = indices.unsqueezed(axis);
     const uhal_axis_attributes attributes = axis_attributes(axis, kLargest);
-    context.launch(UHAL_OP_ARG_REDUCE, {&input}, {&output}, &attributes);
+    context.launch(UHAL_OP_ARG_REDUCE, {&input}, {&target}, &attributes);
+    if (!direct) context.cast(indices, output);
   }
 
  private:
@@ -89,9 +112,8 @@ class Scan : public Kernel {
 
   void compute(Context& context) const override {
     const View input = context.input(0);
-    const int64_t given = context.host_integer(1);
+    const int64_t given = context.host_scalar(1);
     if (!context.ok()) return;
-    if (input.rank == 0) return context.share(0, 0, input);
     uhal_scan_attributes attributes = attributes_;
     attributes.axis = checked_axis(context, given, input.rank);
     const View output = context.output_like(0, input);
@@ -111,9 +133,10 @@ class TopK : public Kernel {
 
   void compute(Context& context) const override {
     const View input = context.input(0);
-    const int64_t k = context.host_integer(1);
+    const int64_t k = context.host_scalar(1);
     if (!context.ok()) return;
-    if (input.rank == 0 || k < 0 || k > input.shape[input.rank - 1]) {
+    if (k < 0) return context.fail_invalid("TopKV2: k must not be negative, got " + std::to_string(k));
+    if (input.rank == 0 || k > input.shape[input.rank - 1]) {
       return context.fail_invalid("TopKV2: input must have at least k = " + std::to_string(k) + " columns, got shape " +
                                   to_text(input));
     }

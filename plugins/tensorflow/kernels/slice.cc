@@ -11,8 +11,8 @@ class Slice : public MovementKernel {
   using MovementKernel::MovementKernel;
   void move(Context& context) const override {
     const View input = context.input(0);
-    const Shape begin = context.host_integers(1);
-    Shape size = context.host_integers(2);
+    const Shape begin = context.host_vector(1);
+    Shape size = context.host_vector(2);
     if (!context.ok()) return;
     bool fits = static_cast<int>(begin.size()) == input.rank && static_cast<int>(size.size()) == input.rank;
     View part = input;
@@ -20,7 +20,7 @@ class Slice : public MovementKernel {
       const int64_t start = begin[static_cast<size_t>(i)];
       int64_t& length = size[static_cast<size_t>(i)];
       if (length == -1) length = input.shape[i] - start;
-      fits = start >= 0 && length >= 0 && start + length <= input.shape[i];
+      fits = start >= 0 && length >= 0 && start <= input.shape[i] && length <= input.shape[i] - start;
       if (fits) part = part.sliced(i, start, length);
     }
     if (!fits) {
@@ -54,7 +54,7 @@ class StridedSliceGrad : public MovementKernel {
  public:
   explicit StridedSliceGrad(Construction& construction) : MovementKernel(construction), slice_(construction) {}
   void move(Context& context) const override {
-    const Shape whole = context.host_integers(0);
+    const Shape whole = context.host_vector(0);
     const View gradient = context.input(4);
     const View output = context.output(0, gradient.dtype, whole);
     View part;
@@ -92,12 +92,18 @@ class Pad : public MovementKernel {
       const int64_t before = paddings[static_cast<size_t>(2 * i)];
       const int64_t after = paddings[static_cast<size_t>(2 * i + 1)];
       if (before < 0 || after < 0) return context.fail_invalid(std::string(op()) + ": Paddings must be non-negative");
-      shape.push_back(before + input.shape[i] + after);
+      int64_t length = 0;
+      if (__builtin_add_overflow(before, input.shape[i], &length) || __builtin_add_overflow(length, after, &length)) {
+        length = -1;
+      }
+      shape.push_back(length);
     }
+    const View value = kHasValue ? context.input(2) : View();
+    if (value.rank != 0) context.fail_invalid("PadV2: constant_values must be a scalar, got shape " + to_text(value));
     const View output = context.output(0, input.dtype, shape);
     if (!context.ok() || output.elements() == 0) return;
     if (kHasValue) {
-      context.copy(context.input(2), output);
+      context.copy(value, output);
     } else {
       context.zero(output);
     }

@@ -36,9 +36,17 @@ class CrossEntropy : public Kernel {
       return context.fail_invalid(std::string(op()) + ": logits and labels do not fit: " + to_text(features) + " and " +
                                   to_text(labels));
     }
+    if (kSparse && features.shape[1] == 0) {
+      return context.fail_invalid(std::string(op()) + ": Must have at least one class, but got logits shape " +
+                                  to_text(features));
+    }
     const View gradient = context.output(1, features.dtype, joint);
     const View loss = context.output(0, features.dtype, {joint[0]}).unsqueezed(1);
-    if (!context.ok() || gradient.elements() == 0) return;
+    if (!context.ok()) return;
+    if (gradient.elements() == 0) {
+      context.zero(loss);
+      return;
+    }
     if (kSparse) {
       labels = labels.unsqueezed(1);
     } else {

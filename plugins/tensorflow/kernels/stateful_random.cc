@@ -48,10 +48,10 @@ class Stateful : public Kernel {
  public:
   explicit Stateful(Construction& construction) : Kernel(construction), dtype_(construction.dtype("dtype")) {}
   void compute(Context& context) const override {
-    const int64_t algorithm = context.host_integer(1);
-    const Shape shape = context.host_integers(2);
+    const int64_t algorithm = context.host_scalar(1);
+    const Shape shape = context.host_vector(2);
     const Distribution distribution = kHasLimits ? integer_range(context, 3, 4) : Distribution{kKind};
-    const View output = context.output(0, dtype_, shape);
+    const View output = context.flat_output(0, dtype_, shape);
     if (!context.ok()) return;
     int64_t before[kStateLength];
     const PhiloxState state = advance(context, algorithm, static_cast<uint64_t>(output.elements()), before);
@@ -69,10 +69,10 @@ class Skip : public Kernel {
  public:
   using Kernel::Kernel;
   void compute(Context& context) const override {
-    const int64_t algorithm = context.host_integer(1);
+    const int64_t algorithm = context.host_scalar(1);
     const View delta = context.input(2);
     if (!context.ok()) return;
-    if (delta.elements() != 1)
+    if (delta.rank != 0)
       return context.fail_invalid(std::string(op()) + ": delta must be a scalar, got shape " + to_text(delta));
     int64_t before[kStateLength];
     advance(context, algorithm, *static_cast<const uint64_t*>(delta.data), before);

@@ -12,9 +12,9 @@ StridedSlice::StridedSlice(Construction& construction)
       shrink_axis_mask_(construction.integer("shrink_axis_mask")) {}
 
 bool StridedSlice::select(Context& context, int first_input, const View& whole, View* part, Shape* shape) const {
-  const Shape begin = context.host_integers(first_input);
-  const Shape end = context.host_integers(first_input + 1);
-  const Shape strides = context.host_integers(first_input + 2);
+  const Shape begin = context.host_vector(first_input);
+  const Shape end = context.host_vector(first_input + 1);
+  const Shape strides = context.host_vector(first_input + 2);
   if (!context.ok()) return false;
   const int entries = static_cast<int>(begin.size());
   if (end.size() != begin.size() || strides.size() != begin.size() || entries > 32) {
@@ -22,6 +22,10 @@ bool StridedSlice::select(Context& context, int first_input, const View& whole, 
     return false;
   }
   const auto is_set = [](int64_t mask, int bit) { return (mask >> bit & 1) != 0; };
+  if ((ellipsis_mask_ & (ellipsis_mask_ - 1)) != 0) {
+    context.fail_invalid("StridedSlice: Multiple ellipses in slice spec not allowed");
+    return false;
+  }
   // An ellipsis takes all the axes that the other entries leave over; without one, it stands at the end.
   int named_axes = 0;
   for (int i = 0; i < entries; ++i) named_axes += !is_set(ellipsis_mask_, i) && !is_set(new_axis_mask_, i);
@@ -38,7 +42,6 @@ bool StridedSlice::select(Context& context, int first_input, const View& whole, 
   for (int i = 0; i < entries; ++i) {
     if (is_set(ellipsis_mask_, i)) {
       skip_axes(whole.rank - named_axes);
-      named_axes = whole.rank;  // a second ellipsis would be empty
       continue;
     }
     if (is_set(new_axis_mask_, i)) {

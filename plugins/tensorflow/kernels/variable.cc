@@ -70,6 +70,7 @@ template <int kFunction>
 class UpdateVariable : public Kernel {
  public:
   using Kernel::Kernel;
+  Merging merging() const override { return Merging::kSameShape; }
   void compute(Context& context) const override {
     LockedVariables variables(context, {0});
     const View variable = variables.writable(0);

@@ -91,15 +91,25 @@ class ResourceStridedSliceAssign : public Kernel {
   void compute(Context& context) const override {
     LockedVariables variables(context, {0});
     const View variable = variables.writable(0);
-    const View value = context.input(4);
+    View value = context.input(4);
     View part;
     Shape shape;
     if (!context.ok() || !slice_.select(context, 1, variable, &part, &shape)) return;
-    if (shape != shape_of(value)) {
-      return context.fail_invalid("ResourceStridedSliceAssign: the value has shape " + to_text(value) + ", the slice " +
-                                  to_text(shape.data(), static_cast<int>(shape.size())));
+    if (part.elements() == 0) return;
+    while (value.rank > static_cast<int>(shape.size()) && value.shape[0] == 1) {
+      value = value.reshaped(value.shape + 1, value.rank - 1);
     }
-    if (value.elements() > 0) context.copy(value.reshaped(part.shape, part.rank), part);
+    Shape joint;
+    if (!broadcast_shape(shape_of(value), shape, &joint) || joint != shape) {
+      return context.fail_invalid("ResourceStridedSliceAssign: the value has shape " + to_text(value) + ", the slice " +
+                                  to_text(shape));
+    }
+    if (shape_of(value) != shape) {
+      const View wide = context.temporary(value.dtype, shape.data(), static_cast<int>(shape.size()));
+      context.copy(value, wide);
+      value = wide;
+    }
+    context.copy(value.reshaped(part.shape, part.rank), part);
   }
 
  private:

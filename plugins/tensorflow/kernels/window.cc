@@ -10,7 +10,7 @@ WindowAttributes::WindowAttributes(Construction& construction) {
   strides_ = construction.integers("strides");
   if (construction.has("ksize")) windows_ = construction.integers("ksize");
   if (construction.has("dilations")) dilations_ = construction.integers("dilations");
-  if (padding_ == "EXPLICIT") explicit_paddings_ = construction.integers("explicit_paddings");
+  if (construction.has("explicit_paddings")) explicit_paddings_ = construction.integers("explicit_paddings");
   check(construction);
 }
 
@@ -21,20 +21,39 @@ void WindowAttributes::check(Construction& construction) const {
     return list.empty() || (list.size() == axes && list[0] == 1 && list[channel] == 1);
   };
   const auto is_positive = [](int64_t value) { return value > 0; };
+  const auto pads_space = [&]() {  // but neither batch nor channels
+    const size_t channel = channels_first_ ? 1 : axes - 1;
+    const Shape& list = explicit_paddings_;
+    return list.size() == 2 * axes && list[0] == 0 && list[1] == 0 && list[2 * channel] == 0 &&
+           list[2 * channel + 1] == 0 && std::all_of(list.begin(), list.end(), [](int64_t value) { return value >= 0; });
+  };
   const bool good = axes >= 3 && axes <= 2 + UHAL_MAX_SPATIAL && lies_in_space(strides_) && lies_in_space(windows_) &&
                     lies_in_space(dilations_) && std::all_of(strides_.begin(), strides_.end(), is_positive) &&
                     std::all_of(windows_.begin(), windows_.end(), is_positive) &&
                     std::all_of(dilations_.begin(), dilations_.end(), is_positive) &&
-                    (explicit_paddings_.empty() || explicit_paddings_.size() == 2 * axes);
-  if (!good) {
-    construction.fail(
-        TF_INVALID_ARGUMENT,
-        "strides, ksize and dilations must be positive, have one entry per axis, and be 1 along batch and "
-        "channels; got strides " +
-            to_text(strides_.data(), static_cast<int>(axes)) + ", ksize " +
-            to_text(windows_.data(), static_cast<int>(windows_.size())) + ", dilations " +
-            to_text(dilations_.data(), static_cast<int>(dilations_.size())));
+                    (construction.has("ksize") ? windows_.size() == axes : true) &&
+                    (construction.has("dilations") ? dilations_.size() == axes : true) &&
+                    (padding_ == "EXPLICIT" ? pads_space() : explicit_paddings_.empty());
+  if (good) return;
+  const std::string reason =
+      "strides, ksize and dilations must be positive, have one entry per axis, and be 1 along batch and channels, "
+      "which take no padding; got strides " +
+      to_text(strides_) + ", ksize " + to_text(windows_) + ", dilations " + to_text(dilations_) +
+      ", explicit_paddings " + to_text(explicit_paddings_);
+  // The CPU's pooling gradients write beyond their tensors where a window has no size.
+  if (std::all_of(windows_.begin(), windows_.end(), is_positive)) {
+    construction.refuse(reason);
+  } else {
+    construction.fail(TF_INVALID_ARGUMENT, reason);
   }
+}
+
+bool WindowAttributes::fits(Context& context, const View& view) const {
+  if (context.ok() && view.rank != static_cast<int>(strides_.size())) {
+    context.fail_invalid("expected a tensor of rank " + std::to_string(strides_.size()) + ", got shape " +
+                         to_text(view));
+  }
+  return context.ok();
 }
 
 int64_t WindowAttributes::spatial_entry(const Shape& list, int spatial) const {
@@ -63,7 +82,7 @@ WindowAttributes::Extent WindowAttributes::extent(int spatial, int64_t input, in
     extent.pad_after = explicit_paddings_[2 * axis + 1];
   }
   const int64_t room = input + extent.pad_before + extent.pad_after - reach;
-  extent.output = room < 0 ? 0 : room / step + 1;
+  extent.output = (room + step) / step;  // one that is negative is no shape
   return extent;
 }
 

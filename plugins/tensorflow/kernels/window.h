@@ -28,10 +28,12 @@ class WindowAttributes {
   };
   Extent extent(int spatial, int64_t input, int64_t window) const;
 
-  // Windows that reach over several images or channels are not supported; fails the construction.
-  void check(Construction& construction) const;
+  // Whether a tensor has as many axes as the attributes have entries; fails the context if not.
+  bool fits(Context& context, const View& view) const;
 
  private:
+  // Windows that reach over several images or channels are refused.
+  void check(Construction& construction) const;
   int64_t spatial_entry(const Shape& list, int spatial) const;
 
   bool channels_first_ = false;

@@ -1,16 +1,21 @@
-// Resource variables through TensorFlow's C++ interface: see shim.h.
+// Resource variables and CPU kernels through TensorFlow's C++ interface: see shim.h.
 #include "plugins/tensorflow/shim/shim.h"
 
 #include <algorithm>
+#include <memory>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "tensorflow/c/tf_status_helper.h"
 #include "tensorflow/c/tf_tensor_helper.h"
+#include "tensorflow/core/common_runtime/device_mgr.h"
+#include "tensorflow/core/framework/function.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_mgr.h"
 #include "tensorflow/core/framework/resource_var.h"
+#include "tensorflow/core/public/version.h"
+#include "tensorflow/core/util/determinism.h"
 
 using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
@@ -153,8 +158,99 @@ void assign(TF_OpKernelContext* handle, int input, int value, int validate_shape
   variable->is_initialized = true;
 }
 
+// -- the CPU's kernels -----------------------------------------------------------------------------------
+
+tensorflow::Device* cpu_of(OpKernelContext* context) {
+  tensorflow::FunctionLibraryRuntime* library = context->function_library();
+  tensorflow::Device* device = nullptr;
+  if (library == nullptr || library->device_mgr() == nullptr) return nullptr;
+  return library->device_mgr()->LookupDevice("/device:CPU:0", &device).ok() ? device : nullptr;
+}
+
+// Host tensors with the values of the context's inputs.
+bool fetch_inputs(OpKernelContext* context, tensorflow::Allocator* allocator, unihal_host_copy copy,
+                  std::vector<Tensor>* inputs, TF_Status* status) {
+  for (int i = 0; i < context->num_inputs(); ++i) {
+    if (context->input_is_ref(i) || context->input_dtype(i) == tensorflow::DT_RESOURCE) {
+      TF_SetStatus(status, TF_UNIMPLEMENTED, "the CPU cannot reach variables of the device");
+      return false;
+    }
+    const Tensor& input = context->input(i);
+    if (context->input_memory_type(i) == tensorflow::HOST_MEMORY) {
+      inputs->push_back(input);
+      continue;
+    }
+    Tensor host(allocator, input.dtype(), input.shape());
+    if (input.TotalBytes() > 0) {
+      if (!host.IsInitialized()) {
+        TF_SetStatus(status, TF_RESOURCE_EXHAUSTED, "no host memory for an operand");
+        return false;
+      }
+      copy(reinterpret_cast<TF_OpKernelContext*>(context), host.data(), input.data(), input.TotalBytes(), 1, status);
+      if (TF_GetCode(status) != TF_OK) return false;
+    }
+    inputs->push_back(std::move(host));
+  }
+  return true;
+}
+
+// Gives a host tensor out as an output of the context.
+bool set_output(OpKernelContext* context, int index, const Tensor& value, unihal_host_copy copy, TF_Status* status) {
+  if (context->output_memory_type(index) == tensorflow::HOST_MEMORY) {
+    context->set_output(index, value);
+    return true;
+  }
+  Tensor* output = nullptr;
+  if (!check(context->allocate_output(index, value.shape(), &output), status)) return false;
+  if (value.TotalBytes() > 0) {
+    copy(reinterpret_cast<TF_OpKernelContext*>(context), output->data(), value.data(), value.TotalBytes(), 0, status);
+  }
+  return TF_GetCode(status) == TF_OK;
+}
+
+void compute_on_host(TF_OpKernelContext* handle, unihal_host_copy copy, TF_Status* status) {
+  OpKernelContext* context = unwrap(handle);
+  tensorflow::Device* cpu = cpu_of(context);
+  if (cpu == nullptr) return TF_SetStatus(status, TF_UNIMPLEMENTED, "there is no CPU device");
+  tensorflow::Allocator* allocator = cpu->GetAllocator(tensorflow::AllocatorAttributes());
+  std::vector<Tensor> inputs;
+  if (!fetch_inputs(context, allocator, copy, &inputs, status)) return;
+  absl::Status result;
+  const std::unique_ptr<tensorflow::OpKernel> kernel = tensorflow::CreateOpKernel(
+      tensorflow::DeviceType("CPU"), cpu, allocator, context->op_kernel().def(), TF_GRAPH_DEF_VERSION, &result);
+  if (!check(result, status)) return;
+
+  std::vector<tensorflow::TensorValue> values;
+  values.reserve(inputs.size());
+  for (Tensor& input : inputs) values.emplace_back(&input);
+  const std::vector<tensorflow::AllocatorAttributes> input_attributes(inputs.size());
+  const std::vector<tensorflow::AllocatorAttributes> output_attributes(static_cast<size_t>(context->num_outputs()));
+  OpKernelContext::Params parameters;
+  parameters.step_id = context->step_id();
+  parameters.device = cpu;
+  parameters.op_kernel = kernel.get();
+  parameters.inputs = values;
+  parameters.input_alloc_attrs = input_attributes;
+  parameters.output_attr_array = output_attributes.data();
+  parameters.resource_manager = cpu->resource_manager();
+  parameters.step_container = context->step_container();
+  parameters.cancellation_manager = context->cancellation_manager();
+  parameters.function_library = context->function_library();
+  parameters.runner = context->runner();
+  parameters.frame_iter = context->frame_iter();
+  OpKernelContext on_host(&parameters);
+  cpu->Compute(kernel.get(), &on_host);
+  if (!check(on_host.status(), status)) return;
+  for (int i = 0; i < on_host.num_outputs(); ++i) {
+    const Tensor* output = on_host.mutable_output(i);
+    if (output != nullptr && !set_output(context, i, *output, copy, status)) return;
+  }
+}
+
+int determinism_required() { return tensorflow::OpDeterminismRequired() ? 1 : 0; }
+
 constexpr unihal_variable_functions kFunctions = {
-    sizeof(unihal_variable_functions), lock, unlock, writable, readable, assign,
+    sizeof(unihal_variable_functions), lock, unlock, writable, readable, assign, compute_on_host, determinism_required,
 };
 
 }  // namespace

@@ -1,7 +1,8 @@
 // The interface between the adapter (C API only, any TensorFlow) and the shim (C++ API, one minor version).
 //
 // TensorFlow's C API for resource variables is missing from its wheels, so the shim provides the few things that
-// need C++: locking variables, their tensors, assignment. It is opened at run time, by TensorFlow's version.
+// need C++: locking variables, their tensors, assignment; and running an op's CPU kernel in the place of its own. It is
+// opened at run time, by TensorFlow's version.
 // Tensors are handed over as TF_Tensor*; the receiver deletes them. All functions set `status` on failure.
 #pragma once
 
@@ -16,6 +17,10 @@ typedef struct unihal_variable_locks unihal_variable_locks;
 // Submits a copy of `source` to `destination`, of one shape and dtype, and deletes both handles.
 typedef void (*unihal_variable_copy)(TF_OpKernelContext* context, TF_Tensor* source, TF_Tensor* destination,
                                      TF_Status* status);
+
+// Copies `bytes` between host memory and memory of the context's device, and waits.
+typedef void (*unihal_host_copy)(TF_OpKernelContext* context, void* destination, const void* source, size_t bytes,
+                                 int to_host, TF_Status* status);
 
 typedef struct unihal_variable_functions {
   size_t struct_size;
@@ -37,6 +42,13 @@ typedef struct unihal_variable_functions {
   // must not share its memory. `validate_shape`: a change of shape is an error.
   void (*assign)(TF_OpKernelContext* context, int variable, int value, int validate_shape, unihal_variable_copy copy,
                  TF_Status* status);
+
+  // Computes the op on copies of its operands with TensorFlow's CPU kernel, and sets the outputs. Ops on resources have
+  // none that could: TF_UNIMPLEMENTED.
+  void (*compute_on_host)(TF_OpKernelContext* context, unihal_host_copy copy, TF_Status* status);
+
+  // Whether tf.config.experimental.enable_op_determinism is in force.
+  int (*determinism_required)(void);
 } unihal_variable_functions;
 
 // The shim's only exported symbol.
