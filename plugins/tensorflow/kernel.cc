@@ -198,10 +198,12 @@ void Context::compute_on_host() {
     const std::string theirs = TF_Message(status_);
     fail(TF_UNIMPLEMENTED, std::string(op_) + ": " + reason + "; and on the CPU: " + theirs);
   }
+  if (!check()) return;
+  Fallback fallback;
+  fallback.dtype = output_count() > 0 ? TF_ExpectedOutputDataType(context_, 0) : static_cast<TF_DataType>(0);
+  fallback.reason = reason.c_str();
   std::string message;
-  if (check() && !record_fallback(op_, TF_ExpectedOutputDataType(context_, 0), reason.c_str(), &message)) {
-    fail(TF_UNIMPLEMENTED, message);
-  }
+  if (!record_fallback(op_, fallback, &message)) fail(TF_UNIMPLEMENTED, message);
 }
 
 bool Context::check(uhal_status status) {
@@ -238,7 +240,7 @@ View Context::view(TF_Tensor* tensor) {
     Shape dims;
     if (merged(tensor, &dims)) return View(TF_TensorData(tensor), dtype, dims);
     mismatch_ = true;
-    refuse("operands must have one shape, got " + to_text(whole_) + " and " + to_text(dims_of(tensor)));
+    refuse("operands of more than " + std::to_string(UHAL_MAX_RANK) + " axes must have one shape");
     return View();
   }
   if (rank > UHAL_MAX_RANK) {
@@ -298,9 +300,8 @@ bool Context::check_shape(uhal_dtype dtype, const int64_t* dims, int rank) {
   }
   int64_t bytes = 0;
   if (ok_ && __builtin_mul_overflow(elements, static_cast<int64_t>(uhal_dtype_size(dtype)), &bytes)) {
-    fail(TF_RESOURCE_EXHAUSTED,
-         std::string(op_) + ": shape " + to_text(dims, rank) + " and type " + uhal_dtype_name(dtype) +
-             " take more bytes than there are addresses");
+    fail(TF_RESOURCE_EXHAUSTED, std::string(op_) + ": shape " + to_text(dims, rank) + " and type " +
+                                    uhal_dtype_name(dtype) + " take more bytes than there are addresses");
   }
   return ok_;
 }
@@ -339,7 +340,8 @@ View Context::forwarded_output(int index, uhal_dtype dtype, const int64_t* dims,
 View Context::temporary(uhal_dtype dtype, const int64_t* dims, int rank) {
   if (!check_shape(dtype, dims, rank)) return View();
   assert(rank <= UHAL_MAX_RANK);
-  TF_AllocatorAttributes attributes = {TF_ALLOCATOR_ATTRIBUTES_STRUCT_SIZE, static_cast<unsigned char>(in_host_memory_)};
+  TF_AllocatorAttributes attributes = {TF_ALLOCATOR_ATTRIBUTES_STRUCT_SIZE,
+                                       static_cast<unsigned char>(in_host_memory_)};
   TF_Tensor* tensor = TF_AllocateTemp(context_, to_tensorflow(dtype), dims, rank, &attributes, status_);
   if (!check()) return View();
   temporaries_.push_back(tensor);

@@ -126,8 +126,9 @@ class Context {
   // A view of a tensor that the caller holds.
   View view(TF_Tensor* tensor);
 
-  // Allocates an output. A shape that no tensor can have fails the context, here and below. TF_ForwardInputOrAllocateOutput with `candidates`: the output takes over the memory of
-  // the first of these inputs that nobody else holds; offer only inputs of the output's own shape and dtype.
+  // Allocates an output. A shape that no tensor can have fails the context, here and below.
+  // TF_ForwardInputOrAllocateOutput with `candidates`: the output takes over the memory of the first of these inputs
+  // that nobody else holds; offer only inputs of the output's own shape and dtype.
   View output(int index, uhal_dtype dtype, const int64_t* dims, int rank);
   View output(int index, uhal_dtype dtype, const Shape& shape) {
     return output(index, dtype, shape.data(), static_cast<int>(shape.size()));
@@ -180,7 +181,8 @@ class Context {
 
   void fail(TF_Code code, const std::string& message);
   void fail_invalid(const std::string& message) { fail(TF_INVALID_ARGUMENT, message); }
-  // Leaves this execution to TensorFlow's CPU kernel. Only before an output is allocated or work submitted.
+  // Leaves this execution to TensorFlow's CPU kernel. Only before an output is allocated or work submitted, and not in
+  // kernels with a state of their own. `reason` counts: no values of this execution in it.
   void refuse(const std::string& reason);
   // Takes over an error that a TF_ or shim function left in status().
   bool check();

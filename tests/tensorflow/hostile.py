@@ -1,5 +1,5 @@
-"""Hostile calls of every op that has a kernel of ours: sizes, shapes and attributes that are negative, zero, overflowing,
-of the wrong rank, duplicate or empty, each on TensorFlow's CPU and on the device.
+"""Hostile calls of every op that has a kernel of ours, each on TensorFlow's CPU and on the device: sizes, shapes and
+attributes that are negative, zero, overflowing, of the wrong rank, duplicate or empty.
 
 A program for test_hostile.py: `python hostile.py FIRST` runs the cases from number FIRST on and writes a line of JSON
 before each half of a case and one after it, so that its reader knows what ended the process.
@@ -77,7 +77,9 @@ STATE = np.arange(3, dtype="int64")
 def reductions() -> dict[str, list[Arguments]]:
     names = ("Sum", "Mean", "Prod", "Max", "Min", "EuclideanNorm")
     table = {name: [{"input": reals(2, 3, 2), "axis": ints(0, 2), "keep_dims": False}] for name in names}
-    return table | {name: [{"input": reals(2, 3) > 0.5, "axis": ints(1), "keep_dims": False}] for name in ("All", "Any")}
+    return table | {
+        name: [{"input": reals(2, 3) > 0.5, "axis": ints(1), "keep_dims": False}] for name in ("All", "Any")
+    }
 
 
 def randoms() -> dict[str, list[Arguments]]:
@@ -177,7 +179,10 @@ def convolutions() -> dict[str, list[Arguments]]:
         "DepthwiseConv2dNativeBackpropFilter": [
             {"input": IMAGE, "filter_sizes": dense_sizes, "out_backprop": y_depthwise} | WINDOW_2D | explicit
         ],
-        "MaxPool": [{"input": IMAGE} | POOL_2D | {"explicit_paddings": []}, {"input": IMAGE, "ksize": [1, 2, 2, 1]} | padded],
+        "MaxPool": [
+            {"input": IMAGE} | POOL_2D | {"explicit_paddings": []},
+            {"input": IMAGE, "ksize": [1, 2, 2, 1]} | padded,
+        ],
         "MaxPool3D": [{"input": VOLUME} | POOL_3D],
         "MaxPoolGrad": [
             {
@@ -216,9 +221,7 @@ def movements() -> dict[str, list[Arguments]]:
         "Transpose": [{"x": reals(2, 3, 4), "perm": ints(2, 0, 1)}],
         "Cast": [{"x": ROWS, "DstT": tf.int32}, {"x": ROWS, "DstT": tf.float32}],
         "Fill": [{"dims": SHAPE, "value": scalar(2, "float32")}],
-        "Range": [
-            {"start": scalar(1, d), "limit": scalar(9, d), "delta": scalar(2, d)} for d in ("int64", "float32")
-        ],
+        "Range": [{"start": scalar(1, d), "limit": scalar(9, d), "delta": scalar(2, d)} for d in ("int64", "float32")],
         "Bitcast": [{"input": ROWS, "type": t} for t in (tf.uint8, tf.float64, tf.int32)]
         + [{"input": np.arange(6, dtype="uint16"), "type": t} for t in (tf.quint16, tf.qint16, tf.qint8, tf.quint8)],
         "BroadcastTo": [{"input": reals(1, 3), "shape": ints(2, 3)}],
@@ -291,7 +294,17 @@ def products() -> dict[str, list[Arguments]]:
     equations = ["ab->ba", "ab->a", "ab->", "aab->ab", "a->aa", "...a->a...", "...a->a", one, two]
     table["Einsum"] = [{"inputs": [reals(3, 3, 4) if e.startswith("aab") else ROWS], "equation": e} for e in equations]
     table["Einsum"].append({"inputs": [reals(3)], "equation": "a->aa"})
-    pairs = ["ab,bc->ac", "ab,bc->ca", "ab,cb->ac", "ab,ab->", "...b,bc->...c", "...b,bc->c", "ab,bc->aac", "ab,bc", "ab,bc,cd->ad"]
+    pairs = [
+        "ab,bc->ac",
+        "ab,bc->ca",
+        "ab,cb->ac",
+        "ab,ab->",
+        "...b,bc->...c",
+        "...b,bc->c",
+        "ab,bc->aac",
+        "ab,bc",
+        "ab,bc,cd->ad",
+    ]
     table["Einsum"] += [{"inputs": [reals(4, 4), reals(4, 4)], "equation": e} for e in pairs]
     for version in ("", "V2", "V3"):
         norm = {"x": IMAGE, "epsilon": 1e-3, "is_training": True, "data_format": "NHWC"} | STATISTICS
@@ -397,7 +410,7 @@ def other_attributes(value: Any, allowed: list[str]) -> Iterator[tuple[str, Any]
             yield text, text
     elif isinstance(value, list):
         for i, entry in itertools.product(range(len(value)), (-1, 0, 2, 3, 1000)):
-            yield f"[{i}] = {entry}", value[:i] + [entry] + value[i + 1 :]
+            yield f"[{i}] = {entry}", [*value[:i], entry, *value[i + 1 :]]
         for entry in (-1, 0, 3):
             yield f"all {entry}", [entry] * len(value)
         yield "longer", [*value, 1]

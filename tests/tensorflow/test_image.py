@@ -1,6 +1,5 @@
 """Resizing, blocks of pixels, diagonals."""
 
-import numpy as np
 import pytest
 import tensorflow as tf
 from compare import DEVICE, check, integers, random
@@ -45,7 +44,5 @@ def test_errors() -> None:
     with tf.device(DEVICE):
         with pytest.raises(tf.errors.InvalidArgumentError, match="not divisible by block_size 2"):
             tf.nn.space_to_depth(tf.zeros([1, 3, 4, 1]), 2)
-        with pytest.raises(tf.errors.InvalidArgumentError, match="lies outside matrices"):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="lie outside matrices"):
             tf.linalg.diag_part(tf.zeros([3, 3]), k=5)
-        with pytest.raises(tf.errors.UnimplementedError, match="only a single diagonal"):
-            tf.linalg.diag_part(tf.constant(np.eye(3)), k=(-1, 1))

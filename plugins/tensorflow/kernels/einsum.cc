@@ -113,7 +113,7 @@ class Einsum : public Kernel {
     if (comma != std::string::npos) inputs_.push_back(left.substr(comma + 1));
     if (arrow != std::string::npos) output_ = equation_.substr(arrow + 2);
     if (arrow == std::string::npos || inputs_.back().find(',') != std::string::npos) {
-      construction.refuse("equation " + equation_ + " is not of one or two operands and an output");
+      construction.refuse("the equation is not of one or two operands and an output");
     }
   }
 

@@ -153,7 +153,8 @@ class Map : public Kernel {
       attributes_.parameters[0] = construction.real(row_.parameter_attribute);
     }
     // Equal and NotEqual of shapes that do not broadcast are answers, not errors, where this is false.
-    is_gradient_ = std::string_view(row_.op).substr(std::strlen(row_.op) - std::min<size_t>(std::strlen(row_.op), 4)) == "Grad";
+    is_gradient_ =
+        std::string_view(row_.op).substr(std::strlen(row_.op) - std::min<size_t>(std::strlen(row_.op), 4)) == "Grad";
     shapes_must_match_ =
         !construction.has("incompatible_shape_error") || construction.boolean("incompatible_shape_error");
   }

@@ -39,8 +39,7 @@ class Resize : public Kernel {
     const View images = context.input(0);
     const Shape size = context.host_vector(1);
     if (!context.ok()) return;
-    const bool images_fit =
-        images.rank == 4 && images.shape[1] > 0 && images.shape[2] > 0 && images.shape[3] > 0;
+    const bool images_fit = images.rank == 4 && images.shape[1] > 0 && images.shape[2] > 0 && images.shape[3] > 0;
     if (!images_fit || size.size() != 2 || size[0] <= 0 || size[1] <= 0) {
       return context.fail_invalid(std::string(op()) + ": expected images of rank 4 and two positive sizes, got " +
                                   to_text(images) + " and " + to_text(size.data(), static_cast<int>(size.size())));
@@ -87,8 +86,8 @@ class ResizeGrad : public Kernel {
     } else {
       const View original = context.input(1);
       if (!context.ok()) return;
-      const bool fits = original.rank == 4 && original.shape[1] > 0 && original.shape[2] > 0 && shape[1] > 0 &&
-                        shape[2] > 0;
+      const bool fits =
+          original.rank == 4 && original.shape[1] > 0 && original.shape[2] > 0 && shape[1] > 0 && shape[2] > 0;
       if (!fits) {
         return context.fail_invalid(std::string(op()) + ": expected images of rank 4 with pixels, got " +
                                     to_text(original) + " and gradients " + to_text(gradient));

@@ -34,7 +34,8 @@ struct Distribution {
 // Fills `output` from the state. Fails the context for integer limits that a double cannot hold.
 void draw(Context& context, const Distribution& distribution, const PhiloxState& state, const View& output);
 
-// The limits of a uniform integer distribution, from two host inputs of the output's dtype.
-Distribution integer_range(Context& context, int low_input, int high_input);
+// The limits of a uniform integer distribution, from two host inputs of the output's dtype. `nothing`: no number is to
+// be drawn, so the limits may be equal.
+Distribution integer_range(Context& context, int low_input, int high_input, bool nothing = false);
 
 }  // namespace unihal::tensorflow

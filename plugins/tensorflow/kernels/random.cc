@@ -1,6 +1,7 @@
 // Random numbers with their state in host memory: stateless ops, and those whose kernel keeps the state.
 //
 // The numbers are those of TensorFlow's CPU: same generator, same order.
+#include <algorithm>
 #include <mutex>
 #include <random>
 
@@ -14,6 +15,8 @@ namespace {
 constexpr int32_t kPhiloxAlgorithm = 1;
 
 enum Range { kFixed, kFromInputs };  // of integer distributions: the dtype's own, or inputs minval and maxval
+
+bool is_empty(const Shape& shape) { return std::find(shape.begin(), shape.end(), 0) != shape.end(); }
 
 PhiloxState state_from_seed_input(Context& context, int index) {
   const Shape seed = context.host_vector(index);
@@ -64,17 +67,17 @@ class Stateless : public Kernel {
     if (!context.ok()) return;
     constexpr int64_t kAutoSelect = 3;
     if (algorithm != kPhiloxAlgorithm && algorithm != kAutoSelect) {
-      return context.refuse("only the Philox generator (alg 1) is supported, not " + std::to_string(algorithm));
+      return context.refuse("only the Philox generator (alg 1) is supported");
     }
     if (key.rank != 1 || counter.rank != 1 || key.elements() != 1 || counter.elements() < 2) {
-      return context.refuse("key must have shape [1] and counter [2], got " + to_text(key) + " and " +
-                            to_text(counter));
+      return context.refuse("the key must have shape [1] and the counter [2]");
     }
     PhiloxState state;
     state.key = *static_cast<const uint64_t*>(key.data);
     state.counter[0] = static_cast<const uint64_t*>(counter.data)[0];
     state.counter[1] = static_cast<const uint64_t*>(counter.data)[1];
-    const Distribution distribution = kRange == kFromInputs ? integer_range(context, 4, 5) : Distribution{kKind};
+    const Distribution distribution =
+        kRange == kFromInputs ? integer_range(context, 4, 5, is_empty(shape)) : Distribution{kKind};
     draw(context, distribution, state, context.flat_output(0, dtype_, shape));
   }
 
@@ -90,7 +93,8 @@ class StatelessFromSeed : public Kernel {
   void compute(Context& context) const override {
     const Shape shape = context.host_vector(0);
     const PhiloxState state = state_from_seed_input(context, 1);
-    const Distribution distribution = kRange == kFromInputs ? integer_range(context, 2, 3) : Distribution{kKind};
+    const Distribution distribution =
+        kRange == kFromInputs ? integer_range(context, 2, 3, is_empty(shape)) : Distribution{kKind};
     draw(context, distribution, state, context.flat_output(0, dtype_, shape));
   }
 
@@ -120,7 +124,8 @@ class Seeded : public Kernel {
 
   void compute(Context& context) const override {
     const Shape shape = context.host_vector(0);
-    const Distribution distribution = kRange == kFromInputs ? integer_range(context, 1, 2) : Distribution{kKind};
+    const Distribution distribution =
+        kRange == kFromInputs ? integer_range(context, 1, 2, is_empty(shape)) : Distribution{kKind};
     const View output = context.flat_output(0, dtype_, shape);
     if (!context.ok()) return;
     PhiloxState state;

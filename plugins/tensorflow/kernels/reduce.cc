@@ -14,7 +14,7 @@ class Reduce : public Kernel {
   // Neighbouring axes that are all reduced, or all kept, are one: that holds any rank.
   void compute(Context& context) const override {
     const Shape dims = context.dims(0);
-    const View input = context.flat_input(0);
+    View input = context.flat_input(0);
     const Shape axes = context.host_integers(1);
     if (!context.ok()) return;
     std::vector<bool> reduced(dims.size());
@@ -37,11 +37,29 @@ class Reduce : public Kernel {
         if (!reduced[i]) to.back() *= dims[i];
       }
     }
-    if (from.size() > UHAL_MAX_RANK) return context.refuse("axes to reduce and to keep take turns too often");
-    const View output = context.flat_output(0, input.dtype, shape).reshaped(to);
-    const View source = input.reshaped(from);
+    const View output = context.flat_output(0, input.dtype, shape);
     const uhal_reduce_attributes attributes = reduce_attributes(kReduction);
-    context.launch(UHAL_OP_REDUCE, {&source}, {&output}, &attributes);
+    // Where axes to reduce and to keep take turns too often, the last of them are reduced first.
+    while (context.ok() && from.size() > UHAL_MAX_RANK) {
+      const auto split = static_cast<std::ptrdiff_t>(from.size()) - (UHAL_MAX_RANK - 1);
+      Shape part = {1};
+      for (auto i = from.begin(); i != from.begin() + split; ++i) part[0] *= *i;
+      Shape sums = part;
+      part.insert(part.end(), from.begin() + split, from.end());
+      sums.insert(sums.end(), to.begin() + split, to.end());
+      const View target = context.temporary(input.dtype, sums.data(), UHAL_MAX_RANK);
+      const View source = input.reshaped(part);
+      context.launch(UHAL_OP_REDUCE, {&source}, {&target}, &attributes);
+      input = target;
+      from.resize(static_cast<size_t>(split));
+      to.resize(static_cast<size_t>(split));
+      from.push_back(1);  // what is kept of them
+      for (size_t i = 1; i < sums.size(); ++i) from.back() *= sums[i];
+      to.push_back(from.back());
+    }
+    const View source = input.reshaped(from);
+    const View target = output.reshaped(to);
+    context.launch(UHAL_OP_REDUCE, {&source}, {&target}, &attributes);
   }
 
  private:

@@ -25,7 +25,8 @@ void WindowAttributes::check(Construction& construction) const {
     const size_t channel = channels_first_ ? 1 : axes - 1;
     const Shape& list = explicit_paddings_;
     return list.size() == 2 * axes && list[0] == 0 && list[1] == 0 && list[2 * channel] == 0 &&
-           list[2 * channel + 1] == 0 && std::all_of(list.begin(), list.end(), [](int64_t value) { return value >= 0; });
+           list[2 * channel + 1] == 0 &&
+           std::all_of(list.begin(), list.end(), [](int64_t value) { return value >= 0; });
   };
   const bool good = axes >= 3 && axes <= 2 + UHAL_MAX_SPATIAL && lies_in_space(strides_) && lies_in_space(windows_) &&
                     lies_in_space(dilations_) && std::all_of(strides_.begin(), strides_.end(), is_positive) &&
@@ -35,16 +36,17 @@ void WindowAttributes::check(Construction& construction) const {
                     (construction.has("dilations") ? dilations_.size() == axes : true) &&
                     (padding_ == "EXPLICIT" ? pads_space() : explicit_paddings_.empty());
   if (good) return;
+  // The same for all nodes: reasons are counted.
   const std::string reason =
       "strides, ksize and dilations must be positive, have one entry per axis, and be 1 along batch and channels, "
-      "which take no padding; got strides " +
-      to_text(strides_) + ", ksize " + to_text(windows_) + ", dilations " + to_text(dilations_) +
-      ", explicit_paddings " + to_text(explicit_paddings_);
+      "which "
+      "take no padding";
   // The CPU's pooling gradients write beyond their tensors where a window has no size.
   if (std::all_of(windows_.begin(), windows_.end(), is_positive)) {
     construction.refuse(reason);
   } else {
-    construction.fail(TF_INVALID_ARGUMENT, reason);
+    construction.fail(TF_INVALID_ARGUMENT,
+                      reason + "; got strides " + to_text(strides_) + ", ksize " + to_text(windows_));
   }
 }
 
