@@ -344,7 +344,7 @@ BASES: dict[str, list[Arguments]] = {op: bases for table in TABLES for op, bases
 
 def elementwise(op: str, dtypes: list[str]) -> list[Arguments]:
     """Arguments of an op that is not in the table: one array for each input."""
-    value = ROWS if "float32" in dtypes else (ROWS > 0.5 if not dtypes else (ROWS * 8).astype(dtypes[-1]))
+    value = ROWS if "float32" in dtypes else (ROWS > 0.5 if not dtypes else (ROWS * 8 + 1).astype(dtypes[-1]))
     arguments: Arguments = {}
     for argument in op_def_registry.get(op).input_arg:
         arguments[argument.name] = value > 0.5 if argument.name == "condition" else value
@@ -543,6 +543,8 @@ def compare(op: str, arguments: Arguments, actual: tuple[str, Any], expected: tu
         # Where memory gives out first, one looks at its sizes before and one after what else is wrong.
         if actual[0] == expected[0] or (actual[0] and expected[0] == "ResourceExhaustedError"):
             return ""
+        if actual[0] == "UnimplementedError" and any(text in actual[1] for text in VARIABLES_ONLY):
+            return ""
         excuses = NO_CPU_KERNEL if actual[0] else BEYOND_CPU + (INDEX_ERRORS if INDEX_VALUES & set(arguments) else ())
         if expected[0] and any(text in expected[1] for text in excuses):
             return ""
@@ -560,11 +562,31 @@ CPU_IS_WRONG = {
     r"\w*Conv\w*: .*in all": "uninitialized memory",
     r"\w*Conv\w*: .*(input|input_sizes): .*(axis [34] empty|\[[34]\] = 0|all 0)": "convolves images without channels",
     r"ResourceGather: .*batch_dims.*": "ends the process",
+    r"RngReadAndSkip: .*resource: .*": "ends the process",
+    r"Stateless\w+V2: .*counter: axis 0 one": "reads beyond the counter",
+    r"TopKV2: .*sorted = False": "has an order of its own",
     r"ResourceScatter(Update|Add|Sub|Mul|Div|Max|Min): .*": "reads beyond updates that are too small",
     r"ResizeNearestNeighborGrad: .*align_corners = True": "takes both conventions at once",
     r"FusedBatchNorm\w*: .*epsilon = -1.0": "takes a negative epsilon",
     r"Einsum: .*empty.*": "disregards that lengths differ where one is 0",
 }
+
+
+# What kernels of ours leave to TensorFlow's CPU kernels.
+ON_CPU = {
+    r".*(deep|twelve ones|three hundred ones).*": "more axes than the ABI has, where they do not merge",
+    r"(Max|Avg)Pool(Grad)?: .*(strides|ksize|padding|explicit_paddings) = .*": "windows over channels",
+    r"Depthwise\w+: .*dilations = .*": "lists that it disregards",
+    r"\w+Grad: .*an axis more.*": "gradients of other shapes with as many elements",
+    r"Stateless\w+V2: .*(counter|alg).*": "generators that only it has",
+    r"Resource\w+: .*": "attributes that the kernels lack",
+}
+# Without a kernel, and out of the CPU's reach.
+VARIABLES_ONLY = ("the CPU cannot reach variables of the device", "is not supported; keep the variable on /CPU:0")
+
+
+# Where the class of error differs: ours, of a window without a size along batch and channels too, is InvalidArgument.
+OTHER_CLASS = r"AvgPool: base \d+, ksize = (\[0\] =|all) (-1|0)"
 
 
 def limit_memory(more: int) -> None:
@@ -606,6 +628,8 @@ def main(first: int, wanted: str) -> None:
         actual = call(DEVICE, op, arguments)
         fell_back = fallback_count() > before
         error = compare(op, arguments, actual, expected) if expected is not None else ""
+        if actual[0] == "InvalidArgumentError" and re.fullmatch(OTHER_CLASS, f"{op}: {label}"):
+            error = ""
         say(number=number, error=error, fell_back=fell_back)
     say(end=True)
 

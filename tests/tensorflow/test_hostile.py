@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import os
-import select
+import queue
+import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -25,23 +27,34 @@ def run_from(first: int) -> tuple[list[dict[str, Any]], bool]:
     """The cases from number `first` on, and whether that were all; the last one of an incomplete run ended it."""
     child = subprocess.Popen(
         [sys.executable, "-W", "ignore", str(PROGRAM), str(first)],
-        env={**os.environ, "UNIHAL_STRICT": "0"},  # what runs on the host is counted here
+        # What runs on the CPU is counted. With the memory check each tensor is an allocation of its own, and one that
+        # fails does so at once: TensorFlow's pool would wait for ten seconds.
+        env={**os.environ, "UNIHAL_STRICT": "0", "UNIHAL_CHECK_MEMORY": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
+        text=True,
     )
-    assert child.stdout is not None
+    lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def read() -> None:
+        assert child.stdout is not None
+        for line in child.stdout:
+            lines.put(line)
+        lines.put("")
+
+    threading.Thread(target=read, daemon=True).start()
     results: list[dict[str, Any]] = []
     complete = False
-    while select.select([child.stdout], [], [], CASE if results else START)[0]:
-        line = child.stdout.readline()
-        if not line:
-            break
-        entry = json.loads(line)
-        complete = "end" in entry
-        if entry.get("on") == "CPU":
-            results.append(entry)
-        elif not complete:
-            results[-1].update(entry)
+    try:
+        while line := lines.get(timeout=CASE if results else START):
+            entry = json.loads(line)
+            complete = "end" in entry
+            if entry.get("on") == "CPU":
+                results.append(entry)
+            elif not complete:
+                results[-1].update(entry)
+    except queue.Empty:  # it hangs
+        complete = False
     child.kill()
     child.wait()
     return results, complete
@@ -65,7 +78,8 @@ def test_hostile_calls_end_as_on_the_cpu() -> None:
             failures.append(f"{name}\n    {case['error']}")
     assert not failures, f"{len(failures)} of {len(results)} cases:\n" + "\n".join(failures[:50])
 
-    # What a kernel leaves to the CPU is listed, and what is listed still is.
-    fell_back = {case["op"] for case in results if case.get("fell_back")}
-    assert fell_back == set(hostile.ON_HOST)
-    assert len(results) > 5000
+    # What kernels leave to the CPU is listed.
+    fallen = [f"{case['op']}: {case['case']}" for case in results if case.get("fell_back")]
+    unlisted = [name for name in fallen if not any(re.fullmatch(pattern, name) for pattern in hostile.ON_CPU)]
+    assert not unlisted, unlisted
+    assert len(results) > 10000
