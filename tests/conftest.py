@@ -3,7 +3,10 @@ unless another backend is asked for (--unihal-backend)."""
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
+import tempfile
 
 import pytest
 
@@ -25,6 +28,12 @@ _KEPT = {
 for _name in [name for name in os.environ if name.startswith("UNIHAL_") and name not in _KEPT]:
     del os.environ[_name]
 os.environ.setdefault("UNIHAL_BACKEND", "stub")
+
+# Frameworks keep files of their own in the user's home (Paddle writes the source of what to_static compiles there) and
+# fail where it is read-only. That is theirs: the tests take a home of their own then.
+if not os.access(os.path.expanduser("~"), os.W_OK):
+    os.environ["HOME"] = tempfile.mkdtemp(prefix="unihal-home-")
+    atexit.register(shutil.rmtree, os.environ["HOME"], ignore_errors=True)
 
 if os.environ.get("UNIHAL_STUB") == "strict" or os.environ.get("UNIHAL_CHECK_RACES") == "1":
 

@@ -27,7 +27,7 @@ def run_from(first: int) -> tuple[list[dict[str, Any]], bool]:
     """The cases from number `first` on, and whether that were all; the last one of an incomplete run ended it."""
     child = subprocess.Popen(
         [sys.executable, "-W", "ignore", str(PROGRAM), str(first)],
-        # What runs on the CPU is counted here. With the memory check each tensor is an allocation of its own, and one that
+        # What runs on the CPU is counted. With the memory check each tensor is an allocation of its own, and one that
         # fails does so at once: TensorFlow's pool would wait for ten seconds.
         env={**os.environ, "UNIHAL_STRICT": "0", "UNIHAL_CHECK_MEMORY": "1"},
         stdout=subprocess.PIPE,

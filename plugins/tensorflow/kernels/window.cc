@@ -1,7 +1,6 @@
 #include "plugins/tensorflow/kernels/window.h"
 
 #include <algorithm>
-#include <string_view>
 
 namespace unihal::tensorflow {
 
@@ -43,8 +42,7 @@ void WindowAttributes::check(Construction& construction) const {
       "which "
       "take no padding";
   // The CPU's pooling gradients write beyond their tensors where a window has no size.
-  const bool is_gradient = std::string_view(construction.op()).find("Grad") != std::string_view::npos;
-  if (!is_gradient || std::all_of(windows_.begin(), windows_.end(), is_positive)) {
+  if (std::all_of(windows_.begin(), windows_.end(), is_positive)) {
     construction.refuse(reason);
   } else {
     construction.fail(TF_INVALID_ARGUMENT,
