@@ -85,7 +85,7 @@ def test_what_runs_on_the_host_is_right(tmp_path: Path) -> None:
     command = [
         sys.executable,
         "-m",
-        "unihal.cli",
+        "unihal.command_line",
         "conformance",
         "--with-host",
         "--every",
