@@ -126,9 +126,10 @@ TEST_F(OpenclStream, ACallbackMaySubmitToOtherStreams) {
       [](void* data) {
         Call& self = *static_cast<Call*>(data);
         EXPECT_OK(uhal_memory_fill(self.other, self.memory, "c", 1, 100));
-        EXPECT_OK(uhal_stream_synchronize(self.other));
       },
       &call));
+  EXPECT_OK(uhal_stream_synchronize(stream));
+  EXPECT_OK(uhal_stream_synchronize(call.other));
   EXPECT_EQ(std::string(100, 'c'), download(call.memory, 100));
   EXPECT_OK(uhal_stream_destroy(call.other));
 }

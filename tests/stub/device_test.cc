@@ -138,8 +138,8 @@ INSTANTIATE_TEST_SUITE_P(Values, WrongSetting,
                          testing::Values(std::pair("UNIHAL_STUB_DEVICES", "0"), std::pair("UNIHAL_STUB_DEVICES", "65"),
                                          std::pair("UNIHAL_STUB_DEVICES", "two"),
                                          std::pair("UNIHAL_STUB_DEVICES", "-1"), std::pair("UNIHAL_STUB_MEMORY", "4GB"),
-                                         std::pair("UNIHAL_STUB", "harsh"), std::pair("UNIHAL_STUB", ""),
-                                         std::pair("UNIHAL_STUB_SEED", "1.5"), std::pair("UNIHAL_STUB_MEMORY", "0"),
+                                         std::pair("UNIHAL_STUB", "harsh"), std::pair("UNIHAL_STUB_SEED", "1.5"),
+                                         std::pair("UNIHAL_STUB_MEMORY", "0"),
                                          std::pair("UNIHAL_STUB_MEMORY", "99999999999G")));
 
 }  // namespace
