@@ -214,6 +214,7 @@ void Context::compute_on_host(TF_DataType dtype) {
     fail(TF_UNIMPLEMENTED, std::string(op_) + ": " + reason + "; and on the CPU: " + theirs);
   }
   if (!check()) return;
+  if (dtype == 0 && output_count() > 0) dtype = TF_ExpectedOutputDataType(context_, 0);
   std::string message;
   if (!record_fallback(op_, {dtype, reason.c_str()}, &message)) fail(TF_UNIMPLEMENTED, message);
 }
