@@ -26,13 +26,13 @@ def test_a_sample_of_the_suite(mode: str) -> None:
 
 
 @pytest.mark.whole
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1500)
 @pytest.mark.parametrize("mode", ["fast", "strict"])
 def test_the_stub_conforms(mode: str, tmp_path: Path) -> None:
     junit, results = tmp_path / "junit.xml", tmp_path / "results.json"
     process = run_command(
         [*UNIHAL, "--backend", "stub", "--junit", str(junit), "--json", str(results)],
-        timeout=500,
+        timeout=1400,
         UNIHAL_BACKEND=None,
         UNIHAL_STUB=mode,
         UNIHAL_STUB_DEVICES="2",

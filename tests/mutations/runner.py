@@ -54,7 +54,7 @@ def run(library: Path, mutations: list[Mutation]) -> Findings:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=400,
+        timeout=900,
         check=False,
     )
     found: Findings = {}

@@ -17,12 +17,12 @@ def findings() -> Findings:
     return find_all()
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1000)
 def test_nothing_is_found_without_a_fault(findings: Findings) -> None:
     assert findings[""] == []
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1000)
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
 def test_conformance_finds(mutation: Mutation, findings: Findings) -> None:
     assert findings.get(mutation.name), f"a backend where {mutation.text} conforms"

@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from processes import run_command
 
+pytestmark = pytest.mark.whole
+
 UNIHAL = [sys.executable, "-m", "unihal.command_line"]
 LIBRARY = Path(__file__).parents[2] / "build/cmake/tests/opencl/libpresented_opencl.so"
 

@@ -14,6 +14,8 @@ from processes import run_command, run_python
 from unihal import Buffer, _core, cache, errors, op_kinds, tuning
 from unihal.stream import default_stream
 
+pytestmark = pytest.mark.whole
+
 UNIHAL = [sys.executable, "-m", "unihal.command_line"]
 
 #: Candidates that PoCL compiles in a few seconds; conformance on a GPU has the others.

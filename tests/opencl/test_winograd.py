@@ -19,6 +19,8 @@ from unihal.conformance.reference.convolution import convolution, convolution_ba
 from unihal.conformance.tolerance import Arithmetic, mismatches, summation_roundings
 from unihal.stream import default_stream
 
+pytestmark = pytest.mark.whole
+
 UNIHAL = [sys.executable, "-m", "unihal.command_line"]
 KIND = op_kinds.number("convolution_backward_filter")
 
