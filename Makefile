@@ -32,8 +32,10 @@ unexport CUSTOM_DEVICE_ROOT TF_PLUGGABLE_DEVICE_LIBRARY_PATH
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
 
-# Sources that were compiled before, here or in another clone, are not compiled again where there is ccache.
-CCACHE := $(shell command -v ccache)
+# Sources that were compiled before, here or in another clone, are not compiled again where there is ccache, and a folder
+# for it that can be written.
+CCACHE := $(shell folder="$$(ccache --get-config cache_dir 2>/dev/null)" && mkdir -p "$$folder" 2>/dev/null && \
+  test -w "$$folder" && command -v ccache)
 ifneq ($(CCACHE),)
 export CMAKE_C_COMPILER_LAUNCHER ?= $(CCACHE)
 export CMAKE_CXX_COMPILER_LAUNCHER ?= $(CCACHE)
