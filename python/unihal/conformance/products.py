@@ -230,8 +230,8 @@ def cases(seed: int) -> Iterator[Case]:
         yield from sweep(fused, seed, dtypes=FLOATING, shapes=[*with_c[:3], with_c[-3], _PROBLEMS[4]])
     for batched in (problem for problem in _PROBLEMS if len(problem.a) > 2 and np.prod(problem.d) < 1000):
         for layout in ("transposed", "spaced", "reversed", "broadcast"):
-            yield _case("float32", batched, layout)
-    yield _case("float32", _PROBLEMS[0], "spaced")
+            yield _case("float32", batched, layout, name="layouts")
+    yield _case("float32", _PROBLEMS[0], "spaced", name="layouts")
     for dtype in FLOATING:
         for activation in Activation:
             yield _with_nan(dtype, activation, (20, 1, 33))
