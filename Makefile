@@ -128,6 +128,7 @@ fuzz: .venv/stamps/requirements
 
 # The two frameworks' libraries clash in one process, so each suite has its own.
 test-python: $(SITE)
+	bash tests/fetch_pocl.sh
 	$(PYTEST) tests/python tests/docs
 
 # Faults planted in a backend, each of which conformance must find.

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 
 SOURCE = Path(__file__).resolve().parent
 sys.path.insert(0, str(SOURCE / "python" / "packaging"))  # as pyproject.toml's backend-path
@@ -28,7 +29,7 @@ from unihal_build import DISTRIBUTIONS, site_folders, wanted_adapters  # noqa: E
 
 BUILD = SOURCE / "build" / "cmake"
 
-# Folders of the wheel that hold nothing but what CMake installs; emptied first, so that nothing stale is packed.
+# Folders of the wheel that hold nothing but what CMake installs.
 INSTALLED = ("unihal/lib", "unihal/include", "paddle_custom_device", "tensorflow-plugins")
 
 # Paddle's own logger announces on stderr that it looks for plugins, before ours run. Python reads this file when
@@ -64,6 +65,15 @@ def onednn_config() -> Path | None:
     return None
 
 
+class CleanBuild(build_py):
+    """Packs the packages' sources into an empty folder: the one of an earlier build holds modules that are gone."""
+
+    def run(self) -> None:
+        """Called by setuptools."""
+        shutil.rmtree(self.build_lib, ignore_errors=True)
+        super().run()
+
+
 class CMakeBuild(build_ext):
     """Configures, builds and installs with CMake in place of compiling extensions one by one."""
 
@@ -95,8 +105,6 @@ class CMakeBuild(build_ext):
         run([tool("cmake"), "--build", str(BUILD)])
 
         root = Path(self.build_lib).resolve()
-        for folder in INSTALLED:
-            shutil.rmtree(root / folder, ignore_errors=True)
         run([tool("cmake"), "--install", str(BUILD), "--prefix", str(root)])
         shutil.copy(QUIET_PADDLE, root)
 
@@ -108,4 +116,4 @@ class CMakeBuild(build_ext):
 
 
 # The one extension makes setuptools tag the wheel with platform and Python; CMake knows its sources.
-setup(ext_modules=[Extension("unihal._core", sources=[])], cmdclass={"build_ext": CMakeBuild})
+setup(ext_modules=[Extension("unihal._core", sources=[])], cmdclass={"build_py": CleanBuild, "build_ext": CMakeBuild})

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 from processes import Completed, run_command
-from unihal import cache, warm
+from unihal import cache
+from unihal.command_line import warm
 
 UNIHAL = [sys.executable, "-m", "unihal.command_line"]
 ROOT = Path(__file__).resolve().parents[2]

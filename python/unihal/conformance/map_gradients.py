@@ -80,6 +80,8 @@ def _map_gradient(row: _Map) -> Gradient:
     function = FUNCTIONS[row.forward]
     shape = (5, 7)
     count = len(function.values)
+    # A gradient takes its forward's parameters, then its own.
+    parameters = [*function.parameters, *FUNCTIONS[row.name].parameters[len(function.parameters) :]]
 
     def draw(generator: np.random.Generator) -> list[Array]:
         operands = [
@@ -101,7 +103,7 @@ def _map_gradient(row: _Map) -> Gradient:
         shapes=(shape,) * count,
         inputs=inputs,
         outputs=(row.operand,),
-        attributes={"function": info["number"], "parameters": list(function.parameters)},
+        attributes={"function": info["number"], "parameters": parameters},
         draw=draw,
     )
 
