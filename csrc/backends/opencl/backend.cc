@@ -3,9 +3,7 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <exception>
 #include <memory>
-#include <new>
 #include <string>
 
 #include "csrc/backends/common/disk_cache.h"
@@ -15,6 +13,7 @@
 #include "csrc/backends/opencl/live_streams.h"
 #include "csrc/backends/opencl/properties.h"
 #include "csrc/backends/opencl/stream.h"
+#include "csrc/kernels/guarded.h"
 #include "csrc/kernels/ops.h"
 #include "csrc/kernels/tuning.h"
 
@@ -23,16 +22,9 @@ namespace {
 
 using kernels::fail;
 
-// No exception may leave a slot.
 template <class Function>
 uhal_status guarded(Function&& function) {
-  try {
-    return function();
-  } catch (const std::bad_alloc&) {
-    return fail(UHAL_RESOURCE_EXHAUSTED, "the host has no memory left for the opencl backend's records");
-  } catch (const std::exception& error) {
-    return fail(UHAL_INTERNAL, "the opencl backend failed: %s", error.what());
-  }
+  return kernels::guarded("opencl", function);
 }
 
 // The devices that serve, in order; filled by device_count, which comes first and once.

@@ -1,23 +1,14 @@
 #include "csrc/backends/opencl/error_cell.h"
 
-#include <cstdio>
-
-#include "csrc/backends/common/op_names.h"
 #include "csrc/backends/opencl/address_space.h"
 #include "csrc/backends/opencl/device.h"
 #include "csrc/backends/opencl/status.h"
-#include "csrc/kernels/ops.h"
+#include "csrc/kernels/error_content.h"
 
 namespace unihal::opencl {
 namespace {
 
-// As uhal_report_error of the dialect writes it.
-struct Content {
-  int64_t ticket = 0;
-  int64_t index = 0;
-  int64_t length = 0;
-  int64_t unused = 0;
-};
+using Content = kernels::ErrorContent;
 
 uhal_status empty(cl_command_queue queue, const Place& place) {
   const int64_t zero = 0;
@@ -64,11 +55,7 @@ uhal_status ErrorCell::collect(cl_command_queue queue, uhal_stream* owner) {
       api.clEnqueueReadBuffer(queue, place.buffer, CL_TRUE, 0, sizeof content, &content, 0, nullptr, nullptr);
   if (code != CL_SUCCESS) return fail_native(code, "the cell for errors in data cannot be read");
   if (content.ticket == 0) return UHAL_OK;
-  const char* name = op_kind_name(static_cast<uhal_op_kind>(content.ticket));
-  char message[128];
-  std::snprintf(message, sizeof message, "index %lld is outside an axis of length %lld",
-                static_cast<long long>(content.index), static_cast<long long>(content.length));
-  kernels::host().stream_error(owner, UHAL_OUT_OF_RANGE, name != nullptr ? name : "an op", message);
+  kernels::report_bad_index(owner, content);
   return empty(queue, place);
 }
 

@@ -2,7 +2,7 @@
 
 #include <array>
 #include <cstring>
-#include <utility>
+#include <memory>
 
 #include "csrc/backends/opencl/address_space.h"
 #include "csrc/backends/opencl/device.h"
@@ -11,8 +11,6 @@
 
 namespace unihal::opencl {
 namespace {
-
-constexpr size_t kFirstSlots = 256;
 
 // What a kernel's work-groups are on a device; `otherwise` if the driver does not say.
 template <class Value>
@@ -77,9 +75,7 @@ uhal_status KernelInstance::refuse_argument(cl_int code, int item) {
   return fail_native(code, "%s does not take argument %d of %s", device_.name.c_str(), item, spec_.describe().c_str());
 }
 
-KernelTable::KernelTable(Device& device) : device_(device), slots_(kFirstSlots), mask_(kFirstSlots - 1) {}
-
-uhal_status KernelTable::add(const kernels::KernelSpec& spec, uint64_t hash, KernelInstance** instance) {
+uhal_status KernelTable::add(const kernels::KernelSpec& spec, KernelInstance** instance) {
   cl_program program;
   if (const uhal_status status = device_.programs.find(spec, &program); status != UHAL_OK) return status;
   cl_int code = CL_SUCCESS;
@@ -87,27 +83,8 @@ uhal_status KernelTable::add(const kernels::KernelSpec& spec, uint64_t hash, Ker
   if (kernel == nullptr) {
     return fail_native(code, "%s has no kernel %s", device_.name.c_str(), spec.describe().c_str());
   }
-  auto added = std::make_unique<KernelInstance>(device_, spec, kernel);
-  *instance = added.get();
-  if (2 * (used_ + 1) > slots_.size()) grow();
-  insert(hash, std::move(added));
-  ++used_;
+  *instance = instances_.add(std::make_unique<KernelInstance>(device_, spec, kernel));
   return UHAL_OK;
-}
-
-void KernelTable::insert(uint64_t hash, std::unique_ptr<KernelInstance> instance) {
-  size_t i = hash & mask_;
-  while (slots_[i].instance != nullptr) i = (i + 1) & mask_;
-  slots_[i] = {hash, std::move(instance)};
-}
-
-void KernelTable::grow() {
-  std::vector<Slot> old(2 * slots_.size());
-  old.swap(slots_);
-  mask_ = slots_.size() - 1;
-  for (Slot& slot : old) {
-    if (slot.instance != nullptr) insert(slot.hash, std::move(slot.instance));
-  }
 }
 
 }  // namespace unihal::opencl

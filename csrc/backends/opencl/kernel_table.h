@@ -4,11 +4,10 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
-#include <vector>
 
 #include "csrc/backends/opencl/api.h"
 #include "csrc/kernels/queue.h"
+#include "csrc/kernels/spec_table.h"
 
 namespace unihal::opencl {
 
@@ -50,37 +49,21 @@ class KernelInstance {
 
 class KernelTable {
  public:
-  explicit KernelTable(Device& device);
+  explicit KernelTable(Device& device) : device_(device) {}
   KernelTable(const KernelTable&) = delete;
   KernelTable& operator=(const KernelTable&) = delete;
 
   // The stream's instance of a kernel, made (and its program built) at the first call.
   uhal_status find(const kernels::KernelSpec& spec, KernelInstance** instance) {
-    const uint64_t hash = spec.hash();
-    for (size_t i = hash & mask_;; i = (i + 1) & mask_) {
-      const Slot& slot = slots_[i];
-      if (slot.instance == nullptr) return add(spec, hash, instance);
-      if (slot.hash == hash && slot.instance->spec() == spec) {
-        *instance = slot.instance.get();
-        return UHAL_OK;
-      }
-    }
+    *instance = instances_.find(spec);
+    return *instance != nullptr ? UHAL_OK : add(spec, instance);
   }
 
  private:
-  struct Slot {
-    uint64_t hash = 0;
-    std::unique_ptr<KernelInstance> instance;
-  };
-
-  uhal_status add(const kernels::KernelSpec& spec, uint64_t hash, KernelInstance** instance);
-  void insert(uint64_t hash, std::unique_ptr<KernelInstance> instance);
-  void grow();
+  uhal_status add(const kernels::KernelSpec& spec, KernelInstance** instance);
 
   Device& device_;
-  std::vector<Slot> slots_;  // a power of two of them, at most half in use
-  size_t mask_;
-  size_t used_ = 0;
+  kernels::SpecTable<KernelInstance> instances_;
 };
 
 }  // namespace unihal::opencl

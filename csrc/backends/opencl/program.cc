@@ -1,19 +1,15 @@
 #include "csrc/backends/opencl/program.h"
 
-#include <algorithm>
-
 #include "csrc/backends/opencl/device.h"
 #include "csrc/backends/opencl/live_streams.h"
 #include "csrc/backends/opencl/program_cache.h"
 #include "csrc/backends/opencl/status.h"
+#include "csrc/kernels/compiler_log.h"
 #include "csrc/kernels/ops.h"
 #include "kernel_sources.h"
 
 namespace unihal::opencl {
 namespace {
-
-// What a person can read of a compiler's log: the first errors, which the rest follows from.
-constexpr size_t kMostLog = 1200;
 
 std::string build_log(cl_program program, cl_device_id device) {
   size_t bytes = 0;
@@ -25,19 +21,7 @@ std::string build_log(cl_program program, cl_device_id device) {
   if (api.clGetProgramBuildInfo(program, device, CL_PROGRAM_BUILD_LOG, bytes, log.data(), nullptr) != CL_SUCCESS) {
     return "(the compiler gave no log)";
   }
-  log.resize(log.find_last_not_of(std::string("\0 \n\t", 4)) + 1);
-  // Warnings may come before the first error by thousands of lines.
-  const size_t error = log.find("error");
-  if (log.size() > kMostLog && error != std::string::npos) {
-    const size_t line = log.rfind('\n', error);
-    if (line != std::string::npos) log.erase(0, line + 1);
-  }
-  if (log.size() > kMostLog) {
-    const size_t left_out = log.size() - kMostLog;
-    log.resize(kMostLog);
-    log += "\n... (" + std::to_string(left_out) + " more characters)";
-  }
-  return log.empty() ? "(the compiler's log is empty)" : log;
+  return kernels::readable_log(log);
 }
 
 }  // namespace

@@ -1,35 +1,11 @@
 #include "csrc/backends/opencl/properties.h"
 
-#include <algorithm>
-#include <cstring>
-
+#include "csrc/backends/common/lanes.h"
 #include "csrc/backends/opencl/device_info.h"
+#include "csrc/kernels/device_properties.h"
 
 namespace unihal::opencl {
 namespace {
-
-// Lanes for float32 of a multiprocessor, by compute capability, from NVIDIA's programming guide; 0 for one that is not
-// known here.
-int nvidia_lanes(cl_uint major, cl_uint minor) {
-  switch (major) {
-    case 3:
-      return 192;
-    case 5:
-      return 128;
-    case 6:
-      return minor == 0 ? 64 : 128;
-    case 7:
-      return 64;
-    case 8:
-      return minor == 0 ? 64 : 128;
-    case 9:
-    case 10:
-    case 12:
-      return 128;
-    default:
-      return 0;
-  }
-}
 
 // Fused multiplications and additions that a compute unit begins in a cycle; 0 where the driver does not say.
 int lanes(cl_device_id device) {
@@ -37,7 +13,8 @@ int lanes(cl_device_id device) {
   const auto nvidia = [&](cl_uint what) { return extension_value(device, kNvidiaQueries, what, cl_uint{0}); };
   const cl_uint of_amd = amd(CL_DEVICE_SIMD_PER_COMPUTE_UNIT_AMD) * amd(CL_DEVICE_SIMD_WIDTH_AMD);
   if (of_amd != 0) return static_cast<int>(of_amd);
-  return nvidia_lanes(nvidia(CL_DEVICE_COMPUTE_CAPABILITY_MAJOR_NV), nvidia(CL_DEVICE_COMPUTE_CAPABILITY_MINOR_NV));
+  return lanes_of_capability(static_cast<int>(nvidia(CL_DEVICE_COMPUTE_CAPABILITY_MAJOR_NV)),
+                             static_cast<int>(nvidia(CL_DEVICE_COMPUTE_CAPABILITY_MINOR_NV)));
 }
 
 }  // namespace
@@ -58,12 +35,7 @@ void describe_device(const Device& device, uhal_device_properties* properties) {
   all.peak_gigaflops_float32 = 2.0 * lanes(device.id) * all.compute_units * all.clock_megahertz / 1000;
   // OpenCL tells neither the width nor the clock of the memory: peak_gigabytes_per_second stays unknown.
   all.figures_are_of = UHAL_FIGURES_OF_DEVICE;
-  // The core's struct may be older and shorter; struct_size and the three fields it fills itself stay as they are.
-  all.struct_size = properties->struct_size;
-  all.device_type = properties->device_type;
-  all.backend = properties->backend;
-  all.ordinal = properties->ordinal;
-  std::memcpy(properties, &all, std::min(properties->struct_size, sizeof all));
+  kernels::copy_properties(all, properties);
 }
 
 }  // namespace unihal::opencl

@@ -10,6 +10,7 @@
 #include "csrc/backends/opencl/device.h"
 #include "csrc/backends/opencl/live_streams.h"
 #include "csrc/backends/opencl/status.h"
+#include "csrc/kernels/fill_pieces.h"
 #include "csrc/kernels/ops.h"
 #include "csrc/kernels/views.h"
 
@@ -124,27 +125,16 @@ uhal_status Stream::fill(void* destination, const void* pattern, size_t pattern_
       }
     });
   }
-  // OpenCL wants offset and size to be multiples of the pattern's: what lies before the first such offset, and after
-  // the last, is filled piece by piece, each aligned to its own size, and the pattern begins somewhere inside of
-  // itself.
-  char repeated[32];
-  for (size_t i = 0; i < sizeof repeated; ++i) repeated[i] = static_cast<const char*>(pattern)[i % pattern_bytes];
-  const size_t end = place.offset + bytes;
-  for (size_t at = place.offset; at < end;) {
-    size_t piece = pattern_bytes;
-    while (at % piece != 0 || piece > end - at) piece /= 2;
-    const size_t length = piece == pattern_bytes ? (end - at) / piece * piece : piece;
-    const char* const begin = repeated + (at - place.offset) % pattern_bytes;
-    const uhal_status status =
-        at + length > kFarthestDriverFill
-            ? kernels::fill_by_kernel(*this, static_cast<char*>(destination) + (at - place.offset), begin, piece,
-                                      length)
-            : submitted(api.clEnqueueFillBuffer(queue_, place.buffer, begin, piece, at, length, 0, nullptr, nullptr),
-                        "a fill");
-    if (status != UHAL_OK) return status;
-    at += length;
-  }
-  return UHAL_OK;
+  return kernels::fill_pieces(
+      place.offset, pattern, pattern_bytes, bytes,
+      [&](const char* begin, size_t piece, size_t offset, size_t length) -> uhal_status {
+        const size_t at = place.offset + offset;
+        if (at + length > kFarthestDriverFill) {
+          return kernels::fill_by_kernel(*this, static_cast<char*>(destination) + offset, begin, piece, length);
+        }
+        return submitted(api.clEnqueueFillBuffer(queue_, place.buffer, begin, piece, at, length, 0, nullptr, nullptr),
+                         "a fill");
+      });
 }
 
 uhal_status Stream::workspace(size_t bytes, void** pointer) {

@@ -1,0 +1,166 @@
+#include "csrc/backends/gpu/stream.h"
+
+#include <cstring>
+#include <memory>
+
+#include "csrc/backends/gpu/device.h"
+#include "csrc/backends/gpu/status.h"
+#include "csrc/kernels/fill_pieces.h"
+#include "csrc/kernels/ops.h"
+#include "csrc/kernels/views.h"
+
+namespace unihal::gpu {
+namespace {
+
+// Work-groups along the second and the third axis that every device takes.
+constexpr int64_t kMostGroups = 65535;
+
+long long number(int64_t value) { return value; }
+
+}  // namespace
+
+Stream::Stream(Device& device, uhal_stream* owner)
+    : Queue(device.traits), device_(device), owner_(owner), error_cell_(device) {}
+
+Stream::~Stream() {
+  host_work_.stop();
+  if (stream_ != nullptr && device_.make_current() == UHAL_OK) static_cast<void>(api.stream_destroy(stream_));
+}
+
+uhal_status Stream::open() {
+  if (const uhal_status status = device_.make_current(); status != UHAL_OK) return status;
+  const int code = api.stream_create(&stream_, kStreamNonBlocking);
+  return code == kSuccess ? UHAL_OK : fail_native(code, "%s gives no stream", device_.name.c_str());
+}
+
+uhal_status Stream::submitted(int code, const char* what) const {
+  return code == kSuccess ? UHAL_OK : fail_native(code, "%s does not take %s", device_.name.c_str(), what);
+}
+
+uhal_status Stream::launch(const uhal_op& op) {
+  const uhal_status status = device_.make_current();
+  return status == UHAL_OK ? kernels::launch(*this, op) : status;
+}
+
+uhal_status Stream::add_kernel(const kernels::KernelSpec& spec, KnownKernel** known) {
+  Kernel kernel;
+  const uhal_status status = device_.programs.find(spec, &kernel);
+  if (status == UHAL_OK) *known = kernels_.add(std::make_unique<KnownKernel>(spec, kernel));
+  return status;
+}
+
+uhal_status Stream::run(const kernels::KernelSpec& spec, const kernels::Arguments& arguments,
+                        const kernels::Grid& grid) {
+  KnownKernel* known = kernels_.find(spec);
+  if (known == nullptr) {
+    if (const uhal_status status = add_kernel(spec, &known); status != UHAL_OK) return status;
+  }
+  const Kernel& kernel = known->kernel;
+  int64_t groups = grid.groups[0];
+  int32_t size = grid.group_size[0];
+  const int32_t group_size = size * grid.group_size[1] * grid.group_size[2];
+  if (group_size > kernel.max_group_size && group_size == size) {
+    // As many work-items in smaller groups: a kernel that declares no size only strides by the grid.
+    groups = (groups * size + kernel.max_group_size - 1) / kernel.max_group_size;
+    size = kernel.max_group_size;
+  } else if (group_size > kernel.max_group_size) {
+    return kernels::fail(UHAL_UNIMPLEMENTED, "%s runs %s with at most %d work-items in a group, and %d are needed",
+                         device_.name.c_str(), spec.describe().c_str(), kernel.max_group_size, group_size);
+  }
+  if (groups > INT32_MAX || grid.groups[1] > kMostGroups || grid.groups[2] > kMostGroups) {
+    return kernels::fail(
+        UHAL_UNIMPLEMENTED,
+        "%s runs a kernel with at most %d, %lld and %lld work-groups along its axes, and %s needs %lld, "
+        "%lld and %lld",
+        device_.name.c_str(), INT32_MAX, number(kMostGroups), number(kMostGroups), spec.describe().c_str(),
+        number(groups), number(grid.groups[1]), number(grid.groups[2]));
+  }
+  void* parameters[kernels::Arguments::kMaxItems];
+  for (int i = 0; i < arguments.count(); ++i) parameters[i] = const_cast<void*>(arguments.data(i));
+  const int code = api.launch(kernel.function, static_cast<unsigned>(groups), static_cast<unsigned>(grid.groups[1]),
+                              static_cast<unsigned>(grid.groups[2]), static_cast<unsigned>(size),
+                              static_cast<unsigned>(grid.group_size[1]), static_cast<unsigned>(grid.group_size[2]), 0,
+                              stream_, parameters, nullptr);
+  return code == kSuccess ? UHAL_OK : submitted(code, spec.describe().c_str());
+}
+
+uhal_status Stream::copy(void* destination, const void* source, size_t bytes) {
+  if (bytes == 0) return UHAL_OK;
+  return submitted(vendor.copy(destination, source, bytes, stream_), "a copy");
+}
+
+uhal_status Stream::fill(void* destination, const void* pattern, size_t pattern_bytes, size_t bytes) {
+  if (bytes == 0) return UHAL_OK;
+  // A pattern that repeats itself is a shorter one.
+  const char* const text = static_cast<const char*>(pattern);
+  while (pattern_bytes > 1 && std::memcmp(text, text + pattern_bytes / 2, pattern_bytes / 2) == 0) pattern_bytes /= 2;
+  return kernels::fill_pieces(reinterpret_cast<size_t>(destination), pattern, pattern_bytes, bytes,
+                              [&](const char* begin, size_t piece, size_t offset, size_t length) -> uhal_status {
+                                void* const at = static_cast<char*>(destination) + offset;
+                                uint32_t value = 0;
+                                switch (piece) {
+                                  case 1:
+                                    return submitted(
+                                        api.fill_8(at, static_cast<unsigned char>(*begin), length, stream_), "a fill");
+                                  case 2: {
+                                    uint16_t half;
+                                    std::memcpy(&half, begin, sizeof half);
+                                    return submitted(api.fill_16(at, half, length / sizeof half, stream_), "a fill");
+                                  }
+                                  case 4:
+                                    std::memcpy(&value, begin, sizeof value);
+                                    return submitted(api.fill_32(at, value, length / sizeof value, stream_), "a fill");
+                                  default:
+                                    return kernels::fill_by_kernel(*this, at, begin, piece, length);
+                                }
+                              });
+}
+
+uhal_status Stream::workspace(size_t bytes, void** pointer) {
+  return kernels::host().workspace(owner_, bytes, pointer);
+}
+
+uhal_status Stream::error_cell(const uhal_op& op, void** cell, int64_t* ticket) {
+  return error_cell_.get(op, cell, ticket);
+}
+
+uhal_status Stream::submit_copy(void* destination, const void* source, size_t bytes) {
+  const uhal_status status = device_.make_current();
+  return status == UHAL_OK ? copy(destination, source, bytes) : status;
+}
+
+uhal_status Stream::submit_fill(void* destination, const void* pattern, size_t pattern_bytes, size_t bytes) {
+  const uhal_status status = device_.make_current();
+  return status == UHAL_OK ? fill(destination, pattern, pattern_bytes, bytes) : status;
+}
+
+uhal_status Stream::query(int32_t* done) {
+  if (const uhal_status status = device_.make_current(); status != UHAL_OK) return status;
+  const int code = api.stream_query(stream_);
+  *done = code == kSuccess ? 1 : 0;
+  if (code == kNotReady) return UHAL_OK;
+  return code == kSuccess ? error_cell_.collect(owner_) : fail_work(code, device_.name);
+}
+
+uhal_status Stream::synchronize() {
+  if (const uhal_status status = device_.make_current(); status != UHAL_OK) return status;
+  const int code = api.stream_synchronize(stream_);
+  return code == kSuccess ? error_cell_.collect(owner_) : fail_work(code, device_.name);
+}
+
+uhal_status Stream::record(const Event& event) {
+  if (const uhal_status status = device_.make_current(); status != UHAL_OK) return status;
+  return submitted(api.event_record(event.get(), stream_), "an event");
+}
+
+uhal_status Stream::wait(const Event& event) {
+  if (const uhal_status status = device_.make_current(); status != UHAL_OK) return status;
+  return submitted(api.stream_wait_event(stream_, event.get(), 0), "a wait for an event");
+}
+
+uhal_status Stream::call(uhal_host_function function, void* user_data) {
+  if (const uhal_status status = device_.make_current(); status != UHAL_OK) return status;
+  return submitted(host_work_.submit(stream_, function, user_data), "a function of the host");
+}
+
+}  // namespace unihal::gpu

@@ -1,0 +1,73 @@
+// Streams: the driver's own, with what a launch needs at hand.
+//
+// Threads: submissions one at a time; query, synchronize and everything of events from any thread meanwhile.
+#pragma once
+
+#include "csrc/backends/gpu/error_cell.h"
+#include "csrc/backends/gpu/event.h"
+#include "csrc/backends/gpu/host_work.h"
+#include "csrc/backends/gpu/program.h"
+#include "csrc/kernels/queue.h"
+#include "csrc/kernels/spec_table.h"
+
+namespace unihal::gpu {
+
+class Stream final : public kernels::Queue {
+ public:
+  Stream(Device& device, uhal_stream* owner);
+
+  // Its work has run.
+  ~Stream() override;
+
+  // Makes the driver's stream. After a failure this one is of no use.
+  uhal_status open();
+
+  // kernels::Queue. The device is current (launch()). The addresses of copy() and fill() may be those of host memory
+  // too.
+  uhal_status run(const kernels::KernelSpec& spec, const kernels::Arguments& arguments,
+                  const kernels::Grid& grid) override;
+  uhal_status copy(void* destination, const void* source, size_t bytes) override;
+  uhal_status fill(void* destination, const void* pattern, size_t pattern_bytes, size_t bytes) override;
+  uhal_status workspace(size_t bytes, void** pointer) override;
+  uhal_status error_cell(const uhal_op& op, void** cell, int64_t* ticket) override;
+
+  // The slots of the backend's table.
+  uhal_status launch(const uhal_op& op);
+  uhal_status submit_copy(void* destination, const void* source, size_t bytes);
+  uhal_status submit_fill(void* destination, const void* pattern, size_t pattern_bytes, size_t bytes);
+  uhal_status query(int32_t* done);
+  uhal_status synchronize();
+  uhal_status record(const Event& event);
+  uhal_status wait(const Event& event);
+  uhal_status call(uhal_host_function function, void* user_data);
+
+  // Joins the stream's thread, if it has one. Its work has run, and nothing is submitted afterwards.
+  void stop() { host_work_.stop(); }
+
+  static Stream* from(uhal_backend_stream* handle) { return reinterpret_cast<Stream*>(handle); }
+  uhal_backend_stream* handle() { return reinterpret_cast<uhal_backend_stream*>(this); }
+
+ private:
+  // A kernel that this stream has run.
+  class KnownKernel {
+   public:
+    KnownKernel(const kernels::KernelSpec& spec, const Kernel& kernel) : kernel(kernel), spec_(spec) {}
+    const kernels::KernelSpec& spec() const { return spec_; }
+    const Kernel kernel;
+
+   private:
+    const kernels::KernelSpec spec_;
+  };
+
+  uhal_status add_kernel(const kernels::KernelSpec& spec, KnownKernel** known);
+  uhal_status submitted(int code, const char* what) const;
+
+  Device& device_;
+  uhal_stream* const owner_;
+  NativeStream stream_ = nullptr;
+  kernels::SpecTable<KnownKernel> kernels_;
+  ErrorCell error_cell_;
+  HostWork host_work_;
+};
+
+}  // namespace unihal::gpu
