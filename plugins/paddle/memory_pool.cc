@@ -1,5 +1,7 @@
 #include "plugins/paddle/memory_pool.h"
 
+#include <atomic>
+
 #include "plugins/paddle/library.h"
 
 namespace unihal::paddle {
@@ -8,13 +10,18 @@ namespace {
 // Paddle's FLAGS_free_idle_chunk, a bool that each deallocation reads; paddle.set_flags refuses it.
 constexpr const char* kFreeIdleChunk = "_ZN12paddle_flags21FLAGS_free_idle_chunkE";
 
+std::atomic<bool> asked_for{false};
+
 }  // namespace
 
 bool keep_no_idle_memory() {
+  asked_for = true;
   void* library = find_paddle_library(kFreeIdleChunk);
   if (library == nullptr) return false;
   *static_cast<bool*>(dlsym(library, kFreeIdleChunk)) = true;
   return true;
 }
+
+bool keeps_no_idle_memory() { return asked_for; }
 
 }  // namespace unihal::paddle

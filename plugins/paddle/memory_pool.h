@@ -8,4 +8,7 @@ namespace unihal::paddle {
 // Paddle has no switch for it.
 bool keep_no_idle_memory();
 
+// Whether it was called: whether a device with the memory check is in use.
+bool keeps_no_idle_memory();
+
 }  // namespace unihal::paddle

@@ -8,6 +8,7 @@ LIBRARY: path of libunihal_paddle.so, set by python_patches.cc.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import importlib.abc
@@ -35,6 +36,11 @@ def is_ours(device_type: str) -> bool:
     return bool(function(device_type.encode()))
 
 
+def memory_is_checked() -> bool:
+    """Whether a device with the memory check is in use."""
+    return bool(ctypes.CDLL(LIBRARY).uhal_paddle_checks_memory())
+
+
 def patch_place(core: Any) -> None:
     """A device that does not exist is a ValueError: Paddle itself would end the process."""
     original = core.CustomPlace.__init__
@@ -46,6 +52,21 @@ def patch_place(core: Any) -> None:
         original(self, device_type, ordinal)
 
     core.CustomPlace.__init__ = initialize
+
+
+def patch_base(module: Any) -> None:
+    """Under the memory check Paddle's devices stay to the end.
+
+    Paddle clears them in a function of atexit, before Python lets go of the program's tensors, whose memory is then
+    never freed and would be listed as leaks.
+    """
+    clear = module.core.clear_device_manager
+
+    def leave_devices() -> None:
+        if memory_is_checked():
+            atexit.unregister(clear)
+
+    atexit.register(leave_devices)  # registered after Paddle's, it runs before
 
 
 def patch_device(module: Any) -> None:
@@ -130,6 +151,7 @@ sys.meta_path.insert(
     0,
     PatchWhenImported(
         {
+            "paddle.base": patch_base,
             "paddle.base.framework": patch_framework,
             "paddle.device": patch_device,
             "paddle.amp.auto_cast": patch_auto_cast,

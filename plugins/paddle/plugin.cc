@@ -8,6 +8,7 @@
 #include "plugins/paddle/device_order.h"
 #include "plugins/paddle/fallback.h"
 #include "plugins/paddle/graph_place.h"
+#include "plugins/paddle/memory_pool.h"
 #include "plugins/paddle/phi_api.h"
 #include "plugins/paddle/python_patches.h"
 #include "plugins/paddle/registry.h"
@@ -102,4 +103,9 @@ extern "C" __attribute__((visibility("default"))) int32_t uhal_paddle_serves(con
   int32_t count = 0;
   return unihal::paddle::runtime_callbacks(device_type) != nullptr &&
          uhal_device_count(device_type, &count) == UHAL_OK && count > 0;
+}
+
+// 1 if a device with the memory check is in use.
+extern "C" __attribute__((visibility("default"))) int32_t uhal_paddle_checks_memory() {
+  return unihal::paddle::keeps_no_idle_memory();
 }

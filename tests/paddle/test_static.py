@@ -177,7 +177,8 @@ import paddle
 
 paddle.set_device("rdna")
 x = paddle.to_tensor([0.0] * 4)
-library = ctypes.CDLL(next(line.split()[-1] for line in open("/proc/self/maps") if "libunihal_paddle.so" in line))
+path = next(line.split(None, 5)[5].strip() for line in open("/proc/self/maps") if "libunihal_paddle.so" in line)
+library = ctypes.CDLL(path)
 # 3.3's layout: its size, then pointers in the order of plugins/paddle/device_interface.cc.
 interface = (ctypes.c_size_t * 141)(1128)
 parameters = (ctypes.c_size_t * 16)(96, ctypes.addressof(interface))
