@@ -6,7 +6,7 @@
 #include "csrc/backends/opencl/status.h"
 #include "csrc/kernels/compiler_log.h"
 #include "csrc/kernels/ops.h"
-#include "kernel_sources.h"
+#include "csrc/kernels/program_text.h"
 
 namespace unihal::opencl {
 namespace {
@@ -34,16 +34,6 @@ std::string Programs::options_of(const kernels::KernelSpec& spec) const {
   return options;
 }
 
-std::string Programs::text_of(const kernels::KernelSpec& spec) const {
-  std::string text = "#define UHAL_HAS_FLOAT64 ";
-  text += device_.traits.has_float64 ? "1\n" : "0\n";
-  text += spec.macro_text();
-  text += kernels::prelude_opencl;
-  text += kernels::prelude_common;
-  text += spec.source().text;
-  return text;
-}
-
 uhal_status Programs::find(const kernels::KernelSpec& spec, cl_program* program) {
   std::lock_guard<std::mutex> lock(mutex_);
   const auto known = by_spec_.find(spec);
@@ -51,7 +41,7 @@ uhal_status Programs::find(const kernels::KernelSpec& spec, cl_program* program)
     *program = known->second;
     return UHAL_OK;
   }
-  const std::string text = text_of(spec);
+  const std::string text = kernels::program_text(spec, device_.traits, kernels::Prelude::kOpencl);
   const auto built = by_text_.find(text);
   if (built != by_text_.end()) {
     *program = built->second;

@@ -32,7 +32,6 @@ class Programs {
   };
 
   std::string options_of(const kernels::KernelSpec& spec) const;
-  std::string text_of(const kernels::KernelSpec& spec) const;
   uhal_status build(const kernels::KernelSpec& spec, const std::string& text, cl_program* program) const;
 
   const Device& device_;

@@ -3,7 +3,7 @@
  *
  * A group is divided into teams of equal size, each of which reduces something of its own (a row, a column):
  *
- *   UHAL_LOCAL T scratch[UHAL_GROUP];
+ *   UHAL_LOCAL_MEMORY T scratch[UHAL_GROUP];
  *   const uhal_team team = uhal_make_team(lanes, adjacent);
  *   T sum = 0;
  *   for (INDEX i = team.lane; i < length; i += team.lanes) sum += ...;    its share

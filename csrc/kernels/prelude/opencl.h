@@ -1,16 +1,19 @@
 /* The dialect of csrc/kernels/source as OpenCL C 1.2. This text goes before every kernel; macros of the spec come first
- * (UHAL_COMPUTE_float and so on), and from the device: UHAL_HAS_FLOAT64. A prelude for HIP or CUDA defines the same
- * words.
+ * (UHAL_COMPUTE_float and so on), and from the device: UHAL_HAS_FLOAT64. gpu.h defines the same words for HIP and CUDA.
  *
  *   UHAL_KERNEL void name(UHAL_POINTER(x), UHAL_POINTER(y), INDEX count)   an entry; returns nothing
  *   UHAL_ADDRESS(type, x)      the pointer that UHAL_POINTER(x) passed, as a UHAL_GLOBAL type*
- *   UHAL_GROUP_SIZE(x, y, z)   before `void`: the work-group has exactly this size; an entry without it may run in
- *                              smaller groups than it was launched with, where the device allows no larger ones
- *   UHAL_LOCAL type tile[64];  memory of a work-group, declared at the top of an entry
+ *   UHAL_GROUP_SIZE(x, y, z)   before `void`: the work-group has exactly this size; an entry without it has at most 256
+ *                              work-items in a group, and may run in smaller groups than it was launched with, where
+ *                              the device allows no larger ones
+ *   UHAL_GLOBAL type*          a pointer into the device's memory
+ *   UHAL_LOCAL type*           a pointer into a work-group's memory
+ *   UHAL_LOCAL_MEMORY type tile[64];   memory of a work-group, declared at the top of an entry
  *   UHAL_BARRIER()             all work-items of the group reach it; local memory is in step after it
  *   UHAL_GLOBAL_ID(axis), UHAL_LOCAL_ID, UHAL_GROUP_ID, UHAL_GROUP_COUNT, UHAL_LOCAL_SIZE, UHAL_GLOBAL_SIZE   as INDEX
  *   UHAL_INLINE                before a function
- *   UHAL_NO_CONTRACTION        at the top of a source: products and sums are rounded each, never fused
+ *   UHAL_NO_CONTRACTION        in a line of its own at the top of a source: products and sums are rounded each, never
+ *                              fused
  * Types: T (the compute type), INDEX (int or long, UHAL_WIDE_INDEX), int64, uint64, int32, uint32, uint16, uint8.
  *   T4                         four T, aligned to their size: members x, y, z, w; for wide loads and stores only
  *   T16                        16 T with arithmetic, in kernels for CPUs, which only OpenCL has; in local memory by
@@ -33,7 +36,7 @@ typedef uint uint32;
 #define UHAL_KERNEL __kernel
 #define UHAL_GLOBAL __global
 #define UHAL_LOCAL __local
-#define UHAL_PRIVATE __private
+#define UHAL_LOCAL_MEMORY __local
 /* Always: PoCL 3 takes a work-group's local memory for a global variable, shared by its threads, where a function that
  * gets a pointer to it stays a call. */
 #define UHAL_INLINE inline static __attribute__((always_inline))

@@ -176,8 +176,8 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void attention(UHAL_POINTER(q), UHAL_PO
                                                         UHAL_POINTER(mask), UHAL_POINTER(y), UHAL_POINTER(logsumexp),
                                                         Forward p, ForwardDtypes dtypes, T scale, int32 causal,
                                                         int32 has_mask, int32 has_logsumexp) {
-  UHAL_LOCAL T chunk[CHUNK_ELEMENTS];
-  UHAL_LOCAL T weights[TILE * PITCH];
+  UHAL_LOCAL_MEMORY T chunk[CHUNK_ELEMENTS];
+  UHAL_LOCAL_MEMORY T weights[TILE * PITCH];
   const int32 x = (int32)UHAL_LOCAL_ID(0) % SIDE;
   const int32 item_row = (int32)UHAL_LOCAL_ID(0) / SIDE * PER_ITEM;
   UHAL_GLOBAL const char* masks = UHAL_ADDRESS(const char, mask);
@@ -267,7 +267,7 @@ typedef struct {
 UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void attention_offsets(UHAL_POINTER(y), UHAL_POINTER(dy),
                                                                 UHAL_POINTER(offsets), Offsets p, int32 y_dtype,
                                                                 int32 dy_dtype) {
-  UHAL_LOCAL T partial[SIDE * (SIDE + 1)];
+  UHAL_LOCAL_MEMORY T partial[SIDE * (SIDE + 1)];
   const int32 x = (int32)UHAL_LOCAL_ID(0) % SIDE;
   const int32 team = (int32)UHAL_LOCAL_ID(0) / SIDE;
   UHAL_GLOBAL T* to = UHAL_ADDRESS(T, offsets);
@@ -316,8 +316,8 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void attention_gradient(
     UHAL_POINTER(own), UHAL_POINTER(other), UHAL_POINTER(own_value), UHAL_POINTER(other_value), UHAL_POINTER(factor),
     UHAL_POINTER(mask), UHAL_POINTER(logsumexp), UHAL_POINTER(offsets), UHAL_POINTER(result), Backward p,
     BackwardDtypes dtypes, T scale, int32 causal, int32 has_mask, int32 of_scores, int32 by_key) {
-  UHAL_LOCAL T chunk[CHUNK_ELEMENTS];
-  UHAL_LOCAL T weights[TILE * PITCH];
+  UHAL_LOCAL_MEMORY T chunk[CHUNK_ELEMENTS];
+  UHAL_LOCAL_MEMORY T weights[TILE * PITCH];
   const int32 x = (int32)UHAL_LOCAL_ID(0) % SIDE;
   const int32 item_row = (int32)UHAL_LOCAL_ID(0) / SIDE * PER_ITEM;
   UHAL_GLOBAL const char* masks = UHAL_ADDRESS(const char, mask);

@@ -73,7 +73,7 @@ UHAL_TEAM_REDUCTION(team_moments, Moments, join_moments)
 UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void batch_moments(UHAL_POINTER(of_x), UHAL_POINTER(of_moments),
                                                                  forward_points of_points, Forward p,
                                                                  ForwardDtypes dtypes, int32 lanes, int32 adjacent) {
-  UHAL_LOCAL Moments scratch[UHAL_GROUP];
+  UHAL_LOCAL_MEMORY Moments scratch[UHAL_GROUP];
   const uhal_team team = uhal_make_team(lanes, adjacent);
   UHAL_GLOBAL const char* x = UHAL_ADDRESS(const char, of_x);
   TAKE_TASK(p);

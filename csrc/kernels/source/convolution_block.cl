@@ -10,11 +10,11 @@
 
 UHAL_KERNEL UHAL_GROUP_SIZE(1, 1, 1) void convolution_block(UHAL_POINTER(a), UHAL_POINTER(source), UHAL_POINTER(bias),
                                                             UHAL_POINTER(result), Product product) {
-  UHAL_LOCAL T panel[DEPTH * COLUMNS];
-  UHAL_LOCAL T sums[ROWS * COLUMNS];
-  UHAL_LOCAL INDEX column_source[COLUMNS], column_z[COLUMNS], column_y[COLUMNS], column_x[COLUMNS];
-  UHAL_LOCAL INDEX column_other[COLUMNS];
-  UHAL_LOCAL INDEX term_other[DEPTH];
+  UHAL_LOCAL_MEMORY T panel[DEPTH * COLUMNS];
+  UHAL_LOCAL_MEMORY T sums[ROWS * COLUMNS];
+  UHAL_LOCAL_MEMORY INDEX column_source[COLUMNS], column_z[COLUMNS], column_y[COLUMNS], column_x[COLUMNS];
+  UHAL_LOCAL_MEMORY INDEX column_other[COLUMNS];
+  UHAL_LOCAL_MEMORY INDEX term_other[DEPTH];
   const Part part = part_of(product, UHAL_GROUP_ID(0));
   const INDEX rows = min(product.rows - part.first_row, (INDEX)ROWS);
   const INDEX columns = min(product.columns.count - part.first_column, (INDEX)COLUMNS);

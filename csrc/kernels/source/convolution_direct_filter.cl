@@ -16,7 +16,7 @@ typedef struct {
 
 UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void convolution_direct_filter(
     UHAL_POINTER(gradient), UHAL_POINTER(source), UHAL_POINTER(result), Problem problem, int32 lanes, int32 adjacent) {
-  UHAL_LOCAL T scratch[UHAL_GROUP];
+  UHAL_LOCAL_MEMORY T scratch[UHAL_GROUP];
   UHAL_GLOBAL const GRADIENT_STORAGE* const gradient_data = UHAL_ADDRESS(const GRADIENT_STORAGE, gradient);
   UHAL_GLOBAL const SOURCE_STORAGE* const source_data = UHAL_ADDRESS(const SOURCE_STORAGE, source);
   UHAL_GLOBAL RESULT_STORAGE* const result_data = UHAL_ADDRESS(RESULT_STORAGE, result);

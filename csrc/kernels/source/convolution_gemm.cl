@@ -61,12 +61,12 @@
 UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void convolution_gemm(UHAL_POINTER(a), UHAL_POINTER(source),
                                                                 UHAL_POINTER(bias), UHAL_POINTER(result),
                                                                 Product product) {
-  UHAL_LOCAL T4 a_memory[2 * DEPTH * A_PITCH / 4];
-  UHAL_LOCAL T4 source_memory[2 * DEPTH * SOURCE_PITCH / 4];
-  UHAL_LOCAL Place column_places[COLUMNS];
-  UHAL_LOCAL Place term_places[2][DEPTH];
-  UHAL_LOCAL Digits walkers[DEPTH]; /* not in registers, which the sums need */
-  UHAL_LOCAL Digits distance[1];
+  UHAL_LOCAL_MEMORY T4 a_memory[2 * DEPTH * A_PITCH / 4];
+  UHAL_LOCAL_MEMORY T4 source_memory[2 * DEPTH * SOURCE_PITCH / 4];
+  UHAL_LOCAL_MEMORY Place column_places[COLUMNS];
+  UHAL_LOCAL_MEMORY Place term_places[2][DEPTH];
+  UHAL_LOCAL_MEMORY Digits walkers[DEPTH]; /* not in registers, which the sums need */
+  UHAL_LOCAL_MEMORY Digits distance[1];
   UHAL_LOCAL T* const a_tiles = (UHAL_LOCAL T*)a_memory;
   UHAL_LOCAL T* const source_tiles = (UHAL_LOCAL T*)source_memory;
 

@@ -36,7 +36,7 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void cross_entropy(
     UHAL_POINTER(gradient), UHAL_POINTER(errors), five_rows rows, label_rules rules, INDEX weight_stride,
     int32 has_weights, int32 weights_dtype, int32 loss_dtype, int32 has_probabilities, int32 has_gradient, int32 lanes,
     int32 adjacent) {
-  UHAL_LOCAL T scratch[UHAL_GROUP];
+  UHAL_LOCAL_MEMORY T scratch[UHAL_GROUP];
   const uhal_team team = uhal_make_team(lanes, adjacent);
   UHAL_GLOBAL const char* weights = UHAL_ADDRESS(const char, weights);
   INDEX offsets[5];

@@ -10,8 +10,8 @@
 #define OFFSET_OF_COLUMN(depth) ((depth) * shape.a_column)
 
 UHAL_KERNEL UHAL_GROUP_SIZE(1, 1, 1) void gemm_block(GEMM_OPERANDS, INDEX blocks_m, INDEX blocks_n) {
-  UHAL_LOCAL T panel[BLOCK_K * BLOCK_N];
-  UHAL_LOCAL T sums[BLOCK_M * BLOCK_N];
+  UHAL_LOCAL_MEMORY T panel[BLOCK_K * BLOCK_N];
+  UHAL_LOCAL_MEMORY T sums[BLOCK_M * BLOCK_N];
   const INDEX group = UHAL_GROUP_ID(0);
   const INDEX rest = group / blocks_n;
   const INDEX first_column = (group - rest * blocks_n) * BLOCK_N;

@@ -114,8 +114,8 @@ UHAL_INLINE void gemm_multiply(T sums[MICRO_M][MICRO_N], UHAL_LOCAL const T* a_t
 UHAL_KERNEL UHAL_GROUP_SIZE(THREADS, 1, 1) void gemm_tile(GEMM_OPERANDS, UHAL_POINTER(partial), INDEX tiles_m,
                                                           INDEX tiles_n, INDEX batch_count, INDEX splits,
                                                           INDEX split_length, int32 a_mode, int32 b_mode) {
-  UHAL_LOCAL T4 a_memory[BUFFERS * A_ELEMENTS / 4];
-  UHAL_LOCAL T4 b_memory[BUFFERS * B_ELEMENTS / 4];
+  UHAL_LOCAL_MEMORY T4 a_memory[BUFFERS * A_ELEMENTS / 4];
+  UHAL_LOCAL_MEMORY T4 b_memory[BUFFERS * B_ELEMENTS / 4];
   UHAL_LOCAL T* a_tile = (UHAL_LOCAL T*)a_memory;
   UHAL_LOCAL T* b_tile = (UHAL_LOCAL T*)b_memory;
 

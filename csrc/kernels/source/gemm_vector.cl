@@ -9,7 +9,7 @@
 UHAL_KERNEL UHAL_GROUP_SIZE(LANES_M* LANES_K, 1, 1) void gemm_vector(GEMM_OPERANDS, UHAL_POINTER(partial),
                                                                      INDEX groups_m, INDEX batch_count, INDEX splits,
                                                                      INDEX split_length) {
-  UHAL_LOCAL T sums[LANES_M * LANES_K];
+  UHAL_LOCAL_MEMORY T sums[LANES_M * LANES_K];
   const int32 id = (int32)UHAL_LOCAL_ID(0);
 #if ALONG_K
   const int32 lane_k = id % LANES_K;

@@ -11,7 +11,7 @@
  * the values that are stored, 8 bits each. The function of an op is a chain of one step. */
 #include "csrc/kernels/prelude/map_functions.h"
 
-#define BYTE(number, k) ((int32)(((number) >> (8 * (k))) & 255))
+#define BYTE(number, k) ((int32)((uint64)(number) >> (8 * (k)) & 255))
 
 /* The step's names for its operands, results and parameters hide those of other steps. */
 #define STEP(k)                                                                               \

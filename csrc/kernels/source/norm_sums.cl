@@ -53,7 +53,7 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void column_sums(
     UHAL_POINTER(of_x), UHAL_POINTER(of_dy), UHAL_POINTER(of_mean), UHAL_POINTER(of_spread), UHAL_POINTER(of_sums),
     columns_layout of_columns, points_layout of_points, INDEX columns, INDEX points, INDEX pieces, Dtypes dtypes,
     T epsilon, int32 per_point, int32 has_mean, int32 lanes, int32 adjacent) {
-  UHAL_LOCAL ColumnSums scratch[UHAL_GROUP];
+  UHAL_LOCAL_MEMORY ColumnSums scratch[UHAL_GROUP];
   const uhal_team team = uhal_make_team(lanes, adjacent);
   UHAL_GLOBAL const char* x = UHAL_ADDRESS(const char, of_x);
   UHAL_GLOBAL const char* dy = UHAL_ADDRESS(const char, of_dy);

@@ -232,7 +232,7 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void reduce(UHAL_POINTER(x), UHAL_
                                                           INDEX length, INDEX total, T neutral, int32 finish,
                                                           int32 y_dtype, int32 in_fours, int32 lanes,
                                                           int32 adjacent) {
-  UHAL_LOCAL accumulator scratch[UHAL_GROUP];
+  UHAL_LOCAL_MEMORY accumulator scratch[UHAL_GROUP];
   const uhal_team team = uhal_make_team(lanes, adjacent);
   UHAL_GLOBAL const input* x = UHAL_ADDRESS(const input, x);
   const INDEX slices = UHAL_GROUP_COUNT(1);

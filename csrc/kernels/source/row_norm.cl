@@ -85,7 +85,7 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void row_norm(
     UHAL_POINTER(of_spread), forward_rows of_rows, forward_elements of_elements, INDEX rows, INDEX length, INDEX repeat,
     ForwardDtypes dtypes, T epsilon, int32 centred, int32 has_scale, int32 has_bias, int32 has_mean, int32 has_spread,
     int32 lanes, int32 adjacent) {
-  UHAL_LOCAL T scratch[UHAL_GROUP];
+  UHAL_LOCAL_MEMORY T scratch[UHAL_GROUP];
   const uhal_team team = uhal_make_team(lanes, adjacent);
   UHAL_GLOBAL const char* x = UHAL_ADDRESS(const char, of_x);
   UHAL_GLOBAL const char* scale = UHAL_ADDRESS(const char, of_scale);
@@ -199,7 +199,7 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void row_norm_gradient(
     UHAL_POINTER(of_spread), UHAL_POINTER(of_inverse), backward_rows of_rows, backward_elements of_elements, INDEX rows,
     INDEX length, INDEX repeat, BackwardDtypes dtypes, T epsilon, int32 centred, int32 has_scale, int32 lanes,
     int32 adjacent) {
-  UHAL_LOCAL RowSums scratch[UHAL_GROUP];
+  UHAL_LOCAL_MEMORY RowSums scratch[UHAL_GROUP];
   const uhal_team team = uhal_make_team(lanes, adjacent);
   UHAL_GLOBAL const char* x = UHAL_ADDRESS(const char, of_x);
   UHAL_GLOBAL const char* dy = UHAL_ADDRESS(const char, of_dy);

@@ -52,7 +52,7 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void scan(UHAL_POINTER(x), UHAL_PO
                                                         two_rows rows, T neutral, int32 y_dtype, int32 exclusive,
                                                         int32 reverse, int32 only_totals, int32 lanes,
                                                         int32 adjacent) {
-  UHAL_LOCAL T scratch[UHAL_GROUP];
+  UHAL_LOCAL_MEMORY T scratch[UHAL_GROUP];
   const uhal_team team = uhal_make_team(lanes, adjacent);
   INDEX offsets[2];
   UHAL_FIND_ROW(rows, 2, team, offsets);

@@ -51,7 +51,7 @@ UHAL_ROWS(two_rows, 2)
 
 UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void softmax(UHAL_POINTER(x), UHAL_POINTER(y), two_rows rows,
                                                            int32 logarithm, int32 lanes, int32 adjacent) {
-  UHAL_LOCAL T scratch[UHAL_GROUP];
+  UHAL_LOCAL_MEMORY T scratch[UHAL_GROUP];
   const uhal_team team = uhal_make_team(lanes, adjacent);
   INDEX offsets[2];
   UHAL_FIND_ROW(rows, 2, team, offsets);
@@ -88,7 +88,7 @@ UHAL_ROWS(three_rows, 3)
 UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void softmax_backward(UHAL_POINTER(x), UHAL_POINTER(g), UHAL_POINTER(y),
                                                                     three_rows rows, int32 logarithm, int32 lanes,
                                                                     int32 adjacent) {
-  UHAL_LOCAL T scratch[UHAL_GROUP];
+  UHAL_LOCAL_MEMORY T scratch[UHAL_GROUP];
   const uhal_team team = uhal_make_team(lanes, adjacent);
   INDEX offsets[3];
   UHAL_FIND_ROW(rows, 3, team, offsets);

@@ -58,8 +58,8 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void sort_tiles(UHAL_POINTER(x), U
                                                               UHAL_POINTER(positions), three_rows rows, INDEX limit,
                                                               INDEX tiles, INDEX row_stride, int32 width,
                                                               int32 descending, int32 indices_dtype) {
-  UHAL_LOCAL key_type tile_keys[TILE];
-  UHAL_LOCAL int32 tile_indices[TILE];
+  UHAL_LOCAL_MEMORY key_type tile_keys[TILE];
+  UHAL_LOCAL_MEMORY int32 tile_indices[TILE];
   const int32 id = (int32)UHAL_LOCAL_ID(0);
   UHAL_GLOBAL const X_STORAGE* x = UHAL_ADDRESS(const X_STORAGE, x);
   const INDEX rows_of_group = TILE / width;

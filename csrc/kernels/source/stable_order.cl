@@ -25,7 +25,7 @@ UHAL_KERNEL void rank(UHAL_POINTER(keys), UHAL_POINTER(sorted_keys), UHAL_POINTE
 /* How often each of the 16 digits occurs in the tile of each group: totals[digit][group]. */
 UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void radix_count(UHAL_POINTER(keys), UHAL_POINTER(totals), INDEX count,
                                                           int32 shift) {
-  UHAL_LOCAL uint32 counts[16][GROUP];
+  UHAL_LOCAL_MEMORY uint32 counts[16][GROUP];
   UHAL_GLOBAL const uint32* key = UHAL_ADDRESS(const uint32, keys);
   UHAL_GLOBAL uint32* total = UHAL_ADDRESS(uint32, totals);
   const INDEX item = UHAL_LOCAL_ID(0);
@@ -42,7 +42,7 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void radix_count(UHAL_POINTER(keys), UH
 
 /* Replaces each total by the sum of those before it. One group. */
 UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void radix_scan(UHAL_POINTER(totals), INDEX count) {
-  UHAL_LOCAL uint32 sums[GROUP];
+  UHAL_LOCAL_MEMORY uint32 sums[GROUP];
   UHAL_GLOBAL uint32* total = UHAL_ADDRESS(uint32, totals);
   const INDEX item = UHAL_LOCAL_ID(0);
   const INDEX length = (count + GROUP - 1) / GROUP;
@@ -67,7 +67,7 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void radix_move(UHAL_POINTER(keys), UHA
                                                          UHAL_POINTER(moved_keys), UHAL_POINTER(moved_order),
                                                          UHAL_POINTER(totals), INDEX count, int32 shift,
                                                          int32 is_first) {
-  UHAL_LOCAL uint32 places[16][GROUP];
+  UHAL_LOCAL_MEMORY uint32 places[16][GROUP];
   UHAL_GLOBAL const uint32* key = UHAL_ADDRESS(const uint32, keys);
   UHAL_GLOBAL const uint32* origin = UHAL_ADDRESS(const uint32, order);
   UHAL_GLOBAL uint32* moved_key = UHAL_ADDRESS(uint32, moved_keys);
