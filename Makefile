@@ -129,7 +129,8 @@ fuzz: .venv/stamps/requirements
 # The two frameworks' libraries clash in one process, so each suite has its own.
 test-python: $(SITE)
 	bash tests/fetch_pocl.sh
-	$(PYTEST) tests/python tests/docs
+	bash tests/fetch_hip_headers.sh
+	$(PYTEST) tests/python tests/docs tests/gpu
 
 # Faults planted in a backend, each of which conformance must find.
 test-mutations: $(SITE)

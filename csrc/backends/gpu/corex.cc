@@ -23,6 +23,10 @@ int (*cuMemcpyAsync)(void* destination, const void* source, size_t bytes, Native
 constexpr int kMajor = 75;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
 constexpr int kMinor = 76;
 
+// CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, _WARP_SIZE, _MAX_THREADS_PER_BLOCK, _MAX_SHARED_MEMORY_PER_BLOCK,
+// _CLOCK_RATE, _MEMORY_CLOCK_RATE, _GLOBAL_MEMORY_BUS_WIDTH, _MANAGED_MEMORY, _INTEGRATED
+constexpr Attributes kAttributes = {16, 10, 1, 8, 13, 36, 37, 83, 18};
+
 std::vector<std::string> driver_libraries() {
   std::vector<std::string> files;
   for (const std::string& folder : corex_library_folders()) {
@@ -106,9 +110,7 @@ const VendorDriver vendor = {
     "Install Iluvatar's driver and SDK, and name the SDK's folder in COREX_ROOT if it is not /usr/local/corex; see "
     "docs/corex.md",
     {"COREX_ROOT", "COREX_HOME", "ILUVATAR_SOFTWARE_ROOT", "CUDA_VISIBLE_DEVICES", "UNIHAL_COREX_ARCHITECTURE"},
-    // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, _WARP_SIZE, _MAX_THREADS_PER_BLOCK, _MAX_SHARED_MEMORY_PER_BLOCK,
-    // _CLOCK_RATE, _MEMORY_CLOCK_RATE, _GLOBAL_MEMORY_BUS_WIDTH, _MANAGED_MEMORY, _INTEGRATED
-    {16, 10, 1, 8, 13, 36, 37, 83, 18},
+    kAttributes,
     find_functions,
     version_name,
     architecture,

@@ -26,6 +26,10 @@ constexpr size_t kPropertyBytes = 8192;  // more than any version's struct has
 constexpr size_t kOldArchitectureName = 396;
 constexpr size_t kNewArchitectureName = 1160;
 
+// hipDeviceAttributeMultiprocessorCount, WarpSize, MaxThreadsPerBlock, MaxSharedMemoryPerBlock, ClockRate,
+// MemoryClockRate, MemoryBusWidth, ManagedMemory, Integrated
+constexpr Attributes kAttributes = {63, 87, 56, 74, 5, 60, 59, 24, 16};
+
 // libamdhip64's SONAME has the release's number.
 std::vector<std::string> driver_libraries() {
   std::vector<std::string> files;
@@ -100,9 +104,7 @@ const VendorDriver vendor = {
     "see "
     "docs/hip.md",
     {"HSA_OVERRIDE_GFX_VERSION", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "ROCM_PATH"},
-    // hipDeviceAttributeMultiprocessorCount, WarpSize, MaxThreadsPerBlock, MaxSharedMemoryPerBlock, ClockRate,
-    // MemoryClockRate, MemoryBusWidth, ManagedMemory, Integrated
-    {63, 87, 56, 74, 5, 60, 59, 24, 16},
+    kAttributes,
     find_functions,
     version_name,
     architecture,
