@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# All that unihal shows on a machine with an OpenCL device: builds it, then runs each part and goes on if one fails.
+# All that unihal shows on a machine with a GPU: builds it, then runs each part on each backend and goes on if one fails.
 #
-#     bash benchmarks/on_gpu.sh OUTPUT_FOLDER [PART...]
+#     [BACKENDS='corex hip opencl'] bash benchmarks/on_gpu.sh OUTPUT_FOLDER [PART...]
 #
-# Parts: doctor conformance digits opencl gemm launch start, and with Paddle and TensorFlow adapters demo training; all of
-# them if none is named. Each writes OUTPUT_FOLDER/PART.log. The machine needs Python, gcc and CMake, but no network:
-# UNIHAL_WHEELS names a folder of wheels for the Python packages that are missing there, UNIHAL_DIGITS a file of
+# Backends: by default those of corex, hip and opencl that find a device; hip only on an AMD card, or with HIP=double, where
+# tests/doubles/hip_on_cuda makes an NVIDIA GPU pass for one. Parts: doctor conformance digits gpu start, of opencl also
+# gemm launch, of corex also sanitizer (NVIDIA's compute-sanitizer), and with Paddle and TensorFlow adapters demo training;
+# all of them if none is named. Each writes OUTPUT_FOLDER/BACKEND.PART.log. The machine needs Python, gcc and CMake, but no
+# network: UNIHAL_WHEELS names a folder of wheels for the Python packages that are missing there, UNIHAL_DIGITS a file of
 # benchmarks/digits.py --export where there is no scikit-learn, UNIHAL_CLBLAST_LIBRARY a libclblast.so.1 to compare with.
-# JOBS (all cores) is the number of processes at a time.
+# JOBS (all cores) is the number of processes at a time, CONFORMANCE_OPTIONS goes to `unihal conformance`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 output=${1:?usage: benchmarks/on_gpu.sh OUTPUT_FOLDER [PART...]}
@@ -26,22 +28,34 @@ if [[ ! -x $environment/bin/unihal || -n ${REBUILD:-} ]]; then
     $environment/bin/pip install --quiet --no-index --no-build-isolation --no-deps --force-reinstall . >"$output/build.log" 2>&1 ||
     { tail -60 "$output/build.log"; exit 1; }
 fi
-export PATH=$PWD/$environment/bin:$PATH UNIHAL_BACKEND=opencl
-if (( ${#parts[@]} == 0 )); then
-  parts=(doctor conformance digits opencl gemm launch start)
-  if python -c 'import importlib.util as util, sys; sys.exit(not all(map(util.find_spec, ["paddle", "tensorflow"])))'; then
-    parts+=(adapters demo training)
-  else
-    echo 'Paddle and TensorFlow are not both installed: adapters, demo and training are left out.'
-  fi
+export PATH=$PWD/$environment/bin:$PATH
+if [[ ${HIP:-} == double ]]; then
+  bash tests/doubles/hip_on_cuda/build.sh build/hip_on_cuda
+  export LD_LIBRARY_PATH=$PWD/build/hip_on_cuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 fi
+frameworks=$(python -c 'import importlib.util as util; print(*filter(util.find_spec, ["paddle", "tensorflow"]))')
+[[ $frameworks == 'paddle tensorflow' ]] || echo 'Paddle and TensorFlow are not both installed: adapters, demo and training are left out.'
+
+serves() { UNIHAL_BACKEND=$1 unihal devices >/dev/null 2>&1; }
+
+parts_of() {
+  if (( ${#parts[@]} )); then echo "${parts[@]}"; return; fi
+  echo doctor conformance digits gpu start
+  case $1 in
+    opencl) echo gemm launch ;;
+    corex) ! command -v compute-sanitizer >/dev/null || echo sanitizer ;;
+  esac
+  [[ $frameworks != 'paddle tensorflow' ]] || echo adapters demo training
+}
 
 run_part() {
   case $1 in
     doctor) unihal doctor ;;
-    conformance) unihal conformance --backend opencl --jobs "$jobs" --json "$output/conformance.json" ${CONFORMANCE_OPTIONS:-} ;;
+    conformance)
+      unihal conformance --backend "$UNIHAL_BACKEND" --jobs "$jobs" --json "$output/$UNIHAL_BACKEND.conformance.json" ${CONFORMANCE_OPTIONS:-}
+      ;;
     digits) python benchmarks/digits.py ${UNIHAL_DIGITS:+--data "$UNIHAL_DIGITS"} ;;
-    opencl) python benchmarks/opencl.py --json "$output/opencl.json" ;;
+    gpu) python benchmarks/gpu.py --json "$output/$UNIHAL_BACKEND.gpu.json" ;;
     gemm) python benchmarks/opencl_gemm.py ${UNIHAL_CLBLAST_LIBRARY:+--clblast "$UNIHAL_CLBLAST_LIBRARY"} ;;
     launch) build/cmake/benchmarks/benchmark_opencl_launch ;;
     start)  # the first step with empty caches of programs, ours and the driver's, then with full ones
@@ -54,24 +68,37 @@ run_part() {
       done
       rm -rf "$caches"
       ;;
+    sanitizer)  # each tool over every hundredth case
+      for tool in memcheck racecheck; do
+        compute-sanitizer --tool $tool --error-exitcode 9 --target-processes all \
+          unihal conformance --backend "$UNIHAL_BACKEND" --every 100
+      done
+      ;;
     adapters)  # every op of both frameworks against their CPU, and their training runs; no fallback
       printf '%s\n' tests/paddle/test_{kernels,training}.py \
         tests/tensorflow/test_{array,elementwise,fusion,image,index,models,neural,random,reduce,variable}.py |
-        xargs -P "$jobs" -n 1 python -m pytest -q --unihal-backend=opencl
+        xargs -P "$jobs" -n 1 python -m pytest -q "--unihal-backend=$UNIHAL_BACKEND"
       ;;
-    demo) unihal demo --out "$output/demo" ;;
-    training) python benchmarks/run.py --only training --json "$output/training.json" ;;
+    demo) unihal demo --out "$output/$UNIHAL_BACKEND.demo" ;;
+    training) python benchmarks/run.py --only training --json "$output/$UNIHAL_BACKEND.training.json" ;;
     *) echo "There is no part '$1'." >&2; return 2 ;;
   esac
 }
 
 failed=()
-for part in "${parts[@]}"; do
-  echo "== $part"
-  started=$SECONDS
-  run_part "$part" >"$output/$part.log" 2>&1 || failed+=("$part")
-  tail -${TAIL:-40} "$output/$part.log"
-  echo "== $part: $(( SECONDS - started )) s"
+for backend in ${BACKENDS:-corex hip opencl}; do
+  if ! serves "$backend"; then
+    echo "== $backend finds no device here"
+    [[ -z ${BACKENDS:-} ]] || failed+=("$backend")
+    continue
+  fi
+  for part in $(parts_of "$backend"); do
+    echo "== $backend $part"
+    started=$SECONDS
+    UNIHAL_BACKEND=$backend run_part "$part" >"$output/$backend.$part.log" 2>&1 || failed+=("$backend.$part")
+    tail -${TAIL:-40} "$output/$backend.$part.log"
+    echo "== $backend $part: $(( SECONDS - started )) s"
+  done
 done
 if (( ${#failed[@]} )); then
   echo "on_gpu: failed: ${failed[*]}" >&2

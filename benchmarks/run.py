@@ -25,6 +25,8 @@ from rich.table import Table
 HERE = pathlib.Path(__file__).resolve().parent
 # On the stub, which serves every type; OpenCL serves polaris wherever it serves any.
 DEVICE_TYPES = {"paddle": "iluvatar", "tensorflow": "rdna"}
+# Of backends that serve one type before all others.
+DEVICE_TYPES_OF_BACKENDS = {"opencl": "polaris", "corex": "iluvatar", "hip": "rdna"}
 ABI_TARGETS = {"empty_launch_ns": 300.0, "allocate_and_free_ns": 150.0}
 
 
@@ -70,7 +72,7 @@ def abi() -> list[dict[str, Any]]:
 
 def training(framework: str, model: str) -> list[dict[str, Any]]:
     on_gpu = has_cuda()
-    device = "polaris" if environment()["UNIHAL_BACKEND"] == "opencl" else DEVICE_TYPES[framework]
+    device = DEVICE_TYPES_OF_BACKENDS.get(environment()["UNIHAL_BACKEND"], DEVICE_TYPES[framework])
     peer = ("torch", "cuda") if on_gpu else (framework, "cpu")
     times = []
     for name, place in ((framework, device), peer):

@@ -9,6 +9,7 @@
 #include "unihal/fallback.h"
 #include "unihal/fault_injection.h"
 #include "unihal/host_kernels.h"
+#include "unihal/peer_copy.h"
 #include "unihal/profiler.h"
 #include "unihal/tuning.h"
 
@@ -298,6 +299,10 @@ SIZE(uhal_host_kernels, 24);
 FIELD(uhal_host_kernels, struct_size, 0);
 FIELD(uhal_host_kernels, supports, 8);
 FIELD(uhal_host_kernels, launch, 16);
+
+SIZE(uhal_peer_copy, 16);
+FIELD(uhal_peer_copy, struct_size, 0);
+FIELD(uhal_peer_copy, copy, 8);
 
 SIZE(uhal_tuning, 56);
 FIELD(uhal_tuning, struct_size, 0);

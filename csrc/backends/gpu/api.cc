@@ -36,27 +36,32 @@ std::string open_file(const std::string& file, Driver* driver) {
   return "";
 }
 
-Driver load() {
+Driver load(bool asked_for) {
   Driver driver;
   std::string reasons;
-  for (const std::string& file : vendor.driver_libraries()) {
+  for (const std::string& file : vendor.driver_libraries(asked_for)) {
     const std::string reason = open_file(file, &driver);
     if (reason.empty()) return driver;
     reasons += (reasons.empty() ? "" : "; ") + reason;
   }
+  if (reasons.empty()) reasons = std::string("nothing of ") + vendor.vendor + " is installed";
   driver.refusal = std::string("there is no ") + vendor.driver + " driver" + overrides_in_force() + ": " + reasons +
                    ". " + vendor.advice;
   return driver;
 }
 
-const Driver& driver() {
-  static const Driver* const instance = new Driver(load());
+Driver& driver() {
+  static Driver* const instance = new Driver;
   return *instance;
 }
 
 }  // namespace
 
-const std::string& open_driver() { return driver().refusal; }
+const std::string& open_driver(bool asked_for) {
+  static const bool opened = (driver() = load(asked_for), true);
+  static_cast<void>(opened);
+  return driver().refusal;
+}
 
 const std::string& driver_file() { return driver().file; }
 

@@ -23,6 +23,7 @@ constexpr int kSuccess = 0;
 constexpr int kOutOfMemory = 2;
 constexpr int kNoDevice = 100;
 constexpr int kNotReady = 600;
+constexpr int kPeerAlreadyEnabled = 704;  // perhaps by another library of the process
 
 constexpr unsigned kStreamNonBlocking = 1;  // not in order with the vendor's default stream
 constexpr unsigned kPinnedPortable = 1;     // for all devices
@@ -61,8 +62,9 @@ struct VendorDriver {
   const char* vendor;   // "AMD"
   const char* driver;   // "HIP"
 
-  // Files that are tried in turn, and what to do if none is there.
-  std::vector<std::string> (*driver_libraries)();
+  // Files that are tried in turn, and what to do if none is there. What other vendors' drivers are called too is among
+  // them only if the user asked for the backend by its name, or the vendor's software is installed.
+  std::vector<std::string> (*driver_libraries)(bool asked_for);
   const char* advice;
 
   // The environment variables that change which devices there are, or what they pass for.
@@ -85,7 +87,10 @@ struct VendorDriver {
   // Lets the calling thread's further calls be for a device.
   int (*make_current)(int device, void* context);
 
-  // Copies in stream order between any two of device, pinned and ordinary host memory.
+  // Lets the current device reach the memory of another, by what open() gave of that one. Once.
+  int (*enable_peer)(int peer, void* peer_context);
+
+  // Copies in stream order between any two of device, pinned and ordinary host memory, also of two devices.
   int (*copy)(void* destination, const void* source, size_t bytes, NativeStream stream);
 
   // "CUDA_ERROR_OUT_OF_MEMORY". Static, never NULL.
@@ -98,8 +103,9 @@ extern const VendorDriver vendor;
 // The functions. Valid after open_driver() succeeded.
 extern Api api;
 
-// Opens the driver once. Empty, or why there is none and what to do. It is never closed.
-const std::string& open_driver();
+// Opens the driver once; `asked_for`: whether the user asked for the backend by its name. Empty, or why there is none
+// and what to do. It is never closed.
+const std::string& open_driver(bool asked_for);
 
 // The file that was opened, for messages.
 const std::string& driver_file();

@@ -17,6 +17,7 @@
 #include "csrc/kernels/guarded.h"
 #include "csrc/kernels/ops.h"
 #include "csrc/kernels/tuning.h"
+#include "unihal/peer_copy.h"
 
 namespace unihal::gpu {
 namespace {
@@ -161,9 +162,28 @@ void finalize() {
   for (Stream* stream : live_streams().streams) stream->stop();
 }
 
+uhal_status copy_peer(uhal_backend_stream* stream, uhal_backend_device* destination_device, void* destination,
+                      uhal_backend_device* source_device, const void* source, size_t bytes) {
+  return guarded([&] {
+    Device& to = *Device::from(destination_device);
+    Device& from = *Device::from(source_device);
+    if (!to.reaches(from)) {
+      return kernels::fail(UHAL_UNIMPLEMENTED, "%s and %s have no way to each other's memory", to.name.c_str(),
+                           from.name.c_str());
+    }
+    return Stream::from(stream)->submit_copy(destination, source, bytes);
+  });
+}
+
+constexpr uhal_peer_copy kPeerCopy = {sizeof kPeerCopy, copy_peer};
+
 const void* extension(const char* name, uint32_t version) {
-  const bool is_tuning = std::strcmp(name, UHAL_TUNING_NAME) == 0 && version == UHAL_TUNING_VERSION;
-  return is_tuning ? kernels::tuning_extension() : nullptr;
+  const auto asks_for = [&](const char* known, uint32_t known_version) {
+    return std::strcmp(name, known) == 0 && version == known_version;
+  };
+  if (asks_for(UHAL_TUNING_NAME, UHAL_TUNING_VERSION)) return kernels::tuning_extension();
+  if (asks_for(UHAL_PEER_COPY_NAME, UHAL_PEER_COPY_VERSION)) return &kPeerCopy;
+  return nullptr;
 }
 
 uhal_backend make_table() {

@@ -18,6 +18,7 @@ using Context = struct DriverContext*;
 int (*cuGetErrorName)(int code, const char** name);
 int (*cuDevicePrimaryCtxRetain)(Context* context, int device);
 int (*cuCtxSetCurrent)(Context context);
+int (*cuCtxEnablePeerAccess)(Context peer, unsigned flags);
 int (*cuMemcpyAsync)(void* destination, const void* source, size_t bytes, NativeStream stream);
 
 constexpr int kMajor = 75;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
@@ -27,14 +28,17 @@ constexpr int kMinor = 76;
 // _CLOCK_RATE, _MEMORY_CLOCK_RATE, _GLOBAL_MEMORY_BUS_WIDTH, _MANAGED_MEMORY, _INTEGRATED
 constexpr Attributes kAttributes = {16, 10, 1, 8, 13, 36, 37, 83, 18};
 
-std::vector<std::string> driver_libraries() {
+std::vector<std::string> driver_libraries(bool asked_for) {
   std::vector<std::string> files;
   for (const std::string& folder : corex_library_folders()) {
     files.push_back(folder + "/libcuda.so.1");
     files.push_back(folder + "/libcuda.so");
   }
-  files.push_back("libcuda.so.1");
-  files.push_back("libcuda.so");
+  // NVIDIA's has these names too, and takes its time to start.
+  if (asked_for || !files.empty()) {
+    files.push_back("libcuda.so.1");
+    files.push_back("libcuda.so");
+  }
   return files;
 }
 
@@ -47,6 +51,7 @@ const char* find_functions(void* library) {
   UHAL_FIND(cuGetErrorName, "cuGetErrorName")
   UHAL_FIND(cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain")
   UHAL_FIND(cuCtxSetCurrent, "cuCtxSetCurrent")
+  UHAL_FIND(cuCtxEnablePeerAccess, "cuCtxEnablePeerAccess")
   UHAL_FIND(cuMemcpyAsync, "cuMemcpyAsync")
 #undef UHAL_FIND
   return nullptr;
@@ -89,6 +94,8 @@ int open(int device, void** context) {
 
 int make_current(int, void* context) { return cuCtxSetCurrent(static_cast<Context>(context)); }
 
+int enable_peer(int, void* peer_context) { return cuCtxEnablePeerAccess(static_cast<Context>(peer_context), 0); }
+
 int copy(void* destination, const void* source, size_t bytes, NativeStream stream) {
   return cuMemcpyAsync(destination, source, bytes, stream);
 }
@@ -116,6 +123,7 @@ const VendorDriver vendor = {
     architecture,
     open,
     make_current,
+    enable_peer,
     copy,
     error_name,
 };

@@ -103,6 +103,24 @@ uhal_status Device::read_limits() {
   return UHAL_OK;
 }
 
+bool Device::enable_peer(const Device& peer) {
+  std::lock_guard<std::mutex> lock(peers_mutex_);
+  const auto known = peers_.find(peer.number);
+  if (known != peers_.end()) return known->second;
+  int can = 0;
+  bool enabled = api.device_can_access_peer(&can, number, peer.number) == kSuccess && can != 0;
+  if (enabled) {
+    const int code = vendor.enable_peer(peer.number, peer.context_);
+    enabled = code == kSuccess || code == kPeerAlreadyEnabled;
+  }
+  peers_.emplace(peer.number, enabled);
+  return enabled;
+}
+
+bool Device::reaches(Device& peer) {
+  return peer.make_current() == UHAL_OK && peer.enable_peer(*this) && make_current() == UHAL_OK && enable_peer(peer);
+}
+
 uhal_status Device::read(void* destination, const void* source, size_t bytes) {
   std::lock_guard<std::mutex> lock(side_mutex_);
   int code = vendor.copy(destination, source, bytes, side_stream_);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <mutex>
 #include <string>
 
@@ -24,6 +25,9 @@ struct Device {
 
   // Lets the calling thread's further calls of the driver be for this device. Before every other call.
   uhal_status make_current() const;
+
+  // Whether copies to and from a peer go without the host; from then on they do. Of either device's threads.
+  bool reaches(Device& peer);
 
   // Copies a few bytes from the device and waits for it: not in order with any stream. From any thread.
   uhal_status read(void* destination, const void* source, size_t bytes);
@@ -54,7 +58,11 @@ struct Device {
   uhal_status ask(int attribute, int32_t* value) const;
   uhal_status read_limits();
 
+  bool enable_peer(const Device& peer);
+
   void* context_ = nullptr;
+  std::mutex peers_mutex_;  // guards what follows
+  std::map<int, bool> peers_;
   std::mutex side_mutex_;  // guards what follows
   NativeStream side_stream_ = nullptr;
 };

@@ -9,7 +9,7 @@
 namespace unihal::gpu {
 
 uhal_status choose_devices(bool asked_for, std::vector<int>* numbers) {
-  const std::string& refusal = open_driver();
+  const std::string& refusal = open_driver(asked_for);
   if (!refusal.empty()) return kernels::fail(UHAL_UNAVAILABLE, "%s", refusal.c_str());
   int count = 0;
   const int code = api.device_count(&count);

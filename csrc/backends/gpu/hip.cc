@@ -14,6 +14,7 @@ namespace {
 // What takes other parameters than CUDA's.
 const char* (*hipGetErrorName)(int code);
 int (*hipSetDevice)(int device);
+int (*hipDeviceEnablePeerAccess)(int peer, unsigned flags);
 int (*hipMemcpyAsync)(void* destination, const void* source, size_t bytes, int kind, NativeStream stream);
 int (*hipGetDeviceProperties)(void* properties, int device);
 bool has_new_properties;  // hipGetDevicePropertiesR0600: the struct of ROCm 6 and later
@@ -31,7 +32,7 @@ constexpr size_t kNewArchitectureName = 1160;
 constexpr Attributes kAttributes = {63, 87, 56, 74, 5, 60, 59, 24, 16};
 
 // libamdhip64's SONAME has the release's number.
-std::vector<std::string> driver_libraries() {
+std::vector<std::string> driver_libraries(bool) {
   std::vector<std::string> files;
   const char* root = std::getenv("ROCM_PATH");
   const std::string folder = std::string(root != nullptr && *root != '\0' ? root : "/opt/rocm") + "/lib/";
@@ -50,6 +51,7 @@ const char* find_functions(void* library) {
 #include "csrc/backends/gpu/functions.def"
   UHAL_FIND(hipGetErrorName, "hipGetErrorName")
   UHAL_FIND(hipSetDevice, "hipSetDevice")
+  UHAL_FIND(hipDeviceEnablePeerAccess, "hipDeviceEnablePeerAccess")
   UHAL_FIND(hipMemcpyAsync, "hipMemcpyAsync")
   hipGetDeviceProperties =
       reinterpret_cast<decltype(hipGetDeviceProperties)>(dlsym(library, "hipGetDevicePropertiesR0600"));
@@ -83,6 +85,8 @@ int open(int device, void** context) {
 
 int make_current(int device, void*) { return hipSetDevice(device); }
 
+int enable_peer(int peer, void*) { return hipDeviceEnablePeerAccess(peer, 0); }
+
 int copy(void* destination, const void* source, size_t bytes, NativeStream stream) {
   return hipMemcpyAsync(destination, source, bytes, kMemcpyDefault, stream);
 }
@@ -110,6 +114,7 @@ const VendorDriver vendor = {
     architecture,
     open,
     make_current,
+    enable_peer,
     copy,
     error_name,
 };

@@ -11,6 +11,7 @@
 #include "csrc/core/profile/profiler.h"
 #include "csrc/core/stream/wait.h"
 #include "unihal/memory.h"
+#include "unihal/peer_copy.h"
 
 namespace unihal::core {
 namespace {
@@ -59,6 +60,24 @@ uhal_status submit_copy(Stream* stream, void* destination, const void* source, s
   uhal_status status = call_backend(*device.backend, "copy", device.backend->table.copy, stream->backend_stream,
                                     destination, source, bytes, kind);
   if (status == UHAL_OK) tracked.submitted();
+  return with_device(device, status);
+}
+
+// The backend's own way between two of its devices, or nullptr.
+const uhal_peer_copy* peer_copy(const uhal_device& a, const uhal_device& b) {
+  if (a.backend != b.backend || a.backend->table.extension == nullptr) return nullptr;
+  return static_cast<const uhal_peer_copy*>(a.backend->table.extension(UHAL_PEER_COPY_NAME, UHAL_PEER_COPY_VERSION));
+}
+
+uhal_status submit_peer_copy(const uhal_peer_copy& table, Stream* stream, uhal_device& destination_device,
+                             void* destination, uhal_device& source_device, const void* source, size_t bytes) {
+  uhal_device& device = *stream->device;
+  // The race checker follows one device's memory; both ends were waited for.
+  std::lock_guard<std::mutex> lock(stream->submission);
+  ProfiledWork profiled(stream, "copy.between_devices", bytes * 2);
+  const uhal_status status =
+      call_backend(*device.backend, "peer_copy", table.copy, stream->backend_stream, destination_device.backend_device,
+                   destination, source_device.backend_device, source, bytes);
   return with_device(device, status);
 }
 
@@ -159,6 +178,10 @@ uhal_status uhal_copy_peer(uhal_stream* handle, uhal_device* destination_device,
     // done when this returns.
     status = synchronize(stream.get());
     if (status != UHAL_OK) return status;
+    if (const uhal_peer_copy* table = peer_copy(*destination_device, *source_device); table != nullptr) {
+      status = submit_peer_copy(*table, stream.get(), *destination_device, destination, *source_device, source, bytes);
+      if (status != UHAL_UNIMPLEMENTED) return status != UHAL_OK ? status : synchronize(stream.get());
+    }
     return copy_through_host(destination_device, destination, source_device, source, bytes);
   });
 }

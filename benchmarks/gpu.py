@@ -1,6 +1,6 @@
 """A device's speed against what its memory and its vendor's libraries reach in the same run.
 
-    python benchmarks/opencl.py [--device polaris:0] [--only SUBSTRING] [--json FILE]
+    python benchmarks/gpu.py [--device polaris:0] [--only SUBSTRING] [--json FILE]
 
 Elementwise work, copies, reductions, softmax and layer norm are bound by memory: their bytes per second are compared
 with those of a copy within the device. Matrix products and convolutions are compared with PyTorch on the same GPU
