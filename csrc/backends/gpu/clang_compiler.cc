@@ -23,9 +23,10 @@ class TemporaryFolder {
  public:
   TemporaryFolder() {
     const char* root = std::getenv("TMPDIR");
-    path_ = std::string(root != nullptr && *root != '\0' ? root : "/tmp") + "/unihal-XXXXXX";
+    const std::string parent = root != nullptr && *root != '\0' ? root : "/tmp";
+    path_ = parent + "/unihal-XXXXXX";
     if (mkdtemp(path_.data()) == nullptr) {
-      complaint_ = "no temporary folder could be made at " + path_ + ": " + std::strerror(errno);
+      complaint_ = "no temporary folder could be made in " + parent + ": " + std::strerror(errno);
       path_.clear();
     }
   }
