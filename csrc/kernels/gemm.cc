@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "csrc/kernels/map_chain.h"
 #include "csrc/kernels/map_function.h"
 #include "csrc/kernels/operands.h"
 #include "csrc/kernels/ops.h"
@@ -73,6 +74,25 @@ int32_t mode_of(const MatmulProblem& problem, const MatmulOperand& operand, int6
   return (along_k ? kAlongK : 0) | (wide ? kWide : 0);
 }
 
+// An operand of d's shape as a view.
+uhal_tensor view_of(const MatmulProblem& problem, int number) {
+  const MatmulOperand& operand = problem.operands[number];
+  uhal_tensor view = {};
+  view.struct_size = sizeof view;
+  view.data = operand.data;
+  view.dtype = operand.dtype;
+  view.rank = problem.batch_rank + 2;
+  for (int i = 0; i < problem.batch_rank; ++i) {
+    view.shape[i] = problem.batch[i];
+    view.strides[i] = operand.batch_strides[i];
+  }
+  view.shape[view.rank - 2] = problem.m;
+  view.strides[view.rank - 2] = operand.row_stride;
+  view.shape[view.rank - 1] = problem.n;
+  view.strides[view.rank - 1] = operand.column_stride;
+  return view;
+}
+
 }  // namespace
 
 Gemm::Gemm(const DeviceTraits& traits, const MatmulProblem& problem) : problem_(problem) {
@@ -105,16 +125,22 @@ Gemm::Gemm(const DeviceTraits& traits, const MatmulProblem& problem) : problem_(
 
 void Gemm::plan_large(const DeviceTraits& traits) {
   const int32_t choice = chosen_candidate(traits);
-  const bool wants_library = choice == kLibraryCandidate || (choice < 0 && traits.prefers_gemm_library);
-  if (wants_library && is_usable(traits, kLibraryCandidate)) {
-    method_ = Method::kLibrary;
-    return;
-  }
-  if (choice < 0 && traits.is_cpu) {
+  const GemmLibrary* library = traits.gemm_library;
+  const bool wants_library =
+      library != nullptr && (choice == kLibraryCandidate || (choice < 0 && library->is_preferred()));
+  plan_own(traits, choice - 1);
+  if (!wants_library || !find_library_share(traits, &share_)) return;
+  own_method_ = method_;
+  method_ = Method::kLibrary;
+  library_workspace_ = library->workspace_bytes();
+}
+
+void Gemm::plan_own(const DeviceTraits& traits, int32_t tile) {
+  if (tile < 0 && traits.is_cpu) {
     method_ = Method::kBlock;
     return;
   }
-  const GemmPlan plan = plan_gemm(traits, problem_, compute_bytes(compute_), choice - 1);
+  const GemmPlan plan = plan_gemm(traits, problem_, compute_bytes(compute_), tile);
   method_ = plan.tile < 0 ? Method::kPlain : Method::kTile;
   tile_ = plan.tile;
   splits_ = plan.splits;
@@ -135,36 +161,37 @@ TuningKey Gemm::tuning_key() const {
 
 std::string Gemm::candidate_name(const DeviceTraits& traits, int32_t candidate) {
   if (candidate != kLibraryCandidate) return kGemmTiles[candidate - 1].name();
-  return traits.gemm_library != nullptr ? traits.gemm_library : "vendor library";
+  return traits.gemm_library != nullptr ? traits.gemm_library->name() : "vendor library";
 }
 
 bool Gemm::is_usable(const DeviceTraits& traits, int32_t candidate) const {
   if (candidate < 0 || candidate >= candidate_count()) return false;
-  if (candidate == kLibraryCandidate) return traits.gemm_library != nullptr && suits_library();
+  LibraryShare share;
+  if (candidate == kLibraryCandidate) return traits.gemm_library != nullptr && find_library_share(traits, &share);
   return fits(kGemmTiles[candidate - 1], traits, compute_bytes(compute_));
 }
 
-// What the libraries of all vendors take: one floating dtype that it computes in, matrices of which one stride is 1,
-// at most one axis of batch, and the sum scaled and added to d itself.
-bool Gemm::suits_library() const {
-  const MatmulOperand* operands = problem_.operands;
-  const MatmulOperand& c = operands[kMatmulC];
-  const MatmulOperand& d = operands[kMatmulD];
-  if (compute_ == Compute::kInt64 || problem_.activation != UHAL_ACTIVATION_NONE || problem_.batch_rank > 1)
-    return false;
-  for (const int i : {kMatmulA, kMatmulB, kMatmulD}) {
-    const MatmulOperand& operand = operands[i];
-    if (operand.dtype != compute_dtype(compute_)) return false;
-    const int64_t rows = i == kMatmulB ? problem_.k : problem_.m;
-    const int64_t columns = i == kMatmulA ? problem_.k : problem_.n;
-    const bool by_rows = operand.column_stride == 1 && operand.row_stride >= columns;
-    const bool by_columns = operand.row_stride == 1 && operand.column_stride >= rows;
-    if (!by_rows && (i == kMatmulD || !by_columns)) return false;
-    if (problem_.batch_rank == 1 && operand.batch_strides[0] <= 0) return false;
+MatmulProblem Gemm::library_problem(const LibraryShare& share) const {
+  MatmulProblem problem = problem_;
+  if (share.copies_c) problem.operands[kMatmulC] = problem.operands[kMatmulD];
+  if (share.activates_apart) problem.activation = UHAL_ACTIVATION_NONE;
+  return problem;
+}
+
+// The most that the library takes by itself. Integers of ours wrap as 64 bits do, so nothing is done to them in between.
+bool Gemm::find_library_share(const DeviceTraits& traits, LibraryShare* share) const {
+  const MatmulOperand& c = problem_.operands[kMatmulC];
+  const MatmulOperand& d = problem_.operands[kMatmulD];
+  const bool has_activation = problem_.activation != UHAL_ACTIVATION_NONE;
+  const bool can_copy_c = problem_.beta != 0 && c.data != d.data && c.dtype == d.dtype;
+  for (const bool copies_c : {false, true}) {
+    for (const bool activates_apart : {false, true}) {
+      if ((copies_c && !can_copy_c) || (activates_apart && (!has_activation || compute_ == Compute::kInt64))) continue;
+      *share = {copies_c, activates_apart};
+      if (traits.gemm_library->takes(library_problem(*share))) return true;
+    }
   }
-  if (problem_.beta == 0) return true;
-  return c.data == d.data && c.dtype == d.dtype && c.row_stride == d.row_stride && c.column_stride == d.column_stride &&
-         (problem_.batch_rank == 0 || c.batch_strides[0] == d.batch_strides[0]);
+  return false;
 }
 
 void Gemm::plan_vector(const DeviceTraits& traits) {
@@ -178,7 +205,9 @@ void Gemm::plan_vector(const DeviceTraits& traits) {
   splits_ = static_cast<int32_t>(std::clamp<int64_t>(problem_.k / (lanes_k_ * kVectorTerms), 1, wanted));
 }
 
-size_t Gemm::workspace_bytes() const {
+size_t Gemm::workspace_bytes() const { return std::max(own_workspace_bytes(), library_workspace_); }
+
+size_t Gemm::own_workspace_bytes() const {
   if (splits_ == 1) return 0;
   const int64_t elements = problem_.m * problem_.n * problem_.batch_count() * splits_;
   return static_cast<size_t>((elements * compute_bytes(compute_) + 255) / 256 * 256);
@@ -215,7 +244,13 @@ void Gemm::append_operands(Arguments& arguments) const {
 }
 
 uhal_status Gemm::run(Queue& queue, void* workspace) const {
-  switch (method_) {
+  if (method_ != Method::kLibrary) return run_own(queue, method_, workspace);
+  const uhal_status status = run_library(queue, workspace);
+  return status == UHAL_UNIMPLEMENTED ? run_own(queue, own_method_, workspace) : status;
+}
+
+uhal_status Gemm::run_own(Queue& queue, Method method, void* workspace) const {
+  switch (method) {
     case Method::kPlain:
       return run_plain(queue);
     case Method::kVector:
@@ -224,11 +259,31 @@ uhal_status Gemm::run(Queue& queue, void* workspace) const {
       return run_block(queue);
     case Method::kTile:
       return run_tile(queue, workspace);
-    case Method::kLibrary:
-      return queue.library_gemm(problem_);
     default:
       return UHAL_OK;
   }
+}
+
+uhal_status Gemm::run_library(Queue& queue, void* workspace) const {
+  const uhal_tensor d = view_of(problem_, kMatmulD);
+  if (share_.copies_c) {
+    const uhal_tensor c = view_of(problem_, kMatmulC);
+    const uhal_tensor* const input = &c;
+    const uhal_tensor* const output = &d;
+    uhal_op copy = {};
+    copy.struct_size = sizeof copy;
+    copy.kind = UHAL_OP_COPY;
+    copy.input_count = copy.output_count = 1;
+    copy.inputs = &input;
+    copy.outputs = &output;
+    if (const uhal_status status = run_copy(queue, copy); status != UHAL_OK) return status;
+  }
+  const uhal_status status = queue.library_gemm(library_problem(share_), workspace);
+  if (status != UHAL_OK || !share_.activates_apart) return status;
+  MapChain chain;
+  const int sum = chain.input(d);
+  chain.output(chain.step(activation_function(problem_.activation), {sum}), d);
+  return run_map_chain(queue, chain);
 }
 
 uhal_status Gemm::run_plain(Queue& queue) const {

@@ -31,7 +31,7 @@ class Gemm {
   uhal_status run(Queue& queue, void* workspace) const;
 
   // What traits.tuning has choices of: products large enough for tiles, by tuning_key(). Candidate 0 is the vendor's
-  // library, the others are kGemmTiles, in order.
+  // library, which our own kernels stand in for where it refuses; the others are kGemmTiles, in order.
   bool is_tunable() const { return method_ >= Method::kBlock; }
   TuningKey tuning_key() const;
   static int32_t candidate_count() { return 1 + kGemmTileCount; }
@@ -48,10 +48,21 @@ class Gemm {
     kLibrary,  // Queue::library_gemm
   };
 
+  // What a library leaves to kernels of ours: c, copied into d beforehand, and the activation of d.
+  struct LibraryShare {
+    bool copies_c = false;
+    bool activates_apart = false;
+  };
+
   void plan_vector(const DeviceTraits& traits);
   void plan_large(const DeviceTraits& traits);
   int32_t chosen_candidate(const DeviceTraits& traits) const;
-  bool suits_library() const;
+  void plan_own(const DeviceTraits& traits, int32_t tile);
+  bool find_library_share(const DeviceTraits& traits, LibraryShare* share) const;
+  MatmulProblem library_problem(const LibraryShare& share) const;
+  size_t own_workspace_bytes() const;
+  uhal_status run_own(Queue& queue, Method method, void* workspace) const;
+  uhal_status run_library(Queue& queue, void* workspace) const;
   uhal_status run_plain(Queue& queue) const;
   uhal_status run_vector(Queue& queue, void* workspace) const;
   uhal_status run_block(Queue& queue) const;
@@ -63,6 +74,9 @@ class Gemm {
   MatmulProblem problem_;
   Compute compute_;
   Method method_;
+  Method own_method_ = Method::kNothing;  // kLibrary: how it runs where the library refuses
+  LibraryShare share_;                    // kLibrary
+  size_t library_workspace_ = 0;          // kLibrary
   bool wide_;  // 64-bit indices
   int32_t group_size_;
   int32_t splits_ = 1;    // parts of k, each summed by groups of its own into the workspace

@@ -29,10 +29,12 @@ constexpr uhal_map_function kActivations[] = {
 
 const MapFunction& map_function(uhal_map_function function) { return kFunctions[function]; }
 
+uhal_map_function activation_function(uhal_activation activation) { return kActivations[activation]; }
+
 void define_activation(KernelSpec& spec, uhal_activation activation) {
   spec.define("UHAL_ACTIVATION", activation);
   if (activation != UHAL_ACTIVATION_NONE) {
-    spec.define_text("UHAL_ACTIVATION_EXPRESSION", map_function(kActivations[activation]).text);
+    spec.define_text("UHAL_ACTIVATION_EXPRESSION", map_function(activation_function(activation)).text);
   }
 }
 

@@ -22,6 +22,9 @@ inline constexpr int kMapFunctionCount = uhal_map_function_limit;
 // `function` is a number of elementwise.h.
 const MapFunction& map_function(uhal_map_function function);
 
+// The map function that an activation is; the identity for none.
+uhal_map_function activation_function(uhal_activation activation);
+
 // Makes uhal_activate(x) of prelude/map_functions.h this activation, of the same text as the map function.
 void define_activation(KernelSpec& spec, uhal_activation activation);
 

@@ -11,11 +11,8 @@
 #include <cstring>
 
 #include "csrc/kernels/kernel_spec.h"
+#include "csrc/kernels/libraries.h"
 #include "unihal/op.h"
-
-namespace unihal {
-struct MatmulProblem;
-}
 
 namespace unihal::kernels {
 
@@ -33,9 +30,11 @@ struct DeviceTraits {
   int64_t local_memory = 32768;         // bytes of a work-group
   int64_t max_parameters = 1024;        // bytes of a kernel's arguments
   uint64_t dtypes = 0;                  // uhal_device_properties.supported_dtypes
-  const char* gemm_library = nullptr;   // the vendor library that library_gemm calls ("CLBlast"), if there is one
-  bool prefers_gemm_library = false;    // it takes every product that it can
   const TuningTable* tuning = nullptr;  // what was measured on the device (tuning.h); nullptr: nothing
+
+  // What the queues' library_gemm and library_convolution call; nullptr: there is none.
+  const GemmLibrary* gemm_library = nullptr;
+  const ConvolutionLibrary* convolution_library = nullptr;
 };
 
 // The work-items of a launch, along three axes. Kernels check their bounds themselves.
@@ -151,8 +150,16 @@ class Queue {
   // synchronize then fails with UHAL_OUT_OF_RANGE and "<op>: index I is outside an axis of length L".
   virtual uhal_status error_cell(const uhal_op& op, void** cell, int64_t* ticket) = 0;
 
-  // Submits a product that Gemm found fit for traits().gemm_library. Never called without one.
-  virtual uhal_status library_gemm(const MatmulProblem&) { return UHAL_UNIMPLEMENTED; }
+  // Submits a product that traits().gemm_library takes. `workspace` is its workspace_bytes() of device memory, aligned
+  // to 256, or NULL if that is 0. UHAL_UNIMPLEMENTED, without a report and with nothing submitted, if the library
+  // refuses it after all.
+  virtual uhal_status library_gemm(const MatmulProblem& /*problem*/, void* /*workspace*/) { return UHAL_UNIMPLEMENTED; }
+
+  // Submits a convolution that traits().convolution_library takes, without its bias and its activation, with
+  // workspace() of its own. UHAL_UNIMPLEMENTED likewise.
+  virtual uhal_status library_convolution(const Convolution& /*convolution*/, Pass /*pass*/) {
+    return UHAL_UNIMPLEMENTED;
+  }
 
  protected:
   explicit Queue(const DeviceTraits& traits) : traits_(&traits) {}

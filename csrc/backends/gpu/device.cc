@@ -28,8 +28,12 @@ uhal_status Device::open() {
   code = api.stream_create(&side_stream_, kStreamNonBlocking);
   if (code != kSuccess) return fail_native(code, "%s gives no stream", name.c_str());
   if (const uhal_status status = programs.open(); status != UHAL_OK) return status;
+  LibraryNotes libraries;
+  if (const uhal_status status = open_libraries(&libraries); status != UHAL_OK) return status;
   software = std::string(vendor.driver) + ", " + vendor.version_name(driver_version()) + ", " +
-             programs.compiler_name() + overrides_in_force();
+             programs.compiler_name();
+  for (const std::string& note : libraries) software += ", " + note;
+  software += overrides_in_force();
   kernels::open_tuning(ordinal, name + "\n" + architecture.name + "\n" + vendor.version_name(driver_version()), traits);
   return UHAL_OK;
 }
@@ -119,6 +123,14 @@ bool Device::enable_peer(const Device& peer) {
 
 bool Device::reaches(Device& peer) {
   return peer.make_current() == UHAL_OK && peer.enable_peer(*this) && make_current() == UHAL_OK && enable_peer(peer);
+}
+
+uhal_status Device::open_libraries(LibraryNotes* notes) {
+  if (const uhal_status status = check_library_settings(); status != UHAL_OK) return status;
+  const LibraryDevice asked = {vendor.kind, architecture.name};
+  blas.open(asked, notes);
+  if (!blas.is_empty()) traits.gemm_library = &blas;
+  return UHAL_OK;
 }
 
 uhal_status Device::read(void* destination, const void* source, size_t bytes) {

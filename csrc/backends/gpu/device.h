@@ -7,6 +7,7 @@
 #include <string>
 
 #include "csrc/backends/gpu/api.h"
+#include "csrc/backends/gpu/blas.h"
 #include "csrc/backends/gpu/memory.h"
 #include "csrc/backends/gpu/program.h"
 #include "csrc/kernels/queue.h"
@@ -53,10 +54,12 @@ struct Device {
 
   Memory memory;
   Programs programs;
+  BlasLibraries blas;
 
  private:
   uhal_status ask(int attribute, int32_t* value) const;
   uhal_status read_limits();
+  uhal_status open_libraries(LibraryNotes* notes);
 
   bool enable_peer(const Device& peer);
 

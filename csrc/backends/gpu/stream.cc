@@ -24,13 +24,17 @@ Stream::Stream(Device& device, uhal_stream* owner)
 
 Stream::~Stream() {
   host_work_.stop();
-  if (stream_ != nullptr && device_.make_current() == UHAL_OK) static_cast<void>(api.stream_destroy(stream_));
+  if (stream_ == nullptr || device_.make_current() != UHAL_OK) return;
+  blas_.reset();
+  static_cast<void>(api.stream_destroy(stream_));
 }
 
 uhal_status Stream::open() {
   if (const uhal_status status = device_.make_current(); status != UHAL_OK) return status;
   const int code = api.stream_create(&stream_, kStreamNonBlocking);
-  return code == kSuccess ? UHAL_OK : fail_native(code, "%s gives no stream", device_.name.c_str());
+  if (code != kSuccess) return fail_native(code, "%s gives no stream", device_.name.c_str());
+  if (!device_.blas.is_empty()) blas_ = std::make_unique<BlasQueue>(device_.blas, stream_);
+  return UHAL_OK;
 }
 
 uhal_status Stream::submitted(int code, const char* what) const {
@@ -122,6 +126,10 @@ uhal_status Stream::workspace(size_t bytes, void** pointer) {
 
 uhal_status Stream::error_cell(const uhal_op& op, void** cell, int64_t* ticket) {
   return error_cell_.get(op, cell, ticket);
+}
+
+uhal_status Stream::library_gemm(const MatmulProblem& problem, void* workspace) {
+  return blas_ != nullptr ? blas_->run(problem, workspace) : UHAL_UNIMPLEMENTED;
 }
 
 uhal_status Stream::submit_copy(void* destination, const void* source, size_t bytes) {

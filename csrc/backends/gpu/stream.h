@@ -30,6 +30,7 @@ class Stream final : public kernels::Queue {
   uhal_status fill(void* destination, const void* pattern, size_t pattern_bytes, size_t bytes) override;
   uhal_status workspace(size_t bytes, void** pointer) override;
   uhal_status error_cell(const uhal_op& op, void** cell, int64_t* ticket) override;
+  uhal_status library_gemm(const MatmulProblem& problem, void* workspace) override;
 
   // The slots of the backend's table.
   uhal_status launch(const uhal_op& op);
@@ -66,6 +67,7 @@ class Stream final : public kernels::Queue {
   uhal_stream* const owner_;
   NativeStream stream_ = nullptr;
   kernels::SpecTable<KnownKernel> kernels_;
+  std::unique_ptr<BlasQueue> blas_;  // nullptr: there is no library
   ErrorCell error_cell_;
   HostWork host_work_;
 };

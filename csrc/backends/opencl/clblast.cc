@@ -106,7 +106,46 @@ uhal_status run(Gemm<Real> gemm, BatchedGemm<Real> batched, cl_command_queue que
                        static_cast<long long>(problem.k), device.c_str(), code);
 }
 
+class Clblast final : public kernels::GemmLibrary {
+ public:
+  explicit Clblast(bool preferred) : preferred_(preferred) {}
+  const char* name() const override { return "CLBlast"; }
+  bool is_preferred() const override { return preferred_; }
+  size_t workspace_bytes() const override { return 0; }
+
+  // One dtype that it computes in, matrices of which one stride is 1, at most one axis of batch, and the sum scaled and
+  // added to d itself.
+  bool takes(const MatmulProblem& problem) const override {
+    const MatmulOperand& c = problem.operands[kMatmulC];
+    const MatmulOperand& d = problem.operands[kMatmulD];
+    if (problem.activation != UHAL_ACTIVATION_NONE || problem.batch_rank > 1) return false;
+    if (d.dtype != UHAL_FLOAT32 && d.dtype != UHAL_FLOAT64) return false;
+    for (const int i : {kMatmulA, kMatmulB, kMatmulD}) {
+      const MatmulOperand& operand = problem.operands[i];
+      if (operand.dtype != d.dtype) return false;
+      const int64_t rows = i == kMatmulB ? problem.k : problem.m;
+      const int64_t columns = i == kMatmulA ? problem.k : problem.n;
+      const bool by_rows = operand.column_stride == 1 && operand.row_stride >= columns;
+      const bool by_columns = operand.row_stride == 1 && operand.column_stride >= rows;
+      if (!by_rows && (i == kMatmulD || !by_columns)) return false;
+      if (problem.batch_rank == 1 && operand.batch_strides[0] <= 0) return false;
+    }
+    if (problem.beta == 0) return true;
+    return c.data == d.data && c.dtype == d.dtype && c.row_stride == d.row_stride &&
+           c.column_stride == d.column_stride && (problem.batch_rank == 0 || c.batch_strides[0] == d.batch_strides[0]);
+  }
+
+ private:
+  const bool preferred_;
+};
+
 }  // namespace
+
+const kernels::GemmLibrary& clblast(bool preferred) {
+  static const Clblast where_tuned(false);
+  static const Clblast wherever_it_can(true);
+  return preferred ? wherever_it_can : where_tuned;
+}
 
 uhal_status clblast_wish(ClblastWish* wish) {
   const char* text = std::getenv("UNIHAL_CLBLAST");

@@ -8,6 +8,7 @@
 
 #include "csrc/backends/common/matmul_problem.h"
 #include "csrc/backends/opencl/api.h"
+#include "csrc/kernels/libraries.h"
 #include "unihal/status.h"
 
 namespace unihal::opencl {
@@ -20,7 +21,10 @@ uhal_status clblast_wish(ClblastWish* wish);
 // Whether libclblast.so.1 could be opened; tried once.
 bool has_clblast();
 
-// Submits a product that Gemm found fit for a library to a queue of `device`, which is named in messages.
+// CLBlast as the ops know it. `preferred`: it takes every product that it can.
+const kernels::GemmLibrary& clblast(bool preferred);
+
+// Submits a product that it takes to a queue of `device`, which is named in messages.
 uhal_status clblast_gemm(cl_command_queue queue, const MatmulProblem& problem, const std::string& device);
 
 }  // namespace unihal::opencl

@@ -119,9 +119,8 @@ uhal_status Device::find_libraries() {
   if (const uhal_status status = clblast_wish(&wish); status != UHAL_OK) return status;
   if (wish == ClblastWish::kOff) return UHAL_OK;
   if (has_clblast()) {
-    traits.gemm_library = "CLBlast";
-    traits.prefers_gemm_library = wish == ClblastWish::kOn;
-    software += traits.prefers_gemm_library ? ", CLBlast" : ", CLBlast where tuned";
+    traits.gemm_library = &clblast(wish == ClblastWish::kOn);
+    software += wish == ClblastWish::kOn ? ", CLBlast" : ", CLBlast where tuned";
     return UHAL_OK;
   }
   if (wish == ClblastWish::kWhereTuned) return UHAL_OK;

@@ -52,7 +52,7 @@ uhal_status Stream::submitted(cl_int code, const char* what) {
   return code == CL_SUCCESS ? UHAL_OK : fail_native(code, "%s does not begin its work", device_.name.c_str());
 }
 
-uhal_status Stream::library_gemm(const MatmulProblem& problem) {
+uhal_status Stream::library_gemm(const MatmulProblem& problem, void*) {
   const uhal_status status = clblast_gemm(queue_, problem, device_.name);
   return status == UHAL_OK ? submitted(CL_SUCCESS, "") : status;
 }

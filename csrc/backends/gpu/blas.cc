@@ -1,0 +1,65 @@
+#include "csrc/backends/gpu/blas.h"
+
+namespace unihal::gpu {
+namespace {
+
+struct Row {
+  const char* name;  // of UNIHAL_GPU_LIBRARIES
+  const char* title;
+  Vendor vendor;
+  bool only_if_alone;  // for where those above are missing
+  std::unique_ptr<Blas> (*open)(const LibraryDevice& device, std::string* refusal);
+};
+
+constexpr Row kRows[] = {
+    {"cublaslt", "cuBLASLt", Vendor::kCorex, false, open_cublaslt},
+    {"cublas", "cuBLAS", Vendor::kCorex, true, open_cublas},
+    {"hipblaslt", "hipBLASLt", Vendor::kHip, false, open_hipblaslt},
+    {"rocblas", "rocBLAS", Vendor::kHip, false, open_rocblas},
+};
+
+}  // namespace
+
+void BlasLibraries::open(const LibraryDevice& device, LibraryNotes* notes) {
+  for (const Row& row : kRows) {
+    if (row.vendor != device.vendor || (row.only_if_alone && !libraries_.empty())) continue;
+    std::string refusal;
+    std::unique_ptr<Blas> library;
+    if (wants_library(row.name)) {
+      library = row.open(device, &refusal);
+    } else {
+      refusal = "UNIHAL_GPU_LIBRARIES leaves it out";
+    }
+    if (library == nullptr) {
+      notes->push_back(std::string("no ") + row.title + " (" + refusal + ")");
+      continue;
+    }
+    notes->push_back(library->name());
+    name_ += (name_.empty() ? "" : " or ") + library->name();
+    libraries_.push_back(std::move(library));
+  }
+}
+
+bool BlasLibraries::takes(const MatmulProblem& problem) const {
+  for (const std::unique_ptr<Blas>& library : libraries_) {
+    if (library->takes(problem)) return true;
+  }
+  return false;
+}
+
+BlasQueue::BlasQueue(const BlasLibraries& libraries, NativeStream stream) {
+  for (const std::unique_ptr<Blas>& library : libraries.libraries_) {
+    entries_.push_back({library.get(), library->open_stream(stream)});
+  }
+}
+
+uhal_status BlasQueue::run(const MatmulProblem& problem, void* workspace) {
+  for (const Entry& entry : entries_) {
+    if (!entry.library->takes(problem)) continue;
+    const uhal_status status = entry.stream->run(problem, workspace);
+    if (status != UHAL_UNIMPLEMENTED) return status;
+  }
+  return UHAL_UNIMPLEMENTED;
+}
+
+}  // namespace unihal::gpu

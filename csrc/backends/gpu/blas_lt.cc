@@ -1,0 +1,383 @@
+// cuBLASLt and hipBLASLt: one interface under two names, with other numbers.
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <unordered_map>
+
+#include "csrc/backends/gpu/blas.h"
+#include "csrc/backends/gpu/blas_problem.h"
+#include "csrc/backends/gpu/tensile.h"
+#include "csrc/kernels/ops.h"
+
+namespace unihal::gpu {
+namespace {
+
+// -- the interface, in declarations of our own -----------------------------------------------------------------
+
+using Handle = struct LtHandle*;
+using Description = struct LtDescription*;
+using Layout = struct LtLayout*;
+using Preference = struct LtPreference*;
+
+constexpr int kOk = 0;
+constexpr int kAbsent = -1;
+
+// An algorithm is told by the first bytes of an answer to a question for them; no version's answer is longer.
+constexpr size_t kAlgorithmBytes = 64;
+struct Answer {
+  alignas(8) unsigned char bytes[256];
+};
+
+// What the two number differently.
+struct Numbers {
+  int none, transposed;  // operations
+  int compute_float32, compute_float64, compute_int32;
+  int transpose_a, transpose_b, epilogue, bias, bias_type;  // of a description
+  int batch_count, batch_offset;                            // of a layout
+  int most_workspace, reductions, alignment;                // of a preference; alignment: of A, then B, C, D
+  size_t state_at, workspace_at;                            // in an answer
+  int refusals[6];                                          // codes of work that was not begun
+};
+
+constexpr Numbers kCublasLt = {0, 1, 68, 70, 72, 3, 4, 7, 8, kAbsent, 5, 6, 1, 3, 5, 72, 64, {1, 3, 7, 8, 15, 15}};
+constexpr Numbers kHipblasLt = {111, 112, 2, 7, 9, 0, 1, 2, 3, 4, 0, 1, 1, kAbsent, kAbsent, 32, 24, {1, 2, 3, 7, 8, 10}};
+
+// The same for both.
+constexpr uint32_t kPlain = 1;
+constexpr uint32_t kBias = 4;
+constexpr uint32_t kGelu = 32;
+constexpr uint32_t kReduceInComputeType = 2;  // float16 is never summed up in float16
+
+// cudaDataType and hipDataType.
+int data_type(uhal_dtype dtype) {
+  switch (dtype) {
+    case UHAL_FLOAT64:
+      return 1;
+    case UHAL_FLOAT16:
+      return 2;
+    case UHAL_INT8:
+      return 3;
+    case UHAL_INT32:
+      return 10;
+    case UHAL_BFLOAT16:
+      return 14;
+    default:
+      return 0;
+  }
+}
+
+struct Functions {
+  int (*create)(Handle* handle);
+  int (*destroy)(Handle handle);
+  int (*description_create)(Description* description, int compute, int scale);
+  int (*description_destroy)(Description description);
+  int (*description_set)(Description description, int attribute, const void* value, size_t bytes);
+  int (*layout_create)(Layout* layout, int type, uint64_t rows, uint64_t columns, int64_t leading);
+  int (*layout_destroy)(Layout layout);
+  int (*layout_set)(Layout layout, int attribute, const void* value, size_t bytes);
+  int (*preference_create)(Preference* preference);
+  int (*preference_destroy)(Preference preference);
+  int (*preference_set)(Preference preference, int attribute, const void* value, size_t bytes);
+  int (*find_algorithms)(Handle handle, Description description, Layout a, Layout b, Layout c, Layout d,
+                         Preference preference, int wanted, Answer* answers, int* found);
+  int (*multiply)(Handle handle, Description description, const void* alpha, const void* a, Layout a_layout,
+                  const void* b, Layout b_layout, const void* beta, const void* c, Layout c_layout, void* d,
+                  Layout d_layout, const void* algorithm, void* workspace, size_t workspace_bytes, NativeStream stream);
+};
+
+void find_functions(Library& library, const std::string& prefix, Functions* functions) {
+  library.find(prefix + "Create", &functions->create)
+      .find(prefix + "Destroy", &functions->destroy)
+      .find(prefix + "MatmulDescCreate", &functions->description_create)
+      .find(prefix + "MatmulDescDestroy", &functions->description_destroy)
+      .find(prefix + "MatmulDescSetAttribute", &functions->description_set)
+      .find(prefix + "MatrixLayoutCreate", &functions->layout_create)
+      .find(prefix + "MatrixLayoutDestroy", &functions->layout_destroy)
+      .find(prefix + "MatrixLayoutSetAttribute", &functions->layout_set)
+      .find(prefix + "MatmulPreferenceCreate", &functions->preference_create)
+      .find(prefix + "MatmulPreferenceDestroy", &functions->preference_destroy)
+      .find(prefix + "MatmulPreferenceSetAttribute", &functions->preference_set)
+      .find(prefix + "MatmulAlgoGetHeuristic", &functions->find_algorithms)
+      .find(prefix + "Matmul", &functions->multiply);
+}
+
+// -- a device --------------------------------------------------------------------------------------------------
+
+class BlasLt final : public Blas {
+ public:
+  BlasLt(const Functions& functions, const Numbers& numbers, Handle handle, std::string name)
+      : functions(functions), numbers(numbers), handle(handle), name_(std::move(name)) {}
+  ~BlasLt() override { functions.destroy(handle); }
+
+  const std::string& name() const override { return name_; }
+  bool takes(const MatmulProblem& problem) const override;
+  std::unique_ptr<BlasStream> open_stream(NativeStream stream) override;
+
+  const Functions functions;
+  const Numbers& numbers;
+  const Handle handle;  // for all threads and streams
+
+ private:
+  const std::string name_;
+};
+
+// The activations of these libraries: their relu makes 0 of NaN, which ours keeps, and their gelu is the one by tanh,
+// with fewer digits than float32 has.
+bool fuses(uhal_activation activation, uhal_dtype dtype) {
+  if (activation == UHAL_ACTIVATION_GELU_TANH) return dtype == UHAL_FLOAT16 || dtype == UHAL_BFLOAT16;
+  return activation == UHAL_ACTIVATION_NONE;
+}
+
+bool BlasLt::takes(const MatmulProblem& problem) const {
+  BlasProblem blas;
+  BlasTypes types;
+  if (!make_blas_problem(problem, &blas) || !find_blas_types(blas, &types)) return false;
+  if (blas.batch > INT32_MAX || !fuses(blas.activation, types.output)) return false;
+  // A row is read in pieces of 16 bytes.
+  constexpr uint32_t kBiasAlignment = 16;
+  return !blas.has_bias || (types.output != UHAL_FLOAT64 && alignment_of(blas.bias) >= kBiasAlignment);
+}
+
+// -- a stream --------------------------------------------------------------------------------------------------
+
+// How products of one key are run. Descriptors are freed with it.
+class Plan {
+ public:
+  Plan(const Functions& functions, const Numbers& numbers) : functions_(functions), numbers_(numbers) {}
+  ~Plan();
+  Plan(const Plan&) = delete;
+  Plan& operator=(const Plan&) = delete;
+
+  // Asks the library for an algorithm. False if it has none.
+  bool make(Handle handle, const BlasProblem& problem, const BlasTypes& types);
+
+  // Returns the library's code.
+  int run(Handle handle, const BlasProblem& problem, void* workspace, NativeStream stream);
+
+  bool is_refused = false;
+
+ private:
+  bool describe(const BlasProblem& problem);
+  bool make_layout(const BlasProblem& problem, int operand);
+  bool choose(Handle handle, const BlasProblem& problem, Preference preference);
+
+  template <class Value>
+  bool set(int attribute, const Value& value) {
+    return functions_.description_set(description_, attribute, &value, sizeof value) == kOk;
+  }
+
+  const Functions& functions_;
+  const Numbers& numbers_;
+  BlasTypes types_ = {};
+  Description description_ = nullptr;
+  Layout layouts_[kBlasOperands] = {};
+  alignas(8) unsigned char algorithm_[kAlgorithmBytes];
+};
+
+Plan::~Plan() {
+  for (Layout layout : layouts_) {
+    if (layout != nullptr) functions_.layout_destroy(layout);
+  }
+  if (description_ != nullptr) functions_.description_destroy(description_);
+}
+
+bool Plan::describe(const BlasProblem& problem) {
+  const int compute = types_.compute == UHAL_FLOAT64 ? numbers_.compute_float64
+                      : types_.compute == UHAL_INT32 ? numbers_.compute_int32
+                                                     : numbers_.compute_float32;
+  if (functions_.description_create(&description_, compute, data_type(types_.compute)) != kOk) return false;
+  const int32_t a = problem.operands[kBlasA].transposed ? numbers_.transposed : numbers_.none;
+  const int32_t b = problem.operands[kBlasB].transposed ? numbers_.transposed : numbers_.none;
+  uint32_t epilogue = problem.activation == UHAL_ACTIVATION_GELU_TANH ? kGelu : kPlain;
+  if (problem.has_bias) epilogue = (epilogue & ~kPlain) | kBias;
+  if (!set(numbers_.transpose_a, a) || !set(numbers_.transpose_b, b) || !set(numbers_.epilogue, epilogue)) return false;
+  if (!problem.has_bias) return true;
+  const int32_t bias_type = data_type(types_.output);
+  return set(numbers_.bias, problem.bias) && (numbers_.bias_type == kAbsent || set(numbers_.bias_type, bias_type));
+}
+
+bool Plan::make_layout(const BlasProblem& problem, int operand) {
+  const BlasMatrix& matrix = problem.operands[operand];
+  Layout& layout = layouts_[operand];
+  if (functions_.layout_create(&layout, data_type(matrix.dtype), static_cast<uint64_t>(problem.stored_rows(operand)),
+                               static_cast<uint64_t>(problem.stored_columns(operand)), matrix.leading) != kOk) {
+    return false;
+  }
+  if (problem.batch == 1) return true;
+  const auto batch = static_cast<int32_t>(problem.batch);
+  return functions_.layout_set(layout, numbers_.batch_count, &batch, sizeof batch) == kOk &&
+         functions_.layout_set(layout, numbers_.batch_offset, &matrix.batch_stride, sizeof matrix.batch_stride) == kOk;
+}
+
+bool Plan::choose(Handle handle, const BlasProblem& problem, Preference preference) {
+  const auto prefer = [&](int attribute, const auto& value) {
+    return functions_.preference_set(preference, attribute, &value, sizeof value) == kOk;
+  };
+  if (!prefer(numbers_.most_workspace, uint64_t{kBlasWorkspace})) return false;
+  if (numbers_.reductions != kAbsent && !prefer(numbers_.reductions, kReduceInComputeType)) return false;
+  for (int i = 0; numbers_.alignment != kAbsent && i < kBlasOperands; ++i) {
+    if (!prefer(numbers_.alignment + i, alignment_of(problem.operands[i].data))) return false;
+  }
+  Answer answer = {};
+  int found = 0;
+  if (functions_.find_algorithms(handle, description_, layouts_[kBlasA], layouts_[kBlasB], layouts_[kBlasC],
+                                 layouts_[kBlasD], preference, 1, &answer, &found) != kOk) {
+    return false;
+  }
+  int32_t state = 0;
+  size_t workspace = 0;
+  std::memcpy(&state, answer.bytes + numbers_.state_at, sizeof state);
+  std::memcpy(&workspace, answer.bytes + numbers_.workspace_at, sizeof workspace);
+  std::memcpy(algorithm_, answer.bytes, sizeof algorithm_);
+  return found >= 1 && state == kOk && workspace <= kBlasWorkspace;
+}
+
+bool Plan::make(Handle handle, const BlasProblem& problem, const BlasTypes& types) {
+  types_ = types;
+  if (!describe(problem)) return false;
+  for (int i = 0; i < kBlasOperands; ++i) {
+    if (!make_layout(problem, i)) return false;
+  }
+  Preference preference = nullptr;
+  if (functions_.preference_create(&preference) != kOk) return false;
+  const bool chosen = choose(handle, problem, preference);
+  functions_.preference_destroy(preference);
+  return chosen;
+}
+
+int Plan::run(Handle handle, const BlasProblem& problem, void* workspace, NativeStream stream) {
+  if (problem.has_bias) {
+    const int code = functions_.description_set(description_, numbers_.bias, &problem.bias, sizeof problem.bias);
+    if (code != kOk) return code;
+  }
+  const BlasMatrix* operands = problem.operands;
+  const BlasScalar alpha(problem.alpha, types_.compute);
+  const BlasScalar beta(problem.beta, types_.compute);
+  return functions_.multiply(handle, description_, alpha.data(), operands[kBlasA].data, layouts_[kBlasA],
+                             operands[kBlasB].data, layouts_[kBlasB], beta.data(), operands[kBlasC].data,
+                             layouts_[kBlasC], operands[kBlasD].data, layouts_[kBlasD], algorithm_, workspace,
+                             kBlasWorkspace, stream);
+}
+
+class BlasLtStream final : public BlasStream {
+ public:
+  BlasLtStream(const BlasLt& library, NativeStream stream) : library_(library), stream_(stream) {}
+  uhal_status run(const MatmulProblem& problem, void* workspace) override;
+
+ private:
+  // Programs whose shapes change all the time start again at this number.
+  static constexpr size_t kMostPlans = 4096;
+
+  Plan& plan_of(const BlasProblem& problem);
+
+  const BlasLt& library_;
+  const NativeStream stream_;
+  std::unordered_map<BlasKey, std::unique_ptr<Plan>, BlasKeyHash> plans_;
+};
+
+Plan& BlasLtStream::plan_of(const BlasProblem& problem) {
+  const BlasKey key = key_of(problem);
+  const auto found = plans_.find(key);
+  if (found != plans_.end()) return *found->second;
+  if (plans_.size() == kMostPlans) plans_.clear();
+  auto plan = std::make_unique<Plan>(library_.functions, library_.numbers);
+  BlasTypes types;
+  plan->is_refused = !find_blas_types(problem, &types) || !plan->make(library_.handle, problem, types);
+  return *plans_.emplace(key, std::move(plan)).first->second;
+}
+
+uhal_status BlasLtStream::run(const MatmulProblem& problem, void* workspace) {
+  BlasProblem blas;
+  if (!make_blas_problem(problem, &blas)) return UHAL_UNIMPLEMENTED;
+  Plan& plan = plan_of(blas);
+  if (plan.is_refused) return UHAL_UNIMPLEMENTED;
+  const int code = plan.run(library_.handle, blas, workspace, stream_);
+  if (code == kOk) return UHAL_OK;
+  const auto& refusals = library_.numbers.refusals;
+  const bool was_not_begun = std::find(std::begin(refusals), std::end(refusals), code) != std::end(refusals);
+  if (!was_not_begun && !can_begin_again(blas)) {
+    return kernels::fail(UHAL_INTERNAL,
+                         "%s failed at a product of %lld x %lld x %lld with status %d; UNIHAL_GPU_LIBRARIES=none does "
+                         "without it",
+                         library_.name().c_str(), static_cast<long long>(problem.m), static_cast<long long>(problem.n),
+                         static_cast<long long>(problem.k), code);
+  }
+  plan.is_refused = true;
+  return UHAL_UNIMPLEMENTED;
+}
+
+std::unique_ptr<BlasStream> BlasLt::open_stream(NativeStream stream) {
+  return std::make_unique<BlasLtStream>(*this, stream);
+}
+
+// Makes the handle; `version_of` gives "12.4", or the reason why the version cannot be used.
+template <class VersionOf>
+std::unique_ptr<Blas> start(const char* title, const Functions& functions, const Numbers& numbers,
+                            const VersionOf& version_of, std::string* refusal) {
+  Handle handle = nullptr;
+  const int code = functions.create(&handle);
+  if (code != kOk) {
+    *refusal = std::string(title) + " does not start: status " + std::to_string(code);
+    return nullptr;
+  }
+  std::string version;
+  if (!version_of(handle, &version)) {
+    *refusal = version;
+    functions.destroy(handle);
+    return nullptr;
+  }
+  return std::make_unique<BlasLt>(functions, numbers, handle, std::string(title) + " " + version);
+}
+
+}  // namespace
+
+std::unique_ptr<Blas> open_cublaslt(const LibraryDevice& device, std::string* refusal) {
+  Library library;
+  if (!library.open(library_files(device.vendor, "cublasLt", {13, 12, 11, 10}), refusal)) return nullptr;
+  Functions functions;
+  size_t (*get_version)() = nullptr;
+  find_functions(library, "cublasLt", &functions);
+  library.find("cublasLtGetVersion", &get_version);
+  if (!library.complete(refusal)) return nullptr;
+  return start(
+      "cuBLASLt", functions, kCublasLt,
+      [&](Handle, std::string* version) {
+        // Before 11 descriptions were made from other arguments; from 12 on the number is written another way.
+        const size_t number = get_version();
+        const size_t major = number >= 100000 ? number / 10000 : number / 1000;
+        *version = std::to_string(major) + "." + std::to_string(number / 100 % (number >= 100000 ? 100 : 10));
+        if (major >= 11) return true;
+        *version = "version " + *version + " is older than 11";
+        return false;
+      },
+      refusal);
+}
+
+std::unique_ptr<Blas> open_hipblaslt(const LibraryDevice& device, std::string* refusal) {
+  Library library;
+  if (!library.open(library_files(device.vendor, "hipblaslt", {1, 0}), refusal)) return nullptr;
+  Functions functions;
+  int (*get_version)(Handle handle, int* version) = nullptr;
+  find_functions(library, "hipblasLt", &functions);
+  library.find("hipblasLtGetVersion", &get_version);
+  if (!library.complete(refusal)) return nullptr;
+  if (!has_tensile_library(reinterpret_cast<const void*>(functions.create), "hipblaslt", "HIPBLASLT_TENSILE_LIBPATH",
+                           device.architecture, refusal)) {
+    return nullptr;
+  }
+  return start(
+      "hipBLASLt", functions, kHipblasLt,
+      [&](Handle handle, std::string* version) {
+        // 0.6, of ROCm 6.0, is the first whose types have hipDataType's numbers.
+        constexpr int kFirst = 600;
+        int number = 0;
+        if (get_version(handle, &number) != kOk) number = 0;
+        *version = std::to_string(number / 100000) + "." + std::to_string(number / 100 % 1000);
+        if (number >= kFirst) return true;
+        *version = "version " + *version + " is older than 0.6, of ROCm 6.0";
+        return false;
+      },
+      refusal);
+}
+
+}  // namespace unihal::gpu
