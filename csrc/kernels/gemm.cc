@@ -178,7 +178,8 @@ MatmulProblem Gemm::library_problem(const LibraryShare& share) const {
   return problem;
 }
 
-// The most that the library takes by itself. Integers of ours wrap as 64 bits do, so nothing is done to them in between.
+// The most that the library takes by itself. Integers of ours wrap as 64 bits do, so nothing is done to them in
+// between.
 bool Gemm::find_library_share(const DeviceTraits& traits, LibraryShare* share) const {
   const MatmulOperand& c = problem_.operands[kMatmulC];
   const MatmulOperand& d = problem_.operands[kMatmulD];

@@ -77,7 +77,7 @@ class Gemm {
   Method own_method_ = Method::kNothing;  // kLibrary: how it runs where the library refuses
   LibraryShare share_;                    // kLibrary
   size_t library_workspace_ = 0;          // kLibrary
-  bool wide_;  // 64-bit indices
+  bool wide_;                             // 64-bit indices
   int32_t group_size_;
   int32_t splits_ = 1;    // parts of k, each summed by groups of its own into the workspace
   int32_t tile_ = -1;     // kTile: a number of kGemmTiles

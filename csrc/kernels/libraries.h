@@ -4,7 +4,6 @@
 #define UNIHAL_KERNELS_LIBRARIES_H_
 
 #include <cstddef>
-#include <cstdint>
 
 namespace unihal {
 struct MatmulProblem;
@@ -12,8 +11,7 @@ struct MatmulProblem;
 
 namespace unihal::kernels {
 
-struct Convolution;
-enum class Pass : uint8_t;
+struct ConvolutionTask;  // ops/convolution.h
 
 // Matrix products. All functions from any thread.
 class GemmLibrary {
@@ -43,11 +41,11 @@ class ConvolutionLibrary {
   virtual const char* name() const = 0;
 
   // Whether it is expected to be faster than our own kernels at what it takes.
-  virtual bool suits(const Convolution& convolution, Pass pass) const = 0;
+  virtual bool suits(const ConvolutionTask& task) const = 0;
 
-  // Without regard to the bias and the activation, which are ours. A gradient of the input has its result and source
-  // swapped, as convolution_of() makes it.
-  virtual bool takes(const Convolution& convolution, Pass pass) const = 0;
+  // Whether it can run a convolution, whatever its data (also NULL) and without regard to the bias and the activation,
+  // which are ours.
+  virtual bool takes(const ConvolutionTask& task) const = 0;
 };
 
 }  // namespace unihal::kernels

@@ -157,9 +157,7 @@ class Queue {
 
   // Submits a convolution that traits().convolution_library takes, without its bias and its activation, with
   // workspace() of its own. UHAL_UNIMPLEMENTED likewise.
-  virtual uhal_status library_convolution(const Convolution& /*convolution*/, Pass /*pass*/) {
-    return UHAL_UNIMPLEMENTED;
-  }
+  virtual uhal_status library_convolution(const ConvolutionTask& /*task*/) { return UHAL_UNIMPLEMENTED; }
 
  protected:
   explicit Queue(const DeviceTraits& traits) : traits_(&traits) {}

@@ -14,8 +14,8 @@ constexpr int kOk = 0;
 constexpr int kNone = 0;
 constexpr int kTransposed = 1;
 constexpr int kDefaultAlgorithm = -1;
-constexpr int kTensorAlgorithm = 99;     // what 10 needs to use matrix units; later the default does
-constexpr int kReduceInComputeType = 16;  // CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION, from 11 on
+constexpr int kTensorAlgorithm = 99;       // what 10 needs to use matrix units; later the default does
+constexpr int kReduceInComputeType = 16;   // CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION, from 11 on
 constexpr int kFailures[] = {11, 13, 14};  // mapping, execution, internal: work may have begun
 
 struct Functions {
@@ -163,8 +163,7 @@ std::unique_ptr<Blas> open_cublas(const LibraryDevice& device, std::string* refu
   }
   const int major = version >= 100000 ? version / 10000 : version / 1000;
   const int minor = version / 100 % (version >= 100000 ? 100 : 10);
-  return std::make_unique<Cublas>(functions, major,
-                                  "cuBLAS " + std::to_string(major) + "." + std::to_string(minor));
+  return std::make_unique<Cublas>(functions, major, "cuBLAS " + std::to_string(major) + "." + std::to_string(minor));
 }
 
 }  // namespace unihal::gpu

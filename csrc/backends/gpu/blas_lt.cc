@@ -40,7 +40,8 @@ struct Numbers {
 };
 
 constexpr Numbers kCublasLt = {0, 1, 68, 70, 72, 3, 4, 7, 8, kAbsent, 5, 6, 1, 3, 5, 72, 64, {1, 3, 7, 8, 15, 15}};
-constexpr Numbers kHipblasLt = {111, 112, 2, 7, 9, 0, 1, 2, 3, 4, 0, 1, 1, kAbsent, kAbsent, 32, 24, {1, 2, 3, 7, 8, 10}};
+constexpr Numbers kHipblasLt = {111, 112, 2, 7, 9,       0,       1,  2,  3,
+                                4,   0,   1, 1, kAbsent, kAbsent, 32, 24, {1, 2, 3, 7, 8, 10}};
 
 // The same for both.
 constexpr uint32_t kPlain = 1;

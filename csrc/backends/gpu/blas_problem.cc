@@ -21,8 +21,8 @@ bool make_matrix(const MatmulOperand& operand, int64_t rows, int64_t columns, in
   matrix->dtype = operand.dtype;
   matrix->batch_stride = batch_rank == 0 ? 0 : operand.batch_strides[0];
   if (matrix->batch_stride < 0) return false;
-  const bool by_rows =
-      (columns == 1 || operand.column_stride == 1) && (rows == 1 || operand.row_stride >= std::max<int64_t>(columns, 1));
+  const bool by_rows = (columns == 1 || operand.column_stride == 1) &&
+                       (rows == 1 || operand.row_stride >= std::max<int64_t>(columns, 1));
   const bool by_columns = (rows == 1 || operand.row_stride == 1) && (columns == 1 || operand.column_stride >= rows);
   if (!by_rows && !by_columns) return false;
   matrix->transposed = !by_rows;
@@ -33,7 +33,6 @@ bool make_matrix(const MatmulOperand& operand, int64_t rows, int64_t columns, in
   }
   return true;
 }
-
 
 }  // namespace
 
@@ -88,7 +87,8 @@ bool make_blas_problem(const MatmulProblem& problem, BlasProblem* result) {
 
 bool find_blas_types(const BlasProblem& problem, BlasTypes* types) {
   const BlasMatrix* operands = problem.operands;
-  if (operands[kBlasA].dtype != operands[kBlasB].dtype || operands[kBlasC].dtype != operands[kBlasD].dtype) return false;
+  if (operands[kBlasA].dtype != operands[kBlasB].dtype || operands[kBlasC].dtype != operands[kBlasD].dtype)
+    return false;
   for (const BlasTypes& row : kTypes) {
     if (row.input != operands[kBlasA].dtype || row.output != operands[kBlasD].dtype) continue;
     const bool is_integer = row.compute == UHAL_INT32;

@@ -96,12 +96,12 @@ int RocblasStream::multiply(const BlasProblem& problem, const BlasTypes& types) 
   const BlasScalar beta(problem.beta, types.compute);
   const int input = data_type(types.input);
   const int output = data_type(types.output);
-  return library_.functions.multiply(
-      handle_, a.transposed ? kTransposed : kNone, b.transposed ? kTransposed : kNone, number(problem.m),
-      number(problem.n), number(problem.k), alpha.data(), a.data, input, number(a.leading), a.batch_stride, b.data,
-      input, number(b.leading), b.batch_stride, beta.data(), c.data, output, number(c.leading), c.batch_stride, d.data,
-      output, number(d.leading), d.batch_stride, number(problem.batch), data_type(types.compute), kStandardAlgorithm, 0,
-      0);
+  return library_.functions.multiply(handle_, a.transposed ? kTransposed : kNone, b.transposed ? kTransposed : kNone,
+                                     number(problem.m), number(problem.n), number(problem.k), alpha.data(), a.data,
+                                     input, number(a.leading), a.batch_stride, b.data, input, number(b.leading),
+                                     b.batch_stride, beta.data(), c.data, output, number(c.leading), c.batch_stride,
+                                     d.data, output, number(d.leading), d.batch_stride, number(problem.batch),
+                                     data_type(types.compute), kStandardAlgorithm, 0, 0);
 }
 
 uhal_status RocblasStream::run(const MatmulProblem& problem, void* workspace) {

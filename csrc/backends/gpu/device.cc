@@ -30,8 +30,8 @@ uhal_status Device::open() {
   if (const uhal_status status = programs.open(); status != UHAL_OK) return status;
   LibraryNotes libraries;
   if (const uhal_status status = open_libraries(&libraries); status != UHAL_OK) return status;
-  software = std::string(vendor.driver) + ", " + vendor.version_name(driver_version()) + ", " +
-             programs.compiler_name();
+  software =
+      std::string(vendor.driver) + ", " + vendor.version_name(driver_version()) + ", " + programs.compiler_name();
   for (const std::string& note : libraries) software += ", " + note;
   software += overrides_in_force();
   kernels::open_tuning(ordinal, name + "\n" + architecture.name + "\n" + vendor.version_name(driver_version()), traits);

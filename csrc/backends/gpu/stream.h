@@ -3,6 +3,7 @@
 // Threads: submissions one at a time; query, synchronize and everything of events from any thread meanwhile.
 #pragma once
 
+#include "csrc/backends/gpu/blas.h"
 #include "csrc/backends/gpu/error_cell.h"
 #include "csrc/backends/gpu/event.h"
 #include "csrc/backends/gpu/host_work.h"

@@ -45,6 +45,13 @@ struct Convolution {
   int64_t pixels() const { return images * output[0] * output[1] * output[2]; }  // of the result
 };
 
+// What a library is asked for: a convolution as convolution_of() makes it, of the gradient of the input transposed. For
+// the gradient of the filter it is written to convolution.filter.
+struct ConvolutionTask {
+  const Convolution& convolution;
+  Pass pass;
+};
+
 // The convolution whose operands have these roles; `transposed`: its result and source have changed places, as in the
 // gradient of the input, while window, stride and padding are still the forward ones.
 Convolution convolution_of(const ConvolutionOperands& operands, const uhal_convolution_attributes& attributes,
