@@ -6,6 +6,7 @@
 
 #include "csrc/backends/gpu/clang_compiler.h"
 #include "csrc/backends/gpu/corex_sdk.h"
+#include "csrc/backends/gpu/rocm_sdk.h"
 #include "csrc/backends/gpu/runtime_compiler.h"
 
 namespace unihal::gpu {
@@ -43,10 +44,8 @@ void add_reasons(const std::string& more, std::string* reasons) {
 
 // A library of its own since ROCm 5.3, a part of libamdhip64 before.
 std::unique_ptr<Compiler> open_hip(std::string* refusal) {
-  const std::string folder = std::string(variable_or(std::getenv("ROCM_PATH"), "/opt/rocm")) + "/lib/";
-  std::vector<std::string> files = {"libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5", "libhiprtc.so",
-                                    folder + "libhiprtc.so"};
-  files.insert(files.end(), {"libamdhip64.so.5", "libamdhip64.so", folder + "libamdhip64.so"});
+  std::vector<std::string> files = rocm_libraries("hiprtc", {7, 6, 5});
+  for (const std::string& file : rocm_libraries("amdhip64", {5})) files.push_back(file);
   std::unique_ptr<Compiler> compiler = open_runtime_compiler(Vendor::kHip, files, refusal);
   if (compiler == nullptr) *refusal += ". Install ROCm's hipRTC (libhiprtc, or libamdhip64 of ROCm 5.2)";
   return compiler;

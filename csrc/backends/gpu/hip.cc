@@ -7,6 +7,7 @@
 
 #include "csrc/backends/common/lanes.h"
 #include "csrc/backends/gpu/api.h"
+#include "csrc/backends/gpu/rocm_sdk.h"
 
 namespace unihal::gpu {
 namespace {
@@ -31,17 +32,7 @@ constexpr size_t kNewArchitectureName = 1160;
 // MemoryClockRate, MemoryBusWidth, ManagedMemory, Integrated
 constexpr Attributes kAttributes = {63, 87, 56, 74, 5, 60, 59, 24, 16};
 
-// libamdhip64's SONAME has the release's number.
-std::vector<std::string> driver_libraries(bool) {
-  std::vector<std::string> files;
-  const char* root = std::getenv("ROCM_PATH");
-  const std::string folder = std::string(root != nullptr && *root != '\0' ? root : "/opt/rocm") + "/lib/";
-  for (const char* name : {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"}) {
-    files.push_back(name);
-  }
-  files.push_back(folder + "libamdhip64.so");
-  return files;
-}
+std::vector<std::string> driver_libraries(bool) { return rocm_libraries("amdhip64", {7, 6, 5}); }
 
 const char* find_functions(void* library) {
 #define UHAL_FIND(target, symbol)                                      \

@@ -8,6 +8,17 @@
 #include "csrc/kernels/program_text.h"
 
 namespace unihal::gpu {
+namespace {
+
+// Whether a source has a kernel without a group size of its own, "UHAL_KERNEL void NAME(": drivers do not tell.
+bool takes_any_group_size(const std::string& source, const std::string& name) {
+  const size_t at = source.find(" void " + name + "(");
+  if (at == std::string::npos) return false;
+  const size_t begin = source.rfind("UHAL_KERNEL", at);
+  return begin != std::string::npos && source.substr(begin, at - begin).find("UHAL_GROUP_SIZE") == std::string::npos;
+}
+
+}  // namespace
 
 uhal_status Programs::open() {
   std::string refusal;
@@ -34,6 +45,7 @@ uhal_status Programs::find(const kernels::KernelSpec& spec, Kernel* kernel) {
   int code = api.module_function(&kernel->function, loaded->second, spec.entry());
   if (code == kSuccess) code = api.function_attribute(&kernel->max_group_size, kMaxThreadsPerBlock, kernel->function);
   if (code != kSuccess) return fail_native(code, "%s has no kernel %s", device_.name.c_str(), spec.describe().c_str());
+  kernel->takes_any_group_size = takes_any_group_size(spec.source().text, spec.entry());
   by_spec_.emplace(spec, *kernel);
   return UHAL_OK;
 }

@@ -22,7 +22,8 @@ struct Device;
 // A kernel that can be launched.
 struct Kernel {
   Function function;
-  int32_t max_group_size;  // the most work-items of a group that it runs with
+  int32_t max_group_size;     // the most work-items of a group that it runs with
+  bool takes_any_group_size;  // its source declares none
 };
 
 class Programs {

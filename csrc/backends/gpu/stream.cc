@@ -63,7 +63,7 @@ uhal_status Stream::run(const kernels::KernelSpec& spec, const kernels::Argument
   int64_t groups = grid.groups[0];
   int32_t size = grid.group_size[0];
   const int32_t group_size = size * grid.group_size[1] * grid.group_size[2];
-  if (group_size > kernel.max_group_size && group_size == size) {
+  if (group_size > kernel.max_group_size && group_size == size && kernel.takes_any_group_size) {
     // As many work-items in smaller groups: a kernel that declares no size only strides by the grid.
     groups = (groups * size + kernel.max_group_size - 1) / kernel.max_group_size;
     size = kernel.max_group_size;
