@@ -148,6 +148,7 @@ uhal_status batch_norm_backward(const Launch& launch, uhal_dtype dtype) {
   if (staging.status() != UHAL_OK) return staging.status();
 
   const ChannelBlocks blocks = blocks_of(*launch.op.inputs[0], order);
+  const bool constant = attributes.inference != 0;
   const double points = static_cast<double>(std::max<int64_t>(1, blocks.images * blocks.pixels));
   ChannelSums* sums = staging.take<ChannelSums>(static_cast<size_t>(blocks.count()));
   ChannelMap<T> map;
@@ -166,13 +167,17 @@ uhal_status batch_norm_backward(const Launch& launch, uhal_dtype dtype) {
     if (dbias != nullptr) dbias[c] = static_cast<T>(total.first);
     if (blocks.images == 0) continue;
     const double factor = inverse * (scale != nullptr ? static_cast<double>(scale[c]) : 1.0);
-    const bool constant = attributes.inference != 0;
     map.u_factor[c] = static_cast<T>(factor);
-    map.x_factor[c] = constant ? T(0) : static_cast<T>(-factor * inverse * inverse * total.second / points);
-    map.offset[c] = constant ? T(0) : static_cast<T>(-factor * total.first / points);
+    map.x_factor[c] = static_cast<T>(-factor * inverse * inverse * total.second / points);
+    map.offset[c] = static_cast<T>(-factor * total.first / points);
+    if (!constant) continue;
+    // dx = factor * dy: x has no part in it, not even a NaN times zero.
+    map.x_factor[c] = static_cast<T>(factor);
+    map.x_shift[c] = map.offset[c] = T(0);
   }
   repeat_for_images(blocks, map);
-  channel_map<T>(blocks, map, data_of<const T>(dy), data_of<const T>(x), UHAL_ACTIVATION_NONE, data_of<T>(dx));
+  const T* u = constant ? nullptr : data_of<const T>(dy);
+  channel_map<T>(blocks, map, u, data_of<const T>(constant ? dy : x), UHAL_ACTIVATION_NONE, data_of<T>(dx));
   return staging.finish();
 }
 

@@ -128,6 +128,51 @@ ALLOWED = [
         r"NotImplementedError",
         "only two standard deviations, which initializers ask for",
     ),
+    # NaN, infinities and the ends of float32's range.
+    Allowed(r"sqrt$", r"special", r"^(result|gradient)", "the CPU's square root of infinity is NaN"),
+    Allowed(r"(abs|logaddexp)$", r"special", r"^gradient", "the CPU divides infinity by its absolute value"),
+    Allowed(r"(hardswish|silu|swish)$", r"special", r"^gradient", "the CPU multiplies infinity by 0, and overflows"),
+    Allowed(
+        r"(leaky_relu|selu)$", r"special", r"^gradient", "the CPU's gradient at NaN is 0, or as of a positive number"
+    ),
+    Allowed(r"log_sigmoid$", r"special", r"^(result|gradient)", "the CPU subtracts infinities"),
+    Allowed(r"log_softmax$|cross_entropy none$", r"special", r"^result", "the CPU clips logarithms at -64"),
+    Allowed(r"relu$", r"special", r"^result", "the CPU makes 0 of NaN"),
+    Allowed(r"softshrink$", r"special", r"^result", "the CPU multiplies infinity by 0"),
+    Allowed(r"thresholded_relu$", r"special", r"^result", "the CPU multiplies infinity by 0"),
+    Allowed(r"(not_)?equal( broadcast)?$", r"special", r"^result", "the CPU takes less than 1e-8 for nothing"),
+    Allowed(r"isclose( nearly)?$", r"special", r"^result", "to the CPU everything is close to infinity"),
+    Allowed(r"logsumexp$", r"special", r"^result", "the CPU subtracts infinities"),
+    Allowed(
+        r"arg(max|min)( flat)?$", r"special", r"^result", "NaN is the largest and the smallest, the first one counts"
+    ),
+    Allowed(
+        r"max_pool[23]d( NHWC)?$",
+        r"special",
+        r"^(result|gradient)",
+        "the CPU ignores NaN, and stops at the least float",
+    ),
+    Allowed(
+        r"(depthwise_)?conv[23]d(_transpose)?( grouped| NHWC| in any layout)?$",
+        r"special",
+        r"^(result|gradient)",
+        "sums with infinities depend on the algorithm: padding and transforms multiply them by 0 and subtract them",
+    ),
+    Allowed(
+        r"batch_norm",
+        r"special",
+        r"^(result|gradient)",
+        "the CPU has the mean in the offset: infinities are subtracted",
+    ),
+    Allowed(r"layer_norm without$", r"special", r"^result", "the CPU's variance overflows"),
+    Allowed(r"group_norm", r"(weight|bias|all) special", r"^gradient", "the CPU takes x from y, by bias and scale"),
+    Allowed(r"instance_norm$", r"special", r"^gradient", "infinite scales: sums of infinities"),
+    Allowed(r"swiglu$", r"special", r"^result", "half of the least float is rounded to 0"),
+    Allowed(r"binary_cross_entropy_with_logits$", r"special", r"^gradient", "the CPU multiplies infinity by 0"),
+    Allowed(r"sigmoid_cross_entropy_with_logits$", r"special", r"^result", "(1 - label) * x, of infinity and 1"),
+    Allowed(r"sigmoid_cross_entropy_with_logits$", r"special", r"^gradient", "the CPU's gradient at 0 is short by 1"),
+    Allowed(r"accuracy$", r"special", r"^result", "the order of equals in top-k is not the CPU's"),
+    Allowed(r"cast$", r"special", r"^result", "what no integer can be is unspecified"),
     Allowed(r"dropout in inference", r"", r"", "in training its result is random"),
     Allowed(
         r"randperm|uniform|gaussian|randint|arange|full", r"", r"error \w+ instead of \w+Error", "sizes that cannot be"

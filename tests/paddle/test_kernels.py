@@ -31,6 +31,7 @@ POSITIVE = random(3, 5, low=0.1, high=2.0)
 INSIDE = random(3, 5, low=-0.9, high=0.9)
 ABOVE_ONE = random(3, 5, low=1.1, high=3.0)
 Y = random(3, 5, seed=1)
+TENTHS = np.float32([0.1, 0.1, -0.1, 0.1, 0.1])
 
 UNARY = [
     Case("abs", paddle.abs, (X,)),
@@ -107,6 +108,7 @@ BINARY = [
     Case("elementwise_pow", paddle.pow, (POSITIVE, Y), False),
     Case("remainder", paddle.remainder, (X, POSITIVE), False),
     Case("floor_divide", paddle.floor_divide, (4 * X, POSITIVE), False),
+    Case("floor_divide of tenths", paddle.floor_divide, (np.float32([1, -1, 1, 0.3, -0.5]), TENTHS), False),
     Case("where", lambda x, y: paddle.where(x > 0, x, y), (X, Y)),
     Case("lerp", lambda x, y: paddle.lerp(x, y, paddle.full_like(x, 0.25)), (X, Y), False),
     Case("isclose", lambda x, y: paddle.isclose(x, x + 1e-7 * y), (X, Y), False),

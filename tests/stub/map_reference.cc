@@ -49,6 +49,7 @@ const std::vector<MapReference> kReferences = {
     {"divide_no_nan", kAny, 2, {}, UHAL_REFERENCE(r[0] = x[1] == 0 ? 0 : x[0] / x[1])},
     {"multiply_no_nan", kAny, 2, {}, UHAL_REFERENCE(r[0] = x[1] == 0 ? 0 : x[0] * x[1])},
     {"floor_divide", kInteger, 2, {}, UHAL_REFERENCE(r[0] = x[1] == 0 ? 0 : std::floor(x[0] / x[1]))},
+    {"floor_divide_exact", kInteger, 2, {}, UHAL_REFERENCE(r[0] = std::floor(x[0] / x[1]))},
     {"floor_mod", kInteger, 2, {}, UHAL_REFERENCE(r[0] = x[1] == 0 ? 0 : x[0] - x[1] * std::floor(x[0] / x[1]))},
     {"truncate_divide", kInteger, 2, {}, UHAL_REFERENCE(r[0] = x[1] == 0 ? 0 : std::trunc(x[0] / x[1]))},
     {"truncate_mod", kInteger, 2, {}, UHAL_REFERENCE(r[0] = x[1] == 0 ? 0 : std::fmod(x[0], x[1]))},

@@ -45,6 +45,24 @@ void binary_test_at(Context context, Input x, Input y, int axis, Output z) {
   context.map(function, {&operands.first, &operands.second}, {&out});
 }
 
+// The function whose floor is of the exact quotient: Paddle's, of floating-point numbers, is Python's.
+int floor_divide_of(const View& operand) {
+  return is_floating(operand.dtype) ? uhal_map_floor_divide_exact : uhal_map_floor_divide;
+}
+
+void floor_divide(Context context, Input x, Input y, Output z) {
+  const View a = x.view(), b = y.view();
+  require_same_dtype(context, a, b);
+  const View out = context.allocate(z, a.dtype);
+  context.map(floor_divide_of(a), {&a, &b}, {&out});
+}
+
+void floor_divide_at(Context context, Input x, Input y, int axis, Output z) {
+  const Alignment operands(context, x.view(), y.view(), axis);
+  const View out = context.allocate(z, operands.first.dtype);
+  context.map(floor_divide_of(operands.first), {&operands.first, &operands.second}, {&out});
+}
+
 // d(x + y), d(x - y): dz itself, or its negative
 template <bool negative>
 void add_grad(Context context, Input x, Input y, Input dz, int axis, Output dx, Output dy) {
@@ -129,7 +147,7 @@ KernelTable arithmetic_kernels() {
       UNIHAL_KERNEL("atan2", kFloats, binary<uhal_map_atan2>),
       UNIHAL_KERNEL("divide", kNumbers, binary<uhal_map_divide>),
       UNIHAL_KERNEL("elementwise_pow", kNumbers, binary<uhal_map_power>),
-      UNIHAL_KERNEL("floor_divide", kNumbers, binary<uhal_map_floor_divide>),
+      UNIHAL_KERNEL("floor_divide", kNumbers, floor_divide),
       UNIHAL_KERNEL("maximum", kNumbers, binary<uhal_map_maximum>),
       UNIHAL_KERNEL("minimum", kNumbers, binary<uhal_map_minimum>),
       UNIHAL_KERNEL("multiply", kReal, binary<uhal_map_multiply>),
@@ -143,7 +161,7 @@ KernelTable arithmetic_kernels() {
       UNIHAL_KERNEL("divide_raw", kNumbers, binary_at<uhal_map_divide>),
       UNIHAL_KERNEL("elementwise_pow_raw", kNumbers, binary_at<uhal_map_power>),
       UNIHAL_KERNEL("equal_raw", kReal, binary_test_at<uhal_map_equal>),
-      UNIHAL_KERNEL("floor_divide_raw", kNumbers, binary_at<uhal_map_floor_divide>),
+      UNIHAL_KERNEL("floor_divide_raw", kNumbers, floor_divide_at),
       UNIHAL_KERNEL("greater_equal_raw", kReal, binary_test_at<uhal_map_greater_equal>),
       UNIHAL_KERNEL("greater_than_raw", kReal, binary_test_at<uhal_map_greater>),
       UNIHAL_KERNEL("less_equal_raw", kReal, binary_test_at<uhal_map_less_equal>),

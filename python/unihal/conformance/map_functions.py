@@ -123,6 +123,7 @@ _ARITHMETIC = (
     _rounded("divide_no_nan", 5, lambda x, y: _where(y == 0, 0.0, x / y), _ANY, _FEW),
     _rounded("multiply_no_nan", 1, lambda x, y: _where(y == 0, 0.0, x * y), _ANY, _FEW),
     _rounded("floor_divide", 5, e.floor_divide, normal(8), _ANY, conditioned=True),
+    _rounded("floor_divide_exact", 5, e.floor_divide_exact, normal(8), _ANY, conditioned=True),
     _rounded("floor_mod", 1, e.floor_mod, normal(8), _ANY, magnitude=lambda x, y: _where(np.isinf(y), 0, y)),
     _rounded("truncate_divide", 5, e.truncate_divide, normal(8), _ANY, conditioned=True),
     _exact("truncate_mod", e.truncate_mod, normal(8), _ANY),
@@ -203,15 +204,14 @@ _ACTIVATIONS = (
         "hard_swish", 8, lambda x, p, q, r: x * e.clip(x + r, 0, p) / q, parameters=_HARD_SWISH, conditioned=True
     ),
     _exact("hard_tanh", e.clip, parameters=(-1, 1)),
-    _exact("hard_shrink", lambda x, p: _where((x > p) | (x < -p), x, 0.0), parameters=(0.5,)),
+    _exact("hard_shrink", lambda x, p: _where((x <= p) & (x >= -p), 0.0, x), parameters=(0.5,)),
     _rounded(
         "soft_shrink",
         1,
-        lambda x, p: _where(x > p, x - p, _where(x < -p, x + p, 0.0)),
+        lambda x, p: _where(x > p, x - p, _where(x < -p, x + p, _where(x == x, 0.0, x))),
         parameters=(0.5,),
-        special=False,
     ),
-    _exact("thresholded_relu", lambda x, p, q: _where(x > p, x, q), parameters=(1, 0.25), special=False),
+    _exact("thresholded_relu", lambda x, p, q: _where(x <= p, q, x), parameters=(1, 0.25)),
 )
 
 _TESTS = (
@@ -321,7 +321,7 @@ _GRADIENTS = (
     _composed("rsqrt_backward", 4, lambda y, g: -g * y**3 / 2, _POSITIVE, _ANY),
     _composed("reciprocal_backward", 2, lambda y, g: -g * y**2, _POSITIVE, _ANY),
     _composed("square_backward", 2, lambda x, g: 2 * g * x, _ANY, _ANY),
-    _exact("absolute_backward", lambda x, g: _where(x > 0, g, _where(x < 0, -g, 0.0)), _ANY, _ANY),
+    _exact("absolute_backward", lambda x, g: _where(x > 0, g, _where(x < 0, -g, _where(x == x, 0.0, x))), _ANY, _ANY),
     _composed("sin_backward", 9, lambda x, g: g * np.cos(x), _ANY, _ANY),
     _composed("cos_backward", 9, lambda x, g: -g * np.sin(x), _ANY, _ANY),
     _composed(

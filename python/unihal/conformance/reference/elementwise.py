@@ -63,6 +63,11 @@ def floor_divide(x: Array, y: Array) -> Array:
     return np.where(y == 0, x.dtype.type(0), x // y)
 
 
+def floor_divide_exact(x: Array, y: Array) -> Array:
+    """The exact quotient rounded down, as Python's //; a zero divisor divides."""
+    return np.where(y == 0, x / y, np.floor_divide(x, y))
+
+
 def truncate_mod(x: Array, y: Array) -> Array:
     """The remainder with the dividend's sign; of integers 0 for a zero divisor."""
     return np.where(y == 0, x.dtype.type(0), np.fmod(x, y)) if is_integer(x) else np.fmod(x, y)
