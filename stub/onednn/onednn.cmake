@@ -11,6 +11,12 @@ set(UNIHAL_ONEDNN_HINTS ${UNIHAL_PYTHON_PREFIX})
 if(dnnl_DIR)
   list(PREPEND UNIHAL_ONEDNN_HINTS ${dnnl_DIR}/../../..)
 endif()
+# The build folder stays, and what a build in isolation found lay in a folder that is gone by the next one.
+foreach(found UNIHAL_ONEDNN_INCLUDE_DIR UNIHAL_ONEDNN_LIBRARY)
+  if(${found} AND NOT EXISTS "${${found}}")
+    unset(${found} CACHE)
+  endif()
+endforeach()
 find_path(UNIHAL_ONEDNN_INCLUDE_DIR oneapi/dnnl/dnnl.h HINTS ${UNIHAL_ONEDNN_HINTS} PATH_SUFFIXES include)
 find_file(UNIHAL_ONEDNN_LIBRARY libdnnl.so.3 HINTS ${UNIHAL_ONEDNN_HINTS} PATH_SUFFIXES lib)
 

@@ -6,6 +6,7 @@ import importlib.metadata
 import importlib.util
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -73,6 +74,27 @@ def test_cmake_args_have_the_last_word(build: ModuleType, monkeypatch: pytest.Mo
     monkeypatch.setattr(build, "ancestors", lambda: iter([["pip", "install", ".[paddle]"]]))
     monkeypatch.setenv("CMAKE_ARGS", "-DUNIHAL_BUILD_PADDLE=OFF -DUNIHAL_BUILD_TENSORFLOW:BOOL=on")
     assert build.wanted_adapters() == {"tensorflow"}
+
+
+def test_what_an_earlier_isolated_build_found_is_looked_for_again(tmp_path: Path) -> None:
+    """pip's folder for one build is gone by the next, and the build folder remembers it."""
+    for name in ("first", "second"):
+        header, library = tmp_path / name / "include/oneapi/dnnl/dnnl.h", tmp_path / name / "lib/libdnnl.so.3"
+        for file in (header, library):
+            file.parent.mkdir(parents=True)
+            file.touch()
+        (tmp_path / name / "lib/cmake/dnnl").mkdir(parents=True)
+    (tmp_path / "CMakeLists.txt").write_text(
+        f'cmake_minimum_required(VERSION 3.25)\nproject(found NONE)\ninclude("{ROOT}/stub/onednn/onednn.cmake")\n'
+    )
+    cmake = Path(sys.executable).with_name("cmake")
+    for name in ("first", "second"):
+        options = [f"-Ddnnl_DIR={tmp_path / name}/lib/cmake/dnnl", "-DUNIHAL_STUB_ONEDNN=OFF", f"-S{tmp_path}"]
+        subprocess.run([cmake, *options, f"-B{tmp_path}/build"], check=True, capture_output=True)
+        cache = (tmp_path / "build/CMakeCache.txt").read_text()
+        assert f"UNIHAL_ONEDNN_INCLUDE_DIR:PATH={tmp_path / name}/include" in cache
+        assert f"UNIHAL_ONEDNN_LIBRARY:FILEPATH={tmp_path / name}/lib/libdnnl.so.3" in cache
+        shutil.rmtree(tmp_path / name)
 
 
 def test_the_command_lines_of_ancestors_are_seen() -> None:
