@@ -9,14 +9,19 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <new>
+#include <thread>
+#include <vector>
 
 #include "stub/backend/device.h"
 #include "stub/backend/fault_table.h"
 #include "stub/backend/faults.h"
+#include "stub/collectives/table.h"
 #include "stub/common/move.h"
 #include "stub/ops/launch.h"
 #include "stub/strict/table.h"
+#include "stub/strict/worker_thread.h"
 #include "unihal/host_kernels.h"
 
 struct uhal_backend_stream {
@@ -130,9 +135,71 @@ uhal_status host_supports(const uhal_op* op) { return stub::supports(*op); }
 uhal_status host_launch(uhal_stream* stream, const uhal_op* op) { return stub::launch(stream, *op); }
 constexpr uhal_host_kernels kHostKernels = {sizeof kHostKernels, host_supports, host_launch};
 
+// -- collectives: they wait for the other ranks on the calling thread
+
+struct CollectiveRun {
+  const uhal_collective_batch* batch;
+  uint64_t turn;
+  RankFailure failure;
+
+  Communicator& communicator() const { return *Communicator::from(batch->communicator); }
+  void run() {
+    SlowedWork slowed;
+    failure = communicator().run(turn, batch->collectives, batch->count);
+  }
+};
+
+// A failure is that of the stream's work, unless the caller gave up.
+uhal_status finish(const CollectiveRun& run) {
+  if (!run.failure || run.failure.status == UHAL_CANCELLED) return report(run.failure);
+  host().stream_error(run.batch->stream->owner, run.failure.status, name_of(*run.batch), run.failure.message.c_str());
+  return UHAL_OK;
+}
+
+// Ranks of one thread wait for each other: all but the first get threads of their own.
+uhal_status run_together(const uhal_collective_batch* batches, int32_t count) {
+  std::vector<CollectiveRun> runs;
+  for (int32_t i = 0; i < count; ++i) runs.push_back({&batches[i], 0, {}});
+  std::vector<std::thread> threads;
+  threads.reserve(runs.size());
+  for (CollectiveRun& run : runs) run.turn = run.communicator().take_turn();
+  for (size_t i = 1; i < runs.size(); ++i) {
+    try {
+      threads.push_back(strict::start_worker([&runs, i] { runs[i].run(); }));
+    } catch (const std::exception&) {
+      runs[i].communicator().abort();
+      runs[i].run();  // which fails at once
+    }
+  }
+  runs[0].run();
+  for (std::thread& thread : threads) thread.join();
+  uhal_status status = UHAL_OK;
+  for (const CollectiveRun& run : runs) {
+    if (const uhal_status finished = finish(run); finished != UHAL_OK) status = finished;
+  }
+  return status;
+}
+
+uhal_status launch_collectives(const uhal_collective_batch* batches, int32_t count) {
+  if (const uhal_status status = check_batches(batches, count); status != UHAL_OK) return status;
+  if (count == 1) {
+    CollectiveRun run = {batches, Communicator::from(batches->communicator)->take_turn(), {}};
+    run.run();
+    return finish(run);
+  }
+  try {
+    return run_together(batches, count);
+  } catch (const std::bad_alloc&) {
+    return fail_without_host_memory("a group of collectives");
+  }
+}
+
+const uhal_collectives kCollectives = collectives_with(launch_collectives);
+
 const void* extension(const char* name, uint32_t version) {
-  const bool known = std::strcmp(name, UHAL_HOST_KERNELS_NAME) == 0 && version == UHAL_HOST_KERNELS_VERSION;
-  return known ? &kHostKernels : nullptr;
+  if (std::strcmp(name, UHAL_HOST_KERNELS_NAME) == 0 && version == UHAL_HOST_KERNELS_VERSION) return &kHostKernels;
+  if (std::strcmp(name, UHAL_COLLECTIVES_NAME) == 0 && version == UHAL_COLLECTIVES_VERSION) return &kCollectives;
+  return nullptr;
 }
 
 uhal_status launch(uhal_backend_stream* stream, const uhal_op* op) {

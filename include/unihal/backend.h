@@ -52,6 +52,13 @@ typedef struct uhal_host {
   /* Whether the user asked for the backend by its name (UNIHAL_BACKEND, uhal_select_backend). For device_count only,
    * so that devices which should not serve unasked (a processor) stay out. */
   int32_t (*is_asked_for)(const char* backend);
+
+  /* -- since ABI 1.4 ------------------------------------------------------------------------------ */
+
+  /* Whether the calling thread should give up a wait inside a slot, as its wait function asks (uhal_set_wait_function).
+   * For slots that wait for others than the device (ranks of a communicator): call it up to 40 times a second, and
+   * return UHAL_CANCELLED if it is other than 0. */
+  int32_t (*is_wait_given_up)(void);
 } uhal_host;
 
 typedef struct uhal_backend {

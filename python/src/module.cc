@@ -22,4 +22,5 @@ PYBIND11_MODULE(_core, module) {
   python::bind_check(module);
   python::bind_fault_injection(module);
   python::bind_tuning(module);
+  python::bind_collectives(module);
 }

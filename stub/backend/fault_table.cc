@@ -167,6 +167,8 @@ void fill_slot(Function* function, Function own) {
 
 }  // namespace
 
+uhal_status fail_if_lost() { return injected(FaultTarget::kDevice); }
+
 const uhal_backend* with_faults(const uhal_backend& table) {
   static uhal_backend outer;
   inner = &table;

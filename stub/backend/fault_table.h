@@ -9,4 +9,7 @@ namespace unihal::stub {
 // `extension`, and live as long as the process. To be called once.
 const uhal_backend* with_faults(const uhal_backend& inner);
 
+// For work that is no slot of the table: UHAL_OK, or the failure of a lost device, reported.
+uhal_status fail_if_lost();
+
 }  // namespace unihal::stub

@@ -6,11 +6,13 @@
 #include <new>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "csrc/backends/common/op_names.h"
 #include "csrc/backends/common/owned_op.h"
 #include "stub/backend/device.h"
 #include "stub/backend/faults.h"
+#include "stub/collectives/table.h"
 #include "stub/common/move.h"
 #include "stub/ops/launch.h"
 #include "stub/strict/address_space.h"
@@ -192,11 +194,72 @@ uhal_status host_callback(uhal_backend_stream* stream, uhal_host_function functi
   });
 }
 
+// -- collectives
+
+// What a communicator does in its turn, on the shadows of its memory.
+class Turn {
+ public:
+  explicit Turn(const uhal_collective_batch& batch) : communicator_(*Communicator::from(batch.communicator)) {
+    const AddressSpace& space = AddressSpace::instance();
+    for (int32_t i = 0; i < batch.count; ++i) {
+      collectives_.push_back(*batch.collectives[i]);
+      collectives_.back().source = space.shadow(collectives_.back().source);
+      collectives_.back().destination = space.shadow(collectives_.back().destination);
+    }
+    for (const uhal_collective& collective : collectives_) pointers_.push_back(&collective);
+    turn_ = communicator_.take_turn();
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+  RankFailure run() {
+    SlowedWork slowed;
+    return communicator_.run(turn_, pointers_.data(), static_cast<int32_t>(pointers_.size()));
+  }
+
+  // It could not be submitted: those behind it go on, and fail.
+  void drop() {
+    communicator_.abort();
+    static_cast<void>(run());
+  }
+
+ private:
+  Communicator& communicator_;
+  std::vector<uhal_collective> collectives_;
+  std::vector<const uhal_collective*> pointers_;
+  uint64_t turn_ = 0;
+};
+
+uhal_status launch_collectives(const uhal_collective_batch* batches, int32_t count) {
+  if (const uhal_status status = check_batches(batches, count); status != UHAL_OK) return status;
+  return guarded([&]() -> uhal_status {
+    for (int32_t i = 0; i < count; ++i) {
+      const auto turn = std::make_shared<Turn>(batches[i]);
+      try {
+        submit(batches[i].stream, name_of(batches[i]), [turn] { return report(turn->run()); });
+      } catch (const std::bad_alloc&) {
+        turn->drop();
+        throw;
+      }
+    }
+    return UHAL_OK;
+  });
+}
+
+const uhal_collectives kCollectives = collectives_with(launch_collectives);
+
+const uhal_backend* fast_table = nullptr;
+
+const void* extension(const char* name, uint32_t version) {
+  const bool own = std::strcmp(name, UHAL_COLLECTIVES_NAME) == 0 && version == UHAL_COLLECTIVES_VERSION;
+  return own ? &kCollectives : fast_table->extension(name, version);
+}
+
 void finalize() { stop_all_streams(); }
 
 // Slots that are the fast mode's.
 constexpr struct Inherited {
-} device_count, device_properties, memory_info, supports, extension;
+} device_count, device_properties, memory_info, supports;
 
 template <class Slot>
 void fill_slot(Slot*, Inherited) {}
@@ -208,6 +271,7 @@ void fill_slot(Slot* slot, Slot function) {
 }  // namespace
 
 const uhal_backend* table(const uhal_backend& fast) {
+  fast_table = &fast;
   static const uhal_backend strict = [&] {
     uhal_backend table = fast;
 #define UHAL_BACKEND_SLOT(slot, ...) fill_slot(&table.slot, slot);

@@ -1,10 +1,11 @@
-// The layout of everything that crosses the boundary, as of ABI 1.2. A line that fails to compile means that a binary
+// The layout of everything that crosses the boundary, as of ABI 1.4. A line that fails to compile means that a binary
 // built against an older header would read the wrong bytes: append instead, or raise the major.
 #include <gtest/gtest.h>
 
 #include "csrc/tables/elementwise.h"
 #include "unihal/backend.h"
 #include "unihal/check.h"
+#include "unihal/collectives.h"
 #include "unihal/event.h"
 #include "unihal/fallback.h"
 #include "unihal/fault_injection.h"
@@ -517,6 +518,47 @@ VALUE(uhal_map_adam_epsilon_hat, 129);
 VALUE(uhal_map_adagrad, 130);
 VALUE(uhal_map_rmsprop, 131);
 static_assert(uhal_map_function_limit > uhal_map_rmsprop, "functions are appended, never removed");
+
+// -- collectives
+
+VALUE(UHAL_COMMUNICATOR_ID_BYTES, 256);
+SIZE(uhal_communicator_id, 256);
+SIZE(uhal_collective, 48);
+FIELD(uhal_collective, struct_size, 0);
+FIELD(uhal_collective, kind, 8);
+FIELD(uhal_collective, dtype, 12);
+FIELD(uhal_collective, reduction, 16);
+FIELD(uhal_collective, peer, 20);
+FIELD(uhal_collective, source, 24);
+FIELD(uhal_collective, destination, 32);
+FIELD(uhal_collective, count, 40);
+SIZE(uhal_collective_batch, 32);
+FIELD(uhal_collective_batch, communicator, 0);
+FIELD(uhal_collective_batch, stream, 8);
+FIELD(uhal_collective_batch, collectives, 16);
+FIELD(uhal_collective_batch, count, 24);
+SIZE(uhal_collectives, 48);
+FIELD(uhal_collectives, struct_size, 0);
+FIELD(uhal_collectives, create_id, 8);
+FIELD(uhal_collectives, create, 16);
+FIELD(uhal_collectives, destroy, 24);
+FIELD(uhal_collectives, abort, 32);
+FIELD(uhal_collectives, launch, 40);
+FIELD(uhal_host, is_wait_given_up, 64);
+VALUE(UHAL_COLLECTIVES_VERSION, 1);
+VALUE(UHAL_ALL_REDUCE, 1);
+VALUE(UHAL_ALL_GATHER, 2);
+VALUE(UHAL_REDUCE_SCATTER, 3);
+VALUE(UHAL_BROADCAST, 4);
+VALUE(UHAL_REDUCE, 5);
+VALUE(UHAL_ALL_TO_ALL, 6);
+VALUE(UHAL_SEND, 7);
+VALUE(UHAL_RECEIVE, 8);
+VALUE(UHAL_REDUCTION_SUM, 0);
+VALUE(UHAL_REDUCTION_PRODUCT, 1);
+VALUE(UHAL_REDUCTION_MINIMUM, 2);
+VALUE(UHAL_REDUCTION_MAXIMUM, 3);
+VALUE(UHAL_REDUCTION_AVERAGE, 4);
 
 TEST(AbiLayout, VersionIsThatOfTheHeaders) {
   EXPECT_EQ(UHAL_ABI_MAJOR, static_cast<int>(uhal_abi_version() >> 16));

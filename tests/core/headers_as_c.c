@@ -1,6 +1,7 @@
 /* Every public header as C11, and a use of each from C: macros and types must not need C++. */
 #include "unihal/backend.h"
 #include "unihal/check.h"
+#include "unihal/collectives.h"
 #include "unihal/device.h"
 #include "unihal/event.h"
 #include "unihal/fallback.h"

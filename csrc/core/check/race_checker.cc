@@ -77,6 +77,14 @@ void TrackedWork::begin(Stream* stream, const char* name, const void* destinatio
   add_range(work_.get(), "destination", true, destination, bytes);
 }
 
+void TrackedWork::begin(Stream* stream, const char* name, const TouchedRange* ranges, size_t count) {
+  stream_ = stream;
+  work_ = describe(stream->device, stream, name);
+  for (size_t i = 0; i < count; ++i) {
+    add_range(work_.get(), ranges[i].role, ranges[i].writes, ranges[i].address, ranges[i].bytes);
+  }
+}
+
 void TrackedWork::record() {
   Races races;
   {

@@ -24,6 +24,14 @@ namespace unihal::core {
 
 inline bool checks_races(const uhal_device& device) { return (device.properties.checks & UHAL_CHECK_RACES) != 0; }
 
+// A range of memory that work touches as its `role`, static.
+struct TouchedRange {
+  const char* role;
+  bool writes;
+  const void* address;
+  size_t bytes;
+};
+
 // Work for a stream. Constructed before the stream's submission lock is taken, because looking for the caller's site
 // takes long; it counts from submitted() on, which is called with the lock held once the backend has taken the work.
 class TrackedWork {
@@ -35,6 +43,10 @@ class TrackedWork {
   TrackedWork(Stream* stream, const char* name, const void* destination, const void* source, size_t bytes) {
     if (checks_races(*stream->device)) begin(stream, name, destination, source, bytes);
   }
+  // Any other work, named for a person.
+  TrackedWork(Stream* stream, const char* name, const TouchedRange* ranges, size_t count) {
+    if (checks_races(*stream->device)) begin(stream, name, ranges, count);
+  }
   void submitted() {
     if (work_ != nullptr) record();
   }
@@ -42,6 +54,7 @@ class TrackedWork {
  private:
   void begin(Stream* stream, const OpView& op);
   void begin(Stream* stream, const char* name, const void* destination, const void* source, size_t bytes);
+  void begin(Stream* stream, const char* name, const TouchedRange* ranges, size_t count);
   void record();
 
   Stream* stream_ = nullptr;

@@ -35,7 +35,7 @@ uhal_status poll(const char* what, Query query) {
     const Clock::time_point now = Clock::now();
     if (now - asked >= kBetweenQuestions) {
       asked = now;
-      if (wait_function(wait_user_data) != 0) break;
+      if (wait_function_gives_up()) break;
     }
     if (now - begin < kShortWait) {
       std::this_thread::yield();
@@ -63,6 +63,8 @@ uhal_status refuse_wait_in_callback(const char* function) {
       "after the callback. Let the callback hand on to a thread that waits, or order the work with events.",
       function);
 }
+
+bool wait_function_gives_up() { return wait_function != nullptr && wait_function(wait_user_data) != 0; }
 
 uhal_status give_way(Stream* stream) {
   const Backend& backend = *stream->device->backend;

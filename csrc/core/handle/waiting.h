@@ -31,4 +31,7 @@ uhal_status refuse_wait_in_callback(const char* function);
 uhal_status give_way(Stream* stream);
 uhal_status give_way(Event* event);
 
+// Whether the calling thread's wait function asks to give up; false without one. It runs the function.
+bool wait_function_gives_up();
+
 }  // namespace unihal::core

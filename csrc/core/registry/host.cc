@@ -5,6 +5,7 @@
 #include "csrc/core/check/allocation_log.h"
 #include "csrc/core/handle/device.h"
 #include "csrc/core/handle/stream.h"
+#include "csrc/core/handle/waiting.h"
 #include "csrc/core/memory/allocator.h"
 #include "csrc/core/registry/registry.h"
 
@@ -46,9 +47,11 @@ uhal_status workspace(uhal_stream* handle, size_t bytes, void** pointer) {
   });
 }
 
+int32_t is_wait_given_up() { return wait_function_gives_up() ? 1 : 0; }
+
 }  // namespace
 
-const uhal_host kHost = {sizeof(uhal_host), UHAL_ABI_MAJOR, UHAL_ABI_MINOR, report,
-                         stream_error,      workspace,      describe_sites, is_asked_for};
+const uhal_host kHost = {sizeof(uhal_host), UHAL_ABI_MAJOR, UHAL_ABI_MINOR, report,          stream_error,
+                         workspace,         describe_sites, is_asked_for,   is_wait_given_up};
 
 }  // namespace unihal::core
