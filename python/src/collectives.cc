@@ -59,11 +59,11 @@ class Communicator {
     for (const View* view : {source, destination}) {
       if (view == nullptr) continue;
       pins.emplace_back(view->allocation());
-      view->allocation()->used_on(stream);
     }
     if (source != nullptr) collective.source = source->tensor().data;
     if (destination != nullptr) collective.destination = destination->tensor().data;
     check(wait_interruptibly([&] { return uhal_communicator_launch(communicator, queue, &collective); }));
+    for (const Pin& pin : pins) pin.allocation()->used_on(stream);
   }
 
   void abort() { check(uhal_communicator_abort(get())); }
