@@ -36,12 +36,14 @@ constexpr Vendor kRocm5 = {"hip", "rdna", "ROCM_PATH", ROCM_5_ON_HOST, "/lib/lib
 constexpr Vendor kRocmIncomplete = {"hip", "rdna", "ROCM_PATH", ROCM_INCOMPLETE_ON_HOST, "/lib/libamdhip64.so"};
 constexpr Vendor kRocmWithoutCompiler = {"hip", "rdna", "ROCM_PATH", ROCM_WITHOUT_COMPILER_ON_HOST,
                                          "/lib/libamdhip64.so"};
+constexpr Vendor kHipOnCuda = {"hip", "rdna", "ROCM_PATH", HIP_ON_CUDA, "/lib/libamdhip64.so"};
 constexpr Vendor kCorex = {"corex", "iluvatar", "COREX_ROOT", COREX_ON_HOST, "/lib64/libcuda.so.1"};
 
 // Lets the backend use the driver. Before anything else of unihal.
 inline void use(const Vendor& vendor) {
   setenv(vendor.root_variable, vendor.root, 1);
-  setenv("UNIHAL_CACHE", "off", 1);  // kernels are compiled, whatever was compiled before
+  setenv("UNIHAL_CACHE", "off", 1);           // kernels are compiled, whatever was compiled before
+  setenv("UNIHAL_GPU_LIBRARIES", "none", 1);  // this machine may have some, which need a real driver
 }
 
 template <class Control>
