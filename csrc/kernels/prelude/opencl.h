@@ -45,6 +45,7 @@ typedef uint uint32;
 #define UHAL_ADDRESS(type, name) ((UHAL_GLOBAL type*)(name##_base + name##_offset))
 #define UHAL_BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
 #define UHAL_UNROLL _Pragma("unroll")
+#define UHAL_COSTLY_UNROLLING 0
 #define UHAL_NO_CONTRACTION _Pragma("OPENCL FP_CONTRACT OFF")
 
 #define UHAL_GLOBAL_ID(axis) ((INDEX)get_global_id(axis))

@@ -55,7 +55,7 @@ UHAL_INLINE void load_parameter(UHAL_GLOBAL const T* parameter, INDEX element, I
 }
 #else
 #define UNIT 1
-#define CACHED 8
+#define CACHED (UHAL_COSTLY_UNROLLING ? 1 : 8)
 #define FIND(elements, operands, unit, offsets, at)                                \
   for (int32 find = 0; find < operands; ++find) at[find] = offsets[find];          \
   UHAL_ADD_OFFSETS(elements, operands, unit, at)
