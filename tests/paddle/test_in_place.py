@@ -54,4 +54,6 @@ HAVE_KERNELS = {
     *("nadam_", "radam_", "rmsprop_", "rprop_", "sgd_"),
     *("fill_", "fill_diagonal_", "fill_diagonal_tensor_", "index_add_", "index_put_", "masked_fill_"),
     *("put_along_axis_", "scatter_", "set_value_", "set_value_with_tensor_"),
+    *("baddbmm_", "bce_loss_", "bitwise_left_shift_", "bitwise_right_shift_", "copysign_", "cumprod_", "logit_"),
+    "trunc_divide_",
 }

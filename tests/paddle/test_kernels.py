@@ -131,6 +131,12 @@ MATRIX = [
     Case("matmul vector right", paddle.matmul, (random(3, 5), random(5, seed=1))),
     Case("mv", paddle.mv, (random(3, 5), random(5, seed=1))),
     Case("bmm", paddle.bmm, (random(2, 3, 5), random(2, 5, 4, seed=1))),
+    Case(
+        "baddbmm",
+        lambda c, x, y: paddle.baddbmm(c, x, y, 0.5, 2.0),
+        (random(2, 3, 4), random(2, 3, 5), random(2, 5, 4)),
+        False,
+    ),
     Case("addmm", lambda c, x, y: paddle.addmm(c, x, y, 0.5, 2.0), (random(3, 4), random(3, 5), random(5, 4)), False),
     Case("linear", F.linear, (random(3, 5), random(5, 4, seed=1), random(4, seed=2))),
 ]
@@ -192,6 +198,11 @@ REDUCTIONS = [
     Case("norm 0", lambda x: paddle.norm(x, 0, 1), (X,), False),
     Case("logsumexp", lambda x: paddle.logsumexp(x, 1), (X,), False),
     Case("add_n", lambda x, y: paddle.add_n([x, y, x]), (X, Y)),
+    Case("copysign", paddle.copysign, (X, Y), False),
+    Case("copysign of zeros", paddle.copysign, (np.float32([1, -2, 0, 3]), np.float32([-0.0, 0.0, -1, 2])), False),
+    Case("logit", lambda x: paddle.logit(x, 0.2), (random(3, 5, low=0, high=1),), False),
+    Case("logit without epsilon", paddle.logit, (random(3, 5, low=0.1, high=0.9),), False),
+    Case("cumprod", lambda x: paddle.cumprod(x, 1), (X,), False),
     Case("cumsum", lambda x: paddle.cumsum(x, 1), (X,)),
     Case("cumsum flat", paddle.cumsum, (X,)),
     Case("argmax", lambda x: paddle.argmax(x, 1), (X,), False),
@@ -256,6 +267,17 @@ INDEXING = [
 LABELS = indices(3, 1, high=5)
 PROBABILITIES = np.exp(Y) / np.exp(Y).sum(-1, keepdims=True)
 LOSSES = [
+    Case(
+        "binary cross-entropy",
+        lambda x: F.binary_cross_entropy(x, (paddle.to_tensor(Y) > 0).astype(x.dtype)),
+        (random(3, 5, low=0.05, high=0.95),),
+    ),
+    Case(
+        "binary cross-entropy of 0 and 1",
+        lambda x: F.binary_cross_entropy(x, paddle.to_tensor([0.0, 1.0, 1.0, 0.0]).astype(x.dtype)),
+        (np.float32([0, 1, 0, 1]),),
+        False,
+    ),
     Case(
         "binary cross-entropy with logits",
         lambda x: F.binary_cross_entropy_with_logits(x, (paddle.to_tensor(Y) > 0).astype(x.dtype)),
@@ -451,6 +473,11 @@ INTEGERS = {
     "bitwise_and": lambda x, y: x & y,
     "bitwise_or": lambda x, y: x | y,
     "bitwise_xor": lambda x, y: x ^ y,
+    "shift left": paddle.bitwise_left_shift,
+    "shift right": paddle.bitwise_right_shift,
+    "logical shift right": lambda x, y: paddle.bitwise_right_shift(x, y, False),
+    "shift by too much": lambda x, y: paddle.bitwise_left_shift(x, y * 16),
+    "cumprod": lambda x, y: paddle.cumprod(x, 0),
     "equal": lambda x, y: x == y,
     "less_than": lambda x, y: x < y,
     "greater_equal": lambda x, y: x >= y,

@@ -126,6 +126,37 @@ void add(Context context, Input x, Input y, Output z) {
   context.map(uhal_map_add, {&a, &b}, {&out});
 }
 
+// |x| with the sign of y, which a zero has too
+void copysign(Context context, Input x, Input y, Output z) {
+  const View a = x.view(), b = y.view();
+  require_same_dtype(context, a, b);
+  const View out = context.allocate(z, a.dtype);
+  const Scratch sign(context, b.dtype, b), negative(context, UHAL_BOOL, b), size(context, a.dtype, a);
+  const Scratch zero(context, b.dtype, nullptr, 0), opposite(context, a.dtype, a);
+  fill_zero(context, zero);
+  context.map(uhal_map_replace_negative_zero, {&b}, {&sign}, {-1});
+  context.map(uhal_map_less, {&sign, &zero}, {&negative});
+  context.map(uhal_map_absolute, {&a}, {&size});
+  context.map(uhal_map_negative, {&size}, {&opposite});
+  context.map(uhal_map_select, {&negative, &opposite, &size}, {&out});
+}
+
+// log(x / (1 - x)) of x within [epsilon, 1 - epsilon]; NaN outside of [0, 1] if epsilon is 0
+template <class Epsilon>
+void logit(Context context, Input x, Epsilon epsilon, Output y) {
+  const View in = x.view(), out = context.allocate(y, in.dtype);
+  const Scratch inside(context, accumulator(in.dtype), in), rest(context, inside.dtype, in);
+  const auto least = static_cast<double>(epsilon);
+  if (least != 0) {
+    context.map(uhal_map_clip, {&in}, {&inside}, {least, 1 - least});
+  } else {
+    copy_or_cast(context, in, inside);
+  }
+  context.map(uhal_map_scale, {&inside}, {&rest}, {-1, 1});
+  context.map(uhal_map_divide, {&inside, &rest}, {&inside});
+  context.map(uhal_map_log, {&inside}, {&out});
+}
+
 // silu(x) * y; without y, of the two halves of x's last axis
 void swiglu(Context context, Input x, OptionalInput y, Output z) {
   const View in = x.view(), out = context.allocate(z, in.dtype);
@@ -153,6 +184,10 @@ KernelTable arithmetic_kernels() {
       UNIHAL_KERNEL("multiply", kReal, binary<uhal_map_multiply>),
       UNIHAL_KERNEL("remainder", kNumbers, binary<uhal_map_floor_mod>),
       UNIHAL_KERNEL("subtract", kNumbers, binary<uhal_map_subtract>),
+      UNIHAL_KERNEL("trunc_divide", kNumbers, binary<uhal_map_truncate_divide>),
+      UNIHAL_KERNEL("copysign", kFloats, copysign),
+      UNIHAL_KERNEL("logit", kFloats, logit<float>),
+      UNIHAL_KERNEL("logit", kFloats, logit<double>),
       UNIHAL_KERNEL("lerp", kFloats, lerp),
       UNIHAL_KERNEL("swiglu", kFloats, swiglu),
       UNIHAL_KERNEL("grad_add", kFloats, binary<uhal_map_add>),

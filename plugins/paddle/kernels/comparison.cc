@@ -95,6 +95,36 @@ void accuracy(Context context, Input, Input indices, Input label, Output share, 
   fill(context, context.allocate(total, UHAL_INT32), 0, rows[0]);
 }
 
+// The same bits, of an integer without a sign
+View without_sign(View view) {
+  switch (view.dtype) {
+    case UHAL_INT8:
+      view.dtype = UHAL_UINT8;
+      break;
+    case UHAL_INT16:
+      view.dtype = UHAL_UINT16;
+      break;
+    case UHAL_INT32:
+      view.dtype = UHAL_UINT32;
+      break;
+    case UHAL_INT64:
+      view.dtype = UHAL_UINT64;
+      break;
+    default:
+      break;
+  }
+  return view;
+}
+
+// Arithmetic shifts repeat the sign, logical ones shift zeros in.
+template <int function>
+void bitwise_shift(Context context, Input x, Input y, bool arithmetic, Output z) {
+  const View a = arithmetic ? x.view() : without_sign(x.view()), b = arithmetic ? y.view() : without_sign(y.view());
+  require_same_dtype(context, a, b);
+  const View allocated = context.allocate(z, x.view().dtype), out = arithmetic ? allocated : without_sign(allocated);
+  context.map(function, {&a, &b}, {&out});
+}
+
 }  // namespace
 
 KernelTable comparison_kernels() {
@@ -124,6 +154,8 @@ KernelTable comparison_kernels() {
       UNIHAL_KERNEL("bitwise_not", kBoolOnly, unary<uhal_map_logical_not>),
       UNIHAL_KERNEL("bitwise_or", kIntegers | kBoolOnly, binary<uhal_map_bitwise_or>),
       UNIHAL_KERNEL("bitwise_xor", kIntegers | kBoolOnly, binary<uhal_map_bitwise_xor>),
+      UNIHAL_KERNEL("bitwise_left_shift", kIntegers, bitwise_shift<uhal_map_shift_left>),
+      UNIHAL_KERNEL("bitwise_right_shift", kIntegers, bitwise_shift<uhal_map_shift_right>),
   };
 }
 

@@ -1,4 +1,6 @@
 // Losses.
+#include <limits>
+
 #include "plugins/paddle/kernels/common.h"
 
 namespace unihal::paddle {
@@ -155,12 +157,45 @@ void sigmoid_cross_entropy_grad(Context context, Input x, Input label, OptionalI
   if (normalize) divide_by_count(context, labels, ignore_index, out);
 }
 
+// -(label * log(x) + (1 - label) * log(1 - x)), of logarithms that are at least -100
+void bce_loss(Context context, Input x, Input label, Output y) {
+  const View in = x.view(), labels = label.view();
+  require_same_dtype(context, in, labels);
+  const View out = context.allocate(y, in.dtype);
+  const double least = -100, most = std::numeric_limits<double>::infinity();
+  const Scratch yes(context, accumulator(in.dtype), in), no(context, yes.dtype, in), rest(context, yes.dtype, in);
+  context.map(uhal_map_log, {&in}, {&yes});
+  context.map(uhal_map_clip, {&yes}, {&yes}, {least, most});
+  context.map(uhal_map_multiply, {&labels, &yes}, {&yes});
+  context.map(uhal_map_scale, {&in}, {&no}, {-1, 1});
+  context.map(uhal_map_log, {&no}, {&no});
+  context.map(uhal_map_clip, {&no}, {&no}, {least, most});
+  context.map(uhal_map_scale, {&labels}, {&rest}, {1, -1});
+  context.map(uhal_map_multiply, {&rest, &no}, {&no});
+  context.map(uhal_map_subtract, {&no, &yes}, {&out});
+}
+
+// (x - label) / max(x * (1 - x), 1e-12) * dy
+void bce_loss_grad(Context context, Input x, Input label, Input dy, Output dx) {
+  const View in = x.view(), labels = label.view(), gradient = dy.view();
+  const View out = context.allocate(dx, in.dtype);
+  const Scratch rest(context, accumulator(in.dtype), in), difference(context, rest.dtype, in);
+  context.map(uhal_map_scale, {&in}, {&rest}, {-1, 1});
+  context.map(uhal_map_multiply, {&rest, &in}, {&rest});
+  context.map(uhal_map_clip, {&rest}, {&rest}, {1e-12, std::numeric_limits<double>::infinity()});
+  context.map(uhal_map_subtract, {&in, &labels}, {&difference});
+  context.map(uhal_map_divide, {&difference, &rest}, {&difference});
+  context.map(uhal_map_multiply, {&difference, &gradient}, {&out});
+}
+
 }  // namespace
 
 KernelTable loss_kernels() {
   return {
       UNIHAL_KERNEL("cross_entropy_with_softmax", kFloats, cross_entropy),
       UNIHAL_KERNEL("cross_entropy_with_softmax_grad", kFloats, cross_entropy_grad),
+      UNIHAL_KERNEL("bce_loss", kFloats, bce_loss),
+      UNIHAL_KERNEL("bce_loss_grad", kFloats, bce_loss_grad),
       UNIHAL_KERNEL("sigmoid_cross_entropy_with_logits", kFloats, sigmoid_cross_entropy),
       UNIHAL_KERNEL("sigmoid_cross_entropy_with_logits_grad", kFloats, sigmoid_cross_entropy_grad),
   };

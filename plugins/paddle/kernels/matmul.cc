@@ -134,7 +134,7 @@ void mv_grad(Context context, Input x, Input y, Input dz, Output dx, Output dy) 
   matmul_grad(context, x, y, dz, false, false, dx, dy);
 }
 
-// out = beta * input + alpha * x @ y
+// out = beta * input + alpha * x @ y, of matrices or batches of them
 void addmm(Context context, Input input, Input x, Input y, float beta, float alpha, Output out) {
   const View c = input.view(), a = x.view(), b = y.view();
   require_same_dtype(context, a, b);
@@ -157,6 +157,7 @@ KernelTable matmul_kernels() {
       UNIHAL_KERNEL("mv", kFloats, mv),
       UNIHAL_KERNEL("mv_grad", kFloats, mv_grad),
       UNIHAL_KERNEL("addmm", kFloats, addmm),
+      UNIHAL_KERNEL("baddbmm", kFloats, addmm),
       UNIHAL_KERNEL("matmul_with_flatten", kFloats, matmul_with_flatten),
       UNIHAL_KERNEL("matmul_with_flatten_grad", kFloats, matmul_with_flatten_grad),
   };

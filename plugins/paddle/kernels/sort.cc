@@ -60,16 +60,23 @@ void argsort_grad(Context context, Input indices, Input, Input dvalues, int axis
   scatter_along(context, indices, dvalues, axis, dx);
 }
 
-void cumsum(Context context, Input x, Scalar axis, bool flatten, bool exclusive, bool reverse, Output y) {
-  const View in = flatten ? flat(x.view()) : with_rank(x.view(), 1);
+void scan(const Context& context, const View& in, int64_t axis, uhal_reduction reduction, bool exclusive, bool reverse,
+          Output y) {
   const View out = context.allocate(y, in.dtype).reshaped(in.shape, in.rank);
   uhal_scan_attributes attributes = {};
   attributes.struct_size = sizeof attributes;
-  attributes.axis = flatten ? 0 : from_front(axis.integer(), in.rank);
-  attributes.reduction = UHAL_REDUCE_SUM;
+  attributes.axis = from_front(axis, in.rank);
+  attributes.reduction = reduction;
   attributes.exclusive = exclusive;
   attributes.reverse = reverse;
   context.run(UHAL_OP_SCAN, {&in}, {&out}, &attributes);
+}
+void cumsum(Context context, Input x, Scalar axis, bool flatten, bool exclusive, bool reverse, Output y) {
+  const View in = flatten ? flat(x.view()) : with_rank(x.view(), 1);
+  scan(context, in, flatten ? 0 : axis.integer(), UHAL_REDUCE_SUM, exclusive, reverse, y);
+}
+void cumprod(Context context, Input x, int axis, bool exclusive, bool reverse, Output y) {
+  scan(context, with_rank(x.view(), 1), axis, UHAL_REDUCE_PRODUCT, exclusive, reverse, y);
 }
 void cumsum_grad(Context context, Input, Input dy, Scalar axis, bool flatten, bool exclusive, bool reverse, Output dx) {
   cumsum(context, dy, axis, flatten, exclusive, !reverse, dx);
@@ -79,13 +86,10 @@ void cumsum_grad(Context context, Input, Input dy, Scalar axis, bool flatten, bo
 
 KernelTable sort_kernels() {
   return {
-      UNIHAL_KERNEL("argmax", kNumbers, arg_extreme<true>),
-      UNIHAL_KERNEL("argmin", kNumbers, arg_extreme<false>),
-      UNIHAL_KERNEL("argsort", kNumbers, argsort),
-      UNIHAL_KERNEL("argsort_grad", kFloats, argsort_grad),
-      UNIHAL_KERNEL("cumsum", kNumbers, cumsum),
-      UNIHAL_KERNEL("cumsum_grad", kNumbers, cumsum_grad),
-      UNIHAL_KERNEL("topk", kNumbers, topk),
+      UNIHAL_KERNEL("argmax", kNumbers, arg_extreme<true>), UNIHAL_KERNEL("argmin", kNumbers, arg_extreme<false>),
+      UNIHAL_KERNEL("argsort", kNumbers, argsort),          UNIHAL_KERNEL("argsort_grad", kFloats, argsort_grad),
+      UNIHAL_KERNEL("cumprod", kNumbers, cumprod),          UNIHAL_KERNEL("cumsum", kNumbers, cumsum),
+      UNIHAL_KERNEL("cumsum_grad", kNumbers, cumsum_grad),  UNIHAL_KERNEL("topk", kNumbers, topk),
       UNIHAL_KERNEL("topk_grad", kFloats, topk_grad),
   };
 }
