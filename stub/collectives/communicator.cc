@@ -4,8 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "csrc/backends/common/communicator_id.h"
 #include "stub/collectives/exchange.h"
-#include "stub/collectives/identity.h"
 #include "stub/common/kernels.h"
 
 namespace unihal::stub {
@@ -27,7 +27,7 @@ std::unique_ptr<Communicator> Communicator::create(int32_t rank, int32_t size, c
     return nullptr;
   }
   RankBoard::Place place = {"", rank, size, Segment::bytes(size)};
-  *failure = name_of_segment(id, &place.name);
+  *failure = read_communicator_id("stub", id, &place.name, nullptr, 0);
   if (*failure) return nullptr;
   std::unique_ptr<RankBoard> board = RankBoard::open(place, failure);
   if (board == nullptr) return nullptr;

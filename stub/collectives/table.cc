@@ -2,15 +2,17 @@
 
 #include <new>
 
+#include "csrc/backends/common/communicator_id.h"
 #include "stub/backend/device.h"
 #include "stub/backend/fault_table.h"
-#include "stub/collectives/identity.h"
 #include "stub/common/kernels.h"
 
 namespace unihal::stub {
 namespace {
 
-uhal_status create_id(uhal_backend_device*, uhal_communicator_id* id) { return report(make_id(id)); }
+uhal_status create_id(uhal_backend_device*, uhal_communicator_id* id) {
+  return report(make_communicator_id("stub", nullptr, 0, id));
+}
 
 uhal_status create(uhal_backend_device*, int32_t rank, int32_t size, const uhal_communicator_id* id,
                    int64_t timeout_milliseconds, uhal_backend_communicator** communicator) {

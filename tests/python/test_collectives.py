@@ -351,7 +351,7 @@ def test_wrong_arguments_are_named(device: unihal.Device) -> None:
         Communicator(device, 0, 1, identity, timeout=0)
     with pytest.raises(unihal.InvalidArgumentError, match="5 bytes; expected the 256"):
         Communicator(device, 0, 1, b"wrong")
-    with pytest.raises(unihal.InvalidArgumentError, match="none of the stub's"):
+    with pytest.raises(unihal.InvalidArgumentError, match="none of the backend stub"):
         Communicator(device, 0, 1, bytes(256))
     with pytest.raises(unihal.InvalidArgumentError, match="at most 64 ranks"):
         Communicator(device, 0, 65, identity)

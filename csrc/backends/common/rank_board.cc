@@ -253,12 +253,19 @@ bool RankBoard::has_come(int32_t rank) const {
   return state == kHere || state == kLeft;
 }
 
-std::string RankBoard::end_of(int32_t rank) const {
+bool RankBoard::has_left(int32_t rank) const { return entry(rank).state.load() == kLeft; }
+
+bool RankBoard::has_died(int32_t rank) const {
   const Rank& other = entry(rank);
-  const uint32_t state = other.state.load();
-  if (state == kLeft) return "has destroyed its communicator";
-  if (state != kHere || other.pid == getpid() || other.pid_namespace != entry(place_.rank).pid_namespace) return "";
-  return start_of_process(other.pid) == other.start ? "" : "has ended (process " + std::to_string(other.pid) + ")";
+  if (other.state.load() != kHere || other.pid == getpid()) return false;
+  // Numbers of processes mean nothing in another namespace (container).
+  if (other.pid_namespace != entry(place_.rank).pid_namespace) return false;
+  return start_of_process(other.pid) != other.start;
+}
+
+std::string RankBoard::end_of(int32_t rank) const {
+  if (has_died(rank)) return "has ended (process " + std::to_string(entry(rank).pid) + ")";
+  return has_left(rank) ? "has destroyed its communicator" : "";
 }
 
 RankFailure RankBoard::fail(const RankFailure& failure) {
@@ -301,23 +308,28 @@ bool RankBoard::Sleep::until_rung(uint32_t bell) {
   return own.load() == bell;
 }
 
-std::string RankBoard::Sleep::subject() const {
-  return std::string(wait_.what) + " on rank " + std::to_string(board_.rank()) + " of " + std::to_string(board_.size());
-}
-
 RankFailure RankBoard::Sleep::given_up() const {
-  return {UHAL_CANCELLED, subject() + " was given up, as its thread's wait function asked; destroy the communicator"};
+  return {UHAL_CANCELLED,
+          board_.subject(wait_) + " was given up, as its thread's wait function asked; destroy the communicator"};
 }
 
-RankFailure RankBoard::Sleep::ended(int32_t rank, const std::string& end) const {
-  return {UHAL_ABORTED, subject() + " needs rank " + std::to_string(rank) + ", which " + end +
+// -- what is said of a wait -------------------------------------------------------------------------------------------
+
+std::string RankBoard::subject(const Wait& wait) const {
+  return std::string(wait.what) + " on rank " + std::to_string(rank()) + " of " + std::to_string(size());
+}
+
+RankFailure RankBoard::ended(const Wait& wait, int32_t other, const std::string& end) const {
+  return {UHAL_ABORTED, subject(wait) + " needs rank " + std::to_string(other) + ", which " + end +
                             "; see what that rank reports, then create the communicators with a new id"};
 }
 
-RankFailure RankBoard::Sleep::timed_out(const std::string& missing) const {
+RankFailure RankBoard::timed_out(const Wait& wait, const std::string& missing) const {
   char seconds[32];
-  snprintf(seconds, sizeof seconds, "%g s", static_cast<double>(wait_.timeout_milliseconds) / 1000);
-  return {UHAL_DEADLINE_EXCEEDED, subject() + " waited " + seconds + " for " + missing +
+  snprintf(seconds, sizeof seconds, "%g s", static_cast<double>(wait.timeout_milliseconds) / 1000);
+  // Without a name: the ranks of this host are there, and what they wait for is another host or a device.
+  const std::string whom = missing.empty() ? "for others than the ranks of this host" : "for " + missing;
+  return {UHAL_DEADLINE_EXCEEDED, subject(wait) + " waited " + seconds + " " + whom +
                                       ", in vain; see what keeps them, or raise the communicator's timeout, and create "
                                       "the communicators with a new id"};
 }

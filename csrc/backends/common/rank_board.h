@@ -76,7 +76,11 @@ class RankBoard {
       if (failed()) return failure();
       if (condition()) return {};
       if (!sleep.until_rung(bell)) continue;
-      if (RankFailure found = sleep.look_round([&](int32_t rank) { return missing(rank); })) return fail(found);
+      if (RankFailure found = sleep.look_round([&](int32_t rank) { return missing(rank); })) {
+        // A rank that did its part and then left was not waited for in vain.
+        if (condition()) return failed() ? failure() : RankFailure();
+        return fail(found);
+      }
     }
   }
 
@@ -89,7 +93,19 @@ class RankBoard {
   bool failed() const;
   RankFailure failure() const;
 
-  // "rank 2", "ranks 1 and 3": those for which is_meant(rank).
+  // What is to be said of a wait that is not over: nothing yet; UHAL_ABORTED, if a rank that is waited for has ended or
+  // left; or, if it has waited long enough, UHAL_DEADLINE_EXCEEDED.
+  template <class Missing>
+  RankFailure judge(const Wait& wait, bool is_late, Missing&& missing) const {
+    for (int32_t other = 0; other < size(); ++other) {
+      if (other == rank() || !missing(other)) continue;
+      if (std::string end = end_of(other); !end.empty()) return ended(wait, other, end);
+    }
+    if (!is_late) return {};
+    return timed_out(wait, names_of([&](int32_t other) { return other != rank() && missing(other); }));
+  }
+
+  // "rank 2", "ranks 1 and 3", empty: those for which is_meant(rank).
   template <class Predicate>
   std::string names_of(Predicate&& is_meant) const {
     std::string names;
@@ -99,15 +115,17 @@ class RankBoard {
       names = std::to_string(rank) + (count == 0 ? "" : count == 1 ? " and " : ", ") + names;
       ++count;
     }
-    return (count == 1 ? "rank " : "ranks ") + names;
+    return (count == 0 ? "" : count == 1 ? "rank " : "ranks ") + names;
   }
 
   // What became of a rank of this host, for a person: "has ended (process 17)", "has destroyed its communicator"; empty
   // if it is there, or never came.
   std::string end_of(int32_t rank) const;
 
-  // Whether a rank has taken its place on this host.
+  // Whether a rank has taken its place on this host; whether it has left since; whether its process ended without that.
   bool has_come(int32_t rank) const;
+  bool has_left(int32_t rank) const;
+  bool has_died(int32_t rank) const;
 
   // Takes the segment's name away: no rank can come any more.
   void remove_name();
@@ -127,19 +145,11 @@ class RankBoard {
     template <class Missing>
     RankFailure look_round(Missing&& missing) {
       if (wait_.is_given_up != nullptr && wait_.is_given_up() != 0) return given_up();
-      for (int32_t rank = 0; rank < board_.size(); ++rank) {
-        if (rank == board_.rank() || !missing(rank)) continue;
-        if (std::string end = board_.end_of(rank); !end.empty()) return ended(rank, end);
-      }
-      if (Clock::now() < deadline_) return {};
-      return timed_out(board_.names_of([&](int32_t rank) { return rank != board_.rank() && missing(rank); }));
+      return board_.judge(wait_, Clock::now() >= deadline_, missing);
     }
 
    private:
     RankFailure given_up() const;
-    RankFailure ended(int32_t rank, const std::string& end) const;
-    RankFailure timed_out(const std::string& missing) const;
-    std::string subject() const;
 
     RankBoard& board_;
     const Wait& wait_;
@@ -157,6 +167,9 @@ class RankBoard {
   }
 
   RankFailure join();
+  std::string subject(const Wait& wait) const;
+  RankFailure ended(const Wait& wait, int32_t other, const std::string& end) const;
+  RankFailure timed_out(const Wait& wait, const std::string& missing) const;
   Header& header() const;
   Rank& entry(int32_t rank) const;
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "csrc/backends/common/disk_cache.h"
+#include "csrc/backends/gpu/collectives.h"
 #include "csrc/backends/gpu/device.h"
 #include "csrc/backends/gpu/enumerate.h"
 #include "csrc/backends/gpu/event.h"
@@ -182,6 +183,7 @@ const void* extension(const char* name, uint32_t version) {
     return std::strcmp(name, known) == 0 && version == known_version;
   };
   if (asks_for(UHAL_TUNING_NAME, UHAL_TUNING_VERSION)) return kernels::tuning_extension();
+  if (asks_for(UHAL_COLLECTIVES_NAME, UHAL_COLLECTIVES_VERSION)) return &collectives_table();
   if (asks_for(UHAL_PEER_COPY_NAME, UHAL_PEER_COPY_VERSION)) return &kPeerCopy;
   return nullptr;
 }

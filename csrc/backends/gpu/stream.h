@@ -46,6 +46,10 @@ class Stream final : public kernels::Queue {
   // Joins the stream's thread, if it has one. Its work has run, and nothing is submitted afterwards.
   void stop() { host_work_.stop(); }
 
+  // For libraries that submit to the stream themselves.
+  NativeStream native() const { return stream_; }
+  uhal_stream* owner() const { return owner_; }
+
   static Stream* from(uhal_backend_stream* handle) { return reinterpret_cast<Stream*>(handle); }
   uhal_backend_stream* handle() { return reinterpret_cast<uhal_backend_stream*>(this); }
 
