@@ -544,7 +544,7 @@ FIELD(uhal_collectives, create, 16);
 FIELD(uhal_collectives, destroy, 24);
 FIELD(uhal_collectives, abort, 32);
 FIELD(uhal_collectives, launch, 40);
-FIELD(uhal_host, is_wait_given_up, 64);
+FIELD(uhal_host, is_wait_given_up, 56);
 VALUE(UHAL_COLLECTIVES_VERSION, 1);
 VALUE(UHAL_ALL_REDUCE, 1);
 VALUE(UHAL_ALL_GATHER, 2);
