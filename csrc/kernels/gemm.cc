@@ -179,15 +179,16 @@ MatmulProblem Gemm::library_problem(const LibraryShare& share) const {
 }
 
 // The most that the library takes by itself. Integers of ours wrap as 64 bits do, so nothing is done to them in
-// between.
+// between; nor to what is narrower than the sum, which would be rounded twice.
 bool Gemm::find_library_share(const DeviceTraits& traits, LibraryShare* share) const {
   const MatmulOperand& c = problem_.operands[kMatmulC];
   const MatmulOperand& d = problem_.operands[kMatmulD];
   const bool has_activation = problem_.activation != UHAL_ACTIVATION_NONE;
+  const bool is_wide = d.dtype == (compute_ == Compute::kDouble ? UHAL_FLOAT64 : UHAL_FLOAT32);
   const bool can_copy_c = problem_.beta != 0 && c.data != d.data && c.dtype == d.dtype;
   for (const bool copies_c : {false, true}) {
     for (const bool activates_apart : {false, true}) {
-      if ((copies_c && !can_copy_c) || (activates_apart && (!has_activation || compute_ == Compute::kInt64))) continue;
+      if ((copies_c && !can_copy_c) || (activates_apart && !(has_activation && is_wide))) continue;
       *share = {copies_c, activates_apart};
       if (traits.gemm_library->takes(library_problem(*share))) return true;
     }

@@ -46,7 +46,6 @@ constexpr Numbers kHipblasLt = {111, 112, 2, 7, 9,       0,       1,  2,  3,
 // The same for both.
 constexpr uint32_t kPlain = 1;
 constexpr uint32_t kBias = 4;
-constexpr uint32_t kGelu = 32;
 constexpr uint32_t kReduceInComputeType = 2;  // float16 is never summed up in float16
 
 // cudaDataType and hipDataType.
@@ -122,18 +121,12 @@ class BlasLt final : public Blas {
   const std::string name_;
 };
 
-// The activations of these libraries: their relu makes 0 of NaN, which ours keeps, and their gelu is the one by tanh,
-// with fewer digits than float32 has.
-bool fuses(uhal_activation activation, uhal_dtype dtype) {
-  if (activation == UHAL_ACTIVATION_GELU_TANH) return dtype == UHAL_FLOAT16 || dtype == UHAL_BFLOAT16;
-  return activation == UHAL_ACTIVATION_NONE;
-}
-
 bool BlasLt::takes(const MatmulProblem& problem) const {
   BlasProblem blas;
   BlasTypes types;
   if (!make_blas_problem(problem, &blas) || !find_blas_types(blas, &types)) return false;
-  if (blas.batch > INT32_MAX || !fuses(blas.activation, types.output)) return false;
+  // Their relu makes 0 of NaN, which ours keeps, and their gelu has fewer digits than float16.
+  if (blas.batch > INT32_MAX || blas.activation != UHAL_ACTIVATION_NONE) return false;
   // A row is read in pieces of 16 bytes.
   constexpr uint32_t kBiasAlignment = 16;
   return !blas.has_bias || (types.output != UHAL_FLOAT64 && alignment_of(blas.bias) >= kBiasAlignment);
@@ -189,8 +182,7 @@ bool Plan::describe(const BlasProblem& problem) {
   if (functions_.description_create(&description_, compute, data_type(types_.compute)) != kOk) return false;
   const int32_t a = problem.operands[kBlasA].transposed ? numbers_.transposed : numbers_.none;
   const int32_t b = problem.operands[kBlasB].transposed ? numbers_.transposed : numbers_.none;
-  uint32_t epilogue = problem.activation == UHAL_ACTIVATION_GELU_TANH ? kGelu : kPlain;
-  if (problem.has_bias) epilogue = (epilogue & ~kPlain) | kBias;
+  const uint32_t epilogue = problem.has_bias ? kBias : kPlain;
   if (!set(numbers_.transpose_a, a) || !set(numbers_.transpose_b, b) || !set(numbers_.epilogue, epilogue)) return false;
   if (!problem.has_bias) return true;
   const int32_t bias_type = data_type(types_.output);

@@ -96,6 +96,8 @@ typedef unsigned long long uint64;
 template <class Number>
 struct alignas(4 * sizeof(Number)) uhal_four_of {
   Number x, y, z, w;
+  uhal_four_of() = default;
+  UHAL_DEVICE uhal_four_of(Number value) : x(value), y(value), z(value), w(value) {}
 };
 #define UHAL_FOUR(type, name) typedef uhal_four_of<type> name
 #endif

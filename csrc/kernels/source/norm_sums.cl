@@ -11,11 +11,11 @@ UHAL_LAYOUT(points_layout, 4)  /* x, dy, mean, spread */
 
 #if MIXED
 #define LOAD(name, place) uhal_load_floating(dtypes.name, name, place)
+#define UNROLL (UHAL_COSTLY_UNROLLING ? 1 : 4)
 #else
 #define LOAD(name, place) X_LOAD((UHAL_GLOBAL const X_STORAGE*)(name), place)
-#endif
-
 #define UNROLL 4
+#endif
 
 typedef struct {
   int32 x, dy, mean, spread;
