@@ -11,6 +11,7 @@ Whole models of any size run in seconds, and what they compute is zeros. Importe
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import re
 import subprocess
@@ -19,7 +20,6 @@ import sysconfig
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -39,26 +39,21 @@ class Program:
     options: tuple[str, ...]
     kernels: tuple[tuple[str, int], ...]  # what was launched, with the work-items of a group
 
-    @cached_property
-    def _parts(self) -> tuple[str, str]:
-        rest, macros = self.text, None
-        for name in PRELUDES:
-            before, prelude, rest = rest.partition((ROOT / name).read_text())
-            if not prelude:
-                raise RuntimeError(f"the programs were built from another {name}; run make build")
-            macros = before if macros is None else macros
-        assert macros is not None
-        return macros, rest
-
     @property
     def macros(self) -> str:
         """The lines of #define before the prelude, of the spec and of the device."""
-        return self._parts[0]
+        lines = self.text.splitlines(keepends=True)
+        return "".join(itertools.takewhile(lambda line: line.startswith("#define "), lines))
 
     @property
     def source(self) -> str:
         """What follows the preludes: the file of csrc/kernels/source, with what it includes."""
-        return self._parts[1]
+        rest = self.text
+        for name in PRELUDES:
+            _, prelude, rest = rest.partition((ROOT / name).read_text())
+            if not prelude:
+                raise RuntimeError(f"the programs were built from another {name}; run make build")
+        return rest
 
     def macro(self, name: str) -> str | None:
         """The value of a macro of the spec."""

@@ -169,7 +169,7 @@ uhal_status run_flat(Queue& queue, const MapChain& chain, Compute type, const Fl
        : append_repeats<int32_t>(arguments, plan, chain.input_count());
   append_index(arguments, count, wide);
   const int32_t group = std::min(256, queue.traits().max_group_size);
-  return queue.run(spec, arguments, linear_grid((count + kPerItem - 1) / kPerItem, group, INT32_MAX));
+  return queue.run(spec, arguments, linear_grid((count + kPerItem - 1) / kPerItem, group, INT64_MAX));
 }
 
 uhal_status run_strided(Queue& queue, const MapChain& chain, Compute type, const Space& space) {

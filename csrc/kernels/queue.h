@@ -43,11 +43,12 @@ struct Grid {
   int32_t group_size[3] = {1, 1, 1};
 };
 
-// `count` items along one axis, in groups of `group_size`; as many groups as it takes, at most `most_groups`: the
-// kernel strides by the size of the grid.
-inline Grid linear_grid(int64_t count, int32_t group_size, int64_t most_groups = INT32_MAX / 256) {
+// `count` items along one axis, in groups of `group_size`; as many groups as it takes, or as `most_items` fill: what a
+// 32-bit INDEX counts lies in the grid, and of more the kernel's UHAL_FOR_ITEMS has the rest.
+inline Grid linear_grid(int64_t count, int32_t group_size, int64_t most_items = INT32_MAX) {
   Grid grid;
   const int64_t groups = (count + group_size - 1) / group_size;
+  const int64_t most_groups = most_items / group_size;
   grid.groups[0] = groups < 1 ? 1 : groups > most_groups ? most_groups : groups;
   grid.group_size[0] = group_size;
   return grid;

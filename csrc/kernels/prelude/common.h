@@ -12,6 +12,15 @@ typedef int64 INDEX;
 typedef int32 INDEX;
 #endif
 
+/* A kernel of `count` items, one for each work-item of a linear_grid (queue.h): the statement that follows runs for
+ * item i. Such a grid covers all that 32 bits count; without a loop, what is read of the kernel's arguments need not be
+ * kept in registers. */
+#if UHAL_WIDE_INDEX
+#define UHAL_FOR_ITEMS(i, count) for (INDEX i = UHAL_GLOBAL_ID(0); i < (count); i += UHAL_GLOBAL_SIZE(0))
+#else
+#define UHAL_FOR_ITEMS(i, count) for (INDEX i = UHAL_GLOBAL_ID(0); i < (count); i = (count))
+#endif
+
 /* -- dtypes in memory: one row each ------------------------------------------------------------------ */
 
 typedef uint8 uhal_storage_bool;
@@ -193,20 +202,51 @@ UHAL_INLINE void uhal_store(int32 dtype, UHAL_GLOBAL char* p, INDEX i, T value) 
     INDEX strides[operands][UHAL_RANK]; \
   } type;
 
+/* Element i of an array of UHAL_RANK in a kernel's argument, where i is no constant. By comparisons, which are scalar
+ * work: compilers for AMD's GPUs copy an argument that is indexed by a variable to private memory, which is off the
+ * chip. */
+#if UHAL_RANK == 4
+#define UHAL_AT(array, i) ((i) < 2 ? (i) == 0 ? (array)[0] : (array)[1] : (i) == 2 ? (array)[2] : (array)[3])
+#else
+#define UHAL_AT(array, i)                                       \
+  ((i) < 4    ? (i) < 2    ? (i) == 0 ? (array)[0] : (array)[1] \
+                : (i) == 2 ? (array)[2]                         \
+                           : (array)[3]                         \
+   : (i) < 6  ? (i) == 4 ? (array)[4] : (array)[5]              \
+   : (i) < 8  ? (i) == 6 ? (array)[6] : (array)[7]              \
+   : (i) == 8 ? (array)[8]                                      \
+              : (array)[9])
+#endif
+
 /* Adds to offsets[0 to operands-1] the offsets, in elements, of the element at `position` in the order of iteration. A
- * macro, so that the layout is read from where arguments lie. */
+ * macro, so that the layout is read from where arguments lie. Few axes are unrolled; ten would be too much code. */
+#if UHAL_RANK == 4
+#define UHAL_ADD_OFFSETS(layout, operands, position, offsets)                                       \
+  do {                                                                                              \
+    INDEX uhal_rest = (position);                                                                   \
+    UHAL_UNROLL for (int32 uhal_axis = UHAL_RANK - 1; uhal_axis >= 0; --uhal_axis) {                \
+      if (uhal_axis < (int32)(layout).rank) UHAL_ADD_AXIS(layout, operands, UHAL_ELEMENT, offsets); \
+    }                                                                                               \
+  } while (0)
+#else
 #define UHAL_ADD_OFFSETS(layout, operands, position, offsets)                       \
   do {                                                                              \
     INDEX uhal_rest = (position);                                                   \
     for (int32 uhal_axis = (int32)(layout).rank - 1; uhal_axis >= 0; --uhal_axis) { \
-      const INDEX uhal_length = (layout).shape[uhal_axis];                          \
-      const INDEX uhal_next = uhal_axis > 0 ? uhal_rest / uhal_length : 0;          \
-      const INDEX uhal_at = uhal_rest - uhal_next * uhal_length;                    \
-      uhal_rest = uhal_next;                                                        \
-      for (int32 uhal_k = 0; uhal_k < (operands); ++uhal_k) {                       \
-        (offsets)[uhal_k] += uhal_at * (layout).strides[uhal_k][uhal_axis];         \
-      }                                                                             \
+      UHAL_ADD_AXIS(layout, operands, UHAL_AT, offsets);                            \
     }                                                                               \
+  } while (0)
+#endif
+#define UHAL_ELEMENT(array, i) ((array)[i])
+#define UHAL_ADD_AXIS(layout, operands, at, offsets)                          \
+  do {                                                                        \
+    const INDEX uhal_length = at((layout).shape, uhal_axis);                  \
+    const INDEX uhal_next = uhal_axis > 0 ? uhal_rest / uhal_length : 0;      \
+    const INDEX uhal_at = uhal_rest - uhal_next * uhal_length;                \
+    uhal_rest = uhal_next;                                                    \
+    UHAL_UNROLL for (int32 uhal_k = 0; uhal_k < (operands); ++uhal_k) {       \
+      (offsets)[uhal_k] += uhal_at * at((layout).strides[uhal_k], uhal_axis); \
+    }                                                                         \
   } while (0)
 
 /* -- errors in data: Queue::error_cell -------------------------------------------------------------------- */

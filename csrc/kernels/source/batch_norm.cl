@@ -126,7 +126,7 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void finish_batch_moments(
     int32 has_running_variance) {
   UHAL_GLOBAL T* moments = UHAL_ADDRESS(T, of_moments);
   const INDEX share = (p.points + p.pieces - 1) / p.pieces;
-  for (INDEX c = UHAL_GLOBAL_ID(0); c < p.channels; c += UHAL_GLOBAL_SIZE(0)) {
+  UHAL_FOR_ITEMS(c, p.channels) {
     Moments all = {0, 0, 0};
     for (INDEX piece = 0; piece < p.pieces; ++piece) {
       const INDEX left = p.points - piece * share;

@@ -60,7 +60,7 @@ UHAL_KERNEL void convolution_direct(UHAL_POINTER(filter), UHAL_POINTER(source), 
   UHAL_GLOBAL const FILTER_STORAGE* const filter_data = UHAL_ADDRESS(const FILTER_STORAGE, filter);
   UHAL_GLOBAL const SOURCE_STORAGE* const source_data = UHAL_ADDRESS(const SOURCE_STORAGE, source);
   UHAL_GLOBAL RESULT_STORAGE* const result_data = UHAL_ADDRESS(RESULT_STORAGE, result);
-  for (INDEX i = UHAL_GLOBAL_ID(0); i < problem.count; i += UHAL_GLOBAL_SIZE(0)) {
+  UHAL_FOR_ITEMS(i, problem.count) {
     INDEX rest = i;
     INDEX channel = 0;
     if (problem.channels_last) {

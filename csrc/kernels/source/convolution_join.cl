@@ -15,7 +15,7 @@ UHAL_KERNEL void convolution_join(UHAL_POINTER(partial), UHAL_POINTER(bias), UHA
   UHAL_GLOBAL const T* const sums = UHAL_ADDRESS(const T, partial);
   UHAL_GLOBAL RESULT_STORAGE* const result_data = UHAL_ADDRESS(RESULT_STORAGE, result);
   const INDEX product = joint.rows * joint.columns.count;
-  for (INDEX i = UHAL_GLOBAL_ID(0); i < joint.sums; i += UHAL_GLOBAL_SIZE(0)) {
+  UHAL_FOR_ITEMS(i, joint.sums) {
     T value = 0;
     for (INDEX slice = 0; slice < joint.slices; ++slice) value += sums[slice * joint.sums + i];
     const INDEX group = i / product;

@@ -42,7 +42,7 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void transpose(UHAL_POINTER(y), UH
 UHAL_KERNEL void strided(UHAL_POINTER(y), UHAL_POINTER(x), const Layout layout, INDEX count) {
   UHAL_GLOBAL UNIT* y = UHAL_ADDRESS(UNIT, y);
   UHAL_GLOBAL const UNIT* x = UHAL_ADDRESS(const UNIT, x);
-  for (INDEX i = UHAL_GLOBAL_ID(0); i < count; i += UHAL_GLOBAL_SIZE(0)) {
+  UHAL_FOR_ITEMS(i, count) {
     INDEX offsets[2] = {0, 0};
     UHAL_ADD_OFFSETS(layout, 2, i, offsets);
     y[offsets[0]] = x[offsets[1]];

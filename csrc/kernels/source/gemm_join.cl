@@ -5,7 +5,7 @@
 UHAL_KERNEL void gemm_join(GEMM_OPERANDS, UHAL_POINTER(partial), INDEX count, INDEX splits) {
   UHAL_GLOBAL const T* partial = UHAL_ADDRESS(const T, partial);
   const INDEX elements = shape.m * shape.n;
-  for (INDEX position = UHAL_GLOBAL_ID(0); position < count; position += UHAL_GLOBAL_SIZE(0)) {
+  UHAL_FOR_ITEMS(position, count) {
     const INDEX product = position / elements;
     const INDEX element = position - product * elements;
     const INDEX row = element / shape.n;

@@ -4,7 +4,7 @@
 /* `count` elements of d, over the whole batch. */
 UHAL_KERNEL void gemm_plain(GEMM_OPERANDS, INDEX count) {
   const INDEX elements = shape.m * shape.n;
-  for (INDEX position = UHAL_GLOBAL_ID(0); position < count; position += UHAL_GLOBAL_SIZE(0)) {
+  UHAL_FOR_ITEMS(position, count) {
     const INDEX product = position / elements;
     const INDEX element = position - product * elements;
     const INDEX row = element / shape.n;

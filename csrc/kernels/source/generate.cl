@@ -7,7 +7,7 @@ UHAL_LAYOUT(Layout, 1)
 
 UHAL_KERNEL void fill(UHAL_POINTER(y), const UNIT value, const Layout layout, INDEX count) {
   UHAL_GLOBAL UNIT* y = UHAL_ADDRESS(UNIT, y);
-  for (INDEX i = UHAL_GLOBAL_ID(0); i < count; i += UHAL_GLOBAL_SIZE(0)) {
+  UHAL_FOR_ITEMS(i, count) {
     INDEX offsets[1] = {0};
     UHAL_ADD_OFFSETS(layout, 1, i, offsets);
     y[offsets[0]] = value;
@@ -19,7 +19,7 @@ UHAL_LAYOUT(Layout, 2) /* y, position */
 
 UHAL_KERNEL void iota(UHAL_POINTER(y), T start, T step, int32 dtype, const Layout layout, INDEX count) {
   UHAL_GLOBAL char* y = UHAL_ADDRESS(char, y);
-  for (INDEX i = UHAL_GLOBAL_ID(0); i < count; i += UHAL_GLOBAL_SIZE(0)) {
+  UHAL_FOR_ITEMS(i, count) {
     INDEX offsets[2] = {0, 0};
     UHAL_ADD_OFFSETS(layout, 2, i, offsets);
     uhal_store(dtype, y, offsets[0], start + (T)offsets[1] * step);
@@ -33,7 +33,7 @@ UHAL_KERNEL void triangular(UHAL_POINTER(y), UHAL_POINTER(x), const UNIT zero, i
                             const Layout layout, INDEX count) {
   UHAL_GLOBAL UNIT* y = UHAL_ADDRESS(UNIT, y);
   UHAL_GLOBAL const UNIT* x = UHAL_ADDRESS(const UNIT, x);
-  for (INDEX i = UHAL_GLOBAL_ID(0); i < count; i += UHAL_GLOBAL_SIZE(0)) {
+  UHAL_FOR_ITEMS(i, count) {
     INDEX offsets[3] = {0, 0, 0};
     UHAL_ADD_OFFSETS(layout, 3, i, offsets);
     const int32 kept = upper != 0 ? offsets[2] >= diagonal : offsets[2] <= diagonal;
@@ -52,7 +52,7 @@ UHAL_KERNEL void one_hot(UHAL_POINTER(y), UHAL_POINTER(indices), const UNIT zero
                          const Layout layout, INDEX count) {
   UHAL_GLOBAL UNIT* y = UHAL_ADDRESS(UNIT, y);
   UHAL_GLOBAL const char* indices = UHAL_ADDRESS(const char, indices);
-  for (INDEX i = UHAL_GLOBAL_ID(0); i < count; i += UHAL_GLOBAL_SIZE(0)) {
+  UHAL_FOR_ITEMS(i, count) {
     INDEX offsets[3] = {0, 0, 0};
     UHAL_ADD_OFFSETS(layout, 3, i, offsets);
     if (uhal_load(dtype, indices, offsets[1]) == offsets[2]) {

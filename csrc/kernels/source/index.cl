@@ -24,13 +24,13 @@ UHAL_INLINE int64 read_index(UHAL_GLOBAL const char* indices, INDEX of_int64, IN
     inside = 1;                                                                                           \
     for (INDEX component = 0; inside && component < (lookup).components; ++component) {                   \
       const int64 given = read_index(indices, (lookup).of_int64, (at) + component * (lookup).component_stride); \
-      const int64 length = (lookup).lengths[component];                                                   \
+      const int64 length = UHAL_AT((lookup).lengths, component);                                          \
       const int64 index = given < 0 && (lookup).negative_wraps ? given + length : given;                  \
       if (index < 0 || index >= length) {                                                                 \
         inside = 0;                                                                                       \
         if (ticket != 0) uhal_report_error(errors, ticket, given, length);                                \
       } else {                                                                                            \
-        offset += (INDEX)index * (lookup).strides[component];                                             \
+        offset += (INDEX)index * UHAL_AT((lookup).strides, component);                                    \
         place = place * (INDEX)length + (INDEX)index;                                                     \
       }                                                                                                   \
     }                                                                                                     \
@@ -52,7 +52,7 @@ UHAL_KERNEL void gather(UHAL_POINTER(rows), UHAL_POINTER(data), UHAL_POINTER(ind
   UHAL_GLOBAL const ELEMENT* from = UHAL_ADDRESS(const ELEMENT, data);
   UHAL_GLOBAL const char* index = UHAL_ADDRESS(const char, indices);
   UHAL_GLOBAL int64* cell = UHAL_ADDRESS(int64, errors);
-  for (INDEX i = UHAL_GLOBAL_ID(0); i < count; i += UHAL_GLOBAL_SIZE(0)) {
+  UHAL_FOR_ITEMS(i, count) {
     INDEX offsets[3] = {0, 0, 0};
     UHAL_ADD_OFFSETS(layout, 3, i, offsets);
     INDEX offset = offsets[1];
@@ -82,7 +82,7 @@ UHAL_KERNEL void locate(UHAL_POINTER(indices), UHAL_POINTER(keys), UHAL_POINTER(
   UHAL_GLOBAL INDEX* row_offset = UHAL_ADDRESS(INDEX, row_offsets);
   UHAL_GLOBAL INDEX* data_offset = UHAL_ADDRESS(INDEX, data_offsets);
   UHAL_GLOBAL int64* cell = UHAL_ADDRESS(int64, errors);
-  for (INDEX i = UHAL_GLOBAL_ID(0); i < count; i += UHAL_GLOBAL_SIZE(0)) {
+  UHAL_FOR_ITEMS(i, count) {
     INDEX offsets[5] = {0, 0, 0, 0, 0};
     UHAL_ADD_OFFSETS(layout, 5, i, offsets);
     INDEX offset = offsets[2];

@@ -57,7 +57,7 @@ UHAL_LAYOUT(Layout, UHAL_INPUTS + UHAL_OUTPUTS)
 
 /* dtypes: the operands' uhal_dtype, 4 bits each. */
 UHAL_KERNEL void strided(OPERAND_POINTERS const Parameters p, const Layout layout, int64 dtypes, INDEX count) {
-  for (INDEX i = UHAL_GLOBAL_ID(0); i < count; i += UHAL_GLOBAL_SIZE(0)) {
+  UHAL_FOR_ITEMS(i, count) {
     INDEX offsets[UHAL_INPUTS + UHAL_OUTPUTS];
     for (int32 k = 0; k < UHAL_INPUTS + UHAL_OUTPUTS; ++k) offsets[k] = 0;
     UHAL_ADD_OFFSETS(layout, UHAL_INPUTS + UHAL_OUTPUTS, i, offsets);

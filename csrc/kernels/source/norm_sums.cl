@@ -96,7 +96,7 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void finish_column_sums(UHAL_POINT
                                                                       int32 dbias_dtype, int32 has_dscale,
                                                                       int32 has_dbias) {
   UHAL_GLOBAL T* sums = UHAL_ADDRESS(T, of_sums);
-  for (INDEX column = UHAL_GLOBAL_ID(0); column < columns; column += UHAL_GLOBAL_SIZE(0)) {
+  UHAL_FOR_ITEMS(column, columns) {
     T gradient = 0, product = 0;
     for (INDEX piece = 0; piece < pieces; ++piece) {
       gradient += sums[piece * 2 * columns + column];

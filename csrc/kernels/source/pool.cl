@@ -87,7 +87,7 @@ UHAL_INLINE Span place_span(INDEX pixel, INDEX input, INDEX output, INDEX window
 UHAL_KERNEL void pool(UHAL_POINTER(x), UHAL_POINTER(y), UHAL_POINTER(indices), Problem problem, T lowest) {
   UHAL_GLOBAL const X_STORAGE* const x_data = UHAL_ADDRESS(const X_STORAGE, x);
   UHAL_GLOBAL Y_STORAGE* const y_data = UHAL_ADDRESS(Y_STORAGE, y);
-  for (INDEX i = UHAL_GLOBAL_ID(0); i < problem.count; i += UHAL_GLOBAL_SIZE(0)) {
+  UHAL_FOR_ITEMS(i, problem.count) {
     INDEX at[5];
     COORDINATES(i, problem.output, at);
     const Span planes = SPAN(window_span, 0, at[2]);
@@ -143,7 +143,7 @@ UHAL_KERNEL void pool_backward(UHAL_POINTER(x), UHAL_POINTER(y), UHAL_POINTER(gr
   UHAL_GLOBAL const X_STORAGE* const x_data = UHAL_ADDRESS(const X_STORAGE, x);
   UHAL_GLOBAL const Y_STORAGE* const y_data = UHAL_ADDRESS(const Y_STORAGE, y);
 #endif
-  for (INDEX i = UHAL_GLOBAL_ID(0); i < problem.count; i += UHAL_GLOBAL_SIZE(0)) {
+  UHAL_FOR_ITEMS(i, problem.count) {
     INDEX at[5];
     COORDINATES(i, problem.input, at);
     const Span places_z = SPAN(place_span, 0, at[2]);

@@ -55,7 +55,7 @@ UHAL_KERNEL void dropout(UHAL_POINTER(y), UHAL_POINTER(x), UHAL_POINTER(mask), I
   UHAL_GLOBAL const X_STORAGE* from = UHAL_ADDRESS(const X_STORAGE, x);
   UHAL_GLOBAL uint8* flags = UHAL_ADDRESS(uint8, mask);
   const INDEX blocks = (count + NUMBERS - 1) / NUMBERS;
-  for (INDEX block = UHAL_GLOBAL_ID(0); block < blocks; block += UHAL_GLOBAL_SIZE(0)) {
+  UHAL_FOR_ITEMS(block, blocks) {
     uint32 words[4];
     draw_words(key, counter_low, counter_high, (uint64)block, words);
     for (int32 k = 0; k < NUMBERS && block * NUMBERS + k < count; ++k) {
@@ -107,7 +107,7 @@ UHAL_KERNEL void draw(UHAL_POINTER(y), INDEX count, uint64 key, uint64 counter_l
                       uint64 second, T a, T b, RandomLayout layout) {
   UHAL_GLOBAL Y_STORAGE* to = UHAL_ADDRESS(Y_STORAGE, y);
   const INDEX blocks = (count + NUMBERS - 1) / NUMBERS;
-  for (INDEX block = UHAL_GLOBAL_ID(0); block < blocks; block += UHAL_GLOBAL_SIZE(0)) {
+  UHAL_FOR_ITEMS(block, blocks) {
     uint32 words[4];
     T values[NUMBERS];
 #if DISTRIBUTION == 2

@@ -240,8 +240,8 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void reduce(UHAL_POINTER(x), UHAL_
   const INDEX per_slice = ((length + slices - 1) / slices + 3) & ~(INDEX)3; /* fours stay aligned */
   const INDEX begin = slice * per_slice < length ? slice * per_slice : length;
   const INDEX end = begin + per_slice < length ? begin + per_slice : length;
-  const INDEX inner = reduced.shape[reduced.rank - 1];
-  const INDEX stride = reduced.strides[0][reduced.rank - 1];
+  const INDEX inner = UHAL_AT(reduced.shape, reduced.rank - 1);
+  const INDEX stride = UHAL_AT(reduced.strides[0], reduced.rank - 1);
 
   const INDEX output = UHAL_GROUP_ID(0) * team.teams + team.index;
   INDEX offsets[2] = {0, 0};

@@ -84,7 +84,7 @@ UHAL_INLINE INDEX inside(INDEX pixel, INDEX length) { return pixel < 0 ? 0 : pix
 UHAL_KERNEL void resize(UHAL_POINTER(from), UHAL_POINTER(to), Plan plan) {
   UHAL_GLOBAL const FROM_STORAGE* x = UHAL_ADDRESS(const FROM_STORAGE, from);
   UHAL_GLOBAL TO_STORAGE* y = UHAL_ADDRESS(TO_STORAGE, to);
-  for (INDEX i = UHAL_GLOBAL_ID(0); i < plan.count; i += UHAL_GLOBAL_SIZE(0)) {
+  UHAL_FOR_ITEMS(i, plan.count) {
     INDEX place = 0;
     INDEX image = 0;
     for (int32 a = 0; a < 2; ++a) {
@@ -158,7 +158,7 @@ UHAL_INLINE T weight_of(Axis axis, INDEX j, INDEX i) {
 UHAL_KERNEL void resize_backward(UHAL_POINTER(from), UHAL_POINTER(to), Plan plan) {
   UHAL_GLOBAL const FROM_STORAGE* dy = UHAL_ADDRESS(const FROM_STORAGE, from);
   UHAL_GLOBAL TO_STORAGE* dx = UHAL_ADDRESS(TO_STORAGE, to);
-  for (INDEX i = UHAL_GLOBAL_ID(0); i < plan.count; i += UHAL_GLOBAL_SIZE(0)) {
+  UHAL_FOR_ITEMS(i, plan.count) {
     INDEX place = 0;
     INDEX image = 0;
     for (int32 a = 0; a < 2; ++a) {

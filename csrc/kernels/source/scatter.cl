@@ -23,7 +23,7 @@ UHAL_KERNEL void overwrite(UHAL_POINTER(data), UHAL_POINTER(rows), UHAL_POINTER(
   UHAL_GLOBAL const uint32* origin = UHAL_ADDRESS(const uint32, order);
   UHAL_GLOBAL const INDEX* place_of = UHAL_ADDRESS(const INDEX, data_offsets);
   UHAL_GLOBAL const INDEX* row_of = UHAL_ADDRESS(const INDEX, row_offsets);
-  for (INDEX i = UHAL_GLOBAL_ID(0); i < updates * window; i += UHAL_GLOBAL_SIZE(0)) {
+  UHAL_FOR_ITEMS(i, updates * window) {
     const INDEX s = i / window;
     const uint32 mine = key[s];
     if (mine == outside || (s + 1 < updates && key[s + 1] == mine)) continue;
@@ -68,7 +68,7 @@ UHAL_KERNEL void combine(UHAL_POINTER(data), UHAL_POINTER(rows), UHAL_POINTER(ke
   UHAL_GLOBAL const uint32* origin = UHAL_ADDRESS(const uint32, order);
   UHAL_GLOBAL const INDEX* place_of = UHAL_ADDRESS(const INDEX, data_offsets);
   UHAL_GLOBAL const INDEX* row_of = UHAL_ADDRESS(const INDEX, row_offsets);
-  for (INDEX i = UHAL_GLOBAL_ID(0); i < updates * window; i += UHAL_GLOBAL_SIZE(0)) {
+  UHAL_FOR_ITEMS(i, updates * window) {
     INDEX s = i / window;
     const uint32 mine = key[s];
     if (mine == outside || (s > 0 && key[s - 1] == mine)) continue;

@@ -130,7 +130,7 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void sort_result(UHAL_POINTER(x), 
                                                                UHAL_POINTER(indices), UHAL_POINTER(positions),
                                                                three_rows rows, INDEX limit, int32 indices_dtype) {
   const INDEX count = rows.count * limit;
-  for (INDEX i = UHAL_GLOBAL_ID(0); i < count; i += UHAL_GLOBAL_SIZE(0)) {
+  UHAL_FOR_ITEMS(i, count) {
     const INDEX row = i / limit;
     const INDEX place = i % limit;
     const int32 index = UHAL_ADDRESS(const int32, positions)[i];

@@ -32,7 +32,7 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void sort_merge(UHAL_POINTER(keys)
   const INDEX pairs = (length + 2 * span - 1) / (2 * span);
   const INDEX shares = (merged_kept + ITEMS - 1) / ITEMS;
   const INDEX count = rows * pairs * shares;
-  for (INDEX i = UHAL_GLOBAL_ID(0); i < count; i += UHAL_GLOBAL_SIZE(0)) {
+  UHAL_FOR_ITEMS(i, count) {
     const INDEX share = i % shares;
     const INDEX pair = i / shares % pairs;
     const INDEX row = i / shares / pairs;

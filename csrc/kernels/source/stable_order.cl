@@ -12,7 +12,7 @@ UHAL_KERNEL void rank(UHAL_POINTER(keys), UHAL_POINTER(sorted_keys), UHAL_POINTE
   UHAL_GLOBAL const uint32* key = UHAL_ADDRESS(const uint32, keys);
   UHAL_GLOBAL uint32* sorted_key = UHAL_ADDRESS(uint32, sorted_keys);
   UHAL_GLOBAL uint32* origin = UHAL_ADDRESS(uint32, order);
-  for (INDEX i = UHAL_GLOBAL_ID(0); i < count; i += UHAL_GLOBAL_SIZE(0)) {
+  UHAL_FOR_ITEMS(i, count) {
     const uint32 mine = key[i];
     INDEX before = 0;
     for (INDEX k = 0; k < i; ++k) before += key[k] <= mine;

@@ -98,7 +98,7 @@ UHAL_KERNEL void winograd(UHAL_POINTER(filter), UHAL_POINTER(transformed), UHAL_
   UHAL_GLOBAL const FILTER_STORAGE* const filter_data = UHAL_ADDRESS(const FILTER_STORAGE, filter);
   UHAL_GLOBAL T* const transformed_data = UHAL_ADDRESS(T, transformed);
   const INDEX count = problem.channels * problem.all_tiles;
-  for (INDEX i = UHAL_GLOBAL_ID(0); i < count; i += UHAL_GLOBAL_SIZE(0)) {
+  UHAL_FOR_ITEMS(i, count) {
     CHANNEL_AND_TILE(i);
     const INDEX from = channel * problem.image_stride[0] + tile * problem.image_stride[1];
     T tile_values[TAPS][TAPS];
@@ -157,7 +157,7 @@ UHAL_KERNEL void winograd(UHAL_POINTER(image), UHAL_POINTER(transformed), UHAL_P
   UHAL_GLOBAL const IMAGE_STORAGE* const image_data = UHAL_ADDRESS(const IMAGE_STORAGE, image);
   UHAL_GLOBAL T* const transformed_data = UHAL_ADDRESS(T, transformed);
   const INDEX count = problem.channels * problem.all_tiles;
-  for (INDEX i = UHAL_GLOBAL_ID(0); i < count; i += UHAL_GLOBAL_SIZE(0)) {
+  UHAL_FOR_ITEMS(i, count) {
     CHANNEL_AND_TILE(i);
     TILE_PLACE();
     T tile_values[SIDE][SIDE];
@@ -195,7 +195,7 @@ UHAL_KERNEL void winograd(UHAL_POINTER(filter), UHAL_POINTER(transformed), UHAL_
   UHAL_GLOBAL FILTER_STORAGE* const filter_data = UHAL_ADDRESS(FILTER_STORAGE, filter);
   UHAL_GLOBAL const T* const transformed_data = UHAL_ADDRESS(const T, transformed);
   const INDEX count = problem.channels * problem.all_tiles;
-  for (INDEX i = UHAL_GLOBAL_ID(0); i < count; i += UHAL_GLOBAL_SIZE(0)) {
+  UHAL_FOR_ITEMS(i, count) {
     CHANNEL_AND_TILE(i);
     HALF_WAY_BACK(TAPS);
     UHAL_UNROLL for (int32 y = 0; y < TAPS; ++y) {
@@ -225,7 +225,7 @@ UHAL_KERNEL void winograd(UHAL_POINTER(result), UHAL_POINTER(transformed), UHAL_
   UHAL_GLOBAL RESULT_STORAGE* const result_data = UHAL_ADDRESS(RESULT_STORAGE, result);
   UHAL_GLOBAL const T* const transformed_data = UHAL_ADDRESS(const T, transformed);
   const INDEX count = problem.channels * problem.all_tiles;
-  for (INDEX i = UHAL_GLOBAL_ID(0); i < count; i += UHAL_GLOBAL_SIZE(0)) {
+  UHAL_FOR_ITEMS(i, count) {
     CHANNEL_AND_TILE(i);
     TILE_PLACE();
     HALF_WAY_BACK(PIXELS);
