@@ -119,8 +119,9 @@ def find_compiler() -> Compiler:
         found = Compiler(clang, f"{library}/amdgcn--amdhsa.bc")
         if os.access(found.clang, os.X_OK) and os.access(found.library, os.R_OK):
             return found
-    raise NoCompilerError("there is no clang for AMD's GPUs; run tests/fetch_amd_clang.sh, or install Debian's clang-19 "
-                          "and libclc-19")  # fmt: skip
+    raise NoCompilerError(
+        "there is no clang for AMD's GPUs; run tests/fetch_amd_clang.sh, or install Debian's clang-19 and libclc-19"
+    )
 
 
 # -- what is in the code --------------------------------------------------------------------------------------------
@@ -207,7 +208,7 @@ def analyze(assembly: str, program: Program, card: str) -> list[Code]:
                 hot.instructions,
                 hot.fmas,
                 hot.matrix,
-            )  # fmt: skip
+            )
         )
     return found
 

@@ -155,7 +155,7 @@ uhal_status Attention::forward() {
   for (int i = 0; i < 6; ++i) dtypes[i] = dtype_of(operands[i]);
   arguments.bytes(dtypes, sizeof dtypes).real(attributes_.scale, compute_);
   arguments.int32(attributes_.causal != 0).int32(mask() != nullptr).int32(logsumexp != nullptr);
-  return queue_.run(spec("attention", share.columns_per_item), arguments, grid(share.tasks));
+  return queue_.run(spec("attention_forward", share.columns_per_item), arguments, grid(share.tasks));
 }
 
 uhal_status Attention::form_offsets(const void* offsets) {

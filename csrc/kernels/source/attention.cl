@@ -172,7 +172,7 @@ typedef struct {
   int32 q, k, v, mask, y, logsumexp;
 } ForwardDtypes;
 
-UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void attention(UHAL_POINTER(q), UHAL_POINTER(k), UHAL_POINTER(v),
+UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void attention_forward(UHAL_POINTER(q), UHAL_POINTER(k), UHAL_POINTER(v),
                                                         UHAL_POINTER(mask), UHAL_POINTER(y), UHAL_POINTER(logsumexp),
                                                         Forward p, ForwardDtypes dtypes, T scale, int32 causal,
                                                         int32 has_mask, int32 has_logsumexp) {
