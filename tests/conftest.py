@@ -22,7 +22,7 @@ _KEPT = {
     "UNIHAL_CHECK_MEMORY",
     "UNIHAL_TESTS_NEED_OPENCL",
     "UNIHAL_TESTS_LARGE",
-    "UNIHAL_TESTS_HIP_HEADERS",
+    "UNIHAL_TESTS_HEADERS",
 }
 
 # Before any framework or unihal is imported.

@@ -55,12 +55,19 @@ constexpr bool agree() {
     }
   } else if constexpr (std::is_pointer_v<A>) {
     return std::is_same_v<B, unsigned long long>;  // CUdeviceptr
+  } else if constexpr (std::is_class_v<A> || std::is_class_v<B>) {
+    return std::is_class_v<A> && std::is_class_v<B> && sizeof(A) == sizeof(B) && alignof(A) == alignof(B);
   } else if constexpr (is_whole<A> && is_whole<B>) {
     return sizeof(A) == sizeof(B) && (sizeof(A) >= sizeof(int) || std::is_signed_v<A> == std::is_signed_v<B>);
   } else {
     return std::is_floating_point_v<A> && std::is_floating_point_v<B> && sizeof(A) == sizeof(B);
   }
 }
+
+// The same for a pointer to ours.
+#define UHAL_AGREES(ours, theirs)                                                          \
+  static_assert(headers::agree<std::remove_pointer_t<decltype(ours)>, decltype(theirs)>(), \
+                #theirs " is declared otherwise");
 
 // What the checks rest on.
 enum Code { kCode };

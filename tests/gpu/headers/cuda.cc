@@ -11,13 +11,11 @@ namespace unihal::gpu {
 #define UHAL_GPU_FUNCTION(name, cuda, hip, parameters) \
   static_assert(headers::agree<int parameters, decltype(::cuda)>(), #cuda " is declared otherwise");
 #include "csrc/backends/gpu/functions.def"
-#define UHAL_AGREES(name)                                                                  \
-  static_assert(headers::agree<std::remove_pointer_t<decltype(name)>, decltype(::name)>(), \
-                #name " is declared otherwise");
-UHAL_AGREES(cuGetErrorName)
-UHAL_AGREES(cuDevicePrimaryCtxRetain)
-UHAL_AGREES(cuCtxSetCurrent)
-UHAL_AGREES(cuMemcpyAsync)
+UHAL_AGREES(cuGetErrorName, ::cuGetErrorName)
+UHAL_AGREES(cuDevicePrimaryCtxRetain, ::cuDevicePrimaryCtxRetain)
+UHAL_AGREES(cuCtxSetCurrent, ::cuCtxSetCurrent)
+UHAL_AGREES(cuCtxEnablePeerAccess, ::cuCtxEnablePeerAccess)
+UHAL_AGREES(cuMemcpyAsync, ::cuMemcpyAsync)
 
 // Numbers.
 static_assert(kAttributes.compute_units == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
@@ -36,6 +34,7 @@ static_assert(kSuccess == CUDA_SUCCESS);
 static_assert(kOutOfMemory == CUDA_ERROR_OUT_OF_MEMORY);
 static_assert(kNoDevice == CUDA_ERROR_NO_DEVICE);
 static_assert(kNotReady == CUDA_ERROR_NOT_READY);
+static_assert(kPeerAlreadyEnabled == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
 static_assert(headers::status_in(kMeanings, CUDA_ERROR_OUT_OF_MEMORY) == UHAL_RESOURCE_EXHAUSTED);
 static_assert(headers::status_in(kMeanings, CUDA_ERROR_NOT_INITIALIZED) == UHAL_UNAVAILABLE);
 static_assert(headers::status_in(kMeanings, CUDA_ERROR_DEINITIALIZED) == UHAL_FAILED_PRECONDITION);

@@ -13,13 +13,11 @@ namespace unihal::gpu {
 #define UHAL_GPU_FUNCTION(name, cuda, hip, parameters) \
   static_assert(headers::agree<int parameters, decltype(::hip)>(), #hip " is declared otherwise");
 #include "csrc/backends/gpu/functions.def"
-#define UHAL_AGREES(name)                                                                  \
-  static_assert(headers::agree<std::remove_pointer_t<decltype(name)>, decltype(::name)>(), \
-                #name " is declared otherwise");
-UHAL_AGREES(hipGetErrorName)
-UHAL_AGREES(hipSetDevice)
-UHAL_AGREES(hipMemcpyAsync)
-UHAL_AGREES(hipGetDeviceProperties)
+UHAL_AGREES(hipGetErrorName, ::hipGetErrorName)
+UHAL_AGREES(hipSetDevice, ::hipSetDevice)
+UHAL_AGREES(hipDeviceEnablePeerAccess, ::hipDeviceEnablePeerAccess)
+UHAL_AGREES(hipMemcpyAsync, ::hipMemcpyAsync)
+UHAL_AGREES(hipGetDeviceProperties, ::hipGetDeviceProperties)
 
 // Numbers.
 static_assert(kAttributes.compute_units == hipDeviceAttributeMultiprocessorCount);
@@ -36,6 +34,7 @@ static_assert(kSuccess == hipSuccess);
 static_assert(kOutOfMemory == hipErrorOutOfMemory);
 static_assert(kNoDevice == hipErrorNoDevice);
 static_assert(kNotReady == hipErrorNotReady);
+static_assert(kPeerAlreadyEnabled == hipErrorPeerAccessAlreadyEnabled);
 static_assert(headers::status_in(kMeanings, hipErrorOutOfMemory) == UHAL_RESOURCE_EXHAUSTED);
 static_assert(headers::status_in(kMeanings, hipErrorNotInitialized) == UHAL_UNAVAILABLE);
 static_assert(headers::status_in(kMeanings, hipErrorDeinitialized) == UHAL_FAILED_PRECONDITION);

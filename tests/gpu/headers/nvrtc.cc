@@ -1,0 +1,17 @@
+// Our declarations of NVRTC against its header. Compiled, never run.
+#include <nvrtc.h>
+
+#include "csrc/backends/gpu/runtime_compiler.cc"
+#include "tests/gpu/headers/agree.h"
+
+namespace unihal::gpu {
+
+#define UHAL_CHECK(result, function, parameters) UHAL_AGREES(Functions::function, ::nvrtc##function)
+UHAL_RUNTIME_COMPILER_FUNCTIONS(UHAL_CHECK)
+UHAL_AGREES(Functions::code_size, ::nvrtcGetCUBINSize)
+UHAL_AGREES(Functions::code, ::nvrtcGetCUBIN)
+UHAL_AGREES(Functions::code_size, ::nvrtcGetPTXSize)
+UHAL_AGREES(Functions::code, ::nvrtcGetPTX)
+static_assert(kSuccess == NVRTC_SUCCESS);
+
+}  // namespace unihal::gpu
