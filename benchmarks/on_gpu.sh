@@ -5,8 +5,8 @@
 #
 # Backends: by default those of corex, hip and opencl that find a device; hip only on an AMD card, or with HIP=double, where
 # tests/doubles/hip_on_cuda makes an NVIDIA GPU pass for one. Parts: doctor conformance digits gpu start, of opencl also
-# gemm launch, of corex also sanitizer (NVIDIA's compute-sanitizer), and with Paddle and TensorFlow adapters demo training;
-# all of them if none is named. Each writes OUTPUT_FOLDER/BACKEND.PART.log. The machine needs Python, gcc and CMake, but no
+# gemm launch, of corex also sanitizer (NVIDIA's compute-sanitizer), with two devices of corex or hip also two (collectives),
+# and with Paddle and TensorFlow adapters demo training; all of them if none is named. Each writes OUTPUT_FOLDER/BACKEND.PART.log. The machine needs Python, gcc and CMake, but no
 # network: UNIHAL_WHEELS names a folder of wheels for the Python packages that are missing there, UNIHAL_DIGITS a file of
 # benchmarks/digits.py --export where there is no scikit-learn, UNIHAL_CLBLAST_LIBRARY a libclblast.so.1 to compare with.
 # JOBS (all cores) is the number of processes at a time, CONFORMANCE_OPTIONS goes to `unihal conformance`.
@@ -36,6 +36,7 @@ fi
 frameworks=$(python -c 'import importlib.util as util; print(*filter(util.find_spec, ["paddle", "tensorflow"]))')
 [[ $frameworks == 'paddle tensorflow' ]] || echo 'Paddle and TensorFlow are not both installed: adapters, demo and training are left out.'
 
+devices() { UNIHAL_BACKEND=$1 python -c 'import unihal; print(max(len(unihal.devices(t.name)) for t in unihal.device_types()))'; }
 serves() { UNIHAL_BACKEND=$1 unihal devices >/dev/null 2>&1; }
 
 parts_of() {
@@ -45,6 +46,7 @@ parts_of() {
     opencl) echo gemm launch ;;
     corex) ! command -v compute-sanitizer >/dev/null || echo sanitizer ;;
   esac
+  [[ $1 == opencl ]] || (( $(devices "$1") < 2 )) || echo two
   [[ $frameworks != 'paddle tensorflow' ]] || echo adapters demo training
 }
 
@@ -78,6 +80,9 @@ run_part() {
       printf '%s\n' tests/paddle/test_{kernels,training}.py \
         tests/tensorflow/test_{array,elementwise,fusion,image,index,models,neural,random,reduce,variable}.py |
         xargs -P "$jobs" -n 1 python -m pytest -q "--unihal-backend=$UNIHAL_BACKEND"
+      ;;
+    two)  # collectives on two devices, beside PyTorch's
+      python benchmarks/collectives.py --json "$output/$UNIHAL_BACKEND.two.json"
       ;;
     demo) unihal demo --out "$output/$UNIHAL_BACKEND.demo" ;;
     training) python benchmarks/run.py --only training --json "$output/$UNIHAL_BACKEND.training.json" ;;
