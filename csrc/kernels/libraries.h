@@ -33,7 +33,7 @@ class GemmLibrary {
   virtual size_t workspace_bytes() const = 0;
 };
 
-// Convolutions, likewise. They ask for workspace themselves.
+// Convolutions, likewise.
 class ConvolutionLibrary {
  public:
   virtual ~ConvolutionLibrary() = default;

@@ -156,9 +156,15 @@ class Queue {
   // refuses it after all.
   virtual uhal_status library_gemm(const MatmulProblem& /*problem*/, void* /*workspace*/) { return UHAL_UNIMPLEMENTED; }
 
-  // Submits a convolution that traits().convolution_library takes, without its bias and its activation, with
-  // workspace() of its own. UHAL_UNIMPLEMENTED likewise.
-  virtual uhal_status library_convolution(const ConvolutionTask& /*task*/) { return UHAL_UNIMPLEMENTED; }
+  // Finds how traits().convolution_library runs a convolution that it takes, wherever its operands lie, and the bytes
+  // of device memory that this needs. False if the library refuses it after all.
+  virtual bool plan_library_convolution(const ConvolutionTask& /*task*/, size_t* /*bytes*/) { return false; }
+
+  // Submits a convolution so planned, without its bias and its activation. `workspace` is so many bytes, aligned to
+  // 256, or NULL for none. UHAL_UNIMPLEMENTED as of library_gemm.
+  virtual uhal_status library_convolution(const ConvolutionTask& /*task*/, void* /*workspace*/) {
+    return UHAL_UNIMPLEMENTED;
+  }
 
  protected:
   explicit Queue(const DeviceTraits& traits) : traits_(&traits) {}

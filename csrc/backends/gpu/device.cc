@@ -130,6 +130,8 @@ uhal_status Device::open_libraries(LibraryNotes* notes) {
   const LibraryDevice asked = {vendor.kind, architecture.name};
   blas.open(asked, notes);
   if (!blas.is_empty()) traits.gemm_library = &blas;
+  dnn = open_dnn(asked, notes);
+  traits.convolution_library = dnn.get();
   return UHAL_OK;
 }
 

@@ -8,6 +8,7 @@
 
 #include "csrc/backends/gpu/api.h"
 #include "csrc/backends/gpu/blas.h"
+#include "csrc/backends/gpu/dnn.h"
 #include "csrc/backends/gpu/memory.h"
 #include "csrc/backends/gpu/program.h"
 #include "csrc/kernels/queue.h"
@@ -55,6 +56,7 @@ struct Device {
   Memory memory;
   Programs programs;
   BlasLibraries blas;
+  std::unique_ptr<Dnn> dnn;  // nullptr: there is none
 
  private:
   uhal_status ask(int attribute, int32_t* value) const;

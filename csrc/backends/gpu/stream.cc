@@ -25,6 +25,7 @@ Stream::Stream(Device& device, uhal_stream* owner)
 Stream::~Stream() {
   host_work_.stop();
   if (stream_ == nullptr || device_.make_current() != UHAL_OK) return;
+  dnn_.reset();
   blas_.reset();
   static_cast<void>(api.stream_destroy(stream_));
 }
@@ -34,6 +35,7 @@ uhal_status Stream::open() {
   const int code = api.stream_create(&stream_, kStreamNonBlocking);
   if (code != kSuccess) return fail_native(code, "%s gives no stream", device_.name.c_str());
   if (!device_.blas.is_empty()) blas_ = std::make_unique<BlasQueue>(device_.blas, stream_);
+  if (device_.dnn != nullptr) dnn_ = device_.dnn->open_stream(stream_);
   return UHAL_OK;
 }
 
@@ -130,6 +132,14 @@ uhal_status Stream::error_cell(const uhal_op& op, void** cell, int64_t* ticket) 
 
 uhal_status Stream::library_gemm(const MatmulProblem& problem, void* workspace) {
   return blas_ != nullptr ? blas_->run(problem, workspace) : UHAL_UNIMPLEMENTED;
+}
+
+bool Stream::plan_library_convolution(const kernels::ConvolutionTask& task, size_t* bytes) {
+  return dnn_ != nullptr && dnn_->plan(task, bytes);
+}
+
+uhal_status Stream::library_convolution(const kernels::ConvolutionTask& task, void* workspace) {
+  return dnn_ != nullptr ? dnn_->run(task, workspace) : UHAL_UNIMPLEMENTED;
 }
 
 uhal_status Stream::submit_copy(void* destination, const void* source, size_t bytes) {

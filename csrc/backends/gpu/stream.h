@@ -4,6 +4,7 @@
 #pragma once
 
 #include "csrc/backends/gpu/blas.h"
+#include "csrc/backends/gpu/dnn.h"
 #include "csrc/backends/gpu/error_cell.h"
 #include "csrc/backends/gpu/event.h"
 #include "csrc/backends/gpu/host_work.h"
@@ -32,6 +33,8 @@ class Stream final : public kernels::Queue {
   uhal_status workspace(size_t bytes, void** pointer) override;
   uhal_status error_cell(const uhal_op& op, void** cell, int64_t* ticket) override;
   uhal_status library_gemm(const MatmulProblem& problem, void* workspace) override;
+  bool plan_library_convolution(const kernels::ConvolutionTask& task, size_t* bytes) override;
+  uhal_status library_convolution(const kernels::ConvolutionTask& task, void* workspace) override;
 
   // The slots of the backend's table.
   uhal_status launch(const uhal_op& op);
@@ -73,6 +76,7 @@ class Stream final : public kernels::Queue {
   NativeStream stream_ = nullptr;
   kernels::SpecTable<KnownKernel> kernels_;
   std::unique_ptr<BlasQueue> blas_;  // nullptr: there is no library
+  std::unique_ptr<DnnStream> dnn_;   // likewise
   ErrorCell error_cell_;
   HostWork host_work_;
 };

@@ -128,7 +128,8 @@ struct ConvolutionAlgorithm {
 extern const ConvolutionAlgorithm kConvolutionAlgorithms[];
 extern const int32_t kConvolutionAlgorithmCount;
 
-// Runs a convolution with elements by the algorithm with a number if that takes it, else (-1: always) as suits it.
+// Runs a convolution with elements by the algorithm with a number if that takes it, else (-1: always) as suits it: by
+// the vendor's library, if there is one that is expected to be the fastest way, or by our own kernels.
 uhal_status convolve(Queue& queue, const Convolution& convolution, Pass pass, int32_t algorithm);
 
 // The number of the algorithm that was chosen for an op, of those that take it or not; -1: none.
@@ -185,6 +186,15 @@ uhal_status filter_gradient_by_winograd(Queue& queue, const Convolution& convolu
 
 uhal_status convolve_directly(Queue& queue, const Convolution& convolution, bool transposed);
 uhal_status filter_gradient_directly(Queue& queue, const Convolution& convolution);
+
+// -- convolution_library.cc: a vendor's library --------------------------------------------------------------
+
+bool takes_library(const DeviceTraits& traits, const Convolution& convolution, Pass pass);
+bool suits_library(const DeviceTraits& traits, const Convolution& convolution, Pass pass);
+
+// Any pass. UHAL_UNIMPLEMENTED, without a report, where the library refuses it after all: what is to be written is then
+// to be written anew.
+uhal_status convolve_by_library(Queue& queue, const Convolution& convolution, Pass pass);
 
 // -- convolution_walk.cc: the struct Walk of prelude/convolution_walk.h ---------------------------------------
 

@@ -109,10 +109,13 @@ const ConvolutionAlgorithm kConvolutionAlgorithms[] = {
     {"gemm 64x64x8", takes_gemm_tile<4>, run_gemm_tile<4>},
     {"gemm 128x32x64", takes_gemm_tile<5>, run_gemm_tile<5>},
     {"gemm 64x32x32", takes_gemm_tile<6>, run_gemm_tile<6>},
+    {"vendor library", takes_library, convolve_by_library},
 };
 const int32_t kConvolutionAlgorithmCount = sizeof kConvolutionAlgorithms / sizeof *kConvolutionAlgorithms;
 
 namespace {
+
+constexpr int32_t kLibraryAlgorithm = 10;
 
 bool takes(const DeviceTraits& traits, const Convolution& convolution, Pass pass, int32_t algorithm) {
   return algorithm >= 0 && algorithm < kConvolutionAlgorithmCount &&
@@ -122,9 +125,16 @@ bool takes(const DeviceTraits& traits, const Convolution& convolution, Pass pass
 }  // namespace
 
 uhal_status convolve(Queue& queue, const Convolution& convolution, Pass pass, int32_t algorithm) {
-  return takes(queue.traits(), convolution, pass, algorithm)
-             ? kConvolutionAlgorithms[algorithm].run(queue, convolution, pass)
-             : convolve_as_suits(queue, convolution, pass);
+  const DeviceTraits& traits = queue.traits();
+  const bool is_chosen = takes(traits, convolution, pass, algorithm);
+  if (is_chosen && algorithm != kLibraryAlgorithm) {
+    return kConvolutionAlgorithms[algorithm].run(queue, convolution, pass);
+  }
+  if (is_chosen || suits_library(traits, convolution, pass)) {
+    const uhal_status status = convolve_by_library(queue, convolution, pass);
+    if (status != UHAL_UNIMPLEMENTED) return status;
+  }
+  return convolve_as_suits(queue, convolution, pass);
 }
 
 int32_t chosen_algorithm(const DeviceTraits& traits, const uhal_op& op) {
@@ -145,7 +155,10 @@ Tunable tunable_convolution(const DeviceTraits& traits, const uhal_op& op) {
   tunable.key = TuningKey::convolution(pass_of(op), convolution_of(operands, convolution_attributes(op), false));
   if (tunable.key.is_none()) return {};
   tunable.candidates = kConvolutionAlgorithmCount;
-  tunable.name = [](const DeviceTraits&, int32_t number) { return std::string(kConvolutionAlgorithms[number].name); };
+  tunable.name = [](const DeviceTraits& device, int32_t number) -> std::string {
+    const bool is_library = number == kLibraryAlgorithm && device.convolution_library != nullptr;
+    return is_library ? device.convolution_library->name() : kConvolutionAlgorithms[number].name;
+  };
   tunable.is_usable = [](const DeviceTraits& device, const uhal_op& given, int32_t number) {
     const Pass pass = pass_of(given);
     return takes(

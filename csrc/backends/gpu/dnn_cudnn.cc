@@ -1,0 +1,304 @@
+// cuDNN 7 to 9, by the functions that all of them have.
+#include <algorithm>
+
+#include "csrc/backends/gpu/dnn.h"
+
+namespace unihal::gpu {
+namespace {
+
+// -- the interface, in declarations of our own -----------------------------------------------------------------
+
+using Handle = struct CudnnHandle*;
+using TensorDescriptor = struct CudnnTensor*;
+using FilterDescriptor = struct CudnnFilter*;
+using ConvolutionDescriptor = struct CudnnConvolution*;
+
+constexpr int kOk = 0;
+constexpr int kCrossCorrelation = 1;
+constexpr int kNchw = 0;
+constexpr int kNhwc = 1;
+
+// cudnnMathType_t.
+constexpr int kDefaultMath = 0;
+constexpr int kTensorMath = 1;
+constexpr int kConvertingMath = 2;
+constexpr int kFmaMath = 3;  // from 8 on: there the default rounds float32 to TF32
+
+constexpr int kDeterministic = 1;
+
+// What a heuristic tells of an algorithm; the struct is the same for all three passes.
+struct Advice {
+  int algorithm;
+  int status;
+  float milliseconds;
+  size_t workspace;
+  int determinism;
+  int math;
+  int reserved[3];
+};
+
+struct Functions {
+  int (*create)(Handle* handle);
+  int (*destroy)(Handle handle);
+  size_t (*get_version)();
+  int (*set_stream)(Handle handle, NativeStream stream);
+  int (*tensor_create)(TensorDescriptor* descriptor);
+  int (*tensor_destroy)(TensorDescriptor descriptor);
+  int (*tensor_set)(TensorDescriptor descriptor, int type, int axes, const int lengths[], const int strides[]);
+  int (*filter_create)(FilterDescriptor* descriptor);
+  int (*filter_destroy)(FilterDescriptor descriptor);
+  int (*filter_set)(FilterDescriptor descriptor, int type, int format, int axes, const int lengths[]);
+  int (*convolution_create)(ConvolutionDescriptor* descriptor);
+  int (*convolution_destroy)(ConvolutionDescriptor descriptor);
+  int (*convolution_set)(ConvolutionDescriptor descriptor, int axes, const int padding[], const int stride[],
+                         const int dilation[], int mode, int type);
+  int (*set_groups)(ConvolutionDescriptor descriptor, int groups);
+  int (*set_math)(ConvolutionDescriptor descriptor, int math);
+  int (*forward_advice)(Handle handle, TensorDescriptor x, FilterDescriptor w, ConvolutionDescriptor convolution,
+                        TensorDescriptor y, int wanted, int* found, Advice* advice);
+  int (*data_advice)(Handle handle, FilterDescriptor w, TensorDescriptor dy, ConvolutionDescriptor convolution,
+                     TensorDescriptor dx, int wanted, int* found, Advice* advice);
+  int (*filter_advice)(Handle handle, TensorDescriptor x, TensorDescriptor dy, ConvolutionDescriptor convolution,
+                       FilterDescriptor dw, int wanted, int* found, Advice* advice);
+  int (*forward_workspace)(Handle handle, TensorDescriptor x, FilterDescriptor w, ConvolutionDescriptor convolution,
+                           TensorDescriptor y, int algorithm, size_t* bytes);
+  int (*data_workspace)(Handle handle, FilterDescriptor w, TensorDescriptor dy, ConvolutionDescriptor convolution,
+                        TensorDescriptor dx, int algorithm, size_t* bytes);
+  int (*filter_workspace)(Handle handle, TensorDescriptor x, TensorDescriptor dy, ConvolutionDescriptor convolution,
+                          FilterDescriptor dw, int algorithm, size_t* bytes);
+  int (*forward)(Handle handle, const void* alpha, TensorDescriptor x_descriptor, const void* x,
+                 FilterDescriptor w_descriptor, const void* w, ConvolutionDescriptor convolution, int algorithm,
+                 void* workspace, size_t bytes, const void* beta, TensorDescriptor y_descriptor, void* y);
+  int (*backward_data)(Handle handle, const void* alpha, FilterDescriptor w_descriptor, const void* w,
+                       TensorDescriptor dy_descriptor, const void* dy, ConvolutionDescriptor convolution, int algorithm,
+                       void* workspace, size_t bytes, const void* beta, TensorDescriptor dx_descriptor, void* dx);
+  int (*backward_filter)(Handle handle, const void* alpha, TensorDescriptor x_descriptor, const void* x,
+                         TensorDescriptor dy_descriptor, const void* dy, ConvolutionDescriptor convolution,
+                         int algorithm, void* workspace, size_t bytes, const void* beta, FilterDescriptor dw_descriptor,
+                         void* dw);
+};
+
+void find_functions(Library& library, Functions* functions) {
+  library.find("cudnnCreate", &functions->create)
+      .find("cudnnDestroy", &functions->destroy)
+      .find("cudnnGetVersion", &functions->get_version)
+      .find("cudnnSetStream", &functions->set_stream)
+      .find("cudnnCreateTensorDescriptor", &functions->tensor_create)
+      .find("cudnnDestroyTensorDescriptor", &functions->tensor_destroy)
+      .find("cudnnSetTensorNdDescriptor", &functions->tensor_set)
+      .find("cudnnCreateFilterDescriptor", &functions->filter_create)
+      .find("cudnnDestroyFilterDescriptor", &functions->filter_destroy)
+      .find("cudnnSetFilterNdDescriptor", &functions->filter_set)
+      .find("cudnnCreateConvolutionDescriptor", &functions->convolution_create)
+      .find("cudnnDestroyConvolutionDescriptor", &functions->convolution_destroy)
+      .find("cudnnSetConvolutionNdDescriptor", &functions->convolution_set)
+      .find("cudnnSetConvolutionGroupCount", &functions->set_groups)
+      .find("cudnnSetConvolutionMathType", &functions->set_math)
+      .find("cudnnGetConvolutionForwardAlgorithm_v7", &functions->forward_advice)
+      .find("cudnnGetConvolutionBackwardDataAlgorithm_v7", &functions->data_advice)
+      .find("cudnnGetConvolutionBackwardFilterAlgorithm_v7", &functions->filter_advice)
+      .find("cudnnGetConvolutionForwardWorkspaceSize", &functions->forward_workspace)
+      .find("cudnnGetConvolutionBackwardDataWorkspaceSize", &functions->data_workspace)
+      .find("cudnnGetConvolutionBackwardFilterWorkspaceSize", &functions->filter_workspace)
+      .find("cudnnConvolutionForward", &functions->forward)
+      .find("cudnnConvolutionBackwardData", &functions->backward_data)
+      .find("cudnnConvolutionBackwardFilter", &functions->backward_filter);
+}
+
+// cudnnDataType_t.
+int data_type(uhal_dtype dtype) {
+  switch (dtype) {
+    case UHAL_FLOAT64:
+      return 1;
+    case UHAL_FLOAT16:
+      return 2;
+    case UHAL_BFLOAT16:
+      return 9;
+    default:
+      return 0;
+  }
+}
+
+// -- a plan ----------------------------------------------------------------------------------------------------
+
+class CudnnPlan final : public DnnPlan {
+ public:
+  CudnnPlan(const Functions& functions, int major, Handle handle) : cudnn_(functions), major_(major), handle_(handle) {}
+  ~CudnnPlan() override;
+
+  // Whether cuDNN has a way that gives the same bits each time, in the precision of the dtype, within the limit.
+  bool make(const DnnProblem& problem);
+
+  bool run(const DnnProblem& problem, void* workspace) override;
+
+ private:
+  bool describe(const DnnProblem& problem);
+  bool choose(const DnnProblem& problem);
+  int advise(const DnnProblem& problem, int wanted, int* found, Advice* advice) const;
+  int ask_workspace(const DnnProblem& problem, size_t* bytes) const;
+
+  const Functions& cudnn_;
+  const int major_;
+  const Handle handle_;
+  TensorDescriptor x_ = nullptr;
+  TensorDescriptor y_ = nullptr;
+  FilterDescriptor w_ = nullptr;
+  ConvolutionDescriptor convolution_ = nullptr;
+  int algorithm_ = 0;
+};
+
+CudnnPlan::~CudnnPlan() {
+  if (convolution_ != nullptr) cudnn_.convolution_destroy(convolution_);
+  if (w_ != nullptr) cudnn_.filter_destroy(w_);
+  if (y_ != nullptr) cudnn_.tensor_destroy(y_);
+  if (x_ != nullptr) cudnn_.tensor_destroy(x_);
+}
+
+bool CudnnPlan::describe(const DnnProblem& problem) {
+  const int type = data_type(problem.dtype);
+  const auto set_tensor = [&](TensorDescriptor* descriptor, const DnnTensor& tensor) {
+    return cudnn_.tensor_create(descriptor) == kOk &&
+           cudnn_.tensor_set(*descriptor, type, problem.axes(), tensor.lengths, tensor.strides) == kOk;
+  };
+  const bool is_double = problem.dtype == UHAL_FLOAT64;
+  const bool is_half = problem.dtype == UHAL_FLOAT16 || problem.dtype == UHAL_BFLOAT16;
+  const int math = is_half ? kTensorMath : major_ >= 8 ? kFmaMath : kDefaultMath;
+  return set_tensor(&x_, problem.operands[kDnnX]) && set_tensor(&y_, problem.operands[kDnnY]) &&
+         cudnn_.filter_create(&w_) == kOk &&
+         cudnn_.filter_set(w_, type, problem.channels_last ? kNhwc : kNchw, problem.axes(),
+                           problem.operands[kDnnW].lengths) == kOk &&
+         cudnn_.convolution_create(&convolution_) == kOk &&
+         cudnn_.convolution_set(convolution_, problem.spatial, problem.padding, problem.stride, problem.dilation,
+                                kCrossCorrelation, data_type(is_double ? UHAL_FLOAT64 : UHAL_FLOAT32)) == kOk &&
+         cudnn_.set_groups(convolution_, problem.groups) == kOk && cudnn_.set_math(convolution_, math) == kOk;
+}
+
+int CudnnPlan::advise(const DnnProblem& problem, int wanted, int* found, Advice* advice) const {
+  switch (problem.pass) {
+    case kernels::Pass::kForward:
+      return cudnn_.forward_advice(handle_, x_, w_, convolution_, y_, wanted, found, advice);
+    case kernels::Pass::kBackwardData:
+      return cudnn_.data_advice(handle_, w_, y_, convolution_, x_, wanted, found, advice);
+    default:
+      return cudnn_.filter_advice(handle_, x_, y_, convolution_, w_, wanted, found, advice);
+  }
+}
+
+int CudnnPlan::ask_workspace(const DnnProblem& problem, size_t* bytes) const {
+  switch (problem.pass) {
+    case kernels::Pass::kForward:
+      return cudnn_.forward_workspace(handle_, x_, w_, convolution_, y_, algorithm_, bytes);
+    case kernels::Pass::kBackwardData:
+      return cudnn_.data_workspace(handle_, w_, y_, convolution_, x_, algorithm_, bytes);
+    default:
+      return cudnn_.filter_workspace(handle_, x_, y_, convolution_, w_, algorithm_, bytes);
+  }
+}
+
+bool CudnnPlan::choose(const DnnProblem& problem) {
+  constexpr int kMostAdvice = 16;  // more than there are algorithms of a pass
+  Advice advice[kMostAdvice] = {};
+  int found = 0;
+  if (advise(problem, kMostAdvice, &found, advice) != kOk) return false;
+  const bool is_half = problem.dtype == UHAL_FLOAT16 || problem.dtype == UHAL_BFLOAT16;
+  for (int i = 0; i < std::min(found, kMostAdvice); ++i) {
+    const Advice& row = advice[i];
+    const bool rounds_operands = row.math == kConvertingMath || (!is_half && row.math == kTensorMath);
+    if (row.status != kOk || row.determinism != kDeterministic || rounds_operands) continue;
+    algorithm_ = row.algorithm;
+    if (is_half && cudnn_.set_math(convolution_, row.math) != kOk) continue;
+    if (ask_workspace(problem, &workspace_bytes) != kOk) continue;
+    if (workspace_bytes <= static_cast<size_t>(convolution_workspace_limit())) return true;
+  }
+  return false;
+}
+
+bool CudnnPlan::make(const DnnProblem& problem) { return describe(problem) && choose(problem); }
+
+bool CudnnPlan::run(const DnnProblem& problem, void* workspace) {
+  // The factors are of the type of the computation.
+  const double one = 1;
+  const double zero = 0;
+  const float one_float = 1;
+  const float zero_float = 0;
+  const bool is_double = problem.dtype == UHAL_FLOAT64;
+  const void* const alpha = is_double ? static_cast<const void*>(&one) : &one_float;
+  const void* const beta = is_double ? static_cast<const void*>(&zero) : &zero_float;
+  void* const x = problem.operands[kDnnX].data;
+  void* const w = problem.operands[kDnnW].data;
+  void* const y = problem.operands[kDnnY].data;
+  switch (problem.pass) {
+    case kernels::Pass::kForward:
+      return cudnn_.forward(handle_, alpha, x_, x, w_, w, convolution_, algorithm_, workspace, workspace_bytes, beta,
+                            y_, y) == kOk;
+    case kernels::Pass::kBackwardData:
+      return cudnn_.backward_data(handle_, alpha, w_, w, y_, y, convolution_, algorithm_, workspace, workspace_bytes,
+                                  beta, x_, x) == kOk;
+    default:
+      return cudnn_.backward_filter(handle_, alpha, x_, x, y_, y, convolution_, algorithm_, workspace, workspace_bytes,
+                                    beta, w_, w) == kOk;
+  }
+}
+
+// -- a stream and a device -------------------------------------------------------------------------------------
+
+class CudnnStream final : public DnnStream {
+ public:
+  CudnnStream(const Functions& functions, int major, NativeStream stream)
+      : cudnn_(functions), major_(major), stream_(stream) {}
+  ~CudnnStream() override {
+    drop_plans();
+    if (handle_ != nullptr) cudnn_.destroy(handle_);
+  }
+
+ private:
+  std::unique_ptr<DnnPlan> make_plan(const DnnProblem& problem) override {
+    if (problem.dtype == UHAL_BFLOAT16 && major_ < 8) return nullptr;
+    if (handle_ == nullptr && cudnn_.create(&handle_) != kOk) handle_ = nullptr;
+    if (handle_ == nullptr || cudnn_.set_stream(handle_, stream_) != kOk) return nullptr;
+    auto plan = std::make_unique<CudnnPlan>(cudnn_, major_, handle_);
+    if (!plan->make(problem)) return nullptr;
+    return plan;
+  }
+
+  const Functions& cudnn_;
+  const int major_;
+  const NativeStream stream_;
+  Handle handle_ = nullptr;
+};
+
+class Cudnn final : public Dnn {
+ public:
+  Cudnn(const Functions& functions, int major, std::string name)
+      : Dnn(std::move(name)), functions_(functions), major_(major) {}
+
+  std::unique_ptr<DnnStream> open_stream(NativeStream stream) const override {
+    return std::make_unique<CudnnStream>(functions_, major_, stream);
+  }
+
+ private:
+  const Functions functions_;
+  const int major_;
+};
+
+}  // namespace
+
+std::unique_ptr<Dnn> open_cudnn(const LibraryDevice& device, std::string* refusal) {
+  Library library;
+  if (!library.open(library_files(device.vendor, "cudnn", {9, 8, 7}), refusal)) return nullptr;
+  Functions functions;
+  find_functions(library, &functions);
+  if (!library.complete(refusal)) return nullptr;
+  // 7605, 8907, 91400.
+  const auto version = static_cast<int>(functions.get_version());
+  const int major = version >= 90000 ? version / 10000 : version / 1000;
+  const int minor = version / 100 % (version >= 90000 ? 100 : 10);
+  const std::string text = std::to_string(major) + "." + std::to_string(minor);
+  if (major < 7) {
+    *refusal = "version " + text + " is older than 7";
+    return nullptr;
+  }
+  return std::make_unique<Cudnn>(functions, major, "cuDNN " + text);
+}
+
+}  // namespace unihal::gpu

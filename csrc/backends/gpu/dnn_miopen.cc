@@ -1,0 +1,257 @@
+// MIOpen in its immediate mode: solutions that it knows of by its database or its own estimates, none of which is
+// searched for on the device.
+#include <algorithm>
+#include <vector>
+
+#include "csrc/backends/gpu/dnn.h"
+#include "csrc/backends/gpu/tensile.h"
+
+namespace unihal::gpu {
+namespace {
+
+// -- the interface, in declarations of our own -----------------------------------------------------------------
+
+using Handle = struct MiopenHandle*;
+using TensorDescriptor = struct MiopenTensor*;
+using ConvolutionDescriptor = struct MiopenConvolution*;
+
+constexpr int kOk = 0;
+constexpr int kCrossCorrelation = 0;
+constexpr int kDeterministicAttribute = 1;
+
+struct Solution {
+  float milliseconds;
+  size_t workspace;
+  uint64_t id;
+  int algorithm;
+};
+
+// The functions of a pass take their operands in an order of its own: a, b, the convolution, c.
+struct PassFunctions {
+  int a, b, c;  // of kDnnX, kDnnW and kDnnY
+  int (*count)(Handle handle, TensorDescriptor a, TensorDescriptor b, ConvolutionDescriptor convolution,
+               TensorDescriptor c, size_t* count);
+  int (*solutions)(Handle handle, TensorDescriptor a, TensorDescriptor b, ConvolutionDescriptor convolution,
+                   TensorDescriptor c, size_t most, size_t* count, Solution* solutions);
+  int (*compile)(Handle handle, TensorDescriptor a, TensorDescriptor b, ConvolutionDescriptor convolution,
+                 TensorDescriptor c, uint64_t solution);
+  int (*run)(Handle handle, TensorDescriptor a_descriptor, const void* a, TensorDescriptor b_descriptor, const void* b,
+             ConvolutionDescriptor convolution, TensorDescriptor c_descriptor, void* c, void* workspace, size_t bytes,
+             uint64_t solution);
+};
+
+struct PassRow {
+  const char* name;
+  int a, b, c;
+};
+
+// By kernels::Pass.
+constexpr PassRow kPasses[] = {
+    {"Forward", kDnnW, kDnnX, kDnnY},
+    {"BackwardData", kDnnY, kDnnW, kDnnX},
+    {"BackwardWeights", kDnnY, kDnnX, kDnnW},
+};
+
+struct Functions {
+  int (*create)(Handle* handle, NativeStream stream);
+  int (*destroy)(Handle handle);
+  int (*get_version)(size_t* major, size_t* minor, size_t* patch);
+  int (*tensor_create)(TensorDescriptor* descriptor);
+  int (*tensor_destroy)(TensorDescriptor descriptor);
+  int (*tensor_set)(TensorDescriptor descriptor, int type, int axes, const int* lengths, const int* strides);
+  int (*convolution_create)(ConvolutionDescriptor* descriptor);
+  int (*convolution_destroy)(ConvolutionDescriptor descriptor);
+  int (*convolution_set)(ConvolutionDescriptor descriptor, int axes, const int* padding, const int* stride,
+                         const int* dilation, int mode);
+  int (*set_groups)(ConvolutionDescriptor descriptor, int groups);
+  int (*set_attribute)(ConvolutionDescriptor descriptor, int attribute, int value);  // from ROCm 5.4 on
+  PassFunctions passes[3];
+};
+
+void find_functions(Library& library, Functions* functions) {
+  library.find("miopenCreateWithStream", &functions->create)
+      .find("miopenDestroy", &functions->destroy)
+      .find("miopenGetVersion", &functions->get_version)
+      .find("miopenCreateTensorDescriptor", &functions->tensor_create)
+      .find("miopenDestroyTensorDescriptor", &functions->tensor_destroy)
+      .find("miopenSetTensorDescriptor", &functions->tensor_set)
+      .find("miopenCreateConvolutionDescriptor", &functions->convolution_create)
+      .find("miopenDestroyConvolutionDescriptor", &functions->convolution_destroy)
+      .find("miopenInitConvolutionNdDescriptor", &functions->convolution_set)
+      .find("miopenSetConvolutionGroupCount", &functions->set_groups)
+      .find_if_present("miopenSetConvolutionAttribute", &functions->set_attribute);
+  for (size_t i = 0; i < std::size(kPasses); ++i) {
+    const PassRow& row = kPasses[i];
+    PassFunctions& pass = functions->passes[i];
+    const std::string prefix = std::string("miopenConvolution") + row.name;
+    pass.a = row.a;
+    pass.b = row.b;
+    pass.c = row.c;
+    library.find(prefix + "GetSolutionCount", &pass.count)
+        .find(prefix + "GetSolution", &pass.solutions)
+        .find(prefix + "CompileSolution", &pass.compile)
+        .find(prefix + "Immediate", &pass.run);
+  }
+}
+
+// miopenDataType_t.
+int data_type(uhal_dtype dtype) {
+  switch (dtype) {
+    case UHAL_FLOAT16:
+      return 0;
+    case UHAL_BFLOAT16:
+      return 5;
+    case UHAL_FLOAT64:
+      return 6;
+    default:
+      return 1;
+  }
+}
+
+// -- a plan ----------------------------------------------------------------------------------------------------
+
+class MiopenPlan final : public DnnPlan {
+ public:
+  MiopenPlan(const Functions& functions, Handle handle) : miopen_(functions), handle_(handle) {}
+  ~MiopenPlan() override;
+
+  // Whether MIOpen knows a solution within the limit that it can compile.
+  bool make(const DnnProblem& problem);
+
+  bool run(const DnnProblem& problem, void* workspace) override;
+
+ private:
+  bool describe(const DnnProblem& problem);
+  bool choose(const DnnProblem& problem);
+  const PassFunctions& pass_of(const DnnProblem& problem) const {
+    return miopen_.passes[static_cast<size_t>(problem.pass)];
+  }
+
+  const Functions& miopen_;
+  const Handle handle_;
+  TensorDescriptor operands_[kDnnOperands] = {};
+  ConvolutionDescriptor convolution_ = nullptr;
+  uint64_t solution_ = 0;
+};
+
+MiopenPlan::~MiopenPlan() {
+  if (convolution_ != nullptr) miopen_.convolution_destroy(convolution_);
+  for (TensorDescriptor descriptor : operands_) {
+    if (descriptor != nullptr) miopen_.tensor_destroy(descriptor);
+  }
+}
+
+bool MiopenPlan::describe(const DnnProblem& problem) {
+  for (int i = 0; i < kDnnOperands; ++i) {
+    const DnnTensor& tensor = problem.operands[i];
+    if (miopen_.tensor_create(&operands_[i]) != kOk ||
+        miopen_.tensor_set(operands_[i], data_type(problem.dtype), problem.axes(), tensor.lengths, tensor.strides) !=
+            kOk) {
+      return false;
+    }
+  }
+  if (miopen_.convolution_create(&convolution_) != kOk ||
+      miopen_.convolution_set(convolution_, problem.spatial, problem.padding, problem.stride, problem.dilation,
+                              kCrossCorrelation) != kOk ||
+      miopen_.set_groups(convolution_, problem.groups) != kOk) {
+    return false;
+  }
+  return miopen_.set_attribute == nullptr || miopen_.set_attribute(convolution_, kDeterministicAttribute, 1) == kOk;
+}
+
+bool MiopenPlan::choose(const DnnProblem& problem) {
+  const PassFunctions& pass = pass_of(problem);
+  const TensorDescriptor a = operands_[pass.a];
+  const TensorDescriptor b = operands_[pass.b];
+  const TensorDescriptor c = operands_[pass.c];
+  size_t count = 0;
+  if (pass.count(handle_, a, b, convolution_, c, &count) != kOk || count == 0) return false;
+  std::vector<Solution> solutions(count);
+  if (pass.solutions(handle_, a, b, convolution_, c, count, &count, solutions.data()) != kOk) return false;
+  solutions.resize(std::min(count, solutions.size()));
+  for (const Solution& solution : solutions) {  // the fastest first
+    if (solution.workspace > static_cast<size_t>(convolution_workspace_limit())) continue;
+    if (pass.compile(handle_, a, b, convolution_, c, solution.id) != kOk) continue;
+    solution_ = solution.id;
+    workspace_bytes = solution.workspace;
+    return true;
+  }
+  return false;
+}
+
+bool MiopenPlan::make(const DnnProblem& problem) { return describe(problem) && choose(problem); }
+
+bool MiopenPlan::run(const DnnProblem& problem, void* workspace) {
+  const PassFunctions& pass = pass_of(problem);
+  return pass.run(handle_, operands_[pass.a], problem.operands[pass.a].data, operands_[pass.b],
+                  problem.operands[pass.b].data, convolution_, operands_[pass.c], problem.operands[pass.c].data,
+                  workspace, workspace_bytes, solution_) == kOk;
+}
+
+// -- a stream and a device -------------------------------------------------------------------------------------
+
+class MiopenStream final : public DnnStream {
+ public:
+  MiopenStream(const Functions& functions, NativeStream stream) : miopen_(functions), stream_(stream) {}
+  ~MiopenStream() override {
+    drop_plans();
+    if (handle_ != nullptr) miopen_.destroy(handle_);
+  }
+
+ private:
+  std::unique_ptr<DnnPlan> make_plan(const DnnProblem& problem) override {
+    if (handle_ == nullptr && miopen_.create(&handle_, stream_) != kOk) handle_ = nullptr;
+    if (handle_ == nullptr) return nullptr;
+    auto plan = std::make_unique<MiopenPlan>(miopen_, handle_);
+    if (!plan->make(problem)) return nullptr;
+    return plan;
+  }
+
+  const Functions& miopen_;
+  const NativeStream stream_;
+  Handle handle_ = nullptr;
+};
+
+class Miopen final : public Dnn {
+ public:
+  Miopen(const Functions& functions, std::string name) : Dnn(std::move(name)), functions_(functions) {}
+
+  std::unique_ptr<DnnStream> open_stream(NativeStream stream) const override {
+    return std::make_unique<MiopenStream>(functions_, stream);
+  }
+
+ private:
+  const Functions functions_;
+};
+
+// MIOpen multiplies by rocBLAS, which ends the process on a card that it lacks.
+bool can_multiply(const LibraryDevice& device, std::string* refusal) {
+  Library rocblas;
+  std::string ignored;
+  if (!rocblas.open(library_files(device.vendor, "rocblas", {5, 4, 0}), &ignored)) return true;
+  int (*create)(void** handle) = nullptr;
+  rocblas.find("rocblas_create_handle", &create);
+  if (rocblas.complete(&ignored) && has_tensile_library(reinterpret_cast<const void*>(create), "rocblas",
+                                                        "ROCBLAS_TENSILE_LIBPATH", device.architecture, refusal)) {
+    return true;
+  }
+  *refusal = "it needs rocBLAS, of which is to be said: " + *refusal;
+  return false;
+}
+
+}  // namespace
+
+std::unique_ptr<Dnn> open_miopen(const LibraryDevice& device, std::string* refusal) {
+  Library library;
+  if (!library.open(library_files(device.vendor, "MIOpen", {1}), refusal)) return nullptr;
+  Functions functions;
+  find_functions(library, &functions);
+  if (!library.complete(refusal) || !can_multiply(device, refusal)) return nullptr;
+  size_t major = 0;
+  size_t minor = 0;
+  size_t patch = 0;
+  if (functions.get_version(&major, &minor, &patch) != kOk) major = minor = 0;
+  return std::make_unique<Miopen>(functions, "MIOpen " + std::to_string(major) + "." + std::to_string(minor));
+}
+
+}  // namespace unihal::gpu
