@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "csrc/backends/gpu/corex_sdk.h"
+#include "csrc/backends/gpu/rocm_sdk.h"
 #include "csrc/kernels/ops.h"
 
 namespace unihal::gpu {
@@ -109,6 +110,7 @@ std::string Library::path_of(const void* function) {
 }
 
 std::vector<std::string> library_files(Vendor vendor, const std::string& stem, const std::vector<int>& versions) {
+  if (vendor == Vendor::kHip) return rocm_libraries(stem, versions);
   std::vector<std::string> names;
   for (const int version : versions) names.push_back("lib" + stem + ".so." + std::to_string(version));
   names.push_back("lib" + stem + ".so");
@@ -116,16 +118,9 @@ std::vector<std::string> library_files(Vendor vendor, const std::string& stem, c
   const auto add_folder = [&](const std::string& folder) {
     for (const std::string& name : names) files.push_back(folder + "/" + name);
   };
-  if (vendor == Vendor::kCorex) {
-    for (const std::string& folder : corex_library_folders()) add_folder(folder);
-  }
+  for (const std::string& folder : corex_library_folders()) add_folder(folder);
   files.insert(files.end(), names.begin(), names.end());
-  if (vendor == Vendor::kHip) {
-    const std::string root = variable("ROCM_PATH");
-    add_folder((root.empty() ? "/opt/rocm" : root) + "/lib");
-  } else {
-    add_folder("/usr/local/cuda/lib64");
-  }
+  add_folder("/usr/local/cuda/lib64");
   return files;
 }
 

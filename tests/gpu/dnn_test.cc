@@ -1,0 +1,406 @@
+// Convolutions by the vendors' libraries: what is told to them, on doubles that compute on host memory what they are
+// told, and what is left to our own kernels.
+#include "csrc/backends/gpu/dnn.h"
+
+#include <algorithm>
+#include <memory>
+#include <random>
+
+#include "csrc/backends/common/convolution_problem.h"
+#include "csrc/backends/common/dtype.h"
+#include "csrc/kernels/ops/convolution.h"
+#include "tests/doubles/libraries_on_host/convolution.h"
+#include "tests/gpu/library_fixture.h"
+
+namespace unihal::gpu {
+namespace {
+
+using kernels::Pass;
+
+constexpr uhal_op_kind kKinds[] = {UHAL_OP_CONVOLUTION, UHAL_OP_CONVOLUTION_BACKWARD_DATA,
+                                   UHAL_OP_CONVOLUTION_BACKWARD_FILTER};
+
+int type_of(uhal_dtype dtype) {
+  return dtype == UHAL_FLOAT64    ? on_host::kDouble
+         : dtype == UHAL_FLOAT16  ? on_host::kHalf
+         : dtype == UHAL_BFLOAT16 ? on_host::kBfloat16
+                                  : on_host::kFloat;
+}
+
+// The order of axes in memory, the slowest first.
+enum class Order { kFirst, kLast, kOutputsLast };  // NCHW and OIHW; NHWC and OHWI; HWIO
+
+// The op of a convolution or a gradient, with memory of small whole numbers.
+class Example {
+ public:
+  struct Shape {
+    int spatial = 2;
+    int64_t images = 2, groups = 1, inputs = 3, outputs = 2;  // channels of a group
+    int64_t length[3] = {5, 6, 4}, window[3] = {3, 2, 1}, stride[3] = {1, 1, 1}, padding[3] = {1, 0, 0},
+            dilation[3] = {1, 1, 1};
+    int64_t more_padding_behind = 0;
+    uhal_dtype dtype = UHAL_FLOAT32;
+    Order images_order = Order::kFirst, filter_order = Order::kFirst;
+  };
+
+  Example(const Shape& shape, uhal_op_kind kind, unsigned seed) : random_(seed) {
+    attributes_ = {};
+    attributes_.struct_size = sizeof attributes_;
+    attributes_.groups = shape.groups;
+    x_ = {type_of(shape.dtype), 2 + shape.spatial, {}, {}};
+    w_ = y_ = x_;
+    const auto set = [](int& length, int64_t value) { length = static_cast<int>(value); };
+    set(x_.lengths[0], shape.images);
+    set(x_.lengths[1], shape.inputs * shape.groups);
+    set(w_.lengths[0], shape.outputs * shape.groups);
+    set(w_.lengths[1], shape.inputs);
+    set(y_.lengths[0], shape.images);
+    set(y_.lengths[1], shape.outputs * shape.groups);
+    convolution_.spatial = shape.spatial;
+    set(convolution_.groups, shape.groups);
+    for (int i = 0; i < shape.spatial; ++i) {
+      attributes_.stride[i] = shape.stride[i];
+      attributes_.dilation[i] = shape.dilation[i];
+      attributes_.pad_before[i] = shape.padding[i];
+      attributes_.pad_after[i] = shape.padding[i] + shape.more_padding_behind;
+      set(convolution_.stride[i], shape.stride[i]);
+      set(convolution_.dilation[i], shape.dilation[i]);
+      set(convolution_.padding[i], shape.padding[i]);
+      set(x_.lengths[2 + i], shape.length[i]);
+      set(w_.lengths[2 + i], shape.window[i]);
+      const int64_t room = shape.length[i] + attributes_.pad_before[i] + attributes_.pad_after[i] -
+                           ((shape.window[i] - 1) * shape.dilation[i] + 1);
+      is_possible &= room >= 0;
+      set(y_.lengths[2 + i], room / shape.stride[i] + 1);
+    }
+    if (!is_possible) return;
+    make_view(&x_, shape.images_order, shape.dtype, kDnnX);
+    make_view(&w_, shape.filter_order, shape.dtype, kDnnW);
+    make_view(&y_, shape.images_order, shape.dtype, kDnnY);
+    make_op(kind);
+  }
+  Example(const Example&) = delete;
+  Example& operator=(const Example&) = delete;
+
+  kernels::Convolution convolution() const {
+    const Pass pass = kernels::pass_of(op);
+    return kernels::convolution_of(convolution_operands(op), convolution_attributes(op), pass == Pass::kBackwardData);
+  }
+
+  // What the result's memory is to be.
+  std::vector<unsigned char> expected() {
+    const Pass pass = kernels::pass_of(op);
+    std::vector<unsigned char> kept = memory_[result_of(pass)];
+    const on_host::Pass same = pass == Pass::kForward        ? on_host::Pass::kForward
+                               : pass == Pass::kBackwardData ? on_host::Pass::kData
+                                                             : on_host::Pass::kFilter;
+    on_host::convolve(same, convolution_, x_, memory_[kDnnX].data(), w_, memory_[kDnnW].data(), y_,
+                      memory_[kDnnY].data());
+    memory_[result_of(pass)].swap(kept);
+    // The views' data stay where they were.
+    std::vector<unsigned char> result = kept;
+    std::fill(memory_[result_of(pass)].begin(), memory_[result_of(pass)].end(), 0x7b);
+    views_[result_of(pass)].data = memory_[result_of(pass)].data();
+    return result;
+  }
+
+  const std::vector<unsigned char>& actual() const { return memory_[result_of(kernels::pass_of(op))]; }
+
+  bool is_possible = true;
+  uhal_op op = {};
+
+ private:
+  static int result_of(Pass pass) {
+    return pass == Pass::kForward ? kDnnY : pass == Pass::kBackwardData ? kDnnX : kDnnW;
+  }
+
+  void make_view(on_host::Tensor* tensor, Order order, uhal_dtype dtype, int number) {
+    int axes[on_host::kMostAxes];
+    int count = 0;
+    const int spatial = tensor->axes - 2;
+    if (order != Order::kOutputsLast) axes[count++] = 0;
+    if (order == Order::kFirst) axes[count++] = 1;
+    for (int i = 0; i < spatial; ++i) axes[count++] = 2 + i;
+    if (order != Order::kFirst) axes[count++] = 1;
+    if (order == Order::kOutputsLast) axes[count++] = 0;
+    int64_t elements = 1;
+    for (int i = count - 1; i >= 0; --i) {
+      tensor->strides[axes[i]] = static_cast<int>(elements);
+      elements *= tensor->lengths[axes[i]];
+    }
+    memory_[number].resize(static_cast<size_t>(elements) * dtype_size(dtype));
+    for (int64_t i = 0; i < elements; ++i) {
+      on_host::write(memory_[number].data(), i, tensor->type, static_cast<int>(random_() % 4) - 1);
+    }
+    uhal_tensor& view = views_[number];
+    view = {};
+    view.struct_size = sizeof view;
+    view.data = memory_[number].data();
+    view.dtype = dtype;
+    view.rank = tensor->axes;
+    for (int i = 0; i < tensor->axes; ++i) {
+      view.shape[i] = tensor->lengths[i];
+      view.strides[i] = tensor->strides[i];
+    }
+  }
+
+  void make_op(uhal_op_kind kind) {
+    op.struct_size = sizeof op;
+    op.kind = kind;
+    op.attributes = &attributes_;
+    op.input_count = 2;
+    op.output_count = 1;
+    op.inputs = inputs_;
+    op.outputs = &output_;
+    const bool is_forward = kind == UHAL_OP_CONVOLUTION;
+    const bool is_data = kind == UHAL_OP_CONVOLUTION_BACKWARD_DATA;
+    inputs_[0] = &views_[is_data ? kDnnY : kDnnX];
+    inputs_[1] = &views_[is_forward || is_data ? kDnnW : kDnnY];
+    output_ = &views_[is_forward ? kDnnY : is_data ? kDnnX : kDnnW];
+  }
+
+  std::mt19937 random_;
+  uhal_convolution_attributes attributes_;
+  on_host::Convolution convolution_;
+  on_host::Tensor x_, w_, y_;
+  std::vector<unsigned char> memory_[kDnnOperands];
+  uhal_tensor views_[kDnnOperands];
+  const uhal_tensor* inputs_[2];
+  const uhal_tensor* output_ = nullptr;
+};
+
+class Convolutions : public LibraryTest {
+ protected:
+  void open() {
+    notes_.clear();
+    library_ = open_dnn(device(), &notes_);
+    stream_ = library_ != nullptr ? library_->open_stream(nullptr) : nullptr;
+  }
+
+  std::unique_ptr<Dnn> library_;
+  std::unique_ptr<DnnStream> stream_;
+  std::vector<unsigned char> workspace_ = std::vector<unsigned char>(1 << 20);
+};
+
+TEST_P(Convolutions, AreWhatTheOpSays) {
+  open();
+  ASSERT_NE(stream_, nullptr) << notes_.back();
+  constexpr uhal_dtype kDtypes[] = {UHAL_FLOAT32, UHAL_FLOAT64, UHAL_FLOAT16, UHAL_BFLOAT16};
+  std::mt19937 random(7);
+  const auto pick = [&](int64_t count) { return static_cast<int64_t>(random() % static_cast<unsigned>(count)); };
+  int taken[3] = {};
+  for (unsigned seed = 0; seed < 400; ++seed) {
+    Example::Shape shape;
+    shape.spatial = 1 + static_cast<int>(pick(3));
+    shape.images = 1 + pick(2);
+    shape.groups = 1 + pick(3);
+    shape.inputs = 1 + pick(3);
+    shape.outputs = 1 + pick(3);
+    for (int i = 0; i < shape.spatial; ++i) {
+      shape.length[i] = 1 + pick(6);
+      shape.window[i] = 1 + pick(3);
+      shape.stride[i] = 1 + pick(2);
+      shape.padding[i] = pick(3);
+      shape.dilation[i] = 1 + pick(2);
+    }
+    shape.dtype = kDtypes[pick(4)];
+    shape.images_order = shape.filter_order = pick(2) == 0 ? Order::kFirst : Order::kLast;
+    const auto kind = static_cast<size_t>(pick(3));
+    Example example(shape, kKinds[kind], seed);
+    if (!example.is_possible) continue;
+    kernels::Convolution convolution = example.convolution();
+    if (!library_->takes({convolution, kernels::pass_of(example.op)})) continue;
+    ++taken[kind];
+    const std::vector<unsigned char> expected = example.expected();
+    convolution = example.convolution();
+    const kernels::ConvolutionTask task = {convolution, kernels::pass_of(example.op)};
+    size_t bytes = 0;
+    ASSERT_TRUE(stream_->plan(task, &bytes)) << "seed " << seed;
+    EXPECT_EQ(bytes, control().workspace);
+    ASSERT_EQ(stream_->run(task, workspace_.data()), UHAL_OK) << "seed " << seed;
+    ASSERT_EQ(example.actual(), expected) << "seed " << seed;
+  }
+  for (const int count : taken) EXPECT_GT(count, 40);
+  EXPECT_EQ(control().works, taken[0] + taken[1] + taken[2]);
+}
+
+TEST_P(Convolutions, OfOtherKindsAreRefused) {
+  open();
+  ASSERT_NE(stream_, nullptr);
+  const auto takes = [&](const Example::Shape& shape, uhal_op_kind kind = UHAL_OP_CONVOLUTION) {
+    const Example example(shape, kind, 1);
+    return library_->takes({example.convolution(), kernels::pass_of(example.op)});
+  };
+  Example::Shape shape;
+  EXPECT_TRUE(takes(shape));
+  shape.filter_order = Order::kLast;
+  EXPECT_FALSE(takes(shape)) << "images and filters in different orders";
+  shape.filter_order = Order::kOutputsLast;
+  EXPECT_FALSE(takes(shape)) << "HWIO";
+  shape = {};
+  shape.more_padding_behind = 1;
+  for (const uhal_op_kind kind : kKinds) EXPECT_FALSE(takes(shape, kind)) << "padding that differs at the ends";
+  shape.stride[0] = shape.stride[1] = 2;
+  shape.length[0] = 4;  // the last row of padding is not reached
+  shape.length[1] = 6;
+  shape.window[0] = shape.window[1] = 2;
+  shape.padding[0] = shape.padding[1] = 0;
+  EXPECT_TRUE(takes(shape)) << "padding that no window meets";
+}
+
+TEST_P(Convolutions, FreeWhatTheyMade) {
+  open();
+  ASSERT_NE(stream_, nullptr);
+  for (const uhal_op_kind kind : kKinds) {
+    const Example example(Example::Shape(), kind, 1);
+    const kernels::Convolution convolution = example.convolution();
+    const kernels::ConvolutionTask task = {convolution, kernels::pass_of(example.op)};
+    size_t bytes = 0;
+    ASSERT_TRUE(stream_->plan(task, &bytes));
+    ASSERT_TRUE(stream_->plan(task, &bytes));
+    ASSERT_EQ(stream_->run(task, workspace_.data()), UHAL_OK);
+  }
+  EXPECT_EQ(control().questions, 3) << "of each convolution once";
+  stream_.reset();
+  library_.reset();
+  EXPECT_EQ(control().handles, 0);
+  EXPECT_EQ(control().descriptors, 0);
+}
+
+TEST_P(Convolutions, WithinTheLimitOnWorkspaces) {
+  set("UNIHAL_GPU_WORKSPACE_LIMIT", "4K");
+  open();
+  ASSERT_NE(stream_, nullptr);
+  const Example example(Example::Shape(), UHAL_OP_CONVOLUTION, 1);
+  const kernels::Convolution convolution = example.convolution();
+  size_t bytes = 0;
+  control().workspace = 4097;
+  EXPECT_FALSE(stream_->plan({convolution, Pass::kForward}, &bytes));
+  stream_ = library_->open_stream(nullptr);
+  control().workspace = 4096;
+  EXPECT_TRUE(stream_->plan({convolution, Pass::kForward}, &bytes));
+}
+
+TEST_P(Convolutions, RunOnOurKernelsWhereTheLibraryRefuses) {
+  open();
+  ASSERT_NE(stream_, nullptr);
+  kernels::DeviceTraits traits = gpu_traits();
+  traits.convolution_library = library_.get();
+  LibraryQueue queue(traits, nullptr, stream_.get());
+  const Example example(Example::Shape(), UHAL_OP_CONVOLUTION, 1);
+  ASSERT_EQ(kernels::run_convolution(queue, example.op), UHAL_OK);
+  EXPECT_EQ(queue.submitted, std::vector<std::string>{"library"});
+  for (int LibraryControl::* status :
+       {&LibraryControl::advice_status, &LibraryControl::work_status, &LibraryControl::create_status}) {
+    control() = {};
+    control().*status = 8;
+    stream_ = library_->open_stream(nullptr);
+    LibraryQueue refused(traits, nullptr, stream_.get());
+    ASSERT_EQ(kernels::run_convolution(refused, example.op), UHAL_OK);
+    ASSERT_FALSE(refused.submitted.empty());
+    EXPECT_EQ(std::count(refused.submitted.begin(), refused.submitted.end(), "library"), 0);
+    EXPECT_EQ(opencl::last_report.status, UHAL_OK);
+  }
+}
+
+TEST_P(Convolutions, DepthwiseOnesAreOurs) {
+  open();
+  ASSERT_NE(stream_, nullptr);
+  kernels::DeviceTraits traits = gpu_traits();
+  traits.convolution_library = library_.get();
+  LibraryQueue queue(traits, nullptr, stream_.get());
+  Example::Shape shape;
+  shape.groups = 8;
+  shape.inputs = shape.outputs = 1;
+  const Example example(shape, UHAL_OP_CONVOLUTION, 1);
+  ASSERT_EQ(kernels::run_convolution(queue, example.op), UHAL_OK);
+  EXPECT_EQ(std::count(queue.submitted.begin(), queue.submitted.end(), "library"), 0);
+}
+
+TEST_P(Convolutions, FiltersInOtherOrdersAreCopied) {
+  open();
+  ASSERT_NE(stream_, nullptr);
+  kernels::DeviceTraits traits = gpu_traits();
+  traits.convolution_library = library_.get();
+  for (const uhal_op_kind kind : kKinds) {
+    LibraryQueue queue(traits, nullptr, stream_.get());
+    Example::Shape shape;
+    shape.images_order = Order::kLast;
+    shape.filter_order = Order::kOutputsLast;  // TensorFlow's HWIO
+    const Example example(shape, kind, 1);
+    ASSERT_EQ(kernels::run_convolution(queue, example.op), UHAL_OK);
+    ASSERT_EQ(queue.submitted.size(), 2U);
+    EXPECT_EQ(queue.submitted[kind == UHAL_OP_CONVOLUTION_BACKWARD_FILTER ? 0 : 1], "library");
+    EXPECT_EQ(queue.asked_bytes, 256 + control().workspace) << "room for the copy before the library's own";
+  }
+}
+
+constexpr LibraryRow kLibraries[] = {
+    {"cudnn", Vendor::kCorex, "sm_90", "corex/lib64/libcudnn.so.9"},
+    {"miopen", Vendor::kHip, "gfx1030", "rocm/lib/libMIOpen.so.1"},
+};
+INSTANTIATE_TEST_SUITE_P(Libraries, Convolutions, testing::ValuesIn(kLibraries),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+// -- which libraries are used ----------------------------------------------------------------------------------
+
+class FindingConvolutions : public LibraryTest {
+ protected:
+  const LibraryRow& row() const override { return row_; }
+  std::string note() {
+    notes_.clear();
+    open_dnn(device(), &notes_);
+    return notes_.at(0);
+  }
+
+  LibraryRow row_ = kLibraries[0];
+};
+
+TEST_F(FindingConvolutions, NamesAndVersions) {
+  EXPECT_EQ(note(), "cuDNN 9.14");
+  control().version = 8907;
+  EXPECT_EQ(note(), "cuDNN 8.9");
+  control().version = 6021;
+  EXPECT_EQ(note(), "no cuDNN (version 6.0 is older than 7)");
+  set("UNIHAL_GPU_LIBRARIES", "none");
+  EXPECT_EQ(note(), "no cuDNN (UNIHAL_GPU_LIBRARIES leaves it out)");
+  set("UNIHAL_GPU_LIBRARIES", "all");
+  row_ = kLibraries[1];
+  EXPECT_EQ(note(), "MIOpen 3.2");
+}
+
+TEST_F(FindingConvolutions, MissingFunctionsAreNamed) {
+  set("COREX_ROOT", std::string(LIBRARIES_ON_HOST) + "/incomplete");
+  EXPECT_NE(note().find("has no function cudnnCreate"), std::string::npos) << notes_[0];
+}
+
+TEST_F(FindingConvolutions, MiopenNeedsRocblasKernels) {
+  row_ = kLibraries[1];
+  row_.architecture = "gfx803";
+  set("UNIHAL_GPU_LIBRARIES", "all");
+  EXPECT_NE(note().find("no kernels for gfx803"), std::string::npos) << notes_[0];
+}
+
+// What would give other bits each time, or round float32 to TF32, is not taken.
+TEST_F(FindingConvolutions, AdviceThatIsNotExactIsNotTaken) {
+  set("UNIHAL_GPU_LIBRARIES", "all");
+  const std::unique_ptr<Dnn> library = open_dnn(device(), &notes_);
+  ASSERT_NE(library, nullptr);
+  const Example example(Example::Shape(), UHAL_OP_CONVOLUTION, 1);
+  const kernels::Convolution convolution = example.convolution();
+  const auto plans = [&] {
+    size_t bytes = 0;
+    return library->open_stream(nullptr)->plan({convolution, Pass::kForward}, &bytes);
+  };
+  EXPECT_TRUE(plans());
+  control().is_random = 1;
+  EXPECT_FALSE(plans());
+  control() = {};
+  for (const int math : {1, 2}) {
+    control().advice_math = math;
+    EXPECT_FALSE(plans()) << math;
+  }
+}
+
+}  // namespace
+}  // namespace unihal::gpu
