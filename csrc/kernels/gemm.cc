@@ -185,10 +185,11 @@ bool Gemm::find_library_share(const DeviceTraits& traits, LibraryShare* share) c
   const MatmulOperand& d = problem_.operands[kMatmulD];
   const bool has_activation = problem_.activation != UHAL_ACTIVATION_NONE;
   const bool is_wide = d.dtype == (compute_ == Compute::kDouble ? UHAL_FLOAT64 : UHAL_FLOAT32);
+  const bool is_exact_apart = compute_ != Compute::kInt64 && (is_wide || commutes_with_rounding(problem_.activation));
   const bool can_copy_c = problem_.beta != 0 && c.data != d.data && c.dtype == d.dtype;
   for (const bool copies_c : {false, true}) {
     for (const bool activates_apart : {false, true}) {
-      if ((copies_c && !can_copy_c) || (activates_apart && !(has_activation && is_wide))) continue;
+      if ((copies_c && !can_copy_c) || (activates_apart && !(has_activation && is_exact_apart))) continue;
       *share = {copies_c, activates_apart};
       if (traits.gemm_library->takes(library_problem(*share))) return true;
     }

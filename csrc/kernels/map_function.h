@@ -25,6 +25,12 @@ const MapFunction& map_function(uhal_map_function function);
 // The map function that an activation is; the identity for none.
 uhal_map_function activation_function(uhal_activation activation);
 
+// Whether a value that was rounded before becomes the same as one that is rounded afterwards.
+inline bool commutes_with_rounding(uhal_activation activation) {
+  return activation == UHAL_ACTIVATION_NONE || activation == UHAL_ACTIVATION_RELU ||
+         activation == UHAL_ACTIVATION_RELU6;
+}
+
 // Makes uhal_activate(x) of prelude/map_functions.h this activation, of the same text as the map function.
 void define_activation(KernelSpec& spec, uhal_activation activation);
 

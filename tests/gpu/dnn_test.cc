@@ -317,6 +317,27 @@ TEST_P(Convolutions, DepthwiseOnesAreOurs) {
   EXPECT_EQ(std::count(queue.submitted.begin(), queue.submitted.end(), "library"), 0);
 }
 
+// relu and relu6 of a rounded sum are what they are of the sum itself; others would be rounded twice.
+TEST_P(Convolutions, OfNarrowResultsAreFinishedWhereThatIsExact) {
+  open();
+  ASSERT_NE(stream_, nullptr);
+  kernels::DeviceTraits traits = gpu_traits();
+  traits.convolution_library = library_.get();
+  const auto takes = [&](uhal_dtype dtype, uhal_activation activation) {
+    Example::Shape shape;
+    shape.dtype = dtype;
+    const Example example(shape, UHAL_OP_CONVOLUTION, 1);
+    kernels::Convolution convolution = example.convolution();
+    convolution.activation = activation;
+    return kernels::takes_library(traits, convolution, Pass::kForward);
+  };
+  for (const uhal_activation activation : {UHAL_ACTIVATION_NONE, UHAL_ACTIVATION_RELU, UHAL_ACTIVATION_RELU6}) {
+    EXPECT_TRUE(takes(UHAL_FLOAT16, activation)) << activation;
+  }
+  EXPECT_FALSE(takes(UHAL_FLOAT16, UHAL_ACTIVATION_SILU));
+  EXPECT_TRUE(takes(UHAL_FLOAT32, UHAL_ACTIVATION_SILU));
+}
+
 TEST_P(Convolutions, FiltersInOtherOrdersAreCopied) {
   open();
   ASSERT_NE(stream_, nullptr);
