@@ -3,9 +3,9 @@
  *
  *   UHAL_KERNEL void name(UHAL_POINTER(x), UHAL_POINTER(y), INDEX count)   an entry; returns nothing
  *   UHAL_ADDRESS(type, x)      the pointer that UHAL_POINTER(x) passed, as a UHAL_GLOBAL type*
- *   UHAL_GROUP_SIZE(x, y, z)   before `void`: the work-group has exactly this size; an entry without it has at most 256
- *                              work-items in a group, and may run in smaller groups than it was launched with, where
- *                              the device allows no larger ones
+ *   UHAL_GROUP_SIZE(x, y, z)   after UHAL_KERNEL: the work-group has exactly this size; an entry without it has at
+ *                              most 256 work-items in a group, and may run in smaller groups than it was launched
+ *                              with, where the device allows no larger ones
  *   UHAL_GLOBAL type*          a pointer into the device's memory
  *   UHAL_LOCAL type*           a pointer into a work-group's memory
  *   UHAL_LOCAL_MEMORY type tile[64];   memory of a work-group, declared at the top of an entry

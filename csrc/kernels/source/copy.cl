@@ -11,8 +11,9 @@ UHAL_LAYOUT(Layout, 2)
 #define TILE 32
 #define GROUP_ROWS (UHAL_GROUP / TILE)
 
-UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void transpose(UHAL_POINTER(y), UHAL_POINTER(x), const Layout layout, INDEX rows, INDEX columns, INDEX y_row,
-                           INDEX x_column, INDEX row_tiles, INDEX column_tiles) {
+UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void transpose(UHAL_POINTER(y), UHAL_POINTER(x), const Layout layout,
+                                                             INDEX rows, INDEX columns, INDEX y_row, INDEX x_column,
+                                                             INDEX row_tiles, INDEX column_tiles) {
   UHAL_LOCAL_MEMORY UNIT tile[TILE][TILE + 1];
   UHAL_GLOBAL UNIT* y = UHAL_ADDRESS(UNIT, y);
   UHAL_GLOBAL const UNIT* x = UHAL_ADDRESS(const UNIT, x);

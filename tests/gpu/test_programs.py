@@ -1,0 +1,145 @@
+"""The kernels as HIP and CUDA: every program of `unihal cache warm`, and of a sample of conformance, compiles for the
+architectures that the project is for, and means there what it means in OpenCL.
+
+Programs are recorded by benchmarks/programs.py, and compiled by NVRTC and by Debian's clang (gpu_compilers.py). What
+they compute is for conformance on a GPU to say.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+
+import programs
+from gpu_compilers import ARCHITECTURES, amd_clang, compile_cuda, compile_hip, complaints, gpu_text, nvrtc_library
+from programs import Program
+
+CUDA = ("sm_70", "sm_80", "sm_90")
+
+#: Of conformance, every so many-th case of each op and function, as tests/opencl takes them.
+SAMPLE = 400
+
+
+@pytest.fixture(scope="session")
+def warm() -> list[Program]:
+    """What training in float32 needs."""
+    found = programs.warm()
+    assert len(found) > 150
+    return found
+
+
+@pytest.fixture(scope="session")
+def all_programs(tmp_path_factory: pytest.TempPathFactory) -> list[Program]:
+    """In all dtypes, and with the layouts and sizes of conformance."""
+    folder: Path = tmp_path_factory.mktemp("programs")
+    for dtype in programs.DTYPES:
+        programs.record(["unihal", "cache", "warm", "--jobs", "1", "--dtype", dtype], folder)
+    # The device computes nothing, so that no case passes; what matters is that each is launched.
+    conformance = f"unihal conformance --backend opencl --every {SAMPLE} --jobs 2 || test $? = 1"
+    programs.record(["bash", "-c", conformance], folder)
+    found = programs.read(folder)
+    assert len(found) > 600
+    return found
+
+
+@pytest.mark.timeout(900)
+def test_the_programs_of_training_compile_as_cuda(warm: list[Program]) -> None:
+    assert complaints(compile_cuda, warm, "sm_80", nvrtc_library()) == []
+
+
+@pytest.mark.timeout(900)
+def test_the_programs_of_training_compile_as_hip(warm: list[Program]) -> None:
+    assert complaints(compile_hip, warm, "gfx1030", amd_clang()) == []
+
+
+@pytest.mark.whole
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("architecture", CUDA)
+def test_all_programs_compile_as_cuda(all_programs: list[Program], architecture: str) -> None:
+    assert complaints(compile_cuda, all_programs, architecture, nvrtc_library()) == []
+
+
+@pytest.mark.whole
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_all_programs_compile_as_hip(all_programs: list[Program], architecture: str) -> None:
+    assert complaints(compile_hip, all_programs, architecture, amd_clang()) == []
+
+
+# -- what programs mean -----------------------------------------------------------------------------------------------
+
+KERNEL = """
+UHAL_KERNEL void f(UHAL_POINTER(x), UHAL_POINTER(y)) {
+  UHAL_GLOBAL const T* from = UHAL_ADDRESS(const T, x);
+  UHAL_GLOBAL T* to = UHAL_ADDRESS(T, y);
+  const INDEX i = UHAL_GLOBAL_ID(0);
+  to[i] = EXPRESSION;
+}
+"""
+
+
+def ptx_of(expression: str, before: str = "") -> str:
+    text = gpu_text(before + KERNEL.replace("EXPRESSION", expression))
+    return compile_cuda(text, "compute_80", nvrtc_library()).decode()
+
+
+def assembly_of(expression: str, before: str = "", architecture: str = "gfx1030") -> str:
+    text = gpu_text(before + KERNEL.replace("EXPRESSION", expression))
+    return compile_hip(text, architecture, amd_clang(), as_assembly=True).decode()
+
+
+def test_products_and_sums_are_fused_unless_a_source_forbids_it() -> None:
+    expression, forbidding = "from[i] * from[i + 1] + from[i + 2]", "\nUHAL_NO_CONTRACTION\n"
+    assert "fma.rn.f32" in ptx_of(expression)
+    assert "fma" not in ptx_of(expression, forbidding)
+    fused = re.compile(r"\bv_fma\w*_f32")
+    for architecture in ARCHITECTURES:
+        assert not fused.search(assembly_of(expression, forbidding, architecture))
+        # Polaris' v_mac_f32 rounds the product, as the two instructions do that it stands for.
+        assert fused.search(assembly_of(expression, architecture=architecture)) or architecture == "gfx803"
+
+
+def test_division_and_square_roots_are_rounded_correctly() -> None:
+    ptx = ptx_of("sqrt(from[i] / from[i + 1])")
+    assert "div.rn.f32" in ptx and "sqrt.rn.f32" in ptx and "approx" not in ptx and "ftz" not in ptx
+    for architecture in ARCHITECTURES:
+        assert "v_div_fixup_f32" in assembly_of("from[i] / from[i + 1]", architecture=architecture)
+        # The instruction alone is off by one.
+        assert re.search(r"\bv_(fma|mac|mad)\w*_f32", assembly_of("sqrt(from[i])", architecture=architecture))
+
+
+def test_an_exponential_is_not_the_fast_one() -> None:
+    """One instruction would be e2 of a rounded product; the function corrects the product's rounding."""
+    assert ptx_of("exp(from[i])").count("fma.rn.f32") >= 2
+    assert len(re.findall(r"\bv_(?:fma|mac|mad)\w*_f32", assembly_of("exp(from[i])"))) >= 2
+
+
+def test_a_barrier_does_not_wait_for_loads_from_the_devices_memory() -> None:
+    kernel = """
+UHAL_KERNEL UHAL_GROUP_SIZE(64, 1, 1) void f(UHAL_POINTER(x), UHAL_POINTER(y)) {
+  UHAL_LOCAL_MEMORY T tile[64];
+  const INDEX i = UHAL_LOCAL_ID(0);
+  tile[i] = UHAL_ADDRESS(const T, x)[i];
+  const T next = UHAL_ADDRESS(const T, x)[i + 64];
+  UHAL_BARRIER();
+  UHAL_ADDRESS(T, y)[i] = tile[63 - i] + next;
+}
+"""
+    text = compile_hip(gpu_text(kernel), "gfx1030", amd_clang(), as_assembly=True).decode()
+    before, _, _ = text.partition("s_barrier")
+    assert "s_barrier" in text and "ds_write_b32" in before
+    assert "vmcnt(0)" not in before and "buffer_gl0_inv" not in text
+
+
+def test_groups_of_a_stated_size_are_compiled_for_it() -> None:
+    """Of 1024, which leaves fewer registers to each work-item, and of the usual 256."""
+    kernel = "\nUHAL_KERNEL UHAL_GROUP_SIZE(32, 16, 2) void f(UHAL_POINTER(x)) { UHAL_ADDRESS(T, x)[0] = 0; }\n"
+    assert re.search(r"\.maxntid\s+1024\b", compile_cuda(gpu_text(kernel), "compute_80", nvrtc_library()).decode())
+    stated = compile_hip(gpu_text(kernel), "gfx1030", amd_clang(), as_assembly=True).decode()
+    assert ".max_flat_workgroup_size: 1024" in stated
+    assert ".max_flat_workgroup_size: 256" in assembly_of("from[i]")
