@@ -55,8 +55,8 @@ FORMATTED := $(shell find $(NATIVE_FOLDERS) tests benchmarks -type f \( -name '*
 CHECKED := python plugins tests benchmarks docs setup.py
 
 .PHONY: demo benchmarks build test test-all test-long check test-native sanitize sanitize-address sanitize-thread fuzz \
-  test-python test-paddle test-tensorflow test-conformance-sample test-conformance test-mutations test-strict test-opencl-sample \
-  test-opencl test-conformance-opencl test-paddle-versions soak coverage format clean
+  test-python test-gpu-sample test-gpu test-paddle test-tensorflow test-conformance-sample test-conformance test-mutations \
+  test-strict test-opencl-sample test-opencl test-conformance-opencl test-paddle-versions soak coverage format clean
 
 demo: build
 	if [[ '$(BACKEND)' == opencl ]] && ! UNIHAL_BACKEND=opencl .venv/bin/unihal devices >/dev/null; then \
@@ -129,8 +129,15 @@ fuzz: .venv/stamps/requirements
 # The two frameworks' libraries clash in one process, so each suite has its own.
 test-python: $(SITE)
 	bash tests/fetch_pocl.sh
+	$(PYTEST) tests/python tests/docs
+
+# The GPU backends without a GPU: declarations against the vendors' headers, kernels by their compilers.
+test-gpu-sample: $(SITE)
 	bash tests/fetch_hip_headers.sh
-	$(PYTEST) tests/python tests/docs tests/gpu
+	$(PYTEST) -m 'not whole' tests/gpu
+
+test-gpu: $(SITE)
+	$(PYTEST) -m whole tests/gpu
 
 # Faults planted in a backend, each of which conformance must find.
 test-mutations: $(SITE)

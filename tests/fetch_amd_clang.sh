@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 target=.venv/amd-clang
 bitcode=usr/lib/$(uname -m)-linux-gnu/amdgcn/bitcode
-if [[ -x $target/bin/clang ]]; then exit 0; fi
+if [[ -x $target/bin/clang && -f $target/$bitcode/ocml.bc ]]; then exit 0; fi
 if [[ -x /usr/bin/clang-19 && -x /usr/bin/ld.lld-19 && -d /usr/lib/clc && -f /$bitcode/ocml.bc ]]; then exit 0; fi
 
 version=19

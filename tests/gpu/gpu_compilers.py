@@ -46,6 +46,43 @@ def text_of(program: Program) -> str:
     return gpu_text(program.source, program.macros)
 
 
+def functions_text(compute: str) -> str:
+    """A program with a kernel for each elementwise function of a compute type ("float")."""
+    source = r"""
+#if UHAL_IS_FLOATING
+#define FOR_FLOATING(...) __VA_ARGS__
+/* Of integers only. */
+#define map_bitwise_not(x) (x)
+#define map_bitwise_and(x, y) (x)
+#define map_bitwise_or(x, y) (x)
+#define map_bitwise_xor(x, y) (x)
+#define map_shift_left(x, y) (x)
+#define map_shift_right(x, y) (x)
+#else
+#define FOR_FLOATING(...)
+#endif
+#define INTEGER(...) __VA_ARGS__
+#define FLOATING(...) FOR_FLOATING(__VA_ARGS__)
+#define FUNCTION(name, ...)                                                                         \
+  UHAL_KERNEL void function_##name(UHAL_POINTER(operands)) {                                        \
+    UHAL_GLOBAL T* v = UHAL_ADDRESS(T, operands) + 24 * UHAL_GLOBAL_ID(0);                          \
+    const T x0 = v[0], x1 = v[1], x2 = v[2], x3 = v[3], x4 = v[4], x5 = v[5], x6 = v[6], x7 = v[7]; \
+    const T x = x0, y = x1, z = x2;                                                                 \
+    const T p0 = v[8], p1 = v[9], p2 = v[10], p3 = v[11], p4 = v[12];                               \
+    T r0 = 0, r1 = 0, r2 = 0, r3 = 0;                                                               \
+    __VA_ARGS__;                                                                                    \
+    v[16] = r0, v[17] = r1, v[18] = r2, v[19] = r3;                                                 \
+  }
+#define UHAL_MAP1(name, domain, flops, expression) domain(FUNCTION(name, r0 = expression))
+#define UHAL_MAP2 UHAL_MAP1
+#define UHAL_MAP3 UHAL_MAP1
+#define UHAL_UPDATE(name, inputs, outputs, flops, ...) FLOATING(FUNCTION(name, __VA_ARGS__))
+"""
+    functions = (ROOT / "csrc/kernels/prelude/map_functions.h").read_text()
+    table = (ROOT / "csrc/tables/elementwise.def").read_text()
+    return gpu_text(functions + source + table, f"#define UHAL_HAS_FLOAT64 1\n#define UHAL_COMPUTE_{compute} 1\n")
+
+
 def forbids_contraction(text: str) -> bool:
     return "\nUHAL_NO_CONTRACTION\n" in text
 
