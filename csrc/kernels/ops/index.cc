@@ -47,7 +47,7 @@ ElementType element_type(int64_t bytes, bool aligned) {
     case 8:
       return {"uint64", "0"};
     default:
-      return aligned ? ElementType{"T4", "0"} : ElementType{"Pair", "{0, 0}"};
+      return aligned ? ElementType{"T4", "UHAL_ZEROS"} : ElementType{"Pair", "{0, 0}"};
   }
 }
 

@@ -128,6 +128,7 @@ typedef float T;
 #endif
 UHAL_FOUR(T, T4);
 #define C(value) ((T)(value))
+#define UHAL_ZEROS T4()
 
 /* -- bits ------------------------------------------------------------------------------------------------ */
 

@@ -15,7 +15,8 @@
  *   UHAL_NO_CONTRACTION        in a line of its own at the top of a source: products and sums are rounded each, never
  *                              fused
  * Types: T (the compute type), INDEX (int or long, UHAL_WIDE_INDEX), int64, uint64, int32, uint32, uint16, uint8.
- *   T4                         four T, aligned to their size: members x, y, z, w; for wide loads and stores only
+ *   T4                         four T, aligned to their size: members x, y, z, w; for wide loads and stores only.
+ *                              UHAL_ZEROS is one
  *   T16                        16 T with arithmetic, in kernels for CPUs, which only OpenCL has; in local memory by
  *                              uhal_load16(p, i), uhal_store16(p, i, value): the i-th 16 elements from p
  * Other vectors, images and subgroups are not part of it; nor are double (use T) and half. */
@@ -76,6 +77,7 @@ typedef float16 T16;
 #define UHAL_IS_FLOATING 1
 #endif
 #define C(value) ((T)(value))
+#define UHAL_ZEROS ((T4)(0))
 #define uhal_load16(p, i) vload16((size_t)(i), (UHAL_LOCAL const T*)(p))
 #define uhal_store16(p, i, value) vstore16(value, (size_t)(i), (UHAL_LOCAL T*)(p))
 
