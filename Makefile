@@ -131,13 +131,13 @@ test-python: $(SITE)
 	bash tests/fetch_pocl.sh
 	$(PYTEST) tests/python tests/docs
 
-# The GPU backends without a GPU: declarations against the vendors' headers, kernels by their compilers.
+# The GPU backends without a GPU: declarations against the vendors' headers, kernels by compilers, AMD's code.
 test-gpu-sample: $(SITE)
 	bash tests/fetch_hip_headers.sh
-	$(PYTEST) -m 'not whole' tests/gpu
+	$(PYTEST) -m 'not whole' tests/gpu tests/kernels
 
 test-gpu: $(SITE)
-	$(PYTEST) -m whole tests/gpu
+	$(PYTEST) -m whole tests/gpu tests/kernels
 
 # Faults planted in a backend, each of which conformance must find.
 test-mutations: $(SITE)
