@@ -44,7 +44,6 @@ static_assert(sizeof(Answer) >= sizeof(cublasLtMatmulHeuristicResult_t));
 static_assert(kAlgorithmBytes == sizeof(cublasLtMatmulAlgo_t));
 static_assert(kPlain == CUBLASLT_EPILOGUE_DEFAULT);
 static_assert(kBias == CUBLASLT_EPILOGUE_BIAS);
-static_assert(kGelu == CUBLASLT_EPILOGUE_GELU);
 static_assert(kReduceInComputeType == CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
 
 }  // namespace unihal::gpu

@@ -1,4 +1,4 @@
-// Our declarations of cuDNN against its headers. Compiled, never run.
+// Our declarations of cuDNN against its header. Compiled, never run.
 #include <cudnn.h>
 
 #include "csrc/backends/gpu/dnn_cudnn.cc"
@@ -33,16 +33,26 @@ UHAL_AGREES(Functions::backward_filter, ::cudnnConvolutionBackwardFilter)
 
 static_assert(kOk == CUDNN_STATUS_SUCCESS);
 static_assert(kCrossCorrelation == CUDNN_CROSS_CORRELATION);
-static_assert(kNchw == CUDNN_TENSOR_NCHW && kNhwc == CUDNN_TENSOR_NHWC);
-static_assert(kDefaultMath == CUDNN_DEFAULT_MATH && kTensorMath == CUDNN_TENSOR_OP_MATH);
-static_assert(kConvertingMath == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION && kFmaMath == CUDNN_FMA_MATH);
+static_assert(kNchw == CUDNN_TENSOR_NCHW);
+static_assert(kNhwc == CUDNN_TENSOR_NHWC);
+static_assert(kDefaultMath == CUDNN_DEFAULT_MATH);
+static_assert(kTensorMath == CUDNN_TENSOR_OP_MATH);
+static_assert(kConvertingMath == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION);
+static_assert(kFmaMath == CUDNN_FMA_MATH);
 static_assert(kDeterministic == CUDNN_DETERMINISTIC);
-static_assert(sizeof(Advice) == sizeof(cudnnConvolutionFwdAlgoPerf_t));
-static_assert(sizeof(Advice) == sizeof(cudnnConvolutionBwdDataAlgoPerf_t));
-static_assert(sizeof(Advice) == sizeof(cudnnConvolutionBwdFilterAlgoPerf_t));
-static_assert(offsetof(Advice, workspace) == offsetof(cudnnConvolutionFwdAlgoPerf_t, memory));
-static_assert(offsetof(Advice, determinism) == offsetof(cudnnConvolutionFwdAlgoPerf_t, determinism));
-static_assert(offsetof(Advice, math) == offsetof(cudnnConvolutionFwdAlgoPerf_t, mathType));
 static_assert(CUDNN_DATA_FLOAT == 0 && CUDNN_DATA_DOUBLE == 1 && CUDNN_DATA_HALF == 2 && CUDNN_DATA_BFLOAT16 == 9);
+
+// One struct of ours for the three passes.
+#define UHAL_SAME_ADVICE(theirs)                                                 \
+  static_assert(sizeof(Advice) == sizeof(theirs));                               \
+  static_assert(offsetof(Advice, algorithm) == offsetof(theirs, algo));          \
+  static_assert(offsetof(Advice, status) == offsetof(theirs, status));           \
+  static_assert(offsetof(Advice, milliseconds) == offsetof(theirs, time));       \
+  static_assert(offsetof(Advice, workspace) == offsetof(theirs, memory));        \
+  static_assert(offsetof(Advice, determinism) == offsetof(theirs, determinism)); \
+  static_assert(offsetof(Advice, math) == offsetof(theirs, mathType));
+UHAL_SAME_ADVICE(cudnnConvolutionFwdAlgoPerf_t)
+UHAL_SAME_ADVICE(cudnnConvolutionBwdDataAlgoPerf_t)
+UHAL_SAME_ADVICE(cudnnConvolutionBwdFilterAlgoPerf_t)
 
 }  // namespace unihal::gpu
