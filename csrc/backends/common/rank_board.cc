@@ -23,9 +23,6 @@ namespace {
 constexpr const char* kFolder = "/dev/shm/";
 constexpr size_t kPage = 4096;
 
-// How long a waiting thread sleeps before it looks whether the others are still there.
-constexpr std::chrono::milliseconds kBetweenLooks{25};
-
 // A segment of nobody is removed at this age: before that its first rank may be about to lock it.
 constexpr time_t kAgeOfOrphans = 60;
 
@@ -304,7 +301,7 @@ uint32_t RankBoard::Sleep::listen() { return board_.entry(board_.rank()).bell.lo
 bool RankBoard::Sleep::until_rung(uint32_t bell) {
   std::atomic<uint32_t>& own = board_.entry(board_.rank()).bell;
   const Clock::duration left = std::max<Clock::duration>(deadline_ - Clock::now(), std::chrono::microseconds(1));
-  futex_wait(&own, bell, std::min<std::chrono::nanoseconds>(left, kBetweenLooks));
+  futex_wait(&own, bell, std::min<std::chrono::nanoseconds>(left, wait_.longest_sleep));
   return own.load() == bell;
 }
 

@@ -60,6 +60,8 @@ class RankBoard {
     const char* what;  // "all_reduce of 5 float32"
     int64_t timeout_milliseconds;
     int32_t (*is_given_up)();  // the waiting thread's wish to return with UHAL_CANCELLED; may be nullptr
+    // How long it sleeps at most before it asks for its condition unrung; others than ranks may bring that about.
+    std::chrono::milliseconds longest_sleep{25};
   };
 
   // Blocks until all ranks have come, and takes the segment's name away. A failure is the whole board's.

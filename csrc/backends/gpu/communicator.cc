@@ -17,6 +17,11 @@ constexpr size_t kCellBytes = 64;
 // How often the watching thread looks while there is something to watch.
 constexpr std::chrono::milliseconds kBetweenLooks{10};
 
+// The library needs so long to put a collective into a stream once the ranks are connected; asking is cheaper than
+// sleep.
+constexpr std::chrono::milliseconds kShortWait{2};
+constexpr std::chrono::milliseconds kLongestSleep{1};
+
 // A rank that submitted its part and has ended may have had its work done: so long it is given the benefit of doubt.
 constexpr std::chrono::seconds kAfterAnEnd{2};
 
@@ -202,6 +207,8 @@ RankFailure Communicator::finish(const uhal_collective_batch& batch) {
     work = &under_way_.back();
   }
   if (!is_blocking_) {
+    const auto soon = RankBoard::Clock::now() + kShortWait;
+    while (is_under_way(state()) && RankBoard::Clock::now() < soon) std::this_thread::yield();
     int found = kCollectiveSuccess;
     const RankFailure failure = board_->wait(
         wait_of(work->what.c_str()),
@@ -292,7 +299,7 @@ bool Communicator::is_missing(const Work& work, int32_t rank) const {
 }
 
 RankBoard::Wait Communicator::wait_of(const char* what) const {
-  return {what, timeout_milliseconds_, kernels::host().is_wait_given_up};
+  return {what, timeout_milliseconds_, kernels::host().is_wait_given_up, kLongestSleep};
 }
 
 void Communicator::watch() {
