@@ -169,6 +169,36 @@ TEST_F(Collectives, ARankThatDoesNotSubmitIsNamed) {
   });
 }
 
+// Before 2.14 the library waits in its calls.
+TEST_F(Collectives, AnOldLibraryGivesTheSame) {
+  setenv("NCCL_ON_HOST_VERSION", "21210", 1);
+  on_ranks(3, 20000, [](Rank& self) {
+    float* const memory = self.blocks(1, static_cast<float>(self.rank));
+    for (int i = 0; i < 10; ++i) EXPECT_OK(self.launch(UHAL_ALL_REDUCE, memory, memory, 0, UHAL_REDUCTION_MAXIMUM));
+    EXPECT_EQ(Floats({2}), self.firsts(memory, 1));
+  });
+}
+
+TEST_F(Collectives, AnOldLibraryIsNotWaitedForLongerThanTheTimeout) {
+  setenv("NCCL_ON_HOST_VERSION", "21210", 1);
+  uhal_communicator_id id;
+  ASSERT_OK(uhal_communicator_id_create(first_device, &id));
+  uhal_communicator* communicator = nullptr;
+  EXPECT_EQ(UHAL_DEADLINE_EXCEEDED, uhal_communicator_create(first_device, 1, 3, &id, 200, &communicator));
+  EXPECT_MESSAGE("waited 0.2 s for ranks 0 and 2, in vain");
+  on_ranks(2, 300, [](Rank& self) {
+    if (self.rank == 1) {
+      std::this_thread::sleep_for(std::chrono::seconds(1));
+      return;
+    }
+    float* const memory = self.blocks(1, 1);
+    // The call waits, until the watching thread aborts it.
+    EXPECT_OK(self.launch(UHAL_ALL_REDUCE, memory, memory));
+    EXPECT_EQ(UHAL_DEADLINE_EXCEEDED, uhal_stream_synchronize(self.stream));
+    EXPECT_MESSAGE("all_reduce of 1000 float32 on rank 0 of 2 waited 0.3 s for rank 1, in vain");
+  });
+}
+
 TEST_F(Collectives, WorkThatWaitsOnTheDeviceIsWatched) {
   setenv("NCCL_ON_HOST_STUCK", "1", 1);
   on_ranks(2, 300, [](Rank& self) {

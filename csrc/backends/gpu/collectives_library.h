@@ -70,6 +70,9 @@ class CollectiveLibrary {
   // "NCCL 2.21.5".
   const std::string& name() const { return name_; }
 
+  // Whether its calls return before they are through, so that waits have a limit.
+  bool returns_at_once() const { return version_ >= 21400 && functions_.init_with != nullptr; }
+
   // Why it does not reduce so; empty if it does.
   std::string refusal_of(const uhal_collective& collective) const;
 

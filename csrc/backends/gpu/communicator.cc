@@ -64,7 +64,7 @@ RankFailure Communicator::open(int32_t rank, int32_t size, const uhal_communicat
   if (failure) return failure;
   board_ = RankBoard::open(place, &failure);
   if (board_ == nullptr) return failure;
-  is_blocking_ = nccl().init_with == nullptr;
+  is_blocking_ = !CollectiveLibrary::instance().returns_at_once();
   failure = is_blocking_ ? connect_blocking(rank, size, native_id) : connect(rank, size, native_id);
   board_->remove_name();  // all have come, or none of them is waited for any more
   if (failure.status == UHAL_DEADLINE_EXCEEDED) failure.message += " (ranks of other hosts cannot be seen from here)";
@@ -264,13 +264,14 @@ RankFailure Communicator::launch(const uhal_collective_batch* batches, int32_t c
     if (!is_success(code)) {
       Communicator& any = *from(batches[0].communicator);
       failure = any.native_failure(describe(batches[0]).c_str(), code);
+      // What the watching thread found, and aborted for, says more.
+      if (const RankFailure found = any.earlier_failure()) failure = found;
     }
   }
-  bool is_asynchronous = false;
   if (!failure) {
     failure = for_all([](Communicator& self, const uhal_collective_batch& batch) { return self.finish(batch); });
-    is_asynchronous = failure.status == UHAL_DEADLINE_EXCEEDED || failure.status == UHAL_ABORTED;
   }
+  const bool is_asynchronous = failure.status == UHAL_DEADLINE_EXCEEDED || failure.status == UHAL_ABORTED;
   if (!failure) return {};
   static_cast<void>(for_all([&](Communicator& self, const uhal_collective_batch& batch) {
     self.fail(failure);

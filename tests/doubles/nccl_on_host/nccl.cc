@@ -1,7 +1,8 @@
 // A library with NCCL's names, for ranks that are threads of one process, on the driver of hip_on_host.
 //
-// It is the interface that does not block: calls are in progress until all ranks have come, and go on whenever somebody
-// asks how they are. Of numbers it reduces float32 and int32; sources are read when the group ends.
+// ncclCommInitRankConfig's communicators do not block: calls are in progress until all ranks have come, and go on
+// whenever somebody asks how they are. ncclCommInitRank's wait in the call. Of numbers it reduces float32 and int32;
+// sources are read when the group ends.
 //
 // Environment:
 //   NCCL_ON_HOST_VERSION   what ncclGetVersion says; 22105 otherwise
@@ -73,11 +74,13 @@ struct Communicator {
   std::deque<Call> calls;     // that are not done
   std::deque<Bytes> uploads;  // which streams may still read
   bool is_aborted = false;
+  bool waits = false;  // in its calls
 };
 
 std::mutex mutex;
-std::condition_variable changed;
-std::map<std::string, std::shared_ptr<Clique>> cliques;
+// Never destroyed: a thread that was left to itself waits while the process ends.
+std::condition_variable& changed = *new std::condition_variable;
+std::map<std::string, std::shared_ptr<Clique>>& cliques = *new std::map<std::string, std::shared_ptr<Clique>>;
 std::atomic<int> ids{0};
 std::atomic<int> questions{0};
 
@@ -234,7 +237,18 @@ NCCL_EXPORT int ncclCommInitRankConfig(Communicator** made, int size, Id id, int
   return kInProgress;
 }
 
-NCCL_EXPORT int ncclCommInitRank(Communicator**, int, Id, int) { return kInvalidUsage; }
+NCCL_EXPORT int ncclCommInitRank(Communicator** made, int size, Id id, int rank) {
+  constexpr struct {
+    size_t size;
+    unsigned magic;
+  } config = {sizeof config, 0xcafebeef};
+  static_cast<void>(ncclCommInitRankConfig(made, size, id, rank, &config));
+  (*made)->waits = true;
+  std::unique_lock<std::mutex> lock(mutex);
+  changed.notify_all();
+  changed.wait(lock, [&] { return (*made)->clique->come == size; });
+  return kSuccess;
+}
 
 NCCL_EXPORT int ncclCommDestroy(Communicator*) { return kSuccess; }  // streams may still read its uploads
 
@@ -271,11 +285,18 @@ NCCL_EXPORT int ncclGroupEnd() {
     }
     return kSuccess;
   }
-  const std::lock_guard<std::mutex> lock(mutex);
+  std::unique_lock<std::mutex> lock(mutex);
   for (const auto& [self, call] : calls) {
     if (const int code = deposit(self, call); code != kSuccess) return code;
   }
-  return kInProgress;
+  changed.notify_all();
+  int code = kInProgress;
+  for (const auto& [self, call] : calls) {
+    if (!self->waits) continue;
+    changed.wait(lock, [&, comm = self] { return comm->is_aborted || (code = go_on(comm)) != kInProgress; });
+    if (self->is_aborted) return kRemoteError;
+  }
+  return code;
 }
 
 NCCL_EXPORT int ncclAllReduce(const void* source, void* destination, size_t count, int dtype, int reduction,
