@@ -56,7 +56,8 @@ CHECKED := python plugins tests benchmarks docs setup.py
 
 .PHONY: demo benchmarks build test test-all test-long check test-native sanitize sanitize-address sanitize-thread fuzz \
   test-python test-gpu-sample test-gpu test-paddle test-tensorflow test-conformance-sample test-conformance test-mutations \
-  test-strict test-opencl-sample test-opencl test-conformance-opencl test-paddle-versions soak coverage format clean
+  test-strict test-opencl-sample test-opencl test-amd-sample test-amd test-races test-conformance-opencl test-paddle-versions soak \
+  coverage format clean
 
 demo: build
 	if [[ '$(BACKEND)' == opencl ]] && ! UNIHAL_BACKEND=opencl .venv/bin/unihal devices >/dev/null; then \
@@ -173,6 +174,20 @@ test-opencl: $(SITE)
 	tests/opencl/with_opencl.sh $(PYTEST) --unihal-backend=opencl -m whole tests/opencl
 	tests/opencl/with_opencl.sh $(PYTEST) --unihal-backend=opencl tests/paddle/test_training.py
 	tests/opencl/with_opencl.sh $(PYTEST) --unihal-backend=opencl tests/tensorflow/test_models.py -k 'fit or digits'
+
+# What AMD's compiler makes of the kernels: one program of each kernel, and all on each card.
+test-amd-sample: $(SITE)
+	bash tests/fetch_amd_clang.sh
+	$(PYTEST) -m 'not whole' tests/kernels
+
+test-amd: $(SITE)
+	bash tests/fetch_amd_clang.sh
+	$(PYTEST) -m whole tests/kernels
+
+# Races between work-items, in a sample of conformance under Oclgrind.
+test-races: $(SITE)
+	bash tests/fetch_oclgrind.sh
+	$(PYTEST) tests/races
 
 # Three quarters of an hour.
 test-conformance-opencl: $(SITE)

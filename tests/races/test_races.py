@@ -1,5 +1,5 @@
-"""Races between the work-items of a kernel, and reads and writes beyond buffers: Oclgrind, an OpenCL device that looks at
-every access, over a sample of conformance. `make test-races` fetches it and runs this."""
+"""Races between the work-items of a kernel, and accesses beyond buffers: Oclgrind, an OpenCL device that looks at every
+access, over a sample of conformance. `make test-races` fetches it and runs this."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 FETCHED = ROOT / ".venv/oclgrind/usr/lib"
 
-#: Of each op and function, every so many-th case; UNIHAL_TESTS_RACES_EVERY takes another share.
-EVERY = int(os.environ.get("UNIHAL_TESTS_RACES_EVERY", "400"))
+#: Of each op and function, every so many-th case; RACES_EVERY takes another share.
+EVERY = int(os.environ.get("RACES_EVERY", "400"))
 PARTS = os.cpu_count() or 1
 
 #: What Oclgrind says of an access that it finds fault with.
@@ -39,7 +39,7 @@ def settings() -> dict[str, str]:
         "OCLGRIND_DATA_RACES": "1",
     }
     if library != system:
-        folder = FETCHED / os.uname().machine.join(("", "-linux-gnu"))
+        folder = FETCHED / f"{os.uname().machine}-linux-gnu"
         environment["LD_LIBRARY_PATH"] = str(folder)
         environment["OCLGRIND_PCH_DIR"] = str(folder / "oclgrind/21.10")
     return environment
@@ -108,6 +108,7 @@ kernel.run(1, 64)
 
 
 def test_a_race_is_found() -> None:
-    process = subprocess.run([sys.executable, "-c", PROGRAM], env=settings(), capture_output=True, text=True, check=True)
+    command = [sys.executable, "-c", PROGRAM]
+    process = subprocess.run(command, env=settings(), capture_output=True, text=True, check=True)
     assert COMPLAINTS[0] in process.stderr
     assert "Kernel: racing" in process.stderr

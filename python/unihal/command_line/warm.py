@@ -43,12 +43,31 @@ _OPTIMIZERS: tuple[tuple[str, tuple[int, ...]], ...] = (
     ("sgd", (2,)),
     ("momentum", (3,)),
     ("momentum_with_rate", (3,)),
+    ("momentum_with_rate", (1,)),
     ("adam", (4, 5, 6)),
     ("adam_epsilon_hat", (4, 5, 6)),
     ("adagrad", (3,)),
     ("rmsprop", (4,)),
     ("adam_by_difference", (4,)),
 )
+
+# Channels, filters, side of the image, window, stride: the convolutions of ResNet-50, with strides in the first 1x1
+# convolution of a stage (Keras) or in the 3x3 (Paddle, PyTorch).
+_RESNET50 = (
+    (3, 64, 224, 7, 2), (64, 64, 56, 1, 1), (64, 64, 56, 3, 1), (64, 256, 56, 1, 1), (256, 64, 56, 1, 1),
+    (256, 128, 56, 1, 1), (256, 128, 56, 1, 2), (128, 128, 56, 3, 2), (128, 128, 28, 3, 1), (128, 512, 28, 1, 1),
+    (256, 512, 56, 1, 2), (512, 128, 28, 1, 1), (512, 256, 28, 1, 1), (512, 256, 28, 1, 2), (256, 256, 28, 3, 2),
+    (256, 256, 14, 3, 1), (256, 1024, 14, 1, 1), (512, 1024, 28, 1, 2), (1024, 256, 14, 1, 1), (1024, 512, 14, 1, 1),
+    (1024, 512, 14, 1, 2), (512, 512, 14, 3, 2), (512, 512, 7, 3, 1), (512, 2048, 7, 1, 1), (1024, 2048, 14, 1, 2),
+    (2048, 512, 7, 1, 1),
+)  # fmt: skip
+_IMAGES = 8
+
+# The same of the demonstration's network, whose batches have 64 images.
+_DIGITS = ((1, 16, 8, 3, 1), (16, 32, 8, 3, 1))
+
+# BERT-base on 4 sequences of 128 tokens.
+_TOKENS, _SEQUENCE, _WIDTH, _HEADS = 512, 128, 768, 12
 
 _COUNT = 4096
 
@@ -121,6 +140,16 @@ def cases(device: Device, dtype: str) -> list[Case]:
     for window, stride, channels in ((3, 1, 16), (3, 2, 16), (1, 1, 16), (1, 2, 16), (7, 2, 3), (3, 1, 1), (3, 1, 128)):
         name = f"convolution {window}x{window}, stride {stride}, {channels} channels"
         rows.append((name, partial(_convolution, zeros, window, stride, channels)))
+    # Which tiles products take depends on their sizes. A processor has one kernel for all sizes and would take long over
+    # these: only where the device has its own memory.
+    if not device.properties.unified_memory:
+        for layer in _RESNET50:
+            name = "ResNet-50: {3}x{3}, stride {4}, {0} to {1} channels, side {2}".format(*layer)
+            rows.append((name, partial(_layer, zeros, _IMAGES, *layer)))
+        for layer in _DIGITS:
+            name = "digits: {3}x{3}, {0} to {1} channels, side {2}".format(*layer)
+            rows.append((name, partial(_layer, zeros, 64, *layer)))
+        rows.append(("BERT-base: products", partial(_encoder, zeros)))
     return rows
 
 
@@ -182,6 +211,13 @@ def _frameworks(zeros: _Maker) -> None:
     ops.cast(zeros(1, dtype="int64"), "int32")
     _function("scale")(zeros().broadcast_to((_COUNT,)))
     _function("replace_negative_zero")(zeros(_COUNT))
+    _function("erfc")(zeros(_COUNT))
+    _function("multiply")(zeros(1 << 17, dtype="uint8"), zeros(1 << 17))  # a mask of dropout
+    ops.select(zeros(8, 4, dtype="bool"), zeros(8, 4, dtype="int64"), zeros(dtype="int64"))
+    for name in ("add", "multiply", "squared_difference"):
+        row, column, matrix = zeros(16), zeros(64, 1), zeros(64, 16)
+        for x, y in ((row, matrix), (column, matrix), (row, column), (matrix, column)):
+            _function(name)(x, y)
     for name in ("divide_no_nan", "adam_rate"):
         _function(name)(zeros(_COUNT), zeros(_COUNT))
 
@@ -302,3 +338,38 @@ def _convolution(zeros: _Maker, window: int, stride: int, channels: int) -> None
     ops.convolution_backward_data(y, w, x.shape, stride=stride, padding=padding)
     ops.convolution_backward_filter(x, y, w.shape, stride=stride, padding=padding)
     ops.convolution_backward_filter(x, y, w.shape, stride=stride, padding=padding, with_bias=True)
+
+
+def _layer(zeros: _Maker, images: int, channels: int, filters: int, side: int, window: int, stride: int) -> None:
+    """A convolution and its gradients, with channels after or before the pixels in memory."""
+    padding = window // 2
+    for last in (False, True):
+        result_side = (side + 2 * padding - window) // stride + 1
+        if last:
+            x = zeros(images, side, side, channels).transpose(0, 3, 1, 2)
+            w = zeros(window, window, channels, filters).transpose(3, 2, 0, 1)
+            y = zeros(images, result_side, result_side, filters).transpose(0, 3, 1, 2)
+            dx = zeros(images, side, side, channels).transpose(0, 3, 1, 2)
+            dw = zeros(window, window, channels, filters).transpose(3, 2, 0, 1)
+        else:
+            x, w = zeros(images, channels, side, side), zeros(filters, channels, window, window)
+            y = zeros(images, filters, result_side, result_side)
+            dx, dw = zeros(*x.shape), zeros(*w.shape)
+        ops.convolution(x, w, stride=stride, padding=padding, out=y)
+        ops.convolution_backward_data(y, w, x.shape, stride=stride, padding=padding, out=dx)
+        ops.convolution_backward_filter(x, y, w.shape, stride=stride, padding=padding, out=dw)
+
+
+def _encoder(zeros: _Maker) -> None:
+    """The products of a layer, forward and backward."""
+    for depth, columns in ((_WIDTH, _WIDTH), (_WIDTH, 4 * _WIDTH), (4 * _WIDTH, _WIDTH), (_WIDTH, 2), (2048, 10)):
+        rows = _TOKENS if depth != 2048 else _IMAGES  # the last: the head of ResNet-50
+        x, w, dy = zeros(rows, depth), zeros(depth, columns), zeros(rows, columns)
+        ops.matmul(x, w)
+        ops.matmul(dy, w.transpose(1, 0))
+        ops.matmul(x.transpose(1, 0), dy)
+    heads = _TOKENS // _SEQUENCE * _HEADS
+    values, scores = zeros(heads, _SEQUENCE, _WIDTH // _HEADS), zeros(heads, _SEQUENCE, _SEQUENCE)
+    ops.matmul(values, values.transpose(0, 2, 1))
+    ops.matmul(scores, values)
+    ops.matmul(scores.transpose(0, 2, 1), values)

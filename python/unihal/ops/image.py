@@ -144,11 +144,12 @@ def convolution_backward_filter(
     dilation: PerAxis = 1,
     groups: int = 1,
     with_bias: bool = False,
+    out: Buffer | None = None,
     stream: Stream | None = None,
 ) -> tuple[Buffer, Buffer | None]:
-    """The gradients of the filter and, if wanted, of the bias."""
+    """The gradients of the filter, into ``out`` if it is given, and, if wanted, of the bias."""
     rank = _spatial_rank(x)
-    dw = output(w_shape, x.dtype, x, stream=stream)
+    dw = output(w_shape, x.dtype, x, out, stream)
     dbias = output((w_shape[0],), x.dtype, x, stream=stream) if with_bias else None
     attributes = {
         **_Window.of(rank, stride, padding).attributes(),
