@@ -140,7 +140,7 @@ def cases(device: Device, dtype: str) -> list[Case]:
     for window, stride, channels in ((3, 1, 16), (3, 2, 16), (1, 1, 16), (1, 2, 16), (7, 2, 3), (3, 1, 1), (3, 1, 128)):
         name = f"convolution {window}x{window}, stride {stride}, {channels} channels"
         rows.append((name, partial(_convolution, zeros, window, stride, channels)))
-    # Which tiles products take depends on their sizes. A processor has one kernel for all sizes and would take long over
+    # Which tiles products take depends on their sizes. A processor has one kernel for all, and would take long over
     # these: only where the device has its own memory.
     if not device.properties.unified_memory:
         for layer in _RESNET50:
