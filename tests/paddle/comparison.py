@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import paddle
 
-DEVICE = "polaris" if os.environ["UNIHAL_BACKEND"] == "opencl" else "iluvatar"
+# The type that the backend is made for.
+DEVICE = {"opencl": "polaris", "hip": "rdna"}.get(os.environ["UNIHAL_BACKEND"], "iluvatar")
 
 Array = np.ndarray[Any, Any]
 

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-DEVICE = "/device:POLARIS:0" if os.environ["UNIHAL_BACKEND"] == "opencl" else "/device:RDNA:0"
+# The type that the backend is made for.
+_TYPES = {"opencl": "POLARIS", "corex": "ILUVATAR"}
+DEVICE = f"/device:{_TYPES.get(os.environ['UNIHAL_BACKEND'], 'RDNA')}:0"
 CPU = "/device:CPU:0"
 
 FLOATS = ("float32", "float64", "float16", "bfloat16")

@@ -4,6 +4,8 @@
 
 #include <cstdlib>
 
+#include "csrc/backends/common/foreign_llvm.h"
+
 namespace unihal::gpu {
 
 Api api;
@@ -18,7 +20,7 @@ struct Driver {
 
 // Tries one file; empty if it is the driver now.
 std::string open_file(const std::string& file, Driver* driver) {
-  void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* library = dlopen(file.c_str(), vendor_library_flags());
   if (library == nullptr) {
     const char* said = dlerror();
     return said != nullptr ? said : file + " does not load";

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "csrc/backends/common/foreign_llvm.h"
 #include "csrc/backends/gpu/corex_sdk.h"
 #include "csrc/backends/gpu/rocm_sdk.h"
 #include "csrc/kernels/ops.h"
@@ -82,7 +83,7 @@ int64_t convolution_workspace_limit() {
 
 bool Library::open(const std::vector<std::string>& files, std::string* refusal) {
   for (const std::string& file : files) {
-    handle_ = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    handle_ = dlopen(file.c_str(), vendor_library_flags() | RTLD_NODELETE);
     file_ = file;
     if (handle_ != nullptr) return true;
     // Files that are there and do not load say more than those that are not there.

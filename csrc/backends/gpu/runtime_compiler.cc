@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include "csrc/backends/common/foreign_llvm.h"
 #include "csrc/kernels/program_text.h"
 
 namespace unihal::gpu {
@@ -146,7 +147,7 @@ std::unique_ptr<Compiler> open_runtime_compiler(Vendor vendor, const std::vector
   std::string reasons;
   for (const std::string& file : files) {
     reasons += reasons.empty() ? "" : "; ";
-    void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+    void* library = dlopen(file.c_str(), vendor_library_flags());
     if (library == nullptr) {
       const char* said = dlerror();
       reasons += said != nullptr ? said : file + " does not load";

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 
+#include "csrc/backends/common/foreign_llvm.h"
 #include "csrc/backends/opencl/drivers.h"
 
 namespace unihal::opencl {
@@ -25,7 +26,7 @@ bool is_loader(const std::string& name) { return name.substr(name.rfind('/') + 1
 std::string load() {
   const std::string& name = library_name();
   if (is_loader(name)) preload_drivers();
-  void* library = dlopen(name.c_str(), driver_flags());
+  void* library = dlopen(name.c_str(), vendor_library_flags());
   if (library == nullptr) {
     const char* said = dlerror();
     const std::string reason = name + " does not load: " + (said != nullptr ? said : "unknown cause") + ". ";

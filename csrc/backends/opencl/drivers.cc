@@ -8,6 +8,7 @@
 #include <sstream>
 #include <string>
 
+#include "csrc/backends/common/foreign_llvm.h"
 #include "csrc/backends/common/regular_file.h"
 
 namespace unihal::opencl {
@@ -15,20 +16,12 @@ namespace {
 
 constexpr char kVendors[] = "/etc/OpenCL/vendors";
 
-// llvm::cl::Option::addArgument(), which every LLVM calls while it is loaded.
-constexpr char kSymbolOfLlvm[] = "_ZN4llvm2cl6Option11addArgumentEv";
-
-bool has_foreign_llvm() {
-  static const bool has = dlsym(RTLD_DEFAULT, kSymbolOfLlvm) != nullptr;
-  return has;
-}
-
 bool ends_with(const std::string& text, const std::string& end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
 void open_library(const std::string& name) {
-  if (!name.empty()) dlopen(name.c_str(), driver_flags());
+  if (!name.empty()) dlopen(name.c_str(), vendor_library_flags());
 }
 
 // An .icd file holds the name of a library.
@@ -53,8 +46,6 @@ void open_all_of(DIR* folder, const std::string& path) {
 }
 
 }  // namespace
-
-int driver_flags() { return RTLD_NOW | RTLD_LOCAL | (has_foreign_llvm() ? RTLD_DEEPBIND : 0); }
 
 void preload_drivers() {
   if (!has_foreign_llvm()) return;
