@@ -1,5 +1,6 @@
 #include "tests/doubles/hip_on_host/stream.h"
 
+#include <atomic>
 #include <thread>
 #include <utility>
 
@@ -104,14 +105,16 @@ void Stream::run() {
 
 namespace {
 
-thread_local bool on_driver_thread = false;
-
 // One function at a time.
 class DriverThread {
  public:
   DriverThread() {
-    std::thread([this] { run(); }).detach();
+    std::thread thread([this] { run(); });
+    id_ = thread.get_id();
+    thread.detach();
   }
+
+  bool is_calling() const { return std::this_thread::get_id() == id_; }
 
   void call(void (*function)(void*), void* user_data) {
     std::unique_lock<std::mutex> lock(mutex_);
@@ -125,7 +128,6 @@ class DriverThread {
 
  private:
   void run() {
-    on_driver_thread = true;
     std::unique_lock<std::mutex> lock(mutex_);
     while (true) {
       changed_.wait(lock, [this] { return function_ != nullptr; });
@@ -138,6 +140,7 @@ class DriverThread {
     }
   }
 
+  std::thread::id id_;  // no variable of the thread: LeakSanitizer fails at those of opened libraries
   std::mutex mutex_;
   std::condition_variable changed_;
   void (*function_)(void*) = nullptr;  // given, and not done
@@ -146,13 +149,22 @@ class DriverThread {
   uint64_t done_ = 0;
 };
 
+std::atomic<DriverThread*> driver_thread{nullptr};  // once the first function was given to it
+
 }  // namespace
 
 void call_on_driver_thread(void (*function)(void*), void* user_data) {
-  static DriverThread* const thread = new DriverThread;
+  static DriverThread* const thread = [] {
+    DriverThread* const made = new DriverThread;
+    driver_thread = made;
+    return made;
+  }();
   thread->call(function, user_data);
 }
 
-bool is_driver_thread() { return on_driver_thread; }
+bool is_driver_thread() {
+  const DriverThread* const thread = driver_thread;
+  return thread != nullptr && thread->is_calling();
+}
 
 }  // namespace on_host
