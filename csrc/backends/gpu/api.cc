@@ -46,7 +46,7 @@ Driver load(bool asked_for) {
     if (reason.empty()) return driver;
     reasons += (reasons.empty() ? "" : "; ") + reason;
   }
-  if (reasons.empty()) reasons = std::string("nothing of ") + vendor.vendor + " is installed";
+  if (reasons.empty()) reasons = vendor.absence;
   driver.refusal = std::string("there is no ") + vendor.driver + " driver" + overrides_in_force() + ": " + reasons +
                    ". " + vendor.advice;
   return driver;

@@ -62,9 +62,12 @@ struct VendorDriver {
   const char* vendor;   // "AMD"
   const char* driver;   // "HIP"
 
-  // Files that are tried in turn, and what to do if none is there. What other vendors' drivers are called too is among
-  // them only if the user asked for the backend by its name, or the vendor's software is installed.
+  // Files that are tried in turn. None, so that nothing is opened, where the user did not ask for the backend by its
+  // name and something else tells that there is no such card: `absence` says what.
   std::vector<std::string> (*driver_libraries)(bool asked_for);
+  const char* absence;
+
+  // What to do if there is no driver.
   const char* advice;
 
   // The environment variables that change which devices there are, or what they pass for.

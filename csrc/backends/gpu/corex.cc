@@ -114,6 +114,7 @@ const VendorDriver vendor = {
     "Iluvatar",
     "CoreX",
     driver_libraries,
+    "nothing of Iluvatar is installed",
     "Install Iluvatar's driver and SDK, and name the SDK's folder in COREX_ROOT if it is not /usr/local/corex; see "
     "docs/corex.md",
     {"COREX_ROOT", "COREX_HOME", "ILUVATAR_SOFTWARE_ROOT", "CUDA_VISIBLE_DEVICES", "UNIHAL_COREX_ARCHITECTURE"},

@@ -1,5 +1,6 @@
 // HIP, from ROCm 5.2 on.
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -32,7 +33,14 @@ constexpr size_t kNewArchitectureName = 1160;
 // MemoryClockRate, MemoryBusWidth, ManagedMemory, Integrated
 constexpr Attributes kAttributes = {63, 87, 56, 74, 5, 60, 59, 24, 16};
 
-std::vector<std::string> driver_libraries(bool) { return rocm_libraries("amdhip64", {7, 6, 5}); }
+// Without AMD's kernel driver there is no card, and HIP's libraries take their time to find that out: one of a
+// distribution's ROCm 5 even crashed at it beside TensorFlow. Windows' subsystem for Linux has another driver.
+std::vector<std::string> driver_libraries(bool asked_for) {
+  const char* root = std::getenv("ROCM_PATH");
+  const bool has_driver = access("/dev/kfd", F_OK) == 0 || access("/dev/dxg", F_OK) == 0;
+  if (!asked_for && !has_driver && (root == nullptr || *root == '\0')) return {};
+  return rocm_libraries("amdhip64", {7, 6, 5});
+}
 
 const char* find_functions(void* library) {
 #define UHAL_FIND(target, symbol)                                      \
@@ -95,6 +103,7 @@ const VendorDriver vendor = {
     "AMD",
     "HIP",
     driver_libraries,
+    "there is no /dev/kfd, so AMD's kernel driver is not loaded",
     "Install ROCm's HIP runtime (libamdhip64) and its kernel driver, and be a member of the groups render and video; "
     "see "
     "docs/hip.md",
