@@ -30,8 +30,8 @@ if [[ ! -x $environment/bin/unihal || -n ${REBUILD:-} ]]; then
 fi
 export PATH=$PWD/$environment/bin:$PATH
 if [[ ${HIP:-} == double ]]; then
-  bash tests/doubles/hip_on_cuda/build.sh build/hip_on_cuda
-  export LD_LIBRARY_PATH=$PWD/build/hip_on_cuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+  bash tests/doubles/hip_on_cuda/build.sh build/hip_on_cuda/lib
+  export ROCM_PATH=$PWD/build/hip_on_cuda
 fi
 frameworks=$(python -c 'import importlib.util as util; print(*filter(util.find_spec, ["paddle", "tensorflow"]))')
 [[ $frameworks == 'paddle tensorflow' ]] || echo 'Paddle and TensorFlow are not both installed: adapters, demo and training are left out.'
