@@ -88,7 +88,7 @@ TEST(Loader, WithoutHardwareOrWishThereAreNoDevicesAndTheErrorTellsWhy) {
   EXPECT_STATUS(UHAL_UNAVAILABLE, uhal_device_get("rdna", 0, &device));
   EXPECT_EQ(nullptr, device);
   EXPECT_MESSAGE("No device of type 'rdna'");
-  EXPECT_MESSAGE("libunihal_hip.so was not found in");
+  EXPECT_MESSAGE("backend hip, refused: there is no HIP driver");
   EXPECT_MESSAGE("backend opencl, refused: /no/libOpenCL.so");
   EXPECT_MESSAGE("backend stub, not tried: the stub computes in host memory and serves only when asked for");
   EXPECT_MESSAGE("set UNIHAL_BACKEND=stub");
@@ -130,7 +130,8 @@ TEST(Loader, TakesTheFirstBackendInOrderWithADevice) {
 
   ASSERT_OK(uhal_device_count("iluvatar", &count));  // corex, stub
   EXPECT_EQ(0, count);
-  EXPECT_PRED_FORMAT2(testing::IsSubstring, "is the backend 'another', not 'corex'", report_of("iluvatar", 0).reason);
+  // The fake of that name is another backend, and the real one beside the core finds no driver.
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "there is no CoreX driver", report_of("iluvatar", 0).reason);
 }
 
 TEST(Loader, DevicesOfTwoTypesShareTheBackendsDevice) {

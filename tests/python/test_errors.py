@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 import pickle
+import shutil
+from pathlib import Path
 
 import pytest
 import unihal
@@ -68,6 +70,28 @@ except unihal.UnavailableError as error:
         "UNIHAL_BACKEND=stub",
     ):
         assert expected in result.stdout
+
+
+def test_a_core_without_its_backends_says_where_it_looked_and_what_it_met(tmp_path: Path) -> None:
+    library = Path(unihal.__file__).parent / "lib" / "libunihal.so"
+    shutil.copy(library, tmp_path)
+    shutil.copy(library.with_name("libunihal_opencl.so"), tmp_path / "libunihal_corex.so")
+    code = f"""
+import ctypes
+core = ctypes.CDLL("{tmp_path / "libunihal.so"}")
+class Error(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t), ("status", ctypes.c_int32), ("code", ctypes.c_int32),
+                ("name", ctypes.c_char_p), ("message", ctypes.c_char_p)]
+core.uhal_last_error.restype = ctypes.POINTER(Error)
+device = ctypes.c_void_p()
+for device_type in (b"rdna", b"iluvatar"):
+    assert core.uhal_device_get(device_type, 0, ctypes.byref(device)) == 14
+    print(core.uhal_last_error().contents.message.decode())
+"""
+    result = run_python(code, UNIHAL_BACKEND=None)
+    assert result.returncode == 0, result.stderr
+    assert f"libunihal_hip.so was not found in {tmp_path}" in result.stdout
+    assert "is the backend 'opencl', not 'corex'" in result.stdout
 
 
 @pytest.mark.parametrize(
