@@ -132,13 +132,15 @@ test-python: $(SITE)
 	bash tests/fetch_pocl.sh
 	$(PYTEST) tests/python tests/docs
 
-# The GPU backends without a GPU: declarations against the vendors' headers, kernels by compilers, AMD's code.
+# The GPU backends without a GPU: declarations against the vendors' headers, doubles, kernels by the vendors' compilers.
 test-gpu-sample: $(SITE)
 	bash tests/fetch_hip_headers.sh
-	$(PYTEST) -m 'not whole' tests/gpu tests/kernels
+	bash tests/fetch_amd_clang.sh
+	$(PYTEST) -m 'not whole' tests/gpu
 
 test-gpu: $(SITE)
-	$(PYTEST) -m whole tests/gpu tests/kernels
+	bash tests/fetch_amd_clang.sh
+	$(PYTEST) -m whole tests/gpu
 
 # Faults planted in a backend, each of which conformance must find.
 test-mutations: $(SITE)
