@@ -637,6 +637,7 @@ def test_ctrl_c_ends_a_wait_for_ranks() -> None:
 import os, signal, threading, time
 import unihal
 from unihal import collectives
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background jobs inherit as ignored
 threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 begin = time.monotonic()
 try:

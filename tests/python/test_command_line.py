@@ -63,7 +63,7 @@ def test_doctor_without_hardware(without_hardware: Completed) -> None:
         assert reports["stub"]["state"] == "not tried" and "asked" in reports["stub"]["reason"]
         refused = [backend for backend in reports.values() if backend["state"] == "refused"]
         assert refused and all(
-            "not found" in backend["reason"] or "does not load" in backend["reason"] for backend in refused
+            "there is no" in backend["reason"] or "does not load" in backend["reason"] for backend in refused
         )
     # The adapters are tried with the stub then: they load, and it says how that was found.
     for framework in report["frameworks"]:
