@@ -5,7 +5,7 @@
 # make test-NAME   one suite; `make sanitize` and `make fuzz` are suites too
 # make build       install unihal into .venv
 # make benchmarks  print ratios against NumPy and the frameworks' CPU; BENCHMARK_ARGUMENTS=--quick leaves out the largest
-# make fuzz        fuzz descriptors, settings, tables and profiles, FUZZ_SECONDS=60 each; FUZZ_SEED=0 for new random inputs
+# make fuzz        fuzz descriptors, settings, tables and profiles, FUZZ_SECONDS=30 each; FUZZ_SEED=0 for new random inputs
 # make coverage    rewrite docs/coverage.md from the adapters' tables
 # make format      rewrite sources in the project's format
 # make clean       remove what was built; .venv stays
@@ -22,7 +22,7 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 PYTHON ?= python3
 BACKEND ?= stub
 JOBS ?= $(shell nproc)
-FUZZ_SECONDS ?= 60
+FUZZ_SECONDS ?= 30
 FUZZ_SEED ?= 1
 
 # The caller's Python, pip and unihal settings must not leak into .venv, the build or the tests.
