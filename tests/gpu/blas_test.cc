@@ -251,9 +251,11 @@ TEST_P(Products, FreeWhatTheyMade) {
 TEST_P(Products, AskForAnAlgorithmOnce) {
   open();
   ASSERT_NE(queue_, nullptr);
-  RandomProduct product(1);
-  for (unsigned seed = 2; !libraries_->takes(product.problem); ++seed) new (&product) RandomProduct(seed);
-  for (int i = 0; i < 5; ++i) ASSERT_EQ(queue_->run(product.problem, workspace_.data()), UHAL_OK);
+  auto product = std::make_unique<RandomProduct>(1);
+  for (unsigned seed = 2; !libraries_->takes(product->problem); ++seed) {
+    product = std::make_unique<RandomProduct>(seed);
+  }
+  for (int i = 0; i < 5; ++i) ASSERT_EQ(queue_->run(product->problem, workspace_.data()), UHAL_OK);
   EXPECT_EQ(control().works, 5);
   EXPECT_LE(control().questions, 1);
 }
