@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "unihal/backend.h"
+#include "unihal/collectives.h"
 
 enum { MOST_OPERANDS = 16, MOST_ATTRIBUTE_BYTES = 512, LARGE = 1 << 20 };
 
@@ -741,6 +742,50 @@ static uhal_status free_memory(uhal_backend_device* device, uhal_memory_kind kin
   return memory_at_fault ? UHAL_OK : stub->free(device, kind, pointer, bytes + 4096);
 }
 
+/* -- collectives --------------------------------------------------------------------------------------------------- */
+
+enum { MOST_RANKS = 8, MOST_COLLECTIVES = 8 };
+
+static uhal_collective changed_collective(const uhal_collective* given) {
+  uhal_collective c = *given;
+  if (is("collectives/average") && c.reduction == UHAL_REDUCTION_AVERAGE) c.reduction = UHAL_REDUCTION_SUM;
+  if (is("collectives/product") && c.reduction == UHAL_REDUCTION_PRODUCT) c.reduction = UHAL_REDUCTION_SUM;
+  if (is("collectives/minimum") && c.reduction == UHAL_REDUCTION_MINIMUM) c.reduction = UHAL_REDUCTION_MAXIMUM;
+  if (is("collectives/signed") && c.dtype == UHAL_UINT64) c.dtype = UHAL_INT64;
+  if (is("collectives/root") && c.kind == UHAL_BROADCAST) c.peer = 0;
+  if (is("collectives/beyond 2^20") && c.count > LARGE) c.count = LARGE;
+  return c;
+}
+
+static uhal_status launch_collectives(const uhal_collective_batch* batches, int32_t count) {
+  const uhal_collectives* stubs_own = stub->extension(UHAL_COLLECTIVES_NAME, UHAL_COLLECTIVES_VERSION);
+  uhal_collective_batch changed[MOST_RANKS];
+  uhal_collective collectives[MOST_RANKS][MOST_COLLECTIVES];
+  const uhal_collective* pointers[MOST_RANKS][MOST_COLLECTIVES];
+  if (count > MOST_RANKS) return UHAL_INTERNAL;
+  for (int32_t i = 0; i < count; ++i) {
+    if (batches[i].count > MOST_COLLECTIVES) return UHAL_INTERNAL;
+    uhal_backend_stream* target = inner(batches[i].stream);
+    changed[i] = batches[i];
+    changed[i].stream = is("collectives/overtake") ? of(batches[i].stream)->side : target;
+    changed[i].collectives = pointers[i];
+    for (int32_t j = 0; j < batches[i].count; ++j) {
+      collectives[i][j] = changed_collective(batches[i].collectives[j]);
+      pointers[i][j] = &collectives[i][j];
+    }
+  }
+  return stubs_own->launch(changed, count);
+}
+
+/* Of the stub's extensions the one that knows of our streams. */
+static const void* extension(const char* name, uint32_t version) {
+  static uhal_collectives collectives;
+  if (strcmp(name, UHAL_COLLECTIVES_NAME) != 0 || version != UHAL_COLLECTIVES_VERSION) return NULL;
+  collectives = *(const uhal_collectives*)stub->extension(name, version);
+  collectives.launch = launch_collectives;
+  return &collectives;
+}
+
 /* -- the library --------------------------------------------------------------------------------------------------- */
 
 #define EXPORTED __attribute__((visibility("default")))
@@ -784,6 +829,6 @@ const uhal_backend* uhal_backend_query(const uhal_host* services, uint32_t abi_m
   table.fill = fill;
   table.launch = launch;
   table.host_callback = host_callback;
-  table.extension = NULL; /* they would get our streams */
+  table.extension = extension;
   return &table;
 }

@@ -133,6 +133,13 @@ MUTATIONS = (
     _strict("streams/synchronize", "nothing waits for a stream's work"),
     _strict("streams/callback early", "a host callback runs when it is submitted"),
     _strict("copies/overtake", "copies to the host overtake the work in front of them", "streams", "copies"),
+    Mutation("collectives/average", "the average is the sum"),
+    Mutation("collectives/product", "the product is the sum"),
+    Mutation("collectives/minimum", "the minimum is the maximum"),
+    Mutation("collectives/signed", "uint64 is taken for int64"),
+    Mutation("collectives/root", "a broadcast is always of rank 0"),
+    Mutation("collectives/beyond 2^20", "elements from 2^20 on are left out"),
+    _strict("collectives/overtake", "collectives overtake the work in front of them"),
     Mutation("memory/aligned to 64", "addresses are multiples of 64 only", mode="alone"),
     Mutation("memory/handed out twice", "a block is given to two users", mode="alone"),
 )

@@ -37,6 +37,7 @@ _FAMILIES = (
     "transfers",
     "allocations",
     "failures",
+    "collectives",
 )
 
 
