@@ -7,10 +7,11 @@
 // Environment:
 //   NCCL_ON_HOST_VERSION   what ncclGetVersion says; 22105 otherwise
 //   NCCL_ON_HOST_STUCK     1: collectives are in the stream at once, and stay there until they are aborted, as kernels
-//   do
-//                          that wait for a rank which does not come
+//                          do that wait for a rank which does not come
+//   NCCL_ON_HOST_PATIENCE  milliseconds for which ncclCommInitRank waits; for good otherwise, as the real one does
 //   NCCL_ON_HOST_ERROR     N: the N-th question how a communicator is, and all later ones, are answered with code 6
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
@@ -36,7 +37,14 @@ int cuLaunchHostFunc(Stream stream, void (*function)(void*), void* user_data);
 
 namespace {
 
-enum Code { kSuccess = 0, kInvalidArgument = 4, kInvalidUsage = 5, kRemoteError = 6, kInProgress = 7 };
+enum Code {
+  kSuccess = 0,
+  kSystemError = 2,
+  kInvalidArgument = 4,
+  kInvalidUsage = 5,
+  kRemoteError = 6,
+  kInProgress = 7
+};
 enum class Kind { kAllReduce, kReduce, kReduceScatter, kAllGather, kBroadcast, kSend, kReceive };
 
 constexpr size_t kDtypeBytes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2};
@@ -248,7 +256,11 @@ NCCL_EXPORT int ncclCommInitRank(Communicator** made, int size, Id id, int rank)
   (*made)->waits = true;
   std::unique_lock<std::mutex> lock(mutex);
   changed.notify_all();
-  changed.wait(lock, [&] { return (*made)->clique->come == size; });
+  const auto all_came = [&] { return (*made)->clique->come == size; };
+  if (const int patience = variable("NCCL_ON_HOST_PATIENCE", 0); patience != 0) {
+    return changed.wait_for(lock, std::chrono::milliseconds(patience), all_came) ? kSuccess : kSystemError;
+  }
+  changed.wait(lock, all_came);
   return kSuccess;
 }
 
