@@ -2,6 +2,7 @@
 # make test        the same set-up, then every behaviour once: after each change (tests/suites.py lists the suites)
 # make test-all    sanitizers, fuzzing and all of what `make test` takes a sample of, too: before a change lands (CI runs this)
 # make test-long   soaks, other versions and whole matrices: before a release, and after changes of what they are about
+# make test-rest   what `make test-all` runs besides `make test`
 # make test-NAME   one suite; `make sanitize` and `make fuzz` are suites too
 # make build       install unihal into .venv
 # make benchmarks  print ratios against NumPy and the frameworks' CPU; BENCHMARK_ARGUMENTS=--quick leaves out the largest
@@ -54,7 +55,7 @@ PYTHON_SOURCES := $(shell find python/unihal python/unihal_pytest python/unihal_
 FORMATTED := $(shell find $(NATIVE_FOLDERS) tests benchmarks -type f \( -name '*.h' -o -name '*.c' -o -name '*.cc' \))
 CHECKED := python plugins tests benchmarks docs setup.py
 
-.PHONY: demo benchmarks build test test-all test-long check test-native sanitize sanitize-address sanitize-thread fuzz \
+.PHONY: demo benchmarks build test test-rest test-all test-long check test-native sanitize sanitize-address sanitize-thread fuzz \
   test-python test-gpu-sample test-gpu test-paddle test-tensorflow test-conformance-sample test-conformance test-mutations \
   test-strict test-opencl-sample test-opencl test-amd-sample test-amd test-races test-conformance-opencl test-paddle-versions soak \
   coverage format clean
@@ -72,9 +73,11 @@ test: build
 	$(SUITES) test
 	@echo 'make test: every suite passed'
 
-test-all: test
-	$(SUITES) rest
+test-all: test test-rest
 	@echo 'make test-all: every suite passed'
+
+test-rest: build
+	$(SUITES) rest
 
 test-long: build
 	$(SUITES) long

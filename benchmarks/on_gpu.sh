@@ -5,9 +5,10 @@
 #
 # Backends: by default those of corex, hip and opencl that find a device; hip only on an AMD card, or with HIP=double, where
 # tests/doubles/hip_on_cuda makes an NVIDIA GPU pass for one. Parts: doctor conformance digits gpu start, of opencl also
-# gemm launch, of corex also sanitizer (NVIDIA's compute-sanitizer), with two devices of corex or hip also two (collectives),
-# and with Paddle and TensorFlow adapters demo training; all of them if none is named. Each writes OUTPUT_FOLDER/BACKEND.PART.log. The machine needs Python, gcc and CMake, but no
-# network: UNIHAL_WHEELS names a folder of wheels for the Python packages that are missing there, UNIHAL_DIGITS a file of
+# gemm launch, of corex and hip also libraries (matrix products and convolutions with each of the vendor's libraries alone and with
+# none) and, with two devices, two (collectives), of corex also sanitizer (NVIDIA's compute-sanitizer), and with Paddle and
+# TensorFlow adapters demo training; all of them if none is named. Each writes OUTPUT_FOLDER/BACKEND.PART.log. The machine
+# needs Python, gcc and CMake, but no network: UNIHAL_WHEELS names a folder of wheels for the Python packages that are missing there, UNIHAL_DIGITS a file of
 # benchmarks/digits.py --export where there is no scikit-learn, UNIHAL_CLBLAST_LIBRARY a libclblast.so.1 to compare with.
 # JOBS (all cores) is the number of processes at a time, CONFORMANCE_OPTIONS goes to `unihal conformance`.
 set -euo pipefail
@@ -44,7 +45,8 @@ parts_of() {
   echo doctor conformance digits gpu start
   case $1 in
     opencl) echo gemm launch ;;
-    corex) ! command -v compute-sanitizer >/dev/null || echo sanitizer ;;
+    hip) echo libraries ;;
+    corex) echo libraries; ! command -v compute-sanitizer >/dev/null || echo sanitizer ;;
   esac
   [[ $1 == opencl ]] || (( $(devices "$1") < 2 )) || echo two
   [[ $frameworks != 'paddle tensorflow' ]] || echo adapters demo training
@@ -80,6 +82,17 @@ run_part() {
       printf '%s\n' tests/paddle/test_{kernels,training}.py \
         tests/tensorflow/test_{array,elementwise,fusion,image,index,models,neural,random,reduce,variable}.py |
         xargs -P "$jobs" -n 1 python -m pytest -q "--unihal-backend=$UNIHAL_BACKEND"
+      ;;
+    libraries)  # what each of them takes, and our own kernels alone
+      local names library op
+      names='none cublaslt cublas cudnn'
+      [[ $UNIHAL_BACKEND == corex ]] || names='none hipblaslt rocblas miopen'
+      for library in $names; do
+        for op in matmul convolution convolution_backward_data convolution_backward_filter; do
+          echo "UNIHAL_GPU_LIBRARIES=$library, $op:"
+          UNIHAL_GPU_LIBRARIES=$library unihal conformance --backend "$UNIHAL_BACKEND" --jobs "$jobs" --every 3 --op $op
+        done
+      done
       ;;
     two)  # collectives on two devices, beside PyTorch's
       python benchmarks/collectives.py --json "$output/$UNIHAL_BACKEND.two.json"
