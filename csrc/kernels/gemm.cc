@@ -32,7 +32,9 @@ constexpr int32_t kVectorLanes = 4;
 
 constexpr int32_t kGroupSize = 256;
 
-constexpr int32_t kLibraryCandidate = 0;
+// Numbers of candidates: tiles come between.
+constexpr int32_t kLibraryWay = 0;
+int32_t vector_way() { return 1 + kGemmTileCount; }
 
 // BLOCK_N of gemm_block.cl.
 constexpr int64_t kBlockColumns = 32;
@@ -113,25 +115,29 @@ Gemm::Gemm(const DeviceTraits& traits, const MatmulProblem& problem) : problem_(
     method_ = Method::kNothing;
   } else if (k < kPlainLength || m * n * k < kPlainWork || (m * n <= kPlainElements && k < kPlainElementsLength)) {
     method_ = Method::kPlain;
-  } else if ((m == 1 || n == 1) && !traits.is_cpu && group_size_ >= kVectorLanes) {
-    method_ = Method::kVector;
-    if (n != 1) transpose(problem_);
-    plan_vector(traits);
   } else {
-    if (n == 1) transpose(problem_);  // blocks are wider than high
+    is_vector_ = (m == 1 || n == 1) && !traits.is_cpu && group_size_ >= kVectorLanes;
+    if (is_vector_ ? n != 1 : n == 1) transpose(problem_);  // blocks are wider than high
     plan_large(traits);
   }
 }
 
 void Gemm::plan_large(const DeviceTraits& traits) {
-  const int32_t choice = chosen_candidate(traits);
+  const TuningChoice choice = chosen(traits);
   const GemmLibrary* library = traits.gemm_library;
-  const bool wants_library =
-      library != nullptr && (choice == kLibraryCandidate || (choice < 0 && library->is_preferred()));
-  plan_own(traits, choice - 1);
+  // A vector's product waits for memory, which no library has more of.
+  const bool prefers_library = library != nullptr && library->is_preferred() && !is_vector_;
+  const bool wants_library = choice.candidate < 0 ? prefers_library : choice.candidate == kLibraryWay;
+  if (is_vector_) {
+    plan_vector(traits);
+  } else {
+    plan_own(traits, choice.candidate - 1);
+  }
+  is_tunable_ = method_ != Method::kPlain && (!is_vector_ || library != nullptr);
   if (!wants_library || !find_library_share(traits, &share_)) return;
   own_method_ = method_;
   method_ = Method::kLibrary;
+  algorithm_ = choice.algorithm;
   library_workspace_ = library->workspace_bytes();
 }
 
@@ -146,10 +152,10 @@ void Gemm::plan_own(const DeviceTraits& traits, int32_t tile) {
   splits_ = plan.splits;
 }
 
-int32_t Gemm::chosen_candidate(const DeviceTraits& traits) const {
-  if (traits.tuning == nullptr || traits.tuning->is_empty()) return -1;
-  const int32_t candidate = traits.tuning->find(tuning_key());
-  return is_usable(traits, candidate) ? candidate : -1;
+TuningChoice Gemm::chosen(const DeviceTraits& traits) const {
+  if (traits.tuning == nullptr || traits.tuning->is_empty()) return {};
+  const TuningChoice choice = traits.tuning->find(tuning_key());
+  return is_usable(traits, choice.candidate) ? choice : TuningChoice();
 }
 
 TuningKey Gemm::tuning_key() const {
@@ -159,45 +165,77 @@ TuningKey Gemm::tuning_key() const {
                          runs_along_k(b.column_stride, b.row_stride));
 }
 
-std::string Gemm::candidate_name(const DeviceTraits& traits, int32_t candidate) {
-  if (candidate != kLibraryCandidate) return kGemmTiles[candidate - 1].name();
-  return traits.gemm_library != nullptr ? traits.gemm_library->name() : "vendor library";
+std::string Gemm::candidate_name(const DeviceTraits& traits, int32_t number) {
+  if (number > kLibraryWay && number < vector_way()) return kGemmTiles[number - 1].name();
+  if (number == vector_way()) return "vector";
+  const std::string library = traits.gemm_library != nullptr ? traits.gemm_library->name() : "vendor library";
+  return number == kLibraryWay ? library : library + " #" + std::to_string(number - way_count() + 2);
 }
 
-bool Gemm::is_usable(const DeviceTraits& traits, int32_t candidate) const {
-  if (candidate < 0 || candidate >= candidate_count()) return false;
+bool Gemm::is_usable(const DeviceTraits& traits, int32_t way) const {
+  if (way < 0 || way >= way_count()) return false;
   LibraryShare share;
-  if (candidate == kLibraryCandidate) return traits.gemm_library != nullptr && find_library_share(traits, &share);
-  return fits(kGemmTiles[candidate - 1], traits, compute_bytes(compute_));
+  if (way == kLibraryWay) return traits.gemm_library != nullptr && find_library_share(traits, &share);
+  if (is_vector_ || way == vector_way()) return is_vector_ && way == vector_way();
+  return fits(kGemmTiles[way - 1], traits, compute_bytes(compute_));
+}
+
+bool Gemm::find_choice(const DeviceTraits& traits, int32_t number, TuningChoice* choice) const {
+  const int32_t place = number - way_count() + 1;  // of the library's algorithms; the first is its way
+  *choice = place > 0 ? kLibraryWay : number;
+  if (!is_usable(traits, choice->candidate)) return false;
+  if (place <= 0) return true;
+  LibraryShare share;
+  find_library_share(traits, &share);
+  LibraryAlgorithm algorithms[kMostGemmAlgorithms];
+  if (place >= traits.gemm_library->algorithms(library_problem(share), algorithms)) return false;
+  choice->algorithm = algorithms[place];
+  return true;
 }
 
 MatmulProblem Gemm::library_problem(const LibraryShare& share) const {
   MatmulProblem problem = problem_;
   if (share.copies_c) problem.operands[kMatmulC] = problem.operands[kMatmulD];
-  if (share.activates_apart) problem.activation = UHAL_ACTIVATION_NONE;
+  if (share.adds_c) {
+    problem.operands[kMatmulC] = {};
+    problem.beta = 0;
+  }
+  if (share.activates) problem.activation = UHAL_ACTIVATION_NONE;
   return problem;
 }
 
-// The most that the library takes by itself. Integers of ours wrap as 64 bits do, so nothing is done to them in
-// between; nor to what is narrower than the sum, which would be rounded twice.
+// The most that the library takes by itself, then what costs least beside it. Integers of ours wrap as 64 bits do, so
+// nothing is done to them in between; nor to what is narrower than the sum, which would be rounded twice.
 bool Gemm::find_library_share(const DeviceTraits& traits, LibraryShare* share) const {
   const MatmulOperand& c = problem_.operands[kMatmulC];
   const MatmulOperand& d = problem_.operands[kMatmulD];
   const bool has_activation = problem_.activation != UHAL_ACTIVATION_NONE;
   const bool is_wide = d.dtype == (compute_ == Compute::kDouble ? UHAL_FLOAT64 : UHAL_FLOAT32);
-  const bool is_exact_apart = compute_ != Compute::kInt64 && (is_wide || commutes_with_rounding(problem_.activation));
-  const bool can_copy_c = problem_.beta != 0 && c.data != d.data && c.dtype == d.dtype;
-  for (const bool copies_c : {false, true}) {
-    for (const bool activates_apart : {false, true}) {
-      if ((copies_c && !can_copy_c) || (activates_apart && !(has_activation && is_exact_apart))) continue;
-      *share = {copies_c, activates_apart};
-      if (traits.gemm_library->takes(library_problem(*share))) return true;
-    }
+  const bool can_activate =
+      has_activation && compute_ != Compute::kInt64 && (is_wide || commutes_with_rounding(problem_.activation));
+  const bool has_other_c = problem_.beta != 0 && c.data != d.data;
+  const bool can_add_c = has_other_c && problem_.beta == 1 && is_wide;
+  const bool can_copy_c = has_other_c && c.dtype == d.dtype;
+  const struct {
+    bool is_possible;
+    LibraryShare share;
+  } rows[] = {
+      {true, {}},
+      {can_activate, {false, false, true}},
+      {can_add_c, {false, true, has_activation}},
+      {can_copy_c, {true, false, false}},
+      {can_copy_c && can_activate, {true, false, true}},
+  };
+  for (const auto& row : rows) {
+    if (!row.is_possible || !traits.gemm_library->takes(library_problem(row.share))) continue;
+    *share = row.share;
+    return true;
   }
   return false;
 }
 
 void Gemm::plan_vector(const DeviceTraits& traits) {
+  method_ = Method::kVector;
   const MatmulOperand& a = problem_.operands[kMatmulA];
   along_k_ = runs_along_k(a.row_stride, a.column_stride);
   const int32_t long_lanes = std::max(1, group_size_ / kVectorLanes);
@@ -268,8 +306,8 @@ uhal_status Gemm::run_own(Queue& queue, Method method, void* workspace) const {
 }
 
 uhal_status Gemm::run_library(Queue& queue, void* workspace) const {
-  const uhal_tensor d = view_of(problem_, kMatmulD);
   if (share_.copies_c) {
+    const uhal_tensor d = view_of(problem_, kMatmulD);
     const uhal_tensor c = view_of(problem_, kMatmulC);
     const uhal_tensor* const input = &c;
     const uhal_tensor* const output = &d;
@@ -281,11 +319,23 @@ uhal_status Gemm::run_library(Queue& queue, void* workspace) const {
     copy.outputs = &output;
     if (const uhal_status status = run_copy(queue, copy); status != UHAL_OK) return status;
   }
-  const uhal_status status = queue.library_gemm(library_problem(share_), workspace);
-  if (status != UHAL_OK || !share_.activates_apart) return status;
+  const uhal_status status = queue.library_gemm(library_problem(share_), algorithm_, workspace);
+  return status == UHAL_OK ? finish_library(queue) : status;
+}
+
+// d = activation(d + c), as far as that is ours.
+uhal_status Gemm::finish_library(Queue& queue) const {
+  if (!share_.adds_c && !share_.activates) return UHAL_OK;
+  const uhal_tensor d = view_of(problem_, kMatmulD);
+  const uhal_tensor c = view_of(problem_, kMatmulC);
   MapChain chain;
-  const int sum = chain.input(d);
-  chain.output(chain.step(activation_function(problem_.activation), {sum}), d);
+  int value = chain.input(d);
+  if (share_.adds_c) {
+    const int addend = chain.input(c);
+    value = chain.step(uhal_map_add, {value, addend});
+  }
+  if (share_.activates) value = chain.step(activation_function(problem_.activation), {value});
+  chain.output(value, d);
   return run_map_chain(queue, chain);
 }
 
@@ -294,6 +344,7 @@ uhal_status Gemm::run_plain(Queue& queue) const {
   Arguments arguments;
   append_operands(arguments);
   append_index(arguments, count, wide_);
+  note_implementation("gemm_plain");
   return queue.run(spec(sources::gemm_plain), arguments, linear_grid(count, group_size_));
 }
 
@@ -312,6 +363,7 @@ uhal_status Gemm::run_vector(Queue& queue, void* workspace) const {
   Grid grid;
   grid.groups[0] = groups_m * batch * splits_;
   grid.group_size[0] = lanes_m_ * lanes_k_;
+  note_implementation("gemm_vector");
   const uhal_status status = queue.run(vector, arguments, grid);
   return status == UHAL_OK ? join_splits(queue, workspace) : status;
 }
@@ -329,6 +381,7 @@ uhal_status Gemm::run_block(Queue& queue) const {
   append_index(arguments, blocks_n, wide_);
   Grid grid;
   grid.groups[0] = blocks_m * blocks_n * problem_.batch_count();
+  note_implementation("gemm_block");
   return queue.run(block, arguments, grid);
 }
 
@@ -357,6 +410,7 @@ uhal_status Gemm::run_tile(Queue& queue, void* workspace) const {
   Grid grid;
   grid.groups[0] = tiles_m * tiles_n * batch * splits_;
   grid.group_size[0] = tile.threads();
+  note_implementation("gemm_tile %dx%dx%d/%dx%d", tile.m, tile.n, tile.k, tile.micro_m, tile.micro_n);
   const uhal_status status = queue.run(tiled, arguments, grid);
   return status == UHAL_OK ? join_splits(queue, workspace) : status;
 }

@@ -15,6 +15,7 @@
 #include "csrc/backends/common/matmul_problem.h"
 #include "csrc/kernels/gemm_tile.h"
 #include "csrc/kernels/queue.h"
+#include "csrc/kernels/tuning_choice.h"
 #include "csrc/kernels/tuning_key.h"
 
 namespace unihal::kernels {
@@ -30,13 +31,14 @@ class Gemm {
   // Submits the product. `workspace` is workspace_bytes() of device memory aligned to 256, or NULL if that is 0.
   uhal_status run(Queue& queue, void* workspace) const;
 
-  // What traits.tuning has choices of: products large enough for tiles, by tuning_key(). Candidate 0 is the vendor's
-  // library, which our own kernels stand in for where it refuses; the others are kGemmTiles, in order.
-  bool is_tunable() const { return method_ >= Method::kBlock; }
+  // What traits.tuning has choices of, by tuning_key(): products large enough for tiles, and those with a vector where
+  // there is a library. Candidate 0 is the vendor's library, which our own kernels stand in for where it refuses; then
+  // come kGemmTiles, in order, the kernel for vectors, and the library's algorithms from the second on.
+  bool is_tunable() const { return is_tunable_; }
   TuningKey tuning_key() const;
-  static int32_t candidate_count() { return 1 + kGemmTileCount; }
-  static std::string candidate_name(const DeviceTraits& traits, int32_t candidate);
-  bool is_usable(const DeviceTraits& traits, int32_t candidate) const;  // false also for one that does not exist
+  static int32_t candidate_count() { return way_count() + kMostGemmAlgorithms - 1; }
+  static std::string candidate_name(const DeviceTraits& traits, int32_t number);
+  bool find_choice(const DeviceTraits& traits, int32_t number, TuningChoice* choice) const;  // as Tunable::find
 
  private:
   enum class Method : uint8_t {
@@ -48,21 +50,26 @@ class Gemm {
     kLibrary,  // Queue::library_gemm
   };
 
-  // What a library leaves to kernels of ours: c, copied into d beforehand, and the activation of d.
+  // What a library leaves to kernels of ours: c, copied into d beforehand or added in a pass behind it, and the
+  // activation of d, in the same pass.
   struct LibraryShare {
     bool copies_c = false;
-    bool activates_apart = false;
+    bool adds_c = false;
+    bool activates = false;
   };
 
+  static int32_t way_count() { return 2 + kGemmTileCount; }
   void plan_vector(const DeviceTraits& traits);
   void plan_large(const DeviceTraits& traits);
-  int32_t chosen_candidate(const DeviceTraits& traits) const;
+  TuningChoice chosen(const DeviceTraits& traits) const;
+  bool is_usable(const DeviceTraits& traits, int32_t way) const;  // false also for one that does not exist
   void plan_own(const DeviceTraits& traits, int32_t tile);
   bool find_library_share(const DeviceTraits& traits, LibraryShare* share) const;
   MatmulProblem library_problem(const LibraryShare& share) const;
   size_t own_workspace_bytes() const;
   uhal_status run_own(Queue& queue, Method method, void* workspace) const;
   uhal_status run_library(Queue& queue, void* workspace) const;
+  uhal_status finish_library(Queue& queue) const;
   uhal_status run_plain(Queue& queue) const;
   uhal_status run_vector(Queue& queue, void* workspace) const;
   uhal_status run_block(Queue& queue) const;
@@ -74,10 +81,13 @@ class Gemm {
   MatmulProblem problem_;
   Compute compute_;
   Method method_;
-  Method own_method_ = Method::kNothing;  // kLibrary: how it runs where the library refuses
-  LibraryShare share_;                    // kLibrary
-  size_t library_workspace_ = 0;          // kLibrary
-  bool wide_;                             // 64-bit indices
+  Method own_method_ = Method::kNothing;         // kLibrary: how it runs where the library refuses
+  LibraryShare share_;                           // kLibrary
+  LibraryAlgorithm algorithm_ = kBestAlgorithm;  // kLibrary
+  size_t library_workspace_ = 0;                 // kLibrary
+  bool is_vector_ = false;                       // n is 1, and kVector takes it
+  bool is_tunable_ = false;
+  bool wide_;  // 64-bit indices
   int32_t group_size_;
   int32_t splits_ = 1;    // parts of k, each summed by groups of its own into the workspace
   int32_t tile_ = -1;     // kTile: a number of kGemmTiles

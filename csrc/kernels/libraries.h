@@ -4,6 +4,7 @@
 #define UNIHAL_KERNELS_LIBRARIES_H_
 
 #include <cstddef>
+#include <cstdint>
 
 namespace unihal {
 struct MatmulProblem;
@@ -12,6 +13,17 @@ struct MatmulProblem;
 namespace unihal::kernels {
 
 struct ConvolutionTask;  // ops/convolution.h
+
+// An algorithm of a library's for one piece of work, by a number that tells it from the others and is the same in all
+// processes that use this version of the library on this model of device.
+using LibraryAlgorithm = uint32_t;
+
+// The one that the library itself holds to be the best.
+inline constexpr LibraryAlgorithm kBestAlgorithm = 0;
+
+// As many of them as `unihal tune` measures. MIOpen, without a database of the card, orders them by estimates.
+inline constexpr int kMostGemmAlgorithms = 8;
+inline constexpr int kMostConvolutionAlgorithms = 16;
 
 // Matrix products. All functions from any thread.
 class GemmLibrary {
@@ -31,6 +43,10 @@ class GemmLibrary {
 
   // Device memory that a product may need.
   virtual size_t workspace_bytes() const = 0;
+
+  // Writes the algorithms that it offers for a product that it takes, at most kMostGemmAlgorithms, those first that it
+  // holds to be better, and returns how many. For `unihal tune`: it may take long.
+  virtual int algorithms(const MatmulProblem& /*problem*/, LibraryAlgorithm* /*numbers*/) const { return 0; }
 };
 
 // Convolutions, likewise.
@@ -46,6 +62,9 @@ class ConvolutionLibrary {
   // Whether it can run a convolution, whatever its data (also NULL) and without regard to the bias and the activation,
   // which are ours.
   virtual bool takes(const ConvolutionTask& task) const = 0;
+
+  // As of products: at most kMostConvolutionAlgorithms.
+  virtual int algorithms(const ConvolutionTask& /*task*/, LibraryAlgorithm* /*numbers*/) const { return 0; }
 };
 
 }  // namespace unihal::kernels

@@ -2,6 +2,7 @@
 #ifndef UNIHAL_KERNELS_OPS_H_
 #define UNIHAL_KERNELS_OPS_H_
 
+#include "csrc/backends/common/implementation_note.h"
 #include "csrc/kernels/queue.h"
 #include "unihal/backend.h"
 
@@ -33,6 +34,12 @@ uhal_status launch(Queue& queue, const uhal_op& op);
 // The core's services; set once by a backend's uhal_backend_query, before anything else here is called.
 void set_host(const uhal_host* host);
 const uhal_host& host();
+
+// Says, for the profiler, what the op that is launched runs on.
+template <class... Values>
+void note_implementation(const char* format, Values... values) {
+  unihal::note_implementation(host(), format, values...);
+}
 
 // A refusal with a printf-formatted reason, in thread-local storage until the next one.
 const char* refusal(const char* format, ...) __attribute__((format(printf, 1, 2)));

@@ -151,10 +151,13 @@ class Queue {
   // synchronize then fails with UHAL_OUT_OF_RANGE and "<op>: index I is outside an axis of length L".
   virtual uhal_status error_cell(const uhal_op& op, void** cell, int64_t* ticket) = 0;
 
-  // Submits a product that traits().gemm_library takes. `workspace` is its workspace_bytes() of device memory, aligned
-  // to 256, or NULL if that is 0. UHAL_UNIMPLEMENTED, without a report and with nothing submitted, if the library
-  // refuses it after all.
-  virtual uhal_status library_gemm(const MatmulProblem& /*problem*/, void* /*workspace*/) { return UHAL_UNIMPLEMENTED; }
+  // Submits a product that traits().gemm_library takes, by an algorithm of the library's or, where that cannot run it,
+  // by the best one. `workspace` is its workspace_bytes() of device memory, aligned to 256, or NULL if that is 0.
+  // UHAL_UNIMPLEMENTED, without a report and with nothing submitted, if the library refuses it after all.
+  virtual uhal_status library_gemm(const MatmulProblem& /*problem*/, LibraryAlgorithm /*algorithm*/,
+                                   void* /*workspace*/) {
+    return UHAL_UNIMPLEMENTED;
+  }
 
   // Finds how traits().convolution_library runs a convolution that it takes, wherever its operands lie, and the bytes
   // of device memory that this needs. False if the library refuses it after all.

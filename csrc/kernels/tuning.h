@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "csrc/kernels/tuning_choice.h"
 #include "csrc/kernels/tuning_key.h"
 #include "unihal/tuning.h"
 
@@ -18,17 +19,17 @@ struct DeviceTraits;
 // is what somebody chose or what a file said: whoever asks checks that there is such a candidate, and that it can run.
 class TuningTable {
  public:
-  // Of a device's model and driver version: what choices on the disk belong to.
+  // Of a device's model, the versions of its driver and of its libraries: what choices on the disk belong to.
   explicit TuningTable(std::string device) : device_(std::move(device)) {}
 
   // Whether nothing is chosen: then a launch need not make a key.
   bool is_empty() const { return chosen_.load(std::memory_order_relaxed) == 0; }
 
-  // The candidate chosen for a key, or -1.
-  int32_t find(const TuningKey& key) const;
+  // What was chosen for a key; candidate -1 if nothing was.
+  TuningChoice find(const TuningKey& key) const;
 
-  // -1 takes a choice back. False if the table is full.
-  bool choose(const TuningKey& key, int32_t candidate);
+  // Candidate -1 takes a choice back. False if the table is full.
+  bool choose(const TuningKey& key, TuningChoice choice);
 
   // From and to the disk. keep() is false if nothing can be kept.
   void load();
@@ -39,14 +40,16 @@ class TuningTable {
  private:
   // A key stays in its slot, so that no find() that runs meanwhile misses another one.
   struct Slot {
-    std::atomic<int32_t> candidate{kFree};  // written after the key
+    std::atomic<TuningChoice> choice{TuningChoice(kFree)};  // written after the key
     TuningKey key;
+
+    int32_t candidate() const { return choice.load(std::memory_order_relaxed).candidate; }
   };
   static constexpr int32_t kFree = -2;
   static constexpr uint64_t kSlots = 1024;  // a power of two
   static constexpr int kMostKeys = kSlots * 3 / 4;
 
-  void set(Slot& slot, int32_t candidate);
+  void set(Slot& slot, TuningChoice choice);
   std::string store_key() const;
 
   const std::string device_;
@@ -55,12 +58,14 @@ class TuningTable {
   Slot slots_[kSlots];
 };
 
-// What there is to choose about an op.
+// What there is to choose about an op. Candidates are the ways of its kind, then the algorithms of the vendor's library
+// from the second on: the first is what the library takes by itself, which is a way.
 struct Tunable {
   TuningKey key;  // none: nothing
   int32_t candidates = 0;
-  std::string (*name)(const DeviceTraits& traits, int32_t candidate) = nullptr;
-  bool (*is_usable)(const DeviceTraits& traits, const uhal_op& op, int32_t candidate) = nullptr;
+  std::string (*name)(const DeviceTraits& traits, int32_t number) = nullptr;
+  // Whether the device can run an op as a candidate, and if so what is kept of it. May ask the library.
+  bool (*find)(const DeviceTraits& traits, const uhal_op& op, int32_t number, TuningChoice* choice) = nullptr;
 };
 Tunable tunable_matmul(const DeviceTraits& traits, const uhal_op& op);       // ops/matmul.cc
 Tunable tunable_convolution(const DeviceTraits& traits, const uhal_op& op);  // ops/convolution_algorithms.cc

@@ -76,7 +76,8 @@ uhal_status candidate(int32_t ordinal, const uhal_op* op, int32_t number, char* 
   const Tunable tunable = tunable_of(*device.traits, *op);
   if (number < 0 || number >= tunable.candidates) return refuse_candidate(number, tunable.candidates);
   std::snprintf(name, name_bytes, "%s", tunable.name(*device.traits, number).c_str());
-  *usable = tunable.is_usable(*device.traits, *op, number);
+  TuningChoice choice;
+  *usable = tunable.find(*device.traits, *op, number, &choice);
   return UHAL_OK;
 }
 
@@ -86,12 +87,13 @@ uhal_status choose(int32_t ordinal, const uhal_op* op, int32_t number) {
   const Tunable tunable = tunable_of(*device.traits, *op);
   if (tunable.candidates == 0) return refuse_op(*op);
   if (number < -1 || number >= tunable.candidates) return refuse_candidate(number, tunable.candidates);
-  if (number >= 0 && !tunable.is_usable(*device.traits, *op, number)) {
+  TuningChoice choice;
+  if (number >= 0 && !tunable.find(*device.traits, *op, number, &choice)) {
     return fail(UHAL_UNIMPLEMENTED,
                 "tuning: candidate %d (%s) cannot run this op on this device; choose one that is usable", number,
                 tunable.name(*device.traits, number).c_str());
   }
-  if (!device.table->choose(tunable.key, number)) {
+  if (!device.table->choose(tunable.key, choice)) {
     return fail(UHAL_RESOURCE_EXHAUSTED, "tuning: the table of choices is full; forget those that are not needed");
   }
   return UHAL_OK;
@@ -100,7 +102,14 @@ uhal_status choose(int32_t ordinal, const uhal_op* op, int32_t number) {
 uhal_status chosen(int32_t ordinal, const uhal_op* op, int32_t* number) {
   TunedDevice device;
   if (const uhal_status status = find_device(ordinal, &device); status != UHAL_OK) return status;
-  *number = device.table->find(tunable_of(*device.traits, *op).key);
+  const Tunable tunable = tunable_of(*device.traits, *op);
+  const TuningChoice found = device.table->find(tunable.key);
+  *number = found.candidate;
+  if (found.algorithm == kBestAlgorithm) return UHAL_OK;
+  for (int32_t i = 0; i < tunable.candidates; ++i) {
+    TuningChoice choice;
+    if (tunable.find(*device.traits, *op, i, &choice) && choice == found) *number = i;
+  }
   return UHAL_OK;
 }
 

@@ -59,6 +59,13 @@ typedef struct uhal_host {
    * For slots that wait for others than the device (ranks of a communicator): call it up to 40 times a second, and
    * return UHAL_CANCELLED if it is other than 0. */
   int32_t (*is_wait_given_up)(void);
+
+  /* -- since ABI 1.5 ------------------------------------------------------------------------------ */
+
+  /* Says, inside `launch`, what the op runs on, for the profiler: a library and its version ("cuBLASLt 13.0") or the
+   * backend's own way ("winograd"). printf-formatted, which costs nothing while no recording runs. An op of several
+   * parts calls it for each; what was said already is left out. */
+  void (*note_implementation)(const char* format, ...);
 } uhal_host;
 
 typedef struct uhal_backend {

@@ -36,6 +36,7 @@ typedef struct uhal_profiler_event {
   uint64_t bytes;
   uint64_t flops;
   int64_t estimated_nanoseconds; /* since ABI 1.2: see below; 0 if the device's peaks are unknown */
+  const char* implementation;    /* since ABI 1.5: what it ran on, "winograd + cuBLASLt 13.0"; "" if nobody said so */
 } uhal_profiler_event;
 
 /* Number of events of the stopped recording; 0 while one is running. */
@@ -51,6 +52,7 @@ typedef struct uhal_profiler_total {
   uint64_t bytes;
   uint64_t flops;
   int64_t estimated_nanoseconds; /* since ABI 1.2 */
+  const char* implementations;   /* since ABI 1.5: those of the op's events by falling device time, "a, b" */
 } uhal_profiler_total;
 
 UHAL_API size_t uhal_profiler_total_count(void);

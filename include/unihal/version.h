@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #define UHAL_ABI_MAJOR 1
-#define UHAL_ABI_MINOR 4
+#define UHAL_ABI_MINOR 5
 
 #if defined(UHAL_BUILDING_CORE)
 #define UHAL_API __attribute__((visibility("default")))

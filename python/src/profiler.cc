@@ -25,6 +25,7 @@ py::list events() {
     entry["bytes"] = event.bytes;
     entry["flops"] = event.flops;
     entry["estimated_nanoseconds"] = event.estimated_nanoseconds;
+    entry["implementation"] = event.implementation;
     result.append(entry);
   }
   return result;
@@ -44,6 +45,7 @@ py::list totals() {
     entry["bytes"] = total.bytes;
     entry["flops"] = total.flops;
     entry["estimated_nanoseconds"] = total.estimated_nanoseconds;
+    entry["implementations"] = total.implementations;
     result.append(entry);
   }
   return result;

@@ -25,6 +25,8 @@ class ProfiledEvent:
     #: An estimate, not a measurement: the least time that a device with these peaks would need. On the stub with a
     #: device profile they are the card's. 0 where the peaks are unknown.
     estimated_nanoseconds: int
+    #: What it ran on, as far as the backend says: "cuBLASLt 13.0", "winograd + convolution_gemm 128x128x8".
+    implementation: str = ""
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,8 @@ class ProfiledTotal:
     flops: int
     #: The sum of the events' estimates.
     estimated_nanoseconds: int
+    #: What the events ran on, longest first, with commas between.
+    implementations: str = ""
 
 
 class profile:  # noqa: N801 (used like a function)
@@ -68,18 +72,24 @@ class profile:  # noqa: N801 (used like a function)
             _core.profiler_write_trace(self._trace)
 
     def summary(self) -> str:
-        """The totals as a table for a person: measured time, and the estimate where the device's peaks are known."""
+        """The totals as a table for a person: measured time, the estimate where the peaks are known, and what the
+        op ran on where the backend says so."""
         has_estimates = any(total.estimated_nanoseconds for total in self.totals)
+        has_implementations = any(total.implementations for total in self.totals)
         rows = [["op", "calls", "ms", "MB", "GFLOP"] + (["ms (estimate, not measured)"] if has_estimates else [])]
         for total in self.totals:
             row = [total.op, str(total.calls), _milliseconds(total.duration_nanoseconds)]
             row += [f"{total.bytes / 1e6:.3f}", f"{total.flops / 1e9:.3f}"]
             rows.append(row + ([_milliseconds(total.estimated_nanoseconds)] if has_estimates else []))
         widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-        return "\n".join(
+        lines = [
             "  ".join([row[0].ljust(widths[0])] + [cell.rjust(width) for cell, width in zip(row[1:], widths[1:])])
             for row in rows
-        )
+        ]
+        if has_implementations:
+            names = ["ran on", *(total.implementations for total in self.totals)]
+            lines = [f"{line}  {name}".rstrip() for line, name in zip(lines, names)]
+        return "\n".join(lines)
 
 
 def _milliseconds(nanoseconds: int) -> str:

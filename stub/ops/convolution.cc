@@ -2,6 +2,7 @@
 
 #include "csrc/backends/common/convolution_problem.h"
 #include "csrc/backends/common/dtype.h"
+#include "csrc/backends/common/implementation_note.h"
 
 namespace unihal::stub {
 namespace {
@@ -94,8 +95,10 @@ uhal_status run_convolution(const Launch& launch) {
 
   uhal_status status = UHAL_OK;
   if (dtype == UHAL_FLOAT64) {
+    note_implementation(host(), "built-in gemm");
     status = convolution_with_gemm<double>(staging, problem);
   } else if (empty || !convolution_with_onednn(problem, &status)) {
+    note_implementation(host(), "built-in gemm");
     status = convolution_with_gemm<float>(staging, problem);
   }
   return status == UHAL_OK ? staging.finish() : status;

@@ -1,3 +1,4 @@
+#include "csrc/backends/common/implementation_note.h"
 #include "stub/onednn/primitive.h"
 #include "stub/ops/convolution.h"
 
@@ -162,6 +163,7 @@ bool convolution_with_onednn(const ConvolutionProblem& problem, uhal_status* sta
   if (primitive == nullptr) return false;
   void* const data[] = {problem.x->data, problem.w->data, problem.y->data,
                         problem.bias != nullptr ? problem.bias->data : nullptr};
+  note_implementation(host(), "%s", onednn_description());
   *status = primitive->execute(data);
   if (*status == UHAL_OK && problem.kind == UHAL_OP_CONVOLUTION) {
     *status = activate_in_place(problem.attributes.activation, *problem.y);

@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "csrc/backends/common/dtype.h"
+#include "csrc/backends/common/implementation_note.h"
 #include "stub/common/parallel.h"
 #include "stub/common/staging.h"
 #include "stub/ops/gemm.h"
@@ -17,6 +18,7 @@ uhal_status run_with_gemm(const MatmulProblem& problem) {
   epilogue.beta = static_cast<T>(problem.beta);
   epilogue.activation = problem.activation;
   std::atomic<bool> out_of_memory{false};
+  note_implementation(host(), "built-in gemm");
   const int64_t work = problem.m * problem.n * (problem.k + 1) / 8 + 1;
   parallel_for(problem.batch_count(), work, [&](int64_t begin, int64_t end) {
     for (int64_t index = begin; index < end; ++index) {

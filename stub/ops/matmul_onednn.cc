@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "csrc/backends/common/implementation_note.h"
 #include "stub/onednn/primitive.h"
 #include "stub/ops/matmul.h"
 
@@ -184,6 +185,7 @@ bool matmul_with_onednn(const Launch& launch, const MatmulProblem& problem, uhal
   }
   void* const data[] = {operands[kMatmulA].data, operands[kMatmulB].data, operands[kMatmulD].data,
                         operands[kMatmulC].data};
+  note_implementation(host(), "%s", onednn_description());
   *status = primitive->execute(data);
   if (*status == UHAL_OK) *status = activate_in_place(problem.activation, view_of(problem, operands[kMatmulD]));
   return true;

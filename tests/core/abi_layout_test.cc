@@ -1,4 +1,4 @@
-// The layout of everything that crosses the boundary, as of ABI 1.4. A line that fails to compile means that a binary
+// The layout of everything that crosses the boundary, as of ABI 1.5. A line that fails to compile means that a binary
 // built against an older header would read the wrong bytes: append instead, or raise the major.
 #include <gtest/gtest.h>
 
@@ -245,7 +245,7 @@ FIELD(uhal_op, outputs, 32);
 FIELD(uhal_op, attributes, 40);
 FIELD(uhal_op, label, 48);
 
-SIZE(uhal_profiler_event, 88);
+SIZE(uhal_profiler_event, 96);
 FIELD(uhal_profiler_event, struct_size, 0);
 FIELD(uhal_profiler_event, name, 8);
 FIELD(uhal_profiler_event, op, 16);
@@ -257,8 +257,9 @@ FIELD(uhal_profiler_event, duration_nanoseconds, 56);
 FIELD(uhal_profiler_event, bytes, 64);
 FIELD(uhal_profiler_event, flops, 72);
 FIELD(uhal_profiler_event, estimated_nanoseconds, 80);
+FIELD(uhal_profiler_event, implementation, 88);
 
-SIZE(uhal_profiler_total, 56);
+SIZE(uhal_profiler_total, 64);
 FIELD(uhal_profiler_total, struct_size, 0);
 FIELD(uhal_profiler_total, op, 8);
 FIELD(uhal_profiler_total, calls, 16);
@@ -266,6 +267,7 @@ FIELD(uhal_profiler_total, duration_nanoseconds, 24);
 FIELD(uhal_profiler_total, bytes, 32);
 FIELD(uhal_profiler_total, flops, 40);
 FIELD(uhal_profiler_total, estimated_nanoseconds, 48);
+FIELD(uhal_profiler_total, implementations, 56);
 
 SIZE(uhal_race_access, 64);
 FIELD(uhal_race_access, struct_size, 0);
@@ -545,6 +547,7 @@ FIELD(uhal_collectives, destroy, 24);
 FIELD(uhal_collectives, abort, 32);
 FIELD(uhal_collectives, launch, 40);
 FIELD(uhal_host, is_wait_given_up, 56);
+FIELD(uhal_host, note_implementation, 64);
 VALUE(UHAL_COLLECTIVES_VERSION, 1);
 VALUE(UHAL_ALL_REDUCE, 1);
 VALUE(UHAL_ALL_GATHER, 2);

@@ -90,6 +90,8 @@ TEST_F(ProfilerTest, RecordsOpsCopiesAndFills) {
   EXPECT_STREQ("float32(2, 3), float32(2, 3) -> float32(2, 3)", sum.shape);
   EXPECT_EQ(72u, sum.bytes);
   EXPECT_EQ(6u, sum.flops);
+  EXPECT_STREQ("adder 2 + adder 12", sum.implementation) << "each part once";
+  EXPECT_STREQ("", zeros.implementation) << "nobody said what it ran on";
   EXPECT_GE(sum.start_nanoseconds, zeros.start_nanoseconds + zeros.duration_nanoseconds);
   EXPECT_STREQ("copy.device_to_device", event_at(3).op);
   EXPECT_EQ(48u, event_at(3).bytes);
@@ -110,6 +112,9 @@ TEST_F(ProfilerTest, RecordsOpsCopiesAndFills) {
       EXPECT_EQ(2u, total.calls);
       EXPECT_EQ(12u, total.flops);
       EXPECT_EQ(144u, total.bytes);
+      EXPECT_STREQ("adder 2 + adder 12", total.implementations);
+    } else {
+      EXPECT_STREQ("", total.implementations);
     }
   }
   EXPECT_EQ(5u, calls);
@@ -168,7 +173,8 @@ TEST_F(ProfilerTest, WritesATrace) {
   EXPECT_TRUE(is_json(path)) << text_of(path);
   std::string text = text_of(path);
   for (const char* part : {"\"traceEvents\":[", "\"a \\\"quoted\\\" \\\\ name\\u000a\"", "\"op\":\"map.add\"",
-                           "\"flops\":6", "\"process_name\"", "\"rdna:0 (fake)\"", "\"thread_name\"", "\"ph\":\"X\""}) {
+                           "\"implementation\":\"adder 2 + adder 12\"", "\"flops\":6", "\"process_name\"",
+                           "\"rdna:0 (fake)\"", "\"thread_name\"", "\"ph\":\"X\""}) {
     EXPECT_PRED_FORMAT2(testing::IsSubstring, part, text);
   }
   uhal_profiler_clear();

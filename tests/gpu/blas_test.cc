@@ -10,6 +10,8 @@
 
 #include "csrc/backends/common/dtype.h"
 #include "csrc/kernels/gemm.h"
+#include "csrc/kernels/ops.h"
+#include "csrc/kernels/tuning.h"
 #include "tests/doubles/libraries_on_host/element.h"
 #include "tests/gpu/library_fixture.h"
 
@@ -172,6 +174,7 @@ class Products : public LibraryTest {
  protected:
   void open() {
     notes_.clear();
+    queue_.reset();
     libraries_ = std::make_unique<BlasLibraries>();
     libraries_->open(device(), &notes_);
     queue_ = libraries_->is_empty() ? nullptr : std::make_unique<BlasQueue>(*libraries_, nullptr);
@@ -191,7 +194,8 @@ TEST_P(Products, AreWhatTheProblemSays) {
     if (!libraries_->takes(product.problem)) continue;
     ++taken;
     const std::vector<unsigned char> expected = product.expected();
-    ASSERT_EQ(queue_->run(product.problem, workspace_.data()), UHAL_OK) << product.text() << " of seed " << seed;
+    ASSERT_EQ(queue_->run(product.problem, kernels::kBestAlgorithm, workspace_.data()), UHAL_OK)
+        << product.text() << " of seed " << seed;
     ASSERT_EQ(product.actual(), expected) << product.text() << " of seed " << seed;
   }
   EXPECT_GT(taken, 200);
@@ -240,7 +244,7 @@ TEST_P(Products, FreeWhatTheyMade) {
   ASSERT_NE(queue_, nullptr);
   for (unsigned seed = 0; seed < 40; ++seed) {
     RandomProduct product(seed);
-    if (libraries_->takes(product.problem)) queue_->run(product.problem, workspace_.data());
+    if (libraries_->takes(product.problem)) queue_->run(product.problem, kernels::kBestAlgorithm, workspace_.data());
   }
   queue_.reset();
   libraries_.reset();
@@ -255,7 +259,8 @@ TEST_P(Products, AskForAnAlgorithmOnce) {
   for (unsigned seed = 2; !libraries_->takes(product->problem); ++seed) {
     product = std::make_unique<RandomProduct>(seed);
   }
-  for (int i = 0; i < 5; ++i) ASSERT_EQ(queue_->run(product->problem, workspace_.data()), UHAL_OK);
+  for (int i = 0; i < 5; ++i)
+    ASSERT_EQ(queue_->run(product->problem, kernels::kBestAlgorithm, workspace_.data()), UHAL_OK);
   EXPECT_EQ(control().works, 5);
   EXPECT_LE(control().questions, 1);
 }
@@ -268,7 +273,7 @@ TEST_P(Products, ThatFailAreRefusedAndNotReported) {
   std::vector<float> memory(3 * 64 * 64);
   MatmulProblem problem = large_product();
   for (int i : {kMatmulA, kMatmulB, kMatmulD}) problem.operands[i].data = memory.data();
-  EXPECT_EQ(queue_->run(problem, workspace_.data()), UHAL_UNIMPLEMENTED);
+  EXPECT_EQ(queue_->run(problem, kernels::kBestAlgorithm, workspace_.data()), UHAL_UNIMPLEMENTED);
   EXPECT_EQ(opencl::last_report.status, UHAL_OK);
 }
 
@@ -283,7 +288,7 @@ TEST_P(Products, WithoutHandlesAreRefused) {
   std::vector<float> memory(3 * 64 * 64);
   MatmulProblem problem = large_product();
   for (int i : {kMatmulA, kMatmulB, kMatmulD}) problem.operands[i].data = memory.data();
-  EXPECT_EQ(queue_->run(problem, workspace_.data()), UHAL_UNIMPLEMENTED);
+  EXPECT_EQ(queue_->run(problem, kernels::kBestAlgorithm, workspace_.data()), UHAL_UNIMPLEMENTED);
 }
 
 TEST_P(Products, RunOnOurKernelsWhereTheLibraryRefuses) {
@@ -321,9 +326,173 @@ TEST_P(Products, LeaveToUsWhatTheLibraryDoesNotFuse) {
   problem.activation = UHAL_ACTIVATION_RELU;
   ASSERT_EQ(kernels::Gemm(traits, problem).run(queue, workspace_.data()), UHAL_OK);
   const bool is_lt = std::string(row().name).find("lt") != std::string::npos;
-  ASSERT_EQ(queue.submitted.size(), is_lt ? 2U : 3U) << queue.submitted[0];
-  EXPECT_EQ(queue.submitted[is_lt ? 0 : 1], "library");
-  EXPECT_NE(queue.submitted.back(), "library") << "the activation comes behind it";
+  ASSERT_EQ(queue.submitted.size(), 2U) << queue.submitted[0];
+  EXPECT_EQ(queue.submitted[0], "library");
+  const std::string& behind = queue.submitted[1];
+  EXPECT_NE(behind.find("x < 0 ?"), std::string::npos) << behind;
+  EXPECT_EQ(behind.find("x + y") != std::string::npos, !is_lt) << "one pass for what the library leaves: " << behind;
+}
+
+// -- algorithms
+
+// The op of a product of float32.
+class ProductOp {
+ public:
+  ProductOp(int64_t m, int64_t n, int64_t k) : memory_(static_cast<size_t>(m * k + k * n + m * n)) {
+    make(&a_, memory_.data(), m, k);
+    make(&b_, memory_.data() + m * k, k, n);
+    make(&d_, memory_.data() + m * k + k * n, m, n);
+    op.struct_size = sizeof op;
+    op.kind = UHAL_OP_MATMUL;
+    op.input_count = 2;
+    op.output_count = 1;
+    op.inputs = inputs_;
+    op.outputs = outputs_;
+  }
+  ProductOp(const ProductOp&) = delete;
+  ProductOp& operator=(const ProductOp&) = delete;
+
+  uhal_op op = {};
+
+ private:
+  static void make(uhal_tensor* view, float* data, int64_t rows, int64_t columns) {
+    *view = {sizeof *view, data, UHAL_FLOAT32, 2, {rows, columns}, {columns, 1}};
+  }
+
+  std::vector<float> memory_;
+  uhal_tensor a_, b_, d_;
+  const uhal_tensor* inputs_[2] = {&a_, &b_};
+  const uhal_tensor* outputs_[1] = {&d_};
+};
+
+// A device that is tuned, on a library.
+class TunedProducts : public Products {
+ protected:
+  void SetUp() override {
+    Products::SetUp();
+    open();
+    ASSERT_NE(queue_, nullptr);
+    traits_.gemm_library = libraries_.get();
+    open_device();
+  }
+
+  // As a process that begins.
+  void open_device() { kernels::open_tuning(ordinal_ = ++last_ordinal, std::string("tuned ") + row().name, traits_); }
+
+  bool is_lt() const { return std::string(row().name).find("lt") != std::string::npos; }
+
+  // The usable candidates by name.
+  std::vector<std::pair<std::string, int32_t>> candidates(const uhal_op& op) {
+    char key[256];
+    int32_t count = 0;
+    EXPECT_EQ(tuning_->describe(ordinal_, &op, key, sizeof key, &count), UHAL_OK);
+    std::vector<std::pair<std::string, int32_t>> result;
+    for (int32_t i = 0; i < count; ++i) {
+      char name[256];
+      int32_t usable = 0;
+      EXPECT_EQ(tuning_->candidate(ordinal_, &op, i, name, sizeof name, &usable), UHAL_OK);
+      if (usable != 0) result.emplace_back(name, i);
+    }
+    return result;
+  }
+
+  int32_t number_of(const uhal_op& op, const std::string& name) {
+    for (const auto& [each, number] : candidates(op)) {
+      if (each == name) return number;
+    }
+    return -1;
+  }
+
+  int32_t chosen(const uhal_op& op) {
+    int32_t number = 0;
+    EXPECT_EQ(tuning_->chosen(ordinal_, &op, &number), UHAL_OK);
+    return number;
+  }
+
+  // What is submitted for an op.
+  std::vector<std::string> submitted(const uhal_op& op) {
+    LibraryQueue queue(traits_, queue_.get(), nullptr);
+    opencl::implementations.clear();
+    EXPECT_EQ(kernels::launch(queue, op), UHAL_OK);
+    return queue.submitted;
+  }
+
+  static inline int32_t last_ordinal = 0;  // each is opened once
+
+  kernels::DeviceTraits traits_ = gpu_traits();
+  int32_t ordinal_ = 0;
+  const uhal_tuning* const tuning_ = kernels::tuning_extension();
+};
+
+using Strings = std::vector<std::string>;
+
+TEST_P(TunedProducts, RunByTheAlgorithmThatWasChosen) {
+  const ProductOp product(64, 64, 64);
+  const std::string library = libraries_->name();
+  EXPECT_EQ(number_of(product.op, library), 0);
+  EXPECT_EQ(number_of(product.op, library + " #4"), -1) << "there are three";
+  const int32_t third = number_of(product.op, library + " #3");
+  ASSERT_EQ(third >= 0, is_lt()) << "others do not tell of their algorithms";
+  if (!is_lt()) return;
+  EXPECT_EQ(submitted(product.op), Strings{"library"});
+  EXPECT_EQ(control().last_algorithm, 0);
+  ASSERT_EQ(tuning_->choose(ordinal_, &product.op, third), UHAL_OK);
+  EXPECT_EQ(chosen(product.op), third);
+  EXPECT_EQ(submitted(product.op), Strings{"library"});
+  EXPECT_EQ(opencl::implementations, Strings{library});
+  EXPECT_EQ(control().last_algorithm, 2);
+
+  ASSERT_EQ(tuning_->keep(ordinal_), UHAL_OK);
+  open();
+  traits_.gemm_library = libraries_.get();
+  open_device();
+  EXPECT_EQ(chosen(product.op), third);
+  EXPECT_EQ(submitted(product.op), Strings{"library"});
+  EXPECT_EQ(control().last_algorithm, 2) << "as it was kept";
+
+  control().refused_algorithm = 2;
+  EXPECT_EQ(submitted(product.op), Strings{"library"});
+  EXPECT_EQ(control().last_algorithm, 0) << "what the library holds best stands in";
+  control().refused_algorithm = -1;
+  open();
+  traits_.gemm_library = libraries_.get();
+  control().algorithms = 1;  // as of another version
+  control().last_algorithm = -1;
+  EXPECT_EQ(submitted(product.op), Strings{"library"});
+  EXPECT_EQ(control().last_algorithm, 0);
+}
+
+TEST_P(TunedProducts, AskNothingMoreOnceTheyRan) {
+  const ProductOp product(64, 64, 64);
+  for (const std::string& name : {libraries_->name() + std::string(), libraries_->name() + std::string(" #2")}) {
+    const int32_t number = number_of(product.op, name);
+    if (number < 0) continue;
+    ASSERT_EQ(tuning_->choose(ordinal_, &product.op, number), UHAL_OK);
+    submitted(product.op);
+    const int questions = control().questions;
+    for (int i = 0; i < 3; ++i) submitted(product.op);
+    EXPECT_EQ(control().questions, questions);
+  }
+}
+
+// A product with a vector waits for memory: it is ours unless the library was measured faster.
+TEST_P(TunedProducts, OfVectorsAreTheLibrarysWhereThatWasChosen) {
+  for (const bool is_row : {false, true}) {
+    const ProductOp product(is_row ? 1 : 96, is_row ? 96 : 1, 512);
+    Strings kernels = submitted(product.op);
+    ASSERT_FALSE(kernels.empty());
+    EXPECT_EQ(kernels[0].find("gemm_vector"), 0U) << kernels[0];
+    EXPECT_EQ(opencl::implementations, Strings{"gemm_vector"});
+    Strings names;
+    for (const auto& [name, number] : candidates(product.op)) names.push_back(name);
+    const std::string library = libraries_->name();
+    EXPECT_EQ(names,
+              is_lt() ? (Strings{library, "vector", library + " #2", library + " #3"}) : (Strings{library, "vector"}));
+    ASSERT_EQ(tuning_->choose(ordinal_, &product.op, 0), UHAL_OK);
+    EXPECT_EQ(submitted(product.op), Strings{"library"});
+    ASSERT_EQ(tuning_->choose(ordinal_, &product.op, number_of(product.op, "vector")), UHAL_OK);
+    EXPECT_EQ(submitted(product.op), kernels);
+  }
 }
 
 constexpr LibraryRow kLibraries[] = {
@@ -333,6 +502,8 @@ constexpr LibraryRow kLibraries[] = {
     {"rocblas", Vendor::kHip, "gfx1030:xnack-", "rocm/lib/librocblas.so.4"},
 };
 INSTANTIATE_TEST_SUITE_P(Libraries, Products, testing::ValuesIn(kLibraries),
+                         [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Libraries, TunedProducts, testing::ValuesIn(kLibraries),
                          [](const auto& info) { return std::string(info.param.name); });
 
 // -- which libraries are used ----------------------------------------------------------------------------------
@@ -386,7 +557,7 @@ TEST_F(FindingProducts, OldCublasIsToldOldNumbers) {
     ++taken;
     EXPECT_NE(product.problem.operands[kMatmulA].dtype, UHAL_BFLOAT16);
     const std::vector<unsigned char> expected = product.expected();
-    ASSERT_EQ(queue.run(product.problem, workspace.data()), UHAL_OK);
+    ASSERT_EQ(queue.run(product.problem, kernels::kBestAlgorithm, workspace.data()), UHAL_OK);
     ASSERT_EQ(product.actual(), expected) << product.text();
   }
   EXPECT_GT(taken, 20);

@@ -9,6 +9,7 @@
 #include "csrc/backends/common/convolution_problem.h"
 #include "csrc/backends/common/dtype.h"
 #include "csrc/kernels/ops/convolution.h"
+#include "csrc/kernels/tuning.h"
 #include "tests/doubles/libraries_on_host/convolution.h"
 #include "tests/gpu/library_fixture.h"
 
@@ -173,6 +174,7 @@ class Convolutions : public LibraryTest {
  protected:
   void open() {
     notes_.clear();
+    stream_.reset();
     library_ = open_dnn(device(), &notes_);
     stream_ = library_ != nullptr ? library_->open_stream(nullptr) : nullptr;
   }
@@ -293,6 +295,7 @@ TEST_P(Convolutions, RunOnOurKernelsWhereTheLibraryRefuses) {
   for (int LibraryControl::* status :
        {&LibraryControl::advice_status, &LibraryControl::work_status, &LibraryControl::create_status}) {
     control() = {};
+    cache_folder.clear();
     control().*status = 8;
     stream_ = library_->open_stream(nullptr);
     LibraryQueue refused(traits, nullptr, stream_.get());
@@ -338,6 +341,26 @@ TEST_P(Convolutions, OfNarrowResultsAreFinishedWhereThatIsExact) {
   EXPECT_TRUE(takes(UHAL_FLOAT32, UHAL_ACTIVATION_SILU));
 }
 
+TEST_P(Convolutions, AreFinishedInOnePass) {
+  open();
+  ASSERT_NE(stream_, nullptr);
+  kernels::DeviceTraits traits = gpu_traits();
+  traits.convolution_library = library_.get();
+  LibraryQueue queue(traits, nullptr, stream_.get());
+  const Example example(Example::Shape(), UHAL_OP_CONVOLUTION, 1);
+  kernels::Convolution convolution = example.convolution();
+  float bias[2] = {};
+  convolution.bias.data = bias;
+  convolution.bias.strides[0] = 1;
+  convolution.activation = UHAL_ACTIVATION_RELU;
+  ASSERT_EQ(kernels::convolve(queue, convolution, Pass::kForward, {}), UHAL_OK);
+  ASSERT_EQ(queue.submitted.size(), 2U);
+  EXPECT_EQ(queue.submitted[0], "library");
+  for (const char* step : {"x + y", "x < 0 ?"}) {
+    EXPECT_NE(queue.submitted[1].find(step), std::string::npos) << queue.submitted[1];
+  }
+}
+
 TEST_P(Convolutions, FiltersInOtherOrdersAreCopied) {
   open();
   ASSERT_NE(stream_, nullptr);
@@ -356,11 +379,112 @@ TEST_P(Convolutions, FiltersInOtherOrdersAreCopied) {
   }
 }
 
+// -- algorithms
+
+class TunedConvolutions : public Convolutions {
+ protected:
+  void SetUp() override {
+    Convolutions::SetUp();
+    open_process();
+  }
+
+  // As a process that begins.
+  void open_process() {
+    open();
+    ASSERT_NE(stream_, nullptr);
+    traits_.convolution_library = library_.get();
+    kernels::open_tuning(ordinal_ = ++last_ordinal, std::string("tuned ") + row().name, traits_);
+  }
+
+  int32_t number_of(const uhal_op& op, const std::string& wanted) {
+    char key[256];
+    int32_t count = 0;
+    EXPECT_EQ(tuning_->describe(ordinal_, &op, key, sizeof key, &count), UHAL_OK);
+    for (int32_t i = 0; i < count; ++i) {
+      char name[256];
+      int32_t usable = 0;
+      EXPECT_EQ(tuning_->candidate(ordinal_, &op, i, name, sizeof name, &usable), UHAL_OK);
+      if (name == wanted) return usable != 0 ? i : -1;
+    }
+    return -1;
+  }
+
+  // The algorithm of the library that an op runs by; -1: it does not run on the library.
+  int algorithm_of(const uhal_op& op) {
+    control().last_algorithm = -1;
+    LibraryQueue queue(traits_, nullptr, stream_.get());
+    EXPECT_EQ(kernels::launch(queue, op), UHAL_OK);
+    return control().last_algorithm;
+  }
+
+  static inline int32_t last_ordinal = 1000;  // each is opened once
+
+  kernels::DeviceTraits traits_ = gpu_traits();
+  int32_t ordinal_ = 0;
+  const uhal_tuning* const tuning_ = kernels::tuning_extension();
+};
+
+TEST_P(TunedConvolutions, RunByTheAlgorithmThatWasChosen) {
+  for (const uhal_op_kind kind : kKinds) {
+    control() = {};
+    const Example example(Example::Shape(), kind, 1);
+    EXPECT_EQ(algorithm_of(example.op), 0);
+    const std::string name = library_->name();
+    EXPECT_EQ(number_of(example.op, name + " #4"), -1) << "there are three";
+    const int32_t third = number_of(example.op, name + " #3");
+    ASSERT_GE(third, 0);
+    ASSERT_EQ(tuning_->choose(ordinal_, &example.op, third), UHAL_OK);
+    EXPECT_EQ(algorithm_of(example.op), 2);
+    ASSERT_EQ(tuning_->keep(ordinal_), UHAL_OK);
+    open_process();
+    int32_t chosen = -1;
+    EXPECT_EQ(tuning_->chosen(ordinal_, &example.op, &chosen), UHAL_OK);
+    EXPECT_EQ(chosen, third);
+    control().questions = 0;
+    EXPECT_EQ(algorithm_of(example.op), 2) << "as it was kept";
+    EXPECT_EQ(control().questions, 0) << "a choice needs no advice";
+    control().refused_algorithm = 2;
+    EXPECT_EQ(algorithm_of(example.op), -1) << "ours stand in for what fails";
+    EXPECT_EQ(algorithm_of(example.op), 0) << "and from then on what the library holds best";
+    EXPECT_EQ(opencl::last_report.status, UHAL_OK);
+  }
+}
+
+TEST_P(TunedConvolutions, OfAnAlgorithmThatIsNoMoreRunByTheBest) {
+  const Example example(Example::Shape(), UHAL_OP_CONVOLUTION, 1);
+  const int32_t third = number_of(example.op, std::string(library_->name()) + " #3");
+  ASSERT_EQ(tuning_->choose(ordinal_, &example.op, third), UHAL_OK);
+  control().algorithms = 1;
+  const bool asks_for_workspaces = std::string(row().name) == "miopen";
+  EXPECT_EQ(algorithm_of(example.op), asks_for_workspaces ? 0 : -1)
+      << "the first says so before, the other when it runs";
+  EXPECT_EQ(algorithm_of(example.op), 0);
+  EXPECT_EQ(opencl::last_report.status, UHAL_OK);
+}
+
+// MIOpen reads databases to answer; cuDNN answers by a table.
+TEST_P(TunedConvolutions, AreAskedForOnceWhereThatIsCostly) {
+  const bool keeps = std::string(row().name) == "miopen";
+  const Example example(Example::Shape(), UHAL_OP_CONVOLUTION, 1);
+  EXPECT_EQ(algorithm_of(example.op), 0);
+  EXPECT_EQ(control().questions, 1);
+  open_process();
+  EXPECT_EQ(algorithm_of(example.op), 0);
+  EXPECT_EQ(control().questions, keeps ? 1 : 2);
+  if (!keeps) return;
+  control().workspace = size_t{1} << 40;  // beyond the limit: what was kept is no more
+  open_process();
+  EXPECT_EQ(algorithm_of(example.op), -1);
+  EXPECT_EQ(control().questions, 2);
+}
+
 constexpr LibraryRow kLibraries[] = {
     {"cudnn", Vendor::kCorex, "sm_90", "corex/lib64/libcudnn.so.9"},
     {"miopen", Vendor::kHip, "gfx1030", "rocm/lib/libMIOpen.so.1"},
 };
 INSTANTIATE_TEST_SUITE_P(Libraries, Convolutions, testing::ValuesIn(kLibraries),
+                         [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Libraries, TunedConvolutions, testing::ValuesIn(kLibraries),
                          [](const auto& info) { return std::string(info.param.name); });
 
 // -- which libraries are used ----------------------------------------------------------------------------------

@@ -26,6 +26,28 @@ struct LibraryRow {
   const char* file;  // in LIBRARIES_ON_HOST
 };
 
+// The process's cache, which is where the environment says at its first use.
+class CacheFolder {
+ public:
+  CacheFolder() {
+    char name[] = "/tmp/unihal-libraries-test-XXXXXX";
+    path_ = mkdtemp(name);
+    setenv("UNIHAL_CACHE_DIR", path_.c_str(), 1);
+  }
+  ~CacheFolder() { std::filesystem::remove_all(path_); }
+  CacheFolder(const CacheFolder&) = delete;
+  CacheFolder& operator=(const CacheFolder&) = delete;
+
+  // Removes what is kept.
+  void clear() const {
+    for (const auto& entry : std::filesystem::directory_iterator(path_)) std::filesystem::remove_all(entry.path());
+  }
+
+ private:
+  std::string path_;
+};
+inline const CacheFolder cache_folder;
+
 inline LibraryControl& control_of(const LibraryRow& row) {
   void* library = dlopen((std::string(LIBRARIES_ON_HOST) + "/" + row.file).c_str(), RTLD_NOW | RTLD_LOCAL);
   EXPECT_NE(library, nullptr) << dlerror();
@@ -39,6 +61,8 @@ class LibraryTest : public testing::TestWithParam<LibraryRow> {
   void SetUp() override {
     opencl::keep_reports();
     opencl::last_report = {};
+    opencl::implementations.clear();
+    cache_folder.clear();
     char folder[] = "/tmp/unihal-tensile-XXXXXX";
     tensile_ = mkdtemp(folder);
     std::ofstream(tensile_ + "/TensileLibrary_lazy_gfx1030.dat") << "kernels";
@@ -85,8 +109,9 @@ class LibraryQueue final : public kernels::Queue {
     return bytes <= memory_.size() ? UHAL_OK : UHAL_RESOURCE_EXHAUSTED;
   }
   uhal_status error_cell(const uhal_op&, void**, int64_t*) override { return UHAL_UNIMPLEMENTED; }
-  uhal_status library_gemm(const MatmulProblem& problem, void* workspace) override {
-    const uhal_status status = blas_->run(problem, workspace);
+  uhal_status library_gemm(const MatmulProblem& problem, kernels::LibraryAlgorithm algorithm,
+                           void* workspace) override {
+    const uhal_status status = blas_->run(problem, algorithm, workspace);
     if (status == UHAL_OK) submitted.push_back("library");
     return status;
   }

@@ -240,21 +240,21 @@ TuningKey numbered(int64_t number) {
 TEST(TuningTable, FindsWhatWasChosen) {
   TuningTable table("a device");
   EXPECT_TRUE(table.is_empty());
-  EXPECT_EQ(-1, table.find(numbered(1)));
+  EXPECT_EQ(-1, table.find(numbered(1)).candidate);
   EXPECT_TRUE(table.choose(numbered(1), -1));
   EXPECT_TRUE(table.is_empty());
   EXPECT_TRUE(table.choose(numbered(1), 0));
   EXPECT_TRUE(table.choose(numbered(2), 300));
   EXPECT_FALSE(table.is_empty());
-  EXPECT_EQ(0, table.find(numbered(1)));
-  EXPECT_EQ(300, table.find(numbered(2)));
-  EXPECT_EQ(-1, table.find(numbered(3)));
-  EXPECT_EQ(-1, table.find(TuningKey()));
+  EXPECT_EQ(0, table.find(numbered(1)).candidate);
+  EXPECT_EQ(300, table.find(numbered(2)).candidate);
+  EXPECT_EQ(-1, table.find(numbered(3)).candidate);
+  EXPECT_EQ(-1, table.find(TuningKey()).candidate);
   EXPECT_TRUE(table.choose(numbered(1), -1));
-  EXPECT_EQ(-1, table.find(numbered(1)));
+  EXPECT_EQ(-1, table.find(numbered(1)).candidate);
   EXPECT_FALSE(table.is_empty());
   table.forget();
-  EXPECT_EQ(-1, table.find(numbered(2)));
+  EXPECT_EQ(-1, table.find(numbered(2)).candidate);
   EXPECT_TRUE(table.is_empty());
 }
 
@@ -263,8 +263,8 @@ TEST(TuningTable, SaysWhenItIsFull) {
   int taken = 0;
   while (table.choose(numbered(taken), taken % 100)) ++taken;
   EXPECT_EQ(768, taken);
-  for (int i = 0; i < taken; ++i) EXPECT_EQ(i % 100, table.find(numbered(i)));
-  EXPECT_EQ(-1, table.find(numbered(taken)));
+  for (int i = 0; i < taken; ++i) EXPECT_EQ(i % 100, table.find(numbered(i)).candidate);
+  EXPECT_EQ(-1, table.find(numbered(taken)).candidate);
   EXPECT_TRUE(table.choose(numbered(0), 5));
 }
 
@@ -274,7 +274,7 @@ TEST(TuningTable, IsReadWhileSomebodyChooses) {
   std::thread reader([&] {
     while (!done) {
       for (int i = 0; i < 100; ++i) {
-        const int32_t found = table.find(numbered(i));
+        const int32_t found = table.find(numbered(i)).candidate;
         EXPECT_TRUE(found == -1 || found == i) << found;
       }
     }
@@ -287,14 +287,14 @@ TEST(TuningTable, IsReadWhileSomebodyChooses) {
 
 TEST(TuningTable, KeepsChoicesOfItsDevice) {
   TuningTable table("kept");
-  table.choose(numbered(1), 3);
+  table.choose(numbered(1), {3, 4000000000});
   table.choose(numbered(2), 4);
   table.choose(numbered(2), -1);
   ASSERT_TRUE(table.keep());
   TuningTable later("kept");
   later.load();
-  EXPECT_EQ(3, later.find(numbered(1)));
-  EXPECT_EQ(-1, later.find(numbered(2)));
+  EXPECT_EQ(TuningChoice(3, 4000000000), later.find(numbered(1)));
+  EXPECT_EQ(-1, later.find(numbered(2)).candidate);
   TuningTable other("another device");
   other.load();
   EXPECT_TRUE(other.is_empty());
@@ -303,13 +303,14 @@ TEST(TuningTable, KeepsChoicesOfItsDevice) {
 // A file of the same name whose lines are none, from the second one on.
 TEST(TuningTable, IgnoresWhatIsNoChoice) {
   for (const std::string& bad :
-       {std::string("no line\n"), numbered(2).line() + "\n", numbered(2).line() + " -5\n",
-        numbered(2).line() + " 99999999999\n", numbered(2).line() + " 3", std::string("0 0 0 1\n")}) {
-    DiskCache::shared().store("tuning 2\ndamaged", "tuning choices", numbered(1).line() + " 3\n" + bad);
+       {std::string("no line\n"), numbered(2).line() + "\n", numbered(2).line() + " -5 0\n",
+        numbered(2).line() + " 99999999999 0\n", numbered(2).line() + " 3\n", numbered(2).line() + " 3 -1\n",
+        numbered(2).line() + " 3 4294967296\n", numbered(2).line() + " 3 0", std::string("0 0 0 1 0\n")}) {
+    DiskCache::shared().store("tuning 3\ndamaged", "tuning choices", numbered(1).line() + " 3 0\n" + bad);
     TuningTable table("damaged");
     table.load();
-    EXPECT_EQ(3, table.find(numbered(1))) << bad;
-    EXPECT_EQ(-1, table.find(numbered(2))) << bad;
+    EXPECT_EQ(3, table.find(numbered(1)).candidate) << bad;
+    EXPECT_EQ(-1, table.find(numbered(2)).candidate) << bad;
   }
 }
 
@@ -338,12 +339,26 @@ class Choices : public testing::TestWithParam<bool> {
         continue;
       }
       EXPECT_EQ(UHAL_OK, extension->choose(number, &given.op(), i));
+      opencl::implementations.clear();
       expect_kernel(name, kernels_of(traits, given.op()));
+      expect_noted(name);
       names.push_back(name);
     }
     EXPECT_EQ(UHAL_OK, extension->choose(number, &given.op(), -1));
     EXPECT_EQ(by_default, kernels_of(traits, given.op()));
     return names;
+  }
+
+  // What the profiler is told begins with the algorithm.
+  static void expect_noted(const std::string& name) {
+    ASSERT_FALSE(opencl::implementations.empty()) << name;
+    const std::string& noted = opencl::implementations.front();
+    const bool is_tile = name.find("gemm ") == 0;
+    const std::string start = is_tile
+                                  ? std::string(GetParam() ? "convolution_block" : "convolution_gemm") + name.substr(4)
+                              : name == "direct" ? "convolution_direct"
+                                                 : name;
+    EXPECT_EQ(start, noted);
   }
 
   static void expect_kernel(const std::string& name, const std::vector<std::string>& kernels) {
@@ -488,7 +503,8 @@ TEST_P(Choices, NeedSomethingToChooseAbout) {
   EXPECT_EQ(0, count);
   EXPECT_EQ(UHAL_INVALID_ARGUMENT, extension->choose(number, &empty.op(), 0));
   const ConvolutionOp given(Pass::kForward, Layer());
-  EXPECT_EQ(UHAL_OUT_OF_RANGE, extension->choose(number, &given.op(), kConvolutionAlgorithmCount));
+  EXPECT_EQ(UHAL_OK, extension->describe(number, &given.op(), key, sizeof key, &count));
+  EXPECT_EQ(UHAL_OUT_OF_RANGE, extension->choose(number, &given.op(), count));
   EXPECT_EQ(UHAL_NOT_FOUND, extension->choose(number + 1, &given.op(), 0));
 }
 

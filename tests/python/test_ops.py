@@ -519,6 +519,22 @@ def test_labels_and_totals_of_the_profiler(put: Put, tmp_path: Any) -> None:
     assert "traceEvents" in trace.read_text()
 
 
+def test_the_profiler_says_what_products_ran_on(put: Put, tmp_path: Any) -> None:
+    small, large = put(np.ones((32, 32), np.float32)), put(np.ones((128, 128), np.float32))
+    trace = tmp_path / "trace.json"
+    with unihal.profile(trace) as recording:
+        for x in (small, large):
+            ops.relu(ops.matmul(x, x))
+    events = [(event.op, event.implementation) for event in recording.events]
+    library = next((part for part in small.device.properties.driver.split(", ") if part.startswith("oneDNN")), None)
+    large_one = library or "built-in gemm"
+    assert events == [("matmul", "built-in gemm"), ("map.relu", ""), ("matmul", large_one), ("map.relu", "")]
+    lines = recording.summary().splitlines()
+    assert lines[0].endswith("ran on")
+    assert "built-in gemm" in next(line for line in lines if line.startswith("matmul"))
+    assert f'"implementation":"{large_one}"' in trace.read_text()
+
+
 def test_profiles_do_not_nest() -> None:
     with unihal.profile(), pytest.raises(unihal.FailedPreconditionError), unihal.profile():
         pass

@@ -1,5 +1,7 @@
 #include "csrc/backends/gpu/blas.h"
 
+#include "csrc/kernels/ops.h"
+
 namespace unihal::gpu {
 namespace {
 
@@ -21,6 +23,7 @@ constexpr Row kRows[] = {
 }  // namespace
 
 void BlasLibraries::open(const LibraryDevice& device, LibraryNotes* notes) {
+  make_current_ = device.make_current;
   for (const Row& row : kRows) {
     if (row.vendor != device.vendor || (row.only_if_alone && !libraries_.empty())) continue;
     std::string refusal;
@@ -47,16 +50,27 @@ bool BlasLibraries::takes(const MatmulProblem& problem) const {
   return false;
 }
 
+int BlasLibraries::algorithms(const MatmulProblem& problem, kernels::LibraryAlgorithm* numbers) const {
+  for (const std::unique_ptr<Blas>& library : libraries_) {
+    if (!library->takes(problem)) continue;
+    make_current_();
+    return library->algorithms(problem, numbers);
+  }
+  return 0;
+}
+
 BlasQueue::BlasQueue(const BlasLibraries& libraries, NativeStream stream) {
   for (const std::unique_ptr<Blas>& library : libraries.libraries_) {
     entries_.push_back({library.get(), library->open_stream(stream)});
   }
 }
 
-uhal_status BlasQueue::run(const MatmulProblem& problem, void* workspace) {
+uhal_status BlasQueue::run(const MatmulProblem& problem, kernels::LibraryAlgorithm algorithm, void* workspace) {
   for (const Entry& entry : entries_) {
     if (!entry.library->takes(problem)) continue;
-    const uhal_status status = entry.stream->run(problem, workspace);
+    const uhal_status status = entry.stream->run(problem, algorithm, workspace);
+    algorithm = kernels::kBestAlgorithm;
+    if (status == UHAL_OK) kernels::note_implementation("%s", entry.library->name().c_str());
     if (status != UHAL_UNIMPLEMENTED) return status;
   }
   return UHAL_UNIMPLEMENTED;

@@ -21,9 +21,9 @@ class BlasStream {
  public:
   virtual ~BlasStream() = default;
 
-  // Submits a product that the library takes, with kBlasWorkspace bytes. UHAL_UNIMPLEMENTED, with nothing submitted and
-  // without a report, if the library refuses it.
-  virtual uhal_status run(const MatmulProblem& problem, void* workspace) = 0;
+  // Submits a product that the library takes, with kBlasWorkspace bytes, by an algorithm or, if it cannot, the best
+  // one. UHAL_UNIMPLEMENTED, with nothing submitted and without a report, if the library refuses it.
+  virtual uhal_status run(const MatmulProblem& problem, kernels::LibraryAlgorithm algorithm, void* workspace) = 0;
 };
 
 // A library on a device. All functions from any thread.
@@ -36,6 +36,9 @@ class Blas {
 
   // As kernels::GemmLibrary::takes().
   virtual bool takes(const MatmulProblem& problem) const = 0;
+
+  // As kernels::GemmLibrary::algorithms(); the device is current.
+  virtual int algorithms(const MatmulProblem& /*problem*/, kernels::LibraryAlgorithm* /*numbers*/) const { return 0; }
 
   // Nothing of the device is touched before the first product. Throws std::bad_alloc.
   virtual std::unique_ptr<BlasStream> open_stream(NativeStream stream) = 0;
@@ -53,9 +56,12 @@ class BlasLibraries final : public kernels::GemmLibrary {
   bool is_preferred() const override { return true; }
   bool takes(const MatmulProblem& problem) const override;
   size_t workspace_bytes() const override { return kBlasWorkspace; }
+  int algorithms(const MatmulProblem& problem, kernels::LibraryAlgorithm* numbers) const override;
 
  private:
   friend class BlasQueue;
+
+  std::function<void()> make_current_;
 
   std::vector<std::unique_ptr<Blas>> libraries_;
   std::string name_;
@@ -67,8 +73,8 @@ class BlasQueue {
   // Throws std::bad_alloc.
   BlasQueue(const BlasLibraries& libraries, NativeStream stream);
 
-  // As BlasStream::run, by the first library that does not refuse.
-  uhal_status run(const MatmulProblem& problem, void* workspace);
+  // As BlasStream::run, by the first library that does not refuse. Algorithms are those of the first that takes it.
+  uhal_status run(const MatmulProblem& problem, kernels::LibraryAlgorithm algorithm, void* workspace);
 
  private:
   struct Entry {

@@ -73,7 +73,7 @@ class CublasStream final : public BlasStream {
   ~CublasStream() override {
     if (handle_ != nullptr) library_.functions.destroy(handle_);
   }
-  uhal_status run(const MatmulProblem& problem, void* workspace) override;
+  uhal_status run(const MatmulProblem& problem, kernels::LibraryAlgorithm algorithm, void* workspace) override;
 
  private:
   bool start();
@@ -113,7 +113,7 @@ int CublasStream::multiply(const BlasProblem& problem, const BlasTypes& types) c
       data_type(types.output), number(d.leading), d.batch_stride, number(problem.batch), compute, algorithm);
 }
 
-uhal_status CublasStream::run(const MatmulProblem& problem, void* workspace) {
+uhal_status CublasStream::run(const MatmulProblem& problem, kernels::LibraryAlgorithm, void* workspace) {
   BlasProblem blas;
   BlasTypes types;
   if (is_refused_ || !make_blas_problem(problem, &blas) || !find_blas_types(blas, &types)) return UHAL_UNIMPLEMENTED;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "csrc/backends/common/disk_cache.h"
 #include "csrc/backends/gpu/blas.h"
 #include "csrc/backends/gpu/blas_problem.h"
 #include "csrc/backends/gpu/tensile.h"
@@ -11,6 +12,10 @@
 
 namespace unihal::gpu {
 namespace {
+
+using kernels::kBestAlgorithm;
+using kernels::kMostGemmAlgorithms;
+using kernels::LibraryAlgorithm;
 
 // -- the interface, in declarations of our own -----------------------------------------------------------------
 
@@ -22,11 +27,9 @@ using Preference = struct LtPreference*;
 constexpr int kOk = 0;
 constexpr int kAbsent = -1;
 
-// An algorithm is told by the first bytes of an answer to a question for them; no version's answer is longer.
+// An algorithm is told by the first bytes of an answer to a question for them; no version's are more.
 constexpr size_t kAlgorithmBytes = 64;
-struct Answer {
-  alignas(8) unsigned char bytes[256];
-};
+constexpr size_t kMostAnswerBytes = 128;
 
 // What the two number differently.
 struct Numbers {
@@ -35,13 +38,13 @@ struct Numbers {
   int transpose_a, transpose_b, epilogue, bias, bias_type;  // of a description
   int batch_count, batch_offset;                            // of a layout
   int most_workspace, reductions, alignment;                // of a preference; alignment: of A, then B, C, D
-  size_t state_at, workspace_at;                            // in an answer
+  size_t workspace_at, state_at, answer_bytes;              // in an answer, behind the algorithm
   int refusals[6];                                          // codes of work that was not begun
 };
 
-constexpr Numbers kCublasLt = {0, 1, 68, 70, 72, 3, 4, 7, 8, kAbsent, 5, 6, 1, 3, 5, 72, 64, {1, 3, 7, 8, 15, 15}};
-constexpr Numbers kHipblasLt = {111, 112, 2, 7, 9,       0,       1,  2,  3,
-                                4,   0,   1, 1, kAbsent, kAbsent, 32, 24, {1, 2, 3, 7, 8, 10}};
+constexpr Numbers kCublasLt = {0, 1, 68, 70, 72, 3, 4, 7, 8, kAbsent, 5, 6, 1, 3, 5, 64, 72, 96, {1, 3, 7, 8, 15, 15}};
+constexpr Numbers kHipblasLt = {
+    111, 112, 2, 7, 9, 0, 1, 2, 3, 4, 0, 1, 1, kAbsent, kAbsent, 24, 32, 56, {1, 2, 3, 7, 8, 10}};
 
 // The same for both.
 constexpr uint32_t kPlain = 1;
@@ -79,7 +82,7 @@ struct Functions {
   int (*preference_destroy)(Preference preference);
   int (*preference_set)(Preference preference, int attribute, const void* value, size_t bytes);
   int (*find_algorithms)(Handle handle, Description description, Layout a, Layout b, Layout c, Layout d,
-                         Preference preference, int wanted, Answer* answers, int* found);
+                         Preference preference, int wanted, unsigned char* answers, int* found);
   int (*multiply)(Handle handle, Description description, const void* alpha, const void* a, Layout a_layout,
                   const void* b, Layout b_layout, const void* beta, const void* c, Layout c_layout, void* d,
                   Layout d_layout, const void* algorithm, void* workspace, size_t workspace_bytes, NativeStream stream);
@@ -111,6 +114,7 @@ class BlasLt final : public Blas {
 
   const std::string& name() const override { return name_; }
   bool takes(const MatmulProblem& problem) const override;
+  int algorithms(const MatmulProblem& problem, LibraryAlgorithm* numbers) const override;
   std::unique_ptr<BlasStream> open_stream(NativeStream stream) override;
 
   const Functions functions;
@@ -132,7 +136,19 @@ bool BlasLt::takes(const MatmulProblem& problem) const {
   return !blas.has_bias || (types.output != UHAL_FLOAT64 && alignment_of(blas.bias) >= kBiasAlignment);
 }
 
-// -- a stream --------------------------------------------------------------------------------------------------
+// -- a plan ----------------------------------------------------------------------------------------------------
+
+// An algorithm that a library offers.
+struct Offer {
+  LibraryAlgorithm number;
+  alignas(8) unsigned char algorithm[kAlgorithmBytes];
+};
+
+// An algorithm's own bytes as a number.
+LibraryAlgorithm number_of(const unsigned char* algorithm, size_t bytes) {
+  const Hash128 hash = hash_bytes(algorithm, bytes);
+  return static_cast<LibraryAlgorithm>(hash.low ^ hash.low >> 32) | 1;  // none is kBestAlgorithm
+}
 
 // How products of one key are run. Descriptors are freed with it.
 class Plan {
@@ -142,8 +158,14 @@ class Plan {
   Plan(const Plan&) = delete;
   Plan& operator=(const Plan&) = delete;
 
-  // Asks the library for an algorithm. False if it has none.
-  bool make(Handle handle, const BlasProblem& problem, const BlasTypes& types);
+  // Describes a product. False if the library refuses that.
+  bool make(const BlasProblem& problem, const BlasTypes& types);
+
+  // Asks for algorithms, at most so many; returns how many there are, those first that the library holds to be better.
+  int ask(Handle handle, const BlasProblem& problem, int most, Offer* offers) const;
+
+  // Takes an algorithm if it is offered, else the best one. False if there is none.
+  bool choose(Handle handle, const BlasProblem& problem, LibraryAlgorithm algorithm);
 
   // Returns the library's code.
   int run(Handle handle, const BlasProblem& problem, void* workspace, NativeStream stream);
@@ -153,7 +175,7 @@ class Plan {
  private:
   bool describe(const BlasProblem& problem);
   bool make_layout(const BlasProblem& problem, int operand);
-  bool choose(Handle handle, const BlasProblem& problem, Preference preference);
+  bool prefer(Preference preference, const BlasProblem& problem) const;
 
   template <class Value>
   bool set(int attribute, const Value& value) {
@@ -202,40 +224,62 @@ bool Plan::make_layout(const BlasProblem& problem, int operand) {
          functions_.layout_set(layout, numbers_.batch_offset, &matrix.batch_stride, sizeof matrix.batch_stride) == kOk;
 }
 
-bool Plan::choose(Handle handle, const BlasProblem& problem, Preference preference) {
-  const auto prefer = [&](int attribute, const auto& value) {
+bool Plan::prefer(Preference preference, const BlasProblem& problem) const {
+  const auto set = [&](int attribute, const auto& value) {
     return functions_.preference_set(preference, attribute, &value, sizeof value) == kOk;
   };
-  if (!prefer(numbers_.most_workspace, uint64_t{kBlasWorkspace})) return false;
-  if (numbers_.reductions != kAbsent && !prefer(numbers_.reductions, kReduceInComputeType)) return false;
+  if (!set(numbers_.most_workspace, uint64_t{kBlasWorkspace})) return false;
+  if (numbers_.reductions != kAbsent && !set(numbers_.reductions, kReduceInComputeType)) return false;
   for (int i = 0; numbers_.alignment != kAbsent && i < kBlasOperands; ++i) {
-    if (!prefer(numbers_.alignment + i, alignment_of(problem.operands[i].data))) return false;
+    if (!set(numbers_.alignment + i, alignment_of(problem.operands[i].data))) return false;
   }
-  Answer answer = {};
-  int found = 0;
-  if (functions_.find_algorithms(handle, description_, layouts_[kBlasA], layouts_[kBlasB], layouts_[kBlasC],
-                                 layouts_[kBlasD], preference, 1, &answer, &found) != kOk) {
-    return false;
-  }
-  int32_t state = 0;
-  size_t workspace = 0;
-  std::memcpy(&state, answer.bytes + numbers_.state_at, sizeof state);
-  std::memcpy(&workspace, answer.bytes + numbers_.workspace_at, sizeof workspace);
-  std::memcpy(algorithm_, answer.bytes, sizeof algorithm_);
-  return found >= 1 && state == kOk && workspace <= kBlasWorkspace;
+  return true;
 }
 
-bool Plan::make(Handle handle, const BlasProblem& problem, const BlasTypes& types) {
+int Plan::ask(Handle handle, const BlasProblem& problem, int most, Offer* offers) const {
+  alignas(8) unsigned char answers[kMostGemmAlgorithms * kMostAnswerBytes] = {};
+  Preference preference = nullptr;
+  if (functions_.preference_create(&preference) != kOk) return 0;
+  int found = 0;
+  const bool answered =
+      prefer(preference, problem) &&
+      functions_.find_algorithms(handle, description_, layouts_[kBlasA], layouts_[kBlasB], layouts_[kBlasC],
+                                 layouts_[kBlasD], preference, most, answers, &found) == kOk;
+  functions_.preference_destroy(preference);
+  int count = 0;
+  for (int i = 0; answered && i < std::min(found, most); ++i) {
+    const unsigned char* const answer = answers + static_cast<size_t>(i) * numbers_.answer_bytes;
+    int32_t state = 0;
+    size_t workspace = 0;
+    std::memcpy(&state, answer + numbers_.state_at, sizeof state);
+    std::memcpy(&workspace, answer + numbers_.workspace_at, sizeof workspace);
+    if (state != kOk || workspace > kBlasWorkspace) continue;
+    Offer& offer = offers[count++];
+    const size_t bytes = std::min(numbers_.workspace_at, kAlgorithmBytes);
+    offer.number = number_of(answer, bytes);
+    std::memcpy(offer.algorithm, answer, bytes);
+  }
+  return count;
+}
+
+bool Plan::choose(Handle handle, const BlasProblem& problem, LibraryAlgorithm algorithm) {
+  Offer offers[kMostGemmAlgorithms] = {};
+  const int count = ask(handle, problem, algorithm == kBestAlgorithm ? 1 : kMostGemmAlgorithms, offers);
+  if (count == 0) return false;
+  const auto is_wanted = [&](const Offer& offer) { return offer.number == algorithm; };
+  const Offer* const end = offers + count;
+  const Offer* const wanted = std::find_if(static_cast<const Offer*>(offers), end, is_wanted);
+  std::memcpy(algorithm_, (wanted != end ? wanted : offers)->algorithm, sizeof algorithm_);
+  return true;
+}
+
+bool Plan::make(const BlasProblem& problem, const BlasTypes& types) {
   types_ = types;
   if (!describe(problem)) return false;
   for (int i = 0; i < kBlasOperands; ++i) {
     if (!make_layout(problem, i)) return false;
   }
-  Preference preference = nullptr;
-  if (functions_.preference_create(&preference) != kOk) return false;
-  const bool chosen = choose(handle, problem, preference);
-  functions_.preference_destroy(preference);
-  return chosen;
+  return true;
 }
 
 int Plan::run(Handle handle, const BlasProblem& problem, void* workspace, NativeStream stream) {
@@ -252,38 +296,45 @@ int Plan::run(Handle handle, const BlasProblem& problem, void* workspace, Native
                              kBlasWorkspace, stream);
 }
 
+// -- a stream --------------------------------------------------------------------------------------------------
+
 class BlasLtStream final : public BlasStream {
  public:
   BlasLtStream(const BlasLt& library, NativeStream stream) : library_(library), stream_(stream) {}
-  uhal_status run(const MatmulProblem& problem, void* workspace) override;
+  uhal_status run(const MatmulProblem& problem, LibraryAlgorithm algorithm, void* workspace) override;
 
  private:
   // Programs whose shapes change all the time start again at this number.
   static constexpr size_t kMostPlans = 4096;
 
-  Plan& plan_of(const BlasProblem& problem);
+  Plan& plan_of(const BlasProblem& problem, LibraryAlgorithm algorithm);
 
   const BlasLt& library_;
   const NativeStream stream_;
   std::unordered_map<BlasKey, std::unique_ptr<Plan>, BlasKeyHash> plans_;
 };
 
-Plan& BlasLtStream::plan_of(const BlasProblem& problem) {
-  const BlasKey key = key_of(problem);
+Plan& BlasLtStream::plan_of(const BlasProblem& problem, LibraryAlgorithm algorithm) {
+  BlasKey key = key_of(problem);
+  key.back() = algorithm;
   const auto found = plans_.find(key);
   if (found != plans_.end()) return *found->second;
   if (plans_.size() == kMostPlans) plans_.clear();
   auto plan = std::make_unique<Plan>(library_.functions, library_.numbers);
   BlasTypes types;
-  plan->is_refused = !find_blas_types(problem, &types) || !plan->make(library_.handle, problem, types);
+  plan->is_refused = !find_blas_types(problem, &types) || !plan->make(problem, types) ||
+                     !plan->choose(library_.handle, problem, algorithm);
   return *plans_.emplace(key, std::move(plan)).first->second;
 }
 
-uhal_status BlasLtStream::run(const MatmulProblem& problem, void* workspace) {
+uhal_status BlasLtStream::run(const MatmulProblem& problem, LibraryAlgorithm algorithm, void* workspace) {
   BlasProblem blas;
   if (!make_blas_problem(problem, &blas)) return UHAL_UNIMPLEMENTED;
-  Plan& plan = plan_of(blas);
-  if (plan.is_refused) return UHAL_UNIMPLEMENTED;
+  Plan& plan = plan_of(blas, algorithm);
+  const auto refuse = [&] {
+    return algorithm == kBestAlgorithm ? UHAL_UNIMPLEMENTED : run(problem, kBestAlgorithm, workspace);
+  };
+  if (plan.is_refused) return refuse();
   const int code = plan.run(library_.handle, blas, workspace, stream_);
   if (code == kOk) return UHAL_OK;
   const auto& refusals = library_.numbers.refusals;
@@ -296,7 +347,18 @@ uhal_status BlasLtStream::run(const MatmulProblem& problem, void* workspace) {
                          static_cast<long long>(problem.k), code);
   }
   plan.is_refused = true;
-  return UHAL_UNIMPLEMENTED;
+  return refuse();
+}
+
+int BlasLt::algorithms(const MatmulProblem& problem, LibraryAlgorithm* numbers_offered) const {
+  BlasProblem blas;
+  BlasTypes types;
+  Plan plan(functions, numbers);
+  if (!make_blas_problem(problem, &blas) || !find_blas_types(blas, &types) || !plan.make(blas, types)) return 0;
+  Offer offers[kMostGemmAlgorithms];
+  const int count = plan.ask(handle, blas, kMostGemmAlgorithms, offers);
+  for (int i = 0; i < count; ++i) numbers_offered[i] = offers[i].number;
+  return count;
 }
 
 std::unique_ptr<BlasStream> BlasLt::open_stream(NativeStream stream) {

@@ -65,7 +65,7 @@ class RocblasStream final : public BlasStream {
   ~RocblasStream() override {
     if (handle_ != nullptr) library_.functions.destroy(handle_);
   }
-  uhal_status run(const MatmulProblem& problem, void* workspace) override;
+  uhal_status run(const MatmulProblem& problem, kernels::LibraryAlgorithm algorithm, void* workspace) override;
 
  private:
   bool start();
@@ -104,7 +104,7 @@ int RocblasStream::multiply(const BlasProblem& problem, const BlasTypes& types) 
                                      data_type(types.compute), kStandardAlgorithm, 0, 0);
 }
 
-uhal_status RocblasStream::run(const MatmulProblem& problem, void* workspace) {
+uhal_status RocblasStream::run(const MatmulProblem& problem, kernels::LibraryAlgorithm, void* workspace) {
   BlasProblem blas;
   BlasTypes types;
   if (is_refused_ || !make_blas_problem(problem, &blas) || !find_blas_types(blas, &types)) return UHAL_UNIMPLEMENTED;

@@ -34,7 +34,11 @@ uhal_status Device::open() {
       std::string(vendor.driver) + ", " + vendor.version_name(driver_version()) + ", " + programs.compiler_name();
   for (const std::string& note : libraries) software += ", " + note;
   software += overrides_in_force();
-  kernels::open_tuning(ordinal, name + "\n" + architecture.name + "\n" + vendor.version_name(driver_version()), traits);
+  // What was measured beside one version of a library says nothing about another one, whose algorithms differ too.
+  std::string tuned = name + "\n" + architecture.name + "\n" + vendor.version_name(driver_version());
+  if (traits.gemm_library != nullptr) tuned += std::string("\n") + traits.gemm_library->name();
+  if (traits.convolution_library != nullptr) tuned += std::string("\n") + traits.convolution_library->name();
+  kernels::open_tuning(ordinal, tuned, traits);
   return UHAL_OK;
 }
 
@@ -127,7 +131,7 @@ bool Device::reaches(Device& peer) {
 
 uhal_status Device::open_libraries(LibraryNotes* notes) {
   if (const uhal_status status = check_library_settings(); status != UHAL_OK) return status;
-  const LibraryDevice asked = {vendor.kind, architecture.name};
+  const LibraryDevice asked = {vendor.kind, architecture.name, [this] { static_cast<void>(make_current()); }};
   blas.open(asked, notes);
   if (!blas.is_empty()) traits.gemm_library = &blas;
   dnn = open_dnn(asked, notes);

@@ -1,5 +1,10 @@
 #include "csrc/backends/gpu/dnn.h"
 
+#include <algorithm>
+#include <cstdlib>
+
+#include "csrc/backends/common/disk_cache.h"
+
 namespace unihal::gpu {
 namespace {
 
@@ -15,35 +20,84 @@ constexpr Row kRows[] = {
     {"miopen", "MIOpen", Vendor::kHip, open_miopen},
 };
 
+// A convolution by an algorithm. Room for it is left at the end of keys.
+DnnKey key_of(const DnnProblem& problem, LibraryAlgorithm algorithm) {
+  DnnKey key = key_of(problem);
+  key.back() = algorithm;
+  return key;
+}
+
+// What a library's choice for a convolution is kept under.
+std::string store_key(const std::string& kept_for, const DnnKey& key) {
+  std::string text = "algorithm 1\n" + kept_for + "\n";
+  for (const int64_t word : key) text += std::to_string(word) + " ";
+  return text;
+}
+
 }  // namespace
+
+std::unique_ptr<DnnPlan> DnnStream::make_best_plan(const DnnProblem& problem, const DnnKey& key) {
+  if (kept_for_.empty()) return make_plan(problem, kBestAlgorithm);
+  std::string kept;
+  if (DiskCache::shared().load(store_key(kept_for_, key), &kept)) {
+    const auto number = static_cast<LibraryAlgorithm>(std::strtoul(kept.c_str(), nullptr, 10));
+    std::unique_ptr<DnnPlan> plan = number != kBestAlgorithm ? make_plan(problem, number) : nullptr;
+    if (plan != nullptr) return plan;
+  }
+  std::unique_ptr<DnnPlan> plan = make_plan(problem, kBestAlgorithm);
+  if (plan != nullptr)
+    DiskCache::shared().store(store_key(kept_for_, key), "algorithm", std::to_string(plan->algorithm));
+  return plan;
+}
+
+std::unique_ptr<DnnPlan>& DnnStream::find_plan(const DnnProblem& problem, LibraryAlgorithm algorithm) {
+  const DnnKey key = key_of(problem, algorithm);
+  const bool is_best = algorithm == kBestAlgorithm;
+  auto found = plans_.find(key);
+  if (found == plans_.end()) {
+    if (plans_.size() == kMostPlans) plans_.clear();
+    found = plans_.emplace(key, is_best ? make_best_plan(problem, key) : make_plan(problem, algorithm)).first;
+  }
+  return found->second != nullptr || is_best ? found->second : find_plan(problem, kBestAlgorithm);
+}
 
 bool DnnStream::plan(const kernels::ConvolutionTask& task, size_t* bytes) {
   DnnProblem problem;
   if (!make_dnn_problem(task, &problem)) return false;
-  const DnnKey key = key_of(problem);
-  auto found = plans_.find(key);
-  if (found == plans_.end()) {
-    if (plans_.size() == kMostPlans) plans_.clear();
-    found = plans_.emplace(key, make_plan(problem)).first;
-  }
-  if (found->second == nullptr) return false;
-  *bytes = found->second->workspace_bytes;
+  const std::unique_ptr<DnnPlan>& plan = find_plan(problem, task.algorithm);
+  if (plan == nullptr) return false;
+  *bytes = plan->workspace_bytes;
   return true;
 }
 
 uhal_status DnnStream::run(const kernels::ConvolutionTask& task, void* workspace) {
   DnnProblem problem;
   if (!make_dnn_problem(task, &problem)) return UHAL_UNIMPLEMENTED;
-  const auto found = plans_.find(key_of(problem));
-  if (found == plans_.end() || found->second == nullptr) return UHAL_UNIMPLEMENTED;
-  if (found->second->run(problem, workspace)) return UHAL_OK;
-  found->second.reset();  // and never again; what it may have begun is written anew
+  std::unique_ptr<DnnPlan>& plan = find_plan(problem, task.algorithm);
+  if (plan == nullptr) return UHAL_UNIMPLEMENTED;
+  if (plan->run(problem, workspace)) return UHAL_OK;
+  plan.reset();  // and never again; what it may have begun is written anew
   return UHAL_UNIMPLEMENTED;
 }
 
 bool Dnn::takes(const kernels::ConvolutionTask& task) const {
   DnnProblem problem;
   return make_dnn_problem(task, &problem);
+}
+
+int Dnn::algorithms(const kernels::ConvolutionTask& task, LibraryAlgorithm* numbers) const {
+  DnnProblem problem;
+  if (!make_dnn_problem(task, &problem)) return 0;
+  const DnnKey key = key_of(problem);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (key != asked_) {
+    device_.make_current();
+    answer_ = open_stream(nullptr)->algorithms(problem);
+    asked_ = key;
+  }
+  const size_t count = std::min(answer_.size(), size_t{kernels::kMostConvolutionAlgorithms});
+  std::copy_n(answer_.begin(), count, numbers);
+  return static_cast<int>(count);
 }
 
 // All but depthwise ones, of which each output has a channel of its own: they are bound by memory.

@@ -119,6 +119,14 @@ int data_type(uhal_dtype dtype) {
   }
 }
 
+// An algorithm with its arithmetic as a number; none is kBestAlgorithm.
+constexpr LibraryAlgorithm kMaths = 8;
+LibraryAlgorithm number_of(int algorithm, int math) {
+  return static_cast<LibraryAlgorithm>(algorithm) * kMaths + static_cast<LibraryAlgorithm>(math) + 1;
+}
+int algorithm_of(LibraryAlgorithm number) { return static_cast<int>((number - 1) / kMaths); }
+int math_of(LibraryAlgorithm number) { return static_cast<int>((number - 1) % kMaths); }
+
 // -- a plan ----------------------------------------------------------------------------------------------------
 
 class CudnnPlan final : public DnnPlan {
@@ -126,14 +134,18 @@ class CudnnPlan final : public DnnPlan {
   CudnnPlan(const Functions& functions, int major, Handle handle) : cudnn_(functions), major_(major), handle_(handle) {}
   ~CudnnPlan() override;
 
-  // Whether cuDNN has a way that gives the same bits each time, in the precision of the dtype, within the limit.
-  bool make(const DnnProblem& problem);
+  // Whether cuDNN takes the description.
+  bool describe(const DnnProblem& problem);
+
+  // The algorithms that give the same bits each time, in the precision of the dtype, within the limit.
+  std::vector<LibraryAlgorithm> ask(const DnnProblem& problem);
+
+  // Whether it can run by one of these.
+  bool take(const DnnProblem& problem, LibraryAlgorithm wanted);
 
   bool run(const DnnProblem& problem, void* workspace) override;
 
  private:
-  bool describe(const DnnProblem& problem);
-  bool choose(const DnnProblem& problem);
   int advise(const DnnProblem& problem, int wanted, int* found, Advice* advice) const;
   int ask_workspace(const DnnProblem& problem, size_t* bytes) const;
 
@@ -195,25 +207,30 @@ int CudnnPlan::ask_workspace(const DnnProblem& problem, size_t* bytes) const {
   }
 }
 
-bool CudnnPlan::choose(const DnnProblem& problem) {
+std::vector<LibraryAlgorithm> CudnnPlan::ask(const DnnProblem& problem) {
   constexpr int kMostAdvice = 16;  // more than there are algorithms of a pass
   Advice advice[kMostAdvice] = {};
   int found = 0;
-  if (advise(problem, kMostAdvice, &found, advice) != kOk) return false;
-  const bool is_half = problem.dtype == UHAL_FLOAT16 || problem.dtype == UHAL_BFLOAT16;
+  std::vector<LibraryAlgorithm> numbers;
+  if (advise(problem, kMostAdvice, &found, advice) != kOk) return numbers;
   for (int i = 0; i < std::min(found, kMostAdvice); ++i) {
     const Advice& row = advice[i];
-    const bool rounds_operands = row.math == kConvertingMath || (!is_half && row.math == kTensorMath);
-    if (row.status != kOk || row.determinism != kDeterministic || rounds_operands) continue;
-    algorithm_ = row.algorithm;
-    if (is_half && cudnn_.set_math(convolution_, row.math) != kOk) continue;
-    if (ask_workspace(problem, &workspace_bytes) != kOk) continue;
-    if (workspace_bytes <= static_cast<size_t>(convolution_workspace_limit())) return true;
+    const LibraryAlgorithm number = number_of(row.algorithm, row.math);
+    if (row.status == kOk && row.determinism == kDeterministic && take(problem, number)) numbers.push_back(number);
   }
-  return false;
+  return numbers;
 }
 
-bool CudnnPlan::make(const DnnProblem& problem) { return describe(problem) && choose(problem); }
+bool CudnnPlan::take(const DnnProblem& problem, LibraryAlgorithm wanted) {
+  const int math = math_of(wanted);
+  const bool is_half = problem.dtype == UHAL_FLOAT16 || problem.dtype == UHAL_BFLOAT16;
+  const bool rounds_operands = math == kConvertingMath || (!is_half && math == kTensorMath);
+  if (rounds_operands || (is_half && cudnn_.set_math(convolution_, math) != kOk)) return false;
+  algorithm = wanted;
+  algorithm_ = algorithm_of(wanted);
+  return ask_workspace(problem, &workspace_bytes) == kOk &&
+         workspace_bytes <= static_cast<size_t>(convolution_workspace_limit());
+}
 
 bool CudnnPlan::run(const DnnProblem& problem, void* workspace) {
   // The factors are of the type of the computation.
@@ -251,13 +268,29 @@ class CudnnStream final : public DnnStream {
     if (handle_ != nullptr) cudnn_.destroy(handle_);
   }
 
+  std::vector<LibraryAlgorithm> algorithms(const DnnProblem& problem) override {
+    const std::unique_ptr<CudnnPlan> plan = describe(problem);
+    return plan != nullptr ? plan->ask(problem) : std::vector<LibraryAlgorithm>();
+  }
+
  private:
-  std::unique_ptr<DnnPlan> make_plan(const DnnProblem& problem) override {
+  std::unique_ptr<CudnnPlan> describe(const DnnProblem& problem) {
     if (problem.dtype == UHAL_BFLOAT16 && major_ < 8) return nullptr;
     if (handle_ == nullptr && cudnn_.create(&handle_) != kOk) handle_ = nullptr;
     if (handle_ == nullptr || cudnn_.set_stream(handle_, stream_) != kOk) return nullptr;
     auto plan = std::make_unique<CudnnPlan>(cudnn_, major_, handle_);
-    if (!plan->make(problem)) return nullptr;
+    return plan->describe(problem) ? std::move(plan) : nullptr;
+  }
+
+  std::unique_ptr<DnnPlan> make_plan(const DnnProblem& problem, LibraryAlgorithm wanted) override {
+    std::unique_ptr<CudnnPlan> plan = describe(problem);
+    if (plan == nullptr) return nullptr;
+    if (wanted == kBestAlgorithm) {
+      const std::vector<LibraryAlgorithm> offered = plan->ask(problem);
+      if (offered.empty()) return nullptr;
+      wanted = offered[0];
+    }
+    if (!plan->take(problem, wanted)) return nullptr;
     return plan;
   }
 
@@ -269,8 +302,8 @@ class CudnnStream final : public DnnStream {
 
 class Cudnn final : public Dnn {
  public:
-  Cudnn(const Functions& functions, int major, std::string name)
-      : Dnn(std::move(name)), functions_(functions), major_(major) {}
+  Cudnn(const Functions& functions, int major, std::string name, const LibraryDevice& device)
+      : Dnn(std::move(name), device), functions_(functions), major_(major) {}
 
   std::unique_ptr<DnnStream> open_stream(NativeStream stream) const override {
     return std::make_unique<CudnnStream>(functions_, major_, stream);
@@ -298,7 +331,7 @@ std::unique_ptr<Dnn> open_cudnn(const LibraryDevice& device, std::string* refusa
     *refusal = "version " + text + " is older than 7";
     return nullptr;
   }
-  return std::make_unique<Cudnn>(functions, major, "cuDNN " + text);
+  return std::make_unique<Cudnn>(functions, major, "cuDNN " + text, device);
 }
 
 }  // namespace unihal::gpu

@@ -1,5 +1,5 @@
-// MIOpen in its immediate mode: solutions that it knows of by its database or its own estimates, none of which is
-// searched for on the device.
+// MIOpen in its immediate mode: solutions that it knows of by its database or, where that lacks the card, by its own
+// estimates. None is searched for on the device (its find mode), which `unihal tune` does better: it measures them.
 #include <algorithm>
 #include <vector>
 
@@ -33,6 +33,8 @@ struct PassFunctions {
                TensorDescriptor c, size_t* count);
   int (*solutions)(Handle handle, TensorDescriptor a, TensorDescriptor b, ConvolutionDescriptor convolution,
                    TensorDescriptor c, size_t most, size_t* count, Solution* solutions);
+  int (*workspace)(Handle handle, TensorDescriptor a, TensorDescriptor b, ConvolutionDescriptor convolution,
+                   TensorDescriptor c, uint64_t solution, size_t* bytes);
   int (*compile)(Handle handle, TensorDescriptor a, TensorDescriptor b, ConvolutionDescriptor convolution,
                  TensorDescriptor c, uint64_t solution);
   int (*run)(Handle handle, TensorDescriptor a_descriptor, const void* a, TensorDescriptor b_descriptor, const void* b,
@@ -89,6 +91,7 @@ void find_functions(Library& library, Functions* functions) {
     pass.c = row.c;
     library.find(prefix + "GetSolutionCount", &pass.count)
         .find(prefix + "GetSolution", &pass.solutions)
+        .find(prefix + "GetSolutionWorkspaceSize", &pass.workspace)
         .find(prefix + "CompileSolution", &pass.compile)
         .find(prefix + "Immediate", &pass.run);
   }
@@ -115,14 +118,18 @@ class MiopenPlan final : public DnnPlan {
   MiopenPlan(const Functions& functions, Handle handle) : miopen_(functions), handle_(handle) {}
   ~MiopenPlan() override;
 
-  // Whether MIOpen knows a solution within the limit that it can compile.
-  bool make(const DnnProblem& problem);
+  // Whether MIOpen takes the description.
+  bool describe(const DnnProblem& problem);
+
+  // The numbers of the solutions that it knows, within the limit.
+  std::vector<LibraryAlgorithm> ask(const DnnProblem& problem) const;
+
+  // Whether a solution is within the limit, and compiles.
+  bool take(const DnnProblem& problem, LibraryAlgorithm wanted);
 
   bool run(const DnnProblem& problem, void* workspace) override;
 
  private:
-  bool describe(const DnnProblem& problem);
-  bool choose(const DnnProblem& problem);
   const PassFunctions& pass_of(const DnnProblem& problem) const {
     return miopen_.passes[static_cast<size_t>(problem.pass)];
   }
@@ -131,7 +138,6 @@ class MiopenPlan final : public DnnPlan {
   const Handle handle_;
   TensorDescriptor operands_[kDnnOperands] = {};
   ConvolutionDescriptor convolution_ = nullptr;
-  uint64_t solution_ = 0;
 };
 
 MiopenPlan::~MiopenPlan() {
@@ -159,52 +165,76 @@ bool MiopenPlan::describe(const DnnProblem& problem) {
   return miopen_.set_attribute == nullptr || miopen_.set_attribute(convolution_, kDeterministicAttribute, 1) == kOk;
 }
 
-bool MiopenPlan::choose(const DnnProblem& problem) {
+std::vector<LibraryAlgorithm> MiopenPlan::ask(const DnnProblem& problem) const {
   const PassFunctions& pass = pass_of(problem);
   const TensorDescriptor a = operands_[pass.a];
   const TensorDescriptor b = operands_[pass.b];
   const TensorDescriptor c = operands_[pass.c];
+  std::vector<LibraryAlgorithm> numbers;
   size_t count = 0;
-  if (pass.count(handle_, a, b, convolution_, c, &count) != kOk || count == 0) return false;
+  if (pass.count(handle_, a, b, convolution_, c, &count) != kOk || count == 0) return numbers;
   std::vector<Solution> solutions(count);
-  if (pass.solutions(handle_, a, b, convolution_, c, count, &count, solutions.data()) != kOk) return false;
+  if (pass.solutions(handle_, a, b, convolution_, c, count, &count, solutions.data()) != kOk) return numbers;
   solutions.resize(std::min(count, solutions.size()));
   for (const Solution& solution : solutions) {  // the fastest first
-    if (solution.workspace > static_cast<size_t>(convolution_workspace_limit())) continue;
-    if (pass.compile(handle_, a, b, convolution_, c, solution.id) != kOk) continue;
-    solution_ = solution.id;
-    workspace_bytes = solution.workspace;
-    return true;
+    const bool is_small = solution.workspace <= static_cast<size_t>(convolution_workspace_limit());
+    const bool is_number = solution.id != kBestAlgorithm && solution.id <= UINT32_MAX;  // as MIOpen's own all are
+    if (is_small && is_number) numbers.push_back(static_cast<LibraryAlgorithm>(solution.id));
   }
-  return false;
+  return numbers;
 }
 
-bool MiopenPlan::make(const DnnProblem& problem) { return describe(problem) && choose(problem); }
+bool MiopenPlan::take(const DnnProblem& problem, LibraryAlgorithm wanted) {
+  const PassFunctions& pass = pass_of(problem);
+  const TensorDescriptor a = operands_[pass.a];
+  const TensorDescriptor b = operands_[pass.b];
+  const TensorDescriptor c = operands_[pass.c];
+  algorithm = wanted;
+  return pass.workspace(handle_, a, b, convolution_, c, wanted, &workspace_bytes) == kOk &&
+         workspace_bytes <= static_cast<size_t>(convolution_workspace_limit()) &&
+         pass.compile(handle_, a, b, convolution_, c, wanted) == kOk;
+}
 
 bool MiopenPlan::run(const DnnProblem& problem, void* workspace) {
   const PassFunctions& pass = pass_of(problem);
   return pass.run(handle_, operands_[pass.a], problem.operands[pass.a].data, operands_[pass.b],
                   problem.operands[pass.b].data, convolution_, operands_[pass.c], problem.operands[pass.c].data,
-                  workspace, workspace_bytes, solution_) == kOk;
+                  workspace, workspace_bytes, algorithm) == kOk;
 }
 
 // -- a stream and a device -------------------------------------------------------------------------------------
 
 class MiopenStream final : public DnnStream {
  public:
-  MiopenStream(const Functions& functions, NativeStream stream) : miopen_(functions), stream_(stream) {}
+  MiopenStream(const Functions& functions, NativeStream stream, std::string kept_for)
+      : DnnStream(std::move(kept_for)), miopen_(functions), stream_(stream) {}
   ~MiopenStream() override {
     drop_plans();
     if (handle_ != nullptr) miopen_.destroy(handle_);
   }
 
+  std::vector<LibraryAlgorithm> algorithms(const DnnProblem& problem) override {
+    const std::unique_ptr<MiopenPlan> plan = describe(problem);
+    return plan != nullptr ? plan->ask(problem) : std::vector<LibraryAlgorithm>();
+  }
+
  private:
-  std::unique_ptr<DnnPlan> make_plan(const DnnProblem& problem) override {
+  std::unique_ptr<MiopenPlan> describe(const DnnProblem& problem) {
     if (handle_ == nullptr && miopen_.create(&handle_, stream_) != kOk) handle_ = nullptr;
     if (handle_ == nullptr) return nullptr;
     auto plan = std::make_unique<MiopenPlan>(miopen_, handle_);
-    if (!plan->make(problem)) return nullptr;
-    return plan;
+    return plan->describe(problem) ? std::move(plan) : nullptr;
+  }
+
+  std::unique_ptr<DnnPlan> make_plan(const DnnProblem& problem, LibraryAlgorithm wanted) override {
+    std::unique_ptr<MiopenPlan> plan = describe(problem);
+    if (plan == nullptr) return nullptr;
+    std::vector<LibraryAlgorithm> candidates = {wanted};
+    if (wanted == kBestAlgorithm) candidates = plan->ask(problem);
+    for (const LibraryAlgorithm candidate : candidates) {
+      if (plan->take(problem, candidate)) return plan;
+    }
+    return nullptr;
   }
 
   const Functions& miopen_;
@@ -214,10 +244,11 @@ class MiopenStream final : public DnnStream {
 
 class Miopen final : public Dnn {
  public:
-  Miopen(const Functions& functions, std::string name) : Dnn(std::move(name)), functions_(functions) {}
+  Miopen(const Functions& functions, std::string name, const LibraryDevice& device)
+      : Dnn(std::move(name), device), functions_(functions) {}
 
   std::unique_ptr<DnnStream> open_stream(NativeStream stream) const override {
-    return std::make_unique<MiopenStream>(functions_, stream);
+    return std::make_unique<MiopenStream>(functions_, stream, std::string(name()) + "\n" + device().architecture);
   }
 
  private:
@@ -251,7 +282,7 @@ std::unique_ptr<Dnn> open_miopen(const LibraryDevice& device, std::string* refus
   size_t minor = 0;
   size_t patch = 0;
   if (functions.get_version(&major, &minor, &patch) != kOk) major = minor = 0;
-  return std::make_unique<Miopen>(functions, "MIOpen " + std::to_string(major) + "." + std::to_string(minor));
+  return std::make_unique<Miopen>(functions, "MIOpen " + std::to_string(major) + "." + std::to_string(minor), device);
 }
 
 }  // namespace unihal::gpu

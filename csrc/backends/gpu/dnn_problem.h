@@ -39,7 +39,7 @@ struct DnnProblem {
 // at the two ends, more than 2^31 elements.
 bool make_dnn_problem(const kernels::ConvolutionTask& task, DnnProblem* result);
 
-// All that a library's choice of an algorithm depends on.
+// All that a library's choice of an algorithm depends on; the last word is 0.
 using DnnKey = std::array<int64_t, 32>;
 DnnKey key_of(const DnnProblem& problem);
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,8 @@ namespace unihal::gpu {
 struct LibraryDevice {
   Vendor vendor;
   std::string architecture;  // "gfx1030", "sm_90"
+  // Lets the calling thread's calls be for this device.
+  std::function<void()> make_current = [] {};
 };
 
 // What became of the libraries, for people: "cuBLASLt 12.4", "no hipBLASLt (libhipblaslt.so.1: cannot open ...)".

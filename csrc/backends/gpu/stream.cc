@@ -130,8 +130,8 @@ uhal_status Stream::error_cell(const uhal_op& op, void** cell, int64_t* ticket) 
   return error_cell_.get(op, cell, ticket);
 }
 
-uhal_status Stream::library_gemm(const MatmulProblem& problem, void* workspace) {
-  return blas_ != nullptr ? blas_->run(problem, workspace) : UHAL_UNIMPLEMENTED;
+uhal_status Stream::library_gemm(const MatmulProblem& problem, kernels::LibraryAlgorithm algorithm, void* workspace) {
+  return blas_ != nullptr ? blas_->run(problem, algorithm, workspace) : UHAL_UNIMPLEMENTED;
 }
 
 bool Stream::plan_library_convolution(const kernels::ConvolutionTask& task, size_t* bytes) {
@@ -139,7 +139,10 @@ bool Stream::plan_library_convolution(const kernels::ConvolutionTask& task, size
 }
 
 uhal_status Stream::library_convolution(const kernels::ConvolutionTask& task, void* workspace) {
-  return dnn_ != nullptr ? dnn_->run(task, workspace) : UHAL_UNIMPLEMENTED;
+  if (dnn_ == nullptr) return UHAL_UNIMPLEMENTED;
+  const uhal_status status = dnn_->run(task, workspace);
+  if (status == UHAL_OK) kernels::note_implementation("%s", device_.dnn->name());
+  return status;
 }
 
 uhal_status Stream::submit_copy(void* destination, const void* source, size_t bytes) {

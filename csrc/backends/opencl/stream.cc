@@ -52,9 +52,11 @@ uhal_status Stream::submitted(cl_int code, const char* what) {
   return code == CL_SUCCESS ? UHAL_OK : fail_native(code, "%s does not begin its work", device_.name.c_str());
 }
 
-uhal_status Stream::library_gemm(const MatmulProblem& problem, void*) {
+uhal_status Stream::library_gemm(const MatmulProblem& problem, kernels::LibraryAlgorithm, void*) {
   const uhal_status status = clblast_gemm(queue_, problem, device_.name);
-  return status == UHAL_OK ? submitted(CL_SUCCESS, "") : status;
+  if (status != UHAL_OK) return status;
+  kernels::note_implementation("%s", device_.traits.gemm_library->name());
+  return submitted(CL_SUCCESS, "");
 }
 
 uhal_status Stream::run(const kernels::KernelSpec& spec, const kernels::Arguments& arguments,

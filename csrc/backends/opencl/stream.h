@@ -34,7 +34,7 @@ class Stream final : public kernels::Queue {
   uhal_status fill(void* destination, const void* pattern, size_t pattern_bytes, size_t bytes) override;
   uhal_status workspace(size_t bytes, void** pointer) override;
   uhal_status error_cell(const uhal_op& op, void** cell, int64_t* ticket) override;
-  uhal_status library_gemm(const MatmulProblem& problem, void* workspace) override;
+  uhal_status library_gemm(const MatmulProblem& problem, kernels::LibraryAlgorithm algorithm, void* workspace) override;
 
   // The slots of the backend's table.
   uhal_status query(int32_t* done);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
@@ -33,6 +34,20 @@ struct ProfiledWork::Pending {
 namespace {
 
 using Pending = ProfiledWork::Pending;
+
+// The op that this thread launches, if it is recorded.
+thread_local Pending* launched = nullptr;
+
+// Between the parts that an op runs as.
+constexpr char kPartSeparator[] = " + ";
+
+// Appends a part to those of an op, unless it is one of them.
+void add_part(std::string* parts, const std::string& part) {
+  const std::string separator = kPartSeparator;
+  if ((separator + *parts + separator).find(separator + part + separator) != std::string::npos) return;
+  *parts += (parts->empty() ? "" : separator) + part;
+}
+
 using Clock = std::chrono::steady_clock;
 
 // How a device's event times become nanoseconds since the start of the recording.
@@ -185,10 +200,25 @@ void ProfiledWork::begin(Stream* stream, const OpView& op, const char* where) {
   record.bytes = op_bytes(*op.op);
   record.flops = op.row->flops(op);
   work_ = begin_work(stream, std::move(record));
+  launched = work_;
+}
+
+void note_implementation(const char* format, ...) {
+  if (launched == nullptr) return;
+  char part[128];
+  va_list values;
+  va_start(values, format);
+  vsnprintf(part, sizeof part, format, values);
+  va_end(values);
+  try {
+    add_part(&launched->record.implementation, part);
+  } catch (const std::bad_alloc&) {  // costs the note, never the work
+  }
 }
 
 void ProfiledWork::end() {
   std::unique_ptr<Pending> work(work_);
+  launched = nullptr;
   std::lock_guard<std::mutex> lock(recorder().mutex);
   if (give_up(*work)) return;
   if (!record_event(work->stream, &work->end)) return;
@@ -199,6 +229,7 @@ void ProfiledWork::end() {
 void ProfiledWork::forget() {
   std::unique_ptr<Pending> work(work_);
   work_ = nullptr;
+  launched = nullptr;
   std::lock_guard<std::mutex> lock(recorder().mutex);
   if (!give_up(*work)) recorder().clocks[work->record.device].spare_events.push_back(work->begin);
 }

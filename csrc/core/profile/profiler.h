@@ -26,6 +26,7 @@ struct ProfileRecord {
   uint64_t bytes;
   uint64_t flops;
   int64_t estimated_nanoseconds;
+  std::string implementation;
 };
 
 // Records what is submitted to a stream between its construction and destruction. The submission lock is held.
@@ -59,6 +60,9 @@ class ProfiledWork {
 
   Pending* work_ = nullptr;
 };
+
+// As uhal_host.note_implementation.
+void note_implementation(const char* format, ...) __attribute__((format(printf, 1, 2)));
 
 // The stopped recording, and its totals per op (profiler_results.cc).
 const std::vector<ProfileRecord>& profile_records();

@@ -13,12 +13,29 @@ namespace {
 struct Results {
   std::mutex mutex;
   std::vector<ProfileRecord> records;
-  std::vector<uhal_profiler_total> totals;  // names point into records
+  std::vector<uhal_profiler_total> totals;             // names point into records and implementations
+  std::map<std::string, std::string> implementations;  // of totals, by op
 };
 
 Results& results() {
   static Results* const instance = new Results;
   return *instance;
+}
+
+// What each op ran on, that with the longest device time first.
+std::map<std::string, std::string> implementations_of(const std::vector<ProfileRecord>& records) {
+  std::map<std::string, std::map<std::string, int64_t>> by_op;
+  for (const ProfileRecord& record : records) {
+    if (!record.implementation.empty()) by_op[record.op][record.implementation] += record.duration_nanoseconds;
+  }
+  std::map<std::string, std::string> texts;
+  for (const auto& [op, times] : by_op) {
+    std::vector<std::pair<std::string, int64_t>> ordered(times.begin(), times.end());
+    std::stable_sort(ordered.begin(), ordered.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+    std::string& text = texts[op];
+    for (const auto& [name, time] : ordered) text += (text.empty() ? "" : ", ") + name;
+  }
+  return texts;
 }
 
 std::vector<uhal_profiler_total> totals_of(const std::vector<ProfileRecord>& records) {
@@ -47,6 +64,11 @@ void set_profile_records(std::vector<ProfileRecord> records) {
   std::lock_guard<std::mutex> lock(results().mutex);
   results().records = std::move(records);
   results().totals = totals_of(results().records);
+  results().implementations = implementations_of(results().records);
+  for (uhal_profiler_total& total : results().totals) {
+    const auto found = results().implementations.find(total.op);
+    total.implementations = found != results().implementations.end() ? found->second.c_str() : "";
+  }
 }
 
 }  // namespace unihal::core
@@ -66,10 +88,18 @@ uhal_status uhal_profiler_event_get(size_t index, uhal_profiler_event* event) {
                        results().records.size());
     }
     const ProfileRecord& record = results().records[index];
-    uhal_profiler_event value = {
-        sizeof value,  record.name.c_str(), record.op.c_str(),           record.shape.c_str(),
-        record.device, record.stream,       record.start_nanoseconds,    record.duration_nanoseconds,
-        record.bytes,  record.flops,        record.estimated_nanoseconds};
+    uhal_profiler_event value = {sizeof value,
+                                 record.name.c_str(),
+                                 record.op.c_str(),
+                                 record.shape.c_str(),
+                                 record.device,
+                                 record.stream,
+                                 record.start_nanoseconds,
+                                 record.duration_nanoseconds,
+                                 record.bytes,
+                                 record.flops,
+                                 record.estimated_nanoseconds,
+                                 record.implementation.c_str()};
     return copy_out(value, event, "event");
   });
 }

@@ -39,6 +39,9 @@ class Events {
     if (record.estimated_nanoseconds > 0) {
       fprintf(file_, ",\"estimated_us\":%.3f", static_cast<double>(record.estimated_nanoseconds) / 1e3);
     }
+    if (!record.implementation.empty()) {
+      fprintf(file_, ",\"implementation\":%s", json_string(record.implementation.c_str()).c_str());
+    }
     fprintf(file_, "}}");
   }
 

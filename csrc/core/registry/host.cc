@@ -7,6 +7,7 @@
 #include "csrc/core/handle/stream.h"
 #include "csrc/core/handle/waiting.h"
 #include "csrc/core/memory/allocator.h"
+#include "csrc/core/profile/profiler.h"
 #include "csrc/core/registry/registry.h"
 
 namespace unihal::core {
@@ -51,7 +52,7 @@ int32_t is_wait_given_up() { return wait_function_gives_up() ? 1 : 0; }
 
 }  // namespace
 
-const uhal_host kHost = {sizeof(uhal_host), UHAL_ABI_MAJOR, UHAL_ABI_MINOR, report,          stream_error,
-                         workspace,         describe_sites, is_asked_for,   is_wait_given_up};
+const uhal_host kHost = {sizeof(uhal_host), UHAL_ABI_MAJOR, UHAL_ABI_MINOR, report,           stream_error,
+                         workspace,         describe_sites, is_asked_for,   is_wait_given_up, note_implementation};
 
 }  // namespace unihal::core

@@ -194,8 +194,8 @@ uhal_status run_convolution(Queue& queue, const uhal_op& op) {
     if (is_sum_of_nothing && pass != Pass::kForward) {  // that one still adds the bias
       status = set_to_zero(queue, op.outputs[0]);
     } else {
-      const int32_t algorithm = chosen_algorithm(queue.traits(), op);
-      status = convolve(queue, convolution_of(operands, attributes, pass == Pass::kBackwardData), pass, algorithm);
+      const TuningChoice choice = chosen_algorithm(queue.traits(), op);
+      status = convolve(queue, convolution_of(operands, attributes, pass == Pass::kBackwardData), pass, choice);
     }
   }
   if (pass != Pass::kBackwardFilter || status != UHAL_OK) return status;

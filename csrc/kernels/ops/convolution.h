@@ -6,6 +6,7 @@
 #include "csrc/backends/common/matmul_problem.h"
 #include "csrc/kernels/operands.h"
 #include "csrc/kernels/queue.h"
+#include "csrc/kernels/tuning_choice.h"
 
 namespace unihal::kernels {
 
@@ -50,6 +51,7 @@ struct Convolution {
 struct ConvolutionTask {
   const Convolution& convolution;
   Pass pass;
+  LibraryAlgorithm algorithm = kBestAlgorithm;  // where that cannot run it: the best one
 };
 
 // The convolution whose operands have these roles; `transposed`: its result and source have changed places, as in the
@@ -128,12 +130,12 @@ struct ConvolutionAlgorithm {
 extern const ConvolutionAlgorithm kConvolutionAlgorithms[];
 extern const int32_t kConvolutionAlgorithmCount;
 
-// Runs a convolution with elements by the algorithm with a number if that takes it, else (-1: always) as suits it: by
-// the vendor's library, if there is one that is expected to be the fastest way, or by our own kernels.
-uhal_status convolve(Queue& queue, const Convolution& convolution, Pass pass, int32_t algorithm);
+// Runs a convolution with elements as it was chosen, if that takes it, else as suits it: by the vendor's library, if
+// there is one that is expected to be the fastest way, or by our own kernels.
+uhal_status convolve(Queue& queue, const Convolution& convolution, Pass pass, TuningChoice choice);
 
-// The number of the algorithm that was chosen for an op, of those that take it or not; -1: none.
-int32_t chosen_algorithm(const DeviceTraits& traits, const uhal_op& op);
+// What was chosen for an op: an algorithm that takes it or not.
+TuningChoice chosen_algorithm(const DeviceTraits& traits, const uhal_op& op);
 
 // -- convolution_gemm.cc: matrix products that gather the source -------------------------------------------
 
@@ -164,7 +166,7 @@ bool pointwise_filter_product(const Convolution& convolution, MatmulProblem* pro
 // Whether the product is expected to be faster than one that gathers the source.
 bool suits_pointwise(const Convolution& convolution, const MatmulProblem& product);
 
-// Submits a product, with workspace of its own.
+// Submits such a product, with workspace of its own.
 uhal_status run_gemm(Queue& queue, const MatmulProblem& problem);
 
 // -- convolution_winograd.cc: windows of 3 x 3 with stride 1, in float ------------------------------------
@@ -194,7 +196,11 @@ bool suits_library(const DeviceTraits& traits, const Convolution& convolution, P
 
 // Any pass. UHAL_UNIMPLEMENTED, without a report, where the library refuses it after all: what is to be written is then
 // to be written anew.
-uhal_status convolve_by_library(Queue& queue, const Convolution& convolution, Pass pass);
+uhal_status convolve_by_library(Queue& queue, const Convolution& convolution, Pass pass, LibraryAlgorithm algorithm);
+
+// As ConvolutionLibrary::algorithms.
+int library_algorithms(const DeviceTraits& traits, const Convolution& convolution, Pass pass,
+                       LibraryAlgorithm* numbers);
 
 // -- convolution_walk.cc: the struct Walk of prelude/convolution_walk.h ---------------------------------------
 

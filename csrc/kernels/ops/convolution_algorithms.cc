@@ -96,6 +96,10 @@ uhal_status run_gemm_tile(Queue& queue, const Convolution& convolution, Pass pas
   return pass == Pass::kForward ? run(convolution) : for_each_phase(convolution, run);
 }
 
+uhal_status run_library(Queue& queue, const Convolution& convolution, Pass pass) {
+  return convolve_by_library(queue, convolution, pass, kBestAlgorithm);
+}
+
 }  // namespace
 
 const ConvolutionAlgorithm kConvolutionAlgorithms[] = {
@@ -109,7 +113,7 @@ const ConvolutionAlgorithm kConvolutionAlgorithms[] = {
     {"gemm 64x64x8", takes_gemm_tile<4>, run_gemm_tile<4>},
     {"gemm 128x32x64", takes_gemm_tile<5>, run_gemm_tile<5>},
     {"gemm 64x32x32", takes_gemm_tile<6>, run_gemm_tile<6>},
-    {"vendor library", takes_library, convolve_by_library},
+    {"vendor library", takes_library, run_library},
 };
 const int32_t kConvolutionAlgorithmCount = sizeof kConvolutionAlgorithms / sizeof *kConvolutionAlgorithms;
 
@@ -124,21 +128,21 @@ bool takes(const DeviceTraits& traits, const Convolution& convolution, Pass pass
 
 }  // namespace
 
-uhal_status convolve(Queue& queue, const Convolution& convolution, Pass pass, int32_t algorithm) {
+uhal_status convolve(Queue& queue, const Convolution& convolution, Pass pass, TuningChoice choice) {
   const DeviceTraits& traits = queue.traits();
-  const bool is_chosen = takes(traits, convolution, pass, algorithm);
-  if (is_chosen && algorithm != kLibraryAlgorithm) {
-    return kConvolutionAlgorithms[algorithm].run(queue, convolution, pass);
+  if (!takes(traits, convolution, pass, choice.candidate)) choice = {};
+  if (choice.candidate >= 0 && choice.candidate != kLibraryAlgorithm) {
+    return kConvolutionAlgorithms[choice.candidate].run(queue, convolution, pass);
   }
-  if (is_chosen || suits_library(traits, convolution, pass)) {
-    const uhal_status status = convolve_by_library(queue, convolution, pass);
+  if (choice.candidate == kLibraryAlgorithm || suits_library(traits, convolution, pass)) {
+    const uhal_status status = convolve_by_library(queue, convolution, pass, choice.algorithm);
     if (status != UHAL_UNIMPLEMENTED) return status;
   }
   return convolve_as_suits(queue, convolution, pass);
 }
 
-int32_t chosen_algorithm(const DeviceTraits& traits, const uhal_op& op) {
-  if (traits.tuning == nullptr || traits.tuning->is_empty()) return -1;
+TuningChoice chosen_algorithm(const DeviceTraits& traits, const uhal_op& op) {
+  if (traits.tuning == nullptr || traits.tuning->is_empty()) return {};
   return traits.tuning->find(
       TuningKey::convolution(pass_of(op), convolution_of(convolution_operands(op), convolution_attributes(op), false)));
 }
@@ -154,16 +158,26 @@ Tunable tunable_convolution(const DeviceTraits& traits, const uhal_op& op) {
   Tunable tunable;
   tunable.key = TuningKey::convolution(pass_of(op), convolution_of(operands, convolution_attributes(op), false));
   if (tunable.key.is_none()) return {};
-  tunable.candidates = kConvolutionAlgorithmCount;
+  tunable.candidates = kConvolutionAlgorithmCount + kMostConvolutionAlgorithms - 1;
   tunable.name = [](const DeviceTraits& device, int32_t number) -> std::string {
-    const bool is_library = number == kLibraryAlgorithm && device.convolution_library != nullptr;
-    return is_library ? device.convolution_library->name() : kConvolutionAlgorithms[number].name;
+    const bool is_library = number >= kConvolutionAlgorithmCount || number == kLibraryAlgorithm;
+    if (!is_library) return kConvolutionAlgorithms[number].name;
+    const ConvolutionLibrary* const library = device.convolution_library;
+    const std::string name = library != nullptr ? library->name() : kConvolutionAlgorithms[kLibraryAlgorithm].name;
+    return number == kLibraryAlgorithm ? name : name + " #" + std::to_string(number - kConvolutionAlgorithmCount + 2);
   };
-  tunable.is_usable = [](const DeviceTraits& device, const uhal_op& given, int32_t number) {
+  tunable.find = [](const DeviceTraits& device, const uhal_op& given, int32_t number, TuningChoice* choice) {
     const Pass pass = pass_of(given);
-    return takes(
-        device, convolution_of(convolution_operands(given), convolution_attributes(given), pass == Pass::kBackwardData),
-        pass, number);
+    const Convolution convolution =
+        convolution_of(convolution_operands(given), convolution_attributes(given), pass == Pass::kBackwardData);
+    const int32_t place = number - kConvolutionAlgorithmCount + 1;  // of the library's algorithms; the first is its way
+    *choice = place > 0 ? kLibraryAlgorithm : number;
+    if (!takes(device, convolution, pass, choice->candidate)) return false;
+    if (place <= 0) return true;
+    LibraryAlgorithm algorithms[kMostConvolutionAlgorithms];
+    if (place >= library_algorithms(device, convolution, pass, algorithms)) return false;
+    choice->algorithm = algorithms[place];
+    return true;
   };
   return tunable;
 }

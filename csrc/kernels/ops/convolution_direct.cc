@@ -33,6 +33,7 @@ uhal_status convolve_directly(Queue& queue, const Convolution& c, bool transpose
   Arguments arguments;
   arguments.pointer(c.filter.data).pointer(c.source.data).pointer(c.bias.data).pointer(c.result.data);
   members.append(arguments, wide);
+  note_implementation("convolution_direct");
   return queue.run(spec, arguments, linear_grid(count, std::min(256, queue.traits().max_group_size)));
 }
 
@@ -59,6 +60,7 @@ uhal_status filter_gradient_directly(Queue& queue, const Convolution& c) {
   arguments.pointer(c.result.data).pointer(c.source.data).pointer(c.filter.data);
   members.append(arguments, wide);
   teams.append(arguments);
+  note_implementation("convolution_direct");
   return queue.run(spec, arguments, teams.grid(c.rows * c.groups * c.channels * c.taps()));
 }
 

@@ -200,6 +200,7 @@ uhal_status multiply(Queue& queue, const Product& product, Splitting splitting, 
   Grid grid;
   grid.groups[0] = plan.tiles(product) * plan.slices;
   grid.group_size[0] = is_cpu ? 1 : kGroup;
+  note_implementation("%s %dx%dx%d", spec.entry(), plan.tile.rows, plan.tile.columns, plan.tile.depth);
   const uhal_status status = queue.run(spec, arguments, grid);
   return split && status == UHAL_OK ? join(queue, product, plan, wide, partial) : status;
 }

@@ -138,11 +138,18 @@ bool suits_library(const DeviceTraits& traits, const Convolution& c, Pass pass) 
          takes_library(traits, c, pass);
 }
 
-uhal_status convolve_by_library(Queue& queue, const Convolution& c, Pass pass) {
+int library_algorithms(const DeviceTraits& traits, const Convolution& c, Pass pass, LibraryAlgorithm* numbers) {
+  Convolution asked;
+  bool packs;
+  return find_task(traits, c, pass, &asked, &packs) ? traits.convolution_library->algorithms({asked, pass}, numbers)
+                                                    : 0;
+}
+
+uhal_status convolve_by_library(Queue& queue, const Convolution& c, Pass pass, LibraryAlgorithm algorithm) {
   Convolution asked;
   bool packs;
   if (!find_task(queue.traits(), c, pass, &asked, &packs)) return UHAL_UNIMPLEMENTED;
-  const ConvolutionTask task = {asked, pass};
+  const ConvolutionTask task = {asked, pass, algorithm};
   size_t bytes = 0;
   if (!queue.plan_library_convolution(task, &bytes)) return UHAL_UNIMPLEMENTED;
   const uhal_tensor filter = filter_view(c, pass);

@@ -1,5 +1,6 @@
 // Convolutions with a window of one pixel are matrix products of the tensors as they lie.
 #include "csrc/kernels/gemm.h"
+#include "csrc/kernels/ops.h"
 #include "csrc/kernels/ops/convolution.h"
 
 namespace unihal::kernels {
@@ -54,6 +55,7 @@ uhal_status run_gemm(Queue& queue, const MatmulProblem& problem) {
     const uhal_status status = queue.workspace(gemm.workspace_bytes(), &workspace);
     if (status != UHAL_OK) return status;
   }
+  note_implementation("pointwise");
   return gemm.run(queue, workspace);
 }
 

@@ -261,6 +261,7 @@ uhal_status convolve_by_winograd(Queue& queue, const Convolution& given) {
   void* workspace;
   uhal_status status = queue.workspace(static_cast<size_t>(filter.bytes() + source_bytes + result_bytes), &workspace);
   if (status != UHAL_OK) return status;
+  note_implementation("winograd");
   filter.data = static_cast<char*>(workspace);
   char* const source_data = filter.data + filter.bytes();
 
@@ -321,6 +322,7 @@ uhal_status filter_gradient_by_winograd(Queue& queue, const Convolution& c) {
   const auto bytes = static_cast<size_t>(sums.bytes() + source_bytes + gradient_bytes) + product_bytes;
   uhal_status status = queue.workspace(bytes, &workspace);
   if (status != UHAL_OK) return status;
+  note_implementation("winograd");
   sums.data = static_cast<char*>(workspace);
   source_data = sums.data + sums.bytes();
   gradient_data = source_data + source_bytes;

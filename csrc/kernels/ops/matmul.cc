@@ -29,8 +29,8 @@ Tunable tunable_matmul(const DeviceTraits& traits, const uhal_op& op) {
   const Gemm gemm = gemm_of(traits, op);
   if (!gemm.is_tunable()) return {};
   return {gemm.tuning_key(), Gemm::candidate_count(), Gemm::candidate_name,
-          [](const DeviceTraits& device, const uhal_op& given, int32_t candidate) {
-            return gemm_of(device, given).is_usable(device, candidate);
+          [](const DeviceTraits& device, const uhal_op& given, int32_t number, TuningChoice* choice) {
+            return gemm_of(device, given).find_choice(device, number, choice);
           }};
 }
 

@@ -369,6 +369,7 @@ uhal_status supports(uhal_backend_device*, const uhal_op* op) {
   } else if (op->kind == UHAL_OP_MAP && op->input_count == 2) {
     const auto* a = static_cast<const float*>(op->inputs[0]->data);
     const auto* b = static_cast<const float*>(op->inputs[1]->data);
+    for (const int adder : {2, 12, 2}) host->note_implementation("adder %d", adder);
     submit(stream, [=] {
       for (size_t i = 0; i < count; ++i) to[i] = a[i] + b[i];
     });

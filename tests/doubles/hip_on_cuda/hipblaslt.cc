@@ -2,7 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <deque>
+#include <map>
 #include <mutex>
 #include <vector>
 
@@ -68,11 +68,21 @@ static_assert(sizeof(HipAlgorithm) == 24 && offsetof(HipAnswer, state) == 32);
 
 struct Algorithms {
   std::mutex mutex;
-  std::deque<CudaAlgorithm> all;  // whose places stay
+  std::map<uint64_t, CudaAlgorithm> by_number;  // whose places stay
 };
 Algorithms& algorithms() {
   static Algorithms* const instance = new Algorithms;
   return *instance;
+}
+
+// The same in each process, as hipBLASLt's are.
+uint64_t number_of(const CudaAlgorithm& algorithm) {
+  uint64_t hash = 0;
+  for (const uint64_t word : algorithm.data) {
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15;
+    hash ^= hash >> 32;
+  }
+  return hash;
 }
 
 }  // namespace
@@ -173,12 +183,12 @@ ON_CUDA_EXPORT int hipblasLtMatmulAlgoGetHeuristic(void* handle, void* descripti
   std::lock_guard<std::mutex> lock(algorithms().mutex);
   for (size_t i = 0; i < static_cast<size_t>(*found); ++i) {
     HipAnswer answer = {};
-    answer.algorithm.number = algorithms().all.size();
+    answer.algorithm.number = number_of(given[i].algorithm);
     answer.algorithm.most_workspace = given[i].workspace;
     answer.workspace = given[i].workspace;
     answer.state = status_of(given[i].state);
     answer.waves = given[i].waves;
-    algorithms().all.push_back(given[i].algorithm);
+    algorithms().by_number[answer.algorithm.number] = given[i].algorithm;
     std::memcpy(static_cast<char*>(answers) + i * sizeof answer, &answer, sizeof answer);
   }
   return kSuccess;
@@ -193,8 +203,9 @@ ON_CUDA_EXPORT int hipblasLtMatmul(void* handle, void* description, const void* 
   const CudaAlgorithm* known = nullptr;
   {
     std::lock_guard<std::mutex> lock(algorithms().mutex);
-    if (chosen.number >= algorithms().all.size()) return kInvalidValue;
-    known = &algorithms().all[chosen.number];
+    const auto found = algorithms().by_number.find(chosen.number);
+    if (found == algorithms().by_number.end()) return kInvalidValue;
+    known = &found->second;
   }
   using Multiply = int(void*, void*, const void*, const void*, void*, const void*, void*, const void*, const void*,
                        void*, void*, void*, const void*, void*, size_t, void*);

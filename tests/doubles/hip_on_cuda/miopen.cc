@@ -307,6 +307,18 @@ ON_CUDA_EXPORT int miopenSetConvolutionAttribute(void*, int, int) { return kSucc
     *count = all.size();                                                                                               \
     return status;                                                                                                     \
   }                                                                                                                    \
+  ON_CUDA_EXPORT int miopenConvolution##name##GetSolutionWorkspaceSize(void* handle, const Tensor* a, const Tensor* b, \
+                                                                       const Convolution* convolution,                 \
+                                                                       const Tensor* c, uint64_t id, size_t* bytes) {  \
+    std::vector<Solution> all;                                                                                         \
+    const int status = solutions_of(pass, handle, *x, *w, *y, *convolution, &all);                                     \
+    for (const Solution& solution : all) {                                                                             \
+      if (solution.id != id) continue;                                                                                 \
+      *bytes = solution.workspace;                                                                                     \
+      return kSuccess;                                                                                                 \
+    }                                                                                                                  \
+    return status != kSuccess ? status : kBadParameter;                                                                \
+  }                                                                                                                    \
   ON_CUDA_EXPORT int miopenConvolution##name##CompileSolution(void*, const Tensor*, const Tensor*, const Convolution*, \
                                                               const Tensor*, uint64_t) {                               \
     return kSuccess;                                                                                                   \

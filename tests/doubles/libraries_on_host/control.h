@@ -4,15 +4,18 @@
 #include <cstddef>
 
 struct LibraryControl {
-  int version = 0;          // 0: a recent one
-  int create_status = 0;    // of what makes handles
-  int work_status = 0;      // of products and convolutions, which do nothing if it is not 0
-  int advice_status = 0;    // of questions for algorithms
-  int advice_math = -1;     // cuDNN: cudnnMathType_t of what is advised; -1: the descriptor's
-  int is_random = 0;        // cuDNN: what is advised gives other bits each time
-  size_t workspace = 4096;  // that is asked for
-  int handles = 0;          // that live
-  int descriptors = 0;      // that live
-  int questions = 0;        // for algorithms
-  int works = 0;            // products and convolutions that ran
+  int version = 0;             // 0: a recent one
+  int create_status = 0;       // of what makes handles
+  int work_status = 0;         // of products and convolutions, which do nothing if it is not 0
+  int advice_status = 0;       // of questions for algorithms
+  int advice_math = -1;        // cuDNN: cudnnMathType_t of what is advised; -1: the descriptor's
+  int is_random = 0;           // cuDNN: what is advised gives other bits each time
+  size_t workspace = 4096;     // that is asked for
+  int algorithms = 3;          // that are offered where a library tells of some
+  int last_algorithm = -1;     // that ran, from 0 on
+  int refused_algorithm = -1;  // that is offered, and does not run
+  int handles = 0;             // that live
+  int descriptors = 0;         // that live
+  int questions = 0;           // for algorithms
+  int works = 0;               // products and convolutions that ran
 };

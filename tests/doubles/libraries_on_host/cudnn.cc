@@ -8,7 +8,7 @@ namespace {
 
 LibraryControl control;
 constexpr int kBadParameter = 3;
-constexpr int kAlgorithm = 1;
+constexpr int kFirstAlgorithm = 1;
 
 struct Descriptor {
   on_host::Tensor tensor;
@@ -38,11 +38,16 @@ int advise(const ConvolutionDescriptor* convolution, const Descriptor* x, const 
   ++control.questions;
   *found = 0;
   if (control.advice_status != 0) return control.advice_status;
-  if (wanted < 2 || !agree(convolution->convolution, x->tensor, w->tensor, y->tensor)) return kBadParameter;
+  if (wanted < 1 + control.algorithms || !agree(convolution->convolution, x->tensor, w->tensor, y->tensor))
+    return kBadParameter;
   advice[0] = {0, 9, -1, 0, 1, 0, {}};  // CUDNN_STATUS_NOT_SUPPORTED: to be passed over
   const int math = control.advice_math >= 0 ? control.advice_math : convolution->math;
-  advice[1] = {kAlgorithm, 0, 1, control.workspace, control.is_random != 0 ? 0 : 1, math, {}};
-  *found = 2;
+  for (int i = 0; i < control.algorithms; ++i) {
+    const auto milliseconds = static_cast<float>(1 + i);
+    const int determinism = control.is_random != 0 ? 0 : 1;
+    advice[1 + i] = {kFirstAlgorithm + i, 0, milliseconds, control.workspace, determinism, math, {}};
+  }
+  *found = 1 + control.algorithms;
   return 0;
 }
 
@@ -52,11 +57,14 @@ int work(on_host::Pass pass, const ConvolutionDescriptor* convolution, const Des
   if (control.work_status != 0) return control.work_status;
   const int type = x_descriptor->tensor.type;
   const int scale = type == on_host::kDouble ? on_host::kDouble : on_host::kFloat;
-  if (algorithm != kAlgorithm || bytes < control.workspace || (bytes != 0 && workspace == nullptr) ||
-      convolution->compute != scale || on_host::read(alpha, 0, scale) != 1 || on_host::read(beta, 0, scale) != 0) {
+  const int number = algorithm - kFirstAlgorithm;
+  if (number < 0 || number >= control.algorithms || number == control.refused_algorithm || bytes < control.workspace ||
+      (bytes != 0 && workspace == nullptr) || convolution->compute != scale || on_host::read(alpha, 0, scale) != 1 ||
+      on_host::read(beta, 0, scale) != 0) {
     return kBadParameter;
   }
   if (type == on_host::kFloat && convolution->math != 3) return kBadParameter;  // would be TF32
+  control.last_algorithm = number;
   ++control.works;
   on_host::convolve(pass, convolution->convolution, x_descriptor->tensor, x, w_descriptor->tensor, w,
                     y_descriptor->tensor, y);

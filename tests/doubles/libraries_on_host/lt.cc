@@ -58,10 +58,11 @@ struct Preference {
 };
 
 struct Algorithm {
-  uint64_t mark;
+  uint32_t mark;
+  uint32_t number;
   uint32_t alignments[4];
 };
-constexpr uint64_t kMark = 0x616c676f;
+constexpr uint32_t kMark = 0x616c676f;
 
 template <class Value>
 int copy(Value* to, const void* from, size_t bytes) {
@@ -207,7 +208,7 @@ int LT(MatmulAlgoGetHeuristic)(void*, const Description* description, const Layo
   const auto limit = preference->values.find(kMostWorkspace);
   if (wanted < 1 || !agree(*description, *a, *b, *c, *d)) return kInvalid;
   if (control.workspace > (limit == preference->values.end() ? 0 : limit->second)) return kNotSupported;
-  Algorithm algorithm = {kMark, {1, 1, 1, 1}};
+  Algorithm algorithm = {kMark, 0, {1, 1, 1, 1}};
 #ifndef ON_HOST_HIP
   constexpr int kReductions = 3;
   constexpr int kAlignment = 5;
@@ -218,11 +219,14 @@ int LT(MatmulAlgoGetHeuristic)(void*, const Description* description, const Layo
     algorithm.alignments[i] = alignment == preference->values.end() ? 256 : static_cast<uint32_t>(alignment->second);
   }
 #endif
-  std::memset(answers, 0, kAlgorithmBytes + 32);
-  std::memcpy(answers, &algorithm, kAlgorithmBytes < sizeof algorithm ? kAlgorithmBytes : sizeof algorithm);
-  std::memcpy(answers + kAlgorithmBytes, &control.workspace, sizeof control.workspace);
-  *found = 1;
-  return 0;
+  constexpr size_t kAnswerBytes = kAlgorithmBytes + 32;
+  for (; *found < wanted && *found < control.algorithms; ++*found, answers += kAnswerBytes) {
+    algorithm.number = static_cast<uint32_t>(*found);
+    std::memset(answers, 0, kAnswerBytes);
+    std::memcpy(answers, &algorithm, kAlgorithmBytes < sizeof algorithm ? kAlgorithmBytes : sizeof algorithm);
+    std::memcpy(answers + kAlgorithmBytes, &control.workspace, sizeof control.workspace);
+  }
+  return *found > 0 ? 0 : kNotSupported;
 }
 
 int LT(Matmul)(void*, const Description* description, const void* alpha, const void* a, const Layout* a_layout,
@@ -237,6 +241,8 @@ int LT(Matmul)(void*, const Description* description, const void* alpha, const v
     if (alignment_of(operands[i]) < algorithm->alignments[i]) return kInvalid;
   }
 #endif
+  if (static_cast<int>(algorithm->number) == control.refused_algorithm) return kNotSupported;
+  control.last_algorithm = static_cast<int>(algorithm->number);
   ++control.works;
   const bool is_a = description->transpose_a == kTransposed;
   const bool is_b = description->transpose_b == kTransposed;

@@ -9,7 +9,7 @@ namespace {
 LibraryControl control;
 constexpr int kBadParameter = 3;
 constexpr uint64_t kTooLarge = 5;  // a solution that asks for all memory
-constexpr uint64_t kSolution = 7;
+constexpr uint64_t kFirstSolution = 7;
 
 struct Solution {
   float time;
@@ -35,29 +35,45 @@ int advise(const ConvolutionDescriptor* convolution, const on_host::Tensor* x, c
   ++control.questions;
   *count = 0;
   if (control.advice_status != 0) return control.advice_status;
-  if (most < 2 || !agree(convolution->convolution, *x, *w, *y)) return kBadParameter;
+  if (most < 1 + static_cast<size_t>(control.algorithms) || !agree(convolution->convolution, *x, *w, *y))
+    return kBadParameter;
   solutions[0] = {.5F, ~size_t{0} / 2, kTooLarge, 0};
-  solutions[1] = {1, control.workspace, kSolution, 1};
-  *count = 2;
+  for (int i = 0; i < control.algorithms; ++i) {
+    solutions[1 + i] = {static_cast<float>(1 + i), control.workspace, kFirstSolution + static_cast<uint64_t>(i), 1};
+  }
+  *count = 1 + static_cast<size_t>(control.algorithms);
   return 0;
+}
+
+// Of a solution, from 0 on; negative for those that there are not.
+int number_of(uint64_t solution) {
+  const auto number = static_cast<int>(solution - kFirstSolution);
+  return number < control.algorithms ? number : -1;
+}
+
+int workspace_of(uint64_t solution, size_t* bytes) {
+  *bytes = control.workspace;
+  return number_of(solution) < 0 ? kBadParameter : 0;
 }
 
 int work(on_host::Pass pass, const ConvolutionDescriptor* convolution, const on_host::Tensor* x_tensor, const void* x,
          const on_host::Tensor* w_tensor, const void* w, const on_host::Tensor* y_tensor, const void* y,
          void* workspace, size_t bytes, uint64_t solution) {
   if (control.work_status != 0) return control.work_status;
-  if (solution != kSolution || bytes < control.workspace || (bytes != 0 && workspace == nullptr) ||
-      convolution->is_deterministic != 1) {
+  const int number = number_of(solution);
+  if (number < 0 || number == control.refused_algorithm || bytes < control.workspace ||
+      (bytes != 0 && workspace == nullptr) || convolution->is_deterministic != 1) {
     return kBadParameter;
   }
+  control.last_algorithm = number;
   ++control.works;
   on_host::convolve(pass, convolution->convolution, *x_tensor, const_cast<void*>(x), *w_tensor, const_cast<void*>(w),
                     *y_tensor, const_cast<void*>(y));
   return 0;
 }
 
-int count_two(size_t* count) {
-  *count = 2;
+int count_all(size_t* count) {
+  *count = 1 + static_cast<size_t>(control.algorithms);
   return 0;
 }
 
@@ -149,13 +165,13 @@ using Operand = const on_host::Tensor*;
 using Convolution = const ConvolutionDescriptor*;
 
 int miopenConvolutionForwardGetSolutionCount(void*, Operand, Operand, Convolution, Operand, size_t* count) {
-  return count_two(count);
+  return count_all(count);
 }
 int miopenConvolutionBackwardDataGetSolutionCount(void*, Operand, Operand, Convolution, Operand, size_t* count) {
-  return count_two(count);
+  return count_all(count);
 }
 int miopenConvolutionBackwardWeightsGetSolutionCount(void*, Operand, Operand, Convolution, Operand, size_t* count) {
-  return count_two(count);
+  return count_all(count);
 }
 
 int miopenConvolutionForwardGetSolution(void*, Operand w, Operand x, Convolution convolution, Operand y, size_t most,
@@ -169,6 +185,19 @@ int miopenConvolutionBackwardDataGetSolution(void*, Operand dy, Operand w, Convo
 int miopenConvolutionBackwardWeightsGetSolution(void*, Operand dy, Operand x, Convolution convolution, Operand dw,
                                                 size_t most, size_t* count, Solution* solutions) {
   return advise(convolution, x, dw, dy, most, count, solutions);
+}
+
+int miopenConvolutionForwardGetSolutionWorkspaceSize(void*, Operand, Operand, Convolution, Operand, uint64_t solution,
+                                                     size_t* bytes) {
+  return workspace_of(solution, bytes);
+}
+int miopenConvolutionBackwardDataGetSolutionWorkspaceSize(void*, Operand, Operand, Convolution, Operand,
+                                                          uint64_t solution, size_t* bytes) {
+  return workspace_of(solution, bytes);
+}
+int miopenConvolutionBackwardWeightsGetSolutionWorkspaceSize(void*, Operand, Operand, Convolution, Operand,
+                                                             uint64_t solution, size_t* bytes) {
+  return workspace_of(solution, bytes);
 }
 
 int miopenConvolutionForwardCompileSolution(void*, Operand, Operand, Convolution, Operand, uint64_t) { return 0; }
