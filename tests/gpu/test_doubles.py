@@ -28,6 +28,29 @@ def drivers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+#: Of each backend: a library's source, its file, and what is compiled in.
+LIBRARIES = {
+    "corex": (("lt", "libcublasLt.so.12", ""), ("cudnn", "libcudnn.so.9", "")),
+    "hip": (("lt", "libhipblaslt.so.0", "-DON_HOST_HIP"), ("miopen", "libMIOpen.so.1", "")),
+}
+NAMES = {"corex": ("cuBLASLt 12.4", "cuDNN 9.14"), "hip": ("hipBLASLt 0.10", "MIOpen 3.2")}
+
+
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Variables with which both backends find drivers and libraries, which compute nothing."""
+    folder = tmp_path_factory.mktemp("libraries")
+    subprocess.run([str(DOUBLES / "hip_on_host" / "build.sh"), str(folder)], check=True)
+    for rows in LIBRARIES.values():
+        for source, file, option in rows:
+            text = DOUBLES / "libraries_on_host" / f"{source}.cc"
+            command = ["g++", "-std=c++17", "-O0", "-fPIC", "-shared", f"-I{ROOT}", *filter(None, [option])]
+            subprocess.run([*command, str(text), "-o", str(folder / "lib" / file)], check=True)
+    (folder / "TensileLibrary_lazy_gfx1030.dat").touch()
+    tensile = {f"{name}_TENSILE_LIBPATH": str(folder) for name in ("ROCBLAS", "HIPBLASLT")}
+    return {**dict.fromkeys(ROOTS.values(), str(folder)), **tensile, "LIBRARIES_ON_HOST_IDLE": "1"}
+
+
 def run_unihal(backend: str, drivers: Path, *arguments: str, **variables: str | None) -> Completed:
     """A command of the program `unihal`, where only the vendor's driver is."""
     command = [sys.executable, "-m", "unihal.command_line", *arguments]
@@ -88,3 +111,62 @@ except unihal.Error as error:
     process = run_python(code, **settings)
     assert process.returncode == 0, process.stderr
     assert process.stdout == "2 hipErrorOutOfMemory\n"
+
+
+#: Runs a product, one with a vector and a convolution, and prints what they ran on; `choose NAME` chooses and keeps a
+#: candidate for the product before.
+IMPLEMENTATIONS = """
+import sys, unihal
+from unihal import Buffer, _core, op_kinds, ops, tuning
+device = unihal.device(sys.argv[1])
+make = lambda *shape: Buffer(shape, "float32", device)
+if "choose" in sys.argv:
+    op = (device._handle, op_kinds.number("matmul"), [make(64, 64), make(64, 64)], [make(64, 64)], {})
+    names = [name for name, usable in _core.tuning_describe(*op)[1] if usable]
+    _core.tuning_choose(*op, [name for name, _ in _core.tuning_describe(*op)[1]].index(sys.argv[-1]))
+    tuning.keep(device)
+    print(*names, sep=", ")
+with unihal.profile() as recording:
+    ops.matmul(make(64, 64), make(64, 64))
+    ops.matmul(make(64, 512), make(512, 2)[:, :1])
+    _core.launch(unihal.stream.default_stream(device)._handle, op_kinds.number("convolution"),
+                 [make(2, 16, 9, 9), make(16, 16, 3, 3)], [make(2, 16, 7, 7)], {})
+for event in recording.events:
+    if event.op in ("matmul", "convolution"):
+        print(event.implementation)
+assert recording.events[0].implementation.split(" ")[0] in recording.summary()
+"""
+
+
+@pytest.mark.parametrize("backend", ROOTS)
+def test_the_profiler_says_what_ran(backend: str, libraries: dict[str, str], tmp_path: Path) -> None:
+    def implementations(*arguments: str, used: str = "all") -> list[str]:
+        settings = {"UNIHAL_BACKEND": backend, "UNIHAL_GPU_LIBRARIES": used, "UNIHAL_CACHE_DIR": str(tmp_path)}
+        process = run_python(IMPLEMENTATIONS, f"{DEVICE_TYPES[backend]}:0", *arguments, **libraries, **settings)
+        assert process.returncode == 0, process.stderr
+        return process.stdout.splitlines()
+
+    gemm, convolution = NAMES[backend]
+    assert implementations() == [gemm, "gemm_vector", convolution]
+    own = implementations(used="none")
+    assert re.fullmatch(r"gemm_tile \d+x\d+x\d+/\d+x\d+", own[0]), own
+    assert own[1] == "gemm_vector"
+    assert re.fullmatch(r"(winograd \+ )?convolution_gemm \d+x\d+x\d+", own[2]), own
+    names, product, *_ = implementations("choose", f"{gemm} #2")
+    assert names.startswith(f"{gemm}, 128x128x8") and names.endswith(f", {gemm} #2, {gemm} #3"), names
+    assert product == gemm
+    implementations("choose", "64x64x16/4x4")
+    assert implementations()[0] == "gemm_tile 64x64x16/4x4", "as it was kept"
+    assert implementations(used="none")[0] == own[0], "a choice belongs to the libraries that were there"
+
+
+@pytest.mark.parametrize("backend", ROOTS)
+def test_the_algorithms_of_libraries_are_tuned(backend: str, libraries: dict[str, str], tmp_path: Path) -> None:
+    settings = {"UNIHAL_GPU_LIBRARIES": "all", "UNIHAL_CACHE_DIR": str(tmp_path), **libraries}
+    words = ["--shape", "64x64x64", "--shape", "64x1x512", "--convolution", "forward n2 c8 h9 w9 k8 3x3 p1"]
+    process = run_unihal(backend, Path(), "tune", "--seconds", "0.001", *words, **settings)
+    assert process.returncode == 0, process.stdout + process.stderr
+    rows = re.findall(r"│ (.*?) +│.*│ (\w+) +│\n", process.stdout)
+    assert [name for name, _ in rows] == ["64 x 64 x 64 nn float32", "64 x 1 x 512 nn float32", rows[2][0]]
+    assert all(kept in ("default", "fastest") for _, kept in rows)
+    assert "failed" not in process.stdout

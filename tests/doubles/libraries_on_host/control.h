@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdlib>
 
 struct LibraryControl {
   int version = 0;             // 0: a recent one
@@ -17,5 +18,7 @@ struct LibraryControl {
   int handles = 0;             // that live
   int descriptors = 0;         // that live
   int questions = 0;           // for algorithms
-  int works = 0;               // products and convolutions that ran
+  // Operands may be where nobody but a stream of hip_on_host reaches: then work is counted, and not done.
+  bool computes = std::getenv("LIBRARIES_ON_HOST_IDLE") == nullptr;
+  int works = 0;  // products and convolutions that ran
 };

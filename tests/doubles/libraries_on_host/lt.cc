@@ -244,6 +244,7 @@ int LT(Matmul)(void*, const Description* description, const void* alpha, const v
   if (static_cast<int>(algorithm->number) == control.refused_algorithm) return kNotSupported;
   control.last_algorithm = static_cast<int>(algorithm->number);
   ++control.works;
+  if (!control.computes) return 0;
   const bool is_a = description->transpose_a == kTransposed;
   const bool is_b = description->transpose_b == kTransposed;
   const int bias_type = description->bias_type >= 0 ? description->bias_type : d_layout->type;

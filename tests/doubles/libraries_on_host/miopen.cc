@@ -67,6 +67,7 @@ int work(on_host::Pass pass, const ConvolutionDescriptor* convolution, const on_
   }
   control.last_algorithm = number;
   ++control.works;
+  if (!control.computes) return 0;
   on_host::convolve(pass, convolution->convolution, *x_tensor, const_cast<void*>(x), *w_tensor, const_cast<void*>(w),
                     *y_tensor, const_cast<void*>(y));
   return 0;
