@@ -6,7 +6,7 @@
 # Backends: by default those of corex, hip and opencl that find a device; hip only on an AMD card, or with HIP=double, where
 # tests/doubles/hip_on_cuda makes an NVIDIA GPU pass for one. Parts: doctor conformance digits gpu start, of opencl also
 # gemm launch, of corex and hip also libraries (matrix products and convolutions with each of the vendor's libraries alone and with
-# none) and, with two devices, two (collectives), of corex also sanitizer (NVIDIA's compute-sanitizer), and with Paddle and
+# none), tune (benchmarks/libraries.py) and, with two devices, two (collectives), of corex also sanitizer (NVIDIA's compute-sanitizer), and with Paddle and
 # TensorFlow adapters demo training; all of them if none is named. Each writes OUTPUT_FOLDER/BACKEND.PART.log. The machine
 # needs Python, gcc and CMake, but no network: UNIHAL_WHEELS names a folder of wheels for the Python packages that are missing there, UNIHAL_DIGITS a file of
 # benchmarks/digits.py --export where there is no scikit-learn, UNIHAL_CLBLAST_LIBRARY a libclblast.so.1 to compare with.
@@ -45,8 +45,8 @@ parts_of() {
   echo doctor conformance digits gpu start
   case $1 in
     opencl) echo gemm launch ;;
-    hip) echo libraries ;;
-    corex) echo libraries; ! command -v compute-sanitizer >/dev/null || echo sanitizer ;;
+    hip) echo libraries tune ;;
+    corex) echo libraries tune; ! command -v compute-sanitizer >/dev/null || echo sanitizer ;;
   esac
   [[ $1 == opencl ]] || (( $(devices "$1") < 2 )) || echo two
   [[ $frameworks != 'paddle tensorflow' ]] || echo adapters demo training
@@ -59,6 +59,7 @@ run_part() {
       unihal conformance --backend "$UNIHAL_BACKEND" --jobs "$jobs" --json "$output/$UNIHAL_BACKEND.conformance.json" ${CONFORMANCE_OPTIONS:-}
       ;;
     digits) python benchmarks/digits.py ${UNIHAL_DIGITS:+--data "$UNIHAL_DIGITS"} ;;
+    tune) UNIHAL_CACHE_DIR=$(mktemp -d) python benchmarks/libraries.py ;;
     gpu) python benchmarks/gpu.py --json "$output/$UNIHAL_BACKEND.gpu.json" ;;
     gemm) python benchmarks/opencl_gemm.py ${UNIHAL_CLBLAST_LIBRARY:+--clblast "$UNIHAL_CLBLAST_LIBRARY"} ;;
     launch) build/cmake/benchmarks/benchmark_opencl_launch ;;

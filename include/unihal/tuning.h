@@ -4,9 +4,9 @@
  * "gemm float32 nt 4096 4096 1024 1", of all that the choice depends on: ops of one key share it. docs/tuning.md says
  * what keys hold. Without a choice the backend's own judgement holds, which is sound everywhere; a choice is what
  * somebody measured (`unihal tune`). Kept choices are read when a device is opened, from the store of compiled programs
- * (docs/cache.md), and belong to one device model and driver version. A choice never makes an op fail: where the
- * candidate cannot run an op of the key, or there is no such candidate (a damaged or outdated file), it is as if there
- * were none.
+ * (docs/cache.md), and belong to one device model and the versions of its driver and of the vendors' libraries. A
+ * choice never makes an op fail: where the candidate cannot run an op of the key, or there is no such candidate (a
+ * damaged or outdated file), it is as if there were none.
  *
  * Devices are addressed by the ordinal of their properties, and are open (uhal_device_get was called). Ops are as for
  * uhal_supports; they are not validated. Threads: describe, candidate and chosen from any thread; choose, keep and

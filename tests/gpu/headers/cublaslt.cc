@@ -40,7 +40,7 @@ static_assert(kCublasLt.alignment == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES)
 static_assert(kCublasLt.alignment + 3 == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES);
 static_assert(kCublasLt.state_at == offsetof(cublasLtMatmulHeuristicResult_t, state));
 static_assert(kCublasLt.workspace_at == offsetof(cublasLtMatmulHeuristicResult_t, workspaceSize));
-static_assert(sizeof(Answer) >= sizeof(cublasLtMatmulHeuristicResult_t));
+static_assert(kCublasLt.answer_bytes == sizeof(cublasLtMatmulHeuristicResult_t));
 static_assert(kAlgorithmBytes == sizeof(cublasLtMatmulAlgo_t));
 static_assert(kPlain == CUBLASLT_EPILOGUE_DEFAULT);
 static_assert(kBias == CUBLASLT_EPILOGUE_BIAS);
