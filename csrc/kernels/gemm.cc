@@ -103,6 +103,7 @@ Gemm::Gemm(const DeviceTraits& traits, const MatmulProblem& problem) : problem_(
     c = {};
     problem_.beta = 0;
   }
+  if (!traits.has_tf32) problem_.math_mode = UHAL_MATH_STRICT;
   simplify(problem_);
   compute_ = compute_of(problem_);
   wide_ = needs_wide_index(problem_);

@@ -23,7 +23,8 @@ struct DeviceTraits {
   bool has_float64 = false;
   bool has_float16_arithmetic = false;  // storage of float16 needs nothing
   bool has_int64_atomics = false;
-  bool is_cpu = false;  // work-groups run one after the other on a core: prefer few, long ones
+  bool has_tf32 = false;  // in a library: else all products are strict
+  bool is_cpu = false;    // work-groups run one after the other on a core: prefer few, long ones
   int32_t compute_units = 1;
   int32_t wavefront_size = 64;          // work-items that run in step
   int32_t max_group_size = 256;         // work-items of a work-group

@@ -25,6 +25,7 @@ constexpr int kStrideBits = 4;
 constexpr int kPaddingBits = 6;
 constexpr int kDilationBits = 5;
 constexpr int kChannelBits = 20;
+constexpr int kMathModeBits = 1;
 
 // Lengths of images up to this one count as they are: here a pixel more or less is a tile's edge.
 constexpr int64_t kExactLength = 64;
@@ -112,13 +113,15 @@ std::string dtypes_text(KeyUnpacker& from, int count) {
   return differ ? text : first;
 }
 
+const char* math_mode_text(KeyUnpacker& from) { return from.take(kMathModeBits) != 0 ? " tf32" : ""; }
+
 std::string gemm_text(KeyUnpacker& from) {
   std::string text = "gemm " + dtypes_text(from, 2);
   // In BLAS' terms: n is row-major, so a runs along k and b along n.
   text += from.take(1) != 0 ? " n" : " t";
   text += from.take(1) != 0 ? "t" : "n";
   for (int i = 0; i < 4; ++i) text += " " + number(uint64_t{1} << from.take(kPowerBits));
-  return text;
+  return text + math_mode_text(from);
 }
 
 // What a window has along each axis: "3x3"; once where all axes have the same and `once` says so.
@@ -160,7 +163,8 @@ std::string convolution_text(KeyUnpacker& from) {
   text += " c" + number(from.take(kChannelBits));
   text += " k" + number(from.take(kChannelBits));
   if (has_depth) text += " z" + number(length[0]);
-  return text + " h" + number(length[1]) + " w" + number(length[2]);
+  text += " h" + number(length[1]) + " w" + number(length[2]);
+  return text + math_mode_text(from);
 }
 
 }  // namespace
@@ -175,6 +179,7 @@ TuningKey TuningKey::gemm(const MatmulProblem& problem, bool a_along_k, bool b_a
   for (const int64_t size : {problem.m, problem.n, problem.k, problem.batch_count()}) {
     packer.add(power_of(size), kPowerBits);
   }
+  packer.add_signed(problem.math_mode, kMathModeBits);
   return packer.key();
 }
 
@@ -199,6 +204,7 @@ TuningKey TuningKey::convolution(Pass pass, const Convolution& c) {
   for (const int64_t count : {c.groups, c.channels * c.groups, c.rows * c.groups}) {
     packer.add_signed(count, kChannelBits);
   }
+  packer.add_signed(c.math_mode, kMathModeBits);
   return packer.key();
 }
 

@@ -342,12 +342,21 @@ enum {
   UHAL_ACTIVATION_RELU6 = 7
 };
 
+/* How precisely float32 is multiplied, since ABI 1.5. A mode allows and never demands: a device that cannot, or finds
+ * no use in it, computes strictly. What is not multiplied in float32 from factors of float32 is the same in all modes.
+ */
+typedef int32_t uhal_math_mode;
+enum {
+  UHAL_MATH_STRICT = 0,    /* factors have the precision of their dtype */
+  UHAL_MATH_ALLOW_TF32 = 1 /* factors may be rounded to TF32 first (10 bits of mantissa); sums are float32 */
+};
+
 typedef struct uhal_matmul_attributes {
   size_t struct_size;
   double alpha; /* default 1 */
   double beta;  /* default 1 if c is given */
   uhal_activation activation;
-  int32_t reserved;
+  uhal_math_mode math_mode; /* default UHAL_MATH_STRICT */
 } uhal_matmul_attributes;
 
 enum { UHAL_MAX_SPATIAL = 3 };
@@ -361,7 +370,7 @@ typedef struct uhal_convolution_attributes {
   int64_t pad_after[UHAL_MAX_SPATIAL];
   int64_t groups; /* default 1 */
   uhal_activation activation;
-  int32_t reserved;
+  uhal_math_mode math_mode; /* default UHAL_MATH_STRICT */
 } uhal_convolution_attributes;
 
 /* An average is divided by the window's size where padding counts (also if the window reaches beyond the
@@ -407,9 +416,9 @@ typedef struct uhal_norm_attributes {
 
 typedef struct uhal_attention_attributes {
   size_t struct_size;
-  double scale;   /* 0 (the default): 1 / sqrt(D) */
-  int32_t causal; /* 1: row i sees columns j <= i + N - M */
-  int32_t reserved;
+  double scale;             /* 0 (the default): 1 / sqrt(D) */
+  int32_t causal;           /* 1: row i sees columns j <= i + N - M */
+  uhal_math_mode math_mode; /* of both products; default UHAL_MATH_STRICT */
 } uhal_attention_attributes;
 
 /* -- random and resampling ---------------------------------------------------------------------- */

@@ -6,7 +6,8 @@
  * Compatibility. A major number is one binary contract; minors only append. Every struct that
  * crosses the boundary begins with `struct_size`, set by whoever allocates it to the sizeof() it
  * was compiled with; the other side reads and writes only fields that lie within it. Enumerators
- * are never renumbered and reserved slots are never recycled. tests/core/abi_layout_test.cc
+ * are never renumbered, and slots of tables never recycled. A field named `reserved` is 0; a later
+ * minor may give it a name and a meaning, in which 0 is what was before. tests/core/abi_layout_test.cc
  * freezes each offset.
  */
 #ifndef UNIHAL_VERSION_H_

@@ -166,10 +166,11 @@ inline uhal_status map(uhal_stream* stream, uhal_map_function function, Operands
   return launch(stream, UHAL_OP_MAP, inputs, outputs, &attributes, label);
 }
 
-// Attribute structs with their defaults (op.h) filled in.
-inline uhal_convolution_attributes convolution_attributes() {
+// Attribute structs with their defaults (op.h) filled in; the math mode is the framework's to say.
+inline uhal_convolution_attributes convolution_attributes(uhal_math_mode math_mode) {
   uhal_convolution_attributes a = {};
   a.struct_size = sizeof a;
+  a.math_mode = math_mode;
   for (int i = 0; i < UHAL_MAX_SPATIAL; ++i) a.stride[i] = a.dilation[i] = 1;
   a.groups = 1;
   return a;
@@ -181,9 +182,10 @@ inline uhal_pool_attributes pool_attributes(uhal_pool_mode mode) {
   for (int i = 0; i < UHAL_MAX_SPATIAL; ++i) a.window[i] = a.stride[i] = 1;
   return a;
 }
-inline uhal_matmul_attributes matmul_attributes() {
+inline uhal_matmul_attributes matmul_attributes(uhal_math_mode math_mode) {
   uhal_matmul_attributes a = {};
   a.struct_size = sizeof a;
+  a.math_mode = math_mode;
   a.alpha = 1;
   a.beta = 1;
   return a;

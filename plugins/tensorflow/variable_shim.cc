@@ -73,6 +73,10 @@ const Shim& shim() {
 
 const unihal_variable_functions* variable_functions() { return shim().functions; }
 
+uhal_math_mode math_mode() {
+  return variable_functions()->tensor_float_32_allowed() != 0 ? UHAL_MATH_ALLOW_TF32 : UHAL_MATH_STRICT;
+}
+
 std::string missing_shim_reason() { return shim().reason; }
 
 }  // namespace unihal::tensorflow

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "plugins/tensorflow/shim/shim.h"
+#include "unihal/op.h"
 
 namespace unihal::tensorflow {
 
@@ -12,5 +13,8 @@ const unihal_variable_functions* variable_functions();
 
 // Why there are none: names the running version and the versions with a shim.
 std::string missing_shim_reason();
+
+// Of products and convolutions, as TensorFlow's switch for TF32 is now. Only where there are functions.
+uhal_math_mode math_mode();
 
 }  // namespace unihal::tensorflow

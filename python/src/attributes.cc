@@ -65,13 +65,15 @@ const Field scan_fields[] = {FIELD(uhal_scan_attributes, axis, 0),
                              FIELD(uhal_scan_attributes, reduction, UHAL_REDUCE_SUM),
                              FIELD(uhal_scan_attributes, exclusive, 0), FIELD(uhal_scan_attributes, reverse, 0)};
 const Field matmul_fields[] = {FIELD(uhal_matmul_attributes, alpha, 1), FIELD(uhal_matmul_attributes, beta, 1),
-                               FIELD(uhal_matmul_attributes, activation, UHAL_ACTIVATION_NONE)};
+                               FIELD(uhal_matmul_attributes, activation, UHAL_ACTIVATION_NONE),
+                               FIELD(uhal_matmul_attributes, math_mode, UHAL_MATH_STRICT)};
 const Field convolution_fields[] = {FIELD(uhal_convolution_attributes, stride, 1),
                                     FIELD(uhal_convolution_attributes, dilation, 1),
                                     FIELD(uhal_convolution_attributes, pad_before, 0),
                                     FIELD(uhal_convolution_attributes, pad_after, 0),
                                     FIELD(uhal_convolution_attributes, groups, 1),
-                                    FIELD(uhal_convolution_attributes, activation, UHAL_ACTIVATION_NONE)};
+                                    FIELD(uhal_convolution_attributes, activation, UHAL_ACTIVATION_NONE),
+                                    FIELD(uhal_convolution_attributes, math_mode, UHAL_MATH_STRICT)};
 const Field pool_fields[] = {FIELD(uhal_pool_attributes, mode, UHAL_POOL_MAXIMUM),
                              FIELD(uhal_pool_attributes, adaptive, 0),
                              FIELD(uhal_pool_attributes, window, 1),
@@ -88,7 +90,8 @@ const Field norm_fields[] = {
     FIELD(uhal_norm_attributes, axis, -1),      FIELD(uhal_norm_attributes, activation, UHAL_ACTIVATION_NONE),
     FIELD(uhal_norm_attributes, groups, 1)};
 const Field attention_fields[] = {FIELD(uhal_attention_attributes, scale, 0),
-                                  FIELD(uhal_attention_attributes, causal, 0)};
+                                  FIELD(uhal_attention_attributes, causal, 0),
+                                  FIELD(uhal_attention_attributes, math_mode, UHAL_MATH_STRICT)};
 const Field random_fields[] = {FIELD(uhal_random_attributes, distribution, UHAL_RANDOM_UNIFORM),
                                FIELD(uhal_random_attributes, scale_at_inference, 0),
                                FIELD(uhal_random_attributes, key, 0),

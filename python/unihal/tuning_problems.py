@@ -9,6 +9,7 @@ from typing import Any, Literal, Union
 
 from . import _core, errors
 from .buffer import Buffer
+from .ops.linear import MATH_MODES, MathMode
 
 Direction = Literal["forward", "backward_data", "backward_filter"]
 
@@ -33,6 +34,7 @@ class MatrixProduct:
     form: str = "nn"
     dtype: str = "float32"
     batch: int = 1
+    math_mode: MathMode = "strict"
 
     @classmethod
     def parse(cls, shape: str, form: str, dtype: str) -> MatrixProduct:
@@ -42,11 +44,11 @@ class MatrixProduct:
         if form not in FORMS:
             raise errors.InvalidArgumentError(f"the form '{form}' is none; expected one of {', '.join(FORMS)}")
         *batch, m, n, k = map(int, shape.split("x"))
-        return cls(m, n, k, form, dtype, *batch)
+        return cls(m, n, k, form, dtype, batch[0] if batch else 1)
 
     def __str__(self) -> str:
         batch = f"{self.batch} x " if self.batch > 1 else ""
-        return f"{batch}{self.m} x {self.n} x {self.k} {self.form} {self.dtype}"
+        return f"{batch}{self.m} x {self.n} x {self.k} {self.form} {self.dtype}{_mode_word(self.math_mode)}"
 
     @property
     def kind(self) -> str:
@@ -62,7 +64,7 @@ class MatrixProduct:
         """What the op is launched with."""
         a = self._operand(make, self.m, self.k, self.form[0] == "t")
         b = self._operand(make, self.k, self.n, self.form[1] == "t")
-        return [a, b], [make(self._shape(self.m, self.n), self.dtype)], {}
+        return [a, b], [make(self._shape(self.m, self.n), self.dtype)], {"math_mode": MATH_MODES[self.math_mode]}
 
     def _shape(self, rows: int, columns: int) -> tuple[int, ...]:
         return (rows, columns) if self.batch == 1 else (self.batch, rows, columns)
@@ -101,6 +103,7 @@ class Convolution:
     #: the layout, ``hwio`` for channels last and ``oihw`` otherwise.
     filter_layout: str = ""
     dtype: str = "float32"
+    math_mode: MathMode = "strict"
 
     def __post_init__(self) -> None:
         axes = len(self.image)
@@ -127,7 +130,8 @@ class Convolution:
 
         ``n`` images of ``c`` channels, ``h`` by ``w`` pixels (``z``: deep), ``k`` filters of a window; optional are
         stride ``s1``, padding ``p0``, dilation ``d1`` (``s2x1``: by axis), groups ``g1``, the layouts of images and of
-        filters, a dtype, and which ops: of several directions or none, all of them. A key of a choice is such a text.
+        filters, a dtype, ``tf32`` where that is allowed, and which ops: of several directions or none, all of them. A
+        key of a choice is such a text.
         """
         words = _Words(text, dtype)
         image = tuple(words.number(letter) for letter in "zhw" if letter != "z" or "z" in words.numbers)
@@ -149,6 +153,7 @@ class Convolution:
                 words.layout(_IMAGE_LAYOUTS[len(image)], _IMAGE_LAYOUTS[len(image)][0]),
                 words.layout(_FILTER_LAYOUTS[len(image)], ""),
                 words.dtype,
+                words.math_mode,
             )
             for direction in words.directions or DIRECTIONS
         ]
@@ -163,7 +168,8 @@ class Convolution:
                 words.append(letter + ("x".join(map(str, entries)) if len(set(entries)) > 1 else str(entries[0])))
         if self.groups != 1:
             words.append(f"g{self.groups}")
-        return " ".join([*words, self.layout, *([self.filter_layout] if self.filter_layout else []), self.dtype])
+        words += [self.layout, *([self.filter_layout] if self.filter_layout else []), self.dtype]
+        return " ".join(words) + _mode_word(self.math_mode)
 
     @property
     def kind(self) -> str:
@@ -214,6 +220,7 @@ class Convolution:
             "pad_before": padding,
             "pad_after": padding,
             "groups": self.groups,
+            "math_mode": MATH_MODES[self.math_mode],
         }
         inputs, output = {"forward": ([x, w], y), "backward_data": ([y, w], x), "backward_filter": ([x, y], w)}[
             self.direction
@@ -222,6 +229,10 @@ class Convolution:
 
     def _axes(self, value: int | tuple[int, ...]) -> tuple[int, ...]:
         return (value,) * len(self.image) if isinstance(value, int) else value
+
+
+def _mode_word(math_mode: MathMode) -> str:
+    return "" if math_mode == "strict" else f" {math_mode}"
 
 
 #: What can be tuned.
@@ -238,6 +249,7 @@ class _Words:
     def __init__(self, text: str, dtype: str) -> None:
         self._text = text
         self.dtype = dtype
+        self.math_mode: MathMode = "strict"
         self.directions: list[Direction] = []
         self.numbers: dict[str, str] = {}
         self._layouts: list[str] = []
@@ -248,6 +260,8 @@ class _Words:
                 self.directions.append(direction)
             elif word in _core.DTYPES:
                 self.dtype = word
+            elif word == "tf32":
+                self.math_mode = "tf32"
             elif any(word in layouts for layouts in (*_IMAGE_LAYOUTS.values(), *_FILTER_LAYOUTS.values())):
                 self._layouts.append(word)
             elif re.fullmatch(r"[1-9]\d*(x[1-9]\d*){1,2}", word):

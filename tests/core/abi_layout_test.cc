@@ -169,7 +169,7 @@ FIELD(uhal_matmul_attributes, struct_size, 0);
 FIELD(uhal_matmul_attributes, alpha, 8);
 FIELD(uhal_matmul_attributes, beta, 16);
 FIELD(uhal_matmul_attributes, activation, 24);
-FIELD(uhal_matmul_attributes, reserved, 28);
+FIELD(uhal_matmul_attributes, math_mode, 28);
 
 SIZE(uhal_convolution_attributes, 120);
 FIELD(uhal_convolution_attributes, struct_size, 0);
@@ -179,7 +179,7 @@ FIELD(uhal_convolution_attributes, pad_before, 56);
 FIELD(uhal_convolution_attributes, pad_after, 80);
 FIELD(uhal_convolution_attributes, groups, 104);
 FIELD(uhal_convolution_attributes, activation, 112);
-FIELD(uhal_convolution_attributes, reserved, 116);
+FIELD(uhal_convolution_attributes, math_mode, 116);
 
 SIZE(uhal_pool_attributes, 112);
 FIELD(uhal_pool_attributes, struct_size, 0);
@@ -215,7 +215,7 @@ SIZE(uhal_attention_attributes, 24);
 FIELD(uhal_attention_attributes, struct_size, 0);
 FIELD(uhal_attention_attributes, scale, 8);
 FIELD(uhal_attention_attributes, causal, 16);
-FIELD(uhal_attention_attributes, reserved, 20);
+FIELD(uhal_attention_attributes, math_mode, 20);
 
 SIZE(uhal_random_attributes, 56);
 FIELD(uhal_random_attributes, struct_size, 0);
@@ -478,6 +478,8 @@ VALUE(UHAL_ACTIVATION_SIGMOID, 4);
 VALUE(UHAL_ACTIVATION_TANH, 5);
 VALUE(UHAL_ACTIVATION_SILU, 6);
 VALUE(UHAL_ACTIVATION_RELU6, 7);
+VALUE(UHAL_MATH_STRICT, 0);
+VALUE(UHAL_MATH_ALLOW_TF32, 1);
 VALUE(UHAL_MAX_SPATIAL, 3);
 VALUE(UHAL_POOL_MAXIMUM, 0);
 VALUE(UHAL_POOL_AVERAGE_INCLUDE_PADDING, 1);

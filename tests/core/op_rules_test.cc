@@ -61,6 +61,11 @@ uhal_convolution_attributes convolution(int64_t stride = 1, int64_t pad = 0, int
           UHAL_ACTIVATION_NONE,
           0};
 }
+uhal_convolution_attributes in_math_mode(uhal_math_mode math_mode) {
+  uhal_convolution_attributes attributes = convolution();
+  attributes.math_mode = math_mode;
+  return attributes;
+}
 uhal_pool_attributes pool(uhal_pool_mode mode, int64_t window, int64_t stride, int64_t pad = 0, int32_t adaptive = 0) {
   return {sizeof(uhal_pool_attributes),
           mode,
@@ -117,6 +122,11 @@ std::vector<Call> sound_calls() {
        {t({8, 6, 32, 31}), t({4, 3, 3, 3}), t({4})},
        {t({8, 4, 16, 16})},
        with(convolution(2, 1, 1, 2))},
+      {UHAL_OP_MATMUL,
+       {t({3, 4}), t({4, 6})},
+       {t({3, 6})},
+       with(uhal_matmul_attributes{sizeof(uhal_matmul_attributes), 1, 1, UHAL_ACTIVATION_NONE, UHAL_MATH_ALLOW_TF32})},
+      {UHAL_OP_CONVOLUTION, {t({2, 3, 8}), t({4, 3, 3})}, {t({2, 4, 6})}, with(in_math_mode(UHAL_MATH_ALLOW_TF32))},
       {UHAL_OP_CONVOLUTION, {t({8, 6, 32}), t({4, 6, 3}), kAbsent}, {t({8, 4, 28})}, with(convolution(1, 0, 2))},
       {UHAL_OP_CONVOLUTION_BACKWARD_DATA, {t({8, 4, 30, 30}), t({4, 3, 3, 3})}, {t({8, 3, 32, 32})}},
       {UHAL_OP_CONVOLUTION_BACKWARD_FILTER, {t({8, 3, 32, 32}), t({8, 4, 30, 30})}, {t({4, 3, 3, 3}), t({4})}},
@@ -275,6 +285,20 @@ TEST_F(OpRulesTest, EachKindSaysWhatItWants) {
       {{UHAL_OP_CONVOLUTION, {t({2, 3}), t({4, 3})}, {t({2, 4})}}, "convolution: x has rank 2"},
       {{UHAL_OP_CONVOLUTION, {t({2, 3, 1, 1, 1, 1}), t({4, 3, 1, 1, 1, 1})}, {t({2, 4, 1, 1, 1, 1})}},
        "expected 3 to 5"},
+      {{UHAL_OP_MATMUL,
+        {t({3, 4}), t({4, 6})},
+        {t({3, 6})},
+        with(uhal_matmul_attributes{sizeof(uhal_matmul_attributes), 1, 1, UHAL_ACTIVATION_NONE, 2})},
+       "matmul: the attribute math_mode is 2, expected 0 to 1"},
+      {{UHAL_OP_CONVOLUTION, {t({2, 3, 8}), t({4, 3, 3})}, {t({2, 4, 6})}, with(in_math_mode(-1))},
+       "convolution: the attribute math_mode is -1, expected 0 to 1"},
+      {{UHAL_OP_CONVOLUTION_BACKWARD_DATA, {t({2, 4, 6}), t({4, 3, 3})}, {t({2, 3, 8})}, with(in_math_mode(7))},
+       "convolution_backward_data: the attribute math_mode is 7"},
+      {{UHAL_OP_ATTENTION,
+        {t({2, 3, 4, 5}), t({2, 3, 6, 5}), t({2, 3, 6, 7})},
+        {t({2, 3, 4, 7})},
+        with(uhal_attention_attributes{sizeof(uhal_attention_attributes), 0, 0, 3})},
+       "attention: the attribute math_mode is 3"},
       {{UHAL_OP_POOL, {t({2, 3, 7})}, {t({2, 3, 5})}, with(pool(UHAL_POOL_MAXIMUM, 2, 2))},
        "pool: y has shape (2, 3, 5), expected (2, 3, 3)"},
       {{UHAL_OP_POOL, {t({2, 3, 7})}, {t({2, 3, 3})}, with(pool(3, 2, 2))}, "attribute mode is 3"},

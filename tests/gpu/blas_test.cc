@@ -495,6 +495,88 @@ TEST_P(TunedProducts, OfVectorsAreTheLibrarysWhereThatWasChosen) {
   }
 }
 
+// What the libraries call the types of computation of float32.
+struct ComputeTypes {
+  int strict, tf32;
+};
+
+ComputeTypes compute_types(const std::string& library) {
+  if (library == "hipblaslt") return {2, 6};
+  if (library == "rocblas") return {151, 151};  // it is always strict
+  return {68, 77};
+}
+
+class MathModes : public Products {
+ protected:
+  void SetUp() override {
+    Products::SetUp();
+    open();
+    ASSERT_NE(queue_, nullptr);
+    for (int i : {kMatmulA, kMatmulB, kMatmulD}) problem_.operands[i].data = memory_.data();
+  }
+
+  // The type of computation that the library was asked for.
+  int run(uhal_math_mode math_mode) {
+    problem_.math_mode = math_mode;
+    control().compute = 0;
+    EXPECT_EQ(queue_->run(problem_, kernels::kBestAlgorithm, workspace_.data()), UHAL_OK);
+    return control().compute;
+  }
+
+  const ComputeTypes types_ = compute_types(row().name);
+  MatmulProblem problem_ = large_product();
+  std::vector<float> memory_ = std::vector<float>(3 * 64 * 64);
+};
+
+TEST_P(MathModes, AreToldToTheLibrary) {
+  for (int i = 0; i < 2; ++i) {  // the second time from what was kept
+    EXPECT_EQ(run(UHAL_MATH_STRICT), types_.strict);
+    EXPECT_EQ(run(UHAL_MATH_ALLOW_TF32), types_.tf32);
+  }
+}
+
+TEST_P(MathModes, AreStrictWhereTheLibraryLacksTf32) {
+  if (types_.tf32 == types_.strict) GTEST_SKIP() << "it has no other mode";
+  control().refused_compute = types_.tf32;
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(run(UHAL_MATH_ALLOW_TF32), types_.strict);
+  EXPECT_LE(control().questions, 2) << "it is asked once for each";
+}
+
+TEST_P(MathModes, AreStrictWhereTheDeviceLacksTf32) {
+  kernels::DeviceTraits traits = gpu_traits();
+  traits.gemm_library = libraries_.get();
+  problem_.math_mode = UHAL_MATH_ALLOW_TF32;
+  for (const bool has_tf32 : {false, true}) {
+    traits.has_tf32 = has_tf32;
+    LibraryQueue queue(traits, queue_.get(), nullptr);
+    ASSERT_EQ(kernels::Gemm(traits, problem_).run(queue, workspace_.data()), UHAL_OK);
+    EXPECT_EQ(control().compute, has_tf32 ? types_.tf32 : types_.strict);
+  }
+}
+
+TEST_P(MathModes, AreOfFloat32) {
+  const auto mode_of = [](uhal_dtype a_dtype, uhal_dtype b_dtype) {
+    uhal_tensor a = {sizeof a, nullptr, a_dtype, 2, {64, 64}, {64, 1}};
+    uhal_tensor b = a;
+    b.dtype = b_dtype;
+    const uhal_matmul_attributes attributes = {sizeof attributes, 1, 1, UHAL_ACTIVATION_NONE, UHAL_MATH_ALLOW_TF32};
+    return matmul_problem(attributes, a, b, nullptr, a).math_mode;
+  };
+  EXPECT_EQ(mode_of(UHAL_FLOAT32, UHAL_FLOAT32), UHAL_MATH_ALLOW_TF32);
+  EXPECT_EQ(mode_of(UHAL_FLOAT32, UHAL_FLOAT16), UHAL_MATH_STRICT);
+  EXPECT_EQ(mode_of(UHAL_BFLOAT16, UHAL_BFLOAT16), UHAL_MATH_STRICT);
+  EXPECT_EQ(mode_of(UHAL_FLOAT64, UHAL_FLOAT64), UHAL_MATH_STRICT);
+}
+
+TEST(DevicesWithTf32, AreKnownByTheirArchitecture) {
+  for (const char* name : {"sm_80", "sm_90", "sm_120", "ivcore11"})
+    EXPECT_TRUE(has_tf32({Vendor::kCorex, name})) << name;
+  for (const char* name : {"sm_75", "sm_61"}) EXPECT_FALSE(has_tf32({Vendor::kCorex, name})) << name;
+  EXPECT_TRUE(has_tf32({Vendor::kHip, "gfx942:sramecc+:xnack-"}));
+  for (const char* name : {"gfx803", "gfx1030", "gfx1100", "gfx90a"})
+    EXPECT_FALSE(has_tf32({Vendor::kHip, name})) << name;
+}
+
 constexpr LibraryRow kLibraries[] = {
     {"cublaslt", Vendor::kCorex, "sm_90", "corex/lib64/libcublasLt.so.12"},
     {"cublas", Vendor::kCorex, "sm_90", "corex/lib64/libcublas.so.12"},
@@ -504,6 +586,8 @@ constexpr LibraryRow kLibraries[] = {
 INSTANTIATE_TEST_SUITE_P(Libraries, Products, testing::ValuesIn(kLibraries),
                          [](const auto& info) { return std::string(info.param.name); });
 INSTANTIATE_TEST_SUITE_P(Libraries, TunedProducts, testing::ValuesIn(kLibraries),
+                         [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Libraries, MathModes, testing::ValuesIn(kLibraries),
                          [](const auto& info) { return std::string(info.param.name); });
 
 // -- which libraries are used ----------------------------------------------------------------------------------

@@ -41,6 +41,7 @@ class Example {
             dilation[3] = {1, 1, 1};
     int64_t more_padding_behind = 0;
     uhal_dtype dtype = UHAL_FLOAT32;
+    uhal_math_mode math_mode = UHAL_MATH_STRICT;
     Order images_order = Order::kFirst, filter_order = Order::kFirst;
   };
 
@@ -48,6 +49,7 @@ class Example {
     attributes_ = {};
     attributes_.struct_size = sizeof attributes_;
     attributes_.groups = shape.groups;
+    attributes_.math_mode = shape.math_mode;
     x_ = {type_of(shape.dtype), 2 + shape.spatial, {}, {}};
     w_ = y_ = x_;
     const auto set = [](int& length, int64_t value) { length = static_cast<int>(value); };
@@ -544,6 +546,92 @@ TEST_F(FindingConvolutions, AdviceThatIsNotExactIsNotTaken) {
   for (const int math : {1, 2}) {
     control().advice_math = math;
     EXPECT_FALSE(plans()) << math;
+  }
+}
+
+// cudnnMathType_t: 1 uses matrix units, 2 converts to half precision, 3 neither.
+class ConvolutionMathModes : public FindingConvolutions {
+ protected:
+  static Example::Shape shape_of(uhal_math_mode math_mode, uhal_dtype dtype = UHAL_FLOAT32) {
+    Example::Shape shape;
+    shape.math_mode = math_mode;
+    shape.dtype = dtype;
+    return shape;
+  }
+
+  // The math type that a convolution ran with; -1: the library was not asked, or refused.
+  int run(DnnStream* stream, const Example::Shape& shape) {
+    const Example example(shape, UHAL_OP_CONVOLUTION, 1);
+    const kernels::Convolution convolution = example.convolution();
+    const kernels::ConvolutionTask task = {convolution, Pass::kForward};
+    size_t bytes = 0;
+    control().compute = -1;
+    if (!stream->plan(task, &bytes)) return -1;
+    EXPECT_EQ(stream->run(task, workspace_.data()), UHAL_OK);
+    return control().compute;
+  }
+
+  std::unique_ptr<Dnn> library_;
+  std::vector<unsigned char> workspace_ = std::vector<unsigned char>(1 << 20);
+};
+
+TEST_F(ConvolutionMathModes, AreToldToTheLibrary) {
+  library_ = open_dnn(device(), &notes_);
+  ASSERT_NE(library_, nullptr);
+  const auto stream = library_->open_stream(nullptr);
+  control().allows_tf32 = 1;
+  for (int i = 0; i < 2; ++i) {  // the second time from what was kept
+    EXPECT_EQ(run(stream.get(), shape_of(UHAL_MATH_STRICT)), 3);
+    EXPECT_EQ(run(stream.get(), shape_of(UHAL_MATH_ALLOW_TF32)), 1);
+    EXPECT_EQ(run(stream.get(), shape_of(UHAL_MATH_ALLOW_TF32, UHAL_FLOAT64)), 3);
+  }
+}
+
+TEST_F(ConvolutionMathModes, NeverConvertToHalfPrecision) {
+  library_ = open_dnn(device(), &notes_);
+  ASSERT_NE(library_, nullptr);
+  control().allows_tf32 = 1;
+  control().advice_math = 2;
+  EXPECT_EQ(run(library_->open_stream(nullptr).get(), shape_of(UHAL_MATH_ALLOW_TF32)), -1);
+  control().advice_math = 0;  // the default, which may be TF32
+  EXPECT_EQ(run(library_->open_stream(nullptr).get(), shape_of(UHAL_MATH_ALLOW_TF32)), 0);
+}
+
+TEST_F(ConvolutionMathModes, AreStrictBeforeCudnn8) {
+  control().version = 7605;
+  library_ = open_dnn(device(), &notes_);
+  ASSERT_NE(library_, nullptr);
+  control().allows_tf32 = 1;  // of what this version calls its default it knows nothing
+  EXPECT_EQ(run(library_->open_stream(nullptr).get(), shape_of(UHAL_MATH_ALLOW_TF32)), 0);
+  control().advice_math = 1;
+  EXPECT_EQ(run(library_->open_stream(nullptr).get(), shape_of(UHAL_MATH_ALLOW_TF32)), -1);
+}
+
+TEST_F(ConvolutionMathModes, AreThoseOfTheProductWhereAConvolutionIsOne) {
+  set("UNIHAL_GPU_LIBRARIES", "cublaslt");
+  BlasLibraries libraries;
+  libraries.open(device(), &notes_);
+  ASSERT_FALSE(libraries.is_empty());
+  BlasQueue products(libraries, nullptr);
+  LibraryControl& blas = control_of({"cublaslt", Vendor::kCorex, "sm_90", "corex/lib64/libcublasLt.so.12"});
+  kernels::DeviceTraits traits = gpu_traits();
+  traits.gemm_library = &libraries;
+  traits.has_tf32 = true;
+  for (const auto& [math_mode, compute] : {std::pair<uhal_math_mode, int>{UHAL_MATH_STRICT, 68},
+                                           std::pair<uhal_math_mode, int>{UHAL_MATH_ALLOW_TF32, 77}}) {
+    Example::Shape shape = shape_of(math_mode);
+    shape.inputs = shape.outputs = 64;
+    shape.length[0] = shape.length[1] = 32;
+    shape.window[0] = shape.window[1] = 1;
+    shape.padding[0] = 0;
+    for (const uhal_op_kind kind : kKinds) {
+      LibraryQueue queue(traits, &products, nullptr);
+      const Example example(shape, kind, 1);
+      blas = {};
+      ASSERT_EQ(kernels::run_convolution(queue, example.op), UHAL_OK);
+      if (kind == UHAL_OP_CONVOLUTION_BACKWARD_FILTER && blas.works == 0) continue;  // images that are no one matrix
+      EXPECT_EQ(blas.compute, compute) << uhal_op_kind{kind};
+    }
   }
 }
 

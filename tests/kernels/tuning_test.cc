@@ -199,6 +199,20 @@ TEST(TuningKey, NamesWhatDiffersByAxisOrOperand) {
             given.key().text());
 }
 
+TEST(TuningKey, AMathModeHasKeysOfItsOwn) {
+  ConvolutionOp given(Pass::kForward, Layer());
+  const TuningKey strict = given.key();
+  given.attributes().math_mode = UHAL_MATH_ALLOW_TF32;
+  EXPECT_FALSE(given.key() == strict);
+  EXPECT_EQ(strict.text() + " tf32", given.key().text());
+  MatmulProblem product;
+  product.m = product.n = product.k = 64;
+  product.operands[kMatmulA].dtype = product.operands[kMatmulB].dtype = UHAL_FLOAT32;
+  EXPECT_EQ("gemm float32 nn 64 64 64 1", TuningKey::gemm(product, true, false).text());
+  product.math_mode = UHAL_MATH_ALLOW_TF32;
+  EXPECT_EQ("gemm float32 nn 64 64 64 1 tf32", TuningKey::gemm(product, true, false).text());
+}
+
 TEST(TuningKey, OneImageAxisIsTwo) {
   Layer layer;
   layer.image = {100};

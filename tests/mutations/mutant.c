@@ -350,6 +350,22 @@ static uhal_activation activation_of(const uhal_op* op) {
   }
 }
 
+/* Results of float32 with so many bits of mantissa, in one math mode. */
+static void keep_bits(const uhal_op* op, uhal_math_mode in_mode, int bits) {
+  const uhal_matmul_attributes* attributes = op->attributes;
+  const uhal_tensor* y = op->outputs[0];
+  uhal_math_mode mode = attributes == NULL ? UHAL_MATH_STRICT : attributes->math_mode;
+  if (mode != in_mode || y->dtype != UHAL_FLOAT32) return;
+  for (int64_t n = 0; n < count_of(y); ++n) {
+    uint32_t pattern;
+    memcpy(&pattern, at(y, n), sizeof pattern);
+    if (isfinite(*(float*)at(y, n))) pattern &= ~0u << (23 - bits);
+    memcpy(at(y, n), &pattern, sizeof pattern);
+  }
+}
+static void tf32_unasked(const uhal_op* op) { keep_bits(op, UHAL_MATH_STRICT, 10); }
+static void bfloat16_for_tf32(const uhal_op* op) { keep_bits(op, UHAL_MATH_ALLOW_TF32, 7); }
+
 static void relu_drops_nan(const uhal_op* op) {
   const uhal_tensor* y = op->outputs[0];
   if (activation_of(op) != UHAL_ACTIVATION_RELU || y->dtype != UHAL_FLOAT32) return;
@@ -514,6 +530,8 @@ static const fault faults[] = {
     {"matmul/beta", UHAL_OP_MATMUL, beta_ignored, NULL},
     {"matmul/int64 in double", UHAL_OP_MATMUL, NULL, each_int64_in_double},
     {"matmul/relu drops nan", UHAL_OP_MATMUL, NULL, relu_drops_nan},
+    {"matmul/tf32 unasked", UHAL_OP_MATMUL, NULL, tf32_unasked},
+    {"matmul/bfloat16 for tf32", UHAL_OP_MATMUL, NULL, bfloat16_for_tf32},
     {"convolution/relu drops nan", UHAL_OP_CONVOLUTION, NULL, relu_drops_nan},
     {"convolution/dilation", UHAL_OP_CONVOLUTION, dilation_ignored, NULL},
     {"convolution/padding swapped", UHAL_OP_CONVOLUTION, padding_swapped, NULL},

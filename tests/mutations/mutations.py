@@ -82,6 +82,8 @@ MUTATIONS = (
     Mutation("matmul/beta", "beta is ignored"),
     Mutation("matmul/int64 in double", "int64 passes through double"),
     Mutation("matmul/relu drops nan", "a fused relu makes 0 of NaN"),
+    Mutation("matmul/tf32 unasked", "results have TF32's digits in the strict mode"),
+    Mutation("matmul/bfloat16 for tf32", "results have bfloat16's digits where TF32 is allowed"),
     Mutation("convolution/relu drops nan", "a fused relu makes 0 of NaN"),
     Mutation("convolution/dilation", "dilation is ignored"),
     Mutation("convolution/padding swapped", "padding before and after are swapped"),

@@ -298,6 +298,8 @@ def test_words_in_any_order_name_convolutions() -> None:
     assert layer.flops == 2 * 2 * 8 * 4 * (2 * 5 * 5) * 9
     assert str(layer) == "backward_data n2 c8 z4 h9 w9 k8 3x3x1 s2 p1x1x0 g2 ndhwc dhwio float16"
     assert tuning.Convolution.parse(str(layer)) == [layer]
+    (allowed,) = tuning.Convolution.parse("forward n1 c8 h9 w9 k8 3x3 tf32")
+    assert allowed.math_mode == "tf32" and tuning.Convolution.parse(str(allowed)) == [allowed]
 
 
 @pytest.mark.parametrize(

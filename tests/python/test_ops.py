@@ -292,6 +292,36 @@ def test_matmul(put: Put, random: np.random.Generator) -> None:
     np.testing.assert_allclose(ops.matmul(put(b).transpose(0, 2, 1), put(b)).numpy(), b.transpose(0, 2, 1) @ b, **CLOSE)
 
 
+def test_math_modes_reach_the_op(put: Put, random: np.random.Generator) -> None:
+    a, image, window = put(normal(random, 4, 4)), put(normal(random, 1, 2, 4, 4)), put(normal(random, 2, 2, 4, 4))
+    queries = put(normal(random, 1, 2, 4, 4))
+    runs: list[Callable[[Any], Any]] = [
+        lambda mode: ops.matmul(a, a, math_mode=mode),
+        lambda mode: ops.convolution(image, window, math_mode=mode),
+        lambda mode: ops.convolution_backward_data(
+            put(np.ones((1, 2, 1, 1), np.float32)), window, (1, 2, 4, 4), math_mode=mode
+        ),
+        lambda mode: ops.convolution_backward_filter(
+            image, put(np.ones((1, 2, 1, 1), np.float32)), (2, 2, 4, 4), math_mode=mode
+        ),
+        lambda mode: ops.attention(queries, queries, queries, math_mode=mode),
+    ]
+    for run in runs:
+        for mode, allowed in (("strict", False), ("tf32", True)):
+            with unihal.profile() as recording:
+                run(mode)
+            (event,) = (event for event in recording.events if not event.op.startswith("copy"))
+            assert event.shape.endswith(", TF32 allowed") == allowed, event
+        with pytest.raises(unihal.ArgumentTypeError, match="math_mode"):
+            run("bfloat16")
+    half = ops.cast(a, "float16")
+    with unihal.profile() as recording:
+        ops.matmul(half, half, math_mode="tf32")
+    assert "TF32" not in recording.events[0].shape
+    with pytest.raises(unihal.InvalidArgumentError, match="the attribute math_mode is 2, expected 0 to 1"):
+        ops.launch.launch("matmul", [a, a], [ops.copy(a)], {"math_mode": 2})
+
+
 def test_attention(put: Put, random: np.random.Generator) -> None:
     q, k, v = (normal(random, 2, 3, length, 8) for length in (5, 6, 6))
     scores = np.einsum("bhmd,bhnd->bhmn", q, k) / np.sqrt(8)

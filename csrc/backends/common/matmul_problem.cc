@@ -81,6 +81,7 @@ MatmulProblem matmul_problem(const uhal_matmul_attributes& attributes, const uha
   problem.alpha = attributes.alpha;
   problem.beta = c != nullptr ? attributes.beta : 0;
   problem.activation = attributes.activation;
+  if (a.dtype == UHAL_FLOAT32 && b.dtype == UHAL_FLOAT32) problem.math_mode = attributes.math_mode;
   return problem;
 }
 

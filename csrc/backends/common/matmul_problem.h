@@ -25,6 +25,7 @@ struct MatmulProblem {
   double alpha = 1;
   double beta = 0;  // 0 without c
   uhal_activation activation = UHAL_ACTIVATION_NONE;
+  uhal_math_mode math_mode = UHAL_MATH_STRICT;  // another one only where a and b are float32
 
   int64_t batch_count() const {
     int64_t count = 1;

@@ -17,6 +17,12 @@ constexpr int kDefaultAlgorithm = -1;
 constexpr int kTensorAlgorithm = 99;       // what 10 needs to use matrix units; later the default does
 constexpr int kReduceInComputeType = 16;   // CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION, from 11 on
 constexpr int kFailures[] = {11, 13, 14};  // mapping, execution, internal: work may have begun
+constexpr int kNotSupported = 15;
+
+// cublasComputeType_t, from 11 on.
+constexpr int kComputeFloat32 = 68;
+constexpr int kComputeFloat64 = 70;
+constexpr int kComputeTf32 = 77;
 
 struct Functions {
   int (*create)(Handle* handle);
@@ -83,6 +89,7 @@ class CublasStream final : public BlasStream {
   const NativeStream stream_;
   Handle handle_ = nullptr;
   bool is_refused_ = false;
+  bool is_tf32_refused_ = false;
 };
 
 bool CublasStream::start() {
@@ -104,7 +111,11 @@ int CublasStream::multiply(const BlasProblem& problem, const BlasTypes& types) c
   const BlasScalar beta(problem.beta, types.compute);
   const bool is_old = library_.major < 11;
   const bool is_double = types.compute == UHAL_FLOAT64;
-  const int compute = is_old ? data_type(types.compute) : is_double ? 70 : 68;
+  const bool allows_tf32 = problem.math_mode == UHAL_MATH_ALLOW_TF32 && !is_tf32_refused_;
+  const int compute = is_old        ? data_type(types.compute)
+                      : is_double   ? kComputeFloat64
+                      : allows_tf32 ? kComputeTf32
+                                    : kComputeFloat32;
   const int algorithm = is_old && types.input == UHAL_FLOAT16 ? kTensorAlgorithm : kDefaultAlgorithm;
   return library_.functions.multiply(
       handle_, a.transposed ? kTransposed : kNone, b.transposed ? kTransposed : kNone, number(problem.m),
@@ -123,7 +134,11 @@ uhal_status CublasStream::run(const MatmulProblem& problem, kernels::LibraryAlgo
   if (cublas.set_workspace != nullptr && cublas.set_workspace(handle_, workspace, kBlasWorkspace) != kOk) {
     return UHAL_UNIMPLEMENTED;
   }
-  const int code = multiply(blas, types);
+  int code = multiply(blas, types);
+  if (code == kNotSupported && blas.math_mode == UHAL_MATH_ALLOW_TF32 && !is_tf32_refused_) {
+    is_tf32_refused_ = true;
+    code = multiply(blas, types);
+  }
   if (code == kOk) return UHAL_OK;
   const bool may_have_begun = std::find(std::begin(kFailures), std::end(kFailures), code) != std::end(kFailures);
   if (!may_have_begun || can_begin_again(blas)) return UHAL_UNIMPLEMENTED;

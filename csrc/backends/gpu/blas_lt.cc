@@ -34,7 +34,7 @@ constexpr size_t kMostAnswerBytes = 128;
 // What the two number differently.
 struct Numbers {
   int none, transposed;  // operations
-  int compute_float32, compute_float64, compute_int32;
+  int compute_float32, compute_tf32, compute_float64, compute_int32;
   int transpose_a, transpose_b, epilogue, bias, bias_type;  // of a description
   int batch_count, batch_offset;                            // of a layout
   int most_workspace, reductions, alignment;                // of a preference; alignment: of A, then B, C, D
@@ -42,9 +42,10 @@ struct Numbers {
   int refusals[6];                                          // codes of work that was not begun
 };
 
-constexpr Numbers kCublasLt = {0, 1, 68, 70, 72, 3, 4, 7, 8, kAbsent, 5, 6, 1, 3, 5, 64, 72, 96, {1, 3, 7, 8, 15, 15}};
-constexpr Numbers kHipblasLt = {
-    111, 112, 2, 7, 9, 0, 1, 2, 3, 4, 0, 1, 1, kAbsent, kAbsent, 24, 32, 56, {1, 2, 3, 7, 8, 10}};
+constexpr Numbers kCublasLt = {0,       1, 68, 77, 70, 72, 3,  4,  7,  8,
+                               kAbsent, 5, 6,  1,  3,  5,  64, 72, 96, {1, 3, 7, 8, 15, 15}};
+constexpr Numbers kHipblasLt = {111, 112, 2, 6, 7,       9,       0,  1,  2,  3,
+                                4,   0,   1, 1, kAbsent, kAbsent, 24, 32, 56, {1, 2, 3, 7, 8, 10}};
 
 // The same for both.
 constexpr uint32_t kPlain = 1;
@@ -158,7 +159,7 @@ class Plan {
   Plan(const Plan&) = delete;
   Plan& operator=(const Plan&) = delete;
 
-  // Describes a product. False if the library refuses that.
+  // Describes a product. False if the library refuses that, perhaps only in this math mode.
   bool make(const BlasProblem& problem, const BlasTypes& types);
 
   // Asks for algorithms, at most so many; returns how many there are, those first that the library holds to be better.
@@ -198,9 +199,10 @@ Plan::~Plan() {
 }
 
 bool Plan::describe(const BlasProblem& problem) {
-  const int compute = types_.compute == UHAL_FLOAT64 ? numbers_.compute_float64
-                      : types_.compute == UHAL_INT32 ? numbers_.compute_int32
-                                                     : numbers_.compute_float32;
+  const int compute = types_.compute == UHAL_FLOAT64              ? numbers_.compute_float64
+                      : types_.compute == UHAL_INT32              ? numbers_.compute_int32
+                      : problem.math_mode == UHAL_MATH_ALLOW_TF32 ? numbers_.compute_tf32
+                                                                  : numbers_.compute_float32;
   if (functions_.description_create(&description_, compute, data_type(types_.compute)) != kOk) return false;
   const int32_t a = problem.operands[kBlasA].transposed ? numbers_.transposed : numbers_.none;
   const int32_t b = problem.operands[kBlasB].transposed ? numbers_.transposed : numbers_.none;
@@ -308,6 +310,7 @@ class BlasLtStream final : public BlasStream {
   static constexpr size_t kMostPlans = 4096;
 
   Plan& plan_of(const BlasProblem& problem, LibraryAlgorithm algorithm);
+  std::unique_ptr<Plan> make_plan(const BlasProblem& problem, LibraryAlgorithm algorithm) const;
 
   const BlasLt& library_;
   const NativeStream stream_;
@@ -320,11 +323,21 @@ Plan& BlasLtStream::plan_of(const BlasProblem& problem, LibraryAlgorithm algorit
   const auto found = plans_.find(key);
   if (found != plans_.end()) return *found->second;
   if (plans_.size() == kMostPlans) plans_.clear();
+  std::unique_ptr<Plan> plan = make_plan(problem, algorithm);
+  if (plan->is_refused && algorithm == kBestAlgorithm && problem.math_mode != UHAL_MATH_STRICT) {
+    BlasProblem strict = problem;
+    strict.math_mode = UHAL_MATH_STRICT;
+    plan = make_plan(strict, algorithm);
+  }
+  return *plans_.emplace(key, std::move(plan)).first->second;
+}
+
+std::unique_ptr<Plan> BlasLtStream::make_plan(const BlasProblem& problem, LibraryAlgorithm algorithm) const {
   auto plan = std::make_unique<Plan>(library_.functions, library_.numbers);
   BlasTypes types;
   plan->is_refused = !find_blas_types(problem, &types) || !plan->make(problem, types) ||
                      !plan->choose(library_.handle, problem, algorithm);
-  return *plans_.emplace(key, std::move(plan)).first->second;
+  return plan;
 }
 
 uhal_status BlasLtStream::run(const MatmulProblem& problem, LibraryAlgorithm algorithm, void* workspace) {

@@ -58,6 +58,7 @@ bool make_blas_problem(const MatmulProblem& problem, BlasProblem* result) {
   blas.k = problem.k;
   blas.batch = problem.batch_count();
   blas.alpha = problem.alpha;
+  blas.math_mode = problem.math_mode;
   blas.beta = problem.beta;
   blas.activation = problem.activation;
   const MatmulOperand* operands = problem.operands;
@@ -125,6 +126,7 @@ BlasKey key_of(const BlasProblem& problem) {
     key[at++] = matrix.dtype | int64_t{matrix.transposed} << 8 | int64_t{alignment_of(matrix.data)} << 16;
   }
   key[at++] = problem.activation;
+  key[at++] = problem.math_mode;
   key[at++] = problem.has_bias;
   key[at++] = problem.beta != 0;
   return key;

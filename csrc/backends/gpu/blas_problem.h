@@ -29,6 +29,7 @@ struct BlasProblem {
   double alpha = 1;
   double beta = 0;  // of C
   uhal_activation activation = UHAL_ACTIVATION_NONE;
+  uhal_math_mode math_mode = UHAL_MATH_STRICT;
 
   // Of the columns and rows that an operand has in memory.
   int64_t stored_rows(int operand) const;

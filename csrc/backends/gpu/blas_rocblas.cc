@@ -1,4 +1,5 @@
-// rocBLAS: rocblas_gemm_strided_batched_ex.
+// rocBLAS: rocblas_gemm_strided_batched_ex. All math modes are the strict one: it has another on gfx942 only, and there
+// hipBLASLt comes first.
 #include <algorithm>
 
 #include "csrc/backends/gpu/blas.h"

@@ -136,6 +136,7 @@ uhal_status Device::open_libraries(LibraryNotes* notes) {
   if (!blas.is_empty()) traits.gemm_library = &blas;
   dnn = open_dnn(asked, notes);
   traits.convolution_library = dnn.get();
+  traits.has_tf32 = has_tf32(asked);
   return UHAL_OK;
 }
 

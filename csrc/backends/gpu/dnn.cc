@@ -56,7 +56,13 @@ std::unique_ptr<DnnPlan>& DnnStream::find_plan(const DnnProblem& problem, Librar
   auto found = plans_.find(key);
   if (found == plans_.end()) {
     if (plans_.size() == kMostPlans) plans_.clear();
-    found = plans_.emplace(key, is_best ? make_best_plan(problem, key) : make_plan(problem, algorithm)).first;
+    std::unique_ptr<DnnPlan> plan = is_best ? make_best_plan(problem, key) : make_plan(problem, algorithm);
+    if (plan == nullptr && is_best && problem.math_mode != UHAL_MATH_STRICT) {
+      DnnProblem strict = problem;
+      strict.math_mode = UHAL_MATH_STRICT;
+      plan = make_best_plan(strict, key_of(strict, algorithm));
+    }
+    found = plans_.emplace(key, std::move(plan)).first;
   }
   return found->second != nullptr || is_best ? found->second : find_plan(problem, kBestAlgorithm);
 }

@@ -22,7 +22,7 @@ constexpr int kNhwc = 1;
 constexpr int kDefaultMath = 0;
 constexpr int kTensorMath = 1;
 constexpr int kConvertingMath = 2;
-constexpr int kFmaMath = 3;  // from 8 on: there the default rounds float32 to TF32
+constexpr int kFmaMath = 3;  // from 8 on: there the default may round float32 to TF32
 
 constexpr int kDeterministic = 1;
 
@@ -137,7 +137,7 @@ class CudnnPlan final : public DnnPlan {
   // Whether cuDNN takes the description.
   bool describe(const DnnProblem& problem);
 
-  // The algorithms that give the same bits each time, in the precision of the dtype, within the limit.
+  // The algorithms that give the same bits each time, in the math mode's precision, within the limit.
   std::vector<LibraryAlgorithm> ask(const DnnProblem& problem);
 
   // Whether it can run by one of these.
@@ -146,6 +146,7 @@ class CudnnPlan final : public DnnPlan {
   bool run(const DnnProblem& problem, void* workspace) override;
 
  private:
+  bool may_use_matrix_units(const DnnProblem& problem) const;
   int advise(const DnnProblem& problem, int wanted, int* found, Advice* advice) const;
   int ask_workspace(const DnnProblem& problem, size_t* bytes) const;
 
@@ -166,6 +167,12 @@ CudnnPlan::~CudnnPlan() {
   if (x_ != nullptr) cudnn_.tensor_destroy(x_);
 }
 
+// Those multiply in half precision or TF32. Before 8 they knew the first only.
+bool CudnnPlan::may_use_matrix_units(const DnnProblem& problem) const {
+  const bool is_half = problem.dtype == UHAL_FLOAT16 || problem.dtype == UHAL_BFLOAT16;
+  return is_half || (problem.math_mode == UHAL_MATH_ALLOW_TF32 && major_ >= 8);
+}
+
 bool CudnnPlan::describe(const DnnProblem& problem) {
   const int type = data_type(problem.dtype);
   const auto set_tensor = [&](TensorDescriptor* descriptor, const DnnTensor& tensor) {
@@ -173,8 +180,7 @@ bool CudnnPlan::describe(const DnnProblem& problem) {
            cudnn_.tensor_set(*descriptor, type, problem.axes(), tensor.lengths, tensor.strides) == kOk;
   };
   const bool is_double = problem.dtype == UHAL_FLOAT64;
-  const bool is_half = problem.dtype == UHAL_FLOAT16 || problem.dtype == UHAL_BFLOAT16;
-  const int math = is_half ? kTensorMath : major_ >= 8 ? kFmaMath : kDefaultMath;
+  const int math = may_use_matrix_units(problem) ? kTensorMath : major_ >= 8 ? kFmaMath : kDefaultMath;
   return set_tensor(&x_, problem.operands[kDnnX]) && set_tensor(&y_, problem.operands[kDnnY]) &&
          cudnn_.filter_create(&w_) == kOk &&
          cudnn_.filter_set(w_, type, problem.channels_last ? kNhwc : kNchw, problem.axes(),
@@ -223,9 +229,9 @@ std::vector<LibraryAlgorithm> CudnnPlan::ask(const DnnProblem& problem) {
 
 bool CudnnPlan::take(const DnnProblem& problem, LibraryAlgorithm wanted) {
   const int math = math_of(wanted);
-  const bool is_half = problem.dtype == UHAL_FLOAT16 || problem.dtype == UHAL_BFLOAT16;
-  const bool rounds_operands = math == kConvertingMath || (!is_half && math == kTensorMath);
-  if (rounds_operands || (is_half && cudnn_.set_math(convolution_, math) != kOk)) return false;
+  const bool with_units = may_use_matrix_units(problem);
+  const bool rounds_operands = math == kConvertingMath || (!with_units && math == kTensorMath);
+  if (rounds_operands || (with_units && cudnn_.set_math(convolution_, math) != kOk)) return false;
   algorithm = wanted;
   algorithm_ = algorithm_of(wanted);
   return ask_workspace(problem, &workspace_bytes) == kOk &&

@@ -1,5 +1,6 @@
 // MIOpen in its immediate mode: solutions that it knows of by its database or, where that lacks the card, by its own
 // estimates. None is searched for on the device (its find mode), which `unihal tune` does better: it measures them.
+// All math modes are the strict one.
 #include <algorithm>
 #include <vector>
 

@@ -66,6 +66,7 @@ bool make_dnn_problem(const kernels::ConvolutionTask& task, DnnProblem* result) 
   DnnProblem problem;
   problem.pass = task.pass;
   problem.dtype = c.source.dtype;
+  problem.math_mode = c.math_mode;
   const bool is_double = problem.dtype == UHAL_FLOAT64;
   if (!is_taken(problem.dtype) || c.filter.dtype != problem.dtype || c.result.dtype != problem.dtype) return false;
   if ((c.compute == kernels::Compute::kDouble) != is_double) return false;
@@ -100,8 +101,9 @@ bool make_dnn_problem(const kernels::ConvolutionTask& task, DnnProblem* result) 
 }
 
 DnnKey key_of(const DnnProblem& problem) {
-  DnnKey key = {static_cast<int64_t>(problem.pass), problem.dtype, problem.channels_last, problem.groups};
-  size_t at = 4;
+  DnnKey key = {static_cast<int64_t>(problem.pass), problem.dtype, problem.math_mode, problem.channels_last,
+                problem.groups};
+  size_t at = 5;
   for (int i = 0; i < kDnnSpatial; ++i) {
     key[at++] = problem.padding[i];
     key[at++] = problem.stride[i];

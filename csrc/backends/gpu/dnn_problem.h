@@ -24,6 +24,7 @@ struct DnnTensor {
 struct DnnProblem {
   kernels::Pass pass = kernels::Pass::kForward;
   uhal_dtype dtype = UHAL_FLOAT32;
+  uhal_math_mode math_mode = UHAL_MATH_STRICT;
   bool channels_last = false;  // of all three
   int spatial = 2;             // 2 or 3
   int groups = 1;

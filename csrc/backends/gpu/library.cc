@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 
 #include "csrc/backends/common/foreign_llvm.h"
@@ -67,6 +68,13 @@ uhal_status check_library_settings() {
   return kernels::fail(UHAL_INVALID_ARGUMENT,
                        "UNIHAL_GPU_WORKSPACE_LIMIT is '%s'; expected a number of bytes, also with K, M or G behind it",
                        limit.c_str());
+}
+
+bool has_tf32(const LibraryDevice& device) {
+  const std::string processor = processor_of(device.architecture);
+  if (device.vendor == Vendor::kHip) return processor == "gfx942" || processor == "gfx950";
+  constexpr const char* kNvidia = "sm_";
+  return processor.rfind(kNvidia, 0) != 0 || std::atoi(processor.c_str() + std::strlen(kNvidia)) >= 80;
 }
 
 bool wants_library(const std::string& name) {

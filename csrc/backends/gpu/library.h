@@ -22,6 +22,10 @@ struct LibraryDevice {
   std::function<void()> make_current = [] {};
 };
 
+// Whether libraries may multiply in TF32 on a device: NVIDIA's capabilities from 8.0 on, AMD's gfx942 and gfx950. Of
+// CoreX' architectures it is asked of each library, which computes strictly where it refuses.
+bool has_tf32(const LibraryDevice& device);
+
 // What became of the libraries, for people: "cuBLASLt 12.4", "no hipBLASLt (libhipblaslt.so.1: cannot open ...)".
 using LibraryNotes = std::vector<std::string>;
 

@@ -26,6 +26,38 @@ std::string describe_side(const uhal_tensor* const* operands, int count) {
   return text;
 }
 
+template <class Attributes>
+uhal_math_mode math_mode_in(const void* attributes) {
+  const auto* given = static_cast<const Attributes*>(attributes);
+  return given != nullptr && given->struct_size >= sizeof *given ? given->math_mode : UHAL_MATH_STRICT;
+}
+
+uhal_math_mode math_mode_of(const uhal_op& op) {
+  switch (op.kind) {
+    case UHAL_OP_MATMUL:
+      return math_mode_in<uhal_matmul_attributes>(op.attributes);
+    case UHAL_OP_CONVOLUTION:
+    case UHAL_OP_CONVOLUTION_BACKWARD_DATA:
+    case UHAL_OP_CONVOLUTION_BACKWARD_FILTER:
+      return math_mode_in<uhal_convolution_attributes>(op.attributes);
+    case UHAL_OP_ATTENTION:
+    case UHAL_OP_ATTENTION_BACKWARD:
+      return math_mode_in<uhal_attention_attributes>(op.attributes);
+    default:
+      return UHAL_MATH_STRICT;
+  }
+}
+
+// Of other dtypes a mode changes nothing, and is not worth a word.
+bool multiplies_float32(const uhal_op& op) {
+  if (op.inputs == nullptr || op.input_count < 2) return false;
+  for (int i = 0; i < 2; ++i) {
+    const uhal_tensor* factor = op.inputs[i];
+    if (factor == nullptr || factor->struct_size < sizeof *factor || factor->dtype != UHAL_FLOAT32) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::string op_display_name(const uhal_op& op) {
@@ -41,7 +73,9 @@ std::string op_display_name(const uhal_op& op) {
 
 std::string describe_operands(const uhal_op& op) {
   std::string inputs = describe_side(op.inputs, op.input_count);
-  return inputs + (inputs.empty() ? "-> " : " -> ") + describe_side(op.outputs, op.output_count);
+  const bool allows_tf32 = math_mode_of(op) == UHAL_MATH_ALLOW_TF32 && multiplies_float32(op);
+  return inputs + (inputs.empty() ? "-> " : " -> ") + describe_side(op.outputs, op.output_count) +
+         (allows_tf32 ? ", TF32 allowed" : "");
 }
 
 std::string describe_op(const uhal_op* op) {

@@ -7,8 +7,8 @@
 
 namespace unihal::core {
 
-// "Conv2D (convolution): float32(8, 3, 32, 32), float32(16, 3, 3, 3) -> float32(8, 16, 32, 32)". Takes any
-// op, sound or not.
+// "Conv2D (convolution): float32(8, 3, 32, 32), float32(16, 3, 3, 3) -> float32(8, 16, 32, 32), TF32
+// allowed". Takes any op, sound or not.
 std::string describe_op(const uhal_op* op);
 
 // The part after the colon.

@@ -101,6 +101,10 @@ uhal_status expect_attribute(const OpView& op, const char* name, int64_t value, 
                    static_cast<long long>(value), static_cast<long long>(minimum), static_cast<long long>(maximum));
 }
 
+uhal_status expect_math_mode(const OpView& op, uhal_math_mode math_mode) {
+  return expect_attribute(op, "math_mode", math_mode, UHAL_MATH_STRICT, UHAL_MATH_ALLOW_TF32);
+}
+
 uhal_status resolve_axis(const OpView& op, int32_t attribute, int rank, bool minus_one_is_last, int* axis) {
   *axis = minus_one_is_last && attribute == -1 ? rank - 1 : attribute;
   if (*axis >= 0 && *axis < rank) return UHAL_OK;

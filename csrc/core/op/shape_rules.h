@@ -47,6 +47,9 @@ uhal_status expect_present(const OpView& op, const uhal_tensor* operand, const c
 // Attributes: `value` within [minimum, maximum].
 uhal_status expect_attribute(const OpView& op, const char* name, int64_t value, int64_t minimum, int64_t maximum);
 
+// The attribute math_mode of a product.
+uhal_status expect_math_mode(const OpView& op, uhal_math_mode math_mode);
+
 // An axis attribute of a rank: `*axis` counts from 0 afterwards. -1 is the last where that is the default.
 uhal_status resolve_axis(const OpView& op, int32_t attribute, int rank, bool minus_one_is_last, int* axis);
 

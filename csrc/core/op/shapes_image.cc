@@ -29,6 +29,7 @@ uhal_status check_convolution_operands(const OpView& op, const uhal_tensor& x, c
   UHAL_EXPECT(expect_spatial_attributes(op, spatial, attributes.stride, attributes.pad_before, attributes.pad_after));
   UHAL_EXPECT(expect_attribute(op, "groups", attributes.groups, 1, INT64_MAX));
   UHAL_EXPECT(expect_attribute(op, "activation", attributes.activation, UHAL_ACTIVATION_NONE, UHAL_ACTIVATION_RELU6));
+  UHAL_EXPECT(expect_math_mode(op, attributes.math_mode));
   int64_t channels = x.shape[1];
   int64_t filters = w.shape[0];
   if (channels % attributes.groups != 0 || filters % attributes.groups != 0) {

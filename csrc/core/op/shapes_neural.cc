@@ -10,8 +10,9 @@ uhal_status check_matmul(const OpView& op) {
   const uhal_tensor& a = *op.input(0);
   const uhal_tensor& b = *op.input(1);
   const uhal_tensor& d = *op.output(0);
-  UHAL_EXPECT(expect_attribute(op, "activation", op.attributes_as<uhal_matmul_attributes>().activation,
-                               UHAL_ACTIVATION_NONE, UHAL_ACTIVATION_RELU6));
+  const auto& attributes = op.attributes_as<uhal_matmul_attributes>();
+  UHAL_EXPECT(expect_attribute(op, "activation", attributes.activation, UHAL_ACTIVATION_NONE, UHAL_ACTIVATION_RELU6));
+  UHAL_EXPECT(expect_math_mode(op, attributes.math_mode));
   for (const uhal_tensor* operand : {&a, &b, &d}) {
     UHAL_EXPECT(expect_rank(op, operand, 2, UHAL_MAX_RANK, "(..., rows, columns)"));
   }
@@ -249,6 +250,7 @@ uhal_status attention_shapes(const OpView& op, AttentionShapes* shapes) {
   const uhal_tensor& v = *op.input(2);
   const auto& attributes = op.attributes_as<uhal_attention_attributes>();
   UHAL_EXPECT(expect_attribute(op, "causal", attributes.causal, 0, 1));
+  UHAL_EXPECT(expect_math_mode(op, attributes.math_mode));
   UHAL_EXPECT(expect_rank(op, &q, 4, 4, "(B, H, M, D)"));
   UHAL_EXPECT(expect_rank(op, &k, 4, 4, "(B, H, N, D)"));
   UHAL_EXPECT(expect_rank(op, &v, 4, 4, "(B, H, N, E)"));

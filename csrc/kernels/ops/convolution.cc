@@ -95,6 +95,8 @@ Convolution convolution_of(const ConvolutionOperands& operands, const uhal_convo
     c.bias.strides[0] = operands.bias->strides[0];
   }
   c.activation = attributes.activation;
+  const bool multiplies_float32 = c.source.dtype == UHAL_FLOAT32 && c.filter.dtype == UHAL_FLOAT32;
+  if (multiplies_float32 && y.dtype == UHAL_FLOAT32) c.math_mode = attributes.math_mode;
   for (const uhal_tensor* view : {operands.x, operands.w, operands.y, operands.bias}) {
     if (view != nullptr && view->dtype == UHAL_FLOAT64) c.compute = Compute::kDouble;
   }
@@ -105,6 +107,12 @@ Convolution convolution_of(const ConvolutionOperands& operands, const uhal_convo
     std::swap(c.input, c.output);
     c.activation = UHAL_ACTIVATION_NONE;
   }
+  return c;
+}
+
+Convolution convolution_of(const DeviceTraits& traits, const uhal_op& op, bool transposed) {
+  Convolution c = convolution_of(convolution_operands(op), convolution_attributes(op), transposed);
+  if (!traits.has_tf32) c.math_mode = UHAL_MATH_STRICT;
   return c;
 }
 
@@ -185,7 +193,6 @@ const char* refuse_convolution(const DeviceTraits&, const uhal_op& op) {
 
 uhal_status run_convolution(Queue& queue, const uhal_op& op) {
   const ConvolutionOperands operands = convolution_operands(op);
-  const uhal_convolution_attributes attributes = convolution_attributes(op);
   const Pass pass = pass_of(op);
   uhal_status status = UHAL_OK;
   if (element_count(*op.outputs[0]) != 0) {
@@ -195,7 +202,7 @@ uhal_status run_convolution(Queue& queue, const uhal_op& op) {
       status = set_to_zero(queue, op.outputs[0]);
     } else {
       const TuningChoice choice = chosen_algorithm(queue.traits(), op);
-      status = convolve(queue, convolution_of(operands, attributes, pass == Pass::kBackwardData), pass, choice);
+      status = convolve(queue, convolution_of(queue.traits(), op, pass == Pass::kBackwardData), pass, choice);
     }
   }
   if (pass != Pass::kBackwardFilter || status != UHAL_OK) return status;

@@ -40,6 +40,7 @@ struct Convolution {
   int64_t first[kSpatial], stride[kSpatial], step[kSpatial];
   ConvolutionOperand source, filter, bias, result;  // bias: one stride, per row of all groups
   uhal_activation activation = UHAL_ACTIVATION_NONE;
+  uhal_math_mode math_mode = UHAL_MATH_STRICT;  // another one only where source and filter are float32
   Compute compute = Compute::kFloat;
 
   int64_t taps() const { return window[0] * window[1] * window[2]; }
@@ -58,6 +59,9 @@ struct ConvolutionTask {
 // gradient of the input, while window, stride and padding are still the forward ones.
 Convolution convolution_of(const ConvolutionOperands& operands, const uhal_convolution_attributes& attributes,
                            bool transposed);
+
+// The convolution that an op is on a device, which may not have its math mode.
+Convolution convolution_of(const DeviceTraits& traits, const uhal_op& op, bool transposed);
 
 // Whether neighbouring channels lie nearer in memory than neighbouring pixels (NHWC).
 bool channels_last(const ConvolutionOperand& image, int64_t channels);

@@ -143,8 +143,7 @@ uhal_status convolve(Queue& queue, const Convolution& convolution, Pass pass, Tu
 
 TuningChoice chosen_algorithm(const DeviceTraits& traits, const uhal_op& op) {
   if (traits.tuning == nullptr || traits.tuning->is_empty()) return {};
-  return traits.tuning->find(
-      TuningKey::convolution(pass_of(op), convolution_of(convolution_operands(op), convolution_attributes(op), false)));
+  return traits.tuning->find(TuningKey::convolution(pass_of(op), convolution_of(traits, op, false)));
 }
 
 Tunable tunable_convolution(const DeviceTraits& traits, const uhal_op& op) {
@@ -156,7 +155,7 @@ Tunable tunable_convolution(const DeviceTraits& traits, const uhal_op& op) {
     }
   }
   Tunable tunable;
-  tunable.key = TuningKey::convolution(pass_of(op), convolution_of(operands, convolution_attributes(op), false));
+  tunable.key = TuningKey::convolution(pass_of(op), convolution_of(traits, op, false));
   if (tunable.key.is_none()) return {};
   tunable.candidates = kConvolutionAlgorithmCount + kMostConvolutionAlgorithms - 1;
   tunable.name = [](const DeviceTraits& device, int32_t number) -> std::string {
@@ -168,8 +167,7 @@ Tunable tunable_convolution(const DeviceTraits& traits, const uhal_op& op) {
   };
   tunable.find = [](const DeviceTraits& device, const uhal_op& given, int32_t number, TuningChoice* choice) {
     const Pass pass = pass_of(given);
-    const Convolution convolution =
-        convolution_of(convolution_operands(given), convolution_attributes(given), pass == Pass::kBackwardData);
+    const Convolution convolution = convolution_of(device, given, pass == Pass::kBackwardData);
     const int32_t place = number - kConvolutionAlgorithmCount + 1;  // of the library's algorithms; the first is its way
     *choice = place > 0 ? kLibraryAlgorithm : number;
     if (!takes(device, convolution, pass, choice->candidate)) return false;

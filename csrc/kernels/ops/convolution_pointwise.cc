@@ -67,6 +67,7 @@ bool pointwise_product(const Convolution& c, MatmulProblem* problem) {
   problem->n = pixels.length;
   problem->k = c.channels;
   problem->activation = c.activation;
+  problem->math_mode = c.math_mode;
   MatmulOperand* operands = problem->operands;
   set(operands[kMatmulA], c.filter, c.filter.strides[0], c.filter.strides[1]);
   set(operands[kMatmulB], c.source, c.source.strides[1], pixels.source);
@@ -103,6 +104,7 @@ bool pointwise_filter_product(const Convolution& c, MatmulProblem* problem) {
   problem->m = c.rows;
   problem->n = c.channels;
   problem->k = pixels.length;
+  problem->math_mode = c.math_mode;
   set(problem->operands[kMatmulA], c.result, c.result.strides[1], pixels.result);
   set(problem->operands[kMatmulB], c.source, pixels.source, c.source.strides[1]);
   set(problem->operands[kMatmulD], c.filter, c.filter.strides[0], c.filter.strides[1]);

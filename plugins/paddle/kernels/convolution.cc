@@ -1,6 +1,7 @@
 // Convolutions in two and three dimensions, their gradients, and transposed ones. Filters are (O, I, spatial...) in
 // every layout of the image.
 #include "plugins/paddle/kernels/spatial.h"
+#include "plugins/paddle/math_mode.h"
 
 namespace unihal::paddle {
 namespace {
@@ -11,7 +12,7 @@ uhal_convolution_attributes attributes_of(const Context& context, const View& x,
                                           Span<int> strides, Span<int> paddings, Text algorithm, Span<int> dilations,
                                           int groups) {
   require_same_dtype(context, x, w);
-  auto attributes = convolution_attributes();
+  auto attributes = convolution_attributes(convolution_math_mode());
   const int axes = x.rank - 2;
   attributes.groups = groups;
   for (int i = 0; i < axes; ++i) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "plugins/paddle/kernels/common.h"
+#include "plugins/paddle/math_mode.h"
 
 namespace unihal::paddle {
 namespace {
@@ -30,7 +31,8 @@ View product_view(const View& out, const View& a, const View& b) {
 void multiply_matrices(const Context& context, const View& a, const View& b, const View& out) {
   if (out.elements() == 0) return;
   if (a.elements() == 0) return fill_zero(context, out);
-  context.run(UHAL_OP_MATMUL, {&a, &b}, {&out});
+  const auto attributes = matmul_attributes(product_math_mode());
+  context.run(UHAL_OP_MATMUL, {&a, &b}, {&out}, &attributes);
 }
 
 void matmul(Context context, Input x, Input y, bool transpose_x, bool transpose_y, Output out) {
@@ -140,7 +142,7 @@ void addmm(Context context, Input input, Input x, Input y, float beta, float alp
   require_same_dtype(context, a, b);
   require_same_dtype(context, a, c);
   const View result = context.allocate(out, a.dtype);
-  auto attributes = matmul_attributes();
+  auto attributes = matmul_attributes(product_math_mode());
   attributes.alpha = static_cast<double>(alpha);
   attributes.beta = static_cast<double>(beta);
   context.run(UHAL_OP_MATMUL, {&a, &b, &c}, {&result}, &attributes);

@@ -1,6 +1,7 @@
 // Convolutions of 1 to 3 spatial axes, grouped and depthwise, and their gradients.
 #include "plugins/tensorflow/kernels/window.h"
 #include "plugins/tensorflow/registrar.h"
+#include "plugins/tensorflow/variable_shim.h"
 
 namespace unihal::tensorflow {
 namespace {
@@ -47,7 +48,7 @@ class Convolution : public Kernel {
           "the groups; got input " + to_text(input) + " (N, C, ...) and filter " + to_text(filter) + " (O, I, ...)");
       return false;
     }
-    *attributes = convolution_attributes();
+    *attributes = convolution_attributes(math_mode());
     attributes->groups = input.shape[1] / channels;
     *output_shape = {input.shape[0], filter.shape[0]};
     for (int i = 0; i < input.rank - 2; ++i) {

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "plugins/tensorflow/registrar.h"
+#include "plugins/tensorflow/variable_shim.h"
 
 namespace unihal::tensorflow {
 namespace {
@@ -242,7 +243,8 @@ class Einsum : public Kernel {
       context.zero(output);
       return;
     }
-    context.launch(UHAL_OP_MATMUL, {&left, &right}, {&matrices});
+    const auto attributes = matmul_attributes(math_mode());
+    context.launch(UHAL_OP_MATMUL, {&left, &right}, {&matrices}, &attributes);
     if (!direct) context.copy(product_view, arranged);
   }
 

@@ -1,5 +1,6 @@
 // Matrix products and bias.
 #include "plugins/tensorflow/registrar.h"
+#include "plugins/tensorflow/variable_shim.h"
 
 namespace unihal::tensorflow {
 namespace {
@@ -47,7 +48,8 @@ class MatMul : public Kernel {
     if (a.shape[a.rank - 1] == 0) {
       context.zero(d);
     } else {
-      context.launch(UHAL_OP_MATMUL, {&a, &b}, {&d});
+      const auto attributes = matmul_attributes(math_mode());
+      context.launch(UHAL_OP_MATMUL, {&a, &b}, {&d}, &attributes);
     }
   }
 

@@ -14,6 +14,7 @@
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_mgr.h"
 #include "tensorflow/core/framework/resource_var.h"
+#include "tensorflow/core/platform/tensor_float_32_utils.h"
 #include "tensorflow/core/public/version.h"
 #include "tensorflow/core/util/determinism.h"
 
@@ -320,8 +321,11 @@ void compute_on_host(TF_OpKernelContext* handle, int store_variables, unihal_hos
 
 int determinism_required() { return tensorflow::OpDeterminismRequired() ? 1 : 0; }
 
+int tensor_float_32_allowed() { return tsl::tensor_float_32_execution_enabled() ? 1 : 0; }
+
 constexpr unihal_variable_functions kFunctions = {
     sizeof(unihal_variable_functions), lock, unlock, writable, readable, assign, compute_on_host, determinism_required,
+    tensor_float_32_allowed,
 };
 
 }  // namespace

@@ -49,6 +49,9 @@ typedef struct unihal_variable_functions {
 
   // Whether tf.config.experimental.enable_op_determinism is in force.
   int (*determinism_required)(void);
+
+  // Whether tf.config.experimental.enable_tensor_float_32_execution allows TF32, as it does by default.
+  int (*tensor_float_32_allowed)(void);
 } unihal_variable_functions;
 
 // The shim's only exported symbol.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Optional
 
 import typer
@@ -25,6 +26,7 @@ def tune(
         "and forward, backward_data or backward_filter instead of all three. May be given again.",
     ),
     dtype: str = typer.Option("float32", help="The dtype of the operands."),
+    tf32: bool = typer.Option(False, "--tf32", help="Measure with TF32 allowed, as frameworks may ask for it."),
     seconds: float = typer.Option(0.05, min=0.001, help="Device time that each candidate is measured for."),
     forget: bool = typer.Option(False, "--forget", help="Drop what was kept for the device, and measure nothing."),
 ) -> None:
@@ -43,6 +45,8 @@ def tune(
         problems += tuning.Convolution.parse(text, dtype)
     if not problems:
         problems = [*tuning.usual_products(dtype), *tuning.usual_convolutions(dtype)]
+    if tf32:
+        problems = [replace(problem, math_mode="tf32") for problem in problems]
     problem_column = Column("problem", min_width=16)
     title = f"{chosen} ({chosen.properties.name})"
     table = Table(problem_column, "default", "fastest", "gain", "kept", title=title)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from .case import Expected
@@ -25,7 +27,13 @@ def activated(before: Expected, activation: int) -> Expected:
         return before
     values = activate(before.values, activation)
     if activation in (Activation.RELU, Activation.RELU6):
-        return Expected(values, before.roundings, before.magnitude)
+        return replace(before, values=values)
     size = np.abs(before.values)
     magnitude = size if before.magnitude is None else before.magnitude
-    return Expected(values, before.roundings + _ROUNDINGS, _STEEPEST * magnitude + size + 1)
+    return replace(
+        before,
+        values=values,
+        roundings=before.roundings + _ROUNDINGS,
+        magnitude=_STEEPEST * magnitude + size + 1,
+        error=_STEEPEST * before.error,
+    )

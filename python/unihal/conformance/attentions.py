@@ -12,8 +12,9 @@ import numpy as np
 from .case import Array, Case, Expected, Operand, Values, written
 from .number_format import round_to
 from .reference.attention import attention, attention_backward
+from .reference.enums import MathMode
 from .sweep import FLOATING, shape_name, sweep
-from .tolerance import summation_roundings
+from .tolerance import factor_error, summation_roundings
 from .values import normal
 
 #: exp and log may be off by 3 ulps each (OpenCL C 1.2, section 7.4); then differences, quotients and products.
@@ -94,16 +95,22 @@ def _score_sizes(q: Array, k: Array, mask: Array | None, scale: float) -> Array:
     return np.asarray(np.max(sizes, axis=-1, keepdims=True, initial=0))
 
 
-def _forward_expected(inputs: Sequence[Any], attributes: dict[str, Any], logsumexp: bool) -> list[Expected | None]:
+def _forward_expected(
+    inputs: Sequence[Any], attributes: dict[str, Any], dtype: str, logsumexp: bool
+) -> list[Expected | None]:
     q, k, v, mask = inputs
-    y, total = attention(q, k, v, mask, **attributes)
-    size, _ = attention(q, k, np.abs(v), mask, **attributes)
+    given = {name: value for name, value in attributes.items() if name != "math_mode"}
+    y, total = attention(q, k, v, mask, **given)
+    size, _ = attention(q, k, np.abs(v), mask, **given)
     # An error of a score is one of its exponential, relative to it.
     scores = _score_sizes(q, k, mask, attributes.get("scale", 0))
     roundings = summation_roundings(max(q.shape[-1], k.shape[-2])) + _ROUNDINGS
-    results: list[Expected | None] = [Expected(y, roundings, size * (1 + 2 * scores))]
+    magnitude = size * (1 + 2 * scores)
+    error = factor_error(attributes, dtype, lambda: magnitude)
+    results: list[Expected | None] = [Expected(y, roundings, magnitude, error)]
     largest = np.where(np.isfinite(total), np.abs(total), 0) + scores[..., 0] + 1
-    return [*results, Expected(total, roundings, largest) if logsumexp else None]
+    error = factor_error(attributes, dtype, lambda: scores[..., 0])
+    return [*results, Expected(total, roundings, largest, error) if logsumexp else None]
 
 
 def _statistics_dtype(dtype: str) -> str:
@@ -143,7 +150,7 @@ def _forward_case(
             written(dtype, problem.y, layout),
             written(_statistics_dtype(dtype), problem.y[:3], layout) if logsumexp else None,
         ),
-        reference=lambda inputs: _forward_expected(inputs, given, logsumexp),
+        reference=lambda inputs: _forward_expected(inputs, given, dtype, logsumexp),
         attributes=given,
     )
 
@@ -243,4 +250,6 @@ def cases(seed: int) -> Iterator[Case]:
             yield from sweep(partial(build, attributes=attributes), seed, shapes=_PROBLEMS)
             masked = partial(build, attributes=attributes, mask="heads-alike")
             yield from sweep(masked, seed, shapes=_PROBLEMS[:4])
+    tf32 = partial(_forward_case, attributes={"math_mode": int(MathMode.ALLOW_TF32)})
+    yield from sweep(tf32, seed, dtypes=FLOATING, shapes=_PROBLEMS)
     yield from sweep(partial(_forward_case, logsumexp=False), seed, dtypes=FLOATING, shapes=_PROBLEMS[:4])

@@ -18,9 +18,9 @@ from .reference.convolution import (
     convolution_backward_filter,
     output_lengths,
 )
-from .reference.enums import Activation
+from .reference.enums import Activation, MathMode
 from .sweep import FLOATING, sweep
-from .tolerance import summation_roundings
+from .tolerance import factor_error, summation_roundings
 from .values import normal
 
 
@@ -35,12 +35,18 @@ class _Problem:
 
     @property
     def y(self) -> tuple[int, ...]:
-        window = {name: value for name, value in self.attributes.items() if name not in ("groups", "activation")}
+        others = ("groups", "activation", "math_mode")
+        window = {name: value for name, value in self.attributes.items() if name not in others}
         return (self.x[0], self.w[0], *output_lengths(self.x[2:], self.w[2:], **window))
 
     @property
     def gradient_attributes(self) -> dict[str, Any]:
         return {name: value for name, value in self.attributes.items() if name != "activation"}
+
+    @property
+    def geometry(self) -> dict[str, Any]:
+        """What the reference takes."""
+        return {name: value for name, value in self.gradient_attributes.items() if name != "math_mode"}
 
 
 _PROBLEMS = (
@@ -111,14 +117,14 @@ def _taps(problem: _Problem) -> int:
     return int(np.prod(problem.w[2:], dtype=np.int64))
 
 
-def _forward(inputs: Sequence[Any], problem: _Problem) -> list[Expected]:
+def _forward(inputs: Sequence[Any], problem: _Problem, dtype: str) -> list[Expected]:
     x, w, bias = inputs
-    attributes = problem.gradient_attributes
     sizes = [None if operand is None else np.abs(operand) for operand in inputs]
     before = Expected(
-        convolution(x, w, bias, **attributes),
+        convolution(x, w, bias, **problem.geometry),
         summation_roundings(problem.w[1] * _taps(problem)) + 1,
-        convolution(*sizes, **attributes),  # type: ignore[arg-type]
+        convolution(*sizes, **problem.geometry),  # type: ignore[arg-type]
+        factor_error(problem.attributes, dtype, lambda: convolution(np.abs(x), np.abs(w), None, **problem.geometry)),
     )
     return [activated(before, problem.attributes.get("activation", Activation.NONE))]
 
@@ -134,7 +140,7 @@ def _forward_case(dtype: str, problem: _Problem, layout: str, *, bias: bool) -> 
             Operand(dtype, (problem.w[0],), normal(), layout) if bias else None,
         ),
         outputs=(written(dtype, problem.y, layout),),
-        reference=lambda inputs: _forward(inputs, problem),
+        reference=lambda inputs: _forward(inputs, problem, dtype),
         attributes=problem.attributes,
     )
 
@@ -159,11 +165,13 @@ def _with_nan(dtype: str, problem: _Problem, activation: Activation) -> Case:
 def _data_case(dtype: str, problem: _Problem, layout: str) -> Case:
     def reference(inputs: Sequence[Any]) -> list[Expected]:
         def compute(dy: Array, w: Array) -> Array:
-            return convolution_backward_data(dy, w, problem.x, **problem.gradient_attributes)
+            return convolution_backward_data(dy, w, problem.x, **problem.geometry)
 
         dy, w = inputs
         terms = problem.w[0] // problem.attributes.get("groups", 1) * _taps(problem)
-        return [Expected(compute(dy, w), summation_roundings(terms), compute(np.abs(dy), np.abs(w)))]
+        size = compute(np.abs(dy), np.abs(w))
+        error = factor_error(problem.attributes, dtype, lambda: size)
+        return [Expected(compute(dy, w), summation_roundings(terms), size, error)]
 
     return Case(
         op="convolution_backward_data",
@@ -179,12 +187,14 @@ def _data_case(dtype: str, problem: _Problem, layout: str) -> Case:
 def _filter_case(dtype: str, problem: _Problem, layout: str, *, bias: bool) -> Case:
     def reference(inputs: Sequence[Any]) -> list[Expected | None]:
         def compute(x: Array, dy: Array) -> tuple[Array, Array]:
-            return convolution_backward_filter(x, dy, problem.w, **problem.gradient_attributes)
+            return convolution_backward_filter(x, dy, problem.w, **problem.geometry)
 
         x, dy = inputs
         values, sizes = compute(x, dy), compute(np.abs(x), np.abs(dy))
         roundings = summation_roundings(problem.y[0] * int(np.prod(problem.y[2:], dtype=np.int64)))
-        expected = [Expected(value, roundings, size) for value, size in zip(values, sizes)]
+        # The bias' gradient is a sum of no products.
+        errors = (factor_error(problem.attributes, dtype, lambda: sizes[0]), 0.0)
+        expected = [Expected(value, roundings, size, error) for value, size, error in zip(values, sizes, errors)]
         return [expected[0], expected[1] if bias else None]
 
     return Case(
@@ -245,6 +255,17 @@ def cases(seed: int) -> Iterator[Case]:
         ]
         fused = partial(_forward_case, bias=True)
         yield from sweep(fused, seed, dtypes=FLOATING, shapes=problems, layouts=IMAGE_LAYOUTS, draws=4)
+    tf32 = [
+        replace(
+            problem,
+            name=f"{problem.name}-tf32-allowed",
+            attributes={**problem.attributes, "math_mode": int(MathMode.ALLOW_TF32)},
+        )
+        for problem in _PROBLEMS
+        if problem.name in (*_ACTIVATED, "larger", "wide", "wide-strided", "wide-pointwise", "no-channels")
+    ]
+    for build in (partial(_forward_case, bias=True), _data_case, partial(_filter_case, bias=True)):
+        yield from sweep(build, seed, dtypes=FLOATING, shapes=tf32, layouts=IMAGE_LAYOUTS, draws=8)
     for kind in ("convolution", "convolution_backward_data", "convolution_backward_filter"):
         yield from _mixed_layouts(kind)
     for dtype in FLOATING:

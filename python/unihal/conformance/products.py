@@ -14,10 +14,10 @@ from .activations import activated
 from .case import Array, Case, Expected, Operand, Reference, Values, written
 from .number_format import is_inexact
 from .reductions import widened
-from .reference.enums import Activation
+from .reference.enums import Activation, MathMode
 from .reference.matmul import matmul
 from .sweep import FLOATING, INTEGERS, shape_name, sweep
-from .tolerance import summation_roundings
+from .tolerance import factor_error, summation_roundings
 from .values import integers, listed, normal, wide
 
 
@@ -82,7 +82,7 @@ def _values(dtype: str) -> Values:
     return integers(0, 4) if dtype.startswith("u") else integers(-3, 4)
 
 
-def _reference(attributes: Mapping[str, Any]) -> Reference:
+def _reference(attributes: Mapping[str, Any], dtype: str = "mixed") -> Reference:
     def reference(inputs: Sequence[Any]) -> list[Expected]:
         a, b = (widened(x) for x in inputs[:2])
         # In place, c is the former contents of d.
@@ -91,7 +91,8 @@ def _reference(attributes: Mapping[str, Any]) -> Reference:
         sizes = [None if x is None else np.abs(x.astype(np.float64)) for x in (a, b, c)]
         magnitude = matmul(*sizes, **{name: abs(value) for name, value in linear.items()})  # type: ignore[arg-type]
         roundings = summation_roundings(a.shape[-1]) + 3
-        expected = Expected(matmul(a, b, c, **linear), roundings, magnitude)
+        error = factor_error(attributes, dtype, lambda: abs(linear["alpha"]) * (np.abs(a) @ np.abs(b)))
+        expected = Expected(matmul(a, b, c, **linear), roundings, magnitude, error)
         return [activated(expected, attributes.get("activation", Activation.NONE))]
 
     return reference
@@ -112,7 +113,7 @@ def _case(
             c,
         ),
         outputs=(written(dtype, problem.d, layout),),
-        reference=_reference(given),
+        reference=_reference(given, dtype),
         attributes=given,
     )
 
@@ -228,6 +229,14 @@ def cases(seed: int) -> Iterator[Case]:
     for activation in list(Activation)[1:]:
         fused = partial(_case, attributes={"activation": int(activation)}, name=activation.name.lower())
         yield from sweep(fused, seed, dtypes=FLOATING, shapes=[*with_c[:3], with_c[-3], _PROBLEMS[4]])
+    allowed = {"math_mode": int(MathMode.ALLOW_TF32)}
+    tf32 = partial(_case, attributes=allowed, name="tf32-allowed")
+    yield from sweep(tf32, seed, dtypes=FLOATING, shapes=_PROBLEMS, draws=12)
+    for activation in (Activation.RELU, Activation.GELU_TANH):
+        fused = partial(
+            _case, attributes={**allowed, "activation": int(activation)}, name=f"tf32-allowed-{activation.name.lower()}"
+        )
+        yield from sweep(fused, seed, dtypes=("float32",), shapes=with_c[-3:], layouts=("contiguous", "transposed"))
     for batched in (problem for problem in _PROBLEMS if len(problem.a) > 2 and np.prod(problem.d) < 1000):
         for layout in ("transposed", "spaced", "reversed", "broadcast"):
             yield _case("float32", batched, layout, name="layouts")

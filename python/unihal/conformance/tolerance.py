@@ -16,7 +16,8 @@ D may be off by
   for k^2 / 16, the n of its square root.
   Elementary functions count as many roundings as OpenCL C 1.2, section 7.4, grants a device (twice its ulps).
 * m is the value's own magnitude, or what the case says: for a sum, the sum of the absolute terms.
-* e is an absolute error that the case brings along, such as that of a finite difference.
+* e is an absolute error that the case brings along, such as that of a finite difference, or of the factors that an op's
+  math mode lets be rounded: ``factor_error``.
 * s is half the least subnormal number of D, and the least normal number of C: devices may flush subnormal results to
   zero. Exact results (k = 0) have no such allowance.
 
@@ -27,13 +28,15 @@ beyond the largest number of D must be infinite; where the error above covers th
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from .case import Array, Expected
 from .number_format import FORMATS, is_inexact, round_to
+from .reference.enums import MathMode
 
 #: The factor before sqrt(n). The error of one sum of independent roundings exceeds it with a probability of at most
 #: 2 exp(-4^2 / 2) < 0.001 even where every rounding is as large as it can be; real ones are a third of that.
@@ -43,6 +46,17 @@ _DEVIATIONS = 4
 def summation_roundings(terms: int) -> float:
     """The roundings that a sum of so many terms counts for."""
     return min(float(terms), _DEVIATIONS * math.sqrt(terms)) if terms > 1 else 1.0
+
+
+#: Of TF32, whose mantissa has 10 bits and the one that is not stored.
+_TF32_ROUNDOFF = 2.0**-11
+
+
+def factor_error(attributes: Mapping[str, Any], dtype: str, magnitude: Callable[[], Array]) -> Array | float:
+    """The error of sums of products whose two factors may be rounded first, as the math mode among an op's attributes
+    allows for operands of one dtype. ``magnitude`` gives the sums of the absolute products."""
+    allows_tf32 = attributes.get("math_mode", MathMode.STRICT) == MathMode.ALLOW_TF32 and dtype == "float32"
+    return 2 * _TF32_ROUNDOFF * magnitude() if allows_tf32 else 0.0
 
 
 def compute_type(dtypes: Iterable[str]) -> str:

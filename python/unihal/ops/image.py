@@ -11,7 +11,7 @@ from ..arguments import whole_numbers
 from ..buffer import Buffer
 from ..stream import Stream
 from .launch import index_dtype, launch, output
-from .linear import ACTIVATIONS, Activation
+from .linear import ACTIVATIONS, MATH_MODES, Activation, MathMode
 
 #: One number for all spatial axes, or one for each.
 PerAxis = Union[int, Sequence[int]]
@@ -88,6 +88,7 @@ def convolution(
     dilation: PerAxis = 1,
     groups: int = 1,
     activation: Activation = "none",
+    math_mode: MathMode = "strict",
     out: Buffer | None = None,
     stream: Stream | None = None,
 ) -> Buffer:
@@ -105,6 +106,7 @@ def convolution(
         "dilation": spread,
         "groups": groups,
         "activation": ACTIVATIONS[activation],
+        "math_mode": MATH_MODES[math_mode],
     }
     launch("convolution", [x, w, bias], [y], attributes, stream=stream)
     return y
@@ -119,6 +121,7 @@ def convolution_backward_data(
     padding: Padding = 0,
     dilation: PerAxis = 1,
     groups: int = 1,
+    math_mode: MathMode = "strict",
     out: Buffer | None = None,
     stream: Stream | None = None,
 ) -> Buffer:
@@ -129,6 +132,7 @@ def convolution_backward_data(
         **_Window.of(rank, stride, padding).attributes(),
         "dilation": _per_axis("dilation", dilation, rank),
         "groups": groups,
+        "math_mode": MATH_MODES[math_mode],
     }
     launch("convolution_backward_data", [dy, w], [dx], attributes, stream=stream)
     return dx
@@ -143,6 +147,7 @@ def convolution_backward_filter(
     padding: Padding = 0,
     dilation: PerAxis = 1,
     groups: int = 1,
+    math_mode: MathMode = "strict",
     with_bias: bool = False,
     out: Buffer | None = None,
     stream: Stream | None = None,
@@ -155,6 +160,7 @@ def convolution_backward_filter(
         **_Window.of(rank, stride, padding).attributes(),
         "dilation": _per_axis("dilation", dilation, rank),
         "groups": groups,
+        "math_mode": MATH_MODES[math_mode],
     }
     launch("convolution_backward_filter", [x, dy], [dw, dbias], attributes, stream=stream)
     return dw, dbias

@@ -24,6 +24,12 @@ ACTIVATIONS: dict[str, int] = {
     "relu6": 7,
 }
 
+#: How precisely float32 is multiplied: ``tf32`` allows a device to round factors to 10 bits of mantissa.
+MathMode = Literal["strict", "tf32"]
+
+#: Numbers of uhal_math_mode.
+MATH_MODES: dict[str, int] = {"strict": 0, "tf32": 1}
+
 
 def matmul(
     a: Buffer,
@@ -33,6 +39,7 @@ def matmul(
     alpha: float = 1,
     beta: float = 1,
     activation: Activation = "none",
+    math_mode: MathMode = "strict",
     out: Buffer | None = None,
     stream: Stream | None = None,
 ) -> Buffer:
@@ -43,7 +50,12 @@ def matmul(
         )
     batch = broadcast_shapes([a.shape[:-2], b.shape[:-2]])
     result = output((*batch, a.shape[-2], b.shape[-1]), dtypes.promote((a.dtype, b.dtype)), a, out, stream)
-    attributes = {"alpha": alpha, "beta": beta, "activation": ACTIVATIONS[activation]}
+    attributes = {
+        "alpha": alpha,
+        "beta": beta,
+        "activation": ACTIVATIONS[activation],
+        "math_mode": MATH_MODES[math_mode],
+    }
     launch("matmul", [a, b, c], [result], attributes, stream=stream)
     return result
 
@@ -56,6 +68,7 @@ def attention(
     *,
     scale: float = 0,
     causal: bool = False,
+    math_mode: MathMode = "strict",
     stream: Stream | None = None,
 ) -> tuple[Buffer, Buffer]:
     """``softmax(scale * q @ k^T + mask) @ v`` and the logarithm of the softmax's sums.
@@ -64,7 +77,7 @@ def attention(
     """
     y = output((*q.shape[:-1], v.shape[-1]), q.dtype, q, stream=stream)
     log_sum_exp = output(q.shape[:-1], statistics_dtype(q), q, stream=stream)
-    attributes = {"scale": scale, "causal": int(causal)}
+    attributes = {"scale": scale, "causal": int(causal), "math_mode": MATH_MODES[math_mode]}
     launch("attention", [q, k, v, mask], [y, log_sum_exp], attributes, stream=stream)
     return y, log_sum_exp
 
@@ -80,10 +93,11 @@ def attention_backward(
     *,
     scale: float = 0,
     causal: bool = False,
+    math_mode: MathMode = "strict",
     stream: Stream | None = None,
 ) -> tuple[Buffer, Buffer, Buffer]:
     """The gradients of q, k and v."""
     dq, dk, dv = (output(x.shape, x.dtype, x, stream=stream) for x in (q, k, v))
-    attributes = {"scale": scale, "causal": int(causal)}
+    attributes = {"scale": scale, "causal": int(causal), "math_mode": MATH_MODES[math_mode]}
     launch("attention_backward", [q, k, v, mask, y, log_sum_exp, dy], [dq, dk, dv], attributes, stream=stream)
     return dq, dk, dv

@@ -31,8 +31,8 @@ int status_of(int code) {
   return kInternalError;
 }
 
-constexpr Row kComputeTypes[] = {{2, 68}, {7, 70}, {9, 72}};  // float32, float64, int32
-constexpr Row kOperations[] = {{111, 0}, {112, 1}};           // as it is, transposed
+constexpr Row kComputeTypes[] = {{2, 68}, {7, 70}, {9, 72}, {6, 77}};  // float32, float64, int32, TF32
+constexpr Row kOperations[] = {{111, 0}, {112, 1}};                    // as it is, transposed
 // HIPBLASLT_MATMUL_DESC_ and CUBLASLT_MATMUL_DESC_: TRANSA, TRANSB, EPILOGUE, BIAS_POINTER, BIAS_DATA_TYPE
 constexpr int kTransposeA = 0;
 constexpr int kTransposeB = 1;

@@ -9,6 +9,9 @@ struct LibraryControl {
   int create_status = 0;       // of what makes handles
   int work_status = 0;         // of products and convolutions, which do nothing if it is not 0
   int advice_status = 0;       // of questions for algorithms
+  int refused_compute = 0;     // a type of computation that is not supported
+  int allows_tf32 = 0;         // cuDNN: else convolutions of float32 that may use it fail
+  int compute = 0;             // of the last product its type of computation, of the last convolution its math type
   int advice_math = -1;        // cuDNN: cudnnMathType_t of what is advised; -1: the descriptor's
   int is_random = 0;           // cuDNN: what is advised gives other bits each time
   size_t workspace = 4096;     // that is asked for

@@ -51,8 +51,11 @@ int cublasGemmStridedBatchedEx(void*, int a_operation, int b_operation, int m, i
   if (a_leading < (is_a ? k : m) || b_leading < (is_b ? n : k) || c_leading < m) return kInvalid;
   const bool is_old = version() < 11000;
   const int scale = compute == (is_old ? on_host::kDouble : 70) ? on_host::kDouble : on_host::kFloat;
-  if (scale == on_host::kFloat && compute != (is_old ? on_host::kFloat : 68)) return kNotSupported;
+  const bool is_tf32 = !is_old && compute == 77 && a_type == on_host::kFloat && b_type == on_host::kFloat;
+  if (scale == on_host::kFloat && compute != (is_old ? on_host::kFloat : 68) && !is_tf32) return kNotSupported;
+  if (is_tf32 && compute == control.refused_compute) return kNotSupported;
   ++control.works;
+  control.compute = compute;
   if (!control.computes) return 0;
   const on_host::Matrix result = {c, c_type, false, c_leading, c_stride};
   on_host::multiply(m, n, k, batch, on_host::read(alpha, 0, scale), {a, a_type, is_a, a_leading, a_stride},

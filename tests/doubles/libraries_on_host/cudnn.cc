@@ -63,9 +63,11 @@ int work(on_host::Pass pass, const ConvolutionDescriptor* convolution, const Des
       on_host::read(beta, 0, scale) != 0) {
     return kBadParameter;
   }
-  if (type == on_host::kFloat && convolution->math != 3) return kBadParameter;  // would be TF32
+  const bool may_be_tf32 = type == on_host::kFloat && convolution->math != 3;
+  if (may_be_tf32 && control.allows_tf32 == 0) return kBadParameter;
   control.last_algorithm = number;
   ++control.works;
+  control.compute = convolution->math;
   if (!control.computes) return 0;
   on_host::convolve(pass, convolution->convolution, x_descriptor->tensor, x, w_descriptor->tensor, w,
                     y_descriptor->tensor, y);

@@ -11,6 +11,7 @@
 namespace {
 constexpr int kTransposed = 112;
 constexpr int kCompute[] = {2, 7, 9};  // of float32, float64, int32
+constexpr int kComputeTf32 = 6;
 constexpr int kTransposeA = 0, kTransposeB = 1, kEpilogue = 2, kBias = 3, kBiasType = 4;
 constexpr int kBatchCount = 0, kBatchOffset = 1;
 constexpr size_t kAlgorithmBytes = 24;
@@ -22,6 +23,7 @@ constexpr int kInvalid = 3;
 namespace {
 constexpr int kTransposed = 1;
 constexpr int kCompute[] = {68, 70, 72};
+constexpr int kComputeTf32 = 77;
 constexpr int kTransposeA = 3, kTransposeB = 4, kEpilogue = 7, kBias = 8, kBiasType = 26;
 constexpr int kBatchCount = 5, kBatchOffset = 6;
 constexpr size_t kAlgorithmBytes = 64;
@@ -100,10 +102,11 @@ bool agree(const Description& description, const Layout& a, const Layout& b, con
   for (const Layout* layout : {&a, &b, &c, &d}) {
     fits &= layout->leading >= static_cast<int64_t>(layout->rows) && layout->batch == d.batch;
   }
-  const int scale_of_compute = description.compute == kCompute[0]   ? on_host::kFloat
-                               : description.compute == kCompute[1] ? on_host::kDouble
-                               : description.compute == kCompute[2] ? on_host::kInt32
-                                                                    : -1;
+  const int scale_of_compute = description.compute == kCompute[0]                                 ? on_host::kFloat
+                               : description.compute == kCompute[1]                               ? on_host::kDouble
+                               : description.compute == kCompute[2]                               ? on_host::kInt32
+                               : description.compute == kComputeTf32 && a.type == on_host::kFloat ? on_host::kFloat
+                                                                                                  : -1;
   return fits && a.type == b.type && c.type == d.type && description.scale == scale_of_compute;
 }
 
@@ -204,6 +207,7 @@ int LT(MatmulAlgoGetHeuristic)(void*, const Description* description, const Layo
   ++control.questions;
   *found = 0;
   if (control.advice_status != 0) return control.advice_status;
+  if (description->compute == control.refused_compute) return kNotSupported;
   constexpr int kMostWorkspace = 1;
   const auto limit = preference->values.find(kMostWorkspace);
   if (wanted < 1 || !agree(*description, *a, *b, *c, *d)) return kInvalid;
@@ -244,6 +248,7 @@ int LT(Matmul)(void*, const Description* description, const void* alpha, const v
   if (static_cast<int>(algorithm->number) == control.refused_algorithm) return kNotSupported;
   control.last_algorithm = static_cast<int>(algorithm->number);
   ++control.works;
+  control.compute = description->compute;
   if (!control.computes) return 0;
   const bool is_a = description->transpose_a == kTransposed;
   const bool is_b = description->transpose_b == kTransposed;

@@ -63,6 +63,7 @@ int rocblas_gemm_strided_batched_ex(void*, int a_operation, int b_operation, int
   const int scale = type_of(compute);
   if (algorithm != 0 || type_of(a_type) < 0 || type_of(d_type) < 0 || scale < 0) return kNotImplemented;
   ++control.works;
+  control.compute = compute;
   if (!control.computes) return 0;
   on_host::multiply(m, n, k, batch, on_host::read(alpha, 0, scale), {a, type_of(a_type), is_a, a_leading, a_stride},
                     {b, type_of(b_type), is_b, b_leading, b_stride}, on_host::read(beta, 0, scale),

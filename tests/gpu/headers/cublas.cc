@@ -27,6 +27,8 @@ static_assert(kTransposed == CUBLAS_OP_T);
 static_assert(kDefaultAlgorithm == CUBLAS_GEMM_DEFAULT);
 static_assert(kTensorAlgorithm == CUBLAS_GEMM_DEFAULT_TENSOR_OP);
 static_assert(kReduceInComputeType == CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION);
+static_assert(kComputeFloat32 == CUBLAS_COMPUTE_32F && kComputeFloat64 == CUBLAS_COMPUTE_64F &&
+              kComputeTf32 == CUBLAS_COMPUTE_32F_FAST_TF32 && kNotSupported == CUBLAS_STATUS_NOT_SUPPORTED);
 static_assert(kFailures[0] == CUBLAS_STATUS_MAPPING_ERROR && kFailures[1] == CUBLAS_STATUS_EXECUTION_FAILED &&
               kFailures[2] == CUBLAS_STATUS_INTERNAL_ERROR);
 static_assert(CUDA_R_32F == 0 && CUDA_R_64F == 1 && CUDA_R_16F == 2 && CUDA_R_8I == 3 && CUDA_R_32I == 10 &&

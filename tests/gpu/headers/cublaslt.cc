@@ -26,6 +26,7 @@ static_assert(kOk == CUBLAS_STATUS_SUCCESS);
 static_assert(kCublasLt.none == CUBLAS_OP_N);
 static_assert(kCublasLt.transposed == CUBLAS_OP_T);
 static_assert(kCublasLt.compute_float32 == CUBLAS_COMPUTE_32F);
+static_assert(kCublasLt.compute_tf32 == CUBLAS_COMPUTE_32F_FAST_TF32);
 static_assert(kCublasLt.compute_float64 == CUBLAS_COMPUTE_64F);
 static_assert(kCublasLt.compute_int32 == CUBLAS_COMPUTE_32I);
 static_assert(kCublasLt.transpose_a == CUBLASLT_MATMUL_DESC_TRANSA);
@@ -51,7 +52,7 @@ static_assert(kReduceInComputeType == CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
 namespace on_cuda {
 
 static_assert(kComputeTypes[0].cuda == CUBLAS_COMPUTE_32F && kComputeTypes[1].cuda == CUBLAS_COMPUTE_64F &&
-              kComputeTypes[2].cuda == CUBLAS_COMPUTE_32I);
+              kComputeTypes[2].cuda == CUBLAS_COMPUTE_32I && kComputeTypes[3].cuda == CUBLAS_COMPUTE_32F_FAST_TF32);
 static_assert(kOperations[0].cuda == CUBLAS_OP_N && kOperations[1].cuda == CUBLAS_OP_T);
 static_assert(kDescriptionAttributes[0].cuda == CUBLASLT_MATMUL_DESC_TRANSA);
 static_assert(kDescriptionAttributes[1].cuda == CUBLASLT_MATMUL_DESC_TRANSB);

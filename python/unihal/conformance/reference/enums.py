@@ -35,6 +35,13 @@ class Activation(IntEnum):
     RELU6 = 7
 
 
+class MathMode(IntEnum):
+    """uhal_math_mode."""
+
+    STRICT = 0
+    ALLOW_TF32 = 1
+
+
 class PoolMode(IntEnum):
     """uhal_pool_mode."""
 
