@@ -355,7 +355,7 @@ TEST(Estimates, AreWrittenToTraces) {
   ASSERT_EQ(UHAL_OK, uhal_profiler_write_trace(path.c_str())) << message();
   std::ifstream file(path);
   const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  EXPECT_PRED_FORMAT2(IsSubstring, "\"estimated_us\":5.243}}", text);
+  EXPECT_PRED_FORMAT2(IsSubstring, "\"estimated_us\":5.243", text);
   std::remove(path.c_str());
 }
 
