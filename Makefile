@@ -45,8 +45,8 @@ endif
 RUN := .venv/bin/python -m
 CMAKE := .venv/bin/cmake
 SITE := .venv/stamps/unihal
-# As many suites at a time as there are cores, since each is mostly one thread.
-SUITES := .venv/bin/python tests/suites.py --jobs $(JOBS)
+# One suite at a time more than there are cores: each is mostly one thread, which waits for processes now and then.
+SUITES := .venv/bin/python tests/suites.py --jobs $(shell expr $(JOBS) + 1)
 PYTEST := $(RUN) pytest --durations=10 --durations-min=1
 
 NATIVE_FOLDERS := include csrc stub plugins python/src
@@ -56,7 +56,7 @@ FORMATTED := $(shell find $(NATIVE_FOLDERS) tests benchmarks -type f \( -name '*
 CHECKED := python plugins tests benchmarks docs setup.py
 
 .PHONY: demo benchmarks build test test-rest test-all test-long check test-native sanitize sanitize-address sanitize-thread fuzz \
-  test-python test-gpu-sample test-gpu test-paddle test-tensorflow test-conformance-sample test-conformance test-mutations \
+  test-python test-gpu-sample test-gpu test-paddle test-tensorflow test-tensorflow-sample test-tensorflow-whole test-conformance-sample test-conformance test-mutations \
   test-strict test-opencl-sample test-opencl test-amd-sample test-amd test-races test-conformance-opencl test-paddle-versions soak \
   coverage format clean
 
@@ -152,8 +152,13 @@ test-mutations: $(SITE)
 test-paddle: $(SITE)
 	$(PYTEST) tests/paddle
 
-test-tensorflow: $(SITE)
-	$(PYTEST) tests/tensorflow
+test-tensorflow-sample: $(SITE)
+	$(PYTEST) -m 'not whole' tests/tensorflow
+
+test-tensorflow-whole: $(SITE)
+	$(PYTEST) -m whole tests/tensorflow
+
+test-tensorflow: test-tensorflow-sample test-tensorflow-whole
 
 # Tests marked `whole` take the whole of what others take a sample of.
 test-conformance-sample: $(SITE)

@@ -1,6 +1,6 @@
 """Trains the demo's network with unihal's own ops, without a framework: for backends where none can be installed.
 
-    python benchmarks/digits.py [--device polaris:0] [--epochs 20] [--data FILE]
+    python benchmarks/digits.py [--device rdna:0] [--epochs 20] [--data FILE]
     python benchmarks/digits.py --export FILE     # writes scikit-learn's images, for machines that have no scikit-learn
 
 The forward pass, the gradients and Adam are written out below; the network, the images and the initial weights are the
@@ -127,7 +127,7 @@ def train(device: unihal.Device, digits: Digits, epochs: int) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="polaris:0", help="a unihal device, as in rdna:0")
+    parser.add_argument("--device", help="a unihal device, as in rdna:0; the first one if none is named")
     parser.add_argument("--epochs", type=int, default=EPOCHS)
     parser.add_argument("--data", help="images written by --export")
     parser.add_argument("--export", help="write the images to this file and do nothing else")
@@ -136,7 +136,10 @@ def main() -> None:
         np.savez_compressed(arguments.export, **vars(load_digits()))
         return
     digits = Digits(**np.load(arguments.data)) if arguments.data else load_digits()
-    device = unihal.device(arguments.device)
+    found = unihal.devices()
+    if arguments.device is None and not found:
+        sys.exit("there is no device; `unihal doctor` says what was looked for")
+    device = unihal.device(arguments.device) if arguments.device else found[0]
     result = train(device, digits, arguments.epochs)
     measure.report([{"benchmark": "digits with unihal.ops", "device_name": device.properties.name, **result}])
     if arguments.epochs >= EPOCHS and result["accuracy"] < 0.97:

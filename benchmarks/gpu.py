@@ -1,11 +1,10 @@
-"""A device's speed against what its memory and its vendor's libraries reach in the same run.
+"""A device's speed beside PyTorch's on the same GPU, in the same run, dtype and math mode.
 
-    python benchmarks/gpu.py [--device polaris:0] [--only SUBSTRING] [--json FILE]
+    python benchmarks/gpu.py [--device corex:0] [--only GROUP] [--json FILE]
 
-Elementwise work, copies, reductions, softmax and layer norm are bound by memory: their bytes per second are compared
-with those of a copy within the device. Matrix products and convolutions are compared with PyTorch on the same GPU
-(cuBLAS and cuDNN, float32 without tensor cores), if PyTorch sees one. A share is ours over the peer's, both as a rate:
-above 1 we are faster. All work is submitted without waiting, and timed over many calls.
+A ratio is our time over PyTorch's: below 1 we are faster. Work that is bound by memory also shows its bytes per second,
+products and convolutions their operations. Without PyTorch there are no ratios. All work is submitted without waiting,
+and timed over many calls, so that what waits for the host shows it.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ import argparse
 import json
 import pathlib
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
@@ -26,22 +25,27 @@ from rich.table import Table
 from unihal import Buffer, ops
 
 MEBIBYTE = 1 << 20
+Call = Callable[[], Any]
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table. Rates are in the unit; 0 where there is no peer."""
+    """One line of the table."""
 
+    group: str
     name: str
-    unit: str
+    #: Seconds of a call; 0 where there is no peer.
     ours: float
     peer: float
-    peer_name: str
-    at_least: float
+    #: The ratio that is wanted.
+    at_most: float
+    #: What a call does, in 1e9 bytes or 1e12 operations.
+    work: float
+    unit: str
 
     @property
-    def share(self) -> float:
-        """Ours over the peer's."""
+    def ratio(self) -> float:
+        """Our time over the peer's."""
         return self.ours / self.peer if self.peer else 0.0
 
 
@@ -56,25 +60,45 @@ class Convolution:
     stride: int = 1
 
 
-#: The 3x3 and 1x1 convolutions of each stage; the first layer's 7x7 is none of these.
+#: All convolutions of ResNet-50 that differ.
 RESNET50 = (
+    Convolution(3, 64, 224, 7, 2),
+    Convolution(64, 64, 56, 1),
     Convolution(64, 64, 56, 3),
-    Convolution(128, 128, 28, 3),
-    Convolution(256, 256, 14, 3),
-    Convolution(512, 512, 7, 3),
     Convolution(64, 256, 56, 1),
     Convolution(256, 64, 56, 1),
-    Convolution(512, 128, 28, 1),
+    Convolution(256, 128, 56, 1),
+    Convolution(128, 128, 56, 3, 2),
     Convolution(128, 512, 28, 1),
-    Convolution(1024, 256, 14, 1),
+    Convolution(256, 512, 56, 1, 2),
+    Convolution(512, 128, 28, 1),
+    Convolution(128, 128, 28, 3),
+    Convolution(512, 256, 28, 1),
+    Convolution(256, 256, 28, 3, 2),
     Convolution(256, 1024, 14, 1),
-    Convolution(2048, 512, 7, 1),
+    Convolution(512, 1024, 28, 1, 2),
+    Convolution(1024, 256, 14, 1),
+    Convolution(256, 256, 14, 3),
+    Convolution(1024, 512, 14, 1),
+    Convolution(512, 512, 14, 3, 2),
     Convolution(512, 2048, 7, 1),
+    Convolution(1024, 2048, 14, 1, 2),
+    Convolution(2048, 512, 7, 1),
+    Convolution(512, 512, 7, 3),
 )
 
+#: dtype and math mode: what a row is of.
+PRECISIONS = {
+    "float32": ("float32", "strict"),
+    "TF32": ("float32", "tf32"),
+    "float16": ("float16", "strict"),
+    "bfloat16": ("bfloat16", "strict"),
+}
 
-def rate(work: float, call: Callable[[], Any], wait: Callable[[], Any], minimum_time: float = 0.3) -> float:
-    """Units of work per second: the best of five batches, each submitted as a whole and waited for once."""
+
+def seconds(call: Call, wait: Call, minimum_time: float = 0.1) -> float:
+    """Of one call: the best of five batches, each submitted as a whole and waited for once."""
+    call()
     call()
     wait()
     start = time.perf_counter()
@@ -88,28 +112,38 @@ def rate(work: float, call: Callable[[], Any], wait: Callable[[], Any], minimum_
             call()
         wait()
         best = min(best, (time.perf_counter() - start) / repeats)
-    return work / best
+    return best
 
 
-class Device:
+class Bench:
     """The device under test, with PyTorch beside it if that sees a GPU."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str | None) -> None:
         self.torch = _torch()
-        self.device = unihal.device(name)
+        found = unihal.devices()
+        if name is None and not found:
+            raise SystemExit("there is no device; `unihal doctor` says what was looked for")
+        self.device = unihal.device(name) if name is not None else found[0]
         self.is_cpu = self.torch is None
 
-    def random(self, *shape: int) -> Buffer:
-        """Normal float32 numbers on the device."""
-        return ops.random(shape, "float32", self.device, distribution="normal", a=0.0, b=1.0, key=1)
+    def random(self, *shape: int, dtype: str = "float32") -> Buffer:
+        """Normal numbers on the device."""
+        made = ops.random(shape, "float32", self.device, distribution="normal", a=0.0, b=1.0, key=1)
+        return made if dtype == "float32" else ops.cast(made, dtype)
 
-    def rate(self, work: float, call: Callable[[], Any]) -> float:
-        """Of our own calls."""
-        return rate(work, call, self.device.synchronize)
+    def empty(self, *shape: int, dtype: str = "float32") -> Buffer:
+        """Any numbers."""
+        return Buffer(shape, dtype, self.device)
 
-    def peer_rate(self, work: float, call: Callable[[], Any]) -> float:
-        """Of PyTorch's; 0 without it."""
-        return rate(work, call, self.torch.cuda.synchronize) if self.torch is not None else 0.0
+    def torch_random(self, *shape: int, dtype: str = "float32") -> Any:
+        """PyTorch's."""
+        return self.torch.randn(*shape, device="cuda").to(getattr(self.torch, dtype))
+
+    def row(self, group: str, name: str, work: float, unit: str, at_most: float, ours: Call, peer: Call | None) -> Row:
+        """Measures both."""
+        mine = seconds(ours, self.device.synchronize)
+        theirs = seconds(peer, self.torch.cuda.synchronize) if self.torch is not None and peer is not None else 0.0
+        return Row(group, name, mine, theirs, at_most, work, unit)
 
 
 def _torch() -> Any:
@@ -119,85 +153,184 @@ def _torch() -> Any:
         return None
     if not torch.cuda.is_available():
         return None
-    torch.backends.cuda.matmul.allow_tf32 = False
-    torch.backends.cudnn.allow_tf32 = False
     torch.backends.cudnn.benchmark = True
     return torch
 
 
-def memory_bound(on: Device) -> list[Row]:
-    """Against the copy within the device."""
-    size = (16 if on.is_cpu else 256) * MEBIBYTE
-    count = size // 4
-    x, y, out = (on.random(count) for _ in range(3))
-    copied = on.rate(2 * size / 1e9, lambda: ops.copy(x, out=out))
-    peer, peer_name = copied, "unihal's copy in the device"
-    rows = []
+def allow_tf32(on: Bench, mode: str) -> None:
+    """Of PyTorch."""
     if on.torch is not None:
-        a, b = on.torch.randn(count, device="cuda"), on.torch.empty(count, device="cuda")
-        peer, peer_name = on.peer_rate(2 * size / 1e9, lambda: b.copy_(a)), "PyTorch's copy in the device"
-        del a, b
-        rows.append(Row("copy", "GB/s", copied, peer, peer_name, 0.85))
-    length = 1024
-    matrix, target = x.reshape(count // length, length), out.reshape(count // length, length)
+        on.torch.backends.cuda.matmul.allow_tf32 = mode == "tf32"
+        on.torch.backends.cudnn.allow_tf32 = mode == "tf32"
+
+
+def memory_calls(on: Bench, dtype: str, rows: int, length: int) -> dict[str, tuple[float, Call]]:
+    """By name how often a call goes over a matrix in memory, and the call."""
+    x, y, out = (on.random(rows, length, dtype=dtype) for _ in range(3))
     scale, bias = on.random(length), on.random(length)
-    half, half_out = ops.cast(x, "float16"), ops.cast(out, "float16")
-    calls: list[tuple[str, float, Callable[[], Any], float]] = [
-        ("add", 3 * size, lambda: ops.add(x, y, out=out), 0.85),
-        ("exp", 2 * size, lambda: ops.exp(x, out=out), 0.85),
-        ("add of a row", 2 * size, lambda: ops.add(matrix, bias, out=target), 0.85),
-        ("add of float16", 1.5 * size, lambda: ops.add(half, half, out=half_out), 0.85),
-        ("cast to float16", 1.5 * size, lambda: ops.cast(x, "float16", out=half_out), 0.85),
-        (
-            "transpose",
-            2 * size,
-            lambda: ops.copy(matrix.transpose(1, 0), out=out.reshape(length, count // length)),
-            0.85,
-        ),
-        ("sum", size, lambda: ops.sum(x), 0.85),
-        ("sum of rows", size, lambda: ops.sum(matrix, axis=1), 0.85),
-        ("sum of columns", size, lambda: ops.sum(matrix, axis=0), 0.85),
-        ("softmax of rows of 1024", 2 * size, lambda: ops.softmax(matrix, out=target), 0.7),
-        ("layer norm of rows of 1024", 2 * size, lambda: ops.layer_norm(matrix, scale, bias), 0.7),
-    ]
-    for name, work, call, at_least in calls:
-        rows.append(Row(name, "GB/s", on.rate(work / 1e9, call), peer, peer_name, at_least))
-    return rows
-
-
-def products(on: Device) -> list[Row]:
-    """Matrix products against cuBLAS."""
-    rows = []
-    for n in (256, 512) if on.is_cpu else (1024, 2048, 4096):
-        work = 2.0 * n**3 / 1e12
-        a, b, out = (on.random(n, n) for _ in range(3))
-        peer = 0.0
-        if on.torch is not None:
-            p, q, r = (on.torch.randn(n, n, device="cuda") for _ in range(3))
-            peer = on.peer_rate(work, partial(on.torch.matmul, p, q, out=r))
-        ours = on.rate(work, partial(ops.matmul, a, b, out=out))
-        rows.append(Row(f"matmul {n}", "TFLOP/s", ours, peer, "cuBLAS float32", 0.6 if n == 4096 else 0))
-    return rows
-
-
-def convolution_calls(on: Device, layer: Convolution, batch: int) -> dict[str, tuple[Callable[[], Any], Any]]:
-    """The forward pass and both gradients of a layer: ours, and PyTorch's or None."""
-    padding, side = layer.window // 2, layer.side // layer.stride
-    shape_x = (batch, layer.channels, layer.side, layer.side)
-    shape_w = (layer.filters, layer.channels, layer.window, layer.window)
-    shape_y = (batch, layer.filters, side, side)
-    x, w, dy = on.random(*shape_x), on.random(*shape_w), on.random(*shape_y)
-    y, dx = Buffer(shape_y, "float32", on.device), Buffer(shape_x, "float32", on.device)
-    options: dict[str, Any] = {"stride": layer.stride, "padding": padding}
-    ours: dict[str, Callable[[], Any]] = {
-        "forward": lambda: ops.convolution(x, w, out=y, **options),
-        "backward data": lambda: ops.convolution_backward_data(dy, w, shape_x, out=dx, **options),
-        "backward filter": lambda: ops.convolution_backward_filter(x, dy, shape_w, **options),
+    labels = ops.cast(ops.multiply(ops.random((rows, 1), "float32", on.device, key=2), length - 1.0), "int64")
+    statistics = ops.layer_norm(x, scale, bias)[1:]
+    probabilities = ops.softmax(x)
+    return {
+        "copy": (2, lambda: ops.copy(x, out=out)),
+        "add": (3, lambda: ops.add(x, y, out=out)),
+        "exp": (2, lambda: ops.exp(x, out=out)),
+        "gelu": (2, lambda: ops.gelu_erf(x, out=out)),
+        "add of a row": (2, lambda: ops.add(x, y[0], out=out)),
+        "transpose": (2, lambda: ops.copy(x.T, out=out.reshape(length, rows))),
+        "sum": (1, lambda: ops.sum(x)),
+        "sum of rows": (1, lambda: ops.sum(x, axis=1)),
+        "sum of columns": (1, lambda: ops.sum(x, axis=0)),
+        "softmax": (2, lambda: ops.softmax(x, out=out)),
+        "softmax backward": (3, lambda: ops.softmax_backward(probabilities, y, out=out)),
+        "layer norm": (2, lambda: ops.layer_norm(x, scale, bias)),
+        "layer norm backward": (3, lambda: ops.layer_norm_backward(x, y, scale, *statistics)),
+        "rms norm": (2, lambda: ops.rms_norm(x, scale)),
+        "cross entropy": (1, lambda: ops.cross_entropy(x, labels)),
+        "embedding": (2, lambda: ops.gather(x, labels.reshape(rows))),
     }
-    peers: dict[str, Callable[[], Any]] = {}
+
+
+def torch_memory_calls(on: Bench, dtype: str, rows: int, length: int) -> dict[str, Call]:
+    """The same of PyTorch; nothing without it."""
+    if on.torch is None:
+        return {}
+    torch = on.torch
+    functional = torch.nn.functional
+    x, y, out = (on.torch_random(rows, length, dtype=dtype) for _ in range(3))
+    scale, bias = (on.torch_random(length, dtype=dtype) for _ in range(2))
+    labels = torch.randint(0, length, (rows,), device="cuda")
+    statistics = torch.native_layer_norm(x, [length], scale, bias, 1e-5)[1:]
+    probabilities = torch.softmax(x, -1)
+    mask = [True, True, True]
+    return {
+        "copy": lambda: out.copy_(x),
+        "add": lambda: torch.add(x, y, out=out),
+        "exp": lambda: torch.exp(x, out=out),
+        "gelu": lambda: functional.gelu(x),
+        "add of a row": lambda: torch.add(x, y[0], out=out),
+        "transpose": lambda: out.reshape(length, rows).copy_(x.T),
+        "sum": lambda: x.sum(),
+        "sum of rows": lambda: x.sum(1),
+        "sum of columns": lambda: x.sum(0),
+        "softmax": lambda: torch.softmax(x, -1),
+        "softmax backward": lambda: torch._softmax_backward_data(y, probabilities, -1, x.dtype),
+        "layer norm": lambda: functional.layer_norm(x, [length], scale, bias),
+        "layer norm backward": lambda: torch.ops.aten.native_layer_norm_backward(
+            y, x, [length], *statistics, scale, bias, mask
+        ),
+        "rms norm": lambda: functional.rms_norm(x, [length], scale),
+        "cross entropy": lambda: functional.cross_entropy(x, labels, reduction="none"),
+        "embedding": lambda: functional.embedding(labels, x),
+    }
+
+
+def memory_bound(on: Bench) -> Iterator[Row]:
+    """Elementwise work, reductions, norms, losses, optimizers and embeddings: rows of 1024."""
+    size = (16 if on.is_cpu else 256) * MEBIBYTE
+    length = 1024
+    for dtype, width in (("float32", 4), ("bfloat16", 2)):
+        shape = size // width // length, length
+        peers = torch_memory_calls(on, dtype, *shape)
+        for name, (passes, call) in memory_calls(on, dtype, *shape).items():
+            yield on.row("memory", f"{name}, {dtype}", passes * size / 1e9, "GB/s", 1.0, call, peers.get(name))
+    yield from optimizers(on, size // 4)
+
+
+def optimizers(on: Bench, count: int) -> Iterator[Row]:
+    """A step of AdamW on one large parameter; PyTorch's fused one."""
+    parameter, gradient, first, second = (on.random(count) for _ in range(4))
+    second = ops.square(second)
+    scalars = [Buffer.from_numpy(measure.scalar(value), on.device) for value in (1e-3, 0.9, 0.999)]
+    peer = None
+    if on.torch is not None:
+        p = on.torch.nn.Parameter(on.torch_random(count))
+        p.grad = on.torch_random(count)
+        peer = on.torch.optim.AdamW([p], fused=True).step
+
+    def step() -> None:
+        ops.adam(
+            parameter,
+            gradient,
+            first,
+            second,
+            *scalars,
+            parameters=(0.9, 0.999, 1e-8, 0.01, 1.0),
+            out=(parameter, first, second),
+        )
+
+    yield on.row("memory", "AdamW step, float32", 7 * 4 * count / 1e9, "GB/s", 1.0, step, peer)
+
+
+def products(on: Bench) -> Iterator[Row]:
+    """Matrix products, with a bias and an activation, and batched."""
+    for precision, (dtype, mode) in PRECISIONS.items():
+        allow_tf32(on, mode)
+        for n in (256,) if on.is_cpu else (512, 1024, 2048, 4096, 8192):
+            if n == 8192 and precision == "float32":
+                continue
+            a, b, out = (on.random(n, n, dtype=dtype) for _ in range(3))
+            peer = None
+            if on.torch is not None:
+                p, q, r = (on.torch_random(n, n, dtype=dtype) for _ in range(3))
+                peer = partial(on.torch.matmul, p, q, out=r)
+            call = partial(ops.matmul, a, b, out=out, math_mode=mode)
+            yield on.row("products", f"{n}, {precision}", 2 * n**3 / 1e12, "TFLOP/s", 1.03, call, peer)
+        yield from fused_products(on, precision)
+
+
+def fused_products(on: Bench, precision: str) -> Iterator[Row]:
+    """BERT's feed-forward layer with its gelu, and the products of its attention."""
+    dtype, mode = PRECISIONS[precision]
+    m, k, n = (64, 64, 256) if on.is_cpu else (2048, 768, 3072)
+    x, w, bias, out = (on.random(*s, dtype=dtype) for s in ((m, k), (n, k), (n,), (m, n)))
+    heads, length, width = (2, 16, 16) if on.is_cpu else (192, 128, 64)
+    s, t = (on.random(heads, length, width, dtype=dtype) for _ in range(2))
+    peers: list[Call | None] = [None, None]
+    if on.torch is not None:
+        functional = on.torch.nn.functional
+        tx, tw, tb = (on.torch_random(*shape, dtype=dtype) for shape in ((m, k), (n, k), (n,)))
+        ts, tt = (on.torch_random(heads, length, width, dtype=dtype) for _ in range(2))
+        peers = [
+            lambda: functional.gelu(functional.linear(tx, tw, tb)),
+            lambda: on.torch.bmm(ts, tt.transpose(1, 2)),
+        ]
+    gelu = partial(ops.matmul, x, w.T, bias, activation="gelu_erf", out=out, math_mode=mode)
+    batched = partial(ops.matmul, s, t.transpose(0, 2, 1), math_mode=mode)
+    work = 2 * m * k * n / 1e12
+    yield on.row("products", f"{m}x{k}x{n}, bias, gelu, {precision}", work, "TFLOP/s", 1.03, gelu, peers[0])
+    work = 2 * heads * length * length * width / 1e12
+    yield on.row(
+        "products", f"{heads} of {length}x{width}x{length}, {precision}", work, "TFLOP/s", 1.03, batched, peers[1]
+    )
+
+
+def convolution_calls(on: Bench, layer: Convolution, batch: int, precision: str) -> dict[str, tuple[Call, Call | None]]:
+    """The forward pass and both gradients of a layer, channels last: ours, and PyTorch's or None."""
+    dtype, mode = PRECISIONS[precision]
+    padding, side = layer.window // 2, layer.side // layer.stride
+    shapes = (
+        (batch, layer.channels, layer.side, layer.side),
+        (layer.filters, layer.channels, layer.window, layer.window),
+        (batch, layer.filters, side, side),
+    )
+
+    def last(shape: tuple[int, ...], make: Callable[..., Buffer]) -> Buffer:
+        n, c, h, w = shape
+        return make(n, h, w, c, dtype=dtype).transpose(0, 3, 1, 2)
+
+    x, w, dy = (last(shape, on.random) for shape in shapes)
+    dx, dw, y = (last(shape, on.empty) for shape in shapes)
+    options: dict[str, Any] = {"stride": layer.stride, "padding": padding, "math_mode": mode}
+    ours: dict[str, Call] = {
+        "forward": lambda: ops.convolution(x, w, out=y, **options),
+        "backward data": lambda: ops.convolution_backward_data(dy, w, shapes[0], out=dx, **options),
+        "backward filter": lambda: ops.convolution_backward_filter(x, dy, shapes[1], out=dw, **options),
+    }
+    peers: dict[str, Call] = {}
     if on.torch is not None:
         torch = on.torch
-        tx, tw, ty = (torch.randn(*shape, device="cuda") for shape in (shape_x, shape_w, shape_y))
+        tx, tw, ty = (on.torch_random(*shape, dtype=dtype).to(memory_format=torch.channels_last) for shape in shapes)
 
         def gradient(*mask: bool) -> Any:
             place = ([layer.stride] * 2, [padding] * 2, [1, 1], False, [0, 0], 1)
@@ -211,55 +344,67 @@ def convolution_calls(on: Device, layer: Convolution, batch: int) -> dict[str, t
     return {name: (call, peers.get(name)) for name, call in ours.items()}
 
 
-def convolutions(on: Device) -> list[Row]:
-    """Convolutions and their gradients against cuDNN, channels first."""
-    rows = []
-    batch, layers = (1, RESNET50[:1]) if on.is_cpu else (32, RESNET50)
-    for layer in layers:
-        side = layer.side // layer.stride
-        work = 2.0 * batch * layer.filters * side * side * layer.channels * layer.window**2 / 1e12
-        shape = f"{layer.window}x{layer.window}, {layer.channels} to {layer.filters} on {layer.side}x{layer.side}"
-        for name, (call, peer_call) in convolution_calls(on, layer, batch).items():
-            peer = on.peer_rate(work, peer_call) if peer_call is not None else 0.0
-            rows.append(Row(f"{shape}, {name}", "TFLOP/s", on.rate(work, call), peer, "cuDNN float32", 0.4))
-    return rows
+def convolutions(on: Bench) -> Iterator[Row]:
+    """The layers of ResNet-50 and their gradients; the first layer needs no gradient of its image."""
+    batch, layers = (1, RESNET50[2:3]) if on.is_cpu else (64, RESNET50)
+    for precision in ("float32", "TF32", "bfloat16"):
+        allow_tf32(on, PRECISIONS[precision][1])
+        for layer in layers:
+            side = layer.side // layer.stride
+            work = 2 * batch * layer.filters * side * side * layer.channels * layer.window**2 / 1e12
+            shape = f"{layer.window}x{layer.window}/{layer.stride}, {layer.channels} to {layer.filters} on {layer.side}"
+            for name, (call, peer) in convolution_calls(on, layer, batch, precision).items():
+                if layer.channels == 3 and name == "backward data":
+                    continue
+                yield on.row("convolutions", f"{shape}, {name}, {precision}", work, "TFLOP/s", 1.05, call, peer)
 
 
-GROUPS = {"memory": memory_bound, "products": products, "convolutions": convolutions}
+def launches(on: Bench) -> Iterator[Row]:
+    """What the host needs for an op."""
+    x, y, out = (on.random(16) for _ in range(3))
+    peer = None
+    if on.torch is not None:
+        p, q, r = (on.torch_random(16) for _ in range(3))
+        peer = partial(on.torch.add, p, q, out=r)
+    yield on.row("launches", "add of 16 elements", 1e-6, "us", 1.0, lambda: ops.add(x, y, out=out), peer)
+
+
+GROUPS = {"launches": launches, "memory": memory_bound, "products": products, "convolutions": convolutions}
 
 
 def draw(title: str, rows: list[Row]) -> None:
     table = Table(title=title)
-    for column in ("work", "ours", "peer", "peer is", "share", "at least"):
-        table.add_column(column, justify="left" if column in ("work", "peer is") else "right")
+    for column in ("work", "ours", "rate", "PyTorch", "ratio", "at most"):
+        table.add_column(column, justify="left" if column == "work" else "right")
     for row in rows:
         table.add_row(
             row.name,
-            f"{row.ours:.4g} {row.unit}",
-            f"{row.peer:.4g} {row.unit}" if row.peer else "",
-            row.peer_name if row.peer else "none here",
-            f"{row.share:.2f}" if row.peer else "",
-            f"{row.at_least:g}" if row.at_least else "",
-            style="yellow" if row.peer and row.share < row.at_least else "",
+            f"{row.ours * 1e6:.1f} us",
+            f"{row.work / row.ours:.4g} {row.unit}" if row.unit != "us" else "",
+            f"{row.peer * 1e6:.1f} us" if row.peer else "",
+            f"{row.ratio:.2f}" if row.peer else "",
+            f"{row.at_most:g}",
+            style="yellow" if row.ratio > row.at_most else "",
         )
     Console(width=130).print(table)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="polaris:0")
+    parser.add_argument("--device", help="as in rdna:0; the first one if none is named")
     parser.add_argument("--only", default="", choices=["", *GROUPS], help="one group of rows")
     parser.add_argument("--json", type=pathlib.Path, help="also write the rows to this file")
     arguments = parser.parse_args()
-    on = Device(arguments.device)
-    rows = []
+    on = Bench(arguments.device)
+    rows: list[Row] = []
     for name, group in GROUPS.items():
         if arguments.only in ("", name):
             measure.progress(f"{name} ...")
             rows += group(on)
     draw(f"{on.device.properties.name} ({on.device.properties.backend})", rows)
     if arguments.json:
-        arguments.json.write_text(json.dumps([{**vars(row), "share": row.share} for row in rows], indent=1) + "\n")
+        lines = [{**asdict(row), "ratio": row.ratio} for row in rows]
+        arguments.json.write_text(json.dumps(lines, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 
 def batch_times(call: Callable[[], Any], batches: int, minimum_time: float) -> list[float]:
     """Seconds of one call in each of several batches, that together take at least ``minimum_time``, after a warm-up."""
@@ -37,6 +39,11 @@ def alternate(calls: dict[str, Callable[[], Any]], rounds: int = 8, minimum_time
         for name, call in calls.items():
             results[name] += batch_times(call, 4, minimum_time)
     return {name: statistics.quantiles(times, n=4)[0] for name, times in results.items()}
+
+
+def scalar(value: float) -> Any:
+    """One float32."""
+    return np.array([value], np.float32)
 
 
 def report(rows: list[dict[str, Any]]) -> None:

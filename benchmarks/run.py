@@ -70,25 +70,25 @@ def abi() -> list[dict[str, Any]]:
     return rows
 
 
-def training(framework: str, model: str) -> list[dict[str, Any]]:
+def training(framework: str, model: str, *options: str) -> list[dict[str, Any]]:
     on_gpu = has_cuda()
     device = DEVICE_TYPES_OF_BACKENDS.get(environment()["UNIHAL_BACKEND"], DEVICE_TYPES[framework])
     peer = ("torch", "cuda") if on_gpu else (framework, "cpu")
     times = []
     for name, place in ((framework, device), peer):
-        rows = run([sys.executable, str(HERE / "training.py"), name, model, place])
+        rows = run([sys.executable, str(HERE / "training.py"), name, model, place, *options])
         if not rows or "error" in rows[-1]:
-            return rows or [{"benchmark": f"{name} {model}", "error": "no output"}]
+            return rows or [{"benchmark": " ".join([name, model, *options]), "error": "no output"}]
         times.append(rows[-1]["seconds"])
     return [
         {
-            "benchmark": f"{framework}: {model} training step",
+            "benchmark": " ".join([f"{framework}: {model} training step", *options]),
             "unit": "s",
             "device": times[0],
             "peer": times[1],
             "peer_name": "PyTorch" if on_gpu else f"{framework} CPU",
             "ratio": times[0] / times[1],
-            "target": None if on_gpu else 1.0,
+            "target": 1.0,
         }
     ]
 
@@ -139,10 +139,15 @@ def main() -> None:
         plan.append((f"dispatch {framework}", lambda f=framework: run([sys.executable, str(HERE / "dispatch.py"), f])))
     for framework in ("paddle", "keras"):
         plan.append((f"strict {framework}", lambda f=framework: run([sys.executable, str(HERE / "strict.py"), f])))
-    models = ["resnet18"] if arguments.quick else ["resnet18", "resnet50", "transformer"]
+    models = [["resnet18"]]
+    if not arguments.quick:
+        models += [["resnet50"], ["transformer"]]
+        if has_cuda():
+            large = ["resnet50-64", "transformer-16"]
+            models += [[model, *options] for model in large for options in ([], ["--bfloat16"])]
     for framework in ("paddle", "tensorflow"):
         for model in models:
-            plan.append((f"training {framework} {model}", lambda f=framework, m=model: training(f, m)))
+            plan.append((f"training {framework} {model[0]}", lambda f=framework, m=model: training(f, *m)))
     console = Console()
     rows: list[dict[str, Any]] = []
     for name, call in plan:

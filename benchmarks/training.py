@@ -1,12 +1,13 @@
 """Seconds per training step of whole models on one place; ``run.py`` calls it for the device and its peer.
 
-    python benchmarks/training.py paddle|tensorflow|torch resnet18|resnet50|transformer PLACE [--steps N]
+    python benchmarks/training.py paddle|tensorflow|torch MODEL PLACE [--steps N] [--bfloat16]
 
 The place is cpu or a type of device: iluvatar, rdna or polaris in Paddle and TensorFlow, cuda in PyTorch.
 
 resnet18: batch 32 of 3x32x32; resnet50: batch 8 of 3x224x224; transformer: a BERT-base encoder (12 layers, 768 wide,
-12 heads) on 4x128 tokens. float32, momentum SGD (ResNets) or AdamW (transformer), each framework's usual way of
-training: dygraph in Paddle, a compiled train_on_batch in Keras, eager in PyTorch (without tensor cores).
+12 heads) on 4x128 tokens. For a GPU: resnet50-64 has batch 64, transformer-16 has 16x128 tokens. Momentum SGD (ResNets)
+or AdamW (transformer), each framework's usual way of training: dygraph in Paddle, a compiled train_on_batch in Keras,
+eager in PyTorch. float32 in each framework's default math mode, or with --bfloat16 its automatic mixed precision.
 """
 
 from __future__ import annotations
@@ -19,37 +20,39 @@ from collections.abc import Callable
 
 import numpy as np
 
-IMAGE_SHAPES = {"resnet18": (32, 3, 32, 32), "resnet50": (8, 3, 224, 224)}
-BATCH, TOKENS, WIDTH, HEADS, LAYERS, VOCABULARY = 4, 128, 768, 12, 12, 30522
+IMAGE_SHAPES = {"resnet18": (32, 3, 32, 32), "resnet50": (8, 3, 224, 224), "resnet50-64": (64, 3, 224, 224)}
+BATCHES = {"transformer": 4, "transformer-16": 16}
+TOKENS, WIDTH, HEADS, LAYERS, VOCABULARY = 128, 768, 12, 12, 30522
 
 Step = Callable[[], float]
 
 
-def paddle_step(model_name: str, place: str) -> Step:
+def paddle_step(model_name: str, place: str, bfloat16: bool) -> Step:
     import paddle
 
     paddle.set_device(place)
     paddle.seed(0)
     generator = np.random.default_rng(0)
-    if model_name == "transformer":
+    if model_name in BATCHES:
         layer = paddle.nn.TransformerEncoderLayer(WIDTH, HEADS, 4 * WIDTH, dropout=0.1, activation="gelu")
         model = paddle.nn.Sequential(
             paddle.nn.Embedding(VOCABULARY, WIDTH),
             paddle.nn.TransformerEncoder(layer, LAYERS),
             paddle.nn.Linear(WIDTH, 2),
         )
-        inputs = paddle.to_tensor(generator.integers(0, VOCABULARY, (BATCH, TOKENS)))
-        labels = paddle.to_tensor(generator.integers(0, 2, (BATCH, TOKENS)))
+        inputs = paddle.to_tensor(generator.integers(0, VOCABULARY, (BATCHES[model_name], TOKENS)))
+        labels = paddle.to_tensor(generator.integers(0, 2, (BATCHES[model_name], TOKENS)))
         optimizer = paddle.optimizer.AdamW(1e-4, parameters=model.parameters())
     else:
-        model = getattr(paddle.vision.models, model_name)(num_classes=10)
+        model = getattr(paddle.vision.models, model_name.partition("-")[0])(num_classes=10)
         shape = IMAGE_SHAPES[model_name]
         inputs = paddle.to_tensor(generator.standard_normal(shape, dtype=np.float32))
         labels = paddle.to_tensor(generator.integers(0, 10, (shape[0],)))
         optimizer = paddle.optimizer.Momentum(0.01, 0.9, parameters=model.parameters())
 
     def step() -> float:
-        loss = paddle.nn.functional.cross_entropy(model(inputs), labels)
+        with paddle.amp.auto_cast(bfloat16, dtype="bfloat16"):
+            loss = paddle.nn.functional.cross_entropy(model(inputs), labels)
         loss.backward()
         optimizer.step()
         optimizer.clear_grad()
@@ -58,11 +61,13 @@ def paddle_step(model_name: str, place: str) -> Step:
     return step
 
 
-def tensorflow_step(model_name: str, place: str) -> Step:
+def tensorflow_step(model_name: str, place: str, bfloat16: bool) -> Step:
     import keras
     import tensorflow as tf
 
     device = f"/device:{place.upper()}:0"
+    if bfloat16:
+        keras.mixed_precision.set_global_policy("mixed_bfloat16")
     keras.utils.set_random_seed(0)
     generator = np.random.default_rng(0)
     layers = keras.layers
@@ -96,10 +101,10 @@ def tensorflow_step(model_name: str, place: str) -> Step:
         return keras.Model(inputs, layers.Dense(2)(x))
 
     with tf.device(device):
-        if model_name == "transformer":
+        if model_name in BATCHES:
             model = transformer()
-            inputs = generator.integers(0, VOCABULARY, (BATCH, TOKENS)).astype(np.int32)
-            labels = generator.integers(0, 2, (BATCH, TOKENS))
+            inputs = generator.integers(0, VOCABULARY, (BATCHES[model_name], TOKENS)).astype(np.int32)
+            labels = generator.integers(0, 2, (BATCHES[model_name], TOKENS))
             optimizer: keras.optimizers.Optimizer = keras.optimizers.AdamW(1e-4)
         else:
             batch, channels, height, width = IMAGE_SHAPES[model_name]
@@ -123,26 +128,25 @@ def tensorflow_step(model_name: str, place: str) -> Step:
     return step
 
 
-def torch_step(model_name: str, place: str) -> Step:
+def torch_step(model_name: str, place: str, bfloat16: bool) -> Step:
     import torch
 
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     torch.backends.cudnn.benchmark = True
     torch.manual_seed(0)
-    if model_name == "transformer":
+    if model_name in BATCHES:
         layer = torch.nn.TransformerEncoderLayer(WIDTH, HEADS, 4 * WIDTH, activation="gelu", batch_first=True)
         model = torch.nn.Sequential(
             torch.nn.Embedding(VOCABULARY, WIDTH),
             torch.nn.TransformerEncoder(layer, LAYERS, enable_nested_tensor=False),
             torch.nn.Linear(WIDTH, 2),
         ).to(place)
-        inputs = torch.randint(0, VOCABULARY, (BATCH, TOKENS), device=place)
-        labels = torch.randint(0, 2, (BATCH * TOKENS,), device=place)
+        inputs = torch.randint(0, VOCABULARY, (BATCHES[model_name], TOKENS), device=place)
+        labels = torch.randint(0, 2, (BATCHES[model_name] * TOKENS,), device=place)
         optimizer: torch.optim.Optimizer = torch.optim.AdamW(model.parameters(), 1e-4)
     else:
         import torchvision
 
-        model = getattr(torchvision.models, model_name)(num_classes=10).to(place)
+        model = getattr(torchvision.models, model_name.partition("-")[0])(num_classes=10).to(place)
         shape = IMAGE_SHAPES[model_name]
         inputs = torch.randn(shape, device=place)
         labels = torch.randint(0, 10, (shape[0],), device=place)
@@ -150,7 +154,8 @@ def torch_step(model_name: str, place: str) -> Step:
 
     def step() -> float:
         optimizer.zero_grad()
-        loss = torch.nn.functional.cross_entropy(model(inputs).flatten(0, -2), labels)
+        with torch.autocast(place, torch.bfloat16, enabled=bfloat16):
+            loss = torch.nn.functional.cross_entropy(model(inputs).flatten(0, -2), labels)
         loss.backward()
         optimizer.step()
         return float(loss)
@@ -164,11 +169,12 @@ STEPS = {"paddle": paddle_step, "tensorflow": tensorflow_step, "torch": torch_st
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("framework", choices=list(STEPS))
-    parser.add_argument("model", choices=["resnet18", "resnet50", "transformer"])
+    parser.add_argument("model", choices=[*IMAGE_SHAPES, *BATCHES])
     parser.add_argument("place", help="cpu, or a type of device")
     parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--bfloat16", action="store_true", help="automatic mixed precision")
     arguments = parser.parse_args()
-    step = STEPS[arguments.framework](arguments.model, arguments.place)
+    step = STEPS[arguments.framework](arguments.model, arguments.place, arguments.bfloat16)
     losses = [step(), step()]  # warm-up: allocation, graph building, primitives
     times = []
     for _ in range(arguments.steps):

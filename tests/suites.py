@@ -35,7 +35,7 @@ class Suite:
 SUITES = [
     Suite("check", "test"),
     Suite("test-native", "test", alone=True),
-    Suite("test-tensorflow", "test"),
+    Suite("test-tensorflow-sample", "test"),
     Suite("test-paddle", "test"),
     Suite("test-python", "test"),
     Suite("test-gpu-sample", "test"),
@@ -46,6 +46,7 @@ SUITES = [
     Suite("sanitize-thread", "rest", alone=True),
     Suite("fuzz", "rest", alone=True),
     Suite("test-opencl", "rest"),
+    Suite("test-tensorflow-whole", "rest"),
     Suite("test-conformance", "rest"),
     Suite("test-strict", "rest"),
     Suite("test-mutations", "rest"),

@@ -13,7 +13,7 @@ int64_t stride_of(const uhal_tensor& view, int axis) { return view.shape[axis] >
 
 }  // namespace
 
-NormAxes::NormAxes(const uhal_op& op, const NormOperand* operands, int count) : operands_(operands), count_(count) {
+NormAxes::NormAxes(const uhal_op& op, const NormOperand* operands, int count) : count_(count) {
   const uhal_tensor& x = *operands[0].view;
   const uhal_norm_attributes attributes = norm_attributes(op);
   const bool by_channel = is_batch_norm(op.kind) || is_group_norm(op.kind);

@@ -43,7 +43,6 @@ class NormAxes {
   // The space of the axes for which `of_parameter` or `of_statistic`, as asked, is `differs`.
   Space space(bool by_parameter, bool differs) const;
 
-  const NormOperand* operands_;
   int count_;
   int rank_ = 0;
   Axis axes_[UHAL_MAX_RANK + 1];

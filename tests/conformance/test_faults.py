@@ -9,7 +9,7 @@ import sweeps
 from unihal import _core
 
 
-@pytest.mark.parametrize("mode", ["fast", "strict"])
+@pytest.mark.parametrize("mode", ["fast", pytest.param("strict", marks=pytest.mark.whole)])
 def test_every_fault_is_an_error_and_the_next_run_is_right(mode: str) -> None:
     report = sweeps.run_program(Path(__file__).parent / "fault_sweep.py", UNIHAL_STUB=mode)
     kinds = len(_core.op_kinds())

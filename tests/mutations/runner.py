@@ -47,6 +47,7 @@ def build(folder: Path) -> Path:
 def run(library: Path, mutations: list[Mutation]) -> Findings:
     """What one process finds; a fault that ends it was found by the case that it ended in."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("UNIHAL_")}
+    environment["UNIHAL_STUB_DEVICES"] = "2"  # ranks
     environment["UNIHAL_STUB"] = "strict" if mutations[0].mode == "strict" else "fast"
     environment["MUTANT_STUB"] = str(Path(unihal.library_dir()) / "libunihal_stub.so")
     process = subprocess.run(

@@ -33,6 +33,19 @@ def test_it_serves_polaris_and_rdna() -> None:
     assert unihal.devices("iluvatar") == []
 
 
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    "op",
+    ["attention", "batch_norm", "convolution", "cross_entropy", "map/adam", "map/gelu_erf", "matmul", "pool", "random"],
+)
+def test_a_sample_of_an_op_conforms(op: str) -> None:
+    process = run_command(
+        [*UNIHAL, "conformance", "--backend", "opencl", "--op", op, "--every", str(SAMPLE)], timeout=280
+    )
+    assert process.returncode == 0, process.stdout + process.stderr
+
+
+@pytest.mark.whole
 @pytest.mark.timeout(900)
 def test_a_sample_of_conformance(tmp_path: Path) -> None:
     results = tmp_path / "results.json"

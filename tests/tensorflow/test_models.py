@@ -74,7 +74,9 @@ def test_fit_with_its_defaults(name: str) -> None:
     assert fallback_count() == before
 
 
-@pytest.mark.parametrize("graph", [False, True], ids=["eager", "function"])
+@pytest.mark.parametrize(
+    "graph", [pytest.param(False, id="eager", marks=pytest.mark.whole), pytest.param(True, id="function")]
+)
 @pytest.mark.parametrize("name", NAMES)
 def test_gradient_tape(name: str, graph: bool) -> None:
     x, y = batches(name, BATCH, "float64")

@@ -14,11 +14,12 @@ constexpr int kDtypesOfNccl[UHAL_DTYPE_COUNT] = {
     kUnknownDtype, 1, 0, kUnknownDtype, 2, 4, 1, kUnknownDtype, 3, 5, 6, 9, 7, 8, kUnknownDtype, kUnknownDtype,
 };
 
-constexpr int kMaximum = 2;  // ncclRedOp_t
+constexpr int kSum = 0;  // ncclRedOp_t
+constexpr int kMaximum = 2;
 constexpr int kMinimum = 3;
 
 // By reduction.
-constexpr int kReductionsOfNccl[UHAL_REDUCTION_LIMIT] = {0, 1, kMinimum, kMaximum, 4};
+constexpr int kReductionsOfNccl[UHAL_REDUCTION_LIMIT] = {kSum, 1, kMinimum, kMaximum, 4};
 
 // bfloat16 and the average.
 constexpr int kVersionOfLaterThings = 21000;
@@ -104,13 +105,15 @@ int CollectiveLibrary::submit(const uhal_collective& c, int32_t size, NativeComm
   const auto count = static_cast<size_t>(c.count);
   const size_t bytes = count * static_cast<size_t>(dtype_size(c.dtype));
   const int dtype = kDtypesOfNccl[c.dtype];
+  // Of one rank all are copies, which NCCL makes of sums; the kernel that 2.28 has for averages left the end of one out.
+  const int reduction = size == 1 ? kSum : reduction_of(c);
   switch (c.kind) {
     case UHAL_ALL_REDUCE:
-      return functions_.all_reduce(c.source, c.destination, count, dtype, reduction_of(c), communicator, stream);
+      return functions_.all_reduce(c.source, c.destination, count, dtype, reduction, communicator, stream);
     case UHAL_REDUCE:
-      return functions_.reduce(c.source, c.destination, count, dtype, reduction_of(c), c.peer, communicator, stream);
+      return functions_.reduce(c.source, c.destination, count, dtype, reduction, c.peer, communicator, stream);
     case UHAL_REDUCE_SCATTER:
-      return functions_.reduce_scatter(c.source, c.destination, count, dtype, reduction_of(c), communicator, stream);
+      return functions_.reduce_scatter(c.source, c.destination, count, dtype, reduction, communicator, stream);
     case UHAL_ALL_GATHER:
       return functions_.all_gather(c.source, c.destination, bytes, kBytes, communicator, stream);
     case UHAL_BROADCAST:

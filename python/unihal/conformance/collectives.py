@@ -218,7 +218,9 @@ def _blocks(session: Session, dtype: str, rank: int, count: int) -> Array:
     elif is_inexact(dtype):
         values = generator.normal(size=shape)
     else:
-        values = generator.integers(0, 2 if dtype == "bool" else 256, shape)  # sums of 8 bits wrap
+        # Sums of 8 bits wrap, and half of the unsigned of 64 bits are negative to whoever takes them for signed.
+        most = {"bool": 2, "uint64": 2**64}.get(dtype, 256)
+        values = generator.integers(0, most, shape, np.uint64)
     return encode(values, dtype)
 
 
