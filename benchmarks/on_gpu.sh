@@ -4,13 +4,16 @@
 #     [BACKENDS='corex hip opencl'] bash benchmarks/on_gpu.sh OUTPUT_FOLDER [PART...]
 #
 # Backends: by default those of corex, hip and opencl that find a device; hip only on an AMD card, or with HIP=double, where
-# tests/doubles/hip_on_cuda makes an NVIDIA GPU pass for one. Parts: doctor conformance digits gpu start, of opencl also
-# gemm launch, of corex and hip also libraries (matrix products and convolutions with each of the vendor's libraries alone and with
-# none), tune (benchmarks/libraries.py) and, with two devices, two (collectives), of corex also sanitizer (NVIDIA's compute-sanitizer), and with Paddle and
-# TensorFlow adapters demo training; all of them if none is named. Each writes OUTPUT_FOLDER/BACKEND.PART.log. The machine
-# needs Python, gcc and CMake, but no network: UNIHAL_WHEELS names a folder of wheels for the Python packages that are missing there, UNIHAL_DIGITS a file of
-# benchmarks/digits.py --export where there is no scikit-learn, UNIHAL_CLBLAST_LIBRARY a libclblast.so.1 to compare with.
-# JOBS (all cores) is the number of processes at a time, CONFORMANCE_OPTIONS goes to `unihal conformance`.
+# tests/doubles/hip_on_cuda makes an NVIDIA GPU pass for one. Parts, all of them if none is named:
+#   timed, one after another: digits gpu attention start, of opencl also gemm launch, of corex and hip also tune (what
+#     `unihal tune` chooses among) and, with two devices, two (collectives), with Paddle and TensorFlow training;
+#   then, side by side: doctor conformance, of corex and hip also libraries (matrix products and convolutions with each
+#     of the vendor's libraries alone and with none), of corex also sanitizer (NVIDIA's compute-sanitizer), with Paddle
+#     and TensorFlow adapters demo.
+# Each writes OUTPUT_FOLDER/BACKEND.PART.log. The machine needs Python, gcc and CMake, but no network: WHEELS names a folder
+# of wheels for the Python packages that are missing there, DIGITS a file of benchmarks/digits.py --export where there is
+# no scikit-learn, CLBLAST_LIBRARY a libclblast.so.1 to compare with. JOBS (all cores) is the number of processes at a
+# time, CONFORMANCE_OPTIONS goes to `unihal conformance`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 output=${1:?usage: benchmarks/on_gpu.sh OUTPUT_FOLDER [PART...]}
@@ -24,7 +27,7 @@ if [[ ! -x $environment/bin/unihal || -n ${REBUILD:-} ]]; then
   python3 -m venv $environment
   # What this Python sees, also if it is of a virtual environment itself.
   python3 -c 'import site; print("\n".join(site.getsitepackages()))' >"$(echo $environment/lib/python3*/site-packages)/outer.pth"
-  if [[ -n ${UNIHAL_WHEELS:-} ]]; then $environment/bin/pip install --quiet --no-index --no-deps "$UNIHAL_WHEELS"/*.whl; fi
+  if [[ -n ${WHEELS:-} ]]; then $environment/bin/pip install --quiet --no-index --no-deps "$WHEELS"/*.whl; fi
   CMAKE_ARGS="-DUNIHAL_BUILD_BENCHMARKS=ON" CMAKE_BUILD_PARALLEL_LEVEL=$jobs \
     $environment/bin/pip install --quiet --no-index --no-build-isolation --no-deps --force-reinstall . >"$output/build.log" 2>&1 ||
     { tail -60 "$output/build.log"; exit 1; }
@@ -42,14 +45,14 @@ serves() { UNIHAL_BACKEND=$1 unihal devices >/dev/null 2>&1; }
 
 parts_of() {
   if (( ${#parts[@]} )); then echo "${parts[@]}"; return; fi
-  echo doctor conformance digits gpu start
+  echo digits gpu attention start doctor conformance
   case $1 in
     opencl) echo gemm launch ;;
-    hip) echo libraries tune ;;
-    corex) echo libraries tune; ! command -v compute-sanitizer >/dev/null || echo sanitizer ;;
+    hip) echo tune libraries ;;
+    corex) echo tune libraries; ! command -v compute-sanitizer >/dev/null || echo sanitizer ;;
   esac
   [[ $1 == opencl ]] || (( $(devices "$1") < 2 )) || echo two
-  [[ $frameworks != 'paddle tensorflow' ]] || echo adapters demo training
+  [[ $frameworks != 'paddle tensorflow' ]] || echo training adapters demo
 }
 
 run_part() {
@@ -58,10 +61,11 @@ run_part() {
     conformance)
       unihal conformance --backend "$UNIHAL_BACKEND" --jobs "$jobs" --json "$output/$UNIHAL_BACKEND.conformance.json" ${CONFORMANCE_OPTIONS:-}
       ;;
-    digits) python benchmarks/digits.py ${UNIHAL_DIGITS:+--data "$UNIHAL_DIGITS"} ;;
+    digits) python benchmarks/digits.py ${DIGITS:+--data "$DIGITS"} ;;
     tune) UNIHAL_CACHE_DIR=$(mktemp -d) python benchmarks/libraries.py ;;
     gpu) python benchmarks/gpu.py --json "$output/$UNIHAL_BACKEND.gpu.json" ;;
-    gemm) python benchmarks/opencl_gemm.py ${UNIHAL_CLBLAST_LIBRARY:+--clblast "$UNIHAL_CLBLAST_LIBRARY"} ;;
+    attention) python benchmarks/attention.py --json "$output/$UNIHAL_BACKEND.attention.json" ;;
+    gemm) python benchmarks/opencl_gemm.py ${CLBLAST_LIBRARY:+--clblast "$CLBLAST_LIBRARY"} ;;
     launch) build/cmake/benchmarks/benchmark_opencl_launch ;;
     start)  # the first step with empty caches of programs, ours and the driver's, then with full ones
       local caches
@@ -69,7 +73,7 @@ run_part() {
       for state in cold warm; do
         echo "$state:"
         UNIHAL_CACHE_DIR=$caches/unihal CUDA_CACHE_PATH=$caches/driver POCL_CACHE_DIR=$caches \
-          python benchmarks/digits.py --epochs 1 ${UNIHAL_DIGITS:+--data "$UNIHAL_DIGITS"}
+          python benchmarks/digits.py --epochs 1 ${DIGITS:+--data "$DIGITS"}
       done
       rm -rf "$caches"
       ;;
@@ -104,22 +108,31 @@ run_part() {
   esac
 }
 
-failed=()
+# Runs a part, and shows the end of what it said; its name goes to the file of failures if it failed.
+show_part() {
+  local started=$SECONDS
+  UNIHAL_BACKEND=$1 run_part "$2" >"$output/$1.$2.log" 2>&1 || echo "$1.$2" >>"$output/failed"
+  echo "== $1 $2: $(( SECONDS - started )) s"$'\n'"$(tail -"${TAIL:-40}" "$output/$1.$2.log")"
+}
+
+: >"$output/failed"
 for backend in ${BACKENDS:-corex hip opencl}; do
   if ! serves "$backend"; then
     echo "== $backend finds no device here"
-    [[ -z ${BACKENDS:-} ]] || failed+=("$backend")
+    [[ -z ${BACKENDS:-} ]] || echo "$backend" >>"$output/failed"
     continue
   fi
+  beside=()
   for part in $(parts_of "$backend"); do
-    echo "== $backend $part"
-    started=$SECONDS
-    UNIHAL_BACKEND=$backend run_part "$part" >"$output/$backend.$part.log" 2>&1 || failed+=("$backend.$part")
-    tail -${TAIL:-40} "$output/$backend.$part.log"
-    echo "== $backend $part: $(( SECONDS - started )) s"
+    case $part in
+      doctor | conformance | libraries | sanitizer | adapters | demo) beside+=("$part") ;;
+      *) show_part "$backend" "$part" ;;
+    esac
   done
+  for part in ${beside[@]+"${beside[@]}"}; do show_part "$backend" "$part" & done
+  wait
 done
-if (( ${#failed[@]} )); then
-  echo "on_gpu: failed: ${failed[*]}" >&2
+if [[ -s $output/failed ]]; then
+  echo "on_gpu: failed:" $(<"$output/failed") >&2
   exit 1
 fi

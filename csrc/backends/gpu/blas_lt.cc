@@ -50,6 +50,7 @@ constexpr Numbers kHipblasLt = {111, 112, 2, 6, 7,       9,       0,  1,  2,  3,
 // The same for both.
 constexpr uint32_t kPlain = 1;
 constexpr uint32_t kBias = 4;
+constexpr uint32_t kNoReduction = 0;
 constexpr uint32_t kReduceInComputeType = 2;  // float16 is never summed up in float16
 
 // cudaDataType and hipDataType.
@@ -231,7 +232,10 @@ bool Plan::prefer(Preference preference, const BlasProblem& problem) const {
     return functions_.preference_set(preference, attribute, &value, sizeof value) == kOk;
   };
   if (!set(numbers_.most_workspace, uint64_t{kBlasWorkspace})) return false;
-  if (numbers_.reductions != kAbsent && !set(numbers_.reductions, kReduceInComputeType)) return false;
+  // What is summed up in parts is rounded before c is added to it: cuBLASLt 13 did so with a bias in bfloat16.
+  const bool rounds_before_c = types_.output != types_.compute && (problem.has_bias || problem.beta != 0);
+  const uint32_t reductions = rounds_before_c ? kNoReduction : kReduceInComputeType;
+  if (numbers_.reductions != kAbsent && !set(numbers_.reductions, reductions)) return false;
   for (int i = 0; numbers_.alignment != kAbsent && i < kBlasOperands; ++i) {
     if (!set(numbers_.alignment + i, alignment_of(problem.operands[i].data))) return false;
   }
