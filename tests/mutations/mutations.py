@@ -139,7 +139,7 @@ MUTATIONS = (
     Mutation("collectives/product", "the product is the sum", ("collectives/all_reduce/product",)),
     Mutation("collectives/minimum", "the minimum is the maximum", ("collectives/all_reduce/minimum",)),
     Mutation("collectives/signed", "uint64 is taken for int64", ("collectives/all_reduce/maximum",)),
-    Mutation("collectives/root", "a broadcast is always of rank 0", ("collectives/broadcast",)),
+    Mutation("collectives/root", "a broadcast is always of rank 0", ("collectives/broadcast",), "alone"),
     Mutation("collectives/beyond 2^20", "elements from 2^20 on are left out", ("collectives/all_gather",)),
     _strict("collectives/overtake", "collectives overtake the work in front of them", "collectives/work_runs_in_order"),
     Mutation("memory/aligned to 64", "addresses are multiples of 64 only", mode="alone"),

@@ -105,7 +105,8 @@ int CollectiveLibrary::submit(const uhal_collective& c, int32_t size, NativeComm
   const auto count = static_cast<size_t>(c.count);
   const size_t bytes = count * static_cast<size_t>(dtype_size(c.dtype));
   const int dtype = kDtypesOfNccl[c.dtype];
-  // Of one rank all are copies, which NCCL makes of sums; the kernel that 2.28 has for averages left the end of one out.
+  // Of one rank all are copies, which NCCL makes of sums; the kernel that 2.28 has for averages left the end of one
+  // out.
   const int reduction = size == 1 ? kSum : reduction_of(c);
   switch (c.kind) {
     case UHAL_ALL_REDUCE:

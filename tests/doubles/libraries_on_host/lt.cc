@@ -218,7 +218,8 @@ int LT(MatmulAlgoGetHeuristic)(void*, const Description* description, const Layo
   constexpr int kAlignment = 5;
   const auto reductions = preference->values.find(kReductions);
   if (reductions == preference->values.end() || (reductions->second & 4) != 0) return kNotSupported;
-  // An algorithm that sums in parts rounds the sums to a narrow output before it adds the bias: none of those is wanted.
+  // An algorithm that sums in parts rounds the sums to a narrow output before it adds the bias: none of those is
+  // wanted.
   const bool is_narrow = d->type != description->scale;
   if ((reductions->second & 2) != 0 && (description->epilogue & 4) != 0 && is_narrow) return kNotSupported;
   for (int i = 0; i < 4; ++i) {
