@@ -15,6 +15,7 @@ BUILD_TREE_PLUGINS = Path(__file__).parents[2] / "build" / "dev" / "site" / "pad
 
 os.environ.setdefault("UNIHAL_BACKEND", "stub")
 os.environ["UNIHAL_STRICT"] = "1"
+os.environ.setdefault("NVIDIA_TF32_OVERRIDE", "0")  # on NVIDIA's cards too results are compared as float32's
 os.environ["UNIHAL_STUB_DEVICES"] = "2"
 os.environ.setdefault("GLOG_minloglevel", "1")
 if not (Path(sysconfig.get_path("platlib")) / "paddle_custom_device").exists():
