@@ -1,63 +1,57 @@
-"""Eager dispatch: a 16-element add on a unihal device against the framework's own CPU op.
+"""Eager dispatch: seconds of an add of 16 elements in some places, measured in turn; ``run.py`` makes ratios of them.
 
-python benchmarks/dispatch.py paddle|tensorflow
+python benchmarks/dispatch.py paddle|tensorflow|torch PLACE...     a place is cpu or a type of device
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import measure
 
 
-def paddle_calls() -> dict[str, Callable[[], Any]]:
+def paddle_call(place: str) -> Callable[[], Any]:
     import paddle
 
-    calls = {}
-    for name, place in (("cpu", "cpu"), ("device", "iluvatar")):
-        paddle.set_device(place)
-        a, b = paddle.ones([16]), paddle.ones([16])
-        calls[name] = lambda a=a, b=b: paddle.add(a, b)
-    return calls
+    paddle.set_device(place)
+    return partial(paddle.add, paddle.ones([16]), paddle.ones([16]))
 
 
-def tensorflow_calls() -> dict[str, Callable[[], Any]]:
+def tensorflow_call(place: str) -> Callable[[], Any]:
     import tensorflow as tf
 
-    calls = {}
-    for name, place in (("cpu", "/device:CPU:0"), ("device", "/device:RDNA:0")):
-        with tf.device(place):
-            a, b = tf.ones([16]), tf.ones([16])
+    device = f"/device:{place.upper()}:0"
+    with tf.device(device):
+        a, b = tf.ones([16]), tf.ones([16])
 
-        # Both sides enter a device scope for each call, and both pay for it.
-        def call(a: Any = a, b: Any = b, place: str = place) -> Any:
-            with tf.device(place):
-                return tf.raw_ops.AddV2(x=a, y=b)
+    # All places enter a device scope for each call, and pay for it.
+    def call() -> Any:
+        with tf.device(device):
+            return tf.raw_ops.AddV2(x=a, y=b)
 
-        calls[name] = call
-    assert "RDNA" in calls["device"]().device, "the op did not run on the device"
-    return calls
+    assert place.upper() in call().device, f"the op did not run on {place}"
+    return call
+
+
+def torch_call(place: str) -> Callable[[], Any]:
+    import torch
+
+    return partial(torch.add, torch.ones(16, device=place), torch.ones(16, device=place))
+
+
+CALLS = {"paddle": paddle_call, "tensorflow": tensorflow_call, "torch": torch_call}
 
 
 def main() -> None:
-    framework = sys.argv[1]
-    calls = paddle_calls() if framework == "paddle" else tensorflow_calls()
-    times = measure.alternate(calls)
-    measure.report(
-        [
-            {
-                "benchmark": f"{framework}: eager add of 16 float32",
-                "unit": "us",
-                "device": times["device"] * 1e6,
-                "peer": times["cpu"] * 1e6,
-                "peer_name": f"{framework} CPU",
-                "ratio": times["device"] / times["cpu"],
-                "target": 1.5,
-            }
-        ]
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("framework", choices=list(CALLS))
+    parser.add_argument("places", nargs="+")
+    arguments = parser.parse_args()
+    calls = {place: CALLS[arguments.framework](place) for place in arguments.places}
+    measure.report([{"seconds": measure.alternate(calls)}])
 
 
 if __name__ == "__main__":

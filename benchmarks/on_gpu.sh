@@ -5,8 +5,9 @@
 #
 # Backends: by default those of corex, hip and opencl that find a device; hip only on an AMD card, or with HIP=double, where
 # tests/doubles/hip_on_cuda makes an NVIDIA GPU pass for one. Parts, all of them if none is named:
-#   timed, one after another: digits gpu attention start, of opencl also gemm launch, of corex and hip also tune (what
-#     `unihal tune` chooses among) and, with two devices, two (collectives), with Paddle and TensorFlow training;
+#   timed, one after another: digits gpu attention start, of opencl and corex also launch, of opencl gemm, of corex and hip
+#     tune (what `unihal tune` chooses among) and, with two devices, two (collectives), with Paddle and TensorFlow dispatch
+#     training;
 #   then, side by side: doctor conformance, of corex and hip also libraries (matrix products and convolutions with each
 #     of the vendor's libraries alone and with none), of corex also sanitizer (NVIDIA's compute-sanitizer), with Paddle
 #     and TensorFlow adapters demo.
@@ -49,10 +50,10 @@ parts_of() {
   case $1 in
     opencl) echo gemm launch ;;
     hip) echo tune libraries ;;
-    corex) echo tune libraries; ! command -v compute-sanitizer >/dev/null || echo sanitizer ;;
+    corex) echo launch tune libraries; ! command -v compute-sanitizer >/dev/null || echo sanitizer ;;
   esac
   [[ $1 == opencl ]] || (( $(devices "$1") < 2 )) || echo two
-  [[ $frameworks != 'paddle tensorflow' ]] || echo training adapters demo
+  [[ $frameworks != 'paddle tensorflow' ]] || echo dispatch training adapters demo
 }
 
 run_part() {
@@ -66,7 +67,12 @@ run_part() {
     gpu) python benchmarks/gpu.py --json "$output/$UNIHAL_BACKEND.gpu.json" ;;
     attention) python benchmarks/attention.py --json "$output/$UNIHAL_BACKEND.attention.json" ;;
     gemm) python benchmarks/opencl_gemm.py ${CLBLAST_LIBRARY:+--clblast "$CLBLAST_LIBRARY"} ;;
-    launch) build/cmake/benchmarks/benchmark_opencl_launch ;;
+    launch)
+      local program=gpu
+      [[ $UNIHAL_BACKEND != opencl ]] || program=opencl
+      build/cmake/benchmarks/benchmark_${program}_launch
+      ;;
+    dispatch) python benchmarks/run.py --only dispatch --json "$output/$UNIHAL_BACKEND.dispatch.json" ;;
     start)  # the first step with empty caches of programs, ours and the driver's, then with full ones
       local caches
       caches=$(mktemp -d)

@@ -1,53 +1,20 @@
-// The cost of a launch: microseconds from one add of 16 elements to the next through uhal_launch, against a bare
-// clEnqueueNDRangeKernel of such a kernel, whose arguments were set once. Both submit to a queue with profiling, and
-// wait once at the end. Prints one JSON object; the ratio is ours over the bare call's.
+// The cost of a launch on the opencl backend, against a bare clEnqueueNDRangeKernel of such a kernel, whose arguments
+// were set once. Both submit to a queue with profiling.
 //
 //     benchmark_opencl_launch [DEVICE]     polaris:0 if none is given; UNIHAL_BACKEND=opencl
 
-#include <algorithm>
-#include <chrono>
-#include <cstdio>
-#include <cstdlib>
-#include <string>
-#include <vector>
+#include "benchmarks/launch.h"
 
 #include "csrc/backends/opencl/api.h"
-#include "plugins/common/view.h"
-#include "unihal/memory.h"
-#include "unihal/op.h"
 
 namespace {
 
 using namespace unihal::opencl;
 
-constexpr int kBatches = 15;
-constexpr int kCalls = 2000;
-
-void check(uhal_status status) {
-  if (status == UHAL_OK) return;
-  std::fprintf(stderr, "%s\n", uhal_last_error()->message);
-  std::exit(1);
-}
-
 void check_opencl(cl_int status, const char* call) {
   if (status == CL_SUCCESS) return;
   std::fprintf(stderr, "%s failed with %d\n", call, status);
   std::exit(1);
-}
-
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
-  return values[values.size() / 2];
-}
-
-// Microseconds of one call, in a batch that ends with `wait`.
-template <class Call, class Wait>
-double batch(Call call, Wait wait) {
-  const auto start = std::chrono::steady_clock::now();
-  for (int i = 0; i < kCalls; ++i) call();
-  wait();
-  const std::chrono::duration<double, std::micro> passed = std::chrono::steady_clock::now() - start;
-  return passed.count() / kCalls;
 }
 
 // The bare kernel, on the device that unihal opened: found again by its name.
@@ -122,42 +89,7 @@ class BareKernel {
 }  // namespace
 
 int main(int argc, char** argv) {
-  using unihal::View;
-  std::string name = argc > 1 ? argv[1] : "polaris:0";
-  const size_t colon = name.find(':');
-  const int ordinal = colon == std::string::npos ? 0 : std::atoi(name.c_str() + colon + 1);
-  uhal_device* device = nullptr;
-  uhal_stream* stream = nullptr;
-  check(uhal_device_get(name.substr(0, colon).c_str(), ordinal, &device));
-  check(uhal_stream_create(device, &stream));
-  uhal_device_properties properties = {};
-  properties.struct_size = sizeof properties;
-  check(uhal_device_properties_get(device, &properties));
-  void* memory = nullptr;
-  check(uhal_allocate(device, stream, UHAL_MEMORY_DEVICE, 4096, &memory));
-  char* base = static_cast<char*>(memory);
-  const View a(base, UHAL_FLOAT32, {16});
-  const View b(base + 256, UHAL_FLOAT32, {16});
-  const View c(base + 512, UHAL_FLOAT32, {16});
-  BareKernel bare(properties.name);
-
-  auto launch_ours = [&] { check(unihal::map(stream, uhal_map_add, {&a, &b}, {&c})); };
-  auto wait_ours = [&] { check(uhal_stream_synchronize(stream)); };
-  auto launch_bare = [&] { bare.launch(); };
-  auto wait_bare = [&] { bare.wait(); };
-  batch(launch_ours, wait_ours);  // compiles
-  batch(launch_bare, wait_bare);
-  std::vector<double> ours;
-  std::vector<double> theirs;
-  for (int i = 0; i < kBatches; ++i) {
-    ours.push_back(batch(launch_ours, wait_ours));
-    theirs.push_back(batch(launch_bare, wait_bare));
-  }
-  check(uhal_free(device, stream, memory));
-  check(uhal_stream_destroy(stream));
-  std::printf(
-      "{\"benchmark\": \"opencl: launch\", \"unit\": \"us\", \"device\": %.3f, \"peer\": %.3f, \"ratio\": %.2f, "
-      "\"peer_name\": \"clEnqueueNDRangeKernel\", \"target\": 1.3}\n",
-      median(ours), median(theirs), median(ours) / median(theirs));
+  launch_benchmark::measure("opencl: launch", argc > 1 ? argv[1] : "polaris:0", "clEnqueueNDRangeKernel", 1.3,
+                            [](const std::string& name) { return BareKernel(name); });
   return 0;
 }

@@ -70,9 +70,39 @@ def abi() -> list[dict[str, Any]]:
     return rows
 
 
+def device_of(framework: str) -> str:
+    """The type of device to measure in a framework."""
+    return DEVICE_TYPES_OF_BACKENDS.get(environment()["UNIHAL_BACKEND"], DEVICE_TYPES[framework])
+
+
+def dispatch(framework: str) -> list[dict[str, Any]]:
+    on_gpu = has_cuda()
+    device = device_of(framework)
+    runs = [(framework, [device]), ("torch", ["cuda"])] if on_gpu else [(framework, ["cpu", device])]
+    seconds: dict[str, float] = {}
+    for name, places in runs:
+        rows = run([sys.executable, str(HERE / "dispatch.py"), name, *places])
+        if not rows or "error" in rows[-1]:
+            return rows or [{"benchmark": f"{name} dispatch", "error": "no output"}]
+        seconds |= rows[-1]["seconds"]
+    peer = seconds["cuda" if on_gpu else "cpu"]
+    on_gpu_target = {"paddle": 1.3, "tensorflow": 2.0}[framework]
+    return [
+        {
+            "benchmark": f"{framework}: eager add of 16 float32",
+            "unit": "us",
+            "device": seconds[device] * 1e6,
+            "peer": peer * 1e6,
+            "peer_name": "PyTorch" if on_gpu else f"{framework} CPU",
+            "ratio": seconds[device] / peer,
+            "target": on_gpu_target if on_gpu else 1.5,
+        }
+    ]
+
+
 def training(framework: str, model: str, *options: str) -> list[dict[str, Any]]:
     on_gpu = has_cuda()
-    device = DEVICE_TYPES_OF_BACKENDS.get(environment()["UNIHAL_BACKEND"], DEVICE_TYPES[framework])
+    device = device_of(framework)
     peer = ("torch", "cuda") if on_gpu else (framework, "cpu")
     times = []
     for name, place in ((framework, device), peer):
@@ -136,7 +166,7 @@ def main() -> None:
     for peer in ("numpy", "paddle", "tensorflow"):
         plan.append((f"kernels {peer}", lambda p=peer: run([sys.executable, str(HERE / "kernels.py"), p])))
     for framework in ("paddle", "tensorflow"):
-        plan.append((f"dispatch {framework}", lambda f=framework: run([sys.executable, str(HERE / "dispatch.py"), f])))
+        plan.append((f"dispatch {framework}", lambda f=framework: dispatch(f)))
     for framework in ("paddle", "keras"):
         plan.append((f"strict {framework}", lambda f=framework: run([sys.executable, str(HERE / "strict.py"), f])))
     models = [["resnet18"]]
