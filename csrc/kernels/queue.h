@@ -18,6 +18,12 @@ namespace unihal::kernels {
 
 class TuningTable;
 
+// What multiplies matrices of 16-bit numbers on a device, in the words of prelude/matrix_product.h.
+enum class MatrixForm : int32_t {
+  kNone = 0,
+  kMma = 1,  // NVIDIA's from sm_80 on
+};
+
 // What kernels may rely on. Constant for a device.
 struct DeviceTraits {
   bool has_float64 = false;
@@ -26,9 +32,11 @@ struct DeviceTraits {
   bool has_tf32 = false;  // in a library: else all products are strict
   bool is_cpu = false;    // work-groups run one after the other on a core: prefer few, long ones
   int32_t compute_units = 1;
-  int32_t wavefront_size = 64;          // work-items that run in step
-  int32_t max_group_size = 256;         // work-items of a work-group
-  int64_t local_memory = 32768;         // bytes of a work-group
+  int32_t wavefront_size = 64;        // work-items that run in step
+  int32_t max_group_size = 256;       // work-items of a work-group
+  int64_t local_memory = 32768;       // bytes of a work-group
+  int64_t launched_local_memory = 0;  // the same of kernels that say at launch how many they take (Grid); 0: none can
+  MatrixForm matrix_form = MatrixForm::kNone;
   int64_t max_parameters = 1024;        // bytes of a kernel's arguments
   uint64_t dtypes = 0;                  // uhal_device_properties.supported_dtypes
   const TuningTable* tuning = nullptr;  // what was measured on the device (tuning.h); nullptr: nothing
@@ -42,6 +50,7 @@ struct DeviceTraits {
 struct Grid {
   int64_t groups[3] = {1, 1, 1};
   int32_t group_size[3] = {1, 1, 1};
+  int32_t local_bytes = 0;  // of UHAL_LAUNCHED_LOCAL_MEMORY; always the same for a spec
 };
 
 // `count` items along one axis, in groups of `group_size`; as many groups as it takes, or as `most_items` fill: what a

@@ -195,6 +195,7 @@ enum {
   /* [q (B, H, M, D), k (B, H, N, D), v (B, H, N, E), mask (broadcast to B, H, M, N; optional)] ->
    * [y (B, H, M, E), logsumexp (B, H, M; optional)]; y = softmax(scale * q @ k^T + mask) @ v.
    * A row that sees no column (all are hidden, or scores are -infinity) gives zeros and the logsumexp -infinity.
+   * What scores become before they multiply v, dy, q or k (weights, and their gradients) may be rounded to q's dtype.
    * attributes: uhal_attention_attributes. */
   UHAL_OP_ATTENTION = 96,
   UHAL_OP_ATTENTION_BACKWARD = 97, /* [q, k, v, mask, y, logsumexp, dy] -> [dq, dk, dv] */

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "csrc/backends/gpu/compiler.h"
+#include "csrc/kernels/queue.h"
 
 namespace unihal::gpu {
 
@@ -41,6 +42,7 @@ struct Attributes {
   int memory_bus_bits;
   int managed_memory;
   int integrated;
+  int launched_local_memory;  // of a work-group, where a kernel says at launch what it takes; 0: as local_memory
 };
 
 struct Api {
@@ -50,8 +52,9 @@ struct Api {
 
 // What is known of a device before it is opened.
 struct Architecture {
-  std::string name;          // what the compiler is told: "gfx1030", "sm_90", "ivcore11"
-  int lanes = 0;             // fused multiplications and additions that a compute unit begins in a cycle; 0: unknown
+  std::string name;  // what the compiler is told: "gfx1030", "sm_90", "ivcore11"
+  int lanes = 0;     // fused multiplications and additions that a compute unit begins in a cycle; 0: unknown
+  kernels::MatrixForm matrix_form = kernels::MatrixForm::kNone;
   bool is_stand_in = false;  // not this vendor's card: serves only when the user asked for the backend by its name
 };
 
@@ -89,6 +92,9 @@ struct VendorDriver {
 
   // Lets the calling thread's further calls be for a device.
   int (*make_current)(int device, void* context);
+
+  // Lets a kernel be launched with so many bytes of local memory, more than local_memory.
+  int (*allow_local_memory)(Function function, int bytes);
 
   // Lets the current device reach the memory of another, by what open() gave of that one. Once.
   int (*enable_peer)(int peer, void* peer_context);

@@ -19,14 +19,19 @@ int (*cuGetErrorName)(int code, const char** name);
 int (*cuDevicePrimaryCtxRetain)(Context* context, int device);
 int (*cuCtxSetCurrent)(Context context);
 int (*cuCtxEnablePeerAccess)(Context peer, unsigned flags);
+int (*cuFuncSetAttribute)(Function function, int attribute, int value);
 int (*cuMemcpyAsync)(void* destination, const void* source, size_t bytes, NativeStream stream);
 
 constexpr int kMajor = 75;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
 constexpr int kMinor = 76;
 
 // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, _WARP_SIZE, _MAX_THREADS_PER_BLOCK, _MAX_SHARED_MEMORY_PER_BLOCK,
-// _CLOCK_RATE, _MEMORY_CLOCK_RATE, _GLOBAL_MEMORY_BUS_WIDTH, _MANAGED_MEMORY, _INTEGRATED
-constexpr Attributes kAttributes = {16, 10, 1, 8, 13, 36, 37, 83, 18};
+// _CLOCK_RATE, _MEMORY_CLOCK_RATE, _GLOBAL_MEMORY_BUS_WIDTH, _MANAGED_MEMORY, _INTEGRATED,
+// _MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
+constexpr Attributes kAttributes = {16, 10, 1, 8, 13, 36, 37, 83, 18, 97};
+
+constexpr int kNotSupported = 801;          // CUDA_ERROR_NOT_SUPPORTED
+constexpr int kMaxLaunchedLocalMemory = 8;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 
 std::vector<std::string> driver_libraries(bool asked_for) {
   std::vector<std::string> files;
@@ -54,6 +59,8 @@ const char* find_functions(void* library) {
   UHAL_FIND(cuCtxEnablePeerAccess, "cuCtxEnablePeerAccess")
   UHAL_FIND(cuMemcpyAsync, "cuMemcpyAsync")
 #undef UHAL_FIND
+  // Asked for on NVIDIA's cards only; whether CoreX has it is not known here.
+  cuFuncSetAttribute = reinterpret_cast<decltype(cuFuncSetAttribute)>(dlsym(library, "cuFuncSetAttribute"));
   return nullptr;
 }
 
@@ -72,6 +79,7 @@ int architecture(int device, Architecture* found) {
   if (code != kSuccess) return code;
   found->is_stand_in = strstr(name, "NVIDIA") != nullptr || strstr(name, "Tesla") != nullptr;
   found->lanes = found->is_stand_in ? lanes_of_capability(major, minor) : 0;
+  if (found->is_stand_in && major >= 8) found->matrix_form = kernels::MatrixForm::kMma;
   const char* said = std::getenv("UNIHAL_COREX_ARCHITECTURE");
   if (said != nullptr && *said != '\0') {
     found->name = said;
@@ -93,6 +101,10 @@ int open(int device, void** context) {
 }
 
 int make_current(int, void* context) { return cuCtxSetCurrent(static_cast<Context>(context)); }
+
+int allow_local_memory(Function function, int bytes) {
+  return cuFuncSetAttribute != nullptr ? cuFuncSetAttribute(function, kMaxLaunchedLocalMemory, bytes) : kNotSupported;
+}
 
 int enable_peer(int, void* peer_context) { return cuCtxEnablePeerAccess(static_cast<Context>(peer_context), 0); }
 
@@ -124,6 +136,7 @@ const VendorDriver vendor = {
     architecture,
     open,
     make_current,
+    allow_local_memory,
     enable_peer,
     copy,
     error_name,

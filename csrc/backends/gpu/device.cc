@@ -99,6 +99,13 @@ uhal_status Device::read_limits() {
   traits.has_float16_arithmetic = true;
   traits.has_int64_atomics = true;
   traits.local_memory = local_memory;
+  traits.launched_local_memory = local_memory;
+  traits.matrix_form = architecture.matrix_form;
+  int32_t launched = 0;
+  if (numbers.launched_local_memory != 0 &&
+      api.device_attribute(&launched, numbers.launched_local_memory, number) == kSuccess && launched > local_memory) {
+    traits.launched_local_memory = launched;
+  }
   traits.max_parameters = kMaxParameters;
   for (uhal_dtype dtype = UHAL_BOOL; dtype < UHAL_DTYPE_COUNT; ++dtype) traits.dtypes |= uint64_t{1} << dtype;
   // For tests: small operands run the kernels meant for large ones.

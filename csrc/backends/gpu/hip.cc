@@ -31,7 +31,7 @@ constexpr size_t kNewArchitectureName = 1160;
 
 // hipDeviceAttributeMultiprocessorCount, WarpSize, MaxThreadsPerBlock, MaxSharedMemoryPerBlock, ClockRate,
 // MemoryClockRate, MemoryBusWidth, ManagedMemory, Integrated
-constexpr Attributes kAttributes = {63, 87, 56, 74, 5, 60, 59, 24, 16};
+constexpr Attributes kAttributes = {63, 87, 56, 74, 5, 60, 59, 24, 16, 0};
 
 // Without AMD's kernel driver there is no card, and HIP's libraries take their time to find that out: one of a
 // distribution's ROCm 5 even crashed at it beside TensorFlow. Windows' subsystem for Linux has another driver.
@@ -84,6 +84,8 @@ int open(int device, void** context) {
 
 int make_current(int device, void*) { return hipSetDevice(device); }
 
+int allow_local_memory(Function, int) { return kSuccess; }
+
 int enable_peer(int peer, void*) { return hipDeviceEnablePeerAccess(peer, 0); }
 
 int copy(void* destination, const void* source, size_t bytes, NativeStream stream) {
@@ -114,6 +116,7 @@ const VendorDriver vendor = {
     architecture,
     open,
     make_current,
+    allow_local_memory,
     enable_peer,
     copy,
     error_name,

@@ -48,9 +48,16 @@ uhal_status Stream::launch(const uhal_op& op) {
   return status == UHAL_OK ? kernels::launch(*this, op) : status;
 }
 
-uhal_status Stream::add_kernel(const kernels::KernelSpec& spec, KnownKernel** known) {
+uhal_status Stream::add_kernel(const kernels::KernelSpec& spec, int32_t local_bytes, KnownKernel** known) {
   Kernel kernel;
-  const uhal_status status = device_.programs.find(spec, &kernel);
+  uhal_status status = device_.programs.find(spec, &kernel);
+  if (status == UHAL_OK && local_bytes > device_.traits.local_memory) {
+    const int code = vendor.allow_local_memory(kernel.function, local_bytes);
+    if (code != kSuccess) {
+      status = fail_native(code, "%s gives %s no %d bytes of local memory", device_.name.c_str(),
+                           spec.describe().c_str(), local_bytes);
+    }
+  }
   if (status == UHAL_OK) *known = kernels_.add(std::make_unique<KnownKernel>(spec, kernel));
   return status;
 }
@@ -59,7 +66,7 @@ uhal_status Stream::run(const kernels::KernelSpec& spec, const kernels::Argument
                         const kernels::Grid& grid) {
   KnownKernel* known = kernels_.find(spec);
   if (known == nullptr) {
-    if (const uhal_status status = add_kernel(spec, &known); status != UHAL_OK) return status;
+    if (const uhal_status status = add_kernel(spec, grid.local_bytes, &known); status != UHAL_OK) return status;
   }
   const Kernel& kernel = known->kernel;
   int64_t groups = grid.groups[0];
@@ -85,8 +92,8 @@ uhal_status Stream::run(const kernels::KernelSpec& spec, const kernels::Argument
   for (int i = 0; i < arguments.count(); ++i) parameters[i] = const_cast<void*>(arguments.data(i));
   const int code = api.launch(kernel.function, static_cast<unsigned>(groups), static_cast<unsigned>(grid.groups[1]),
                               static_cast<unsigned>(grid.groups[2]), static_cast<unsigned>(size),
-                              static_cast<unsigned>(grid.group_size[1]), static_cast<unsigned>(grid.group_size[2]), 0,
-                              stream_, parameters, nullptr);
+                              static_cast<unsigned>(grid.group_size[1]), static_cast<unsigned>(grid.group_size[2]),
+                              static_cast<unsigned>(grid.local_bytes), stream_, parameters, nullptr);
   return code == kSuccess ? UHAL_OK : submitted(code, spec.describe().c_str());
 }
 

@@ -68,7 +68,7 @@ class Stream final : public kernels::Queue {
     const kernels::KernelSpec spec_;
   };
 
-  uhal_status add_kernel(const kernels::KernelSpec& spec, KnownKernel** known);
+  uhal_status add_kernel(const kernels::KernelSpec& spec, int32_t local_bytes, KnownKernel** known);
   uhal_status submitted(int code, const char* what) const;
 
   Device& device_;

@@ -1,54 +1,21 @@
-// Attention and its gradient: source/attention.cl. The gradient is three sums of one form, submitted one after the
-// other.
-#include "csrc/backends/common/attention.h"
+// Attention and its gradient: source/attention.cl, or on matrix cores attention_matrix.cc. The gradient is three sums
+// of one form, submitted one after the other.
+#include "csrc/kernels/ops/attention.h"
 
-#include "csrc/kernels/operands.h"
 #include "csrc/kernels/ops.h"
 #include "kernel_sources.h"
 
 namespace unihal::kernels {
 namespace {
 
+using Strides = AttentionStrides;
+using Indices = AttentionIndices;
+constexpr int kAxes = kAttentionAxes;
+
 // The smaller of the two work-group sizes of attention.cl, for devices that cannot run the larger one.
 constexpr int kSmallSide = 8;
 constexpr int kSide = 16;
 constexpr int64_t kLargeLocalMemory = 28 << 10;  // bytes that groups of kSide x kSide work-items need, at most
-
-constexpr int kAxes = 4;
-
-// The strides of an operand by batch entry, head, row and column; 0 along axes of length 1 and those it lacks.
-struct Strides {
-  int64_t axes[kAxes] = {};
-
-  // The last axis of `view` is axis `last` of the operand.
-  static Strides of(const uhal_tensor* view, int last = kAxes - 1) {
-    Strides strides;
-    for (int i = 0; view != nullptr && i < view->rank; ++i) {
-      const int axis = last - i;
-      const int own = view->rank - 1 - i;
-      if (view->shape[own] > 1) strides.axes[axis] = view->strides[own];
-    }
-    return strides;
-  }
-};
-
-// Members of the dialect's structs, in order.
-class Indices {
- public:
-  Indices& add(int64_t value) {
-    values_[count_++] = value;
-    return *this;
-  }
-  Indices& add(const Strides& strides) {
-    for (int64_t stride : strides.axes) add(stride);
-    return *this;
-  }
-  void append_to(Arguments& arguments, bool wide) const { append_indices(arguments, values_, count_, wide); }
-
- private:
-  int64_t values_[64];
-  int count_ = 0;
-};
 
 class Attention {
  public:
@@ -164,11 +131,13 @@ uhal_status Attention::form_offsets(const void* offsets) {
   const int64_t count = batches_ * heads_ * queries_;
   if (count == 0) return UHAL_OK;
   Arguments arguments;
-  arguments.pointer(y.data).pointer(dy.data).pointer(offsets);
+  const uhal_tensor& logsumexp = *op_.inputs[5];
+  arguments.pointer(y.data).pointer(dy.data).pointer(logsumexp.data).pointer(offsets);
   Indices indices;
   indices.add(heads_).add(queries_).add(width_).add(count).add(Strides::of(&y)).add(Strides::of(&dy));
+  indices.add(Strides::of(&logsumexp, kAxes - 2));
   indices.append_to(arguments, wide_);
-  arguments.int32(y.dtype).int32(dy.dtype);
+  arguments.int32(y.dtype).int32(dy.dtype).int32(logsumexp.dtype);
   // COLUMNS is of no account here: the one that the gradient of q needs, so that both come from one compilation.
   return queue_.run(spec("attention_offsets", tasks(queries_, depth_).columns_per_item), arguments,
                     grid((count + side_ - 1) / side_));
@@ -180,9 +149,9 @@ uhal_status Attention::form_gradient(const Gradient& gradient, const void* offse
   const Tasks share = tasks(rows, columns);
   if (share.tasks == 0 || columns == 0) return UHAL_OK;
   const uhal_tensor* operands[] = {gradient.own,    gradient.other, gradient.own_value, gradient.other_value,
-                                   gradient.factor, mask(),         op_.inputs[5],      gradient.result};
+                                   gradient.factor, mask(),         gradient.result};
   Arguments arguments;
-  for (int i = 0; i < 7; ++i) arguments.pointer(data_of(operands[i]));
+  for (int i = 0; i < 6; ++i) arguments.pointer(data_of(operands[i]));
   arguments.pointer(offsets).pointer(gradient.result->data);
   Strides mask_strides = Strides::of(mask());
   if (gradient.by_key) std::swap(mask_strides.axes[2], mask_strides.axes[3]);
@@ -191,10 +160,10 @@ uhal_status Attention::form_gradient(const Gradient& gradient, const void* offse
   indices.add(rows).add(gradient.by_key ? queries_ : keys_).add(depth_);
   indices.add(gradient.of_scores ? width_ : 0).add(columns);
   for (int i = 0; i < 5; ++i) indices.add(Strides::of(operands[i]));
-  indices.add(mask_strides).add(Strides::of(operands[6], kAxes - 2)).add(Strides::of(gradient.result));
+  indices.add(mask_strides).add(Strides::of(gradient.result));
   indices.append_to(arguments, wide_);
-  int32_t dtypes[8];
-  for (int i = 0; i < 8; ++i) dtypes[i] = dtype_of(operands[i]);
+  int32_t dtypes[7];
+  for (int i = 0; i < 7; ++i) dtypes[i] = dtype_of(operands[i]);
   arguments.bytes(dtypes, sizeof dtypes).real(attributes_.scale, compute_);
   arguments.int32(attributes_.causal != 0).int32(mask() != nullptr);
   arguments.int32(gradient.of_scores).int32(gradient.by_key);
@@ -203,7 +172,7 @@ uhal_status Attention::form_gradient(const Gradient& gradient, const void* offse
 
 uhal_status Attention::backward() {
   void* offsets;
-  const int64_t bytes = batches_ * heads_ * queries_ * compute_bytes(compute_);
+  const int64_t bytes = 2 * batches_ * heads_ * queries_ * compute_bytes(compute_);
   uhal_status status = queue_.workspace(static_cast<size_t>(std::max<int64_t>(1, bytes)), &offsets);
   if (status == UHAL_OK) status = form_offsets(offsets);
   const uhal_tensor *q = op_.inputs[0], *k = op_.inputs[1], *v = op_.inputs[2], *dy = op_.inputs[6];
@@ -229,6 +198,7 @@ const char* refuse_attention(const DeviceTraits& traits, const uhal_op& op) {
 }
 
 uhal_status run_attention(Queue& queue, const uhal_op& op) {
+  if (takes_matrix_attention(queue.traits(), op)) return run_matrix_attention(queue, op);
   Attention attention(queue, op);
   return op.kind == UHAL_OP_ATTENTION ? attention.forward() : attention.backward();
 }

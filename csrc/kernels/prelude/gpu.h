@@ -6,7 +6,8 @@
  * because its backend says so to the compiler; UHAL_NO_CONTRACTION is also looked for in the text of a program by
  * whoever compiles it, since NVRTC has an option for it and no pragma (csrc/backends/gpu/compiler.h). T16 is not here.
  *
- * Nothing may depend on __CUDA_ARCH__, which CoreX numbers differently, nor on the width of a warp. */
+ * Nothing may depend on __CUDA_ARCH__, which CoreX numbers differently, nor on the width of a warp, but where the host
+ * has asked for a form of matrix_product.h. */
 typedef signed char int8;
 typedef short int16;
 typedef int int32;
@@ -20,11 +21,14 @@ typedef unsigned long long uint64;
 #define UHAL_DEVICE __attribute__((device))
 #define UHAL_KERNEL extern "C" __attribute__((global))
 #define UHAL_LOCAL_MEMORY __attribute__((shared))
+#define UHAL_LAUNCHED_LOCAL_MEMORY(type, name, count) \
+  extern __attribute__((shared)) __attribute__((aligned(16))) type name[];
 #define UHAL_INLINE UHAL_DEVICE static inline __attribute__((always_inline))
 #else
 #define UHAL_DEVICE __device__
 #define UHAL_KERNEL extern "C" __global__
 #define UHAL_LOCAL_MEMORY __shared__
+#define UHAL_LAUNCHED_LOCAL_MEMORY(type, name, count) extern __shared__ __align__(16) type name[];
 #define UHAL_INLINE __device__ static __forceinline__
 #endif
 #if defined(__HIP__)

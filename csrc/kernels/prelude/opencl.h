@@ -9,6 +9,8 @@
  *   UHAL_GLOBAL type*          a pointer into the device's memory
  *   UHAL_LOCAL type*           a pointer into a work-group's memory
  *   UHAL_LOCAL_MEMORY type tile[64];   memory of a work-group, declared at the top of an entry
+ *   UHAL_LAUNCHED_LOCAL_MEMORY(type, name, count)   the same, aligned to 16 bytes, of a size that GPU backends are told
+ *                              at launch (Grid::local_bytes), since CUDA's compilers take no more than 48 KiB else
  *   UHAL_BARRIER()             all work-items of the group reach it; local memory is in step after it
  *   UHAL_GLOBAL_ID(axis), UHAL_LOCAL_ID, UHAL_GROUP_ID, UHAL_GROUP_COUNT, UHAL_LOCAL_SIZE, UHAL_GLOBAL_SIZE   as INDEX
  *   UHAL_INLINE                before a function
@@ -38,6 +40,7 @@ typedef uint uint32;
 #define UHAL_GLOBAL __global
 #define UHAL_LOCAL __local
 #define UHAL_LOCAL_MEMORY __local
+#define UHAL_LAUNCHED_LOCAL_MEMORY(type, name, count) __local type name[count] __attribute__((aligned(16)));
 /* Always: PoCL 3 takes a work-group's local memory for a global variable, shared by its threads, where a function that
  * gets a pointer to it stays a call. */
 #define UHAL_INLINE inline static __attribute__((always_inline))

@@ -4,8 +4,9 @@
  *
  * A work-group has SIDE x SIDE work-items and forms WIDTH columns of TILE rows of a result, going through the other
  * operand TILE rows at a time. Work-item (x, y) holds the rows y * PER_ITEM + i, i < PER_ITEM, and of scores the
- * columns x + j * SIDE, j < PER_ITEM, of results the columns x + j * SIDE, j < COLUMNS. Heads of any size: scores are
- * summed CHUNK elements at a time, and results wider than WIDTH are formed in slices.
+ * columns x * PER_ITEM + j, j < PER_ITEM, of results COLUMNS, FOUR that lie side by side and then as many of all others
+ * before its next: so local memory is read FOUR elements at a time. Heads of any size: scores are summed CHUNK elements at
+ * a time, and results wider than WIDTH are formed in slices.
  *
  * Macros: SIDE, COLUMNS; and X, the dtype of the operands, or MIXED if theirs differ: then dtypes come as arguments.
  * Masks and sums have dtypes of their own in any case. */
@@ -17,6 +18,8 @@
 #else
 #define PER_ITEM 4
 #endif
+#define FOUR (PER_ITEM < COLUMNS ? PER_ITEM : COLUMNS)
+#define COLUMN(x, j) ((x) * FOUR + (j) / FOUR * FOUR * SIDE + (j) % FOUR)
 #define TILE (SIDE * PER_ITEM)
 #define PITCH (TILE + 4) /* of a transposed tile in local memory: rows of a work-item stay aligned, and banks differ */
 #define CHUNK 16
@@ -24,6 +27,32 @@
 
 /* Local memory for two chunks of score operands, for a chunk of values, and for one number per row and x. */
 #define CHUNK_ELEMENTS (2 * CHUNK * PITCH > CHUNK * WIDTH ? 2 * CHUNK * PITCH : CHUNK * WIDTH)
+
+/* values[0 to count-1] = p[0 to count-1], of local memory, where count is 2 or 4 and p a multiple of it. */
+#if UHAL_COMPUTE_double
+#define LOAD_LOCAL(values, p, count) (values)[0] = (p)[0], (values)[1] = (p)[1]
+#define STORE_LOCAL(p, values, count) (p)[0] = (values)[0], (p)[1] = (values)[1]
+#else
+#define LOAD_LOCAL(values, p, count)                             \
+  do {                                                           \
+    if ((count) == 4) {                                          \
+      const T4 uhal_wide = *(UHAL_LOCAL const T4*)(p);           \
+      (values)[0] = uhal_wide.x, (values)[1] = uhal_wide.y;      \
+      (values)[(count)-2] = uhal_wide.z, (values)[(count)-1] = uhal_wide.w; \
+    } else {                                                     \
+      (values)[0] = (p)[0], (values)[1] = (p)[1];                \
+    }                                                            \
+  } while (0)
+#define STORE_LOCAL(p, values, count)            \
+  do {                                           \
+    T4 uhal_wide;                                \
+    uhal_wide.x = (values)[0];                   \
+    uhal_wide.y = (values)[1];                   \
+    uhal_wide.z = (values)[2];                   \
+    uhal_wide.w = (values)[3];                   \
+    *(UHAL_LOCAL T4*)(p) = uhal_wide;            \
+  } while (0)
+#endif
 
 #define HIDDEN (-(T)INFINITY) /* the score of what a row does not see */
 
@@ -95,14 +124,46 @@ UHAL_INLINE void multiply(UHAL_LOCAL T* chunk, const Matrix* a, INDEX first_a, c
     load_transposed(chunk, a, first_a, start);
     load_transposed(other, b, first_b, start);
     UHAL_BARRIER();
-    for (int32 c = 0; c < CHUNK; ++c) {
+    UHAL_UNROLL for (int32 c = 0; c < CHUNK; ++c) {
       T left[PER_ITEM], right[PER_ITEM];
-      UHAL_UNROLL for (int32 i = 0; i < PER_ITEM; ++i) left[i] = chunk[c * PITCH + y * PER_ITEM + i];
-      UHAL_UNROLL for (int32 j = 0; j < PER_ITEM; ++j) right[j] = other[c * PITCH + x + j * SIDE];
+      LOAD_LOCAL(left, chunk + c * PITCH + y * PER_ITEM, PER_ITEM);
+      LOAD_LOCAL(right, other + c * PITCH + x * PER_ITEM, PER_ITEM);
       UHAL_UNROLL for (int32 i = 0; i < PER_ITEM; ++i) {
         UHAL_UNROLL for (int32 j = 0; j < PER_ITEM; ++j) products[i][j] += left[i] * right[j];
       }
     }
+  }
+}
+
+/* scores * scale + mask, as far as there are rows and columns; apart from what follows, since most have no mask. */
+UHAL_INLINE void finish_scores(T scores[PER_ITEM][PER_ITEM], T scale, int32 has_mask, int32 dtype,
+                               UHAL_GLOBAL const char* masks, INDEX of_mask, INDEX row_stride, INDEX column_stride,
+                               INDEX rows, INDEX columns, INDEX first_row, INDEX first_column) {
+  UHAL_UNROLL for (int32 i = 0; i < PER_ITEM; ++i) {
+    UHAL_UNROLL for (int32 j = 0; j < PER_ITEM; ++j) scores[i][j] *= scale;
+  }
+  if (!has_mask) return;
+  const int32 x = (int32)UHAL_LOCAL_ID(0) % SIDE * PER_ITEM;
+  const int32 y = (int32)UHAL_LOCAL_ID(0) / SIDE * PER_ITEM;
+  const INDEX start = of_mask + first_row * row_stride + first_column * column_stride;
+  UHAL_UNROLL for (int32 i = 0; i < PER_ITEM; ++i) {
+    /* What is outside takes the mask of the last row or column, and is hidden later. */
+    const INDEX row = y + i < rows ? y + i : rows - 1;
+    UHAL_UNROLL for (int32 j = 0; j < PER_ITEM; ++j) {
+      const INDEX column = x + j < columns ? x + j : columns - 1;
+      scores[i][j] += uhal_load_floating(dtype, masks, start + row * row_stride + column * column_stride);
+    }
+  }
+}
+
+/* weights[c][r] = own[r][c] of each work-item's rows and columns. */
+UHAL_INLINE void store_weights(UHAL_LOCAL T* weights, T own[PER_ITEM][PER_ITEM]) {
+  const int32 x = (int32)UHAL_LOCAL_ID(0) % SIDE;
+  const int32 y = (int32)UHAL_LOCAL_ID(0) / SIDE;
+  UHAL_UNROLL for (int32 j = 0; j < PER_ITEM; ++j) {
+    T column[PER_ITEM];
+    UHAL_UNROLL for (int32 i = 0; i < PER_ITEM; ++i) column[i] = own[i][j];
+    STORE_LOCAL(weights + (x * PER_ITEM + j) * PITCH + y * PER_ITEM, column, PER_ITEM);
   }
 }
 
@@ -125,10 +186,10 @@ UHAL_INLINE void add_weighted(UHAL_LOCAL T* chunk, UHAL_LOCAL const T* weights, 
       chunk[i] = value;
     }
     UHAL_BARRIER();
-    for (int32 c = 0; c < CHUNK; ++c) {
+    UHAL_UNROLL for (int32 c = 0; c < CHUNK; ++c) {
       T weight[PER_ITEM], value[COLUMNS];
-      UHAL_UNROLL for (int32 i = 0; i < PER_ITEM; ++i) weight[i] = weights[(start + c) * PITCH + y * PER_ITEM + i];
-      UHAL_UNROLL for (int32 j = 0; j < COLUMNS; ++j) value[j] = chunk[c * WIDTH + x + j * SIDE];
+      LOAD_LOCAL(weight, weights + (start + c) * PITCH + y * PER_ITEM, PER_ITEM);
+      UHAL_UNROLL for (int32 j = 0; j < COLUMNS; j += FOUR) LOAD_LOCAL(value + j, chunk + c * WIDTH + COLUMN(x, j), FOUR);
       UHAL_UNROLL for (int32 i = 0; i < PER_ITEM; ++i) {
         UHAL_UNROLL for (int32 j = 0; j < COLUMNS; ++j) result[i][j] += weight[i] * value[j];
       }
@@ -145,7 +206,7 @@ UHAL_INLINE void store_rows(const Matrix* result, INDEX first, INDEX slice, T su
     const INDEX row = first + y * PER_ITEM + i;
     if (row >= result->rows) continue;
     for (int32 j = 0; j < COLUMNS; ++j) {
-      const INDEX column = slice + x + j * SIDE;
+      const INDEX column = slice + COLUMN(x, j);
       if (column >= result->columns) continue;
       STORE(result, result->offset + row * result->row_stride + column * result->column_stride,
             sums[i][j] * factor[i]);
@@ -176,8 +237,10 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void attention_forward(UHAL_POINTER(q),
                                                         UHAL_POINTER(mask), UHAL_POINTER(y), UHAL_POINTER(logsumexp),
                                                         Forward p, ForwardDtypes dtypes, T scale, int32 causal,
                                                         int32 has_mask, int32 has_logsumexp) {
-  UHAL_LOCAL_MEMORY T chunk[CHUNK_ELEMENTS];
-  UHAL_LOCAL_MEMORY T weights[TILE * PITCH];
+  UHAL_LOCAL_MEMORY T4 chunk_memory[CHUNK_ELEMENTS / 4]; /* of T4, so that both are aligned */
+  UHAL_LOCAL_MEMORY T4 weights_memory[TILE * PITCH / 4];
+  UHAL_LOCAL T* chunk = (UHAL_LOCAL T*)chunk_memory;
+  UHAL_LOCAL T* weights = (UHAL_LOCAL T*)weights_memory;
   const int32 x = (int32)UHAL_LOCAL_ID(0) % SIDE;
   const int32 item_row = (int32)UHAL_LOCAL_ID(0) / SIDE * PER_ITEM;
   UHAL_GLOBAL const char* masks = UHAL_ADDRESS(const char, mask);
@@ -207,18 +270,16 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void attention_forward(UHAL_POINTER(q),
   for (INDEX other = 0; other < end; other += TILE) {
     T scores[PER_ITEM][PER_ITEM], own[PER_ITEM];
     multiply(chunk, &queries, first, &keys, other, scores);
+    finish_scores(scores, scale, has_mask, dtypes.mask, masks, of_mask, p.mask.row, p.mask.column, p.queries - first,
+                  p.keys - other, first, other);
     for (int32 i = 0; i < PER_ITEM; ++i) {
       const INDEX row = first + item_row + i;
       own[i] = maximum[i];
       for (int32 j = 0; j < PER_ITEM; ++j) {
-        const INDEX column = other + x + j * SIDE;
+        const INDEX column = other + x * PER_ITEM + j;
         T score = HIDDEN;
         if (row < p.queries && column < p.keys && (!causal || column <= row + p.keys - p.queries)) {
-          score = scores[i][j] * scale;
-          if (has_mask) {
-            const INDEX in_mask = of_mask + row * p.mask.row + column * p.mask.column;
-            score += uhal_load_floating(dtypes.mask, masks, in_mask);
-          }
+          score = scores[i][j];
         }
         scores[i][j] = score;
         own[i] = fmax(own[i], score);
@@ -236,9 +297,10 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void attention_forward(UHAL_POINTER(q),
       for (int32 j = 0; j < PER_ITEM; ++j) {
         const T weight = exp(scores[i][j] - shift);
         total[i] += weight;
-        weights[(x + j * SIDE) * PITCH + item_row + i] = weight;
+        scores[i][j] = weight;
       }
     }
+    store_weights(weights, scores);
     add_weighted(chunk, weights, &values, other, slice, average);
   }
 
@@ -260,13 +322,15 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void attention_forward(UHAL_POINTER(q),
 
 typedef struct {
   INDEX heads, queries, width, count;
-  Strides y, dy;
+  Strides y, dy, logsumexp;
 } Offsets;
 
-/* offsets[b, h, m] = sum of y * dy over a row: what the gradient of softmax subtracts. SIDE work-items form one. */
+/* offsets[b, h, m, 0] = sum of y * dy over a row: what the gradient of softmax subtracts. SIDE work-items form one.
+ * offsets[b, h, m, 1] = the row's logsumexp: 0 of one that sees nothing, whose weights are 0 all the same. */
 UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void attention_offsets(UHAL_POINTER(y), UHAL_POINTER(dy),
-                                                                UHAL_POINTER(offsets), Offsets p, int32 y_dtype,
-                                                                int32 dy_dtype) {
+                                                                UHAL_POINTER(logsumexp), UHAL_POINTER(offsets),
+                                                                Offsets p, int32 y_dtype, int32 dy_dtype,
+                                                                int32 logsumexp_dtype) {
   UHAL_LOCAL_MEMORY T partial[SIDE * (SIDE + 1)];
   const int32 x = (int32)UHAL_LOCAL_ID(0) % SIDE;
   const int32 team = (int32)UHAL_LOCAL_ID(0) / SIDE;
@@ -291,7 +355,12 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void attention_offsets(UHAL_POINTER(y),
   UHAL_BARRIER();
   if (x == 0 && index < p.count) {
     for (int32 k = 1; k < SIDE; ++k) sum += partial[team * (SIDE + 1) + k];
-    to[index] = sum;
+    to[2 * index] = sum;
+    const INDEX pair = index / p.queries;
+    const INDEX at = pair / p.heads * p.logsumexp.batch + pair % p.heads * p.logsumexp.head +
+                     index % p.queries * p.logsumexp.row;
+    const T total = uhal_load_floating(logsumexp_dtype, UHAL_ADDRESS(const char, logsumexp), at);
+    to[2 * index + 1] = total == HIDDEN ? 0 : total;
   }
   UHAL_BARRIER();
 }
@@ -299,11 +368,11 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void attention_offsets(UHAL_POINTER(y),
 typedef struct {
   Tasks tasks;
   INDEX rows, others, depth, width, columns;
-  Strides own, other, own_value, other_value, factor, mask, logsumexp, result;
+  Strides own, other, own_value, other_value, factor, mask, result;
 } Backward;
 
 typedef struct {
-  int32 own, other, own_value, other_value, factor, mask, logsumexp, result;
+  int32 own, other, own_value, other_value, factor, mask, result;
 } BackwardDtypes;
 
 /* One of the three gradients, each a sum over the rows of the other operand:
@@ -314,14 +383,15 @@ typedef struct {
  * by_key whether the rows of the result are keys. The mask's strides are by rows of the result and of the other. */
 UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void attention_gradient(
     UHAL_POINTER(own), UHAL_POINTER(other), UHAL_POINTER(own_value), UHAL_POINTER(other_value), UHAL_POINTER(factor),
-    UHAL_POINTER(mask), UHAL_POINTER(logsumexp), UHAL_POINTER(offsets), UHAL_POINTER(result), Backward p,
+    UHAL_POINTER(mask), UHAL_POINTER(offsets), UHAL_POINTER(result), Backward p,
     BackwardDtypes dtypes, T scale, int32 causal, int32 has_mask, int32 of_scores, int32 by_key) {
-  UHAL_LOCAL_MEMORY T chunk[CHUNK_ELEMENTS];
-  UHAL_LOCAL_MEMORY T weights[TILE * PITCH];
+  UHAL_LOCAL_MEMORY T4 chunk_memory[CHUNK_ELEMENTS / 4]; /* of T4, so that both are aligned */
+  UHAL_LOCAL_MEMORY T4 weights_memory[TILE * PITCH / 4];
+  UHAL_LOCAL T* chunk = (UHAL_LOCAL T*)chunk_memory;
+  UHAL_LOCAL T* weights = (UHAL_LOCAL T*)weights_memory;
   const int32 x = (int32)UHAL_LOCAL_ID(0) % SIDE;
   const int32 item_row = (int32)UHAL_LOCAL_ID(0) / SIDE * PER_ITEM;
   UHAL_GLOBAL const char* masks = UHAL_ADDRESS(const char, mask);
-  UHAL_GLOBAL const char* sums = UHAL_ADDRESS(const char, logsumexp);
   const INDEX queries = by_key ? p.others : p.rows;
   const INDEX keys = by_key ? p.rows : p.others;
 
@@ -340,7 +410,7 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void attention_gradient(
       head_of(UHAL_ADDRESS(char, other_value), dtypes.other_value, p.other_value, batch, head, p.others, p.width);
   const Matrix factors = head_of(UHAL_ADDRESS(char, factor), dtypes.factor, p.factor, batch, head, p.others, p.columns);
   const Matrix results = head_of(UHAL_ADDRESS(char, result), dtypes.result, p.result, batch, head, p.rows, p.columns);
-  UHAL_GLOBAL const T* row_offsets = UHAL_ADDRESS(const T, offsets) + pair * queries;
+  UHAL_GLOBAL const T* known = UHAL_ADDRESS(const T, offsets) + 2 * pair * queries;
 
   T gradient[PER_ITEM][COLUMNS];
   for (int32 i = 0; i < PER_ITEM; ++i) {
@@ -358,28 +428,24 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void attention_gradient(
     T scores[PER_ITEM][PER_ITEM], products[PER_ITEM][PER_ITEM];
     multiply(chunk, &left, first, &right, start, scores);
     multiply(chunk, &left_value, first, &right_value, start, products); /* nothing of width 0 */
+    finish_scores(scores, scale, has_mask, dtypes.mask, masks, of_mask, p.mask.row, p.mask.column, p.rows - first,
+                  p.others - start, first, start);
     UHAL_BARRIER(); /* weights of the tile before are no longer read */
     for (int32 i = 0; i < PER_ITEM; ++i) {
       const INDEX row = first + item_row + i;
-      for (int32 j = 0; j < PER_ITEM; ++j) {
-        const INDEX column = start + x + j * SIDE;
+      UHAL_UNROLL for (int32 j = 0; j < PER_ITEM; ++j) {
+        const INDEX column = start + x * PER_ITEM + j;
         const INDEX query = by_key ? column : row;
         const INDEX key = by_key ? row : column;
         T weight = 0;
         if (query < queries && key < keys && (!causal || key <= query + keys - queries)) {
-          T score = scores[i][j] * scale;
-          if (has_mask) {
-            const INDEX in_mask = of_mask + row * p.mask.row + column * p.mask.column;
-            score += uhal_load_floating(dtypes.mask, masks, in_mask);
-          }
-          const T sum = uhal_load_floating(dtypes.logsumexp, sums,
-                                  batch * p.logsumexp.batch + head * p.logsumexp.head + query * p.logsumexp.row);
-          weight = exp(score - (sum == HIDDEN ? 0 : sum));
-          if (of_scores) weight *= (products[i][j] - row_offsets[query]) * scale;
+          weight = exp(scores[i][j] - known[2 * query + 1]);
+          if (of_scores) weight *= (products[i][j] - known[2 * query]) * scale;
         }
-        weights[(x + j * SIDE) * PITCH + item_row + i] = weight;
+        scores[i][j] = weight;
       }
     }
+    store_weights(weights, scores);
     add_weighted(chunk, weights, &factors, start, slice, gradient);
   }
   T one[PER_ITEM];

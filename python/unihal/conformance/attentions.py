@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .case import Array, Case, Expected, Operand, Values, written
-from .number_format import round_to
+from .number_format import FORMATS, round_to
 from .reference.attention import attention, attention_backward
 from .reference.enums import MathMode
 from .sweep import FLOATING, shape_name, sweep
@@ -67,6 +67,20 @@ _PROBLEMS = (
     _Problem(1, 1, 1031, 3, 4, 2),
 )
 
+#: Sizes of heads, and lengths around tiles, of kernels for matrix products of 16-bit numbers.
+_HEADS = (
+    _Problem(1, 2, 130, 67, 32, 32),
+    _Problem(2, 2, 33, 129, 40, 40),
+    _Problem(1, 3, 257, 257, 64, 64),
+    _Problem(2, 1, 65, 191, 80, 72),
+    _Problem(1, 2, 63, 64, 96, 96),
+    _Problem(2, 2, 129, 160, 128, 128),
+    _Problem(1, 1, 70, 90, 160, 160),
+    _Problem(1, 2, 34, 66, 192, 176),
+    _Problem(1, 1, 65, 97, 256, 256),
+    _Problem(1, 1, 20, 33, 264, 272),
+)
+
 #: What a mask may look like: its shape of each problem.
 _MASKS: dict[str, Callable[[_Problem], tuple[int, ...]]] = {
     "full": lambda p: (p.b, p.h, p.m, p.n),
@@ -74,6 +88,8 @@ _MASKS: dict[str, Callable[[_Problem], tuple[int, ...]]] = {
     "padding": lambda p: (p.b, 1, 1, p.n),
     "rank-2": lambda p: (p.m, p.n),
     "per-row": lambda p: (p.m, 1),
+    "rows-alike": lambda p: (p.b, p.h, 1, p.n),
+    "batches-alike": lambda p: (1, p.h, p.m, p.n),
 }
 
 
@@ -95,6 +111,14 @@ def _score_sizes(q: Array, k: Array, mask: Array | None, scale: float) -> Array:
     return np.asarray(np.max(sizes, axis=-1, keepdims=True, initial=0))
 
 
+def _weight_errors(dtype: str, sizes: Array, factors: Array) -> Array:
+    """Of sums of weights times factors, where weights are rounded to the operands' dtype."""
+    if dtype not in ("float16", "bfloat16"):
+        return np.zeros(1)
+    least = FORMATS[dtype].smallest_subnormal * factors.shape[-2] * np.max(np.abs(factors), initial=0)
+    return np.asarray(FORMATS[dtype].unit_roundoff * sizes + least)
+
+
 def _forward_expected(
     inputs: Sequence[Any], attributes: dict[str, Any], dtype: str, logsumexp: bool
 ) -> list[Expected | None]:
@@ -106,7 +130,7 @@ def _forward_expected(
     scores = _score_sizes(q, k, mask, attributes.get("scale", 0))
     roundings = summation_roundings(max(q.shape[-1], k.shape[-2])) + _ROUNDINGS
     magnitude = size * (1 + 2 * scores)
-    error = factor_error(attributes, dtype, lambda: magnitude)
+    error = factor_error(attributes, dtype, lambda: magnitude) + _weight_errors(dtype, size, v)
     results: list[Expected | None] = [Expected(y, roundings, magnitude, error)]
     largest = np.where(np.isfinite(total), np.abs(total), 0) + scores[..., 0] + 1
     error = factor_error(attributes, dtype, lambda: scores[..., 0])
@@ -188,7 +212,7 @@ class _Forward:
         return lambda generator, shape: self.value(number)
 
 
-def _backward_expected(inputs: Sequence[Any], attributes: dict[str, Any]) -> list[Expected]:
+def _backward_expected(inputs: Sequence[Any], attributes: dict[str, Any], dtype: str) -> list[Expected]:
     q, k, v, mask, y, logsumexp, dy = inputs
     values = attention_backward(*inputs, **attributes)
     # The same sums of absolute terms: of dscores, p * (|dy| @ |v|^T + sum(|y| |dy|)).
@@ -211,7 +235,11 @@ def _backward_expected(inputs: Sequence[Any], attributes: dict[str, Any]) -> lis
         np.swapaxes(p, -1, -2) @ np.abs(dy),
     )
     roundings = summation_roundings(max(q.shape[-1], q.shape[-2], k.shape[-2], v.shape[-1])) + _ROUNDINGS
-    return [Expected(value, roundings, size) for value, size in zip(values, magnitudes)]
+    factors = (factor * k, factor * q, dy)
+    return [
+        Expected(value, roundings, size, _weight_errors(dtype, size, own))
+        for value, size, own in zip(values, magnitudes, factors)
+    ]
 
 
 def _backward_case(
@@ -235,7 +263,7 @@ def _backward_case(
         dtype=dtype,
         inputs=(*operands, Operand(dtype, problem.y, normal(), layout)),
         outputs=tuple(written(dtype, shape, layout) for shape in (problem.q, problem.k, problem.v)),
-        reference=lambda inputs: _backward_expected(inputs, given),
+        reference=lambda inputs: _backward_expected(inputs, given, dtype),
         attributes=given,
     )
 
@@ -250,6 +278,21 @@ def cases(seed: int) -> Iterator[Case]:
             yield from sweep(partial(build, attributes=attributes), seed, shapes=_PROBLEMS)
             masked = partial(build, attributes=attributes, mask="heads-alike")
             yield from sweep(masked, seed, shapes=_PROBLEMS[:4])
+        for attributes, mask in (
+            ({"causal": 1}, ""),
+            ({}, ""),
+            ({"causal": 1}, "heads-alike"),
+            ({"scale": -0.5}, "rows-alike"),
+        ):
+            of_heads = partial(build, attributes=attributes, mask=mask)
+            yield from sweep(
+                of_heads,
+                seed,
+                dtypes=("bfloat16", "float16"),
+                shapes=_HEADS,
+                layouts=("contiguous", "transposed"),
+                draws=6,
+            )
     tf32 = partial(_forward_case, attributes={"math_mode": int(MathMode.ALLOW_TF32)})
     yield from sweep(tf32, seed, dtypes=FLOATING, shapes=_PROBLEMS)
     yield from sweep(partial(_forward_case, logsumexp=False), seed, dtypes=FLOATING, shapes=_PROBLEMS[:4])

@@ -91,17 +91,18 @@ bool attribute_of(const Device& device, int attribute, int* value) {
     int hip;
     int value;
   } rows[] = {
-      {16, 63, 30},        // compute units
-      {10, 87, lanes},     // of a warp or wavefront
-      {1, 56, 1024},       // work-items of a group
-      {8, 74, 64 * 1024},  // local memory
-      {13, 5, 2250000},    // the clock, in kHz
-      {36, 60, 1000000},   // the memory's
-      {37, 59, 256},       // its bits
-      {83, 24, 1},         // managed memory
-      {18, 16, 0},         // a part of the processor
-      {75, 23, major},     //
-      {76, 61, minor},     // the capability
+      {16, 63, 30},         // compute units
+      {10, 87, lanes},      // of a warp or wavefront
+      {1, 56, 1024},        // work-items of a group
+      {8, 74, 64 * 1024},   // local memory
+      {97, -1, 99 * 1024},  // where a kernel says at launch what it takes
+      {13, 5, 2250000},     // the clock, in kHz
+      {36, 60, 1000000},    // the memory's
+      {37, 59, 256},        // its bits
+      {83, 24, 1},          // managed memory
+      {18, 16, 0},          // a part of the processor
+      {75, 23, major},      //
+      {76, 61, minor},      // the capability
   };
   for (const auto& row : rows) {
     if (ON_HOST_NAME(row.cuda, row.hip) != attribute) continue;

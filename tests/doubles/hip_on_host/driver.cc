@@ -444,6 +444,8 @@ int on_host_function_attribute(int* value, int attribute, Function function) {
   return kSuccess;
 }
 
+constexpr unsigned kMostSharedBytes = 99 * 1024;
+
 int on_host_launch(Function function, unsigned groups_x, unsigned groups_y, unsigned groups_z, unsigned size_x,
                    unsigned size_y, unsigned size_z, unsigned shared_bytes, NativeStream handle, void** parameters,
                    void** extra) {
@@ -454,7 +456,7 @@ int on_host_launch(Function function, unsigned groups_x, unsigned groups_y, unsi
   if (const int code = find_stream(handle, device, &stream); code != kSuccess) return code;
   const uint64_t items = uint64_t{size_x} * size_y * size_z;
   if (items == 0 || uint64_t{groups_x} * groups_y * groups_z == 0 || groups_x > INT32_MAX || groups_y > kMostGroups ||
-      groups_z > kMostGroups || parameters == nullptr || extra != nullptr || shared_bytes != 0) {
+      groups_z > kMostGroups || parameters == nullptr || extra != nullptr || shared_bytes > kMostSharedBytes) {
     return kInvalidValue;
   }
   if (items > static_cast<uint64_t>(most_items())) return kInvalidValue;
@@ -469,6 +471,12 @@ int on_host_launch(Function function, unsigned groups_x, unsigned groups_y, unsi
 ON_HOST_EXPORT int cuGetErrorName(int code, const char** name) {
   *name = code_name(code);
   return *name != nullptr ? kSuccess : kInvalidValue;
+}
+
+ON_HOST_EXPORT int cuFuncSetAttribute(Function function, int attribute, int value) {
+  constexpr int kMaxDynamicSharedBytes = 8;
+  if (driver().functions.find(function) == nullptr) return kInvalidHandle;
+  return attribute == kMaxDynamicSharedBytes && value <= static_cast<int>(kMostSharedBytes) ? kSuccess : kInvalidValue;
 }
 
 ON_HOST_EXPORT int cuDevicePrimaryCtxRetain(void** context, int number) {

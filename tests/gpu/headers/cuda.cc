@@ -16,6 +16,7 @@ UHAL_AGREES(cuDevicePrimaryCtxRetain, ::cuDevicePrimaryCtxRetain)
 UHAL_AGREES(cuCtxSetCurrent, ::cuCtxSetCurrent)
 UHAL_AGREES(cuCtxEnablePeerAccess, ::cuCtxEnablePeerAccess)
 UHAL_AGREES(cuMemcpyAsync, ::cuMemcpyAsync)
+UHAL_AGREES(cuFuncSetAttribute, ::cuFuncSetAttribute)
 
 // Numbers.
 static_assert(kAttributes.compute_units == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
@@ -27,6 +28,9 @@ static_assert(kAttributes.memory_clock_kilohertz == CU_DEVICE_ATTRIBUTE_MEMORY_C
 static_assert(kAttributes.memory_bus_bits == CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH);
 static_assert(kAttributes.managed_memory == CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY);
 static_assert(kAttributes.integrated == CU_DEVICE_ATTRIBUTE_INTEGRATED);
+static_assert(kAttributes.launched_local_memory == CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+static_assert(kMaxLaunchedLocalMemory == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
+static_assert(kNotSupported == CUDA_ERROR_NOT_SUPPORTED);
 static_assert(kMajor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
 static_assert(kMinor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
 

@@ -1,0 +1,613 @@
+/* Attention and its gradients on matrix cores, for operands of one 16-bit dtype: as attention.cl, softmax is updated as
+ * tiles of keys come by, and the gradients form the scores anew; but a warp's scores, weights and results stay in its
+ * registers, and only operands lie in local memory.
+ *
+ * A work-group forms ROWS rows of a result, of which a warp of 32 work-items has BLOCKS times 16. Their own operands stay
+ * in local memory; those of the other side stream by, TILE rows at a time, of which the next are on their way while the
+ * warps work on these. Weights are kept relative to a maximum that is raised only where a row exceeds it by LEEWAY, since
+ * raising it costs a multiplication of all that was summed. Scores count in powers of two.
+ *
+ * Macros: X, the dtype; HEAD, a multiple of 16 that holds the features of all operands (zeros fill it up); WARPS, BLOCKS,
+ * TILE, multiple of 16; VECTOR, whether operands and results move 16 bytes at a time (elements of rows lie side by side,
+ * everything aligned); HAS_MASK; OWN_IN_REGISTERS, whether a warp keeps its own operands there rather than read them anew
+ * for each tile. Of attention_matrix_gradient BY_KEY; STEP, how many rows of a tile are taken at a time, and SLICE, how many
+ * columns of the results: both multiples of 16. */
+#include "csrc/kernels/prelude/floating.h"
+#define UHAL_PRODUCT_DTYPE X_DTYPE
+#include "csrc/kernels/prelude/matrix_product.h"
+
+#define GROUP (WARPS * UHAL_LANES)
+#define WARP_ROWS (BLOCKS * 16)
+#define ROWS (WARPS * WARP_ROWS)
+#define PITCH (HEAD + 8)
+#define TILE_ELEMENTS (TILE * PITCH)
+
+/* Rows are moved 8 elements a work-item: so many of them move a row. */
+#define ROW_ITEMS (HEAD <= 32 ? 4 : HEAD <= 64 ? 8 : HEAD <= 128 ? 16 : 32)
+#define ROWS_AT_A_TIME (GROUP / ROW_ITEMS)
+
+#define HIDDEN (-INFINITY) /* the score of what a row does not see */
+#define LEEWAY 8.0f
+#define LOG2_E 1.44269504088896340736f
+#define LN_2 0.693147180559945309417f
+
+/* All members are INDEX, so that the host appends them as one array. */
+typedef struct {
+  INDEX batch, head, row, column;
+} Strides;
+
+typedef struct {
+  INDEX heads, tiles, slices;
+} Tasks;
+
+/* One head of an operand. */
+typedef struct {
+  UHAL_GLOBAL X_STORAGE* data;
+  INDEX row_stride, column_stride, rows, columns;
+} Matrix;
+
+UHAL_INLINE Matrix head_of(UHAL_GLOBAL X_STORAGE* data, Strides strides, INDEX batch, INDEX head, INDEX rows,
+                           INDEX columns) {
+  Matrix matrix;
+  matrix.data = data + (batch * strides.batch + head * strides.head);
+  matrix.row_stride = strides.row;
+  matrix.column_stride = strides.column;
+  matrix.rows = rows;
+  matrix.columns = columns;
+  return matrix;
+}
+
+/* tile[r][c] = matrix[first + r][c], r < count, c < HEAD; zero outside. It is there after uhal_await_copies and a
+ * barrier. */
+UHAL_INLINE void load_rows(UHAL_LOCAL uint16* tile, const Matrix* matrix, INDEX first, const int32 count) {
+  const int32 id = (int32)UHAL_LOCAL_ID(0);
+#if VECTOR
+  const int32 column = id % ROW_ITEMS * 8;
+  const uhal_tile to = uhal_tile_at(uhal_tile_of(tile), id / ROW_ITEMS * PITCH + column);
+  if (HEAD % (ROW_ITEMS * 8) != 0 && column >= HEAD) return;
+  const INDEX row = first + id / ROW_ITEMS;
+  UHAL_GLOBAL const X_STORAGE* from = matrix->data + (row * matrix->row_stride + column);
+  UHAL_UNROLL for (int32 i = 0; i < count; i += ROWS_AT_A_TIME) {
+    const int32 inside = row + i < matrix->rows && column < matrix->columns;
+    if (count % ROWS_AT_A_TIME == 0 || i + id / ROW_ITEMS < count) {
+      uhal_copy_async(uhal_tile_at(to, i * PITCH), inside ? from + i * matrix->row_stride : matrix->data, inside);
+    }
+  }
+#else
+  for (int32 i = id; i < count * HEAD; i += GROUP) {
+    const INDEX row = first + i / HEAD;
+    const INDEX column = i % HEAD;
+    const int32 inside = row < matrix->rows && column < matrix->columns;
+    tile[i / HEAD * PITCH + i % HEAD] =
+        inside ? matrix->data[row * matrix->row_stride + column * matrix->column_stride] : (uint16)0;
+  }
+#endif
+}
+
+/* matrix[first + r][start + c] = tile[r][c], r < ROWS, c < count. */
+UHAL_INLINE void store_rows(UHAL_LOCAL const uint16* tile, const Matrix* matrix, INDEX first, INDEX start,
+                            const int32 count) {
+  const int32 id = (int32)UHAL_LOCAL_ID(0);
+#if VECTOR
+  for (int32 i = id; i < ROWS * (count / 8); i += GROUP) {
+    const INDEX row = first + i / (count / 8);
+    const INDEX column = start + i % (count / 8) * 8;
+    if (row >= matrix->rows || column >= matrix->columns) continue;
+    *(UHAL_GLOBAL uhal_four_uint32*)(matrix->data + (row * matrix->row_stride + column)) =
+        *(UHAL_LOCAL const uhal_four_uint32*)(tile + i / (count / 8) * PITCH + i % (count / 8) * 8);
+  }
+#else
+  for (int32 i = id; i < ROWS * count; i += GROUP) {
+    const INDEX row = first + i / count;
+    const INDEX column = start + i % count;
+    if (row >= matrix->rows || column >= matrix->columns) continue;
+    matrix->data[row * matrix->row_stride + column * matrix->column_stride] = tile[i / count * PITCH + i % count];
+  }
+#endif
+}
+
+/* Of a warp's own operands, block m and columns k * 16...: `own` is the operand's number, own_tile where a lane's part of the
+ * first one lies. */
+#if OWN_IN_REGISTERS
+#define OWN_PART(part, own, m, k) part = own_parts[own][m][k]
+#else
+#define OWN_PART(part, own, m, k) \
+  uhal_load_left(&part, uhal_tile_at(own_tile, ((own)*ROWS + (m)*16) * PITCH + (k)*16))
+#endif
+
+/* To be declared once they are there: own_parts, if they are kept. */
+#if OWN_IN_REGISTERS
+#define DECLARE_OWN_PARTS(count)                                                                                      \
+  uhal_left own_parts[count][BLOCKS][HEAD / 16];                                                                      \
+  UHAL_UNROLL for (int32 uhal_own = 0; uhal_own < (count); ++uhal_own) {                                              \
+    UHAL_UNROLL for (int32 uhal_m = 0; uhal_m < BLOCKS; ++uhal_m) {                                                   \
+      UHAL_UNROLL for (int32 uhal_k = 0; uhal_k < HEAD / 16; ++uhal_k) {                                              \
+        uhal_load_left(&own_parts[uhal_own][uhal_m][uhal_k],                                                          \
+                       uhal_tile_at(own_tile, (uhal_own * ROWS + uhal_m * 16) * PITCH + uhal_k * 16));                \
+      }                                                                                                               \
+    }                                                                                                                 \
+  }
+#else
+#define DECLARE_OWN_PARTS(count)
+#endif
+
+/* sums[block][n] = own rows of a warp times rows n * 16... of a tile: `other` is where a lane's part lies. */
+#define MULTIPLY(sums, blocks, columns, own, other)                                                                   \
+  do {                                                                                                                \
+    UHAL_UNROLL for (int32 uhal_m = 0; uhal_m < (blocks); ++uhal_m) {                                                 \
+      UHAL_UNROLL for (int32 uhal_n = 0; uhal_n < (columns) / 16; ++uhal_n) {                                         \
+        UHAL_UNROLL for (int32 uhal_i = 0; uhal_i < 8; ++uhal_i) (sums)[uhal_m][uhal_n].elements[uhal_i] = 0;         \
+      }                                                                                                               \
+    }                                                                                                                 \
+    UHAL_UNROLL for (int32 uhal_k = 0; uhal_k < HEAD / 16; ++uhal_k) {                                                \
+      uhal_left uhal_a[blocks];                                                                                       \
+      UHAL_UNROLL for (int32 uhal_m = 0; uhal_m < (blocks); ++uhal_m) OWN_PART(uhal_a[uhal_m], own, uhal_m, uhal_k);  \
+      UHAL_UNROLL for (int32 uhal_n = 0; uhal_n < (columns) / 16; ++uhal_n) {                                         \
+        uhal_right uhal_b;                                                                                            \
+        uhal_load_right(&uhal_b, uhal_tile_at(other, uhal_n * 16 * PITCH + uhal_k * 16));                             \
+        UHAL_UNROLL for (int32 uhal_m = 0; uhal_m < (blocks); ++uhal_m) {                                             \
+          uhal_add_product(&(sums)[uhal_m][uhal_n], &uhal_a[uhal_m], &uhal_b);                                        \
+        }                                                                                                             \
+      }                                                                                                               \
+    }                                                                                                                 \
+  } while (0)
+
+/* sums[block][n] += weights[block][k] times rows k * 16... of a tile, columns n * 16...: `across` is a lane's part. */
+#define ADD_WEIGHTED(sums, columns, weights, terms, across)                                                           \
+  do {                                                                                                                \
+    UHAL_UNROLL for (int32 uhal_k = 0; uhal_k < (terms) / 16; ++uhal_k) {                                             \
+      UHAL_UNROLL for (int32 uhal_n = 0; uhal_n < (columns) / 16; ++uhal_n) {                                         \
+        uhal_right uhal_b;                                                                                            \
+        uhal_load_right_across(&uhal_b, uhal_tile_at(across, uhal_k * 16 * PITCH + uhal_n * 16));                     \
+        UHAL_UNROLL for (int32 uhal_m = 0; uhal_m < BLOCKS; ++uhal_m) {                                               \
+          uhal_add_product(&(sums)[uhal_m][uhal_n], &(weights)[uhal_m][uhal_k], &uhal_b);                             \
+        }                                                                                                             \
+      }                                                                                                               \
+    }                                                                                                                 \
+  } while (0)
+
+#define FOR_BLOCKS(m) UHAL_UNROLL for (int32 m = 0; m < BLOCKS; ++m)
+#define FOR_SLOTS(slot) UHAL_UNROLL for (int32 slot = 0; slot < UHAL_SUM_ROWS; ++slot)
+#define FOR_SUMS(n, columns) UHAL_UNROLL for (int32 n = 0; n < (columns) / 16; ++n)
+#define FOR_ELEMENTS(i) UHAL_UNROLL for (int32 i = 0; i < 8; ++i)
+
+#ifndef BY_KEY /* -- forward ----------------------------------------------------------------------------------- */
+
+/* Elements of local memory: own rows, and two tiles of keys and values. */
+#define LOCAL_ELEMENTS (ROWS * PITCH + 4 * TILE_ELEMENTS)
+
+typedef struct {
+  Tasks tasks;
+  INDEX queries, keys, depth, width;
+  Strides q, k, v, mask, y, logsumexp;
+} Forward;
+
+/* `scale` is of scores as powers of two. */
+UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void attention_matrix_forward(
+    UHAL_POINTER(q), UHAL_POINTER(k), UHAL_POINTER(v), UHAL_POINTER(mask), UHAL_POINTER(y), UHAL_POINTER(logsumexp),
+    Forward p, float scale, int32 causal, int32 mask_dtype, int32 logsumexp_dtype, int32 has_logsumexp) {
+  UHAL_LAUNCHED_LOCAL_MEMORY(uint16, local, LOCAL_ELEMENTS)
+  UHAL_LOCAL uint16* const streamed = local + ROWS * PITCH;
+  const int32 warp = (int32)UHAL_LOCAL_ID(0) / UHAL_LANES;
+  const int32 lane = (int32)UHAL_LOCAL_ID(0) % UHAL_LANES;
+
+  /* The last rows first: with causal they are the longest work. */
+  const INDEX task = UHAL_GROUP_ID(0);
+  const INDEX first = (p.tasks.tiles - 1 - task % p.tasks.tiles) * ROWS;
+  const INDEX pair = task / p.tasks.tiles;
+  const INDEX batch = pair / p.tasks.heads;
+  const INDEX head = pair % p.tasks.heads;
+  const Matrix queries = head_of(UHAL_ADDRESS(X_STORAGE, q), p.q, batch, head, p.queries, p.depth);
+  const Matrix keys = head_of(UHAL_ADDRESS(X_STORAGE, k), p.k, batch, head, p.keys, p.depth);
+  const Matrix values = head_of(UHAL_ADDRESS(X_STORAGE, v), p.v, batch, head, p.keys, p.width);
+  const Matrix result = head_of(UHAL_ADDRESS(X_STORAGE, y), p.y, batch, head, p.queries, p.width);
+#if HAS_MASK
+  UHAL_GLOBAL const char* masks = UHAL_ADDRESS(const char, mask);
+  const INDEX of_mask = batch * p.mask.batch + head * p.mask.head;
+  const float factor = 1; /* of the scores, once the mask is added */
+#else
+  const float factor = scale;
+#endif
+
+  /* Row r sees the keys up to r + shift; and what the last row of the tile sees is what streams by. */
+  const INDEX shift = p.keys - p.queries;
+  const INDEX seen = first + ROWS + shift;
+  const INDEX end = causal && seen < p.keys ? seen : p.keys;
+  const INDEX own_row = first + warp * WARP_ROWS;
+
+  load_rows(local, &queries, first, ROWS);
+  if (end > 0) {
+    load_rows(streamed, &keys, 0, TILE);
+    load_rows(streamed + TILE_ELEMENTS, &values, 0, TILE);
+  }
+  uhal_await_copies();
+  UHAL_BARRIER();
+  const uhal_tile own_tile = uhal_tile_at(uhal_tile_of(local), warp * WARP_ROWS * PITCH + uhal_left_lane(lane, PITCH));
+  DECLARE_OWN_PARTS(1)
+
+  uhal_sum average[BLOCKS][HEAD / 16];
+  float maximum[BLOCKS][UHAL_SUM_ROWS], total[BLOCKS][UHAL_SUM_ROWS]; /* total: this lane's share */
+  FOR_BLOCKS(m) {
+    FOR_SUMS(n, HEAD) {
+      FOR_ELEMENTS(i) average[m][n].elements[i] = 0;
+    }
+    FOR_SLOTS(slot) {
+      maximum[m][slot] = HIDDEN;
+      total[m][slot] = 0;
+    }
+  }
+
+  int32 turn = 0;
+  for (INDEX other = 0; other < end; other += TILE, turn ^= 1) {
+    UHAL_LOCAL uint16* const tile = streamed + turn * 2 * TILE_ELEMENTS;
+    /* This tile is there for all, and all are done with the one before: its place is free for the next. */
+    uhal_await_copies();
+    UHAL_BARRIER();
+    if (other + TILE < end) {
+      UHAL_LOCAL uint16* const next = streamed + (turn ^ 1) * 2 * TILE_ELEMENTS;
+      load_rows(next, &keys, other + TILE, TILE);
+      load_rows(next + TILE_ELEMENTS, &values, other + TILE, TILE);
+    }
+    if (causal && other > own_row + WARP_ROWS - 1 + shift) continue; /* nothing that this warp's rows see */
+
+    uhal_sum scores[BLOCKS][TILE / 16];
+    const uhal_tile of_keys = uhal_tile_at(uhal_tile_of(tile), uhal_right_lane(lane, PITCH));
+    MULTIPLY(scores, BLOCKS, TILE, 0, of_keys);
+#if HAS_MASK
+    FOR_BLOCKS(m) {
+      FOR_SUMS(n, TILE) {
+        FOR_ELEMENTS(i) {
+          const INDEX row = own_row + m * 16 + uhal_sum_row(lane, i);
+          const INDEX column = other + n * 16 + uhal_sum_column(lane, i);
+          float score = scores[m][n].elements[i] * scale;
+          if (row < p.queries && column < p.keys) {
+            const INDEX in_mask = of_mask + row * p.mask.row + column * p.mask.column;
+            score += uhal_load_floating(mask_dtype, masks, in_mask) * LOG2_E;
+          }
+          scores[m][n].elements[i] = score;
+        }
+      }
+    }
+#endif
+    if (other + TILE > p.keys || (causal && other + TILE - 1 > own_row + shift)) {
+      FOR_BLOCKS(m) {
+        FOR_SUMS(n, TILE) {
+          FOR_ELEMENTS(i) {
+            const INDEX row = own_row + m * 16 + uhal_sum_row(lane, i);
+            const INDEX column = other + n * 16 + uhal_sum_column(lane, i);
+            if (column >= p.keys || (causal && column > row + shift)) scores[m][n].elements[i] = HIDDEN;
+          }
+        }
+      }
+    }
+    uhal_left weights[BLOCKS][TILE / 16];
+    FOR_BLOCKS(m) {
+      float largest[UHAL_SUM_ROWS], lowered[UHAL_SUM_ROWS];
+      FOR_SLOTS(slot) largest[slot] = HIDDEN;
+      FOR_SUMS(n, TILE) {
+        FOR_ELEMENTS(i) largest[uhal_sum_slot(i)] = fmax(largest[uhal_sum_slot(i)], scores[m][n].elements[i]);
+      }
+      float kept[UHAL_SUM_ROWS];
+      int32 raised = 0;
+      FOR_SLOTS(slot) {
+        const float top = uhal_row_maximum(largest[slot]) * factor;
+        kept[slot] = 1;
+        if (top > maximum[m][slot] + LEEWAY) {
+          kept[slot] = uhal_fast_exp2(maximum[m][slot] - top);
+          maximum[m][slot] = top;
+          raised = 1;
+        }
+        /* Of a row that has seen nothing yet, any finite number keeps 2^-infinity at 0. */
+        lowered[slot] = maximum[m][slot] == HIDDEN ? 0 : -maximum[m][slot];
+      }
+      if (raised) {
+        FOR_SLOTS(slot) total[m][slot] *= kept[slot];
+        FOR_SUMS(n, HEAD) {
+          FOR_ELEMENTS(i) average[m][n].elements[i] *= kept[uhal_sum_slot(i)];
+        }
+      }
+      FOR_SUMS(n, TILE) {
+        FOR_ELEMENTS(i) {
+          const float weight = uhal_fast_exp2(fma(scores[m][n].elements[i], factor, lowered[uhal_sum_slot(i)]));
+          scores[m][n].elements[i] = weight;
+          total[m][uhal_sum_slot(i)] += weight;
+        }
+        uhal_left_of_sum(&weights[m][n], &scores[m][n]);
+      }
+    }
+    const uhal_tile of_values = uhal_tile_at(uhal_tile_of(tile), TILE_ELEMENTS + uhal_across_lane(lane, PITCH));
+    ADD_WEIGHTED(average, HEAD, weights, TILE, of_values);
+  }
+
+  /* A warp's own rows are read by it alone. */
+  UHAL_GLOBAL char* sums = UHAL_ADDRESS(char, logsumexp);
+  FOR_BLOCKS(m) {
+    float share[UHAL_SUM_ROWS];
+    FOR_SLOTS(slot) {
+      const float sum = uhal_row_total(total[m][slot]);
+      share[slot] = sum == 0 ? 0 : 1 / sum;
+      const INDEX row = own_row + m * 16 + uhal_slot_row(lane, slot);
+      if (has_logsumexp && uhal_sum_column(lane, 0) == 0 && row < p.queries) {
+        uhal_store_floating(logsumexp_dtype, sums,
+                            batch * p.logsumexp.batch + head * p.logsumexp.head + row * p.logsumexp.row,
+                            sum == 0 ? HIDDEN : (maximum[m][slot] + log2(sum)) * LN_2);
+      }
+    }
+    FOR_SUMS(n, HEAD) {
+      FOR_ELEMENTS(i) average[m][n].elements[i] *= share[uhal_sum_slot(i)];
+      uhal_store_sum(local + (warp * WARP_ROWS + m * 16) * PITCH + n * 16, &average[m][n], PITCH, lane);
+    }
+  }
+  UHAL_BARRIER();
+  store_rows(local, &result, first, 0, HEAD);
+}
+
+#else /* -- gradients ------------------------------------------------------------------------------------------ */
+
+#define STATISTICS_LANES 8 /* work-items for a row */
+#define STATISTICS_ROWS (128 / STATISTICS_LANES)
+
+typedef struct {
+  INDEX heads, queries, padded, width, count;
+  Strides y, dy, logsumexp;
+} Statistics;
+
+/* What both gradients need of each query, for `padded` queries of each head:
+ *   sums      the logsumexp as a power of two; 0 of a row that sees nothing, whose weights are 0 all the same; +infinity
+ *             of a query that there is not, whose weights are 0 by it
+ *   offsets   the sum of y * dy: what the gradient of softmax subtracts */
+UHAL_KERNEL UHAL_GROUP_SIZE(128, 1, 1) void attention_matrix_statistics(
+    UHAL_POINTER(y), UHAL_POINTER(dy), UHAL_POINTER(logsumexp), UHAL_POINTER(sums), UHAL_POINTER(offsets), Statistics p,
+    int32 logsumexp_dtype) {
+  const int32 lane = (int32)UHAL_LOCAL_ID(0) % STATISTICS_LANES;
+  const INDEX index = UHAL_GROUP_ID(0) * STATISTICS_ROWS + (INDEX)UHAL_LOCAL_ID(0) / STATISTICS_LANES;
+  const INDEX pair = index / p.padded;
+  const INDEX row = index % p.padded;
+  float offset = 0;
+  const int32 is_row = index < p.count && row < p.queries;
+  if (is_row) {
+    const Matrix outputs =
+        head_of(UHAL_ADDRESS(X_STORAGE, y), p.y, pair / p.heads, pair % p.heads, p.queries, p.width);
+    const Matrix gradients =
+        head_of(UHAL_ADDRESS(X_STORAGE, dy), p.dy, pair / p.heads, pair % p.heads, p.queries, p.width);
+    UHAL_GLOBAL const X_STORAGE* of_output = outputs.data + row * outputs.row_stride;
+    UHAL_GLOBAL const X_STORAGE* of_gradient = gradients.data + row * gradients.row_stride;
+#if VECTOR
+    for (INDEX e = lane * 8; e < p.width; e += STATISTICS_LANES * 8) {
+      UHAL_UNROLL for (int32 part = 0; part < 8; part += 4) {
+        float left[4], right[4];
+        X_LOAD4(of_output, e + part, left);
+        X_LOAD4(of_gradient, e + part, right);
+        UHAL_UNROLL for (int32 i = 0; i < 4; ++i) offset += left[i] * right[i];
+      }
+    }
+#else
+    for (INDEX e = lane; e < p.width; e += STATISTICS_LANES) {
+      offset += X_LOAD(of_output, e * outputs.column_stride) * X_LOAD(of_gradient, e * gradients.column_stride);
+    }
+#endif
+  }
+  UHAL_UNROLL for (int32 distance = 1; distance < STATISTICS_LANES; distance *= 2) {
+    offset += uhal_of_lane_across(offset, distance);
+  }
+  if (lane != 0 || index >= p.count) return;
+  float sum = INFINITY;
+  if (is_row) {
+    const INDEX at = pair / p.heads * p.logsumexp.batch + pair % p.heads * p.logsumexp.head + row * p.logsumexp.row;
+    sum = uhal_load_floating(logsumexp_dtype, UHAL_ADDRESS(const char, logsumexp), at) * LOG2_E;
+    if (sum == HIDDEN) sum = 0;
+  }
+  UHAL_ADDRESS(float, sums)[index] = sum;
+  UHAL_ADDRESS(float, offsets)[index] = offset;
+}
+
+/* Elements of local memory: the own operands, two turns of the others, and with BY_KEY what is known of the queries. */
+#define STATISTICS_ELEMENTS (BY_KEY ? 4 * TILE : 0) /* sums and offsets */
+#define TURN_ELEMENTS (2 * TILE_ELEMENTS + STATISTICS_ELEMENTS)
+#define LOCAL_ELEMENTS (2 * ROWS * PITCH + 2 * TURN_ELEMENTS)
+
+typedef struct {
+  Tasks tasks;
+  INDEX rows, others, padded, depth, width;
+  Strides own, other, own_value, other_value, mask, result, value_result;
+} Backward;
+
+/* A turn's operands, and what is known of its queries. */
+UHAL_INLINE void load_turn(UHAL_LOCAL uint16* turn, const Matrix* other, const Matrix* other_value, INDEX first,
+                           UHAL_GLOBAL const float* sums, UHAL_GLOBAL const float* offsets) {
+  load_rows(turn, other, first, TILE);
+  load_rows(turn + TILE_ELEMENTS, other_value, first, TILE);
+#if BY_KEY
+  const int32 id = (int32)UHAL_LOCAL_ID(0);
+  if (id < TILE / 2) {
+    const int32 at = id % (TILE / 4) * 4;
+    const uhal_tile to = uhal_tile_of(turn + 2 * TILE_ELEMENTS);
+    uhal_copy_async(uhal_tile_at(to, id * 8), (id < TILE / 4 ? sums : offsets) + first + at, 1);
+  }
+#endif
+}
+
+/* Of each row of the result, a sum over the other rows, with p = 2^(score - sum), dscore = p * (dy @ v^T - offset):
+ *   by query   dq[m] = scale * sum over n of dscore[m, n] * k[n]      own = q, own_value = dy, other = k, other_value = v
+ *   BY_KEY     dk[n] = scale * sum over m of dscore[m, n] * q[m]      own = k, own_value = v, other = q, other_value = dy
+ *              dv[n] = sum over m of p[m, n] * dy[m]
+ * The mask's strides are by own rows and others. `scale` is of scores as powers of two, `gradient_scale` of scores. */
+UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void attention_matrix_gradient(
+    UHAL_POINTER(own), UHAL_POINTER(other), UHAL_POINTER(own_value), UHAL_POINTER(other_value), UHAL_POINTER(mask),
+    UHAL_POINTER(sums), UHAL_POINTER(offsets), UHAL_POINTER(result), UHAL_POINTER(value_result), Backward p, float scale,
+    float gradient_scale, int32 causal, int32 mask_dtype) {
+  UHAL_LAUNCHED_LOCAL_MEMORY(uint16, local, LOCAL_ELEMENTS)
+  UHAL_LOCAL uint16* const streamed = local + 2 * ROWS * PITCH;
+  const int32 warp = (int32)UHAL_LOCAL_ID(0) / UHAL_LANES;
+  const int32 lane = (int32)UHAL_LOCAL_ID(0) % UHAL_LANES;
+
+  /* The longest work of causal attention first: the last queries, the first keys. */
+  const INDEX task = UHAL_GROUP_ID(0);
+  const INDEX number = task % p.tasks.tiles;
+  const INDEX first = (BY_KEY ? number : p.tasks.tiles - 1 - number) * ROWS;
+  const INDEX slice = task / p.tasks.tiles % p.tasks.slices * SLICE;
+  const INDEX pair = task / p.tasks.tiles / p.tasks.slices;
+  const INDEX batch = pair / p.tasks.heads;
+  const INDEX head = pair % p.tasks.heads;
+  const Matrix left = head_of(UHAL_ADDRESS(X_STORAGE, own), p.own, batch, head, p.rows, p.depth);
+  const Matrix right = head_of(UHAL_ADDRESS(X_STORAGE, other), p.other, batch, head, p.others, p.depth);
+  const Matrix left_value = head_of(UHAL_ADDRESS(X_STORAGE, own_value), p.own_value, batch, head, p.rows, p.width);
+  const Matrix right_value =
+      head_of(UHAL_ADDRESS(X_STORAGE, other_value), p.other_value, batch, head, p.others, p.width);
+  const Matrix result = head_of(UHAL_ADDRESS(X_STORAGE, result), p.result, batch, head, p.rows, p.depth);
+  UHAL_GLOBAL const float* const all_sums = UHAL_ADDRESS(const float, sums) + pair * p.padded;
+  UHAL_GLOBAL const float* const all_offsets = UHAL_ADDRESS(const float, offsets) + pair * p.padded;
+#if HAS_MASK
+  UHAL_GLOBAL const char* masks = UHAL_ADDRESS(const char, mask);
+  const INDEX of_mask = batch * p.mask.batch + head * p.mask.head;
+  const float factor = 1;
+#else
+  const float factor = scale;
+#endif
+
+  /* Query m sees the keys up to m + shift. */
+  const INDEX shift = BY_KEY ? p.rows - p.others : p.others - p.rows;
+  const INDEX own_row = first + warp * WARP_ROWS;
+  INDEX begin = 0, end = p.others;
+  if (causal && BY_KEY) {
+    if (first > shift) begin = (first - shift) / TILE * TILE; /* the first query that sees a key of the group */
+  } else if (causal) {
+    if (first + ROWS + shift < end) end = first + ROWS + shift;
+  }
+
+  load_rows(local, &left, first, ROWS);
+  load_rows(local + ROWS * PITCH, &left_value, first, ROWS);
+  if (begin < end) load_turn(streamed, &right, &right_value, begin, all_sums, all_offsets);
+  uhal_await_copies();
+  UHAL_BARRIER();
+  const uhal_tile own_tile = uhal_tile_at(uhal_tile_of(local), warp * WARP_ROWS * PITCH + uhal_left_lane(lane, PITCH));
+  DECLARE_OWN_PARTS(2)
+#if !BY_KEY
+  float sum_of[BLOCKS][UHAL_SUM_ROWS], offset_of[BLOCKS][UHAL_SUM_ROWS];
+  FOR_BLOCKS(m) {
+    FOR_SLOTS(slot) {
+      sum_of[m][slot] = all_sums[own_row + m * 16 + uhal_slot_row(lane, slot)];
+      offset_of[m][slot] = all_offsets[own_row + m * 16 + uhal_slot_row(lane, slot)];
+    }
+  }
+#endif
+
+  uhal_sum gradient[BLOCKS][SLICE / 16];
+#if BY_KEY
+  uhal_sum value_gradient[BLOCKS][SLICE / 16];
+#endif
+  FOR_BLOCKS(m) {
+    FOR_SUMS(n, SLICE) {
+      FOR_ELEMENTS(i) {
+        gradient[m][n].elements[i] = 0;
+#if BY_KEY
+        value_gradient[m][n].elements[i] = 0;
+#endif
+      }
+    }
+  }
+
+  int32 turn = 0;
+  for (INDEX start = begin; start < end; start += TILE, turn ^= 1) {
+    UHAL_LOCAL uint16* const tile = streamed + turn * TURN_ELEMENTS;
+    uhal_await_copies();
+    UHAL_BARRIER();
+    if (start + TILE < end) {
+      load_turn(streamed + (turn ^ 1) * TURN_ELEMENTS, &right, &right_value, start + TILE, all_sums, all_offsets);
+    }
+    for (int32 step = 0; step < TILE; step += STEP) {
+      const INDEX others = start + step;
+      if (others >= end) break;
+      if (causal && (BY_KEY ? own_row > others + STEP - 1 + shift : others > own_row + WARP_ROWS - 1 + shift)) continue;
+      const uhal_tile of_step = uhal_tile_at(uhal_tile_of(tile), step * PITCH);
+      const uhal_tile of_right = uhal_tile_at(of_step, uhal_right_lane(lane, PITCH));
+      uhal_sum scores[BLOCKS][STEP / 16], products[BLOCKS][STEP / 16];
+      MULTIPLY(scores, BLOCKS, STEP, 0, of_right);
+#if HAS_MASK
+      FOR_BLOCKS(m) {
+        FOR_SUMS(n, STEP) {
+          FOR_ELEMENTS(i) {
+            const INDEX row = own_row + m * 16 + uhal_sum_row(lane, i);
+            const INDEX column = others + n * 16 + uhal_sum_column(lane, i);
+            float score = scores[m][n].elements[i] * scale;
+            if (row < p.rows && column < p.others) {
+              const INDEX in_mask = of_mask + row * p.mask.row + column * p.mask.column;
+              score += uhal_load_floating(mask_dtype, masks, in_mask) * LOG2_E;
+            }
+            scores[m][n].elements[i] = score;
+          }
+        }
+      }
+#endif
+      /* Beyond the last query, sums are infinite; beyond the last key, rows are not kept, but columns must not count. */
+      if (BY_KEY ? causal && own_row + WARP_ROWS - 1 > others + shift
+                 : others + STEP > p.others || (causal && others + STEP - 1 > own_row + shift)) {
+        FOR_BLOCKS(m) {
+          FOR_SUMS(n, STEP) {
+            FOR_ELEMENTS(i) {
+              const INDEX row = own_row + m * 16 + uhal_sum_row(lane, i);
+              const INDEX column = others + n * 16 + uhal_sum_column(lane, i);
+              const INDEX query = BY_KEY ? column : row;
+              const INDEX key = BY_KEY ? row : column;
+              if ((!BY_KEY && column >= p.others) || (causal && key > query + shift)) {
+                scores[m][n].elements[i] = HIDDEN;
+              }
+            }
+          }
+        }
+      }
+      MULTIPLY(products, BLOCKS, STEP, 1, uhal_tile_at(of_right, TILE_ELEMENTS));
+      uhal_left score_weights[BLOCKS][STEP / 16];
+#if BY_KEY
+      uhal_left weights[BLOCKS][STEP / 16];
+      UHAL_LOCAL const float* const known = (UHAL_LOCAL const float*)(tile + 2 * TILE_ELEMENTS) + step;
+#endif
+      FOR_SUMS(n, STEP) {
+        FOR_BLOCKS(m) {
+          FOR_ELEMENTS(i) {
+#if BY_KEY
+            const float sum = known[n * 16 + uhal_sum_column(lane, i)];
+            const float offset = known[TILE + n * 16 + uhal_sum_column(lane, i)];
+#else
+            const float sum = sum_of[m][uhal_sum_slot(i)];
+            const float offset = offset_of[m][uhal_sum_slot(i)];
+#endif
+            const float weight = uhal_fast_exp2(fma(scores[m][n].elements[i], factor, -sum));
+            scores[m][n].elements[i] = weight;
+            products[m][n].elements[i] = weight * (products[m][n].elements[i] - offset);
+          }
+          uhal_left_of_sum(&score_weights[m][n], &products[m][n]);
+#if BY_KEY
+          uhal_left_of_sum(&weights[m][n], &scores[m][n]);
+#endif
+        }
+      }
+      const uhal_tile of_across = uhal_tile_at(of_step, slice + uhal_across_lane(lane, PITCH));
+#if BY_KEY
+      ADD_WEIGHTED(value_gradient, SLICE, weights, STEP, uhal_tile_at(of_across, TILE_ELEMENTS));
+#endif
+      ADD_WEIGHTED(gradient, SLICE, score_weights, STEP, of_across);
+    }
+  }
+
+  uhal_await_copies();
+  UHAL_BARRIER(); /* nobody reads operands any more, and none are on their way */
+  FOR_BLOCKS(m) {
+    FOR_SUMS(n, SLICE) {
+      FOR_ELEMENTS(i) gradient[m][n].elements[i] *= gradient_scale;
+      UHAL_LOCAL uint16* const to = local + (warp * WARP_ROWS + m * 16) * PITCH + n * 16;
+      uhal_store_sum(to, &gradient[m][n], PITCH, lane);
+#if BY_KEY
+      uhal_store_sum(to + ROWS * PITCH, &value_gradient[m][n], PITCH, lane);
+#endif
+    }
+  }
+  UHAL_BARRIER();
+  store_rows(local, &result, first, slice, SLICE);
+#if BY_KEY
+  const Matrix value_result =
+      head_of(UHAL_ADDRESS(X_STORAGE, value_result), p.value_result, batch, head, p.rows, p.width);
+  store_rows(local + ROWS * PITCH, &value_result, first, slice, SLICE);
+#endif
+}
+#endif

@@ -1,0 +1,365 @@
+"""Attention on matrix cores, without any: the kernels of attention_matrix.cl run on the host, where matrix_machine.h
+runs a group's work-items in turn and matrix_instructions.h does what NVIDIA's manual says of each instruction. So layouts,
+masks, edges and barriers are tested here; speed, and that the manual is right, on a GPU.
+
+Kernels are compiled in the shapes of csrc/kernels/ops/attention_matrix.cc."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from unihal.conformance.number_format import FORMATS, round_to
+from unihal.conformance.reference.attention import attention, attention_backward
+
+ROOT = Path(__file__).parents[2]
+KERNELS = ROOT / "csrc/kernels"
+HERE = Path(__file__).parent
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A row of kShapes."""
+
+    part: str
+    head: int
+    warps: int
+    blocks: int
+    tile: int
+    own_in_registers: int
+    step: int
+    slice: int
+
+    @property
+    def rows(self) -> int:
+        return self.warps * self.blocks * 16
+
+    @property
+    def macros(self) -> dict[str, int]:
+        own = {"HEAD": self.head, "WARPS": self.warps, "BLOCKS": self.blocks, "TILE": self.tile}
+        own["OWN_IN_REGISTERS"] = self.own_in_registers
+        if self.part == "kForward":
+            return own
+        return own | {"BY_KEY": int(self.part == "kByKey"), "STEP": self.step, "SLICE": self.slice}
+
+
+def shapes() -> list[Shape]:
+    text = (KERNELS / "ops/attention_matrix.cc").read_text()
+    rows = re.findall(r"\{Part::(\w+), (\d+), (\d+), (\d+), (\d+), (\d+), (\d+), (\d+)\}", text)
+    assert len(rows) >= 24
+    return [Shape(part, *(int(number) for number in numbers)) for part, *numbers in rows]
+
+
+def with_includes(path: Path) -> str:
+    return re.sub(r'#include "(csrc/kernels/[^"]+)"\n', lambda match: with_includes(ROOT / match[1]), path.read_text())
+
+
+# What CUDA has instructions for, and the host functions.
+HALVES = {
+    'asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));': "value = on_host::float_of_half(bits);",
+    'asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));': "bits = (uint16)on_host::half_of_float(value);",
+}
+
+ENTRIES = {
+    "kForward": """
+static void forward() {
+  attention_matrix_forward(at(0), at(1), at(2), at(3), at(4), at(5), value<Forward>(6), value<float>(7),
+                           value<int32>(8), value<int32>(9), value<int32>(10), value<int32>(11));
+}
+extern "C" void run_forward(unsigned groups, void** given) {
+  arguments = given;
+  on_host::launch(groups, GROUP, forward);
+}
+""",
+    "gradient": """
+static void statistics() {
+  attention_matrix_statistics(at(0), at(1), at(2), at(3), at(4), value<Statistics>(5), value<int32>(6));
+}
+extern "C" void run_statistics(unsigned groups, void** given) {
+  arguments = given;
+  on_host::launch(groups, 128, statistics);
+}
+static void gradient() {
+  attention_matrix_gradient(at(0), at(1), at(2), at(3), at(4), at(5), at(6), at(7), at(8), value<Backward>(9),
+                            value<float>(10), value<float>(11), value<int32>(12), value<int32>(13));
+}
+extern "C" void run_gradient(unsigned groups, void** given) {
+  arguments = given;
+  on_host::launch(groups, GROUP, gradient);
+}
+""",
+}
+
+
+def program(shape: Shape, dtype: str, vector: bool, mask: bool, wide: bool) -> str:
+    gpu = (KERNELS / "prelude/gpu.h").read_text()
+    for instruction, function in HALVES.items():
+        assert gpu.count(instruction) == 1
+        gpu = gpu.replace(instruction, function)
+    number = {"float16": 10, "bfloat16": 11}[dtype]
+    macros = {
+        "UHAL_HAS_FLOAT64": 1, "UHAL_COMPUTE_float": 1, "UHAL_WIDE_INDEX": int(wide), "UHAL_RANK": 4,
+        "UHAL_MATRIX_FORM": 1, "UHAL_MATRIX_INSTRUCTIONS": f'"{HERE}/matrix_instructions.h"',
+        "X_STORAGE": f"uhal_storage_{dtype}", "X_DTYPE": number, "VECTOR": int(vector), "HAS_MASK": int(mask),
+        **shape.macros,
+    }  # fmt: skip
+    for word in ("LOAD(p, i)", "STORE(p, i, v)", "LOAD4(p, i, v)", "STORE4(p, i, v)"):
+        name, parameters = word.split("(")
+        macros[f"X_{word}"] = f"uhal_{name.lower()}_{dtype}({parameters}"
+    lines = [f"#define {name} {value}" for name, value in macros.items()]
+    return "\n".join(
+        [
+            f'#include "{HERE}/matrix_machine.h"', *lines, gpu,
+            "#undef UHAL_LAUNCHED_LOCAL_MEMORY",
+            "#define UHAL_LAUNCHED_LOCAL_MEMORY(type, name, count) "
+            "type* const name = on_host::take_local_memory<type>(count);",
+            with_includes(KERNELS / "prelude/common.h"), with_includes(KERNELS / "source/attention_matrix.cl"),
+            "static void** arguments;",
+            "static char* at(int i) { return (char*)arguments[i]; }",
+            "template <class Type> static Type value(int i) { return *(Type*)arguments[i]; }",
+            ENTRIES["kForward" if shape.part == "kForward" else "gradient"],
+        ]
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("matrix_kernels")
+
+
+def library(folder: Path, text: str) -> ctypes.CDLL:
+    file = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.so"
+    if not file.exists():
+        source = file.with_suffix(".cc")
+        source.write_text(text)
+        command = [
+            "g++",
+            "-std=c++17",
+            "-O1",
+            "-w",
+            "-shared",
+            "-fPIC",
+            "-fno-strict-aliasing",
+            str(source),
+            "-o",
+            str(file),
+        ]
+        compiled = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert compiled.returncode == 0, compiled.stderr[:3000]
+    return ctypes.CDLL(str(file))
+
+
+class Buffer:
+    """An operand in its own memory, in the order of axes (B, M, H, D) that frameworks' projections leave."""
+
+    def __init__(self, values: Array, dtype: str) -> None:
+        self.shape, self.dtype = values.shape, dtype
+        rounded = round_to(values, dtype).astype(np.float32)
+        if values.ndim == 4:
+            rounded = rounded.transpose(0, 2, 1, 3)
+        rounded = np.ascontiguousarray(rounded)
+        self.strides = rounded.strides
+        if values.ndim == 4:
+            self.strides = tuple(rounded.strides[i] for i in (0, 2, 1, 3))
+        self.strides = tuple(0 if n == 1 else s // 4 for n, s in zip(values.shape, self.strides))
+        if dtype == "bfloat16":
+            raw = (rounded.view(np.uint32) >> 16).astype(np.uint16)
+        elif dtype == "float16":
+            raw = rounded.astype(np.float16).view(np.uint16)
+        else:
+            raw = rounded.view(np.uint32)
+        # Aligned, and with what nobody may read or write before and behind it.
+        self.bytes = np.full(raw.nbytes + 256, 0xFF, np.uint8)
+        self.start = (-self.bytes.ctypes.data) % 64 + 64
+        self.bytes[self.start : self.start + raw.nbytes] = raw.reshape(-1).view(np.uint8)
+        self.size, self.kind, self.stored = raw.nbytes, raw.dtype, rounded.shape
+
+    @property
+    def address(self) -> int:
+        return self.bytes.ctypes.data + self.start
+
+    def values(self) -> Array:
+        outside = np.concatenate([self.bytes[: self.start], self.bytes[self.start + self.size :]])
+        assert (outside == 0xFF).all(), "something was written outside of an operand"
+        raw = self.bytes[self.start : self.start + self.size].view(self.kind)
+        if self.dtype == "bfloat16":
+            floats = (raw.astype(np.uint32) << 16).view(np.float32)
+        elif self.dtype == "float16":
+            floats = raw.view(np.float16).astype(np.float32)
+        else:
+            floats = raw.view(np.float32)
+        floats = floats.reshape(self.stored)
+        return (floats.transpose(0, 2, 1, 3) if floats.ndim == 4 else floats).astype(np.float64)
+
+
+def call(function: Any, groups: int, *given: Any) -> None:
+    """Buffers, numpy arrays (structs) and numbers as a kernel's arguments."""
+    kept: list[Any] = []
+    addresses = (ctypes.c_void_p * len(given))()
+    for i, one in enumerate(given):
+        if isinstance(one, Buffer):
+            addresses[i] = one.address
+        elif one is None:
+            addresses[i] = None
+        elif isinstance(one, np.ndarray):
+            addresses[i] = one.ctypes.data
+        else:
+            kept.append(np.asarray(one))
+            addresses[i] = kept[-1].ctypes.data
+    function(ctypes.c_uint(groups), addresses)
+
+
+@dataclass(frozen=True)
+class Problem:
+    b: int
+    h: int
+    m: int
+    n: int
+    d: int
+    e: int
+    causal: int = 0
+    mask: tuple[int, ...] | None = None
+    scale: float = 0
+
+    @property
+    def vector(self) -> bool:
+        return self.d % 8 == 0 and self.e % 8 == 0
+
+
+def mask_of(problem: Problem, generator: np.random.Generator) -> Array | None:
+    if problem.mask is None:
+        return None
+    shape = [own if keep else 1 for own, keep in zip((problem.b, problem.h, problem.m, problem.n), problem.mask)]
+    return np.where(generator.random(shape) < 0.25, -np.inf, generator.normal(0, 1, shape))
+
+
+def strides(buffer: Buffer | None) -> list[int]:
+    if buffer is None:
+        return [0] * 4
+    return [*buffer.strides, *[0] * (4 - len(buffer.strides))]
+
+
+def check(folder: Path, parts: dict[str, Shape], dtype: str, p: Problem, wide: bool = False) -> None:
+    generator = np.random.default_rng([p.m, p.n, p.d])
+    index = np.int64 if wide else np.int32
+    arrays = [round_to(generator.normal(0, 1, shape), dtype) for shape in
+              ((p.b, p.h, p.m, p.d), (p.b, p.h, p.n, p.d), (p.b, p.h, p.n, p.e), (p.b, p.h, p.m, p.e))]  # fmt: skip
+    q, k, v, dy = arrays
+    mask = mask_of(p, generator)
+    mask = None if mask is None else round_to(mask, dtype)
+    y, total = attention(q, k, v, mask, scale=p.scale, causal=p.causal)
+    factor = p.scale or 1 / np.sqrt(p.d)
+    log2 = np.float32(factor * np.log2(np.e))
+    of_q, of_k, of_v, of_dy = (Buffer(array, dtype) for array in arrays)
+    of_mask = None if mask is None else Buffer(mask, dtype)
+    dtype_number = {"float16": 10, "bfloat16": 11}[dtype]
+
+    def build(shape: Shape) -> ctypes.CDLL:
+        return library(folder, program(shape, dtype, p.vector, mask is not None, wide))
+
+    unit = FORMATS[dtype].unit_roundoff
+    tiny = FORMATS[dtype].smallest_subnormal
+    forward = parts["kForward"]
+    of_y, of_total = Buffer(np.full(y.shape, np.nan), dtype), Buffer(np.full(total.shape, np.nan), "float32")
+    tiles = -(-p.m // forward.rows)
+    of_strides = [x for one in (of_q, of_k, of_v, of_mask, of_y, of_total) for x in strides(one)]
+    struct = np.array([p.h, tiles, 1, p.m, p.n, p.d, p.e, *of_strides], index)
+    call(build(forward).run_forward, p.b * p.h * tiles, of_q, of_k, of_v, of_mask, of_y, of_total, struct, log2,
+         np.int32(p.causal), np.int32(dtype_number), np.int32(12), np.int32(1))  # fmt: skip
+    size, _ = attention(q, k, np.abs(v), mask, scale=p.scale, causal=p.causal)
+    error = np.abs(of_y.values() - y)
+    assert (error <= unit * np.abs(y) + (unit + 1e-5) * size + tiny * (1 + np.abs(v).max())).all(), error.max()
+    hidden = np.isinf(total)
+    assert (np.isneginf(of_total.values()) == hidden).all()
+    assert np.abs(np.where(hidden, 0, of_total.values() - np.where(hidden, 0, total))).max(initial=0) < 1e-4
+
+    given_y, given_total = Buffer(y, dtype), Buffer(total, "float32")
+    padded = -(-p.m // 256) * 256
+    sums, offsets = (Buffer(np.full((p.b, p.h, padded), np.nan), "float32") for _ in range(2))
+    results = {name: Buffer(np.full(like.shape, np.nan), dtype) for name, like in (("dq", q), ("dk", k), ("dv", v))}
+    for part in ("kByQuery", "kByKey"):
+        shape = parts[part]
+        built = build(shape)
+        by_key = part == "kByKey"
+        if not by_key:
+            count = p.b * p.h * padded
+            struct = np.array(
+                [p.h, p.m, padded, p.e, count, *strides(given_y), *strides(of_dy), *strides(given_total)], index
+            )
+            call(
+                built.run_statistics, -(-count // 16), given_y, of_dy, given_total, sums, offsets, struct, np.int32(12)
+            )
+        rows, others = (p.n, p.m) if by_key else (p.m, p.n)
+        tiles, slices = -(-rows // shape.rows), -(-max(p.d, p.e) // shape.slice)
+        own = [of_k, of_q, of_v, of_dy] if by_key else [of_q, of_k, of_dy, of_v]
+        out = [results["dk"], results["dv"]] if by_key else [results["dq"], None]
+        of_strides = strides(of_mask)
+        if by_key:
+            of_strides[2], of_strides[3] = of_strides[3], of_strides[2]
+        of_strides = [*(x for one in own for x in strides(one)), *of_strides, *strides(out[0]), *strides(out[1])]
+        struct = np.array([p.h, tiles, slices, rows, others, padded, p.d, p.e, *of_strides], index)
+        call(built.run_gradient, p.b * p.h * tiles * slices, *own, of_mask, sums, offsets, *out, struct, log2,
+             np.float32(factor), np.int32(p.causal), np.int32(dtype_number))  # fmt: skip
+    rounded_y = given_y.values()
+    expected = attention_backward(q, k, v, mask, rounded_y, total, dy, scale=p.scale, causal=p.causal)
+    weights, _ = attention(
+        q, k, np.broadcast_to(np.eye(p.n), (p.b, p.h, p.n, p.n)), mask, scale=p.scale, causal=p.causal
+    )
+    terms = np.abs(dy) @ np.swapaxes(np.abs(v), -1, -2) + np.sum(np.abs(rounded_y * dy), axis=-1, keepdims=True)
+    dscores = weights * terms * abs(factor)
+    across = np.swapaxes(dscores, -1, -2)
+    sizes = (dscores @ np.abs(k), across @ np.abs(q), np.swapaxes(weights, -1, -2) @ np.abs(dy))
+    least = tiny * (1 + abs(factor) * 10 * max(p.m, p.n))
+    for (name, buffer), value, largest in zip(results.items(), expected, sizes):
+        error = np.abs(buffer.values() - value)
+        assert (error <= unit * np.abs(value) + (unit + 3e-5) * largest + least).all(), (
+            name,
+            np.nanmax(error),
+            np.isnan(error).sum(),
+        )
+
+
+def first_shapes(features: int, last: bool = False) -> dict[str, Shape]:
+    found: dict[str, Shape] = {}
+    head = min(shape.head for shape in shapes() if shape.head >= features)
+    for shape in shapes():
+        if shape.head == head and (last or shape.part not in found):
+            found[shape.part] = shape
+    return found
+
+
+def problems() -> Iterator[tuple[str, Problem]]:
+    yield "bfloat16", Problem(1, 2, 150, 150, 64, 64, causal=1)
+    yield "bfloat16", Problem(2, 1, 70, 201, 64, 64)
+    yield "float16", Problem(1, 1, 201, 70, 64, 48, causal=1)
+    yield "bfloat16", Problem(1, 2, 67, 65, 33, 31, mask=(1, 0, 1, 1))
+    yield "float16", Problem(2, 2, 5, 7, 4, 6, causal=1, mask=(1, 0, 0, 1))
+    yield "float16", Problem(1, 1, 40, 130, 40, 40, causal=1, scale=0.75)
+    yield "bfloat16", Problem(1, 1, 130, 131, 32, 32, mask=(0, 0, 1, 0), scale=-1.5)
+    for features in (80, 96, 128, 160, 192, 256):
+        yield "bfloat16", Problem(1, 1, 100, 90, features, features, causal=1)
+
+
+@pytest.mark.parametrize(("dtype", "problem"), list(problems()), ids=str)
+def test_kernels_compute_attention_and_its_gradient(folder: Path, dtype: str, problem: Problem) -> None:
+    check(folder, first_shapes(max(problem.d, problem.e)), dtype, problem)
+
+
+@pytest.mark.parametrize("features", [128, 192, 256])
+def test_kernels_in_little_local_memory(folder: Path, features: int) -> None:
+    check(folder, first_shapes(features, last=True), "float16", Problem(1, 1, 70, 75, features, features, causal=1))
+
+
+def test_kernels_with_wide_indices(folder: Path) -> None:
+    check(folder, first_shapes(64), "bfloat16", Problem(1, 2, 33, 50, 64, 56, causal=1), wide=True)
