@@ -1,16 +1,16 @@
 """Attention on matrix cores, without any: the kernels of attention_matrix.cl run on the host, where matrix_machine.h
-runs a group's work-items in turn and matrix_instructions.h does what NVIDIA's manual says of each instruction. So layouts,
-masks, edges and barriers are tested here; speed, and that the manual is right, on a GPU.
+runs a group's work-items in turn and matrix_instructions.h does what NVIDIA's manual says of each instruction. So
+layouts, masks, edges and barriers are tested here; speed, and that the manual is right, on a GPU.
 
 Kernels are compiled in the shapes of csrc/kernels/ops/attention_matrix.cc."""
 
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import hashlib
 import re
 import subprocess
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -339,27 +339,64 @@ def first_shapes(features: int, last: bool = False) -> dict[str, Shape]:
     return found
 
 
-def problems() -> Iterator[tuple[str, Problem]]:
-    yield "bfloat16", Problem(1, 2, 150, 150, 64, 64, causal=1)
-    yield "bfloat16", Problem(2, 1, 70, 201, 64, 64)
-    yield "float16", Problem(1, 1, 201, 70, 64, 48, causal=1)
-    yield "bfloat16", Problem(1, 2, 67, 65, 33, 31, mask=(1, 0, 1, 1))
-    yield "float16", Problem(2, 2, 5, 7, 4, 6, causal=1, mask=(1, 0, 0, 1))
-    yield "float16", Problem(1, 1, 40, 130, 40, 40, causal=1, scale=0.75)
-    yield "bfloat16", Problem(1, 1, 130, 131, 32, 32, mask=(0, 0, 1, 0), scale=-1.5)
-    for features in (80, 96, 128, 160, 192, 256):
-        yield "bfloat16", Problem(1, 1, 100, 90, features, features, causal=1)
+#: A sample of the problems for every run: causal with a mask, heads of odd sizes, more keys than queries.
+SAMPLE = (
+    ("bfloat16", Problem(1, 2, 67, 65, 33, 31, causal=1, mask=(1, 0, 1, 1))),
+    ("float16", Problem(1, 1, 40, 130, 40, 40, causal=1, scale=0.75)),
+)
+
+PROBLEMS = (
+    ("bfloat16", Problem(1, 2, 150, 150, 64, 64, causal=1)),
+    ("bfloat16", Problem(2, 1, 70, 201, 64, 64)),
+    ("float16", Problem(1, 1, 201, 70, 64, 48, causal=1)),
+    ("float16", Problem(2, 2, 5, 7, 4, 6, causal=1, mask=(1, 0, 0, 1))),
+    ("bfloat16", Problem(1, 1, 130, 131, 32, 32, mask=(0, 0, 1, 0), scale=-1.5)),
+    *(("bfloat16", Problem(1, 1, 100, 90, size, size, causal=1)) for size in (80, 96, 128, 160, 192, 256)),
+)
 
 
-@pytest.mark.parametrize(("dtype", "problem"), list(problems()), ids=str)
+def name_of(value: Problem | str) -> str:
+    return value if isinstance(value, str) else "x".join(str(size) for size in dataclasses.astuple(value)[:6])
+
+
+@pytest.mark.parametrize(("dtype", "problem"), SAMPLE, ids=name_of)
 def test_kernels_compute_attention_and_its_gradient(folder: Path, dtype: str, problem: Problem) -> None:
     check(folder, first_shapes(max(problem.d, problem.e)), dtype, problem)
 
 
+@pytest.mark.whole
+@pytest.mark.parametrize(("dtype", "problem"), PROBLEMS, ids=name_of)
+def test_kernels_compute_attention_of_all_shapes(folder: Path, dtype: str, problem: Problem) -> None:
+    check(folder, first_shapes(max(problem.d, problem.e)), dtype, problem)
+
+
+@pytest.mark.whole
 @pytest.mark.parametrize("features", [128, 192, 256])
 def test_kernels_in_little_local_memory(folder: Path, features: int) -> None:
     check(folder, first_shapes(features, last=True), "float16", Problem(1, 1, 70, 75, features, features, causal=1))
 
 
+@pytest.mark.whole
 def test_kernels_with_wide_indices(folder: Path) -> None:
     check(folder, first_shapes(64), "bfloat16", Problem(1, 2, 33, 50, 64, 56, causal=1), wide=True)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("if (column >= p.keys || (causal", "if (column >= p.keys - 1 || (causal"),
+        ("uhal_await_copies();\n    UHAL_BARRIER();\n    if (other", "UHAL_BARRIER();\n    if (other"),
+    ],
+    ids=["a key less", "no wait for copies"],
+)
+def test_a_mistake_in_a_kernel_is_found(folder: Path, monkeypatch: pytest.MonkeyPatch, right: str, wrong: str) -> None:
+    read = with_includes
+
+    def mistaken(path: Path) -> str:
+        text = read(path)
+        assert path.name != "attention_matrix.cl" or text.count(right) == 1
+        return text.replace(right, wrong)
+
+    monkeypatch.setitem(globals(), "with_includes", mistaken)
+    with pytest.raises(AssertionError):
+        check(folder, first_shapes(64), "bfloat16", Problem(1, 1, 20, 100, 64, 64))
