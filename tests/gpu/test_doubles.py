@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from gpu_compilers import compile_cuda, nvrtc_library
 from processes import Completed, run_command, run_python
 
 ROOT = Path(__file__).parents[2]
@@ -89,6 +90,33 @@ def test_warming_the_cache_compiles_every_program_once(backend: str, drivers: Pa
         assert "threadIdx" in program.read_text()
     process = run_unihal(backend, drivers, "cache", "warm", **settings)
     assert f" 0 programs compiled, {len(programs)} were there already" in process.stdout
+
+
+#: Attention and its gradient with heads of both kinds of tiles: those that fit into 48 KiB, and those that do not.
+ATTENTION = """
+import unihal
+from unihal import Buffer, ops
+device = unihal.device("iluvatar:0")
+for dtype in ("bfloat16", "float16", "float32"):
+    for features in (32, 64, 256):
+        q, k, v, dy = (Buffer((1, 2, 300, features), dtype, device) for _ in range(4))
+        y, total = ops.attention(q, k, v, causal=True)
+        ops.attention_backward(q, k, v, None, y, total, dy, causal=True)
+device.synchronize()
+"""
+
+
+@pytest.mark.parametrize(("card", "forms"), [("NVIDIA H100:9.0:2048", 18), ("NVIDIA V100:7.0:2048", 0)])
+def test_attention_runs_on_matrix_cores_where_there_are_some(
+    drivers: Path, tmp_path: Path, card: str, forms: int
+) -> None:
+    settings = {"HIP_ON_HOST_DEVICES": card, "HIP_ON_HOST_PROGRAMS": str(tmp_path), "UNIHAL_CACHE": "off"}
+    process = run_python(ATTENTION, UNIHAL_BACKEND="corex", COREX_ROOT=str(drivers), **settings)
+    assert process.returncode == 0, process.stderr
+    found = list(tmp_path.glob("attention_matrix.*"))
+    assert len(found) == forms
+    for program in found[::3]:
+        compile_cuda(program.read_text(), "sm_80", nvrtc_library())
 
 
 def test_a_device_tells_its_driver_its_compiler_and_the_overrides(drivers: Path) -> None:
