@@ -133,8 +133,8 @@ def _forward_expected(
     error = factor_error(attributes, dtype, lambda: magnitude) + _weight_errors(dtype, size, v)
     results: list[Expected | None] = [Expected(y, roundings, magnitude, error)]
     largest = np.where(np.isfinite(total), np.abs(total), 0) + scores[..., 0] + 1
-    error = factor_error(attributes, dtype, lambda: scores[..., 0])
-    return [*results, Expected(total, roundings, largest, error) if logsumexp else None]
+    of_scores = factor_error(attributes, dtype, lambda: scores[..., 0])
+    return [*results, Expected(total, roundings, largest, of_scores) if logsumexp else None]
 
 
 def _statistics_dtype(dtype: str) -> str:
