@@ -56,8 +56,8 @@ FORMATTED := $(shell find $(NATIVE_FOLDERS) tests benchmarks -type f \( -name '*
 CHECKED := python plugins tests benchmarks docs setup.py
 
 .PHONY: demo benchmarks build test test-rest test-all test-long check test-native sanitize sanitize-address sanitize-thread fuzz \
-  test-python test-gpu-sample test-gpu test-paddle test-tensorflow test-tensorflow-sample test-tensorflow-whole test-conformance-sample test-conformance test-mutations \
-  test-strict test-opencl-sample test-opencl test-amd-sample test-amd test-races test-conformance-opencl test-paddle-versions soak \
+  test-python test-gpu-sample test-gpu test-paddle test-tensorflow test-tensorflow-whole test-conformance-sample \
+  test-conformance test-mutations test-strict test-opencl-sample test-opencl test-amd-sample test-amd test-races test-conformance-opencl test-paddle-versions soak \
   coverage format clean
 
 demo: build
@@ -152,13 +152,11 @@ test-mutations: $(SITE)
 test-paddle: $(SITE)
 	$(PYTEST) tests/paddle
 
-test-tensorflow-sample: $(SITE)
+test-tensorflow: $(SITE)
 	$(PYTEST) -m 'not whole' tests/tensorflow
 
 test-tensorflow-whole: $(SITE)
 	$(PYTEST) -m whole tests/tensorflow
-
-test-tensorflow: test-tensorflow-sample test-tensorflow-whole
 
 # Tests marked `whole` take the whole of what others take a sample of.
 test-conformance-sample: $(SITE)

@@ -35,7 +35,7 @@ class Suite:
 SUITES = [
     Suite("check", "test"),
     Suite("test-native", "test", alone=True),
-    Suite("test-tensorflow-sample", "test"),
+    Suite("test-tensorflow", "test"),
     Suite("test-paddle", "test"),
     Suite("test-python", "test"),
     Suite("test-gpu-sample", "test"),
