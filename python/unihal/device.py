@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal, Union
 
 from . import _core, errors
@@ -100,15 +101,14 @@ class Device:
         self._handle = _core.device_get(device_type, ordinal)
         self._device_type = device_type
         self._ordinal = ordinal
+        self._hash = hash(self._handle)
 
-    @classmethod
-    def _from_handle(cls, handle: _core.Device) -> Device:
-        device = cls.__new__(cls)
+    @staticmethod
+    @cache
+    def _from_handle(handle: _core.Device) -> Device:
+        """The same object each time, since every launch asks for the device of its operands."""
         properties = handle.properties()
-        device._handle = handle
-        device._device_type = properties["device_type"]
-        device._ordinal = properties["ordinal"]
-        return device
+        return Device(properties["device_type"], properties["ordinal"])
 
     @property
     def type(self) -> str:
@@ -146,10 +146,10 @@ class Device:
         self._handle.synchronize()
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Device) and self._handle == other._handle
+        return self is other or (isinstance(other, Device) and self._handle == other._handle)
 
     def __hash__(self) -> int:
-        return hash(self._handle)
+        return self._hash
 
     def __str__(self) -> str:
         return f"{self._device_type}:{self._ordinal}"

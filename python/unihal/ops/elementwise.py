@@ -73,10 +73,11 @@ class MapFunction:
         if outs and len(outs) != self.output_count:
             raise errors.InvalidArgumentError(f"{self.name} has {self.output_count} outputs; out has {len(outs)}")
         shape = broadcast_shapes([x.shape for x in inputs])
-        result_dtype = dtype or self._result_dtype(inputs)
-        outputs = [
-            output(shape, result_dtype, inputs[0], outs[i] if outs else None, stream) for i in range(self.output_count)
-        ]
+        if outs:
+            outputs = [output(shape, each.dtype, each, each, stream) for each in outs]
+        else:
+            result_dtype = dtype or self._result_dtype(inputs)
+            outputs = [output(shape, result_dtype, inputs[0], None, stream) for _ in range(self.output_count)]
         attributes = {"function": self._number, "parameters": list(parameters)}
         launch("map", inputs, outputs, attributes, stream=stream, label=label)
         return outputs[0] if self.output_count == 1 else tuple(outputs)

@@ -87,6 +87,9 @@ def output(
 
 def broadcast_shapes(shapes: Sequence[Sequence[int]]) -> tuple[int, ...]:
     """The common shape by NumPy's rule."""
+    first = tuple(shapes[0]) if shapes else ()
+    if all(shape == first for shape in shapes):
+        return first
     rank = max((len(shape) for shape in shapes), default=0)
     result = [1] * rank
     for shape in shapes:
