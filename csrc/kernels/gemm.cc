@@ -206,14 +206,16 @@ MatmulProblem Gemm::library_problem(const LibraryShare& share) const {
 }
 
 // The most that the library takes by itself, then what costs least beside it. Integers of ours wrap as 64 bits do, so
-// nothing is done to them in between; nor to what is narrower than the sum, which would be rounded twice.
+// nothing is done to them in between. What is narrower than the sum is rounded in between: in 16 bits op.h allows that
+// before the activation.
 bool Gemm::find_library_share(const DeviceTraits& traits, LibraryShare* share) const {
   const MatmulOperand& c = problem_.operands[kMatmulC];
   const MatmulOperand& d = problem_.operands[kMatmulD];
   const bool has_activation = problem_.activation != UHAL_ACTIVATION_NONE;
   const bool is_wide = d.dtype == (compute_ == Compute::kDouble ? UHAL_FLOAT64 : UHAL_FLOAT32);
+  const bool may_round = is_wide || d.dtype == UHAL_FLOAT16 || d.dtype == UHAL_BFLOAT16;
   const bool can_activate =
-      has_activation && compute_ != Compute::kInt64 && (is_wide || commutes_with_rounding(problem_.activation));
+      has_activation && compute_ != Compute::kInt64 && (may_round || commutes_with_rounding(problem_.activation));
   const bool has_other_c = problem_.beta != 0 && c.data != d.data;
   const bool can_add_c = has_other_c && problem_.beta == 1 && is_wide;
   const bool can_copy_c = has_other_c && c.dtype == d.dtype;

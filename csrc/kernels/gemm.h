@@ -31,6 +31,9 @@ class Gemm {
   // Submits the product. `workspace` is workspace_bytes() of device memory aligned to 256, or NULL if that is 0.
   uhal_status run(Queue& queue, void* workspace) const;
 
+  // Whether a library runs it, with nothing of ours before it.
+  bool is_by_library_at_once() const { return method_ == Method::kLibrary && !share_.copies_c; }
+
   // What traits.tuning has choices of, by tuning_key(): products large enough for tiles, and those with a vector where
   // there is a library. Candidate 0 is the vendor's library, which our own kernels stand in for where it refuses; then
   // come kGemmTiles, in order, the kernel for vectors, and the library's algorithms from the second on.

@@ -115,7 +115,8 @@ enum {
 
   /* [a (..., m, k), b (..., k, n), c (optional)] -> [d (..., m, n)].
    * d = activation(alpha * a @ b + beta * c); leading axes of a, b broadcast to d's; c broadcasts to d (a
-   * bias is a row), and may be the same view as d. Transposed operands are strides.
+   * bias is a row), and may be the same view as d. Transposed operands are strides. A d of float16 or bfloat16 may be
+   * rounded to its dtype before the activation, too.
    * attributes: uhal_matmul_attributes. */
   UHAL_OP_MATMUL = 48,
 
@@ -123,7 +124,8 @@ enum {
    * attributes: uhal_convolution_attributes, uhal_pool_attributes. */
 
   /* [x (N, C, spatial...), w (O, C/groups, spatial...), bias (O; optional)] -> [y (N, O, spatial...)].
-   * Cross-correlation, as all frameworks mean by convolution. y = activation(conv + bias). */
+   * Cross-correlation, as all frameworks mean by convolution. y = activation(conv + bias). A y of float16 or bfloat16
+   * may be rounded to its dtype once more, before the bias is added or before the activation. */
   UHAL_OP_CONVOLUTION = 64,
 
   /* [dy, w] -> [dx]. Also the forward transposed convolution. */

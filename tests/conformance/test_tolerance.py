@@ -13,7 +13,14 @@ from unihal.conformance.layout import IMAGE_LAYOUTS, output_layout, place
 from unihal.conformance.number_format import FORMATS, decode, encode, round_to, storage
 from unihal.conformance.reference.random_numbers import philox
 from unihal.conformance.sweep import SHAPES
-from unihal.conformance.tolerance import Arithmetic, compute_type, error_bound, mismatches, summation_roundings
+from unihal.conformance.tolerance import (
+    Arithmetic,
+    compute_type,
+    early_rounding_error,
+    error_bound,
+    mismatches,
+    summation_roundings,
+)
 
 # -- number formats
 
@@ -85,6 +92,14 @@ def test_a_magnitude_and_an_error_widen_the_bound() -> None:
     assert error_bound(Expected(np.array([1.0]), 1, error=0.25), "float32", Arithmetic("float32")) == pytest.approx(
         0.25
     )
+
+
+def test_an_early_rounding_is_one_of_16_bits() -> None:
+    small, large = np.array([1.0, np.nan, np.inf]), np.array([-4.0, 2.0, np.nan])
+    assert early_rounding_error("float32", small, large) == 0
+    subnormal = FORMATS["float16"].smallest_subnormal / 2
+    error = np.asarray(early_rounding_error("float16", small, large))
+    assert np.array_equal(error - subnormal, 2.0**-11 * np.array([4.0, 2.0, FORMATS["float16"].largest]))
 
 
 def test_repeating_elements_repeat_their_roundings() -> None:

@@ -333,6 +333,28 @@ TEST_P(Products, LeaveToUsWhatTheLibraryDoesNotFuse) {
   EXPECT_EQ(behind.find("x + y") != std::string::npos, !is_lt) << "one pass for what the library leaves: " << behind;
 }
 
+// The activation's pass reads what was rounded to 16 bits, as op.h lets it.
+TEST_P(Products, In16BitsLeaveTheActivationToUs) {
+  open();
+  ASSERT_NE(queue_, nullptr);
+  kernels::DeviceTraits traits = gpu_traits();
+  traits.gemm_library = libraries_.get();
+  for (const uhal_dtype dtype : {UHAL_FLOAT16, UHAL_BFLOAT16}) {
+    LibraryQueue queue(traits, queue_.get(), nullptr);
+    std::vector<float> memory(4 * 64 * 64);
+    MatmulProblem problem = large_product();
+    for (int i : {kMatmulA, kMatmulB, kMatmulD}) {
+      problem.operands[i].data = memory.data() + i * 64 * 64;
+      problem.operands[i].dtype = dtype;
+    }
+    problem.activation = UHAL_ACTIVATION_GELU_ERF;
+    ASSERT_EQ(kernels::Gemm(traits, problem).run(queue, workspace_.data()), UHAL_OK);
+    ASSERT_EQ(queue.submitted.size(), 2U) << queue.submitted[0];
+    EXPECT_EQ(queue.submitted[0], "library");
+    EXPECT_NE(queue.submitted[1].find("erf("), std::string::npos) << queue.submitted[1];
+  }
+}
+
 // -- algorithms
 
 // The op of a product of float32.

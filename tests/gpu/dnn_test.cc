@@ -322,8 +322,8 @@ TEST_P(Convolutions, DepthwiseOnesAreOurs) {
   EXPECT_EQ(std::count(queue.submitted.begin(), queue.submitted.end(), "library"), 0);
 }
 
-// relu and relu6 of a rounded sum are what they are of the sum itself; others would be rounded twice.
-TEST_P(Convolutions, OfNarrowResultsAreFinishedWhereThatIsExact) {
+// Their sums may be rounded before the bias and the activation (op.h).
+TEST_P(Convolutions, OfNarrowResultsAreFinishedBehind) {
   open();
   ASSERT_NE(stream_, nullptr);
   kernels::DeviceTraits traits = gpu_traits();
@@ -336,11 +336,11 @@ TEST_P(Convolutions, OfNarrowResultsAreFinishedWhereThatIsExact) {
     convolution.activation = activation;
     return kernels::takes_library(traits, convolution, Pass::kForward);
   };
-  for (const uhal_activation activation : {UHAL_ACTIVATION_NONE, UHAL_ACTIVATION_RELU, UHAL_ACTIVATION_RELU6}) {
-    EXPECT_TRUE(takes(UHAL_FLOAT16, activation)) << activation;
+  for (const uhal_dtype dtype : {UHAL_FLOAT32, UHAL_FLOAT16, UHAL_BFLOAT16}) {
+    for (const uhal_activation activation : {UHAL_ACTIVATION_NONE, UHAL_ACTIVATION_RELU6, UHAL_ACTIVATION_SILU}) {
+      EXPECT_TRUE(takes(dtype, activation)) << dtype << " " << activation;
+    }
   }
-  EXPECT_FALSE(takes(UHAL_FLOAT16, UHAL_ACTIVATION_SILU));
-  EXPECT_TRUE(takes(UHAL_FLOAT32, UHAL_ACTIVATION_SILU));
 }
 
 TEST_P(Convolutions, AreFinishedInOnePass) {
@@ -379,6 +379,97 @@ TEST_P(Convolutions, FiltersInOtherOrdersAreCopied) {
     EXPECT_EQ(queue.submitted[kind == UHAL_OP_CONVOLUTION_BACKWARD_FILTER ? 0 : 1], "library");
     EXPECT_EQ(queue.asked_bytes, 256 + control().workspace) << "room for the copy before the library's own";
   }
+}
+
+// -- windows of one pixel
+
+// Both libraries of CoreX.
+constexpr LibraryRow kProductsOfCorex = {"cublaslt", Vendor::kCorex, "sm_90", "corex/lib64/libcublasLt.so.12"};
+
+class PointwiseConvolutions : public Convolutions {
+ protected:
+  void SetUp() override {
+    Convolutions::SetUp();
+    set("UNIHAL_GPU_LIBRARIES", std::string(row().name) + "," + kProductsOfCorex.name);
+    control_of(kProductsOfCorex) = {};
+    open();
+    ASSERT_NE(stream_, nullptr);
+    products_.open(device(), &notes_);
+    ASSERT_FALSE(products_.is_empty());
+    blas_ = std::make_unique<BlasQueue>(products_, nullptr);
+    traits_.gemm_library = &products_;
+    traits_.convolution_library = library_.get();
+  }
+
+  // How many launches of products and of convolutions an op is.
+  std::pair<int, int> works(const uhal_op& op) {
+    const std::pair<int, int> before(control_of(kProductsOfCorex).works, control().works);
+    LibraryQueue queue(traits_, blas_.get(), stream_.get());
+    EXPECT_EQ(kernels::launch(queue, op), UHAL_OK);
+    submitted_ = queue.submitted;
+    return {control_of(kProductsOfCorex).works - before.first, control().works - before.second};
+  }
+
+  static Example::Shape shape_of(uhal_dtype dtype, Order images, Order filters) {
+    Example::Shape shape;
+    shape.inputs = 48;
+    shape.outputs = 32;
+    shape.length[0] = shape.length[1] = 24;
+    shape.window[0] = shape.window[1] = 1;
+    shape.padding[0] = 0;
+    shape.dtype = dtype;
+    shape.images_order = images;
+    shape.filter_order = filters;
+    return shape;
+  }
+
+  BlasLibraries products_;
+  std::unique_ptr<BlasQueue> blas_;
+  kernels::DeviceTraits traits_ = gpu_traits();
+  std::vector<std::string> submitted_;
+};
+
+TEST_P(PointwiseConvolutions, AreProductsOfTheOtherLibrary) {
+  for (const uhal_dtype dtype : {UHAL_FLOAT32, UHAL_FLOAT16, UHAL_BFLOAT16}) {
+    for (const uhal_op_kind kind : kKinds) {
+      for (const Order images : {Order::kFirst, Order::kLast}) {
+        // The images of NCHW are no one matrix, and the gradient of the filter no one product of them.
+        const bool is_one_product = images == Order::kLast || kind != UHAL_OP_CONVOLUTION_BACKWARD_FILTER;
+        Example example(shape_of(dtype, images, images), kind, 1);
+        const std::vector<unsigned char> expected = example.expected();
+        EXPECT_EQ(works(example.op), std::make_pair(is_one_product ? 1 : 0, is_one_product ? 0 : 1));
+        EXPECT_EQ(submitted_.size(), 1U);
+        EXPECT_EQ(example.actual(), expected) << kind << " of dtype " << dtype;
+      }
+    }
+  }
+}
+
+TEST_P(PointwiseConvolutions, TakeFiltersInAnyOrder) {
+  for (const uhal_op_kind kind : kKinds) {
+    Example example(shape_of(UHAL_FLOAT32, Order::kLast, Order::kOutputsLast), kind, 1);  // TensorFlow's HWIO
+    const std::vector<unsigned char> expected = example.expected();
+    EXPECT_EQ(works(example.op), std::make_pair(1, 0));
+    EXPECT_EQ(submitted_.size(), 1U);
+    EXPECT_EQ(example.actual(), expected) << kind;
+  }
+}
+
+TEST_P(PointwiseConvolutions, OfOtherKindsAreTheLibrarysOfConvolutions) {
+  const Example::Shape pointwise = shape_of(UHAL_FLOAT32, Order::kLast, Order::kLast);
+  Example::Shape shape = pointwise;
+  shape.stride[0] = shape.stride[1] = 2;
+  EXPECT_EQ(works(Example(shape, UHAL_OP_CONVOLUTION, 1).op), std::make_pair(0, 1)) << "with a stride";
+  shape = pointwise;
+  shape.window[0] = 3;
+  EXPECT_EQ(works(Example(shape, UHAL_OP_CONVOLUTION, 1).op), std::make_pair(0, 1)) << "with a larger window";
+  shape = pointwise;
+  shape.groups = 2;
+  EXPECT_EQ(works(Example(shape, UHAL_OP_CONVOLUTION, 1).op), std::make_pair(0, 1)) << "in groups";
+  shape = pointwise;
+  shape.images_order = shape.filter_order = Order::kFirst;
+  shape.length[0] = shape.length[1] = 7;
+  EXPECT_EQ(works(Example(shape, UHAL_OP_CONVOLUTION, 1).op), std::make_pair(0, 1)) << "small images of NCHW";
 }
 
 // -- algorithms
@@ -486,6 +577,7 @@ constexpr LibraryRow kLibraries[] = {
 };
 INSTANTIATE_TEST_SUITE_P(Libraries, Convolutions, testing::ValuesIn(kLibraries),
                          [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Libraries, PointwiseConvolutions, testing::Values(kLibraries[0]));
 INSTANTIATE_TEST_SUITE_P(Libraries, TunedConvolutions, testing::ValuesIn(kLibraries),
                          [](const auto& info) { return std::string(info.param.name); });
 

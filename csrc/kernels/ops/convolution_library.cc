@@ -76,11 +76,7 @@ void pack_filter(Pass pass, Convolution* c) {
 // What the library is asked for: false if it takes it neither with the filter as it is nor with a copy.
 bool find_task(const DeviceTraits& traits, const Convolution& c, Pass pass, Convolution* asked, bool* packs) {
   *packs = false;
-  // What is narrower than the sum would be rounded twice.
-  const bool is_narrow = c.result.dtype != compute_dtype(c.compute);
-  const bool is_changed_behind = c.bias.data != nullptr || !commutes_with_rounding(c.activation);
-  const bool finishes = pass == Pass::kForward && is_changed_behind;
-  if (traits.convolution_library == nullptr || (is_narrow && finishes)) return false;
+  if (traits.convolution_library == nullptr) return false;
   *asked = c;
   asked->bias = {};
   asked->activation = UHAL_ACTIVATION_NONE;

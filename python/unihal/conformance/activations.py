@@ -17,6 +17,10 @@ _STEEPEST = 1.13
 _ROUNDINGS = 40
 
 
+#: Whether a value is rounded before or after makes no difference to these.
+COMMUTE_WITH_ROUNDING = (Activation.NONE, Activation.RELU, Activation.RELU6)
+
+
 def activated(before: Expected, activation: int) -> Expected:
     """What remains of a result and its error when the activation is applied.
 
@@ -26,7 +30,7 @@ def activated(before: Expected, activation: int) -> Expected:
     if activation == Activation.NONE:
         return before
     values = activate(before.values, activation)
-    if activation in (Activation.RELU, Activation.RELU6):
+    if activation in COMMUTE_WITH_ROUNDING:
         return replace(before, values=values)
     size = np.abs(before.values)
     magnitude = size if before.magnitude is None else before.magnitude

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .activations import activated
+from .activations import COMMUTE_WITH_ROUNDING, activated
 from .case import Array, Case, Expected, Operand, written
 from .layout import IMAGE_LAYOUTS
 from .reference.convolution import (
@@ -20,7 +20,7 @@ from .reference.convolution import (
 )
 from .reference.enums import Activation, MathMode
 from .sweep import FLOATING, sweep
-from .tolerance import factor_error, summation_roundings
+from .tolerance import early_rounding_error, factor_error, summation_roundings
 from .values import normal
 
 
@@ -120,13 +120,19 @@ def _taps(problem: _Problem) -> int:
 def _forward(inputs: Sequence[Any], problem: _Problem, dtype: str) -> list[Expected]:
     x, w, bias = inputs
     sizes = [None if operand is None else np.abs(operand) for operand in inputs]
+    values = convolution(x, w, bias, **problem.geometry)
+    error = factor_error(problem.attributes, dtype, lambda: convolution(np.abs(x), np.abs(w), None, **problem.geometry))
+    activation = problem.attributes.get("activation", Activation.NONE)
+    # What may be rounded early: the sum before the bias, or that before the activation.
+    early = [] if bias is None else [values - bias.reshape(-1, *[1] * (values.ndim - 2))]
+    early += [] if activation in COMMUTE_WITH_ROUNDING else [values]
     before = Expected(
-        convolution(x, w, bias, **problem.geometry),
+        values,
         summation_roundings(problem.w[1] * _taps(problem)) + 1,
         convolution(*sizes, **problem.geometry),  # type: ignore[arg-type]
-        factor_error(problem.attributes, dtype, lambda: convolution(np.abs(x), np.abs(w), None, **problem.geometry)),
+        error + early_rounding_error(dtype, *early) if early else error,
     )
-    return [activated(before, problem.attributes.get("activation", Activation.NONE))]
+    return [activated(before, activation)]
 
 
 def _forward_case(dtype: str, problem: _Problem, layout: str, *, bias: bool) -> Case:

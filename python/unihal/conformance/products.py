@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from .activations import activated
+from .activations import COMMUTE_WITH_ROUNDING, activated
 from .case import Array, Case, Expected, Operand, Reference, Values, written
 from .number_format import is_inexact
 from .reductions import widened
 from .reference.enums import Activation, MathMode
 from .reference.matmul import matmul
 from .sweep import FLOATING, INTEGERS, shape_name, sweep
-from .tolerance import factor_error, summation_roundings
+from .tolerance import early_rounding_error, factor_error, summation_roundings
 from .values import integers, listed, normal, wide
 
 
@@ -92,8 +92,11 @@ def _reference(attributes: Mapping[str, Any], dtype: str = "mixed") -> Reference
         magnitude = matmul(*sizes, **{name: abs(value) for name, value in linear.items()})  # type: ignore[arg-type]
         roundings = summation_roundings(a.shape[-1]) + 3
         error = factor_error(attributes, dtype, lambda: abs(linear["alpha"]) * (np.abs(a) @ np.abs(b)))
-        expected = Expected(matmul(a, b, c, **linear), roundings, magnitude, error)
-        return [activated(expected, attributes.get("activation", Activation.NONE))]
+        values = matmul(a, b, c, **linear)
+        activation = attributes.get("activation", Activation.NONE)
+        if activation not in COMMUTE_WITH_ROUNDING:
+            error = error + early_rounding_error(dtype, values)
+        return [activated(Expected(values, roundings, magnitude, error), activation)]
 
     return reference
 
@@ -183,7 +186,7 @@ def _with_nan(dtype: str, activation: Activation, sizes: tuple[int, int, int]) -
         dtype=dtype,
         inputs=(Operand(dtype, (m, k), values), Operand(dtype, (k, n), listed([1.0, -1.0])), None),
         outputs=(Operand(dtype, (m, n)),),
-        reference=_reference(attributes),
+        reference=_reference(attributes, dtype),
         attributes=attributes,
     )
 

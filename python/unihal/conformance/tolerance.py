@@ -16,8 +16,9 @@ D may be off by
   for k^2 / 16, the n of its square root.
   Elementary functions count as many roundings as OpenCL C 1.2, section 7.4, grants a device (twice its ulps).
 * m is the value's own magnitude, or what the case says: for a sum, the sum of the absolute terms.
-* e is an absolute error that the case brings along, such as that of a finite difference, or of the factors that an op's
-  math mode lets be rounded: ``factor_error``.
+* e is an absolute error that the case brings along, such as that of a finite difference, of the factors that an op's
+  math mode lets be rounded (``factor_error``), or of a sum that may be rounded before its activation in 16 bits
+  (``early_rounding_error``).
 * s is half the least subnormal number of D, and the least normal number of C: devices may flush subnormal results to
   zero. Exact results (k = 0) have no such allowance.
 
@@ -57,6 +58,15 @@ def factor_error(attributes: Mapping[str, Any], dtype: str, magnitude: Callable[
     allows for operands of one dtype. ``magnitude`` gives the sums of the absolute products."""
     allows_tf32 = attributes.get("math_mode", MathMode.STRICT) == MathMode.ALLOW_TF32 and dtype == "float32"
     return 2 * _TF32_ROUNDOFF * magnitude() if allows_tf32 else 0.0
+
+
+def early_rounding_error(dtype: str, *values: Array) -> Array | float:
+    """The error of one rounding to ``dtype`` of any one of some intermediate values: op.h allows that for 16 bits."""
+    if dtype not in ("float16", "bfloat16"):
+        return 0.0
+    stored = FORMATS[dtype]
+    size = np.fmax.reduce([np.minimum(np.abs(value), stored.largest) for value in values])
+    return np.asarray(stored.unit_roundoff * np.nan_to_num(size) + stored.smallest_subnormal / 2)
 
 
 def compute_type(dtypes: Iterable[str]) -> str:
