@@ -186,29 +186,36 @@ class Convolutions : public LibraryTest {
   std::vector<unsigned char> workspace_ = std::vector<unsigned char>(1 << 20);
 };
 
+// Any shape.
+Example::Shape random_shape(std::mt19937& random) {
+  constexpr uhal_dtype kDtypes[] = {UHAL_FLOAT32, UHAL_FLOAT64, UHAL_FLOAT16, UHAL_BFLOAT16};
+  const auto pick = [&](int64_t count) { return static_cast<int64_t>(random() % static_cast<unsigned>(count)); };
+  Example::Shape shape;
+  shape.spatial = 1 + static_cast<int>(pick(3));
+  shape.images = 1 + pick(2);
+  shape.groups = 1 + pick(3);
+  shape.inputs = 1 + pick(3);
+  shape.outputs = 1 + pick(3);
+  for (int i = 0; i < shape.spatial; ++i) {
+    shape.length[i] = 1 + pick(6);
+    shape.window[i] = 1 + pick(3);
+    shape.stride[i] = 1 + pick(2);
+    shape.padding[i] = pick(3);
+    shape.dilation[i] = 1 + pick(2);
+  }
+  shape.dtype = kDtypes[pick(4)];
+  shape.images_order = shape.filter_order = pick(2) == 0 ? Order::kFirst : Order::kLast;
+  return shape;
+}
+
 TEST_P(Convolutions, AreWhatTheOpSays) {
   open();
   ASSERT_NE(stream_, nullptr) << notes_.back();
-  constexpr uhal_dtype kDtypes[] = {UHAL_FLOAT32, UHAL_FLOAT64, UHAL_FLOAT16, UHAL_BFLOAT16};
   std::mt19937 random(7);
   const auto pick = [&](int64_t count) { return static_cast<int64_t>(random() % static_cast<unsigned>(count)); };
   int taken[3] = {};
   for (unsigned seed = 0; seed < 400; ++seed) {
-    Example::Shape shape;
-    shape.spatial = 1 + static_cast<int>(pick(3));
-    shape.images = 1 + pick(2);
-    shape.groups = 1 + pick(3);
-    shape.inputs = 1 + pick(3);
-    shape.outputs = 1 + pick(3);
-    for (int i = 0; i < shape.spatial; ++i) {
-      shape.length[i] = 1 + pick(6);
-      shape.window[i] = 1 + pick(3);
-      shape.stride[i] = 1 + pick(2);
-      shape.padding[i] = pick(3);
-      shape.dilation[i] = 1 + pick(2);
-    }
-    shape.dtype = kDtypes[pick(4)];
-    shape.images_order = shape.filter_order = pick(2) == 0 ? Order::kFirst : Order::kLast;
+    const Example::Shape shape = random_shape(random);
     const auto kind = static_cast<size_t>(pick(3));
     Example example(shape, kKinds[kind], seed);
     if (!example.is_possible) continue;
@@ -378,6 +385,138 @@ TEST_P(Convolutions, FiltersInOtherOrdersAreCopied) {
     ASSERT_EQ(queue.submitted.size(), 2U);
     EXPECT_EQ(queue.submitted[kind == UHAL_OP_CONVOLUTION_BACKWARD_FILTER ? 0 : 1], "library");
     EXPECT_EQ(queue.asked_bytes, 256 + control().workspace) << "room for the copy before the library's own";
+  }
+}
+
+// -- cuDNN's graphs
+
+class Graphs : public Convolutions {
+ protected:
+  void SetUp() override {
+    Convolutions::SetUp();
+    control().engines = 3;
+    open();
+    ASSERT_NE(stream_, nullptr);
+  }
+
+  // Runs an example; the engine that it ran on, or -1 - the algorithm that it ran by without a graph.
+  int engine_of(const Example& example, LibraryAlgorithm algorithm = kBestAlgorithm) {
+    const kernels::Convolution convolution = example.convolution();
+    const kernels::ConvolutionTask task = {convolution, kernels::pass_of(example.op), algorithm};
+    const int before = control().graphs;
+    size_t bytes = 0;
+    EXPECT_TRUE(stream_->plan(task, &bytes));
+    EXPECT_EQ(bytes, control().workspace);
+    EXPECT_EQ(stream_->run(task, workspace_.data()), UHAL_OK);
+    return control().graphs > before ? control().last_algorithm : -1 - control().last_algorithm;
+  }
+
+  static Example::Shape shape_of(uhal_dtype dtype) {
+    Example::Shape shape;
+    shape.dtype = dtype;
+    return shape;
+  }
+
+  int engine() { return engine_of(Example(shape_of(UHAL_BFLOAT16), UHAL_OP_CONVOLUTION, 1)); }
+
+  static constexpr LibraryAlgorithm kFirstEngine = 0x10000;
+};
+
+TEST_P(Graphs, AreWhatTheOpSays) {
+  std::mt19937 random(11);
+  int taken = 0;
+  for (unsigned seed = 0; seed < 300; ++seed) {
+    const Example::Shape shape = random_shape(random);
+    Example example(shape, kKinds[random() % 3], seed);
+    if (!example.is_possible) continue;
+    kernels::Convolution convolution = example.convolution();
+    if (!library_->takes({convolution, kernels::pass_of(example.op)})) continue;
+    const std::vector<unsigned char> expected = example.expected();
+    ASSERT_EQ(engine_of(example, kFirstEngine), 0) << "seed " << seed;
+    ASSERT_EQ(example.actual(), expected) << "seed " << seed;
+    ++taken;
+  }
+  EXPECT_GT(taken, 150);
+}
+
+TEST_P(Graphs, FreeWhatTheyMade) {
+  for (const uhal_op_kind kind : kKinds) {
+    const Example example(shape_of(UHAL_FLOAT16), kind, 1);
+    engine_of(example);
+    engine_of(example);
+  }
+  EXPECT_EQ(control().questions, 3) << "of each convolution once";
+  stream_.reset();
+  library_.reset();
+  EXPECT_EQ(control().handles, 0);
+  EXPECT_EQ(control().descriptors, 0);
+}
+
+// What would give other bits each time, or round float32 or sums of 16 bits, is passed over.
+TEST_P(Graphs, EnginesThatAreNotExactAreNotTaken) {
+  for (const int note : {1, 2, 4}) {
+    control().engine_note = note;
+    open();
+    EXPECT_EQ(engine(), 1) << note;
+  }
+  control().engine_note = 0;  // matrix units
+  open();
+  EXPECT_EQ(engine(), 0);
+  Example::Shape shape;
+  EXPECT_EQ(engine_of(Example(shape, UHAL_OP_CONVOLUTION, 1), kFirstEngine), -1);
+  shape.math_mode = UHAL_MATH_ALLOW_TF32;
+  EXPECT_EQ(engine_of(Example(shape, UHAL_OP_CONVOLUTION, 1)), 0);
+}
+
+TEST_P(Graphs, AreNotTheDefaultWhereMatrixUnitsMustNotBeUsed) {
+  EXPECT_EQ(engine_of(Example(shape_of(UHAL_FLOAT16), UHAL_OP_CONVOLUTION, 1)), 0);
+  EXPECT_EQ(engine_of(Example(shape_of(UHAL_FLOAT32), UHAL_OP_CONVOLUTION, 1)), -1);
+  EXPECT_EQ(engine_of(Example(shape_of(UHAL_FLOAT64), UHAL_OP_CONVOLUTION, 1)), -1);
+}
+
+TEST_P(Graphs, AreLeftForFunctionsWhereCudnnMakesNone) {
+  control().refused_engine = 0;
+  EXPECT_EQ(engine(), 1);
+  control().engines = 1;
+  open();
+  EXPECT_EQ(engine(), -1) << "its first algorithm without a graph";
+  control().refused_engine = -1;
+  control().version = 8907;
+  open();
+  EXPECT_EQ(engine(), -1) << "graphs of cuDNN 8 are not used";
+}
+
+TEST_P(Graphs, AreNotForDataOfOddAlignment) {
+  const Example example(shape_of(UHAL_BFLOAT16), UHAL_OP_CONVOLUTION, 1);
+  const uhal_tensor x = *example.op.inputs[0];
+  std::vector<float> memory(1024);
+  uhal_tensor moved = x;
+  moved.data = reinterpret_cast<char*>(memory.data()) + 2;
+  const uhal_tensor* const inputs[] = {&moved, example.op.inputs[1], nullptr};
+  uhal_op op = example.op;
+  op.inputs = inputs;
+  const kernels::Convolution convolution =
+      kernels::convolution_of(convolution_operands(op), convolution_attributes(op), false);
+  const kernels::ConvolutionTask task = {convolution, Pass::kForward};
+  size_t bytes = 0;
+  ASSERT_TRUE(stream_->plan(task, &bytes));
+  ASSERT_EQ(stream_->run(task, workspace_.data()), UHAL_OK);
+  EXPECT_EQ(control().graphs, 0);
+}
+
+TEST_P(Graphs, AreAmongTheAlgorithms) {
+  control().refused_engine = 1;
+  for (const uhal_dtype dtype : {UHAL_FLOAT16, UHAL_FLOAT32}) {
+    const Example example(shape_of(dtype), UHAL_OP_CONVOLUTION, 1);
+    const kernels::Convolution convolution = example.convolution();
+    LibraryAlgorithm numbers[kernels::kMostConvolutionAlgorithms];
+    const int count = library_->algorithms({convolution, Pass::kForward}, numbers);
+    ASSERT_EQ(count, 2 + control().algorithms);
+    // The first is what runs by default.
+    const std::vector<int> expected =
+        dtype == UHAL_FLOAT16 ? std::vector<int>{0, 2, -1, -2, -3} : std::vector<int>{-1, -2, -3, 0, 2};
+    for (int i = 0; i < count; ++i) EXPECT_EQ(engine_of(example, numbers[i]), expected[static_cast<size_t>(i)]) << i;
+    EXPECT_EQ(engine_of(example), expected[0]);
   }
 }
 
@@ -577,6 +716,7 @@ constexpr LibraryRow kLibraries[] = {
 };
 INSTANTIATE_TEST_SUITE_P(Libraries, Convolutions, testing::ValuesIn(kLibraries),
                          [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Libraries, Graphs, testing::Values(kLibraries[0]));
 INSTANTIATE_TEST_SUITE_P(Libraries, PointwiseConvolutions, testing::Values(kLibraries[0]));
 INSTANTIATE_TEST_SUITE_P(Libraries, TunedConvolutions, testing::ValuesIn(kLibraries),
                          [](const auto& info) { return std::string(info.param.name); });

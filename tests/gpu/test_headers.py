@@ -86,7 +86,7 @@ CHECKS: list[tuple[str, Callable[[], list[Path]]]] = [
     ("cublaslt.cc", large("cublasLt.h", *CUDA_RUNTIME)),
     ("cublas.cc", large("cublas_v2.h", *CUDA_RUNTIME)),
     ("cudnn.cc", large("cudnn.h", *CUDA_RUNTIME)),
-    ("cudnn.cc", large("cudnn.h", *CUDA_RUNTIME)),
+    ("cudnn_graph.cc", large("cudnn.h", *CUDA_RUNTIME)),
     ("nccl.cc", large("nccl.h", *CUDA_RUNTIME)),
 ]
 

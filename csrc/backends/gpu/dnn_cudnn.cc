@@ -2,13 +2,14 @@
 #include <algorithm>
 
 #include "csrc/backends/gpu/dnn.h"
+#include "csrc/backends/gpu/dnn_cudnn_graph.h"
 
 namespace unihal::gpu {
 namespace {
 
 // -- the interface, in declarations of our own -----------------------------------------------------------------
 
-using Handle = struct CudnnHandle*;
+using Handle = CudnnHandle;
 using TensorDescriptor = struct CudnnTensor*;
 using FilterDescriptor = struct CudnnFilter*;
 using ConvolutionDescriptor = struct CudnnConvolution*;
@@ -76,6 +77,7 @@ struct Functions {
                          TensorDescriptor dy_descriptor, const void* dy, ConvolutionDescriptor convolution,
                          int algorithm, void* workspace, size_t bytes, const void* beta, FilterDescriptor dw_descriptor,
                          void* dw);
+  CudnnGraphFunctions graph;
 };
 
 void find_functions(Library& library, Functions* functions) {
@@ -103,6 +105,7 @@ void find_functions(Library& library, Functions* functions) {
       .find("cudnnConvolutionForward", &functions->forward)
       .find("cudnnConvolutionBackwardData", &functions->backward_data)
       .find("cudnnConvolutionBackwardFilter", &functions->backward_filter);
+  find_graph_functions(library, &functions->graph);
 }
 
 // cudnnDataType_t.
@@ -275,20 +278,50 @@ class CudnnStream final : public DnnStream {
   }
 
   std::vector<LibraryAlgorithm> algorithms(const DnnProblem& problem) override {
-    const std::unique_ptr<CudnnPlan> plan = describe(problem);
-    return plan != nullptr ? plan->ask(problem) : std::vector<LibraryAlgorithm>();
+    constexpr size_t kMostOfGraphs = 10;  // of kMostConvolutionAlgorithms
+    std::vector<LibraryAlgorithm> numbers;
+    if (!start()) return numbers;
+    if (const std::unique_ptr<CudnnPlan> plan = describe(problem); plan != nullptr) numbers = plan->ask(problem);
+    if (takes_graph(problem)) {
+      const std::vector<LibraryAlgorithm> of_graphs = graph_algorithms(cudnn_.graph, handle_, problem, kMostOfGraphs);
+      numbers.insert(prefers_graph(problem) ? numbers.begin() : numbers.end(), of_graphs.begin(), of_graphs.end());
+    }
+    return numbers;
   }
 
  private:
-  std::unique_ptr<CudnnPlan> describe(const DnnProblem& problem) {
-    if (problem.dtype == UHAL_BFLOAT16 && major_ < 8) return nullptr;
+  // Graphs of 8 lack much of what later ones have. A plan of theirs is for data of some alignment.
+  bool takes_graph(const DnnProblem& problem) const {
+    constexpr int kFirstMajor = 9;
+    return major_ >= kFirstMajor && cudnn_.graph.is_complete() && problem.is_aligned;
+  }
+
+  // Where matrix units may be used. A graph does not say that they must not be: of its engines the best ones use them
+  // for float32 too, and what is left of them comes in no order that counts.
+  bool prefers_graph(const DnnProblem& problem) const {
+    const bool is_half = problem.dtype == UHAL_FLOAT16 || problem.dtype == UHAL_BFLOAT16;
+    return takes_graph(problem) && (is_half || problem.math_mode == UHAL_MATH_ALLOW_TF32);
+  }
+
+  // Makes the handle; false if there is none.
+  bool start() {
     if (handle_ == nullptr && cudnn_.create(&handle_) != kOk) handle_ = nullptr;
-    if (handle_ == nullptr || cudnn_.set_stream(handle_, stream_) != kOk) return nullptr;
+    return handle_ != nullptr && cudnn_.set_stream(handle_, stream_) == kOk;
+  }
+
+  std::unique_ptr<CudnnPlan> describe(const DnnProblem& problem) {
+    if ((problem.dtype == UHAL_BFLOAT16 && major_ < 8) || !start()) return nullptr;
     auto plan = std::make_unique<CudnnPlan>(cudnn_, major_, handle_);
     return plan->describe(problem) ? std::move(plan) : nullptr;
   }
 
   std::unique_ptr<DnnPlan> make_plan(const DnnProblem& problem, LibraryAlgorithm wanted) override {
+    const bool is_of_graph = is_graph_algorithm(wanted);
+    if (is_of_graph ? takes_graph(problem) && start() : wanted == kBestAlgorithm && prefers_graph(problem) && start()) {
+      std::unique_ptr<DnnPlan> plan = make_graph_plan(cudnn_.graph, handle_, problem, wanted);
+      if (plan != nullptr) return plan;
+    }
+    if (is_of_graph) return nullptr;
     std::unique_ptr<CudnnPlan> plan = describe(problem);
     if (plan == nullptr) return nullptr;
     if (wanted == kBestAlgorithm) {

@@ -93,6 +93,10 @@ bool make_dnn_problem(const kernels::ConvolutionTask& task, DnnProblem* result) 
     if (lay_out(c.source, c.images, c.channels * c.groups, c.input, problem.spatial, channels_last, &tensors[kDnnX]) &&
         lay_out(c.filter, c.rows * c.groups, c.channels, c.window, problem.spatial, channels_last, &tensors[kDnnW]) &&
         lay_out(c.result, c.images, c.rows * c.groups, c.output, problem.spatial, channels_last, &tensors[kDnnY])) {
+      const auto is_aligned = [](const DnnTensor& tensor) {
+        return reinterpret_cast<uintptr_t>(tensor.data) % kDnnAlignment == 0;
+      };
+      problem.is_aligned = std::all_of(tensors, tensors + kDnnOperands, is_aligned);
       *result = problem;
       return true;
     }
@@ -112,6 +116,7 @@ DnnKey key_of(const DnnProblem& problem) {
   for (const DnnTensor& tensor : problem.operands) {
     for (const int length : tensor.lengths) key[at++] = length;
   }
+  key[at++] = problem.is_aligned;
   return key;
 }
 

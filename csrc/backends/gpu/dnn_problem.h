@@ -21,11 +21,15 @@ struct DnnTensor {
   int strides[kDnnAxes] = {};
 };
 
+// What all operands of most problems are aligned to, in bytes.
+constexpr int kDnnAlignment = 16;
+
 struct DnnProblem {
   kernels::Pass pass = kernels::Pass::kForward;
   uhal_dtype dtype = UHAL_FLOAT32;
   uhal_math_mode math_mode = UHAL_MATH_STRICT;
   bool channels_last = false;  // of all three
+  bool is_aligned = false;     // all data, to kDnnAlignment
   int spatial = 2;             // 2 or 3
   int groups = 1;
   int padding[kDnnSpatial] = {};

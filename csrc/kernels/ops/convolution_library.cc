@@ -83,6 +83,7 @@ bool find_task(const DeviceTraits& traits, const Convolution& c, Pass pass, Conv
   if (traits.convolution_library->takes({*asked, pass})) return true;
   *packs = true;
   pack_filter(pass, asked);
+  asked->filter.data = nullptr;  // somewhere in the workspace
   return traits.convolution_library->takes({*asked, pass});
 }
 

@@ -14,6 +14,10 @@ struct LibraryControl {
   int compute = 0;             // of the last product its type of computation, of the last convolution its math type
   int advice_math = -1;        // cuDNN: cudnnMathType_t of what is advised; -1: the descriptor's
   int is_random = 0;           // cuDNN: what is advised gives other bits each time
+  int engines = 0;             // cuDNN: that its graphs are offered
+  int engine_note = -1;        // cuDNN: of the first of them, cudnnBackendNumericalNote_t; -1: none
+  int refused_engine = -1;     // cuDNN: of which no plan is made
+  int graphs = 0;              // cuDNN: convolutions that ran as one
   size_t workspace = 4096;     // that is asked for
   int algorithms = 3;          // that are offered where a library tells of some
   int last_algorithm = -1;     // that ran, from 0 on

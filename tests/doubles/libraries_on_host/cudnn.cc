@@ -1,5 +1,9 @@
 // cuDNN.
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <vector>
 
 #include "tests/doubles/libraries_on_host/control.h"
 #include "tests/doubles/libraries_on_host/convolution.h"
@@ -89,6 +93,96 @@ int drop(Object* object) {
 }
 
 void* writable(const void* data) { return const_cast<void*>(data); }
+
+// -- graphs: what cudnnBackend... tells, kept as it came
+
+struct Node {
+  int type = 0;
+  bool is_final = false;
+  int engine = -1;  // of an engine, its configuration, a plan
+  std::map<int, std::vector<unsigned char>> attributes;
+
+  template <class Value>
+  std::vector<Value> all(int name) const {
+    const auto found = attributes.find(name);
+    if (found == attributes.end()) return {};
+    std::vector<Value> values(found->second.size() / sizeof(Value));
+    std::memcpy(values.data(), found->second.data(), found->second.size());
+    return values;
+  }
+  template <class Value>
+  Value one(int name) const {
+    const std::vector<Value> values = all<Value>(name);
+    return values.size() == 1 ? values[0] : Value();
+  }
+};
+
+// cudnnBackendAttributeType_t: a handle, an enumeration, a bool, int64_t, float, double, a pointer; 15: a descriptor.
+size_t bytes_of(int type) {
+  constexpr size_t kBytes[] = {8, 4, 1, 8, 4, 8, 8};
+  return type < 7 ? kBytes[type] : type == 15 ? 8 : 4;
+}
+
+on_host::Tensor tensor_of(const Node& node) {
+  const auto lengths = node.all<int64_t>(902);
+  const auto strides = node.all<int64_t>(903);
+  on_host::Tensor tensor = {type_of(node.one<int>(901)), static_cast<int>(lengths.size())};
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    tensor.lengths[i] = static_cast<int>(lengths[i]);
+    tensor.strides[i] = static_cast<int>(strides.at(i));
+  }
+  return tensor;
+}
+
+// Runs a plan; what it lacks is a bad parameter.
+int run_graph(const Node& plan, const Node& pack) {
+  const Node* const graph = plan.one<const Node*>(401)->one<const Node*>(-1);
+  const Node* const operation = graph->one<const Node*>(801);
+  const int base = operation->type == 10 ? 700 : operation->type == 12 ? 706 : 712;
+  const on_host::Pass pass = base == 700   ? on_host::Pass::kForward
+                             : base == 706 ? on_host::Pass::kData
+                                           : on_host::Pass::kFilter;
+  // By pass: x, w, y.
+  const int names[3][3] = {{704, 703, 705}, {710, 709, 711}, {716, 715, 717}};
+  const Node* const told = operation->one<const Node*>(base + 2);
+  on_host::Convolution convolution;
+  convolution.spatial = static_cast<int>(told->one<int64_t>(106));
+  for (int i = 0; i < convolution.spatial; ++i) {
+    const auto at = [&](int name) { return static_cast<int>(told->all<int64_t>(name).at(static_cast<size_t>(i))); };
+    convolution.dilation[i] = at(102);
+    convolution.stride[i] = at(103);
+    convolution.padding[i] = at(105);
+    if (at(104) != at(105)) return kBadParameter;
+  }
+  on_host::Tensor tensors[3];
+  void* data[3] = {};
+  const auto ids = pack.all<int64_t>(1000);
+  const auto pointers = pack.all<void*>(1001);
+  for (int i = 0; i < 3; ++i) {
+    const Node* const node = operation->one<const Node*>(names[(base - 700) / 6][i]);
+    tensors[i] = tensor_of(*node);
+    for (size_t k = 0; k < ids.size(); ++k) {
+      if (ids[k] == node->one<int64_t>(906)) data[i] = pointers.at(k);
+    }
+    if (reinterpret_cast<uintptr_t>(data[i]) % static_cast<uintptr_t>(node->one<int64_t>(900)) != 0)
+      return kBadParameter;
+  }
+  const bool is_double = tensors[0].type == on_host::kDouble;
+  const bool is_one = is_double ? operation->one<double>(base) == 1 && operation->one<double>(base + 1) == 0
+                                : operation->one<float>(base) == 1 && operation->one<float>(base + 1) == 0;
+  if (!is_one || told->one<int>(100) != (is_double ? 1 : 0) || told->one<int>(101) != 1) return kBadParameter;
+  if (control.workspace != 0 && pack.one<void*>(1003) == nullptr) return kBadParameter;
+  if (tensors[1].lengths[1] == 0 || tensors[0].lengths[1] % tensors[1].lengths[1] != 0) return kBadParameter;
+  convolution.groups = tensors[0].lengths[1] / tensors[1].lengths[1];
+  if (!agree(convolution, tensors[0], tensors[1], tensors[2])) return kBadParameter;
+  ++control.works;
+  ++control.graphs;
+  control.last_algorithm = plan.engine;
+  if (control.computes) {
+    on_host::convolve(pass, convolution, tensors[0], data[0], tensors[1], data[1], tensors[2], data[2]);
+  }
+  return 0;
+}
 
 }  // namespace
 
@@ -222,6 +316,65 @@ int cudnnConvolutionBackwardFilter(void*, const void* alpha, Descriptor* x_descr
                                    Descriptor* dw_descriptor, void* dw) {
   return work(on_host::Pass::kFilter, convolution, x_descriptor, writable(x), dw_descriptor, dw, dy_descriptor,
               writable(dy), alpha, beta, algorithm, workspace, bytes);
+}
+
+int cudnnBackendCreateDescriptor(int type, Node** node) {
+  if (const int status = make(node); status != 0) return status;
+  (*node)->type = type;
+  return 0;
+}
+
+int cudnnBackendDestroyDescriptor(Node* node) { return drop(node); }
+
+int cudnnBackendSetAttribute(Node* node, int name, int type, int64_t count, const void* values) {
+  if (node->is_final) return kBadParameter;
+  const auto* const bytes = static_cast<const unsigned char*>(values);
+  node->attributes[name].assign(bytes, bytes + static_cast<size_t>(count) * bytes_of(type));
+  // What is made of a descriptor needs it to be final.
+  if (type == 15 && !(*static_cast<Node* const*>(values))->is_final) return kBadParameter;
+  if (name == 401) node->engine = (*static_cast<Node* const*>(values))->engine;
+  return 0;
+}
+
+int cudnnBackendGetAttribute(Node* node, int name, int, int64_t room, int64_t* count, void* values) {
+  if (!node->is_final) return kBadParameter;
+  if (name == 202) {
+    *count = control.engines;
+    for (int64_t i = 0; i < room && i < control.engines; ++i) {
+      Node* const result = static_cast<Node**>(values)[i];
+      const Node* const graph = node->one<const Node*>(201);
+      const auto* const bytes = reinterpret_cast<const unsigned char*>(&graph);
+      result->engine = static_cast<int>(i);
+      result->is_final = true;
+      result->attributes[-1].assign(bytes, bytes + sizeof graph);
+    }
+  } else if (name == 300) {
+    Node* const engine = *static_cast<Node**>(values);
+    engine->engine = node->engine;
+    engine->is_final = true;
+    *count = 1;
+  } else if (name == 1303) {
+    *count = node->engine == 0 && control.engine_note >= 0 ? 1 : 0;
+    if (*count != 0) *static_cast<int*>(values) = control.engine_note;
+  } else if (name == 402) {
+    *static_cast<int64_t*>(values) = static_cast<int64_t>(control.workspace);
+    *count = 1;
+  } else {
+    return kBadParameter;
+  }
+  return 0;
+}
+
+int cudnnBackendFinalize(Node* node) {
+  if (node->type == 4 && control.engines != 0) ++control.questions;
+  if (node->type == 5 && node->engine == control.refused_engine) return kBadParameter;
+  node->is_final = true;
+  return 0;
+}
+
+int cudnnBackendExecute(void*, const Node* plan, const Node* pack) {
+  if (control.work_status != 0) return control.work_status;
+  return plan->is_final && pack->is_final ? run_graph(*plan, *pack) : kBadParameter;
 }
 
 }  // extern "C"
