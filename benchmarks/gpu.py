@@ -359,6 +359,49 @@ def convolutions(on: Bench) -> Iterator[Row]:
                 yield on.row("convolutions", f"{shape}, {name}, {precision}", work, "TFLOP/s", 1.05, call, peer)
 
 
+#: Ops of the chain that is launched one by one, and as a graph.
+CHAIN = 100
+
+
+def torch_graph(on: Bench, chain: Call) -> Any:
+    """PyTorch's graph of a chain that ran before."""
+    graph = on.torch.cuda.CUDAGraph()
+    with on.torch.cuda.graph(graph):
+        chain()
+    return graph
+
+
+def chains(on: Bench) -> Iterator[Row]:
+    """Small ops one after the other, and the same as a graph."""
+    stream = unihal.Stream(on.device)
+    x, y = (on.random(16) for _ in range(2))
+    on.device.synchronize()
+
+    def ours() -> None:
+        for _ in range(CHAIN):
+            ops.add(x, y, out=x, stream=stream)
+
+    peer = peer_graph = None
+    if on.torch is not None:
+        p, q = (on.torch_random(16) for _ in range(2))
+
+        def theirs() -> None:
+            for _ in range(CHAIN):
+                on.torch.add(p, q, out=p)
+
+        peer = theirs
+    yield on.row("launches", f"{CHAIN} adds of 16 elements", 1e-6, "us", 1.0, ours, peer)
+    try:
+        with unihal.capture(stream) as graph:
+            ours()
+    except unihal.UnimplementedError:
+        return
+    if peer is not None:
+        peer_graph = torch_graph(on, peer).replay
+    with graph:
+        yield on.row("launches", f"{CHAIN} adds of 16 elements, as a graph", 1e-6, "us", 1.0, graph.replay, peer_graph)
+
+
 def launches(on: Bench) -> Iterator[Row]:
     """What the host needs for an op."""
     x, y, out = (on.random(16) for _ in range(3))
@@ -367,6 +410,7 @@ def launches(on: Bench) -> Iterator[Row]:
         p, q, r = (on.torch_random(16) for _ in range(3))
         peer = partial(on.torch.add, p, q, out=r)
     yield on.row("launches", "add of 16 elements", 1e-6, "us", 1.0, lambda: ops.add(x, y, out=out), peer)
+    yield from chains(on)
 
 
 GROUPS = {"launches": launches, "memory": memory_bound, "products": products, "convolutions": convolutions}

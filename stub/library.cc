@@ -5,20 +5,27 @@
 
 #include <sys/mman.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <memory>
 #include <new>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "csrc/backends/common/op_names.h"
+#include "csrc/backends/common/owned_op.h"
 #include "stub/backend/device.h"
 #include "stub/backend/fault_table.h"
 #include "stub/backend/faults.h"
 #include "stub/collectives/table.h"
 #include "stub/common/move.h"
+#include "stub/graph/graph.h"
 #include "stub/ops/launch.h"
 #include "stub/strict/table.h"
 #include "stub/strict/worker_thread.h"
@@ -27,6 +34,7 @@
 struct uhal_backend_stream {
   uhal_backend_device* device;
   uhal_stream* owner;
+  unihal::stub::GraphBeingCaptured capturing;
 };
 
 struct uhal_backend_event {
@@ -71,7 +79,7 @@ uhal_status free(uhal_backend_device* device, uhal_memory_kind kind, void* point
 }
 
 uhal_status stream_create(uhal_backend_device* device, uhal_stream* owner, uhal_backend_stream** stream) {
-  *stream = new (std::nothrow) uhal_backend_stream{device, owner};
+  *stream = new (std::nothrow) uhal_backend_stream{device, owner, nullptr};
   return *stream != nullptr ? UHAL_OK : fail_without_host_memory("a stream");
 }
 
@@ -117,16 +125,40 @@ uhal_status event_elapsed(uhal_backend_event* start, uhal_backend_event* end, in
   return UHAL_OK;
 }
 
-uhal_status copy(uhal_backend_stream*, void* destination, const void* source, size_t bytes, uhal_copy_kind) {
+// Adds work to the graph that the stream captures.
+template <class Work>
+uhal_status capture(uhal_backend_stream* stream, std::string name, Work work) {
+  try {
+    stream->capturing->add(std::move(name), std::move(work));
+    return UHAL_OK;
+  } catch (const std::bad_alloc&) {
+    return fail_without_host_memory("captured work");
+  }
+}
+
+uhal_status run_copy(void* destination, const void* source, size_t bytes) {
   SlowedWork slowed;
   move_bytes(destination, source, static_cast<int64_t>(bytes));
   return UHAL_OK;
 }
 
-uhal_status fill(uhal_backend_stream*, void* destination, const void* pattern, size_t pattern_bytes, size_t bytes) {
+uhal_status copy(uhal_backend_stream* stream, void* destination, const void* source, size_t bytes, uhal_copy_kind) {
+  if (stream->capturing == nullptr) return run_copy(destination, source, bytes);
+  return capture(stream, "copy", [=](uhal_stream*) { return run_copy(destination, source, bytes); });
+}
+
+uhal_status run_fill(void* destination, const void* pattern, size_t pattern_bytes, size_t bytes) {
   SlowedWork slowed;
   fill_bytes(destination, pattern, static_cast<int64_t>(pattern_bytes), static_cast<int64_t>(bytes));
   return UHAL_OK;
+}
+
+uhal_status fill(uhal_backend_stream* stream, void* destination, const void* pattern, size_t pattern_bytes,
+                 size_t bytes) {
+  if (stream->capturing == nullptr) return run_fill(destination, pattern, pattern_bytes, bytes);
+  std::array<char, 16> own;
+  std::memcpy(own.data(), pattern, pattern_bytes);
+  return capture(stream, "fill", [=](uhal_stream*) { return run_fill(destination, own.data(), pattern_bytes, bytes); });
 }
 
 uhal_status supports(uhal_backend_device*, const uhal_op* op) { return stub::supports(*op); }
@@ -196,13 +228,51 @@ uhal_status launch_collectives(const uhal_collective_batch* batches, int32_t cou
 
 const uhal_collectives kCollectives = collectives_with(launch_collectives);
 
+// -- graphs
+
+uhal_status capture_op(uhal_backend_stream* stream, const uhal_op& op) {
+  if (const uhal_status status = stub::supports(op); status != UHAL_OK) return status;
+  try {
+    const auto owned = std::make_shared<const OwnedOp>(op, [](const uhal_tensor& operand) { return operand.data; });
+    return capture(stream, op_name(op), [owned](uhal_stream* owner) {
+      SlowedWork slowed;
+      return stub::launch(owner, owned->op());
+    });
+  } catch (const std::bad_alloc&) {
+    return fail_without_host_memory("captured work");
+  }
+}
+
+uhal_status begin_capture(uhal_backend_stream* stream) { return stub::begin_capture(&stream->capturing); }
+
+uhal_status end_capture(uhal_backend_stream* stream, uhal_backend_graph** graph) {
+  *graph = stream->capturing.release()->handle();
+  return UHAL_OK;
+}
+
+uhal_status cancel_capture(uhal_backend_stream* stream) {
+  stream->capturing.reset();
+  return UHAL_OK;
+}
+
+uhal_status launch_graph(uhal_backend_graph* graph, uhal_backend_stream* stream) {
+  if (const uhal_status lost = fail_if_lost(); lost != UHAL_OK) return lost;
+  Graph::from(graph)->run(stream->owner);
+  return UHAL_OK;
+}
+
+constexpr uhal_graph_capture kGraphCapture = {sizeof kGraphCapture, begin_capture, end_capture,
+                                              cancel_capture,       launch_graph,  destroy_graph};
+
 const void* extension(const char* name, uint32_t version) {
   if (std::strcmp(name, UHAL_HOST_KERNELS_NAME) == 0 && version == UHAL_HOST_KERNELS_VERSION) return &kHostKernels;
   if (std::strcmp(name, UHAL_COLLECTIVES_NAME) == 0 && version == UHAL_COLLECTIVES_VERSION) return &kCollectives;
+  if (std::strcmp(name, UHAL_GRAPH_CAPTURE_NAME) == 0 && version == UHAL_GRAPH_CAPTURE_VERSION) return &kGraphCapture;
   return nullptr;
 }
 
 uhal_status launch(uhal_backend_stream* stream, const uhal_op* op) {
+  if (stream->capturing != nullptr) return capture_op(stream, *op);
   SlowedWork slowed;
   return stub::launch(stream->owner, *op);
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "errors.h"
+#include "unihal/graph_capture.h"
 
 namespace unihal::python {
 
@@ -26,6 +27,9 @@ Stream::~Stream() {
 
 void Stream::close() {
   if (is_default_ || handle_ == nullptr) return;
+  int32_t capturing = 0;
+  check(uhal_graph_capture_query(handle_, &capturing));
+  if (capturing != 0) fail(UHAL_FAILED_PRECONDITION, "the stream is capturing a graph; close it after the capture");
   // It counts as closed from when its work has run: until then memory that it used must not be taken for free.
   uhal_stream* handle = handle_;
   const uhal_status waited = wait_interruptibly([&] { return uhal_stream_synchronize(handle); });

@@ -23,4 +23,5 @@ PYBIND11_MODULE(_core, module) {
   python::bind_fault_injection(module);
   python::bind_tuning(module);
   python::bind_collectives(module);
+  python::bind_graph(module);
 }

@@ -17,6 +17,7 @@ void bind_profiler(py::module_& module);
 void bind_fallback(py::module_& module);
 void bind_check(py::module_& module);
 void bind_collectives(py::module_& module);
+void bind_graph(py::module_& module);
 void bind_fault_injection(py::module_& module);
 void bind_tuning(py::module_& module);
 

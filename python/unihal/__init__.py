@@ -43,6 +43,7 @@ from .errors import (
 )
 from .fallbacks import Fallback, fallbacks, is_strict
 from .faults import FaultCounts, FaultOutcome, FaultSweep, fault_sweep, inject_faults
+from .graphs import Graph, capture
 from .ops.launch import runs_on, supports
 from .paths import include_dir, library_dir
 from .profiler import ProfiledEvent, ProfiledTotal, profile
@@ -72,6 +73,7 @@ __all__ = [
     "FaultCounts",
     "FaultOutcome",
     "FaultSweep",
+    "Graph",
     "InternalError",
     "InvalidArgumentError",
     "LiveAllocation",
@@ -91,6 +93,7 @@ __all__ = [
     "__version__",
     "abi_version",
     "backend_reports",
+    "capture",
     "clear_races",
     "device",
     "device_types",

@@ -9,6 +9,7 @@
 #include <string>
 #include <thread>
 
+#include "stub/graph/graph.h"
 #include "stub/strict/delays.h"
 #include "unihal/backend.h"
 
@@ -50,6 +51,9 @@ class Stream {
   void hurry();
 
   uhal_stream* owner() const { return owner_; }
+
+  // Touched by submissions only.
+  GraphBeingCaptured capturing;
 
   // As ~Stream(), for the end of the process, when handles stay valid.
   void stop();

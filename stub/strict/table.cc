@@ -11,6 +11,7 @@
 #include "csrc/backends/common/op_names.h"
 #include "csrc/backends/common/owned_op.h"
 #include "stub/backend/device.h"
+#include "stub/backend/fault_table.h"
 #include "stub/backend/faults.h"
 #include "stub/collectives/table.h"
 #include "stub/common/move.h"
@@ -39,6 +40,16 @@ uhal_status guarded(const Body& body) {
 uhal_status submit(uhal_backend_stream* stream, std::string name, std::function<uhal_status()> run) {
   Stream::from(stream)->submit({std::move(name), std::move(run)});
   return UHAL_OK;
+}
+
+// The same for work that a graph may hold.
+uhal_status submit_work(uhal_backend_stream* stream, std::string name, StreamWork run) {
+  Stream& target = *Stream::from(stream);
+  if (target.capturing != nullptr) {
+    target.capturing->add(std::move(name), std::move(run));
+    return UHAL_OK;
+  }
+  return submit(stream, std::move(name), [run = std::move(run), owner = target.owner()] { return run(owner); });
 }
 
 // -- memory ----------------------------------------------------------------------------------------------------------
@@ -150,7 +161,7 @@ uhal_status copy(uhal_backend_stream* stream, void* destination, const void* sou
   return guarded([&]() -> uhal_status {
     void* to = AddressSpace::instance().shadow(destination);
     const void* from = AddressSpace::instance().shadow(source);
-    return submit(stream, kCopyNames[kind], [to, from, bytes] {
+    return submit_work(stream, kCopyNames[kind], [to, from, bytes](uhal_stream*) {
       SlowedWork slowed;
       move_bytes(to, from, static_cast<int64_t>(bytes));
       return UHAL_OK;
@@ -164,7 +175,7 @@ uhal_status fill(uhal_backend_stream* stream, void* destination, const void* pat
     std::array<char, 16> own;
     std::memcpy(own.data(), pattern, pattern_bytes);
     void* to = AddressSpace::instance().shadow(destination);
-    return submit(stream, "fill", [to, own, pattern_bytes, bytes] {
+    return submit_work(stream, "fill", [to, own, pattern_bytes, bytes](uhal_stream*) {
       SlowedWork slowed;
       fill_bytes(to, own.data(), static_cast<int64_t>(pattern_bytes), static_cast<int64_t>(bytes));
       return UHAL_OK;
@@ -177,8 +188,7 @@ uhal_status launch(uhal_backend_stream* stream, const uhal_op* op) {
   return guarded([&]() -> uhal_status {
     const auto owned = std::make_shared<const OwnedOp>(
         *op, [](const uhal_tensor& operand) { return AddressSpace::instance().shadow(operand.data); });
-    uhal_stream* owner = Stream::from(stream)->owner();
-    return submit(stream, op_name(*op), [owned, owner] {
+    return submit_work(stream, op_name(*op), [owned](uhal_stream* owner) {
       SlowedWork slowed;
       return stub::launch(owner, owned->op());
     });
@@ -248,11 +258,41 @@ uhal_status launch_collectives(const uhal_collective_batch* batches, int32_t cou
 
 const uhal_collectives kCollectives = collectives_with(launch_collectives);
 
+// -- graphs
+
+uhal_status begin_capture(uhal_backend_stream* stream) { return stub::begin_capture(&Stream::from(stream)->capturing); }
+
+uhal_status end_capture(uhal_backend_stream* stream, uhal_backend_graph** graph) {
+  *graph = Stream::from(stream)->capturing.release()->handle();
+  return UHAL_OK;
+}
+
+uhal_status cancel_capture(uhal_backend_stream* stream) {
+  Stream::from(stream)->capturing.reset();
+  return UHAL_OK;
+}
+
+uhal_status launch_graph(uhal_backend_graph* handle, uhal_backend_stream* stream) {
+  if (const uhal_status lost = fail_if_lost(); lost != UHAL_OK) return lost;
+  return guarded([&]() -> uhal_status {
+    const Graph* graph = Graph::from(handle);  // which lives until this has run
+    uhal_stream* owner = Stream::from(stream)->owner();
+    return submit(stream, "graph", [graph, owner] {
+      graph->run(owner);
+      return UHAL_OK;
+    });
+  });
+}
+
+constexpr uhal_graph_capture kGraphCapture = {sizeof kGraphCapture, begin_capture, end_capture,
+                                              cancel_capture,       launch_graph,  destroy_graph};
+
 const uhal_backend* fast_table = nullptr;
 
 const void* extension(const char* name, uint32_t version) {
-  const bool own = std::strcmp(name, UHAL_COLLECTIVES_NAME) == 0 && version == UHAL_COLLECTIVES_VERSION;
-  return own ? &kCollectives : fast_table->extension(name, version);
+  if (std::strcmp(name, UHAL_COLLECTIVES_NAME) == 0 && version == UHAL_COLLECTIVES_VERSION) return &kCollectives;
+  if (std::strcmp(name, UHAL_GRAPH_CAPTURE_NAME) == 0 && version == UHAL_GRAPH_CAPTURE_VERSION) return &kGraphCapture;
+  return fast_table->extension(name, version);
 }
 
 void finalize() { stop_all_streams(); }

@@ -9,6 +9,7 @@
 #include "unihal/event.h"
 #include "unihal/fallback.h"
 #include "unihal/fault_injection.h"
+#include "unihal/graph_capture.h"
 #include "unihal/host_kernels.h"
 #include "unihal/peer_copy.h"
 #include "unihal/profiler.h"
@@ -564,6 +565,23 @@ VALUE(UHAL_REDUCTION_PRODUCT, 1);
 VALUE(UHAL_REDUCTION_MINIMUM, 2);
 VALUE(UHAL_REDUCTION_MAXIMUM, 3);
 VALUE(UHAL_REDUCTION_AVERAGE, 4);
+
+// -- graphs
+
+SIZE(uhal_graph_info, 40);
+FIELD(uhal_graph_info, struct_size, 0);
+FIELD(uhal_graph_info, device, 8);
+FIELD(uhal_graph_info, work_count, 16);
+FIELD(uhal_graph_info, bytes, 24);
+FIELD(uhal_graph_info, flops, 32);
+SIZE(uhal_graph_capture, 48);
+FIELD(uhal_graph_capture, struct_size, 0);
+FIELD(uhal_graph_capture, begin, 8);
+FIELD(uhal_graph_capture, end, 16);
+FIELD(uhal_graph_capture, cancel, 24);
+FIELD(uhal_graph_capture, launch, 32);
+FIELD(uhal_graph_capture, destroy, 40);
+VALUE(UHAL_GRAPH_CAPTURE_VERSION, 1);
 
 TEST(AbiLayout, VersionIsThatOfTheHeaders) {
   EXPECT_EQ(UHAL_ABI_MAJOR, static_cast<int>(uhal_abi_version() >> 16));

@@ -6,6 +6,7 @@
 #include "unihal/event.h"
 #include "unihal/fallback.h"
 #include "unihal/fault_injection.h"
+#include "unihal/graph_capture.h"
 #include "unihal/host_kernels.h"
 #include "unihal/memory.h"
 #include "unihal/op.h"

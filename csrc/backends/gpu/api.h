@@ -16,6 +16,8 @@ namespace unihal::gpu {
 
 using NativeStream = struct DriverStream*;
 using NativeEvent = struct DriverEvent*;
+using NativeGraph = struct DriverGraph*;            // what was captured
+using NativeExecutable = struct DriverExecutable*;  // what can be launched of it
 using Module = struct DriverModule*;
 using Function = struct DriverFunction*;
 
@@ -30,6 +32,10 @@ constexpr unsigned kStreamNonBlocking = 1;  // not in order with the vendor's de
 constexpr unsigned kPinnedPortable = 1;     // for all devices
 constexpr unsigned kManagedGlobal = 1;      // from all streams
 constexpr int kMaxThreadsPerBlock = 0;      // of function_attribute
+
+// Of captures: whatever else the process calls meanwhile is allowed, such as loading a kernel, or memory that a library
+// takes for itself.
+constexpr int kCaptureRelaxed = 2;
 
 // What device_attribute answers; the numbers are the vendor's.
 struct Attributes {
@@ -101,6 +107,10 @@ struct VendorDriver {
 
   // Copies in stream order between any two of device, pinned and ordinary host memory, also of two devices.
   int (*copy)(void* destination, const void* source, size_t bytes, NativeStream stream);
+
+  // Whether the driver makes graphs ready for launches, and that.
+  bool (*can_instantiate)();
+  int (*instantiate)(NativeExecutable* executable, NativeGraph graph);
 
   // "CUDA_ERROR_OUT_OF_MEMORY". Static, never NULL.
   const char* (*error_name)(int code);

@@ -13,6 +13,7 @@
 #include "csrc/backends/gpu/device.h"
 #include "csrc/backends/gpu/enumerate.h"
 #include "csrc/backends/gpu/event.h"
+#include "csrc/backends/gpu/graph.h"
 #include "csrc/backends/gpu/properties.h"
 #include "csrc/backends/gpu/stream.h"
 #include "csrc/kernels/guarded.h"
@@ -184,6 +185,7 @@ const void* extension(const char* name, uint32_t version) {
   };
   if (asks_for(UHAL_TUNING_NAME, UHAL_TUNING_VERSION)) return kernels::tuning_extension();
   if (asks_for(UHAL_COLLECTIVES_NAME, UHAL_COLLECTIVES_VERSION)) return &collectives_table();
+  if (asks_for(UHAL_GRAPH_CAPTURE_NAME, UHAL_GRAPH_CAPTURE_VERSION)) return graph_capture_table();
   if (asks_for(UHAL_PEER_COPY_NAME, UHAL_PEER_COPY_VERSION)) return &kPeerCopy;
   return nullptr;
 }

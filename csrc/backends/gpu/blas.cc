@@ -65,9 +65,10 @@ BlasQueue::BlasQueue(const BlasLibraries& libraries, NativeStream stream) {
   }
 }
 
-uhal_status BlasQueue::run(const MatmulProblem& problem, kernels::LibraryAlgorithm algorithm, void* workspace) {
+uhal_status BlasQueue::run(const MatmulProblem& problem, kernels::LibraryAlgorithm algorithm, void* workspace,
+                           bool is_captured) {
   for (const Entry& entry : entries_) {
-    if (!entry.library->takes(problem)) continue;
+    if (!entry.library->takes(problem) || (is_captured && !entry.library->uses_given_workspace())) continue;
     const uhal_status status = entry.stream->run(problem, algorithm, workspace);
     algorithm = kernels::kBestAlgorithm;
     if (status == UHAL_OK) kernels::note_implementation("%s", entry.library->name().c_str());

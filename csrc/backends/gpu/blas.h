@@ -40,6 +40,10 @@ class Blas {
   // As kernels::GemmLibrary::algorithms(); the device is current.
   virtual int algorithms(const MatmulProblem& /*problem*/, kernels::LibraryAlgorithm* /*numbers*/) const { return 0; }
 
+  // Whether its products need no other workspace than the one that they are given; else they cannot be in a graph,
+  // which may outlive the stream.
+  virtual bool uses_given_workspace() const { return true; }
+
   // Nothing of the device is touched before the first product. Throws std::bad_alloc.
   virtual std::unique_ptr<BlasStream> open_stream(NativeStream stream) = 0;
 };
@@ -74,7 +78,8 @@ class BlasQueue {
   BlasQueue(const BlasLibraries& libraries, NativeStream stream);
 
   // As BlasStream::run, by the first library that does not refuse. Algorithms are those of the first that takes it.
-  uhal_status run(const MatmulProblem& problem, kernels::LibraryAlgorithm algorithm, void* workspace);
+  uhal_status run(const MatmulProblem& problem, kernels::LibraryAlgorithm algorithm, void* workspace,
+                  bool is_captured = false);
 
  private:
   struct Entry {

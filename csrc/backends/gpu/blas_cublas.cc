@@ -64,6 +64,8 @@ class Cublas final : public Blas {
     return largest <= INT32_MAX;
   }
 
+  bool uses_given_workspace() const override { return functions.set_workspace != nullptr; }
+
   std::unique_ptr<BlasStream> open_stream(NativeStream stream) override;
 
   const Functions functions;

@@ -21,6 +21,8 @@ int (*cuCtxSetCurrent)(Context context);
 int (*cuCtxEnablePeerAccess)(Context peer, unsigned flags);
 int (*cuFuncSetAttribute)(Function function, int attribute, int value);
 int (*cuMemcpyAsync)(void* destination, const void* source, size_t bytes, NativeStream stream);
+int (*cuGraphInstantiateWithFlags)(NativeExecutable* executable, NativeGraph graph, unsigned long long flags);  // 11.4
+int (*graph_instantiate_before)(NativeExecutable* executable, NativeGraph graph, void** node, char* log, size_t bytes);
 
 constexpr int kMajor = 75;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
 constexpr int kMinor = 76;
@@ -51,13 +53,18 @@ const char* find_functions(void* library) {
 #define UHAL_FIND(target, symbol)                                      \
   target = reinterpret_cast<decltype(target)>(dlsym(library, symbol)); \
   if (target == nullptr) return symbol;
+#define UHAL_FIND_IF_PRESENT(target, symbol) target = reinterpret_cast<decltype(target)>(dlsym(library, symbol));
 #define UHAL_GPU_FUNCTION(name, cuda, hip, parameters) UHAL_FIND(api.name, #cuda)
+#define UHAL_GPU_OPTIONAL_FUNCTION(name, cuda, hip, parameters) UHAL_FIND_IF_PRESENT(api.name, #cuda)
 #include "csrc/backends/gpu/functions.def"
   UHAL_FIND(cuGetErrorName, "cuGetErrorName")
   UHAL_FIND(cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain")
   UHAL_FIND(cuCtxSetCurrent, "cuCtxSetCurrent")
   UHAL_FIND(cuCtxEnablePeerAccess, "cuCtxEnablePeerAccess")
   UHAL_FIND(cuMemcpyAsync, "cuMemcpyAsync")
+  UHAL_FIND_IF_PRESENT(cuGraphInstantiateWithFlags, "cuGraphInstantiateWithFlags")
+  UHAL_FIND_IF_PRESENT(graph_instantiate_before, "cuGraphInstantiate")
+#undef UHAL_FIND_IF_PRESENT
 #undef UHAL_FIND
   // Asked for on NVIDIA's cards only; whether CoreX has it is not known here.
   cuFuncSetAttribute = reinterpret_cast<decltype(cuFuncSetAttribute)>(dlsym(library, "cuFuncSetAttribute"));
@@ -112,6 +119,13 @@ int copy(void* destination, const void* source, size_t bytes, NativeStream strea
   return cuMemcpyAsync(destination, source, bytes, stream);
 }
 
+bool can_instantiate() { return cuGraphInstantiateWithFlags != nullptr || graph_instantiate_before != nullptr; }
+
+int instantiate(NativeExecutable* executable, NativeGraph graph) {
+  return cuGraphInstantiateWithFlags != nullptr ? cuGraphInstantiateWithFlags(executable, graph, 0)
+                                                : graph_instantiate_before(executable, graph, nullptr, nullptr, 0);
+}
+
 const char* error_name(int code) {
   const char* name = nullptr;
   if (cuGetErrorName == nullptr || cuGetErrorName(code, &name) != kSuccess || name == nullptr) return "unknown code";
@@ -139,6 +153,8 @@ const VendorDriver vendor = {
     allow_local_memory,
     enable_peer,
     copy,
+    can_instantiate,
+    instantiate,
     error_name,
 };
 

@@ -32,7 +32,15 @@ uhal_status ErrorCell::get(const uhal_op& op, void** cell, int64_t* ticket) {
 uhal_status ErrorCell::collect(uhal_stream* owner) {
   if (!given_.load(std::memory_order_acquire)) return UHAL_OK;
   std::lock_guard<std::mutex> lock(mutex_);
-  if (!given_.exchange(false)) return UHAL_OK;
+  return given_.exchange(false) ? take_content(owner) : UHAL_OK;
+}
+
+uhal_status ErrorCell::read_out(uhal_stream* owner) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return is_used() ? take_content(owner) : UHAL_OK;
+}
+
+uhal_status ErrorCell::take_content(uhal_stream* owner) {
   Content content;
   if (const uhal_status status = device_.read(&content, address_, sizeof content); status != UHAL_OK) return status;
   if (content.ticket == 0) return UHAL_OK;

@@ -26,7 +26,15 @@ class ErrorCell {
   // empties it. The work submitted to the stream before this thread's call has run; the device is current.
   uhal_status collect(uhal_stream* owner);
 
+  // The same, whether it got the cell since or long ago; nothing if none ever did.
+  uhal_status read_out(uhal_stream* owner);
+
+  // Whether a kernel ever got it.
+  bool is_used() const { return address_ != nullptr; }
+
  private:
+  uhal_status take_content(uhal_stream* owner);
+
   Device& device_;
   void* address_ = nullptr;
   std::atomic<bool> given_{false};

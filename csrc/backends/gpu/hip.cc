@@ -18,6 +18,7 @@ const char* (*hipGetErrorName)(int code);
 int (*hipSetDevice)(int device);
 int (*hipDeviceEnablePeerAccess)(int peer, unsigned flags);
 int (*hipMemcpyAsync)(void* destination, const void* source, size_t bytes, int kind, NativeStream stream);
+int (*hipGraphInstantiate)(NativeExecutable* executable, NativeGraph graph, void** node, char* log, size_t bytes);
 int (*hipGetDeviceProperties)(void* properties, int device);
 bool has_new_properties;  // hipGetDevicePropertiesR0600: the struct of ROCm 6 and later
 
@@ -46,12 +47,16 @@ const char* find_functions(void* library) {
 #define UHAL_FIND(target, symbol)                                      \
   target = reinterpret_cast<decltype(target)>(dlsym(library, symbol)); \
   if (target == nullptr) return symbol;
+#define UHAL_FIND_IF_PRESENT(target, symbol) target = reinterpret_cast<decltype(target)>(dlsym(library, symbol));
 #define UHAL_GPU_FUNCTION(name, cuda, hip, parameters) UHAL_FIND(api.name, #hip)
+#define UHAL_GPU_OPTIONAL_FUNCTION(name, cuda, hip, parameters) UHAL_FIND_IF_PRESENT(api.name, #hip)
 #include "csrc/backends/gpu/functions.def"
   UHAL_FIND(hipGetErrorName, "hipGetErrorName")
   UHAL_FIND(hipSetDevice, "hipSetDevice")
   UHAL_FIND(hipDeviceEnablePeerAccess, "hipDeviceEnablePeerAccess")
   UHAL_FIND(hipMemcpyAsync, "hipMemcpyAsync")
+  UHAL_FIND_IF_PRESENT(hipGraphInstantiate, "hipGraphInstantiate")
+#undef UHAL_FIND_IF_PRESENT
   hipGetDeviceProperties =
       reinterpret_cast<decltype(hipGetDeviceProperties)>(dlsym(library, "hipGetDevicePropertiesR0600"));
   has_new_properties = hipGetDeviceProperties != nullptr;
@@ -92,6 +97,12 @@ int copy(void* destination, const void* source, size_t bytes, NativeStream strea
   return hipMemcpyAsync(destination, source, bytes, kMemcpyDefault, stream);
 }
 
+bool can_instantiate() { return hipGraphInstantiate != nullptr; }
+
+int instantiate(NativeExecutable* executable, NativeGraph graph) {
+  return hipGraphInstantiate(executable, graph, nullptr, nullptr, 0);
+}
+
 const char* error_name(int code) {
   const char* name = hipGetErrorName != nullptr ? hipGetErrorName(code) : nullptr;
   return name != nullptr ? name : "unknown code";
@@ -119,6 +130,8 @@ const VendorDriver vendor = {
     allow_local_memory,
     enable_peer,
     copy,
+    can_instantiate,
+    instantiate,
     error_name,
 };
 

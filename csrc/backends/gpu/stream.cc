@@ -1,7 +1,9 @@
 #include "csrc/backends/gpu/stream.h"
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
+#include <utility>
 
 #include "csrc/backends/gpu/device.h"
 #include "csrc/backends/gpu/status.h"
@@ -134,11 +136,12 @@ uhal_status Stream::workspace(size_t bytes, void** pointer) {
 }
 
 uhal_status Stream::error_cell(const uhal_op& op, void** cell, int64_t* ticket) {
-  return error_cell_.get(op, cell, ticket);
+  ErrorCell& own = capturing_ != nullptr ? capturing_->errors->cell : error_cell_;
+  return own.get(op, cell, ticket);
 }
 
 uhal_status Stream::library_gemm(const MatmulProblem& problem, kernels::LibraryAlgorithm algorithm, void* workspace) {
-  return blas_ != nullptr ? blas_->run(problem, algorithm, workspace) : UHAL_UNIMPLEMENTED;
+  return blas_ != nullptr ? blas_->run(problem, algorithm, workspace, capturing_ != nullptr) : UHAL_UNIMPLEMENTED;
 }
 
 bool Stream::plan_library_convolution(const kernels::ConvolutionTask& task, size_t* bytes) {
@@ -167,13 +170,81 @@ uhal_status Stream::query(int32_t* done) {
   const int code = api.stream_query(stream_);
   *done = code == kSuccess ? 1 : 0;
   if (code == kNotReady) return UHAL_OK;
-  return code == kSuccess ? error_cell_.collect(owner_) : fail_work(code, device_.name);
+  return code == kSuccess ? collect_errors() : fail_work(code, device_.name);
 }
 
 uhal_status Stream::synchronize() {
   if (const uhal_status status = device_.make_current(); status != UHAL_OK) return status;
   const int code = api.stream_synchronize(stream_);
-  return code == kSuccess ? error_cell_.collect(owner_) : fail_work(code, device_.name);
+  return code == kSuccess ? collect_errors() : fail_work(code, device_.name);
+}
+
+// What the work that has run noted of bad data.
+uhal_status Stream::collect_errors() {
+  uhal_status status = error_cell_.collect(owner_);
+  if (!has_launched_.load(std::memory_order_acquire)) return status;
+  std::vector<std::shared_ptr<GraphErrors>> launched;
+  {
+    std::lock_guard<std::mutex> lock(launched_mutex_);
+    launched.swap(launched_);
+    has_launched_.store(false);
+  }
+  for (const std::shared_ptr<GraphErrors>& errors : launched) {
+    if (errors->last_stream.load() != this) continue;  // the graph runs elsewhere by now, after what it did here
+    const uhal_status read = errors->cell.read_out(owner_);
+    if (status == UHAL_OK) status = read;
+  }
+  return status;
+}
+
+uhal_status Stream::begin_capture() {
+  if (const uhal_status status = device_.make_current(); status != UHAL_OK) return status;
+  auto graph = std::make_unique<Graph>(device_);
+  const int code = api.stream_begin_capture(stream_, kCaptureRelaxed);
+  if (code != kSuccess) return fail_native(code, "%s does not begin a capture", device_.name.c_str());
+  capturing_ = std::move(graph);
+  return UHAL_OK;
+}
+
+uhal_status Stream::end_capture(std::unique_ptr<Graph>* graph) {
+  std::unique_ptr<Graph> captured = std::move(capturing_);
+  if (const uhal_status status = device_.make_current(); status != UHAL_OK) return status;
+  NativeGraph native = nullptr;
+  const int code = api.stream_end_capture(stream_, &native);
+  if (code != kSuccess || native == nullptr) {
+    return fail_native(
+        code,
+        "%s lost what was captured: something in it, such as a library at its first call, cannot be; run "
+        "the work once before the capture",
+        device_.name.c_str());
+  }
+  const uhal_status status = captured->open(native);
+  static_cast<void>(api.graph_destroy(native));
+  if (status == UHAL_OK) *graph = std::move(captured);
+  return status;
+}
+
+uhal_status Stream::cancel_capture() {
+  const std::unique_ptr<Graph> dropped = std::move(capturing_);
+  if (const uhal_status status = device_.make_current(); status != UHAL_OK) return status;
+  NativeGraph native = nullptr;
+  // A code says that the capture was lost before: then nothing is left of it either.
+  if (api.stream_end_capture(stream_, &native) == kSuccess && native != nullptr) {
+    static_cast<void>(api.graph_destroy(native));
+  }
+  return UHAL_OK;
+}
+
+uhal_status Stream::launch_graph(const Graph& graph) {
+  if (const uhal_status status = device_.make_current(); status != UHAL_OK) return status;
+  const int code = api.graph_launch(graph.get(), stream_);
+  if (code != kSuccess) return submitted(code, "a graph");
+  if (!graph.errors->cell.is_used()) return UHAL_OK;
+  graph.errors->last_stream.store(this);
+  std::lock_guard<std::mutex> lock(launched_mutex_);
+  if (std::find(launched_.begin(), launched_.end(), graph.errors) == launched_.end()) launched_.push_back(graph.errors);
+  has_launched_.store(true, std::memory_order_release);
+  return UHAL_OK;
 }
 
 uhal_status Stream::record(const Event& event) {

@@ -3,10 +3,16 @@
 // Threads: submissions one at a time; query, synchronize and everything of events from any thread meanwhile.
 #pragma once
 
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <vector>
+
 #include "csrc/backends/gpu/blas.h"
 #include "csrc/backends/gpu/dnn.h"
 #include "csrc/backends/gpu/error_cell.h"
 #include "csrc/backends/gpu/event.h"
+#include "csrc/backends/gpu/graph.h"
 #include "csrc/backends/gpu/host_work.h"
 #include "csrc/backends/gpu/program.h"
 #include "csrc/kernels/queue.h"
@@ -46,6 +52,12 @@ class Stream final : public kernels::Queue {
   uhal_status wait(const Event& event);
   uhal_status call(uhal_host_function function, void* user_data);
 
+  // Those of the extension for graphs.
+  uhal_status begin_capture();
+  uhal_status end_capture(std::unique_ptr<Graph>* graph);
+  uhal_status cancel_capture();
+  uhal_status launch_graph(const Graph& graph);
+
   // Joins the stream's thread, if it has one. Its work has run, and nothing is submitted afterwards.
   void stop() { host_work_.stop(); }
 
@@ -70,6 +82,7 @@ class Stream final : public kernels::Queue {
 
   uhal_status add_kernel(const kernels::KernelSpec& spec, int32_t local_bytes, KnownKernel** known);
   uhal_status submitted(int code, const char* what) const;
+  uhal_status collect_errors();
 
   Device& device_;
   uhal_stream* const owner_;
@@ -79,6 +92,13 @@ class Stream final : public kernels::Queue {
   std::unique_ptr<DnnStream> dnn_;   // likewise
   ErrorCell error_cell_;
   HostWork host_work_;
+
+  std::unique_ptr<Graph> capturing_;  // nullptr: nothing is captured
+
+  // Of the graphs that were launched since their errors were collected.
+  std::mutex launched_mutex_;
+  std::vector<std::shared_ptr<GraphErrors>> launched_;
+  std::atomic<bool> has_launched_{false};
 };
 
 }  // namespace unihal::gpu

@@ -85,7 +85,19 @@ void TrackedWork::begin(Stream* stream, const char* name, const TouchedRange* ra
   }
 }
 
+void TrackedWork::begin(Stream* stream, const Capture& graph) {
+  stream_ = stream;
+  work_ = describe(stream->device, stream, "graph of " + std::to_string(graph.work_count) + " pieces of work");
+  if (graph.touched != nullptr) work_->operands = graph.touched->operands;
+}
+
 void TrackedWork::record() {
+  if (Capture* capture = stream_->capture.load(std::memory_order_relaxed)) {
+    if (capture->touched == nullptr) capture->touched = std::make_shared<Work>();
+    std::vector<Operand>& all = capture->touched->operands;
+    all.insert(all.end(), work_->operands.begin(), work_->operands.end());
+    return;
+  }
   Races races;
   {
     std::lock_guard<std::mutex> lock(checker().mutex);
@@ -125,6 +137,18 @@ void note_wait(Stream* stream, const Event& event) {
   stream->clock.join(event.clock);
 }
 
+void note_place(const Stream& stream, VectorClock* clock) {
+  if (!checks_races(*stream.device)) return;
+  std::lock_guard<std::mutex> lock(checker().mutex);
+  *clock = stream.clock;
+}
+
+void note_wait(Stream* stream, const VectorClock& place) {
+  if (!checks_races(*stream->device)) return;
+  std::lock_guard<std::mutex> lock(checker().mutex);
+  stream->clock.join(place);
+}
+
 void note_callback_submission(const Stream& stream, VectorClock* clock) {
   if (!checks_races(*stream.device)) return;
   std::lock_guard<std::mutex> lock(checker().mutex);
@@ -155,6 +179,12 @@ void note_free(uhal_device* device, const Stream* stream, const void* pointer) {
   bool found = std::any_of(std::begin(device->allocators), std::end(device->allocators),
                            [&](Allocator* allocator) { return allocator->find(pointer, &live); });
   if (!found || live.base != pointer) return;  // the free will be refused
+  if (live.graph != nullptr) {
+    // The graph keeps it until its launches have run.
+    const auto begin = reinterpret_cast<uintptr_t>(pointer);
+    std::lock_guard<std::mutex> lock(checker().mutex);
+    return checker().history.forget(begin, begin + live.bytes);
+  }
   std::shared_ptr<Work> work = describe(device, stream, "free of " + std::to_string(live.bytes) + " bytes");
   add_range(work.get(), "memory", true, pointer, live.bytes);
   Races races;

@@ -17,6 +17,7 @@
 #include "csrc/core/check/access_history.h"
 #include "csrc/core/handle/event.h"
 #include "csrc/core/handle/stream.h"
+#include "csrc/core/memory/capture.h"
 #include "csrc/core/op/table.h"
 #include "unihal/check.h"
 
@@ -47,6 +48,11 @@ class TrackedWork {
   TrackedWork(Stream* stream, const char* name, const TouchedRange* ranges, size_t count) {
     if (checks_races(*stream->device)) begin(stream, name, ranges, count);
   }
+  // A launch of a graph, which is one piece of work.
+  TrackedWork(Stream* stream, const Capture& graph) {
+    if (checks_races(*stream->device)) begin(stream, graph);
+  }
+  // While the stream captures, it is noted as a part of the graph instead.
   void submitted() {
     if (work_ != nullptr) record();
   }
@@ -55,6 +61,7 @@ class TrackedWork {
   void begin(Stream* stream, const OpView& op);
   void begin(Stream* stream, const char* name, const void* destination, const void* source, size_t bytes);
   void begin(Stream* stream, const char* name, const TouchedRange* ranges, size_t count);
+  void begin(Stream* stream, const Capture& graph);
   void record();
 
   Stream* stream_ = nullptr;
@@ -69,6 +76,9 @@ class HostWait {
   }
   explicit HostWait(const Event& event) {
     if (checks_races(*event.device)) begin(event.clock);
+  }
+  HostWait(const uhal_device& device, const VectorClock& clock) {
+    if (checks_races(device)) begin(clock);
   }
   // It is over: what the host does from now on comes after that work.
   void over() {
@@ -94,6 +104,11 @@ void note_record(Event* event, const Stream& stream);
 
 // Work submitted to the stream from now on waits for the event.
 void note_wait(Stream* stream, const Event& event);
+
+// A place in a stream, whose submission lock is held: *clock becomes what comes before it. Work submitted to another
+// stream from now on waits for the place.
+void note_place(const Stream& stream, VectorClock* clock);
+void note_wait(Stream* stream, const VectorClock& place);
 
 // Memory was allocated, or is about to be freed (stream nullptr: by the host).
 void note_allocation(const uhal_device& device, const void* pointer, size_t bytes);

@@ -198,6 +198,7 @@ struct GroupedCalls {
 uhal_status check_again(const Call& call, GroupedCalls* calls) {
   if (!calls->communicator) return refuse_communicator(call.communicator);
   if (!calls->stream) return refuse_stream(call.stream);
+  UHAL_EXPECT(refuse_in_capture(*calls->stream, "A collective"));
   bool nothing = false;
   calls->work.emplace_back();
   return check(*calls->communicator, *calls->stream, &call.collective, &calls->work.back(), &nothing);
@@ -251,6 +252,7 @@ uhal_status uhal_communicator_launch(uhal_communicator* communicator_handle, uha
     if (!stream) return refuse_stream(stream_handle);
     CheckedCollective checked;
     bool nothing = false;
+    UHAL_EXPECT(refuse_in_capture(*stream, "A collective"));
     UHAL_EXPECT(check(*communicator, *stream, collective, &checked, &nothing));
     if (nothing) return UHAL_OK;
     if (group.depth > 0) {

@@ -18,4 +18,13 @@ uhal_status refuse_event(const void* handle) {
       handle);
 }
 
+uhal_status refuse_captured(const Event& event) {
+  if (event.captured.load() == 0) return UHAL_OK;
+  UHAL_FAIL(
+      UHAL_FAILED_PRECONDITION,
+      "The event was recorded last in a capture, where it is a place of a graph, for the capturing stream alone to "
+      "wait for. Record it again outside the capture.");
+  return with_device(*event.device, UHAL_FAILED_PRECONDITION);
+}
+
 }  // namespace unihal::core

@@ -1,6 +1,7 @@
 // Streams: handles, and the state that the core keeps for each.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -13,6 +14,8 @@
 #include "unihal/backend.h"
 
 namespace unihal::core {
+
+struct Capture;
 
 // Host memory that work of a stream may use after the call that submitted it.
 struct QueuedMemory {
@@ -37,6 +40,10 @@ struct Stream : HandleSlot {
 
   // Of work that was queued in part before the backend failed: kept until the stream ends. Guarded by `submission`.
   std::vector<std::unique_ptr<QueuedMemory>> abandoned;
+
+  // What is being captured (csrc/core/memory/capture.h), or nullptr. Changed and looked into with `submission` held.
+  std::atomic<Capture*> capture{nullptr};
+  bool is_capturing() const { return capture.load(std::memory_order_relaxed) != nullptr; }
 };
 
 using StreamPool = HandlePool<Stream, 0x5a, uhal_stream*>;
@@ -45,6 +52,9 @@ StreamPool& stream_pool();
 
 // UHAL_INVALID_ARGUMENT about a handle that is not a live stream.
 uhal_status refuse_stream(const void* handle);
+
+// UHAL_FAILED_PRECONDITION if the stream is capturing, about something that cannot be captured: "A host callback".
+uhal_status refuse_in_capture(const Stream& stream, const char* what);
 
 // The stream of a handle that a backend got as `owner`, even while it is being destroyed.
 Stream* stream_of_backend(uhal_stream* handle);

@@ -67,6 +67,7 @@ uhal_status refuse_wait_in_callback(const char* function) {
 bool wait_function_gives_up() { return wait_function != nullptr && wait_function(wait_user_data) != 0; }
 
 uhal_status give_way(Stream* stream) {
+  if (stream->is_capturing()) return UHAL_OK;  // the wait itself is refused
   const Backend& backend = *stream->device->backend;
   return poll("a stream", [&](int32_t* done) {
     return call_backend(backend, "stream_query", backend.table.stream_query, stream->backend_stream, done);
@@ -74,7 +75,7 @@ uhal_status give_way(Stream* stream) {
 }
 
 uhal_status give_way(Event* event) {
-  if (!event->recorded.load()) return UHAL_OK;
+  if (!event->recorded.load() || event->captured.load() != 0) return UHAL_OK;
   const Backend& backend = *event->device->backend;
   return poll("an event", [&](int32_t* done) {
     return call_backend(backend, "event_query", backend.table.event_query, event->backend_event, done);

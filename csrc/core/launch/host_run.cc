@@ -309,6 +309,10 @@ uhal_status run_on_host(Stream* stream, const OpView& view, uint64_t serial) {
   const std::string reason = uhal_last_error()->message;
   const uhal_op op = complete(view);
   const Refusal refusal = {device, op, reason};
+  if (stream->is_capturing()) {
+    const std::string what = "An op that the device refuses (" + reason + "), which would run on the host,";
+    return refuse_in_capture(*stream, what.c_str());
+  }
   const bool strict = environment().strict;
   const uhal_host_kernels* kernels = strict ? nullptr : kernels_for(refusal);
   if (kernels == nullptr && !strict) return UHAL_UNIMPLEMENTED;

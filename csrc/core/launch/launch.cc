@@ -7,8 +7,10 @@
 #include "csrc/core/launch/finite_check.h"
 #include "csrc/core/launch/host_run.h"
 #include "csrc/core/launch/validate_op.h"
+#include "csrc/core/op/cost.h"
 #include "csrc/core/op/description.h"
 #include "csrc/core/profile/profiler.h"
+#include "csrc/core/stream/capture.h"
 #include "unihal/op.h"
 
 namespace unihal::core {
@@ -18,6 +20,15 @@ namespace {
 uhal_status describe_failure(const uhal_device& device, const uhal_op* op, uhal_status status) {
   set_error_op(describe_op(op).c_str());
   return with_device(device, status);
+}
+
+void note_operands(Capture* capture, const uhal_op& op) {
+  for (int i = 0; i < op.input_count; ++i) {
+    if (op.inputs[i] != nullptr) static_cast<void>(capture->note_use(op.inputs[i]->data));
+  }
+  for (int i = 0; i < op.output_count; ++i) {
+    if (op.outputs[i] != nullptr) static_cast<void>(capture->note_use(op.outputs[i]->data));
+  }
 }
 
 uhal_status submit(Stream* stream, const OpView& view) {
@@ -32,10 +43,12 @@ uhal_status submit(Stream* stream, const OpView& view) {
   }
   TrackedWork tracked(stream, view);
   std::lock_guard<std::mutex> lock(stream->submission);
+  if (Capture* capture = stream->capture.load(std::memory_order_relaxed)) note_operands(capture, *op);
   ProfiledWork profiled(stream, view);
   uhal_status status = call_backend(backend, "launch", backend.table.launch, stream->backend_stream, op);
   if (status == UHAL_OK) {
     tracked.submitted();
+    if (stream->is_capturing()) count_captured(*stream, op_bytes(*op), view.row->flops(view));
   } else {
     profiled.drop();
   }

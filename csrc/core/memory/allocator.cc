@@ -88,9 +88,10 @@ void Allocator::split(Block* block, size_t bytes) {
   tail->owner->bins[range_of(*tail->segment)].insert(tail);
 }
 
-void Allocator::hand_out(Block* block, size_t rounded, size_t requested, void** pointer) {
+void Allocator::hand_out(Block* block, size_t rounded, size_t requested, GraphBlocks* graph, void** pointer) {
   split(block, rounded);
   block->requested = requested;
+  block->graph = graph;
   block->serial.fetch_add(1, std::memory_order_release);
   *pointer = block->address;
   counters_.allocated_bytes += block->bytes;
@@ -123,13 +124,13 @@ void Allocator::put(Block* block, StreamBlocks* owner) {
   bins.insert(block);
 }
 
-// Makes everybody's what a stream freed up to a count of frees.
-void Allocator::publish(StreamBlocks* from, uint64_t up_to) {
+// Moves what was freed up to a count of frees from one owner to another.
+void Allocator::move(StreamBlocks* from, StreamBlocks* to, uint64_t up_to) {
   for (BlockBins& bins : from->bins) {
     bins.for_each([&](Block* block) {
       if (block->freed_at > up_to) return;
       bins.remove(block);
-      put(block, &shared_);
+      put(block, to);
     });
   }
 }
@@ -145,18 +146,19 @@ Segment* Allocator::segment_of(const void* address) const {
 
 // -- allocate and free ------------------------------------------------------------------------------
 
-uhal_status Allocator::allocate(Stream* stream, size_t bytes, Wait wait, void** pointer) {
+uhal_status Allocator::allocate(Stream* stream, size_t bytes, Wait wait, void** pointer, GraphBlocks* capture) {
   *pointer = nullptr;
   if (bytes == 0) return UHAL_OK;
   if (bytes > kLargestRequest) return refuse(bytes, UHAL_RESOURCE_EXHAUSTED, error_serial());
-  if (exact_) return allocate_exactly(stream, bytes, wait, pointer);
+  if (exact_) return allocate_exactly(stream, bytes, wait, pointer, capture);
   SizeRange range = range_of(bytes);
   size_t rounded = round_up(bytes, granule_of(range));
+  const auto own = [&] { return capture != nullptr ? &capture->own : blocks_of(stream); };
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (Block* block = take(blocks_of(stream), range, rounded)) {
+    if (Block* block = take(own(), range, rounded)) {
       ++counters_.cache_hits;
-      hand_out(block, rounded, bytes, pointer);
+      hand_out(block, rounded, bytes, capture, pointer);
       return UHAL_OK;
     }
   }
@@ -169,7 +171,7 @@ uhal_status Allocator::allocate(Stream* stream, size_t bytes, Wait wait, void** 
     if (waited && wait == Wait::kNever) break;
     reclaim(stream, waited);
     std::lock_guard<std::mutex> lock(mutex_);
-    Block* block = take(blocks_of(stream), range, rounded);
+    Block* block = take(own(), range, rounded);
     if (block != nullptr) {
       ++counters_.cache_hits;
     } else {
@@ -179,7 +181,7 @@ uhal_status Allocator::allocate(Stream* stream, size_t bytes, Wait wait, void** 
       }
     }
     if (block != nullptr) {
-      hand_out(block, rounded, bytes, pointer);
+      hand_out(block, rounded, bytes, capture, pointer);
       return UHAL_OK;
     }
     if (status != UHAL_RESOURCE_EXHAUSTED) break;
@@ -188,18 +190,52 @@ uhal_status Allocator::allocate(Stream* stream, size_t bytes, Wait wait, void** 
   return refuse(bytes, status, serial);
 }
 
-bool Allocator::free(Stream* stream, void* pointer) {
+// Whose a live block is from when a stream frees it.
+StreamBlocks* Allocator::owner_after_free(const Block& block, const Stream* stream, GraphBlocks* capture) {
+  if (block.graph == nullptr) return blocks_of(stream);
+  if (block.graph == capture) return &capture->own;
+  uhal_stream* const handle = stream != nullptr ? stream_pool().current_handle(stream) : nullptr;
+  for (const std::unique_ptr<StreamBlocks>& blocks : block.graph->returning) {
+    if (blocks->stream == handle) return blocks.get();
+  }
+  block.graph->returning.push_back(std::make_unique<StreamBlocks>());
+  block.graph->returning.back()->stream = handle;
+  return block.graph->returning.back().get();
+}
+
+bool Allocator::free(Stream* stream, void* pointer, GraphBlocks* capture) {
   std::lock_guard<std::mutex> lock(mutex_);
   Segment* segment = segment_of(pointer);
   if (segment == nullptr) return false;
   Block* block = segment->find(static_cast<char*>(pointer));
   if (!block->live() || block->address != pointer) return false;
+  StreamBlocks* const owner = owner_after_free(*block, stream, capture);
   block->serial.fetch_add(1, std::memory_order_release);
   counters_.allocated_bytes -= block->bytes;
   --counters_.live_allocations;
   block->freed_at = ++frees_;
-  put(block, blocks_of(stream));
+  put(block, owner);
   return true;
+}
+
+void Allocator::release(GraphBlocks* graph) {
+  std::vector<std::unique_ptr<StreamBlocks>> returning;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (const Segment* segment : segments_) {
+      for (Block* block = segment->first; block != nullptr; block = block->next) {
+        if (block->graph == graph) block->graph = nullptr;
+      }
+    }
+    returning = std::move(graph->returning);
+    publish(&graph->own, UINT64_MAX);
+  }
+  for (const std::unique_ptr<StreamBlocks>& blocks : returning) {
+    PinnedStream stream(stream_pool(), blocks->stream);  // a stream that was destroyed has run its work
+    std::lock_guard<std::mutex> lock(mutex_);
+    move(blocks.get(), blocks_of(stream.get()), UINT64_MAX);
+  }
+  if (exact_) return_passed();
 }
 
 bool Allocator::find(const void* address, LiveBlock* found) {
@@ -208,7 +244,7 @@ bool Allocator::find(const void* address, LiveBlock* found) {
   if (segment == nullptr) return false;
   const Block* block = segment->find(static_cast<const char*>(address));
   if (!block->live()) return false;
-  *found = {block, block->serial.load(std::memory_order_relaxed), block->address, block->requested};
+  *found = {block, block->serial.load(std::memory_order_relaxed), block->address, block->requested, block->graph};
   return true;
 }
 

@@ -37,12 +37,22 @@ struct StreamBlocks {
   bool empty() const { return bins[kSmallRange].empty() && bins[kLargeRange].empty(); }
 };
 
+// The free blocks of a graph, of one kind of memory: its launches use them, so nobody else may have them meanwhile.
+struct GraphBlocks {
+  // Freed in the capture by its stream: in the order of the captured work, whose later part may have them again.
+  StreamBlocks own;
+
+  // Freed otherwise: to be in the order of these streams (nullptr: everybody's) when the graph is gone.
+  std::vector<std::unique_ptr<StreamBlocks>> returning;
+};
+
 // A live block as another thread may remember it: valid while the block's serial is the same.
 struct LiveBlock {
   const Block* block = nullptr;
   uint64_t serial = 0;
   char* base = nullptr;
-  size_t bytes = 0;  // as requested
+  size_t bytes = 0;                    // as requested
+  const GraphBlocks* graph = nullptr;  // as of the block
 };
 
 class Allocator {
@@ -54,11 +64,16 @@ class Allocator {
   // The device's properties are known.
   Allocator(uhal_device* device, uhal_memory_kind kind);
 
-  // stream may be nullptr: for any stream.
-  uhal_status allocate(Stream* stream, size_t bytes, Wait wait, void** pointer);
+  // stream may be nullptr: for any stream. `capture`: the blocks of the graph that the stream is capturing; then its
+  // submission lock is held, so `wait` is kNever.
+  uhal_status allocate(Stream* stream, size_t bytes, Wait wait, void** pointer, GraphBlocks* capture = nullptr);
 
-  // Returns false if `pointer` is not the start of a live block of this allocator.
-  bool free(Stream* stream, void* pointer);
+  // Returns false if `pointer` is not the start of a live block of this allocator. `capture` as for allocate.
+  bool free(Stream* stream, void* pointer, GraphBlocks* capture = nullptr);
+
+  // The graph is gone, and its launches have run: what it kept goes where it was freed to. Live blocks are no graph's
+  // any more.
+  void release(GraphBlocks* graph);
 
   // The live block that contains an address.
   bool find(const void* address, LiveBlock* found);
@@ -83,12 +98,14 @@ class Allocator {
  private:
   StreamBlocks* blocks_of(const Stream* stream);
   Block* take(StreamBlocks* own, SizeRange range, size_t bytes);
-  void hand_out(Block* block, size_t rounded, size_t requested, void** pointer);
+  void hand_out(Block* block, size_t rounded, size_t requested, GraphBlocks* graph, void** pointer);
   Block* new_descriptor();
   void recycle_descriptor(Block* block);
   void split(Block* block, size_t bytes);
   void put(Block* block, StreamBlocks* owner);
-  void publish(StreamBlocks* from, uint64_t up_to);
+  void publish(StreamBlocks* from, uint64_t up_to) { move(from, &shared_, up_to); }
+  void move(StreamBlocks* from, StreamBlocks* to, uint64_t up_to);
+  StreamBlocks* owner_after_free(const Block& block, const Stream* stream, GraphBlocks* capture);
   Segment* segment_of(const void* address) const;
   Block* grow(size_t bytes, SizeRange range, uhal_status* status);
   bool exceeds_device(size_t bytes) const;
@@ -99,7 +116,7 @@ class Allocator {
   void reclaim_stream(uhal_stream* handle, bool wait);
   bool record_fence(Stream* stream, StreamBlocks* blocks);
   bool pass_fence(StreamBlocks* blocks);
-  uhal_status allocate_exactly(Stream* stream, size_t bytes, Wait wait, void** pointer);
+  uhal_status allocate_exactly(Stream* stream, size_t bytes, Wait wait, void** pointer, GraphBlocks* capture);
   void return_shared();
   uhal_status refuse(size_t bytes, uhal_status status, uint64_t serial_before);
   std::string free_on_device() const;

@@ -3,7 +3,7 @@
 
 namespace unihal::core {
 
-uhal_status Allocator::allocate_exactly(Stream* stream, size_t bytes, Wait wait, void** pointer) {
+uhal_status Allocator::allocate_exactly(Stream* stream, size_t bytes, Wait wait, void** pointer, GraphBlocks* capture) {
   ErrorRecordKeeper keeper;
   const uint64_t serial = error_serial();
   uhal_status status = UHAL_OK;
@@ -13,7 +13,7 @@ uhal_status Allocator::allocate_exactly(Stream* stream, size_t bytes, Wait wait,
     std::lock_guard<std::mutex> lock(mutex_);
     return_shared();
     if (Block* block = add_segment(bytes, bytes, &status)) {
-      hand_out(block, bytes, bytes, pointer);
+      hand_out(block, bytes, bytes, capture, pointer);
       return UHAL_OK;
     }
     if (status != UHAL_RESOURCE_EXHAUSTED) break;

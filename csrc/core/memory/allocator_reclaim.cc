@@ -20,7 +20,8 @@ void Allocator::reclaim(const Stream* requester, bool wait) {
 
 void Allocator::reclaim_stream(uhal_stream* handle, bool wait) {
   PinnedStream stream(stream_pool(), handle);
-  if (!stream) return;  // being destroyed: forget_stream follows
+  if (!stream) return;                 // being destroyed: forget_stream follows
+  if (stream->is_capturing()) return;  // its work cannot be asked after until the capture ends
   const Backend& backend = *device_->backend;
   const uhal_backend& table = backend.table;
   uint64_t freed_before;
@@ -37,7 +38,7 @@ void Allocator::reclaim_stream(uhal_stream* handle, bool wait) {
   }
   // Whoever submits now need not be waited for: the blocks can be had another time.
   std::unique_lock<std::mutex> submission(stream->submission, std::try_to_lock);
-  if (!submission.owns_lock()) return;
+  if (!submission.owns_lock() || stream->is_capturing()) return;
   std::lock_guard<std::mutex> lock(mutex_);
   StreamBlocks* blocks = blocks_of(stream.get());
   int32_t idle = 0;

@@ -10,6 +10,7 @@ namespace unihal::core {
 
 struct Segment;
 struct StreamBlocks;
+struct GraphBlocks;
 
 // A piece of a segment, live or free. Descriptors are recycled but never deleted, so a thread may look at
 // `serial` of a block that it saw earlier without a lock.
@@ -17,7 +18,8 @@ struct Block {
   std::atomic<uint64_t> serial{0};  // odd while live; changes at every allocation and free
   char* address = nullptr;
   size_t bytes = 0;
-  size_t requested = 0;  // live: what the caller asked for
+  size_t requested = 0;          // live: what the caller asked for
+  GraphBlocks* graph = nullptr;  // live: whose work it was allocated for; nullptr: that of no capture
   Segment* segment = nullptr;
   Block* previous = nullptr;  // neighbours in the segment, by address
   Block* next = nullptr;

@@ -192,6 +192,15 @@ void ProfiledWork::begin(Stream* stream, const char* name, uint64_t bytes) {
   work_ = begin_work(stream, std::move(record));
 }
 
+void ProfiledWork::begin(Stream* stream, const uhal_graph_info& graph) {
+  ProfileRecord record = {};
+  record.name = record.op = "graph";
+  record.shape = std::to_string(graph.work_count) + " pieces of work";
+  record.bytes = graph.bytes;
+  record.flops = graph.flops;
+  work_ = begin_work(stream, std::move(record));
+}
+
 void ProfiledWork::begin(Stream* stream, const OpView& op, const char* where) {
   ProfileRecord record = {};
   record.op = op_display_name(*op.op) + where;

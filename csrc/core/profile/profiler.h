@@ -8,6 +8,7 @@
 
 #include "csrc/core/handle/stream.h"
 #include "csrc/core/op/table.h"
+#include "unihal/graph_capture.h"
 
 namespace unihal::core {
 
@@ -29,15 +30,20 @@ struct ProfileRecord {
   std::string implementation;
 };
 
-// Records what is submitted to a stream between its construction and destruction. The submission lock is held.
+// Records what is submitted to a stream between its construction and destruction; of a capture nothing, since nothing
+// runs. The submission lock is held.
 class ProfiledWork {
  public:
   ProfiledWork(Stream* stream, const char* name, uint64_t bytes) {
-    if (profiling.load(std::memory_order_relaxed)) begin(stream, name, bytes);
+    if (is_recorded(*stream)) begin(stream, name, bytes);
+  }
+  // A graph's launch.
+  ProfiledWork(Stream* stream, const uhal_graph_info& graph) {
+    if (is_recorded(*stream)) begin(stream, graph);
   }
   // `where`, a literal, follows the op's name.
   ProfiledWork(Stream* stream, const OpView& op, const char* where = "") {
-    if (profiling.load(std::memory_order_relaxed)) begin(stream, op, where);
+    if (is_recorded(*stream)) begin(stream, op, where);
   }
   ~ProfiledWork() {
     if (work_ != nullptr) end();
@@ -53,7 +59,11 @@ class ProfiledWork {
   struct Pending;
 
  private:
+  static bool is_recorded(const Stream& stream) {
+    return profiling.load(std::memory_order_relaxed) && !stream.is_capturing();
+  }
   void begin(Stream* stream, const char* name, uint64_t bytes);
+  void begin(Stream* stream, const uhal_graph_info& graph);
   void begin(Stream* stream, const OpView& op, const char* where);
   void end();
   void forget();

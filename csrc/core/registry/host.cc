@@ -6,7 +6,7 @@
 #include "csrc/core/handle/device.h"
 #include "csrc/core/handle/stream.h"
 #include "csrc/core/handle/waiting.h"
-#include "csrc/core/memory/allocator.h"
+#include "csrc/core/memory/capture.h"
 #include "csrc/core/profile/profiler.h"
 #include "csrc/core/registry/registry.h"
 
@@ -33,12 +33,15 @@ uhal_status workspace(uhal_stream* handle, size_t bytes, void** pointer) {
       // Work that uses the old block was submitted to this stream before, so the block may be freed in its order.
       Allocator& allocator = stream->device->allocator(UHAL_MEMORY_DEVICE);
       size_t wanted = bytes + bytes / 4;
-      if (stream->workspace != nullptr) allocator.free(stream, stream->workspace);
+      // Of captured work it is the graph's.
+      Capture* const capture = stream->capture.load(std::memory_order_relaxed);
+      GraphBlocks* const blocks = capture != nullptr ? &capture->blocks[UHAL_MEMORY_DEVICE] : nullptr;
+      if (stream->workspace != nullptr) allocator.free(stream, stream->workspace, blocks);
       stream->workspace = nullptr;
       stream->workspace_bytes = 0;
       void* block = nullptr;
       // The caller holds this stream's lock, so waiting for other streams could be waiting for each other.
-      uhal_status status = allocator.allocate(stream, wanted, Allocator::Wait::kNever, &block);
+      uhal_status status = allocator.allocate(stream, wanted, Allocator::Wait::kNever, &block, blocks);
       if (status != UHAL_OK) return status;
       stream->workspace = block;
       stream->workspace_bytes = wanted;

@@ -5,6 +5,7 @@
 #include "csrc/core/check/call_site.h"
 #include "csrc/core/check/race_checker.h"
 #include "csrc/core/handle/waiting.h"
+#include "csrc/core/memory/capture.h"
 #include "csrc/core/memory/live_range.h"
 #include "unihal/memory.h"
 
@@ -49,6 +50,26 @@ uhal_status refuse_free(uhal_device* device, const void* pointer) {
   return UHAL_INVALID_ARGUMENT;
 }
 
+// Memory for a capturing stream is the graph's.
+uhal_status allocate(Allocator* allocator, uhal_memory_kind kind, Stream* stream, size_t bytes, void** pointer) {
+  if (stream != nullptr && stream->is_capturing()) {
+    std::lock_guard<std::mutex> lock(stream->submission);
+    if (Capture* capture = stream->capture.load()) {
+      return allocator->allocate(stream, bytes, Allocator::Wait::kNever, pointer, &capture->blocks[kind]);
+    }
+  }
+  const Allocator::Wait wait = in_host_callback() ? Allocator::Wait::kNever : Allocator::Wait::kAllowed;
+  return allocator->allocate(stream, bytes, wait, pointer);
+}
+
+bool free(Allocator* allocator, uhal_memory_kind kind, Stream* stream, void* pointer) {
+  if (stream != nullptr && stream->is_capturing()) {
+    std::lock_guard<std::mutex> lock(stream->submission);
+    if (Capture* capture = stream->capture.load()) return allocator->free(stream, pointer, &capture->blocks[kind]);
+  }
+  return allocator->free(stream, pointer);
+}
+
 // Remembers an allocation. Without host memory for that, it is not made.
 void log_allocation(uhal_device* device, uhal_memory_kind kind, size_t bytes, void** pointer) {
   try {
@@ -75,8 +96,7 @@ uhal_status uhal_allocate(uhal_device* device, uhal_stream* handle, uhal_memory_
   return guarded([&]() -> uhal_status {
     PinnedStream stream(stream_pool(), handle);
     if (uhal_status status = check_stream(stream, handle, device); status != UHAL_OK) return status;
-    const Allocator::Wait wait = in_host_callback() ? Allocator::Wait::kNever : Allocator::Wait::kAllowed;
-    uhal_status status = device->allocator(kind).allocate(stream.get(), bytes, wait, pointer);
+    uhal_status status = allocate(&device->allocator(kind), kind, stream.get(), bytes, pointer);
     if (status == UHAL_OK) note_allocation(*device, *pointer, bytes);
     if (device->allocation_log != nullptr && *pointer != nullptr) log_allocation(device, kind, bytes, pointer);
     return status;
@@ -93,8 +113,9 @@ uhal_status uhal_free(uhal_device* device, uhal_stream* handle, void* pointer) {
     // First of all: once it is free, the memory may be another thread's.
     note_free(device, stream.get(), pointer);
     if (device->allocation_log != nullptr) device->allocation_log->note_free(pointer, call_site());
-    for (Allocator* allocator : device->allocators) {
-      if (!allocator->free(stream.get(), pointer)) continue;
+    for (uhal_memory_kind kind = 0; kind < UHAL_MEMORY_KIND_COUNT; ++kind) {
+      Allocator* const allocator = &device->allocator(kind);
+      if (!free(allocator, kind, stream.get(), pointer)) continue;
       allocator->return_passed();
       return UHAL_OK;
     }

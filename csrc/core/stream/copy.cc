@@ -9,6 +9,7 @@
 #include "csrc/core/handle/waiting.h"
 #include "csrc/core/memory/live_range.h"
 #include "csrc/core/profile/profiler.h"
+#include "csrc/core/stream/capture.h"
 #include "csrc/core/stream/wait.h"
 #include "unihal/memory.h"
 #include "unihal/peer_copy.h"
@@ -55,11 +56,17 @@ uhal_status check_host_range(const void* address, const char* what, const char* 
 uhal_status submit_copy(Stream* stream, void* destination, const void* source, size_t bytes, uhal_copy_kind kind) {
   uhal_device& device = *stream->device;
   TrackedWork tracked(stream, kCopyNames[kind], destination, source, bytes);
+  const uint64_t touched = bytes * (kind == UHAL_COPY_DEVICE_TO_DEVICE ? 2 : 1);
   std::lock_guard<std::mutex> lock(stream->submission);
-  ProfiledWork profiled(stream, kCopyNames[kind], bytes * (kind == UHAL_COPY_DEVICE_TO_DEVICE ? 2 : 1));
+  UHAL_EXPECT(note_captured_range(*stream, destination, kind == UHAL_COPY_DEVICE_TO_HOST));
+  UHAL_EXPECT(note_captured_range(*stream, source, kind == UHAL_COPY_HOST_TO_DEVICE));
+  ProfiledWork profiled(stream, kCopyNames[kind], touched);
   uhal_status status = call_backend(*device.backend, "copy", device.backend->table.copy, stream->backend_stream,
                                     destination, source, bytes, kind);
-  if (status == UHAL_OK) tracked.submitted();
+  if (status == UHAL_OK) {
+    tracked.submitted();
+    count_captured(*stream, touched);
+  }
   return with_device(device, status);
 }
 
@@ -170,6 +177,7 @@ uhal_status uhal_copy_peer(uhal_stream* handle, uhal_device* destination_device,
     }
     if (status != UHAL_OK) return status;
     UHAL_EXPECT(refuse_wait_in_callback("uhal_copy_peer"));
+    UHAL_EXPECT(refuse_in_capture(*stream, "A copy between devices, which waits,"));
     if (destination_device->backend_device == source_device->backend_device) {
       status = submit_copy(stream.get(), destination, source, bytes, UHAL_COPY_DEVICE_TO_DEVICE);
       return status != UHAL_OK ? status : synchronize(stream.get());
@@ -205,10 +213,14 @@ uhal_status uhal_memory_fill(uhal_stream* handle, void* destination, const void*
     if (status != UHAL_OK) return status;
     TrackedWork tracked(stream.get(), "fill", destination, nullptr, bytes);
     std::lock_guard<std::mutex> lock(stream->submission);
+    UHAL_EXPECT(note_captured_range(*stream, destination, false));
     ProfiledWork profiled(stream.get(), "fill", bytes);
     status = call_backend(*device.backend, "fill", device.backend->table.fill, stream->backend_stream, destination,
                           pattern, pattern_bytes, bytes);
-    if (status == UHAL_OK) tracked.submitted();
+    if (status == UHAL_OK) {
+      tracked.submitted();
+      count_captured(*stream, bytes);
+    }
     return with_device(device, status);
   });
 }

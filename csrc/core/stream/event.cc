@@ -4,11 +4,13 @@
 #include "csrc/core/check/race_checker.h"
 #include "csrc/core/handle/stream.h"
 #include "csrc/core/handle/waiting.h"
+#include "csrc/core/memory/capture.h"
 
 namespace unihal::core {
 
 uhal_status wait_for(Event* event) {
   UHAL_EXPECT(refuse_wait_in_callback("A wait for an event"));
+  UHAL_EXPECT(refuse_captured(*event));
   if (!event->recorded.load()) return UHAL_OK;
   uhal_device& device = *event->device;
   HostWait wait(*event);
@@ -21,6 +23,7 @@ uhal_status wait_for(Event* event) {
 namespace {
 
 uhal_status query(Event* event, int32_t* done) {
+  UHAL_EXPECT(refuse_captured(*event));
   if (!event->recorded.load()) {
     *done = 1;
     return UHAL_OK;
@@ -51,6 +54,7 @@ uhal_status uhal_event_create(uhal_device* device, uhal_event** event) {
     created->device = device;
     created->backend_event = nullptr;
     created->recorded.store(false);
+    created->captured.store(0);
     uhal_status status = call_backend(*device->backend, "event_create", device->backend->table.event_create,
                                       device->backend_device, &created->backend_event);
     if (status != UHAL_OK) {
@@ -94,11 +98,16 @@ uhal_status uhal_event_record(uhal_event* event_handle, uhal_stream* stream_hand
                        event->device->label.c_str(), device.label.c_str());
     }
     std::lock_guard<std::mutex> lock(stream->submission);
+    if (const Capture* capture = stream->capture.load()) {
+      event->captured.store(capture->number);
+      return UHAL_OK;
+    }
     uhal_status status = call_backend(*device.backend, "event_record", device.backend->table.event_record,
                                       event->backend_event, stream->backend_stream);
     if (status != UHAL_OK) return with_device(device, status);
     note_record(event.get(), *stream);
     event->recorded.store(true);
+    event->captured.store(0);
     return UHAL_OK;
   });
 }

@@ -7,6 +7,7 @@
 #include "csrc/core/check/race_checker.h"
 #include "csrc/core/handle/waiting.h"
 #include "csrc/core/memory/allocator.h"
+#include "csrc/core/stream/capture.h"
 #include "csrc/core/stream/host_callbacks.h"
 
 namespace unihal::core {
@@ -26,10 +27,18 @@ uhal_status wait_in_any_place(Stream* stream) {
   return with_device(device, status);
 }
 
+// A wait of a capturing stream, for what its own work has reached anyway.
+uhal_status wait_in_capture(const Capture& capture, const Stream& stream, const Event& event) {
+  const uint64_t captured = event.captured.load();
+  if (captured == capture.number || (captured == 0 && !event.recorded.load())) return UHAL_OK;
+  return refuse_in_capture(stream, "A wait for an event that was not recorded in this capture");
+}
+
 }  // namespace
 
 uhal_status wait_for(Stream* stream) {
   UHAL_EXPECT(refuse_wait_in_callback("A wait for a stream"));
+  UHAL_EXPECT(refuse_in_capture(*stream, "A wait for the stream"));
   return wait_in_any_place(stream);
 }
 
@@ -62,6 +71,7 @@ uhal_status uhal_stream_create(uhal_device* device, uhal_stream** stream) {
     created->workspace = nullptr;
     created->workspace_bytes = 0;
     created->sticky.clear();
+    created->capture.store(nullptr);
     // The owner's handle is valid only once the backend has created its part.
     uhal_stream* handle = stream_pool().next_handle(created);
     uhal_status status = call_backend(*device->backend, "stream_create", device->backend->table.stream_create,
@@ -102,6 +112,7 @@ uhal_status uhal_stream_destroy(uhal_stream* handle) {
       std::lock_guard<std::mutex> lock(device.mutex);
       device.streams.erase(std::remove(device.streams.begin(), device.streams.end(), handle), device.streams.end());
     }
+    static_cast<void>(drop_capture(stream));
     uhal_status status = synchronize(stream);
     if (stream->workspace != nullptr) device.allocator(UHAL_MEMORY_DEVICE).free(nullptr, stream->workspace);
     for (Allocator* allocator : device.allocators) allocator->forget_stream(stream);
@@ -120,6 +131,7 @@ uhal_status uhal_stream_query(uhal_stream* handle, int32_t* done) {
     if (done == nullptr) return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "done is NULL; pass the place for the answer.");
     PinnedStream stream(stream_pool(), handle);
     if (!stream) return refuse_stream(handle);
+    UHAL_EXPECT(refuse_in_capture(*stream, "A query of the stream"));
     uhal_device& device = *stream->device;
     HostWait wait(*stream);
     uhal_status status =
@@ -148,13 +160,15 @@ uhal_status uhal_stream_wait_event(uhal_stream* handle, uhal_event* event_handle
     if (!stream) return refuse_stream(handle);
     PinnedEvent event(event_pool(), event_handle);
     if (!event) return refuse_event(event_handle);
-    if (!event->recorded.load()) return UHAL_OK;
     uhal_device& device = *stream->device;
-    if (event->device->backend_device != device.backend_device) {
+    if (!stream->is_capturing()) {
+      UHAL_EXPECT(refuse_captured(*event));
+      if (!event->recorded.load()) return UHAL_OK;
       // Devices do not wait for each other's events on all backends; the host can always.
-      return wait_for(event.get());
+      if (event->device->backend_device != device.backend_device) return wait_for(event.get());
     }
     std::lock_guard<std::mutex> lock(stream->submission);
+    if (const Capture* capture = stream->capture.load()) return wait_in_capture(*capture, *stream, *event);
     uhal_status status = call_backend(*device.backend, "stream_wait_event", device.backend->table.stream_wait_event,
                                       stream->backend_stream, event->backend_event);
     if (status == UHAL_OK) note_wait(stream.get(), *event);
@@ -169,6 +183,7 @@ uhal_status uhal_stream_host_callback(uhal_stream* handle, uhal_host_function fu
       return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "The host function is NULL; pass the one to call.");
     PinnedStream stream(stream_pool(), handle);
     if (!stream) return refuse_stream(handle);
+    UHAL_EXPECT(refuse_in_capture(*stream, "A host callback"));
     if (stream->device->backend->table.host_callback != nullptr) {
       return submit_host_callback(stream.get(), function, user_data);
     }

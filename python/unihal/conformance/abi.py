@@ -240,6 +240,34 @@ class Memory:
         return np.ctypeslib.as_array((ctypes.c_uint8 * self.count).from_address(self.address))
 
 
+class Graph:
+    """A uhal_graph: what is submitted to a stream in the ``with`` block. UnimplementedError where there are none."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+        self.handle = c_void_p()
+
+    def __enter__(self) -> Graph:
+        call("uhal_graph_capture_begin", self.stream.handle)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            call("uhal_graph_capture_cancel", self.stream.handle)
+        else:
+            call("uhal_graph_capture_end", self.stream.handle, ctypes.byref(self.handle))
+
+    def launch(self, stream: Stream | None = None) -> None:
+        """Submits the graph."""
+        call("uhal_graph_launch", self.handle, (stream or self.stream).handle)
+
+    def destroy(self) -> None:
+        """Waits for the launches and destroys the graph; the handle is kept."""
+        call("uhal_graph_destroy", self.handle)
+
+
 class Bench:
     """Streams, events and memory that are given back at the end of the ``with`` block, after all work has run."""
 
@@ -273,8 +301,14 @@ class Bench:
         self._stack.callback(self._free, memory)
         return memory
 
+    def graph(self, stream: Stream) -> Graph:
+        """A graph, to be captured."""
+        graph = Graph(stream)
+        self._stack.callback(self._destroy, graph)
+        return graph
+
     @staticmethod
-    def _destroy(owned: Stream | Event) -> None:
+    def _destroy(owned: Stream | Event | Graph) -> None:
         # Some checks destroy what they test.
         with suppress(errors.InvalidArgumentError):
             owned.destroy()

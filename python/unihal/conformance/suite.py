@@ -38,6 +38,7 @@ _FAMILIES = (
     "allocations",
     "failures",
     "collectives",
+    "graphs",
 )
 
 

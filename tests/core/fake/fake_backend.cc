@@ -11,9 +11,10 @@
 #include <mutex>
 #include <queue>
 #include <thread>
+#include <vector>
 
 #include "tests/core/fake/fake_control.h"
-#include "unihal/backend.h"
+#include "unihal/graph_capture.h"
 
 #ifndef FAKE_NAME
 #define FAKE_NAME "fake"
@@ -44,6 +45,10 @@ struct uhal_backend_event {
   int64_t nanoseconds = 0;
 };
 
+struct uhal_backend_graph {
+  std::vector<std::function<void()>> work;
+};
+
 struct uhal_backend_stream {
   uhal_stream* owner;
   bool asynchronous;
@@ -53,6 +58,7 @@ struct uhal_backend_stream {
   bool busy = false;
   bool stop = false;
   std::atomic<int32_t> submitters{0};
+  std::atomic<uhal_backend_graph*> capturing{nullptr};
   std::thread thread;
 };
 
@@ -120,7 +126,12 @@ class Submission {
   uhal_backend_stream* stream_;
 };
 
+void forbid_in_capture(uhal_backend_stream* stream) {
+  if (stream->capturing != nullptr) ++control.calls_in_capture;
+}
+
 void submit(uhal_backend_stream* stream, std::function<void()> work) {
+  if (uhal_backend_graph* graph = stream->capturing) return graph->work.push_back(std::move(work));
   if (!stream->asynchronous) return work();
   std::lock_guard<std::mutex> lock(stream->mutex);
   stream->work.push(std::move(work));
@@ -224,12 +235,14 @@ uhal_status stream_destroy(uhal_backend_stream* stream) {
 }
 
 uhal_status stream_query(uhal_backend_stream* stream, int32_t* done) {
+  forbid_in_capture(stream);
   std::lock_guard<std::mutex> lock(stream->mutex);
   *done = stream->work.empty() && !stream->busy ? 1 : 0;
   return UHAL_OK;
 }
 
 uhal_status stream_synchronize(uhal_backend_stream* stream) {
+  forbid_in_capture(stream);
   drain(stream);
   return UHAL_OK;
 }
@@ -242,6 +255,7 @@ uhal_status event_synchronize(uhal_backend_event* event) {
 }
 
 uhal_status stream_wait_event(uhal_backend_stream* stream, uhal_backend_event* event) {
+  forbid_in_capture(stream);
   Submission submission(stream);
   uint64_t target;
   {
@@ -269,6 +283,7 @@ uhal_status event_destroy(uhal_backend_event* event) {
 }
 
 uhal_status event_record(uhal_backend_event* event, uhal_backend_stream* stream) {
+  forbid_in_capture(stream);
   Submission submission(stream);
   uint64_t number;
   {
@@ -358,6 +373,7 @@ uhal_status supports(uhal_backend_device*, const uhal_op* op) {
     void* scratch = nullptr;
     uhal_status status = host->workspace(stream->owner, count * 4, &scratch);
     if (status != UHAL_OK) return status;
+    control.last_workspace = scratch;
     memset(scratch, 0x5a, count * 4);
     return UHAL_OK;
   }
@@ -380,6 +396,7 @@ uhal_status supports(uhal_backend_device*, const uhal_op* op) {
 void finalize() { ++control.finalize_calls; }
 
 uhal_status host_callback(uhal_backend_stream* stream, uhal_host_function function, void* user_data) {
+  forbid_in_capture(stream);
   Submission submission(stream);
   ++control.callback_calls;
   if (fault(control.fail_callback_in)) return fail(UHAL_INTERNAL, "injected: callback failed");
@@ -387,12 +404,53 @@ uhal_status host_callback(uhal_backend_stream* stream, uhal_host_function functi
   return UHAL_OK;
 }
 
+// -- graphs
+
+uhal_status begin_capture(uhal_backend_stream* stream) {
+  stream->capturing = new uhal_backend_graph;
+  ++control.live_graphs;
+  return UHAL_OK;
+}
+
+uhal_status destroy_graph(uhal_backend_graph* graph) {
+  delete graph;
+  --control.live_graphs;
+  return UHAL_OK;
+}
+
+uhal_status cancel_capture(uhal_backend_stream* stream) { return destroy_graph(stream->capturing.exchange(nullptr)); }
+
+uhal_status end_capture(uhal_backend_stream* stream, uhal_backend_graph** graph) {
+  if (fault(control.fail_capture_end_in)) {
+    cancel_capture(stream);
+    return fail(UHAL_INTERNAL, "injected: the capture was lost");
+  }
+  *graph = stream->capturing.exchange(nullptr);
+  return UHAL_OK;
+}
+
+uhal_status launch_graph(uhal_backend_graph* graph, uhal_backend_stream* stream) {
+  Submission submission(stream);
+  submit(stream, [graph] {
+    for (const std::function<void()>& work : graph->work) work();
+  });
+  return UHAL_OK;
+}
+
+constexpr uhal_graph_capture kGraphCapture = {sizeof kGraphCapture, begin_capture, end_capture,
+                                              cancel_capture,       launch_graph,  destroy_graph};
+
+const void* extension(const char* name, uint32_t version) {
+  const bool known = strcmp(name, UHAL_GRAPH_CAPTURE_NAME) == 0 && version == UHAL_GRAPH_CAPTURE_VERSION;
+  return known && control.captures ? &kGraphCapture : nullptr;
+}
+
 const uhal_backend kTable = {
     FAKE_STRUCT_SIZE, FAKE_MAJOR,        FAKE_MINOR,         FAKE_NAME,         "1.2.3",      device_count,
     device_open,      device_properties, allocate,           free_memory,       memory_info,  stream_create,
     stream_destroy,   stream_query,      stream_synchronize, stream_wait_event, event_create, event_destroy,
     event_record,     event_query,       event_synchronize,  event_elapsed,     copy,         fill,
-    supports,         FAKE_LAUNCH,       finalize,           host_callback,     nullptr};
+    supports,         FAKE_LAUNCH,       finalize,           host_callback,     extension};
 
 }  // namespace
 

@@ -29,6 +29,13 @@ struct Control {
 
   std::atomic<bool> refuse_launches{false};  // of every op, as gaps of the backend
 
+  // Graphs.
+  std::atomic<bool> captures{true};  // has the extension
+  std::atomic<int64_t> fail_capture_end_in{0};
+  std::atomic<int64_t> live_graphs{0};
+  std::atomic<int64_t> calls_in_capture{0};  // of slots that the core promises not to call while a stream captures
+  std::atomic<void*> last_workspace{nullptr};
+
   // While true, asynchronous streams do not take new work.
   std::atomic<bool> hold_streams{false};
 

@@ -123,6 +123,12 @@ ON_CUDA_EXPORT int hipMemcpyAsync(void* destination, const void* source, size_t 
   return copy(destination, source, bytes, stream);
 }
 
+// CUDA has the parameters of old under this name only up to 11.
+ON_CUDA_EXPORT int hipGraphInstantiate(void** executable, void* graph, void**, char*, size_t) {
+  static const auto instantiate = call<int(void**, void*, unsigned long long)>(cuda(), "cuGraphInstantiateWithFlags");
+  return instantiate(executable, graph, 0);
+}
+
 // The structs of ROCm 5, and of ROCm 6 and later.
 ON_CUDA_EXPORT int hipGetDeviceProperties(void* properties, int device) {
   return properties_of(properties, device, 792, 396);

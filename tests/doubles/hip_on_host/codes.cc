@@ -29,6 +29,8 @@ constexpr Row kRows[] = {
     {kLaunchFailure, ON_HOST_NAME("CUDA_ERROR_LAUNCH_FAILED", "hipErrorLaunchFailure")},
     {kNotPermitted, ON_HOST_NAME("CUDA_ERROR_NOT_PERMITTED", nullptr)},
     {kNotSupported, ON_HOST_NAME("CUDA_ERROR_NOT_SUPPORTED", "hipErrorNotSupported")},
+    {kCaptureUnsupported, ON_HOST_NAME("CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "hipErrorStreamCaptureUnsupported")},
+    {kCaptureInvalidated, ON_HOST_NAME("CUDA_ERROR_STREAM_CAPTURE_INVALIDATED", "hipErrorStreamCaptureInvalidated")},
     {kUnknown, ON_HOST_NAME("CUDA_ERROR_UNKNOWN", "hipErrorUnknown")},
 };
 

@@ -21,6 +21,8 @@ constexpr int kPeerAlreadyEnabled = 704;
 constexpr int kLaunchFailure = 719;
 constexpr int kNotPermitted = 800;
 constexpr int kNotSupported = 801;
+constexpr int kCaptureUnsupported = 900;
+constexpr int kCaptureInvalidated = 901;
 constexpr int kUnknown = 999;
 
 // "hipErrorOutOfMemory" or "CUDA_ERROR_OUT_OF_MEMORY"; nullptr for what is no code.

@@ -24,6 +24,8 @@
 using unihal::gpu::Function;
 using unihal::gpu::Module;
 using unihal::gpu::NativeEvent;
+using unihal::gpu::NativeExecutable;
+using unihal::gpu::NativeGraph;
 using unihal::gpu::NativeStream;
 
 #define UHAL_GPU_FUNCTION(name, cuda, hip, parameters)                            \
@@ -88,6 +90,14 @@ class Handles {
   std::map<const void*, std::shared_ptr<Object>> objects_;
 };
 
+// What was captured, and the same ready for launches.
+struct Graph {
+  std::shared_ptr<const Stream::Captured> work;
+};
+struct Executable {
+  std::shared_ptr<const Stream::Captured> work;
+};
+
 // Never destroyed: threads of streams use them while the process ends.
 struct Driver {
   std::atomic<bool> is_open{false};
@@ -95,6 +105,8 @@ struct Driver {
   Handles<Event> events;
   Handles<Program> modules;
   Handles<Kernel> functions;
+  Handles<Graph> graphs;
+  Handles<Executable> executables;
 };
 
 Driver& driver() {
@@ -293,6 +305,7 @@ int on_host_stream_query(NativeStream handle) {
   BEGIN_ON_DEVICE(stream_query);
   std::shared_ptr<Stream> stream;
   if (const int code = find_stream(handle, device, &stream); code != kSuccess) return code;
+  if (stream->spoil_capture()) return kCaptureUnsupported;
   if (!stream->is_idle()) return kNotReady;
   return device->lost;
 }
@@ -301,6 +314,7 @@ int on_host_stream_synchronize(NativeStream handle) {
   BEGIN_ON_DEVICE(stream_synchronize);
   std::shared_ptr<Stream> stream;
   if (const int code = find_stream(handle, device, &stream); code != kSuccess) return code;
+  if (stream->spoil_capture()) return kCaptureUnsupported;
   stream->wait();
   return device->lost;
 }
@@ -311,6 +325,7 @@ int on_host_stream_wait_event(NativeStream handle, NativeEvent event_handle, uns
   std::shared_ptr<Event> event;
   if (flags != 0) return kInvalidValue;
   if (const int code = find_stream(handle, device, &stream); code != kSuccess) return code;
+  if (stream->spoil_capture()) return kCaptureUnsupported;
   if (const int code = find_event(event_handle, &event); code != kSuccess) return code;
   if (const std::shared_ptr<Mark> mark = event->mark()) {
     stream->submit([mark] {
@@ -325,6 +340,7 @@ int on_host_launch_host_function(NativeStream handle, void (*function)(void*), v
   BEGIN_ON_DEVICE(launch_host_function);
   std::shared_ptr<Stream> stream;
   if (const int code = find_stream(handle, device, &stream); code != kSuccess) return code;
+  if (stream->spoil_capture()) return kCaptureUnsupported;
   if (function == nullptr) return kInvalidValue;
   stream->submit([function, user_data] {
     call_on_driver_thread(function, user_data);
@@ -350,6 +366,7 @@ int on_host_event_record(NativeEvent event_handle, NativeStream handle) {
   std::shared_ptr<Stream> stream;
   std::shared_ptr<Event> event;
   if (const int code = find_stream(handle, device, &stream); code != kSuccess) return code;
+  if (stream->spoil_capture()) return kCaptureUnsupported;
   if (const int code = find_event(event_handle, &event); code != kSuccess) return code;
   if (event->device != device) return kInvalidHandle;
   event->set_mark(stream->mark());
@@ -464,6 +481,66 @@ int on_host_launch(Function function, unsigned groups_x, unsigned groups_y, unsi
   return kSuccess;
 }
 
+int on_host_stream_begin_capture(NativeStream handle, int mode) {
+  BEGIN_ON_DEVICE(stream_begin_capture);
+  constexpr int kRelaxed = 2;
+  std::shared_ptr<Stream> stream;
+  if (const int code = find_stream(handle, device, &stream); code != kSuccess) return code;
+  if (mode != kRelaxed) return kNotSupported;  // what the others forbid is not looked at here
+  return stream->begin_capture() ? kSuccess : kInvalidValue;
+}
+
+int on_host_stream_end_capture(NativeStream handle, NativeGraph* graph) {
+  // The capture is over whatever comes of the call.
+  const std::shared_ptr<Stream> stream = driver().streams.find(handle);
+  const std::shared_ptr<const Stream::Captured> work = stream != nullptr ? stream->end_capture() : nullptr;
+  *graph = nullptr;
+  BEGIN_ON_DEVICE(stream_end_capture);
+  if (stream == nullptr || stream->device != device) return kInvalidHandle;
+  if (work == nullptr) return kCaptureInvalidated;
+  *graph = static_cast<NativeGraph>(driver().graphs.add(std::make_shared<Graph>(Graph{work})));
+  return kSuccess;
+}
+
+int on_host_graph_destroy(NativeGraph graph) {
+  BEGIN(graph_destroy);
+  return driver().graphs.take(graph) != nullptr ? kSuccess : kInvalidHandle;
+}
+
+int on_host_graph_launch(NativeExecutable handle, NativeStream stream_handle) {
+  BEGIN_ON_DEVICE(graph_launch);
+  std::shared_ptr<Stream> stream;
+  const std::shared_ptr<Executable> executable = driver().executables.find(handle);
+  if (executable == nullptr) return kInvalidHandle;
+  if (const int code = find_stream(stream_handle, device, &stream); code != kSuccess) return code;
+  if (stream->spoil_capture()) return kCaptureUnsupported;
+  stream->submit([work = executable->work] {
+    for (const Stream::Work& piece : *work) {
+      if (const int code = piece(); code != kSuccess) return code;
+    }
+    return kSuccess;
+  });
+  return kSuccess;
+}
+
+int on_host_executable_destroy(NativeExecutable executable) {
+  BEGIN(executable_destroy);
+  return driver().executables.take(executable) != nullptr ? kSuccess : kInvalidHandle;
+}
+
+namespace {
+
+int instantiate(const char* symbol, NativeExecutable* executable, NativeGraph handle) {
+  if (const int code = begin(symbol); code != kSuccess) return code;
+  const std::shared_ptr<Graph> graph = driver().graphs.find(handle);
+  if (graph == nullptr) return kInvalidHandle;
+  *executable =
+      static_cast<NativeExecutable>(driver().executables.add(std::make_shared<Executable>(Executable{graph->work})));
+  return kSuccess;
+}
+
+}  // namespace
+
 // -- what the two have under parameters of their own ------------------------------------------------------------------
 
 #ifdef ON_HOST_CUDA
@@ -498,6 +575,11 @@ ON_HOST_EXPORT int cuCtxEnablePeerAccess(void* context, unsigned flags) {
   return enable_peer(device, static_cast<Device*>(context), flags);
 }
 
+ON_HOST_EXPORT int cuGraphInstantiateWithFlags(NativeExecutable* executable, NativeGraph graph,
+                                               unsigned long long flags) {
+  return flags == 0 ? instantiate("cuGraphInstantiateWithFlags", executable, graph) : kInvalidValue;
+}
+
 ON_HOST_EXPORT int cuMemcpyAsync(void* destination, const void* source, size_t bytes, NativeStream stream) {
   Device* device = nullptr;
   if (const int code = begin("cuMemcpyAsync", &device); code != kSuccess) return code;
@@ -523,6 +605,10 @@ ON_HOST_EXPORT int hipDeviceEnablePeerAccess(int peer, unsigned flags) {
   Device* device = nullptr;
   if (const int code = begin("hipDeviceEnablePeerAccess", &device); code != kSuccess) return code;
   return enable_peer(device, find_device(peer), flags);
+}
+
+ON_HOST_EXPORT int hipGraphInstantiate(NativeExecutable* executable, NativeGraph graph, void**, char*, size_t) {
+  return instantiate("hipGraphInstantiate", executable, graph);
 }
 
 ON_HOST_EXPORT int hipMemcpyAsync(void* destination, const void* source, size_t bytes, int kind, NativeStream stream) {

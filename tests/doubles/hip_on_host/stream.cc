@@ -52,7 +52,33 @@ void Stream::add(Item item) {
   changed_.notify_all();
 }
 
-void Stream::submit(Work work) { add({std::move(work), nullptr}); }
+void Stream::submit(Work work) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (captured_ != nullptr) return captured_->push_back(std::move(work));
+  }
+  add({std::move(work), nullptr});
+}
+
+bool Stream::begin_capture() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (captured_ != nullptr) return false;
+  captured_ = std::make_shared<Captured>();
+  is_spoiled_ = false;
+  return true;
+}
+
+bool Stream::spoil_capture() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  is_spoiled_ = captured_ != nullptr;
+  return is_spoiled_;
+}
+
+std::shared_ptr<const Stream::Captured> Stream::end_capture() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const std::shared_ptr<const Captured> captured = std::exchange(captured_, nullptr);
+  return is_spoiled_ ? nullptr : captured;
+}
 
 std::shared_ptr<Mark> Stream::mark() {
   auto mark = std::make_shared<Mark>();

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "tests/doubles/hip_on_host/device.h"
 
@@ -53,7 +54,20 @@ class Stream {
   // Starts the thread, which holds the stream until close() and the end of its work.
   static std::shared_ptr<Stream> open(Device* device);
 
+  // While the stream captures, the work is noted instead.
   void submit(Work work);
+
+  // What was captured, in order.
+  using Captured = std::vector<Work>;
+
+  // False if it captures already.
+  bool begin_capture();
+
+  // Whether it captures; what was asked for then cannot be, and costs the capture.
+  bool spoil_capture();
+
+  // nullptr if it was spoiled, or none was begun.
+  std::shared_ptr<const Captured> end_capture();
 
   // Submits a place of its own, which is passed even where the device is lost.
   std::shared_ptr<Mark> mark();
@@ -82,6 +96,8 @@ class Stream {
   std::deque<Item> items_;
   bool is_busy_ = false;
   bool is_closing_ = false;
+  std::shared_ptr<Captured> captured_;
+  bool is_spoiled_ = false;
 };
 
 // Calls a function on the one thread that serves host functions, and waits until it has returned.

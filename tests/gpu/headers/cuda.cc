@@ -17,6 +17,7 @@ UHAL_AGREES(cuCtxSetCurrent, ::cuCtxSetCurrent)
 UHAL_AGREES(cuCtxEnablePeerAccess, ::cuCtxEnablePeerAccess)
 UHAL_AGREES(cuMemcpyAsync, ::cuMemcpyAsync)
 UHAL_AGREES(cuFuncSetAttribute, ::cuFuncSetAttribute)
+UHAL_AGREES(cuGraphInstantiateWithFlags, ::cuGraphInstantiateWithFlags)
 
 // Numbers.
 static_assert(kAttributes.compute_units == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
@@ -50,6 +51,7 @@ static_assert(headers::status_in(kMeanings, CUDA_ERROR_NOT_SUPPORTED) == UHAL_UN
 static_assert(kStreamNonBlocking == CU_STREAM_NON_BLOCKING);
 static_assert(kPinnedPortable == CU_MEMHOSTALLOC_PORTABLE);
 static_assert(kManagedGlobal == CU_MEM_ATTACH_GLOBAL);
+static_assert(kCaptureRelaxed == CU_STREAM_CAPTURE_MODE_RELAXED);
 static_assert(kMaxThreadsPerBlock == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
 
 }  // namespace unihal::gpu

@@ -17,6 +17,7 @@ UHAL_AGREES(hipGetErrorName, ::hipGetErrorName)
 UHAL_AGREES(hipSetDevice, ::hipSetDevice)
 UHAL_AGREES(hipDeviceEnablePeerAccess, ::hipDeviceEnablePeerAccess)
 UHAL_AGREES(hipMemcpyAsync, ::hipMemcpyAsync)
+UHAL_AGREES(hipGraphInstantiate, ::hipGraphInstantiate)
 UHAL_AGREES(hipGetDeviceProperties, ::hipGetDeviceProperties)
 
 // Numbers.
@@ -46,6 +47,7 @@ static_assert(headers::status_in(kMeanings, hipErrorNotSupported) == UHAL_UNIMPL
 static_assert(kStreamNonBlocking == hipStreamNonBlocking);
 static_assert(kPinnedPortable == hipHostMallocPortable);
 static_assert(kManagedGlobal == hipMemAttachGlobal);
+static_assert(kCaptureRelaxed == hipStreamCaptureModeRelaxed);
 static_assert(kMaxThreadsPerBlock == HIP_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
 static_assert(kMemcpyDefault == hipMemcpyDefault);
 
