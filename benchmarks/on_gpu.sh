@@ -13,7 +13,8 @@
 #     and TensorFlow adapters demo.
 # Each writes OUTPUT_FOLDER/BACKEND.PART.log. The machine needs Python, gcc and CMake, but no network: WHEELS names a folder
 # of wheels for the Python packages that are missing there, DIGITS a file of benchmarks/digits.py --export where there is
-# no scikit-learn, CLBLAST_LIBRARY a libclblast.so.1 to compare with. JOBS (all cores) is the number of processes at a
+# no scikit-learn, CLBLAST_LIBRARY a libclblast.so.1 to compare with. TRAINING names some of the training steps, as in
+# 'training paddle resnet50'. JOBS (all cores) is the number of processes at a
 # time, CONFORMANCE_OPTIONS goes to `unihal conformance`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -86,7 +87,7 @@ run_part() {
     sanitizer)  # each tool over a sample; allocations that conformance wants refused are no errors
       for tool in memcheck racecheck; do
         compute-sanitizer --tool $tool --report-api-errors no --error-exitcode 9 --target-processes all \
-          unihal conformance --backend "$UNIHAL_BACKEND" --every 400
+          unihal conformance --backend "$UNIHAL_BACKEND" --every 800
       done
       ;;
     adapters)  # every op of both frameworks against their CPU, and their training runs; no fallback
@@ -109,7 +110,7 @@ run_part() {
       python benchmarks/collectives.py --json "$output/$UNIHAL_BACKEND.two.json"
       ;;
     demo) unihal demo --out "$output/$UNIHAL_BACKEND.demo" ;;
-    training) python benchmarks/run.py --only training --json "$output/$UNIHAL_BACKEND.training.json" ;;
+    training) python benchmarks/run.py --only "${TRAINING:-training}" --json "$output/$UNIHAL_BACKEND.training.json" ;;
     *) echo "There is no part '$1'." >&2; return 2 ;;
   esac
 }
