@@ -186,7 +186,7 @@ def memory_calls(on: Bench, dtype: str, rows: int, length: int) -> dict[str, tup
         "layer norm": (2, lambda: ops.layer_norm(x, scale, bias)),
         "layer norm backward": (3, lambda: ops.layer_norm_backward(x, y, scale, *statistics)),
         "rms norm": (2, lambda: ops.rms_norm(x, scale)),
-        "cross entropy": (1, lambda: ops.cross_entropy(x, labels)),
+        "cross entropy": (1, lambda: ops.cross_entropy(x, labels, loss_only=True)),
         "embedding": (2, lambda: ops.gather(x, labels.reshape(rows))),
     }
 

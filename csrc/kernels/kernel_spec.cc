@@ -51,8 +51,10 @@ std::string KernelSpec::macro_text() const {
         text += "#define " + name + "_STORAGE uhal_storage_" + dtype + "\n";
         text += "#define " + name + "_LOAD(p, i) uhal_load_" + dtype + "(p, i)\n";
         text += "#define " + name + "_STORE(p, i, v) uhal_store_" + dtype + "(p, i, v)\n";
-        text += "#define " + name + "_LOAD4(p, i, v) uhal_load4_" + dtype + "(p, i, v)\n";
-        text += "#define " + name + "_STORE4(p, i, v) uhal_store4_" + dtype + "(p, i, v)\n";
+        for (const std::string unit : {"4", "8"}) {
+          text += "#define " + name + "_LOAD" + unit + "(p, i, v) uhal_load" + unit + "_" + dtype + "(p, i, v)\n";
+          text += "#define " + name + "_STORE" + unit + "(p, i, v) uhal_store" + unit + "_" + dtype + "(p, i, v)\n";
+        }
         text += "#define " + name + "_DTYPE " + std::to_string(macro.value) + "\n";
         break;
       }

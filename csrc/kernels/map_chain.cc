@@ -30,7 +30,6 @@ constexpr StepNames kStepNames[MapChain::kMaxSteps] = {
     {"STEP6", "STEP6_OPERANDS", "STEP6_RESULT"}, {"STEP7", "STEP7_OPERANDS", "STEP7_RESULT"},
 };
 
-constexpr int kPerItem = 4;                               // elements of a work-item of map.cl's flat
 constexpr int64_t kWorthItsOwnKernel = int64_t{1} << 16;  // elements
 
 // Integers only if all functions are defined on them. The enumerators of both are in one order.
@@ -110,24 +109,35 @@ bool find_pattern(const Space& space, int operand, Pattern* pattern) {
 }
 
 struct FlatPlan {
-  bool packed = true;
+  int64_t unit = 1;  // UHAL_UNIT of map.cl
   Pattern inputs[UHAL_MAP_MAX_INPUTS];
 };
 
+// Whether operands' addresses, and where they repeat, are multiples of a unit.
+bool lies_in_units(const MapChain& chain, const Pattern* patterns, int64_t unit) {
+  for (int i = 0; i < chain.operand_count(); ++i) {
+    const uhal_tensor& view = chain.operand(i);
+    const Pattern& pattern = patterns[i];
+    const bool loads_units = pattern.mode == kDense || pattern.mode == kRow;
+    const auto run = static_cast<uintptr_t>(unit * dtype_size(view.dtype));
+    if (loads_units && reinterpret_cast<uintptr_t>(view.data) % run != 0) return false;
+    if (pattern.mode == kRow && pattern.period % unit != 0) return false;
+    if (pattern.mode == kColumn && pattern.repeat % unit != 0) return false;
+  }
+  return true;
+}
+
 // False if operands need strides.
 bool plan_flat(const MapChain& chain, const Space& space, FlatPlan* plan) {
+  Pattern patterns[kMaxViews];
+  int64_t widest = 1;
   for (int i = 0; i < chain.operand_count(); ++i) {
-    Pattern pattern;
-    if (!find_pattern(space, i, &pattern)) return false;
-    if (i < chain.output_count() && pattern.mode != kDense) return false;
-    const uhal_tensor& view = chain.operand(i);
-    const uintptr_t run = static_cast<uintptr_t>(kPerItem * dtype_size(view.dtype));
-    const bool loads_four = pattern.mode == kDense || pattern.mode == kRow;
-    if (loads_four && reinterpret_cast<uintptr_t>(view.data) % run != 0) plan->packed = false;
-    if (pattern.mode == kRow && pattern.period % kPerItem != 0) plan->packed = false;
-    if (pattern.mode == kColumn && pattern.repeat % kPerItem != 0) plan->packed = false;
-    if (i >= chain.output_count()) plan->inputs[i - chain.output_count()] = pattern;
+    if (!find_pattern(space, i, &patterns[i])) return false;
+    if (i < chain.output_count() && patterns[i].mode != kDense) return false;
+    if (i >= chain.output_count()) plan->inputs[i - chain.output_count()] = patterns[i];
+    if (patterns[i].mode != kScalar) widest = std::max<int64_t>(widest, dtype_size(chain.operand(i).dtype));
   }
+  plan->unit = widest == 2 && lies_in_units(chain, patterns, 8) ? 8 : lies_in_units(chain, patterns, 4) ? 4 : 1;
   return true;
 }
 
@@ -157,7 +167,7 @@ uhal_status run_flat(Queue& queue, const MapChain& chain, Compute type, const Fl
   for (int i = 0; i < chain.input_count(); ++i) modes |= int64_t{plan.inputs[i].mode} << (2 * i);
   KernelSpec spec(sources::map, "flat");
   define_chain(spec, chain, type);
-  spec.define("UHAL_WIDE_INDEX", wide).define("UHAL_PACKED", plan.packed).define("UHAL_MODES", modes);
+  spec.define("UHAL_WIDE_INDEX", wide).define("UHAL_UNIT", plan.unit).define("UHAL_MODES", modes);
   for (int i = 0; i < chain.output_count(); ++i) spec.dtype(kOutputNames[i], chain.operand(i).dtype);
   for (int i = 0; i < chain.input_count(); ++i) {
     spec.dtype(kInputNames[i], chain.operand(chain.output_count() + i).dtype);
@@ -169,7 +179,8 @@ uhal_status run_flat(Queue& queue, const MapChain& chain, Compute type, const Fl
        : append_repeats<int32_t>(arguments, plan, chain.input_count());
   append_index(arguments, count, wide);
   const int32_t group = std::min(256, queue.traits().max_group_size);
-  return queue.run(spec, arguments, linear_grid((count + kPerItem - 1) / kPerItem, group, INT64_MAX));
+  const int64_t per_item = std::max<int64_t>(plan.unit, 4);
+  return queue.run(spec, arguments, linear_grid((count + per_item - 1) / per_item, group, INT64_MAX));
 }
 
 uhal_status run_strided(Queue& queue, const MapChain& chain, Compute type, const Space& space) {

@@ -11,6 +11,8 @@ namespace {
 constexpr int64_t kGroupsPerUnit = 8;
 constexpr int64_t kGroupsPerCore = 2;
 constexpr int64_t kPointsPerItem = 16;
+// Work-items that add up the pieces of a column: the others of the group have columns beside it, a line of memory.
+constexpr int64_t kMostFinishers = 16;
 // Columns that a work-group takes side by side: enough for a full line of memory in each access.
 constexpr int64_t kAdjacentColumns = 64;
 
@@ -53,46 +55,53 @@ NormSums::NormSums(const DeviceTraits& traits, const uhal_op& op, const Operands
   kind_.wide |= !fits_32_bits(2 * plan_.pieces * spaces_.outer.count);
 }
 
-size_t NormSums::workspace_bytes() const {
-  return static_cast<size_t>(2 * plan_.pieces * spaces_.outer.count * compute_bytes(compute_));
+size_t NormSums::workspace_bytes(int64_t pieces) const {
+  return static_cast<size_t>(2 * pieces * columns() * compute_bytes(compute_));
+}
+
+KernelSpec NormSums::spec(const char* entry, const LayoutKind& kind) const {
+  KernelSpec spec(sources::norm_sums, entry);
+  spec.compute(compute_);
+  kind.define(spec);
+  plan_.teams.define(spec);
+  if (operands_.x->dtype == operands_.dy->dtype) {
+    spec.dtype("X", operands_.x->dtype);
+  } else {
+    spec.define("MIXED", 1);
+  }
+  return spec;
 }
 
 uhal_status NormSums::run(Queue& queue, void* sums) const {
-  const int64_t columns = spaces_.outer.count;
-  if (columns == 0) return UHAL_OK;
-  const auto spec_of = [&](const char* entry) {
-    KernelSpec spec(sources::norm_sums, entry);
-    spec.compute(compute_);
-    kind_.define(spec);
-    plan_.teams.define(spec);
-    if (operands_.x->dtype == operands_.dy->dtype) {
-      spec.dtype("X", operands_.x->dtype);
-    } else {
-      spec.define("MIXED", 1);
-    }
-    return spec;
-  };
-
+  if (columns() == 0) return UHAL_OK;
   Arguments arguments;
   arguments.pointer(operands_.x->data).pointer(operands_.dy->data).pointer(data_of(operands_.mean));
   arguments.pointer(operands_.spread->data).pointer(sums);
   append_layout(arguments, spaces_.outer, kind_);
   append_layout(arguments, spaces_.inner, kind_);
-  for (int64_t value : {columns, spaces_.inner.count, plan_.pieces}) append_index(arguments, value, kind_.wide);
+  for (int64_t value : {columns(), spaces_.inner.count, plan_.pieces}) append_index(arguments, value, kind_.wide);
   const int32_t dtypes[] = {operands_.x->dtype, operands_.dy->dtype, dtype_of(operands_.mean), operands_.spread->dtype};
   arguments.bytes(dtypes, sizeof dtypes).real(epsilon_, compute_);
   arguments.int32(operands_.per_point).int32(operands_.mean != nullptr);
   plan_.teams.append(arguments);
-  const uhal_status status = queue.run(spec_of("column_sums"), arguments, plan_.grid(columns));
-  if (status != UHAL_OK) return status;
+  const uhal_status status = queue.run(spec("column_sums", kind_), arguments, plan_.grid(columns()));
+  return status == UHAL_OK ? finish(queue, sums, plan_.pieces) : status;
+}
 
-  Arguments last;
-  last.pointer(sums).pointer(data_of(operands_.dscale)).pointer(data_of(operands_.dbias));
-  append_layout(last, spaces_.outer, kind_);
-  for (int64_t value : {columns, plan_.pieces}) append_index(last, value, kind_.wide);
-  last.int32(dtype_of(operands_.dscale)).int32(dtype_of(operands_.dbias));
-  last.int32(operands_.dscale != nullptr).int32(operands_.dbias != nullptr);
-  return queue.run(spec_of("finish_column_sums"), last, linear_grid(columns, plan_.teams.group));
+uhal_status NormSums::finish(Queue& queue, void* sums, int64_t pieces) const {
+  LayoutKind kind = kind_;
+  kind.wide |= !fits_32_bits(2 * pieces * columns());
+  Teams teams = plan_.teams;  // for their group
+  teams.adjacent = false;
+  teams.lanes = static_cast<int32_t>(std::min({power_of_two_from(pieces), kMostFinishers, int64_t{teams.group}}));
+  Arguments arguments;
+  arguments.pointer(sums).pointer(data_of(operands_.dscale)).pointer(data_of(operands_.dbias));
+  append_layout(arguments, spaces_.outer, kind);
+  for (int64_t value : {columns(), pieces}) append_index(arguments, value, kind.wide);
+  arguments.int32(dtype_of(operands_.dscale)).int32(dtype_of(operands_.dbias));
+  arguments.int32(operands_.dscale != nullptr).int32(operands_.dbias != nullptr);
+  teams.append(arguments);
+  return queue.run(spec("finish_column_sums", kind), arguments, teams.grid(columns()));
 }
 
 }  // namespace unihal::kernels

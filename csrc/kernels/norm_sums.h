@@ -35,12 +35,20 @@ class NormSums {
   // The operands' data may still change before run.
   NormSums(const DeviceTraits& traits, const uhal_op& op, const Operands& operands);
 
+  int64_t columns() const { return spaces_.outer.count; }
+
   // Of the sums. Afterwards they begin with the gradients of bias and scale of all columns, in the compute type.
-  size_t workspace_bytes() const;
+  size_t workspace_bytes() const { return workspace_bytes(plan_.pieces); }
 
   uhal_status run(Queue& queue, void* sums) const;
 
+  // Sums that somebody else has taken, in pieces: sums[piece][0 and 1][column], of dy and of dy * normalized x.
+  size_t workspace_bytes(int64_t pieces) const;
+  uhal_status finish(Queue& queue, void* sums, int64_t pieces) const;
+
  private:
+  KernelSpec spec(const char* entry, const LayoutKind& kind) const;
+
   Operands operands_;
   NormSpaces spaces_;
   Compute compute_;

@@ -59,6 +59,25 @@ void Rows::append(Arguments& arguments) const {
   }
 }
 
+int64_t unit_of_rows(const Rows& rows, const uhal_tensor* const* views, int operands) {
+  const auto lies_in = [&](int operand, int64_t unit) {
+    const uhal_tensor* view = views[operand];
+    if (view == nullptr) return true;
+    if (unit == 8 && dtype_size(view->dtype) != 2) return false;
+    if (rows.strides[operand] != 1 || rows.length % unit != 0) return false;
+    for (int i = 0; i < rows.space.rank; ++i) {
+      if (rows.space.strides[operand][i] % unit != 0 && rows.space.shape[i] > 1) return false;
+    }
+    return reinterpret_cast<uintptr_t>(view->data) % static_cast<uintptr_t>(unit * dtype_size(view->dtype)) == 0;
+  };
+  for (const int64_t unit : {8, 4}) {
+    bool all = true;
+    for (int k = 0; k < operands; ++k) all = all && lies_in(k, unit);
+    if (all) return unit;
+  }
+  return 1;
+}
+
 Teams teams_for_rows(const DeviceTraits& traits, const Rows& rows, int64_t share) {
   Teams teams(traits);
   teams.adjacent = rows.along;

@@ -25,6 +25,10 @@ struct Rows {
   void append(Arguments& arguments) const;
 };
 
+// The elements of the widest unit in which each row of all operands lies, dense and aligned: 8 if all have 16 bits
+// each, 4, or 1, the UNIT of prelude/row_units.h. An operand whose view is nullptr is left out.
+int64_t unit_of_rows(const Rows& rows, const uhal_tensor* const* views, int operands);
+
 // Teams for rows of which a work-item best takes `share` elements: a few members for short rows, up to a whole
 // work-group for long ones.
 Teams teams_for_rows(const DeviceTraits& traits, const Rows& rows, int64_t share);

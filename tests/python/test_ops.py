@@ -415,6 +415,7 @@ def test_softmax_and_cross_entropy(put: Put, random: np.random.Generator) -> Non
 
     loss, given, gradient = ops.cross_entropy(put(x), put(labels))
     assert loss.shape == (6, 1)
+    assert given is not None and gradient is not None
     np.testing.assert_allclose(loss.numpy(), -np.log(np.take_along_axis(probabilities, labels, 1)), **CLOSE)
     np.testing.assert_allclose(given.numpy(), probabilities, **CLOSE)
     one_hot = labels == np.arange(5)
@@ -423,6 +424,9 @@ def test_softmax_and_cross_entropy(put: Put, random: np.random.Generator) -> Non
     np.testing.assert_allclose(scaled.numpy(), 2 * (probabilities - one_hot), **CLOSE)
     ignored, _, _ = ops.cross_entropy(put(x), put(labels), ignore_index=int(labels[0, 0]))
     assert ignored.numpy()[0, 0] == 0
+    alone, *absent = ops.cross_entropy(put(x), put(labels), loss_only=True)
+    assert absent == [None, None]
+    np.testing.assert_array_equal(alone.numpy(), loss.numpy())
 
 
 def test_batch_norm(put: Put, random: np.random.Generator) -> None:

@@ -7,8 +7,11 @@
 namespace unihal::kernels {
 namespace {
 
-// A member of a team reads so many elements of a row, a few times.
+// Elements of a row for each member of a team: those that it reads a few times (the gradient, and rows in no units),
+// and those that it holds in registers.
 constexpr int64_t kShare = 8;
+constexpr int64_t kHeld = 16;
+constexpr int64_t kHeldShort = 32;  // of 16 bits
 
 uhal_cross_entropy_attributes attributes_of(const uhal_op& op) {
   uhal_cross_entropy_attributes defaults = {};
@@ -30,16 +33,24 @@ struct Problem {
   const uhal_tensor& labels;
   const bool sparse;
   const Rows rows;
+  const int64_t unit;  // UNIT of row_units.h, for the forward pass
+  const int64_t share;
   const Teams teams;
   LabelRules rules;
   void* errors = nullptr;  // the error cell
 
-  Problem(Queue& queue, const uhal_op& op, const uhal_tensor* const* views, int operands)
+  // Of `held`, the operands that are held in registers, those that are absent are nullptr.
+  Problem(Queue& queue, const uhal_op& op, const uhal_tensor* const* views, int operands,
+          const uhal_tensor* const* held = nullptr)
       : attributes(attributes_of(op)),
         labels(*op.inputs[1]),
         sparse(is_integer(labels.dtype)),
         rows(views, operands, attributes.axis == -1 ? views[0]->rank - 1 : attributes.axis),
-        teams(teams_for_rows(queue.traits(), rows, kShare)),
+        unit(held == nullptr ? 1 : unit_of_rows(rows, held, operands)),
+        share(unit == 8   ? kHeldShort
+              : unit == 4 ? kHeld
+                          : kShare),
+        teams(teams_for_rows(queue.traits(), rows, share)),
         rules{attributes.ignore_index, 0, attributes.has_ignore, labels.dtype == UHAL_INT64} {}
 
   // Only class numbers can be wrong.
@@ -65,7 +76,8 @@ uhal_status run_forward(Queue& queue, const uhal_op& op) {
   const uhal_tensor& probabilities_view = probabilities != nullptr ? *probabilities : logits;
   const uhal_tensor& gradient_view = gradient != nullptr ? *gradient : logits;
   const uhal_tensor* views[] = {&logits, op.inputs[1], &loss, &probabilities_view, &gradient_view};
-  Problem problem(queue, op, views, 5);
+  const uhal_tensor* held[] = {&logits, nullptr, nullptr, probabilities, gradient};
+  Problem problem(queue, op, views, 5, held);
   if (problem.rows.count() == 0) return UHAL_OK;
   const uhal_status status = problem.prepare(queue, op);
   if (status != UHAL_OK) return status;
@@ -74,6 +86,8 @@ uhal_status run_forward(Queue& queue, const uhal_op& op) {
   spec.compute(floating_compute(op)).define("FORWARD", 1).dtype("X", logits.dtype);
   spec.dtype("P", probabilities_view.dtype).dtype("G", gradient_view.dtype);
   problem.define(spec);
+  const bool fits = problem.unit > 1 && problem.rows.length <= problem.share * problem.teams.lanes;
+  spec.define("HELD", fits ? problem.share : 0).define("UNIT", problem.unit);
 
   Arguments arguments;
   arguments.pointer(logits.data).pointer(problem.labels.data).pointer(data_of(weights)).pointer(loss.data);

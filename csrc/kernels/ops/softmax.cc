@@ -7,17 +7,10 @@
 namespace unihal::kernels {
 namespace {
 
-// Elements that a work-item holds in registers, at most.
+// Elements that a work-item holds in registers of an operand, at most: 64 bytes of it, so that enough are on their way.
+// The gradient has two operands.
 constexpr int64_t kHeld = 16;
-
-// Whether each row of an operand is dense, begins at a multiple of four elements, and has a multiple of four of them.
-bool lies_in_fours(const Rows& rows, int operand, const uhal_tensor& view) {
-  if (rows.strides[operand] != 1 || rows.length % 4 != 0) return false;
-  for (int i = 0; i < rows.space.rank; ++i) {
-    if (rows.space.strides[operand][i] % 4 != 0 && rows.space.shape[i] > 1) return false;
-  }
-  return reinterpret_cast<uintptr_t>(view.data) % static_cast<uintptr_t>(4 * dtype_size(view.dtype)) == 0;
-}
+constexpr int64_t kHeldShort = 32;
 
 uhal_softmax_attributes attributes_of(const uhal_op& op) {
   uhal_softmax_attributes defaults = {};
@@ -52,12 +45,12 @@ uhal_status run_softmax(Queue& queue, const uhal_op& op) {
   spec.compute(floating_compute(op)).dtype("X", x.dtype).dtype("Y", y.dtype);
   if (backward) spec.dtype("G", op.inputs[1]->dtype);
   rows.kind.define(spec);
-  const Teams teams = teams_for_rows(queue.traits(), rows, kHeld);
+  const int64_t unit = unit_of_rows(rows, views, operands);
+  const int64_t most_held = unit == 8 && !backward ? kHeldShort : kHeld;
+  const Teams teams = teams_for_rows(queue.traits(), rows, most_held);
   teams.define(spec);
-  const bool held = rows.length <= kHeld * teams.lanes;
-  bool dense = held;
-  for (int k = 0; k < operands; ++k) dense = dense && lies_in_fours(rows, k, *views[k]);
-  spec.define("HELD", held ? kHeld : 0).define("DENSE", dense);
+  const bool held = rows.length <= most_held * teams.lanes;
+  spec.define("HELD", held ? most_held : 0).define("UNIT", held ? unit : 1);
 
   Arguments arguments;
   for (int k = 0; k < operands; ++k) arguments.pointer(views[k]->data);

@@ -5,6 +5,9 @@
  *   UHAL_GLOBAL const X_STORAGE* x = UHAL_ADDRESS(const X_STORAGE, x);
  *   T value = X_LOAD(x, i);    X_STORE(y, i, value);
  *   T values[4];  X_LOAD4(x, i, values);  X_STORE4(y, i, values);    where x + i is aligned to four elements
+ *   T values[8];  X_LOAD8(x, i, values);  X_STORE8(y, i, values);    to eight elements; float16 and bfloat16 move as
+ *                                                                    16 bytes, other dtypes as two fours
+ *   UHAL_WIDE(X_LOAD, UNIT)(x, i, values)                            either, by a macro that is 4 or 8
  * Stores round to nearest even, wrap integers, and store 0 or 1 for bool. */
 #if UHAL_WIDE_INDEX
 typedef int64 INDEX;
@@ -39,11 +42,18 @@ typedef float uhal_storage_float32;
 typedef double uhal_storage_float64;
 #endif
 
+#ifndef UHAL_OWN_BFLOAT16 /* the compiler's prelude has these two: by an instruction */
 UHAL_INLINE uint16 uhal_bfloat16_of_float(float value) {
   const uint32 bits = uhal_bits_of_float(value);
   if ((bits & 0x7fffffffu) > 0x7f800000u) return (uint16)((bits >> 16) | 0x40u); /* NaN stays one */
   return (uint16)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
+
+/* Two neighbours in memory, the first in the lower half. */
+UHAL_INLINE uint32 uhal_bfloat16_pair(float first, float second) {
+  return (uint32)uhal_bfloat16_of_float(first) | (uint32)uhal_bfloat16_of_float(second) << 16;
+}
+#endif
 
 /* A float that rounds further, to float16 or bfloat16, as the T itself would: from a double, inexact results are
  * rounded to the odd neighbour, so that they stay on their side of the middle between two short numbers. */
@@ -133,6 +143,57 @@ UHAL_INLINE float uhal_narrow(T value) {
 #define uhal_store4_bfloat16(p, i, v) UHAL_STORE4(bfloat16, uhal_to_bfloat16, p, i, v)
 #define uhal_store4_float32(p, i, v) UHAL_STORE4(float32, (float), p, i, v)
 #define uhal_store4_float64(p, i, v) UHAL_STORE4(float64, (double), p, i, v)
+
+/* Eight neighbours at once; float16's are the compiler's own. */
+#define UHAL_WIDE_OF(name, unit) name##unit
+#define UHAL_WIDE(name, unit) UHAL_WIDE_OF(name, unit)
+#define UHAL_LOAD_WORDS(low, high, p, i, v)                                                \
+  do {                                                                                     \
+    const uhal_four_uint32 uhal_words = *(UHAL_GLOBAL const uhal_four_uint32*)((p) + (i)); \
+    (v)[0] = low(uhal_words.x), (v)[1] = high(uhal_words.x), (v)[2] = low(uhal_words.y);   \
+    (v)[3] = high(uhal_words.y), (v)[4] = low(uhal_words.z), (v)[5] = high(uhal_words.z);  \
+    (v)[6] = low(uhal_words.w), (v)[7] = high(uhal_words.w);                               \
+  } while (0)
+#define UHAL_STORE_WORDS(pair, p, i, v)                            \
+  do {                                                             \
+    uhal_four_uint32 uhal_words;                                   \
+    uhal_words.x = pair(uhal_narrow((v)[0]), uhal_narrow((v)[1])); \
+    uhal_words.y = pair(uhal_narrow((v)[2]), uhal_narrow((v)[3])); \
+    uhal_words.z = pair(uhal_narrow((v)[4]), uhal_narrow((v)[5])); \
+    uhal_words.w = pair(uhal_narrow((v)[6]), uhal_narrow((v)[7])); \
+    *(UHAL_GLOBAL uhal_four_uint32*)((p) + (i)) = uhal_words;      \
+  } while (0)
+#define uhal_low_bfloat16(word) ((T)uhal_float_of_bits((word) << 16))
+#define uhal_high_bfloat16(word) ((T)uhal_float_of_bits((word) & 0xffff0000u))
+#define uhal_load8_bfloat16(p, i, v) UHAL_LOAD_WORDS(uhal_low_bfloat16, uhal_high_bfloat16, p, i, v)
+#define uhal_store8_bfloat16(p, i, v) UHAL_STORE_WORDS(uhal_bfloat16_pair, p, i, v)
+#define UHAL_TWO_FOURS(access, p, i, v) \
+  do {                                  \
+    access(p, i, v);                    \
+    access(p, (i) + 4, (v) + 4);        \
+  } while (0)
+#define uhal_load8_bool(p, i, v) UHAL_TWO_FOURS(uhal_load4_bool, p, i, v)
+#define uhal_load8_int8(p, i, v) UHAL_TWO_FOURS(uhal_load4_int8, p, i, v)
+#define uhal_load8_int16(p, i, v) UHAL_TWO_FOURS(uhal_load4_int16, p, i, v)
+#define uhal_load8_int32(p, i, v) UHAL_TWO_FOURS(uhal_load4_int32, p, i, v)
+#define uhal_load8_int64(p, i, v) UHAL_TWO_FOURS(uhal_load4_int64, p, i, v)
+#define uhal_load8_uint8(p, i, v) UHAL_TWO_FOURS(uhal_load4_uint8, p, i, v)
+#define uhal_load8_uint16(p, i, v) UHAL_TWO_FOURS(uhal_load4_uint16, p, i, v)
+#define uhal_load8_uint32(p, i, v) UHAL_TWO_FOURS(uhal_load4_uint32, p, i, v)
+#define uhal_load8_uint64(p, i, v) UHAL_TWO_FOURS(uhal_load4_uint64, p, i, v)
+#define uhal_load8_float32(p, i, v) UHAL_TWO_FOURS(uhal_load4_float32, p, i, v)
+#define uhal_load8_float64(p, i, v) UHAL_TWO_FOURS(uhal_load4_float64, p, i, v)
+#define uhal_store8_bool(p, i, v) UHAL_TWO_FOURS(uhal_store4_bool, p, i, v)
+#define uhal_store8_int8(p, i, v) UHAL_TWO_FOURS(uhal_store4_int8, p, i, v)
+#define uhal_store8_int16(p, i, v) UHAL_TWO_FOURS(uhal_store4_int16, p, i, v)
+#define uhal_store8_int32(p, i, v) UHAL_TWO_FOURS(uhal_store4_int32, p, i, v)
+#define uhal_store8_int64(p, i, v) UHAL_TWO_FOURS(uhal_store4_int64, p, i, v)
+#define uhal_store8_uint8(p, i, v) UHAL_TWO_FOURS(uhal_store4_uint8, p, i, v)
+#define uhal_store8_uint16(p, i, v) UHAL_TWO_FOURS(uhal_store4_uint16, p, i, v)
+#define uhal_store8_uint32(p, i, v) UHAL_TWO_FOURS(uhal_store4_uint32, p, i, v)
+#define uhal_store8_uint64(p, i, v) UHAL_TWO_FOURS(uhal_store4_uint64, p, i, v)
+#define uhal_store8_float32(p, i, v) UHAL_TWO_FOURS(uhal_store4_float32, p, i, v)
+#define uhal_store8_float64(p, i, v) UHAL_TWO_FOURS(uhal_store4_float64, p, i, v)
 
 /* -- dtypes known at launch only: a uniform branch, for kernels whose every combination is not worth a compilation. The
  * numbers are those of uhal_dtype. Complex numbers are none of these. -------------------------------------------- */

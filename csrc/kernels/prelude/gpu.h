@@ -7,7 +7,7 @@
  * whoever compiles it, since NVRTC has an option for it and no pragma (csrc/backends/gpu/compiler.h). T16 is not here.
  *
  * Nothing may depend on __CUDA_ARCH__, which CoreX numbers differently, nor on the width of a warp, but where the host
- * has asked for a form of matrix_product.h. */
+ * has asked for a form of matrix_product.h, or the compiler is NVRTC, the only one that is not clang. */
 typedef signed char int8;
 typedef short int16;
 typedef int int32;
@@ -191,6 +191,28 @@ UHAL_INLINE uint16 uhal_half_bits_of_float(float value) {
 typedef uhal_four_uint16 uhal_four_float16;
 #define uhal_load4_float16(p, i, v) UHAL_LOAD4(float16, uhal_from_float16, p, i, v)
 #define uhal_store4_float16(p, i, v) UHAL_STORE4(float16, uhal_to_float16, p, i, v)
+#define uhal_low_float16(word) ((T)uhal_float_of_half_bits((uint16)(word)))
+#define uhal_high_float16(word) ((T)uhal_float_of_half_bits((uint16)((word) >> 16)))
+#define uhal_float16_pair(first, second) \
+  ((uint32)uhal_half_bits_of_float(first) | (uint32)uhal_half_bits_of_float(second) << 16)
+#define uhal_load8_float16(p, i, v) UHAL_LOAD_WORDS(uhal_low_float16, uhal_high_float16, p, i, v)
+#define uhal_store8_float16(p, i, v) UHAL_STORE_WORDS(uhal_float16_pair, p, i, v)
+
+/* bfloat16 by NVIDIA's instruction, which rounds as common.h does and is one for its eight. Only NVRTC is not clang,
+ * and it numbers architectures as NVIDIA does. */
+#if !defined(__clang__) && __CUDA_ARCH__ >= 800
+#define UHAL_OWN_BFLOAT16 1
+UHAL_INLINE uint16 uhal_bfloat16_of_float(float value) {
+  uint16 bits;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+  return bits;
+}
+UHAL_INLINE uint32 uhal_bfloat16_pair(float first, float second) {
+  uint32 pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(second), "f"(first));
+  return pair;
+}
+#endif
 
 /* -- atomic operations: of the whole device, in no order with others -------------------------------------- */
 
@@ -209,6 +231,29 @@ UHAL_INLINE Number uhal_exchange_if_equal(Number* p, Number expected, Number des
 #define uhal_compare_exchange(p, old, new) atomicCAS((uint32*)(p), (uint32)(old), (uint32)(new))
 #define uhal_compare_exchange_int32(p, old, new) atomicCAS((int32*)(p), (int32)(old), (int32)(new))
 #define uhal_atomic_add_int32(p, value) atomicAdd((int32*)(p), (int32)(value))
+#endif
+
+/* -- between the work-items of a warp: NVRTC only --------------------------------------------------------- */
+
+#if !defined(__clang__)
+#define UHAL_WARP 32
+/* The value of the work-item whose number differs in the bits of `mask`, which is less than UHAL_WARP. All of a warp
+ * call it. */
+template <class Value>
+UHAL_INLINE Value uhal_shuffle(Value value, int32 mask) {
+  static_assert(sizeof(Value) % sizeof(int32) == 0, "values move as words of 32 bits");
+  union Words {
+    Value value;
+    int32 words[sizeof(Value) / sizeof(int32)];
+    UHAL_DEVICE Words() {}
+  } bits;
+  bits.value = value;
+  UHAL_UNROLL
+  for (int32 i = 0; i < (int32)(sizeof(Value) / sizeof(int32)); ++i) {
+    bits.words[i] = __shfl_xor_sync(0xffffffffu, bits.words[i], mask);
+  }
+  return bits.value;
+}
 #endif
 
 /* -- mathematics: overloads for float and double, by the names of OpenCL ---------------------------------- */

@@ -9,8 +9,8 @@
  *   for (INDEX i = team.lane; i < length; i += team.lanes) sum += ...;    its share
  *   sum = uhal_team_sum(sum, scratch, team);                              all members get the same
  *
- * All work-items of the group call a reduction together, those without work with the neutral element; it ends with a
- * barrier, after which scratch can be used again. The order in which values are combined does not depend on timing. */
+ * All work-items of the group call a reduction together, those without work with the neutral element; after it scratch
+ * can be used again. It need not have a barrier. The order in which values are combined does not depend on timing. */
 
 typedef struct {
   int32 lane;     /* the work-item in its team, from 0 to lanes - 1 */
@@ -42,11 +42,39 @@ UHAL_INLINE uhal_team uhal_make_team(int32 lanes, int32 adjacent) {
 /* The members that combine the values of the others: as many as each of them then has values to combine. */
 #define UHAL_TEAM_HEADS 16
 
+/* Where a warp's work-items can hand each other values (UHAL_WARP of gpu.h), adjacent members first combine by that, in
+ * pairs, pairs of pairs and so on, the lower numbers on the left: all get the same bits. A team within a warp is done
+ * then, without a barrier; of a larger one, each warp leaves its value in local memory. */
+#ifdef UHAL_WARP
+#define UHAL_REDUCE_BY_WARPS(type, combine)                                              \
+  if (team.distance == 1) {                                                              \
+    UHAL_UNROLL for (int32 mask = 1; mask < UHAL_WARP; mask *= 2) {                      \
+      if (mask < team.lanes) {                                                           \
+        const type other = uhal_shuffle(value, mask);                                    \
+        value = (team.lane & mask) != 0 ? combine(other, value) : combine(value, other); \
+      }                                                                                  \
+    }                                                                                    \
+    if (team.lanes <= UHAL_WARP) return value;                                           \
+    UHAL_LOCAL type* first_warp = scratch + (team.index * team.lanes);                   \
+    if ((team.lane & (UHAL_WARP - 1)) == 0) first_warp[team.lane] = value;               \
+    UHAL_BARRIER();                                                                      \
+    value = first_warp[0];                                                               \
+    for (int32 member = UHAL_WARP; member < team.lanes; member += UHAL_WARP) {           \
+      value = combine(value, first_warp[member]);                                        \
+    }                                                                                    \
+    UHAL_BARRIER();                                                                      \
+    return value;                                                                        \
+  }
+#else
+#define UHAL_REDUCE_BY_WARPS(type, combine)
+#endif
+
 /* Defines `type name(type value, UHAL_LOCAL type* scratch, uhal_team team)`: combine(a, b) over the members of a team.
  * In two levels rather than as a binary tree: fewer barriers, and none in a loop, which compilers for CPUs take long
  * over. */
 #define UHAL_TEAM_REDUCTION(name, type, combine)                                                    \
   UHAL_INLINE type name(type value, UHAL_LOCAL type* scratch, uhal_team team) {                     \
+    UHAL_REDUCE_BY_WARPS(type, combine)                                                             \
     UHAL_LOCAL type* own = scratch + (int32)UHAL_LOCAL_ID(0);                                       \
     UHAL_LOCAL type* first = own - team.lane * team.distance;                                       \
     const int32 heads = team.lanes < UHAL_TEAM_HEADS ? team.lanes : UHAL_TEAM_HEADS;                \

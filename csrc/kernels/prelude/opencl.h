@@ -118,6 +118,17 @@ typedef double4 uhal_four_float64;
 #define uhal_store4_float16(p, i, v)                                                                                 \
   vstorea_half4_rte((float4)(uhal_narrow((v)[0]), uhal_narrow((v)[1]), uhal_narrow((v)[2]), uhal_narrow((v)[3])), 0, \
                     (UHAL_GLOBAL half*)((p) + (i)))
+#define uhal_load8_float16(p, i, v)                                                  \
+  do {                                                                               \
+    const float8 uhal_eight = vloada_half8(0, (UHAL_GLOBAL const half*)((p) + (i))); \
+    (v)[0] = uhal_eight.s0, (v)[1] = uhal_eight.s1, (v)[2] = uhal_eight.s2;          \
+    (v)[3] = uhal_eight.s3, (v)[4] = uhal_eight.s4, (v)[5] = uhal_eight.s5;          \
+    (v)[6] = uhal_eight.s6, (v)[7] = uhal_eight.s7;                                  \
+  } while (0)
+#define uhal_store8_float16(p, i, v)                                                                              \
+  vstorea_half8_rte((float8)(uhal_narrow((v)[0]), uhal_narrow((v)[1]), uhal_narrow((v)[2]), uhal_narrow((v)[3]),  \
+                             uhal_narrow((v)[4]), uhal_narrow((v)[5]), uhal_narrow((v)[6]), uhal_narrow((v)[7])), \
+                    0, (UHAL_GLOBAL half*)((p) + (i)))
 
 /* *p = new if *p == old; returns what was there. */
 #define uhal_compare_exchange(p, old, new) \

@@ -19,6 +19,17 @@ UHAL_INLINE uhal_exponentials uhal_add_exponential(uhal_exponentials a, T x) {
   return a;
 }
 
+/* Adds `count` elements, without a branch. */
+UHAL_INLINE uhal_exponentials uhal_add_exponentials(uhal_exponentials a, const T* x, int32 count) {
+  uhal_exponentials result;
+  result.largest = a.largest;
+  UHAL_UNROLL for (int32 i = 0; i < count; ++i) result.largest = fmax(result.largest, x[i]); /* a NaN is in the sum */
+  const T shift = result.largest == -INFINITY ? 0 : result.largest;
+  result.sum = a.sum * exp(a.largest - shift);
+  UHAL_UNROLL for (int32 i = 0; i < count; ++i) result.sum += exp(x[i] - shift);
+  return result;
+}
+
 /* The sum of all members of a team. */
 UHAL_INLINE uhal_exponentials uhal_team_exponentials(uhal_exponentials own, UHAL_LOCAL T* scratch, uhal_team team) {
   uhal_exponentials all;

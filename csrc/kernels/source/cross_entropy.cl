@@ -1,10 +1,14 @@
 /* cross_entropy and its gradient.
  *
  * Macros: SPARSE: labels are class numbers, else distributions of dtype L; X: the dtype of the logits (of the
- * probabilities, for the gradient), P, G: of the probabilities and the gradient that come out; UHAL_GROUP. */
+ * probabilities, for the gradient), P, G: of the probabilities and the gradient that come out; UHAL_GROUP. Forward also
+ * HELD and UNIT of row_units.h, for the logits and what of the two comes out. */
 #include "csrc/kernels/prelude/group.h"
 #include "csrc/kernels/prelude/rows.h"
 #include "csrc/kernels/prelude/row_softmax.h"
+#ifdef FORWARD
+#include "csrc/kernels/prelude/row_units.h"
+#endif
 
 UHAL_ROWS(five_rows, 5) /* logits, labels, loss, probabilities, gradient */
 UHAL_ROWS(four_rows, 4) /* probabilities, labels, dloss, dlogits */
@@ -43,10 +47,29 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void cross_entropy(
   UHAL_FIND_ROW(rows, 5, team, offsets);
   UHAL_GLOBAL const X_STORAGE* x = UHAL_ADDRESS(const X_STORAGE, x) + offsets[0];
   uhal_exponentials total = {-INFINITY, 0};
+#if HELD
+  T held[HELD];
+  READ_ROW(X_LOAD, x, rows.along[0], held, -INFINITY)
+  /* A NaN may be left out here: it makes the sum NaN. */
+  FOR_OWN(i, k) total.largest = fmax(total.largest, held[k]);
+  total.largest = uhal_team_maximum(total.largest, scratch, team);
+  FOR_OWN(i, k) total.sum += exp(held[k] - total.largest);
+  total.sum = uhal_team_sum(total.sum, scratch, team);
+#define LOGIT(i, k) held[k]
+#elif UNIT > 1
+  for (INDEX i = UNIT * team.lane; i < length; i += UNIT * team.lanes) {
+    T unit[UNIT];
+    UHAL_WIDE(X_LOAD, UNIT)(x, i, unit);
+    total = uhal_add_exponentials(total, unit, UNIT);
+  }
+  total = uhal_team_exponentials(total, scratch, team);
+#else
   for (INDEX i = team.lane; i < length; i += team.lanes) {
     total = uhal_add_exponential(total, X_LOAD(x, i * rows.along[0]));
   }
   total = uhal_team_exponentials(total, scratch, team);
+#define LOGIT(i, k) X_LOAD(x, i * rows.along[0])
+#endif
   const T logarithm = log(total.sum);
 
   T row_loss = 0;
@@ -76,18 +99,34 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void cross_entropy(
     UHAL_GLOBAL P_STORAGE* probabilities = UHAL_ADDRESS(P_STORAGE, probabilities) + offsets[3];
     UHAL_GLOBAL G_STORAGE* gradient = UHAL_ADDRESS(G_STORAGE, gradient) + offsets[4];
     const T scale = 1 / total.sum;
-    for (INDEX i = team.lane; i < length; i += team.lanes) {
-      const T probability = exp(X_LOAD(x, i * rows.along[0]) - total.largest) * scale;
-      if (has_probabilities) P_STORE(probabilities, i * rows.along[3], probability);
-      if (has_gradient) {
+#define PROBABILITY(i, k) (exp(LOGIT(i, k) - total.largest) * scale)
 #if SPARSE
-        const T difference = label < 0 ? 0 : probability - (T)(i == label);
+#define DIFFERENCE(i, k) (label < 0 ? 0 : PROBABILITY(i, k) - (T)((i) == label))
 #else
-        const T difference = probability - L_LOAD(labels, i * rows.along[1]);
+#define DIFFERENCE(i, k) (PROBABILITY(i, k) - L_LOAD(labels, (i)*rows.along[1]))
 #endif
-        G_STORE(gradient, i * rows.along[4], difference);
+#if HELD || UNIT == 1
+    if (has_probabilities) {
+      WRITE_ROW(P_STORE, probabilities, rows.along[3], PROBABILITY)
+    }
+    if (has_gradient) {
+      WRITE_ROW(G_STORE, gradient, rows.along[4], DIFFERENCE)
+    }
+#else
+#define LOGIT(i, k) unit[k]
+    for (INDEX i = UNIT * team.lane; i < length; i += UNIT * team.lanes) {
+      T unit[UNIT], result[UNIT];
+      UHAL_WIDE(X_LOAD, UNIT)(x, i, unit);
+      if (has_probabilities) {
+        UHAL_UNROLL for (int32 u = 0; u < UNIT; ++u) result[u] = PROBABILITY(i + u, u);
+        UHAL_WIDE(P_STORE, UNIT)(probabilities, i, result);
+      }
+      if (has_gradient) {
+        UHAL_UNROLL for (int32 u = 0; u < UNIT; ++u) result[u] = DIFFERENCE(i + u, u);
+        UHAL_WIDE(G_STORE, UNIT)(gradient, i, result);
       }
     }
+#endif
   }
 }
 

@@ -1,7 +1,7 @@
 /* Elementwise functions, one or several in a chain, in one pass over memory. ops/map.cc chooses among:
  *
  *   flat      all operands lie in the order of iteration, or repeat along it (scalars, rows, columns); dtypes are known
- *             here. A work-item has four elements.
+ *             here. A work-item has four elements, or eight where no operand that varies has more than 16 bits.
  *   strided   (UHAL_STRIDED) any strides and dtypes, as arguments; only the functions and T are known here.
  *
  * A chain is text: UHAL_STEPS functions of elementwise.def, in order. Values are numbered: the inputs come first, then
@@ -72,7 +72,7 @@ UHAL_KERNEL void strided(OPERAND_POINTERS const Parameters p, const Layout layou
 
 /* How input k repeats: UHAL_MODES has 2 bits for each. Element i of the outputs takes
  *   SCALAR 0: element 0      DENSE 1: element i      ROW 2: element i % period      COLUMN 3: i / repeat % period
- * UHAL_PACKED: addresses, and periods of rows and repeats of columns, are multiples of four elements. */
+ * UHAL_UNIT: 4 or 8, of which addresses, and periods of rows and repeats of columns, are multiples; or 1. */
 #define MODE(k) ((UHAL_MODES >> (2 * (k))) & 3)
 #define DENSE 1
 #define ROW 2
@@ -101,16 +101,16 @@ typedef struct {
     EACH(UHAL_OUTPUTS, STORE_ONE) \
   }
 
-#define LOAD_FOUR(k)                                                \
-  if (MODE(k) == DENSE || MODE(k) == ROW) {                         \
-    X##k##_LOAD4(INPUT(k), POSITION(k, first), in[k]);              \
-  } else {                                                          \
-    const T value = X##k##_LOAD(INPUT(k), POSITION(k, first));      \
-    in[k][0] = value, in[k][1] = value, in[k][2] = value, in[k][3] = value; \
+#define LOAD_UNIT(k)                                                        \
+  if (MODE(k) == DENSE || MODE(k) == ROW) {                                 \
+    UHAL_WIDE(X##k##_LOAD, UHAL_UNIT)(INPUT(k), POSITION(k, first), in[k]); \
+  } else {                                                                  \
+    const T value = X##k##_LOAD(INPUT(k), POSITION(k, first));              \
+    UHAL_UNROLL for (int32 u = 0; u < UHAL_UNIT; ++u) in[k][u] = value;     \
   }
 #define TAKE_LANE(k) v[k] = in[k][lane];
 #define PUT_LANE(k) out[k][lane] = v[BYTE(UHAL_RESULTS, k)];
-#define STORE_FOUR(k) Y##k##_STORE4(UHAL_ADDRESS(Y##k##_STORAGE, y##k), first, out[k]);
+#define STORE_UNIT(k) UHAL_WIDE(Y##k##_STORE, UHAL_UNIT)(UHAL_ADDRESS(Y##k##_STORAGE, y##k), first, out[k]);
 
 /* Constant lanes, without a loop: arrays that are indexed by constants only stay in registers. */
 #define LANE(number)             \
@@ -122,19 +122,25 @@ typedef struct {
     EACH(UHAL_OUTPUTS, PUT_LANE) \
   }
 
-/* No loop over the grid: there is a work-item for each four elements. */
+/* No loop over the grid: there is a work-item for each unit. */
 UHAL_KERNEL void flat(OPERAND_POINTERS const Parameters p, const Repeats r, INDEX count) {
-#if UHAL_PACKED
-  const INDEX first = UHAL_GLOBAL_ID(0) * 4;
-  if (first + 4 <= count) {
-    T in[UHAL_INPUTS][4];
-    T out[UHAL_OUTPUTS][4];
-    EACH(UHAL_INPUTS, LOAD_FOUR)
+#if UHAL_UNIT > 1
+  const INDEX first = UHAL_GLOBAL_ID(0) * UHAL_UNIT;
+  if (first + UHAL_UNIT <= count) {
+    T in[UHAL_INPUTS][UHAL_UNIT];
+    T out[UHAL_OUTPUTS][UHAL_UNIT];
+    EACH(UHAL_INPUTS, LOAD_UNIT)
     LANE(0)
     LANE(1)
     LANE(2)
     LANE(3)
-    EACH(UHAL_OUTPUTS, STORE_FOUR)
+#if UHAL_UNIT == 8
+    LANE(4)
+    LANE(5)
+    LANE(6)
+    LANE(7)
+#endif
+    EACH(UHAL_OUTPUTS, STORE_UNIT)
   } else {
     for (INDEX at = first; at < count; ++at) ONE_ELEMENT
   }

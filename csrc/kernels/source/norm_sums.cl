@@ -89,24 +89,27 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void column_sums(
   }
 }
 
-/* Adds up the pieces: into the first one, and into dscale and dbias where they are asked for. */
-UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void finish_column_sums(UHAL_POINTER(of_sums), UHAL_POINTER(dscale),
-                                                                      UHAL_POINTER(dbias), columns_layout of_columns,
-                                                                      INDEX columns, INDEX pieces, int32 dscale_dtype,
-                                                                      int32 dbias_dtype, int32 has_dscale,
-                                                                      int32 has_dbias) {
+/* Adds up the pieces, a team for each column: into the first piece, and into dscale and dbias where they are asked for. */
+UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void finish_column_sums(
+    UHAL_POINTER(of_sums), UHAL_POINTER(dscale), UHAL_POINTER(dbias), columns_layout of_columns, INDEX columns,
+    INDEX pieces, int32 dscale_dtype, int32 dbias_dtype, int32 has_dscale, int32 has_dbias, int32 lanes,
+    int32 adjacent) {
+  UHAL_LOCAL_MEMORY ColumnSums scratch[UHAL_GROUP];
+  const uhal_team team = uhal_make_team(lanes, adjacent);
   UHAL_GLOBAL T* sums = UHAL_ADDRESS(T, of_sums);
-  UHAL_FOR_ITEMS(column, columns) {
-    T gradient = 0, product = 0;
-    for (INDEX piece = 0; piece < pieces; ++piece) {
-      gradient += sums[piece * 2 * columns + column];
-      product += sums[(piece * 2 + 1) * columns + column];
-    }
-    sums[column] = gradient;
-    sums[columns + column] = product;
+  const INDEX column = UHAL_GROUP_ID(0) * team.teams + team.index;
+  ColumnSums total = {0, 0};
+  for (INDEX piece = column < columns ? team.lane : pieces; piece < pieces; piece += lanes) {
+    total.gradient += sums[piece * 2 * columns + column];
+    total.product += sums[(piece * 2 + 1) * columns + column];
+  }
+  total = team_column_sums(total, scratch, team);
+  if (team.lane == 0 && column < columns) {
+    sums[column] = total.gradient;
+    sums[columns + column] = total.product;
     INDEX offsets[6] = {0, 0, 0, 0, 0, 0};
     UHAL_ADD_OFFSETS(of_columns, 6, column, offsets);
-    if (has_dscale) uhal_store_floating(dscale_dtype, UHAL_ADDRESS(char, dscale), offsets[4], product);
-    if (has_dbias) uhal_store_floating(dbias_dtype, UHAL_ADDRESS(char, dbias), offsets[5], gradient);
+    if (has_dscale) uhal_store_floating(dscale_dtype, UHAL_ADDRESS(char, dscale), offsets[4], total.product);
+    if (has_dbias) uhal_store_floating(dbias_dtype, UHAL_ADDRESS(char, dbias), offsets[5], total.gradient);
   }
 }

@@ -1,9 +1,10 @@
 /* Layer, group and RMS norm and their gradients: rows of elements, each normalized by its own statistics. A team of
  * work-items takes a row and holds its first elements in registers; what does not fit there is read again, from caches.
  *
- * Macros: UHAL_GROUP; DENSE with X, the dtype of x, y, dy and dx: each row lies dense in all of them, in aligned fours,
- * and scale and bias are dense T, one for each `repeat` elements (1 for layer norm, a channel's pixels for group norm).
- * Without DENSE strides and dtypes are what the arguments say.
+ * Macros: UHAL_GROUP; CENTRED: not RMS norm; UNIT, the elements that a work-item reads at once: if more than 1, 4 or 8,
+ * each row lies dense in x, y, dy and dx, of dtype X, in aligned units, and scale and bias, of dtype P, T's, are dense, one for
+ * each `repeat` elements (1 for layer norm, a channel's pixels for group norm). With UNIT 1 strides and dtypes are what
+ * the arguments say. FUSED: row_norm_gradients.
  *
  * The grid has a team for each row, here and in the other sources of norms: no barrier stands in a loop or under a
  * condition, which compilers for CPUs take long over. */
@@ -27,34 +28,37 @@ typedef struct {
 /* A unit is what a work-item reads at once; CACHED units of a row stay in its registers.
  *   FIND: where a unit lies in the first few operands of a layout
  *   LOAD, STORE: a unit at its place; LOAD_PARAMETER: that of scale or bias, the operand with number k */
-#if DENSE
-#define UNIT 4
+#if UNIT > 1
+/* row_norm.cc; of two operands, eight neighbours are held twice. */
+#if UNIT == 8 && GRADIENT
+#define CACHED 2
+#else
 #define CACHED 4
+#endif
 #define FIND(elements, operands, unit, offsets, at) \
   for (int32 find = 0; find < operands; ++find) at[find] = offsets[find] + (unit)*UNIT
 #define LOAD(name, place, values)                                              \
   do {                                                                         \
     UHAL_GLOBAL const X_STORAGE* from = (UHAL_GLOBAL const X_STORAGE*)(name);  \
-    X_LOAD4(from, place, values);                                              \
+    UHAL_WIDE(X_LOAD, UNIT)(from, place, values);                              \
   } while (0)
 #define STORE(name, place, values)                                 \
   do {                                                             \
     UHAL_GLOBAL X_STORAGE* to = (UHAL_GLOBAL X_STORAGE*)(name);    \
-    X_STORE4(to, place, values);                                   \
+    UHAL_WIDE(X_STORE, UNIT)(to, place, values);                   \
   } while (0)
 #define LOAD_PARAMETER(name, k, unit, values) \
-  load_parameter((UHAL_GLOBAL const T*)(name) + offsets[k], (unit)*UNIT, repeat, values)
+  load_parameter((UHAL_GLOBAL const P_STORAGE*)(name) + offsets[k], (unit)*UNIT, repeat, values)
 
-UHAL_INLINE void load_parameter(UHAL_GLOBAL const T* parameter, INDEX element, INDEX repeat, T* values) {
+UHAL_INLINE void load_parameter(UHAL_GLOBAL const P_STORAGE* parameter, INDEX element, INDEX repeat, T* values) {
   if (repeat == 1) {
-    const T4 four = *(UHAL_GLOBAL const T4*)(parameter + element);
-    values[0] = four.x, values[1] = four.y, values[2] = four.z, values[3] = four.w;
-  } else { /* a multiple of 4 */
-    values[0] = values[1] = values[2] = values[3] = parameter[element / repeat];
+    UHAL_WIDE(P_LOAD, UNIT)(parameter, element, values);
+  } else { /* a multiple of UNIT */
+    const T value = P_LOAD(parameter, element / repeat);
+    UHAL_UNROLL for (int32 u = 0; u < UNIT; ++u) values[u] = value;
   }
 }
 #else
-#define UNIT 1
 #define CACHED (UHAL_COSTLY_UNROLLING ? 1 : 8)
 #define FIND(elements, operands, unit, offsets, at)                                \
   for (int32 find = 0; find < operands; ++find) at[find] = offsets[find];          \
@@ -83,7 +87,7 @@ UHAL_INLINE void load_parameter(UHAL_GLOBAL const T* parameter, INDEX element, I
 UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void row_norm(
     UHAL_POINTER(of_x), UHAL_POINTER(of_y), UHAL_POINTER(of_scale), UHAL_POINTER(of_bias), UHAL_POINTER(of_mean),
     UHAL_POINTER(of_spread), forward_rows of_rows, forward_elements of_elements, INDEX rows, INDEX length, INDEX repeat,
-    ForwardDtypes dtypes, T epsilon, int32 centred, int32 has_scale, int32 has_bias, int32 has_mean, int32 has_spread,
+    ForwardDtypes dtypes, T epsilon, int32 has_scale, int32 has_bias, int32 has_mean, int32 has_spread,
     int32 lanes, int32 adjacent) {
   UHAL_LOCAL_MEMORY T scratch[UHAL_GROUP];
   const uhal_team team = uhal_make_team(lanes, adjacent);
@@ -100,22 +104,29 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void row_norm(
   if (row < rows) UHAL_ADD_OFFSETS(of_rows, 6, row, offsets);
 
   T cached[CACHED][UNIT], rest[UNIT];
-  T sum = 0;
   UHAL_UNROLL for (int32 k = 0; k < CACHED; ++k) {
     const INDEX unit = team.lane + k * lanes;
     if (unit < units) {
       FIND(of_elements, 1, unit, offsets, at);
       LOAD(x, at[0], cached[k]);
+    }
+  }
+#if CENTRED
+  T sum = 0;
+  UHAL_UNROLL for (int32 k = 0; k < CACHED; ++k) {
+    if (team.lane + k * lanes < units) {
       for (int32 u = 0; u < UNIT; ++u) sum += cached[k][u];
     }
   }
-  for (INDEX unit = centred ? uncached : units; unit < units; unit += lanes) {
+  for (INDEX unit = uncached; unit < units; unit += lanes) {
     FIND(of_elements, 1, unit, offsets, at);
     LOAD(x, at[0], rest);
     for (int32 u = 0; u < UNIT; ++u) sum += rest[u];
   }
-  sum = uhal_team_sum(sum, scratch, team);
-  const T center = centred ? sum / divisor : 0;
+  const T center = uhal_team_sum(sum, scratch, team) / divisor;
+#else
+  const T center = 0;
+#endif
 
   /* In a second pass: the mean of squares less the squared mean would lose its digits where the mean is large. */
   T squares = 0;
@@ -144,7 +155,7 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void row_norm(
   if (team.lane == 0 && row < rows) {
     if (has_mean) uhal_store_floating(dtypes.mean, UHAL_ADDRESS(char, of_mean), offsets[4], center);
     if (has_spread) {
-      const T spread = centred ? variance : inverse;
+      const T spread = CENTRED ? variance : inverse;
       uhal_store_floating(dtypes.spread, UHAL_ADDRESS(char, of_spread), offsets[5], spread);
     }
   }
@@ -192,13 +203,105 @@ UHAL_TEAM_REDUCTION(team_row_sums, RowSums, add_row_sums)
     STORE(dx, at[3], result);                                                                         \
   } while (0)
 
+#if FUSED
+
+/* row_norm_gradient and the sums for scale and bias in one reading, for rows that CACHED units of a team hold, with one
+ * scale for each element and statistics of dtype P. A team takes a row after the other, each the number of all teams further on, and gathers its
+ * columns' sums in registers: sums[team][0 and 1][column], as norm_sums.cl has its pieces. For GPUs: a barrier lies in
+ * a loop. */
+UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void row_norm_gradients(
+    UHAL_POINTER(of_x), UHAL_POINTER(of_dy), UHAL_POINTER(of_scale), UHAL_POINTER(of_dx), UHAL_POINTER(of_mean),
+    UHAL_POINTER(of_spread), UHAL_POINTER(of_sums), backward_rows of_rows, backward_elements of_elements, INDEX rows,
+    INDEX length, INDEX repeat, BackwardDtypes dtypes, T epsilon, int32 has_scale, int32 lanes, int32 adjacent) {
+  UHAL_LOCAL_MEMORY RowSums scratch[UHAL_GROUP];
+  const uhal_team team = uhal_make_team(lanes, adjacent);
+  UHAL_GLOBAL const char* x = UHAL_ADDRESS(const char, of_x);
+  UHAL_GLOBAL const char* dy = UHAL_ADDRESS(const char, of_dy);
+  UHAL_GLOBAL const char* scale = UHAL_ADDRESS(const char, of_scale);
+  UHAL_GLOBAL char* dx = UHAL_ADDRESS(char, of_dx);
+  const INDEX units = length / UNIT;
+  const INDEX teams = UHAL_GROUP_COUNT(0) * team.teams;
+
+  T factor[CACHED][UNIT], gradients[CACHED][UNIT], products[CACHED][UNIT];
+  UHAL_UNROLL for (int32 k = 0; k < CACHED; ++k) {
+    const INDEX unit = team.lane + k * lanes;
+    UHAL_UNROLL for (int32 u = 0; u < UNIT; ++u) factor[k][u] = 1, gradients[k][u] = 0, products[k][u] = 0;
+    if (has_scale && unit < units) {
+      const INDEX offsets[3] = {0, 0, 0};
+      LOAD_PARAMETER(scale, 2, unit, factor[k]);
+    }
+  }
+  for (INDEX first = UHAL_GROUP_ID(0) * team.teams; first < rows; first += teams) {
+    const INDEX row = first + team.index;
+    const INDEX own_units = row < rows ? units : 0;
+    INDEX offsets[7] = {0, 0, 0, 0, 0, 0, 0};
+    T center = 0, inverse = 0;
+    if (row < rows) {
+      UHAL_ADD_OFFSETS(of_rows, 7, row, offsets);
+      const T spread = P_LOAD(UHAL_ADDRESS(const P_STORAGE, of_spread), offsets[5]);
+      if (CENTRED) center = P_LOAD(UHAL_ADDRESS(const P_STORAGE, of_mean), offsets[4]);
+      inverse = CENTRED ? 1 / sqrt(spread + epsilon) : spread;
+    }
+    T normalized[CACHED][UNIT], g[CACHED][UNIT];
+    UHAL_UNROLL for (int32 k = 0; k < CACHED; ++k) {
+      const INDEX unit = team.lane + k * lanes;
+      if (unit < own_units) {
+        LOAD(x, offsets[0] + unit * UNIT, normalized[k]);
+        LOAD(dy, offsets[1] + unit * UNIT, g[k]);
+      } else {
+        UHAL_UNROLL for (int32 u = 0; u < UNIT; ++u) normalized[k][u] = 0, g[k][u] = 0;
+      }
+    }
+    RowSums sums = {0, 0};
+    UHAL_UNROLL for (int32 k = 0; k < CACHED; ++k) {
+      UHAL_UNROLL for (int32 u = 0; u < UNIT; ++u) {
+        normalized[k][u] = (normalized[k][u] - center) * inverse;
+        gradients[k][u] += g[k][u];
+        products[k][u] += g[k][u] * normalized[k][u];
+        g[k][u] *= factor[k][u];
+        sums.gradient += g[k][u];
+        sums.product += g[k][u] * normalized[k][u];
+      }
+    }
+    sums = team_row_sums(sums, scratch, team);
+    const T shift = CENTRED ? sums.gradient / length : 0;
+    const T slope = sums.product / length;
+    UHAL_UNROLL for (int32 k = 0; k < CACHED; ++k) {
+      const INDEX unit = team.lane + k * lanes;
+      if (unit < own_units) {
+        T result[UNIT];
+        UHAL_UNROLL for (int32 u = 0; u < UNIT; ++u) {
+          result[u] = inverse * (g[k][u] - shift - normalized[k][u] * slope);
+        }
+        STORE(dx, offsets[3] + unit * UNIT, result);
+      }
+    }
+  }
+  UHAL_GLOBAL T* to = UHAL_ADDRESS(T, of_sums) + (UHAL_GROUP_ID(0) * team.teams + team.index) * 2 * length;
+  UHAL_UNROLL for (int32 k = 0; k < CACHED; ++k) {
+    const INDEX unit = team.lane + k * lanes;
+    if (unit < units) {
+      UHAL_UNROLL for (int32 u = 0; u < UNIT; u += 4) {
+        T4 four;
+        four.x = gradients[k][u], four.y = gradients[k][u + 1], four.z = gradients[k][u + 2];
+        four.w = gradients[k][u + 3];
+        *(UHAL_GLOBAL T4*)(to + unit * UNIT + u) = four;
+        four.x = products[k][u], four.y = products[k][u + 1], four.z = products[k][u + 2];
+        four.w = products[k][u + 3];
+        *(UHAL_GLOBAL T4*)(to + length + unit * UNIT + u) = four;
+      }
+    }
+  }
+}
+
+#else
+
 /* dx = inverse * (g - mean of g - normalized x * mean of g * normalized x); without the first mean if not centred, when
  * spread is what row_norm gives out. The inverse of each row is kept for the gradients of scale and bias. */
 UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void row_norm_gradient(
     UHAL_POINTER(of_x), UHAL_POINTER(of_dy), UHAL_POINTER(of_scale), UHAL_POINTER(of_dx), UHAL_POINTER(of_mean),
     UHAL_POINTER(of_spread), UHAL_POINTER(of_inverse), backward_rows of_rows, backward_elements of_elements, INDEX rows,
-    INDEX length, INDEX repeat, BackwardDtypes dtypes, T epsilon, int32 centred, int32 has_scale, int32 lanes,
-    int32 adjacent) {
+    INDEX length, INDEX repeat, BackwardDtypes dtypes, T epsilon, int32 has_scale, int32 lanes, int32 adjacent) {
   UHAL_LOCAL_MEMORY RowSums scratch[UHAL_GROUP];
   const uhal_team team = uhal_make_team(lanes, adjacent);
   UHAL_GLOBAL const char* x = UHAL_ADDRESS(const char, of_x);
@@ -215,8 +318,8 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void row_norm_gradient(
   if (row < rows) {
     UHAL_ADD_OFFSETS(of_rows, 7, row, offsets);
     const T spread = uhal_load_floating(dtypes.spread, UHAL_ADDRESS(const char, of_spread), offsets[5]);
-    if (centred) center = uhal_load_floating(dtypes.mean, UHAL_ADDRESS(const char, of_mean), offsets[4]);
-    inverse = centred ? 1 / sqrt(spread + epsilon) : spread;
+    if (CENTRED) center = uhal_load_floating(dtypes.mean, UHAL_ADDRESS(const char, of_mean), offsets[4]);
+    inverse = CENTRED ? 1 / sqrt(spread + epsilon) : spread;
     if (team.lane == 0) UHAL_ADDRESS(T, of_inverse)[offsets[6]] = inverse;
   }
 
@@ -234,7 +337,7 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void row_norm_gradient(
     ADD_UNIT(rest, rest_g);
   }
   sums = team_row_sums(sums, scratch, team);
-  const T shift = centred ? sums.gradient / divisor : 0;
+  const T shift = CENTRED ? sums.gradient / divisor : 0;
   const T slope = sums.product / divisor;
 
   UHAL_UNROLL for (int32 k = 0; k < CACHED; ++k) {
@@ -246,3 +349,5 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void row_norm_gradient(
     STORE_GRADIENT(unit, rest, rest_g);
   }
 }
+
+#endif

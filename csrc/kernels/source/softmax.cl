@@ -1,49 +1,10 @@
 /* softmax and its gradient.
  *
- * Macros: X, Y, and for the gradient G: the dtypes; HELD: how many elements a work-item holds in registers, so that
- * each row is read from memory once, or 0 for rows that are too long for their team; DENSE: with HELD, each row lies
- * dense in all operands, in aligned fours; UHAL_GROUP. */
+ * Macros: X, Y, and for the gradient G: the dtypes; HELD and UNIT of row_units.h, for all operands; UHAL_GROUP. */
 #include "csrc/kernels/prelude/group.h"
 #include "csrc/kernels/prelude/rows.h"
 #include "csrc/kernels/prelude/row_softmax.h"
-
-/* FOR_OWN: for each element i of the row that this work-item has, held as number k.
- * READ_ROW: held[0 to HELD-1] = the row's elements at x, or `rest` beyond its end.
- * WRITE_ROW: the row at y = result(i, k). */
-#if DENSE
-/* A work-item's elements are aligned fours of neighbours, a team's fours lie side by side. */
-#define FOR_OWN(i, k) UHAL_UNROLL for (INDEX k = 0; k < HELD; ++k)
-#define FOR_OWN_FOURS(i, k) UHAL_UNROLL for (INDEX k = 0, i = 4 * team.lane; k < HELD; k += 4, i += 4 * team.lanes)
-#define READ_ROW(load, load4, x, along, held, rest)             \
-  FOR_OWN_FOURS(i, k) {                                         \
-    if (i < length) {                                           \
-      load4(x, i, held + k);                                    \
-    } else {                                                    \
-      held[k] = held[k + 1] = held[k + 2] = held[k + 3] = rest; \
-    }                                                           \
-  }
-#define WRITE_ROW(y, along, result)                                                                \
-  FOR_OWN_FOURS(i, k) {                                                                            \
-    if (i < length) {                                                                              \
-      T four[4];                                                                                   \
-      four[0] = result(i, k), four[1] = result(i + 1, k + 1), four[2] = result(i + 2, k + 2);      \
-      four[3] = result(i + 3, k + 3);                                                              \
-      Y_STORE4(y, i, four);                                                                        \
-    }                                                                                              \
-  }
-#else
-#if HELD
-#define FOR_OWN(i, k) UHAL_UNROLL for (INDEX k = 0, i = team.lane; k < HELD; ++k, i += team.lanes)
-#else
-#define FOR_OWN(i, k) for (INDEX i = team.lane; i < length; i += team.lanes)
-#endif
-#define READ_ROW(load, load4, x, along, held, rest) \
-  FOR_OWN(i, k) { held[k] = i < length ? load(x, i * along) : (T)rest; }
-#define WRITE_ROW(y, along, result)                      \
-  FOR_OWN(i, k) {                                        \
-    if (i < length) Y_STORE(y, i * along, result(i, k)); \
-  }
-#endif
+#include "csrc/kernels/prelude/row_units.h"
 
 #ifndef G_STORAGE
 
@@ -60,8 +21,9 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void softmax(UHAL_POINTER(x), UHAL
   uhal_exponentials total = {-INFINITY, 0};
 #if HELD
   T held[HELD];
-  READ_ROW(X_LOAD, X_LOAD4, x, rows.along[0], held, -INFINITY)
-  FOR_OWN(i, k) total.largest = uhal_larger(total.largest, held[k]);
+  READ_ROW(X_LOAD, x, rows.along[0], held, -INFINITY)
+  /* A NaN may be left out here: it makes the sum NaN. */
+  FOR_OWN(i, k) total.largest = fmax(total.largest, held[k]);
   total.largest = uhal_team_maximum(total.largest, scratch, team);
   FOR_OWN(i, k) {
     const T value = exp(held[k] - total.largest);
@@ -77,7 +39,7 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void softmax(UHAL_POINTER(x), UHAL
 #define RESULT(i, k) (logarithm ? DIFFERENCE(i) - scale : exp(DIFFERENCE(i)) * scale)
 #endif
   const T scale = logarithm ? log(total.sum) : 1 / total.sum;
-  WRITE_ROW(y, rows.along[1], RESULT)
+  WRITE_ROW(Y_STORE, y, rows.along[1], RESULT)
 }
 
 #else
@@ -98,8 +60,8 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void softmax_backward(UHAL_POINTER
 #if HELD
   T held_x[HELD];
   T held_g[HELD];
-  READ_ROW(X_LOAD, X_LOAD4, x, rows.along[0], held_x, 0)
-  READ_ROW(G_LOAD, G_LOAD4, g, rows.along[1], held_g, 0)
+  READ_ROW(X_LOAD, x, rows.along[0], held_x, 0)
+  READ_ROW(G_LOAD, g, rows.along[1], held_g, 0)
 #define X_VALUE(i, k) held_x[k]
 #define G_VALUE(i, k) held_g[k]
 #else
@@ -111,7 +73,7 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void softmax_backward(UHAL_POINTER
   sum = uhal_team_sum(sum, scratch, team);
 #define RESULT(i, k) \
   (logarithm ? G_VALUE(i, k) - exp(X_VALUE(i, k)) * sum : X_VALUE(i, k) * (G_VALUE(i, k) - sum))
-  WRITE_ROW(y, rows.along[2], RESULT)
+  WRITE_ROW(Y_STORE, y, rows.along[2], RESULT)
 }
 
 #endif

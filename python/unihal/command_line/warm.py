@@ -276,6 +276,7 @@ def _losses(zeros: _Maker) -> None:
         for dtype in ("int32", "int64"):
             labels = zeros(32, 1, dtype=dtype)
             loss, probabilities, _ = ops.cross_entropy(logits, labels)
+            assert probabilities is not None
             ops.cross_entropy_backward(probabilities, labels, loss)
         ops.cross_entropy(logits, zeros(32, classes))
 

@@ -45,17 +45,20 @@ def cross_entropy(
     *,
     weights: Buffer | None = None,
     ignore_index: int | None = None,
+    loss_only: bool = False,
     stream: Stream | None = None,
-) -> tuple[Buffer, Buffer, Buffer]:
+) -> tuple[Buffer, Buffer | None, Buffer | None]:
     """The loss, softmax(logits), and the gradient of the unweighted loss.
 
-    Integer labels have length 1 along ``axis``, floating ones the logits' shape.
+    Integer labels have length 1 along ``axis``, floating ones the logits' shape. ``loss_only``: the other two, which
+    are as large as the logits, are not computed, and are None.
     """
     axis = axis_of(logits, axis)
     shape = (*logits.shape[:axis], 1, *logits.shape[axis + 1 :])
     loss = output(shape, logits.dtype, logits, stream=stream)
-    probabilities = output(logits.shape, logits.dtype, logits, stream=stream)
-    gradient = output(logits.shape, logits.dtype, logits, stream=stream)
+    probabilities, gradient = (
+        None if loss_only else output(logits.shape, logits.dtype, logits, stream=stream) for _ in range(2)
+    )
     launch(
         "cross_entropy",
         [logits, labels, weights],
