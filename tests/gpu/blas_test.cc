@@ -704,6 +704,11 @@ TEST_F(FindingProducts, SettingsThatMeanNothingAreErrors) {
   EXPECT_NE(opencl::last_report.message.find("'cublast'; expected all, none"), std::string::npos);
   set("UNIHAL_GPU_LIBRARIES", "cublaslt,cudnn");
   EXPECT_EQ(check_library_settings(), UHAL_OK);
+  set("UNIHAL_GPU_MEASURE", "yes");
+  EXPECT_EQ(check_library_settings(), UHAL_INVALID_ARGUMENT);
+  set("UNIHAL_GPU_MEASURE", "1");
+  EXPECT_EQ(check_library_settings(), UHAL_OK);
+  EXPECT_TRUE(measures_convolutions());
   set("UNIHAL_GPU_WORKSPACE_LIMIT", "a lot");
   EXPECT_EQ(check_library_settings(), UHAL_INVALID_ARGUMENT);
   set("UNIHAL_GPU_WORKSPACE_LIMIT", "1G");

@@ -3,6 +3,8 @@
 #include "csrc/backends/gpu/dnn.h"
 
 #include <algorithm>
+#include <functional>
+#include <limits>
 #include <memory>
 #include <random>
 
@@ -313,6 +315,43 @@ TEST_P(Convolutions, RunOnOurKernelsWhereTheLibraryRefuses) {
     EXPECT_EQ(std::count(refused.submitted.begin(), refused.submitted.end(), "library"), 0);
     EXPECT_EQ(opencl::last_report.status, UHAL_OK);
   }
+}
+
+// UNIHAL_GPU_MEASURE: the first convolution of a key runs each algorithm, and later ones, also of other processes, run
+// the fastest.
+TEST_P(Convolutions, RunByTheFastestAlgorithmWhereThatIsAskedFor) {
+  open();
+  ASSERT_NE(stream_, nullptr);
+  int measured = 0;
+  const auto measure = [&](const std::function<bool()>& submit) {
+    ++measured;
+    if (!submit()) return std::numeric_limits<double>::infinity();
+    return control().last_algorithm == 1 ? 1.0 : 2.0;
+  };
+  const Example example(Example::Shape(), UHAL_OP_CONVOLUTION, 1);
+  const kernels::Convolution convolution = example.convolution();
+  const kernels::ConvolutionTask task = {convolution, Pass::kForward};
+  size_t bytes = 0;
+  const auto run = [&] {
+    measured = 0;
+    EXPECT_TRUE(stream_->plan(task, &bytes));
+    EXPECT_EQ(stream_->run(task, workspace_.data()), UHAL_OK);
+    return control().last_algorithm;
+  };
+  stream_->measure_with(measure, "device");
+  EXPECT_EQ(run(), 1);
+  EXPECT_EQ(measured, 4 * control().algorithms);
+  EXPECT_EQ(run(), 1);
+  EXPECT_EQ(measured, 0) << "once for a key";
+  stream_ = library_->open_stream(nullptr);
+  stream_->measure_with(measure, "device");
+  EXPECT_EQ(run(), 1);
+  EXPECT_EQ(measured, 0) << "the choice is kept";
+  stream_ = library_->open_stream(nullptr);
+  control().refused_algorithm = 1;
+  stream_->measure_with(measure, "another device");
+  EXPECT_NE(run(), 1);
+  EXPECT_EQ(measured, 4 * (control().algorithms - 1) + 1) << "what does not run is out at once";
 }
 
 TEST_P(Convolutions, DepthwiseOnesAreOurs) {

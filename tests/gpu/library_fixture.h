@@ -74,6 +74,7 @@ class LibraryTest : public testing::TestWithParam<LibraryRow> {
     set("ROCBLAS_TENSILE_LIBPATH", tensile_);
     set("HIPBLASLT_TENSILE_LIBPATH", tensile_);
     set("UNIHAL_GPU_WORKSPACE_LIMIT", "");
+    set("UNIHAL_GPU_MEASURE", "");
     set("UNIHAL_GPU_LIBRARIES", row().name);
     control() = {};
   }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
+#include <utility>
 
 #include "csrc/backends/common/disk_cache.h"
 
@@ -27,27 +29,96 @@ DnnKey key_of(const DnnProblem& problem, LibraryAlgorithm algorithm) {
   return key;
 }
 
-// What a library's choice for a convolution is kept under.
-std::string store_key(const std::string& kept_for, const DnnKey& key) {
-  std::string text = "algorithm 1\n" + kept_for + "\n";
+// What a choice for a convolution is kept under; `how` it was made: "algorithm 1" by the library.
+std::string store_key(const char* how, const std::string& kept_for, const DnnKey& key) {
+  std::string text = std::string(how) + "\n" + kept_for + "\n";
   for (const int64_t word : key) text += std::to_string(word) + " ";
   return text;
 }
 
+// What was kept; kBestAlgorithm if nothing was.
+LibraryAlgorithm load_choice(const std::string& store_key) {
+  std::string kept;
+  if (!DiskCache::shared().load(store_key, &kept)) return kBestAlgorithm;
+  return static_cast<LibraryAlgorithm>(std::strtoul(kept.c_str(), nullptr, 10));
+}
+
+void store_choice(const std::string& store_key, LibraryAlgorithm number) {
+  DiskCache::shared().store(store_key, "algorithm", std::to_string(number));
+}
+
+// Runs by the fastest of some plans, which its first run finds out.
+class MeasuringPlan final : public DnnPlan {
+ public:
+  // All plans write the same.
+  MeasuringPlan(std::vector<std::unique_ptr<DnnPlan>> plans, MeasureWork measure, std::string store_key)
+      : plans_(std::move(plans)), measure_(std::move(measure)), store_key_(std::move(store_key)) {
+    for (const std::unique_ptr<DnnPlan>& plan : plans_) {
+      workspace_bytes = std::max(workspace_bytes, plan->workspace_bytes);
+    }
+    algorithm = plans_[0]->algorithm;
+  }
+
+  bool run(const DnnProblem& problem, void* workspace) override {
+    if (plans_.size() > 1) choose(problem, workspace);
+    return plans_[0]->run(problem, workspace);
+  }
+
+ private:
+  void choose(const DnnProblem& problem, void* workspace) {
+    constexpr int kTimes = 3;
+    double least = std::numeric_limits<double>::infinity();
+    std::unique_ptr<DnnPlan>* fastest = nullptr;
+    for (std::unique_ptr<DnnPlan>& plan : plans_) {
+      const auto submit = [&] { return plan->run(problem, workspace); };
+      if (measure_(submit) == std::numeric_limits<double>::infinity()) continue;  // the first one also loads it
+      for (int i = 0; i < kTimes; ++i) {
+        const double seconds = measure_(submit);
+        if (seconds >= least) continue;
+        least = seconds;
+        fastest = &plan;
+      }
+    }
+    if (fastest != nullptr) {
+      std::swap(plans_[0], *fastest);
+      store_choice(store_key_, plans_[0]->algorithm);
+    }
+    plans_.resize(1);
+    workspace_bytes = plans_[0]->workspace_bytes;
+    algorithm = plans_[0]->algorithm;
+  }
+
+  std::vector<std::unique_ptr<DnnPlan>> plans_;
+  const MeasureWork measure_;
+  const std::string store_key_;
+};
+
 }  // namespace
 
 std::unique_ptr<DnnPlan> DnnStream::make_best_plan(const DnnProblem& problem, const DnnKey& key) {
+  if (measure_) return make_measuring_plan(problem, key);
   if (kept_for_.empty()) return make_plan(problem, kBestAlgorithm);
-  std::string kept;
-  if (DiskCache::shared().load(store_key(kept_for_, key), &kept)) {
-    const auto number = static_cast<LibraryAlgorithm>(std::strtoul(kept.c_str(), nullptr, 10));
-    std::unique_ptr<DnnPlan> plan = number != kBestAlgorithm ? make_plan(problem, number) : nullptr;
-    if (plan != nullptr) return plan;
-  }
-  std::unique_ptr<DnnPlan> plan = make_plan(problem, kBestAlgorithm);
-  if (plan != nullptr)
-    DiskCache::shared().store(store_key(kept_for_, key), "algorithm", std::to_string(plan->algorithm));
+  const std::string store = store_key("algorithm 1", kept_for_, key);
+  const LibraryAlgorithm number = load_choice(store);
+  std::unique_ptr<DnnPlan> plan = number != kBestAlgorithm ? make_plan(problem, number) : nullptr;
+  if (plan != nullptr) return plan;
+  plan = make_plan(problem, kBestAlgorithm);
+  if (plan != nullptr) store_choice(store, plan->algorithm);
   return plan;
+}
+
+std::unique_ptr<DnnPlan> DnnStream::make_measuring_plan(const DnnProblem& problem, const DnnKey& key) {
+  const std::string store = store_key("measured 1", measured_for_, key);
+  const LibraryAlgorithm kept = load_choice(store);
+  std::unique_ptr<DnnPlan> plan = kept != kBestAlgorithm ? make_plan(problem, kept) : nullptr;
+  if (plan != nullptr) return plan;
+  std::vector<std::unique_ptr<DnnPlan>> plans;
+  for (const LibraryAlgorithm number : algorithms(problem)) {
+    plan = make_plan(problem, number);
+    if (plan != nullptr) plans.push_back(std::move(plan));
+  }
+  if (plans.empty()) return nullptr;
+  return std::make_unique<MeasuringPlan>(std::move(plans), measure_, store);
 }
 
 std::unique_ptr<DnnPlan>& DnnStream::find_plan(const DnnProblem& problem, LibraryAlgorithm algorithm) {

@@ -1,6 +1,7 @@
 // Convolutions by a vendor's library: cuDNN or MIOpen.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -33,6 +34,9 @@ class DnnPlan {
   virtual bool run(const DnnProblem& problem, void* workspace) = 0;
 };
 
+// The seconds that the device takes for what a function submits; infinite if that returns false.
+using MeasureWork = std::function<double(const std::function<bool()>& submit)>;
+
 // What a library keeps for a stream. Threads: as submissions, one at a time.
 class DnnStream {
  public:
@@ -40,6 +44,12 @@ class DnnStream {
   // not kept, where asking again costs no more.
   explicit DnnStream(std::string kept_for = "") : kept_for_(std::move(kept_for)) {}
   virtual ~DnnStream() = default;
+
+  // Lets the first convolution of each key try all algorithms; `kept_for` as of the constructor.
+  void measure_with(MeasureWork measure, std::string kept_for) {
+    measure_ = std::move(measure);
+    measured_for_ = std::move(kept_for);
+  }
 
   // As the functions of kernels::Queue.
   bool plan(const kernels::ConvolutionTask& task, size_t* bytes);
@@ -63,10 +73,15 @@ class DnnStream {
   // As it was kept, if that still goes.
   std::unique_ptr<DnnPlan> make_best_plan(const DnnProblem& problem, const DnnKey& key);
 
+  // One that finds the fastest when it runs, where there are some to choose from.
+  std::unique_ptr<DnnPlan> make_measuring_plan(const DnnProblem& problem, const DnnKey& key);
+
   // The plan of an algorithm or, where that was refused, of the best one; nullptr if that was refused too.
   std::unique_ptr<DnnPlan>& find_plan(const DnnProblem& problem, LibraryAlgorithm algorithm);
 
   const std::string kept_for_;
+  MeasureWork measure_;  // empty: nothing is measured
+  std::string measured_for_;
   std::unordered_map<DnnKey, std::unique_ptr<DnnPlan>, DnnKeyHash> plans_;  // nullptr: refused
 };
 

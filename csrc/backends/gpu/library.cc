@@ -63,6 +63,10 @@ uhal_status check_library_settings() {
                            text.c_str());
     }
   }
+  const std::string measure = variable("UNIHAL_GPU_MEASURE");
+  if (!measure.empty() && measure != "0" && measure != "1") {
+    return kernels::fail(UHAL_INVALID_ARGUMENT, "UNIHAL_GPU_MEASURE is '%s'; expected 0 or 1", measure.c_str());
+  }
   const std::string limit = variable("UNIHAL_GPU_WORKSPACE_LIMIT");
   if (limit.empty() || parse_bytes(limit) >= 0) return UHAL_OK;
   return kernels::fail(UHAL_INVALID_ARGUMENT,
@@ -88,6 +92,8 @@ int64_t convolution_workspace_limit() {
   const std::string text = variable("UNIHAL_GPU_WORKSPACE_LIMIT");
   return text.empty() ? kDefaultWorkspaceLimit : parse_bytes(text);
 }
+
+bool measures_convolutions() { return variable("UNIHAL_GPU_MEASURE") == "1"; }
 
 bool Library::open(const std::vector<std::string>& files, std::string* refusal) {
   for (const std::string& file : files) {

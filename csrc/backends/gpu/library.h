@@ -2,6 +2,7 @@
 //
 // UNIHAL_GPU_LIBRARIES: "all" (the default), "none", or names of those that may be used, joined by commas.
 // UNIHAL_GPU_WORKSPACE_LIMIT: device memory that a convolution of theirs may take ("256M").
+// UNIHAL_GPU_MEASURE: whether the first convolution of a kind measures their algorithms ("0", "1").
 #pragma once
 
 #include <cstdint>
@@ -37,6 +38,9 @@ bool wants_library(const std::string& name);
 
 // UNIHAL_GPU_WORKSPACE_LIMIT, in bytes.
 int64_t convolution_workspace_limit();
+
+// Whether UNIHAL_GPU_MEASURE is "1".
+bool measures_convolutions();
 
 // A file of a library and the functions found in it. It is never closed: libraries keep threads and destructors that
 // would run against a driver that is gone.

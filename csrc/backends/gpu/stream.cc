@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <utility>
 
@@ -38,7 +39,27 @@ uhal_status Stream::open() {
   if (code != kSuccess) return fail_native(code, "%s gives no stream", device_.name.c_str());
   if (!device_.blas.is_empty()) blas_ = std::make_unique<BlasQueue>(device_.blas, stream_);
   if (device_.dnn != nullptr) dnn_ = device_.dnn->open_stream(stream_);
+  if (dnn_ != nullptr && measures_convolutions()) {
+    dnn_->measure_with([this](const std::function<bool()>& submit) { return seconds_of(submit); },
+                       std::string(device_.dnn->name()) + "\n" + device_.name + "\n" + device_.architecture.name);
+  }
   return UHAL_OK;
+}
+
+double Stream::seconds_of(const std::function<bool()>& submit) const {
+  if (capturing_ != nullptr) return std::numeric_limits<double>::infinity();  // nothing is to be waited for then
+  NativeEvent events[2] = {};
+  float milliseconds = 0;
+  const auto record = [&](NativeEvent& event) {
+    return api.event_create(&event, 0) == kSuccess && api.event_record(event, stream_) == kSuccess;
+  };
+  const bool is_measured = record(events[0]) && submit() && record(events[1]) &&
+                           api.event_synchronize(events[1]) == kSuccess &&
+                           api.event_elapsed(&milliseconds, events[0], events[1]) == kSuccess;
+  for (const NativeEvent event : events) {
+    if (event != nullptr) static_cast<void>(api.event_destroy(event));
+  }
+  return is_measured ? milliseconds / 1e3 : std::numeric_limits<double>::infinity();
 }
 
 uhal_status Stream::submitted(int code, const char* what) const {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -83,6 +84,7 @@ class Stream final : public kernels::Queue {
   uhal_status add_kernel(const kernels::KernelSpec& spec, int32_t local_bytes, KnownKernel** known);
   uhal_status submitted(int code, const char* what) const;
   uhal_status collect_errors();
+  double seconds_of(const std::function<bool()>& submit) const;  // as MeasureWork
 
   Device& device_;
   uhal_stream* const owner_;
