@@ -26,6 +26,9 @@ constexpr int kRows = 0;  // in the space of a gather
 constexpr int kData = 1;
 constexpr int kIndices = 2;
 
+// Elements that a work-item of a gather copies: TURNS of index.cl.
+constexpr int64_t kTurns = 4;
+
 // Keys and positions of StableOrder have 32 bits.
 constexpr int64_t kMostOrdered = int64_t{1} << 30;
 
@@ -166,7 +169,8 @@ uhal_status gather(Queue& queue, const uhal_op& op, const uhal_index_attributes&
   append_index(arguments, space.count, kind.wide);
   append_layout(arguments, space, kind);
   append_lookup(arguments, problem, attributes, kind);
-  return queue.run(spec, arguments, linear_grid(space.count, group_size(queue)));
+  const int64_t items = (space.count + kTurns - 1) / kTurns;
+  return queue.run(spec, arguments, linear_grid(items, group_size(queue), INT64_MAX));
 }
 
 // The updates of a scatter: one per index, each a window of elements.

@@ -45,26 +45,38 @@ typedef struct {
 
 UHAL_LAYOUT(GatherLayout, 3) /* rows, data, indices */
 
-/* rows = data at the indices; zero where they are outside. An element of the layout is one ELEMENT. */
+/* What a work-item copies: all that it reads is under way before it writes, since each waits for its index first. */
+#define TURNS 4
+
+/* rows = data at the indices; zero where they are outside. An element of the layout is one ELEMENT. Work-items have
+ * neighbours in each turn. */
 UHAL_KERNEL void gather(UHAL_POINTER(rows), UHAL_POINTER(data), UHAL_POINTER(indices), UHAL_POINTER(errors),
                         int64 ticket, INDEX count, GatherLayout layout, Lookup lookup) {
   UHAL_GLOBAL ELEMENT* to = UHAL_ADDRESS(ELEMENT, rows);
   UHAL_GLOBAL const ELEMENT* from = UHAL_ADDRESS(const ELEMENT, data);
   UHAL_GLOBAL const char* index = UHAL_ADDRESS(const char, indices);
   UHAL_GLOBAL int64* cell = UHAL_ADDRESS(int64, errors);
-  UHAL_FOR_ITEMS(i, count) {
-    INDEX offsets[3] = {0, 0, 0};
-    UHAL_ADD_OFFSETS(layout, 3, i, offsets);
-    INDEX offset = offsets[1];
-    INDEX place = 0;
-    int32 inside;
-    LOOK_UP(lookup, index, offsets[2], cell, ticket, inside, offset, place);
-    if (inside) {
-      to[offsets[0]] = from[offset];
-    } else {
-      const ELEMENT zero = ZERO;
-      to[offsets[0]] = zero;
+  const INDEX first = UHAL_GROUP_ID(0) * TURNS * UHAL_LOCAL_SIZE(0) + UHAL_LOCAL_ID(0);
+  const ELEMENT zero = ZERO;
+  ELEMENT values[TURNS];
+  INDEX places[TURNS];
+  UHAL_UNROLL for (int32 k = 0; k < TURNS; ++k) {
+    const INDEX i = first + k * UHAL_LOCAL_SIZE(0);
+    values[k] = zero;
+    places[k] = 0;
+    if (i < count) {
+      INDEX offsets[3] = {0, 0, 0};
+      UHAL_ADD_OFFSETS(layout, 3, i, offsets);
+      INDEX offset = offsets[1];
+      INDEX place = 0;
+      int32 inside;
+      LOOK_UP(lookup, index, offsets[2], cell, ticket, inside, offset, place);
+      if (inside) values[k] = from[offset];
+      places[k] = offsets[0];
     }
+  }
+  UHAL_UNROLL for (int32 k = 0; k < TURNS; ++k) {
+    if (first + k * UHAL_LOCAL_SIZE(0) < count) to[places[k]] = values[k];
   }
 }
 
