@@ -165,9 +165,10 @@ test-conformance-sample: $(SITE)
 test-conformance: $(SITE)
 	$(PYTEST) -m whole tests/conformance
 
-# Both frameworks' training runs on the strict stub, where a race or memory that stays fails a test.
+# On the strict stub, where a race or memory that stays fails a test: both frameworks' training, and what a graph of Paddle's
+# reads of the device while it runs.
 test-strict: $(SITE)
-	$(PYTEST) --unihal-stub=strict tests/paddle/test_training.py tests/paddle/test_strict.py
+	$(PYTEST) --unihal-stub=strict tests/paddle/test_{training,strict,kernels,static}.py
 	$(PYTEST) --unihal-stub=strict tests/tensorflow/test_models.py tests/tensorflow/test_strict.py
 
 # The opencl backend on PoCL, and a sample of conformance.

@@ -37,9 +37,9 @@ cmake --build "$build"
 echo 'leak:libpocl.so' >"$build/leaks.txt"
 # The C library frees a thread's memory where the sanitizer does not see what orders that.
 echo 'race:_dl_deallocate_tls' >"$build/races.txt"
-export LSAN_OPTIONS=suppressions=$PWD/$build/leaks.txt:print_suppressions=0
+export LSAN_OPTIONS="suppressions='$PWD/$build/leaks.txt':print_suppressions=0"
 
 # A request for more than there is fails, as it does without them.
 export ASAN_OPTIONS=detect_leaks=1:halt_on_error=1:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
-export TSAN_OPTIONS=suppressions=$PWD/$build/races.txt:halt_on_error=1:second_deadlock_stack=1:allocator_may_return_null=1
+export TSAN_OPTIONS="suppressions='$PWD/$build/races.txt':halt_on_error=1:second_deadlock_stack=1:allocator_may_return_null=1"
 ctest --test-dir "$build" --output-on-failure --no-tests=error --parallel "$jobs" "${tests[@]}"

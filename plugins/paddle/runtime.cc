@@ -230,12 +230,14 @@ struct Runtime {
                          [&](uhal_stream* stream) { return uhal_memory_fill(stream, pointer, &value, 1, size); });
   }
 
-  // Runs `submit` on the device's default stream and waits for it.
+  // Runs `submit` on the device's default stream and waits for it. Paddle names no stream, and means the work that was
+  // submitted before to any of them: the numbers that a graph reads as attributes were computed on its own stream.
   template <class Submit>
   static Status synchronously(DeviceNumber* number, Submit submit) {
     uhal_device* handle = device(number);
     uhal_stream* stream = nullptr;
     if (handle == nullptr || uhal_device_default_stream(handle, &stream) != UHAL_OK) return kFailed;
+    translate_or_raise(uhal_device_synchronize(handle), "copy");
     translate_or_raise(submit(stream), "copy");
     return translate_or_raise(uhal_stream_synchronize(stream), "copy");
   }
@@ -244,14 +246,17 @@ struct Runtime {
     return synchronously(number,
                          [&](uhal_stream* stream) { return uhal_copy(stream, destination, source, size, kind); });
   }
-  // On a stream that is not ours nobody waits: then the copy is done when the call returns.
+  // Done when the call returns where the host takes part, whose memory Paddle reads or gives away at once, as vendors'
+  // copies of pageable memory let it; and on a stream that is not ours, for which nobody waits.
   template <uhal_copy_kind kind>
   static Status copy_async(DeviceNumber* number, Stream* stream, void* destination, const void* source, size_t size) {
     uhal_stream* handle = handle_of(number, stream);
     const Status status = translate_or_raise(uhal_copy(handle, destination, source, size, kind), "copy");
-    return is_our_stream(stream) ? status : translate_or_raise(uhal_stream_synchronize(handle), "copy");
+    const bool is_done_later = is_our_stream(stream) && kind == UHAL_COPY_DEVICE_TO_DEVICE;
+    return is_done_later ? status : translate_or_raise(uhal_stream_synchronize(handle), "copy");
   }
   static Status copy_peer(DeviceNumber* to, DeviceNumber* from, void* destination, const void* source, size_t size) {
+    if (const Status status = synchronize_device(from); status != kSuccess) return status;
     return synchronously(to, [&](uhal_stream* stream) {
       return uhal_copy_peer(stream, device(to), destination, device(from), source, size);
     });
