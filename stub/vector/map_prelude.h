@@ -71,11 +71,12 @@ static inline T map_gelu_argument(T x) {
   return static_cast<T>(0.79788456080286535588) * (x + static_cast<T>(0.044715) * x * x * x);
 }
 
+// As csrc/kernels/prelude/map_functions.h has it, and for its reason.
 template <class T>
 static inline T map_gelu_tanh_derivative(T x) {
-  const T t = tanh(map_gelu_argument(x));
+  const T s = map_sigmoid(2 * map_gelu_argument(x));
   const T slope = static_cast<T>(0.79788456080286535588) * (1 + static_cast<T>(3 * 0.044715) * x * x);
-  return static_cast<T>(0.5) * (1 + t) + static_cast<T>(0.5) * x * (1 - t * t) * slope;
+  return s + 2 * x * (s * (1 - s)) * slope;
 }
 
 // Integer division by zero gives 0; the most negative integer over -1 wraps instead of trapping.

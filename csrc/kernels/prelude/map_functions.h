@@ -12,10 +12,12 @@ UHAL_INLINE T map_sigmoid(T x) { return 1 / (1 + exp(-x)); }
 /* The argument of tanh in GELU's approximation: sqrt(2 / pi) * (x + 0.044715 * x^3). */
 UHAL_INLINE T map_gelu_argument(T x) { return C(0.79788456080286535588) * (x + C(0.044715) * x * x * x); }
 
+/* 0.5 * (1 + tanh(u)) is the sigmoid of 2u: by tanh, whose last digits a device may have wrong, large numbers would
+ * multiply what is left of 1 - 1. */
 UHAL_INLINE T map_gelu_tanh_derivative(T x) {
-  const T t = tanh(map_gelu_argument(x));
+  const T s = map_sigmoid(2 * map_gelu_argument(x));
   const T slope = C(0.79788456080286535588) * (1 + C(0.134145) * x * x);
-  return C(0.5) * (1 + t) + C(0.5) * x * (1 - t * t) * slope;
+  return s + 2 * x * (s * (1 - s)) * slope;
 }
 
 UHAL_INLINE T map_divide(T x, T y) { return x / y; }
