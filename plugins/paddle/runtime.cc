@@ -246,14 +246,15 @@ struct Runtime {
     return synchronously(number,
                          [&](uhal_stream* stream) { return uhal_copy(stream, destination, source, size, kind); });
   }
-  // Done when the call returns where the host takes part, whose memory Paddle reads or gives away at once, as vendors'
-  // copies of pageable memory let it; and on a stream that is not ours, for which nobody waits.
+  // Where the host takes part, whose memory Paddle reads or gives away at once, it is as a copy without a stream:
+  // Paddle also copies by a stream of its own into memory that the work of another one still reads.
   template <uhal_copy_kind kind>
   static Status copy_async(DeviceNumber* number, Stream* stream, void* destination, const void* source, size_t size) {
+    if (kind != UHAL_COPY_DEVICE_TO_DEVICE) return copy<kind>(number, destination, source, size);
     uhal_stream* handle = handle_of(number, stream);
     const Status status = translate_or_raise(uhal_copy(handle, destination, source, size, kind), "copy");
-    const bool is_done_later = is_our_stream(stream) && kind == UHAL_COPY_DEVICE_TO_DEVICE;
-    return is_done_later ? status : translate_or_raise(uhal_stream_synchronize(handle), "copy");
+    // On a stream that is not ours nobody waits.
+    return is_our_stream(stream) ? status : translate_or_raise(uhal_stream_synchronize(handle), "copy");
   }
   static Status copy_peer(DeviceNumber* to, DeviceNumber* from, void* destination, const void* source, size_t size) {
     if (const Status status = synchronize_device(from); status != kSuccess) return status;
