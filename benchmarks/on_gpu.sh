@@ -14,8 +14,8 @@
 # Each writes OUTPUT_FOLDER/BACKEND.PART.log. The machine needs Python, gcc and CMake, but no network: WHEELS names a folder
 # of wheels for the Python packages that are missing there, DIGITS a file of benchmarks/digits.py --export where there is
 # no scikit-learn, CLBLAST_LIBRARY a libclblast.so.1 to compare with. TRAINING names some of the training steps, as in
-# 'training paddle resnet50'. JOBS (all cores) is the number of processes at a
-# time, CONFORMANCE_OPTIONS goes to `unihal conformance`.
+# 'training paddle resnet50'. JOBS (all cores) is the number of processes at a time, CONFORMANCE_OPTIONS goes to
+# `unihal conformance`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 output=${1:?usage: benchmarks/on_gpu.sh OUTPUT_FOLDER [PART...]}

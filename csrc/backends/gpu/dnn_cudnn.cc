@@ -108,20 +108,6 @@ void find_functions(Library& library, Functions* functions) {
   find_graph_functions(library, &functions->graph);
 }
 
-// cudnnDataType_t.
-int data_type(uhal_dtype dtype) {
-  switch (dtype) {
-    case UHAL_FLOAT64:
-      return 1;
-    case UHAL_FLOAT16:
-      return 2;
-    case UHAL_BFLOAT16:
-      return 9;
-    default:
-      return 0;
-  }
-}
-
 // An algorithm with its arithmetic as a number; none is kBestAlgorithm.
 constexpr LibraryAlgorithm kMaths = 8;
 LibraryAlgorithm number_of(int algorithm, int math) {
@@ -177,7 +163,7 @@ bool CudnnPlan::may_use_matrix_units(const DnnProblem& problem) const {
 }
 
 bool CudnnPlan::describe(const DnnProblem& problem) {
-  const int type = data_type(problem.dtype);
+  const int type = cudnn_data_type(problem.dtype);
   const auto set_tensor = [&](TensorDescriptor* descriptor, const DnnTensor& tensor) {
     return cudnn_.tensor_create(descriptor) == kOk &&
            cudnn_.tensor_set(*descriptor, type, problem.axes(), tensor.lengths, tensor.strides) == kOk;
@@ -190,7 +176,7 @@ bool CudnnPlan::describe(const DnnProblem& problem) {
                            problem.operands[kDnnW].lengths) == kOk &&
          cudnn_.convolution_create(&convolution_) == kOk &&
          cudnn_.convolution_set(convolution_, problem.spatial, problem.padding, problem.stride, problem.dilation,
-                                kCrossCorrelation, data_type(is_double ? UHAL_FLOAT64 : UHAL_FLOAT32)) == kOk &&
+                                kCrossCorrelation, cudnn_data_type(is_double ? UHAL_FLOAT64 : UHAL_FLOAT32)) == kOk &&
          cudnn_.set_groups(convolution_, problem.groups) == kOk && cudnn_.set_math(convolution_, math) == kOk;
 }
 

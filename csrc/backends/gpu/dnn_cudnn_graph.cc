@@ -84,19 +84,6 @@ constexpr int kMostNotes = 10;  // more than an engine has
 constexpr LibraryAlgorithm kFirstNumber = 0x10000;  // beyond those of dnn_cudnn.cc
 constexpr int64_t kMostEngines = 32;
 
-int data_type(uhal_dtype dtype) {
-  switch (dtype) {
-    case UHAL_FLOAT64:
-      return 1;
-    case UHAL_FLOAT16:
-      return 2;
-    case UHAL_BFLOAT16:
-      return 9;
-    default:
-      return 0;
-  }
-}
-
 // A descriptor that is destroyed with it; null where cuDNN gave none.
 class Descriptor {
  public:
@@ -170,7 +157,7 @@ bool Graph::make_tensor(int number) {
   std::copy_n(tensor.lengths, problem_.axes(), lengths);
   std::copy_n(tensor.strides, problem_.axes(), strides);
   Descriptor& made = tensors_[number] = Descriptor(cudnn_, kTensor);
-  return made.set(kTensorDataType, kDataType, data_type(problem_.dtype)) &&
+  return made.set(kTensorDataType, kDataType, cudnn_data_type(problem_.dtype)) &&
          made.set(kTensorDimensions, kInt64Type, problem_.axes(), lengths) &&
          made.set(kTensorStrides, kInt64Type, problem_.axes(), strides) && made.set(kTensorId, int64_t{number}) &&
          made.set(kTensorAlignment, int64_t{kDnnAlignment}) && made.finalize();
@@ -178,7 +165,7 @@ bool Graph::make_tensor(int number) {
 
 bool Graph::make_convolution() {
   convolution_ = Descriptor(cudnn_, kConvolution);
-  const int compute = data_type(problem_.dtype == UHAL_FLOAT64 ? UHAL_FLOAT64 : UHAL_FLOAT32);
+  const int compute = cudnn_data_type(problem_.dtype == UHAL_FLOAT64 ? UHAL_FLOAT64 : UHAL_FLOAT32);
   const auto set = [&](int name, const int* values) {
     int64_t wide[kDnnSpatial];
     std::copy_n(values, problem_.spatial, wide);
@@ -313,6 +300,19 @@ class CudnnGraphPlan final : public DnnPlan {
 };
 
 }  // namespace
+
+int cudnn_data_type(uhal_dtype dtype) {
+  switch (dtype) {
+    case UHAL_FLOAT64:
+      return 1;
+    case UHAL_FLOAT16:
+      return 2;
+    case UHAL_BFLOAT16:
+      return 9;
+    default:
+      return 0;
+  }
+}
 
 void find_graph_functions(Library& library, CudnnGraphFunctions* functions) {
   library.find_if_present("cudnnBackendCreateDescriptor", &functions->create)

@@ -13,6 +13,9 @@ namespace unihal::gpu {
 using CudnnHandle = struct CudnnContext*;
 using CudnnDescriptor = void*;
 
+// cudnnDataType_t, for the older functions too.
+int cudnn_data_type(uhal_dtype dtype);
+
 // All are absent, or none is.
 struct CudnnGraphFunctions {
   int (*create)(int type, CudnnDescriptor* descriptor);

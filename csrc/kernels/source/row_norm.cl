@@ -206,9 +206,9 @@ UHAL_TEAM_REDUCTION(team_row_sums, RowSums, add_row_sums)
 #if FUSED
 
 /* row_norm_gradient and the sums for scale and bias in one reading, for rows that CACHED units of a team hold, with one
- * scale for each element and statistics of dtype P. A team takes a row after the other, each the number of all teams further on, and gathers its
- * columns' sums in registers: sums[team][0 and 1][column], as norm_sums.cl has its pieces. For GPUs: a barrier lies in
- * a loop. */
+ * scale for each element and statistics of dtype P. A team takes a row after the other, each the number of all teams
+ * further on, and gathers its columns' sums in registers: sums[team][0 and 1][column], as norm_sums.cl has its pieces.
+ * For GPUs: a barrier lies in a loop. */
 UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void row_norm_gradients(
     UHAL_POINTER(of_x), UHAL_POINTER(of_dy), UHAL_POINTER(of_scale), UHAL_POINTER(of_dx), UHAL_POINTER(of_mean),
     UHAL_POINTER(of_spread), UHAL_POINTER(of_sums), backward_rows of_rows, backward_elements of_elements, INDEX rows,
