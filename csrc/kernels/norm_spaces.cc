@@ -1,12 +1,15 @@
 #include "csrc/kernels/norm_spaces.h"
 
 #include <algorithm>
+#include <cstdint>
 
 namespace unihal::kernels {
 namespace {
 
 bool is_batch_norm(uhal_op_kind kind) { return kind == UHAL_OP_BATCH_NORM || kind == UHAL_OP_BATCH_NORM_BACKWARD; }
 bool is_group_norm(uhal_op_kind kind) { return kind == UHAL_OP_GROUP_NORM || kind == UHAL_OP_GROUP_NORM_BACKWARD; }
+
+constexpr int64_t kMostUnitBytes = 16;
 
 // The stride along an axis of a view; 0 if it has length 1.
 int64_t stride_of(const uhal_tensor& view, int axis) { return view.shape[axis] > 1 ? view.strides[axis] : 0; }
@@ -74,6 +77,36 @@ Space NormAxes::space(bool by_parameter, bool differs) const {
     }
   }
   return make_space(pointers, count_);
+}
+
+int64_t unit_of_inner(const NormSpaces& spaces, const uhal_tensor* const* views, int count) {
+  const auto lies_in = [&](int operand, int64_t unit) {
+    const uhal_tensor& view = *views[operand];
+    const Space& inner = spaces.inner;
+    const int64_t bytes = dtype_size(view.dtype);
+    if (unit * bytes > kMostUnitBytes || inner.strides[operand][inner.rank - 1] != 1) return false;
+    if (inner.inner() % unit != 0 || reinterpret_cast<uintptr_t>(view.data) % static_cast<uintptr_t>(unit * bytes) != 0)
+      return false;
+    for (int i = 0; i + 1 < inner.rank; ++i) {
+      if (inner.shape[i] > 1 && inner.strides[operand][i] % unit != 0) return false;
+    }
+    for (int i = 0; i < spaces.outer.rank; ++i) {
+      if (spaces.outer.shape[i] > 1 && spaces.outer.strides[operand][i] % unit != 0) return false;
+    }
+    return true;
+  };
+  for (const int64_t unit : {8, 4}) {
+    bool all = true;
+    for (int k = 0; k < count; ++k) all = all && lies_in(k, unit);
+    if (all) return unit;
+  }
+  return 1;
+}
+
+void count_in_units(Space& space, int64_t unit) {
+  space.count /= unit;
+  space.shape[space.rank - 1] /= unit;
+  for (int k = 0; k < space.operands; ++k) space.strides[k][space.rank - 1] *= unit;
 }
 
 NormSpaces NormAxes::by_statistic() const { return {space(false, true), space(false, false)}; }

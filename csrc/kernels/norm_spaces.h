@@ -48,6 +48,13 @@ class NormAxes {
   Axis axes_[UHAL_MAX_RANK + 1];
 };
 
+// The elements of the widest unit in which the inner axis of the first `count` operands lies, dense and aligned: 8 if
+// all have 16 bits each, 4, or 1.
+int64_t unit_of_inner(const NormSpaces& spaces, const uhal_tensor* const* views, int count);
+
+// Counts a space in such units of its innermost axis.
+void count_in_units(Space& space, int64_t unit);
+
 // The first normalized axis of layer and RMS norm.
 inline int first_normalized_axis(const uhal_op& op) {
   const int axis = norm_attributes(op).axis;

@@ -14,8 +14,9 @@ struct ColumnPlan {
   Teams teams;
   int64_t pieces;
 
-  // Strides in memory: to the next column, and to the next point of a column.
-  ColumnPlan(const DeviceTraits& traits, int64_t columns, int64_t points, int64_t column_stride, int64_t point_stride);
+  // Strides in memory: to the next column, and to the next point of a column. A point is `unit` elements.
+  ColumnPlan(const DeviceTraits& traits, int64_t columns, int64_t points, int64_t column_stride, int64_t point_stride,
+             int64_t unit);
 
   Grid grid(int64_t columns) const {
     return teams.grid((columns + teams.per_group() - 1) / teams.per_group() * pieces * teams.per_group());
@@ -50,7 +51,8 @@ class NormSums {
   KernelSpec spec(const char* entry, const LayoutKind& kind) const;
 
   Operands operands_;
-  NormSpaces spaces_;
+  int64_t unit_;       // UNIT
+  NormSpaces spaces_;  // the inner one in units
   Compute compute_;
   double epsilon_;
   ColumnPlan plan_;

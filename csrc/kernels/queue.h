@@ -21,7 +21,8 @@ class TuningTable;
 // What multiplies matrices of 16-bit numbers on a device, in the words of prelude/matrix_product.h.
 enum class MatrixForm : int32_t {
   kNone = 0,
-  kMma = 1,  // NVIDIA's from sm_80 on
+  kMma = 1,   // NVIDIA's from sm_80 on
+  kWmma = 2,  // RDNA3's, in waves of 32
 };
 
 // What kernels may rely on. Constant for a device.

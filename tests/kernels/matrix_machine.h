@@ -56,7 +56,7 @@ constexpr int kLanes = 32;
 constexpr size_t kStack = 256 << 10;
 
 struct Warp {
-  unsigned words[kLanes][8];
+  unsigned words[kLanes][16];
 };
 
 struct Copy {

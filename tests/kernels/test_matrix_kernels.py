@@ -1,6 +1,7 @@
 """Attention on matrix cores, without any: the kernels of attention_matrix.cl run on the host, where matrix_machine.h
-runs a group's work-items in turn and matrix_instructions.h does what NVIDIA's manual says of each instruction. So
-layouts, masks, edges and barriers are tested here; speed, and that the manual is right, on a GPU.
+runs a group's work-items in turn; mma_instructions.h does what NVIDIA's manual says of each instruction, and
+wmma_instructions.h what RDNA3's does. So layouts, masks, edges and barriers are tested here; speed, and that the manual
+is right, on a GPU.
 
 Kernels are compiled in the shapes of csrc/kernels/ops/attention_matrix.cc."""
 
@@ -11,6 +12,7 @@ import dataclasses
 import hashlib
 import re
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,16 +24,24 @@ from unihal.conformance.number_format import FORMATS, round_to
 from unihal.conformance.reference.attention import attention, attention_backward
 
 ROOT = Path(__file__).parents[2]
+sys.path.append(str(ROOT / "tests/gpu"))
+
+from gpu_compilers import amd_clang, compile_hip, gpu_text  # noqa: E402
+
 KERNELS = ROOT / "csrc/kernels"
 HERE = Path(__file__).parent
 
 Array = NDArray[Any]
+
+#: MatrixForm of csrc/kernels/queue.h.
+FORMS = {"mma": 1, "wmma": 2}
 
 
 @dataclass(frozen=True)
 class Shape:
     """A row of kShapes."""
 
+    form: str
     part: str
     head: int
     warps: int
@@ -56,9 +66,9 @@ class Shape:
 
 def shapes() -> list[Shape]:
     text = (KERNELS / "ops/attention_matrix.cc").read_text()
-    rows = re.findall(r"\{Part::(\w+), (\d+), (\d+), (\d+), (\d+), (\d+), (\d+), (\d+)\}", text)
-    assert len(rows) >= 24
-    return [Shape(part, *(int(number) for number in numbers)) for part, *numbers in rows]
+    rows = re.findall(r"\{k(\w+), Part::(\w+), (\d+), (\d+), (\d+), (\d+), (\d+), (\d+), (\d+)\}", text)
+    assert len(rows) >= 42
+    return [Shape(form.lower(), part, *(int(number) for number in numbers)) for form, part, *numbers in rows]
 
 
 def with_includes(path: Path) -> str:
@@ -102,25 +112,29 @@ extern "C" void run_gradient(unsigned groups, void** given) {
 }
 
 
+def macros_of(shape: Shape, dtype: str, vector: bool, mask: bool, wide: bool) -> str:
+    """What the host defines: the spec of attention_matrix.cc."""
+    macros = {
+        "UHAL_HAS_FLOAT64": 1, "UHAL_COMPUTE_float": 1, "UHAL_WIDE_INDEX": int(wide), "UHAL_RANK": 4,
+        "UHAL_MATRIX_FORM": FORMS[shape.form], "X_STORAGE": f"uhal_storage_{dtype}",
+        "X_DTYPE": {"float16": 10, "bfloat16": 11}[dtype], "VECTOR": int(vector), "HAS_MASK": int(mask), **shape.macros,
+    }  # fmt: skip
+    for word in ("LOAD(p, i)", "STORE(p, i, v)", "LOAD4(p, i, v)", "STORE4(p, i, v)"):
+        name, parameters = word.split("(")
+        macros[f"X_{word}"] = f"uhal_{name.lower()}_{dtype}({parameters}"
+    return "".join(f"#define {name} {value}\n" for name, value in macros.items())
+
+
 def program(shape: Shape, dtype: str, vector: bool, mask: bool, wide: bool) -> str:
     gpu = (KERNELS / "prelude/gpu.h").read_text()
     for instruction, function in HALVES.items():
         assert gpu.count(instruction) == 1
         gpu = gpu.replace(instruction, function)
-    number = {"float16": 10, "bfloat16": 11}[dtype]
-    macros = {
-        "UHAL_HAS_FLOAT64": 1, "UHAL_COMPUTE_float": 1, "UHAL_WIDE_INDEX": int(wide), "UHAL_RANK": 4,
-        "UHAL_MATRIX_FORM": 1, "UHAL_MATRIX_INSTRUCTIONS": f'"{HERE}/matrix_instructions.h"',
-        "X_STORAGE": f"uhal_storage_{dtype}", "X_DTYPE": number, "VECTOR": int(vector), "HAS_MASK": int(mask),
-        **shape.macros,
-    }  # fmt: skip
-    for word in ("LOAD(p, i)", "STORE(p, i, v)", "LOAD4(p, i, v)", "STORE4(p, i, v)"):
-        name, parameters = word.split("(")
-        macros[f"X_{word}"] = f"uhal_{name.lower()}_{dtype}({parameters}"
-    lines = [f"#define {name} {value}" for name, value in macros.items()]
     return "\n".join(
         [
-            f'#include "{HERE}/matrix_machine.h"', *lines, gpu,
+            f'#include "{HERE}/matrix_machine.h"',
+            f'#define UHAL_MATRIX_INSTRUCTIONS "{HERE}/{shape.form}_instructions.h"',
+            macros_of(shape, dtype, vector, mask, wide), gpu,
             "#undef UHAL_LAUNCHED_LOCAL_MEMORY",
             "#define UHAL_LAUNCHED_LOCAL_MEMORY(type, name, count) "
             "type* const name = on_host::take_local_memory<type>(count);",
@@ -330,11 +344,14 @@ def check(folder: Path, parts: dict[str, Shape], dtype: str, p: Problem, wide: b
         )
 
 
-def first_shapes(features: int, last: bool = False) -> dict[str, Shape]:
+def first_shapes(form: str, features: int, last: bool = False) -> dict[str, Shape]:
+    """Of each part the first shape with room for a head, or the last one."""
     found: dict[str, Shape] = {}
-    head = min(shape.head for shape in shapes() if shape.head >= features)
     for shape in shapes():
-        if shape.head == head and (last or shape.part not in found):
+        if shape.form != form or shape.head < features:
+            continue
+        before = found.get(shape.part)
+        if before is None or shape.head < before.head or (last and shape.head == before.head):
             found[shape.part] = shape
     return found
 
@@ -359,26 +376,31 @@ def name_of(value: Problem | str) -> str:
     return value if isinstance(value, str) else "x".join(str(size) for size in dataclasses.astuple(value)[:6])
 
 
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(("dtype", "problem"), SAMPLE, ids=name_of)
-def test_kernels_compute_attention_and_its_gradient(folder: Path, dtype: str, problem: Problem) -> None:
-    check(folder, first_shapes(max(problem.d, problem.e)), dtype, problem)
+def test_kernels_compute_attention_and_its_gradient(folder: Path, dtype: str, problem: Problem, form: str) -> None:
+    check(folder, first_shapes(form, max(problem.d, problem.e)), dtype, problem)
 
 
 @pytest.mark.whole
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(("dtype", "problem"), PROBLEMS, ids=name_of)
-def test_kernels_compute_attention_of_all_shapes(folder: Path, dtype: str, problem: Problem) -> None:
-    check(folder, first_shapes(max(problem.d, problem.e)), dtype, problem)
+def test_kernels_compute_attention_of_all_shapes(folder: Path, dtype: str, problem: Problem, form: str) -> None:
+    check(folder, first_shapes(form, max(problem.d, problem.e)), dtype, problem)
 
 
 @pytest.mark.whole
 @pytest.mark.parametrize("features", [128, 192, 256])
 def test_kernels_in_little_local_memory(folder: Path, features: int) -> None:
-    check(folder, first_shapes(features, last=True), "float16", Problem(1, 1, 70, 75, features, features, causal=1))
+    check(
+        folder, first_shapes("mma", features, last=True), "float16", Problem(1, 1, 70, 75, features, features, causal=1)
+    )
 
 
 @pytest.mark.whole
 def test_kernels_with_wide_indices(folder: Path) -> None:
-    check(folder, first_shapes(64), "bfloat16", Problem(1, 2, 33, 50, 64, 56, causal=1), wide=True)
+    for form in FORMS:
+        check(folder, first_shapes(form, 64), "bfloat16", Problem(1, 2, 33, 50, 64, 56, causal=1), wide=True)
 
 
 @pytest.mark.parametrize(
@@ -399,4 +421,47 @@ def test_a_mistake_in_a_kernel_is_found(folder: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setitem(globals(), "with_includes", mistaken)
     with pytest.raises(AssertionError):
-        check(folder, first_shapes(64), "bfloat16", Problem(1, 1, 20, 100, 64, 64))
+        check(folder, first_shapes("mma", 64), "bfloat16", Problem(1, 1, 20, 100, 64, 64))
+
+
+# -- what AMD's compiler makes of them -------------------------------------------------------------------------------
+
+
+def machine_code(shape: Shape, dtype: str) -> str:
+    text = gpu_text(with_includes(KERNELS / "source/attention_matrix.cl"), macros_of(shape, dtype, True, False, False))
+    return compile_hip(text, "gfx1100", amd_clang(), as_assembly=True).decode()
+
+
+#: Heads whose gradients have 6 and 18 scalar registers lie in lanes of a vector register for a while: an instruction
+#: each, no memory.
+SCALARS_SPILL = 256
+
+
+def check_machine_code(shape: Shape, dtype: str) -> None:
+    """All in registers, and the products by matrix instructions of the dtype."""
+    assembly = machine_code(shape, dtype)
+    instruction = {"float16": "v_wmma_f32_16x16x16_f16", "bfloat16": "v_wmma_f32_16x16x16_bf16"}[dtype]
+    tiles = {"kForward": 2 * shape.tile, "kByQuery": 2 * shape.step, "kByKey": 2 * shape.step}[shape.part]
+    tiles = tiles // 16 * (shape.head // 16)
+    columns = shape.head if shape.part == "kForward" else shape.slice
+    results = {"kForward": 0, "kByQuery": 1, "kByKey": 2}[shape.part] * shape.step // 16 * (columns // 16)
+    least = shape.blocks * (tiles if shape.part == "kForward" else tiles + results)
+    assert assembly.count(instruction) >= least, (shape, least)
+    kept = ["vgpr_spill_count", "private_segment_fixed_size"]
+    if shape.part == "kForward" or shape.head != SCALARS_SPILL:
+        kept.append("sgpr_spill_count")
+    for what in kept:
+        assert set(re.findall(rf"\.{what}: +(\d+)", assembly)) == {"0"}, (shape, what)
+
+
+@pytest.mark.parametrize("part", ["kForward", "kByQuery", "kByKey"])
+def test_amd_has_matrix_instructions_and_no_spill(part: str) -> None:
+    check_machine_code(first_shapes("wmma", 64)[part], "float16")
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_amd_has_matrix_instructions_and_no_spill_in_all_shapes(dtype: str) -> None:
+    for shape in shapes():
+        if shape.form == "wmma":
+            check_machine_code(shape, dtype)

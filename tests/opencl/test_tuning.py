@@ -60,7 +60,12 @@ else:
 """
 
 #: Small layers that make as few kernels as possible: of several algorithms, with a border, and no multiples of a tile.
-LAYERS = ("n3 c5 h9 w11 k7 3x3 p1", "n3 c6 h5 w8 k10 1x1 nhwc")
+LAYERS = (
+    "n3 c5 h9 w11 k7 3x3 p1",
+    "n3 c6 h5 w8 k10 1x1 nhwc",
+    "n3 c6 h5 w8 k10 1x1 s2 nhwc",
+    "n2 c4 h7 w9 k6 1x1 s2x3 g2",
+)
 
 
 def numbered(shape: Sequence[int], dtype: str, device: unihal.Device) -> Buffer:

@@ -79,6 +79,7 @@ int architecture(int device, Architecture* found) {
   found->name.assign(name, strnlen(name, 256));
   found->lanes = lanes_of_gfx(found->name);
   found->is_stand_in = found->name.rfind("gfx", 0) != 0;
+  if (found->name.rfind("gfx11", 0) == 0) found->matrix_form = kernels::MatrixForm::kWmma;
   return kSuccess;
 }
 

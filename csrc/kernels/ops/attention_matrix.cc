@@ -15,6 +15,7 @@ enum class Part { kForward, kByQuery, kByKey };
 
 // How a kernel is compiled for heads of up to so many features: the macros of attention_matrix.cl.
 struct Shape {
+  MatrixForm form;
   Part part;
   int16_t head;
   int16_t warps, blocks, tile;
@@ -30,44 +31,66 @@ struct Shape {
   }
 };
 
-// Of those with room for a head, the first for which a device has the local memory: the last of each head fit into
-// 99 KiB, which all of NVIDIA's have from sm_80 on.
+constexpr MatrixForm kMma = MatrixForm::kMma;
+constexpr MatrixForm kWmma = MatrixForm::kWmma;
+
+// Of a form's with room for a head, the first for which a device has the local memory: the last of each head fit into
+// 99 KiB, which all of NVIDIA's have from sm_80 on, and into 64 KiB, which all of AMD's have.
 constexpr Shape kShapes[] = {
-    {Part::kForward, 32, 4, 2, 64, 1, 0, 0},      //
-    {Part::kForward, 64, 4, 2, 64, 1, 0, 0},      //
-    {Part::kForward, 96, 4, 2, 64, 0, 0, 0},      //
-    {Part::kForward, 128, 4, 2, 64, 0, 0, 0},     //
-    {Part::kForward, 128, 4, 2, 32, 0, 0, 0},     //
-    {Part::kForward, 160, 4, 2, 32, 0, 0, 0},     //
-    {Part::kForward, 192, 4, 1, 32, 0, 0, 0},     //
-    {Part::kForward, 256, 4, 1, 32, 0, 0, 0},     //
-    {Part::kByQuery, 32, 4, 2, 64, 1, 32, 32},    //
-    {Part::kByQuery, 64, 4, 2, 64, 1, 32, 64},    //
-    {Part::kByQuery, 96, 4, 2, 32, 0, 32, 96},    //
-    {Part::kByQuery, 128, 4, 2, 32, 0, 32, 128},  //
-    {Part::kByQuery, 128, 4, 1, 32, 0, 32, 128},  //
-    {Part::kByQuery, 160, 4, 1, 32, 0, 32, 160},  //
-    {Part::kByQuery, 192, 4, 1, 32, 0, 32, 192},  //
-    {Part::kByQuery, 192, 4, 1, 16, 0, 16, 192},  //
-    {Part::kByQuery, 256, 4, 1, 32, 0, 32, 256},  //
-    {Part::kByQuery, 256, 4, 1, 16, 0, 16, 256},  //
-    {Part::kByKey, 32, 4, 2, 64, 0, 32, 32},      //
-    {Part::kByKey, 64, 4, 2, 64, 0, 32, 64},      //
-    {Part::kByKey, 96, 4, 1, 64, 0, 32, 96},      //
-    {Part::kByKey, 128, 8, 1, 64, 0, 32, 128},    //
-    {Part::kByKey, 128, 4, 1, 32, 0, 32, 128},    //
-    {Part::kByKey, 160, 4, 1, 32, 0, 32, 160},    //
-    {Part::kByKey, 192, 4, 1, 32, 0, 32, 96},     //
-    {Part::kByKey, 192, 4, 1, 16, 0, 16, 96},     //
-    {Part::kByKey, 256, 4, 1, 32, 0, 32, 128},    //
-    {Part::kByKey, 256, 2, 1, 16, 0, 16, 128},    //
+    {kMma, Part::kForward, 32, 4, 2, 64, 1, 0, 0},       //
+    {kMma, Part::kForward, 64, 4, 2, 64, 1, 0, 0},       //
+    {kMma, Part::kForward, 96, 4, 2, 64, 0, 0, 0},       //
+    {kMma, Part::kForward, 128, 4, 2, 64, 0, 0, 0},      //
+    {kMma, Part::kForward, 128, 4, 2, 32, 0, 0, 0},      //
+    {kMma, Part::kForward, 160, 4, 2, 32, 0, 0, 0},      //
+    {kMma, Part::kForward, 192, 4, 1, 32, 0, 0, 0},      //
+    {kMma, Part::kForward, 256, 4, 1, 32, 0, 0, 0},      //
+    {kMma, Part::kByQuery, 32, 4, 2, 64, 1, 32, 32},     //
+    {kMma, Part::kByQuery, 64, 4, 2, 64, 1, 32, 64},     //
+    {kMma, Part::kByQuery, 96, 4, 2, 32, 0, 32, 96},     //
+    {kMma, Part::kByQuery, 128, 4, 2, 32, 0, 32, 128},   //
+    {kMma, Part::kByQuery, 128, 4, 1, 32, 0, 32, 128},   //
+    {kMma, Part::kByQuery, 160, 4, 1, 32, 0, 32, 160},   //
+    {kMma, Part::kByQuery, 192, 4, 1, 32, 0, 32, 192},   //
+    {kMma, Part::kByQuery, 192, 4, 1, 16, 0, 16, 192},   //
+    {kMma, Part::kByQuery, 256, 4, 1, 32, 0, 32, 256},   //
+    {kMma, Part::kByQuery, 256, 4, 1, 16, 0, 16, 256},   //
+    {kMma, Part::kByKey, 32, 4, 2, 64, 0, 32, 32},       //
+    {kMma, Part::kByKey, 64, 4, 2, 64, 0, 32, 64},       //
+    {kMma, Part::kByKey, 96, 4, 1, 64, 0, 32, 96},       //
+    {kMma, Part::kByKey, 128, 8, 1, 64, 0, 32, 128},     //
+    {kMma, Part::kByKey, 128, 4, 1, 32, 0, 32, 128},     //
+    {kMma, Part::kByKey, 160, 4, 1, 32, 0, 32, 160},     //
+    {kMma, Part::kByKey, 192, 4, 1, 32, 0, 32, 96},      //
+    {kMma, Part::kByKey, 192, 4, 1, 16, 0, 16, 96},      //
+    {kMma, Part::kByKey, 256, 4, 1, 32, 0, 32, 128},     //
+    {kMma, Part::kByKey, 256, 2, 1, 16, 0, 16, 128},     //
+    {kWmma, Part::kForward, 32, 4, 2, 64, 1, 0, 0},      //
+    {kWmma, Part::kForward, 64, 4, 2, 32, 1, 0, 0},      //
+    {kWmma, Part::kForward, 96, 4, 1, 32, 0, 0, 0},      //
+    {kWmma, Part::kForward, 128, 4, 1, 32, 0, 0, 0},     //
+    {kWmma, Part::kForward, 192, 2, 1, 32, 0, 0, 0},     //
+    {kWmma, Part::kForward, 256, 2, 1, 16, 0, 0, 0},     //
+    {kWmma, Part::kByQuery, 32, 4, 2, 32, 1, 32, 32},    //
+    {kWmma, Part::kByQuery, 64, 4, 1, 32, 1, 32, 64},    //
+    {kWmma, Part::kByQuery, 96, 4, 1, 16, 0, 16, 96},    //
+    {kWmma, Part::kByQuery, 128, 4, 1, 16, 0, 16, 128},  //
+    {kWmma, Part::kByQuery, 192, 2, 1, 16, 0, 16, 192},  //
+    {kWmma, Part::kByQuery, 256, 1, 1, 16, 0, 16, 256},  //
+    {kWmma, Part::kByKey, 32, 4, 1, 32, 1, 32, 32},      //
+    {kWmma, Part::kByKey, 64, 4, 1, 32, 0, 32, 64},      //
+    {kWmma, Part::kByKey, 96, 4, 1, 16, 0, 16, 96},      //
+    {kWmma, Part::kByKey, 128, 4, 1, 16, 0, 16, 64},     //
+    {kWmma, Part::kByKey, 192, 2, 1, 16, 0, 16, 96},     //
+    {kWmma, Part::kByKey, 256, 1, 1, 16, 0, 16, 128},    //
 };
 constexpr int64_t kMostFeatures = 256;
 constexpr int64_t kPadding = 256;  // a multiple of the rows and the tiles of all shapes
 
 const Shape* find_shape(const DeviceTraits& traits, Part part, int64_t features) {
   for (const Shape& shape : kShapes) {
-    if (shape.part == part && shape.head >= features && shape.local_bytes() <= traits.launched_local_memory) {
+    if (shape.form == traits.matrix_form && shape.part == part && shape.head >= features &&
+        shape.local_bytes() <= traits.launched_local_memory) {
       return &shape;
     }
   }

@@ -24,10 +24,13 @@ class BatchNorm {
         attributes_(norm_attributes(op)),
         compute_(floating_compute(op)),
         channels_(images[0]->shape[1]),
-        points_(points_of(op, images, count)),
-        plan_(queue.traits(), channels_, points_.count, images[0]->strides[1], points_.strides[0][points_.rank - 1]),
+        spaces_(spaces_of(op, images, count)),
+        mixed_(differ(images, count)),
+        unit_(mixed_ ? 1 : unit_of_inner(spaces_, images, count)),
+        points_(in_units(spaces_.inner, unit_)),
+        plan_(queue.traits(), channels_, points_.count, images[0]->strides[1], points_.strides[0][points_.rank - 1],
+              unit_),
         kind_(layout_kind(points_)) {
-    for (int k = 0; k < count; ++k) mixed_ |= images[k]->dtype != images[0]->dtype;
     for (int i = 0; i < op.input_count + op.output_count; ++i) {
       const uhal_tensor* view = i < op.input_count ? op.inputs[i] : op.outputs[i - op.input_count];
       kind_.wide |= view != nullptr && !kernels::fits_32_bits(*view);
@@ -39,7 +42,7 @@ class BatchNorm {
   const uhal_norm_attributes& attributes() const { return attributes_; }
   Compute compute() const { return compute_; }
   int64_t channels() const { return channels_; }
-  int64_t points() const { return points_.count; }
+  int64_t elements() const { return spaces_.inner.count; }  // of a channel
   size_t moments_bytes() const { return static_cast<size_t>(2 * plan_.pieces * channels_ * compute_bytes(compute_)); }
   Grid grid_of_channels() const { return linear_grid(channels_, plan_.teams.group); }
   Grid grid_of_pieces() const { return plan_.grid(channels_); }
@@ -66,6 +69,7 @@ class BatchNorm {
     kind_.define(spec);
     plan_.teams.define(spec);
     define_activation(spec, attributes_.activation);
+    spec.define("UNIT", unit_);
     if (mixed_) {
       spec.define("MIXED", 1);
     } else {
@@ -75,20 +79,33 @@ class BatchNorm {
   }
 
  private:
-  static Space points_of(const uhal_op& op, const uhal_tensor* const* images, int count) {
+  static NormSpaces spaces_of(const uhal_op& op, const uhal_tensor* const* images, int count) {
     NormOperand operands[kMaxOperands];
     for (int k = 0; k < count; ++k) operands[k] = {images[k], NormOperand::kElements};
-    return NormAxes(op, operands, count).by_statistic().inner;
+    return NormAxes(op, operands, count).by_statistic();
+  }
+
+  static bool differ(const uhal_tensor* const* images, int count) {
+    bool differ = false;
+    for (int k = 0; k < count; ++k) differ |= images[k]->dtype != images[0]->dtype;
+    return differ;
+  }
+
+  static Space in_units(Space space, int64_t unit) {
+    count_in_units(space, unit);
+    return space;
   }
 
   Queue& queue_;
   uhal_norm_attributes attributes_;
   Compute compute_;
   int64_t channels_;
-  Space points_;
+  NormSpaces spaces_;
+  bool mixed_;
+  int64_t unit_;  // UNIT
+  Space points_;  // of a channel, in units
   ColumnPlan plan_;
   LayoutKind kind_;
-  bool mixed_ = false;
   uhal_dtype dtype_;
 };
 
@@ -122,7 +139,7 @@ uhal_status take_statistics(const BatchNorm& norm, const uhal_op& op, const uhal
   last.pointer(moments);
   for (const uhal_tensor* vector : statistics) last.pointer(data_of(vector));
   norm.append_channels(last, statistics, 6);
-  const double points = static_cast<double>(norm.points());
+  const double points = static_cast<double>(norm.elements());
   const bool unbiased = norm.attributes().unbiased_running != 0 && points > 1;
   last.real(points > 0 ? norm.attributes().momentum : 1, norm.compute());
   last.real(unbiased ? points / (points - 1) : 1, norm.compute());
@@ -150,7 +167,7 @@ uhal_status forward(Queue& queue, const uhal_op& op) {
     operands[4] = &mean;
     operands[5] = &variance;
   }
-  if (norm.points() == 0) return UHAL_OK;
+  if (norm.elements() == 0) return UHAL_OK;
   Arguments arguments;
   for (const uhal_tensor* operand : operands) arguments.pointer(data_of(operand));
   norm.append_points(arguments);
@@ -175,7 +192,7 @@ uhal_status backward(Queue& queue, const uhal_op& op) {
     if (status == UHAL_OK) status = sums.run(queue, workspace);
     if (status != UHAL_OK) return status;
   }
-  if (norm.points() == 0) return UHAL_OK;
+  if (norm.elements() == 0) return UHAL_OK;
   const uhal_tensor* operands[] = {x, dy, dx, input_of(op, 2), op.inputs[3], op.inputs[4]};
   Arguments arguments;
   for (const uhal_tensor* operand : operands) arguments.pointer(data_of(operand));

@@ -170,6 +170,11 @@ bool pointwise_filter_product(const Convolution& convolution, MatmulProblem* pro
 // Whether the product is expected to be faster than one that gathers the source.
 bool suits_pointwise(const Convolution& convolution, const MatmulProblem& product);
 
+// The product that a convolution of one pixel with a stride, without padding, or one of its gradients is once the
+// pixels that take part lie together: false if it is none. convolve_subsampled() moves them and runs it.
+bool subsampled_product(const Convolution& convolution, Pass pass, MatmulProblem* product);
+uhal_status convolve_subsampled(Queue& queue, const Convolution& convolution, Pass pass);
+
 // Submits such a product, with workspace of its own.
 uhal_status run_gemm(Queue& queue, const MatmulProblem& problem);
 

@@ -1,7 +1,11 @@
-// Convolutions with a window of one pixel are matrix products of the tensors as they lie.
+// Convolutions with a window of one pixel are matrix products of the tensors as they lie; with a stride, of every so
+// many pixels of the larger images, which are first moved together.
+#include <algorithm>
+
 #include "csrc/kernels/gemm.h"
 #include "csrc/kernels/ops.h"
 #include "csrc/kernels/ops/convolution.h"
+#include "csrc/kernels/views.h"
 
 namespace unihal::kernels {
 namespace {
@@ -46,7 +50,113 @@ void set(MatmulOperand& operand, const ConvolutionOperand& from, int64_t row_str
   operand.column_stride = column_stride;
 }
 
+constexpr int64_t kNoRemainders[kSpatial] = {};
+constexpr size_t kAlignment = 256;  // of what follows the pixels in the workspace
+
+// A convolution of one pixel with a stride, without it: where the images with all pixels are, those that take part lie
+// one after the other, in the images' order of axes.
+struct Subsampled {
+  Convolution dense;
+  ConvolutionOperand sparse;  // the same pixels as they lie among the others
+  bool of_result;             // of the gradient of the input
+  int64_t channels;           // of all groups
+  size_t bytes;               // of the pixels together
+
+  // `data`: the pixels together, or NULL to ask for the rest.
+  static bool find(const Convolution& convolution, Pass pass, void* data, Subsampled* found);
+
+  uhal_tensor together() const { return view(of_result ? dense.result : dense.source); }
+  uhal_tensor among_others() const { return view(sparse); }
+
+ private:
+  uhal_tensor view(const ConvolutionOperand& operand) const {
+    uhal_tensor tensor = {};
+    tensor.struct_size = sizeof tensor;
+    tensor.data = operand.data;
+    tensor.dtype = operand.dtype;
+    tensor.rank = 2 + kSpatial;
+    tensor.shape[0] = dense.images;
+    tensor.shape[1] = channels;
+    for (int i = 0; i < kSpatial; ++i) tensor.shape[2 + i] = dense.output[i];
+    std::copy_n(operand.strides, 2 + kSpatial, tensor.strides);
+    return tensor;
+  }
+};
+
+bool Subsampled::find(const Convolution& c, Pass pass, void* data, Subsampled* found) {
+  bool has_stride = false;
+  for (int i = 0; i < kSpatial; ++i) {
+    if (c.window[i] != 1 || c.first[i] != 0) return false;
+    has_stride |= c.stride[i] != 1;
+  }
+  if (!has_stride) return false;
+  const bool of_result = pass == Pass::kBackwardData;
+  found->of_result = of_result;
+  found->dense = of_result ? phase_of(c, kNoRemainders) : c;
+  Convolution& dense = found->dense;
+  ConvolutionOperand& pixels = of_result ? dense.result : dense.source;
+  for (int i = 0; i < kSpatial; ++i) {
+    if (!of_result) pixels.strides[2 + i] *= c.stride[i];
+    dense.stride[i] = 1;
+    dense.step[i] = 1;
+    dense.input[i] = dense.output[i];
+  }
+  found->channels = (of_result ? c.rows : c.channels) * c.groups;
+  found->sparse = pixels;
+  const bool last = kernels::channels_last(pixels, found->channels);
+  int64_t stride = 1;
+  const auto lay = [&](int axis, int64_t length) {
+    pixels.strides[axis] = stride;
+    stride *= length;
+  };
+  if (last) lay(1, found->channels);
+  for (int i = kSpatial - 1; i >= 0; --i) lay(2 + i, dense.output[i]);
+  if (!last) lay(1, found->channels);
+  lay(0, dense.images);
+  pixels.group_stride = pixels.strides[1] * (of_result ? c.rows : c.channels);
+  pixels.data = data;
+  const size_t bytes = static_cast<size_t>(stride * dtype_size(pixels.dtype));
+  found->bytes = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  return true;
+}
+
+bool find_product(const Subsampled& subsampled, Pass pass, MatmulProblem* product) {
+  return pass == Pass::kBackwardFilter ? pointwise_filter_product(subsampled.dense, product)
+                                       : pointwise_product(subsampled.dense, product);
+}
+
 }  // namespace
+
+bool subsampled_product(const Convolution& convolution, Pass pass, MatmulProblem* product) {
+  Subsampled subsampled;
+  return Subsampled::find(convolution, pass, nullptr, &subsampled) && find_product(subsampled, pass, product);
+}
+
+uhal_status convolve_subsampled(Queue& queue, const Convolution& convolution, Pass pass) {
+  Subsampled subsampled;
+  MatmulProblem product;
+  Subsampled::find(convolution, pass, nullptr, &subsampled);
+  find_product(subsampled, pass, &product);
+  const size_t workspace_bytes = Gemm(queue.traits(), product).workspace_bytes();
+  void* block;
+  uhal_status status = queue.workspace(subsampled.bytes + workspace_bytes, &block);
+  if (status != UHAL_OK) return status;
+  Subsampled::find(convolution, pass, block, &subsampled);
+  find_product(subsampled, pass, &product);
+  if (!subsampled.of_result) status = copy_views(queue, subsampled.among_others(), subsampled.together());
+  if (status != UHAL_OK) return status;
+  note_implementation("subsampled");
+  status = Gemm(queue.traits(), product).run(queue, static_cast<char*>(block) + subsampled.bytes);
+  if (status != UHAL_OK || !subsampled.of_result) return status;
+  // The other pixels meet no tap.
+  uhal_tensor all = subsampled.among_others();
+  for (int i = 0; i < kSpatial; ++i) {
+    all.shape[2 + i] = convolution.output[i];
+    all.strides[2 + i] = convolution.result.strides[2 + i];
+  }
+  status = fill_view(queue, 0, 0, all);
+  return status == UHAL_OK ? copy_views(queue, subsampled.together(), subsampled.among_others()) : status;
+}
 
 uhal_status run_gemm(Queue& queue, const MatmulProblem& problem) {
   const Gemm gemm(queue.traits(), problem);

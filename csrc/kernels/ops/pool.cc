@@ -97,35 +97,41 @@ uhal_status reduce_to_mean(Queue& queue, const uhal_op& op) {
   return run_reduce(queue, reduce);
 }
 
-// The operands in the order of the struct in pool.cl; views[result] is written.
-struct Operands {
-  const uhal_tensor* views[kOperands];
-  int result;
-};
-
-// Appends that struct, and defines what it depends on.
-void append_problem(KernelSpec& spec, Arguments& arguments, const uhal_pool_attributes& attributes, const Geometry& g,
-                    const Operands& operands) {
-  const uhal_tensor& result = *operands.views[operands.result];
-  const int64_t count = element_count(result);
-  bool wide = needs_wide_index(g, attributes) || !fits_32_bits(count);
-  for (const uhal_tensor* view : operands.views) wide |= view != nullptr && !fits_32_bits(*view);
-
-  int64_t members[1 + 5 * kSpatial + kOperands * (2 + kSpatial) + 4];
-  int64_t* next = members;
-  *next++ = result.shape[1];
-  for (const int64_t* row : {g.input, g.output, g.window, g.stride, g.pad}) next = std::copy_n(row, kSpatial, next);
-  for (const uhal_tensor* view : operands.views) {
-    write_strides(view, next);
-    next += 2 + kSpatial;
+// The struct Problem of pool.cl for these operands, in its order; views[result] is written.
+class Problem {
+ public:
+  Problem(const uhal_pool_attributes& attributes, const Geometry& g, const uhal_tensor* const (&views)[kOperands],
+          int result)
+      : maximum_(attributes.mode == UHAL_POOL_MAXIMUM), wide_(needs_wide_index(g, attributes)) {
+    int64_t* next = members_;
+    *next++ = views[result]->shape[1];
+    for (const int64_t* row : {g.input, g.output, g.window, g.stride, g.pad}) next = std::copy_n(row, kSpatial, next);
+    for (const uhal_tensor* view : views) {
+      wide_ |= view != nullptr && (!fits_32_bits(*view) || !fits_32_bits(element_count(*view)));
+      write_strides(view, next);
+      next += 2 + kSpatial;
+    }
+    *next++ = attributes.adaptive;
+    *next++ = g.padded_window;
+    *next++ = channels_last(*views[result]);
   }
-  *next++ = attributes.adaptive;
-  *next++ = g.padded_window;
-  *next++ = channels_last(result);
-  *next++ = count;
-  append_indices(arguments, members, static_cast<int>(next - members), wide);
-  spec.define("UHAL_WIDE_INDEX", wide).define("MAXIMUM", attributes.mode == UHAL_POOL_MAXIMUM);
-}
+
+  // What programs depend on.
+  void define(KernelSpec& spec) const { spec.define("UHAL_WIDE_INDEX", wide_).define("MAXIMUM", maximum_); }
+
+  void append(Arguments& arguments, int64_t count) const {
+    int64_t members[kMembers];
+    std::copy_n(members_, kMembers - 1, members);
+    members[kMembers - 1] = count;
+    append_indices(arguments, members, kMembers, wide_);
+  }
+
+ private:
+  static constexpr int kMembers = 1 + 5 * kSpatial + kOperands * (2 + kSpatial) + 4;
+
+  bool maximum_, wide_;
+  int64_t members_[kMembers - 1];
+};
 
 Grid grid_of(const Queue& queue, const uhal_tensor& result) {
   return linear_grid(element_count(result), std::min(256, queue.traits().max_group_size));
@@ -143,7 +149,9 @@ uhal_status run_forward(Queue& queue, const uhal_op& op, const uhal_pool_attribu
   spec.define("HAS_INDICES", indices != nullptr).dtype("INDICES", indices != nullptr ? indices->dtype : UHAL_INT32);
   Arguments arguments;
   arguments.pointer(x->data).pointer(y->data).pointer(data_of(indices));
-  append_problem(spec, arguments, attributes, g, {{x, y, indices, nullptr}, 1});
+  const Problem problem(attributes, g, {x, y, indices, nullptr}, 1);
+  problem.define(spec);
+  problem.append(arguments, element_count(*y));
   arguments.real(lowest_of(x->dtype), compute);
   return queue.run(spec, arguments, grid_of(queue, *y));
 }
@@ -154,13 +162,28 @@ uhal_status run_backward(Queue& queue, const uhal_op& op, const uhal_pool_attrib
   const uhal_tensor* x = maximum ? op.inputs[1] : nullptr;
   const uhal_tensor* y = maximum ? op.inputs[2] : nullptr;
   const uhal_tensor* dx = op.outputs[0];
-  KernelSpec spec(sources::pool, "pool_backward");
-  spec.compute(floating_compute(op)).define("FORWARD", 0).dtype("X", dtype_of(x)).dtype("Y", dtype_of(y));
-  spec.dtype("GRADIENT", dy->dtype).dtype("RESULT", dx->dtype);
+  const Problem problem(attributes, geometry_of(attributes, *dx, *dy), {x, y, dy, dx}, 3);
+  const auto spec_of = [&](const char* entry) {
+    KernelSpec spec(sources::pool, entry);
+    spec.compute(floating_compute(op)).define("FORWARD", 0).dtype("X", dtype_of(x)).dtype("Y", dtype_of(y));
+    spec.dtype("GRADIENT", dy->dtype).dtype("RESULT", dx->dtype);
+    problem.define(spec);
+    return spec;
+  };
+  void* winners = nullptr;
+  if (maximum && element_count(*y) != 0) {
+    uhal_status status = queue.workspace(sizeof(uint32_t) * static_cast<size_t>(element_count(*y)), &winners);
+    if (status != UHAL_OK) return status;
+    Arguments arguments;
+    arguments.pointer(x->data).pointer(y->data).pointer(winners);
+    problem.append(arguments, element_count(*y));
+    status = queue.run(spec_of("pool_winners"), arguments, grid_of(queue, *y));
+    if (status != UHAL_OK) return status;
+  }
   Arguments arguments;
-  arguments.pointer(data_of(x)).pointer(data_of(y)).pointer(dy->data).pointer(dx->data);
-  append_problem(spec, arguments, attributes, geometry_of(attributes, *dx, *dy), {{x, y, dy, dx}, 3});
-  return queue.run(spec, arguments, grid_of(queue, *dx));
+  arguments.pointer(winners).pointer(dy->data).pointer(dx->data);
+  problem.append(arguments, element_count(*dx));
+  return queue.run(spec_of("pool_backward"), arguments, grid_of(queue, *dx));
 }
 
 }  // namespace

@@ -158,7 +158,7 @@ UHAL_INLINE void store_rows(UHAL_LOCAL const uint16* tile, const Matrix* matrix,
     UHAL_UNROLL for (int32 uhal_k = 0; uhal_k < (terms) / 16; ++uhal_k) {                                             \
       UHAL_UNROLL for (int32 uhal_n = 0; uhal_n < (columns) / 16; ++uhal_n) {                                         \
         uhal_right uhal_b;                                                                                            \
-        uhal_load_right_across(&uhal_b, uhal_tile_at(across, uhal_k * 16 * PITCH + uhal_n * 16));                     \
+        uhal_load_right_across(&uhal_b, uhal_tile_at(across, uhal_k * 16 * PITCH + uhal_n * 16), PITCH);                     \
         UHAL_UNROLL for (int32 uhal_m = 0; uhal_m < BLOCKS; ++uhal_m) {                                               \
           uhal_add_product(&(sums)[uhal_m][uhal_n], &(weights)[uhal_m][uhal_k], &uhal_b);                             \
         }                                                                                                             \
@@ -312,7 +312,7 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void attention_matrix_forward(
           scores[m][n].elements[i] = weight;
           total[m][uhal_sum_slot(i)] += weight;
         }
-        uhal_left_of_sum(&weights[m][n], &scores[m][n]);
+        uhal_left_of_sum(&weights[m][n], &scores[m][n], lane);
       }
     }
     const uhal_tile of_values = uhal_tile_at(uhal_tile_of(tile), TILE_ELEMENTS + uhal_across_lane(lane, PITCH));
@@ -576,9 +576,9 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void attention_matrix_gradient(
             scores[m][n].elements[i] = weight;
             products[m][n].elements[i] = weight * (products[m][n].elements[i] - offset);
           }
-          uhal_left_of_sum(&score_weights[m][n], &products[m][n]);
+          uhal_left_of_sum(&score_weights[m][n], &products[m][n], lane);
 #if BY_KEY
-          uhal_left_of_sum(&weights[m][n], &scores[m][n]);
+          uhal_left_of_sum(&weights[m][n], &scores[m][n], lane);
 #endif
         }
       }

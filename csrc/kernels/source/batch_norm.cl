@@ -3,7 +3,8 @@
  * batch_moments of each piece, finish_batch_moments of all, batch_normalize; in inference the last one alone. The sums
  * of the gradient are those of norm_sums.cl.
  *
- * Macros: UHAL_GROUP; X, the dtype of x, y, dy and dx, or MIXED if theirs differ. */
+ * Macros: UHAL_GROUP; X, the dtype of x, y, dy and dx, or MIXED if theirs differ; UNIT: a point stands for so many
+ * elements of a channel, which lie side by side, aligned (4 or 8), or for one. */
 #include "csrc/kernels/prelude/floating.h"
 #include "csrc/kernels/prelude/group.h"
 #include "csrc/kernels/prelude/map_functions.h"
@@ -23,8 +24,18 @@ UHAL_LAYOUT(backward_points, 3) /* x, dy, dx */
   } while (0)
 #endif
 
-#define UNROLL 8    /* elements whose moments are formed together */
-#define IN_FLIGHT 4 /* loads before the stores that follow from them, which compilers do not reorder */
+/* The elements of a point. */
+#if UNIT > 1
+#define LOAD_POINT(name, place, values) UHAL_WIDE(X_LOAD, UNIT)((UHAL_GLOBAL const X_STORAGE*)(name), place, values)
+#define STORE_POINT(name, place, values) UHAL_WIDE(X_STORE, UNIT)((UHAL_GLOBAL X_STORAGE*)(name), place, values)
+#else
+#define LOAD_POINT(name, place, values) ((values)[0] = LOAD(name, place))
+#define STORE_POINT(name, place, values) STORE(name, place, (values)[0])
+#endif
+#define FOR_UNIT(u) UHAL_UNROLL for (int32 u = 0; u < UNIT; ++u)
+
+#define UNROLL (UNIT == 1 ? 8 : 16 / UNIT) /* points whose moments are formed together */
+#define IN_FLIGHT (UNIT == 8 ? 2 : 4) /* loads before the stores that follow from them, which compilers do not reorder */
 
 /* Vectors over the channels: dtypes, strides, and the number of channels. */
 typedef struct {
@@ -78,24 +89,27 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void batch_moments(UHAL_POINTER(of
   UHAL_GLOBAL const char* x = UHAL_ADDRESS(const char, of_x);
   TAKE_TASK(p);
   Moments moments = {0, 0, 0};
-  /* UNROLL elements at a time by the two-pass method, in registers. */
+  /* UNROLL points at a time by the two-pass method, in registers. */
   for (INDEX point = begin + team.lane; point < end; point += UNROLL * lanes) {
-    T values[UNROLL];
+    T values[UNROLL][UNIT];
     Moments own = {0, 0, 0};
     UHAL_UNROLL for (int32 k = 0; k < UNROLL; ++k) {
-      values[k] = 0;
       if (point + k * lanes < end) {
         INDEX at[1] = {channel * p.x};
         UHAL_ADD_OFFSETS(of_points, 1, point + k * lanes, at);
-        values[k] = LOAD(x, at[0]);
-        own.count += 1;
+        LOAD_POINT(x, at[0], values[k]);
+        own.count += UNIT;
+      } else {
+        FOR_UNIT(u) values[k][u] = 0;
       }
-      own.mean += values[k];
+      FOR_UNIT(u) own.mean += values[k][u];
     }
     own.mean /= own.count;
     UHAL_UNROLL for (int32 k = 0; k < UNROLL; ++k) {
-      const T difference = point + k * lanes < end ? values[k] - own.mean : 0;
-      own.squares += difference * difference;
+      FOR_UNIT(u) {
+        const T difference = point + k * lanes < end ? values[k][u] - own.mean : 0;
+        own.squares += difference * difference;
+      }
     }
     moments = join_moments(moments, own);
   }
@@ -131,7 +145,7 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void finish_batch_moments(
     for (INDEX piece = 0; piece < p.pieces; ++piece) {
       const INDEX left = p.points - piece * share;
       Moments own;
-      own.count = (T)(left < 0 ? 0 : left < share ? left : share);
+      own.count = (T)((left < 0 ? 0 : left < share ? left : share) * UNIT);
       own.mean = moments[piece * 2 * p.channels + c];
       own.squares = moments[(piece * 2 + 1) * p.channels + c];
       all = join_moments(all, own);
@@ -171,18 +185,19 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void batch_normalize(
   if (has_scale) factor *= uhal_load_floating(dtypes.scale, UHAL_ADDRESS(const char, scale), channel * p.scale);
   if (has_bias) shift = uhal_load_floating(dtypes.bias, UHAL_ADDRESS(const char, bias), channel * p.bias);
   for (INDEX point = begin + team.lane; point < end; point += IN_FLIGHT * lanes) {
-    T values[IN_FLIGHT];
+    T values[IN_FLIGHT][UNIT];
     INDEX places[IN_FLIGHT];
     UHAL_UNROLL for (int32 k = 0; k < IN_FLIGHT; ++k) {
       if (point + k * lanes < end) {
         INDEX at[2] = {channel * p.x, channel * p.y};
         UHAL_ADD_OFFSETS(of_points, 2, point + k * lanes, at);
-        values[k] = LOAD(x, at[0]);
+        LOAD_POINT(x, at[0], values[k]);
         places[k] = at[1];
       }
     }
     UHAL_UNROLL for (int32 k = 0; k < IN_FLIGHT; ++k) {
-      if (point + k * lanes < end) STORE(y, places[k], uhal_activate((values[k] - center) * factor + shift));
+      FOR_UNIT(u) values[k][u] = uhal_activate((values[k][u] - center) * factor + shift);
+      if (point + k * lanes < end) STORE_POINT(y, places[k], values[k]);
     }
   }
 }
@@ -207,23 +222,29 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void batch_gradient(
   if (has_scale) factor *= uhal_load_floating(dtypes.scale, UHAL_ADDRESS(const char, scale), channel * p.scale);
   T shift = 0, slope = 0;
   if (!constant_statistics) {
-    shift = sums[channel] / (T)p.points;
-    slope = sums[p.channels + channel] / (T)p.points * inverse;
+    const T count = (T)(p.points * UNIT);
+    shift = sums[channel] / count;
+    slope = sums[p.channels + channel] / count * inverse;
   }
   for (INDEX point = begin + team.lane; point < end; point += IN_FLIGHT * lanes) {
-    T results[IN_FLIGHT];
+    T results[IN_FLIGHT][UNIT];
     INDEX places[IN_FLIGHT];
     UHAL_UNROLL for (int32 k = 0; k < IN_FLIGHT; ++k) {
       if (point + k * lanes < end) {
         INDEX at[3] = {channel * p.x, channel * p.dy, channel * p.dx};
         UHAL_ADD_OFFSETS(of_points, 3, point + k * lanes, at);
-        results[k] = LOAD(dy, at[1]);
-        if (!constant_statistics) results[k] -= shift + (LOAD(x, at[0]) - center) * slope;
+        LOAD_POINT(dy, at[1], results[k]);
+        if (!constant_statistics) {
+          T values[UNIT];
+          LOAD_POINT(x, at[0], values);
+          FOR_UNIT(u) results[k][u] -= shift + (values[u] - center) * slope;
+        }
         places[k] = at[2];
       }
     }
     UHAL_UNROLL for (int32 k = 0; k < IN_FLIGHT; ++k) {
-      if (point + k * lanes < end) STORE(dx, places[k], factor * results[k]);
+      FOR_UNIT(u) results[k][u] *= factor;
+      if (point + k * lanes < end) STORE_POINT(dx, places[k], results[k]);
     }
   }
 }

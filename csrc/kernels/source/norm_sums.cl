@@ -2,7 +2,8 @@
  * element of layer norm's rows. A team of work-items takes a piece of a column's points (column_sums); then the pieces
  * are added up (finish_column_sums). Columns are counted in the order of their layout.
  *
- * Macros: UHAL_GROUP; X, the dtype of x and dy, or MIXED if theirs differ or are no usual ones. */
+ * Macros: UHAL_GROUP; X, the dtype of x and dy, or MIXED if theirs differ or are no usual ones; UNIT: a point stands for
+ * so many elements of a column, which lie side by side, aligned (4 or 8) and share their statistics, or for one. */
 #include "csrc/kernels/prelude/floating.h"
 #include "csrc/kernels/prelude/group.h"
 
@@ -14,7 +15,12 @@ UHAL_LAYOUT(points_layout, 4)  /* x, dy, mean, spread */
 #define UNROLL (UHAL_COSTLY_UNROLLING ? 1 : 4)
 #else
 #define LOAD(name, place) X_LOAD((UHAL_GLOBAL const X_STORAGE*)(name), place)
-#define UNROLL 4
+#define UNROLL (UNIT == 8 ? 2 : 4)
+#endif
+#if UNIT > 1
+#define LOAD_POINT(name, place, values) UHAL_WIDE(X_LOAD, UNIT)((UHAL_GLOBAL const X_STORAGE*)(name), place, values)
+#else
+#define LOAD_POINT(name, place, values) ((values)[0] = LOAD(name, place))
 #endif
 
 typedef struct {
@@ -42,9 +48,13 @@ UHAL_TEAM_REDUCTION(team_column_sums, ColumnSums, add_column_sums)
       center = has_mean ? uhal_load_floating(dtypes.mean, mean, at[2]) : 0;                                            \
       inverse = uhal_load_floating(dtypes.spread, spread, at[3]);                                                      \
     }                                                                                                         \
-    const T gradient = LOAD(dy, at[1]);                                                                       \
-    sums.gradient += gradient;                                                                                \
-    sums.product += gradient * ((LOAD(x, at[0]) - center) * inverse);                                         \
+    T gradients[UNIT], values[UNIT];                                                                          \
+    LOAD_POINT(dy, at[1], gradients);                                                                         \
+    LOAD_POINT(x, at[0], values);                                                                             \
+    UHAL_UNROLL for (int32 u = 0; u < UNIT; ++u) {                                                            \
+      sums.gradient += gradients[u];                                                                          \
+      sums.product += gradients[u] * ((values[u] - center) * inverse);                                        \
+    }                                                                                                         \
   } while (0)
 
 /* sums[piece][0 and 1][column] = the gradients of bias and scale. Statistics belong to columns, and spread is the

@@ -1,5 +1,5 @@
 /* Pooling and its gradient: a work-item takes an element of the result, forward by a walk over its window, backward
- * over the windows that a pixel lies in. Macros: FORWARD; MAXIMUM, else the average; HAS_INDICES; the dtypes X, Y,
+ * over the windows that a pixel lies in; where a maximum was taken, each window's place of it is found first. Macros: FORWARD; MAXIMUM, else the average; HAS_INDICES; the dtypes X, Y,
  * INDICES (forward) and X, Y, GRADIENT, RESULT (backward). T is a 64-bit integer for integers. */
 typedef struct {
   INDEX channels;
@@ -130,18 +130,62 @@ UHAL_KERNEL void pool(UHAL_POINTER(x), UHAL_POINTER(y), UHAL_POINTER(indices), P
 
 #else
 
+/* The tap of a window, counted from its first pixel that is inside. */
+#define TAP(planes, lines, columns, z, line, column)                                                            \
+  ((((z) - (planes).begin) * ((lines).end - (lines).begin) + (line) - (lines).begin) *                           \
+       ((columns).end - (columns).begin) +                                                                      \
+   (column) - (columns).begin)
+
 #if MAXIMUM
+#define NO_TAP 0xffffffffu
+
 /* Both are the maximum of a window. */
 UHAL_INLINE int32 alike(T a, T b) { return a == b || (a != a && b != b); }
+
+/* winners[window]: the tap of the first pixel that is the maximum; windows in the order in which COORDINATES counts
+ * them. Here `problem` has the windows as its result. */
+UHAL_KERNEL void pool_winners(UHAL_POINTER(x), UHAL_POINTER(y), UHAL_POINTER(winners), Problem problem) {
+  UHAL_GLOBAL const X_STORAGE* const x_data = UHAL_ADDRESS(const X_STORAGE, x);
+  UHAL_GLOBAL const Y_STORAGE* const y_data = UHAL_ADDRESS(const Y_STORAGE, y);
+  UHAL_FOR_ITEMS(i, problem.count) {
+    INDEX at[5];
+    COORDINATES(i, problem.output, at);
+    const Span planes = SPAN(window_span, 0, at[2]);
+    const Span lines = SPAN(window_span, 1, at[3]);
+    const Span columns = SPAN(window_span, 2, at[4]);
+    const INDEX image = at[0] * problem.strides[0][0] + at[1] * problem.strides[0][1];
+    const T maximum = Y_LOAD(y_data, OFFSET(1, at));
+    uint32 winner = NO_TAP;
+    for (INDEX z = planes.begin; z < planes.end && winner == NO_TAP; ++z) {
+      for (INDEX line = lines.begin; line < lines.end && winner == NO_TAP; ++line) {
+        const INDEX from = image + z * problem.strides[0][2] + line * problem.strides[0][3];
+        for (INDEX column = columns.begin; column < columns.end && winner == NO_TAP; ++column) {
+          if (alike(X_LOAD(x_data, from + column * problem.strides[0][4]), maximum)) {
+            winner = (uint32)TAP(planes, lines, columns, z, line, column);
+          }
+        }
+      }
+    }
+    UHAL_ADDRESS(uint32, winners)[i] = winner;
+  }
+}
 #endif
 
-UHAL_KERNEL void pool_backward(UHAL_POINTER(x), UHAL_POINTER(y), UHAL_POINTER(gradient), UHAL_POINTER(result),
-                               Problem problem) {
+/* The number of a window among those of pool_winners. */
+#define WINDOW(at)                                                                                              \
+  (problem.channels_last                                                                                        \
+       ? ((((at)[0] * problem.output[0] + (at)[2]) * problem.output[1] + (at)[3]) * problem.output[2] + (at)[4]) * \
+                 problem.channels +                                                                             \
+             (at)[1]                                                                                            \
+       : ((((at)[0] * problem.channels + (at)[1]) * problem.output[0] + (at)[2]) * problem.output[1] + (at)[3]) *  \
+                 problem.output[2] +                                                                            \
+             (at)[4])
+
+UHAL_KERNEL void pool_backward(UHAL_POINTER(winners), UHAL_POINTER(gradient), UHAL_POINTER(result), Problem problem) {
   UHAL_GLOBAL const GRADIENT_STORAGE* const gradient_data = UHAL_ADDRESS(const GRADIENT_STORAGE, gradient);
   UHAL_GLOBAL RESULT_STORAGE* const result_data = UHAL_ADDRESS(RESULT_STORAGE, result);
 #if MAXIMUM
-  UHAL_GLOBAL const X_STORAGE* const x_data = UHAL_ADDRESS(const X_STORAGE, x);
-  UHAL_GLOBAL const Y_STORAGE* const y_data = UHAL_ADDRESS(const Y_STORAGE, y);
+  UHAL_GLOBAL const uint32* const all_winners = UHAL_ADDRESS(const uint32, winners);
 #endif
   UHAL_FOR_ITEMS(i, problem.count) {
     INDEX at[5];
@@ -149,10 +193,6 @@ UHAL_KERNEL void pool_backward(UHAL_POINTER(x), UHAL_POINTER(y), UHAL_POINTER(gr
     const Span places_z = SPAN(place_span, 0, at[2]);
     const Span places_y = SPAN(place_span, 1, at[3]);
     const Span places_x = SPAN(place_span, 2, at[4]);
-#if MAXIMUM
-    const INDEX image = at[0] * problem.strides[0][0] + at[1] * problem.strides[0][1];
-    const T own = X_LOAD(x_data, OFFSET(0, at));
-#endif
     T sum = 0;
     INDEX place[5];
     place[0] = at[0];
@@ -164,20 +204,9 @@ UHAL_KERNEL void pool_backward(UHAL_POINTER(x), UHAL_POINTER(y), UHAL_POINTER(gr
         for (place[4] = places_x.begin; place[4] < places_x.end; ++place[4]) {
           const Span columns = SPAN(window_span, 2, place[4]);
 #if MAXIMUM
-          if (!alike(own, Y_LOAD(y_data, OFFSET(1, place)))) continue;
-          /* This pixel is the first maximum unless one before it is one, too. */
-          int32 is_first = 1;
-          for (INDEX z = planes.begin; is_first && z <= at[2]; ++z) {
-            const INDEX last_line = z < at[2] ? lines.end - 1 : at[3];
-            for (INDEX line = lines.begin; is_first && line <= last_line; ++line) {
-              const INDEX end = z < at[2] || line < at[3] ? columns.end : at[4];
-              const INDEX from = image + z * problem.strides[0][2] + line * problem.strides[0][3];
-              for (INDEX column = columns.begin; is_first && column < end; ++column) {
-                is_first = !alike(own, X_LOAD(x_data, from + column * problem.strides[0][4]));
-              }
-            }
+          if (all_winners[WINDOW(place)] == (uint32)TAP(planes, lines, columns, at[2], at[3], at[4])) {
+            sum += GRADIENT_LOAD(gradient_data, OFFSET(2, place));
           }
-          if (is_first) sum += GRADIENT_LOAD(gradient_data, OFFSET(2, place));
 #else
           sum += GRADIENT_LOAD(gradient_data, OFFSET(2, place)) / (T)DIVISOR(planes, lines, columns);
 #endif

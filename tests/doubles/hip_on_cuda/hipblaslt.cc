@@ -149,13 +149,14 @@ ON_CUDA_EXPORT int hipblasLtMatrixLayoutSetAttribute(void* layout, int attribute
 }
 
 ON_CUDA_EXPORT int hipblasLtMatmulPreferenceCreate(void** preference) {
-  // float16 is never summed up in float16, which hipBLASLt does not do either.
+  // Nothing is summed up in parts: cuBLASLt rounds some sums to 16 bits before it adds a bias, which hipBLASLt has no
+  // word to ask for or against.
   constexpr int kReductions = 3;
-  constexpr uint32_t kInComputeType = 2;
+  constexpr uint32_t kNoReduction = 0;
   int code = call<int(void**)>(cublaslt(), "cublasLtMatmulPreferenceCreate")(preference);
   if (code == 0) {
     code = call<int(void*, int, const void*, size_t)>(cublaslt(), "cublasLtMatmulPreferenceSetAttribute")(
-        *preference, kReductions, &kInComputeType, sizeof kInComputeType);
+        *preference, kReductions, &kNoReduction, sizeof kNoReduction);
   }
   return status_of(code);
 }

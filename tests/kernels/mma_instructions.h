@@ -25,7 +25,7 @@ static void uhal_load_matrices(uhal_left* part, uhal_tile tile, bool transposed)
   on_host::sync_warp();
 }
 static void uhal_load_left(uhal_left* part, uhal_tile tile) { uhal_load_matrices(part, tile, false); }
-static void uhal_load_right_across(uhal_right* part, uhal_tile tile) { uhal_load_matrices(part, tile, true); }
+static void uhal_load_right_across(uhal_right* part, uhal_tile tile, int32) { uhal_load_matrices(part, tile, true); }
 
 static float uhal_element_of(uint32 pair, int half) {
   const uint32 bits = pair >> 16 * half & 0xffff;
