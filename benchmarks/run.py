@@ -165,6 +165,7 @@ def main() -> None:
     plan: list[tuple[str, Any]] = [("abi", abi), ("kernels onednn", lambda: native("onednn"))]
     for peer in ("numpy", "paddle", "tensorflow"):
         plan.append((f"kernels {peer}", lambda p=peer: run([sys.executable, str(HERE / "kernels.py"), p])))
+    plan.append(("data", lambda: run([sys.executable, str(HERE / "data_dependent.py")])))
     for framework in ("paddle", "tensorflow"):
         plan.append((f"dispatch {framework}", lambda f=framework: dispatch(f)))
     for framework in ("paddle", "keras"):

@@ -137,6 +137,19 @@ uhal_status run_reduction(Queue& queue, const Reduction& reduction) {
   return run_pass(queue, reduction, second, whole, kind, total, nullptr);
 }
 
+int combining_step(uhal_reduction reduction) {
+  switch (reduction) {
+    case UHAL_REDUCE_PRODUCT:
+      return UHAL_STEP_PRODUCT;
+    case UHAL_REDUCE_MAXIMUM:
+      return UHAL_STEP_MAXIMUM;
+    case UHAL_REDUCE_MINIMUM:
+      return UHAL_STEP_MINIMUM;
+    default:
+      return UHAL_STEP_SUM;
+  }
+}
+
 Compute compute_of(uhal_dtype dtype) {
   if (is_floating(dtype)) return dtype == UHAL_FLOAT64 ? Compute::kDouble : Compute::kFloat;
   return dtype == UHAL_UINT64 ? Compute::kUint64 : Compute::kInt64;

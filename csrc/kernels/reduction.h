@@ -21,6 +21,9 @@ uhal_status run_reduction(Queue& queue, const Reduction& reduction);
 // The type in which elements of a dtype are compared and counted: 64-bit integers or floating point.
 Compute compute_of(uhal_dtype dtype);
 
+// The step that combines two elements: of a product, maximum or minimum its own, else the sum's.
+int combining_step(uhal_reduction reduction);
+
 // Appends what combining nothing gives, as a T: 0, 1, or the extreme of the elements' dtype (an infinity where it has
 // them). `step` is UHAL_STEP_SUM to UHAL_STEP_LOG_SUM_EXP.
 void append_neutral(Arguments& arguments, int step, uhal_dtype dtype, Compute compute);

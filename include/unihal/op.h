@@ -88,6 +88,18 @@ enum {
    * else 0. Indices out of range give zeros and no error. */
   UHAL_OP_ONE_HOT = 22,
 
+  /* [x (n, ...), ids, indices (m; optional), weights (m; optional)] -> [y (segments, ...), counts (segments; optional;
+   * int32 or int64)]. Rows of x are combined by segments: element i is row indices[i] of x (row i where there are no
+   * indices; then m is n), times weights[i], and y[s] is the reduction over the elements of segment s, in the order of
+   * i. Where elements are: by the attribute `form`. An id outside the segments is an error of the stream as the other
+   * kinds' indices are, and its element is left out; an index outside x is one too, and its row is zeros. weights have
+   * x's dtype. A mean is divided by the number of elements; that of integers is cut toward zero.
+   * Bags of embeddings, products of sparse matrices (CSR, COO) with dense ones and reductions over the edges of graphs
+   * are this, and their gradients with respect to x are it with ids and indices exchanged.
+   * The order of combination depends on shapes and ids alone: the same bits each time.
+   * attributes: uhal_segment_attributes. */
+  UHAL_OP_SEGMENT_REDUCE = 23,
+
   /* -- reductions ---------------------------------------------------------------------------- */
 
   /* [x] -> [y]. y has x's rank; an axis where y has length 1 is reduced, others are equal. NaN wins in
@@ -220,6 +232,22 @@ enum {
   UHAL_OP_RESIZE = 128,
   UHAL_OP_RESIZE_BACKWARD = 129, /* [dy] -> [dx] */
 
+  /* -- results whose size depends on data ---------------------------------------------------------
+   * Outputs are allocated for the largest case, or for what an earlier launch counted; the caller reads the count by
+   * one small copy and takes the first `count`. */
+
+  /* [mask] -> [count (one element; int32 or int64), indices (optional; int32 or int64)]. count is the number of
+   * elements of mask that are not 0 (NaN is not). indices are their positions in row-major order: numbers of elements
+   * if indices is (k), coordinates if it is (k, mask's rank). k is free: positions beyond it are dropped, and of more
+   * room than `count` the rest keeps its contents. */
+  UHAL_OP_NONZERO = 160,
+
+  /* [sorted (..., n), values] -> [y (values' shape; int32 or int64)]. How many elements of a row of `sorted` go before
+   * the value: those that are less, with `right` also those that are equal. A `sorted` of rank 1 is searched for all
+   * values; else its leading axes are those of values (..., m). Rows are in ascending order, NaN last, as UHAL_OP_SORT
+   * puts them; of others any number from 0 to n is given. attributes: uhal_search_attributes. */
+  UHAL_OP_SEARCH_SORTED = 161,
+
   UHAL_OP_KIND_LIMIT = 256
 };
 
@@ -308,6 +336,25 @@ typedef struct uhal_index_attributes {
   int32_t ignore_out_of_range; /* 1: zeros and dropped updates without an error; default 0 */
   int32_t reserved;
 } uhal_index_attributes;
+
+/* What the ids of UHAL_OP_SEGMENT_REDUCE say. */
+typedef int32_t uhal_segment_form;
+enum {
+  UHAL_SEGMENT_UNSORTED = 0, /* ids (m): the segment of each element */
+  UHAL_SEGMENT_SORTED = 1,   /* the same, ascending; of others y is unspecified */
+  UHAL_SEGMENT_OFFSETS = 2 /* ids (segments + 1), ascending: elements ids[s] to ids[s + 1] - 1 are segment s; what lies
+                              before ids[0], or from the last one on, is in none */
+};
+
+typedef struct uhal_segment_attributes {
+  size_t struct_size;
+  uhal_reduction reduction;    /* SUM (default), MEAN, PRODUCT, MAXIMUM, MINIMUM; NaN wins in the last two */
+  uhal_segment_form form;      /* default UHAL_SEGMENT_UNSORTED */
+  int32_t ignore_negative;     /* 1: negative ids and indices are no error; default 0 */
+  int32_t ignore_out_of_range; /* 1: all ids and indices that are outside are no error; default 0 */
+  double empty;                /* y of a segment without elements, of floating dtypes; default 0 */
+  int64_t integer_empty;       /* of integer dtypes; the bits of a uint64; default 0 */
+} uhal_segment_attributes;
 
 typedef struct uhal_reduce_attributes {
   size_t struct_size;
@@ -464,6 +511,14 @@ typedef struct uhal_resize_attributes {
   int32_t reserved;
   double scale[UHAL_MAX_SPATIAL]; /* input step per output step; 0 (the default): from the sizes */
 } uhal_resize_attributes;
+
+/* -- results whose size depends on data ---------------------------------------------------------- */
+
+typedef struct uhal_search_attributes {
+  size_t struct_size;
+  int32_t right; /* 1: equal elements go before the value as well; default 0 */
+  int32_t reserved;
+} uhal_search_attributes;
 
 /* -- launching ----------------------------------------------------------------------------------- */
 

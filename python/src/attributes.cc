@@ -59,6 +59,12 @@ const Field index_fields[] = {FIELD(uhal_index_attributes, axis, 0), FIELD(uhal_
                               FIELD(uhal_index_attributes, reduction, UHAL_REDUCE_NONE),
                               FIELD(uhal_index_attributes, negative_wraps, 0),
                               FIELD(uhal_index_attributes, ignore_out_of_range, 0)};
+const Field segment_fields[] = {FIELD(uhal_segment_attributes, reduction, UHAL_REDUCE_SUM),
+                                FIELD(uhal_segment_attributes, form, UHAL_SEGMENT_UNSORTED),
+                                FIELD(uhal_segment_attributes, ignore_negative, 0),
+                                FIELD(uhal_segment_attributes, ignore_out_of_range, 0),
+                                FIELD(uhal_segment_attributes, empty, 0),
+                                FIELD(uhal_segment_attributes, integer_empty, 0)};
 const Field reduce_fields[] = {FIELD(uhal_reduce_attributes, reduction, UHAL_REDUCE_SUM)};
 const Field axis_fields[] = {FIELD(uhal_axis_attributes, axis, 0), FIELD(uhal_axis_attributes, flags, 0)};
 const Field scan_fields[] = {FIELD(uhal_scan_attributes, axis, 0),
@@ -102,6 +108,8 @@ const Field resize_fields[] = {
     FIELD(uhal_resize_attributes, mode, UHAL_RESIZE_NEAREST), FIELD(uhal_resize_attributes, align_corners, 0),
     FIELD(uhal_resize_attributes, half_pixel_centers, 0), FIELD(uhal_resize_attributes, scale, 0)};
 
+const Field search_fields[] = {FIELD(uhal_search_attributes, right, 0)};
+
 // The struct that one or more op kinds take.
 struct Layout {
   uhal_op_kind first_kind;
@@ -120,6 +128,7 @@ const Layout layouts[] = {
     LAYOUT(UHAL_OP_IOTA, UHAL_OP_IOTA, uhal_iota_attributes, iota_fields),
     LAYOUT(UHAL_OP_TRIANGULAR, UHAL_OP_TRIANGULAR, uhal_triangular_attributes, triangular_fields),
     LAYOUT(UHAL_OP_GATHER, UHAL_OP_ONE_HOT, uhal_index_attributes, index_fields),
+    LAYOUT(UHAL_OP_SEGMENT_REDUCE, UHAL_OP_SEGMENT_REDUCE, uhal_segment_attributes, segment_fields),
     LAYOUT(UHAL_OP_REDUCE, UHAL_OP_REDUCE, uhal_reduce_attributes, reduce_fields),
     LAYOUT(UHAL_OP_ARG_REDUCE, UHAL_OP_ARG_REDUCE, uhal_axis_attributes, axis_fields),
     LAYOUT(UHAL_OP_SCAN, UHAL_OP_SCAN, uhal_scan_attributes, scan_fields),
@@ -133,6 +142,7 @@ const Layout layouts[] = {
     LAYOUT(UHAL_OP_ATTENTION, UHAL_OP_ATTENTION_BACKWARD, uhal_attention_attributes, attention_fields),
     LAYOUT(UHAL_OP_RANDOM, UHAL_OP_DROPOUT, uhal_random_attributes, random_fields),
     LAYOUT(UHAL_OP_RESIZE, UHAL_OP_RESIZE_BACKWARD, uhal_resize_attributes, resize_fields),
+    LAYOUT(UHAL_OP_SEARCH_SORTED, UHAL_OP_SEARCH_SORTED, uhal_search_attributes, search_fields),
 };
 
 const Layout* find_layout(uhal_op_kind kind) {

@@ -28,6 +28,9 @@ class BlockOperand {
   // Bytes of an element.
   int64_t size() const { return size_; }
 
+  // Looks at elements so many bytes further on from now on.
+  void move(int64_t bytes) { data_ += bytes; }
+
   // The address of element `offset`, counted in elements of the view.
   char* at(int64_t offset) const { return data_ + offset * size_; }
 

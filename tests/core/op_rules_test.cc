@@ -81,6 +81,9 @@ uhal_norm_attributes norm(int32_t axis, int64_t groups = 1, int32_t inference = 
 uhal_index_attributes indexing(int32_t axis, int32_t batch = 0, uhal_reduction reduction = UHAL_REDUCE_NONE) {
   return {sizeof(uhal_index_attributes), axis, batch, reduction, 0, 0, 0};
 }
+uhal_segment_attributes segments(uhal_reduction reduction, uhal_segment_form form) {
+  return {sizeof(uhal_segment_attributes), reduction, form, 0, 0, 0, 0};
+}
 uhal_random_attributes random(uhal_distribution distribution, double a, double b) {
   return {sizeof(uhal_random_attributes), distribution, 0, 1, {0, 0}, a, b};
 }
@@ -113,6 +116,12 @@ std::vector<Call> sound_calls() {
       {UHAL_OP_GATHER_ELEMENTS, {t({5, 6}), t({5, 9}, I64)}, {t({5, 9})}, with(indexing(1))},
       {UHAL_OP_SCATTER_ELEMENTS, {t({4, 9}, I64), t({4, 9})}, {t({5, 6})}, with(indexing(1))},
       {UHAL_OP_ONE_HOT, {t({4, 5}, I64)}, {t({4, 10, 5})}, with(indexing(1))},
+      {UHAL_OP_SEGMENT_REDUCE, {t({5, 6}), t({5}, I64)}, {t({3, 6}), t({3}, I64)}},
+      {UHAL_OP_SEGMENT_REDUCE, {t({5, 6}), t({4}, I64), t({4}, UHAL_INT32), t({4})}, {t({3, 6})}},
+      {UHAL_OP_SEGMENT_REDUCE,
+       {t({5}), t({4}, I64), t({9}, I64), kAbsent},
+       {t({3}), t({3}, UHAL_INT32)},
+       with(segments(UHAL_REDUCE_MEAN, UHAL_SEGMENT_OFFSETS))},
       {UHAL_OP_REDUCE, {t({4, 5, 6})}, {t({4, 1, 6})}},
       {UHAL_OP_ARG_REDUCE, {t({4, 5})}, {t({4, 1}, I64)}, with(along(1))},
       {UHAL_OP_SCAN, {t({4, 5})}, {t({4, 5})}, with(scan(1, UHAL_REDUCE_PRODUCT))},
@@ -170,6 +179,11 @@ std::vector<Call> sound_calls() {
       {UHAL_OP_DROPOUT, {t({4, 5})}, {t({4, 5}), t({4, 5}, UHAL_UINT8)}, with(random(UHAL_RANDOM_UNIFORM, 0.5, 1))},
       {UHAL_OP_RESIZE, {t({2, 3, 4, 5})}, {t({2, 3, 8, 7})}},
       {UHAL_OP_RESIZE_BACKWARD, {t({2, 3, 8, 7})}, {t({2, 3, 4, 5})}},
+      {UHAL_OP_NONZERO, {t({2, 3}, UHAL_BOOL)}, {t({1}, I64), t({4, 2}, UHAL_INT32)}},
+      {UHAL_OP_NONZERO, {t({})}, {t({}, I64), t({9}, I64)}},
+      {UHAL_OP_NONZERO, {t({2, 3})}, {t({1}, UHAL_INT32)}},
+      {UHAL_OP_SEARCH_SORTED, {t({5}), t({2, 3})}, {t({2, 3}, I64)}},
+      {UHAL_OP_SEARCH_SORTED, {t({2, 5}), t({2, 3})}, {t({2, 3}, UHAL_INT32)}},
   };
 }
 
@@ -197,8 +211,8 @@ TEST_F(OpRulesTest, SoundOpsOfEveryKindAreAccepted) {
 // else that is sound as well (listed).
 TEST_F(OpRulesTest, WrongShapesAreRefused) {
   // kind -> operands (inputs, then outputs) whose lengths are free along some axis
-  const std::set<uhal_op_kind> free_lengths = {UHAL_OP_FILL, UHAL_OP_IOTA, UHAL_OP_RANDOM, UHAL_OP_RESIZE,
-                                               UHAL_OP_RESIZE_BACKWARD};
+  const std::set<uhal_op_kind> free_lengths = {
+      UHAL_OP_FILL, UHAL_OP_IOTA, UHAL_OP_RANDOM, UHAL_OP_RESIZE, UHAL_OP_RESIZE_BACKWARD, UHAL_OP_NONZERO};
   for (const Call& call : sound_calls()) {
     if (free_lengths.count(call.kind) == 1) continue;
     for (bool output : {false, true}) {
@@ -251,6 +265,25 @@ TEST_F(OpRulesTest, EachKindSaysWhatItWants) {
       {{UHAL_OP_GATHER_ELEMENTS, {t({5, 6}), t({6, 6}, I64)}, {t({6, 6})}, with(indexing(1))},
        "at most the indexed operand's length"},
       {{UHAL_OP_ONE_HOT, {t({4}, I64)}, {t({4})}}, "one axis more than indices"},
+      {{UHAL_OP_SEGMENT_REDUCE, {t({5, 6}), t({5})}, {t({3, 6})}}, "ids has dtype float32, expected int32 or int64"},
+      {{UHAL_OP_SEGMENT_REDUCE, {t({5, 6}), t({4}, I64)}, {t({3, 6})}}, "ids has shape (4,), expected (5,)"},
+      {{UHAL_OP_SEGMENT_REDUCE, {t({5, 6}), t({4}, I64), t({5}, I64)}, {t({3, 6})}},
+       "ids has shape (4,), expected (5,)"},
+      {{UHAL_OP_SEGMENT_REDUCE, {t({5, 6}), t({5}, I64)}, {t({3, 7})}}, "y has shape (3, 7), expected (3, 6)"},
+      {{UHAL_OP_SEGMENT_REDUCE, {t({}), t({5}, I64)}, {t({3})}}, "segment_reduce: x has rank 0"},
+      {{UHAL_OP_SEGMENT_REDUCE, {t({5}), t({5}, I64)}, {t({})}}, "segment_reduce: y has rank 0"},
+      {{UHAL_OP_SEGMENT_REDUCE, {t({5}), t({5}, I64), kAbsent, t({5}, UHAL_FLOAT16)}, {t({3})}},
+       "weights has dtype float16, expected float32"},
+      {{UHAL_OP_SEGMENT_REDUCE, {t({5}), t({5}, I64), kAbsent, t({4})}, {t({3})}},
+       "weights has shape (4,), expected (5,)"},
+      {{UHAL_OP_SEGMENT_REDUCE, {t({5}), t({5}, I64)}, {t({3}), t({3})}}, "counts has dtype float32"},
+      {{UHAL_OP_SEGMENT_REDUCE, {t({5}), t({5}, I64)}, {t({3}), t({4}, I64)}}, "counts has shape (4,), expected (3,)"},
+      {{UHAL_OP_SEGMENT_REDUCE, {t({5}), t({5}, I64)}, {t({3})}, with(segments(UHAL_REDUCE_SUM, UHAL_SEGMENT_OFFSETS))},
+       "ids has shape (5,), expected (4,)"},
+      {{UHAL_OP_SEGMENT_REDUCE, {t({5}), t({5}, I64)}, {t({3})}, with(segments(UHAL_REDUCE_ALL, 0))},
+       "attribute reduction is 6, expected 1 to 5"},
+      {{UHAL_OP_SEGMENT_REDUCE, {t({5}), t({5}, I64)}, {t({3})}, with(segments(UHAL_REDUCE_SUM, 3))},
+       "attribute form is 3, expected 0 to 2"},
       {{UHAL_OP_REDUCE, {t({4, 5})}, {t({4, 2})}}, "reduce: y has shape (4, 2), expected (4, 1)"},
       {{UHAL_OP_REDUCE, {t({4, 5})}, {t({4})}}, "reduce: y has rank 1"},
       {{UHAL_OP_REDUCE, {t({4})}, {t({1})}, with(uhal_reduce_attributes{sizeof(uhal_reduce_attributes), 12, 0})},
@@ -343,6 +376,23 @@ TEST_F(OpRulesTest, EachKindSaysWhatItWants) {
       {{UHAL_OP_DROPOUT, {t({4})}, {t({4}), t({4})}}, "mask has dtype float32, expected uint8 or bool"},
       {{UHAL_OP_RESIZE, {t({2, 3, 4})}, {t({2, 4, 8})}}, "resize: y has shape (2, 4, 8), expected (2, 3, 8)"},
       {{UHAL_OP_RESIZE, {t({2, 3, 0})}, {t({2, 3, 8})}}, "nothing to sample from"},
+      {{UHAL_OP_NONZERO, {t({4})}, {t({2}, I64)}}, "nonzero: count has shape (2,), expected (1,)"},
+      {{UHAL_OP_NONZERO, {t({4})}, {t({1})}}, "nonzero: count has dtype float32, expected int32 or int64"},
+      {{UHAL_OP_NONZERO, {t({4})}, {t({1}, I64), t({4})}}, "nonzero: indices has dtype float32"},
+      {{UHAL_OP_NONZERO, {t({4, 5})}, {t({1}, I64), t({4, 3}, I64)}}, "indices has shape (4, 3), expected (4, 2)"},
+      {{UHAL_OP_NONZERO, {t({1 << 20, 1 << 20})}, {t({1}, I64), t({4}, UHAL_INT32)}},
+       "int32 does not hold the numbers of 1099511627776 elements"},
+      {{UHAL_OP_SEARCH_SORTED, {t({5}), t({3}, I64)}, {t({3}, I64)}}, "values has dtype int64, expected float32"},
+      {{UHAL_OP_SEARCH_SORTED, {t({5}), t({3})}, {t({3})}},
+       "search_sorted: y has dtype float32, expected int32 or int64"},
+      {{UHAL_OP_SEARCH_SORTED, {t({}), t({3})}, {t({3}, I64)}}, "search_sorted: sorted has rank 0"},
+      {{UHAL_OP_SEARCH_SORTED, {t({2, 5}), t({3, 4})}, {t({3, 4}, I64)}}, "values has shape (3, 4), expected (2, 4)"},
+      {{UHAL_OP_SEARCH_SORTED, {t({2, 5}), t({4})}, {t({4}, I64)}}, "values has rank 1"},
+      {{UHAL_OP_SEARCH_SORTED,
+        {t({5}), t({3})},
+        {t({3}, I64)},
+        with(uhal_search_attributes{sizeof(uhal_search_attributes), 2, 0})},
+       "search_sorted: the attribute right is 2"},
   };
   for (const RefusedCall& row : refused) expect_refused(row.call, row.text);
 }

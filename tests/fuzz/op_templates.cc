@@ -9,6 +9,11 @@ constexpr uhal_iota_attributes kIota = {sizeof kIota, 0, 1, 0, 1};
 constexpr uhal_triangular_attributes kTriangular = {sizeof kTriangular, 0, 0, 0};
 constexpr uhal_index_attributes kIndex = {sizeof kIndex, 1, 0, UHAL_REDUCE_NONE, 0, 0, 0};
 constexpr uhal_index_attributes kBatchIndex = {sizeof kBatchIndex, 1, 1, UHAL_REDUCE_NONE, 0, 0, 0};
+constexpr uhal_segment_attributes kSegment = {sizeof kSegment, UHAL_REDUCE_SUM, UHAL_SEGMENT_UNSORTED, 0, 1, 0, 0};
+constexpr uhal_segment_attributes kSortedSegment = {
+    sizeof kSortedSegment, UHAL_REDUCE_MEAN, UHAL_SEGMENT_SORTED, 1, 0, 1, 1};
+constexpr uhal_segment_attributes kSegmentOffsets = {
+    sizeof kSegmentOffsets, UHAL_REDUCE_MAXIMUM, UHAL_SEGMENT_OFFSETS, 0, 1, -1, -1};
 constexpr uhal_reduce_attributes kReduce = {sizeof kReduce, UHAL_REDUCE_SUM, 0};
 constexpr uhal_axis_attributes kAxis = {sizeof kAxis, 1, 0};
 constexpr uhal_scan_attributes kScan = {sizeof kScan, 1, UHAL_REDUCE_SUM, 0, 0};
@@ -26,6 +31,7 @@ constexpr uhal_attention_attributes kAttention = {sizeof kAttention, 0, 0, 0};
 constexpr uhal_random_attributes kRandom = {sizeof kRandom, UHAL_RANDOM_UNIFORM, 0, 7, {1, 0}, 0, 1};
 constexpr uhal_random_attributes kDropout = {sizeof kDropout, UHAL_RANDOM_UNIFORM, 0, 7, {1, 0}, 0.5, 1};
 constexpr uhal_resize_attributes kResize = {sizeof kResize, UHAL_RESIZE_NEAREST, 0, 0, 0, {0, 0, 0}};
+constexpr uhal_search_attributes kSearch = {sizeof kSearch, 1, 0};
 
 #define WITH(attributes) &attributes, sizeof attributes
 #define NONE nullptr, 0
@@ -55,6 +61,9 @@ const OpTemplate kOpTemplates[] = {
     {UHAL_OP_GATHER_ELEMENTS, "abc aic/i", "aic", WITH(kIndex)},
     {UHAL_OP_SCATTER_ELEMENTS, "aic/i aic", "abc", WITH(kIndex)},
     {UHAL_OP_ONE_HOT, "ac/i", "abc", WITH(kIndex)},
+    {UHAL_OP_SEGMENT_REDUCE, "abc a/i", "kbc k/i?", WITH(kSegment)},
+    {UHAL_OP_SEGMENT_REDUCE, "ab j/i j/i j?", "kb k/i?", WITH(kSortedSegment)},
+    {UHAL_OP_SEGMENT_REDUCE, "a 4/i j/i j?", "3", WITH(kSegmentOffsets)},
 
     {UHAL_OP_REDUCE, "abcd", "a1c1", WITH(kReduce)},
     {UHAL_OP_REDUCE, "abc", "ab1", WITH(kReduce)},
@@ -104,6 +113,11 @@ const OpTemplate kOpTemplates[] = {
     {UHAL_OP_DROPOUT, "abc", "abc abc/m", WITH(kDropout)},
     {UHAL_OP_RESIZE, "ncxy", "ncpq", WITH(kResize)},
     {UHAL_OP_RESIZE_BACKWARD, "ncpq", "ncxy", WITH(kResize)},
+
+    {UHAL_OP_NONZERO, "abc", "1/i k/i?", NONE},
+    {UHAL_OP_NONZERO, "abc/v", "()/i k3/i?", NONE},
+    {UHAL_OP_SEARCH_SORTED, "k abc", "abc/i", WITH(kSearch)},
+    {UHAL_OP_SEARCH_SORTED, "abk abc", "abc/i", WITH(kSearch)},
 };
 // clang-format on
 const int kOpTemplateCount = sizeof kOpTemplates / sizeof *kOpTemplates;

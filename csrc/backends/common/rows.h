@@ -25,4 +25,12 @@ inline uhal_tensor with_axis(const uhal_tensor& view, int axis) {
   return result;
 }
 
+// What UHAL_OP_SEARCH_SORTED searches for each value: a view of the shape of `values` over the beginnings of rows.
+inline uhal_tensor rows_to_search(const uhal_tensor& sorted, const uhal_tensor& values) {
+  uhal_tensor rows = values;
+  rows.data = sorted.data;
+  for (int i = 0; i < rows.rank; ++i) rows.strides[i] = sorted.rank > 1 && i + 1 < rows.rank ? sorted.strides[i] : 0;
+  return rows;
+}
+
 }  // namespace unihal

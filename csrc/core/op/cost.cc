@@ -72,6 +72,22 @@ uint64_t map_flops(const OpView& op) {
   return elements(op.output(0)) * static_cast<uint64_t>(map_function_of(op).flops);
 }
 
+// Each element's row is combined once, and multiplied where there are weights.
+uint64_t segment_flops(const OpView& op) {
+  const uhal_tensor* x = op.input(0);
+  const uint64_t rows = static_cast<uint64_t>(x->shape[0]);
+  const uint64_t row = rows == 0 ? 0 : elements(x) / rows;
+  return (op.input(2) != nullptr ? elements(op.input(2)) : rows) * row * (op.input(3) != nullptr ? 2 : 1);
+}
+
+// A comparison for each halving of the row.
+uint64_t search_flops(const OpView& op) {
+  const uhal_tensor* sorted = op.input(0);
+  uint64_t steps = 1;
+  for (int64_t rest = sorted->shape[sorted->rank - 1]; rest > 1; rest /= 2) ++steps;
+  return steps * elements(op.input(1));
+}
+
 uint64_t matmul_flops(const OpView& op) {
   const uhal_tensor* a = op.input(0);
   return 2 * elements(op.output(0)) * static_cast<uint64_t>(a->shape[a->rank - 1]);

@@ -14,6 +14,7 @@ constexpr uhal_fill_attributes kFill = {sizeof kFill, 0, 0};
 constexpr uhal_iota_attributes kIota = {sizeof kIota, 0, 1, 0, 1};
 constexpr uhal_triangular_attributes kTriangular = {sizeof kTriangular, 0, 0, 0};
 constexpr uhal_index_attributes kIndex = {sizeof kIndex, 0, 0, UHAL_REDUCE_NONE, 0, 0, 0};
+constexpr uhal_segment_attributes kSegment = {sizeof kSegment, UHAL_REDUCE_SUM, UHAL_SEGMENT_UNSORTED, 0, 0, 0, 0};
 constexpr uhal_reduce_attributes kReduce = {sizeof kReduce, UHAL_REDUCE_SUM, 0};
 constexpr uhal_axis_attributes kAxis = {sizeof kAxis, 0, 0};
 constexpr uhal_scan_attributes kScan = {sizeof kScan, 0, UHAL_REDUCE_SUM, 0, 0};
@@ -26,6 +27,7 @@ constexpr uhal_norm_attributes kNorm = {sizeof kNorm, 1e-5, 0.9, 0, 0, -1, UHAL_
 constexpr uhal_attention_attributes kAttention = {sizeof kAttention, 0, 0, 0};
 constexpr uhal_random_attributes kRandom = {sizeof kRandom, UHAL_RANDOM_UNIFORM, 0, 0, {0, 0}, 0, 1};
 constexpr uhal_resize_attributes kResize = {sizeof kResize, UHAL_RESIZE_NEAREST, 0, 0, 0, {0, 0, 0}};
+constexpr uhal_search_attributes kSearch = {sizeof kSearch, 0, 0};
 // Without defaults: the structs are required, these only give their sizes.
 constexpr uhal_map_attributes kMap = {sizeof kMap};
 constexpr uhal_pool_attributes kPool = {sizeof kPool};

@@ -20,19 +20,6 @@ uhal_scan_attributes attributes_of(const uhal_op& op) {
   return attributes_or(op, uhal_scan_attributes{sizeof(uhal_scan_attributes), 0, UHAL_REDUCE_SUM, 0, 0});
 }
 
-int step_of(uhal_reduction reduction) {
-  switch (reduction) {
-    case UHAL_REDUCE_PRODUCT:
-      return UHAL_STEP_PRODUCT;
-    case UHAL_REDUCE_MAXIMUM:
-      return UHAL_STEP_MAXIMUM;
-    case UHAL_REDUCE_MINIMUM:
-      return UHAL_STEP_MINIMUM;
-    default:
-      return UHAL_STEP_SUM;
-  }
-}
-
 int64_t parts_of(const DeviceTraits& traits, const Rows& rows, const Teams& teams) {
   const int64_t wanted = traits.is_cpu ? traits.compute_units : int64_t{8} * traits.compute_units;
   const int64_t groups = (rows.count() + teams.per_group() - 1) / teams.per_group();
@@ -51,7 +38,7 @@ const char* refuse_scan(const DeviceTraits&, const uhal_op& op) {
     }
   }
   const uhal_reduction reduction = attributes_of(op).reduction;
-  if (reduction == UHAL_REDUCE_SUM || step_of(reduction) != UHAL_STEP_SUM) return nullptr;
+  if (reduction == UHAL_REDUCE_SUM || combining_step(reduction) != UHAL_STEP_SUM) return nullptr;
   return refusal("scan: reduction %d is not supported; expected sum, product, maximum or minimum", reduction);
 }
 
@@ -64,7 +51,7 @@ uhal_status run_scan(Queue& queue, const uhal_op& op) {
   if (rows.count() == 0 || rows.length == 0) return UHAL_OK;
   const Compute compute = is_floating(x.dtype) || is_floating(y.dtype) ? floating_compute(op) : compute_of(x.dtype);
   const Teams teams = teams_for_rows(queue.traits(), rows, kShare);
-  const int step = step_of(attributes.reduction);
+  const int step = combining_step(attributes.reduction);
   const int64_t parts = parts_of(queue.traits(), rows, teams);
 
   void* totals = nullptr;

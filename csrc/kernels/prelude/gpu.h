@@ -227,10 +227,13 @@ UHAL_INLINE Number uhal_exchange_if_equal(Number* p, Number expected, Number des
 #define uhal_compare_exchange_int32(p, old, new) uhal_exchange_if_equal((int32*)(p), (int32)(old), (int32)(new))
 #define uhal_atomic_add_int32(p, value) \
   __hip_atomic_fetch_add((int32*)(p), (int32)(value), __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT)
+#define uhal_local_add_int32(p, value) \
+  __hip_atomic_fetch_add((int32*)(p), (int32)(value), __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_WORKGROUP)
 #else
 #define uhal_compare_exchange(p, old, new) atomicCAS((uint32*)(p), (uint32)(old), (uint32)(new))
 #define uhal_compare_exchange_int32(p, old, new) atomicCAS((int32*)(p), (int32)(old), (int32)(new))
 #define uhal_atomic_add_int32(p, value) atomicAdd((int32*)(p), (int32)(value))
+#define uhal_local_add_int32(p, value) atomicAdd((int32*)(p), (int32)(value))
 #endif
 
 /* -- between the work-items of a warp: NVRTC only --------------------------------------------------------- */

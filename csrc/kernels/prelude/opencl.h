@@ -136,3 +136,5 @@ typedef double4 uhal_four_float64;
 #define uhal_compare_exchange_int32(p, old, new) \
   atomic_cmpxchg((volatile UHAL_GLOBAL int32*)(p), (int32)(old), (int32)(new))
 #define uhal_atomic_add_int32(p, value) atomic_add((volatile UHAL_GLOBAL int32*)(p), (int32)(value))
+/* The same in local memory. */
+#define uhal_local_add_int32(p, value) atomic_add((volatile UHAL_LOCAL int32*)(p), (int32)(value))

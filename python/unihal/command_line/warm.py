@@ -128,6 +128,7 @@ def cases(device: Device, dtype: str) -> list[Case]:
         ("movement", partial(_movement, zeros)),
         ("reductions", partial(_reductions, zeros)),
         ("indexing", partial(_indexing, zeros)),
+        ("positions and segments", partial(_positions, zeros)),
         ("random numbers", partial(_random, zeros)),
         ("softmax and losses", partial(_losses, zeros)),
         ("normalization", partial(_norms, zeros)),
@@ -258,6 +259,17 @@ def _indexing(zeros: _Maker) -> None:
         ops.scatter(table, indices, updates, combine="sum")
         ops.one_hot(indices, 10, zeros.dtype)
     ops.gather(zeros(64, 1, dtype="int64"), zeros(8, dtype="int64"))  # labels of a batch
+
+
+def _positions(zeros: _Maker) -> None:
+    """Masks, labels counted, and segments: few rows, and so many that partial sums are joined."""
+    ops.nonzero(zeros(64, 32, dtype="bool"))
+    ops.nonzero(zeros(64, 32, dtype="bool"), coordinates=False)
+    ops.search_sorted(zeros(64), zeros(16))
+    for dtype in ("int32", "int64"):
+        ops.bin_count(zeros(64, dtype=dtype), length=10)
+    for rows in (16, 256):
+        ops.segment_mean(zeros(rows, 32), zeros(rows, dtype="int32"), 8)
 
 
 def _random(zeros: _Maker) -> None:

@@ -7,6 +7,17 @@ All calls allocate their outputs, or write into ``out=``; they run on ``stream=`
 from __future__ import annotations
 
 from ..arguments import check_arguments
+from .data_dependent import (
+    bin_count,
+    count_nonzero,
+    histogram,
+    masked_select,
+    nonzero,
+    search_sorted,
+    set_difference,
+    unique,
+    unique_consecutive,
+)
 from .elementwise import MapFunction, map_function, map_function_names
 from .image import (
     adaptive_average_pool,
@@ -52,6 +63,18 @@ from .normalization import (
 )
 from .random import dropout, random
 from .reduction import all, any, argmax, argmin, max, mean, min, product, reduce, scan, sort, sum, top_k
+from .segments import (
+    embedding_bag,
+    segment_max,
+    segment_mean,
+    segment_min,
+    segment_product,
+    segment_reduce,
+    segment_reduce_backward,
+    segment_sum,
+    send_and_receive,
+)
+from .sparse import coalesce, coalesce_rows, coo_matmul, csr_matmul, update_rows
 
 __all__ = [
     "adaptive_average_pool",
@@ -66,28 +89,38 @@ __all__ = [
     "average_pool",
     "batch_norm",
     "batch_norm_backward",
+    "bin_count",
     "cast",
+    "coalesce",
+    "coalesce_rows",
     "convolution",
     "convolution_backward_data",
     "convolution_backward_filter",
+    "coo_matmul",
     "copy",
+    "count_nonzero",
     "cross_entropy",
     "cross_entropy_backward",
+    "csr_matmul",
     "dropout",
+    "embedding_bag",
     "fill",
     "gather",
     "gather_elements",
     "gather_nd",
     "group_norm",
     "group_norm_backward",
+    "histogram",
     "iota",
     "layer_norm",
     "layer_norm_backward",
+    "masked_select",
     "matmul",
     "max",
     "max_pool",
     "mean",
     "min",
+    "nonzero",
     "one_hot",
     "pool_backward",
     "product",
@@ -101,12 +134,25 @@ __all__ = [
     "scatter",
     "scatter_elements",
     "scatter_nd",
+    "search_sorted",
+    "segment_max",
+    "segment_mean",
+    "segment_min",
+    "segment_product",
+    "segment_reduce",
+    "segment_reduce_backward",
+    "segment_sum",
+    "send_and_receive",
+    "set_difference",
     "softmax",
     "softmax_backward",
     "sort",
     "sum",
     "top_k",
     "triangular",
+    "unique",
+    "unique_consecutive",
+    "update_rows",
 ]
 
 check_arguments(globals(), (*__all__, "MapFunction"))

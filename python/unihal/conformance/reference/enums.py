@@ -22,6 +22,14 @@ class Reduction(IntEnum):
     LOG_SUM_EXP = 11
 
 
+class SegmentForm(IntEnum):
+    """uhal_segment_form."""
+
+    UNSORTED = 0
+    SORTED = 1
+    OFFSETS = 2
+
+
 class Activation(IntEnum):
     """uhal_activation."""
 

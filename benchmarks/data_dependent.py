@@ -1,0 +1,195 @@
+"""Compaction, search and segments: against a plain copy on the same device, and against NumPy where the host computes.
+
+    python benchmarks/data_dependent.py [--device corex:0]
+
+Bytes are those that the result needs, each operand once and gathered rows once for each time that they are looked up.
+On a device of its own memory a ratio is the copy's bytes per second over ours: at most 2 is wanted of what is bound by
+memory. On the stub it is our time over NumPy's (that of PyTorch's or SciPy's CPU is not measured): at most 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import measure
+import numpy as np
+import unihal
+from unihal import Buffer, ops
+
+Call = Callable[[], Any]
+
+
+@dataclass(frozen=True)
+class Work:
+    """One line of the table."""
+
+    name: str
+    ours: Call
+    peer: Call | None
+    bytes: int
+    #: Bound by memory: compared with a copy.
+    streams: bool = True
+
+
+class Bench:
+    """Operands on a device, large where it has memory of its own."""
+
+    def __init__(self, name: str | None) -> None:
+        found = unihal.devices()
+        if name is None and not found:
+            raise SystemExit("there is no device; `unihal doctor` says what was looked for")
+        self.device = unihal.device(name) if name is not None else found[0]
+        self.on_host = self.device.properties.unified_memory != 0
+        self.scale = 1 if self.on_host else 8
+        self.generator = np.random.default_rng(0)
+
+    def sums_of(self, x: Buffer, ids: Any, segments: int, form: Any) -> Call:
+        """Sums of segments, into a buffer that is there."""
+        device_ids, out = self.put(ids), Buffer((segments, *x.shape[1:]), x.dtype, self.device)
+        return lambda: ops.segment_reduce(x, device_ids, segments, form=form, out=out)
+
+    def put(self, array: Any) -> Buffer:
+        """An array on the device."""
+        return Buffer.from_numpy(array, self.device)
+
+    def works(self) -> Iterator[Work]:
+        """All lines."""
+        yield from self._masks()
+        yield from self._segments()
+        yield from self._counts()
+
+    def _masks(self) -> Iterator[Work]:
+        count = self.scale << 24
+        for name, part in (("half", 0.5), ("one in a hundred", 0.01)):
+            mask = self.generator.random(count) < part
+            device_mask = self.put(mask)
+            found = int(mask.sum())
+            total, indices = Buffer((), "int64", self.device), Buffer((found,), "int64", self.device)
+            yield Work(
+                f"nonzero of {count >> 20} Mi, {name}",
+                lambda m=device_mask, t=total, i=indices: ops.launch.launch("nonzero", [m], [t, i]),
+                lambda m=mask: np.flatnonzero(m),
+                count + 8 * found,
+            )
+
+    def _segments(self) -> Iterator[Work]:
+        rows, window, segments = self.scale << 17, 64, self.scale << 13
+        x = self.generator.standard_normal((rows, window), dtype=np.float32)
+        ids = self.generator.integers(0, segments, rows).astype(np.int32)
+        device_x = self.put(x)
+        moved = 4 * window * (rows + segments) + 4 * rows
+        for name, given, form in (
+            ("unsorted ids", ids, "unsorted"),
+            ("sorted ids", np.sort(ids), "sorted"),
+            ("one segment", np.zeros_like(ids), "sorted"),
+        ):
+
+            def sums(given: Any = given) -> Any:
+                result = np.zeros((segments, window), np.float32)
+                if np.any(given[1:] < given[:-1]):
+                    np.add.at(result, given, x)
+                else:
+                    starts = np.flatnonzero(np.diff(given, prepend=-1))
+                    result[given[starts]] = np.add.reduceat(x, starts, axis=0)
+                return result
+
+            yield Work(
+                f"segment sums of {rows >> 10} Ki rows of 64, {name}",
+                self.sums_of(device_x, given, segments, form),
+                sums,
+                moved,
+            )
+        columns, weights = ids % (rows // 8), self.generator.standard_normal(rows, dtype=np.float32)
+        offsets = np.linspace(0, rows, segments + 1).astype(np.int32)
+        out = Buffer((segments, window), "float32", self.device)
+        arguments = [self.put(each) for each in (offsets, columns, weights)]
+
+        def product() -> Any:
+            return np.add.reduceat(x[columns] * weights[:, None], offsets[:-1], axis=0)
+
+        yield Work(
+            f"sparse product (CSR), {rows >> 10} Ki elements, 64 columns",
+            lambda: ops.segment_reduce(
+                device_x, arguments[0], segments, form="offsets", indices=arguments[1], weights=arguments[2], out=out
+            ),
+            product,
+            moved + 4 * rows,
+        )
+
+    def _counts(self) -> Iterator[Work]:
+        count = self.scale << 22
+        for bins in (256, 1 << 17):
+            ids = self.generator.integers(0, bins, count)
+            device_ids = self.put(ids)
+            yield Work(
+                f"bin_count of {count >> 20} Mi into {bins}",
+                lambda i=device_ids, b=bins: ops.bin_count(i, length=b),
+                lambda i=ids, b=bins: np.bincount(i, minlength=b),
+                8 * count,
+                streams=bins == 256,
+            )
+        weights = self.generator.standard_normal(count, dtype=np.float32)
+        small = self.generator.integers(0, 256, count)
+        device_small, device_weights = self.put(small), self.put(weights)
+        yield Work(
+            f"bin_count of {count >> 20} Mi into 256, weights",
+            lambda: ops.bin_count(device_small, device_weights, 256),
+            lambda: np.bincount(small, weights, 256),
+            12 * count,
+            streams=False,
+        )
+        table = np.sort(self.generator.standard_normal(4096, dtype=np.float32))
+        values = self.generator.standard_normal(count, dtype=np.float32)
+        device_table, device_values = self.put(table), self.put(values)
+        yield Work(
+            f"search_sorted of {count >> 20} Mi in 4096",
+            lambda: ops.search_sorted(device_table, device_values),
+            lambda: np.searchsorted(table, values),
+            12 * count,
+            streams=False,
+        )
+
+    def waited(self, call: Call, repeats: int = 1) -> Call:
+        """The call with its work done."""
+
+        def run() -> None:
+            for _ in range(repeats):
+                call()
+            self.device.synchronize()
+
+        return run
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", help="such as corex:0; without it the first one")
+    bench = Bench(parser.parse_args().device)
+    # The copy reads and writes as much as the largest work moves.
+    source = ops.random((bench.scale << 23,), "float32", bench.device, key=1)
+    target = Buffer(source.shape, "float32", bench.device)
+    # What one call costs besides its work is shared by several on a device that runs beside the host.
+    repeats = 1 if bench.on_host else 10
+    for work in bench.works():
+        calls = {"device": bench.waited(work.ours, repeats)}
+        if bench.on_host and work.peer is not None:
+            calls["peer"] = work.peer
+        else:
+            calls["peer"] = bench.waited(lambda: ops.copy(source, out=target), repeats)
+        times = measure.alternate(calls, rounds=4)
+        row: dict[str, Any] = {"benchmark": f"data: {work.name}"}
+        if bench.on_host:
+            row |= {"unit": "ms", "device": times["device"] * 1e3, "peer": times["peer"] * 1e3, "peer_name": "NumPy"}
+            row |= {"ratio": times["device"] / times["peer"], "target": 1.0}
+        else:
+            ours = work.bytes * repeats / times["device"] / 1e9
+            copied = 2 * source.nbytes * repeats / times["peer"] / 1e9
+            row |= {"unit": "GB/s", "device": ours, "peer": copied, "peer_name": "a copy", "ratio": copied / ours}
+            row |= {"target": 2.0} if work.streams else {}
+        measure.report([row])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,186 @@
+/* segment_reduce: rows combined by segments (csrc/kernels/ops/segment.cc).
+ *
+ * Every element has a key, its segment's number + 1; 0 and segments + 1 stand for those of no segment. Elements are met
+ * in the order of their keys, which cuts them into runs. `segment_reduce` gives each work-item a chunk of elements and
+ * one element of their rows: runs that begin and end inside a chunk are complete and go to y; the first and the last one
+ * of a chunk go to partial sums, two for each chunk, which the same kernel combines in the next launch (PARTIAL), until
+ * one chunk has all. Which values are combined in what order follows from shapes and keys alone.
+ *
+ * Macros: X: the dtype of x and y, PARTIAL: values are partial sums, UHAL_WIDE_INDEX, UHAL_RANK. */
+#include "csrc/kernels/prelude/ids.h"
+
+UHAL_LAYOUT(RowLayout, 2) /* x, y */
+
+UHAL_INLINE void report(UHAL_GLOBAL int64* errors, int64 ticket, int32 ignore_negative, int64 number, int64 length) {
+  if (ticket != 0 && !(ignore_negative && number < 0)) uhal_report_error(errors, ticket, number, length);
+}
+
+/* The key of each of `count` elements; `offsets`: of segments + 1 beginnings instead of ids. */
+UHAL_KERNEL void segment_keys(UHAL_POINTER(ids), UHAL_POINTER(keys), UHAL_POINTER(errors), int64 ticket, INDEX count,
+                              INDEX step, INDEX segments, int32 of_int64, int32 offsets, int32 ignore_negative) {
+  UHAL_GLOBAL const char* ids = UHAL_ADDRESS(const char, ids);
+  UHAL_GLOBAL uint32* keys = UHAL_ADDRESS(uint32, keys);
+  UHAL_FOR_ITEMS(i, count) {
+    if (offsets) { /* the beginnings that are not after the element */
+      INDEX begin = 0;
+      INDEX rest = segments + 1;
+      while (rest > 0) {
+        const INDEX half_of_rest = rest / 2;
+        const int32 reached = read_id(ids, of_int64, (begin + half_of_rest) * step) <= i;
+        begin = reached ? begin + half_of_rest + 1 : begin;
+        rest = reached ? rest - half_of_rest - 1 : half_of_rest;
+      }
+      keys[i] = (uint32)begin;
+    } else {
+      const int64 id = read_id(ids, of_int64, i * step);
+      keys[i] = id < 0 ? 0u : id >= segments ? (uint32)segments + 1u : (uint32)id + 1u;
+      if (id < 0 || id >= segments) report(UHAL_ADDRESS(int64, errors), ticket, ignore_negative, id, segments);
+    }
+  }
+}
+
+/* The first of `count` ascending keys that is at least `least`. */
+UHAL_INLINE INDEX first_key(UHAL_GLOBAL const uint32* keys, INDEX count, uint32 least) {
+  INDEX begin = 0;
+  while (count > 0) {
+    const INDEX half_of_count = count / 2;
+    const int32 before = keys[begin + half_of_count] < least;
+    begin = before ? begin + half_of_count + 1 : begin;
+    count = before ? count - half_of_count - 1 : half_of_count;
+  }
+  return begin;
+}
+
+UHAL_INLINE void store_count(UHAL_GLOBAL char* to, int32 is_int64, INDEX at, INDEX count) {
+  if (is_int64) {
+    ((UHAL_GLOBAL int64*)to)[at] = count;
+  } else {
+    ((UHAL_GLOBAL int32*)to)[at] = (int32)count;
+  }
+}
+
+/* The elements of each segment. */
+UHAL_KERNEL void segment_counts(UHAL_POINTER(keys), UHAL_POINTER(counts), INDEX elements, INDEX segments, INDEX step,
+                                int32 is_int64) {
+  UHAL_GLOBAL const uint32* keys = UHAL_ADDRESS(const uint32, keys);
+  UHAL_FOR_ITEMS(s, segments) {
+    const INDEX begin = first_key(keys, elements, (uint32)s + 1u);
+    const INDEX count = first_key(keys + begin, elements - begin, (uint32)s + 2u);
+    store_count(UHAL_ADDRESS(char, counts), is_int64, s * step, count);
+  }
+}
+
+#ifdef X_DTYPE
+
+/* Elements that are under way together. */
+#define TURNS 4
+
+/* What one launch goes through, and where its rows lie. */
+typedef struct {
+  INDEX elements; /* or partial sums */
+  INDEX window;   /* elements of a row */
+  INDEX chunk;    /* elements of a chunk */
+  INDEX chunks;
+  INDEX segments;
+  INDEX rows; /* of x; 0 where there are no indices */
+  INDEX x_step;
+  INDEX y_step;
+  INDEX index_step;
+  INDEX weight_step;
+} Work;
+
+/* `reduction` is a uhal_reduction; a NaN stays. */
+UHAL_INLINE T combined(int32 reduction, T a, T b) {
+  switch (reduction) {
+    case 3:
+      return a * b;
+    case 4:
+      return a > b || a != a ? a : b;
+    case 5:
+      return a < b || a != a ? a : b;
+    default:
+      return a + b;
+  }
+}
+
+/* `order` is NULL where elements are in the order of their keys; `counts` (int32) are those of the segments, for means.
+ */
+UHAL_KERNEL void segment_reduce(UHAL_POINTER(x), UHAL_POINTER(keys), UHAL_POINTER(order), UHAL_POINTER(indices),
+                                UHAL_POINTER(weights), UHAL_POINTER(counts), UHAL_POINTER(y),
+                                UHAL_POINTER(partial_keys), UHAL_POINTER(partials), UHAL_POINTER(errors), int64 ticket,
+                                RowLayout layout, Work work, T neutral, int32 reduction, int32 has_order,
+                                int32 has_indices, int32 indices_are_int64, int32 has_weights, int32 ignore_negative) {
+  UHAL_GLOBAL const uint32* keys = UHAL_ADDRESS(const uint32, keys);
+  UHAL_GLOBAL X_STORAGE* y = UHAL_ADDRESS(X_STORAGE, y);
+  UHAL_GLOBAL uint32* partial_keys = UHAL_ADDRESS(uint32, partial_keys);
+  UHAL_GLOBAL T* partials = UHAL_ADDRESS(T, partials);
+  UHAL_FOR_ITEMS(i, work.chunks * work.window) {
+    const INDEX chunk = i / work.window;
+    const INDEX at_row = i - chunk * work.window;
+    INDEX offsets[2] = {0, 0};
+    UHAL_ADD_OFFSETS(layout, 2, at_row, offsets);
+    const INDEX begin = chunk * work.chunk;
+    const INDEX end = begin + work.chunk < work.elements ? begin + work.chunk : work.elements;
+    uint32 current = keys[begin];
+    T total = neutral;
+    int32 runs = 0;
+    for (INDEX first = begin; first < end; first += TURNS) {
+      uint32 next_keys[TURNS];
+      T values[TURNS];
+      UHAL_UNROLL for (int32 k = 0; k < TURNS; ++k) {
+        next_keys[k] = 0;
+        values[k] = neutral;
+        if (first + k < end) {
+          next_keys[k] = keys[first + k];
+#if PARTIAL
+          values[k] = UHAL_ADDRESS(const T, x)[(first + k) * work.window + at_row];
+#else
+          const INDEX element = has_order ? (INDEX)UHAL_ADDRESS(const uint32, order)[first + k] : first + k;
+          const int64 row =
+              has_indices ? read_id(UHAL_ADDRESS(const char, indices), indices_are_int64, element * work.index_step)
+                          : element;
+          const int32 outside = has_indices && (row < 0 || row >= work.rows);
+          if (outside) {
+            report(UHAL_ADDRESS(int64, errors), ticket, ignore_negative, row, work.rows);
+            values[k] = 0;
+          } else {
+            values[k] = X_LOAD(UHAL_ADDRESS(const X_STORAGE, x), offsets[0] + (INDEX)row * work.x_step);
+          }
+          if (has_weights) values[k] *= X_LOAD(UHAL_ADDRESS(const X_STORAGE, weights), element * work.weight_step);
+#endif
+        }
+      }
+      /* Beyond the end values are neutral. */
+      UHAL_UNROLL for (int32 k = 0; k < TURNS; ++k) {
+        if (first + k < end && next_keys[k] != current) {
+          if (runs == 0 && work.chunks > 1) {
+            if (at_row == 0) partial_keys[2 * chunk] = current;
+            partials[2 * chunk * work.window + at_row] = total;
+          } else if (current != 0 && current <= (uint32)work.segments) {
+            if (reduction == 2) total /= (T)UHAL_ADDRESS(const int32, counts)[current - 1];
+            X_STORE(y, offsets[1] + (INDEX)(current - 1) * work.y_step, total);
+          }
+          ++runs;
+          current = next_keys[k];
+          total = neutral;
+        }
+        total = combined(reduction, total, values[k]);
+      }
+    }
+    if (work.chunks > 1) {
+      /* Of a single run, the second partial sum is that of nothing. */
+      const INDEX last = 2 * chunk + (runs > 0 ? 1 : 0);
+      if (at_row == 0) {
+        partial_keys[last] = current;
+        if (runs == 0) partial_keys[last + 1] = current;
+      }
+      partials[last * work.window + at_row] = total;
+      if (runs == 0) partials[(last + 1) * work.window + at_row] = neutral;
+    } else if (current != 0 && current <= (uint32)work.segments) {
+      if (reduction == 2) total /= (T)UHAL_ADDRESS(const int32, counts)[current - 1];
+      X_STORE(y, offsets[1] + (INDEX)(current - 1) * work.y_step, total);
+    }
+  }
+}
+
+#endif

@@ -1,0 +1,110 @@
+// UHAL_OP_SEARCH_SORTED: a bisection for each value.
+
+#include <algorithm>
+
+#include "csrc/backends/common/attributes.h"
+#include "stub/common/blocks.h"
+#include "stub/common/kernels.h"
+#include "stub/common/rows.h"
+#include "stub/common/scratch.h"
+#include "stub/ops/copy.h"
+
+namespace unihal::stub {
+namespace {
+
+constexpr int kY = 0;
+constexpr int kValues = 1;
+constexpr int kSorted = 2;
+
+// A value's share of the work, in units of parallel_for: a bisection waits for memory again and again.
+constexpr int64_t kWork = 64;
+
+// NaN counts as the largest.
+template <class T>
+bool less(T a, T b) {
+  return a < b || (b != b && a == a);
+}
+
+// The elements of a row, of which there is one in `row[i * stride]`, that go before `value`. Without a branch that
+// depends on them: which way it goes cannot be foretold.
+template <class T>
+int64_t elements_before(const T* row, int64_t length, int64_t stride, T value, bool right) {
+  int64_t begin = 0;
+  while (length > 0) {
+    const int64_t half = length / 2;
+    const T middle = row[(begin + half) * stride];
+    const bool goes_before = right ? !less(value, middle) : less(middle, value);
+    begin = goes_before ? begin + half + 1 : begin;
+    length = goes_before ? length - half - 1 : half;
+  }
+  return begin;
+}
+
+// `sorted` is of the type T itself.
+template <class T>
+void search(const uhal_tensor& sorted, const uhal_tensor& values, const uhal_tensor& y, bool right) {
+  const ComputeType type = compute_type_of(values.dtype);
+  const LoadLoop load = vectors().load[values.dtype][type];
+  const uhal_tensor rows = rows_to_search(sorted, values);
+  const uhal_tensor* views[] = {&y, &values, &rows};
+  const int64_t length = sorted.shape[sorted.rank - 1];
+  const int64_t stride = sorted.strides[sorted.rank - 1];
+  const int64_t size = dtype_size(values.dtype);
+  for_each_position(make_space(views, 3), kWork, [&](const Cursor& cursor) {
+    T value;
+    load(1, static_cast<const char*>(values.data) + cursor.offset(kValues) * size, 1, &value);
+    const T* row = static_cast<const T*>(sorted.data) + cursor.offset(kSorted);
+    const int64_t before = elements_before(row, length, stride, value, right);
+    if (y.dtype == UHAL_INT64) {
+      static_cast<int64_t*>(y.data)[cursor.offset(kY)] = before;
+    } else {
+      static_cast<int32_t*>(y.data)[cursor.offset(kY)] = static_cast<int32_t>(before);
+    }
+  });
+}
+
+}  // namespace
+
+const char* refuse_search(const uhal_op& op) {
+  const uhal_dtype dtype = op.inputs[0]->dtype;
+  if (is_real(dtype)) return nullptr;
+  return refusal("search_sorted: dtype %s is not supported; complex numbers have no order", dtype_name(dtype));
+}
+
+uhal_status run_search(const Launch& launch) {
+  const uhal_tensor& values = *launch.op.inputs[1];
+  const uhal_tensor& y = *launch.op.outputs[0];
+  const auto attributes = attributes_or(launch.op, uhal_search_attributes{sizeof(uhal_search_attributes), 0, 0});
+  const bool right = attributes.right != 0;
+  const ComputeType type = compute_type_of(values.dtype);
+  uhal_tensor sorted = *launch.op.inputs[0];
+  ScratchFrame frame;
+  if (sorted.dtype != compute_dtype(type)) {
+    // As a dense copy in the type that is compared in: each element may be looked at for many values.
+    int64_t count = 1;
+    for (int i = sorted.rank - 1; i >= 0; count *= sorted.shape[i--]) sorted.strides[i] = count;
+    sorted.dtype = compute_dtype(type);
+    sorted.data = frame.take(static_cast<size_t>(count * compute_size(type)));
+    if (sorted.data == nullptr) {
+      return fail(UHAL_RESOURCE_EXHAUSTED, "search_sorted: the host has no memory left for a copy of sorted");
+    }
+    cast_views(*launch.op.inputs[0], sorted);
+  }
+  switch (type) {
+    case kFloat:
+      search<float>(sorted, values, y, right);
+      break;
+    case kDouble:
+      search<double>(sorted, values, y, right);
+      break;
+    case kInt64:
+      search<int64_t>(sorted, values, y, right);
+      break;
+    default:
+      search<uint64_t>(sorted, values, y, right);
+      break;
+  }
+  return UHAL_OK;
+}
+
+}  // namespace unihal::stub

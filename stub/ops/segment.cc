@@ -1,0 +1,485 @@
+// UHAL_OP_SEGMENT_REDUCE.
+//
+// Two ways to share the work, both of which give the same bits on any number of threads. By segments: each thread has a
+// range of them and goes through the elements of those; of unsorted ids it reads all. By parts, for unsorted ids of
+// short rows, where reading the ids is most of the work: each part of the elements has accumulators of its own, which
+// are joined in order; how many parts follows from the shapes alone.
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <type_traits>
+
+#include "csrc/backends/common/attributes.h"
+#include "stub/common/blocks.h"
+#include "stub/common/indices.h"
+#include "stub/common/kernels.h"
+#include "stub/common/parallel.h"
+#include "stub/common/scratch.h"
+#include "stub/ops/copy.h"
+
+namespace unihal::stub {
+namespace {
+
+constexpr int64_t kShortRow = 8;  // elements
+constexpr int64_t kMostParts = 8;
+constexpr int64_t kPartElements = 65536;  // at least
+
+uhal_segment_attributes segment_attributes(const uhal_op& op) {
+  return attributes_or(
+      op, uhal_segment_attributes{sizeof(uhal_segment_attributes), UHAL_REDUCE_SUM, UHAL_SEGMENT_UNSORTED, 0, 0, 0, 0});
+}
+
+// -- how elements are combined
+
+struct Sum {
+  template <class T>
+  static T of(T a, T b) {
+    return a + b;
+  }
+};
+struct Product {
+  template <class T>
+  static T of(T a, T b) {
+    return a * b;
+  }
+};
+struct Maximum {
+  template <class T>
+  static T of(T a, T b) {
+    return a > b || a != a ? a : b;
+  }
+};
+struct Minimum {
+  template <class T>
+  static T of(T a, T b) {
+    return a < b || a != a ? a : b;
+  }
+};
+
+// -- what is out of range
+
+// Keeps the first id or index that is outside.
+class OutOfRange {
+ public:
+  explicit OutOfRange(const uhal_segment_attributes& attributes) : attributes_(attributes) {}
+
+  void note(int64_t number, int64_t length, const char* what) {
+    if (attributes_.ignore_out_of_range != 0 || (attributes_.ignore_negative != 0 && number < 0)) return;
+    if (!seen_.exchange(true, std::memory_order_relaxed)) {
+      number_ = number;
+      length_ = length;
+      what_ = what;
+    }
+  }
+
+  // After the loops: makes it an error of the stream.
+  void report(const Launch& launch) const {
+    if (!seen_.load(std::memory_order_relaxed)) return;
+    char text[256];
+    std::snprintf(text, sizeof text,
+                  "segment_reduce: %s %lld is out of range; expected 0 to %lld. Elements of no segment are left out, "
+                  "and rows that do not exist are zeros.",
+                  what_, static_cast<long long>(number_), static_cast<long long>(length_ - 1));
+    const char* label = launch.op.label != nullptr ? launch.op.label : "segment_reduce";
+    host().stream_error(launch.stream, UHAL_OUT_OF_RANGE, label, text);
+  }
+
+ private:
+  const uhal_segment_attributes& attributes_;
+  std::atomic<bool> seen_{false};
+  int64_t number_ = 0;
+  int64_t length_ = 0;
+  const char* what_ = "";
+};
+
+// -- operands
+
+// The axes of a view but the first.
+uhal_tensor window_of(const uhal_tensor& view) {
+  uhal_tensor window = view;
+  --window.rank;
+  std::copy_n(view.shape + 1, window.rank, window.shape);
+  std::copy_n(view.strides + 1, window.rank, window.strides);
+  return window;
+}
+
+// Rows of a view as elements of a compute type, in row-major order.
+class Rows {
+ public:
+  Rows(const uhal_tensor& view, ComputeType type)
+      : data_(static_cast<char*>(view.data)),
+        bytes_(view.strides[0] * dtype_size(view.dtype)),
+        window_(window_of(view)),
+        order_(row_major_view(window_)),
+        space_(make_row_major()),
+        operand_(space_, 1, window_, type),
+        in_place_(view.dtype == compute_dtype(type) && space_.dense(1)) {}
+  Rows(const Rows&) = delete;
+  Rows& operator=(const Rows&) = delete;
+
+  int64_t length() const { return space_.count; }
+  bool in_place() const { return in_place_; }
+
+  // The row where it is; only if in_place().
+  char* at(int64_t row) const { return data_ + row * bytes_; }
+
+  // The row where it is, or converted into `buffer`.
+  const void* read(int64_t row, void* buffer) const {
+    if (in_place_) return at(row);
+    const BlockOperand moved = operand_at(row);
+    if (length() > 0) moved.load(Cursor(space_, 0), length(), buffer);
+    return buffer;
+  }
+
+  void write(int64_t row, const void* values) const {
+    if (length() > 0) operand_at(row).store(Cursor(space_, 0), length(), values);
+  }
+
+ private:
+  Space make_row_major() const {
+    const uhal_tensor* views[] = {&order_, &window_};
+    return make_space(views, 2);
+  }
+  BlockOperand operand_at(int64_t row) const {
+    BlockOperand moved = operand_;
+    moved.move(row * bytes_);
+    return moved;
+  }
+
+  char* data_;
+  int64_t bytes_;  // from one row to the next
+  uhal_tensor window_;
+  uhal_tensor order_;
+  Space space_;
+  BlockOperand operand_;
+  bool in_place_;
+};
+
+struct Problem {
+  const uhal_op& op;
+  const uhal_tensor& x;
+  const uhal_tensor& ids;
+  const uhal_tensor* indices;
+  const uhal_tensor* weights;
+  const uhal_tensor& y;
+  const uhal_tensor* counts;
+  uhal_segment_attributes attributes;
+  int64_t elements;
+  int64_t segments;
+
+  explicit Problem(const uhal_op& given)
+      : op(given),
+        x(*given.inputs[0]),
+        ids(*given.inputs[1]),
+        indices(given.input_count > 2 ? given.inputs[2] : nullptr),
+        weights(given.input_count > 3 ? given.inputs[3] : nullptr),
+        y(*given.outputs[0]),
+        counts(given.output_count > 1 ? given.outputs[1] : nullptr),
+        attributes(segment_attributes(given)),
+        elements(indices != nullptr ? indices->shape[0] : x.shape[0]),
+        segments(y.shape[0]) {}
+};
+
+// Calls body(element, segment) for the elements from `begin` to `end` of the segments from `first` to `last` - 1, in
+// order.
+template <class Body>
+void for_each_element(const Problem& problem, int64_t begin, int64_t end, int64_t first, int64_t last,
+                      OutOfRange& outside, const Body& body) {
+  const IndexReader id_at(problem.ids);
+  const int64_t step = problem.ids.strides[0];
+  if (problem.attributes.form == UHAL_SEGMENT_OFFSETS) {
+    for (int64_t segment = first; segment < last; ++segment) {
+      const int64_t from = std::max(id_at(segment * step), begin);
+      const int64_t to = std::min(id_at((segment + 1) * step), end);
+      for (int64_t element = from; element < to; ++element) body(element, segment);
+    }
+    return;
+  }
+  if (problem.attributes.form == UHAL_SEGMENT_SORTED && first > 0) {
+    // The elements before the first one of the range are not looked at.
+    for (int64_t length = end - begin; length > 0;) {
+      const int64_t half = length / 2;
+      const bool before = id_at((begin + half) * step) < first;
+      begin = before ? begin + half + 1 : begin;
+      length = before ? length - half - 1 : half;
+    }
+  }
+  const bool ends = problem.attributes.form == UHAL_SEGMENT_SORTED && last < problem.segments;
+  for (int64_t element = begin; element < end; ++element) {
+    const int64_t segment = id_at(element * step);
+    if (segment >= first && segment < last) {
+      body(element, segment);
+    } else if (segment < 0 || segment >= problem.segments) {
+      outside.note(segment, problem.segments, "id");
+    } else if (ends && segment >= last) {
+      return;
+    }
+  }
+}
+
+// Accumulators of some segments: rows of the compute type, and how many elements each has.
+template <class T>
+struct Accumulators {
+  T* rows;
+  int64_t stride;  // from one row to the next
+  int64_t* counts;
+};
+
+// -- the work
+
+template <class T, class Combine>
+class Reducer {
+ public:
+  Reducer(const Problem& problem, ComputeType type, OutOfRange& outside)
+      : problem_(problem), outside_(outside), x_(problem.x, type), y_(problem.y, type), type_(type) {}
+
+  uhal_status run() {
+    ScratchFrame frame;
+    const int64_t length = x_.length();
+    const int64_t parts = part_count();
+    int64_t* counts = frame.take<int64_t>(static_cast<size_t>(parts * problem_.segments + 1));
+    const bool in_place = parts == 1 && y_.in_place();
+    T* rows = in_place ? nullptr : frame.take<T>(static_cast<size_t>(parts * problem_.segments * length + 1));
+    if (counts == nullptr || (!in_place && rows == nullptr) || !take_weights(frame) || !take_repeated(frame)) {
+      return fail(UHAL_RESOURCE_EXHAUSTED,
+                  "segment_reduce: the host has no memory left for accumulators of %lld segments",
+                  static_cast<long long>(problem_.segments));
+    }
+    std::fill_n(counts, parts * problem_.segments, int64_t{0});
+    Accumulators<T> all = {rows, length, counts};
+    if (in_place) {
+      all.rows = static_cast<T*>(problem_.y.data);
+      all.stride = problem_.y.strides[0];
+    }
+    if (parts > 1) {
+      by_parts(all, parts);
+    } else {
+      by_segments(all);
+    }
+    return exhausted_.load() ? fail(UHAL_RESOURCE_EXHAUSTED, "segment_reduce: the host has no memory left for a row")
+                             : UHAL_OK;
+  }
+
+ private:
+  int64_t part_count() const {
+    if (problem_.attributes.form != UHAL_SEGMENT_UNSORTED || x_.length() >= kShortRow) return 1;
+    const int64_t least = std::max(kPartElements, 32 * problem_.segments);
+    return std::clamp(problem_.elements / least, int64_t{1}, kMostParts);
+  }
+
+  // Weights in the compute type.
+  bool take_weights(ScratchFrame& frame) {
+    if (problem_.weights == nullptr) return true;
+    uhal_tensor converted = *problem_.weights;
+    if (converted.dtype != compute_dtype(type_)) {
+      converted.dtype = compute_dtype(type_);
+      converted.strides[0] = 1;
+      converted.data = frame.take<T>(static_cast<size_t>(problem_.elements + 1));
+      if (converted.data == nullptr) return false;
+      cast_views(*problem_.weights, converted);
+    }
+    weights_ = static_cast<const T*>(converted.data);
+    weight_step_ = converted.strides[0];
+    return true;
+  }
+
+  // A row that stands for all, as of ones to be counted, is converted once.
+  bool take_repeated(ScratchFrame& frame) {
+    if (problem_.x.strides[0] != 0 || problem_.x.shape[0] == 0 || problem_.indices != nullptr) return true;
+    T* row = frame.take<T>(static_cast<size_t>(x_.length() + 1));
+    repeated_ = row != nullptr ? static_cast<const T*>(x_.read(0, row)) : nullptr;
+    return row != nullptr;
+  }
+
+  // Row of an element; zeros where its index is outside.
+  const T* row_of(int64_t element, T* buffer) const {
+    if (repeated_ != nullptr) return repeated_;
+    int64_t row = element;
+    if (problem_.indices != nullptr) {
+      row = IndexReader(*problem_.indices)(element * problem_.indices->strides[0]);
+      if (row < 0 || row >= problem_.x.shape[0]) {
+        outside_.note(row, problem_.x.shape[0], "index");
+        std::fill_n(buffer, x_.length(), T{0});
+        return buffer;
+      }
+    }
+    return static_cast<const T*>(x_.read(row, buffer));
+  }
+
+  // Rows of one element that need no looking up.
+  void accumulate_numbers(const Accumulators<T>& to, int64_t begin, int64_t end, int64_t first, int64_t last) {
+    const T* x = repeated_ != nullptr ? repeated_ : reinterpret_cast<const T*>(x_.at(0));
+    const int64_t step = repeated_ != nullptr ? 0 : problem_.x.strides[0];
+    if (std::is_integral_v<T> && std::is_same_v<Combine, Sum> && repeated_ != nullptr && weights_ == nullptr) {
+      for_each_element(problem_, begin, end, first, last, outside_,
+                       [&](int64_t, int64_t segment) { ++to.counts[segment]; });
+      for (int64_t segment = first; segment < last; ++segment) {
+        to.rows[segment * to.stride] = *x * static_cast<T>(to.counts[segment]);
+      }
+      return;
+    }
+    for_each_element(problem_, begin, end, first, last, outside_, [&](int64_t element, int64_t segment) {
+      T value = x[element * step];
+      if (weights_ != nullptr) value *= weights_[element * weight_step_];
+      T& sum = to.rows[segment * to.stride];
+      sum = to.counts[segment]++ == 0 ? value : Combine::of(sum, value);
+    });
+  }
+
+  void accumulate(const Accumulators<T>& to, int64_t begin, int64_t end, int64_t first, int64_t last) {
+    if (x_.length() == 1 && problem_.indices == nullptr && (repeated_ != nullptr || x_.in_place())) {
+      return accumulate_numbers(to, begin, end, first, last);
+    }
+    ScratchFrame frame;
+    const int64_t length = x_.length();
+    T* buffer = frame.take<T>(static_cast<size_t>(length + 1));
+    if (buffer == nullptr) {
+      exhausted_.store(true, std::memory_order_relaxed);
+      return;
+    }
+    for_each_element(problem_, begin, end, first, last, outside_, [&](int64_t element, int64_t segment) {
+      const T* row = row_of(element, buffer);
+      T* sum = to.rows + segment * to.stride;
+      const T weight = weights_ != nullptr ? weights_[element * weight_step_] : T{1};
+      if (to.counts[segment]++ == 0) {
+        for (int64_t i = 0; i < length; ++i) sum[i] = weights_ != nullptr ? row[i] * weight : row[i];
+      } else if (weights_ != nullptr) {
+        for (int64_t i = 0; i < length; ++i) sum[i] = Combine::of(sum[i], static_cast<T>(row[i] * weight));
+      } else {
+        for (int64_t i = 0; i < length; ++i) sum[i] = Combine::of(sum[i], row[i]);
+      }
+    });
+  }
+
+  // Segments from `first` to `last` - 1, whose accumulators are complete: means, empty ones, and the outputs.
+  void finish(const Accumulators<T>& from, int64_t first, int64_t last) const {
+    const bool mean = problem_.attributes.reduction == UHAL_REDUCE_MEAN;
+    const bool floating = type_ == kFloat || type_ == kDouble;
+    const T empty =
+        floating ? static_cast<T>(problem_.attributes.empty) : static_cast<T>(problem_.attributes.integer_empty);
+    const int64_t length = x_.length();
+    for (int64_t segment = first; segment < last; ++segment) {
+      T* sum = from.rows + segment * from.stride;
+      const int64_t count = from.counts[segment];
+      if (count == 0) {
+        std::fill_n(sum, length, empty);
+      } else if (mean) {
+        for (int64_t i = 0; i < length; ++i) sum[i] /= static_cast<T>(count);
+      }
+      if (sum != reinterpret_cast<T*>(y_.at(segment)) || !y_.in_place()) y_.write(segment, sum);
+      if (problem_.counts != nullptr) store_count(segment, count);
+    }
+  }
+
+  void store_count(int64_t segment, int64_t count) const {
+    const uhal_tensor& counts = *problem_.counts;
+    if (counts.dtype == UHAL_INT64) {
+      static_cast<int64_t*>(counts.data)[segment * counts.strides[0]] = count;
+    } else {
+      static_cast<int32_t*>(counts.data)[segment * counts.strides[0]] = static_cast<int32_t>(count);
+    }
+  }
+
+  void by_segments(const Accumulators<T>& all) {
+    const int64_t segments = problem_.segments;
+    const int64_t work = problem_.elements * x_.length();
+    // Short rows cost less than reading all ids once more.
+    const bool alone = problem_.attributes.form == UHAL_SEGMENT_UNSORTED && x_.length() < kShortRow;
+    const int64_t threads =
+        alone || work < kSerialWork ? 1 : std::clamp<int64_t>(omp_get_max_threads(), 1, std::max<int64_t>(segments, 1));
+    parallel_for(threads, kSerialWork, [&](int64_t begin, int64_t end) {
+      const int64_t first = segments * begin / threads;
+      const int64_t last = segments * end / threads;
+      accumulate(all, 0, problem_.elements, first, last);
+      finish(all, first, last);
+    });
+  }
+
+  void by_parts(const Accumulators<T>& all, int64_t parts) {
+    const int64_t segments = problem_.segments;
+    const auto of_part = [&](int64_t part) {
+      return Accumulators<T>{all.rows + part * segments * all.stride, all.stride, all.counts + part * segments};
+    };
+    parallel_for(parts, kPartElements, [&](int64_t begin, int64_t end) {
+      for (int64_t part = begin; part < end; ++part) {
+        accumulate(of_part(part), problem_.elements * part / parts, problem_.elements * (part + 1) / parts, 0,
+                   segments);
+      }
+    });
+    const int64_t length = x_.length();
+    parallel_for(segments, parts * length, [&](int64_t first, int64_t last) {
+      for (int64_t part = 1; part < parts; ++part) {
+        const Accumulators<T> next = of_part(part);
+        for (int64_t segment = first; segment < last; ++segment) {
+          if (next.counts[segment] == 0) continue;
+          T* sum = all.rows + segment * all.stride;
+          const T* row = next.rows + segment * all.stride;
+          const bool is_first = all.counts[segment] == 0;
+          for (int64_t i = 0; i < length; ++i) sum[i] = is_first ? row[i] : Combine::of(sum[i], row[i]);
+          all.counts[segment] += next.counts[segment];
+        }
+      }
+      finish(all, first, last);
+    });
+  }
+
+  const Problem& problem_;
+  OutOfRange& outside_;
+  Rows x_;
+  Rows y_;
+  ComputeType type_;
+  const T* weights_ = nullptr;
+  int64_t weight_step_ = 0;
+  const T* repeated_ = nullptr;
+  std::atomic<bool> exhausted_{false};
+};
+
+template <class T>
+uhal_status run_as(const Problem& problem, ComputeType type, OutOfRange& outside) {
+  switch (problem.attributes.reduction) {
+    case UHAL_REDUCE_PRODUCT:
+      return Reducer<T, Product>(problem, type, outside).run();
+    case UHAL_REDUCE_MAXIMUM:
+      return Reducer<T, Maximum>(problem, type, outside).run();
+    case UHAL_REDUCE_MINIMUM:
+      return Reducer<T, Minimum>(problem, type, outside).run();
+    default:
+      return Reducer<T, Sum>(problem, type, outside).run();
+  }
+}
+
+uhal_status run_by_type(const Problem& problem, OutOfRange& outside) {
+  const ComputeType type = compute_type_of(problem.x.dtype);
+  switch (type) {
+    case kFloat:
+      return run_as<float>(problem, type, outside);
+    case kDouble:
+      return run_as<double>(problem, type, outside);
+    case kInt64:
+      return run_as<int64_t>(problem, type, outside);
+    default:
+      return run_as<uint64_t>(problem, type, outside);
+  }
+}
+
+}  // namespace
+
+const char* refuse_segment(const uhal_op& op) {
+  const uhal_dtype dtype = op.inputs[0]->dtype;
+  if (is_real(dtype)) return nullptr;
+  return refusal(
+      "segment_reduce: dtype %s is not supported; sums of complex numbers are those of their real and imaginary parts: "
+      "give them as one more axis of length 2",
+      dtype_name(dtype));
+}
+
+uhal_status run_segment(const Launch& launch) {
+  const Problem problem(launch.op);
+  OutOfRange outside(problem.attributes);
+  const uhal_status status = run_by_type(problem, outside);
+  if (status == UHAL_OK) outside.report(launch);
+  return status;
+}
+
+}  // namespace unihal::stub
