@@ -5,7 +5,7 @@
 #
 # Backends: by default those of corex, hip and opencl that find a device; hip only on an AMD card, or with HIP=double, where
 # tests/doubles/hip_on_cuda makes an NVIDIA GPU pass for one. Parts, all of them if none is named:
-#   timed, one after another: digits gpu attention data start, of opencl and corex also launch, of opencl gemm, of corex and hip
+#   timed, one after another: digits gpu attention data fourier start, of opencl and corex also launch, of opencl gemm, of corex and hip
 #     tune (what `unihal tune` chooses among) and, with two devices, two (collectives), with Paddle and TensorFlow dispatch
 #     training;
 #   then, side by side: doctor conformance, of corex and hip also libraries (matrix products and convolutions with each
@@ -47,7 +47,7 @@ serves() { UNIHAL_BACKEND=$1 unihal devices >/dev/null 2>&1; }
 
 parts_of() {
   if (( ${#parts[@]} )); then echo "${parts[@]}"; return; fi
-  echo digits gpu attention data start doctor conformance
+  echo digits gpu attention data fourier start doctor conformance
   case $1 in
     opencl) echo gemm launch ;;
     hip) echo tune libraries ;;
@@ -68,6 +68,7 @@ run_part() {
     gpu) python benchmarks/gpu.py --json "$output/$UNIHAL_BACKEND.gpu.json" ;;
     attention) python benchmarks/attention.py --json "$output/$UNIHAL_BACKEND.attention.json" ;;
     data) python benchmarks/run.py --only data --json "$output/$UNIHAL_BACKEND.data.json" ;;
+    fourier) python benchmarks/fourier.py --json "$output/$UNIHAL_BACKEND.fourier.json" ;;
     gemm) python benchmarks/opencl_gemm.py ${CLBLAST_LIBRARY:+--clblast "$CLBLAST_LIBRARY"} ;;
     launch)
       local program=gpu

@@ -232,6 +232,21 @@ enum {
   UHAL_OP_RESIZE = 128,
   UHAL_OP_RESIZE_BACKWARD = 129, /* [dy] -> [dx] */
 
+  /* -- transforms ------------------------------------------------------------------------------ */
+
+  /* [x] -> [y]: the discrete Fourier transform along one to three axes,
+   * y[k] = scale * sum over j of x[j] * exp(sign * 2 pi i * j * k / n), along each of the axes. What is transformed
+   * follows from the dtypes, complex64 with float32 or complex128 with float64:
+   * - complex to complex: one shape;
+   * - real to complex: y holds the first n / 2 + 1 frequencies along the last of the axes, where x has n elements; the
+   *   others are their conjugates;
+   * - complex to real: x holds the first n / 2 + 1 frequencies along the last of the axes, where y has n elements (n
+   *   is odd or even). The other axes are transformed first; then imaginary parts of frequency 0, and of n / 2 if n is
+   *   even, count as zero.
+   *
+   * A transform of nothing is nothing, or zeros. attributes: uhal_fft_attributes. */
+  UHAL_OP_FFT = 144,
+
   /* -- results whose size depends on data ---------------------------------------------------------
    * Outputs are allocated for the largest case, or for what an earlier launch counted; the caller reads the count by
    * one small copy and takes the first `count`. */
@@ -511,6 +526,32 @@ typedef struct uhal_resize_attributes {
   int32_t reserved;
   double scale[UHAL_MAX_SPATIAL]; /* input step per output step; 0 (the default): from the sizes */
 } uhal_resize_attributes;
+
+/* -- transforms ----------------------------------------------------------------------------------- */
+
+typedef int32_t uhal_fft_direction;
+enum {
+  UHAL_FFT_FORWARD = 0, /* the exponent's sign is -1 */
+  UHAL_FFT_INVERSE = 1  /* it is 1 */
+};
+
+/* The scale; n is the product of the lengths of the real or complex signals along the axes. */
+typedef int32_t uhal_fft_normalization;
+enum {
+  UHAL_FFT_UNSCALED = 0,   /* 1 */
+  UHAL_FFT_BY_LENGTH = 1,  /* 1 / n */
+  UHAL_FFT_ORTHONORMAL = 2 /* 1 / sqrt(n) */
+};
+
+enum { UHAL_FFT_MAX_AXES = 3 };
+
+typedef struct uhal_fft_attributes {
+  size_t struct_size;
+  uhal_fft_direction direction;         /* default UHAL_FFT_FORWARD */
+  uhal_fft_normalization normalization; /* default UHAL_FFT_UNSCALED */
+  int32_t axis_count;                   /* 1 (the default) to UHAL_FFT_MAX_AXES */
+  int32_t axes[UHAL_FFT_MAX_AXES]; /* each once; -1 (the default): the last. Entries beyond the count are ignored */
+} uhal_fft_attributes;
 
 /* -- results whose size depends on data ---------------------------------------------------------- */
 

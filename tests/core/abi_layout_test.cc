@@ -243,6 +243,12 @@ FIELD(uhal_resize_attributes, align_corners, 12);
 FIELD(uhal_resize_attributes, half_pixel_centers, 16);
 FIELD(uhal_resize_attributes, reserved, 20);
 FIELD(uhal_resize_attributes, scale, 24);
+SIZE(uhal_fft_attributes, 32);
+FIELD(uhal_fft_attributes, struct_size, 0);
+FIELD(uhal_fft_attributes, direction, 8);
+FIELD(uhal_fft_attributes, normalization, 12);
+FIELD(uhal_fft_attributes, axis_count, 16);
+FIELD(uhal_fft_attributes, axes, 20);
 
 SIZE(uhal_search_attributes, 16);
 FIELD(uhal_search_attributes, struct_size, 0);
@@ -469,6 +475,7 @@ VALUE(UHAL_OP_RANDOM, 112);
 VALUE(UHAL_OP_DROPOUT, 113);
 VALUE(UHAL_OP_RESIZE, 128);
 VALUE(UHAL_OP_RESIZE_BACKWARD, 129);
+VALUE(UHAL_OP_FFT, 144);
 VALUE(UHAL_OP_NONZERO, 160);
 VALUE(UHAL_OP_SEARCH_SORTED, 161);
 VALUE(UHAL_OP_KIND_LIMIT, 256);
@@ -513,6 +520,12 @@ VALUE(UHAL_RANDOM_BITS, 4);
 VALUE(UHAL_RESIZE_NEAREST, 0);
 VALUE(UHAL_RESIZE_LINEAR, 1);
 VALUE(UHAL_RESIZE_CUBIC, 2);
+VALUE(UHAL_FFT_FORWARD, 0);
+VALUE(UHAL_FFT_INVERSE, 1);
+VALUE(UHAL_FFT_UNSCALED, 0);
+VALUE(UHAL_FFT_BY_LENGTH, 1);
+VALUE(UHAL_FFT_ORTHONORMAL, 2);
+VALUE(UHAL_FFT_MAX_AXES, 3);
 
 // -- numbers of map functions: positions in elementwise.def
 VALUE(uhal_map_identity, 0);

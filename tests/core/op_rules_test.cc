@@ -91,11 +91,17 @@ uhal_axis_attributes along(int32_t axis) { return {sizeof(uhal_axis_attributes),
 uhal_scan_attributes scan(int32_t axis, uhal_reduction reduction) {
   return {sizeof(uhal_scan_attributes), axis, reduction, 0, 0};
 }
+uhal_fft_attributes fft(std::vector<int32_t> axes, uhal_fft_normalization normalization = UHAL_FFT_UNSCALED) {
+  uhal_fft_attributes attributes = {sizeof attributes, UHAL_FFT_INVERSE, normalization, 0, {}};
+  for (int32_t axis : axes) attributes.axes[attributes.axis_count++] = axis;
+  return attributes;
+}
 uhal_softmax_attributes softmax(int32_t axis) { return {sizeof(uhal_softmax_attributes), axis, 0}; }
 
 // -- sound examples, by kind ------------------------------------------------------------------------------
 
 const auto I64 = UHAL_INT64;
+const auto C64 = UHAL_COMPLEX64;
 
 std::vector<Call> sound_calls() {
   return {
@@ -179,6 +185,10 @@ std::vector<Call> sound_calls() {
       {UHAL_OP_DROPOUT, {t({4, 5})}, {t({4, 5}), t({4, 5}, UHAL_UINT8)}, with(random(UHAL_RANDOM_UNIFORM, 0.5, 1))},
       {UHAL_OP_RESIZE, {t({2, 3, 4, 5})}, {t({2, 3, 8, 7})}},
       {UHAL_OP_RESIZE_BACKWARD, {t({2, 3, 8, 7})}, {t({2, 3, 4, 5})}},
+      {UHAL_OP_FFT, {t({4, 5}, C64)}, {t({4, 5}, C64)}},
+      {UHAL_OP_FFT, {t({4, 5}, UHAL_FLOAT64)}, {t({4, 3}, UHAL_COMPLEX128)}, with(fft({0, 1}))},
+      {UHAL_OP_FFT, {t({3, 5}, C64)}, {t({4, 5})}, with(fft({1, 0}))},
+      {UHAL_OP_FFT, {t({3, 5}, C64)}, {t({5, 5})}, with(fft({1, 0}))},
       {UHAL_OP_NONZERO, {t({2, 3}, UHAL_BOOL)}, {t({1}, I64), t({4, 2}, UHAL_INT32)}},
       {UHAL_OP_NONZERO, {t({})}, {t({}, I64), t({9}, I64)}},
       {UHAL_OP_NONZERO, {t({2, 3})}, {t({1}, UHAL_INT32)}},
@@ -290,6 +300,20 @@ TEST_F(OpRulesTest, EachKindSaysWhatItWants) {
        "reduction is 12, expected 1 to 11"},
       {{UHAL_OP_ARG_REDUCE, {t({4, 5})}, {t({1, 5})}}, "arg_reduce: y has dtype float32, expected int32 or int64"},
       {{UHAL_OP_ARG_REDUCE, {t({0, 5})}, {t({1, 5}, I64)}}, "no element along axis 0"},
+      {{UHAL_OP_FFT, {t({4}, UHAL_FLOAT16)}, {t({3}, C64)}},
+       "fft: x has dtype float16, expected float32, float64, complex64"},
+      {{UHAL_OP_FFT, {t({4})}, {t({3}, UHAL_COMPLEX128)}},
+       "y has dtype complex128, expected complex numbers of x's precision"},
+      {{UHAL_OP_FFT, {t({4}, C64)}, {t({6}, UHAL_FLOAT64)}},
+       "y has dtype float64, expected real or complex numbers of x's"},
+      {{UHAL_OP_FFT, {t({4}, C64)}, {t({5}, C64)}}, "fft: y has shape (5,), expected (4,)"},
+      {{UHAL_OP_FFT, {t({4})}, {t({4}, C64)}}, "fft: y has shape (4,), expected (3,)"},
+      {{UHAL_OP_FFT, {t({4}, C64)}, {t({8})}}, "fft: y has shape (8,)"},
+      {{UHAL_OP_FFT, {t({}, C64)}, {t({}, C64)}}, "fft: x has rank 0"},
+      {{UHAL_OP_FFT, {t({4}, C64)}, {t({4}, C64)}, with(fft({1}))}, "attribute axis is 1, expected 0 to 0"},
+      {{UHAL_OP_FFT, {t({4, 4}, C64)}, {t({4, 4}, C64)}, with(fft({1, -1}))}, "names axis 1 twice"},
+      {{UHAL_OP_FFT, {t({4}, C64)}, {t({4}, C64)}, with(fft({}))}, "axis_count is 0, expected 1 to 3"},
+      {{UHAL_OP_FFT, {t({4}, C64)}, {t({4}, C64)}, with(fft({0}, 3))}, "normalization is 3, expected 0 to 2"},
       {{UHAL_OP_SCAN, {t({4})}, {t({4})}, with(scan(0, UHAL_REDUCE_MEAN))}, "reduction is 2 (mean)"},
       {{UHAL_OP_SCAN, {t({4})}, {t({4})}, with(scan(-1, UHAL_REDUCE_SUM))}, "axis is -1, expected 0 to 0"},
       {{UHAL_OP_SORT, {t({4})}, {t({4}), t({4})}}, "sort: indices has dtype float32"},

@@ -98,6 +98,8 @@ void BuiltOp::choose_sizes() {
 
 uhal_dtype BuiltOp::dtype(char mark) {
   switch (mark) {
+    case 'c':
+      return dtype_ == UHAL_FLOAT64 ? UHAL_COMPLEX128 : UHAL_COMPLEX64;
     case 'i':
       return input_.below(2) == 0 ? UHAL_INT32 : UHAL_INT64;
     case 'm':

@@ -31,6 +31,7 @@ constexpr uhal_attention_attributes kAttention = {sizeof kAttention, 0, 0, 0};
 constexpr uhal_random_attributes kRandom = {sizeof kRandom, UHAL_RANDOM_UNIFORM, 0, 7, {1, 0}, 0, 1};
 constexpr uhal_random_attributes kDropout = {sizeof kDropout, UHAL_RANDOM_UNIFORM, 0, 7, {1, 0}, 0.5, 1};
 constexpr uhal_resize_attributes kResize = {sizeof kResize, UHAL_RESIZE_NEAREST, 0, 0, 0, {0, 0, 0}};
+constexpr uhal_fft_attributes kFft = {sizeof kFft, UHAL_FFT_FORWARD, UHAL_FFT_BY_LENGTH, 2, {0, 1, 2}};
 constexpr uhal_search_attributes kSearch = {sizeof kSearch, 1, 0};
 
 #define WITH(attributes) &attributes, sizeof attributes
@@ -113,6 +114,9 @@ const OpTemplate kOpTemplates[] = {
     {UHAL_OP_DROPOUT, "abc", "abc abc/m", WITH(kDropout)},
     {UHAL_OP_RESIZE, "ncxy", "ncpq", WITH(kResize)},
     {UHAL_OP_RESIZE_BACKWARD, "ncpq", "ncxy", WITH(kResize)},
+    {UHAL_OP_FFT, "abc/c", "abc/c", WITH(kFft)},
+    {UHAL_OP_FFT, "a6c/s", "a4c/c", WITH(kFft)},
+    {UHAL_OP_FFT, "a4c/c", "a7c/s", WITH(kFft)},
 
     {UHAL_OP_NONZERO, "abc", "1/i k/i?", NONE},
     {UHAL_OP_NONZERO, "abc/v", "()/i k3/i?", NONE},

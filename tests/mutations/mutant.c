@@ -49,6 +49,7 @@ typedef struct changed_op {
     uhal_attention_attributes attention;
     uhal_random_attributes random;
     uhal_resize_attributes resize;
+    uhal_fft_attributes fft;
   } attributes;
 } changed_op;
 
@@ -266,6 +267,9 @@ static void half_pixels_ignored(changed_op* c) { c->attributes.resize.half_pixel
 static void resize_scale_ignored(changed_op* c) {
   for (int axis = 0; axis < UHAL_MAX_SPATIAL; ++axis) c->attributes.resize.scale[axis] = 0;
 }
+static void direction_ignored(changed_op* c) { c->attributes.fft.direction = UHAL_FFT_FORWARD; }
+static void normalization_ignored(changed_op* c) { c->attributes.fft.normalization = UHAL_FFT_UNSCALED; }
+static void axes_ignored(changed_op* c) { c->attributes.fft.axis_count = 1; }
 static void negative_diagonal_ignored(changed_op* c) {
   if (c->attributes.triangular.diagonal < 0) c->attributes.triangular.diagonal = 0;
 }
@@ -567,6 +571,9 @@ static const fault faults[] = {
     {"resize/half pixels", UHAL_OP_RESIZE, half_pixels_ignored, NULL},
     {"resize/scale", UHAL_OP_RESIZE, resize_scale_ignored, NULL},
     {"resize_backward/scale", UHAL_OP_RESIZE_BACKWARD, resize_scale_ignored, NULL},
+    {"fft/direction", UHAL_OP_FFT, direction_ignored, NULL},
+    {"fft/normalization", UHAL_OP_FFT, normalization_ignored, NULL},
+    {"fft/axes", UHAL_OP_FFT, axes_ignored, NULL},
 };
 
 static const fault* fault_of(uhal_op_kind kind) {

@@ -399,6 +399,37 @@ def test_resize(put: Put) -> None:
     np.testing.assert_array_equal(back.numpy(), np.full((1, 1, 2, 2), 4))
 
 
+# -- transforms
+
+
+@pytest.mark.parametrize("norm", ["backward", "ortho", "forward"])
+def test_fourier_transforms(put: Put, random: np.random.Generator, norm: str) -> None:
+    x = (random.standard_normal((3, 6, 5)) + 1j * random.standard_normal((3, 6, 5))).astype(np.complex64)
+    y = ops.fft(put(x), axes=(0, -1), norm=norm)
+    np.testing.assert_allclose(y.numpy(), np.fft.fftn(x, axes=(0, -1), norm=norm), **CLOSE)
+    np.testing.assert_allclose(ops.ifft(y, axes=(0, -1), norm=norm).numpy(), x, **CLOSE)
+    for length in (8, 9):
+        real = normal(random, 4, length)
+        half = ops.rfft(put(real), norm=norm)
+        np.testing.assert_allclose(half.numpy(), np.fft.rfft(real, norm=norm), **CLOSE)
+        np.testing.assert_allclose(ops.irfft(half, length=length, norm=norm).numpy(), real, **CLOSE)
+    assert ops.irfft(put(x), axes=1).shape == (3, 10, 5)
+    assert ops.rfft(put(np.ones((2, 5), np.float64)), axes=0).dtype == "complex128"
+
+
+def test_fourier_transforms_say_what_they_take(put: Put) -> None:
+    with pytest.raises(unihal.InvalidArgumentError, match="take rfft"):
+        ops.fft(put(np.ones(4, np.float32)))
+    with pytest.raises(unihal.InvalidArgumentError, match="rfft takes float32 or float64, not float16"):
+        ops.rfft(put(np.ones(4, np.float16)))
+    with pytest.raises(unihal.InvalidArgumentError, match="those of 6 or 7 numbers, not of 8"):
+        ops.irfft(put(np.ones(4, np.complex64)), length=8)
+    with pytest.raises(unihal.InvalidArgumentError, match="each once"):
+        ops.fft(put(np.ones((4, 4), np.complex64)), axes=(1, -1))
+    with pytest.raises(unihal.InvalidArgumentError, match="one to three axes"):
+        ops.fft(put(np.ones((2, 2, 2, 2), np.complex64)), axes=(0, 1, 2, 3))
+
+
 # -- normalization
 
 

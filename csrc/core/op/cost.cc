@@ -114,4 +114,18 @@ uint64_t attention_backward_flops(const OpView& op) {
   return attention_flops(op) * 5 / 2;
 }
 
+uint64_t fft_flops(const OpView& op) {
+  const auto& attributes = op.attributes_as<uhal_fft_attributes>();
+  // The signal is the real side; half of it as many complex numbers have its information.
+  const uhal_tensor& signal = *(is_complex(op.input(0)->dtype) ? op.output(0) : op.input(0));
+  double length = 1;
+  for (int i = 0; i < attributes.axis_count; ++i) {
+    const int axis = attributes.axes[i] < 0 ? signal.rank - 1 : attributes.axes[i];
+    length *= static_cast<double>(signal.shape[axis]);
+  }
+  if (length <= 1) return 0;
+  const double halves = is_complex(signal.dtype) ? 2 : 1;
+  return static_cast<uint64_t>(2.5 * halves * static_cast<double>(elements(&signal)) * std::log2(length));
+}
+
 }  // namespace unihal::core

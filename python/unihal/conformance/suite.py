@@ -27,6 +27,7 @@ _FAMILIES = (
     "convolutions",
     "poolings",
     "resamplings",
+    "transforms",
     "losses",
     "normalizations",
     "normalization_gradients",

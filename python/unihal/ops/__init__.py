@@ -19,6 +19,7 @@ from .data_dependent import (
     unique_consecutive,
 )
 from .elementwise import MapFunction, map_function, map_function_names
+from .fourier import fft, ifft, irfft, rfft
 from .image import (
     adaptive_average_pool,
     adaptive_max_pool,
@@ -104,6 +105,7 @@ __all__ = [
     "csr_matmul",
     "dropout",
     "embedding_bag",
+    "fft",
     "fill",
     "gather",
     "gather_elements",
@@ -111,7 +113,9 @@ __all__ = [
     "group_norm",
     "group_norm_backward",
     "histogram",
+    "ifft",
     "iota",
+    "irfft",
     "layer_norm",
     "layer_norm_backward",
     "masked_select",
@@ -128,6 +132,7 @@ __all__ = [
     "reduce",
     "resize",
     "resize_backward",
+    "rfft",
     "rms_norm",
     "rms_norm_backward",
     "scan",

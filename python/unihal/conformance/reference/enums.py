@@ -66,5 +66,20 @@ class ResizeMode(IntEnum):
     CUBIC = 2
 
 
+class FftDirection(IntEnum):
+    """uhal_fft_direction."""
+
+    FORWARD = 0
+    INVERSE = 1
+
+
+class FftNormalization(IntEnum):
+    """uhal_fft_normalization."""
+
+    UNSCALED = 0
+    BY_LENGTH = 1
+    ORTHONORMAL = 2
+
+
 #: Flag of uhal_axis_attributes.
 AXIS_DESCENDING = 1

@@ -1,0 +1,415 @@
+// The discrete Fourier transform: one axis after the other, the lines along an axis in blocks of lanes or, where they
+// are long or few, one by one.
+//
+// Real signals of even length are transformed as half as many complex numbers; those of odd length as complex ones.
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <memory>
+
+#include "csrc/backends/common/fft_problem.h"
+#include "csrc/backends/common/rows.h"
+#include "csrc/backends/common/space.h"
+#include "stub/common/parallel.h"
+#include "stub/common/staging.h"
+#include "stub/ops/copy.h"
+#include "stub/ops/fft_lines.h"
+#include "stub/vector/vectorize.h"
+
+namespace unihal::stub {
+namespace {
+
+// Lines of more rows than these leave the second-level cache when they are transformed in blocks.
+constexpr int64_t kLargestBlock = 1024;
+// Shorter lines are not worth two steps each, however few they are.
+constexpr int64_t kShortestLong = 64;
+// Units of parallel_for for an element: a dozen passes over it.
+constexpr int64_t kWork = 16;
+
+// The transforms along one axis.
+struct AxisTask {
+  FftForm form;
+  bool inverse;
+  double scale;
+  int axis;
+  int64_t length;  // of the signals
+  const uhal_tensor* from;
+  const uhal_tensor* to;
+
+  bool halved() const { return form != FftForm::kComplex && length % 2 == 0; }
+  // The complex numbers that are transformed.
+  int64_t complex_length() const { return halved() ? length / 2 : length; }
+  int64_t frequencies() const { return length / 2 + 1; }
+};
+
+template <typename T>
+FftSignal<T> signal_of(const uhal_tensor& view, int axis) {
+  T* data = static_cast<T*>(view.data);
+  if (is_complex(view.dtype)) return {data, data + 1, 2 * view.strides[axis]};
+  return {data, nullptr, view.strides[axis]};
+}
+
+// Neighbouring elements of a real signal as real and imaginary parts.
+template <typename T>
+FftSignal<T> in_pairs(const FftSignal<T>& real) {
+  return {real.re, real.re + real.stride, 2 * real.stride};
+}
+
+// -- between a signal's halves and its spectrum
+// ---------------------------------------------------------------------------
+
+// The spectrum X of a real signal of length 2m from the transform Z of its even elements plus i times its odd ones:
+// twice X[k] = Z[k] + conj(Z[m - k]) - i w^k (Z[k] - conj(Z[m - k])), where w = exp(-pi i / m). Numbers k and m - k are
+// in place; `step` lines run side by side.
+template <typename T>
+UNIHAL_INLINE void unpack_pair(T root_re, T root_im, int64_t step, T* re_low, T* im_low, T* re_high, T* im_high) {
+  for (int64_t i = 0; i < step; ++i) {
+    const T sum_re = re_low[i] + re_high[i], sum_im = im_low[i] - im_high[i];
+    const T difference_re = re_low[i] - re_high[i], difference_im = im_low[i] + im_high[i];
+    const T turned_re = difference_re * root_im + difference_im * root_re;
+    const T turned_im = difference_im * root_im - difference_re * root_re;
+    re_low[i] = sum_re + turned_re;
+    im_low[i] = sum_im + turned_im;
+    re_high[i] = sum_re - turned_re;
+    im_high[i] = turned_im - sum_im;
+  }
+}
+
+// The other way: Z[k] = X[k] + conj(X[m - k]) + i conj(w^k) (X[k] - conj(X[m - k])).
+template <typename T>
+UNIHAL_INLINE void pack_pair(T root_re, T root_im, int64_t step, T* re_low, T* im_low, T* re_high, T* im_high) {
+  for (int64_t i = 0; i < step; ++i) {
+    const T sum_re = re_low[i] + re_high[i], sum_im = im_low[i] - im_high[i];
+    const T difference_re = re_low[i] - re_high[i], difference_im = im_low[i] + im_high[i];
+    const T turned_re = difference_re * root_im - difference_im * root_re;
+    const T turned_im = difference_re * root_re + difference_im * root_im;
+    re_low[i] = sum_re + turned_re;
+    im_low[i] = sum_im + turned_im;
+    re_high[i] = sum_re - turned_re;
+    im_high[i] = turned_im - sum_im;
+  }
+}
+
+template <typename T>
+UNIHAL_VECTORIZED void unpack_rows(int64_t m, const T* roots, FftRows<T> rows) {
+  constexpr int64_t kLanes = kFftLanes<T>;
+  std::copy_n(rows.re, kLanes, rows.re + m * kLanes);
+  std::copy_n(rows.im, kLanes, rows.im + m * kLanes);
+  for (int64_t k = 0; 2 * k <= m; ++k) {
+    T low[2 * kLanes], high[2 * kLanes];
+    const int64_t at = k * kLanes, opposite = (m - k) * kLanes;
+    std::copy_n(rows.re + at, kLanes, low);
+    std::copy_n(rows.im + at, kLanes, low + kLanes);
+    std::copy_n(rows.re + opposite, kLanes, high);
+    std::copy_n(rows.im + opposite, kLanes, high + kLanes);
+    unpack_pair(roots[2 * k], roots[2 * k + 1], kLanes, low, low + kLanes, high, high + kLanes);
+    std::copy_n(low, kLanes, rows.re + at);
+    std::copy_n(low + kLanes, kLanes, rows.im + at);
+    std::copy_n(high, kLanes, rows.re + opposite);
+    std::copy_n(high + kLanes, kLanes, rows.im + opposite);
+  }
+}
+
+template <typename T>
+UNIHAL_VECTORIZED void pack_rows(int64_t m, const T* roots, FftRows<T> rows) {
+  constexpr int64_t kLanes = kFftLanes<T>;
+  for (int64_t k = 0; 2 * k <= m; ++k) {
+    T low[2 * kLanes], high[2 * kLanes];
+    const int64_t at = k * kLanes, opposite = (m - k) * kLanes;
+    std::copy_n(rows.re + at, kLanes, low);
+    std::copy_n(rows.im + at, kLanes, low + kLanes);
+    std::copy_n(rows.re + opposite, kLanes, high);
+    std::copy_n(rows.im + opposite, kLanes, high + kLanes);
+    pack_pair(roots[2 * k], roots[2 * k + 1], kLanes, low, low + kLanes, high, high + kLanes);
+    std::copy_n(low, kLanes, rows.re + at);
+    std::copy_n(low + kLanes, kLanes, rows.im + at);
+    std::copy_n(high, kLanes, rows.re + opposite);
+    std::copy_n(high + kLanes, kLanes, rows.im + opposite);
+  }
+}
+
+template <typename T>
+UNIHAL_VECTORIZED void unpack_line(int64_t m, const T* roots, T* line) {
+  line[2 * m] = line[0];
+  line[2 * m + 1] = line[1];
+  for (int64_t k = 0; 2 * k <= m; ++k) {
+    T low[2] = {line[2 * k], line[2 * k + 1]}, high[2] = {line[2 * (m - k)], line[2 * (m - k) + 1]};
+    unpack_pair(roots[2 * k], roots[2 * k + 1], int64_t{1}, low, low + 1, high, high + 1);
+    std::copy_n(low, 2, line + 2 * k);
+    std::copy_n(high, 2, line + 2 * (m - k));
+  }
+}
+
+template <typename T>
+UNIHAL_VECTORIZED void pack_line(int64_t m, const T* roots, T* line) {
+  for (int64_t k = 0; 2 * k <= m; ++k) {
+    T low[2] = {line[2 * k], line[2 * k + 1]}, high[2] = {line[2 * (m - k)], line[2 * (m - k) + 1]};
+    pack_pair(roots[2 * k], roots[2 * k + 1], int64_t{1}, low, low + 1, high, high + 1);
+    std::copy_n(low, 2, line + 2 * k);
+    std::copy_n(high, 2, line + 2 * (m - k));
+  }
+}
+
+// -- plans
+// ------------------------------------------------------------------------------------------------------------------
+
+// What the transforms of one length need, kept by the thread that launches them.
+template <typename T>
+struct Plan {
+  int64_t length = 0;   // of the complex numbers; 0: unused
+  bool halved = false;  // they are halves of real signals
+  uint64_t last_use = 0;
+  std::unique_ptr<FftLinePlan<T>> lines;      // for blocks
+  std::unique_ptr<FftLongPlan<T>> long_line;  // for one at a time
+  std::vector<T> roots;                       // between halves and spectrum
+};
+
+constexpr int kPlans = 16;
+
+template <typename T>
+const Plan<T>& plan_of(int64_t length, bool halved, bool in_blocks) {
+  thread_local Plan<T> plans[kPlans];
+  thread_local uint64_t uses = 0;
+  Plan<T>* plan = std::find_if(plans, plans + kPlans,
+                               [&](const Plan<T>& each) { return each.length == length && each.halved == halved; });
+  if (plan == plans + kPlans) {
+    plan = std::min_element(plans, plans + kPlans,
+                            [](const Plan<T>& a, const Plan<T>& b) { return a.last_use < b.last_use; });
+    *plan = Plan<T>();
+    if (halved) {
+      const RootsOfUnity<T> roots(2 * length);
+      plan->roots.resize(static_cast<size_t>(length + 2));
+      for (int64_t k = 0; 2 * k <= length; ++k) roots.get(k, &plan->roots[2 * k], &plan->roots[2 * k + 1]);
+    }
+    plan->length = length;
+    plan->halved = halved;
+  }
+  plan->last_use = ++uses;
+  if (in_blocks && plan->lines == nullptr) plan->lines = std::make_unique<FftLinePlan<T>>(length);
+  if (!in_blocks && plan->long_line == nullptr) plan->long_line = std::make_unique<FftLongPlan<T>>(length);
+  return *plan;
+}
+
+// -- blocks of lines
+// ----------------------------------------------------------------------------------------------------------
+
+// The lines of one block: their number, and where they begin.
+struct Block {
+  int64_t lanes;
+  const int64_t* from;
+  const int64_t* to;
+};
+
+template <typename T>
+void complex_block(const AxisTask& task, const Plan<T>& plan, const Block& block, FftRows<T> rows, FftRows<T> other) {
+  const FftSignal<T> source = signal_of<T>(*task.from, task.axis), target = signal_of<T>(*task.to, task.axis);
+  const T scale = static_cast<T>(task.scale);
+  load_fft_rows(task.length, block.lanes, task.inverse ? source.exchanged() : source, block.from, rows);
+  rows = plan.lines->run(rows, other);
+  store_fft_rows(task.length, block.lanes, rows, task.inverse ? target.exchanged() : target, block.to, scale, scale);
+}
+
+template <typename T>
+void block_from_real(const AxisTask& task, const Plan<T>& plan, const Block& block, FftRows<T> rows, FftRows<T> other) {
+  const FftSignal<T> source = signal_of<T>(*task.from, task.axis), target = signal_of<T>(*task.to, task.axis);
+  const int64_t n = task.complex_length();
+  load_fft_rows(n, block.lanes, task.halved() ? in_pairs(source) : source, block.from, rows);
+  rows = plan.lines->run(rows, other);
+  if (task.halved()) unpack_rows(n, plan.roots.data(), rows);
+  const T scale = static_cast<T>(task.halved() ? task.scale / 2 : task.scale);
+  store_fft_rows(task.frequencies(), block.lanes, rows, target, block.to, scale, task.inverse ? -scale : scale);
+}
+
+// The forward transform of half a spectrum is the inverse one of its conjugate.
+template <typename T>
+void block_to_real(const AxisTask& task, const Plan<T>& plan, const Block& block, FftRows<T> rows, FftRows<T> other) {
+  constexpr int64_t kLanes = kFftLanes<T>;
+  const FftSignal<T> source = signal_of<T>(*task.from, task.axis), target = signal_of<T>(*task.to, task.axis);
+  const int64_t n = task.complex_length(), count = task.frequencies();
+  load_fft_rows(count, block.lanes, source, block.from, rows);
+  std::fill_n(rows.im, kLanes, T(0));
+  if (!task.inverse) std::transform(rows.im, rows.im + count * kLanes, rows.im, std::negate<T>());
+  if (task.halved()) {
+    std::fill_n(rows.im + n * kLanes, kLanes, T(0));
+    pack_rows(n, plan.roots.data(), rows);
+  } else {
+    for (int64_t k = 1; k < count; ++k) {
+      std::copy_n(rows.re + k * kLanes, kLanes, rows.re + (n - k) * kLanes);
+      std::transform(rows.im + k * kLanes, rows.im + (k + 1) * kLanes, rows.im + (n - k) * kLanes, std::negate<T>());
+    }
+  }
+  rows = plan.lines->run(rows.exchanged(), other.exchanged()).exchanged();
+  const T scale = static_cast<T>(task.scale);
+  store_fft_rows(n, block.lanes, rows, task.halved() ? in_pairs(target) : target, block.to, scale, scale);
+}
+
+// -- one line at a time
+// -------------------------------------------------------------------------------------------------------
+
+template <typename T>
+bool line_from_real(const AxisTask& task, const Plan<T>& plan, const FftSignal<T>& source, const FftSignal<T>& target) {
+  const int64_t n = task.complex_length();
+  ScratchFrame frame;
+  T* line = frame.take<T>(static_cast<size_t>(2 * (n + 1)));
+  if (line == nullptr) return false;
+  if (!plan.long_line->run(task.halved() ? in_pairs(source) : source, fft_packed(line), 1, 1)) return false;
+  if (task.halved()) unpack_line(n, plan.roots.data(), line);
+  const T scale = static_cast<T>(task.halved() ? task.scale / 2 : task.scale);
+  const T im_scale = task.inverse ? -scale : scale;
+  for (int64_t k = 0; k < task.frequencies(); ++k) {
+    target.re[k * target.stride] = line[2 * k] * scale;
+    target.im[k * target.stride] = line[2 * k + 1] * im_scale;
+  }
+  return true;
+}
+
+template <typename T>
+bool line_to_real(const AxisTask& task, const Plan<T>& plan, const FftSignal<T>& source, const FftSignal<T>& target) {
+  const int64_t n = task.complex_length(), count = task.frequencies();
+  ScratchFrame frame;
+  T* line = frame.take<T>(static_cast<size_t>(2 * (n + 1)));
+  if (line == nullptr) return false;
+  const T sign = task.inverse ? T(1) : T(-1);
+  for (int64_t k = 0; k < count; ++k) {
+    line[2 * k] = source.re[k * source.stride];
+    line[2 * k + 1] = source.im[k * source.stride] * sign;
+  }
+  line[1] = 0;
+  if (task.halved()) {
+    line[2 * n + 1] = 0;
+    pack_line(n, plan.roots.data(), line);
+  } else {
+    for (int64_t k = 1; k < count; ++k) {
+      line[2 * (n - k)] = line[2 * k];
+      line[2 * (n - k) + 1] = -line[2 * k + 1];
+    }
+  }
+  const FftSignal<T> signal = task.halved() ? in_pairs(target) : target;
+  const T scale = static_cast<T>(task.scale);
+  return plan.long_line->run(fft_packed(line).exchanged(), signal.exchanged(), scale, scale);
+}
+
+template <typename T>
+bool transform_line(const AxisTask& task, const Plan<T>& plan, int64_t from, int64_t to) {
+  const FftSignal<T> source = signal_of<T>(*task.from, task.axis).moved(from);
+  const FftSignal<T> target = signal_of<T>(*task.to, task.axis).moved(to);
+  if (task.form == FftForm::kFromReal) return line_from_real(task, plan, source, target);
+  if (task.form == FftForm::kToReal) return line_to_real(task, plan, source, target);
+  const T scale = static_cast<T>(task.scale);
+  return plan.long_line->run(task.inverse ? source.exchanged() : source, task.inverse ? target.exchanged() : target,
+                             scale, scale);
+}
+
+// -- all lines along an axis
+// --------------------------------------------------------------------------------------------------
+
+// Parts of a complex number are counted.
+int64_t parts_of(const uhal_tensor& view) { return is_complex(view.dtype) ? 2 : 1; }
+
+template <typename T>
+uhal_status transform_axis(const AxisTask& task) {
+  constexpr int64_t kLanes = kFftLanes<T>;
+  const uhal_tensor from = first_along(*task.from, task.axis), to = first_along(*task.to, task.axis);
+  const uhal_tensor* views[] = {&from, &to};
+  const Space space = make_space(views, 2);
+  const int64_t n = task.complex_length();
+  const int64_t rows = FftLinePlan<T>::is_smooth(n) ? n : smooth_length(2 * n - 1);
+  const bool in_blocks = n < kShortestLong || (rows <= kLargestBlock && 2 * space.count >= kLanes);
+  const Plan<T>& plan = plan_of<T>(n, task.halved(), in_blocks);
+  const int64_t from_parts = parts_of(from), to_parts = parts_of(to);
+  std::atomic<bool> complete{true};
+  if (!in_blocks) {
+    parallel_for(space.count, kWork * n, [&](int64_t begin, int64_t end) {
+      Cursor cursor(space, begin);
+      for (; begin < end && complete; ++begin, cursor.advance(1)) {
+        if (!transform_line(task, plan, from_parts * cursor.offset(0), to_parts * cursor.offset(1))) complete = false;
+      }
+    });
+  } else {
+    const int64_t plane = (std::max(rows, task.frequencies()) + 1) * kLanes;
+    parallel_for((space.count + kLanes - 1) / kLanes, kWork * rows * kLanes, [&](int64_t begin, int64_t end) {
+      ScratchFrame frame;
+      T* buffer = frame.take<T>(static_cast<size_t>(4 * plane));
+      if (buffer == nullptr) {
+        complete = false;
+        return;
+      }
+      const FftRows<T> first = {buffer, buffer + plane}, second = {buffer + 2 * plane, buffer + 3 * plane};
+      Cursor cursor(space, begin * kLanes);
+      for (int64_t i = begin; i < end; ++i) {
+        int64_t from_offsets[kLanes], to_offsets[kLanes];
+        const Block block = {std::min(kLanes, space.count - i * kLanes), from_offsets, to_offsets};
+        for (int64_t lane = 0; lane < block.lanes; ++lane, cursor.advance(1)) {
+          from_offsets[lane] = from_parts * cursor.offset(0);
+          to_offsets[lane] = to_parts * cursor.offset(1);
+        }
+        if (task.form == FftForm::kComplex) complex_block(task, plan, block, first, second);
+        if (task.form == FftForm::kFromReal) block_from_real(task, plan, block, first, second);
+        if (task.form == FftForm::kToReal) block_to_real(task, plan, block, first, second);
+      }
+    });
+  }
+  return complete ? UHAL_OK : fail(UHAL_RESOURCE_EXHAUSTED, "the host has no memory left for a transform");
+}
+
+// -- all axes
+// -------------------------------------------------------------------------------------------------------------------
+
+// Complex transforms along the first `count` axes, from a view to another or in place.
+template <typename T>
+uhal_status transform_complex_axes(const FftProblem& problem, int count, double scale, const uhal_tensor& from,
+                                   const uhal_tensor& to) {
+  for (int i = 0; i < count; ++i) {
+    const AxisTask task = {FftForm::kComplex,
+                           problem.inverse,
+                           i == 0 ? scale : 1,
+                           problem.axes[i],
+                           problem.lengths[i],
+                           i == 0 ? &from : &to,
+                           &to};
+    const uhal_status status = transform_axis<T>(task);
+    if (status != UHAL_OK) return status;
+  }
+  return UHAL_OK;
+}
+
+template <typename T>
+uhal_status transform(const FftProblem& problem, const uhal_tensor& x, const uhal_tensor& y) {
+  const int others = problem.axis_count - 1;
+  AxisTask last = {problem.form, problem.inverse, problem.scale, problem.last_axis(), problem.last_length(), &x, &y};
+  if (problem.form == FftForm::kComplex) {
+    return transform_complex_axes<T>(problem, problem.axis_count, problem.scale, x, y);
+  }
+  if (problem.form == FftForm::kFromReal) {
+    const uhal_status status = transform_axis<T>(last);
+    return status != UHAL_OK ? status : transform_complex_axes<T>(problem, others, 1, y, y);
+  }
+  if (others == 0) return transform_axis<T>(last);
+  ScratchFrame frame;
+  uhal_tensor spectrum = x;
+  spectrum.data = frame.take<T>(static_cast<size_t>(2 * element_count(x)));
+  if (spectrum.data == nullptr) return fail(UHAL_RESOURCE_EXHAUSTED, "the host has no memory left for a transform");
+  set_packed_strides(spectrum, row_major(x.rank));
+  const uhal_status status = transform_complex_axes<T>(problem, others, 1, x, spectrum);
+  last.from = &spectrum;
+  return status != UHAL_OK ? status : transform_axis<T>(last);
+}
+
+}  // namespace
+
+const char* refuse_fft(const uhal_op&) { return nullptr; }
+
+uhal_status run_fft(const Launch& launch) {
+  const uhal_op& op = launch.op;
+  const uhal_tensor& x = *op.inputs[0];
+  const uhal_tensor& y = *op.outputs[0];
+  if (element_count(y) == 0) return UHAL_OK;
+  if (element_count(x) == 0) {
+    fill_view(0, 0, y);
+    return UHAL_OK;
+  }
+  const FftProblem problem = fft_problem(op);
+  return problem.is_double ? transform<double>(problem, x, y) : transform<float>(problem, x, y);
+}
+
+}  // namespace unihal::stub
