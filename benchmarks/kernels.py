@@ -1,6 +1,7 @@
 """Elementwise add, exp and a sum over 64 MiB, and a 1024 matrix product: the device against its peers.
 
     python benchmarks/kernels.py numpy|paddle|tensorflow
+    python benchmarks/kernels.py complex64|complex128      # complex numbers, against NumPy
 
 Every call ends with the work done (the device is synchronized). Outputs are freshly allocated on both sides, as the
 frameworks do it; NumPy and unihal's own API write into given outputs.
@@ -47,6 +48,45 @@ def numpy_pairs() -> dict[str, Pair]:
             lambda: np.matmul(m, m, out=out_m),
         ),
     }
+
+
+def complex_pairs(dtype: str) -> dict[str, Pair]:
+    import unihal
+
+    generator = np.random.default_rng(0)
+    device = unihal.device("rdna:0")
+
+    def numbers(*shape: int) -> Any:
+        return (generator.standard_normal(shape) + 1j * generator.standard_normal(shape)).astype(dtype)
+
+    count = 64 * 1024 * 1024 // np.dtype(dtype).itemsize
+    a, b, m = numbers(count), numbers(count), numbers(1024, 1024)
+    out, out_m = np.empty_like(a), np.empty_like(m)
+    real = np.empty(count, a.real.dtype)
+    da, db, dm, dout, dout_m, dreal = (unihal.Buffer.from_numpy(x, device) for x in (a, b, m, out, out_m, real))
+
+    def on_device(function: Callable[..., Any], *operands: Any, **keywords: Any) -> Callable[[], Any]:
+        def run() -> None:
+            function(*operands, **keywords)
+            device.synchronize()
+
+        return run
+
+    pairs: dict[str, Pair] = {}
+    for name in ("add", "multiply", "divide"):
+        ours = getattr(unihal.ops, name)
+        theirs = getattr(np, name)
+        pairs[name] = on_device(ours, da, db, out=dout), lambda theirs=theirs: theirs(a, b, out=out)
+    for name in ("exp", "log", "sqrt", "sin", "tanh", "arctan"):
+        ours = getattr(unihal.ops, "atan" if name == "arctan" else name)
+        theirs = getattr(np, name)
+        pairs[name] = on_device(ours, da, out=dout), lambda theirs=theirs: theirs(a, out=out)
+    pairs["absolute"] = on_device(unihal.ops.absolute, da, out=dreal), lambda: np.absolute(a, out=real)
+    pairs["sum"] = on_device(unihal.ops.sum, da), lambda: np.sum(a)
+    pairs["product"] = on_device(unihal.ops.product, da), lambda: np.prod(a)
+    pairs["cumulative sum"] = on_device(unihal.ops.scan, da, 0), lambda: np.cumsum(a)
+    pairs["matmul 1024"] = on_device(unihal.ops.matmul, dm, dm, out=dout_m), lambda: np.matmul(m, m, out=out_m)
+    return pairs
 
 
 def paddle_pairs() -> dict[str, Pair]:
@@ -108,14 +148,19 @@ def tensorflow_pairs() -> dict[str, Pair]:
 
 def main() -> None:
     peer = sys.argv[1]
-    pairs = {"numpy": numpy_pairs, "paddle": paddle_pairs, "tensorflow": tensorflow_pairs}[peer]()
-    peer_name = "NumPy" if peer == "numpy" else f"{peer} CPU"
+    is_complex = peer.startswith("complex")
+    dtype = peer if is_complex else "float32"
+    if is_complex:
+        pairs = complex_pairs(dtype)
+    else:
+        pairs = {"numpy": numpy_pairs, "paddle": paddle_pairs, "tensorflow": tensorflow_pairs}[peer]()
+    peer_name = "NumPy" if peer == "numpy" or is_complex else f"{peer} CPU"
     for name, (device_call, peer_call) in pairs.items():
         times = measure.alternate({"device": device_call, "peer": peer_call})
         measure.report(
             [
                 {
-                    "benchmark": f"{peer}: {name}" + ("" if "matmul" in name else " over 64 MiB float32"),
+                    "benchmark": f"{peer}: {name}" + ("" if "matmul" in name else f" over 64 MiB {dtype}"),
                     "unit": "ms",
                     "device": times["device"] * 1e3,
                     "peer": times["peer"] * 1e3,

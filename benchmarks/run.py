@@ -163,7 +163,7 @@ def main() -> None:
     parser.add_argument("--json", type=pathlib.Path, help="also write the rows to this file")
     arguments = parser.parse_args()
     plan: list[tuple[str, Any]] = [("abi", abi), ("kernels onednn", lambda: native("onednn"))]
-    for peer in ("numpy", "paddle", "tensorflow"):
+    for peer in ("numpy", "complex64", "complex128", "paddle", "tensorflow"):
         plan.append((f"kernels {peer}", lambda p=peer: run([sys.executable, str(HERE / "kernels.py"), p])))
     plan.append(("data", lambda: run([sys.executable, str(HERE / "data_dependent.py")])))
     for framework in ("paddle", "tensorflow"):

@@ -1,11 +1,11 @@
 # Makes C++ of the kernel sources: cmake -DROOT=... -DOUTPUT=<folder> -DSOURCES=<files> -DPRELUDES=<files> -P embed.cmake
 #
 # Writes kernel_sources.h and kernel_sources.cc: `sources::reduce` for source/reduce.cl, `prelude_opencl` for
-# prelude/opencl.h. A line `#include "csrc/kernels/..."` of a source is replaced by that file.
+# prelude/opencl.h. A line `#include "csrc/..."` of a source is replaced by that file.
 
 function(read_with_includes path result)
   file(READ ${path} text)
-  while(text MATCHES "#include \"(csrc/kernels/[a-z0-9_/.]+)\"\n")
+  while(text MATCHES "#include \"(csrc/[a-z0-9_/.]+)\"\n")
     set(line "${CMAKE_MATCH_0}")
     file(READ ${ROOT}/${CMAKE_MATCH_1} included)
     string(REPLACE "${line}" "${included}" text "${text}")

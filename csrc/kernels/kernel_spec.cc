@@ -13,6 +13,10 @@ const char* compute_name(Compute type) {
       return "double";
     case Compute::kInt64:
       return "int64";
+    case Compute::kComplexFloat:
+      return "complex_float";
+    case Compute::kComplexDouble:
+      return "complex_double";
     default:
       return "uint64";
   }

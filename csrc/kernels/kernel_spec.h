@@ -20,7 +20,10 @@ struct Source {
 };
 
 // The type in which a kernel computes (op.h, "Arithmetic"): the macro T of the dialect.
-enum class Compute : uint8_t { kFloat, kDouble, kInt64, kUint64 };
+enum class Compute : uint8_t { kFloat, kDouble, kInt64, kUint64, kComplexFloat, kComplexDouble };
+
+inline bool computes_complex(Compute type) { return type == Compute::kComplexFloat || type == Compute::kComplexDouble; }
+inline bool computes_double(Compute type) { return type == Compute::kDouble || type == Compute::kComplexDouble; }
 
 class KernelSpec {
  public:

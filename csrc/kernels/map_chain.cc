@@ -34,7 +34,7 @@ constexpr int64_t kWorthItsOwnKernel = int64_t{1} << 16;  // elements
 
 // Integers only if all functions are defined on them. The enumerators of both are in one order.
 Compute compute_of(const MapChain& chain) {
-  static_assert(static_cast<int>(Compute::kUint64) == static_cast<int>(Arithmetic::kUint64));
+  static_assert(static_cast<int>(Compute::kComplexDouble) == static_cast<int>(Arithmetic::kComplexDouble));
   bool integer = true;
   for (int i = 0; i < chain.step_count(); ++i) integer &= map_function(chain.step_at(i).function).integer;
   return static_cast<Compute>(map_arithmetic(chain.output_count(), chain.input_count(), integer,
@@ -54,15 +54,19 @@ void append_parameters_as(Arguments& arguments, const MapChain& chain, Convert c
 void append_parameters(Arguments& arguments, const MapChain& chain, Compute type) {
   switch (type) {
     case Compute::kFloat:
+    case Compute::kComplexFloat:
       return append_parameters_as<float>(arguments, chain, [](double value) { return static_cast<float>(value); });
     case Compute::kDouble:
+    case Compute::kComplexDouble:
       return append_parameters_as<double>(arguments, chain, [](double value) { return value; });
     default:
       return append_parameters_as<int64_t>(arguments, chain, integer_parameter<int64_t>);
   }
 }
 
-size_t value_size(Compute type) { return type == Compute::kFloat ? sizeof(float) : sizeof(int64_t); }
+size_t parameter_size(Compute type) {
+  return type == Compute::kFloat || type == Compute::kComplexFloat ? sizeof(float) : sizeof(int64_t);
+}
 
 void define_chain(KernelSpec& spec, const MapChain& chain, Compute type) {
   spec.compute(type)
@@ -73,7 +77,8 @@ void define_chain(KernelSpec& spec, const MapChain& chain, Compute type) {
       .define("UHAL_STEPS", chain.step_count());
   for (int i = 0; i < chain.step_count(); ++i) {
     const MapChain::Step& step = chain.step_at(i);
-    spec.define_text(kStepNames[i].text, map_function(step.function).text)
+    const MapFunction& function = map_function(step.function);
+    spec.define_text(kStepNames[i].text, computes_complex(type) ? function.complex_text : function.text)
         .define(kStepNames[i].operands, static_cast<int64_t>(step.operands))
         .define(kStepNames[i].result, step.result);
   }
@@ -204,7 +209,7 @@ uhal_status run_strided(Queue& queue, const MapChain& chain, Compute type, const
 int64_t strided_bytes(const MapChain& chain, Compute type, const Space& space) {
   const LayoutKind kind = layout_kind(space);
   const int64_t pointers = 16 * chain.operand_count();
-  const int64_t parameters = UHAL_MAP_MAX_PARAMETERS * chain.step_count() * static_cast<int64_t>(value_size(type));
+  const int64_t parameters = UHAL_MAP_MAX_PARAMETERS * chain.step_count() * static_cast<int64_t>(parameter_size(type));
   const int64_t layout = (kind.wide ? 8 : 4) * (1 + int64_t{kind.rank} * (1 + chain.operand_count()));
   return pointers + parameters + layout + 16;
 }
@@ -250,12 +255,12 @@ const char* refuse_map_chain(const DeviceTraits& traits, const MapChain& chain) 
   const char* name = map_function(chain.step_at(0).function).name;
   for (int i = 0; i < chain.operand_count(); ++i) {
     const uhal_dtype dtype = chain.operand(i).dtype;
-    if (!is_real(dtype)) {
-      return refusal("map %s: dtype %s is not supported; complex numbers can be filled, copied and cast only", name,
-                     dtype_name(dtype));
-    }
     for (int k = 0; k < chain.step_count(); ++k) {
       const uhal_map_function function = chain.step_at(k).function;
+      if (is_complex(dtype) && map_function(function).complex_text == nullptr) {
+        return refusal("map %s is not defined on complex numbers, got %s", map_function(function).name,
+                       dtype_name(dtype));
+      }
       if (is_bitwise(function) && !is_integer(dtype)) {
         return refusal("map %s needs integer or bool operands, got %s; cast it first", map_function(function).name,
                        dtype_name(dtype));

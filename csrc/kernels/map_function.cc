@@ -5,11 +5,29 @@ namespace {
 
 enum Domain { FLOATING = 0, INTEGER = 1 };
 
+// By number; nullptr where a function has no complex form.
+struct ComplexTexts {
+  const char* of[uhal_map_function_limit] = {};
+  constexpr ComplexTexts() {
+#define UHAL_COMPLEX1(name, expression) of[uhal_map_##name] = "r0 = " #expression;
+#define UHAL_COMPLEX2 UHAL_COMPLEX1
+#define UHAL_COMPLEX3 UHAL_COMPLEX1
+#include "csrc/tables/complex.def"
+#undef UHAL_COMPLEX1
+#undef UHAL_COMPLEX2
+#undef UHAL_COMPLEX3
+  }
+};
+constexpr ComplexTexts kComplexTexts;
+
 constexpr MapFunction kFunctions[] = {
-#define UHAL_MAP1(name, domain, flops, expression) {#name, 1, 1, domain == INTEGER, "r0 = " #expression},
-#define UHAL_MAP2(name, domain, flops, expression) {#name, 2, 1, domain == INTEGER, "r0 = " #expression},
-#define UHAL_MAP3(name, domain, flops, expression) {#name, 3, 1, domain == INTEGER, "r0 = " #expression},
-#define UHAL_UPDATE(name, inputs, outputs, flops, ...) {#name, inputs, outputs, false, #__VA_ARGS__},
+#define UHAL_MAP1(name, domain, flops, expression) \
+  {#name, 1, 1, domain == INTEGER, "r0 = " #expression, kComplexTexts.of[uhal_map_##name]},
+#define UHAL_MAP2(name, domain, flops, expression) \
+  {#name, 2, 1, domain == INTEGER, "r0 = " #expression, kComplexTexts.of[uhal_map_##name]},
+#define UHAL_MAP3(name, domain, flops, expression) \
+  {#name, 3, 1, domain == INTEGER, "r0 = " #expression, kComplexTexts.of[uhal_map_##name]},
+#define UHAL_UPDATE(name, inputs, outputs, flops, ...) {#name, inputs, outputs, false, #__VA_ARGS__, nullptr},
 #include "csrc/tables/elementwise.def"
 #undef UHAL_MAP1
 #undef UHAL_MAP2

@@ -15,6 +15,7 @@ struct MapFunction {
   // Statements that set r0, r1, ... . They read x0, x1, ... (x, y and z are other names of the first three) and the
   // parameters p0, p1, ..., and call what prelude/map_functions.h defines.
   const char* text;
+  const char* complex_text;  // the same on complex numbers; nullptr where the function has no complex form
 };
 
 inline constexpr int kMapFunctionCount = uhal_map_function_limit;

@@ -32,7 +32,9 @@ inline Compute floating_compute(const uhal_op& op) {
   return Compute::kFloat;
 }
 
-inline int64_t compute_bytes(Compute compute) { return compute == Compute::kFloat ? 4 : 8; }
+inline int64_t compute_bytes(Compute compute) {
+  return compute == Compute::kFloat ? 4 : compute == Compute::kComplexDouble ? 16 : 8;
+}
 inline uhal_dtype compute_dtype(Compute compute) { return compute == Compute::kFloat ? UHAL_FLOAT32 : UHAL_FLOAT64; }
 
 // Whether all elements of a view lie within what the 32-bit INDEX reaches from its data.

@@ -9,6 +9,7 @@ std::string program_text(const KernelSpec& spec, const DeviceTraits& traits, Pre
   text += traits.has_float64 ? "1\n" : "0\n";
   text += spec.macro_text();
   text += prelude == Prelude::kOpencl ? prelude_opencl : prelude_gpu;
+  if (computes_complex(spec.compute())) text += prelude_complex;
   text += prelude_common;
   text += spec.source().text;
   return text;

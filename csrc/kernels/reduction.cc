@@ -7,6 +7,7 @@
 #include "csrc/backends/common/reduction.h"
 #include "csrc/kernels/layout.h"
 #include "csrc/kernels/operands.h"
+#include "csrc/kernels/ops.h"
 #include "csrc/kernels/teams.h"
 #include "kernel_sources.h"
 
@@ -151,8 +152,16 @@ int combining_step(uhal_reduction reduction) {
 }
 
 Compute compute_of(uhal_dtype dtype) {
+  if (is_complex(dtype)) return dtype == UHAL_COMPLEX128 ? Compute::kComplexDouble : Compute::kComplexFloat;
   if (is_floating(dtype)) return dtype == UHAL_FLOAT64 ? Compute::kDouble : Compute::kFloat;
   return dtype == UHAL_UINT64 ? Compute::kUint64 : Compute::kInt64;
+}
+
+const char* refuse_complex_reduction(const char* name, uhal_reduction reduction, const uhal_tensor& x,
+                                     const uhal_tensor& y) {
+  if (reduces_complex(reduction) || (!is_complex(x.dtype) && !is_complex(y.dtype))) return nullptr;
+  return refusal("%s %s is not defined on complex numbers, got %s; expected sum, mean or product", name,
+                 reduction_name(reduction), dtype_name(is_complex(x.dtype) ? x.dtype : y.dtype));
 }
 
 void append_neutral(Arguments& arguments, int step, uhal_dtype dtype, Compute compute) {

@@ -7,7 +7,7 @@
 
 namespace unihal::kernels {
 
-// y has x's rank, and length 1 along the axes that are reduced. Both dtypes are real.
+// y has x's rank, and length 1 along the axes that are reduced. Complex numbers are multiplied only.
 struct Reduction {
   const uhal_tensor& x;
   const uhal_tensor& y;
@@ -18,11 +18,16 @@ struct Reduction {
 
 uhal_status run_reduction(Queue& queue, const Reduction& reduction);
 
-// The type in which elements of a dtype are compared and counted: 64-bit integers or floating point.
+// The type in which elements of a dtype are compared and counted: 64-bit integers, floating point or complex numbers.
 Compute compute_of(uhal_dtype dtype);
 
 // The step that combines two elements: of a product, maximum or minimum its own, else the sum's.
 int combining_step(uhal_reduction reduction);
+
+// nullptr if a reduction is defined on the dtypes of its operands, else the refusal: complex numbers have no order.
+// `name` is that of the op.
+const char* refuse_complex_reduction(const char* name, uhal_reduction reduction, const uhal_tensor& x,
+                                     const uhal_tensor& y);
 
 // Appends what combining nothing gives, as a T: 0, 1, or the extreme of the elements' dtype (an infinity where it has
 // them). `step` is UHAL_STEP_SUM to UHAL_STEP_LOG_SUM_EXP.

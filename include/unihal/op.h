@@ -16,6 +16,9 @@
  * - Arithmetic. Unless a kind says otherwise, it is done in float64 if any operand is float64, else in
  *   float32 if any is floating, else in 64-bit integers; results are rounded to nearest even when
  *   stored. float16 and bfloat16 always accumulate in float32.
+ * - Complex numbers (since ABI 1.6). An op with a complex operand computes with complex numbers, of float64 if any
+ * operand is float64 or complex128, else of float32; real operands lie on the real axis, and a real output takes the
+ * real part. Errors are relative to the modulus. What needs an order, and what a kind does not name, is refused.
  * - `attributes` may be NULL where the defaults below are wanted; its struct begins with struct_size.
  */
 #ifndef UNIHAL_OP_H_
@@ -33,9 +36,9 @@ enum {
   /* -- elementwise and data movement -------------------------------------------------------- */
 
   /* inputs broadcast (NumPy's rule) to the one shape that all outputs have; outputs[k] =
-   * function(inputs...). Functions, their operands and parameters: csrc/tables/elementwise.def, by
-   * uhal_map_function. Dtypes may be mixed. An output may be the same view as an input of its dtype.
-   * attributes: uhal_map_attributes (required). */
+   * function(inputs...). Functions, their operands and parameters: csrc/tables/elementwise.def and, for complex
+   * operands, complex.def, by uhal_map_function. Dtypes may be mixed. An output may be the same view as an input of its
+   * dtype. attributes: uhal_map_attributes (required). */
   UHAL_OP_MAP = 1,
 
   /* [x] -> [y]. x broadcasts to y's shape; same dtype, any dtype. The bits are kept, also those of NaN. Transpose,
@@ -43,7 +46,7 @@ enum {
   UHAL_OP_COPY = 2,
 
   /* [x] -> [y]. As UHAL_OP_COPY with conversion: to integer truncates toward zero (a value outside the
-   * range gives an unspecified one), to bool gives x != 0, complex to real drops the imaginary part. */
+   * range gives an unspecified one), to bool gives x != 0, complex to real (and to bool) drops the imaginary part. */
   UHAL_OP_CAST = 3,
 
   /* [] -> [y]. attributes: uhal_fill_attributes (default: zero). */
@@ -68,7 +71,8 @@ enum {
   UHAL_OP_GATHER = 16,
 
   /* [indices, updates] -> [y], y read and written. y[a..., indices[i...], b...] is combined with
-   * updates[a..., i..., b...] by `reduction` (UHAL_REDUCE_NONE: the last in row-major order wins). */
+   * updates[a..., i..., b...] by `reduction` (UHAL_REDUCE_NONE: the last in row-major order wins; of complex
+   * numbers that, sum or product). */
   UHAL_OP_SCATTER = 17,
 
   /* [x, indices] -> [y]. indices' last axis (length k) addresses x's first k axes:
@@ -104,14 +108,15 @@ enum {
 
   /* [x] -> [y]. y has x's rank; an axis where y has length 1 is reduced, others are equal. NaN wins in
    * maximum and minimum. The mean of nothing is NaN (of integers 0); that of integers is cut toward zero.
-   * attributes: uhal_reduce_attributes. */
+   * Complex numbers have sum, mean and product. attributes: uhal_reduce_attributes. */
   UHAL_OP_REDUCE = 32,
 
   /* [x] -> [y] int32 or int64; y has x's rank and length 1 at `axis`. The first of equals; NaN counts as
    * the extreme. attributes: uhal_axis_attributes; flag UHAL_AXIS_DESCENDING: argmax, else argmin. */
   UHAL_OP_ARG_REDUCE = 33,
 
-  /* [x] -> [y] of one shape: running sum, product, maximum or minimum along an axis.
+  /* [x] -> [y] of one shape: running sum, product, maximum or minimum along an axis; of complex numbers
+   * sum or product.
    * attributes: uhal_scan_attributes. */
   UHAL_OP_SCAN = 34,
 
@@ -128,7 +133,7 @@ enum {
   /* [a (..., m, k), b (..., k, n), c (optional)] -> [d (..., m, n)].
    * d = activation(alpha * a @ b + beta * c); leading axes of a, b broadcast to d's; c broadcasts to d (a
    * bias is a row), and may be the same view as d. Transposed operands are strides. A d of float16 or bfloat16 may be
-   * rounded to its dtype before the activation, too.
+   * rounded to its dtype before the activation, too. Complex numbers have no activation; nothing is conjugated.
    * attributes: uhal_matmul_attributes. */
   UHAL_OP_MATMUL = 48,
 
@@ -283,9 +288,11 @@ typedef struct uhal_map_function_info {
   const char* name; /* "silu" */
   int32_t input_count;
   int32_t output_count;
-  int32_t integer;        /* 1 if it is defined on integers and bool, 0 if it computes in floating point */
-  int32_t flops;          /* nominal operations per element */
-  const char* expression; /* the text of its line */
+  int32_t integer;                /* 1 if it is defined on integers and bool, 0 if it computes in floating point */
+  int32_t flops;                  /* nominal operations per element */
+  const char* expression;         /* the text of its line */
+  const char* complex_expression; /* since ABI 1.6: that of its line in csrc/tables/complex.def; NULL: it has none, and
+                                   * refuses complex operands */
 } uhal_map_function_info;
 
 UHAL_API size_t uhal_map_function_count(void);

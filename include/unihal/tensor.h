@@ -28,8 +28,8 @@ enum {
   UHAL_BFLOAT16 = 11,
   UHAL_FLOAT32 = 12,
   UHAL_FLOAT64 = 13,
-  UHAL_COMPLEX64 = 14,  /* two float32: fill, copy and cast only */
-  UHAL_COMPLEX128 = 15, /* two float64: fill, copy and cast only */
+  UHAL_COMPLEX64 = 14,  /* two float32, the real part first; computed with since ABI 1.6 (op.h, "Complex numbers") */
+  UHAL_COMPLEX128 = 15, /* two float64 */
   UHAL_DTYPE_COUNT = 16
 };
 

@@ -97,6 +97,7 @@ py::dict map_functions() {
     function["integer"] = info.integer != 0;
     function["flops"] = info.flops;
     function["expression"] = info.expression;
+    function["complex_expression"] = info.complex_expression;
     result[info.name] = function;
   }
   return result;

@@ -55,6 +55,27 @@ def floating(name: str) -> str:
     return "float64" if name in ("int32", "int64", "uint32", "uint64") else "float32"
 
 
+#: The dtype of a complex dtype's parts.
+_PARTS = {"complex64": "float32", "complex128": "float64"}
+
+
+def is_complex(name: str) -> bool:
+    """Whether a dtype is complex."""
+    return name in _PARTS
+
+
+def real_part(name: str) -> str:
+    """The dtype of a complex dtype's parts; a real dtype itself."""
+    return _PARTS.get(name, name)
+
+
+def with_imaginary_part(name: str) -> str:
+    """The complex dtype whose parts hold the values of a dtype."""
+    if is_complex(name):
+        return name
+    return "complex128" if floating(name) == "float64" else "complex64"
+
+
 def to_numpy(name: str) -> np.dtype[Any]:
     """NumPy's dtype; bfloat16 comes from the package ml_dtypes."""
     import numpy as np

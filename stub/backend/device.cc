@@ -105,7 +105,7 @@ uhal_status device_properties(uhal_backend_device* device, uhal_device_propertie
   all.max_allocation = settings().max_allocation;
   if (settings().has_profile) describe_profile(settings().profile, &all);
   for (uhal_dtype dtype = UHAL_BOOL; dtype < UHAL_DTYPE_COUNT; ++dtype) {
-    if (is_real(dtype)) all.supported_dtypes |= uint64_t{1} << dtype;
+    if (is_real(dtype) || is_complex(dtype)) all.supported_dtypes |= uint64_t{1} << dtype;
   }
   if (settings().strict) all.checks = UHAL_CHECK_RACES | UHAL_CHECK_MEMORY;
   // The core's struct may be older and shorter; struct_size and the three fields it fills itself stay as they are.

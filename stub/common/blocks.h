@@ -14,7 +14,7 @@ inline constexpr int64_t kBlock = 1024;
 inline constexpr int64_t kShortAxis = kBlock / 4;
 
 struct alignas(64) BlockBuffer {
-  char bytes[(kBlock + kShortAxis) * 8];
+  char bytes[(kBlock + kShortAxis) * 16];  // of the largest compute type
 };
 
 class BlockOperand {

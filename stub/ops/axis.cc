@@ -5,10 +5,13 @@
 #include <limits>
 
 #include "csrc/backends/common/attributes.h"
+#include "csrc/backends/common/complex_parts.h"
+#include "csrc/backends/common/reduction.h"
 #include "stub/common/blocks.h"
 #include "stub/common/kernels.h"
 #include "stub/common/rows.h"
 #include "stub/common/scratch.h"
+#include "stub/ops/copy.h"
 
 namespace unihal::stub {
 namespace {
@@ -101,6 +104,16 @@ A combine(uhal_reduction reduction, A a, A b) {
   }
 }
 
+struct ComplexDouble {
+  double x, y;
+};
+
+// A product: of sums the parts are summed up.
+template <>
+ComplexDouble combine(uhal_reduction, ComplexDouble a, ComplexDouble b) {
+  return {a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x};
+}
+
 // What an exclusive scan of a dtype begins with.
 template <class A>
 A start(uhal_reduction reduction, uhal_dtype dtype) {
@@ -115,6 +128,11 @@ A start(uhal_reduction reduction, uhal_dtype dtype) {
     default:
       return 0;
   }
+}
+
+template <>
+ComplexDouble start(uhal_reduction, uhal_dtype) {
+  return {1, 0};
 }
 
 // The same row from its other end.
@@ -220,7 +238,7 @@ const char* refuse_unordered(const char* name, const uhal_op& op) {
   const uhal_tensor& x = *op.inputs[0];
   const uhal_tensor& y = *op.outputs[0];
   if (is_real(x.dtype) && is_real(y.dtype)) return nullptr;
-  return refusal("%s: dtype %s is not supported; complex numbers have no order and can be copied and cast only", name,
+  return refusal("%s: dtype %s is not supported, since complex numbers have no order", name,
                  dtype_name(is_real(x.dtype) ? y.dtype : x.dtype));
 }
 
@@ -261,8 +279,10 @@ const char* refuse_sort(const uhal_op& op) { return refuse_unordered(op.kind == 
 uhal_status run_sort(const Launch& launch) { return run_by_type(launch.op); }
 
 const char* refuse_scan(const uhal_op& op) {
-  if (const char* reason = refuse_unordered("scan", op)) return reason;
   const uhal_reduction reduction = scan_attributes(op).reduction;
+  if (!reduces_complex(reduction)) {
+    if (const char* reason = refuse_unordered("scan of a maximum or minimum", op)) return reason;
+  }
   if (reduction != UHAL_REDUCE_SUM && reduction != UHAL_REDUCE_PRODUCT && reduction != UHAL_REDUCE_MAXIMUM &&
       reduction != UHAL_REDUCE_MINIMUM) {
     return refusal("scan: reduction %d is not supported; expected sum, product, maximum or minimum", reduction);
@@ -272,17 +292,26 @@ const char* refuse_scan(const uhal_op& op) {
 
 // Running sums of floating operands are kept in double, those of integers in 64 bits.
 uhal_status run_scan(const Launch& launch) {
+  const uhal_scan_attributes attributes = scan_attributes(launch.op);
+  const auto run = [&](const uhal_tensor& x, const uhal_tensor& y) {
+    if (is_complex(x.dtype) || is_complex(y.dtype)) {
+      scan<ComplexDouble>(x, y, attributes, kComplexDouble);
+    } else if (is_floating(x.dtype) || is_floating(y.dtype)) {
+      scan<double>(x, y, attributes, kDouble);
+    } else if (x.dtype == UHAL_UINT64) {
+      scan<uint64_t>(x, y, attributes, kUint64);
+    } else {
+      scan<int64_t>(x, y, attributes, kInt64);
+    }
+    return UHAL_OK;
+  };
+  const auto zero = [](const uhal_tensor& view) {
+    fill_view(0, 0, view);
+    return UHAL_OK;
+  };
   const uhal_tensor& x = *launch.op.inputs[0];
   const uhal_tensor& y = *launch.op.outputs[0];
-  const uhal_scan_attributes attributes = scan_attributes(launch.op);
-  if (is_floating(x.dtype) || is_floating(y.dtype)) {
-    scan<double>(x, y, attributes, kDouble);
-  } else if (x.dtype == UHAL_UINT64) {
-    scan<uint64_t>(x, y, attributes, kUint64);
-  } else {
-    scan<int64_t>(x, y, attributes, kInt64);
-  }
-  return UHAL_OK;
+  return reduces_parts(attributes.reduction, x, y) ? run_on_parts(x, y, run, zero) : run(x, y);
 }
 
 }  // namespace unihal::stub

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "csrc/backends/common/complex_parts.h"
 #include "stub/common/blocks.h"
 #include "stub/common/kernels.h"
 #include "stub/common/move.h"
@@ -120,20 +121,6 @@ void copy_transposed(const Space& space, int axis, int64_t size, char* to, const
       }
     }
   });
-}
-
-// The real type of a complex dtype's parts, else the dtype itself.
-uhal_dtype part_dtype(uhal_dtype dtype) {
-  return dtype == UHAL_COMPLEX64 ? UHAL_FLOAT32 : dtype == UHAL_COMPLEX128 ? UHAL_FLOAT64 : dtype;
-}
-
-// The real or imaginary parts of a complex view.
-uhal_tensor part(const uhal_tensor& view, bool imaginary) {
-  uhal_tensor result = view;
-  result.dtype = part_dtype(view.dtype);
-  if (view.data != nullptr) result.data = static_cast<char*>(view.data) + (imaginary ? dtype_size(result.dtype) : 0);
-  for (int i = 0; i < view.rank; ++i) result.strides[i] = 2 * view.strides[i];
-  return result;
 }
 
 void cast_real(const uhal_tensor& x, const uhal_tensor& y) {

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "csrc/backends/common/index_problem.h"
+#include "csrc/backends/common/reduction.h"
 #include "stub/common/blocks.h"
 #include "stub/common/indices.h"
 #include "stub/common/kernels.h"
@@ -256,9 +257,9 @@ const char* refuse_index(const uhal_op& op) {
     return refusal("%s: reduction %d is not supported; expected none, sum, product, maximum or minimum", op_name(op),
                    reduction);
   }
-  if (!is_real(op.outputs[0]->dtype)) {
-    return refusal("%s: dtype %s can only be overwritten (reduction none), not combined", op_name(op),
-                   dtype_name(op.outputs[0]->dtype));
+  if (is_complex(op.outputs[0]->dtype) && !reduces_complex(reduction)) {
+    return refusal("%s: %s is not defined on complex numbers, got %s; expected none, sum or product", op_name(op),
+                   reduction_name(reduction), dtype_name(op.outputs[0]->dtype));
   }
   return nullptr;
 }

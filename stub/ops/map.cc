@@ -42,7 +42,7 @@ const uhal_tensor& operand(const uhal_op& op, int index) {
 // The enumerators of both are in one order.
 ComputeType choose_type(const uhal_op& op, Domain domain) {
   static_assert(int{kFloat} == static_cast<int>(Arithmetic::kFloat) &&
-                int{kUint64} == static_cast<int>(Arithmetic::kUint64));
+                int{kComplexDouble} == static_cast<int>(Arithmetic::kComplexDouble));
   return static_cast<ComputeType>(
       map_arithmetic(op.output_count, op.input_count, domain == INTEGER, [&](int i) { return operand(op, i).dtype; }));
 }
@@ -72,7 +72,7 @@ struct Plan {
   bool dense = true;     // every operand is one run of the compute type
   bool streams = false;  // outputs are written around the caches
   MapLoop loop = nullptr;
-  double parameters[UHAL_MAP_MAX_PARAMETERS];  // of the compute type
+  double parameters[UHAL_MAP_MAX_PARAMETERS];  // of the compute type, or of its parts
 };
 
 // The function works on the caller's memory.
@@ -142,9 +142,8 @@ const char* refuse_map(const uhal_op& op) {
   const char* name = kFunctions[function].name;
   for (int i = 0; i < op.output_count + op.input_count; ++i) {
     const uhal_dtype dtype = operand(op, i).dtype;
-    if (!is_real(dtype)) {
-      return refusal("map %s: dtype %s is not supported; complex numbers can be filled, copied and cast only", name,
-                     dtype_name(dtype));
+    if (is_complex(dtype) && !has_complex_form(function)) {
+      return refusal("map %s is not defined on complex numbers, got %s", name, dtype_name(dtype));
     }
     if (is_bitwise(function) && !is_integer(dtype)) {
       return refusal("map %s needs integer or bool operands, got %s; cast it first", name, dtype_name(dtype));
@@ -176,16 +175,19 @@ uhal_status run_map(const Launch& launch) {
   plan.loop = vectors().map[function][type];
   switch (type) {
     case kFloat:
+    case kComplexFloat:
       convert_parameters<float>(attributes.parameters, plan.parameters);
       break;
     case kDouble:
+    case kComplexDouble:
       convert_parameters<double>(attributes.parameters, plan.parameters);
       break;
     default:
       convert_parameters<int64_t>(attributes.parameters, plan.parameters);
       break;
   }
-  const int64_t work = 1 + info.flops / 4 + (plan.dense ? 0 : count / 2);
+  const int64_t parts = type == kComplexFloat || type == kComplexDouble ? 2 : 1;
+  const int64_t work = parts * (1 + info.flops / 4) + (plan.dense ? 0 : count / 2);
   parallel_for(plan.space.count, work, kBlock, [&](int64_t begin, int64_t end) {
     plan.dense && !plan.streams ? run_dense(plan, begin, end) : run_blocks(plan, begin, end);
   });

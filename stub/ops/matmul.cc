@@ -2,8 +2,10 @@
 
 #include <atomic>
 
+#include "csrc/backends/common/complex_matmul.h"
 #include "csrc/backends/common/dtype.h"
 #include "csrc/backends/common/implementation_note.h"
+#include "csrc/tables/elementwise.h"
 #include "stub/common/parallel.h"
 #include "stub/common/staging.h"
 #include "stub/ops/gemm.h"
@@ -48,6 +50,45 @@ uhal_status run_with_gemm(const MatmulProblem& problem) {
                        : UHAL_OK;
 }
 
+uhal_op two_operand_op(uhal_op_kind kind, const uhal_tensor* const* inputs, const uhal_tensor* const* outputs) {
+  uhal_op op = {};
+  op.struct_size = sizeof op;
+  op.kind = kind;
+  op.input_count = op.output_count = 1;
+  op.inputs = inputs;
+  op.outputs = outputs;
+  return op;
+}
+
+uhal_status run_complex(const Launch& launch) {
+  ComplexMatmul complex(launch.op);
+  ScratchFrame frame;
+  void* memory = frame.take(complex.bytes());
+  if (memory == nullptr) {
+    return fail(UHAL_RESOURCE_EXHAUSTED, "matmul needs %zu bytes of temporary host memory, and the host has none left",
+                complex.bytes());
+  }
+  complex.use(memory);
+  const auto convert = [&](const uhal_tensor& from, const uhal_tensor& to) {
+    const uhal_tensor* inputs[] = {&from};
+    const uhal_tensor* outputs[] = {&to};
+    return run_copy({two_operand_op(UHAL_OP_CAST, inputs, outputs), launch.stream});
+  };
+  const auto negate = [&](const uhal_tensor& from, const uhal_tensor& to) {
+    const uhal_tensor* inputs[] = {&from};
+    const uhal_tensor* outputs[] = {&to};
+    uhal_map_attributes negative = {};
+    negative.struct_size = sizeof negative;
+    negative.function = uhal_map_negative;
+    uhal_op op = two_operand_op(UHAL_OP_MAP, inputs, outputs);
+    op.attributes = &negative;
+    return run_map({op, launch.stream});
+  };
+  uhal_status status = complex.prepare(convert, negate);
+  if (status == UHAL_OK) status = run_matmul({complex.product(), launch.stream});
+  return status == UHAL_OK ? complex.finish(convert) : status;
+}
+
 }  // namespace
 
 const char* refuse_matmul(const uhal_op& op) { return refuse_matmul_operands(op); }
@@ -56,6 +97,7 @@ uhal_status run_matmul(const Launch& launch) {
   const uhal_op& op = launch.op;
   const uhal_matmul_attributes attributes = matmul_attributes(op);
   if (element_count(*op.outputs[0]) == 0) return UHAL_OK;
+  if (is_complex_matmul(op)) return run_complex(launch);
   const uhal_dtype dtype = arithmetic_dtype(op);
 
   Staging staging(launch);

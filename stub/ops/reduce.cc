@@ -9,6 +9,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "csrc/backends/common/complex_parts.h"
 #include "csrc/backends/common/reduction.h"
 #include "stub/common/blocks.h"
 #include "stub/common/kernels.h"
@@ -317,14 +318,78 @@ uhal_status reduce(const uhal_tensor& x, const uhal_tensor& y, uhal_reduction re
   return Reduction<A>(x, y, space, reduction, type).run();
 }
 
+// -- products of complex numbers; of sums the parts are summed up
+
+struct ComplexDouble {
+  double x, y;
+};
+
+ComplexDouble multiply(ComplexDouble a, ComplexDouble b) { return {a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x}; }
+
+// The product of `count` elements, `stride` apart, in several chains: one would wait for each multiplication.
+ComplexDouble multiply_run(LoadLoop load, int64_t count, const char* from, int64_t stride, int64_t size) {
+  constexpr int64_t kChains = 4;
+  ComplexDouble products[kChains] = {{1, 0}, {1, 0}, {1, 0}, {1, 0}};
+  BlockBuffer buffer;
+  const auto* values = reinterpret_cast<const ComplexDouble*>(buffer.bytes);
+  for (int64_t i = 0; i < count; i += kBlock) {
+    const int64_t length = std::min(kBlock, count - i);
+    load(length, from + i * stride * size, stride, buffer.bytes);
+    for (int64_t j = 0; j < length; ++j) products[j % kChains] = multiply(products[j % kChains], values[j]);
+  }
+  return multiply(multiply(products[0], products[1]), multiply(products[2], products[3]));
+}
+
+void multiply_complex(const uhal_tensor& x, const uhal_tensor& y) {
+  const uhal_tensor* views[] = {&x, &y};
+  const Space space = make_space(views, 2);
+  const Space kept = axes_of(space, kY, Axes::kKept);
+  const Space reduced = axes_of(space, kY, Axes::kReduced);
+  const LoadLoop load = vectors().load[x.dtype][kComplexDouble];
+  const StoreLoop store = vectors().store[kComplexDouble][y.dtype];
+  const int64_t size = dtype_size(x.dtype);
+  parallel_for(kept.count, 2 * reduced.count, [&](int64_t begin, int64_t end) {
+    Cursor output(kept, begin);
+    for (; begin < end; ++begin, output.advance(1)) {
+      ComplexDouble product = {1, 0};
+      Cursor cursor(reduced, 0);
+      for (int64_t done = 0; done < reduced.count;) {
+        const int64_t run = cursor.run();
+        const char* from = static_cast<const char*>(x.data) + (output.offset(kX) + cursor.offset(kX)) * size;
+        product = multiply(product, multiply_run(load, run, from, reduced.strides[kX][reduced.rank - 1], size));
+        cursor.advance(run);
+        done += run;
+      }
+      store(1, &product, static_cast<char*>(y.data) + output.offset(kY) * dtype_size(y.dtype), 1);
+    }
+  });
+}
+
+uhal_status reduce_real(const uhal_tensor& x, const uhal_tensor& y, uhal_reduction reduction) {
+  const ComputeType type = choose_type(reduction, x.dtype, y.dtype);
+  switch (accumulator_type(type)) {
+    case kInt64:
+      return reduce<int64_t>(x, y, reduction, type);
+    case kUint64:
+      return reduce<uint64_t>(x, y, reduction, type);
+    default:
+      return reduce<double>(x, y, reduction, type);
+  }
+}
+
+uhal_status fill_zeros(const uhal_tensor& view) {
+  fill_view(0, 0, view);
+  return UHAL_OK;
+}
+
 }  // namespace
 
 const char* refuse_reduce(const uhal_op& op) {
   const uhal_reduction reduction = reduction_of(op);
   if (!is_known(reduction)) return refusal("reduce: reduction %d is unknown to this build of the stub", reduction);
   for (const uhal_tensor* view : {op.inputs[0], op.outputs[0]}) {
-    if (!is_real(view->dtype)) {
-      return refusal("reduce %s: dtype %s is not supported; complex numbers can be filled, copied and cast only",
+    if (is_complex(view->dtype) && !reduces_complex(reduction)) {
+      return refusal("reduce %s is not defined on complex numbers, got %s; expected sum, mean or product",
                      reduction_name(reduction), dtype_name(view->dtype));
     }
   }
@@ -335,15 +400,18 @@ uhal_status run_reduce(const Launch& launch) {
   const uhal_tensor& x = *launch.op.inputs[0];
   const uhal_tensor& y = *launch.op.outputs[0];
   const uhal_reduction reduction = reduction_of(launch.op);
-  const ComputeType type = choose_type(reduction, x.dtype, y.dtype);
-  switch (accumulator_type(type)) {
-    case kInt64:
-      return reduce<int64_t>(x, y, reduction, type);
-    case kUint64:
-      return reduce<uint64_t>(x, y, reduction, type);
-    default:
-      return reduce<double>(x, y, reduction, type);
+  if (!is_complex(x.dtype) && !is_complex(y.dtype)) return reduce_real(x, y, reduction);
+  if (reduces_parts(reduction, x, y)) {
+    const auto run = [&](const uhal_tensor& from, const uhal_tensor& to) { return reduce_real(from, to, reduction); };
+    return run_on_parts(x, y, run, fill_zeros);
   }
+  if (element_count(y) == 0) return UHAL_OK;
+  if (element_count(x) == 0) {
+    fill_view(1, 1, y);
+  } else {
+    multiply_complex(x, y);
+  }
+  return UHAL_OK;
 }
 
 }  // namespace unihal::stub

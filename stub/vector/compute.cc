@@ -7,6 +7,7 @@ namespace unihal::stub {
 #define UHAL_DECLARE(set)                                                 \
   namespace set {                                                         \
   extern const MapLoop kMapLoops[uhal_map_function_limit][kComputeTypes]; \
+  void add_complex_loops(InstructionSet& set);                            \
   extern const LoadLoop kLoadLoops[UHAL_DTYPE_COUNT][kComputeTypes];      \
   extern const StoreLoop kStoreLoops[kComputeTypes][UHAL_DTYPE_COUNT];    \
   extern const ReduceRun kReduceRuns[kReduceSteps][kComputeTypes];        \
@@ -21,12 +22,13 @@ UHAL_DECLARE(avx512)
 
 namespace {
 
-#define UHAL_MAKE(set) \
-  make(#set, set::kMapLoops, set::kLoadLoops, set::kStoreLoops, set::kReduceRuns, set::kReduceRows, set::kRandomLoops)
+#define UHAL_MAKE(set)                                                                                                 \
+  make(#set, set::kMapLoops, set::kLoadLoops, set::kStoreLoops, set::kReduceRuns, set::kReduceRows, set::kRandomLoops, \
+       set::add_complex_loops)
 
 template <class Map, class Load, class Store, class Run, class Rows>
 InstructionSet make(const char* name, const Map& map, const Load& load, const Store& store, const Run& run,
-                    const Rows& rows, const RandomLoops& random) {
+                    const Rows& rows, const RandomLoops& random, void (*add_complex_loops)(InstructionSet&)) {
   InstructionSet set;
   set.name = name;
   std::memcpy(set.map, map, sizeof map);
@@ -35,6 +37,7 @@ InstructionSet make(const char* name, const Map& map, const Load& load, const St
   std::memcpy(set.reduce_run, run, sizeof run);
   std::memcpy(set.reduce_rows, rows, sizeof rows);
   set.random = random;
+  add_complex_loops(set);
   return set;
 }
 

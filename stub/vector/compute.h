@@ -11,29 +11,34 @@
 namespace unihal::stub {
 
 // The types that arithmetic is done in (op.h, "Arithmetic").
-enum ComputeType { kFloat, kDouble, kInt64, kUint64, kComputeTypes };
+enum ComputeType { kFloat, kDouble, kInt64, kUint64, kComplexFloat, kComplexDouble, kComputeTypes };
 
-inline constexpr int64_t compute_size(ComputeType type) { return type == kFloat ? 4 : 8; }
+inline constexpr int64_t compute_size(ComputeType type) { return type == kFloat ? 4 : type == kComplexDouble ? 16 : 8; }
 
 // The dtype that a compute type is stored as without conversion.
 inline constexpr uhal_dtype compute_dtype(ComputeType type) {
-  constexpr uhal_dtype kDtype[kComputeTypes] = {UHAL_FLOAT32, UHAL_FLOAT64, UHAL_INT64, UHAL_UINT64};
+  constexpr uhal_dtype kDtype[kComputeTypes] = {UHAL_FLOAT32, UHAL_FLOAT64,   UHAL_INT64,
+                                                UHAL_UINT64,  UHAL_COMPLEX64, UHAL_COMPLEX128};
   return kDtype[type];
 }
 
-// The narrowest compute type that holds every value of a real dtype.
+// The narrowest compute type that holds every value of a dtype.
 inline constexpr ComputeType compute_type_of(uhal_dtype dtype) {
+  if (is_complex(dtype)) return dtype == UHAL_COMPLEX64 ? kComplexFloat : kComplexDouble;
   return dtype == UHAL_FLOAT64 ? kDouble : is_floating(dtype) ? kFloat : dtype == UHAL_UINT64 ? kUint64 : kInt64;
 }
 
 // outputs[k][i] = function(inputs[...][i]...) for `count` elements of the compute type. An output may be the same
-// memory as an input. `parameters` are UHAL_MAP_MAX_PARAMETERS values of the compute type.
+// memory as an input. `parameters` are UHAL_MAP_MAX_PARAMETERS values of the compute type, of the type of its parts if
+// it is complex.
 using MapLoop = void (*)(int64_t count, const void* const* inputs, void* const* outputs, const void* parameters);
 
-// Converts `count` elements, `stride` apart, to adjacent elements of a compute type.
+// Converts `count` elements, `stride` apart, to adjacent elements of a compute type. Real numbers become complex ones
+// on the real axis.
 using LoadLoop = void (*)(int64_t count, const void* source, int64_t stride, void* destination);
 
-// Converts adjacent elements of a compute type, rounding to nearest even, to elements `stride` apart.
+// Converts adjacent elements of a compute type, rounding to nearest even, to elements `stride` apart. Of complex
+// numbers a real dtype gets the real part.
 using StoreLoop = void (*)(int64_t count, const void* source, void* destination, int64_t stride);
 
 // How elements enter a reduction, and how they are combined.
@@ -59,10 +64,10 @@ struct RandomLoops {
 struct InstructionSet {
   const char* name;
   MapLoop map[uhal_map_function_limit][kComputeTypes];  // null where a function is not defined on a type
-  LoadLoop load[UHAL_DTYPE_COUNT][kComputeTypes];       // real dtypes
-  StoreLoop store[kComputeTypes][UHAL_DTYPE_COUNT];
-  ReduceRun reduce_run[kReduceSteps][kComputeTypes];
-  ReduceRows reduce_rows[kReduceSteps][kComputeTypes];  // null for kSumExp
+  LoadLoop load[UHAL_DTYPE_COUNT][kComputeTypes];       // complex dtypes to complex types only
+  StoreLoop store[kComputeTypes][UHAL_DTYPE_COUNT];     // and real types to real dtypes only
+  ReduceRun reduce_run[kReduceSteps][kComputeTypes];    // null for complex types
+  ReduceRows reduce_rows[kReduceSteps][kComputeTypes];  // and for kSumExp
   RandomLoops random;
 };
 

@@ -16,6 +16,11 @@ struct Bfloat16 {
   uint16_t bits;
 };
 
+template <class R>
+struct Complex {
+  R x, y;
+};
+
 template <class T, class Stored>
 inline T load(Stored value) {
   return static_cast<T>(value);
@@ -32,6 +37,19 @@ template <class T>
 inline T load(Bfloat16 value) {
   return static_cast<T>(bfloat16_to_float(value.bits));
 }
+
+template <class T, class Stored>
+struct Load {
+  static T convert(Stored value) { return load<T>(value); }
+};
+template <class R, class Stored>
+struct Load<Complex<R>, Stored> {
+  static Complex<R> convert(Stored value) { return {load<R>(value), 0}; }
+};
+template <class R, class S>
+struct Load<Complex<R>, Complex<S>> {
+  static Complex<R> convert(Complex<S> value) { return {static_cast<R>(value.x), static_cast<R>(value.y)}; }
+};
 
 template <class T>
 inline float narrow(T value) {
@@ -66,17 +84,38 @@ struct Store<T, Bfloat16> {
   static Bfloat16 convert(T value) { return {float_to_bfloat16(narrow(value))}; }
 };
 
+template <class R, class Stored>
+struct Store<Complex<R>, Stored> {
+  static Stored convert(Complex<R> value) { return Store<R, Stored>::convert(value.x); }
+};
+template <class R>
+struct Store<Complex<R>, Bool> {
+  static Bool convert(Complex<R> value) { return Store<R, Bool>::convert(value.x); }
+};
+template <class R>
+struct Store<Complex<R>, Float16> {
+  static Float16 convert(Complex<R> value) { return Store<R, Float16>::convert(value.x); }
+};
+template <class R>
+struct Store<Complex<R>, Bfloat16> {
+  static Bfloat16 convert(Complex<R> value) { return Store<R, Bfloat16>::convert(value.x); }
+};
+template <class R, class S>
+struct Store<Complex<R>, Complex<S>> {
+  static Complex<S> convert(Complex<R> value) { return {static_cast<S>(value.x), static_cast<S>(value.y)}; }
+};
+
 template <class T, class Stored>
 void load_loop(int64_t count, const void* source, int64_t stride, void* destination) {
   const Stored* __restrict in = static_cast<const Stored*>(source);
   T* __restrict out = static_cast<T*>(destination);
   if (stride == 1) {
-    for (int64_t i = 0; i < count; ++i) out[i] = load<T>(in[i]);
+    for (int64_t i = 0; i < count; ++i) out[i] = Load<T, Stored>::convert(in[i]);
   } else if (stride == 0) {
-    const T value = load<T>(in[0]);
+    const T value = Load<T, Stored>::convert(in[0]);
     for (int64_t i = 0; i < count; ++i) out[i] = value;
   } else {
-    for (int64_t i = 0; i < count; ++i) out[i] = load<T>(in[i * stride]);
+    for (int64_t i = 0; i < count; ++i) out[i] = Load<T, Stored>::convert(in[i * stride]);
   }
 }
 
@@ -93,8 +132,10 @@ void store_loop(int64_t count, const void* source, void* destination, int64_t st
 
 }  // namespace
 
-#define UHAL_LOADS(Stored) \
-  {load_loop<float, Stored>, load_loop<double, Stored>, load_loop<int64_t, Stored>, load_loop<uint64_t, Stored>}
+#define UHAL_COMPLEX_LOADS(Stored) load_loop<Complex<float>, Stored>, load_loop<Complex<double>, Stored>
+#define UHAL_LOADS(Stored)                                                                                       \
+  {load_loop<float, Stored>, load_loop<double, Stored>, load_loop<int64_t, Stored>, load_loop<uint64_t, Stored>, \
+   UHAL_COMPLEX_LOADS(Stored)}
 extern const LoadLoop kLoadLoops[UHAL_DTYPE_COUNT][kComputeTypes];
 const LoadLoop kLoadLoops[UHAL_DTYPE_COUNT][kComputeTypes] = {
     {},
@@ -111,31 +152,33 @@ const LoadLoop kLoadLoops[UHAL_DTYPE_COUNT][kComputeTypes] = {
     UHAL_LOADS(Bfloat16),
     UHAL_LOADS(float),
     UHAL_LOADS(double),
+    {nullptr, nullptr, nullptr, nullptr, UHAL_COMPLEX_LOADS(Complex<float>)},
+    {nullptr, nullptr, nullptr, nullptr, UHAL_COMPLEX_LOADS(Complex<double>)},
 };
 
-#define UHAL_STORES(T)         \
-  {                            \
-      nullptr,                 \
-      store_loop<T, Bool>,     \
-      store_loop<T, int8_t>,   \
-      store_loop<T, int16_t>,  \
-      store_loop<T, int32_t>,  \
-      store_loop<T, int64_t>,  \
-      store_loop<T, uint8_t>,  \
-      store_loop<T, uint16_t>, \
-      store_loop<T, uint32_t>, \
-      store_loop<T, uint64_t>, \
-      store_loop<T, Float16>,  \
-      store_loop<T, Bfloat16>, \
-      store_loop<T, float>,    \
-      store_loop<T, double>,   \
-  }
+// `...`: those of the complex dtypes.
+#define UHAL_STORES(T, ...) \
+  {nullptr,                 \
+   store_loop<T, Bool>,     \
+   store_loop<T, int8_t>,   \
+   store_loop<T, int16_t>,  \
+   store_loop<T, int32_t>,  \
+   store_loop<T, int64_t>,  \
+   store_loop<T, uint8_t>,  \
+   store_loop<T, uint16_t>, \
+   store_loop<T, uint32_t>, \
+   store_loop<T, uint64_t>, \
+   store_loop<T, Float16>,  \
+   store_loop<T, Bfloat16>, \
+   store_loop<T, float>,    \
+   store_loop<T, double>,   \
+   __VA_ARGS__}
+#define UHAL_COMPLEX_STORES(T) UHAL_STORES(T, store_loop<T, Complex<float>>, store_loop<T, Complex<double>>)
 extern const StoreLoop kStoreLoops[kComputeTypes][UHAL_DTYPE_COUNT];
 const StoreLoop kStoreLoops[kComputeTypes][UHAL_DTYPE_COUNT] = {
-    UHAL_STORES(float),
-    UHAL_STORES(double),
-    UHAL_STORES(int64_t),
-    UHAL_STORES(uint64_t),
+    UHAL_STORES(float, nullptr, nullptr),   UHAL_STORES(double, nullptr, nullptr),
+    UHAL_STORES(int64_t, nullptr, nullptr), UHAL_STORES(uint64_t, nullptr, nullptr),
+    UHAL_COMPLEX_STORES(Complex<float>),    UHAL_COMPLEX_STORES(Complex<double>),
 };
 
 }  // namespace unihal::stub::UHAL_INSTRUCTION_SET

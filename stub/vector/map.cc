@@ -37,7 +37,7 @@ namespace {
     T* result = UHAL_OUTPUT(0);                    \
     UHAL_INDEPENDENT                               \
     for (int64_t i = 0; i < count; ++i) {          \
-      const T x = a[i];                            \
+      [[maybe_unused]] const T x = a[i];           \
       result[i] = static_cast<T>(expression);      \
     }                                              \
   }

@@ -12,6 +12,7 @@
   static inline float name(float x, float y) { return ::name##f(x, y); } \
   static inline double name(double x, double y) { return ::name(x, y); }
 
+UHAL_MATH1(fabs)
 UHAL_MATH1(floor)
 UHAL_MATH1(ceil)
 UHAL_MATH1(rint)
@@ -39,6 +40,7 @@ UHAL_MATH1(atanh)
 UHAL_MATH1(erf)
 UHAL_MATH1(erfc)
 UHAL_MATH2(atan2)
+UHAL_MATH2(copysign)
 UHAL_MATH2(pow)
 UHAL_MATH2(fmod)
 

@@ -1,4 +1,4 @@
-// The layout of everything that crosses the boundary, as of ABI 1.5. A line that fails to compile means that a binary
+// The layout of everything that crosses the boundary, as of ABI 1.6. A line that fails to compile means that a binary
 // built against an older header would read the wrong bytes: append instead, or raise the major.
 #include <gtest/gtest.h>
 
@@ -106,7 +106,7 @@ FIELD(uhal_tensor, rank, 20);
 FIELD(uhal_tensor, shape, 24);
 FIELD(uhal_tensor, strides, 104);
 
-SIZE(uhal_map_function_info, 40);
+SIZE(uhal_map_function_info, 48);
 FIELD(uhal_map_function_info, struct_size, 0);
 FIELD(uhal_map_function_info, name, 8);
 FIELD(uhal_map_function_info, input_count, 16);
@@ -114,6 +114,7 @@ FIELD(uhal_map_function_info, output_count, 20);
 FIELD(uhal_map_function_info, integer, 24);
 FIELD(uhal_map_function_info, flops, 28);
 FIELD(uhal_map_function_info, expression, 32);
+FIELD(uhal_map_function_info, complex_expression, 40);
 
 SIZE(uhal_map_attributes, 80);
 FIELD(uhal_map_attributes, struct_size, 0);

@@ -38,7 +38,8 @@ class CompilationError(Exception):
 def gpu_text(source: str, macros: str = "#define UHAL_HAS_FLOAT64 1\n#define UHAL_COMPUTE_float 1\n") -> str:
     """A program for HIP and CUDA: program_text() of csrc/kernels/program_text.cc."""
     prelude = ROOT / "csrc" / "kernels" / "prelude"
-    return macros + (prelude / "gpu.h").read_text() + (prelude / "common.h").read_text() + source
+    numbers = (ROOT / "csrc/tables/complex_functions.h").read_text() if "UHAL_COMPUTE_complex" in macros else ""
+    return macros + (prelude / "gpu.h").read_text() + numbers + (prelude / "common.h").read_text() + source
 
 
 def text_of(program: Program) -> str:
@@ -68,8 +69,9 @@ def functions_text(compute: str) -> str:
     UHAL_GLOBAL T* v = UHAL_ADDRESS(T, operands) + 24 * UHAL_GLOBAL_ID(0);                          \
     const T x0 = v[0], x1 = v[1], x2 = v[2], x3 = v[3], x4 = v[4], x5 = v[5], x6 = v[6], x7 = v[7]; \
     const T x = x0, y = x1, z = x2;                                                                 \
-    const T p0 = v[8], p1 = v[9], p2 = v[10], p3 = v[11], p4 = v[12];                               \
-    T r0 = 0, r1 = 0, r2 = 0, r3 = 0;                                                               \
+    const R p0 = UHAL_REAL(v[8]), p1 = UHAL_REAL(v[9]), p2 = UHAL_REAL(v[10]);                      \
+    const R p3 = UHAL_REAL(v[11]), p4 = UHAL_REAL(v[12]);                                           \
+    T r0 = C(0), r1 = C(0), r2 = C(0), r3 = C(0);                                                   \
     __VA_ARGS__;                                                                                    \
     v[16] = r0, v[17] = r1, v[18] = r2, v[19] = r3;                                                 \
   }
@@ -77,9 +79,12 @@ def functions_text(compute: str) -> str:
 #define UHAL_MAP2 UHAL_MAP1
 #define UHAL_MAP3 UHAL_MAP1
 #define UHAL_UPDATE(name, inputs, outputs, flops, ...) FLOATING(FUNCTION(name, __VA_ARGS__))
+#define UHAL_COMPLEX1(name, expression) FUNCTION(name, r0 = expression)
+#define UHAL_COMPLEX2 UHAL_COMPLEX1
+#define UHAL_COMPLEX3 UHAL_COMPLEX1
 """
     functions = (ROOT / "csrc/kernels/prelude/map_functions.h").read_text()
-    table = (ROOT / "csrc/tables/elementwise.def").read_text()
+    table = (ROOT / "csrc/tables" / ("complex.def" if "complex" in compute else "elementwise.def")).read_text()
     return gpu_text(functions + source + table, f"#define UHAL_HAS_FLOAT64 1\n#define UHAL_COMPUTE_{compute} 1\n")
 
 

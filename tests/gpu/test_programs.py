@@ -77,11 +77,13 @@ def test_a_program_of_each_kernel_compiles_as_hip(sample: list[Program]) -> None
     assert complaints(compile_hip, sample, "gfx1030", amd_clang()) == []
 
 
-@pytest.mark.parametrize("compute", ["float", "double", "int64", "uint64"])
+@pytest.mark.parametrize("compute", ["float", "double", "int64", "uint64", "complex_float", "complex_double"])
 def test_every_elementwise_function_compiles(compute: str) -> None:
     text = functions_text(compute)
+    # Everything has an identity, what has an order a maximum, and only floating numbers are optimized.
+    expected = (True, not compute.startswith("complex"), compute in ("float", "double"))
     for code in (compile_cuda(text, "sm_80", nvrtc_library()), compile_hip(text, "gfx1030", amd_clang())):
-        assert (b"function_maximum" in code, b"function_adam" in code) == (True, compute in ("float", "double"))
+        assert tuple(b"function_" + name in code for name in (b"identity", b"maximum", b"adam")) == expected
 
 
 @pytest.mark.whole

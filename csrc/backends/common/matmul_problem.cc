@@ -112,13 +112,16 @@ void transpose(MatmulProblem& problem) {
 const char* refuse_matmul_operands(const uhal_op& op) {
   const uhal_matmul_attributes attributes = matmul_attributes(op);
   bool integers = true;
+  bool complex = false;
   for (int i = 0; i < op.input_count + 1; ++i) {
     const uhal_tensor* view = i < op.input_count ? op.inputs[i] : op.outputs[0];
     if (view == nullptr) continue;
-    if (!is_real(view->dtype) || view->dtype == UHAL_BOOL) {
-      return "matmul takes integers and floating point, not bool or complex: cast the operands first";
-    }
+    if (view->dtype == UHAL_BOOL) return "matmul takes numbers, not bool: cast the operands first";
+    complex |= is_complex(view->dtype);
     integers &= is_integer(view->dtype);
+  }
+  if (complex && attributes.activation != UHAL_ACTIVATION_NONE) {
+    return "matmul of complex numbers can fuse no activation: apply it to the result";
   }
   if (integers) {
     if (!is_whole(attributes.alpha) || !is_whole(attributes.beta)) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "csrc/backends/common/attributes.h"
+#include "csrc/backends/common/dtype.h"
 #include "csrc/backends/common/space.h"
 
 namespace unihal {
@@ -42,6 +43,16 @@ inline const char* reduction_name(uhal_reduction reduction) {
   constexpr const char* kNames[] = {"none", "sum", "mean",           "product", "maximum", "minimum",
                                     "all",  "any", "sum_of_squares", "l1_norm", "l2_norm", "log_sum_exp"};
   return kNames[reduction];
+}
+
+// Whether a reduction is defined on complex numbers, which have no order.
+inline bool reduces_complex(uhal_reduction reduction) {
+  return reduction == UHAL_REDUCE_SUM || reduction == UHAL_REDUCE_MEAN || reduction == UHAL_REDUCE_PRODUCT;
+}
+
+// Whether a reduction of complex numbers is that of their real and of their imaginary parts.
+inline bool reduces_parts(uhal_reduction reduction, const uhal_tensor& x, const uhal_tensor& y) {
+  return (is_complex(x.dtype) || is_complex(y.dtype)) && reduction != UHAL_REDUCE_PRODUCT;
 }
 
 }  // namespace unihal

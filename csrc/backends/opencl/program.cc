@@ -29,7 +29,7 @@ std::string build_log(cl_program program, cl_device_id device) {
 // Never fast-math: kernels rely on NaN, infinities and signed zeros.
 std::string Programs::options_of(const kernels::KernelSpec& spec) const {
   std::string options = "-cl-std=CL1.2";
-  if (spec.compute() != kernels::Compute::kDouble) options += " -cl-single-precision-constant";
+  if (!computes_double(spec.compute())) options += " -cl-single-precision-constant";
   if (device_.divides_exactly) options += " -cl-fp32-correctly-rounded-divide-sqrt";
   return options;
 }

@@ -29,6 +29,14 @@ uint64_t bytes_of(const uhal_tensor* const* operands, int count) {
   return bytes;
 }
 
+// What one operation counts for: on complex numbers 4, the multiplications of a product.
+uint64_t per_operation(const OpView& op) {
+  for (int i = 0; i < op.op->input_count; ++i) {
+    if (op.input(i) != nullptr && is_complex(op.input(i)->dtype)) return 4;
+  }
+  return 1;
+}
+
 // 2 per multiplication and addition: each element of y sums over C/groups and the filter's spatial axes.
 uint64_t convolution_flops_of(const uhal_tensor* w, const uhal_tensor* y) {
   uint64_t filters = static_cast<uint64_t>(w->shape[0]);
@@ -69,7 +77,7 @@ uint64_t input_1_flops(const OpView& op) { return elements(op.input(1)); }
 uint64_t output_0_flops(const OpView& op) { return elements(op.output(0)); }
 
 uint64_t map_flops(const OpView& op) {
-  return elements(op.output(0)) * static_cast<uint64_t>(map_function_of(op).flops);
+  return per_operation(op) * elements(op.output(0)) * static_cast<uint64_t>(map_function_of(op).flops);
 }
 
 // Each element's row is combined once, and multiplied where there are weights.
@@ -90,7 +98,7 @@ uint64_t search_flops(const OpView& op) {
 
 uint64_t matmul_flops(const OpView& op) {
   const uhal_tensor* a = op.input(0);
-  return 2 * elements(op.output(0)) * static_cast<uint64_t>(a->shape[a->rank - 1]);
+  return per_operation(op) * 2 * elements(op.output(0)) * static_cast<uint64_t>(a->shape[a->rank - 1]);
 }
 
 uint64_t convolution_flops(const OpView& op) { return convolution_flops_of(op.input(1), op.output(0)); }

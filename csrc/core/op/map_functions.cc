@@ -10,15 +10,30 @@ namespace {
 
 enum Domain { FLOATING = 0, INTEGER = 1 };
 
+// By number; NULL where a function has no complex form.
+struct ComplexForms {
+  const char* of[uhal_map_function_limit] = {};
+  constexpr ComplexForms() {
+#define UHAL_COMPLEX1(name, expression) of[uhal_map_##name] = #expression;
+#define UHAL_COMPLEX2 UHAL_COMPLEX1
+#define UHAL_COMPLEX3 UHAL_COMPLEX1
+#include "csrc/tables/complex.def"
+#undef UHAL_COMPLEX1
+#undef UHAL_COMPLEX2
+#undef UHAL_COMPLEX3
+  }
+};
+constexpr ComplexForms kComplexForms;
+
 const uhal_map_function_info kMapFunctions[] = {
 #define UHAL_MAP1(name, domain, flops, expression) \
-  {sizeof(uhal_map_function_info), #name, 1, 1, domain, flops, #expression},
+  {sizeof(uhal_map_function_info), #name, 1, 1, domain, flops, #expression, kComplexForms.of[uhal_map_##name]},
 #define UHAL_MAP2(name, domain, flops, expression) \
-  {sizeof(uhal_map_function_info), #name, 2, 1, domain, flops, #expression},
+  {sizeof(uhal_map_function_info), #name, 2, 1, domain, flops, #expression, kComplexForms.of[uhal_map_##name]},
 #define UHAL_MAP3(name, domain, flops, expression) \
-  {sizeof(uhal_map_function_info), #name, 3, 1, domain, flops, #expression},
+  {sizeof(uhal_map_function_info), #name, 3, 1, domain, flops, #expression, kComplexForms.of[uhal_map_##name]},
 #define UHAL_UPDATE(name, inputs, outputs, flops, ...) \
-  {sizeof(uhal_map_function_info), #name, inputs, outputs, FLOATING, flops, #__VA_ARGS__},
+  {sizeof(uhal_map_function_info), #name, inputs, outputs, FLOATING, flops, #__VA_ARGS__, nullptr},
 #include "csrc/tables/elementwise.def"
 #undef UHAL_MAP1
 #undef UHAL_MAP2

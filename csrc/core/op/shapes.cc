@@ -17,6 +17,13 @@ const uhal_map_function_info& map_function_of(const OpView& op) {
 
 namespace {
 
+uhal_status expect_complex_form(const OpView& op, const uhal_tensor* operand, const uhal_map_function_info& function) {
+  if (!is_complex(operand->dtype) || function.complex_expression != nullptr) return UHAL_OK;
+  return UHAL_FAIL(UHAL_INVALID_ARGUMENT,
+                   "map: %s has dtype %s, but function %s is not defined on complex numbers; expected a real dtype.",
+                   operand_name(op, operand), uhal_dtype_name(operand->dtype), function.name);
+}
+
 uhal_status refuse_map_operands(const OpView& op, const uhal_map_function_info& function) {
   return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "map: function %s takes %d inputs and %d outputs, but got %d and %d.",
                    function.name, function.input_count, function.output_count, op.op->input_count, op.op->output_count);
@@ -35,13 +42,13 @@ uhal_status check_map(const OpView& op) {
   for (int i = 0; i < function.output_count; ++i) {
     const uhal_tensor* y = op.output(i);
     if (y == nullptr) return refuse_map_operands(op, function);
-    UHAL_EXPECT(expect_dtype(op, y, !is_complex(y->dtype), "a real dtype"));
+    UHAL_EXPECT(expect_complex_form(op, y, function));
     if (i > 0) UHAL_EXPECT(expect_same_shape(op, y, first));
   }
   for (int i = 0; i < function.input_count; ++i) {
     const uhal_tensor* x = op.input(i);
     if (x == nullptr) return refuse_map_operands(op, function);
-    UHAL_EXPECT(expect_dtype(op, x, !is_complex(x->dtype), "a real dtype"));
+    UHAL_EXPECT(expect_complex_form(op, x, function));
     bool same = x->rank == first->rank;
     for (int d = 0; same && d < x->rank; ++d) same = x->shape[d] == first->shape[d];
     if (!same) UHAL_EXPECT(expect_broadcast(op, x, Shape(*first)));

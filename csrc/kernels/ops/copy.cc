@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "csrc/backends/common/dtype.h"
+#include "csrc/backends/common/complex_parts.h"
 #include "csrc/kernels/layout.h"
 #include "csrc/kernels/map_chain.h"
 #include "csrc/kernels/views.h"
@@ -107,20 +107,6 @@ bool same_view(const uhal_tensor& x, const uhal_tensor& y) {
     if (x.shape[i] != y.shape[i] || (x.shape[i] > 1 && x.strides[i] != y.strides[i])) return false;
   }
   return true;
-}
-
-// The real type of a complex dtype's parts, else the dtype itself.
-uhal_dtype part_dtype(uhal_dtype dtype) {
-  return dtype == UHAL_COMPLEX64 ? UHAL_FLOAT32 : dtype == UHAL_COMPLEX128 ? UHAL_FLOAT64 : dtype;
-}
-
-// The real or imaginary parts of a complex view.
-uhal_tensor part(const uhal_tensor& view, bool imaginary) {
-  uhal_tensor result = view;
-  result.dtype = part_dtype(view.dtype);
-  if (view.data != nullptr) result.data = static_cast<char*>(view.data) + (imaginary ? dtype_size(result.dtype) : 0);
-  for (int i = 0; i < view.rank; ++i) result.strides[i] = 2 * view.strides[i];
-  return result;
 }
 
 // The map `identity`: in the type that it computes with, which holds all values of either dtype that the other could

@@ -14,8 +14,10 @@
 
 #include "csrc/backends/common/index_problem.h"
 #include "csrc/backends/common/op_names.h"
+#include "csrc/backends/common/reduction.h"
 #include "csrc/kernels/operands.h"
 #include "csrc/kernels/ops.h"
+#include "csrc/kernels/reduction.h"
 #include "csrc/kernels/stable_order.h"
 #include "kernel_sources.h"
 
@@ -238,13 +240,6 @@ class Parts {
   size_t size_ = 0;
 };
 
-Compute compute_of(uhal_dtype dtype) {
-  return dtype == UHAL_FLOAT64  ? Compute::kDouble
-         : is_floating(dtype)   ? Compute::kFloat
-         : dtype == UHAL_UINT64 ? Compute::kUint64
-                                : Compute::kInt64;
-}
-
 uhal_status scatter(Queue& queue, const uhal_op& op, const uhal_index_attributes& attributes) {
   const IndexProblem problem = make_index_problem(op);
   if (count_of(problem.rows) == 0) return UHAL_OK;
@@ -315,10 +310,7 @@ const char* refuse_index(const DeviceTraits&, const uhal_op& op) {
       return refusal("%s: reduction %d is not supported; expected none, sum, product, maximum or minimum", name,
                      reduction);
     }
-    if (!is_real(op.outputs[0]->dtype)) {
-      return refusal("%s: dtype %s can only be overwritten (reduction none), not combined", name,
-                     dtype_name(op.outputs[0]->dtype));
-    }
+    if (const char* reason = refuse_complex_reduction(name, reduction, *op.inputs[1], *op.outputs[0])) return reason;
   }
   const IndexProblem problem = make_index_problem(op);
   if (places_of(problem) >= kMostOrdered || updates_of(problem) >= kMostOrdered) {

@@ -1,7 +1,8 @@
-#include "csrc/backends/common/dtype.h"
+#include "csrc/backends/common/complex_parts.h"
 #include "csrc/backends/common/reduction.h"
 #include "csrc/kernels/ops.h"
 #include "csrc/kernels/reduction.h"
+#include "csrc/kernels/views.h"
 
 namespace unihal::kernels {
 namespace {
@@ -29,6 +30,8 @@ constexpr Row kRows[] = {
 
 // A logarithm of integers needs fractions on the way, in the widest type that the device has.
 Compute compute_for(const DeviceTraits& traits, uhal_reduction reduction, uhal_dtype x, uhal_dtype y) {
+  if (is_complex(x) || is_complex(y))
+    return has_float64_parts(x) || has_float64_parts(y) ? Compute::kComplexDouble : Compute::kComplexFloat;
   if (x == UHAL_FLOAT64 || y == UHAL_FLOAT64) return Compute::kDouble;
   if (is_floating(x) || is_floating(y)) return Compute::kFloat;
   if (reduction == UHAL_REDUCE_LOG_SUM_EXP) return traits.has_float64 ? Compute::kDouble : Compute::kFloat;
@@ -40,13 +43,7 @@ Compute compute_for(const DeviceTraits& traits, uhal_reduction reduction, uhal_d
 const char* refuse_reduce(const DeviceTraits&, const uhal_op& op) {
   const uhal_reduction reduction = reduction_of(op);
   if (!is_known(reduction)) return refusal("reduce: reduction %d is unknown to this build", reduction);
-  for (const uhal_tensor* view : {op.inputs[0], op.outputs[0]}) {
-    if (!is_real(view->dtype)) {
-      return refusal("reduce %s: dtype %s is not supported; complex numbers can be filled, copied and cast only",
-                     reduction_name(reduction), dtype_name(view->dtype));
-    }
-  }
-  return nullptr;
+  return refuse_complex_reduction("reduce", reduction, *op.inputs[0], *op.outputs[0]);
 }
 
 uhal_status run_reduce(Queue& queue, const uhal_op& op) {
@@ -54,7 +51,12 @@ uhal_status run_reduce(Queue& queue, const uhal_op& op) {
   const uhal_tensor& y = *op.outputs[0];
   const uhal_reduction reduction = reduction_of(op);
   const Row& row = kRows[reduction];
-  return run_reduction(queue, {x, y, row.step, row.finish, compute_for(queue.traits(), reduction, x.dtype, y.dtype)});
+  const auto run = [&](const uhal_tensor& from, const uhal_tensor& to) {
+    const Compute compute = compute_for(queue.traits(), reduction, from.dtype, to.dtype);
+    return run_reduction(queue, {from, to, row.step, row.finish, compute});
+  };
+  if (!reduces_parts(reduction, x, y)) return run(x, y);
+  return run_on_parts(x, y, run, [&](const uhal_tensor& view) { return fill_view(queue, 0, 0, view); });
 }
 
 }  // namespace unihal::kernels

@@ -1,10 +1,13 @@
 #include <algorithm>
 
 #include "csrc/backends/common/attributes.h"
+#include "csrc/backends/common/complex_parts.h"
+#include "csrc/backends/common/reduction.h"
 #include "csrc/kernels/operands.h"
 #include "csrc/kernels/ops.h"
 #include "csrc/kernels/reduction.h"
 #include "csrc/kernels/rows.h"
+#include "csrc/kernels/views.h"
 #include "kernel_sources.h"
 
 namespace unihal::kernels {
@@ -28,28 +31,19 @@ int64_t parts_of(const DeviceTraits& traits, const Rows& rows, const Teams& team
   return std::clamp(traits.is_cpu ? std::min(wanted / groups, most) : most, int64_t{1}, kMostParts);
 }
 
-}  // namespace
-
-const char* refuse_scan(const DeviceTraits&, const uhal_op& op) {
-  for (const uhal_tensor* view : {op.inputs[0], op.outputs[0]}) {
-    if (!is_real(view->dtype)) {
-      return refusal("scan: dtype %s is not supported; complex numbers can be filled, copied and cast only",
-                     dtype_name(view->dtype));
-    }
+Compute compute_for(uhal_dtype x, uhal_dtype y) {
+  if (is_complex(x) || is_complex(y)) {
+    return has_float64_parts(x) || has_float64_parts(y) ? Compute::kComplexDouble : Compute::kComplexFloat;
   }
-  const uhal_reduction reduction = attributes_of(op).reduction;
-  if (reduction == UHAL_REDUCE_SUM || combining_step(reduction) != UHAL_STEP_SUM) return nullptr;
-  return refusal("scan: reduction %d is not supported; expected sum, product, maximum or minimum", reduction);
+  if (x == UHAL_FLOAT64 || y == UHAL_FLOAT64) return Compute::kDouble;
+  return is_floating(x) || is_floating(y) ? Compute::kFloat : compute_of(x);
 }
 
-uhal_status run_scan(Queue& queue, const uhal_op& op) {
-  const uhal_scan_attributes attributes = attributes_of(op);
-  const uhal_tensor& x = *op.inputs[0];
-  const uhal_tensor& y = *op.outputs[0];
+uhal_status scan(Queue& queue, const uhal_scan_attributes& attributes, const uhal_tensor& x, const uhal_tensor& y) {
   const uhal_tensor* views[] = {&x, &y};
   const Rows rows(views, 2, attributes.axis);
   if (rows.count() == 0 || rows.length == 0) return UHAL_OK;
-  const Compute compute = is_floating(x.dtype) || is_floating(y.dtype) ? floating_compute(op) : compute_of(x.dtype);
+  const Compute compute = compute_for(x.dtype, y.dtype);
   const Teams teams = teams_for_rows(queue.traits(), rows, kShare);
   const int step = combining_step(attributes.reduction);
   const int64_t parts = parts_of(queue.traits(), rows, teams);
@@ -77,6 +71,25 @@ uhal_status run_scan(Queue& queue, const uhal_op& op) {
     if (status != UHAL_OK) return status;
   }
   return UHAL_OK;
+}
+
+}  // namespace
+
+const char* refuse_scan(const DeviceTraits&, const uhal_op& op) {
+  const uhal_reduction reduction = attributes_of(op).reduction;
+  if (reduction == UHAL_REDUCE_SUM || combining_step(reduction) != UHAL_STEP_SUM) {
+    return refuse_complex_reduction("scan", reduction, *op.inputs[0], *op.outputs[0]);
+  }
+  return refusal("scan: reduction %d is not supported; expected sum, product, maximum or minimum", reduction);
+}
+
+uhal_status run_scan(Queue& queue, const uhal_op& op) {
+  const uhal_scan_attributes attributes = attributes_of(op);
+  const uhal_tensor& x = *op.inputs[0];
+  const uhal_tensor& y = *op.outputs[0];
+  const auto run = [&](const uhal_tensor& from, const uhal_tensor& to) { return scan(queue, attributes, from, to); };
+  if (!reduces_parts(attributes.reduction, x, y)) return run(x, y);
+  return run_on_parts(x, y, run, [&](const uhal_tensor& view) { return fill_view(queue, 0, 0, view); });
 }
 
 }  // namespace unihal::kernels

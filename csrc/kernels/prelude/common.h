@@ -57,46 +57,89 @@ UHAL_INLINE uint32 uhal_bfloat16_pair(float first, float second) {
 
 /* A float that rounds further, to float16 or bfloat16, as the T itself would: from a double, inexact results are
  * rounded to the odd neighbour, so that they stay on their side of the middle between two short numbers. */
-#if UHAL_COMPUTE_double
-UHAL_INLINE float uhal_narrow(T value) {
+#if UHAL_COMPUTE_double || UHAL_COMPUTE_complex_double
+UHAL_INLINE float uhal_narrow(R value) {
   const float nearest = (float)value;
   const uint32 bits = uhal_bits_of_float(nearest);
-  if ((T)nearest == value || value != value || (bits & 1u) != 0) return nearest;
-  const T magnitude = value < 0 ? -value : value;
-  const T near = nearest < 0 ? -(T)nearest : (T)nearest;
+  if ((R)nearest == value || value != value || (bits & 1u) != 0) return nearest;
+  const R magnitude = value < 0 ? -value : value;
+  const R near = nearest < 0 ? -(R)nearest : (R)nearest;
   return uhal_float_of_bits(near > magnitude ? bits - 1u : bits + 1u);
 }
 #else
 #define uhal_narrow(v) ((float)(v))
 #endif
+#define uhal_narrow_of(v) uhal_narrow(UHAL_REAL(v))
 
-#define uhal_load_bool(p, i) ((T)((p)[i] != 0))
-#define uhal_load_int8(p, i) ((T)(p)[i])
-#define uhal_load_int16(p, i) ((T)(p)[i])
-#define uhal_load_int32(p, i) ((T)(p)[i])
-#define uhal_load_int64(p, i) ((T)(p)[i])
-#define uhal_load_uint8(p, i) ((T)(p)[i])
-#define uhal_load_uint16(p, i) ((T)(p)[i])
-#define uhal_load_uint32(p, i) ((T)(p)[i])
-#define uhal_load_uint64(p, i) ((T)(p)[i])
-#define uhal_load_float16(p, i) ((T)uhal_float_of_half(p, i))
-#define uhal_load_bfloat16(p, i) ((T)uhal_float_of_bits((uint32)(p)[i] << 16))
-#define uhal_load_float32(p, i) ((T)(p)[i])
-#define uhal_load_float64(p, i) ((T)(p)[i])
+#define uhal_load_bool(p, i) C(((p)[i] != 0))
+#define uhal_load_int8(p, i) C((p)[i])
+#define uhal_load_int16(p, i) C((p)[i])
+#define uhal_load_int32(p, i) C((p)[i])
+#define uhal_load_int64(p, i) C((p)[i])
+#define uhal_load_uint8(p, i) C((p)[i])
+#define uhal_load_uint16(p, i) C((p)[i])
+#define uhal_load_uint32(p, i) C((p)[i])
+#define uhal_load_uint64(p, i) C((p)[i])
+#define uhal_load_float16(p, i) C(uhal_float_of_half(p, i))
+#define uhal_load_bfloat16(p, i) C(uhal_float_of_bits((uint32)(p)[i] << 16))
+#define uhal_load_float32(p, i) C((p)[i])
+#define uhal_load_float64(p, i) C((p)[i])
 
-#define uhal_store_bool(p, i, v) ((p)[i] = (uint8)((v) != 0))
-#define uhal_store_int8(p, i, v) ((p)[i] = (int8)(v))
-#define uhal_store_int16(p, i, v) ((p)[i] = (int16)(v))
-#define uhal_store_int32(p, i, v) ((p)[i] = (int32)(v))
-#define uhal_store_int64(p, i, v) ((p)[i] = (int64)(v))
-#define uhal_store_uint8(p, i, v) ((p)[i] = (uint8)(v))
-#define uhal_store_uint16(p, i, v) ((p)[i] = (uint16)(v))
-#define uhal_store_uint32(p, i, v) ((p)[i] = (uint32)(v))
-#define uhal_store_uint64(p, i, v) ((p)[i] = (uint64)(v))
-#define uhal_store_float16(p, i, v) uhal_half_of_float(p, i, uhal_narrow(v))
-#define uhal_store_bfloat16(p, i, v) ((p)[i] = uhal_bfloat16_of_float(uhal_narrow(v)))
-#define uhal_store_float32(p, i, v) ((p)[i] = (float)(v))
-#define uhal_store_float64(p, i, v) ((p)[i] = (double)(v))
+/* Complex numbers in memory, aligned as their parts are, for a complex T. */
+#if UHAL_IS_COMPLEX
+#define UHAL_COMPLEX_DTYPE(name, part, number)                                                                      \
+  typedef struct {                                                                                                  \
+    part x, y;                                                                                                      \
+  } uhal_storage_##name;                                                                                            \
+  UHAL_INLINE T uhal_get_##name(UHAL_GLOBAL const uhal_storage_##name* p) { return uhal_complex(p->x, p->y); }      \
+  UHAL_INLINE void uhal_put_##name(UHAL_GLOBAL uhal_storage_##name* p, T value) {                                   \
+    p->x = (part)value.x;                                                                                           \
+    p->y = (part)value.y;                                                                                           \
+  }                                                                                                                 \
+  UHAL_INLINE void uhal_get4_##name(UHAL_GLOBAL const uhal_storage_##name* p, T* values) {                          \
+    const uhal_four_##number low = *(UHAL_GLOBAL const uhal_four_##number*)p;                                       \
+    const uhal_four_##number high = *(UHAL_GLOBAL const uhal_four_##number*)(p + 2);                                \
+    values[0] = uhal_complex(low.x, low.y), values[1] = uhal_complex(low.z, low.w);                                 \
+    values[2] = uhal_complex(high.x, high.y), values[3] = uhal_complex(high.z, high.w);                             \
+  }                                                                                                                 \
+  UHAL_INLINE void uhal_put4_##name(UHAL_GLOBAL uhal_storage_##name* p, const T* values) {                          \
+    uhal_four_##number low, high;                                                                                   \
+    low.x = (part)values[0].x, low.y = (part)values[0].y, low.z = (part)values[1].x, low.w = (part)values[1].y;     \
+    high.x = (part)values[2].x, high.y = (part)values[2].y, high.z = (part)values[3].x, high.w = (part)values[3].y; \
+    *(UHAL_GLOBAL uhal_four_##number*)p = low;                                                                      \
+    *(UHAL_GLOBAL uhal_four_##number*)(p + 2) = high;                                                               \
+  }
+UHAL_COMPLEX_DTYPE(complex64, float, float32)
+#define uhal_load_complex64(p, i) uhal_get_complex64((p) + (i))
+#define uhal_store_complex64(p, i, v) uhal_put_complex64((p) + (i), v)
+#define uhal_load4_complex64(p, i, v) uhal_get4_complex64((p) + (i), v)
+#define uhal_store4_complex64(p, i, v) uhal_put4_complex64((p) + (i), v)
+#define uhal_load8_complex64(p, i, v) UHAL_TWO_FOURS(uhal_load4_complex64, p, i, v)
+#define uhal_store8_complex64(p, i, v) UHAL_TWO_FOURS(uhal_store4_complex64, p, i, v)
+#if UHAL_HAS_FLOAT64
+UHAL_COMPLEX_DTYPE(complex128, double, float64)
+#define uhal_load_complex128(p, i) uhal_get_complex128((p) + (i))
+#define uhal_store_complex128(p, i, v) uhal_put_complex128((p) + (i), v)
+#define uhal_load4_complex128(p, i, v) uhal_get4_complex128((p) + (i), v)
+#define uhal_store4_complex128(p, i, v) uhal_put4_complex128((p) + (i), v)
+#define uhal_load8_complex128(p, i, v) UHAL_TWO_FOURS(uhal_load4_complex128, p, i, v)
+#define uhal_store8_complex128(p, i, v) UHAL_TWO_FOURS(uhal_store4_complex128, p, i, v)
+#endif
+#endif
+
+#define uhal_store_bool(p, i, v) ((p)[i] = (uint8)(UHAL_REAL(v) != 0))
+#define uhal_store_int8(p, i, v) ((p)[i] = (int8)UHAL_REAL(v))
+#define uhal_store_int16(p, i, v) ((p)[i] = (int16)UHAL_REAL(v))
+#define uhal_store_int32(p, i, v) ((p)[i] = (int32)UHAL_REAL(v))
+#define uhal_store_int64(p, i, v) ((p)[i] = (int64)UHAL_REAL(v))
+#define uhal_store_uint8(p, i, v) ((p)[i] = (uint8)UHAL_REAL(v))
+#define uhal_store_uint16(p, i, v) ((p)[i] = (uint16)UHAL_REAL(v))
+#define uhal_store_uint32(p, i, v) ((p)[i] = (uint32)UHAL_REAL(v))
+#define uhal_store_uint64(p, i, v) ((p)[i] = (uint64)UHAL_REAL(v))
+#define uhal_store_float16(p, i, v) uhal_half_of_float(p, i, uhal_narrow(UHAL_REAL(v)))
+#define uhal_store_bfloat16(p, i, v) ((p)[i] = uhal_bfloat16_of_float(uhal_narrow(UHAL_REAL(v))))
+#define uhal_store_float32(p, i, v) ((p)[i] = (float)UHAL_REAL(v))
+#define uhal_store_float64(p, i, v) ((p)[i] = (double)UHAL_REAL(v))
 
 /* Four neighbours at once; float16's are the compiler's own. */
 #define UHAL_LOAD4(name, convert, p, i, v)                                                       \
@@ -105,16 +148,16 @@ UHAL_INLINE float uhal_narrow(T value) {
     (v)[0] = convert(uhal_four.x), (v)[1] = convert(uhal_four.y), (v)[2] = convert(uhal_four.z); \
     (v)[3] = convert(uhal_four.w);                                                               \
   } while (0)
-#define UHAL_STORE4(name, convert, p, i, v)                                                      \
-  do {                                                                                           \
-    uhal_four_##name uhal_four;                                                                  \
-    uhal_four.x = convert((v)[0]), uhal_four.y = convert((v)[1]), uhal_four.z = convert((v)[2]); \
-    uhal_four.w = convert((v)[3]);                                                               \
-    *(UHAL_GLOBAL uhal_four_##name*)((p) + (i)) = uhal_four;                                     \
+#define UHAL_STORE4(name, convert, p, i, v)                                             \
+  do {                                                                                  \
+    uhal_four_##name uhal_four;                                                         \
+    uhal_four.x = convert(UHAL_REAL((v)[0])), uhal_four.y = convert(UHAL_REAL((v)[1])); \
+    uhal_four.z = convert(UHAL_REAL((v)[2])), uhal_four.w = convert(UHAL_REAL((v)[3])); \
+    *(UHAL_GLOBAL uhal_four_##name*)((p) + (i)) = uhal_four;                            \
   } while (0)
-#define uhal_from_bool(v) ((T)((v) != 0))
-#define uhal_from_number(v) ((T)(v))
-#define uhal_from_bfloat16(v) ((T)uhal_float_of_bits((uint32)(v) << 16))
+#define uhal_from_bool(v) C(((v) != 0))
+#define uhal_from_number(v) C((v))
+#define uhal_from_bfloat16(v) C(uhal_float_of_bits((uint32)(v) << 16))
 #define uhal_to_bool(v) ((uint8)((v) != 0))
 #define uhal_to_bfloat16(v) uhal_bfloat16_of_float(uhal_narrow(v))
 
@@ -154,17 +197,17 @@ UHAL_INLINE float uhal_narrow(T value) {
     (v)[3] = high(uhal_words.y), (v)[4] = low(uhal_words.z), (v)[5] = high(uhal_words.z);  \
     (v)[6] = low(uhal_words.w), (v)[7] = high(uhal_words.w);                               \
   } while (0)
-#define UHAL_STORE_WORDS(pair, p, i, v)                            \
-  do {                                                             \
-    uhal_four_uint32 uhal_words;                                   \
-    uhal_words.x = pair(uhal_narrow((v)[0]), uhal_narrow((v)[1])); \
-    uhal_words.y = pair(uhal_narrow((v)[2]), uhal_narrow((v)[3])); \
-    uhal_words.z = pair(uhal_narrow((v)[4]), uhal_narrow((v)[5])); \
-    uhal_words.w = pair(uhal_narrow((v)[6]), uhal_narrow((v)[7])); \
-    *(UHAL_GLOBAL uhal_four_uint32*)((p) + (i)) = uhal_words;      \
+#define UHAL_STORE_WORDS(pair, p, i, v)                                  \
+  do {                                                                   \
+    uhal_four_uint32 uhal_words;                                         \
+    uhal_words.x = pair(uhal_narrow_of((v)[0]), uhal_narrow_of((v)[1])); \
+    uhal_words.y = pair(uhal_narrow_of((v)[2]), uhal_narrow_of((v)[3])); \
+    uhal_words.z = pair(uhal_narrow_of((v)[4]), uhal_narrow_of((v)[5])); \
+    uhal_words.w = pair(uhal_narrow_of((v)[6]), uhal_narrow_of((v)[7])); \
+    *(UHAL_GLOBAL uhal_four_uint32*)((p) + (i)) = uhal_words;            \
   } while (0)
-#define uhal_low_bfloat16(word) ((T)uhal_float_of_bits((word) << 16))
-#define uhal_high_bfloat16(word) ((T)uhal_float_of_bits((word) & 0xffff0000u))
+#define uhal_low_bfloat16(word) C(uhal_float_of_bits((word) << 16))
+#define uhal_high_bfloat16(word) C(uhal_float_of_bits((word) & 0xffff0000u))
 #define uhal_load8_bfloat16(p, i, v) UHAL_LOAD_WORDS(uhal_low_bfloat16, uhal_high_bfloat16, p, i, v)
 #define uhal_store8_bfloat16(p, i, v) UHAL_STORE_WORDS(uhal_bfloat16_pair, p, i, v)
 #define UHAL_TWO_FOURS(access, p, i, v) \
@@ -196,7 +239,7 @@ UHAL_INLINE float uhal_narrow(T value) {
 #define uhal_store8_float64(p, i, v) UHAL_TWO_FOURS(uhal_store4_float64, p, i, v)
 
 /* -- dtypes known at launch only: a uniform branch, for kernels whose every combination is not worth a compilation. The
- * numbers are those of uhal_dtype. Complex numbers are none of these. -------------------------------------------- */
+ * numbers are those of uhal_dtype; complex ones where T is complex. ----------------------------------------------- */
 
 UHAL_INLINE T uhal_load(int32 dtype, UHAL_GLOBAL const char* p, INDEX i) {
   switch (dtype) {
@@ -219,9 +262,15 @@ UHAL_INLINE T uhal_load(int32 dtype, UHAL_GLOBAL const char* p, INDEX i) {
 #if UHAL_HAS_FLOAT64
     UHAL_CASE(13, float64)
 #endif
+#if UHAL_IS_COMPLEX
+    UHAL_CASE(14, complex64)
+#if UHAL_HAS_FLOAT64
+    UHAL_CASE(15, complex128)
+#endif
+#endif
 #undef UHAL_CASE
     default:
-      return (T)((UHAL_GLOBAL const float*)p)[i];
+      return C(((UHAL_GLOBAL const float*)p)[i]);
   }
 }
 
@@ -247,9 +296,15 @@ UHAL_INLINE void uhal_store(int32 dtype, UHAL_GLOBAL char* p, INDEX i, T value) 
 #if UHAL_HAS_FLOAT64
     UHAL_CASE(13, float64)
 #endif
+#if UHAL_IS_COMPLEX
+    UHAL_CASE(14, complex64)
+#if UHAL_HAS_FLOAT64
+    UHAL_CASE(15, complex128)
+#endif
+#endif
 #undef UHAL_CASE
     default:
-      ((UHAL_GLOBAL float*)p)[i] = (float)value;
+      ((UHAL_GLOBAL float*)p)[i] = (float)UHAL_REAL(value);
   }
 }
 

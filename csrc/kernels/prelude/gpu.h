@@ -118,7 +118,13 @@ UHAL_FOUR(uint16, uhal_four_bfloat16);
 UHAL_FOUR(float, uhal_four_float32);
 UHAL_FOUR(double, uhal_four_float64);
 
-#if UHAL_COMPUTE_double
+#if UHAL_COMPUTE_complex_float
+typedef float R;
+#define UHAL_IS_COMPLEX 1
+#elif UHAL_COMPUTE_complex_double
+typedef double R;
+#define UHAL_IS_COMPLEX 1
+#elif UHAL_COMPUTE_double
 typedef double T;
 #define UHAL_IS_FLOATING 1
 #elif UHAL_COMPUTE_int64
@@ -130,8 +136,19 @@ typedef uint64 T;
 typedef float T;
 #define UHAL_IS_FLOATING 1
 #endif
+#if UHAL_IS_COMPLEX
+typedef struct {
+  R x, y;
+} T;
+#define C(value) uhal_complex((R)(value), (R)0)
+#define UHAL_REAL(value) ((value).x)
+UHAL_FOUR(R, T4); /* sixteen bytes, for sources that move elements of any dtype */
+#else
+typedef T R;
 UHAL_FOUR(T, T4);
 #define C(value) ((T)(value))
+#define UHAL_REAL(value) (value)
+#endif
 #define UHAL_ZEROS T4()
 
 /* -- bits ------------------------------------------------------------------------------------------------ */
@@ -186,13 +203,13 @@ UHAL_INLINE uint16 uhal_half_bits_of_float(float value) {
 #endif
 #define uhal_float_of_half(p, i) uhal_float_of_half_bits((p)[i])
 #define uhal_half_of_float(p, i, value) ((p)[i] = uhal_half_bits_of_float((float)(value)))
-#define uhal_from_float16(v) ((T)uhal_float_of_half_bits(v))
+#define uhal_from_float16(v) C(uhal_float_of_half_bits(v))
 #define uhal_to_float16(v) uhal_half_bits_of_float(uhal_narrow(v))
 typedef uhal_four_uint16 uhal_four_float16;
 #define uhal_load4_float16(p, i, v) UHAL_LOAD4(float16, uhal_from_float16, p, i, v)
 #define uhal_store4_float16(p, i, v) UHAL_STORE4(float16, uhal_to_float16, p, i, v)
-#define uhal_low_float16(word) ((T)uhal_float_of_half_bits((uint16)(word)))
-#define uhal_high_float16(word) ((T)uhal_float_of_half_bits((uint16)((word) >> 16)))
+#define uhal_low_float16(word) C(uhal_float_of_half_bits((uint16)(word)))
+#define uhal_high_float16(word) C(uhal_float_of_half_bits((uint16)((word) >> 16)))
 #define uhal_float16_pair(first, second) \
   ((uint32)uhal_half_bits_of_float(first) | (uint32)uhal_half_bits_of_float(second) << 16)
 #define uhal_load8_float16(p, i, v) UHAL_LOAD_WORDS(uhal_low_float16, uhal_high_float16, p, i, v)
@@ -298,6 +315,7 @@ UHAL_BUILTIN_1(floor)
 UHAL_BUILTIN_1(rint)
 UHAL_BUILTIN_1(round)
 UHAL_BUILTIN_1(trunc)
+UHAL_BUILTIN_2(copysign)
 UHAL_BUILTIN_2(fmax)
 UHAL_BUILTIN_3(fma)
 UHAL_LIBRARY_1(acos)
@@ -349,6 +367,7 @@ UHAL_INLINE Number uhal_max(Number a, Number b) {
 #define atan2(x, y) uhal_atan2(x, y)
 #define atanh(x) uhal_atanh(x)
 #define ceil(x) uhal_ceil(x)
+#define copysign(x, y) uhal_copysign(x, y)
 #define cos(x) uhal_cos(x)
 #define cosh(x) uhal_cosh(x)
 #define erf(x) uhal_erf(x)

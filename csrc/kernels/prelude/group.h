@@ -93,6 +93,8 @@ UHAL_INLINE uhal_team uhal_make_team(int32 lanes, int32 adjacent) {
     return value;                                                                                   \
   }
 
+#if !UHAL_IS_COMPLEX
+
 UHAL_INLINE T uhal_add(T a, T b) { return a + b; }
 
 /* NaN wins. */
@@ -100,3 +102,5 @@ UHAL_INLINE T uhal_larger(T a, T b) { return (a > b || a != a) ? a : b; }
 
 UHAL_TEAM_REDUCTION(uhal_team_sum, T, uhal_add)
 UHAL_TEAM_REDUCTION(uhal_team_maximum, T, uhal_larger)
+
+#endif

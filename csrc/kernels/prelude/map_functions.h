@@ -4,6 +4,7 @@
  * Also the activation that an op applies to its result: after define_activation (csrc/kernels/map_function.h),
  * T uhal_activate(T x). */
 
+#if !UHAL_IS_COMPLEX /* whose functions are complex.h's */
 #if UHAL_IS_FLOATING
 
 UHAL_INLINE T map_clip(T x, T low, T high) { return x < low ? low : x > high ? high : x; }
@@ -90,6 +91,7 @@ UHAL_INLINE T map_floor_mod(T x, T y) {
   const T rest = map_truncate_mod(x, y);
   return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
 }
+#endif
 
 /* On integers only relu means anything. */
 #if defined(UHAL_ACTIVATION_EXPRESSION) && (UHAL_IS_FLOATING || UHAL_ACTIVATION == 1)

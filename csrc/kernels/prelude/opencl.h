@@ -16,12 +16,13 @@
  *   UHAL_INLINE                before a function
  *   UHAL_NO_CONTRACTION        in a line of its own at the top of a source: products and sums are rounded each, never
  *                              fused
- * Types: T (the compute type), INDEX (int or long, UHAL_WIDE_INDEX), int64, uint64, int32, uint32, uint16, uint8.
- *   T4                         four T, aligned to their size: members x, y, z, w; for wide loads and stores only.
- *                              UHAL_ZEROS is one
- *   T16                        16 T with arithmetic, in kernels for CPUs, which only OpenCL has; in local memory by
- *                              uhal_load16(p, i), uhal_store16(p, i, value): the i-th 16 elements from p
- * Other vectors, images and subgroups are not part of it; nor are double (use T) and half. */
+ * Types: T (the compute type; if UHAL_IS_COMPLEX, a struct of two R: complex.h), R (the type of T's parts, T itself if
+ * it is real), C(v) (a real number v as a T), UHAL_REAL(v) (the real part of a T), INDEX (int or long,
+ * UHAL_WIDE_INDEX), int64, uint64, int32, uint32, uint16, uint8. T4                         four T, aligned to their
+ * size: members x, y, z, w; for wide loads and stores only. UHAL_ZEROS is one T16                        16 T with
+ * arithmetic, in kernels for CPUs, which only OpenCL has; in local memory by uhal_load16(p, i), uhal_store16(p, i,
+ * value): the i-th 16 elements from p Other vectors, images and subgroups are not part of it; nor are double (use T)
+ * and half. */
 #if UHAL_HAS_FLOAT64
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
@@ -59,7 +60,14 @@ typedef uint uint32;
 #define UHAL_GROUP_ID(axis) ((INDEX)get_group_id(axis))
 #define UHAL_GROUP_COUNT(axis) ((INDEX)get_num_groups(axis))
 
-#if UHAL_COMPUTE_double
+#if UHAL_COMPUTE_complex_float
+typedef float R;
+typedef float4 T4; /* sixteen bytes, for sources that move elements of any dtype */
+#define UHAL_IS_COMPLEX 1
+#elif UHAL_COMPUTE_complex_double
+typedef double R;
+#define UHAL_IS_COMPLEX 1
+#elif UHAL_COMPUTE_double
 typedef double T;
 typedef double4 T4;
 typedef double16 T16;
@@ -79,7 +87,17 @@ typedef float4 T4;
 typedef float16 T16;
 #define UHAL_IS_FLOATING 1
 #endif
+#if UHAL_IS_COMPLEX
+typedef struct {
+  R x, y;
+} T;
+#define C(value) uhal_complex((R)(value), (R)0)
+#define UHAL_REAL(value) ((value).x)
+#else
+typedef T R;
 #define C(value) ((T)(value))
+#define UHAL_REAL(value) (value)
+#endif
 #define UHAL_ZEROS ((T4)(0))
 #define uhal_load16(p, i) vload16((size_t)(i), (UHAL_LOCAL const T*)(p))
 #define uhal_store16(p, i, value) vstore16(value, (size_t)(i), (UHAL_LOCAL T*)(p))
@@ -110,25 +128,27 @@ typedef double4 uhal_four_float64;
 /* binary16 in memory; arithmetic is float's. Both conversions are part of OpenCL C 1.2 without cl_khr_fp16. */
 #define uhal_float_of_half(p, i) vload_half((size_t)(i), (UHAL_GLOBAL const half*)(p))
 #define uhal_half_of_float(p, i, value) vstore_half_rte((float)(value), (size_t)(i), (UHAL_GLOBAL half*)(p))
-#define uhal_load4_float16(p, i, v)                                                         \
-  do {                                                                                      \
-    const float4 uhal_four = vloada_half4(0, (UHAL_GLOBAL const half*)((p) + (i)));         \
-    (v)[0] = uhal_four.x, (v)[1] = uhal_four.y, (v)[2] = uhal_four.z, (v)[3] = uhal_four.w; \
+#define uhal_load4_float16(p, i, v)                                                                     \
+  do {                                                                                                  \
+    const float4 uhal_four = vloada_half4(0, (UHAL_GLOBAL const half*)((p) + (i)));                     \
+    (v)[0] = C(uhal_four.x), (v)[1] = C(uhal_four.y), (v)[2] = C(uhal_four.z), (v)[3] = C(uhal_four.w); \
   } while (0)
-#define uhal_store4_float16(p, i, v)                                                                                 \
-  vstorea_half4_rte((float4)(uhal_narrow((v)[0]), uhal_narrow((v)[1]), uhal_narrow((v)[2]), uhal_narrow((v)[3])), 0, \
-                    (UHAL_GLOBAL half*)((p) + (i)))
+#define uhal_store4_float16(p, i, v)                                                                               \
+  vstorea_half4_rte(                                                                                               \
+      (float4)(uhal_narrow_of((v)[0]), uhal_narrow_of((v)[1]), uhal_narrow_of((v)[2]), uhal_narrow_of((v)[3])), 0, \
+      (UHAL_GLOBAL half*)((p) + (i)))
 #define uhal_load8_float16(p, i, v)                                                  \
   do {                                                                               \
     const float8 uhal_eight = vloada_half8(0, (UHAL_GLOBAL const half*)((p) + (i))); \
-    (v)[0] = uhal_eight.s0, (v)[1] = uhal_eight.s1, (v)[2] = uhal_eight.s2;          \
-    (v)[3] = uhal_eight.s3, (v)[4] = uhal_eight.s4, (v)[5] = uhal_eight.s5;          \
-    (v)[6] = uhal_eight.s6, (v)[7] = uhal_eight.s7;                                  \
+    (v)[0] = C(uhal_eight.s0), (v)[1] = C(uhal_eight.s1), (v)[2] = C(uhal_eight.s2); \
+    (v)[3] = C(uhal_eight.s3), (v)[4] = C(uhal_eight.s4), (v)[5] = C(uhal_eight.s5); \
+    (v)[6] = C(uhal_eight.s6), (v)[7] = C(uhal_eight.s7);                            \
   } while (0)
-#define uhal_store8_float16(p, i, v)                                                                              \
-  vstorea_half8_rte((float8)(uhal_narrow((v)[0]), uhal_narrow((v)[1]), uhal_narrow((v)[2]), uhal_narrow((v)[3]),  \
-                             uhal_narrow((v)[4]), uhal_narrow((v)[5]), uhal_narrow((v)[6]), uhal_narrow((v)[7])), \
-                    0, (UHAL_GLOBAL half*)((p) + (i)))
+#define uhal_store8_float16(p, i, v)                                                                            \
+  vstorea_half8_rte(                                                                                            \
+      (float8)(uhal_narrow_of((v)[0]), uhal_narrow_of((v)[1]), uhal_narrow_of((v)[2]), uhal_narrow_of((v)[3]),  \
+               uhal_narrow_of((v)[4]), uhal_narrow_of((v)[5]), uhal_narrow_of((v)[6]), uhal_narrow_of((v)[7])), \
+      0, (UHAL_GLOBAL half*)((p) + (i)))
 
 /* *p = new if *p == old; returns what was there. */
 #define uhal_compare_exchange(p, old, new) \

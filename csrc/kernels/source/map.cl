@@ -21,8 +21,8 @@
     const T x4 = v[BYTE(STEP##k##_OPERANDS, 4)], x5 = v[BYTE(STEP##k##_OPERANDS, 5)];         \
     const T x6 = v[BYTE(STEP##k##_OPERANDS, 6)], x7 = v[BYTE(STEP##k##_OPERANDS, 7)];         \
     const T x = x0, y = x1, z = x2;                                                           \
-    const T p0 = p.of[k][0], p1 = p.of[k][1], p2 = p.of[k][2], p3 = p.of[k][3], p4 = p.of[k][4]; \
-    T r0 = 0, r1 = 0, r2 = 0, r3 = 0;                                                         \
+    const R p0 = p.of[k][0], p1 = p.of[k][1], p2 = p.of[k][2], p3 = p.of[k][3], p4 = p.of[k][4]; \
+    T r0 = C(0), r1 = C(0), r2 = C(0), r3 = C(0);                                             \
     STEP##k;                                                                                  \
     v[STEP##k##_RESULT] = r0, v[STEP##k##_RESULT + 1] = r1;                                   \
     v[STEP##k##_RESULT + 2] = r2, v[STEP##k##_RESULT + 3] = r3;                               \
@@ -40,7 +40,7 @@
 #define EACH(count, M) EACH_OF(count, M)
 
 typedef struct {
-  T of[UHAL_STEPS][8];
+  R of[UHAL_STEPS][8];
 } Parameters;
 
 #define INPUT_POINTER(k) UHAL_POINTER(x##k),

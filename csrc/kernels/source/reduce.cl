@@ -91,7 +91,9 @@ UHAL_INLINE T element(T value, INDEX position) {
 }
 
 UHAL_INLINE T combine(T a, T b) {
-#if STEP == UHAL_STEP_PRODUCT || STEP == UHAL_STEP_ALL
+#if UHAL_IS_COMPLEX /* a product: of sums the parts are summed up */
+  return complex_multiply(a, b);
+#elif STEP == UHAL_STEP_PRODUCT || STEP == UHAL_STEP_ALL
   return a * b;
 #elif STEP == UHAL_STEP_MAXIMUM || STEP == UHAL_STEP_ANY
   return uhal_larger(a, b);
@@ -182,7 +184,7 @@ UHAL_INLINE accumulator read_run(accumulator result, UHAL_GLOBAL const input* x,
 
 /* -- results -------------------------------------------------------------------------------------------- */
 
-#if STEP != UHAL_STEP_FIRST_MAXIMUM && STEP != UHAL_STEP_FIRST_MINIMUM
+#if STEP != UHAL_STEP_FIRST_MAXIMUM && STEP != UHAL_STEP_FIRST_MINIMUM && !UHAL_IS_COMPLEX
 
 UHAL_INLINE T square_root(T value) {
 #if UHAL_IS_FLOATING
@@ -211,6 +213,8 @@ UHAL_INLINE void write(UHAL_GLOBAL char* y, int32 dtype, INDEX offset, accumulat
   }
 #elif STEP == UHAL_STEP_LOG_SUM_EXP
   uhal_store(dtype, y, offset, log(result.sum) + shift(result.largest));
+#elif UHAL_IS_COMPLEX
+  uhal_store(dtype, y, offset, result);
 #else
   if (finish == UHAL_FINISH_SQUARE_ROOT) result = square_root(result);
 #if UHAL_IS_FLOATING

@@ -11,7 +11,9 @@
 UHAL_ROWS(two_rows, 2) /* x, y */
 
 UHAL_INLINE T combine(T a, T b) {
-#if STEP == UHAL_STEP_PRODUCT
+#if UHAL_IS_COMPLEX /* a product: of sums the parts are summed up */
+  return complex_multiply(a, b);
+#elif STEP == UHAL_STEP_PRODUCT
   return a * b;
 #elif STEP == UHAL_STEP_MAXIMUM
   return uhal_larger(a, b);

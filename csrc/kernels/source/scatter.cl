@@ -39,6 +39,9 @@ UHAL_KERNEL void overwrite(UHAL_POINTER(data), UHAL_POINTER(rows), UHAL_POINTER(
 
 /* `reduction` is a uhal_reduction. */
 UHAL_INLINE T combined(int32 reduction, T x, T y) {
+#if UHAL_IS_COMPLEX
+  return reduction == 1 ? complex_add(x, y) : complex_multiply(x, y);
+#else
   switch (reduction) {
     case 1:
       return x + y;
@@ -56,6 +59,7 @@ UHAL_INLINE T combined(int32 reduction, T x, T y) {
       return x < y ? x : y;
 #endif
   }
+#endif
 }
 
 /* All updates of a place are combined with what is there, and rounded once at the end. */

@@ -9,12 +9,12 @@ import numpy as np
 
 from .case import Array, Case, Expected, Operand, Values
 from .layout import CONTIGUOUS, LAYOUTS, output_layout, repeats
-from .number_format import is_inexact
+from .number_format import is_complex, is_inexact
 from .reference import indexing as reference
 from .reference.enums import Reduction
-from .sweep import FLOATING, REAL, shape_name, sweep
+from .sweep import ALL_DTYPES, FLOATING, REAL, shape_name, sweep
 from .tolerance import summation_roundings
-from .values import bit_patterns, integers, listed, normal, wide
+from .values import bit_patterns, complex_normal, integers, listed, normal, wide
 
 _SPECIAL = listed([1.0, float("nan"), -2.0, float("inf")])
 _REDUCTIONS = {"none": 0, "sum": 1, "product": 3, "maximum": 4, "minimum": 5}
@@ -133,13 +133,14 @@ _ONE_HOT = (((3, 5), 7, 2), ((3, 5), 7, 0), ((3, 5), 1, 1), ((), 4, 0), ((0,), 4
 def cases(seed: int) -> Iterator[Case]:
     """The cases of all kinds of the family."""
     for problems in _PROBLEMS:
-        yield from sweep(_gather, seed, dtypes=REAL, shapes=problems, draws=12)
+        yield from sweep(_gather, seed, dtypes=ALL_DTYPES, shapes=problems, draws=12)
         for name in _REDUCTIONS:
 
             def scatter(dtype: str, problem: _Problem, layout: str, name: str = name) -> Case:
                 return _scatter(dtype, problem, layout, name)
 
-            yield from sweep(scatter, seed, dtypes=REAL, shapes=problems, draws=4)
+            has_complex = name in ("none", "sum", "product")
+            yield from sweep(scatter, seed, dtypes=ALL_DTYPES if has_complex else REAL, shapes=problems, draws=4)
         first = problems[0]
         for index_dtype in ("int32", "int64"):
             for problem in (
@@ -161,10 +162,12 @@ def cases(seed: int) -> Iterator[Case]:
                     yield _of_bits(case, dtype)
             for name in ("maximum", "minimum"):
                 yield _scatter(dtype, first, CONTIGUOUS, name, values=_SPECIAL, special="/special")
-    yield from sweep(_one_hot, seed, dtypes=REAL, shapes=_ONE_HOT, layouts=LAYOUTS, draws=12)
+    yield from sweep(_one_hot, seed, dtypes=ALL_DTYPES, shapes=_ONE_HOT, layouts=LAYOUTS, draws=12)
 
 
 def _numbers(dtype: str) -> Values:
+    if is_complex(dtype):
+        return complex_normal(3)
     return normal(3) if is_inexact(dtype) else integers(0, 100)
 
 
@@ -232,10 +235,12 @@ def _scatter(
         if reduction not in (Reduction.SUM, Reduction.PRODUCT) or not is_inexact(dtype):
             # Which of two zeros is the larger is open, so that the sign of a zero is not looked at.
             return [Expected(result, roundings=0.5 if reduction else 0)]
-        ones = np.ones_like(updates)
-        most = int(np.max(reference.scatter(np.ones_like(table), positions, ones, Reduction.SUM, wraps), initial=1))
+        ones = np.ones(updates.shape)
+        most = int(np.max(reference.scatter(np.ones(table.shape), positions, ones, Reduction.SUM, wraps), initial=1))
         magnitude = reference.scatter(np.abs(table), positions, np.abs(updates), reduction, wraps)
-        return [Expected(result, summation_roundings(most) if reduction == Reduction.SUM else most, magnitude)]
+        # Relative to the modulus of a complex product, one of its products counts three.
+        product = 3 * most if is_complex(dtype) else most
+        return [Expected(result, summation_roundings(most) if reduction == Reduction.SUM else product, magnitude)]
 
     filled = values or (_factors(dtype) if name == "product" else _numbers(dtype))
     return Case(
@@ -255,6 +260,8 @@ def _scatter(
 
 def _factors(dtype: str) -> Values:
     """Numbers whose products stay in range."""
+    if is_complex(dtype):
+        return listed([1.0, -0.5j, 1 + 1j, 1.25, -1.0, 0.5 - 0.5j])
     return listed([1.0, -0.5, 1.5, 1.25, -1.0, 0.75]) if is_inexact(dtype) else integers(0, 3)
 
 

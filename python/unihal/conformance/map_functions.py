@@ -144,6 +144,19 @@ _ARITHMETIC = (
     _exact("select", lambda x, y, z: _where(x != 0, y, z), _FEW, _ANY, _ANY),
 )
 
+#: Of complex numbers, as real ones have them; complex_functions.py has the rest.
+_PARTS = (
+    _exact("conjugate", lambda x: x),
+    _exact("real", lambda x: x),
+    _exact("imaginary", np.zeros_like),
+    _rounded("angle", 12, lambda x: np.arctan2(_where(x == x, 0.0, x), x)),
+    _exact("complex", lambda x, y: x, _ANY, _ANY),
+    _composed("polar", 9, lambda x, y: x * np.cos(y), _ANY, _ANY),
+    _rounded("multiply_conjugate", 1, lambda x, y: x * y, _ANY, _ANY),
+    _rounded("divide_conjugate", 5, lambda x, y: x / y, _ANY, _ANY),
+    _exact("angle_backward", lambda x, g: _where((x == x) & (g == g), 0.0, x + g), _ANY, _ANY),
+)
+
 _ROUNDING = (
     _exact("floor", np.floor),
     _exact("ceil", np.ceil),

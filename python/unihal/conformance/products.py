@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from typing import Any
@@ -12,13 +12,13 @@ import numpy as np
 
 from .activations import COMMUTE_WITH_ROUNDING, activated
 from .case import Array, Case, Expected, Operand, Reference, Values, written
-from .number_format import is_inexact
+from .number_format import is_complex, is_inexact
 from .reductions import widened
 from .reference.enums import Activation, MathMode
 from .reference.matmul import matmul
-from .sweep import FLOATING, INTEGERS, shape_name, sweep
+from .sweep import COMPLEX, FLOATING, INTEGERS, shape_name, sweep
 from .tolerance import early_rounding_error, factor_error, summation_roundings
-from .values import integers, listed, normal, wide
+from .values import complex_normal, integers, listed, normal, wide
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,8 @@ _SMALL_PROBLEMS = tuple(problem for problem in _PROBLEMS if problem.a[-1] <= 7 a
 
 
 def _values(dtype: str) -> Values:
+    if is_complex(dtype):
+        return complex_normal()
     if is_inexact(dtype):
         return normal()
     return integers(0, 4) if dtype.startswith("u") else integers(-3, 4)
@@ -88,9 +90,11 @@ def _reference(attributes: Mapping[str, Any], dtype: str = "mixed") -> Reference
         # In place, c is the former contents of d.
         c = next((widened(x) for x in inputs[2:] if x is not None), None)
         linear = {"alpha": attributes.get("alpha", 1), "beta": attributes.get("beta", 1)}
-        sizes = [None if x is None else np.abs(x.astype(np.float64)) for x in (a, b, c)]
+        sizes = [None if x is None else np.abs(x).astype(np.float64) for x in (a, b, c)]
         magnitude = matmul(*sizes, **{name: abs(value) for name, value in linear.items()})  # type: ignore[arg-type]
-        roundings = summation_roundings(a.shape[-1]) + 3
+        # Each part of a complex product is a sum of two products.
+        terms = a.shape[-1] * (2 if np.iscomplexobj(a) and np.iscomplexobj(b) else 1)
+        roundings = summation_roundings(terms) + 3
         error = factor_error(attributes, dtype, lambda: abs(linear["alpha"]) * (np.abs(a) @ np.abs(b)))
         values = matmul(a, b, c, **linear)
         activation = attributes.get("activation", Activation.NONE)
@@ -142,12 +146,16 @@ def _in_place(dtype: str, shape: tuple[int, ...], layout: str) -> Case:
     """c and d are one view."""
     attributes = {"alpha": -0.5, "beta": 2.0}
     rows, columns = shape[-2:]
-    c = Operand(dtype, shape, normal(), layout)
+    c = Operand(dtype, shape, _values(dtype), layout)
     return Case(
         op="matmul",
         variant=f"{dtype}/{shape_name(shape)}/in-place/{layout}",
         dtype=dtype,
-        inputs=(Operand(dtype, (*shape[:-2], rows, 9), normal()), Operand(dtype, (9, columns), normal()), c),
+        inputs=(
+            Operand(dtype, (*shape[:-2], rows, 9), _values(dtype)),
+            Operand(dtype, (9, columns), _values(dtype)),
+            c,
+        ),
         outputs=(c,),
         reference=_reference(attributes),
         attributes=attributes,
@@ -218,6 +226,10 @@ def _float16_accumulates() -> Case:
     )
 
 
+def _real_part(expected: Expected) -> Expected:
+    return replace(expected, values=expected.values.real)
+
+
 def cases(seed: int) -> Iterator[Case]:
     """All cases."""
     yield from sweep(_case, seed, dtypes=FLOATING, shapes=_PROBLEMS, draws=24)
@@ -229,6 +241,9 @@ def cases(seed: int) -> Iterator[Case]:
         yield from sweep(build, seed, dtypes=FLOATING, shapes=with_c)
     whole = partial(_case, attributes={"alpha": 2, "beta": -3}, name="alpha2-beta-3")
     yield from sweep(whole, seed, dtypes=("int32", "int64"), shapes=[p for p in with_c if p in _SMALL_PROBLEMS])
+    yield from sweep(_case, seed, dtypes=COMPLEX, shapes=_PROBLEMS, draws=12)
+    scaled = partial(_case, attributes={"alpha": 0.5, "beta": -2.0}, name="alpha0.5-beta-2")
+    yield from sweep(scaled, seed, dtypes=COMPLEX, shapes=with_c)
     for activation in list(Activation)[1:]:
         fused = partial(_case, attributes={"activation": int(activation)}, name=activation.name.lower())
         yield from sweep(fused, seed, dtypes=FLOATING, shapes=[*with_c[:3], with_c[-3], _PROBLEMS[4]])
@@ -250,13 +265,17 @@ def cases(seed: int) -> Iterator[Case]:
             yield _with_nan(dtype, activation, (80, 64, 67))
     yield _wide("int64")
     yield _wide("uint64")
-    for dtype in ("float32", "float64", "bfloat16", "int32"):
+    for dtype in ("float32", "float64", "bfloat16", "int32", *COMPLEX):
         yield from _transposed_cases(dtype, _Problem((5, 7), (7, 3)))
     yield from _transposed_cases("float32", _Problem((3, 65, 33), (3, 33, 67)))
-    for dtype in FLOATING:
+    for dtype in (*FLOATING, *COMPLEX):
         for layout in ("contiguous", "transposed", "sliced", "reversed"):
             yield _in_place(dtype, (5, 7), layout)
             yield _in_place(dtype, (3, 65, 33), layout)
+    yield _mixed("complex64", "float32", "complex64", "complex64")
+    yield _mixed("int32", "complex64", "float64", "complex128")
+    real = _mixed("complex64", "complex128", "complex64", "float32")
+    yield replace(real, reference=lambda inputs: [_real_part(each) for each in _reference({})(inputs) if each])
     yield _mixed("float16", "float16", "float32", "float32")
     yield _mixed("bfloat16", "float32", "bfloat16", "float32")
     yield _mixed("float32", "float64", "float32", "float64")

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from .case import Array, Case, Expected, Operand, Reference, Values, written
-from .number_format import is_inexact, storage
+from .number_format import is_complex, is_inexact, storage
 from .reference.enums import Reduction
 from .reference.reduction import reduce, scan
-from .sweep import FLOATING, INTEGERS, REAL, shape_name, sweep
+from .sweep import COMPLEX, FLOATING, INTEGERS, REAL, shape_name, sweep
 from .tolerance import summation_roundings
-from .values import integers, listed, normal, uniform, wide
+from .values import around_the_unit_circle, complex_normal, integers, listed, normal, uniform, wide
 
 #: (shape of x, the axes that are reduced).
 _Problem = tuple[tuple[int, ...], tuple[int, ...]]
@@ -81,6 +81,15 @@ _MIXED = (
     ("bool", "float32"),
 )
 
+_MIXED_COMPLEX = (
+    ("complex64", "complex128"),
+    ("complex128", "complex64"),
+    ("complex64", "float32"),
+    ("float32", "complex64"),
+    ("float64", "complex64"),
+    ("int32", "complex128"),
+)
+
 #: exp and log may be off by 3 ulps each (OpenCL C 1.2, section 7.4).
 _EXP_AND_LOG = 12
 
@@ -103,26 +112,36 @@ def _result_dtype(dtype: str, reduction: Reduction) -> str:
 def _values(dtype: str, reduction: Reduction) -> Values:
     if dtype == "bool" or reduction in _TRUTH:
         return integers(0, 2)
+    if is_complex(dtype):
+        return around_the_unit_circle() if reduction == Reduction.PRODUCT else complex_normal()
     if not is_inexact(dtype):
         return integers(1, 3) if reduction == Reduction.PRODUCT else integers(0 if dtype[0] == "u" else -9, 10)
     return uniform(0.75, 1.25) if reduction == Reduction.PRODUCT else normal()
 
 
+def _of_product(x: Array) -> int:
+    """The roundings of one product, relative to its modulus."""
+    return 3 if np.iscomplexobj(x) else 1
+
+
 def _expected(x: Array, shape: tuple[int, ...], dtype: str, result: str, reduction: Reduction) -> Expected:
     # A floating result is computed in floating point.
-    x = x.astype(np.float64) if is_inexact(result) else widened(x)
+    x = x.astype(np.result_type(x, np.float64)) if is_inexact(result) else widened(x)
     values = reduce(x, shape, reduction=reduction, elements=storage(dtype) if not is_inexact(dtype) else None)
+    modulus = np.abs(values)
+    if not is_complex(result):
+        values = values.real
     terms = int(np.prod(x.shape)) // max(1, int(np.prod(shape)))
     if reduction in _KEEPS_DTYPE or reduction in _TRUTH:
         return Expected(values, 0)
     if reduction == Reduction.PRODUCT:
-        return Expected(values, terms)
+        return Expected(values, terms * _of_product(x), modulus)
     roundings = summation_roundings(terms) + 2
     if reduction == Reduction.LOG_SUM_EXP:
         largest = np.max(np.abs(x), initial=0)
         return Expected(values, roundings + _EXP_AND_LOG, np.abs(values) + largest + 1)
     same_sign = Reduction.L1_NORM if reduction in (Reduction.SUM, Reduction.MEAN) else reduction
-    magnitude = reduce(x.astype(np.float64), shape, reduction=same_sign)
+    magnitude = reduce(np.abs(x).astype(np.float64), shape, reduction=same_sign)
     return Expected(values, roundings, magnitude / max(1, terms) if reduction == Reduction.MEAN else magnitude)
 
 
@@ -233,7 +252,7 @@ def _float16_sum() -> Case:
 
 
 def _running_magnitude(x: Array, attributes: Mapping[str, Any]) -> Array:
-    return scan(np.abs(x.astype(np.float64)), **attributes)
+    return scan(np.abs(x).astype(np.float64), **attributes)
 
 
 def _scan_reference(dtype: str, reduction: Reduction, attributes: Mapping[str, Any], axis: int) -> Reference:
@@ -246,7 +265,7 @@ def _scan_reference(dtype: str, reduction: Reduction, attributes: Mapping[str, A
             return [Expected(values, 0)]
         terms = x.shape[axis]
         if reduction == Reduction.PRODUCT:
-            return [Expected(values, terms)]
+            return [Expected(values, terms * _of_product(x))]
         return [Expected(values, summation_roundings(terms), _running_magnitude(x, attributes))]
 
     return reference
@@ -279,6 +298,12 @@ def cases(seed: int) -> Iterator[Case]:
             dtypes=REAL,
             shapes=_PRODUCT_PROBLEMS if reduction == Reduction.PRODUCT else _PROBLEMS,
         )
+    for reduction in (Reduction.SUM, Reduction.MEAN, Reduction.PRODUCT):
+        build = partial(_reduce_case, reduction=reduction)
+        problems = _PRODUCT_PROBLEMS if reduction == Reduction.PRODUCT else _PROBLEMS
+        yield from sweep(build, seed, dtypes=COMPLEX, shapes=problems)
+        for dtype, result in _MIXED_COMPLEX:
+            yield _reduce_case(dtype, _PROBLEMS[0], "contiguous", reduction=reduction, result=result)
     for dtype, result in _MIXED:
         for reduction in (Reduction.SUM, Reduction.MEAN, Reduction.MAXIMUM, Reduction.ANY):
             yield _reduce_case(dtype, _PROBLEMS[0], "contiguous", reduction=reduction, result=result)
@@ -319,3 +344,6 @@ def cases(seed: int) -> Iterator[Case]:
                 dtypes=(*FLOATING, *INTEGERS),
                 shapes=shapes,
             )
+            if reduction in (Reduction.SUM, Reduction.PRODUCT):
+                build = partial(_scan_case, reduction=reduction, exclusive=exclusive, reverse=reverse)
+                yield from sweep(build, seed, dtypes=COMPLEX, shapes=shapes, draws=3)

@@ -17,6 +17,7 @@ from .case import Check, Entry
 
 _FAMILIES = (
     "elementwise",
+    "complex_functions",
     "movement",
     "indexing",
     "segments",

@@ -25,6 +25,21 @@ def integers(low: int, high: int) -> Values:
     return lambda generator, shape: generator.integers(low, high, shape)
 
 
+def complex_normal(deviation: float = 1.0) -> Values:
+    """Complex numbers whose parts are independent and normally distributed around 0."""
+    return lambda generator, shape: generator.normal(0, deviation, shape) + 1j * generator.normal(0, deviation, shape)
+
+
+def around_the_unit_circle() -> Values:
+    """Complex numbers with a modulus near 1, whose products stay in range."""
+    return lambda generator, shape: generator.uniform(0.75, 1.25, shape) * np.exp(1j * generator.uniform(-4, 4, shape))
+
+
+def complex_integers(low: int, high: int) -> Values:
+    """Complex numbers whose parts are whole numbers in [low, high)."""
+    return lambda generator, shape: generator.integers(low, high, shape) + 1j * generator.integers(low, high, shape)
+
+
 def listed(values: Sequence[complex] | Array) -> Values:
     """The given values in row-major order, again and again until the shape is full."""
     return lambda generator, shape: np.resize(np.asarray(values), shape)

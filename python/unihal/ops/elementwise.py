@@ -34,6 +34,10 @@ _PREDICATES = frozenset(
     )
 )
 
+# Real results of complex operands, and complex results of real ones.
+_REAL_RESULTS = frozenset(("absolute", "angle", "imaginary", "real", "squared_difference"))
+_COMPLEX_RESULTS = frozenset(("complex", "polar"))
+
 # The condition plays no part in the result's dtype.
 _CONDITIONAL = frozenset(("select",))
 
@@ -87,6 +91,10 @@ class MapFunction:
             return "bool"
         values = inputs[1:] if self.name in _CONDITIONAL else inputs
         common = dtypes.promote(x.dtype for x in values)
+        if self.name in _COMPLEX_RESULTS:
+            return dtypes.with_imaginary_part(common)
+        if self.name in _REAL_RESULTS:
+            common = dtypes.real_part(common)
         return common if self._integer else dtypes.floating(common)
 
     def _buffers(self, operands: Sequence[Operand], stream: Stream | None) -> list[Buffer]:

@@ -1,0 +1,53 @@
+// The functions of csrc/tables/complex.def as loops. Compiled once per instruction set.
+
+#include "stub/vector/compute.h"
+#include "stub/vector/vector_math.h"
+
+namespace unihal::stub::UHAL_INSTRUCTION_SET {
+
+#include "stub/vector/map_prelude.h"
+
+#include "stub/vector/complex.h"
+
+// "No element depends on another": outputs may be the very same memory as inputs, never shifted against it.
+#define UHAL_INDEPENDENT _Pragma("GCC ivdep")
+#define C(v) uhal_complex(static_cast<R>(v), 0)
+
+#define UHAL_LOOP(name, loads, expression)                                                                          \
+  static void loop_##name(int64_t count, const void* const* inputs, void* const* outputs, const void* parameters) { \
+    [[maybe_unused]] const R p0 = static_cast<const R*>(parameters)[0];                                             \
+    [[maybe_unused]] const R p1 = static_cast<const R*>(parameters)[1];                                             \
+    T* result = static_cast<T*>(outputs[0]);                                                                        \
+    UHAL_INDEPENDENT                                                                                                \
+    for (int64_t i = 0; i < count; ++i) {                                                                           \
+      loads;                                                                                                        \
+      result[i] = expression;                                                                                       \
+    }                                                                                                               \
+  }
+#define UHAL_LOAD(name, k) [[maybe_unused]] const T name = static_cast<const T*>(inputs[k])[i]
+#define UHAL_COMPLEX1(name, expression) UHAL_LOOP(name, UHAL_LOAD(x, 0), expression)
+#define UHAL_COMPLEX2(name, expression) UHAL_LOOP(name, UHAL_LOAD(x, 0); UHAL_LOAD(y, 1), expression)
+#define UHAL_COMPLEX3(name, expression) UHAL_LOOP(name, UHAL_LOAD(x, 0); UHAL_LOAD(y, 1); UHAL_LOAD(z, 2), expression)
+
+namespace complex_float {
+#include "csrc/tables/complex.def"
+}
+namespace complex_double {
+#include "csrc/tables/complex.def"
+}
+#undef UHAL_COMPLEX1
+#undef UHAL_COMPLEX2
+#undef UHAL_COMPLEX3
+
+void add_complex_loops(InstructionSet& set);
+
+void add_complex_loops(InstructionSet& set) {
+#define UHAL_COMPLEX1(name, expression)                                 \
+  set.map[uhal_map_##name][kComplexFloat] = complex_float::loop_##name; \
+  set.map[uhal_map_##name][kComplexDouble] = complex_double::loop_##name;
+#define UHAL_COMPLEX2 UHAL_COMPLEX1
+#define UHAL_COMPLEX3 UHAL_COMPLEX1
+#include "csrc/tables/complex.def"
+}
+
+}  // namespace unihal::stub::UHAL_INSTRUCTION_SET
