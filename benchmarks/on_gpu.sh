@@ -94,7 +94,7 @@ run_part() {
       ;;
     adapters)  # every op of both frameworks against their CPU, and their training runs; no fallback
       printf '%s\n' tests/paddle/test_{kernels,training}.py \
-        tests/tensorflow/test_{array,elementwise,fusion,image,index,models,neural,random,reduce,variable}.py |
+        tests/tensorflow/test_{array,data_dependent,elementwise,fusion,image,index,models,neural,random,reduce,variable}.py |
         xargs -P "$jobs" -n 1 python -m pytest -q "--unihal-backend=$UNIHAL_BACKEND"
       ;;
     libraries)  # what each of them takes, and our own kernels alone

@@ -75,6 +75,7 @@ class Registrar {
 // Each file of kernels/ registers its ops.
 void register_array(Registrar& registrar);
 void register_convolution(Registrar& registrar);
+void register_data_dependent(Registrar& registrar);
 void register_diagonal(Registrar& registrar);
 void register_einsum(Registrar& registrar);
 void register_elementwise(Registrar& registrar);

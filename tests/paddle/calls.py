@@ -365,6 +365,8 @@ CALLS: list[Call] = [
     Call("gather", paddle.gather, {"x": TABLE, "index": indices(5, high=4), "axis": 1}),
     Call("gather column", paddle.gather, {"x": TABLE, "index": indices(5, 1, high=4), "axis": 0}),
     Call("gather_nd", paddle.gather_nd, {"x": TABLE, "index": indices(3, 2, high=4)}),
+    Call("masked_select", paddle.masked_select, {"x": X, "mask": SIGNS}),
+    Call("nonzero", paddle.nonzero, {"x": X}),
     Call("index_select", paddle.index_select, {"x": TABLE, "index": indices(5, high=4), "axis": 1}),
     Call("take_along_axis", paddle.take_along_axis, {"arr": TABLE, "indices": indices(7, 2, high=4), "axis": 1}),
     Call("scatter", paddle.scatter, {"x": TABLE, "index": np.array([2, 0, 5]), "updates": random(3, 4)}),

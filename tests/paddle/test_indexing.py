@@ -182,6 +182,13 @@ def test_nonzero() -> None:
         assert paddle.nonzero(paddle.zeros([3, 2])).shape == [0, 2]
 
 
+def test_searchsorted() -> None:
+    table, values = np.sort(np.random.RandomState(0).randint(0, 9, (3, 12))).astype("float32"), X[:3, 0, :5] * 4
+    for right in (False, True):
+        check(lambda a, b, r=right: paddle.searchsorted(a, b, right=r), table, values, gradient=False)
+        check(lambda a, b, r=right: paddle.searchsorted(a, b, True, r), table[0], values, gradient=False)
+
+
 def test_numbers_that_take_no_part_are_passed_over_by_fmax_and_fmin() -> None:
     x, y = np.array([1.0, np.nan, 3.0, np.nan], "float32"), np.array([2.0, 1.0, np.nan, np.nan], "float32")
     check(lambda a, b: [paddle.fmax(a, b), paddle.fmin(a, b)], x, y, gradient=False)

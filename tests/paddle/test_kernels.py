@@ -238,6 +238,9 @@ SHAPES = [
 ]
 
 TABLE = random(7, 4)
+SEGMENTS = lambda: paddle.to_tensor([0, 0, 1, 1, 1, 3, 3])  # noqa: E731
+EDGES = lambda: (paddle.to_tensor([0, 6, 6, 2, 3]), paddle.to_tensor([1, 1, 2, 5, 1]))  # noqa: E731
+MASK = np.array([[True, False, True, True]])
 INDEXING = [
     Case("embedding", lambda t: F.embedding(paddle.to_tensor(indices(2, 3, high=7)), t), (TABLE,)),
     Case(
@@ -246,6 +249,18 @@ INDEXING = [
     Case("gather", lambda x: paddle.gather(x, paddle.to_tensor(indices(4, high=7))), (TABLE,)),
     Case("gather axis 1", lambda x: paddle.gather(x, paddle.to_tensor(indices(5, high=4)), 1), (TABLE,)),
     Case("gather_nd", lambda x: paddle.gather_nd(x, paddle.to_tensor(indices(3, 2, high=4))), (TABLE,)),
+    Case("masked_select", lambda x: paddle.masked_select(x, x > 0.5), (TABLE,)),
+    Case("masked_select broadcast", lambda x: paddle.masked_select(x, paddle.to_tensor(MASK)), (TABLE,)),
+    Case("masked_select of nothing", lambda x: paddle.masked_select(x, x > 9), (TABLE,)),
+    *(
+        Case(f"segment {name}", lambda x, f=f"segment_{name}": getattr(paddle.geometric, f)(x, SEGMENTS()), (TABLE,))
+        for name in ("sum", "mean", "max", "min")
+    ),
+    *(
+        Case(f"send_u_recv {name}", lambda x, name=name: paddle.geometric.send_u_recv(x, *EDGES(), name), (TABLE,))
+        for name in ("sum", "mean", "max", "min")
+    ),
+    Case("send_u_recv size", lambda x: paddle.geometric.send_u_recv(x, *EDGES(), "sum", 9), (TABLE,)),
     Case("index_select", lambda x: paddle.index_select(x, paddle.to_tensor(indices(5, high=4)), 1), (TABLE,)),
     Case("take_along_axis", lambda x: paddle.take_along_axis(x, paddle.to_tensor(indices(7, 2, high=4)), 1), (TABLE,)),
     Case("scatter", lambda x, u: paddle.scatter(x, paddle.to_tensor([2, 0, 5]), u), (TABLE, random(3, 4)), False),

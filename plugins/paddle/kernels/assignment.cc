@@ -9,6 +9,7 @@
 
 #include "plugins/paddle/kernels/common.h"
 #include "plugins/paddle/kernels/slicing.h"
+#include "plugins/paddle/kernels/true_places.h"
 
 namespace unihal::paddle {
 namespace {
@@ -143,65 +144,6 @@ void iota(const Context& context, const View& y) {
   context.run(UHAL_OP_IOTA, {}, {&y}, &attributes);
 }
 
-// The places where a mask is true, in row-major order: int64 (places, rank of the mask). The host waits for their
-// number.
-class TruePlaces {
- public:
-  TruePlaces(const Context& context, const View& mask) {
-    const View chosen = flat(mask);
-    const int64_t all = chosen.elements();
-    int64_t count = 0;
-    const Scratch before(context, UHAL_INT64, &all, 1);
-    if (all > 0) {
-      uhal_scan_attributes forward = {};
-      forward.struct_size = sizeof forward;
-      forward.reduction = UHAL_REDUCE_SUM;
-      const Scratch ones(context, UHAL_INT64, &all, 1);
-      copy_or_cast(context, chosen, ones);
-      context.run(UHAL_OP_SCAN, {&ones}, {&before}, &forward);
-      count = static_cast<int64_t>(read_number(context, before.sliced(0, all - 1, 1)));
-    }
-    const int64_t dims[] = {count, mask.rank};
-    places_.emplace(context, UHAL_INT64, dims, 2);
-    if (count > 0) fill_in(context, mask, chosen, before, count);
-  }
-  const View& view() const { return *places_; }
-  int64_t count() const { return places_->shape[0]; }
-
- private:
-  // A true place's number goes where the count of those before it says; the others' numbers share a place behind.
-  void fill_in(const Context& context, const View& mask, const View& chosen, const View& before, int64_t count) {
-    const int64_t all = chosen.elements(), with_rest = count + 1;
-    const Scratch rest(context, UHAL_INT64, nullptr, 0), numbers(context, UHAL_INT64, &all, 1);
-    const Scratch position(context, UHAL_INT64, &all, 1), chosen_numbers(context, UHAL_INT64, &with_rest, 1);
-    fill(context, rest, 0, count);
-    iota(context, numbers);
-    context.map(uhal_map_scale, {&before}, {&position}, {1, -1});
-    context.map(uhal_map_select, {&chosen, &position, &rest}, {&position});
-    const auto overwrite = index_attributes(0);
-    context.run(UHAL_OP_SCATTER, {&position, &numbers}, {&chosen_numbers}, &overwrite);
-
-    View left = chosen_numbers.sliced(0, 0, count);
-    const Scratch divisor(context, UHAL_INT64, nullptr, 0);
-    for (int axis = mask.rank - 1; axis >= 0; --axis) {
-      View coordinate = places_->sliced(1, axis, 1);
-      coordinate.rank = 1;
-      fill(context, divisor, 0, mask.shape[axis]);
-      context.map(uhal_map_floor_mod, {&left, &divisor}, {&coordinate});
-      context.map(uhal_map_floor_divide, {&left, &divisor}, {&left});
-    }
-  }
-  std::optional<Scratch> places_;
-};
-
-void nonzero(Context context, Input x, Output y) {
-  const View in = x.view();
-  const Scratch mask(context, UHAL_BOOL, in);
-  copy_or_cast(context, in, mask);
-  const TruePlaces places(context, mask);
-  copy_or_cast(context, places.view(), context.allocate(y, UHAL_INT64, places.view().shape, 2));
-}
-
 // Indices of the first axes, broadcast to one shape and side by side: (shape, count). Masks stand for as many as they
 // have axes.
 class Coordinates {
@@ -215,7 +157,7 @@ class Coordinates {
         each.push_back(index);
         continue;
       }
-      const View& places = masks.emplace_back(context, index).view();
+      const View& places = masks.emplace_back(context, index).view(context);
       for (int axis = 0; axis < index.rank; ++axis) {
         each.push_back(places.sliced(1, axis, 1));
         each.back().rank = 1;
@@ -479,7 +421,6 @@ KernelTable assignment_kernels() {
       UNIHAL_KERNEL("set_value_with_scalar_grad", kNumbers, set_value_with_scalar_grad),
       UNIHAL_KERNEL("masked_fill", kReal, masked_fill),
       UNIHAL_KERNEL("masked_fill_grad", kNumbers, masked_fill_grad),
-      UNIHAL_KERNEL("nonzero", kReal, nonzero),
       UNIHAL_KERNEL("index_put", kReal, index_put),
       UNIHAL_KERNEL("index_put_grad", kFloats, index_put_grad),
       UNIHAL_KERNEL("index_add", kNumbers, index_add),

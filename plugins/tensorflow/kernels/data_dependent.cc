@@ -1,0 +1,223 @@
+// Positions in a mask, segments, counts, searches and a sparse product. Where an output's size depends on data, the
+// host waits for one number.
+//
+// Ids outside their segments are left out and no error, as in index.cc.
+#include <string>
+
+#include "plugins/tensorflow/registrar.h"
+
+namespace unihal::tensorflow {
+namespace {
+
+uhal_segment_attributes segment_attributes(uhal_reduction reduction) {
+  uhal_segment_attributes attributes = {};
+  attributes.struct_size = sizeof attributes;
+  attributes.reduction = reduction;
+  attributes.ignore_out_of_range = 1;
+  return attributes;
+}
+
+// A number of device memory; waits for the stream. 0 if the context has failed.
+int64_t read_number(Context& context, const View& number) {
+  const int64_t one[] = {1};
+  const View wide = context.temporary(UHAL_INT64, one, 1);
+  if (!context.ok() || !context.cast(View(number.data, number.dtype, one, 1), wide)) return 0;
+  int64_t result = 0;
+  uhal_status status = uhal_copy(context.stream(), &result, wide.data, sizeof result, UHAL_COPY_DEVICE_TO_HOST);
+  if (status == UHAL_OK) status = uhal_stream_synchronize(context.stream());
+  return context.check(status) ? result : 0;
+}
+
+// Column `number` of a matrix.
+View column(const View& matrix, int number) {
+  View result = matrix.sliced(1, number, 1);
+  result.rank = 1;
+  return result;
+}
+
+// Where(condition) -> coordinates (count, rank). They are counted first: the largest case has as many rows as the
+// condition has elements.
+class Where : public Kernel {
+ public:
+  using Kernel::Kernel;
+  void compute(Context& context) const override {
+    const View mask = context.input(0);
+    const int64_t one[] = {1};
+    if (!context.ok()) return;
+    const View count = context.temporary(UHAL_INT64, one, 1);
+    if (!context.ok() || !context.launch(UHAL_OP_NONZERO, {&mask}, {&count})) return;
+    const int64_t rows = read_number(context, count);
+    if (!context.ok()) return;
+    const View output = context.output(0, UHAL_INT64, Shape{rows, mask.rank});
+    if (!context.ok() || output.elements() == 0) return;
+    context.launch(UHAL_OP_NONZERO, {&mask}, {&count, &output});
+  }
+};
+
+// Segment*(data, segment_ids): as many segments as the last id says.
+template <uhal_reduction kReduction>
+class Segment : public Kernel {
+ public:
+  using Kernel::Kernel;
+  void compute(Context& context) const override {
+    const View data = context.input(0);
+    const View ids = context.input(1);
+    if (!context.ok()) return;
+    if (ids.rank != 1 || data.rank < 1 || ids.shape[0] != data.shape[0]) {
+      return context.fail_invalid(std::string(op()) +
+                                  ": segment_ids should be a vector of the length of data's first " +
+                                  "axis, got shapes " + to_text(ids) + " and " + to_text(data));
+    }
+    Shape shape = shape_of(data);
+    shape[0] = 0;
+    if (ids.shape[0] > 0) {
+      View last = ids.sliced(0, ids.shape[0] - 1, 1);
+      shape[0] = read_number(context, last) + 1;
+    }
+    if (!context.ok()) return;
+    if (shape[0] < 0) return context.fail_invalid(std::string(op()) + ": segment ids must be >= 0");
+    const View output = context.output(0, data.dtype, shape);
+    if (!context.ok() || output.elements() == 0) return;
+    uhal_segment_attributes attributes = segment_attributes(kReduction);
+    attributes.form = UHAL_SEGMENT_SORTED;
+    attributes.empty = kReduction == UHAL_REDUCE_PRODUCT ? 1 : 0;
+    attributes.integer_empty = kReduction == UHAL_REDUCE_PRODUCT ? 1 : 0;
+    context.launch(UHAL_OP_SEGMENT_REDUCE, {&data, &ids}, {&output}, &attributes);
+  }
+};
+
+// LowerBound, UpperBound(sorted_inputs (batch, n), values (batch, m)).
+template <int32_t kRight>
+class Bound : public Kernel {
+ public:
+  explicit Bound(Construction& construction) : Kernel(construction), out_type_(construction.dtype("out_type")) {}
+  void compute(Context& context) const override {
+    const View sorted = context.input(0);
+    const View values = context.input(1);
+    if (!context.ok()) return;
+    if (sorted.rank != 2 || values.rank != 2 || sorted.shape[0] != values.shape[0]) {
+      return context.fail_invalid(std::string(op()) +
+                                  ": sorted_inputs and values must be matrices of as many rows, got " +
+                                  to_text(sorted) + " and " + to_text(values));
+    }
+    const View output = context.output(0, out_type_, values.shape, values.rank);
+    if (!context.ok() || output.elements() == 0) return;
+    uhal_search_attributes attributes = {};
+    attributes.struct_size = sizeof attributes;
+    attributes.right = kRight;
+    context.launch(UHAL_OP_SEARCH_SORTED, {&sorted, &values}, {&output}, &attributes);
+  }
+
+ private:
+  uhal_dtype out_type_;
+};
+
+// DenseBincount(input, size, weights): counts, or sums of weights, of the numbers below size.
+class DenseBincount : public Kernel {
+ public:
+  explicit DenseBincount(Construction& construction)
+      : Kernel(construction), binary_(construction.boolean("binary_output")) {}
+  void compute(Context& context) const override {
+    const View input = context.input(0);
+    const int64_t size = context.host_scalar(1);
+    const View weights = context.input(2);
+    if (!context.ok()) return;
+    if (binary_) return context.refuse("binary output");
+    if (input.rank != 1) return context.refuse("rows that are counted apart");
+    if (size < 0) {
+      return context.fail_invalid("DenseBincount: size must be non-negative, got " + std::to_string(size));
+    }
+    const int64_t elements = input.elements();
+    if (weights.elements() != 0 && weights.elements() != elements) {
+      return context.fail_invalid("DenseBincount: weights must be of the shape of the numbers, or empty, got " +
+                                  to_text(weights) + " and " + to_text(input));
+    }
+    const View output = context.output(0, weights.dtype, Shape{size});
+    if (!context.ok() || size == 0) return;
+    const View ids = input.reshaped({elements});
+    const uhal_segment_attributes attributes = segment_attributes(UHAL_REDUCE_SUM);
+    if (weights.elements() != 0) {
+      const View rows = weights.reshaped({elements});
+      context.launch(UHAL_OP_SEGMENT_REDUCE, {&rows, &ids}, {&output}, &attributes);
+      return;
+    }
+    // Whole numbers are counted faster, and without rounding.
+    const int64_t one[] = {1};
+    View ones = context.temporary(UHAL_INT64, one, 1);
+    const View counts = context.temporary(UHAL_INT64, output.shape, 1);
+    if (!context.ok() || !context.fill(ones, 1, 1)) return;
+    ones.shape[0] = elements;
+    ones.strides[0] = 0;
+    if (context.launch(UHAL_OP_SEGMENT_REDUCE, {&ones, &ids}, {&counts}, &attributes)) context.cast(counts, output);
+  }
+
+ private:
+  bool binary_;
+};
+
+// SparseTensorDenseMatMul(a_indices (n, 2), a_values, a_shape, b).
+class SparseTensorDenseMatMul : public Kernel {
+ public:
+  explicit SparseTensorDenseMatMul(Construction& construction)
+      : Kernel(construction),
+        adjoint_a_(construction.boolean("adjoint_a")),
+        adjoint_b_(construction.boolean("adjoint_b")) {}
+  void compute(Context& context) const override {
+    const View indices = context.input(0);
+    const View values = context.input(1);
+    const Shape a = context.host_vector(2);
+    const View given = context.input(3);
+    if (!context.ok()) return;
+    if (indices.rank != 2 || indices.shape[1] != 2 || values.rank != 1 || values.shape[0] != indices.shape[0] ||
+        a.size() != 2 || given.rank != 2) {
+      return context.fail_invalid(
+          "SparseTensorDenseMatMul: expected indices (n, 2), values (n), a shape of two lengths "
+          "and a matrix, got " +
+          to_text(indices) + ", " + to_text(values) + ", " + to_text(a) + " and " + to_text(given));
+    }
+    const View b = adjoint_b_ ? given.permuted({1, 0}) : given;
+    const int64_t rows = adjoint_a_ ? a[1] : a[0];
+    const int64_t inner = adjoint_a_ ? a[0] : a[1];
+    if (inner != b.shape[0]) {
+      return context.fail_invalid(
+          "SparseTensorDenseMatMul: Cannot multiply A and B because inner dimension does not "
+          "match: " +
+          std::to_string(inner) + " vs. " + std::to_string(b.shape[0]));
+    }
+    const View output = context.output(0, b.dtype, Shape{rows, b.shape[1]});
+    if (!context.ok() || output.elements() == 0) return;
+    if (indices.shape[0] == 0) {
+      context.zero(output);
+      return;
+    }
+    const View ids = column(indices, adjoint_a_ ? 1 : 0);
+    const View columns = column(indices, adjoint_a_ ? 0 : 1);
+    const uhal_segment_attributes attributes = segment_attributes(UHAL_REDUCE_SUM);
+    context.launch(UHAL_OP_SEGMENT_REDUCE, {&b, &ids, &columns, &values}, {&output}, &attributes);
+  }
+
+ private:
+  bool adjoint_a_;
+  bool adjoint_b_;
+};
+
+}  // namespace
+
+void register_data_dependent(Registrar& registrar) {
+  registrar.add<Where>("Where", {{"T", kReal}});
+  const std::initializer_list<TypeConstraint> segment = {{"T", kNumbers}, {"Tindices", kIndices}};
+  registrar.add<Segment<UHAL_REDUCE_SUM>>("SegmentSum", segment);
+  registrar.add<Segment<UHAL_REDUCE_MEAN>>("SegmentMean", segment);
+  registrar.add<Segment<UHAL_REDUCE_PRODUCT>>("SegmentProd", segment);
+  registrar.add<Segment<UHAL_REDUCE_MAXIMUM>>("SegmentMax", segment);
+  registrar.add<Segment<UHAL_REDUCE_MINIMUM>>("SegmentMin", segment);
+  const std::initializer_list<TypeConstraint> bound = {{"T", kNumbers}, {"out_type", kIndices}};
+  registrar.add<Bound<0>>("LowerBound", bound);
+  registrar.add<Bound<1>>("UpperBound", bound);
+  const DtypeSet counts = kIndices | only(UHAL_FLOAT32) | only(UHAL_FLOAT64);
+  registrar.add<DenseBincount>("DenseBincount", {{"T", counts}, {"Tidx", kIndices}}, {"size"});
+  registrar.add<SparseTensorDenseMatMul>("SparseTensorDenseMatMul", {{"T", kFloats}, {"Tindices", kIndices}},
+                                         {"a_shape"});
+}
+
+}  // namespace unihal::tensorflow
