@@ -40,6 +40,8 @@ CCACHE := $(shell folder="$$(ccache --get-config cache_dir 2>/dev/null)" && mkdi
 ifneq ($(CCACHE),)
 export CMAKE_C_COMPILER_LAUNCHER ?= $(CCACHE)
 export CMAKE_CXX_COMPILER_LAUNCHER ?= $(CCACHE)
+# What ccache's manual asks for where headers are precompiled (tests/googletest.cmake).
+export CCACHE_SLOPPINESS ?= pch_defines,time_macros
 endif
 
 RUN := .venv/bin/python -m
@@ -56,7 +58,7 @@ FORMATTED := $(shell find $(NATIVE_FOLDERS) tests benchmarks -type f \( -name '*
 CHECKED := python plugins tests benchmarks docs setup.py
 
 .PHONY: demo benchmarks build test test-rest test-all test-long check test-native sanitize sanitize-address sanitize-thread fuzz \
-  test-python test-gpu-sample test-gpu test-paddle test-tensorflow test-tensorflow-whole test-conformance-sample \
+  test-python test-gpu-sample test-gpu test-paddle test-paddle-whole test-tensorflow test-tensorflow-whole test-conformance-sample \
   test-conformance test-mutations test-strict test-opencl-sample test-opencl test-amd-sample test-amd test-races test-conformance-opencl test-paddle-versions soak \
   coverage format clean
 
@@ -150,7 +152,10 @@ test-mutations: $(SITE)
 	$(PYTEST) tests/mutations
 
 test-paddle: $(SITE)
-	$(PYTEST) tests/paddle
+	$(PYTEST) -m 'not whole' tests/paddle
+
+test-paddle-whole: $(SITE)
+	$(PYTEST) -m whole tests/paddle
 
 test-tensorflow: $(SITE)
 	$(PYTEST) -m 'not whole' tests/tensorflow

@@ -7,6 +7,7 @@ import atexit
 import os
 import shutil
 import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -29,6 +30,11 @@ _KEPT = {
 for _name in [name for name in os.environ if name.startswith("UNIHAL_") and name not in _KEPT]:
     del os.environ[_name]
 os.environ.setdefault("UNIHAL_BACKEND", "stub")
+
+# Keras imports these packages where they are installed, for plots and wrappers that no test has: a third of the time in
+# which TensorFlow is imported, in some fifty processes. What needs them removes PYTHONPATH (test_demo.py).
+WITHOUT_EXTRAS = str(Path(__file__).with_name("without_extras"))
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [WITHOUT_EXTRAS, os.environ.get("PYTHONPATH")]))
 
 # Frameworks keep files of their own in the user's home (Paddle writes the source of what to_static compiles there) and
 # fail where it is read-only. That is theirs: the tests take a home of their own then.

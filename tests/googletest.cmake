@@ -21,13 +21,26 @@ foreach(target gtest gtest_main)
   endif()
 endforeach()
 
+# GoogleTest's header takes as long as what most files do with it: it is compiled once, for all suites of the same flags. The
+# program has no definitions of its own, which a precompiled header would ask of those that use it.
+add_executable(unihal_test_headers ${UNIHAL_GOOGLETEST_DIR}/googletest/src/gtest_main.cc)
+target_compile_options(unihal_test_headers PRIVATE ${UNIHAL_TEST_OPTIONS})
+target_link_libraries(unihal_test_headers PRIVATE unihal_flags gtest)
+target_precompile_headers(unihal_test_headers PRIVATE
+  <gtest/gtest.h> <algorithm> <atomic> <chrono> <cmath> <cstring> <fstream> <functional> <map> <memory> <mutex> <random> <string>
+  <thread> <vector>)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  target_compile_options(unihal_test_headers PRIVATE -fpch-preprocess)  # or ccache keeps nothing of what uses it
+endif()
+
 # unihal_add_suite(NAME [OPTIMIZED] SOURCES...): one program. ctest runs each of its tests in a process of its own, since the choice
 # of a backend, the environment and finalize are for the life of a process.
 function(unihal_add_suite name)
   cmake_parse_arguments(PARSE_ARGV 1 SUITE OPTIMIZED "" "")
   add_executable(${name} ${SUITE_UNPARSED_ARGUMENTS})
   if(NOT SUITE_OPTIMIZED)
-    target_compile_options(${name} PRIVATE ${UNIHAL_TEST_OPTIONS})
+    target_compile_options(${name} PRIVATE ${UNIHAL_TEST_OPTIONS} $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+    target_precompile_headers(${name} REUSE_FROM unihal_test_headers)
   endif()
   target_link_libraries(${name} PRIVATE unihal_flags unihal gtest_main)
   set_target_properties(${name} PROPERTIES BUILD_RPATH ${UNIHAL_LIBRARY_DIR})

@@ -3,12 +3,14 @@
 A suite is a target of the Makefile. Those that keep all cores busy by themselves run alone, in the order of the table;
 the others run side by side, the longest first. What a suite prints goes to build/logs/SUITE.log and is shown when it
 ends, so that two do not mix. At the end come the seconds of each suite and the ten slowest tests; one failed suite
-fails the run, after all have run.
+fails the run, after all have run. The seconds are those of a clock and, since suites share the cores with one another
+and with whatever else runs, those that processors worked for the suite and all its child processes.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import subprocess
 import sys
@@ -47,6 +49,7 @@ SUITES = [
     Suite("fuzz", "rest", alone=True),
     Suite("test-opencl", "rest"),
     Suite("test-tensorflow-whole", "rest"),
+    Suite("test-paddle-whole", "rest"),
     Suite("test-conformance", "rest"),
     Suite("test-strict", "rest"),
     Suite("test-mutations", "rest"),
@@ -74,6 +77,7 @@ class Outcome:
 
     suite: Suite
     seconds: float
+    processor_seconds: float  # user's and system's, child processes included
     failed: bool
     tests: list[tuple[float, str]]
 
@@ -93,20 +97,30 @@ def run(suite: Suite) -> Outcome:
     log = LOGS / f"{suite.target}.log"
     start = time.monotonic()
     with log.open("wb") as file:
-        code = subprocess.run(["make", suite.target], stdout=file, stderr=subprocess.STDOUT, check=False).returncode
-    seconds = time.monotonic() - start
+        process = subprocess.Popen(["make", suite.target], stdout=file, stderr=subprocess.STDOUT)
+        # Not wait(): only this tells what one child process of several took.
+        _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = code = os.waitstatus_to_exitcode(status)
+    seconds, worked = time.monotonic() - start, usage.ru_utime + usage.ru_stime
     text = log.read_text(errors="replace")
     with printing:
-        print(f"== {suite.target}: {'FAILED' if code else 'passed'} in {seconds:.0f} s", text, sep="\n", flush=True)
-    return Outcome(suite, seconds, code != 0, slow_tests(text))
+        print(
+            f"== {suite.target}: {'FAILED' if code else 'passed'} in {seconds:.0f} s, {worked:.0f} s of processors",
+            text,
+            sep="\n",
+            flush=True,
+        )
+    return Outcome(suite, seconds, worked, code != 0, slow_tests(text))
 
 
 def report(outcomes: list[Outcome], seconds: float) -> None:
     """Prints where the time went."""
-    print(f"\n{'suite':<28}{'seconds':>8}")
+    worked = sum(outcome.processor_seconds for outcome in outcomes)
+    print(f"\n{'suite':<28}{'seconds':>8}{'of processors':>15}")
     for outcome in sorted(outcomes, key=lambda outcome: -outcome.seconds):
-        print(f"{outcome.suite.target:<28}{outcome.seconds:>8.0f}{'  FAILED' if outcome.failed else ''}")
-    print(f"{'all, some side by side':<28}{seconds:>8.0f}\n\nthe slowest tests")
+        failed = "  FAILED" if outcome.failed else ""
+        print(f"{outcome.suite.target:<28}{outcome.seconds:>8.0f}{outcome.processor_seconds:>15.0f}{failed}")
+    print(f"{'all, some side by side':<28}{seconds:>8.0f}{worked:>15.0f}\n\nthe slowest tests")
     tests = [(time_, f"{outcome.suite.target}: {name}") for outcome in outcomes for time_, name in outcome.tests]
     for time_, name in sorted(tests, reverse=True)[:SLOWEST]:
         print(f"{time_:>8.1f}  {name}")

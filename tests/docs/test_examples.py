@@ -106,7 +106,7 @@ def test_python_examples_run(tmp_path: pathlib.Path) -> None:
 
 
 def test_the_backend_example_conforms(tiny_backend: pathlib.Path) -> None:
-    for selection in (["--every", "40"], ["--op", "memory"], ["--op", "fill"]):
+    for selection in (["--every", "400"], ["--op", "memory"], ["--op", "fill"]):
         result = subprocess.run(
             [sys.executable, "-m", "unihal.command_line", "conformance", "--backend", str(tiny_backend), *selection],
             env=environment(),

@@ -36,9 +36,13 @@ def test_it_serves_polaris_and_rdna() -> None:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "op",
-    ["batch_norm", "convolution", "cross_entropy", "map/adam", "map/gelu_erf", "matmul", "pool", "random"],
+    [
+        *("batch_norm/relu", "batch_norm/inference", "convolution/plain-relu", "convolution/wide"),
+        *("cross_entropy", "map/adam", "map/gelu_erf", "matmul", "pool", "random"),
+    ],
 )
 def test_a_sample_of_an_op_conforms(op: str) -> None:
+    """Of what has a program of its own for each activation and window, two: test_a_sample_of_conformance has all."""
     process = run_command(
         [*UNIHAL, "conformance", "--backend", "opencl", "--op", op, "--every", str(SAMPLE)], timeout=280
     )
@@ -57,7 +61,9 @@ def test_a_sample_of_conformance(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("op", ["copy", "reduce", "gather", "softmax"])
+@pytest.mark.parametrize(
+    "op", ["copy", "reduce", *(pytest.param(op, marks=pytest.mark.whole) for op in ("gather", "softmax"))]
+)
 def test_kernels_compute_with_64_bit_indices(op: str) -> None:
     command = [*UNIHAL, "conformance", "--backend", "opencl", "--op", op, "--every", str(SAMPLE)]
     process = run_command(command, timeout=280, UNIHAL_OPENCL_INDEX="64")

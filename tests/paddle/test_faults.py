@@ -8,7 +8,7 @@ import pytest
 import sweeps
 
 
-@pytest.mark.parametrize("mode", ["fast", "strict"])
+@pytest.mark.parametrize("mode", ["fast", pytest.param("strict", marks=pytest.mark.whole)])
 def test_every_fault_is_an_exception_and_the_next_step_is_right(mode: str) -> None:
     report = sweeps.run_program(
         Path(__file__).parent / "fault_sweep.py", UNIHAL_STUB=mode, GLOG_minloglevel="2", FLAGS_free_idle_chunk="1"

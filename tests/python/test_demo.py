@@ -91,7 +91,7 @@ def test_a_run_in_a_framework(tmp_path: Path) -> None:
     trace = tmp_path / "trace.json"
     command = [sys.executable, "-m", "unihal.demo.paddle_run", "--device", "rdna", "--epochs", "1"]
     command += ["--trace", str(trace)]
-    completed = run_command(command, UNIHAL_STRICT="1")
+    completed = run_command(command, UNIHAL_STRICT="1", PYTHONPATH=None)
     assert completed.returncode == 0, completed.stderr[-2000:]
     messages = [message for message in map(protocol.receive, completed.stdout.splitlines()) if message]
     epoch, result = messages
@@ -105,6 +105,6 @@ def test_a_run_in_a_framework(tmp_path: Path) -> None:
 
 def test_without_hardware_it_says_how_to_ask_for_the_stub(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "unihal.command_line", "demo", "--out", str(tmp_path)]
-    completed = run_command(command, UNIHAL_BACKEND=None, COLUMNS="200")
+    completed = run_command(command, UNIHAL_BACKEND=None, PYTHONPATH=None, COLUMNS="200")
     assert completed.returncode == 1
     assert "UNIHAL_BACKEND=stub" in completed.stdout.replace("\n", " ")

@@ -316,12 +316,13 @@ def run_function(seed: int) -> tuple[list[np.ndarray], Counter[str]]:
     with tf.device(DEVICE):
         variables = [tf.Variable(v) for v in start_values()]
 
-        @tf.function
+        # AutoGraph would convert all of Program, which takes longer than everything else.
+        @tf.function(autograph=False)
         def inner() -> Any:
             with tf.device(DEVICE):
                 return Program(seed, [v.handle for v in variables], feeds=False).build()[0]
 
-        @tf.function
+        @tf.function(autograph=False)
         def step() -> Any:
             """Every other program is a function that is called twice; TensorFlow puts it in the caller's place."""
             return [*inner(), *inner()] if seed % 2 else inner()

@@ -77,7 +77,8 @@ def test_fit_with_its_defaults(name: str) -> None:
 @pytest.mark.parametrize(
     "graph", [pytest.param(False, id="eager", marks=pytest.mark.whole), pytest.param(True, id="function")]
 )
-@pytest.mark.parametrize("name", NAMES)
+# The largest model is trained by fit in `make test`.
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.whole if n == "resnet18" else ()) for n in NAMES])
 def test_gradient_tape(name: str, graph: bool) -> None:
     x, y = batches(name, BATCH, "float64")
     losses, weights = [], []

@@ -1,0 +1,3 @@
+"""Stands before the package of this name: see tests/conftest.py."""
+
+raise ModuleNotFoundError("the tests' processes do without sklearn", name="sklearn")
