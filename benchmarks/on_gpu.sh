@@ -5,8 +5,9 @@
 #
 # Backends: by default those of corex, hip and opencl that find a device; hip only on an AMD card, or with HIP=double, where
 # tests/doubles/hip_on_cuda makes an NVIDIA GPU pass for one. Parts, all of them if none is named:
-#   timed, one after another: digits gpu attention data fourier start, of opencl and corex also launch, of opencl gemm, of corex and hip
-#     tune (what `unihal tune` chooses among) and, with two devices, two (collectives), with Paddle and TensorFlow dispatch
+#   timed, one after another: digits gpu attention data fourier start, of opencl and corex also launch, of opencl gemm, of
+#     corex and hip tune (what `unihal tune` chooses among) and, with two devices, two (copies and collectives between
+#     them), with Paddle and TensorFlow dispatch
 #     training;
 #   then, side by side: doctor conformance, of corex and hip also libraries (matrix products and convolutions with each
 #     of the vendor's libraries alone and with none), of corex also sanitizer (NVIDIA's compute-sanitizer), with Paddle
@@ -108,7 +109,10 @@ run_part() {
         done
       done
       ;;
-    two)  # collectives on two devices, beside PyTorch's
+    two)  # what conformance needs two devices for; copies and collectives between them, beside PyTorch's
+      unihal conformance --backend "$UNIHAL_BACKEND" --op devices
+      unihal conformance --backend "$UNIHAL_BACKEND" --op collectives --jobs 2
+      python benchmarks/peer_copies.py --json "$output/$UNIHAL_BACKEND.copies.json"
       python benchmarks/collectives.py --json "$output/$UNIHAL_BACKEND.two.json"
       ;;
     demo) unihal demo --out "$output/$UNIHAL_BACKEND.demo" ;;
