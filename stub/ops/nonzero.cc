@@ -23,10 +23,16 @@ uint64_t word_at(const uint8_t* flags) {
   return word;
 }
 
-// How many of a word's bytes are not 0: the upper bit of each says so.
-int64_t count_bytes(uint64_t word) {
+// 1 in each byte of a word that is not 0.
+uint64_t ones_of(uint64_t word) {
   constexpr uint64_t kLow = 0x7f7f7f7f7f7f7f7f;
-  return __builtin_popcountll((((word & kLow) + kLow) | word) & ~kLow);
+  return ((((word & kLow) + kLow) | word) & ~kLow) >> 7;
+}
+
+// The sum of a word's bytes.
+int64_t sum_of_bytes(uint64_t word) {
+  constexpr uint64_t kEven = 0x00ff00ff00ff00ff;
+  return static_cast<int64_t>(((word & kEven) + (word >> 8 & kEven)) * 0x0001000100010001 >> 48);
 }
 
 // Flags of the elements of a mask, in row-major order: bytes that are 0 where the elements are.
@@ -138,8 +144,11 @@ class Positions {
 int64_t count_part(const Flags& flags, int64_t begin, int64_t end) {
   int64_t total = 0;
   flags.read(begin, end, [&](int64_t, int64_t count, const uint8_t* flag) {
+    static_assert((kBlock + kShortAxis) / kWord < 256, "a byte counts for each word of a block");
+    uint64_t ones = 0;
     int64_t i = 0;
-    for (; i + kWord <= count; i += kWord) total += count_bytes(word_at(flag + i));
+    for (; i + kWord <= count; i += kWord) ones += ones_of(word_at(flag + i));
+    total += sum_of_bytes(ones);
     for (; i < count; ++i) total += flag[i] != 0;
   });
   return total;

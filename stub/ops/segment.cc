@@ -264,7 +264,7 @@ class Reducer {
  private:
   int64_t part_count() const {
     if (problem_.attributes.form != UHAL_SEGMENT_UNSORTED || x_.length() >= kShortRow) return 1;
-    const int64_t least = std::max(kPartElements, 32 * problem_.segments);
+    const int64_t least = std::max(kPartElements, 16 * problem_.segments);
     return std::clamp(problem_.elements / least, int64_t{1}, kMostParts);
   }
 
