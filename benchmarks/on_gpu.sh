@@ -9,7 +9,7 @@
 #     corex and hip tune (what `unihal tune` chooses among) and, with two devices, two (copies and collectives between
 #     them), with Paddle and TensorFlow dispatch
 #     training;
-#   then, side by side: doctor conformance, of corex and hip also libraries (matrix products and convolutions with each
+#   then, side by side: doctor conformance, of corex and hip also libraries (products, convolutions and transforms with each
 #     of the vendor's libraries alone and with none), of corex also sanitizer (NVIDIA's compute-sanitizer), with Paddle
 #     and TensorFlow adapters demo.
 # Each writes OUTPUT_FOLDER/BACKEND.PART.log. The machine needs Python, gcc and CMake, but no network: WHEELS names a folder
@@ -100,10 +100,10 @@ run_part() {
       ;;
     libraries)  # what each of them takes, and our own kernels alone
       local names library op
-      names='none cublaslt cublas cudnn'
-      [[ $UNIHAL_BACKEND == corex ]] || names='none hipblaslt rocblas miopen'
+      names='none cublaslt cublas cudnn cufft'
+      [[ $UNIHAL_BACKEND == corex ]] || names='none hipblaslt rocblas miopen hipfft'
       for library in $names; do
-        for op in matmul convolution convolution_backward_data convolution_backward_filter; do
+        for op in matmul convolution convolution_backward_data convolution_backward_filter fft; do
           echo "UNIHAL_GPU_LIBRARIES=$library, $op:"
           UNIHAL_GPU_LIBRARIES=$library unihal conformance --backend "$UNIHAL_BACKEND" --jobs "$jobs" --every 3 --op $op
         done

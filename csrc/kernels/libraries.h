@@ -14,6 +14,29 @@ namespace unihal::kernels {
 
 struct ConvolutionTask;  // ops/convolution.h
 
+// Unscaled Fourier transforms of one form along one to three axes, and their batch, in the words of cuFFT and rocFFT.
+struct FftTask {
+  enum Form : int32_t { kComplex, kFromReal, kToReal };
+
+  // Where element (i, j, k) of transform b lies: at b * distance + ((i * embedding[1] + j) * embedding[2] + k) *
+  // stride, in elements of the operand. Axes before the first of `rank` are left out.
+  struct Layout {
+    int64_t stride;
+    int64_t distance;
+    int64_t embedding[3];
+  };
+
+  Form form;
+  bool is_double;
+  bool is_inverse;
+  int32_t rank;
+  int64_t lengths[3];  // of the signals
+  int64_t batch;
+  Layout from, to;
+  void* source;
+  void* target;
+};
+
 // An algorithm of a library's for one piece of work, by a number that tells it from the others and is the same in all
 // processes that use this version of the library on this model of device.
 using LibraryAlgorithm = uint32_t;
@@ -65,6 +88,18 @@ class ConvolutionLibrary {
 
   // As of products: at most kMostConvolutionAlgorithms.
   virtual int algorithms(const ConvolutionTask& /*task*/, LibraryAlgorithm* /*numbers*/) const { return 0; }
+};
+
+// Fourier transforms, likewise. Real forms are asked for in the direction that they are named after: forward from real
+// numbers, inverse to them.
+class FftLibrary {
+ public:
+  virtual ~FftLibrary() = default;
+
+  virtual const char* name() const = 0;
+
+  // Whether it can run a transform, wherever its operands lie, as far as that can be told without asking it.
+  virtual bool takes(const FftTask& task) const = 0;
 };
 
 }  // namespace unihal::kernels

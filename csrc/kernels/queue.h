@@ -42,9 +42,10 @@ struct DeviceTraits {
   uint64_t dtypes = 0;                  // uhal_device_properties.supported_dtypes
   const TuningTable* tuning = nullptr;  // what was measured on the device (tuning.h); nullptr: nothing
 
-  // What the queues' library_gemm and library_convolution call; nullptr: there is none.
+  // What the queues' library_gemm, library_convolution and library_fft call; nullptr: there is none.
   const GemmLibrary* gemm_library = nullptr;
   const ConvolutionLibrary* convolution_library = nullptr;
+  const FftLibrary* fft_library = nullptr;
 };
 
 // The work-items of a launch, along three axes. Kernels check their bounds themselves.
@@ -179,6 +180,13 @@ class Queue {
   virtual uhal_status library_convolution(const ConvolutionTask& /*task*/, void* /*workspace*/) {
     return UHAL_UNIMPLEMENTED;
   }
+
+  // Finds how traits().fft_library runs a transform that it takes, wherever its operands lie, and the bytes of device
+  // memory that this needs. False if the library refuses it after all.
+  virtual bool plan_library_fft(const FftTask& /*task*/, size_t* /*bytes*/) { return false; }
+
+  // Submits a transform so planned. `workspace` as of library_convolution; UHAL_UNIMPLEMENTED as of library_gemm.
+  virtual uhal_status library_fft(const FftTask& /*task*/, void* /*workspace*/) { return UHAL_UNIMPLEMENTED; }
 
  protected:
   explicit Queue(const DeviceTraits& traits) : traits_(&traits) {}

@@ -264,6 +264,74 @@ UNIHAL_VECTORIZED void store_columns(int64_t rows, const T* re, const T* im, T r
   }
 }
 
+// The elements of two vectors in turn: of their lower halves, or of their upper ones.
+#if defined(__clang__)
+#define UNIHAL_INTERLEAVE(a, b, type, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define UNIHAL_INTERLEAVE(a, b, type, ...) __builtin_shuffle(a, b, type{__VA_ARGS__})
+#endif
+typedef int32_t Places8 __attribute__((vector_size(32)));
+typedef int64_t Places4 __attribute__((vector_size(32)));
+
+UNIHAL_INLINE void interleave(const Vector<float>& a, const Vector<float>& b, Vector<float>& low, Vector<float>& high) {
+  low = UNIHAL_INTERLEAVE(a, b, Places8, 0, 8, 1, 9, 2, 10, 3, 11);
+  high = UNIHAL_INTERLEAVE(a, b, Places8, 4, 12, 5, 13, 6, 14, 7, 15);
+}
+
+UNIHAL_INLINE void interleave(const Vector<double>& a, const Vector<double>& b, Vector<double>& low,
+                              Vector<double>& high) {
+  low = UNIHAL_INTERLEAVE(a, b, Places4, 0, 4, 1, 5);
+  high = UNIHAL_INTERLEAVE(a, b, Places4, 2, 6, 3, 7);
+}
+
+// As many vectors as each has elements, transposed by perfect shuffles.
+template <typename T>
+UNIHAL_INLINE void transpose(Vector<T>* v) {
+  constexpr int kSize = static_cast<int>(kWidth<T>);
+  for (int round = 1; round < kSize; round *= 2) {
+    Vector<T> next[kSize];
+    for (int i = 0; i < kSize / 2; ++i) interleave(v[i], v[i + kSize / 2], next[2 * i], next[2 * i + 1]);
+    std::copy_n(next, kSize, v);
+  }
+}
+
+// Complex numbers one after the other in each line. A vector of one line's numbers is a column of real and imaginary
+// rows.
+template <typename T>
+UNIHAL_VECTORIZED void load_lines(int64_t rows, const T* from, const int64_t* offsets, T* re, T* im) {
+  constexpr int64_t kLanes = kFftLanes<T>, kSize = kWidth<T>;
+  for (int64_t row = 0; row < rows; row += kSize / 2) {
+    for (int64_t lane = 0; lane < kLanes; lane += kSize) {
+      Vector<T> v[kSize];
+      for (int64_t i = 0; i < kSize; ++i) std::memcpy(&v[i], from + offsets[lane + i] + 2 * row, sizeof v[i]);
+      transpose<T>(v);
+      for (int64_t i = 0; i < kSize / 2; ++i) {
+        std::memcpy(re + (row + i) * kLanes + lane, &v[2 * i], sizeof v[i]);
+        std::memcpy(im + (row + i) * kLanes + lane, &v[2 * i + 1], sizeof v[i]);
+      }
+    }
+  }
+}
+
+template <typename T>
+UNIHAL_VECTORIZED void store_lines(int64_t rows, const T* re, const T* im, T re_factor, T im_factor, T* to,
+                                   const int64_t* offsets) {
+  constexpr int64_t kLanes = kFftLanes<T>, kSize = kWidth<T>;
+  for (int64_t row = 0; row < rows; row += kSize / 2) {
+    for (int64_t lane = 0; lane < kLanes; lane += kSize) {
+      Vector<T> v[kSize];
+      for (int64_t i = 0; i < kSize / 2; ++i) {
+        std::memcpy(&v[2 * i], re + (row + i) * kLanes + lane, sizeof v[i]);
+        std::memcpy(&v[2 * i + 1], im + (row + i) * kLanes + lane, sizeof v[i]);
+        v[2 * i] *= re_factor;
+        v[2 * i + 1] *= im_factor;
+      }
+      transpose<T>(v);
+      for (int64_t i = 0; i < kSize; ++i) std::memcpy(to + offsets[lane + i] + 2 * row, &v[i], sizeof v[i]);
+    }
+  }
+}
+
 template <typename T>
 UNIHAL_VECTORIZED void load_part(int64_t rows, int64_t lanes, const T* from, int64_t stride, const int64_t* offsets,
                                  T* to) {
@@ -368,15 +436,27 @@ void RootsOfUnity<T>::get(int64_t k, T* re, T* im) const {
 
 template <typename T>
 void load_fft_rows(int64_t rows, int64_t lanes, const FftSignal<T>& from, const int64_t* offsets, FftRows<T> to) {
-  if (lanes == kFftLanes<T> && from.re != nullptr && distance(lanes, offsets) == 2) {
-    if (from.im == from.re + 1) return load_columns(rows, from.re + offsets[0], from.stride, to.re, to.im);
-    if (from.re == from.im + 1) return load_columns(rows, from.im + offsets[0], from.stride, to.im, to.re);
+  // Complex numbers as a whole, with their parts exchanged or not.
+  const bool is_complex = from.re != nullptr && from.im != nullptr && std::abs(from.re - from.im) == 1;
+  const FftRows<T> planes = is_complex && from.im < from.re ? to.exchanged() : to;
+  int64_t done = 0;
+  if (is_complex && lanes == kFftLanes<T>) {
+    const T* const numbers = std::min(from.re, from.im);
+    if (distance(lanes, offsets) == 2) {
+      return load_columns(rows, numbers + offsets[0], from.stride, planes.re, planes.im);
+    }
+    if (from.stride == 2) {
+      done = rows / (kWidth<T> / 2) * (kWidth<T> / 2);
+      load_lines(done, numbers, offsets, planes.re, planes.im);
+    }
   }
-  for (const auto& [part, plane] : {std::pair{from.re, to.re}, std::pair{from.im, to.im}}) {
+  const FftSignal<T> rest = from.from(done);
+  const int64_t at = done * kFftLanes<T>;
+  for (const auto& [part, plane] : {std::pair{rest.re, to.re + at}, std::pair{rest.im, to.im + at}}) {
     if (part != nullptr) {
-      load_part(rows, lanes, part, from.stride, offsets, plane);
+      load_part(rows - done, lanes, part, from.stride, offsets, plane);
     } else {
-      std::fill_n(plane, rows * kFftLanes<T>, T(0));
+      std::fill_n(plane, (rows - done) * kFftLanes<T>, T(0));
     }
   }
 }
@@ -384,16 +464,25 @@ void load_fft_rows(int64_t rows, int64_t lanes, const FftSignal<T>& from, const 
 template <typename T>
 void store_fft_rows(int64_t rows, int64_t lanes, FftRows<T> from, const FftSignal<T>& to, const int64_t* offsets,
                     T re_factor, T im_factor) {
-  if (lanes == kFftLanes<T> && to.re != nullptr && distance(lanes, offsets) == 2) {
-    if (to.im == to.re + 1) {
-      return store_columns(rows, from.re, from.im, re_factor, im_factor, to.re + offsets[0], to.stride);
+  const bool is_complex = to.re != nullptr && to.im != nullptr && std::abs(to.re - to.im) == 1;
+  const bool is_exchanged = is_complex && to.im < to.re;
+  const FftRows<T> planes = is_exchanged ? from.exchanged() : from;
+  const T first = is_exchanged ? im_factor : re_factor, second = is_exchanged ? re_factor : im_factor;
+  int64_t done = 0;
+  if (is_complex && lanes == kFftLanes<T>) {
+    T* const numbers = std::min(to.re, to.im);
+    if (distance(lanes, offsets) == 2) {
+      return store_columns(rows, planes.re, planes.im, first, second, numbers + offsets[0], to.stride);
     }
-    if (to.re == to.im + 1) {
-      return store_columns(rows, from.im, from.re, im_factor, re_factor, to.im + offsets[0], to.stride);
+    if (to.stride == 2) {
+      done = rows / (kWidth<T> / 2) * (kWidth<T> / 2);
+      store_lines(done, planes.re, planes.im, first, second, numbers, offsets);
     }
   }
-  if (to.re != nullptr) store_part(rows, lanes, from.re, re_factor, to.re, to.stride, offsets);
-  if (to.im != nullptr) store_part(rows, lanes, from.im, im_factor, to.im, to.stride, offsets);
+  const FftSignal<T> rest = to.from(done);
+  const int64_t at = done * kFftLanes<T>;
+  if (to.re != nullptr) store_part(rows - done, lanes, from.re + at, re_factor, rest.re, to.stride, offsets);
+  if (to.im != nullptr) store_part(rows - done, lanes, from.im + at, im_factor, rest.im, to.stride, offsets);
 }
 
 // -- lines of one length

@@ -12,6 +12,7 @@
 
 #include "csrc/backends/gpu/blas.h"
 #include "csrc/backends/gpu/dnn.h"
+#include "csrc/backends/gpu/fft.h"
 #include "csrc/kernels/queue.h"
 #include "tests/doubles/libraries_on_host/control.h"
 #include "tests/opencl/parts_host.h"
@@ -92,8 +93,8 @@ class LibraryTest : public testing::TestWithParam<LibraryRow> {
 // Runs nothing but the libraries; writes down the kernels.
 class LibraryQueue final : public kernels::Queue {
  public:
-  LibraryQueue(const kernels::DeviceTraits& traits, BlasQueue* blas, DnnStream* dnn)
-      : Queue(traits), blas_(blas), dnn_(dnn), memory_(size_t{64} << 20) {}
+  LibraryQueue(const kernels::DeviceTraits& traits, BlasQueue* blas, DnnStream* dnn, FftStream* fft = nullptr)
+      : Queue(traits), blas_(blas), dnn_(dnn), fft_(fft), memory_(size_t{64} << 20) {}
 
   uhal_status run(const kernels::KernelSpec& spec, const kernels::Arguments&, const kernels::Grid&) override {
     submitted.push_back(spec.describe());
@@ -125,12 +126,20 @@ class LibraryQueue final : public kernels::Queue {
     return status;
   }
 
+  bool plan_library_fft(const kernels::FftTask& task, size_t* bytes) override { return fft_->plan(task, bytes); }
+  uhal_status library_fft(const kernels::FftTask& task, void* workspace) override {
+    const uhal_status status = fft_->run(task, workspace);
+    if (status == UHAL_OK) submitted.push_back("library");
+    return status;
+  }
+
   std::vector<std::string> submitted;
   size_t asked_bytes = 0;
 
  private:
   BlasQueue* const blas_;
   DnnStream* const dnn_;
+  FftStream* const fft_;
   std::vector<unsigned char> memory_;
 };
 

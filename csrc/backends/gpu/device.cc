@@ -143,6 +143,8 @@ uhal_status Device::open_libraries(LibraryNotes* notes) {
   if (!blas.is_empty()) traits.gemm_library = &blas;
   dnn = open_dnn(asked, notes);
   traits.convolution_library = dnn.get();
+  fft = open_fft(asked, notes);
+  traits.fft_library = fft.get();
   traits.has_tf32 = has_tf32(asked);
   return UHAL_OK;
 }

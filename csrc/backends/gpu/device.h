@@ -9,6 +9,7 @@
 #include "csrc/backends/gpu/api.h"
 #include "csrc/backends/gpu/blas.h"
 #include "csrc/backends/gpu/dnn.h"
+#include "csrc/backends/gpu/fft.h"
 #include "csrc/backends/gpu/memory.h"
 #include "csrc/backends/gpu/program.h"
 #include "csrc/kernels/queue.h"
@@ -57,6 +58,7 @@ struct Device {
   Programs programs;
   BlasLibraries blas;
   std::unique_ptr<Dnn> dnn;  // nullptr: there is none
+  std::unique_ptr<Fft> fft;  // likewise
 
  private:
   uhal_status ask(int attribute, int32_t* value) const;

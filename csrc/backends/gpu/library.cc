@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kNames[] = {"cublaslt", "cublas", "hipblaslt", "rocblas", "cudnn", "miopen"};
+constexpr const char* kNames[] = {"cublaslt", "cublas", "hipblaslt", "rocblas", "cudnn", "miopen", "cufft", "hipfft"};
 constexpr int64_t kDefaultWorkspaceLimit = int64_t{256} << 20;
 
 std::string variable(const char* name) {
@@ -59,7 +59,7 @@ uhal_status check_library_settings() {
       if (is_known(name)) continue;
       return kernels::fail(UHAL_INVALID_ARGUMENT,
                            "UNIHAL_GPU_LIBRARIES is '%s'; expected all, none, or some of cublaslt, cublas, hipblaslt, "
-                           "rocblas, cudnn and miopen, joined by commas",
+                           "rocblas, cudnn, miopen, cufft and hipfft, joined by commas",
                            text.c_str());
     }
   }

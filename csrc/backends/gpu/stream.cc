@@ -28,6 +28,7 @@ Stream::Stream(Device& device, uhal_stream* owner)
 Stream::~Stream() {
   host_work_.stop();
   if (stream_ == nullptr || device_.make_current() != UHAL_OK) return;
+  fft_.reset();
   dnn_.reset();
   blas_.reset();
   static_cast<void>(api.stream_destroy(stream_));
@@ -39,6 +40,7 @@ uhal_status Stream::open() {
   if (code != kSuccess) return fail_native(code, "%s gives no stream", device_.name.c_str());
   if (!device_.blas.is_empty()) blas_ = std::make_unique<BlasQueue>(device_.blas, stream_);
   if (device_.dnn != nullptr) dnn_ = device_.dnn->open_stream(stream_);
+  if (device_.fft != nullptr) fft_ = std::make_unique<FftStream>(*device_.fft, stream_);
   if (dnn_ != nullptr && measures_convolutions()) {
     dnn_->measure_with([this](const std::function<bool()>& submit) { return seconds_of(submit); },
                        std::string(device_.dnn->name()) + "\n" + device_.name + "\n" + device_.architecture.name);
@@ -173,6 +175,17 @@ uhal_status Stream::library_convolution(const kernels::ConvolutionTask& task, vo
   if (dnn_ == nullptr) return UHAL_UNIMPLEMENTED;
   const uhal_status status = dnn_->run(task, workspace);
   if (status == UHAL_OK) kernels::note_implementation("%s", device_.dnn->name());
+  return status;
+}
+
+bool Stream::plan_library_fft(const kernels::FftTask& task, size_t* bytes) {
+  return fft_ != nullptr && fft_->plan(task, bytes);
+}
+
+uhal_status Stream::library_fft(const kernels::FftTask& task, void* workspace) {
+  if (fft_ == nullptr) return UHAL_UNIMPLEMENTED;
+  const uhal_status status = fft_->run(task, workspace);
+  if (status == UHAL_OK) kernels::note_implementation("%s", device_.fft->name());
   return status;
 }
 

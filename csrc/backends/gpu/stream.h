@@ -13,6 +13,7 @@
 #include "csrc/backends/gpu/dnn.h"
 #include "csrc/backends/gpu/error_cell.h"
 #include "csrc/backends/gpu/event.h"
+#include "csrc/backends/gpu/fft.h"
 #include "csrc/backends/gpu/graph.h"
 #include "csrc/backends/gpu/host_work.h"
 #include "csrc/backends/gpu/program.h"
@@ -42,6 +43,8 @@ class Stream final : public kernels::Queue {
   uhal_status library_gemm(const MatmulProblem& problem, kernels::LibraryAlgorithm algorithm, void* workspace) override;
   bool plan_library_convolution(const kernels::ConvolutionTask& task, size_t* bytes) override;
   uhal_status library_convolution(const kernels::ConvolutionTask& task, void* workspace) override;
+  bool plan_library_fft(const kernels::FftTask& task, size_t* bytes) override;
+  uhal_status library_fft(const kernels::FftTask& task, void* workspace) override;
 
   // The slots of the backend's table.
   uhal_status launch(const uhal_op& op);
@@ -92,6 +95,7 @@ class Stream final : public kernels::Queue {
   kernels::SpecTable<KnownKernel> kernels_;
   std::unique_ptr<BlasQueue> blas_;  // nullptr: there is no library
   std::unique_ptr<DnnStream> dnn_;   // likewise
+  std::unique_ptr<FftStream> fft_;   // likewise
   ErrorCell error_cell_;
   HostWork host_work_;
 

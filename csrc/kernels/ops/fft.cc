@@ -8,6 +8,7 @@
 #include "csrc/kernels/layout.h"
 #include "csrc/kernels/operands.h"
 #include "csrc/kernels/ops.h"
+#include "csrc/kernels/ops/fft_library.h"
 #include "csrc/kernels/views.h"
 
 namespace unihal::kernels {
@@ -491,6 +492,8 @@ uhal_status run_fft(Queue& queue, const uhal_op& op) {
   const FftProblem problem = fft_problem(op);
   if (make_space(op.outputs, 1).count == 0) return UHAL_OK;
   if (make_space(op.inputs, 1).count == 0) return fill_view(queue, 0, 0, y);
+  uhal_status by_library = UHAL_OK;
+  if (run_fft_by_library(queue, op, problem, &by_library)) return by_library;
   Plan plan;
   if (!make_plan(limits_of(queue.traits(), problem.is_double), op, &plan)) {
     return fail(UHAL_UNIMPLEMENTED, "%s", refuse_fft(queue.traits(), op));
@@ -522,6 +525,7 @@ uhal_status run_fft(Queue& queue, const uhal_op& op) {
   for (int i = 0; i < plan.count; ++i) {
     const uhal_tensor& from = i == 0 ? x : spectrum;
     const uhal_tensor& to = i + 1 == plan.count ? y : spectrum;
+    note_implementation("%s", plan.plans[i].chirped ? "fft_lines (Bluestein)" : "fft_lines");
     AxisTransform transform(queue, problem.is_double, plan.tasks[i], plan.plans[i], rest);
     if (const uhal_status status = transform.run(from, to); status != UHAL_OK) return status;
   }
