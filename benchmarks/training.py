@@ -1,13 +1,18 @@
 """Seconds per training step of whole models on one place; ``run.py`` calls it for the device and its peer.
 
-    python benchmarks/training.py paddle|tensorflow|torch MODEL PLACE [--steps N] [--bfloat16]
+    python benchmarks/training.py paddle|tensorflow|torch MODEL PLACE [--steps N] [--bfloat16] [--compiled]
 
 The place is cpu or a type of device: iluvatar, rdna or polaris in Paddle and TensorFlow, cuda in PyTorch.
 
 resnet18: batch 32 of 3x32x32; resnet50: batch 8 of 3x224x224; transformer: a BERT-base encoder (12 layers, 768 wide,
-12 heads) on 4x128 tokens. For a GPU: resnet50-64 has batch 64, transformer-16 has 16x128 tokens. Momentum SGD (ResNets)
-or AdamW (transformer), each framework's usual way of training: dygraph in Paddle, a compiled train_on_batch in Keras,
-eager in PyTorch. float32 in each framework's default math mode, or with --bfloat16 its automatic mixed precision.
+12 heads) on 4x128 tokens; gpt2: the GPT-2-small decoder (12 layers, 768 wide, 12 heads, 50257 tokens, no dropout) on
+1x128 tokens. For a GPU: resnet50-64 has batch 64, transformer-16 has 16x128 tokens, gpt2-8 has 8x512. Momentum SGD
+(ResNets) or AdamW, each framework's usual way of training: dygraph in Paddle, a compiled train_on_batch in Keras, eager
+in PyTorch. float32 in each framework's default math mode, or with --bfloat16 its automatic mixed precision. --compiled
+puts the model's forward and backward through paddle.jit.to_static or torch.compile.
+
+Prints one JSON object: seconds (the median), losses, and peak_bytes, the most device memory that tensors held at a time
+in the steps after the warm-up, as the framework counts it (null on a CPU).
 """
 
 from __future__ import annotations
@@ -17,17 +22,66 @@ import json
 import statistics
 import time
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
 IMAGE_SHAPES = {"resnet18": (32, 3, 32, 32), "resnet50": (8, 3, 224, 224), "resnet50-64": (64, 3, 224, 224)}
 BATCHES = {"transformer": 4, "transformer-16": 16}
 TOKENS, WIDTH, HEADS, LAYERS, VOCABULARY = 128, 768, 12, 12, 30522
+DECODER_TOKENS = {"gpt2": (1, 128), "gpt2-8": (8, 512)}  # batch, length
+DECODER_VOCABULARY, DECODER_POSITIONS = 50257, 1024
 
-Step = Callable[[], float]
+
+class Training(NamedTuple):
+    step: Callable[[], float]  # trains on one batch, and returns its loss
+    reset_peak: Callable[[], object]
+    peak_bytes: Callable[[], int | None]
 
 
-def paddle_step(model_name: str, place: str, bfloat16: bool) -> Step:
+def paddle_decoder() -> Any:
+    """GPT-2 small in Paddle: token numbers -> logits, whose matrix is the embedding's."""
+    import paddle
+    from paddle import nn
+
+    class Block(nn.Layer):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first_norm, self.second_norm = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+            self.queries_keys_values, self.projection = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+            self.widen, self.narrow = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+
+        def forward(self, x: Any) -> Any:
+            joined = self.queries_keys_values(self.first_norm(x)).reshape([0, 0, 3, HEADS, WIDTH // HEADS])
+            query, key, value = joined.unbind(2)
+            seen = nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+            x = x + self.projection(seen.reshape([0, 0, WIDTH]))
+            return x + self.narrow(nn.functional.gelu(self.widen(self.second_norm(x)), approximate=True))
+
+    class Decoder(nn.Layer):
+        def __init__(self) -> None:
+            super().__init__()
+            initial = nn.initializer.Normal(0.0, 0.02)
+            self.tokens = nn.Embedding(DECODER_VOCABULARY, WIDTH, weight_attr=initial)
+            self.positions = nn.Embedding(DECODER_POSITIONS, WIDTH, weight_attr=initial)
+            self.blocks = nn.Sequential(*(Block() for _ in range(LAYERS)))
+            self.norm = nn.LayerNorm(WIDTH)
+
+        def forward(self, tokens: Any) -> Any:
+            x = self.tokens(tokens) + self.positions(paddle.arange(tokens.shape[1]))
+            return paddle.matmul(self.norm(self.blocks(x)), self.tokens.weight, transpose_y=True)
+
+    return Decoder()
+
+
+def decoder_batch(model_name: str) -> tuple[Any, Any]:
+    """Token numbers, and for each the one that follows."""
+    batch, length = DECODER_TOKENS[model_name]
+    text = np.random.default_rng(0).integers(0, DECODER_VOCABULARY, (batch, length + 1))
+    return text[:, :-1], text[:, 1:]
+
+
+def paddle_training(model_name: str, place: str, bfloat16: bool, compiled: bool) -> Training:
     import paddle
 
     paddle.set_device(place)
@@ -43,25 +97,41 @@ def paddle_step(model_name: str, place: str, bfloat16: bool) -> Step:
         inputs = paddle.to_tensor(generator.integers(0, VOCABULARY, (BATCHES[model_name], TOKENS)))
         labels = paddle.to_tensor(generator.integers(0, 2, (BATCHES[model_name], TOKENS)))
         optimizer = paddle.optimizer.AdamW(1e-4, parameters=model.parameters())
+    elif model_name in DECODER_TOKENS:
+        model = paddle_decoder()
+        inputs, labels = map(paddle.to_tensor, decoder_batch(model_name))
+        optimizer = paddle.optimizer.AdamW(1e-4, parameters=model.parameters())
     else:
         model = getattr(paddle.vision.models, model_name.partition("-")[0])(num_classes=10)
         shape = IMAGE_SHAPES[model_name]
         inputs = paddle.to_tensor(generator.standard_normal(shape, dtype=np.float32))
         labels = paddle.to_tensor(generator.integers(0, 10, (shape[0],)))
         optimizer = paddle.optimizer.Momentum(0.01, 0.9, parameters=model.parameters())
+    if compiled:
+        model = paddle.jit.to_static(model)
 
     def step() -> float:
         with paddle.amp.auto_cast(bfloat16, dtype="bfloat16"):
             loss = paddle.nn.functional.cross_entropy(model(inputs), labels)
         loss.backward()
         optimizer.step()
-        optimizer.clear_grad()
+        optimizer.clear_grad(set_to_zero=False)  # as PyTorch does: gradients are made anew
         return float(loss)
 
-    return step
+    if place == "cpu":
+        return Training(step, lambda: None, lambda: None)
+    device = f"{place}:0"
+    memory = paddle.device
+    return Training(
+        step,
+        lambda: memory.reset_max_memory_allocated(device),
+        lambda: int(memory.max_memory_allocated(device)),
+    )
 
 
-def tensorflow_step(model_name: str, place: str, bfloat16: bool) -> Step:
+def tensorflow_training(model_name: str, place: str, bfloat16: bool, compiled: bool) -> Training:
+    if compiled:
+        raise SystemExit("--compiled is for Paddle and PyTorch: Keras' train_on_batch is a graph in any case")
     import keras
     import tensorflow as tf
 
@@ -100,12 +170,41 @@ def tensorflow_step(model_name: str, place: str, bfloat16: bool) -> Step:
             x = layers.LayerNormalization()(layers.Add()([x, layers.Dropout(0.1)(hidden)]))
         return keras.Model(inputs, layers.Dense(2)(x))
 
+    class Positions(layers.Layer):  # type: ignore[misc]
+        def build(self, shape: Any) -> None:
+            self.table = self.add_weight(shape=(DECODER_POSITIONS, WIDTH), initializer=initial())
+
+        def call(self, x: Any) -> Any:
+            return x + keras.ops.cast(self.table[: x.shape[1]], x.dtype)
+
+    def initial() -> Any:
+        return keras.initializers.RandomNormal(stddev=0.02)
+
+    def decoder(length: int) -> keras.Model:
+        inputs = keras.Input((length,), dtype="int32")
+        tokens = layers.ReversibleEmbedding(DECODER_VOCABULARY, WIDTH, embeddings_initializer=initial())
+        x = Positions()(tokens(inputs))
+        for _ in range(LAYERS):
+            normed = layers.LayerNormalization(epsilon=1e-5)(x)
+            x = layers.Add()(
+                [x, layers.MultiHeadAttention(HEADS, WIDTH // HEADS)(normed, normed, use_causal_mask=True)]
+            )
+            wide = layers.Dense(4 * WIDTH)(layers.LayerNormalization(epsilon=1e-5)(x))
+            gelu = layers.Activation(lambda y: keras.activations.gelu(y, approximate=True))(wide)
+            x = layers.Add()([x, layers.Dense(WIDTH)(gelu)])
+        return keras.Model(inputs, tokens(layers.LayerNormalization(epsilon=1e-5)(x), reverse=True))
+
     with tf.device(device):
-        if model_name in BATCHES:
+        if model_name in DECODER_TOKENS:
+            model = decoder(DECODER_TOKENS[model_name][1])
+            inputs, labels = decoder_batch(model_name)
+            inputs = inputs.astype(np.int32)
+            optimizer: keras.optimizers.Optimizer = keras.optimizers.AdamW(1e-4)
+        elif model_name in BATCHES:
             model = transformer()
             inputs = generator.integers(0, VOCABULARY, (BATCHES[model_name], TOKENS)).astype(np.int32)
             labels = generator.integers(0, 2, (BATCHES[model_name], TOKENS))
-            optimizer: keras.optimizers.Optimizer = keras.optimizers.AdamW(1e-4)
+            optimizer = keras.optimizers.AdamW(1e-4)
         else:
             batch, channels, height, width = IMAGE_SHAPES[model_name]
             shape = (height, width, channels)
@@ -125,10 +224,55 @@ def tensorflow_step(model_name: str, place: str, bfloat16: bool) -> Step:
         with tf.device(device):
             return float(model.train_on_batch(inputs, labels))
 
-    return step
+    if place == "cpu":
+        return Training(step, lambda: None, lambda: None)
+    memory = tf.config.experimental
+    return Training(
+        step,
+        lambda: memory.reset_memory_stats(f"{place.upper()}:0"),
+        lambda: int(memory.get_memory_info(f"{place.upper()}:0")["peak"]),
+    )
 
 
-def torch_step(model_name: str, place: str, bfloat16: bool) -> Step:
+def torch_decoder() -> Any:
+    """GPT-2 small in PyTorch, as paddle_decoder has it."""
+    import torch
+    from torch import nn
+
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first_norm, self.second_norm = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+            self.queries_keys_values, self.projection = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+            self.widen, self.narrow = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+
+        def forward(self, x: Any) -> Any:
+            joined = self.queries_keys_values(self.first_norm(x)).unflatten(-1, (3, HEADS, WIDTH // HEADS))
+            query, key, value = (part.transpose(1, 2) for part in joined.unbind(2))
+            seen = nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+            x = x + self.projection(seen.transpose(1, 2).flatten(-2))
+            return x + self.narrow(nn.functional.gelu(self.widen(self.second_norm(x)), approximate="tanh"))
+
+    class Decoder(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.tokens, self.positions = (
+                nn.Embedding(DECODER_VOCABULARY, WIDTH),
+                nn.Embedding(DECODER_POSITIONS, WIDTH),
+            )
+            for table in (self.tokens, self.positions):
+                nn.init.normal_(table.weight, std=0.02)
+            self.blocks = nn.Sequential(*(Block() for _ in range(LAYERS)))
+            self.norm = nn.LayerNorm(WIDTH)
+
+        def forward(self, tokens: Any) -> Any:
+            x = self.tokens(tokens) + self.positions(torch.arange(tokens.shape[1], device=tokens.device))
+            return nn.functional.linear(self.norm(self.blocks(x)), self.tokens.weight)
+
+    return Decoder()
+
+
+def torch_training(model_name: str, place: str, bfloat16: bool, compiled: bool) -> Training:
     import torch
 
     torch.backends.cudnn.benchmark = True
@@ -143,6 +287,11 @@ def torch_step(model_name: str, place: str, bfloat16: bool) -> Step:
         inputs = torch.randint(0, VOCABULARY, (BATCHES[model_name], TOKENS), device=place)
         labels = torch.randint(0, 2, (BATCHES[model_name] * TOKENS,), device=place)
         optimizer: torch.optim.Optimizer = torch.optim.AdamW(model.parameters(), 1e-4)
+    elif model_name in DECODER_TOKENS:
+        model = torch_decoder().to(place)
+        inputs, labels = (torch.from_numpy(part.copy()).to(place) for part in decoder_batch(model_name))
+        labels = labels.flatten()
+        optimizer = torch.optim.AdamW(model.parameters(), 1e-4)
     else:
         import torchvision
 
@@ -151,6 +300,8 @@ def torch_step(model_name: str, place: str, bfloat16: bool) -> Step:
         inputs = torch.randn(shape, device=place)
         labels = torch.randint(0, 10, (shape[0],), device=place)
         optimizer = torch.optim.SGD(model.parameters(), 0.01, 0.9)
+    if compiled:
+        model = torch.compile(model)
 
     def step() -> float:
         optimizer.zero_grad()
@@ -160,28 +311,38 @@ def torch_step(model_name: str, place: str, bfloat16: bool) -> Step:
         optimizer.step()
         return float(loss)
 
-    return step
+    if place == "cpu":
+        return Training(step, lambda: None, lambda: None)
+    return Training(step, torch.cuda.reset_peak_memory_stats, torch.cuda.max_memory_allocated)
 
 
-STEPS = {"paddle": paddle_step, "tensorflow": tensorflow_step, "torch": torch_step}
+TRAININGS = {"paddle": paddle_training, "tensorflow": tensorflow_training, "torch": torch_training}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("framework", choices=list(STEPS))
-    parser.add_argument("model", choices=[*IMAGE_SHAPES, *BATCHES])
+    parser.add_argument("framework", choices=list(TRAININGS))
+    parser.add_argument("model", choices=[*IMAGE_SHAPES, *BATCHES, *DECODER_TOKENS])
     parser.add_argument("place", help="cpu, or a type of device")
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--bfloat16", action="store_true", help="automatic mixed precision")
+    parser.add_argument("--compiled", action="store_true", help="paddle.jit.to_static or torch.compile")
     arguments = parser.parse_args()
-    step = STEPS[arguments.framework](arguments.model, arguments.place, arguments.bfloat16)
-    losses = [step(), step()]  # warm-up: allocation, graph building, primitives
+    make = TRAININGS[arguments.framework]
+    training = make(arguments.model, arguments.place, arguments.bfloat16, arguments.compiled)
+    losses = [training.step(), training.step()]  # warm-up: allocation, graph building, primitives
+    training.reset_peak()
     times = []
     for _ in range(arguments.steps):
         start = time.perf_counter()
-        losses.append(step())
+        losses.append(training.step())
         times.append(time.perf_counter() - start)
-    print(json.dumps({"seconds": statistics.median(times), "losses": losses}))
+    print(
+        json.dumps(
+            {"seconds": statistics.median(times), "losses": losses, "peak_bytes": training.peak_bytes()},
+            allow_nan=False,
+        )
+    )
 
 
 if __name__ == "__main__":

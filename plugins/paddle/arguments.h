@@ -153,6 +153,7 @@ class Context {
   Context(const void* handle, const char* kernel) : handle_(handle), kernel_(kernel) {}
 
   const char* kernel() const { return kernel_; }
+  const void* handle() const { return handle_; }
   Stream* stream() const { return static_cast<Stream*>(phi.PD_DeviceContextGetStream(handle_, &Tensor::status())); }
   uint64_t random_seed() const { return phi.PD_DeviceContextGetRandom(handle_, &Tensor::status()); }
 

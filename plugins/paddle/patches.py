@@ -11,8 +11,11 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
+import functools
 import importlib.abc
+import inspect
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any, Callable
@@ -34,6 +37,12 @@ def is_ours(device_type: str) -> bool:
     function = ctypes.CDLL(LIBRARY).uhal_paddle_serves
     function.argtypes = [ctypes.c_char_p]
     return bool(function(device_type.encode()))
+
+
+@functools.cache
+def serves(device_type: str) -> bool:
+    """is_ours(), for each call of an op: which types have devices does not change in a process."""
+    return is_ours(device_type)
 
 
 def memory_is_checked() -> bool:
@@ -65,6 +74,7 @@ def patch_base(module: Any) -> None:
     def leave_devices() -> None:
         if memory_is_checked():
             atexit.unregister(clear)
+            ctypes.CDLL(LIBRARY).uhal_paddle_release_staging()  # what clear would have done
 
     atexit.register(leave_devices)  # registered after Paddle's, it runs before
 
@@ -124,6 +134,108 @@ def patch_auto_cast(module: Any) -> None:
     module._is_custom_device_bfloat16_supported = supported
 
 
+class MathOnly(threading.local):
+    """Whether the attention that this thread asks for has to be composed of products and softmax."""
+
+    wanted = False
+
+
+math_only = MathOnly()
+
+
+def composed_if(wanted: Callable[..., bool], names: Sequence[str], function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function``, whose choice of an attention is told what ``wanted`` says of its arguments of these names."""
+    parameters = list(inspect.signature(function).parameters.values())
+    places = [(i, p.name, p.default) for i, p in enumerate(parameters) if p.name in names]
+
+    @functools.wraps(function)
+    def wrapper(*arguments: Any, **keywords: Any) -> Any:
+        named = {
+            name: arguments[i] if i < len(arguments) else keywords.get(name, default) for i, name, default in places
+        }
+        before, math_only.wanted = math_only.wanted, wanted(**named)
+        try:
+            return function(*arguments, **keywords)
+        finally:
+            math_only.wanted = before
+
+    return wrapper
+
+
+def composes(attn_mask: Any, dropout_p: float, training: bool) -> bool:
+    """What scaled_dot_product_attention can be asked for, and our op does not compute: dropout, a mask's gradient, and
+    masks with three axes, whose first one Paddle's kernels take for the batch and its composed attention for heads."""
+    if dropout_p > 0 and training:
+        return True
+    return attn_mask is not None and (attn_mask.ndim == 3 or not attn_mask.stop_gradient)
+
+
+def patch_attention(functional: Any) -> None:
+    """Attention on our types is one kernel wherever that computes what was asked for.
+
+    Paddle chooses among its kernels by what its own GPUs can do, and the CPU wheel says that there are none. What the
+    user allows by sdpa_kernel stays in force.
+    """
+    if "paddle.nn.functional.sdpa" not in sys.modules:
+        return  # before Paddle 3.3, attention is composed on other devices than CUDA's
+    selection = sys.modules["paddle.nn.attention.sdpa"]
+    module = sys.modules["paddle.nn.functional.sdpa"]
+    flash = sys.modules["paddle.nn.functional.flash_attention"]
+    backends = selection.SDPBackend
+    select, composed = module.select_sdp_for_sdpa, flash.flash_attention
+
+    # No kernel of the CPU's comes into question by this: Paddle looks at the place first.
+    for backend in (backends.FLASH_ATTENTION, backends.EFFICIENT_ATTENTION):
+        selection._backend_enabled[backend] = True
+
+    def on_ours(place: Any) -> bool:
+        return bool(place.is_custom_place()) and serves(place.custom_device_type())
+
+    def choose(candidates: dict[Any, str]) -> str | None:
+        enabled = selection._get_enabled_backends()
+        order = selection._get_backend_priority()
+        return next((candidates[b] for b in order if b in enabled and b in candidates), None)
+
+    def select_for_parameters(parameters: Any) -> str:
+        if not on_ours(parameters.place[0]):
+            return str(select(parameters))
+        candidates = {backends.MATH: "math"}
+        square = parameters.seq_len[0] == parameters.seq_len[1] or not parameters.is_causal
+        if square and not math_only.wanted and len(set(parameters.dtype)) == 1:
+            if parameters.scale is None and len(set(parameters.head_dim)) == 1:
+                candidates[backends.FLASH_ATTENTION] = "flash_attn"
+            # The kernel's scale is a float32.
+            if parameters.scale is None or parameters.dtype[0] != module.paddle.float64:
+                candidates[backends.EFFICIENT_ATTENTION] = "mem_efficient"
+        return choose(candidates) or str(select(parameters))
+
+    module.select_sdp_for_sdpa = select_for_parameters
+    attention = composed_if(composes, ("attn_mask", "dropout_p", "training"), module.scaled_dot_product_attention)
+    module.scaled_dot_product_attention = functional.scaled_dot_product_attention = attention
+
+    # What it would call a kernel by asks for flags of CUDA's wheels.
+    @functools.wraps(composed)
+    def flash_attention(
+        query: Any,
+        key: Any,
+        value: Any,
+        dropout: float = 0.0,
+        causal: bool = False,
+        return_softmax: bool = False,
+        *,
+        training: bool = True,
+        softmax_scale: float | None = None,
+        **others: Any,
+    ) -> tuple[Any, Any]:
+        if return_softmax or not serves(flash.paddle.get_device().partition(":")[0]):
+            others |= {"training": training, "softmax_scale": softmax_scale}
+            result: tuple[Any, Any] = composed(query, key, value, dropout, causal, return_softmax, **others)
+            return result
+        return attention(query, key, value, None, dropout, causal, training, scale=softmax_scale), None
+
+    flash.flash_attention = flash_attention
+
+
 class PatchWhenImported(importlib.abc.MetaPathFinder):
     """Finds nothing; patches each module of `patches` at the first import of anything after it was executed."""
 
@@ -155,6 +267,7 @@ sys.meta_path.insert(
             "paddle.base.framework": patch_framework,
             "paddle.device": patch_device,
             "paddle.amp.auto_cast": patch_auto_cast,
+            "paddle.nn.functional": patch_attention,
         }
     ),
 )

@@ -13,6 +13,7 @@
 #include "plugins/paddle/python_patches.h"
 #include "plugins/paddle/registry.h"
 #include "plugins/paddle/runtime.h"
+#include "plugins/paddle/staging.h"
 #include "unihal/device.h"
 
 namespace unihal::paddle {
@@ -103,6 +104,11 @@ extern "C" __attribute__((visibility("default"))) int32_t uhal_paddle_serves(con
   int32_t count = 0;
   return unihal::paddle::runtime_callbacks(device_type) != nullptr &&
          uhal_device_count(device_type, &count) == UHAL_OK && count > 0;
+}
+
+// Gives back the memory through which copies from the host go.
+extern "C" __attribute__((visibility("default"))) void uhal_paddle_release_staging() {
+  unihal::paddle::release_staging();
 }
 
 // 1 if a device with the memory check is in use.

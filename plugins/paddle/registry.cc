@@ -4,6 +4,7 @@
 #include <iterator>
 #include <map>
 
+#include "plugins/paddle/host_tensor.h"
 #include "plugins/paddle/selected_rows.h"
 #include "plugins/paddle/signature.h"
 
@@ -20,7 +21,7 @@ std::map<const KernelRow*, std::string>& skipped() {
 // Why a row cannot be registered, or empty.
 std::string objection(const KernelRow& row, const PaddleSignature& paddle) {
   const std::string ours = signature_of(row.entry);
-  if (paddle.text.empty()) return "this Paddle has no kernel of that name on the CPU to compare signatures with";
+  if (paddle.text.empty()) return "this Paddle has no kernel or function of that name to compare signatures with";
   if (paddle.text == ours) {
     const bool sparse = ours.find(kSelectedRowsCode) != std::string::npos;
     return sparse && !selected_rows_known() ? "this Paddle's SelectedRows is not laid out as expected" : "";
@@ -29,8 +30,17 @@ std::string objection(const KernelRow& row, const PaddleSignature& paddle) {
 }
 
 // Paddle calls back, during registration, without a user pointer.
-const PaddleSignature* signature_being_registered = nullptr;
-void define_arguments(const void*, void* kernel) { declare_dtypes(*signature_being_registered, kernel); }
+struct {
+  const PaddleSignature* signature;
+  const KernelRow* row;
+} being_registered;
+void define_arguments(const void*, void* kernel) {
+  declare_dtypes(*being_registered.signature, kernel);
+  const KernelRow& row = *being_registered.row;
+  if ((row.inputs_anywhere | row.outputs_anywhere) != 0) {
+    declare_anywhere(row.inputs_anywhere, row.outputs_anywhere, kernel);
+  }
+}
 
 void register_row(const KernelRow& row, const PaddleSignature& signature, const char* device_type) {
   std::vector<int32_t> types[3];
@@ -40,14 +50,14 @@ void register_row(const KernelRow& row, const PaddleSignature& signature, const 
   }
   const auto& [inputs, attributes, outputs] = types;
   *row.entry.name = row.name;
-  signature_being_registered = &signature;
+  being_registered = {&signature, &row};
   for (int dtype = kUndefined; dtype < kDtypeCount; ++dtype) {
     if ((row.dtypes >> dtype & 1) == 0) continue;
     phi.PD_RegisterPhiKernel(row.name, device_type, dtype, kAnyLayout, inputs.size(), inputs.data(), attributes.size(),
                              attributes.data(), outputs.size(), outputs.data(), define_arguments, row.entry.compute,
                              row.entry.variadic);
   }
-  signature_being_registered = nullptr;
+  being_registered = {};
 }
 
 }  // namespace
@@ -58,6 +68,7 @@ const KernelTable& all_kernels() {
     for (auto* kernels : {activation_kernels,
                           arithmetic_kernels,
                           assignment_kernels,
+                          attention_kernels,
                           comparison_kernels,
                           convolution_kernels,
                           copy_kernels,

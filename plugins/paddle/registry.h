@@ -29,18 +29,24 @@ struct KernelRow {
   const char* name;
   Entry entry;
   DtypeSet dtypes;
+  // Inputs and outputs, as bits by number, that the kernel also takes in host memory (host_tensor.h).
+  uint32_t inputs_anywhere = 0;
+  uint32_t outputs_anywhere = 0;
 };
 using KernelTable = std::vector<KernelRow>;
 
 namespace {
 struct ThisFile;
 }
-#define UNIHAL_KERNEL(name, dtypes, ...) {name, EntryOf<(__VA_ARGS__), ThisFile, __COUNTER__>::entry(), dtypes}
+#define UNIHAL_KERNEL(name, dtypes, ...) {name, EntryOf<(__VA_ARGS__), ThisFile, __COUNTER__>::entry(), dtypes, 0, 0}
+#define UNIHAL_KERNEL_ANYWHERE(name, dtypes, inputs, outputs, ...) \
+  {name, EntryOf<(__VA_ARGS__), ThisFile, __COUNTER__>::entry(), dtypes, inputs, outputs}
 
 // One function per file of kernels/.
 KernelTable activation_kernels();
 KernelTable arithmetic_kernels();
 KernelTable assignment_kernels();
+KernelTable attention_kernels();
 KernelTable comparison_kernels();
 KernelTable convolution_kernels();
 KernelTable copy_kernels();

@@ -12,6 +12,7 @@
 #include "plugins/paddle/deferred_error.h"
 #include "plugins/paddle/error.h"
 #include "plugins/paddle/memory_pool.h"
+#include "plugins/paddle/staging.h"
 #include "plugins/paddle/stream.h"
 #include "unihal/check.h"
 #include "unihal/event.h"
@@ -92,7 +93,10 @@ struct Runtime {
   }
   static Status deinit_device(DeviceNumber* number) {
     uhal_device* handle = device(number);
-    return handle ? translate(uhal_device_synchronize(handle)) : kFailed;
+    if (handle == nullptr) return kFailed;
+    const uhal_status released = staging_of(handle).release(handle);
+    const uhal_status status = uhal_device_synchronize(handle);
+    return translate(status == UHAL_OK ? released : status);
   }
   static Status synchronize_device(DeviceNumber* number) {
     uhal_device* handle = device(number);
@@ -119,8 +123,13 @@ struct Runtime {
     uhal_device* handle = device(number);
     uhal_stream* created = nullptr;
     if (handle == nullptr) return kFailed;
-    translate_or_raise(uhal_stream_create(handle, &created), "stream");
-    *stream = new Stream{created, handle, number->id};
+    uhal_event* passed = nullptr;
+    translate_or_raise(uhal_event_create(handle, &passed), "stream");
+    if (const uhal_status status = uhal_stream_create(handle, &created); status != UHAL_OK) {
+      static_cast<void>(uhal_event_destroy(passed));  // leaves the error record as it is
+      return translate_or_raise(status, "stream");
+    }
+    *stream = new Stream{created, handle, number->id, passed};
     add_stream(*stream);
     return kSuccess;
   }
@@ -128,6 +137,7 @@ struct Runtime {
     if (!is_our_stream(stream)) return kSuccess;
     remove_stream(stream);
     const Status status = translate(uhal_stream_destroy(stream->handle));
+    static_cast<void>(uhal_event_destroy(stream->passed));
     delete stream;
     return status;
   }
@@ -226,39 +236,50 @@ struct Runtime {
     return allocate(number, pointer, size, UHAL_MEMORY_MANAGED);
   }
   static Status device_memory_set(DeviceNumber* number, void* pointer, unsigned char value, size_t size) {
-    return synchronously(number,
-                         [&](uhal_stream* stream) { return uhal_memory_fill(stream, pointer, &value, 1, size); });
+    return in_order(number, nullptr,
+                    [&](uhal_stream* stream) { return uhal_memory_fill(stream, pointer, &value, 1, size); });
   }
 
-  // Runs `submit` on the device's default stream and waits for it. Paddle names no stream, and means the work that was
-  // submitted before to any of them: the numbers that a graph reads as attributes were computed on its own stream.
+  // Paddle takes for granted that a copy of which it names no stream comes after all work that was submitted before,
+  // and before all that will be; it also copies by a stream of its own into memory that another one still reads. So the
+  // device's streams wait for each other around such work, and the host does not.
   template <class Submit>
-  static Status synchronously(DeviceNumber* number, Submit submit) {
+  static Status in_order(DeviceNumber* number, const Stream* wanted, Submit submit) {
     uhal_device* handle = device(number);
-    uhal_stream* stream = nullptr;
-    if (handle == nullptr || uhal_device_default_stream(handle, &stream) != UHAL_OK) return kFailed;
-    translate_or_raise(uhal_device_synchronize(handle), "copy");
-    translate_or_raise(submit(stream), "copy");
-    return translate_or_raise(uhal_stream_synchronize(stream), "copy");
+    uhal_stream* standing_in = nullptr;
+    if (handle == nullptr || uhal_device_default_stream(handle, &standing_in) != UHAL_OK) return kFailed;
+    const auto call = [](uhal_stream* stream, void* argument) { return (*static_cast<Submit*>(argument))(stream); };
+    return translate_or_raise(submit_in_device_order(handle, wanted, standing_in, call, &submit), "copy");
+  }
+  // Paddle reads the host's memory, or gives it away, as soon as the call returns.
+  template <uhal_copy_kind kind>
+  static Status copy_in_order(DeviceNumber* number, const Stream* wanted, void* destination, const void* source,
+                              size_t size) {
+    uhal_stream* used = nullptr;
+    const Status status = in_order(number, wanted, [&](uhal_stream* stream) {
+      used = stream;
+      if (kind != UHAL_COPY_HOST_TO_DEVICE) return uhal_copy(stream, destination, source, size, kind);
+      uhal_device* handle = device(number);
+      return staging_of(handle).copy(handle, stream, destination, source, size);
+    });
+    if (status != kSuccess || kind != UHAL_COPY_DEVICE_TO_HOST) return status;
+    return translate_or_raise(uhal_stream_synchronize(used), "copy");
   }
   template <uhal_copy_kind kind>
   static Status copy(DeviceNumber* number, void* destination, const void* source, size_t size) {
-    return synchronously(number,
-                         [&](uhal_stream* stream) { return uhal_copy(stream, destination, source, size, kind); });
+    return copy_in_order<kind>(number, nullptr, destination, source, size);
   }
-  // Where the host takes part, whose memory Paddle reads or gives away at once, it is as a copy without a stream:
-  // Paddle also copies by a stream of its own into memory that the work of another one still reads.
   template <uhal_copy_kind kind>
   static Status copy_async(DeviceNumber* number, Stream* stream, void* destination, const void* source, size_t size) {
-    if (kind != UHAL_COPY_DEVICE_TO_DEVICE) return copy<kind>(number, destination, source, size);
-    uhal_stream* handle = handle_of(number, stream);
-    const Status status = translate_or_raise(uhal_copy(handle, destination, source, size, kind), "copy");
-    // On a stream that is not ours nobody waits.
-    return is_our_stream(stream) ? status : translate_or_raise(uhal_stream_synchronize(handle), "copy");
+    const bool known = is_our_stream(stream);
+    if (kind != UHAL_COPY_DEVICE_TO_DEVICE || !known) {
+      return copy_in_order<kind>(number, known ? stream : nullptr, destination, source, size);
+    }
+    return translate_or_raise(uhal_copy(stream->handle, destination, source, size, kind), "copy");
   }
   static Status copy_peer(DeviceNumber* to, DeviceNumber* from, void* destination, const void* source, size_t size) {
     if (const Status status = synchronize_device(from); status != kSuccess) return status;
-    return synchronously(to, [&](uhal_stream* stream) {
+    return in_order(to, nullptr, [&](uhal_stream* stream) {
       return uhal_copy_peer(stream, device(to), destination, device(from), source, size);
     });
   }

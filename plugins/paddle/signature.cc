@@ -5,6 +5,7 @@
 #include <sstream>
 #include <typeinfo>
 
+#include "plugins/paddle/library.h"
 #include "plugins/paddle/phi_api.h"
 #include "plugins/paddle/phi_types.h"
 #include "plugins/paddle/selected_rows.h"
@@ -102,6 +103,42 @@ void declare(const std::vector<int32_t>& dtypes, const Definitions& definitions)
   }
 }
 
+// Kernels that Paddle has for GPUs only. Its generated function of the same name passes its arguments on in order, so
+// the function's mangled name, which has their types, stands for the signature. No argument has a dtype of its own.
+struct FunctionOfKernel {
+  const char* kernel;
+  const char* function;
+  const char* signature;
+};
+constexpr FunctionOfKernel kWithoutCpuKernel[] = {
+    {"flash_attn",
+     "_ZN6paddle12experimental10flash_attnERKNS_6TensorES3_S3_RKNS_8optionalIS1_EES7_fbbbRKNSt7__"
+     "cxx1112basic_stringIcSt11char_traitsIcESaIcEEENS4_ISt5tupleIJPS1_SH_SH_SH_EEEE",
+     "tensor,tensor,tensor,optional,optional;float,bool,bool,bool,string;tensor,tensor,tensor,tensor"},
+    {"flash_attn_grad",
+     "_ZN6paddle12experimental15flash_attn_gradERKNS_6TensorES3_S3_S3_S3_S3_RKNS_8optionalIS1_EES3_fbPS1_S8_S8_",
+     "tensor,tensor,tensor,tensor,tensor,tensor,optional,tensor;float,bool;tensor,tensor,tensor"},
+    {"memory_efficient_attention",
+     "_ZN6paddle12experimental26memory_efficient_attentionERKNS_6TensorES3_S3_RKNS_8optionalIS1_EES7_S7_S7_S7_RKNS0_"
+     "10ScalarBaseIS1_EESB_bdfbNS4_ISt5tupleIJPS1_SD_SD_EEEE",
+     "tensor,tensor,tensor,optional,optional,optional,optional,optional;Scalar,Scalar,bool,double,float,bool;tensor,"
+     "tensor,tensor"},
+    {"memory_efficient_attention_grad",
+     "_ZN6paddle12experimental31memory_efficient_attention_gradERKNS_6TensorES3_S3_RKNS_8optionalIS1_EES7_S7_S3_S3_S3_"
+     "S3_RKNS0_10ScalarBaseIS1_EESB_bdfPS1_SC_SC_SC_",
+     "tensor,tensor,tensor,optional,optional,optional,tensor,tensor,tensor,tensor;Scalar,Scalar,bool,double,float;"
+     "tensor,tensor,tensor,tensor"},
+    {"fused_softmax_mask_upper_triangle_grad",
+     "_ZN6paddle12experimental38fused_softmax_mask_upper_triangle_gradERKNS_6TensorES3_PS1_", "tensor,tensor;;tensor"},
+};
+
+PaddleSignature signature_of_function(const std::string& kernel) {
+  for (const FunctionOfKernel& known : kWithoutCpuKernel) {
+    if (kernel == known.kernel && find_paddle_library(known.function) != nullptr) return {known.signature, {}, {}};
+  }
+  return {};
+}
+
 }  // namespace
 
 // Nothing of Paddle's kernel is kept: registering another one may move it.
@@ -119,10 +156,10 @@ PaddleSignature paddle_signature(const char* kernel_name) {
       return {spell_types(inputs) + ";" + spell_attributes(kernel) + ";" + spell_types(outputs),
               dtypes_of(inputs, dtype), dtypes_of(outputs, dtype)};
     } catch (const std::exception&) {
-      return {};  // no kernel of this name at all
+      break;  // no kernel of this name at all
     }
   }
-  return {};
+  return signature_of_function(name);
 }
 
 void declare_dtypes(const PaddleSignature& signature, void* kernel) {

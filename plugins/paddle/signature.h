@@ -1,4 +1,5 @@
-// The signatures of Paddle's own CPU kernels, read at run time.
+// The signatures of Paddle's own kernels, read at run time: of the CPU's, and where it has none, of the function by
+// which Paddle calls the kernel.
 //
 // Eager mode calls our kernels through the C++ signature of Paddle's, which changes between versions; a
 // difference would be silent corruption. So what Paddle itself says is compared before anything is registered.
@@ -12,7 +13,7 @@ namespace unihal::paddle {
 
 // What Paddle declares of a kernel.
 struct PaddleSignature {
-  std::string text;  // "tensor,tensor;bool,int;tensor" as signature_of() spells it; "" if there is no such CPU kernel
+  std::string text;  // "tensor,tensor;bool,int;tensor" as signature_of() spells it; "" if there is no such kernel
   // The phi::DataType of each argument, or kOwnDtype where it is the kernel's.
   std::vector<int32_t> input_dtypes;
   std::vector<int32_t> output_dtypes;

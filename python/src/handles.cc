@@ -1,6 +1,7 @@
 #include "handles.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "errors.h"
@@ -58,6 +59,14 @@ void Stream::keep(std::unique_ptr<InFlight> used) { kept_.push_back(std::move(us
 uhal_stream* Stream::get() const {
   if (handle_ == nullptr) fail(UHAL_INVALID_ARGUMENT, "the stream was closed; create another one");
   return handle_;
+}
+
+std::shared_ptr<Stream> default_stream(const Device& device) {
+  // They stay for the process: nothing of theirs is freed.
+  static auto* streams = new std::map<uhal_device*, std::shared_ptr<Stream>>;
+  std::shared_ptr<Stream>& stream = (*streams)[device.handle];
+  if (stream == nullptr) stream = std::make_shared<Stream>(device, true);
+  return stream;
 }
 
 Event::Event(const Device& device) { check(uhal_event_create(device.handle, &handle_)); }

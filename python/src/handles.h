@@ -55,6 +55,9 @@ class Stream {
   std::vector<std::unique_ptr<InFlight>> kept_;
 };
 
+// The device's own stream, the same object each time. Needs the GIL.
+std::shared_ptr<Stream> default_stream(const Device& device);
+
 class Event {
  public:
   explicit Event(const Device& device);

@@ -29,13 +29,15 @@ int64_t elapsed_nanoseconds(const Event& start, const Event& end) {
 
 void bind_stream(py::module_& module) {
   py::class_<Stream, std::shared_ptr<Stream>>(module, "Stream")
-      .def(py::init<const Device&, bool>(), py::arg("device"), py::arg("is_default") = false)
+      .def(py::init([](const Device& device) { return std::make_shared<Stream>(device, false); }), py::arg("device"))
       .def_property_readonly("closed", &Stream::closed)
       .def("close", &Stream::close)
       .def("query", &stream_query)
       .def("synchronize", [](Stream& stream) { check(stream.synchronize()); })
       .def("wait_event",
            [](const Stream& stream, const Event& event) { check(uhal_stream_wait_event(stream.get(), event.get())); });
+
+  module.def("default_stream", &default_stream);
 
   py::class_<Event, std::shared_ptr<Event>>(module, "Event")
       .def(py::init<const Device&>())

@@ -185,6 +185,20 @@ View::View(std::shared_ptr<Allocation> allocation, uhal_dtype dtype, const std::
   tensor_.data = empty ? nullptr : allocation_->pointer() + offset;
 }
 
+View::View(std::shared_ptr<Allocation> allocation, uhal_dtype dtype, const int64_t* shape, int32_t rank)
+    : allocation_(std::move(allocation)), offset_(0) {
+  tensor_.struct_size = sizeof tensor_;
+  tensor_.dtype = dtype;
+  tensor_.rank = rank;
+  int64_t stride = 1;
+  for (int i = rank - 1; i >= 0; --i) {
+    tensor_.shape[i] = shape[i];
+    tensor_.strides[i] = stride;
+    stride *= shape[i] == 0 ? 1 : shape[i];
+  }
+  tensor_.data = elements() == 0 ? nullptr : allocation_->pointer();
+}
+
 int64_t View::elements() const {
   int64_t count = 1;
   for (int i = 0; i < tensor_.rank; ++i) count *= tensor_.shape[i];

@@ -18,6 +18,10 @@ class View {
   View(std::shared_ptr<Allocation> allocation, uhal_dtype dtype, const std::vector<int64_t>& shape,
        const std::vector<int64_t>& strides, int64_t offset);
 
+  // A dense row-major view of a whole allocation, whose bytes are those of so many elements. `rank` is at most
+  // UHAL_MAX_RANK, and lengths are not negative.
+  View(std::shared_ptr<Allocation> allocation, uhal_dtype dtype, const int64_t* shape, int32_t rank);
+
   const std::shared_ptr<Allocation>& allocation() const { return allocation_; }
   const uhal_tensor& tensor() const { return tensor_; }
   int64_t offset() const { return offset_; }

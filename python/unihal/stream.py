@@ -24,7 +24,7 @@ class Stream:
         """The device's own stream, on which work runs that names none. Closing it has no effect."""
         stream = cls.__new__(cls)
         stream.device = device(on)
-        stream._handle = _core.Stream(stream.device._handle, is_default=True)
+        stream._handle = _core.default_stream(stream.device._handle)
         return stream
 
     @property

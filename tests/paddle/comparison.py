@@ -79,7 +79,8 @@ def run_in_graph(
     shapes are unknown until the run, memory is chosen by liveness."""
     place = paddle.CPUPlace() if device == "cpu" else paddle.CustomPlace(device, 0)
     main = paddle.static.Program()
-    with paddle.static.program_guard(main, paddle.static.Program()):
+    # What attention is made of is decided where the graph is built, for the device in force there.
+    with on(device), paddle.static.program_guard(main, paddle.static.Program()):
         given = [paddle.static.data(f"x{i}", array.shape, str(array.dtype)) for i, array in enumerate(inputs)]
         for tensor, array in zip(given, inputs, strict=True):
             tensor.stop_gradient = not (gradient and array.dtype.kind == "f")

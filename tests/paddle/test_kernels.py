@@ -348,7 +348,66 @@ LOSSES = [
     ),
 ]
 
-CASES = UNARY + BINARY + MATRIX + IMAGES + NORMS + REDUCTIONS + SHAPES + INDEXING + LOSSES
+# (batch, length, heads, features)
+QUERY, KEY, VALUE = (random(2, 5, 4, 8, seed=seed) for seed in range(3))
+LONGER = [random(2, 7, 4, 8, seed=seed) for seed in (1, 2)]
+SHARED = [random(2, 5, 2, 8, seed=seed) for seed in (1, 2)]
+SCORE_MASK = np.where(random(2, 1, 5, 5, seed=3) > 1, np.float32(-3), np.float32(0.5))
+
+
+def attend(*operands: Any, **attributes: Any) -> Any:
+    return F.scaled_dot_product_attention(*operands, **attributes)
+
+
+def mask_like(x: Any, mask: Array = SCORE_MASK) -> Any:
+    return paddle.to_tensor(mask).astype(x.dtype)
+
+
+ATTENTION = [
+    Case("attention", attend, (QUERY, KEY, VALUE)),
+    Case("attention, causal", lambda q, k, v: attend(q, k, v, is_causal=True), (QUERY, KEY, VALUE)),
+    Case("attention of other lengths", attend, (QUERY, *LONGER)),
+    Case("attention of other lengths, causal", lambda q, k, v: attend(q, k, v, is_causal=True), (QUERY, *LONGER)),
+    Case("attention with a mask", lambda q, k, v: attend(q, k, v, mask_like(q)), (QUERY, KEY, VALUE)),
+    Case(
+        "attention with a mask of truth values",
+        lambda q, k, v: attend(q, k, v, paddle.to_tensor(SCORE_MASK > 0)),
+        (QUERY, KEY, VALUE),
+    ),
+    Case(
+        "attention with a mask of rows",
+        lambda q, k, v: attend(q, k, v, mask_like(q, SCORE_MASK[0, 0])),
+        (QUERY, KEY, VALUE),
+    ),
+    Case("attention with a scale", lambda q, k, v: attend(q, k, v, scale=0.3), (QUERY, KEY, VALUE)),
+    Case(
+        "attention with a scale, causal",
+        lambda q, k, v: attend(q, k, v, is_causal=True, scale=0.3),
+        (QUERY, KEY, VALUE),
+    ),
+    Case("attention of shared heads", attend, (QUERY, *SHARED)),
+    Case(
+        "attention of shared heads, with a scale",
+        lambda q, k, v: attend(q, k, v, scale=0.3, is_causal=True),
+        (QUERY, *SHARED),
+    ),
+    Case("attention of another width", attend, (QUERY, KEY, random(2, 5, 4, 3, seed=2))),
+    Case("attention without a batch", attend, (QUERY[0], KEY[0], VALUE[0])),
+    Case("attention, its mask's gradient too", attend, (QUERY, KEY, VALUE, SCORE_MASK)),
+    Case("flash_attention", lambda q, k, v: F.flash_attention.flash_attention(q, k, v)[0], (QUERY, KEY, VALUE)),
+    Case(
+        "flash_attention, causal",
+        lambda q, k, v: F.flash_attention.flash_attention(q, k, v, causal=True)[0],
+        (QUERY, KEY, VALUE),
+    ),
+    Case(
+        "flash_attention with its weights",
+        lambda q, k, v: F.flash_attention.flash_attention(q, k, v, return_softmax=True),
+        (QUERY, KEY, VALUE),
+    ),
+]
+
+CASES = UNARY + BINARY + MATRIX + IMAGES + NORMS + REDUCTIONS + SHAPES + INDEXING + LOSSES + ATTENTION
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

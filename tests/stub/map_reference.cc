@@ -257,6 +257,12 @@ const std::vector<MapReference> kReferences = {
      {0.9, 0.5, 1e-3},
      UHAL_REFERENCE(r[1] = p[0] * x[2] + (1 - p[0]) * x[1] * x[1];
                     r[2] = p[1] * x[3] + x[4] * x[1] / std::sqrt(r[1] + p[2]); r[0] = x[0] - r[2])},
+    {"adam_corrected",
+     kUnit,
+     5,
+     {0.9, 0.99, 1e-3, 0.01, 2},
+     UHAL_REFERENCE(r[1] = p[0] * x[2] + (1 - p[0]) * x[1]; r[2] = p[1] * x[3] + (1 - p[1]) * x[1] * x[1];
+                    r[0] = x[0] - x[4] * (p[3] * x[0] + p[4] * r[1] / (std::sqrt(r[2]) + p[2])))},
     {"adam_by_difference",
      kUnit,
      5,

@@ -1,5 +1,10 @@
 #include "plugins/paddle/kernels/adam.h"
 
+#include <cmath>
+#include <optional>
+
+#include "plugins/paddle/host_tensor.h"
+
 namespace unihal::paddle {
 namespace {
 
@@ -8,10 +13,37 @@ struct Moments {
   View parameter, first, second, largest;
 };
 
+// One of Paddle's powers on the device, wherever it lies.
+class Power : public View {
+ public:
+  Power(const Context& context, Input power) {
+    if (is_on_host(power)) {
+      copy_.emplace(context, power.uhal(), nullptr, 0);
+      fill(context, *copy_, host_number(power), 0);
+      static_cast<View&>(*this) = *copy_;
+    } else {
+      static_cast<View&>(*this) = number(power);
+    }
+  }
+
+ private:
+  std::optional<Scratch> copy_;
+};
+
 // Paddle's powers already are beta^t of this step.
 void step_of(const Context& context, const View& gradient, const AdamState& state, const AdamSettings& settings,
              const Moments& in, const Moments& out) {
-  const View lr = number(state.rate), b1 = number(state.power1), b2 = number(state.power2);
+  const View lr = number(state.rate);
+  if (!settings.amsgrad && is_on_host(state.power1) && is_on_host(state.power2)) {
+    const double root = std::sqrt(1 - host_number(state.power2));
+    const double factor = settings.rate_factor * root / (1 - host_number(state.power1));
+    context.map(
+        uhal_map_adam_corrected, {&in.parameter, &gradient, &in.first, &in.second, &lr},
+        {&out.parameter, &out.first, &out.second},
+        {settings.beta1, settings.beta2, settings.epsilon * root, settings.decay * settings.rate_factor, factor});
+    return;
+  }
+  const Power b1(context, state.power1), b2(context, state.power2);
   const std::initializer_list<double> numbers = {settings.beta1, settings.beta2, settings.epsilon, settings.decay,
                                                  settings.rate_factor};
   if (settings.amsgrad) {
@@ -34,12 +66,22 @@ Moments moments_after(const Context& context, const Step& step, const AdamState&
           settings.amsgrad ? context.allocate(state.largest_out, before.largest.dtype) : View()};
 }
 
+// out = power * factor, where the power lies. In host memory it costs no launch.
+void advance_power(const Context& context, Input power, Output out, double factor) {
+  if (is_on_host(power)) return set_host_number(context, out, power.uhal(), host_number(power) * factor);
+  const View before = power.view(), after = context.allocate(out, before.dtype);
+  context.map(uhal_map_scale, {&before}, {&after}, {factor, 0});
+}
+
 void advance_powers(const Context& context, const AdamState& state, const AdamSettings& settings) {
   if (settings.use_global_powers) return;
-  const View b1 = state.power1.view(), b2 = state.power2.view();
-  const View next1 = context.allocate(state.power1_out, b1.dtype), next2 = context.allocate(state.power2_out, b2.dtype);
-  context.map(uhal_map_scale, {&b1}, {&next1}, {settings.beta1, 0});
-  context.map(uhal_map_scale, {&b2}, {&next2}, {settings.beta2, 0});
+  advance_power(context, state.power1, state.power1_out, settings.beta1);
+  advance_power(context, state.power2, state.power2_out, settings.beta2);
+}
+
+void keep_power(const Context& context, Input power, Output out) {
+  if (!is_on_host(power)) return pass_through(context, power, out);
+  if (out) set_host_number(context, out, power.uhal(), host_number(power));
 }
 
 bool skips(const Context& context, OptionalInput skip_update) {
@@ -52,8 +94,8 @@ void skip(const Context& context, Input parameter, const AdamState& state, Optio
   pass_through(context, state.first, state.first_out);
   pass_through(context, state.second, state.second_out);
   if (state.largest) pass_through(context, Input{{state.largest.handle}}, state.largest_out);
-  pass_through(context, state.power1, state.power1_out);
-  pass_through(context, state.power2, state.power2_out);
+  keep_power(context, state.power1, state.power1_out);
+  keep_power(context, state.power2, state.power2_out);
   if (master) pass_through(context, Input{{master.handle}}, master_out);
 }
 

@@ -12,6 +12,11 @@ struct AdamState {
   Output first_out, second_out, largest_out, power1_out, power2_out;
 };
 
+// The numbers of the powers among a kernel's inputs and outputs, as bits. Paddle makes them in host memory, one pair
+// for each parameter, and there they stay: a step is one launch.
+constexpr uint32_t kAdamPowersIn = 1u << 6 | 1u << 7;
+constexpr uint32_t kAdamPowersOut = 1u << 4 | 1u << 5;
+
 // Parameters of a step of Adam, or of AdamW with decay > 0.
 struct AdamSettings {
   double beta1, beta2, epsilon, decay, rate_factor;

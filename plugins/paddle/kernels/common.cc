@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "plugins/paddle/host_tensor.h"
+
 namespace unihal::paddle {
 
 bool same_shape(const View& a, const View& b) {
@@ -50,6 +52,10 @@ double read_number(const Context& context, const View& x) {
   context.check(uhal_copy(stream, &result, number.data, sizeof result, UHAL_COPY_DEVICE_TO_HOST));
   context.check(uhal_stream_synchronize(stream));
   return result;
+}
+
+double read_number(const Context& context, const Tensor& x) {
+  return is_on_host(x) ? host_number(x) : read_number(context, x.view());
 }
 
 void require_same_dtype(const Context& context, const View& a, const View& b) {

@@ -38,6 +38,8 @@ inline void fill_zero(const Context& context, const View& y) { fill(context, y, 
 
 // The host's copy of a device tensor's first element; waits for the stream.
 double read_number(const Context& context, const View& x);
+// A tensor's first element, wherever that lies; on the device as above.
+double read_number(const Context& context, const Tensor& x);
 
 // Indices or labels as the ops take them: int32 or int64.
 class WideIntegers : public View {

@@ -97,15 +97,18 @@ void arange_scalar(Context context, Scalar start, Scalar end, Scalar step, Outpu
   arange(context, start.number(), end.number(), step.number(), y.uhal(), y);
 }
 
+// Where a range begins and ends: Paddle makes these tensors in host memory, and copied them only for the kernel to
+// read.
+constexpr uint32_t kFirstThree = 0b111;
+
 void arange_tensor(Context context, Input start, Input end, Input step, Output y) {
-  arange(context, read_number(context, start.view()), read_number(context, end.view()),
-         read_number(context, step.view()), start.uhal(), y);
+  arange(context, read_number(context, start), read_number(context, end), read_number(context, step), start.uhal(), y);
 }
 
 // start + i * (stop - start) / (number - 1)
 void linspace(Context context, Input start, Input stop, Input number, Dtype dtype, Output y) {
-  const double from = read_number(context, start.view()), to = read_number(context, stop.view());
-  const auto count = static_cast<int64_t>(read_number(context, number.view()));
+  const double from = read_number(context, start), to = read_number(context, stop);
+  const auto count = static_cast<int64_t>(read_number(context, number));
   const View out = context.allocate(y, to_uhal(dtype), &count, 1);
   const Scratch numbers(context, UHAL_FLOAT64, &count, 1);
   uhal_iota_attributes attributes = {};
@@ -163,8 +166,8 @@ KernelTable creation_kernels() {
       UNIHAL_KERNEL("assign_value", kReal, assign_value),
       UNIHAL_KERNEL("full_like", kEvery, full_like),
       UNIHAL_KERNEL("arange", kNumbers, arange_scalar),
-      UNIHAL_KERNEL("arange_tensor", kFloats | kInt32And64, arange_tensor),
-      UNIHAL_KERNEL("linspace", kFloats | kInt32And64, linspace),
+      UNIHAL_KERNEL_ANYWHERE("arange_tensor", kFloats | kInt32And64, kFirstThree, 0, arange_tensor),
+      UNIHAL_KERNEL_ANYWHERE("linspace", kFloats | kInt32And64, kFirstThree, 0, linspace),
       UNIHAL_KERNEL("eye", kReal, eye),
       UNIHAL_KERNEL("increment", kNumbers, increment),
       UNIHAL_KERNEL("numel", kEvery, numel),

@@ -165,8 +165,8 @@ KernelTable sparse_optimizer_kernels() {
   return {
       UNIHAL_KERNEL("embedding_sparse_grad", kFloats, embedding_sparse_grad),
       UNIHAL_KERNEL("sgd_dense_param_sparse_grad", kFloats, sgd_dense_param_sparse_grad),
-      UNIHAL_KERNEL("adam_dense_param_sparse_grad", kFloats, adam),
-      UNIHAL_KERNEL("adamw_dense_param_sparse_grad", kFloats, adamw),
+      UNIHAL_KERNEL_ANYWHERE("adam_dense_param_sparse_grad", kFloats, kAdamPowersIn, kAdamPowersOut, adam),
+      UNIHAL_KERNEL_ANYWHERE("adamw_dense_param_sparse_grad", kFloats, kAdamPowersIn, kAdamPowersOut, adamw),
       UNIHAL_KERNEL("merge_selected_rows", kFloats, merge_selected_rows),
       UNIHAL_KERNEL("get_tensor_from_selected_rows", kFloats, get_tensor_from_selected_rows),
       UNIHAL_KERNEL("assign_sr", kFloats, assign_sr),

@@ -357,6 +357,14 @@ _OPTIMIZERS = (
     _composed("momentum", 8, e.momentum, _ANY, _ANY, _ANY, _RATE, parameters=(0.9, 1, 0.01, 0.5), conditioned=True),
     _composed("adam", 16, e.adam, *_ADAM_VALUES, parameters=(0.9, 0.99, 1e-7, 0.01, 0.5), conditioned=True),
     _composed(
+        "adam_corrected",
+        16,
+        e.adam_corrected,
+        *_ADAM_VALUES[:5],
+        parameters=(0.9, 0.99, 1e-7, 0.01, 0.6),
+        conditioned=True,
+    ),
+    _composed(
         "adam_amsgrad",
         16,
         e.adam_amsgrad,

@@ -56,6 +56,9 @@ class MapFunction:
         self.expression: str = info["expression"]
         self._number: int = info["number"]
         self._integer: bool = info["integer"]
+        self._is_predicate = self.name in _PREDICATES
+        self._in_one_step = self.output_count == 1 and self.name not in _COMPLEX_RESULTS | _REAL_RESULTS
+        self._first_value = 1 if self.name in _CONDITIONAL else 0  # the first operand whose dtype counts
         self.__doc__ = f"{self.name}: {self.expression}"
 
     def __call__(
@@ -72,6 +75,13 @@ class MapFunction:
             raise errors.InvalidArgumentError(
                 f"{self.name} takes {self.input_count} operands, not {len(operands)}: {self.expression}"
             )
+        if out is None and dtype is None and label is None and not parameters and self._in_one_step:
+            given = None if stream is None else stream._handle
+            result = _core.map_to_new(
+                Buffer, self._number, self._first_value, self._integer, self._is_predicate, operands, given
+            )
+            if result is not None:
+                return result
         inputs = self._buffers(operands, stream)
         outs = [out] if isinstance(out, Buffer) else list(out) if out is not None else []
         if outs and len(outs) != self.output_count:
@@ -87,10 +97,9 @@ class MapFunction:
         return outputs[0] if self.output_count == 1 else tuple(outputs)
 
     def _result_dtype(self, inputs: Sequence[Buffer]) -> str:
-        if self.name in _PREDICATES:
+        if self._is_predicate:
             return "bool"
-        values = inputs[1:] if self.name in _CONDITIONAL else inputs
-        common = dtypes.promote(x.dtype for x in values)
+        common = dtypes.promote(x.dtype for x in inputs[self._first_value :])
         if self.name in _COMPLEX_RESULTS:
             return dtypes.with_imaginary_part(common)
         if self.name in _REAL_RESULTS:

@@ -240,6 +240,25 @@ def adam_epsilon_hat(
     return x - rate * np.sqrt(1 - power2) / (1 - power1) * m / (np.sqrt(v) + epsilon), m, v
 
 
+def adam_corrected(
+    x: Array,
+    gradient: Array,
+    first: Array,
+    second: Array,
+    rate: Array,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+    weight_decay: float,
+    factor: float,
+) -> tuple[Array, Array, Array]:
+    """As ``adam``, with the bias corrections in the epsilon and in the factor of the gradient's part."""
+    new_first = beta1 * first + (1 - beta1) * gradient
+    new_second = beta2 * second + (1 - beta2) * gradient**2
+    step = factor * new_first / (np.sqrt(new_second) + epsilon)
+    return x - rate * (weight_decay * x + step), new_first, new_second
+
+
 def adam_by_difference(
     x: Array,
     gradient: Array,

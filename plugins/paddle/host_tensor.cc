@@ -1,0 +1,91 @@
+#include "plugins/paddle/host_tensor.h"
+
+#include <dlfcn.h>
+
+#include <string>
+
+#include "plugins/paddle/error.h"
+#include "plugins/paddle/library.h"
+#include "plugins/paddle/phi_types.h"
+
+namespace unihal::paddle {
+namespace {
+
+using PlaceOf = const Place* (*)(const void* tensor);
+using HostAllocate = void* (*)(const void* device_context, void* tensor, int32_t phi_dtype, size_t bytes, bool fake);
+
+template <class Function>
+Function find(const char* symbol) {
+  void* library = find_paddle_library(symbol);
+  return library == nullptr ? nullptr : reinterpret_cast<Function>(dlsym(library, symbol));
+}
+
+PlaceOf place_of() {
+  static const auto function = find<PlaceOf>("_ZNK3phi11DenseTensor5placeEv");
+  return function;
+}
+
+HostAllocate host_allocate() {
+  static const auto function = find<HostAllocate>("_ZNK3phi13DeviceContext9HostAllocEPNS_10TensorBaseENS_8DataTypeEmb");
+  return function;
+}
+
+constexpr int8_t kCpuPlace = 1;     // phi::AllocationType::CPU
+constexpr uint8_t kAnyBackend = 0;  // phi::Backend::ALL_BACKEND
+
+// phi::TensorArgDef begins with its backend.
+void declare(List definitions, uint32_t arguments) {
+  auto** array = static_cast<void**>(definitions.data);
+  for (size_t i = 0; i < definitions.size; ++i) {
+    if ((arguments >> i & 1) != 0) *static_cast<uint8_t*>(array[i]) = kAnyBackend;
+  }
+  phi.PD_DeletePointerList(definitions);
+}
+
+}  // namespace
+
+bool host_tensors_known() { return place_of() != nullptr && host_allocate() != nullptr; }
+
+bool is_on_host(const Tensor& x) {
+  return host_tensors_known() && x.is_allocated() && place_of()(x.handle)->kind == kCpuPlace;
+}
+
+double host_number(const Tensor& x) {
+  const void* data = x.data();
+  switch (x.dtype()) {
+    case kFloat64:
+      return *static_cast<const double*>(data);
+    case kFloat32:
+      return static_cast<double>(*static_cast<const float*>(data));
+    case kInt64:
+      return static_cast<double>(*static_cast<const int64_t*>(data));
+    case kInt32:
+      return static_cast<double>(*static_cast<const int32_t*>(data));
+    case kBool:
+      return *static_cast<const bool*>(data) ? 1 : 0;
+    default:
+      raise(UHAL_UNIMPLEMENTED,
+            std::string("(unihal) a number of dtype ") + uhal_dtype_name(x.uhal()) +
+                " in host memory is not supported; expected float32, float64, int32, int64 or bool");
+  }
+}
+
+void set_host_number(const Context& context, Output out, uhal_dtype dtype, double value) {
+  const bool wide = dtype == UHAL_FLOAT64;
+  void* data = host_allocate()(context.handle(), out.handle, wide ? kPhiFloat64 : kPhiFloat32, 0, false);
+  if (wide) {
+    *static_cast<double*>(data) = value;
+  } else {
+    *static_cast<float*>(data) = static_cast<float>(value);
+  }
+}
+
+void declare_anywhere(uint32_t inputs, uint32_t outputs, void* kernel) {
+  if (!host_tensors_known()) return;
+  int status;
+  void* definitions = phi.PD_KernelGetArgsDef(kernel, &status);
+  declare(phi.PD_KernelArgsDefGetInputArgDefs(definitions, &status), inputs);
+  declare(phi.PD_KernelArgsDefGetOutputArgDefs(definitions, &status), outputs);
+}
+
+}  // namespace unihal::paddle

@@ -1,0 +1,236 @@
+// Attention. Paddle's tensors are (batch, length, heads, features): the op's (batch, heads, length, features) by
+// strides.
+#include <limits>
+#include <optional>
+#include <string>
+
+#include "plugins/paddle/kernels/common.h"
+#include "plugins/paddle/math_mode.h"
+
+namespace unihal::paddle {
+namespace {
+
+// What flash_attn and memory_efficient_attention take as an attribute each.
+struct Settings {
+  double scale = 0;  // 0: 1 / sqrt(features)
+  bool causal = false;
+};
+
+uhal_attention_attributes attributes_of(const Settings& settings) {
+  uhal_attention_attributes attributes = {};
+  attributes.struct_size = sizeof attributes;
+  attributes.scale = settings.scale;
+  attributes.causal = settings.causal;
+  attributes.math_mode = product_math_mode();
+  return attributes;
+}
+
+View heads_first(const View& x) { return x.permuted({0, 2, 1, 3}); }
+
+void check_operands(const Context& context, const View& q, const View& k, const View& v) {
+  if (q.rank != 4 || k.rank != 4 || v.rank != 4) {
+    invalid(context, "query, key and value have four axes: batch, length, heads, features");
+  }
+  require_same_dtype(context, q, k);
+  require_same_dtype(context, q, v);
+  const int64_t heads = k.shape[2];
+  if (v.shape[2] != heads || (heads == 0 ? q.shape[2] != 0 : q.shape[2] % heads != 0)) {
+    invalid(context, "key and value have " + std::to_string(heads) + " and " + std::to_string(v.shape[2]) +
+                         " heads; expected one number for both, of which query's " + std::to_string(q.shape[2]) +
+                         " is a multiple");
+  }
+}
+
+// Of the forward; so a gradient's probability is one that was given for inference, where nothing is dropped.
+void refuse_dropout(const Context& context, double dropout, bool inference) {
+  if (dropout == 0 || inference) return;
+  unsupported(context,
+              "dropout of attention's weights in one kernel (sdpa_kernel(SDPBackend.MATH) computes it by several)");
+}
+
+// (batch, length, heads, 1, features), of which each head serves a group of the query's.
+View grouped(const View& x) { return x.unsqueezed(3); }
+
+// Key or value with as many heads as the query: itself, or a copy that repeats each head for the group that shares it.
+class Repeated : public View {
+ public:
+  Repeated(const Context& context, const View& x, int64_t heads) : View(x) {
+    if (x.shape[2] == heads) return;
+    prepare(context, x, heads);
+    copy_or_cast(context, grouped(x), groups_);
+  }
+
+  // For a gradient of x's shape, which is the sum over each group.
+  struct Empty {};
+  Repeated(const Context& context, const View& x, int64_t heads, Empty) : View(x) {
+    if (x.shape[2] != heads) prepare(context, x, heads);
+  }
+  void sum_groups(const Context& context, const View& target) const {
+    if (copy_.has_value()) sum_to_shape(context, groups_, grouped(target));
+  }
+
+ private:
+  void prepare(const Context& context, const View& x, int64_t heads) {
+    const int64_t dims[] = {x.shape[0], x.shape[1], heads, x.shape[3]};
+    copy_.emplace(context, x.dtype, dims, 4);
+    groups_ =
+        copy_->reshaped({x.shape[0], x.shape[1], x.shape[2], x.shape[2] == 0 ? 0 : heads / x.shape[2], x.shape[3]});
+    static_cast<View&>(*this) = *copy_;
+  }
+
+  std::optional<Scratch> copy_;
+  View groups_;
+};
+
+// The mask as the op takes it; Paddle ignores the one that is given beside `causal`.
+std::optional<View> mask_of(const Context& context, OptionalInput mask, bool causal) {
+  if (!mask || causal) return std::nullopt;
+  const View given = mask.view();
+  if (given.rank > 4) invalid(context, "the mask has at most four axes: batch, heads, queries, keys");
+  return given;
+}
+const View* pointer(const std::optional<View>& view) { return view.has_value() ? &*view : nullptr; }
+
+void attend(const Context& context, Input query, Input key, Input value, OptionalInput mask, const Settings& settings,
+            Output out, Output logsumexp) {
+  const View q = query.view(), k = key.view(), v = value.view();
+  check_operands(context, q, k, v);
+  const int64_t heads = q.shape[2];
+  const int64_t out_dims[] = {q.shape[0], q.shape[1], heads, v.shape[3]};
+  const int64_t row_dims[] = {q.shape[0], heads, q.shape[1]};
+  const View result = context.allocate(out, q.dtype, out_dims, 4);
+  const View rows = context.allocate(logsumexp, accumulator(q.dtype), row_dims, 3);
+  const Repeated all_k(context, k, heads), all_v(context, v, heads);
+  const View left = heads_first(q), right = heads_first(all_k), factors = heads_first(all_v), y = heads_first(result);
+  const std::optional<View> added = mask_of(context, mask, settings.causal);
+  const auto attributes = attributes_of(settings);
+  context.run(UHAL_OP_ATTENTION, {&left, &right, &factors, pointer(added)}, {&y, &rows}, &attributes);
+}
+
+// A gradient that Paddle wants, or memory for one that it does not.
+class Gradient : public View {
+ public:
+  Gradient(const Context& context, Output out, const View& like) {
+    if (out) {
+      static_cast<View&>(*this) = context.allocate(out, like.dtype);
+    } else {
+      unwanted_.emplace(context, like.dtype, like);
+      static_cast<View&>(*this) = *unwanted_;
+    }
+  }
+
+ private:
+  std::optional<Scratch> unwanted_;
+};
+
+void attend_grad(const Context& context, Input query, Input key, Input value, OptionalInput mask, Input out,
+                 Input logsumexp, Input dout, const Settings& settings, Output dquery, Output dkey, Output dvalue) {
+  const View q = query.view(), k = key.view(), v = value.view();
+  check_operands(context, q, k, v);
+  const int64_t heads = q.shape[2];
+  const Gradient dq(context, dquery, q), dk(context, dkey, k), dv(context, dvalue, v);
+  const Repeated all_k(context, k, heads), all_v(context, v, heads);
+  const Repeated all_dk(context, dk, heads, Repeated::Empty{}), all_dv(context, dv, heads, Repeated::Empty{});
+  const View y = heads_first(out.view()), dy = heads_first(dout.view()), rows = logsumexp.view();
+  const View left = heads_first(q), right = heads_first(all_k), factors = heads_first(all_v);
+  const View dleft = heads_first(dq), dright = heads_first(all_dk), dfactors = heads_first(all_dv);
+  const std::optional<View> added = mask_of(context, mask, settings.causal);
+  const auto attributes = attributes_of(settings);
+  context.run(UHAL_OP_ATTENTION_BACKWARD, {&left, &right, &factors, pointer(added), &y, &rows, &dy},
+              {&dleft, &dright, &dfactors}, &attributes);
+  all_dk.sum_groups(context, dk);
+  all_dv.sum_groups(context, dv);
+}
+
+// What Paddle keeps of the random numbers of a dropout; nobody reads it.
+void allocate_seed(const Context& context, Output seed, uhal_dtype dtype) {
+  const int64_t two = 2;
+  fill_zero(context, context.allocate(seed, dtype, &two, 1));
+}
+
+void flash_attn(Context context, Input q, Input k, Input v, OptionalInput, OptionalInput mask, float dropout,
+                bool causal, bool return_softmax, bool inference, Text, Output out, Output softmax, Output logsumexp,
+                Output seed) {
+  refuse_dropout(context, static_cast<double>(dropout), inference);
+  if (return_softmax) unsupported(context, "returning the weights of attention (return_softmax)");
+  attend(context, q, k, v, mask, {0, causal}, out, logsumexp);
+  const int64_t none = 0;
+  if (softmax) context.allocate(softmax, q.uhal(), &none, 1);
+  if (seed) allocate_seed(context, seed, UHAL_INT64);
+}
+
+void flash_attn_grad(Context context, Input q, Input k, Input v, Input out, Input logsumexp, Input, OptionalInput mask,
+                     Input dout, float /*dropout*/, bool causal, Output dq, Output dk, Output dv) {
+  attend_grad(context, q, k, v, mask, out, logsumexp, dout, {0, causal}, dq, dk, dv);
+}
+
+// Sequences of several lengths in one tensor, and diagonals elsewhere than from the first row and column.
+Settings efficient_settings(const Context& context, const Tensor& q, const Tensor& k, bool packed, bool causal,
+                            float scale) {
+  if (packed) unsupported(context, "attention over sequences that are packed into one (cu_seqlens)");
+  if (causal && q.dim(1) != k.dim(1)) {
+    unsupported(context, "causal attention of " + std::to_string(q.dim(1)) + " queries and " +
+                             std::to_string(k.dim(1)) + " keys, counted from the first of each");
+  }
+  return {scale > 0 ? static_cast<double>(scale) : 0, causal};
+}
+
+void memory_efficient_attention(Context context, Input q, Input k, Input v, OptionalInput bias, OptionalInput starts_q,
+                                OptionalInput starts_k, OptionalInput diagonal, OptionalInput lengths, Scalar, Scalar,
+                                bool causal, double dropout, float scale, bool inference, Output out, Output logsumexp,
+                                Output seed) {
+  refuse_dropout(context, dropout, inference);
+  const bool packed = starts_q || starts_k || diagonal || lengths;
+  attend(context, q, k, v, bias, efficient_settings(context, q, k, packed, causal, scale), out, logsumexp);
+  if (seed) allocate_seed(context, seed, UHAL_INT64);
+}
+
+void memory_efficient_attention_grad(Context context, Input q, Input k, Input v, OptionalInput bias,
+                                     OptionalInput starts_q, OptionalInput starts_k, Input out, Input logsumexp, Input,
+                                     Input dout, Scalar, Scalar, bool causal, double /*dropout*/, float scale,
+                                     Output dq, Output dk, Output dv, Output dbias) {
+  if (dbias) unsupported(context, "the gradient of attention's bias (sdpa_kernel(SDPBackend.MATH) computes it)");
+  const Settings settings = efficient_settings(context, q, k, starts_q || starts_k, causal, scale);
+  attend_grad(context, q, k, v, bias, out, logsumexp, dout, settings, dq, dk, dv);
+}
+
+// Softmax of scores of which row i has the columns up to i.
+void causal_softmax(Context context, Input x, Output y) {
+  const View scores = x.view();
+  const View weights = context.allocate(y, scores.dtype);
+  if (scores.rank < 2) invalid(context, "scores have at least two axes: queries and keys");
+  if (scores.elements() == 0) return;
+  const int64_t dims[] = {scores.shape[scores.rank - 2], scores.shape[scores.rank - 1]};
+  const Scratch mask(context, scores.dtype, dims, 2);
+  fill(context, mask, -std::numeric_limits<double>::infinity(), 0);
+  uhal_triangular_attributes above = {};
+  above.struct_size = sizeof above;
+  above.diagonal = 1;
+  above.upper = 1;
+  context.run(UHAL_OP_TRIANGULAR, {&mask}, {&mask}, &above);
+  context.map(uhal_map_add, {&scores, &mask}, {&weights});
+  const auto attributes = softmax_attributes(scores.rank - 1);
+  context.run(UHAL_OP_SOFTMAX, {&weights}, {&weights}, &attributes);
+}
+
+void causal_softmax_grad(Context context, Input y, Input dy, Output dx) {
+  const View weights = y.view(), gradient = dy.view();
+  const View out = context.allocate(dx, weights.dtype);
+  const auto attributes = softmax_attributes(weights.rank - 1);
+  context.run(UHAL_OP_SOFTMAX_BACKWARD, {&weights, &gradient}, {&out}, &attributes);
+}
+
+}  // namespace
+
+KernelTable attention_kernels() {
+  return {
+      UNIHAL_KERNEL("flash_attn", kFloats, flash_attn),
+      UNIHAL_KERNEL("flash_attn_grad", kFloats, flash_attn_grad),
+      UNIHAL_KERNEL("memory_efficient_attention", kFloats, memory_efficient_attention),
+      UNIHAL_KERNEL("memory_efficient_attention_grad", kFloats, memory_efficient_attention_grad),
+      UNIHAL_KERNEL("fused_softmax_mask_upper_triangle", kFloats, causal_softmax),
+      UNIHAL_KERNEL("fused_softmax_mask_upper_triangle_grad", kFloats, causal_softmax_grad),
+  };
+}
+
+}  // namespace unihal::paddle

@@ -1,0 +1,119 @@
+// The usual call of an elementwise function in one step: buffers of one dtype into a new one. All other calls are
+// Python's (unihal/ops/elementwise.py), which asks here first.
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "errors.h"
+#include "module.h"
+#include "unihal/op.h"
+#include "view.h"
+
+namespace unihal::python {
+namespace {
+
+struct Shape {
+  int64_t dims[UHAL_MAX_RANK];
+  int32_t rank = 0;
+
+  // Becomes the common shape by NumPy's rule; false if there is none.
+  bool broadcast(const uhal_tensor& view) {
+    if (view.rank > rank) {
+      std::copy_backward(dims, dims + rank, dims + view.rank);
+      std::fill(dims, dims + view.rank - rank, 1);
+      rank = view.rank;
+    }
+    for (int i = 1; i <= view.rank; ++i) {
+      const int64_t length = view.shape[view.rank - i];
+      int64_t& common = dims[rank - i];
+      if (length == 1 || length == common) continue;
+      if (common != 1) return false;
+      common = length;
+    }
+    return true;
+  }
+
+  // False if that overflows.
+  bool bytes(uhal_dtype dtype, size_t* result) const {
+    int64_t count = static_cast<int64_t>(uhal_dtype_size(dtype));
+    for (int i = 0; i < rank; ++i) {
+      if (__builtin_mul_overflow(count, dims[i], &count)) return false;
+    }
+    *result = static_cast<size_t>(count);
+    return true;
+  }
+};
+
+// The dtype that operands from number `first` on have in common; UHAL_DTYPE_INVALID if there is none, or if it is an
+// integer's and the function gives fractions.
+uhal_dtype common_dtype(const View* const* views, size_t count, size_t first, bool takes_integers) {
+  const uhal_dtype dtype = views[first]->tensor().dtype;
+  for (size_t i = first; i < count; ++i) {
+    if (views[i]->tensor().dtype != dtype) return UHAL_DTYPE_INVALID;
+  }
+  return takes_integers || dtype >= UHAL_FLOAT16 ? dtype : UHAL_DTYPE_INVALID;
+}
+
+// An object of `type`, unihal.Buffer, around a view, as its constructor would make it.
+py::object new_buffer(const py::type& type, std::unique_ptr<View> view) {
+  auto* const python_type = reinterpret_cast<PyTypeObject*>(type.ptr());
+  const py::object buffer = py::reinterpret_steal<py::object>(py::detail::make_new_instance(python_type));
+  auto* const instance = reinterpret_cast<py::detail::instance*>(buffer.ptr());
+  py::detail::value_and_holder value = instance->get_value_and_holder(py::detail::get_type_info(typeid(View)));
+  value.value_ptr() = view.release();
+  value.type->init_instance(instance, nullptr);
+  return buffer;
+}
+
+// None where the call is not of the usual kind, or is wrong. `gives_bool`: the result's dtype is bool; `first_value`:
+// the first operand whose dtype counts; no stream: the device's own.
+py::object map_to_new(const py::type& type, uhal_map_function function, size_t first_value, bool takes_integers,
+                      bool gives_bool, const py::tuple& operands, std::shared_ptr<Stream> stream) {
+  const View* views[UHAL_MAP_MAX_INPUTS];
+  const uhal_tensor* inputs[UHAL_MAP_MAX_INPUTS];
+  Shape shape;
+  const size_t count = operands.size();
+  if (count <= first_value || count > UHAL_MAP_MAX_INPUTS) return py::none();
+  for (size_t i = 0; i < count; ++i) {
+    const py::handle operand = PyTuple_GET_ITEM(operands.ptr(), static_cast<Py_ssize_t>(i));
+    if (!PyType_IsSubtype(Py_TYPE(operand.ptr()), reinterpret_cast<PyTypeObject*>(type.ptr()))) return py::none();
+    views[i] = &operand.cast<const View&>();
+    inputs[i] = &views[i]->tensor();
+    if (!shape.broadcast(*inputs[i])) return py::none();
+  }
+  const uhal_dtype common = common_dtype(views, count, first_value, takes_integers || gives_bool);
+  const uhal_dtype dtype = gives_bool ? static_cast<uhal_dtype>(UHAL_BOOL) : common;
+  size_t bytes = 0;
+  if (common == UHAL_DTYPE_INVALID || !shape.bytes(dtype, &bytes)) return py::none();
+
+  const Device device = {views[0]->allocation()->device()};
+  if (stream == nullptr) stream = default_stream(device);
+  auto result = std::make_unique<View>(std::make_shared<Allocation>(device, stream, UHAL_MEMORY_DEVICE, bytes), dtype,
+                                       shape.dims, shape.rank);
+  uhal_map_attributes attributes = {};
+  attributes.struct_size = sizeof attributes;
+  attributes.function = function;
+  const uhal_tensor* output = &result->tensor();
+  uhal_op op = {};
+  op.struct_size = sizeof op;
+  op.kind = UHAL_OP_MAP;
+  op.input_count = static_cast<int32_t>(count);
+  op.output_count = 1;
+  op.inputs = inputs;
+  op.outputs = &output;
+  op.attributes = &attributes;
+  uhal_stream* const handle = stream->get();
+  std::optional<Pin> pins[UHAL_MAP_MAX_INPUTS];
+  for (size_t i = 0; i < count; ++i) {
+    pins[i].emplace(views[i]->allocation());
+    views[i]->allocation()->used_on(stream);
+  }
+  check_blocking([&] { return uhal_launch(handle, &op); });
+  return new_buffer(type, std::move(result));
+}
+
+}  // namespace
+
+void bind_map(py::module_& module) { module.def("map_to_new", &map_to_new); }
+
+}  // namespace unihal::python
