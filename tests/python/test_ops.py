@@ -68,6 +68,32 @@ def test_functions_without_an_integer_form_give_floating_results(put: Put) -> No
     np.testing.assert_array_equal(ops.sqrt(put(np.array([4, 9], np.int8))).numpy(), [2, 3])
 
 
+def test_complex_numbers_have_real_and_complex_results(put: Put) -> None:
+    x = np.array([3 + 4j, -1j], np.complex64)
+    for name, expected in (("absolute", np.abs(x)), ("angle", np.angle(x)), ("imaginary", x.imag), ("real", x.real)):
+        result = getattr(ops, name)(put(x))
+        assert result.dtype == "float32"
+        np.testing.assert_allclose(result.numpy(), expected, rtol=1e-6)
+    assert ops.absolute(put(x.astype(np.complex128))).dtype == "float64"
+    together = ops.complex(put(x.real.copy()), put(x.imag.copy()))
+    assert together.dtype == "complex64"
+    np.testing.assert_array_equal(together.numpy(), x)
+    assert ops.complex(put(np.array([1], np.int32)), put(np.array([2], np.int32))).dtype == "complex128"
+    assert ops.multiply(together, put(np.array([2.0, 3.0]))).dtype == "complex128"
+    np.testing.assert_allclose(ops.matmul(put(x[None]), put(x[:, None])).numpy(), x[None] @ x[:, None], rtol=1e-6)
+    assert ops.equal(together, put(x)).numpy().all()
+
+
+def test_what_complex_numbers_have_not_is_refused_with_the_reason(put: Put) -> None:
+    x = put(np.ones(3, np.complex64))
+    with pytest.raises(unihal.InvalidArgumentError, match="less is not defined on complex numbers"):
+        ops.less(x, x)
+    with pytest.raises(unihal.UnimplementedError, match="maximum is not defined on complex numbers"):
+        ops.max(x)
+    with pytest.raises(unihal.UnimplementedError, match="complex numbers can fuse no activation"):
+        ops.matmul(put(np.ones((2, 2), np.complex64)), put(np.ones((2, 2), np.complex64)), activation="relu")
+
+
 def test_predicates_give_bool(put: Put) -> None:
     result = ops.greater(put(np.array([1.0, 2.0, np.nan], np.float32)), 1.5)
     assert result.dtype == "bool"

@@ -482,6 +482,7 @@ FUNCTIONS: dict[str, MapFunction] = {
     function.name: function
     for group in (
         _ARITHMETIC,
+        _PARTS,
         _ROUNDING,
         _ELEMENTARY,
         _ACTIVATIONS,
