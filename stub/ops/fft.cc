@@ -19,10 +19,8 @@
 namespace unihal::stub {
 namespace {
 
-// Lines of more rows than these leave the second-level cache when they are transformed in blocks; those of a
-// convolution would go through memory five times otherwise.
-constexpr int64_t kLargestBlock = 1024;
-constexpr int64_t kLargestConvolution = 4096;
+// Blocks of lines of more rows than these, 256 bytes each, leave the second-level cache.
+constexpr int64_t kLargestBlock = 4096;
 // Shorter lines are not worth two steps each, however few they are.
 constexpr int64_t kShortestLong = 64;
 // Units of parallel_for for an element: a dozen passes over it.
@@ -315,10 +313,8 @@ uhal_status transform_axis(const AxisTask& task) {
   const uhal_tensor* views[] = {&from, &to};
   const Space space = make_space(views, 2);
   const int64_t n = task.complex_length();
-  const bool is_smooth = FftLinePlan<T>::is_smooth(n);
-  const int64_t rows = is_smooth ? n : smooth_length(2 * n - 1);
-  const int64_t largest = is_smooth ? kLargestBlock : kLargestConvolution;
-  const bool in_blocks = n < kShortestLong || (rows <= largest && 2 * space.count >= kLanes);
+  const int64_t rows = FftLinePlan<T>::is_smooth(n) ? n : smooth_length(2 * n - 1);
+  const bool in_blocks = n < kShortestLong || (rows <= kLargestBlock && 2 * space.count >= kLanes);
   const Plan<T>& plan = plan_of<T>(n, task.halved(), in_blocks);
   const int64_t from_parts = parts_of(from), to_parts = parts_of(to);
   std::atomic<bool> complete{true};

@@ -85,6 +85,8 @@ _LENGTHS = (
     *(20022, 32768, 46656, 65536, 65537, 99999, 100003, 131072, 262144, 500000),
 )
 
+_LENGTHS_OF_MANY = (67, 134, 360, 1009, 1155, 2048, 4099)
+
 
 def _roundings(length: int) -> float:
     """The roundings that an element of a transform counts for, relative to its input's norm.
@@ -139,9 +141,9 @@ def cases(seed: int) -> Iterator[Case]:
             scaled = {"direction": int(direction), "normalization": int(normalization)}
             yield _case("float32", _PROBLEMS[2], "contiguous", form=form, attributes=scaled)
     for length, form in product(_LENGTHS, _FORMS):
-        # A few lines of a length, and one alone.
-        for count in (3, 1):
+        # A few lines of a length, and one alone; of some also as many as are worth being transformed together.
+        for count in (3, 1, 17)[: 3 if length in _LENGTHS_OF_MANY else 2]:
             problem = _Problem(f"{count}x{length}", (count, length), (1,))
-            precision = "float32" if count == 3 else "float64"
+            precision = "float64" if count == 1 else "float32"
             inverse = {"direction": int(form == "to_real"), "normalization": int(form == "to_real")}
             yield _case(precision, problem, "contiguous", form=form, attributes=inverse)
