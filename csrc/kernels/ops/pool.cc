@@ -133,16 +133,8 @@ class Problem {
   int64_t members_[kMembers - 1];
 };
 
-Grid grid_of(const Queue& queue, int64_t items) {
-  return linear_grid(items, std::min(256, queue.traits().max_group_size));
-}
-
-// The runs that images are taken in: RUN of pool.cl.
-constexpr int64_t kRun = 4;
-
-int64_t run_count(const uhal_tensor& image) {
-  const int64_t length = image.shape[channels_last(image) ? 1 : image.rank - 1];
-  return element_count(image) / length * ((length + kRun - 1) / kRun);
+Grid grid_of(const Queue& queue, const uhal_tensor& result) {
+  return linear_grid(element_count(result), std::min(256, queue.traits().max_group_size));
 }
 
 uhal_status run_forward(Queue& queue, const uhal_op& op, const uhal_pool_attributes& attributes) {
@@ -161,7 +153,7 @@ uhal_status run_forward(Queue& queue, const uhal_op& op, const uhal_pool_attribu
   problem.define(spec);
   problem.append(arguments, element_count(*y));
   arguments.real(lowest_of(x->dtype), compute);
-  return queue.run(spec, arguments, grid_of(queue, element_count(*y)));
+  return queue.run(spec, arguments, grid_of(queue, *y));
 }
 
 uhal_status run_backward(Queue& queue, const uhal_op& op, const uhal_pool_attributes& attributes) {
@@ -176,7 +168,6 @@ uhal_status run_backward(Queue& queue, const uhal_op& op, const uhal_pool_attrib
     spec.compute(floating_compute(op)).define("FORWARD", 0).dtype("X", dtype_of(x)).dtype("Y", dtype_of(y));
     spec.dtype("GRADIENT", dy->dtype).dtype("RESULT", dx->dtype);
     problem.define(spec);
-    spec.define("RUN", kRun);
     return spec;
   };
   void* winners = nullptr;
@@ -186,13 +177,13 @@ uhal_status run_backward(Queue& queue, const uhal_op& op, const uhal_pool_attrib
     Arguments arguments;
     arguments.pointer(x->data).pointer(y->data).pointer(winners);
     problem.append(arguments, element_count(*y));
-    status = queue.run(spec_of("pool_winners"), arguments, grid_of(queue, element_count(*y)));
+    status = queue.run(spec_of("pool_winners"), arguments, grid_of(queue, *y));
     if (status != UHAL_OK) return status;
   }
   Arguments arguments;
   arguments.pointer(winners).pointer(dy->data).pointer(dx->data);
-  problem.append(arguments, run_count(*dx));
-  return queue.run(spec_of("pool_backward"), arguments, grid_of(queue, run_count(*dx)));
+  problem.append(arguments, element_count(*dx));
+  return queue.run(spec_of("pool_backward"), arguments, grid_of(queue, *dx));
 }
 
 }  // namespace

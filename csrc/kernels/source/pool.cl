@@ -1,6 +1,6 @@
 /* Pooling and its gradient: a work-item takes an element of the result, forward by a walk over its window, backward
  * over the windows that a pixel lies in; where a maximum was taken, each window's place of it is found first. Macros: FORWARD; MAXIMUM, else the average; HAS_INDICES; the dtypes X, Y,
- * INDICES (forward) and X, Y, GRADIENT, RESULT and RUN (backward). T is a 64-bit integer for integers. */
+ * INDICES (forward) and X, Y, GRADIENT, RESULT (backward). T is a 64-bit integer for integers. */
 typedef struct {
   INDEX channels;
   INDEX input[3], output[3], window[3], stride[3], pad[3];
@@ -181,72 +181,39 @@ UHAL_KERNEL void pool_winners(UHAL_POINTER(x), UHAL_POINTER(y), UHAL_POINTER(win
                  problem.output[2] +                                                                            \
              (at)[4])
 
-/* A work-item takes RUN neighbours in memory, pixels of a line or channels of a pixel: they share all coordinates but
- * one, and what divisions tell of them. problem.count has the runs. */
 UHAL_KERNEL void pool_backward(UHAL_POINTER(winners), UHAL_POINTER(gradient), UHAL_POINTER(result), Problem problem) {
   UHAL_GLOBAL const GRADIENT_STORAGE* const gradient_data = UHAL_ADDRESS(const GRADIENT_STORAGE, gradient);
   UHAL_GLOBAL RESULT_STORAGE* const result_data = UHAL_ADDRESS(RESULT_STORAGE, result);
 #if MAXIMUM
   UHAL_GLOBAL const uint32* const all_winners = UHAL_ADDRESS(const uint32, winners);
 #endif
-  const INDEX length = problem.channels_last ? problem.channels : problem.input[2];
-  const INDEX runs = (length + RUN - 1) / RUN;
   UHAL_FOR_ITEMS(i, problem.count) {
     INDEX at[5];
-    INDEX rest = i / runs;
-    const INDEX begin = (i - rest * runs) * RUN;
-    at[1] = begin;
-    at[4] = begin;
-    UHAL_UNROLL for (int32 axis = 2; axis >= 0; --axis) {
-      if (axis == 2 && !problem.channels_last) continue;
-      const INDEX next = rest / problem.input[axis];
-      at[2 + axis] = rest - next * problem.input[axis];
-      rest = next;
-    }
-    if (!problem.channels_last) {
-      at[1] = rest % problem.channels;
-      rest /= problem.channels;
-    }
-    at[0] = rest;
+    COORDINATES(i, problem.input, at);
     const Span places_z = SPAN(place_span, 0, at[2]);
     const Span places_y = SPAN(place_span, 1, at[3]);
-    Span places_x[RUN];
-    T sums[RUN];
-    UHAL_UNROLL for (int32 u = 0; u < RUN; ++u) {
-      places_x[u] = SPAN(place_span, 2, problem.channels_last ? at[4] : min(begin + u, length - 1));
-      sums[u] = 0;
-    }
+    const Span places_x = SPAN(place_span, 2, at[4]);
+    T sum = 0;
     INDEX place[5];
     place[0] = at[0];
+    place[1] = at[1];
     for (place[2] = places_z.begin; place[2] < places_z.end; ++place[2]) {
       const Span planes = SPAN(window_span, 0, place[2]);
       for (place[3] = places_y.begin; place[3] < places_y.end; ++place[3]) {
         const Span lines = SPAN(window_span, 1, place[3]);
-        UHAL_UNROLL for (int32 u = 0; u < RUN; ++u) {
-          const INDEX own = min(begin + u, length - 1);
-          place[1] = problem.channels_last ? own : at[1];
-          const INDEX pixel = problem.channels_last ? at[4] : own;
-          for (place[4] = places_x[u].begin; place[4] < places_x[u].end; ++place[4]) {
-            const Span columns = SPAN(window_span, 2, place[4]);
+        for (place[4] = places_x.begin; place[4] < places_x.end; ++place[4]) {
+          const Span columns = SPAN(window_span, 2, place[4]);
 #if MAXIMUM
-            if (all_winners[WINDOW(place)] == (uint32)TAP(planes, lines, columns, at[2], at[3], pixel)) {
-              sums[u] += GRADIENT_LOAD(gradient_data, OFFSET(2, place));
-            }
-#else
-            sums[u] += GRADIENT_LOAD(gradient_data, OFFSET(2, place)) / (T)DIVISOR(planes, lines, columns);
-#endif
+          if (all_winners[WINDOW(place)] == (uint32)TAP(planes, lines, columns, at[2], at[3], at[4])) {
+            sum += GRADIENT_LOAD(gradient_data, OFFSET(2, place));
           }
+#else
+          sum += GRADIENT_LOAD(gradient_data, OFFSET(2, place)) / (T)DIVISOR(planes, lines, columns);
+#endif
         }
       }
     }
-    UHAL_UNROLL for (int32 u = 0; u < RUN; ++u) {
-      if (problem.channels_last) {
-        at[1] = begin + u;
-      } else {
-        at[4] = begin + u;
-      }
-      if (begin + u < length) RESULT_STORE(result_data, OFFSET(3, at), sums[u]);
-    }
+    RESULT_STORE(result_data, OFFSET(3, at), sum);
   }
 }
 
