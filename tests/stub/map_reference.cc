@@ -24,7 +24,8 @@ double slope(Function function, double x) {
   return (8 * (function(x + h) - function(x - h)) - (function(x + 2 * h) - function(x - 2 * h))) / (12 * h);
 }
 
-#define UHAL_REFERENCE(...) [](const double* x, [[maybe_unused]] const double* p, double* r) { __VA_ARGS__; }
+#define UHAL_REFERENCE(...) \
+  []([[maybe_unused]] const double* x, [[maybe_unused]] const double* p, double* r) { __VA_ARGS__; }
 
 constexpr Inputs kAny = Inputs::kAny;
 constexpr Inputs kModerate = Inputs::kModerate;
@@ -351,6 +352,16 @@ const std::vector<MapReference> kReferences = {
      4,
      {0.9, 1},
      UHAL_REFERENCE(r[1] = p[0] * x[2] - x[3] * x[1]; r[0] = x[0] + p[0] * r[1] - x[3] * x[1])},
+    // Of real numbers; of complex ones conformance has the references.
+    {"conjugate", kAny, 1, {}, UHAL_REFERENCE(r[0] = x[0])},
+    {"real", kAny, 1, {}, UHAL_REFERENCE(r[0] = x[0])},
+    {"imaginary", kAny, 1, {}, UHAL_REFERENCE(r[0] = 0)},
+    {"angle", kAny, 1, {}, UHAL_REFERENCE(r[0] = std::isnan(x[0]) ? x[0] : std::atan2(0.0, x[0]))},
+    {"complex", kAny, 2, {}, UHAL_REFERENCE(r[0] = x[0])},
+    {"polar", kModerate, 2, {}, UHAL_REFERENCE(r[0] = x[0] * std::cos(x[1]))},
+    {"multiply_conjugate", kAny, 2, {}, UHAL_REFERENCE(r[0] = x[0] * x[1])},
+    {"divide_conjugate", kAny, 2, {}, UHAL_REFERENCE(r[0] = x[0] / x[1])},
+    {"angle_backward", kAny, 2, {}, UHAL_REFERENCE(r[0] = std::isnan(x[0]) || std::isnan(x[1]) ? x[0] + x[1] : 0)},
 };
 
 }  // namespace

@@ -48,7 +48,8 @@ std::vector<double> operand(Inputs inputs, std::mt19937& random, bool first) {
 // The operands from here on are second moments and powers of decay rates.
 int first_positive_operand(const std::string& function) {
   if (function == "adadelta") return 2;
-  return function == "lamb_direction" || function.rfind("adam", 0) == 0 ? 3 : UHAL_MAP_MAX_INPUTS;
+  const bool is_adam = function.rfind("adam", 0) == 0 || function == "nadam" || function == "lamb_direction";
+  return is_adam ? 3 : UHAL_MAP_MAX_INPUTS;
 }
 
 class EveryFunction : public testing::TestWithParam<uhal_dtype> {};
