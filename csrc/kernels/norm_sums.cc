@@ -52,6 +52,7 @@ ColumnPlan::ColumnPlan(const DeviceTraits& traits, int64_t columns, int64_t poin
 
 NormSums::NormSums(const DeviceTraits& traits, const uhal_op& op, const Operands& operands)
     : operands_(operands),
+      unit_(1),
       spaces_(spaces_of(op, operands, &unit_)),
       compute_(floating_compute(op)),
       epsilon_(norm_attributes(op).epsilon),
