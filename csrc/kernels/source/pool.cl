@@ -1,6 +1,8 @@
 /* Pooling and its gradient: a work-item takes an element of the result, forward by a walk over its window, backward
- * over the windows that a pixel lies in; where a maximum was taken, each window's place of it is found first. Macros: FORWARD; MAXIMUM, else the average; HAS_INDICES; the dtypes X, Y,
- * INDICES (forward) and X, Y, GRADIENT, RESULT (backward). T is a 64-bit integer for integers. */
+ * over the windows that a pixel lies in; where a maximum was taken, each window's place of it is found first.
+ *
+ * Macros: FORWARD; MAXIMUM, else the average; HAS_INDICES; the dtypes X, Y, INDICES (forward) and X, Y, GRADIENT,
+ * RESULT (backward). T is a 64-bit integer for integers. */
 typedef struct {
   INDEX channels;
   INDEX input[3], output[3], window[3], stride[3], pad[3];
