@@ -47,8 +47,16 @@ def test_the_stub_conforms(mode: str, tmp_path: Path) -> None:
     assert {outcome["op"] for outcome in outcomes if outcome["status"] == "gap"} <= {"pool"}
 
 
-def test_every_op_is_tried() -> None:
-    assert set(_core.op_kinds()) <= {entry.op for entry in suite.entries(suite.Selection())}
+def test_every_op_is_tried_and_is_whole_alone() -> None:
+    """A run of one op asks the families that are said to have it: they have it, and no others do."""
+    tried = set()
+    for family, ops in suite._FAMILIES.items():
+        found = {entry.op for entry in suite._family(family, seed=0)}
+        assert found == set(ops.split()), family
+        tried |= found
+    assert set(_core.op_kinds()) <= tried
+    names = [entry.name for entry in suite.entries(suite.Selection(op="softmax_backward"))]
+    assert names == [e.name for e in suite.entries(suite.Selection()) if e.op == "softmax_backward"]
 
 
 def test_every_map_function_is_tried() -> None:

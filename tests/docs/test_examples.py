@@ -125,7 +125,7 @@ PIECES = {
     "trace/csrc/core/op/shapes.cc": ("csrc/core/op/shapes.cc", "namespace unihal::core {"),
     "trace/stub/ops/trace.cc": ("stub/ops/trace.cc", None),
     "trace/python/unihal/conformance/traces.py": ("python/unihal/conformance/traces.py", None),
-    "trace/python/unihal/conformance/suite.py": ("python/unihal/conformance/suite.py", "_FAMILIES = ("),
+    "trace/python/unihal/conformance/suite.py": ("python/unihal/conformance/suite.py", "_FAMILIES = {"),
 }
 
 # What makes tables of op_kinds.def; others take declarations of it, which may go without the new kind's.

@@ -4,26 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
+import forks
 import pytest
 
-HERE = Path(__file__).resolve().parent
 STEP = 5  # every so many'th of about 240 ops
 
 
 def run(arguments: list[str], **environment: str) -> str:
-    result = subprocess.run(
-        [sys.executable, *arguments],
-        env={**os.environ, "UNIHAL_STRICT": "0", **environment},
-        cwd=HERE,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    result = forks.run(arguments, {**os.environ, "UNIHAL_STRICT": "0", **environment}, timeout=300)
     assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
     return result.stdout + result.stderr
 

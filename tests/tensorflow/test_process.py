@@ -6,39 +6,34 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
+import forks
 import pytest
-from processes import without_places
+from processes import run_python, without_places
 
 HERE = Path(__file__).resolve().parent
 PRELUDE = "import tensorflow as tf\nimport numpy as np\n"
 
 
-def run(code: str, status: int = 0, **environment: str | None) -> str:
-    """Runs code after the usual imports; returns its standard output and error. A variable set to None is removed."""
-    variables = {**os.environ, "UNIHAL_STRICT": "0"}
-    for name, value in environment.items():
-        if value is None:
-            variables.pop(name, None)
-        else:
-            variables[name] = value
-    result = subprocess.run(
-        [sys.executable, "-c", PRELUDE + textwrap.dedent(code)],
-        env=variables,
-        cwd=HERE,
-        capture_output=True,
-        text=True,
-        timeout=180,
-    )
+def run(code: str, status: int = 0, **environment: str) -> str:
+    """Runs code after the usual imports, in a fork; returns its standard output and error."""
+    variables = {**os.environ, "UNIHAL_STRICT": "0", **environment}
+    result = forks.run(["-c", PRELUDE + textwrap.dedent(code)], variables)
     assert result.returncode == status, result.stdout + result.stderr
     return result.stdout + result.stderr
 
 
+def run_with_import(code: str, **environment: str | None) -> str:
+    """The same in a process that imports TensorFlow with its plugins. A variable set to None is removed."""
+    result = run_python(PRELUDE + textwrap.dedent(code), timeout=180, **{"UNIHAL_STRICT": "0", **environment})
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout + result.stderr
+
+
 def test_all_device_types_in_one_process() -> None:
-    output = run(
+    output = run_with_import(
         """
         for name in ("ILUVATAR", "POLARIS", "RDNA"):
             assert len(tf.config.list_physical_devices(name)) == 1, name
@@ -131,7 +126,7 @@ def test_out_of_memory_is_an_exception_and_the_process_goes_on() -> None:
 
 
 def test_an_import_without_hardware_is_silent() -> None:
-    output = run(
+    output = run_with_import(
         """
         assert tf.config.list_physical_devices("RDNA") == []
         assert tf.reduce_sum(tf.ones(3)).numpy() == 3
@@ -149,7 +144,7 @@ def test_an_import_without_hardware_is_silent() -> None:
 
 
 def test_a_nonsense_backend_is_named() -> None:
-    output = run("assert tf.config.list_physical_devices('RDNA') == []", UNIHAL_BACKEND="tpu9")
+    output = run_with_import("assert tf.config.list_physical_devices('RDNA') == []", UNIHAL_BACKEND="tpu9")
     assert "device type RDNA is off in TensorFlow" in output
     assert "tpu9" in output
 
@@ -164,7 +159,7 @@ def plugin_folder() -> Path:
 def test_the_plugin_loaded_twice(tmp_path: Path) -> None:
     """A second copy in another folder registers no devices and no kernels, and ends nothing."""
     shutil.copytree(plugin_folder().parent, tmp_path / "site")
-    run(
+    run_with_import(
         f"""
         from tensorflow.python.framework import load_library
         load_library.load_pluggable_device_library({str(tmp_path / "site" / "tensorflow-plugins")!r})
@@ -179,7 +174,7 @@ def test_a_loader_without_its_adapter(tmp_path: Path) -> None:
     folder = tmp_path / "tensorflow-plugins"
     folder.mkdir()
     shutil.copy(plugin_folder() / "libunihal_rdna.so", folder)
-    output = run("print(tf.config.list_physical_devices())", TF_PLUGGABLE_DEVICE_LIBRARY_PATH=str(folder))
+    output = run_with_import("print(tf.config.list_physical_devices())", TF_PLUGGABLE_DEVICE_LIBRARY_PATH=str(folder))
     assert "device type RDNA is off, its adapter could not be opened" in output
     assert "reinstall unihal" in output
 
@@ -190,7 +185,7 @@ def test_a_tensorflow_without_a_shim(tmp_path: Path) -> None:
     shutil.copytree(plugin_folder().parent, site, symlinks=True)
     (shim,) = (site / "unihal" / "lib").glob("libunihal_tensorflow_shim_*.so")
     shim.rename(shim.with_name("libunihal_tensorflow_shim_9.9.so"))
-    output = run(
+    output = run_with_import(
         "assert tf.config.list_physical_devices('RDNA') == []",
         TF_PLUGGABLE_DEVICE_LIBRARY_PATH=str(site / "tensorflow-plugins"),
     )

@@ -60,7 +60,8 @@ def sweep(
         *((0, 0, layout) for layout in range(len(layouts))),
     ]
     every = product(range(len(dtypes)), range(len(shapes)), range(len(layouts)))
-    rest = sorted(set(every) - set(chosen))
+    first = set(chosen)
+    rest = [combination for combination in every if combination not in first]
     generator = random.Random(f"{seed} {build(dtypes[0], shapes[0], layouts[0]).name}")
     chosen += generator.sample(rest, min(draws, len(rest)))
     names = set()

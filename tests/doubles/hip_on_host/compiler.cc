@@ -16,7 +16,7 @@
 namespace {
 
 // Both compilers' results.
-constexpr int kSuccess = 0;
+constexpr int kCompilerSuccess = 0;
 constexpr int kInvalidInput = 3;
 constexpr int kInvalidProgram = 4;
 constexpr int kInvalidOption = 5;
@@ -65,7 +65,7 @@ std::string architecture_of(int count, const char** options) {
 
 ON_HOST_EXPORT const char* RTC(GetErrorString)(int result) {
   switch (result) {
-    case kSuccess:
+    case kCompilerSuccess:
       return ON_HOST_NAME("NVRTC_SUCCESS", "HIPRTC_SUCCESS");
     case kCompilation:
       return ON_HOST_NAME("NVRTC_ERROR_COMPILATION", "HIPRTC_ERROR_COMPILATION");
@@ -78,7 +78,7 @@ ON_HOST_EXPORT int RTC(Version)(int* major, int* minor) {
   FAIL_IF_ASKED(Version);
   *major = ON_HOST_NAME(10, 9);
   *minor = ON_HOST_NAME(2, 0);
-  return kSuccess;
+  return kCompilerSuccess;
 }
 
 ON_HOST_EXPORT int RTC(CreateProgram)(void** program, const char* text, const char* name, int header_count,
@@ -88,7 +88,7 @@ ON_HOST_EXPORT int RTC(CreateProgram)(void** program, const char* text, const ch
     return kInvalidInput;
   }
   *program = new Compilation{text, name != nullptr ? name : "program", "", ""};
-  return kSuccess;
+  return kCompilerSuccess;
 }
 
 ON_HOST_EXPORT int RTC(CompileProgram)(void* handle, int count, const char** options) {
@@ -106,20 +106,20 @@ ON_HOST_EXPORT int RTC(CompileProgram)(void* handle, int count, const char** opt
   }
   keep_text(program);
   program.binary = on_host::make_binary(architecture, program.text);
-  return kSuccess;
+  return kCompilerSuccess;
 }
 
 ON_HOST_EXPORT int RTC(GetProgramLogSize)(void* handle, size_t* bytes) {
   FAIL_IF_ASKED(GetProgramLogSize);
   *bytes = static_cast<Compilation*>(handle)->log.size() + 1;
-  return kSuccess;
+  return kCompilerSuccess;
 }
 
 ON_HOST_EXPORT int RTC(GetProgramLog)(void* handle, char* log) {
   FAIL_IF_ASKED(GetProgramLog);
   const Compilation& program = *static_cast<Compilation*>(handle);
   std::memcpy(log, program.log.c_str(), program.log.size() + 1);
-  return kSuccess;
+  return kCompilerSuccess;
 }
 
 namespace {
@@ -128,14 +128,14 @@ int binary_size(void* handle, size_t* bytes) {
   const Compilation& program = *static_cast<Compilation*>(handle);
   if (program.binary.empty()) return kInvalidProgram;
   *bytes = program.binary.size() + 1;
-  return kSuccess;
+  return kCompilerSuccess;
 }
 
 int binary(void* handle, char* bytes) {
   const Compilation& program = *static_cast<Compilation*>(handle);
   if (program.binary.empty()) return kInvalidProgram;
   std::memcpy(bytes, program.binary.c_str(), program.binary.size() + 1);
-  return kSuccess;
+  return kCompilerSuccess;
 }
 
 }  // namespace
@@ -155,5 +155,5 @@ ON_HOST_EXPORT int RTC(DestroyProgram)(void** handle) {
   if (handle == nullptr || *handle == nullptr) return kInvalidProgram;
   delete static_cast<Compilation*>(*handle);
   *handle = nullptr;
-  return kSuccess;
+  return kCompilerSuccess;
 }
