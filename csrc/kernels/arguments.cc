@@ -1,6 +1,6 @@
 #include <array>
 
-#include "csrc/kernels/queue.h"
+#include "csrc/kernels/kernel_launch.h"
 
 namespace unihal::kernels {
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 
 #include "csrc/backends/common/dtype.h"
 #include "csrc/backends/common/map_rules.h"
@@ -42,26 +43,33 @@ Compute compute_of(const MapChain& chain) {
 }
 
 template <class T, class Convert>
-void append_parameters_as(Arguments& arguments, const MapChain& chain, Convert convert) {
-  T values[MapChain::kMaxSteps * UHAL_MAP_MAX_PARAMETERS];
-  int count = 0;
-  for (int i = 0; i < chain.step_count(); ++i) {
-    for (const double value : chain.step_at(i).parameters) values[count++] = convert(value);
-  }
-  arguments.bytes(values, static_cast<size_t>(count) * sizeof(T));
+size_t write_parameters_as(const double* values, char* to, Convert convert) {
+  T converted[UHAL_MAP_MAX_PARAMETERS];
+  for (int i = 0; i < UHAL_MAP_MAX_PARAMETERS; ++i) converted[i] = convert(values[i]);
+  std::memcpy(to, converted, sizeof converted);
+  return sizeof converted;
 }
 
-void append_parameters(Arguments& arguments, const MapChain& chain, Compute type) {
+// Writes a function's parameters as the kernel takes them, and returns their bytes.
+size_t write_parameters(const double* values, Compute type, char* to) {
   switch (type) {
     case Compute::kFloat:
     case Compute::kComplexFloat:
-      return append_parameters_as<float>(arguments, chain, [](double value) { return static_cast<float>(value); });
+      return write_parameters_as<float>(values, to, [](double value) { return static_cast<float>(value); });
     case Compute::kDouble:
     case Compute::kComplexDouble:
-      return append_parameters_as<double>(arguments, chain, [](double value) { return value; });
+      return write_parameters_as<double>(values, to, [](double value) { return value; });
     default:
-      return append_parameters_as<int64_t>(arguments, chain, integer_parameter<int64_t>);
+      return write_parameters_as<int64_t>(values, to, integer_parameter<int64_t>);
   }
+}
+
+void append_parameters(Arguments& arguments, const MapChain& chain, Compute type) {
+  char bytes[MapChain::kMaxSteps * UHAL_MAP_MAX_PARAMETERS * sizeof(double)];
+  size_t size = 0;
+  for (int i = 0; i < chain.step_count(); ++i)
+    size += write_parameters(chain.step_at(i).parameters, type, bytes + size);
+  arguments.bytes(bytes, size);
 }
 
 size_t parameter_size(Compute type) {
@@ -166,7 +174,21 @@ void append_repeats(Arguments& arguments, const FlatPlan& plan, int inputs) {
   arguments.bytes(values, static_cast<size_t>(2 * inputs) * sizeof(Integer));
 }
 
-uhal_status run_flat(Queue& queue, const MapChain& chain, Compute type, const FlatPlan& plan, int64_t count) {
+// Runs a kernel and, if `plan` is given, keeps how.
+uhal_status run_kernel(Queue& queue, const KernelSpec& spec, const Arguments& arguments, const Grid& grid, Compute type,
+                       MapPlan* plan) {
+  const uhal_status status = queue.run(spec, arguments, grid);
+  if (status == UHAL_OK && plan != nullptr) {
+    plan->type = type;
+    plan->arguments.assign(arguments);
+    plan->grid = grid;
+    plan->kernel = queue.find_known(spec);
+  }
+  return status;
+}
+
+uhal_status run_flat(Queue& queue, const MapChain& chain, Compute type, const FlatPlan& plan, int64_t count,
+                     MapPlan* kept) {
   const bool wide = !fits_32_bits(count);
   int64_t modes = 0;
   for (int i = 0; i < chain.input_count(); ++i) modes |= int64_t{plan.inputs[i].mode} << (2 * i);
@@ -185,10 +207,11 @@ uhal_status run_flat(Queue& queue, const MapChain& chain, Compute type, const Fl
   append_index(arguments, count, wide);
   const int32_t group = std::min(256, queue.traits().max_group_size);
   const int64_t per_item = std::max<int64_t>(plan.unit, 4);
-  return queue.run(spec, arguments, linear_grid((count + per_item - 1) / per_item, group, INT64_MAX));
+  const Grid grid = linear_grid((count + per_item - 1) / per_item, group, INT64_MAX);
+  return run_kernel(queue, spec, arguments, grid, type, kept);
 }
 
-uhal_status run_strided(Queue& queue, const MapChain& chain, Compute type, const Space& space) {
+uhal_status run_strided(Queue& queue, const MapChain& chain, Compute type, const Space& space, MapPlan* kept) {
   const LayoutKind kind = layout_kind(space);
   KernelSpec spec(sources::map, "strided");
   define_chain(spec, chain, type);
@@ -202,7 +225,8 @@ uhal_status run_strided(Queue& queue, const MapChain& chain, Compute type, const
   for (int i = 0; i < chain.operand_count(); ++i) dtypes |= int64_t{chain.operand(i).dtype} << (4 * i);
   arguments.int64(dtypes);
   append_index(arguments, space.count, kind.wide);
-  return queue.run(spec, arguments, linear_grid(space.count, std::min(256, queue.traits().max_group_size)));
+  const Grid grid = linear_grid(space.count, std::min(256, queue.traits().max_group_size));
+  return run_kernel(queue, spec, arguments, grid, type, kept);
 }
 
 // Bytes of the arguments of map.cl's strided.
@@ -289,14 +313,26 @@ const char* refuse_map_chain(const DeviceTraits& traits, const MapChain& chain) 
   return nullptr;
 }
 
-uhal_status run_map_chain(Queue& queue, const MapChain& chain) {
+uhal_status run_map_chain(Queue& queue, const MapChain& chain, MapPlan* kept) {
   const Space space = space_of(chain);
   if (space.count == 0) return UHAL_OK;
   const Compute type = compute_of(chain);
   FlatPlan plan;
   return plan_flat(chain, space, &plan) && deserves_own_kernel(chain, space.count)
-             ? run_flat(queue, chain, type, plan, space.count)
-             : run_strided(queue, chain, type, space);
+             ? run_flat(queue, chain, type, plan, space.count, kept)
+             : run_strided(queue, chain, type, space, kept);
+}
+
+uhal_status run_map_plan(Queue& queue, MapPlan& plan, const uhal_op& op) {
+  int item = 0;
+  for (int i = 0; i < op.output_count; ++i) plan.arguments.set_pointer(item++, op.outputs[i]->data);
+  for (int i = 0; i < op.input_count; ++i) plan.arguments.set_pointer(item++, op.inputs[i]->data);
+  if (op.kind == UHAL_OP_MAP) {  // a cast has no parameters
+    char parameters[UHAL_MAP_MAX_PARAMETERS * sizeof(double)];
+    write_parameters(static_cast<const uhal_map_attributes*>(op.attributes)->parameters, plan.type, parameters);
+    plan.arguments.set(item, parameters);
+  }
+  return queue.run_known(*plan.kernel, plan.arguments, plan.grid);
 }
 
 }  // namespace unihal::kernels

@@ -6,6 +6,7 @@
 
 #include "csrc/backends/common/dtype.h"
 #include "csrc/backends/common/space.h"
+#include "csrc/kernels/map_chain.h"
 
 namespace unihal::kernels {
 namespace {
@@ -114,6 +115,7 @@ uhal_status supports(const DeviceTraits& traits, const uhal_op& op) {
 }
 
 uhal_status launch(Queue& queue, const uhal_op& op) {
+  if (MapPlan* plan = queue.map_plans().find(op)) return run_map_plan(queue, *plan, op);
   const char* reason;
   const OpRow* row = find(queue.traits(), op, &reason);
   if (row == nullptr) return fail(UHAL_UNIMPLEMENTED, "%s", reason);

@@ -7,11 +7,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <cstring>
 
+#include "csrc/kernels/kernel_launch.h"
 #include "csrc/kernels/kernel_spec.h"
 #include "csrc/kernels/libraries.h"
+#include "csrc/kernels/map_plans.h"
 #include "unihal/op.h"
 
 namespace unihal::kernels {
@@ -48,95 +48,14 @@ struct DeviceTraits {
   const FftLibrary* fft_library = nullptr;
 };
 
-// The work-items of a launch, along three axes. Kernels check their bounds themselves.
-struct Grid {
-  int64_t groups[3] = {1, 1, 1};
-  int32_t group_size[3] = {1, 1, 1};
-  int32_t local_bytes = 0;  // of UHAL_LAUNCHED_LOCAL_MEMORY; always the same for a spec
-};
-
-// `count` items along one axis, in groups of `group_size`; as many groups as it takes, or as `most_items` fill: what a
-// 32-bit INDEX counts lies in the grid, and of more the kernel's UHAL_FOR_ITEMS has the rest.
-inline Grid linear_grid(int64_t count, int32_t group_size, int64_t most_items = INT32_MAX) {
-  Grid grid;
-  const int64_t groups = (count + group_size - 1) / group_size;
-  const int64_t most_groups = most_items / group_size;
-  grid.groups[0] = groups < 1 ? 1 : groups > most_groups ? most_groups : groups;
-  grid.group_size[0] = group_size;
-  return grid;
-}
-
-// The arguments of a kernel, in order. A kernel declares them with UHAL_POINTER and as plain values.
-class Arguments {
+// What a queue keeps of a kernel that it has run; it stays as long as the queue does.
+class KnownKernel {
  public:
-  static constexpr int kMaxItems = 48;
-  enum Kind : uint8_t { kPointer, kValue };
-  struct Item {
-    Kind kind;
-    uint16_t bytes;
-    uint16_t offset;  // of a value, in data()
-  };
-
-  // A device address, at any offset inside its allocation, or NULL (an absent operand, which the kernel must not
-  // touch).
-  Arguments& pointer(const void* address) {
-    add(kPointer, &address, sizeof address);
-    return *this;
-  }
-  Arguments& int32(int32_t value) { return value_of(value); }
-  Arguments& int64(int64_t value) { return value_of(value); }
-  Arguments& float32(float value) { return value_of(value); }
-  Arguments& float64(double value) { return value_of(value); }
-
-  // A value of the compute type (the dialect's T).
-  Arguments& real(double value, Compute type);
-
-  // A struct passed by value. Its layout must be the same in C++ and in the dialect: order members by falling size.
-  template <class Struct>
-  Arguments& value_of(const Struct& value) {
-    add(kValue, &value, sizeof value);
-    return *this;
-  }
-
-  // The same, for a struct whose size is known at run time.
-  Arguments& bytes(const void* data, size_t size) {
-    add(kValue, data, size);
-    return *this;
-  }
-
-  // Becomes a copy of another list, without copying the room that it does not use.
-  void assign(const Arguments& other) {
-    count_ = other.count_;
-    used_ = other.used_;
-    memcpy(items_, other.items_, sizeof(Item) * static_cast<size_t>(count_));
-    memcpy(bytes_, other.bytes_, static_cast<size_t>(used_));
-  }
-
-  int count() const { return count_; }
-  const Item& item(int index) const { return items_[index]; }
-  const void* data(int index) const { return bytes_ + items_[index].offset; }
-  const void* address(int index) const {
-    const void* value;
-    memcpy(&value, data(index), sizeof value);
-    return value;
-  }
+  explicit KnownKernel(const KernelSpec& spec) : spec_(spec) {}
+  const KernelSpec& spec() const { return spec_; }
 
  private:
-  static constexpr int kMaxBytes = 2048;
-
-  // Inline, so that the size is a constant.
-  void add(Kind kind, const void* data, size_t bytes) {
-    const int offset = (used_ + 15) / 16 * 16;
-    if (count_ == kMaxItems || offset + bytes > kMaxBytes) abort();  // a mistake in an op's own code
-    memcpy(bytes_ + offset, data, bytes);
-    items_[count_++] = {kind, static_cast<uint16_t>(bytes), static_cast<uint16_t>(offset)};
-    used_ = offset + static_cast<int>(bytes);
-  }
-
-  int count_ = 0;
-  int used_ = 0;
-  Item items_[kMaxItems];
-  alignas(16) char bytes_[kMaxBytes];
+  const KernelSpec spec_;
 };
 
 class Queue {
@@ -145,9 +64,20 @@ class Queue {
 
   const DeviceTraits& traits() const { return *traits_; }
 
+  // The elementwise launches that were planned here.
+  MapPlans& map_plans() { return map_plans_; }
+
   // Submits a kernel, compiled first if this device has not seen it. UHAL_INTERNAL with the compiler's log if it does
   // not compile, UHAL_UNIMPLEMENTED if the device cannot run it with this group size.
   virtual uhal_status run(const KernelSpec& spec, const Arguments& arguments, const Grid& grid) = 0;
+
+  // A kernel that run() has run, for run_known(); nullptr: the queue keeps none.
+  virtual KnownKernel* find_known(const KernelSpec& /*spec*/) { return nullptr; }
+
+  // As run(), without a search for the kernel. It is one of find_known()'s.
+  virtual uhal_status run_known(KnownKernel& /*kernel*/, const Arguments& /*arguments*/, const Grid& /*grid*/) {
+    return UHAL_UNIMPLEMENTED;
+  }
 
   // Copies within the device; ranges do not overlap.
   virtual uhal_status copy(void* destination, const void* source, size_t bytes) = 0;
@@ -193,6 +123,7 @@ class Queue {
 
  private:
   const DeviceTraits* traits_;
+  MapPlans map_plans_;
 };
 
 }  // namespace unihal::kernels

@@ -1,5 +1,5 @@
-// The usual call of an elementwise function in one step: buffers of one dtype into a new one. All other calls are
-// Python's (unihal/ops/elementwise.py), which asks here first.
+// The usual calls of an elementwise function in one step: buffers of one dtype into a new one, and any buffers into one
+// that is given. All other calls are Python's (unihal/ops/elementwise.py), which asks here first.
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -31,6 +31,10 @@ struct Shape {
       common = length;
     }
     return true;
+  }
+
+  bool operator==(const uhal_tensor& view) const {
+    return rank == view.rank && std::equal(dims, dims + rank, view.shape);
   }
 
   // False if that overflows.
@@ -65,55 +69,96 @@ py::object new_buffer(const py::type& type, std::unique_ptr<View> view) {
   return buffer;
 }
 
-// None where the call is not of the usual kind, or is wrong. `gives_bool`: the result's dtype is bool; `first_value`:
-// the first operand whose dtype counts; no stream: the device's own.
-py::object map_to_new(const py::type& type, uhal_map_function function, size_t first_value, bool takes_integers,
-                      bool gives_bool, const py::tuple& operands, std::shared_ptr<Stream> stream) {
-  const View* views[UHAL_MAP_MAX_INPUTS];
-  const uhal_tensor* inputs[UHAL_MAP_MAX_INPUTS];
-  Shape shape;
-  const size_t count = operands.size();
-  if (count <= first_value || count > UHAL_MAP_MAX_INPUTS) return py::none();
-  for (size_t i = 0; i < count; ++i) {
-    const py::handle operand = PyTuple_GET_ITEM(operands.ptr(), static_cast<Py_ssize_t>(i));
-    if (!PyType_IsSubtype(Py_TYPE(operand.ptr()), reinterpret_cast<PyTypeObject*>(type.ptr()))) return py::none();
-    views[i] = &operand.cast<const View&>();
-    inputs[i] = &views[i]->tensor();
-    if (!shape.broadcast(*inputs[i])) return py::none();
-  }
-  const uhal_dtype common = common_dtype(views, count, first_value, takes_integers || gives_bool);
-  const uhal_dtype dtype = gives_bool ? static_cast<uhal_dtype>(UHAL_BOOL) : common;
-  size_t bytes = 0;
-  if (common == UHAL_DTYPE_INVALID || !shape.bytes(dtype, &bytes)) return py::none();
+bool is_instance(py::handle object, const py::type& type) {
+  return PyType_IsSubtype(Py_TYPE(object.ptr()), reinterpret_cast<PyTypeObject*>(type.ptr())) != 0;
+}
 
-  const Device device = {views[0]->allocation()->device()};
-  if (stream == nullptr) stream = default_stream(device);
-  auto result = std::make_unique<View>(std::make_shared<Allocation>(device, stream, UHAL_MEMORY_DEVICE, bytes), dtype,
-                                       shape.dims, shape.rank);
+// Operands that are all of `type`, and the shape of what is computed from them.
+struct Operands {
+  const View* views[UHAL_MAP_MAX_INPUTS];
+  const uhal_tensor* tensors[UHAL_MAP_MAX_INPUTS];
+  size_t count = 0;
+  Shape shape;
+
+  // False if they are none that this file is for.
+  bool read(const py::type& type, const py::tuple& objects) {
+    count = objects.size();
+    if (count == 0 || count > UHAL_MAP_MAX_INPUTS) return false;
+    for (size_t i = 0; i < count; ++i) {
+      const py::handle object = PyTuple_GET_ITEM(objects.ptr(), static_cast<Py_ssize_t>(i));
+      if (!is_instance(object, type)) return false;
+      views[i] = &object.cast<const View&>();
+      tensors[i] = &views[i]->tensor();
+      if (!shape.broadcast(*tensors[i])) return false;
+    }
+    return true;
+  }
+};
+
+// The own stream of the device that `view` lies on stands for one that is not given.
+std::shared_ptr<Stream> stream_of(const View& view, const std::shared_ptr<Stream>& given) {
+  return given != nullptr ? given : default_stream({view.allocation()->device()});
+}
+
+void submit(uhal_map_function function, const Operands& operands, const View& result,
+            const std::shared_ptr<Stream>& stream) {
   uhal_map_attributes attributes = {};
   attributes.struct_size = sizeof attributes;
   attributes.function = function;
-  const uhal_tensor* output = &result->tensor();
+  const uhal_tensor* output = &result.tensor();
   uhal_op op = {};
   op.struct_size = sizeof op;
   op.kind = UHAL_OP_MAP;
-  op.input_count = static_cast<int32_t>(count);
+  op.input_count = static_cast<int32_t>(operands.count);
   op.output_count = 1;
-  op.inputs = inputs;
+  op.inputs = operands.tensors;
   op.outputs = &output;
   op.attributes = &attributes;
   uhal_stream* const handle = stream->get();
-  std::optional<Pin> pins[UHAL_MAP_MAX_INPUTS];
-  for (size_t i = 0; i < count; ++i) {
-    pins[i].emplace(views[i]->allocation());
-    views[i]->allocation()->used_on(stream);
-  }
+  std::optional<Pin> pins[UHAL_MAP_MAX_INPUTS + 1];
+  const auto hold = [&](size_t i, const View& view) {
+    pins[i].emplace(view.allocation());
+    view.allocation()->used_on(stream);
+  };
+  for (size_t i = 0; i < operands.count; ++i) hold(i, *operands.views[i]);
+  hold(operands.count, result);
   check_blocking([&] { return uhal_launch(handle, &op); });
+}
+
+// None where the call is not of the usual kind, or is wrong. `gives_bool`: the result's dtype is bool; `first_value`:
+// the first operand whose dtype counts; no stream: the device's own.
+py::object map_to_new(const py::type& type, uhal_map_function function, size_t first_value, bool takes_integers,
+                      bool gives_bool, const py::tuple& objects, const std::shared_ptr<Stream>& given) {
+  Operands operands;
+  if (!operands.read(type, objects) || operands.count <= first_value) return py::none();
+  const uhal_dtype common = common_dtype(operands.views, operands.count, first_value, takes_integers || gives_bool);
+  const uhal_dtype dtype = gives_bool ? static_cast<uhal_dtype>(UHAL_BOOL) : common;
+  size_t bytes = 0;
+  if (common == UHAL_DTYPE_INVALID || !operands.shape.bytes(dtype, &bytes)) return py::none();
+  const Device device = {operands.views[0]->allocation()->device()};
+  const std::shared_ptr<Stream> stream = stream_of(*operands.views[0], given);
+  auto result = std::make_unique<View>(std::make_shared<Allocation>(device, stream, UHAL_MEMORY_DEVICE, bytes), dtype,
+                                       operands.shape.dims, operands.shape.rank);
+  submit(function, operands, *result, stream);
   return new_buffer(type, std::move(result));
+}
+
+// False where the call is not of the usual kind, or is wrong. No stream: the device's own.
+bool map_to(const py::type& type, uhal_map_function function, const py::tuple& objects, const py::object& out,
+            const std::shared_ptr<Stream>& given) {
+  Operands operands;
+  if (!is_instance(out, type) || !operands.read(type, objects)) return false;
+  const View& result = out.cast<const View&>();
+  if (!(operands.shape == result.tensor())) return false;
+  submit(function, operands, result, stream_of(result, given));
+  return true;
 }
 
 }  // namespace
 
-void bind_map(py::module_& module) { module.def("map_to_new", &map_to_new); }
+void bind_map(py::module_& module) {
+  module.def("map_to_new", &map_to_new);
+  module.def("map_to", &map_to);
+}
 
 }  // namespace unihal::python

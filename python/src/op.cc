@@ -44,8 +44,19 @@ std::vector<const uhal_tensor*> Op::tensors(const Views& views) {
 
 namespace {
 
-void launch(const std::shared_ptr<Stream>& stream, uhal_op_kind kind, const Views& inputs, const Views& outputs,
+// The own stream of the device that an operand lies on.
+std::shared_ptr<Stream> default_stream_of(const Views& inputs, const Views& outputs) {
+  for (const Views* views : {&outputs, &inputs}) {
+    for (const View* view : *views) {
+      if (view != nullptr) return default_stream({view->allocation()->device()});
+    }
+  }
+  fail(UHAL_INVALID_ARGUMENT, "an op needs at least one operand");
+}
+
+void launch(const std::shared_ptr<Stream>& given, uhal_op_kind kind, const Views& inputs, const Views& outputs,
             const py::dict& attributes, const std::optional<std::string>& label) {
+  const std::shared_ptr<Stream> stream = given != nullptr ? given : default_stream_of(inputs, outputs);
   const Op op(kind, inputs, outputs, attributes, label);
   uhal_stream* handle = stream->get();
   std::vector<Pin> pins;

@@ -102,8 +102,9 @@ def map_to_new(
     operands: tuple[object, ...],
     stream: Stream | None,
 ) -> _AnyView | None: ...
+def map_to(kind: type[View], function: int, operands: tuple[object, ...], out: View, stream: Stream | None) -> bool: ...
 def launch(
-    stream: Stream,
+    stream: Stream | None,
     kind: int,
     inputs: Sequence[View | None],
     outputs: Sequence[View | None],

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -19,7 +20,7 @@
 namespace unihal::kernels {
 namespace {
 
-// Passes everything on and counts the kernels.
+// Passes everything on and counts the kernels, and those that were planned before.
 class CountingQueue final : public Queue {
  public:
   explicit CountingQueue(Queue& inner) : Queue(inner.traits()), inner_(inner) {}
@@ -27,6 +28,11 @@ class CountingQueue final : public Queue {
   uhal_status run(const KernelSpec& spec, const Arguments& arguments, const Grid& grid) override {
     entries.push_back(spec.entry());
     return inner_.run(spec, arguments, grid);
+  }
+  KnownKernel* find_known(const KernelSpec& spec) override { return inner_.find_known(spec); }
+  uhal_status run_known(KnownKernel& kernel, const Arguments& arguments, const Grid& grid) override {
+    ++planned;
+    return inner_.run_known(kernel, arguments, grid);
   }
   uhal_status copy(void* destination, const void* source, size_t bytes) override {
     return inner_.copy(destination, source, bytes);
@@ -40,6 +46,7 @@ class CountingQueue final : public Queue {
   }
 
   std::vector<std::string> entries;
+  int planned = 0;
 
  private:
   Queue& inner_;
@@ -98,6 +105,37 @@ class MapChainTest : public testing::Test {
     const char* reason = refuse_map_chain(queue->traits(), chain);
     ASSERT_EQ(nullptr, reason) << reason;
     ASSERT_EQ(UHAL_OK, run_map_chain(*queue, chain)) << opencl::last_report.message;
+  }
+
+  // y = x * scale + offset as an op of the ABI.
+  void launch_scale(const uhal_tensor& x, const uhal_tensor& y, double scale, double offset) {
+    uhal_map_attributes attributes = {};
+    attributes.struct_size = sizeof attributes;
+    attributes.function = uhal_map_scale;
+    attributes.parameters[0] = scale;
+    attributes.parameters[1] = offset;
+    launch_op(UHAL_OP_MAP, &attributes, x, y);
+  }
+
+  void launch_op(uhal_op_kind kind, const void* attributes, const uhal_tensor& x, const uhal_tensor& y) {
+    const uhal_tensor* inputs[] = {&x};
+    const uhal_tensor* outputs[] = {&y};
+    uhal_op op = {};
+    op.struct_size = sizeof op;
+    op.kind = kind;
+    op.inputs = inputs;
+    op.input_count = 1;
+    op.outputs = outputs;
+    op.output_count = 1;
+    op.attributes = attributes;
+    ASSERT_EQ(UHAL_OK, launch(*queue, op)) << opencl::last_report.message;
+  }
+
+  // The same view, some elements later.
+  template <class T>
+  static uhal_tensor moved(uhal_tensor view, int64_t elements) {
+    view.data = static_cast<T*>(view.data) + elements;
+    return view;
   }
 
   static std::vector<float> ramp(int count, float factor, float offset) {
@@ -183,6 +221,50 @@ TEST_F(MapChainTest, StridesMixedDtypesAndIntegers) {
   run(chain);
   EXPECT_EQ(std::vector<std::string>{"strided"}, queue->entries);
   EXPECT_EQ((std::vector<int64_t>{10 - 1, 5 - 4, 0 - 2, 8 - 5, 16 - 3, -10 - 6}), download<int64_t>(view_z, 6));
+}
+
+TEST_F(MapChainTest, LaunchesAlikeArePlannedOnce) {
+  const std::vector<float> x = ramp(64, 1, 1);
+  const uhal_tensor from = upload(x, UHAL_FLOAT32, {16});
+  const uhal_tensor to = upload(std::vector<float>(64), UHAL_FLOAT32, {16});
+  launch_scale(from, to, 2, 0);
+  EXPECT_EQ(0, queue->planned);
+  // Other addresses of the same alignment, and other parameters.
+  launch_scale(moved<float>(from, 16), moved<float>(to, 16), -3, 0.5);
+  EXPECT_EQ(1, queue->planned);
+  // An address that no unit of four starts at needs another kernel, and other strides do.
+  launch_scale(moved<float>(from, 33), moved<float>(to, 32), 5, 0);
+  EXPECT_EQ(1, queue->planned);
+  uhal_tensor reversed = moved<float>(from, 63);
+  reversed.strides[0] = -1;
+  launch_scale(reversed, moved<float>(to, 48), 1, 0);
+  EXPECT_EQ(1, queue->planned);
+  const std::vector<float> y = download<float>(to, 64);
+  for (size_t i = 0; i < 16; ++i) {
+    EXPECT_FLOAT_EQ(2 * x[i], y[i]) << i;
+    EXPECT_FLOAT_EQ(-3 * x[16 + i] + 0.5f, y[16 + i]) << i;
+    EXPECT_FLOAT_EQ(5 * x[33 + i], y[32 + i]) << i;
+    EXPECT_FLOAT_EQ(x[63 - i], y[48 + i]) << i;
+  }
+}
+
+TEST_F(MapChainTest, PlansTellDtypesAndKindsApart) {
+  const uhal_tensor from = upload(ramp(16, 0.75f, -3), UHAL_FLOAT32, {16});
+  const uhal_tensor integers = upload(std::vector<int32_t>(16), UHAL_INT32, {16});
+  const uhal_tensor floats = upload(std::vector<float>(16), UHAL_FLOAT32, {16});
+  for (int turn = 0; turn < 2; ++turn) {
+    launch_op(UHAL_OP_CAST, nullptr, from, integers);
+    launch_op(UHAL_OP_CAST, nullptr, integers, floats);
+    launch_scale(from, integers, 2, 0);
+    EXPECT_EQ(3 * turn, queue->planned);
+  }
+  const std::vector<float> y = download<float>(floats, 16);
+  const std::vector<int32_t> doubled = download<int32_t>(integers, 16);
+  for (int i = 0; i < 16; ++i) {
+    const float value = static_cast<float>(i) * 0.75f - 3;
+    EXPECT_EQ(std::trunc(value), y[static_cast<size_t>(i)]) << i;
+    EXPECT_EQ(static_cast<int32_t>(2 * value), doubled[static_cast<size_t>(i)]) << i;
+  }
 }
 
 TEST_F(MapChainTest, WhatCannotBeComputedIsRefused) {

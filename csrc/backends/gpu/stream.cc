@@ -73,7 +73,7 @@ uhal_status Stream::launch(const uhal_op& op) {
   return status == UHAL_OK ? kernels::launch(*this, op) : status;
 }
 
-uhal_status Stream::add_kernel(const kernels::KernelSpec& spec, int32_t local_bytes, KnownKernel** known) {
+uhal_status Stream::add_kernel(const kernels::KernelSpec& spec, int32_t local_bytes, LoadedKernel** loaded) {
   Kernel kernel;
   uhal_status status = device_.programs.find(spec, &kernel);
   if (status == UHAL_OK && local_bytes > device_.traits.local_memory) {
@@ -83,17 +83,24 @@ uhal_status Stream::add_kernel(const kernels::KernelSpec& spec, int32_t local_by
                            spec.describe().c_str(), local_bytes);
     }
   }
-  if (status == UHAL_OK) *known = kernels_.add(std::make_unique<KnownKernel>(spec, kernel));
+  if (status == UHAL_OK) *loaded = kernels_.add(std::make_unique<LoadedKernel>(spec, kernel));
   return status;
 }
 
 uhal_status Stream::run(const kernels::KernelSpec& spec, const kernels::Arguments& arguments,
                         const kernels::Grid& grid) {
-  KnownKernel* known = kernels_.find(spec);
-  if (known == nullptr) {
-    if (const uhal_status status = add_kernel(spec, grid.local_bytes, &known); status != UHAL_OK) return status;
+  LoadedKernel* loaded = kernels_.find(spec);
+  if (loaded == nullptr) {
+    if (const uhal_status status = add_kernel(spec, grid.local_bytes, &loaded); status != UHAL_OK) return status;
   }
-  const Kernel& kernel = known->kernel;
+  return run_known(*loaded, arguments, grid);
+}
+
+kernels::KnownKernel* Stream::find_known(const kernels::KernelSpec& spec) { return kernels_.find(spec); }
+
+uhal_status Stream::run_known(kernels::KnownKernel& known, const kernels::Arguments& arguments,
+                              const kernels::Grid& grid) {
+  const Kernel& kernel = static_cast<LoadedKernel&>(known).kernel;
   int64_t groups = grid.groups[0];
   int32_t size = grid.group_size[0];
   const int32_t group_size = size * grid.group_size[1] * grid.group_size[2];
@@ -103,14 +110,14 @@ uhal_status Stream::run(const kernels::KernelSpec& spec, const kernels::Argument
     size = kernel.max_group_size;
   } else if (group_size > kernel.max_group_size) {
     return kernels::fail(UHAL_UNIMPLEMENTED, "%s runs %s with at most %d work-items in a group, and %d are needed",
-                         device_.name.c_str(), spec.describe().c_str(), kernel.max_group_size, group_size);
+                         device_.name.c_str(), known.spec().describe().c_str(), kernel.max_group_size, group_size);
   }
   if (groups > INT32_MAX || grid.groups[1] > kMostGroups || grid.groups[2] > kMostGroups) {
     return kernels::fail(
         UHAL_UNIMPLEMENTED,
         "%s runs a kernel with at most %d, %lld and %lld work-groups along its axes, and %s needs %lld, "
         "%lld and %lld",
-        device_.name.c_str(), INT32_MAX, number(kMostGroups), number(kMostGroups), spec.describe().c_str(),
+        device_.name.c_str(), INT32_MAX, number(kMostGroups), number(kMostGroups), known.spec().describe().c_str(),
         number(groups), number(grid.groups[1]), number(grid.groups[2]));
   }
   void* parameters[kernels::Arguments::kMaxItems];
@@ -119,7 +126,7 @@ uhal_status Stream::run(const kernels::KernelSpec& spec, const kernels::Argument
                               static_cast<unsigned>(grid.groups[2]), static_cast<unsigned>(size),
                               static_cast<unsigned>(grid.group_size[1]), static_cast<unsigned>(grid.group_size[2]),
                               static_cast<unsigned>(grid.local_bytes), stream_, parameters, nullptr);
-  return code == kSuccess ? UHAL_OK : submitted(code, spec.describe().c_str());
+  return code == kSuccess ? UHAL_OK : submitted(code, known.spec().describe().c_str());
 }
 
 uhal_status Stream::copy(void* destination, const void* source, size_t bytes) {

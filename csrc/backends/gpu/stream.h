@@ -36,6 +36,9 @@ class Stream final : public kernels::Queue {
   // too.
   uhal_status run(const kernels::KernelSpec& spec, const kernels::Arguments& arguments,
                   const kernels::Grid& grid) override;
+  kernels::KnownKernel* find_known(const kernels::KernelSpec& spec) override;
+  uhal_status run_known(kernels::KnownKernel& known, const kernels::Arguments& arguments,
+                        const kernels::Grid& grid) override;
   uhal_status copy(void* destination, const void* source, size_t bytes) override;
   uhal_status fill(void* destination, const void* pattern, size_t pattern_bytes, size_t bytes) override;
   uhal_status workspace(size_t bytes, void** pointer) override;
@@ -74,17 +77,12 @@ class Stream final : public kernels::Queue {
 
  private:
   // A kernel that this stream has run.
-  class KnownKernel {
-   public:
-    KnownKernel(const kernels::KernelSpec& spec, const Kernel& kernel) : kernel(kernel), spec_(spec) {}
-    const kernels::KernelSpec& spec() const { return spec_; }
+  struct LoadedKernel final : kernels::KnownKernel {
+    LoadedKernel(const kernels::KernelSpec& spec, const Kernel& loaded) : KnownKernel(spec), kernel(loaded) {}
     const Kernel kernel;
-
-   private:
-    const kernels::KernelSpec spec_;
   };
 
-  uhal_status add_kernel(const kernels::KernelSpec& spec, int32_t local_bytes, KnownKernel** known);
+  uhal_status add_kernel(const kernels::KernelSpec& spec, int32_t local_bytes, LoadedKernel** loaded);
   uhal_status submitted(int code, const char* what) const;
   uhal_status collect_errors();
   double seconds_of(const std::function<bool()>& submit) const;  // as MeasureWork
@@ -92,7 +90,7 @@ class Stream final : public kernels::Queue {
   Device& device_;
   uhal_stream* const owner_;
   NativeStream stream_ = nullptr;
-  kernels::SpecTable<KnownKernel> kernels_;
+  kernels::SpecTable<LoadedKernel> kernels_;
   std::unique_ptr<BlasQueue> blas_;  // nullptr: there is no library
   std::unique_ptr<DnnStream> dnn_;   // likewise
   std::unique_ptr<FftStream> fft_;   // likewise

@@ -23,8 +23,8 @@ Value kernel_value(const Device& device, cl_kernel kernel, cl_uint what, Value o
 }  // namespace
 
 KernelInstance::KernelInstance(const Device& device, const kernels::KernelSpec& spec, cl_kernel kernel)
-    : device_(device),
-      spec_(spec),
+    : KnownKernel(spec),
+      device_(device),
       kernel_(kernel),
       max_group_size_(kernel_value(device, kernel, CL_KERNEL_WORK_GROUP_SIZE, size_t{0})) {
   if (max_group_size_ == 0) max_group_size_ = static_cast<size_t>(device.traits.max_group_size);
@@ -54,7 +54,7 @@ uhal_status KernelInstance::set(const kernels::Arguments& arguments) {
     const void* address = arguments.address(i);
     if (address != nullptr && !AddressSpace::instance().resolve(address, &place)) {
       return kernels::fail(UHAL_INTERNAL, "%s: argument %d, %p, is no address of device memory",
-                           spec_.describe().c_str(), i, address);
+                           spec().describe().c_str(), i, address);
     }
     // An address may be another buffer's than the last time.
     if (!same || place.number != numbers_[i]) {
@@ -72,7 +72,7 @@ uhal_status KernelInstance::set(const kernels::Arguments& arguments) {
 }
 
 uhal_status KernelInstance::refuse_argument(cl_int code, int item) {
-  return fail_native(code, "%s does not take argument %d of %s", device_.name.c_str(), item, spec_.describe().c_str());
+  return fail_native(code, "%s does not take argument %d of %s", device_.name.c_str(), item, spec().describe().c_str());
 }
 
 uhal_status KernelTable::add(const kernels::KernelSpec& spec, KernelInstance** instance) {

@@ -14,14 +14,13 @@ namespace unihal::opencl {
 struct Device;
 
 // A kernel with the arguments that it was last given.
-class KernelInstance {
+class KernelInstance final : public kernels::KnownKernel {
  public:
   KernelInstance(const Device& device, const kernels::KernelSpec& spec, cl_kernel kernel);
   ~KernelInstance();
   KernelInstance(const KernelInstance&) = delete;
   KernelInstance& operator=(const KernelInstance&) = delete;
 
-  const kernels::KernelSpec& spec() const { return spec_; }
   cl_kernel kernel() const { return kernel_; }
 
   // The most work-items of a group that this kernel runs with on the device.
@@ -37,7 +36,6 @@ class KernelInstance {
   uhal_status refuse_argument(cl_int code, int item);
 
   const Device& device_;
-  const kernels::KernelSpec spec_;
   const cl_kernel kernel_;
   size_t max_group_size_;
   bool takes_any_group_size_ = false;

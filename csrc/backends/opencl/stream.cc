@@ -63,6 +63,17 @@ uhal_status Stream::run(const kernels::KernelSpec& spec, const kernels::Argument
                         const kernels::Grid& grid) {
   KernelInstance* instance;
   if (const uhal_status status = kernels_.find(spec, &instance); status != UHAL_OK) return status;
+  return run_known(*instance, arguments, grid);
+}
+
+kernels::KnownKernel* Stream::find_known(const kernels::KernelSpec& spec) {
+  KernelInstance* instance;
+  return kernels_.find(spec, &instance) == UHAL_OK ? instance : nullptr;
+}
+
+uhal_status Stream::run_known(kernels::KnownKernel& known, const kernels::Arguments& arguments,
+                              const kernels::Grid& grid) {
+  KernelInstance* const instance = static_cast<KernelInstance*>(&known);
   size_t global[3];
   size_t local[3];
   cl_uint dimensions = 1;
@@ -81,13 +92,13 @@ uhal_status Stream::run(const kernels::KernelSpec& spec, const kernels::Argument
     return kernels::fail(UHAL_UNIMPLEMENTED,
                          "%s runs %s with at most %llu work-items in a group (CL_KERNEL_WORK_GROUP_SIZE), and %llu are "
                          "needed",
-                         device_.name.c_str(), spec.describe().c_str(), number(instance->max_group_size()),
+                         device_.name.c_str(), known.spec().describe().c_str(), number(instance->max_group_size()),
                          number(group_size));
   }
   if (const uhal_status status = instance->set(arguments); status != UHAL_OK) return status;
   const cl_int code =
       api.clEnqueueNDRangeKernel(queue_, instance->kernel(), dimensions, nullptr, global, local, 0, nullptr, nullptr);
-  return submitted(code, code == CL_SUCCESS ? "" : spec.describe().c_str());
+  return submitted(code, code == CL_SUCCESS ? "" : known.spec().describe().c_str());
 }
 
 uhal_status Stream::copy(void* destination, const void* source, size_t bytes) {

@@ -30,6 +30,9 @@ class Stream final : public kernels::Queue {
   // kernels::Queue. The addresses of copy() and fill() may be those of host memory too.
   uhal_status run(const kernels::KernelSpec& spec, const kernels::Arguments& arguments,
                   const kernels::Grid& grid) override;
+  kernels::KnownKernel* find_known(const kernels::KernelSpec& spec) override;
+  uhal_status run_known(kernels::KnownKernel& known, const kernels::Arguments& arguments,
+                        const kernels::Grid& grid) override;
   uhal_status copy(void* destination, const void* source, size_t bytes) override;
   uhal_status fill(void* destination, const void* pattern, size_t pattern_bytes, size_t bytes) override;
   uhal_status workspace(size_t bytes, void** pointer) override;

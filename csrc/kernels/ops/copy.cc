@@ -118,8 +118,12 @@ MapChain identity(const uhal_tensor& x, const uhal_tensor& y) {
   return chain;
 }
 
-uhal_status cast_real(Queue& queue, const uhal_tensor& x, const uhal_tensor& y) {
-  return run_map_chain(queue, identity(x, y));
+uhal_status cast_real(Queue& queue, const uhal_tensor& x, const uhal_tensor& y, MapPlan* kept = nullptr) {
+  return run_map_chain(queue, identity(x, y), kept);
+}
+
+bool is_real_cast(const uhal_tensor& x, const uhal_tensor& y) {
+  return x.dtype != y.dtype && !is_complex(x.dtype) && !is_complex(y.dtype);
 }
 
 }  // namespace
@@ -150,7 +154,7 @@ uhal_status copy_views(Queue& queue, const uhal_tensor& x, const uhal_tensor& y)
 
 uhal_status cast_views(Queue& queue, const uhal_tensor& x, const uhal_tensor& y) {
   if (x.dtype == y.dtype) return copy_views(queue, x, y);
-  if (!is_complex(x.dtype) && !is_complex(y.dtype)) return cast_real(queue, x, y);
+  if (is_real_cast(x, y)) return cast_real(queue, x, y);
   const uhal_tensor real = is_complex(x.dtype) ? part(x, false) : x;
   if (!is_complex(y.dtype)) return cast_views(queue, real, y);
   const uhal_status status = cast_views(queue, real, part(y, false));
@@ -160,6 +164,10 @@ uhal_status cast_views(Queue& queue, const uhal_tensor& x, const uhal_tensor& y)
 
 const char* refuse_copy(const DeviceTraits&, const uhal_op&) { return nullptr; }
 
-uhal_status run_copy(Queue& queue, const uhal_op& op) { return cast_views(queue, *op.inputs[0], *op.outputs[0]); }
+uhal_status run_copy(Queue& queue, const uhal_op& op) {
+  const uhal_tensor& x = *op.inputs[0];
+  const uhal_tensor& y = *op.outputs[0];
+  return is_real_cast(x, y) ? cast_real(queue, x, y, queue.map_plans().make_room(op)) : cast_views(queue, x, y);
+}
 
 }  // namespace unihal::kernels

@@ -32,7 +32,7 @@ uhal_status run_map(Queue& queue, const uhal_op& op) {
   const uhal_map_function function = static_cast<const uhal_map_attributes*>(op.attributes)->function;
   MapChain chain;
   make_chain(op, meant_function(function, op.outputs[0]->dtype), &chain);
-  return run_map_chain(queue, chain);
+  return run_map_chain(queue, chain, queue.map_plans().make_room(op));
 }
 
 }  // namespace unihal::kernels

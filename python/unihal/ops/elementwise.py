@@ -57,7 +57,7 @@ class MapFunction:
         self._number: int = info["number"]
         self._integer: bool = info["integer"]
         self._is_predicate = self.name in _PREDICATES
-        self._in_one_step = self.output_count == 1 and self.name not in _COMPLEX_RESULTS | _REAL_RESULTS
+        self._keeps_dtype = self.name not in _COMPLEX_RESULTS | _REAL_RESULTS
         self._first_value = 1 if self.name in _CONDITIONAL else 0  # the first operand whose dtype counts
         self.__doc__ = f"{self.name}: {self.expression}"
 
@@ -75,11 +75,8 @@ class MapFunction:
             raise errors.InvalidArgumentError(
                 f"{self.name} takes {self.input_count} operands, not {len(operands)}: {self.expression}"
             )
-        if out is None and dtype is None and label is None and not parameters and self._in_one_step:
-            given = None if stream is None else stream._handle
-            result = _core.map_to_new(
-                Buffer, self._number, self._first_value, self._integer, self._is_predicate, operands, given
-            )
+        if self.output_count == 1 and dtype is None and label is None and not parameters:
+            result = self._in_one_step(operands, out, None if stream is None else stream._handle)
             if result is not None:
                 return result
         inputs = self._buffers(operands, stream)
@@ -95,6 +92,16 @@ class MapFunction:
         attributes = {"function": self._number, "parameters": list(parameters)}
         launch("map", inputs, outputs, attributes, stream=stream, label=label)
         return outputs[0] if self.output_count == 1 else tuple(outputs)
+
+    def _in_one_step(self, operands: tuple[Operand, ...], out: object, stream: _core.Stream | None) -> Buffer | None:
+        """The result, if this is a call that the library makes by itself."""
+        if isinstance(out, Buffer):
+            return out if _core.map_to(Buffer, self._number, operands, out, stream) else None
+        if out is not None or not self._keeps_dtype:
+            return None
+        return _core.map_to_new(
+            Buffer, self._number, self._first_value, self._integer, self._is_predicate, operands, stream
+        )
 
     def _result_dtype(self, inputs: Sequence[Buffer]) -> str:
         if self._is_predicate:

@@ -8,8 +8,8 @@ from typing import Any, Literal
 from .. import _core, errors, op_kinds
 from ..arguments import ArgumentTypeError
 from ..buffer import Buffer
-from ..device import Device, DeviceLike, device
-from ..stream import Stream, default_stream
+from ..device import DeviceLike, device
+from ..stream import Stream
 
 
 def launch(
@@ -22,9 +22,13 @@ def launch(
     label: str | None = None,
 ) -> None:
     """Submits an op as include/unihal/op.h describes it; attributes are named as in its struct."""
-    queue = stream or default_stream(_device([*outputs, *inputs]))
-    with _attributes_of(kind):
-        _core.launch(queue._handle, op_kinds.number(kind), inputs, outputs, attributes or {}, label)
+    queue = None if stream is None else stream._handle
+    try:
+        _core.launch(queue, op_kinds.number(kind), inputs, outputs, attributes or {}, label)
+    except errors.Error:
+        raise
+    except (TypeError, ValueError) as error:
+        raise _of_attributes(kind, error) from None
 
 
 def supports(
@@ -36,27 +40,21 @@ def supports(
 ) -> tuple[bool, str]:
     """Whether a device itself runs an op, and if not, why."""
     try:
-        with _attributes_of(kind):
-            _core.supports(device(on)._handle, op_kinds.number(kind), inputs, outputs, attributes or {})
+        _core.supports(device(on)._handle, op_kinds.number(kind), inputs, outputs, attributes or {})
     except ArgumentTypeError:
         raise
     except (errors.UnimplementedError, errors.InvalidArgumentError) as error:
         return False, str(error)
+    except errors.Error:
+        raise
+    except (TypeError, ValueError) as error:
+        raise _of_attributes(kind, error) from None
     return True, ""
 
 
-class _attributes_of:  # noqa: N801 (used like a function)
-    """What the module says of attributes' names and numbers becomes an error of unihal's that names the op."""
-
-    def __init__(self, kind: str) -> None:
-        self._kind = kind
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, (TypeError, ValueError)) and not isinstance(error, errors.Error):
-            raise ArgumentTypeError(f"{self._kind}: {error}") from None
+def _of_attributes(kind: str, error: Exception) -> ArgumentTypeError:
+    """What the module says of attributes' names and numbers, as an error of unihal's that names the op."""
+    return ArgumentTypeError(f"{kind}: {error}")
 
 
 def runs_on(
@@ -120,10 +118,3 @@ def index_dtype(dtype: str) -> str:
     if dtype not in ("int32", "int64"):
         raise errors.InvalidArgumentError(f"indices are int32 or int64, not {dtype}")
     return dtype
-
-
-def _device(operands: Sequence[Buffer | None]) -> Device:
-    for operand in operands:
-        if operand is not None:
-            return operand.device
-    raise errors.InvalidArgumentError("an op needs at least one operand")

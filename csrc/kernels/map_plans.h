@@ -1,0 +1,66 @@
+// What a queue keeps of the elementwise launches that it has made: one that looks like an earlier one, but for
+// addresses and parameters, is planned no more. A training step launches the same few hundred again and again.
+//
+// Threads: one at a time.
+#ifndef UNIHAL_KERNELS_MAP_PLANS_H_
+#define UNIHAL_KERNELS_MAP_PLANS_H_
+
+#include <array>
+#include <cstdint>
+#include <memory>
+
+#include "csrc/kernels/kernel_launch.h"
+#include "unihal/op.h"
+
+namespace unihal::kernels {
+
+class KnownKernel;
+
+// What the plan of a UHAL_OP_MAP or UHAL_OP_CAST depends on: function, dtypes, shapes, strides, and how far addresses
+// are aligned.
+class MapKey {
+ public:
+  // False if the op is of another kind, or has more axes than are worth a key.
+  bool assign(const uhal_op& op);
+
+  uint64_t hash() const { return hash_; }
+  bool operator==(const MapKey& other) const;
+
+ private:
+  static constexpr int kMaxWords = 64;
+
+  void add(uint64_t word);
+  bool add_operand(const uhal_tensor& view);
+
+  int count_ = 0;
+  uint64_t hash_ = 0;
+  uint64_t words_[kMaxWords];
+};
+
+// A launch of a kernel whose arguments begin with the operands' addresses, outputs first, and the function's
+// parameters.
+struct MapPlan {
+  MapKey key;
+  KnownKernel* kernel = nullptr;  // nullptr: nothing is planned yet
+  Compute type = Compute::kFloat;
+  Arguments arguments;
+  Grid grid;
+};
+
+class MapPlans {
+ public:
+  // The plan of a launch alike; nullptr if there is none.
+  MapPlan* find(const uhal_op& op) const;
+
+  // Where the op's plan is to be kept, in place of another op's; nullptr if it is not worth one.
+  MapPlan* make_room(const uhal_op& op);
+
+ private:
+  static constexpr size_t kSlots = 128;  // a power of two; each that is used takes some 3 KiB
+
+  std::array<std::unique_ptr<MapPlan>, kSlots> slots_;
+};
+
+}  // namespace unihal::kernels
+
+#endif  // UNIHAL_KERNELS_MAP_PLANS_H_
