@@ -10,6 +10,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -141,6 +142,8 @@ class Rebuild:
     def __init__(self, folder: pathlib.Path) -> None:
         self.folder = folder
         self.changed: set[str] = set()
+        self.headers: dict[str, str] = {}
+        self.lock = threading.Lock()
         for tree in ("csrc", "include", "stub", "python/unihal/conformance"):
             shutil.copytree(ROOT / tree, folder / tree, ignore=shutil.ignore_patterns("__pycache__"))
         for block, (file, anchor) in PIECES.items():
@@ -197,8 +200,24 @@ class Rebuild:
         words[words.index("-c") + 1] = str(self.folder / source)
         moved = {f"-I{tree}": f"-I{self.folder / tree.relative_to(ROOT)}" for tree in (ROOT, ROOT / "include")}
         words = [moved.get(word, word) for word in words]
+        if "-include" in words:
+            words[words.index("-include") + 1] = self._headers(words)
         subprocess.run([*words, "-O0"], cwd=BUILD, check=True)
         return output, made
+
+    def _headers(self, words: list[str]) -> str:
+        """The target's precompiled header, without optimization as its files are here."""
+        original = words[words.index("-include") + 1]
+        with self.lock:
+            if original not in self.headers:
+                header = self.folder / f"headers{len(self.headers)}.h"
+                shutil.copy(original, header)
+                left_out = {words.index(option) + part for option in ("-include", "-o", "-c") for part in (0, 1)}
+                flags = [word for place, word in enumerate(words) if place not in left_out]
+                command = [*flags, "-O0", "-w", "-x", "c++-header", str(header), "-o", f"{header}.gch"]
+                subprocess.run(command, cwd=BUILD, check=True)
+                self.headers[original] = str(header)
+        return self.headers[original]
 
     def _link(self, library: str, name: str, compiled: dict[str, str]) -> None:
         words = shlex.split(self._commands(library)[-1])
