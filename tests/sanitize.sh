@@ -43,4 +43,6 @@ export LSAN_OPTIONS="suppressions='$PWD/$build/leaks.txt':print_suppressions=0"
 # A request for more than there is fails, as it does without them.
 export ASAN_OPTIONS=detect_leaks=1:halt_on_error=1:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 export TSAN_OPTIONS="suppressions='$PWD/$build/races.txt':halt_on_error=1:second_deadlock_stack=1:allocator_may_return_null=1"
+# As in the Makefile's test-native.
+export OMP_WAIT_POLICY=passive
 ctest --test-dir "$build" --output-on-failure --no-tests=error --parallel "$jobs" "${tests[@]}"
