@@ -137,6 +137,51 @@ enum {
    * attributes: uhal_matmul_attributes. */
   UHAL_OP_MATMUL = 48,
 
+  /* Matrices (..., rows, columns) of float32, float64, complex64 or complex128, one dtype for all operands but those
+   * named otherwise; leading axes are batches. A transposed operand is strides; a solution from the right, X A = B, is
+   * the one of A^T X^T = B^T. `info` (batches; int32; optional) tells of each matrix what LAPACK's does: 0, or what is
+   * wrong with it, which is no error of the stream. Of a matrix whose info is not 0 the other outputs are unspecified
+   * unless said otherwise; of one with infinity or NaN they are too, and so is its info. */
+
+  /* [a (..., n, n), b (..., n, k)] -> [x (..., n, k), info (a's batches)]: a @ x = b for the triangle of a that the
+   * attributes name; the other one is not read. Leading axes of a and b broadcast to x's; x may be the same view as b.
+   * info: the number (from 1) of the first 0 on a's diagonal, by which x is divided all the same.
+   * attributes: uhal_triangular_solve_attributes. */
+  UHAL_OP_TRIANGULAR_SOLVE = 49,
+
+  /* [a (..., n, n)] -> [l (..., n, n), info]: a = l @ l^H, l lower triangular with zeros above; with `upper`
+   * a = l^H @ l, l upper triangular. Only that triangle of a is read, of its diagonal the real parts. l may be the same
+   * view as a. info: the order (from 1) of the first leading minor that is not positive; the triangle of l is NaN then.
+   * attributes: uhal_triangle_attributes. */
+  UHAL_OP_CHOLESKY = 50,
+
+  /* [a (..., m, n)] -> [lu (..., m, n), pivots (..., min(m, n); int32), permutation (..., m; int32; optional), info]:
+   * rows of a in the order of permutation are l @ u, l the part of lu below its diagonal with ones on it, u the rest.
+   * At step i row i was exchanged with row pivots[i] >= i, which has the largest element of what is left of column i
+   * (of complex numbers that of a norm); numbers count from 0. lu may be the same view as a. info: the number (from 1)
+   * of the first 0 on u's diagonal; all outputs are right all the same. */
+  UHAL_OP_LU = 51,
+
+  /* [a (..., m, n)] -> [r (..., k, n), q (..., m, k; optional)]: a = q @ r, q^H @ q = 1, r zero below its diagonal; k
+   * is min(m, n) or m. Columns of q, and with them rows of r, are unique but for a factor of modulus 1. */
+  UHAL_OP_QR = 52,
+
+  /* [a (..., n, n)] -> [values (..., n; real), vectors (..., n, n; optional), info]: a @ v = v * values for each column
+   * v of vectors, v^H @ v = 1; values ascend. a is symmetric, or Hermitian: one triangle is read, of its diagonal the
+   * real parts. info: not 0 if the iteration did not converge. attributes: uhal_triangle_attributes. */
+  UHAL_OP_EIGEN_SYMMETRIC = 53,
+
+  /* [a (..., m, n)] -> [s (..., min(m, n); real), u (..., m, j; optional), vh (..., k, n; optional), info]:
+   * a = u[:, :min(m, n)] * s @ vh[:min(m, n)] with orthonormal columns of u and rows of vh; s descends, and is not
+   * negative. j is min(m, n) or m, k is min(m, n) or n, both the smaller or both the larger; u and vh come together.
+   * info: not 0 if the iteration did not converge. */
+  UHAL_OP_SVD = 54,
+
+  /* [a (..., n, n)] -> [values (..., n), vectors (..., n, n; optional), info], values and vectors complex, of a's
+   * precision: a @ v = v * values for each column v of vectors, of norm 1. In no order; those of a real matrix in
+   * conjugate pairs, the one with the positive imaginary part first. info: not 0 if the iteration did not converge. */
+  UHAL_OP_EIGEN = 55,
+
   /* -- convolution and pooling: 1 to 3 spatial axes -------------------------------------------
    * attributes: uhal_convolution_attributes, uhal_pool_attributes. */
 
@@ -430,6 +475,22 @@ typedef struct uhal_matmul_attributes {
   uhal_activation activation;
   uhal_math_mode math_mode; /* default UHAL_MATH_STRICT */
 } uhal_matmul_attributes;
+
+/* -- linear algebra: which triangle of a matrix is meant ------------------------------------------ */
+
+typedef struct uhal_triangular_solve_attributes {
+  size_t struct_size;
+  int32_t upper;         /* 1: a's upper triangle; 0 (the default): its lower one */
+  int32_t unit_diagonal; /* 1: a's diagonal counts as ones and is not read; default 0 */
+  int32_t conjugate;     /* 1: a's elements are conjugated first; default 0 */
+  int32_t reserved;
+} uhal_triangular_solve_attributes;
+
+typedef struct uhal_triangle_attributes {
+  size_t struct_size;
+  int32_t upper; /* 1: the upper triangle is read (and written); 0 (the default): the lower one */
+  int32_t reserved;
+} uhal_triangle_attributes;
 
 enum { UHAL_MAX_SPATIAL = 3 };
 

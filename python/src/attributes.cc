@@ -73,6 +73,10 @@ const Field scan_fields[] = {FIELD(uhal_scan_attributes, axis, 0),
 const Field matmul_fields[] = {FIELD(uhal_matmul_attributes, alpha, 1), FIELD(uhal_matmul_attributes, beta, 1),
                                FIELD(uhal_matmul_attributes, activation, UHAL_ACTIVATION_NONE),
                                FIELD(uhal_matmul_attributes, math_mode, UHAL_MATH_STRICT)};
+const Field triangular_solve_fields[] = {FIELD(uhal_triangular_solve_attributes, upper, 0),
+                                         FIELD(uhal_triangular_solve_attributes, unit_diagonal, 0),
+                                         FIELD(uhal_triangular_solve_attributes, conjugate, 0)};
+const Field triangle_fields[] = {FIELD(uhal_triangle_attributes, upper, 0)};
 const Field convolution_fields[] = {FIELD(uhal_convolution_attributes, stride, 1),
                                     FIELD(uhal_convolution_attributes, dilation, 1),
                                     FIELD(uhal_convolution_attributes, pad_before, 0),
@@ -137,6 +141,10 @@ const Layout layouts[] = {
     LAYOUT(UHAL_OP_SCAN, UHAL_OP_SCAN, uhal_scan_attributes, scan_fields),
     LAYOUT(UHAL_OP_SORT, UHAL_OP_TOP_K, uhal_axis_attributes, axis_fields),
     LAYOUT(UHAL_OP_MATMUL, UHAL_OP_MATMUL, uhal_matmul_attributes, matmul_fields),
+    LAYOUT(UHAL_OP_TRIANGULAR_SOLVE, UHAL_OP_TRIANGULAR_SOLVE, uhal_triangular_solve_attributes,
+           triangular_solve_fields),
+    LAYOUT(UHAL_OP_CHOLESKY, UHAL_OP_CHOLESKY, uhal_triangle_attributes, triangle_fields),
+    LAYOUT(UHAL_OP_EIGEN_SYMMETRIC, UHAL_OP_EIGEN_SYMMETRIC, uhal_triangle_attributes, triangle_fields),
     LAYOUT(UHAL_OP_CONVOLUTION, UHAL_OP_CONVOLUTION_BACKWARD_FILTER, uhal_convolution_attributes, convolution_fields),
     LAYOUT(UHAL_OP_POOL, UHAL_OP_POOL_BACKWARD, uhal_pool_attributes, pool_fields),
     LAYOUT(UHAL_OP_SOFTMAX, UHAL_OP_SOFTMAX_BACKWARD, uhal_softmax_attributes, softmax_fields),

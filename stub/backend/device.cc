@@ -9,6 +9,7 @@
 
 #include "csrc/backends/common/dtype.h"
 #include "stub/common/kernels.h"
+#include "stub/lapack/library.h"
 #include "stub/onednn/library.h"
 #include "stub/vector/compute.h"
 #include "unihal/check.h"
@@ -82,6 +83,7 @@ uhal_status device_count(int32_t* count) {
   const uhal_status status = read_settings(&found_settings);
   if (status != UHAL_OK) return status;
   if (*onednn_refusal() != '\0') return fail(UHAL_INVALID_ARGUMENT, "%s", onednn_refusal());
+  if (*lapack_refusal() != '\0') return fail(UHAL_INVALID_ARGUMENT, "%s", lapack_refusal());
   *count = settings().devices;
   return UHAL_OK;
 }

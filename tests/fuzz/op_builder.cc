@@ -104,6 +104,8 @@ uhal_dtype BuiltOp::dtype(char mark) {
       return input_.below(2) == 0 ? UHAL_INT32 : UHAL_INT64;
     case 'm':
       return input_.below(2) == 0 ? UHAL_UINT8 : UHAL_BOOL;
+    case 'n':
+      return UHAL_INT32;
     case 's':
       return dtype_ == UHAL_FLOAT64 ? UHAL_FLOAT64 : UHAL_FLOAT32;
     case 'v':

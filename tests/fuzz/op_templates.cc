@@ -32,6 +32,8 @@ constexpr uhal_random_attributes kRandom = {sizeof kRandom, UHAL_RANDOM_UNIFORM,
 constexpr uhal_random_attributes kDropout = {sizeof kDropout, UHAL_RANDOM_UNIFORM, 0, 7, {1, 0}, 0.5, 1};
 constexpr uhal_resize_attributes kResize = {sizeof kResize, UHAL_RESIZE_NEAREST, 0, 0, 0, {0, 0, 0}};
 constexpr uhal_fft_attributes kFft = {sizeof kFft, UHAL_FFT_FORWARD, UHAL_FFT_BY_LENGTH, 2, {0, 1, 2}};
+constexpr uhal_triangular_solve_attributes kTriangularSolve = {sizeof kTriangularSolve, 1, 0, 1, 0};
+constexpr uhal_triangle_attributes kTriangle = {sizeof kTriangle, 1, 0};
 constexpr uhal_search_attributes kSearch = {sizeof kSearch, 1, 0};
 
 #define WITH(attributes) &attributes, sizeof attributes
@@ -78,6 +80,21 @@ const OpTemplate kOpTemplates[] = {
 
     {UHAL_OP_MATMUL, "mk kn n?", "mn", WITH(kMatmul)},
     {UHAL_OP_MATMUL, "abmk bkn abmn?", "abmn", WITH(kMatmul)},
+
+    {UHAL_OP_TRIANGULAR_SOLVE, "bnn/s abnk/s", "abnk/s b/n?", WITH(kTriangularSolve)},
+    {UHAL_OP_TRIANGULAR_SOLVE, "nn/c nk/c", "nk/c ()/n?", WITH(kTriangularSolve)},
+    {UHAL_OP_CHOLESKY, "abnn/s", "abnn/s ab/n?", WITH(kTriangle)},
+    {UHAL_OP_CHOLESKY, "nn/c", "nn/c ()/n?", WITH(kTriangle)},
+    {UHAL_OP_LU, "a3n/s", "a3n/s a3/n a3/n? a/n?", NONE},
+    {UHAL_OP_LU, "ann/c", "ann/c an/n an/n? a/n?", NONE},
+    {UHAL_OP_QR, "amn/s", "amn/s amm/s?", NONE},
+    {UHAL_OP_QR, "a7n/c", "a7n/c a77/c?", NONE},
+    {UHAL_OP_EIGEN_SYMMETRIC, "ann/s", "an/s ann/s? a/n?", WITH(kTriangle)},
+    {UHAL_OP_EIGEN_SYMMETRIC, "ann/c", "an/s ann/c? a/n?", WITH(kTriangle)},
+    {UHAL_OP_SVD, "a33/s", "a3/s a33/s a33/s a/n?", NONE},
+    {UHAL_OP_SVD, "an1/c", "a1/s ann/c a11/c a/n?", NONE},
+    {UHAL_OP_EIGEN, "ann/s", "an/c ann/c? a/n?", NONE},
+    {UHAL_OP_EIGEN, "ann/c", "an/c ann/c? a/n?", NONE},
 
     {UHAL_OP_CONVOLUTION, "ncxy ocrs o?", "noXY", WITH(kConvolution)},
     {UHAL_OP_CONVOLUTION, "nCxy Ocrs O?", "nOXY", WITH(kGroups)},

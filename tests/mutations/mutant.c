@@ -50,6 +50,8 @@ typedef struct changed_op {
     uhal_random_attributes random;
     uhal_resize_attributes resize;
     uhal_fft_attributes fft;
+    uhal_triangular_solve_attributes triangular_solve;
+    uhal_triangle_attributes triangle;
   } attributes;
 } changed_op;
 
@@ -270,6 +272,10 @@ static void resize_scale_ignored(changed_op* c) {
 static void direction_ignored(changed_op* c) { c->attributes.fft.direction = UHAL_FFT_FORWARD; }
 static void normalization_ignored(changed_op* c) { c->attributes.fft.normalization = UHAL_FFT_UNSCALED; }
 static void axes_ignored(changed_op* c) { c->attributes.fft.axis_count = 1; }
+static void solve_triangle_exchanged(changed_op* c) { c->attributes.triangular_solve.upper ^= 1; }
+static void unit_diagonal_ignored(changed_op* c) { c->attributes.triangular_solve.unit_diagonal = 0; }
+static void conjugation_ignored(changed_op* c) { c->attributes.triangular_solve.conjugate = 0; }
+static void upper_triangle_ignored(changed_op* c) { c->attributes.triangle.upper = 0; }
 static void negative_diagonal_ignored(changed_op* c) {
   if (c->attributes.triangular.diagonal < 0) c->attributes.triangular.diagonal = 0;
 }
@@ -574,6 +580,11 @@ static const fault faults[] = {
     {"fft/direction", UHAL_OP_FFT, direction_ignored, NULL},
     {"fft/normalization", UHAL_OP_FFT, normalization_ignored, NULL},
     {"fft/axes", UHAL_OP_FFT, axes_ignored, NULL},
+    {"triangular_solve/triangle", UHAL_OP_TRIANGULAR_SOLVE, solve_triangle_exchanged, NULL},
+    {"triangular_solve/unit diagonal", UHAL_OP_TRIANGULAR_SOLVE, unit_diagonal_ignored, NULL},
+    {"triangular_solve/conjugate", UHAL_OP_TRIANGULAR_SOLVE, conjugation_ignored, NULL},
+    {"cholesky/upper", UHAL_OP_CHOLESKY, upper_triangle_ignored, NULL},
+    {"eigen_symmetric/upper", UHAL_OP_EIGEN_SYMMETRIC, upper_triangle_ignored, NULL},
 };
 
 static const fault* fault_of(uhal_op_kind kind) {

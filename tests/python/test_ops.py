@@ -456,6 +456,87 @@ def test_fourier_transforms_say_what_they_take(put: Put) -> None:
         ops.fft(put(np.ones((2, 2, 2, 2), np.complex64)), axes=(0, 1, 2, 3))
 
 
+# -- linear algebra
+
+
+def matrices(random: np.random.Generator, dtype: str, *shape: int) -> np.ndarray[Any, Any]:
+    x = random.standard_normal(shape) + (1j * random.standard_normal(shape) if dtype.startswith("complex") else 0)
+    return np.asarray(x, dtype)
+
+
+NUMBERS = ["float32", "float64", "complex64", "complex128"]
+ROUGH = {"rtol": 1e-3, "atol": 1e-3}
+
+
+@pytest.mark.parametrize("dtype", NUMBERS)
+def test_solutions_and_determinants(put: Put, random: np.random.Generator, dtype: str) -> None:
+    a, b = matrices(random, dtype, 3, 5, 5), matrices(random, dtype, 3, 5, 2)
+    np.testing.assert_allclose(a @ ops.solve(put(a), put(b)).numpy(), b, **ROUGH)
+    np.testing.assert_allclose(a[0] @ ops.solve(put(a[0]), put(b)).numpy(), b, **ROUGH)
+    np.testing.assert_allclose(ops.inv(put(a)).numpy() @ a, np.tile(np.eye(5), (3, 1, 1)), **ROUGH)
+    np.testing.assert_allclose(ops.det(put(a)).numpy(), np.linalg.det(a), **ROUGH)
+    sign, logarithm = ops.slogdet(put(a))
+    np.testing.assert_allclose(sign.numpy(), np.linalg.slogdet(a).sign, **ROUGH)
+    np.testing.assert_allclose(logarithm.numpy(), np.linalg.slogdet(a).logabsdet, **ROUGH)
+    for exponent in (-2, 0, 1, 5):
+        power = ops.matrix_power(put(a[0] / 4), exponent).numpy()
+        np.testing.assert_allclose(power, np.linalg.matrix_power(a[0] / 4, exponent), rtol=1e-2, atol=1e-3)
+    definite = a @ np.conj(np.swapaxes(a, 1, 2)) + np.eye(5, dtype=dtype)
+    for upper in (False, True):
+        factor = ops.cholesky(put(definite), upper=upper)
+        np.testing.assert_allclose(
+            definite @ ops.cholesky_solve(put(b), factor, upper=upper).numpy(), b, rtol=1e-2, atol=1e-2
+        )
+
+
+@pytest.mark.parametrize("dtype", NUMBERS)
+def test_eigenvalues_and_singular_values(put: Put, random: np.random.Generator, dtype: str) -> None:
+    a = matrices(random, dtype, 2, 5, 3)
+    square = a @ np.conj(np.swapaxes(a, 1, 2))
+    values, vectors = ops.eigh(put(square))
+    np.testing.assert_allclose(values.numpy(), np.linalg.eigvalsh(square), **ROUGH)
+    np.testing.assert_allclose(ops.eigvalsh(put(square), upper=True).numpy(), values.numpy(), **ROUGH)
+    np.testing.assert_allclose(square @ vectors.numpy(), vectors.numpy() * values.numpy()[:, None], **ROUGH)
+    general = ops.eig(put(square))
+    np.testing.assert_allclose(
+        square @ general.vectors.numpy(), general.vectors.numpy() * general.values.numpy()[:, None], **ROUGH
+    )
+    for full in (False, True):
+        u, s, vh = ops.svd(put(a), full_matrices=full)
+        assert u.shape == (2, 5, 5 if full else 3) and vh.shape == (2, 3, 3)
+        np.testing.assert_allclose(u.numpy()[..., :3] * s.numpy()[:, None] @ vh.numpy(), a, **ROUGH)
+    np.testing.assert_allclose(ops.svdvals(put(a)).numpy(), s.numpy(), **ROUGH)
+    np.testing.assert_allclose(ops.pinv(put(a)).numpy(), np.linalg.pinv(a), **ROUGH)
+    assert ops.matrix_rank(put(square), relative_tolerance=1e-4).numpy().tolist() == [3, 3]
+    b = matrices(random, dtype, 2, 5, 2)
+    np.testing.assert_allclose(ops.lstsq(put(a), put(b)).numpy(), np.linalg.pinv(a) @ b, **ROUGH)
+    for complete in (False, True):
+        q, r = ops.qr(put(a), complete=complete)
+        assert q.shape == (2, 5, 5 if complete else 3)
+        np.testing.assert_allclose(q.numpy() @ r.numpy(), a, **ROUGH)
+
+
+def test_linear_algebra_says_what_it_takes(put: Put) -> None:
+    singular = np.ones((2, 3, 3), np.float32)
+    singular[0] = np.eye(3)
+    with pytest.raises(unihal.InvalidArgumentError, match="solve: matrix 1 is singular: u.2, 2."):
+        ops.solve(put(singular), put(np.ones((2, 3, 1), np.float32)))
+    with pytest.raises(unihal.InvalidArgumentError, match="inv: the matrix is singular"):
+        ops.inv(put(singular[1]))
+    assert ops.det(put(singular)).numpy().tolist() == [1, 0]
+    with pytest.raises(unihal.InvalidArgumentError, match="minor of order 2 is not positive"):
+        ops.cholesky(put(np.diag([1.0, -1, 1])))
+    assert np.isnan(ops.cholesky(put(np.diag([1.0, -1, 1])), check=False).numpy()[0, 0])
+    with pytest.raises(unihal.InvalidArgumentError, match="svd: the matrix has infinity or NaN"):
+        ops.svd(put(np.full((2, 2), np.nan)))
+    with pytest.raises(unihal.InvalidArgumentError, match="lu takes float32, .* not float16; cast it first"):
+        ops.lu(put(np.ones((2, 2), np.float16)))
+    with pytest.raises(unihal.InvalidArgumentError, match="square matrices"):
+        ops.cholesky(put(np.ones((2, 3), np.float32)))
+    with pytest.raises(unihal.InvalidArgumentError, match="expected .*n, n. and"):
+        ops.triangular_solve(put(np.ones((3, 3), np.float32)), put(np.ones((2, 3), np.float32)))
+
+
 # -- normalization
 
 

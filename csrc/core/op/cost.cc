@@ -51,6 +51,26 @@ uint64_t pool_flops_of(const OpView& op, const uhal_tensor* x, const uhal_tensor
   return elements(y) * window;
 }
 
+uint64_t rounded(double count) { return static_cast<uint64_t>(count + 0.5); }
+
+// A batch of matrices: how many, and their sides.
+struct Matrices {
+  double count, larger, smaller;
+  explicit Matrices(const uhal_tensor& view) {
+    const auto rows = static_cast<double>(view.shape[view.rank - 2]);
+    const auto columns = static_cast<double>(view.shape[view.rank - 1]);
+    larger = std::max(rows, columns);
+    smaller = std::min(rows, columns);
+    count = larger * smaller > 0 ? static_cast<double>(element_count(view)) / (larger * smaller) : 0;
+  }
+};
+
+// So many times the third power of the side of the square matrices that the op takes.
+uint64_t cubic_flops(const OpView& op, double factor) {
+  const Matrices a(*op.input(0));
+  return rounded(factor * a.count * a.larger * a.larger * a.larger);
+}
+
 // The nominal counts per element of ops that go over their input a few times.
 constexpr uint64_t kSoftmaxFlops = 12;  // maximum, subtract, exp (8), sum, divide
 constexpr uint64_t kNormFlops = 8;      // mean, variance, normalize, scale and bias
@@ -99,6 +119,43 @@ uint64_t search_flops(const OpView& op) {
 uint64_t matmul_flops(const OpView& op) {
   const uhal_tensor* a = op.input(0);
   return per_operation(op) * 2 * elements(op.output(0)) * static_cast<uint64_t>(a->shape[a->rank - 1]);
+}
+
+// The counts of Golub and Van Loan, Matrix Computations (4th ed.): sections 3.1.2, 4.2.5, 3.2.6 and 3.4, 5.2.2, 8.3.3,
+// 8.6.4, 7.5.6.
+uint64_t triangular_solve_flops(const OpView& op) {
+  return per_operation(op) * elements(op.output(0)) * static_cast<uint64_t>(op.input(0)->shape[op.input(0)->rank - 1]);
+}
+
+uint64_t cholesky_flops(const OpView& op) { return per_operation(op) * cubic_flops(op, 1.0 / 3); }
+
+uint64_t lu_flops(const OpView& op) {
+  const Matrices a(*op.input(0));
+  return per_operation(op) *
+         rounded(a.count * (2 * a.larger * a.smaller * a.smaller - a.smaller * a.smaller * (a.larger + a.smaller) +
+                            2.0 / 3 * a.smaller * a.smaller * a.smaller));
+}
+
+uint64_t qr_flops(const OpView& op) {
+  const Matrices a(*op.input(0));
+  const double once = 2 * a.smaller * a.smaller * (a.larger - a.smaller / 3);
+  return per_operation(op) * rounded(a.count * once * (op.output(1) != nullptr ? 2 : 1));
+}
+
+uint64_t eigen_symmetric_flops(const OpView& op) {
+  return per_operation(op) * cubic_flops(op, op.output(1) != nullptr ? 9 : 4.0 / 3);
+}
+
+uint64_t svd_flops(const OpView& op) {
+  const Matrices a(*op.input(0));
+  const double square = a.smaller * a.smaller;
+  const double vectors = 6 * a.larger * square + 20 * a.smaller * square;
+  const double values = 2 * a.larger * square + 2 * a.smaller * square;
+  return per_operation(op) * rounded(a.count * (op.output(1) != nullptr ? vectors : values));
+}
+
+uint64_t eigen_flops(const OpView& op) {
+  return per_operation(op) * cubic_flops(op, op.output(1) != nullptr ? 25 : 10);
 }
 
 uint64_t convolution_flops(const OpView& op) { return convolution_flops_of(op.input(1), op.output(0)); }

@@ -19,6 +19,8 @@ constexpr uhal_reduce_attributes kReduce = {sizeof kReduce, UHAL_REDUCE_SUM, 0};
 constexpr uhal_axis_attributes kAxis = {sizeof kAxis, 0, 0};
 constexpr uhal_scan_attributes kScan = {sizeof kScan, 0, UHAL_REDUCE_SUM, 0, 0};
 constexpr uhal_matmul_attributes kMatmul = {sizeof kMatmul, 1, 1, UHAL_ACTIVATION_NONE, 0};
+constexpr uhal_triangular_solve_attributes kTriangularSolve = {sizeof kTriangularSolve, 0, 0, 0, 0};
+constexpr uhal_triangle_attributes kTriangle = {sizeof kTriangle, 0, 0};
 constexpr uhal_convolution_attributes kConvolution = {
     sizeof kConvolution, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}, {0, 0, 0}, 1, UHAL_ACTIVATION_NONE, 0};
 constexpr uhal_softmax_attributes kSoftmax = {sizeof kSoftmax, -1, 0};

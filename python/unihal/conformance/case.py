@@ -59,6 +59,23 @@ Reference = Callable[[Sequence[Any]], Sequence[Optional[Expected]]]
 
 
 @dataclass(frozen=True)
+class Relation:
+    """Something that a result must fulfil besides or in place of having given values: that a product of factors is the
+    matrix, that columns are orthonormal."""
+
+    #: For messages: "l @ l^H".
+    what: str
+    #: What follows from the outputs, computed in float64.
+    actual: Array
+    #: What it must be, with the error that outputs of the case's dtype may cause.
+    expected: Expected
+
+
+#: Gets the inputs as a reference does, then the outputs (None where absent).
+Relations = Callable[[Sequence[Any], Sequence[Any]], Sequence[Relation]]
+
+
+@dataclass(frozen=True)
 class Case:
     """One launch of one op, and what must come of it."""
 
@@ -75,6 +92,8 @@ class Case:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     #: Pairs (output, input) that are one view: the output takes the place of the input.
     in_place: tuple[tuple[int, int], ...] = ()
+    #: What the outputs must fulfil where they are not unique, or their errors not bounded one by one.
+    relations: Relations | None = None
     #: The status that the stream must report after the launch, such as "OUT_OF_RANGE"; empty: none.
     stream_error: str = ""
 

@@ -18,6 +18,9 @@ from .outcome import GapError, Outcome, Status
 from .session import Session
 from .tolerance import Arithmetic, compute_type, error_bound, mismatches
 
+#: In what the parts of complex numbers are stored.
+_REAL = {"complex64": "float32", "complex128": "float64"}
+
 
 class _MismatchError(Exception):
     """What is wrong with a result."""
@@ -137,15 +140,22 @@ def _verify(session: Session, case: Case, inputs: Sequence[Placed | None], outpu
     ]
     with np.errstate(all="ignore"):
         wanted = case.reference(read)
+        written: list[Array | None] = []
         for number, (placed, expected) in enumerate(zip(outputs, wanted)):
             if placed is None:
+                written.append(None)
                 continue
             image = placed.download(session)
+            written.append(decode(placed.stored(image), placed.stored_dtype))
             damage = placed.damage(image, written=True)
             if damage:
                 raise _MismatchError(f"output {number}: {damage}")
             if expected is not None:
                 _compare(f"output {number}", placed.stored(image), expected, placed.stored_dtype, arithmetic)
+        if case.relations is not None:
+            for relation in case.relations(read, written):
+                dtype = case.dtype if np.iscomplexobj(relation.actual) else _REAL.get(case.dtype, case.dtype)
+                _compare_values(relation.what, relation.actual, relation.expected, dtype, arithmetic)
     for number, placed in enumerate(inputs):
         if placed is None or number in dict(case.in_place).values():
             continue
@@ -157,7 +167,10 @@ def _verify(session: Session, case: Case, inputs: Sequence[Placed | None], outpu
 def _compare(what: str, stored: Array, expected: Expected, dtype: str, arithmetic: Arithmetic) -> None:
     if dtype == "bool" and stored.size and stored.view(np.uint8).max() > 1:
         raise _MismatchError(f"{what}: a bool is stored as {stored.view(np.uint8).max()}, expected 0 or 1")
-    actual = decode(stored, dtype)
+    _compare_values(what, decode(stored, dtype), expected, dtype, arithmetic)
+
+
+def _compare_values(what: str, actual: Array, expected: Expected, dtype: str, arithmetic: Arithmetic) -> None:
     wrong = mismatches(actual, expected, dtype, arithmetic)
     if not wrong.any():
         return

@@ -26,6 +26,7 @@ _FAMILIES = {
     "ordering": "arg_reduce sort top_k",
     "data_dependent": "nonzero search_sorted",
     "products": "matmul",
+    "factorizations": "triangular_solve cholesky lu qr eigen_symmetric svd eigen",
     "convolutions": "convolution convolution_backward_filter convolution_backward_data",
     "poolings": "pool pool_backward",
     "resamplings": "resize resize_backward",

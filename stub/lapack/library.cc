@@ -1,0 +1,184 @@
+#include "stub/lapack/library.h"
+
+#include <dlfcn.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace unihal::stub {
+namespace {
+
+struct Loaded {
+  Lapack<float> s = {};
+  Lapack<double> d = {};
+  Lapack<std::complex<float>> c = {};
+  Lapack<std::complex<double>> z = {};
+  void (*set_threads)(int) = nullptr;  // OpenBLAS' own; nullptr in others
+  bool usable = false;
+  std::string refusal;  // of the file that the user named
+  std::string description;
+};
+
+// Finds functions by their Fortran names; scipy-openblas puts a word in front of them. The first that is missing is
+// kept.
+struct Finder {
+  void* library;
+  std::string prefix;
+  std::string missing;
+
+  template <typename Function>
+  void find(const std::string& name, Function*& function) {
+    function = reinterpret_cast<Function*>(dlsym(library, (prefix + name + "_").c_str()));
+    if (function == nullptr && missing.empty()) missing = prefix + name + "_";
+  }
+
+  template <typename T>
+  void find_all(const std::string& letter, Lapack<T>& functions) {
+    find(letter + "trsm", functions.trsm);
+    find(letter + "potrf", functions.potrf);
+    find(letter + "getrf", functions.getrf);
+    find(letter + "geqrf", functions.geqrf);
+    if constexpr (kIsComplex<T>) {
+      find(letter + "ungqr", functions.form_q);
+      find(letter + "heevd", functions.eigen_hermitian);
+      find(letter + "gesdd", functions.svd_complex);
+      find(letter + "geev", functions.eigen_complex);
+    } else {
+      find(letter + "orgqr", functions.form_q);
+      find(letter + "syevd", functions.eigen_symmetric);
+      find(letter + "gesdd", functions.svd_real);
+      find(letter + "geev", functions.eigen_real);
+    }
+  }
+};
+
+// The folder of this library, without a trailing slash; empty if the linker does not say.
+std::string own_folder() {
+  Dl_info info;
+  if (dladdr(reinterpret_cast<void*>(&lapack_description), &info) == 0 || info.dli_fname == nullptr) return {};
+  const std::string path = info.dli_fname;
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? std::string(".") : path.substr(0, slash);
+}
+
+std::vector<std::string> candidates() {
+  std::vector<std::string> paths;
+  const std::string folder = own_folder();
+  // site-packages/unihal/lib -> site-packages; in a build tree a link beside the backend stands for it.
+  if (!folder.empty()) {
+    paths.push_back(folder + "/libscipy_openblas.so");
+    paths.push_back(folder + "/../../scipy_openblas32/lib/libscipy_openblas.so");
+  }
+  paths.push_back("liblapack.so.3");
+  paths.push_back("libopenblas.so.0");
+  return paths;
+}
+
+std::string describe(void* library, const std::string& prefix, const std::string& path) {
+  using GetConfig = char*();
+  auto* const get_config = reinterpret_cast<GetConfig*>(dlsym(library, (prefix + "openblas_get_config").c_str()));
+  if (get_config == nullptr) return "LAPACK (" + path.substr(path.rfind('/') + 1) + ")";
+  const std::string config = get_config();  // "OpenBLAS 0.3.29  USE64BITINT DYNAMIC_ARCH ..."
+  const size_t version = config.find(' ');
+  return config.substr(0, config.find(' ', version + 1));
+}
+
+// Opens a file and fills the functions; returns what was wrong, or an empty string.
+std::string open_library(const std::string& path, Loaded& loaded) {
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return dlerror();
+  std::string missing;
+  for (const char* prefix : {"", "scipy_"}) {
+    Finder finder = {library, prefix, {}};
+    finder.find_all("s", loaded.s);
+    finder.find_all("d", loaded.d);
+    finder.find_all("c", loaded.c);
+    finder.find_all("z", loaded.z);
+    if (finder.missing.empty()) {
+      loaded.set_threads =
+          reinterpret_cast<void (*)(int)>(dlsym(library, (finder.prefix + "openblas_set_num_threads").c_str()));
+      loaded.description = describe(library, finder.prefix, path);
+      return {};
+    }
+    if (missing.empty()) missing = finder.missing;
+  }
+  dlclose(library);
+  return path + " has no function " + missing;
+}
+
+Loaded load() {
+  Loaded loaded;
+  std::vector<std::string> paths;
+  if (const char* wish = std::getenv("UNIHAL_LAPACK_LIBRARY"); wish != nullptr && *wish != '\0') {
+    if (std::strcmp(wish, "none") == 0) {
+      loaded.description = "built-in kernels (UNIHAL_LAPACK_LIBRARY=none)";
+      return loaded;
+    }
+    paths.push_back(wish);
+    loaded.refusal = "UNIHAL_LAPACK_LIBRARY names no LAPACK: ";
+  } else {
+    paths = candidates();
+  }
+  std::string reason;
+  for (const std::string& path : paths) {
+    reason = open_library(path, loaded);
+    if (reason.empty()) {
+      loaded.refusal.clear();
+      loaded.usable = true;
+      return loaded;
+    }
+  }
+  if (!loaded.refusal.empty()) loaded.refusal += reason + ". Correct it, or unset it; none runs without LAPACK.";
+  loaded.description = "built-in kernels (no LAPACK was found: pip install scipy-openblas32, or Debian's " +
+                       std::string("liblapack3, or name the file in UNIHAL_LAPACK_LIBRARY)");
+  return loaded;
+}
+
+// Never destroyed: kernels may run until the process ends.
+const Loaded& loaded() {
+  static const Loaded* const instance = new Loaded(load());
+  return *instance;
+}
+
+template <typename T>
+const Lapack<T>* usable(const Lapack<T>& functions) {
+  return loaded().usable ? &functions : nullptr;
+}
+
+}  // namespace
+
+template <>
+const Lapack<float>* lapack<float>() {
+  return usable(loaded().s);
+}
+template <>
+const Lapack<double>* lapack<double>() {
+  return usable(loaded().d);
+}
+template <>
+const Lapack<std::complex<float>>* lapack<std::complex<float>>() {
+  return usable(loaded().c);
+}
+template <>
+const Lapack<std::complex<double>>* lapack<std::complex<double>>() {
+  return usable(loaded().z);
+}
+
+const char* lapack_description() { return loaded().description.c_str(); }
+
+const char* lapack_refusal() {
+  const char* wish = std::getenv("UNIHAL_LAPACK_LIBRARY");
+  return wish != nullptr && *wish != '\0' ? loaded().refusal.c_str() : "";
+}
+
+void set_lapack_threads(int threads) {
+  static std::atomic<int> current{0};
+  if (loaded().set_threads != nullptr && current.exchange(threads, std::memory_order_relaxed) != threads) {
+    loaded().set_threads(threads);
+  }
+}
+
+}  // namespace unihal::stub

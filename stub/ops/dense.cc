@@ -1,0 +1,256 @@
+#include "stub/ops/dense.h"
+
+namespace unihal::stub {
+namespace {
+
+int32_t narrow(int64_t number) { return static_cast<int32_t>(number); }
+
+// -- plain loops, for where there is no LAPACK ----------------------------------------------------------------------
+
+template <typename T>
+void add_multiple(int64_t count, T factor, const T* x, int64_t x_stride, T* y, int64_t y_stride) {
+  if (x_stride == 1 && y_stride == 1) {
+    for (int64_t i = 0; i < count; ++i) y[i] += factor * x[i];
+  } else {
+    for (int64_t i = 0; i < count; ++i) y[i * y_stride] += factor * x[i * x_stride];
+  }
+}
+
+// Row by row of x: each takes away multiples of those before it.
+template <typename T>
+void plain_solve(bool upper, bool unit, bool conjugated, const Matrix2<T>& a, const Matrix2<T>& x) {
+  const int64_t n = a.rows;
+  for (int64_t step = 0; step < n; ++step) {
+    const int64_t i = upper ? n - 1 - step : step;
+    for (int64_t before = 0; before < step; ++before) {
+      const int64_t j = upper ? n - 1 - before : before;
+      const T factor = conjugated ? conjugate(a.at(i, j)) : a.at(i, j);
+      add_multiple(x.columns, -factor, &x.at(j, 0), x.column_stride, &x.at(i, 0), x.column_stride);
+    }
+    if (unit) continue;
+    const T divisor = conjugated ? conjugate(a.at(i, i)) : a.at(i, i);
+    for (int64_t j = 0; j < x.columns; ++j) x.at(i, j) /= divisor;
+  }
+}
+
+// Row by row of the lower triangle (Cholesky-Banachiewicz). The upper one is the lower one of the transpose, which is
+// conj(a), and whose factor is conj(l).
+template <typename T>
+int32_t plain_cholesky(const Matrix2<T>& a) {
+  for (int64_t i = 0; i < a.rows; ++i) {
+    for (int64_t j = 0; j <= i; ++j) {
+      T sum = a.at(i, j);
+      for (int64_t k = 0; k < j; ++k) sum -= a.at(i, k) * conjugate(a.at(j, k));
+      if (j < i) {
+        a.at(i, j) = sum / std::real(a.at(j, j));
+      } else if (const Real<T> square = std::real(sum); square > 0) {
+        a.at(i, i) = std::sqrt(square);
+      } else {
+        return narrow(i + 1);
+      }
+    }
+  }
+  return 0;
+}
+
+template <typename T>
+int32_t plain_lu(const Matrix2<T>& a, int32_t* pivots) {
+  int32_t info = 0;
+  for (int64_t k = 0; k < std::min(a.rows, a.columns); ++k) {
+    int64_t pivot = k;
+    for (int64_t i = k + 1; i < a.rows; ++i) {
+      if (std::abs(a.at(i, k)) > std::abs(a.at(pivot, k))) pivot = i;
+    }
+    pivots[k] = narrow(pivot);
+    if (a.at(pivot, k) == T(0)) {
+      if (info == 0) info = narrow(k + 1);
+      continue;
+    }
+    if (pivot != k) {
+      for (int64_t j = 0; j < a.columns; ++j) std::swap(a.at(k, j), a.at(pivot, j));
+    }
+    for (int64_t i = k + 1; i < a.rows; ++i) a.at(i, k) /= a.at(k, k);
+    const int64_t below = a.rows - k - 1;
+    for (int64_t j = k + 1; j < a.columns && below > 0; ++j) {
+      add_multiple(below, -a.at(k, j), &a.at(k + 1, k), 1, &a.at(k + 1, j), 1);
+    }
+  }
+  return info;
+}
+
+// column := (1 - factor v v^H) column, v = (1, rest) of so many elements.
+template <typename T>
+void reflect(int64_t count, const T* rest, T factor, T* column) {
+  T sum = column[0];
+  for (int64_t i = 1; i < count; ++i) sum += conjugate(rest[i]) * column[i];
+  sum *= factor;
+  column[0] -= sum;
+  for (int64_t i = 1; i < count; ++i) column[i] -= rest[i] * sum;
+}
+
+// Householder's reflections (Golub and Van Loan, section 5.1): h^H a = r with h = 1 - tau v v^H, v's first element 1.
+template <typename T>
+void plain_qr(const Matrix2<T>& a, T* tau) {
+  for (int64_t k = 0; k < std::min(a.rows, a.columns); ++k) {
+    T* const column = &a.at(k, k);
+    const int64_t count = a.rows - k;
+    Real<T> largest = 0;
+    for (int64_t i = 1; i < count; ++i) largest = std::max(largest, std::abs(column[i]));
+    if (largest == 0 && std::imag(column[0]) == 0) {
+      tau[k] = 0;
+      continue;
+    }
+    largest = std::max(largest, std::abs(column[0]));
+    Real<T> squares = 0;  // of numbers of at most 1, so that none leaves the range
+    for (int64_t i = 0; i < count; ++i) squares += std::norm(column[i] / largest);
+    const Real<T> norm = largest * std::sqrt(squares);
+    const Real<T> diagonal = std::real(column[0]) > 0 ? -norm : norm;
+    tau[k] = (diagonal - column[0]) / diagonal;
+    const T scale = column[0] - diagonal;
+    for (int64_t i = 1; i < count; ++i) column[i] /= scale;
+    column[0] = diagonal;
+    for (int64_t j = k + 1; j < a.columns; ++j) reflect(count, column, conjugate(tau[k]), &a.at(k, j));
+  }
+}
+
+template <typename T>
+void plain_form_q(const Matrix2<T>& q, int64_t reflectors, const T* tau) {
+  for (int64_t j = reflectors; j < q.columns; ++j) {
+    for (int64_t i = 0; i < q.rows; ++i) q.at(i, j) = i == j ? T(1) : T(0);
+  }
+  for (int64_t k = reflectors - 1; k >= 0; --k) {
+    T* const column = &q.at(k, k);
+    const int64_t count = q.rows - k;
+    for (int64_t j = k + 1; j < q.columns; ++j) reflect(count, column, tau[k], &q.at(k, j));
+    for (int64_t i = 1; i < count; ++i) column[i] *= -tau[k];
+    column[0] = T(1) - tau[k];
+    for (int64_t i = 0; i < k; ++i) q.at(i, k) = T(0);
+  }
+}
+
+}  // namespace
+
+// -- one matrix -------------------------------------------------------------------------------------------------------
+
+template <typename T>
+bool solve_triangular(bool upper, bool unit_diagonal, bool conjugated, const Matrix2<T>& a, const Matrix2<T>& x) {
+  if (a.rows == 0 || x.columns == 0) return true;
+  const Lapack<T>* const library = lapack<T>();
+  if (library == nullptr) {
+    plain_solve(upper, unit_diagonal, conjugated, a, x);
+    return true;
+  }
+  ScratchFrame frame;
+  Matrix2<T> factor = a, result = x;
+  if ((conjugated && kIsComplex<T>) || (!a.in_columns() && !a.transposed().in_columns())) {
+    factor = columns_at(frame.take<T>(static_cast<size_t>(a.rows * a.rows)), a.rows, a.rows);
+    if (factor.data == nullptr) return false;
+    copy_matrix(a, factor);
+    if (conjugated) std::transform(factor.data, factor.data + a.rows * a.rows, factor.data, conjugate<T>);
+  }
+  // Where x lies in rows its transpose lies in columns: x^T a^T = b^T.
+  const bool from_right = !x.in_columns() && x.transposed().in_columns();
+  if (!from_right && !x.in_columns()) {
+    result = columns_at(frame.take<T>(static_cast<size_t>(x.rows * x.columns)), x.rows, x.columns);
+    if (result.data == nullptr) return false;
+    copy_matrix(x, result);
+  }
+  // What lies in memory, by columns, is a or its transpose.
+  const bool as_it_is = factor.in_columns();
+  const bool stored_upper = as_it_is == upper;
+  const char* const side = from_right ? "R" : "L";
+  const char* const transposed = as_it_is == from_right ? "T" : "N";
+  const int32_t m = narrow(from_right ? x.columns : x.rows), n = narrow(from_right ? x.rows : x.columns);
+  const int32_t a_step = narrow(as_it_is ? factor.column_stride : factor.row_stride);
+  const int32_t x_step = narrow(from_right ? result.row_stride : result.column_stride);
+  const T one(1);
+  library->trsm(side, stored_upper ? "U" : "L", transposed, unit_diagonal ? "U" : "N", &m, &n, &one, factor.data,
+                &a_step, result.data, &x_step, 1, 1, 1, 1);
+  if (result.data != x.data) copy_matrix(result, x);
+  return true;
+}
+
+template <typename T>
+bool factorize_cholesky(bool upper, const Matrix2<T>& a, int32_t* info) {
+  const Lapack<T>* const library = lapack<T>();
+  if (library == nullptr) {
+    *info = plain_cholesky(upper ? a.transposed() : a);
+    return true;
+  }
+  ScratchFrame frame;
+  Matrix2<T> columns = a;
+  bool stored_upper = upper;
+  if (!a.in_columns() && a.transposed().in_columns()) {
+    // In memory lies the transpose, conj(a) = conj(l) conj(l)^H, whose upper triangle is l^T.
+    columns = a.transposed();
+    stored_upper = !upper;
+  } else if (!a.in_columns()) {
+    columns = columns_at(frame.take<T>(static_cast<size_t>(a.rows * a.rows)), a.rows, a.rows);
+    if (columns.data == nullptr) return false;
+    copy_matrix(a, columns);
+  }
+  const int32_t n = narrow(a.rows), step = narrow(columns.column_stride);
+  library->potrf(stored_upper ? "U" : "L", &n, columns.data, &step, info, 1);
+  if (columns.data != a.data) copy_matrix(columns, a);
+  return true;
+}
+
+template <typename T>
+int32_t factorize_lu(const Matrix2<T>& a, int32_t* pivots) {
+  const Lapack<T>* const library = lapack<T>();
+  if (library == nullptr) return plain_lu(a, pivots);
+  const int32_t m = narrow(a.rows), n = narrow(a.columns), step = narrow(a.column_stride);
+  int32_t info = 0;
+  library->getrf(&m, &n, a.data, &step, pivots, &info);
+  for (int64_t i = 0; i < std::min(a.rows, a.columns); ++i) --pivots[i];
+  return info;
+}
+
+template <typename T>
+int32_t qr_work_size(int64_t rows, int64_t columns, int64_t q_columns) {
+  const Lapack<T>* const library = lapack<T>();
+  if (library == nullptr) return 1;
+  const int32_t m = narrow(rows), n = narrow(columns), k = narrow(q_columns), query = -1, step = std::max(m, 1);
+  const int32_t reflectors = std::min({m, n, k});
+  int32_t info = 0;
+  T answer(0), tau(0);
+  library->geqrf(&m, &n, &tau, &step, &tau, &answer, &query, &info);
+  int32_t size = work_size(answer);
+  if (k > 0) {
+    library->form_q(&m, &k, &reflectors, &tau, &step, &tau, &answer, &query, &info);
+    size = std::max(size, work_size(answer));
+  }
+  return size;
+}
+
+template <typename T>
+void factorize_qr(const Matrix2<T>& a, const QrWork<T>& work) {
+  const Lapack<T>* const library = lapack<T>();
+  if (library == nullptr) return plain_qr(a, work.tau);
+  const int32_t m = narrow(a.rows), n = narrow(a.columns), step = narrow(a.column_stride);
+  int32_t info = 0;
+  library->geqrf(&m, &n, a.data, &step, work.tau, work.work, &work.size, &info);
+}
+
+template <typename T>
+void form_q(const Matrix2<T>& q, int64_t reflectors, const QrWork<T>& work) {
+  const Lapack<T>* const library = lapack<T>();
+  if (library == nullptr) return plain_form_q(q, reflectors, work.tau);
+  const int32_t m = narrow(q.rows), k = narrow(q.columns), count = narrow(reflectors), step = narrow(q.column_stride);
+  int32_t info = 0;
+  library->form_q(&m, &k, &count, q.data, &step, work.tau, work.work, &work.size, &info);
+}
+
+#define UNIHAL_DENSE(T)                                                                      \
+  template bool solve_triangular<T>(bool, bool, bool, const Matrix2<T>&, const Matrix2<T>&); \
+  template bool factorize_cholesky<T>(bool, const Matrix2<T>&, int32_t*);                    \
+  template int32_t factorize_lu<T>(const Matrix2<T>&, int32_t*);                             \
+  template int32_t qr_work_size<T>(int64_t, int64_t, int64_t);                               \
+  template void factorize_qr<T>(const Matrix2<T>&, const QrWork<T>&);                        \
+  template void form_q<T>(const Matrix2<T>&, int64_t, const QrWork<T>&);
+UNIHAL_DENSE(float)
+UNIHAL_DENSE(double)
+UNIHAL_DENSE(std::complex<float>)
+UNIHAL_DENSE(std::complex<double>)
+
+}  // namespace unihal::stub
