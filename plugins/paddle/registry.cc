@@ -87,7 +87,8 @@ const KernelTable& all_kernels() {
                           sort_kernels,
                           sparse_optimizer_kernels,
                           index_elementwise_kernels,
-                          data_dependent_kernels}) {
+                          data_dependent_kernels,
+                          linear_algebra_kernels}) {
       KernelTable part = kernels();
       std::move(part.begin(), part.end(), std::back_inserter(*table));
     }

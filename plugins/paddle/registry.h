@@ -55,6 +55,7 @@ KernelTable data_dependent_kernels();
 KernelTable extreme_kernels();
 KernelTable index_kernels();
 KernelTable index_elementwise_kernels();
+KernelTable linear_algebra_kernels();
 KernelTable loss_kernels();
 KernelTable matmul_kernels();
 KernelTable norm_kernels();

@@ -76,6 +76,7 @@ class Registrar {
 void register_array(Registrar& registrar);
 void register_convolution(Registrar& registrar);
 void register_data_dependent(Registrar& registrar);
+void register_linear_algebra(Registrar& registrar);
 void register_diagonal(Registrar& registrar);
 void register_einsum(Registrar& registrar);
 void register_elementwise(Registrar& registrar);

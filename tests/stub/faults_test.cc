@@ -166,7 +166,7 @@ TEST_F(Faults, EveryOpCanBeNamed) {
     const std::string name = uhal_op_kind_name(kind);
     if (faults->set_rules(("launch:" + name).c_str()) == UHAL_OK) ++kinds;
   }
-  EXPECT_EQ(46, kinds);
+  EXPECT_EQ(53, kinds);
   for (size_t i = 0; i < uhal_map_function_count(); ++i) {
     uhal_map_function_info info = {};
     info.struct_size = sizeof info;

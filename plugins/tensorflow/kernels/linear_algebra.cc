@@ -1,0 +1,450 @@
+// Factorizations of matrices, and what follows from them. Where TensorFlow's CPU raises an error for a matrix (one that
+// is singular, or of which an iteration does not converge), the host waits for one number.
+#include <string>
+
+#include "plugins/tensorflow/registrar.h"
+
+namespace unihal::tensorflow {
+namespace {
+
+constexpr DtypeSet kMatrices = only(UHAL_FLOAT32) | only(UHAL_FLOAT64) | kComplex;
+
+uhal_dtype real_of(uhal_dtype dtype) {
+  return dtype == UHAL_COMPLEX64 ? UHAL_FLOAT32 : dtype == UHAL_COMPLEX128 ? UHAL_FLOAT64 : dtype;
+}
+
+// The leading axes, and then others.
+Shape batches_and(const View& a, std::initializer_list<int64_t> others) {
+  Shape shape(a.shape, a.shape + a.rank - 2);
+  shape.insert(shape.end(), others);
+  return shape;
+}
+
+// Whether an input has matrices, which are square where that is asked for; the context has failed if not.
+bool check_matrices(Context& context, const View& a, int number, bool square) {
+  if (!context.ok()) return false;
+  if (a.rank < 2) {
+    context.fail_invalid("Input tensor " + std::to_string(number) + " must have rank >= 2, got " +
+                         std::to_string(a.rank));
+  } else if (square && a.shape[a.rank - 1] != a.shape[a.rank - 2]) {
+    context.fail_invalid("Input matrix must be square.");
+  }
+  return context.ok();
+}
+
+// An op's info, and whether any matrix has one that is not 0.
+class Info {
+ public:
+  Info(Context& context, const View& a) : context_(context) {
+    const Shape shape = batches_and(a, {});
+    view_ = context.temporary(UHAL_INT32, shape.data(), static_cast<int>(shape.size()));
+  }
+  const View& view() const { return view_; }
+
+  // Waits for the stream; fails the context with `message` if a matrix is bad.
+  bool check(const char* message) {
+    const int64_t count = view_.elements();
+    if (!context_.ok() || count == 0) return context_.ok();
+    const int64_t ones[UHAL_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    const View largest = context_.temporary(UHAL_INT32, ones, 1);
+    uhal_reduce_attributes attributes = {};
+    attributes.struct_size = sizeof attributes;
+    attributes.reduction = UHAL_REDUCE_MAXIMUM;
+    const View numbers = view_.reshaped({count});
+    if (!context_.ok() || !context_.launch(UHAL_OP_REDUCE, {&numbers}, {&largest}, &attributes)) return false;
+    int32_t found = 0;
+    uhal_status status = uhal_copy(context_.stream(), &found, largest.data, sizeof found, UHAL_COPY_DEVICE_TO_HOST);
+    if (status == UHAL_OK) status = uhal_stream_synchronize(context_.stream());
+    if (context_.check(status) && found != 0) context_.fail_invalid(message);
+    return context_.ok();
+  }
+
+ private:
+  Context& context_;
+  View view_;
+};
+
+View temporary(Context& context, uhal_dtype dtype, const Shape& shape) {
+  return context.temporary(dtype, shape.data(), static_cast<int>(shape.size()));
+}
+
+// A view whose leading axes are repeated to those of `batches`.
+View broadcast_batches(const View& view, const Shape& batches) {
+  View result = view;
+  const int missing = static_cast<int>(batches.size()) + 2 - view.rank;
+  result.rank = view.rank + missing;
+  for (int i = 0; i < result.rank; ++i) {
+    const int from = i - missing;
+    result.shape[i] = i + 2 < result.rank ? batches[i] : view.shape[from];
+    result.strides[i] = from < 0 || (i + 2 < result.rank && view.shape[from] == 1) ? 0 : view.strides[from];
+  }
+  return result;
+}
+
+bool solve_triangle(Context& context, const View& a, const View& b, const View& x, bool upper, bool unit_diagonal,
+                    bool conjugate = false) {
+  uhal_triangular_solve_attributes attributes = {};
+  attributes.struct_size = sizeof attributes;
+  attributes.upper = upper;
+  attributes.unit_diagonal = unit_diagonal;
+  attributes.conjugate = conjugate;
+  return context.launch(UHAL_OP_TRIANGULAR_SOLVE, {&a, &b}, {&x}, &attributes);
+}
+
+// MatrixTriangularSolve(matrix, rhs), whose leading axes broadcast.
+class MatrixTriangularSolve : public Kernel {
+ public:
+  explicit MatrixTriangularSolve(Construction& construction)
+      : Kernel(construction), lower_(construction.boolean("lower")), adjoint_(construction.boolean("adjoint")) {}
+  void compute(Context& context) const override {
+    const View matrix = context.input(0);
+    const View rhs = context.input(1);
+    if (!context.ok()) return;
+    Shape batches;
+    if (matrix.rank < 2 || rhs.rank < 2 || !broadcast_shape(batches_and(matrix, {}), batches_and(rhs, {}), &batches)) {
+      return context.fail_invalid("In[0] and In[1] must have compatible batch dimensions: " + to_text(matrix) +
+                                  " vs. " + to_text(rhs));
+    }
+    const int64_t n = matrix.shape[matrix.rank - 1];
+    if (matrix.shape[matrix.rank - 2] != n) {
+      return context.fail_invalid("In[0] matrices in the last dimensions must be square (" + std::to_string(n) +
+                                  " =/= " + std::to_string(matrix.shape[matrix.rank - 2]) + ")");
+    }
+    if (rhs.shape[rhs.rank - 2] != n) {
+      return context.fail_invalid("In[0] mismatch In[1] shape: " + std::to_string(n) + " vs. " +
+                                  std::to_string(rhs.shape[rhs.rank - 2]) + ": " + to_text(matrix) + " " +
+                                  to_text(rhs));
+    }
+    Shape shape = batches;
+    shape.insert(shape.end(), {n, rhs.shape[rhs.rank - 1]});
+    const View output = context.output(0, matrix.dtype, shape);
+    if (!context.ok() || output.elements() == 0) return;
+    const View a = adjoint_ ? matrix.transposed() : matrix;
+    solve_triangle(context, a, rhs, output, lower_ == adjoint_, false, adjoint_);
+  }
+
+ private:
+  bool lower_;
+  bool adjoint_;
+};
+
+// Cholesky(input): NaN where it is not positive definite, as on TensorFlow's CPU.
+class Cholesky : public Kernel {
+ public:
+  using Kernel::Kernel;
+  void compute(Context& context) const override {
+    const View a = context.input(0);
+    if (!check_matrices(context, a, 0, true)) return;
+    const View l = context.output_like(0, a);
+    if (context.ok() && l.elements() > 0) context.launch(UHAL_OP_CHOLESKY, {&a}, {&l});
+  }
+};
+
+// Lu(input) -> lu, p: lu's row i is the input's row p[i].
+class Lu : public Kernel {
+ public:
+  explicit Lu(Construction& construction) : Kernel(construction), type_(construction.dtype("output_idx_type")) {}
+  void compute(Context& context) const override {
+    const View a = context.input(0);
+    if (!check_matrices(context, a, 0, true)) return;
+    const Shape rows = batches_and(a, {a.shape[a.rank - 1]});
+    const View lu = context.output_like(0, a);
+    const View p = context.output(1, type_, rows);
+    if (!context.ok() || lu.elements() == 0) return;
+    const View pivots = temporary(context, UHAL_INT32, rows);
+    const View order = type_ == UHAL_INT32 ? p : temporary(context, UHAL_INT32, rows);
+    Info info(context, a);
+    if (!context.ok() || !context.launch(UHAL_OP_LU, {&a}, {&lu, &pivots, &order, &info.view()})) return;
+    if (type_ != UHAL_INT32) context.cast(order, p);
+    info.check("Input is not invertible.");
+  }
+
+ private:
+  uhal_dtype type_;
+};
+
+// The factors of square matrices in temporary memory.
+struct Factors {
+  View lu, pivots, order;
+  Info info;
+
+  Factors(Context& context, const View& a) : info(context, a) {
+    const Shape rows = batches_and(a, {a.shape[a.rank - 1]});
+    lu = context.temporary_like(a);
+    pivots = temporary(context, UHAL_INT32, rows);
+    order = temporary(context, UHAL_INT32, rows);
+    if (context.ok()) context.launch(UHAL_OP_LU, {&a}, {&lu, &pivots, &order, &info.view()});
+  }
+
+  // x := the solution for the right-hand sides b, of x's shape. The rows of b are put in order in x.
+  void solve(Context& context, const View& b, const View& x) const {
+    View places = order.unsqueezed(order.rank);
+    places.shape[places.rank - 1] = x.shape[x.rank - 1];
+    places.strides[places.rank - 1] = 0;
+    uhal_index_attributes rows = {};
+    rows.struct_size = sizeof rows;
+    rows.axis = x.rank - 2;
+    context.launch(UHAL_OP_GATHER_ELEMENTS, {&b, &places}, {&x}, &rows);
+    solve_triangle(context, lu, x, x, false, true);
+    solve_triangle(context, lu, x, x, true, false);
+  }
+};
+
+// The matrix, or its conjugated transpose.
+View adjoint_of(Context& context, const View& a, bool adjoint) {
+  if (!adjoint) return a;
+  const View turned = a.transposed();
+  if (real_of(a.dtype) == a.dtype) return turned;
+  const View conjugated = context.temporary_like(turned);
+  if (context.ok()) context.map(uhal_map_conjugate, {&turned}, {&conjugated});
+  return conjugated;
+}
+
+class MatrixInverse : public Kernel {
+ public:
+  explicit MatrixInverse(Construction& construction)
+      : Kernel(construction), adjoint_(construction.boolean("adjoint")) {}
+  void compute(Context& context) const override {
+    const View given = context.input(0);
+    if (!check_matrices(context, given, 0, true)) return;
+    const View output = context.output_like(0, given);
+    if (!context.ok() || output.elements() == 0) return;
+    const View a = adjoint_of(context, given, adjoint_);
+    Factors factors(context, a);
+    // The identity: a diagonal of ones, which is a strided view.
+    const int64_t n = a.shape[a.rank - 1];
+    const int64_t dims[] = {n, n};
+    const View identity = context.temporary(a.dtype, dims, 2);
+    if (!context.ok() || !context.zero(identity)) return;
+    View diagonal = identity;
+    diagonal.rank = 1;
+    diagonal.strides[0] = n + 1;
+    if (!context.fill(diagonal, 1, 1)) return;
+    factors.solve(context, broadcast_batches(identity, batches_and(a, {})), output);
+    factors.info.check("Input is not invertible.");
+  }
+
+ private:
+  bool adjoint_;
+};
+
+class MatrixSolve : public Kernel {
+ public:
+  explicit MatrixSolve(Construction& construction) : Kernel(construction), adjoint_(construction.boolean("adjoint")) {}
+  void compute(Context& context) const override {
+    const View matrix = context.input(0);
+    const View rhs = context.input(1);
+    if (!context.ok()) return;
+    if (matrix.rank != rhs.rank) return context.fail_invalid("All input tensors must have the same rank.");
+    if (!check_matrices(context, matrix, 0, false)) return;
+    for (int i = 0; i + 2 < matrix.rank; ++i) {
+      if (matrix.shape[i] != rhs.shape[i]) {
+        return context.fail_invalid("All input tensors must have the same outer dimensions.");
+      }
+    }
+    const int64_t n = matrix.shape[matrix.rank - 1];
+    if (matrix.shape[matrix.rank - 2] != n) {
+      return context.fail_invalid("First input (lhs) must be a square matrix.");
+    }
+    if (rhs.shape[rhs.rank - 2] != n) {
+      return context.fail_invalid("Input matrix and rhs are incompatible.");
+    }
+    const View output = context.output_like(0, rhs);
+    if (!context.ok() || output.elements() == 0) return;
+    Factors factors(context, adjoint_of(context, matrix, adjoint_));
+    if (!context.ok()) return;
+    factors.solve(context, rhs, output);
+    factors.info.check("Input matrix is not invertible.");
+  }
+
+ private:
+  bool adjoint_;
+};
+
+// MatrixDeterminant(input), and LogMatrixDeterminant(input) -> sign, log of the modulus.
+template <bool kLogarithm>
+class Determinant : public Kernel {
+ public:
+  using Kernel::Kernel;
+  void compute(Context& context) const override {
+    const View a = context.input(0);
+    if (!check_matrices(context, a, 0, true)) return;
+    const uhal_dtype real = real_of(a.dtype);
+    const View sign = context.output(0, a.dtype, batches_and(a, {}));
+    // TensorFlow has the logarithm in the matrix' own dtype, its imaginary part 0.
+    const View logarithm = kLogarithm ? context.output(1, a.dtype, batches_and(a, {})) : View();
+    if (!context.ok() || sign.elements() == 0) return;
+    if (a.elements() == 0) {  // the product of nothing
+      context.fill(sign, 1, 1);
+      if (kLogarithm) context.zero(logarithm);
+      return;
+    }
+    const Factors factors(context, a);
+    const Shape numbers = batches_and(a, {a.shape[a.rank - 1]});
+    const View terms = temporary(context, a.dtype, numbers), signs = temporary(context, real, numbers);
+    if (!context.ok()) return;
+    View diagonal = factors.lu;
+    diagonal.rank -= 1;
+    diagonal.strides[diagonal.rank - 1] += factors.lu.strides[diagonal.rank];
+    // -1 for each exchange of rows: 1 - 2 (pivots != place).
+    const View places = temporary(context, UHAL_INT32, Shape{numbers.back()});
+    const View exchanged = temporary(context, UHAL_BOOL, numbers);
+    if (!context.ok()) return;
+    uhal_iota_attributes count = {};
+    count.struct_size = sizeof count;
+    count.integer_step = 1;
+    context.launch(UHAL_OP_IOTA, {}, {&places}, &count);
+    context.map(uhal_map_not_equal, {&factors.pivots, &places}, {&exchanged});
+    context.map(uhal_map_scale, {&exchanged}, {&signs}, {-2, 1});
+    if (kLogarithm) {
+      context.map(uhal_map_sign, {&diagonal}, {&terms});
+      context.map(uhal_map_multiply, {&terms, &signs}, {&terms});
+    } else {
+      context.map(uhal_map_multiply, {&diagonal, &signs}, {&terms});
+    }
+    reduce(context, UHAL_REDUCE_PRODUCT, terms, sign);
+    if (!kLogarithm) return;
+    context.map(uhal_map_absolute, {&diagonal}, {&signs});
+    context.map(uhal_map_log, {&signs}, {&signs});
+    if (real == a.dtype) {
+      reduce(context, UHAL_REDUCE_SUM, signs, logarithm);
+    } else {
+      const Shape batches = batches_and(a, {});
+      const View sums = temporary(context, real, batches);
+      if (!context.ok()) return;
+      reduce(context, UHAL_REDUCE_SUM, signs, sums);
+      context.cast(sums, logarithm);
+    }
+  }
+
+ private:
+  // Along the last axis, which `to` has not.
+  static void reduce(Context& context, uhal_reduction reduction, const View& from, const View& to) {
+    uhal_reduce_attributes attributes = {};
+    attributes.struct_size = sizeof attributes;
+    attributes.reduction = reduction;
+    const View target = to.unsqueezed(to.rank);
+    context.launch(UHAL_OP_REDUCE, {&from}, {&target}, &attributes);
+  }
+};
+
+// Qr(input) -> q, r
+class Qr : public Kernel {
+ public:
+  explicit Qr(Construction& construction) : Kernel(construction), full_(construction.boolean("full_matrices")) {}
+  void compute(Context& context) const override {
+    const View a = context.input(0);
+    if (!check_matrices(context, a, 0, false)) return;
+    const int64_t m = a.shape[a.rank - 2], n = a.shape[a.rank - 1], k = full_ ? m : std::min(m, n);
+    const View q = context.output(0, a.dtype, batches_and(a, {m, k}));
+    const View r = context.output(1, a.dtype, batches_and(a, {k, n}));
+    if (context.ok() && q.elements() + r.elements() > 0) context.launch(UHAL_OP_QR, {&a}, {&r, &q});
+  }
+
+ private:
+  bool full_;
+};
+
+// SelfAdjointEigV2(input) -> values (of the matrix' own dtype), vectors
+class SelfAdjointEig : public Kernel {
+ public:
+  explicit SelfAdjointEig(Construction& construction)
+      : Kernel(construction), vectors_(construction.boolean("compute_v")) {}
+  void compute(Context& context) const override {
+    const View a = context.input(0);
+    if (!check_matrices(context, a, 0, true)) return;
+    const Shape numbers = batches_and(a, {a.shape[a.rank - 1]});
+    const View values = context.output(0, a.dtype, numbers);
+    const View vectors = vectors_ ? context.output_like(1, a) : context.output(1, a.dtype, Shape{0});
+    if (!context.ok() || values.elements() == 0) return;
+    const bool is_real = real_of(a.dtype) == a.dtype;
+    const View found = is_real ? values : temporary(context, real_of(a.dtype), numbers);
+    Info info(context, a);
+    if (!context.ok()) return;
+    const View* wanted = vectors_ ? &vectors : nullptr;
+    if (!context.launch(UHAL_OP_EIGEN_SYMMETRIC, {&a}, {&found, wanted, &info.view()})) return;
+    if (!is_real) context.cast(found, values);
+    info.check("Self-adjoint eigen decomposition was not successful. The input might not be valid.");
+  }
+
+ private:
+  bool vectors_;
+};
+
+// Svd(input) -> s (of the matrix' own dtype), u, v, of which a = u diag(s) v^H. What does not converge is NaN, as on
+// TensorFlow's CPU.
+class Svd : public Kernel {
+ public:
+  explicit Svd(Construction& construction)
+      : Kernel(construction),
+        vectors_(construction.boolean("compute_uv")),
+        full_(construction.boolean("full_matrices")) {}
+  void compute(Context& context) const override {
+    const View a = context.input(0);
+    if (!check_matrices(context, a, 0, false)) return;
+    const int64_t m = a.shape[a.rank - 2], n = a.shape[a.rank - 1], k = std::min(m, n);
+    const Shape numbers = batches_and(a, {k});
+    const View s = context.output(0, a.dtype, numbers);
+    const View u = context.output(1, a.dtype, vectors_ ? batches_and(a, {m, full_ ? m : k}) : Shape{0});
+    const View v = context.output(2, a.dtype, vectors_ ? batches_and(a, {n, full_ ? n : k}) : Shape{0});
+    if (!context.ok() || s.elements() + u.elements() + v.elements() == 0) return;
+    const bool is_real = real_of(a.dtype) == a.dtype;
+    const View found = is_real ? s : temporary(context, real_of(a.dtype), numbers);
+    if (!context.ok()) return;
+    if (!vectors_) {
+      context.launch(UHAL_OP_SVD, {&a}, {&found});
+    } else {
+      const View vh = v.transposed();
+      context.launch(UHAL_OP_SVD, {&a}, {&found, &u, &vh});
+      if (!is_real) context.map(uhal_map_conjugate, {&v}, {&v});
+    }
+    if (!is_real) context.cast(found, s);
+  }
+
+ private:
+  bool vectors_;
+  bool full_;
+};
+
+// Eig(input) -> values, vectors, complex
+class Eig : public Kernel {
+ public:
+  explicit Eig(Construction& construction)
+      : Kernel(construction), type_(construction.dtype("Tout")), vectors_(construction.boolean("compute_v")) {}
+  void compute(Context& context) const override {
+    const View a = context.input(0);
+    if (!check_matrices(context, a, 0, true)) return;
+    const View values = context.output(0, type_, batches_and(a, {a.shape[a.rank - 1]}));
+    const View vectors = vectors_ ? context.output(1, type_, shape_of(a)) : context.output(1, type_, Shape{0});
+    if (!context.ok() || values.elements() == 0) return;
+    Info info(context, a);
+    const View* wanted = vectors_ ? &vectors : nullptr;
+    if (!context.ok() || !context.launch(UHAL_OP_EIGEN, {&a}, {&values, wanted, &info.view()})) return;
+    info.check("eigen decomposition was not successful. The input might not be valid.");
+  }
+
+ private:
+  uhal_dtype type_;
+  bool vectors_;
+};
+
+}  // namespace
+
+void register_linear_algebra(Registrar& registrar) {
+  registrar.add<Cholesky>("Cholesky", {{"T", kMatrices}});
+  const DtypeSet single = only(UHAL_FLOAT32) | only(UHAL_COMPLEX64);
+  const DtypeSet twice = only(UHAL_FLOAT64) | only(UHAL_COMPLEX128);
+  registrar.add<Eig>("Eig", {{"T", single}, {"Tout", only(UHAL_COMPLEX64)}});
+  registrar.add<Eig>("Eig", {{"T", twice}, {"Tout", only(UHAL_COMPLEX128)}});
+  registrar.add<Determinant<true>>("LogMatrixDeterminant", {{"T", kMatrices}});
+  registrar.add<Lu>("Lu", {{"T", kMatrices}, {"output_idx_type", kIndices}});
+  registrar.add<Determinant<false>>("MatrixDeterminant", {{"T", kMatrices}});
+  registrar.add<MatrixInverse>("MatrixInverse", {{"T", kMatrices}});
+  registrar.add<MatrixSolve>("MatrixSolve", {{"T", kMatrices}});
+  registrar.add<MatrixTriangularSolve>("MatrixTriangularSolve", {{"T", kMatrices}});
+  registrar.add<Qr>("Qr", {{"T", kMatrices}});
+  registrar.add<SelfAdjointEig>("SelfAdjointEigV2", {{"T", kMatrices}});
+  registrar.add<Svd>("Svd", {{"T", kMatrices}});
+}
+
+}  // namespace unihal::tensorflow
