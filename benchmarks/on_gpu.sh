@@ -5,7 +5,7 @@
 #
 # Backends: by default those of corex, hip and opencl that find a device; hip only on an AMD card, or with HIP=double, where
 # tests/doubles/hip_on_cuda makes an NVIDIA GPU pass for one. Parts, all of them if none is named:
-#   timed, one after another: digits gpu attention data fourier start, of opencl and corex also launch, of opencl gemm, of
+#   timed, one after another: digits gpu attention data fourier linear start, of opencl and corex also launch, of opencl gemm, of
 #     corex and hip tune (what `unihal tune` chooses among) and, with two devices, two (copies and collectives between
 #     them), with Paddle and TensorFlow dispatch
 #     training;
@@ -48,7 +48,7 @@ serves() { UNIHAL_BACKEND=$1 unihal devices >/dev/null 2>&1; }
 
 parts_of() {
   if (( ${#parts[@]} )); then echo "${parts[@]}"; return; fi
-  echo digits gpu attention data fourier start doctor conformance
+  echo digits gpu attention data fourier linear start doctor conformance
   case $1 in
     opencl) echo gemm launch ;;
     hip) echo tune libraries ;;
@@ -69,6 +69,7 @@ run_part() {
     gpu) python benchmarks/gpu.py --json "$output/$UNIHAL_BACKEND.gpu.json" ;;
     attention) python benchmarks/attention.py --json "$output/$UNIHAL_BACKEND.attention.json" ;;
     data) python benchmarks/run.py --only data --json "$output/$UNIHAL_BACKEND.data.json" ;;
+    linear) python benchmarks/linear_algebra.py --json "$output/$UNIHAL_BACKEND.linear.json" ;;
     fourier) python benchmarks/fourier.py --json "$output/$UNIHAL_BACKEND.fourier.json" ;;
     gemm) python benchmarks/opencl_gemm.py ${CLBLAST_LIBRARY:+--clblast "$CLBLAST_LIBRARY"} ;;
     launch)

@@ -66,14 +66,16 @@ def test_factors(dtype: str) -> None:
         compare(lambda x: abs(L.qr(x, "r")), x, dtype=dtype)
         compare(L.svdvals, x, dtype=dtype)
         compare(lambda x: (lambda u, s, v: (s, u * s.unsqueeze(-2) @ v))(*L.svd(x)), x, dtype=dtype)
-        compare(lambda x: (lambda u, s, v: (abs(u).shape, s, abs(v).shape)[1])(*L.svd(x, full_matrices=True)), x, dtype=dtype)
+        compare(
+            lambda x: (lambda u, s, v: (abs(u).shape, s, abs(v).shape)[1])(*L.svd(x, full_matrices=True)),
+            x,
+            dtype=dtype,
+        )
     for shape in ((5,), (3, 4)):
         a = definite(*shape)
         for triangle in ("L", "U"):
             compare(lambda a, t=triangle: L.eigvalsh(a, t), a, dtype=dtype)
-            compare(
-                lambda a, t=triangle: (lambda w, v: (w, v * w.unsqueeze(-2) @ v.mT))(*L.eigh(a, t)), a, dtype=dtype
-            )
+            compare(lambda a, t=triangle: (lambda w, v: (w, v * w.unsqueeze(-2) @ v.mT))(*L.eigh(a, t)), a, dtype=dtype)
 
 
 def test_eigenvalues() -> None:

@@ -40,7 +40,7 @@ def test_solutions(dtype: str) -> None:
             compare(lambda a, t=adjoint: tf.linalg.inv(a, adjoint=t), a, dtype=dtype, gradients=True)
             for lower in (False, True):
                 compare(
-                    lambda a, b, l=lower, t=adjoint: tf.linalg.triangular_solve(a, b, l, t),
+                    lambda a, b, low=lower, t=adjoint: tf.linalg.triangular_solve(a, b, low, t),
                     *(a, b),
                     dtype=dtype,
                     gradients=True,
