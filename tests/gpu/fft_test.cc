@@ -4,6 +4,7 @@
 
 #include <complex>
 #include <cstdint>
+#include <numeric>
 #include <random>
 
 #include "csrc/kernels/ops.h"
@@ -96,6 +97,17 @@ TEST_P(FftLibraryTest, SeveralAxesInAnyOrderAndWithGaps) {
     }
   }
   EXPECT_LT(std::abs(y_[24 + 3 * 6 + 2] - Number(sum)), 1e-5);
+}
+
+TEST_P(FftLibraryTest, SingleTransforms) {
+  for (const std::vector<int64_t>& shape : {std::vector<int64_t>{60}, {1, 60}, {60, 1}}) {
+    run(view_of(x_.data(), UHAL_COMPLEX64, shape), view_of(y_.data(), UHAL_COMPLEX64, shape), {shape[0] == 1 ? 1 : 0});
+    EXPECT_EQ(only_library_, submitted_);
+    for (int64_t k = 0; k < 60; ++k) EXPECT_LT(std::abs(y_[k] - transformed(x_.data(), 60, 1, k)), 1e-4);
+  }
+  run(view_of(x_.data(), UHAL_COMPLEX64, {3, 4, 5}), view_of(y_.data(), UHAL_COMPLEX64, {3, 4, 5}), {0, 1, 2});
+  EXPECT_EQ(only_library_, submitted_);
+  EXPECT_LT(std::abs(y_[0] - std::accumulate(x_.begin(), x_.begin() + 60, Number())), 1e-4);
 }
 
 TEST_P(FftLibraryTest, RealSignals) {

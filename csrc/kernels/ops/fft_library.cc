@@ -61,7 +61,7 @@ bool make_task(const FftProblem& problem, FftForm form, Axes axes, const uhal_te
   task->batch = space.count;
   task->from.distance = space.count > 1 ? space.strides[0][0] : 0;
   task->to.distance = space.count > 1 ? space.strides[1][0] : 0;
-  return space.rank == 1;
+  return space.rank <= 1;  // 0: a single transform
 }
 
 // Half a spectrum in the workspace, with the frequencies of a line side by side.
