@@ -1,6 +1,6 @@
 """Seconds per training step of whole models on one place; ``run.py`` calls it for the device and its peer.
 
-    python benchmarks/training.py paddle|tensorflow|torch MODEL PLACE [--steps N] [--bfloat16] [--compiled]
+    python benchmarks/training.py paddle|tensorflow|torch MODEL PLACE [--steps N] [--bfloat16] [--compiled | --captured]
 
 The place is cpu or a type of device: iluvatar, rdna or polaris in Paddle and TensorFlow, cuda in PyTorch.
 
@@ -9,7 +9,8 @@ resnet18: batch 32 of 3x32x32; resnet50: batch 8 of 3x224x224; transformer: a BE
 1x128 tokens. For a GPU: resnet50-64 has batch 64, transformer-16 has 16x128 tokens, gpt2-8 has 8x512. Momentum SGD
 (ResNets) or AdamW, each framework's usual way of training: dygraph in Paddle, a compiled train_on_batch in Keras, eager
 in PyTorch. float32 in each framework's default math mode, or with --bfloat16 its automatic mixed precision. --compiled
-puts the model's forward and backward through paddle.jit.to_static or torch.compile.
+puts the model's forward and backward through paddle.jit.to_static or torch.compile; --captured, in Paddle, replays them
+as a graph, which takes no dropout: not the transformer.
 
 Prints one JSON object: seconds (the median), losses, and peak_bytes, the most device memory that tensors held at a time
 in the steps after the warm-up, as the framework counts it (null on a CPU).
@@ -81,7 +82,7 @@ def decoder_batch(model_name: str) -> tuple[Any, Any]:
     return text[:, :-1], text[:, 1:]
 
 
-def paddle_training(model_name: str, place: str, bfloat16: bool, compiled: bool) -> Training:
+def paddle_training(model_name: str, place: str, bfloat16: bool, mode: str) -> Training:
     import paddle
 
     paddle.set_device(place)
@@ -107,31 +108,50 @@ def paddle_training(model_name: str, place: str, bfloat16: bool, compiled: bool)
         inputs = paddle.to_tensor(generator.standard_normal(shape, dtype=np.float32))
         labels = paddle.to_tensor(generator.integers(0, 10, (shape[0],)))
         optimizer = paddle.optimizer.Momentum(0.01, 0.9, parameters=model.parameters())
-    if compiled:
+    if mode == "compiled":
         model = paddle.jit.to_static(model)
 
-    def step() -> float:
+    def forward_and_backward() -> Any:
         with paddle.amp.auto_cast(bfloat16, dtype="bfloat16"):
             loss = paddle.nn.functional.cross_entropy(model(inputs), labels)
         loss.backward()
+        return loss
+
+    def step() -> float:
+        loss = forward_and_backward()
         optimizer.step()
         optimizer.clear_grad(set_to_zero=False)  # as PyTorch does: gradients are made anew
         return float(loss)
 
+    def captured_step() -> Callable[[], float]:
+        step()
+        graph = paddle.device.cuda.graphs.CUDAGraph(paddle.CustomPlace(place, 0))
+        graph.capture_begin()
+        loss = forward_and_backward()
+        graph.capture_end()
+
+        def replay() -> float:
+            graph.replay()
+            optimizer.step()
+            return float(loss)
+
+        return replay
+
+    chosen = captured_step() if mode == "captured" else step
     if place == "cpu":
-        return Training(step, lambda: None, lambda: None)
+        return Training(chosen, lambda: None, lambda: None)
     device = f"{place}:0"
     memory = paddle.device
     return Training(
-        step,
+        chosen,
         lambda: memory.reset_max_memory_allocated(device),
         lambda: int(memory.max_memory_allocated(device)),
     )
 
 
-def tensorflow_training(model_name: str, place: str, bfloat16: bool, compiled: bool) -> Training:
-    if compiled:
-        raise SystemExit("--compiled is for Paddle and PyTorch: Keras' train_on_batch is a graph in any case")
+def tensorflow_training(model_name: str, place: str, bfloat16: bool, mode: str) -> Training:
+    if mode != "eager":
+        raise SystemExit(f"--{mode} is not for TensorFlow: Keras' train_on_batch is a graph in any case")
     import keras
     import tensorflow as tf
 
@@ -272,8 +292,11 @@ def torch_decoder() -> Any:
     return Decoder()
 
 
-def torch_training(model_name: str, place: str, bfloat16: bool, compiled: bool) -> Training:
+def torch_training(model_name: str, place: str, bfloat16: bool, mode: str) -> Training:
     import torch
+
+    if mode == "captured":
+        raise SystemExit("--captured is for Paddle")
 
     torch.backends.cudnn.benchmark = True
     torch.manual_seed(0)
@@ -300,7 +323,7 @@ def torch_training(model_name: str, place: str, bfloat16: bool, compiled: bool) 
         inputs = torch.randn(shape, device=place)
         labels = torch.randint(0, 10, (shape[0],), device=place)
         optimizer = torch.optim.SGD(model.parameters(), 0.01, 0.9)
-    if compiled:
+    if mode == "compiled":
         model = torch.compile(model)
 
     def step() -> float:
@@ -326,10 +349,16 @@ def main() -> None:
     parser.add_argument("place", help="cpu, or a type of device")
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--bfloat16", action="store_true", help="automatic mixed precision")
-    parser.add_argument("--compiled", action="store_true", help="paddle.jit.to_static or torch.compile")
+    modes = parser.add_mutually_exclusive_group()
+    modes.add_argument(
+        "--compiled", action="store_const", const="compiled", dest="mode", help="paddle.jit.to_static or torch.compile"
+    )
+    modes.add_argument(
+        "--captured", action="store_const", const="captured", dest="mode", help="Paddle: replays of a graph"
+    )
     arguments = parser.parse_args()
     make = TRAININGS[arguments.framework]
-    training = make(arguments.model, arguments.place, arguments.bfloat16, arguments.compiled)
+    training = make(arguments.model, arguments.place, arguments.bfloat16, arguments.mode or "eager")
     losses = [training.step(), training.step()]  # warm-up: allocation, graph building, primitives
     training.reset_peak()
     times = []

@@ -8,6 +8,7 @@
 
 #include "plugins/paddle/error.h"
 #include "plugins/paddle/scratch.h"
+#include "unihal/graph_capture.h"
 
 namespace unihal::paddle {
 namespace {
@@ -178,6 +179,12 @@ uhal_status Context::submit(const uhal_op& op) const {
   redirected.outputs = outputs;
   const uhal_status status = submit(redirected);
   return status == UHAL_OK ? launch(queue, UHAL_OP_COPY, {&scratch}, {target}, nullptr, kernel_) : status;
+}
+
+void Context::refuse_in_graph(const char* reason) const {
+  int32_t capturing = 0;
+  check(uhal_graph_capture_query(stream()->handle, &capturing));
+  if (capturing != 0) raise(UHAL_FAILED_PRECONDITION, std::string("(unihal) ") + kernel_ + ": " + reason);
 }
 
 void Context::fail(uhal_status status) const { raise_last_error(status, kernel_); }

@@ -155,7 +155,14 @@ class Context {
   const char* kernel() const { return kernel_; }
   const void* handle() const { return handle_; }
   Stream* stream() const { return static_cast<Stream*>(phi.PD_DeviceContextGetStream(handle_, &Tensor::status())); }
-  uint64_t random_seed() const { return phi.PD_DeviceContextGetRandom(handle_, &Tensor::status()); }
+  uint64_t random_seed() const {
+    refuse_in_graph(
+        "a graph would repeat its random numbers in each replay; give it a seed, or leave it out of the capture");
+    return phi.PD_DeviceContextGetRandom(handle_, &Tensor::status());
+  }
+
+  // Raises UHAL_FAILED_PRECONDITION with `reason` if the stream is being captured into a graph.
+  void refuse_in_graph(const char* reason) const;
 
   // Gives an output its memory, for the shape that it has, and returns a dense view of it. Paddle infers shapes from
   // attributes without a look at their signs and sizes: negative and overflowing ones are refused here.

@@ -71,6 +71,8 @@ double host_number(const Tensor& x) {
 }
 
 void set_host_number(const Context& context, Output out, uhal_dtype dtype, double value) {
+  context.refuse_in_graph(
+      "it keeps a number in host memory, which replays of a graph do not change; call it outside of the capture");
   const bool wide = dtype == UHAL_FLOAT64;
   void* data = host_allocate()(context.handle(), out.handle, wide ? kPhiFloat64 : kPhiFloat32, 0, false);
   if (wide) {

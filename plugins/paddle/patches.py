@@ -16,6 +16,7 @@ import importlib.abc
 import inspect
 import sys
 import threading
+import weakref
 from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any, Callable
@@ -77,6 +78,27 @@ def patch_base(module: Any) -> None:
             ctypes.CDLL(LIBRARY).uhal_paddle_release_staging()  # what clear would have done
 
     atexit.register(leave_devices)  # registered after Paddle's, it runs before
+
+
+def patch_graphs(module: Any) -> None:
+    """Graphs that a program still has at its end are destroyed while their device is there.
+
+    Paddle's own destructor comes after its devices are gone, and ends the process with an abort.
+    """
+    graphs: weakref.WeakSet[Any] = weakref.WeakSet()
+    original = module.CUDAGraph.capture_end
+
+    @functools.wraps(original)
+    def capture_end(self: Any) -> None:
+        original(self)
+        graphs.add(self)
+
+    @atexit.register
+    def reset_graphs() -> None:
+        for graph in list(graphs):
+            graph.reset()
+
+    module.CUDAGraph.capture_end = capture_end
 
 
 def patch_device(module: Any) -> None:
@@ -266,6 +288,7 @@ sys.meta_path.insert(
             "paddle.base": patch_base,
             "paddle.base.framework": patch_framework,
             "paddle.device": patch_device,
+            "paddle.device.cuda.graphs": patch_graphs,
             "paddle.amp.auto_cast": patch_auto_cast,
             "paddle.nn.functional": patch_attention,
         }

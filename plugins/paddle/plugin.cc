@@ -7,6 +7,7 @@
 #include "plugins/paddle/device_interface.h"
 #include "plugins/paddle/device_order.h"
 #include "plugins/paddle/fallback.h"
+#include "plugins/paddle/graph_capture.h"
 #include "plugins/paddle/graph_place.h"
 #include "plugins/paddle/memory_pool.h"
 #include "plugins/paddle/phi_api.h"
@@ -48,7 +49,8 @@ std::string offer(RuntimeParameters* parameters, const char* device_type) {
   if (const char* missing = load_phi()) {
     return std::string("this Paddle has no function ") + missing + "; supported versions: " + kSupportedPaddleVersions;
   }
-  if (!fill_device_interface(parameters->device_interface, interface_size, callbacks)) {
+  if (!fill_device_interface(parameters->device_interface, interface_size, callbacks) ||
+      !fill_device_interface(parameters->device_interface, interface_size, graph_callbacks())) {
     return "the layout of this Paddle's device interface is unknown (" + std::to_string(interface_size) +
            " bytes); supported versions: " + kSupportedPaddleVersions;
   }

@@ -16,6 +16,7 @@
 #include "plugins/paddle/stream.h"
 #include "unihal/check.h"
 #include "unihal/event.h"
+#include "unihal/graph_capture.h"
 #include "unihal/memory.h"
 #include "unihal/tensor.h"
 
@@ -258,7 +259,10 @@ struct Runtime {
     uhal_stream* used = nullptr;
     const Status status = in_order(number, wanted, [&](uhal_stream* stream) {
       used = stream;
-      if (kind != UHAL_COPY_HOST_TO_DEVICE) return uhal_copy(stream, destination, source, size, kind);
+      int32_t capturing = 0;
+      static_cast<void>(uhal_graph_capture_query(stream, &capturing));
+      // A graph would copy what lies in the staging memory by then; the core refuses other host memory.
+      if (kind != UHAL_COPY_HOST_TO_DEVICE || capturing != 0) return uhal_copy(stream, destination, source, size, kind);
       uhal_device* handle = device(number);
       return staging_of(handle).copy(handle, stream, destination, source, size);
     });
