@@ -13,7 +13,8 @@ namespace unihal::paddle {
 // Sets of dtypes, as bits (1 << Dtype).
 using DtypeSet = uint32_t;
 constexpr DtypeSet kHalfs = 1u << kFloat16 | 1u << kBfloat16;
-constexpr DtypeSet kFloats = kHalfs | 1u << kFloat32 | 1u << kFloat64;
+constexpr DtypeSet kWideFloats = 1u << kFloat32 | 1u << kFloat64;
+constexpr DtypeSet kFloats = kHalfs | kWideFloats;
 constexpr DtypeSet kInt32And64 = 1u << kInt32 | 1u << kInt64;
 constexpr DtypeSet kIntegers = kInt32And64 | 1u << kUint8 | 1u << kInt8 | 1u << kInt16;
 constexpr DtypeSet kBoolOnly = 1u << kBool;

@@ -8,13 +8,14 @@
 
 namespace unihal::stub::UHAL_INSTRUCTION_SET {
 
+#define C(v) static_cast<T>(v)
 #include "stub/vector/map_prelude.h"
+#include "stub/vector/special.h"
 
 namespace {
 
 // "No element depends on another": outputs may be the very same memory as inputs, never shifted against it.
 #define UHAL_INDEPENDENT _Pragma("GCC ivdep")
-#define C(v) static_cast<T>(v)
 
 #define UHAL_LOOP(name)                                                            \
   template <class T>                                                               \

@@ -43,9 +43,15 @@ UHAL_MATH2(atan2)
 UHAL_MATH2(copysign)
 UHAL_MATH2(pow)
 UHAL_MATH2(fmod)
+UHAL_MATH2(fmax)
+UHAL_MATH2(fmin)
+UHAL_MATH2(nextafter)
 
 #undef UHAL_MATH1
 #undef UHAL_MATH2
+
+static inline float ldexp(float x, int exponent) { return ::ldexpf(x, exponent); }
+static inline double ldexp(double x, int exponent) { return ::ldexp(x, exponent); }
 
 template <class T>
 inline constexpr bool kIsFloating = static_cast<T>(0.5) != 0;
@@ -177,4 +183,21 @@ static inline T map_shift_right(T x, T y) {
   } else {
     return static_cast<uint64_t>(y) > 63 ? T(0) : static_cast<T>(static_cast<uint64_t>(x) >> bits);
   }
+}
+
+// Of integers only, as well: without a sign, until they wrap.
+template <class T>
+static inline T map_gcd(T x, T y) {
+  while (y != 0) {
+    const T rest = map_truncate_mod(x, y);
+    x = y;
+    y = rest;
+  }
+  return x < 0 ? -x : x;
+}
+template <class T>
+static inline T map_lcm(T x, T y) {
+  if (x == 0 || y == 0) return 0;
+  const T size = map_truncate_divide(x, map_gcd(x, y));
+  return (size < 0 ? -size : size) * (y < 0 ? -y : y);
 }

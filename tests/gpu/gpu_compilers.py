@@ -59,6 +59,8 @@ def functions_text(compute: str) -> str:
 #define map_bitwise_xor(x, y) (x)
 #define map_shift_left(x, y) (x)
 #define map_shift_right(x, y) (x)
+#define map_gcd(x, y) (x)
+#define map_lcm(x, y) (x)
 #else
 #define FOR_FLOATING(...)
 #endif
@@ -84,6 +86,8 @@ def functions_text(compute: str) -> str:
 #define UHAL_COMPLEX3 UHAL_COMPLEX1
 """
     functions = (ROOT / "csrc/kernels/prelude/map_functions.h").read_text()
+    if compute in ("float", "double"):
+        functions += (ROOT / "csrc/tables/special_functions.h").read_text()
     table = (ROOT / "csrc/tables" / ("complex.def" if "complex" in compute else "elementwise.def")).read_text()
     return gpu_text(functions + source + table, f"#define UHAL_HAS_FLOAT64 1\n#define UHAL_COMPUTE_{compute} 1\n")
 

@@ -173,6 +173,18 @@ CALLS: list[Call] = [
     Call("pow", lambda x, y=2.5: paddle.pow(x, y), {"x": POSITIVE}),
     Call("pow int", lambda x, y=3: paddle.pow(x, y), {"x": indices(3, 5, high=9)}),
     Call("round", paddle.round, {"x": X, "decimals": 1}),
+    Call("fmax", paddle.fmax, {"x": X, "y": Y}),
+    Call("fmin", paddle.fmin, {"x": X, "y": ROW}),
+    Call("heaviside", paddle.heaviside, {"x": X, "y": Y}),
+    Call("copysign", paddle.copysign, {"x": X, "y": ROW}),
+    Call("nextafter", paddle.nextafter, {"x": X, "y": Y}),
+    Call("gammaincc", paddle.gammaincc, {"x": POSITIVE, "y": POSITIVE}),
+    Call("polygamma", paddle.polygamma, {"x": POSITIVE, "n": 2}),
+    *(
+        Call(name, getattr(paddle, name), {"x": POSITIVE})
+        for name in ("lgamma", "gammaln", "digamma", "i0", "i0e", "i1", "i1e")
+    ),
+    Call("erfinv", paddle.erfinv, {"x": INSIDE}),
     Call("lerp", paddle.lerp, {"x": X, "y": Y, "weight": random(3, 5, low=0, high=1)}),
     Call("swiglu", paddle.incubate.nn.functional.swiglu, {"x": random(3, 4), "y": random(3, 4, seed=1)}),
     Call("swiglu of one", paddle.incubate.nn.functional.swiglu, {"x": random(3, 4)}),

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <numeric>
 
 namespace data_test {
 namespace {
@@ -24,6 +25,55 @@ double slope(Function function, double x) {
   return (8 * (function(x + h) - function(x - h)) - (function(x + 2 * h) - function(x - 2 * h))) / (12 * h);
 }
 
+// Special functions of positive numbers up to 4, from their definitions; conformance tries them everywhere.
+double digamma(double x) {
+  return slope([](double t) { return std::lgamma(t + 8); }, x) - 1 / x - 1 / (x + 1) - 1 / (x + 2) - 1 / (x + 3) -
+         1 / (x + 4) - 1 / (x + 5) - 1 / (x + 6) - 1 / (x + 7);
+}
+double zeta(double s, double q) {
+  double sum = 0;
+  for (int k = 0; k < 1000; ++k) sum += std::pow(q + k, -s);
+  const double end = q + 1000;
+  return sum + std::pow(end, 1 - s) / (s - 1) + std::pow(end, -s) / 2 + s * std::pow(end, -s - 1) / 12;
+}
+double polygamma(double n, double x) {
+  return n == 0 ? digamma(x) : (std::fmod(n, 2) == 0 ? -1 : 1) * std::tgamma(n + 1) * zeta(n + 1, x);
+}
+double igamma(double a, double x) {
+  double sum = 0;
+  for (int n = 0; n < 100; ++n) sum += std::exp((a + n) * std::log(x) - x - std::lgamma(a + n + 1));
+  return sum;
+}
+double gamma_density(double a, double x) { return std::exp((a - 1) * std::log(x) - x - std::lgamma(a)); }
+double igamma_slope(double a, double x) {
+  return slope([x](double t) { return igamma(t, x); }, a);
+}
+double bessel_i(double order, double x) {
+  if (std::isinf(x)) return order == 1 && x < 0 ? -INFINITY : INFINITY;
+  const double size = std::isnan(x) ? x : std::cyl_bessel_i(order, std::abs(x));
+  return order == 1 && x < 0 ? -size : size;
+}
+double bessel_scaled(double order, double x) {
+  return std::isinf(x) ? (order == 1 && x < 0 ? -0.0 : 0.0) : bessel_i(order, x) * std::exp(-std::abs(x));
+}
+double first_over(double x, double first) { return x == 0 ? 0.5 : first / x; }
+double erfinv(double x) {  // by bisection
+  double low = -6, high = 6;
+  for (int step = 0; step < 100; ++step) (std::erf((low + high) / 2) < x ? low : high) = (low + high) / 2;
+  return (low + high) / 2;
+}
+double ndtri(double p) {
+  if (!(p > 0 && p < 1)) return p == 0 ? -INFINITY : p == 1 ? INFINITY : NAN;
+  double low = -40, high = 40;
+  for (int step = 0; step < 100; ++step) {
+    (normal_distribution((low + high) / 2) < p ? low : high) = (low + high) / 2;
+  }
+  return (low + high) / 2;
+}
+double fmax_of(double x, double y) { return x >= y || std::isnan(y) ? x : y; }
+double fmin_of(double x, double y) { return x <= y || std::isnan(y) ? x : y; }
+double heaviside(double x, double y) { return std::isnan(x) ? x : x == 0 ? y : x > 0; }
+
 #define UHAL_REFERENCE(...) \
   []([[maybe_unused]] const double* x, [[maybe_unused]] const double* p, double* r) { __VA_ARGS__; }
 
@@ -32,6 +82,8 @@ constexpr Inputs kModerate = Inputs::kModerate;
 constexpr Inputs kPositive = Inputs::kPositive;
 constexpr Inputs kUnit = Inputs::kUnit;
 constexpr Inputs kInteger = Inputs::kInteger;
+constexpr Inputs kOrders = Inputs::kOrders;
+constexpr Inputs kAboveOne = Inputs::kAboveOne;
 
 const std::vector<MapReference> kReferences = {
     {"identity", kAny, 1, {}, UHAL_REFERENCE(r[0] = x[0])},
@@ -362,6 +414,66 @@ const std::vector<MapReference> kReferences = {
     {"multiply_conjugate", kAny, 2, {}, UHAL_REFERENCE(r[0] = x[0] * x[1])},
     {"divide_conjugate", kAny, 2, {}, UHAL_REFERENCE(r[0] = x[0] / x[1])},
     {"angle_backward", kAny, 2, {}, UHAL_REFERENCE(r[0] = std::isnan(x[0]) || std::isnan(x[1]) ? x[0] + x[1] : 0)},
+    {"lgamma", kPositive, 1, {}, UHAL_REFERENCE(r[0] = std::lgamma(x[0]))},
+    {"digamma", kPositive, 1, {}, UHAL_REFERENCE(r[0] = digamma(x[0]))},
+    {"polygamma", kOrders, 2, {}, UHAL_REFERENCE(r[0] = polygamma(x[0], x[1]))},
+    {"zeta", kAboveOne, 2, {}, UHAL_REFERENCE(r[0] = zeta(x[0], x[1]))},
+    {"igamma", kPositive, 2, {}, UHAL_REFERENCE(r[0] = igamma(x[0], x[1]))},
+    {"igammac", kPositive, 2, {}, UHAL_REFERENCE(r[0] = 1 - igamma(x[0], x[1]))},
+    {"bessel_i0", kAny, 1, {}, UHAL_REFERENCE(r[0] = bessel_i(0, x[0]))},
+    {"bessel_i0e", kAny, 1, {}, UHAL_REFERENCE(r[0] = bessel_scaled(0, x[0]))},
+    {"bessel_i1", kAny, 1, {}, UHAL_REFERENCE(r[0] = bessel_i(1, x[0]))},
+    {"bessel_i1e", kAny, 1, {}, UHAL_REFERENCE(r[0] = bessel_scaled(1, x[0]))},
+    {"erfinv", kUnit, 1, {}, UHAL_REFERENCE(r[0] = erfinv(x[0]))},
+    {"ndtri", kUnit, 1, {}, UHAL_REFERENCE(r[0] = ndtri(x[0]))},
+    {"ldexp", kOrders, 2, {}, UHAL_REFERENCE(r[0] = x[0] * std::pow(2, std::trunc(x[1])))},
+    {"copysign", kAny, 2, {}, UHAL_REFERENCE(r[0] = std::copysign(x[0], x[1]))},
+    {"heaviside", kAny, 2, {}, UHAL_REFERENCE(r[0] = heaviside(x[0], x[1]))},
+    {"gcd", kInteger, 2, {}, UHAL_REFERENCE(r[0] = static_cast<double>(std::gcd(whole(x[0]), whole(x[1]))))},
+    {"lcm", kInteger, 2, {}, UHAL_REFERENCE(r[0] = static_cast<double>(std::lcm(whole(x[0]), whole(x[1]))))},
+    {"fmax", kAny, 2, {}, UHAL_REFERENCE(r[0] = fmax_of(x[0], x[1]))},
+    {"fmin", kAny, 2, {}, UHAL_REFERENCE(r[0] = fmin_of(x[0], x[1]))},
+    {"lgamma_backward", kPositive, 2, {}, UHAL_REFERENCE(r[0] = x[1] * digamma(x[0]))},
+    {"digamma_backward", kPositive, 2, {}, UHAL_REFERENCE(r[0] = x[1] * zeta(2, x[0]))},
+    {"polygamma_backward", kOrders, 3, {}, UHAL_REFERENCE(r[0] = x[2] * polygamma(x[0] + 1, x[1]))},
+    {"igamma_backward_first", kPositive, 3, {}, UHAL_REFERENCE(r[0] = x[2] * igamma_slope(x[0], x[1]))},
+    {"igamma_backward_second", kPositive, 3, {}, UHAL_REFERENCE(r[0] = x[2] * gamma_density(x[0], x[1]))},
+    {"igammac_backward_first", kPositive, 3, {}, UHAL_REFERENCE(r[0] = -x[2] * igamma_slope(x[0], x[1]))},
+    {"igammac_backward_second", kPositive, 3, {}, UHAL_REFERENCE(r[0] = -x[2] * gamma_density(x[0], x[1]))},
+    {"gamma_sample_backward",
+     kPositive,
+     3,
+     {},
+     UHAL_REFERENCE(r[0] = -x[2] * igamma_slope(x[0], x[1]) / gamma_density(x[0], x[1]))},
+    {"bessel_i0_backward", kModerate, 2, {}, UHAL_REFERENCE(r[0] = x[1] * bessel_i(1, x[0]))},
+    {"bessel_i0e_backward",
+     kModerate,
+     2,
+     {},
+     UHAL_REFERENCE(r[0] = x[1] * (bessel_scaled(1, x[0]) - std::copysign(bessel_scaled(0, x[0]), x[0])))},
+    {"bessel_i1_backward",
+     kModerate,
+     2,
+     {},
+     UHAL_REFERENCE(r[0] = x[1] * (bessel_i(0, x[0]) - first_over(x[0], bessel_i(1, x[0]))))},
+    {"bessel_i1e_backward",
+     kModerate,
+     2,
+     {},
+     UHAL_REFERENCE(r[0] = x[1] * (bessel_scaled(0, x[0]) - first_over(x[0], bessel_scaled(1, x[0])) -
+                                   std::abs(bessel_scaled(1, x[0]))))},
+    {"erfinv_backward", kModerate, 2, {}, UHAL_REFERENCE(r[0] = x[1] * std::sqrt(M_PI) / 2 * std::exp(x[0] * x[0]))},
+    {"ndtri_backward", kModerate, 2, {}, UHAL_REFERENCE(r[0] = x[1] / normal_density(x[0]))},
+    {"copysign_backward",
+     kModerate,
+     3,
+     {},
+     UHAL_REFERENCE(r[0] = (std::signbit(x[0]) == std::signbit(x[1]) ? x[2] : -x[2]))},
+    {"heaviside_backward_second", kAny, 2, {}, UHAL_REFERENCE(r[0] = x[0] == 0 ? x[1] : 0)},
+    {"fmax_backward_first", kModerate, 3, {}, UHAL_REFERENCE(r[0] = x[0] >= x[1] ? x[2] : 0)},
+    {"fmax_backward_second", kModerate, 3, {}, UHAL_REFERENCE(r[0] = x[0] >= x[1] ? 0 : x[2])},
+    {"fmin_backward_first", kModerate, 3, {}, UHAL_REFERENCE(r[0] = x[0] <= x[1] ? x[2] : 0)},
+    {"fmin_backward_second", kModerate, 3, {}, UHAL_REFERENCE(r[0] = x[0] <= x[1] ? 0 : x[2])},
 };
 
 }  // namespace

@@ -12,6 +12,8 @@ enum class Inputs {
   kPositive,  // in [0.1, 3]
   kUnit,      // in [-0.9, 0.9]
   kInteger,   // whole numbers, on integer dtypes
+  kOrders,    // the first operand is 0, 1, 2 or 3, the others are positive
+  kAboveOne,  // the first operand is in [1.1, 4], the others are positive
 };
 
 struct MapReference {

@@ -30,11 +30,17 @@ uhal_map_function_info info_of(const std::string& name) {
 constexpr int64_t kElements = 1237;
 
 std::vector<double> operand(Inputs inputs, std::mt19937& random, bool first) {
-  const bool positive = inputs == Inputs::kPositive;
+  const bool positive = inputs == Inputs::kPositive || inputs == Inputs::kOrders || inputs == Inputs::kAboveOne;
   const double high = inputs == Inputs::kUnit ? 0.9 : 3;
   std::uniform_real_distribution<double> uniform(positive ? 0.1 : -high, high);
   std::vector<double> values(kElements);
   for (double& value : values) value = inputs == Inputs::kInteger ? std::round(8 * uniform(random)) : uniform(random);
+  if (first && inputs == Inputs::kOrders) {
+    for (double& value : values) value = std::round(value);
+  }
+  if (first && inputs == Inputs::kAboveOne) {
+    for (double& value : values) value += 1;
+  }
   if (inputs != Inputs::kAny) return values;
   const std::vector<double> special = {kNan, kInfinity, -kInfinity, 0.0, -0.0, 1, -1, 0.5, -0.5, 2.5, 60, -60, 1e-4};
   // All pairs of special operands, and some in the rest of a vector at the end.

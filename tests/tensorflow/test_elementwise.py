@@ -49,6 +49,22 @@ UNARY: dict[str, tuple[Callable[[Any], Any], float, float]] = {
     "Selu": (tf.nn.selu, -2, 2),
     "Softplus": (tf.nn.softplus, -30, 50),
     "Softsign": (tf.nn.softsign, -2, 2),
+    "Lgamma": (tf.math.lgamma, 0.1, 9),
+    "Lgamma of negative": (tf.math.lgamma, -2.9, -2.1),
+    "Digamma": (tf.math.digamma, 0.1, 9),
+    "BesselI0": (tf.math.special.bessel_i0, -9, 9),
+    "BesselI0e": (tf.math.special.bessel_i0e, -9, 9),
+    "BesselI1": (tf.math.special.bessel_i1, -9, 9),
+    "BesselI1e": (tf.math.special.bessel_i1e, -9, 9),
+    "Erfinv": (tf.math.erfinv, -0.9, 0.9),
+    "Ndtri": (tf.math.ndtri, 0.05, 0.95),
+}
+
+#: Dtypes for which TensorFlow's CPU has no kernel to compare with.
+NOT_ON_THE_CPU = {
+    **dict.fromkeys(("Rint", "Erfinv", "Ndtri"), ("float16", "bfloat16")),
+    **dict.fromkeys(("Lgamma", "Lgamma of negative", "Digamma"), ("bfloat16",)),
+    **dict.fromkeys(("BesselI0", "BesselI0e", "BesselI1", "BesselI1e"), ("bfloat16",)),
 }
 
 BINARY: dict[str, Callable[[Any, Any], Any]] = {
@@ -73,7 +89,7 @@ COMPARISONS = [tf.equal, tf.not_equal, tf.less, tf.less_equal, tf.greater, tf.gr
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("name", UNARY)
 def test_unary(name: str, dtype: str) -> None:
-    if name == "Rint" and dtype in ("float16", "bfloat16"):
+    if dtype in NOT_ON_THE_CPU.get(name, ()):
         pytest.skip("TensorFlow's CPU has no such kernel to compare with")
     function, low, high = UNARY[name]
     # Gradients of reduced floats chain several roundings, so they are checked in full precision.
@@ -87,6 +103,19 @@ def test_binary(name: str, dtype: str) -> None:
     if dtype in ("float16", "bfloat16") and name in ("FloorDiv", "FloorMod"):
         x, y = np.round(x * 4), np.round(y * 4) + 0.5  # away from where a rounding changes the quotient
     check(BINARY[name], x, y, dtype=dtype, gradients=dtype in ("float32", "float64"))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_special_functions_of_two(dtype: str) -> None:
+    """The CPU's own errors are larger than ours in places: its series stop early, and its powers are chains."""
+    tolerance = 1e-9 if dtype == "float64" else 1e-4
+    x, y = random(4, 1, 6, low=0.2, high=4), random(5, 6, low=0.2, high=4, seed=1)
+    for function in (tf.math.igamma, tf.math.igammac):
+        check(function, x, y, dtype=dtype, gradients=True, tolerance=tolerance)
+    check(tf.math.zeta, x + 1, y, dtype=dtype, tolerance=tolerance)
+    check(tf.math.polygamma, integers(4, 1, 6, high=4).astype(np.float64), y, dtype=dtype, tolerance=tolerance)
+    check(lambda a, s: RAW.RandomGammaGrad(alpha=a, sample=s), x, y, dtype=dtype, tolerance=tolerance)
+    check(lambda a, b: RAW.NextAfter(x1=a, x2=b), x, y, dtype=dtype, tolerance=0)
 
 
 def test_powers_and_logarithms() -> None:

@@ -317,6 +317,7 @@ UHAL_BUILTIN_1(round)
 UHAL_BUILTIN_1(trunc)
 UHAL_BUILTIN_2(copysign)
 UHAL_BUILTIN_2(fmax)
+UHAL_BUILTIN_2(fmin)
 UHAL_BUILTIN_3(fma)
 UHAL_LIBRARY_1(acos)
 UHAL_LIBRARY_1(acosh)
@@ -341,12 +342,21 @@ UHAL_LIBRARY_1(tan)
 UHAL_LIBRARY_1(tanh)
 UHAL_LIBRARY_2(atan2)
 UHAL_LIBRARY_2(fmod)
+UHAL_LIBRARY_2(nextafter)
 UHAL_LIBRARY_2(pow)
 /* Clang rounds its own square root of a float correctly from version 19 on; before, AMD's library did that. */
 #if __clang_major__ >= 19
 UHAL_BUILTIN_1(sqrt)
 #else
 UHAL_LIBRARY_1(sqrt)
+#endif
+
+#if defined(__HIP__)
+UHAL_INLINE float uhal_ldexp(float x, int32 exponent) { return __builtin_ldexpf(x, exponent); }
+UHAL_INLINE double uhal_ldexp(double x, int32 exponent) { return __builtin_ldexp(x, exponent); }
+#else
+UHAL_INLINE float uhal_ldexp(float x, int32 exponent) { return ldexpf(x, exponent); }
+UHAL_INLINE double uhal_ldexp(double x, int32 exponent) { return ldexp(x, exponent); }
 #endif
 
 template <class Number>
@@ -378,13 +388,16 @@ UHAL_INLINE Number uhal_max(Number a, Number b) {
 #define floor(x) uhal_floor(x)
 #define fma(x, y, z) uhal_fma(x, y, z)
 #define fmax(x, y) uhal_fmax(x, y)
+#define fmin(x, y) uhal_fmin(x, y)
 #define fmod(x, y) uhal_fmod(x, y)
+#define ldexp(x, exponent) uhal_ldexp(x, exponent)
 #define log(x) uhal_log(x)
 #define log10(x) uhal_log10(x)
 #define log1p(x) uhal_log1p(x)
 #define log2(x) uhal_log2(x)
 #define max(x, y) uhal_max(x, y)
 #define min(x, y) uhal_min(x, y)
+#define nextafter(x, y) uhal_nextafter(x, y)
 #define pow(x, y) uhal_pow(x, y)
 #define rint(x) uhal_rint(x)
 #define round(x) uhal_round(x)

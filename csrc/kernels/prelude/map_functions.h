@@ -84,6 +84,21 @@ UHAL_INLINE T map_shift_right(T x, T y) {
 #endif
 }
 
+/* Without a sign, until they wrap. */
+UHAL_INLINE uint64 map_size(T x) { return x < 0 ? 0 - (uint64)x : (uint64)x; }
+UHAL_INLINE T map_gcd(T x, T y) {
+  while (y != 0) {
+    const T rest = map_truncate_mod(x, y);
+    x = y;
+    y = rest;
+  }
+  return (T)map_size(x);
+}
+UHAL_INLINE T map_lcm(T x, T y) {
+  if (x == 0 || y == 0) return 0;
+  return (T)(map_size(map_truncate_divide(x, map_gcd(x, y))) * map_size(y));
+}
+
 #endif
 
 /* The remainder with the divisor's sign. */

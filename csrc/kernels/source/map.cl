@@ -10,6 +10,9 @@
  * values that it takes, 8 bits each, and STEP<k>_RESULT is the number of its first result. UHAL_RESULTS has the numbers of
  * the values that are stored, 8 bits each. The function of an op is a chain of one step. */
 #include "csrc/kernels/prelude/map_functions.h"
+#if UHAL_IS_FLOATING
+#include "csrc/tables/special_functions.h"
+#endif
 
 #define BYTE(number, k) ((int32)((uint64)(number) >> (8 * (k)) & 255))
 

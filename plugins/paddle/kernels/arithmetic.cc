@@ -126,19 +126,46 @@ void add(Context context, Input x, Input y, Output z) {
   context.map(uhal_map_add, {&a, &b}, {&out});
 }
 
-// |x| with the sign of y, which a zero has too
-void copysign(Context context, Input x, Input y, Output z) {
-  const View a = x.view(), b = y.view();
-  require_same_dtype(context, a, b);
-  const View out = context.allocate(z, a.dtype);
-  const Scratch sign(context, b.dtype, b), negative(context, UHAL_BOOL, b), size(context, a.dtype, a);
-  const Scratch zero(context, b.dtype, nullptr, 0), opposite(context, a.dtype, a);
-  fill_zero(context, zero);
-  context.map(uhal_map_replace_negative_zero, {&b}, {&sign}, {-1});
-  context.map(uhal_map_less, {&sign, &zero}, {&negative});
-  context.map(uhal_map_absolute, {&a}, {&size});
-  context.map(uhal_map_negative, {&size}, {&opposite});
-  context.map(uhal_map_select, {&negative, &opposite, &size}, {&out});
+// Gradients of functions of two operands that broadcast: each by its own function of x, y and dz
+template <int first, int second>
+void binary_grad(Context context, Input x, Input y, Input dz, Output dx, Output dy) {
+  const View a = x.view(), b = y.view(), gradient = dz.view();
+  map_then_sum(context, second, {&a, &b, &gradient}, gradient, b, dy);
+  map_then_sum(context, first, {&a, &b, &gradient}, gradient, a, dx);
+}
+
+// |x| with the sign of y has no gradient to y.
+void copysign_grad(Context context, Input x, Input y, Input dz, Output dx, Output dy) {
+  const View a = x.view(), b = y.view(), gradient = dz.view();
+  if (dy) fill_zero(context, context.allocate(dy, b.dtype));
+  map_then_sum(context, uhal_map_copysign_backward, {&a, &b, &gradient}, gradient, a, dx);
+}
+
+// A step has no gradient, but for its value at 0.
+void heaviside_grad(Context context, Input x, Input y, Input dz, Output dx, Output dy) {
+  const View a = x.view(), b = y.view(), gradient = dz.view();
+  map_then_sum(context, uhal_map_heaviside_backward_second, {&a, &gradient}, gradient, b, dy);
+  if (dx) fill_zero(context, context.allocate(dx, a.dtype));
+}
+
+// The upper incomplete gamma function has no gradient to its shape in Paddle.
+void gammaincc_grad(Context context, Input x, Input y, Input dz, Output dy) {
+  const View a = x.view(), b = y.view(), gradient = dz.view();
+  map_then_sum(context, uhal_map_igammac_backward_second, {&a, &b, &gradient}, gradient, b, dy);
+}
+
+// The derivative of order n of digamma
+void polygamma(Context context, Input x, int n, Output y) {
+  const View in = x.view(), out = context.allocate(y, in.dtype);
+  const Scratch order(context, in.dtype, nullptr, 0);
+  fill(context, order, n, n);
+  context.map(uhal_map_polygamma, {&order, &in}, {&out});
+}
+void polygamma_grad(Context context, Input x, Input dy, int n, Output dx) {
+  const View in = x.view(), gradient = dy.view(), out = context.allocate(dx, in.dtype);
+  const Scratch order(context, in.dtype, nullptr, 0);
+  fill(context, order, n, n);
+  context.map(uhal_map_polygamma_backward, {&order, &in, &gradient}, {&out});
 }
 
 // log(x / (1 - x)) of x within [epsilon, 1 - epsilon]; NaN outside of [0, 1] if epsilon is 0
@@ -185,7 +212,13 @@ KernelTable arithmetic_kernels() {
       UNIHAL_KERNEL("remainder", kNumbers, binary<uhal_map_floor_mod>),
       UNIHAL_KERNEL("subtract", kNumbers, binary<uhal_map_subtract>),
       UNIHAL_KERNEL("trunc_divide", kNumbers, binary<uhal_map_truncate_divide>),
-      UNIHAL_KERNEL("copysign", kFloats, copysign),
+      UNIHAL_KERNEL("copysign", kFloats, binary<uhal_map_copysign>),
+      UNIHAL_KERNEL("fmax", kNumbers, binary<uhal_map_fmax>),
+      UNIHAL_KERNEL("fmin", kNumbers, binary<uhal_map_fmin>),
+      UNIHAL_KERNEL("heaviside", kNumbers, binary<uhal_map_heaviside>),
+      UNIHAL_KERNEL("nextafter", kWideFloats, binary<uhal_map_nextafter>),
+      UNIHAL_KERNEL("gammaincc", kFloats, binary<uhal_map_igammac>),
+      UNIHAL_KERNEL("polygamma", kFloats, polygamma),
       UNIHAL_KERNEL("logit", kFloats, logit<float>),
       UNIHAL_KERNEL("logit", kFloats, logit<double>),
       UNIHAL_KERNEL("lerp", kFloats, lerp),
@@ -209,12 +242,18 @@ KernelTable arithmetic_kernels() {
       UNIHAL_KERNEL("subtract_raw", kNumbers, binary_at<uhal_map_subtract>),
 
       UNIHAL_KERNEL("add_grad", kNumbers, add_grad<false>),
+      UNIHAL_KERNEL("copysign_grad", kFloats, copysign_grad),
       UNIHAL_KERNEL("divide_grad", kFloats, divide_grad),
+      UNIHAL_KERNEL("fmax_grad", kFloats, binary_grad<uhal_map_fmax_backward_first, uhal_map_fmax_backward_second>),
+      UNIHAL_KERNEL("fmin_grad", kFloats, binary_grad<uhal_map_fmin_backward_first, uhal_map_fmin_backward_second>),
+      UNIHAL_KERNEL("gammaincc_grad", kFloats, gammaincc_grad),
+      UNIHAL_KERNEL("heaviside_grad", kFloats, heaviside_grad),
       UNIHAL_KERNEL("maximum_grad", kFloats,
                     choose_grad<uhal_map_maximum_backward_first, uhal_map_maximum_backward_second>),
       UNIHAL_KERNEL("minimum_grad", kFloats,
                     choose_grad<uhal_map_minimum_backward_first, uhal_map_minimum_backward_second>),
       UNIHAL_KERNEL("multiply_grad", kFloats, multiply_grad),
+      UNIHAL_KERNEL("polygamma_grad", kFloats, polygamma_grad),
       UNIHAL_KERNEL("subtract_grad", kFloats, add_grad<true>),
   };
 }

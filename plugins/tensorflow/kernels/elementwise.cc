@@ -22,6 +22,7 @@ struct MapRow {
 };
 
 constexpr DtypeSet kSigned = kFloats | kSignedIntegers;
+constexpr DtypeSet kWideFloats = only(UHAL_FLOAT32) | only(UHAL_FLOAT64);
 constexpr double kSeluScale = 1.0507009873554804934;
 constexpr double kSeluAlpha = 1.6732632423543772848;
 // Above this softplus(x) is x to the last bit, in float64 too.
@@ -87,6 +88,21 @@ constexpr MapRow kRows[] = {
     {"Atanh", uhal_map_atanh, kFloats},
     {"Erf", uhal_map_erf, kFloats},
     {"Erfc", uhal_map_erfc, kFloats},
+
+    // special functions
+    {"Lgamma", uhal_map_lgamma, kFloats},
+    {"Digamma", uhal_map_digamma, kFloats},
+    {"Polygamma", uhal_map_polygamma, kWideFloats},
+    {"Zeta", uhal_map_zeta, kWideFloats},
+    {"Igamma", uhal_map_igamma, kFloats},
+    {"Igammac", uhal_map_igammac, kFloats},
+    {"BesselI0", uhal_map_bessel_i0, kFloats},
+    {"BesselI0e", uhal_map_bessel_i0e, kFloats},
+    {"BesselI1", uhal_map_bessel_i1, kFloats},
+    {"BesselI1e", uhal_map_bessel_i1e, kFloats},
+    {"Erfinv", uhal_map_erfinv, kFloats},
+    {"Ndtri", uhal_map_ndtri, kFloats},
+    {"NextAfter", uhal_map_nextafter, kWideFloats},
 
     // activations
     {"Relu", uhal_map_relu, kNumbers},
@@ -233,6 +249,29 @@ class ClipByValue : public Kernel {
   }
 };
 
+// f(a, x) that is a gradient function of csrc/tables/elementwise.def for an incoming gradient of 1: IgammaGradA,
+// RandomGammaGrad
+template <int function>
+class GradientOfOne : public Kernel {
+ public:
+  using Kernel::Kernel;
+  Merging merging() const override { return Merging::kBroadcast; }
+  void compute(Context& context) const override {
+    const View a = context.input(0);
+    const View x = context.input(1);
+    if (!context.ok()) return;
+    Shape joint;
+    if (!broadcast_shape(a, x, &joint)) {
+      return context.fail_invalid("Incompatible shapes: " + to_text(a) + " vs. " + to_text(x));
+    }
+    const View output = context.output(0, a.dtype, joint);
+    const View one = context.temporary(a.dtype, nullptr, 0);
+    if (!context.ok()) return;
+    context.fill(one, 1, 1);
+    context.map(function, {&a, &x, &one}, {&output});
+  }
+};
+
 // Select(condition, x, y): a condition of rank 1 chooses whole rows.
 class Select : public Kernel {
  public:
@@ -292,6 +331,8 @@ void register_elementwise(Registrar& registrar) {
     }
   }
   registrar.add<ClipByValue>("ClipByValue", {{"T", kNumbers}});
+  registrar.add<GradientOfOne<uhal_map_igamma_backward_first>>("IgammaGradA", {{"T", kWideFloats}});
+  registrar.add<GradientOfOne<uhal_map_gamma_sample_backward>>("RandomGammaGrad", {{"T", kWideFloats}});
   registrar.add<Select>("Select", {{"T", kReal}});
   registrar.add<AddN>("AddN", {{"T", without_int32(kNumbers)}});
 }

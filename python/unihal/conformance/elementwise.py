@@ -191,9 +191,8 @@ def _case(
 
     def reference(operands: Sequence[Array]) -> list[Expected | None]:
         if floating:
-            return list(
-                _floating(function, [operand.astype(np.float64) for operand in operands], parameters, computed_in)
-            )
+            given = computed_in if function.in_compute_type else "float64"
+            return list(_floating(function, [operand.astype(given) for operand in operands], parameters, computed_in))
         unsigned = any(operand.dtype == "uint64" for operand in inputs)
         whole = [operand.astype(np.uint64 if unsigned else np.int64) for operand in operands]
         chosen = function.bool_reference if result == "bool" else None

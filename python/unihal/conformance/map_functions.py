@@ -17,6 +17,7 @@ import numpy as np
 
 from .case import Array, Values
 from .reference import elementwise as e
+from .reference import special as s
 from .values import integers, listed, normal, uniform
 
 # What operands are filled with.
@@ -51,6 +52,8 @@ class MapFunction:
     test: bool = False
     #: Defined on integers only.
     bits: bool = False
+    #: The reference gets its operands in the type that the function computes in, not in float64.
+    in_compute_type: bool = False
     #: Takes the reference's place where the result is a bool.
     bool_reference: Callable[..., Array] | None = None
 
@@ -477,6 +480,125 @@ _PRODUCTS = (
     _rounded("x_log1p_y", 5, lambda x, y: _where(x == 0, 0.0, x * np.log1p(y)), _FEW, _POSITIVE),
 )
 
+# Of either sign, but not large where they turn into unsigned integers: what overflows has no gradient.
+_ARGUMENTS = uniform(-0.95, 12)
+_SHAPES_AND_LIMITS = (_POSITIVE, _POSITIVE)
+
+_SPECIAL_FUNCTIONS = (
+    _rounded("lgamma", 32, s.lgamma, normal(4), magnitude=s.lgamma_terms),
+    _rounded("digamma", 32, s.digamma, normal(4), magnitude=s.digamma_terms, conditioned=True),
+    _rounded("zeta", 40, s.zeta, _ABOVE_ONE, _POSITIVE, magnitude=s.zeta_terms, conditioned=True),
+    _rounded("polygamma", 48, s.polygamma, integers(0, 4), _POSITIVE, magnitude=s.polygamma_terms, conditioned=True),
+    _rounded("igamma", 64, s.igamma, *_SHAPES_AND_LIMITS, conditioned=True),
+    _rounded("igammac", 64, s.igammac, *_SHAPES_AND_LIMITS, conditioned=True),
+    _rounded("bessel_i0", 24, s.bessel_i0, _ARGUMENTS, conditioned=True),
+    _rounded("bessel_i0e", 24, s.bessel_i0e, _ARGUMENTS, conditioned=True),
+    _rounded("bessel_i1", 24, s.bessel_i1, _ARGUMENTS, conditioned=True),
+    _rounded("bessel_i1e", 24, s.bessel_i1e, _ARGUMENTS, conditioned=True),
+    _rounded("erfinv", 40, s.erfinv, _UNIT),
+    _rounded("ndtri", 40, s.ndtri, _PROBABILITY),
+    _exact("nextafter", np.nextafter, _ANY, _ANY, in_compute_type=True),
+    _exact("ldexp", s.ldexp, _ANY, _FEW),
+    _exact("copysign", np.copysign, _ANY, _ANY),
+    _exact("heaviside", s.heaviside, _FEW, _ANY),
+    _bits("gcd", np.gcd, integers(-60, 100), integers(-60, 100)),
+    _bits("lcm", np.lcm, integers(-60, 100), integers(-60, 100)),
+    _exact("fmax", s.fmax, _ANY, _ANY),
+    _exact("fmin", s.fmin, _ANY, _ANY),
+    _composed(
+        "lgamma_backward",
+        33,
+        lambda x, g: g * s.digamma(x),
+        normal(4),
+        _ANY,
+        magnitude=lambda x, g: g * s.digamma_terms(x),
+        conditioned=True,
+    ),
+    _composed(
+        "digamma_backward",
+        49,
+        lambda x, g: g * s.polygamma(np.asarray(1.0), x),
+        normal(4),
+        _ANY,
+        magnitude=lambda x, g: g * s.polygamma_terms(np.asarray(1.0), x),
+        conditioned=True,
+    ),
+    _composed(
+        "polygamma_backward",
+        49,
+        lambda n, x, g: g * s.polygamma(n + 1, x),
+        integers(0, 4),
+        _POSITIVE,
+        _ANY,
+        magnitude=lambda n, x, g: g * s.polygamma_terms(n + 1, x),
+        conditioned=True,
+    ),
+    *(
+        _composed(name, 64, reference, *_SHAPES_AND_LIMITS, _ANY, conditioned=True)
+        for name, reference in (
+            ("igamma_backward_first", lambda a, x, g: g * s.igamma_slope_a(a, x)),
+            ("igamma_backward_second", lambda a, x, g: g * s.igamma_slope(a, x)),
+            ("igammac_backward_first", lambda a, x, g: -g * s.igamma_slope_a(a, x)),
+            ("igammac_backward_second", lambda a, x, g: -g * s.igamma_slope(a, x)),
+            ("gamma_sample_backward", lambda a, x, g: g * s.gamma_sample_slope(a, x)),
+        )
+    ),
+    _composed("bessel_i0_backward", 25, lambda x, g: g * s.bessel_i1(x), _ARGUMENTS, _ANY, conditioned=True),
+    _composed(
+        "bessel_i0e_backward",
+        26,
+        lambda x, g: g * (s.bessel_i1e(x) - e.sign(x) * s.bessel_i0e(x)),
+        _ARGUMENTS,
+        _ANY,
+        magnitude=lambda x, g: 2 * g * s.bessel_i0e(x),
+    ),
+    _composed(
+        "bessel_i1_backward",
+        28,
+        lambda x, g: g * (s.bessel_i0(x) - s.bessel_ratio(x, False)),
+        _ARGUMENTS,
+        _ANY,
+        conditioned=True,
+        magnitude=lambda x, g: 2 * g * s.bessel_i0(x),
+    ),
+    _composed(
+        "bessel_i1e_backward",
+        28,
+        lambda x, g: g * (s.bessel_i0e(x) - s.bessel_ratio(x, True) - np.abs(s.bessel_i1e(x))),
+        _ARGUMENTS,
+        _ANY,
+        magnitude=lambda x, g: 3 * g * s.bessel_i0e(x),
+    ),
+    _composed(
+        "erfinv_backward",
+        9,
+        lambda y, g: g * math.sqrt(math.pi) / 2 * np.exp(y * y),
+        _ANY,
+        _ANY,
+        conditioned=True,
+    ),
+    _composed(
+        "ndtri_backward",
+        9,
+        lambda y, g: g * math.sqrt(2 * math.pi) * np.exp(y * y / 2),
+        _ANY,
+        _ANY,
+        conditioned=True,
+    ),
+    _exact(
+        "copysign_backward",
+        lambda x, y, g: _where(x == 0, 0.0, g * np.copysign(1, x) * np.copysign(1, y)),
+        _ANY,
+        _ANY,
+        _ANY,
+    ),
+    _exact("heaviside_backward_second", lambda x, g: _where(x == 0, g, 0.0), _FEW, _ANY),
+    _exact("fmax_backward_first", lambda x, y, g: _where((x >= y) | (y != y), g, 0.0), _FEW, _FEW, _ANY),
+    _exact("fmax_backward_second", lambda x, y, g: _where((x >= y) | (y != y), 0.0, g), _FEW, _FEW, _ANY),
+    _exact("fmin_backward_first", lambda x, y, g: _where((x <= y) | (y != y), g, 0.0), _FEW, _FEW, _ANY),
+    _exact("fmin_backward_second", lambda x, y, g: _where((x <= y) | (y != y), 0.0, g), _FEW, _FEW, _ANY),
+)
+
 #: All functions by name.
 FUNCTIONS: dict[str, MapFunction] = {
     function.name: function
@@ -490,6 +612,7 @@ FUNCTIONS: dict[str, MapFunction] = {
         _GRADIENTS,
         _OPTIMIZERS,
         _PRODUCTS,
+        _SPECIAL_FUNCTIONS,
     )
     for function in group
 }

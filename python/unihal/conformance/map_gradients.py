@@ -29,6 +29,8 @@ class _Map:
     #: Where the forward has no derivative.
     kinks: tuple[float, ...] = ()
     positive: bool = False
+    #: The operands lie between this and 0.9.
+    low: float | None = None
 
 
 _MAPS = (
@@ -66,6 +68,23 @@ _MAPS = (
     _Map("maximum_backward_second", "maximum", operand=1),
     _Map("minimum_backward_first", "minimum", operand=0),
     _Map("minimum_backward_second", "minimum", operand=1),
+    _Map("lgamma_backward", "lgamma", positive=True),
+    _Map("digamma_backward", "digamma", positive=True),
+    _Map("igamma_backward_first", "igamma", positive=True),
+    _Map("igamma_backward_second", "igamma", operand=1, positive=True),
+    _Map("igammac_backward_first", "igammac", positive=True),
+    _Map("igammac_backward_second", "igammac", operand=1, positive=True),
+    _Map("bessel_i0_backward", "bessel_i0"),
+    _Map("bessel_i0e_backward", "bessel_i0e", kinks=(0,)),
+    _Map("bessel_i1_backward", "bessel_i1"),
+    _Map("bessel_i1e_backward", "bessel_i1e"),
+    _Map("erfinv_backward", "erfinv", of_output=True, low=-0.9),
+    _Map("ndtri_backward", "ndtri", of_output=True, low=0.1),
+    _Map("copysign_backward", "copysign", kinks=(0,)),
+    _Map("fmax_backward_first", "fmax", operand=0),
+    _Map("fmax_backward_second", "fmax", operand=1),
+    _Map("fmin_backward_first", "fmin", operand=0),
+    _Map("fmin_backward_second", "fmin", operand=1),
 )
 
 
@@ -85,10 +104,15 @@ def _map_gradient(row: _Map) -> Gradient:
 
     def draw(generator: np.random.Generator) -> list[Array]:
         operands = [
-            generator.uniform(0.3, 3, shape) if row.positive else generator.normal(0, 2.5, shape) for _ in range(count)
+            generator.uniform(row.low, 0.9, shape)
+            if row.low is not None
+            else generator.uniform(0.3, 3, shape)
+            if row.positive
+            else generator.normal(0, 2.5, shape)
+            for _ in range(count)
         ]
         operands[0] = _away_from(operands[0], row.kinks)
-        if row.forward in ("maximum", "minimum"):
+        if row.forward in ("maximum", "minimum", "fmax", "fmin"):
             operands[1] = operands[0] + _away_from(operands[1], (0.0,))
         return operands
 
