@@ -225,6 +225,8 @@ CALLS: list[Call] = [
         ),
         {"x": CUBE},
     ),
+    Call("cummax", paddle.cummax, {"x": CUBE, "axis": 1}),
+    Call("cummin", paddle.cummin, {"x": CUBE, "axis": 2}),
     Call("argmax", paddle.argmax, {"x": CUBE, "axis": 1}),
     Call("argmax flat", paddle.argmax, {"x": CUBE}),
     Call("argmin", paddle.argmin, {"x": CUBE, "axis": 1}),
