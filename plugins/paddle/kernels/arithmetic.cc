@@ -213,8 +213,6 @@ KernelTable arithmetic_kernels() {
       UNIHAL_KERNEL("subtract", kNumbers, binary<uhal_map_subtract>),
       UNIHAL_KERNEL("trunc_divide", kNumbers, binary<uhal_map_truncate_divide>),
       UNIHAL_KERNEL("copysign", kFloats, binary<uhal_map_copysign>),
-      UNIHAL_KERNEL("fmax", kNumbers, binary<uhal_map_fmax>),
-      UNIHAL_KERNEL("fmin", kNumbers, binary<uhal_map_fmin>),
       UNIHAL_KERNEL("heaviside", kNumbers, binary<uhal_map_heaviside>),
       UNIHAL_KERNEL("nextafter", kWideFloats, binary<uhal_map_nextafter>),
       UNIHAL_KERNEL("gammaincc", kFloats, binary<uhal_map_igammac>),
