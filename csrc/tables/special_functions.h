@@ -474,8 +474,12 @@ UHAL_INLINE T special_bessel(T x, int order) {
 }
 
 /* I1(x) / x, and exp(-|x|) I1(x) / x: 1/2 at 0 */
-UHAL_INLINE T special_bessel_ratio(T x) { return x == 0 ? C(0.5) : special_bessel(x, 1) / x; }
-UHAL_INLINE T special_bessel_scaled_ratio(T x) { return x == 0 ? C(0.5) : special_bessel_scaled(x, 1) / x; }
+UHAL_INLINE T special_bessel_ratio(T x) {
+  return fabs(x) < C(1e-8) ? C(0.5) : special_bessel(x, 1) / x;  // half of the least numbers is rounded to 0
+}
+UHAL_INLINE T special_bessel_scaled_ratio(T x) {
+  return fabs(x) < C(1e-8) ? C(0.5) - C(0.5) * fabs(x) : special_bessel_scaled(x, 1) / x;
+}
 
 /* -- inverses of the error function ----------------------------------------------------------------------- */
 

@@ -77,7 +77,7 @@ double ndtri(double p) {
 }
 double fmax_of(double x, double y) { return x >= y || std::isnan(y) ? x : y; }
 double fmin_of(double x, double y) { return x <= y || std::isnan(y) ? x : y; }
-double heaviside(double x, double y) { return std::isnan(x) ? x : x == 0 ? y : x > 0; }
+double heaviside(double x, double y) { return x == 0 ? y : x > 0; }
 
 #define UHAL_REFERENCE(...) \
   []([[maybe_unused]] const double* x, [[maybe_unused]] const double* p, double* r) { __VA_ARGS__; }

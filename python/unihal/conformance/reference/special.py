@@ -341,9 +341,9 @@ def ldexp(x: Array, n: Array) -> Array:
 
 
 def heaviside(x: Array, y: Array) -> Array:
-    """0 left of 0, y at it, 1 right of it; NaN stays."""
+    """0 left of 0 and of NaN, y at 0, 1 right of it."""
     one = x.dtype.type(1)
-    return np.where(x == 0, y, np.where(x > 0, one, np.where(x < 0, one - one, x)))
+    return np.where(x == 0, y, np.where(x > 0, one, one - one))
 
 
 def fmax(x: Array, y: Array) -> Array:
