@@ -269,7 +269,7 @@ def _bessel(x: Array, order: int, scaled: bool) -> Array:
     if scaled:
         total = total * np.exp(-size)
     else:
-        far = np.exp(np.minimum(large, 11000)) * far
+        far = np.where(np.isinf(large), np.inf, np.exp(np.minimum(large, 11000)) * far)
     result = np.where(np.abs(x) > 50, far, total)
     result = np.where(np.isnan(x), np.nan, result)
     return np.asarray(np.copysign(result, x) if order else result, np.float64)
