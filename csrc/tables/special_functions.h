@@ -162,7 +162,8 @@ UHAL_INLINE T special_zeta_right(T s, T q) {
     if (term * (1 + a / (s - 1)) <= UHAL_ROUNDOFF * total) return total;
     a += 1;
   }
-  const T power = pow(a, -s);
+  // a^-s would be 0 while the sum is not: a^(1 - s), which is as large as what is left, stands in its place.
+  const T power = pow(a, 1 - s);
   if (!(power > 0)) return total + power;
   const T square = 1 / (a * a);
   T sum = C(0);
@@ -182,7 +183,7 @@ UHAL_INLINE T special_zeta_right(T s, T q) {
   UHAL_STEP(2, -1.388888888888888888889e-3)
   UHAL_STEP(1, 8.333333333333333333333e-2)
 #undef UHAL_STEP
-  return total + power * (a / (s - 1) + C(0.5) + sum * s / a);
+  return total + power * (1 / (s - 1) + (C(0.5) + sum * s / a) / a);
 }
 
 /* The sum of (q + k)^-s over k >= 0. Left of 0 for whole s only, as a sum to either side of 0. */
@@ -192,7 +193,7 @@ UHAL_INLINE T special_zeta(T s, T q) {
   if (s < 1) return UHAL_NAN;
   if (q > 0) return special_zeta_right(s, q);
   const T below = floor(q);
-  if (below == q) return q - q == 0 ? C(INFINITY) : UHAL_NAN;
+  if (below == q) return C(INFINITY);
   if (floor(s) != s) return UHAL_NAN;
   const T left = special_zeta_right(s, below + 1 - q) - special_zeta_right(s, 1 - q);
   return special_zeta_right(s, q - below) + (fmod(s, C(2)) != 0 ? -left : left);

@@ -4,9 +4,10 @@
 
 #include <atomic>
 #include <cstdlib>
-#include <cstring>
 #include <string>
 #include <vector>
+
+#include "stub/common/library_search.h"
 
 namespace unihal::stub {
 namespace {
@@ -17,9 +18,8 @@ struct Loaded {
   Lapack<std::complex<float>> c = {};
   Lapack<std::complex<double>> z = {};
   void (*set_threads)(int) = nullptr;  // OpenBLAS' own; nullptr in others
-  bool usable = false;
-  std::string refusal;  // of the file that the user named
   std::string description;
+  FoundLibrary found;
 };
 
 // Finds functions by their Fortran names; scipy-openblas puts a word in front of them. The first that is missing is
@@ -54,15 +54,6 @@ struct Finder {
     }
   }
 };
-
-// The folder of this library, without a trailing slash; empty if the linker does not say.
-std::string own_folder() {
-  Dl_info info;
-  if (dladdr(reinterpret_cast<void*>(&lapack_description), &info) == 0 || info.dli_fname == nullptr) return {};
-  const std::string path = info.dli_fname;
-  const size_t slash = path.rfind('/');
-  return slash == std::string::npos ? std::string(".") : path.substr(0, slash);
-}
 
 std::vector<std::string> candidates() {
   std::vector<std::string> paths;
@@ -111,29 +102,10 @@ std::string open_library(const std::string& path, Loaded& loaded) {
 
 Loaded load() {
   Loaded loaded;
-  std::vector<std::string> paths;
-  if (const char* wish = std::getenv("UNIHAL_LAPACK_LIBRARY"); wish != nullptr && *wish != '\0') {
-    if (std::strcmp(wish, "none") == 0) {
-      loaded.description = "built-in kernels (UNIHAL_LAPACK_LIBRARY=none)";
-      return loaded;
-    }
-    paths.push_back(wish);
-    loaded.refusal = "UNIHAL_LAPACK_LIBRARY names no LAPACK: ";
-  } else {
-    paths = candidates();
-  }
-  std::string reason;
-  for (const std::string& path : paths) {
-    reason = open_library(path, loaded);
-    if (reason.empty()) {
-      loaded.refusal.clear();
-      loaded.usable = true;
-      return loaded;
-    }
-  }
-  if (!loaded.refusal.empty()) loaded.refusal += reason + ". Correct it, or unset it; none runs without LAPACK.";
-  loaded.description = "built-in kernels (no LAPACK was found: pip install scipy-openblas32, or Debian's " +
-                       std::string("liblapack3, or name the file in UNIHAL_LAPACK_LIBRARY)");
+  loaded.found = find_library({"UNIHAL_LAPACK_LIBRARY", "LAPACK", "built-in kernels",
+                               "pip install scipy-openblas32, or Debian's liblapack3", candidates(),
+                               [&](const std::string& path) { return open_library(path, loaded); }});
+  if (!loaded.found.usable) loaded.description = loaded.found.missing;
   return loaded;
 }
 
@@ -145,7 +117,7 @@ const Loaded& loaded() {
 
 template <typename T>
 const Lapack<T>* usable(const Lapack<T>& functions) {
-  return loaded().usable ? &functions : nullptr;
+  return loaded().found.usable ? &functions : nullptr;
 }
 
 }  // namespace
@@ -171,7 +143,7 @@ const char* lapack_description() { return loaded().description.c_str(); }
 
 const char* lapack_refusal() {
   const char* wish = std::getenv("UNIHAL_LAPACK_LIBRARY");
-  return wish != nullptr && *wish != '\0' ? loaded().refusal.c_str() : "";
+  return wish != nullptr && *wish != '\0' ? loaded().found.refusal.c_str() : "";
 }
 
 void set_lapack_threads(int threads) {

@@ -15,9 +15,10 @@ const char* onednn_refusal() { return ""; }
 #include <dlfcn.h>
 
 #include <cstdlib>
-#include <cstring>
 #include <string>
 #include <vector>
+
+#include "stub/common/library_search.h"
 
 namespace unihal::stub {
 namespace {
@@ -27,19 +28,9 @@ constexpr int kMajorVersion = 3;
 
 struct Loaded {
   OneDnn functions = {};
-  bool usable = false;
-  std::string refusal;  // of the file that the user named
   std::string description;
+  FoundLibrary found;
 };
-
-// The folder of this library, without a trailing slash; empty if the linker does not say.
-std::string own_folder() {
-  Dl_info info;
-  if (dladdr(reinterpret_cast<void*>(&onednn_description), &info) == 0 || info.dli_fname == nullptr) return {};
-  const std::string path = info.dli_fname;
-  const size_t slash = path.rfind('/');
-  return slash == std::string::npos ? std::string(".") : path.substr(0, slash);
-}
 
 std::vector<std::string> candidates() {
   std::vector<std::string> paths;
@@ -74,32 +65,16 @@ std::string open_library(const std::string& path, OneDnn& functions) {
 
 Loaded load() {
   Loaded loaded;
-  std::vector<std::string> paths;
-  if (const char* wish = std::getenv("UNIHAL_ONEDNN_LIBRARY"); wish != nullptr && *wish != '\0') {
-    if (std::strcmp(wish, "none") == 0) {
-      loaded.description = "built-in kernels (UNIHAL_ONEDNN_LIBRARY=none)";
-      return loaded;
-    }
-    paths.push_back(wish);
-    loaded.refusal = "UNIHAL_ONEDNN_LIBRARY names no oneDNN: ";
-  } else {
-    paths = candidates();
+  loaded.found =
+      find_library({"UNIHAL_ONEDNN_LIBRARY", "oneDNN", "built-in kernels", "pip install onednn-cpu-gomp", candidates(),
+                    [&](const std::string& path) { return open_library(path, loaded.functions); }});
+  if (!loaded.found.usable) {
+    loaded.description = loaded.found.missing;
+    return loaded;
   }
-  std::string reason;
-  for (const std::string& path : paths) {
-    reason = open_library(path, loaded.functions);
-    if (reason.empty()) {
-      loaded.refusal.clear();
-      const dnnl_version_t* version = loaded.functions.dnnl_version();
-      loaded.usable = true;
-      loaded.description = "oneDNN " + std::to_string(version->major) + "." + std::to_string(version->minor) + "." +
-                           std::to_string(version->patch);
-      return loaded;
-    }
-  }
-  if (!loaded.refusal.empty()) loaded.refusal += reason + ". Correct it, or unset it; none runs without oneDNN.";
-  loaded.description = "built-in kernels (oneDNN: " + reason + "; pip install onednn-cpu-gomp, or name the file in " +
-                       "UNIHAL_ONEDNN_LIBRARY)";
+  const dnnl_version_t* version = loaded.functions.dnnl_version();
+  loaded.description = "oneDNN " + std::to_string(version->major) + "." + std::to_string(version->minor) + "." +
+                       std::to_string(version->patch);
   return loaded;
 }
 
@@ -115,12 +90,12 @@ const char* onednn_description() { return loaded().description.c_str(); }
 
 const char* onednn_refusal() {
   const char* wish = std::getenv("UNIHAL_ONEDNN_LIBRARY");
-  return wish != nullptr && *wish != '\0' ? loaded().refusal.c_str() : "";
+  return wish != nullptr && *wish != '\0' ? loaded().found.refusal.c_str() : "";
 }
 
 const OneDnn* onednn() {
   const Loaded& library = loaded();
-  return library.usable ? &library.functions : nullptr;
+  return library.found.usable ? &library.functions : nullptr;
 }
 
 }  // namespace unihal::stub

@@ -102,5 +102,6 @@ def build(name: str, dtype: str) -> tuple[keras.Model, keras.optimizers.Optimize
     if name == "digits_cnn":
         return digits_cnn(), keras.optimizers.Adam(1e-3)
     if name == "resnet18":
-        return resnet18(), keras.optimizers.SGD(0.002, momentum=0.9)
+        # At four times this rate rounding grows fifteen times as much in 20 steps, and by the processor to what tests allow.
+        return resnet18(), keras.optimizers.SGD(0.0005, momentum=0.9)
     return transformer(), keras.optimizers.AdamW(1e-3)

@@ -119,10 +119,10 @@ def _zeta_of(s: Array, q: Array, term: Callable[[Array], Array]) -> Array:
     whole = np.floor(q) == q
     result = _zeta(s, q, term)
     result = np.where(q <= 0, np.where(whole, np.inf, np.where(np.floor(s) == s, result, np.nan)), result)
-    result = np.where(np.isinf(q), np.where(q > 0, 0, np.nan), result)
+    result = np.where(np.isinf(q), np.where(q > 0, 0, np.inf), result)
     # Of an infinite power the term of the least base is left, for a positive one.
     first = np.where(q < 1, np.inf, np.where(q == 1, 1, 0))
-    result = np.where(np.isposinf(s), np.where(q > 0, first, np.where(whole & np.isfinite(q), np.inf, np.nan)), result)
+    result = np.where(np.isposinf(s), np.where(q > 0, first, np.where(whole, np.inf, np.nan)), result)
     result = np.where(s == 1, np.inf, np.where(s < 1, np.nan, result))
     return np.asarray(np.where(np.isnan(s) | np.isnan(q), np.nan, result), np.float64)
 
