@@ -144,9 +144,7 @@ ALLOWED = [
     Allowed(r"copysign$", r"special", r"^gradient", "the CPU divides by the operand, and infinity by itself"),
     Allowed(r"erfinv$", r"special", r"^result", "outside of its domain the CPU's is infinite"),
     Allowed(r"i[01]$", r"special", r"^result", "where it overflows the CPU's is NaN"),
-    Allowed(
-        r"(di|poly)gamma$", r"special", r"^(result|gradient)", "the CPU's is NaN at infinity and of large numbers"
-    ),
+    Allowed(r"(di|poly)gamma$", r"special", r"^(result|gradient)", "the CPU's is NaN at infinity and of large numbers"),
     Allowed(r"i[01]e$", r"special", r"^gradient", "the CPU's gradient at 0 is that of one side"),
     Allowed(r"sqrt$", r"special", r"^(result|gradient)", "the CPU's square root of infinity is NaN"),
     Allowed(r"(abs|logaddexp)$", r"special", r"^gradient", "the CPU divides infinity by its absolute value"),

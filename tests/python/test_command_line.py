@@ -93,7 +93,8 @@ def test_doctor_names_the_profiles_that_there_are() -> None:
 
 
 def test_doctor_survives_a_nonsense_environment() -> None:
-    result = unihal("doctor", "--json", "--timeout", "0.01", UNIHAL_BACKEND="cuda")  # frameworks are not what it is about
+    # What it is about comes before the frameworks, which need not be waited for.
+    result = unihal("doctor", "--json", "--timeout", "0.01", UNIHAL_BACKEND="cuda")
     assert result.returncode == 1
     problems = json.loads(result.stdout)["problems"]
     assert "UNIHAL_BACKEND" in problems[0]["what"] and "cuda" in problems[0]["what"]
