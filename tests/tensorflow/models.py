@@ -102,6 +102,6 @@ def build(name: str, dtype: str) -> tuple[keras.Model, keras.optimizers.Optimize
     if name == "digits_cnn":
         return digits_cnn(), keras.optimizers.Adam(1e-3)
     if name == "resnet18":
-        # At four times this rate rounding grows ten times as much in 20 steps: on some processors beyond what is allowed.
+        # At four times this rate rounding grows ten times as much in 20 steps: on some processors too much.
         return resnet18(), keras.optimizers.SGD(0.0005, momentum=0.9)
     return transformer(), keras.optimizers.AdamW(1e-3)
