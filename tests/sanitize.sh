@@ -28,7 +28,7 @@ fi
 
 PATH="$PWD/.venv/bin:$PATH"
 mkdir -p "$build"
-cmake -G Ninja -B "$build" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1 -DNDEBUG" \
+cmake -G Ninja -B "$build" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-Og -g1 -DNDEBUG" \
   -DUNIHAL_BUILD_TESTS=ON -DUNIHAL_WARNINGS_AS_ERRORS=ON -DUNIHAL_SANITIZE="$sanitizers" \
   -DPython_EXECUTABLE="$PWD/.venv/bin/python" "${options[@]}" >"$build/configure.log" ||
   { cat "$build/configure.log"; exit 1; }

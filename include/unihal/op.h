@@ -592,7 +592,7 @@ typedef struct uhal_resize_attributes {
   int32_t align_corners;
   int32_t half_pixel_centers;
   int32_t reserved;
-  double scale[UHAL_MAX_SPATIAL]; /* input step per output step; 0 (the default): from the sizes */
+  double scale[UHAL_MAX_SPATIAL]; /* input step per output step, finite; 0 (the default): from the sizes */
 } uhal_resize_attributes;
 
 /* -- transforms ----------------------------------------------------------------------------------- */

@@ -64,8 +64,11 @@ double nearest_of(const uhal_resize_attributes& attributes, int64_t input, int64
 
 // Fills the taps of output coordinate i; coordinates beyond the image repeat its edge.
 template <typename T>
-void fill_taps(const uhal_resize_attributes& attributes, int64_t input, int64_t output, double scale, int64_t i,
+void fill_taps(const uhal_resize_attributes& attributes, int64_t input, int64_t output, double wanted_scale, int64_t i,
                Tap<T>* taps) {
+  // Steps of which every position but the first lies outside x are all the same; of one that float32 does not hold, the
+  // first would be a NaN.
+  const double scale = std::min(wanted_scale, 2.0 * static_cast<double>(input + 4));
   const auto inside = [&](double index) {
     return static_cast<int64_t>(std::clamp(index, 0.0, static_cast<double>(input - 1)));
   };

@@ -1,4 +1,5 @@
 // The rules of each op kind (op.h): one sound example of every kind, and what each refuses.
+#include <cmath>
 #include <functional>
 #include <set>
 #include <vector>
@@ -86,6 +87,9 @@ uhal_segment_attributes segments(uhal_reduction reduction, uhal_segment_form for
 }
 uhal_random_attributes random(uhal_distribution distribution, double a, double b) {
   return {sizeof(uhal_random_attributes), distribution, 0, 1, {0, 0}, a, b};
+}
+uhal_resize_attributes resize(double scale) {
+  return {sizeof(uhal_resize_attributes), UHAL_RESIZE_NEAREST, 0, 0, 0, {scale, scale, scale}};
 }
 uhal_axis_attributes along(int32_t axis) { return {sizeof(uhal_axis_attributes), axis, 0}; }
 uhal_scan_attributes scan(int32_t axis, uhal_reduction reduction) {
@@ -439,6 +443,8 @@ TEST_F(OpRulesTest, EachKindSaysWhatItWants) {
       {{UHAL_OP_DROPOUT, {t({4})}, {t({4}), t({4})}}, "mask has dtype float32, expected uint8 or bool"},
       {{UHAL_OP_RESIZE, {t({2, 3, 4})}, {t({2, 4, 8})}}, "resize: y has shape (2, 4, 8), expected (2, 3, 8)"},
       {{UHAL_OP_RESIZE, {t({2, 3, 0})}, {t({2, 3, 8})}}, "nothing to sample from"},
+      {{UHAL_OP_RESIZE, {t({2, 3, 4})}, {t({2, 3, 8})}, with(resize(-1))}, "the attribute scale is -1"},
+      {{UHAL_OP_RESIZE, {t({2, 3, 4})}, {t({2, 3, 8})}, with(resize(INFINITY))}, "the attribute scale is inf"},
       {{UHAL_OP_NONZERO, {t({4})}, {t({2}, I64)}}, "nonzero: count has shape (2,), expected (1,)"},
       {{UHAL_OP_NONZERO, {t({4})}, {t({1})}}, "nonzero: count has dtype float32, expected int32 or int64"},
       {{UHAL_OP_NONZERO, {t({4})}, {t({1}, I64), t({4})}}, "nonzero: indices has dtype float32"},

@@ -1,4 +1,6 @@
 // Rules of convolution, pooling and resampling.
+#include <cmath>
+
 #include "csrc/core/op/checks.h"
 #include "csrc/core/op/shape_rules.h"
 
@@ -90,8 +92,9 @@ uhal_status check_resize_operands(const OpView& op, const uhal_tensor& x, const 
   UHAL_EXPECT(expect_rank(op, &y, x.rank, x.rank, "the rank of the other image"));
   UHAL_EXPECT(expect_shape(op, &y, expected, "N and C of the other image"));
   for (int i = 0; i < x.rank - 2; ++i) {
-    if (!(attributes.scale[i] >= 0)) {
-      return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "%s: the attribute scale is %g, expected 0 (from the sizes) or more.",
+    if (!(attributes.scale[i] >= 0) || std::isinf(attributes.scale[i])) {
+      return UHAL_FAIL(UHAL_INVALID_ARGUMENT,
+                       "%s: the attribute scale is %g, expected 0 (from the sizes) or a positive finite number.",
                        op.row->name, attributes.scale[i]);
     }
     if (x.shape[2 + i] == 0 && element_count(y) > 0) {

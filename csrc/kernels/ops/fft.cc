@@ -446,6 +446,11 @@ class AxisTransform {
   uhal_tensor shape_ = {};
 };
 
+// A transform of no elements, or into none, has no lines to plan for.
+bool is_empty(const uhal_op& op) {
+  return make_space(op.inputs, 1).count == 0 || make_space(op.outputs, 1).count == 0;
+}
+
 // The transforms along each axis, in the order in which they run: those of real signals first or last.
 struct Plan {
   FftProblem problem;
@@ -481,7 +486,7 @@ const char* refuse_fft(const DeviceTraits& traits, const uhal_op& op) {
                    static_cast<long long>(traits.local_memory));
   }
   Plan plan;
-  if (make_plan(limits, op, &plan)) return nullptr;
+  if (is_empty(op) || make_plan(limits, op, &plan)) return nullptr;
   return refusal("fft: a line is longer than local memory of %lld bytes holds in two steps",
                  static_cast<long long>(std::max(traits.local_memory, traits.launched_local_memory)));
 }

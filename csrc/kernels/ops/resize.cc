@@ -55,11 +55,11 @@ bool as_fraction(double step, int64_t* numerator, int64_t* denominator) {
   return false;
 }
 
-// Sets numerator and denominator to a given step, twice over: exact if the step has few bits. Steps so large that every
-// position but the first lies outside x are all the same.
+// More than an axis is long. Of such steps, every position but the first lies outside x: they are all the same.
+double longest_step(const Axis& axis) { return 2.0 * static_cast<double>(std::max(axis.x_length, axis.y_length) + 4); }
+
+// Sets numerator and denominator to a given step, twice over: exact if the step has few bits.
 void set_step(Axis& axis, double step) {
-  const double longest = static_cast<double>(std::max(axis.x_length, axis.y_length) + 4);
-  step = std::min(step, 2 * longest);
   if (as_fraction(step, &axis.numerator, &axis.denominator)) {
     axis.numerator *= 2;
     axis.denominator *= 2;
@@ -67,7 +67,7 @@ void set_step(Axis& axis, double step) {
   }
   int bits = 0;
   while (bits < kStepBits && std::ldexp(step, bits) != std::floor(std::ldexp(step, bits)) &&
-         std::ldexp(longest * std::max(step, 1.0), bits + 3) < 0x1p62) {
+         std::ldexp(longest_step(axis) / 2 * std::max(step, 1.0), bits + 3) < 0x1p62) {
     ++bits;
   }
   axis.numerator = 2 * static_cast<int64_t>(std::ldexp(step, bits) + 0.5);
@@ -86,6 +86,7 @@ Axis axis_of(const uhal_resize_attributes& attributes, int64_t x_length, int64_t
     axis.numerator = 2 * x_length;
     axis.denominator = 2 * y_length;
     if (scale > 0) {
+      scale = std::min(scale, longest_step(axis));
       const auto single = static_cast<float>(scale);
       const bool nearest = attributes.mode == UHAL_RESIZE_NEAREST;
       set_step(axis, nearest ? single : scale);

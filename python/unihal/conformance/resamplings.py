@@ -45,6 +45,7 @@ _PROBLEMS = (
     _Problem("three-axes", (1, 2, 3, 4, 5), (5, 3, 8)),
     _Problem("scale", (2, 3, 5, 6), (8, 9), (0.6, 0.7)),
     _Problem("scale-of-one-axis", (2, 3, 5, 6), (8, 9), (0, 0.5)),
+    _Problem("scale-beyond-float32", (2, 3, 5, 6), (3, 4), (1e39, 1e300)),
     # Where a rounding decides between two pixels at one distance.
     _Problem("ties", (1, 2, 7, 9), (30, 31), (0.2, 0.3)),
     _Problem("ties-of-many", (1, 1, 70, 60), (100, 100), (0.7, 0.6)),

@@ -50,6 +50,7 @@ def weights(
     length: int, outputs: int, *, mode: int, align_corners: int, half_pixel_centers: int, scale: float
 ) -> NDArray[Any]:
     """The matrix (outputs, length) of one axis."""
+    scale = min(scale, 2.0 * (length + 4))  # all beyond are alike, and numbers hold no fractions of a pixel there
     step = scale if scale > 0 else length / max(1, outputs)
     matrix = np.zeros((outputs, length))
     for output in range(outputs):
