@@ -447,9 +447,7 @@ class AxisTransform {
 };
 
 // A transform of no elements, or into none, has no lines to plan for.
-bool is_empty(const uhal_op& op) {
-  return make_space(op.inputs, 1).count == 0 || make_space(op.outputs, 1).count == 0;
-}
+bool is_empty(const uhal_op& op) { return make_space(op.inputs, 1).count == 0 || make_space(op.outputs, 1).count == 0; }
 
 // The transforms along each axis, in the order in which they run: those of real signals first or last.
 struct Plan {
