@@ -1,5 +1,5 @@
 // A backend for tests of the core: host memory, streams that run at once or on a thread, and faults on request.
-// Compiled several times; the FAKE_* macros make the variants that a loader must refuse.
+// variant.cc makes variants of it that a loader must refuse.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -14,23 +14,8 @@
 #include <vector>
 
 #include "tests/core/fake/fake_control.h"
+#include "tests/core/fake/variant.h"
 #include "unihal/graph_capture.h"
-
-#ifndef FAKE_NAME
-#define FAKE_NAME "fake"
-#endif
-#ifndef FAKE_MINOR
-#define FAKE_MINOR UHAL_ABI_MINOR
-#endif
-#ifndef FAKE_STRUCT_SIZE
-#define FAKE_STRUCT_SIZE sizeof(uhal_backend)
-#endif
-#ifndef FAKE_LAUNCH
-#define FAKE_LAUNCH launch
-#endif
-#ifndef FAKE_MAJOR
-#define FAKE_MAJOR UHAL_ABI_MAJOR
-#endif
 
 struct uhal_backend_device {
   int32_t ordinal;
@@ -147,14 +132,13 @@ void drain(uhal_backend_stream* stream) {
 
 uhal_status device_count(int32_t* count) {
   ++control.count_calls;
-#ifdef FAKE_FAILING_COUNT
   *count = 0;
-  return fail(UHAL_UNAVAILABLE, "the driver /dev/fake was not found; load its kernel module");
-#else
+  if (!fake::kVariant.counts_devices) {
+    return fail(UHAL_UNAVAILABLE, "the driver /dev/fake was not found; load its kernel module");
+  }
   *count = control.device_count;
   if (control.remarks) fail(UHAL_OK, "left out: a card without memory");
   return UHAL_OK;
-#endif
 }
 
 uhal_status device_open(int32_t ordinal, uhal_backend_device** device) {
@@ -445,26 +429,51 @@ const void* extension(const char* name, uint32_t version) {
   return known && control.captures ? &kGraphCapture : nullptr;
 }
 
-const uhal_backend kTable = {
-    FAKE_STRUCT_SIZE, FAKE_MAJOR,        FAKE_MINOR,         FAKE_NAME,         "1.2.3",      device_count,
-    device_open,      device_properties, allocate,           free_memory,       memory_info,  stream_create,
-    stream_destroy,   stream_query,      stream_synchronize, stream_wait_event, event_create, event_destroy,
-    event_record,     event_query,       event_synchronize,  event_elapsed,     copy,         fill,
-    supports,         FAKE_LAUNCH,       finalize,           host_callback,     extension};
+const uhal_backend kTable = {fake::kVariant.struct_size,
+                             fake::kVariant.abi_major,
+                             fake::kVariant.abi_minor,
+                             fake::kVariant.name,
+                             "1.2.3",
+                             device_count,
+                             device_open,
+                             device_properties,
+                             allocate,
+                             free_memory,
+                             memory_info,
+                             stream_create,
+                             stream_destroy,
+                             stream_query,
+                             stream_synchronize,
+                             stream_wait_event,
+                             event_create,
+                             event_destroy,
+                             event_record,
+                             event_query,
+                             event_synchronize,
+                             event_elapsed,
+                             copy,
+                             fill,
+                             supports,
+                             fake::kVariant.launches ? launch : nullptr,
+                             finalize,
+                             host_callback,
+                             extension};
 
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) const uhal_backend* uhal_backend_query(const uhal_host* offered,
                                                                                          uint32_t) {
   host = offered;
-#ifdef FAKE_REFUSING
-  host->report(UHAL_FAILED_PRECONDITION, 0, nullptr, "the fake wants ABI 9");
+  switch (fake::kVariant.answer) {
+    case fake::Answer::kTable:
+      return &kTable;
+    case fake::Answer::kRefusal:
+      host->report(UHAL_FAILED_PRECONDITION, 0, nullptr, "the fake wants ABI 9");
+      return nullptr;
+    case fake::Answer::kNull:
+      return nullptr;
+  }
   return nullptr;
-#elif defined(FAKE_NULL_TABLE)
-  return nullptr;
-#else
-  return &kTable;
-#endif
 }
 
 extern "C" __attribute__((visibility("default"))) fake::Control* fake_control() { return &control; }
