@@ -87,8 +87,15 @@ typedef unsigned long long uint64;
     __builtin_amdgcn_s_barrier(); \
     UHAL_FENCE(__ATOMIC_ACQUIRE); \
   } while (0)
+#define UHAL_GLOBAL_BARRIER()                              \
+  do {                                                     \
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup"); \
+    __builtin_amdgcn_s_barrier();                          \
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup"); \
+  } while (0)
 #else
 #define UHAL_BARRIER() __syncthreads()
+#define UHAL_GLOBAL_BARRIER() __syncthreads()
 #endif
 
 /* -- types ----------------------------------------------------------------------------------------------- */

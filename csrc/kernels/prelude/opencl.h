@@ -12,6 +12,7 @@
  *   UHAL_LAUNCHED_LOCAL_MEMORY(type, name, count)   the same, aligned to 16 bytes, of a size that GPU backends are told
  *                              at launch (Grid::local_bytes), since CUDA's compilers take no more than 48 KiB else
  *   UHAL_BARRIER()             all work-items of the group reach it; local memory is in step after it
+ *   UHAL_GLOBAL_BARRIER()      the same, and what the group wrote to the device's memory is, too, within the group
  *   UHAL_GLOBAL_ID(axis), UHAL_LOCAL_ID, UHAL_GROUP_ID, UHAL_GROUP_COUNT, UHAL_LOCAL_SIZE, UHAL_GLOBAL_SIZE   as INDEX
  *   UHAL_INLINE                before a function
  *   UHAL_NO_CONTRACTION        in a line of its own at the top of a source: products and sums are rounded each, never
@@ -49,6 +50,7 @@ typedef uint uint32;
 #define UHAL_POINTER(name) UHAL_GLOBAL char *name##_base, int64 name##_offset
 #define UHAL_ADDRESS(type, name) ((UHAL_GLOBAL type*)(name##_base + name##_offset))
 #define UHAL_BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
+#define UHAL_GLOBAL_BARRIER() barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
 #define UHAL_UNROLL _Pragma("unroll")
 #define UHAL_COSTLY_UNROLLING 0
 #define UHAL_NO_CONTRACTION _Pragma("OPENCL FP_CONTRACT OFF")
