@@ -121,6 +121,7 @@ typedef struct uhal_backend {
 
   /* -- work ------------------------------------------------------------------------------------ */
 
+  /* As uhal_copy says; drivers that read ordinary host memory at the call need a way around that. */
   uhal_status (*copy)(uhal_backend_stream* stream, void* destination, const void* source, size_t bytes,
                       uhal_copy_kind kind);
 

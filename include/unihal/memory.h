@@ -82,8 +82,9 @@ typedef int32_t uhal_copy_kind;
 enum { UHAL_COPY_HOST_TO_DEVICE = 0, UHAL_COPY_DEVICE_TO_HOST = 1, UHAL_COPY_DEVICE_TO_DEVICE = 2 };
 
 /* Submits a copy of `bytes` within the stream's device or between it and the host. Asynchronous: both
- * ranges must stay valid until the stream has passed the copy. Ranges must not overlap. Device ranges
- * are checked against their allocations (UHAL_OUT_OF_RANGE); 0 bytes is a no-op. */
+ * ranges must stay valid until the stream has passed the copy, and are read and written in the stream's
+ * order: ordinary host memory that a host callback writes before the copy, too. Ranges must not overlap.
+ * Device ranges are checked against their allocations (UHAL_OUT_OF_RANGE); 0 bytes is a no-op. */
 UHAL_API uhal_status uhal_copy(uhal_stream* stream, void* destination, const void* source, size_t bytes,
                                uhal_copy_kind kind);
 

@@ -1,4 +1,5 @@
 // Streams, events and callbacks.
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -141,6 +142,56 @@ TEST_F(HipStream, CallsTheHostBetweenWork) {
   EXPECT_OK(uhal_stream_synchronize(stream));
   EXPECT_EQ("a??", call.seen);
   EXPECT_EQ('b', after.back());
+}
+
+// Drivers read ordinary host memory when a copy is asked for.
+TEST_F(HipStream, CopiesWhatTheHostWroteBefore) {
+  char* const memory = allocate(kMegabyte);
+  void* pinned = nullptr;
+  EXPECT_OK(uhal_allocate(device, stream, UHAL_MEMORY_PINNED, kMegabyte, &pinned));
+  std::string ordinary(kMegabyte, '?');
+  for (char* const written : {ordinary.data(), static_cast<char*>(pinned)}) {
+    for (const char letter : {'a', 'b'}) {  // the second time with memory that served the first
+      std::string read(kMegabyte, '?');
+      struct Call {
+        char* written;
+        char letter;
+      } call = {written, letter};
+      EXPECT_OK(uhal_stream_host_callback(
+          stream,
+          [](void* data) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));
+            const Call& self = *static_cast<Call*>(data);
+            std::fill_n(self.written, kMegabyte, self.letter);
+          },
+          &call));
+      EXPECT_OK(uhal_copy(stream, memory, written, kMegabyte, UHAL_COPY_HOST_TO_DEVICE));
+      EXPECT_OK(uhal_copy(stream, read.data(), memory, kMegabyte, UHAL_COPY_DEVICE_TO_HOST));
+      EXPECT_OK(uhal_stream_synchronize(stream));
+      EXPECT_EQ(kMegabyte, static_cast<size_t>(std::count(read.begin(), read.end(), letter)));
+    }
+  }
+  EXPECT_OK(uhal_free(device, stream, pinned));
+  // The core's one piece, and two blocks of a copy's own: there and back.
+  EXPECT_EQ(3, calls(vendor, "hipHostMalloc"));
+}
+
+TEST_F(HipStream, ACopyBehindTheHostFailsWithoutPinnedMemory) {
+  char* const memory = allocate(100);
+  std::string source(100, 'x');
+  std::atomic<bool> goes_on{false};
+  EXPECT_OK(uhal_stream_host_callback(
+      stream,
+      [](void* data) {
+        while (!*static_cast<std::atomic<bool>*>(data)) std::this_thread::yield();
+      },
+      &goes_on));
+  fail_call("hipHostMalloc", 2);
+  EXPECT_EQ(UHAL_RESOURCE_EXHAUSTED, uhal_copy(stream, memory, source.data(), 100, UHAL_COPY_HOST_TO_DEVICE));
+  EXPECT_MESSAGE("pinned host memory for a copy behind a function of the host");
+  EXPECT_OK(uhal_copy(stream, memory, source.data(), 100, UHAL_COPY_HOST_TO_DEVICE));
+  goes_on = true;
+  EXPECT_OK(uhal_stream_synchronize(stream));
 }
 
 // The driver's own thread would refuse it.

@@ -71,7 +71,7 @@ uhal_status device_properties(uhal_backend_device* device, uhal_device_propertie
 }
 
 uhal_status allocate(uhal_backend_device* device, uhal_memory_kind kind, size_t bytes, void** pointer) {
-  return Device::from(device)->memory.allocate(kind, bytes, pointer);
+  return guarded([&] { return Device::from(device)->memory.allocate(kind, bytes, pointer); });
 }
 
 uhal_status free(uhal_backend_device* device, uhal_memory_kind kind, void* pointer, size_t) {
@@ -138,8 +138,9 @@ uhal_status event_elapsed(uhal_backend_event* start, uhal_backend_event* end, in
   return Event::elapsed(*Event::from(start), *Event::from(end), nanoseconds);
 }
 
-uhal_status copy(uhal_backend_stream* stream, void* destination, const void* source, size_t bytes, uhal_copy_kind) {
-  return Stream::from(stream)->submit_copy(destination, source, bytes);
+uhal_status copy(uhal_backend_stream* stream, void* destination, const void* source, size_t bytes,
+                 uhal_copy_kind kind) {
+  return guarded([&] { return Stream::from(stream)->submit_copy(destination, source, bytes, kind); });
 }
 
 uhal_status fill(uhal_backend_stream* stream, void* destination, const void* pattern, size_t pattern_bytes,
@@ -173,7 +174,7 @@ uhal_status copy_peer(uhal_backend_stream* stream, uhal_backend_device* destinat
       return kernels::fail(UHAL_UNIMPLEMENTED, "%s and %s have no way to each other's memory", to.name.c_str(),
                            from.name.c_str());
     }
-    return Stream::from(stream)->submit_copy(destination, source, bytes);
+    return Stream::from(stream)->submit_copy(destination, source, bytes, UHAL_COPY_DEVICE_TO_DEVICE);
   });
 }
 

@@ -87,7 +87,7 @@ std::unique_ptr<Fft> open_row(const Row& row, std::string* refusal) {
 
 bool Fft::takes(const FftTask& task) const {
   for (const FftTask::Layout* layout : {&task.from, &task.to}) {
-    if (layout->stride < 1 || layout->distance < (task.batch > 1 ? 1 : 0)) return false;
+    if (layout->stride < 1 || layout->distance < 1) return false;
   }
   return task.batch > 0 && std::all_of(task.lengths, task.lengths + task.rank, [](int64_t n) { return n > 0; }) &&
          is_aligned(task.source, task.form == FftTask::kFromReal, task.is_double) &&

@@ -10,8 +10,13 @@ int HostWork::submit(NativeStream stream, uhal_host_function function, void* use
     std::lock_guard<std::mutex> lock(mutex_);
     if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
   }
+  ++outstanding_;
   const int code = api.launch_host_function(stream, hand_over, item.get());
-  if (code == kSuccess) static_cast<void>(item.release());
+  if (code == kSuccess) {
+    static_cast<void>(item.release());
+  } else {
+    --outstanding_;
+  }
   return code;
 }
 
@@ -32,6 +37,7 @@ void HostWork::work() {
     const Item item = *item_;
     lock.unlock();
     item.function(item.user_data);
+    --outstanding_;
     lock.lock();
     item_ = nullptr;
     changed_.notify_all();

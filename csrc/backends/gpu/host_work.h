@@ -3,7 +3,9 @@
 // and waits until it has run.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <mutex>
 #include <thread>
 
@@ -25,6 +27,9 @@ class HostWork {
   // std::system_error; nothing was submitted then.
   int submit(NativeStream stream, uhal_host_function function, void* user_data);
 
+  // Whether functions that were submitted, to any stream of this process, have yet to run.
+  static bool is_outstanding() { return outstanding_.load(std::memory_order_acquire) > 0; }
+
   // Joins the thread. The stream's work has run.
   void stop();
 
@@ -37,6 +42,8 @@ class HostWork {
 
   static void hand_over(void* item);
   void work();
+
+  static inline std::atomic<int64_t> outstanding_{0};
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;

@@ -23,7 +23,7 @@ long long number(int64_t value) { return value; }
 }  // namespace
 
 Stream::Stream(Device& device, uhal_stream* owner)
-    : Queue(device.traits), device_(device), owner_(owner), error_cell_(device) {}
+    : Queue(device.traits), device_(device), owner_(owner), error_cell_(device), staging_(device) {}
 
 Stream::~Stream() {
   host_work_.stop();
@@ -196,9 +196,12 @@ uhal_status Stream::library_fft(const kernels::FftTask& task, void* workspace) {
   return status;
 }
 
-uhal_status Stream::submit_copy(void* destination, const void* source, size_t bytes) {
-  const uhal_status status = device_.make_current();
-  return status == UHAL_OK ? copy(destination, source, bytes) : status;
+uhal_status Stream::submit_copy(void* destination, const void* source, size_t bytes, uhal_copy_kind kind) {
+  if (const uhal_status status = device_.make_current(); status != UHAL_OK) return status;
+  if (capturing_ == nullptr && bytes > 0 && Staging::is_needed(kind, destination, source)) {
+    return staging_.copy(host_work_, stream_, destination, source, bytes, kind);
+  }
+  return copy(destination, source, bytes);
 }
 
 uhal_status Stream::submit_fill(void* destination, const void* pattern, size_t pattern_bytes, size_t bytes) {

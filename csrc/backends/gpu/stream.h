@@ -17,6 +17,7 @@
 #include "csrc/backends/gpu/graph.h"
 #include "csrc/backends/gpu/host_work.h"
 #include "csrc/backends/gpu/program.h"
+#include "csrc/backends/gpu/staging.h"
 #include "csrc/kernels/queue.h"
 #include "csrc/kernels/spec_table.h"
 
@@ -51,7 +52,7 @@ class Stream final : public kernels::Queue {
 
   // The slots of the backend's table.
   uhal_status launch(const uhal_op& op);
-  uhal_status submit_copy(void* destination, const void* source, size_t bytes);
+  uhal_status submit_copy(void* destination, const void* source, size_t bytes, uhal_copy_kind kind);
   uhal_status submit_fill(void* destination, const void* pattern, size_t pattern_bytes, size_t bytes);
   uhal_status query(int32_t* done);
   uhal_status synchronize();
@@ -96,6 +97,7 @@ class Stream final : public kernels::Queue {
   std::unique_ptr<FftStream> fft_;   // likewise
   ErrorCell error_cell_;
   HostWork host_work_;
+  Staging staging_;
 
   std::unique_ptr<Graph> capturing_;  // nullptr: nothing is captured
 

@@ -34,6 +34,11 @@ bool make_layout(const uhal_tensor& view, const Axes& axes, FftTask::Layout* lay
   return true;
 }
 
+// The elements from a transform to the next, if there were one: libraries refuse a distance of 0 of a single one, too.
+int64_t span_of(const FftTask::Layout& layout) {
+  return layout.stride * layout.embedding[0] * layout.embedding[1] * layout.embedding[2];
+}
+
 // The task of transforms between two views, without regard to their data; false if a library cannot be told of it.
 bool make_task(const FftProblem& problem, FftForm form, Axes axes, const uhal_tensor& from, const uhal_tensor& to,
                FftTask* task) {
@@ -59,8 +64,8 @@ bool make_task(const FftProblem& problem, FftForm form, Axes axes, const uhal_te
   const uhal_tensor* views[] = {&firsts[0], &firsts[1]};
   const Space space = make_space(views, 2);
   task->batch = space.count;
-  task->from.distance = space.count > 1 ? space.strides[0][0] : 0;
-  task->to.distance = space.count > 1 ? space.strides[1][0] : 0;
+  task->from.distance = space.count > 1 ? space.strides[0][0] : span_of(task->from);
+  task->to.distance = space.count > 1 ? space.strides[1][0] : span_of(task->to);
   return space.rank <= 1;  // 0: a single transform
 }
 

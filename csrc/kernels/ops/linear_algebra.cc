@@ -23,7 +23,10 @@
 namespace unihal::kernels {
 namespace {
 
-constexpr int64_t kMostRows = 32;  // of a block
+// Of a block. Panels of LU and QR are one group's work, which grows with their columns; what triangles need is not.
+constexpr int64_t kMostRows = 32;
+constexpr int64_t kMostRowsOfTriangles = 64;
+constexpr int64_t kPanelBlocks = 8;
 constexpr int64_t kHeads = 16;
 
 // -- views of matrices: the last two axes
@@ -107,10 +110,10 @@ uhal_tensor packed_matrices(void* data, const uhal_tensor& like, int64_t rows, i
 // What an op submits, gone through twice: first to learn what the products need of the workspace, then to run.
 class Steps {
  public:
-  Steps(Queue& queue, uhal_dtype dtype)
+  Steps(Queue& queue, uhal_dtype dtype, int64_t most_rows)
       : queue_(queue), traits_(queue.traits()), dtype_(dtype), compute_(compute_of(dtype)) {
     lanes_ = team_group_size(traits_);
-    block_ = std::min<int64_t>(kMostRows, lanes_);
+    block_ = std::min<int64_t>(most_rows, lanes_);
     while (element_bytes() * block_ * block_ * 2 > traits_.local_memory) block_ /= 2;
   }
 
@@ -291,9 +294,25 @@ uhal_status solve_lower(Steps& steps, const uhal_tensor& a, const uhal_tensor& x
 
 // -- Cholesky
 
-// In the lower triangles of packed matrices.
+// The columns [from, to) of l, down from their diagonals and a little above, less what the columns [first, from) make
+// of them: rows times rows.
+uhal_status subtract_square(Steps& steps, const uhal_tensor& l, int64_t first, int64_t from, int64_t to) {
+  const int64_t n = rows_of(l);
+  for (int64_t column = from; column < to;) {
+    const int64_t width = std::min(std::max<int64_t>(kPanelBlocks * steps.block(), (n - column) / 8), to - column);
+    UNIHAL_RETURN_UNLESS_OK(steps.multiply(block_of(l, column, first, n - column, from - first),
+                                           transposed(block_of(l, column, first, width, from - first)),
+                                           block_of(l, column, column, n - column, width), Steps::kSubtract,
+                                           Steps::kB));
+    column += width;
+  }
+  return UHAL_OK;
+}
+
+// In the lower triangles of packed matrices. Blocks are joined to panels, so that most of the work is products of
+// kPanelBlocks blocks' depth.
 uhal_status factorize_cholesky(Steps& steps, const uhal_tensor& l, void* info) {
-  const int64_t n = rows_of(l), matrices = count_of(batches_of(l));
+  const int64_t n = rows_of(l), matrices = count_of(batches_of(l)), panel_columns = kPanelBlocks * steps.block();
   const bool wide = !fits_32_bits(matrices * n * n + 256);
   for (int64_t first = 0; first < n; first += steps.block()) {
     const int64_t size = std::min(steps.block(), n - first), rest = n - first - size;
@@ -312,14 +331,11 @@ uhal_status factorize_cholesky(Steps& steps, const uhal_tensor& l, void* info) {
     // What is below the block, b: x with x l^H = b, so conj(l) x^T = b^T.
     const uhal_tensor below = block_of(l, first + size, first, rest, size);
     UNIHAL_RETURN_UNLESS_OK(steps.solve_block(block_of(l, first, first, size, size), transposed(below), false, true));
-    // Of what is right of it, down to the diagonal and a little further.
-    for (int64_t column = first + size; column < n;) {
-      const int64_t width = std::min(std::max<int64_t>(8 * steps.block(), (n - column) / 8), n - column);
-      UNIHAL_RETURN_UNLESS_OK(steps.multiply(
-          block_of(l, column, first, n - column, size), transposed(block_of(l, column, first, width, size)),
-          block_of(l, column, column, n - column, width), Steps::kSubtract, Steps::kB));
-      column += width;
-    }
+    // Of what is right of it: the panel's own columns at once, all others when the panel is complete.
+    const int64_t next = first + size, panel = first / panel_columns * panel_columns;
+    const int64_t panel_end = std::min(panel + panel_columns, n);
+    const bool complete = next == panel_end;
+    UNIHAL_RETURN_UNLESS_OK(subtract_square(steps, l, complete ? panel : first, next, complete ? n : panel_end));
   }
   if (steps.measures()) return UHAL_OK;
   KernelSpec spec = steps.spec("finish_cholesky", "OF_CHOLESKY_BLOCK", steps.lanes());
@@ -539,7 +555,7 @@ uhal_status run_triangular_solve(Queue& queue, const uhal_op& op) {
   const bool unit = attributes.unit_diagonal != 0;
   const bool conjugate = attributes.conjugate != 0 && is_complex(b.dtype);
   const uhal_tensor* info = output_of(op, 1);
-  Steps steps(queue, b.dtype);
+  Steps steps(queue, b.dtype, kMostRowsOfTriangles);
   return steps.run([&]() -> uhal_status {
     if (info != nullptr) {
       UNIHAL_RETURN_UNLESS_OK(unit ? fill_numbers(steps, info) : find_zeros(steps, *op.inputs[0], *info));
@@ -563,7 +579,7 @@ uhal_status run_cholesky(Queue& queue, const uhal_op& op) {
   const uhal_tensor a = upper ? transposed(*op.inputs[0]) : *op.inputs[0];
   const uhal_tensor l = upper ? transposed(*op.outputs[0]) : *op.outputs[0];
   const uhal_tensor* info = output_of(op, 1);
-  Steps steps(queue, a.dtype);
+  Steps steps(queue, a.dtype, kMostRowsOfTriangles);
   const int axes = a.rank - 2;
   const size_t matrices = steps.take(count_of(a), steps.element_bytes());
   const size_t numbers = steps.take(count_of(batches_of(a)), 4);
@@ -585,7 +601,7 @@ uhal_status run_lu(Queue& queue, const uhal_op& op) {
   const uhal_tensor& pivots = *op.outputs[1];
   const uhal_tensor* permutation = output_of(op, 2);
   const uhal_tensor* info = output_of(op, 3);
-  Steps steps(queue, a.dtype);
+  Steps steps(queue, a.dtype, kMostRows);
   const int axes = a.rank - 2;
   const int64_t matrices = count_of(batches_of(a));
   const size_t columns = steps.take(count_of(a), steps.element_bytes());
@@ -617,7 +633,7 @@ uhal_status run_qr(Queue& queue, const uhal_op& op) {
   const uhal_tensor& a = *op.inputs[0];
   const uhal_tensor& r = *op.outputs[0];
   const uhal_tensor* q = output_of(op, 1);
-  Steps steps(queue, a.dtype);
+  Steps steps(queue, a.dtype, kMostRows);
   QrFactorization factorization(steps, a, q != nullptr ? columns_of(*q) : 0);
   return steps.run([&]() -> uhal_status {
     if (is_empty(a)) return q == nullptr ? UHAL_OK : QrFactorization::fill_identity(steps, *q);

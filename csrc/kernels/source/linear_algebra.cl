@@ -161,23 +161,25 @@ UHAL_KERNEL UHAL_GROUP_SIZE(LANES, 1, 1) void first_zero(UHAL_POINTER(a), UHAL_P
 /* Cholesky's factor of the `size` <= BLOCK rows and columns at `first` of packed n x n matrices, of whose lower
  * triangle a work-item has a row. */
 #ifdef OF_CHOLESKY_BLOCK
+#define PITCH (BLOCK + 1) /* of rows, which then begin in different banks of local memory */
+
 UHAL_KERNEL UHAL_GROUP_SIZE(BLOCK, 1, 1) void cholesky_block(UHAL_POINTER(a), UHAL_POINTER(info), INDEX n, INDEX first,
                                                              int32 size) {
-  UHAL_LOCAL_MEMORY T block[BLOCK * BLOCK];
+  UHAL_LOCAL_MEMORY T block[BLOCK * PITCH];
   UHAL_LOCAL_MEMORY R pivots[BLOCK];
   const int32 lane = (int32)UHAL_LOCAL_ID(0);
   UHAL_GLOBAL X_STORAGE* a = UHAL_ADDRESS(X_STORAGE, a) + (UHAL_GROUP_ID(0) * n + first) * n + first;
   for (int32 i = 0; i < size; ++i) {
-    if (lane <= i) block[i * BLOCK + lane] = X_LOAD(a, i * n + lane);
+    if (lane <= i) block[i * PITCH + lane] = X_LOAD(a, i * n + lane);
   }
   UHAL_BARRIER();
   int32 wrong = 0;
   for (int32 j = 0; j < size; ++j) {
     T value = C(0);
     if (lane >= j && lane < size) {
-      value = block[lane * BLOCK + j];
+      value = block[lane * PITCH + j];
       for (int32 i = 0; i < j; ++i) {
-        value = SUBTRACT(value, MULTIPLY(block[lane * BLOCK + i], CONJUGATE(block[j * BLOCK + i])));
+        value = SUBTRACT(value, MULTIPLY(block[lane * PITCH + i], CONJUGATE(block[j * PITCH + i])));
       }
     }
     if (lane == j) pivots[j] = UHAL_REAL(value);
@@ -187,7 +189,7 @@ UHAL_KERNEL UHAL_GROUP_SIZE(BLOCK, 1, 1) void cholesky_block(UHAL_POINTER(a), UH
     if (wrong == 0 && !(pivot > 0)) wrong = j + 1;
     if (lane >= j && lane < size) {
       value = lane == j ? C(root) : divide_by_real(value, root);
-      block[lane * BLOCK + j] = value;
+      block[lane * PITCH + j] = value;
       X_STORE(a, lane * n + j, value);
     }
     UHAL_BARRIER();

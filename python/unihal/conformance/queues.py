@@ -168,6 +168,38 @@ def _callbacks_come_in_order(session: Session) -> None:
         assert seen == expected, f"callbacks saw {seen} (number, last byte of the copy before), expected {expected}"
 
 
+def _copies_see_what_callbacks_wrote(session: Session) -> None:
+    """Ordinary host memory is read and written in the order of the streams, not when a copy is submitted."""
+    with Bench(session.device) as bench:
+        first, second, event = bench.stream(), bench.stream(), bench.event()
+        memories = [bench.memory(_BYTES), bench.memory(_BYTES)]
+        written, read, elsewhere = (np.zeros(_BYTES, np.uint8) for _ in range(3))
+        seen: list[int] = []
+
+        def write() -> None:
+            time.sleep(_MOMENT)
+            written.fill(_pattern(3)[0])
+
+        for _ in range(2):  # the second time what the first has left over may serve again
+            for host in (written, read, elsewhere):
+                host.fill(0)
+            seen.clear()
+            first.callback(write)
+            first.upload(memories[0].address, written)
+            first.download(read, memories[0].address)
+            first.callback(lambda: seen.append(int(read[-1])))
+            first.record(event)
+            second.wait(event)
+            second.upload(memories[1].address, written)
+            second.download(elsewhere, memories[1].address)
+            second.synchronize()
+            first.synchronize()
+            _assert_filled(read, 3, "what a callback wrote, copied behind it")
+            _assert_filled(elsewhere, 3, "what a callback wrote, copied by a stream that waits for it")
+            expected = _pattern(3)[0]
+            assert seen == [expected], f"a callback behind the copies saw {seen}, expected {expected}"
+
+
 def _arguments_are_read_at_the_call(session: Session) -> None:
     """What describes a fill or an op is the caller's again when the call returns."""
     with Bench(session.device) as bench:
@@ -380,6 +412,7 @@ _STREAMS = (
     _destroying_waits,
     _a_destroyed_stream_is_refused,
     _callbacks_come_in_order,
+    _copies_see_what_callbacks_wrote,
     _arguments_are_read_at_the_call,
 )
 _EVENTS = (

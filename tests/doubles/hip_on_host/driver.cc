@@ -151,9 +151,12 @@ int copy(Device* device, void* destination, const void* source, size_t bytes, Na
   std::shared_ptr<Stream> stream;
   if (const int code = find_stream(handle, device, &stream); code != kSuccess) return code;
   if (destination == nullptr || source == nullptr) return kInvalidValue;
-  stream->submit([destination, source, bytes] {
+  // Ordinary memory is read at the call, as drivers do.
+  std::string early;
+  if (is_ordinary(source)) early.assign(static_cast<const char*>(source), bytes);
+  stream->submit([destination, source, bytes, early = std::move(early)] {
     char* const to = reach(destination, bytes);
-    const char* const from = reach(const_cast<void*>(source), bytes);
+    const char* const from = early.empty() ? reach(const_cast<void*>(source), bytes) : early.data();
     if (to == nullptr || from == nullptr) return kIllegalAddress;
     std::memmove(to, from, bytes);
     return kSuccess;

@@ -104,4 +104,13 @@ char* reach(void* address, size_t bytes) {
   return offset + bytes <= allocation.bytes ? allocation.shadow + offset : nullptr;
 }
 
+bool is_ordinary(const void* address) {
+  char* const begin = const_cast<char*>(static_cast<const char*>(address));
+  std::lock_guard<std::mutex> lock(allocations().mutex);
+  auto found = allocations().by_address.upper_bound(begin);
+  if (found == allocations().by_address.begin()) return true;
+  --found;
+  return static_cast<size_t>(begin - found->first) >= found->second.mapped;
+}
+
 }  // namespace on_host

@@ -22,4 +22,7 @@ int release(Kind kind, void* pointer);
 // are not all in the allocation that they begin in.
 char* reach(void* address, size_t bytes);
 
+// Whether an address is in no allocation.
+bool is_ordinary(const void* address);
+
 }  // namespace on_host

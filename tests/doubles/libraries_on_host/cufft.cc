@@ -163,6 +163,7 @@ int NAME(MakePlanMany64)(Handle handle, int rank, long long* lengths, long long*
                          int kind, long long batch, size_t* bytes) {
   ++control.questions;
   if (control.advice_status != 0) return control.advice_status;
+  if (from_stride < 1 || from_distance < 1 || to_stride < 1 || to_distance < 1) return kInvalidValue;
   Plan& plan = *find(handle);
   plan.rank = rank;
   plan.kind = kind;
