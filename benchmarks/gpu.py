@@ -19,6 +19,7 @@ from functools import partial
 from typing import Any
 
 import measure
+import numpy as np
 import unihal
 from rich.console import Console
 from rich.table import Table
@@ -237,6 +238,40 @@ def memory_bound(on: Bench) -> Iterator[Row]:
     yield from optimizers(on, size // 4)
 
 
+def sampling(on: Bench) -> Iterator[Row]:
+    """Images turned by some degrees, and the gradients; bytes are those of images, places and results, each once."""
+    count, channels, side = (1, 8, 64) if on.is_cpu else (16, 64, 256)
+    angle, line = 0.2, np.linspace(-1, 1, side, dtype=np.float32)
+    across, down = np.meshgrid(line, line)
+    turned = [np.cos(angle) * across - np.sin(angle) * down, np.sin(angle) * across + np.cos(angle) * down]
+    places = np.broadcast_to(np.stack(turned, -1), (count, side, side, 2)).astype(np.float32)
+    shape = (count, channels, side, side)
+    grid = Buffer.from_numpy(places, on.device)
+    x, dy = on.random(*shape), on.random(*shape)
+    y, dx, dgrid = on.empty(*shape), on.empty(*shape), on.empty(*places.shape)
+    peers: list[Call | None] = [None, None, None]
+    if on.torch is not None:
+        their_x, their_dy, their_grid = on.torch_random(*shape), on.torch_random(*shape), on.torch.tensor(places).cuda()
+        forward = on.torch.nn.functional.grid_sample
+
+        def gradient(*mask: bool) -> Any:
+            return on.torch.ops.aten.grid_sampler_2d_backward(their_dy, their_x, their_grid, 0, 0, False, mask)
+
+        peers = [
+            lambda: forward(their_x, their_grid, align_corners=False),
+            lambda: gradient(True, False),
+            lambda: gradient(False, True),
+        ]
+    image_bytes, place_bytes = 4 * count * channels * side**2, places.nbytes
+    for name, passes, more, call, peer in (
+        ("grid_sample", 2, 1, lambda: ops.grid_sample(x, grid, out=y), peers[0]),
+        ("its gradient of images", 2, 1, lambda: ops.grid_sample_backward_data(dy, grid, shape, out=dx), peers[1]),
+        ("its gradient of places", 2, 2, lambda: ops.grid_sample_backward_grid(dy, x, grid, out=dgrid), peers[2]),
+    ):
+        work = (passes * image_bytes + more * place_bytes) / 1e9
+        yield on.row("sampling", f"{name}, {'x'.join(map(str, shape))}, float32", work, "GB/s", 1.0, call, peer)
+
+
 def optimizers(on: Bench, count: int) -> Iterator[Row]:
     """A step of AdamW on one large parameter; PyTorch's fused one."""
     parameter, gradient, first, second = (on.random(count) for _ in range(4))
@@ -413,7 +448,13 @@ def launches(on: Bench) -> Iterator[Row]:
     yield from chains(on)
 
 
-GROUPS = {"launches": launches, "memory": memory_bound, "products": products, "convolutions": convolutions}
+GROUPS = {
+    "launches": launches,
+    "memory": memory_bound,
+    "sampling": sampling,
+    "products": products,
+    "convolutions": convolutions,
+}
 
 
 def draw(title: str, rows: list[Row]) -> None:

@@ -282,6 +282,13 @@ enum {
   UHAL_OP_RESIZE = 128,
   UHAL_OP_RESIZE_BACKWARD = 129, /* [dy] -> [dx] */
 
+  /* [x (N, C, spatial...), grid (N, y's spatial..., 2 or 3)] -> [y (N, C, spatial...)]: x at the places that grid
+   * names, for each pixel of y one coordinate per spatial axis of x, that of the last axis first. attributes:
+   * uhal_grid_sample_attributes. Since ABI 1.7. */
+  UHAL_OP_GRID_SAMPLE = 130,
+  UHAL_OP_GRID_SAMPLE_BACKWARD_DATA = 131, /* [dy, grid] -> [dx]. Since ABI 1.7. */
+  UHAL_OP_GRID_SAMPLE_BACKWARD_GRID = 132, /* [dy, x, grid] -> [dgrid]. Since ABI 1.7. */
+
   /* -- transforms ------------------------------------------------------------------------------ */
 
   /* [x] -> [y]: the discrete Fourier transform along one to three axes,
@@ -594,6 +601,29 @@ typedef struct uhal_resize_attributes {
   int32_t reserved;
   double scale[UHAL_MAX_SPATIAL]; /* input step per output step, finite; 0 (the default): from the sizes */
 } uhal_resize_attributes;
+
+/* A coordinate g of an axis of n pixels lies at position p: (g + 1) * (n - 1) / 2 with align_corners, so that -1 and 1
+ * are the centres of the first and the last pixel; else ((g + 1) * n - 1) / 2: the outer edges of these.
+ * BORDER moves a position outside [0, n - 1] to its nearest end. REFLECTION mirrors it at 0 and n - 1 with
+ * align_corners (0 if n is 1), else at -1/2 and n - 1/2, and then takes the nearest end. With ZEROS pixels outside x
+ * count as 0. NEAREST takes the pixel at p rounded to an integer, of two as near the even one; LINEAR weighs the two
+ * pixels around p along each axis; weights multiply. Of coordinates that are infinite or NaN, ZEROS gives 0 and the
+ * others a pixel of x. Computed in float32, or float64 if an operand is. Each element of a gradient is summed in an
+ * order of its own: the same bits each time. */
+typedef int32_t uhal_grid_sample_mode;
+enum { UHAL_GRID_SAMPLE_NEAREST = 0, UHAL_GRID_SAMPLE_LINEAR = 1 };
+
+typedef int32_t uhal_grid_sample_padding;
+enum { UHAL_GRID_SAMPLE_ZEROS = 0, UHAL_GRID_SAMPLE_BORDER = 1, UHAL_GRID_SAMPLE_REFLECTION = 2 };
+
+typedef struct uhal_grid_sample_attributes {
+  size_t struct_size;
+  uhal_grid_sample_mode mode;       /* default UHAL_GRID_SAMPLE_LINEAR */
+  uhal_grid_sample_padding padding; /* default UHAL_GRID_SAMPLE_ZEROS */
+  int32_t align_corners;
+  int32_t edge_gradient; /* 1: a position that padding finds or leaves exactly at an end has the inside's gradient
+                          * (Paddle); 0: none (PyTorch) */
+} uhal_grid_sample_attributes;
 
 /* -- transforms ----------------------------------------------------------------------------------- */
 

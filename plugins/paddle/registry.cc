@@ -82,6 +82,7 @@ const KernelTable& all_kernels() {
                           pool_kernels,
                           random_kernels,
                           reduce_kernels,
+                          sampling_kernels,
                           shape_kernels,
                           softmax_kernels,
                           sort_kernels,

@@ -64,6 +64,7 @@ KernelTable optimizer_kernels();
 KernelTable pool_kernels();
 KernelTable random_kernels();
 KernelTable reduce_kernels();
+KernelTable sampling_kernels();
 KernelTable shape_kernels();
 KernelTable softmax_kernels();
 KernelTable sort_kernels();

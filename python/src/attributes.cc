@@ -111,6 +111,10 @@ const Field random_fields[] = {FIELD(uhal_random_attributes, distribution, UHAL_
 const Field resize_fields[] = {
     FIELD(uhal_resize_attributes, mode, UHAL_RESIZE_NEAREST), FIELD(uhal_resize_attributes, align_corners, 0),
     FIELD(uhal_resize_attributes, half_pixel_centers, 0), FIELD(uhal_resize_attributes, scale, 0)};
+const Field grid_sample_fields[] = {FIELD(uhal_grid_sample_attributes, mode, UHAL_GRID_SAMPLE_LINEAR),
+                                    FIELD(uhal_grid_sample_attributes, padding, UHAL_GRID_SAMPLE_ZEROS),
+                                    FIELD(uhal_grid_sample_attributes, align_corners, 0),
+                                    FIELD(uhal_grid_sample_attributes, edge_gradient, 0)};
 const Field fft_fields[] = {FIELD(uhal_fft_attributes, direction, UHAL_FFT_FORWARD),
                             FIELD(uhal_fft_attributes, normalization, UHAL_FFT_UNSCALED),
                             FIELD(uhal_fft_attributes, axis_count, 1), FIELD(uhal_fft_attributes, axes, -1)};
@@ -153,6 +157,7 @@ const Layout layouts[] = {
     LAYOUT(UHAL_OP_ATTENTION, UHAL_OP_ATTENTION_BACKWARD, uhal_attention_attributes, attention_fields),
     LAYOUT(UHAL_OP_RANDOM, UHAL_OP_DROPOUT, uhal_random_attributes, random_fields),
     LAYOUT(UHAL_OP_RESIZE, UHAL_OP_RESIZE_BACKWARD, uhal_resize_attributes, resize_fields),
+    LAYOUT(UHAL_OP_GRID_SAMPLE, UHAL_OP_GRID_SAMPLE_BACKWARD_GRID, uhal_grid_sample_attributes, grid_sample_fields),
     LAYOUT(UHAL_OP_FFT, UHAL_OP_FFT, uhal_fft_attributes, fft_fields),
     LAYOUT(UHAL_OP_SEARCH_SORTED, UHAL_OP_SEARCH_SORTED, uhal_search_attributes, search_fields),
 };

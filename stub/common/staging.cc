@@ -27,6 +27,13 @@ AxisOrder memory_order(const uhal_tensor& view) {
   return order;
 }
 
+AxisOrder channels_innermost(int rank) {
+  AxisOrder order = row_major(rank);
+  for (int i = 1; i + 1 < rank; ++i) order.axes[i] = i + 1;
+  order.axes[rank - 1] = 1;
+  return order;
+}
+
 AxisOrder image_order(const uhal_tensor& view) {
   AxisOrder order = row_major(view.rank);
   if (view.rank > 2 && view.shape[1] > 1 && view.strides[1] == 1) {  // N, spatial..., C

@@ -24,6 +24,9 @@ AxisOrder memory_order(const uhal_tensor& view);
 AxisOrder image_order(const uhal_tensor& view);
 inline bool channels_last(const AxisOrder& order) { return order.rank > 2 && order.axes[order.rank - 1] == 1; }
 
+// Images with their channels innermost: N, spatial..., C.
+AxisOrder channels_innermost(int rank);
+
 // A view's own order, but with one axis (-1: the last) innermost.
 AxisOrder order_with_axis_last(const uhal_tensor& view, int axis);
 

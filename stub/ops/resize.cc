@@ -156,14 +156,6 @@ UNIHAL_VECTORIZED void backward_lanes(const Geometry<T>& g, int64_t lanes, const
 
 uhal_resize_attributes attributes_of(const uhal_op& op) { return attributes_or(op, uhal_resize_attributes{}); }
 
-// N, spatial..., C
-AxisOrder channels_innermost(int rank) {
-  AxisOrder order = row_major(rank);
-  for (int i = 1; i + 1 < rank; ++i) order.axes[i] = i + 1;
-  order.axes[rank - 1] = 1;
-  return order;
-}
-
 template <typename T>
 uhal_status resize(const Launch& launch, uhal_dtype dtype) {
   const uhal_resize_attributes attributes = attributes_of(launch.op);

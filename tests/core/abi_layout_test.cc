@@ -1,4 +1,4 @@
-// The layout of everything that crosses the boundary, as of ABI 1.6. A line that fails to compile means that a binary
+// The layout of everything that crosses the boundary, as of ABI 1.7. A line that fails to compile means that a binary
 // built against an older header would read the wrong bytes: append instead, or raise the major.
 #include <gtest/gtest.h>
 
@@ -254,6 +254,12 @@ FIELD(uhal_resize_attributes, align_corners, 12);
 FIELD(uhal_resize_attributes, half_pixel_centers, 16);
 FIELD(uhal_resize_attributes, reserved, 20);
 FIELD(uhal_resize_attributes, scale, 24);
+SIZE(uhal_grid_sample_attributes, 24);
+FIELD(uhal_grid_sample_attributes, struct_size, 0);
+FIELD(uhal_grid_sample_attributes, mode, 8);
+FIELD(uhal_grid_sample_attributes, padding, 12);
+FIELD(uhal_grid_sample_attributes, align_corners, 16);
+FIELD(uhal_grid_sample_attributes, edge_gradient, 20);
 SIZE(uhal_fft_attributes, 32);
 FIELD(uhal_fft_attributes, struct_size, 0);
 FIELD(uhal_fft_attributes, direction, 8);
@@ -493,6 +499,9 @@ VALUE(UHAL_OP_RANDOM, 112);
 VALUE(UHAL_OP_DROPOUT, 113);
 VALUE(UHAL_OP_RESIZE, 128);
 VALUE(UHAL_OP_RESIZE_BACKWARD, 129);
+VALUE(UHAL_OP_GRID_SAMPLE, 130);
+VALUE(UHAL_OP_GRID_SAMPLE_BACKWARD_DATA, 131);
+VALUE(UHAL_OP_GRID_SAMPLE_BACKWARD_GRID, 132);
 VALUE(UHAL_OP_FFT, 144);
 VALUE(UHAL_OP_NONZERO, 160);
 VALUE(UHAL_OP_SEARCH_SORTED, 161);
@@ -538,6 +547,11 @@ VALUE(UHAL_RANDOM_BITS, 4);
 VALUE(UHAL_RESIZE_NEAREST, 0);
 VALUE(UHAL_RESIZE_LINEAR, 1);
 VALUE(UHAL_RESIZE_CUBIC, 2);
+VALUE(UHAL_GRID_SAMPLE_NEAREST, 0);
+VALUE(UHAL_GRID_SAMPLE_LINEAR, 1);
+VALUE(UHAL_GRID_SAMPLE_ZEROS, 0);
+VALUE(UHAL_GRID_SAMPLE_BORDER, 1);
+VALUE(UHAL_GRID_SAMPLE_REFLECTION, 2);
 VALUE(UHAL_FFT_FORWARD, 0);
 VALUE(UHAL_FFT_INVERSE, 1);
 VALUE(UHAL_FFT_UNSCALED, 0);

@@ -203,6 +203,10 @@ std::vector<Call> sound_calls() {
       {UHAL_OP_DROPOUT, {t({4, 5})}, {t({4, 5}), t({4, 5}, UHAL_UINT8)}, with(random(UHAL_RANDOM_UNIFORM, 0.5, 1))},
       {UHAL_OP_RESIZE, {t({2, 3, 4, 5})}, {t({2, 3, 8, 7})}},
       {UHAL_OP_RESIZE_BACKWARD, {t({2, 3, 8, 7})}, {t({2, 3, 4, 5})}},
+      {UHAL_OP_GRID_SAMPLE, {t({2, 3, 4, 5}), t({2, 6, 7, 2})}, {t({2, 3, 6, 7})}},
+      {UHAL_OP_GRID_SAMPLE, {t({2, 3, 4, 5, 6}), t({2, 7, 8, 9, 3})}, {t({2, 3, 7, 8, 9})}},
+      {UHAL_OP_GRID_SAMPLE_BACKWARD_DATA, {t({2, 3, 6, 7}), t({2, 6, 7, 2})}, {t({2, 3, 4, 5})}},
+      {UHAL_OP_GRID_SAMPLE_BACKWARD_GRID, {t({2, 3, 6, 7}), t({2, 3, 4, 5}), t({2, 6, 7, 2})}, {t({2, 6, 7, 2})}},
       {UHAL_OP_FFT, {t({4, 5}, C64)}, {t({4, 5}, C64)}},
       {UHAL_OP_FFT, {t({4, 5}, UHAL_FLOAT64)}, {t({4, 3}, UHAL_COMPLEX128)}, with(fft({0, 1}))},
       {UHAL_OP_FFT, {t({3, 5}, C64)}, {t({4, 5})}, with(fft({1, 0}))},
@@ -278,6 +282,9 @@ struct RefusedCall {
 
 TEST_F(OpRulesTest, EachKindSaysWhatItWants) {
   const RefusedCall refused[] = {
+      {{UHAL_OP_GRID_SAMPLE, {t({2, 3, 4, 5}), t({2, 6, 7, 3})}, {t({2, 3, 6, 7})}},
+       "grid_sample: grid has shape (2, 6, 7, 3), expected (2, 6, 7, 2)"},
+      {{UHAL_OP_GRID_SAMPLE, {t({2, 3, 0, 5}), t({2, 6, 7, 2})}, {t({2, 3, 6, 7})}}, "has nothing to sample from"},
       {{UHAL_OP_COPY, {t({4}, I64)}, {t({4})}}, "copy: y has dtype float32, expected int64, the dtype of x"},
       {{UHAL_OP_IOTA, {}, {t({4}, UHAL_BOOL)}}, "iota: y has dtype bool"},
       {{UHAL_OP_TRIANGULAR, {t({4})}, {t({4})}}, "triangular: x has rank 1 (shape (4,)), expected 2 to 10"},

@@ -49,6 +49,7 @@ typedef struct changed_op {
     uhal_attention_attributes attention;
     uhal_random_attributes random;
     uhal_resize_attributes resize;
+    uhal_grid_sample_attributes grid_sample;
     uhal_fft_attributes fft;
     uhal_triangular_solve_attributes triangular_solve;
     uhal_triangle_attributes triangle;
@@ -269,6 +270,9 @@ static void half_pixels_ignored(changed_op* c) { c->attributes.resize.half_pixel
 static void resize_scale_ignored(changed_op* c) {
   for (int axis = 0; axis < UHAL_MAX_SPATIAL; ++axis) c->attributes.resize.scale[axis] = 0;
 }
+static void sample_padding_ignored(changed_op* c) { c->attributes.grid_sample.padding = UHAL_GRID_SAMPLE_ZEROS; }
+static void sample_corners_ignored(changed_op* c) { c->attributes.grid_sample.align_corners = 0; }
+static void sample_edges_ignored(changed_op* c) { c->attributes.grid_sample.edge_gradient = 0; }
 static void direction_ignored(changed_op* c) { c->attributes.fft.direction = UHAL_FFT_FORWARD; }
 static void normalization_ignored(changed_op* c) { c->attributes.fft.normalization = UHAL_FFT_UNSCALED; }
 static void axes_ignored(changed_op* c) { c->attributes.fft.axis_count = 1; }
@@ -577,6 +581,9 @@ static const fault faults[] = {
     {"resize/half pixels", UHAL_OP_RESIZE, half_pixels_ignored, NULL},
     {"resize/scale", UHAL_OP_RESIZE, resize_scale_ignored, NULL},
     {"resize_backward/scale", UHAL_OP_RESIZE_BACKWARD, resize_scale_ignored, NULL},
+    {"grid_sample/padding", UHAL_OP_GRID_SAMPLE, sample_padding_ignored, NULL},
+    {"grid_sample_backward_data/corners", UHAL_OP_GRID_SAMPLE_BACKWARD_DATA, sample_corners_ignored, NULL},
+    {"grid_sample_backward_grid/edges", UHAL_OP_GRID_SAMPLE_BACKWARD_GRID, sample_edges_ignored, NULL},
     {"fft/direction", UHAL_OP_FFT, direction_ignored, NULL},
     {"fft/normalization", UHAL_OP_FFT, normalization_ignored, NULL},
     {"fft/axes", UHAL_OP_FFT, axes_ignored, NULL},

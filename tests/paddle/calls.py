@@ -268,6 +268,7 @@ CALLS: list[Call] = [
         F.conv2d_transpose,
         {"x": random(2, 7, 6, 4), "weight": random(4, 3, 3, 3, seed=1), "data_format": "NHWC"},
     ),
+    Call("grid_sample", F.grid_sample, {"x": IMAGE, "grid": random(2, 3, 5, 2), "mode": "bilinear"}),
     Call("max_pool2d", F.max_pool2d, {"x": IMAGE, "kernel_size": 3, "stride": 2, "padding": 1}),
     Call(
         "max_pool2d NHWC",

@@ -5,6 +5,7 @@ A row names the call, its inputs, and what it does not have (gradients, dtypes).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -165,6 +166,26 @@ IMAGES = [
     Case("adaptive_avg_pool2d", lambda x: F.adaptive_avg_pool2d(x, 3), (IMAGE,)),
     Case("adaptive_avg_pool2d one", lambda x: F.adaptive_avg_pool2d(x, 1), (IMAGE,)),
     Case("avg_pool3d", lambda x: F.avg_pool3d(x, 2), (random(2, 3, 4, 4, 4),)),
+]
+
+
+def places(*shape: int) -> Array:
+    """In steps that place some at the edges and halfway between pixels, and outside."""
+    return (np.random.RandomState(5).randint(-12, 13, shape) / 8).astype("float32")
+
+
+SAMPLING = [
+    Case(
+        f"grid_sample {mode} {padding} {corners} {len(shape)}D",
+        partial(F.grid_sample, mode=mode, padding_mode=padding, align_corners=corners),
+        (random(*shape), places(*grid)),
+    )
+    for mode in ("bilinear", "nearest")
+    for padding in ("zeros", "border", "reflection")
+    for corners in (True, False)
+    for shape, grid in (((2, 3, 4, 5), (2, 3, 6, 2)), ((1, 2, 3, 4, 2), (1, 2, 3, 5, 3)))
+] + [
+    Case("grid_sample one pixel", F.grid_sample, (random(2, 3, 1, 1), places(2, 3, 2, 2))),
 ]
 
 GAMMA, BETA = random(4, seed=1), random(4, seed=2)
@@ -433,7 +454,9 @@ ATTENTION = [
     ),
 ]
 
-CASES = UNARY + BINARY + MATRIX + IMAGES + NORMS + SPECIAL + REDUCTIONS + SHAPES + INDEXING + LOSSES + ATTENTION
+CASES = (
+    UNARY + BINARY + MATRIX + IMAGES + SAMPLING + NORMS + SPECIAL + REDUCTIONS + SHAPES + INDEXING + LOSSES + ATTENTION
+)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

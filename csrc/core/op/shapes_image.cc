@@ -105,6 +105,34 @@ uhal_status check_resize_operands(const OpView& op, const uhal_tensor& x, const 
   return UHAL_OK;
 }
 
+// y = grid_sample(x, grid). `y` is an operand that has its shape.
+uhal_status check_grid_sample_operands(const OpView& op, const uhal_tensor& x, const uhal_tensor& grid,
+                                       const uhal_tensor& y) {
+  const auto& attributes = op.attributes_as<uhal_grid_sample_attributes>();
+  UHAL_EXPECT(expect_attribute(op, "mode", attributes.mode, UHAL_GRID_SAMPLE_NEAREST, UHAL_GRID_SAMPLE_LINEAR));
+  UHAL_EXPECT(expect_attribute(op, "padding", attributes.padding, UHAL_GRID_SAMPLE_ZEROS, UHAL_GRID_SAMPLE_REFLECTION));
+  UHAL_EXPECT(expect_attribute(op, "align_corners", attributes.align_corners, 0, 1));
+  UHAL_EXPECT(expect_attribute(op, "edge_gradient", attributes.edge_gradient, 0, 1));
+  UHAL_EXPECT(expect_rank(op, &x, 4, 5, "(N, C, 2 or 3 spatial axes)"));
+  UHAL_EXPECT(expect_rank(op, &y, x.rank, x.rank, "the rank of x"));
+  UHAL_EXPECT(expect_rank(op, &grid, x.rank, x.rank, "(N, y's spatial axes, coordinates)"));
+  Shape sampled = {x.shape[0], x.shape[1]}, coordinates = {x.shape[0]};
+  for (int i = 2; i < x.rank; ++i) {
+    sampled.push(grid.shape[i - 1]);
+    coordinates.push(grid.shape[i - 1]);
+  }
+  coordinates.push(x.rank - 2);
+  UHAL_EXPECT(expect_shape(op, &grid, coordinates, "N of x, y's spatial axes, and a coordinate for each axis of x"));
+  UHAL_EXPECT(expect_shape(op, &y, sampled, "N and C of x, spatial axes of grid"));
+  for (int i = 2; i < x.rank; ++i) {
+    if (x.shape[i] == 0 && element_count(y) > 0) {
+      return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "%s: an image of shape %s has nothing to sample from.", op.row->name,
+                       shape_text(x.rank, x.shape).c_str());
+    }
+  }
+  return UHAL_OK;
+}
+
 }  // namespace
 
 uhal_status check_convolution(const OpView& op) {
@@ -142,5 +170,18 @@ uhal_status check_pool_backward(const OpView& op) {
 uhal_status check_resize(const OpView& op) { return check_resize_operands(op, *op.input(0), *op.output(0)); }
 
 uhal_status check_resize_backward(const OpView& op) { return check_resize_operands(op, *op.output(0), *op.input(0)); }
+
+uhal_status check_grid_sample(const OpView& op) {
+  return check_grid_sample_operands(op, *op.input(0), *op.input(1), *op.output(0));
+}
+
+uhal_status check_grid_sample_backward_data(const OpView& op) {
+  return check_grid_sample_operands(op, *op.output(0), *op.input(1), *op.input(0));
+}
+
+uhal_status check_grid_sample_backward_grid(const OpView& op) {
+  UHAL_EXPECT(check_grid_sample_operands(op, *op.input(1), *op.input(2), *op.input(0)));
+  return expect_same_shape(op, op.output(0), op.input(2));
+}
 
 }  // namespace unihal::core

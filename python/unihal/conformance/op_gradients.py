@@ -11,7 +11,7 @@ from .case import Array, Case
 from .gradient import Gradient, gradient_cases
 from .reference import attention as att
 from .reference import convolution as conv
-from .reference import loss, normalization, pooling, resampling
+from .reference import loss, normalization, pooling, resampling, sampling
 from .reference.enums import PoolMode, ResizeMode
 from .reference.softmax import softmax
 
@@ -106,6 +106,29 @@ def _resize_gradients() -> Iterator[Gradient]:
 
                 title = f"{mode.name.lower()}/{grid}/{name}"
                 yield Gradient("resize_backward", title, forward, (x,), lambda operands, y, dy: [dy], (0,), attributes)
+
+
+def _grid_sample_gradients() -> Iterator[Gradient]:
+    """Of places that keep so far from pixels' edges that no finite difference crosses one."""
+    for name, x, outputs in (("two-axes", (1, 2, 4, 5), (3, 2)), ("three-axes", (1, 2, 3, 2, 4), (2, 2, 3))):
+        for padding in (0, 1, 2):
+            for corners in (0, 1):
+                attributes = {"padding": padding, "align_corners": corners}
+
+                def forward(x: Array, grid: Array, attributes: dict[str, Any] = attributes) -> Array:
+                    return sampling.grid_sample(x, grid, **attributes)
+
+                def draw(generator: np.random.Generator, x: Any = x, outputs: Any = outputs) -> Sequence[Array]:
+                    places = (x[0], *outputs, len(outputs))
+                    return [generator.normal(0, 1, x), generator.integers(-25, 26, places) / 20 + 0.0137]
+
+                title = f"{['zeros', 'border', 'reflection'][padding]}/{('edges', 'corners')[corners]}/{name}"
+                shapes = (x, (x[0], *outputs, len(outputs)))
+                for op, inputs, of in (
+                    ("grid_sample_backward_data", lambda operands, y, dy: [dy, operands[1]], 0),
+                    ("grid_sample_backward_grid", lambda operands, y, dy: [dy, *operands], 1),
+                ):
+                    yield Gradient(op, title, forward, shapes, inputs, (of,), attributes, draw)
 
 
 def _softmax_gradients() -> Iterator[Gradient]:
@@ -222,6 +245,7 @@ def gradients() -> Iterator[Gradient]:
     yield from _convolution_gradients()
     yield from _pool_gradients()
     yield from _resize_gradients()
+    yield from _grid_sample_gradients()
     yield from _softmax_gradients()
     yield from _cross_entropy_gradients()
     yield from _norm_gradients()

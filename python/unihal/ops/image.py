@@ -24,6 +24,11 @@ _POOL_AVERAGE_INCLUDE_PADDING = 1
 _POOL_AVERAGE_EXCLUDE_PADDING = 2
 
 _RESIZE_MODES: dict[str, int] = {"nearest": 0, "linear": 1, "cubic": 2}
+_SAMPLE_MODES: dict[str, int] = {"nearest": 0, "linear": 1}
+_SAMPLE_PADDINGS: dict[str, int] = {"zeros": 0, "border": 1, "reflection": 2}
+
+SampleMode = Literal["nearest", "linear"]
+SamplePadding = Literal["zeros", "border", "reflection"]
 
 
 @dataclass(frozen=True)
@@ -346,4 +351,71 @@ def _resize_attributes(
         "align_corners": int(align_corners),
         "half_pixel_centers": int(half_pixel_centers),
         "scale": scales,
+    }
+
+
+def grid_sample(
+    x: Buffer,
+    grid: Buffer,
+    mode: SampleMode = "linear",
+    *,
+    padding: SamplePadding = "zeros",
+    align_corners: bool = False,
+    out: Buffer | None = None,
+    stream: Stream | None = None,
+) -> Buffer:
+    """Images (N, C, spatial...) of two or three spatial axes at the places that ``grid`` (N, spatial..., 2 or 3) names.
+
+    A place has a coordinate for each spatial axis, that of the last one first: -1 and 1 are the outer edges of the
+    first and the last pixel, with ``align_corners`` their centres. Outside are zeros, the nearest pixel, or the
+    image's reflection. Of two pixels as near the even one is taken.
+    """
+    _spatial_rank(x)
+    y = output((*x.shape[:2], *grid.shape[1:-1]), x.dtype, x, out, stream)
+    launch("grid_sample", [x, grid], [y], _sample_attributes(mode, padding, align_corners), stream=stream)
+    return y
+
+
+def grid_sample_backward_data(
+    dy: Buffer,
+    grid: Buffer,
+    x_shape: Sequence[int],
+    mode: SampleMode = "linear",
+    *,
+    padding: SamplePadding = "zeros",
+    align_corners: bool = False,
+    out: Buffer | None = None,
+    stream: Stream | None = None,
+) -> Buffer:
+    """The gradient of the images."""
+    dx = output(x_shape, dy.dtype, dy, out, stream)
+    attributes = _sample_attributes(mode, padding, align_corners)
+    launch("grid_sample_backward_data", [dy, grid], [dx], attributes, stream=stream)
+    return dx
+
+
+def grid_sample_backward_grid(
+    dy: Buffer,
+    x: Buffer,
+    grid: Buffer,
+    mode: SampleMode = "linear",
+    *,
+    padding: SamplePadding = "zeros",
+    align_corners: bool = False,
+    edge_gradient: bool = False,
+    out: Buffer | None = None,
+    stream: Stream | None = None,
+) -> Buffer:
+    """The gradient of the places; with ``edge_gradient`` also of those that padding finds or leaves at an end."""
+    dgrid = output(grid.shape, grid.dtype, dy, out, stream)
+    attributes = _sample_attributes(mode, padding, align_corners) | {"edge_gradient": int(edge_gradient)}
+    launch("grid_sample_backward_grid", [dy, x, grid], [dgrid], attributes, stream=stream)
+    return dgrid
+
+
+def _sample_attributes(mode: str, padding: str, align_corners: bool) -> dict[str, Any]:
+    return {
+        "mode": _SAMPLE_MODES[mode],
+        "padding": _SAMPLE_PADDINGS[padding],
+        "align_corners": int(align_corners),
     }

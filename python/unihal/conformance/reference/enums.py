@@ -66,6 +66,21 @@ class ResizeMode(IntEnum):
     CUBIC = 2
 
 
+class GridSampleMode(IntEnum):
+    """uhal_grid_sample_mode."""
+
+    NEAREST = 0
+    LINEAR = 1
+
+
+class GridSamplePadding(IntEnum):
+    """uhal_grid_sample_padding."""
+
+    ZEROS = 0
+    BORDER = 1
+    REFLECTION = 2
+
+
 class FftDirection(IntEnum):
     """uhal_fft_direction."""
 

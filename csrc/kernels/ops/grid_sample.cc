@@ -1,0 +1,172 @@
+// UHAL_OP_GRID_SAMPLE and its gradients. That of the images is a scatter: what places add to pixels is put in the order
+// of the pixels first, so that each sum has one order and needs no atomic operations.
+#include <algorithm>
+
+#include "csrc/backends/common/attributes.h"
+#include "csrc/backends/common/op_names.h"
+#include "csrc/kernels/operands.h"
+#include "csrc/kernels/ops.h"
+#include "csrc/kernels/stable_order.h"
+#include "csrc/kernels/views.h"
+#include "kernel_sources.h"
+
+namespace unihal::kernels {
+namespace {
+
+constexpr int64_t kMostOrdered = int64_t{1} << 30;
+constexpr int64_t kChannels = 8;  // of a work-item, where those of a place are far from each other
+constexpr int kMostMembers = 33;  // of the struct Plan of grid_sample.cl
+
+uhal_grid_sample_attributes attributes_of(const uhal_op& op) {
+  return attributes_or(op, uhal_grid_sample_attributes{sizeof(uhal_grid_sample_attributes), UHAL_GRID_SAMPLE_LINEAR,
+                                                       UHAL_GRID_SAMPLE_ZEROS, 0, 0});
+}
+
+// An op of any of the kinds.
+struct Problem {
+  uhal_grid_sample_attributes attributes;
+  const uhal_tensor* x;  // or dx
+  const uhal_tensor* grid;
+  const uhal_tensor* y;      // or dy
+  const uhal_tensor* dgrid;  // the grid where there is none
+  int axes;
+  int64_t places = 1;  // of all images
+  int64_t pixels = 1;  // of one image of x
+  int64_t taps = 1;    // of a place
+
+  explicit Problem(const uhal_op& op) : attributes(attributes_of(op)) {
+    const bool forward = op.kind == UHAL_OP_GRID_SAMPLE, of_data = op.kind == UHAL_OP_GRID_SAMPLE_BACKWARD_DATA;
+    x = forward ? op.inputs[0] : of_data ? op.outputs[0] : op.inputs[1];
+    grid = forward || of_data ? op.inputs[1] : op.inputs[2];
+    y = forward ? op.outputs[0] : op.inputs[0];
+    dgrid = forward || of_data ? grid : op.outputs[0];
+    axes = x->rank - 2;
+    places = x->shape[0];
+    for (int a = 0; a < axes; ++a) {
+      places *= y->shape[2 + a];
+      pixels *= x->shape[2 + a];
+      if (attributes.mode == UHAL_GRID_SAMPLE_LINEAR) taps *= 2;
+    }
+  }
+
+  int64_t channels() const { return x->shape[1]; }
+  int64_t updates() const { return places * taps; }
+  bool is_wide(int64_t count) const {
+    return !fits_32_bits(*x) || !fits_32_bits(*grid) || !fits_32_bits(*y) || !fits_32_bits(*dgrid) ||
+           !fits_32_bits(count) || !fits_32_bits(updates());
+  }
+
+  void append(Arguments& arguments, int64_t count, bool wide) const {
+    int64_t members[kMostMembers] = {
+        count, places, channels(), pixels, attributes.padding, attributes.align_corners, attributes.edge_gradient};
+    int64_t* next = std::copy_n(x->shape + 2, axes, members + 7);
+    next = std::copy_n(y->shape + 2, axes, next);
+    for (const uhal_tensor* view : {x, y, grid, dgrid}) next = std::copy_n(view->strides, 2 + axes, next);
+    append_indices(arguments, members, static_cast<int>(next - members), wide);
+  }
+};
+
+KernelSpec spec_of(const uhal_op& op, const Problem& problem, const char* entry, const char* part, bool wide) {
+  KernelSpec spec(sources::grid_sample, entry);
+  spec.compute(floating_compute(op)).define(part, 1).define("UHAL_WIDE_INDEX", wide).define("AXES", problem.axes);
+  spec.define("MODE", problem.attributes.mode);
+  return spec.dtype("X", problem.x->dtype).dtype("GRID", problem.grid->dtype).dtype("Y", problem.y->dtype);
+}
+
+Grid grid_of(const Queue& queue, int64_t count) {
+  return linear_grid(count, std::min(256, queue.traits().max_group_size));
+}
+
+uhal_status run_forward(Queue& queue, const uhal_op& op, const Problem& problem) {
+  const int64_t channels = problem.y->strides[1] == 1 ? 1 : std::min(kChannels, problem.channels());
+  const int64_t count = problem.places * ((problem.channels() + channels - 1) / channels);
+  const bool wide = problem.is_wide(count);
+  KernelSpec spec = spec_of(op, problem, "grid_sample", "OF_FORWARD", wide);
+  spec.define("CHANNELS", channels);
+  Arguments arguments;
+  arguments.pointer(problem.x->data).pointer(problem.grid->data).pointer(problem.y->data);
+  problem.append(arguments, count, wide);
+  return queue.run(spec, arguments, grid_of(queue, count));
+}
+
+uhal_status run_backward_grid(Queue& queue, const uhal_op& op, const Problem& problem) {
+  const bool wide = problem.is_wide(problem.places);
+  KernelSpec spec = spec_of(op, problem, "grid_sample_backward_grid", "OF_BACKWARD_GRID", wide);
+  spec.dtype("DGRID", problem.dgrid->dtype);
+  Arguments arguments;
+  arguments.pointer(problem.y->data).pointer(problem.x->data).pointer(problem.grid->data);
+  arguments.pointer(problem.dgrid->data);
+  problem.append(arguments, problem.places, wide);
+  return queue.run(spec, arguments, grid_of(queue, problem.places));
+}
+
+uhal_status run_backward_data(Queue& queue, const uhal_op& op, const Problem& problem) {
+  if (const uhal_status status = fill_view(queue, 0, 0, *problem.x); status != UHAL_OK) return status;
+  const int64_t updates = problem.updates();
+  if (updates == 0) return UHAL_OK;
+  const auto outside = static_cast<uint32_t>(problem.x->shape[0] * problem.pixels);
+  const StableOrder sort(queue.traits(), updates, outside);
+  const auto aligned = [](size_t bytes) { return (bytes + 255) / 256 * 256; };
+  const size_t key_bytes = aligned(static_cast<size_t>(updates) * sizeof(uint32_t));
+  const size_t weight_bytes = aligned(static_cast<size_t>(updates * compute_bytes(floating_compute(op))));
+  void* workspace;
+  uhal_status status = queue.workspace(key_bytes + weight_bytes + sort.bytes(), &workspace);
+  if (status != UHAL_OK) return status;
+  char* const keys = static_cast<char*>(workspace);
+  char* const weights = keys + key_bytes;
+
+  const int64_t count = updates * problem.channels();
+  const bool wide = problem.is_wide(count);
+  Arguments listed;
+  listed.pointer(problem.grid->data).pointer(keys).pointer(weights);
+  problem.append(listed, problem.places, wide);
+  listed.value_of(outside);
+  status =
+      queue.run(spec_of(op, problem, "list_taps", "OF_BACKWARD_DATA", wide), listed, grid_of(queue, problem.places));
+  if (status != UHAL_OK) return status;
+
+  const void* sorted_keys;
+  const void* order;
+  status = sort.run(queue, keys, weights + weight_bytes, &sorted_keys, &order);
+  if (status != UHAL_OK) return status;
+
+  Arguments added;
+  added.pointer(problem.y->data).pointer(sorted_keys).pointer(order).pointer(weights).pointer(problem.x->data);
+  problem.append(added, count, wide);
+  append_index(added, updates, wide);
+  added.value_of(outside);
+  return queue.run(spec_of(op, problem, "add_taps", "OF_BACKWARD_DATA", wide), added, grid_of(queue, count));
+}
+
+}  // namespace
+
+const char* refuse_grid_sample(const DeviceTraits&, const uhal_op& op) {
+  for (int i = 0; i < op.input_count + op.output_count; ++i) {
+    const uhal_tensor* view = i < op.input_count ? op.inputs[i] : op.outputs[i - op.input_count];
+    if (!is_floating(view->dtype)) return "sampling takes floating point only: cast the operands first";
+  }
+  const Problem problem(op);
+  if (op.kind != UHAL_OP_GRID_SAMPLE_BACKWARD_DATA ||
+      (problem.updates() < kMostOrdered && problem.x->shape[0] * problem.pixels < kMostOrdered)) {
+    return nullptr;
+  }
+  return refusal(
+      "%s: more than 2^30 pixels, or pixels that they are sampled from, cannot be put in order; sample in parts",
+      op_kind_name(op.kind));
+}
+
+uhal_status run_grid_sample(Queue& queue, const uhal_op& op) {
+  const Problem problem(op);
+  const uhal_tensor& output = *op.outputs[0];
+  if (std::find(output.shape, output.shape + output.rank, 0) != output.shape + output.rank) return UHAL_OK;
+  switch (op.kind) {
+    case UHAL_OP_GRID_SAMPLE:
+      return run_forward(queue, op, problem);
+    case UHAL_OP_GRID_SAMPLE_BACKWARD_DATA:
+      return run_backward_data(queue, op, problem);
+    default:
+      return run_backward_grid(queue, op, problem);
+  }
+}
+
+}  // namespace unihal::kernels

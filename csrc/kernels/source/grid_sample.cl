@@ -1,0 +1,250 @@
+/* Sampling of images at given places, and its gradients (csrc/kernels/ops/grid_sample.cc).
+ *
+ * Macros: UHAL_WIDE_INDEX; dtypes X (of dx too), GRID, DGRID and Y (of dy too); AXES, 2 or 3 spatial axes; MODE, a
+ * uhal_grid_sample_mode; OF_ and what is compiled; CHANNELS of a place that a work-item takes. */
+
+/* The views. Strides of images are those of N, C and the spatial axes, of grids those of N, y's spatial axes and the
+ * coordinates. */
+typedef struct {
+  INDEX count;    /* work-items */
+  INDEX places;   /* pixels of all images of y, without channels */
+  INDEX channels;
+  INDEX pixels;   /* of an image of x */
+  INDEX padding;  /* a uhal_grid_sample_padding; this and what follows as in the attributes */
+  INDEX align_corners;
+  INDEX edge_gradient;
+  INDEX x_lengths[AXES];
+  INDEX y_lengths[AXES];
+  INDEX x_strides[2 + AXES];
+  INDEX y_strides[2 + AXES];
+  INDEX grid_strides[2 + AXES];
+  INDEX dgrid_strides[2 + AXES];
+} Plan;
+
+#if MODE == 0
+#define AXIS_TAPS 1
+#else
+#define AXIS_TAPS 2
+#endif
+#define TAPS (AXES == 2 ? AXIS_TAPS * AXIS_TAPS : AXIS_TAPS * AXIS_TAPS * AXIS_TAPS)
+
+/* The taps along an axis: the pixel `first` and, where there are two, the next one. */
+typedef struct {
+  INDEX first;
+  T fraction; /* the weight of the second */
+  T slope;    /* of that weight, by the coordinate; of the first one's, less */
+} AxisTaps;
+
+UHAL_INLINE AxisTaps axis_taps(Plan plan, INDEX length, T coordinate) {
+  const T n = (T)length;
+  const T last = n - 1;
+  const T low = plan.align_corners ? C(0) : C(-0.5); /* where axes are mirrored, and how far from there again */
+  const T span = plan.align_corners ? last : n;
+  AxisTaps taps;
+  taps.slope = span / 2;
+  T at = (coordinate + 1) * taps.slope + low;
+  if (plan.padding == 0) {
+    /* Far enough outside that no tap is inside, and no integer overflows. */
+    if (!(at >= -2)) at = -2;
+    if (at > n + 1) at = n + 1;
+  } else {
+    if (plan.padding == 2) {
+      const T distance = fabs(at - low);
+      T rest = distance - floor(distance / (2 * span)) * (2 * span);
+      if (rest < 0) rest += 2 * span; /* the quotient was rounded */
+      if (rest >= 2 * span) rest -= 2 * span;
+      if (span > 0 && rest >= 0 && rest <= 2 * span) {
+        const int32 turns = rest > span;
+        if ((at < low) != turns) taps.slope = -taps.slope;
+        at = (turns ? 2 * span - rest : rest) + low;
+      } else { /* of infinity, NaN, and what floats hold no fractions of */
+        at = 0;
+        taps.slope = 0;
+      }
+    }
+    if (!(at > 0 && at < last) && !(plan.edge_gradient && (at == 0 || at == last))) taps.slope = 0;
+    at = at > 0 ? (at < last ? at : last) : C(0);
+  }
+#if MODE == 0
+  taps.first = (INDEX)rint(at);
+  taps.fraction = 0;
+  taps.slope = 0;
+#else
+  const T before = floor(at);
+  taps.first = (INDEX)before;
+  taps.fraction = at - before;
+#endif
+  return taps;
+}
+
+/* A place: its image, its offsets without those of channels and coordinates, and what it reads along each axis. */
+typedef struct {
+  INDEX image;
+  INDEX y;
+  INDEX dgrid;
+  AxisTaps axes[AXES];
+} Place;
+
+UHAL_INLINE Place find_place(Plan plan, INDEX number, UHAL_GLOBAL const GRID_STORAGE* grid) {
+  Place place;
+  INDEX coordinates = 0;
+  place.y = 0;
+  place.dgrid = 0;
+  for (int32 a = AXES - 1; a >= 0; --a) {
+    const INDEX at = number % plan.y_lengths[a];
+    number /= plan.y_lengths[a];
+    place.y += at * plan.y_strides[2 + a];
+    place.dgrid += at * plan.dgrid_strides[1 + a];
+    coordinates += at * plan.grid_strides[1 + a];
+  }
+  place.image = number;
+  place.y += number * plan.y_strides[0];
+  place.dgrid += number * plan.dgrid_strides[0];
+  coordinates += number * plan.grid_strides[0];
+  for (int32 a = 0; a < AXES; ++a) { /* the last axis' coordinate comes first */
+    const INDEX at = coordinates + (AXES - 1 - a) * plan.grid_strides[1 + AXES];
+    place.axes[a] = axis_taps(plan, plan.x_lengths[a], GRID_LOAD(grid, at));
+  }
+  return place;
+}
+
+/* One of what a place reads: bit a of its number chooses along axis a. */
+typedef struct {
+  int32 is_inside;
+  INDEX pixel; /* row-major, in its image */
+  INDEX x;     /* its offset without that of channels */
+  T weight;
+} Tap;
+
+UHAL_INLINE T weight_of(AxisTaps taps, int32 second) { return second ? taps.fraction : 1 - taps.fraction; }
+
+UHAL_INLINE Tap find_tap(Plan plan, Place place, int32 number) {
+  Tap tap;
+  tap.is_inside = 1;
+  tap.pixel = 0;
+  tap.x = place.image * plan.x_strides[0];
+  tap.weight = 1;
+  for (int32 a = 0; a < AXES; ++a) {
+    const int32 second = (number >> a) & 1;
+    const INDEX at = place.axes[a].first + second;
+    tap.is_inside = tap.is_inside && at >= 0 && at < plan.x_lengths[a];
+    tap.pixel = tap.pixel * plan.x_lengths[a] + at;
+    tap.x += at * plan.x_strides[2 + a];
+    tap.weight *= weight_of(place.axes[a], second);
+  }
+  return tap;
+}
+
+/* x, grid -> y. A work-item has CHANNELS channels of a place; its neighbours have the next places or, where channels lie
+ * side by side and CHANNELS is 1, the next channels. */
+#ifdef OF_FORWARD
+UHAL_KERNEL void grid_sample(UHAL_POINTER(x), UHAL_POINTER(grid), UHAL_POINTER(y), Plan plan) {
+  UHAL_GLOBAL const X_STORAGE* x = UHAL_ADDRESS(const X_STORAGE, x);
+  UHAL_GLOBAL const GRID_STORAGE* grid = UHAL_ADDRESS(const GRID_STORAGE, grid);
+  UHAL_GLOBAL Y_STORAGE* y = UHAL_ADDRESS(Y_STORAGE, y);
+  UHAL_FOR_ITEMS(i, plan.count) {
+#if CHANNELS == 1
+    const INDEX number = i / plan.channels;
+    const INDEX first = i - number * plan.channels;
+#else
+    const INDEX first = i / plan.places * CHANNELS;
+    const INDEX number = i % plan.places;
+#endif
+    const Place place = find_place(plan, number, grid);
+    T sums[CHANNELS];
+    for (int32 c = 0; c < CHANNELS; ++c) sums[c] = 0;
+    for (int32 t = 0; t < TAPS; ++t) {
+      const Tap tap = find_tap(plan, place, t);
+      if (!tap.is_inside) continue;
+      for (int32 c = 0; c < CHANNELS; ++c) {
+        if (first + c >= plan.channels) break;
+        sums[c] += tap.weight * X_LOAD(x, tap.x + (first + c) * plan.x_strides[1]);
+      }
+    }
+    for (int32 c = 0; c < CHANNELS; ++c) {
+      if (first + c < plan.channels) Y_STORE(y, place.y + (first + c) * plan.y_strides[1], sums[c]);
+    }
+  }
+}
+#endif
+
+/* dy, x, grid -> dgrid. A work-item has a place. */
+#ifdef OF_BACKWARD_GRID
+UHAL_KERNEL void grid_sample_backward_grid(UHAL_POINTER(dy), UHAL_POINTER(x), UHAL_POINTER(grid), UHAL_POINTER(dgrid),
+                                           Plan plan) {
+  UHAL_GLOBAL const Y_STORAGE* dy = UHAL_ADDRESS(const Y_STORAGE, dy);
+  UHAL_GLOBAL const X_STORAGE* x = UHAL_ADDRESS(const X_STORAGE, x);
+  UHAL_GLOBAL const GRID_STORAGE* grid = UHAL_ADDRESS(const GRID_STORAGE, grid);
+  UHAL_GLOBAL DGRID_STORAGE* dgrid = UHAL_ADDRESS(DGRID_STORAGE, dgrid);
+  UHAL_FOR_ITEMS(i, plan.count) {
+    const Place place = find_place(plan, i, grid);
+    T sums[AXES];
+    for (int32 a = 0; a < AXES; ++a) sums[a] = 0;
+    for (int32 t = 0; t < TAPS; ++t) {
+      const Tap tap = find_tap(plan, place, t);
+      if (!tap.is_inside) continue;
+      T product = 0;
+      for (INDEX c = 0; c < plan.channels; ++c) {
+        product += Y_LOAD(dy, place.y + c * plan.y_strides[1]) * X_LOAD(x, tap.x + c * plan.x_strides[1]);
+      }
+      for (int32 a = 0; a < AXES; ++a) {
+        T slope = (t >> a) & 1 ? place.axes[a].slope : -place.axes[a].slope;
+        for (int32 b = 0; b < AXES; ++b) slope *= b == a ? C(1) : weight_of(place.axes[b], (t >> b) & 1);
+        if (slope != 0) sums[a] += slope * product;
+      }
+    }
+    for (int32 a = 0; a < AXES; ++a) {
+      DGRID_STORE(dgrid, place.dgrid + (AXES - 1 - a) * plan.dgrid_strides[1 + AXES], sums[a]);
+    }
+  }
+}
+#endif
+
+#ifdef OF_BACKWARD_DATA
+/* The taps of all places as updates of pixels: the pixel's number among all images of x, or `outside`, and the weight. */
+UHAL_KERNEL void list_taps(UHAL_POINTER(grid), UHAL_POINTER(keys), UHAL_POINTER(weights), Plan plan, uint32 outside) {
+  UHAL_GLOBAL const GRID_STORAGE* grid = UHAL_ADDRESS(const GRID_STORAGE, grid);
+  UHAL_FOR_ITEMS(i, plan.count) {
+    const Place place = find_place(plan, i, grid);
+    for (int32 t = 0; t < TAPS; ++t) {
+      const Tap tap = find_tap(plan, place, t);
+      const INDEX update = i * TAPS + t;
+      UHAL_ADDRESS(uint32, keys)[update] = tap.is_inside ? (uint32)(place.image * plan.pixels + tap.pixel) : outside;
+      UHAL_ADDRESS(T, weights)[update] = tap.weight;
+    }
+  }
+}
+
+/* dy -> dx, which holds zeros. Updates come in the order of their pixels, those of one pixel as they were listed. A
+ * work-item has a channel of the pixel whose first update has its number. */
+UHAL_KERNEL void add_taps(UHAL_POINTER(dy), UHAL_POINTER(keys), UHAL_POINTER(order), UHAL_POINTER(weights),
+                          UHAL_POINTER(dx), Plan plan, INDEX updates, uint32 outside) {
+  UHAL_GLOBAL const Y_STORAGE* dy = UHAL_ADDRESS(const Y_STORAGE, dy);
+  UHAL_GLOBAL X_STORAGE* dx = UHAL_ADDRESS(X_STORAGE, dx);
+  UHAL_GLOBAL const uint32* keys = UHAL_ADDRESS(const uint32, keys);
+  UHAL_GLOBAL const uint32* order = UHAL_ADDRESS(const uint32, order);
+  UHAL_FOR_ITEMS(i, plan.count) {
+    INDEX update = i / plan.channels;
+    const INDEX channel = i - update * plan.channels;
+    const uint32 pixel = keys[update];
+    if (pixel == outside || (update > 0 && keys[update - 1] == pixel)) continue;
+    T sum = 0;
+    for (; update < updates && keys[update] == pixel; ++update) {
+      INDEX rest = (INDEX)(order[update] / TAPS);
+      INDEX from = channel * plan.y_strides[1];
+      for (int32 a = AXES - 1; a >= 0; --a) {
+        from += rest % plan.y_lengths[a] * plan.y_strides[2 + a];
+        rest /= plan.y_lengths[a];
+      }
+      sum += UHAL_ADDRESS(const T, weights)[order[update]] * Y_LOAD(dy, from + rest * plan.y_strides[0]);
+    }
+    INDEX rest = (INDEX)pixel;
+    INDEX to = channel * plan.x_strides[1];
+    for (int32 a = AXES - 1; a >= 0; --a) {
+      to += rest % plan.x_lengths[a] * plan.x_strides[2 + a];
+      rest /= plan.x_lengths[a];
+    }
+    X_STORE(dx, to + rest * plan.x_strides[0], sum);
+  }
+}
+#endif

@@ -1,0 +1,97 @@
+"""UHAL_OP_GRID_SAMPLE and its gradients: what each place reads, as a matrix with a row for each place."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .enums import GridSampleMode, GridSamplePadding
+
+
+def _position(coordinate: float, length: int, padding: int, corners: int, edge_gradient: int) -> tuple[float, float]:
+    """Where a coordinate lies, and the derivative of that."""
+    slope = (length - 1) / 2 if corners else length / 2
+    at = (coordinate + 1) * slope - (0.0 if corners else 0.5)
+    last = length - 1.0
+    if padding == GridSamplePadding.ZEROS:
+        return (at, slope) if math.isfinite(at) else (-2.0, 0.0)
+    if padding == GridSamplePadding.REFLECTION:
+        low, span = (0.0, last) if corners else (-0.5, float(length))
+        if span == 0 or not math.isfinite(at):
+            return 0.0, 0.0
+        rest = abs(at - low) % (2 * span)
+        turns = rest > span
+        slope = slope if (at < low) == turns else -slope
+        at = low + (2 * span - rest if turns else rest)
+    if math.isnan(at):
+        return 0.0, 0.0
+    inside = 0 <= at <= last if edge_gradient else 0 < at < last
+    return min(max(at, 0.0), last), slope if inside else 0.0
+
+
+def _axis_taps(coordinate: float, length: int, attributes: dict[str, Any]) -> list[tuple[int, float, float]]:
+    """(pixel, weight, derivative of the weight) along an axis."""
+    padding, corners = attributes["padding"], attributes["align_corners"]
+    at, slope = _position(coordinate, length, padding, corners, attributes["edge_gradient"])
+    if attributes["mode"] == GridSampleMode.NEAREST:
+        return [(int(np.rint(at)), 1.0, 0.0)]
+    before = math.floor(at)
+    return [(before, 1 - (at - before), -slope), (before + 1, at - before, slope)]
+
+
+def _taps(
+    place: NDArray[Any], spatial: tuple[int, ...], attributes: dict[str, Any]
+) -> Iterator[tuple[tuple[int, ...], float, list[float]]]:
+    """(pixel, weight, its derivatives by the place's coordinates) of the taps that are inside."""
+    axes = [_axis_taps(float(place[-1 - axis]), length, attributes) for axis, length in enumerate(spatial)]
+    for chosen in product(*axes):
+        pixel = tuple(tap[0] for tap in chosen)
+        if not all(0 <= at < length for at, length in zip(pixel, spatial)):
+            continue
+        weights = [tap[1] for tap in chosen]
+        slopes = [
+            chosen[axis][2] * math.prod(weights[:axis] + weights[axis + 1 :]) for axis in reversed(range(len(spatial)))
+        ]
+        yield pixel, math.prod(weights), slopes
+
+
+def _complete(attributes: dict[str, Any]) -> dict[str, Any]:
+    return {"mode": 1, "padding": 0, "align_corners": 0, "edge_gradient": 0} | attributes
+
+
+def grid_sample(x: NDArray[Any], grid: NDArray[Any], **attributes: Any) -> NDArray[Any]:
+    """y (N, C, spatial...) from x (N, C, spatial...) and grid (N, spatial..., coordinates)."""
+    y = np.zeros((*x.shape[:2], *grid.shape[1:-1]))
+    for n, *place in np.ndindex(*grid.shape[:-1]):
+        for pixel, weight, _ in _taps(grid[(n, *place)], x.shape[2:], _complete(attributes)):
+            y[(n, slice(None), *place)] += weight * x[(n, slice(None), *pixel)]
+    return y
+
+
+def backward_data(dy: NDArray[Any], grid: NDArray[Any], spatial: tuple[int, ...], **attributes: Any) -> NDArray[Any]:
+    """dx; ``spatial`` are its spatial lengths."""
+    dx = np.zeros((*dy.shape[:2], *spatial))
+    for n, *place in np.ndindex(*grid.shape[:-1]):
+        for pixel, weight, _ in _taps(grid[(n, *place)], spatial, _complete(attributes)):
+            dx[(n, slice(None), *pixel)] += weight * dy[(n, slice(None), *place)]
+    return dx
+
+
+def backward_grid(
+    dy: NDArray[Any], x: NDArray[Any], grid: NDArray[Any], *, absolute: bool = False, **attributes: Any
+) -> NDArray[Any]:
+    """dgrid; ``absolute``: the sum of its terms' absolute values instead."""
+    dgrid = np.zeros(grid.shape)
+    for n, *place in np.ndindex(*grid.shape[:-1]):
+        for pixel, _, slopes in _taps(grid[(n, *place)], x.shape[2:], _complete(attributes)):
+            terms = dy[(n, slice(None), *place)] * x[(n, slice(None), *pixel)]
+            if absolute:
+                dgrid[(n, *place)] += np.abs(slopes) * np.abs(terms).sum()
+            else:
+                dgrid[(n, *place)] += np.array(slopes) * terms.sum()
+    return dgrid

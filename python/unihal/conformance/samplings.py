@@ -1,0 +1,126 @@
+"""Cases of grid_sample and its gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from .case import Array, Case, Expected, Operand, Values, written
+from .layout import IMAGE_LAYOUTS
+from .reference import sampling
+from .reference.enums import GridSampleMode, GridSamplePadding
+from .sweep import FLOATING, sweep
+from .tolerance import summation_roundings
+from .values import listed, normal
+
+
+def _coordinates(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Also well outside, in steps that no dtype rounds: positions are exact, edges and halves among them."""
+    return generator.integers(-100, 101, shape) / 64
+
+
+@dataclass(frozen=True)
+class _Problem:
+    name: str
+    x: tuple[int, ...]
+    outputs: tuple[int, ...]
+    grid: Values = _coordinates
+
+    @property
+    def y(self) -> tuple[int, ...]:
+        return (*self.x[:2], *self.outputs)
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        return (self.x[0], *self.outputs, len(self.outputs))
+
+
+_PROBLEMS = (
+    _Problem("two-axes", (2, 3, 4, 6), (5, 7)),
+    _Problem("three-axes", (2, 3, 2, 4, 3), (3, 2, 5)),
+    _Problem("one-channel", (3, 1, 8, 8), (9, 4)),
+    _Problem("many-channels", (1, 67, 5, 4), (3, 5)),
+    _Problem("one-pixel", (2, 3, 1, 1), (4, 3)),
+    _Problem("one-place", (2, 5, 4, 4), (1, 1)),
+    _Problem("many-places-of-a-pixel", (2, 3, 2, 1), (40, 50)),
+    _Problem("edges", (2, 3, 4, 4), (4, 4), listed([-1, 1, -0.75, 0.75, 0, -1.25, 1.25, 0.5])),
+    _Problem("far-outside", (1, 2, 4, 4), (3, 4), listed([-40.5, 3, 65, -3, 17.25, 0.25, -12])),
+    _Problem("not-finite", (1, 2, 4, 4), (3, 3), listed([np.nan, 0, 0.25, np.inf, -np.inf, np.nan, 0.5, 0.75])),
+    _Problem("no-images", (0, 3, 4, 6), (5, 7)),
+    _Problem("no-channels", (2, 0, 4, 6), (5, 7)),
+    _Problem("no-places", (2, 3, 4, 6), (0, 7)),
+    _Problem("large", (2, 8, 17, 19), (15, 16)),
+)
+
+#: Problems that are about where places lie, which is what the other attributes change.
+_OF_POSITIONS = ("two-axes", "three-axes", "one-pixel", "edges", "far-outside", "not-finite")
+
+#: Attributes that are tried with all problems, dtypes and layouts.
+_WHOLE = (
+    (GridSampleMode.LINEAR, GridSamplePadding.BORDER, 0, 0),
+    (GridSampleMode.NEAREST, GridSamplePadding.ZEROS, 1, 0),
+)
+
+#: Roundings of a weight, a product of up to three, and of what a coordinate is scaled with.
+_WEIGHT_ROUNDINGS = 6
+
+
+def _case(
+    dtype: str, problem: _Problem, layout: str, *, op: str, mode: int, padding: int, corners: int, edges: int
+) -> Case:
+    attributes: dict[str, Any] = {"mode": mode, "padding": padding, "align_corners": corners, "edge_gradient": edges}
+    taps = 2 ** len(problem.outputs)
+    spatial = problem.x[2:]
+
+    def forward(inputs: Sequence[Any]) -> list[Expected]:
+        x, grid = inputs
+        values = sampling.grid_sample(x, grid, **attributes)
+        if mode == GridSampleMode.NEAREST:
+            return [Expected(values, 0)]
+        magnitude = sampling.grid_sample(np.abs(x), grid, **attributes)
+        return [Expected(values, summation_roundings(taps) + _WEIGHT_ROUNDINGS, magnitude)]
+
+    def backward_data(inputs: Sequence[Any]) -> list[Expected]:
+        dy, grid = inputs
+        values = sampling.backward_data(dy, grid, spatial, **attributes)
+        terms = taps * max(1, int(np.prod(problem.outputs)))
+        magnitude = sampling.backward_data(np.abs(dy), grid, spatial, **attributes)
+        return [Expected(values, summation_roundings(terms) + _WEIGHT_ROUNDINGS, magnitude)]
+
+    def backward_grid(inputs: Sequence[Any]) -> list[Expected]:
+        values = sampling.backward_grid(*inputs, **attributes)
+        terms = taps * max(1, problem.x[1])
+        magnitude = sampling.backward_grid(*inputs, absolute=True, **attributes)
+        return [Expected(values, summation_roundings(terms) + _WEIGHT_ROUNDINGS, magnitude)]
+
+    x, y = Operand(dtype, problem.x, normal(), layout), Operand(dtype, problem.y, normal(), layout)
+    grid = Operand(dtype, problem.places, problem.grid, "contiguous" if layout == "channels_last" else layout)
+    inputs, shape, reference = {
+        "grid_sample": ((x, grid), problem.y, forward),
+        "grid_sample_backward_data": ((y, grid), problem.x, backward_data),
+        "grid_sample_backward_grid": ((y, x, grid), problem.places, backward_grid),
+    }[op]
+    outputs = (written(dtype, shape, grid.layout if op == "grid_sample_backward_grid" else layout),)
+    names = (GridSampleMode(mode).name, GridSamplePadding(padding).name, ("edges", "corners")[corners])
+    variant = "/".join((*map(str.lower, names), ("flat", "sloping")[edges], problem.name, dtype, layout))
+    return Case(op, variant, dtype, inputs, outputs, reference, attributes)
+
+
+def cases(seed: int) -> Iterator[Case]:
+    """All cases of the three kinds."""
+    ops = ("grid_sample", "grid_sample_backward_data", "grid_sample_backward_grid")
+    for op, mode, padding, corners, edges in product(ops, GridSampleMode, GridSamplePadding, (0, 1), (0, 1)):
+        if edges == 1 and (op != "grid_sample_backward_grid" or mode == GridSampleMode.NEAREST):
+            continue  # they change the gradient of places, which is 0 where the nearest pixel counts
+        build = partial(_case, op=op, mode=int(mode), padding=int(padding), corners=corners, edges=edges)
+        if (mode, padding, corners, edges) in _WHOLE:
+            yield from sweep(build, seed, dtypes=FLOATING, shapes=_PROBLEMS, layouts=IMAGE_LAYOUTS)
+        else:
+            yield from (
+                build("float32", problem, "contiguous") for problem in _PROBLEMS if problem.name in _OF_POSITIONS
+            )

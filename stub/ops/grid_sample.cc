@@ -1,0 +1,284 @@
+// Sampling of images at given places. Images are computed on with their channels innermost: what a place reads is found
+// once for all of them.
+#include <algorithm>
+#include <cmath>
+
+#include "csrc/backends/common/attributes.h"
+#include "csrc/backends/common/dtype.h"
+#include "stub/common/parallel.h"
+#include "stub/common/staging.h"
+#include "stub/vector/vectorize.h"
+
+namespace unihal::stub {
+namespace {
+
+constexpr int kMaxTaps = 8;
+// Channels that one thread adds gradients to.
+constexpr int64_t kLanes = 32;
+
+uhal_grid_sample_attributes attributes_of(const uhal_op& op) {
+  return attributes_or(op, uhal_grid_sample_attributes{sizeof(uhal_grid_sample_attributes), UHAL_GRID_SAMPLE_LINEAR,
+                                                       UHAL_GRID_SAMPLE_ZEROS, 0, 0});
+}
+
+// Where a coordinate lies, and what of its gradient reaches the coordinate.
+template <typename T>
+struct Position {
+  T at;
+  T slope;
+};
+
+// Into [0, n - 1]; NaN becomes 0.
+template <typename T>
+Position<T> clamped(Position<T> p, T last, bool edge_gradient) {
+  const bool inside = edge_gradient ? p.at >= 0 && p.at <= last : p.at > 0 && p.at < last;
+  if (!inside) p.slope = 0;
+  p.at = p.at > 0 ? std::min(p.at, last) : T(0);
+  return p;
+}
+
+// Mirrored at `low` and `low + span`.
+template <typename T>
+Position<T> reflected(Position<T> p, T low, T span) {
+  if (span <= 0) return {0, 0};
+  const T distance = std::fabs(p.at - low);
+  T rest = distance - std::floor(distance / (2 * span)) * (2 * span);
+  if (rest < 0) rest += 2 * span;  // the quotient was rounded
+  if (rest >= 2 * span) rest -= 2 * span;
+  if (!(rest >= 0 && rest <= 2 * span)) return {0, 0};  // of infinity, NaN, and what floats hold no fractions of
+  const bool turns = rest > span;
+  if ((p.at < low) != turns) p.slope = -p.slope;
+  p.at = (turns ? 2 * span - rest : rest) + low;
+  return p;
+}
+
+template <typename T>
+Position<T> position_of(const uhal_grid_sample_attributes& attributes, int64_t length, T coordinate) {
+  const T n = static_cast<T>(length), last = n - 1;
+  const bool corners = attributes.align_corners != 0, edge_gradient = attributes.edge_gradient != 0;
+  Position<T> p;
+  p.slope = (corners ? last : n) / 2;
+  p.at = corners ? (coordinate + 1) * p.slope : (coordinate + 1) * p.slope - T(0.5);
+  switch (attributes.padding) {
+    case UHAL_GRID_SAMPLE_BORDER:
+      return clamped(p, last, edge_gradient);
+    case UHAL_GRID_SAMPLE_REFLECTION:
+      return clamped(reflected(p, corners ? T(0) : T(-0.5), corners ? last : n), last, edge_gradient);
+    default:
+      // Far enough outside that no tap is inside, and no integer overflows.
+      if (!(p.at >= -2)) return {-2, 0};
+      if (p.at > n + 1) return {n + 1, 0};
+      return p;
+  }
+}
+
+// What is read for a place: up to 2 pixels along each axis.
+template <typename T>
+struct Taps {
+  int count = 0;
+  int64_t pixels[kMaxTaps];  // row-major numbers; only those inside
+  T weights[kMaxTaps];
+  T slopes[3][kMaxTaps];  // of a weight, by each coordinate
+};
+
+template <typename T>
+struct Geometry {
+  uhal_grid_sample_attributes attributes;
+  int64_t images, channels;
+  int axes;            // spatial
+  int64_t lengths[3];  // of x, the first `axes`
+  int64_t pixels;      // of an image of x
+  int64_t places;      // of an image of y
+  const T* grid;       // coordinates side by side
+};
+
+// The pixels along an axis, their weights, and these' slopes.
+template <typename T>
+struct AxisTaps {
+  int count;
+  int64_t pixels[2];
+  T weights[2];
+  T slopes[2];
+};
+
+template <typename T>
+AxisTaps<T> axis_taps(const uhal_grid_sample_attributes& attributes, int64_t length, T coordinate) {
+  const Position<T> p = position_of(attributes, length, coordinate);
+  if (attributes.mode == UHAL_GRID_SAMPLE_NEAREST) {
+    return {1, {static_cast<int64_t>(std::nearbyint(p.at)), 0}, {1, 0}, {0, 0}};
+  }
+  const T before = std::floor(p.at), fraction = p.at - before;
+  const auto pixel = static_cast<int64_t>(before);
+  return {2, {pixel, pixel + 1}, {1 - fraction, fraction}, {-p.slope, p.slope}};
+}
+
+template <typename T>
+Taps<T> taps_of(const Geometry<T>& g, int64_t place) {
+  AxisTaps<T> axes[3];
+  int combinations = 1;
+  for (int a = 0; a < g.axes; ++a) {  // the last axis' coordinate comes first
+    axes[a] = axis_taps(g.attributes, g.lengths[a], g.grid[place * g.axes + g.axes - 1 - a]);
+    combinations *= axes[a].count;
+  }
+  Taps<T> taps;
+  for (int combination = 0; combination < combinations; ++combination) {
+    int64_t pixel = 0;
+    T weight = 1;
+    int chosen[3];
+    bool inside = true;
+    for (int a = 0, rest = combination; a < g.axes; ++a) {
+      chosen[a] = rest % axes[a].count;
+      rest /= axes[a].count;
+      const int64_t at = axes[a].pixels[chosen[a]];
+      inside = inside && at >= 0 && at < g.lengths[a];
+      pixel = pixel * g.lengths[a] + at;
+      weight *= axes[a].weights[chosen[a]];
+    }
+    if (!inside) continue;
+    for (int a = 0; a < g.axes; ++a) {
+      T slope = axes[a].slopes[chosen[a]];
+      for (int b = 0; b < g.axes; ++b) slope *= b == a ? T(1) : axes[b].weights[chosen[b]];
+      taps.slopes[a][taps.count] = slope;
+    }
+    taps.pixels[taps.count] = pixel;
+    taps.weights[taps.count++] = weight;
+  }
+  return taps;
+}
+
+template <typename T>
+UNIHAL_VECTORIZED void sample(const Taps<T>& taps, int64_t channels, const T* image, T* result) {
+  for (int64_t c = 0; c < channels; ++c) result[c] = 0;
+  for (int t = 0; t < taps.count; ++t) {
+    const T* from = image + taps.pixels[t] * channels;
+    for (int64_t c = 0; c < channels; ++c) result[c] += taps.weights[t] * from[c];
+  }
+}
+
+template <typename T>
+UNIHAL_VECTORIZED void spread(const Taps<T>& taps, int64_t channels, int64_t lanes, const T* dy, T* dx) {
+  for (int t = 0; t < taps.count; ++t) {
+    T* to = dx + taps.pixels[t] * channels;
+    for (int64_t c = 0; c < lanes; ++c) to[c] += taps.weights[t] * dy[c];
+  }
+}
+
+template <typename T>
+UNIHAL_VECTORIZED T dot(int64_t channels, const T* x, const T* y) {
+  constexpr int kSums = 16;  // side by side in vector registers
+  T sums[kSums] = {};
+  const int64_t whole = channels / kSums * kSums;
+  for (int64_t c = 0; c < whole; c += kSums) {
+    for (int i = 0; i < kSums; ++i) sums[i] += x[c + i] * y[c + i];
+  }
+  for (int64_t c = whole; c < channels; ++c) sums[c - whole] += x[c] * y[c];
+  for (int width = kSums / 2; width > 0; width /= 2) {
+    for (int i = 0; i < width; ++i) sums[i] += sums[i + width];
+  }
+  return sums[0];
+}
+
+template <typename T>
+Geometry<T> geometry_of(const uhal_op& op, const uhal_tensor& x, const uhal_tensor& grid) {
+  Geometry<T> g = {};
+  g.attributes = attributes_of(op);
+  g.images = x.shape[0];
+  g.channels = x.shape[1];
+  g.axes = x.rank - 2;
+  g.pixels = 1;
+  g.places = 1;
+  for (int a = 0; a < g.axes; ++a) {
+    g.lengths[a] = x.shape[2 + a];
+    g.pixels *= x.shape[2 + a];
+    g.places *= grid.shape[1 + a];
+  }
+  g.grid = data_of<const T>(&grid);
+  return g;
+}
+
+template <typename T>
+void run_forward(const Geometry<T>& g, const T* x, T* y) {
+  parallel_for(g.images * g.places, g.channels << g.axes, [&](int64_t begin, int64_t end) {
+    for (int64_t place = begin; place < end; ++place) {
+      sample(taps_of(g, place), g.channels, x + place / g.places * g.pixels * g.channels, y + place * g.channels);
+    }
+  });
+}
+
+// A thread has some channels of an image, whose places it goes through in order.
+template <typename T>
+void run_backward_data(const Geometry<T>& g, const T* dy, T* dx) {
+  std::fill_n(dx, g.images * g.pixels * g.channels, T(0));
+  const int64_t strips = (g.channels + kLanes - 1) / kLanes;
+  const int64_t work = (std::min(kLanes, g.channels) << g.axes) * g.places;
+  parallel_for(g.images * strips, work, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t image = i / strips, first = i % strips * kLanes;
+      const int64_t lanes = std::min(kLanes, g.channels - first);
+      T* const to = dx + image * g.pixels * g.channels + first;
+      for (int64_t place = image * g.places; place < (image + 1) * g.places; ++place) {
+        spread(taps_of(g, place), g.channels, lanes, dy + place * g.channels + first, to);
+      }
+    }
+  });
+}
+
+template <typename T>
+void run_backward_grid(const Geometry<T>& g, const T* dy, const T* x, T* dgrid) {
+  parallel_for(g.images * g.places, g.channels << g.axes, [&](int64_t begin, int64_t end) {
+    for (int64_t place = begin; place < end; ++place) {
+      const Taps<T> taps = taps_of(g, place);
+      const T* const image = x + place / g.places * g.pixels * g.channels;
+      T sums[3] = {0, 0, 0};
+      for (int t = 0; t < taps.count; ++t) {
+        const T product = dot(g.channels, dy + place * g.channels, image + taps.pixels[t] * g.channels);
+        for (int a = 0; a < g.axes; ++a) {
+          if (taps.slopes[a][t] != 0) sums[a] += taps.slopes[a][t] * product;
+        }
+      }
+      for (int a = 0; a < g.axes; ++a) dgrid[place * g.axes + g.axes - 1 - a] = sums[a];
+    }
+  });
+}
+
+template <typename T>
+uhal_status grid_sample(const Launch& launch, uhal_dtype dtype) {
+  const uhal_op& op = launch.op;
+  const int rank = op.inputs[0]->rank;
+  const AxisOrder images = channels_innermost(rank), grids = row_major(rank);
+  Staging staging(launch);
+  const auto input = [&](int i, const AxisOrder& order) { return staging.input(i, dtype, &order); };
+  const auto output = [&](const AxisOrder& order) { return staging.output(0, dtype, &order); };
+  if (op.kind == UHAL_OP_GRID_SAMPLE) {
+    const uhal_tensor *x = input(0, images), *grid = input(1, grids), *y = output(images);
+    if (staging.status() != UHAL_OK) return staging.status();
+    run_forward(geometry_of<T>(op, *x, *grid), data_of<const T>(x), data_of<T>(y));
+  } else if (op.kind == UHAL_OP_GRID_SAMPLE_BACKWARD_DATA) {
+    const uhal_tensor *dy = input(0, images), *grid = input(1, grids), *dx = output(images);
+    if (staging.status() != UHAL_OK) return staging.status();
+    run_backward_data(geometry_of<T>(op, *dx, *grid), data_of<const T>(dy), data_of<T>(dx));
+  } else {
+    const uhal_tensor *dy = input(0, images), *x = input(1, images), *grid = input(2, grids), *dgrid = output(grids);
+    if (staging.status() != UHAL_OK) return staging.status();
+    run_backward_grid(geometry_of<T>(op, *x, *grid), data_of<const T>(dy), data_of<const T>(x), data_of<T>(dgrid));
+  }
+  return staging.finish();
+}
+
+}  // namespace
+
+const char* refuse_grid_sample(const uhal_op& op) {
+  for (int i = 0; i < op.input_count + op.output_count; ++i) {
+    const uhal_tensor* view = i < op.input_count ? op.inputs[i] : op.outputs[i - op.input_count];
+    if (!is_floating(view->dtype)) return "sampling takes floating point only: cast the operands first";
+  }
+  return nullptr;
+}
+
+uhal_status run_grid_sample(const Launch& launch) {
+  if (element_count(*launch.op.outputs[0]) == 0) return UHAL_OK;
+  const uhal_dtype dtype = arithmetic_dtype(launch.op);
+  return dtype == UHAL_FLOAT64 ? grid_sample<double>(launch, dtype) : grid_sample<float>(launch, dtype);
+}
+
+}  // namespace unihal::stub
