@@ -14,8 +14,10 @@ namespace unihal::kernels {
 namespace {
 
 constexpr int64_t kMostOrdered = int64_t{1} << 30;
-constexpr int64_t kChannels = 8;  // of a work-item, where those of a place are far from each other
-constexpr int kMostMembers = 33;  // of the struct Plan of grid_sample.cl
+// Channels of a work-item where those of a place are far from each other; they share the work of finding it.
+constexpr int64_t kLeastShare = 8;
+constexpr int64_t kManyItems = int64_t{1} << 17;
+constexpr int kMostMembers = 34;  // of the struct Plan of grid_sample.cl
 
 uhal_grid_sample_attributes attributes_of(const uhal_op& op) {
   return attributes_or(op, uhal_grid_sample_attributes{sizeof(uhal_grid_sample_attributes), UHAL_GRID_SAMPLE_LINEAR,
@@ -56,10 +58,16 @@ struct Problem {
            !fits_32_bits(count) || !fits_32_bits(updates());
   }
 
-  void append(Arguments& arguments, int64_t count, bool wide) const {
-    int64_t members[kMostMembers] = {
-        count, places, channels(), pixels, attributes.padding, attributes.align_corners, attributes.edge_gradient};
-    int64_t* next = std::copy_n(x->shape + 2, axes, members + 7);
+  void append(Arguments& arguments, int64_t count, int64_t share, bool wide) const {
+    int64_t members[kMostMembers] = {count,
+                                     share,
+                                     places,
+                                     channels(),
+                                     pixels,
+                                     attributes.padding,
+                                     attributes.align_corners,
+                                     attributes.edge_gradient};
+    int64_t* next = std::copy_n(x->shape + 2, axes, members + 8);
     next = std::copy_n(y->shape + 2, axes, next);
     for (const uhal_tensor* view : {x, y, grid, dgrid}) next = std::copy_n(view->strides, 2 + axes, next);
     append_indices(arguments, members, static_cast<int>(next - members), wide);
@@ -77,16 +85,18 @@ Grid grid_of(const Queue& queue, int64_t count) {
   return linear_grid(count, std::min(256, queue.traits().max_group_size));
 }
 
+int64_t shares_of(int64_t channels, int64_t share) { return (channels + share - 1) / share; }
+
 uhal_status run_forward(Queue& queue, const uhal_op& op, const Problem& problem) {
-  const int64_t channels = problem.y->strides[1] == 1 ? 1 : std::min(kChannels, problem.channels());
-  const int64_t count = problem.places * ((problem.channels() + channels - 1) / channels);
+  const int64_t channels = problem.channels();
+  const int64_t wanted = std::max(kLeastShare, channels * problem.places / kManyItems);
+  const int64_t share = problem.y->strides[1] == 1 ? 1 : std::min(wanted, channels);
+  const int64_t count = problem.places * shares_of(channels, share);
   const bool wide = problem.is_wide(count);
-  KernelSpec spec = spec_of(op, problem, "grid_sample", "OF_FORWARD", wide);
-  spec.define("CHANNELS", channels);
   Arguments arguments;
   arguments.pointer(problem.x->data).pointer(problem.grid->data).pointer(problem.y->data);
-  problem.append(arguments, count, wide);
-  return queue.run(spec, arguments, grid_of(queue, count));
+  problem.append(arguments, count, share, wide);
+  return queue.run(spec_of(op, problem, "grid_sample", "OF_FORWARD", wide), arguments, grid_of(queue, count));
 }
 
 uhal_status run_backward_grid(Queue& queue, const uhal_op& op, const Problem& problem) {
@@ -96,33 +106,37 @@ uhal_status run_backward_grid(Queue& queue, const uhal_op& op, const Problem& pr
   Arguments arguments;
   arguments.pointer(problem.y->data).pointer(problem.x->data).pointer(problem.grid->data);
   arguments.pointer(problem.dgrid->data);
-  problem.append(arguments, problem.places, wide);
+  problem.append(arguments, problem.places, problem.channels(), wide);
   return queue.run(spec, arguments, grid_of(queue, problem.places));
 }
 
 uhal_status run_backward_data(Queue& queue, const uhal_op& op, const Problem& problem) {
-  if (const uhal_status status = fill_view(queue, 0, 0, *problem.x); status != UHAL_OK) return status;
-  const int64_t updates = problem.updates();
-  if (updates == 0) return UHAL_OK;
-  const auto outside = static_cast<uint32_t>(problem.x->shape[0] * problem.pixels);
+  const int64_t updates = problem.updates(), pixels = problem.x->shape[0] * problem.pixels;
+  if (updates == 0) return fill_view(queue, 0, 0, *problem.x);
+  const auto outside = static_cast<uint32_t>(pixels);
   const StableOrder sort(queue.traits(), updates, outside);
-  const auto aligned = [](size_t bytes) { return (bytes + 255) / 256 * 256; };
-  const size_t key_bytes = aligned(static_cast<size_t>(updates) * sizeof(uint32_t));
-  const size_t weight_bytes = aligned(static_cast<size_t>(updates * compute_bytes(floating_compute(op))));
+  const auto aligned = [](int64_t bytes) { return (static_cast<size_t>(bytes) + 255) / 256 * 256; };
+  const size_t key_bytes = aligned(updates * 4), first_bytes = aligned(pixels * 4);
+  const size_t weight_bytes = aligned(updates * compute_bytes(floating_compute(op)));
   void* workspace;
-  uhal_status status = queue.workspace(key_bytes + weight_bytes + sort.bytes(), &workspace);
+  uhal_status status = queue.workspace(key_bytes + first_bytes + weight_bytes + sort.bytes(), &workspace);
   if (status != UHAL_OK) return status;
   char* const keys = static_cast<char*>(workspace);
-  char* const weights = keys + key_bytes;
+  char* const firsts = keys + key_bytes;
+  char* const weights = firsts + first_bytes;
 
-  const int64_t count = updates * problem.channels();
+  const int64_t share = problem.x->strides[1] == 1 ? 1 : std::min(kLeastShare, problem.channels());
+  const int64_t count = pixels * shares_of(problem.channels(), share);
   const bool wide = problem.is_wide(count);
+  const auto spec = [&](const char* entry) {
+    KernelSpec spec = spec_of(op, problem, entry, "OF_BACKWARD_DATA", wide);
+    return spec.define("CHANNELS", share);
+  };
   Arguments listed;
   listed.pointer(problem.grid->data).pointer(keys).pointer(weights);
-  problem.append(listed, problem.places, wide);
+  problem.append(listed, problem.places, share, wide);
   listed.value_of(outside);
-  status =
-      queue.run(spec_of(op, problem, "list_taps", "OF_BACKWARD_DATA", wide), listed, grid_of(queue, problem.places));
+  status = queue.run(spec("list_taps"), listed, grid_of(queue, problem.places));
   if (status != UHAL_OK) return status;
 
   const void* sorted_keys;
@@ -130,12 +144,23 @@ uhal_status run_backward_data(Queue& queue, const uhal_op& op, const Problem& pr
   status = sort.run(queue, keys, weights + weight_bytes, &sorted_keys, &order);
   if (status != UHAL_OK) return status;
 
+  constexpr uint32_t kNone = UINT32_MAX;
+  status = queue.fill(firsts, &kNone, sizeof kNone, static_cast<size_t>(pixels) * sizeof kNone);
+  if (status != UHAL_OK) return status;
+  Arguments found;
+  found.pointer(sorted_keys).pointer(firsts);
+  append_index(found, updates, wide);
+  found.value_of(outside);
+  status = queue.run(spec("find_first"), found, grid_of(queue, updates));
+  if (status != UHAL_OK) return status;
+
   Arguments added;
-  added.pointer(problem.y->data).pointer(sorted_keys).pointer(order).pointer(weights).pointer(problem.x->data);
-  problem.append(added, count, wide);
+  added.pointer(problem.y->data).pointer(sorted_keys).pointer(order).pointer(weights).pointer(firsts);
+  added.pointer(problem.x->data);
+  problem.append(added, count, share, wide);
   append_index(added, updates, wide);
   added.value_of(outside);
-  return queue.run(spec_of(op, problem, "add_taps", "OF_BACKWARD_DATA", wide), added, grid_of(queue, count));
+  return queue.run(spec("add_taps"), added, grid_of(queue, count));
 }
 
 }  // namespace

@@ -1,12 +1,13 @@
 /* Sampling of images at given places, and its gradients (csrc/kernels/ops/grid_sample.cc).
  *
  * Macros: UHAL_WIDE_INDEX; dtypes X (of dx too), GRID, DGRID and Y (of dy too); AXES, 2 or 3 spatial axes; MODE, a
- * uhal_grid_sample_mode; OF_ and what is compiled; CHANNELS of a place that a work-item takes. */
+ * uhal_grid_sample_mode; OF_ and what is compiled; CHANNELS: the share of add_taps. */
 
 /* The views. Strides of images are those of N, C and the spatial axes, of grids those of N, y's spatial axes and the
  * coordinates. */
 typedef struct {
   INDEX count;    /* work-items */
+  INDEX share;    /* channels of a work-item */
   INDEX places;   /* pixels of all images of y, without channels */
   INDEX channels;
   INDEX pixels;   /* of an image of x */
@@ -135,34 +136,44 @@ UHAL_INLINE Tap find_tap(Plan plan, Place place, int32 number) {
   return tap;
 }
 
-/* x, grid -> y. A work-item has CHANNELS channels of a place; its neighbours have the next places or, where channels lie
- * side by side and CHANNELS is 1, the next channels. */
+/* A work-item's share of `channels` channels: those from `first` on, `plan.share` at most. Its neighbours have the next
+ * places (or pixels) or, where channels lie side by side and a share is one channel, the next channels. */
+typedef struct {
+  INDEX place;
+  INDEX first;
+  INDEX last;
+} Share;
+
+UHAL_INLINE Share find_share(Plan plan, INDEX item, INDEX places) {
+  Share share;
+  if (plan.share == 1) {
+    share.place = item / plan.channels;
+    share.first = item - share.place * plan.channels;
+  } else {
+    share.first = item / places * plan.share;
+    share.place = item % places;
+  }
+  share.last = share.first + plan.share < plan.channels ? share.first + plan.share : plan.channels;
+  return share;
+}
+
+/* x, grid -> y. A work-item has a share of a place's channels. */
 #ifdef OF_FORWARD
 UHAL_KERNEL void grid_sample(UHAL_POINTER(x), UHAL_POINTER(grid), UHAL_POINTER(y), Plan plan) {
   UHAL_GLOBAL const X_STORAGE* x = UHAL_ADDRESS(const X_STORAGE, x);
   UHAL_GLOBAL const GRID_STORAGE* grid = UHAL_ADDRESS(const GRID_STORAGE, grid);
   UHAL_GLOBAL Y_STORAGE* y = UHAL_ADDRESS(Y_STORAGE, y);
   UHAL_FOR_ITEMS(i, plan.count) {
-#if CHANNELS == 1
-    const INDEX number = i / plan.channels;
-    const INDEX first = i - number * plan.channels;
-#else
-    const INDEX first = i / plan.places * CHANNELS;
-    const INDEX number = i % plan.places;
-#endif
-    const Place place = find_place(plan, number, grid);
-    T sums[CHANNELS];
-    for (int32 c = 0; c < CHANNELS; ++c) sums[c] = 0;
-    for (int32 t = 0; t < TAPS; ++t) {
-      const Tap tap = find_tap(plan, place, t);
-      if (!tap.is_inside) continue;
-      for (int32 c = 0; c < CHANNELS; ++c) {
-        if (first + c >= plan.channels) break;
-        sums[c] += tap.weight * X_LOAD(x, tap.x + (first + c) * plan.x_strides[1]);
+    const Share share = find_share(plan, i, plan.places);
+    const Place place = find_place(plan, share.place, grid);
+    Tap taps[TAPS];
+    for (int32 t = 0; t < TAPS; ++t) taps[t] = find_tap(plan, place, t);
+    for (INDEX c = share.first; c < share.last; ++c) {
+      T sum = 0;
+      for (int32 t = 0; t < TAPS; ++t) {
+        if (taps[t].is_inside) sum += taps[t].weight * X_LOAD(x, taps[t].x + c * plan.x_strides[1]);
       }
-    }
-    for (int32 c = 0; c < CHANNELS; ++c) {
-      if (first + c < plan.channels) Y_STORE(y, place.y + (first + c) * plan.y_strides[1], sums[c]);
+      Y_STORE(y, place.y + c * plan.y_strides[1], sum);
     }
   }
 }
@@ -178,23 +189,26 @@ UHAL_KERNEL void grid_sample_backward_grid(UHAL_POINTER(dy), UHAL_POINTER(x), UH
   UHAL_GLOBAL DGRID_STORAGE* dgrid = UHAL_ADDRESS(DGRID_STORAGE, dgrid);
   UHAL_FOR_ITEMS(i, plan.count) {
     const Place place = find_place(plan, i, grid);
-    T sums[AXES];
-    for (int32 a = 0; a < AXES; ++a) sums[a] = 0;
+    Tap taps[TAPS];
+    T products[TAPS]; /* of what comes back with what was read */
     for (int32 t = 0; t < TAPS; ++t) {
-      const Tap tap = find_tap(plan, place, t);
-      if (!tap.is_inside) continue;
-      T product = 0;
-      for (INDEX c = 0; c < plan.channels; ++c) {
-        product += Y_LOAD(dy, place.y + c * plan.y_strides[1]) * X_LOAD(x, tap.x + c * plan.x_strides[1]);
-      }
-      for (int32 a = 0; a < AXES; ++a) {
-        T slope = (t >> a) & 1 ? place.axes[a].slope : -place.axes[a].slope;
-        for (int32 b = 0; b < AXES; ++b) slope *= b == a ? C(1) : weight_of(place.axes[b], (t >> b) & 1);
-        if (slope != 0) sums[a] += slope * product;
+      taps[t] = find_tap(plan, place, t);
+      products[t] = 0;
+    }
+    for (INDEX c = 0; c < plan.channels; ++c) {
+      const T gradient = Y_LOAD(dy, place.y + c * plan.y_strides[1]);
+      for (int32 t = 0; t < TAPS; ++t) {
+        if (taps[t].is_inside) products[t] += gradient * X_LOAD(x, taps[t].x + c * plan.x_strides[1]);
       }
     }
     for (int32 a = 0; a < AXES; ++a) {
-      DGRID_STORE(dgrid, place.dgrid + (AXES - 1 - a) * plan.dgrid_strides[1 + AXES], sums[a]);
+      T sum = 0;
+      for (int32 t = 0; t < TAPS; ++t) {
+        T slope = (t >> a) & 1 ? place.axes[a].slope : -place.axes[a].slope;
+        for (int32 b = 0; b < AXES; ++b) slope *= b == a ? C(1) : weight_of(place.axes[b], (t >> b) & 1);
+        if (slope != 0) sum += slope * products[t];
+      }
+      DGRID_STORE(dgrid, place.dgrid + (AXES - 1 - a) * plan.dgrid_strides[1 + AXES], sum);
     }
   }
 }
@@ -215,36 +229,52 @@ UHAL_KERNEL void list_taps(UHAL_POINTER(grid), UHAL_POINTER(keys), UHAL_POINTER(
   }
 }
 
-/* dy -> dx, which holds zeros. Updates come in the order of their pixels, those of one pixel as they were listed. A
- * work-item has a channel of the pixel whose first update has its number. */
+/* The first update of each pixel that has one. Updates come in the order of their pixels, here and below. */
+UHAL_KERNEL void find_first(UHAL_POINTER(keys), UHAL_POINTER(firsts), INDEX updates, uint32 outside) {
+  UHAL_GLOBAL const uint32* keys = UHAL_ADDRESS(const uint32, keys);
+  UHAL_FOR_ITEMS(i, updates) {
+    const uint32 pixel = keys[i];
+    if (pixel != outside && (i == 0 || keys[i - 1] != pixel)) UHAL_ADDRESS(uint32, firsts)[pixel] = (uint32)i;
+  }
+}
+
+/* dy -> dx. `firsts` holds 2^32 - 1 where there is none. A work-item has a share of CHANNELS channels of a pixel; its
+ * updates come as they were listed. */
 UHAL_KERNEL void add_taps(UHAL_POINTER(dy), UHAL_POINTER(keys), UHAL_POINTER(order), UHAL_POINTER(weights),
-                          UHAL_POINTER(dx), Plan plan, INDEX updates, uint32 outside) {
+                          UHAL_POINTER(firsts), UHAL_POINTER(dx), Plan plan, INDEX updates, uint32 outside) {
   UHAL_GLOBAL const Y_STORAGE* dy = UHAL_ADDRESS(const Y_STORAGE, dy);
   UHAL_GLOBAL X_STORAGE* dx = UHAL_ADDRESS(X_STORAGE, dx);
   UHAL_GLOBAL const uint32* keys = UHAL_ADDRESS(const uint32, keys);
   UHAL_GLOBAL const uint32* order = UHAL_ADDRESS(const uint32, order);
   UHAL_FOR_ITEMS(i, plan.count) {
-    INDEX update = i / plan.channels;
-    const INDEX channel = i - update * plan.channels;
-    const uint32 pixel = keys[update];
-    if (pixel == outside || (update > 0 && keys[update - 1] == pixel)) continue;
-    T sum = 0;
-    for (; update < updates && keys[update] == pixel; ++update) {
+    const Share share = find_share(plan, i, (INDEX)outside);
+    const uint32 first = UHAL_ADDRESS(const uint32, firsts)[share.place];
+    T sums[CHANNELS];
+    for (int32 c = 0; c < CHANNELS; ++c) sums[c] = 0;
+    for (INDEX update = (INDEX)first; first != 0xffffffff && update < updates && keys[update] == (uint32)share.place;
+         ++update) {
       INDEX rest = (INDEX)(order[update] / TAPS);
-      INDEX from = channel * plan.y_strides[1];
+      INDEX from = 0;
       for (int32 a = AXES - 1; a >= 0; --a) {
         from += rest % plan.y_lengths[a] * plan.y_strides[2 + a];
         rest /= plan.y_lengths[a];
       }
-      sum += UHAL_ADDRESS(const T, weights)[order[update]] * Y_LOAD(dy, from + rest * plan.y_strides[0]);
+      from += rest * plan.y_strides[0];
+      const T weight = UHAL_ADDRESS(const T, weights)[order[update]];
+      for (int32 c = 0; c < CHANNELS; ++c) {
+        if (share.first + c < share.last) sums[c] += weight * Y_LOAD(dy, from + (share.first + c) * plan.y_strides[1]);
+      }
     }
-    INDEX rest = (INDEX)pixel;
-    INDEX to = channel * plan.x_strides[1];
+    INDEX rest = share.place;
+    INDEX to = 0;
     for (int32 a = AXES - 1; a >= 0; --a) {
       to += rest % plan.x_lengths[a] * plan.x_strides[2 + a];
       rest /= plan.x_lengths[a];
     }
-    X_STORE(dx, to + rest * plan.x_strides[0], sum);
+    to += rest * plan.x_strides[0];
+    for (int32 c = 0; c < CHANNELS; ++c) {
+      if (share.first + c < share.last) X_STORE(dx, to + (share.first + c) * plan.x_strides[1], sums[c]);
+    }
   }
 }
 #endif
