@@ -11,6 +11,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Timer
 
 import pytest
 
@@ -20,6 +21,9 @@ FETCHED = ROOT / ".venv/oclgrind/usr/lib"
 #: Of each op and function, every so many-th case; RACES_EVERY takes another share.
 EVERY = int(os.environ.get("RACES_EVERY", "400"))
 PARTS = os.cpu_count() or 1
+
+#: Seconds after which a case counts as stuck.
+LONGEST = 1200.0
 
 #: What Oclgrind says of an access that it finds fault with.
 COMPLAINTS = ("data race", "Invalid read", "Invalid write", "Work-group divergence", "Unaligned")
@@ -81,8 +85,12 @@ def run_worker(run: Run, selection: dict[str, object], extra: dict[str, str], sk
         process = subprocess.Popen(command, env=settings() | extra, pass_fds=[writing], stdout=said, stderr=said)
         os.close(writing)
         name, begun, position = "", skip, 0
+        watch = Timer(LONGEST, process.kill)
         with os.fdopen(reading) as pipe:
             for line in map(json.loads, pipe):
+                watch.cancel()
+                watch = Timer(LONGEST, process.kill)
+                watch.start()
                 run.device = line.get("device", run.device)
                 if "start" in line:
                     name, begun, position = line["start"], begun + 1, os.fstat(said.fileno()).st_size
@@ -90,6 +98,7 @@ def run_worker(run: Run, selection: dict[str, object], extra: dict[str, str], sk
                     run.outcomes[name] = line["outcome"]
                     run.said[name] = text_from(said.fileno(), position)
         code = process.wait()
+        watch.cancel()
         if code != 0:
             assert name in BEYOND_OCLGRIND, (
                 f"{name} ended the process ({code}): {text_from(said.fileno(), position)[:2000]}"

@@ -238,14 +238,16 @@ uhal_status Stream::call(std::function<void()> function) {
   if (const uhal_status status = mark(false, &before); status != UHAL_OK) return status;
   const cl_event handle = after.get();
   code = api.clEnqueueBarrierWithWaitList(queue_, 1, &handle, nullptr);
-  if (const uhal_status status = submitted(code, "a function of the host"); status != UHAL_OK) return status;
-  try {
-    host_work_.submit(before, after, std::move(function));
-  } catch (...) {
-    static_cast<void>(api.clSetUserEventStatus(handle, CL_COMPLETE));  // nobody else would
-    throw;
+  if (code == CL_SUCCESS) {
+    try {
+      host_work_.submit(before, after, std::move(function));
+    } catch (...) {
+      static_cast<void>(api.clSetUserEventStatus(handle, CL_COMPLETE));  // nobody else would
+      throw;
+    }
   }
-  return UHAL_OK;
+  // Now that the barrier is going to be lifted: there are drivers whose clFlush waits for it.
+  return submitted(code, "a function of the host");
 }
 
 }  // namespace unihal::opencl

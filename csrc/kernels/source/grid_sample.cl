@@ -36,14 +36,13 @@ typedef struct {
   T slope;    /* of that weight, by the coordinate; of the first one's, less */
 } AxisTaps;
 
-UHAL_INLINE AxisTaps axis_taps(Plan plan, INDEX length, T coordinate) {
+UHAL_INLINE void axis_taps(Plan plan, INDEX length, T coordinate, AxisTaps* taps) {
   const T n = (T)length;
   const T last = n - 1;
   const T low = plan.align_corners ? C(0) : C(-0.5); /* where axes are mirrored, and how far from there again */
   const T span = plan.align_corners ? last : n;
-  AxisTaps taps;
-  taps.slope = span / 2;
-  T at = (coordinate + 1) * taps.slope + low;
+  taps->slope = span / 2;
+  T at = (coordinate + 1) * taps->slope + low;
   if (plan.padding == 0) {
     /* Far enough outside that no tap is inside, and no integer overflows. */
     if (!(at >= -2)) at = -2;
@@ -56,26 +55,25 @@ UHAL_INLINE AxisTaps axis_taps(Plan plan, INDEX length, T coordinate) {
       if (rest >= 2 * span) rest -= 2 * span;
       if (span > 0 && rest >= 0 && rest <= 2 * span) {
         const int32 turns = rest > span;
-        if ((at < low) != turns) taps.slope = -taps.slope;
+        if ((at < low) != turns) taps->slope = -taps->slope;
         at = (turns ? 2 * span - rest : rest) + low;
       } else { /* of infinity, NaN, and what floats hold no fractions of */
         at = 0;
-        taps.slope = 0;
+        taps->slope = 0;
       }
     }
-    if (!(at > 0 && at < last) && !(plan.edge_gradient && (at == 0 || at == last))) taps.slope = 0;
+    if (!(at > 0 && at < last) && !(plan.edge_gradient && (at == 0 || at == last))) taps->slope = 0;
     at = at > 0 ? (at < last ? at : last) : C(0);
   }
 #if MODE == 0
-  taps.first = (INDEX)rint(at);
-  taps.fraction = 0;
-  taps.slope = 0;
+  taps->first = (INDEX)rint(at);
+  taps->fraction = 0;
+  taps->slope = 0;
 #else
   const T before = floor(at);
-  taps.first = (INDEX)before;
-  taps.fraction = at - before;
+  taps->first = (INDEX)before;
+  taps->fraction = at - before;
 #endif
-  return taps;
 }
 
 /* A place: its image, its offsets without those of channels and coordinates, and what it reads along each axis. */
@@ -86,27 +84,25 @@ typedef struct {
   AxisTaps axes[AXES];
 } Place;
 
-UHAL_INLINE Place find_place(Plan plan, INDEX number, UHAL_GLOBAL const GRID_STORAGE* grid) {
-  Place place;
+UHAL_INLINE void find_place(Plan plan, INDEX number, UHAL_GLOBAL const GRID_STORAGE* grid, Place* place) {
   INDEX coordinates = 0;
-  place.y = 0;
-  place.dgrid = 0;
+  place->y = 0;
+  place->dgrid = 0;
   for (int32 a = AXES - 1; a >= 0; --a) {
     const INDEX at = number % plan.y_lengths[a];
     number /= plan.y_lengths[a];
-    place.y += at * plan.y_strides[2 + a];
-    place.dgrid += at * plan.dgrid_strides[1 + a];
+    place->y += at * plan.y_strides[2 + a];
+    place->dgrid += at * plan.dgrid_strides[1 + a];
     coordinates += at * plan.grid_strides[1 + a];
   }
-  place.image = number;
-  place.y += number * plan.y_strides[0];
-  place.dgrid += number * plan.dgrid_strides[0];
+  place->image = number;
+  place->y += number * plan.y_strides[0];
+  place->dgrid += number * plan.dgrid_strides[0];
   coordinates += number * plan.grid_strides[0];
   for (int32 a = 0; a < AXES; ++a) { /* the last axis' coordinate comes first */
     const INDEX at = coordinates + (AXES - 1 - a) * plan.grid_strides[1 + AXES];
-    place.axes[a] = axis_taps(plan, plan.x_lengths[a], GRID_LOAD(grid, at));
+    axis_taps(plan, plan.x_lengths[a], GRID_LOAD(grid, at), &place->axes[a]);
   }
-  return place;
 }
 
 /* One of what a place reads: bit a of its number chooses along axis a. */
@@ -119,21 +115,19 @@ typedef struct {
 
 UHAL_INLINE T weight_of(AxisTaps taps, int32 second) { return second ? taps.fraction : 1 - taps.fraction; }
 
-UHAL_INLINE Tap find_tap(Plan plan, Place place, int32 number) {
-  Tap tap;
-  tap.is_inside = 1;
-  tap.pixel = 0;
-  tap.x = place.image * plan.x_strides[0];
-  tap.weight = 1;
+UHAL_INLINE void find_tap(Plan plan, const Place* place, int32 number, Tap* tap) {
+  tap->is_inside = 1;
+  tap->pixel = 0;
+  tap->x = place->image * plan.x_strides[0];
+  tap->weight = 1;
   for (int32 a = 0; a < AXES; ++a) {
     const int32 second = (number >> a) & 1;
-    const INDEX at = place.axes[a].first + second;
-    tap.is_inside = tap.is_inside && at >= 0 && at < plan.x_lengths[a];
-    tap.pixel = tap.pixel * plan.x_lengths[a] + at;
-    tap.x += at * plan.x_strides[2 + a];
-    tap.weight *= weight_of(place.axes[a], second);
+    const INDEX at = place->axes[a].first + second;
+    tap->is_inside = tap->is_inside && at >= 0 && at < plan.x_lengths[a];
+    tap->pixel = tap->pixel * plan.x_lengths[a] + at;
+    tap->x += at * plan.x_strides[2 + a];
+    tap->weight *= weight_of(place->axes[a], second);
   }
-  return tap;
 }
 
 /* A work-item's share of `channels` channels: those from `first` on, `plan.share` at most. Its neighbours have the next
@@ -144,17 +138,15 @@ typedef struct {
   INDEX last;
 } Share;
 
-UHAL_INLINE Share find_share(Plan plan, INDEX item, INDEX places) {
-  Share share;
+UHAL_INLINE void find_share(Plan plan, INDEX item, INDEX places, Share* share) {
   if (plan.share == 1) {
-    share.place = item / plan.channels;
-    share.first = item - share.place * plan.channels;
+    share->place = item / plan.channels;
+    share->first = item - share->place * plan.channels;
   } else {
-    share.first = item / places * plan.share;
-    share.place = item % places;
+    share->first = item / places * plan.share;
+    share->place = item % places;
   }
-  share.last = share.first + plan.share < plan.channels ? share.first + plan.share : plan.channels;
-  return share;
+  share->last = share->first + plan.share < plan.channels ? share->first + plan.share : plan.channels;
 }
 
 /* x, grid -> y. A work-item has a share of a place's channels. */
@@ -164,10 +156,12 @@ UHAL_KERNEL void grid_sample(UHAL_POINTER(x), UHAL_POINTER(grid), UHAL_POINTER(y
   UHAL_GLOBAL const GRID_STORAGE* grid = UHAL_ADDRESS(const GRID_STORAGE, grid);
   UHAL_GLOBAL Y_STORAGE* y = UHAL_ADDRESS(Y_STORAGE, y);
   UHAL_FOR_ITEMS(i, plan.count) {
-    const Share share = find_share(plan, i, plan.places);
-    const Place place = find_place(plan, share.place, grid);
+    Share share;
+    find_share(plan, i, plan.places, &share);
+    Place place;
+    find_place(plan, share.place, grid, &place);
     Tap taps[TAPS];
-    for (int32 t = 0; t < TAPS; ++t) taps[t] = find_tap(plan, place, t);
+    for (int32 t = 0; t < TAPS; ++t) find_tap(plan, &place, t, &taps[t]);
     for (INDEX c = share.first; c < share.last; ++c) {
       T sum = 0;
       for (int32 t = 0; t < TAPS; ++t) {
@@ -188,11 +182,12 @@ UHAL_KERNEL void grid_sample_backward_grid(UHAL_POINTER(dy), UHAL_POINTER(x), UH
   UHAL_GLOBAL const GRID_STORAGE* grid = UHAL_ADDRESS(const GRID_STORAGE, grid);
   UHAL_GLOBAL DGRID_STORAGE* dgrid = UHAL_ADDRESS(DGRID_STORAGE, dgrid);
   UHAL_FOR_ITEMS(i, plan.count) {
-    const Place place = find_place(plan, i, grid);
+    Place place;
+    find_place(plan, i, grid, &place);
     Tap taps[TAPS];
     T products[TAPS]; /* of what comes back with what was read */
     for (int32 t = 0; t < TAPS; ++t) {
-      taps[t] = find_tap(plan, place, t);
+      find_tap(plan, &place, t, &taps[t]);
       products[t] = 0;
     }
     for (INDEX c = 0; c < plan.channels; ++c) {
@@ -219,9 +214,11 @@ UHAL_KERNEL void grid_sample_backward_grid(UHAL_POINTER(dy), UHAL_POINTER(x), UH
 UHAL_KERNEL void list_taps(UHAL_POINTER(grid), UHAL_POINTER(keys), UHAL_POINTER(weights), Plan plan, uint32 outside) {
   UHAL_GLOBAL const GRID_STORAGE* grid = UHAL_ADDRESS(const GRID_STORAGE, grid);
   UHAL_FOR_ITEMS(i, plan.count) {
-    const Place place = find_place(plan, i, grid);
+    Place place;
+    find_place(plan, i, grid, &place);
     for (int32 t = 0; t < TAPS; ++t) {
-      const Tap tap = find_tap(plan, place, t);
+      Tap tap;
+      find_tap(plan, &place, t, &tap);
       const INDEX update = i * TAPS + t;
       UHAL_ADDRESS(uint32, keys)[update] = tap.is_inside ? (uint32)(place.image * plan.pixels + tap.pixel) : outside;
       UHAL_ADDRESS(T, weights)[update] = tap.weight;
@@ -247,7 +244,8 @@ UHAL_KERNEL void add_taps(UHAL_POINTER(dy), UHAL_POINTER(keys), UHAL_POINTER(ord
   UHAL_GLOBAL const uint32* keys = UHAL_ADDRESS(const uint32, keys);
   UHAL_GLOBAL const uint32* order = UHAL_ADDRESS(const uint32, order);
   UHAL_FOR_ITEMS(i, plan.count) {
-    const Share share = find_share(plan, i, (INDEX)outside);
+    Share share;
+    find_share(plan, i, (INDEX)outside, &share);
     const uint32 first = UHAL_ADDRESS(const uint32, firsts)[share.place];
     T sums[CHANNELS];
     for (int32 c = 0; c < CHANNELS; ++c) sums[c] = 0;

@@ -172,7 +172,7 @@ UHAL_KERNEL UHAL_GROUP_SIZE(BLOCK, 1, 1) void cholesky_block(UHAL_POINTER(a), UH
   for (int32 i = 0; i < size; ++i) {
     if (lane <= i) block[i * PITCH + lane] = X_LOAD(a, i * n + lane);
   }
-  UHAL_BARRIER();
+  UHAL_GLOBAL_BARRIER(); /* all have read what is written below */
   int32 wrong = 0;
   for (int32 j = 0; j < size; ++j) {
     T value = C(0);
@@ -245,7 +245,7 @@ UHAL_KERNEL UHAL_GROUP_SIZE(LANES, 1, 1) void lu_panel(UHAL_POINTER(a), UHAL_POI
     }
     sizes[lane] = largest;
     places[lane] = place;
-    UHAL_BARRIER();
+    UHAL_GLOBAL_BARRIER(); /* all have read what is exchanged below */
     if (lane < HEADS) { /* of equal ones the first row, as LAPACK */
       for (int32 i = lane + HEADS; i < LANES; i += HEADS) {
         if (sizes[i] > largest || (sizes[i] == largest && places[i] < place)) {
