@@ -33,9 +33,10 @@ std::string objection(const KernelRow& row, const PaddleSignature& paddle) {
 struct {
   const PaddleSignature* signature;
   const KernelRow* row;
+  bool is_double;
 } being_registered;
 void define_arguments(const void*, void* kernel) {
-  declare_dtypes(*being_registered.signature, kernel);
+  declare_dtypes(*being_registered.signature, being_registered.is_double, kernel);
   const KernelRow& row = *being_registered.row;
   if ((row.inputs_anywhere | row.outputs_anywhere) != 0) {
     declare_anywhere(row.inputs_anywhere, row.outputs_anywhere, kernel);
@@ -50,9 +51,9 @@ void register_row(const KernelRow& row, const PaddleSignature& signature, const 
   }
   const auto& [inputs, attributes, outputs] = types;
   *row.entry.name = row.name;
-  being_registered = {&signature, &row};
   for (int dtype = kUndefined; dtype < kDtypeCount; ++dtype) {
     if ((row.dtypes >> dtype & 1) == 0) continue;
+    being_registered = {&signature, &row, dtype == kFloat64 || dtype == kComplex128};
     phi.PD_RegisterPhiKernel(row.name, device_type, dtype, kAnyLayout, inputs.size(), inputs.data(), attributes.size(),
                              attributes.data(), outputs.size(), outputs.data(), define_arguments, row.entry.compute,
                              row.entry.variadic);
@@ -81,11 +82,14 @@ const KernelTable& all_kernels() {
                           optimizer_kernels,
                           pool_kernels,
                           random_kernels,
+                          rearrange_kernels,
                           reduce_kernels,
+                          resize_kernels,
                           shape_kernels,
                           softmax_kernels,
                           sort_kernels,
                           sparse_optimizer_kernels,
+                          spectrum_kernels,
                           index_elementwise_kernels,
                           data_dependent_kernels,
                           linear_algebra_kernels}) {
