@@ -616,6 +616,10 @@ COMPOSED = [
         for mode in ("bilinear", "bicubic")
     ),
     Case("interpolate bilinear, whole steps", resize("bilinear", size=[5, 9], align_mode=1), (IMAGE,)),
+    *(
+        Case(f"interpolate {mode} to one row", resize(mode, size=[1, 9]), (IMAGE,))
+        for mode in ("nearest", "bilinear", "bicubic")
+    ),
     Case("interpolate to one pixel", resize("bilinear", size=[1, 1], align_corners=True), (IMAGE,)),
     Case("interpolate to the same size", resize("bilinear", size=[7, 6]), (IMAGE,)),
     Case("interpolate linear", resize("linear", size=[9], data_format="NCW"), (random(2, 3, 5),)),

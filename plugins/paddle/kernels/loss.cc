@@ -253,6 +253,7 @@ void label_smooth(Context context, Input label, OptionalInput prior, float epsil
     return context.map(uhal_map_scale, {&labels}, {&out}, {1 - share, share / static_cast<double>(classes)});
   }
   const View given = flat(prior.view());
+  require_same_dtype(context, labels, given);
   if (given.elements() != classes) {
     invalid(context,
             "the prior has " + std::to_string(given.elements()) + " elements, expected " + std::to_string(classes));
@@ -292,8 +293,17 @@ void huber_loss_grad(Context context, Input residual, Input dy, float delta, Out
              second = dlabel ? context.allocate(dlabel, r.dtype) : View();
   if (r.elements() == 0) return;
   const double limit = static_cast<double>(delta);
-  const Scratch part(context, accumulator(r.dtype), r);
-  context.map(uhal_map_clip, {&r}, {&part}, {-limit, limit});
+  // Beyond the limits, as NaN is, the sign counts, and what is not positive is negative.
+  const Scratch part(context, accumulator(r.dtype), r), near(context, UHAL_BOOL, r), above(context, UHAL_BOOL, r);
+  const Scratch number(context, r.dtype, nullptr, 0), opposite(context, r.dtype, nullptr, 0);
+  fill_zero(context, number);
+  context.map(uhal_map_greater, {&r, &number}, {&above});
+  fill(context, number, limit, 0);
+  fill(context, opposite, -limit, 0);
+  context.map(uhal_map_absolute, {&r}, {&part});
+  context.map(uhal_map_less_equal, {&part, &number}, {&near});
+  context.map(uhal_map_select, {&above, &number, &opposite}, {&part});
+  context.map(uhal_map_select, {&near, &r, &part}, {&part});
   context.map(uhal_map_multiply, {&part, &gradient}, {&part});
   if (dlabel) copy_or_cast(context, part, second);
   if (dx) context.map(uhal_map_negative, {&part}, {&first});

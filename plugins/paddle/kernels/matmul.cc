@@ -240,6 +240,7 @@ void require_chain(const Context& context, const Factors& factors) {
   if (factors.size() < 2) invalid(context, "expected two matrices or more");
   for (const View& factor : factors) {
     if (factor.rank != 2) invalid(context, "an operand has rank " + std::to_string(factor.rank) + ", expected 2");
+    require_same_dtype(context, factors.front(), factor);
   }
 }
 

@@ -84,6 +84,7 @@ void pool_with_index_grad(Context context, Input, Input places, Input dy, Number
     const View pixels = channels(at), updates = channels(wide), to = channels(sum);
     auto attributes = index_attributes(2);
     attributes.reduction = UHAL_REDUCE_SUM;
+    attributes.ignore_out_of_range = 1;  // of a window that has no pixel
     context.run(UHAL_OP_SCATTER_ELEMENTS, {&pixels, &updates}, {&to}, &attributes);
   }
   copy_or_cast(context, sum, out);

@@ -123,7 +123,6 @@ struct Padding {
                              std::to_string(axes[i].before) + " and " + std::to_string(axes[i].after));
       }
       shape.shape[first + i] = size + axes[i].before + axes[i].after;
-      if (shape.shape[first + i] < 0) invalid(context, "the paddings cut more than there is");
       if (!constant && size == 0) invalid(context, "there is nothing that an empty axis could be padded with");
     }
   }
@@ -132,8 +131,7 @@ struct Padding {
   std::pair<View, View> inside(View x, View y) const {
     for (const AxisPadding& axis : axes) {
       const int64_t cut = std::max<int64_t>(0, -axis.before), start = std::max<int64_t>(0, axis.before);
-      const int64_t length =
-          x.shape[axis.axis] - cut - std::max<int64_t>(0, -axis.after);  // shape is not negative, so this is not
+      const int64_t length = x.shape[axis.axis] - cut - std::max<int64_t>(0, -axis.after);
       x = x.sliced(axis.axis, length > 0 ? cut : 0, std::max<int64_t>(length, 0));
       y = y.sliced(axis.axis, length > 0 ? start : 0, std::max<int64_t>(length, 0));
     }
@@ -223,6 +221,9 @@ void require_rank(const Context& context, size_t rank) {
 }
 void meshgrid(Context context, InputList x, OutputList y) {
   require_rank(context, x.size());
+  for (size_t i = 0; i < x.size(); ++i) {
+    if (x[i].rank() > 1) invalid(context, "an operand has rank " + std::to_string(x[i].rank()) + ", expected 0 or 1");
+  }
   for (size_t i = 0; i < y.size(); ++i) {
     if (y[i]) copy(context, along_axis(x[i].view(), i, x.size()), context.allocate(y[i], x[i].uhal()));
   }

@@ -132,13 +132,15 @@ void p_norm_of(const Context& context, const View& x, double p, const View& y) {
   };
   if (p == 1) return reduce_by(UHAL_REDUCE_L1_NORM, x);
   if (p == 2) return reduce_by(UHAL_REDUCE_L2_NORM, x);
+  if (p == 0) {  // the number of those that are not 0, as NaN is not
+    const Scratch zero(context, x.dtype, nullptr, 0), counted(context, UHAL_BOOL, x);
+    fill_zero(context, zero);
+    context.map(uhal_map_not_equal, {&x, &zero}, {&counted});
+    return reduce_by(UHAL_REDUCE_SUM, counted);
+  }
   const Scratch powers(context, x.dtype, x);
   context.map(uhal_map_absolute, {&x}, {&powers});
   if (std::isinf(p)) return reduce_by(p > 0 ? UHAL_REDUCE_MAXIMUM : UHAL_REDUCE_MINIMUM, powers);
-  if (p == 0) {
-    context.map(uhal_map_sign, {&powers}, {&powers});
-    return reduce_by(UHAL_REDUCE_SUM, powers);
-  }
   context.map(uhal_map_power_scalar, {&powers}, {&powers}, {p});
   reduce_by(UHAL_REDUCE_SUM, powers);
   context.map(uhal_map_power_scalar, {&y}, {&y}, {1 / p});
@@ -197,23 +199,26 @@ View broadcast_shape(const View& x, const View& y) {
 void dist(Context context, Input x, Input y, float order, Output z) {
   const View a = x.view(), b = y.view(), out = context.allocate(z, a.dtype);
   require_same_dtype(context, a, b);
+  if (a.elements() == 0 || b.elements() == 0) return fill_zero(context, out);
   const Scratch difference(context, a.dtype, broadcast_shape(a, b));
-  if (difference.elements() == 0) return fill_zero(context, out);
   context.map(uhal_map_subtract, {&a, &b}, {&difference});
   p_norm_of(context, flat(difference), static_cast<double>(order), out.reshaped({1}));
 }
 void dist_grad(Context context, Input x, Input y, Input z, Input dz, float order, Output dx, Output dy) {
   const View a = x.view(), b = y.view();
   const View first = dx ? context.allocate(dx, a.dtype) : View(), second = dy ? context.allocate(dy, a.dtype) : View();
-  const Scratch difference(context, a.dtype, broadcast_shape(a, b)), gradient(context, a.dtype, difference);
-  if (difference.elements() > 0) {
-    context.map(uhal_map_subtract, {&a, &b}, {&difference});
-    p_norm_gradient(context, flat(difference), flat(z.view()), flat(dz.view()), static_cast<double>(order), 1e-12,
-                    flat(gradient));
+  if (a.elements() == 0 || b.elements() == 0) {
+    if (dx) fill_zero(context, first);
+    if (dy) fill_zero(context, second);
+    return;
   }
+  const Scratch difference(context, a.dtype, broadcast_shape(a, b)), gradient(context, a.dtype, difference);
+  context.map(uhal_map_subtract, {&a, &b}, {&difference});
+  p_norm_gradient(context, flat(difference), flat(z.view()), flat(dz.view()), static_cast<double>(order), 1e-12,
+                  flat(gradient));
   if (dx) sum_to_shape(context, gradient, first);
   if (dy) {
-    if (gradient.elements() > 0) context.map(uhal_map_negative, {&gradient}, {&gradient});
+    context.map(uhal_map_negative, {&gradient}, {&gradient});
     sum_to_shape(context, gradient, second);
   }
 }

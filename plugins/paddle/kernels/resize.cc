@@ -166,6 +166,10 @@ void scatter_nearest(const Context& context, const View& dy, const Geometry& geo
   copy_or_cast(context, from, dx);
 }
 
+// Of images Paddle takes no step to a single row or column, which then lies at the border, not in the middle. 0 says
+// that the sizes give the step; this is lost beside half a pixel.
+constexpr double kAlmostNoStep = 1e-30;
+
 uhal_resize_attributes attributes_of(uhal_resize_mode mode, const Geometry& geometry, const Request& request) {
   uhal_resize_attributes attributes = {};
   attributes.struct_size = sizeof attributes;
@@ -178,6 +182,8 @@ uhal_resize_attributes attributes_of(uhal_resize_mode mode, const Geometry& geom
   for (int i = 0; i < geometry.axes && !request.align_corners; ++i) {
     if (mode == UHAL_RESIZE_NEAREST) {
       attributes.scale[i] = static_cast<double>(geometry.step(i, false));
+    } else if (geometry.axes == 2 && geometry.out[i] == 1) {
+      attributes.scale[i] = kAlmostNoStep;
     } else if (geometry.scale[i] > 0) {
       attributes.scale[i] = 1 / geometry.scale[i];
     }
