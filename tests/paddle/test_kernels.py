@@ -761,6 +761,14 @@ KNOWN_AT_RUN_TIME = [
     Case("uniform", lambda x, k: paddle.uniform(k) * 0 + x.sum(), (X, np.array([2, 3])), False),
     Case("normal", lambda x, k: paddle.randn(k) * 0 + x.sum(), (X, np.array([2, 3])), False),
     Case("randint", lambda k: paddle.randint(0, 5, k) * 0, (np.array([2, 3]),), False),
+    Case("interpolate, list of sizes", lambda x, k: F.interpolate(x, [k, 9], mode="bilinear"), (IMAGE, number(5))),
+    Case("interpolate, sizes", lambda x, k: F.interpolate(x, k, mode="nearest"), (IMAGE, np.array([5, 9], "int32"))),
+    Case(
+        "interpolate, scale",
+        lambda x, k: F.interpolate(x, scale_factor=k, mode="bicubic"),
+        (IMAGE, number(2.5, "float32")),
+        False,
+    ),
     Case("shape", lambda x, k: paddle.shape(x[k:]) + 0, (X, ONE), False),
     Case("numel", lambda x, k: paddle.numel(x[k:]) + 0, (X, ONE), False),
     *(
