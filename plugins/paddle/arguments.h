@@ -69,6 +69,16 @@ struct InputList : TensorList {
   using TensorList::TensorList;
   Input operator[](size_t i) const { return Input{{handle(i)}}; }
 };
+// Empty where it is absent, or a graph gives a list without tensors.
+struct OptionalInputList : InputList {
+  using InputList::InputList;
+  // Paddle's optional is a bool and, behind it, the std::vector.
+  static OptionalInputList of(const void* optional) {
+    if (!*static_cast<const bool*>(optional)) return OptionalInputList(List{}, false);
+    return OptionalInputList(phi.PD_TensorVectorToList(static_cast<const char*>(optional) + sizeof(void*)), false);
+  }
+  bool is_present() const { return size() > 0 && (*this)[0]; }
+};
 // A list whose members may be of other tensor types than dense ones; the kernel has to ask.
 struct MixedInputList : TensorList {
   using TensorList::TensorList;
@@ -215,6 +225,8 @@ UNIHAL_ARGUMENT(OptionalInput, kInput, kArgumentOptionalTensor, "optional", void
                 (OptionalInput{{phi.PD_KernelContextInputAt(context, i)}}));
 UNIHAL_ARGUMENT(InputList, kInput, kArgumentListTensor, "list", void*, InputList(phi.PD_TensorVectorToList(raw), false),
                 InputList(phi.PD_KernelContextMultiInputAt(context, i), true));
+UNIHAL_ARGUMENT(OptionalInputList, kInput, kArgumentOptionalListTensor, "optional list", void*,
+                OptionalInputList::of(raw), OptionalInputList(phi.PD_KernelContextMultiInputAt(context, i), true));
 UNIHAL_ARGUMENT(MixedInputList, kInput, kArgumentListTensor, "mixed list", void*,
                 MixedInputList(phi.PD_TensorVectorToList(raw), false),
                 MixedInputList(phi.PD_KernelContextMultiInputAt(context, i), true));

@@ -56,6 +56,7 @@ enum ArgumentType : int32_t {
   kArgumentListScalar = 23,
   kArgumentOptionalTensor = 24,
   kArgumentListTensor = 25,
+  kArgumentOptionalListTensor = 26,
 };
 
 struct List {

@@ -33,9 +33,10 @@ std::string objection(const KernelRow& row, const PaddleSignature& paddle) {
 struct {
   const PaddleSignature* signature;
   const KernelRow* row;
+  bool is_double;
 } being_registered;
 void define_arguments(const void*, void* kernel) {
-  declare_dtypes(*being_registered.signature, kernel);
+  declare_dtypes(*being_registered.signature, being_registered.is_double, kernel);
   const KernelRow& row = *being_registered.row;
   if ((row.inputs_anywhere | row.outputs_anywhere) != 0) {
     declare_anywhere(row.inputs_anywhere, row.outputs_anywhere, kernel);
@@ -50,9 +51,9 @@ void register_row(const KernelRow& row, const PaddleSignature& signature, const 
   }
   const auto& [inputs, attributes, outputs] = types;
   *row.entry.name = row.name;
-  being_registered = {&signature, &row};
   for (int dtype = kUndefined; dtype < kDtypeCount; ++dtype) {
     if ((row.dtypes >> dtype & 1) == 0) continue;
+    being_registered = {&signature, &row, dtype == kFloat64 || dtype == kComplex128};
     phi.PD_RegisterPhiKernel(row.name, device_type, dtype, kAnyLayout, inputs.size(), inputs.data(), attributes.size(),
                              attributes.data(), outputs.size(), outputs.data(), define_arguments, row.entry.compute,
                              row.entry.variadic);
@@ -65,31 +66,20 @@ void register_row(const KernelRow& row, const PaddleSignature& signature, const 
 const KernelTable& all_kernels() {
   static const KernelTable* all = [] {
     auto* table = new KernelTable();
-    for (auto* kernels : {activation_kernels,
-                          arithmetic_kernels,
-                          assignment_kernels,
-                          attention_kernels,
-                          comparison_kernels,
-                          convolution_kernels,
-                          copy_kernels,
-                          creation_kernels,
-                          extreme_kernels,
-                          index_kernels,
-                          loss_kernels,
-                          matmul_kernels,
-                          norm_kernels,
-                          optimizer_kernels,
-                          pool_kernels,
-                          random_kernels,
-                          reduce_kernels,
-                          sampling_kernels,
-                          shape_kernels,
-                          softmax_kernels,
-                          sort_kernels,
-                          sparse_optimizer_kernels,
-                          index_elementwise_kernels,
-                          data_dependent_kernels,
-                          linear_algebra_kernels}) {
+    for (auto* kernels : {activation_kernels,     arithmetic_kernels,
+                          assignment_kernels,     attention_kernels,
+                          comparison_kernels,     convolution_kernels,
+                          copy_kernels,           creation_kernels,
+                          extreme_kernels,        index_kernels,
+                          loss_kernels,           matmul_kernels,
+                          norm_kernels,           optimizer_kernels,
+                          pool_kernels,           random_kernels,
+                          rearrange_kernels,      reduce_kernels,
+                          resize_kernels,         sampling_kernels,
+                          shape_kernels,          softmax_kernels,
+                          sort_kernels,           sparse_optimizer_kernels,
+                          spectrum_kernels,       index_elementwise_kernels,
+                          data_dependent_kernels, linear_algebra_kernels}) {
       KernelTable part = kernels();
       std::move(part.begin(), part.end(), std::back_inserter(*table));
     }

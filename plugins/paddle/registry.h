@@ -63,12 +63,15 @@ KernelTable norm_kernels();
 KernelTable optimizer_kernels();
 KernelTable pool_kernels();
 KernelTable random_kernels();
+KernelTable rearrange_kernels();
 KernelTable reduce_kernels();
+KernelTable resize_kernels();
 KernelTable sampling_kernels();
 KernelTable shape_kernels();
 KernelTable softmax_kernels();
 KernelTable sort_kernels();
 KernelTable sparse_optimizer_kernels();
+KernelTable spectrum_kernels();
 
 // All rows of all tables.
 const KernelTable& all_kernels();

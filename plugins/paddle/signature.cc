@@ -15,8 +15,8 @@ namespace {
 
 constexpr int32_t kAnyLayout = 0;
 // phi::DataType's numbers of the dtypes that CPU kernels are looked up by, most usual first: float32, int64,
-// int32, float64, bool, and "any".
-constexpr int32_t kLookupDtypes[] = {10, 9, 7, 11, 1, 0};
+// int32, float64, bool, complex64, and "any".
+constexpr int32_t kLookupDtypes[] = {10, 9, 7, 11, 1, 12, 0};
 
 // phi::TensorArgDef: backend, layout, dtype, and the std::type_index of its C++ type.
 constexpr size_t kDtypeOffset = 8;
@@ -33,6 +33,7 @@ const char* spell_type(const void* argument_definition) {
       {"PN3phi11DenseTensorE", "tensor"},
       {"N6paddle8optionalIN3phi11DenseTensorEEE", "optional"},
       {"St6vectorIPKN3phi11DenseTensorESaIS3_EE", "list"},
+      {"N6paddle8optionalISt6vectorIPKN3phi11DenseTensorESaIS5_EEEE", "optional list"},
       {"St6vectorIPN3phi11DenseTensorESaIS2_EE", "list"},
       {"St6vectorIPKN3phi10TensorBaseESaIS3_EE", "mixed list"},
       {"N3phi12SelectedRowsE", kSelectedRowsCode},
@@ -84,6 +85,8 @@ std::string spell_types(const Definitions& definitions) {
   return result;
 }
 
+constexpr int32_t kPhiFloat32 = 10, kPhiFloat64 = 11, kPhiComplex64 = 12, kPhiComplex128 = 13;
+
 int32_t& dtype_of(void* definition) {
   return *reinterpret_cast<int32_t*>(static_cast<char*>(definition) + kDtypeOffset);
 }
@@ -92,14 +95,20 @@ std::vector<int32_t> dtypes_of(const Definitions& definitions, int32_t kernel_dt
   std::vector<int32_t> dtypes;
   for (size_t i = 0; i < definitions.size(); ++i) {
     const int32_t dtype = dtype_of(definitions[i]);
-    dtypes.push_back(dtype == kernel_dtype ? kOwnDtype : dtype);
+    dtypes.push_back(dtype == kernel_dtype                                   ? kOwnDtype
+                     : dtype == kPhiComplex64 && kernel_dtype == kPhiFloat32 ? kComplexOfOwn
+                     : dtype == kPhiFloat32 && kernel_dtype == kPhiComplex64 ? kRealOfOwn
+                                                                             : dtype);
   }
   return dtypes;
 }
 
-void declare(const std::vector<int32_t>& dtypes, const Definitions& definitions) {
+void declare(const std::vector<int32_t>& dtypes, bool is_double, const Definitions& definitions) {
   for (size_t i = 0; i < dtypes.size() && i < definitions.size(); ++i) {
-    if (dtypes[i] != kOwnDtype) dtype_of(definitions[i]) = dtypes[i];
+    if (dtypes[i] == kOwnDtype) continue;
+    dtype_of(definitions[i]) = dtypes[i] == kComplexOfOwn ? (is_double ? kPhiComplex128 : kPhiComplex64)
+                               : dtypes[i] == kRealOfOwn  ? (is_double ? kPhiFloat64 : kPhiFloat32)
+                                                          : dtypes[i];
   }
 }
 
@@ -162,11 +171,11 @@ PaddleSignature paddle_signature(const char* kernel_name) {
   return signature_of_function(name);
 }
 
-void declare_dtypes(const PaddleSignature& signature, void* kernel) {
+void declare_dtypes(const PaddleSignature& signature, bool is_double, void* kernel) {
   int status;
   void* definitions = phi.PD_KernelGetArgsDef(kernel, &status);
-  declare(signature.input_dtypes, Definitions(phi.PD_KernelArgsDefGetInputArgDefs(definitions, &status)));
-  declare(signature.output_dtypes, Definitions(phi.PD_KernelArgsDefGetOutputArgDefs(definitions, &status)));
+  declare(signature.input_dtypes, is_double, Definitions(phi.PD_KernelArgsDefGetInputArgDefs(definitions, &status)));
+  declare(signature.output_dtypes, is_double, Definitions(phi.PD_KernelArgsDefGetOutputArgDefs(definitions, &status)));
 }
 
 }  // namespace unihal::paddle

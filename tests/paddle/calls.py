@@ -413,6 +413,85 @@ CALLS: list[Call] = [
     Call("cast", lambda x, dtype="int32": paddle.cast(x, dtype), {"x": 3 * X}),
     Call("fill_", lambda x, value=3: x.clone().fill_(value), {"x": X}),
     Call("fill_ int", lambda x, value=3: x.clone().fill_(value), {"x": indices(3, high=5)}),
+    Call(
+        "pad NCHW",
+        lambda x, pad=(1, 2, 2, 0), mode="constant", value=0.5: F.pad(x, list(pad), mode, value),
+        {"x": IMAGE},
+    ),
+    *(
+        Call(f"pad {mode}", lambda x, pad=(1, 2, 2, 0), mode=mode: F.pad(x, list(pad), mode), {"x": IMAGE})
+        for mode in ("reflect", "replicate", "circular")
+    ),
+    Call(
+        "pad NDHWC",
+        lambda x, pad=(1, 2, 2, 0, 1, 1), mode="replicate": F.pad(x, list(pad), mode, data_format="NDHWC"),
+        {"x": VOLUME},
+    ),
+    *(Call(f"norm {p}", paddle.norm, {"x": CUBE, "p": p, "axis": 1}) for p in (0, 1, 2.5, float("inf"))),
+    Call("dist", paddle.dist, {"x": X, "y": ROW, "p": 2}),
+    Call("broadcast_tensors", lambda x, y: paddle.broadcast_tensors([x, y]), {"x": ROW, "y": random(3, 1)}),
+    Call("meshgrid", lambda x, y: paddle.meshgrid(x, y), {"x": random(3), "y": random(4)}),
+    Call("prelu", F.prelu, {"x": IMAGE, "weight": random(4)}),
+    Call("prelu of one", F.prelu, {"x": IMAGE, "weight": random(1)}),
+    Call("diag", paddle.diag, {"x": random(4), "offset": 1, "padding_value": 0.5}),
+    Call("diag of a matrix", paddle.diag, {"x": X, "offset": 1}),
+    Call("diagonal", lambda x, offset=0, axis1=0, axis2=1: paddle.diagonal(x, offset, axis1, axis2) * 2, {"x": CUBE}),
+    Call("diag_embed", paddle.diag_embed, {"input": CUBE, "offset": 1}),
+    Call("trace", paddle.trace, {"x": CUBE, "offset": 1}),
+    Call(
+        "multi_dot",
+        lambda x, y, z: paddle.linalg.multi_dot([x, y, z]),
+        {"x": random(3, 4), "y": random(4, 2), "z": random(2, 5)},
+    ),
+    Call("lerp gradient", paddle.lerp, {"x": X, "y": ROW, "weight": random(3, 5, low=0, high=1)}),
+    Call("dot", paddle.dot, {"x": X, "y": Y}),
+    Call("index_sample", paddle.index_sample, {"x": TABLE, "index": indices(7, 3, high=4)}),
+    Call("kl_div", F.kl_div, {"input": X, "label": POSITIVE}),
+    Call("label_smooth", F.label_smooth, {"label": X}),
+    Call("label_smooth with a prior", F.label_smooth, {"label": X, "prior_dist": random(1, 5)}),
+    Call("nll_loss", F.nll_loss, {"input": X, "label": indices(3, high=5), "weight": random(5, low=0.5)}),
+    Call("smooth_l1_loss", F.smooth_l1_loss, {"input": X, "label": Y}),
+    Call("cumprod", lambda x, dim=1: paddle.cumprod(x, dim), {"x": CUBE}),
+    Call("frame", paddle.signal.frame, {"x": random(2, 12), "frame_length": 5, "hop_length": 2}),
+    Call("overlap_add", paddle.signal.overlap_add, {"x": random(2, 5, 4), "hop_length": 2}),
+    Call("maxout", F.maxout, {"x": IMAGE, "groups": 2}),
+    Call("reduce_as", paddle.reduce_as, {"x": X, "target": ROW}),
+    Call("repeat_interleave", paddle.repeat_interleave, {"x": CUBE, "repeats": 3, "axis": 1}),
+    Call("unfold", F.unfold, {"x": IMAGE, "kernel_sizes": [3, 2], "strides": 2, "paddings": 1}),
+    Call("fold", F.fold, {"x": random(2, 12, 9), "output_sizes": [4, 5], "kernel_sizes": [2, 3]}),
+    Call("temporal_shift", F.temporal_shift, {"x": random(6, 4, 3, 2), "seg_num": 3}),
+    Call("pixel_shuffle", F.pixel_shuffle, {"x": random(2, 8, 3, 2), "upscale_factor": 2}),
+    Call("pixel_unshuffle", F.pixel_unshuffle, {"x": random(2, 3, 4, 6), "downscale_factor": 2}),
+    Call("channel_shuffle", F.channel_shuffle, {"x": random(2, 6, 3, 6), "groups": 2}),
+    Call("crop", lambda x, shape=(2, 3), offsets=(1, 2): paddle.crop(x, list(shape), list(offsets)), {"x": X}),
+    Call("stanh", paddle.stanh, {"x": X}),
+    Call("celu", F.celu, {"x": X}),
+    Call("tanhshrink", F.tanhshrink, {"x": X}),
+    Call(
+        "max_pool2d and where",
+        F.max_pool2d,
+        {"x": IMAGE, "kernel_size": 3, "stride": 2, "padding": 1, "return_mask": True},
+    ),
+    *(
+        Call(f"interpolate {mode}", F.interpolate, {"x": IMAGE, "size": [5, 9], "mode": mode})
+        for mode in ("nearest", "bilinear", "bicubic")
+    ),
+    *(
+        Call(f"interpolate {mode} by a scale", F.interpolate, {"x": IMAGE, "scale_factor": [1.7, 0.6], "mode": mode})
+        for mode in ("nearest", "bilinear", "bicubic")
+    ),
+    Call("rfft", lambda x, n=None, axis=-1, norm="backward": paddle.fft.rfft(x, n, axis, norm), {"x": CUBE}),
+    Call(
+        "irfft",
+        lambda x, n=None, axis=-1, norm="backward": paddle.fft.irfft(paddle.complex(x, x), n, axis, norm),
+        {"x": CUBE},
+    ),
+    Call(
+        "fft",
+        lambda x, n=None, axis=-1, norm="backward": paddle.fft.fft(paddle.complex(x, x), n, axis, norm),
+        {"x": CUBE},
+    ),
+    Call("complex", lambda x, y: paddle.real(paddle.complex(x, y)) * 2, {"x": X, "y": ROW}),
     Call("uniform", paddle.uniform, {"shape": [2, 3]}, True),
     Call(
         "gaussian",

@@ -50,7 +50,7 @@ class Llama(nn.Layer):
 
 
 class UNet(nn.Layer):
-    """Bicubic interpolation falls back."""
+    """Places that are made of a matrix fall back."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,8 +60,9 @@ class UNet(nn.Layer):
     def forward(self, x: Any) -> Any:
         a = F.relu(self.down(x))
         b = F.relu(self.middle(F.max_pool2d(a, 2)))
-        c = F.interpolate(self.up(b), scale_factor=0.5, mode="bicubic")
-        return self.last(paddle.concat([a, F.interpolate(c, size=[8, 8], mode="bicubic")], 1))
+        turned = paddle.to_tensor([[[0.9, 0.1, 0.0], [-0.1, 0.9, 0.0]]]).expand([x.shape[0], 2, 3])
+        c = F.grid_sample(self.up(b), F.affine_grid(turned, [x.shape[0], 4, 8, 8]))
+        return self.last(paddle.concat([a, c], 1))
 
 
 class BiLstm(nn.Layer):

@@ -35,6 +35,10 @@ CRASHES_OF_PADDLE = [
     (r"expand_as", r"x empty"),
     (r"gather", r"axis=-3"),
     (r"gaussian|randint|uniform|truncated_gaussian", r"shape=\[-[12], -"),
+    (r"label_smooth", r"prior_dist empty"),
+    (r"max_pool2d and where", r"kernel_size=|padding=|stride="),  # windows without a pixel are written to
+    (r"pad ", r"pad=.*46116860"),
+    (r"pixel_shuffle", r"upscale_factor=-"),  # goes on for ever
     (r"pow int", r"y=-"),
     (r"prod", r"dtype=.int(32|64)"),
     (r"scatter", r"updates empty last"),

@@ -164,7 +164,7 @@ ALLOWED = [
         r"arg(max|min)( flat)?$", r"special", r"^result", "NaN is the largest and the smallest, the first one counts"
     ),
     Allowed(
-        r"max_pool[23]d( NHWC)?$",
+        r"max_pool[23]d( NHWC| and where)?$",
         r"special",
         r"^(result|gradient)",
         "the CPU ignores NaN, and stops at the least float",
@@ -195,6 +195,20 @@ ALLOWED = [
         r"randperm|uniform|gaussian|randint|arange|full", r"", r"error \w+ instead of \w+Error", "sizes that cannot be"
     ),
     Allowed(r"sum", r"complex", r"NotImplementedError", "sums are not made complex"),
+    Allowed(r"pad ", r"pad=", r"RuntimeError instead of MemoryError", "another error for sizes that cannot be"),
+    Allowed(r"norm (inf|0)", r"special", r"^(result|gradient)", "the CPU's maximum of NaN depends on the order"),
+    Allowed(r"multi_dot", r"special", r"^(result|gradient)", "sums with infinities depend on the order of products"),
+    Allowed(r"label_smooth", r"label ones", r"ValueError instead of None", "the CPU takes a prior of other classes"),
+    Allowed(r"interpolate", r"scale_factor=", r"MemoryError instead of ValueError", "sizes that cannot be"),
+    Allowed(r"interpolate", r"special", r"^(result|gradient)", "a pixel of weight 0 is multiplied by it, or left out"),
+    Allowed(r"i?r?fft$", r"special", r"^(result|gradient)", "sums with infinities depend on the algorithm"),
+    Allowed(r"a(cos|sin)h$", r"special", r"^gradient", "the CPU's gradient at infinity is NaN"),
+    Allowed(r"swiglu$", r"special", r"^gradient", "where its exponential overflows the CPU's is 0"),
+    Allowed(r"adaptive_max_pool2d$", r"special", r"^(result|gradient)", "the CPU ignores NaN"),
+    Allowed(r"celu$", r"special", r"^gradient", "the CPU multiplies infinity by 0"),
+    Allowed(r"cumprod$", r"special", r"^gradient", "the CPU divides and multiplies infinities in another order"),
+    Allowed(r"maxout$", r"special", r"^(result|gradient)", "the CPU ignores NaN, and stops at the least float"),
+    Allowed(r"(un)?fold$", r"paddings=", r"ValueError instead of None", "negative paddings are refused"),
     Allowed(
         r"assign|isclose|allclose|equal_all", r"", r"ValueError instead of RuntimeError|assign_value", "dtypes differ"
     ),
@@ -219,6 +233,15 @@ def is_allowed(entry: dict[str, str]) -> bool:
             ("depthwise_conv2d", "data_format"),
             ("depthwise_conv2d", "groups"),
             ("avg_pool3d", "data_format"),
+            ("fft", "norm"),
+            *(("fold", name) for name in ("output_sizes", "kernel_sizes", "strides", "paddings", "dilations")),
+            ("frame", "axis"),
+            ("pixel_shuffle", "data_format"),
+            ("pixel_unshuffle", "data_format"),
+            ("prelu", "data_format"),
+            ("smooth_l1_loss", "is_huber"),
+            ("irfft", "norm"),
+            ("rfft", "norm"),
         }
         return entry["label"] in UNTELLING or (entry["call"], entry["label"]) in untold
     return any(

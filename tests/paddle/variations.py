@@ -29,7 +29,7 @@ _TIES = np.array([0.0, 1.0, -1.0, 0.0, 0.5, -0.5, 2.0, 3.0, 6.0, -3.0, 20, -0.0]
 _SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 3e38, 1e-38, 1e-45], "float32")
 # Libraries add products in any order, fused or not. So beside infinities no sum may come near the largest number, or
 # the processor decides whether it is infinite before an infinity of the other sign comes.
-_ADDS_PRODUCTS = re.compile(r"matmul|bmm|mv$|addmm|linear$|conv\d")
+_ADDS_PRODUCTS = re.compile(r"matmul|bmm|multi_dot|mv$|addmm|linear$|conv\d")
 _SPECIAL_FACTORS = np.where(_SPECIAL == np.float32(3e38), np.float32(1e15), _SPECIAL)
 
 

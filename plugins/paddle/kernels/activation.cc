@@ -1,6 +1,8 @@
 // Unary functions and activations, and their gradients.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <string>
 
 #include "plugins/paddle/kernels/maps.h"
 
@@ -130,6 +132,195 @@ void expm1_grad(Context context, Input y, Input dy, Output dx) {
   context.map(uhal_map_multiply, {&gradient, &factor}, {&out});
 }
 
+// dx = dy * function(x), or dy / function(x), where the function is of several steps
+class Slope : public Scratch {
+ public:
+  Slope(const Context& context, const View& x) : Scratch(context, accumulator(x.dtype), x), context_(context) {}
+  Slope& of(int function, const View& x, std::initializer_list<double> parameters = {}) {
+    context_.map(function, {&x}, {this}, parameters);
+    return *this;
+  }
+  Slope& then(int function, std::initializer_list<double> parameters = {}) { return of(function, *this, parameters); }
+  Slope& with(int function, const View& other) {
+    context_.map(function, {this, &other}, {this});
+    return *this;
+  }
+  void times(Input dy, Output dx, uhal_dtype dtype) const { finish(uhal_map_multiply, dy, dx, dtype); }
+  void divides(Input dy, Output dx, uhal_dtype dtype) const { finish(uhal_map_divide, dy, dx, dtype); }
+
+ private:
+  void finish(int function, Input dy, Output dx, uhal_dtype dtype) const {
+    const View gradient = dy.view(), out = context_.allocate(dx, dtype);
+    context_.map(function, {&gradient, this}, {&out});
+  }
+  const Context& context_;
+};
+
+// dx = dy * function(x)
+template <int function>
+void slope_grad(Context context, Input x, Input dy, Output dx) {
+  const View in = x.view();
+  Slope(context, in).of(function, in).times(dy, dx, in.dtype);
+}
+
+// dx = dy / sqrt(factor * x^2 + constant)
+template <int factor, int constant>
+void inverse_root_grad(Context context, Input x, Input dy, Output dx) {
+  const View in = x.view();
+  Slope slope(context, in);
+  slope.of(uhal_map_square, in).then(uhal_map_scale, {factor, constant}).then(uhal_map_sqrt).divides(dy, dx, in.dtype);
+}
+void acos_grad(Context context, Input x, Input dy, Output dx) {
+  const View in = x.view();
+  Slope slope(context, in);
+  slope.of(uhal_map_square, in).then(uhal_map_scale, {-1, 1}).then(uhal_map_sqrt).then(uhal_map_negative);
+  slope.divides(dy, dx, in.dtype);
+}
+
+// dx = dy / (factor * x^2 + 1)
+template <int factor>
+void inverse_grad(Context context, Input x, Input dy, Output dx) {
+  const View in = x.view();
+  Slope(context, in).of(uhal_map_square, in).then(uhal_map_scale, {factor, 1}).divides(dy, dx, in.dtype);
+}
+
+void tan_grad(Context context, Input x, Input dy, Output dx) {
+  const View in = x.view();
+  Slope(context, in).of(uhal_map_cos, in).then(uhal_map_square).divides(dy, dx, in.dtype);
+}
+
+// With s = softplus(x): tanh(s) + x * (1 - tanh(s)^2) * sigmoid(x)
+void mish_grad(Context context, Input x, Input dy, float threshold, Output dx) {
+  const View in = x.view();
+  Slope hyperbolic(context, in), slope(context, in), sigmoid(context, in);
+  hyperbolic.of(uhal_map_softplus, in, {1, static_cast<double>(threshold)}).then(uhal_map_tanh);
+  sigmoid.of(uhal_map_sigmoid, in);
+  slope.of(uhal_map_square, hyperbolic).then(uhal_map_scale, {-1, 1});
+  slope.with(uhal_map_multiply, in).with(uhal_map_multiply, sigmoid).with(uhal_map_add, hyperbolic);
+  slope.times(dy, dx, in.dtype);
+}
+
+// dx = dy where the test of x (or of its absolute value) and a number holds, else dy * 0
+template <int test, bool of_absolute>
+void kept_grad(Context context, Input x, Input dy, float number, Output dx) {
+  const View in = x.view(), gradient = dy.view(), out = context.allocate(dx, in.dtype);
+  const Scratch limit(context, in.dtype, nullptr, 0), kept(context, UHAL_BOOL, in), size(context, in.dtype, in);
+  fill(context, limit, static_cast<double>(number), 0);
+  if (of_absolute) context.map(uhal_map_absolute, {&in}, {&size});
+  context.map(test, {of_absolute ? static_cast<const View*>(&size) : &in, &limit}, {&kept});
+  context.map(uhal_map_multiply, {&gradient, &kept}, {&out});
+}
+void thresholded_relu_grad(Context context, Input x, Input dy, float threshold, float, Output dx) {
+  kept_grad<uhal_map_greater, false>(context, x, dy, threshold, dx);
+}
+
+// b * tanh(a * x)
+void stanh(Context context, Input x, float a, float b, Output y) {
+  const View in = x.view(), out = context.allocate(y, in.dtype);
+  Slope value(context, in);
+  value.of(uhal_map_scale, in, {static_cast<double>(a), 0}).then(uhal_map_tanh);
+  context.map(uhal_map_scale, {&value}, {&out}, {static_cast<double>(b), 0});
+}
+void stanh_grad(Context context, Input x, Input dy, float a, float b, Output dx) {
+  const View in = x.view();
+  const double product = static_cast<double>(a) * static_cast<double>(b);
+  Slope slope(context, in);
+  slope.of(uhal_map_scale, in, {static_cast<double>(a), 0}).then(uhal_map_tanh).then(uhal_map_square);
+  slope.then(uhal_map_scale, {-product, product}).times(dy, dx, in.dtype);
+}
+
+// x - tanh(x)
+void tanh_shrink(Context context, Input x, Output y) {
+  const View in = x.view(), out = context.allocate(y, in.dtype);
+  const Slope hyperbolic(context, in);
+  context.map(uhal_map_tanh, {&in}, {&hyperbolic});
+  context.map(uhal_map_subtract, {&in, &hyperbolic}, {&out});
+}
+void tanh_shrink_grad(Context context, Input x, Input dy, Output dx) {
+  const View in = x.view();
+  Slope(context, in).of(uhal_map_tanh, in).then(uhal_map_square).times(dy, dx, in.dtype);
+}
+
+// x, or alpha * (exp(x / alpha) - 1) below 0
+void celu(Context context, Input x, float alpha, Output y) {
+  const View in = x.view(), out = context.allocate(y, in.dtype);
+  const double a = static_cast<double>(alpha);
+  const Scratch zero(context, in.dtype, nullptr, 0), below(context, UHAL_BOOL, in);
+  fill_zero(context, zero);
+  Slope value(context, in);
+  value.of(uhal_map_scale, in, {1 / a, 0}).then(uhal_map_expm1).then(uhal_map_scale, {a, 0});
+  context.map(uhal_map_less, {&in, &zero}, {&below});
+  context.map(uhal_map_select, {&below, &value, &in}, {&out});
+}
+void celu_grad(Context context, Input x, Input dy, float alpha, Output dx) {
+  const View in = x.view(), gradient = dy.view(), out = context.allocate(dx, in.dtype);
+  const Scratch zero(context, in.dtype, nullptr, 0), above(context, UHAL_BOOL, in);
+  fill_zero(context, zero);
+  Slope slope(context, in);
+  slope.of(uhal_map_scale, in, {1 / static_cast<double>(alpha), 0}).then(uhal_map_exp);
+  slope.with(uhal_map_multiply, gradient);
+  context.map(uhal_map_greater, {&in, &zero}, {&above});
+  context.map(uhal_map_select, {&above, &gradient, &slope}, {&out});
+}
+
+// x, or alpha * x where x is not positive; alpha has one number, one for each channel, or one for each element of a
+// sample.
+View slopes_of(const Context& context, const View& alpha, const View& x, Text data_format, Text mode) {
+  int64_t dims[UHAL_MAX_RANK];
+  if (std::strcmp(mode.value, "element") == 0) {
+    for (int i = 0; i < x.rank; ++i) dims[i] = i == 0 ? 1 : x.shape[i];
+  } else {
+    std::fill_n(dims, x.rank, 1);
+    if (std::strcmp(mode.value, "channel") == 0) {
+      if (x.rank < 2) invalid(context, "x has no axis of channels");
+      const int channel = std::strcmp(data_format.value, "NCHW") == 0 ? 1 : x.rank - 1;
+      dims[channel] = x.shape[channel];
+    }
+  }
+  const View result = alpha.reshaped(dims, x.rank);
+  if (result.elements() != alpha.elements()) {
+    invalid(context, "alpha has " + std::to_string(alpha.elements()) + " elements, expected " +
+                         std::to_string(result.elements()));
+  }
+  return result;
+}
+void prelu(Context context, Input x, Input alpha, Text data_format, Text mode, Output y) {
+  const View in = x.view(), out = context.allocate(y, in.dtype);
+  require_same_dtype(context, in, alpha.view());
+  if (out.elements() == 0) return;
+  const View slopes = slopes_of(context, alpha.view(), in, data_format, mode);
+  const Scratch zero(context, in.dtype, nullptr, 0), above(context, UHAL_BOOL, in);
+  fill_zero(context, zero);
+  Slope part(context, in);
+  context.map(uhal_map_multiply, {&slopes, &in}, {&part});
+  context.map(uhal_map_greater, {&in, &zero}, {&above});
+  context.map(uhal_map_select, {&above, &in, &part}, {&out});
+}
+void prelu_grad(Context context, Input x, Input alpha, Input dy, Text data_format, Text mode, Output dx,
+                Output dalpha) {
+  const View in = x.view(), gradient = dy.view();
+  const View to_alpha = dalpha ? context.allocate(dalpha, in.dtype) : View();
+  const View out = dx ? context.allocate(dx, in.dtype) : View();
+  if (in.elements() == 0) {
+    if (dalpha) fill_zero(context, to_alpha);
+    return;
+  }
+  const Scratch zero(context, accumulator(in.dtype), nullptr, 0), above(context, UHAL_BOOL, in);
+  fill_zero(context, zero);
+  context.map(uhal_map_greater, {&in, &zero}, {&above});
+  Slope part(context, in);
+  if (dalpha) {
+    context.map(uhal_map_multiply, {&in, &gradient}, {&part});
+    context.map(uhal_map_select, {&above, &zero, &part}, {&part});
+    sum_to_shape(context, part, slopes_of(context, to_alpha, in, data_format, mode));
+  }
+  if (dx) {
+    const View slopes = slopes_of(context, alpha.view(), in, data_format, mode);
+    context.map(uhal_map_multiply, {&slopes, &gradient}, {&part});
+    context.map(uhal_map_select, {&above, &gradient, &part}, {&out});
+  }
+}
+
 }  // namespace
 
 KernelTable activation_kernels() {
@@ -200,6 +391,29 @@ KernelTable activation_kernels() {
       UNIHAL_KERNEL("round", kFloats, round_to),
       UNIHAL_KERNEL("thresholded_relu", kFloats, unary_with<uhal_map_thresholded_relu, float, float>),
 
+      UNIHAL_KERNEL("celu", kFloats, celu),
+      UNIHAL_KERNEL("prelu", kFloats, prelu),
+      UNIHAL_KERNEL("stanh", kFloats, stanh),
+      UNIHAL_KERNEL("tanh_shrink", kFloats, tanh_shrink),
+
+      UNIHAL_KERNEL("acos_grad", kFloats, acos_grad),
+      UNIHAL_KERNEL("acosh_grad", kFloats, inverse_root_grad<1, -1>),
+      UNIHAL_KERNEL("asin_grad", kFloats, inverse_root_grad<-1, 1>),
+      UNIHAL_KERNEL("asinh_grad", kFloats, inverse_root_grad<1, 1>),
+      UNIHAL_KERNEL("atan_grad", kFloats, inverse_grad<1>),
+      UNIHAL_KERNEL("atanh_grad", kFloats, inverse_grad<-1>),
+      UNIHAL_KERNEL("celu_grad", kFloats, celu_grad),
+      UNIHAL_KERNEL("cosh_grad", kFloats, slope_grad<uhal_map_sinh>),
+      UNIHAL_KERNEL("hard_shrink_grad", kFloats, kept_grad<uhal_map_greater_equal, true>),
+      UNIHAL_KERNEL("mish_grad", kFloats, mish_grad),
+      UNIHAL_KERNEL("prelu_grad", kFloats, prelu_grad),
+      UNIHAL_KERNEL("sinh_grad", kFloats, slope_grad<uhal_map_cosh>),
+      UNIHAL_KERNEL("softshrink_grad", kFloats, kept_grad<uhal_map_greater, true>),
+      UNIHAL_KERNEL("stanh_grad", kFloats, stanh_grad),
+      UNIHAL_KERNEL("tan_grad", kFloats, tan_grad),
+      UNIHAL_KERNEL("tanh_shrink_grad", kFloats, tanh_shrink_grad),
+      UNIHAL_KERNEL("thresholded_relu_grad", kFloats, thresholded_relu_grad),
+      UNIHAL_KERNEL("trunc_grad", kFloats | kInt32And64, gradient_zero),
       UNIHAL_KERNEL("abs_grad", kFloats, gradient<uhal_map_absolute_backward>),
       UNIHAL_KERNEL("ceil_grad", kFloats, gradient_zero),
       UNIHAL_KERNEL("clip_grad", kFloats, clip_grad),

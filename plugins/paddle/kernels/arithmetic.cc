@@ -1,4 +1,6 @@
 // Binary arithmetic with broadcasting, its gradients, and sums of tensors.
+#include <utility>
+
 #include "plugins/paddle/kernels/maps.h"
 
 namespace unihal::paddle {
@@ -197,6 +199,133 @@ void swiglu(Context context, Input x, OptionalInput y, Output z) {
   context.map(uhal_map_multiply, {&activated, &value}, {&out});
 }
 
+// Of a silu(x) * y: dy * y * silu'(x), and dy * silu(x)
+void swiglu_grad(Context context, Input x, OptionalInput y, Input dz, Output dx, Output dy) {
+  const View in = x.view(), gradient = dz.view();
+  const View out = dx ? context.allocate(dx, in.dtype) : View();
+  const View second = y && dy ? context.allocate(dy, in.dtype) : View();
+  if (gradient.elements() == 0) return;
+  const int last = in.rank - 1;
+  const int64_t half = in.shape[last] / 2;
+  const View gate = y ? in : in.sliced(last, 0, half), value = y ? y.view() : in.sliced(last, half, half);
+  const Scratch part(context, accumulator(in.dtype), gradient);
+  if (dx) {
+    const View to = y ? out : out.sliced(last, 0, half);
+    context.map(uhal_map_multiply, {&gradient, &value}, {&part});
+    context.map(uhal_map_silu_backward, {&gate, &part}, {&to});
+  }
+  if (y ? static_cast<bool>(dy) : static_cast<bool>(dx)) {
+    const View to = y ? second : out.sliced(last, half, half);
+    context.map(uhal_map_silu, {&gate}, {&part});
+    context.map(uhal_map_multiply, {&part, &gradient}, {&to});
+  }
+}
+
+// d(x + weight * (y - x)); the weight has no gradient in Paddle.
+void lerp_grad(Context context, Input, Input, Input weight, Input, Input dz, Output dx, Output dy) {
+  const View w = weight.view(), gradient = dz.view();
+  const Scratch part(context, accumulator(gradient.dtype), gradient), rest(context, part.dtype, w);
+  if (dy) {
+    const View out = context.allocate(dy, gradient.dtype);
+    context.map(uhal_map_multiply, {&gradient, &w}, {&part});
+    sum_to_shape(context, part, out);
+  }
+  if (dx) {
+    const View out = context.allocate(dx, gradient.dtype);
+    context.map(uhal_map_scale, {&w}, {&rest}, {-1, 1});
+    context.map(uhal_map_multiply, {&gradient, &rest}, {&part});
+    sum_to_shape(context, part, out);
+  }
+}
+
+// d(x^y): y * x^(y - 1) * dz, 0 where y is 0; log(x) * x^y * dz, 0 where x is 0 and y is not negative
+void power_grad(Context context, Input x, Input y, Input dz, Output dx, Output dy) {
+  const View a = x.view(), b = y.view(), gradient = dz.view();
+  const View first = dx ? context.allocate(dx, a.dtype) : View(), second = dy ? context.allocate(dy, b.dtype) : View();
+  const uhal_dtype dtype = accumulator(a.dtype);
+  const Scratch zero(context, dtype, nullptr, 0), part(context, dtype, gradient), test(context, UHAL_BOOL, gradient);
+  const Scratch result(context, dtype, gradient);
+  fill_zero(context, zero);
+  if (dy) {
+    const Scratch logarithm(context, dtype, a), is_zero(context, UHAL_BOOL, a), not_negative(context, UHAL_BOOL, b);
+    context.map(uhal_map_log, {&a}, {&logarithm});
+    context.map(uhal_map_power, {&a, &b}, {&part});
+    context.map(uhal_map_multiply, {&part, &logarithm}, {&part});
+    context.map(uhal_map_multiply, {&part, &gradient}, {&part});
+    context.map(uhal_map_equal, {&a, &zero}, {&is_zero});
+    context.map(uhal_map_greater_equal, {&b, &zero}, {&not_negative});
+    context.map(uhal_map_logical_and, {&is_zero, &not_negative}, {&test});
+    context.map(uhal_map_select, {&test, &zero, &part}, {&result});
+    sum_to_shape(context, result, second);
+  }
+  if (dx) {
+    const Scratch less(context, dtype, b), is_zero(context, UHAL_BOOL, b);
+    context.map(uhal_map_scale, {&b}, {&less}, {1, -1});
+    context.map(uhal_map_power, {&a, &less}, {&part});
+    context.map(uhal_map_multiply, {&part, &b}, {&part});
+    context.map(uhal_map_multiply, {&part, &gradient}, {&part});
+    context.map(uhal_map_equal, {&b, &zero}, {&is_zero});
+    context.map(uhal_map_select, {&is_zero, &zero, &part}, {&result});
+    sum_to_shape(context, result, first);
+  }
+}
+
+// x - floor(x / y) * y
+void remainder_grad(Context context, Input x, Input y, Input dz, Output dx, Output dy) {
+  const View a = x.view(), b = y.view(), gradient = dz.view();
+  if (dy) {
+    const View out = context.allocate(dy, b.dtype);
+    const Scratch part(context, accumulator(a.dtype), gradient);
+    context.map(uhal_map_divide, {&a, &b}, {&part});
+    context.map(uhal_map_floor, {&part}, {&part});
+    context.map(uhal_map_multiply, {&part, &gradient}, {&part});
+    context.map(uhal_map_negative, {&part}, {&part});
+    sum_to_shape(context, part, out);
+  }
+  if (dx) sum_to_shape(context, gradient, context.allocate(dx, a.dtype));
+}
+
+// d atan2(x, y): y * dz / (x^2 + y^2), -x * dz / (x^2 + y^2)
+void atan2_grad(Context context, Input x, Input y, Input dz, Output dx, Output dy) {
+  const View a = x.view(), b = y.view(), gradient = dz.view();
+  const uhal_dtype dtype = accumulator(a.dtype);
+  const Scratch divisor(context, dtype, gradient), part(context, dtype, gradient), square(context, dtype, b);
+  context.map(uhal_map_square, {&b}, {&square});
+  context.map(uhal_map_multiply_add, {&a, &a, &square}, {&divisor});
+  if (dy) {
+    const View out = context.allocate(dy, b.dtype);
+    context.map(uhal_map_multiply, {&a, &gradient}, {&part});
+    context.map(uhal_map_negative, {&part}, {&part});
+    context.map(uhal_map_divide, {&part, &divisor}, {&part});
+    sum_to_shape(context, part, out);
+  }
+  if (dx) {
+    const View out = context.allocate(dx, a.dtype);
+    context.map(uhal_map_multiply, {&b, &gradient}, {&part});
+    context.map(uhal_map_divide, {&part, &divisor}, {&part});
+    sum_to_shape(context, part, out);
+  }
+}
+
+// The product of vectors, or of rows of matrices
+void dot(Context context, Input x, Input y, Output z) {
+  const View a = x.view(), b = y.view(), out = context.allocate(z, a.dtype);
+  require_same_dtype(context, a, b);
+  if (a.rank == 0) return context.map(uhal_map_multiply, {&a, &b}, {&out});
+  const Scratch products(context, is_floating(a.dtype) ? accumulator(a.dtype) : a.dtype, a);
+  context.map(uhal_map_multiply, {&a, &b}, {&products});
+  sum_to_shape(context, products, out.reshaped(a.with_axis_one(a.rank - 1).shape, a.rank));
+}
+void dot_grad(Context context, Input x, Input y, Input dz, Output dx, Output dy) {
+  const View a = x.view(), b = y.view();
+  const View gradient = a.rank == 0 ? dz.view() : dz.view().reshaped(a.with_axis_one(a.rank - 1).shape, a.rank);
+  for (const auto& [other, output] : {std::pair(&a, dy), std::pair(&b, dx)}) {
+    if (!output) continue;
+    const View out = context.allocate(output, a.dtype);
+    context.map(uhal_map_multiply, {other, &gradient}, {&out});
+  }
+}
+
 }  // namespace
 
 KernelTable arithmetic_kernels() {
@@ -239,6 +368,14 @@ KernelTable arithmetic_kernels() {
       UNIHAL_KERNEL("remainder_raw", kNumbers, binary_at<uhal_map_floor_mod>),
       UNIHAL_KERNEL("subtract_raw", kNumbers, binary_at<uhal_map_subtract>),
 
+      UNIHAL_KERNEL("dot", kFloats | kInt32And64, dot),
+      UNIHAL_KERNEL("dot_grad", kFloats | kInt32And64, dot_grad),
+
+      UNIHAL_KERNEL("atan2_grad", kFloats, atan2_grad),
+      UNIHAL_KERNEL("elementwise_pow_grad", kFloats, power_grad),
+      UNIHAL_KERNEL("lerp_grad", kFloats, lerp_grad),
+      UNIHAL_KERNEL("remainder_grad", kFloats, remainder_grad),
+      UNIHAL_KERNEL("swiglu_grad", kFloats, swiglu_grad),
       UNIHAL_KERNEL("add_grad", kNumbers, add_grad<false>),
       UNIHAL_KERNEL("copysign_grad", kFloats, copysign_grad),
       UNIHAL_KERNEL("divide_grad", kFloats, divide_grad),

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "plugins/paddle/kernels/common.h"
+#include "plugins/paddle/kernels/diagonal.h"
 #include "plugins/paddle/kernels/slicing.h"
 #include "plugins/paddle/kernels/true_places.h"
 
@@ -380,25 +381,6 @@ void fill_diagonal(Context context, Input x, float value, int offset, bool wrap,
 void fill_diagonal_grad(Context context, Input dy, float, int offset, bool wrap, Output dx) {
   const View out = started_from(context, dy, dx);
   for (const View& part : diagonals(out, offset, wrap)) fill_zero(context, part);
-}
-
-// The diagonal of two axes, last; the others in front.
-View diagonal_of(const View& x, int64_t offset, int first, int second) {
-  const int row = from_front(first, x.rank), column = from_front(second, x.rank);
-  View result = x;
-  const int64_t down = std::max<int64_t>(0, -offset), right = std::max<int64_t>(0, offset);
-  const int64_t length = std::max<int64_t>(0, std::min(x.shape[row] - down, x.shape[column] - right));
-  const View corner = x.sliced(row, length > 0 ? down : 0, 1).sliced(column, length > 0 ? right : 0, 1);
-  result.data = corner.data;
-  result.rank = 0;
-  for (int i = 0; i < x.rank; ++i) {
-    if (i == row || i == column) continue;
-    result.shape[result.rank] = x.shape[i];
-    result.strides[result.rank++] = x.strides[i];
-  }
-  result.shape[result.rank] = length;
-  result.strides[result.rank++] = x.strides[row] + x.strides[column];
-  return result;
 }
 
 void fill_diagonal_tensor(Context context, Input x, Input value, int64_t offset, int first, int second, Output y) {

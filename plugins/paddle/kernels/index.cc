@@ -118,6 +118,33 @@ void scatter(Context context, Input x, Input indices, Input updates, bool overwr
   context.run(UHAL_OP_SCATTER, {&at, &values}, {&out}, &attributes);
 }
 
+// What was overwritten has no gradient; the updates have that of their rows.
+void scatter_grad(Context context, Input indices, Input updates, Input dy, bool, Output dx, Output dupdates) {
+  const View at = flat_indices(indices.view()), gradient = dy.view();
+  const auto attributes = wrapping(0);
+  if (dupdates) {
+    const View out = context.allocate(dupdates, gradient.dtype);
+    if (out.elements() > 0) context.run(UHAL_OP_GATHER, {&gradient, &at}, {&out}, &attributes);
+  }
+  if (!dx) return;
+  const View out = context.allocate(dx, gradient.dtype);
+  copy_or_cast(context, gradient, out);
+  if (at.elements() == 0) return;
+  const Scratch zeros(context, gradient.dtype, updates.shape_only());
+  fill_zero(context, zeros);
+  context.run(UHAL_OP_SCATTER, {&at, &zeros}, {&out}, &attributes);
+}
+
+void scatter_nd_add_grad(Context context, Input indices, Input, Input dy, Output dx, Output dupdates) {
+  const View at = indices.view(), gradient = dy.view();
+  if (dupdates) {
+    const View out = context.allocate(dupdates, gradient.dtype);
+    const auto attributes = wrapping(0);
+    if (out.elements() > 0) context.run(UHAL_OP_GATHER_ND, {&gradient, &at}, {&out}, &attributes);
+  }
+  if (dx) copy_or_cast(context, gradient, context.allocate(dx, gradient.dtype));
+}
+
 void take_along_axis(Context context, Input x, Input indices, int axis, Output y) {
   const View in = x.view();
   const WideIntegers at(context, indices.view());
@@ -189,7 +216,9 @@ KernelTable index_kernels() {
       UNIHAL_KERNEL("index_select_grad", kFloats, index_select_grad),
       UNIHAL_KERNEL("one_hot", kInt32And64, one_hot),
       UNIHAL_KERNEL("scatter", kReal, scatter),
+      UNIHAL_KERNEL("scatter_grad", kFloats, scatter_grad),
       UNIHAL_KERNEL("scatter_nd_add", kNumbers, scatter_nd_add),
+      UNIHAL_KERNEL("scatter_nd_add_grad", kFloats, scatter_nd_add_grad),
       UNIHAL_KERNEL("take_along_axis", kReal, take_along_axis),
       UNIHAL_KERNEL("take_along_axis_grad", kFloats, take_along_axis_grad),
       UNIHAL_KERNEL("where", kReal, where),

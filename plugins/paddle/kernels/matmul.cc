@@ -1,5 +1,10 @@
 // Matrix products. Transposed operands are strides; the gradients are products themselves.
 #include <algorithm>
+#include <deque>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "plugins/paddle/kernels/common.h"
 #include "plugins/paddle/math_mode.h"
@@ -148,6 +153,120 @@ void addmm(Context context, Input input, Input x, Input y, float beta, float alp
   context.run(UHAL_OP_MATMUL, {&a, &b, &c}, {&result}, &attributes);
 }
 
+// d(beta * input + alpha * x @ y)
+void addmm_grad(Context context, Input input, Input x, Input y, Input dz, float alpha, float beta, Output dinput,
+                Output dx, Output dy) {
+  const View a = x.view(), b = y.view(), gradient = dz.view();
+  static_cast<void>(input);
+  auto attributes = matmul_attributes(product_math_mode());
+  attributes.alpha = static_cast<double>(alpha);
+  auto multiply = [&](const View& first, const View& second, const View& out) {
+    if (out.elements() == 0) return;
+    if (first.elements() == 0) return fill_zero(context, out);
+    context.run(UHAL_OP_MATMUL, {&first, &second}, {&out}, &attributes);
+  };
+  if (dinput) {
+    const View out = context.allocate(dinput, a.dtype);
+    const Scratch sum(context, accumulator(a.dtype), out);
+    sum_to_shape(context, gradient, sum);
+    if (out.elements() > 0) context.map(uhal_map_scale, {&sum}, {&out}, {static_cast<double>(beta), 0});
+  }
+  if (dx) multiply(gradient, b.transposed(), context.allocate(dx, a.dtype));
+  if (dy) multiply(a.transposed(), gradient, context.allocate(dy, b.dtype));
+}
+
+// -- the product of several matrices, the first and the last of which may be vectors
+
+using Factors = std::vector<View>;
+
+Factors factors_of(const InputList& list) {
+  Factors factors;
+  for (size_t i = 0; i < list.size(); ++i) factors.push_back(list[i].view());
+  factors.front() = as_left(factors.front());
+  factors.back() = as_right(factors.back());
+  return factors;
+}
+
+// The last product of the cheapest order of each chain from i to j, by its number of multiplications.
+std::vector<std::vector<size_t>> cheapest_splits(const Factors& factors) {
+  const size_t n = factors.size();
+  std::vector<std::vector<double>> cost(n, std::vector<double>(n, 0));
+  std::vector<std::vector<size_t>> split(n, std::vector<size_t>(n, 0));
+  for (size_t length = 1; length < n; ++length) {
+    for (size_t i = 0; i + length < n; ++i) {
+      const size_t j = i + length;
+      cost[i][j] = std::numeric_limits<double>::infinity();
+      for (size_t k = i; k < j; ++k) {
+        const double product = static_cast<double>(factors[i].shape[0]) * static_cast<double>(factors[k].shape[1]) *
+                               static_cast<double>(factors[j].shape[1]);
+        const double total = cost[i][k] + cost[k + 1][j] + product;
+        if (total < cost[i][j]) {
+          cost[i][j] = total;
+          split[i][j] = k;
+        }
+      }
+    }
+  }
+  return split;
+}
+
+// The products of a chain, each kept for as long as this is.
+class Chain {
+ public:
+  Chain(const Context& context, Factors factors)
+      : context_(context), factors_(std::move(factors)), splits_(cheapest_splits(factors_)) {}
+
+  void write(const View& out) { multiply(0, factors_.size() - 1, out); }
+
+ private:
+  void multiply(size_t i, size_t j, const View& out) {
+    const size_t k = splits_[i][j];
+    multiply_matrices(context_, product(i, k), product(k + 1, j), out);
+  }
+  View product(size_t i, size_t j) {
+    if (i == j) return factors_[i];
+    const int64_t dims[] = {factors_[i].shape[0], factors_[j].shape[1]};
+    const Scratch& out = made_.emplace_back(context_, factors_[i].dtype, dims, 2);
+    multiply(i, j, out);
+    return out;
+  }
+  const Context& context_;
+  Factors factors_;
+  std::vector<std::vector<size_t>> splits_;
+  std::deque<Scratch> made_;
+};
+
+void require_chain(const Context& context, const Factors& factors) {
+  if (factors.size() < 2) invalid(context, "expected two matrices or more");
+  for (const View& factor : factors) {
+    if (factor.rank != 2) invalid(context, "an operand has rank " + std::to_string(factor.rank) + ", expected 2");
+    require_same_dtype(context, factors.front(), factor);
+  }
+}
+
+void multi_dot(Context context, InputList x, Output y) {
+  const Factors factors = factors_of(x);
+  require_chain(context, factors);
+  const View out = context.allocate(y, factors.front().dtype);
+  Chain(context, factors).write(out.reshaped({factors.front().shape[0], factors.back().shape[1]}));
+}
+
+// Of a factor: what stands before it, transposed, times the gradient, times what stands behind it, transposed.
+void multi_dot_grad(Context context, InputList x, Input dy, OutputList dx) {
+  const Factors factors = factors_of(x);
+  require_chain(context, factors);
+  const View gradient = dy.view().reshaped({factors.front().shape[0], factors.back().shape[1]});
+  for (size_t i = 0; i < factors.size(); ++i) {
+    if (!dx[i]) continue;
+    const View out = context.allocate(dx[i], factors[i].dtype).reshaped(factors[i].shape, 2);
+    Factors chain;
+    for (size_t k = i; k-- > 0;) chain.push_back(factors[k].transposed());
+    chain.push_back(gradient);
+    for (size_t k = factors.size(); k-- > i + 1;) chain.push_back(factors[k].transposed());
+    Chain(context, chain).write(out);
+  }
+}
+
 }  // namespace
 
 KernelTable matmul_kernels() {
@@ -159,7 +278,11 @@ KernelTable matmul_kernels() {
       UNIHAL_KERNEL("mv", kFloats, mv),
       UNIHAL_KERNEL("mv_grad", kFloats, mv_grad),
       UNIHAL_KERNEL("addmm", kFloats, addmm),
+      UNIHAL_KERNEL("addmm_grad", kFloats, addmm_grad),
       UNIHAL_KERNEL("baddbmm", kFloats, addmm),
+      UNIHAL_KERNEL("baddbmm_grad", kFloats, addmm_grad),
+      UNIHAL_KERNEL("multi_dot", kFloats, multi_dot),
+      UNIHAL_KERNEL("multi_dot_grad", kFloats, multi_dot_grad),
       UNIHAL_KERNEL("matmul_with_flatten", kFloats, matmul_with_flatten),
       UNIHAL_KERNEL("matmul_with_flatten_grad", kFloats, matmul_with_flatten_grad),
   };

@@ -58,6 +58,38 @@ void pool_grad(Context context, Input x, Input y, Input dy, Window window, Numbe
   }
 }
 
+// The maximum, and where in its channel it was.
+template <class Numbers>
+void pool_with_index(Context context, Input x, Numbers window, Numbers strides, Numbers paddings, bool global,
+                     bool adaptive, bool /*ceil_mode*/, Output y, Output places) {
+  const View in = x.view(), out = context.allocate(y, in.dtype), at = context.allocate(places, UHAL_INT32);
+  auto attributes =
+      attributes_of(context, in, window, strides, paddings, true, Text{"max"}, global, adaptive, Text{"EXPLICIT"});
+  context.run(UHAL_OP_POOL, {&in}, {&out, &at}, &attributes);
+}
+
+template <class Numbers>
+void pool_with_index_grad(Context context, Input, Input places, Input dy, Numbers, Numbers, Numbers, bool, bool, bool,
+                          Output dx) {
+  const View gradient = dy.view(), at = places.view(), out = context.allocate(dx, gradient.dtype);
+  const Scratch sum(context, accumulator(out.dtype), out), wide(context, sum.dtype, gradient);
+  fill_zero(context, sum);
+  if (gradient.elements() > 0) {
+    copy_or_cast(context, gradient, wide);
+    const auto channels = [](const View& view) {
+      int64_t pixels = 1;
+      for (int i = 2; i < view.rank; ++i) pixels *= view.shape[i];
+      return view.reshaped({view.shape[0], view.shape[1], pixels});
+    };
+    const View pixels = channels(at), updates = channels(wide), to = channels(sum);
+    auto attributes = index_attributes(2);
+    attributes.reduction = UHAL_REDUCE_SUM;
+    attributes.ignore_out_of_range = 1;  // of a window that has no pixel
+    context.run(UHAL_OP_SCATTER_ELEMENTS, {&pixels, &updates}, {&to}, &attributes);
+  }
+  copy_or_cast(context, sum, out);
+}
+
 }  // namespace
 
 KernelTable pool_kernels() {
@@ -70,6 +102,10 @@ KernelTable pool_kernels() {
       UNIHAL_KERNEL("pool3d", kFloats, pool<Span<int>, Span<int>>),
       UNIHAL_KERNEL("pool3d_grad", kFloats, pool_grad<Span<int64_t>, Span<int64_t>>),
       UNIHAL_KERNEL("pool3d_grad", kFloats, pool_grad<Span<int>, Span<int>>),
+      UNIHAL_KERNEL("max_pool2d_with_index", kFloats, pool_with_index<Span<int>>),
+      UNIHAL_KERNEL("max_pool2d_with_index_grad", kFloats, pool_with_index_grad<Span<int>>),
+      UNIHAL_KERNEL("max_pool3d_with_index", kFloats, pool_with_index<Span<int>>),
+      UNIHAL_KERNEL("max_pool3d_with_index_grad", kFloats, pool_with_index_grad<Span<int>>),
   };
 }
 

@@ -124,28 +124,144 @@ void extreme_grad(Context context, Input x, Input y, Input dy, Axes axes, bool, 
   context.map(uhal_map_multiply, {&count, &is_extreme}, {&out});
 }
 
-// (sum |x|^p)^(1/p) along one axis, or over all elements; p may be 0 or infinite.
-void p_norm(Context context, Input x, float order, int axis, float, bool, bool all, Output y) {
-  const double p = static_cast<double>(order);
-  const View in = all ? flat(x.view()) : x.view();
-  const View out = context.allocate(y, in.dtype);
-  const View target = out.reshaped(in.with_axis_one(all ? 0 : from_front(axis, in.rank)).shape, in.rank);
+// (sum |x|^p)^(1/p) along the axes where y has length 1; p may be 0 or infinite.
+void p_norm_of(const Context& context, const View& x, double p, const View& y) {
   auto reduce_by = [&](uhal_reduction reduction, const View& from) {
     const auto attributes = reduce_attributes(reduction);
-    context.run(UHAL_OP_REDUCE, {&from}, {&target}, &attributes);
+    context.run(UHAL_OP_REDUCE, {&from}, {&y}, &attributes);
   };
-  if (p == 1) return reduce_by(UHAL_REDUCE_L1_NORM, in);
-  if (p == 2) return reduce_by(UHAL_REDUCE_L2_NORM, in);
-  const Scratch powers(context, in.dtype, in);
-  context.map(uhal_map_absolute, {&in}, {&powers});
-  if (std::isinf(p)) return reduce_by(p > 0 ? UHAL_REDUCE_MAXIMUM : UHAL_REDUCE_MINIMUM, powers);
-  if (p == 0) {
-    context.map(uhal_map_sign, {&powers}, {&powers});
-    return reduce_by(UHAL_REDUCE_SUM, powers);
+  if (p == 1) return reduce_by(UHAL_REDUCE_L1_NORM, x);
+  if (p == 2) return reduce_by(UHAL_REDUCE_L2_NORM, x);
+  if (p == 0) {  // the number of those that are not 0, as NaN is not
+    const Scratch zero(context, x.dtype, nullptr, 0), counted(context, UHAL_BOOL, x);
+    fill_zero(context, zero);
+    context.map(uhal_map_not_equal, {&x, &zero}, {&counted});
+    return reduce_by(UHAL_REDUCE_SUM, counted);
   }
+  const Scratch powers(context, x.dtype, x);
+  context.map(uhal_map_absolute, {&x}, {&powers});
+  if (std::isinf(p)) return reduce_by(p > 0 ? UHAL_REDUCE_MAXIMUM : UHAL_REDUCE_MINIMUM, powers);
   context.map(uhal_map_power_scalar, {&powers}, {&powers}, {p});
   reduce_by(UHAL_REDUCE_SUM, powers);
-  context.map(uhal_map_power_scalar, {&out}, {&out}, {1 / p});
+  context.map(uhal_map_power_scalar, {&y}, {&y}, {1 / p});
+}
+
+// Along one axis, or over all elements
+void p_norm(Context context, Input x, float order, int axis, float, bool, bool all, Output y) {
+  const View in = all ? flat(x.view()) : x.view();
+  const View out = context.allocate(y, in.dtype);
+  p_norm_of(context, in, static_cast<double>(order),
+            out.reshaped(in.with_axis_one(all ? 0 : from_front(axis, in.rank)).shape, in.rank));
+}
+
+// dx = |x|^(p - 1) / (y^(p - 1) + epsilon) * sign(x) * dy, of views of one rank; where p is infinite, where |x| is y
+void p_norm_gradient(const Context& context, const View& x, const View& y, const View& dy, double p, double epsilon,
+                     const View& dx) {
+  if (dx.elements() == 0) return;
+  if (p == 0) return fill_zero(context, dx);
+  const uhal_dtype dtype = accumulator(x.dtype);
+  const Scratch size(context, dtype, x), sign(context, dtype, x), divisor(context, dtype, y);
+  context.map(uhal_map_absolute, {&x}, {&size});
+  context.map(uhal_map_sign, {&x}, {&sign});
+  if (std::isinf(p)) {
+    const Scratch is_extreme(context, UHAL_BOOL, x);
+    context.map(uhal_map_equal, {&size, &y}, {&is_extreme});
+    context.map(uhal_map_multiply, {&sign, &is_extreme}, {&size});
+    return context.map(uhal_map_multiply, {&size, &dy}, {&dx});
+  }
+  context.map(uhal_map_power_scalar, {&size}, {&size}, {p - 1});
+  context.map(uhal_map_power_scalar, {&y}, {&divisor}, {p - 1});
+  context.map(uhal_map_scale, {&divisor}, {&divisor}, {1, epsilon});
+  context.map(uhal_map_divide, {&size, &divisor}, {&size});
+  context.map(uhal_map_multiply, {&size, &sign}, {&size});
+  context.map(uhal_map_multiply, {&size, &dy}, {&dx});
+}
+
+void p_norm_grad(Context context, Input x, Input y, Input dy, float order, int axis, float epsilon, bool, bool all,
+                 Output dx) {
+  const View in = all ? flat(x.view()) : x.view();
+  const View shape = in.rank == 0 ? in : in.with_axis_one(all ? 0 : from_front(axis, in.rank));
+  const View out = context.allocate(dx, in.dtype);
+  p_norm_gradient(context, in, y.view().reshaped(shape.shape, in.rank), dy.view().reshaped(shape.shape, in.rank),
+                  static_cast<double>(order), static_cast<double>(epsilon), all ? flat(out) : out);
+}
+
+// The p-norm of all of x - y, which broadcast
+View broadcast_shape(const View& x, const View& y) {
+  View shape = x.rank < y.rank ? y : x;
+  const View& other = x.rank < y.rank ? x : y;
+  for (int i = 0; i < other.rank; ++i) {
+    int64_t& length = shape.shape[shape.rank - 1 - i];
+    if (length == 1) length = other.shape[other.rank - 1 - i];
+  }
+  return View(nullptr, x.dtype, shape.shape, shape.rank);
+}
+void dist(Context context, Input x, Input y, float order, Output z) {
+  const View a = x.view(), b = y.view(), out = context.allocate(z, a.dtype);
+  require_same_dtype(context, a, b);
+  if (a.elements() == 0 || b.elements() == 0) return fill_zero(context, out);
+  const Scratch difference(context, a.dtype, broadcast_shape(a, b));
+  context.map(uhal_map_subtract, {&a, &b}, {&difference});
+  p_norm_of(context, flat(difference), static_cast<double>(order), out.reshaped({1}));
+}
+void dist_grad(Context context, Input x, Input y, Input z, Input dz, float order, Output dx, Output dy) {
+  const View a = x.view(), b = y.view();
+  const View first = dx ? context.allocate(dx, a.dtype) : View(), second = dy ? context.allocate(dy, a.dtype) : View();
+  if (a.elements() == 0 || b.elements() == 0) {
+    if (dx) fill_zero(context, first);
+    if (dy) fill_zero(context, second);
+    return;
+  }
+  const Scratch difference(context, a.dtype, broadcast_shape(a, b)), gradient(context, a.dtype, difference);
+  context.map(uhal_map_subtract, {&a, &b}, {&difference});
+  p_norm_gradient(context, flat(difference), flat(z.view()), flat(dz.view()), static_cast<double>(order), 1e-12,
+                  flat(gradient));
+  if (dx) sum_to_shape(context, gradient, first);
+  if (dy) {
+    context.map(uhal_map_negative, {&gradient}, {&gradient});
+    sum_to_shape(context, gradient, second);
+  }
+}
+
+// dx = x / (y + 1e-12) * dy
+void frobenius_norm_grad(Context context, Input x, Input y, Input dy, Integers axes, bool, bool all, Output dx) {
+  const View in = x.view(), out = context.allocate(dx, in.dtype);
+  if (out.elements() == 0) return;
+  const View norm = with_reduced_axes(y.view(), in, axes, all), gradient = with_reduced_axes(dy.view(), in, axes, all);
+  const Scratch divisor(context, accumulator(in.dtype), norm), part(context, divisor.dtype, in);
+  context.map(uhal_map_scale, {&norm}, {&divisor}, {1, 1e-12});
+  context.map(uhal_map_divide, {&in, &divisor}, {&part});
+  context.map(uhal_map_multiply, {&part, &gradient}, {&out});
+}
+
+// dx = exp(x - y) * dy
+void logsumexp_grad(Context context, Input x, Input y, Input dy, Span<int> axes, bool, bool all, Output dx) {
+  const View in = x.view(), out = context.allocate(dx, in.dtype);
+  if (out.elements() == 0) return;
+  const View forward = with_reduced_axes(y.view(), in, axes, all);
+  const View gradient = with_reduced_axes(dy.view(), in, axes, all);
+  const Scratch part(context, accumulator(in.dtype), in);
+  context.map(uhal_map_subtract, {&in, &forward}, {&part});
+  context.map(uhal_map_exp, {&part}, {&part});
+  context.map(uhal_map_multiply, {&part, &gradient}, {&out});
+}
+
+// dx = dy * y / x, of a zero, too: so has Paddle's.
+void prod_grad(Context context, Input x, Input y, Input dy, Integers axes, bool, bool all, Output dx) {
+  const View in = x.view(), out = context.allocate(dx, in.dtype);
+  if (out.elements() == 0) return;
+  const View forward = with_reduced_axes(y.view(), in, axes, all);
+  const View gradient = with_reduced_axes(dy.view(), in, axes, all);
+  const Scratch part(context, accumulator(in.dtype), forward), inverse(context, part.dtype, in);
+  context.map(uhal_map_multiply, {&gradient, &forward}, {&part});
+  context.map(uhal_map_reciprocal, {&in}, {&inverse});
+  context.map(uhal_map_multiply, {&part, &inverse}, {&out});
+}
+
+// dx = 2 * x * dy
+void squared_l2_norm_grad(Context context, Input x, Input dy, Output dx) {
+  const View in = flat(x.view()), gradient = flat(dy.view()), out = flat(context.allocate(dx, in.dtype));
+  if (out.elements() > 0) context.map(uhal_map_square_backward, {&in, &gradient}, {&out});
 }
 
 void logsumexp(Context context, Input x, Span<int> axes, bool, bool all, Output y) {
@@ -199,6 +315,14 @@ KernelTable reduce_kernels() {
       UNIHAL_KERNEL("frobenius_norm", kFloats, frobenius_norm),
       UNIHAL_KERNEL("add_n", kNumbers, add_n),
 
+      UNIHAL_KERNEL("dist", kFloats, dist),
+
+      UNIHAL_KERNEL("dist_grad", kFloats, dist_grad),
+      UNIHAL_KERNEL("frobenius_norm_grad", kFloats, frobenius_norm_grad),
+      UNIHAL_KERNEL("logsumexp_grad", kFloats, logsumexp_grad),
+      UNIHAL_KERNEL("p_norm_grad", kFloats, p_norm_grad),
+      UNIHAL_KERNEL("prod_grad", kFloats, prod_grad),
+      UNIHAL_KERNEL("squared_l2_norm_grad", kFloats, squared_l2_norm_grad),
       UNIHAL_KERNEL("sum_grad", kNumbers, sum_grad<false>),
       UNIHAL_KERNEL("mean_grad", kFloats, sum_grad<true>),
       UNIHAL_KERNEL("mean_all_grad", kFloats, mean_all_grad),

@@ -81,6 +81,45 @@ void cumsum(Context context, Input x, Scalar axis, bool flatten, bool exclusive,
 void cumprod(Context context, Input x, int axis, bool exclusive, bool reverse, Output y) {
   scan(context, with_rank(x.view(), 1), axis, UHAL_REDUCE_PRODUCT, exclusive, reverse, y);
 }
+// The gradient of an element is the sum, over the products that it is in, of gradient times product, divided by the
+// element. The first zero has the products without it instead, and what comes behind a zero has no gradient.
+void cumprod_grad(Context context, Input x, Input y, Input dy, int axis, bool exclusive, bool reverse, Output dx) {
+  const View in = with_rank(x.view(), 1), forward = with_rank(y.view(), 1), gradient = with_rank(dy.view(), 1);
+  const View out = with_rank(context.allocate(dx, in.dtype), 1);
+  if (out.elements() == 0) return;
+  uhal_scan_attributes attributes = {};
+  attributes.struct_size = sizeof attributes;
+  attributes.axis = from_front(axis, in.rank);
+  auto scan_by = [&](uhal_reduction reduction, bool without_itself, bool backward, const View& from, const View& to) {
+    attributes.reduction = reduction;
+    attributes.exclusive = without_itself;
+    attributes.reverse = backward;
+    context.run(UHAL_OP_SCAN, {&from}, {&to}, &attributes);
+  };
+  const uhal_dtype dtype = accumulator(in.dtype);
+  const Scratch number(context, dtype, nullptr, 0), is_zero(context, UHAL_BOOL, in), zeros(context, UHAL_INT64, in);
+  const Scratch before(context, UHAL_INT64, in), first(context, UHAL_BOOL, in), none_before(context, UHAL_BOOL, in);
+  const Scratch others(context, dtype, in), part(context, dtype, in), sums(context, dtype, in),
+      rest(context, dtype, in);
+  fill_zero(context, number);
+  context.map(uhal_map_equal, {&in, &number}, {&is_zero});
+  copy_or_cast(context, is_zero, zeros);
+  scan_by(UHAL_REDUCE_SUM, true, reverse, zeros, before);
+  context.map(uhal_map_equal, {&before, &number}, {&none_before});
+  context.map(uhal_map_logical_and, {&is_zero, &none_before}, {&first});
+  fill(context, number, 1, 1);
+  context.map(uhal_map_select, {&first, &number, &in}, {&others});
+  // sums: with the zero; rest: without it
+  context.map(uhal_map_multiply, {&gradient, &forward}, {&part});
+  scan_by(UHAL_REDUCE_SUM, exclusive, !reverse, part, sums);
+  context.map(uhal_map_divide, {&sums, &others}, {&sums});
+  scan_by(UHAL_REDUCE_PRODUCT, exclusive, reverse, others, part);
+  context.map(uhal_map_multiply, {&gradient, &part}, {&part});
+  scan_by(UHAL_REDUCE_SUM, exclusive, !reverse, part, rest);
+  context.map(uhal_map_select, {&first, &rest, &sums}, {&sums});
+  fill_zero(context, number);
+  context.map(uhal_map_select, {&none_before, &sums, &number}, {&out});
+}
 void cumsum_grad(Context context, Input, Input dy, Scalar axis, bool flatten, bool exclusive, bool reverse, Output dx) {
   cumsum(context, dy, axis, flatten, exclusive, !reverse, dx);
 }
@@ -127,6 +166,7 @@ KernelTable sort_kernels() {
       UNIHAL_KERNEL("argsort", kNumbers, argsort),
       UNIHAL_KERNEL("argsort_grad", kFloats, argsort_grad),
       UNIHAL_KERNEL("cumprod", kNumbers, cumprod),
+      UNIHAL_KERNEL("cumprod_grad", kFloats, cumprod_grad),
       UNIHAL_KERNEL("cumsum", kNumbers, cumsum),
       UNIHAL_KERNEL("cumsum_grad", kNumbers, cumsum_grad),
       UNIHAL_KERNEL("topk", kNumbers, topk),
