@@ -232,9 +232,7 @@ void run_backward_grid(const Geometry<T>& g, const T* dy, const T* x, T* dgrid) 
       T sums[3] = {0, 0, 0};
       for (int t = 0; t < taps.count; ++t) {
         const T product = dot(g.channels, dy + place * g.channels, image + taps.pixels[t] * g.channels);
-        for (int a = 0; a < g.axes; ++a) {
-          if (taps.slopes[a][t] != 0) sums[a] += taps.slopes[a][t] * product;
-        }
+        for (int a = 0; a < g.axes; ++a) sums[a] += taps.slopes[a][t] * product;
       }
       for (int a = 0; a < g.axes; ++a) dgrid[place * g.axes + g.axes - 1 - a] = sums[a];
     }

@@ -14,7 +14,7 @@ from unihal.conformance.gradient import Gradient, gradient_cases
 from unihal.conformance.map_functions import FUNCTIONS
 from unihal.conformance.reference import attention as attention_
 from unihal.conformance.reference import convolution as convolution_
-from unihal.conformance.reference import loss, normalization, resampling, softmax
+from unihal.conformance.reference import loss, normalization, resampling, sampling, softmax
 from unihal.conformance.reference.enums import AXIS_DESCENDING, PoolMode, Reduction, ResizeMode
 from unihal.conformance.reference.finite_difference import TOLERANCE
 from unihal.conformance.reference.order import sort, top_k
@@ -100,6 +100,22 @@ def test_reductions_of_nothing_and_of_nan() -> None:
     assert scan(np.array([1, 2, 3]), exclusive=1, reverse=1).tolist() == [5, 3, 0]
 
 
+def test_sampling_at_pixels_between_them_and_outside() -> None:
+    x = np.arange(6.0).reshape(1, 1, 2, 3)
+    centres = np.stack(np.meshgrid([-1.0, 0, 1], [-1.0, 1]), -1)[None]
+    assert sampling.grid_sample(x, centres, align_corners=1).tolist() == x.tolist()
+
+    def row(*across: float, **attributes: int) -> list[float]:
+        places = np.array([[[(at, -1.0) for at in across]]])
+        return list(sampling.grid_sample(x, places, align_corners=1, **attributes).ravel())
+
+    assert row(-0.5, 0.5, 1.5, -2) == [0.5, 1.5, 1, 0]
+    assert row(-0.5, 0.5, 1.5, -2, padding=1) == [0.5, 1.5, 2, 0]
+    assert row(-0.5, 0.5, 1.5, -2, padding=2) == [0.5, 1.5, 1.5, 1]
+    assert row(-0.5, 0.5, 1.25, -1.25, mode=0, padding=1) == [0, 2, 2, 0]
+    assert row(-0.5, 0.5, 1.25, 2, mode=0) == [0, 2, 2, 0]
+
+
 def test_order_is_stable_with_nan_at_its_end() -> None:
     row = np.array([2, np.nan, 1, 2, np.nan, 1])
     assert sort(row)[1].tolist() == [2, 5, 0, 3, 1, 4]
@@ -126,6 +142,10 @@ _FORMULAS: dict[str, Callable[[Case, Sequence[Any]], Any]] = {
         given[0], given[1] if len(given) > 1 else None, _shape(case), **case.attributes
     ),
     "resize_backward": lambda case, given: resampling.resize_backward(given[0], _shape(case)[2:], **case.attributes),
+    "grid_sample_backward_data": lambda case, given: sampling.backward_data(
+        *given, _shape(case)[2:], **case.attributes
+    ),
+    "grid_sample_backward_grid": lambda case, given: sampling.backward_grid(*given, **case.attributes),
     "softmax_backward": lambda case, given: softmax.softmax_backward(*given, **case.attributes),
     "cross_entropy_backward": lambda case, given: loss.cross_entropy_backward(*given, **case.attributes),
     "batch_norm_backward": lambda case, given: normalization.batch_norm_backward(*given, **case.attributes),

@@ -78,6 +78,13 @@ ALLOWED = [
         r"result",
         "an average of nothing is 0, not NaN; a maximum of nothing -inf, not the least float",
     ),
+    Allowed(r"grid_sample", r"x empty last", r"ValueError instead of None", "the CPU samples images without pixels"),
+    Allowed(
+        r"grid_sample",
+        r"special",
+        r"^(result|gradient)",
+        "places that are not finite read nothing; the CPU multiplies zeros by NaN, or sums infinities otherwise",
+    ),
     Allowed(r"\w+_norm", r"eps(ilon)?=-", r"ValueError instead of None", "a negative epsilon is refused"),
     Allowed(
         r"\w+_norm",

@@ -16,7 +16,7 @@ _FLOATS = [0.0, -0.0, 1.0, -1.0, 2.0, 0.5, 3.0, float("inf"), float("-inf"), flo
 _DTYPES = ["float32", "float64", "int32", "int64", "bool", "float16", "bfloat16", "uint8", "int8", "int16", "complex64"]
 _TEXTS = [
     "", "NHWC", "NCHW", "NDHWC", "NCDHW", "SAME", "VALID", "none", "mean", "sum", "nothing", "max", "avg",
-    "reflect", "replicate", "circular", "upscale_in_train", "downscale_in_infer",
+    "reflect", "replicate", "circular", "upscale_in_train", "downscale_in_infer", "nearest", "border",
 ]  # fmt: skip
 # What attributes whose default is None may be.
 _OPTIONAL: dict[str, list[Any]] = {

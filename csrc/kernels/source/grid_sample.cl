@@ -201,7 +201,7 @@ UHAL_KERNEL void grid_sample_backward_grid(UHAL_POINTER(dy), UHAL_POINTER(x), UH
       for (int32 t = 0; t < TAPS; ++t) {
         T slope = (t >> a) & 1 ? place.axes[a].slope : -place.axes[a].slope;
         for (int32 b = 0; b < AXES; ++b) slope *= b == a ? C(1) : weight_of(place.axes[b], (t >> b) & 1);
-        if (slope != 0) sum += slope * products[t];
+        sum += slope * products[t];
       }
       DGRID_STORE(dgrid, place.dgrid + (AXES - 1 - a) * plan.dgrid_strides[1 + AXES], sum);
     }

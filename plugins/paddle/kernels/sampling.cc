@@ -28,6 +28,7 @@ uhal_grid_sample_attributes attributes_of(const Context& context, Text mode, Tex
 
 void grid_sample(Context context, Input x, Input grid, Text mode, Text padding, bool align_corners, Output y) {
   const View in = x.view(), places = grid.view();
+  require_same_dtype(context, in, places);
   const View out = context.allocate(y, in.dtype);
   const auto attributes = attributes_of(context, mode, padding, align_corners);
   context.run(UHAL_OP_GRID_SAMPLE, {&in, &places}, {&out}, &attributes);
@@ -36,6 +37,7 @@ void grid_sample(Context context, Input x, Input grid, Text mode, Text padding, 
 void grid_sample_grad(Context context, Input x, Input grid, Input dy, Text mode, Text padding, bool align_corners,
                       Output dx, Output dgrid) {
   const View in = x.view(), places = grid.view(), gradient = dy.view();
+  require_same_dtype(context, in, places);
   const auto attributes = attributes_of(context, mode, padding, align_corners);
   if (dx) {
     const View out = context.allocate(dx, in.dtype);
