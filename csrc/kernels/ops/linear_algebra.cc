@@ -1,4 +1,4 @@
-// Solutions and factorizations of matrices, by blocks of kBlock rows and columns: kernels of our own take what lies on
+// Solutions and factorizations of matrices, by blocks of rows and columns: kernels of our own take what lies on
 // the diagonal (linear_algebra.cl), products the rest. What is factorized is a copy without gaps in the workspace, so
 // that a matrix in place, strides and batches cost the kernels nothing.
 //
@@ -23,7 +23,8 @@
 namespace unihal::kernels {
 namespace {
 
-// Of a block. Panels of LU and QR are one group's work, which grows with their columns; what triangles need is not.
+// Of a block. Panels of LU and QR are one group's work, which grows with their columns; what triangles need is not, but
+// for matrices of so few rows a larger block is idle work-items and local memory.
 constexpr int64_t kMostRows = 32;
 constexpr int64_t kMostRowsOfTriangles = 64;
 constexpr int64_t kPanelBlocks = 8;
@@ -32,6 +33,7 @@ constexpr int64_t kHeads = 16;
 // -- views of matrices: the last two axes
 
 int64_t rows_of(const uhal_tensor& view) { return view.shape[view.rank - 2]; }
+int64_t triangle_rows(const uhal_tensor& view) { return rows_of(view) > kMostRows ? kMostRowsOfTriangles : kMostRows; }
 int64_t columns_of(const uhal_tensor& view) { return view.shape[view.rank - 1]; }
 int64_t row_step(const uhal_tensor& view) { return view.strides[view.rank - 2]; }
 int64_t column_step(const uhal_tensor& view) { return view.strides[view.rank - 1]; }
@@ -555,7 +557,7 @@ uhal_status run_triangular_solve(Queue& queue, const uhal_op& op) {
   const bool unit = attributes.unit_diagonal != 0;
   const bool conjugate = attributes.conjugate != 0 && is_complex(b.dtype);
   const uhal_tensor* info = output_of(op, 1);
-  Steps steps(queue, b.dtype, kMostRowsOfTriangles);
+  Steps steps(queue, b.dtype, triangle_rows(b));
   return steps.run([&]() -> uhal_status {
     if (info != nullptr) {
       UNIHAL_RETURN_UNLESS_OK(unit ? fill_numbers(steps, info) : find_zeros(steps, *op.inputs[0], *info));
@@ -579,7 +581,7 @@ uhal_status run_cholesky(Queue& queue, const uhal_op& op) {
   const uhal_tensor a = upper ? transposed(*op.inputs[0]) : *op.inputs[0];
   const uhal_tensor l = upper ? transposed(*op.outputs[0]) : *op.outputs[0];
   const uhal_tensor* info = output_of(op, 1);
-  Steps steps(queue, a.dtype, kMostRowsOfTriangles);
+  Steps steps(queue, a.dtype, triangle_rows(a));
   const int axes = a.rank - 2;
   const size_t matrices = steps.take(count_of(a), steps.element_bytes());
   const size_t numbers = steps.take(count_of(batches_of(a)), 4);
