@@ -267,12 +267,14 @@ enum {
   /* -- random ---------------------------------------------------------------------------------
    * Philox4x32-10. Element i (row-major) of the output takes word i % 4 of block counter + i / 4, for
    * 64-bit dtypes words 2*(i % 2) and 2*(i % 2) + 1 of block counter + i / 2. This is TensorFlow's order:
-   * a stateless op gives the same numbers as on its CPU. attributes: uhal_random_attributes. */
+   * a stateless op gives the same numbers as on its CPU. attributes: uhal_random_attributes.
+   * turn (one element; int64; optional; since ABI 1.8) is read when the op runs, and added to the counter's upper half:
+   * a graph that counts its launches there draws other numbers in each. */
 
-  /* [] -> [y] */
+  /* [turn (optional)] -> [y] */
   UHAL_OP_RANDOM = 112,
 
-  /* [x] -> [y, mask (uint8 or bool)]. mask = uniform >= rate; y = mask * x / (1 - rate), or mask * x with
+  /* [x, turn (optional)] -> [y, mask (uint8 or bool)]. mask = uniform >= rate; y = mask * x / (1 - rate), or mask * x with
    * scale_at_inference. attributes: uhal_random_attributes (a = rate). */
   UHAL_OP_DROPOUT = 113,
 

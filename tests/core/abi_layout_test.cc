@@ -1,4 +1,4 @@
-// The layout of everything that crosses the boundary, as of ABI 1.7. A line that fails to compile means that a binary
+// The layout of everything that crosses the boundary, as of ABI 1.8. A line that fails to compile means that a binary
 // built against an older header would read the wrong bytes: append instead, or raise the major.
 #include <gtest/gtest.h>
 

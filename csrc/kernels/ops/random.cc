@@ -39,9 +39,15 @@ uint64_t bits_of(double bound) {
   return bound < 0 ? static_cast<uint64_t>(static_cast<int64_t>(bound)) : static_cast<uint64_t>(bound);
 }
 
-void append_sequence(Arguments& arguments, const uhal_random_attributes& attributes) {
+// Where numbers begin: with the operand `turn`, if it is there, what it says is added.
+void append_sequence(KernelSpec& spec, Arguments& arguments, const uhal_random_attributes& attributes,
+                     const uhal_tensor* turn) {
+  spec.define("TURN", turn != nullptr);
+  if (turn != nullptr) arguments.pointer(turn->data);
   arguments.value_of(attributes.key).value_of(attributes.counter[0]).value_of(attributes.counter[1]);
 }
+
+const uhal_tensor* turn_of(const uhal_op& op, int input) { return op.input_count > input ? op.inputs[input] : nullptr; }
 
 // Its items: the numbers of a block each.
 Grid grid_of(const Queue& queue, int64_t count, bool wide) {
@@ -84,7 +90,7 @@ uhal_status draw(Queue& queue, const uhal_op& op) {
   Arguments arguments;
   arguments.pointer(y.data);
   append_index(arguments, space.count, kind.wide);
-  append_sequence(arguments, attributes);
+  append_sequence(spec, arguments, attributes, turn_of(op, 0));
   arguments.value_of(first).value_of(second).real(a, compute).real(b, compute);
   append_layout(arguments, space, kind);
   return queue.run(spec, arguments, grid_of(queue, space.count, wide));
@@ -112,7 +118,7 @@ uhal_status dropout(Queue& queue, const uhal_op& op) {
   Arguments arguments;
   arguments.pointer(y.data).pointer(x.data).pointer(mask.data);
   append_index(arguments, space.count, kind.wide);
-  append_sequence(arguments, attributes);
+  append_sequence(spec, arguments, attributes, turn_of(op, 1));
   arguments.value_of(threshold_of(rate, wide)).real(factor, compute);
   append_layout(arguments, space, kind);
   return queue.run(spec, arguments, grid_of(queue, space.count, wide));
