@@ -322,6 +322,38 @@ enum {
    * puts them; of others any number from 0 to n is given. attributes: uhal_search_attributes. */
   UHAL_OP_SEARCH_SORTED = 161,
 
+  /* -- sequences, since ABI 1.8 ---------------------------------------------------------------- */
+
+  /* [x (D, T, B, G H), r (D, G H, H), h0 (D, B, H; optional), c0 (D, B, H; optional), bias (D, G H; optional),
+   * lengths (B; int32 or int64; optional)] -> [y (D, T, B, H), c_last (D, B, H; optional), reserve (D, T, B, K H;
+   * optional)]. One recurrent layer of H units over T steps of B sequences, in D directions, each of which has its own
+   * states and matrix r: x is what the inputs contribute, the product of all steps with the input matrix and its bias,
+   * which is one matmul before. At each step p = h r^T + bias, and of the parts of x and p, H wide each:
+   *   LSTM (G = 4)   i = sigmoid(x1 + p1), f = sigmoid(x2 + p2), g = tanh(x3 + p3), o = sigmoid(x4 + p4);
+   *                  c = f c + i g, cut to [-cell_clip, cell_clip] if that is positive; h = o tanh(c)
+   *   GRU (G = 3)    r = sigmoid(x1 + p1), z = sigmoid(x2 + p2), n = tanh(x3 + r p3); h = (1 - z) n + z h
+   *   TANH (G = 1)   h = tanh(x + p)
+   *   RELU (G = 1)   h = max(x + p, 0)
+   * y[d, t] is h after step t. A direction of the bit mask `reverse` takes the steps from the last to the first. States
+   * begin as h0 and c0, as zeros where these are absent; c0 and c_last are an LSTM's only. Steps t >= lengths[b] leave
+   * the states of sequence b as they are, so that after the last step of a direction y always has its last state. A
+   * length below 0 counts as 0, one above T as T.
+   * reserve is what the gradient needs: of an LSTM i, f, g, o, c (K = 5), of a GRU r, z, n, p3 (K = 4); the others
+   * need none and must not have it. At steps that are left out it is 0, but c as it is.
+   * All operands but lengths have one floating dtype; the products are of float32 or float64, as are the cells between
+   * steps; h is rounded to the dtype. attributes: uhal_rnn_attributes (default: an LSTM forwards). */
+  UHAL_OP_RNN = 176,
+
+  /* [dy (D, T, B, H), r, y, reserve (optional: required of LSTM and GRU), initial (D, B, H; optional), lengths
+   * (optional), dh_last (D, B, H; optional), dc_last (D, B, H; optional)] -> [dx (D, T, B, G H), dproduct (D, T, B,
+   * G H; optional: a GRU's only, required of it), dh0 (D, B, H; optional), dc0 (D, B, H; optional)]. The gradient of
+   * UHAL_OP_RNN, of which it gets operands and results. initial is c0 of an LSTM and h0 of a GRU, absent where that
+   * was; the others need none. dh_last and dc_last are gradients of the last states beside dy; dc_last and dc0 are an
+   * LSTM's only. dx is 0 at steps that were left out. dproduct is the gradient of p, which of the others is dx: that of
+   * r is the sum over the steps of dproduct^T h, of h before the step, one matmul, and that of bias the sum of
+   * dproduct. cell_clip is passed over, as if the cells had not been cut (as TensorFlow has it). */
+  UHAL_OP_RNN_BACKWARD = 177,
+
   UHAL_OP_KIND_LIMIT = 256
 };
 
@@ -660,6 +692,22 @@ typedef struct uhal_search_attributes {
   int32_t right; /* 1: equal elements go before the value as well; default 0 */
   int32_t reserved;
 } uhal_search_attributes;
+
+/* -- sequences ------------------------------------------------------------------------------------ */
+
+typedef int32_t uhal_rnn_mode;
+enum { UHAL_RNN_LSTM = 0, UHAL_RNN_GRU = 1, UHAL_RNN_TANH = 2, UHAL_RNN_RELU = 3 };
+
+enum { UHAL_RNN_MAX_DIRECTIONS = 8 };
+
+typedef struct uhal_rnn_attributes {
+  size_t struct_size;
+  uhal_rnn_mode mode;       /* default UHAL_RNN_LSTM */
+  int32_t reverse;          /* bit d: direction d begins at the last step; default 0 */
+  double cell_clip;         /* 0 (the default): cells are not cut */
+  uhal_math_mode math_mode; /* of the products; default UHAL_MATH_STRICT */
+  int32_t reserved;
+} uhal_rnn_attributes;
 
 /* -- launching ----------------------------------------------------------------------------------- */
 

@@ -258,6 +258,32 @@ def patch_attention(functional: Any) -> None:
     flash.flash_attention = flash_attention
 
 
+class LeavesWeightsApart:
+    """A module of ops without coalesce_tensor on our devices."""
+
+    def __init__(self, ops: Any, paddle: Any) -> None:
+        self.ops = ops
+        self.paddle = paddle
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.ops, name)
+
+    def coalesce_tensor(self, *arguments: Any) -> Any:
+        if serves(self.paddle.get_device().partition(":")[0]):
+            return None
+        return self.ops.coalesce_tensor(*arguments)
+
+
+def patch_recurrent(module: Any) -> None:
+    """Weights of recurrent layers stay where they are.
+
+    Paddle moves them into one block, which cuDNN asks for; our kernel does not, and a plugin's kernel cannot make one
+    tensor part of another.
+    """
+    module._legacy_C_ops = LeavesWeightsApart(module._legacy_C_ops, module.paddle)
+    module._C_ops = LeavesWeightsApart(module._C_ops, module.paddle)
+
+
 class PatchWhenImported(importlib.abc.MetaPathFinder):
     """Finds nothing; patches each module of `patches` at the first import of anything after it was executed."""
 
@@ -291,6 +317,7 @@ sys.meta_path.insert(
             "paddle.device.cuda.graphs": patch_graphs,
             "paddle.amp.auto_cast": patch_auto_cast,
             "paddle.nn.functional": patch_attention,
+            "paddle.nn.layer.rnn": patch_recurrent,
         }
     ),
 )

@@ -64,6 +64,7 @@ KernelTable optimizer_kernels();
 KernelTable pool_kernels();
 KernelTable random_kernels();
 KernelTable rearrange_kernels();
+KernelTable recurrent_kernels();
 KernelTable reduce_kernels();
 KernelTable resize_kernels();
 KernelTable sampling_kernels();

@@ -272,6 +272,14 @@ FIELD(uhal_search_attributes, struct_size, 0);
 FIELD(uhal_search_attributes, right, 8);
 FIELD(uhal_search_attributes, reserved, 12);
 
+SIZE(uhal_rnn_attributes, 32);
+FIELD(uhal_rnn_attributes, struct_size, 0);
+FIELD(uhal_rnn_attributes, mode, 8);
+FIELD(uhal_rnn_attributes, reverse, 12);
+FIELD(uhal_rnn_attributes, cell_clip, 16);
+FIELD(uhal_rnn_attributes, math_mode, 24);
+FIELD(uhal_rnn_attributes, reserved, 28);
+
 SIZE(uhal_op, 56);
 FIELD(uhal_op, struct_size, 0);
 FIELD(uhal_op, kind, 8);
@@ -505,6 +513,8 @@ VALUE(UHAL_OP_GRID_SAMPLE_BACKWARD_GRID, 132);
 VALUE(UHAL_OP_FFT, 144);
 VALUE(UHAL_OP_NONZERO, 160);
 VALUE(UHAL_OP_SEARCH_SORTED, 161);
+VALUE(UHAL_OP_RNN, 176);
+VALUE(UHAL_OP_RNN_BACKWARD, 177);
 VALUE(UHAL_OP_KIND_LIMIT, 256);
 VALUE(UHAL_MAP_MAX_INPUTS, 8);
 VALUE(UHAL_MAP_MAX_OUTPUTS, 4);
@@ -558,6 +568,11 @@ VALUE(UHAL_FFT_UNSCALED, 0);
 VALUE(UHAL_FFT_BY_LENGTH, 1);
 VALUE(UHAL_FFT_ORTHONORMAL, 2);
 VALUE(UHAL_FFT_MAX_AXES, 3);
+VALUE(UHAL_RNN_LSTM, 0);
+VALUE(UHAL_RNN_GRU, 1);
+VALUE(UHAL_RNN_TANH, 2);
+VALUE(UHAL_RNN_RELU, 3);
+VALUE(UHAL_RNN_MAX_DIRECTIONS, 8);
 
 // -- numbers of map functions: positions in elementwise.def
 VALUE(uhal_map_identity, 0);

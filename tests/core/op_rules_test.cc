@@ -100,6 +100,9 @@ uhal_fft_attributes fft(std::vector<int32_t> axes, uhal_fft_normalization normal
   for (int32_t axis : axes) attributes.axes[attributes.axis_count++] = axis;
   return attributes;
 }
+uhal_rnn_attributes rnn(uhal_rnn_mode mode, int32_t reverse = 0, double clip = 0) {
+  return {sizeof(uhal_rnn_attributes), mode, reverse, clip, UHAL_MATH_STRICT, 0};
+}
 uhal_softmax_attributes softmax(int32_t axis) { return {sizeof(uhal_softmax_attributes), axis, 0}; }
 
 // -- sound examples, by kind ------------------------------------------------------------------------------
@@ -216,6 +219,28 @@ std::vector<Call> sound_calls() {
       {UHAL_OP_NONZERO, {t({2, 3})}, {t({1}, UHAL_INT32)}},
       {UHAL_OP_SEARCH_SORTED, {t({5}), t({2, 3})}, {t({2, 3}, I64)}},
       {UHAL_OP_SEARCH_SORTED, {t({2, 5}), t({2, 3})}, {t({2, 3}, UHAL_INT32)}},
+      {UHAL_OP_RNN, {t({2, 5, 3, 16}), t({2, 16, 4})}, {t({2, 5, 3, 4})}},
+      {UHAL_OP_RNN,
+       {t({2, 5, 3, 16}), t({2, 16, 4}), t({2, 3, 4}), t({2, 3, 4}), t({2, 16}), t({3}, I64)},
+       {t({2, 5, 3, 4}), t({2, 3, 4}), t({2, 5, 3, 20})},
+       with(rnn(UHAL_RNN_LSTM, 2))},
+      {UHAL_OP_RNN,
+       {t({1, 5, 3, 12}), t({1, 12, 4}), t({1, 3, 4}), kAbsent, t({1, 12}), t({3}, UHAL_INT32)},
+       {t({1, 5, 3, 4}), kAbsent, t({1, 5, 3, 16})},
+       with(rnn(UHAL_RNN_GRU))},
+      {UHAL_OP_RNN, {t({1, 5, 3, 4}), t({1, 4, 4})}, {t({1, 5, 3, 4})}, with(rnn(UHAL_RNN_RELU))},
+      {UHAL_OP_RNN_BACKWARD,
+       {t({2, 5, 3, 4}), t({2, 16, 4}), t({2, 5, 3, 4}), t({2, 5, 3, 20}), t({2, 3, 4}), t({3}, I64), t({2, 3, 4}),
+        t({2, 3, 4})},
+       {t({2, 5, 3, 16}), kAbsent, t({2, 3, 4}), t({2, 3, 4})}},
+      {UHAL_OP_RNN_BACKWARD,
+       {t({1, 5, 3, 4}), t({1, 12, 4}), t({1, 5, 3, 4}), t({1, 5, 3, 16})},
+       {t({1, 5, 3, 12}), t({1, 5, 3, 12})},
+       with(rnn(UHAL_RNN_GRU))},
+      {UHAL_OP_RNN_BACKWARD,
+       {t({1, 5, 3, 4}), t({1, 4, 4}), t({1, 5, 3, 4})},
+       {t({1, 5, 3, 4})},
+       with(rnn(UHAL_RNN_TANH))},
   };
 }
 
@@ -285,6 +310,28 @@ TEST_F(OpRulesTest, EachKindSaysWhatItWants) {
       {{UHAL_OP_GRID_SAMPLE, {t({2, 3, 4, 5}), t({2, 6, 7, 3})}, {t({2, 3, 6, 7})}},
        "grid_sample: grid has shape (2, 6, 7, 3), expected (2, 6, 7, 2)"},
       {{UHAL_OP_GRID_SAMPLE, {t({2, 3, 0, 5}), t({2, 6, 7, 2})}, {t({2, 3, 6, 7})}}, "has nothing to sample from"},
+      {{UHAL_OP_RNN, {t({2, 5, 3, 15}), t({2, 16, 4})}, {t({2, 5, 3, 4})}},
+       "rnn: x has shape (2, 5, 3, 15), expected (2, 5, 3, 16)"},
+      {{UHAL_OP_RNN, {t({1, 5, 3, 16}), t({1, 16, 4})}, {t({1, 5, 3, 4})}, with(rnn(UHAL_RNN_LSTM, 2))},
+       "reverse is 2, expected 0 to 1"},
+      {{UHAL_OP_RNN, {t({1, 5, 3, 16}), t({1, 16, 4})}, {t({1, 5, 3, 4})}, with(rnn(UHAL_RNN_LSTM, 0, -1))},
+       "cell_clip is -1"},
+      {{UHAL_OP_RNN, {t({9, 5, 3, 4}), t({9, 4, 4})}, {t({9, 5, 3, 4})}, with(rnn(UHAL_RNN_TANH))},
+       "there are 9 directions, expected 1 to 8"},
+      {{UHAL_OP_RNN,
+        {t({1, 5, 3, 4}), t({1, 4, 4}), kAbsent, t({1, 3, 4})},
+        {t({1, 5, 3, 4})},
+        with(rnn(UHAL_RNN_TANH))},
+       "c0 was given, which is an LSTM's only"},
+      {{UHAL_OP_RNN, {t({1, 5, 3, 16}), t({1, 16, 4}, UHAL_FLOAT64)}, {t({1, 5, 3, 4})}},
+       "y has dtype float32, expected float64, the dtype of r"},
+      {{UHAL_OP_RNN_BACKWARD, {t({1, 5, 3, 4}), t({1, 16, 4}), t({1, 5, 3, 4})}, {t({1, 5, 3, 16})}},
+       "reserve is NULL, but is required for an LSTM or a GRU"},
+      {{UHAL_OP_RNN_BACKWARD,
+        {t({1, 5, 3, 4}), t({1, 12, 4}), t({1, 5, 3, 4}), t({1, 5, 3, 16})},
+        {t({1, 5, 3, 12})},
+        with(rnn(UHAL_RNN_GRU))},
+       "dproduct is NULL, but is required for a GRU"},
       {{UHAL_OP_COPY, {t({4}, I64)}, {t({4})}}, "copy: y has dtype float32, expected int64, the dtype of x"},
       {{UHAL_OP_IOTA, {}, {t({4}, UHAL_BOOL)}}, "iota: y has dtype bool"},
       {{UHAL_OP_TRIANGULAR, {t({4})}, {t({4})}}, "triangular: x has rank 1 (shape (4,)), expected 2 to 10"},

@@ -53,6 +53,7 @@ typedef struct changed_op {
     uhal_fft_attributes fft;
     uhal_triangular_solve_attributes triangular_solve;
     uhal_triangle_attributes triangle;
+    uhal_rnn_attributes rnn;
   } attributes;
 } changed_op;
 
@@ -279,6 +280,8 @@ static void axes_ignored(changed_op* c) { c->attributes.fft.axis_count = 1; }
 static void solve_triangle_exchanged(changed_op* c) { c->attributes.triangular_solve.upper ^= 1; }
 static void unit_diagonal_ignored(changed_op* c) { c->attributes.triangular_solve.unit_diagonal = 0; }
 static void conjugation_ignored(changed_op* c) { c->attributes.triangular_solve.conjugate = 0; }
+static void directions_ignored(changed_op* c) { c->attributes.rnn.reverse = 0; }
+static void cell_clip_ignored(changed_op* c) { c->attributes.rnn.cell_clip = 0; }
 static void upper_triangle_ignored(changed_op* c) { c->attributes.triangle.upper = 0; }
 static void negative_diagonal_ignored(changed_op* c) {
   if (c->attributes.triangular.diagonal < 0) c->attributes.triangular.diagonal = 0;
@@ -592,6 +595,9 @@ static const fault faults[] = {
     {"triangular_solve/conjugate", UHAL_OP_TRIANGULAR_SOLVE, conjugation_ignored, NULL},
     {"cholesky/upper", UHAL_OP_CHOLESKY, upper_triangle_ignored, NULL},
     {"eigen_symmetric/upper", UHAL_OP_EIGEN_SYMMETRIC, upper_triangle_ignored, NULL},
+    {"rnn/reverse", UHAL_OP_RNN, directions_ignored, NULL},
+    {"rnn/clip", UHAL_OP_RNN, cell_clip_ignored, NULL},
+    {"rnn_backward/reverse", UHAL_OP_RNN_BACKWARD, directions_ignored, NULL},
 };
 
 static const fault* fault_of(uhal_op_kind kind) {

@@ -66,7 +66,7 @@ class UNet(nn.Layer):
 
 
 class BiLstm(nn.Layer):
-    """A recurrent layer falls back."""
+    """A recurrent layer, in two directions."""
 
     def __init__(self) -> None:
         super().__init__()

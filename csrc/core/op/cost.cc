@@ -179,6 +179,12 @@ uint64_t attention_backward_flops(const OpView& op) {
   return attention_flops(op) * 5 / 2;
 }
 
+// The products with r of all steps, forward or back, and a cell's arithmetic at ten for each part of x.
+uint64_t rnn_flops(const OpView& op) {
+  const uhal_tensor* gates = op.op->kind == UHAL_OP_RNN ? op.input(0) : op.output(0);
+  return elements(gates) * (2 * static_cast<uint64_t>(op.input(1)->shape[2]) + 10);
+}
+
 uint64_t fft_flops(const OpView& op) {
   const auto& attributes = op.attributes_as<uhal_fft_attributes>();
   // The signal is the real side; half of it as many complex numbers have its information.

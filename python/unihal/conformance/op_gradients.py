@@ -11,8 +11,8 @@ from .case import Array, Case
 from .gradient import Gradient, gradient_cases
 from .reference import attention as att
 from .reference import convolution as conv
-from .reference import loss, normalization, pooling, resampling, sampling
-from .reference.enums import PoolMode, ResizeMode
+from .reference import loss, normalization, pooling, recurrence, resampling, sampling
+from .reference.enums import PoolMode, ResizeMode, RnnMode
 from .reference.softmax import softmax
 
 
@@ -131,6 +131,38 @@ def _grid_sample_gradients() -> Iterator[Gradient]:
                     yield Gradient(op, title, forward, shapes, inputs, (of,), attributes, draw)
 
 
+def _rnn_gradients() -> Iterator[Gradient]:
+    """Of x, of the product (by what is added to it), of the states before."""
+    directions, steps, batch, hidden = 2, 3, 2, 3
+    lengths = np.array([3, 2])
+    for mode in RnnMode:
+        parts = recurrence.GATES[mode] * hidden
+        gates, states = (directions, steps, batch, parts), (directions, batch, hidden)
+        lstm, gru = mode == RnnMode.LSTM, mode == RnnMode.GRU
+        for name, given in (("whole", None), ("lengths", lengths)):
+            attributes = {"mode": int(mode), "reverse": 2}
+
+            def call(
+                operands: Sequence[Array], lengths: Array | None = given, attributes: dict[str, int] = attributes
+            ) -> Any:
+                x, added, r, h0, c0 = operands
+                c0 = c0 if attributes["mode"] == RnnMode.LSTM else None
+                return recurrence.rnn(x, r, h0, c0, None, lengths, added=added, **attributes)
+
+            def forward(*operands: Array, call: Any = call) -> Array:
+                return np.asarray(call(operands)[0])
+
+            def inputs(
+                operands: Sequence[Array], y: Array, dy: Array, call: Any = call, lengths: Any = given, mode: int = mode
+            ) -> list[Any]:
+                initial = {RnnMode.LSTM: operands[4], RnnMode.GRU: operands[3]}.get(RnnMode(mode))
+                return [dy, operands[2], y, call(operands)[2], initial, lengths]
+
+            shapes = (gates, gates, (directions, parts, hidden), states, states)
+            outputs = (0, 1 if gru else None, 3, 4 if lstm else None)
+            yield Gradient("rnn_backward", f"{mode.name.lower()}/{name}", forward, shapes, inputs, outputs, attributes)
+
+
 def _softmax_gradients() -> Iterator[Gradient]:
     for axis in (0, 1, -1):
         for logarithm in (0, 1):
@@ -246,6 +278,7 @@ def gradients() -> Iterator[Gradient]:
     yield from _pool_gradients()
     yield from _resize_gradients()
     yield from _grid_sample_gradients()
+    yield from _rnn_gradients()
     yield from _softmax_gradients()
     yield from _cross_entropy_gradients()
     yield from _norm_gradients()

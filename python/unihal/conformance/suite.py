@@ -32,6 +32,7 @@ _FAMILIES = {
     "resamplings": "resize resize_backward",
     "samplings": "grid_sample grid_sample_backward_data grid_sample_backward_grid",
     "transforms": "fft",
+    "recurrences": "rnn rnn_backward",
     "losses": "softmax softmax_backward cross_entropy cross_entropy_backward",
     "normalizations": "batch_norm layer_norm group_norm rms_norm",
     "normalization_gradients": "batch_norm_backward layer_norm_backward group_norm_backward rms_norm_backward",
@@ -40,7 +41,8 @@ _FAMILIES = {
     "op_gradients": (
         "convolution_backward_data convolution_backward_filter pool_backward resize_backward "
         "grid_sample_backward_data grid_sample_backward_grid softmax_backward cross_entropy_backward "
-        "batch_norm_backward layer_norm_backward group_norm_backward rms_norm_backward attention_backward"
+        "batch_norm_backward layer_norm_backward group_norm_backward rms_norm_backward attention_backward "
+        "rnn_backward"
     ),
     "mixed_dtypes": (
         "convolution convolution_backward_filter convolution_backward_data pool pool_backward resize resize_backward "

@@ -98,6 +98,7 @@ from .segments import (
     segment_sum,
     send_and_receive,
 )
+from .sequences import rnn, rnn_backward
 from .sparse import coalesce, coalesce_rows, coo_matmul, csr_matmul, update_rows
 
 __all__ = [
@@ -174,6 +175,8 @@ __all__ = [
     "rfft",
     "rms_norm",
     "rms_norm_backward",
+    "rnn",
+    "rnn_backward",
     "scan",
     "scatter",
     "scatter_elements",
