@@ -1,4 +1,4 @@
-// The layout of everything that crosses the boundary, as of ABI 1.7. A line that fails to compile means that a binary
+// The layout of everything that crosses the boundary, as of ABI 1.8. A line that fails to compile means that a binary
 // built against an older header would read the wrong bytes: append instead, or raise the major.
 #include <gtest/gtest.h>
 
@@ -502,6 +502,7 @@ VALUE(UHAL_OP_RESIZE_BACKWARD, 129);
 VALUE(UHAL_OP_GRID_SAMPLE, 130);
 VALUE(UHAL_OP_GRID_SAMPLE_BACKWARD_DATA, 131);
 VALUE(UHAL_OP_GRID_SAMPLE_BACKWARD_GRID, 132);
+VALUE(UHAL_OP_RESAMPLE, 133);
 VALUE(UHAL_OP_FFT, 144);
 VALUE(UHAL_OP_NONZERO, 160);
 VALUE(UHAL_OP_SEARCH_SORTED, 161);
