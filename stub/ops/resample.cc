@@ -110,8 +110,8 @@ const char* refuse_resample(const uhal_op& op) {
 uhal_status run_resample(const Launch& launch) {
   const uhal_op& op = launch.op;
   if (element_count(*op.outputs[0]) == 0) return UHAL_OK;
-  const bool wide =
-      op.inputs[0]->dtype == UHAL_FLOAT64 || op.inputs[2]->dtype == UHAL_FLOAT64 || op.outputs[0]->dtype == UHAL_FLOAT64;
+  const bool wide = op.inputs[0]->dtype == UHAL_FLOAT64 || op.inputs[2]->dtype == UHAL_FLOAT64 ||
+                    op.outputs[0]->dtype == UHAL_FLOAT64;
   return wide ? resample<double>(launch, UHAL_FLOAT64) : resample<float>(launch, UHAL_FLOAT32);
 }
 

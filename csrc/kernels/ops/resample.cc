@@ -36,13 +36,8 @@ uhal_status run_resample(Queue& queue, const uhal_op& op) {
   Arguments arguments;
   arguments.pointer(x.data).pointer(first.data).pointer(weights.data).pointer(y.data);
   rows.append(arguments);
-  const int64_t plan[] = {count,
-                          inner,
-                          x.shape[axis],
-                          weights.shape[1],
-                          first.strides[0],
-                          weights.strides[0],
-                          weights.strides[1]};
+  const int64_t plan[] = {
+      count, inner, x.shape[axis], weights.shape[1], first.strides[0], weights.strides[0], weights.strides[1]};
   append_indices(arguments, plan, static_cast<int>(std::size(plan)), rows.kind.wide);
   return queue.run(spec, arguments, linear_grid(count, std::min(256, queue.traits().max_group_size)));
 }

@@ -354,6 +354,26 @@ def _resize_attributes(
     }
 
 
+def resample(
+    x: Buffer,
+    first: Buffer,
+    weights: Buffer,
+    axis: int,
+    *,
+    out: Buffer | None = None,
+    stream: Stream | None = None,
+) -> Buffer:
+    """Weighted sums of neighbours along an axis: element i is the sum over t of ``weights[i, t] * x[first[i] + t]``.
+
+    ``first`` (n, int32) may lie outside: what is not there counts as 0, and so does what a weight of 0 meets. A resize
+    by any kernel is one call for each axis; its gradient is that with the tables of the transpose.
+    """
+    number = axis_of(x, axis)
+    y = output((*x.shape[:number], weights.shape[0], *x.shape[number + 1 :]), x.dtype, x, out, stream)
+    launch("resample", [x, first, weights], [y], {"axis": number}, stream=stream)
+    return y
+
+
 def grid_sample(
     x: Buffer,
     grid: Buffer,
