@@ -10,7 +10,7 @@ from .. import errors
 from ..arguments import whole_numbers
 from ..buffer import Buffer
 from ..stream import Stream
-from .launch import index_dtype, launch, output
+from .launch import axis_of, index_dtype, launch, output
 from .linear import ACTIVATIONS, MATH_MODES, Activation, MathMode
 
 #: One number for all spatial axes, or one for each.
