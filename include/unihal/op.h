@@ -291,6 +291,13 @@ enum {
   UHAL_OP_GRID_SAMPLE_BACKWARD_DATA = 131, /* [dy, grid] -> [dx]. Since ABI 1.7. */
   UHAL_OP_GRID_SAMPLE_BACKWARD_GRID = 132, /* [dy, x, grid] -> [dgrid]. Since ABI 1.7. */
 
+  /* [x, first (n) int32, weights (n, taps)] -> [y]: weighted sums of neighbours along an axis, where y has n elements and
+   * elsewhere x's shape: y[i] = sum over t of weights[i, t] * x[first[i] + t]. What lies outside x counts as 0, and so
+   * does what a weight of 0 meets, be it infinite. A resize of any kernel is such a sum along one axis after the other,
+   * and its gradient one by the table of the transpose. Computed in float32, or float64 if an operand is; terms are added
+   * in the order of t. attributes: uhal_axis_attributes. Since ABI 1.8. */
+  UHAL_OP_RESAMPLE = 133,
+
   /* -- transforms ------------------------------------------------------------------------------ */
 
   /* [x] -> [y]: the discrete Fourier transform along one to three axes,

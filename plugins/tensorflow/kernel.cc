@@ -446,6 +446,21 @@ bool Context::map(uhal_map_function function, Operands inputs, Operands outputs,
   return launch(UHAL_OP_MAP, inputs, outputs, &attributes);
 }
 
+bool Context::upload(std::vector<char> bytes, const View& view) {
+  uhal_stream* on = stream();
+  if (!ok_ || bytes.empty()) return ok_;
+  assert(bytes.size() == static_cast<size_t>(view.elements()) * uhal_dtype_size(view.dtype));
+  auto* kept = new std::vector<char>(std::move(bytes));
+  const uhal_status copied = uhal_copy(on, view.data, kept->data(), kept->size(), UHAL_COPY_HOST_TO_DEVICE);
+  const bool said = check(copied);
+  const auto forget = [](void* argument) { delete static_cast<std::vector<char>*>(argument); };
+  if (copied != UHAL_OK || uhal_stream_host_callback(on, forget, kept) != UHAL_OK) {
+    static_cast<void>(uhal_stream_synchronize(on));
+    delete kept;
+  }
+  return said;
+}
+
 bool Context::copy(const View& from, const View& to) {
   if (!in_host_memory_ || !ok_) return launch(UHAL_OP_COPY, {&from}, {&to});
   copy_int32_on_host(from, to);

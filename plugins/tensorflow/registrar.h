@@ -90,6 +90,7 @@ void register_optimizer(Registrar& registrar);
 void register_pool(Registrar& registrar);
 void register_random(Registrar& registrar);
 void register_reduce(Registrar& registrar);
+void register_resample(Registrar& registrar);
 void register_slice(Registrar& registrar);
 void register_softmax(Registrar& registrar);
 void register_stateful_random(Registrar& registrar);

@@ -161,6 +161,7 @@ const Layout layouts[] = {
     LAYOUT(UHAL_OP_RANDOM, UHAL_OP_DROPOUT, uhal_random_attributes, random_fields),
     LAYOUT(UHAL_OP_RESIZE, UHAL_OP_RESIZE_BACKWARD, uhal_resize_attributes, resize_fields),
     LAYOUT(UHAL_OP_GRID_SAMPLE, UHAL_OP_GRID_SAMPLE_BACKWARD_GRID, uhal_grid_sample_attributes, grid_sample_fields),
+    LAYOUT(UHAL_OP_RESAMPLE, UHAL_OP_RESAMPLE, uhal_axis_attributes, axis_fields),
     LAYOUT(UHAL_OP_FFT, UHAL_OP_FFT, uhal_fft_attributes, fft_fields),
     LAYOUT(UHAL_OP_SEARCH_SORTED, UHAL_OP_SEARCH_SORTED, uhal_search_attributes, search_fields),
     LAYOUT(UHAL_OP_RNN, UHAL_OP_RNN_BACKWARD, uhal_rnn_attributes, rnn_fields),

@@ -139,6 +139,7 @@ const OpTemplate kOpTemplates[] = {
     {UHAL_OP_GRID_SAMPLE, "ncxy npq2", "ncpq", WITH(kGridSample)},
     {UHAL_OP_GRID_SAMPLE_BACKWARD_DATA, "ncpq npq2", "ncxy", WITH(kGridSample)},
     {UHAL_OP_GRID_SAMPLE_BACKWARD_GRID, "ncpq ncxy npq2", "npq2", WITH(kGridSample)},
+    {UHAL_OP_RESAMPLE, "abc p/i pq", "apc", WITH(kAxis)},
     {UHAL_OP_FFT, "abc/c", "abc/c", WITH(kFft)},
     {UHAL_OP_FFT, "a6c/s", "a4c/c", WITH(kFft)},
     {UHAL_OP_FFT, "a4c/c", "a7c/s", WITH(kFft)},

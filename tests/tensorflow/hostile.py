@@ -58,6 +58,12 @@ WINDOW_2D = {"strides": [1, 2, 2, 1], "padding": "SAME"}
 WINDOW_3D = {"strides": [1, 2, 2, 2, 1], "padding": "SAME"}
 POOL_2D = WINDOW_2D | {"ksize": [1, 2, 2, 1]}
 POOL_3D = WINDOW_3D | {"ksize": [1, 2, 2, 2, 1]}
+MOVED = {
+    "scale": np.array([0.75, 1.25], "float32"),
+    "translation": np.array([0.5, -0.25], "float32"),
+    "kernel_type": "triangle",
+    "antialias": True,
+}
 PIXELS = {"align_corners": False, "half_pixel_centers": True}
 STATISTICS = {name: reals(2) for name in ("scale", "offset", "mean", "variance")}
 GRADIENT = {
@@ -210,6 +216,11 @@ def convolutions() -> dict[str, list[Arguments]]:
         "ResizeNearestNeighbor": [{"images": IMAGE, "size": ints(3, 5)} | PIXELS],
         "ResizeBilinearGrad": [{"grads": reals(1, 3, 5, 2), "original_image": IMAGE} | PIXELS],
         "ResizeNearestNeighborGrad": [{"grads": reals(1, 3, 5, 2), "size": ints(4, 4)} | PIXELS],
+        "ResizeBicubic": [{"images": IMAGE, "size": ints(3, 5)} | PIXELS],
+        "ResizeBicubicGrad": [{"grads": reals(1, 3, 5, 2), "original_image": IMAGE} | PIXELS],
+        "ResizeArea": [{"images": IMAGE, "size": ints(3, 5), "align_corners": False}],
+        "ScaleAndTranslate": [{"images": IMAGE, "size": ints(3, 5)} | MOVED],
+        "ScaleAndTranslateGrad": [{"grads": reals(1, 3, 5, 2), "original_image": IMAGE} | MOVED],
         "SpaceToDepth": [{"input": IMAGE, "block_size": 2, "data_format": "NHWC"}],
         "DepthToSpace": [{"input": reals(1, 2, 2, 8), "block_size": 2, "data_format": "NHWC"}],
     }

@@ -184,4 +184,17 @@ uhal_status check_grid_sample_backward_grid(const OpView& op) {
   return expect_same_shape(op, op.output(0), op.input(2));
 }
 
+uhal_status check_resample(const OpView& op) {
+  const uhal_tensor &x = *op.input(0), &first = *op.input(1), &weights = *op.input(2);
+  int axis;
+  UHAL_EXPECT(expect_rank(op, &x, 1, UHAL_MAX_RANK, "at least one axis"));
+  UHAL_EXPECT(resolve_axis(op, op.attributes_as<uhal_axis_attributes>().axis, x.rank, false, &axis));
+  UHAL_EXPECT(expect_dtype(op, &first, first.dtype == UHAL_INT32, "int32"));
+  UHAL_EXPECT(expect_rank(op, &weights, 2, 2, "(elements of y along the axis, taps)"));
+  UHAL_EXPECT(expect_shape(op, &first, {weights.shape[0]}, "one for each row of weights"));
+  Shape expected(x);
+  expected.dims[axis] = weights.shape[0];
+  return expect_shape(op, op.output(0), expected, "x's shape, with a row of weights for each element along the axis");
+}
+
 }  // namespace unihal::core

@@ -31,6 +31,7 @@ _FAMILIES = {
     "poolings": "pool pool_backward",
     "resamplings": "resize resize_backward",
     "samplings": "grid_sample grid_sample_backward_data grid_sample_backward_grid",
+    "neighbours": "resample",
     "transforms": "fft",
     "recurrences": "rnn rnn_backward",
     "losses": "softmax softmax_backward cross_entropy cross_entropy_backward",

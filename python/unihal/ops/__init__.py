@@ -33,6 +33,7 @@ from .image import (
     grid_sample_backward_grid,
     max_pool,
     pool_backward,
+    resample,
     resize,
     resize_backward,
 )
@@ -170,6 +171,7 @@ __all__ = [
     "qr",
     "random",
     "reduce",
+    "resample",
     "resize",
     "resize_backward",
     "rfft",

@@ -10,7 +10,7 @@ from .. import errors
 from ..arguments import whole_numbers
 from ..buffer import Buffer
 from ..stream import Stream
-from .launch import index_dtype, launch, output
+from .launch import axis_of, index_dtype, launch, output
 from .linear import ACTIVATIONS, MATH_MODES, Activation, MathMode
 
 #: One number for all spatial axes, or one for each.
@@ -352,6 +352,26 @@ def _resize_attributes(
         "half_pixel_centers": int(half_pixel_centers),
         "scale": scales,
     }
+
+
+def resample(
+    x: Buffer,
+    first: Buffer,
+    weights: Buffer,
+    axis: int,
+    *,
+    out: Buffer | None = None,
+    stream: Stream | None = None,
+) -> Buffer:
+    """Weighted sums of neighbours along an axis: element i is the sum over t of ``weights[i, t] * x[first[i] + t]``.
+
+    ``first`` (n, int32) may lie outside: what is not there counts as 0, and so does what a weight of 0 meets. A resize
+    by any kernel is one call for each axis; its gradient is that with the tables of the transpose.
+    """
+    number = axis_of(x, axis)
+    y = output((*x.shape[:number], weights.shape[0], *x.shape[number + 1 :]), x.dtype, x, out, stream)
+    launch("resample", [x, first, weights], [y], {"axis": number}, stream=stream)
+    return y
 
 
 def grid_sample(
