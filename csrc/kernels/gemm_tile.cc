@@ -16,6 +16,7 @@ const GemmTile kGemmTiles[] = {
     {64, 64, 8, 8, 8, 8, 2, false, 1.37F},   {64, 64, 16, 4, 4, 8, 1, false, 1.47F},
     {128, 64, 16, 8, 4, 8, 1, true, 1.25F},  {64, 128, 16, 4, 8, 8, 1, true, 1.25F},
     {64, 32, 8, 8, 4, 8, 1, true, 1.58F},    {32, 64, 8, 4, 8, 8, 1, true, 1.58F},
+    {32, 32, 8, 4, 4, 8, 1, true, 1.72F},
 };
 const int32_t kGemmTileCount = sizeof kGemmTiles / sizeof *kGemmTiles;
 
