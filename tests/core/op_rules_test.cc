@@ -311,7 +311,6 @@ TEST_F(OpRulesTest, EachKindSaysWhatItWants) {
       {{UHAL_OP_GRID_SAMPLE, {t({2, 3, 4, 5}), t({2, 6, 7, 3})}, {t({2, 3, 6, 7})}},
        "grid_sample: grid has shape (2, 6, 7, 3), expected (2, 6, 7, 2)"},
       {{UHAL_OP_GRID_SAMPLE, {t({2, 3, 0, 5}), t({2, 6, 7, 2})}, {t({2, 3, 6, 7})}}, "has nothing to sample from"},
-<<<<<<< HEAD
       {{UHAL_OP_RNN, {t({2, 5, 3, 15}), t({2, 16, 4})}, {t({2, 5, 3, 4})}},
        "rnn: x has shape (2, 5, 3, 15), expected (2, 5, 3, 16)"},
       {{UHAL_OP_RNN, {t({1, 5, 3, 16}), t({1, 16, 4})}, {t({1, 5, 3, 4})}, with(rnn(UHAL_RNN_LSTM, 2))},
@@ -334,14 +333,12 @@ TEST_F(OpRulesTest, EachKindSaysWhatItWants) {
         {t({1, 5, 3, 12})},
         with(rnn(UHAL_RNN_GRU))},
        "dproduct is NULL, but is required for a GRU"},
-=======
       {{UHAL_OP_RESAMPLE, {t({2, 3}), t({5}, I64), t({5, 2})}, {t({5, 3})}},
        "resample: first has dtype int64, expected int32"},
       {{UHAL_OP_RESAMPLE, {t({2, 3}), t({4}, UHAL_INT32), t({5, 2})}, {t({5, 3})}},
        "resample: first has shape (4,), expected (5,)"},
       {{UHAL_OP_RESAMPLE, {t({2, 3}), t({5}, UHAL_INT32), t({5, 2})}, {t({2, 3})}},
        "resample: y has shape (2, 3), expected (5, 3)"},
->>>>>>> detection
       {{UHAL_OP_COPY, {t({4}, I64)}, {t({4})}}, "copy: y has dtype float32, expected int64, the dtype of x"},
       {{UHAL_OP_IOTA, {}, {t({4}, UHAL_BOOL)}}, "iota: y has dtype bool"},
       {{UHAL_OP_TRIANGULAR, {t({4})}, {t({4})}}, "triangular: x has rank 1 (shape (4,)), expected 2 to 10"},
