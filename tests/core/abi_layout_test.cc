@@ -1,4 +1,4 @@
-// The layout of everything that crosses the boundary, as of ABI 1.7. A line that fails to compile means that a binary
+// The layout of everything that crosses the boundary, as of ABI 1.8. A line that fails to compile means that a binary
 // built against an older header would read the wrong bytes: append instead, or raise the major.
 #include <gtest/gtest.h>
 
@@ -181,6 +181,12 @@ FIELD(uhal_matmul_attributes, alpha, 8);
 FIELD(uhal_matmul_attributes, beta, 16);
 FIELD(uhal_matmul_attributes, activation, 24);
 FIELD(uhal_matmul_attributes, math_mode, 28);
+SIZE(uhal_matmul_quantized_attributes, 32);
+FIELD(uhal_matmul_quantized_attributes, struct_size, 0);
+FIELD(uhal_matmul_quantized_attributes, bits, 8);
+FIELD(uhal_matmul_quantized_attributes, activation, 12);
+FIELD(uhal_matmul_quantized_attributes, block_size, 16);
+FIELD(uhal_matmul_quantized_attributes, zero_point, 24);
 SIZE(uhal_triangular_solve_attributes, 24);
 FIELD(uhal_triangular_solve_attributes, struct_size, 0);
 FIELD(uhal_triangular_solve_attributes, upper, 8);
@@ -246,6 +252,11 @@ FIELD(uhal_random_attributes, key, 16);
 FIELD(uhal_random_attributes, counter, 24);
 FIELD(uhal_random_attributes, a, 40);
 FIELD(uhal_random_attributes, b, 48);
+SIZE(uhal_random_distribution_attributes, 40);
+FIELD(uhal_random_distribution_attributes, struct_size, 0);
+FIELD(uhal_random_distribution_attributes, distribution, 8);
+FIELD(uhal_random_distribution_attributes, key, 16);
+FIELD(uhal_random_distribution_attributes, counter, 24);
 
 SIZE(uhal_resize_attributes, 48);
 FIELD(uhal_resize_attributes, struct_size, 0);
@@ -447,6 +458,8 @@ VALUE(UHAL_FLOAT32, 12);
 VALUE(UHAL_FLOAT64, 13);
 VALUE(UHAL_COMPLEX64, 14);
 VALUE(UHAL_COMPLEX128, 15);
+VALUE(UHAL_FLOAT8_E4M3FN, 16);
+VALUE(UHAL_FLOAT8_E5M2, 17);
 VALUE(UHAL_MAX_RANK, 10);
 VALUE(UHAL_OP_INVALID, 0);
 VALUE(UHAL_OP_MAP, 1);
@@ -476,6 +489,7 @@ VALUE(UHAL_OP_QR, 52);
 VALUE(UHAL_OP_EIGEN_SYMMETRIC, 53);
 VALUE(UHAL_OP_SVD, 54);
 VALUE(UHAL_OP_EIGEN, 55);
+VALUE(UHAL_OP_MATMUL_QUANTIZED, 56);
 VALUE(UHAL_OP_CONVOLUTION, 64);
 VALUE(UHAL_OP_CONVOLUTION_BACKWARD_DATA, 65);
 VALUE(UHAL_OP_CONVOLUTION_BACKWARD_FILTER, 66);
@@ -497,6 +511,7 @@ VALUE(UHAL_OP_ATTENTION, 96);
 VALUE(UHAL_OP_ATTENTION_BACKWARD, 97);
 VALUE(UHAL_OP_RANDOM, 112);
 VALUE(UHAL_OP_DROPOUT, 113);
+VALUE(UHAL_OP_RANDOM_DISTRIBUTION, 114);
 VALUE(UHAL_OP_RESIZE, 128);
 VALUE(UHAL_OP_RESIZE_BACKWARD, 129);
 VALUE(UHAL_OP_GRID_SAMPLE, 130);
@@ -544,6 +559,9 @@ VALUE(UHAL_RANDOM_NORMAL, 1);
 VALUE(UHAL_RANDOM_TRUNCATED_NORMAL, 2);
 VALUE(UHAL_RANDOM_BERNOULLI, 3);
 VALUE(UHAL_RANDOM_BITS, 4);
+VALUE(UHAL_RANDOM_GAMMA, 0);
+VALUE(UHAL_RANDOM_POISSON, 1);
+VALUE(UHAL_RANDOM_BINOMIAL, 2);
 VALUE(UHAL_RESIZE_NEAREST, 0);
 VALUE(UHAL_RESIZE_LINEAR, 1);
 VALUE(UHAL_RESIZE_CUBIC, 2);
