@@ -2,10 +2,10 @@
 
     python benchmarks/low_precision.py [--quick] [--only "weights"] [--json FILE]
 
-On the stub (the default) the peer is NumPy: of products with quantized weights the product with weights that are float32
-already, which needs no dequantization; of int8 products and convolutions the same in float32. On another backend the
-products with weights of few bits are compared with the time in which the device copies as many bytes as the weights,
-scales and zero points have, at the bandwidth that it reports (or that --bandwidth says, in GB/s): the target is 1 / 0.7.
+On the stub (the default) the peer is NumPy: of products with quantized weights the product with weights that are
+float32 already, which needs no dequantization; of int8 products and convolutions the same in float32. On another
+backend the products with weights of few bits are compared with the time in which the device reads as many bytes as the
+weights and scales have, at the bandwidth that it reports (or that --bandwidth says, in GB/s): the target is 1 / 0.7.
 """
 
 from __future__ import annotations

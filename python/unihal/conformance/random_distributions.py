@@ -125,9 +125,9 @@ _SAMPLED: dict[int, tuple[tuple[float, float], ...]] = {
 
 
 def _check_sample(distribution: int, dtype: str, first: float, second: float, session: Session) -> None:
-    """The largest distance between the sample's distribution and the true one, as in random_numbers.py: by the inequality
-    of Dvoretzky, Kiefer, Wolfowitz and Massart it exceeds sqrt(ln(2 / p) / 2n) with a probability of at most p, also of
-    distributions with steps."""
+    """The largest distance between the sample's distribution and the true one, as in random_numbers.py: by the
+    inequality of Dvoretzky, Kiefer, Wolfowitz and Massart it exceeds sqrt(ln(2 / p) / 2n) with a probability of at most
+    p, also of distributions with steps."""
     np_dtype = np.dtype(dtype)
     inputs = [np.full(_SAMPLE, number, np_dtype) for number in (first, second)[: 2 if distribution == BINOMIAL else 1]]
     attributes = {"distribution": distribution, "key": session.seed + 1}

@@ -118,12 +118,12 @@ def random_multinomial(
     dtype: str = "int64",
     stream: Stream | None = None,
 ) -> Buffer:
-    """``count`` classes for each row of weights (..., classes), which need not add up to 1. Rows of nothing but zeros give
-    any class.
+    """``count`` classes for each row of weights (..., classes), which need not add up to 1. Rows of nothing but zeros
+    give any class.
 
     With replacement they are found by search in the running sums. Without it they are the largest of the weights'
-    logarithms with Gumbel noise (Kool et al., "Stochastic beams and where to find them", 2019), in the order in which they
-    would be drawn; classes of weight 0 come last.
+    logarithms with Gumbel noise (Kool et al., "Stochastic beams and where to find them", 2019), in the order in which
+    they would be drawn; classes of weight 0 come last.
     """
     wide = "float64" if weights.dtype == "float64" else "float32"
     if replacement:

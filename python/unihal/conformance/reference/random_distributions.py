@@ -39,6 +39,7 @@ class Uniforms:
         self._wide = wide
 
     def __call__(self, attempt: int) -> Array:
+        """Of an attempt: (elements, 4)."""
         if not self._wide:
             return np.asarray(((self._words(attempt) >> np.uint64(9)).astype(np.float64) + 0.5) * 2.0**-23)
         words = np.concatenate([self._words(2 * attempt), self._words(2 * attempt + 1)], axis=1)
@@ -65,10 +66,10 @@ def draw(distribution: int, uniforms: Uniforms, p: Array, q: Array | None) -> Dr
 _Attempt = Callable[[Array], "tuple[Array, Array, Array]"]
 
 
-def _until_accepted(uniforms: Uniforms, count: int, attempt: _Attempt) -> Drawn:
-    values = np.zeros(count)
-    margin = np.full(count, np.inf)
-    open_ = np.ones(count, bool)
+def _until_accepted(uniforms: Uniforms, wanted: Array, attempt: _Attempt) -> Drawn:
+    values = np.zeros(len(wanted))
+    margin = np.full(len(wanted), np.inf)
+    open_ = wanted.copy()
     for number in range(_ATTEMPTS):
         if not open_.any():
             break
@@ -96,7 +97,7 @@ def _gamma(uniforms: Uniforms, shape: Array) -> Drawn:
         near = np.where(inside, np.where(squeeze > 0, np.inf, np.abs(exact)), np.abs(1 + c * x))
         return np.where(small, boosts, 1) * d * v, inside & ((squeeze > 0) | (exact > 0)), near
 
-    drawn = _until_accepted(uniforms, len(shape), attempt)
+    drawn = _until_accepted(uniforms, shape > 0, attempt)
     drawn.values = np.where(shape == 0, 0, np.where(shape > 0, drawn.values, np.nan))
     return drawn
 
@@ -147,7 +148,7 @@ def _poisson(uniforms: Uniforms, mean: Array) -> Drawn:
         near = np.minimum(near, np.minimum(np.abs(us - 0.07), np.abs(v - surely)))
         return k, quick | (~refused & (exact >= 0)), near
 
-    many = _until_accepted(uniforms, len(mean), attempt)
+    many = _until_accepted(uniforms, mean >= 10, attempt)
     drawn = _chosen(mean < 10, few, many)
     drawn.values = np.where(mean == 0, 0, np.where(mean > 0, drawn.values, np.nan))
     return drawn
@@ -182,7 +183,7 @@ def _binomial(uniforms: Uniforms, n: Array, probability: Array) -> Drawn:
         near = np.minimum(near, np.minimum(np.abs(us - 0.07), np.abs(v - surely)))
         return k, quick | (~refused & (exact >= 0)), near
 
-    many = _until_accepted(uniforms, len(n), attempt)
+    many = _until_accepted(uniforms, n * p >= 10, attempt)
     drawn = _chosen(n * p < 10, few, many)
     values = np.where((n == 0) | (p == 0), 0, drawn.values)
     values = np.where(flipped, n - values, values)
