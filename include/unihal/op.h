@@ -19,6 +19,8 @@
  * - Complex numbers (since ABI 1.6). An op with a complex operand computes with complex numbers, of float64 if any
  * operand is float64 or complex128, else of float32; real operands lie on the real axis, and a real output takes the
  * real part. Errors are relative to the modulus. What needs an order, and what a kind does not name, is refused.
+ * - float8_e4m3fn and float8_e5m2 (since ABI 1.8) are dtypes to store in: copy, cast, fill and gathering take them, all
+ *   other kinds refuse them as INVALID_ARGUMENT.
  * - `attributes` may be NULL where the defaults below are wanted; its struct begins with struct_size.
  */
 #ifndef UNIHAL_OP_H_
@@ -182,6 +184,26 @@ enum {
    * conjugate pairs, the one with the positive imaginary part first. info: not 0 if the iteration did not converge. */
   UHAL_OP_EIGEN = 55,
 
+  /* [a (..., m, k), b, scales, zero_points (optional), c (optional)] -> [d (..., m, n)]: a matrix product whose weights
+   * are stored in 8 or 4 bits, d = activation(a @ w + c), w[i, j] = (q[i, j] - zero[g, j]) * scales[g, j], where g =
+   * i / block_size is the block of row i. Since ABI 1.8.
+   * - b of 8 bits is (k, n), int8 or uint8: b[i, j] = q[i, j]. Of 4 bits it is (ceil(k / 2), n), two weights a byte: the
+   *   low half of b[p, j] is q[2 p, j], the high half q[2 p + 1, j]; of uint8 they are 0 to 15, of int8 -8 to 7 (two's
+   *   complement).
+   * - scales broadcast to (blocks, n), blocks = ceil(k / block_size), or 1 if block_size is 0 (per channel; a scalar:
+   *   per matrix).
+   * - zero_points of b's dtype are packed as b is: they broadcast to (blocks, n), or of 4 bits to (ceil(blocks / 2), n),
+   *   that of block 2 p in the low half. Floating ones broadcast to (blocks, n). Where there are none, the attribute
+   *   zero_point stands for all.
+   * - a, scales, c and d are float32, float16 or bfloat16; c broadcasts to d (a bias is a row) and may be the same view
+   *   as d. Sums are float32; w may be rounded to a's dtype first, and d as that of UHAL_OP_MATMUL.
+   *
+   * Any strides: weights that lie channel by channel, (n, k) in memory, are a transposed view, and are read fastest.
+   * ONNX Runtime's MatMulNBits needs no repacking: its B (n, blocks, block_size / 2) is a view (k / 2, n) with strides
+   * (1, blocks * block_size / 2), its scales (n, blocks) and zero points (n, ceil(blocks / 2)) are transposed views, and
+   * zero_point is 8 (128 of 8 bits) where it has none. attributes: uhal_matmul_quantized_attributes. */
+  UHAL_OP_MATMUL_QUANTIZED = 56,
+
   /* -- convolution and pooling: 1 to 3 spatial axes -------------------------------------------
    * attributes: uhal_convolution_attributes, uhal_pool_attributes. */
 
@@ -277,6 +299,18 @@ enum {
   /* [x, turn (optional)] -> [y, mask (uint8 or bool)]. mask = uniform >= rate; y = mask * x / (1 - rate), or mask * x with
    * scale_at_inference. attributes: uhal_random_attributes (a = rate). */
   UHAL_OP_DROPOUT = 113,
+
+  /* [p, q (binomial only)] -> [y]. A number for each element of y, of a distribution whose parameters p and q are
+   * floating and broadcast to y:
+   *   UHAL_RANDOM_GAMMA     of shape p >= 0 and scale 1; y is floating
+   *   UHAL_RANDOM_POISSON   of mean p >= 0; y is real
+   *   UHAL_RANDOM_BINOMIAL  successes of p trials (a whole number) of probability q, from 0 to 1; y is real
+   * Of other parameters a floating y is NaN, and an integer is unspecified. Computed in float64 if an operand is float64,
+   * else in float32. As numbers are redrawn until they are accepted, each element has a sequence of its own: attempt j of
+   * element i (row-major) takes block counter + i + j * 2^96, in float64 the blocks of attempts 2 j and 2 j + 1; what is
+   * made of its words is in csrc/tables/random_distributions.h, and the same on every device but where a decision
+   * hangs on a rounding. Since ABI 1.8. attributes: uhal_random_distribution_attributes. */
+  UHAL_OP_RANDOM_DISTRIBUTION = 114,
 
   /* -- resampling ------------------------------------------------------------------------------ */
 
@@ -524,6 +558,14 @@ typedef struct uhal_matmul_attributes {
   uhal_math_mode math_mode; /* default UHAL_MATH_STRICT */
 } uhal_matmul_attributes;
 
+typedef struct uhal_matmul_quantized_attributes {
+  size_t struct_size;
+  int32_t bits; /* of a weight: 8 (the default) or 4 */
+  uhal_activation activation;
+  int64_t block_size; /* rows of b that share a scale: a power of two from 16; 0 (the default): all */
+  double zero_point;  /* where there are no zero_points; default 0 */
+} uhal_matmul_quantized_attributes;
+
 /* -- linear algebra: which triangle of a matrix is meant ------------------------------------------ */
 
 typedef struct uhal_triangular_solve_attributes {
@@ -622,6 +664,17 @@ typedef struct uhal_random_attributes {
   double a;            /* defaults 0 and 1 */
   double b;
 } uhal_random_attributes;
+
+typedef int32_t uhal_parameter_distribution;
+enum { UHAL_RANDOM_GAMMA = 0, UHAL_RANDOM_POISSON = 1, UHAL_RANDOM_BINOMIAL = 2 };
+
+typedef struct uhal_random_distribution_attributes {
+  size_t struct_size;
+  uhal_parameter_distribution distribution; /* default UHAL_RANDOM_GAMMA */
+  int32_t reserved;
+  uint64_t key;
+  uint64_t counter[2]; /* low, high */
+} uhal_random_distribution_attributes;
 
 /* Output coordinate i of an axis lies at position p of the input: i * (x's length - 1) / (y's length - 1) with
  * align_corners (0 for a single output); else (i + 0.5) * step - 0.5 with half_pixel_centers; else i * step, where

@@ -111,6 +111,13 @@ const Field random_fields[] = {FIELD(uhal_random_attributes, distribution, UHAL_
 const Field resize_fields[] = {
     FIELD(uhal_resize_attributes, mode, UHAL_RESIZE_NEAREST), FIELD(uhal_resize_attributes, align_corners, 0),
     FIELD(uhal_resize_attributes, half_pixel_centers, 0), FIELD(uhal_resize_attributes, scale, 0)};
+const Field random_distribution_fields[] = {FIELD(uhal_random_distribution_attributes, distribution, 0),
+                                            FIELD(uhal_random_distribution_attributes, key, 0),
+                                            FIELD(uhal_random_distribution_attributes, counter, 0)};
+const Field matmul_quantized_fields[] = {FIELD(uhal_matmul_quantized_attributes, bits, 8),
+                                         FIELD(uhal_matmul_quantized_attributes, activation, UHAL_ACTIVATION_NONE),
+                                         FIELD(uhal_matmul_quantized_attributes, block_size, 0),
+                                         FIELD(uhal_matmul_quantized_attributes, zero_point, 0)};
 const Field grid_sample_fields[] = {FIELD(uhal_grid_sample_attributes, mode, UHAL_GRID_SAMPLE_LINEAR),
                                     FIELD(uhal_grid_sample_attributes, padding, UHAL_GRID_SAMPLE_ZEROS),
                                     FIELD(uhal_grid_sample_attributes, align_corners, 0),
@@ -148,6 +155,8 @@ const Layout layouts[] = {
     LAYOUT(UHAL_OP_SCAN, UHAL_OP_SCAN, uhal_scan_attributes, scan_fields),
     LAYOUT(UHAL_OP_SORT, UHAL_OP_TOP_K, uhal_axis_attributes, axis_fields),
     LAYOUT(UHAL_OP_MATMUL, UHAL_OP_MATMUL, uhal_matmul_attributes, matmul_fields),
+    LAYOUT(UHAL_OP_MATMUL_QUANTIZED, UHAL_OP_MATMUL_QUANTIZED, uhal_matmul_quantized_attributes,
+           matmul_quantized_fields),
     LAYOUT(UHAL_OP_TRIANGULAR_SOLVE, UHAL_OP_TRIANGULAR_SOLVE, uhal_triangular_solve_attributes,
            triangular_solve_fields),
     LAYOUT(UHAL_OP_CHOLESKY, UHAL_OP_CHOLESKY, uhal_triangle_attributes, triangle_fields),
@@ -159,6 +168,8 @@ const Layout layouts[] = {
     LAYOUT(UHAL_OP_BATCH_NORM, UHAL_OP_RMS_NORM_BACKWARD, uhal_norm_attributes, norm_fields),
     LAYOUT(UHAL_OP_ATTENTION, UHAL_OP_ATTENTION_BACKWARD, uhal_attention_attributes, attention_fields),
     LAYOUT(UHAL_OP_RANDOM, UHAL_OP_DROPOUT, uhal_random_attributes, random_fields),
+    LAYOUT(UHAL_OP_RANDOM_DISTRIBUTION, UHAL_OP_RANDOM_DISTRIBUTION, uhal_random_distribution_attributes,
+           random_distribution_fields),
     LAYOUT(UHAL_OP_RESIZE, UHAL_OP_RESIZE_BACKWARD, uhal_resize_attributes, resize_fields),
     LAYOUT(UHAL_OP_GRID_SAMPLE, UHAL_OP_GRID_SAMPLE_BACKWARD_GRID, uhal_grid_sample_attributes, grid_sample_fields),
     LAYOUT(UHAL_OP_RESAMPLE, UHAL_OP_RESAMPLE, uhal_axis_attributes, axis_fields),

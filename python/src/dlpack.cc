@@ -33,6 +33,8 @@ constexpr dlpack::DataType data_types[UHAL_DTYPE_COUNT] = {
     {dlpack::kFloat, 64, 1},     // float64
     {dlpack::kComplex, 64, 1},   // complex64
     {dlpack::kComplex, 128, 1},  // complex128
+    {dlpack::kFloat8E4m3fn, 8, 1},
+    {dlpack::kFloat8E5m2, 8, 1},
 };
 
 uhal_dtype find_dtype(const dlpack::DataType& wanted) {

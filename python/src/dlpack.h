@@ -6,7 +6,16 @@
 namespace unihal::python::dlpack {
 
 enum DeviceType : int32_t { kCpu = 1 };
-enum TypeCode : uint8_t { kInt = 0, kUint = 1, kFloat = 2, kBfloat = 4, kComplex = 5, kBool = 6 };
+enum TypeCode : uint8_t {
+  kInt = 0,
+  kUint = 1,
+  kFloat = 2,
+  kBfloat = 4,
+  kComplex = 5,
+  kBool = 6,
+  kFloat8E4m3fn = 10,
+  kFloat8E5m2 = 12
+};
 
 struct DataType {
   uint8_t code;

@@ -14,6 +14,9 @@ _SIGNED = ("int8", "int16", "int32", "int64")
 _UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
 INTEGERS = frozenset(("bool", *_SIGNED, *_UNSIGNED))
 
+#: What NumPy has only with the package ml_dtypes.
+_OF_ML_DTYPES = frozenset(("bfloat16", "float8_e4m3fn", "float8_e5m2"))
+
 
 def number(name: str) -> int:
     """The ABI's number of a dtype."""
@@ -77,19 +80,19 @@ def with_imaginary_part(name: str) -> str:
 
 
 def to_numpy(name: str) -> np.dtype[Any]:
-    """NumPy's dtype; bfloat16 comes from the package ml_dtypes."""
+    """NumPy's dtype; bfloat16 and float8 come from the package ml_dtypes."""
     import numpy as np
 
-    if name != "bfloat16":
+    if name not in _OF_ML_DTYPES:
         return np.dtype(name)
     try:
         import ml_dtypes
     except ImportError:
         raise errors.UnimplementedError(
-            "NumPy has no bfloat16 of its own; install the package ml_dtypes, or cast to float32 first"
+            f"NumPy has no {name} of its own; install the package ml_dtypes, or cast to float32 first"
         ) from None
-    bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
-    return bfloat16
+    found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+    return found
 
 
 def from_numpy(dtype: np.dtype[Any]) -> str:

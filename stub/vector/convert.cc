@@ -15,6 +15,12 @@ struct Float16 {
 struct Bfloat16 {
   uint16_t bits;
 };
+struct Float8E4m3fn {
+  uint8_t bits;
+};
+struct Float8E5m2 {
+  uint8_t bits;
+};
 
 template <class R>
 struct Complex {
@@ -36,6 +42,14 @@ inline T load(Float16 value) {
 template <class T>
 inline T load(Bfloat16 value) {
   return static_cast<T>(bfloat16_to_float(value.bits));
+}
+template <class T>
+inline T load(Float8E4m3fn value) {
+  return static_cast<T>(float8_e4m3fn_to_float(value.bits));
+}
+template <class T>
+inline T load(Float8E5m2 value) {
+  return static_cast<T>(float8_e5m2_to_float(value.bits));
 }
 
 template <class T, class Stored>
@@ -83,6 +97,14 @@ template <class T>
 struct Store<T, Bfloat16> {
   static Bfloat16 convert(T value) { return {float_to_bfloat16(narrow(value))}; }
 };
+template <class T>
+struct Store<T, Float8E4m3fn> {
+  static Float8E4m3fn convert(T value) { return {float_to_float8_e4m3fn(narrow(value))}; }
+};
+template <class T>
+struct Store<T, Float8E5m2> {
+  static Float8E5m2 convert(T value) { return {float_to_float8_e5m2(narrow(value))}; }
+};
 
 template <class R, class Stored>
 struct Store<Complex<R>, Stored> {
@@ -99,6 +121,14 @@ struct Store<Complex<R>, Float16> {
 template <class R>
 struct Store<Complex<R>, Bfloat16> {
   static Bfloat16 convert(Complex<R> value) { return Store<R, Bfloat16>::convert(value.x); }
+};
+template <class R>
+struct Store<Complex<R>, Float8E4m3fn> {
+  static Float8E4m3fn convert(Complex<R> value) { return Store<R, Float8E4m3fn>::convert(value.x); }
+};
+template <class R>
+struct Store<Complex<R>, Float8E5m2> {
+  static Float8E5m2 convert(Complex<R> value) { return Store<R, Float8E5m2>::convert(value.x); }
 };
 template <class R, class S>
 struct Store<Complex<R>, Complex<S>> {
@@ -154,25 +184,29 @@ const LoadLoop kLoadLoops[UHAL_DTYPE_COUNT][kComputeTypes] = {
     UHAL_LOADS(double),
     {nullptr, nullptr, nullptr, nullptr, UHAL_COMPLEX_LOADS(Complex<float>)},
     {nullptr, nullptr, nullptr, nullptr, UHAL_COMPLEX_LOADS(Complex<double>)},
+    UHAL_LOADS(Float8E4m3fn),
+    UHAL_LOADS(Float8E5m2),
 };
 
 // `...`: those of the complex dtypes.
-#define UHAL_STORES(T, ...) \
-  {nullptr,                 \
-   store_loop<T, Bool>,     \
-   store_loop<T, int8_t>,   \
-   store_loop<T, int16_t>,  \
-   store_loop<T, int32_t>,  \
-   store_loop<T, int64_t>,  \
-   store_loop<T, uint8_t>,  \
-   store_loop<T, uint16_t>, \
-   store_loop<T, uint32_t>, \
-   store_loop<T, uint64_t>, \
-   store_loop<T, Float16>,  \
-   store_loop<T, Bfloat16>, \
-   store_loop<T, float>,    \
-   store_loop<T, double>,   \
-   __VA_ARGS__}
+#define UHAL_STORES(T, ...)     \
+  {nullptr,                     \
+   store_loop<T, Bool>,         \
+   store_loop<T, int8_t>,       \
+   store_loop<T, int16_t>,      \
+   store_loop<T, int32_t>,      \
+   store_loop<T, int64_t>,      \
+   store_loop<T, uint8_t>,      \
+   store_loop<T, uint16_t>,     \
+   store_loop<T, uint32_t>,     \
+   store_loop<T, uint64_t>,     \
+   store_loop<T, Float16>,      \
+   store_loop<T, Bfloat16>,     \
+   store_loop<T, float>,        \
+   store_loop<T, double>,       \
+   __VA_ARGS__,                 \
+   store_loop<T, Float8E4m3fn>, \
+   store_loop<T, Float8E5m2>}
 #define UHAL_COMPLEX_STORES(T) UHAL_STORES(T, store_loop<T, Complex<float>>, store_loop<T, Complex<double>>)
 extern const StoreLoop kStoreLoops[kComputeTypes][UHAL_DTYPE_COUNT];
 const StoreLoop kStoreLoops[kComputeTypes][UHAL_DTYPE_COUNT] = {

@@ -88,6 +88,12 @@ uhal_segment_attributes segments(uhal_reduction reduction, uhal_segment_form for
 uhal_random_attributes random(uhal_distribution distribution, double a, double b) {
   return {sizeof(uhal_random_attributes), distribution, 0, 1, {0, 0}, a, b};
 }
+uhal_matmul_quantized_attributes quantized(int32_t bits, int64_t block_size) {
+  return {sizeof(uhal_matmul_quantized_attributes), bits, UHAL_ACTIVATION_NONE, block_size, 0};
+}
+uhal_random_distribution_attributes distribution(uhal_parameter_distribution which) {
+  return {sizeof(uhal_random_distribution_attributes), which, 0, 1, {0, 0}};
+}
 uhal_resize_attributes resize(double scale) {
   return {sizeof(uhal_resize_attributes), UHAL_RESIZE_NEAREST, 0, 0, 0, {scale, scale, scale}};
 }
@@ -207,6 +213,13 @@ std::vector<Call> sound_calls() {
       {UHAL_OP_RESIZE, {t({2, 3, 4, 5})}, {t({2, 3, 8, 7})}},
       {UHAL_OP_RESIZE_BACKWARD, {t({2, 3, 8, 7})}, {t({2, 3, 4, 5})}},
       {UHAL_OP_GRID_SAMPLE, {t({2, 3, 4, 5}), t({2, 6, 7, 2})}, {t({2, 3, 6, 7})}},
+      {UHAL_OP_MATMUL_QUANTIZED, {t({2, 3, 40}), t({40, 5}, UHAL_INT8), t({1, 5})}, {t({2, 3, 5})}},
+      {UHAL_OP_MATMUL_QUANTIZED,
+       {t({3, 41}, UHAL_FLOAT16), t({21, 5}, UHAL_UINT8), t({3, 5}), t({2, 5}, UHAL_UINT8), t({5})},
+       {t({3, 5}, UHAL_BFLOAT16)},
+       with(quantized(4, 16))},
+      {UHAL_OP_RANDOM_DISTRIBUTION, {t({4, 1})}, {t({4, 6}, UHAL_FLOAT64)}},
+      {UHAL_OP_RANDOM_DISTRIBUTION, {t({4, 1}), t({6})}, {t({4, 6}, I64)}, with(distribution(UHAL_RANDOM_BINOMIAL))},
       {UHAL_OP_GRID_SAMPLE, {t({2, 3, 4, 5, 6}), t({2, 7, 8, 9, 3})}, {t({2, 3, 7, 8, 9})}},
       {UHAL_OP_GRID_SAMPLE_BACKWARD_DATA, {t({2, 3, 6, 7}), t({2, 6, 7, 2})}, {t({2, 3, 4, 5})}},
       {UHAL_OP_GRID_SAMPLE_BACKWARD_GRID, {t({2, 3, 6, 7}), t({2, 3, 4, 5}), t({2, 6, 7, 2})}, {t({2, 6, 7, 2})}},
@@ -400,6 +413,27 @@ TEST_F(OpRulesTest, EachKindSaysWhatItWants) {
       {{UHAL_OP_MATMUL, {t({3, 4}), t({5, 6})}, {t({3, 6})}}, "matmul: b has shape (5, 6), expected (4, 6)"},
       {{UHAL_OP_MATMUL, {t({3, 4}), t({4, 6})}, {t({3, 5})}}, "matmul: d has shape (3, 5), expected (3, 6)"},
       {{UHAL_OP_MATMUL, {t({4}), t({4, 6})}, {t({1, 6})}}, "matmul: a has rank 1"},
+      {{UHAL_OP_MATMUL_QUANTIZED, {t({3, 40}), t({40, 5}, UHAL_INT8), t({2, 5})}, {t({3, 5})}},
+       "scales has shape (2, 5), which does not broadcast"},
+      {{UHAL_OP_MATMUL_QUANTIZED, {t({3, 40}), t({40, 5}, UHAL_INT8), t({5})}, {t({3, 5})}, with(quantized(4, 0))},
+       "b has shape (40, 5), expected (20, 5)"},
+      {{UHAL_OP_MATMUL_QUANTIZED, {t({3, 40}), t({40, 5}, UHAL_INT8), t({5})}, {t({3, 5})}, with(quantized(3, 0))},
+       "the attribute bits is 3, expected 8 or 4"},
+      {{UHAL_OP_MATMUL_QUANTIZED, {t({3, 40}), t({40, 5}, UHAL_INT8), t({5})}, {t({3, 5})}, with(quantized(8, 24))},
+       "the attribute block_size is 24, expected a power of two from 16"},
+      {{UHAL_OP_MATMUL_QUANTIZED, {t({3, 40}, UHAL_FLOAT64), t({40, 5}, UHAL_INT8), t({5})}, {t({3, 5})}},
+       "a has dtype float64, expected float32, float16 or bfloat16; cast it first"},
+      {{UHAL_OP_MATMUL_QUANTIZED, {t({3, 40}), t({40, 5}, UHAL_INT8), t({5}), t({5}, UHAL_UINT8)}, {t({3, 5})}},
+       "zero_points has dtype uint8, expected b's dtype"},
+      {{UHAL_OP_RANDOM_DISTRIBUTION, {t({4})}, {t({4})}, with(distribution(UHAL_RANDOM_BINOMIAL))},
+       "q is NULL, but is required for the binomial distribution"},
+      {{UHAL_OP_RANDOM_DISTRIBUTION, {t({4}), t({4})}, {t({4})}}, "q is given"},
+      {{UHAL_OP_RANDOM_DISTRIBUTION, {t({4})}, {t({4}, I64)}}, "a floating dtype for a gamma distribution"},
+      {{UHAL_OP_RANDOM_DISTRIBUTION, {t({4}, I64)}, {t({4}, I64)}, with(distribution(UHAL_RANDOM_POISSON))},
+       "p has dtype int64, expected a floating dtype"},
+      {{UHAL_OP_SOFTMAX, {t({4}, UHAL_FLOAT8_E5M2)}, {t({4})}}, "x has dtype float8_e5m2, which is for storage"},
+      {{UHAL_OP_SCATTER, {t({3}, I64), t({3}, UHAL_FLOAT8_E4M3FN)}, {t({5}, UHAL_FLOAT8_E4M3FN)}},
+       "updates has dtype float8_e4m3fn, which is for storage (copy, cast, fill, gather); cast it first"},
       {{UHAL_OP_MATMUL, {t({7, 3, 4}), t({4, 6})}, {t({2, 3, 6})}}, "a has shape (7, 3, 4), which does not broadcast"},
       {{UHAL_OP_MATMUL, {t({3, 4}), t({4, 6}), t({3})}, {t({3, 6})}}, "c has shape (3,), which does not broadcast"},
       {{UHAL_OP_TRIANGULAR_SOLVE, {t({3, 4}), t({3, 2})}, {t({3, 2})}}, "a has shape (3, 4), expected (3, 3)"},

@@ -106,10 +106,14 @@ uhal_dtype BuiltOp::dtype(char mark) {
       return input_.below(2) == 0 ? UHAL_UINT8 : UHAL_BOOL;
     case 'n':
       return UHAL_INT32;
+    case 'q':
+      return input_.below(2) == 0 ? UHAL_INT8 : UHAL_UINT8;
+    case 'h':
+      return UHAL_FLOAT16 + input_.below(3);
     case 's':
       return dtype_ == UHAL_FLOAT64 ? UHAL_FLOAT64 : UHAL_FLOAT32;
     case 'v':
-      return 1 + input_.below(UHAL_DTYPE_COUNT - 1);
+      return 1 + input_.below(UHAL_COMPLEX128);
     default:
       return dtype_;
   }

@@ -18,6 +18,10 @@ constexpr uhal_reduce_attributes kReduce = {sizeof kReduce, UHAL_REDUCE_SUM, 0};
 constexpr uhal_axis_attributes kAxis = {sizeof kAxis, 1, 0};
 constexpr uhal_scan_attributes kScan = {sizeof kScan, 1, UHAL_REDUCE_SUM, 0, 0};
 constexpr uhal_matmul_attributes kMatmul = {sizeof kMatmul, 1, 1, UHAL_ACTIVATION_NONE, 0};
+constexpr uhal_matmul_quantized_attributes kQuantized = {sizeof kQuantized, 8, UHAL_ACTIVATION_NONE, 0, 0};
+constexpr uhal_matmul_quantized_attributes kHalves = {sizeof kHalves, 4, UHAL_ACTIVATION_RELU, 16, 8};
+constexpr uhal_random_distribution_attributes kGamma = {sizeof kGamma, UHAL_RANDOM_GAMMA, 0, 7, {1, 0}};
+constexpr uhal_random_distribution_attributes kBinomial = {sizeof kBinomial, UHAL_RANDOM_BINOMIAL, 0, 7, {1, 0}};
 constexpr uhal_convolution_attributes kConvolution = {
     sizeof kConvolution, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}, {0, 0, 0}, 1, UHAL_ACTIVATION_NONE, 0};
 constexpr uhal_convolution_attributes kGroups = {sizeof kGroups,       {2, 1, 1}, {1, 2, 1}, {1, 0, 0}, {1, 2, 0}, 2,
@@ -85,6 +89,8 @@ const OpTemplate kOpTemplates[] = {
 
     {UHAL_OP_MATMUL, "mk kn n?", "mn", WITH(kMatmul)},
     {UHAL_OP_MATMUL, "abmk bkn abmn?", "abmn", WITH(kMatmul)},
+    {UHAL_OP_MATMUL_QUANTIZED, "amk/h kn/q 1n/h 1n/h? n/h?", "amn/h", WITH(kQuantized)},
+    {UHAL_OP_MATMUL_QUANTIZED, "m4/h 2n/q n/h ()/h? mn/h?", "mn/h", WITH(kHalves)},
 
     {UHAL_OP_TRIANGULAR_SOLVE, "bnn/s abnk/s", "abnk/s b/n?", WITH(kTriangularSolve)},
     {UHAL_OP_TRIANGULAR_SOLVE, "nn/c nk/c", "nk/c ()/n?", WITH(kTriangularSolve)},
@@ -134,6 +140,8 @@ const OpTemplate kOpTemplates[] = {
 
     {UHAL_OP_RANDOM, "", "abc/v", WITH(kRandom)},
     {UHAL_OP_DROPOUT, "abc", "abc abc/m", WITH(kDropout)},
+    {UHAL_OP_RANDOM_DISTRIBUTION, "abc/h", "abc/h", WITH(kGamma)},
+    {UHAL_OP_RANDOM_DISTRIBUTION, "c/h b1/h", "abc/i", WITH(kBinomial)},
     {UHAL_OP_RESIZE, "ncxy", "ncpq", WITH(kResize)},
     {UHAL_OP_RESIZE_BACKWARD, "ncpq", "ncxy", WITH(kResize)},
     {UHAL_OP_GRID_SAMPLE, "ncxy npq2", "ncpq", WITH(kGridSample)},

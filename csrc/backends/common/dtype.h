@@ -7,18 +7,18 @@ namespace unihal {
 
 struct DtypeInfo {
   const char* name;
-  int8_t size;  // bytes
-  bool floating;
-  bool integer;  // bool counts as an integer
+  int8_t size;    // bytes
+  bool floating;  // of the 8-bit ones the core gives backends what moves or casts them only
+  bool integer;   // bool counts as an integer
 };
 
 inline constexpr DtypeInfo kDtypes[UHAL_DTYPE_COUNT] = {
-    {"invalid", 0, false, false},     {"bool", 1, false, true},    {"int8", 1, false, true},
-    {"int16", 2, false, true},        {"int32", 4, false, true},   {"int64", 8, false, true},
-    {"uint8", 1, false, true},        {"uint16", 2, false, true},  {"uint32", 4, false, true},
-    {"uint64", 8, false, true},       {"float16", 2, true, false}, {"bfloat16", 2, true, false},
-    {"float32", 4, true, false},      {"float64", 8, true, false}, {"complex64", 8, false, false},
-    {"complex128", 16, false, false},
+    {"invalid", 0, false, false},     {"bool", 1, false, true},          {"int8", 1, false, true},
+    {"int16", 2, false, true},        {"int32", 4, false, true},         {"int64", 8, false, true},
+    {"uint8", 1, false, true},        {"uint16", 2, false, true},        {"uint32", 4, false, true},
+    {"uint64", 8, false, true},       {"float16", 2, true, false},       {"bfloat16", 2, true, false},
+    {"float32", 4, true, false},      {"float64", 8, true, false},       {"complex64", 8, false, false},
+    {"complex128", 16, false, false}, {"float8_e4m3fn", 1, true, false}, {"float8_e5m2", 1, true, false},
 };
 
 inline constexpr const DtypeInfo& info(uhal_dtype dtype) {

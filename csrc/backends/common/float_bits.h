@@ -55,6 +55,39 @@ inline uint16_t float_to_float16(float value) {
                                                                 : normal));
 }
 
+inline float float8_e5m2_to_float(uint8_t byte) { return float16_to_float(static_cast<uint16_t>(byte << 8)); }
+
+inline float float8_e4m3fn_to_float(uint8_t byte) {
+  const uint32_t magnitude = byte & 0x7f;
+  const uint32_t sign = static_cast<uint32_t>(byte & 0x80) << 24;
+  const uint32_t normal = (magnitude << 20) + (120u << 23);  // 120: the difference of the exponents' biases
+  const uint32_t subnormal = bits_of(static_cast<float>(static_cast<int32_t>(magnitude)) * 0x1p-9f);
+  return float_of(sign | (magnitude < 0x8 ? subnormal : magnitude == 0x7f ? 0x7fc00000 : normal));
+}
+
+// Rounds to nearest even; beyond the range gives infinity, NaN stays NaN.
+inline uint8_t float_to_float8_e5m2(float value) {
+  const uint32_t bits = bits_of(value);
+  const uint32_t magnitude = bits & 0x7fffffff;
+  const uint32_t sign = (bits >> 24) & 0x80;
+  const uint32_t normal = (magnitude + 0xfffff + ((magnitude >> 21) & 1) - (112u << 23)) >> 21;
+  const uint32_t subnormal = bits_of(float_of(magnitude) + 128.0f) - 0x43000000;  // rounds at 2^-16
+  const uint32_t special = magnitude > 0x7f800000 ? 0x7e : 0x7c;
+  return static_cast<uint8_t>(sign | (magnitude >= 0x47800000 ? special : magnitude < 0x38800000 ? subnormal : normal));
+}
+
+// Rounds to nearest even; beyond the range gives NaN, as there are no infinities.
+inline uint8_t float_to_float8_e4m3fn(float value) {
+  const uint32_t bits = bits_of(value);
+  const uint32_t magnitude = bits & 0x7fffffff;
+  const uint32_t sign = (bits >> 24) & 0x80;
+  const uint32_t normal = (magnitude + 0x7ffff + ((magnitude >> 20) & 1) - (120u << 23)) >> 20;
+  const uint32_t subnormal = bits_of(float_of(magnitude) + 16384.0f) - 0x46800000;  // rounds at 2^-9
+  return static_cast<uint8_t>(sign | (magnitude > 0x43e80000   ? 0x7f               // 464, halfway to what 480 would be
+                                      : magnitude < 0x3c800000 ? subnormal
+                                                               : normal));
+}
+
 // A float that rounds further (to float16 or bfloat16) as the double would: inexact results are rounded to odd.
 inline float double_to_float_odd(double value) {
   const float nearest = static_cast<float>(value);

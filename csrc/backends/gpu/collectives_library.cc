@@ -11,7 +11,24 @@ constexpr int kUnknownDtype = -1;
 
 // ncclDataType_t, by dtype. Booleans are bytes of 0 and 1.
 constexpr int kDtypesOfNccl[UHAL_DTYPE_COUNT] = {
-    kUnknownDtype, 1, 0, kUnknownDtype, 2, 4, 1, kUnknownDtype, 3, 5, 6, 9, 7, 8, kUnknownDtype, kUnknownDtype,
+    kUnknownDtype,
+    1,
+    0,
+    kUnknownDtype,
+    2,
+    4,
+    1,
+    kUnknownDtype,
+    3,
+    5,
+    6,
+    9,
+    7,
+    8,
+    kUnknownDtype,
+    kUnknownDtype,
+    kUnknownDtype,
+    kUnknownDtype,
 };
 
 constexpr int kSum = 0;  // ncclRedOp_t

@@ -9,9 +9,9 @@ struct DtypeRow {
 
 // In order of the enumerators.
 constexpr DtypeRow kDtypes[] = {
-    {"invalid", 0}, {"bool", 1},    {"int8", 1},      {"int16", 2},       {"int32", 4},   {"int64", 8},
-    {"uint8", 1},   {"uint16", 2},  {"uint32", 4},    {"uint64", 8},      {"float16", 2}, {"bfloat16", 2},
-    {"float32", 4}, {"float64", 8}, {"complex64", 8}, {"complex128", 16},
+    {"invalid", 0}, {"bool", 1},    {"int8", 1},      {"int16", 2},       {"int32", 4},         {"int64", 8},
+    {"uint8", 1},   {"uint16", 2},  {"uint32", 4},    {"uint64", 8},      {"float16", 2},       {"bfloat16", 2},
+    {"float32", 4}, {"float64", 8}, {"complex64", 8}, {"complex128", 16}, {"float8_e4m3fn", 1}, {"float8_e5m2", 1},
 };
 static_assert(sizeof kDtypes / sizeof *kDtypes == UHAL_DTYPE_COUNT, "a row for each dtype");
 

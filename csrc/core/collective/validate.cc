@@ -205,6 +205,11 @@ uhal_status check_collective(const Communicator& communicator, const uhal_collec
   UHAL_EXPECT(check_size(*row, communicator, *collective));
   *nothing = collective->count == 0;
   if (*nothing) return UHAL_OK;
+  if (collective->dtype == UHAL_FLOAT8_E4M3FN || collective->dtype == UHAL_FLOAT8_E5M2) {
+    return UHAL_FAIL(UHAL_INVALID_ARGUMENT,
+                     "%s: %s is for storage; move it as uint8, or cast it first to what is to be reduced.", row->name,
+                     uhal_dtype_name(collective->dtype));
+  }
   const size_t block_bytes = static_cast<size_t>(collective->count) * uhal_dtype_size(collective->dtype);
   const Side source = {"source", collective->source, blocks_of(row->source, communicator, *collective)};
   const Side destination = {"destination", collective->destination,

@@ -9,6 +9,7 @@
 #include "csrc/core/launch/validate_op.h"
 #include "csrc/core/op/cost.h"
 #include "csrc/core/op/description.h"
+#include "csrc/core/op/shape_rules.h"
 #include "csrc/core/profile/profiler.h"
 #include "csrc/core/stream/capture.h"
 #include "unihal/op.h"
@@ -31,8 +32,20 @@ void note_operands(Capture* capture, const uhal_op& op) {
   }
 }
 
+// A backend that was built before float8 would not know even its size: it gets none of it unless it says that it has.
+uhal_status refuse_float8(const uhal_device& device, const uhal_op& op) {
+  for (int i = 0; i < op.input_count + op.output_count; ++i) {
+    const uhal_tensor* view = i < op.input_count ? op.inputs[i] : op.outputs[i - op.input_count];
+    if (view == nullptr || !is_float8(view->dtype)) continue;
+    if ((device.properties.supported_dtypes >> view->dtype & 1) != 0) continue;
+    return UHAL_FAIL(UHAL_UNIMPLEMENTED, "The device has no %s.", uhal_dtype_name(view->dtype));
+  }
+  return UHAL_OK;
+}
+
 uhal_status submit(Stream* stream, const OpView& view) {
   const Backend& backend = *stream->device->backend;
+  if (uhal_status refused = refuse_float8(*stream->device, *view.op); refused != UHAL_OK) return refused;
   uhal_op defaulted;
   const uhal_op* op = view.op;
   if (op->attributes != view.attributes) {
@@ -56,6 +69,7 @@ uhal_status submit(Stream* stream, const OpView& view) {
 }
 
 uhal_status backend_supports(const uhal_device& device, const OpView& view) {
+  if (uhal_status refused = refuse_float8(device, *view.op); refused != UHAL_OK) return refused;
   uhal_op complete = *view.op;
   complete.attributes = view.attributes;
   const Backend& backend = *device.backend;

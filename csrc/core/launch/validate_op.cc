@@ -223,8 +223,32 @@ uhal_status check_attributes(OpView* view) {
                    struct_size, row.attributes_size);
 }
 
+// Kinds that move elements, or make others of them one by one.
+bool takes_float8(uhal_op_kind kind) {
+  switch (kind) {
+    case UHAL_OP_COPY:
+    case UHAL_OP_CAST:
+    case UHAL_OP_FILL:
+    case UHAL_OP_GATHER:
+    case UHAL_OP_GATHER_ND:
+    case UHAL_OP_GATHER_ELEMENTS:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// op.h: what computes has no float8.
+uhal_status check_storage(const Operand& operand) {
+  if (!is_float8(operand.tensor->dtype) || takes_float8(operand.op.row->kind)) return UHAL_OK;
+  return UHAL_FAIL(UHAL_INVALID_ARGUMENT,
+                   "%s: %s has dtype %s, which is for storage (copy, cast, fill, gather); cast it first.",
+                   operand.op.row->name, operand.name, uhal_dtype_name(operand.tensor->dtype));
+}
+
 uhal_status check_operand(const Operand& operand, uhal_device* device, OperandData data, Extent* extent) {
   if (uhal_status status = check_fields(operand); status != UHAL_OK) return status;
+  if (uhal_status status = check_storage(operand); status != UHAL_OK) return status;
   int64_t element_bytes = static_cast<int64_t>(uhal_dtype_size(operand.tensor->dtype));
   if (uhal_status status = measure(operand, element_bytes, extent); status != UHAL_OK) return status;
   if (data == OperandData::kIgnored) return UHAL_OK;

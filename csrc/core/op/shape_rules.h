@@ -28,8 +28,9 @@ std::string shape_text(int rank, const int64_t* dims);
 
 int64_t element_count(const uhal_tensor& tensor);
 bool same_shape(const uhal_tensor& tensor, const Shape& shape);
-bool is_floating(uhal_dtype dtype);
+bool is_floating(uhal_dtype dtype);  // and computed with
 bool is_complex(uhal_dtype dtype);
+bool is_float8(uhal_dtype dtype);  // for storage only
 bool is_index(uhal_dtype dtype);  // int32 or int64
 
 // The name of an operand of the op, for messages.

@@ -186,6 +186,27 @@ uhal_status check_random(const OpView& op) {
   }
 }
 
+uhal_status check_random_distribution(const OpView& op) {
+  const auto& attributes = op.attributes_as<uhal_random_distribution_attributes>();
+  const uhal_tensor& y = *op.output(0);
+  UHAL_EXPECT(expect_attribute(op, "distribution", attributes.distribution, UHAL_RANDOM_GAMMA, UHAL_RANDOM_BINOMIAL));
+  const bool is_binomial = attributes.distribution == UHAL_RANDOM_BINOMIAL;
+  if (is_binomial) UHAL_EXPECT(expect_present(op, op.input(1), "q", "the binomial distribution"));
+  if (!is_binomial && op.input(1) != nullptr) {
+    return UHAL_FAIL(UHAL_INVALID_ARGUMENT,
+                     "random_distribution: q is given, but only the binomial distribution has two parameters.");
+  }
+  for (const uhal_tensor* parameter : {op.input(0), op.input(1)}) {
+    if (parameter == nullptr) continue;
+    UHAL_EXPECT(expect_dtype(op, parameter, is_floating(parameter->dtype), "a floating dtype"));
+    UHAL_EXPECT(expect_broadcast(op, parameter, Shape(y)));
+  }
+  if (attributes.distribution == UHAL_RANDOM_GAMMA) {
+    return expect_dtype(op, &y, is_floating(y.dtype), "a floating dtype for a gamma distribution");
+  }
+  return expect_dtype(op, &y, !is_complex(y.dtype) && y.dtype != UHAL_BOOL, "a real dtype other than bool");
+}
+
 uhal_status check_dropout(const OpView& op) {
   const auto& attributes = op.attributes_as<uhal_random_attributes>();
   const uhal_tensor& mask = *op.output(1);

@@ -19,6 +19,7 @@ constexpr uhal_reduce_attributes kReduce = {sizeof kReduce, UHAL_REDUCE_SUM, 0};
 constexpr uhal_axis_attributes kAxis = {sizeof kAxis, 0, 0};
 constexpr uhal_scan_attributes kScan = {sizeof kScan, 0, UHAL_REDUCE_SUM, 0, 0};
 constexpr uhal_matmul_attributes kMatmul = {sizeof kMatmul, 1, 1, UHAL_ACTIVATION_NONE, 0};
+constexpr uhal_matmul_quantized_attributes kMatmulQuantized = {sizeof kMatmulQuantized, 8, UHAL_ACTIVATION_NONE, 0, 0};
 constexpr uhal_triangular_solve_attributes kTriangularSolve = {sizeof kTriangularSolve, 0, 0, 0, 0};
 constexpr uhal_triangle_attributes kTriangle = {sizeof kTriangle, 0, 0};
 constexpr uhal_convolution_attributes kConvolution = {
@@ -28,6 +29,8 @@ constexpr uhal_cross_entropy_attributes kCrossEntropy = {sizeof kCrossEntropy, -
 constexpr uhal_norm_attributes kNorm = {sizeof kNorm, 1e-5, 0.9, 0, 0, -1, UHAL_ACTIVATION_NONE, 1};
 constexpr uhal_attention_attributes kAttention = {sizeof kAttention, 0, 0, 0};
 constexpr uhal_random_attributes kRandom = {sizeof kRandom, UHAL_RANDOM_UNIFORM, 0, 0, {0, 0}, 0, 1};
+constexpr uhal_random_distribution_attributes kRandomDistribution = {
+    sizeof kRandomDistribution, UHAL_RANDOM_GAMMA, 0, 0, {0, 0}};
 constexpr uhal_resize_attributes kResize = {sizeof kResize, UHAL_RESIZE_NEAREST, 0, 0, 0, {0, 0, 0}};
 constexpr uhal_grid_sample_attributes kGridSample = {sizeof kGridSample, UHAL_GRID_SAMPLE_LINEAR,
                                                      UHAL_GRID_SAMPLE_ZEROS, 0, 0};

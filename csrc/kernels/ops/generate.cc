@@ -165,6 +165,12 @@ ElementBytes encode(double value, int64_t integer_value, uhal_dtype dtype) {
     case UHAL_BFLOAT16:
       put(element, 0, float_to_bfloat16(double_to_float_odd(value)));
       break;
+    case UHAL_FLOAT8_E4M3FN:
+      put(element, 0, float_to_float8_e4m3fn(double_to_float_odd(value)));
+      break;
+    case UHAL_FLOAT8_E5M2:
+      put(element, 0, float_to_float8_e5m2(double_to_float_odd(value)));
+      break;
     case UHAL_FLOAT32:
     case UHAL_COMPLEX64:  // the imaginary part stays 0
       put(element, 0, static_cast<float>(value));

@@ -37,6 +37,8 @@ typedef uint32 uhal_storage_uint32;
 typedef uint64 uhal_storage_uint64;
 typedef uint16 uhal_storage_float16;
 typedef uint16 uhal_storage_bfloat16;
+typedef uint8 uhal_storage_float8_e4m3fn;
+typedef uint8 uhal_storage_float8_e5m2;
 typedef float uhal_storage_float32;
 #if UHAL_HAS_FLOAT64
 typedef double uhal_storage_float64;
@@ -54,6 +56,40 @@ UHAL_INLINE uint32 uhal_bfloat16_pair(float first, float second) {
   return (uint32)uhal_bfloat16_of_float(first) | (uint32)uhal_bfloat16_of_float(second) << 16;
 }
 #endif
+
+/* float8 by its bits, as csrc/backends/common/float_bits.h has it. */
+UHAL_INLINE float uhal_float_of_float8_e5m2(uint32 byte) {
+  const uint32 magnitude = byte & 0x7fu;
+  const uint32 sign = (byte & 0x80u) << 24;
+  const uint32 normal = (magnitude << 21) + (112u << 23);
+  const uint32 special = normal + (112u << 23);
+  const uint32 subnormal = uhal_bits_of_float((float)(int32)magnitude * (1.0f / 65536.0f));
+  return uhal_float_of_bits(sign | (magnitude < 4u ? subnormal : magnitude >= 0x7cu ? special : normal));
+}
+UHAL_INLINE float uhal_float_of_float8_e4m3fn(uint32 byte) {
+  const uint32 magnitude = byte & 0x7fu;
+  const uint32 sign = (byte & 0x80u) << 24;
+  const uint32 normal = (magnitude << 20) + (120u << 23);
+  const uint32 subnormal = uhal_bits_of_float((float)(int32)magnitude * (1.0f / 512.0f));
+  return uhal_float_of_bits(sign | (magnitude < 8u ? subnormal : magnitude == 0x7fu ? 0x7fc00000u : normal));
+}
+UHAL_INLINE uint8 uhal_float8_e5m2_of_float(float value) {
+  const uint32 bits = uhal_bits_of_float(value);
+  const uint32 magnitude = bits & 0x7fffffffu;
+  const uint32 normal = (magnitude + 0xfffffu + ((magnitude >> 21) & 1u) - (112u << 23)) >> 21;
+  const uint32 subnormal = uhal_bits_of_float(uhal_float_of_bits(magnitude) + 128.0f) - 0x43000000u;
+  const uint32 special = magnitude > 0x7f800000u ? 0x7eu : 0x7cu;
+  return (uint8)((bits >> 24 & 0x80u) |
+                 (magnitude >= 0x47800000u ? special : magnitude < 0x38800000u ? subnormal : normal));
+}
+UHAL_INLINE uint8 uhal_float8_e4m3fn_of_float(float value) {
+  const uint32 bits = uhal_bits_of_float(value);
+  const uint32 magnitude = bits & 0x7fffffffu;
+  const uint32 normal = (magnitude + 0x7ffffu + ((magnitude >> 20) & 1u) - (120u << 23)) >> 20;
+  const uint32 subnormal = uhal_bits_of_float(uhal_float_of_bits(magnitude) + 16384.0f) - 0x46800000u;
+  return (uint8)((bits >> 24 & 0x80u) |
+                 (magnitude > 0x43e80000u ? 0x7fu : magnitude < 0x3c800000u ? subnormal : normal));
+}
 
 /* A float that rounds further, to float16 or bfloat16, as the T itself would: from a double, inexact results are
  * rounded to the odd neighbour, so that they stay on their side of the middle between two short numbers. */
@@ -82,6 +118,8 @@ UHAL_INLINE float uhal_narrow(R value) {
 #define uhal_load_uint64(p, i) C((p)[i])
 #define uhal_load_float16(p, i) C(uhal_float_of_half(p, i))
 #define uhal_load_bfloat16(p, i) C(uhal_float_of_bits((uint32)(p)[i] << 16))
+#define uhal_load_float8_e4m3fn(p, i) C(uhal_float_of_float8_e4m3fn((p)[i]))
+#define uhal_load_float8_e5m2(p, i) C(uhal_float_of_float8_e5m2((p)[i]))
 #define uhal_load_float32(p, i) C((p)[i])
 #define uhal_load_float64(p, i) C((p)[i])
 
@@ -138,6 +176,8 @@ UHAL_COMPLEX_DTYPE(complex128, double, float64)
 #define uhal_store_uint64(p, i, v) ((p)[i] = (uint64)UHAL_REAL(v))
 #define uhal_store_float16(p, i, v) uhal_half_of_float(p, i, uhal_narrow(UHAL_REAL(v)))
 #define uhal_store_bfloat16(p, i, v) ((p)[i] = uhal_bfloat16_of_float(uhal_narrow(UHAL_REAL(v))))
+#define uhal_store_float8_e4m3fn(p, i, v) ((p)[i] = uhal_float8_e4m3fn_of_float(uhal_narrow(UHAL_REAL(v))))
+#define uhal_store_float8_e5m2(p, i, v) ((p)[i] = uhal_float8_e5m2_of_float(uhal_narrow(UHAL_REAL(v))))
 #define uhal_store_float32(p, i, v) ((p)[i] = (float)UHAL_REAL(v))
 #define uhal_store_float64(p, i, v) ((p)[i] = (double)UHAL_REAL(v))
 
@@ -155,6 +195,12 @@ UHAL_COMPLEX_DTYPE(complex128, double, float64)
     uhal_four.z = convert(UHAL_REAL((v)[2])), uhal_four.w = convert(UHAL_REAL((v)[3])); \
     *(UHAL_GLOBAL uhal_four_##name*)((p) + (i)) = uhal_four;                            \
   } while (0)
+typedef uhal_four_uint8 uhal_four_float8_e4m3fn;
+typedef uhal_four_uint8 uhal_four_float8_e5m2;
+#define uhal_from_float8_e4m3fn(v) C(uhal_float_of_float8_e4m3fn(v))
+#define uhal_from_float8_e5m2(v) C(uhal_float_of_float8_e5m2(v))
+#define uhal_to_float8_e4m3fn(v) uhal_float8_e4m3fn_of_float(uhal_narrow(v))
+#define uhal_to_float8_e5m2(v) uhal_float8_e5m2_of_float(uhal_narrow(v))
 #define uhal_from_bool(v) C(((v) != 0))
 #define uhal_from_number(v) C((v))
 #define uhal_from_bfloat16(v) C(uhal_float_of_bits((uint32)(v) << 16))
@@ -171,6 +217,8 @@ UHAL_COMPLEX_DTYPE(complex128, double, float64)
 #define uhal_load4_uint32(p, i, v) UHAL_LOAD4(uint32, uhal_from_number, p, i, v)
 #define uhal_load4_uint64(p, i, v) UHAL_LOAD4(uint64, uhal_from_number, p, i, v)
 #define uhal_load4_bfloat16(p, i, v) UHAL_LOAD4(bfloat16, uhal_from_bfloat16, p, i, v)
+#define uhal_load4_float8_e4m3fn(p, i, v) UHAL_LOAD4(float8_e4m3fn, uhal_from_float8_e4m3fn, p, i, v)
+#define uhal_load4_float8_e5m2(p, i, v) UHAL_LOAD4(float8_e5m2, uhal_from_float8_e5m2, p, i, v)
 #define uhal_load4_float32(p, i, v) UHAL_LOAD4(float32, uhal_from_number, p, i, v)
 #define uhal_load4_float64(p, i, v) UHAL_LOAD4(float64, uhal_from_number, p, i, v)
 
@@ -184,6 +232,8 @@ UHAL_COMPLEX_DTYPE(complex128, double, float64)
 #define uhal_store4_uint32(p, i, v) UHAL_STORE4(uint32, (uint32), p, i, v)
 #define uhal_store4_uint64(p, i, v) UHAL_STORE4(uint64, (uint64), p, i, v)
 #define uhal_store4_bfloat16(p, i, v) UHAL_STORE4(bfloat16, uhal_to_bfloat16, p, i, v)
+#define uhal_store4_float8_e4m3fn(p, i, v) UHAL_STORE4(float8_e4m3fn, uhal_to_float8_e4m3fn, p, i, v)
+#define uhal_store4_float8_e5m2(p, i, v) UHAL_STORE4(float8_e5m2, uhal_to_float8_e5m2, p, i, v)
 #define uhal_store4_float32(p, i, v) UHAL_STORE4(float32, (float), p, i, v)
 #define uhal_store4_float64(p, i, v) UHAL_STORE4(float64, (double), p, i, v)
 
@@ -224,6 +274,8 @@ UHAL_COMPLEX_DTYPE(complex128, double, float64)
 #define uhal_load8_uint16(p, i, v) UHAL_TWO_FOURS(uhal_load4_uint16, p, i, v)
 #define uhal_load8_uint32(p, i, v) UHAL_TWO_FOURS(uhal_load4_uint32, p, i, v)
 #define uhal_load8_uint64(p, i, v) UHAL_TWO_FOURS(uhal_load4_uint64, p, i, v)
+#define uhal_load8_float8_e4m3fn(p, i, v) UHAL_TWO_FOURS(uhal_load4_float8_e4m3fn, p, i, v)
+#define uhal_load8_float8_e5m2(p, i, v) UHAL_TWO_FOURS(uhal_load4_float8_e5m2, p, i, v)
 #define uhal_load8_float32(p, i, v) UHAL_TWO_FOURS(uhal_load4_float32, p, i, v)
 #define uhal_load8_float64(p, i, v) UHAL_TWO_FOURS(uhal_load4_float64, p, i, v)
 #define uhal_store8_bool(p, i, v) UHAL_TWO_FOURS(uhal_store4_bool, p, i, v)
@@ -235,6 +287,8 @@ UHAL_COMPLEX_DTYPE(complex128, double, float64)
 #define uhal_store8_uint16(p, i, v) UHAL_TWO_FOURS(uhal_store4_uint16, p, i, v)
 #define uhal_store8_uint32(p, i, v) UHAL_TWO_FOURS(uhal_store4_uint32, p, i, v)
 #define uhal_store8_uint64(p, i, v) UHAL_TWO_FOURS(uhal_store4_uint64, p, i, v)
+#define uhal_store8_float8_e4m3fn(p, i, v) UHAL_TWO_FOURS(uhal_store4_float8_e4m3fn, p, i, v)
+#define uhal_store8_float8_e5m2(p, i, v) UHAL_TWO_FOURS(uhal_store4_float8_e5m2, p, i, v)
 #define uhal_store8_float32(p, i, v) UHAL_TWO_FOURS(uhal_store4_float32, p, i, v)
 #define uhal_store8_float64(p, i, v) UHAL_TWO_FOURS(uhal_store4_float64, p, i, v)
 
@@ -259,6 +313,8 @@ UHAL_INLINE T uhal_load(int32 dtype, UHAL_GLOBAL const char* p, INDEX i) {
     UHAL_CASE(9, uint64)
     UHAL_CASE(10, float16)
     UHAL_CASE(11, bfloat16)
+    UHAL_CASE(16, float8_e4m3fn)
+    UHAL_CASE(17, float8_e5m2)
 #if UHAL_HAS_FLOAT64
     UHAL_CASE(13, float64)
 #endif
@@ -293,6 +349,8 @@ UHAL_INLINE void uhal_store(int32 dtype, UHAL_GLOBAL char* p, INDEX i, T value) 
     UHAL_CASE(9, uint64)
     UHAL_CASE(10, float16)
     UHAL_CASE(11, bfloat16)
+    UHAL_CASE(16, float8_e4m3fn)
+    UHAL_CASE(17, float8_e5m2)
 #if UHAL_HAS_FLOAT64
     UHAL_CASE(13, float64)
 #endif

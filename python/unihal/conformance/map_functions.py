@@ -599,6 +599,71 @@ _SPECIAL_FUNCTIONS = (
     _exact("fmin_backward_second", lambda x, y, g: _where((x <= y) | (y != y), 0.0, g), _FEW, _FEW, _ANY),
 )
 
+
+def _quantized(x: Array, scale: Array, zero: Array, least: float, largest: float) -> Array:
+    q = np.rint(x / scale) + zero
+    return _where(q < least, least, _where(q > largest, largest, q))
+
+
+def _nudged(low: Array, high: Array, least: float, largest: float) -> tuple[Array, Array, Array]:
+    """The step, and the range moved so that 0 is one of the quantized numbers."""
+    step = (high - low) / (largest - least)
+    at = least - low / step
+    zero = _where(at < least, least, _where(at > largest, largest, np.trunc(at + np.copysign(0.5, at))))
+    return step, (least - zero) * step, (largest - zero) * step
+
+
+def _fake_quantized_by_range(x: Array, low: Array, high: Array, least: float, largest: float) -> Array:
+    step, bottom, top = _nudged(low, high, least, largest)
+    inside = _where(x < bottom, bottom, _where(x > top, top, x))
+    numbers = np.floor((inside - bottom) * (1 / step) - np.floor(0.5 - bottom * (1 / step)) + 0.5)
+    return _where((low == 0) & (high == 0), 0.0, numbers * step)
+
+
+def _fake_quantize_range_backward(
+    x: Array, low: Array, high: Array, g: Array, least: float, largest: float
+) -> tuple[Array, Array, Array]:
+    _, bottom, top = _nudged(low, high, least, largest)
+    nothing = (low == 0) & (high == 0)
+    return (
+        _where(nothing | ((x >= bottom) & (x <= top)), g, 0.0),
+        _where(~nothing & (x < bottom), g, 0.0),
+        _where(~nothing & (x > top), g, 0.0),
+    )
+
+
+# Quotients are exact, or far from the middle between two whole numbers.
+_NUMBERS = integers(-300, 301)
+_SCALES = listed([1, 2, 4, 8])
+_ZERO_POINTS = integers(-5, 6)
+_BYTES = (-128, 127)
+_RANGE = (integers(-10, 11), listed([-4, -8]), listed([4, 8, 6]))
+
+_QUANTIZATION = (
+    _exact("quantize_linear", _quantized, _NUMBERS, _SCALES, _ZERO_POINTS, parameters=_BYTES, special=False),
+    _composed("dequantize_linear", 2, lambda x, y, z: (x - z) * y, _NUMBERS, _ANY, _ZERO_POINTS, conditioned=True),
+    _composed(
+        "fake_quantize_linear",
+        2,
+        lambda x, y, z, *limits: (_quantized(x, y, z, *limits) - z) * y,
+        _NUMBERS,
+        _SCALES,
+        _ZERO_POINTS,
+        parameters=_BYTES,
+    ),
+    _exact(
+        "fake_quantize_linear_backward",
+        lambda x, y, z, g, *limits: _where(_quantized(x, y, z, *limits) == np.rint(x / y) + z, g, 0.0),
+        _NUMBERS,
+        _SCALES,
+        _ZERO_POINTS,
+        _ANY,
+        parameters=_BYTES,
+    ),
+    _composed("fake_quantize_range", 4, _fake_quantized_by_range, *_RANGE, parameters=(0, 8)),
+    _exact("fake_quantize_range_backward", _fake_quantize_range_backward, *_RANGE, _ANY, parameters=(0, 8)),
+)
+
 #: All functions by name.
 FUNCTIONS: dict[str, MapFunction] = {
     function.name: function
@@ -613,6 +678,7 @@ FUNCTIONS: dict[str, MapFunction] = {
         _OPTIMIZERS,
         _PRODUCTS,
         _SPECIAL_FUNCTIONS,
+        _QUANTIZATION,
     )
     for function in group
 }

@@ -26,6 +26,7 @@ _FAMILIES = {
     "ordering": "arg_reduce sort top_k",
     "data_dependent": "nonzero search_sorted",
     "products": "matmul",
+    "quantized_products": "matmul_quantized",
     "factorizations": "triangular_solve cholesky lu qr eigen_symmetric svd eigen",
     "convolutions": "convolution convolution_backward_filter convolution_backward_data",
     "poolings": "pool pool_backward",
@@ -51,6 +52,7 @@ _FAMILIES = {
         "batch_norm_backward layer_norm_backward group_norm_backward rms_norm_backward attention attention_backward"
     ),
     "random_numbers": "random dropout",
+    "random_distributions": "random_distribution",
     "queues": "streams events",
     "transfers": "copies devices",
     "allocations": "memory",

@@ -86,7 +86,23 @@ from .normalization import (
     softmax,
     softmax_backward,
 )
-from .random import dropout, random
+from .quantization import (
+    dequantize,
+    fake_quantize,
+    fake_quantize_backward,
+    matmul_quantized,
+    pack_halves,
+    quantize,
+    unpack_halves,
+)
+from .random import (
+    dropout,
+    random,
+    random_beta,
+    random_dirichlet,
+    random_distribution,
+    random_multinomial,
+)
 from .reduction import all, any, argmax, argmin, max, mean, min, product, reduce, scan, sort, sum, top_k
 from .segments import (
     embedding_bag,
@@ -130,12 +146,15 @@ __all__ = [
     "cross_entropy",
     "cross_entropy_backward",
     "csr_matmul",
+    "dequantize",
     "det",
     "dropout",
     "eig",
     "eigh",
     "eigvalsh",
     "embedding_bag",
+    "fake_quantize",
+    "fake_quantize_backward",
     "fft",
     "fill",
     "gather",
@@ -157,6 +176,7 @@ __all__ = [
     "lu",
     "masked_select",
     "matmul",
+    "matmul_quantized",
     "matrix_power",
     "matrix_rank",
     "max",
@@ -165,11 +185,17 @@ __all__ = [
     "min",
     "nonzero",
     "one_hot",
+    "pack_halves",
     "pinv",
     "pool_backward",
     "product",
     "qr",
+    "quantize",
     "random",
+    "random_beta",
+    "random_dirichlet",
+    "random_distribution",
+    "random_multinomial",
     "reduce",
     "resample",
     "resize",
@@ -206,6 +232,7 @@ __all__ = [
     "triangular_solve",
     "unique",
     "unique_consecutive",
+    "unpack_halves",
     "update_rows",
 ]
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
+from .. import errors
 from ..buffer import Buffer
 from ..device import DeviceLike
 from ..stream import Stream
-from .launch import launch, output
+from .data_dependent import search_sorted
+from .elementwise import map_function
+from .launch import broadcast_shapes, launch, output
+from .movement import cast
+from .reduction import reduce, scan, top_k
 
 #: Numbers of uhal_distribution.
 _DISTRIBUTIONS: dict[str, int] = {"uniform": 0, "normal": 1, "truncated_normal": 2, "bernoulli": 3, "bits": 4}
@@ -60,6 +65,100 @@ def dropout(
     attributes = {"a": rate, "scale_at_inference": int(scale_at_inference), **_position(key, counter)}
     launch("dropout", [x, turn], [y, mask], attributes, stream=stream)
     return y, mask
+
+
+#: Numbers of uhal_parameter_distribution.
+_PARAMETER_DISTRIBUTIONS: dict[str, int] = {"gamma": 0, "poisson": 1, "binomial": 2}
+
+
+def random_distribution(
+    distribution: Literal["gamma", "poisson", "binomial"],
+    p: Buffer,
+    q: Buffer | None = None,
+    *,
+    key: int,
+    counter: int = 0,
+    dtype: str | None = None,
+    out: Buffer | None = None,
+    stream: Stream | None = None,
+) -> Buffer:
+    """A number for each element of the parameters, which broadcast: "gamma" of shape p (and scale 1), "poisson" of mean
+    p, "binomial" successes of p trials of probability q. The dtype is p's if none is given."""
+    shape = p.shape if q is None else broadcast_shapes([p.shape, q.shape])
+    result = output(shape, dtype or p.dtype, p, out, stream)
+    attributes = {"distribution": _PARAMETER_DISTRIBUTIONS[distribution], **_position(key, counter)}
+    launch("random_distribution", [p, q], [result], attributes, stream=stream)
+    return result
+
+
+#: What keeps the counters of two draws of one key apart: no op has so many elements.
+_APART = 1 << 62
+
+
+def random_beta(
+    a: Buffer, b: Buffer, *, key: int, counter: int = 0, out: Buffer | None = None, stream: Stream | None = None
+) -> Buffer:
+    """Numbers of beta distributions, of which a and b broadcast: g / (g + h) of two gamma numbers."""
+    shape = broadcast_shapes([a.shape, b.shape])
+    g = random_distribution("gamma", a.broadcast_to(shape), key=key, counter=counter, stream=stream)
+    h = random_distribution("gamma", b.broadcast_to(shape), key=key, counter=counter + _APART, stream=stream)
+    result = output(shape, a.dtype, a, out, stream)
+    _map("divide", g, _map("add", g, h, stream=stream), out=result, stream=stream)
+    return result
+
+
+def random_dirichlet(concentration: Buffer, *, key: int, counter: int = 0, stream: Stream | None = None) -> Buffer:
+    """Vectors of Dirichlet distributions along the last axis: gamma numbers divided by their sum."""
+    g = random_distribution("gamma", concentration, key=key, counter=counter, stream=stream)
+    result: Buffer = _map("divide", g, reduce(g, "sum", -1, keep_axes=True, stream=stream), stream=stream)
+    return result
+
+
+def random_multinomial(
+    weights: Buffer,
+    count: int,
+    *,
+    replacement: bool = True,
+    key: int,
+    counter: int = 0,
+    dtype: str = "int64",
+    stream: Stream | None = None,
+) -> Buffer:
+    """``count`` classes for each row of weights (..., classes), which need not add up to 1. Rows of nothing but zeros
+    give any class.
+
+    With replacement they are found by search in the running sums. Without it they are the largest of the weights'
+    logarithms with Gumbel noise (Kool et al., "Stochastic beams and where to find them", 2019), in the order in which
+    they would be drawn; classes of weight 0 come last.
+    """
+    wide = "float64" if weights.dtype == "float64" else "float32"
+    if replacement:
+        shape = (*weights.shape[:-1], count)
+        sums = scan(cast(weights, wide, stream=stream), -1, "sum", stream=stream)
+        places = random(shape, wide, weights.device, key=key, counter=counter, stream=stream)
+        _map("multiply", places, sums[..., -1:], out=places, stream=stream)
+        found = search_sorted(sums, places, right=True, dtype=dtype, stream=stream)
+        result: Buffer = _map("minimum", found, weights.shape[-1] - 1, out=found, stream=stream)
+        return result
+    if count > weights.shape[-1]:
+        raise errors.InvalidArgumentError(
+            f"random_multinomial: {count} different classes of {weights.shape[-1]}; draw at most as many as there are"
+        )
+    noise = random(weights.shape, wide, weights.device, key=key, counter=counter, stream=stream)
+    # -log(-log(u)) of u in (0, 1]: 1 - u, and 0 is as rare as any other number.
+    _map("scale", noise, out=noise, parameters=(-1, 1), stream=stream)
+    _map("log", noise, out=noise, stream=stream)
+    _map("negative", noise, out=noise, stream=stream)
+    _map("log", noise, out=noise, stream=stream)
+    logarithms = _map("log", cast(weights, wide, stream=stream), stream=stream)
+    _map("subtract", logarithms, noise, out=logarithms, stream=stream)
+    return top_k(logarithms, count, dtype=dtype, stream=stream)[1]
+
+
+def _map(name: str, *operands: Buffer | float, **options: Any) -> Any:
+    function = map_function(name)
+    assert function is not None
+    return function(*operands, **options)
 
 
 def _position(key: int, counter: int) -> dict[str, object]:

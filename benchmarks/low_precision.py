@@ -1,0 +1,210 @@
+"""Numbers of few bits, and distributions with parameters, beside a peer in the same run.
+
+    python benchmarks/low_precision.py [--quick] [--only "weights"] [--json FILE]
+
+On the stub (the default) the peer is NumPy: of products with quantized weights the product with weights that are
+float32 already, which needs no dequantization; of int8 products and convolutions the same in float32. On another
+backend the products with weights of few bits are compared with the time in which the device reads as many bytes as the
+weights and scales have, at the bandwidth that it reports (or that --bandwidth says, in GB/s): the target is 1 / 0.7.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import measure
+import numpy as np
+
+os.environ.setdefault("UNIHAL_BACKEND", "stub")
+import unihal
+from unihal import ops
+
+DEVICE_TYPES = {"opencl": "polaris", "corex": "iluvatar"}
+
+#: Rows of a, k, n, bits, block size, dtype of activations and scales.
+WEIGHTS = (
+    (1, 4096, 11008, 4, 32, "float16"),
+    (1, 8192, 28672, 4, 128, "float16"),
+    (1, 4096, 11008, 8, 0, "float16"),
+    (1, 4096, 4096, 4, 32, "float32"),
+    (4, 4096, 11008, 4, 32, "float16"),
+    (256, 4096, 4096, 4, 32, "float32"),
+)
+COUNT = 1 << 20
+_RANDOM = np.random.default_rng(1)
+
+
+def put(array: Any, device: Any) -> unihal.Buffer:
+    return unihal.Buffer.from_numpy(np.ascontiguousarray(array), device)
+
+
+def weights(problem: tuple[Any, ...], device: Any) -> tuple[str, Callable[[], Any], dict[str, Callable[[], Any]], int]:
+    m, k, n, bits, block, dtype = problem
+    rows = k * bits // 8
+    blocks = k // block if block else 1
+    a = _RANDOM.standard_normal((m, k)).astype(dtype)
+    b = _RANDOM.integers(0, 256, (n, rows), dtype=np.uint8)
+    scales = _RANDOM.uniform(0.01, 0.02, (n, blocks)).astype(dtype)
+    given = [put(x, device) for x in (a, b, scales)]
+    out = unihal.Buffer((m, n), dtype, device)
+    zero = 8.0 if bits == 4 else 128.0
+
+    def ours() -> None:
+        ops.matmul_quantized(given[0], given[1].T, given[2].T, bits=bits, block_size=block, zero_point=zero, out=out)
+        device.synchronize()
+
+    name = f"weights {bits} bits by {block or 'channel'} {m}x{k}x{n} {dtype}"
+    dense = _RANDOM.standard_normal((n, k), dtype=np.float32) if on_host() else None
+    wide = a.astype(np.float32)
+    return name, ours, {"NumPy, float32 weights": lambda: wide @ dense.T}, b.nbytes + scales.nbytes  # type: ignore[union-attr]
+
+
+def on_host() -> bool:
+    return os.environ["UNIHAL_BACKEND"] == "stub"
+
+
+def others(device: Any) -> list[tuple[str, Callable[[], Any], dict[str, Callable[[], Any]]]]:
+    """Name, ours and peers."""
+    a = _RANDOM.integers(-128, 128, (512, 1024)).astype(np.int8)
+    b = _RANDOM.integers(-128, 128, (1024, 512)).astype(np.int8)
+    x = _RANDOM.standard_normal((1024, 1024)).astype(np.float32)
+    images = _RANDOM.integers(-128, 128, (4, 32, 56, 56)).astype(np.int8)
+    filters = _RANDOM.integers(-128, 128, (64, 32, 3, 3)).astype(np.int8)
+    wide = [array.astype(np.float32) for array in (a, b)]
+    dense = [put(array.astype(np.float32), device) for array in (images, filters)]
+    on_device = {"a": put(a, device), "b": put(b, device), "x": put(x, device)}
+    convolved = [put(images, device), put(filters, device)]
+    sums = unihal.Buffer((512, 512), "int32", device)
+    pixels = unihal.Buffer((4, 64, 56, 56), "int32", device)
+    scale = put(np.float32(0.03125), device)
+    q = ops.quantize(on_device["x"], scale)
+    stored = x / np.float32(0.03125)
+    positive = put(np.full(COUNT, 2.5, np.float32), device)
+    many = put(np.full(COUNT, 40, np.float32), device)
+    third = put(np.full(COUNT, 0.3, np.float32), device)
+    generator = np.random.default_rng(2)
+
+    def drawn(distribution: str, *parameters: unihal.Buffer) -> Callable[[], Any]:
+        return lambda: ops.random_distribution(distribution, *parameters, key=1)
+
+    return [
+        (
+            "int8 matmul 512x1024x512",
+            lambda: ops.matmul(on_device["a"], on_device["b"], out=sums),
+            {
+                "NumPy, float32": lambda: wide[0] @ wide[1],
+            },
+        ),
+        (
+            "int8 convolution 4x32x56x56 64x3x3",
+            lambda: ops.convolution(*convolved, padding=1, out=pixels),
+            {
+                "unihal, float32": lambda: ops.convolution(*dense, padding=1),
+            },
+        ),
+        (
+            "quantize 2^20",
+            lambda: ops.quantize(on_device["x"], scale),
+            {
+                "NumPy": lambda: np.clip(np.rint(x / np.float32(0.03125)), -128, 127).astype(np.int8),
+            },
+        ),
+        (
+            "dequantize 2^20",
+            lambda: ops.dequantize(q, scale),
+            {
+                "NumPy": lambda: stored.astype(np.int8) * np.float32(0.03125),
+            },
+        ),
+        (
+            "fake_quantize 2^20",
+            lambda: ops.fake_quantize(on_device["x"], scale),
+            {
+                "NumPy": lambda: np.clip(np.rint(x / np.float32(0.03125)), -128, 127) * np.float32(0.03125),
+            },
+        ),
+        ("gamma 2^20", drawn("gamma", positive), {"NumPy": lambda: generator.standard_gamma(2.5, COUNT, np.float32)}),
+        ("poisson 2^20 of mean 2.5", drawn("poisson", positive), {"NumPy": lambda: generator.poisson(2.5, COUNT)}),
+        ("poisson 2^20 of mean 40", drawn("poisson", many), {"NumPy": lambda: generator.poisson(40, COUNT)}),
+        ("binomial 2^20 of 40", drawn("binomial", many, third), {"NumPy": lambda: generator.binomial(40, 0.3, COUNT)}),
+    ]
+
+
+def row(name: str, call: Callable[[], Any], peers: dict[str, Callable[[], Any]], device: Any) -> dict[str, Any]:
+    def ours() -> None:
+        call()
+        device.synchronize()
+
+    with unihal.profile() as recording:
+        ours()
+    seconds = measure.alternate({"unihal": ours, **peers}, rounds=3)
+    peer = min(peers, key=lambda each: seconds[each])
+    return {
+        "benchmark": name,
+        "unit": "us",
+        "device": seconds["unihal"] * 1e6,
+        "peer": seconds[peer] * 1e6,
+        "peer_name": peer,
+        "ratio": seconds["unihal"] / seconds[peer],
+        "target": 1.0,
+        "implementation": recording.totals[0].implementations if recording.totals else "",
+    }
+
+
+def bandwidth_row(name: str, call: Callable[[], Any], bytes_: int, bandwidth: float, device: Any) -> dict[str, Any]:
+    """Device time, from the profiler, so that launches of a few microseconds are not the host's."""
+    for _ in range(5):
+        call()
+    with unihal.profile() as recording:
+        for _ in range(50):
+            call()
+    seconds = sum(total.duration_nanoseconds for total in recording.totals) / 50e9
+    wanted = bytes_ / bandwidth
+    return {
+        "benchmark": name,
+        "unit": "us",
+        "device": seconds * 1e6,
+        "peer": wanted * 1e6,
+        "peer_name": f"{bytes_} bytes at {bandwidth / 1e9:.0f} GB/s",
+        "ratio": seconds / wanted,
+        "share_of_bandwidth": wanted / seconds,
+        "target": 1 / 0.7,
+        "implementation": recording.totals[0].implementations if recording.totals else "",
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="only every third problem")
+    parser.add_argument("--only", default="", help="only problems whose name contains this")
+    parser.add_argument("--bandwidth", type=float, default=0, help="of the device's memory, in GB/s")
+    parser.add_argument("--json", type=pathlib.Path, help="also write the rows to this file")
+    arguments = parser.parse_args()
+    device = unihal.device(f"{DEVICE_TYPES.get(os.environ['UNIHAL_BACKEND'], 'rdna')}:0")
+    rows = []
+    step = 3 if arguments.quick else 1
+    for problem in WEIGHTS[::step]:
+        if arguments.only not in f"weights {problem}":
+            continue
+        name, call, peers, bytes_ = weights(problem, device)
+        if on_host():
+            rows.append(row(name, call, peers, device))
+        elif problem[0] <= 8:
+            bandwidth = arguments.bandwidth * 1e9 or device.properties.peak_gigabytes_per_second * 1e9
+            rows.append(bandwidth_row(name, call, bytes_, bandwidth, device))
+        measure.report(rows[-1:])
+    for name, call, peers in others(device)[::step]:
+        if arguments.only in name:
+            rows.append(row(name, call, peers, device))
+            measure.report(rows[-1:])
+    if arguments.json:
+        arguments.json.write_text(json.dumps(rows, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,355 @@
+// UHAL_OP_MATMUL_QUANTIZED. Weights become float32 a part of the channels at a time: for few rows a channel's next
+// weights, which stay in the first-level cache until all rows have been multiplied with them; for many as large a part
+// as the product of matrices likes.
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+
+#include "csrc/backends/common/dtype.h"
+#include "csrc/backends/common/implementation_note.h"
+#include "csrc/backends/common/quantized_problem.h"
+#include "stub/common/activation.h"
+#include "stub/common/parallel.h"
+#include "stub/common/staging.h"
+#include "stub/vector/vectorize.h"
+
+namespace unihal::stub {
+namespace {
+
+constexpr int64_t kFewRows = 16;
+constexpr int64_t kPart = 2048;           // weights of a channel that few rows take at a time
+constexpr int64_t kPanelBytes = 4 << 20;  // of float32 weights that many rows take at a time
+constexpr int64_t kLeastPanelColumns = 64;
+
+// Scales and zero points as float32, by strides.
+struct Blockwise {
+  const float* data;
+  int64_t row_stride;
+  int64_t column_stride;
+
+  float at(int64_t block, int64_t column) const { return data[block * row_stride + column * column_stride]; }
+};
+
+struct Problem {
+  QuantizedWeights weights;
+  Blockwise scales;
+  Blockwise zeros;
+};
+
+typedef float Lanes __attribute__((vector_size(64), aligned(4), may_alias));
+constexpr int64_t kLanes = 16;
+
+UNIHAL_INLINE int nibble(uint8_t byte, bool high, bool is_signed) {
+  const int value = high ? byte >> 4 : byte & 15;
+  return is_signed ? (value ^ 8) - 8 : value;
+}
+
+// to[i] = (q[i] - zero) * scale of `count` weights of 8 bits that lie `step` apart.
+template <class Byte>
+UNIHAL_INLINE void expand_bytes(const Byte* q, int64_t step, int64_t count, float zero, float scale, float* to) {
+  if (step == 1) {
+    for (int64_t i = 0; i < count; ++i) to[i] = (static_cast<float>(q[i]) - zero) * scale;
+  } else {
+    for (int64_t i = 0; i < count; ++i) to[i] = (static_cast<float>(q[i * step]) - zero) * scale;
+  }
+}
+
+UNIHAL_VECTORIZED void expand_int8(const int8_t* q, int64_t step, int64_t count, float zero, float scale, float* to) {
+  expand_bytes(q, step, count, zero, scale, to);
+}
+
+UNIHAL_VECTORIZED void expand_uint8(const uint8_t* q, int64_t step, int64_t count, float zero, float scale, float* to) {
+  expand_bytes(q, step, count, zero, scale, to);
+}
+
+// The same of 4 bits: byte `i` of `q` has weights 2 i and 2 i + 1. `shift` is 8 for signed ones, whose halves count
+// from -8 by the sum modulo 16.
+UNIHAL_VECTORIZED void expand_halves(const uint8_t* q, int64_t step, int64_t count, bool is_signed, float zero,
+                                     float scale, float* to) {
+  const uint8_t flip = is_signed ? 0x88 : 0;
+  const float from = is_signed ? zero + 8 : zero;
+  const int64_t pairs = count / 2;
+  if (step == 1) {
+    for (int64_t i = 0; i < pairs; ++i) {
+      const uint8_t byte = q[i] ^ flip;
+      to[2 * i] = (static_cast<float>(byte & 15) - from) * scale;
+      to[2 * i + 1] = (static_cast<float>(byte >> 4) - from) * scale;
+    }
+  } else {
+    for (int64_t i = 0; i < pairs; ++i) {
+      const uint8_t byte = q[i * step] ^ flip;
+      to[2 * i] = (static_cast<float>(byte & 15) - from) * scale;
+      to[2 * i + 1] = (static_cast<float>(byte >> 4) - from) * scale;
+    }
+  }
+  if (count % 2 != 0) to[count - 1] = (static_cast<float>((q[pairs * step] ^ flip) & 15) - from) * scale;
+}
+
+// Weights [first, first + count) of a channel; first is even.
+void expand_channel(const Problem& problem, int64_t column, int64_t first, int64_t count, float* to) {
+  const QuantizedWeights& weights = problem.weights;
+  const QuantizedOperand& b = weights.b;
+  const auto* bytes = static_cast<const uint8_t*>(b.data) + column * b.column_stride;
+  for (int64_t at = first; at < first + count;) {
+    const int64_t block = at / weights.block;
+    const int64_t end = std::min(first + count, (block + 1) * weights.block);
+    const float zero = problem.zeros.at(block, column);
+    const float scale = problem.scales.at(block, column);
+    float* own = to + (at - first);
+    if (weights.bits == 4) {
+      expand_halves(bytes + at / 2 * b.row_stride, b.row_stride, end - at, weights.is_signed, zero, scale, own);
+    } else if (weights.is_signed) {
+      const auto* q = reinterpret_cast<const int8_t*>(bytes) + at * b.row_stride;
+      expand_int8(q, b.row_stride, end - at, zero, scale, own);
+    } else {
+      expand_uint8(bytes + at * b.row_stride, b.row_stride, end - at, zero, scale, own);
+    }
+    at = end;
+  }
+}
+
+// One row of `count` channels that lie side by side: bytes, or one half of them.
+template <class Decode>
+UNIHAL_INLINE void expand_row_by(int64_t count, const float* zeros, const float* scales, float* to,
+                                 const Decode& decode) {
+  for (int64_t j = 0; j < count; ++j) to[j] = (static_cast<float>(decode(j)) - zeros[j]) * scales[j];
+}
+
+UNIHAL_VECTORIZED void expand_row(const uint8_t* q, int64_t step, int64_t count, int half, bool is_signed,
+                                  const float* zeros, const float* scales, float* to) {
+  if (half >= 0) {
+    const int shift = 4 * half;
+    const int flip = is_signed ? 8 : 0;
+    if (step == 1) {
+      expand_row_by(count, zeros, scales, to, [=](int64_t j) { return ((q[j] >> shift & 15) ^ flip) - flip; });
+    } else {
+      expand_row_by(count, zeros, scales, to, [=](int64_t j) { return ((q[j * step] >> shift & 15) ^ flip) - flip; });
+    }
+  } else if (is_signed) {
+    expand_row_by(count, zeros, scales, to, [=](int64_t j) { return static_cast<int8_t>(q[j * step]); });
+  } else {
+    expand_row_by(count, zeros, scales, to, [=](int64_t j) { return q[j * step]; });
+  }
+}
+
+// Rows [first, last) of channels [column, column + count) into `to`, row by row.
+void expand_rows(const Problem& problem, int64_t first, int64_t last, int64_t column, int64_t count, float* zeros,
+                 float* scales, float* to) {
+  const QuantizedWeights& weights = problem.weights;
+  const QuantizedOperand& b = weights.b;
+  const auto* bytes = static_cast<const uint8_t*>(b.data) + column * b.column_stride;
+  int64_t block = -1;
+  for (int64_t i = first; i < last; ++i) {
+    if (i / weights.block != block) {
+      block = i / weights.block;
+      for (int64_t j = 0; j < count; ++j) {
+        zeros[j] = problem.zeros.at(block, column + j);
+        scales[j] = problem.scales.at(block, column + j);
+      }
+    }
+    const int64_t row = weights.bits == 4 ? i / 2 : i;
+    expand_row(bytes + row * b.row_stride, b.column_stride, count, weights.bits == 4 ? static_cast<int>(i % 2) : -1,
+               weights.is_signed, zeros, scales, to + (i - first) * count);
+  }
+}
+
+UNIHAL_VECTORIZED float dot(const float* a, const float* w, int64_t count) {
+  Lanes sums[4] = {};
+  int64_t i = 0;
+  for (; i + 4 * kLanes <= count; i += 4 * kLanes) {
+    for (int64_t part = 0; part < 4; ++part) {
+      sums[part] += *reinterpret_cast<const Lanes*>(a + i + part * kLanes) *
+                    *reinterpret_cast<const Lanes*>(w + i + part * kLanes);
+    }
+  }
+  for (; i + kLanes <= count; i += kLanes) {
+    sums[0] += *reinterpret_cast<const Lanes*>(a + i) * *reinterpret_cast<const Lanes*>(w + i);
+  }
+  const Lanes all = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  float sum = 0;
+  for (int64_t lane = 0; lane < kLanes; ++lane) sum += all[lane];
+  for (; i < count; ++i) sum += a[i] * w[i];
+  return sum;
+}
+
+// d (rows, n) = activation(a (rows, k) @ w + c), all dense; c may be nullptr.
+void multiply_few(const Problem& problem, int64_t rows, const float* a, const float* c, uhal_activation activation,
+                  float* d) {
+  const QuantizedWeights& weights = problem.weights;
+  const int64_t work = weights.k * (rows + 2) / 8 + rows;
+  parallel_for(weights.n, work, [&](int64_t begin, int64_t end) {
+    alignas(64) float part[kPart];
+    for (int64_t j = begin; j < end; ++j) {
+      float sums[kFewRows] = {};
+      for (int64_t at = 0; at < weights.k; at += kPart) {
+        const int64_t count = std::min(kPart, weights.k - at);
+        expand_channel(problem, j, at, count, part);
+        for (int64_t i = 0; i < rows; ++i) sums[i] += dot(a + i * weights.k + at, part, count);
+      }
+      for (int64_t i = 0; i < rows; ++i) {
+        const float sum = c != nullptr ? sums[i] + c[i * weights.n + j] : sums[i];
+        d[i * weights.n + j] = activate(activation, sum);
+      }
+    }
+  });
+}
+
+// A view of the channels [column, column + count) of a view that has d's channels, or repeats one.
+uhal_tensor channels_of(const uhal_tensor& view, int64_t column, int64_t count) {
+  uhal_tensor part = view;
+  if (view.rank == 0 || view.shape[view.rank - 1] == 1) return part;
+  part.shape[view.rank - 1] = count;
+  part.data = static_cast<char*>(view.data) + column * view.strides[view.rank - 1] * dtype_size(view.dtype);
+  return part;
+}
+
+// The same as a product of matrices, a panel of channels at a time.
+uhal_status multiply_many(const Launch& launch, const Problem& problem, const uhal_tensor& a,
+                          uhal_activation activation) {
+  const QuantizedWeights& weights = problem.weights;
+  const uhal_tensor* c = input_of(launch.op, 4);
+  const uhal_tensor& d = *launch.op.outputs[0];
+  const int64_t wanted = kPanelBytes / (static_cast<int64_t>(sizeof(float)) * std::max<int64_t>(1, weights.k));
+  const int64_t panel = std::min(weights.n, std::max(kLeastPanelColumns, wanted / 16 * 16));
+  ScratchFrame frame;
+  float* dense = frame.take<float>(static_cast<size_t>(std::max<int64_t>(1, weights.k * panel)));
+  if (dense == nullptr) return fail(UHAL_RESOURCE_EXHAUSTED, "matmul_quantized: the host has no memory left");
+  uhal_matmul_attributes attributes = {};
+  attributes.struct_size = sizeof attributes;
+  attributes.alpha = attributes.beta = 1;
+  attributes.activation = activation;
+  for (int64_t column = 0; column < weights.n; column += panel) {
+    const int64_t count = std::min(panel, weights.n - column);
+    const bool along_k = weights.along_k();
+    if (along_k) {
+      parallel_for(count, weights.k, [&](int64_t begin, int64_t end) {
+        for (int64_t j = begin; j < end; ++j) {
+          expand_channel(problem, column + j, 0, weights.k, dense + j * weights.k);
+        }
+      });
+    } else {
+      std::atomic<bool> out_of_memory{false};
+      parallel_for(weights.k, count, [&](int64_t begin, int64_t end) {
+        ScratchFrame own;
+        float* rows = own.take<float>(static_cast<size_t>(2 * count));
+        if (rows == nullptr) {
+          out_of_memory = true;
+          return;
+        }
+        expand_rows(problem, begin, end, column, count, rows, rows + count, dense + begin * count);
+      });
+      if (out_of_memory) return fail(UHAL_RESOURCE_EXHAUSTED, "matmul_quantized: the host has no memory left");
+    }
+    QuantizedWeights part = weights;
+    part.n = count;
+    const uhal_tensor b = dense_weights(part, UHAL_FLOAT32, dense, along_k ? weights.k : count);
+    const uhal_tensor to = channels_of(d, column, count);
+    uhal_tensor addend = {};
+    if (c != nullptr) addend = channels_of(*c, column, count);
+    const uhal_tensor* inputs[] = {&a, &b, &addend};
+    const uhal_tensor* outputs[] = {&to};
+    uhal_op product = {};
+    product.struct_size = sizeof product;
+    product.kind = UHAL_OP_MATMUL;
+    product.input_count = c != nullptr ? 3 : 2;
+    product.output_count = 1;
+    product.inputs = inputs;
+    product.outputs = outputs;
+    product.attributes = &attributes;
+    if (const uhal_status status = run_matmul({product, launch.stream}); status != UHAL_OK) return status;
+  }
+  return UHAL_OK;
+}
+
+// c at each element of d.
+uhal_tensor spread(const uhal_tensor& c, const uhal_tensor& d) {
+  uhal_tensor view = d;
+  view.data = c.data;
+  view.dtype = c.dtype;
+  for (int i = 0; i < d.rank; ++i) {
+    const int axis = i - (d.rank - c.rank);
+    view.strides[i] = axis < 0 || c.shape[axis] == 1 ? 0 : c.strides[axis];
+  }
+  return view;
+}
+
+// What has one number for each block and channel, as float32.
+bool read_blockwise(Staging& staging, const QuantizedWeights& weights, const QuantizedOperand& operand, bool packed,
+                    double otherwise, Blockwise* numbers) {
+  if (operand.data == nullptr) {
+    float* number = staging.take<float>(1);
+    if (number == nullptr) return false;
+    *number = static_cast<float>(otherwise);
+    *numbers = {number, 0, 0};
+    return true;
+  }
+  if (packed) {
+    float* all = staging.take<float>(static_cast<size_t>(weights.blocks * weights.n));
+    if (all == nullptr) return false;
+    const auto* bytes = static_cast<const uint8_t*>(operand.data);
+    parallel_for(weights.n, weights.blocks, [&](int64_t begin, int64_t end) {
+      for (int64_t j = begin; j < end; ++j) {
+        for (int64_t g = 0; g < weights.blocks; ++g) {
+          const uint8_t byte = bytes[g / 2 * operand.row_stride + j * operand.column_stride];
+          all[j * weights.blocks + g] = static_cast<float>(nibble(byte, g % 2 != 0, weights.is_signed));
+        }
+      }
+    });
+    *numbers = {all, 1, weights.blocks};
+    return true;
+  }
+  uhal_tensor view = {};
+  view.struct_size = sizeof view;
+  view.data = const_cast<void*>(operand.data);
+  view.dtype = operand.dtype;
+  view.rank = 2;
+  view.shape[0] = operand.row_stride == 0 ? 1 : weights.blocks;
+  view.shape[1] = operand.column_stride == 0 ? 1 : weights.n;
+  view.strides[0] = operand.row_stride;
+  view.strides[1] = operand.column_stride;
+  const uhal_tensor* read = staging.read(&view, UHAL_FLOAT32);
+  if (read == nullptr) return false;
+  *numbers = {static_cast<const float*>(read->data), operand.row_stride == 0 ? 0 : read->strides[0],
+              operand.column_stride == 0 ? 0 : read->strides[1]};
+  return true;
+}
+
+}  // namespace
+
+const char* refuse_matmul_quantized(const uhal_op&) { return nullptr; }
+
+uhal_status run_matmul_quantized(const Launch& launch) {
+  const uhal_op& op = launch.op;
+  const uhal_tensor& d = *op.outputs[0];
+  if (element_count(d) == 0) return UHAL_OK;
+  const uhal_activation activation = matmul_quantized_attributes(op).activation;
+  Problem problem = {quantized_weights(op), {}, {}};
+  const QuantizedWeights& weights = problem.weights;
+  Staging staging(launch);
+  const AxisOrder order = row_major(d.rank);
+  const int64_t rows = element_count(d) / weights.n;
+  const uhal_tensor* a = staging.input(0, UHAL_FLOAT32, &order);
+  if (a == nullptr || !read_blockwise(staging, weights, weights.scales, false, 1, &problem.scales) ||
+      !read_blockwise(staging, weights, weights.zero_points, weights.packed_zeros, weights.zero_point,
+                      &problem.zeros)) {
+    return staging.status();
+  }
+  if (rows > kFewRows || !weights.along_k()) {
+    const uhal_status status = multiply_many(launch, problem, *a, activation);
+    return status == UHAL_OK ? staging.finish() : status;
+  }
+  const uhal_tensor* c = input_of(op, 4);
+  uhal_tensor everywhere;
+  if (c != nullptr) {
+    everywhere = spread(*c, d);
+    c = staging.read(&everywhere, UHAL_FLOAT32, &order);
+  }
+  const uhal_tensor* y = staging.output(0, UHAL_FLOAT32, &order);
+  if (staging.status() != UHAL_OK) return staging.status();
+  note_implementation(host(), "built-in quantized product");
+  multiply_few(problem, rows, static_cast<const float*>(a->data), data_of<const float>(c), activation,
+               static_cast<float*>(y->data));
+  return staging.finish();
+}
+
+}  // namespace unihal::stub
