@@ -323,7 +323,7 @@ void register_array(Registrar& registrar) {
   registrar.add_movement<BroadcastTo>("BroadcastTo", kAll, {"input", "output"}, {"shape"});
   registrar.add_movement<Tile>("Tile", kAll, {"input", "output"}, {"multiples"});
   registrar.add_movement<Reverse>("ReverseV2", kAll, {"tensor", "output"}, {"axis"});
-  registrar.add<MatrixBandPart>("MatrixBandPart", {{"T", kReal}}, {"num_lower", "num_upper"});
+  registrar.add<MatrixBandPart>("MatrixBandPart", {{"T", kAll}}, {"num_lower", "num_upper"});
 }
 
 }  // namespace unihal::tensorflow

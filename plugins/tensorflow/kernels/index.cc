@@ -249,18 +249,22 @@ void register_index(Registrar& registrar) {
   registrar.add<Gather<true>>("GatherV2", {{"Tparams", kAll}, {"Tindices", kIndices}}, {"axis"});
   registrar.add<Gather<false>>("Gather", {{"Tparams", kAll}, {"Tindices", kIndices}});
   registrar.add<GatherNd>("GatherNd", {{"Tparams", kAll}, {"Tindices", kIndices}});
-  registrar.add<ScatterNd>("ScatterNd", {{"T", kReal}, {"Tindices", kIndices}}, {"shape"});
-  registrar.add<TensorScatter<UHAL_REDUCE_NONE>>("TensorScatterUpdate", {{"T", kReal}, {"Tindices", kIndices}});
-  registrar.add<TensorScatter<UHAL_REDUCE_SUM>>("TensorScatterAdd", {{"T", kNumbers}, {"Tindices", kIndices}});
-  registrar.add<TensorScatter<UHAL_REDUCE_SUM, true>>("TensorScatterSub", {{"T", kNumbers}, {"Tindices", kIndices}});
+  registrar.add<ScatterNd>("ScatterNd", {{"T", kAll}, {"Tindices", kIndices}}, {"shape"});
+  registrar.add<TensorScatter<UHAL_REDUCE_NONE>>("TensorScatterUpdate", {{"T", kAll}, {"Tindices", kIndices}});
+  registrar.add<TensorScatter<UHAL_REDUCE_SUM>>("TensorScatterAdd",
+                                                {{"T", kNumbers | kComplex}, {"Tindices", kIndices}});
+  registrar.add<TensorScatter<UHAL_REDUCE_SUM, true>>("TensorScatterSub",
+                                                      {{"T", kNumbers | kComplex}, {"Tindices", kIndices}});
+  registrar.add<TensorScatter<UHAL_REDUCE_SUM>>("ScatterNdNonAliasingAdd", {{"T", kAll}, {"Tindices", kIndices}});
   registrar.add<TensorScatter<UHAL_REDUCE_MAXIMUM>>("TensorScatterMax", {{"T", kNumbers}, {"Tindices", kIndices}});
   registrar.add<TensorScatter<UHAL_REDUCE_MINIMUM>>("TensorScatterMin", {{"T", kNumbers}, {"Tindices", kIndices}});
   const std::initializer_list<TypeConstraint> segment = {{"T", kNumbers}, {"Tindices", kIndices}};
-  registrar.add<UnsortedSegment<UHAL_REDUCE_SUM>>("UnsortedSegmentSum", segment, {"num_segments"});
-  registrar.add<UnsortedSegment<UHAL_REDUCE_PRODUCT>>("UnsortedSegmentProd", segment, {"num_segments"});
+  const std::initializer_list<TypeConstraint> sums = {{"T", kNumbers | kComplex}, {"Tindices", kIndices}};
+  registrar.add<UnsortedSegment<UHAL_REDUCE_SUM>>("UnsortedSegmentSum", sums, {"num_segments"});
+  registrar.add<UnsortedSegment<UHAL_REDUCE_PRODUCT>>("UnsortedSegmentProd", sums, {"num_segments"});
   registrar.add<UnsortedSegment<UHAL_REDUCE_MAXIMUM>>("UnsortedSegmentMax", segment, {"num_segments"});
   registrar.add<UnsortedSegment<UHAL_REDUCE_MINIMUM>>("UnsortedSegmentMin", segment, {"num_segments"});
-  registrar.add<OneHot>("OneHot", {{"T", kReal}, {"TI", kIndices}}, {"depth"});
+  registrar.add<OneHot>("OneHot", {{"T", kAll}, {"TI", kIndices | only(UHAL_UINT8) | only(UHAL_INT8)}}, {"depth"});
 }
 
 }  // namespace unihal::tensorflow

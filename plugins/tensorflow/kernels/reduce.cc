@@ -142,21 +142,22 @@ class Scan : public Kernel {
   uhal_scan_attributes attributes_;
 };
 
-// TopKV2 along the last axis.
+// TopK and TopKV2 along the last axis; k is an attribute, or an operand in host memory.
 class TopK : public Kernel {
  public:
   explicit TopK(Construction& construction)
       : Kernel(construction),
+        k_(construction.has("k") ? construction.integer("k") : -1),
         index_dtype_(construction.has("index_type") ? construction.dtype("index_type") : UHAL_INT32) {}
 
   void compute(Context& context) const override {
     const View input = context.input(0);
-    const int64_t k = context.host_scalar(1);
+    const int64_t k = context.input_count() > 1 ? context.host_scalar(1) : k_;
     if (!context.ok()) return;
-    if (k < 0) return context.fail_invalid("TopKV2: k must not be negative, got " + std::to_string(k));
+    if (k < 0) return context.fail_invalid(std::string(op()) + ": k must not be negative, got " + std::to_string(k));
     if (input.rank == 0 || k > input.shape[input.rank - 1]) {
-      return context.fail_invalid("TopKV2: input must have at least k = " + std::to_string(k) + " columns, got shape " +
-                                  to_text(input));
+      return context.fail_invalid(std::string(op()) + ": input must have at least k = " + std::to_string(k) +
+                                  " columns, got shape " + to_text(input));
     }
     Shape shape = shape_of(input);
     shape.back() = k;
@@ -167,6 +168,7 @@ class TopK : public Kernel {
   }
 
  private:
+  int64_t k_;
   uhal_dtype index_dtype_;
 };
 
@@ -174,9 +176,9 @@ class TopK : public Kernel {
 
 void register_reduce(Registrar& registrar) {
   constexpr const char* kAxes = "reduction_indices";
-  registrar.add<Reduce<UHAL_REDUCE_SUM>>("Sum", {{"T", kNumbers}}, {kAxes});
-  registrar.add<Reduce<UHAL_REDUCE_MEAN>>("Mean", {{"T", kFloats}}, {kAxes});
-  registrar.add<Reduce<UHAL_REDUCE_PRODUCT>>("Prod", {{"T", kNumbers}}, {kAxes});
+  registrar.add<Reduce<UHAL_REDUCE_SUM>>("Sum", {{"T", kNumbers | kComplex}}, {kAxes});
+  registrar.add<Reduce<UHAL_REDUCE_MEAN>>("Mean", {{"T", kFloats | kComplex}}, {kAxes});
+  registrar.add<Reduce<UHAL_REDUCE_PRODUCT>>("Prod", {{"T", kNumbers | kComplex}}, {kAxes});
   registrar.add<Reduce<UHAL_REDUCE_MAXIMUM>>("Max", {{"T", without_int32(kNumbers)}}, {kAxes});
   registrar.add<Reduce<UHAL_REDUCE_MINIMUM>>("Min", {{"T", without_int32(kNumbers)}}, {kAxes});
   registrar.add<Reduce<UHAL_REDUCE_L2_NORM>>("EuclideanNorm", {{"T", kFloats}}, {kAxes});
@@ -185,8 +187,9 @@ void register_reduce(Registrar& registrar) {
   registrar.add<L2Loss>("L2Loss", {{"T", kFloats}});
   registrar.add<ArgReduce<true>>("ArgMax", {{"T", kReal}}, {"dimension"});
   registrar.add<ArgReduce<false>>("ArgMin", {{"T", kReal}}, {"dimension"});
-  registrar.add<Scan<UHAL_REDUCE_SUM>>("Cumsum", {{"T", kNumbers}}, {"axis"});
-  registrar.add<Scan<UHAL_REDUCE_PRODUCT>>("Cumprod", {{"T", kNumbers}}, {"axis"});
+  registrar.add<Scan<UHAL_REDUCE_SUM>>("Cumsum", {{"T", kNumbers | kComplex}}, {"axis"});
+  registrar.add<Scan<UHAL_REDUCE_PRODUCT>>("Cumprod", {{"T", kNumbers | kComplex}}, {"axis"});
+  registrar.add<TopK>("TopK", {{"T", kNumbers}});
   registrar.add<TopK>("TopKV2", {{"T", kNumbers}}, {"k"});
 }
 
