@@ -175,6 +175,25 @@ Shape Construction::integers(const char* name) {
   return values;
 }
 
+std::vector<float> Construction::reals(const char* name) {
+  int32_t bytes = 0;
+  std::vector<float> values(static_cast<size_t>(std::max(list_size(name, &bytes), 0)));
+  TF_Status* status = thread_status();
+  TF_OpKernelConstruction_GetAttrFloatList(construction_, name, values.data(), static_cast<int>(values.size()), status);
+  if (TF_GetCode(status) != TF_OK) TF_OpKernelConstruction_Failure(construction_, status);
+  return values;
+}
+
+Shape Construction::shape(const char* name) {
+  int32_t rank = 0;
+  list_size(name, &rank);
+  Shape dims(static_cast<size_t>(std::max(rank, 0)));
+  TF_Status* status = thread_status();
+  TF_OpKernelConstruction_GetAttrTensorShape(construction_, name, dims.data(), dims.size(), status);
+  if (TF_GetCode(status) != TF_OK) TF_OpKernelConstruction_Failure(construction_, status);
+  return dims;
+}
+
 TF_DataType Construction::type(const char* name) {
   TF_Status* status = thread_status();
   TF_DataType value = TF_FLOAT;

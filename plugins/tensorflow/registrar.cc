@@ -76,7 +76,8 @@ void register_all(Registrar& registrar) {
         register_join,           register_matmul,          register_norm,     register_optimizer,
         register_pool,           register_random,          register_reduce,   register_slice,
         register_softmax,        register_stateful_random, register_variable, register_variable_index,
-        register_data_dependent, register_linear_algebra,  register_fft,      register_space,
+        register_data_dependent, register_linear_algebra,  register_dilation, register_fft,
+        register_numerics,       register_partition,       register_sparse,   register_space,
         register_host_kernels}) {
     register_file(registrar);
   }

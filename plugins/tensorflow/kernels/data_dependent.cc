@@ -5,18 +5,11 @@
 #include <string>
 
 #include "plugins/tensorflow/kernels/number.h"
+#include "plugins/tensorflow/kernels/partition.h"
 #include "plugins/tensorflow/registrar.h"
 
 namespace unihal::tensorflow {
 namespace {
-
-uhal_segment_attributes segment_attributes(uhal_reduction reduction) {
-  uhal_segment_attributes attributes = {};
-  attributes.struct_size = sizeof attributes;
-  attributes.reduction = reduction;
-  attributes.ignore_out_of_range = 1;
-  return attributes;
-}
 
 // Column `number` of a matrix.
 View column(const View& matrix, int number) {

@@ -217,7 +217,7 @@ class OneHot : public Kernel {
  public:
   explicit OneHot(Construction& construction) : Kernel(construction), axis_(construction.integer("axis")) {}
   void compute(Context& context) const override {
-    const View indices = context.input(0);
+    View indices = context.input(0);
     const int64_t depth = context.host_scalar(1);
     const View on = context.input(2);
     const View off = context.input(3);
@@ -234,6 +234,11 @@ class OneHot : public Kernel {
     const View output = context.output(0, on.dtype, shape);
     const View hot = context.temporary(UHAL_BOOL, shape.data(), static_cast<int>(shape.size()));
     if (!context.ok() || output.elements() == 0) return;
+    if (!contains(kIndices, indices.dtype)) {
+      const View narrow = indices;
+      indices = context.temporary(UHAL_INT32, narrow.shape, narrow.rank);
+      if (!context.ok() || !context.cast(narrow, indices)) return;
+    }
     const uhal_index_attributes attributes = index_attributes(axis);
     context.launch(UHAL_OP_ONE_HOT, {&indices}, {&hot}, &attributes);
     context.map(uhal_map_select, {&hot, &on, &off}, {&output});

@@ -142,17 +142,16 @@ class Scan : public Kernel {
   uhal_scan_attributes attributes_;
 };
 
-// TopK and TopKV2 along the last axis; k is an attribute, or an operand in host memory.
+// TopKV2 along the last axis.
 class TopK : public Kernel {
  public:
   explicit TopK(Construction& construction)
       : Kernel(construction),
-        k_(construction.has("k") ? construction.integer("k") : -1),
         index_dtype_(construction.has("index_type") ? construction.dtype("index_type") : UHAL_INT32) {}
 
   void compute(Context& context) const override {
     const View input = context.input(0);
-    const int64_t k = context.input_count() > 1 ? context.host_scalar(1) : k_;
+    const int64_t k = context.host_scalar(1);
     if (!context.ok()) return;
     if (k < 0) return context.fail_invalid(std::string(op()) + ": k must not be negative, got " + std::to_string(k));
     if (input.rank == 0 || k > input.shape[input.rank - 1]) {
@@ -168,8 +167,41 @@ class TopK : public Kernel {
   }
 
  private:
-  int64_t k_;
   uhal_dtype index_dtype_;
+};
+
+// ApproxTopK(input): the exact answer, which is one of those allowed.
+class ApproxTopK : public Kernel {
+ public:
+  explicit ApproxTopK(Construction& construction)
+      : Kernel(construction),
+        k_(construction.integer("k")),
+        axis_(construction.integer("reduction_dimension")),
+        largest_(construction.boolean("is_max_k")) {
+    if (!construction.boolean("aggregate_to_topk")) construction.refuse("aggregate_to_topk=False");
+  }
+  void compute(Context& context) const override {
+    const View input = context.input(0);
+    if (!context.ok()) return;
+    const int axis = checked_axis(context, axis_, input.rank);
+    if (!context.ok()) return;
+    if (k_ < 0 || k_ > input.shape[axis]) {
+      return context.fail_invalid("input must have at least k(=" + std::to_string(k_) + ") elements along axis " +
+                                  std::to_string(axis) + ", got shape " + to_text(input));
+    }
+    Shape shape = shape_of(input);
+    shape[static_cast<size_t>(axis)] = k_;
+    const View values = context.output(0, input.dtype, shape);
+    const View indices = context.output(1, UHAL_INT32, shape);
+    if (!context.ok() || values.elements() == 0) return;
+    const uhal_axis_attributes attributes = axis_attributes(axis, largest_);
+    context.launch(UHAL_OP_TOP_K, {&input}, {&values, &indices}, &attributes);
+  }
+
+ private:
+  int64_t k_;
+  int64_t axis_;
+  bool largest_;
 };
 
 }  // namespace
@@ -189,7 +221,7 @@ void register_reduce(Registrar& registrar) {
   registrar.add<ArgReduce<false>>("ArgMin", {{"T", kReal}}, {"dimension"});
   registrar.add<Scan<UHAL_REDUCE_SUM>>("Cumsum", {{"T", kNumbers | kComplex}}, {"axis"});
   registrar.add<Scan<UHAL_REDUCE_PRODUCT>>("Cumprod", {{"T", kNumbers | kComplex}}, {"axis"});
-  registrar.add<TopK>("TopK", {{"T", kNumbers}});
+  registrar.add<ApproxTopK>("ApproxTopK", {{"T", kReducedFloats | only(UHAL_FLOAT32)}});
   registrar.add<TopK>("TopKV2", {{"T", kNumbers}}, {"k"});
 }
 
