@@ -269,7 +269,8 @@ class Cross : public Kernel {
       return context.fail_invalid("Both inputs must be of same shape: " + to_text(a) + " vs. " + to_text(b));
     }
     if (a.rank < 1 || a.shape[a.rank - 1] != 3) {
-      return context.fail_invalid("Cross-products are only defined for 3-element vectors, got shape " + to_text(a));
+      return context.fail(TF_FAILED_PRECONDITION,
+                          "Cross-products are only defined for 3-element vectors, got shape " + to_text(a));
     }
     const View output = context.output_like(0, a);
     if (!context.ok() || output.elements() == 0) return;
