@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <mutex>
 #include <set>
 #include <utility>
@@ -58,6 +59,24 @@ int64_t product(const int64_t* begin, const int64_t* end) {
   int64_t elements = 1;
   while (begin != end) elements *= *begin++;
   return elements;
+}
+
+// The value of a float16's or bfloat16's bits.
+double reduced_float(uint16_t bits, bool is_half) {
+  const int fraction_bits = is_half ? 10 : 7;
+  const int exponent_bits = 15 - fraction_bits;
+  const int fraction = bits & ((1 << fraction_bits) - 1);
+  const int exponent = bits >> fraction_bits & ((1 << exponent_bits) - 1);
+  const int bias = (1 << (exponent_bits - 1)) - 1;
+  double value = 0;
+  if (exponent == (1 << exponent_bits) - 1) {
+    value = fraction == 0 ? HUGE_VAL : std::nan("");
+  } else if (exponent == 0) {
+    value = std::ldexp(fraction, 1 - bias - fraction_bits);
+  } else {
+    value = std::ldexp(fraction + (1 << fraction_bits), exponent - bias - fraction_bits);
+  }
+  return bits >> 15 != 0 ? -value : value;
 }
 
 std::string too_many_axes(int rank) {
@@ -154,6 +173,25 @@ Shape Construction::integers(const char* name) {
   TF_OpKernelConstruction_GetAttrInt64List(construction_, name, values.data(), static_cast<int>(values.size()), status);
   if (TF_GetCode(status) != TF_OK) TF_OpKernelConstruction_Failure(construction_, status);
   return values;
+}
+
+std::vector<float> Construction::reals(const char* name) {
+  int32_t bytes = 0;
+  std::vector<float> values(static_cast<size_t>(std::max(list_size(name, &bytes), 0)));
+  TF_Status* status = thread_status();
+  TF_OpKernelConstruction_GetAttrFloatList(construction_, name, values.data(), static_cast<int>(values.size()), status);
+  if (TF_GetCode(status) != TF_OK) TF_OpKernelConstruction_Failure(construction_, status);
+  return values;
+}
+
+Shape Construction::shape(const char* name) {
+  int32_t rank = 0;
+  list_size(name, &rank);
+  Shape dims(static_cast<size_t>(std::max(rank, 0)));
+  TF_Status* status = thread_status();
+  TF_OpKernelConstruction_GetAttrTensorShape(construction_, name, dims.data(), dims.size(), status);
+  if (TF_GetCode(status) != TF_OK) TF_OpKernelConstruction_Failure(construction_, status);
+  return dims;
 }
 
 TF_DataType Construction::type(const char* name) {
@@ -427,7 +465,10 @@ double Context::host_real(int index, int max_rank) {
   if (!ok_) return 0;
   if (view.elements() == 1 && view.dtype == UHAL_FLOAT32) return *static_cast<const float*>(view.data);
   if (view.elements() == 1 && view.dtype == UHAL_FLOAT64) return *static_cast<const double*>(view.data);
-  fail_invalid(std::string(op_) + ": input " + std::to_string(index) + " must be one float32 or float64");
+  if (view.elements() == 1 && contains(kReducedFloats, view.dtype)) {
+    return reduced_float(*static_cast<const uint16_t*>(view.data), view.dtype == UHAL_FLOAT16);
+  }
+  fail_invalid(std::string(op_) + ": input " + std::to_string(index) + " must be one floating number");
   return 0;
 }
 

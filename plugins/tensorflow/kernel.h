@@ -44,6 +44,8 @@ class Construction {
   double real(const char* name);
   std::string text(const char* name);
   Shape integers(const char* name);
+  std::vector<float> reals(const char* name);
+  Shape shape(const char* name);  // of known sizes
   uhal_dtype dtype(const char* name) { return from_tensorflow(type(name)); }
   TF_DataType type(const char* name);
 

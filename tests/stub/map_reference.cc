@@ -346,6 +346,50 @@ const std::vector<MapReference> kReferences = {
      {0.9, 0.5, 1e-3},
      UHAL_REFERENCE(r[1] = p[0] * x[2] + (1 - p[0]) * x[1]; r[2] = std::fmax(std::abs(x[1]), p[1] * x[3] + p[2]);
                     r[0] = x[0] - x[4] * r[1] / ((1 - x[5]) * r[2]))},
+    {"adam_amsgrad_epsilon_hat",
+     kUnit,
+     8,
+     {0.9, 0.99, 1e-3},
+     UHAL_REFERENCE(r[1] = p[0] * x[2] + (1 - p[0]) * x[1]; r[2] = p[1] * x[3] + (1 - p[1]) * x[1] * x[1];
+                    r[3] = std::max(r[2], x[7]);
+                    r[0] = x[0] - x[4] * std::sqrt(1 - x[6]) / (1 - x[5]) * r[1] / (std::sqrt(r[3]) + p[2]))},
+    {"adamax_epsilon_outside",
+     kUnit,
+     6,
+     {0.9, 0.5, 1e-3},
+     UHAL_REFERENCE(r[1] = p[0] * x[2] + (1 - p[0]) * x[1]; r[2] = std::fmax(std::abs(x[1]), p[1] * x[3]);
+                    r[0] = x[0] - x[4] * r[1] / ((1 - x[5]) * (r[2] + p[2])))},
+    {"ftrl",
+     kPositive,
+     5,
+     {0.01, 0.2, -0.7, 0.01, 0},
+     UHAL_REFERENCE(r[1] = x[2] + x[1] * x[1]; const double now = std::pow(r[1], -p[2]);
+                    const double change = (now - std::pow(x[2], -p[2])) / x[4] * x[0];
+                    r[2] = x[3] + x[1] + 2 * p[3] * x[0] - change; const double sign = r[2] > 0 ? 1 : -1;
+                    r[0] = std::abs(r[2]) > p[0] ? (sign * p[0] - r[2]) / (now / x[4] + 2 * p[1]) : 0)},
+    {"add_sign",
+     kPositive,
+     4,
+     {0.9, 1, 0.5},
+     UHAL_REFERENCE(r[1] = p[0] * x[2] + (1 - p[0]) * x[1]; r[0] = x[0] - x[3] * (p[1] + p[2]) * x[1])},
+    {"power_sign",
+     kPositive,
+     4,
+     {0.9, 0.5},
+     UHAL_REFERENCE(r[1] = p[0] * x[2] + (1 - p[0]) * x[1]; r[0] = x[0] - x[3] * std::exp(p[1]) * x[1])},
+    {"proximal_gradient_descent",
+     kPositive,
+     3,
+     {0.1, 0.2},
+     UHAL_REFERENCE(const double moved = x[0] - x[2] * x[1];
+                    r[0] = std::copysign(std::fmax(std::abs(moved) - x[2] * p[0], 0), moved) / (1 + x[2] * p[1]))},
+    {"proximal_adagrad",
+     kPositive,
+     4,
+     {0.1, 0.2},
+     UHAL_REFERENCE(r[1] = x[2] + x[1] * x[1]; const double rate = x[3] / std::sqrt(r[1]);
+                    const double moved = x[0] - rate * x[1];
+                    r[0] = std::copysign(std::fmax(std::abs(moved) - rate * p[0], 0), moved) / (1 + rate * p[1]))},
     {"asgd",
      kPositive,
      6,

@@ -524,7 +524,7 @@ def difference(op: str, actual: list[tf.Tensor], expected: list[tf.Tensor]) -> s
         if a.dtype.is_quantized:
             a, e = tf.bitcast(a, tf.uint8), tf.bitcast(e, tf.uint8)
         x, y = a.numpy(), e.numpy()
-        if a.dtype.is_floating:
+        if a.dtype.is_floating or a.dtype.is_complex:
             # A few units in the last place of float32, and of a sum's largest term.
             scale = max(1.0, float(np.max(np.abs(y[np.isfinite(y)]), initial=0)))
             same = np.allclose(x, y, rtol=2e-5, atol=2e-5 * scale, equal_nan=True)

@@ -153,10 +153,10 @@ class TopK : public Kernel {
     const View input = context.input(0);
     const int64_t k = context.host_scalar(1);
     if (!context.ok()) return;
-    if (k < 0) return context.fail_invalid("TopKV2: k must not be negative, got " + std::to_string(k));
+    if (k < 0) return context.fail_invalid(std::string(op()) + ": k must not be negative, got " + std::to_string(k));
     if (input.rank == 0 || k > input.shape[input.rank - 1]) {
-      return context.fail_invalid("TopKV2: input must have at least k = " + std::to_string(k) + " columns, got shape " +
-                                  to_text(input));
+      return context.fail_invalid(std::string(op()) + ": input must have at least k = " + std::to_string(k) +
+                                  " columns, got shape " + to_text(input));
     }
     Shape shape = shape_of(input);
     shape.back() = k;
@@ -170,13 +170,47 @@ class TopK : public Kernel {
   uhal_dtype index_dtype_;
 };
 
+// ApproxTopK(input): the exact answer, which is one of those allowed.
+class ApproxTopK : public Kernel {
+ public:
+  explicit ApproxTopK(Construction& construction)
+      : Kernel(construction),
+        k_(construction.integer("k")),
+        axis_(construction.integer("reduction_dimension")),
+        largest_(construction.boolean("is_max_k")) {
+    if (!construction.boolean("aggregate_to_topk")) construction.refuse("aggregate_to_topk=False");
+  }
+  void compute(Context& context) const override {
+    const View input = context.input(0);
+    if (!context.ok()) return;
+    const int axis = checked_axis(context, axis_, input.rank);
+    if (!context.ok()) return;
+    if (k_ < 0 || k_ > input.shape[axis]) {
+      return context.fail_invalid("input must have at least k(=" + std::to_string(k_) + ") elements along axis " +
+                                  std::to_string(axis) + ", got shape " + to_text(input));
+    }
+    Shape shape = shape_of(input);
+    shape[static_cast<size_t>(axis)] = k_;
+    const View values = context.output(0, input.dtype, shape);
+    const View indices = context.output(1, UHAL_INT32, shape);
+    if (!context.ok() || values.elements() == 0) return;
+    const uhal_axis_attributes attributes = axis_attributes(axis, largest_);
+    context.launch(UHAL_OP_TOP_K, {&input}, {&values, &indices}, &attributes);
+  }
+
+ private:
+  int64_t k_;
+  int64_t axis_;
+  bool largest_;
+};
+
 }  // namespace
 
 void register_reduce(Registrar& registrar) {
   constexpr const char* kAxes = "reduction_indices";
-  registrar.add<Reduce<UHAL_REDUCE_SUM>>("Sum", {{"T", kNumbers}}, {kAxes});
-  registrar.add<Reduce<UHAL_REDUCE_MEAN>>("Mean", {{"T", kFloats}}, {kAxes});
-  registrar.add<Reduce<UHAL_REDUCE_PRODUCT>>("Prod", {{"T", kNumbers}}, {kAxes});
+  registrar.add<Reduce<UHAL_REDUCE_SUM>>("Sum", {{"T", kNumbers | kComplex}}, {kAxes});
+  registrar.add<Reduce<UHAL_REDUCE_MEAN>>("Mean", {{"T", kFloats | kComplex}}, {kAxes});
+  registrar.add<Reduce<UHAL_REDUCE_PRODUCT>>("Prod", {{"T", kNumbers | kComplex}}, {kAxes});
   registrar.add<Reduce<UHAL_REDUCE_MAXIMUM>>("Max", {{"T", without_int32(kNumbers)}}, {kAxes});
   registrar.add<Reduce<UHAL_REDUCE_MINIMUM>>("Min", {{"T", without_int32(kNumbers)}}, {kAxes});
   registrar.add<Reduce<UHAL_REDUCE_L2_NORM>>("EuclideanNorm", {{"T", kFloats}}, {kAxes});
@@ -185,8 +219,9 @@ void register_reduce(Registrar& registrar) {
   registrar.add<L2Loss>("L2Loss", {{"T", kFloats}});
   registrar.add<ArgReduce<true>>("ArgMax", {{"T", kReal}}, {"dimension"});
   registrar.add<ArgReduce<false>>("ArgMin", {{"T", kReal}}, {"dimension"});
-  registrar.add<Scan<UHAL_REDUCE_SUM>>("Cumsum", {{"T", kNumbers}}, {"axis"});
-  registrar.add<Scan<UHAL_REDUCE_PRODUCT>>("Cumprod", {{"T", kNumbers}}, {"axis"});
+  registrar.add<Scan<UHAL_REDUCE_SUM>>("Cumsum", {{"T", kNumbers | kComplex}}, {"axis"});
+  registrar.add<Scan<UHAL_REDUCE_PRODUCT>>("Cumprod", {{"T", kNumbers | kComplex}}, {"axis"});
+  registrar.add<ApproxTopK>("ApproxTopK", {{"T", kReducedFloats | only(UHAL_FLOAT32)}});
   registrar.add<TopK>("TopKV2", {{"T", kNumbers}}, {"k"});
 }
 

@@ -1,0 +1,108 @@
+"""Ops for all types that their kernels on the device are registered for, against TensorFlow's CPU."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from compare import DEVICE, check, on, random
+from registry import combinations, problems
+from registry_rows import ROWS_OF, WINDOW
+
+RAW = tf.raw_ops
+KIND = DEVICE.split(":")[1]
+
+
+@pytest.mark.parametrize("op", ROWS_OF)
+def test_op(op: str) -> None:
+    assert combinations(op, KIND), f"no kernel of {op} on {KIND}"
+    found = list(problems(op, ROWS_OF[op], KIND, every=False))
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("op", ROWS_OF)
+def test_op_of_all_types(op: str) -> None:
+    found = list(problems(op, ROWS_OF[op], KIND, every=True))
+    assert not found, "\n".join(found)
+
+
+def test_kinds_of_numbers() -> None:
+    with tf.device(DEVICE):
+        for values, text in (([1.0, float("nan")], "NaN"), ([float("inf"), float("nan")], "Inf and NaN")):
+            with pytest.raises(tf.errors.InvalidArgumentError, match=f"here : Tensor had {text} values"):
+                RAW.CheckNumerics(tensor=tf.identity(values), message="here")
+
+
+def test_gradients_of_pooling() -> None:
+    x = random(2, 7, 6, 3)
+    for padding in ("SAME", "VALID"):
+        window = {**WINDOW, "padding": padding}
+
+        def second_order(x: tf.Tensor, window: dict = window) -> tuple[tf.Tensor, ...]:
+            y = RAW.MaxPool(input=x, **window)
+            operands = {"orig_input": x, "orig_output": y, "padding": window["padding"]}
+            sizes = {"ksize": window["ksize"], "strides": window["strides"]}
+            return (
+                RAW.MaxPoolGradV2(grad=y + 1, **sizes, **operands),
+                RAW.MaxPoolGradGrad(grad=3 * x, **sizes, **operands),
+                RAW.MaxPoolGradGradV2(grad=3 * x, **sizes, **operands),
+            )
+
+        check(second_order, x)
+        for batched in (False, True):
+
+            def by_argmax(x: tf.Tensor, window: dict = window, batched: bool = batched) -> tf.Tensor:
+                y, argmax = RAW.MaxPoolWithArgmax(input=x, include_batch_in_index=batched, **window)
+                return RAW.MaxPoolGradWithArgmax(
+                    input=x, grad=2 * y, argmax=argmax, include_batch_in_index=batched, **window
+                )
+
+            check(by_argmax, x)
+
+            # TensorFlow's CPU has no kernel of this one: what lies at the maxima is the maxima.
+            def at_maxima(x: tf.Tensor, window: dict = window, batched: bool = batched) -> tuple[tf.Tensor, tf.Tensor]:
+                y, argmax = RAW.MaxPoolWithArgmax(input=x, include_batch_in_index=batched, **window)
+                arguments = {**window, "argmax": argmax, "include_batch_in_index": batched}
+                return y, RAW.MaxPoolGradGradWithArgmax(input=x, grad=x, **arguments)
+
+            y, found = on(DEVICE, at_maxima, [x], ["float32"])
+            np.testing.assert_array_equal(found.numpy(), y.numpy())
+    volume = random(2, 5, 4, 6, 2)
+
+    def of_volumes(x: tf.Tensor) -> tf.Tensor:
+        window = {"ksize": [1, 2, 2, 2, 1], "strides": [1, 1, 2, 2, 1], "padding": "SAME"}
+        return RAW.MaxPool3DGradGrad(orig_input=x, orig_output=RAW.MaxPool3D(input=x, **window), grad=3 * x, **window)
+
+    check(of_volumes, volume)
+
+
+def test_transforms_of_named_axes() -> None:
+    """TensorFlow's CPU has no kernels of these."""
+    x = random(2, 3, 4, 6) + 1j * random(2, 3, 4, 6, seed=1)
+    for axes, lengths in (([0, 1, 2, 3], [2, 3, 4, 6]), ([2, 0], [3, 5]), ([-1], [6])):
+        for function, reference in ((tf.signal.fftnd, np.fft.fftn), (tf.signal.ifftnd, np.fft.ifftn)):
+            (found,) = on(DEVICE, lambda x, f=function, a=axes, n=lengths: f(x, n, a), [x], ["complex128"])
+            np.testing.assert_allclose(found.numpy(), reference(x, lengths, axes), atol=1e-12)
+        (half,) = on(DEVICE, lambda x, a=axes, n=lengths: tf.signal.rfftnd(x, n, a), [x.real], ["float64"])
+        np.testing.assert_allclose(half.numpy(), np.fft.rfftn(x.real, lengths, axes), atol=1e-12)
+        (back,) = on(DEVICE, lambda x, a=axes, n=lengths: tf.signal.irfftnd(x, n, a), [half.numpy()], ["complex128"])
+        np.testing.assert_allclose(back.numpy(), np.fft.irfftn(half.numpy(), lengths, axes), atol=1e-12)
+
+
+def test_largest_and_smallest() -> None:
+    for largest in (True, False):
+        check(lambda x, m=largest: RAW.ApproxTopK(input=x, k=3, reduction_dimension=1, is_max_k=m)[0], random(2, 9, 3))
+
+
+def test_stacks_in_parallel() -> None:
+    def stack(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+        return tf.function(lambda: tf.parallel_stack([x, y, x]))()
+
+    for dtype in ("float32", "int64", "complex64"):
+        with tf.device(DEVICE):
+            x, y = (tf.cast(random(3, 2, seed=i), dtype) for i in range(2))
+            np.testing.assert_array_equal(stack(x, y).numpy(), tf.stack([x, y, x]).numpy())
+
+
+def test_rows_outside_their_part() -> None:
+    with tf.device(DEVICE), pytest.raises(tf.errors.InvalidArgumentError, match="partitions must be in .0, 2."):
+        tf.dynamic_partition(tf.ones([3]), tf.constant([0, 2, 1]), 2)
