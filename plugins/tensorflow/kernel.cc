@@ -184,13 +184,33 @@ std::vector<float> Construction::reals(const char* name) {
   return values;
 }
 
+// The C interface tells a shape's rank only: its sizes are read from the node.
 Shape Construction::shape(const char* name) {
-  int32_t rank = 0;
-  list_size(name, &rank);
-  Shape dims(static_cast<size_t>(std::max(rank, 0)));
-  TF_Status* status = thread_status();
-  TF_OpKernelConstruction_GetAttrTensorShape(construction_, name, dims.data(), dims.size(), status);
-  if (TF_GetCode(status) != TF_OK) TF_OpKernelConstruction_Failure(construction_, status);
+  enum { kAttributeShape = 7, kShapeDimension = 2, kDimensionSize = 1 };
+  Shape dims;
+  TF_Buffer* node = TF_OpKernelConstruction_GetNodeDef(construction_, thread_status());
+  if (node == nullptr) return dims;
+  ProtobufReader fields(std::string_view(static_cast<const char*>(node->data), node->length));
+  while (fields.next()) {
+    if (fields.number() != kNodeDefAttribute) continue;
+    std::string_view found, value;
+    for (ProtobufReader entry(fields.bytes()); entry.next();) {
+      (entry.number() == kEntryName ? found : value) = entry.bytes();
+    }
+    if (found != name) continue;
+    for (ProtobufReader attribute(value); attribute.next();) {
+      if (attribute.number() != kAttributeShape) continue;
+      for (ProtobufReader list(attribute.bytes()); list.next();) {
+        if (list.number() != kShapeDimension) continue;
+        int64_t size = 0;  // what is not written is 0
+        for (ProtobufReader dimension(list.bytes()); dimension.next();) {
+          if (dimension.number() == kDimensionSize) size = static_cast<int64_t>(dimension.value());
+        }
+        dims.push_back(size);
+      }
+    }
+  }
+  TF_DeleteBuffer(node);
   return dims;
 }
 

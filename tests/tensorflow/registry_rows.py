@@ -11,6 +11,7 @@ from registry import Call, call
 X = random(2, 3, 4)
 Y = random(2, 3, 4, seed=1)
 IMAGES = random(2, 7, 6, 3, seed=2)
+VOLUMES, FILTER = random(2, 4, 5, 4, 2), random(2, 2, 2, 2, 4, seed=1)
 MATRICES = random(2, 4, 4, seed=3) + 4 * np.eye(4)
 IDS = np.array([0, 0, 1, 3, 3, 4])
 INDICES = np.array([2, 0, 1, 1, 4, 3])
@@ -114,6 +115,13 @@ ROWS_OF: dict[str, list[Call]] = {
         call(IMAGES, random(3, 2, 3, seed=8), strides=[1, 2, 1, 1], rates=[1, 1, 2, 1], padding=padding)
         for padding in ("SAME", "VALID")
     ],
+    "Conv": [call(IMAGES, random(3, 2, 3, 4), strides=[1, 2, 1, 1], padding=padding) for padding in ("SAME", "VALID")],
+    "Conv3DBackpropInput": [call(VOLUMES, FILTER, random(2, 3, 2, 3, 4), strides=[1, 1, 2, 1, 1], padding="VALID")],
+    "Conv3DBackpropFilter": [
+        call(VOLUMES, FILTER, random(2, 3, 2, 3, 4), strides=[1, 1, 2, 1, 1], padding="VALID", tolerance=4)
+    ],
+    "Einsum": [call([X, Y], equation="abc,abd->cd", tolerance=4)],
+    "Range": [call(1.0, 7.0, 0.75), call(3.0, -3.0, -1.0)],
     "LRN": [call(IMAGES, depth_radius=1, alpha=0.3), call(IMAGES)],
     # indexing
     "ScatterNd": [call([[1], [0], [1]], random(3, 4), [5, 4])],
@@ -186,6 +194,12 @@ ROWS_OF: dict[str, list[Call]] = {
         call(PLACES, VALUES, SHAPE, [1, 0], [2, 3], smooth=False),
         call(PLACES, VALUES, SHAPE, [0, 0], [1, 1], smooth=False),
     ],
+    "SparseConcat": [
+        call([PLACES, PLACES[:3]], [VALUES, VALUES[1:]], [SHAPE, [4, 7]], concat_dim=1),
+        call([PLACES, PLACES[:0]], [VALUES, VALUES[:0]], [SHAPE, [2, 4]], concat_dim=-2),
+    ],
+    "SparseSplit": [call(axis, PLACES, VALUES, SHAPE, num_split=parts) for axis, parts in ((0, 2), (1, 3))],
+    "SparseSliceGrad": [call(VALUES[:2], PLACES, [1, 0], [[0, 0], [2, 1]])],
     "SparseFillEmptyRows": [call(PLACES, VALUES, [5, 4], 0.5), call(np.zeros((0, 2), np.int64), VALUES[:0], [2, 4], 1)],
     "RaggedFillEmptyRows": [call([0, 1, 1, 3], VALUES, 5, 0.5)],
     **_each("SparseFillEmptyRowsGrad RaggedFillEmptyRowsGrad", call([1, 0, 3], random(5)), call([], random(2))),

@@ -455,8 +455,7 @@ void register_array(Registrar& registrar) {
   registrar.add<Cast>("Cast", {{"SrcT", kAll}, {"DstT", kAll}});
   registrar.add<Fill>("Fill", {{"T", without_int32(kAll)}}, {"dims", "value"});
   registrar.add<Fill>("Fill", {{"T", kInt32}, {"index_type", only(UHAL_INT64)}}, {"dims", "value"});
-  registrar.add<Range>("Range", {{"Tidx", only(UHAL_INT64) | only(UHAL_FLOAT32) | only(UHAL_FLOAT64)}},
-                       {"start", "limit", "delta"});
+  registrar.add<Range>("Range", {{"Tidx", only(UHAL_INT64) | kFloats}}, {"start", "limit", "delta"});
   registrar.add<FillLike<0>>("ZerosLike", {{"T", without_int32(kAll)}});
   registrar.add<FillLike<1>>("OnesLike", {{"T", without_int32(kAll)}});
   registrar.add<Share>("Snapshot", {{"T", kAll}});

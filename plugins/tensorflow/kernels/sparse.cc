@@ -198,30 +198,6 @@ View linear(Context& context, const View& places, const Shape& shape) {
   return result;
 }
 
-// SparseReorder(places, values, shape): in row-major order.
-class SparseReorder : public Kernel {
- public:
-  using Kernel::Kernel;
-  void compute(Context& context) const override {
-    const View places = context.input(0);
-    const View values = context.input(1);
-    const Shape shape = context.host_vector(2);
-    if (!check_sparse(context, places, values, shape) || !context.check_shape(UHAL_UINT8, shape)) return;
-    const View sorted_places = context.output_like(0, places);
-    const View sorted_values = context.output_like(1, values);
-    if (!context.ok() || values.elements() == 0) return;
-    const View numbers = linear(context, places, shape);
-    const View sorted = vector(context, UHAL_INT64, values.elements());
-    const View order = vector(context, UHAL_INT64, values.elements());
-    if (!context.ok()) return;
-    const uhal_axis_attributes ascending = axis_attributes(0, false);
-    context.launch(UHAL_OP_SORT, {&numbers}, {&sorted, &order}, &ascending);
-    const uhal_index_attributes index = index_attributes(0);
-    context.launch(UHAL_OP_GATHER, {&places, &order}, {&sorted_places}, &index);
-    context.launch(UHAL_OP_GATHER, {&values, &order}, {&sorted_values}, &index);
-  }
-};
-
 // SparseReshape(places, shape, new shape), the shapes in host memory.
 class SparseReshape : public Kernel {
  public:
@@ -271,6 +247,52 @@ class SparseReshape : public Kernel {
   }
 };
 
+// What of a sparse tensor lies in [start, start + size), as outputs `first` (places from there on), first + stride
+// (values) and first + 2 * stride (the shape, in host memory).
+void write_slice(Context& context, const View& places, const View& values, const Shape& start, const Shape& size,
+                 int first, int stride) {
+  const auto rank = static_cast<int64_t>(start.size());
+  const int64_t rows = values.elements();
+  int64_t count = 0;
+  View kept;
+  if (rows > 0) {
+    const View mask = vector(context, UHAL_BOOL, rows);
+    const View inside = vector(context, UHAL_BOOL, rows);
+    const View limit = context.temporary(UHAL_INT64, nullptr, 0);
+    const View total = vector(context, UHAL_INT64, 1);
+    if (!context.ok() || !context.fill(mask, 1, 1)) return;
+    for (int64_t axis = 0; axis < rank; ++axis) {
+      const View part = column(places, axis);
+      const size_t i = static_cast<size_t>(axis);
+      context.fill(limit, 0, start[i]);
+      context.map(uhal_map_greater_equal, {&part, &limit}, {&inside});
+      context.map(uhal_map_logical_and, {&mask, &inside}, {&mask});
+      context.fill(limit, 0, start[i] + size[i]);
+      context.map(uhal_map_less, {&part, &limit}, {&inside});
+      context.map(uhal_map_logical_and, {&mask, &inside}, {&mask});
+    }
+    context.launch(UHAL_OP_NONZERO, {&mask}, {&total});
+    count = read_number(context, total);
+    kept = vector(context, UHAL_INT64, count);
+    if (!context.ok()) return;
+    if (count > 0) context.launch(UHAL_OP_NONZERO, {&mask}, {&total, &kept});
+  }
+  const View output = context.output(first, UHAL_INT64, Shape{count, rank});
+  const View chosen = context.output(first + stride, values.dtype, Shape{count});
+  const View host = context.output(first + 2 * stride, UHAL_INT64, Shape{rank});
+  if (!context.ok()) return;
+  std::copy(size.begin(), size.end(), static_cast<int64_t*>(host.data));
+  if (count == 0) return;
+  const uhal_index_attributes index = index_attributes(0);
+  context.launch(UHAL_OP_GATHER, {&values, &kept}, {&chosen}, &index);
+  context.launch(UHAL_OP_GATHER, {&places, &kept}, {&output}, &index);
+  for (int64_t axis = 0; axis < rank; ++axis) {
+    const View part = column(output, axis);
+    const auto begin = static_cast<double>(-start[static_cast<size_t>(axis)]);
+    if (begin != 0) context.map(uhal_map_scale, {&part}, {&part}, {1, begin});
+  }
+}
+
 // SparseSlice(places, values, shape, start, size), the last three in host memory.
 class SparseSlice : public Kernel {
  public:
@@ -286,7 +308,6 @@ class SparseSlice : public Kernel {
       return context.fail_invalid("start and size must have an entry for each axis of shape " + to_text(shape) +
                                   ", got " + to_text(start) + " and " + to_text(size));
     }
-    const int64_t rank = static_cast<int64_t>(shape.size());
     Shape result(shape.size());
     for (size_t i = 0; i < shape.size(); ++i) {
       if (start[i] < 0 || size[i] < 0) {
@@ -295,45 +316,183 @@ class SparseSlice : public Kernel {
       }
       result[i] = std::max<int64_t>(std::min(size[i], shape[i] - std::min(start[i], shape[i])), 0);
     }
-    const int64_t rows = values.elements();
-    int64_t count = 0;
-    View kept;
-    if (rows > 0) {
-      const View mask = vector(context, UHAL_BOOL, rows);
-      const View inside = vector(context, UHAL_BOOL, rows);
-      const View limit = context.temporary(UHAL_INT64, nullptr, 0);
-      const View total = vector(context, UHAL_INT64, 1);
-      if (!context.ok() || !context.fill(mask, 1, 1)) return;
-      for (int64_t axis = 0; axis < rank; ++axis) {
-        const View part = column(places, axis);
-        const size_t i = static_cast<size_t>(axis);
-        context.fill(limit, 0, start[i]);
-        context.map(uhal_map_greater_equal, {&part, &limit}, {&inside});
-        context.map(uhal_map_logical_and, {&mask, &inside}, {&mask});
-        context.fill(limit, 0, start[i] + result[i]);
-        context.map(uhal_map_less, {&part, &limit}, {&inside});
-        context.map(uhal_map_logical_and, {&mask, &inside}, {&mask});
-      }
-      context.launch(UHAL_OP_NONZERO, {&mask}, {&total});
-      count = read_number(context, total);
-      kept = vector(context, UHAL_INT64, count);
-      if (!context.ok()) return;
-      if (count > 0) context.launch(UHAL_OP_NONZERO, {&mask}, {&total, &kept});
+    write_slice(context, places, values, start, result, 0, 1);
+  }
+};
+
+// SparseSplit(axis, places, values, shape): as equal parts as there can be, the first ones the longer; axis and shape
+// in host memory.
+class SparseSplit : public Kernel {
+ public:
+  explicit SparseSplit(Construction& construction) : Kernel(construction), parts_(construction.integer("num_split")) {}
+  void compute(Context& context) const override {
+    const int64_t given = context.host_integer(0, 1);
+    const View places = context.input(1);
+    const View values = context.input(2);
+    const Shape shape = context.host_vector(3);
+    if (!check_sparse(context, places, values, shape)) return;
+    const auto rank = static_cast<int64_t>(shape.size());
+    if (given < -rank || given >= rank) {
+      return context.fail_invalid("Input split_dim should be between [" + std::to_string(-rank) + ", " +
+                                  std::to_string(rank) + "), got " + std::to_string(given));
     }
-    const View output = context.output(0, UHAL_INT64, Shape{count, rank});
-    const View chosen = context.output(1, values.dtype, Shape{count});
+    const auto axis = static_cast<size_t>(given < 0 ? given + rank : given);
+    if (parts_ < 1 || parts_ > shape[axis]) {
+      return context.fail_invalid("Input num_split should be between 1 and the splitting dimension size (" +
+                                  std::to_string(shape[axis]) + "), got " + std::to_string(parts_));
+    }
+    Shape start(shape.size(), 0);
+    Shape size = shape;
+    for (int64_t i = 0; context.ok() && i < parts_; ++i) {
+      size[axis] = shape[axis] / parts_ + (i < shape[axis] % parts_ ? 1 : 0);
+      write_slice(context, places, values, start, size, static_cast<int>(i), static_cast<int>(parts_));
+      start[axis] += size[axis];
+    }
+  }
+
+ private:
+  int64_t parts_;
+};
+
+// Rows of places and values in row-major order.
+void reorder(Context& context, const View& places, const View& values, const Shape& shape, const View& sorted_places,
+             const View& sorted_values) {
+  const View numbers = linear(context, places, shape);
+  const View sorted = vector(context, UHAL_INT64, values.elements());
+  const View order = vector(context, UHAL_INT64, values.elements());
+  if (!context.ok()) return;
+  const uhal_axis_attributes ascending = axis_attributes(0, false);
+  context.launch(UHAL_OP_SORT, {&numbers}, {&sorted, &order}, &ascending);
+  const uhal_index_attributes index = index_attributes(0);
+  context.launch(UHAL_OP_GATHER, {&places, &order}, {&sorted_places}, &index);
+  context.launch(UHAL_OP_GATHER, {&values, &order}, {&sorted_values}, &index);
+}
+
+// SparseReorder(places, values, shape)
+class SparseReorder : public Kernel {
+ public:
+  using Kernel::Kernel;
+  void compute(Context& context) const override {
+    const View places = context.input(0);
+    const View values = context.input(1);
+    const Shape shape = context.host_vector(2);
+    if (!check_sparse(context, places, values, shape) || !context.check_shape(UHAL_UINT8, shape)) return;
+    const View sorted_places = context.output_like(0, places);
+    const View sorted_values = context.output_like(1, values);
+    if (context.ok() && values.elements() > 0) {
+      reorder(context, places, values, shape, sorted_places, sorted_values);
+    }
+  }
+};
+
+// SparseConcat(places..., values..., shapes...), the shapes in host memory.
+class SparseConcat : public Kernel {
+ public:
+  explicit SparseConcat(Construction& construction) : Kernel(construction), axis_(construction.integer("concat_dim")) {}
+  void compute(Context& context) const override {
+    const int count = context.input_count() / 3;
+    Shape shape;
+    int64_t rows = 0;
+    size_t axis = 0;
+    Shape begins;
+    for (int i = 0; i < count; ++i) {
+      const View places = context.input(i);
+      const View values = context.input(count + i);
+      const Shape own = context.host_vector(2 * count + i);
+      if (!check_sparse(context, places, values, own)) return;
+      const auto rank = static_cast<int64_t>(own.size());
+      if (axis_ < -rank || axis_ >= rank) {
+        return context.fail_invalid("Concat dimension must be in range [" + std::to_string(-rank) + ", " +
+                                    std::to_string(rank) + "), got " + std::to_string(axis_));
+      }
+      axis = static_cast<size_t>(axis_ < 0 ? axis_ + rank : axis_);
+      begins.push_back(i == 0 ? 0 : shape[axis]);
+      Shape expected = i == 0 ? own : shape;
+      if (own.size() == expected.size()) expected[axis] = own[axis];
+      if (own != expected) {
+        return context.fail_invalid("Concat shapes must match but for the axis: expected " + to_text(expected) +
+                                    ", got " + to_text(own) + " for shape " + std::to_string(i));
+      }
+      if (i == 0) {
+        shape = own;
+      } else if (__builtin_add_overflow(shape[axis], own[axis], &shape[axis])) {
+        return context.fail_invalid("Concat shapes are too large");
+      }
+      rows += values.elements();
+    }
+    if (!context.check_shape(UHAL_UINT8, shape)) return;
+    const auto rank = static_cast<int64_t>(shape.size());
+    const uhal_dtype dtype = context.input(count).dtype;
+    const View places = context.output(0, UHAL_INT64, Shape{rows, rank});
+    const View values = context.output(1, dtype, Shape{rows});
     const View host = context.output(2, UHAL_INT64, Shape{rank});
     if (!context.ok()) return;
-    std::copy(result.begin(), result.end(), static_cast<int64_t*>(host.data));
-    if (count == 0) return;
-    const uhal_index_attributes index = index_attributes(0);
-    context.launch(UHAL_OP_GATHER, {&values, &kept}, {&chosen}, &index);
-    context.launch(UHAL_OP_GATHER, {&places, &kept}, {&output}, &index);
-    for (int64_t axis = 0; axis < rank; ++axis) {
-      const View part = column(output, axis);
-      const auto begin = static_cast<double>(-start[static_cast<size_t>(axis)]);
-      if (begin != 0) context.map(uhal_map_scale, {&part}, {&part}, {1, begin});
+    std::copy(shape.begin(), shape.end(), static_cast<int64_t*>(host.data));
+    if (rows == 0) return;
+    const View all_places = context.temporary_like(places);
+    const View all_values = context.temporary_like(values);
+    int64_t row = 0;
+    for (int i = 0; context.ok() && i < count; ++i) {
+      const View part = context.input(count + i);
+      const int64_t length = part.elements();
+      if (length == 0) continue;
+      const View to = all_places.sliced(0, row, length);
+      context.copy(context.input(i), to);
+      context.copy(part, all_values.sliced(0, row, length));
+      const View moved = column(to, static_cast<int64_t>(axis));
+      context.map(uhal_map_scale, {&moved}, {&moved}, {1, static_cast<double>(begins[static_cast<size_t>(i)])});
+      row += length;
     }
+    if (context.ok()) reorder(context, all_places, all_values, shape, places, values);
+  }
+
+ private:
+  int64_t axis_;
+};
+
+// SparseSliceGrad(gradient of the slice's values, places, start, the slice's places) -> gradient of the values. Both
+// lists of places are in row-major order; start is in host memory.
+class SparseSliceGrad : public Kernel {
+ public:
+  using Kernel::Kernel;
+  void compute(Context& context) const override {
+    const View gradient = context.input(0);
+    const View places = context.input(1);
+    const Shape start = context.host_vector(2);
+    const View chosen = context.input(3);
+    if (!context.ok()) return;
+    const auto rank = static_cast<int64_t>(start.size());
+    if (gradient.rank != 1 || places.rank != 2 || chosen.rank != 2 || places.shape[1] != rank ||
+        chosen.shape[1] != rank || chosen.shape[0] != gradient.shape[0]) {
+      return context.fail_invalid("Input indices and slice indices should be matrices of " + std::to_string(rank) +
+                                  " columns and the gradient a vector, got " + to_text(places) + ", " +
+                                  to_text(chosen) + " and " + to_text(gradient));
+    }
+    const View output = context.output(0, gradient.dtype, Shape{places.shape[0]});
+    if (!context.ok() || output.elements() == 0 || !context.zero(output) || gradient.elements() == 0) return;
+    // Lengths of axes that hold all places.
+    const int64_t one_row[] = {1, rank};
+    const View largest = context.temporary(UHAL_INT64, one_row, 2);
+    if (!context.ok()) return;
+    const uhal_reduce_attributes maximum = reduce_attributes(UHAL_REDUCE_MAXIMUM);
+    context.launch(UHAL_OP_REDUCE, {&places}, {&largest}, &maximum);
+    Shape shape = read_numbers(context, largest);
+    const View moved = context.temporary_like(chosen);
+    if (!context.ok()) return;
+    for (int64_t& length : shape) ++length;
+    for (int64_t axis = 0; axis < rank; ++axis) {
+      const View from = column(chosen, axis), to = column(moved, axis);
+      context.map(uhal_map_scale, {&from}, {&to}, {1, static_cast<double>(start[static_cast<size_t>(axis)])});
+    }
+    const View numbers = linear(context, places, shape);
+    const View wanted = linear(context, moved, shape);
+    const View found = vector(context, UHAL_INT64, gradient.elements());
+    if (!context.ok()) return;
+    uhal_search_attributes search = {};
+    search.struct_size = sizeof search;
+    context.launch(UHAL_OP_SEARCH_SORTED, {&numbers, &wanted}, {&found}, &search);
+    const uhal_index_attributes index = lenient_index_attributes(0);
+    context.launch(UHAL_OP_SCATTER, {&found, &gradient}, {&output}, &index);
   }
 };
 
@@ -475,6 +634,9 @@ void register_sparse(Registrar& registrar) {
   registrar.add<SparseToDense>("SparseToDense", {{"T", kAll}, {"Tindices", kIndices}}, {"output_shape"});
   registrar.add<SparseReorder>("SparseReorder", {{"T", kAll}}, {"input_shape"});
   registrar.add<SparseReshape>("SparseReshape", {}, {"input_shape", "new_shape", "output_shape"});
+  registrar.add<SparseConcat>("SparseConcat", {{"T", kAll}}, {"shapes", "output_shape"});
+  registrar.add<SparseSplit>("SparseSplit", {{"T", kAll}}, {"split_dim", "shape", "output_shape"});
+  registrar.add<SparseSliceGrad>("SparseSliceGrad", {{"T", kNumbers | kComplex}}, {"input_start"});
   registrar.add<SparseSlice>("SparseSlice", {{"T", kAll}}, {"shape", "start", "size", "output_shape"});
   registrar.add<FillEmptyRows<false>>("SparseFillEmptyRows", {{"T", kAll}}, {"dense_shape"});
   registrar.add<FillEmptyRows<true>>("RaggedFillEmptyRows", {{"T", kAll}}, {"nrows"});

@@ -5,10 +5,17 @@
 namespace unihal::tensorflow {
 
 WindowAttributes::WindowAttributes(Construction& construction) {
-  if (construction.has("data_format")) channels_first_ = construction.text("data_format").rfind("NC", 0) == 0;
+  if (construction.has("data_format")) {
+    const std::string format = construction.text("data_format");
+    channels_first_ = format.rfind("NC", 0) == 0 || format == "CHANNELS_FIRST";
+  }
+  if (construction.has("batch_dims") && construction.integer("batch_dims") != 1) {
+    construction.refuse("several axes of batches");
+  }
   padding_ = construction.text("padding");
   has_dilations_ = construction.has("dilations");
   if (has_dilations_) dilations_ = construction.integers("dilations");
+  if (construction.has("batch_dims")) has_dilations_ = !dilations_.empty();  // Conv may leave them out
   if (construction.has("explicit_paddings")) explicit_paddings_ = construction.integers("explicit_paddings");
   if (!construction.has("strides")) return;  // with_inputs() has them
   strides_ = construction.integers("strides");
