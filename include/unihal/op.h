@@ -209,7 +209,8 @@ enum {
 
   /* [x (N, C, spatial...), w (O, C/groups, spatial...), bias (O; optional)] -> [y (N, O, spatial...)].
    * Cross-correlation, as all frameworks mean by convolution. y = activation(conv + bias). A y of float16 or bfloat16
-   * may be rounded to its dtype once more, before the bias is added or before the activation. */
+   * may be rounded to its dtype once more, before the bias is added or before the activation. Since ABI 1.8 also int8 or
+   * uint8 into int32, exactly, with an int32 bias and relu as the only activation. */
   UHAL_OP_CONVOLUTION = 64,
 
   /* [dy, w] -> [dx]. Also the forward transposed convolution. */

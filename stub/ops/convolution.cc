@@ -54,15 +54,7 @@ uhal_status sum_per_channel(const Launch& launch, const uhal_tensor& dy, const u
 
 }  // namespace
 
-const char* refuse_convolution(const uhal_op& op) {
-  const ConvolutionOperands operands = convolution_operands(op);
-  for (const uhal_tensor* view : {operands.x, operands.w, operands.y, operands.bias}) {
-    if (view != nullptr && !is_floating(view->dtype)) {
-      return "convolution takes floating point only: cast the operands first";
-    }
-  }
-  return nullptr;
-}
+const char* refuse_convolution(const uhal_op& op) { return refuse_convolution_operands(op); }
 
 uhal_status run_convolution(const Launch& launch) {
   const uhal_op& op = launch.op;
@@ -80,7 +72,9 @@ uhal_status run_convolution(const Launch& launch) {
   }
   if (element_count(*given.y) == 0) return UHAL_OK;
 
-  const uhal_dtype dtype = arithmetic_dtype(op);
+  const uhal_dtype dtype = !is_integer_convolution(given) ? arithmetic_dtype(op)
+                           : is_exact_in_float32(given)   ? UHAL_FLOAT32
+                                                          : UHAL_FLOAT64;
   Staging staging(launch);
   const uhal_tensor x = packed(staging, *given.x, dtype, image_order_beside(*given.x, *given.y), to_x);
   const uhal_tensor w = packed(staging, *given.w, dtype, memory_order(*given.w), to_filter);

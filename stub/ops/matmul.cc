@@ -1,5 +1,6 @@
 #include "stub/ops/matmul.h"
 
+#include <algorithm>
 #include <atomic>
 
 #include "csrc/backends/common/complex_matmul.h"
@@ -50,6 +51,66 @@ uhal_status run_with_gemm(const MatmulProblem& problem) {
                        : UHAL_OK;
 }
 
+// Products of numbers of 8 bits, summed in 32: by float32, a part of k at a time of which it has all sums exactly.
+bool is_byte_product(const uhal_op& op, const uhal_matmul_attributes& attributes) {
+  const auto is_byte = [](uhal_dtype dtype) { return dtype == UHAL_INT8 || dtype == UHAL_UINT8; };
+  return is_byte(op.inputs[0]->dtype) && is_byte(op.inputs[1]->dtype) && op.outputs[0]->dtype == UHAL_INT32 &&
+         attributes.alpha == 1 && (attributes.beta == 0 || input_of(op, 2) == nullptr);
+}
+
+uhal_status multiply_float32(const Launch& launch, MatmulProblem problem) {
+  simplify(problem);
+  uhal_status status;
+  return matmul_with_onednn(launch, problem, &status) ? status : run_with_gemm<float>(problem);
+}
+
+// A view of [first, first + count) of an axis.
+uhal_tensor part_of(const uhal_tensor& view, int axis, int64_t first, int64_t count) {
+  uhal_tensor part = view;
+  part.data = static_cast<char*>(view.data) + first * view.strides[axis] * dtype_size(view.dtype);
+  part.shape[axis] = count;
+  return part;
+}
+
+uhal_status run_bytes(const Launch& launch, const uhal_matmul_attributes& given) {
+  Staging staging(launch);
+  const uhal_tensor* a = staging.input(0, UHAL_FLOAT32);
+  const uhal_tensor* b = staging.input(1, UHAL_FLOAT32);
+  const AxisOrder order = row_major(launch.op.outputs[0]->rank);
+  const uhal_tensor* d = staging.output(0, UHAL_INT32, &order);
+  if (staging.status() != UHAL_OK) return staging.status();
+  const int64_t count = element_count(*d);
+  uhal_tensor product = *d;
+  product.dtype = UHAL_FLOAT32;
+  set_packed_strides(product, order);
+  float* products = staging.take<float>(static_cast<size_t>(count));
+  if (products == nullptr) return staging.status();
+  product.data = products;
+  const auto largest = [](const uhal_tensor* view) { return view->dtype == UHAL_INT8 ? 128 : 255; };
+  const int64_t part = (1 << 24) / (largest(launch.op.inputs[0]) * largest(launch.op.inputs[1]));
+  uhal_matmul_attributes attributes = {};
+  attributes.alpha = 1;
+  const int64_t k = a->shape[a->rank - 1];
+  auto* sums = static_cast<uint32_t*>(d->data);
+  for (int64_t first = 0; first == 0 || first < k; first += part) {
+    const int64_t terms = std::min(part, k - first);
+    const uhal_tensor left = part_of(*a, a->rank - 1, first, terms);
+    const uhal_tensor right = part_of(*b, b->rank - 2, first, terms);
+    const uhal_status status = multiply_float32(launch, matmul_problem(attributes, left, right, nullptr, product));
+    if (status != UHAL_OK) return status;
+    parallel_for(count, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const auto whole = static_cast<uint32_t>(static_cast<int32_t>(products[i]));
+        sums[i] = first == 0 ? whole : sums[i] + whole;
+      }
+    });
+  }
+  if (given.activation == UHAL_ACTIVATION_RELU) {
+    for (int64_t i = 0; i < count; ++i) sums[i] = static_cast<int32_t>(sums[i]) < 0 ? 0 : sums[i];
+  }
+  return staging.finish();
+}
+
 uhal_op two_operand_op(uhal_op_kind kind, const uhal_tensor* const* inputs, const uhal_tensor* const* outputs) {
   uhal_op op = {};
   op.struct_size = sizeof op;
@@ -98,6 +159,7 @@ uhal_status run_matmul(const Launch& launch) {
   const uhal_matmul_attributes attributes = matmul_attributes(op);
   if (element_count(*op.outputs[0]) == 0) return UHAL_OK;
   if (is_complex_matmul(op)) return run_complex(launch);
+  if (is_byte_product(op, attributes)) return run_bytes(launch, attributes);
   const uhal_dtype dtype = arithmetic_dtype(op);
 
   Staging staging(launch);

@@ -27,7 +27,7 @@ struct Blockwise {
   int64_t row_stride;
   int64_t column_stride;
 
-  float at(int64_t block, int64_t column) const { return data[block * row_stride + column * column_stride]; }
+  const float& at(int64_t block, int64_t column) const { return data[block * row_stride + column * column_stride]; }
 };
 
 struct Problem {
@@ -38,73 +38,95 @@ struct Problem {
 
 typedef float Lanes __attribute__((vector_size(64), aligned(4), may_alias));
 constexpr int64_t kLanes = 16;
+// Eight weights: a block has at least twice as many.
+typedef float HalfLanes __attribute__((vector_size(32), aligned(4), may_alias));
+typedef int32_t Words __attribute__((vector_size(32)));
+typedef uint8_t Bytes __attribute__((vector_size(8), aligned(1), may_alias));
+constexpr int64_t kHalfLanes = 8;
 
 UNIHAL_INLINE int nibble(uint8_t byte, bool high, bool is_signed) {
   const int value = high ? byte >> 4 : byte & 15;
   return is_signed ? (value ^ 8) - 8 : value;
 }
 
+// The blocks of a part of a channel: their zero points and scales, from that of the first weight on.
+struct Blocks {
+  const float* zeros;
+  int64_t zero_step;
+  const float* scales;
+  int64_t scale_step;
+  int64_t length;  // weights of each; at least those of the part where there is one
+};
+
+Blocks blocks_at(const Problem& problem, int64_t column, int64_t first) {
+  const int64_t block = first / problem.weights.block;
+  return {&problem.zeros.at(block, column), problem.zeros.row_stride, &problem.scales.at(block, column),
+          problem.scales.row_stride, problem.weights.block};
+}
+
 // to[i] = (q[i] - zero) * scale of `count` weights of 8 bits that lie `step` apart.
 template <class Byte>
-UNIHAL_INLINE void expand_bytes(const Byte* q, int64_t step, int64_t count, float zero, float scale, float* to) {
-  if (step == 1) {
-    for (int64_t i = 0; i < count; ++i) to[i] = (static_cast<float>(q[i]) - zero) * scale;
-  } else {
-    for (int64_t i = 0; i < count; ++i) to[i] = (static_cast<float>(q[i * step]) - zero) * scale;
+UNIHAL_INLINE void expand_bytes(const Byte* q, int64_t step, int64_t count, const Blocks& blocks, float* to) {
+  for (int64_t at = 0, block = 0; at < count; at += blocks.length, ++block) {
+    const int64_t end = std::min(count, at + blocks.length);
+    const float zero = blocks.zeros[block * blocks.zero_step];
+    const float scale = blocks.scales[block * blocks.scale_step];
+    if (step == 1) {
+      for (int64_t i = at; i < end; ++i) to[i] = (static_cast<float>(q[i]) - zero) * scale;
+    } else {
+      for (int64_t i = at; i < end; ++i) to[i] = (static_cast<float>(q[i * step]) - zero) * scale;
+    }
   }
 }
 
-UNIHAL_VECTORIZED void expand_int8(const int8_t* q, int64_t step, int64_t count, float zero, float scale, float* to) {
-  expand_bytes(q, step, count, zero, scale, to);
+UNIHAL_VECTORIZED void expand_int8(const int8_t* q, int64_t step, int64_t count, const Blocks& blocks, float* to) {
+  expand_bytes(q, step, count, blocks, to);
 }
 
-UNIHAL_VECTORIZED void expand_uint8(const uint8_t* q, int64_t step, int64_t count, float zero, float scale, float* to) {
-  expand_bytes(q, step, count, zero, scale, to);
+UNIHAL_VECTORIZED void expand_uint8(const uint8_t* q, int64_t step, int64_t count, const Blocks& blocks, float* to) {
+  expand_bytes(q, step, count, blocks, to);
 }
 
-// The same of 4 bits: byte `i` of `q` has weights 2 i and 2 i + 1. `shift` is 8 for signed ones, whose halves count
-// from -8 by the sum modulo 16.
-UNIHAL_VECTORIZED void expand_halves(const uint8_t* q, int64_t step, int64_t count, bool is_signed, float zero,
-                                     float scale, float* to) {
+// `count` weights of 4 bits as numbers, the low halves of bytes apart from the high ones, as they come out of a vector
+// of bytes. Signed halves count from -8 by the sum modulo 16: as unsigned ones with 8 more, and a zero point of 8 more.
+UNIHAL_VECTORIZED void expand_halves(const uint8_t* q, int64_t step, int64_t pairs, bool is_signed,
+                                     const Blocks& blocks, float* low, float* high) {
   const uint8_t flip = is_signed ? 0x88 : 0;
-  const float from = is_signed ? zero + 8 : zero;
-  const int64_t pairs = count / 2;
-  if (step == 1) {
-    for (int64_t i = 0; i < pairs; ++i) {
-      const uint8_t byte = q[i] ^ flip;
-      to[2 * i] = (static_cast<float>(byte & 15) - from) * scale;
-      to[2 * i + 1] = (static_cast<float>(byte >> 4) - from) * scale;
+  const int64_t each = blocks.length / 2;
+  for (int64_t at = 0, block = 0; at < pairs; at += each, ++block) {
+    const int64_t end = std::min(pairs, at + each);
+    const float zero = blocks.zeros[block * blocks.zero_step] + (is_signed ? 8 : 0);
+    const float scale = blocks.scales[block * blocks.scale_step];
+    int64_t i = at;
+    for (; step == 1 && i + kHalfLanes <= end; i += kHalfLanes) {
+      const Bytes bytes = *reinterpret_cast<const Bytes*>(q + i) ^ flip;
+      const Words low_words = __builtin_convertvector(bytes & 15, Words);
+      const Words high_words = __builtin_convertvector(bytes >> 4, Words);
+      *reinterpret_cast<HalfLanes*>(low + i) = (__builtin_convertvector(low_words, HalfLanes) - zero) * scale;
+      *reinterpret_cast<HalfLanes*>(high + i) = (__builtin_convertvector(high_words, HalfLanes) - zero) * scale;
     }
-  } else {
-    for (int64_t i = 0; i < pairs; ++i) {
-      const uint8_t byte = q[i * step] ^ flip;
-      to[2 * i] = (static_cast<float>(byte & 15) - from) * scale;
-      to[2 * i + 1] = (static_cast<float>(byte >> 4) - from) * scale;
+    for (; i < end; ++i) {
+      const int byte = q[i * step] ^ flip;
+      low[i] = (static_cast<float>(byte & 15) - zero) * scale;
+      high[i] = (static_cast<float>(byte >> 4) - zero) * scale;
     }
   }
-  if (count % 2 != 0) to[count - 1] = (static_cast<float>((q[pairs * step] ^ flip) & 15) - from) * scale;
 }
 
-// Weights [first, first + count) of a channel; first is even.
-void expand_channel(const Problem& problem, int64_t column, int64_t first, int64_t count, float* to) {
+// Weights [first, first + count) of a channel, in the order in which sums take them: as they are, or of 4 bits those
+// with even numbers from `to` on and those with odd ones from `odd` on. `first` is a multiple of kPart.
+void expand_channel(const Problem& problem, int64_t column, int64_t first, int64_t count, float* to, float* odd) {
   const QuantizedWeights& weights = problem.weights;
   const QuantizedOperand& b = weights.b;
   const auto* bytes = static_cast<const uint8_t*>(b.data) + column * b.column_stride;
-  for (int64_t at = first; at < first + count;) {
-    const int64_t block = at / weights.block;
-    const int64_t end = std::min(first + count, (block + 1) * weights.block);
-    const float zero = problem.zeros.at(block, column);
-    const float scale = problem.scales.at(block, column);
-    float* own = to + (at - first);
-    if (weights.bits == 4) {
-      expand_halves(bytes + at / 2 * b.row_stride, b.row_stride, end - at, weights.is_signed, zero, scale, own);
-    } else if (weights.is_signed) {
-      const auto* q = reinterpret_cast<const int8_t*>(bytes) + at * b.row_stride;
-      expand_int8(q, b.row_stride, end - at, zero, scale, own);
-    } else {
-      expand_uint8(bytes + at * b.row_stride, b.row_stride, end - at, zero, scale, own);
-    }
-    at = end;
+  const Blocks blocks = blocks_at(problem, column, first);
+  if (weights.bits == 4) {
+    const int64_t pairs = (count + 1) / 2;
+    expand_halves(bytes + first / 2 * b.row_stride, b.row_stride, pairs, weights.is_signed, blocks, to, odd);
+  } else if (weights.is_signed) {
+    expand_int8(reinterpret_cast<const int8_t*>(bytes) + first * b.row_stride, b.row_stride, count, blocks, to);
+  } else {
+    expand_uint8(bytes + first * b.row_stride, b.row_stride, count, blocks, to);
   }
 }
 
@@ -172,8 +194,26 @@ UNIHAL_VECTORIZED float dot(const float* a, const float* w, int64_t count) {
   return sum;
 }
 
+// a's rows in the order of expand_channel: those of 4 bits as `half_pitch` elements with even numbers, then as many
+// with odd ones, of which the last is 0 if k is odd.
+struct Rows {
+  const float* data;
+  int64_t pitch;
+  int64_t half_pitch;
+};
+
+void put_apart(const float* from, int64_t rows, int64_t k, int64_t half_pitch, float* to) {
+  for (int64_t i = 0; i < rows; ++i) {
+    const float* row = from + i * k;
+    float* even = to + 2 * i * half_pitch;
+    float* odd = even + half_pitch;
+    for (int64_t p = 0; p < k / 2; ++p) even[p] = row[2 * p], odd[p] = row[2 * p + 1];
+    if (k % 2 != 0) even[k / 2] = row[k - 1], odd[k / 2] = 0;
+  }
+}
+
 // d (rows, n) = activation(a (rows, k) @ w + c), all dense; c may be nullptr.
-void multiply_few(const Problem& problem, int64_t rows, const float* a, const float* c, uhal_activation activation,
+void multiply_few(const Problem& problem, int64_t rows, const Rows& a, const float* c, uhal_activation activation,
                   float* d) {
   const QuantizedWeights& weights = problem.weights;
   const int64_t work = weights.k * (rows + 2) / 8 + rows;
@@ -183,8 +223,17 @@ void multiply_few(const Problem& problem, int64_t rows, const float* a, const fl
       float sums[kFewRows] = {};
       for (int64_t at = 0; at < weights.k; at += kPart) {
         const int64_t count = std::min(kPart, weights.k - at);
-        expand_channel(problem, j, at, count, part);
-        for (int64_t i = 0; i < rows; ++i) sums[i] += dot(a + i * weights.k + at, part, count);
+        if (weights.bits == 4) {
+          const int64_t pairs = (count + 1) / 2;
+          expand_channel(problem, j, at, count, part, part + kPart / 2);
+          for (int64_t i = 0; i < rows; ++i) {
+            const float* even = a.data + i * a.pitch + at / 2;
+            sums[i] += dot(even, part, pairs) + dot(even + a.half_pitch, part + kPart / 2, pairs);
+          }
+        } else {
+          expand_channel(problem, j, at, count, part, nullptr);
+          for (int64_t i = 0; i < rows; ++i) sums[i] += dot(a.data + i * a.pitch + at, part, count);
+        }
       }
       for (int64_t i = 0; i < rows; ++i) {
         const float sum = c != nullptr ? sums[i] + c[i * weights.n + j] : sums[i];
@@ -204,15 +253,16 @@ uhal_tensor channels_of(const uhal_tensor& view, int64_t column, int64_t count) 
 }
 
 // The same as a product of matrices, a panel of channels at a time.
-uhal_status multiply_many(const Launch& launch, const Problem& problem, const uhal_tensor& a,
+uhal_status multiply_many(const Launch& launch, const Problem& problem, const uhal_tensor& a, bool along_k,
                           uhal_activation activation) {
   const QuantizedWeights& weights = problem.weights;
+  const int64_t depth = a.shape[a.rank - 1];  // k, or one more
   const uhal_tensor* c = input_of(launch.op, 4);
   const uhal_tensor& d = *launch.op.outputs[0];
   const int64_t wanted = kPanelBytes / (static_cast<int64_t>(sizeof(float)) * std::max<int64_t>(1, weights.k));
   const int64_t panel = std::min(weights.n, std::max(kLeastPanelColumns, wanted / 16 * 16));
   ScratchFrame frame;
-  float* dense = frame.take<float>(static_cast<size_t>(std::max<int64_t>(1, weights.k * panel)));
+  float* dense = frame.take<float>(static_cast<size_t>(std::max<int64_t>(1, depth * panel)));
   if (dense == nullptr) return fail(UHAL_RESOURCE_EXHAUSTED, "matmul_quantized: the host has no memory left");
   uhal_matmul_attributes attributes = {};
   attributes.struct_size = sizeof attributes;
@@ -220,11 +270,11 @@ uhal_status multiply_many(const Launch& launch, const Problem& problem, const uh
   attributes.activation = activation;
   for (int64_t column = 0; column < weights.n; column += panel) {
     const int64_t count = std::min(panel, weights.n - column);
-    const bool along_k = weights.along_k();
     if (along_k) {
       parallel_for(count, weights.k, [&](int64_t begin, int64_t end) {
         for (int64_t j = begin; j < end; ++j) {
-          expand_channel(problem, column + j, 0, weights.k, dense + j * weights.k);
+          float* channel = dense + j * depth;
+          expand_channel(problem, column + j, 0, weights.k, channel, channel + depth / 2);
         }
       });
     } else {
@@ -240,9 +290,15 @@ uhal_status multiply_many(const Launch& launch, const Problem& problem, const uh
       });
       if (out_of_memory) return fail(UHAL_RESOURCE_EXHAUSTED, "matmul_quantized: the host has no memory left");
     }
-    QuantizedWeights part = weights;
-    part.n = count;
-    const uhal_tensor b = dense_weights(part, UHAL_FLOAT32, dense, along_k ? weights.k : count);
+    uhal_tensor b = {};
+    b.struct_size = sizeof b;
+    b.data = dense;
+    b.dtype = UHAL_FLOAT32;
+    b.rank = 2;
+    b.shape[0] = depth;
+    b.shape[1] = count;
+    b.strides[0] = along_k ? 1 : count;
+    b.strides[1] = along_k ? depth : 1;
     const uhal_tensor to = channels_of(d, column, count);
     uhal_tensor addend = {};
     if (c != nullptr) addend = channels_of(*c, column, count);
@@ -334,8 +390,23 @@ uhal_status run_matmul_quantized(const Launch& launch) {
                       &problem.zeros)) {
     return staging.status();
   }
-  if (rows > kFewRows || !weights.along_k()) {
-    const uhal_status status = multiply_many(launch, problem, *a, activation);
+  const bool along_k = weights.along_k();
+  const bool is_apart = along_k && weights.bits == 4;
+  uhal_tensor ordered = *a;
+  Rows in_order = {static_cast<const float*>(a->data), weights.k, 0};
+  if (is_apart) {
+    in_order.half_pitch = (weights.k + 1) / 2;
+    in_order.pitch = 2 * in_order.half_pitch;
+    float* apart = staging.take<float>(static_cast<size_t>(std::max<int64_t>(1, rows * in_order.pitch)));
+    if (apart == nullptr) return staging.status();
+    put_apart(in_order.data, rows, weights.k, in_order.half_pitch, apart);
+    in_order.data = apart;
+    ordered.data = apart;
+    ordered.shape[ordered.rank - 1] = in_order.pitch;
+  }
+  set_packed_strides(ordered, order);
+  if (rows > kFewRows || !along_k) {
+    const uhal_status status = multiply_many(launch, problem, ordered, along_k, activation);
     return status == UHAL_OK ? staging.finish() : status;
   }
   const uhal_tensor* c = input_of(op, 4);
@@ -347,8 +418,7 @@ uhal_status run_matmul_quantized(const Launch& launch) {
   const uhal_tensor* y = staging.output(0, UHAL_FLOAT32, &order);
   if (staging.status() != UHAL_OK) return staging.status();
   note_implementation(host(), "built-in quantized product");
-  multiply_few(problem, rows, static_cast<const float*>(a->data), data_of<const float>(c), activation,
-               static_cast<float*>(y->data));
+  multiply_few(problem, rows, in_order, data_of<const float>(c), activation, static_cast<float*>(y->data));
   return staging.finish();
 }
 

@@ -329,7 +329,7 @@ def test_sizes_that_are_no_convolution_are_refused(wrong: dict[str, Any], messag
     [
         ("forward n1 c8 h2 w2 k8 5x5", "is larger than its image with the padding"),
         ("forward n1 c8 h9 w9 k8 3x3 g3", "are no multiples of its 3 groups"),
-        ("forward n1 c8 h9 w9 k8 3x3 int32", "takes floating point only"),
+        ("forward n1 c8 h9 w9 k8 3x3 int32", "takes floating point, or forward int8"),
     ],
 )
 def test_convolutions_that_there_are_not_are_refused(device: unihal.Device, words: str, message: str) -> None:

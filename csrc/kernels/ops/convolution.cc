@@ -100,6 +100,7 @@ Convolution convolution_of(const ConvolutionOperands& operands, const uhal_convo
   for (const uhal_tensor* view : {operands.x, operands.w, operands.y, operands.bias}) {
     if (view != nullptr && view->dtype == UHAL_FLOAT64) c.compute = Compute::kDouble;
   }
+  if (is_integer_convolution(operands) && !is_exact_in_float32(operands)) c.compute = Compute::kDouble;
   if (transposed) {
     std::swap(c.source, c.result);
     std::swap(c.channels, c.rows);
@@ -181,14 +182,11 @@ Convolution phase_of(const Convolution& transposed, const int64_t remainders[kSp
   return phase;
 }
 
-const char* refuse_convolution(const DeviceTraits&, const uhal_op& op) {
+const char* refuse_convolution(const DeviceTraits& traits, const uhal_op& op) {
+  if (const char* reason = refuse_convolution_operands(op)) return reason;
   const ConvolutionOperands operands = convolution_operands(op);
-  for (const uhal_tensor* view : {operands.x, operands.w, operands.y, operands.bias}) {
-    if (view != nullptr && !is_floating(view->dtype)) {
-      return "convolution takes floating point only: cast the operands first";
-    }
-  }
-  return nullptr;
+  if (!is_integer_convolution(operands) || is_exact_in_float32(operands) || traits.has_float64) return nullptr;
+  return "convolution of integers whose sums float32 does not have needs float64, which the device has not";
 }
 
 uhal_status run_convolution(Queue& queue, const uhal_op& op) {

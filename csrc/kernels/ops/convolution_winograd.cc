@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "csrc/backends/common/dtype.h"
 #include "csrc/kernels/gemm.h"
 #include "csrc/kernels/map_function.h"
 #include "csrc/kernels/ops.h"
@@ -214,7 +215,8 @@ MatmulProblem filter_products(const Convolution& c, const Transformed& gradient,
 
 // Windows of 3 x 3 on images of two axes, stride and dilation 1, in float.
 bool has_its_geometry(const Convolution& c) {
-  if (c.compute != Compute::kFloat || c.groups != 1 || c.window[0] != 1) return false;
+  // Its sums of integers are no integers.
+  if (c.compute != Compute::kFloat || is_integer(c.result.dtype) || c.groups != 1 || c.window[0] != 1) return false;
   for (int i = 0; i < kSpatial; ++i) {
     if (c.stride[i] != 1 || (i > 0 && (c.window[i] != kTaps || std::abs(c.step[i]) != 1))) return false;
     if (i == 0 && (c.first[0] != 0 || c.output[0] != 1 || c.input[0] != 1)) return false;

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .activations import COMMUTE_WITH_ROUNDING, activated
-from .case import Array, Case, Expected, Operand, written
+from .case import Array, Case, Expected, Operand, Values, written
 from .layout import IMAGE_LAYOUTS
 from .reference.convolution import (
     convolution,
@@ -21,7 +21,7 @@ from .reference.convolution import (
 from .reference.enums import Activation, MathMode
 from .sweep import FLOATING, sweep
 from .tolerance import early_rounding_error, factor_error, summation_roundings
-from .values import normal
+from .values import integers, normal
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,6 +151,53 @@ def _forward_case(dtype: str, problem: _Problem, layout: str, *, bias: bool) -> 
     )
 
 
+def _of_integers(
+    x: str, w: str, problem: _Problem, layout: str, *, bias: bool = False, activation: Activation = Activation.NONE
+) -> Case:
+    """Bytes into int32, exactly."""
+    attributes = dict(problem.attributes)
+    if activation != Activation.NONE:
+        attributes["activation"] = int(activation)
+
+    def reference(inputs: Sequence[Any]) -> list[Expected]:
+        given = [None if operand is None else np.asarray(operand, np.float64) for operand in inputs]
+        values = convolution(*given, **problem.geometry)  # type: ignore[arg-type]
+        return [Expected(np.maximum(values, 0) if activation == Activation.RELU else values, 0)]
+
+    def whole(dtype: str) -> Values:
+        return integers(-128, 128) if dtype == "int8" else integers(0, 256)
+
+    return Case(
+        op="convolution",
+        variant=f"{problem.name}/{x}-{w}{'-bias' if bias else ''}/{activation.name.lower()}/{layout}",
+        dtype=x,
+        inputs=(
+            Operand(x, problem.x, whole(x), layout),
+            Operand(w, problem.w, whole(w), layout),
+            Operand("int32", (problem.w[0],), integers(-(2**29), 2**29)) if bias else None,
+        ),
+        outputs=(written("int32", problem.y, layout),),
+        reference=reference,
+        attributes=attributes,
+    )
+
+
+def _integer_cases() -> Iterator[Case]:
+    for problem in _PROBLEMS:
+        yield _of_integers("int8", "int8", problem, "contiguous")
+    # The first one's sums fit into float32, the others' do not; Winograd's would be no integers.
+    large = (
+        _Problem("many-channels", (2, 96, 14, 15), (40, 96, 3, 3), {"pad_before": (1, 1), "pad_after": (1, 1)}),
+        _Problem("more-channels", (1, 300, 7, 6), (17, 300, 3, 3)),
+        _Problem("most-channels", (1, 2100, 4, 3), (5, 2100, 1, 1)),
+    )
+    for problem in large:
+        for x in ("int8", "uint8"):
+            yield _of_integers(x, "int8", problem, "contiguous")
+            yield _of_integers(x, "int8", problem, "channels_last", bias=True, activation=Activation.RELU)
+    yield _of_integers("uint8", "uint8", _PROBLEMS[0], "transposed", activation=Activation.RELU)
+
+
 def _with_nan(dtype: str, problem: _Problem, activation: Activation) -> Case:
     """NaN in the image spreads to the pixels around it and no further, and no fused activation makes a number of it."""
 
@@ -243,6 +290,7 @@ def _mixed_layouts(kind: str) -> Iterator[Case]:
 
 def cases(seed: int) -> Iterator[Case]:
     """All cases of the three kinds."""
+    yield from _integer_cases()
     for bias in (True, False):
         forward = partial(_forward_case, bias=bias)
         to_filter = partial(_filter_case, bias=bias)

@@ -12,7 +12,7 @@ from .layout import CONTIGUOUS, LAYOUTS, output_layout, repeats
 from .number_format import is_complex, is_inexact
 from .reference import indexing as reference
 from .reference.enums import Reduction
-from .sweep import ALL_DTYPES, FLOATING, REAL, shape_name, sweep
+from .sweep import ALL_DTYPES, FLOAT8, FLOATING, REAL, shape_name, sweep
 from .tolerance import summation_roundings
 from .values import bit_patterns, complex_normal, integers, listed, normal, wide
 
@@ -133,7 +133,7 @@ _ONE_HOT = (((3, 5), 7, 2), ((3, 5), 7, 0), ((3, 5), 1, 1), ((), 4, 0), ((0,), 4
 def cases(seed: int) -> Iterator[Case]:
     """The cases of all kinds of the family."""
     for problems in _PROBLEMS:
-        yield from sweep(_gather, seed, dtypes=ALL_DTYPES, shapes=problems, draws=12)
+        yield from sweep(_gather, seed, dtypes=(*ALL_DTYPES, *FLOAT8), shapes=problems, draws=12)
         for name in _REDUCTIONS:
 
             def scatter(dtype: str, problem: _Problem, layout: str, name: str = name) -> Case:

@@ -10,8 +10,8 @@ import numpy as np
 
 from .case import Array, Case, Expected, Operand, Values
 from .layout import CONTIGUOUS, IMAGE_LAYOUTS, LAYOUTS, output_layout
-from .number_format import FORMATS, is_complex, is_inexact
-from .sweep import ALL_DTYPES, COMPLEX, FLOATING, INTEGERS, LARGE, REAL, SHAPES, shape_name, sweep
+from .number_format import FORMATS, decode, is_complex, is_inexact
+from .sweep import ALL_DTYPES, COMPLEX, FLOAT8, FLOATING, INTEGERS, LARGE, REAL, SHAPES, shape_name, sweep
 from .values import bit_patterns, integers, listed, normal, wide
 
 _SHAPE = SHAPES[0]
@@ -41,6 +41,7 @@ def cases(seed: int) -> Iterator[Case]:
         yield from sweep(cast, seed, dtypes=("float32",), shapes=SHAPES, layouts=LAYOUTS, draws=10)
     yield _cast("float32", "int32", LARGE, CONTIGUOUS)
     yield _cast("float16", "float32", LARGE, "transposed")
+    yield from _float8()
     yield from _rounding_casts()
     yield from _wide_integers()
     yield from _bits()
@@ -165,6 +166,39 @@ def _outside(x: Array, dtype: str) -> Array:
     """Where a truncated value has no place in an integer dtype."""
     limits = np.iinfo(dtype)
     return np.asarray(~((x >= limits.min) & (x < float(limits.max) + 1)))
+
+
+def _float8() -> Iterator[Case]:
+    """The dtypes for storage: moved, and cast from and to all others."""
+    for dtype in FLOAT8:
+        for layout in IMAGE_LAYOUTS:
+            yield _copy(dtype, _SHAPE, layout)
+            yield _cast(dtype, "float32", _SHAPE, layout)
+            yield _cast("float32", dtype, _SHAPE, layout)
+        yield _cast("float32", dtype, LARGE, CONTIGUOUS)
+        yield _fill(dtype, _SHAPE, "transposed")
+        for name, value in (("negative-zero", -0.0), ("nan", np.nan), ("beyond", -1e9), ("subnormal", 3e-3)):
+            yield _generated("fill", dtype, (5,), CONTIGUOUS, {"value": value}, partial(np.full, 5, value), name)
+        for other in (*ALL_DTYPES, *FLOAT8):
+            if other != "float32":
+                yield _cast(dtype, other, (2, 33), CONTIGUOUS)
+                yield _cast(other, dtype, (2, 33), CONTIGUOUS)
+        every = Operand(dtype, (256,), lambda generator, shape: np.arange(256, dtype=np.uint8), bits=True)
+        kept = Operand(dtype, (256,), bits=True)
+        yield Case("copy", f"{dtype}/every-byte", dtype, (every,), (kept,), lambda inputs: _exact(inputs[0]))
+        numbers = decode(np.arange(256, dtype=np.uint8), dtype)
+        yield _moved(
+            "cast", f"{dtype}/every-byte", dtype, Operand(dtype, (256,), listed(numbers)), Operand("float32", (256,))
+        )
+        finite = np.unique(np.abs(numbers[np.isfinite(numbers)]))
+        middles = (finite[1:] + finite[:-1]) / 2
+        last = finite[-1] + (finite[-1] - finite[-2]) / 2
+        edges = np.concatenate([middles, finite, [last, np.inf, np.nan, 1e-30]])
+        for source in ("float32", "float64"):
+            apart = np.concatenate([edges, np.nextafter(edges, 0), np.nextafter(edges, np.inf)])
+            values = np.concatenate([apart, -apart])
+            operand = Operand(source, values.shape, listed(values))
+            yield _moved("cast", f"{source}-{dtype}/edges", source, operand, Operand(dtype, values.shape))
 
 
 def _rounding_casts() -> Iterator[Case]:

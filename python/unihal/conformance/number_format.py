@@ -48,12 +48,19 @@ FORMATS = {
     "bfloat16": FloatFormat(8, -126, float.fromhex("0x1.fep127")),
     "float32": _FLOAT32,
     "float64": _FLOAT64,
+    "float8_e4m3fn": FloatFormat(4, -6, 448.0),
+    "float8_e5m2": FloatFormat(3, -14, 57344.0),
     "complex64": _FLOAT32,
     "complex128": _FLOAT64,
 }
 
 #: What holds the bytes of a dtype that NumPy lacks.
-_BITS = {"bfloat16": np.uint16}
+_BITS = {"bfloat16": np.uint16, "float8_e4m3fn": np.uint8, "float8_e5m2": np.uint8}
+
+
+def is_float8(dtype: str) -> bool:
+    """Whether a dtype is for storage only."""
+    return dtype.startswith("float8")
 
 
 def is_inexact(dtype: str) -> bool:
@@ -81,6 +88,8 @@ def encode(values: Array, dtype: str) -> Array:
     with np.errstate(over="ignore", invalid="ignore"):
         if dtype == "bfloat16":
             return _encode_bfloat16(np.asarray(values, np.float64))
+        if is_float8(dtype):
+            return _encode_float8(np.asarray(values, np.float64), dtype)
         if dtype == "bool":
             return np.asarray(values != 0)
         return np.asarray(values).astype(dtype)
@@ -91,6 +100,8 @@ def decode(stored: Array, dtype: str) -> Array:
     if dtype == "bfloat16":
         with np.errstate(invalid="ignore"):  # of signalling NaN
             return (stored.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    if is_float8(dtype):
+        return _float8_numbers(dtype)[stored]
     if dtype in FORMATS:
         return stored.astype(np.complex128 if is_complex(dtype) else np.float64)
     return stored
@@ -113,3 +124,34 @@ def _encode_bfloat16(values: Array) -> Array:
     rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
     quiet_nan = (bits >> np.uint32(16)) | np.uint32(0x0040)
     return np.asarray(np.where(np.isnan(values), quiet_nan, rounded).astype(np.uint16))
+
+
+def _float8_numbers(dtype: str) -> Array:
+    """What each of the 256 bytes stands for."""
+    stored = FORMATS[dtype]
+    fraction_bits = stored.bits - 1
+    magnitudes = np.arange(128)
+    exponent = magnitudes >> fraction_bits
+    fraction = (magnitudes & ((1 << fraction_bits) - 1)) * 2.0**-fraction_bits
+    normal = (1 + fraction) * 2.0 ** (exponent + stored.smallest_exponent - 1)
+    numbers = np.where(exponent == 0, fraction * 2.0**stored.smallest_exponent, normal)
+    if dtype == "float8_e5m2":
+        numbers[0x7C:] = np.inf, np.nan, np.nan, np.nan
+    else:
+        numbers[0x7F] = np.nan
+    return np.concatenate([numbers, -numbers])
+
+
+def _encode_float8(values: Array, dtype: str) -> Array:
+    """To nearest even; what is beyond the largest number is infinite where there are infinities, else NaN."""
+    stored = FORMATS[dtype]
+    numbers = _float8_numbers(dtype)[:128]
+    finite = numbers[: int(np.argmax(numbers == stored.largest)) + 1]
+    size = np.abs(values)
+    exponent = np.maximum(np.frexp(size)[1] - 1, stored.smallest_exponent)
+    step = 2.0 ** (exponent - stored.bits + 1)
+    rounded = np.rint(np.where(np.isfinite(size), size, 0) / step) * step
+    code = np.searchsorted(finite, np.minimum(rounded, stored.largest))
+    beyond = (rounded > stored.largest) | np.isinf(size)
+    code = np.where(np.isnan(values), 0x7F, np.where(beyond, len(finite), code))
+    return np.asarray(code | np.where(np.signbit(values), 0x80, 0), np.uint8)

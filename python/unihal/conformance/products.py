@@ -226,6 +226,20 @@ def _float16_accumulates() -> Case:
     )
 
 
+def _bytes(a: str, b: str, sizes: tuple[int, int, int]) -> Case:
+    """Sums of products of 8 bits in int32, which no float32 holds where there are many."""
+    m, k, n = sizes
+    values = {"int8": integers(-128, 128), "uint8": integers(0, 256)}
+    return Case(
+        op="matmul",
+        variant=f"{a}-{b}-int32/{shape_name(sizes)}",
+        dtype="mixed",
+        inputs=(Operand(a, (m, k), values[a]), Operand(b, (k, n), values[b], "transposed")),
+        outputs=(Operand("int32", (m, n), layout="sliced"),),
+        reference=lambda inputs: [Expected(inputs[0].astype(np.int64) @ inputs[1].astype(np.int64), 0)],
+    )
+
+
 def _real_part(expected: Expected) -> Expected:
     return replace(expected, values=expected.values.real)
 
@@ -282,4 +296,7 @@ def cases(seed: int) -> Iterator[Case]:
     yield _mixed("int32", "float32", "float32", "float32")
     yield _mixed("int8", "int8", "int32", "int32")
     yield _mixed("uint8", "int8", "int32", "int32")
+    for a, b in (("int8", "int8"), ("uint8", "int8"), ("uint8", "uint8")):
+        for sizes in ((33, 129, 65), (3, 4099, 7), (1, 2048, 64), (2, 0, 3)):
+            yield _bytes(a, b, sizes)
     yield _float16_accumulates()

@@ -21,6 +21,8 @@ INTEGERS = (*SIGNED, *UNSIGNED)
 REAL = (*FLOATING, *INTEGERS, "bool")
 COMPLEX = ("complex64", "complex128")
 ALL_DTYPES = (*REAL, *COMPLEX)
+#: For storage only: not among the above.
+FLOAT8 = ("float8_e4m3fn", "float8_e5m2")
 
 #: The shape classes of kinds that take any shape: odd, scalar, empty, axes of one element, one long axis, many axes,
 #: more elements than a backend computes on one thread.
