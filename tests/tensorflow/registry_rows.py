@@ -151,7 +151,7 @@ ROWS_OF: dict[str, list[Call]] = {
     "DeepCopy": [call(X)],
     # diagonals and matrices
     "Diag": [call(VALUES), call(X[0])],
-    "DiagPart": [call(random(4, 4)), call(random(2, 3, 2, 3))],
+    "DiagPart": [call(random(4, 4)), call(random(2, 3, 2, 3)), call(2.0)],
     "MatrixBandPart": [call(MATRICES, 1, -1), call(MATRICES, 0, 2)],
     "TridiagonalMatMul": [call(random(2, 1, 5), random(2, 1, 5, seed=1), random(2, 1, 5, seed=2), random(2, 5, 3))],
     "TridiagonalSolve": [call(random(2, 3, 5) + np.array([[0], [4], [0]]), random(2, 5, 3), tolerance=10)],

@@ -355,6 +355,7 @@ def test_application(name: str) -> None:
                 weights = model.get_weights()
             else:
                 model.set_weights(weights)
-            results.append(model.predict_on_batch(x))
+            # TensorFlow's CPU has no fused convolution in groups, which its graph pass makes of ConvNeXt's.
+            results.append(np.asarray(model(x, training=False)) if device == CPU else model.predict_on_batch(x))
         keras.backend.clear_session()
     assert_close(results[1], results[0])

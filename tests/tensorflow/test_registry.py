@@ -89,8 +89,19 @@ def test_transforms_of_named_axes() -> None:
 
 
 def test_largest_and_smallest() -> None:
-    for largest in (True, False):
-        check(lambda x, m=largest: RAW.ApproxTopK(input=x, k=3, reduction_dimension=1, is_max_k=m)[0], random(2, 9, 3))
+    """TensorFlow's CPU has the largest along the last axis only."""
+    x = random(2, 9, 3)
+    for axis, largest in ((-1, True), (1, True), (1, False)):
+
+        def select(x: tf.Tensor, axis: int = axis, largest: bool = largest) -> tuple[tf.Tensor, ...]:
+            return RAW.ApproxTopK(input=x, k=2, reduction_dimension=axis, is_max_k=largest)
+
+        values, indices = (result.numpy() for result in on(DEVICE, select, [x], ["float32"]))
+        expected = np.argsort(-x if largest else x, axis)
+        expected = np.take(expected, range(2), axis)
+        np.testing.assert_array_equal(indices, expected)
+        np.testing.assert_array_equal(values, np.take_along_axis(x.astype(np.float32), expected, axis))
+    check(lambda x: RAW.ApproxTopK(input=x, k=2), x)
 
 
 def test_stacks_in_parallel() -> None:

@@ -239,12 +239,10 @@ class DiagPart : public Kernel {
     const View input = context.flat_input(0);
     if (!context.ok()) return;
     const size_t half = dims.size() / 2;
-    if (dims.empty() || dims.size() % 2 != 0 ||
-        !std::equal(dims.begin(), dims.begin() + static_cast<std::ptrdiff_t>(half),
-                    dims.begin() + static_cast<std::ptrdiff_t>(half))) {
-      return context.fail_invalid(
-          "The rank of the tensor should be even and positive, and both halves of its shape the same, got " +
-          to_text(dims));
+    if (dims.size() % 2 != 0 || !std::equal(dims.begin(), dims.begin() + static_cast<std::ptrdiff_t>(half),
+                                            dims.begin() + static_cast<std::ptrdiff_t>(half))) {
+      return context.fail_invalid("The rank of the tensor should be even, and both halves of its shape the same, got " +
+                                  to_text(dims));
     }
     const View output =
         context.flat_output(0, input.dtype, Shape(dims.begin(), dims.begin() + static_cast<std::ptrdiff_t>(half)));

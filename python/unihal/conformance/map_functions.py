@@ -438,7 +438,18 @@ _OPTIMIZERS = (
         conditioned=True,
     ),
     # A linear term well beyond the limit, so that rounding does not choose between 0 and a number.
-    _composed("ftrl", 80, e.ftrl, _ANY, _ANY, _POSITIVE, uniform(4, 8), _RATE, parameters=(0.1, 0.2, -0.5, 0.01, 1)),
+    _composed(
+        "ftrl",
+        60,
+        e.ftrl,
+        _ANY,
+        _ANY,
+        _POSITIVE,
+        uniform(4, 8),
+        _RATE,
+        parameters=(0.1, 0.2, -0.5, 0.01, 1),
+        conditioned=True,
+    ),
     _composed(
         "add_sign", 12, e.add_sign, _ANY, _POSITIVE, _POSITIVE, _RATE, parameters=(0.9, 1, 0.5), conditioned=True
     ),
