@@ -1,8 +1,8 @@
 /* Random numbers and dropout (csrc/kernels/ops/random.cc): Philox4x32-10 (Salmon et al., "Parallel random numbers: as
  * easy as 1, 2, 3"). Words are used, and turned into numbers, as TensorFlow does.
  *
- * Macros: UHAL_WIDE_INDEX, UHAL_RANK; dtype Y; WIDE, whether a number takes two words; for dropout dtype X and DROPOUT,
- * else DISTRIBUTION, a uhal_distribution, and FRACTION_BITS, those of a word that make a uniform number. */
+ * Macros: UHAL_WIDE_INDEX, UHAL_RANK; dtype Y; WIDE, whether a number takes two words; DENSE, whether the views lie in
+ * row-major order, aligned to four elements, and WIDE is 0; for dropout dtype X and DROPOUT, else DISTRIBUTION, a uhal_distribution, and FRACTION_BITS, those of a word that make a uniform number. */
 
 /* A product and a sum each round, so that all devices give the same numbers. */
 UHAL_NO_CONTRACTION
@@ -58,6 +58,22 @@ UHAL_KERNEL void dropout(UHAL_POINTER(y), UHAL_POINTER(x), UHAL_POINTER(mask), I
   UHAL_FOR_ITEMS(block, blocks) {
     uint32 words[4];
     draw_words(key, counter_low, counter_high, (uint64)block, words);
+#if DENSE
+    const INDEX first = block * NUMBERS;
+    if (first + NUMBERS <= count) {
+      T values[NUMBERS];
+      X_LOAD4(from, first, values);
+      uint8 kept[NUMBERS];
+      UHAL_UNROLL for (int32 k = 0; k < NUMBERS; ++k) {
+        kept[k] = fraction_of(words, k, 23) >= threshold;
+        values[k] = kept[k] ? values[k] * scale : 0;
+      }
+      Y_STORE4(to, first, values);
+      uhal_four_uint8 four;
+      four.x = kept[0], four.y = kept[1], four.z = kept[2], four.w = kept[3];
+      *(UHAL_GLOBAL uhal_four_uint8*)(flags + first) = four;
+    } else
+#endif
     for (int32 k = 0; k < NUMBERS && block * NUMBERS + k < count; ++k) {
       INDEX offsets[4] = {0, 0, 0, 0};
       UHAL_ADD_OFFSETS(layout, 4, block * NUMBERS + k, offsets);
@@ -141,6 +157,11 @@ UHAL_KERNEL void draw(UHAL_POINTER(y), INDEX count, uint64 key, uint64 counter_l
 #else
     for (int32 k = 0; k < NUMBERS; ++k) values[k] = unit(words, k) * b + a;
 #endif
+#endif
+#if DENSE
+    if ((block + 1) * NUMBERS <= count) {
+      Y_STORE4(to, block * NUMBERS, values);
+    } else
 #endif
     for (int32 k = 0; k < NUMBERS && block * NUMBERS + k < count; ++k) {
       INDEX offsets[2] = {0, 0};
