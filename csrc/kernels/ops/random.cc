@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 
 #include "csrc/backends/common/attributes.h"
 #include "csrc/kernels/operands.h"
@@ -49,6 +50,17 @@ void append_sequence(KernelSpec& spec, Arguments& arguments, const uhal_random_a
 
 const uhal_tensor* turn_of(const uhal_op& op, int input) { return op.input_count > input ? op.inputs[input] : nullptr; }
 
+// Whether the numbers of a block are one access of four elements to each of the views, which follow the row-major one.
+bool is_dense(const Space& space, std::initializer_list<const uhal_tensor*> views, bool wide) {
+  bool dense = !wide;
+  int operand = 1;
+  for (const uhal_tensor* view : views) {
+    const auto address = reinterpret_cast<uintptr_t>(view->data);
+    dense &= space.dense(operand++) && address % static_cast<uintptr_t>(4 * dtype_size(view->dtype)) == 0;
+  }
+  return dense;
+}
+
 // Its items: the numbers of a block each.
 Grid grid_of(const Queue& queue, int64_t count, bool wide) {
   const int64_t numbers = wide ? 2 : 4;
@@ -71,6 +83,7 @@ uhal_status draw(Queue& queue, const uhal_op& op) {
   const LayoutKind kind = layout_kind(space);
   KernelSpec spec(sources::random, "draw");
   spec.compute(compute).dtype("Y", y.dtype).define("WIDE", wide).define("DISTRIBUTION", attributes.distribution);
+  spec.define("DENSE", is_dense(space, {&y}, wide));
   spec.define("FRACTION_BITS", uniform ? uniform_bits(y.dtype) : wide ? kDoubleBits : kFloatBits);
   kind.define(spec);
 
@@ -114,6 +127,7 @@ uhal_status dropout(Queue& queue, const uhal_op& op) {
   const LayoutKind kind = layout_kind(space);
   KernelSpec spec(sources::random, "dropout");
   spec.compute(compute).dtype("X", x.dtype).dtype("Y", y.dtype).define("WIDE", wide).define("DROPOUT", 1);
+  spec.define("DENSE", is_dense(space, {&y, &x, &mask}, wide));
   kind.define(spec);
   Arguments arguments;
   arguments.pointer(y.data).pointer(x.data).pointer(mask.data);

@@ -2,8 +2,9 @@
  * easy as 1, 2, 3"). Words are used, and turned into numbers, as TensorFlow does.
  *
  * Macros: UHAL_WIDE_INDEX, UHAL_RANK; dtype Y; WIDE, whether a number takes two words; TURN, whether the counter moves by
- * a number in memory; for dropout dtype X and DROPOUT, else DISTRIBUTION, a uhal_distribution, and FRACTION_BITS, those
- * of a word that make a uniform number. */
+ * a number in memory; DENSE, whether the views lie in row-major order, aligned to four elements, and WIDE is 0; for
+ * dropout dtype X and DROPOUT, else DISTRIBUTION, a uhal_distribution, and FRACTION_BITS, those of a word that make a
+ * uniform number. */
 
 /* A product and a sum each round, so that all devices give the same numbers. */
 UHAL_NO_CONTRACTION
@@ -68,6 +69,22 @@ UHAL_KERNEL void dropout(UHAL_POINTER(y), UHAL_POINTER(x), UHAL_POINTER(mask), I
   UHAL_FOR_ITEMS(block, blocks) {
     uint32 words[4];
     draw_words(key, counter_low, high, (uint64)block, words);
+#if DENSE
+    const INDEX first = block * NUMBERS;
+    if (first + NUMBERS <= count) {
+      T values[NUMBERS];
+      X_LOAD4(from, first, values);
+      uint8 kept[NUMBERS];
+      UHAL_UNROLL for (int32 k = 0; k < NUMBERS; ++k) {
+        kept[k] = fraction_of(words, k, 23) >= threshold;
+        values[k] = kept[k] ? values[k] * scale : 0;
+      }
+      Y_STORE4(to, first, values);
+      uhal_four_uint8 four;
+      four.x = kept[0], four.y = kept[1], four.z = kept[2], four.w = kept[3];
+      *(UHAL_GLOBAL uhal_four_uint8*)(flags + first) = four;
+    } else
+#endif
     for (int32 k = 0; k < NUMBERS && block * NUMBERS + k < count; ++k) {
       INDEX offsets[4] = {0, 0, 0, 0};
       UHAL_ADD_OFFSETS(layout, 4, block * NUMBERS + k, offsets);
@@ -152,6 +169,11 @@ UHAL_KERNEL void draw(UHAL_POINTER(y), INDEX count, TURN_POINTER uint64 key, uin
 #else
     for (int32 k = 0; k < NUMBERS; ++k) values[k] = unit(words, k) * b + a;
 #endif
+#endif
+#if DENSE
+    if ((block + 1) * NUMBERS <= count) {
+      Y_STORE4(to, block * NUMBERS, values);
+    } else
 #endif
     for (int32 k = 0; k < NUMBERS && block * NUMBERS + k < count; ++k) {
       INDEX offsets[2] = {0, 0};
