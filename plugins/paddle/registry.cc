@@ -79,7 +79,8 @@ const KernelTable& all_kernels() {
                           shape_kernels,          softmax_kernels,
                           sort_kernels,           sparse_optimizer_kernels,
                           spectrum_kernels,       index_elementwise_kernels,
-                          data_dependent_kernels, linear_algebra_kernels}) {
+                          data_dependent_kernels, linear_algebra_kernels,
+                          detection_kernels}) {
       KernelTable part = kernels();
       std::move(part.begin(), part.end(), std::back_inserter(*table));
     }

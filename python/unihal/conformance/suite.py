@@ -32,6 +32,8 @@ _FAMILIES = {
     "resamplings": "resize resize_backward",
     "samplings": "grid_sample grid_sample_backward_data grid_sample_backward_grid",
     "neighbours": "resample",
+    "regions": "roi_align roi_align_backward",
+    "suppressions": "non_max_suppression",
     "transforms": "fft",
     "losses": "softmax softmax_backward cross_entropy cross_entropy_backward",
     "normalizations": "batch_norm layer_norm group_norm rms_norm",
@@ -40,8 +42,9 @@ _FAMILIES = {
     "map_gradients": "map",
     "op_gradients": (
         "convolution_backward_data convolution_backward_filter pool_backward resize_backward "
-        "grid_sample_backward_data grid_sample_backward_grid softmax_backward cross_entropy_backward "
-        "batch_norm_backward layer_norm_backward group_norm_backward rms_norm_backward attention_backward"
+        "grid_sample_backward_data grid_sample_backward_grid roi_align_backward softmax_backward "
+        "cross_entropy_backward batch_norm_backward layer_norm_backward group_norm_backward "
+        "rms_norm_backward attention_backward"
     ),
     "mixed_dtypes": (
         "convolution convolution_backward_filter convolution_backward_data pool pool_backward resize resize_backward "
