@@ -99,6 +99,9 @@ void register_all(Registrar& registrar) {
                              register_partition,
                              register_sparse,
                              register_space,
+                             register_detection,
+                             register_color,
+                             register_warp,
                              register_host_kernels}) {
     register_file(registrar);
   }

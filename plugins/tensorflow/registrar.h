@@ -82,10 +82,12 @@ class Registrar {
 
 // Each file of kernels/ registers its ops.
 void register_array(Registrar& registrar);
+void register_color(Registrar& registrar);
 void register_convolution(Registrar& registrar);
 void register_data_dependent(Registrar& registrar);
 void register_linear_algebra(Registrar& registrar);
 void register_dilation(Registrar& registrar);
+void register_detection(Registrar& registrar);
 void register_diagonal(Registrar& registrar);
 void register_einsum(Registrar& registrar);
 void register_elementwise(Registrar& registrar);
@@ -110,6 +112,7 @@ void register_sparse(Registrar& registrar);
 void register_stateful_random(Registrar& registrar);
 void register_variable(Registrar& registrar);
 void register_variable_index(Registrar& registrar);
+void register_warp(Registrar& registrar);
 
 // After all others: what they leave of the ops on variables.
 void register_host_kernels(Registrar& registrar);

@@ -14,7 +14,7 @@ from unihal.conformance.gradient import Gradient, gradient_cases
 from unihal.conformance.map_functions import FUNCTIONS
 from unihal.conformance.reference import attention as attention_
 from unihal.conformance.reference import convolution as convolution_
-from unihal.conformance.reference import loss, normalization, recurrence, resampling, sampling, softmax
+from unihal.conformance.reference import loss, normalization, recurrence, regions, resampling, sampling, softmax
 from unihal.conformance.reference.enums import AXIS_DESCENDING, PoolMode, Reduction, ResizeMode
 from unihal.conformance.reference.finite_difference import TOLERANCE
 from unihal.conformance.reference.order import sort, top_k
@@ -143,9 +143,10 @@ _FORMULAS: dict[str, Callable[[Case, Sequence[Any]], Any]] = {
     ),
     "resize_backward": lambda case, given: resampling.resize_backward(given[0], _shape(case)[2:], **case.attributes),
     "grid_sample_backward_data": lambda case, given: sampling.backward_data(
-        *given, _shape(case)[2:], **case.attributes
+        *given, shape=_shape(case), **case.attributes
     ),
     "grid_sample_backward_grid": lambda case, given: sampling.backward_grid(*given, **case.attributes),
+    "roi_align_backward": lambda case, given: regions.roi_align_backward(*given, _shape(case), **case.attributes),
     "softmax_backward": lambda case, given: softmax.softmax_backward(*given, **case.attributes),
     "cross_entropy_backward": lambda case, given: loss.cross_entropy_backward(*given, **case.attributes),
     "batch_norm_backward": lambda case, given: normalization.batch_norm_backward(*given, **case.attributes),

@@ -35,8 +35,9 @@ constexpr uhal_attention_attributes kAttention = {sizeof kAttention, 0, 0, 0};
 constexpr uhal_random_attributes kRandom = {sizeof kRandom, UHAL_RANDOM_UNIFORM, 0, 7, {1, 0}, 0, 1};
 constexpr uhal_random_attributes kDropout = {sizeof kDropout, UHAL_RANDOM_UNIFORM, 0, 7, {1, 0}, 0.5, 1};
 constexpr uhal_resize_attributes kResize = {sizeof kResize, UHAL_RESIZE_NEAREST, 0, 0, 0, {0, 0, 0}};
-constexpr uhal_grid_sample_attributes kGridSample = {sizeof kGridSample, UHAL_GRID_SAMPLE_LINEAR,
-                                                     UHAL_GRID_SAMPLE_REFLECTION, 0, 1};
+constexpr uhal_grid_sample_attributes kGridSample = {
+    sizeof kGridSample, UHAL_GRID_SAMPLE_LINEAR, UHAL_GRID_SAMPLE_REFLECTION, 0, 1, 0, 0};
+constexpr uhal_roi_align_attributes kRoiAlign = {sizeof kRoiAlign, 1, 2, 0};
 constexpr uhal_fft_attributes kFft = {sizeof kFft, UHAL_FFT_FORWARD, UHAL_FFT_BY_LENGTH, 2, {0, 1, 2}};
 constexpr uhal_triangular_solve_attributes kTriangularSolve = {sizeof kTriangularSolve, 1, 0, 1, 0};
 constexpr uhal_triangle_attributes kTriangle = {sizeof kTriangle, 1, 0};
@@ -144,9 +145,12 @@ const OpTemplate kOpTemplates[] = {
     {UHAL_OP_RANDOM_DISTRIBUTION, "c/h b1/h", "abc/i", WITH(kBinomial)},
     {UHAL_OP_RESIZE, "ncxy", "ncpq", WITH(kResize)},
     {UHAL_OP_RESIZE_BACKWARD, "ncpq", "ncxy", WITH(kResize)},
-    {UHAL_OP_GRID_SAMPLE, "ncxy npq2", "ncpq", WITH(kGridSample)},
-    {UHAL_OP_GRID_SAMPLE_BACKWARD_DATA, "ncpq npq2", "ncxy", WITH(kGridSample)},
-    {UHAL_OP_GRID_SAMPLE_BACKWARD_GRID, "ncpq ncxy npq2", "npq2", WITH(kGridSample)},
+    {UHAL_OP_GRID_SAMPLE, "ncxy npq2 n/i?", "ncpq", WITH(kGridSample)},
+    {UHAL_OP_GRID_SAMPLE_BACKWARD_DATA, "ncpq npq2 n/i?", "ncxy", WITH(kGridSample)},
+    {UHAL_OP_GRID_SAMPLE_BACKWARD_GRID, "ncpq ncxy npq2 n/i?", "npq2", WITH(kGridSample)},
+    {UHAL_OP_ROI_ALIGN, "ncxy r4 r/i", "rcpq", WITH(kRoiAlign)},
+    {UHAL_OP_ROI_ALIGN_BACKWARD, "rcpq r4 r/i", "ncxy", WITH(kRoiAlign)},
+    {UHAL_OP_NON_MAX_SUPPRESSION, "n4", "n/m", NONE},
     {UHAL_OP_RESAMPLE, "abc p/i pq", "apc", WITH(kAxis)},
     {UHAL_OP_FFT, "abc/c", "abc/c", WITH(kFft)},
     {UHAL_OP_FFT, "a6c/s", "a4c/c", WITH(kFft)},

@@ -58,6 +58,23 @@ WINDOW_2D = {"strides": [1, 2, 2, 1], "padding": "SAME"}
 WINDOW_3D = {"strides": [1, 2, 2, 2, 1], "padding": "SAME"}
 POOL_2D = WINDOW_2D | {"ksize": [1, 2, 2, 1]}
 POOL_3D = WINDOW_3D | {"ksize": [1, 2, 2, 2, 1]}
+BOXES = {
+    "boxes": np.array([[0, 0.25, 1, 0.75], [0.5, 0.5, 0, 1]], "float32"),
+    "box_ind": np.zeros(2, "int32"),
+    "method": "bilinear",
+}
+SUPPRESSED = {
+    "boxes": np.array([[0, 0, 2, 2], [0, 1, 2, 3], [0, 0, 2, 1.75]], "float32"),
+    "scores": np.array([0.5, 0.75, 0.25], "float32"),
+    "max_output_size": scalar(2, "int32"),
+    "iou_threshold": scalar(0.5, "float32"),
+}
+WARPED = {
+    "transforms": np.array([[0.8, -0.3, 0.5, 0.2, 0.9, -0.25, 0.01, 0]], "float32"),
+    "output_shape": ints(3, 5),
+    "interpolation": "BILINEAR",
+    "fill_mode": "CONSTANT",
+}
 MOVED = {
     "scale": np.array([0.75, 1.25], "float32"),
     "translation": np.array([0.5, -0.25], "float32"),
@@ -221,6 +238,33 @@ def convolutions() -> dict[str, list[Arguments]]:
         "ResizeArea": [{"images": IMAGE, "size": ints(3, 5), "align_corners": False}],
         "ScaleAndTranslate": [{"images": IMAGE, "size": ints(3, 5)} | MOVED],
         "ScaleAndTranslateGrad": [{"grads": reals(1, 3, 5, 2), "original_image": IMAGE} | MOVED],
+        **{op: [{"images": reals(2, 3, 4, 3)}] for op in ("RGBToHSV", "HSVToRGB")},
+        "AdjustHue": [{"images": reals(2, 3, 4, 3), "delta": scalar(0.25, "float32")}],
+        "AdjustSaturation": [{"images": reals(2, 3, 4, 3), "scale": scalar(1.25, "float32")}],
+        "AdjustContrastv2": [{"images": IMAGE, "contrast_factor": scalar(1.5, "float32")}],
+        "ImageProjectiveTransformV2": [{"images": IMAGE} | WARPED],
+        "ImageProjectiveTransformV3": [{"images": IMAGE, "fill_value": scalar(0.5, "float32")} | WARPED],
+        "CropAndResize": [{"image": IMAGE, "crop_size": ints(2, 3), "extrapolation_value": 0.5} | BOXES],
+        "CropAndResizeGradImage": [
+            {"grads": reals(2, 2, 3, 2), "image_size": ints(1, 4, 4, 2), "T": tf.float32} | BOXES
+        ],
+        "CropAndResizeGradBoxes": [{"grads": reals(2, 2, 3, 2), "image": IMAGE} | BOXES],
+        "NonMaxSuppressionV2": [SUPPRESSED],
+        "NonMaxSuppressionV3": [SUPPRESSED | {"score_threshold": scalar(0.25, "float32")}],
+        "NonMaxSuppressionV4": [
+            SUPPRESSED | {"score_threshold": scalar(0.25, "float32"), "pad_to_max_output_size": True}
+        ],
+        "NonMaxSuppressionV5": [
+            SUPPRESSED
+            | {name: scalar(value, "float32") for name, value in (("score_threshold", 0.25), ("soft_nms_sigma", 0))}
+            | {"pad_to_max_output_size": False}
+        ],
+        "ExtractImagePatches": [
+            {"images": IMAGE, "ksizes": [1, 2, 2, 1], "strides": [1, 1, 2, 1], "rates": [1, 1, 1, 1], "padding": "SAME"}
+        ],
+        "ExtractVolumePatches": [
+            {"input": VOLUME, "ksizes": [1, 2, 2, 1, 1], "strides": [1, 1, 2, 1, 1], "padding": "VALID"}
+        ],
         "SpaceToDepth": [{"input": IMAGE, "block_size": 2, "data_format": "NHWC"}],
         "DepthToSpace": [{"input": reals(1, 2, 2, 8), "block_size": 2, "data_format": "NHWC"}],
     }

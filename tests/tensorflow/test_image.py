@@ -121,3 +121,24 @@ def test_resizes_by_kernels_refuse_what_the_cpu_refuses() -> None:
             ):
                 with pytest.raises(tf.errors.InvalidArgumentError):
                     RAW.ScaleAndTranslate(images=x, **arguments)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+def test_colors(dtype: str) -> None:
+    for x in (random(2, 5, 7, 3, low=0, high=1), integers(40, 3, high=4) / 4.0):
+        check(RAW.RGBToHSV, x, dtype=dtype, tolerance=2e-2 if dtype == "bfloat16" else None)
+        check(RAW.HSVToRGB, x, dtype=dtype, tolerance=6e-2 if dtype == "bfloat16" else None)
+
+
+def test_adjustments_of_colors() -> None:
+    for x in (random(2, 5, 7, 3), random(2, 5, 7, 3, low=0, high=1), integers(2, 8, 5, 3, high=4) / 4.0):
+        for amount in (0.0, 0.3, -0.7, 1.0, 1.5):
+            images = tf.constant(x, tf.float32)
+            for function in (
+                lambda a, d: RAW.AdjustHue(images=a, delta=d),
+                lambda a, d: RAW.AdjustSaturation(images=a, scale=d),
+                lambda a, d: RAW.AdjustContrastv2(images=a, contrast_factor=d),
+            ):
+                check(function, images.numpy(), amount)
+    check(lambda a: tf.image.adjust_contrast(a, 2.0), random(3, 2, 4, 5, 2))
+    check(lambda a: tf.image.adjust_hue(tf.image.adjust_saturation(a, 1.5), 0.2), random(4, 6, 3, low=0, high=1))

@@ -109,7 +109,7 @@ def _case(gradient: Gradient, dtype: str) -> Case:
         array = drawn.inputs[number]
         if array is None:
             return None
-        return Operand(dtype if array.dtype.kind == "f" else "int64", array.shape, _given(drawn, number))
+        return Operand(dtype if array.dtype.kind == "f" else array.dtype.name, array.shape, _given(drawn, number))
 
     return Case(
         op=gradient.op,

@@ -11,7 +11,7 @@ from .case import Array, Case
 from .gradient import Gradient, gradient_cases
 from .reference import attention as att
 from .reference import convolution as conv
-from .reference import loss, normalization, pooling, recurrence, resampling, sampling
+from .reference import loss, normalization, pooling, recurrence, regions, resampling, sampling
 from .reference.enums import PoolMode, ResizeMode, RnnMode
 from .reference.softmax import softmax
 
@@ -163,6 +163,22 @@ def _rnn_gradients() -> Iterator[Gradient]:
             yield Gradient("rnn_backward", f"{mode.name.lower()}/{name}", forward, shapes, inputs, outputs, attributes)
 
 
+def _roi_align_gradients() -> Iterator[Gradient]:
+    boxes, images = (
+        np.array([[0.25, 0.5, 3.5, 2.75], [-1.5, 1.0, 2.0, 6.0], [1.0, 1.0, 3.0, 2.0]]),
+        np.array([1, 0, 1], np.int32),
+    )
+    for samples, aligned in ((0, 0), (2, 1)):
+        attributes = {"samples": samples, "aligned": aligned, "scale": 0.75}
+
+        def forward(x: Array, attributes: dict[str, Any] = attributes) -> Array:
+            return regions.roi_align(x, boxes, images, (2, 3), **attributes)
+
+        title = f"{samples}-samples/{('plain', 'aligned')[aligned]}"
+        inputs: Callable[..., Sequence[Any]] = lambda operands, y, dy: [dy, boxes, images]  # noqa: E731
+        yield Gradient("roi_align_backward", title, forward, ((2, 2, 4, 5),), inputs, (0,), attributes)
+
+
 def _softmax_gradients() -> Iterator[Gradient]:
     for axis in (0, 1, -1):
         for logarithm in (0, 1):
@@ -279,6 +295,7 @@ def gradients() -> Iterator[Gradient]:
     yield from _resize_gradients()
     yield from _grid_sample_gradients()
     yield from _rnn_gradients()
+    yield from _roi_align_gradients()
     yield from _softmax_gradients()
     yield from _cross_entropy_gradients()
     yield from _norm_gradients()

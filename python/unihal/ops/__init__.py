@@ -32,10 +32,13 @@ from .image import (
     grid_sample_backward_data,
     grid_sample_backward_grid,
     max_pool,
+    non_max_suppression,
     pool_backward,
     resample,
     resize,
     resize_backward,
+    roi_align,
+    roi_align_backward,
 )
 from .linear import attention, attention_backward, matmul
 from .linear_algebra import (
@@ -183,6 +186,7 @@ __all__ = [
     "max_pool",
     "mean",
     "min",
+    "non_max_suppression",
     "nonzero",
     "one_hot",
     "pack_halves",
@@ -205,6 +209,8 @@ __all__ = [
     "rms_norm_backward",
     "rnn",
     "rnn_backward",
+    "roi_align",
+    "roi_align_backward",
     "scan",
     "scatter",
     "scatter_elements",

@@ -403,7 +403,7 @@ def ftrl(
     shrinkage: float,
     scaled: float,
 ) -> tuple[Array, Array, Array]:
-    """McMahan et al., algorithm 1, with any power of the rate; with ``scaled`` the linear term is kept times the rate."""
+    """McMahan et al., algorithm 1, with any power of the rate; ``scaled``: the linear term is kept times the rate."""
     total = squares + gradient**2
     change = (total**-power - squares**-power) * x
     shrunk = gradient + 2 * shrinkage * x
