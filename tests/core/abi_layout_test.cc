@@ -313,7 +313,7 @@ FIELD(uhal_op, outputs, 32);
 FIELD(uhal_op, attributes, 40);
 FIELD(uhal_op, label, 48);
 
-SIZE(uhal_profiler_event, 96);
+SIZE(uhal_profiler_event, 120);
 FIELD(uhal_profiler_event, struct_size, 0);
 FIELD(uhal_profiler_event, name, 8);
 FIELD(uhal_profiler_event, op, 16);
@@ -326,6 +326,9 @@ FIELD(uhal_profiler_event, bytes, 64);
 FIELD(uhal_profiler_event, flops, 72);
 FIELD(uhal_profiler_event, estimated_nanoseconds, 80);
 FIELD(uhal_profiler_event, implementation, 88);
+FIELD(uhal_profiler_event, submit_nanoseconds, 96);
+FIELD(uhal_profiler_event, submit_duration_nanoseconds, 104);
+FIELD(uhal_profiler_event, thread, 112);
 
 SIZE(uhal_profiler_total, 64);
 FIELD(uhal_profiler_total, struct_size, 0);
