@@ -187,21 +187,21 @@ enum {
   /* [a (..., m, k), b, scales, zero_points (optional), c (optional)] -> [d (..., m, n)]: a matrix product whose weights
    * are stored in 8 or 4 bits, d = activation(a @ w + c), w[i, j] = (q[i, j] - zero[g, j]) * scales[g, j], where g =
    * i / block_size is the block of row i. Since ABI 1.8.
-   * - b of 8 bits is (k, n), int8 or uint8: b[i, j] = q[i, j]. Of 4 bits it is (ceil(k / 2), n), two weights a byte: the
-   *   low half of b[p, j] is q[2 p, j], the high half q[2 p + 1, j]; of uint8 they are 0 to 15, of int8 -8 to 7 (two's
-   *   complement).
+   * - b of 8 bits is (k, n), int8 or uint8: b[i, j] = q[i, j]. Of 4 bits it is (ceil(k / 2), n), two weights a byte:
+   * the low half of b[p, j] is q[2 p, j], the high half q[2 p + 1, j]; of uint8 they are 0 to 15, of int8 -8 to 7
+   * (two's complement).
    * - scales broadcast to (blocks, n), blocks = ceil(k / block_size), or 1 if block_size is 0 (per channel; a scalar:
    *   per matrix).
-   * - zero_points of b's dtype are packed as b is: they broadcast to (blocks, n), or of 4 bits to (ceil(blocks / 2), n),
-   *   that of block 2 p in the low half. Floating ones broadcast to (blocks, n). Where there are none, the attribute
+   * - zero_points of b's dtype are packed as b is: they broadcast to (blocks, n), or of 4 bits to (ceil(blocks / 2),
+   * n), that of block 2 p in the low half. Floating ones broadcast to (blocks, n). Where there are none, the attribute
    *   zero_point stands for all.
    * - a, scales, c and d are float32, float16 or bfloat16; c broadcasts to d (a bias is a row) and may be the same view
    *   as d. Sums are float32; w may be rounded to a's dtype first, and d as that of UHAL_OP_MATMUL.
    *
    * Any strides: weights that lie channel by channel, (n, k) in memory, are a transposed view, and are read fastest.
    * ONNX Runtime's MatMulNBits needs no repacking: its B (n, blocks, block_size / 2) is a view (k / 2, n) with strides
-   * (1, blocks * block_size / 2), its scales (n, blocks) and zero points (n, ceil(blocks / 2)) are transposed views, and
-   * zero_point is 8 (128 of 8 bits) where it has none. attributes: uhal_matmul_quantized_attributes. */
+   * (1, blocks * block_size / 2), its scales (n, blocks) and zero points (n, ceil(blocks / 2)) are transposed views,
+   * and zero_point is 8 (128 of 8 bits) where it has none. attributes: uhal_matmul_quantized_attributes. */
   UHAL_OP_MATMUL_QUANTIZED = 56,
 
   /* -- convolution and pooling: 1 to 3 spatial axes -------------------------------------------
@@ -209,8 +209,8 @@ enum {
 
   /* [x (N, C, spatial...), w (O, C/groups, spatial...), bias (O; optional)] -> [y (N, O, spatial...)].
    * Cross-correlation, as all frameworks mean by convolution. y = activation(conv + bias). A y of float16 or bfloat16
-   * may be rounded to its dtype once more, before the bias is added or before the activation. Since ABI 1.8 also int8 or
-   * uint8 into int32, exactly, with an int32 bias and relu as the only activation. */
+   * may be rounded to its dtype once more, before the bias is added or before the activation. Since ABI 1.8 also int8
+   * or uint8 into int32, exactly, with an int32 bias and relu as the only activation. */
   UHAL_OP_CONVOLUTION = 64,
 
   /* [dy, w] -> [dx]. Also the forward transposed convolution. */
@@ -297,8 +297,8 @@ enum {
   /* [turn (optional)] -> [y] */
   UHAL_OP_RANDOM = 112,
 
-  /* [x, turn (optional)] -> [y, mask (uint8 or bool)]. mask = uniform >= rate; y = mask * x / (1 - rate), or mask * x with
-   * scale_at_inference. attributes: uhal_random_attributes (a = rate). */
+  /* [x, turn (optional)] -> [y, mask (uint8 or bool)]. mask = uniform >= rate; y = mask * x / (1 - rate), or mask * x
+   * with scale_at_inference. attributes: uhal_random_attributes (a = rate). */
   UHAL_OP_DROPOUT = 113,
 
   /* [p, q (binomial only)] -> [y]. A number for each element of y, of a distribution whose parameters p and q are
@@ -306,11 +306,11 @@ enum {
    *   UHAL_RANDOM_GAMMA     of shape p >= 0 and scale 1; y is floating
    *   UHAL_RANDOM_POISSON   of mean p >= 0; y is real
    *   UHAL_RANDOM_BINOMIAL  successes of p trials (a whole number) of probability q, from 0 to 1; y is real
-   * Of other parameters a floating y is NaN, and an integer is unspecified. Computed in float64 if an operand is float64,
-   * else in float32. As numbers are redrawn until they are accepted, each element has a sequence of its own: attempt j of
-   * element i (row-major) takes block counter + i + j * 2^96, in float64 the blocks of attempts 2 j and 2 j + 1; what is
-   * made of its words is in csrc/tables/random_distributions.h, and the same on every device but where a decision
-   * hangs on a rounding. Since ABI 1.8. attributes: uhal_random_distribution_attributes. */
+   * Of other parameters a floating y is NaN, and an integer is unspecified. Computed in float64 if an operand is
+   * float64, else in float32. As numbers are redrawn until they are accepted, each element has a sequence of its own:
+   * attempt j of element i (row-major) takes block counter + i + j * 2^96, in float64 the blocks of attempts 2 j and 2
+   * j + 1; what is made of its words is in csrc/tables/random_distributions.h, and the same on every device but where a
+   * decision hangs on a rounding. Since ABI 1.8. attributes: uhal_random_distribution_attributes. */
   UHAL_OP_RANDOM_DISTRIBUTION = 114,
 
   /* -- resampling ------------------------------------------------------------------------------ */
@@ -320,24 +320,24 @@ enum {
   UHAL_OP_RESIZE_BACKWARD = 129, /* [dy] -> [dx] */
 
   /* [x (N, C, spatial...), grid (N, y's spatial..., 2 or 3), images (optional)] -> [y (N, C, spatial...)]: x at the
-   * places that grid names, for each pixel of y one coordinate per spatial axis of x, that of the last axis first. With `images` (int32,
-   * one for each grid; optional, since ABI 1.8) there may be any number M of grids and y is (M, C, spatial...): grid m
-   * samples image images[m]. Of an image that x does not have, y is 0 and there is no gradient. attributes:
-   * uhal_grid_sample_attributes. Since ABI 1.7. */
+   * places that grid names, for each pixel of y one coordinate per spatial axis of x, that of the last axis first. With
+   * `images` (int32, one for each grid; optional, since ABI 1.8) there may be any number M of grids and y is (M, C,
+   * spatial...): grid m samples image images[m]. Of an image that x does not have, y is 0 and there is no gradient.
+   * attributes: uhal_grid_sample_attributes. Since ABI 1.7. */
   UHAL_OP_GRID_SAMPLE = 130,
   UHAL_OP_GRID_SAMPLE_BACKWARD_DATA = 131, /* [dy, grid, images] -> [dx]. Since ABI 1.7. */
   UHAL_OP_GRID_SAMPLE_BACKWARD_GRID = 132, /* [dy, x, grid, images] -> [dgrid]. Since ABI 1.7. */
 
-  /* [x, first (n) int32, weights (n, taps)] -> [y]: weighted sums of neighbours along an axis, where y has n elements and
-   * elsewhere x's shape: y[i] = sum over t of weights[i, t] * x[first[i] + t]. What lies outside x counts as 0, and so
-   * does what a weight of 0 meets, be it infinite. A resize of any kernel is such a sum along one axis after the other,
-   * and its gradient one by the table of the transpose. Computed in float32, or float64 if an operand is; terms are added
-   * in the order of t. attributes: uhal_axis_attributes. Since ABI 1.8. */
+  /* [x, first (n) int32, weights (n, taps)] -> [y]: weighted sums of neighbours along an axis, where y has n elements
+   * and elsewhere x's shape: y[i] = sum over t of weights[i, t] * x[first[i] + t]. What lies outside x counts as 0, and
+   * so does what a weight of 0 meets, be it infinite. A resize of any kernel is such a sum along one axis after the
+   * other, and its gradient one by the table of the transpose. Computed in float32, or float64 if an operand is; terms
+   * are added in the order of t. attributes: uhal_axis_attributes. Since ABI 1.8. */
   UHAL_OP_RESAMPLE = 133,
 
-  /* [x (N, C, height, width), boxes (R, 4), images (R) int32] -> [y (R, C, rows, columns)]: the means of bins of regions,
-   * box r of image images[r] (He et al. 2017, Mask R-CNN). Of an image that x does not have, y is 0 and there is no
-   * gradient. attributes: uhal_roi_align_attributes. Since ABI 1.8. */
+  /* [x (N, C, height, width), boxes (R, 4), images (R) int32] -> [y (R, C, rows, columns)]: the means of bins of
+   * regions, box r of image images[r] (He et al. 2017, Mask R-CNN). Of an image that x does not have, y is 0 and there
+   * is no gradient. attributes: uhal_roi_align_attributes. Since ABI 1.8. */
   UHAL_OP_ROI_ALIGN = 134,
   UHAL_OP_ROI_ALIGN_BACKWARD = 135, /* [dy, boxes, images] -> [dx] */
 
@@ -737,11 +737,11 @@ typedef struct uhal_grid_sample_attributes {
   int32_t reserved;
 } uhal_grid_sample_attributes;
 
-/* Regions of images. A box is (x0, y0, x1, y1) in the units that, times `scale`, are pixels; with aligned half a pixel is
- * taken off, without it a box is at least one pixel wide and high. It is cut into the bins of y, and a bin's value is the
- * mean of `samples` x `samples` places at even distances in it, or, for 0, of ceil(height / rows of bins) x
- * ceil(width / columns of bins): the number that is a place a pixel (at most 2^20 along an axis). A place further than a
- * pixel outside (below -1 or above the length of an axis) counts as 0; any other is moved to the nearest end of the
+/* Regions of images. A box is (x0, y0, x1, y1) in the units that, times `scale`, are pixels; with aligned half a pixel
+ * is taken off, without it a box is at least one pixel wide and high. It is cut into the bins of y, and a bin's value
+ * is the mean of `samples` x `samples` places at even distances in it, or, for 0, of ceil(height / rows of bins) x
+ * ceil(width / columns of bins): the number that is a place a pixel (at most 2^20 along an axis). A place further than
+ * a pixel outside (below -1 or above the length of an axis) counts as 0; any other is moved to the nearest end of the
  * pixels and weighs the four around it. A bin without places is 0. Positions are computed in float32, or float64 if an
  * operand is. Each element of the gradient is summed in an order of its own: the same bits each time. */
 typedef struct uhal_roi_align_attributes {

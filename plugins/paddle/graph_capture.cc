@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <utility>
 
-#include "csrc/tables/elementwise.h"
 #include "plugins/common/view.h"
 #include "plugins/paddle/error.h"
 #include "plugins/paddle/stream.h"

@@ -31,7 +31,8 @@ struct LibraryRow {
 // Zeros, which take no time until somebody writes them.
 class Memory {
  public:
-  explicit Memory(size_t bytes) : bytes_(bytes), data_(static_cast<unsigned char*>(std::calloc(bytes, 1)), &std::free) {}
+  explicit Memory(size_t bytes)
+      : bytes_(bytes), data_(static_cast<unsigned char*>(std::calloc(bytes, 1)), &std::free) {}
 
   unsigned char* data() { return data_.get(); }
   size_t size() const { return bytes_; }
