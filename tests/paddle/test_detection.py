@@ -31,11 +31,12 @@ COUNTS = np.int32([3, 0, 4])
 @pytest.mark.parametrize("aligned", [False, True])
 def test_regions(samples: int, aligned: bool, dtype: str) -> None:
     x = random(3, 4, 6, 8)
-    # Boxes have no gradient.
+    # Of aligned boxes that are empty Paddle's CPU gives NaN, and of turned ones it never ends; ours have no places.
+    boxes = np.where(np.isin(np.arange(7), (3, 4))[:, None], BOXES[6] / 2, BOXES) if aligned else BOXES
     for bins, scale in (((2, 3), 1.0), ((1, 1), 0.5), ((7, 7), 1.0)):
         check(
             lambda x, b=bins, s=scale: ops.roi_align(
-                x, paddle.to_tensor(BOXES, x.dtype), paddle.to_tensor(COUNTS), b, s, samples, aligned
+                x, paddle.to_tensor(boxes, x.dtype), paddle.to_tensor(COUNTS), b, s, samples, aligned
             ),
             x,
             dtype=dtype,
@@ -44,7 +45,7 @@ def test_regions(samples: int, aligned: bool, dtype: str) -> None:
 
 def test_regions_in_a_graph() -> None:
     def function(x: Any, boxes: Any, counts: Any) -> Any:
-        return ops.roi_align(x, boxes, counts, (2, 3))
+        return ops.roi_align(x, boxes, counts, (2, 3), aligned=False)
 
     check_in_graph(function, random(3, 4, 6, 8), BOXES, COUNTS, gradient=False)
 

@@ -172,7 +172,7 @@ def test_suppression_refuses_what_the_cpu_refuses() -> None:
 
 
 @pytest.mark.parametrize("padding", ["SAME", "VALID"])
-@pytest.mark.parametrize("dtype", ["float32", "int64", "uint8", "bool", "complex64"])
+@pytest.mark.parametrize("dtype", ["float32", "int64", "uint8", "complex64"])
 def test_patches(padding: str, dtype: str) -> None:
     x = integers(2, 7, 6, 2, high=100)
     for sizes, strides, rates in (((3, 2), (1, 2), (1, 1)), ((2, 2), (3, 3), (2, 1)), ((1, 1), (1, 1), (1, 1))):
@@ -182,7 +182,7 @@ def test_patches(padding: str, dtype: str) -> None:
             ),
             x,
         )
-    if dtype in ("bool", "complex64"):
+    if dtype == "complex64":
         return
     volume = integers(1, 5, 4, 6, 2, high=100)
     for sizes, strides in (((3, 2, 2), (1, 2, 1)), ((1, 1, 1), (2, 2, 2))):
@@ -209,6 +209,14 @@ def test_projective_transforms(fill: str, mode: str, dtype: str) -> None:
     turned = np.concatenate([one, one[:, [3, 4, 5, 0, 1, 2, 7, 6]], [[1, 0, -3, 0, 1, 2, 0, 0]]]).astype("float32")
     for transforms in (one, turned):
         for size in ((5, 7), (3, 9)):
+            # TensorFlow's CPU computes on float32 whatever the images are.
+            limit = 2e-6 if dtype == "float64" else None
             options = {"transforms": transforms, "output_shape": size, "interpolation": mode, "fill_mode": fill}
-            check(lambda a, o=options: RAW.ImageProjectiveTransformV2(images=tf.cast(a, dtype), **o), x)
-            check(lambda a, o=options: RAW.ImageProjectiveTransformV3(images=tf.cast(a, dtype), fill_value=7.0, **o), x)
+            check(
+                lambda a, o=options: RAW.ImageProjectiveTransformV2(images=tf.cast(a, dtype), **o), x, tolerance=limit
+            )
+            check(
+                lambda a, o=options: RAW.ImageProjectiveTransformV3(images=tf.cast(a, dtype), fill_value=7.0, **o),
+                x,
+                tolerance=limit,
+            )

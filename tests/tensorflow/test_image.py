@@ -126,8 +126,8 @@ def test_resizes_by_kernels_refuse_what_the_cpu_refuses() -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
 def test_colors(dtype: str) -> None:
     for x in (random(2, 5, 7, 3, low=0, high=1), integers(40, 3, high=4) / 4.0):
-        check(RAW.RGBToHSV, x, dtype=dtype, tolerance=2e-2 if dtype == "bfloat16" else None)
-        check(RAW.HSVToRGB, x, dtype=dtype, tolerance=6e-2 if dtype == "bfloat16" else None)
+        check(lambda a: RAW.RGBToHSV(images=a), x, dtype=dtype, tolerance=2e-2 if dtype == "bfloat16" else None)
+        check(lambda a: RAW.HSVToRGB(images=a), x, dtype=dtype, tolerance=6e-2 if dtype == "bfloat16" else None)
 
 
 def test_adjustments_of_colors() -> None:

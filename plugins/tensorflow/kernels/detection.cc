@@ -487,7 +487,7 @@ void register_detection(Registrar& registrar) {
                                       {"max_output_size", "iou_threshold", "score_threshold"});
   registrar.add<NonMaxSuppression<5>>("NonMaxSuppressionV5", {{"T", kSingle}},
                                       {"max_output_size", "iou_threshold", "score_threshold", "soft_nms_sigma"});
-  registrar.add<ExtractPatches<2>>("ExtractImagePatches", {{"T", kAll}});
+  registrar.add<ExtractPatches<2>>("ExtractImagePatches", {{"T", kNumbers | kComplex}});
   registrar.add<ExtractPatches<3>>("ExtractVolumePatches", {{"T", kNumbers}});
 }
 
