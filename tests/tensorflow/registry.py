@@ -132,7 +132,7 @@ def differences(op: str, types: Types, row: Call, graph: bool = False, gradient:
     label = f"{op} {', '.join(f'{k}={v.name}' for k, v in types.items())}"
     expected: list[tf.Tensor] | None
     try:
-        expected = gradients(op, types, row, CPU) if gradient else results(op, types, row, CPU)
+        expected = gradients(op, types, row, CPU) if gradient else results(op, types, row, CPU, graph)
     except tf.errors.UnimplementedError:  # a kernel that is registered, but says that it is none
         return None
     except ValueError:

@@ -6,6 +6,7 @@ import tensorflow as tf
 from compare import DEVICE, check, on, random
 from registry import combinations, problems
 from registry_rows import ROWS_OF, WINDOW
+from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 
 RAW = tf.raw_ops
 KIND = DEVICE.split(":")[1]
@@ -112,6 +113,19 @@ def test_stacks_in_parallel() -> None:
         with tf.device(DEVICE):
             x, y = (tf.cast(random(3, 2, seed=i), dtype) for i in range(2))
             np.testing.assert_array_equal(stack(x, y).numpy(), tf.stack([x, y, x]).numpy())
+
+
+def test_update_at_a_place() -> None:
+    """tf.raw_ops lacks this one; keras.ops.slice_update is made of it."""
+    for dtype in ("float32", "float16", "int64", "bool", "complex64"):
+        for update, start in ((random(2, 1, 3), [0, 2, 1]), (random(1, 2, 4), [-1, 5, 3])):
+
+            def put(x: tf.Tensor, u: tf.Tensor, start: list[int] = start, dtype: str = dtype) -> tf.Tensor:
+                return gen_xla_ops.xla_dynamic_update_slice(tf.cast(x, dtype), tf.cast(u, dtype), tf.constant(start))
+
+            check(put, random(2, 3, 4), update)
+    with tf.device(DEVICE), pytest.raises(tf.errors.InvalidArgumentError):
+        gen_xla_ops.xla_dynamic_update_slice(tf.ones([2]), tf.ones([3]), tf.constant([0]))
 
 
 def test_rows_outside_their_part() -> None:
