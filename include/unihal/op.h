@@ -283,24 +283,24 @@ enum {
   UHAL_OP_RESIZE_BACKWARD = 129, /* [dy] -> [dx] */
 
   /* [x (N, C, spatial...), grid (N, y's spatial..., 2 or 3), images (optional)] -> [y (N, C, spatial...)]: x at the
-   * places that grid names, for each pixel of y one coordinate per spatial axis of x, that of the last axis first. With `images` (int32,
-   * one for each grid; optional, since ABI 1.8) there may be any number M of grids and y is (M, C, spatial...): grid m
-   * samples image images[m]. Of an image that x does not have, y is 0 and there is no gradient. attributes:
-   * uhal_grid_sample_attributes. Since ABI 1.7. */
+   * places that grid names, for each pixel of y one coordinate per spatial axis of x, that of the last axis first. With
+   * `images` (int32, one for each grid; optional, since ABI 1.8) there may be any number M of grids and y is (M, C,
+   * spatial...): grid m samples image images[m]. Of an image that x does not have, y is 0 and there is no gradient.
+   * attributes: uhal_grid_sample_attributes. Since ABI 1.7. */
   UHAL_OP_GRID_SAMPLE = 130,
   UHAL_OP_GRID_SAMPLE_BACKWARD_DATA = 131, /* [dy, grid, images] -> [dx]. Since ABI 1.7. */
   UHAL_OP_GRID_SAMPLE_BACKWARD_GRID = 132, /* [dy, x, grid, images] -> [dgrid]. Since ABI 1.7. */
 
-  /* [x, first (n) int32, weights (n, taps)] -> [y]: weighted sums of neighbours along an axis, where y has n elements and
-   * elsewhere x's shape: y[i] = sum over t of weights[i, t] * x[first[i] + t]. What lies outside x counts as 0, and so
-   * does what a weight of 0 meets, be it infinite. A resize of any kernel is such a sum along one axis after the other,
-   * and its gradient one by the table of the transpose. Computed in float32, or float64 if an operand is; terms are added
-   * in the order of t. attributes: uhal_axis_attributes. Since ABI 1.8. */
+  /* [x, first (n) int32, weights (n, taps)] -> [y]: weighted sums of neighbours along an axis, where y has n elements
+   * and elsewhere x's shape: y[i] = sum over t of weights[i, t] * x[first[i] + t]. What lies outside x counts as 0, and
+   * so does what a weight of 0 meets, be it infinite. A resize of any kernel is such a sum along one axis after the
+   * other, and its gradient one by the table of the transpose. Computed in float32, or float64 if an operand is; terms
+   * are added in the order of t. attributes: uhal_axis_attributes. Since ABI 1.8. */
   UHAL_OP_RESAMPLE = 133,
 
-  /* [x (N, C, height, width), boxes (R, 4), images (R) int32] -> [y (R, C, rows, columns)]: the means of bins of regions,
-   * box r of image images[r] (He et al. 2017, Mask R-CNN). Of an image that x does not have, y is 0 and there is no
-   * gradient. attributes: uhal_roi_align_attributes. Since ABI 1.8. */
+  /* [x (N, C, height, width), boxes (R, 4), images (R) int32] -> [y (R, C, rows, columns)]: the means of bins of
+   * regions, box r of image images[r] (He et al. 2017, Mask R-CNN). Of an image that x does not have, y is 0 and there
+   * is no gradient. attributes: uhal_roi_align_attributes. Since ABI 1.8. */
   UHAL_OP_ROI_ALIGN = 134,
   UHAL_OP_ROI_ALIGN_BACKWARD = 135, /* [dy, boxes, images] -> [dx] */
 
@@ -649,11 +649,11 @@ typedef struct uhal_grid_sample_attributes {
   int32_t reserved;
 } uhal_grid_sample_attributes;
 
-/* Regions of images. A box is (x0, y0, x1, y1) in the units that, times `scale`, are pixels; with aligned half a pixel is
- * taken off, without it a box is at least one pixel wide and high. It is cut into the bins of y, and a bin's value is the
- * mean of `samples` x `samples` places at even distances in it, or, for 0, of ceil(height / rows of bins) x
- * ceil(width / columns of bins): the number that is a place a pixel (at most 2^20 along an axis). A place further than a
- * pixel outside (below -1 or above the length of an axis) counts as 0; any other is moved to the nearest end of the
+/* Regions of images. A box is (x0, y0, x1, y1) in the units that, times `scale`, are pixels; with aligned half a pixel
+ * is taken off, without it a box is at least one pixel wide and high. It is cut into the bins of y, and a bin's value
+ * is the mean of `samples` x `samples` places at even distances in it, or, for 0, of ceil(height / rows of bins) x
+ * ceil(width / columns of bins): the number that is a place a pixel (at most 2^20 along an axis). A place further than
+ * a pixel outside (below -1 or above the length of an axis) counts as 0; any other is moved to the nearest end of the
  * pixels and weighs the four around it. A bin without places is 0. Positions are computed in float32, or float64 if an
  * operand is. Each element of the gradient is summed in an order of its own: the same bits each time. */
 typedef struct uhal_roi_align_attributes {
