@@ -252,7 +252,7 @@ def convolutions() -> dict[str, list[Arguments]]:
         "NonMaxSuppressionV2": [SUPPRESSED],
         "NonMaxSuppressionV3": [SUPPRESSED | {"score_threshold": scalar(0.25, "float32")}],
         "NonMaxSuppressionV4": [
-            SUPPRESSED | {"score_threshold": scalar(0.25, "float32"), "pad_to_max_output_size": True}
+            SUPPRESSED | {"score_threshold": scalar(0.25, "float32"), "pad_to_max_output_size": False}
         ],
         "NonMaxSuppressionV5": [
             SUPPRESSED

@@ -101,8 +101,11 @@ class ColorKernel : public Kernel {
     const Shape shape = context.dims(0);
     if (!context.ok()) return false;
     if (static_cast<int>(shape.size()) < fewest_ || shape.back() != 3) {
-      context.fail_invalid(std::string(op()) + ": input must have 3 channels along the last of " +
-                           std::to_string(fewest_) + " axes or more, got shape " + to_text(shape));
+      // The class of error that TensorFlow's CPU has.
+      const bool adjusts = fewest_ > 1 || shape.empty();
+      context.fail(adjusts ? TF_INVALID_ARGUMENT : TF_FAILED_PRECONDITION,
+                   std::string(op()) + ": input must have 3 channels along the last of " + std::to_string(fewest_) +
+                       " axes or more, got shape " + to_text(shape));
       return false;
     }
     images = context.flat_input(0);

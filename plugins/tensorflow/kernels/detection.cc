@@ -402,7 +402,8 @@ class ExtractPatches : public Kernel {
     const std::string padding = construction.text("padding");
     same_ = padding == "SAME";
     if (!same_ && padding != "VALID") construction.fail(TF_INVALID_ARGUMENT, "Invalid padding: " + padding);
-    for (const Shape* list : {&size_, &stride_, &rate_}) {
+    for (Shape* list : {&size_, &stride_, &rate_}) {
+      if (list->size() > kAxes + 2) list->resize(kAxes + 2);  // as TensorFlow's CPU, which does not look at the rest
       if (list->size() != kAxes + 2) {
         construction.fail(TF_INVALID_ARGUMENT,
                           "sizes, strides and rates must have " + std::to_string(kAxes + 2) + " numbers each");
@@ -426,7 +427,7 @@ class ExtractPatches : public Kernel {
       const int64_t length = images.shape[1 + i], stride = stride_[1 + i];
       const int64_t reach = (size_[1 + i] - 1) * rate_[1 + i] + 1;
       const int64_t out = same_ ? (length + stride - 1) / stride : (length - reach + stride) / stride;
-      if (out < 0 || (!same_ && length < reach)) {
+      if (out < 0) {
         return context.fail_invalid(std::string(op()) + ": windows of " + std::to_string(reach) +
                                     " pixels do not fit " + to_text(images));
       }
