@@ -80,7 +80,7 @@ const KernelTable& all_kernels() {
                           sort_kernels,           sparse_optimizer_kernels,
                           spectrum_kernels,       index_elementwise_kernels,
                           data_dependent_kernels, linear_algebra_kernels,
-                          recurrent_kernels}) {
+                          recurrent_kernels,      ctc_kernels}) {
       KernelTable part = kernels();
       std::move(part.begin(), part.end(), std::back_inserter(*table));
     }

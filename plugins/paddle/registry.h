@@ -52,6 +52,7 @@ KernelTable comparison_kernels();
 KernelTable convolution_kernels();
 KernelTable copy_kernels();
 KernelTable creation_kernels();
+KernelTable ctc_kernels();
 KernelTable data_dependent_kernels();
 KernelTable extreme_kernels();
 KernelTable index_kernels();

@@ -146,8 +146,8 @@ def _rnn_gradients() -> Iterator[Gradient]:
                 operands: Sequence[Array], lengths: Array | None = given, attributes: dict[str, int] = attributes
             ) -> Any:
                 x, added, r, h0, c0 = operands
-                c0 = c0 if attributes["mode"] == RnnMode.LSTM else None
-                return recurrence.rnn(x, r, h0, c0, None, lengths, added=added, **attributes)
+                cells = c0 if attributes["mode"] == RnnMode.LSTM else None
+                return recurrence.rnn(x, r, h0, cells, None, lengths, added=added, **attributes)
 
             def forward(*operands: Array, call: Any = call) -> Array:
                 return np.asarray(call(operands)[0])

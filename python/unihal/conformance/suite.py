@@ -33,6 +33,7 @@ _FAMILIES = {
     "samplings": "grid_sample grid_sample_backward_data grid_sample_backward_grid",
     "transforms": "fft",
     "recurrences": "rnn rnn_backward",
+    "sequence_losses": "ctc_loss",
     "losses": "softmax softmax_backward cross_entropy cross_entropy_backward",
     "normalizations": "batch_norm layer_norm group_norm rms_norm",
     "normalization_gradients": "batch_norm_backward layer_norm_backward group_norm_backward rms_norm_backward",
