@@ -117,8 +117,8 @@ enum {
    * the extreme. attributes: uhal_axis_attributes; flag UHAL_AXIS_DESCENDING: argmax, else argmin. */
   UHAL_OP_ARG_REDUCE = 33,
 
-  /* [x] -> [y] of one shape: running sum, product, maximum or minimum along an axis; of complex numbers
-   * sum or product.
+  /* [x] -> [y] of one shape: running sum, product, maximum, minimum or, since ABI 1.8, of floating dtypes
+   * UHAL_REDUCE_LOG_SUM_EXP along an axis; of complex numbers sum or product.
    * attributes: uhal_scan_attributes. */
   UHAL_OP_SCAN = 34,
 
@@ -409,6 +409,17 @@ enum {
    * r is the sum over the steps of dproduct^T h, of h before the step, one matmul, and that of bias the sum of
    * dproduct. cell_clip is passed over, as if the cells had not been cut (as TensorFlow has it). */
   UHAL_OP_RNN_BACKWARD = 177,
+
+  /* [logits (T, B, C), labels (B, L; int32 or int64), logit_lengths (B; int32 or int64; optional), label_lengths (B;
+   * int32 or int64; optional)] -> [loss (B), gradient (T, B, C; optional)]. Connectionist temporal classification
+   * (Graves, Fernandez, Gomez and Schmidhuber 2006): with the probabilities softmax(logits[t, b]), loss[b] is minus the
+   * logarithm of the probability that the classes of all steps, with runs of equal ones joined and then the class
+   * `blank` taken out, are labels[b]. gradient is that of the sum of all losses with respect to logits.
+   * A length below 0 counts as 0, one above T or L as that; absent ones are T and L. A label outside [0, C), and the
+   * blank as a label, are never seen. Where no path gives the labels (too few steps), the loss is infinite, or 0 with
+   * zero_infinity, and the gradient 0; it is 0 at steps beyond a length too. logits, loss and gradient have one
+   * floating dtype. attributes: uhal_ctc_attributes. */
+  UHAL_OP_CTC_LOSS = 178,
 
   UHAL_OP_KIND_LIMIT = 256
 };
@@ -805,6 +816,12 @@ typedef struct uhal_rnn_attributes {
   uhal_math_mode math_mode; /* of the products; default UHAL_MATH_STRICT */
   int32_t reserved;
 } uhal_rnn_attributes;
+
+typedef struct uhal_ctc_attributes {
+  size_t struct_size;
+  int32_t blank;         /* a class; default 0 */
+  int32_t zero_infinity; /* 1: a loss that would be infinite is 0; default 0 */
+} uhal_ctc_attributes;
 
 /* -- launching ----------------------------------------------------------------------------------- */
 

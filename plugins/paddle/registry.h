@@ -53,6 +53,7 @@ KernelTable convolution_kernels();
 KernelTable copy_kernels();
 KernelTable creation_kernels();
 KernelTable detection_kernels();
+KernelTable ctc_kernels();
 KernelTable data_dependent_kernels();
 KernelTable extreme_kernels();
 KernelTable index_kernels();

@@ -132,6 +132,7 @@ const Field fft_fields[] = {FIELD(uhal_fft_attributes, direction, UHAL_FFT_FORWA
                             FIELD(uhal_fft_attributes, axis_count, 1), FIELD(uhal_fft_attributes, axes, -1)};
 
 const Field search_fields[] = {FIELD(uhal_search_attributes, right, 0)};
+const Field ctc_fields[] = {FIELD(uhal_ctc_attributes, blank, 0), FIELD(uhal_ctc_attributes, zero_infinity, 0)};
 const Field rnn_fields[] = {FIELD(uhal_rnn_attributes, mode, UHAL_RNN_LSTM), FIELD(uhal_rnn_attributes, reverse, 0),
                             FIELD(uhal_rnn_attributes, cell_clip, 0),
                             FIELD(uhal_rnn_attributes, math_mode, UHAL_MATH_STRICT)};
@@ -184,6 +185,7 @@ const Layout layouts[] = {
     LAYOUT(UHAL_OP_FFT, UHAL_OP_FFT, uhal_fft_attributes, fft_fields),
     LAYOUT(UHAL_OP_SEARCH_SORTED, UHAL_OP_SEARCH_SORTED, uhal_search_attributes, search_fields),
     LAYOUT(UHAL_OP_RNN, UHAL_OP_RNN_BACKWARD, uhal_rnn_attributes, rnn_fields),
+    LAYOUT(UHAL_OP_CTC_LOSS, UHAL_OP_CTC_LOSS, uhal_ctc_attributes, ctc_fields),
 };
 
 const Layout* find_layout(uhal_op_kind kind) {

@@ -14,7 +14,7 @@ from unihal.conformance.gradient import Gradient, gradient_cases
 from unihal.conformance.map_functions import FUNCTIONS
 from unihal.conformance.reference import attention as attention_
 from unihal.conformance.reference import convolution as convolution_
-from unihal.conformance.reference import loss, normalization, recurrence, regions, resampling, sampling, softmax
+from unihal.conformance.reference import ctc, loss, normalization, recurrence, regions, resampling, sampling, softmax
 from unihal.conformance.reference.enums import AXIS_DESCENDING, PoolMode, Reduction, ResizeMode
 from unihal.conformance.reference.finite_difference import TOLERANCE
 from unihal.conformance.reference.order import sort, top_k
@@ -127,6 +127,14 @@ def test_a_row_that_sees_nothing_attends_to_nothing() -> None:
     q, k, v = (np.ones((1, 1, length, 2)) for length in (3, 2, 2))
     y, logsumexp = attention_.attention(q, k, v, causal=1)
     assert y[0, 0, :, 0].tolist() == [0, 1, 1] and logsumexp[0, 0, 0] == -np.inf
+
+
+def test_ctc_is_the_sum_over_all_paths() -> None:
+    logits = np.random.default_rng(0).normal(size=(5, 1, 3))
+    for labels, blank in (([1, 2], 0), ([1, 1], 0), ([0, 1, 0], 2), ([], 1), ([2, 2, 2], 0), ([0, 0, 0, 0], 1)):
+        losses, gradient = ctc.ctc_loss(logits, np.array([labels], np.int64).reshape(1, -1), blank=blank)
+        assert losses[0] == pytest.approx(ctc.loss_by_paths(logits[:, 0], labels, blank))
+        assert np.all(gradient == 0) == np.isinf(losses[0])
 
 
 # -- gradients

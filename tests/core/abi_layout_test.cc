@@ -301,6 +301,10 @@ FIELD(uhal_rnn_attributes, reverse, 12);
 FIELD(uhal_rnn_attributes, cell_clip, 16);
 FIELD(uhal_rnn_attributes, math_mode, 24);
 FIELD(uhal_rnn_attributes, reserved, 28);
+SIZE(uhal_ctc_attributes, 16);
+FIELD(uhal_ctc_attributes, struct_size, 0);
+FIELD(uhal_ctc_attributes, blank, 8);
+FIELD(uhal_ctc_attributes, zero_infinity, 12);
 
 SIZE(uhal_op, 56);
 FIELD(uhal_op, struct_size, 0);
@@ -548,6 +552,7 @@ VALUE(UHAL_OP_NONZERO, 160);
 VALUE(UHAL_OP_SEARCH_SORTED, 161);
 VALUE(UHAL_OP_RNN, 176);
 VALUE(UHAL_OP_RNN_BACKWARD, 177);
+VALUE(UHAL_OP_CTC_LOSS, 178);
 VALUE(UHAL_OP_KIND_LIMIT, 256);
 VALUE(UHAL_MAP_MAX_INPUTS, 8);
 VALUE(UHAL_MAP_MAX_OUTPUTS, 4);

@@ -106,6 +106,7 @@ uhal_fft_attributes fft(std::vector<int32_t> axes, uhal_fft_normalization normal
   for (int32_t axis : axes) attributes.axes[attributes.axis_count++] = axis;
   return attributes;
 }
+uhal_ctc_attributes ctc(int32_t blank) { return {sizeof(uhal_ctc_attributes), blank, 0}; }
 uhal_rnn_attributes rnn(uhal_rnn_mode mode, int32_t reverse = 0, double clip = 0) {
   return {sizeof(uhal_rnn_attributes), mode, reverse, clip, UHAL_MATH_STRICT, 0};
 }
@@ -144,6 +145,7 @@ std::vector<Call> sound_calls() {
       {UHAL_OP_REDUCE, {t({4, 5, 6})}, {t({4, 1, 6})}},
       {UHAL_OP_ARG_REDUCE, {t({4, 5})}, {t({4, 1}, I64)}, with(along(1))},
       {UHAL_OP_SCAN, {t({4, 5})}, {t({4, 5})}, with(scan(1, UHAL_REDUCE_PRODUCT))},
+      {UHAL_OP_SCAN, {t({4, 5})}, {t({4, 5})}, with(scan(1, UHAL_REDUCE_LOG_SUM_EXP))},
       {UHAL_OP_TOP_K, {t({4, 5})}, {t({4, 3}), t({4, 3}, UHAL_INT32)}, with(along(1))},
       {UHAL_OP_MATMUL, {t({2, 1, 3, 4}), t({5, 4, 6}), t({6})}, {t({2, 5, 3, 6})}},
       {UHAL_OP_TRIANGULAR_SOLVE,
@@ -247,6 +249,8 @@ std::vector<Call> sound_calls() {
        {t({1, 5, 3, 4}), kAbsent, t({1, 5, 3, 16})},
        with(rnn(UHAL_RNN_GRU))},
       {UHAL_OP_RNN, {t({1, 5, 3, 4}), t({1, 4, 4})}, {t({1, 5, 3, 4})}, with(rnn(UHAL_RNN_RELU))},
+      {UHAL_OP_CTC_LOSS, {t({5, 3, 7}), t({3, 2}, I64)}, {t({3}), t({5, 3, 7})}},
+      {UHAL_OP_CTC_LOSS, {t({5, 3, 7}), t({3, 2}, UHAL_INT32), t({3}, UHAL_INT32), t({3}, I64)}, {t({3})}},
       {UHAL_OP_RNN_BACKWARD,
        {t({2, 5, 3, 4}), t({2, 16, 4}), t({2, 5, 3, 4}), t({2, 5, 3, 20}), t({2, 3, 4}), t({3}, I64), t({2, 3, 4}),
         t({2, 3, 4})},
@@ -366,6 +370,11 @@ TEST_F(OpRulesTest, EachKindSaysWhatItWants) {
        "resample: first has shape (4,), expected (5,)"},
       {{UHAL_OP_RESAMPLE, {t({2, 3}), t({5}, UHAL_INT32), t({5, 2})}, {t({2, 3})}},
        "resample: y has shape (2, 3), expected (5, 3)"},
+      {{UHAL_OP_CTC_LOSS, {t({5, 3, 7}), t({3, 2})}, {t({3})}},
+       "ctc_loss: labels has dtype float32, expected int32 or int64"},
+      {{UHAL_OP_CTC_LOSS, {t({5, 3, 7}), t({3, 2}, I64)}, {t({3})}, with(ctc(7))}, "blank is 7, expected 0 to 6"},
+      {{UHAL_OP_CTC_LOSS, {t({5, 3, 7}), t({3, 2}, I64), t({2}, I64)}, {t({3})}},
+       "logit_lengths has shape (2,), expected (3,)"},
       {{UHAL_OP_COPY, {t({4}, I64)}, {t({4})}}, "copy: y has dtype float32, expected int64, the dtype of x"},
       {{UHAL_OP_IOTA, {}, {t({4}, UHAL_BOOL)}}, "iota: y has dtype bool"},
       {{UHAL_OP_TRIANGULAR, {t({4})}, {t({4})}}, "triangular: x has rank 1 (shape (4,)), expected 2 to 10"},
@@ -421,6 +430,8 @@ TEST_F(OpRulesTest, EachKindSaysWhatItWants) {
       {{UHAL_OP_FFT, {t({4}, C64)}, {t({4}, C64)}, with(fft({}))}, "axis_count is 0, expected 1 to 3"},
       {{UHAL_OP_FFT, {t({4}, C64)}, {t({4}, C64)}, with(fft({0}, 3))}, "normalization is 3, expected 0 to 2"},
       {{UHAL_OP_SCAN, {t({4})}, {t({4})}, with(scan(0, UHAL_REDUCE_MEAN))}, "reduction is 2 (mean)"},
+      {{UHAL_OP_SCAN, {t({4}, I64)}, {t({4}, I64)}, with(scan(0, UHAL_REDUCE_LOG_SUM_EXP))},
+       "x has dtype int64, expected a floating dtype for log_sum_exp"},
       {{UHAL_OP_SCAN, {t({4})}, {t({4})}, with(scan(-1, UHAL_REDUCE_SUM))}, "axis is -1, expected 0 to 0"},
       {{UHAL_OP_SORT, {t({4})}, {t({4}), t({4})}}, "sort: indices has dtype float32"},
       {{UHAL_OP_TOP_K, {t({4})}, {t({5}), t({5}, I64)}}, "top_k: values has shape (5,), expected (4,)"},

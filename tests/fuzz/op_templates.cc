@@ -42,6 +42,7 @@ constexpr uhal_fft_attributes kFft = {sizeof kFft, UHAL_FFT_FORWARD, UHAL_FFT_BY
 constexpr uhal_triangular_solve_attributes kTriangularSolve = {sizeof kTriangularSolve, 1, 0, 1, 0};
 constexpr uhal_triangle_attributes kTriangle = {sizeof kTriangle, 1, 0};
 constexpr uhal_search_attributes kSearch = {sizeof kSearch, 1, 0};
+constexpr uhal_ctc_attributes kCtc = {sizeof kCtc, 2, 1};
 constexpr uhal_rnn_attributes kLstm = {sizeof kLstm, UHAL_RNN_LSTM, 2, 0.5, UHAL_MATH_STRICT, 0};
 constexpr uhal_rnn_attributes kGru = {sizeof kGru, UHAL_RNN_GRU, 1, 0, UHAL_MATH_STRICT, 0};
 constexpr uhal_rnn_attributes kPlain = {sizeof kPlain, UHAL_RNN_TANH, 2, 0, UHAL_MATH_STRICT, 0};
@@ -165,6 +166,7 @@ const OpTemplate kOpTemplates[] = {
     {UHAL_OP_RNN, "2ab4 241 2b1? 2b1? 24? b/i?", "2ab1 2b1? 2ab5?", WITH(kLstm)},
     {UHAL_OP_RNN, "1ab6 162 1b2?", "1ab2", WITH(kGru)},
     {UHAL_OP_RNN, "2abc 2cc 2bc?", "2abc", WITH(kPlain)},
+    {UHAL_OP_CTC_LOSS, "ab3 bl/i b/i? b/i?", "b ab3?", WITH(kCtc)},
     {UHAL_OP_RNN_BACKWARD, "2ab1 241 2ab1 2ab5 2b1? b/i? 2b1? 2b1?", "2ab4", WITH(kLstm)},
     {UHAL_OP_RNN_BACKWARD, "1ab2 162 1ab2 1ab8 1b2? b/i? 1b2?", "1ab6 1ab6 1b2?", WITH(kGru)},
     {UHAL_OP_RNN_BACKWARD, "2abc 2cc 2abc", "2abc", WITH(kPlain)},

@@ -56,6 +56,7 @@ typedef struct changed_op {
     uhal_triangular_solve_attributes triangular_solve;
     uhal_triangle_attributes triangle;
     uhal_rnn_attributes rnn;
+    uhal_ctc_attributes ctc;
   } attributes;
 } changed_op;
 
@@ -287,6 +288,8 @@ static void solve_triangle_exchanged(changed_op* c) { c->attributes.triangular_s
 static void unit_diagonal_ignored(changed_op* c) { c->attributes.triangular_solve.unit_diagonal = 0; }
 static void conjugation_ignored(changed_op* c) { c->attributes.triangular_solve.conjugate = 0; }
 static void directions_ignored(changed_op* c) { c->attributes.rnn.reverse = 0; }
+static void blank_ignored(changed_op* c) { c->attributes.ctc.blank = 0; }
+static void infinity_ignored(changed_op* c) { c->attributes.ctc.zero_infinity = 0; }
 static void cell_clip_ignored(changed_op* c) { c->attributes.rnn.cell_clip = 0; }
 static void upper_triangle_ignored(changed_op* c) { c->attributes.triangle.upper = 0; }
 static void negative_diagonal_ignored(changed_op* c) {
@@ -608,6 +611,8 @@ static const fault faults[] = {
     {"rnn/reverse", UHAL_OP_RNN, directions_ignored, NULL},
     {"rnn/clip", UHAL_OP_RNN, cell_clip_ignored, NULL},
     {"rnn_backward/reverse", UHAL_OP_RNN_BACKWARD, directions_ignored, NULL},
+    {"ctc_loss/blank", UHAL_OP_CTC_LOSS, blank_ignored, NULL},
+    {"ctc_loss/infinity", UHAL_OP_CTC_LOSS, infinity_ignored, NULL},
 };
 
 static const fault* fault_of(uhal_op_kind kind) {

@@ -137,6 +137,8 @@ MUTATIONS = (
     Mutation("rnn/reverse", "every direction begins at the first step"),
     Mutation("rnn/clip", "cells are never cut"),
     Mutation("rnn_backward/reverse", "every direction begins at the first step"),
+    Mutation("ctc_loss/blank", "the blank is always class 0"),
+    Mutation("ctc_loss/infinity", "zero_infinity is ignored"),
     Mutation("copies/whole words", "copies move whole words only"),
     Mutation("fill/half a pattern", "of 16 bytes of a pattern the first 8 are repeated", ("copies/fill",)),
     Mutation("fill/pattern read later", "a fill's pattern is read when the fill runs", ("copies/fill",)),

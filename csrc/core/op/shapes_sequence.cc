@@ -1,4 +1,4 @@
-// Rules of recurrent layers.
+// Rules of recurrent layers and of losses over sequences.
 #include <algorithm>
 #include <cmath>
 
@@ -117,6 +117,26 @@ uhal_status check_rnn_backward(const OpView& op) {
   UHAL_EXPECT(check_rnn_operand(op, op.output(2), shapes.states, kStates));
   UHAL_EXPECT(expect_absent(op, op.output(3), is_lstm, kOfLstm));
   return check_rnn_operand(op, op.output(3), shapes.states, kStates);
+}
+
+uhal_status check_ctc_loss(const OpView& op) {
+  const auto& attributes = op.attributes_as<uhal_ctc_attributes>();
+  const uhal_tensor& logits = *op.input(0);
+  const uhal_tensor& labels = *op.input(1);
+  UHAL_EXPECT(expect_rank(op, &logits, 3, 3, "(T, B, C)"));
+  UHAL_EXPECT(expect_rank(op, &labels, 2, 2, "(B, L)"));
+  UHAL_EXPECT(expect_dtype(op, &logits, is_floating(logits.dtype), "a floating dtype"));
+  UHAL_EXPECT(expect_dtype(op, &labels, is_index(labels.dtype), "int32 or int64"));
+  UHAL_EXPECT(expect_attribute(op, "blank", attributes.blank, 0, logits.shape[2] - 1));
+  UHAL_EXPECT(expect_attribute(op, "zero_infinity", attributes.zero_infinity, 0, 1));
+  const int64_t batch = logits.shape[1];
+  UHAL_EXPECT(expect_shape(op, &labels, {batch, labels.shape[1]}, "a row of labels for each sequence"));
+  UHAL_EXPECT(check_lengths(op, op.input(2), {batch}));
+  UHAL_EXPECT(check_lengths(op, op.input(3), {batch}));
+  UHAL_EXPECT(expect_same_dtype(op, op.output(0), &logits));
+  UHAL_EXPECT(expect_shape(op, op.output(0), {batch}, "a loss for each sequence"));
+  UHAL_EXPECT(expect_same_dtype(op, op.output(1), &logits));
+  return expect_same_shape(op, op.output(1), &logits);
 }
 
 }  // namespace unihal::core

@@ -1,4 +1,5 @@
 // Data movement, casts and constants: each output element is one input element, or a given value.
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -281,6 +282,43 @@ class Reverse : public MovementKernel {
   }
 };
 
+// Roll(input, shift, axis): along each axis the last elements come first, as two copies; axes given twice add up.
+class Roll : public MovementKernel {
+ public:
+  using MovementKernel::MovementKernel;
+  void move(Context& context) const override {
+    const View input = context.input(0);
+    const Shape shifts = context.host_integers(1), axes = context.host_integers(2);
+    const size_t ranks[] = {context.dims(1).size(), context.dims(2).size()};
+    if (!context.ok()) return;
+    if (input.rank < 1) return context.fail_invalid("Roll: input must be 1-D or higher");
+    if (ranks[0] > 1 || ranks[1] > 1 || ranks[0] != ranks[1] || shifts.size() != axes.size()) {
+      return context.fail_invalid("Roll: shift and axis must be scalars, or vectors of one length");
+    }
+    int64_t places[UHAL_MAX_RANK] = {};
+    for (size_t i = 0; i < axes.size(); ++i) {
+      const int axis = checked_axis(context, axes[i], input.rank);
+      if (!context.ok()) return;
+      const int64_t length = std::max<int64_t>(1, input.shape[axis]);
+      places[axis] = (places[axis] + shifts[i] % length + length) % length;
+    }
+    const View output = context.output_like(0, input);
+    if (context.ok() && output.elements() > 0) roll(context, input, output, places, 0);
+  }
+
+ private:
+  static void roll(Context& context, const View& from, const View& to, const int64_t* places, int axis) {
+    while (axis < from.rank && places[axis] == 0) ++axis;
+    if (axis == from.rank) {
+      context.copy(from, to);
+      return;
+    }
+    const int64_t shift = places[axis], rest = from.shape[axis] - shift;
+    roll(context, from.sliced(axis, 0, rest), to.sliced(axis, shift, rest), places, axis + 1);
+    roll(context, from.sliced(axis, rest, shift), to.sliced(axis, 0, shift), places, axis + 1);
+  }
+};
+
 // MatrixBandPart(input, lower, upper): a negative count keeps the whole triangle.
 class MatrixBandPart : public Kernel {
  public:
@@ -473,6 +511,7 @@ void register_array(Registrar& registrar) {
   registrar.add<TileGrad>("TileGrad", {{"T", kNumbers | kComplex}}, {"multiples"});
   registrar.add<MatrixBandPart>("BatchMatrixBandPart", {{"T", kAll}}, {"num_lower", "num_upper"});
   registrar.add<MatrixBandPart>("MatrixBandPart", {{"T", kAll}}, {"num_lower", "num_upper"});
+  registrar.add_movement<Roll>("Roll", kAll, {"input", "output"}, {"shift", "axis"});
 }
 
 }  // namespace unihal::tensorflow

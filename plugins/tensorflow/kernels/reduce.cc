@@ -204,6 +204,93 @@ class ApproxTopK : public Kernel {
   bool largest_;
 };
 
+// NthElement(input, n): the element that would be at place n of the sorted last axis.
+class NthElement : public Kernel {
+ public:
+  explicit NthElement(Construction& construction) : Kernel(construction), reverse_(construction.boolean("reverse")) {}
+
+  void compute(Context& context) const override {
+    const View input = context.input(0);
+    const int64_t n = context.host_scalar(1);
+    if (!context.ok()) return;
+    if (n < 0) return context.fail_invalid("NthElement: n must not be negative, got " + std::to_string(n));
+    if (input.rank == 0 || n >= input.shape[input.rank - 1]) {
+      return context.fail_invalid("NthElement: input must have more than n = " + std::to_string(n) +
+                                  " columns, got shape " + to_text(input));
+    }
+    Shape shape = shape_of(input);
+    shape.pop_back();
+    const View values = context.output(0, input.dtype, shape);
+    if (!context.ok() || values.elements() == 0) return;
+    shape.push_back(n + 1);
+    const View first = context.temporary(input.dtype, shape.data(), input.rank);
+    const View places = context.temporary(UHAL_INT32, shape.data(), input.rank);
+    const uhal_axis_attributes attributes = axis_attributes(input.rank - 1, reverse_);
+    context.launch(UHAL_OP_TOP_K, {&input}, {&first, &places}, &attributes);
+    context.copy(first.sliced(input.rank - 1, n, 1), values.unsqueezed(input.rank - 1));
+  }
+
+ private:
+  bool reverse_;
+};
+
+// InTopK(predictions, targets), InTopKV2(predictions, targets, k): whether fewer than k predictions of a row are larger
+// than that of its target. Nobody can say so of a row with a number that is not finite, or of a target that is no
+// class.
+class InTopK : public Kernel {
+ public:
+  explicit InTopK(Construction& construction)
+      : Kernel(construction),
+        k_(construction.has("k") ? construction.integer("k") : 0),
+        has_k_(construction.has("k")) {}
+
+  void compute(Context& context) const override {
+    const View predictions = context.input(0), targets = context.input(1);
+    const int64_t k = has_k_ ? k_ : context.host_scalar(2);
+    if (!context.ok()) return;
+    if (predictions.rank != 2 || targets.rank != 1 || targets.shape[0] != predictions.shape[0]) {
+      return context.fail_invalid(std::string(op()) + ": predictions of shape " + to_text(predictions) +
+                                  " and targets of shape " + to_text(targets) +
+                                  " are not a matrix and a class for each of its rows");
+    }
+    const int64_t rows = predictions.shape[0], classes = predictions.shape[1];
+    const View result = context.output(0, UHAL_BOOL, Shape{rows});
+    if (!context.ok() || rows == 0) return;
+    if (classes == 0) {
+      context.zero(result);
+      return;
+    }
+    const int64_t column_dims[] = {rows, 1};
+    const auto column = [&](uhal_dtype dtype) { return context.temporary(dtype, column_dims, 2); };
+    const View bound = column(UHAL_FLOAT32), known = column(UHAL_BOOL), part = column(UHAL_BOOL);
+    const View count = column(UHAL_INT64), scalar = context.temporary(targets.dtype, column_dims, 0);
+    const View at = targets.reshaped({rows, 1});
+    const View marks = context.temporary(UHAL_BOOL, predictions.shape, 2);
+    uhal_index_attributes picked = index_attributes(1);
+    picked.ignore_out_of_range = 1;
+    context.launch(UHAL_OP_GATHER_ELEMENTS, {&predictions, &at}, {&bound}, &picked);
+    context.map(uhal_map_is_finite, {&predictions}, {&marks});
+    const uhal_reduce_attributes all = reduce_attributes(UHAL_REDUCE_ALL), sum = reduce_attributes(UHAL_REDUCE_SUM);
+    context.launch(UHAL_OP_REDUCE, {&marks}, {&known}, &all);
+    context.fill(scalar, 0, 0);
+    context.map(uhal_map_greater_equal, {&at, &scalar}, {&part});
+    context.map(uhal_map_logical_and, {&known, &part}, {&known});
+    context.fill(scalar, static_cast<double>(classes), classes);
+    context.map(uhal_map_less, {&at, &scalar}, {&part});
+    context.map(uhal_map_logical_and, {&known, &part}, {&known});
+    context.map(uhal_map_greater, {&predictions, &bound}, {&marks});
+    context.launch(UHAL_OP_REDUCE, {&marks}, {&count}, &sum);
+    context.fill(scalar, static_cast<double>(k), k);
+    context.map(uhal_map_less, {&count, &scalar}, {&part});
+    const View target = result.unsqueezed(1);
+    context.map(uhal_map_logical_and, {&known, &part}, {&target});
+  }
+
+ private:
+  int64_t k_;
+  bool has_k_;
+};
+
 }  // namespace
 
 void register_reduce(Registrar& registrar) {
@@ -222,7 +309,11 @@ void register_reduce(Registrar& registrar) {
   registrar.add<Scan<UHAL_REDUCE_SUM>>("Cumsum", {{"T", kNumbers | kComplex}}, {"axis"});
   registrar.add<Scan<UHAL_REDUCE_PRODUCT>>("Cumprod", {{"T", kNumbers | kComplex}}, {"axis"});
   registrar.add<ApproxTopK>("ApproxTopK", {{"T", kReducedFloats | only(UHAL_FLOAT32)}});
+  registrar.add<Scan<UHAL_REDUCE_LOG_SUM_EXP>>("CumulativeLogsumexp", {{"T", kFloats}}, {"axis"});
   registrar.add<TopK>("TopKV2", {{"T", kNumbers}}, {"k"});
+  registrar.add<NthElement>("NthElement", {{"T", kNumbers}}, {"n"});
+  registrar.add<InTopK>("InTopK", {{"T", kIndices}});
+  registrar.add<InTopK>("InTopKV2", {{"T", kIndices}}, {"k"});
 }
 
 }  // namespace unihal::tensorflow

@@ -37,6 +37,7 @@ _FAMILIES = {
     "suppressions": "non_max_suppression",
     "transforms": "fft",
     "recurrences": "rnn rnn_backward",
+    "sequence_losses": "ctc_loss",
     "losses": "softmax softmax_backward cross_entropy cross_entropy_backward",
     "normalizations": "batch_norm layer_norm group_norm rms_norm",
     "normalization_gradients": "batch_norm_backward layer_norm_backward group_norm_backward rms_norm_backward",

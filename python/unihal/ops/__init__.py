@@ -118,7 +118,7 @@ from .segments import (
     segment_sum,
     send_and_receive,
 )
-from .sequences import rnn, rnn_backward
+from .sequences import ctc_loss, rnn, rnn_backward
 from .sparse import coalesce, coalesce_rows, coo_matmul, csr_matmul, update_rows
 
 __all__ = [
@@ -149,6 +149,7 @@ __all__ = [
     "cross_entropy",
     "cross_entropy_backward",
     "csr_matmul",
+    "ctc_loss",
     "dequantize",
     "det",
     "dropout",

@@ -1,4 +1,4 @@
-"""Recurrent layers and their gradients."""
+"""Recurrent layers and their gradients, and losses over sequences."""
 
 from __future__ import annotations
 
@@ -107,6 +107,30 @@ def rnn_backward(
         stream=stream,
     )
     return RnnGradients(dx, dx if dproduct is None else dproduct, dh0, dc0)
+
+
+def ctc_loss(
+    logits: Buffer,
+    labels: Buffer,
+    logit_lengths: Buffer | None = None,
+    label_lengths: Buffer | None = None,
+    *,
+    blank: int = 0,
+    zero_infinity: bool = False,
+    gradient: bool = True,
+    stream: Stream | None = None,
+) -> tuple[Buffer, Buffer | None]:
+    """Connectionist temporal classification: the losses (B,), and the gradient of their sum, (T, B, C).
+
+    ``logits`` (T, B, C) become probabilities by softmax; ``labels`` (B, L), int32 or int64, do not have the class
+    ``blank``. Lengths are those of all rows where they are not given. A sequence without a path has an infinite loss,
+    or 0 with ``zero_infinity``, and no gradient.
+    """
+    loss = output(logits.shape[1:2], logits.dtype, logits, stream=stream)
+    slope = output(logits.shape, logits.dtype, logits, stream=stream) if gradient else None
+    attributes = {"blank": blank, "zero_infinity": int(zero_infinity)}
+    launch("ctc_loss", [logits, labels, logit_lengths, label_lengths], [loss, slope], attributes, stream=stream)
+    return loss, slope
 
 
 def _attributes(mode: str, reverse: int, cell_clip: float, math_mode: str) -> dict[str, float]:
