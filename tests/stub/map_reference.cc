@@ -18,6 +18,19 @@ double maximum(double x, double y) { return std::isnan(x) || std::isnan(y) ? NAN
 double minimum(double x, double y) { return std::isnan(x) || std::isnan(y) ? NAN : std::fmin(x, y); }
 int64_t whole(double x) { return static_cast<int64_t>(x); }
 
+// As devices choose where the bounds are in the wrong order.
+double between(double x, double low, double high) { return x < low ? low : x > high ? high : x; }
+double quantized(const double* x, const double* p) { return between(std::nearbyint(x[0] / x[1]) + x[2], p[0], p[1]); }
+// The range x[1] to x[2] in steps of a quantized number, moved so that 0 is one of them.
+struct Range {
+  double step, low, high;
+};
+Range range_of(const double* x, const double* p) {
+  const double step = (x[2] - x[1]) / (p[1] - p[0]);
+  const double zero = std::round(between(p[0] - x[1] / step, p[0], p[1]));
+  return {step, (p[0] - zero) * step, (p[1] - zero) * step};
+}
+
 // A derivative by central differences, good to about nine digits.
 template <class Function>
 double slope(Function function, double x) {
@@ -524,6 +537,28 @@ const std::vector<MapReference> kReferences = {
     {"fmax_backward_second", kModerate, 3, {}, UHAL_REFERENCE(r[0] = x[0] >= x[1] ? 0 : x[2])},
     {"fmin_backward_first", kModerate, 3, {}, UHAL_REFERENCE(r[0] = x[0] <= x[1] ? x[2] : 0)},
     {"fmin_backward_second", kModerate, 3, {}, UHAL_REFERENCE(r[0] = x[0] <= x[1] ? 0 : x[2])},
+    {"quantize_linear", kPositive, 3, {-8, 7}, UHAL_REFERENCE(r[0] = quantized(x, p))},
+    {"dequantize_linear", kAny, 3, {}, UHAL_REFERENCE(r[0] = (x[0] - x[2]) * x[1])},
+    {"fake_quantize_linear", kPositive, 3, {-8, 7}, UHAL_REFERENCE(r[0] = (quantized(x, p) - x[2]) * x[1])},
+    {"fake_quantize_linear_backward",
+     kPositive,
+     4,
+     {-2, 5},
+     UHAL_REFERENCE(const double q = std::nearbyint(x[0] / x[1]) + x[2]; r[0] = q < p[0] || q > p[1] ? 0 : x[3])},
+    {"fake_quantize_range",
+     kModerate,
+     3,
+     {0, 15},
+     UHAL_REFERENCE(const Range range = range_of(x, p);
+                    const double steps = (between(x[0], range.low, range.high) - range.low) / range.step;
+                    r[0] = std::floor(steps - std::floor(0.5 - range.low / range.step) + 0.5) * range.step)},
+    {"fake_quantize_range_backward",
+     kModerate,
+     4,
+     {0, 15},
+     UHAL_REFERENCE(const Range range = range_of(x, p);
+                    const bool below = x[0]<range.low; const bool above = x[0]> range.high;
+                    r[0] = !below && !above ? x[3] : 0; r[1] = below ? x[3] : 0; r[2] = above ? x[3] : 0)},
 };
 
 }  // namespace
