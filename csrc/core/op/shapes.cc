@@ -195,7 +195,7 @@ uhal_status check_random_distribution(const OpView& op) {
   const uhal_tensor& y = *op.output(0);
   UHAL_EXPECT(expect_attribute(op, "distribution", attributes.distribution, UHAL_RANDOM_GAMMA, UHAL_RANDOM_BINOMIAL));
   const bool is_binomial = attributes.distribution == UHAL_RANDOM_BINOMIAL;
-  if (is_binomial) UHAL_EXPECT(expect_present(op, op.input(1), "q", "the binomial distribution"));
+  if (is_binomial) UHAL_EXPECT(expect_present(op, op.input(1), "q", "for the binomial distribution"));
   if (!is_binomial && op.input(1) != nullptr) {
     return UHAL_FAIL(UHAL_INVALID_ARGUMENT,
                      "random_distribution: q is given, but only the binomial distribution has two parameters.");
