@@ -74,6 +74,7 @@ const KernelTable& all_kernels() {
                           convolution_kernels,
                           copy_kernels,
                           creation_kernels,
+                          double_gradient_kernels,
                           extreme_kernels,
                           index_kernels,
                           loss_kernels,
@@ -96,7 +97,13 @@ const KernelTable& all_kernels() {
                           linear_algebra_kernels,
                           recurrent_kernels,
                           detection_kernels,
-                          ctc_kernels}) {
+                          ctc_kernels,
+                          linear_algebra_gradient_kernels,
+                          message_kernels,
+                          product_kernels,
+                          binary_loss_kernels,
+                          place_kernels,
+                          vector_norm_kernels}) {
       KernelTable part = kernels();
       std::move(part.begin(), part.end(), std::back_inserter(*table));
     }
