@@ -2,8 +2,8 @@
 
     python benchmarks/sequences.py [--only NAME] [--json FILE]
 
-On the stub (the default) the peer is Paddle's CPU, on another backend PyTorch on the same GPU (cuDNN). A row is a layer's
-forward and all its gradients, or the loss with its gradient; a ratio is the device's time over the peer's.
+On the stub (the default) the peer is Paddle's CPU, on another backend PyTorch on the same GPU (cuDNN). A row is a
+layer's forward and all its gradients, or the loss with its gradient; a ratio is the device's time over the peer's.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ os.environ.setdefault("UNIHAL_BACKEND", "stub")
 ON_HOST = os.environ["UNIHAL_BACKEND"] == "stub"
 if ON_HOST:
     import paddle
-import unihal
-from unihal import Buffer, ops
+import unihal  # noqa: E402
+from unihal import Buffer, ops  # noqa: E402
 
 DEVICE_TYPES = {"opencl": "polaris", "corex": "iluvatar"}
 GATES = {"lstm": 4, "gru": 3, "tanh": 1}
