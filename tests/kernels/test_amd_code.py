@@ -21,12 +21,16 @@ from amd_code import Code
 from programs import Program
 
 #: Kernels that may keep something in private memory, or spill registers, and why: by a macro of their program, with its
-#: value. None of these is among the programs of `unihal cache warm`.
+#: value. Only the last is among the programs of `unihal cache warm`.
 EXCEPTIONS = {
     ("UHAL_WIDE_INDEX", "1"): "operands beyond 2^30 elements: layouts of 64-bit numbers are more than the scalar "
     "registers hold",
     ("UHAL_RANK", "10"): "operands with more than 4 axes that cannot be joined: ten lengths and strides for each are "
     "more than the scalar registers hold",
+    (
+        "STEP0",
+        "r0 = x * sqrt(1 - map_power(p1, y)) / (1 - map_power(p0, y))",
+    ): "Adam's rate, of tensors of one element: in float16 eight at a time are 16 powers",
 }
 
 
@@ -42,6 +46,8 @@ LEAST_WAVES = 4
 #: Kernels that wait for memory: by the macro, with its value, of those programs whose operands are aligned.
 WIDE = {
     "flat": ("UHAL_UNIT", "4"),
+    "draw": ("DENSE", "1"),
+    "dropout": ("DENSE", "1"),
     "strided": ("UHAL_SIZE", "16"),
     "gather": ("ELEMENT", "T4"),
     "reduce": ("PARTIAL", "0"),
@@ -56,8 +62,9 @@ WIDE = {
     "batch_gradient": ("UNIT", "4"),
 }
 
-#: Those of them that store no more than sums.
+#: Those of them that store no more than sums, and that load nothing.
 STORES_SUMS = ("reduce", "column_sums", "batch_moments")
+LOADS_NOTHING = ("draw",)
 
 FLOAT32 = "12"
 
@@ -118,7 +125,10 @@ def narrow(codes: Sequence[Code], found: Sequence[Program]) -> list[str]:
         for code in codes
         if code.kernel in WIDE
         and code.program in wide
-        and (code.widest_load < 16 or (code.widest_store < 16 and code.kernel not in STORES_SUMS))
+        and (
+            (code.widest_load < 16 and code.kernel not in LOADS_NOTHING)
+            or (code.widest_store < 16 and code.kernel not in STORES_SUMS)
+        )
     ]
 
 
@@ -159,11 +169,10 @@ def test_all_kernels_stay_on_the_chip(compiler: amd_code.Compiler, card: str, dt
     found = programs.warm(card, [dtype])
     codes = amd_code.compile_all(compiler, found, card)
     assert len(codes) >= 150
-    assert excepted(found) == []
-    assert off_the_chip(codes) == []
-    if dtype == "float32":
-        assert unfit_products(codes) == []
-        assert narrow(codes, found) == []
+    assert {one.macro("STEP0") is None for one in excepted(found)} <= {False}
+    assert off_the_chip(codes, excepted(found)) == []
+    assert unfit_products(codes) == []
+    assert narrow(codes, found) == []
 
 
 # A kernel of one's own, with what the test is about planted.
