@@ -548,14 +548,14 @@ const std::vector<MapReference> kReferences = {
     {"fake_quantize_range",
      kModerate,
      3,
-     {0, 15},
+     {0, 15.0037},  // whole numbers of steps would meet ties
      UHAL_REFERENCE(const Range range = range_of(x, p);
                     const double steps = (between(x[0], range.low, range.high) - range.low) / range.step;
                     r[0] = std::floor(steps - std::floor(0.5 - range.low / range.step) + 0.5) * range.step)},
     {"fake_quantize_range_backward",
      kModerate,
      4,
-     {0, 15},
+     {0, 15.0037},  // whole numbers of steps would meet ties
      UHAL_REFERENCE(const Range range = range_of(x, p);
                     const bool below = x[0]<range.low; const bool above = x[0]> range.high;
                     r[0] = !below && !above ? x[3] : 0; r[1] = below ? x[3] : 0; r[2] = above ? x[3] : 0)},
