@@ -39,7 +39,7 @@ def trained(kind: str, device: str, static: bool) -> tuple[list[float], dict[str
         network = made(kind)
         batches = [network.batch(np.random.RandomState(seed)) for seed in (11, 12)]
         # Small steps of plain gradients: Adam divides by the size of gradients, those that are but rounding as well.
-        optimizer = paddle.optimizer.Momentum(0.02, 0.9, parameters=network.parameters())
+        optimizer = paddle.optimizer.Momentum(0.002, 0.9, parameters=network.parameters())
         loss_of = paddle.jit.to_static(network.loss, full_graph=True) if static else network.loss
         losses = []
         for step in range(STEPS):
@@ -60,7 +60,7 @@ def test_training_tracks_the_cpu(kind: str, static: bool) -> None:
     # Rounding differences grow with the steps; batch norm over few images amplifies them.
     tolerance = 5e-3 if kind == "dcgan" else 1e-3
     np.testing.assert_allclose(losses, expected_losses, rtol=tolerance)
-    assert losses[-1] < losses[0]
+    assert losses[-2] < losses[0]  # the same batch
     for name, value in weights.items():
         scale = max(float(np.abs(expected_weights[name]).max()), 0.1)
         np.testing.assert_allclose(value, expected_weights[name], rtol=0, atol=tolerance * scale, err_msg=name)
@@ -98,9 +98,9 @@ def test_steps_of_diffusion() -> None:
 
 #: One of each family of paddle.vision.models, the smallest, and the side of its images.
 VISION = {
-    "LeNet": 28, "alexnet": 64, "vgg11": 32, "resnet18": 32, "resnet50": 32, "resnext50_32x4d": 32,
+    "LeNet": 28, "alexnet": 224, "vgg11": 32, "resnet18": 32, "resnet50": 32, "resnext50_32x4d": 32,
     "wide_resnet50_2": 32, "mobilenet_v1": 32, "mobilenet_v2": 32, "mobilenet_v3_small": 32, "densenet121": 32,
-    "squeezenet1_0": 64, "shufflenet_v2_x0_25": 32, "googlenet": 96, "inception_v3": 80,
+    "squeezenet1_0": 64, "shufflenet_v2_x0_25": 32, "googlenet": 224, "inception_v3": 80,
 }  # fmt: skip
 
 
@@ -108,11 +108,14 @@ def gradients(kind: str, device: str) -> tuple[Any, dict[str, Any]]:
     with on(device):
         paddle.seed(0)
         network = getattr(paddle.vision.models, kind)(num_classes=10)
-        network.set_state_dict({n: paddle.to_tensor(v) for n, v in initial_weights(network).items()})
+        weights = initial_weights(network)
+        # Some draw their biases too, and each device draws others.
+        weights |= {name: np.zeros_like(value) for name, value in weights.items() if name.endswith("bias")}
+        network.set_state_dict({name: paddle.to_tensor(value) for name, value in weights.items()})
         for layer in network.sublayers():
             if isinstance(layer, nn.Dropout):
                 layer.p = 0.0
-            if isinstance(layer, nn.BatchNorm2D):
+            if isinstance(layer, (nn.BatchNorm, nn.BatchNorm2D)):
                 layer.eval()  # of two images in training it amplifies rounding
         random = np.random.RandomState(1)
         x = paddle.to_tensor(random.rand(2, 1 if kind == "LeNet" else 3, VISION[kind], VISION[kind]).astype("float32"))
