@@ -159,6 +159,7 @@ def test_as_on_the_cpu(case: tuple[str, Callable[..., Any], tuple[Array, ...]], 
     check(function, *inputs, dtype=dtype, gradient=has_gradient(name), tolerance=TOLERANCE[dtype])
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case[0])
 def test_in_graphs(case: tuple[str, Callable[..., Any], tuple[Array, ...]]) -> None:
     name, function, inputs = case
