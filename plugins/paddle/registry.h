@@ -62,6 +62,7 @@ KernelTable matmul_kernels();
 KernelTable norm_kernels();
 KernelTable optimizer_kernels();
 KernelTable pool_kernels();
+KernelTable quantization_kernels();
 KernelTable random_kernels();
 KernelTable rearrange_kernels();
 KernelTable reduce_kernels();
