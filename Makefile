@@ -47,8 +47,8 @@ endif
 RUN := .venv/bin/python -m
 CMAKE := .venv/bin/cmake
 SITE := .venv/stamps/unihal
-# One suite at a time more than there are cores: each is mostly one thread, which waits for processes now and then.
-SUITES := .venv/bin/python tests/suites.py --jobs $(shell expr $(JOBS) + 1)
+# Two suites at a time more than there are cores: each is mostly one thread, which waits for processes now and then.
+SUITES := .venv/bin/python tests/suites.py --jobs $(shell expr $(JOBS) + 2)
 PYTEST := $(RUN) pytest --durations=10 --durations-min=1
 
 NATIVE_FOLDERS := include csrc stub plugins python/src

@@ -95,6 +95,7 @@ class Compiler:
 
     clang: str
     library: str
+    mca: str  # llvm-mca; it may not be there
 
     def assemble(self, program: Program, card: str) -> str:
         """The program as assembly text, with the metadata of its kernels."""
@@ -111,12 +112,26 @@ class Compiler:
                 raise RuntimeError(f"{program.describe()} does not compile for {card}:\n{process.stderr}")
             return target.read_text()
 
+    def cycles(self, code: Sequence[str], card: str) -> float | None:
+        """llvm-mca's estimate of what one wave takes for a block of a loop, in cycles of each of many turns; None where
+        there is no llvm-mca, or it does not know an instruction."""
+        if not os.access(self.mca, os.X_OK):
+            return None
+        command = [self.mca, "--mtriple=amdgcn-amd-amdhsa", f"--mcpu={card}", f"--iterations={_TURNS}"]
+        text = "".join(f"\t{line}\n" for line in code if not line.startswith(("s_cbranch", "s_branch")))
+        process = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+        total = re.search(r"^Total Cycles: +(\d+)$", process.stdout, re.MULTILINE)
+        return int(total[1]) / _TURNS if process.returncode == 0 and total else None
+
 
 def find_compiler() -> Compiler:
     """Of the system, or of tests/fetch_amd_clang.sh; NoCompilerError says what to do."""
     fetched = programs.ROOT / ".venv/amd-clang"
-    for clang, library in (("/usr/bin/clang-19", "/usr/lib/clc"), (f"{fetched}/bin/clang", f"{fetched}/usr/lib/clc")):
-        found = Compiler(clang, f"{library}/amdgcn--amdhsa.bc")
+    for clang, library, mca in (
+        ("/usr/bin/clang-19", "/usr/lib/clc", "/usr/bin/llvm-mca-19"),
+        (f"{fetched}/bin/clang", f"{fetched}/usr/lib/clc", f"{fetched}/bin/llvm-mca"),
+    ):
+        found = Compiler(clang, f"{library}/amdgcn--amdhsa.bc", mca)
         if os.access(found.clang, os.X_OK) and os.access(found.library, os.R_OK):
             return found
     raise NoCompilerError(
@@ -138,6 +153,14 @@ _FMA = re.compile(
 )
 _MATRIX = re.compile(r"v_(?:wmma|mfma)")
 
+# What a work-item loads or stores of the device's memory by one instruction: flat_load_dwordx4, global_store_b128,
+# buffer_load_ubyte, global_load_d16_hi_b16.
+_ACCESS = re.compile(r"(?:flat|global|buffer)_(load|store)_(?:d16_)?(?:hi_)?[su]?(byte|short|dword|[iub]\d+)(?:x(\d))?")
+_BYTES = {"byte": 1, "short": 2, "dword": 4, "i8": 1, "u8": 1, "b8": 1, "i16": 2, "u16": 2, "b16": 2}
+
+#: For llvm-mca: the start and the end of so many turns weigh nothing.
+_TURNS = 100
+
 #: How often a loop is taken to run for each run of what is around it.
 _REPEATS = 8
 
@@ -149,6 +172,7 @@ class _Block:
     instructions: int = 0
     fmas: int = 0
     matrix: int = 0
+    code: list[str] = dataclasses.field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -168,6 +192,9 @@ class Code:
     hot_instructions: int  # of the largest block of the hottest loop
     hot_fmas: int
     hot_matrix: int
+    hot_cycles: float | None  # of one wave, by llvm-mca's estimate; None where there is none
+    widest_load: int  # bytes of the device's memory that a work-item loads by one instruction; 0: it loads none
+    widest_store: int
 
     @property
     def waves(self) -> tuple[int, str]:
@@ -184,7 +211,7 @@ class Code:
         return {**dataclasses.asdict(self), "waves_per_simd": waves, "limited_by": limit, "fma_share": self.share}
 
 
-def analyze(assembly: str, program: Program, card: str) -> list[Code]:
+def analyze(assembly: str, program: Program, card: str, compiler: Compiler) -> list[Code]:
     """The kernels of a program that were launched, or all of one that was not."""
     sizes = dict(program.kernels)
     found = []
@@ -192,7 +219,9 @@ def analyze(assembly: str, program: Program, card: str) -> list[Code]:
         name = fields["name"]
         if sizes and name not in sizes:
             continue
-        hot = _hottest(_blocks(_body(assembly, name)))
+        blocks = _blocks(_body(assembly, name))
+        hot = _hottest(blocks)
+        widest = _widest(blocks)
         found.append(
             Code(
                 card,
@@ -208,6 +237,9 @@ def analyze(assembly: str, program: Program, card: str) -> list[Code]:
                 hot.instructions,
                 hot.fmas,
                 hot.matrix,
+                compiler.cycles(hot.code, card) if hot.depth else None,
+                widest["load"],
+                widest["store"],
             )
         )
     return found
@@ -240,6 +272,7 @@ def _blocks(body: str) -> list[_Block]:
         code = line.partition(";")[0].strip()
         if not line.startswith("\t") or not code or code.startswith("."):
             continue
+        block.code.append(code)
         halves = code.split(" :: ")
         block.instructions += len(halves)
         block.fmas += sum(bool(_FMA.match(half)) for half in halves)
@@ -258,10 +291,22 @@ def _hottest(blocks: Sequence[_Block]) -> _Block:
     return max((block for block in blocks if block.header == hottest), key=lambda block: block.instructions)
 
 
+def _widest(blocks: Sequence[_Block]) -> dict[str, int]:
+    """The bytes of the widest load and of the widest store, of all blocks: where a loop does what is left at the end of
+    wide ones, it is the hottest."""
+    widest = {"load": 0, "store": 0}
+    for line in (line for block in blocks for line in block.code):
+        if access := _ACCESS.match(line):
+            kind, unit, count = access.groups()
+            size = _BYTES.get(unit) or int(unit[1:]) // 8
+            widest[kind] = max(widest[kind], size * int(count or 1))
+    return widest
+
+
 def compile_all(compiler: Compiler, chosen: Sequence[Program], card: str, jobs: int = 0) -> list[Code]:
     """The kernels of programs on a card, in the order of their names."""
     with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
-        results = pool.map(lambda program: analyze(compiler.assemble(program, card), program, card), chosen)
+        results = pool.map(lambda program: analyze(compiler.assemble(program, card), program, card, compiler), chosen)
         console = Console(stderr=True)
         rows = [code for codes in track(results, card, len(chosen), console=console, transient=True) for code in codes]
     return sorted(rows, key=lambda code: (code.kernel, code.program))
@@ -298,15 +343,19 @@ def chosen_programs(arguments: argparse.Namespace, card: str) -> list[Program]:
 
 # -- tables ---------------------------------------------------------------------------------------------------------
 
-COLUMNS = ("group", "vector", "scalar", "spills", "private", "local", "waves", "limited by", "loop", "FMAs")
+COLUMNS = (
+    "group", "vector", "scalar", "spills", "private", "local", "waves", "limited by", "load", "store", "loop", "FMAs",
+    "cycles",
+)  # fmt: skip
 
 
 def _cells(code: Code) -> tuple[str, ...]:
     waves, limit = code.waves
     return (
         str(code.group_size), str(code.vector_registers), str(code.scalar_registers), str(code.spills or ""),
-        str(code.private_bytes or ""), str(code.local_bytes or ""), str(waves), limit, str(code.hot_instructions),
-        f"{code.share:.0%}" if code.hot_fmas else "",
+        str(code.private_bytes or ""), str(code.local_bytes or ""), str(waves), limit, str(code.widest_load or ""),
+        str(code.widest_store or ""), str(code.hot_instructions), f"{code.share:.0%}" if code.hot_fmas else "",
+        "" if code.hot_cycles is None else f"{code.hot_cycles:.0f}",
     )  # fmt: skip
 
 
@@ -319,15 +368,21 @@ def table_of_all(card: str, codes: Sequence[Code]) -> Table:
 
 def table_of_kernels(card: str, codes: Sequence[Code]) -> Table:
     """A row for each kernel: the worst of its programs in each column."""
-    table = Table("kernel", "programs", "vector", "scalar", "spills", "private", "local", "waves", "FMAs", title=card)
+    titles = ("programs", "vector", "scalar", "spills", "private", "local", "waves", "load", "store", "FMAs", "cycles")
+    table = Table("kernel", *titles, title=card)
     for kernel in dict.fromkeys(code.kernel for code in codes):
         own = [code for code in codes if code.kernel == kernel]
         shares = [code.share for code in own]
         worst = [max(getattr(code, name) for code in own) for name in _WORST]
         waves = [code.waves[0] for code in own]
+        loads = [code.widest_load for code in own]
+        stores = [code.widest_store for code in own]
+        cycles = [code.hot_cycles for code in own if code.hot_cycles is not None]
         table.add_row(
             kernel, str(len(own)), *(str(value) for value in worst[:2]), *(str(value or "") for value in worst[2:]),
-            _range(min(waves), max(waves), "d"), _range(min(shares), max(shares), ".0%") if max(shares) else "",
+            _range(min(waves), max(waves), "d"), _range(min(loads), max(loads), "d"),
+            _range(min(stores), max(stores), "d"), _range(min(shares), max(shares), ".0%") if max(shares) else "",
+            _range(min(cycles), max(cycles), ".0f") if cycles else "",
         )  # fmt: skip
     return table
 

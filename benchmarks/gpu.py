@@ -270,6 +270,56 @@ def sampling(on: Bench) -> Iterator[Row]:
     ):
         work = (passes * image_bytes + more * place_bytes) / 1e9
         yield on.row("sampling", f"{name}, {'x'.join(map(str, shape))}, float32", work, "GB/s", 1.0, call, peer)
+    yield from resampling(on)
+    yield from regions(on)
+
+
+def resampling(on: Bench) -> Iterator[Row]:
+    """Images halved with antialiasing, along one axis after the other; bytes are those of images and results."""
+    count, channels, side = (1, 8, 64) if on.is_cpu else (16, 64, 256)
+    x, between = on.random(count, channels, side, side), on.empty(count, channels, side // 2, side)
+    y = on.empty(count, channels, side // 2, side // 2)
+    first = Buffer.from_numpy(np.arange(side // 2, dtype=np.int32) * 2 - 1, on.device)
+    weights = Buffer.from_numpy(np.tile(np.array([1, 3, 3, 1], np.float32) / 8, (side // 2, 1)), on.device)
+    peer: Call | None = None
+    if on.torch is not None:
+        theirs, resize = on.torch_random(*x.shape), on.torch.nn.functional.interpolate
+        peer = lambda: resize(theirs, size=(side // 2, side // 2), mode="bilinear", antialias=True)  # noqa: E731
+
+    def halve() -> None:
+        ops.resample(x, first, weights, 2, out=between)
+        ops.resample(between, first, weights, 3, out=y)
+
+    work = 4 * count * channels * (side**2 + (side // 2) ** 2) / 1e9
+    yield on.row(
+        "sampling", f"resample by 1/2, {count}x{channels}x{side}x{side}, float32", work, "GB/s", 1.0, halve, peer
+    )
+
+
+def regions(on: Bench) -> Iterator[Row]:
+    """Regions of feature maps and their gradient, bytes of maps and results; suppression of boxes in disorder."""
+    images, channels, side, count = (1, 8, 32, 20) if on.is_cpu else (2, 256, 64, 512)
+    generator = np.random.default_rng(0)
+
+    def boxes_in(count: int, side: int) -> Buffer:
+        low = generator.uniform(0, 0.6, (count, 2)) * side
+        size = generator.uniform(0.1, 0.4, (count, 2)) * side
+        return Buffer.from_numpy(np.concatenate([low, low + size], axis=1).astype(np.float32), on.device)
+
+    x, dx = on.random(images, channels, side, side), on.empty(images, channels, side, side)
+    y, boxes = on.random(count, channels, 7, 7), boxes_in(count, side)
+    numbers = Buffer.from_numpy(np.arange(count, dtype=np.int32) % images, on.device)
+    work = 4 * channels * (images * side**2 + count * 49) / 1e9
+    for name, call in (
+        ("roi_align", lambda: ops.roi_align(x, boxes, numbers, 7, out=y)),
+        ("its gradient", lambda: ops.roi_align_backward(y, boxes, numbers, x.shape, out=dx)),
+    ):
+        title = f"{name}, {count} of 7x7 in {images}x{channels}x{side}x{side}, float32"
+        yield on.row("sampling", title, work, "GB/s", 1.0, call, None)
+    many = 256 if on.is_cpu else 8192
+    all_boxes, keep = boxes_in(many, 1000), Buffer((many,), "bool", on.device)
+    suppress = lambda: ops.non_max_suppression(all_boxes, 0.5, out=keep)  # noqa: E731
+    yield on.row("sampling", f"non_max_suppression of {many}", many / 1e6, "M/s", 1.0, suppress, None)
 
 
 def optimizers(on: Bench, count: int) -> Iterator[Row]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 from typing import Any
@@ -72,13 +73,67 @@ def section(title: str, word: str, rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+#: Why ops of TensorFlow's GPU build are not there, by the pattern of their names; the first that fits counts.
+EXCEPTIONS = (
+    (r"Xla", "XLA's own, which has no backend for a pluggable device"),
+    (r"Cudnn", "cuDNN's recurrent networks, in its own format of weights; the frameworks' layers run op by op"),
+    (
+        r"_?Nccl|Collective",
+        "NCCL's, made for TensorFlow's own GPUs; `unihal.collectives` and gRPC rings serve other devices",
+    ),
+    (
+        r".*Iterator|Optional|.*Dataset|GetOptions|DummyIterationCounter",
+        "holds objects of TensorFlow's C++ that run elsewhere; the ops stay on the CPU",
+    ),
+    (r"TensorArray", "holds objects of TensorFlow's C++; TF2's loops use tensor lists instead"),
+    (r"TensorList", "TensorFlow's kernel for all devices serves other dtypes; bool and complex lists stay on the CPU"),
+    (r"(CSR|Dense|SparseTensor).*CSR|CSRSparse|SparseMatrix", "matrices inside variants of TensorFlow's C++"),
+    (r"RaggedTensorFromVariant", "tensors inside variants of TensorFlow's C++"),
+    (r"_Fused", "made by TensorFlow's graph pass for devices of its own type GPU only; the parts run"),
+    (r"_Copy|CheckPinned|SleepOp|_TensorToHashBucketFast", "TensorFlow's own tests and transfers"),
+    (r"BatchNormWithGlobalNormalization", "deprecated: TensorFlow refuses it in graphs of its present version"),
+    (r"DeserializeSparse", "reads tensors out of variants of TensorFlow's C++"),
+    (r"ParallelConcat$", "an error by design: TensorFlow's graph pass replaces it by the two ops that are there"),
+    (r"TopK$", "TensorFlow's registration of it is broken: no device can run it; TopKV2 is there"),
+)
+
+
+def missing_section(names: set[str]) -> str:
+    """What TensorFlow's GPU build has and the adapter has not: with a reason, and without."""
+    lines = (PAGE.parent / "tensorflow_gpu_ops.txt").read_text().splitlines()
+    wanted = {op for line in lines if not line.startswith("#") for op in line.split()}
+    reasons: dict[str, list[str]] = {}
+    rest = []
+    for op in sorted(wanted - names):
+        reason = next((text for pattern, text in EXCEPTIONS if re.match(pattern, op)), None)
+        (rest if reason is None else reasons.setdefault(reason, [])).append(f"`{op}`")
+    have = len(wanted & names)
+    return "\n".join(
+        [
+            "### What TensorFlow's own GPU build has besides",
+            "",
+            f"Of the {len(wanted)} ops for which TensorFlow's GPU build has a kernel of its own, {have} are above.",
+            f"{sum(map(len, reasons.values()))} are left out:",
+            "",
+            "| why | ops |",
+            "|---|---|",
+            *(f"| {text} | {' '.join(reasons[text])} |" for _, text in EXCEPTIONS if text in reasons),
+            "",
+            f"{len(rest)} are missing: {' '.join(rest)}." if rest else "None is missing.",
+            "",
+        ]
+    )
+
+
 def main() -> None:
     """Writes or checks the page."""
+    tensorflow = coverage("tensorflow")
     page = "\n".join(
         [
             HEAD,
             section("PaddlePaddle", "kernel", coverage("paddle")),
-            section("TensorFlow", "op", coverage("tensorflow")),
+            section("TensorFlow", "op", tensorflow),
+            missing_section({row["op"] for row in tensorflow if not row.get("skipped")}),
         ]
     )
     if "--check" not in sys.argv[1:]:

@@ -2,13 +2,13 @@
 # Puts clang 19 for AMD's GPUs into .venv/amd-clang, without root: tests/fetch_amd_clang.sh
 #
 # About 70 MB of Debian's packages: the compiler and its linker, libclc (OpenCL's functions) and ROCm's device libraries
-# (HIP's mathematics). Nothing is downloaded where the system has them all.
+# (HIP's mathematics), and llvm-mca, which estimates cycles. Nothing is downloaded where the system has them all.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=.venv/amd-clang
 bitcode=usr/lib/$(uname -m)-linux-gnu/amdgcn/bitcode
-if [[ -x $target/bin/clang && -f $target/$bitcode/ocml.bc ]]; then exit 0; fi
-if [[ -x /usr/bin/clang-19 && -x /usr/bin/ld.lld-19 && -d /usr/lib/clc && -f /$bitcode/ocml.bc ]]; then exit 0; fi
+if [[ -x $target/bin/clang && -x $target/bin/llvm-mca && -f $target/$bitcode/ocml.bc ]]; then exit 0; fi
+if [[ -x /usr/bin/clang-19 && -x /usr/bin/llvm-mca-19 && -x /usr/bin/ld.lld-19 && -d /usr/lib/clc && -f /$bitcode/ocml.bc ]]; then exit 0; fi
 
 version=19
 packages=(clang-$version libclang-common-$version-dev libclang-cpp$version libllvm$version lld-$version llvm-$version
@@ -19,7 +19,7 @@ fetch_packages $target "clang for AMD's GPUs could not be downloaded: install De
 
 # The programs, with their own libraries.
 mkdir -p "$target/bin"
-for name in clang llvm-readelf; do
+for name in clang llvm-mca llvm-readelf; do
   cat >"$target/bin/$name" <<END
 #!/bin/sh
 root=\$(dirname "\$(readlink -f "\$0")")/..

@@ -38,10 +38,17 @@ endfunction()
 unihal_add_test_headers(unihal_test_headers ${UNIHAL_TEST_OPTIONS})
 unihal_add_test_headers(unihal_optimized_test_headers ${UNIHAL_OPTIMIZED_TEST_OPTIONS})
 
-# unihal_add_suite(NAME [OPTIMIZED] SOURCES...): one program. ctest runs each of its tests in a process of its own, since the choice
-# of a backend, the environment and finalize are for the life of a process.
+# unihal_add_run(NAME PROGRAM [VARIABLE=VALUE...]): ctest runs all tests of a program in one process, as it starts the longest first.
+function(unihal_add_run name program)
+  add_test(NAME ${name} COMMAND ${program} --gtest_brief=1)
+  set_tests_properties(${name} PROPERTIES TIMEOUT 900 COST 100 ENVIRONMENT "${ARGN}")
+endfunction()
+
+# unihal_add_suite(NAME [OPTIMIZED] [ONE_PROCESS] SOURCES...): one program. ctest runs each of its tests in a process of its own, since
+# the choice of a backend, the environment and finalize are for the life of a process; with ONE_PROCESS, where none of that is tested,
+# all in one, which takes half the time.
 function(unihal_add_suite name)
-  cmake_parse_arguments(PARSE_ARGV 1 SUITE OPTIMIZED "" "")
+  cmake_parse_arguments(PARSE_ARGV 1 SUITE "OPTIMIZED;ONE_PROCESS" "" "")
   add_executable(${name} ${SUITE_UNPARSED_ARGUMENTS})
   if(SUITE_OPTIMIZED)
     set(options ${UNIHAL_OPTIMIZED_TEST_OPTIONS})
@@ -54,5 +61,9 @@ function(unihal_add_suite name)
   target_precompile_headers(${name} REUSE_FROM ${headers})
   target_link_libraries(${name} PRIVATE unihal_flags unihal gtest_main)
   set_target_properties(${name} PROPERTIES BUILD_RPATH ${UNIHAL_LIBRARY_DIR})
-  gtest_discover_tests(${name} TEST_PREFIX ${name}. DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 120)
+  if(SUITE_ONE_PROCESS)
+    unihal_add_run(${name} ${name})
+  else()
+    gtest_discover_tests(${name} TEST_PREFIX ${name}. DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 120)
+  endif()
 endfunction()

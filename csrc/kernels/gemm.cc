@@ -394,6 +394,7 @@ uhal_status Gemm::run_tile(Queue& queue, void* workspace) const {
   tiled.define("TILE_M", tile.m).define("TILE_N", tile.n).define("TILE_K", tile.k);
   tiled.define("MICRO_M", tile.micro_m).define("MICRO_N", tile.micro_n);
   tiled.define("LANES_N", tile.lanes_n).define("BUFFERS", tile.buffers);
+  tiled.define("COMPACT", !wide_ && keeps_to(tile, queue.traits().item_share, compute_bytes(compute_)));
   const MatmulOperand& a = problem_.operands[kMatmulA];
   const MatmulOperand& b = problem_.operands[kMatmulB];
   const int64_t tiles_m = divide_up(problem_.m, tile.m);

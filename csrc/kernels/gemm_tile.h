@@ -15,7 +15,8 @@ struct GemmTile {
   int16_t micro_m, micro_n;
   int16_t lanes_n;
   int16_t buffers;
-  float pace;  // the time of a multiplication with the device full of groups; 1: that of the fastest tile
+  bool is_spare;  // keeps to the ItemShare of devices that have one, and is for no others unless they choose it
+  float pace;     // the time of a multiplication with the device full of groups; 1: that of the fastest tile
 
   int32_t threads() const { return m / micro_m * (n / micro_n); }
   int64_t local_bytes(int64_t element_bytes) const { return element_bytes * buffers * k * (m + 4 + n + 4); }
@@ -34,6 +35,9 @@ extern const int32_t kGemmTileCount;
 
 // Whether the device has the work-items and the local memory of a tile.
 bool fits(const GemmTile& tile, const DeviceTraits& traits, int64_t element_bytes);
+
+// Whether a work-item takes no more than its share.
+bool keeps_to(const GemmTile& tile, const ItemShare& share, int64_t element_bytes);
 
 // The tile expected to be fastest: by how much of it is padding, how much it leaves of the device idle, and what it
 // does per element that it loads. `tile` (-1: any) is the only one considered if it fits.

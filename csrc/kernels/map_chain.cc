@@ -15,6 +15,8 @@ namespace {
 
 constexpr int kMaxViews = UHAL_MAP_MAX_INPUTS + UHAL_MAP_MAX_OUTPUTS;
 static_assert(kMaxViews <= kMaxOperands);
+constexpr int kDtypeBits = 5;  // of an operand's dtype, where a kernel learns it at the launch: DTYPE in source/map.cl
+static_assert(UHAL_DTYPE_COUNT <= 1 << kDtypeBits && kMaxViews * kDtypeBits < 64);
 
 constexpr const char* kInputNames[] = {"X0", "X1", "X2", "X3", "X4", "X5", "X6", "X7"};
 constexpr const char* kOutputNames[] = {"Y0", "Y1", "Y2", "Y3"};
@@ -222,7 +224,7 @@ uhal_status run_strided(Queue& queue, const MapChain& chain, Compute type, const
   append_parameters(arguments, chain, type);
   append_layout(arguments, space, kind);
   int64_t dtypes = 0;
-  for (int i = 0; i < chain.operand_count(); ++i) dtypes |= int64_t{chain.operand(i).dtype} << (4 * i);
+  for (int i = 0; i < chain.operand_count(); ++i) dtypes |= int64_t{chain.operand(i).dtype} << (kDtypeBits * i);
   arguments.int64(dtypes);
   append_index(arguments, space.count, kind.wide);
   const Grid grid = linear_grid(space.count, std::min(256, queue.traits().max_group_size));

@@ -25,6 +25,13 @@ enum class MatrixForm : int32_t {
   kWmma = 2,  // RDNA3's, in waves of 32
 };
 
+// What a work-item may take of its unit, so that enough of them are there to wait for memory: item_share() of
+// device_properties.h. 0: whatever it takes.
+struct ItemShare {
+  int32_t registers = 0;     // of 32 bits
+  int32_t local_memory = 0;  // bytes
+};
+
 // What kernels may rely on. Constant for a device.
 struct DeviceTraits {
   bool has_float64 = false;
@@ -37,6 +44,7 @@ struct DeviceTraits {
   int32_t max_group_size = 256;       // work-items of a work-group
   int64_t local_memory = 32768;       // bytes of a work-group
   int64_t launched_local_memory = 0;  // the same of kernels that say at launch how many they take (Grid); 0: none can
+  ItemShare item_share;               // kernels that are chosen without a measurement keep to it
   MatrixForm matrix_form = MatrixForm::kNone;
   int64_t max_parameters = 1024;        // bytes of a kernel's arguments
   uint64_t dtypes = 0;                  // uhal_device_properties.supported_dtypes

@@ -9,8 +9,8 @@
  *   UHAL_INLINE   before a function
  *   INFINITY, uint32, uint64, int32
  *
- * Attempts are numbered; each has four uniform numbers of its own (op.h says of which words). After the last attempt, which
- * none in 10^100 reaches, its number is taken as it is, so that nothing loops for ever. */
+ * Attempts are numbered; each has four uniform numbers of its own (op.h says of which words). After the last attempt,
+ * which none in 10^100 reaches, its number is taken as it is, so that nothing loops for ever. */
 
 #define UHAL_LAST_ATTEMPT 255u
 
@@ -50,8 +50,8 @@ UHAL_INLINE void uhal_sequence_words(const uhal_sequence* sequence, uint32 block
 }
 #endif
 
-/* Four uniform numbers between 0 and 1, without either: the middles of 2^23 (2^52) equal parts, of the high bits of a word
- * (of two words, the first one the higher). */
+/* Four uniform numbers between 0 and 1, without either: the middles of 2^23 (2^52) equal parts, of the high bits of a
+ * word (of two words, the first one the higher). */
 UHAL_INLINE void random_uniforms(const uhal_sequence* sequence, uint32 attempt, T* uniforms) {
   uint32 words[4];
 #if WIDE_T
@@ -71,7 +71,9 @@ UHAL_INLINE void random_uniforms(const uhal_sequence* sequence, uint32 attempt, 
 /* -- gamma: G. Marsaglia and W. W. Tsang, "A simple method for generating gamma variables" (2000) ------------- */
 
 /* A normal number of two uniform ones (Box and Muller). */
-UHAL_INLINE T random_normal(T first, T second) { return sqrt(C(-2) * log(first)) * cos(C(6.283185307179586477) * second); }
+UHAL_INLINE T random_normal(T first, T second) {
+  return sqrt(C(-2) * log(first)) * cos(C(6.283185307179586477) * second);
+}
 
 UHAL_INLINE T random_gamma(const uhal_sequence* sequence, T shape) {
   if (!(shape > 0) || shape == C(INFINITY)) return shape == 0 || shape > 0 ? shape : C(INFINITY) - C(INFINITY);
@@ -129,8 +131,8 @@ UHAL_INLINE T random_log_binomial(T k, T n, T p, T q) {
          random_deviance(n - k, n * q) + C(0.5) * log(n / (C(6.283185307179586477) * k * (n - k)));
 }
 
-/* -- counts: inversion below a mean of 10, else the transformed rejection of W. Hoermann, "The transformed rejection method
- * for generating Poisson random variables" and "The generation of binomial random variates" (1993) ---------- */
+/* -- counts: inversion below a mean of 10, else the transformed rejection of W. Hoermann, "The transformed rejection
+ * method for generating Poisson random variables" and "The generation of binomial random variates" (1993) ---------- */
 
 UHAL_INLINE T random_poisson(const uhal_sequence* sequence, T mean) {
   if (!(mean > 0) || mean == C(INFINITY)) return mean == 0 || mean > 0 ? mean : C(INFINITY) - C(INFINITY);

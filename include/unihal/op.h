@@ -117,8 +117,8 @@ enum {
    * the extreme. attributes: uhal_axis_attributes; flag UHAL_AXIS_DESCENDING: argmax, else argmin. */
   UHAL_OP_ARG_REDUCE = 33,
 
-  /* [x] -> [y] of one shape: running sum, product, maximum or minimum along an axis; of complex numbers
-   * sum or product.
+  /* [x] -> [y] of one shape: running sum, product, maximum, minimum or, since ABI 1.8, of floating dtypes
+   * UHAL_REDUCE_LOG_SUM_EXP along an axis; of complex numbers sum or product.
    * attributes: uhal_scan_attributes. */
   UHAL_OP_SCAN = 34,
 
@@ -187,21 +187,21 @@ enum {
   /* [a (..., m, k), b, scales, zero_points (optional), c (optional)] -> [d (..., m, n)]: a matrix product whose weights
    * are stored in 8 or 4 bits, d = activation(a @ w + c), w[i, j] = (q[i, j] - zero[g, j]) * scales[g, j], where g =
    * i / block_size is the block of row i. Since ABI 1.8.
-   * - b of 8 bits is (k, n), int8 or uint8: b[i, j] = q[i, j]. Of 4 bits it is (ceil(k / 2), n), two weights a byte: the
-   *   low half of b[p, j] is q[2 p, j], the high half q[2 p + 1, j]; of uint8 they are 0 to 15, of int8 -8 to 7 (two's
-   *   complement).
+   * - b of 8 bits is (k, n), int8 or uint8: b[i, j] = q[i, j]. Of 4 bits it is (ceil(k / 2), n), two weights a byte:
+   * the low half of b[p, j] is q[2 p, j], the high half q[2 p + 1, j]; of uint8 they are 0 to 15, of int8 -8 to 7
+   * (two's complement).
    * - scales broadcast to (blocks, n), blocks = ceil(k / block_size), or 1 if block_size is 0 (per channel; a scalar:
    *   per matrix).
-   * - zero_points of b's dtype are packed as b is: they broadcast to (blocks, n), or of 4 bits to (ceil(blocks / 2), n),
-   *   that of block 2 p in the low half. Floating ones broadcast to (blocks, n). Where there are none, the attribute
+   * - zero_points of b's dtype are packed as b is: they broadcast to (blocks, n), or of 4 bits to (ceil(blocks / 2),
+   * n), that of block 2 p in the low half. Floating ones broadcast to (blocks, n). Where there are none, the attribute
    *   zero_point stands for all.
    * - a, scales, c and d are float32, float16 or bfloat16; c broadcasts to d (a bias is a row) and may be the same view
    *   as d. Sums are float32; w may be rounded to a's dtype first, and d as that of UHAL_OP_MATMUL.
    *
    * Any strides: weights that lie channel by channel, (n, k) in memory, are a transposed view, and are read fastest.
    * ONNX Runtime's MatMulNBits needs no repacking: its B (n, blocks, block_size / 2) is a view (k / 2, n) with strides
-   * (1, blocks * block_size / 2), its scales (n, blocks) and zero points (n, ceil(blocks / 2)) are transposed views, and
-   * zero_point is 8 (128 of 8 bits) where it has none. attributes: uhal_matmul_quantized_attributes. */
+   * (1, blocks * block_size / 2), its scales (n, blocks) and zero points (n, ceil(blocks / 2)) are transposed views,
+   * and zero_point is 8 (128 of 8 bits) where it has none. attributes: uhal_matmul_quantized_attributes. */
   UHAL_OP_MATMUL_QUANTIZED = 56,
 
   /* -- convolution and pooling: 1 to 3 spatial axes -------------------------------------------
@@ -209,8 +209,8 @@ enum {
 
   /* [x (N, C, spatial...), w (O, C/groups, spatial...), bias (O; optional)] -> [y (N, O, spatial...)].
    * Cross-correlation, as all frameworks mean by convolution. y = activation(conv + bias). A y of float16 or bfloat16
-   * may be rounded to its dtype once more, before the bias is added or before the activation. Since ABI 1.8 also int8 or
-   * uint8 into int32, exactly, with an int32 bias and relu as the only activation. */
+   * may be rounded to its dtype once more, before the bias is added or before the activation. Since ABI 1.8 also int8
+   * or uint8 into int32, exactly, with an int32 bias and relu as the only activation. */
   UHAL_OP_CONVOLUTION = 64,
 
   /* [dy, w] -> [dx]. Also the forward transposed convolution. */
@@ -290,13 +290,15 @@ enum {
   /* -- random ---------------------------------------------------------------------------------
    * Philox4x32-10. Element i (row-major) of the output takes word i % 4 of block counter + i / 4, for
    * 64-bit dtypes words 2*(i % 2) and 2*(i % 2) + 1 of block counter + i / 2. This is TensorFlow's order:
-   * a stateless op gives the same numbers as on its CPU. attributes: uhal_random_attributes. */
+   * a stateless op gives the same numbers as on its CPU. attributes: uhal_random_attributes.
+   * turn (one element; int64; optional; since ABI 1.8) is read when the op runs, and added to the counter's upper half:
+   * a graph that counts its launches there draws other numbers in each. */
 
-  /* [] -> [y] */
+  /* [turn (optional)] -> [y] */
   UHAL_OP_RANDOM = 112,
 
-  /* [x] -> [y, mask (uint8 or bool)]. mask = uniform >= rate; y = mask * x / (1 - rate), or mask * x with
-   * scale_at_inference. attributes: uhal_random_attributes (a = rate). */
+  /* [x, turn (optional)] -> [y, mask (uint8 or bool)]. mask = uniform >= rate; y = mask * x / (1 - rate), or mask * x
+   * with scale_at_inference. attributes: uhal_random_attributes (a = rate). */
   UHAL_OP_DROPOUT = 113,
 
   /* [p, q (binomial only)] -> [y]. A number for each element of y, of a distribution whose parameters p and q are
@@ -304,11 +306,11 @@ enum {
    *   UHAL_RANDOM_GAMMA     of shape p >= 0 and scale 1; y is floating
    *   UHAL_RANDOM_POISSON   of mean p >= 0; y is real
    *   UHAL_RANDOM_BINOMIAL  successes of p trials (a whole number) of probability q, from 0 to 1; y is real
-   * Of other parameters a floating y is NaN, and an integer is unspecified. Computed in float64 if an operand is float64,
-   * else in float32. As numbers are redrawn until they are accepted, each element has a sequence of its own: attempt j of
-   * element i (row-major) takes block counter + i + j * 2^96, in float64 the blocks of attempts 2 j and 2 j + 1; what is
-   * made of its words is in csrc/tables/random_distributions.h, and the same on every device but where a decision
-   * hangs on a rounding. Since ABI 1.8. attributes: uhal_random_distribution_attributes. */
+   * Of other parameters a floating y is NaN, and an integer is unspecified. Computed in float64 if an operand is
+   * float64, else in float32. As numbers are redrawn until they are accepted, each element has a sequence of its own:
+   * attempt j of element i (row-major) takes block counter + i + j * 2^96, in float64 the blocks of attempts 2 j and 2
+   * j + 1; what is made of its words is in csrc/tables/random_distributions.h, and the same on every device but where a
+   * decision hangs on a rounding. Since ABI 1.8. attributes: uhal_random_distribution_attributes. */
   UHAL_OP_RANDOM_DISTRIBUTION = 114,
 
   /* -- resampling ------------------------------------------------------------------------------ */
@@ -317,12 +319,33 @@ enum {
   UHAL_OP_RESIZE = 128,
   UHAL_OP_RESIZE_BACKWARD = 129, /* [dy] -> [dx] */
 
-  /* [x (N, C, spatial...), grid (N, y's spatial..., 2 or 3)] -> [y (N, C, spatial...)]: x at the places that grid
-   * names, for each pixel of y one coordinate per spatial axis of x, that of the last axis first. attributes:
-   * uhal_grid_sample_attributes. Since ABI 1.7. */
+  /* [x (N, C, spatial...), grid (N, y's spatial..., 2 or 3), images (optional)] -> [y (N, C, spatial...)]: x at the
+   * places that grid names, for each pixel of y one coordinate per spatial axis of x, that of the last axis first. With
+   * `images` (int32, one for each grid; optional, since ABI 1.8) there may be any number M of grids and y is (M, C,
+   * spatial...): grid m samples image images[m]. Of an image that x does not have, y is 0 and there is no gradient.
+   * attributes: uhal_grid_sample_attributes. Since ABI 1.7. */
   UHAL_OP_GRID_SAMPLE = 130,
-  UHAL_OP_GRID_SAMPLE_BACKWARD_DATA = 131, /* [dy, grid] -> [dx]. Since ABI 1.7. */
-  UHAL_OP_GRID_SAMPLE_BACKWARD_GRID = 132, /* [dy, x, grid] -> [dgrid]. Since ABI 1.7. */
+  UHAL_OP_GRID_SAMPLE_BACKWARD_DATA = 131, /* [dy, grid, images] -> [dx]. Since ABI 1.7. */
+  UHAL_OP_GRID_SAMPLE_BACKWARD_GRID = 132, /* [dy, x, grid, images] -> [dgrid]. Since ABI 1.7. */
+
+  /* [x, first (n) int32, weights (n, taps)] -> [y]: weighted sums of neighbours along an axis, where y has n elements
+   * and elsewhere x's shape: y[i] = sum over t of weights[i, t] * x[first[i] + t]. What lies outside x counts as 0, and
+   * so does what a weight of 0 meets, be it infinite. A resize of any kernel is such a sum along one axis after the
+   * other, and its gradient one by the table of the transpose. Computed in float32, or float64 if an operand is; terms
+   * are added in the order of t. attributes: uhal_axis_attributes. Since ABI 1.8. */
+  UHAL_OP_RESAMPLE = 133,
+
+  /* [x (N, C, height, width), boxes (R, 4), images (R) int32] -> [y (R, C, rows, columns)]: the means of bins of
+   * regions, box r of image images[r] (He et al. 2017, Mask R-CNN). Of an image that x does not have, y is 0 and there
+   * is no gradient. attributes: uhal_roi_align_attributes. Since ABI 1.8. */
+  UHAL_OP_ROI_ALIGN = 134,
+  UHAL_OP_ROI_ALIGN_BACKWARD = 135, /* [dy, boxes, images] -> [dx] */
+
+  /* [boxes (n, 4)] -> [keep (n) bool or uint8]: of boxes in their order, those that no box kept before overlaps by more
+   * than a threshold. A box is two opposite corners (x, y, x, y); two overlap by the area that they share over the area
+   * that they cover, by nothing if one has none. UHAL_OP_NONZERO makes a list of it. attributes:
+   * uhal_non_max_suppression_attributes. Since ABI 1.8. */
+  UHAL_OP_NON_MAX_SUPPRESSION = 139,
 
   /* -- transforms ------------------------------------------------------------------------------ */
 
@@ -354,6 +377,49 @@ enum {
    * values; else its leading axes are those of values (..., m). Rows are in ascending order, NaN last, as UHAL_OP_SORT
    * puts them; of others any number from 0 to n is given. attributes: uhal_search_attributes. */
   UHAL_OP_SEARCH_SORTED = 161,
+
+  /* -- sequences, since ABI 1.8 ---------------------------------------------------------------- */
+
+  /* [x (D, T, B, G H), r (D, G H, H), h0 (D, B, H; optional), c0 (D, B, H; optional), bias (D, G H; optional),
+   * lengths (B; int32 or int64; optional)] -> [y (D, T, B, H), c_last (D, B, H; optional), reserve (D, T, B, K H;
+   * optional)]. One recurrent layer of H units over T steps of B sequences, in D directions, each of which has its own
+   * states and matrix r: x is what the inputs contribute, the product of all steps with the input matrix and its bias,
+   * which is one matmul before. At each step p = h r^T + bias, and of the parts of x and p, H wide each:
+   *   LSTM (G = 4)   i = sigmoid(x1 + p1), f = sigmoid(x2 + p2), g = tanh(x3 + p3), o = sigmoid(x4 + p4);
+   *                  c = f c + i g, cut to [-cell_clip, cell_clip] if that is positive; h = o tanh(c)
+   *   GRU (G = 3)    r = sigmoid(x1 + p1), z = sigmoid(x2 + p2), n = tanh(x3 + r p3); h = (1 - z) n + z h
+   *   TANH (G = 1)   h = tanh(x + p)
+   *   RELU (G = 1)   h = max(x + p, 0)
+   * y[d, t] is h after step t. A direction of the bit mask `reverse` takes the steps from the last to the first. States
+   * begin as h0 and c0, as zeros where these are absent; c0 and c_last are an LSTM's only. Steps t >= lengths[b] leave
+   * the states of sequence b as they are, so that after the last step of a direction y always has its last state. A
+   * length below 0 counts as 0, one above T as T.
+   * reserve is what the gradient needs: of an LSTM i, f, g, o, c (K = 5), of a GRU r, z, n, p3 (K = 4); the others
+   * need none and must not have it. At steps that are left out it is 0, but c as it is.
+   * All operands but lengths have one floating dtype; the products are of float32 or float64, as are the cells between
+   * steps; h is rounded to the dtype. attributes: uhal_rnn_attributes (default: an LSTM forwards). */
+  UHAL_OP_RNN = 176,
+
+  /* [dy (D, T, B, H), r, y, reserve (optional: required of LSTM and GRU), initial (D, B, H; optional), lengths
+   * (optional), dh_last (D, B, H; optional), dc_last (D, B, H; optional)] -> [dx (D, T, B, G H), dproduct (D, T, B,
+   * G H; optional: a GRU's only, required of it), dh0 (D, B, H; optional), dc0 (D, B, H; optional)]. The gradient of
+   * UHAL_OP_RNN, of which it gets operands and results. initial is c0 of an LSTM and h0 of a GRU, absent where that
+   * was; the others need none. dh_last and dc_last are gradients of the last states beside dy; dc_last and dc0 are an
+   * LSTM's only. dx is 0 at steps that were left out. dproduct is the gradient of p, which of the others is dx: that of
+   * r is the sum over the steps of dproduct^T h, of h before the step, one matmul, and that of bias the sum of
+   * dproduct. cell_clip is passed over, as if the cells had not been cut (as TensorFlow has it). */
+  UHAL_OP_RNN_BACKWARD = 177,
+
+  /* [logits (T, B, C), labels (B, L; int32 or int64), logit_lengths (B; int32 or int64; optional), label_lengths (B;
+   * int32 or int64; optional)] -> [loss (B), gradient (T, B, C; optional)]. Connectionist temporal classification
+   * (Graves, Fernandez, Gomez and Schmidhuber 2006): with the probabilities softmax(logits[t, b]), loss[b] is minus the
+   * logarithm of the probability that the classes of all steps, with runs of equal ones joined and then the class
+   * `blank` taken out, are labels[b]. gradient is that of the sum of all losses with respect to logits.
+   * A length below 0 counts as 0, one above T or L as that; absent ones are T and L. A label outside [0, C), and the
+   * blank as a label, are never seen. Where no path gives the labels (too few steps), the loss is infinite, or 0 with
+   * zero_infinity, and the gradient 0; it is 0 at steps beyond a length too. logits, loss and gradient have one
+   * floating dtype. attributes: uhal_ctc_attributes. */
+  UHAL_OP_CTC_LOSS = 178,
 
   UHAL_OP_KIND_LIMIT = 256
 };
@@ -677,7 +743,29 @@ typedef struct uhal_grid_sample_attributes {
   int32_t align_corners;
   int32_t edge_gradient; /* 1: a position that padding finds or leaves exactly at an end has the inside's gradient
                           * (Paddle); 0: none (PyTorch) */
+  int32_t in_pixels;     /* 1: a coordinate is itself the position, and align_corners says only where REFLECTION
+                          * mirrors. Since ABI 1.8 */
+  int32_t reserved;
 } uhal_grid_sample_attributes;
+
+/* Regions of images. A box is (x0, y0, x1, y1) in the units that, times `scale`, are pixels; with aligned half a pixel
+ * is taken off, without it a box is at least one pixel wide and high. It is cut into the bins of y, and a bin's value
+ * is the mean of `samples` x `samples` places at even distances in it, or, for 0, of ceil(height / rows of bins) x
+ * ceil(width / columns of bins): the number that is a place a pixel (at most 2^20 along an axis). A place further than
+ * a pixel outside (below -1 or above the length of an axis) counts as 0; any other is moved to the nearest end of the
+ * pixels and weighs the four around it. A bin without places is 0. Positions are computed in float32, or float64 if an
+ * operand is. Each element of the gradient is summed in an order of its own: the same bits each time. */
+typedef struct uhal_roi_align_attributes {
+  size_t struct_size;
+  double scale;    /* finite and positive; default 1 */
+  int32_t samples; /* default 0; at most 4096 */
+  int32_t aligned; /* default 0 */
+} uhal_roi_align_attributes;
+
+typedef struct uhal_non_max_suppression_attributes {
+  size_t struct_size;
+  double threshold; /* default 0.5 */
+} uhal_non_max_suppression_attributes;
 
 /* -- transforms ----------------------------------------------------------------------------------- */
 
@@ -712,6 +800,28 @@ typedef struct uhal_search_attributes {
   int32_t right; /* 1: equal elements go before the value as well; default 0 */
   int32_t reserved;
 } uhal_search_attributes;
+
+/* -- sequences ------------------------------------------------------------------------------------ */
+
+typedef int32_t uhal_rnn_mode;
+enum { UHAL_RNN_LSTM = 0, UHAL_RNN_GRU = 1, UHAL_RNN_TANH = 2, UHAL_RNN_RELU = 3 };
+
+enum { UHAL_RNN_MAX_DIRECTIONS = 8 };
+
+typedef struct uhal_rnn_attributes {
+  size_t struct_size;
+  uhal_rnn_mode mode;       /* default UHAL_RNN_LSTM */
+  int32_t reverse;          /* bit d: direction d begins at the last step; default 0 */
+  double cell_clip;         /* 0 (the default): cells are not cut */
+  uhal_math_mode math_mode; /* of the products; default UHAL_MATH_STRICT */
+  int32_t reserved;
+} uhal_rnn_attributes;
+
+typedef struct uhal_ctc_attributes {
+  size_t struct_size;
+  int32_t blank;         /* a class; default 0 */
+  int32_t zero_infinity; /* 1: a loss that would be infinite is 0; default 0 */
+} uhal_ctc_attributes;
 
 /* -- launching ----------------------------------------------------------------------------------- */
 

@@ -37,6 +37,11 @@ typedef struct uhal_profiler_event {
   uint64_t flops;
   int64_t estimated_nanoseconds; /* since ABI 1.2: see below; 0 if the device's peaks are unknown */
   const char* implementation;    /* since ABI 1.5: what it ran on, "winograd + cuBLASLt 13.0"; "" if nobody said so */
+  /* Since ABI 1.8: the call that submitted it, by the host's clock since the start of the recording, and its thread's
+   * number in the system (gettid). */
+  int64_t submit_nanoseconds;
+  int64_t submit_duration_nanoseconds;
+  uint64_t thread;
 } uhal_profiler_event;
 
 /* Number of events of the stopped recording; 0 while one is running. */

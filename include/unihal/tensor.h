@@ -30,8 +30,9 @@ enum {
   UHAL_FLOAT64 = 13,
   UHAL_COMPLEX64 = 14,  /* two float32, the real part first; computed with since ABI 1.6 (op.h, "Complex numbers") */
   UHAL_COMPLEX128 = 15, /* two float64 */
-  /* Since ABI 1.8, for storage: copied, filled, gathered and cast; what computes takes them after a cast (op.h). A value
-   * that is cast to them and is beyond the largest number becomes infinite, or NaN where there are no infinities. */
+  /* Since ABI 1.8, for storage: copied, filled, gathered and cast; what computes takes them after a cast (op.h). A
+   * value that is cast to them and is beyond the largest number becomes infinite, or NaN where there are no infinities.
+   */
   UHAL_FLOAT8_E4M3FN = 16, /* 3 bits of mantissa, the largest number is 448; no infinities */
   UHAL_FLOAT8_E5M2 = 17,   /* 2 bits of mantissa, the largest number is 57344 */
   UHAL_DTYPE_COUNT = 18

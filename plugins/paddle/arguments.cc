@@ -7,6 +7,7 @@
 #include <typeinfo>
 
 #include "plugins/paddle/error.h"
+#include "plugins/paddle/graph_capture.h"
 #include "plugins/paddle/scratch.h"
 #include "unihal/graph_capture.h"
 
@@ -179,6 +180,12 @@ uhal_status Context::submit(const uhal_op& op) const {
   redirected.outputs = outputs;
   const uhal_status status = submit(redirected);
   return status == UHAL_OK ? launch(queue, UHAL_OP_COPY, {&scratch}, {target}, nullptr, kernel_) : status;
+}
+
+Context::RandomSequence Context::random_sequence() const {
+  const uhal_tensor* turn = nullptr;
+  check(replay_number(stream(), &turn));
+  return {phi.PD_DeviceContextGetRandom(handle_, &Tensor::status()), turn};
 }
 
 void Context::refuse_in_graph(const char* reason) const {

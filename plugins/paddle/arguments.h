@@ -171,6 +171,14 @@ class Context {
     return phi.PD_DeviceContextGetRandom(handle_, &Tensor::status());
   }
 
+  // A key from the device's generator, and with it the operand `turn` of random ops, by which each replay of a graph
+  // draws other numbers; nullptr outside a capture.
+  struct RandomSequence {
+    uint64_t key;
+    const uhal_tensor* turn;
+  };
+  RandomSequence random_sequence() const;
+
   // Raises UHAL_FAILED_PRECONDITION with `reason` if the stream is being captured into a graph.
   void refuse_in_graph(const char* reason) const;
 

@@ -2,12 +2,22 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
+#include "plugins/common/view.h"
 #include "plugins/paddle/error.h"
 #include "plugins/paddle/stream.h"
 #include "unihal/graph_capture.h"
+#include "unihal/memory.h"
 
 namespace unihal::paddle {
+
+struct ReplayCount {
+  uhal_device* device;
+  View number;
+  bool counted = false;  // some captured work counts
+};
+
 namespace {
 
 // C_Status, C_StreamCaptureStatus
@@ -23,7 +33,8 @@ struct Hooks {
 
 // Paddle gives back both what it captured and what it made executable of it, which are one here.
 struct Graph {
-  uhal_graph* handle = nullptr;
+  uhal_graph* handle;
+  ReplayCount* replays;
   int references = 1;
 };
 
@@ -32,22 +43,53 @@ Status finish(uhal_status status) {
   return kSuccess;
 }
 
+// No replay, in memory that lasts as long as the graph. It is not captured itself.
+uhal_status make(const Stream& stream, ReplayCount** made) {
+  constexpr int64_t kNone = 0;
+  void* memory = nullptr;
+  uhal_status status = uhal_allocate(stream.device, stream.handle, UHAL_MEMORY_DEVICE, sizeof kNone, &memory);
+  if (status != UHAL_OK) return status;
+  *made = new ReplayCount{stream.device, View(memory, UHAL_INT64, {1})};
+  return uhal_memory_fill(stream.handle, memory, &kNone, sizeof kNone, sizeof kNone);
+}
+
+// After the device is done with it: the last replay may be under way.
+void drop(ReplayCount* replays) {
+  if (replays == nullptr) return;
+  static_cast<void>(uhal_device_synchronize(replays->device));  // leaves the error record as it is
+  static_cast<void>(uhal_free(replays->device, nullptr, replays->number.data));
+  delete replays;
+}
+
 Status release(Graph* graph) {
   if (graph == nullptr || --graph->references > 0) return kSuccess;
   const uhal_status status = uhal_graph_destroy(graph->handle);
+  drop(graph->replays);
   delete graph;
   return status == UHAL_OK ? kSuccess : kFailed;
 }
 
 Status begin(void*, Stream* stream, int32_t) {
-  return is_our_stream(stream) ? finish(uhal_graph_capture_begin(stream->handle)) : kFailed;
+  if (!is_our_stream(stream)) return kFailed;
+  ReplayCount* replays = nullptr;
+  uhal_status status = make(*stream, &replays);
+  if (status == UHAL_OK) status = uhal_graph_capture_begin(stream->handle);
+  if (status != UHAL_OK) {
+    drop(replays);
+  } else {
+    stream->replays = replays;
+  }
+  return finish(status);
 }
 
 Status end(void*, Stream* stream, Graph** graph) {
   uhal_graph* handle = nullptr;
   if (!is_our_stream(stream)) return kFailed;
-  finish(uhal_graph_capture_end(stream->handle, &handle));
-  *graph = new Graph{handle};
+  ReplayCount* const replays = std::exchange(stream->replays, nullptr);
+  const uhal_status status = uhal_graph_capture_end(stream->handle, &handle);
+  if (status != UHAL_OK) drop(replays);
+  finish(status);
+  *graph = new Graph{handle, replays};
   return kSuccess;
 }
 
@@ -106,6 +148,14 @@ Status drop_handle(void*, void*) { return kSuccess; }
 Status exchange_mode(int32_t*) { return kSuccess; }
 
 }  // namespace
+
+uhal_status replay_number(const Stream* stream, const uhal_tensor** number) {
+  ReplayCount* const replays = stream->replays;
+  *number = replays == nullptr ? nullptr : &replays->number;
+  if (replays == nullptr || replays->counted) return UHAL_OK;
+  replays->counted = true;
+  return map(stream->handle, uhal_map_scale, {&replays->number}, {&replays->number}, {1, 1}, "graph");
+}
 
 const Callback* graph_callbacks() {
 #define UNIHAL_CALLBACK(slot, function)      \

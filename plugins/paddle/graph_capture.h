@@ -5,9 +5,15 @@
 #pragma once
 
 #include "plugins/paddle/device_interface.h"
-#include "unihal/stream.h"
+#include "unihal/tensor.h"
 
 namespace unihal::paddle {
+
+struct Stream;
+
+// While the stream's work is captured: the number of the replay, one int64 in device memory that the graph itself
+// counts, for the counters of random numbers. nullptr outside a capture.
+uhal_status replay_number(const Stream* stream, const uhal_tensor** number);
 
 // The callbacks of the device interface, ended by a null slot. They are the same for all device types.
 const Callback* graph_callbacks();

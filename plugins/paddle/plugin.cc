@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string>
 
+#include "plugins/paddle/collectives.h"
 #include "plugins/paddle/device_interface.h"
 #include "plugins/paddle/device_order.h"
 #include "plugins/paddle/fallback.h"
@@ -11,6 +12,7 @@
 #include "plugins/paddle/graph_place.h"
 #include "plugins/paddle/memory_pool.h"
 #include "plugins/paddle/phi_api.h"
+#include "plugins/paddle/profiler.h"
 #include "plugins/paddle/python_patches.h"
 #include "plugins/paddle/registry.h"
 #include "plugins/paddle/runtime.h"
@@ -49,8 +51,8 @@ std::string offer(RuntimeParameters* parameters, const char* device_type) {
   if (const char* missing = load_phi()) {
     return std::string("this Paddle has no function ") + missing + "; supported versions: " + kSupportedPaddleVersions;
   }
-  if (!fill_device_interface(parameters->device_interface, interface_size, callbacks) ||
-      !fill_device_interface(parameters->device_interface, interface_size, graph_callbacks())) {
+  for (const Callback* table : {callbacks, graph_callbacks(), collective_callbacks(), profiler_callbacks()}) {
+    if (fill_device_interface(parameters->device_interface, interface_size, table)) continue;
     return "the layout of this Paddle's device interface is unknown (" + std::to_string(interface_size) +
            " bytes); supported versions: " + kSupportedPaddleVersions;
   }

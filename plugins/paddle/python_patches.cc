@@ -10,9 +10,15 @@
 namespace unihal::paddle {
 namespace {
 
-constexpr const char* kPatches =
+struct Module {
+  const char* name;
+  const char* text;
+};
+
+// In the order in which they are run: each may import those before it.
+constexpr Module kModules[] = {
 #include "patches.inc"
-    ;
+};
 
 // glog's FLAGS_minloglevel; 2 keeps errors.
 constexpr const char* kLogLevelSymbol = "_ZN3fLI17FLAGS_minloglevelE";
@@ -52,12 +58,15 @@ void apply_python_patches() {
   Dl_info self;
   dladdr(reinterpret_cast<void*>(&apply_python_patches), &self);
   const int state = ensure();
-  // The module's own dictionary, so that nothing appears in __main__.
-  const std::string program =
-      std::string("exec(compile(") + "r'''" + kPatches +
-      "''', 'unihal/patches.py', 'exec'), {'__name__': 'unihal_paddle_patches', 'LIBRARY': r'''" + self.dli_fname +
-      "'''})";
-  run(program.c_str());
+  // Modules with dictionaries of their own, so that nothing appears in __main__.
+  for (const Module& module : kModules) {
+    const std::string program = std::string("exec(compile(r'''") + module.text + "''', 'unihal/" + module.name +
+                                ".py', 'exec'), (lambda m: [setattr(m, 'LIBRARY', r'''" + self.dli_fname +
+                                "'''), __import__('sys').modules.update({m.__name__: m})] and vars(m))"
+                                "(__import__('types').ModuleType('" +
+                                module.name + "')))";
+    run(program.c_str());
+  }
   release(state);
 }
 

@@ -9,9 +9,11 @@
 #include <iterator>
 #include <string>
 
+#include "plugins/paddle/collectives.h"
 #include "plugins/paddle/deferred_error.h"
 #include "plugins/paddle/error.h"
 #include "plugins/paddle/memory_pool.h"
+#include "plugins/paddle/profiler.h"
 #include "plugins/paddle/staging.h"
 #include "plugins/paddle/stream.h"
 #include "unihal/check.h"
@@ -58,7 +60,8 @@ Status translate_or_raise(uhal_status status, const char* call) {
 template <int type_index>
 struct Runtime {
   static inline const char* type = nullptr;
-  static inline thread_local int current = 0;
+  static inline thread_local int current = -1;  // none chosen yet
+  static inline std::atomic<int> last_chosen{0};
   // Paddle asks for it in forked children too, where unihal's devices are closed.
   static inline std::atomic<int32_t> known_count{0};
   static inline DeferredError deferred;
@@ -86,10 +89,11 @@ struct Runtime {
   }
   static Status set_device(DeviceNumber* number) {
     current = number->id;
+    last_chosen = number->id;
     return kSuccess;
   }
   static Status get_device(DeviceNumber* number) {
-    number->id = current;
+    number->id = std::max(current, 0);
     return kSuccess;
   }
   static Status deinit_device(DeviceNumber* number) {
@@ -359,13 +363,27 @@ struct Runtime {
     return property(number, [&](const uhal_device_properties& p) { *supported = p.supported_dtypes >> dtype & 1; });
   }
 
-  // -- profiler: Paddle aborts without these; unihal's own profiler does the work
-  static Status profiler_initialize(void*, void** user_data) {
-    *user_data = nullptr;
+  // -- collectives: the rest of them is in collectives.cc
+  // Paddle names no device: it is the thread's, or in threads that chose none, the process's.
+  static uhal_device* current_device() {
+    uhal_device* handle = device(current >= 0 ? current : last_chosen.load());
+    if (handle == nullptr) raise_last_error(uhal_last_error()->status, "collective");
+    return handle;
+  }
+  static Status xccl_get_unique_id(RootId* id) {
+    create_communicator_id(current_device(), id);
     return kSuccess;
   }
-  static Status profiler_step(void*, void*) { return kSuccess; }
-  static Status profiler_collect_trace_data(void*, uint64_t, void*) { return kSuccess; }
+  static Status xccl_comm_init_rank(size_t size, RootId* id, size_t rank, Communicator** communicator) {
+    *communicator = create_communicator(current_device(), size, id, rank);
+    return kSuccess;
+  }
+
+  // -- profiler
+  static Status profiler_collect_trace_data(void* collector, uint64_t, void*) {
+    give_profiled_work(collector, type);
+    return kSuccess;
+  }
 
   static const Callback* callbacks() {
 #define UNIHAL_CALLBACK(slot, function)      \
@@ -426,11 +444,8 @@ struct Runtime {
         UNIHAL_CALLBACK("get_max_grid_dim_size", get_max_grid_dim_size),
         UNIHAL_CALLBACK("is_float16_supported", is_supported<UHAL_FLOAT16>),
         UNIHAL_CALLBACK("is_bfloat16_supported", is_supported<UHAL_BFLOAT16>),
-        UNIHAL_CALLBACK("profiler_initialize", profiler_initialize),
-        UNIHAL_CALLBACK("profiler_finalize", profiler_step),
-        UNIHAL_CALLBACK("profiler_prepare_tracing", profiler_step),
-        UNIHAL_CALLBACK("profiler_start_tracing", profiler_step),
-        UNIHAL_CALLBACK("profiler_stop_tracing", profiler_step),
+        UNIHAL_CALLBACK("xccl_get_unique_id", xccl_get_unique_id),
+        UNIHAL_CALLBACK("xccl_comm_init_rank", xccl_comm_init_rank),
         UNIHAL_CALLBACK("profiler_collect_trace_data", profiler_collect_trace_data),
         {nullptr, nullptr},
     };

@@ -6,11 +6,14 @@
 
 namespace unihal::paddle {
 
+struct ReplayCount;
+
 struct Stream {
   uhal_stream* handle;
   uhal_device* device;
   int ordinal;
-  uhal_event* passed;  // of submit_in_device_order
+  uhal_event* passed;              // of submit_in_device_order
+  ReplayCount* replays = nullptr;  // of the graph that is being captured (graph_capture.h)
 };
 
 // The streams that Paddle has been given and not given back. Its callbacks may bring others: where a kernel of its own

@@ -11,6 +11,7 @@
 #include "plugins/tensorflow/fallback.h"
 #include "plugins/tensorflow/graph_pass.h"
 #include "plugins/tensorflow/interpreter_hook.h"
+#include "plugins/tensorflow/profiler.h"
 #include "plugins/tensorflow/registrar.h"
 #include "plugins/tensorflow/stream_executor.h"
 #include "plugins/tensorflow/variable_shim.h"
@@ -144,6 +145,12 @@ void uhal_tensorflow_init_graph(const char*, TP_OptimizerRegistrationParams* par
   std::lock_guard<std::mutex> lock(state().mutex);
   const Registration& registration = state().types[state().last_type];
   fill_graph_registration(registration.platform.type.c_str(), params);
+}
+
+void uhal_tensorflow_init_profiler(const char* type, TF_ProfilerRegistrationParams* params, TF_Status*) {
+  std::lock_guard<std::mutex> lock(state().mutex);
+  const Registration& registration = state().types[state().last_type];
+  fill_profiler_registration(type, registration.has_devices ? registration.platform.device_type.c_str() : "", params);
 }
 
 const char* uhal_tensorflow_record_fallback(const char* type, const char* op, const char* types) {

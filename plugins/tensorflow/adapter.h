@@ -5,6 +5,7 @@
 #pragma once
 
 #include "tensorflow/c/experimental/grappler/grappler.h"
+#include "tensorflow/c/experimental/pluggable_profiler/pluggable_profiler.h"
 #include "tensorflow/c/experimental/stream_executor/stream_executor.h"
 #include "tensorflow/c/tf_status.h"
 
@@ -21,6 +22,10 @@ UNIHAL_TENSORFLOW_EXPORT void uhal_tensorflow_init_kernels(const char* type);
 // Registers the graph pass that counts the ops that fell back to the CPU.
 UNIHAL_TENSORFLOW_EXPORT void uhal_tensorflow_init_graph(const char* type, TP_OptimizerRegistrationParams* params,
                                                          TF_Status* status);
+
+// Registers a profiler for the type; one of an empty profile where it has no devices.
+UNIHAL_TENSORFLOW_EXPORT void uhal_tensorflow_init_profiler(const char* type, TF_ProfilerRegistrationParams* params,
+                                                            TF_Status* status);
 
 // The ops with kernels and their dtypes, as JSON: [{"op": "MatMul", "dtypes": ["float32", ...]}, ...]. The string
 // lives as long as the process. Empty list before kernels were registered.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <mutex>
 #include <set>
 #include <utility>
@@ -58,6 +59,24 @@ int64_t product(const int64_t* begin, const int64_t* end) {
   int64_t elements = 1;
   while (begin != end) elements *= *begin++;
   return elements;
+}
+
+// The value of a float16's or bfloat16's bits.
+double reduced_float(uint16_t bits, bool is_half) {
+  const int fraction_bits = is_half ? 10 : 7;
+  const int exponent_bits = 15 - fraction_bits;
+  const int fraction = bits & ((1 << fraction_bits) - 1);
+  const int exponent = bits >> fraction_bits & ((1 << exponent_bits) - 1);
+  const int bias = (1 << (exponent_bits - 1)) - 1;
+  double value = 0;
+  if (exponent == (1 << exponent_bits) - 1) {
+    value = fraction == 0 ? HUGE_VAL : std::nan("");
+  } else if (exponent == 0) {
+    value = std::ldexp(fraction, 1 - bias - fraction_bits);
+  } else {
+    value = std::ldexp(fraction + (1 << fraction_bits), exponent - bias - fraction_bits);
+  }
+  return bits >> 15 != 0 ? -value : value;
 }
 
 std::string too_many_axes(int rank) {
@@ -154,6 +173,45 @@ Shape Construction::integers(const char* name) {
   TF_OpKernelConstruction_GetAttrInt64List(construction_, name, values.data(), static_cast<int>(values.size()), status);
   if (TF_GetCode(status) != TF_OK) TF_OpKernelConstruction_Failure(construction_, status);
   return values;
+}
+
+std::vector<float> Construction::reals(const char* name) {
+  int32_t bytes = 0;
+  std::vector<float> values(static_cast<size_t>(std::max(list_size(name, &bytes), 0)));
+  TF_Status* status = thread_status();
+  TF_OpKernelConstruction_GetAttrFloatList(construction_, name, values.data(), static_cast<int>(values.size()), status);
+  if (TF_GetCode(status) != TF_OK) TF_OpKernelConstruction_Failure(construction_, status);
+  return values;
+}
+
+// The C interface tells a shape's rank only: its sizes are read from the node.
+Shape Construction::shape(const char* name) {
+  enum { kAttributeShape = 7, kShapeDimension = 2, kDimensionSize = 1 };
+  Shape dims;
+  TF_Buffer* node = TF_OpKernelConstruction_GetNodeDef(construction_, thread_status());
+  if (node == nullptr) return dims;
+  ProtobufReader fields(std::string_view(static_cast<const char*>(node->data), node->length));
+  while (fields.next()) {
+    if (fields.number() != kNodeDefAttribute) continue;
+    std::string_view found, value;
+    for (ProtobufReader entry(fields.bytes()); entry.next();) {
+      (entry.number() == kEntryName ? found : value) = entry.bytes();
+    }
+    if (found != name) continue;
+    for (ProtobufReader attribute(value); attribute.next();) {
+      if (attribute.number() != kAttributeShape) continue;
+      for (ProtobufReader list(attribute.bytes()); list.next();) {
+        if (list.number() != kShapeDimension) continue;
+        int64_t size = 0;  // what is not written is 0
+        for (ProtobufReader dimension(list.bytes()); dimension.next();) {
+          if (dimension.number() == kDimensionSize) size = static_cast<int64_t>(dimension.value());
+        }
+        dims.push_back(size);
+      }
+    }
+  }
+  TF_DeleteBuffer(node);
+  return dims;
 }
 
 TF_DataType Construction::type(const char* name) {
@@ -427,7 +485,10 @@ double Context::host_real(int index, int max_rank) {
   if (!ok_) return 0;
   if (view.elements() == 1 && view.dtype == UHAL_FLOAT32) return *static_cast<const float*>(view.data);
   if (view.elements() == 1 && view.dtype == UHAL_FLOAT64) return *static_cast<const double*>(view.data);
-  fail_invalid(std::string(op_) + ": input " + std::to_string(index) + " must be one float32 or float64");
+  if (view.elements() == 1 && contains(kReducedFloats, view.dtype)) {
+    return reduced_float(*static_cast<const uint16_t*>(view.data), view.dtype == UHAL_FLOAT16);
+  }
+  fail_invalid(std::string(op_) + ": input " + std::to_string(index) + " must be one floating number");
   return 0;
 }
 
@@ -444,6 +505,21 @@ bool Context::map(uhal_map_function function, Operands inputs, Operands outputs,
                   std::initializer_list<double> parameters) {
   const uhal_map_attributes attributes = map_attributes(function, parameters);
   return launch(UHAL_OP_MAP, inputs, outputs, &attributes);
+}
+
+bool Context::upload(std::vector<char> bytes, const View& view) {
+  uhal_stream* on = stream();
+  if (!ok_ || bytes.empty()) return ok_;
+  assert(bytes.size() == static_cast<size_t>(view.elements()) * uhal_dtype_size(view.dtype));
+  auto* kept = new std::vector<char>(std::move(bytes));
+  const uhal_status copied = uhal_copy(on, view.data, kept->data(), kept->size(), UHAL_COPY_HOST_TO_DEVICE);
+  const bool said = check(copied);
+  const auto forget = [](void* argument) { delete static_cast<std::vector<char>*>(argument); };
+  if (copied != UHAL_OK || uhal_stream_host_callback(on, forget, kept) != UHAL_OK) {
+    static_cast<void>(uhal_stream_synchronize(on));
+    delete kept;
+  }
+  return said;
 }
 
 bool Context::copy(const View& from, const View& to) {

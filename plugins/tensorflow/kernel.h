@@ -44,6 +44,8 @@ class Construction {
   double real(const char* name);
   std::string text(const char* name);
   Shape integers(const char* name);
+  std::vector<float> reals(const char* name);
+  Shape shape(const char* name);  // of known sizes
   uhal_dtype dtype(const char* name) { return from_tensorflow(type(name)); }
   TF_DataType type(const char* name);
 
@@ -151,6 +153,9 @@ class Context {
 
   // Scratch memory for this execution, on the device or where copy() works.
   View temporary(uhal_dtype dtype, const int64_t* dims, int rank);
+  View temporary(uhal_dtype dtype, const Shape& shape) {
+    return temporary(dtype, shape.data(), static_cast<int>(shape.size()));
+  }
   View temporary_like(const View& view) { return temporary(view.dtype, view.shape, view.rank); }
 
   // Gives input's memory out as an output, without a copy; shape and dtype may differ from the input's, the size in
@@ -181,6 +186,8 @@ class Context {
   bool cast(const View& from, const View& to) { return launch(UHAL_OP_CAST, {&from}, {&to}); }
   bool fill(const View& view, double value, int64_t integer_value);
   bool zero(const View& view) { return fill(view, 0, 0); }
+  // Copies the host's bytes, as many as the dense view has; they are kept until the stream has passed the copy.
+  bool upload(std::vector<char> bytes, const View& view);
 
   // -- errors -------------------------------------------------------------------------------------------
 

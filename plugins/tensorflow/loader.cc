@@ -10,6 +10,7 @@
 #include <string>
 
 #include "tensorflow/c/experimental/grappler/grappler.h"
+#include "tensorflow/c/experimental/pluggable_profiler/pluggable_profiler.h"
 #include "tensorflow/c/experimental/stream_executor/stream_executor.h"
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
@@ -115,5 +116,21 @@ EXPORT void TF_InitGraph(TP_OptimizerRegistrationParams* params, TF_Status* stat
     params->optimizer_configs->struct_size = TP_OPTIMIZER_CONFIGS_STRUCT_SIZE;
     params->optimizer->struct_size = TP_OPTIMIZER_STRUCT_SIZE;
     fill(params->optimizer->optimize_func);
+  }
+}
+
+EXPORT void TF_InitProfiler(TF_ProfilerRegistrationParams* params, TF_Status* status) {
+  using Function = void (*)(const char*, TF_ProfilerRegistrationParams*, TF_Status*);
+  if (auto init = adapter_function<Function>("uhal_tensorflow_init_profiler")) {
+    init(kType, params, status);
+  } else {
+    params->struct_size = TF_PROFILER_REGISTRATION_PARAMS_STRUCT_SIZE;
+    params->profiler->struct_size = TP_PROFILER_STRUCT_SIZE;
+    params->profiler->device_type = kType;
+    TP_ProfilerFns& f = *params->profiler_fns;
+    f.struct_size = TP_PROFILER_FNS_STRUCT_SIZE;
+    f.start = f.stop = [](const TP_Profiler*, TF_Status*) {};
+    f.collect_data_xspace = [](const TP_Profiler*, uint8_t*, size_t* size, TF_Status*) { *size = 0; };
+    fill(params->destroy_profiler), fill(params->destroy_profiler_fns);
   }
 }

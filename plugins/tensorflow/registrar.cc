@@ -70,14 +70,18 @@ void Registrar::add_kernel(const char* op, void* (*create)(TF_OpKernelConstructi
 }
 
 void register_all(Registrar& registrar) {
-  for (auto register_file :
-       {register_array,          register_convolution,     register_diagonal,     register_einsum,
-        register_elementwise,    register_fused,           register_image,        register_index,
-        register_join,           register_matmul,          register_norm,         register_optimizer,
-        register_pool,           register_random,          register_reduce,       register_slice,
-        register_softmax,        register_stateful_random, register_variable,     register_variable_index,
-        register_data_dependent, register_linear_algebra,  register_quantization, register_random_distribution,
-        register_host_kernels}) {
+  for (auto register_file : {register_array,          register_convolution,    register_diagonal,
+                             register_einsum,         register_elementwise,    register_fused,
+                             register_image,          register_index,          register_join,
+                             register_matmul,         register_norm,           register_optimizer,
+                             register_pool,           register_random,         register_reduce,
+                             register_slice,          register_softmax,        register_stateful_random,
+                             register_variable,       register_variable_index, register_data_dependent,
+                             register_linear_algebra, register_quantization,   register_random_distribution,
+                             register_resample,       register_dilation,       register_fft,
+                             register_numerics,       register_partition,      register_sparse,
+                             register_space,          register_detection,      register_color,
+                             register_warp,           register_host_kernels}) {
     register_file(registrar);
   }
 }

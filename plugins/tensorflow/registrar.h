@@ -31,6 +31,14 @@ class Registrar {
     add_kernel(op, &create_kernel<K>, constraints, host);
   }
 
+  // As add(), with names of arguments that were found at run time.
+  template <class K>
+  void add_with_host(const char* op, std::initializer_list<TypeConstraint> constraints,
+                     const std::vector<const char*>& host) {
+    record_dtypes(op, constraints);
+    add_kernel(op, &create_kernel<K>, constraints, host);
+  }
+
   // Registers class K for an op of our own, which no user writes: it is no part of the coverage.
   template <class K>
   void add_own(const char* op, std::initializer_list<TypeConstraint> constraints,
@@ -74,29 +82,39 @@ class Registrar {
 
 // Each file of kernels/ registers its ops.
 void register_array(Registrar& registrar);
+void register_color(Registrar& registrar);
 void register_convolution(Registrar& registrar);
 void register_data_dependent(Registrar& registrar);
 void register_linear_algebra(Registrar& registrar);
+void register_dilation(Registrar& registrar);
+void register_detection(Registrar& registrar);
 void register_diagonal(Registrar& registrar);
 void register_einsum(Registrar& registrar);
 void register_elementwise(Registrar& registrar);
+void register_fft(Registrar& registrar);
 void register_fused(Registrar& registrar);
 void register_image(Registrar& registrar);
 void register_index(Registrar& registrar);
 void register_join(Registrar& registrar);
 void register_matmul(Registrar& registrar);
 void register_norm(Registrar& registrar);
+void register_numerics(Registrar& registrar);
 void register_optimizer(Registrar& registrar);
+void register_partition(Registrar& registrar);
 void register_pool(Registrar& registrar);
 void register_quantization(Registrar& registrar);
 void register_random(Registrar& registrar);
 void register_random_distribution(Registrar& registrar);
 void register_reduce(Registrar& registrar);
+void register_resample(Registrar& registrar);
 void register_slice(Registrar& registrar);
 void register_softmax(Registrar& registrar);
+void register_space(Registrar& registrar);
+void register_sparse(Registrar& registrar);
 void register_stateful_random(Registrar& registrar);
 void register_variable(Registrar& registrar);
 void register_variable_index(Registrar& registrar);
+void register_warp(Registrar& registrar);
 
 // After all others: what they leave of the ops on variables.
 void register_host_kernels(Registrar& registrar);

@@ -9,10 +9,11 @@ namespace unihal::tensorflow {
 // The copy that the shim asks for where a variable must not share its memory.
 void copy_variable(TF_OpKernelContext* context, TF_Tensor* source, TF_Tensor* destination, TF_Status* status);
 
-// Write access to variables, for as long as it lives. `inputs` are the indices of the resource inputs.
+// Write access to variables, for as long as it lives. `inputs` are the indices of the inputs that are their resources,
+// or references to them; an op's output that is a reference then is one to the first of them.
 class LockedVariables {
  public:
-  LockedVariables(Context& context, std::initializer_list<int> inputs);
+  LockedVariables(Context& context, const std::vector<int>& inputs);
   ~LockedVariables();
   LockedVariables(const LockedVariables&) = delete;
   LockedVariables& operator=(const LockedVariables&) = delete;

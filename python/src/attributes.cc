@@ -121,12 +121,21 @@ const Field matmul_quantized_fields[] = {FIELD(uhal_matmul_quantized_attributes,
 const Field grid_sample_fields[] = {FIELD(uhal_grid_sample_attributes, mode, UHAL_GRID_SAMPLE_LINEAR),
                                     FIELD(uhal_grid_sample_attributes, padding, UHAL_GRID_SAMPLE_ZEROS),
                                     FIELD(uhal_grid_sample_attributes, align_corners, 0),
-                                    FIELD(uhal_grid_sample_attributes, edge_gradient, 0)};
+                                    FIELD(uhal_grid_sample_attributes, edge_gradient, 0),
+                                    FIELD(uhal_grid_sample_attributes, in_pixels, 0)};
+const Field roi_align_fields[] = {FIELD(uhal_roi_align_attributes, scale, 1),
+                                  FIELD(uhal_roi_align_attributes, samples, 0),
+                                  FIELD(uhal_roi_align_attributes, aligned, 0)};
+const Field non_max_suppression_fields[] = {FIELD(uhal_non_max_suppression_attributes, threshold, 0.5)};
 const Field fft_fields[] = {FIELD(uhal_fft_attributes, direction, UHAL_FFT_FORWARD),
                             FIELD(uhal_fft_attributes, normalization, UHAL_FFT_UNSCALED),
                             FIELD(uhal_fft_attributes, axis_count, 1), FIELD(uhal_fft_attributes, axes, -1)};
 
 const Field search_fields[] = {FIELD(uhal_search_attributes, right, 0)};
+const Field ctc_fields[] = {FIELD(uhal_ctc_attributes, blank, 0), FIELD(uhal_ctc_attributes, zero_infinity, 0)};
+const Field rnn_fields[] = {FIELD(uhal_rnn_attributes, mode, UHAL_RNN_LSTM), FIELD(uhal_rnn_attributes, reverse, 0),
+                            FIELD(uhal_rnn_attributes, cell_clip, 0),
+                            FIELD(uhal_rnn_attributes, math_mode, UHAL_MATH_STRICT)};
 
 // The struct that one or more op kinds take.
 struct Layout {
@@ -169,8 +178,14 @@ const Layout layouts[] = {
            random_distribution_fields),
     LAYOUT(UHAL_OP_RESIZE, UHAL_OP_RESIZE_BACKWARD, uhal_resize_attributes, resize_fields),
     LAYOUT(UHAL_OP_GRID_SAMPLE, UHAL_OP_GRID_SAMPLE_BACKWARD_GRID, uhal_grid_sample_attributes, grid_sample_fields),
+    LAYOUT(UHAL_OP_RESAMPLE, UHAL_OP_RESAMPLE, uhal_axis_attributes, axis_fields),
+    LAYOUT(UHAL_OP_ROI_ALIGN, UHAL_OP_ROI_ALIGN_BACKWARD, uhal_roi_align_attributes, roi_align_fields),
+    LAYOUT(UHAL_OP_NON_MAX_SUPPRESSION, UHAL_OP_NON_MAX_SUPPRESSION, uhal_non_max_suppression_attributes,
+           non_max_suppression_fields),
     LAYOUT(UHAL_OP_FFT, UHAL_OP_FFT, uhal_fft_attributes, fft_fields),
     LAYOUT(UHAL_OP_SEARCH_SORTED, UHAL_OP_SEARCH_SORTED, uhal_search_attributes, search_fields),
+    LAYOUT(UHAL_OP_RNN, UHAL_OP_RNN_BACKWARD, uhal_rnn_attributes, rnn_fields),
+    LAYOUT(UHAL_OP_CTC_LOSS, UHAL_OP_CTC_LOSS, uhal_ctc_attributes, ctc_fields),
 };
 
 const Layout* find_layout(uhal_op_kind kind) {

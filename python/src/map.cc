@@ -36,16 +36,6 @@ struct Shape {
   bool operator==(const uhal_tensor& view) const {
     return rank == view.rank && std::equal(dims, dims + rank, view.shape);
   }
-
-  // False if that overflows.
-  bool bytes(uhal_dtype dtype, size_t* result) const {
-    int64_t count = static_cast<int64_t>(uhal_dtype_size(dtype));
-    for (int i = 0; i < rank; ++i) {
-      if (__builtin_mul_overflow(count, dims[i], &count)) return false;
-    }
-    *result = static_cast<size_t>(count);
-    return true;
-  }
 };
 
 // The dtype that operands from number `first` on have in common; UHAL_DTYPE_INVALID if there is none, or if it is an
@@ -56,17 +46,6 @@ uhal_dtype common_dtype(const View* const* views, size_t count, size_t first, bo
     if (views[i]->tensor().dtype != dtype) return UHAL_DTYPE_INVALID;
   }
   return takes_integers || dtype >= UHAL_FLOAT16 ? dtype : UHAL_DTYPE_INVALID;
-}
-
-// An object of `type`, unihal.Buffer, around a view, as its constructor would make it.
-py::object new_buffer(const py::type& type, std::unique_ptr<View> view) {
-  auto* const python_type = reinterpret_cast<PyTypeObject*>(type.ptr());
-  const py::object buffer = py::reinterpret_steal<py::object>(py::detail::make_new_instance(python_type));
-  auto* const instance = reinterpret_cast<py::detail::instance*>(buffer.ptr());
-  py::detail::value_and_holder value = instance->get_value_and_holder(py::detail::get_type_info(typeid(View)));
-  value.value_ptr() = view.release();
-  value.type->init_instance(instance, nullptr);
-  return buffer;
 }
 
 bool is_instance(py::handle object, const py::type& type) {
@@ -94,11 +73,6 @@ struct Operands {
     return true;
   }
 };
-
-// The own stream of the device that `view` lies on stands for one that is not given.
-std::shared_ptr<Stream> stream_of(const View& view, const std::shared_ptr<Stream>& given) {
-  return given != nullptr ? given : default_stream({view.allocation()->device()});
-}
 
 void submit(uhal_map_function function, const Operands& operands, const View& result,
             const std::shared_ptr<Stream>& stream) {
@@ -133,12 +107,11 @@ py::object map_to_new(const py::type& type, uhal_map_function function, size_t f
   if (!operands.read(type, objects) || operands.count <= first_value) return py::none();
   const uhal_dtype common = common_dtype(operands.views, operands.count, first_value, takes_integers || gives_bool);
   const uhal_dtype dtype = gives_bool ? static_cast<uhal_dtype>(UHAL_BOOL) : common;
-  size_t bytes = 0;
-  if (common == UHAL_DTYPE_INVALID || !operands.shape.bytes(dtype, &bytes)) return py::none();
+  if (common == UHAL_DTYPE_INVALID) return py::none();
   const Device device = {operands.views[0]->allocation()->device()};
   const std::shared_ptr<Stream> stream = stream_of(*operands.views[0], given);
-  auto result = std::make_unique<View>(std::make_shared<Allocation>(device, stream, UHAL_MEMORY_DEVICE, bytes), dtype,
-                                       operands.shape.dims, operands.shape.rank);
+  std::unique_ptr<View> result = View::allocated(device, stream, dtype, operands.shape.dims, operands.shape.rank);
+  if (result == nullptr) return py::none();
   submit(function, operands, *result, stream);
   return new_buffer(type, std::move(result));
 }

@@ -199,6 +199,16 @@ View::View(std::shared_ptr<Allocation> allocation, uhal_dtype dtype, const int64
   tensor_.data = elements() == 0 ? nullptr : allocation_->pointer();
 }
 
+std::unique_ptr<View> View::allocated(const Device& device, const std::shared_ptr<Stream>& stream, uhal_dtype dtype,
+                                      const int64_t* shape, int32_t rank) {
+  int64_t bytes = static_cast<int64_t>(uhal_dtype_size(dtype));
+  for (int i = 0; i < rank; ++i) {
+    if (shape[i] < 0 || __builtin_mul_overflow(bytes, shape[i], &bytes)) return nullptr;
+  }
+  return std::make_unique<View>(
+      std::make_shared<Allocation>(device, stream, UHAL_MEMORY_DEVICE, static_cast<size_t>(bytes)), dtype, shape, rank);
+}
+
 int64_t View::elements() const {
   int64_t count = 1;
   for (int i = 0; i < tensor_.rank; ++i) count *= tensor_.shape[i];
@@ -230,6 +240,42 @@ void View::prepare_host_access() const {
   uhal_device* device = allocation_->device();
   check(wait_interruptibly([&] { return uhal_device_synchronize(device); }));
 }
+
+std::shared_ptr<Stream> stream_of(const View& view, const std::shared_ptr<Stream>& given) {
+  return given != nullptr ? given : default_stream({view.allocation()->device()});
+}
+
+py::object new_buffer(const py::type& type, std::unique_ptr<View> view) {
+  auto* const python_type = reinterpret_cast<PyTypeObject*>(type.ptr());
+  const py::object buffer = py::reinterpret_steal<py::object>(py::detail::make_new_instance(python_type));
+  auto* const instance = reinterpret_cast<py::detail::instance*>(buffer.ptr());
+  py::detail::value_and_holder value = instance->get_value_and_holder(py::detail::get_type_info(typeid(View)));
+  value.value_ptr() = view.release();
+  value.type->init_instance(instance, nullptr);
+  return buffer;
+}
+
+namespace {
+
+// A buffer of its own memory on the device of `like`: what Buffer(shape, dtype, like.device, stream=stream) makes. None
+// where that is to say what is wrong, or takes other arguments.
+py::object buffer_like(const py::type& type, const View& like, uhal_dtype dtype, const py::tuple& shape,
+                       const std::shared_ptr<Stream>& stream) {
+  if (shape.size() > UHAL_MAX_RANK) return py::none();
+  int64_t dims[UHAL_MAX_RANK];
+  for (size_t i = 0; i < shape.size(); ++i) {
+    const py::handle length = PyTuple_GET_ITEM(shape.ptr(), static_cast<Py_ssize_t>(i));
+    if (!PyLong_CheckExact(length.ptr())) return py::none();
+    dims[i] = PyLong_AsLongLong(length.ptr());
+    if (dims[i] == -1 && PyErr_Occurred() != nullptr) PyErr_Clear();
+  }
+  const Device device = {like.allocation()->device()};
+  std::unique_ptr<View> view =
+      View::allocated(device, stream_of(like, stream), dtype, dims, static_cast<int32_t>(shape.size()));
+  return view == nullptr ? py::none() : new_buffer(type, std::move(view));
+}
+
+}  // namespace
 
 void bind_view(py::module_& module) {
   py::dict dtypes;
@@ -266,6 +312,8 @@ void bind_view(py::module_& module) {
       .def_property_readonly("size", &View::elements)
       .def_property_readonly("offset", &View::offset)
       .def_property_readonly("dense", &View::dense);
+
+  module.def("buffer_like", &buffer_like);
 
   module.def("copy_from_host", [](const std::shared_ptr<Stream>& stream, const View& view, const py::object& host) {
     copy(stream, view, host, UHAL_COPY_HOST_TO_DEVICE);

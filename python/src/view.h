@@ -22,6 +22,10 @@ class View {
   // UHAL_MAX_RANK, and lengths are not negative.
   View(std::shared_ptr<Allocation> allocation, uhal_dtype dtype, const int64_t* shape, int32_t rank);
 
+  // The like of a new allocation. Null if its bytes overflow, or lengths are negative.
+  static std::unique_ptr<View> allocated(const Device& device, const std::shared_ptr<Stream>& stream, uhal_dtype dtype,
+                                         const int64_t* shape, int32_t rank);
+
   const std::shared_ptr<Allocation>& allocation() const { return allocation_; }
   const uhal_tensor& tensor() const { return tensor_; }
   int64_t offset() const { return offset_; }
@@ -38,6 +42,12 @@ class View {
   uhal_tensor tensor_ = {};
   int64_t offset_;
 };
+
+// The own stream of the device that `view` lies on stands for one that is not given.
+std::shared_ptr<Stream> stream_of(const View& view, const std::shared_ptr<Stream>& given);
+
+// An object of `type`, unihal.Buffer, around a view, as its constructor would make it.
+pybind11::object new_buffer(const pybind11::type& type, std::unique_ptr<View> view);
 
 }  // namespace unihal::python
 

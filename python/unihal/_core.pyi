@@ -103,6 +103,9 @@ def map_to_new(
     stream: Stream | None,
 ) -> _AnyView | None: ...
 def map_to(kind: type[View], function: int, operands: tuple[object, ...], out: View, stream: Stream | None) -> bool: ...
+def buffer_like(
+    kind: type[_AnyView], like: View, dtype: int, shape: tuple[int, ...], stream: Stream | None
+) -> _AnyView | None: ...
 def launch(
     stream: Stream | None,
     kind: int,

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "csrc/backends/common/attributes.h"
 #include "csrc/backends/common/complex_parts.h"
@@ -90,6 +92,14 @@ void arg_reduce(const uhal_tensor& x, const uhal_tensor& y, int axis, bool large
 
 // -- scan
 
+// log(exp(a) + exp(b)); infinities and NaN as in that.
+template <class A>
+A log_add(A a, A b) {
+  const A larger = a > b ? a : b, smaller = a > b ? b : a;
+  if (larger - larger != A(0)) return smaller != smaller ? smaller : larger;
+  return larger + std::log1p(std::exp(smaller - larger));
+}
+
 template <class A>
 A combine(uhal_reduction reduction, A a, A b) {
   switch (reduction) {
@@ -99,6 +109,9 @@ A combine(uhal_reduction reduction, A a, A b) {
       return (a > b || a != a) ? a : b;
     case UHAL_REDUCE_MINIMUM:
       return (a < b || a != a) ? a : b;
+    case UHAL_REDUCE_LOG_SUM_EXP:
+      if constexpr (std::is_floating_point_v<A>) return log_add(a, b);
+      [[fallthrough]];
     default:
       return a + b;
   }
@@ -122,6 +135,7 @@ A start(uhal_reduction reduction, uhal_dtype dtype) {
     case UHAL_REDUCE_PRODUCT:
       return 1;
     case UHAL_REDUCE_MAXIMUM:
+    case UHAL_REDUCE_LOG_SUM_EXP:
       return Limits::has_infinity ? -Limits::infinity() : static_cast<A>(lowest_integer(dtype));
     case UHAL_REDUCE_MINIMUM:
       return Limits::has_infinity ? Limits::infinity() : static_cast<A>(highest_integer(dtype));
@@ -284,8 +298,9 @@ const char* refuse_scan(const uhal_op& op) {
     if (const char* reason = refuse_unordered("scan of a maximum or minimum", op)) return reason;
   }
   if (reduction != UHAL_REDUCE_SUM && reduction != UHAL_REDUCE_PRODUCT && reduction != UHAL_REDUCE_MAXIMUM &&
-      reduction != UHAL_REDUCE_MINIMUM) {
-    return refusal("scan: reduction %d is not supported; expected sum, product, maximum or minimum", reduction);
+      reduction != UHAL_REDUCE_MINIMUM && reduction != UHAL_REDUCE_LOG_SUM_EXP) {
+    return refusal("scan: reduction %d is not supported; expected sum, product, maximum, minimum or log_sum_exp",
+                   reduction);
   }
   return nullptr;
 }

@@ -18,7 +18,7 @@ constexpr int64_t kLanes = 32;
 
 uhal_grid_sample_attributes attributes_of(const uhal_op& op) {
   return attributes_or(op, uhal_grid_sample_attributes{sizeof(uhal_grid_sample_attributes), UHAL_GRID_SAMPLE_LINEAR,
-                                                       UHAL_GRID_SAMPLE_ZEROS, 0, 0});
+                                                       UHAL_GRID_SAMPLE_ZEROS, 0, 0, 0, 0});
 }
 
 // Where a coordinate lies, and what of its gradient reaches the coordinate.
@@ -57,8 +57,10 @@ Position<T> position_of(const uhal_grid_sample_attributes& attributes, int64_t l
   const T n = static_cast<T>(length), last = n - 1;
   const bool corners = attributes.align_corners != 0, edge_gradient = attributes.edge_gradient != 0;
   Position<T> p;
-  p.slope = (corners ? last : n) / 2;
-  p.at = corners ? (coordinate + 1) * p.slope : (coordinate + 1) * p.slope - T(0.5);
+  p.slope = attributes.in_pixels != 0 ? T(1) : (corners ? last : n) / 2;
+  p.at = attributes.in_pixels != 0 ? coordinate
+         : corners                 ? (coordinate + 1) * p.slope
+                                   : (coordinate + 1) * p.slope - T(0.5);
   switch (attributes.padding) {
     case UHAL_GRID_SAMPLE_BORDER:
       return clamped(p, last, edge_gradient);
@@ -85,11 +87,20 @@ template <typename T>
 struct Geometry {
   uhal_grid_sample_attributes attributes;
   int64_t images, channels;
+  int64_t grids;
+  bool named;  // grids name their images; else these have their numbers
+  const int32_t* image_of;
   int axes;            // spatial
   int64_t lengths[3];  // of x, the first `axes`
   int64_t pixels;      // of an image of x
   int64_t places;      // of an image of y
   const T* grid;       // coordinates side by side
+
+  // Of a grid; -1: x has no such image.
+  int64_t image(int64_t number) const {
+    if (!named) return number;
+    return image_of[number] >= 0 && image_of[number] < images ? image_of[number] : -1;
+  }
 };
 
 // The pixels along an axis, their weights, and these' slopes.
@@ -179,11 +190,14 @@ UNIHAL_VECTORIZED T dot(int64_t channels, const T* x, const T* y) {
 }
 
 template <typename T>
-Geometry<T> geometry_of(const uhal_op& op, const uhal_tensor& x, const uhal_tensor& grid) {
+Geometry<T> geometry_of(const uhal_op& op, const uhal_tensor& x, const uhal_tensor& grid, const uhal_tensor* images) {
   Geometry<T> g = {};
   g.attributes = attributes_of(op);
   g.images = x.shape[0];
   g.channels = x.shape[1];
+  g.grids = grid.shape[0];
+  g.named = images != nullptr;
+  g.image_of = data_of<const int32_t>(images);
   g.axes = x.rank - 2;
   g.pixels = 1;
   g.places = 1;
@@ -198,9 +212,11 @@ Geometry<T> geometry_of(const uhal_op& op, const uhal_tensor& x, const uhal_tens
 
 template <typename T>
 void run_forward(const Geometry<T>& g, const T* x, T* y) {
-  parallel_for(g.images * g.places, g.channels << g.axes, [&](int64_t begin, int64_t end) {
+  parallel_for(g.grids * g.places, g.channels << g.axes, [&](int64_t begin, int64_t end) {
     for (int64_t place = begin; place < end; ++place) {
-      sample(taps_of(g, place), g.channels, x + place / g.places * g.pixels * g.channels, y + place * g.channels);
+      const int64_t image = g.image(place / g.places);
+      const Taps<T> taps = image < 0 ? Taps<T>() : taps_of(g, place);
+      sample(taps, g.channels, x + std::max<int64_t>(image, 0) * g.pixels * g.channels, y + place * g.channels);
     }
   });
 }
@@ -210,14 +226,19 @@ template <typename T>
 void run_backward_data(const Geometry<T>& g, const T* dy, T* dx) {
   std::fill_n(dx, g.images * g.pixels * g.channels, T(0));
   const int64_t strips = (g.channels + kLanes - 1) / kLanes;
-  const int64_t work = (std::min(kLanes, g.channels) << g.axes) * g.places;
+  const int64_t work = (std::min(kLanes, g.channels) << g.axes) * g.places * g.grids / std::max<int64_t>(g.images, 1);
   parallel_for(g.images * strips, work, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t image = i / strips, first = i % strips * kLanes;
       const int64_t lanes = std::min(kLanes, g.channels - first);
       T* const to = dx + image * g.pixels * g.channels + first;
-      for (int64_t place = image * g.places; place < (image + 1) * g.places; ++place) {
-        spread(taps_of(g, place), g.channels, lanes, dy + place * g.channels + first, to);
+      const int64_t begin_grid = g.named ? 0 : image;
+      const int64_t end_grid = g.named ? g.grids : image + 1;
+      for (int64_t grid = begin_grid; grid < end_grid; ++grid) {
+        if (g.image(grid) != image) continue;
+        for (int64_t place = grid * g.places; place < (grid + 1) * g.places; ++place) {
+          spread(taps_of(g, place), g.channels, lanes, dy + place * g.channels + first, to);
+        }
       }
     }
   });
@@ -225,10 +246,11 @@ void run_backward_data(const Geometry<T>& g, const T* dy, T* dx) {
 
 template <typename T>
 void run_backward_grid(const Geometry<T>& g, const T* dy, const T* x, T* dgrid) {
-  parallel_for(g.images * g.places, g.channels << g.axes, [&](int64_t begin, int64_t end) {
+  parallel_for(g.grids * g.places, g.channels << g.axes, [&](int64_t begin, int64_t end) {
     for (int64_t place = begin; place < end; ++place) {
-      const Taps<T> taps = taps_of(g, place);
-      const T* const image = x + place / g.places * g.pixels * g.channels;
+      const int64_t number = g.image(place / g.places);
+      const Taps<T> taps = number < 0 ? Taps<T>() : taps_of(g, place);
+      const T* const image = x + std::max<int64_t>(number, 0) * g.pixels * g.channels;
       T sums[3] = {0, 0, 0};
       for (int t = 0; t < taps.count; ++t) {
         const T product = dot(g.channels, dy + place * g.channels, image + taps.pixels[t] * g.channels);
@@ -246,19 +268,22 @@ uhal_status grid_sample(const Launch& launch, uhal_dtype dtype) {
   const AxisOrder images = channels_innermost(rank), grids = row_major(rank);
   Staging staging(launch);
   const auto input = [&](int i, const AxisOrder& order) { return staging.input(i, dtype, &order); };
+  const AxisOrder list = row_major(1);
+  const auto numbers = [&](int i) { return staging.input(i, UHAL_INT32, &list); };
   const auto output = [&](const AxisOrder& order) { return staging.output(0, dtype, &order); };
   if (op.kind == UHAL_OP_GRID_SAMPLE) {
-    const uhal_tensor *x = input(0, images), *grid = input(1, grids), *y = output(images);
+    const uhal_tensor *x = input(0, images), *grid = input(1, grids), *of = numbers(2), *y = output(images);
     if (staging.status() != UHAL_OK) return staging.status();
-    run_forward(geometry_of<T>(op, *x, *grid), data_of<const T>(x), data_of<T>(y));
+    run_forward(geometry_of<T>(op, *x, *grid, of), data_of<const T>(x), data_of<T>(y));
   } else if (op.kind == UHAL_OP_GRID_SAMPLE_BACKWARD_DATA) {
-    const uhal_tensor *dy = input(0, images), *grid = input(1, grids), *dx = output(images);
+    const uhal_tensor *dy = input(0, images), *grid = input(1, grids), *of = numbers(2), *dx = output(images);
     if (staging.status() != UHAL_OK) return staging.status();
-    run_backward_data(geometry_of<T>(op, *dx, *grid), data_of<const T>(dy), data_of<T>(dx));
+    run_backward_data(geometry_of<T>(op, *dx, *grid, of), data_of<const T>(dy), data_of<T>(dx));
   } else {
-    const uhal_tensor *dy = input(0, images), *x = input(1, images), *grid = input(2, grids), *dgrid = output(grids);
+    const uhal_tensor *dy = input(0, images), *x = input(1, images), *grid = input(2, grids), *of = numbers(3);
+    const uhal_tensor* dgrid = output(grids);
     if (staging.status() != UHAL_OK) return staging.status();
-    run_backward_grid(geometry_of<T>(op, *x, *grid), data_of<const T>(dy), data_of<const T>(x), data_of<T>(dgrid));
+    run_backward_grid(geometry_of<T>(op, *x, *grid, of), data_of<const T>(dy), data_of<const T>(x), data_of<T>(dgrid));
   }
   return staging.finish();
 }
@@ -266,9 +291,12 @@ uhal_status grid_sample(const Launch& launch, uhal_dtype dtype) {
 }  // namespace
 
 const char* refuse_grid_sample(const uhal_op& op) {
+  const int numbers = op.kind == UHAL_OP_GRID_SAMPLE_BACKWARD_GRID ? 3 : 2;  // the operand `images`
   for (int i = 0; i < op.input_count + op.output_count; ++i) {
     const uhal_tensor* view = i < op.input_count ? op.inputs[i] : op.outputs[i - op.input_count];
-    if (!is_floating(view->dtype)) return "sampling takes floating point only: cast the operands first";
+    if (i != numbers || i >= op.input_count) {
+      if (!is_floating(view->dtype)) return "sampling takes floating point only: cast the operands first";
+    }
   }
   return nullptr;
 }

@@ -44,6 +44,14 @@ Parameters parameters_of(const uhal_op& op) {
           attributes.b};
 }
 
+// The same with what the operand `turn`, number `input`, adds to the counter.
+Parameters parameters_at_turn(const uhal_op& op, int input) {
+  Parameters parameters = parameters_of(op);
+  const uhal_tensor* turn = op.input_count > input ? op.inputs[input] : nullptr;
+  if (turn != nullptr) parameters.counter.halves[1] += static_cast<uint64_t>(*static_cast<const int64_t*>(turn->data));
+  return parameters;
+}
+
 bool is_wide(uhal_dtype dtype) { return dtype_size(dtype) == 8; }
 
 // The words of elements [begin, begin + count) of an output; begin is a multiple of a block's elements.
@@ -206,7 +214,7 @@ Space row_major_space(const uhal_tensor& shape, const uhal_tensor* first, const 
 
 void run_draw(const uhal_op& op) {
   const uhal_tensor& y = *op.outputs[0];
-  const Parameters parameters = parameters_of(op);
+  const Parameters parameters = parameters_at_turn(op, 0);
   const Space space = row_major_space(y, &y, nullptr, nullptr);
   const ComputeType type = draw_type(y.dtype);
   const BlockOperand out(space, 1, y, type);
@@ -227,7 +235,7 @@ void run_dropout(const uhal_op& op) {
   const uhal_tensor& x = *op.inputs[0];
   const uhal_tensor& y = *op.outputs[0];
   const uhal_tensor& mask = *op.outputs[1];
-  const Parameters parameters = parameters_of(op);
+  const Parameters parameters = parameters_at_turn(op, 1);
   const bool scale_at_inference =
       op.attributes != nullptr && static_cast<const uhal_random_attributes*>(op.attributes)->scale_at_inference != 0;
   const double rate = parameters.a;

@@ -46,7 +46,11 @@ def test_it_conforms_in_what_it_declares(every: int, library: Path, tmp_path: Pa
     gaps = [outcome for outcome in outcomes if outcome["status"] == "gap"]
     assert len(passed) > 1000 / every and len(passed) + len(gaps) == len(outcomes)
     assert {outcome["op"] for outcome in passed} >= KINDS | SEMANTICS
-    assert not {outcome["op"] for outcome in gaps} & {"copy"}  # which it does for every dtype
+    # It copies every dtype but those that it does not say it has.
+    assert {outcome["message"] for outcome in gaps if outcome["op"] == "copy"} <= {
+        "The device has no float8_e4m3fn.",
+        "The device has no float8_e5m2.",
+    }
     assert {outcome["message"] for outcome in gaps if outcome["op"] == "sort"} == {"sort is not implemented"}
     assert all(outcome["message"] for outcome in gaps)
 

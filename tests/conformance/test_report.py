@@ -50,7 +50,7 @@ def test_a_function_without_a_reference_is_a_failure(monkeypatch: pytest.MonkeyP
 
 
 def test_a_kind_without_a_case_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    kinds = {**_core.op_kinds(), "trace": 133}
+    kinds = {**_core.op_kinds(), "trace": 143}
     monkeypatch.setattr(_core, "op_kinds", lambda: kinds)
     messages = failures(list(suite.entries(suite.Selection())))
     assert len(messages) == 1 and messages[0].startswith("trace/no_case: ")

@@ -12,7 +12,7 @@ from processes import run_command
 from unihal import _core
 from unihal.conformance import suite
 from unihal.conformance.map_functions import FUNCTIONS
-from unihal.conformance.sweep import ALL_DTYPES
+from unihal.conformance.sweep import ALL_DTYPES, FLOAT8
 
 UNIHAL = [sys.executable, "-m", "unihal.command_line", "conformance"]
 
@@ -66,7 +66,7 @@ def test_every_map_function_is_tried() -> None:
 
 
 def test_every_dtype_is_tried() -> None:
-    assert set(ALL_DTYPES) == set(_core.DTYPES)
+    assert {*ALL_DTYPES, *FLOAT8} == set(_core.DTYPES)
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.whole) for seed in (1, 12345))])

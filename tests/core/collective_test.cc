@@ -53,7 +53,7 @@ TEST_F(Collective, WrongFieldsAreNamed) {
   expect(UHAL_INVALID_ARGUMENT, wrong, "There is no collective of kind 9");
   wrong = all_reduce();
   wrong.dtype = UHAL_DTYPE_COUNT;
-  expect(UHAL_INVALID_ARGUMENT, wrong, "there is no dtype 16");
+  expect(UHAL_INVALID_ARGUMENT, wrong, "there is no dtype " + std::to_string(UHAL_DTYPE_COUNT));
   wrong = all_reduce();
   wrong.reduction = -1;
   expect(UHAL_INVALID_ARGUMENT, wrong, "there is no reduction -1");

@@ -101,7 +101,7 @@ TEST_F(LaunchTest, Fields) {
   y.struct_size = 8;
   expect_refused("map: x1 has struct_size 8");
   y.struct_size = sizeof y;
-  for (uhal_dtype dtype : {-1, 0, 16, 1000}) {
+  for (uhal_dtype dtype : {-1, 0, +UHAL_DTYPE_COUNT, 1000}) {
     y.dtype = dtype;
     expect_refused("map: x1 has the dtype number " + std::to_string(dtype));
   }

@@ -35,12 +35,17 @@ constexpr uhal_attention_attributes kAttention = {sizeof kAttention, 0, 0, 0};
 constexpr uhal_random_attributes kRandom = {sizeof kRandom, UHAL_RANDOM_UNIFORM, 0, 7, {1, 0}, 0, 1};
 constexpr uhal_random_attributes kDropout = {sizeof kDropout, UHAL_RANDOM_UNIFORM, 0, 7, {1, 0}, 0.5, 1};
 constexpr uhal_resize_attributes kResize = {sizeof kResize, UHAL_RESIZE_NEAREST, 0, 0, 0, {0, 0, 0}};
-constexpr uhal_grid_sample_attributes kGridSample = {sizeof kGridSample, UHAL_GRID_SAMPLE_LINEAR,
-                                                     UHAL_GRID_SAMPLE_REFLECTION, 0, 1};
+constexpr uhal_grid_sample_attributes kGridSample = {
+    sizeof kGridSample, UHAL_GRID_SAMPLE_LINEAR, UHAL_GRID_SAMPLE_REFLECTION, 0, 1, 0, 0};
+constexpr uhal_roi_align_attributes kRoiAlign = {sizeof kRoiAlign, 1, 2, 0};
 constexpr uhal_fft_attributes kFft = {sizeof kFft, UHAL_FFT_FORWARD, UHAL_FFT_BY_LENGTH, 2, {0, 1, 2}};
 constexpr uhal_triangular_solve_attributes kTriangularSolve = {sizeof kTriangularSolve, 1, 0, 1, 0};
 constexpr uhal_triangle_attributes kTriangle = {sizeof kTriangle, 1, 0};
 constexpr uhal_search_attributes kSearch = {sizeof kSearch, 1, 0};
+constexpr uhal_ctc_attributes kCtc = {sizeof kCtc, 2, 1};
+constexpr uhal_rnn_attributes kLstm = {sizeof kLstm, UHAL_RNN_LSTM, 2, 0.5, UHAL_MATH_STRICT, 0};
+constexpr uhal_rnn_attributes kGru = {sizeof kGru, UHAL_RNN_GRU, 1, 0, UHAL_MATH_STRICT, 0};
+constexpr uhal_rnn_attributes kPlain = {sizeof kPlain, UHAL_RNN_TANH, 2, 0, UHAL_MATH_STRICT, 0};
 
 #define WITH(attributes) &attributes, sizeof attributes
 #define NONE nullptr, 0
@@ -141,9 +146,13 @@ const OpTemplate kOpTemplates[] = {
     {UHAL_OP_RANDOM_DISTRIBUTION, "c/h b1/h", "abc/i", WITH(kBinomial)},
     {UHAL_OP_RESIZE, "ncxy", "ncpq", WITH(kResize)},
     {UHAL_OP_RESIZE_BACKWARD, "ncpq", "ncxy", WITH(kResize)},
-    {UHAL_OP_GRID_SAMPLE, "ncxy npq2", "ncpq", WITH(kGridSample)},
-    {UHAL_OP_GRID_SAMPLE_BACKWARD_DATA, "ncpq npq2", "ncxy", WITH(kGridSample)},
-    {UHAL_OP_GRID_SAMPLE_BACKWARD_GRID, "ncpq ncxy npq2", "npq2", WITH(kGridSample)},
+    {UHAL_OP_GRID_SAMPLE, "ncxy npq2 n/i?", "ncpq", WITH(kGridSample)},
+    {UHAL_OP_GRID_SAMPLE_BACKWARD_DATA, "ncpq npq2 n/i?", "ncxy", WITH(kGridSample)},
+    {UHAL_OP_GRID_SAMPLE_BACKWARD_GRID, "ncpq ncxy npq2 n/i?", "npq2", WITH(kGridSample)},
+    {UHAL_OP_ROI_ALIGN, "ncxy r4 r/i", "rcpq", WITH(kRoiAlign)},
+    {UHAL_OP_ROI_ALIGN_BACKWARD, "rcpq r4 r/i", "ncxy", WITH(kRoiAlign)},
+    {UHAL_OP_NON_MAX_SUPPRESSION, "n4", "n/m", NONE},
+    {UHAL_OP_RESAMPLE, "abc p/i pq", "apc", WITH(kAxis)},
     {UHAL_OP_FFT, "abc/c", "abc/c", WITH(kFft)},
     {UHAL_OP_FFT, "a6c/s", "a4c/c", WITH(kFft)},
     {UHAL_OP_FFT, "a4c/c", "a7c/s", WITH(kFft)},
@@ -152,6 +161,15 @@ const OpTemplate kOpTemplates[] = {
     {UHAL_OP_NONZERO, "abc/v", "()/i k3/i?", NONE},
     {UHAL_OP_SEARCH_SORTED, "k abc", "abc/i", WITH(kSearch)},
     {UHAL_OP_SEARCH_SORTED, "abk abc", "abc/i", WITH(kSearch)},
+
+    {UHAL_OP_RNN, "2ab8 282 2b2? 2b2? 28? b/i?", "2ab2 2b2?", WITH(kLstm)},
+    {UHAL_OP_RNN, "2ab4 241 2b1? 2b1? 24? b/i?", "2ab1 2b1? 2ab5?", WITH(kLstm)},
+    {UHAL_OP_RNN, "1ab6 162 1b2?", "1ab2", WITH(kGru)},
+    {UHAL_OP_RNN, "2abc 2cc 2bc?", "2abc", WITH(kPlain)},
+    {UHAL_OP_CTC_LOSS, "ab3 bl/i b/i? b/i?", "b ab3?", WITH(kCtc)},
+    {UHAL_OP_RNN_BACKWARD, "2ab1 241 2ab1 2ab5 2b1? b/i? 2b1? 2b1?", "2ab4", WITH(kLstm)},
+    {UHAL_OP_RNN_BACKWARD, "1ab2 162 1ab2 1ab8 1b2? b/i? 1b2?", "1ab6 1ab6 1b2?", WITH(kGru)},
+    {UHAL_OP_RNN_BACKWARD, "2abc 2cc 2abc", "2abc", WITH(kPlain)},
 };
 // clang-format on
 const int kOpTemplateCount = sizeof kOpTemplates / sizeof *kOpTemplates;

@@ -12,8 +12,8 @@ namespace fuzz {
 // where it may be absent.
 //   axis   a digit: that length. x y z: spatial lengths, X Y Z: what a window (r s t) of the attributes makes of them.
 //          C O: twice c and o. Any other letter: a length, the same wherever the letter stands.
-//   dtype  i: int32 or int64, m: uint8 or bool, n: int32, q: int8 or uint8, h: a floating one of at most 32 bits, c: complex, s: a statistic of the op's dtype, v: any; else
-//   the op's dtype.
+//   dtype  i: int32 or int64, m: uint8 or bool, n: int32, q: int8 or uint8, h: a floating one of at most 32 bits, c:
+//   complex, s: a statistic of the op's dtype, v: any; else the op's dtype.
 //   "()"   a scalar.
 struct OpTemplate {
   uhal_op_kind kind;

@@ -182,7 +182,7 @@ class Products : public LibraryTest {
 
   std::unique_ptr<BlasLibraries> libraries_;
   std::unique_ptr<BlasQueue> queue_;
-  std::vector<unsigned char> workspace_ = std::vector<unsigned char>(kBlasWorkspace);
+  Memory workspace_{kBlasWorkspace};
 };
 
 TEST_P(Products, AreWhatTheProblemSays) {
@@ -655,7 +655,7 @@ TEST_F(FindingProducts, OldCublasIsToldOldNumbers) {
   libraries.open(device(), &notes_);
   EXPECT_EQ(notes_.back(), "cuBLAS 10.2");
   BlasQueue queue(libraries, nullptr);
-  std::vector<unsigned char> workspace(kBlasWorkspace);
+  Memory workspace(kBlasWorkspace);
   int taken = 0;
   for (unsigned seed = 0; seed < 100; ++seed) {
     RandomProduct product(seed);

@@ -185,7 +185,7 @@ class Convolutions : public LibraryTest {
 
   std::unique_ptr<Dnn> library_;
   std::unique_ptr<DnnStream> stream_;
-  std::vector<unsigned char> workspace_ = std::vector<unsigned char>(1 << 20);
+  Memory workspace_{1 << 20};
 };
 
 // Any shape.
@@ -843,7 +843,7 @@ class ConvolutionMathModes : public FindingConvolutions {
   }
 
   std::unique_ptr<Dnn> library_;
-  std::vector<unsigned char> workspace_ = std::vector<unsigned char>(1 << 20);
+  Memory workspace_{1 << 20};
 };
 
 TEST_F(ConvolutionMathModes, AreToldToTheLibrary) {

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,20 @@ struct LibraryRow {
   Vendor vendor;
   const char* architecture;
   const char* file;  // in LIBRARIES_ON_HOST
+};
+
+// Zeros, which take no time until somebody writes them.
+class Memory {
+ public:
+  explicit Memory(size_t bytes)
+      : bytes_(bytes), data_(static_cast<unsigned char*>(std::calloc(bytes, 1)), &std::free) {}
+
+  unsigned char* data() { return data_.get(); }
+  size_t size() const { return bytes_; }
+
+ private:
+  size_t bytes_;
+  std::unique_ptr<unsigned char, void (*)(void*)> data_;
 };
 
 // The process's cache, which is where the environment says at its first use.
@@ -140,7 +155,7 @@ class LibraryQueue final : public kernels::Queue {
   BlasQueue* const blas_;
   DnnStream* const dnn_;
   FftStream* const fft_;
-  std::vector<unsigned char> memory_;
+  Memory memory_;
 };
 
 inline kernels::DeviceTraits gpu_traits() {

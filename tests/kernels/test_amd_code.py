@@ -1,9 +1,12 @@
 """What AMD's compiler makes of the kernels keeps to the chip: no spilled register, no private memory, which is off the
-chip on gfx803. benchmarks/amd_code.py prints the same numbers; no card is needed."""
+chip on gfx803; and it is fit for its work: products leave room for enough waves and are nearly all multiplications, and
+what waits for memory loads and stores 16 bytes at a time. benchmarks/amd_code.py prints the same numbers; no card is
+needed."""
 
 from __future__ import annotations
 
 import dataclasses
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,13 +21,52 @@ from amd_code import Code
 from programs import Program
 
 #: Kernels that may keep something in private memory, or spill registers, and why: by a macro of their program, with its
-#: value. None of these is among the programs of `unihal cache warm`.
+#: value. Only the last is among the programs of `unihal cache warm`.
 EXCEPTIONS = {
     ("UHAL_WIDE_INDEX", "1"): "operands beyond 2^30 elements: layouts of 64-bit numbers are more than the scalar "
     "registers hold",
     ("UHAL_RANK", "10"): "operands with more than 4 axes that cannot be joined: ten lengths and strides for each are "
     "more than the scalar registers hold",
+    (
+        "STEP0",
+        "r0 = x * sqrt(1 - map_power(p1, y)) / (1 - map_power(p0, y))",
+    ): "Adam's rate, of tensors of one element: in float16 eight at a time are 16 powers",
 }
+
+
+#: Kernels whose hottest loop is a product of matrices.
+PRODUCTS = ("gemm_tile", "convolution_gemm", "attention_forward", "attention_gradient")
+
+#: Of the instructions of such a loop, at least so many are FMAs or matrix instructions.
+LEAST_SHARE = 0.8
+
+#: The waves of a SIMD of gfx803 that one of them leaves room for, whose place others take while it waits for memory.
+LEAST_WAVES = 4
+
+#: Kernels that wait for memory: by the macro, with its value, of those programs whose operands are aligned.
+WIDE = {
+    "flat": ("UHAL_UNIT", "4"),
+    "draw": ("DENSE", "1"),
+    "dropout": ("DENSE", "1"),
+    "strided": ("UHAL_SIZE", "16"),
+    "gather": ("ELEMENT", "T4"),
+    "reduce": ("PARTIAL", "0"),
+    "column_sums": ("UNIT", "4"),
+    "softmax": ("UNIT", "4"),
+    "softmax_backward": ("UNIT", "4"),
+    "cross_entropy": ("UNIT", "4"),
+    "row_norm": ("UNIT", "4"),
+    "row_norm_gradient": ("UNIT", "4"),
+    "batch_moments": ("UNIT", "4"),
+    "batch_normalize": ("UNIT", "4"),
+    "batch_gradient": ("UNIT", "4"),
+}
+
+#: Those of them that store no more than sums, and that load nothing.
+STORES_SUMS = ("reduce", "column_sums", "batch_moments")
+LOADS_NOTHING = ("draw",)
+
+FLOAT32 = "12"
 
 
 @pytest.fixture(scope="session")
@@ -55,16 +97,67 @@ def off_the_chip(codes: Sequence[Code], excepted: Sequence[Program] = ()) -> lis
     ]
 
 
+def unfit_products(codes: Sequence[Code]) -> list[str]:
+    """The products with too few waves on gfx803, or too few multiplications in their hottest loop, with how many."""
+    return [
+        f"{code.card} {code.kernel}: {code.waves[0]} waves, {code.share:.1%} FMAs; {code.program}"
+        for code in codes
+        if code.kernel in PRODUCTS
+        and (code.share < LEAST_SHARE or (code.card == "gfx803" and code.waves[0] < LEAST_WAVES))
+    ]
+
+
+def is_wide(program: Program) -> bool:
+    """Whether a program is of a kernel of WIDE for aligned operands, all float32, of which not all are one element."""
+    dtypes = re.findall(r"^#define \w+_DTYPE (\d+)$", program.macros, re.MULTILINE)
+    if any(dtype != FLOAT32 for dtype in dtypes) or program.macro("UHAL_MODES") == "0":
+        return False
+    return any(
+        program.macro(name) == value for name, value in (WIDE.get(kernel, ("", "")) for kernel, _ in program.kernels)
+    )
+
+
+def narrow(codes: Sequence[Code], found: Sequence[Program]) -> list[str]:
+    """The kernels of WIDE that load or store fewer bytes at a time than they could, with how many."""
+    wide = {program.describe() for program in found if is_wide(program)}
+    return [
+        f"{code.card} {code.kernel}: loads {code.widest_load}, stores {code.widest_store} bytes; {code.program}"
+        for code in codes
+        if code.kernel in WIDE
+        and code.program in wide
+        and (
+            (code.widest_load < 16 and code.kernel not in LOADS_NOTHING)
+            or (code.widest_store < 16 and code.kernel not in STORES_SUMS)
+        )
+    ]
+
+
 def excepted(found: Sequence[Program]) -> list[Program]:
     """The programs that EXCEPTIONS names."""
     return [one for one in found if any(one.macro(name) == value for name, value in EXCEPTIONS)]
 
 
 def test_a_sample_of_the_kernels_stays_on_the_chip(compiler: amd_code.Compiler) -> None:
-    sample = one_of_each_kernel(programs.warm("gfx803"))
+    found = programs.warm("gfx803")
+    sample = one_of_each_kernel(found)
+    sample += [one for one in one_of_each_kernel([one for one in found if is_wide(one)]) if one not in sample]
     codes = amd_code.compile_all(compiler, sample, "gfx803")
     assert len({code.kernel for code in codes}) >= 30
     assert off_the_chip(codes, excepted(sample)) == []
+    assert {code.kernel for code in codes} >= {*PRODUCTS, *WIDE}
+    assert unfit_products(codes) == []
+    assert {kernel for one in sample if is_wide(one) for kernel, _ in one.kernels} >= set(WIDE)
+    assert narrow(codes, sample) == []
+
+
+@pytest.mark.parametrize("card", ["gfx1030", "gfx1100"])
+def test_a_product_of_each_kind_multiplies(compiler: amd_code.Compiler, card: str) -> None:
+    sample = one_of_each_kernel(
+        [one for one in programs.warm(card) if any(name in PRODUCTS for name, _ in one.kernels)]
+    )
+    codes = amd_code.compile_all(compiler, sample, card)
+    assert {code.kernel for code in codes} >= set(PRODUCTS)
+    assert unfit_products(codes) == []
 
 
 @pytest.mark.whole
@@ -76,8 +169,10 @@ def test_all_kernels_stay_on_the_chip(compiler: amd_code.Compiler, card: str, dt
     found = programs.warm(card, [dtype])
     codes = amd_code.compile_all(compiler, found, card)
     assert len(codes) >= 150
-    assert excepted(found) == []
-    assert off_the_chip(codes) == []
+    assert {one.macro("STEP0") is None for one in excepted(found)} <= {False}
+    assert off_the_chip(codes, excepted(found)) == []
+    assert unfit_products(codes) == []
+    assert narrow(codes, found) == []
 
 
 # A kernel of one's own, with what the test is about planted.
@@ -101,7 +196,7 @@ __kernel void planted(__global float* y, __global const float* x, int4 at, int c
 def planted(compiler: amd_code.Compiler, card: str, head: str = "", tail: str = "") -> Code:
     """The compiled kernel."""
     program = Program(PLANTED % (head, tail), ("-cl-std=CL1.2",), (("planted", 256),))
-    (code,) = amd_code.analyze(compiler.assemble(program, card), program, card)
+    (code,) = amd_code.analyze(compiler.assemble(program, card), program, card, compiler)
     return code
 
 
@@ -119,7 +214,7 @@ def test_spills_are_found(compiler: amd_code.Compiler) -> None:
     text = PLANTED % (array, "".join(f" + v[{i}] * v[{95 - i}] * sum" for i in range(96)))
     few = text.replace("__kernel", "__attribute__((amdgpu_num_vgpr(40))) __kernel")
     program = Program(few, ("-cl-std=CL1.2",), (("planted", 256),))
-    (code,) = amd_code.analyze(compiler.assemble(program, "gfx803"), program, "gfx803")
+    (code,) = amd_code.analyze(compiler.assemble(program, "gfx803"), program, "gfx803", compiler)
     assert code.spills > 0
     assert len(off_the_chip([code])) == 1
 
@@ -129,6 +224,32 @@ def test_the_hottest_loop_is_that_of_the_products(compiler: amd_code.Compiler, c
     code = planted(compiler, card)
     assert (code.hot_depth, code.hot_fmas) == (1, 64)
     assert 0.2 < code.share < 1
+    # One wave multiplies 64 times in 64 cycles at best.
+    assert code.hot_cycles is None or 64 <= code.hot_cycles < 1000
+
+
+def test_products_that_wait_are_found(compiler: amd_code.Compiler) -> None:
+    fit = dataclasses.replace(planted(compiler, "gfx803"), kernel="gemm_tile", vector_registers=64, hot_instructions=80)
+    assert unfit_products([fit]) == []
+    assert len(unfit_products([dataclasses.replace(fit, vector_registers=65)])) == 1
+    assert len(unfit_products([dataclasses.replace(fit, local_bytes=16385)])) == 1
+    assert len(unfit_products([dataclasses.replace(fit, hot_instructions=81)])) == 1
+    assert unfit_products([dataclasses.replace(fit, card="gfx1030", vector_registers=200)]) == []
+
+
+@pytest.mark.parametrize("card", programs.CARDS)
+@pytest.mark.parametrize(("unit", "width"), [("uchar", 1), ("short", 2), ("float", 4), ("float2", 8), ("float4", 16)])
+def test_the_widest_access_is_found(compiler: amd_code.Compiler, card: str, unit: str, width: int) -> None:
+    text = f"""
+__kernel void flat(__global {unit}* y, __global const {unit}* x, __global uchar* small) {{
+  y[get_global_id(0)] = x[get_global_id(0)];
+  small[get_global_id(0)] = small[get_global_id(0) + 1];
+}}
+"""
+    program = Program("#define UHAL_UNIT 4\n#define X0_DTYPE 12\n" + text, ("-cl-std=CL1.2",), (("flat", 256),))
+    (code,) = amd_code.analyze(compiler.assemble(program, card), program, card, compiler)
+    assert (code.widest_load, code.widest_store) == (width, width)
+    assert len(narrow([code], [program])) == (width < 16)
 
 
 def test_waves_follow_from_what_a_kernel_takes(compiler: amd_code.Compiler) -> None:

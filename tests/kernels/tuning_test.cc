@@ -11,9 +11,12 @@
 #include <filesystem>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "csrc/backends/common/disk_cache.h"
+#include "csrc/kernels/device_properties.h"
+#include "csrc/kernels/gemm_tile.h"
 #include "csrc/kernels/ops.h"
 #include "csrc/kernels/ops/convolution.h"
 #include "tests/opencl/parts_host.h"
@@ -528,6 +531,55 @@ TEST_P(Choices, NeedSomethingToChooseAbout) {
   EXPECT_EQ(UHAL_OK, extension->describe(number, &given.op(), key, sizeof key, &count));
   EXPECT_EQ(UHAL_OUT_OF_RANGE, extension->choose(number, &given.op(), count));
   EXPECT_EQ(UHAL_NOT_FOUND, extension->choose(number + 1, &given.op(), 0));
+}
+
+// A device whose wavefronts have 64 work-items, of which each has its share of the unit.
+DeviceTraits with_shares() {
+  DeviceTraits traits = gpu();
+  traits.item_share = item_share(64);
+  return traits;
+}
+
+TEST(ItemShares, AreThoseOfWavefrontsOf64) {
+  EXPECT_EQ(64, with_shares().item_share.registers);
+  EXPECT_EQ(64, with_shares().item_share.local_memory);
+  for (const int32_t wavefront : {1, 8, 16, 32}) EXPECT_EQ(0, item_share(wavefront).registers) << wavefront;
+}
+
+TEST(ItemShares, DecideWhichTilesOfProductsAreDefaults) {
+  MatmulProblem product;
+  for (product.m = 1; product.m <= 4096; product.m *= 4) {
+    for (product.n = 16; product.n <= 4096; product.n *= 2) {
+      for (product.k = 32; product.k <= 4096; product.k *= 8) {
+        const GemmTile& usual = kGemmTiles[plan_gemm(gpu(), product, 4).tile];
+        EXPECT_FALSE(usual.is_spare) << usual.name();
+        const GemmTile& spare = kGemmTiles[plan_gemm(with_shares(), product, 4).tile];
+        EXPECT_TRUE(keeps_to(spare, item_share(64), 4)) << spare.name();
+        // Of float64 no tile does.
+        EXPECT_EQ(plan_gemm(gpu(), product, 8).tile, plan_gemm(with_shares(), product, 8).tile);
+      }
+    }
+  }
+  // Any tile that fits can be chosen.
+  EXPECT_EQ(0, plan_gemm(with_shares(), product, 4, 0).tile);
+  EXPECT_EQ(kGemmTileCount - 1, plan_gemm(gpu(), product, 4, kGemmTileCount - 1).tile);
+}
+
+TEST(ItemShares, DecideWhichTilesOfConvolutionsAreDefaults) {
+  for (const int64_t filters : {8, 64, 512}) {
+    Layer layer;
+    layer.filters = filters;
+    layer.window = 5;
+    layer.padding = 2;
+    for (const Pass pass : {Pass::kForward, Pass::kBackwardData, Pass::kBackwardFilter}) {
+      const ConvolutionOp given(pass, layer);
+      for (const auto& [traits, compact] : {std::pair(gpu(), "COMPACT=0"), std::pair(with_shares(), "COMPACT=1")}) {
+        const std::string first = kernels_of(traits, given.op())[0];
+        EXPECT_EQ(0u, first.find("convolution_gemm")) << first;
+        EXPECT_NE(std::string::npos, first.find(compact)) << first;
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -50,9 +50,13 @@ typedef struct changed_op {
     uhal_random_attributes random;
     uhal_resize_attributes resize;
     uhal_grid_sample_attributes grid_sample;
+    uhal_roi_align_attributes roi_align;
+    uhal_non_max_suppression_attributes suppression;
     uhal_fft_attributes fft;
     uhal_triangular_solve_attributes triangular_solve;
     uhal_triangle_attributes triangle;
+    uhal_rnn_attributes rnn;
+    uhal_ctc_attributes ctc;
   } attributes;
 } changed_op;
 
@@ -273,12 +277,20 @@ static void resize_scale_ignored(changed_op* c) {
 static void sample_padding_ignored(changed_op* c) { c->attributes.grid_sample.padding = UHAL_GRID_SAMPLE_ZEROS; }
 static void sample_corners_ignored(changed_op* c) { c->attributes.grid_sample.align_corners = 0; }
 static void sample_edges_ignored(changed_op* c) { c->attributes.grid_sample.edge_gradient = 0; }
+static void sample_pixels_ignored(changed_op* c) { c->attributes.grid_sample.in_pixels = 0; }
+static void roi_aligned_ignored(changed_op* c) { c->attributes.roi_align.aligned = 0; }
+static void roi_samples_ignored(changed_op* c) { c->attributes.roi_align.samples = 0; }
+static void threshold_ignored(changed_op* c) { c->attributes.suppression.threshold = 0.5; }
 static void direction_ignored(changed_op* c) { c->attributes.fft.direction = UHAL_FFT_FORWARD; }
 static void normalization_ignored(changed_op* c) { c->attributes.fft.normalization = UHAL_FFT_UNSCALED; }
 static void axes_ignored(changed_op* c) { c->attributes.fft.axis_count = 1; }
 static void solve_triangle_exchanged(changed_op* c) { c->attributes.triangular_solve.upper ^= 1; }
 static void unit_diagonal_ignored(changed_op* c) { c->attributes.triangular_solve.unit_diagonal = 0; }
 static void conjugation_ignored(changed_op* c) { c->attributes.triangular_solve.conjugate = 0; }
+static void directions_ignored(changed_op* c) { c->attributes.rnn.reverse = 0; }
+static void blank_ignored(changed_op* c) { c->attributes.ctc.blank = 0; }
+static void infinity_ignored(changed_op* c) { c->attributes.ctc.zero_infinity = 0; }
+static void cell_clip_ignored(changed_op* c) { c->attributes.rnn.cell_clip = 0; }
 static void upper_triangle_ignored(changed_op* c) { c->attributes.triangle.upper = 0; }
 static void negative_diagonal_ignored(changed_op* c) {
   if (c->attributes.triangular.diagonal < 0) c->attributes.triangular.diagonal = 0;
@@ -584,6 +596,10 @@ static const fault faults[] = {
     {"grid_sample/padding", UHAL_OP_GRID_SAMPLE, sample_padding_ignored, NULL},
     {"grid_sample_backward_data/corners", UHAL_OP_GRID_SAMPLE_BACKWARD_DATA, sample_corners_ignored, NULL},
     {"grid_sample_backward_grid/edges", UHAL_OP_GRID_SAMPLE_BACKWARD_GRID, sample_edges_ignored, NULL},
+    {"grid_sample/pixels", UHAL_OP_GRID_SAMPLE, sample_pixels_ignored, NULL},
+    {"roi_align/aligned", UHAL_OP_ROI_ALIGN, roi_aligned_ignored, NULL},
+    {"roi_align_backward/samples", UHAL_OP_ROI_ALIGN_BACKWARD, roi_samples_ignored, NULL},
+    {"non_max_suppression/threshold", UHAL_OP_NON_MAX_SUPPRESSION, threshold_ignored, NULL},
     {"fft/direction", UHAL_OP_FFT, direction_ignored, NULL},
     {"fft/normalization", UHAL_OP_FFT, normalization_ignored, NULL},
     {"fft/axes", UHAL_OP_FFT, axes_ignored, NULL},
@@ -592,6 +608,11 @@ static const fault faults[] = {
     {"triangular_solve/conjugate", UHAL_OP_TRIANGULAR_SOLVE, conjugation_ignored, NULL},
     {"cholesky/upper", UHAL_OP_CHOLESKY, upper_triangle_ignored, NULL},
     {"eigen_symmetric/upper", UHAL_OP_EIGEN_SYMMETRIC, upper_triangle_ignored, NULL},
+    {"rnn/reverse", UHAL_OP_RNN, directions_ignored, NULL},
+    {"rnn/clip", UHAL_OP_RNN, cell_clip_ignored, NULL},
+    {"rnn_backward/reverse", UHAL_OP_RNN_BACKWARD, directions_ignored, NULL},
+    {"ctc_loss/blank", UHAL_OP_CTC_LOSS, blank_ignored, NULL},
+    {"ctc_loss/infinity", UHAL_OP_CTC_LOSS, infinity_ignored, NULL},
 };
 
 static const fault* fault_of(uhal_op_kind kind) {

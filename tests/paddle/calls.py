@@ -226,6 +226,8 @@ CALLS: list[Call] = [
         {"x": CUBE},
     ),
     Call("cummax", paddle.cummax, {"x": CUBE, "axis": 1}),
+    Call("kthvalue", paddle.kthvalue, {"x": CUBE, "k": 2, "axis": 1}),
+    Call("logcumsumexp", paddle.logcumsumexp, {"x": CUBE, "axis": 1}),
     Call("cummin", paddle.cummin, {"x": CUBE, "axis": 2}),
     Call("argmax", paddle.argmax, {"x": CUBE, "axis": 1}),
     Call("argmax flat", paddle.argmax, {"x": CUBE}),

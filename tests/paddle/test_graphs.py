@@ -94,9 +94,31 @@ def test_inference_and_reset(place: paddle.CustomPlace) -> None:
     graph.reset()
 
 
+def test_each_replay_draws_other_numbers(place: paddle.CustomPlace) -> None:
+    x = paddle.ones([64, 64])
+    graph, (dropped, noise, seeded) = captured(
+        place,
+        lambda: (
+            paddle.nn.functional.dropout(x, 0.25),
+            paddle.standard_normal([64]),
+            paddle.uniform([64], min=0.0, max=1.0, seed=7),
+        ),
+    )
+    seen = []
+    for _ in range(3):
+        graph.replay()
+        seen.append([tensor.numpy() for tensor in (dropped, noise, seeded)])
+        assert set(np.unique(seen[-1][0])) == {np.float32(0), np.float32(1 / 0.75)}
+        assert 0.2 < np.mean(seen[-1][0] == 0) < 0.3
+    for one, other in ((0, 1), (0, 2), (1, 2)):
+        assert (seen[one][0] != seen[other][0]).mean() > 0.2
+        assert (seen[one][1] != seen[other][1]).all()
+        np.testing.assert_array_equal(seen[one][2], seen[other][2])
+    graph.reset()
+
+
 #: What replays would get wrong, and a word of the reason.
 REFUSALS = {
-    "paddle.nn.functional.dropout(x, 0.5)": "repeat its random numbers",
     "optimizer.step()": "in host memory",
     "float(x.sum())": "captur",
     "paddle.to_tensor(batch)": "captur",

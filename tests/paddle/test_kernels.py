@@ -248,6 +248,18 @@ REDUCTIONS = [
     Case("cumprod", lambda x: paddle.cumprod(x, 1), (X,), False),
     Case("cumsum", lambda x: paddle.cumsum(x, 1), (X,)),
     Case("cumsum flat", paddle.cumsum, (X,)),
+    Case("kthvalue", lambda x: paddle.kthvalue(x, 2, 1), (X,)),
+    Case("kthvalue axis 0, kept", lambda x: paddle.kthvalue(x, 3, 0, True), (X,)),
+    Case("kthvalue integers", lambda x: paddle.kthvalue(x, 4), (np.int64([[3, 1, 2, 9, 7], [5, 4, 6, 0, 8]]),), False),
+    Case(
+        "kthvalue scalar", lambda x: paddle.kthvalue(x, 1), (np.float32(2.5),), False
+    ),  # its CPU's gradient is 1, whatever comes
+    Case("mode", paddle.mode, (np.float32([[3, 1, 2, 1, 3, 3], [2, 2, 1, 1, 5, 0], [np.nan, 1, 2, np.nan, 0, 0]]),)),
+    Case("mode axis 0, kept", lambda x: paddle.mode(x, 0, True), (indices(5, 4, high=3).astype("float32"),)),
+    Case("mode integers", paddle.mode, (indices(4, 9, high=4),), False),
+    Case("logcumsumexp", lambda x: paddle.logcumsumexp(x, 1), (5 * X,)),
+    Case("logcumsumexp flat", paddle.logcumsumexp, (X,)),
+    Case("logcumsumexp axis 0", lambda x: paddle.logcumsumexp(x, 0), (30 * random(40, 3),)),
     Case("cummax", lambda x: paddle.cummax(x, 1), (X,)),
     Case("cummin flat", paddle.cummin, (X,)),
     Case("cummax of equals", lambda x: paddle.cummax(x, 0, "int32"), (np.float32([1, 3, 3, 2, 3, 4, 4]),)),
@@ -575,6 +587,16 @@ COMPOSED = [
     ),
     Case("reduce_as", lambda x: paddle.reduce_as(x, paddle.zeros([3, 1], x.dtype)), (random(2, 3, 5),)),
     Case("repeat_interleave", lambda x: paddle.repeat_interleave(x, 3, 1), (X,)),
+    Case(
+        "repeat_interleave by a tensor",
+        lambda x, repeats: paddle.repeat_interleave(x, repeats, 1),
+        (X, np.int64([2, 0, 1, 3, 1])),
+    ),
+    Case(
+        "repeat_interleave by a tensor, nothing",
+        lambda x, repeats: paddle.repeat_interleave(x, repeats, 0),
+        (X, np.int32([0, 0, 0])),
+    ),
     Case("unfold", lambda x: F.unfold(x, [3, 2], 2, [1, 0, 2, 1], [1, 2]), (IMAGE,)),
     Case("fold", lambda x: F.fold(x, [4, 5], [2, 3], [1, 2], [1, 0], [2, 1]), (random(2, 12, 8),)),
     Case("temporal_shift", lambda x: F.temporal_shift(x, 3, 0.25), (VIDEO,)),

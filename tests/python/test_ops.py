@@ -417,6 +417,14 @@ def test_pooling(put: Put, random: np.random.Generator) -> None:
     np.testing.assert_allclose(including.numpy(), np.full((1, 1, 2, 2), 0.25))
 
 
+def test_resample(put: Put) -> None:
+    x = put(np.array([[1, 2, 3, 4], [5, 6, 7, 9]], np.float32))
+    first, halves = put(np.array([0, 2, 3], np.int32)), put(np.full((3, 2), 0.5, np.float32))
+    assert ops.resample(x, first, halves, -1).numpy().tolist() == [[1.5, 3.5, 2.0], [5.5, 8.0, 4.5]]
+    with pytest.raises(unihal.OutOfRangeError):
+        ops.resample(x, first, halves, 2)
+
+
 def test_resize(put: Put) -> None:
     x = put(np.arange(4, dtype=np.float32).reshape(1, 1, 2, 2))
     y = ops.resize(x, (4, 4))

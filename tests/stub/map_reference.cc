@@ -18,6 +18,19 @@ double maximum(double x, double y) { return std::isnan(x) || std::isnan(y) ? NAN
 double minimum(double x, double y) { return std::isnan(x) || std::isnan(y) ? NAN : std::fmin(x, y); }
 int64_t whole(double x) { return static_cast<int64_t>(x); }
 
+// As devices choose where the bounds are in the wrong order.
+double between(double x, double low, double high) { return x < low ? low : x > high ? high : x; }
+double quantized(const double* x, const double* p) { return between(std::nearbyint(x[0] / x[1]) + x[2], p[0], p[1]); }
+// The range x[1] to x[2] in steps of a quantized number, moved so that 0 is one of them.
+struct Range {
+  double step, low, high;
+};
+Range range_of(const double* x, const double* p) {
+  const double step = (x[2] - x[1]) / (p[1] - p[0]);
+  const double zero = std::round(between(p[0] - x[1] / step, p[0], p[1]));
+  return {step, (p[0] - zero) * step, (p[1] - zero) * step};
+}
+
 // A derivative by central differences, good to about nine digits.
 template <class Function>
 double slope(Function function, double x) {
@@ -346,6 +359,50 @@ const std::vector<MapReference> kReferences = {
      {0.9, 0.5, 1e-3},
      UHAL_REFERENCE(r[1] = p[0] * x[2] + (1 - p[0]) * x[1]; r[2] = std::fmax(std::abs(x[1]), p[1] * x[3] + p[2]);
                     r[0] = x[0] - x[4] * r[1] / ((1 - x[5]) * r[2]))},
+    {"adam_amsgrad_epsilon_hat",
+     kUnit,
+     8,
+     {0.9, 0.99, 1e-3},
+     UHAL_REFERENCE(r[1] = p[0] * x[2] + (1 - p[0]) * x[1]; r[2] = p[1] * x[3] + (1 - p[1]) * x[1] * x[1];
+                    r[3] = std::max(r[2], x[7]);
+                    r[0] = x[0] - x[4] * std::sqrt(1 - x[6]) / (1 - x[5]) * r[1] / (std::sqrt(r[3]) + p[2]))},
+    {"adamax_epsilon_outside",
+     kUnit,
+     6,
+     {0.9, 0.5, 1e-3},
+     UHAL_REFERENCE(r[1] = p[0] * x[2] + (1 - p[0]) * x[1]; r[2] = std::fmax(std::abs(x[1]), p[1] * x[3]);
+                    r[0] = x[0] - x[4] * r[1] / ((1 - x[5]) * (r[2] + p[2])))},
+    {"ftrl",
+     kPositive,
+     5,
+     {0.01, 0.2, -0.7, 0.01, 0},
+     UHAL_REFERENCE(r[1] = x[2] + x[1] * x[1]; const double now = std::pow(r[1], -p[2]);
+                    const double change = (now - std::pow(x[2], -p[2])) / x[4] * x[0];
+                    r[2] = x[3] + x[1] + 2 * p[3] * x[0] - change; const double sign = r[2] > 0 ? 1 : -1;
+                    r[0] = std::abs(r[2]) > p[0] ? (sign * p[0] - r[2]) / (now / x[4] + 2 * p[1]) : 0)},
+    {"add_sign",
+     kPositive,
+     4,
+     {0.9, 1, 0.5},
+     UHAL_REFERENCE(r[1] = p[0] * x[2] + (1 - p[0]) * x[1]; r[0] = x[0] - x[3] * (p[1] + p[2]) * x[1])},
+    {"power_sign",
+     kPositive,
+     4,
+     {0.9, 0.5},
+     UHAL_REFERENCE(r[1] = p[0] * x[2] + (1 - p[0]) * x[1]; r[0] = x[0] - x[3] * std::exp(p[1]) * x[1])},
+    {"proximal_gradient_descent",
+     kPositive,
+     3,
+     {0.1, 0.2},
+     UHAL_REFERENCE(const double moved = x[0] - x[2] * x[1];
+                    r[0] = std::copysign(std::fmax(std::abs(moved) - x[2] * p[0], 0), moved) / (1 + x[2] * p[1]))},
+    {"proximal_adagrad",
+     kPositive,
+     4,
+     {0.1, 0.2},
+     UHAL_REFERENCE(r[1] = x[2] + x[1] * x[1]; const double rate = x[3] / std::sqrt(r[1]);
+                    const double moved = x[0] - rate * x[1];
+                    r[0] = std::copysign(std::fmax(std::abs(moved) - rate * p[0], 0), moved) / (1 + rate * p[1]))},
     {"asgd",
      kPositive,
      6,
@@ -480,6 +537,28 @@ const std::vector<MapReference> kReferences = {
     {"fmax_backward_second", kModerate, 3, {}, UHAL_REFERENCE(r[0] = x[0] >= x[1] ? 0 : x[2])},
     {"fmin_backward_first", kModerate, 3, {}, UHAL_REFERENCE(r[0] = x[0] <= x[1] ? x[2] : 0)},
     {"fmin_backward_second", kModerate, 3, {}, UHAL_REFERENCE(r[0] = x[0] <= x[1] ? 0 : x[2])},
+    {"quantize_linear", kPositive, 3, {-8, 7}, UHAL_REFERENCE(r[0] = quantized(x, p))},
+    {"dequantize_linear", kAny, 3, {}, UHAL_REFERENCE(r[0] = (x[0] - x[2]) * x[1])},
+    {"fake_quantize_linear", kPositive, 3, {-8, 7}, UHAL_REFERENCE(r[0] = (quantized(x, p) - x[2]) * x[1])},
+    {"fake_quantize_linear_backward",
+     kPositive,
+     4,
+     {-2, 5},
+     UHAL_REFERENCE(const double q = std::nearbyint(x[0] / x[1]) + x[2]; r[0] = q < p[0] || q > p[1] ? 0 : x[3])},
+    {"fake_quantize_range",
+     kModerate,
+     3,
+     {0, 15.0037},  // whole numbers of steps would meet ties
+     UHAL_REFERENCE(const Range range = range_of(x, p);
+                    const double steps = (between(x[0], range.low, range.high) - range.low) / range.step;
+                    r[0] = std::floor(steps - std::floor(0.5 - range.low / range.step) + 0.5) * range.step)},
+    {"fake_quantize_range_backward",
+     kModerate,
+     4,
+     {0, 15.0037},  // whole numbers of steps would meet ties
+     UHAL_REFERENCE(const Range range = range_of(x, p);
+                    const bool below = x[0]<range.low; const bool above = x[0]> range.high;
+                    r[0] = !below && !above ? x[3] : 0; r[1] = below ? x[3] : 0; r[2] = above ? x[3] : 0)},
 };
 
 }  // namespace

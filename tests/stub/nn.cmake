@@ -3,8 +3,7 @@ if(UNIHAL_SANITIZE MATCHES thread)
   return()  # it has one thread there, see tests/sanitize.sh
 endif()
 file(GLOB UNIHAL_NN_TESTS CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/nn_*.cc)
-unihal_add_suite(stub_nn_test OPTIMIZED ${UNIHAL_NN_TESTS})
+unihal_add_suite(stub_nn_test OPTIMIZED ONE_PROCESS ${UNIHAL_NN_TESTS})
 add_dependencies(stub_nn_test unihal_stub)
-gtest_discover_tests(stub_nn_test TEST_PREFIX stub_nn_test.built_in. DISCOVERY_MODE PRE_TEST TEST_LIST built_in
-  PROPERTIES TIMEOUT 120 ENVIRONMENT UNIHAL_ONEDNN_LIBRARY=none)
-unihal_add_strict_run(stub_nn_test)
+unihal_add_run(stub_nn_test.built_in stub_nn_test UNIHAL_ONEDNN_LIBRARY=none)
+unihal_add_run(stub_nn_test.strict stub_nn_test UNIHAL_STUB=strict)

@@ -162,7 +162,7 @@ TEST(ConvolutionEdge, NoChannelsLeaveTheBias) {
 TEST(ConvolutionEdge, RefusesIntegers) {
   const Tensor x({1, 1, 3, 3}, UHAL_INT32), w({1, 1, 3, 3}, UHAL_INT32), y({1, 1, 1, 1}, UHAL_INT32);
   EXPECT_EQ(UHAL_UNIMPLEMENTED, launch(UHAL_OP_CONVOLUTION, {&x, &w}, {&y}));
-  EXPECT_PRED_FORMAT2(testing::IsSubstring, "floating point only", uhal_last_error()->message);
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "convolution takes floating point", uhal_last_error()->message);
 }
 
 }  // namespace

@@ -58,6 +58,29 @@ WINDOW_2D = {"strides": [1, 2, 2, 1], "padding": "SAME"}
 WINDOW_3D = {"strides": [1, 2, 2, 2, 1], "padding": "SAME"}
 POOL_2D = WINDOW_2D | {"ksize": [1, 2, 2, 1]}
 POOL_3D = WINDOW_3D | {"ksize": [1, 2, 2, 2, 1]}
+BOXES = {
+    "boxes": np.array([[0, 0.25, 1, 0.75], [0.5, 0.5, 0, 1]], "float32"),
+    "box_ind": np.zeros(2, "int32"),
+    "method": "bilinear",
+}
+SUPPRESSED = {
+    "boxes": np.array([[0, 0, 2, 2], [0, 1, 2, 3], [0, 0, 2, 1.75]], "float32"),
+    "scores": np.array([0.5, 0.75, 0.25], "float32"),
+    "max_output_size": scalar(2, "int32"),
+    "iou_threshold": scalar(0.5, "float32"),
+}
+WARPED = {
+    "transforms": np.array([[0.8, -0.3, 0.5, 0.2, 0.9, -0.25, 0.01, 0]], "float32"),
+    "output_shape": ints(3, 5),
+    "interpolation": "BILINEAR",
+    "fill_mode": "CONSTANT",
+}
+MOVED = {
+    "scale": np.array([0.75, 1.25], "float32"),
+    "translation": np.array([0.5, -0.25], "float32"),
+    "kernel_type": "triangle",
+    "antialias": True,
+}
 PIXELS = {"align_corners": False, "half_pixel_centers": True}
 STATISTICS = {name: reals(2) for name in ("scale", "offset", "mean", "variance")}
 GRADIENT = {
@@ -210,6 +233,38 @@ def convolutions() -> dict[str, list[Arguments]]:
         "ResizeNearestNeighbor": [{"images": IMAGE, "size": ints(3, 5)} | PIXELS],
         "ResizeBilinearGrad": [{"grads": reals(1, 3, 5, 2), "original_image": IMAGE} | PIXELS],
         "ResizeNearestNeighborGrad": [{"grads": reals(1, 3, 5, 2), "size": ints(4, 4)} | PIXELS],
+        "ResizeBicubic": [{"images": IMAGE, "size": ints(3, 5)} | PIXELS],
+        "ResizeBicubicGrad": [{"grads": reals(1, 3, 5, 2), "original_image": IMAGE} | PIXELS],
+        "ResizeArea": [{"images": IMAGE, "size": ints(3, 5), "align_corners": False}],
+        "ScaleAndTranslate": [{"images": IMAGE, "size": ints(3, 5)} | MOVED],
+        "ScaleAndTranslateGrad": [{"grads": reals(1, 3, 5, 2), "original_image": IMAGE} | MOVED],
+        **{op: [{"images": reals(2, 3, 4, 3)}] for op in ("RGBToHSV", "HSVToRGB")},
+        "AdjustHue": [{"images": reals(2, 3, 4, 3), "delta": scalar(0.25, "float32")}],
+        "AdjustSaturation": [{"images": reals(2, 3, 4, 3), "scale": scalar(1.25, "float32")}],
+        "AdjustContrastv2": [{"images": IMAGE, "contrast_factor": scalar(1.5, "float32")}],
+        "ImageProjectiveTransformV2": [{"images": IMAGE} | WARPED],
+        "ImageProjectiveTransformV3": [{"images": IMAGE, "fill_value": scalar(0.5, "float32")} | WARPED],
+        "CropAndResize": [{"image": IMAGE, "crop_size": ints(2, 3), "extrapolation_value": 0.5} | BOXES],
+        "CropAndResizeGradImage": [
+            {"grads": reals(2, 2, 3, 2), "image_size": ints(1, 4, 4, 2), "T": tf.float32} | BOXES
+        ],
+        "CropAndResizeGradBoxes": [{"grads": reals(2, 2, 3, 2), "image": IMAGE} | BOXES],
+        "NonMaxSuppressionV2": [SUPPRESSED],
+        "NonMaxSuppressionV3": [SUPPRESSED | {"score_threshold": scalar(0.25, "float32")}],
+        "NonMaxSuppressionV4": [
+            SUPPRESSED | {"score_threshold": scalar(0.25, "float32"), "pad_to_max_output_size": False}
+        ],
+        "NonMaxSuppressionV5": [
+            SUPPRESSED
+            | {name: scalar(value, "float32") for name, value in (("score_threshold", 0.25), ("soft_nms_sigma", 0))}
+            | {"pad_to_max_output_size": False}
+        ],
+        "ExtractImagePatches": [
+            {"images": IMAGE, "ksizes": [1, 2, 2, 1], "strides": [1, 1, 2, 1], "rates": [1, 1, 1, 1], "padding": "SAME"}
+        ],
+        "ExtractVolumePatches": [
+            {"input": VOLUME, "ksizes": [1, 2, 2, 1, 1], "strides": [1, 1, 2, 1, 1], "padding": "VALID"}
+        ],
         "SpaceToDepth": [{"input": IMAGE, "block_size": 2, "data_format": "NHWC"}],
         "DepthToSpace": [{"input": reals(1, 2, 2, 8), "block_size": 2, "data_format": "NHWC"}],
     }
@@ -228,6 +283,7 @@ def movements() -> dict[str, list[Arguments]]:
         "BroadcastTo": [{"input": reals(1, 3), "shape": ints(2, 3)}],
         "Tile": [{"input": ROWS, "multiples": ints(2, 3)}, {"input": reals(*[2] * 7), "multiples": ints(*[2] * 7)}],
         "ReverseV2": [{"tensor": ROWS, "axis": ints(0, 1)}],
+        "Roll": [{"input": ROWS, "shift": ints(1, 2), "axis": ints(0, 1)}],
         "MatrixBandPart": [{"input": square, "num_lower": scalar(1), "num_upper": scalar(0)}],
         "MatrixDiag": [{"diagonal": ROWS}],
         "MatrixDiagPart": [{"input": square}],
@@ -280,6 +336,10 @@ def products() -> dict[str, list[Arguments]]:
         "SoftmaxCrossEntropyWithLogits": [{"features": ROWS, "labels": ROWS}],
         "SparseSoftmaxCrossEntropyWithLogits": [{"features": ROWS, "labels": ints(0, 0, 0)}],
         "TopKV2": [{"input": ROWS, "k": scalar(2), "sorted": True}],
+        "NthElement": [{"input": ROWS, "n": scalar(1), "reverse": False}],
+        "InTopK": [{"predictions": ROWS, "targets": ints(0, 1, 1), "k": 1}],
+        "InTopKV2": [{"predictions": ROWS, "targets": ints(0, 1, 1), "k": scalar(1)}],
+        "CumulativeLogsumexp": [{"x": ROWS, "axis": scalar(1), "exclusive": False, "reverse": False}],
         "Cumsum": [{"x": ROWS, "axis": scalar(1), "exclusive": False, "reverse": False}],
         "Cumprod": [{"x": ROWS, "axis": scalar(1), "exclusive": False, "reverse": False}],
         "ArgMax": [{"input": ROWS, "dimension": scalar(1), "output_type": t} for t in (tf.int64, tf.int16, tf.uint16)],
@@ -513,7 +573,7 @@ def difference(op: str, actual: list[tf.Tensor], expected: list[tf.Tensor]) -> s
         if a.dtype.is_quantized:
             a, e = tf.bitcast(a, tf.uint8), tf.bitcast(e, tf.uint8)
         x, y = a.numpy(), e.numpy()
-        if a.dtype.is_floating:
+        if a.dtype.is_floating or a.dtype.is_complex:
             # A few units in the last place of float32, and of a sum's largest term.
             scale = max(1.0, float(np.max(np.abs(y[np.isfinite(y)]), initial=0)))
             same = np.allclose(x, y, rtol=2e-5, atol=2e-5 * scale, equal_nan=True)

@@ -131,3 +131,15 @@ def test_errors() -> None:
             tf.fill([-1, 2], 1.0)
         with pytest.raises(invalid, match="Incompatible shapes"):
             tf.broadcast_to(x, [4, 3])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "int64", "bool", "complex64"])
+def test_roll(dtype: str) -> None:
+    x = np.arange(60).reshape(3, 4, 5).astype(dtype)
+    for shift, axis in ((1, 0), (-2, 1), (7, -1), ([1, -1], [0, 2]), ([1, 1, 3], [0, 0, 1]), (0, 1)):
+        check(lambda a, s=shift, ax=axis: tf.roll(a, s, ax), x, dtype=dtype)
+    check(lambda a: tf.roll(a, [1, 2], [0, 1]), np.zeros((0, 3), dtype), dtype=dtype)
+
+
+def test_gradient_of_roll() -> None:
+    check(lambda a: tf.roll(a, [1, -2], [0, 1]), random(3, 5), gradients=True)

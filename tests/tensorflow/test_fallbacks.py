@@ -10,7 +10,7 @@ from typing import Any
 import forks
 import pytest
 
-STEP = 5  # every so many'th of about 240 ops
+STEP = 3  # every so many'th of about 120 ops
 
 
 def run(arguments: list[str], **environment: str) -> str:
@@ -33,7 +33,7 @@ def counted_cases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[st
 
 
 def test_each_is_counted_alike(counted_cases: dict[str, dict[str, Any]]) -> None:
-    assert len(counted_cases) >= 30
+    assert len(counted_cases) >= 20
     wrong = []
     for name, case in counted_cases.items():
         reason = "no kernel for this dtype is registered" if case["ours"] else "no kernel is registered"
@@ -43,7 +43,7 @@ def test_each_is_counted_alike(counted_cases: dict[str, dict[str, Any]]) -> None
         if any(len(way) != 1 or way[0] != [name, case["eager"][0][1], reason] for way in ways):
             wrong.append(case)
     assert not wrong
-    assert sum(case["kept"] for case in counted_cases.values()) >= 30
+    assert sum(case["kept"] for case in counted_cases.values()) >= 20
 
 
 def test_each_is_an_error_in_strict_mode(counted_cases: dict[str, dict[str, Any]]) -> None:
@@ -83,8 +83,8 @@ with tf.device("/device:RDNA:0"):
     two = tf.fill([2, 2], 2.0) + tf.eye(2)
 
 OPS = {{
-    "DynamicStitch": lambda: tf.dynamic_stitch([[0, 1]], [one]),
-    "Bincount": lambda: tf.raw_ops.Bincount(arr=[1, 2], size=3, weights=one),
+    "ListDiff": lambda: tf.raw_ops.ListDiff(x=one, y=half),
+    "IsotonicRegression": lambda: tf.raw_ops.IsotonicRegression(input=two),
     "RandomGamma": lambda: tf.raw_ops.RandomGamma(shape=[3], alpha=one),
     "SparseMatMul": lambda: tf.raw_ops.SparseMatMul(a=two, b=two),
     "RandomPoissonV2": lambda: tf.random.poisson([3], one),
@@ -121,7 +121,7 @@ assert count(lambda: asks_for_the_cpu(two)) == {{}}
 
 check(tf.function(lambda: tf.py_function(tf.linalg.sqrtm, [two], tf.float32)), "MatrixSquareRoot")
 reasons = {{f.op: f.reason for f in unihal.fallbacks()}}
-assert STRICT or reasons["Bincount"] == "no kernel is registered", reasons
+assert STRICT or reasons["ListDiff"] == "no kernel is registered", reasons
 """
 
 
@@ -164,8 +164,8 @@ def test_every_op_on_variables_gives_what_the_cpu_gives() -> None:
     cases = read_cases(run(["variable_cases.py", "5"]))
     assert not [case for case in cases if "cpu" in case]
     assert not [case for case in cases if "error" in case or not is_right(case)]
-    assert sum(not case["ours"] for case in cases) >= 100
-    assert len({case["op"] for case in cases if not case["ours"]}) >= 30
+    assert sum(not case["ours"] for case in cases) >= 20
+    assert len({case["op"] for case in cases if not case["ours"]}) >= 15
 
 
 def test_in_strict_mode_they_are_errors_that_change_nothing() -> None:
@@ -176,10 +176,12 @@ with tf.device("/device:RDNA:0"):
     variables = [tf.Variable([1.0, 2.0]) for _ in range(3)]
     var, accum, update = (v.handle for v in variables)
     for call in (
-        lambda: tf.raw_ops.ResourceApplyAdadelta(
-            var=var, accum=accum, accum_update=update, lr=0.1, rho=0.5, epsilon=0.1, grad=[1.0, 2.0]),
-        lambda: tf.raw_ops.ResourceApplyAdagradV2(
-            var=var, accum=accum, lr=0.1, epsilon=0.1, grad=[1.0, 2.0], update_slots=False),
+        lambda: tf.raw_ops.ResourceApplyAdagradDA(
+            var=var, gradient_accumulator=accum, gradient_squared_accumulator=update, grad=[1.0, 2.0],
+            lr=0.1, l1=0.0, l2=0.0, global_step=1),
+        lambda: tf.raw_ops.ResourceApplyAdam(
+            var=var, m=accum, v=update, beta1_power=0.9, beta2_power=0.9, lr=0.1, beta1=0.9, beta2=0.9,
+            epsilon=0.1, grad=[1.0, 2.0], use_nesterov=True),
     ):
         for function in (call, tf.function(lambda: [call()][:0], autograph=False)):
             try:

@@ -83,3 +83,37 @@ def test_errors() -> None:
             RAW.Sum(input=tf.zeros([2, 3]), axis=[3])
         with pytest.raises(tf.errors.InvalidArgumentError, match="has no elements"):
             tf.argmax(tf.zeros([2, 0]), 1)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_running_log_sum_exp(dtype: str) -> None:
+    x = 20 * random(3, 40)
+    for axis in (0, 1, -1):
+        for exclusive in (False, True):
+            for reverse in (False, True):
+                check(
+                    lambda a, ax=axis, e=exclusive, r=reverse: tf.math.cumulative_logsumexp(
+                        a, axis=ax, exclusive=e, reverse=r
+                    ),
+                    x,
+                    dtype=dtype,
+                    gradients=dtype in ("float32", "float64") and not exclusive,
+                )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "uint8"])
+def test_nth_element(dtype: str) -> None:
+    x = integers(4, 7, high=90).astype(dtype) if dtype in ("int64", "uint8") else random(4, 7)
+    for n in (0, 3, 6):
+        for reverse in (False, True):
+            check(lambda a, n=n, r=reverse: RAW.NthElement(input=a, n=n, reverse=r), x, dtype=dtype)
+
+
+def test_in_top_k() -> None:
+    rows = np.float32([[0.1, 0.2, 0.7], [0.3, 0.3, 0.4], [np.nan, 0.1, 0.9], [np.inf, 0.1, 0.9], [0.1, 0.2, 0.3]])
+    for targets in ([2, 0, 2, 1, 5], [0, 1, 1, 0, -1]):
+        for dtype in ("int32", "int64"):
+            for k in (0, 1, 2, 3):
+                given = np.array(targets, dtype)
+                check(lambda p, t, k=k: tf.math.in_top_k(t, p, k), rows, given)
+                check(lambda p, t, k=k: RAW.InTopK(predictions=p, targets=t, k=k), rows, given)

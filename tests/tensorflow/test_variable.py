@@ -159,5 +159,5 @@ def test_errors() -> None:
         empty = RAW.VarHandleOp(dtype=tf.float32, shape=[2], shared_name="never assigned")
         with pytest.raises(tf.errors.NotFoundError, match="Could not find resource"):
             RAW.AssignAddVariableOp(resource=empty, value=tf.zeros(2))
-        with pytest.raises(tf.errors.InvalidArgumentError, match="must have the variable's shape"):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="gradient must have shape"):
             RAW.ResourceApplyGradientDescent(var=variable.handle, alpha=0.1, delta=tf.zeros(2))

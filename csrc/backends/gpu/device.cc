@@ -5,6 +5,7 @@
 
 #include "csrc/backends/gpu/compiler.h"
 #include "csrc/backends/gpu/status.h"
+#include "csrc/kernels/device_properties.h"
 #include "csrc/kernels/layout.h"
 #include "csrc/kernels/ops.h"
 #include "csrc/kernels/tuning.h"
@@ -99,6 +100,7 @@ uhal_status Device::read_limits() {
   traits.has_float16_arithmetic = true;
   traits.has_int64_atomics = true;
   traits.local_memory = local_memory;
+  if (vendor.kind == Vendor::kHip) traits.item_share = kernels::item_share(traits.wavefront_size);
   traits.launched_local_memory = local_memory;
   traits.matrix_form = architecture.matrix_form;
   int32_t launched = 0;

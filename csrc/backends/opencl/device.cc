@@ -9,6 +9,7 @@
 #include "csrc/backends/opencl/clblast.h"
 #include "csrc/backends/opencl/device_info.h"
 #include "csrc/backends/opencl/status.h"
+#include "csrc/kernels/device_properties.h"
 #include "csrc/kernels/layout.h"
 #include "csrc/kernels/ops.h"
 #include "csrc/kernels/tuning.h"
@@ -89,13 +90,19 @@ Device::~Device() {
 
 uhal_status Device::open() {
   traits = traits_of(id);
-  // For tests: a CPU runs the kernels meant for GPUs, and small operands those meant for large ones.
-  bool gpu_kernels, wide_indices;
+  // For tests: a CPU runs the kernels meant for GPUs, any device those meant for wavefronts of 64, and small operands
+  // those meant for large ones.
+  bool gpu_kernels, wide_wavefronts, wide_indices;
   if (const uhal_status status = asks_for("UNIHAL_OPENCL_KERNELS", "gpu", &gpu_kernels); status != UHAL_OK) {
+    return status;
+  }
+  if (const uhal_status status = asks_for("UNIHAL_OPENCL_WAVEFRONT", "64", &wide_wavefronts); status != UHAL_OK) {
     return status;
   }
   if (const uhal_status status = asks_for("UNIHAL_OPENCL_INDEX", "64", &wide_indices); status != UHAL_OK) return status;
   if (gpu_kernels) traits.is_cpu = false;
+  if (wide_wavefronts) traits.wavefront_size = 64;
+  traits.item_share = kernels::item_share(traits.wavefront_size);
   if (wide_indices) kernels::always_use_wide_indices();
   total_memory = device_value(id, CL_DEVICE_GLOBAL_MEM_SIZE, cl_ulong{0});
   divides_exactly =

@@ -179,6 +179,20 @@ uint64_t attention_backward_flops(const OpView& op) {
   return attention_flops(op) * 5 / 2;
 }
 
+// The products with r of all steps, forward or back, and a cell's arithmetic at ten for each part of x.
+uint64_t rnn_flops(const OpView& op) {
+  const uhal_tensor* gates = op.op->kind == UHAL_OP_RNN ? op.input(0) : op.output(0);
+  return elements(gates) * (2 * static_cast<uint64_t>(op.input(1)->shape[2]) + 10);
+}
+
+// A softmax of the logits, and a sum of three exponentials for each state of each step, forwards and back.
+uint64_t ctc_flops(const OpView& op) {
+  const uhal_tensor* logits = op.input(0);
+  const uint64_t states = static_cast<uint64_t>(logits->shape[0] * logits->shape[1] * (2 * op.input(1)->shape[1] + 1));
+  const uint64_t passes = op.output(1) != nullptr ? 2 : 1;
+  return kSoftmaxFlops * elements(logits) + passes * 40 * states;
+}
+
 uint64_t fft_flops(const OpView& op) {
   const auto& attributes = op.attributes_as<uhal_fft_attributes>();
   // The signal is the real side; half of it as many complex numbers have its information.

@@ -115,6 +115,10 @@ uhal_status check_scan(const OpView& op) {
   UHAL_EXPECT(expect_same_shape(op, op.output(0), op.input(0)));
   UHAL_EXPECT(expect_attribute(op, "exclusive", attributes.exclusive, 0, 1));
   UHAL_EXPECT(expect_attribute(op, "reverse", attributes.reverse, 0, 1));
+  if (attributes.reduction == UHAL_REDUCE_LOG_SUM_EXP) {
+    UHAL_EXPECT(expect_dtype(op, op.input(0), is_floating(op.input(0)->dtype), "a floating dtype for log_sum_exp"));
+    return expect_dtype(op, op.output(0), is_floating(op.output(0)->dtype), "a floating dtype for log_sum_exp");
+  }
   if (attributes.reduction != UHAL_REDUCE_MEAN) {
     return expect_attribute(op, "reduction", attributes.reduction, UHAL_REDUCE_SUM, UHAL_REDUCE_MINIMUM);
   }
@@ -150,9 +154,21 @@ uhal_status check_top_k(const OpView& op) {
 
 // -- random -----------------------------------------------------------------------------------------
 
+namespace {
+
+// What is added to a counter as an op runs.
+uhal_status check_turn(const OpView& op, const uhal_tensor* turn) {
+  if (turn == nullptr) return UHAL_OK;
+  UHAL_EXPECT(expect_dtype(op, turn, turn->dtype == UHAL_INT64, "int64"));
+  return expect_shape(op, turn, Shape{1}, "one element");
+}
+
+}  // namespace
+
 uhal_status check_random(const OpView& op) {
   const auto& attributes = op.attributes_as<uhal_random_attributes>();
   const uhal_tensor& y = *op.output(0);
+  UHAL_EXPECT(check_turn(op, op.input(0)));
   UHAL_EXPECT(expect_attribute(op, "distribution", attributes.distribution, UHAL_RANDOM_UNIFORM, UHAL_RANDOM_BITS));
   UHAL_EXPECT(expect_dtype(op, &y, !is_complex(y.dtype), "a real dtype"));
   bool floating = is_floating(y.dtype);
@@ -179,7 +195,7 @@ uhal_status check_random_distribution(const OpView& op) {
   const uhal_tensor& y = *op.output(0);
   UHAL_EXPECT(expect_attribute(op, "distribution", attributes.distribution, UHAL_RANDOM_GAMMA, UHAL_RANDOM_BINOMIAL));
   const bool is_binomial = attributes.distribution == UHAL_RANDOM_BINOMIAL;
-  if (is_binomial) UHAL_EXPECT(expect_present(op, op.input(1), "q", "the binomial distribution"));
+  if (is_binomial) UHAL_EXPECT(expect_present(op, op.input(1), "q", "for the binomial distribution"));
   if (!is_binomial && op.input(1) != nullptr) {
     return UHAL_FAIL(UHAL_INVALID_ARGUMENT,
                      "random_distribution: q is given, but only the binomial distribution has two parameters.");
@@ -200,6 +216,7 @@ uhal_status check_dropout(const OpView& op) {
   const uhal_tensor& mask = *op.output(1);
   UHAL_EXPECT(expect_same_shape(op, op.output(0), op.input(0)));
   UHAL_EXPECT(expect_same_shape(op, &mask, op.input(0)));
+  UHAL_EXPECT(check_turn(op, op.input(1)));
   UHAL_EXPECT(expect_dtype(op, &mask, mask.dtype == UHAL_UINT8 || mask.dtype == UHAL_BOOL, "uint8 or bool"));
   if (attributes.a >= 0 && attributes.a <= 1) return UHAL_OK;
   return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "dropout: the rate a is %g, expected 0 to 1.", attributes.a);

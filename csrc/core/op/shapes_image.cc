@@ -105,18 +105,46 @@ uhal_status check_resize_operands(const OpView& op, const uhal_tensor& x, const 
   return UHAL_OK;
 }
 
+// The numbers of images that `count` grids or boxes belong to.
+uhal_status expect_images(const OpView& op, const uhal_tensor* images, int64_t count) {
+  if (images == nullptr) return UHAL_OK;
+  UHAL_EXPECT(expect_dtype(op, images, images->dtype == UHAL_INT32, "int32"));
+  return expect_shape(op, images, {count}, "the number of an image for each grid or box");
+}
+
+// y = roi_align(x, boxes, images). `x` and `y` are operands that have those shapes.
+uhal_status check_roi_align_operands(const OpView& op, const uhal_tensor& x, const uhal_tensor& y) {
+  const auto& attributes = op.attributes_as<uhal_roi_align_attributes>();
+  const uhal_tensor& boxes = *op.input(1);
+  if (!(attributes.scale > 0) || std::isinf(attributes.scale)) {
+    return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "%s: the attribute scale is %g, expected a positive finite number.",
+                     op.row->name, attributes.scale);
+  }
+  UHAL_EXPECT(expect_attribute(op, "samples", attributes.samples, 0, 4096));
+  UHAL_EXPECT(expect_attribute(op, "aligned", attributes.aligned, 0, 1));
+  UHAL_EXPECT(expect_rank(op, &x, 4, 4, "(N, C, height, width)"));
+  UHAL_EXPECT(expect_rank(op, &y, 4, 4, "(boxes, C, rows, columns)"));
+  UHAL_EXPECT(expect_rank(op, &boxes, 2, 2, "(boxes, 4)"));
+  UHAL_EXPECT(expect_shape(op, &boxes, {boxes.shape[0], 4}, "four coordinates a box"));
+  UHAL_EXPECT(expect_images(op, op.input(2), boxes.shape[0]));
+  return expect_shape(op, &y, {boxes.shape[0], x.shape[1], y.shape[2], y.shape[3]}, "the boxes, and C of x");
+}
+
 // y = grid_sample(x, grid). `y` is an operand that has its shape.
 uhal_status check_grid_sample_operands(const OpView& op, const uhal_tensor& x, const uhal_tensor& grid,
-                                       const uhal_tensor& y) {
+                                       const uhal_tensor* images, const uhal_tensor& y) {
   const auto& attributes = op.attributes_as<uhal_grid_sample_attributes>();
   UHAL_EXPECT(expect_attribute(op, "mode", attributes.mode, UHAL_GRID_SAMPLE_NEAREST, UHAL_GRID_SAMPLE_LINEAR));
   UHAL_EXPECT(expect_attribute(op, "padding", attributes.padding, UHAL_GRID_SAMPLE_ZEROS, UHAL_GRID_SAMPLE_REFLECTION));
   UHAL_EXPECT(expect_attribute(op, "align_corners", attributes.align_corners, 0, 1));
   UHAL_EXPECT(expect_attribute(op, "edge_gradient", attributes.edge_gradient, 0, 1));
+  UHAL_EXPECT(expect_attribute(op, "in_pixels", attributes.in_pixels, 0, 1));
   UHAL_EXPECT(expect_rank(op, &x, 4, 5, "(N, C, 2 or 3 spatial axes)"));
   UHAL_EXPECT(expect_rank(op, &y, x.rank, x.rank, "the rank of x"));
   UHAL_EXPECT(expect_rank(op, &grid, x.rank, x.rank, "(N, y's spatial axes, coordinates)"));
-  Shape sampled = {x.shape[0], x.shape[1]}, coordinates = {x.shape[0]};
+  const int64_t grids = images != nullptr ? grid.shape[0] : x.shape[0];
+  UHAL_EXPECT(expect_images(op, images, grids));
+  Shape sampled = {grids, x.shape[1]}, coordinates = {grids};
   for (int i = 2; i < x.rank; ++i) {
     sampled.push(grid.shape[i - 1]);
     coordinates.push(grid.shape[i - 1]);
@@ -172,16 +200,43 @@ uhal_status check_resize(const OpView& op) { return check_resize_operands(op, *o
 uhal_status check_resize_backward(const OpView& op) { return check_resize_operands(op, *op.output(0), *op.input(0)); }
 
 uhal_status check_grid_sample(const OpView& op) {
-  return check_grid_sample_operands(op, *op.input(0), *op.input(1), *op.output(0));
+  return check_grid_sample_operands(op, *op.input(0), *op.input(1), op.input(2), *op.output(0));
 }
 
 uhal_status check_grid_sample_backward_data(const OpView& op) {
-  return check_grid_sample_operands(op, *op.output(0), *op.input(1), *op.input(0));
+  return check_grid_sample_operands(op, *op.output(0), *op.input(1), op.input(2), *op.input(0));
 }
 
 uhal_status check_grid_sample_backward_grid(const OpView& op) {
-  UHAL_EXPECT(check_grid_sample_operands(op, *op.input(1), *op.input(2), *op.input(0)));
+  UHAL_EXPECT(check_grid_sample_operands(op, *op.input(1), *op.input(2), op.input(3), *op.input(0)));
   return expect_same_shape(op, op.output(0), op.input(2));
+}
+
+uhal_status check_roi_align(const OpView& op) { return check_roi_align_operands(op, *op.input(0), *op.output(0)); }
+
+uhal_status check_roi_align_backward(const OpView& op) {
+  return check_roi_align_operands(op, *op.output(0), *op.input(0));
+}
+
+uhal_status check_non_max_suppression(const OpView& op) {
+  const uhal_tensor &boxes = *op.input(0), &keep = *op.output(0);
+  UHAL_EXPECT(expect_rank(op, &boxes, 2, 2, "(boxes, 4)"));
+  UHAL_EXPECT(expect_shape(op, &boxes, {boxes.shape[0], 4}, "four coordinates a box"));
+  UHAL_EXPECT(expect_dtype(op, &keep, keep.dtype == UHAL_BOOL || keep.dtype == UHAL_UINT8, "bool or uint8"));
+  return expect_shape(op, &keep, {boxes.shape[0]}, "an answer for each box");
+}
+
+uhal_status check_resample(const OpView& op) {
+  const uhal_tensor &x = *op.input(0), &first = *op.input(1), &weights = *op.input(2);
+  int axis;
+  UHAL_EXPECT(expect_rank(op, &x, 1, UHAL_MAX_RANK, "at least one axis"));
+  UHAL_EXPECT(resolve_axis(op, op.attributes_as<uhal_axis_attributes>().axis, x.rank, false, &axis));
+  UHAL_EXPECT(expect_dtype(op, &first, first.dtype == UHAL_INT32, "int32"));
+  UHAL_EXPECT(expect_rank(op, &weights, 2, 2, "(elements of y along the axis, taps)"));
+  UHAL_EXPECT(expect_shape(op, &first, {weights.shape[0]}, "one for each row of weights"));
+  Shape expected(x);
+  expected.dims[axis] = weights.shape[0];
+  return expect_shape(op, op.output(0), expected, "x's shape, with a row of weights for each element along the axis");
 }
 
 }  // namespace unihal::core

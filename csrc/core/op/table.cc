@@ -32,10 +32,14 @@ constexpr uhal_random_attributes kRandom = {sizeof kRandom, UHAL_RANDOM_UNIFORM,
 constexpr uhal_random_distribution_attributes kRandomDistribution = {
     sizeof kRandomDistribution, UHAL_RANDOM_GAMMA, 0, 0, {0, 0}};
 constexpr uhal_resize_attributes kResize = {sizeof kResize, UHAL_RESIZE_NEAREST, 0, 0, 0, {0, 0, 0}};
-constexpr uhal_grid_sample_attributes kGridSample = {sizeof kGridSample, UHAL_GRID_SAMPLE_LINEAR,
-                                                     UHAL_GRID_SAMPLE_ZEROS, 0, 0};
+constexpr uhal_grid_sample_attributes kGridSample = {
+    sizeof kGridSample, UHAL_GRID_SAMPLE_LINEAR, UHAL_GRID_SAMPLE_ZEROS, 0, 0, 0, 0};
+constexpr uhal_roi_align_attributes kRoiAlign = {sizeof kRoiAlign, 1, 0, 0};
+constexpr uhal_non_max_suppression_attributes kNonMaxSuppression = {sizeof kNonMaxSuppression, 0.5};
 constexpr uhal_fft_attributes kFft = {sizeof kFft, UHAL_FFT_FORWARD, UHAL_FFT_UNSCALED, 1, {-1, -1, -1}};
 constexpr uhal_search_attributes kSearch = {sizeof kSearch, 0, 0};
+constexpr uhal_ctc_attributes kCtc = {sizeof kCtc, 0, 0};
+constexpr uhal_rnn_attributes kRnn = {sizeof kRnn, UHAL_RNN_LSTM, 0, 0, UHAL_MATH_STRICT, 0};
 // Without defaults: the structs are required, these only give their sizes.
 constexpr uhal_map_attributes kMap = {sizeof kMap};
 constexpr uhal_pool_attributes kPool = {sizeof kPool};

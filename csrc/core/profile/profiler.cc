@@ -1,6 +1,9 @@
 // The recording: a pair of backend events around each piece of work, read once they were reached.
 #include "csrc/core/profile/profiler.h"
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdarg>
@@ -72,6 +75,10 @@ Recorder& recorder() {
   return *instance;
 }
 
+int64_t since_start(Clock::time_point time) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(time - recorder().start).count();
+}
+
 // The functions below are called with the recorder's lock held. A failing event costs its record, never the
 // work that is measured.
 
@@ -100,8 +107,7 @@ bool set_clock(Stream* stream) {
   uhal_backend_event* origin = nullptr;
   if (!record_event(stream, &origin)) return false;
   clock.origin = origin;
-  clock.origin_nanoseconds =
-      std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - recorder().start).count();
+  clock.origin_nanoseconds = since_start(Clock::now());
   return true;
 }
 
@@ -168,12 +174,15 @@ bool give_up(const Pending& work) {
 }
 
 Pending* begin_work(Stream* stream, ProfileRecord record) {
+  const Clock::time_point submitted = Clock::now();
   std::lock_guard<std::mutex> lock(recorder().mutex);
   if (!profiling.load(std::memory_order_relaxed)) return nullptr;  // stopped meanwhile
   auto work = std::make_unique<Pending>();
   work->record = std::move(record);
   work->record.device = stream->device;
   work->record.stream = stream->number;
+  work->record.submit_nanoseconds = since_start(submitted);
+  work->record.thread = static_cast<uint64_t>(syscall(SYS_gettid));
   work->record.estimated_nanoseconds =
       estimated_nanoseconds(stream->device->properties, work->record.bytes, work->record.flops);
   work->stream = stream;
@@ -231,6 +240,7 @@ void ProfiledWork::end() {
   std::lock_guard<std::mutex> lock(recorder().mutex);
   if (give_up(*work)) return;
   if (!record_event(work->stream, &work->end)) return;
+  work->record.submit_duration_nanoseconds = since_start(Clock::now()) - work->record.submit_nanoseconds;
   recorder().pending.push_back(std::move(work));
   finish_reached();
 }

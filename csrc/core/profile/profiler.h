@@ -28,6 +28,9 @@ struct ProfileRecord {
   uint64_t flops;
   int64_t estimated_nanoseconds;
   std::string implementation;
+  int64_t submit_nanoseconds;
+  int64_t submit_duration_nanoseconds;
+  uint64_t thread;
 };
 
 // Records what is submitted to a stream between its construction and destruction; of a capture nothing, since nothing

@@ -99,7 +99,10 @@ uhal_status uhal_profiler_event_get(size_t index, uhal_profiler_event* event) {
                                  record.bytes,
                                  record.flops,
                                  record.estimated_nanoseconds,
-                                 record.implementation.c_str()};
+                                 record.implementation.c_str(),
+                                 record.submit_nanoseconds,
+                                 record.submit_duration_nanoseconds,
+                                 record.thread};
     return copy_out(value, event, "event");
   });
 }

@@ -64,7 +64,7 @@ class Attention {
   Tasks tasks(int64_t rows, int64_t columns) const {
     Tasks result;
     const int64_t per_item = (columns + side_ - 1) / side_;
-    result.columns_per_item = per_item <= 2 ? 2 : per_item <= 4 ? 4 : 8;
+    result.columns_per_item = per_item <= 2 ? 2 : per_item <= 4 || is_compact() ? 4 : 8;
     const int64_t slice = result.columns_per_item * side_;
     result.tiles = (rows + tile_ - 1) / tile_;
     result.slices = std::max<int64_t>(1, (columns + slice - 1) / slice);
@@ -72,9 +72,13 @@ class Attention {
     return result;
   }
 
+  // Whether work-items keep to their share; with eight columns the sums alone would take half of it.
+  bool is_compact() const { return queue_.traits().item_share.registers != 0 && compute_ == Compute::kFloat && !wide_; }
+
   KernelSpec spec(const char* entry, int32_t columns_per_item) const {
     KernelSpec spec(sources::attention, entry);
     spec.compute(compute_).define("UHAL_WIDE_INDEX", wide_).define("SIDE", side_).define("COLUMNS", columns_per_item);
+    spec.define("COMPACT", is_compact());
     if (mixed_) {
       spec.define("MIXED", 1);
     } else {

@@ -42,6 +42,22 @@ bool fits(const Tile& tile, const DeviceTraits& traits, Compute compute) {
   return tile.compute == compute && (tile.maker == Maker::kCpu) == traits.is_cpu;
 }
 
+// Whether a work-item of convolution_gemm.cl takes no more than its share: half of the registers for the sums, and of
+// local memory two buffers and the places (five 32-bit numbers) of columns and terms.
+bool keeps_to(const Tile& tile, const ItemShare& share) {
+  const int64_t operands = 2 * tile.depth * (tile.rows + 4 + tile.columns + 4);
+  const int64_t places = 5 * (tile.columns + 3 * tile.depth + 1);
+  return 2 * tile.rows * tile.columns <= share.registers * kGroup &&
+         4 * (operands + places) <= int64_t{share.local_memory} * kGroup;
+}
+
+// Whether a tile is considered where none is chosen. No tile of float64 keeps to a share: devices that have one are
+// slow at it.
+bool is_default(const Tile& tile, const DeviceTraits& traits) {
+  const bool has_share = traits.item_share.registers != 0 && tile.compute == Compute::kFloat;
+  return !has_share || keeps_to(tile, traits.item_share);
+}
+
 // A product of convolution_gemm.cl.
 struct Product {
   const Convolution& convolution;
@@ -111,7 +127,7 @@ Plan fastest_plan(const DeviceTraits& traits, const Product& product, Splitting 
   Plan best = {};
   double least = 0;
   for (const Tile& tile : kTiles) {
-    if (!fits(tile, traits, product.convolution.compute)) continue;
+    if (!fits(tile, traits, product.convolution.compute) || !is_default(tile, traits)) continue;
     const Plan plan = plan_with(traits, product, tile, splitting);
     const auto groups = static_cast<double>(plan.tiles(product));
     const double busy = std::min(1.0, groups * static_cast<double>(plan.slices) / traits.compute_units);
@@ -181,6 +197,8 @@ uhal_status multiply(Queue& queue, const Product& product, Splitting splitting, 
   if (!is_cpu) {
     spec.define("A_ALONG_TERMS", product.a_along_terms).define("SOURCE_ALONG_TERMS", product.source_along_terms);
     spec.define("RESULT_ALONG_ROWS", product.result_along_rows);
+    const bool is_compact = !wide && c.compute == Compute::kFloat && keeps_to(plan.tile, queue.traits().item_share);
+    spec.define("COMPACT", is_compact);
   }
   if (!split) define_finish(spec, product);
 

@@ -17,11 +17,11 @@ constexpr int64_t kMostOrdered = int64_t{1} << 30;
 // Channels of a work-item where those of a place are far from each other; they share the work of finding it.
 constexpr int64_t kLeastShare = 8;
 constexpr int64_t kManyItems = int64_t{1} << 17;
-constexpr int kMostMembers = 34;  // of the struct Plan of grid_sample.cl
+constexpr int kMostMembers = 37;  // of the struct Plan of grid_sample.cl
 
 uhal_grid_sample_attributes attributes_of(const uhal_op& op) {
   return attributes_or(op, uhal_grid_sample_attributes{sizeof(uhal_grid_sample_attributes), UHAL_GRID_SAMPLE_LINEAR,
-                                                       UHAL_GRID_SAMPLE_ZEROS, 0, 0});
+                                                       UHAL_GRID_SAMPLE_ZEROS, 0, 0, 0, 0});
 }
 
 // An op of any of the kinds.
@@ -29,8 +29,9 @@ struct Problem {
   uhal_grid_sample_attributes attributes;
   const uhal_tensor* x;  // or dx
   const uhal_tensor* grid;
-  const uhal_tensor* y;      // or dy
-  const uhal_tensor* dgrid;  // the grid where there is none
+  const uhal_tensor* images;  // nullptr: grids and images have the same numbers
+  const uhal_tensor* y;       // or dy
+  const uhal_tensor* dgrid;   // the grid where there is none
   int axes;
   int64_t places = 1;  // of all images
   int64_t pixels = 1;  // of one image of x
@@ -40,10 +41,11 @@ struct Problem {
     const bool forward = op.kind == UHAL_OP_GRID_SAMPLE, of_data = op.kind == UHAL_OP_GRID_SAMPLE_BACKWARD_DATA;
     x = forward ? op.inputs[0] : of_data ? op.outputs[0] : op.inputs[1];
     grid = forward || of_data ? op.inputs[1] : op.inputs[2];
+    images = input_of(op, forward || of_data ? 2 : 3);
     y = forward ? op.outputs[0] : op.inputs[0];
     dgrid = forward || of_data ? grid : op.outputs[0];
     axes = x->rank - 2;
-    places = x->shape[0];
+    places = y->shape[0];
     for (int a = 0; a < axes; ++a) {
       places *= y->shape[2 + a];
       pixels *= x->shape[2 + a];
@@ -55,7 +57,7 @@ struct Problem {
   int64_t updates() const { return places * taps; }
   bool is_wide(int64_t count) const {
     return !fits_32_bits(*x) || !fits_32_bits(*grid) || !fits_32_bits(*y) || !fits_32_bits(*dgrid) ||
-           !fits_32_bits(count) || !fits_32_bits(updates());
+           !fits_32_bits(count) || !fits_32_bits(updates()) || (images != nullptr && !fits_32_bits(*images));
   }
 
   void append(Arguments& arguments, int64_t count, int64_t share, bool wide) const {
@@ -66,8 +68,11 @@ struct Problem {
                                      pixels,
                                      attributes.padding,
                                      attributes.align_corners,
-                                     attributes.edge_gradient};
-    int64_t* next = std::copy_n(x->shape + 2, axes, members + 8);
+                                     attributes.edge_gradient,
+                                     attributes.in_pixels,
+                                     x->shape[0],
+                                     images != nullptr ? images->strides[0] : 0};
+    int64_t* next = std::copy_n(x->shape + 2, axes, members + 11);
     next = std::copy_n(y->shape + 2, axes, next);
     for (const uhal_tensor* view : {x, y, grid, dgrid}) next = std::copy_n(view->strides, 2 + axes, next);
     append_indices(arguments, members, static_cast<int>(next - members), wide);
@@ -77,7 +82,7 @@ struct Problem {
 KernelSpec spec_of(const uhal_op& op, const Problem& problem, const char* entry, const char* part, bool wide) {
   KernelSpec spec(sources::grid_sample, entry);
   spec.compute(floating_compute(op)).define(part, 1).define("UHAL_WIDE_INDEX", wide).define("AXES", problem.axes);
-  spec.define("MODE", problem.attributes.mode);
+  spec.define("MODE", problem.attributes.mode).define("WITH_IMAGES", problem.images != nullptr);
   return spec.dtype("X", problem.x->dtype).dtype("GRID", problem.grid->dtype).dtype("Y", problem.y->dtype);
 }
 
@@ -94,7 +99,8 @@ uhal_status run_forward(Queue& queue, const uhal_op& op, const Problem& problem)
   const int64_t count = problem.places * shares_of(channels, share);
   const bool wide = problem.is_wide(count);
   Arguments arguments;
-  arguments.pointer(problem.x->data).pointer(problem.grid->data).pointer(problem.y->data);
+  arguments.pointer(problem.x->data).pointer(problem.grid->data).pointer(data_of(problem.images));
+  arguments.pointer(problem.y->data);
   problem.append(arguments, count, share, wide);
   return queue.run(spec_of(op, problem, "grid_sample", "OF_FORWARD", wide), arguments, grid_of(queue, count));
 }
@@ -105,7 +111,7 @@ uhal_status run_backward_grid(Queue& queue, const uhal_op& op, const Problem& pr
   spec.dtype("DGRID", problem.dgrid->dtype);
   Arguments arguments;
   arguments.pointer(problem.y->data).pointer(problem.x->data).pointer(problem.grid->data);
-  arguments.pointer(problem.dgrid->data);
+  arguments.pointer(data_of(problem.images)).pointer(problem.dgrid->data);
   problem.append(arguments, problem.places, problem.channels(), wide);
   return queue.run(spec, arguments, grid_of(queue, problem.places));
 }
@@ -133,7 +139,7 @@ uhal_status run_backward_data(Queue& queue, const uhal_op& op, const Problem& pr
     return spec.define("CHANNELS", share);
   };
   Arguments listed;
-  listed.pointer(problem.grid->data).pointer(keys).pointer(weights);
+  listed.pointer(problem.grid->data).pointer(data_of(problem.images)).pointer(keys).pointer(weights);
   problem.append(listed, problem.places, share, wide);
   listed.value_of(outside);
   status = queue.run(spec("list_taps"), listed, grid_of(queue, problem.places));
@@ -166,11 +172,10 @@ uhal_status run_backward_data(Queue& queue, const uhal_op& op, const Problem& pr
 }  // namespace
 
 const char* refuse_grid_sample(const DeviceTraits&, const uhal_op& op) {
-  for (int i = 0; i < op.input_count + op.output_count; ++i) {
-    const uhal_tensor* view = i < op.input_count ? op.inputs[i] : op.outputs[i - op.input_count];
+  const Problem problem(op);
+  for (const uhal_tensor* view : {problem.x, problem.grid, problem.y, problem.dgrid}) {
     if (!is_floating(view->dtype)) return "sampling takes floating point only: cast the operands first";
   }
-  const Problem problem(op);
   if (op.kind != UHAL_OP_GRID_SAMPLE_BACKWARD_DATA ||
       (problem.updates() < kMostOrdered && problem.x->shape[0] * problem.pixels < kMostOrdered)) {
     return nullptr;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 
 #include "csrc/backends/common/attributes.h"
 #include "csrc/kernels/operands.h"
@@ -39,8 +40,25 @@ uint64_t bits_of(double bound) {
   return bound < 0 ? static_cast<uint64_t>(static_cast<int64_t>(bound)) : static_cast<uint64_t>(bound);
 }
 
-void append_sequence(Arguments& arguments, const uhal_random_attributes& attributes) {
+// Where numbers begin: with the operand `turn`, if it is there, what it says is added.
+void append_sequence(KernelSpec& spec, Arguments& arguments, const uhal_random_attributes& attributes,
+                     const uhal_tensor* turn) {
+  spec.define("TURN", turn != nullptr);
+  if (turn != nullptr) arguments.pointer(turn->data);
   arguments.value_of(attributes.key).value_of(attributes.counter[0]).value_of(attributes.counter[1]);
+}
+
+const uhal_tensor* turn_of(const uhal_op& op, int input) { return op.input_count > input ? op.inputs[input] : nullptr; }
+
+// Whether the numbers of a block are one access of four elements to each of the views, which follow the row-major one.
+bool is_dense(const Space& space, std::initializer_list<const uhal_tensor*> views, bool wide) {
+  bool dense = !wide;
+  int operand = 1;
+  for (const uhal_tensor* view : views) {
+    const auto address = reinterpret_cast<uintptr_t>(view->data);
+    dense &= space.dense(operand++) && address % static_cast<uintptr_t>(4 * dtype_size(view->dtype)) == 0;
+  }
+  return dense;
 }
 
 // Its items: the numbers of a block each.
@@ -65,6 +83,7 @@ uhal_status draw(Queue& queue, const uhal_op& op) {
   const LayoutKind kind = layout_kind(space);
   KernelSpec spec(sources::random, "draw");
   spec.compute(compute).dtype("Y", y.dtype).define("WIDE", wide).define("DISTRIBUTION", attributes.distribution);
+  spec.define("DENSE", is_dense(space, {&y}, wide));
   spec.define("FRACTION_BITS", uniform ? uniform_bits(y.dtype) : wide ? kDoubleBits : kFloatBits);
   kind.define(spec);
 
@@ -84,7 +103,7 @@ uhal_status draw(Queue& queue, const uhal_op& op) {
   Arguments arguments;
   arguments.pointer(y.data);
   append_index(arguments, space.count, kind.wide);
-  append_sequence(arguments, attributes);
+  append_sequence(spec, arguments, attributes, turn_of(op, 0));
   arguments.value_of(first).value_of(second).real(a, compute).real(b, compute);
   append_layout(arguments, space, kind);
   return queue.run(spec, arguments, grid_of(queue, space.count, wide));
@@ -108,11 +127,12 @@ uhal_status dropout(Queue& queue, const uhal_op& op) {
   const LayoutKind kind = layout_kind(space);
   KernelSpec spec(sources::random, "dropout");
   spec.compute(compute).dtype("X", x.dtype).dtype("Y", y.dtype).define("WIDE", wide).define("DROPOUT", 1);
+  spec.define("DENSE", is_dense(space, {&y, &x, &mask}, wide));
   kind.define(spec);
   Arguments arguments;
   arguments.pointer(y.data).pointer(x.data).pointer(mask.data);
   append_index(arguments, space.count, kind.wide);
-  append_sequence(arguments, attributes);
+  append_sequence(spec, arguments, attributes, turn_of(op, 1));
   arguments.value_of(threshold_of(rate, wide)).real(factor, compute);
   append_layout(arguments, space, kind);
   return queue.run(spec, arguments, grid_of(queue, space.count, wide));

@@ -23,6 +23,10 @@ uhal_scan_attributes attributes_of(const uhal_op& op) {
   return attributes_or(op, uhal_scan_attributes{sizeof(uhal_scan_attributes), 0, UHAL_REDUCE_SUM, 0, 0});
 }
 
+int scan_step(uhal_reduction reduction) {
+  return reduction == UHAL_REDUCE_LOG_SUM_EXP ? UHAL_STEP_LOG_SUM_EXP : combining_step(reduction);
+}
+
 int64_t parts_of(const DeviceTraits& traits, const Rows& rows, const Teams& teams) {
   const int64_t wanted = traits.is_cpu ? traits.compute_units : int64_t{8} * traits.compute_units;
   const int64_t groups = (rows.count() + teams.per_group() - 1) / teams.per_group();
@@ -45,7 +49,7 @@ uhal_status scan(Queue& queue, const uhal_scan_attributes& attributes, const uha
   if (rows.count() == 0 || rows.length == 0) return UHAL_OK;
   const Compute compute = compute_for(x.dtype, y.dtype);
   const Teams teams = teams_for_rows(queue.traits(), rows, kShare);
-  const int step = combining_step(attributes.reduction);
+  const int step = scan_step(attributes.reduction);
   const int64_t parts = parts_of(queue.traits(), rows, teams);
 
   void* totals = nullptr;
@@ -77,10 +81,11 @@ uhal_status scan(Queue& queue, const uhal_scan_attributes& attributes, const uha
 
 const char* refuse_scan(const DeviceTraits&, const uhal_op& op) {
   const uhal_reduction reduction = attributes_of(op).reduction;
-  if (reduction == UHAL_REDUCE_SUM || combining_step(reduction) != UHAL_STEP_SUM) {
+  if (reduction == UHAL_REDUCE_SUM || scan_step(reduction) != UHAL_STEP_SUM) {
     return refuse_complex_reduction("scan", reduction, *op.inputs[0], *op.outputs[0]);
   }
-  return refusal("scan: reduction %d is not supported; expected sum, product, maximum or minimum", reduction);
+  return refusal("scan: reduction %d is not supported; expected sum, product, maximum, minimum or log_sum_exp",
+                 reduction);
 }
 
 uhal_status run_scan(Queue& queue, const uhal_op& op) {

@@ -79,16 +79,18 @@ UHAL_INLINE uint8 uhal_float8_e5m2_of_float(float value) {
   const uint32 normal = (magnitude + 0xfffffu + ((magnitude >> 21) & 1u) - (112u << 23)) >> 21;
   const uint32 subnormal = uhal_bits_of_float(uhal_float_of_bits(magnitude) + 128.0f) - 0x43000000u;
   const uint32 special = magnitude > 0x7f800000u ? 0x7eu : 0x7cu;
-  return (uint8)((bits >> 24 & 0x80u) |
-                 (magnitude >= 0x47800000u ? special : magnitude < 0x38800000u ? subnormal : normal));
+  return (uint8)((bits >> 24 & 0x80u) | (magnitude >= 0x47800000u  ? special
+                                         : magnitude < 0x38800000u ? subnormal
+                                                                   : normal));
 }
 UHAL_INLINE uint8 uhal_float8_e4m3fn_of_float(float value) {
   const uint32 bits = uhal_bits_of_float(value);
   const uint32 magnitude = bits & 0x7fffffffu;
   const uint32 normal = (magnitude + 0x7ffffu + ((magnitude >> 20) & 1u) - (120u << 23)) >> 20;
   const uint32 subnormal = uhal_bits_of_float(uhal_float_of_bits(magnitude) + 16384.0f) - 0x46800000u;
-  return (uint8)((bits >> 24 & 0x80u) |
-                 (magnitude > 0x43e80000u ? 0x7fu : magnitude < 0x3c800000u ? subnormal : normal));
+  return (uint8)((bits >> 24 & 0x80u) | (magnitude > 0x43e80000u   ? 0x7fu
+                                         : magnitude < 0x3c800000u ? subnormal
+                                                                   : normal));
 }
 
 /* A float that rounds further, to float16 or bfloat16, as the T itself would: from a double, inexact results are

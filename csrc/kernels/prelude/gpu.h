@@ -38,6 +38,17 @@ typedef unsigned long long uint64;
 #else
 #define UHAL_GROUP_SIZE(x, y, z) __launch_bounds__((x) * (y) * (z))
 #endif
+#if defined(__AMDGCN__)
+#define UHAL_IS_AMD 1
+#define UHAL_FORGET(value) __asm__ volatile("" : "+v"(value))
+#else
+#define UHAL_FORGET(value)
+#endif
+#if UHAL_IS_AMD && COMPACT
+#define UHAL_COMPACT __attribute__((amdgpu_waves_per_eu(4)))
+#else
+#define UHAL_COMPACT
+#endif
 #define UHAL_GLOBAL
 #define UHAL_LOCAL
 #define UHAL_POINTER(name) char* name##_address

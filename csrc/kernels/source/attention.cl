@@ -8,7 +8,7 @@
  * before its next: so local memory is read FOUR elements at a time. Heads of any size: scores are summed CHUNK elements at
  * a time, and results wider than WIDTH are formed in slices.
  *
- * Macros: SIDE, COLUMNS; and X, the dtype of the operands, or MIXED if theirs differ: then dtypes come as arguments.
+ * Macros: SIDE, COLUMNS, COMPACT (1: within 64 registers and 16 KiB of local memory); and X, the dtype of the operands, or MIXED if theirs differ: then dtypes come as arguments.
  * Masks and sums have dtypes of their own in any case. */
 #include "csrc/kernels/prelude/floating.h"
 
@@ -22,7 +22,18 @@
 #define COLUMN(x, j) ((x) * FOUR + (j) / FOUR * FOUR * SIDE + (j) % FOUR)
 #define TILE (SIDE * PER_ITEM)
 #define PITCH (TILE + 4) /* of a transposed tile in local memory: rows of a work-item stay aligned, and banks differ */
+/* Elements of a chunk, and rows of weights that are in local memory at a time: all of a tile, or as many as are multiplied
+ * between two barriers, the least local memory for these 64 KiB of four SIMDs or the most work between barriers. */
+#if COMPACT
 #define CHUNK 16
+#define KEPT_WEIGHTS CHUNK
+#elif UHAL_IS_AMD && UHAL_COMPUTE_float
+#define CHUNK 32
+#define KEPT_WEIGHTS CHUNK
+#else
+#define CHUNK 16
+#define KEPT_WEIGHTS TILE
+#endif
 #define WIDTH (SIDE * COLUMNS)
 
 /* Local memory for two chunks of score operands, for a chunk of values, and for one number per row and x. */
@@ -52,6 +63,19 @@
     uhal_wide.w = (values)[3];                   \
     *(UHAL_LOCAL T4*)(p) = uhal_wide;            \
   } while (0)
+#endif
+
+/* The number of a work-item in its group, anew wherever it is asked for: what follows from it would else be kept in
+ * registers throughout. */
+#if UHAL_IS_AMD
+UHAL_INLINE int32 item_number(void) {
+  int32 item = (int32)UHAL_LOCAL_ID(0);
+  UHAL_FORGET(item);
+  return item;
+}
+#define ITEM item_number()
+#else
+#define ITEM ((int32)UHAL_LOCAL_ID(0))
 #endif
 
 #define HIDDEN (-(T)INFINITY) /* the score of what a row does not see */
@@ -99,7 +123,9 @@ UHAL_INLINE Matrix head_of(UHAL_GLOBAL char* data, int32 dtype, Strides strides,
 
 /* chunk[c][r] = matrix[first + r][start + c] for a tile of rows; zero outside. */
 UHAL_INLINE void load_transposed(UHAL_LOCAL T* chunk, const Matrix* matrix, INDEX first, INDEX start) {
-  for (int32 i = (int32)UHAL_LOCAL_ID(0); i < TILE * CHUNK; i += GROUP) {
+  const int32 item = ITEM;
+  UHAL_UNROLL for (int32 part = 0; part < TILE * CHUNK / GROUP; ++part) {
+    const int32 i = item + part * GROUP;
     const INDEX row = first + i / CHUNK;
     const INDEX column = start + i % CHUNK;
     T value = 0;
@@ -114,8 +140,8 @@ UHAL_INLINE void load_transposed(UHAL_LOCAL T* chunk, const Matrix* matrix, INDE
 UHAL_INLINE void multiply(UHAL_LOCAL T* chunk, const Matrix* a, INDEX first_a, const Matrix* b, INDEX first_b,
                           T products[PER_ITEM][PER_ITEM]) {
   UHAL_LOCAL T* other = chunk + CHUNK * PITCH;
-  const int32 x = (int32)UHAL_LOCAL_ID(0) % SIDE;
-  const int32 y = (int32)UHAL_LOCAL_ID(0) / SIDE;
+  const int32 x = ITEM % SIDE;
+  const int32 y = ITEM / SIDE;
   for (int32 i = 0; i < PER_ITEM; ++i) {
     for (int32 j = 0; j < PER_ITEM; ++j) products[i][j] = 0;
   }
@@ -143,8 +169,8 @@ UHAL_INLINE void finish_scores(T scores[PER_ITEM][PER_ITEM], T scale, int32 has_
     UHAL_UNROLL for (int32 j = 0; j < PER_ITEM; ++j) scores[i][j] *= scale;
   }
   if (!has_mask) return;
-  const int32 x = (int32)UHAL_LOCAL_ID(0) % SIDE * PER_ITEM;
-  const int32 y = (int32)UHAL_LOCAL_ID(0) / SIDE * PER_ITEM;
+  const int32 x = ITEM % SIDE * PER_ITEM;
+  const int32 y = ITEM / SIDE * PER_ITEM;
   const INDEX start = of_mask + first_row * row_stride + first_column * column_stride;
   UHAL_UNROLL for (int32 i = 0; i < PER_ITEM; ++i) {
     /* What is outside takes the mask of the last row or column, and is hidden later. */
@@ -156,27 +182,32 @@ UHAL_INLINE void finish_scores(T scores[PER_ITEM][PER_ITEM], T scale, int32 has_
   }
 }
 
-/* weights[c][r] = own[r][c] of each work-item's rows and columns. */
-UHAL_INLINE void store_weights(UHAL_LOCAL T* weights, T own[PER_ITEM][PER_ITEM]) {
-  const int32 x = (int32)UHAL_LOCAL_ID(0) % SIDE;
-  const int32 y = (int32)UHAL_LOCAL_ID(0) / SIDE;
+/* weights[c][r] = own[r][start + c] of each work-item's rows and columns, c < KEPT_WEIGHTS. */
+UHAL_INLINE void store_weights(UHAL_LOCAL T* weights, T own[PER_ITEM][PER_ITEM], int32 start) {
+  const int32 first = ITEM % SIDE * PER_ITEM - start;
+  const int32 y = ITEM / SIDE;
+  if (KEPT_WEIGHTS < TILE && (first < 0 || first >= KEPT_WEIGHTS)) return;
   UHAL_UNROLL for (int32 j = 0; j < PER_ITEM; ++j) {
     T column[PER_ITEM];
     UHAL_UNROLL for (int32 i = 0; i < PER_ITEM; ++i) column[i] = own[i][j];
-    STORE_LOCAL(weights + (x * PER_ITEM + j) * PITCH + y * PER_ITEM, column, PER_ITEM);
+    STORE_LOCAL(weights + (first + j) * PITCH + y * PER_ITEM, column, PER_ITEM);
   }
 }
 
-/* result += weights^T @ values[first..., slice...], where weights[c][r] is the weight of row first + c of values for
- * row r of the result. Begins with a barrier, after which weights are in step. */
-UHAL_INLINE void add_weighted(UHAL_LOCAL T* chunk, UHAL_LOCAL const T* weights, const Matrix* values, INDEX first,
-                              INDEX slice, T result[PER_ITEM][COLUMNS]) {
-  const int32 x = (int32)UHAL_LOCAL_ID(0) % SIDE;
-  const int32 y = (int32)UHAL_LOCAL_ID(0) / SIDE;
+/* result += own @ values[first..., slice...], where own[r][c] is the weight of row first + c of values for row r of the
+ * result, through local memory, which nobody reads any more if all weights are kept there. */
+UHAL_INLINE void add_weighted(UHAL_LOCAL T* chunk, UHAL_LOCAL T* weights, T own[PER_ITEM][PER_ITEM],
+                              const Matrix* values, INDEX first, INDEX slice, T result[PER_ITEM][COLUMNS]) {
+  const int32 x = ITEM % SIDE;
+  const int32 y = ITEM / SIDE;
   const int32 rows = values->rows - first < TILE ? (int32)(values->rows - first) : TILE;
+  if (KEPT_WEIGHTS == TILE) store_weights(weights, own, 0);
   for (int32 start = 0; start < rows; start += CHUNK) {
     UHAL_BARRIER();
-    for (int32 i = (int32)UHAL_LOCAL_ID(0); i < CHUNK * WIDTH; i += GROUP) {
+    if (KEPT_WEIGHTS < TILE) store_weights(weights, own, start);
+    const int32 item = ITEM;
+    UHAL_UNROLL for (int32 part = 0; part < CHUNK * WIDTH / GROUP; ++part) {
+      const int32 i = item + part * GROUP;
       const INDEX row = first + start + i / WIDTH;
       const INDEX column = slice + i % WIDTH;
       T value = 0;
@@ -188,7 +219,7 @@ UHAL_INLINE void add_weighted(UHAL_LOCAL T* chunk, UHAL_LOCAL const T* weights, 
     UHAL_BARRIER();
     UHAL_UNROLL for (int32 c = 0; c < CHUNK; ++c) {
       T weight[PER_ITEM], value[COLUMNS];
-      LOAD_LOCAL(weight, weights + (start + c) * PITCH + y * PER_ITEM, PER_ITEM);
+      LOAD_LOCAL(weight, weights + (start % KEPT_WEIGHTS + c) * PITCH + y * PER_ITEM, PER_ITEM);
       UHAL_UNROLL for (int32 j = 0; j < COLUMNS; j += FOUR) LOAD_LOCAL(value + j, chunk + c * WIDTH + COLUMN(x, j), FOUR);
       UHAL_UNROLL for (int32 i = 0; i < PER_ITEM; ++i) {
         UHAL_UNROLL for (int32 j = 0; j < COLUMNS; ++j) result[i][j] += weight[i] * value[j];
@@ -200,8 +231,8 @@ UHAL_INLINE void add_weighted(UHAL_LOCAL T* chunk, UHAL_LOCAL const T* weights, 
 /* result[first..., slice...] = factor[row] * sums */
 UHAL_INLINE void store_rows(const Matrix* result, INDEX first, INDEX slice, T sums[PER_ITEM][COLUMNS],
                             const T factor[PER_ITEM]) {
-  const int32 x = (int32)UHAL_LOCAL_ID(0) % SIDE;
-  const int32 y = (int32)UHAL_LOCAL_ID(0) / SIDE;
+  const int32 x = ITEM % SIDE;
+  const int32 y = ITEM / SIDE;
   for (int32 i = 0; i < PER_ITEM; ++i) {
     const INDEX row = first + y * PER_ITEM + i;
     if (row >= result->rows) continue;
@@ -216,8 +247,8 @@ UHAL_INLINE void store_rows(const Matrix* result, INDEX first, INDEX slice, T su
 
 /* One number of each work-item for each of its rows, for all work-items of that row to read: exchange[row][x]. */
 UHAL_INLINE void exchange_rows(UHAL_LOCAL T* exchange, const T own[PER_ITEM]) {
-  const int32 x = (int32)UHAL_LOCAL_ID(0) % SIDE;
-  const int32 y = (int32)UHAL_LOCAL_ID(0) / SIDE;
+  const int32 x = ITEM % SIDE;
+  const int32 y = ITEM / SIDE;
   UHAL_BARRIER();
   for (int32 i = 0; i < PER_ITEM; ++i) exchange[(y * PER_ITEM + i) * SIDE + x] = own[i];
   UHAL_BARRIER();
@@ -233,16 +264,14 @@ typedef struct {
   int32 q, k, v, mask, y, logsumexp;
 } ForwardDtypes;
 
-UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void attention_forward(UHAL_POINTER(q), UHAL_POINTER(k), UHAL_POINTER(v),
+UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) UHAL_COMPACT void attention_forward(UHAL_POINTER(q), UHAL_POINTER(k), UHAL_POINTER(v),
                                                         UHAL_POINTER(mask), UHAL_POINTER(y), UHAL_POINTER(logsumexp),
                                                         Forward p, ForwardDtypes dtypes, T scale, int32 causal,
                                                         int32 has_mask, int32 has_logsumexp) {
   UHAL_LOCAL_MEMORY T4 chunk_memory[CHUNK_ELEMENTS / 4]; /* of T4, so that both are aligned */
-  UHAL_LOCAL_MEMORY T4 weights_memory[TILE * PITCH / 4];
+  UHAL_LOCAL_MEMORY T4 weights_memory[KEPT_WEIGHTS * PITCH / 4];
   UHAL_LOCAL T* chunk = (UHAL_LOCAL T*)chunk_memory;
   UHAL_LOCAL T* weights = (UHAL_LOCAL T*)weights_memory;
-  const int32 x = (int32)UHAL_LOCAL_ID(0) % SIDE;
-  const int32 item_row = (int32)UHAL_LOCAL_ID(0) / SIDE * PER_ITEM;
   UHAL_GLOBAL const char* masks = UHAL_ADDRESS(const char, mask);
   UHAL_GLOBAL char* sums = UHAL_ADDRESS(char, logsumexp);
 
@@ -272,6 +301,8 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void attention_forward(UHAL_POINTER(q),
     multiply(chunk, &queries, first, &keys, other, scores);
     finish_scores(scores, scale, has_mask, dtypes.mask, masks, of_mask, p.mask.row, p.mask.column, p.queries - first,
                   p.keys - other, first, other);
+    const int32 x = ITEM % SIDE;
+    const int32 item_row = ITEM / SIDE * PER_ITEM;
     for (int32 i = 0; i < PER_ITEM; ++i) {
       const INDEX row = first + item_row + i;
       own[i] = maximum[i];
@@ -300,10 +331,11 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void attention_forward(UHAL_POINTER(q),
         scores[i][j] = weight;
       }
     }
-    store_weights(weights, scores);
-    add_weighted(chunk, weights, &values, other, slice, average);
+    add_weighted(chunk, weights, scores, &values, other, slice, average);
   }
 
+  const int32 x = ITEM % SIDE;
+  const int32 item_row = ITEM / SIDE * PER_ITEM;
   exchange_rows(chunk, total);
   T factor[PER_ITEM];
   for (int32 i = 0; i < PER_ITEM; ++i) {
@@ -381,16 +413,14 @@ typedef struct {
  *   dv[n] = sum over m of p[m, n] * dy[m]        own = k, other = q,                                   factor = dy
  * with p = exp(score - logsumexp) and dscore = p * (dy @ v^T - offset) * scale; of_scores tells dscore from p, and
  * by_key whether the rows of the result are keys. The mask's strides are by rows of the result and of the other. */
-UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void attention_gradient(
+UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) UHAL_COMPACT void attention_gradient(
     UHAL_POINTER(own), UHAL_POINTER(other), UHAL_POINTER(own_value), UHAL_POINTER(other_value), UHAL_POINTER(factor),
     UHAL_POINTER(mask), UHAL_POINTER(offsets), UHAL_POINTER(result), Backward p,
     BackwardDtypes dtypes, T scale, int32 causal, int32 has_mask, int32 of_scores, int32 by_key) {
   UHAL_LOCAL_MEMORY T4 chunk_memory[CHUNK_ELEMENTS / 4]; /* of T4, so that both are aligned */
-  UHAL_LOCAL_MEMORY T4 weights_memory[TILE * PITCH / 4];
+  UHAL_LOCAL_MEMORY T4 weights_memory[KEPT_WEIGHTS * PITCH / 4];
   UHAL_LOCAL T* chunk = (UHAL_LOCAL T*)chunk_memory;
   UHAL_LOCAL T* weights = (UHAL_LOCAL T*)weights_memory;
-  const int32 x = (int32)UHAL_LOCAL_ID(0) % SIDE;
-  const int32 item_row = (int32)UHAL_LOCAL_ID(0) / SIDE * PER_ITEM;
   UHAL_GLOBAL const char* masks = UHAL_ADDRESS(const char, mask);
   const INDEX queries = by_key ? p.others : p.rows;
   const INDEX keys = by_key ? p.rows : p.others;
@@ -431,6 +461,8 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void attention_gradient(
     finish_scores(scores, scale, has_mask, dtypes.mask, masks, of_mask, p.mask.row, p.mask.column, p.rows - first,
                   p.others - start, first, start);
     UHAL_BARRIER(); /* weights of the tile before are no longer read */
+    const int32 x = ITEM % SIDE;
+    const int32 item_row = ITEM / SIDE * PER_ITEM;
     for (int32 i = 0; i < PER_ITEM; ++i) {
       const INDEX row = first + item_row + i;
       UHAL_UNROLL for (int32 j = 0; j < PER_ITEM; ++j) {
@@ -445,8 +477,7 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void attention_gradient(
         scores[i][j] = weight;
       }
     }
-    store_weights(weights, scores);
-    add_weighted(chunk, weights, &factors, start, slice, gradient);
+    add_weighted(chunk, weights, scores, &factors, start, slice, gradient);
   }
   T one[PER_ITEM];
   for (int32 i = 0; i < PER_ITEM; ++i) one[i] = 1;

@@ -14,6 +14,8 @@
  *   CHECKED_AXES                        the last so many spatial axes (2 or 3) along which taps may lie outside the
  *                                       image; 0: they never do
  *   SPLIT                               sums over a slice of the terms go to the workspace, for convolution_join
+ *   COMPACT                             within 64 registers, of tiles of 128 x 64: operands are read in fours, and what can
+ *                                       be looked up in local memory is not kept
  *   HAS_BIAS; UHAL_ACTIVATION; the dtypes A, SOURCE, BIAS, RESULT */
 #include "csrc/kernels/prelude/map_functions.h"
 #include "csrc/kernels/prelude/convolution_walk.h"
@@ -45,22 +47,26 @@
 #endif
 
 /* The sums of a work-item: neighbours are 1 apart along the fast axis, where a work-item's own lie 16 apart; along the
- * slow one its own lie side by side. */
+ * slow one its own lie side by side. COMPACT: along the fast axis, too, in fours. */
+#if COMPACT
+#define FAST_PLACE(fast) (4 * LANE + (fast) / 4 * 4 * SIDE + (fast) % 4)
+#else
+#define FAST_PLACE(fast) (LANE + SIDE * (fast))
+#endif
 #if RESULT_ALONG_ROWS
 #define FAST_SUMS ROW_SUMS
 #define SLOW_SUMS COLUMN_SUMS
-#define SUM_ROW(fast, slow) (lane + SIDE * (fast))
-#define SUM_COLUMN(fast, slow) (line * SLOW_SUMS + (slow))
+#define SUM_ROW(fast, slow) FAST_PLACE(fast)
+#define SUM_COLUMN(fast, slow) (LINE * SLOW_SUMS + (slow))
 #else
 #define FAST_SUMS COLUMN_SUMS
 #define SLOW_SUMS ROW_SUMS
-#define SUM_ROW(fast, slow) (line * SLOW_SUMS + (slow))
-#define SUM_COLUMN(fast, slow) (lane + SIDE * (fast))
+#define SUM_ROW(fast, slow) (LINE * SLOW_SUMS + (slow))
+#define SUM_COLUMN(fast, slow) FAST_PLACE(fast)
 #endif
 
-UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void convolution_gemm(UHAL_POINTER(a), UHAL_POINTER(source),
-                                                                UHAL_POINTER(bias), UHAL_POINTER(result),
-                                                                Product product) {
+UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) UHAL_COMPACT
+void convolution_gemm(UHAL_POINTER(a), UHAL_POINTER(source), UHAL_POINTER(bias), UHAL_POINTER(result), Product product) {
   UHAL_LOCAL_MEMORY T4 a_memory[2 * DEPTH * A_PITCH / 4];
   UHAL_LOCAL_MEMORY T4 source_memory[2 * DEPTH * SOURCE_PITCH / 4];
   UHAL_LOCAL_MEMORY Place column_places[COLUMNS];
@@ -70,9 +76,9 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void convolution_gemm(UHAL_POINTER(a), 
   UHAL_LOCAL T* const a_tiles = (UHAL_LOCAL T*)a_memory;
   UHAL_LOCAL T* const source_tiles = (UHAL_LOCAL T*)source_memory;
 
-  const int32 id = (int32)UHAL_LOCAL_ID(0);
-  const int32 lane = id % SIDE;
-  const int32 line = id / SIDE;
+  int32 id = (int32)UHAL_LOCAL_ID(0);
+#define LANE (id % SIDE)
+#define LINE (id / SIDE)
   const Part part = part_of(product, UHAL_GROUP_ID(0));
   const INDEX begin = part.begin;
   const INDEX end = part.end;
@@ -91,7 +97,7 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void convolution_gemm(UHAL_POINTER(a), 
   }
   if (id == 0) distance[0] = digits_of(product.terms, DEPTH);
   UHAL_BARRIER();
-#if !SOURCE_ALONG_TERMS
+#if !(SOURCE_ALONG_TERMS || COMPACT)
   const Place own_column = column_places[id % COLUMNS];
 #endif
 
@@ -101,7 +107,7 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void convolution_gemm(UHAL_POINTER(a), 
   }
 
   T a_next[A_SHARE], source_next[SOURCE_SHARE];
-#if SOURCE_ALONG_TERMS
+#if SOURCE_ALONG_TERMS || COMPACT
 #define COLUMN_PLACE(i) column_places[SOURCE_COLUMN(i)]
 #else
 #define COLUMN_PLACE(i) own_column
@@ -152,21 +158,28 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void convolution_gemm(UHAL_POINTER(a), 
     if (more) FETCH(1 - buffer, first + DEPTH);
     WALK_ON(buffer);
 #if RESULT_ALONG_ROWS
-    UHAL_LOCAL const T* const fast_tile = a_tiles + buffer * DEPTH * A_PITCH + lane;
-    UHAL_LOCAL const T4* const slow_tile = source_memory + (buffer * DEPTH * SOURCE_PITCH + line * SLOW_SUMS) / 4;
+    UHAL_LOCAL const T* const fast_tile = a_tiles + buffer * DEPTH * A_PITCH + FAST_PLACE(0);
+    UHAL_LOCAL const T* const slow_tile = source_tiles + buffer * DEPTH * SOURCE_PITCH + LINE * SLOW_SUMS;
 #define FAST_PITCH A_PITCH
 #define SLOW_PITCH SOURCE_PITCH
 #else
-    UHAL_LOCAL const T* const fast_tile = source_tiles + buffer * DEPTH * SOURCE_PITCH + lane;
-    UHAL_LOCAL const T4* const slow_tile = a_memory + (buffer * DEPTH * A_PITCH + line * SLOW_SUMS) / 4;
+    UHAL_LOCAL const T* const fast_tile = source_tiles + buffer * DEPTH * SOURCE_PITCH + FAST_PLACE(0);
+    UHAL_LOCAL const T* const slow_tile = a_tiles + buffer * DEPTH * A_PITCH + LINE * SLOW_SUMS;
 #define FAST_PITCH SOURCE_PITCH
 #define SLOW_PITCH A_PITCH
 #endif
     UHAL_UNROLL for (int32 term = 0; term < DEPTH; ++term) {
       T fast[FAST_SUMS];
+#if COMPACT
+      UHAL_UNROLL for (int32 i = 0; i < FAST_SUMS; i += 4) {
+        const T4 wide = *(UHAL_LOCAL const T4*)(fast_tile + term * FAST_PITCH + SIDE * i);
+        fast[i] = wide.x, fast[i + 1] = wide.y, fast[i + 2] = wide.z, fast[i + 3] = wide.w;
+      }
+#else
       UHAL_UNROLL for (int32 i = 0; i < FAST_SUMS; ++i) fast[i] = fast_tile[term * FAST_PITCH + SIDE * i];
+#endif
       UHAL_UNROLL for (int32 quad = 0; quad < SLOW_SUMS / 4; ++quad) {
-        const T4 slow = slow_tile[term * SLOW_PITCH / 4 + quad];
+        const T4 slow = *(UHAL_LOCAL const T4*)(slow_tile + term * SLOW_PITCH + 4 * quad);
         UHAL_UNROLL for (int32 i = 0; i < FAST_SUMS; ++i) {
           sums[4 * quad][i] += slow.x * fast[i];
           sums[4 * quad + 1][i] += slow.y * fast[i];
@@ -175,11 +188,13 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void convolution_gemm(UHAL_POINTER(a), 
         }
       }
     }
-    if (more) PUT(1 - buffer);
+    /* Without a branch the compact one multiplies before, where it reads: what PUT writes last nobody reads. */
+    if (COMPACT || more) PUT(1 - buffer);
     UHAL_BARRIER();
     buffer = 1 - buffer;
   }
 
+  UHAL_FORGET(id);
   PRODUCT_RESULT(part);
   UHAL_UNROLL for (int32 slow = 0; slow < SLOW_SUMS; ++slow) {
     UHAL_UNROLL for (int32 fast = 0; fast < FAST_SUMS; ++fast) {

@@ -3,7 +3,7 @@
  * while this one's are multiplied.
  *
  * Macros: TILE_M, TILE_N, TILE_K, MICRO_M, MICRO_N (multiples of 4), LANES_N (work-items along n that lie side by side
- * in a wavefront's 32), BUFFERS (2: one barrier a step, twice the local memory). */
+ * in a wavefront's 32), BUFFERS (2: one barrier a step, twice the local memory), COMPACT (1: within 64 registers). */
 #include "csrc/kernels/source/gemm_operands.h"
 
 #define THREADS_M (TILE_M / MICRO_M)
@@ -106,14 +106,18 @@ UHAL_INLINE void gemm_multiply(T sums[MICRO_M][MICRO_N], UHAL_LOCAL const T* a_t
   }
 }
 
+/* The place of a work-item in its group. */
+#define THREAD_N(id) ((id) / 32 % (THREADS_N / LANES_N) * LANES_N + (id) % 32 % LANES_N)
+#define THREAD_M(id) ((id) / 32 / (THREADS_N / LANES_N) * LANES_M + (id) % 32 / LANES_N)
+
 /* Groups are numbered so that those that run at a time share operands: down strips of this many tiles along m. */
 #define GEMM_STRIP 8
 
 /* Part `p` of `splits` takes k from p * split_length (a multiple of TILE_K) on; with more than one the sums go to
  * partial[p][product of the batch][row][column]. */
-UHAL_KERNEL UHAL_GROUP_SIZE(THREADS, 1, 1) void gemm_tile(GEMM_OPERANDS, UHAL_POINTER(partial), INDEX tiles_m,
-                                                          INDEX tiles_n, INDEX batch_count, INDEX splits,
-                                                          INDEX split_length, int32 a_mode, int32 b_mode) {
+UHAL_KERNEL UHAL_GROUP_SIZE(THREADS, 1, 1) UHAL_COMPACT
+void gemm_tile(GEMM_OPERANDS, UHAL_POINTER(partial), INDEX tiles_m, INDEX tiles_n, INDEX batch_count, INDEX splits,
+               INDEX split_length, int32 a_mode, int32 b_mode) {
   UHAL_LOCAL_MEMORY T4 a_memory[BUFFERS * A_ELEMENTS / 4];
   UHAL_LOCAL_MEMORY T4 b_memory[BUFFERS * B_ELEMENTS / 4];
   UHAL_LOCAL T* a_tile = (UHAL_LOCAL T*)a_memory;
@@ -134,11 +138,7 @@ UHAL_KERNEL UHAL_GROUP_SIZE(THREADS, 1, 1) void gemm_tile(GEMM_OPERANDS, UHAL_PO
   const INDEX first_column = tile_n * TILE_N;
   GEMM_MATRICES(product);
 
-  const int32 id = (int32)UHAL_LOCAL_ID(0);
-  const int32 block = id / 32;
-  const int32 lane = id % 32;
-  const int32 thread_n = (block % (THREADS_N / LANES_N)) * LANES_N + lane % LANES_N;
-  const int32 thread_m = (block / (THREADS_N / LANES_N)) * LANES_M + lane / LANES_N;
+  int32 id = (int32)UHAL_LOCAL_ID(0);
 
   const INDEX begin = split * split_length;
   const INDEX length = shape.k - begin < split_length ? shape.k - begin : split_length;
@@ -164,6 +164,9 @@ UHAL_KERNEL UHAL_GROUP_SIZE(THREADS, 1, 1) void gemm_tile(GEMM_OPERANDS, UHAL_PO
   int32 buffer = 0;
 #endif
   for (INDEX at = 0; at < length; at += TILE_K) {
+#if COMPACT && MICRO_M * MICRO_N > 16
+    UHAL_FORGET(id); /* places in memory are no more than arithmetic, and the sums need their registers */
+#endif
 #if BUFFERS == 1
     gemm_store_a(a_kept, a_tile, a_mode, id);
     gemm_store_b(b_kept, b_tile, b_mode, id);
@@ -175,10 +178,10 @@ UHAL_KERNEL UHAL_GROUP_SIZE(THREADS, 1, 1) void gemm_tile(GEMM_OPERANDS, UHAL_PO
       gemm_load_b(b_kept, b + next * shape.b_row, shape.b_column, shape.b_row, columns_left, length - next, b_mode, id);
     }
 #if BUFFERS == 1
-    gemm_multiply(sums, a_tile + 4 * thread_m, b_tile + 4 * thread_n);
+    gemm_multiply(sums, a_tile + 4 * THREAD_M(id), b_tile + 4 * THREAD_N(id));
     UHAL_BARRIER();
 #else
-    gemm_multiply(sums, a_tile + buffer * A_ELEMENTS + 4 * thread_m, b_tile + buffer * B_ELEMENTS + 4 * thread_n);
+    gemm_multiply(sums, a_tile + buffer * A_ELEMENTS + 4 * THREAD_M(id), b_tile + buffer * B_ELEMENTS + 4 * THREAD_N(id));
     buffer ^= 1;
     if (next < length) {
       gemm_store_a(a_kept, a_tile + buffer * A_ELEMENTS, a_mode, id);
@@ -187,13 +190,14 @@ UHAL_KERNEL UHAL_GROUP_SIZE(THREADS, 1, 1) void gemm_tile(GEMM_OPERANDS, UHAL_PO
 #endif
   }
 
+  UHAL_FORGET(id);
   UHAL_GLOBAL T* sums_out = UHAL_ADDRESS(T, partial) + (split * batch_count + product) * shape.m * shape.n;
   UHAL_UNROLL
   for (int32 i = 0; i < MICRO_M; ++i) {
-    const INDEX row = first_row + (i / 4) * 4 * THREADS_M + 4 * thread_m + i % 4;
+    const INDEX row = first_row + (i / 4) * 4 * THREADS_M + 4 * THREAD_M(id) + i % 4;
     UHAL_UNROLL
     for (int32 j = 0; j < MICRO_N; ++j) {
-      const INDEX column = first_column + (j / 4) * 4 * THREADS_N + 4 * thread_n + j % 4;
+      const INDEX column = first_column + (j / 4) * 4 * THREADS_N + 4 * THREAD_N(id) + j % 4;
       if (row < shape.m && column < shape.n) {
         if (splits > 1) {
           sums_out[row * shape.n + column] = sums[i][j];

@@ -1,7 +1,7 @@
 /* Sampling of images at given places, and its gradients (csrc/kernels/ops/grid_sample.cc).
  *
  * Macros: UHAL_WIDE_INDEX; dtypes X (of dx too), GRID, DGRID and Y (of dy too); AXES, 2 or 3 spatial axes; MODE, a
- * uhal_grid_sample_mode; OF_ and what is compiled; CHANNELS: the share of add_taps. */
+ * uhal_grid_sample_mode; WITH_IMAGES: grids name the images that they sample; OF_ and what is compiled; CHANNELS: the share of add_taps. */
 
 /* The views. Strides of images are those of N, C and the spatial axes, of grids those of N, y's spatial axes and the
  * coordinates. */
@@ -14,6 +14,9 @@ typedef struct {
   INDEX padding;  /* a uhal_grid_sample_padding; this and what follows as in the attributes */
   INDEX align_corners;
   INDEX edge_gradient;
+  INDEX in_pixels;
+  INDEX images; /* of x */
+  INDEX images_stride;
   INDEX x_lengths[AXES];
   INDEX y_lengths[AXES];
   INDEX x_strides[2 + AXES];
@@ -41,8 +44,8 @@ UHAL_INLINE void axis_taps(Plan plan, INDEX length, T coordinate, AxisTaps* taps
   const T last = n - 1;
   const T low = plan.align_corners ? C(0) : C(-0.5); /* where axes are mirrored, and how far from there again */
   const T span = plan.align_corners ? last : n;
-  taps->slope = span / 2;
-  T at = (coordinate + 1) * taps->slope + low;
+  taps->slope = plan.in_pixels ? C(1) : span / 2;
+  T at = plan.in_pixels ? coordinate : (coordinate + 1) * taps->slope + low;
   if (plan.padding == 0) {
     /* Far enough outside that no tap is inside, and no integer overflows. */
     if (!(at >= -2)) at = -2;
@@ -78,13 +81,14 @@ UHAL_INLINE void axis_taps(Plan plan, INDEX length, T coordinate, AxisTaps* taps
 
 /* A place: its image, its offsets without those of channels and coordinates, and what it reads along each axis. */
 typedef struct {
-  INDEX image;
+  INDEX image; /* -1: one that x does not have */
   INDEX y;
   INDEX dgrid;
   AxisTaps axes[AXES];
 } Place;
 
-UHAL_INLINE void find_place(Plan plan, INDEX number, UHAL_GLOBAL const GRID_STORAGE* grid, Place* place) {
+UHAL_INLINE void find_place(Plan plan, INDEX number, UHAL_GLOBAL const GRID_STORAGE* grid,
+                            UHAL_GLOBAL const int32* images, Place* place) {
   INDEX coordinates = 0;
   place->y = 0;
   place->dgrid = 0;
@@ -95,7 +99,12 @@ UHAL_INLINE void find_place(Plan plan, INDEX number, UHAL_GLOBAL const GRID_STOR
     place->dgrid += at * plan.dgrid_strides[1 + a];
     coordinates += at * plan.grid_strides[1 + a];
   }
+#if WITH_IMAGES
+  place->image = images[number * plan.images_stride];
+  if (place->image < 0 || place->image >= plan.images) place->image = -1;
+#else
   place->image = number;
+#endif
   place->y += number * plan.y_strides[0];
   place->dgrid += number * plan.dgrid_strides[0];
   coordinates += number * plan.grid_strides[0];
@@ -116,7 +125,7 @@ typedef struct {
 UHAL_INLINE T weight_of(AxisTaps taps, int32 second) { return second ? taps.fraction : 1 - taps.fraction; }
 
 UHAL_INLINE void find_tap(Plan plan, const Place* place, int32 number, Tap* tap) {
-  tap->is_inside = 1;
+  tap->is_inside = place->image >= 0;
   tap->pixel = 0;
   tap->x = place->image * plan.x_strides[0];
   tap->weight = 1;
@@ -151,7 +160,7 @@ UHAL_INLINE void find_share(Plan plan, INDEX item, INDEX places, Share* share) {
 
 /* x, grid -> y. A work-item has a share of a place's channels. */
 #ifdef OF_FORWARD
-UHAL_KERNEL void grid_sample(UHAL_POINTER(x), UHAL_POINTER(grid), UHAL_POINTER(y), Plan plan) {
+UHAL_KERNEL void grid_sample(UHAL_POINTER(x), UHAL_POINTER(grid), UHAL_POINTER(images), UHAL_POINTER(y), Plan plan) {
   UHAL_GLOBAL const X_STORAGE* x = UHAL_ADDRESS(const X_STORAGE, x);
   UHAL_GLOBAL const GRID_STORAGE* grid = UHAL_ADDRESS(const GRID_STORAGE, grid);
   UHAL_GLOBAL Y_STORAGE* y = UHAL_ADDRESS(Y_STORAGE, y);
@@ -159,7 +168,7 @@ UHAL_KERNEL void grid_sample(UHAL_POINTER(x), UHAL_POINTER(grid), UHAL_POINTER(y
     Share share;
     find_share(plan, i, plan.places, &share);
     Place place;
-    find_place(plan, share.place, grid, &place);
+    find_place(plan, share.place, grid, UHAL_ADDRESS(const int32, images), &place);
     Tap taps[TAPS];
     for (int32 t = 0; t < TAPS; ++t) find_tap(plan, &place, t, &taps[t]);
     for (INDEX c = share.first; c < share.last; ++c) {
@@ -175,15 +184,15 @@ UHAL_KERNEL void grid_sample(UHAL_POINTER(x), UHAL_POINTER(grid), UHAL_POINTER(y
 
 /* dy, x, grid -> dgrid. A work-item has a place. */
 #ifdef OF_BACKWARD_GRID
-UHAL_KERNEL void grid_sample_backward_grid(UHAL_POINTER(dy), UHAL_POINTER(x), UHAL_POINTER(grid), UHAL_POINTER(dgrid),
-                                           Plan plan) {
+UHAL_KERNEL void grid_sample_backward_grid(UHAL_POINTER(dy), UHAL_POINTER(x), UHAL_POINTER(grid), UHAL_POINTER(images),
+                                           UHAL_POINTER(dgrid), Plan plan) {
   UHAL_GLOBAL const Y_STORAGE* dy = UHAL_ADDRESS(const Y_STORAGE, dy);
   UHAL_GLOBAL const X_STORAGE* x = UHAL_ADDRESS(const X_STORAGE, x);
   UHAL_GLOBAL const GRID_STORAGE* grid = UHAL_ADDRESS(const GRID_STORAGE, grid);
   UHAL_GLOBAL DGRID_STORAGE* dgrid = UHAL_ADDRESS(DGRID_STORAGE, dgrid);
   UHAL_FOR_ITEMS(i, plan.count) {
     Place place;
-    find_place(plan, i, grid, &place);
+    find_place(plan, i, grid, UHAL_ADDRESS(const int32, images), &place);
     Tap taps[TAPS];
     T products[TAPS]; /* of what comes back with what was read */
     for (int32 t = 0; t < TAPS; ++t) {
@@ -211,11 +220,11 @@ UHAL_KERNEL void grid_sample_backward_grid(UHAL_POINTER(dy), UHAL_POINTER(x), UH
 
 #ifdef OF_BACKWARD_DATA
 /* The taps of all places as updates of pixels: the pixel's number among all images of x, or `outside`, and the weight. */
-UHAL_KERNEL void list_taps(UHAL_POINTER(grid), UHAL_POINTER(keys), UHAL_POINTER(weights), Plan plan, uint32 outside) {
+UHAL_KERNEL void list_taps(UHAL_POINTER(grid), UHAL_POINTER(images), UHAL_POINTER(keys), UHAL_POINTER(weights), Plan plan, uint32 outside) {
   UHAL_GLOBAL const GRID_STORAGE* grid = UHAL_ADDRESS(const GRID_STORAGE, grid);
   UHAL_FOR_ITEMS(i, plan.count) {
     Place place;
-    find_place(plan, i, grid, &place);
+    find_place(plan, i, grid, UHAL_ADDRESS(const int32, images), &place);
     for (int32 t = 0; t < TAPS; ++t) {
       Tap tap;
       find_tap(plan, &place, t, &tap);

@@ -53,12 +53,12 @@ typedef struct {
 #if UHAL_STRIDED
 
 UHAL_LAYOUT(Layout, UHAL_INPUTS + UHAL_OUTPUTS)
-#define DTYPE(k) ((int32)((dtypes >> (4 * (k))) & 15))
+#define DTYPE(k) ((int32)((dtypes >> (5 * (k))) & 31))
 #define LOAD(k) \
   v[k] = uhal_load(DTYPE(UHAL_OUTPUTS + k), UHAL_ADDRESS(const char, x##k), offsets[UHAL_OUTPUTS + k]);
 #define STORE(k) uhal_store(DTYPE(k), UHAL_ADDRESS(char, y##k), offsets[k], v[BYTE(UHAL_RESULTS, k)]);
 
-/* dtypes: the operands' uhal_dtype, 4 bits each. */
+/* dtypes: the operands' uhal_dtype, 5 bits each. */
 UHAL_KERNEL void strided(OPERAND_POINTERS const Parameters p, const Layout layout, int64 dtypes, INDEX count) {
   UHAL_FOR_ITEMS(i, count) {
     INDEX offsets[UHAL_INPUTS + UHAL_OUTPUTS];

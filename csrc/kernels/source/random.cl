@@ -1,8 +1,10 @@
 /* Random numbers and dropout (csrc/kernels/ops/random.cc): Philox4x32-10 (Salmon et al., "Parallel random numbers: as
  * easy as 1, 2, 3"). Words are used, and turned into numbers, as TensorFlow does.
  *
- * Macros: UHAL_WIDE_INDEX, UHAL_RANK; dtype Y; WIDE, whether a number takes two words; for dropout dtype X and DROPOUT,
- * else DISTRIBUTION, a uhal_distribution, and FRACTION_BITS, those of a word that make a uniform number. */
+ * Macros: UHAL_WIDE_INDEX, UHAL_RANK; dtype Y; WIDE, whether a number takes two words; TURN, whether the counter moves by
+ * a number in memory; DENSE, whether the views lie in row-major order, aligned to four elements, and WIDE is 0; for
+ * dropout dtype X and DROPOUT, else DISTRIBUTION, a uhal_distribution, and FRACTION_BITS, those of a word that make a
+ * uniform number. */
 
 /* A product and a sum each round, so that all devices give the same numbers. */
 UHAL_NO_CONTRACTION
@@ -11,6 +13,14 @@ UHAL_NO_CONTRACTION
 #define NUMBERS 2 /* of a block */
 #else
 #define NUMBERS 4
+#endif
+
+#if TURN
+#define TURN_POINTER UHAL_POINTER(turn),
+#define COUNTER_HIGH (counter_high + (uint64)UHAL_ADDRESS(const int64, turn)[0])
+#else
+#define TURN_POINTER
+#define COUNTER_HIGH counter_high
 #endif
 
 /* The words of the block that lies `skipped` after a 128-bit counter. */
@@ -49,15 +59,32 @@ UHAL_INLINE uint64 fraction_of(const uint32* words, int32 k, int32 bits) {
 UHAL_LAYOUT(DropoutLayout, 4) /* row-major order, y, x, mask */
 
 /* Numbers below `threshold`, in units of the last bit of a fraction, are dropped; the others multiplied by `scale`. */
-UHAL_KERNEL void dropout(UHAL_POINTER(y), UHAL_POINTER(x), UHAL_POINTER(mask), INDEX count, uint64 key,
+UHAL_KERNEL void dropout(UHAL_POINTER(y), UHAL_POINTER(x), UHAL_POINTER(mask), INDEX count, TURN_POINTER uint64 key,
                          uint64 counter_low, uint64 counter_high, uint64 threshold, T scale, DropoutLayout layout) {
+  const uint64 high = COUNTER_HIGH;
   UHAL_GLOBAL Y_STORAGE* to = UHAL_ADDRESS(Y_STORAGE, y);
   UHAL_GLOBAL const X_STORAGE* from = UHAL_ADDRESS(const X_STORAGE, x);
   UHAL_GLOBAL uint8* flags = UHAL_ADDRESS(uint8, mask);
   const INDEX blocks = (count + NUMBERS - 1) / NUMBERS;
   UHAL_FOR_ITEMS(block, blocks) {
     uint32 words[4];
-    draw_words(key, counter_low, counter_high, (uint64)block, words);
+    draw_words(key, counter_low, high, (uint64)block, words);
+#if DENSE
+    const INDEX first = block * NUMBERS;
+    if (first + NUMBERS <= count) {
+      T values[NUMBERS];
+      X_LOAD4(from, first, values);
+      uint8 kept[NUMBERS];
+      UHAL_UNROLL for (int32 k = 0; k < NUMBERS; ++k) {
+        kept[k] = fraction_of(words, k, 23) >= threshold;
+        values[k] = kept[k] ? values[k] * scale : 0;
+      }
+      Y_STORE4(to, first, values);
+      uhal_four_uint8 four;
+      four.x = kept[0], four.y = kept[1], four.z = kept[2], four.w = kept[3];
+      *(UHAL_GLOBAL uhal_four_uint8*)(flags + first) = four;
+    } else
+#endif
     for (int32 k = 0; k < NUMBERS && block * NUMBERS + k < count; ++k) {
       INDEX offsets[4] = {0, 0, 0, 0};
       UHAL_ADD_OFFSETS(layout, 4, block * NUMBERS + k, offsets);
@@ -103,8 +130,9 @@ UHAL_INLINE void normal_pair(const uint32* words, int32 k, T* values) {
 /* `first` and `second`: of integers the lowest and how many there are; of Bernoulli's trials the probability in units of
  * the last bit of a fraction. `a` and `b`: as uniform numbers, the lowest and the range; of normal ones, mean and
  * standard deviation. */
-UHAL_KERNEL void draw(UHAL_POINTER(y), INDEX count, uint64 key, uint64 counter_low, uint64 counter_high, uint64 first,
-                      uint64 second, T a, T b, RandomLayout layout) {
+UHAL_KERNEL void draw(UHAL_POINTER(y), INDEX count, TURN_POINTER uint64 key, uint64 counter_low, uint64 counter_high,
+                      uint64 first, uint64 second, T a, T b, RandomLayout layout) {
+  const uint64 high = COUNTER_HIGH;
   UHAL_GLOBAL Y_STORAGE* to = UHAL_ADDRESS(Y_STORAGE, y);
   const INDEX blocks = (count + NUMBERS - 1) / NUMBERS;
   UHAL_FOR_ITEMS(block, blocks) {
@@ -112,16 +140,16 @@ UHAL_KERNEL void draw(UHAL_POINTER(y), INDEX count, uint64 key, uint64 counter_l
     T values[NUMBERS];
 #if DISTRIBUTION == 2
     int32 filled = 0;
-    for (uint64 turn = 0; filled < NUMBERS; ++turn) {
+    for (uint64 again = 0; filled < NUMBERS; ++again) {
       T drawn[NUMBERS];
-      draw_words(key, counter_low, counter_high, (uint64)block * RESERVED_BLOCKS + turn, words);
+      draw_words(key, counter_low, high, (uint64)block * RESERVED_BLOCKS + again, words);
       for (int32 k = 0; k < NUMBERS; k += 2) normal_pair(words, k, drawn);
       for (int32 k = 0; k < NUMBERS; ++k) {
         if (fabs(drawn[k]) < 2 && filled < NUMBERS) values[filled++] = drawn[k] * b + a;
       }
     }
 #else
-    draw_words(key, counter_low, counter_high, (uint64)block, words);
+    draw_words(key, counter_low, high, (uint64)block, words);
 #if DISTRIBUTION == 3
     for (int32 k = 0; k < NUMBERS; ++k) values[k] = fraction_of(words, k, FRACTION_BITS) < first ? 1 : 0;
 #elif !UHAL_IS_FLOATING
@@ -141,6 +169,11 @@ UHAL_KERNEL void draw(UHAL_POINTER(y), INDEX count, uint64 key, uint64 counter_l
 #else
     for (int32 k = 0; k < NUMBERS; ++k) values[k] = unit(words, k) * b + a;
 #endif
+#endif
+#if DENSE
+    if ((block + 1) * NUMBERS <= count) {
+      Y_STORE4(to, block * NUMBERS, values);
+    } else
 #endif
     for (int32 k = 0; k < NUMBERS && block * NUMBERS + k < count; ++k) {
       INDEX offsets[2] = {0, 0};

@@ -3,7 +3,7 @@
  * rows, each is cut into parts: a first launch writes the totals of the parts, a second one begins each part with those
  * of the parts before.
  *
- * Macros: STEP (reduce_steps.h: sum to minimum), X: the dtype of x, UHAL_GROUP. */
+ * Macros: STEP (reduce_steps.h: sum to minimum, or log_sum_exp), X: the dtype of x, UHAL_GROUP. */
 #include "csrc/kernels/prelude/group.h"
 #include "csrc/kernels/prelude/rows.h"
 #include "csrc/kernels/prelude/reduce_steps.h"
@@ -19,6 +19,10 @@ UHAL_INLINE T combine(T a, T b) {
   return uhal_larger(a, b);
 #elif STEP == UHAL_STEP_MINIMUM
   return (a < b || a != a) ? a : b;
+#elif STEP == UHAL_STEP_LOG_SUM_EXP
+  const T larger = a > b ? a : b, smaller = a > b ? b : a;
+  if (larger - larger != 0) return smaller != smaller ? smaller : larger; /* infinite, or NaN */
+  return larger + log1p(exp(smaller - larger));
 #else
   return a + b;
 #endif

@@ -92,15 +92,17 @@ void map_then_sum(const Context& context, int function, Operands inputs, const V
 void multiply_grad(Context context, Input x, Input y, Input dz, int axis, Output dx, Output dy) {
   const Alignment operands(context, x.view(), y.view(), axis);
   const View &a = operands.first, &b = operands.second, gradient = dz.view();
-  map_then_sum(context, uhal_map_multiply, {&gradient, &a}, gradient, b, dy);
-  map_then_sum(context, uhal_map_multiply, {&gradient, &b}, gradient, a, dx);
+  const int function = is_complex(gradient.dtype) ? uhal_map_multiply_conjugate : uhal_map_multiply;
+  map_then_sum(context, function, {&gradient, &a}, gradient, b, dy);
+  map_then_sum(context, function, {&gradient, &b}, gradient, a, dx);
 }
 
 void divide_grad(Context context, Input x, Input y, Input, Input dz, int axis, Output dx, Output dy) {
   const Alignment operands(context, x.view(), y.view(), axis);
   const View &a = operands.first, &b = operands.second, gradient = dz.view();
   map_then_sum(context, uhal_map_divide_backward_divisor, {&a, &b, &gradient}, gradient, b, dy);
-  map_then_sum(context, uhal_map_divide, {&gradient, &b}, gradient, a, dx);
+  const int function = is_complex(gradient.dtype) ? uhal_map_divide_conjugate : uhal_map_divide;
+  map_then_sum(context, function, {&gradient, &b}, gradient, a, dx);
 }
 
 // Equal operands share the gradient evenly.
@@ -330,16 +332,16 @@ void dot_grad(Context context, Input x, Input y, Input dz, Output dx, Output dy)
 
 KernelTable arithmetic_kernels() {
   return {
-      UNIHAL_KERNEL("add", kReal, add),
+      UNIHAL_KERNEL("add", kEvery, add),
       UNIHAL_KERNEL("atan2", kFloats, binary<uhal_map_atan2>),
-      UNIHAL_KERNEL("divide", kNumbers, binary<uhal_map_divide>),
+      UNIHAL_KERNEL("divide", kNumbers | kComplex, binary<uhal_map_divide>),
       UNIHAL_KERNEL("elementwise_pow", kNumbers, binary<uhal_map_power>),
       UNIHAL_KERNEL("floor_divide", kNumbers, floor_divide),
       UNIHAL_KERNEL("maximum", kNumbers, binary<uhal_map_maximum>),
       UNIHAL_KERNEL("minimum", kNumbers, binary<uhal_map_minimum>),
-      UNIHAL_KERNEL("multiply", kReal, binary<uhal_map_multiply>),
+      UNIHAL_KERNEL("multiply", kEvery, binary<uhal_map_multiply>),
       UNIHAL_KERNEL("remainder", kNumbers, binary<uhal_map_floor_mod>),
-      UNIHAL_KERNEL("subtract", kNumbers, binary<uhal_map_subtract>),
+      UNIHAL_KERNEL("subtract", kNumbers | kComplex, binary<uhal_map_subtract>),
       UNIHAL_KERNEL("trunc_divide", kNumbers, binary<uhal_map_truncate_divide>),
       UNIHAL_KERNEL("copysign", kFloats, binary<uhal_map_copysign>),
       UNIHAL_KERNEL("heaviside", kNumbers, binary<uhal_map_heaviside>),
@@ -352,8 +354,8 @@ KernelTable arithmetic_kernels() {
       UNIHAL_KERNEL("swiglu", kFloats, swiglu),
       UNIHAL_KERNEL("grad_add", kFloats, binary<uhal_map_add>),
 
-      UNIHAL_KERNEL("add_raw", kReal, binary_at<uhal_map_add>),
-      UNIHAL_KERNEL("divide_raw", kNumbers, binary_at<uhal_map_divide>),
+      UNIHAL_KERNEL("add_raw", kEvery, binary_at<uhal_map_add>),
+      UNIHAL_KERNEL("divide_raw", kNumbers | kComplex, binary_at<uhal_map_divide>),
       UNIHAL_KERNEL("elementwise_pow_raw", kNumbers, binary_at<uhal_map_power>),
       UNIHAL_KERNEL("equal_raw", kReal, binary_test_at<uhal_map_equal>),
       UNIHAL_KERNEL("floor_divide_raw", kNumbers, floor_divide_at),
@@ -363,10 +365,10 @@ KernelTable arithmetic_kernels() {
       UNIHAL_KERNEL("less_than_raw", kReal, binary_test_at<uhal_map_less>),
       UNIHAL_KERNEL("maximum_raw", kNumbers, binary_at<uhal_map_maximum>),
       UNIHAL_KERNEL("minimum_raw", kNumbers, binary_at<uhal_map_minimum>),
-      UNIHAL_KERNEL("multiply_raw", kReal, binary_at<uhal_map_multiply>),
+      UNIHAL_KERNEL("multiply_raw", kEvery, binary_at<uhal_map_multiply>),
       UNIHAL_KERNEL("not_equal_raw", kReal, binary_test_at<uhal_map_not_equal>),
       UNIHAL_KERNEL("remainder_raw", kNumbers, binary_at<uhal_map_floor_mod>),
-      UNIHAL_KERNEL("subtract_raw", kNumbers, binary_at<uhal_map_subtract>),
+      UNIHAL_KERNEL("subtract_raw", kNumbers | kComplex, binary_at<uhal_map_subtract>),
 
       UNIHAL_KERNEL("dot", kFloats | kInt32And64, dot),
       UNIHAL_KERNEL("dot_grad", kFloats | kInt32And64, dot_grad),
@@ -376,9 +378,9 @@ KernelTable arithmetic_kernels() {
       UNIHAL_KERNEL("lerp_grad", kFloats, lerp_grad),
       UNIHAL_KERNEL("remainder_grad", kFloats, remainder_grad),
       UNIHAL_KERNEL("swiglu_grad", kFloats, swiglu_grad),
-      UNIHAL_KERNEL("add_grad", kNumbers, add_grad<false>),
+      UNIHAL_KERNEL("add_grad", kNumbers | kComplex, add_grad<false>),
       UNIHAL_KERNEL("copysign_grad", kFloats, copysign_grad),
-      UNIHAL_KERNEL("divide_grad", kFloats, divide_grad),
+      UNIHAL_KERNEL("divide_grad", kFloats | kComplex, divide_grad),
       UNIHAL_KERNEL("fmax_grad", kFloats, binary_grad<uhal_map_fmax_backward_first, uhal_map_fmax_backward_second>),
       UNIHAL_KERNEL("fmin_grad", kFloats, binary_grad<uhal_map_fmin_backward_first, uhal_map_fmin_backward_second>),
       UNIHAL_KERNEL("gammaincc_grad", kFloats, gammaincc_grad),
@@ -387,9 +389,9 @@ KernelTable arithmetic_kernels() {
                     choose_grad<uhal_map_maximum_backward_first, uhal_map_maximum_backward_second>),
       UNIHAL_KERNEL("minimum_grad", kFloats,
                     choose_grad<uhal_map_minimum_backward_first, uhal_map_minimum_backward_second>),
-      UNIHAL_KERNEL("multiply_grad", kFloats, multiply_grad),
+      UNIHAL_KERNEL("multiply_grad", kFloats | kComplex, multiply_grad),
       UNIHAL_KERNEL("polygamma_grad", kFloats, polygamma_grad),
-      UNIHAL_KERNEL("subtract_grad", kFloats, add_grad<true>),
+      UNIHAL_KERNEL("subtract_grad", kFloats | kComplex, add_grad<true>),
   };
 }
 

@@ -13,6 +13,8 @@ namespace unihal::paddle {
 
 inline bool is_floating(uhal_dtype dtype) { return dtype >= UHAL_FLOAT16 && dtype <= UHAL_FLOAT64; }
 
+inline bool is_complex(uhal_dtype dtype) { return dtype == UHAL_COMPLEX64 || dtype == UHAL_COMPLEX128; }
+
 // The dtype that statistics and optimizer state of x's dtype have.
 inline uhal_dtype accumulator(uhal_dtype dtype) { return dtype == UHAL_FLOAT64 ? UHAL_FLOAT64 : UHAL_FLOAT32; }
 

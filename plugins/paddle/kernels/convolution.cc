@@ -69,9 +69,64 @@ void grouped_conv_grad(Context context, Input x, Input filter, Input dy, Span<in
   convolution_grad(context, x, filter, dy, strides, paddings, algorithm, dilations, groups, data_format, dx, dw);
 }
 
+// ddy = conv(ddx, w) + conv(x, ddw); dx is what a convolution with ddw has, dw one of ddx.
+void convolution_double_grad(const Context& context, Input x, Input filter, Input dy, OptionalInput ddx,
+                             OptionalInput ddw, Span<int> strides, Span<int> paddings, Text algorithm,
+                             Span<int> dilations, int groups, Text data_format, Output dx, Output dw, Output ddy) {
+  const bool last = channels_last(data_format);
+  const View in = image(x.view(), last), w = filter.view(), gradient = image(dy.view(), last);
+  const auto attributes = attributes_of(context, in, w, gradient, strides, paddings, algorithm, dilations, groups);
+  const View din = ddx ? image(ddx.view(), last) : View(), dfilter = ddw ? ddw.view() : View();
+  if (ddy) {
+    const View dense = context.allocate(ddy, in.dtype);
+    const View out = image(dense, last);
+    if (ddx) {
+      context.run(UHAL_OP_CONVOLUTION, {&din, &w}, {&out}, &attributes);
+    } else {
+      fill_zero(context, dense);
+    }
+    if (ddw) {
+      const Scratch part(context, in.dtype, dense);
+      const View seen = image(part, last);
+      context.run(UHAL_OP_CONVOLUTION, {&in, &dfilter}, {&seen}, &attributes);
+      context.map(uhal_map_add, {&dense, &part}, {&dense});
+    }
+  }
+  if (dx) {
+    const View dense = context.allocate(dx, in.dtype);
+    const View out = image(dense, last);
+    if (ddw) {
+      context.run(UHAL_OP_CONVOLUTION_BACKWARD_DATA, {&gradient, &dfilter}, {&out}, &attributes);
+    } else {
+      fill_zero(context, dense);
+    }
+  }
+  if (dw) {
+    const View out = context.allocate(dw, w.dtype);
+    if (ddx) {
+      context.run(UHAL_OP_CONVOLUTION_BACKWARD_FILTER, {&din, &gradient}, {&out}, &attributes);
+    } else {
+      fill_zero(context, out);
+    }
+  }
+}
+void conv_double_grad(Context context, Input x, Input filter, Input dy, OptionalInput ddx, OptionalInput ddw,
+                      Span<int> strides, Span<int> paddings, Text algorithm, Span<int> dilations, int groups,
+                      Text data_format, Output dx, Output dw, Output ddy) {
+  convolution_double_grad(context, x, filter, dy, ddx, ddw, strides, paddings, algorithm, dilations, groups,
+                          data_format, dx, dw, ddy);
+}
+void grouped_conv_double_grad(Context context, Input x, Input filter, Input dy, OptionalInput ddx, OptionalInput ddw,
+                              Span<int> strides, Span<int> paddings, Text algorithm, int groups, Span<int> dilations,
+                              Text data_format, Output dx, Output dw, Output ddy) {
+  convolution_double_grad(context, x, filter, dy, ddx, ddw, strides, paddings, algorithm, dilations, groups,
+                          data_format, dx, dw, ddy);
+}
+
 // A transposed convolution is the gradient of one whose image is our output; filter (C_in, C_out/groups, ...).
-void conv_transpose(Context context, Input x, Input filter, Span<int> strides, Span<int> paddings, Span<int>, Integers,
-                    Text algorithm, int groups, Span<int> dilations, Text data_format, Output y) {
+template <class OutputSize>
+void conv_transpose(Context context, Input x, Input filter, Span<int> strides, Span<int> paddings, Span<int>,
+                    OutputSize, Text algorithm, int groups, Span<int> dilations, Text data_format, Output y) {
   const bool last = channels_last(data_format);
   const View in = image(x.view(), last), w = filter.view();
   const View out = image(context.allocate(y, in.dtype), last);
@@ -79,8 +134,9 @@ void conv_transpose(Context context, Input x, Input filter, Span<int> strides, S
   context.run(UHAL_OP_CONVOLUTION_BACKWARD_DATA, {&in, &w}, {&out}, &attributes);
 }
 
+template <class OutputSize>
 void conv_transpose_grad(Context context, Input x, Input filter, Input dy, Span<int> strides, Span<int> paddings,
-                         Span<int>, Integers, Text algorithm, int groups, Span<int> dilations, Text data_format,
+                         Span<int>, OutputSize, Text algorithm, int groups, Span<int> dilations, Text data_format,
                          Output dx, Output dw) {
   const bool last = channels_last(data_format);
   const View in = image(x.view(), last), w = filter.view(), gradient = image(dy.view(), last);
@@ -101,12 +157,18 @@ KernelTable convolution_kernels() {
   return {
       UNIHAL_KERNEL("conv2d", kFloats, conv),
       UNIHAL_KERNEL("conv2d_grad", kFloats, conv_grad),
+      UNIHAL_KERNEL("conv2d_double_grad", kFloats, conv_double_grad),
+      UNIHAL_KERNEL("conv3d_double_grad", kFloats, grouped_conv_double_grad),
       UNIHAL_KERNEL("conv3d", kFloats, grouped_conv),
       UNIHAL_KERNEL("conv3d_grad", kFloats, grouped_conv_grad),
       UNIHAL_KERNEL("depthwise_conv2d", kFloats, grouped_conv),
       UNIHAL_KERNEL("depthwise_conv2d_grad", kFloats, grouped_conv_grad),
-      UNIHAL_KERNEL("conv2d_transpose", kFloats, conv_transpose),
-      UNIHAL_KERNEL("conv2d_transpose_grad", kFloats, conv_transpose_grad),
+      UNIHAL_KERNEL("conv2d_transpose", kFloats, conv_transpose<Integers>),
+      UNIHAL_KERNEL("conv2d_transpose_grad", kFloats, conv_transpose_grad<Integers>),
+      UNIHAL_KERNEL("conv3d_transpose", kFloats, conv_transpose<Span<int>>),
+      UNIHAL_KERNEL("conv3d_transpose_grad", kFloats, conv_transpose_grad<Span<int>>),
+      UNIHAL_KERNEL("depthwise_conv2d_transpose", kFloats, conv_transpose<Integers>),
+      UNIHAL_KERNEL("depthwise_conv2d_transpose_grad", kFloats, conv_transpose_grad<Integers>),
   };
 }
 

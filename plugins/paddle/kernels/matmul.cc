@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <deque>
 #include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -85,10 +86,25 @@ void product_to_shape(const Context& context, const View& a, const View& b, cons
   sum_to_shape(context, full, target);
 }
 
-void matmul_grad(Context context, Input x, Input y, Input dz, bool transpose_x, bool transpose_y, Output dx,
-                 Output dy) {
-  const View a = as_left(transposed_if(x.view(), transpose_x)), b = as_right(transposed_if(y.view(), transpose_y));
-  const View dense = dz.view();
+// The conjugate of complex numbers; of others a view.
+class Conjugate : public View {
+ public:
+  Conjugate(const Context& context, const View& x) : View(x) {
+    if (!is_complex(dtype) || elements() == 0) return;
+    memory_.emplace(context, dtype, x);
+    context.map(uhal_map_conjugate, {&x}, {&*memory_});
+    static_cast<View&>(*this) = *memory_;
+  }
+
+ private:
+  std::optional<Scratch> memory_;
+};
+
+// Of z = x y, each transposed or not.
+void product_gradient(const Context& context, const View& x, const View& y, const View& dense, bool transpose_x,
+                      bool transpose_y, Output dx, Output dy) {
+  const Conjugate first(context, x), second(context, y);
+  const View a = as_left(transposed_if(first, transpose_x)), b = as_right(transposed_if(second, transpose_y));
   const View gradient = product_view(dense, a, b);
   // The gradient of the operand as multiplied; a transposed one is the other product, in the operand's own layout.
   if (dx) {
@@ -109,6 +125,36 @@ void matmul_grad(Context context, Input x, Input y, Input dz, bool transpose_x, 
       product_to_shape(context, a.transposed(), gradient, target);
     }
   }
+}
+
+void matmul_grad(Context context, Input x, Input y, Input dz, bool transpose_x, bool transpose_y, Output dx,
+                 Output dy) {
+  product_gradient(context, x.view(), y.view(), dz.view(), transpose_x, transpose_y, dx, dy);
+}
+
+// ddz = ddx y + x ddy; dx is what a product with ddy has, dy with ddx.
+void matmul_double_grad(Context context, Input x, Input y, Input dz, OptionalInput ddx, OptionalInput ddy,
+                        bool transpose_x, bool transpose_y, Output dx, Output dy, Output ddz) {
+  const View a = x.view(), b = y.view(), gradient = dz.view();
+  const Scratch sum(context, a.dtype, gradient), part(context, a.dtype, gradient);
+  if (ddz) {
+    const auto add = [&](const View& first, const View& second, const View& out) {
+      const View left = as_left(transposed_if(first, transpose_x)),
+                 right = as_right(transposed_if(second, transpose_y));
+      multiply_matrices(context, left, right, product_view(out, left, right));
+    };
+    fill_zero(context, sum);
+    if (ddx) add(ddx.view(), b, sum);
+    if (ddy) {
+      add(a, ddy.view(), part);
+      if (sum.elements() > 0) context.map(uhal_map_add, {&sum, &part}, {&sum});
+    }
+  }
+  if (dx && ddy) product_gradient(context, a, ddy.view(), gradient, transpose_x, transpose_y, dx, Output());
+  if (dx && !ddy) fill_zero(context, context.allocate(dx, a.dtype));
+  if (dy && ddx) product_gradient(context, ddx.view(), b, gradient, transpose_x, transpose_y, Output(), dy);
+  if (dy && !ddx) fill_zero(context, context.allocate(dy, b.dtype));
+  if (ddz) copy_or_cast(context, sum, context.allocate(ddz, a.dtype));
 }
 
 // The tensor as a matrix whose rows are its first `rows` axes.
@@ -271,12 +317,13 @@ void multi_dot_grad(Context context, InputList x, Input dy, OutputList dx) {
 
 KernelTable matmul_kernels() {
   return {
-      UNIHAL_KERNEL("matmul", kFloats, matmul),
-      UNIHAL_KERNEL("matmul_grad", kFloats, matmul_grad),
+      UNIHAL_KERNEL("matmul", kFloats | kComplex, matmul),
+      UNIHAL_KERNEL("matmul_grad", kFloats | kComplex, matmul_grad),
       UNIHAL_KERNEL("bmm", kFloats, bmm),
       UNIHAL_KERNEL("bmm_grad", kFloats, bmm_grad),
       UNIHAL_KERNEL("mv", kFloats, mv),
       UNIHAL_KERNEL("mv_grad", kFloats, mv_grad),
+      UNIHAL_KERNEL("matmul_double_grad", kFloats | kComplex, matmul_double_grad),
       UNIHAL_KERNEL("addmm", kFloats, addmm),
       UNIHAL_KERNEL("addmm_grad", kFloats, addmm_grad),
       UNIHAL_KERNEL("baddbmm", kFloats, addmm),

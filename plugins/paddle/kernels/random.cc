@@ -8,13 +8,16 @@
 namespace unihal::paddle {
 namespace {
 
-uint64_t key_of(const Context& context, int seed) {
-  return seed != 0 ? static_cast<uint64_t>(seed) : context.random_seed();
+// A given seed means the same numbers each time, also in each replay of a graph.
+Context::RandomSequence sequence_of(const Context& context, int seed) {
+  if (seed != 0) return {static_cast<uint64_t>(seed), nullptr};
+  return context.random_sequence();
 }
 
 void generate(const Context& context, uhal_distribution distribution, double a, double b, int seed, const View& y) {
-  const auto attributes = random_attributes(distribution, a, b, key_of(context, seed), 0);
-  context.run(UHAL_OP_RANDOM, {}, {&y}, &attributes);
+  const Context::RandomSequence sequence = sequence_of(context, seed);
+  const auto attributes = random_attributes(distribution, a, b, sequence.key, 0);
+  context.run(UHAL_OP_RANDOM, {sequence.turn}, {&y}, &attributes);
 }
 
 void uniform(Context context, Integers shape, Dtype dtype, Scalar low, Scalar high, int seed, Output y) {
@@ -187,9 +190,10 @@ void dropout(Context context, Input x, OptionalInput seed_tensor, Scalar p, bool
   }
   const View kept = context.allocate(mask, UHAL_UINT8);
   const int given = seed_tensor ? static_cast<int>(read_number(context, seed_tensor.view())) : fix_seed ? seed : 0;
-  auto attributes = random_attributes(UHAL_RANDOM_UNIFORM, p.number(), 0, key_of(context, given), 0);
+  const Context::RandomSequence sequence = sequence_of(context, given);
+  auto attributes = random_attributes(UHAL_RANDOM_UNIFORM, p.number(), 0, sequence.key, 0);
   attributes.scale_at_inference = !upscale;
-  context.run(UHAL_OP_DROPOUT, {&in}, {&out, &kept}, &attributes);
+  context.run(UHAL_OP_DROPOUT, {&in, sequence.turn}, {&out, &kept}, &attributes);
 }
 
 void dropout_grad(Context context, Input mask, Input dy, Scalar p, bool is_test, Text mode, Output dx) {

@@ -270,6 +270,74 @@ void repeat_interleave_grad(Context context, Input x, Input dy, int repeats, int
   sum_to_shape(context, repeated(gradient, along, repeats), to.unsqueezed(along + 1));
 }
 
+// The index along an axis that each of the results comes from: where the sum of repeats passes its number. The results
+// are as many as that sum, which the host has to know.
+class RepeatedIndices {
+ public:
+  RepeatedIndices(const Context& context, const View& repeats, int64_t length) {
+    if (repeats.rank != 1 || repeats.shape[0] != length) {
+      invalid(context, "there are " + std::to_string(repeats.elements()) + " repeats for an axis of length " +
+                           std::to_string(length));
+    }
+    int64_t count = 0;
+    const Scratch sums(context, UHAL_INT64, repeats);
+    if (length > 0) {
+      const Scratch wide(context, UHAL_INT64, repeats), least(context, UHAL_INT64, kOne, 1);
+      copy_or_cast(context, repeats, wide);
+      const auto minimum = reduce_attributes(UHAL_REDUCE_MINIMUM);
+      context.run(UHAL_OP_REDUCE, {&wide}, {&least}, &minimum);
+      const double smallest = read_number(context, least);
+      if (smallest < 0) invalid(context, "an element is to be repeated " + std::to_string(smallest) + " times");
+      uhal_scan_attributes scan = {};
+      scan.struct_size = sizeof scan;
+      scan.reduction = UHAL_REDUCE_SUM;
+      context.run(UHAL_OP_SCAN, {&wide}, {&sums}, &scan);
+      count = static_cast<int64_t>(read_number(context, sums.sliced(0, length - 1, 1)));
+    }
+    indices_.emplace(context, UHAL_INT64, &count, 1);
+    if (count == 0) return;
+    const Scratch numbers(context, UHAL_INT64, &count, 1);
+    uhal_iota_attributes iota = {};
+    iota.struct_size = sizeof iota;
+    iota.integer_step = 1;
+    context.run(UHAL_OP_IOTA, {}, {&numbers}, &iota);
+    uhal_search_attributes search = {};
+    search.struct_size = sizeof search;
+    search.right = 1;
+    context.run(UHAL_OP_SEARCH_SORTED, {&sums, &numbers}, {&*indices_}, &search);
+  }
+
+  const View& view() const { return *indices_; }
+
+ private:
+  static constexpr int64_t kOne[] = {1};
+  std::optional<Scratch> indices_;
+};
+
+void repeat_interleave_by_tensor(Context context, Input x, Input repeats, int axis, int64_t, Output y) {
+  const View in = x.rank() == 0 ? flat(x.view()) : x.view();
+  const int along = from_front(axis, in.rank);
+  const RepeatedIndices indices(context, repeats.view(), in.shape[along]);
+  int64_t dims[UHAL_MAX_RANK];
+  for (int i = 0; i < in.rank; ++i) dims[i] = i == along ? indices.view().shape[0] : in.shape[i];
+  const View out = context.allocate(y, in.dtype, dims, in.rank);
+  if (out.elements() == 0) return;
+  const auto attributes = index_attributes(along);
+  context.run(UHAL_OP_GATHER, {&in, &indices.view()}, {&out}, &attributes);
+}
+void repeat_interleave_by_tensor_grad(Context context, Input, Input repeats, Input dy, int axis, int64_t, Output dx) {
+  const View gradient = dy.view();
+  const View out = context.allocate(dx, gradient.dtype);
+  const View to = out.rank == 0 ? flat(out) : out;
+  const int along = from_front(axis, to.rank);
+  fill_zero(context, to);
+  const RepeatedIndices indices(context, repeats.view(), to.shape[along]);
+  if (gradient.elements() == 0) return;
+  auto attributes = index_attributes(along);
+  attributes.reduction = UHAL_REDUCE_SUM;
+  context.run(UHAL_OP_SCATTER, {&indices.view(), &gradient}, {&to}, &attributes);
+}
+
 // -- diagonals
 
 // A vector becomes a matrix with it as diagonal, of a matrix the diagonal is taken.
@@ -679,6 +747,9 @@ KernelTable rearrange_kernels() {
       UNIHAL_KERNEL("reduce_as_grad", kNumbers | kComplex, reduce_as_grad),
       UNIHAL_KERNEL("repeat_interleave", kFloats | kInt32And64, repeat_interleave),
       UNIHAL_KERNEL("repeat_interleave_grad", kFloats | kInt32And64, repeat_interleave_grad),
+      UNIHAL_KERNEL("repeat_interleave_with_tensor_index", kFloats | kInt32And64, repeat_interleave_by_tensor),
+      UNIHAL_KERNEL("repeat_interleave_with_tensor_index_grad", kFloats | kInt32And64,
+                    repeat_interleave_by_tensor_grad),
       UNIHAL_KERNEL("diag", kUsual, diag),
       UNIHAL_KERNEL("diag_grad", kUsual, diag_grad),
       UNIHAL_KERNEL("diagonal", kEvery, diagonal),

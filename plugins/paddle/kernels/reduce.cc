@@ -292,7 +292,7 @@ void add_n(Context context, MixedInputList list, Output y) {
 
 KernelTable reduce_kernels() {
   return {
-      UNIHAL_KERNEL("sum", kReal, sum),
+      UNIHAL_KERNEL("sum", kEvery, sum),
       UNIHAL_KERNEL("mean", kFloats, reduce<UHAL_REDUCE_MEAN>),
       UNIHAL_KERNEL("max", kNumbers, reduce<UHAL_REDUCE_MAXIMUM>),
       UNIHAL_KERNEL("min", kNumbers, reduce<UHAL_REDUCE_MINIMUM>),
@@ -302,7 +302,7 @@ KernelTable reduce_kernels() {
       UNIHAL_KERNEL("all", kReal, reduce_test<UHAL_REDUCE_ALL>),
       UNIHAL_KERNEL("any", kReal, reduce_test<UHAL_REDUCE_ANY>),
       // What programs of the old intermediate representation call.
-      UNIHAL_KERNEL("sum_raw", kReal, sum_or_all),
+      UNIHAL_KERNEL("sum_raw", kEvery, sum_or_all),
       UNIHAL_KERNEL("mean_raw", kFloats, reduce_or_all<UHAL_REDUCE_MEAN>),
       UNIHAL_KERNEL("max_raw", kNumbers, reduce_or_all<UHAL_REDUCE_MAXIMUM>),
       UNIHAL_KERNEL("min_raw", kNumbers, reduce_or_all<UHAL_REDUCE_MINIMUM>),
@@ -323,7 +323,7 @@ KernelTable reduce_kernels() {
       UNIHAL_KERNEL("p_norm_grad", kFloats, p_norm_grad),
       UNIHAL_KERNEL("prod_grad", kFloats, prod_grad),
       UNIHAL_KERNEL("squared_l2_norm_grad", kFloats, squared_l2_norm_grad),
-      UNIHAL_KERNEL("sum_grad", kNumbers, sum_grad<false>),
+      UNIHAL_KERNEL("sum_grad", kNumbers | kComplex, sum_grad<false>),
       UNIHAL_KERNEL("mean_grad", kFloats, sum_grad<true>),
       UNIHAL_KERNEL("mean_all_grad", kFloats, mean_all_grad),
       UNIHAL_KERNEL("max_grad", kFloats, extreme_grad<Integers>),

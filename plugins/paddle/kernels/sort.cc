@@ -1,4 +1,5 @@
 // Arg-reductions, sorting and scans.
+#include <algorithm>
 #include <cmath>
 
 #include "plugins/paddle/kernels/common.h"
@@ -157,6 +158,114 @@ void running_extreme_grad(Context context, Input, Input indices, Input dy, int a
   scatter_along(context, indices, dy, axis, dx);
 }
 
+// The element that would be at place k - 1 (from 1) of the sorted row, NaN last, and where it is.
+void kthvalue(Context context, Input x, int64_t k, int axis, bool, Output values, Output indices) {
+  const View in = with_rank(x.view(), 1);
+  const int along = from_front(axis, in.rank);
+  const View out = context.allocate(values, in.dtype), where = context.allocate(indices, UHAL_INT64);
+  if (out.elements() == 0) return;
+  int64_t dims[UHAL_MAX_RANK];
+  std::copy_n(in.shape, in.rank, dims);
+  dims[along] = k;
+  const Scratch smallest(context, in.dtype, dims, in.rank), places(context, UHAL_INT64, dims, in.rank);
+  const auto attributes = axis_attributes(along, false);
+  context.run(UHAL_OP_TOP_K, {&in}, {&smallest, &places}, &attributes);
+  dims[along] = 1;
+  copy_or_cast(context, smallest.sliced(along, k - 1, 1), out.reshaped(dims, in.rank));
+  copy_or_cast(context, places.sliced(along, k - 1, 1), where.reshaped(dims, in.rank));
+}
+// Of one element picked from each row.
+void scatter_one_along(const Context& context, const View& in, Input indices, Input dvalues, int axis, Output dx) {
+  const View out = with_rank(context.allocate(dx, in.dtype), 1);
+  const int along = from_front(axis, out.rank);
+  fill_zero(context, out);
+  if (out.elements() == 0) return;
+  int64_t dims[UHAL_MAX_RANK];
+  for (int i = 0; i < out.rank; ++i) dims[i] = i == along ? 1 : out.shape[i];
+  const View at = indices.view().reshaped(dims, out.rank), gradient = dvalues.view().reshaped(dims, out.rank);
+  const auto attributes = index_attributes(along);
+  context.run(UHAL_OP_SCATTER_ELEMENTS, {&at, &gradient}, {&out}, &attributes);
+}
+void kthvalue_grad(Context context, Input x, Input indices, Input dvalues, int64_t, int axis, bool, Output dx) {
+  scatter_one_along(context, x.shape_only(), indices, dvalues, axis, dx);
+}
+
+// The smallest of the most frequent elements of each row and the last place where it is: the end of the first longest
+// run of equals in the sorted row.
+void mode(Context context, Input x, int axis, bool, Output values, Output indices) {
+  const View in = with_rank(x.view(), 1);
+  const int along = from_front(axis, in.rank);
+  const View out = context.allocate(values, in.dtype), where = context.allocate(indices, UHAL_INT64);
+  if (out.elements() == 0) return;
+  const int64_t length = in.shape[along];
+  const Scratch sorted(context, in.dtype, in), order(context, UHAL_INT64, in);
+  const auto ascending = axis_attributes(along, false);
+  context.run(UHAL_OP_SORT, {&in}, {&sorted, &order}, &ascending);
+  // starts: 1 where a run begins; then the place of its beginning, and how far each element is from it.
+  const Scratch starts(context, UHAL_BOOL, in), runs(context, UHAL_INT64, in), numbers(context, UHAL_INT64, &length, 1);
+  fill(context, starts.sliced(along, 0, 1), 1, 1);
+  const View later = sorted.sliced(along, 1, length - 1), before = sorted.sliced(along, 0, length - 1);
+  const View begins = starts.sliced(along, 1, length - 1);
+  if (length > 1) context.map(uhal_map_not_equal, {&later, &before}, {&begins});
+  uhal_iota_attributes count = {};
+  count.struct_size = sizeof count;
+  count.integer_step = 1;
+  count.step = 1;
+  context.run(UHAL_OP_IOTA, {}, {&numbers}, &count);
+  int64_t dims[UHAL_MAX_RANK];
+  for (int i = 0; i < in.rank; ++i) dims[i] = i == along ? length : 1;
+  const View positions = numbers.reshaped(dims, in.rank);
+  context.map(uhal_map_multiply, {&starts, &positions}, {&runs});
+  const Scratch first(context, UHAL_INT64, in);
+  scan(context, runs, along, UHAL_REDUCE_MAXIMUM, first);
+  context.map(uhal_map_subtract, {&positions, &first}, {&runs});
+  for (int i = 0; i < in.rank; ++i) dims[i] = i == along ? 1 : in.shape[i];
+  const Scratch end(context, UHAL_INT64, dims, in.rank);
+  const auto largest = axis_attributes(along, true);
+  context.run(UHAL_OP_ARG_REDUCE, {&runs}, {&end}, &largest);
+  const auto picked = index_attributes(along);
+  const View value = out.reshaped(dims, in.rank), place = where.reshaped(dims, in.rank);
+  context.run(UHAL_OP_GATHER_ELEMENTS, {&sorted, &end}, {&value}, &picked);
+  context.run(UHAL_OP_GATHER_ELEMENTS, {&order, &end}, {&place}, &picked);
+}
+void mode_grad(Context context, Input x, Input indices, Input dvalues, int axis, bool, Output dx) {
+  scatter_one_along(context, x.shape_only(), indices, dvalues, axis, dx);
+}
+
+void logcumsumexp(Context context, Input x, int axis, bool flatten, bool exclusive, bool reverse, Output y) {
+  const View in = flatten ? flat(x.view()) : with_rank(x.view(), 1);
+  scan(context, in, flatten ? 0 : axis, UHAL_REDUCE_LOG_SUM_EXP, exclusive, reverse, y);
+}
+// exp(x) times the sum, over the results that an element is in, of gradient times exp(-result); positive and negative
+// gradients apart, in logarithms, so that nothing leaves the range.
+void logcumsumexp_grad(Context context, Input x, Input y, Input dy, int axis, bool flatten, bool exclusive,
+                       bool reverse, Output dx) {
+  const View in = flatten ? flat(x.view()) : with_rank(x.view(), 1);
+  const View forward = y.view().reshaped(in.shape, in.rank), gradient = dy.view().reshaped(in.shape, in.rank);
+  const View out = context.allocate(dx, in.dtype).reshaped(in.shape, in.rank);
+  if (out.elements() == 0) return;
+  const uhal_dtype dtype = accumulator(in.dtype);
+  const Scratch part(context, dtype, in), sums(context, dtype, in), zero(context, dtype, nullptr, 0);
+  const Scratch positive(context, dtype, in), negative(context, dtype, in);
+  fill_zero(context, zero);
+  const int along = flatten ? 0 : from_front(axis, in.rank);
+  for (const bool is_positive : {true, false}) {
+    const Scratch& result = is_positive ? positive : negative;
+    if (is_positive) {
+      context.map(uhal_map_maximum, {&gradient, &zero}, {&part});
+    } else {
+      context.map(uhal_map_negative, {&gradient}, {&part});
+      context.map(uhal_map_maximum, {&part, &zero}, {&part});
+    }
+    context.map(uhal_map_log, {&part}, {&part});
+    context.map(uhal_map_subtract, {&part, &forward}, {&part});
+    scan(context, part, along, UHAL_REDUCE_LOG_SUM_EXP, sums, exclusive, !reverse);
+    context.map(uhal_map_add, {&sums, &in}, {&sums});
+    context.map(uhal_map_exp, {&sums}, {&result});
+  }
+  context.map(uhal_map_subtract, {&positive, &negative}, {&out});
+}
+
 }  // namespace
 
 KernelTable sort_kernels() {
@@ -175,6 +284,12 @@ KernelTable sort_kernels() {
       UNIHAL_KERNEL("cummin", kNumbers, running_extreme<UHAL_REDUCE_MINIMUM>),
       UNIHAL_KERNEL("cummax_grad", kFloats, running_extreme_grad),
       UNIHAL_KERNEL("cummin_grad", kFloats, running_extreme_grad),
+      UNIHAL_KERNEL("kthvalue", kNumbers, kthvalue),
+      UNIHAL_KERNEL("kthvalue_grad", kFloats, kthvalue_grad),
+      UNIHAL_KERNEL("mode", kNumbers, mode),
+      UNIHAL_KERNEL("mode_grad", kFloats, mode_grad),
+      UNIHAL_KERNEL("logcumsumexp", kFloats, logcumsumexp),
+      UNIHAL_KERNEL("logcumsumexp_grad", kFloats, logcumsumexp_grad),
   };
 }
 

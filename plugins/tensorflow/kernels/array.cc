@@ -1,4 +1,5 @@
 // Data movement, casts and constants: each output element is one input element, or a given value.
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -28,7 +29,12 @@ class Transpose : public MovementKernel {
                                   " is not a permutation of the axes of shape " + to_text(input));
     }
     const View permuted = input.permuted(axes, input.rank);
-    context.copy(permuted, context.output_like(0, permuted));
+    write(context, permuted, context.output_like(0, permuted));
+  }
+
+ protected:
+  virtual void write(Context& context, const View& permuted, const View& output) const {
+    context.copy(permuted, output);
   }
 };
 
@@ -276,6 +282,43 @@ class Reverse : public MovementKernel {
   }
 };
 
+// Roll(input, shift, axis): along each axis the last elements come first, as two copies; axes given twice add up.
+class Roll : public MovementKernel {
+ public:
+  using MovementKernel::MovementKernel;
+  void move(Context& context) const override {
+    const View input = context.input(0);
+    const Shape shifts = context.host_integers(1), axes = context.host_integers(2);
+    const size_t ranks[] = {context.dims(1).size(), context.dims(2).size()};
+    if (!context.ok()) return;
+    if (input.rank < 1) return context.fail_invalid("Roll: input must be 1-D or higher");
+    if (ranks[0] > 1 || ranks[1] > 1 || ranks[0] != ranks[1] || shifts.size() != axes.size()) {
+      return context.fail_invalid("Roll: shift and axis must be scalars, or vectors of one length");
+    }
+    int64_t places[UHAL_MAX_RANK] = {};
+    for (size_t i = 0; i < axes.size(); ++i) {
+      const int axis = checked_axis(context, axes[i], input.rank);
+      if (!context.ok()) return;
+      const int64_t length = std::max<int64_t>(1, input.shape[axis]);
+      places[axis] = (places[axis] + shifts[i] % length + length) % length;
+    }
+    const View output = context.output_like(0, input);
+    if (context.ok() && output.elements() > 0) roll(context, input, output, places, 0);
+  }
+
+ private:
+  static void roll(Context& context, const View& from, const View& to, const int64_t* places, int axis) {
+    while (axis < from.rank && places[axis] == 0) ++axis;
+    if (axis == from.rank) {
+      context.copy(from, to);
+      return;
+    }
+    const int64_t shift = places[axis], rest = from.shape[axis] - shift;
+    roll(context, from.sliced(axis, 0, rest), to.sliced(axis, shift, rest), places, axis + 1);
+    roll(context, from.sliced(axis, rest, shift), to.sliced(axis, 0, shift), places, axis + 1);
+  }
+};
+
 // MatrixBandPart(input, lower, upper): a negative count keeps the whole triangle.
 class MatrixBandPart : public Kernel {
  public:
@@ -307,15 +350,150 @@ class MatrixBandPart : public Kernel {
   }
 };
 
+// ConjugateTranspose(x, perm)
+class ConjugateTranspose : public Transpose {
+ public:
+  using Transpose::Transpose;
+
+ protected:
+  void write(Context& context, const View& permuted, const View& output) const override {
+    context.map(uhal_map_conjugate, {&permuted}, {&output});
+  }
+};
+
+// Reverse(tensor, dims): an axis is reversed where dims, in host memory, is true.
+class ReverseByFlags : public MovementKernel {
+ public:
+  using MovementKernel::MovementKernel;
+  void move(Context& context) const override {
+    const View input = context.input(0);
+    const View flags = context.flat_input(1);
+    const Shape dims = context.dims(1);
+    if (!context.ok()) return;
+    if (dims != Shape{input.rank}) {
+      return context.fail_invalid("'dims' must be a vector with an entry for each axis of shape " + to_text(input) +
+                                  ", got " + to_text(dims));
+    }
+    View reversed = input;
+    for (int axis = 0; axis < input.rank; ++axis) {
+      const int64_t length = input.shape[axis];
+      if (static_cast<const bool*>(flags.data)[axis] && length > 1) {
+        reversed = reversed.sliced(axis, length - 1, length, -1);
+      }
+    }
+    const View output = context.output_like(0, input);
+    if (context.ok() && output.elements() > 0) context.copy(reversed, output);
+  }
+};
+
+// Empty(shape): zeros where that is asked for, else what memory held.
+class Empty : public Kernel {
+ public:
+  explicit Empty(Construction& construction)
+      : Kernel(construction), dtype_(construction.dtype("dtype")), zeros_(construction.boolean("init")) {}
+  void compute(Context& context) const override {
+    const Shape shape = context.host_vector(0);
+    if (!context.ok()) return;
+    const View output = context.flat_output(0, dtype_, shape);
+    if (context.ok() && zeros_ && output.elements() > 0) context.zero(output);
+  }
+
+ private:
+  uhal_dtype dtype_;
+  bool zeros_;
+};
+
+class DeepCopy : public Kernel {
+ public:
+  using Kernel::Kernel;
+  Merging merging() const override { return Merging::kSameShape; }
+  void compute(Context& context) const override {
+    const View input = context.input(0);
+    const View output = context.output_like(0, input);
+    if (context.ok() && output.elements() > 0) context.copy(input, output);
+  }
+};
+
+// InplaceUpdate, InplaceAdd, InplaceSub(x, i, v): rows i of x become v, or v more or less. The memory of x, if nobody
+// else has it.
+template <uhal_reduction kReduction, bool kNegate>
+class Inplace : public Kernel {
+ public:
+  using Kernel::Kernel;
+  void compute(Context& context) const override {
+    const View x = context.input(0);
+    const View rows = context.input(1);
+    View values = context.input(2);
+    if (!context.ok()) return;
+    Shape expected = shape_of(rows);
+    if (x.rank > 0) expected.insert(expected.end(), x.shape + 1, x.shape + x.rank);
+    if (x.rank == 0 || rows.rank > 1 || shape_of(values) != expected) {
+      return context.fail_invalid("i must be a scalar or a vector and v as many rows of x, got x " + to_text(x) +
+                                  ", i " + to_text(rows) + " and v " + to_text(values));
+    }
+    const int candidate = 0;
+    const View output = context.forwarded_output(0, x.dtype, x.shape, x.rank, &candidate, 1);
+    if (!context.ok() || output.elements() == 0) return;
+    if (output.data != x.data) context.copy(x, output);
+    if (values.elements() == 0) return;
+    if (kNegate) {
+      const View negative = context.temporary_like(values);
+      if (!context.ok() || !context.map(uhal_map_negative, {&values}, {&negative})) return;
+      values = negative;
+    }
+    // Numbers of rows wrap around.
+    const View wrapped = context.temporary(UHAL_INT32, rows.shape, rows.rank);
+    const View length = context.temporary(UHAL_INT32, nullptr, 0);
+    if (!context.ok() || !context.fill(length, 0, x.shape[0])) return;
+    context.map(uhal_map_floor_mod, {&rows, &length}, {&wrapped});
+    uhal_index_attributes attributes = index_attributes(0);
+    attributes.reduction = kReduction;
+    context.launch(UHAL_OP_SCATTER, {&wrapped, &values}, {&output}, &attributes);
+  }
+};
+
+// TileGrad(input, multiples): the sum of the repetitions.
+class TileGrad : public Kernel {
+ public:
+  using Kernel::Kernel;
+  void compute(Context& context) const override {
+    const Shape dims = context.dims(0);
+    const View input = context.flat_input(0);
+    const Shape multiples = context.host_vector(1);
+    if (!context.ok()) return;
+    if (multiples.size() != dims.size()) {
+      return context.fail_invalid("Expected multiples argument to be a vector of length " +
+                                  std::to_string(dims.size()) + " but got length " + std::to_string(multiples.size()));
+    }
+    Shape shape, from, to;
+    for (size_t i = 0; i < dims.size(); ++i) {
+      if (multiples[i] < 1 || dims[i] % multiples[i] != 0) {
+        return context.fail_invalid("Expected input_dim to be divisible by multiples, but " + std::to_string(dims[i]) +
+                                    " is not by " + std::to_string(multiples[i]));
+      }
+      shape.push_back(dims[i] / multiples[i]);
+      from.insert(from.end(), {multiples[i], shape.back()});
+      to.insert(to.end(), {1, shape.back()});
+    }
+    if (from.size() > UHAL_MAX_RANK) return context.refuse("more than 5 axes");
+    const View output = context.output(0, input.dtype, shape);
+    if (!context.ok() || output.elements() == 0) return;
+    const View repeated = input.reshaped(from), sum = output.reshaped(to);
+    const uhal_reduce_attributes attributes = reduce_attributes(UHAL_REDUCE_SUM);
+    context.launch(UHAL_OP_REDUCE, {&repeated}, {&sum}, &attributes);
+  }
+};
+
 }  // namespace
 
 void register_array(Registrar& registrar) {
   registrar.add_movement<Transpose>("Transpose", kAll, {"x", "y"}, {"perm"});
+  registrar.add_movement<Transpose>("ConjugateTranspose", kReal, {"x", "y"}, {"perm"});
+  registrar.add<ConjugateTranspose>("ConjugateTranspose", {{"T", kComplex}}, {"perm"});
   registrar.add<Cast>("Cast", {{"SrcT", kAll}, {"DstT", kAll}});
   registrar.add<Fill>("Fill", {{"T", without_int32(kAll)}}, {"dims", "value"});
   registrar.add<Fill>("Fill", {{"T", kInt32}, {"index_type", only(UHAL_INT64)}}, {"dims", "value"});
-  registrar.add<Range>("Range", {{"Tidx", only(UHAL_INT64) | only(UHAL_FLOAT32) | only(UHAL_FLOAT64)}},
-                       {"start", "limit", "delta"});
+  registrar.add<Range>("Range", {{"Tidx", only(UHAL_INT64) | kFloats}}, {"start", "limit", "delta"});
   registrar.add<FillLike<0>>("ZerosLike", {{"T", without_int32(kAll)}});
   registrar.add<FillLike<1>>("OnesLike", {{"T", without_int32(kAll)}});
   registrar.add<Share>("Snapshot", {{"T", kAll}});
@@ -323,7 +501,17 @@ void register_array(Registrar& registrar) {
   registrar.add_movement<BroadcastTo>("BroadcastTo", kAll, {"input", "output"}, {"shape"});
   registrar.add_movement<Tile>("Tile", kAll, {"input", "output"}, {"multiples"});
   registrar.add_movement<Reverse>("ReverseV2", kAll, {"tensor", "output"}, {"axis"});
-  registrar.add<MatrixBandPart>("MatrixBandPart", {{"T", kReal}}, {"num_lower", "num_upper"});
+  registrar.add_movement<ReverseByFlags>("Reverse", kAll, {"tensor", "output"}, {"dims"});
+  registrar.add<Empty>("Empty", {{"dtype", kAll}}, {"shape"});
+  registrar.add<DeepCopy>("DeepCopy", {{"T", without_int32(kAll)}});
+  const DtypeSet rows = without_int32(kNumbers | kComplex);
+  registrar.add<Inplace<UHAL_REDUCE_NONE, false>>("InplaceUpdate", {{"T", without_int32(kAll)}});
+  registrar.add<Inplace<UHAL_REDUCE_SUM, false>>("InplaceAdd", {{"T", rows}});
+  registrar.add<Inplace<UHAL_REDUCE_SUM, true>>("InplaceSub", {{"T", rows}});
+  registrar.add<TileGrad>("TileGrad", {{"T", kNumbers | kComplex}}, {"multiples"});
+  registrar.add<MatrixBandPart>("BatchMatrixBandPart", {{"T", kAll}}, {"num_lower", "num_upper"});
+  registrar.add<MatrixBandPart>("MatrixBandPart", {{"T", kAll}}, {"num_lower", "num_upper"});
+  registrar.add_movement<Roll>("Roll", kAll, {"input", "output"}, {"shift", "axis"});
 }
 
 }  // namespace unihal::tensorflow

@@ -91,13 +91,13 @@ class Forward : public Convolution<kFilter> {
   }
 };
 
-// (input sizes, filter, gradient) -> gradient of the input
-template <Filter kFilter>
+// (input sizes, filter, gradient) -> gradient of the input. The first versions take a tensor of these sizes.
+template <Filter kFilter, bool kSizesOfTensor = false>
 class BackwardInput : public Convolution<kFilter> {
  public:
   using Convolution<kFilter>::Convolution;
   void compute(Context& context) const override {
-    const Shape sizes = context.host_vector(0);
+    const Shape sizes = kSizesOfTensor ? context.dims(0) : context.host_vector(0);
     const View w = context.input(1);
     const View dy = context.input(2);
     if (!this->window_.fits(context, w) || !this->window_.fits(context, dy)) return;
@@ -124,13 +124,13 @@ class BackwardInput : public Convolution<kFilter> {
 };
 
 // (input, filter sizes, gradient) -> gradient of the filter
-template <Filter kFilter>
+template <Filter kFilter, bool kSizesOfTensor = false>
 class BackwardFilter : public Convolution<kFilter> {
  public:
   using Convolution<kFilter>::Convolution;
   void compute(Context& context) const override {
     const View x = context.input(0);
-    const Shape sizes = context.host_vector(1);
+    const Shape sizes = kSizesOfTensor ? context.dims(1) : context.host_vector(1);
     const View dy = context.input(2);
     if (!this->window_.fits(context, x) || !this->window_.fits(context, dy)) return;
     if (static_cast<int>(sizes.size()) != x.rank) {
@@ -167,6 +167,10 @@ void register_convolution(Registrar& registrar) {
   registrar.add<Forward<kDense>>("Conv3D", {{"T", kFloats}});
   registrar.add<BackwardInput<kDense>>("Conv3DBackpropInputV2", {{"T", kFloats}}, {"input_sizes"});
   registrar.add<BackwardFilter<kDense>>("Conv3DBackpropFilterV2", {{"T", kFloats}}, {"filter_sizes"});
+  const DtypeSet first = only(UHAL_FLOAT16) | only(UHAL_FLOAT32) | only(UHAL_FLOAT64);
+  registrar.add<BackwardInput<kDense, true>>("Conv3DBackpropInput", {{"T", first}});
+  registrar.add<BackwardFilter<kDense, true>>("Conv3DBackpropFilter", {{"T", first}});
+  registrar.add<Forward<kDense>>("Conv", {{"T", kFloats}});
   registrar.add<Forward<kDepthwise>>("DepthwiseConv2dNative", {{"T", kFloats}});
   registrar.add<BackwardInput<kDepthwise>>("DepthwiseConv2dNativeBackpropInput", {{"T", kFloats}}, {"input_sizes"});
   registrar.add<BackwardFilter<kDepthwise>>("DepthwiseConv2dNativeBackpropFilter", {{"T", kFloats}}, {"filter_sizes"});

@@ -4,29 +4,12 @@
 // Ids outside their segments are left out and no error, as in index.cc.
 #include <string>
 
+#include "plugins/tensorflow/kernels/number.h"
+#include "plugins/tensorflow/kernels/partition.h"
 #include "plugins/tensorflow/registrar.h"
 
 namespace unihal::tensorflow {
 namespace {
-
-uhal_segment_attributes segment_attributes(uhal_reduction reduction) {
-  uhal_segment_attributes attributes = {};
-  attributes.struct_size = sizeof attributes;
-  attributes.reduction = reduction;
-  attributes.ignore_out_of_range = 1;
-  return attributes;
-}
-
-// A number of device memory; waits for the stream. 0 if the context has failed.
-int64_t read_number(Context& context, const View& number) {
-  const int64_t one[] = {1};
-  const View wide = context.temporary(UHAL_INT64, one, 1);
-  if (!context.ok() || !context.cast(View(number.data, number.dtype, one, 1), wide)) return 0;
-  int64_t result = 0;
-  uhal_status status = uhal_copy(context.stream(), &result, wide.data, sizeof result, UHAL_COPY_DEVICE_TO_HOST);
-  if (status == UHAL_OK) status = uhal_stream_synchronize(context.stream());
-  return context.check(status) ? result : 0;
-}
 
 // Column `number` of a matrix.
 View column(const View& matrix, int number) {
@@ -41,9 +24,14 @@ class Where : public Kernel {
  public:
   using Kernel::Kernel;
   void compute(Context& context) const override {
-    const View mask = context.input(0);
+    View mask = context.input(0);
     const int64_t one[] = {1};
     if (!context.ok()) return;
+    if (contains(kComplex, mask.dtype)) {
+      const View complex = mask;
+      mask = context.temporary(UHAL_BOOL, complex.shape, complex.rank);
+      if (!context.ok() || !context.map(uhal_map_logical_or, {&complex, &complex}, {&mask})) return;
+    }
     const View count = context.temporary(UHAL_INT64, one, 1);
     if (!context.ok() || !context.launch(UHAL_OP_NONZERO, {&mask}, {&count})) return;
     const int64_t rows = read_number(context, count);
@@ -112,46 +100,86 @@ class Bound : public Kernel {
   uhal_dtype out_type_;
 };
 
-// DenseBincount(input, size, weights): counts, or sums of weights, of the numbers below size.
-class DenseBincount : public Kernel {
+// Bincount and DenseBincount(input, size, weights): counts, or sums of weights, of the numbers below size. A matrix is
+// counted row by row; with `binary_output` a count is 0 or 1.
+class Bincount : public Kernel {
  public:
-  explicit DenseBincount(Construction& construction)
-      : Kernel(construction), binary_(construction.boolean("binary_output")) {}
+  explicit Bincount(Construction& construction)
+      : Kernel(construction),
+        by_rows_(construction.has("binary_output")),
+        binary_(by_rows_ && construction.boolean("binary_output")) {}
   void compute(Context& context) const override {
     const View input = context.input(0);
     const int64_t size = context.host_scalar(1);
     const View weights = context.input(2);
     if (!context.ok()) return;
-    if (binary_) return context.refuse("binary output");
-    if (input.rank != 1) return context.refuse("rows that are counted apart");
     if (size < 0) {
-      return context.fail_invalid("DenseBincount: size must be non-negative, got " + std::to_string(size));
+      return context.fail_invalid(std::string(op()) + ": size must be non-negative, got " + std::to_string(size));
+    }
+    if (by_rows_ && input.rank > 2) {
+      return context.fail_invalid(std::string(op()) + ": input must be at most rank 2, got shape " + to_text(input));
     }
     const int64_t elements = input.elements();
-    if (weights.elements() != 0 && weights.elements() != elements) {
-      return context.fail_invalid("DenseBincount: weights must be of the shape of the numbers, or empty, got " +
+    if (weights.elements() != 0 && shape_of(weights) != shape_of(input)) {
+      return context.fail_invalid(std::string(op()) + ": weights must be of the shape of the numbers, or empty, got " +
                                   to_text(weights) + " and " + to_text(input));
     }
-    const View output = context.output(0, weights.dtype, Shape{size});
-    if (!context.ok() || size == 0) return;
-    const View ids = input.reshaped({elements});
+    const bool rows = by_rows_ && input.rank == 2;
+    const View output = context.output(0, weights.dtype, rows ? Shape{input.shape[0], size} : Shape{size});
+    if (!context.ok() || output.elements() == 0) return;
+    if (elements == 0) {
+      context.zero(output);
+      return;
+    }
+    const View flat = output.reshaped({output.elements()});
+    const View ids = rows ? ids_of_rows(context, input, size) : input.reshaped({elements});
     const uhal_segment_attributes attributes = segment_attributes(UHAL_REDUCE_SUM);
-    if (weights.elements() != 0) {
-      const View rows = weights.reshaped({elements});
-      context.launch(UHAL_OP_SEGMENT_REDUCE, {&rows, &ids}, {&output}, &attributes);
+    if (!binary_ && weights.elements() != 0) {
+      const View values = weights.reshaped({elements});
+      if (context.ok()) context.launch(UHAL_OP_SEGMENT_REDUCE, {&values, &ids}, {&flat}, &attributes);
       return;
     }
     // Whole numbers are counted faster, and without rounding.
     const int64_t one[] = {1};
     View ones = context.temporary(UHAL_INT64, one, 1);
-    const View counts = context.temporary(UHAL_INT64, output.shape, 1);
+    const View counts = context.temporary(UHAL_INT64, flat.shape, 1);
     if (!context.ok() || !context.fill(ones, 1, 1)) return;
     ones.shape[0] = elements;
     ones.strides[0] = 0;
-    if (context.launch(UHAL_OP_SEGMENT_REDUCE, {&ones, &ids}, {&counts}, &attributes)) context.cast(counts, output);
+    if (!context.launch(UHAL_OP_SEGMENT_REDUCE, {&ones, &ids}, {&counts}, &attributes)) return;
+    const View limit = ones.sliced(0, 0, 1);
+    if (binary_) context.map(uhal_map_minimum, {&counts, &limit}, {&counts});
+    context.cast(counts, flat);
   }
 
  private:
+  // Of element (row, column): row * size + number; -1 for a number that is none of 0 to size - 1.
+  static View ids_of_rows(Context& context, const View& input, int64_t size) {
+    const View ids = context.temporary(UHAL_INT64, input.shape, 2);
+    const View starts = context.temporary(UHAL_INT64, input.shape, 1);
+    const View inside = context.temporary(UHAL_BOOL, input.shape, 2);
+    const View above = context.temporary(UHAL_BOOL, input.shape, 2);
+    const int64_t three[] = {3};
+    const View limits = context.temporary(UHAL_INT64, three, 1);
+    if (!context.ok()) return ids;
+    uhal_iota_attributes count = {};
+    count.struct_size = sizeof count;
+    count.integer_step = size;
+    context.launch(UHAL_OP_IOTA, {}, {&starts}, &count);
+    const View zero = limits.sliced(0, 0, 1), top = limits.sliced(0, 1, 1), none = limits.sliced(0, 2, 1);
+    context.fill(zero, 0, 0);
+    context.fill(top, 0, size);
+    context.fill(none, 0, -1);
+    const View column = starts.unsqueezed(1);
+    context.map(uhal_map_less, {&input, &top}, {&inside});
+    context.map(uhal_map_greater_equal, {&input, &zero}, {&above});
+    context.map(uhal_map_logical_and, {&inside, &above}, {&inside});
+    context.map(uhal_map_add, {&input, &column}, {&ids});
+    context.map(uhal_map_select, {&inside, &ids, &none}, {&ids});
+    return ids.reshaped({input.elements()});
+  }
+
+  bool by_rows_;
   bool binary_;
 };
 
@@ -204,7 +232,7 @@ class SparseTensorDenseMatMul : public Kernel {
 }  // namespace
 
 void register_data_dependent(Registrar& registrar) {
-  registrar.add<Where>("Where", {{"T", kReal}});
+  registrar.add<Where>("Where", {{"T", kAll}});
   const std::initializer_list<TypeConstraint> segment = {{"T", kNumbers}, {"Tindices", kIndices}};
   registrar.add<Segment<UHAL_REDUCE_SUM>>("SegmentSum", segment);
   registrar.add<Segment<UHAL_REDUCE_MEAN>>("SegmentMean", segment);
@@ -215,7 +243,8 @@ void register_data_dependent(Registrar& registrar) {
   registrar.add<Bound<0>>("LowerBound", bound);
   registrar.add<Bound<1>>("UpperBound", bound);
   const DtypeSet counts = kIndices | only(UHAL_FLOAT32) | only(UHAL_FLOAT64);
-  registrar.add<DenseBincount>("DenseBincount", {{"T", counts}, {"Tidx", kIndices}}, {"size"});
+  registrar.add<Bincount>("DenseBincount", {{"T", counts}, {"Tidx", kIndices}}, {"size"});
+  registrar.add<Bincount>("Bincount", {{"T", counts}}, {"size"});
   registrar.add<SparseTensorDenseMatMul>("SparseTensorDenseMatMul", {{"T", kFloats}, {"Tindices", kIndices}},
                                          {"a_shape"});
 }

@@ -33,6 +33,9 @@ struct Band {
   }
 };
 
+// The dtypes that TensorFlow allows in Diag.
+constexpr DtypeSet kDiagonals = kFloats | kIndices | kComplex;
+
 class Diagonals : public Kernel {
  public:
   explicit Diagonals(Construction& construction) : Kernel(construction) {
@@ -202,9 +205,59 @@ class MatrixSetDiag : public Diagonals {
   }
 };
 
+// The elements of a square view (n, n) of dense memory that lie on its diagonal.
+View diagonal_of_square(const View& square, int64_t n) {
+  View result = square.reshaped({n});
+  result.strides[0] = n + 1;
+  return result;
+}
+
+// Diag(diagonal of any shape): a tensor of twice its axes.
+class Diag : public Kernel {
+ public:
+  using Kernel::Kernel;
+  void compute(Context& context) const override {
+    const Shape dims = context.dims(0);
+    const View diagonal = context.flat_input(0);
+    if (!context.ok()) return;
+    if (dims.empty()) return context.fail_invalid("Input must be at least rank 1, got 0");
+    Shape shape = dims;
+    shape.insert(shape.end(), dims.begin(), dims.end());
+    const View output = context.flat_output(0, diagonal.dtype, shape);
+    if (!context.ok() || output.elements() == 0) return;
+    context.zero(output);
+    context.copy(diagonal, diagonal_of_square(output, diagonal.elements()));
+  }
+};
+
+// DiagPart(tensor of shape D + D): what lies on its diagonal, of shape D.
+class DiagPart : public Kernel {
+ public:
+  using Kernel::Kernel;
+  void compute(Context& context) const override {
+    const Shape dims = context.dims(0);
+    const View input = context.flat_input(0);
+    if (!context.ok()) return;
+    const size_t half = dims.size() / 2;
+    if (dims.size() % 2 != 0 || !std::equal(dims.begin(), dims.begin() + static_cast<std::ptrdiff_t>(half),
+                                            dims.begin() + static_cast<std::ptrdiff_t>(half))) {
+      return context.fail_invalid("The rank of the tensor should be even, and both halves of its shape the same, got " +
+                                  to_text(dims));
+    }
+    const View output =
+        context.flat_output(0, input.dtype, Shape(dims.begin(), dims.begin() + static_cast<std::ptrdiff_t>(half)));
+    if (context.ok() && output.elements() > 0) context.copy(diagonal_of_square(input, output.elements()), output);
+  }
+};
+
 }  // namespace
 
 void register_diagonal(Registrar& registrar) {
+  registrar.add<Diag>("Diag", {{"T", kDiagonals}});
+  registrar.add<DiagPart>("DiagPart", {{"T", kDiagonals}});
+  registrar.add<MatrixDiag<false>>("BatchMatrixDiag", {{"T", kAll}});
+  registrar.add<MatrixDiagPart<false>>("BatchMatrixDiagPart", {{"T", kAll}});
+  registrar.add<MatrixSetDiag<false>>("BatchMatrixSetDiag", {{"T", kAll}});
   registrar.add<MatrixDiag<false>>("MatrixDiag", {{"T", kAll}});
   registrar.add<MatrixDiag<true>>("MatrixDiagV2", {{"T", kAll}}, {"k", "num_rows", "num_cols"});
   registrar.add<MatrixDiag<true>>("MatrixDiagV3", {{"T", kAll}}, {"k", "num_rows", "num_cols"});

@@ -255,6 +255,6 @@ class Einsum : public Kernel {
 
 }  // namespace
 
-void register_einsum(Registrar& registrar) { registrar.add<Einsum>("Einsum", {{"T", kFloats}}); }
+void register_einsum(Registrar& registrar) { registrar.add<Einsum>("Einsum", {{"T", kFloats | kComplex}}); }
 
 }  // namespace unihal::tensorflow

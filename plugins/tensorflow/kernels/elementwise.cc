@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 #include "plugins/tensorflow/registrar.h"
 
@@ -30,34 +31,34 @@ constexpr double kSoftplusThreshold = 40;
 
 constexpr MapRow kRows[] = {
     // arithmetic
-    {"Add", uhal_map_add, without_int32(kNumbers)},
-    {"AddV2", uhal_map_add, without_int32(kNumbers)},
-    {"Sub", uhal_map_subtract, without_int32(kNumbers)},
-    {"Mul", uhal_map_multiply, without_int32(kNumbers)},
-    {"Div", uhal_map_divide, without_int32(kNumbers)},
-    {"RealDiv", uhal_map_divide, kFloats},
+    {"Add", uhal_map_add, without_int32(kNumbers) | kComplex},
+    {"AddV2", uhal_map_add, without_int32(kNumbers) | kComplex},
+    {"Sub", uhal_map_subtract, without_int32(kNumbers) | kComplex},
+    {"Mul", uhal_map_multiply, without_int32(kNumbers) | kComplex},
+    {"Div", uhal_map_divide, without_int32(kNumbers) | kComplex},
+    {"RealDiv", uhal_map_divide, kFloats | kComplex},
     {"TruncateDiv", uhal_map_truncate_divide, without_int32(kIntegers)},
-    {"DivNoNan", uhal_map_divide_no_nan, kFloats},
-    {"MulNoNan", uhal_map_multiply_no_nan, kFloats},
+    {"DivNoNan", uhal_map_divide_no_nan, kFloats | kComplex},
+    {"MulNoNan", uhal_map_multiply_no_nan, kFloats | kComplex},
     {"FloorDiv", uhal_map_floor_divide, without_int32(kNumbers)},
     {"FloorMod", uhal_map_floor_mod, without_int32(kNumbers)},
     {"Mod", uhal_map_truncate_mod, kFloats | only(UHAL_INT64)},
     {"TruncateMod", uhal_map_truncate_mod, kFloats | only(UHAL_INT64)},
     {"Maximum", uhal_map_maximum, without_int32(kNumbers)},
     {"Minimum", uhal_map_minimum, without_int32(kNumbers)},
-    {"SquaredDifference", uhal_map_squared_difference, kFloats | only(UHAL_INT64)},
-    {"Pow", uhal_map_power, kFloats | only(UHAL_INT64)},
+    {"SquaredDifference", uhal_map_squared_difference, kFloats | only(UHAL_INT64) | kComplex},
+    {"Pow", uhal_map_power, kFloats | only(UHAL_INT64) | kComplex},
     {"Atan2", uhal_map_atan2, kFloats},
-    {"Neg", uhal_map_negative, without_int32(kSigned)},
+    {"Neg", uhal_map_negative, without_int32(kSigned) | kComplex},
     {"Abs", uhal_map_absolute, without_int32(kSigned)},
-    {"Sign", uhal_map_sign, without_int32(kSigned)},
-    {"Square", uhal_map_square, without_int32(kNumbers)},
-    {"Reciprocal", uhal_map_reciprocal, kFloats},
-    {"Inv", uhal_map_reciprocal, kFloats},
-    {"SelectV2", uhal_map_select, kReal},
-    {"Xdivy", uhal_map_x_divided_by_y, kFloats},
-    {"Xlogy", uhal_map_x_log_y, kFloats},
-    {"Xlog1py", uhal_map_x_log1p_y, kFloats},
+    {"Sign", uhal_map_sign, without_int32(kSigned) | kComplex},
+    {"Square", uhal_map_square, without_int32(kNumbers) | kComplex},
+    {"Reciprocal", uhal_map_reciprocal, kFloats | kComplex},
+    {"Inv", uhal_map_reciprocal, kFloats | kComplex},
+    {"SelectV2", uhal_map_select, kReal | kComplex},
+    {"Xdivy", uhal_map_x_divided_by_y, kFloats | kComplex},
+    {"Xlogy", uhal_map_x_log_y, kFloats | kComplex},
+    {"Xlog1py", uhal_map_x_log1p_y, kFloats | kComplex},
 
     // rounding
     {"Floor", uhal_map_floor, kFloats},
@@ -66,26 +67,26 @@ constexpr MapRow kRows[] = {
     {"Round", uhal_map_round_half_to_even, kFloats},
 
     // exponentials, logarithms, roots
-    {"Exp", uhal_map_exp, kFloats},
-    {"Expm1", uhal_map_expm1, kFloats},
-    {"Log", uhal_map_log, kFloats},
-    {"Log1p", uhal_map_log1p, kFloats},
-    {"Sqrt", uhal_map_sqrt, kFloats},
-    {"Rsqrt", uhal_map_rsqrt, kFloats},
+    {"Exp", uhal_map_exp, kFloats | kComplex},
+    {"Expm1", uhal_map_expm1, kFloats | kComplex},
+    {"Log", uhal_map_log, kFloats | kComplex},
+    {"Log1p", uhal_map_log1p, kFloats | kComplex},
+    {"Sqrt", uhal_map_sqrt, kFloats | kComplex},
+    {"Rsqrt", uhal_map_rsqrt, kFloats | kComplex},
 
     // trigonometric and hyperbolic
-    {"Sin", uhal_map_sin, kFloats},
-    {"Cos", uhal_map_cos, kFloats},
-    {"Tan", uhal_map_tan, kFloats},
-    {"Asin", uhal_map_asin, kFloats},
-    {"Acos", uhal_map_acos, kFloats},
-    {"Atan", uhal_map_atan, kFloats},
-    {"Sinh", uhal_map_sinh, kFloats},
-    {"Cosh", uhal_map_cosh, kFloats},
-    {"Tanh", uhal_map_tanh, kFloats},
-    {"Asinh", uhal_map_asinh, kFloats},
-    {"Acosh", uhal_map_acosh, kFloats},
-    {"Atanh", uhal_map_atanh, kFloats},
+    {"Sin", uhal_map_sin, kFloats | kComplex},
+    {"Cos", uhal_map_cos, kFloats | kComplex},
+    {"Tan", uhal_map_tan, kFloats | kComplex},
+    {"Asin", uhal_map_asin, kFloats | kComplex},
+    {"Acos", uhal_map_acos, kFloats | kComplex},
+    {"Atan", uhal_map_atan, kFloats | kComplex},
+    {"Sinh", uhal_map_sinh, kFloats | kComplex},
+    {"Cosh", uhal_map_cosh, kFloats | kComplex},
+    {"Tanh", uhal_map_tanh, kFloats | kComplex},
+    {"Asinh", uhal_map_asinh, kFloats | kComplex},
+    {"Acosh", uhal_map_acosh, kFloats | kComplex},
+    {"Atanh", uhal_map_atanh, kFloats | kComplex},
     {"Erf", uhal_map_erf, kFloats},
     {"Erfc", uhal_map_erfc, kFloats},
 
@@ -110,7 +111,7 @@ constexpr MapRow kRows[] = {
     {"LeakyRelu", uhal_map_leaky_relu, kFloats, kSameDtype, kAsGiven, {}, "alpha"},
     {"Elu", uhal_map_elu, kFloats, kSameDtype, kAsGiven, {1}},
     {"Selu", uhal_map_selu, kFloats, kSameDtype, kAsGiven, {kSeluScale, kSeluAlpha}},
-    {"Sigmoid", uhal_map_sigmoid, kFloats},
+    {"Sigmoid", uhal_map_sigmoid, kFloats | kComplex},
     {"Softplus", uhal_map_softplus, kFloats, kSameDtype, kAsGiven, {1, kSoftplusThreshold}},
     {"Softsign", uhal_map_softsign, kFloats},
 
@@ -118,8 +119,8 @@ constexpr MapRow kRows[] = {
     {"IsNan", uhal_map_is_nan, kFloats, kTruth},
     {"IsInf", uhal_map_is_infinite, kFloats, kTruth},
     {"IsFinite", uhal_map_is_finite, kFloats, kTruth},
-    {"Equal", uhal_map_equal, without_int32(kReal), kTruth},
-    {"NotEqual", uhal_map_not_equal, without_int32(kReal), kTruth},
+    {"Equal", uhal_map_equal, without_int32(kReal) | kComplex, kTruth},
+    {"NotEqual", uhal_map_not_equal, without_int32(kReal) | kComplex, kTruth},
     {"Less", uhal_map_less, without_int32(kNumbers), kTruth},
     {"LessEqual", uhal_map_less_equal, without_int32(kNumbers), kTruth},
     {"Greater", uhal_map_greater, without_int32(kNumbers), kTruth},
@@ -142,12 +143,12 @@ constexpr MapRow kRows[] = {
     {"SeluGrad", uhal_map_selu_backward, kFloats, kSameDtype, kSwapped, {kSeluScale, kSeluAlpha}},
     {"SoftplusGrad", uhal_map_softplus_backward, kFloats, kSameDtype, kSwapped, {1, kSoftplusThreshold}},
     {"SoftsignGrad", uhal_map_softsign_backward, kFloats, kSameDtype, kSwapped},
-    {"SigmoidGrad", uhal_map_sigmoid_backward, kFloats},
-    {"TanhGrad", uhal_map_tanh_backward, kFloats},
-    {"SqrtGrad", uhal_map_sqrt_backward, kFloats},
-    {"RsqrtGrad", uhal_map_rsqrt_backward, kFloats},
-    {"ReciprocalGrad", uhal_map_reciprocal_backward, kFloats},
-    {"InvGrad", uhal_map_reciprocal_backward, kFloats},
+    {"SigmoidGrad", uhal_map_sigmoid_backward, kFloats | kComplex},
+    {"TanhGrad", uhal_map_tanh_backward, kFloats | kComplex},
+    {"SqrtGrad", uhal_map_sqrt_backward, kFloats | kComplex},
+    {"RsqrtGrad", uhal_map_rsqrt_backward, kFloats | kComplex},
+    {"ReciprocalGrad", uhal_map_reciprocal_backward, kFloats | kComplex},
+    {"InvGrad", uhal_map_reciprocal_backward, kFloats | kComplex},
 };
 
 const MapRow& find_row(const char* op) {
@@ -197,6 +198,13 @@ class Map : public Kernel {
     }
     const View output = context.forwarded_output(0, dtype, shape.shape, shape.rank, candidates, candidate_count);
     if (row_.order == kSwapped) std::swap(inputs[0], inputs[1]);
+    const bool conjugates = row_.function != uhal_map_sigmoid_backward && row_.function != uhal_map_tanh_backward;
+    if (is_gradient_ && !conjugates && contains(kComplex, dtype)) {
+      // The ABI's gradients conjugate the forward's operand, these of TensorFlow's do not.
+      const View conjugate = context.temporary_like(inputs[0]);
+      if (!context.ok() || !context.map(uhal_map_conjugate, {&inputs[0]}, {&conjugate})) return;
+      inputs[0] = conjugate;
+    }
     const uhal_tensor* operands[kMaxInputs] = {&inputs[0], &inputs[1], &inputs[2]};
     const uhal_tensor* results[1] = {&output};
     uhal_op op = {};
@@ -225,6 +233,73 @@ class Map : public Kernel {
   uhal_map_attributes attributes_;
   bool shapes_must_match_ = true;
   bool is_gradient_ = false;  // its operands do not broadcast
+};
+
+// Functions whose result has the dtype that attribute "Tout" names: parts of complex numbers, and these of parts.
+template <uhal_map_function kFunction>
+class Convert : public Kernel {
+ public:
+  explicit Convert(Construction& construction) : Kernel(construction), dtype_(construction.dtype("Tout")) {}
+  Merging merging() const override { return Merging::kBroadcast; }
+  void compute(Context& context) const override {
+    const View first = context.input(0);
+    const View second = context.input_count() > 1 ? context.input(1) : first;
+    if (!context.ok()) return;
+    Shape joint;
+    if (!broadcast_shape(first, second, &joint)) {
+      return context.fail_invalid("Incompatible shapes: " + to_text(first) + " vs. " + to_text(second));
+    }
+    const View output = context.output(0, dtype_, joint);
+    if (context.input_count() > 1) {
+      context.map(kFunction, {&first, &second}, {&output});
+    } else {
+      context.map(kFunction, {&first}, {&output});
+    }
+  }
+
+ private:
+  uhal_dtype dtype_;
+};
+
+class Conjugate : public Kernel {
+ public:
+  using Kernel::Kernel;
+  Merging merging() const override { return Merging::kSameShape; }
+  void compute(Context& context) const override {
+    const View input = context.input(0);
+    if (!context.ok()) return;
+    const int candidate = 0;
+    const View output = context.forwarded_output(0, input.dtype, input.shape, input.rank, &candidate, 1);
+    context.map(uhal_map_conjugate, {&input}, {&output});
+  }
+};
+
+// ApproximateEqual(x, y): |x - y| < tolerance
+class ApproximateEqual : public Kernel {
+ public:
+  explicit ApproximateEqual(Construction& construction)
+      : Kernel(construction), tolerance_(construction.real("tolerance")) {}
+  Merging merging() const override { return Merging::kSameShape; }
+  void compute(Context& context) const override {
+    const View x = context.input(0);
+    const View y = context.input(1);
+    if (!context.ok()) return;
+    if (!same_shape(x, y)) {
+      return context.fail_invalid("x and y must be of the same shape. x shape: " + to_text(x) +
+                                  ". y shape: " + to_text(y));
+    }
+    const View output = context.output(0, UHAL_BOOL, x.shape, x.rank);
+    const View distance = context.temporary_like(x);
+    const View tolerance = context.temporary(x.dtype, nullptr, 0);
+    if (!context.ok()) return;
+    context.fill(tolerance, tolerance_, 0);
+    context.map(uhal_map_subtract, {&x, &y}, {&distance});
+    context.map(uhal_map_absolute, {&distance}, {&distance});
+    context.map(uhal_map_less, {&distance, &tolerance}, {&output});
+  }
+
+ private:
+  double tolerance_;
 };
 
 // ClipByValue(t, low, high), the limits being scalars or of t's shape.
@@ -333,8 +408,19 @@ void register_elementwise(Registrar& registrar) {
   registrar.add<ClipByValue>("ClipByValue", {{"T", kNumbers}});
   registrar.add<GradientOfOne<uhal_map_igamma_backward_first>>("IgammaGradA", {{"T", kWideFloats}});
   registrar.add<GradientOfOne<uhal_map_gamma_sample_backward>>("RandomGammaGrad", {{"T", kWideFloats}});
-  registrar.add<Select>("Select", {{"T", kReal}});
-  registrar.add<AddN>("AddN", {{"T", without_int32(kNumbers)}});
+  registrar.add<Select>("Select", {{"T", kAll}});
+  registrar.add<AddN>("AddN", {{"T", without_int32(kNumbers | kComplex)}});
+  for (const auto& [real, complex] :
+       {std::pair(UHAL_FLOAT32, UHAL_COMPLEX64), std::pair(UHAL_FLOAT64, UHAL_COMPLEX128)}) {
+    const std::initializer_list<TypeConstraint> parts = {{"T", only(complex)}, {"Tout", only(real)}};
+    registrar.add<Convert<uhal_map_real>>("Real", parts);
+    registrar.add<Convert<uhal_map_imaginary>>("Imag", parts);
+    registrar.add<Convert<uhal_map_angle>>("Angle", parts);
+    registrar.add<Convert<uhal_map_absolute>>("ComplexAbs", parts);
+    registrar.add<Convert<uhal_map_complex>>("Complex", {{"T", only(real)}, {"Tout", only(complex)}});
+  }
+  registrar.add<Conjugate>("Conj", {{"T", kComplex}});
+  registrar.add<ApproximateEqual>("ApproximateEqual", {{"T", kWideFloats | kReducedFloats}});
 }
 
 }  // namespace unihal::tensorflow

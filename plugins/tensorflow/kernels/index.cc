@@ -217,7 +217,7 @@ class OneHot : public Kernel {
  public:
   explicit OneHot(Construction& construction) : Kernel(construction), axis_(construction.integer("axis")) {}
   void compute(Context& context) const override {
-    const View indices = context.input(0);
+    View indices = context.input(0);
     const int64_t depth = context.host_scalar(1);
     const View on = context.input(2);
     const View off = context.input(3);
@@ -234,6 +234,11 @@ class OneHot : public Kernel {
     const View output = context.output(0, on.dtype, shape);
     const View hot = context.temporary(UHAL_BOOL, shape.data(), static_cast<int>(shape.size()));
     if (!context.ok() || output.elements() == 0) return;
+    if (!contains(kIndices, indices.dtype)) {
+      const View narrow = indices;
+      indices = context.temporary(UHAL_INT32, narrow.shape, narrow.rank);
+      if (!context.ok() || !context.cast(narrow, indices)) return;
+    }
     const uhal_index_attributes attributes = index_attributes(axis);
     context.launch(UHAL_OP_ONE_HOT, {&indices}, {&hot}, &attributes);
     context.map(uhal_map_select, {&hot, &on, &off}, {&output});
@@ -249,18 +254,22 @@ void register_index(Registrar& registrar) {
   registrar.add<Gather<true>>("GatherV2", {{"Tparams", kAll}, {"Tindices", kIndices}}, {"axis"});
   registrar.add<Gather<false>>("Gather", {{"Tparams", kAll}, {"Tindices", kIndices}});
   registrar.add<GatherNd>("GatherNd", {{"Tparams", kAll}, {"Tindices", kIndices}});
-  registrar.add<ScatterNd>("ScatterNd", {{"T", kReal}, {"Tindices", kIndices}}, {"shape"});
-  registrar.add<TensorScatter<UHAL_REDUCE_NONE>>("TensorScatterUpdate", {{"T", kReal}, {"Tindices", kIndices}});
-  registrar.add<TensorScatter<UHAL_REDUCE_SUM>>("TensorScatterAdd", {{"T", kNumbers}, {"Tindices", kIndices}});
-  registrar.add<TensorScatter<UHAL_REDUCE_SUM, true>>("TensorScatterSub", {{"T", kNumbers}, {"Tindices", kIndices}});
+  registrar.add<ScatterNd>("ScatterNd", {{"T", kAll}, {"Tindices", kIndices}}, {"shape"});
+  registrar.add<TensorScatter<UHAL_REDUCE_NONE>>("TensorScatterUpdate", {{"T", kAll}, {"Tindices", kIndices}});
+  registrar.add<TensorScatter<UHAL_REDUCE_SUM>>("TensorScatterAdd",
+                                                {{"T", kNumbers | kComplex}, {"Tindices", kIndices}});
+  registrar.add<TensorScatter<UHAL_REDUCE_SUM, true>>("TensorScatterSub",
+                                                      {{"T", kNumbers | kComplex}, {"Tindices", kIndices}});
+  registrar.add<TensorScatter<UHAL_REDUCE_SUM>>("ScatterNdNonAliasingAdd", {{"T", kAll}, {"Tindices", kIndices}});
   registrar.add<TensorScatter<UHAL_REDUCE_MAXIMUM>>("TensorScatterMax", {{"T", kNumbers}, {"Tindices", kIndices}});
   registrar.add<TensorScatter<UHAL_REDUCE_MINIMUM>>("TensorScatterMin", {{"T", kNumbers}, {"Tindices", kIndices}});
   const std::initializer_list<TypeConstraint> segment = {{"T", kNumbers}, {"Tindices", kIndices}};
-  registrar.add<UnsortedSegment<UHAL_REDUCE_SUM>>("UnsortedSegmentSum", segment, {"num_segments"});
-  registrar.add<UnsortedSegment<UHAL_REDUCE_PRODUCT>>("UnsortedSegmentProd", segment, {"num_segments"});
+  const std::initializer_list<TypeConstraint> sums = {{"T", kNumbers | kComplex}, {"Tindices", kIndices}};
+  registrar.add<UnsortedSegment<UHAL_REDUCE_SUM>>("UnsortedSegmentSum", sums, {"num_segments"});
+  registrar.add<UnsortedSegment<UHAL_REDUCE_PRODUCT>>("UnsortedSegmentProd", sums, {"num_segments"});
   registrar.add<UnsortedSegment<UHAL_REDUCE_MAXIMUM>>("UnsortedSegmentMax", segment, {"num_segments"});
   registrar.add<UnsortedSegment<UHAL_REDUCE_MINIMUM>>("UnsortedSegmentMin", segment, {"num_segments"});
-  registrar.add<OneHot>("OneHot", {{"T", kReal}, {"TI", kIndices}}, {"depth"});
+  registrar.add<OneHot>("OneHot", {{"T", kAll}, {"TI", kIndices | only(UHAL_UINT8) | only(UHAL_INT8)}}, {"depth"});
 }
 
 }  // namespace unihal::tensorflow

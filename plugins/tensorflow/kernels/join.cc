@@ -158,6 +158,41 @@ class Split : public MovementKernel {
   int64_t count_;
 };
 
+// _ParallelConcatStart(): memory for what _ParallelConcatUpdate(value, update) writes one row each of. The pair is what
+// TensorFlow makes of tf.parallel_stack.
+class ParallelConcatStart : public Kernel {
+ public:
+  explicit ParallelConcatStart(Construction& construction)
+      : Kernel(construction), dtype_(construction.dtype("dtype")), shape_(construction.shape("shape")) {}
+  void compute(Context& context) const override { context.output(0, dtype_, shape_); }
+
+ private:
+  uhal_dtype dtype_;
+  Shape shape_;
+};
+
+class ParallelConcatUpdate : public Kernel {
+ public:
+  explicit ParallelConcatUpdate(Construction& construction) : Kernel(construction), row_(construction.integer("loc")) {}
+  void compute(Context& context) const override {
+    const View value = context.input(0);
+    const View update = context.input(1);
+    if (!context.ok()) return;
+    Shape row = shape_of(value);
+    if (!row.empty()) row[0] = 1;
+    if (value.rank == 0 || row_ < 0 || row_ >= value.shape[0] || shape_of(update) != row) {
+      return context.fail_invalid("_ParallelConcatUpdate: the update has shape " + to_text(update) + " for row " +
+                                  std::to_string(row_) + " of " + to_text(value));
+    }
+    // All updates are given the same memory, and give it on.
+    if (update.elements() > 0) context.copy(update, value.sliced(0, row_, 1));
+    context.share(0, 0, value);
+  }
+
+ private:
+  int64_t row_;
+};
+
 }  // namespace
 
 void register_join(Registrar& registrar) {
@@ -167,6 +202,8 @@ void register_join(Registrar& registrar) {
   registrar.add_movement<Concat<false>>("ConcatV2", without_int32(kAll), {"values", "output"}, {"axis"});
   registrar.add_movement<Split<true>>("Split", kAll, {"value", "output"}, {"split_dim"});
   registrar.add_movement<Split<false>>("SplitV", kAll, {"value", "output"}, {"size_splits", "split_dim"});
+  registrar.add<ParallelConcatStart>("_ParallelConcatStart", {{"dtype", kAll}});
+  registrar.add<ParallelConcatUpdate>("_ParallelConcatUpdate", {{"T", kAll}});
 }
 
 }  // namespace unihal::tensorflow

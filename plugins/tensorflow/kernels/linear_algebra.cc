@@ -428,6 +428,96 @@ class Eig : public Kernel {
   bool vectors_;
 };
 
+// TridiagonalMatMul(superdiagonal, diagonal, subdiagonal (..., 1, n), rhs (..., n, k))
+class TridiagonalMatMul : public Kernel {
+ public:
+  using Kernel::Kernel;
+  void compute(Context& context) const override {
+    View diagonals[3];
+    for (int i = 0; i < 3; ++i) diagonals[i] = context.input(i);
+    const View rhs = context.input(3);
+    if (!context.ok()) return;
+    Shape expected = shape_of(rhs);
+    if (rhs.rank >= 2) {
+      expected[expected.size() - 2] = 1;
+      expected.back() = rhs.shape[rhs.rank - 2];
+    }
+    for (View& diagonal : diagonals) {
+      if (rhs.rank < 2 || shape_of(diagonal) != expected) {
+        return context.fail_invalid(
+            "TridiagonalMatMul: diagonals must have shape (..., 1, n) and the right-hand side "
+            "(..., n, k), got " +
+            to_text(diagonal) + " and " + to_text(rhs));
+      }
+      diagonal = diagonal.transposed();
+    }
+    const View output = context.output_like(0, rhs);
+    if (!context.ok() || output.elements() == 0) return;
+    const int axis = rhs.rank - 2;
+    const int64_t n = rhs.shape[axis];
+    context.map(uhal_map_multiply, {&diagonals[1], &rhs}, {&output});
+    if (n < 2) return;
+    // `first` is where the rows of the product begin, and 1 - first where those of the factor do.
+    const auto add = [&](const View& diagonal, int64_t first) {
+      const View to = output.sliced(axis, first, n - 1);
+      const View weight = diagonal.sliced(axis, first, n - 1);
+      const View factor = rhs.sliced(axis, 1 - first, n - 1);
+      context.map(uhal_map_multiply_add, {&weight, &factor, &to}, {&to});
+    };
+    add(diagonals[0], 0);
+    add(diagonals[2], 1);
+  }
+};
+
+// TridiagonalSolve(diagonals (..., 3, n): above, on and below the main one; rhs (..., n, k)), as a dense system.
+class TridiagonalSolve : public Kernel {
+ public:
+  explicit TridiagonalSolve(Construction& construction) : Kernel(construction) {
+    if (construction.has("perturb_singular") && construction.boolean("perturb_singular")) {
+      construction.refuse("perturb_singular");
+    }
+  }
+  void compute(Context& context) const override {
+    const View diagonals = context.input(0);
+    const View rhs = context.input(1);
+    if (!context.ok()) return;
+    const int64_t n = diagonals.rank < 2 ? 0 : diagonals.shape[diagonals.rank - 1];
+    Shape expected = shape_of(diagonals);
+    if (expected.size() >= 2) {
+      expected[expected.size() - 2] = n;
+      expected.back() = rhs.rank == diagonals.rank ? rhs.shape[rhs.rank - 1] : -1;
+    }
+    if (diagonals.rank < 2 || diagonals.shape[diagonals.rank - 2] != 3 || shape_of(rhs) != expected) {
+      return context.fail_invalid("Expected diagonals (..., 3, n) and a right-hand side (..., n, k), got " +
+                                  to_text(diagonals) + " and " + to_text(rhs));
+    }
+    constexpr int64_t kLargest = 2048;
+    if (n > kLargest) return context.refuse("a tridiagonal system of more than 2048 unknowns");
+    const View output = context.output_like(0, rhs);
+    if (!context.ok() || output.elements() == 0) return;
+    const View matrix = temporary(context, diagonals.dtype, batches_and(diagonals, {n, n}));
+    if (!context.ok() || !context.zero(matrix)) return;
+    const int row = diagonals.rank - 2;
+    for (int64_t i = 0; i < 3; ++i) {
+      const int64_t length = i == 1 ? n : n - 1;
+      if (length == 0) continue;
+      View to = matrix.sliced(row, i == 2 ? 1 : 0, 1).sliced(row + 1, i == 0 ? 1 : 0, 1);
+      to.rank -= 1;
+      to.shape[row] = length;
+      to.strides[row] = matrix.strides[row] + matrix.strides[row + 1];
+      View from = diagonals.sliced(row, i, 1).sliced(row + 1, i == 2 ? 1 : 0, length);
+      from.rank -= 1;
+      from.shape[row] = length;
+      from.strides[row] = diagonals.strides[row + 1];
+      context.copy(from, to);
+    }
+    Factors factors(context, matrix);
+    if (!context.ok()) return;
+    factors.solve(context, rhs, output);
+    factors.info.check("The input matrix is not invertible.");
+  }
+};
+
 }  // namespace
 
 void register_linear_algebra(Registrar& registrar) {
@@ -445,6 +535,10 @@ void register_linear_algebra(Registrar& registrar) {
   registrar.add<Qr>("Qr", {{"T", kMatrices}});
   registrar.add<SelfAdjointEig>("SelfAdjointEigV2", {{"T", kMatrices}});
   registrar.add<Svd>("Svd", {{"T", kMatrices}});
+  registrar.add<Svd>("BatchSvd", {{"T", kMatrices}});
+  registrar.add<TridiagonalSolve>("TridiagonalSolve", {{"T", kMatrices}});
+  registrar.add<TridiagonalMatMul>("TridiagonalMatMul", {{"T", kMatrices}});
+  registrar.add<MatrixTriangularSolve>("BatchMatrixTriangularSolve", {{"T", only(UHAL_FLOAT32) | only(UHAL_FLOAT64)}});
 }
 
 }  // namespace unihal::tensorflow

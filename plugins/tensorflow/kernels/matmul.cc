@@ -31,6 +31,10 @@ class MatMul : public Kernel {
     }
     if (transpose_a_) a = a.transposed();
     if (transpose_b_) b = b.transposed();
+    // Of complex matrices the batched ops take the adjoint.
+    if (batched_ && transpose_a_) a = conjugated(context, a);
+    if (batched_ && transpose_b_) b = conjugated(context, b);
+    if (!context.ok()) return;
     View a_batch = a;
     View b_batch = b;
     a_batch.rank -= 2;
@@ -54,6 +58,13 @@ class MatMul : public Kernel {
   }
 
  private:
+  static View conjugated(Context& context, const View& matrices) {
+    if (!contains(kComplex, matrices.dtype)) return matrices;
+    const View result = context.temporary_like(matrices);
+    if (context.ok()) context.map(uhal_map_conjugate, {&matrices}, {&result});
+    return result;
+  }
+
   bool transpose_a_;
   bool transpose_b_;
   bool batched_;
@@ -116,13 +127,13 @@ class BiasAddGrad : public Kernel {
 }  // namespace
 
 void register_matmul(Registrar& registrar) {
-  registrar.add<MatMul>("MatMul", {{"T", kFloats}});
-  registrar.add<MatMul>("BatchMatMul", {{"T", kFloats}});
-  registrar.add<MatMul>("BatchMatMulV2", {{"T", kFloats}});
+  registrar.add<MatMul>("MatMul", {{"T", kFloats | kComplex}});
+  registrar.add<MatMul>("BatchMatMul", {{"T", kFloats | kComplex}});
+  registrar.add<MatMul>("BatchMatMulV2", {{"T", kFloats | kComplex}});
   registrar.add<MatMul>("BatchMatMulV3", {{"Ta", kFloats}});
-  registrar.add<BiasAdd>("BiasAdd", {{"T", kFloats}});
-  registrar.add<BiasAdd>("BiasAddV1", {{"T", kFloats}});
-  registrar.add<BiasAddGrad>("BiasAddGrad", {{"T", kFloats}});
+  registrar.add<BiasAdd>("BiasAdd", {{"T", kNumbers | kComplex}});
+  registrar.add<BiasAdd>("BiasAddV1", {{"T", kNumbers | kComplex}});
+  registrar.add<BiasAddGrad>("BiasAddGrad", {{"T", kNumbers | kComplex}});
 }
 
 }  // namespace unihal::tensorflow

@@ -136,6 +136,96 @@ class BatchNormGrad : public BatchNormBase {
   }
 };
 
+// Local response normalization over channels, which lie last: y = x * N^-beta, N = bias + alpha * (the sum of the
+// squares of 2 * depth_radius + 1 channels).
+class LocalResponse : public Kernel {
+ public:
+  explicit LocalResponse(Construction& construction)
+      : Kernel(construction),
+        radius_(construction.integer("depth_radius")),
+        bias_(construction.real("bias")),
+        alpha_(construction.real("alpha")),
+        beta_(construction.real("beta")) {}
+
+ protected:
+  // The sums of neighbouring channels of float32: a pooling of one axis.
+  void sum_neighbours(Context& context, const View& x, const View& sums) const {
+    const int64_t channels = x.shape[x.rank - 1];
+    const View from = x.reshaped({x.elements() / channels, 1, channels});
+    const View to = sums.reshaped({x.elements() / channels, 1, channels});
+    uhal_pool_attributes attributes = pool_attributes(UHAL_POOL_AVERAGE_INCLUDE_PADDING);
+    attributes.window[0] = 2 * radius_ + 1;
+    attributes.pad_before[0] = attributes.pad_after[0] = radius_;
+    context.launch(UHAL_OP_POOL, {&from}, {&to}, &attributes);
+    context.map(uhal_map_scale, {&sums}, {&sums}, {static_cast<double>(2 * radius_ + 1), 0});
+  }
+
+  // N of the operation's definition.
+  View norm_of(Context& context, const View& x) const {
+    const View squares = context.temporary(UHAL_FLOAT32, x.shape, x.rank);
+    const View norm = context.temporary(UHAL_FLOAT32, x.shape, x.rank);
+    if (!context.ok()) return norm;
+    context.map(uhal_map_square, {&x}, {&squares});
+    sum_neighbours(context, squares, norm);
+    context.map(uhal_map_scale, {&norm}, {&norm}, {alpha_, bias_});
+    return norm;
+  }
+
+  bool fits(Context& context, const View& x) const {
+    if (context.ok() && x.rank != 4) context.fail_invalid("in must be 4-dimensional, got shape " + to_text(x));
+    return context.ok();
+  }
+
+  int64_t radius_;
+  double bias_;
+  double alpha_;
+  double beta_;
+};
+
+class LocalResponseNorm : public LocalResponse {
+ public:
+  using LocalResponse::LocalResponse;
+  void compute(Context& context) const override {
+    const View x = context.input(0);
+    if (!fits(context, x)) return;
+    const View output = context.output_like(0, x);
+    if (!context.ok() || output.elements() == 0) return;
+    const View norm = norm_of(context, x);
+    if (!context.ok()) return;
+    context.map(uhal_map_power_scalar, {&norm}, {&norm}, {-beta_});
+    context.map(uhal_map_multiply, {&x, &norm}, {&output});
+  }
+};
+
+// (gradient, input, output): dy * N^-beta - 2 * alpha * beta * x * (the sum of the neighbours' dy * y / N)
+class LocalResponseNormGrad : public LocalResponse {
+ public:
+  using LocalResponse::LocalResponse;
+  void compute(Context& context) const override {
+    const View dy = context.input(0);
+    const View x = context.input(1);
+    const View y = context.input(2);
+    if (!fits(context, x)) return;
+    if (shape_of(dy) != shape_of(x) || shape_of(y) != shape_of(x)) {
+      return context.fail_invalid("input_grads, input_image, and out_image should have the same shape, got " +
+                                  to_text(dy) + ", " + to_text(x) + " and " + to_text(y));
+    }
+    const View output = context.output_like(0, x);
+    if (!context.ok() || output.elements() == 0) return;
+    const View norm = norm_of(context, x);
+    const View part = context.temporary(UHAL_FLOAT32, x.shape, x.rank);
+    const View sums = context.temporary(UHAL_FLOAT32, x.shape, x.rank);
+    if (!context.ok()) return;
+    context.map(uhal_map_multiply, {&dy, &y}, {&part});
+    context.map(uhal_map_divide, {&part, &norm}, {&part});
+    sum_neighbours(context, part, sums);
+    context.map(uhal_map_multiply, {&x, &sums}, {&sums});
+    context.map(uhal_map_scale, {&sums}, {&sums}, {-2 * alpha_ * beta_, 0});
+    context.map(uhal_map_power_scalar, {&norm}, {&norm}, {-beta_});
+    context.map(uhal_map_multiply_add, {&dy, &norm, &sums}, {&output});
+  }
+};
+
 }  // namespace
 
 void register_norm(Registrar& registrar) {
@@ -146,6 +236,9 @@ void register_norm(Registrar& registrar) {
   registrar.add<BatchNormGrad>("FusedBatchNormGrad", {{"T", only(UHAL_FLOAT32)}});
   registrar.add<BatchNormGrad>("FusedBatchNormGradV2", {{"T", kNormFloats}});
   registrar.add<BatchNormGrad>("FusedBatchNormGradV3", {{"T", kNormFloats}});
+  const DtypeSet local = kReducedFloats | only(UHAL_FLOAT32);
+  registrar.add<LocalResponseNorm>("LRN", {{"T", local}});
+  registrar.add<LocalResponseNormGrad>("LRNGrad", {{"T", local}});
 }
 
 }  // namespace unihal::tensorflow

@@ -153,10 +153,10 @@ class TopK : public Kernel {
     const View input = context.input(0);
     const int64_t k = context.host_scalar(1);
     if (!context.ok()) return;
-    if (k < 0) return context.fail_invalid("TopKV2: k must not be negative, got " + std::to_string(k));
+    if (k < 0) return context.fail_invalid(std::string(op()) + ": k must not be negative, got " + std::to_string(k));
     if (input.rank == 0 || k > input.shape[input.rank - 1]) {
-      return context.fail_invalid("TopKV2: input must have at least k = " + std::to_string(k) + " columns, got shape " +
-                                  to_text(input));
+      return context.fail_invalid(std::string(op()) + ": input must have at least k = " + std::to_string(k) +
+                                  " columns, got shape " + to_text(input));
     }
     Shape shape = shape_of(input);
     shape.back() = k;
@@ -170,13 +170,134 @@ class TopK : public Kernel {
   uhal_dtype index_dtype_;
 };
 
+// ApproxTopK(input): the exact answer, which is one of those allowed.
+class ApproxTopK : public Kernel {
+ public:
+  explicit ApproxTopK(Construction& construction)
+      : Kernel(construction),
+        k_(construction.integer("k")),
+        axis_(construction.integer("reduction_dimension")),
+        largest_(construction.boolean("is_max_k")) {
+    if (!construction.boolean("aggregate_to_topk")) construction.refuse("aggregate_to_topk=False");
+  }
+  void compute(Context& context) const override {
+    const View input = context.input(0);
+    if (!context.ok()) return;
+    const int axis = checked_axis(context, axis_, input.rank);
+    if (!context.ok()) return;
+    if (k_ < 0 || k_ > input.shape[axis]) {
+      return context.fail_invalid("input must have at least k(=" + std::to_string(k_) + ") elements along axis " +
+                                  std::to_string(axis) + ", got shape " + to_text(input));
+    }
+    Shape shape = shape_of(input);
+    shape[static_cast<size_t>(axis)] = k_;
+    const View values = context.output(0, input.dtype, shape);
+    const View indices = context.output(1, UHAL_INT32, shape);
+    if (!context.ok() || values.elements() == 0) return;
+    const uhal_axis_attributes attributes = axis_attributes(axis, largest_);
+    context.launch(UHAL_OP_TOP_K, {&input}, {&values, &indices}, &attributes);
+  }
+
+ private:
+  int64_t k_;
+  int64_t axis_;
+  bool largest_;
+};
+
+// NthElement(input, n): the element that would be at place n of the sorted last axis.
+class NthElement : public Kernel {
+ public:
+  explicit NthElement(Construction& construction) : Kernel(construction), reverse_(construction.boolean("reverse")) {}
+
+  void compute(Context& context) const override {
+    const View input = context.input(0);
+    const int64_t n = context.host_scalar(1);
+    if (!context.ok()) return;
+    if (n < 0) return context.fail_invalid("NthElement: n must not be negative, got " + std::to_string(n));
+    if (input.rank == 0 || n >= input.shape[input.rank - 1]) {
+      return context.fail_invalid("NthElement: input must have more than n = " + std::to_string(n) +
+                                  " columns, got shape " + to_text(input));
+    }
+    Shape shape = shape_of(input);
+    shape.pop_back();
+    const View values = context.output(0, input.dtype, shape);
+    if (!context.ok() || values.elements() == 0) return;
+    shape.push_back(n + 1);
+    const View first = context.temporary(input.dtype, shape.data(), input.rank);
+    const View places = context.temporary(UHAL_INT32, shape.data(), input.rank);
+    const uhal_axis_attributes attributes = axis_attributes(input.rank - 1, reverse_);
+    context.launch(UHAL_OP_TOP_K, {&input}, {&first, &places}, &attributes);
+    context.copy(first.sliced(input.rank - 1, n, 1), values.unsqueezed(input.rank - 1));
+  }
+
+ private:
+  bool reverse_;
+};
+
+// InTopK(predictions, targets), InTopKV2(predictions, targets, k): whether fewer than k predictions of a row are larger
+// than that of its target. Nobody can say so of a row with a number that is not finite, or of a target that is no
+// class.
+class InTopK : public Kernel {
+ public:
+  explicit InTopK(Construction& construction)
+      : Kernel(construction),
+        k_(construction.has("k") ? construction.integer("k") : 0),
+        has_k_(construction.has("k")) {}
+
+  void compute(Context& context) const override {
+    const View predictions = context.input(0), targets = context.input(1);
+    const int64_t k = has_k_ ? k_ : context.host_scalar(2);
+    if (!context.ok()) return;
+    if (predictions.rank != 2 || targets.rank != 1 || targets.shape[0] != predictions.shape[0]) {
+      return context.fail_invalid(std::string(op()) + ": predictions of shape " + to_text(predictions) +
+                                  " and targets of shape " + to_text(targets) +
+                                  " are not a matrix and a class for each of its rows");
+    }
+    const int64_t rows = predictions.shape[0], classes = predictions.shape[1];
+    const View result = context.output(0, UHAL_BOOL, Shape{rows});
+    if (!context.ok() || rows == 0) return;
+    if (classes == 0) {
+      context.zero(result);
+      return;
+    }
+    const int64_t column_dims[] = {rows, 1};
+    const auto column = [&](uhal_dtype dtype) { return context.temporary(dtype, column_dims, 2); };
+    const View bound = column(UHAL_FLOAT32), known = column(UHAL_BOOL), part = column(UHAL_BOOL);
+    const View count = column(UHAL_INT64), scalar = context.temporary(targets.dtype, column_dims, 0);
+    const View at = targets.reshaped({rows, 1});
+    const View marks = context.temporary(UHAL_BOOL, predictions.shape, 2);
+    uhal_index_attributes picked = index_attributes(1);
+    picked.ignore_out_of_range = 1;
+    context.launch(UHAL_OP_GATHER_ELEMENTS, {&predictions, &at}, {&bound}, &picked);
+    context.map(uhal_map_is_finite, {&predictions}, {&marks});
+    const uhal_reduce_attributes all = reduce_attributes(UHAL_REDUCE_ALL), sum = reduce_attributes(UHAL_REDUCE_SUM);
+    context.launch(UHAL_OP_REDUCE, {&marks}, {&known}, &all);
+    context.fill(scalar, 0, 0);
+    context.map(uhal_map_greater_equal, {&at, &scalar}, {&part});
+    context.map(uhal_map_logical_and, {&known, &part}, {&known});
+    context.fill(scalar, static_cast<double>(classes), classes);
+    context.map(uhal_map_less, {&at, &scalar}, {&part});
+    context.map(uhal_map_logical_and, {&known, &part}, {&known});
+    context.map(uhal_map_greater, {&predictions, &bound}, {&marks});
+    context.launch(UHAL_OP_REDUCE, {&marks}, {&count}, &sum);
+    context.fill(scalar, static_cast<double>(k), k);
+    context.map(uhal_map_less, {&count, &scalar}, {&part});
+    const View target = result.unsqueezed(1);
+    context.map(uhal_map_logical_and, {&known, &part}, {&target});
+  }
+
+ private:
+  int64_t k_;
+  bool has_k_;
+};
+
 }  // namespace
 
 void register_reduce(Registrar& registrar) {
   constexpr const char* kAxes = "reduction_indices";
-  registrar.add<Reduce<UHAL_REDUCE_SUM>>("Sum", {{"T", kNumbers}}, {kAxes});
-  registrar.add<Reduce<UHAL_REDUCE_MEAN>>("Mean", {{"T", kFloats}}, {kAxes});
-  registrar.add<Reduce<UHAL_REDUCE_PRODUCT>>("Prod", {{"T", kNumbers}}, {kAxes});
+  registrar.add<Reduce<UHAL_REDUCE_SUM>>("Sum", {{"T", kNumbers | kComplex}}, {kAxes});
+  registrar.add<Reduce<UHAL_REDUCE_MEAN>>("Mean", {{"T", kFloats | kComplex}}, {kAxes});
+  registrar.add<Reduce<UHAL_REDUCE_PRODUCT>>("Prod", {{"T", kNumbers | kComplex}}, {kAxes});
   registrar.add<Reduce<UHAL_REDUCE_MAXIMUM>>("Max", {{"T", without_int32(kNumbers)}}, {kAxes});
   registrar.add<Reduce<UHAL_REDUCE_MINIMUM>>("Min", {{"T", without_int32(kNumbers)}}, {kAxes});
   registrar.add<Reduce<UHAL_REDUCE_L2_NORM>>("EuclideanNorm", {{"T", kFloats}}, {kAxes});
@@ -185,9 +306,14 @@ void register_reduce(Registrar& registrar) {
   registrar.add<L2Loss>("L2Loss", {{"T", kFloats}});
   registrar.add<ArgReduce<true>>("ArgMax", {{"T", kReal}}, {"dimension"});
   registrar.add<ArgReduce<false>>("ArgMin", {{"T", kReal}}, {"dimension"});
-  registrar.add<Scan<UHAL_REDUCE_SUM>>("Cumsum", {{"T", kNumbers}}, {"axis"});
-  registrar.add<Scan<UHAL_REDUCE_PRODUCT>>("Cumprod", {{"T", kNumbers}}, {"axis"});
+  registrar.add<Scan<UHAL_REDUCE_SUM>>("Cumsum", {{"T", kNumbers | kComplex}}, {"axis"});
+  registrar.add<Scan<UHAL_REDUCE_PRODUCT>>("Cumprod", {{"T", kNumbers | kComplex}}, {"axis"});
+  registrar.add<ApproxTopK>("ApproxTopK", {{"T", kReducedFloats | only(UHAL_FLOAT32)}});
+  registrar.add<Scan<UHAL_REDUCE_LOG_SUM_EXP>>("CumulativeLogsumexp", {{"T", kFloats}}, {"axis"});
   registrar.add<TopK>("TopKV2", {{"T", kNumbers}}, {"k"});
+  registrar.add<NthElement>("NthElement", {{"T", kNumbers}}, {"n"});
+  registrar.add<InTopK>("InTopK", {{"T", kIndices}});
+  registrar.add<InTopK>("InTopKV2", {{"T", kIndices}}, {"k"});
 }
 
 }  // namespace unihal::tensorflow

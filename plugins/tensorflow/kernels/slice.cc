@@ -1,4 +1,6 @@
 // Slices, their gradients, and padding.
+#include <algorithm>
+
 #include "plugins/tensorflow/kernels/strided_slice.h"
 #include "plugins/tensorflow/registrar.h"
 
@@ -114,6 +116,35 @@ class Pad : public MovementKernel {
   }
 };
 
+// XlaDynamicUpdateSlice(input, update, indices): the input with the update at a place, which is moved inside where it
+// reaches beyond the input. It needs no XLA: keras.ops.slice_update is made of it.
+class DynamicUpdateSlice : public Kernel {
+ public:
+  using Kernel::Kernel;
+  void compute(Context& context) const override {
+    const View input = context.input(0);
+    const View update = context.input(1);
+    const Shape start = context.host_vector(2);
+    if (!context.ok()) return;
+    bool fits = update.rank == input.rank && static_cast<int>(start.size()) == input.rank;
+    for (int i = 0; fits && i < input.rank; ++i) fits = update.shape[i] <= input.shape[i];
+    if (!fits) {
+      return context.fail_invalid(std::string(op()) + ": an update of shape " + to_text(update) + " at " +
+                                  to_text(start) + " does not fit an input of shape " + to_text(input));
+    }
+    const int candidate = 0;
+    const View output = context.forwarded_output(0, input.dtype, input.shape, input.rank, &candidate, 1);
+    if (!context.ok() || output.elements() == 0) return;
+    if (output.data != input.data) context.copy(input, output);
+    View part = output;
+    for (int i = 0; i < input.rank; ++i) {
+      const int64_t last = input.shape[i] - update.shape[i];
+      part = part.sliced(i, std::clamp<int64_t>(start[static_cast<size_t>(i)], 0, last), update.shape[i]);
+    }
+    if (update.elements() > 0) context.copy(update, part);
+  }
+};
+
 }  // namespace
 
 void register_slice(Registrar& registrar) {
@@ -123,6 +154,7 @@ void register_slice(Registrar& registrar) {
                                            {"shape", "begin", "end", "strides"});
   registrar.add_movement<Pad<false>>("Pad", kAll, {"input", "output"}, {"paddings"});
   registrar.add_movement<Pad<true>>("PadV2", kAll, {"input", "constant_values", "output"}, {"paddings"});
+  registrar.add<DynamicUpdateSlice>("XlaDynamicUpdateSlice", {{"T", kAll}, {"Tindices", kIndices}}, {"indices"});
 }
 
 }  // namespace unihal::tensorflow

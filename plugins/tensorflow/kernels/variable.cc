@@ -1,5 +1,5 @@
-// Assignment to resource variables. These override TensorFlow's kernels for all devices, which compute on the
-// device pointer with the host's arithmetic.
+// Assignment to resource variables, and to reference variables. The former override TensorFlow's kernels for all
+// devices, which compute on the device pointer with the host's arithmetic.
 #include "plugins/tensorflow/variable.h"
 
 #include "plugins/tensorflow/registrar.h"
@@ -18,11 +18,11 @@ void copy_variable(TF_OpKernelContext* handle, TF_Tensor* source, TF_Tensor* des
   TF_DeleteTensor(destination);
 }
 
-LockedVariables::LockedVariables(Context& context, std::initializer_list<int> inputs)
+LockedVariables::LockedVariables(Context& context, const std::vector<int>& inputs)
     : context_(context), locks_(nullptr) {
   if (!context.ok()) return;
   locks_ =
-      variable_functions()->lock(context.handle(), inputs.begin(), static_cast<int>(inputs.size()), context.status());
+      variable_functions()->lock(context.handle(), inputs.data(), static_cast<int>(inputs.size()), context.status());
   context.check();
 }
 
@@ -88,11 +88,14 @@ class UpdateVariable : public Kernel {
 
 void register_variable(Registrar& registrar) {
   // int32 variables live on the CPU: TensorFlow has no VarHandleOp for them on other devices.
-  registrar.add<AssignVariable>("AssignVariableOp", {{"dtype", without_int32(kAll)}}, {"resource"});
-  registrar.add<UpdateVariable<uhal_map_add>>("AssignAddVariableOp", {{"dtype", without_int32(kNumbers)}},
-                                              {"resource"});
-  registrar.add<UpdateVariable<uhal_map_subtract>>("AssignSubVariableOp", {{"dtype", without_int32(kNumbers)}},
-                                                   {"resource"});
+  const DtypeSet any = without_int32(kAll);
+  const DtypeSet numbers = without_int32(kNumbers | kComplex);
+  registrar.add<AssignVariable>("AssignVariableOp", {{"dtype", any}}, {"resource"});
+  registrar.add<UpdateVariable<uhal_map_add>>("AssignAddVariableOp", {{"dtype", numbers}}, {"resource"});
+  registrar.add<UpdateVariable<uhal_map_subtract>>("AssignSubVariableOp", {{"dtype", numbers}}, {"resource"});
+  registrar.add<AssignVariable>("Assign", {{"T", any}});
+  registrar.add<UpdateVariable<uhal_map_add>>("AssignAdd", {{"T", numbers}});
+  registrar.add<UpdateVariable<uhal_map_subtract>>("AssignSub", {{"T", numbers}});
 }
 
 }  // namespace unihal::tensorflow

@@ -1,5 +1,5 @@
-// Gather from, scatter into and slice assignment to resource variables. TensorFlow has no way to run these on the CPU
-// for a variable that lives on the device.
+// Gather from, scatter into and slice assignment to variables, behind resources or references. TensorFlow has no way to
+// run these on the CPU for a variable that lives on the device.
 #include "plugins/tensorflow/kernels/index.h"
 #include "plugins/tensorflow/kernels/strided_slice.h"
 #include "plugins/tensorflow/registrar.h"
@@ -84,6 +84,28 @@ class ResourceScatterNd : public Kernel {
   }
 };
 
+// Writes `value`, which broadcasts, to a part of `whole`: what host inputs 1 to 3 (begin, end, strides) select.
+void assign_slice(Context& context, const StridedSlice& slice, const View& whole, View value) {
+  View part;
+  Shape shape;
+  if (!context.ok() || !slice.select(context, 1, whole, &part, &shape)) return;
+  if (part.elements() == 0) return;
+  while (value.rank > static_cast<int>(shape.size()) && value.shape[0] == 1) {
+    value = value.reshaped(value.shape + 1, value.rank - 1);
+  }
+  Shape joint;
+  if (!broadcast_shape(shape_of(value), shape, &joint) || joint != shape) {
+    return context.fail_invalid("StridedSliceAssign: the value has shape " + to_text(value) + ", the slice " +
+                                to_text(shape));
+  }
+  if (shape_of(value) != shape) {
+    const View wide = context.temporary(value.dtype, shape.data(), static_cast<int>(shape.size()));
+    if (!context.ok() || !context.copy(value, wide)) return;
+    value = wide;
+  }
+  context.copy(value.reshaped(part.shape, part.rank), part);
+}
+
 // (resource, begin, end, strides, value)
 class ResourceStridedSliceAssign : public Kernel {
  public:
@@ -91,60 +113,79 @@ class ResourceStridedSliceAssign : public Kernel {
   void compute(Context& context) const override {
     LockedVariables variables(context, {0});
     const View variable = variables.writable(0);
-    View value = context.input(4);
-    View part;
-    Shape shape;
-    if (!context.ok() || !slice_.select(context, 1, variable, &part, &shape)) return;
-    if (part.elements() == 0) return;
-    while (value.rank > static_cast<int>(shape.size()) && value.shape[0] == 1) {
-      value = value.reshaped(value.shape + 1, value.rank - 1);
-    }
-    Shape joint;
-    if (!broadcast_shape(shape_of(value), shape, &joint) || joint != shape) {
-      return context.fail_invalid("ResourceStridedSliceAssign: the value has shape " + to_text(value) + ", the slice " +
-                                  to_text(shape));
-    }
-    if (shape_of(value) != shape) {
-      const View wide = context.temporary(value.dtype, shape.data(), static_cast<int>(shape.size()));
-      context.copy(value, wide);
-      value = wide;
-    }
-    context.copy(value.reshaped(part.shape, part.rank), part);
+    const View value = context.input(4);
+    assign_slice(context, slice_, variable, value);
   }
 
  private:
   StridedSlice slice_;
 };
 
+// (input, begin, end, strides, value) -> the input with a part replaced
+class TensorStridedSliceUpdate : public Kernel {
+ public:
+  explicit TensorStridedSliceUpdate(Construction& construction) : Kernel(construction), slice_(construction) {}
+  void compute(Context& context) const override {
+    const View input = context.input(0);
+    const View value = context.input(4);
+    if (!context.ok()) return;
+    const int candidate = 0;
+    const View output = context.forwarded_output(0, input.dtype, input.shape, input.rank, &candidate, 1);
+    if (!context.ok()) return;
+    if (output.data != input.data && output.elements() > 0) context.copy(input, output);
+    assign_slice(context, slice_, output, value);
+  }
+
+ private:
+  StridedSlice slice_;
+};
+
+// An op on resource variables and, where `reference` names it, its like for reference variables.
+template <class K>
+void add_both(Registrar& registrar, const char* op, const char* attribute, const char* resource, const char* reference,
+              DtypeSet dtypes) {
+  const TypeConstraint indices = {"Tindices", kIndices};
+  registrar.add<K>(op, {{attribute, without_int32(dtypes)}, indices}, {resource});
+  registrar.add<K>(reference, {{"T", without_int32(dtypes)}, indices});
+}
+
 }  // namespace
 
 void register_variable_index(Registrar& registrar) {
-  const auto types = [](DtypeSet dtypes) { return TypeConstraint{"dtype", without_int32(dtypes)}; };
+  const TypeConstraint any = {"dtype", without_int32(kAll)};
   const TypeConstraint indices = {"Tindices", kIndices};
-  registrar.add<ResourceGather>("ResourceGather", {types(kAll), indices}, {"resource"});
-  registrar.add<ResourceGatherNd>("ResourceGatherNd", {types(kAll), indices}, {"resource"});
+  registrar.add<ResourceGather>("ResourceGather", {any, indices}, {"resource"});
+  registrar.add<ResourceGatherNd>("ResourceGatherNd", {any, indices}, {"resource"});
 
-  const std::initializer_list<const char*> resource = {"resource"};
-  registrar.add<ResourceScatter<UHAL_REDUCE_NONE>>("ResourceScatterUpdate", {types(kReal), indices}, resource);
-  registrar.add<ResourceScatter<UHAL_REDUCE_SUM>>("ResourceScatterAdd", {types(kNumbers), indices}, resource);
-  registrar.add<ResourceScatter<UHAL_REDUCE_SUM, uhal_map_negative>>("ResourceScatterSub", {types(kNumbers), indices},
-                                                                     resource);
-  registrar.add<ResourceScatter<UHAL_REDUCE_PRODUCT>>("ResourceScatterMul", {types(kNumbers), indices}, resource);
-  registrar.add<ResourceScatter<UHAL_REDUCE_PRODUCT, uhal_map_reciprocal>>("ResourceScatterDiv",
-                                                                           {types(kFloats), indices}, resource);
-  registrar.add<ResourceScatter<UHAL_REDUCE_MAXIMUM>>("ResourceScatterMax", {types(kNumbers), indices}, resource);
-  registrar.add<ResourceScatter<UHAL_REDUCE_MINIMUM>>("ResourceScatterMin", {types(kNumbers), indices}, resource);
+  const DtypeSet sums = kNumbers | kComplex;
+  add_both<ResourceScatter<UHAL_REDUCE_NONE>>(registrar, "ResourceScatterUpdate", "dtype", "resource", "ScatterUpdate",
+                                              kAll);
+  add_both<ResourceScatter<UHAL_REDUCE_SUM>>(registrar, "ResourceScatterAdd", "dtype", "resource", "ScatterAdd", sums);
+  add_both<ResourceScatter<UHAL_REDUCE_SUM, uhal_map_negative>>(registrar, "ResourceScatterSub", "dtype", "resource",
+                                                                "ScatterSub", sums);
+  add_both<ResourceScatter<UHAL_REDUCE_PRODUCT>>(registrar, "ResourceScatterMul", "dtype", "resource", "ScatterMul",
+                                                 sums);
+  add_both<ResourceScatter<UHAL_REDUCE_PRODUCT, uhal_map_reciprocal>>(registrar, "ResourceScatterDiv", "dtype",
+                                                                      "resource", "ScatterDiv", kFloats | kComplex);
+  add_both<ResourceScatter<UHAL_REDUCE_MAXIMUM>>(registrar, "ResourceScatterMax", "dtype", "resource", "ScatterMax",
+                                                 kNumbers);
+  add_both<ResourceScatter<UHAL_REDUCE_MINIMUM>>(registrar, "ResourceScatterMin", "dtype", "resource", "ScatterMin",
+                                                 kNumbers);
 
-  const TypeConstraint any = {"T", without_int32(kReal)};
-  const TypeConstraint numbers = {"T", without_int32(kNumbers)};
-  registrar.add<ResourceScatterNd<UHAL_REDUCE_NONE>>("ResourceScatterNdUpdate", {any, indices}, {"ref"});
-  registrar.add<ResourceScatterNd<UHAL_REDUCE_SUM>>("ResourceScatterNdAdd", {numbers, indices}, {"ref"});
-  registrar.add<ResourceScatterNd<UHAL_REDUCE_SUM, true>>("ResourceScatterNdSub", {numbers, indices}, {"ref"});
-  registrar.add<ResourceScatterNd<UHAL_REDUCE_MAXIMUM>>("ResourceScatterNdMax", {numbers, indices}, {"ref"});
-  registrar.add<ResourceScatterNd<UHAL_REDUCE_MINIMUM>>("ResourceScatterNdMin", {numbers, indices}, {"ref"});
+  add_both<ResourceScatterNd<UHAL_REDUCE_NONE>>(registrar, "ResourceScatterNdUpdate", "T", "ref", "ScatterNdUpdate",
+                                                kAll);
+  add_both<ResourceScatterNd<UHAL_REDUCE_SUM>>(registrar, "ResourceScatterNdAdd", "T", "ref", "ScatterNdAdd", sums);
+  add_both<ResourceScatterNd<UHAL_REDUCE_SUM, true>>(registrar, "ResourceScatterNdSub", "T", "ref", "ScatterNdSub",
+                                                     sums);
+  add_both<ResourceScatterNd<UHAL_REDUCE_MAXIMUM>>(registrar, "ResourceScatterNdMax", "T", "ref", "ScatterNdMax",
+                                                   kNumbers);
+  add_both<ResourceScatterNd<UHAL_REDUCE_MINIMUM>>(registrar, "ResourceScatterNdMin", "T", "ref", "ScatterNdMin",
+                                                   kNumbers);
 
-  registrar.add<ResourceStridedSliceAssign>("ResourceStridedSliceAssign", {{"T", without_int32(kAll)}},
-                                            {"ref", "begin", "end", "strides"});
+  const TypeConstraint type = {"T", without_int32(kAll)};
+  registrar.add<ResourceStridedSliceAssign>("ResourceStridedSliceAssign", {type}, {"ref", "begin", "end", "strides"});
+  registrar.add<ResourceStridedSliceAssign>("StridedSliceAssign", {type}, {"begin", "end", "strides"});
+  registrar.add<TensorStridedSliceUpdate>("TensorStridedSliceUpdate", {{"T", kAll}}, {"begin", "end", "strides"});
 }
 
 }  // namespace unihal::tensorflow

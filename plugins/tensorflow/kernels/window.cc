@@ -5,16 +5,50 @@
 namespace unihal::tensorflow {
 
 WindowAttributes::WindowAttributes(Construction& construction) {
-  if (construction.has("data_format")) channels_first_ = construction.text("data_format").rfind("NC", 0) == 0;
+  if (construction.has("data_format")) {
+    const std::string format = construction.text("data_format");
+    channels_first_ = format.rfind("NC", 0) == 0 || format == "CHANNELS_FIRST";
+  }
+  if (construction.has("batch_dims") && construction.integer("batch_dims") != 1) {
+    construction.refuse("several axes of batches");
+  }
   padding_ = construction.text("padding");
+  has_dilations_ = construction.has("dilations");
+  if (has_dilations_) dilations_ = construction.integers("dilations");
+  if (construction.has("batch_dims")) has_dilations_ = !dilations_.empty();  // Conv may leave them out
+  if (construction.has("explicit_paddings")) explicit_paddings_ = construction.integers("explicit_paddings");
+  if (!construction.has("strides")) return;  // with_inputs() has them
   strides_ = construction.integers("strides");
   if (construction.has("ksize")) windows_ = construction.integers("ksize");
-  if (construction.has("dilations")) dilations_ = construction.integers("dilations");
-  if (construction.has("explicit_paddings")) explicit_paddings_ = construction.integers("explicit_paddings");
-  check(construction);
+  const std::string reason = problem(construction.has("ksize"), has_dilations_);
+  if (reason.empty()) return;
+  // The CPU's pooling gradients write beyond their tensors where a window has no size.
+  if (windows_are_positive()) {
+    construction.refuse(reason);
+  } else {
+    construction.fail(TF_INVALID_ARGUMENT, problem_with_values());
+  }
 }
 
-void WindowAttributes::check(Construction& construction) const {
+WindowAttributes WindowAttributes::with_inputs(Context& context, int first) const {
+  WindowAttributes result = *this;
+  result.windows_ = context.host_vector(first);
+  result.strides_ = context.host_vector(first + 1);
+  if (!context.ok()) return result;
+  const std::string reason = result.problem(true, has_dilations_);
+  if (!reason.empty() && result.windows_are_positive()) {
+    context.refuse(reason);
+  } else if (!reason.empty()) {
+    context.fail_invalid(result.problem_with_values());
+  }
+  return result;
+}
+
+bool WindowAttributes::windows_are_positive() const {
+  return std::all_of(windows_.begin(), windows_.end(), [](int64_t value) { return value > 0; });
+}
+
+std::string WindowAttributes::problem(bool windows, bool dilations) const {
   const size_t axes = strides_.size();
   const auto lies_in_space = [&](const Shape& list) {
     const size_t channel = channels_first_ ? 1 : axes - 1;
@@ -30,24 +64,18 @@ void WindowAttributes::check(Construction& construction) const {
   };
   const bool good = axes >= 3 && axes <= 2 + UHAL_MAX_SPATIAL && lies_in_space(strides_) && lies_in_space(windows_) &&
                     lies_in_space(dilations_) && std::all_of(strides_.begin(), strides_.end(), is_positive) &&
-                    std::all_of(windows_.begin(), windows_.end(), is_positive) &&
-                    std::all_of(dilations_.begin(), dilations_.end(), is_positive) &&
-                    (construction.has("ksize") ? windows_.size() == axes : true) &&
-                    (construction.has("dilations") ? dilations_.size() == axes : true) &&
+                    windows_are_positive() && std::all_of(dilations_.begin(), dilations_.end(), is_positive) &&
+                    (windows ? windows_.size() == axes : true) && (dilations ? dilations_.size() == axes : true) &&
                     (padding_ == "EXPLICIT" ? pads_space() : explicit_paddings_.empty());
-  if (good) return;
   // The same for all nodes: reasons are counted.
-  const std::string reason =
-      "strides, ksize and dilations must be positive, have one entry per axis, and be 1 along batch and channels, "
-      "which "
-      "take no padding";
-  // The CPU's pooling gradients write beyond their tensors where a window has no size.
-  if (std::all_of(windows_.begin(), windows_.end(), is_positive)) {
-    construction.refuse(reason);
-  } else {
-    construction.fail(TF_INVALID_ARGUMENT,
-                      reason + "; got strides " + to_text(strides_) + ", ksize " + to_text(windows_));
-  }
+  return good ? ""
+              : "strides, ksize and dilations must be positive, have one entry per axis, and be 1 along batch and "
+                "channels, which take no padding";
+}
+
+std::string WindowAttributes::problem_with_values() const {
+  return problem(!windows_.empty(), has_dilations_) + "; got strides " + to_text(strides_) + ", ksize " +
+         to_text(windows_);
 }
 
 bool WindowAttributes::fits(Context& context, const View& view) const {

@@ -11,6 +11,10 @@ class WindowAttributes {
  public:
   explicit WindowAttributes(Construction& construction);
 
+  // Of ops whose ksize and strides are host inputs `first` and `first` + 1 (MaxPoolV2): the attributes with these.
+  // Fails the context, or leaves the call to the CPU, where they are no good.
+  WindowAttributes with_inputs(Context& context, int first) const;
+
   // Seen in the ABI's order N, C, spatial...
   View logical(const View& view) const { return channels_first_ ? view : view.channels_first(); }
   // A logical shape in TensorFlow's memory order.
@@ -32,11 +36,14 @@ class WindowAttributes {
   bool fits(Context& context, const View& view) const;
 
  private:
-  // Windows that reach over several images or channels are refused.
-  void check(Construction& construction) const;
+  // Why these are refused: windows that reach over several images or channels, and others. "" if they are good.
+  std::string problem(bool windows, bool dilations) const;
+  std::string problem_with_values() const;
+  bool windows_are_positive() const;
   int64_t spatial_entry(const Shape& list, int spatial) const;
 
   bool channels_first_ = false;
+  bool has_dilations_ = false;
   std::string padding_;
   Shape strides_;
   Shape windows_;

@@ -28,6 +28,7 @@ using Mutex = std::remove_pointer_t<decltype(std::declval<Var>().mu())>;
 
 struct unihal_variable_locks {
   std::vector<RefCountPtr<Var>> variables;  // in the order asked for
+  std::vector<int> references;              // or the inputs, if they are references
   std::vector<Mutex*> locked;               // sorted
 };
 
@@ -80,9 +81,21 @@ bool copy_into(OpKernelContext* context, const Tensor& source, Tensor* tensor, u
   return TF_GetCode(status) == TF_OK;
 }
 
+// An op on references gives the first of them on.
+void forward_reference(OpKernelContext* context, int input) {
+  if (context->num_outputs() == 1 && tensorflow::IsRefType(context->expected_output_dtype(0))) {
+    context->forward_ref_input_to_ref_output(input, 0);
+  }
+}
+
 unihal_variable_locks* lock(TF_OpKernelContext* handle, const int* inputs, int count, TF_Status* status) {
   auto locks = std::make_unique<unihal_variable_locks>();
   for (int i = 0; i < count; ++i) {
+    if (unwrap(handle)->input_is_ref(inputs[i])) {
+      locks->references.push_back(inputs[i]);
+      locks->locked.push_back(unwrap(handle)->input_ref_mutex(inputs[i]));
+      continue;
+    }
     RefCountPtr<Var> variable = find(unwrap(handle), inputs[i], status);
     if (variable == nullptr) return nullptr;
     locks->locked.push_back(variable->mu());
@@ -96,6 +109,7 @@ unihal_variable_locks* lock(TF_OpKernelContext* handle, const int* inputs, int c
     return nullptr;
   }
   for (Mutex* mutex : locks->locked) mutex->lock();
+  forward_reference(unwrap(handle), inputs[0]);
   return locks.release();
 }
 
@@ -108,6 +122,13 @@ void unlock(unihal_variable_locks* locks) {
 TF_Tensor* writable(TF_OpKernelContext* handle, unihal_variable_locks* locks, int index, unihal_variable_copy copy,
                     TF_Status* status) {
   OpKernelContext* context = unwrap(handle);
+  if (!locks->references.empty()) {
+    // Readers of a reference see what is written, by TensorFlow's design.
+    const Tensor tensor = context->mutable_input(locks->references[static_cast<size_t>(index)], /*lock_held=*/true);
+    if (tensor.IsInitialized()) return wrap(tensor, status);
+    TF_SetStatus(status, TF_FAILED_PRECONDITION, "Attempting to use uninitialized value");
+    return nullptr;
+  }
   Var& variable = *locks->variables[static_cast<size_t>(index)];
   if (!check_initialized(variable, context, status)) return nullptr;
   // In copy-on-read mode readers copy, so the variable never shares its memory.
@@ -126,10 +147,29 @@ TF_Tensor* readable(TF_OpKernelContext* handle, int input, TF_Status* status) {
   return check_initialized(*variable, context, status) ? wrap(*variable->tensor(), status) : nullptr;
 }
 
+void assign_reference(OpKernelContext* context, int input, const Tensor& source, bool validate_shape,
+                      unihal_variable_copy copy, TF_Status* status) {
+  tensorflow::mutex_lock lock(*context->input_ref_mutex(input));
+  const Tensor held = context->mutable_input(input, /*lock_held=*/true);
+  if (validate_shape && !held.shape().IsSameSize(source.shape())) {
+    const std::string message =
+        "Assign requires shapes of both tensors to match. lhs shape= " + held.shape().DebugString() +
+        " rhs shape= " + source.shape().DebugString();
+    return TF_SetStatus(status, TF_INVALID_ARGUMENT, message.c_str());
+  }
+  Tensor fresh;
+  if (!copy_into(context, source, &fresh, copy, status)) return;
+  context->replace_ref_input(input, fresh, /*lock_held=*/true);
+  forward_reference(context, input);
+}
+
 void assign(TF_OpKernelContext* handle, int input, int value, int validate_shape, unihal_variable_copy copy,
             TF_Status* status) {
   OpKernelContext* context = unwrap(handle);
   const Tensor& source = context->input(value);
+  if (context->input_is_ref(input)) {
+    return assign_reference(context, input, source, validate_shape != 0, copy, status);
+  }
   RefCountPtr<Var> variable;
   const auto create = [&source](Var** created) {
     *created = new Var(source.dtype());

@@ -25,8 +25,9 @@ typedef void (*unihal_host_copy)(TF_OpKernelContext* context, void* destination,
 typedef struct unihal_variable_functions {
   size_t struct_size;
 
-  // Locks the variables behind `count` resource inputs for writing, in the order of their addresses. NULL on failure,
-  // also where two inputs are one variable.
+  // Locks the variables behind `count` inputs, all resources or all references, for writing, in the order of their
+  // addresses. NULL on failure, also where two inputs are one variable. An output that is a reference becomes one to
+  // the first of them.
   unihal_variable_locks* (*lock)(TF_OpKernelContext* context, const int* inputs, int count, TF_Status* status);
   void (*unlock)(unihal_variable_locks* locks);
 
@@ -39,7 +40,7 @@ typedef struct unihal_variable_functions {
   TF_Tensor* (*readable)(TF_OpKernelContext* context, int input, TF_Status* status);
 
   // Makes the variable behind input `variable` hold input `value`: by reference, or by a copy where the variable
-  // must not share its memory. `validate_shape`: a change of shape is an error.
+  // must not share its memory, which a reference never does. `validate_shape`: a change of shape is an error.
   void (*assign)(TF_OpKernelContext* context, int variable, int value, int validate_shape, unihal_variable_copy copy,
                  TF_Status* status);
 

@@ -46,6 +46,13 @@ _UPDATED |= {
     "nadam": (0, 2, 3),
     "radam_schedule": (0, 1, 2),
     "radam": (0, 2, 3),
+    "adam_amsgrad_epsilon_hat": (0, 2, 3, 7),
+    "adamax_epsilon_outside": (0, 2, 3),
+    "ftrl": (0, 2, 3),
+    "add_sign": (0, 2),
+    "power_sign": (0, 2),
+    "proximal_gradient_descent": (0,),
+    "proximal_adagrad": (0, 2),
 }
 
 _FINITE = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.5, 7.0, -7.0, 0.1, 1000.0)

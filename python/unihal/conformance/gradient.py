@@ -34,8 +34,8 @@ class Gradient:
     shapes: tuple[tuple[int, ...], ...]
     #: Gets the operands, the forward's result and dy; gives the inputs of the gradient op.
     inputs: Callable[[Sequence[Array], Array, Array], Sequence[Any]]
-    #: The operand that each output of the gradient op is the gradient of.
-    outputs: tuple[int, ...]
+    #: The operand that each output of the gradient op is the gradient of; None for an absent output.
+    outputs: tuple[int | None, ...]
     attributes: dict[str, Any] = field(default_factory=dict)
     #: Makes the operands, if not normally distributed.
     draw: Callable[[np.random.Generator], Sequence[Array]] | None = None
@@ -90,9 +90,12 @@ def gradient_cases(gradient: Gradient) -> Iterator[Case]:
 def _case(gradient: Gradient, dtype: str) -> Case:
     drawn = _Drawn(gradient, dtype)
 
-    def reference(inputs: Sequence[Any]) -> list[Expected]:
-        expected = []
+    def reference(inputs: Sequence[Any]) -> list[Expected | None]:
+        expected: list[Expected | None] = []
         for number in gradient.outputs:
+            if number is None:
+                expected.append(None)
+                continue
             values = drawn.derivative(number)
             largest = max(1.0, float(np.max(np.abs(values), initial=0)))
             expected.append(
@@ -106,14 +109,16 @@ def _case(gradient: Gradient, dtype: str) -> Case:
         array = drawn.inputs[number]
         if array is None:
             return None
-        return Operand(dtype if array.dtype.kind == "f" else "int64", array.shape, _given(drawn, number))
+        return Operand(dtype if array.dtype.kind == "f" else array.dtype.name, array.shape, _given(drawn, number))
 
     return Case(
         op=gradient.op,
         variant=f"finite-differences/{gradient.name}/{dtype}",
         dtype=dtype,
         inputs=tuple(operand(number) for number in range(len(drawn.inputs))),
-        outputs=tuple(Operand(dtype, drawn.operands[number].shape) for number in gradient.outputs),
+        outputs=tuple(
+            None if number is None else Operand(dtype, drawn.operands[number].shape) for number in gradient.outputs
+        ),
         reference=reference,
         attributes=gradient.attributes,
     )

@@ -420,6 +420,63 @@ _OPTIMIZERS = (
         "adadelta", 24, e.adadelta, _ANY, _ANY, _POSITIVE, _POSITIVE, _RATE, parameters=(0.9, 1e-3), conditioned=True
     ),
     _composed("adamax", 16, e.adamax, *_ADAM_VALUES[:6], parameters=(0.9, 0.99, 1e-3), conditioned=True),
+    _composed(
+        "adam_amsgrad_epsilon_hat",
+        16,
+        e.adam_amsgrad_epsilon_hat,
+        *_ADAM_VALUES,
+        uniform(0.05, 1),
+        parameters=(0.9, 0.99, 1e-3),
+        conditioned=True,
+    ),
+    _composed(
+        "adamax_epsilon_outside",
+        16,
+        e.adamax_epsilon_outside,
+        *_ADAM_VALUES[:6],
+        parameters=(0.9, 0.99, 1e-3),
+        conditioned=True,
+    ),
+    # A linear term well beyond the limit, so that rounding does not choose between 0 and a number.
+    _composed(
+        "ftrl",
+        60,
+        e.ftrl,
+        _ANY,
+        _ANY,
+        _POSITIVE,
+        uniform(4, 8),
+        _RATE,
+        parameters=(0.1, 0.2, -0.5, 0.01, 1),
+        conditioned=True,
+    ),
+    _composed(
+        "add_sign", 12, e.add_sign, _ANY, _POSITIVE, _POSITIVE, _RATE, parameters=(0.9, 1, 0.5), conditioned=True
+    ),
+    _composed(
+        "power_sign", 20, e.power_sign, _ANY, _POSITIVE, _POSITIVE, _RATE, parameters=(0.9, 0.5), conditioned=True
+    ),
+    _composed(
+        "proximal_gradient_descent",
+        12,
+        e.proximal_gradient_descent,
+        _ANY,
+        _ANY,
+        _RATE,
+        parameters=(0.1, 0.2),
+        conditioned=True,
+    ),
+    _composed(
+        "proximal_adagrad",
+        16,
+        e.proximal_adagrad,
+        _ANY,
+        _ANY,
+        _POSITIVE,
+        _RATE,
+        parameters=(0.1, 0.2),
+        conditioned=True,
+    ),
     _composed("asgd", 10, e.asgd, _ANY, _ANY, _RATE, _ANY, _ANY, integers(1, 30), conditioned=True),
     _composed(
         "rprop",

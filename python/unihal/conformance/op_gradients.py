@@ -11,8 +11,8 @@ from .case import Array, Case
 from .gradient import Gradient, gradient_cases
 from .reference import attention as att
 from .reference import convolution as conv
-from .reference import loss, normalization, pooling, resampling, sampling
-from .reference.enums import PoolMode, ResizeMode
+from .reference import loss, normalization, pooling, recurrence, regions, resampling, sampling
+from .reference.enums import PoolMode, ResizeMode, RnnMode
 from .reference.softmax import softmax
 
 
@@ -131,6 +131,54 @@ def _grid_sample_gradients() -> Iterator[Gradient]:
                     yield Gradient(op, title, forward, shapes, inputs, (of,), attributes, draw)
 
 
+def _rnn_gradients() -> Iterator[Gradient]:
+    """Of x, of the product (by what is added to it), of the states before."""
+    directions, steps, batch, hidden = 2, 3, 2, 3
+    lengths = np.array([3, 2])
+    for mode in RnnMode:
+        parts = recurrence.GATES[mode] * hidden
+        gates, states = (directions, steps, batch, parts), (directions, batch, hidden)
+        lstm, gru = mode == RnnMode.LSTM, mode == RnnMode.GRU
+        for name, given in (("whole", None), ("lengths", lengths)):
+            attributes = {"mode": int(mode), "reverse": 2}
+
+            def call(
+                operands: Sequence[Array], lengths: Array | None = given, attributes: dict[str, int] = attributes
+            ) -> Any:
+                x, added, r, h0, c0 = operands
+                cells = c0 if attributes["mode"] == RnnMode.LSTM else None
+                return recurrence.rnn(x, r, h0, cells, None, lengths, added=added, **attributes)
+
+            def forward(*operands: Array, call: Any = call) -> Array:
+                return np.asarray(call(operands)[0])
+
+            def inputs(
+                operands: Sequence[Array], y: Array, dy: Array, call: Any = call, lengths: Any = given, mode: int = mode
+            ) -> list[Any]:
+                initial = {RnnMode.LSTM: operands[4], RnnMode.GRU: operands[3]}.get(RnnMode(mode))
+                return [dy, operands[2], y, call(operands)[2], initial, lengths]
+
+            shapes = (gates, gates, (directions, parts, hidden), states, states)
+            outputs = (0, 1 if gru else None, 3, 4 if lstm else None)
+            yield Gradient("rnn_backward", f"{mode.name.lower()}/{name}", forward, shapes, inputs, outputs, attributes)
+
+
+def _roi_align_gradients() -> Iterator[Gradient]:
+    boxes, images = (
+        np.array([[0.25, 0.5, 3.5, 2.75], [-1.5, 1.0, 2.0, 6.0], [1.0, 1.0, 3.0, 2.0]]),
+        np.array([1, 0, 1], np.int32),
+    )
+    for samples, aligned in ((0, 0), (2, 1)):
+        attributes = {"samples": samples, "aligned": aligned, "scale": 0.75}
+
+        def forward(x: Array, attributes: dict[str, Any] = attributes) -> Array:
+            return regions.roi_align(x, boxes, images, (2, 3), **attributes)
+
+        title = f"{samples}-samples/{('plain', 'aligned')[aligned]}"
+        inputs: Callable[..., Sequence[Any]] = lambda operands, y, dy: [dy, boxes, images]  # noqa: E731
+        yield Gradient("roi_align_backward", title, forward, ((2, 2, 4, 5),), inputs, (0,), attributes)
+
+
 def _softmax_gradients() -> Iterator[Gradient]:
     for axis in (0, 1, -1):
         for logarithm in (0, 1):
@@ -246,6 +294,8 @@ def gradients() -> Iterator[Gradient]:
     yield from _pool_gradients()
     yield from _resize_gradients()
     yield from _grid_sample_gradients()
+    yield from _rnn_gradients()
+    yield from _roi_align_gradients()
     yield from _softmax_gradients()
     yield from _cross_entropy_gradients()
     yield from _norm_gradients()

@@ -52,6 +52,8 @@ def cases(seed: int) -> Iterator[Entry]:
             shapes = _SHAPES if rate == 0.25 else _SHAPES[:1]
             yield from sweep(build, seed, dtypes=FLOATING, shapes=shapes, layouts=LAYOUTS, draws=4)
     for dtype in FLOATING:
+        yield _turned(dtype)
+        yield _turned_dropout(dtype)
         for name in _DISTRIBUTIONS:
             yield Check("random", f"{name}/{dtype}/distribution", partial(_check_distribution, name, dtype), dtype)
         yield Check("random", f"truncated_normal/{dtype}/reproducible", partial(_check_reproducible, dtype), dtype)
@@ -154,6 +156,41 @@ def _dropout(rate: float, scale_at_inference: int, dtype: str, shape: tuple[int,
         expected,
         attributes,
     )
+
+
+# -- the counter's upper half from memory
+
+_TURN = 3
+
+
+def _turned(dtype: str) -> Case:
+    def expected(_: Sequence[Array]) -> list[Expected]:
+        words = reference.words(999, storage(dtype).itemsize, _KEY, (_COUNTER[0], _COUNTER[1] + _TURN))
+        return [Expected(reference.unit(words, dtype), 2, np.ones(999))]
+
+    attributes = _attributes(_UNIFORM, 0, 1)
+    return Case("random", f"turn/{dtype}", dtype, (_turn(),), (Operand(dtype, (999,)),), expected, attributes)
+
+
+def _turned_dropout(dtype: str) -> Case:
+    def expected(inputs: Sequence[Array]) -> list[Expected]:
+        words = reference.words(999, storage(dtype).itemsize, _KEY, (_COUNTER[0], _COUNTER[1] + _TURN))
+        kept = reference.unit(words, "float64" if storage(dtype).itemsize == 8 else "float32") >= 0.25
+        return [Expected(np.where(kept, inputs[0] / 0.75, 0.0), roundings=3), Expected(kept, roundings=0)]
+
+    return Case(
+        "dropout",
+        f"turn/{dtype}",
+        dtype,
+        (Operand(dtype, (999,), normal()), _turn()),
+        (Operand(dtype, (999,)), Operand("uint8", (999,))),
+        expected,
+        _attributes(0, 0.25, 1),
+    )
+
+
+def _turn() -> Operand:
+    return Operand("int64", (1,), lambda _, shape: np.full(shape, _TURN))
 
 
 # -- samples

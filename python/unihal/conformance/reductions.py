@@ -266,6 +266,9 @@ def _scan_reference(dtype: str, reduction: Reduction, attributes: Mapping[str, A
         terms = x.shape[axis]
         if reduction == Reduction.PRODUCT:
             return [Expected(values, terms * _of_product(x))]
+        if reduction == Reduction.LOG_SUM_EXP:  # exp and log1p of each step, relative to the largest there is
+            largest = np.max(np.abs(x), axis=axis, keepdims=True, initial=1) + np.log(terms + 1)
+            return [Expected(values, 8 * summation_roundings(terms), np.broadcast_to(largest, values.shape))]
         return [Expected(values, summation_roundings(terms), _running_magnitude(x, attributes))]
 
     return reference
@@ -344,6 +347,9 @@ def cases(seed: int) -> Iterator[Case]:
                 dtypes=(*FLOATING, *INTEGERS),
                 shapes=shapes,
             )
+            if reduction == Reduction.SUM:
+                build = partial(_scan_case, reduction=Reduction.LOG_SUM_EXP, exclusive=exclusive, reverse=reverse)
+                yield from sweep(build, seed, dtypes=FLOATING, shapes=shapes, draws=3)
             if reduction in (Reduction.SUM, Reduction.PRODUCT):
                 build = partial(_scan_case, reduction=reduction, exclusive=exclusive, reverse=reverse)
                 yield from sweep(build, seed, dtypes=COMPLEX, shapes=shapes, draws=3)

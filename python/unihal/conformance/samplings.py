@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from typing import Any
@@ -24,20 +24,31 @@ def _coordinates(generator: np.random.Generator, shape: tuple[int, ...]) -> Arra
     return generator.integers(-100, 101, shape) / 64
 
 
+def _positions(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """The same in pixels."""
+    return generator.integers(-100, 400, shape) / 64
+
+
 @dataclass(frozen=True)
 class _Problem:
     name: str
     x: tuple[int, ...]
     outputs: tuple[int, ...]
     grid: Values = _coordinates
+    #: The image of each grid, where they are named.
+    images: tuple[int, ...] | None = None
+
+    @property
+    def grids(self) -> int:
+        return self.x[0] if self.images is None else len(self.images)
 
     @property
     def y(self) -> tuple[int, ...]:
-        return (*self.x[:2], *self.outputs)
+        return (self.grids, self.x[1], *self.outputs)
 
     @property
     def places(self) -> tuple[int, ...]:
-        return (self.x[0], *self.outputs, len(self.outputs))
+        return (self.grids, *self.outputs, len(self.outputs))
 
 
 _PROBLEMS = (
@@ -54,6 +65,10 @@ _PROBLEMS = (
     _Problem("no-images", (0, 3, 4, 6), (5, 7)),
     _Problem("no-channels", (2, 0, 4, 6), (5, 7)),
     _Problem("no-places", (2, 3, 4, 6), (0, 7)),
+    _Problem("named-images", (3, 2, 4, 5), (3, 4), images=(2, 0, 2, 2, 1)),
+    _Problem("images-that-are-not-there", (2, 3, 4, 5), (2, 3), images=(1, -1, 0, 2, 2**31 - 1)),
+    _Problem("named-volumes", (2, 2, 2, 3, 4), (2, 2, 3), images=(1, 1, 0)),
+    _Problem("no-grids", (2, 2, 4, 5), (3, 4), images=()),
     _Problem("large", (2, 8, 17, 19), (15, 16)),
 )
 
@@ -71,25 +86,32 @@ _WEIGHT_ROUNDINGS = 6
 
 
 def _case(
-    dtype: str, problem: _Problem, layout: str, *, op: str, mode: int, padding: int, corners: int, edges: int
+    dtype: str,
+    problem: _Problem,
+    layout: str,
+    *,
+    op: str,
+    mode: int,
+    padding: int,
+    corners: int,
+    edges: int,
+    pixels: int = 0,
 ) -> Case:
     attributes: dict[str, Any] = {"mode": mode, "padding": padding, "align_corners": corners, "edge_gradient": edges}
+    attributes["in_pixels"] = pixels
     taps = 2 ** len(problem.outputs)
-    spatial = problem.x[2:]
 
     def forward(inputs: Sequence[Any]) -> list[Expected]:
-        x, grid = inputs
-        values = sampling.grid_sample(x, grid, **attributes)
+        values = sampling.grid_sample(*inputs, **attributes)
         if mode == GridSampleMode.NEAREST:
             return [Expected(values, 0)]
-        magnitude = sampling.grid_sample(np.abs(x), grid, **attributes)
+        magnitude = sampling.grid_sample(np.abs(inputs[0]), *inputs[1:], **attributes)
         return [Expected(values, summation_roundings(taps) + _WEIGHT_ROUNDINGS, magnitude)]
 
     def backward_data(inputs: Sequence[Any]) -> list[Expected]:
-        dy, grid = inputs
-        values = sampling.backward_data(dy, grid, spatial, **attributes)
-        terms = taps * max(1, int(np.prod(problem.outputs)))
-        magnitude = sampling.backward_data(np.abs(dy), grid, spatial, **attributes)
+        values = sampling.backward_data(*inputs, shape=problem.x, **attributes)
+        terms = taps * max(1, problem.grids * int(np.prod(problem.outputs)))
+        magnitude = sampling.backward_data(np.abs(inputs[0]), *inputs[1:], shape=problem.x, **attributes)
         return [Expected(values, summation_roundings(terms) + _WEIGHT_ROUNDINGS, magnitude)]
 
     def backward_grid(inputs: Sequence[Any]) -> list[Expected]:
@@ -100,14 +122,19 @@ def _case(
 
     x, y = Operand(dtype, problem.x, normal(), layout), Operand(dtype, problem.y, normal(), layout)
     grid = Operand(dtype, problem.places, problem.grid, "contiguous" if layout == "channels_last" else layout)
+    inputs: tuple[Operand, ...]
     inputs, shape, reference = {
         "grid_sample": ((x, grid), problem.y, forward),
         "grid_sample_backward_data": ((y, grid), problem.x, backward_data),
         "grid_sample_backward_grid": ((y, x, grid), problem.places, backward_grid),
     }[op]
+    if problem.images is not None:
+        inputs = (*inputs, Operand("int32", (problem.grids,), listed(problem.images or (0,))))
     outputs = (written(dtype, shape, grid.layout if op == "grid_sample_backward_grid" else layout),)
     names = (GridSampleMode(mode).name, GridSamplePadding(padding).name, ("edges", "corners")[corners])
-    variant = "/".join((*map(str.lower, names), ("flat", "sloping")[edges], problem.name, dtype, layout))
+    variant = "/".join(
+        (*map(str.lower, names), ("flat", "sloping")[edges], *["pixels"] * pixels, problem.name, dtype, layout)
+    )
     return Case(op, variant, dtype, inputs, outputs, reference, attributes)
 
 
@@ -124,3 +151,9 @@ def cases(seed: int) -> Iterator[Case]:
             yield from (
                 build("float32", problem, "contiguous") for problem in _PROBLEMS if problem.name in _OF_POSITIONS
             )
+    for op, mode, padding in product(ops, GridSampleMode, GridSamplePadding):
+        build = partial(_case, op=op, mode=int(mode), padding=int(padding), corners=1, edges=0, pixels=1)
+        for problem in _PROBLEMS:
+            if problem.name in ("two-axes", "named-images", "far-outside", "edges"):
+                inside = replace(problem, grid=_positions) if problem.grid is _coordinates else problem
+                yield build("float32", inside, "contiguous")

@@ -32,7 +32,12 @@ _FAMILIES = {
     "poolings": "pool pool_backward",
     "resamplings": "resize resize_backward",
     "samplings": "grid_sample grid_sample_backward_data grid_sample_backward_grid",
+    "neighbours": "resample",
+    "regions": "roi_align roi_align_backward",
+    "suppressions": "non_max_suppression",
     "transforms": "fft",
+    "recurrences": "rnn rnn_backward",
+    "sequence_losses": "ctc_loss",
     "losses": "softmax softmax_backward cross_entropy cross_entropy_backward",
     "normalizations": "batch_norm layer_norm group_norm rms_norm",
     "normalization_gradients": "batch_norm_backward layer_norm_backward group_norm_backward rms_norm_backward",
@@ -41,7 +46,8 @@ _FAMILIES = {
     "op_gradients": (
         "convolution_backward_data convolution_backward_filter pool_backward resize_backward "
         "grid_sample_backward_data grid_sample_backward_grid softmax_backward cross_entropy_backward "
-        "batch_norm_backward layer_norm_backward group_norm_backward rms_norm_backward attention_backward"
+        "batch_norm_backward layer_norm_backward group_norm_backward rms_norm_backward attention_backward "
+        "rnn_backward roi_align_backward"
     ),
     "mixed_dtypes": (
         "convolution convolution_backward_filter convolution_backward_data pool pool_backward resize resize_backward "

@@ -32,9 +32,13 @@ from .image import (
     grid_sample_backward_data,
     grid_sample_backward_grid,
     max_pool,
+    non_max_suppression,
     pool_backward,
+    resample,
     resize,
     resize_backward,
+    roi_align,
+    roi_align_backward,
 )
 from .linear import attention, attention_backward, matmul
 from .linear_algebra import (
@@ -114,6 +118,7 @@ from .segments import (
     segment_sum,
     send_and_receive,
 )
+from .sequences import ctc_loss, rnn, rnn_backward
 from .sparse import coalesce, coalesce_rows, coo_matmul, csr_matmul, update_rows
 
 __all__ = [
@@ -144,6 +149,7 @@ __all__ = [
     "cross_entropy",
     "cross_entropy_backward",
     "csr_matmul",
+    "ctc_loss",
     "dequantize",
     "det",
     "dropout",
@@ -181,6 +187,7 @@ __all__ = [
     "max_pool",
     "mean",
     "min",
+    "non_max_suppression",
     "nonzero",
     "one_hot",
     "pack_halves",
@@ -195,11 +202,16 @@ __all__ = [
     "random_distribution",
     "random_multinomial",
     "reduce",
+    "resample",
     "resize",
     "resize_backward",
     "rfft",
     "rms_norm",
     "rms_norm_backward",
+    "rnn",
+    "rnn_backward",
+    "roi_align",
+    "roi_align_backward",
     "scan",
     "scatter",
     "scatter_elements",

@@ -10,7 +10,7 @@ from .. import errors
 from ..arguments import whole_numbers
 from ..buffer import Buffer
 from ..stream import Stream
-from .launch import index_dtype, launch, output
+from .launch import axis_of, index_dtype, launch, output
 from .linear import ACTIVATIONS, MATH_MODES, Activation, MathMode
 
 #: One number for all spatial axes, or one for each.
@@ -354,6 +354,83 @@ def _resize_attributes(
     }
 
 
+def resample(
+    x: Buffer,
+    first: Buffer,
+    weights: Buffer,
+    axis: int,
+    *,
+    out: Buffer | None = None,
+    stream: Stream | None = None,
+) -> Buffer:
+    """Weighted sums of neighbours along an axis: element i is the sum over t of ``weights[i, t] * x[first[i] + t]``.
+
+    ``first`` (n, int32) may lie outside: what is not there counts as 0, and so does what a weight of 0 meets. A resize
+    by any kernel is one call for each axis; its gradient is that with the tables of the transpose.
+    """
+    number = axis_of(x, axis)
+    y = output((*x.shape[:number], weights.shape[0], *x.shape[number + 1 :]), x.dtype, x, out, stream)
+    launch("resample", [x, first, weights], [y], {"axis": number}, stream=stream)
+    return y
+
+
+def roi_align(
+    x: Buffer,
+    boxes: Buffer,
+    images: Buffer,
+    bins: PerAxis,
+    *,
+    scale: float = 1,
+    samples: int = 0,
+    aligned: bool = False,
+    out: Buffer | None = None,
+    stream: Stream | None = None,
+) -> Buffer:
+    """The means of the bins of regions of images (N, C, height, width): (boxes, C, rows, columns).
+
+    A box is (x0, y0, x1, y1), in pixels once it is multiplied by ``scale``; box r is of image ``images[r]`` (int32).
+    Each bin has ``samples`` x ``samples`` places, or for 0 as many as it has pixels.
+    """
+    y = output((boxes.shape[0], x.shape[1], *_per_axis("bins", bins, 2)), x.dtype, x, out, stream)
+    launch("roi_align", [x, boxes, images], [y], _region_attributes(scale, samples, aligned), stream=stream)
+    return y
+
+
+def roi_align_backward(
+    dy: Buffer,
+    boxes: Buffer,
+    images: Buffer,
+    x_shape: Sequence[int],
+    *,
+    scale: float = 1,
+    samples: int = 0,
+    aligned: bool = False,
+    out: Buffer | None = None,
+    stream: Stream | None = None,
+) -> Buffer:
+    """The gradient of the images."""
+    dx = output(x_shape, dy.dtype, dy, out, stream)
+    attributes = _region_attributes(scale, samples, aligned)
+    launch("roi_align_backward", [dy, boxes, images], [dx], attributes, stream=stream)
+    return dx
+
+
+def _region_attributes(scale: float, samples: int, aligned: bool) -> dict[str, Any]:
+    return {"scale": scale, "samples": samples, "aligned": int(aligned)}
+
+
+def non_max_suppression(
+    boxes: Buffer, threshold: float = 0.5, *, out: Buffer | None = None, stream: Stream | None = None
+) -> Buffer:
+    """Of boxes (n, 4) in their order: whether no box kept before overlaps one by more than ``threshold``; bool (n).
+
+    A box is two opposite corners (x, y, x, y); boxes overlap by the area that they share over the area that they cover.
+    """
+    keep = output(boxes.shape[:1], "bool", boxes, out, stream)
+    launch("non_max_suppression", [boxes], [keep], {"threshold": threshold}, stream=stream)
+    return keep
+
+
 def grid_sample(
     x: Buffer,
     grid: Buffer,
@@ -361,6 +438,8 @@ def grid_sample(
     *,
     padding: SamplePadding = "zeros",
     align_corners: bool = False,
+    in_pixels: bool = False,
+    images: Buffer | None = None,
     out: Buffer | None = None,
     stream: Stream | None = None,
 ) -> Buffer:
@@ -368,11 +447,14 @@ def grid_sample(
 
     A place has a coordinate for each spatial axis, that of the last one first: -1 and 1 are the outer edges of the
     first and the last pixel, with ``align_corners`` their centres. Outside are zeros, the nearest pixel, or the
-    image's reflection. Of two pixels as near the even one is taken.
+    image's reflection. Of two pixels as near the even one is taken. With ``in_pixels`` a coordinate is itself the
+    position among the pixels, from 0. With ``images`` (int32) there are any number of grids, each of the image that it
+    names.
     """
     _spatial_rank(x)
-    y = output((*x.shape[:2], *grid.shape[1:-1]), x.dtype, x, out, stream)
-    launch("grid_sample", [x, grid], [y], _sample_attributes(mode, padding, align_corners), stream=stream)
+    y = output((grid.shape[0], x.shape[1], *grid.shape[1:-1]), x.dtype, x, out, stream)
+    attributes = _sample_attributes(mode, padding, align_corners, in_pixels)
+    launch("grid_sample", _with_images([x, grid], images), [y], attributes, stream=stream)
     return y
 
 
@@ -384,13 +466,15 @@ def grid_sample_backward_data(
     *,
     padding: SamplePadding = "zeros",
     align_corners: bool = False,
+    in_pixels: bool = False,
+    images: Buffer | None = None,
     out: Buffer | None = None,
     stream: Stream | None = None,
 ) -> Buffer:
     """The gradient of the images."""
     dx = output(x_shape, dy.dtype, dy, out, stream)
-    attributes = _sample_attributes(mode, padding, align_corners)
-    launch("grid_sample_backward_data", [dy, grid], [dx], attributes, stream=stream)
+    attributes = _sample_attributes(mode, padding, align_corners, in_pixels)
+    launch("grid_sample_backward_data", _with_images([dy, grid], images), [dx], attributes, stream=stream)
     return dx
 
 
@@ -403,19 +487,26 @@ def grid_sample_backward_grid(
     padding: SamplePadding = "zeros",
     align_corners: bool = False,
     edge_gradient: bool = False,
+    in_pixels: bool = False,
+    images: Buffer | None = None,
     out: Buffer | None = None,
     stream: Stream | None = None,
 ) -> Buffer:
     """The gradient of the places; with ``edge_gradient`` also of those that padding finds or leaves at an end."""
     dgrid = output(grid.shape, grid.dtype, dy, out, stream)
-    attributes = _sample_attributes(mode, padding, align_corners) | {"edge_gradient": int(edge_gradient)}
-    launch("grid_sample_backward_grid", [dy, x, grid], [dgrid], attributes, stream=stream)
+    attributes = _sample_attributes(mode, padding, align_corners, in_pixels) | {"edge_gradient": int(edge_gradient)}
+    launch("grid_sample_backward_grid", _with_images([dy, x, grid], images), [dgrid], attributes, stream=stream)
     return dgrid
 
 
-def _sample_attributes(mode: str, padding: str, align_corners: bool) -> dict[str, Any]:
+def _with_images(operands: list[Buffer], images: Buffer | None) -> list[Buffer]:
+    return operands if images is None else [*operands, images]
+
+
+def _sample_attributes(mode: str, padding: str, align_corners: bool, in_pixels: bool) -> dict[str, Any]:
     return {
         "mode": _SAMPLE_MODES[mode],
         "padding": _SAMPLE_PADDINGS[padding],
         "align_corners": int(align_corners),
+        "in_pixels": int(in_pixels),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from .. import _core, errors, op_kinds
+from .. import _core, dtypes, errors, op_kinds
 from ..arguments import ArgumentTypeError
 from ..buffer import Buffer
 from ..device import DeviceLike, device
@@ -77,7 +77,9 @@ def output(
 ) -> Buffer:
     """``out`` if it was given, else a new buffer on the device of ``like``."""
     if out is None:
-        return Buffer(tuple(shape), dtype, like.device, stream=stream)
+        queue = None if stream is None else stream._handle
+        result = _core.buffer_like(Buffer, like, dtypes.number(dtype), tuple(shape), queue)
+        return Buffer(tuple(shape), dtype, like.device, stream=stream) if result is None else result
     if out.shape != tuple(shape):
         raise errors.InvalidArgumentError(f"out has the shape {out.shape}; this op writes {tuple(shape)}")
     return out

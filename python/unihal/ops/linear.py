@@ -44,12 +44,13 @@ def matmul(
     stream: Stream | None = None,
 ) -> Buffer:
     """``activation(alpha * a @ b + beta * c)``; leading axes broadcast, and so does ``c``."""
-    if a.ndim < 2 or b.ndim < 2 or a.shape[-1] != b.shape[-2]:
+    rows, columns = a.shape, b.shape
+    if len(rows) < 2 or len(columns) < 2 or rows[-1] != columns[-2]:
         raise errors.InvalidArgumentError(
-            f"the shapes {a.shape} and {b.shape} do not multiply; expected (..., m, k) and (..., k, n)"
+            f"the shapes {rows} and {columns} do not multiply; expected (..., m, k) and (..., k, n)"
         )
-    batch = broadcast_shapes([a.shape[:-2], b.shape[:-2]])
-    result = output((*batch, a.shape[-2], b.shape[-1]), dtypes.promote((a.dtype, b.dtype)), a, out, stream)
+    batch = broadcast_shapes([rows[:-2], columns[:-2]])
+    result = output((*batch, rows[-2], columns[-1]), dtypes.promote((a.dtype, b.dtype)), a, out, stream)
     attributes = {
         "alpha": alpha,
         "beta": beta,

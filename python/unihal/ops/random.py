@@ -29,17 +29,19 @@ def random(
     counter: int = 0,
     a: float = 0,
     b: float = 1,
+    turn: Buffer | None = None,
     out: Buffer | None = None,
     stream: Stream | None = None,
 ) -> Buffer:
     """Random elements.
 
     ``a`` and ``b`` are the bounds of "uniform", mean and standard deviation of "normal" and "truncated_normal"; ``a``
-    is the probability of 1 for "bernoulli".
+    is the probability of 1 for "bernoulli". ``turn``, one element of int64, is added to the upper half of the counter
+    when the op runs: a graph that counts its replays there draws other numbers in each.
     """
     result = out if out is not None else Buffer(tuple(shape), dtype, on, stream=stream)
     attributes = {"distribution": _DISTRIBUTIONS[distribution], "a": a, "b": b, **_position(key, counter)}
-    launch("random", [], [result], attributes, stream=stream)
+    launch("random", [turn], [result], attributes, stream=stream)
     return result
 
 
@@ -50,14 +52,18 @@ def dropout(
     key: int,
     counter: int = 0,
     scale_at_inference: bool = False,
+    turn: Buffer | None = None,
     out: Buffer | None = None,
     stream: Stream | None = None,
 ) -> tuple[Buffer, Buffer]:
-    """``x`` with elements set to 0 with probability ``rate`` and the others scaled up; and the mask of those kept."""
+    """``x`` with elements set to 0 with probability ``rate`` and the others scaled up; and the mask of those kept.
+
+    ``turn``: as in ``random``.
+    """
     y = output(x.shape, x.dtype, x, out, stream)
     mask = output(x.shape, "bool", x, stream=stream)
     attributes = {"a": rate, "scale_at_inference": int(scale_at_inference), **_position(key, counter)}
-    launch("dropout", [x], [y, mask], attributes, stream=stream)
+    launch("dropout", [x, turn], [y, mask], attributes, stream=stream)
     return y, mask
 
 

@@ -149,14 +149,14 @@ def argmin(
 def scan(
     x: Buffer,
     axis: int,
-    reduction: Literal["sum", "product", "maximum", "minimum"] = "sum",
+    reduction: Literal["sum", "product", "maximum", "minimum", "log_sum_exp"] = "sum",
     *,
     exclusive: bool = False,
     reverse: bool = False,
     out: Buffer | None = None,
     stream: Stream | None = None,
 ) -> Buffer:
-    """The running sum, product, maximum or minimum along an axis."""
+    """The running sum, product, maximum, minimum or, of floating dtypes, log_sum_exp along an axis."""
     result = output(x.shape, x.dtype, x, out, stream)
     attributes = {
         "axis": axis_of(x, axis),

@@ -354,6 +354,99 @@ def adamax(
     return x - rate / (1 - power1) * m / u, m, u
 
 
+def adam_amsgrad_epsilon_hat(
+    x: Array,
+    gradient: Array,
+    first: Array,
+    second: Array,
+    rate: Array,
+    power1: Array,
+    power2: Array,
+    largest: Array,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+) -> tuple[Array, Array, Array, Array]:
+    """Adam with the largest second moment so far, and epsilon beside it before its bias is corrected."""
+    m = beta1 * first + (1 - beta1) * gradient
+    v = beta2 * second + (1 - beta2) * gradient**2
+    top = np.maximum(v, largest)
+    return x - rate * np.sqrt(1 - power2) / (1 - power1) * m / (np.sqrt(top) + epsilon), m, v, top
+
+
+def adamax_epsilon_outside(
+    x: Array,
+    gradient: Array,
+    first: Array,
+    norm: Array,
+    rate: Array,
+    power1: Array,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+) -> tuple[Array, Array, Array]:
+    """Kingma and Ba, algorithm 2, with epsilon beside the new norm."""
+    m = beta1 * first + (1 - beta1) * gradient
+    u = np.maximum(beta2 * norm, np.abs(gradient))
+    return x - rate / (1 - power1) * m / (u + epsilon), m, u
+
+
+def ftrl(
+    x: Array,
+    gradient: Array,
+    squares: Array,
+    linear: Array,
+    rate: Array,
+    l1: float,
+    l2: float,
+    power: float,
+    shrinkage: float,
+    scaled: float,
+) -> tuple[Array, Array, Array]:
+    """McMahan et al., algorithm 1, with any power of the rate; ``scaled``: the linear term is kept times the rate."""
+    total = squares + gradient**2
+    change = (total**-power - squares**-power) * x
+    shrunk = gradient + 2 * shrinkage * x
+    by = rate if scaled else np.ones_like(rate)
+    linear = linear + shrunk * by - (change if scaled else change / rate)
+    curvature = total**-power + 2 * l2 * rate if scaled else total**-power / rate + 2 * l2
+    return np.where(np.abs(linear) > l1 * by, (np.sign(linear) * l1 * by - linear) / curvature, 0), total, linear
+
+
+def add_sign(
+    x: Array, gradient: Array, moment: Array, rate: Array, beta: float, alpha: float, decay: float
+) -> tuple[Array, Array]:
+    """Bello et al., table 1."""
+    moment = beta * moment + (1 - beta) * gradient
+    return x - rate * (alpha + decay * np.sign(gradient) * np.sign(moment)) * gradient, moment
+
+
+def power_sign(
+    x: Array, gradient: Array, moment: Array, rate: Array, beta: float, exponent: float
+) -> tuple[Array, Array]:
+    """Bello et al., table 1."""
+    moment = beta * moment + (1 - beta) * gradient
+    return x - rate * np.exp(exponent * np.sign(gradient) * np.sign(moment)) * gradient, moment
+
+
+def _proximal(x: Array, rate: Array, l1: float, l2: float) -> Array:
+    return np.asarray(np.sign(x) * np.maximum(np.abs(x) - rate * l1, 0) / (1 + rate * l2))
+
+
+def proximal_gradient_descent(x: Array, gradient: Array, rate: Array, l1: float, l2: float) -> Array:
+    """Duchi and Singer, section 5: a step, then the minimum of the penalty near it."""
+    return _proximal(x - rate * gradient, rate, l1, l2)
+
+
+def proximal_adagrad(
+    x: Array, gradient: Array, squares: Array, rate: Array, l1: float, l2: float
+) -> tuple[Array, Array]:
+    """The same with Adagrad's rate of each element."""
+    total = squares + gradient**2
+    own = rate / np.sqrt(total)
+    return _proximal(x - own * gradient, own, l1, l2), total
+
+
 def asgd(
     x: Array, gradient: Array, rate: Array, total: Array, oldest: Array, count: Array
 ) -> tuple[Array, Array, Array]:

@@ -96,5 +96,14 @@ class FftNormalization(IntEnum):
     ORTHONORMAL = 2
 
 
+class RnnMode(IntEnum):
+    """uhal_rnn_mode."""
+
+    LSTM = 0
+    GRU = 1
+    TANH = 2
+    RELU = 3
+
+
 #: Flag of uhal_axis_attributes.
 AXIS_DESCENDING = 1

@@ -87,6 +87,7 @@ _RUNNING = {
     Reduction.PRODUCT: np.multiply,
     Reduction.MAXIMUM: np.maximum,
     Reduction.MINIMUM: np.minimum,
+    Reduction.LOG_SUM_EXP: np.logaddexp,
 }
 
 

@@ -13,10 +13,13 @@ from numpy.typing import NDArray
 from .enums import GridSampleMode, GridSamplePadding
 
 
-def _position(coordinate: float, length: int, padding: int, corners: int, edge_gradient: int) -> tuple[float, float]:
+def _position(coordinate: float, length: int, attributes: dict[str, Any]) -> tuple[float, float]:
     """Where a coordinate lies, and the derivative of that."""
+    padding, corners, edge_gradient = (attributes[name] for name in ("padding", "align_corners", "edge_gradient"))
     slope = (length - 1) / 2 if corners else length / 2
     at = (coordinate + 1) * slope - (0.0 if corners else 0.5)
+    if attributes["in_pixels"]:
+        at, slope = coordinate, 1.0
     last = length - 1.0
     if padding == GridSamplePadding.ZEROS:
         return (at, slope) if math.isfinite(at) else (-2.0, 0.0)
@@ -36,8 +39,7 @@ def _position(coordinate: float, length: int, padding: int, corners: int, edge_g
 
 def _axis_taps(coordinate: float, length: int, attributes: dict[str, Any]) -> list[tuple[int, float, float]]:
     """(pixel, weight, derivative of the weight) along an axis."""
-    padding, corners = attributes["padding"], attributes["align_corners"]
-    at, slope = _position(coordinate, length, padding, corners, attributes["edge_gradient"])
+    at, slope = _position(coordinate, length, attributes)
     if attributes["mode"] == GridSampleMode.NEAREST:
         return [(int(np.rint(at)), 1.0, 0.0)]
     before = math.floor(at)
@@ -61,37 +63,60 @@ def _taps(
 
 
 def _complete(attributes: dict[str, Any]) -> dict[str, Any]:
-    return {"mode": 1, "padding": 0, "align_corners": 0, "edge_gradient": 0} | attributes
+    return {"mode": 1, "padding": 0, "align_corners": 0, "edge_gradient": 0, "in_pixels": 0} | attributes
 
 
-def grid_sample(x: NDArray[Any], grid: NDArray[Any], **attributes: Any) -> NDArray[Any]:
-    """y (N, C, spatial...) from x (N, C, spatial...) and grid (N, spatial..., coordinates)."""
-    y = np.zeros((*x.shape[:2], *grid.shape[1:-1]))
-    for n, *place in np.ndindex(*grid.shape[:-1]):
-        for pixel, weight, _ in _taps(grid[(n, *place)], x.shape[2:], _complete(attributes)):
-            y[(n, slice(None), *place)] += weight * x[(n, slice(None), *pixel)]
+def _sampled(grid: NDArray[Any], images: NDArray[Any] | None, count: int) -> Iterator[Any]:
+    """(grid, its image of ``count``, place) of all places whose image there is."""
+    for m, *place in np.ndindex(*grid.shape[:-1]):
+        n = m if images is None else int(images[m])
+        if 0 <= n < count:
+            yield m, n, tuple(place)
+
+
+def grid_sample(
+    x: NDArray[Any], grid: NDArray[Any], images: NDArray[Any] | None = None, **attributes: Any
+) -> NDArray[Any]:
+    """y (M, C, spatial...) from x (N, C, spatial...) and grid (M, spatial..., coordinates); M is N without images."""
+    y = np.zeros((grid.shape[0], x.shape[1], *grid.shape[1:-1]))
+    for m, n, place in _sampled(grid, images, x.shape[0]):
+        for pixel, weight, _ in _taps(grid[(m, *place)], x.shape[2:], _complete(attributes)):
+            y[(m, slice(None), *place)] += weight * x[(n, slice(None), *pixel)]
     return y
 
 
-def backward_data(dy: NDArray[Any], grid: NDArray[Any], spatial: tuple[int, ...], **attributes: Any) -> NDArray[Any]:
-    """dx; ``spatial`` are its spatial lengths."""
-    dx = np.zeros((*dy.shape[:2], *spatial))
-    for n, *place in np.ndindex(*grid.shape[:-1]):
-        for pixel, weight, _ in _taps(grid[(n, *place)], spatial, _complete(attributes)):
-            dx[(n, slice(None), *pixel)] += weight * dy[(n, slice(None), *place)]
+def backward_data(
+    dy: NDArray[Any],
+    grid: NDArray[Any],
+    images: NDArray[Any] | None = None,
+    *,
+    shape: tuple[int, ...],
+    **attributes: Any,
+) -> NDArray[Any]:
+    """dx of that shape."""
+    dx, spatial = np.zeros(shape), shape[2:]
+    for m, n, place in _sampled(grid, images, shape[0]):
+        for pixel, weight, _ in _taps(grid[(m, *place)], spatial, _complete(attributes)):
+            dx[(n, slice(None), *pixel)] += weight * dy[(m, slice(None), *place)]
     return dx
 
 
 def backward_grid(
-    dy: NDArray[Any], x: NDArray[Any], grid: NDArray[Any], *, absolute: bool = False, **attributes: Any
+    dy: NDArray[Any],
+    x: NDArray[Any],
+    grid: NDArray[Any],
+    images: NDArray[Any] | None = None,
+    *,
+    absolute: bool = False,
+    **attributes: Any,
 ) -> NDArray[Any]:
     """dgrid; ``absolute``: the sum of its terms' absolute values instead."""
     dgrid = np.zeros(grid.shape)
-    for n, *place in np.ndindex(*grid.shape[:-1]):
-        for pixel, _, slopes in _taps(grid[(n, *place)], x.shape[2:], _complete(attributes)):
-            terms = dy[(n, slice(None), *place)] * x[(n, slice(None), *pixel)]
+    for m, n, place in _sampled(grid, images, x.shape[0]):
+        for pixel, _, slopes in _taps(grid[(m, *place)], x.shape[2:], _complete(attributes)):
+            terms = dy[(m, slice(None), *place)] * x[(n, slice(None), *pixel)]
             if absolute:
-                dgrid[(n, *place)] += np.abs(slopes) * np.abs(terms).sum()
+                dgrid[(m, *place)] += np.abs(slopes) * np.abs(terms).sum()
             else:
-                dgrid[(n, *place)] += np.array(slopes) * terms.sum()
+                dgrid[(m, *place)] += np.array(slopes) * terms.sum()
     return dgrid

@@ -2,15 +2,12 @@
 
 Paddle decides some things by the names of device types that it knows, and ends the process where a device
 does not exist. Modules that are not imported yet are patched when they are.
-
-LIBRARY: path of libunihal_paddle.so, set by python_patches.cc.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
-import ctypes
 import functools
 import importlib.abc
 import inspect
@@ -21,34 +18,9 @@ from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any, Callable
 
-LIBRARY: str
-
-
-def refusal(device_type: str, ordinal: int) -> str:
-    """Why a device cannot be used; "" if it can, or if its type is not one of ours."""
-    function = ctypes.CDLL(LIBRARY).uhal_paddle_refusal
-    function.restype = ctypes.c_char_p
-    function.argtypes = [ctypes.c_char_p, ctypes.c_int32]
-    text: bytes = function(device_type.encode(), ordinal)
-    return text.decode(errors="replace")
-
-
-def is_ours(device_type: str) -> bool:
-    """Whether a device type is served by unihal in this process."""
-    function = ctypes.CDLL(LIBRARY).uhal_paddle_serves
-    function.argtypes = [ctypes.c_char_p]
-    return bool(function(device_type.encode()))
-
-
-@functools.cache
-def serves(device_type: str) -> bool:
-    """is_ours(), for each call of an op: which types have devices does not change in a process."""
-    return is_ours(device_type)
-
-
-def memory_is_checked() -> bool:
-    """Whether a device with the memory check is in use."""
-    return bool(ctypes.CDLL(LIBRARY).uhal_paddle_checks_memory())
+import unihal_paddle_device as device_patches
+import unihal_paddle_dlpack as dlpack_patches
+from unihal_paddle_bridge import is_ours, memory_is_checked, refusal, release_staging, serves
 
 
 def patch_place(core: Any) -> None:
@@ -75,7 +47,7 @@ def patch_base(module: Any) -> None:
     def leave_devices() -> None:
         if memory_is_checked():
             atexit.unregister(clear)
-            ctypes.CDLL(LIBRARY).uhal_paddle_release_staging()  # what clear would have done
+            release_staging()  # what clear would have done
 
     atexit.register(leave_devices)  # registered after Paddle's, it runs before
 
@@ -124,6 +96,33 @@ def patch_device(module: Any) -> None:
         namespace["_convert_to_place"] = convert_to_place
         if get_module is not None:
             namespace["get_device_module"] = get_device_module
+    if not any(map(serves, module.core.get_all_custom_device_type())):
+        return
+    device_patches.patch_custom_device(sys.modules["paddle"], module, module.core)
+    if hasattr(module, "Device"):  # since Paddle 3.3
+        device_patches.patch_device_class(module, module.core)
+
+
+def patch_tensors(module: Any) -> None:
+    """Methods of tensors that know Paddle's built-in places only."""
+    paddle = sys.modules["paddle"]
+    device_patches.patch_tensor(paddle, paddle.base.core.eager.Tensor)
+    if "paddle.utils.dlpack" not in sys.modules or not hasattr(paddle.base.core.eager.Tensor, "__dlpack_device__"):
+        return  # before Paddle 3.1
+    dlpack_patches.patch_tensor(paddle, paddle.base.core.eager.Tensor)
+    exchange = sys.modules["paddle.utils.dlpack"]
+    to_dlpack = dlpack_patches.wrapped_to_dlpack(exchange.to_dlpack)
+    from_dlpack = dlpack_patches.wrapped_from_dlpack(paddle, exchange.from_dlpack)
+    for namespace in (exchange, paddle):
+        if hasattr(namespace, "to_dlpack"):
+            namespace.to_dlpack = to_dlpack
+        if hasattr(namespace, "from_dlpack"):
+            namespace.from_dlpack = from_dlpack
+
+
+def patch_random(module: Any) -> None:
+    paddle = sys.modules["paddle"]
+    device_patches.patch_random(paddle, module, paddle.base.core)
 
 
 def patch_framework(module: Any) -> None:
@@ -258,6 +257,56 @@ def patch_attention(functional: Any) -> None:
     flash.flash_attention = flash_attention
 
 
+class LeavesWeightsApart:
+    """A module of ops without coalesce_tensor on our devices."""
+
+    def __init__(self, ops: Any, paddle: Any) -> None:
+        self.ops = ops
+        self.paddle = paddle
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.ops, name)
+
+    def coalesce_tensor(self, *arguments: Any) -> Any:
+        if serves(self.paddle.get_device().partition(":")[0]):
+            return None
+        return self.ops.coalesce_tensor(*arguments)
+
+
+def patch_recurrent(module: Any) -> None:
+    """Weights of recurrent layers stay where they are.
+
+    Paddle moves them into one block, which cuDNN asks for; our kernel does not, and a plugin's kernel cannot make one
+    tensor part of another.
+    """
+    module._legacy_C_ops = LeavesWeightsApart(module._legacy_C_ops, module.paddle)
+    module._C_ops = LeavesWeightsApart(module._C_ops, module.paddle)
+
+
+def patch_collectives(module: Any) -> None:
+    paddle = sys.modules["paddle"]
+    device_patches.patch_collectives(paddle, module, paddle.base.core)
+
+
+def patch_profiler(module: Any) -> None:
+    """A stopped Profiler makes room for the next one, though the program still has it: there is one of Paddle's own
+    profilers at a time, and the second got none, without a word."""
+    initialize, stop = module.Profiler.__init__, module.Profiler.stop
+
+    @functools.wraps(initialize)
+    def __init__(self: Any, *arguments: Any, **keywords: Any) -> None:  # noqa: N807
+        initialize(self, *arguments, **keywords)
+        if self.profiler is None and not self.timer_only:
+            raise RuntimeError("another Profiler is in use; stop it before you make the next one")
+
+    @functools.wraps(stop)
+    def stop_and_leave(self: Any) -> None:
+        stop(self)
+        self.profiler = None
+
+    module.Profiler.__init__, module.Profiler.stop = __init__, stop_and_leave
+
+
 class PatchWhenImported(importlib.abc.MetaPathFinder):
     """Finds nothing; patches each module of `patches` at the first import of anything after it was executed."""
 
@@ -281,6 +330,8 @@ class PatchWhenImported(importlib.abc.MetaPathFinder):
 
 
 patch_place(sys.modules["paddle.base.libpaddle"])
+device_patches.patch_flags(sys.modules["paddle.base.libpaddle"])
+device_patches.patch_events(sys.modules["paddle.base.libpaddle"])
 sys.meta_path.insert(
     0,
     PatchWhenImported(
@@ -291,6 +342,11 @@ sys.meta_path.insert(
             "paddle.device.cuda.graphs": patch_graphs,
             "paddle.amp.auto_cast": patch_auto_cast,
             "paddle.nn.functional": patch_attention,
+            "paddle.nn.layer.rnn": patch_recurrent,
+            "paddle.hapi": patch_tensors,
+            "paddle.framework.random": patch_random,
+            "paddle.profiler.profiler": patch_profiler,
+            "paddle.distributed.parallel": patch_collectives,
         }
     ),
 )

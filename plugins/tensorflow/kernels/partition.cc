@@ -1,0 +1,285 @@
+// Rows that are sorted into parts, put together again, told apart or turned around. Where an output's size depends on
+// data, the host waits for numbers.
+#include "plugins/tensorflow/kernels/partition.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "plugins/tensorflow/kernels/index.h"
+#include "plugins/tensorflow/kernels/number.h"
+#include "plugins/tensorflow/registrar.h"
+
+namespace unihal::tensorflow {
+namespace {
+
+View vector(Context& context, uhal_dtype dtype, int64_t length) { return context.temporary(dtype, &length, 1); }
+
+}  // namespace
+
+void count_up(Context& context, const View& view) {
+  uhal_iota_attributes attributes = {};
+  attributes.struct_size = sizeof attributes;
+  attributes.integer_step = 1;
+  attributes.step = 1;
+  context.launch(UHAL_OP_IOTA, {}, {&view}, &attributes);
+}
+
+uhal_segment_attributes segment_attributes(uhal_reduction reduction) {
+  uhal_segment_attributes attributes = {};
+  attributes.struct_size = sizeof attributes;
+  attributes.reduction = reduction;
+  attributes.ignore_out_of_range = 1;
+  return attributes;
+}
+
+void count_segments(Context& context, const View& ids, const View& counts) {
+  View ones = vector(context, UHAL_INT64, 1);
+  if (!context.ok() || !context.fill(ones, 1, 1)) return;
+  ones.shape[0] = ids.elements();
+  ones.strides[0] = 0;
+  const uhal_segment_attributes attributes = segment_attributes(UHAL_REDUCE_SUM);
+  context.launch(UHAL_OP_SEGMENT_REDUCE, {&ones, &ids}, {&counts}, &attributes);
+}
+
+Groups group_equals(Context& context, const View& numbers) {
+  const int64_t count = numbers.elements();
+  Groups groups;
+  groups.of_element = vector(context, UHAL_INT64, count);
+  if (!context.ok() || count == 0) return groups;
+  const View sorted = vector(context, numbers.dtype, count);
+  const View places = vector(context, UHAL_INT64, count);
+  const View begins = vector(context, UHAL_INT64, count);
+  const View rank = vector(context, UHAL_INT64, count);
+  if (!context.ok()) return groups;
+  const uhal_axis_attributes ascending = axis_attributes(0, false);
+  context.launch(UHAL_OP_SORT, {&numbers}, {&sorted, &places}, &ascending);
+  // 1 where a group begins, but for the first.
+  context.zero(begins);
+  if (count > 1) {
+    const View left = sorted.sliced(0, 0, count - 1), right = sorted.sliced(0, 1, count - 1);
+    const View rest = begins.sliced(0, 1, count - 1);
+    context.map(uhal_map_not_equal, {&left, &right}, {&rest});
+  }
+  uhal_scan_attributes scan = {};
+  scan.struct_size = sizeof scan;
+  scan.reduction = UHAL_REDUCE_SUM;
+  context.launch(UHAL_OP_SCAN, {&begins}, {&rank}, &scan);
+  const uhal_index_attributes scatter = lenient_index_attributes(0);
+  context.launch(UHAL_OP_SCATTER, {&places, &rank}, {&groups.of_element}, &scatter);
+  groups.count = read_number(context, rank.sliced(0, count - 1, 1)) + 1;
+  groups.values = vector(context, numbers.dtype, groups.count);
+  groups.first = vector(context, UHAL_INT64, groups.count);
+  if (!context.ok()) return groups;
+  // In the other direction the first of a group is what is written last.
+  const View backward_rank = rank.sliced(0, count - 1, count, -1);
+  const View backward_values = sorted.sliced(0, count - 1, count, -1);
+  const View backward_places = places.sliced(0, count - 1, count, -1);
+  context.launch(UHAL_OP_SCATTER, {&backward_rank, &backward_values}, {&groups.values}, &scatter);
+  context.launch(UHAL_OP_SCATTER, {&backward_rank, &backward_places}, {&groups.first}, &scatter);
+  return groups;
+}
+
+namespace {
+
+// DynamicPartition(data, partitions): the rows of each part, in their order.
+class DynamicPartition : public Kernel {
+ public:
+  explicit DynamicPartition(Construction& construction)
+      : Kernel(construction), parts_(construction.integer("num_partitions")) {}
+  void compute(Context& context) const override {
+    const View data = context.input(0);
+    const View partitions = context.input(1);
+    if (!context.ok()) return;
+    if (partitions.rank > data.rank || !std::equal(partitions.shape, partitions.shape + partitions.rank, data.shape)) {
+      return context.fail_invalid("data.shape must start with partitions.shape, got data.shape = " + to_text(data) +
+                                  ", partitions.shape = " + to_text(partitions));
+    }
+    const int64_t rows = partitions.elements();
+    Shape shape = {rows};
+    shape.insert(shape.end(), data.shape + partitions.rank, data.shape + data.rank);
+    Shape sizes(static_cast<size_t>(parts_));
+    View places;
+    if (rows > 0) {
+      const View flat = partitions.reshaped({rows});
+      const View counts = vector(context, UHAL_INT64, parts_);
+      const View sorted = vector(context, partitions.dtype, rows);
+      places = vector(context, UHAL_INT64, rows);
+      if (!context.ok()) return;
+      count_segments(context, flat, counts);
+      const uhal_axis_attributes ascending = axis_attributes(0, false);
+      context.launch(UHAL_OP_SORT, {&flat}, {&sorted, &places}, &ascending);
+      sizes = read_numbers(context, counts);
+      if (!context.ok()) return;
+      if (std::accumulate(sizes.begin(), sizes.end(), int64_t{0}) != rows) {
+        return context.fail_invalid("partitions must be in [0, " + std::to_string(parts_) + ")");
+      }
+    }
+    const View whole = data.reshaped(shape);
+    int64_t begin = 0;
+    for (int i = 0; context.ok() && i < parts_; ++i) {
+      shape[0] = sizes[static_cast<size_t>(i)];
+      const View output = context.output(i, data.dtype, shape);
+      if (context.ok() && output.elements() > 0) {
+        const View chosen = places.sliced(0, begin, shape[0]);
+        const uhal_index_attributes attributes = index_attributes(0);
+        context.launch(UHAL_OP_GATHER, {&whole, &chosen}, {&output}, &attributes);
+      }
+      begin += shape[0];
+    }
+  }
+
+ private:
+  int64_t parts_;
+};
+
+// DynamicStitch(indices..., data...): rows of data where their indices say; later ones win. What no index names is 0.
+class DynamicStitch : public Kernel {
+ public:
+  using Kernel::Kernel;
+  void compute(Context& context) const override {
+    const int count = context.input_count() / 2;
+    const View largest = vector(context, UHAL_INT64, count);
+    if (!context.ok() || !context.fill(largest, 0, -1)) return;
+    Shape rest;
+    for (int i = 0; i < count; ++i) {
+      const View indices = context.input(i);
+      const View data = context.input(count + i);
+      if (!context.ok()) return;
+      if (indices.rank > data.rank || !std::equal(indices.shape, indices.shape + indices.rank, data.shape)) {
+        return context.fail_invalid("data[" + std::to_string(i) + "].shape = " + to_text(data) +
+                                    " does not start with indices[" + std::to_string(i) +
+                                    "].shape = " + to_text(indices));
+      }
+      const Shape own(data.shape + indices.rank, data.shape + data.rank);
+      if (i > 0 && own != rest) {
+        return context.fail_invalid("Need data[0].shape[" + std::to_string(context.dims(0).size()) + ":] = data[" +
+                                    std::to_string(i) + "].shape[" + std::to_string(indices.rank) + ":], got " +
+                                    to_text(rest) + " and " + to_text(own));
+      }
+      rest = own;
+      if (indices.elements() == 0) continue;
+      const View flat = indices.reshaped({indices.elements()});
+      const View slot = largest.sliced(0, i, 1);
+      const uhal_reduce_attributes maximum = reduce_attributes(UHAL_REDUCE_MAXIMUM);
+      context.launch(UHAL_OP_REDUCE, {&flat}, {&slot}, &maximum);
+    }
+    const Shape found = read_numbers(context, largest);
+    if (!context.ok()) return;
+    Shape shape = {*std::max_element(found.begin(), found.end()) + 1};
+    shape[0] = std::max<int64_t>(shape[0], 0);
+    shape.insert(shape.end(), rest.begin(), rest.end());
+    const View output = context.output(0, context.input(count).dtype, shape);
+    if (!context.ok() || output.elements() == 0) return;
+    context.zero(output);
+    const uhal_index_attributes attributes = lenient_index_attributes(0);
+    for (int i = 0; context.ok() && i < count; ++i) {
+      const View indices = context.input(i);
+      if (indices.elements() == 0) continue;
+      shape[0] = indices.elements();
+      const View flat = indices.reshaped({shape[0]});
+      const View rows = context.input(count + i).reshaped(shape);
+      context.launch(UHAL_OP_SCATTER, {&flat, &rows}, {&output}, &attributes);
+    }
+  }
+};
+
+// UniqueWithCounts(x) -> the different numbers in the order of their first places, of each element its number's number,
+// and how often each comes.
+class UniqueWithCounts : public Kernel {
+ public:
+  explicit UniqueWithCounts(Construction& construction)
+      : Kernel(construction), index_dtype_(construction.dtype("out_idx")) {}
+  void compute(Context& context) const override {
+    const View x = context.input(0);
+    if (!context.ok()) return;
+    if (x.rank != 1) return context.fail_invalid("unique expects a 1D vector.");
+    const Groups groups = group_equals(context, x);
+    const View values = context.output(0, x.dtype, Shape{groups.count});
+    const View numbers = context.output(1, index_dtype_, shape_of(x));
+    const View counts = context.output(2, index_dtype_, Shape{groups.count});
+    if (!context.ok() || x.elements() == 0) return;
+    const View sorted = vector(context, UHAL_INT64, groups.count);
+    const View order = vector(context, UHAL_INT64, groups.count);
+    const View steps = vector(context, UHAL_INT64, groups.count);
+    const View place = vector(context, UHAL_INT64, groups.count);
+    const View wide = vector(context, UHAL_INT64, groups.count);
+    const View of_element = vector(context, UHAL_INT64, x.elements());
+    if (!context.ok()) return;
+    const uhal_axis_attributes ascending = axis_attributes(0, false);
+    context.launch(UHAL_OP_SORT, {&groups.first}, {&sorted, &order}, &ascending);
+    const uhal_index_attributes index = index_attributes(0);
+    context.launch(UHAL_OP_GATHER, {&groups.values, &order}, {&values}, &index);
+    count_up(context, steps);
+    context.launch(UHAL_OP_SCATTER, {&order, &steps}, {&place}, &index);
+    context.launch(UHAL_OP_GATHER, {&place, &groups.of_element}, {&of_element}, &index);
+    context.cast(of_element, numbers);
+    count_segments(context, of_element, wide);
+    context.cast(wide, counts);
+  }
+
+ private:
+  uhal_dtype index_dtype_;
+};
+
+// ReverseSequence(input, lengths): the first elements along an axis, as many as the batch's length says, turned around.
+class ReverseSequence : public Kernel {
+ public:
+  explicit ReverseSequence(Construction& construction)
+      : Kernel(construction),
+        sequence_axis_(construction.integer("seq_dim")),
+        batch_axis_(construction.integer("batch_dim")) {}
+  void compute(Context& context) const override {
+    const View input = context.input(0);
+    const View lengths = context.input(1);
+    if (!context.ok()) return;
+    if (sequence_axis_ == batch_axis_ || sequence_axis_ < 0 || batch_axis_ < 0 || sequence_axis_ >= input.rank ||
+        batch_axis_ >= input.rank) {
+      return context.fail_invalid("seq_dim and batch_dim must be two axes of the input of shape " + to_text(input) +
+                                  ", got " + std::to_string(sequence_axis_) + " and " + std::to_string(batch_axis_));
+    }
+    const int sequence = static_cast<int>(sequence_axis_);
+    const int batch = static_cast<int>(batch_axis_);
+    if (lengths.rank != 1 || lengths.shape[0] != input.shape[batch]) {
+      return context.fail_invalid("Length of seq_lens != input.dims(" + std::to_string(batch) + "), (" +
+                                  to_text(lengths) + " vs. " + std::to_string(input.shape[batch]) + ")");
+    }
+    const View output = context.output_like(0, input);
+    const int64_t sizes[] = {input.shape[batch], input.shape[sequence]};
+    const View places = context.temporary(UHAL_INT64, sizes, 2);
+    const View turned = context.temporary(UHAL_INT64, sizes, 2);
+    const View inside = context.temporary(UHAL_BOOL, sizes, 2);
+    const View one = context.temporary(UHAL_INT64, nullptr, 0);
+    if (!context.ok() || output.elements() == 0) return;
+    const View column = lengths.unsqueezed(1);
+    context.fill(one, 1, 1);
+    count_up(context, places);
+    context.map(uhal_map_less, {&places, &column}, {&inside});
+    context.map(uhal_map_subtract, {&column, &places}, {&turned});
+    context.map(uhal_map_subtract, {&turned, &one}, {&turned});
+    context.map(uhal_map_select, {&inside, &turned, &places}, {&places});
+    int order[UHAL_MAX_RANK] = {batch, sequence};
+    for (int i = 0, next = 2; i < input.rank; ++i) {
+      if (i != batch && i != sequence) order[next++] = i;
+    }
+    const View from = input.permuted(order, input.rank);
+    const View to = output.permuted(order, input.rank);
+    uhal_index_attributes attributes = lenient_index_attributes(1);
+    attributes.batch_dimensions = 1;
+    context.launch(UHAL_OP_GATHER, {&from, &places}, {&to}, &attributes);
+  }
+
+ private:
+  int64_t sequence_axis_;
+  int64_t batch_axis_;
+};
+
+}  // namespace
+
+void register_partition(Registrar& registrar) {
+  registrar.add<DynamicPartition>("DynamicPartition", {{"T", kAll}});
+  registrar.add<DynamicStitch>("DynamicStitch", {{"T", kAll}});
+  registrar.add<UniqueWithCounts>("UniqueWithCounts", {{"T", kNumbers}, {"out_idx", kIndices}});
+  registrar.add<ReverseSequence>("ReverseSequence", {{"T", kAll}, {"Tlen", kIndices}});
+}
+
+}  // namespace unihal::tensorflow

@@ -1,0 +1,79 @@
+"""Cases of non_max_suppression."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from .case import Array, Case, Expected, Operand, Values, written
+from .sweep import FLOATING
+from .values import listed
+
+_LAYOUTS = ("contiguous", "transposed", "sliced", "reversed")
+
+
+def _boxes(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Around a few places, in steps of which areas are exact in every dtype's arithmetic; half of them turned round."""
+    middles = generator.integers(0, max(1, shape[0] // 8) + 1, (shape[0], 2)) * 4.0
+    sizes = generator.integers(0, 17, (shape[0], 2)) / 4
+    low = middles + generator.integers(-4, 5, middles.shape) / 4
+    boxes = np.concatenate([low, low + sizes], axis=1)
+    turned = generator.integers(0, 2, shape[0]) == 1
+    boxes[turned] = boxes[turned][:, [2, 1, 0, 3]]
+    return boxes
+
+
+def _overlap(a: Array, b: Array) -> tuple[float, float]:
+    """The areas that two boxes share and cover."""
+    low, high = np.minimum(a[:2], a[2:]), np.maximum(a[:2], a[2:])
+    other_low, other_high = np.minimum(b[:2], b[2:]), np.maximum(b[:2], b[2:])
+    own, other = float(np.prod(high - low)), float(np.prod(other_high - other_low))
+    if not (own > 0 and other > 0):
+        return 0.0, 1.0
+    shared = float(np.prod(np.maximum(np.minimum(high, other_high) - np.maximum(low, other_low), 0)))
+    return shared, own + other - shared
+
+
+def _reference(threshold: float, inputs: Sequence[Any]) -> list[Expected]:
+    (boxes,) = inputs
+    kept: list[int] = []
+    for i in range(len(boxes)):
+        overlaps = (_overlap(boxes[i], boxes[j]) for j in kept)
+        if not any(shared > threshold * covered for shared, covered in overlaps):
+            kept.append(i)
+    keep = np.zeros(len(boxes), bool)
+    keep[kept] = True
+    return [Expected(keep, 0)]
+
+
+def _case(
+    name: str, dtype: str, count: int, threshold: float, layout: str, values: Values = _boxes, answer: str = "bool"
+) -> Case:
+    def reference(inputs: Sequence[Any]) -> list[Expected]:
+        (expected,) = _reference(threshold, inputs)
+        return [Expected(expected.values.astype(answer), 0)]
+
+    boxes, keep = Operand(dtype, (count, 4), values, layout), written(answer, (count,), layout)
+    variant = f"{name}/{count}/{threshold}/{dtype}-{answer}/{layout}"
+    return Case("non_max_suppression", variant, dtype, (boxes,), (keep,), reference, {"threshold": threshold})
+
+
+def cases(seed: int) -> Iterator[Case]:
+    """All cases; the same for all seeds. Thresholds are exact in every dtype."""
+    for count in (0, 1, 2, 31, 32, 33, 64, 257):
+        yield _case("boxes", "float32", count, 0.5, "contiguous")
+    for threshold in (0.0, 0.25, 0.75, 1.0):
+        yield _case("boxes", "float32", 100, threshold, "contiguous")
+    for dtype in FLOATING:
+        yield _case("boxes", dtype, 70, 0.5, "contiguous")
+    for layout in _LAYOUTS[1:]:
+        yield _case("boxes", "float32", 40, 0.25, layout)
+    yield _case("boxes", "float32", 40, 0.25, "contiguous", answer="uint8")
+    same = listed([1, 2, 3, 4])
+    yield _case("one-box-again-and-again", "float32", 100, 0.5, "contiguous", same)
+    beyond = listed([np.nan, 1, 2, 3, 0, 0, np.inf, 2, 0, 0, 4, 4, 0, 0, 4, 4, 5, 5, 5, 9])
+    yield _case("not-finite", "float32", 20, 0.5, "contiguous", beyond)
+    chain = np.stack([[i, 0.0, i + 2.0, 1.0] for i in range(90)])  # each overlaps its neighbours by a third
+    yield _case("chain", "float32", 90, 0.25, "contiguous", listed(chain))

@@ -1,0 +1,118 @@
+// Weighted sums of neighbours along an axis: the operands as blocks (outer, along the axis, inner).
+#include <algorithm>
+
+#include "csrc/backends/common/attributes.h"
+#include "csrc/backends/common/dtype.h"
+#include "stub/common/parallel.h"
+#include "stub/common/staging.h"
+#include "stub/vector/vectorize.h"
+
+namespace unihal::stub {
+namespace {
+
+template <typename T>
+struct Problem {
+  int64_t outer, x_length, y_length, inner, taps;
+  const int32_t* first;
+  const T* weights;
+};
+
+// The taps of an element of y that lie inside x: numbers `begin` to `end` - 1.
+struct Inside {
+  int64_t begin, end;
+};
+
+template <typename T>
+UNIHAL_INLINE Inside inside_of(const Problem<T>& p, int64_t i) {
+  const int64_t first = p.first[i];
+  return {std::max(int64_t{0}, -first), std::min(p.taps, p.x_length - first)};
+}
+
+// The elements of y at one place of the axis. `inner` is a constant where it is small.
+template <typename T>
+UNIHAL_INLINE void add_taps(const Problem<T>& p, int64_t i, int64_t inner, const T* x, T* y) {
+  const Inside inside = inside_of(p, i);
+  for (int64_t c = 0; c < inner; ++c) y[c] = 0;
+  for (int64_t t = inside.begin; t < inside.end; ++t) {
+    const T weight = p.weights[i * p.taps + t];
+    if (weight == 0) continue;
+    const T* from = x + (p.first[i] + t) * inner;
+    for (int64_t c = 0; c < inner; ++c) y[c] += weight * from[c];
+  }
+}
+
+// Places `begin` to `end` - 1 of all blocks.
+template <typename T>
+UNIHAL_VECTORIZED void resample_places(const Problem<T>& p, int64_t begin, int64_t end, const T* x, T* y) {
+  for (int64_t place = begin; place < end; ++place) {
+    const int64_t block = place / p.y_length, i = place % p.y_length;
+    const T* from = x + block * p.x_length * p.inner;
+    T* to = y + place * p.inner;
+    switch (p.inner) {
+      case 1:
+        add_taps(p, i, 1, from, to);
+        break;
+      case 3:
+        add_taps(p, i, 3, from, to);
+        break;
+      case 4:
+        add_taps(p, i, 4, from, to);
+        break;
+      default:
+        add_taps(p, i, p.inner, from, to);
+    }
+  }
+}
+
+template <typename T>
+uhal_status resample(const Launch& launch, uhal_dtype dtype) {
+  const uhal_op& op = launch.op;
+  const int rank = op.inputs[0]->rank;
+  const int axis = attributes_or(op, uhal_axis_attributes{sizeof(uhal_axis_attributes), 0, 0}).axis;
+  const AxisOrder order = memory_order(*op.outputs[0]), table = row_major(2), list = row_major(1);
+  Staging staging(launch);
+  const uhal_tensor* x = staging.input(0, dtype, &order);
+  const uhal_tensor* first = staging.input(1, UHAL_INT32, &list);
+  const uhal_tensor* weights = staging.input(2, dtype, &table);
+  const uhal_tensor* y = staging.output(0, dtype, &order);
+  if (staging.status() != UHAL_OK) return staging.status();
+  Problem<T> p = {1,
+                  x->shape[axis],
+                  y->shape[axis],
+                  1,
+                  weights->shape[1],
+                  data_of<const int32_t>(first),
+                  data_of<const T>(weights)};
+  bool before = true;
+  for (int i = 0; i < rank; ++i) {
+    if (order.axes[i] == axis) {
+      before = false;
+    } else {
+      (before ? p.outer : p.inner) *= y->shape[order.axes[i]];
+    }
+  }
+  const T* const from = data_of<const T>(x);
+  T* const to = data_of<T>(y);
+  parallel_for(p.outer * p.y_length, p.inner * std::max<int64_t>(p.taps, 1),
+               [&](int64_t begin, int64_t end) { resample_places(p, begin, end, from, to); });
+  return staging.finish();
+}
+
+}  // namespace
+
+const char* refuse_resample(const uhal_op& op) {
+  for (const uhal_tensor* view : {op.inputs[0], op.inputs[2], op.outputs[0]}) {
+    if (!is_floating(view->dtype)) return "resampling takes floating point only: cast the operands first";
+  }
+  return nullptr;
+}
+
+uhal_status run_resample(const Launch& launch) {
+  const uhal_op& op = launch.op;
+  if (element_count(*op.outputs[0]) == 0) return UHAL_OK;
+  const bool wide = op.inputs[0]->dtype == UHAL_FLOAT64 || op.inputs[2]->dtype == UHAL_FLOAT64 ||
+                    op.outputs[0]->dtype == UHAL_FLOAT64;
+  return wide ? resample<double>(launch, UHAL_FLOAT64) : resample<float>(launch, UHAL_FLOAT32);
+}
+
+}  // namespace unihal::stub

@@ -1,0 +1,182 @@
+"""What two processes do together, for test_distributed.py. Prints one JSON object."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import paddle
+import paddle.distributed as dist
+from paddle import nn
+
+RANKS = 2
+STEPS = 3
+
+
+def values(rank: int) -> Any:
+    return np.arange(1, 5, dtype=np.float32) * (rank + 1)
+
+
+def network() -> Any:
+    paddle.seed(3)
+    return nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 8))
+
+
+def batch(step: int, rank: int | None = None) -> Any:
+    whole = np.random.RandomState(step).rand(8, 8).astype("float32")
+    return paddle.to_tensor(whole if rank is None else whole[rank * 4 : rank * 4 + 4])
+
+
+def trained(model: Any, optimizer: Any, rank: int | None) -> None:
+    for step in range(STEPS):
+        model(batch(step, rank)).square().mean().backward()
+        optimizer.step()
+        optimizer.clear_grad()
+
+
+def weights(model: Any) -> list[list[float]]:
+    return [parameter.numpy().ravel().tolist() for parameter in model.parameters()]
+
+
+def collectives(rank: int) -> dict[str, Any]:
+    results: dict[str, Any] = {}
+
+    def note(name: str, work: Callable[[Any], Any]) -> None:
+        result = work(paddle.to_tensor(values(rank)))
+        tensors = result if isinstance(result, list) else [result]
+        assert all(f"{dist.ParallelEnv().device_type}:{rank}" in str(t.place) for t in tensors), name
+        results[name] = [t.astype("float32").numpy().tolist() for t in tensors]
+
+    def in_place(call: Callable[..., Any], **keywords: Any) -> Callable[[Any], Any]:
+        def work(x: Any) -> Any:
+            call(x, **keywords)
+            return x
+
+        return work
+
+    for reduction in ("SUM", "MAX", "MIN", "PROD", "AVG"):
+        note(f"all_reduce {reduction}", in_place(dist.all_reduce, op=getattr(dist.ReduceOp, reduction)))
+    for dtype in ("float16", "bfloat16", "float64", "int32", "int64", "uint8"):
+
+        def cast_and_add(x: Any, dtype: str = dtype) -> Any:
+            y = x.astype(dtype)
+            dist.all_reduce(y)
+            return y
+
+        note(f"all_reduce {dtype}", cast_and_add)
+    note("broadcast", in_place(dist.broadcast, src=1))
+
+    def all_gather(x: Any) -> Any:
+        parts: list[Any] = []
+        dist.all_gather(parts, x)
+        return parts
+
+    def reduce_scatter(x: Any) -> Any:
+        result = paddle.zeros([4])
+        dist.reduce_scatter(result, [x, x * 10])
+        return result
+
+    def scatter(x: Any) -> Any:
+        result = paddle.zeros([4])
+        dist.scatter(result, [x, x * 10] if rank == 0 else None, src=0)
+        return result
+
+    def all_to_all(x: Any) -> Any:
+        parts: list[Any] = []
+        dist.alltoall(parts, [x, x * 10])
+        return parts
+
+    def uneven(x: Any) -> Any:
+        sizes = [1, 3] if rank == 0 else [3, 1]
+        result = paddle.zeros([4])
+        dist.alltoall_single(result, x, in_split_sizes=sizes, out_split_sizes=sizes)
+        return result
+
+    def there_and_back(x: Any) -> Any:
+        if rank == 0:
+            dist.send(x, dst=1)
+            dist.recv(x, src=1)
+        else:
+            other = paddle.zeros([4])
+            dist.recv(other, src=0)
+            dist.send(other * 3, dst=0)
+        return x
+
+    def both_ways(x: Any) -> Any:
+        result = paddle.zeros([4])
+        calls = [dist.P2POp(dist.isend, x, 1 - rank), dist.P2POp(dist.irecv, result, 1 - rank)]
+        for task in dist.batch_isend_irecv(calls):
+            task.wait()
+        return result
+
+    def in_a_group_of_its_own(x: Any) -> Any:
+        dist.all_reduce(x, group=dist.new_group([0, 1]), sync_op=False).wait()
+        dist.barrier()
+        return x
+
+    for work in (all_gather, reduce_scatter, scatter, all_to_all, uneven, there_and_back, both_ways):
+        note(work.__name__, work)
+    note("group", in_a_group_of_its_own)
+    objects: list[Any] = []
+    dist.all_gather_object(objects, {"rank": rank})
+    results["objects"] = objects
+    return results
+
+
+def data_parallel(rank: int) -> Any:
+    model = network()
+    parallel = paddle.DataParallel(model)
+    trained(parallel, paddle.optimizer.AdamW(1e-2, parameters=parallel.parameters()), rank)
+    return weights(model)
+
+
+def sharded(level: str, rank: int) -> Any:
+    from paddle.distributed.sharding import group_sharded_parallel
+
+    model = network()
+    wrapped, optimizer, _ = group_sharded_parallel(
+        model, paddle.optimizer.AdamW(1e-2, parameters=model.parameters()), level
+    )
+    trained(wrapped, optimizer, rank)
+    if level == "p_g_os":
+        wrapped.get_all_parameters()
+    return weights(model)
+
+
+def pipeline(rank: int) -> Any:
+    """Losses and this stage's weights after some steps of two stages, with micro-batches."""
+    from paddle.distributed import fleet
+    from paddle.distributed.fleet.meta_parallel import LayerDesc, PipelineLayer
+
+    strategy = fleet.DistributedStrategy()
+    strategy.hybrid_configs = {"dp_degree": 1, "mp_degree": 1, "pp_degree": RANKS}
+    strategy.pipeline_configs = {"accumulate_steps": 2, "micro_batch_size": 4}
+    fleet.init(is_collective=True, strategy=strategy)
+    layers = [LayerDesc(nn.Linear, 8, 16), LayerDesc(nn.Tanh), LayerDesc(nn.Linear, 16, 8), LayerDesc(nn.Tanh)]
+    model = PipelineLayer(layers=layers, num_stages=RANKS, loss_fn=nn.MSELoss())
+    whole = network()
+    for mine, initial in zip(model.parameters(), whole.parameters()[2 * rank :], strict=False):
+        mine.set_value(initial.numpy())
+    wrapped = fleet.distributed_model(model)
+    optimizer = fleet.distributed_optimizer(paddle.optimizer.SGD(0.1, parameters=wrapped.parameters()))
+    losses = []
+    for step in range(STEPS):
+        loss = wrapped.train_batch([batch(step), batch(step)], optimizer)
+        losses.append(float(loss.sum()) if rank == RANKS - 1 else 0.0)
+    return {"losses": losses, "weights": weights(model)}
+
+
+def main() -> None:
+    dist.init_parallel_env()
+    rank = dist.get_rank()
+    results = {"device": paddle.get_device(), "collectives": collectives(rank), "data_parallel": data_parallel(rank)}
+    for level in ("os", "os_g", "p_g_os"):
+        results[level] = sharded(level, rank)
+    results["pipeline"] = pipeline(rank)
+    print("RESULT " + json.dumps(results), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""Gradients of gradients, as gradient penalties and physics-informed networks take them: against Paddle's CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import paddle
+import paddle.nn.functional as F
+import pytest
+from comparison import DEVICE, Array, on, random
+
+pytestmark = pytest.mark.unihal_no_fallback
+
+X, Y = random(3, 5), random(3, 5, seed=1)
+POSITIVE = random(3, 5, low=0.3, high=2)
+
+CASES: dict[str, tuple[Callable[..., Any], tuple[Array, ...]]] = {
+    "abs": (paddle.abs, (X,)),
+    "add": (paddle.add, (X, Y)),
+    "add a row": (paddle.add, (X, Y[:1])),
+    "celu": (lambda x: F.celu(x, 0.7), (X,)),
+    "cos": (paddle.cos, (X,)),
+    "divide": (paddle.divide, (X, POSITIVE)),
+    "divide by a row": (paddle.divide, (X, POSITIVE[:1])),
+    "elu": (lambda x: F.elu(x, 0.7), (X,)),
+    "leaky_relu": (F.leaky_relu, (X,)),
+    "log": (paddle.log, (POSITIVE,)),
+    "multiply": (paddle.multiply, (X, Y)),
+    "multiply by a row": (paddle.multiply, (X, Y[:1])),
+    "pow": (lambda x: paddle.pow(x, 3), (X,)),
+    "relu": (F.relu, (X,)),
+    "rsqrt": (paddle.rsqrt, (POSITIVE,)),
+    "sigmoid": (F.sigmoid, (X,)),
+    "sin": (paddle.sin, (X,)),
+    "softplus": (F.softplus, (X,)),
+    "sqrt": (paddle.sqrt, (POSITIVE,)),
+    "square": (paddle.square, (X,)),
+    "subtract": (paddle.subtract, (X, Y)),
+    "tanh": (paddle.tanh, (X,)),
+    "matmul": (lambda x, y: paddle.matmul(x, y, transpose_y=True), (X, Y)),
+    "conv2d": (lambda x, w: F.conv2d(x, w, padding=1), (random(2, 3, 5, 4), random(4, 3, 3, 3, seed=1))),
+    "grouped conv2d": (lambda x, w: F.conv2d(x, w, groups=2), (random(2, 4, 5, 4), random(6, 2, 3, 3, seed=1))),
+}
+
+
+def second_gradients(function: Callable[..., Any], inputs: tuple[Array, ...], device: str, dtype: str) -> list[Array]:
+    """Of the squared norm of the first gradients."""
+    with on(device):
+        tensors = [paddle.to_tensor(array.astype(dtype), stop_gradient=False) for array in inputs]
+        result = function(*tensors)
+        first = paddle.grad((result * result).sum(), tensors, create_graph=True)
+        second = paddle.grad(sum((gradient * gradient).sum() for gradient in first), tensors)
+        return [gradient.numpy() for gradient in (*first, *second)]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", CASES)
+def test_as_on_the_cpu(name: str, dtype: str) -> None:
+    ours, theirs = (second_gradients(*CASES[name], device, dtype) for device in (DEVICE, "cpu"))
+    for one, other in zip(ours, theirs, strict=True):
+        limit = 1e-4 if dtype == "float32" else 1e-11
+        np.testing.assert_allclose(one, other, rtol=limit, atol=limit * np.abs(other).max())

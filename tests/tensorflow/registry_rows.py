@@ -1,0 +1,207 @@
+"""The values with which ops are called in test_registry.py, by the op's name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from compare import random
+from registry import Call, call
+
+X = random(2, 3, 4)
+Y = random(2, 3, 4, seed=1)
+IMAGES = random(2, 7, 6, 3, seed=2)
+VOLUMES, FILTER = random(2, 4, 5, 4, 2), random(2, 2, 2, 2, 4, seed=1)
+MATRICES = random(2, 4, 4, seed=3) + 4 * np.eye(4)
+IDS = np.array([0, 0, 1, 3, 3, 4])
+INDICES = np.array([2, 0, 1, 1, 4, 3])
+ROWS = random(5, 3, seed=4)
+PLACES = np.array([[0, 2], [1, 0], [1, 3], [3, 1]])
+SHAPE = np.array([4, 4])
+VALUES = random(4, seed=5)
+WINDOW: dict[str, Any] = {"ksize": [1, 3, 2, 1], "strides": [1, 2, 2, 1]}
+SEQUENCE = {"seq_dim": 1, "batch_dim": 0}
+
+
+def _pooled(**attributes: Any) -> list[Call]:
+    return [call(IMAGES, padding=padding, **attributes) for padding in ("SAME", "VALID")]
+
+
+def _fft(rank: int) -> list[Call]:
+    return [call(random(2, 3, 4, 6)), call(random(*(5, 6, 3)[3 - rank :], seed=6)), call(np.zeros((0, 3, 4, 6)))]
+
+
+def _rfft(lengths: list[int]) -> list[Call]:
+    return [call(random(2, 4, 5, 6), lengths), call(np.zeros((2, 0, 4, 5, 6)), lengths)]
+
+
+def _with_segments(count: int | None = None) -> list[Call]:
+    counts = [] if count is None else [count]
+    return [
+        call(ROWS, INDICES, IDS, *counts),
+        call(ROWS[:, 0], INDICES, IDS, *counts),
+        call(ROWS, [], [], *counts, smooth=False),
+    ]  # the CPU's gradient of nothing is what memory held
+
+
+def _segments_grad() -> list[Call]:
+    return [call(random(5, 3, seed=7), INDICES, IDS, 6)]
+
+
+def _each(ops: str, *rows: Call) -> dict[str, list[Call]]:
+    """The same rows for several ops."""
+    return {op: list(rows) for op in ops.split()}
+
+
+UNARY = call(X)
+BINARY = [call(X, Y), call(X, Y[:1, :, :1])]
+POSITIVE = call(np.abs(X) + 0.1)
+UNIT = call(X / 2.1)
+
+ROWS_OF: dict[str, list[Call]] = {
+    # complex numbers
+    **_each("Real Imag Angle ComplexAbs Conj", UNARY),
+    "Complex": [call(X, Y), call(X, Y[:1])],
+    "ConjugateTranspose": [call(X, [2, 0, 1])],
+    **_each("Neg Square Exp Expm1 Sin Cos Sinh Cosh Tanh Sigmoid Sign Abs Asinh", UNARY),
+    **_each("Log Log1p Sqrt Rsqrt Reciprocal Inv Tan", POSITIVE),
+    **_each("Asin Acos Atan Atanh", UNIT),
+    "Acosh": [call(np.abs(X) + 1.1)],
+    **dict.fromkeys(("Add", "AddV2", "Sub", "Mul", "MulNoNan", "Xlogy"), BINARY),
+    **_each("Div RealDiv DivNoNan Xdivy Xlog1py", call(X, np.abs(Y) + 0.5)),
+    "SquaredDifference": BINARY,
+    "Pow": [call(np.abs(X) + 0.5, np.abs(Y), tolerance=4)],
+    **_each("Equal NotEqual", call(np.rint(X), np.rint(Y))),
+    **_each("TanhGrad SigmoidGrad SqrtGrad RsqrtGrad ReciprocalGrad InvGrad", call(np.abs(X) + 0.3, Y)),
+    "AddN": [call([X, Y, X])],
+    "ApproximateEqual": [call(X, X + np.where(Y > 0, 0.1, 0.3), tolerance=1.0)],
+    **_each("Sum Mean Prod", call(X, [0, 2]), call(X, 1, keep_dims=True), call(X, [])),
+    **_each("Cumsum Cumprod", call(X, 1), call(X, -1, exclusive=True, reverse=True)),
+    "MatMul": [call(X[0], Y[0], transpose_b=True)],
+    **_each("BatchMatMul BatchMatMulV2", call(X, Y, adj_y=True), call(X, Y, adj_x=True)),
+    "BiasAdd": [call(X, VALUES)],
+    "BiasAddV1": [call(X, VALUES)],
+    "BiasAddGrad": [call(X)],
+    "Select": [call(X > 0, X, Y), call(X[:, 0, 0] > 0, X, Y)],
+    "SelectV2": [call(X[:, :1] > 0, X, Y)],
+    "Where": [call(np.rint(X / 2))],
+    # Fourier transforms
+    **{f"{name}{suffix}": _fft(rank) for rank, suffix in ((1, ""), (2, "2D"), (3, "3D")) for name in ("FFT", "IFFT")},
+    **{f"RFFT{suffix}": _rfft(n) for suffix, n in (("", [5]), ("2D", [5, 6]), ("3D", [3, 4, 6]))},
+    **{f"IRFFT{suffix}": _rfft(n) for suffix, n in (("", [7]), ("2D", [5, 6]), ("3D", [3, 4, 10]))},
+    # blocks and padding
+    "SpaceToBatchND": [
+        call(IMAGES, [2, 3], [[1, 0], [2, 1]]),
+        call(IMAGES, [7], [[0, 0]]),
+        call(IMAGES, [1, 2, 3], [[0, 0], [0, 0], [1, 2]]),
+        call(IMAGES, np.zeros(0, np.int64), np.zeros((0, 2), np.int64)),
+    ],
+    "BatchToSpaceND": [
+        call(random(12, 3, 2, 2), [2, 3], [[1, 0], [2, 1]]),
+        call(random(4, 3), [2], [[0, 0]]),
+        call(random(4, 3, 2), [2, 1], [[0, 6], [0, 0]]),
+    ],
+    "SpaceToBatch": [call(IMAGES, [[1, 0], [0, 2]], block_size=2)],
+    "BatchToSpace": [call(random(8, 3, 2, 2), [[1, 0], [0, 2]], block_size=2)],
+    "MirrorPad": [call(X, [[p, 0], [1, 2], [0, 3]], mode=mode) for p, mode in ((1, "REFLECT"), (2, "SYMMETRIC"))],
+    "MirrorPadGrad": [call(random(3, 6, 7), [[1, 0], [1, 2], [0, 3]], mode=mode) for mode in ("REFLECT", "SYMMETRIC")],
+    # pooling
+    "MaxPoolV2": [call(IMAGES, WINDOW["ksize"], WINDOW["strides"], padding=p) for p in ("SAME", "VALID")],
+    "MaxPoolWithArgmax": [
+        *_pooled(**WINDOW),
+        *_pooled(**WINDOW, include_batch_in_index=True),
+    ],
+    "Dilation2D": [
+        call(IMAGES, random(3, 2, 3, seed=8), strides=[1, 2, 1, 1], rates=[1, 1, 2, 1], padding=padding)
+        for padding in ("SAME", "VALID")
+    ],
+    "Conv": [call(IMAGES, random(3, 2, 3, 4), strides=[1, 2, 1, 1], padding=padding) for padding in ("SAME", "VALID")],
+    "Conv3DBackpropInput": [call(VOLUMES, FILTER, random(2, 3, 2, 3, 4), strides=[1, 1, 2, 1, 1], padding="VALID")],
+    "Conv3DBackpropFilter": [
+        call(VOLUMES, FILTER, random(2, 3, 2, 3, 4), strides=[1, 1, 2, 1, 1], padding="VALID", tolerance=4)
+    ],
+    "Einsum": [call([X, Y], equation="abc,abd->cd", tolerance=4)],
+    "Range": [call(1.0, 7.0, 0.75), call(3.0, -3.0, -1.0)],
+    "LRN": [call(IMAGES, depth_radius=1, alpha=0.3), call(IMAGES)],
+    # indexing
+    "ScatterNd": [call([[1], [0], [1]], random(3, 4), [5, 4])],
+    "ScatterNdNonAliasingAdd": [call(X, [[1], [0], [1]], random(3, 3, 4))],
+    **_each(
+        "TensorScatterAdd TensorScatterSub TensorScatterMax TensorScatterMin", call(X, [[1], [0], [1]], random(3, 3, 4))
+    ),
+    "TensorScatterUpdate": [call(X, [[1, 2], [0, 0]], random(2, 4))],
+    "TensorStridedSliceUpdate": [call(X, [0, 1, 0], [2, 3, 4], [1, 1, 2], random(2, 2, 2))],
+    "OneHot": [call([[0, 2], [1, 9]], 4, 2.0, -1.0)],
+    **_each("UnsortedSegmentSum UnsortedSegmentProd", call(X, [1, 1], 3)),
+    "DynamicPartition": [
+        call(X, [1, 0], num_partitions=2),
+        call(ROWS, [2, 0, 2, 0, 0], num_partitions=4),
+        call(X, [[0, 1, 1], [2, 1, 0]], num_partitions=3),
+        call(ROWS[:0], np.zeros(0, np.int64), num_partitions=2),
+    ],
+    "DynamicStitch": [
+        call([[0, 2], [1, 0]], [ROWS[:2], ROWS[2:4]]),
+        call([3, [[0, 1], [4, 2]]], [ROWS[0], X[:, :2, :3]]),
+    ],
+    "UniqueWithCounts": [call([4, 1, 4, 0, 1, 4, 7]), call(np.zeros(0, np.int64))],
+    "ReverseSequence": [call(X, [3, 1], **SEQUENCE), call(X, [2, 0, 4], seq_dim=2, batch_dim=1)],
+    "InplaceUpdate": [call(ROWS, [3, 1], random(2, 3))],
+    "InplaceAdd": [call(ROWS, [3, -1], random(2, 3))],
+    "InplaceSub": [call(ROWS, [3, 3], random(2, 3))],
+    "DeepCopy": [call(X)],
+    # diagonals and matrices
+    "Diag": [call(VALUES), call(X[0])],
+    "DiagPart": [call(random(4, 4)), call(random(2, 3, 2, 3)), call(2.0)],
+    "MatrixBandPart": [call(MATRICES, 1, -1), call(MATRICES, 0, 2)],
+    "TridiagonalMatMul": [call(random(2, 1, 5), random(2, 1, 5, seed=1), random(2, 1, 5, seed=2), random(2, 5, 3))],
+    "TridiagonalSolve": [call(random(2, 3, 5) + np.array([[0], [4], [0]]), random(2, 5, 3), tolerance=10)],
+    "Cross": [call(random(2, 4, 3), random(2, 4, 3, seed=1))],
+    # counts and checks
+    "Bincount": [call([1, 2, 2, 9, 0], 5, random(5)), call([1, 2, 2, 9, 0], 5, np.zeros(0))],
+    "DenseBincount": [
+        call([[1, 2, 2], [9, 0, 1]], 5, random(2, 3), binary_output=False),
+        call([[1, 2, 2], [9, 0, 1]], 5, np.zeros(0), binary_output=True),
+        call([1, 2, 2, 9, 0], 5, np.zeros(0), binary_output=True),
+        call([1, 2, 2, 9, 0], 5, random(5), binary_output=False),
+    ],
+    "Bucketize": [call(4 * X, boundaries=[-2.0, 0.0, 1.5, 3.0]), call(X, boundaries=[])],
+    "HistogramFixedWidth": [call(X, [-1, 2], 5), call(np.zeros(0), [0, 1], 3)],
+    **_each("CheckNumerics CheckNumericsV2", call(X, message="checked")),
+    "DebugNumericSummaryV2": [
+        call(values, tensor_debug_mode=mode, tensor_id=7)
+        for mode in (2, 3, 4, 5)
+        for values in (np.rint(X), np.array([1.0, np.nan, np.inf, -np.inf, -3, 0, 0]))
+    ],
+    # sparse tensors
+    "SparseSegmentSum": _with_segments(),
+    "SparseSegmentMean": _with_segments(),
+    "SparseSegmentSqrtN": _with_segments(),
+    "SparseSegmentSumWithNumSegments": _with_segments(7),
+    "SparseSegmentMeanWithNumSegments": _with_segments(7),
+    "SparseSegmentSqrtNWithNumSegments": _with_segments(7),
+    **dict.fromkeys(
+        [f"SparseSegment{mean}Grad{version}" for mean in ("Sum", "Mean", "SqrtN") for version in ("", "V2")],
+        _segments_grad(),
+    ),
+    "SparseToDense": [
+        call(PLACES, SHAPE, VALUES, 0.5),
+        call([1, 3], [5], 2.0, 1.0, smooth=False),  # TensorFlow's gradient takes matrices
+        call(3, [5], 2.0, 1.0, smooth=False),
+    ],
+    "SparseReorder": [call(PLACES[[2, 0, 3, 1]], VALUES, SHAPE)],
+    "SparseReshape": [call(PLACES, SHAPE, [2, -1]), call(PLACES, SHAPE, [2, 2, 4])],
+    "SparseSlice": [
+        call(PLACES, VALUES, SHAPE, [1, 0], [2, 3], smooth=False),
+        call(PLACES, VALUES, SHAPE, [0, 0], [1, 1], smooth=False),
+    ],
+    "SparseConcat": [
+        call([PLACES, PLACES[:3]], [VALUES, VALUES[1:]], [SHAPE, [4, 7]], concat_dim=1),
+        call([PLACES, PLACES[:0]], [VALUES, VALUES[:0]], [SHAPE, [2, 4]], concat_dim=-2),
+    ],
+    "SparseSplit": [call(axis, PLACES, VALUES, SHAPE, num_split=parts) for axis, parts in ((0, 2), (1, 3))],
+    "SparseSliceGrad": [call(VALUES[:2], PLACES, [1, 0], [[0, 0], [2, 1]])],
+    "SparseFillEmptyRows": [call(PLACES, VALUES, [5, 4], 0.5), call(np.zeros((0, 2), np.int64), VALUES[:0], [2, 4], 1)],
+    "RaggedFillEmptyRows": [call([0, 1, 1, 3], VALUES, 5, 0.5)],
+    **_each("SparseFillEmptyRowsGrad RaggedFillEmptyRowsGrad", call([1, 0, 3], random(5)), call([], random(2))),
+    "Reverse": [call(X, [True, False, True])],
+}
