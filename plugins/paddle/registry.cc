@@ -66,12 +66,23 @@ void register_row(const KernelRow& row, const PaddleSignature& signature, const 
 const KernelTable& all_kernels() {
   static const KernelTable* all = [] {
     auto* table = new KernelTable();
-    for (auto* kernels :
-         {activation_kernels, arithmetic_kernels, assignment_kernels, attention_kernels, comparison_kernels,
-          convolution_kernels, copy_kernels, creation_kernels, double_gradient_kernels}) {
-      extreme_kernels, index_kernels, loss_kernels, matmul_kernels, norm_kernels, optimizer_kernels, pool_kernels,
-          random_kernels, quantization_kernels
-    }) {
+    for (auto* kernels : {activation_kernels,
+                          arithmetic_kernels,
+                          assignment_kernels,
+                          attention_kernels,
+                          comparison_kernels,
+                          convolution_kernels,
+                          copy_kernels,
+                          creation_kernels,
+                          double_gradient_kernels,
+                          extreme_kernels,
+                          index_kernels,
+                          loss_kernels,
+                          matmul_kernels,
+                          norm_kernels,
+                          optimizer_kernels,
+                          pool_kernels,
+                          random_kernels,
                           rearrange_kernels,
                           reduce_kernels,
                           resize_kernels,
@@ -83,7 +94,17 @@ const KernelTable& all_kernels() {
                           spectrum_kernels,
                           index_elementwise_kernels,
                           data_dependent_kernels,
-                          linear_algebra_kernels, recurrent_kernels, detection_kernels, ctc_kernels, linear_algebra_gradient_kernels, message_kernels, product_kernels, binary_loss_kernels, place_kernels, vector_norm_kernels}) {
+                          linear_algebra_kernels,
+                          recurrent_kernels,
+                          detection_kernels,
+                          ctc_kernels,
+                          linear_algebra_gradient_kernels,
+                          message_kernels,
+                          product_kernels,
+                          binary_loss_kernels,
+                          place_kernels,
+                          vector_norm_kernels,
+                          quantization_kernels}) {
       KernelTable part = kernels();
       std::move(part.begin(), part.end(), std::back_inserter(*table));
     }
