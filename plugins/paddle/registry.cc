@@ -103,7 +103,8 @@ const KernelTable& all_kernels() {
                           product_kernels,
                           binary_loss_kernels,
                           place_kernels,
-                          vector_norm_kernels}) {
+                          vector_norm_kernels,
+                          quantization_kernels}) {
       KernelTable part = kernels();
       std::move(part.begin(), part.end(), std::back_inserter(*table));
     }

@@ -1,5 +1,6 @@
 // Random numbers: Philox keyed by the device's generator in Paddle, or by a given seed.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "plugins/paddle/kernels/common.h"
@@ -73,6 +74,109 @@ void exponential(Context context, Input x, float rate, Output y) {
   context.map(uhal_map_scale, {&out}, {&out}, {-1 / static_cast<double>(rate), 0});
 }
 
+// -- with parameters as operands
+
+void draw(const Context& context, uhal_parameter_distribution distribution,
+          std::initializer_list<const uhal_tensor*> parameters, const View& y) {
+  uhal_random_distribution_attributes attributes = {};
+  attributes.struct_size = sizeof attributes;
+  attributes.distribution = distribution;
+  attributes.key = context.random_seed();
+  context.run(UHAL_OP_RANDOM_DISTRIBUTION, parameters, {&y}, &attributes);
+}
+
+template <uhal_parameter_distribution kDistribution>
+void draw_each(Context context, Input x, Output y) {
+  const View parameter = x.view();
+  draw(context, kDistribution, {&parameter}, context.allocate(y, parameter.dtype));
+}
+
+void no_gradient(Context context, Input dy, Output dx) { fill_zero(context, context.allocate(dx, dy.uhal())); }
+
+void binomial(Context context, Input count, Input probability, Output y) {
+  const View n = count.view(), p = probability.view();
+  draw(context, UHAL_RANDOM_BINOMIAL, {&n, &p}, context.allocate(y, UHAL_INT64));
+}
+
+// Gamma numbers divided by their sums.
+void dirichlet(Context context, Input alpha, Output y) {
+  const View concentration = alpha.view();
+  const View out = context.allocate(y, concentration.dtype);
+  const Scratch gamma(context, accumulator(concentration.dtype), concentration);
+  draw(context, UHAL_RANDOM_GAMMA, {&concentration}, gamma);
+  View sums_like = gamma;
+  sums_like.shape[sums_like.rank - 1] = 1;
+  const Scratch sums(context, gamma.dtype, sums_like);
+  const auto attributes = reduce_attributes(UHAL_REDUCE_SUM);
+  context.run(UHAL_OP_REDUCE, {&gamma}, {&sums}, &attributes);
+  context.map(uhal_map_divide, {&gamma, &sums}, {&out});
+}
+
+double extreme(const Context& context, uhal_reduction reduction, const View& x) {
+  const int64_t one[] = {1};
+  const Scratch found(context, x.dtype, one, 1);
+  const View all = flat(x);
+  const auto attributes = reduce_attributes(reduction);
+  context.run(UHAL_OP_REDUCE, {&all}, {&found}, &attributes);
+  return read_number(context, found);
+}
+
+// Classes by search in the running sums of their weights; without replacement those of the largest logarithms with
+// Gumbel noise.
+void multinomial(Context context, Input x, Scalar samples, bool replacement, Output y) {
+  const View weights = x.view();
+  const auto count = static_cast<int64_t>(samples.number());
+  const int last = weights.rank - 1;
+  const int64_t classes = weights.shape[last];
+  int64_t dims[UHAL_MAX_RANK];
+  std::copy(weights.shape, weights.shape + weights.rank, dims);
+  dims[last] = count;
+  if (classes == 0 && count > 0) invalid(context, "there are no categories to choose from.");
+  if (extreme(context, UHAL_REDUCE_MINIMUM, weights) < 0) {
+    invalid(context, "The input of multinomial distribution should be >= 0.");
+  }
+  const uhal_dtype dtype = accumulator(weights.dtype);
+  if (replacement) {
+    const View out = context.allocate(y, UHAL_INT64, dims, weights.rank);
+    const Scratch sums(context, dtype, weights), places(context, dtype, dims, weights.rank);
+    uhal_scan_attributes scan = {};
+    scan.struct_size = sizeof scan;
+    scan.axis = last;
+    scan.reduction = UHAL_REDUCE_SUM;
+    context.run(UHAL_OP_SCAN, {&weights}, {&sums}, &scan);
+    View totals = sums;
+    totals.shape[last] = 1;
+    totals.data = static_cast<char*>(sums.data) + static_cast<size_t>(classes - 1) * uhal_dtype_size(dtype);
+    generate(context, UHAL_RANDOM_UNIFORM, 0, 1, 0, places);
+    context.map(uhal_map_multiply, {&places, &totals}, {&places});
+    uhal_search_attributes search = {};
+    search.struct_size = sizeof search;
+    search.right = 1;
+    context.run(UHAL_OP_SEARCH_SORTED, {&sums, &places}, {&out}, &search);
+    context.map(uhal_map_clip, {&out}, {&out}, {0, static_cast<double>(classes - 1)});
+    return;
+  }
+  if (count > classes) {
+    invalid(context, "When replacement is False, number of samples should be less than non-zero categories.");
+  }
+  const View out = context.allocate(y, UHAL_INT64, dims, weights.rank);
+  const Scratch noise(context, dtype, weights), scores(context, dtype, weights);
+  generate(context, UHAL_RANDOM_UNIFORM, 0, 1, 0, noise);
+  context.map(uhal_map_scale, {&noise}, {&noise}, {-1, 1});
+  context.map(uhal_map_log, {&noise}, {&noise});
+  context.map(uhal_map_negative, {&noise}, {&noise});
+  context.map(uhal_map_log, {&noise}, {&noise});
+  context.map(uhal_map_log, {&weights}, {&scores});
+  context.map(uhal_map_subtract, {&scores, &noise}, {&scores});
+  const Scratch top(context, dtype, dims, weights.rank);
+  const auto attributes = axis_attributes(last, true);
+  context.run(UHAL_OP_TOP_K, {&scores}, {&top, &out}, &attributes);
+  // A class of weight 0 has the score -infinity.
+  if (extreme(context, UHAL_REDUCE_MINIMUM, top) == -HUGE_VAL) {
+    invalid(context, "When replacement is False, number of samples should be less than non-zero categories.");
+  }
+}
+
 // mask keeps an element with probability 1 - p. "upscale_in_train" divides what is kept by 1 - p in training;
 // "downgrade_in_infer" multiplies by 1 - p in inference instead.
 void dropout(Context context, Input x, OptionalInput seed_tensor, Scalar p, bool is_test, Text mode, int seed,
@@ -115,6 +219,12 @@ KernelTable random_kernels() {
       UNIHAL_KERNEL("bernoulli", kFloats, bernoulli),
       UNIHAL_KERNEL("truncated_gaussian_random", kFloats, truncated_gaussian),
       UNIHAL_KERNEL("exponential", kFloats, exponential),
+      UNIHAL_KERNEL("standard_gamma", kFloats, draw_each<UHAL_RANDOM_GAMMA>),
+      UNIHAL_KERNEL("poisson", kFloats, draw_each<UHAL_RANDOM_POISSON>),
+      UNIHAL_KERNEL("poisson_grad", kFloats, no_gradient),
+      UNIHAL_KERNEL("binomial", kFloats, binomial),
+      UNIHAL_KERNEL("dirichlet", kFloats, dirichlet),
+      UNIHAL_KERNEL("multinomial", kFloats, multinomial),
       UNIHAL_KERNEL("dropout", kFloats, dropout),
       UNIHAL_KERNEL("dropout_grad", kFloats, dropout_grad),
   };
