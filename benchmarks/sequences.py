@@ -22,6 +22,10 @@ os.environ.setdefault("UNIHAL_BACKEND", "stub")
 ON_HOST = os.environ["UNIHAL_BACKEND"] == "stub"
 if ON_HOST:
     import paddle
+else:
+    import torch
+
+    torch.backends.cudnn.version()  # the cuDNN that PyTorch brings, before unihal opens the system's
 import unihal  # noqa: E402
 from unihal import Buffer, ops  # noqa: E402
 
