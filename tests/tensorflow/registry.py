@@ -135,10 +135,10 @@ def differences(op: str, types: Types, row: Call, graph: bool = False, gradient:
         expected = gradients(op, types, row, CPU) if gradient else results(op, types, row, CPU, graph)
     except tf.errors.UnimplementedError:  # a kernel that is registered, but says that it is none
         return None
-    except ValueError:
+    except (ValueError, NotImplementedError):
         if not graph:
             raise
-        return None  # a dtype whose shapes TensorFlow cannot infer
+        return None  # a dtype whose shapes TensorFlow cannot infer, or an op that graphs have no more
     except tf.errors.OpError:
         if not gradient:
             raise
