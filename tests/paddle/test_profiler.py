@@ -14,6 +14,12 @@ from paddle import profiler
 pytestmark = pytest.mark.unihal_no_fallback
 
 
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Paddle writes its traces to profiler_log in the folder where it runs."""
+    monkeypatch.chdir(tmp_path)
+
+
 def recorded(**options: Any) -> Any:
     with on(DEVICE):
         x = paddle.ones([64, 64])
