@@ -85,12 +85,10 @@ with tf.device("/device:RDNA:0"):
 OPS = {{
     "ListDiff": lambda: tf.raw_ops.ListDiff(x=one, y=half),
     "IsotonicRegression": lambda: tf.raw_ops.IsotonicRegression(input=two),
-    "RandomGamma": lambda: tf.raw_ops.RandomGamma(shape=[3], alpha=one),
     "SparseMatMul": lambda: tf.raw_ops.SparseMatMul(a=two, b=two),
-    "RandomPoissonV2": lambda: tf.random.poisson([3], one),
-    "StatelessRandomBinomial": lambda: tf.random.stateless_binomial([2], [1, 2], one, half),
-    "ParameterizedTruncatedNormal": lambda: tf.raw_ops.ParameterizedTruncatedNormal(
-        shape=[2], means=half, stdevs=one, minvals=-one, maxvals=one),
+    "FractionalMaxPool": lambda: tf.raw_ops.FractionalMaxPool(
+        value=tf.reshape(two, [1, 2, 2, 1]), pooling_ratio=[1.0, 1.5, 1.5, 1.0], deterministic=True, seed=1, seed2=1),
+    "MatrixSquareRoot": lambda: tf.linalg.sqrtm(two),
 }}
 for op, call in OPS.items():
     check(call, op)
