@@ -14,6 +14,8 @@ constexpr int64_t kFewKeys = 1024;
 constexpr int kDigits = 16;
 constexpr int kDigitBits = 4;
 constexpr int64_t kKeysPerItem = 8;
+// Totals that one group adds up, if there are more than so many.
+constexpr int64_t kTotalsOfGroup = 4096;
 
 }  // namespace
 
@@ -26,10 +28,12 @@ StableOrder::StableOrder(const DeviceTraits& traits, int64_t count, uint32_t lar
   for (uint64_t rest = std::max(largest, 1u); rest != 0; rest >>= kDigitBits) ++passes_;
 }
 
+int64_t StableOrder::scan_groups() const { return (kDigits * tiles() + kTotalsOfGroup - 1) / kTotalsOfGroup; }
+
 size_t StableOrder::bytes() const {
   const size_t keys = static_cast<size_t>(count_) * sizeof(uint32_t);
   if (passes_ == 0) return 2 * keys;
-  return 3 * keys + static_cast<size_t>(kDigits * tiles()) * sizeof(uint32_t);
+  return 3 * keys + static_cast<size_t>(kDigits * tiles() + scan_groups()) * sizeof(uint32_t);
 }
 
 KernelSpec StableOrder::spec(const char* entry) const {
@@ -49,15 +53,17 @@ uhal_status StableOrder::run(Queue& queue, void* keys, void* workspace, const vo
   void* to_keys = block;
   void* to_order = block + count_;
   void* from_order = block + 2 * count_;  // not of a sort by counting
-  void* const totals = block + 3 * count_;
+  uint32_t* const totals = block + 3 * count_;
+  void* const sums = totals + kDigits * tiles();
   *sorted_keys = to_keys;
   *order = to_order;
   if (passes_ == 0) return rank(queue, keys, to_keys, to_order);
 
   const int32_t count = static_cast<int32_t>(count_);
-  Grid one;
-  one.group_size[0] = group_;
-  Grid each_tile = one;
+  Grid each_part;
+  each_part.groups[0] = scan_groups();
+  each_part.group_size[0] = group_;
+  Grid each_tile = each_part;
   each_tile.groups[0] = tiles();
   for (int pass = 0; pass < passes_; ++pass) {
     const int32_t shift = pass * kDigitBits;
@@ -66,8 +72,10 @@ uhal_status StableOrder::run(Queue& queue, void* keys, void* workspace, const vo
     uhal_status status = queue.run(spec("radix_count"), counted, each_tile);
     if (status != UHAL_OK) return status;
     Arguments scanned;
-    scanned.pointer(totals).int32(static_cast<int32_t>(kDigits * tiles()));
-    status = queue.run(spec("radix_scan"), scanned, one);
+    scanned.pointer(totals).pointer(sums).int32(static_cast<int32_t>(kDigits * tiles()));
+    scanned.int32(static_cast<int32_t>(scan_groups() > 1 ? kTotalsOfGroup : kDigits * tiles()));
+    if (scan_groups() > 1) status = queue.run(spec("radix_sums"), scanned, each_part);
+    if (status == UHAL_OK) status = queue.run(spec("radix_scan"), scanned, each_part);
     if (status != UHAL_OK) return status;
     Arguments moved;
     moved.pointer(from_keys).pointer(from_order).pointer(to_keys).pointer(to_order).pointer(totals);

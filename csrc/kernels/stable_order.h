@@ -7,7 +7,7 @@
 namespace unihal::kernels {
 
 // The ascending order of 32-bit keys, equal ones in the order that they came in. By counting for few keys; by radix
-// sort, four bits in three launches, for many.
+// sort, four bits in three or four launches, for many.
 class StableOrder {
  public:
   // `count` keys, below 2^30, each at most `largest`.
@@ -24,6 +24,7 @@ class StableOrder {
   uhal_status rank(Queue& queue, const void* keys, void* sorted_keys, void* order) const;
   KernelSpec spec(const char* entry) const;
   int64_t tiles() const { return (count_ + tile_ - 1) / tile_; }
+  int64_t scan_groups() const;  // that add up the tiles' counts
 
   int64_t count_;
   int passes_;  // of radix sort; 0: by counting

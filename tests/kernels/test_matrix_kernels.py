@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
-import hashlib
 import re
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,9 +25,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "tests/gpu"))
 
 from gpu_compilers import amd_clang, compile_hip, gpu_text  # noqa: E402
-
-KERNELS = ROOT / "csrc/kernels"
-HERE = Path(__file__).parent
+from kernel_on_host import DTYPES, HERE, KERNELS, dtype_macros, gpu_prelude, library, macro_text, with_includes  # noqa: E402
 
 Array = NDArray[Any]
 
@@ -71,16 +67,6 @@ def shapes() -> list[Shape]:
     return [Shape(form.lower(), part, *(int(number) for number in numbers)) for form, part, *numbers in rows]
 
 
-def with_includes(path: Path) -> str:
-    return re.sub(r'#include "(csrc/kernels/[^"]+)"\n', lambda match: with_includes(ROOT / match[1]), path.read_text())
-
-
-# What CUDA has instructions for, and the host functions.
-HALVES = {
-    'asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));': "value = on_host::float_of_half(bits);",
-    'asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));': "bits = (uint16)on_host::half_of_float(value);",
-}
-
 ENTRIES = {
     "kForward": """
 static void forward() {
@@ -116,25 +102,18 @@ def macros_of(shape: Shape, dtype: str, vector: bool, mask: bool, wide: bool) ->
     """What the host defines: the spec of attention_matrix.cc."""
     macros = {
         "UHAL_HAS_FLOAT64": 1, "UHAL_COMPUTE_float": 1, "UHAL_WIDE_INDEX": int(wide), "UHAL_RANK": 4,
-        "UHAL_MATRIX_FORM": FORMS[shape.form], "X_STORAGE": f"uhal_storage_{dtype}",
-        "X_DTYPE": {"float16": 10, "bfloat16": 11}[dtype], "VECTOR": int(vector), "HAS_MASK": int(mask), **shape.macros,
+        "UHAL_MATRIX_FORM": FORMS[shape.form], **dtype_macros("X", dtype),
+        "VECTOR": int(vector), "HAS_MASK": int(mask), **shape.macros,
     }  # fmt: skip
-    for word in ("LOAD(p, i)", "STORE(p, i, v)", "LOAD4(p, i, v)", "STORE4(p, i, v)"):
-        name, parameters = word.split("(")
-        macros[f"X_{word}"] = f"uhal_{name.lower()}_{dtype}({parameters}"
-    return "".join(f"#define {name} {value}\n" for name, value in macros.items())
+    return macro_text(macros)
 
 
 def program(shape: Shape, dtype: str, vector: bool, mask: bool, wide: bool) -> str:
-    gpu = (KERNELS / "prelude/gpu.h").read_text()
-    for instruction, function in HALVES.items():
-        assert gpu.count(instruction) == 1
-        gpu = gpu.replace(instruction, function)
     return "\n".join(
         [
             f'#include "{HERE}/matrix_machine.h"',
             f'#define UHAL_MATRIX_INSTRUCTIONS "{HERE}/{shape.form}_instructions.h"',
-            macros_of(shape, dtype, vector, mask, wide), gpu,
+            macros_of(shape, dtype, vector, mask, wide), gpu_prelude(),
             "#undef UHAL_LAUNCHED_LOCAL_MEMORY",
             "#define UHAL_LAUNCHED_LOCAL_MEMORY(type, name, count) "
             "type* const name = on_host::take_local_memory<type>(count);",
@@ -150,28 +129,6 @@ def program(shape: Shape, dtype: str, vector: bool, mask: bool, wide: bool) -> s
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("matrix_kernels")
-
-
-def library(folder: Path, text: str) -> ctypes.CDLL:
-    file = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.so"
-    if not file.exists():
-        source = file.with_suffix(".cc")
-        source.write_text(text)
-        command = [
-            "g++",
-            "-std=c++17",
-            "-O1",
-            "-w",
-            "-shared",
-            "-fPIC",
-            "-fno-strict-aliasing",
-            str(source),
-            "-o",
-            str(file),
-        ]
-        compiled = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert compiled.returncode == 0, compiled.stderr[:3000]
-    return ctypes.CDLL(str(file))
 
 
 class Buffer:
@@ -277,7 +234,7 @@ def check(folder: Path, parts: dict[str, Shape], dtype: str, p: Problem, wide: b
     log2 = np.float32(factor * np.log2(np.e))
     of_q, of_k, of_v, of_dy = (Buffer(array, dtype) for array in arrays)
     of_mask = None if mask is None else Buffer(mask, dtype)
-    dtype_number = {"float16": 10, "bfloat16": 11}[dtype]
+    dtype_number = DTYPES[dtype]
 
     def build(shape: Shape) -> ctypes.CDLL:
         return library(folder, program(shape, dtype, p.vector, mask is not None, wide))

@@ -1,4 +1,4 @@
-// UHAL_OP_MATMUL_QUANTIZED: few rows by a kernel that reads the weights as they are; more as an ordinary product, of
+// UHAL_OP_MATMUL_QUANTIZED: few rows by kernels that read the weights as they are; more as an ordinary product, of
 // weights that a kernel before it makes numbers of.
 #include <algorithm>
 #include <cmath>
@@ -18,8 +18,10 @@ namespace {
 constexpr int64_t kFewRows = 8;
 // Channels of a team, where there are so many that all of the device has work.
 constexpr int64_t kMostColumns = 4;
-// Work-items of a unit that keep enough loads on their way.
-constexpr int64_t kItemsPerUnit = 512;
+// Work-items of a group, and of a unit as few as keep enough loads on their way: each of the team's numbers is then read
+// for more channels.
+constexpr int32_t kGroup = 128;
+constexpr int64_t kItemsPerUnit = 128;
 constexpr int64_t kLanes = 32;
 constexpr int64_t kChunkBytes = 16;
 
@@ -70,63 +72,129 @@ bool is_aligned(const void* data, int64_t row_bytes, int64_t rows, int64_t bytes
          (rows == 1 || row_bytes % bytes == 0);
 }
 
-uhal_status run_rows(Queue& queue, const uhal_op& op, const MatmulProblem& problem, const QuantizedWeights& weights) {
-  const DeviceTraits& traits = queue.traits();
-  const MatmulOperand& a = problem.operands[kMatmulA];
-  const MatmulOperand& c = problem.operands[kMatmulC];
-  const MatmulOperand& d = problem.operands[kMatmulD];
-  const bool wide = needs_wide_index(op, weights);
-  int64_t rows = 1;
-  while (rows < problem.m) rows *= 2;
+// A problem of few rows, of which there are two kernels.
+class FewRows {
+ public:
+  FewRows(Queue& queue, const uhal_op& op, const MatmulProblem& problem, const QuantizedWeights& weights)
+      : queue_(queue),
+        traits_(queue.traits()),
+        problem_(problem),
+        weights_(weights),
+        a_(problem.operands[kMatmulA]),
+        c_(problem.operands[kMatmulC]),
+        d_(problem.operands[kMatmulD]),
+        wide_(needs_wide_index(op, weights)) {}
 
-  Teams teams(traits);
-  const int64_t chunks = weights.k * weights.bits / 8 / kChunkBytes;
+  uhal_status run() const { return takes_matrix() ? run_matrix() : run_teams(); }
+
+ private:
+  // Whether 16 bytes of a channel can be read at a time.
+  bool wide_weights() const {
+    return (weights_.b.row_stride == 1 || weights_.k * weights_.bits <= 8) &&
+           is_aligned(weights_.b.data, weights_.b.column_stride, weights_.n, kChunkBytes);
+  }
+
+  // Whether the numbers of a row that meet a word of weights can be.
+  bool wide_rows() const {
+    const int64_t bytes = dtype_size(a_.dtype);
+    return (a_.column_stride == 1 || weights_.k == 1) &&
+           is_aligned(a_.data, a_.row_stride * bytes, problem_.m, bytes * (32 / weights_.bits));
+  }
+
+  int64_t chunk_weights() const { return 8 * kChunkBytes / weights_.bits; }
+
+  // By quantized_rows_matrix.cl: chunks are whole, and no block is shorter than one. Its factors have the bits of a
+  // float16's subnormal numbers, or four of a bfloat16's. One row with short blocks is as fast without it, or faster.
+  bool takes_matrix() const {
+    if (problem_.m == 1 && weights_.block < 4 * chunk_weights()) return false;
+    if (traits_.matrix_form != MatrixForm::kMma || !wide_weights() || !wide_rows()) return false;
+    if (weights_.k == 0 || weights_.k % chunk_weights() != 0 || weights_.block < chunk_weights()) return false;
+    return a_.dtype == UHAL_FLOAT16 || (a_.dtype == UHAL_BFLOAT16 && weights_.bits == 4);
+  }
+
+  KernelSpec spec(const Source& source, const char* entry) const {
+    KernelSpec spec(source, entry);
+    define_weights(spec, weights_, wide_);
+    spec.dtype("A", a_.dtype).dtype("D", d_.dtype).dtype("C", c_.data != nullptr ? c_.dtype : UHAL_FLOAT32);
+    define_activation(spec, problem_.activation);
+    return spec;
+  }
+
+  Arguments arguments() const {
+    const int64_t shape[] = {weights_.n,
+                             weights_.k,
+                             a_.row_stride,
+                             a_.column_stride,
+                             weights_.b.row_stride,
+                             weights_.b.column_stride,
+                             weights_.scales.row_stride,
+                             weights_.scales.column_stride,
+                             weights_.zero_points.row_stride,
+                             weights_.zero_points.column_stride,
+                             c_.row_stride,
+                             c_.column_stride,
+                             d_.row_stride,
+                             d_.column_stride};
+    Arguments arguments;
+    arguments.pointer(a_.data).pointer(weights_.b.data).pointer(weights_.scales.data);
+    arguments.pointer(weights_.zero_points.data).pointer(c_.data).pointer(d_.data);
+    append_indices(arguments, shape, 14, wide_);
+    arguments.real(weights_.zero_point, Compute::kFloat).int32(shift_of(weights_));
+    arguments.int32(static_cast<int32_t>(problem_.m)).int32(c_.data != nullptr);
+    return arguments;
+  }
+
+  uhal_status run_teams() const;
+  uhal_status run_matrix() const;
+
+  Queue& queue_;
+  const DeviceTraits& traits_;
+  const MatmulProblem& problem_;
+  const QuantizedWeights& weights_;
+  const MatmulOperand &a_, &c_, &d_;
+  const bool wide_;
+};
+
+uhal_status FewRows::run_teams() const {
+  int64_t rows = 1;
+  while (rows < problem_.m) rows *= 2;
+
+  Teams teams(traits_);
+  teams.group = std::min(teams.group, kGroup);
+  const int64_t chunks = weights_.k / chunk_weights();
   teams.lanes =
       static_cast<int32_t>(std::min({kLanes, int64_t{teams.group}, power_of_two_from(std::max<int64_t>(1, chunks))}));
   int64_t columns = rows == 1 ? kMostColumns : rows <= 4 ? 2 : 1;
-  while (columns > 1 && weights.n / columns * teams.lanes < kItemsPerUnit * traits.compute_units) columns /= 2;
+  while (columns > 1 && weights_.n / columns * teams.lanes < kItemsPerUnit * traits_.compute_units) columns /= 2;
+  const uhal_dtype zeros = weights_.zero_points.dtype;
+  const bool whole_zeros =
+      weights_.zero_points.data != nullptr
+          ? zeros == UHAL_INT8 || zeros == UHAL_UINT8
+          : weights_.zero_point == std::trunc(weights_.zero_point) && std::abs(weights_.zero_point) <= 255;
 
-  const int64_t a_bytes = dtype_size(a.dtype);
-  const bool wide_weights = (weights.b.row_stride == 1 || weights.k * weights.bits <= 8) &&
-                            is_aligned(weights.b.data, weights.b.column_stride, weights.n, kChunkBytes);
-  const bool wide_rows = (a.column_stride == 1 || weights.k == 1) &&
-                         is_aligned(a.data, a.row_stride * a_bytes, problem.m, a_bytes * (32 / weights.bits));
-  const uhal_dtype zeros = weights.zero_points.dtype;
-  const bool whole_zeros = weights.zero_points.data != nullptr ? zeros == UHAL_INT8 || zeros == UHAL_UINT8
-                                                               : weights.zero_point == std::trunc(weights.zero_point) &&
-                                                                     std::abs(weights.zero_point) <= 255;
-
-  KernelSpec spec(sources::quantized_rows, "quantized_rows");
-  define_weights(spec, weights, wide);
-  spec.dtype("A", a.dtype).dtype("D", d.dtype).dtype("C", c.data != nullptr ? c.dtype : UHAL_FLOAT32);
-  spec.define("ROWS", rows).define("COLUMNS", columns).define("WIDE", wide_weights).define("A_WIDE", wide_rows);
-  spec.define("PARTS", weights.bits == 4 && weights.block == 16 ? 2 : 1).define("WHOLE_ZEROS", whole_zeros);
-  define_activation(spec, problem.activation);
-  teams.define(spec);
-
-  const int64_t shape[] = {weights.n,
-                           weights.k,
-                           a.row_stride,
-                           a.column_stride,
-                           weights.b.row_stride,
-                           weights.b.column_stride,
-                           weights.scales.row_stride,
-                           weights.scales.column_stride,
-                           weights.zero_points.row_stride,
-                           weights.zero_points.column_stride,
-                           c.row_stride,
-                           c.column_stride,
-                           d.row_stride,
-                           d.column_stride};
-  Arguments arguments;
-  arguments.pointer(a.data).pointer(weights.b.data).pointer(weights.scales.data).pointer(weights.zero_points.data);
-  arguments.pointer(c.data).pointer(d.data);
-  append_indices(arguments, shape, 14, wide);
-  arguments.real(weights.zero_point, Compute::kFloat).int32(shift_of(weights));
-  arguments.int32(static_cast<int32_t>(problem.m)).int32(c.data != nullptr);
-  teams.append(arguments);
+  KernelSpec rows_spec = spec(sources::quantized_rows, "quantized_rows");
+  rows_spec.define("ROWS", rows).define("COLUMNS", columns);
+  rows_spec.define("WIDE", wide_weights()).define("A_WIDE", wide_rows());
+  rows_spec.define("PARTS", weights_.bits == 4 && weights_.block == 16 ? 2 : 1).define("WHOLE_ZEROS", whole_zeros);
+  teams.define(rows_spec);
+  Arguments given = arguments();
+  teams.append(given);
   note_implementation("quantized_rows");
-  return queue.run(spec, arguments, teams.grid((weights.n + columns - 1) / columns));
+  return queue_.run(rows_spec, given, teams.grid((weights_.n + columns - 1) / columns));
+}
+
+uhal_status FewRows::run_matrix() const {
+  constexpr int64_t kChannels = 16, kWarps = 4;  // of a group
+  const int64_t step = 4 * chunk_weights();
+  const int64_t block = int64_t{1} << shift_of(weights_);
+  KernelSpec matrix_spec = spec(sources::quantized_rows_matrix, "quantized_rows_matrix");
+  matrix_spec.define("UHAL_MATRIX_FORM", static_cast<int>(traits_.matrix_form)).define("WARPS", kWarps);
+  matrix_spec.define("BY_SETS", block < step).define("SETS", block < step ? block / chunk_weights() : 4);
+  Grid grid;
+  grid.groups[0] = (weights_.n + kChannels - 1) / kChannels;
+  grid.group_size[0] = static_cast<int32_t>(kWarps * 32);
+  note_implementation("quantized_rows_matrix");
+  return queue_.run(matrix_spec, arguments(), grid);
 }
 
 // -- many rows --------------------------------------------------------------------------------------------
@@ -188,7 +256,7 @@ uhal_status run_matmul_quantized(Queue& queue, const uhal_op& op) {
   MatmulProblem rows = problem_of(op, weights, kSomewhere);
   simplify(rows);
   if (rows.operands[kMatmulB].data == kSomewhere && takes_rows(rows, weights)) {
-    return run_rows(queue, op, rows, weights);
+    return FewRows(queue, op, rows, weights).run();
   }
   const uhal_dtype dtype = op.inputs[0]->dtype;
   const size_t bytes = dense_bytes(weights, dtype);

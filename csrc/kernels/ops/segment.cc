@@ -5,7 +5,8 @@
 // have of a segment together is combined in further launches, each over a thirty-second of what the one before had: one
 // long segment is no slower than many short ones. No atomic operations on data, and the same bits each time.
 //
-// One number for all elements (counting, histograms) goes another way: counts in local memory.
+// One number for all elements (counting, histograms) goes another way: counts in local memory, or, of many segments, in
+// global memory.
 
 #include <algorithm>
 #include <cstdlib>
@@ -29,6 +30,8 @@ constexpr int64_t kMostOrdered = int64_t{1} << 30;
 constexpr int64_t kChunk = 64;
 constexpr int64_t kChunkOfShortRows = 16;
 constexpr int64_t kShortRow = 16;
+
+constexpr int64_t kWideUnit = 4;
 
 // Segments that are counted in local memory.
 constexpr int64_t kMostBins = 4096;
@@ -75,6 +78,7 @@ class SegmentReduce {
         x_row_(row_of(x_)),
         y_row_(row_of(y_)),
         row_(make_row(x_row_, y_row_)),
+        unit_(unit()),
         group_(std::min(256, queue.traits().max_group_size)) {}
 
   uhal_status run() {
@@ -102,7 +106,7 @@ class SegmentReduce {
   bool counts_only() const {
     return attributes_.form == UHAL_SEGMENT_UNSORTED && attributes_.reduction == UHAL_REDUCE_SUM &&
            is_integer(x_.dtype) && indices_ == nullptr && weights_ == nullptr && row_.count == 1 && elements_ > 1 &&
-           x_.strides[0] == 0 && segments_ > 0 && segments_ <= most_bins();
+           x_.strides[0] == 0 && segments_ > 0;
   }
 
   uhal_status count() {
@@ -111,14 +115,25 @@ class SegmentReduce {
     Grid grid;
     grid.groups[0] = std::clamp((elements_ + 16 * group_ - 1) / (16 * group_), int64_t{1}, wanted);
     grid.group_size[0] = group_;
+    const bool locally = segments_ <= most_bins();
+    const int64_t parts = locally ? grid.groups[0] : 1;
     void* partials;
-    uhal_status status = queue_.workspace(static_cast<size_t>(grid.groups[0] * segments_ * 4), &partials);
+    uhal_status status = queue_.workspace(static_cast<size_t>(parts * segments_ * 4), &partials);
+    if (status == UHAL_OK && !locally) {
+      uhal_tensor counts = y_;  // of its first axis
+      counts.data = partials;
+      counts.dtype = UHAL_INT32;
+      counts.rank = 1;
+      counts.strides[0] = 1;
+      status = fill_view(queue_, 0, 0, counts);
+    }
     if (status != UHAL_OK) return status;
     const bool wide = !fits_32_bits(ids_) || !fits_32_bits(y_) || !fits_32_bits(elements_ + grid.groups[0] * group_);
     const auto spec = [&](const char* entry) {
       KernelSpec spec(sources::histogram, entry);
       // Few sizes, since each is a program.
-      spec.define("BINS", std::min(most_bins(), segments_ <= 256 ? 256 : kMostBins)).define("UHAL_GROUP", group_);
+      const int64_t bins = std::min(most_bins(), segments_ <= 256 ? 256 : kMostBins);
+      spec.define("BINS", locally ? bins : 0).define("UHAL_GROUP", group_);
       return spec.define("UHAL_WIDE_INDEX", wide);
     };
     Arguments counted;
@@ -134,7 +149,7 @@ class SegmentReduce {
     Arguments joined;
     joined.pointer(partials).pointer(x_.data).pointer(y_.data).pointer(data_of(counts_));
     joined.value_of(attributes_.integer_empty);
-    for (int64_t value : {grid.groups[0], segments_, y_.strides[0], counts_ != nullptr ? counts_->strides[0] : 0}) {
+    for (int64_t value : {parts, segments_, y_.strides[0], counts_ != nullptr ? counts_->strides[0] : 0}) {
       append_index(joined, value, wide);
     }
     joined.int32(counts_ != nullptr ? counts_->dtype : UHAL_DTYPE_INVALID);
@@ -142,6 +157,17 @@ class SegmentReduce {
   }
 
   // -- anything else
+
+  // Neighbours of a row that a work-item takes together: x and y lie in order then, their rows aligned.
+  int64_t unit() const {
+    const int64_t bytes = kWideUnit * dtype_size(x_.dtype);
+    const auto starts_aligned = [bytes](const uhal_tensor& view) {
+      return reinterpret_cast<uintptr_t>(view.data) % static_cast<uintptr_t>(bytes) == 0 &&
+             (view.shape[0] == 1 || view.strides[0] % kWideUnit == 0);
+    };
+    const bool in_order = row_.rank == 1 && row_.strides[0][0] == 1 && row_.strides[1][0] == 1;
+    return in_order && row_.count % kWideUnit == 0 && starts_aligned(x_) && starts_aligned(y_) ? kWideUnit : 1;
+  }
 
   // Chunks of a launch over so many elements or partial sums.
   int64_t chunk_of(bool partial) const { return partial || row_.count >= kShortRow ? kChunk : kChunkOfShortRows; }
@@ -231,7 +257,9 @@ class SegmentReduce {
     LayoutKind kind = layout_kind(row_);
     kind.wide = wide_;
     KernelSpec reduce(sources::segment, "segment_reduce");
-    reduce.compute(compute).dtype("X", x_.dtype).define("PARTIAL", partial);
+    reduce.compute(compute).dtype("X", x_.dtype).define("PARTIAL", partial).define("UNIT", unit_);
+    const bool is_sum = attributes_.reduction == UHAL_REDUCE_SUM || attributes_.reduction == UHAL_REDUCE_MEAN;
+    reduce.define("COMBINE", is_sum ? 0 : attributes_.reduction);
     kind.define(reduce);
     Arguments arguments;
     arguments.pointer(values).pointer(keys).pointer(order).pointer(data_of(indices_)).pointer(data_of(weights_));
@@ -252,7 +280,7 @@ class SegmentReduce {
     arguments.int32(attributes_.reduction).int32(order != nullptr).int32(indices_ != nullptr);
     arguments.int32(indices_ != nullptr && indices_->dtype == UHAL_INT64).int32(weights_ != nullptr);
     arguments.int32(attributes_.ignore_negative);
-    return queue_.run(reduce, arguments, linear_grid(chunks * row_.count, group_));
+    return queue_.run(reduce, arguments, linear_grid(chunks * (row_.count / unit_), group_));
   }
 
   Queue& queue_;
@@ -269,6 +297,7 @@ class SegmentReduce {
   const uhal_tensor x_row_;
   const uhal_tensor y_row_;
   const Space row_;
+  const int64_t unit_;
   const int32_t group_;
   void* cell_ = nullptr;
   int64_t ticket_ = 0;

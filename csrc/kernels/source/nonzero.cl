@@ -1,16 +1,27 @@
 /* nonzero: the positions of the elements that are not 0, in row-major order (csrc/kernels/ops/nonzero.cc).
  *
- * The mask is cut into as many parts as there are work-groups. `count_parts` counts those of each; `nonzero` begins each
- * part where the parts before it end, and goes through it tile by tile. No group waits for another.
+ * The mask is cut into as many parts as there are work-groups. `count_parts` reads it, leaves a bit for each element and
+ * counts those of each part; `nonzero` begins each part where the parts before it end, and goes through its bits tile by
+ * tile. No group waits for another.
  *
- * Macros: X: the dtype of the mask, DENSE: it lies in order and aligned to ITEMS elements, UHAL_GROUP. */
+ * Macros: X: the dtype of the mask, ITEMS: neighbours that one work-item of count_parts looks at together: 16 of a mask of
+ * bytes, else 8, DENSE: it lies in order and aligned to so many, UHAL_GROUP. */
 #include "csrc/kernels/prelude/group.h"
 
-/* Neighbours that one work-item looks at, and those of a group. */
-#define ITEMS 8
-#define TILE (ITEMS * UHAL_GROUP)
+/* Loads that a work-item has under way. */
+#define TURNS 4
 
-/* Work-items whose counts one of them adds up by itself. */
+#if ITEMS == 16
+#define FLAGS uint16
+#else
+#define FLAGS uint8
+#endif
+
+/* Elements of a word of bits: those that one work-item of nonzero looks at; and those of a group. */
+#define WORD 32
+#define TILE (WORD * UHAL_GROUP)
+
+/* Work-items whose counts one of them adds up by itself, where they cannot hand each other values. */
 #define BLOCK 16
 
 UHAL_LAYOUT(MaskLayout, 2) /* row-major order, mask */
@@ -24,7 +35,26 @@ UHAL_INLINE INDEX add_counts(INDEX a, INDEX b) { return a + b; }
 UHAL_TEAM_REDUCTION(group_count, INDEX, add_counts)
 
 /* `bits`: of the ITEMS elements from `first` on those that are not 0; elements from `end` on count as 0. */
-#if DENSE
+#if DENSE && ITEMS == 16
+/* A bit for each byte of a word that is not 0: the highest bit of a byte is that of itself, or carried there by the
+ * others. The product puts bits 0, 8, 16 and 24 side by side. */
+UHAL_INLINE uint32 bits_of_bytes(uint32 word) {
+  const uint32 high = (((word & 0x7f7f7f7fu) + 0x7f7f7f7fu) | word) >> 7 & 0x01010101u;
+  return (high * 0x01020408u) >> 24 & 15u;
+}
+#define READ_FLAGS(x, layout, first, end, bits)                                                              \
+  do {                                                                                                       \
+    if ((first) + ITEMS <= (end)) {                                                                          \
+      const uhal_four_uint32 words = *(UHAL_GLOBAL const uhal_four_uint32*)((x) + (first));                  \
+      bits = bits_of_bytes(words.x) | bits_of_bytes(words.y) << 4;                                           \
+      bits |= bits_of_bytes(words.z) << 8 | bits_of_bytes(words.w) << 12;                                    \
+    } else {                                                                                                 \
+      for (int32 k = 0; k < ITEMS && (first) + k < (end); ++k) {                                             \
+        bits |= (uint32)(X_LOAD(x, (first) + k) != 0) << k;                                                  \
+      }                                                                                                      \
+    }                                                                                                        \
+  } while (0)
+#elif DENSE
 #define READ_FLAGS(x, layout, first, end, bits)                             \
   do {                                                                      \
     if ((first) + ITEMS <= (end)) {                                         \
@@ -50,28 +80,77 @@ UHAL_TEAM_REDUCTION(group_count, INDEX, add_counts)
   } while (0)
 #endif
 
+/* Sums of neighbouring bits, then of pairs and of fours, side by side in one word; a product adds the bytes up. */
 UHAL_INLINE int32 count_bits(uint32 bits) {
-  int32 count = 0;
-  UHAL_UNROLL for (int32 k = 0; k < ITEMS; ++k) count += (int32)(bits >> k & 1u);
-  return count;
+  bits -= (bits >> 1) & 0x55555555u;
+  bits = (bits & 0x33333333u) + ((bits >> 2) & 0x33333333u);
+  bits = (bits + (bits >> 4)) & 0x0f0f0f0fu;
+  return (int32)((bits * 0x01010101u) >> 24);
 }
 
-/* totals[part]: how many are not 0. A part is `part_length` elements, a multiple of TILE; `elements` in all. */
+/* totals[part]: how many are not 0; flags: a bit for each element, those after the last one 0. A part is `part_length`
+ * elements, a multiple of TILE; `elements` in all. */
 UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void count_parts(UHAL_POINTER(mask), UHAL_POINTER(totals),
-                                                               MaskLayout layout, INDEX elements, INDEX part_length) {
+                                                               UHAL_POINTER(flags), MaskLayout layout, INDEX elements,
+                                                               INDEX part_length) {
   UHAL_LOCAL_MEMORY INDEX scratch[UHAL_GROUP];
   const uhal_team team = uhal_make_team(UHAL_GROUP, 1);
   UHAL_GLOBAL const X_STORAGE* x = UHAL_ADDRESS(const X_STORAGE, mask);
+  UHAL_GLOBAL FLAGS* flags = UHAL_ADDRESS(FLAGS, flags);
   const INDEX begin = UHAL_GROUP_ID(0) * part_length;
   const INDEX end = begin + part_length < elements ? begin + part_length : elements;
+  /* Whole words of bits, of which `nonzero` reads each. */
+  const INDEX end_of_flags = (end + WORD - 1) / WORD * WORD;
   INDEX count = 0;
-  for (INDEX first = begin + team.lane * ITEMS; first < end; first += TILE) {
-    uint32 bits = 0;
-    READ_FLAGS(x, layout, first, end, bits);
-    count += count_bits(bits);
+  for (INDEX tile = begin + team.lane * ITEMS; tile < end_of_flags; tile += TURNS * ITEMS * UHAL_GROUP) {
+    uint32 bits[TURNS];
+    UHAL_UNROLL for (int32 turn = 0; turn < TURNS; ++turn) {
+      const INDEX first = tile + turn * (ITEMS * UHAL_GROUP);
+      bits[turn] = 0;
+      READ_FLAGS(x, layout, first, end, bits[turn]);
+    }
+    UHAL_UNROLL for (int32 turn = 0; turn < TURNS; ++turn) {
+      const INDEX first = tile + turn * (ITEMS * UHAL_GROUP);
+      if (first < end_of_flags) flags[first / ITEMS] = (FLAGS)bits[turn];
+      count += count_bits(bits[turn]);
+    }
   }
   count = group_count(count, scratch, team);
   if (team.lane == 0) UHAL_ADDRESS(INDEX, totals)[UHAL_GROUP_ID(0)] = count;
+}
+
+/* What the work-items before this one have; *of_group: what all have. `counts` has room for the group's. */
+UHAL_INLINE int32 count_before(int32 own, UHAL_LOCAL int32* counts, int32 id, int32* of_group) {
+#ifdef UHAL_WARP
+  int32 before = 0;
+  int32 of_warp = own; /* of 1, 2, 4... neighbours, in the end of the warp */
+  UHAL_UNROLL for (int32 mask = 1; mask < UHAL_WARP; mask *= 2) {
+    const int32 other = uhal_shuffle(of_warp, mask);
+    if ((id & mask) != 0) before += other;
+    of_warp += other;
+  }
+  const int32 block = id / UHAL_WARP;
+  if (id % UHAL_WARP == 0) counts[block] = of_warp;
+  UHAL_BARRIER();
+  const int32 blocks = (UHAL_GROUP + UHAL_WARP - 1) / UHAL_WARP;
+#else
+  const int32 block = id / BLOCK;
+  counts[id] = own;
+  UHAL_BARRIER();
+  int32 before = 0;
+  for (int32 other = block * BLOCK; other < id; ++other) before += counts[other];
+  UHAL_BARRIER();
+  if (id % BLOCK == BLOCK - 1 || id == UHAL_GROUP - 1) counts[block] = before + own;
+  UHAL_BARRIER();
+  const int32 blocks = (UHAL_GROUP + BLOCK - 1) / BLOCK;
+#endif
+  int32 total = 0;
+  for (int32 other = 0; other < blocks; ++other) {
+    if (other == block) before += total;
+    total += counts[other];
+  }
+  *of_group = total;
+  return before;
 }
 
 UHAL_INLINE void store_index(UHAL_GLOBAL char* to, int32 is_int64, INDEX at, INDEX index) {
@@ -83,18 +162,17 @@ UHAL_INLINE void store_index(UHAL_GLOBAL char* to, int32 is_int64, INDEX at, IND
 }
 
 /* Row r of the indices begins at r * row_step; those from `room` on are not there. */
-UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void nonzero(UHAL_POINTER(mask), UHAL_POINTER(totals),
+UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void nonzero(UHAL_POINTER(flags), UHAL_POINTER(totals),
                                                            UHAL_POINTER(count), UHAL_POINTER(indices),
-                                                           MaskLayout layout, Coordinates coordinates, INDEX elements,
-                                                           INDEX part_length, INDEX room, INDEX row_step,
-                                                           INDEX coordinate_step, int32 count_is_int64,
-                                                           int32 indices_are_int64) {
+                                                           Coordinates coordinates, INDEX elements, INDEX part_length,
+                                                           INDEX room, INDEX row_step, INDEX coordinate_step,
+                                                           int32 count_is_int64, int32 indices_are_int64) {
   UHAL_LOCAL_MEMORY INDEX scratch[UHAL_GROUP];
   UHAL_LOCAL_MEMORY int32 counts[UHAL_GROUP];
   UHAL_LOCAL_MEMORY uint16 found[TILE];
   const uhal_team team = uhal_make_team(UHAL_GROUP, 1);
   const int32 id = team.lane;
-  UHAL_GLOBAL const X_STORAGE* x = UHAL_ADDRESS(const X_STORAGE, mask);
+  UHAL_GLOBAL const uint32* words = UHAL_ADDRESS(const uint32, flags);
   UHAL_GLOBAL const INDEX* totals = UHAL_ADDRESS(const INDEX, totals);
   UHAL_GLOBAL char* indices = UHAL_ADDRESS(char, indices);
   const INDEX part = UHAL_GROUP_ID(0);
@@ -102,33 +180,27 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void nonzero(UHAL_POINTER(mask), U
   const INDEX end = begin + part_length < elements ? begin + part_length : elements;
 
   INDEX before = 0;
-  for (INDEX i = id; i < part; i += UHAL_GROUP) before += totals[i];
+  for (INDEX i = id; i < part; i += TURNS * UHAL_GROUP) {
+    UHAL_UNROLL for (int32 turn = 0; turn < TURNS; ++turn) {
+      if (i + turn * UHAL_GROUP < part) before += totals[i + turn * UHAL_GROUP];
+    }
+  }
   before = group_count(before, scratch, team);
   if (id == 0 && part == UHAL_GROUP_COUNT(0) - 1) {
     store_index(UHAL_ADDRESS(char, count), count_is_int64, 0, before + totals[part]);
   }
 
+  uint32 next = begin + id * WORD < end ? words[(begin + id * WORD) / WORD] : 0;
   for (INDEX tile = begin; tile < end && before < room; tile += TILE) {
-    uint32 bits = 0;
-    READ_FLAGS(x, layout, tile + id * ITEMS, end, bits);
+    uint32 bits = next;
+    const INDEX first = tile + TILE + id * WORD;
+    next = first < end ? words[first / WORD] : 0;
 
-    /* Where those of this work-item go, in two levels: its block, and the blocks before. */
-    const int32 own = count_bits(bits);
-    const int32 block = id / BLOCK;
-    counts[id] = own;
-    UHAL_BARRIER();
-    int32 at = 0;
-    for (int32 other = block * BLOCK; other < id; ++other) at += counts[other];
-    UHAL_BARRIER();
-    if (id % BLOCK == BLOCK - 1 || id == UHAL_GROUP - 1) counts[block] = at + own;
-    UHAL_BARRIER();
-    int32 of_tile = 0;
-    for (int32 other = 0; other * BLOCK < UHAL_GROUP; ++other) {
-      if (other == block) at += of_tile;
-      of_tile += counts[other];
-    }
-    for (int32 k = 0; k < ITEMS; ++k) {
-      if ((bits >> k & 1u) != 0) found[at++] = (uint16)(id * ITEMS + k);
+    int32 of_tile;
+    int32 at = count_before(count_bits(bits), counts, id, &of_tile);
+    for (; bits != 0; bits &= bits - 1) {
+      const int32 lowest = count_bits((bits & (0u - bits)) - 1u);
+      found[at++] = (uint16)(id * WORD + lowest);
     }
     UHAL_BARRIER();
 

@@ -7,12 +7,7 @@
  * 2: packed), WHOLE_ZEROS (1: they are whole numbers of at most 8 bits), UHAL_ACTIVATION, UHAL_GROUP. */
 #include "csrc/kernels/prelude/group.h"
 #include "csrc/kernels/prelude/map_functions.h"
-
-typedef struct {
-  INDEX n, k;
-  INDEX a_row, a_column, b_row, b_column; /* strides; those of b in bytes */
-  INDEX scale_row, scale_column, zero_row, zero_column, c_row, c_column, d_row, d_column;
-} QUANTIZED_SHAPE;
+#include "csrc/kernels/source/quantized_rows.h"
 
 #if BITS == 4
 #define WORD_WEIGHTS_NUMBER 8
@@ -27,32 +22,6 @@ typedef struct {
 /* What a float's bits are with a whole number n below 2^23 in its mantissa: 2^23 + n. */
 #define EXACT_BITS 0x4b000000u
 #define EXACT_ONE 8388608.0f
-
-/* Signed weights are counted from their least: both then have the bits of a number that is not negative. */
-#if IS_SIGNED && BITS == 4
-#define FLIP 0x88888888u
-#define LEAST 8
-#elif IS_SIGNED
-#define FLIP 0x80808080u
-#define LEAST 128
-#else
-#define FLIP 0u
-#define LEAST 0
-#endif
-
-/* The zero point of a block, counted as weights are. */
-#if ZEROS == 2
-#define ZERO_OF(block, column)                                                                                \
-  ((T)((UHAL_ADDRESS(const uint8, zeros)[((block) >> 1) * shape.zero_row + (column) * shape.zero_column] ^ (uint8)FLIP) >> \
-           (((block) & 1) * 4) & 15))
-#elif ZEROS == 1
-#define ZERO_OF(block, column) \
-  (Z_LOAD(UHAL_ADDRESS(const Z_STORAGE, zeros), (block) * shape.zero_row + (column) * shape.zero_column) + (T)LEAST)
-#else
-#define ZERO_OF(block, column) (zero_point + (T)LEAST)
-#endif
-#define SCALE_OF(block, column) \
-  S_LOAD(UHAL_ADDRESS(const S_STORAGE, scales), (block) * shape.scale_row + (column) * shape.scale_column)
 
 /* One weight, counted from the least. */
 #define BYTE_OF(i, column) \

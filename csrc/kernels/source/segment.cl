@@ -2,11 +2,12 @@
  *
  * Every element has a key, its segment's number + 1; 0 and segments + 1 stand for those of no segment. Elements are met
  * in the order of their keys, which cuts them into runs. `segment_reduce` gives each work-item a chunk of elements and
- * one element of their rows: runs that begin and end inside a chunk are complete and go to y; the first and the last one
+ * UNIT neighbours of their rows: runs that begin and end inside a chunk are complete and go to y; the first and the last one
  * of a chunk go to partial sums, two for each chunk, which the same kernel combines in the next launch (PARTIAL), until
  * one chunk has all. Which values are combined in what order follows from shapes and keys alone.
  *
- * Macros: X: the dtype of x and y, PARTIAL: values are partial sums, UHAL_WIDE_INDEX, UHAL_RANK. */
+ * Macros: X: the dtype of x and y, PARTIAL: values are partial sums, UNIT: 1, or 4 where rows lie in order and aligned
+ * to four elements, COMBINE: 3 a product, 4 the largest, 5 the least, else a sum, UHAL_WIDE_INDEX, UHAL_RANK. */
 #include "csrc/kernels/prelude/ids.h"
 
 UHAL_LAYOUT(RowLayout, 2) /* x, y */
@@ -73,7 +74,7 @@ UHAL_KERNEL void segment_counts(UHAL_POINTER(keys), UHAL_POINTER(counts), INDEX 
 #ifdef X_DTYPE
 
 /* Elements that are under way together. */
-#define TURNS 4
+#define TURNS (PARTIAL ? 8 : 4)
 
 /* What one launch goes through, and where its rows lie. */
 typedef struct {
@@ -89,19 +90,25 @@ typedef struct {
   INDEX weight_step;
 } Work;
 
-/* `reduction` is a uhal_reduction; a NaN stays. */
-UHAL_INLINE T combined(int32 reduction, T a, T b) {
-  switch (reduction) {
-    case 3:
-      return a * b;
-    case 4:
-      return a > b || a != a ? a : b;
-    case 5:
-      return a < b || a != a ? a : b;
-    default:
-      return a + b;
-  }
-}
+/* A NaN stays. */
+#if COMBINE == 3
+#define COMBINED(a, b) ((a) * (b))
+#elif COMBINE == 4
+#define COMBINED(a, b) ((a) > (b) || (a) != (a) ? (a) : (b))
+#elif COMBINE == 5
+#define COMBINED(a, b) ((a) < (b) || (a) != (a) ? (a) : (b))
+#else
+#define COMBINED(a, b) ((a) + (b))
+#endif
+
+#if UNIT == 4
+#define LOAD_UNIT(x, at, values) X_LOAD4(x, at, values)
+#define STORE_UNIT(y, at, values) X_STORE4(y, at, values)
+#else
+#define LOAD_UNIT(x, at, values) values[0] = X_LOAD(x, at)
+#define STORE_UNIT(y, at, values) X_STORE(y, at, values[0])
+#endif
+#define EACH(k) UHAL_UNROLL for (int32 k = 0; k < UNIT; ++k)
 
 /* `order` is NULL where elements are in the order of their keys; `counts` (int32) are those of the segments, for means.
  */
@@ -114,26 +121,28 @@ UHAL_KERNEL void segment_reduce(UHAL_POINTER(x), UHAL_POINTER(keys), UHAL_POINTE
   UHAL_GLOBAL X_STORAGE* y = UHAL_ADDRESS(X_STORAGE, y);
   UHAL_GLOBAL uint32* partial_keys = UHAL_ADDRESS(uint32, partial_keys);
   UHAL_GLOBAL T* partials = UHAL_ADDRESS(T, partials);
-  UHAL_FOR_ITEMS(i, work.chunks * work.window) {
-    const INDEX chunk = i / work.window;
-    const INDEX at_row = i - chunk * work.window;
+  const INDEX units = work.window / UNIT;
+  UHAL_FOR_ITEMS(i, work.chunks * units) {
+    const INDEX chunk = i / units;
+    const INDEX at_row = (i - chunk * units) * UNIT;
     INDEX offsets[2] = {0, 0};
     UHAL_ADD_OFFSETS(layout, 2, at_row, offsets);
     const INDEX begin = chunk * work.chunk;
     const INDEX end = begin + work.chunk < work.elements ? begin + work.chunk : work.elements;
     uint32 current = keys[begin];
-    T total = neutral;
+    T total[UNIT];
+    EACH(u) total[u] = neutral;
     int32 runs = 0;
     for (INDEX first = begin; first < end; first += TURNS) {
       uint32 next_keys[TURNS];
-      T values[TURNS];
+      T values[TURNS][UNIT];
       UHAL_UNROLL for (int32 k = 0; k < TURNS; ++k) {
         next_keys[k] = 0;
-        values[k] = neutral;
+        EACH(u) values[k][u] = neutral;
         if (first + k < end) {
           next_keys[k] = keys[first + k];
 #if PARTIAL
-          values[k] = UHAL_ADDRESS(const T, x)[(first + k) * work.window + at_row];
+          EACH(u) values[k][u] = UHAL_ADDRESS(const T, x)[(first + k) * work.window + at_row + u];
 #else
           const INDEX element = has_order ? (INDEX)UHAL_ADDRESS(const uint32, order)[first + k] : first + k;
           const int64 row =
@@ -142,11 +151,14 @@ UHAL_KERNEL void segment_reduce(UHAL_POINTER(x), UHAL_POINTER(keys), UHAL_POINTE
           const int32 outside = has_indices && (row < 0 || row >= work.rows);
           if (outside) {
             report(UHAL_ADDRESS(int64, errors), ticket, ignore_negative, row, work.rows);
-            values[k] = 0;
+            EACH(u) values[k][u] = 0;
           } else {
-            values[k] = X_LOAD(UHAL_ADDRESS(const X_STORAGE, x), offsets[0] + (INDEX)row * work.x_step);
+            LOAD_UNIT(UHAL_ADDRESS(const X_STORAGE, x), offsets[0] + (INDEX)row * work.x_step, values[k]);
           }
-          if (has_weights) values[k] *= X_LOAD(UHAL_ADDRESS(const X_STORAGE, weights), element * work.weight_step);
+          if (has_weights) {
+            const T weight = X_LOAD(UHAL_ADDRESS(const X_STORAGE, weights), element * work.weight_step);
+            EACH(u) values[k][u] *= weight;
+          }
 #endif
         }
       }
@@ -155,16 +167,18 @@ UHAL_KERNEL void segment_reduce(UHAL_POINTER(x), UHAL_POINTER(keys), UHAL_POINTE
         if (first + k < end && next_keys[k] != current) {
           if (runs == 0 && work.chunks > 1) {
             if (at_row == 0) partial_keys[2 * chunk] = current;
-            partials[2 * chunk * work.window + at_row] = total;
+            EACH(u) partials[2 * chunk * work.window + at_row + u] = total[u];
           } else if (current != 0 && current <= (uint32)work.segments) {
-            if (reduction == 2) total /= (T)UHAL_ADDRESS(const int32, counts)[current - 1];
-            X_STORE(y, offsets[1] + (INDEX)(current - 1) * work.y_step, total);
+            if (reduction == 2) {
+              EACH(u) total[u] /= (T)UHAL_ADDRESS(const int32, counts)[current - 1];
+            }
+            STORE_UNIT(y, offsets[1] + (INDEX)(current - 1) * work.y_step, total);
           }
           ++runs;
           current = next_keys[k];
-          total = neutral;
+          EACH(u) total[u] = neutral;
         }
-        total = combined(reduction, total, values[k]);
+        EACH(u) total[u] = COMBINED(total[u], values[k][u]);
       }
     }
     if (work.chunks > 1) {
@@ -174,11 +188,15 @@ UHAL_KERNEL void segment_reduce(UHAL_POINTER(x), UHAL_POINTER(keys), UHAL_POINTE
         partial_keys[last] = current;
         if (runs == 0) partial_keys[last + 1] = current;
       }
-      partials[last * work.window + at_row] = total;
-      if (runs == 0) partials[(last + 1) * work.window + at_row] = neutral;
+      EACH(u) partials[last * work.window + at_row + u] = total[u];
+      if (runs == 0) {
+        EACH(u) partials[(last + 1) * work.window + at_row + u] = neutral;
+      }
     } else if (current != 0 && current <= (uint32)work.segments) {
-      if (reduction == 2) total /= (T)UHAL_ADDRESS(const int32, counts)[current - 1];
-      X_STORE(y, offsets[1] + (INDEX)(current - 1) * work.y_step, total);
+      if (reduction == 2) {
+        EACH(u) total[u] /= (T)UHAL_ADDRESS(const int32, counts)[current - 1];
+      }
+      STORE_UNIT(y, offsets[1] + (INDEX)(current - 1) * work.y_step, total);
     }
   }
 }

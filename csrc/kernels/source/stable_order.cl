@@ -1,6 +1,6 @@
 /* Puts 32-bit keys in ascending order, equal ones as they came, and says where each came from (stable_order.h).
  *
- * Two ways: `rank` counts for each key those that go before it, for few keys; the three passes of `radix` sort many
+ * Two ways: `rank` counts for each key those that go before it, for few keys; the passes of `radix` sort many
  * keys by four of their bits at a time. Macros: GROUP, the size of a work-group; TILE, the keys that a group moves. */
 
 /* Keys `first` to `last`-1 of the tile of this work-item, which follow each other. */
@@ -40,20 +40,49 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void radix_count(UHAL_POINTER(keys), UH
   }
 }
 
-/* Replaces each total by the sum of those before it. One group. */
-UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void radix_scan(UHAL_POINTER(totals), INDEX count) {
-  UHAL_LOCAL_MEMORY uint32 sums[GROUP];
+/* The part of the totals of each group. */
+#define PART_OF_GROUP(count, length, begin, end)      \
+  const INDEX begin = UHAL_GROUP_ID(0) * (length);    \
+  const INDEX end = begin + (length) < (count) ? begin + (length) : (count)
+
+/* sums[group]: of its part of the totals, which is `length` of them. */
+UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void radix_sums(UHAL_POINTER(totals), UHAL_POINTER(sums), INDEX count,
+                                                         INDEX length) {
+  UHAL_LOCAL_MEMORY uint32 shares[GROUP];
+  UHAL_GLOBAL const uint32* total = UHAL_ADDRESS(const uint32, totals);
+  const INDEX item = UHAL_LOCAL_ID(0);
+  PART_OF_GROUP(count, length, begin, end);
+  uint32 share = 0;
+  for (INDEX i = begin + item; i < end; i += GROUP) share += total[i];
+  shares[item] = share;
+  UHAL_BARRIER();
+  if (item != 0) return;
+  uint32 sum = 0;
+  for (INDEX k = 0; k < GROUP; ++k) sum += shares[k];
+  UHAL_ADDRESS(uint32, sums)[UHAL_GROUP_ID(0)] = sum;
+}
+
+/* Replaces each total by the sum of those before it; `sums` are those of the groups' parts. */
+UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void radix_scan(UHAL_POINTER(totals), UHAL_POINTER(sums), INDEX count,
+                                                         INDEX length) {
+  UHAL_LOCAL_MEMORY uint32 shares[GROUP];
+  UHAL_LOCAL_MEMORY uint32 shares_before[GROUP];
   UHAL_GLOBAL uint32* total = UHAL_ADDRESS(uint32, totals);
   const INDEX item = UHAL_LOCAL_ID(0);
-  const INDEX length = (count + GROUP - 1) / GROUP;
-  const INDEX first = item * length < count ? item * length : count;
-  const INDEX last = first + length < count ? first + length : count;
+  PART_OF_GROUP(count, length, begin, end);
+  const INDEX each = (length + GROUP - 1) / GROUP;
+  const INDEX first = begin + item * each < end ? begin + item * each : end;
+  const INDEX last = first + each < end ? first + each : end;
   uint32 sum = 0;
   for (INDEX i = first; i < last; ++i) sum += total[i];
-  sums[item] = sum;
+  shares[item] = sum;
+  sum = 0;
+  for (INDEX k = item; k < UHAL_GROUP_ID(0); k += GROUP) sum += UHAL_ADDRESS(const uint32, sums)[k];
+  shares_before[item] = sum;
   UHAL_BARRIER();
   uint32 before = 0;
-  for (INDEX k = 0; k < item; ++k) before += sums[k];
+  for (INDEX k = 0; k < GROUP; ++k) before += shares_before[k];
+  for (INDEX k = 0; k < item; ++k) before += shares[k];
   for (INDEX i = first; i < last; ++i) {
     const uint32 here = total[i];
     total[i] = before;

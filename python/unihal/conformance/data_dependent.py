@@ -139,6 +139,8 @@ _SEARCHES = (
     _Search((1,), (9,), 1),
     _Search((70001,), (1003,)),
     _Search((2, 513), (2, 70001), 1, "int32"),
+    _Search((97,), (3, 7001)),
+    _Search((4096,), (1200007,), 1),
 )
 
 # Of overlapping windows over a run not each can be in order.

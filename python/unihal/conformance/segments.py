@@ -121,6 +121,9 @@ _PROBLEMS = (
     _Problem((301, 33), 5003, _OFFSETS, indices=20011, weights=True),
     _Problem((4099, 67), 301, skewed=True),
     _Problem((4099, 67), 301, _SORTED),
+    _Problem((2003, 64), 301, _SORTED),
+    _Problem((301, 12), 5003, _OFFSETS, indices=20011, weights=True),
+    _Problem((1200007,), 70001, weights=True, counts=False),
 )
 _MISFITS = tuple(
     replace(problem, reach=3, below=below, ignored=ignored)
@@ -156,7 +159,8 @@ def cases(seed: int) -> Iterator[Case]:
             _Problem((31,), 7),
             _Problem((70001,), 13),
             _Problem((300007,), 300, counts=False, index_dtype="int64"),
-            _Problem((70001,), 5003),
+            _Problem((70001,), 4099),
+            _Problem((70001,), 5003, reach=3, ignored=True),
             _Problem((31,), 7, reach=3),
             _Problem((31,), 7, reach=3, ignored=True),
         ):
