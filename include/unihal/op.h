@@ -727,11 +727,17 @@ typedef struct uhal_resize_attributes {
  * BORDER moves a position outside [0, n - 1] to its nearest end. REFLECTION mirrors it at 0 and n - 1 with
  * align_corners (0 if n is 1), else at -1/2 and n - 1/2, and then takes the nearest end. With ZEROS pixels outside x
  * count as 0. NEAREST takes the pixel at p rounded to an integer, of two as near the even one; LINEAR weighs the two
- * pixels around p along each axis; weights multiply. Of coordinates that are infinite or NaN, ZEROS gives 0 and the
- * others a pixel of x. Computed in float32, or float64 if an operand is. Each element of a gradient is summed in an
- * order of its own: the same bits each time. */
+ * pixels around p along each axis; weights multiply. CUBIC, of two spatial axes, weighs the four around p by cubic
+ * convolution (Keys 1981) with a = -0.75; there it is not p but each of the four that BORDER and REFLECTION move, so
+ * that p has a gradient everywhere and edge_gradient changes nothing (as PyTorch has it). Of coordinates that are
+ * infinite or NaN, ZEROS gives 0 and the others a pixel of x, or a weighted sum around pixel 0. Computed in float32, or
+ * float64 if an operand is. Each element of a gradient is summed in an order of its own: the same bits each time. */
 typedef int32_t uhal_grid_sample_mode;
-enum { UHAL_GRID_SAMPLE_NEAREST = 0, UHAL_GRID_SAMPLE_LINEAR = 1 };
+enum {
+  UHAL_GRID_SAMPLE_NEAREST = 0,
+  UHAL_GRID_SAMPLE_LINEAR = 1,
+  UHAL_GRID_SAMPLE_CUBIC = 2 /* since ABI 1.9 */
+};
 
 typedef int32_t uhal_grid_sample_padding;
 enum { UHAL_GRID_SAMPLE_ZEROS = 0, UHAL_GRID_SAMPLE_BORDER = 1, UHAL_GRID_SAMPLE_REFLECTION = 2 };

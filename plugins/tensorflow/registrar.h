@@ -84,6 +84,7 @@ class Registrar {
 void register_array(Registrar& registrar);
 void register_color(Registrar& registrar);
 void register_convolution(Registrar& registrar);
+void register_ctc(Registrar& registrar);
 void register_data_dependent(Registrar& registrar);
 void register_linear_algebra(Registrar& registrar);
 void register_dilation(Registrar& registrar);
@@ -105,6 +106,7 @@ void register_pool(Registrar& registrar);
 void register_quantization(Registrar& registrar);
 void register_random(Registrar& registrar);
 void register_random_distribution(Registrar& registrar);
+void register_recurrent(Registrar& registrar);
 void register_reduce(Registrar& registrar);
 void register_resample(Registrar& registrar);
 void register_slice(Registrar& registrar);

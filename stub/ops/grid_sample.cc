@@ -12,7 +12,7 @@
 namespace unihal::stub {
 namespace {
 
-constexpr int kMaxTaps = 8;
+constexpr int kMaxTaps = 16;  // 2^3, or 4^2
 // Channels that one thread adds gradients to.
 constexpr int64_t kLanes = 32;
 
@@ -74,7 +74,7 @@ Position<T> position_of(const uhal_grid_sample_attributes& attributes, int64_t l
   }
 }
 
-// What is read for a place: up to 2 pixels along each axis.
+// What is read for a place: up to 2 pixels along each axis, or 4 along each of two.
 template <typename T>
 struct Taps {
   int count = 0;
@@ -107,16 +107,57 @@ struct Geometry {
 template <typename T>
 struct AxisTaps {
   int count;
-  int64_t pixels[2];
-  T weights[2];
-  T slopes[2];
+  int64_t pixels[4];
+  T weights[4];
+  T slopes[4];
 };
+
+// A pixel of a cubic's: padding is the taps', not the place's. A pixel outside stays one where outside are zeros.
+inline int64_t padded(const uhal_grid_sample_attributes& attributes, int64_t pixel, int64_t length) {
+  if (attributes.padding == UHAL_GRID_SAMPLE_BORDER) return std::clamp<int64_t>(pixel, 0, length - 1);
+  if (attributes.padding != UHAL_GRID_SAMPLE_REFLECTION) return pixel;
+  const bool corners = attributes.align_corners != 0;
+  const int64_t period = corners ? 2 * length - 2 : 2 * length;
+  if (period == 0) return 0;
+  const int64_t rest = (pixel % period + period) % period;
+  return rest < length ? rest : (corners ? period : period - 1) - rest;
+}
+
+// Cubic convolution (Keys 1981) with a = -0.75.
+template <typename T>
+AxisTaps<T> cubic_taps(const uhal_grid_sample_attributes& attributes, int64_t length, T coordinate) {
+  constexpr T a = T(-0.75);
+  const T n = static_cast<T>(length);
+  const bool corners = attributes.align_corners != 0;
+  T scale = attributes.in_pixels != 0 ? T(1) : (corners ? n - 1 : n) / 2;
+  T at = attributes.in_pixels != 0 ? coordinate : (coordinate + 1) * scale - (corners ? T(0) : T(0.5));
+  if (!std::isfinite(at)) {
+    at = attributes.padding == UHAL_GRID_SAMPLE_ZEROS ? T(-4) : T(0);
+    scale = 0;
+  }
+  const T floored = std::floor(at), fraction = at - floored;
+  // To where no integer overflows and the same pixels are read.
+  const T period = corners ? 2 * n - 2 : 2 * n;
+  const bool reflects = attributes.padding == UHAL_GRID_SAMPLE_REFLECTION && period > 0;
+  const T near = reflects ? floored - std::floor(floored / period) * period : std::clamp(floored, T(-4), n + 2);
+  AxisTaps<T> taps = {4, {}, {}, {}};
+  for (int k = 0; k < 4; ++k) {
+    const T d = std::fabs(fraction + 1 - static_cast<T>(k));  // the distance to the pixel
+    const bool inner = k == 1 || k == 2;
+    taps.pixels[k] = padded(attributes, static_cast<int64_t>(near) - 1 + k, length);
+    taps.weights[k] = inner ? (1 - d) * (1 + d - (a + 2) * d * d) : a * (d - 1) * (2 - d) * (2 - d);
+    const T slope = inner ? (3 * (a + 2) * d - 2 * (a + 3)) * d : a * (2 - d) * (4 - 3 * d);
+    taps.slopes[k] = (k < 2 ? slope : -slope) * scale;
+  }
+  return taps;
+}
 
 template <typename T>
 AxisTaps<T> axis_taps(const uhal_grid_sample_attributes& attributes, int64_t length, T coordinate) {
+  if (attributes.mode == UHAL_GRID_SAMPLE_CUBIC) return cubic_taps(attributes, length, coordinate);
   const Position<T> p = position_of(attributes, length, coordinate);
   if (attributes.mode == UHAL_GRID_SAMPLE_NEAREST) {
-    return {1, {static_cast<int64_t>(std::nearbyint(p.at)), 0}, {1, 0}, {0, 0}};
+    return {1, {static_cast<int64_t>(std::nearbyint(p.at))}, {1}, {0}};
   }
   const T before = std::floor(p.at), fraction = p.at - before;
   const auto pixel = static_cast<int64_t>(before);

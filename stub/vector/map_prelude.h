@@ -50,6 +50,8 @@ UHAL_MATH2(nextafter)
 #undef UHAL_MATH1
 #undef UHAL_MATH2
 
+static inline float fma(float x, float y, float z) { return ::fmaf(x, y, z); }
+static inline double fma(double x, double y, double z) { return ::fma(x, y, z); }
 static inline float ldexp(float x, int exponent) { return ::ldexpf(x, exponent); }
 static inline double ldexp(double x, int exponent) { return ::ldexp(x, exponent); }
 
@@ -185,7 +187,18 @@ static inline T map_shift_right(T x, T y) {
   }
 }
 
-// Of integers only, as well: without a sign, until they wrap.
+// Of integers only, as well: pairs of bits are summed, then fours, eights, and all eights by a product.
+template <class T>
+static inline T map_population_count(T x) {
+  uint64_t bits = static_cast<uint64_t>(static_cast<int64_t>(x));
+  if constexpr (!kIsSigned<T>) bits = static_cast<uint64_t>(x);
+  bits -= bits >> 1 & 0x5555555555555555u;
+  bits = (bits & 0x3333333333333333u) + (bits >> 2 & 0x3333333333333333u);
+  bits = (bits + (bits >> 4)) & 0x0f0f0f0f0f0f0f0fu;
+  return static_cast<T>(bits * 0x0101010101010101u >> 56);
+}
+
+// And without a sign, until they wrap.
 template <class T>
 static inline T map_gcd(T x, T y) {
   while (y != 0) {

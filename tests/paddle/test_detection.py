@@ -140,3 +140,53 @@ def test_prior_boxes() -> None:
         {"min_sizes": [4.0], "max_sizes": [9.0], "aspect_ratios": [3.0], "min_max_aspect_ratios_order": True},
     ):
         check(lambda f, i, o=options: ops.prior_box(f, i, **o), features, image, gradient=False)
+
+
+@pytest.mark.parametrize("dtype", WIDE)
+@pytest.mark.parametrize("normalized", [True, False])
+def test_coded_boxes(normalized: bool, dtype: str) -> None:
+    state = np.random.RandomState(3)
+    low = state.uniform(0, 5, (4, 2))
+    priors = np.concatenate([low, low + state.uniform(1, 4, (4, 2))], 1).astype("float32")
+    targets = np.concatenate([low[:3] + 0.5, low[:3] + state.uniform(1, 4, (3, 2))], 1).astype("float32")
+    spread = np.abs(random(4, 4, seed=4)) + 0.1
+    options = {"box_normalized": normalized}
+    for variance in (spread, [0.1, 0.1, 0.2, 0.2]):
+
+        def encode(p: Any, t: Any, v: Any = variance) -> Any:
+            return ops.box_coder(p, paddle.to_tensor(v, p.dtype) if isinstance(v, np.ndarray) else v, t, **options)
+
+        check(encode, priors, targets, gradient=False, dtype=dtype)
+        if dtype == "float64" and isinstance(variance, list):
+            continue  # Paddle's CPU decodes with other numbers then than with the same ones in a tensor
+        for axis in (0, 1):
+
+            def decode(p: Any, t: Any, v: Any = variance, axis: int = axis) -> Any:
+                v = paddle.to_tensor(v, p.dtype) if isinstance(v, np.ndarray) else v
+                return ops.box_coder(p, v, t, "decode_center_size", axis=axis, **options)
+
+            codes = random(*((3, 4, 4) if axis == 0 else (4, 3, 4)), seed=5) / 2
+            check(decode, priors, codes, gradient=False, dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", WIDE)
+def test_boxes_of_yolo(dtype: str) -> None:
+    sizes = np.int32([[320, 416], [100, 37]])
+    for overlaps in (False, True):
+        for clips, scale in ((True, 1.0), (False, 1.2)):
+
+            def function(x: Any, overlaps: bool = overlaps, clips: bool = clips, scale: float = scale) -> Any:
+                return ops.yolo_box(
+                    x,
+                    paddle.to_tensor(sizes),
+                    anchors=[10, 13, 16, 30, 33, 23],
+                    class_num=2,
+                    conf_thresh=0.4,
+                    downsample_ratio=32,
+                    clip_bbox=clips,
+                    scale_x_y=scale,
+                    iou_aware=overlaps,
+                    iou_aware_factor=0.3,
+                )
+
+            check(function, random(2, 24 if overlaps else 21, 3, 4), gradient=False, dtype=dtype)

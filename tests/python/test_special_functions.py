@@ -13,6 +13,7 @@ import pytest
 import unihal
 from unihal import ops
 from unihal.conformance.reference import special as reference
+from unihal.conformance.reference import special_integrals as integrals
 
 scipy_special = pytest.importorskip("scipy.special", reason="it comes with scikit-learn, which the demo needs")
 
@@ -32,6 +33,17 @@ def lgamma(x: Array) -> Array:
     return np.where(np.isinf(x), np.inf, scipy_special.gammaln(x))
 
 
+def _wave(x: Array) -> Array:
+    """Of J and Y: the amplitude, 1 where that is more, and beside Y's pole the pole. SciPy rounds the phase of
+    large numbers."""
+    size = np.abs(np.where(np.isfinite(x) & (x != 0), x, 1))
+    amplitude = np.minimum(1, np.sqrt(2 / (np.pi * size))) * np.where(size > 50, size, 1)
+    return np.maximum(amplitude, np.where(size < 1, 0.7 / size, 0))
+
+
+WAVE = _wave
+SMALL = logarithmic(1e-30, 80)
+
 ONE: dict[str, tuple[Callable[..., Array], Array, Callable[..., Array] | None]] = {
     "lgamma": (
         lgamma,
@@ -48,6 +60,29 @@ ONE: dict[str, tuple[Callable[..., Array], Array, Callable[..., Array] | None]] 
     "bessel_i1e": (scipy_special.i1e, np.append(RANDOM.uniform(-30, 30, 3000), logarithmic(1e-30, 1e30)), None),
     "bessel_i0": (scipy_special.i0, RANDOM.uniform(-88, 88, 3000), None),
     "bessel_i1": (scipy_special.i1, RANDOM.uniform(-88, 88, 3000), None),
+    **{
+        f"bessel_{kind}{n}": (getattr(scipy_special, f"{kind}{n}"), np.append(RANDOM.uniform(low, 45, 3000), far), WAVE)
+        for kind, low, far in (("j", -45, logarithmic(1e-30, 1)), ("y", 0, logarithmic(1e-3, 1)))
+        for n in (0, 1)
+    },
+    **{
+        f"bessel_k{n}": (getattr(scipy_special, f"k{n}"), np.append(RANDOM.uniform(0, 80, 3000), SMALL), None)
+        for n in ("0", "1", "0e", "1e")
+    },
+    "dawson": (
+        scipy_special.dawsn,
+        np.append(RANDOM.uniform(-10, 10, 3000), logarithmic(1e-30, 1e30)),
+        lambda x: 2 * scipy_special.dawsn(x),  # SciPy's own error is up to 1e-13
+    ),
+    "expint": (
+        scipy_special.expi,
+        np.append(RANDOM.uniform(-80, 80, 3000), SMALL),
+        # SciPy's own error grows towards 40, where it changes its formula.
+        lambda x: integrals.expint_terms(np.clip(x, -1, 11000)) + 4 * np.abs(scipy_special.expi(x)),
+    ),
+    "fresnel_sin": (lambda x: scipy_special.fresnel(x)[0], RANDOM.uniform(-9, 9, 3000), None),
+    "fresnel_cos": (lambda x: scipy_special.fresnel(x)[1], RANDOM.uniform(-9, 9, 3000), None),
+    "spence": (scipy_special.spence, np.append(RANDOM.uniform(0, 9, 3000), logarithmic(1e-30, 1e30)), None),
     "erfinv": (scipy_special.erfinv, np.append(RANDOM.uniform(-1, 1, 3000), 1 - logarithmic(1e-7, 1)), None),
     "ndtri": (scipy_special.ndtri, np.append(RANDOM.uniform(0, 1, 3000), logarithmic(1e-44, 1)), None),
 }
@@ -141,3 +176,26 @@ def test_the_references_of_conformance() -> None:
             (reference.igammac, scipy_special.gammaincc, positive),
         ):
             np.testing.assert_allclose(own(*operands), theirs(*operands), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_incomplete_beta(dtype: str) -> None:
+    a, b = (logarithmic(0.1, 300).astype(dtype) for _ in range(2))
+    mean = a / (a + b)
+    x = np.clip(mean + RANDOM.normal(size=a.size) * np.sqrt(mean * (1 - mean) / (a + b + 1)), 1e-6, 1 - 1e-6).astype(
+        dtype
+    )
+
+    def sensitive(a: Array, b: Array, x: Array) -> Array:
+        """The value, and what the operands' roundings and those of the exponents move it by."""
+        density = x**a * (1 - x) ** b * np.exp(-scipy_special.betaln(a, b))
+        return scipy_special.betainc(a, b, x) + density * (1 + 1 / (1 - x)) + (a + b) * density
+
+    compare("betainc", scipy_special.betainc, sensitive, a, b, x)
+    # Outside of the domain, and at its ends.
+    outside = [
+        np.asarray(v, dtype) for v in ([0, 2, -1, 2, 2, 2, 2], [2, 0, 2, 3, 3, 3, 3], [0.5, 0.5, 0.5, -0.1, 1.1, 0, 1])
+    ]
+    expected = np.array([np.nan] * 5 + [0, 1])
+    actual = ops.betainc(*(unihal.Buffer.from_numpy(v, "rdna:0") for v in outside)).numpy()
+    np.testing.assert_array_equal(actual, expected)

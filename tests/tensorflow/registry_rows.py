@@ -53,6 +53,50 @@ def _each(ops: str, *rows: Call) -> dict[str, list[Call]]:
     return {op: list(rows) for op in ops.split()}
 
 
+def _lstm(*leading: int, tolerance: float = 1, **attributes: Any) -> Call:
+    """A cell of four units on three inputs, with or without steps in front."""
+    x = random(*leading, 2, 3, seed=11)
+    states = [random(2, 4, seed=12), random(2, 4, seed=13) / 2]
+    weights = [random(7, 16, seed=14) / 2, *(random(4, seed=15 + i) / 2 for i in range(3)), random(16, seed=18)]
+    count = [leading[0]] if leading else []
+    return call(*count, x, *states, *weights, tolerance=tolerance, **attributes)
+
+
+def _lstm_grad(*leading: int, **attributes: Any) -> Call:
+    shape = (*leading, 2, 4)
+    gates = [(random(*shape, seed=21 + i) + 2) / 4 for i in range(3)]
+    states = [random(*shape, seed=24 + i) / 2 for i in range(3)]
+    results = [gates[0], states[0], gates[1], gates[2], states[1], states[2]]
+    outputs = [random(*shape, seed=27) / 2] if leading else []
+    gradients = [random(*shape, seed=28 + i) for i in range(2)]
+    return call(*_lstm(*leading).inputs, *results, *outputs, *gradients, tolerance=4, smooth=False, **attributes)
+
+
+def _lstms(**attributes: Any) -> list[Call]:
+    return [
+        _lstm(4, tolerance=4, use_peephole=peephole, cell_clip=clip, **attributes)
+        for peephole, clip in ((True, 0.5), (False, -1.0))
+    ]
+
+
+_GRU = (random(2, 3, seed=31), random(2, 4, seed=32) / 2, random(7, 8, seed=33) / 2, random(7, 4, seed=34) / 2)
+_GRU_BIAS = (random(8, seed=35), random(4, seed=36))
+
+
+def _quantized(*bits: int, **attributes: Any) -> list[Call]:
+    more = {} if bits else {"num_bits": 6}
+    ranges = (
+        [call(X, [-1.0, 0.0, -3.0], [0.5, 2.0, 1.0], *bits, range_given=True, axis=1, **attributes)] if bits else []
+    )
+    return [
+        *ranges,
+        call(X, -1.5, 1.0, *bits, range_given=True, **attributes, **more),
+        call(X, -1.5, 1.0, *bits, range_given=False, narrow_range=True, **attributes, **more),
+        call(X, 0.0, 1.5, *bits, range_given=True, signed_input=False, **attributes, **more),
+        call(X, [0.0, 0.0, 0.0], [0.0, 0.0, 0.0], *bits, range_given=False, axis=1, **attributes, **more),
+    ]
+
+
 UNARY = call(X)
 BINARY = [call(X, Y), call(X, Y[:1, :, :1])]
 POSITIVE = call(np.abs(X) + 0.1)
@@ -204,4 +248,51 @@ ROWS_OF: dict[str, list[Call]] = {
     "RaggedFillEmptyRows": [call([0, 1, 1, 3], VALUES, 5, 0.5)],
     **_each("SparseFillEmptyRowsGrad RaggedFillEmptyRowsGrad", call([1, 0, 3], random(5)), call([], random(2))),
     "Reverse": [call(X, [True, False, True])],
+    # special functions, and bits
+    **_each("BesselJ0 BesselJ1 FresnelSin FresnelCos Dawsn", call(3 * X), call([0.0, -0.0, 9.5, -20.0, 30.0])),
+    **_each(
+        "BesselY0 BesselY1 BesselK0 BesselK0e BesselK1 BesselK1e",
+        call(np.abs(3 * X) + 0.1),
+        call([9.5, 20], smooth=False),
+    ),
+    "Spence": [call(np.abs(3 * X) + 0.1), call([1.0, 0.0, 9.5, 20.0, -1.0], smooth=False)],
+    "Expint": [call(np.abs(2 * X) + 0.5), call([0.2, 0.0, -3.0, 10.0], smooth=False)],
+    "Betainc": [
+        call(np.abs(X) + 0.2, np.abs(Y) + 0.2, np.abs(X) / 2.5, tolerance=10),
+        call(2.0, 3.0, np.abs(X) / 2.5, tolerance=10),
+    ],
+    "PopulationCount": [call(20 * X)],
+    "AdjustContrast": [call(IMAGES, 1.7, -1.0, 2.5, smooth=False)],
+    # sequences
+    "LSTMBlockCell": [
+        _lstm(use_peephole=True, cell_clip=0.4, smooth=False, tolerance=4),
+        _lstm(use_peephole=False, forget_bias=0.5, smooth=False, tolerance=4),
+    ],
+    "LSTMBlockCellGrad": [_lstm_grad(use_peephole=peephole) for peephole in (True, False)],
+    "BlockLSTM": _lstms(forget_bias=0.75),
+    "BlockLSTMV2": _lstms(),
+    **_each("BlockLSTMGrad BlockLSTMGradV2", *(_lstm_grad(4, use_peephole=peephole) for peephole in (True, False))),
+    "GRUBlockCell": [call(*_GRU, *_GRU_BIAS, tolerance=4, smooth=False)],
+    "GRUBlockCellGrad": [
+        call(
+            *_GRU,
+            *_GRU_BIAS,
+            *((random(2, 4, seed=37 + i) + 2) / 4 for i in range(2)),
+            random(2, 4, seed=39) / 2,
+            random(2, 4, seed=40),
+            tolerance=4,
+            smooth=False,
+        )
+    ],
+    # quantization
+    "QuantizeAndDequantize": [
+        call(X, range_given=True, input_min=-1.0, input_max=1.5, num_bits=6),
+        call(X, range_given=False, signed_input=False),
+    ],
+    **_each("QuantizeAndDequantizeV2 QuantizeAndDequantizeV4", *_quantized(), *_quantized(round_mode="HALF_UP")),
+    "QuantizeAndDequantizeV3": _quantized(6),
+    "QuantizeAndDequantizeV4Grad": [
+        call(Y, X, -1.0, 1.5, smooth=False),
+        call(Y, X, [-1.0, 0.0, -3.0], [0.5, 2.0, 1.0], axis=1, smooth=False),
+    ],
 }

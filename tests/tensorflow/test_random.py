@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from compare import CPU, DEVICE, FLOATS
+from tensorflow.python.eager import context, execute
 
 RAW = tf.raw_ops
 
@@ -49,6 +50,64 @@ def test_seeded_by_attributes() -> None:
     with tf.device(DEVICE):
         first, second = tf.random.uniform([64]), tf.random.uniform([64])
     assert np.any(first.numpy() != second.numpy())
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_classes(dtype: str) -> None:
+    logits = tf.constant([[0.5, 1.0, float("-inf"), 2.0, 0.0], [3.0, float("nan"), 1.0, 1.0, 1.0]], dtype)
+    for kind in ("int32", "int64"):
+        check_equal(lambda: RAW.StatelessMultinomial(logits=logits, num_samples=41, seed=[3, 4], output_dtype=kind))
+    check_equal(lambda: RAW.Multinomial(logits=logits, num_samples=7, seed=3, seed2=4))
+    check_equal(lambda: RAW.Multinomial(logits=logits, num_samples=0, seed=3, seed2=4))
+    check_equal(lambda: tf.random.stateless_categorical(logits, 9, [1, 2]))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_truncated_normal_distributions(dtype: str) -> None:
+    """Moments of the kinds of limits, in units of their own: in the middle, on one side, in either tail, far out."""
+    count = 20000
+    means, deviations = [1.0, -2.0, 0.0, 0.0, 0.0], [2.0, 0.5, 1.0, 1.0, 1.0]
+    low, high = [-1.0, float("-inf"), 2.0, -5.0, 50.0], [3.0, -2.0, float("inf"), -3.0, 51.0]
+    with tf.device(DEVICE):
+        given = [tf.constant(v, dtype) for v in (means, deviations, low, high)]
+        names = ("means", "stdevs", "minvals", "maxvals")
+        drawn = RAW.ParameterizedTruncatedNormal(shape=[5, count], **dict(zip(names, given, strict=True)), seed=1)
+    assert DEVICE in drawn.device and drawn.dtype == dtype
+    for row, mean, deviation, least, most in zip(drawn.numpy().astype("float64"), means, deviations, low, high):
+        assert row.min() >= least and row.max() <= most
+        # By Simpson's rule on the density, in a range outside of which nothing is.
+        z = np.linspace(max((least - mean) / deviation, -9), min((most - mean) / deviation, 60), 200001)
+        weights = np.exp((z[np.abs(z).argmin()] ** 2 - z**2) / 2)
+        weights /= weights.sum()
+        expected, spread = (z * weights).sum(), (z**2 * weights).sum()
+        variance = spread - expected**2
+        scaled = (row - mean) / deviation
+        assert abs(scaled.mean() - expected) < 5 * np.sqrt(variance / count) + 1e-6 * abs(expected)
+        assert abs(scaled.var() - variance) < 5 * variance * np.sqrt(8 / count) + 1e-5 * expected**2
+
+
+def stochastic_cast_to_int(value: tf.Tensor, kind: str) -> tf.Tensor:
+    """TensorFlow has no function of it in Python."""
+    state = [tf.constant([3], tf.uint64), tf.constant([4, 5], tf.uint64), tf.constant(1)]
+    types = ("Tin", value.dtype.as_datatype_enum, "Tout", tf.as_dtype(kind).as_datatype_enum)
+    (result,) = execute.execute(b"StochasticCastToInt", 1, [value, *state], types, context.context())
+    return result
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("kind", ["int8", "int16", "int32"])
+def test_stochastic_casts(dtype: str, kind: str) -> None:
+    # What has no fraction, or no whole number, is no matter of chance.
+    whole = tf.cast(tf.constant([0.0, -0.0, 3.0, -7.0, 127.0, -128.0, 1e4, -1e4, np.nan]), dtype)
+    check_equal(lambda: stochastic_cast_to_int(tf.identity(whole), kind))
+    count = 20000
+    with tf.device(DEVICE):
+        for value in (2.25, -2.25):
+            drawn = stochastic_cast_to_int(tf.fill([count], tf.constant(value, dtype)), kind)
+            assert DEVICE in drawn.device
+            numbers, counts = np.unique(np.abs(drawn.numpy()), return_counts=True)
+            assert numbers.tolist() == [2, 3] and np.all(np.sign(drawn) == np.sign(value))
+            assert abs(counts[1] / count - 0.25) < 5 * np.sqrt(0.25 * 0.75 / count)
 
 
 def test_generators() -> None:

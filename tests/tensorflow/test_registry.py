@@ -1,5 +1,7 @@
 """Ops for all types that their kernels on the device are registered for, against TensorFlow's CPU."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -131,3 +133,110 @@ def test_update_at_a_place() -> None:
 def test_rows_outside_their_part() -> None:
     with tf.device(DEVICE), pytest.raises(tf.errors.InvalidArgumentError, match="partitions must be in .0, 2."):
         tf.dynamic_partition(tf.ones([3]), tf.constant([0, 2, 1]), 2)
+
+
+LOGITS = random(6, 3, 5)
+PLACES = [[0, 0], [0, 1], [1, 0], [1, 3], [2, 0], [2, 1], [2, 2]]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "labels, steps, options",
+    (
+        ([0, 1, 3, 0, 2, 2, 1], [6, 4, 5], {}),
+        ([0, 1, 3, 0, 2, 2, 1], [6, 4, 3], {"preprocess_collapse_repeated": True}),
+        ([0, 1, 3, 0, 2, 1, 2], [6, 0, 2], {"ignore_longer_outputs_than_inputs": True}),
+        ([0, 4, 3, 9, 2, 1, 4], [6, 2, 3], {}),  # what is no class ends the labels
+    ),
+)
+def test_sequences(labels: list[int], steps: list[int], options: dict[str, bool], dtype: str) -> None:
+    def run(logits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        return RAW.CTCLoss(inputs=logits, labels_indices=PLACES, labels_values=labels, sequence_length=steps, **options)
+
+    # TensorFlow's CPU adds logarithms in float32 for either dtype.
+    check(run, LOGITS, dtype=dtype, tolerance=5e-5 if dtype == "float32" else 1e-7)
+    check(lambda x: run(x)[0], LOGITS, dtype=dtype, gradients=True, tolerance=5e-5 if dtype == "float32" else 1e-7)
+
+
+def test_sequences_of_the_second_version() -> None:
+    """CTCLossV2 is CTCLoss with the blank as the first class; TensorFlow's CPU has no kernel of it."""
+    logits = LOGITS.astype("float32")
+    places, labels = [[0, 0], [0, 1], [1, 0], [2, 0]], np.array([0, 3, 2, 2], "int32")
+    rest = {"labels_indices": places, "sequence_length": [6, 5, 3]}
+    with tf.device(DEVICE):
+        loss, gradient = RAW.CTCLossV2(inputs=np.roll(logits, 1, 2), labels_values=labels + 1, **rest)
+    with tf.device("CPU:0"):
+        wanted, wanted_gradient = RAW.CTCLoss(inputs=logits, labels_values=labels, **rest)
+    np.testing.assert_allclose(loss, wanted, rtol=2e-5)
+    np.testing.assert_allclose(gradient, np.roll(wanted_gradient, 1, 2), atol=2e-5)
+
+
+def test_steps_that_a_batch_has_not() -> None:
+    """TensorFlow's CPU leaves gates there as memory was; the outputs before are the same, and ours are zeros behind."""
+    given = ROWS_OF["BlockLSTMV2"][0]
+    names = ("x", "cs_prev", "h_prev", "w", "wci", "wcf", "wco", "b")
+    operands = {n: tf.cast(v, tf.float32) for n, v in zip(names, given.inputs[1:], strict=True)}
+    results = []
+    for device in (DEVICE, "CPU:0"):
+        with tf.device(device):
+            results.append(RAW.BlockLSTMV2(seq_len_max=3, **operands, **given.attributes))
+    for actual, expected in zip(*results, strict=True):
+        np.testing.assert_allclose(actual[:3], expected[:3], rtol=1e-5, atol=1e-6)
+        assert not np.any(actual[3:])
+
+
+def _ctc(**arguments: object) -> object:
+    given = {"inputs": tf.zeros((4, 2, 3)), "labels_indices": [[0, 0], [1, 0]], "labels_values": [0, 1]}
+    return RAW.CTCLoss(**(given | {"sequence_length": [4, 4]} | arguments))
+
+
+@pytest.mark.parametrize(
+    "function",
+    (
+        lambda: _ctc(inputs=tf.zeros((4, 2))),
+        lambda: _ctc(sequence_length=[4]),
+        lambda: _ctc(sequence_length=[4, 5]),
+        lambda: _ctc(labels_values=[0, 1, 1]),
+        lambda: _ctc(labels_values=[0, -1]),
+        lambda: _ctc(labels_indices=[[0, 0], [2, 0]]),
+        lambda: _ctc(labels_indices=[[1, 0], [0, 0]]),
+        lambda: _ctc(labels_indices=[[0, 0], [0, 1]]),
+        lambda: _ctc(labels_indices=[[0, 0], [0, 1], [1, 0]], labels_values=[1, 1, 0], sequence_length=[1, 2]),
+        lambda: _ctc(labels_indices=[[0, 0], [0, 1], [1, 0]], labels_values=[2, 1, 0]),
+        lambda: _ctc(sequence_length=[4, -1]),
+        lambda: RAW.QuantizeAndDequantizeV2(input=tf.zeros(3), input_min=2.0, input_max=1.0, range_given=True),
+        lambda: RAW.QuantizeAndDequantizeV2(input=tf.zeros(3), input_min=0.0, input_max=1.0, num_bits=64),
+        lambda: RAW.QuantizeAndDequantizeV2(input=tf.zeros(3), input_min=0.0, input_max=1.0, round_mode="DOWN"),
+        lambda: RAW.QuantizeAndDequantizeV2(input=tf.zeros(3), input_min=0.0, input_max=1.0, axis=1),
+        lambda: RAW.QuantizeAndDequantizeV2(input=tf.zeros(3), input_min=[0.0], input_max=[1.0], range_given=True),
+        lambda: RAW.QuantizeAndDequantizeV3(input=tf.zeros(3), input_min=0.0, input_max=1.0, num_bits=8, axis=0),
+        lambda: RAW.QuantizeAndDequantizeV3(input=tf.zeros(3), input_min=0.0, input_max=1.0, num_bits=0),
+        lambda: RAW.QuantizeAndDequantizeV4Grad(gradients=tf.zeros(2), input=tf.zeros(3), input_min=0.0, input_max=1.0),
+        lambda: RAW.Betainc(a=tf.ones(2), b=tf.ones(3), x=0.5),
+        lambda: RAW.Multinomial(logits=tf.zeros(3), num_samples=2),
+        lambda: RAW.Multinomial(logits=tf.zeros((2, 3)), num_samples=-1),
+        lambda: RAW.Multinomial(logits=tf.zeros((2, 0)), num_samples=1),
+        lambda: _truncated(stdevs=0.0),
+        lambda: _truncated(minvals=2.0),
+        lambda: _truncated(means=[0.0, 0.0]),
+        lambda: RAW.LSTMBlockCell(
+            x=tf.zeros((2, 3)),
+            cs_prev=tf.zeros((2, 4)),
+            h_prev=tf.zeros((2, 4)),
+            w=tf.zeros((6, 16)),
+            wci=tf.zeros(4),
+            wcf=tf.zeros(4),
+            wco=tf.zeros(4),
+            b=tf.zeros(16),
+        ),
+    ),
+)
+def test_what_the_cpu_refuses_is_refused(function: Callable[[], object]) -> None:
+    for device in (DEVICE, "CPU:0"):
+        with tf.device(device), pytest.raises((tf.errors.InvalidArgumentError, tf.errors.FailedPreconditionError)):
+            function()
+
+
+def _truncated(**arguments: object) -> object:
+    given = {"means": 0.0, "stdevs": 1.0, "minvals": -1.0, "maxvals": 1.0}
+    return RAW.ParameterizedTruncatedNormal(shape=[3, 2], **(given | arguments))

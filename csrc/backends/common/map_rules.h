@@ -64,7 +64,7 @@ inline bool has_complex_form(uhal_map_function function) {
 // Defined on integers and bool only.
 inline bool is_bitwise(uhal_map_function function) {
   return (function >= uhal_map_bitwise_not && function <= uhal_map_shift_right) || function == uhal_map_gcd ||
-         function == uhal_map_lcm;
+         function == uhal_map_lcm || function == uhal_map_population_count;
 }
 
 // The function that is really meant: on 0 and 1 the complement is the logical one, as all bits of both would be "true".

@@ -134,11 +134,14 @@ uhal_status check_roi_align_operands(const OpView& op, const uhal_tensor& x, con
 uhal_status check_grid_sample_operands(const OpView& op, const uhal_tensor& x, const uhal_tensor& grid,
                                        const uhal_tensor* images, const uhal_tensor& y) {
   const auto& attributes = op.attributes_as<uhal_grid_sample_attributes>();
-  UHAL_EXPECT(expect_attribute(op, "mode", attributes.mode, UHAL_GRID_SAMPLE_NEAREST, UHAL_GRID_SAMPLE_LINEAR));
+  UHAL_EXPECT(expect_attribute(op, "mode", attributes.mode, UHAL_GRID_SAMPLE_NEAREST, UHAL_GRID_SAMPLE_CUBIC));
   UHAL_EXPECT(expect_attribute(op, "padding", attributes.padding, UHAL_GRID_SAMPLE_ZEROS, UHAL_GRID_SAMPLE_REFLECTION));
   UHAL_EXPECT(expect_attribute(op, "align_corners", attributes.align_corners, 0, 1));
   UHAL_EXPECT(expect_attribute(op, "edge_gradient", attributes.edge_gradient, 0, 1));
   UHAL_EXPECT(expect_attribute(op, "in_pixels", attributes.in_pixels, 0, 1));
+  if (attributes.mode == UHAL_GRID_SAMPLE_CUBIC) {
+    UHAL_EXPECT(expect_rank(op, &x, 4, 4, "(N, C, 2 spatial axes), which mode cubic (2) samples"));
+  }
   UHAL_EXPECT(expect_rank(op, &x, 4, 5, "(N, C, 2 or 3 spatial axes)"));
   UHAL_EXPECT(expect_rank(op, &y, x.rank, x.rank, "the rank of x"));
   UHAL_EXPECT(expect_rank(op, &grid, x.rank, x.rank, "(N, y's spatial axes, coordinates)"));

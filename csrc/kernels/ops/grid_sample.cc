@@ -49,7 +49,7 @@ struct Problem {
     for (int a = 0; a < axes; ++a) {
       places *= y->shape[2 + a];
       pixels *= x->shape[2 + a];
-      if (attributes.mode == UHAL_GRID_SAMPLE_LINEAR) taps *= 2;
+      taps *= attributes.mode == UHAL_GRID_SAMPLE_LINEAR ? 2 : attributes.mode == UHAL_GRID_SAMPLE_CUBIC ? 4 : 1;
     }
   }
 

@@ -84,6 +84,15 @@ UHAL_INLINE T map_shift_right(T x, T y) {
 #endif
 }
 
+/* Pairs of bits are summed, then fours, eights, and all eights by a product. */
+UHAL_INLINE T map_population_count(T x) {
+  uint64 bits = (uint64)x;
+  bits -= bits >> 1 & 0x5555555555555555u;
+  bits = (bits & 0x3333333333333333u) + (bits >> 2 & 0x3333333333333333u);
+  bits = (bits + (bits >> 4)) & 0x0f0f0f0f0f0f0f0fu;
+  return (T)(bits * 0x0101010101010101u >> 56);
+}
+
 /* Without a sign, until they wrap. */
 UHAL_INLINE uint64 map_size(T x) { return x < 0 ? 0 - (uint64)x : (uint64)x; }
 UHAL_INLINE T map_gcd(T x, T y) {

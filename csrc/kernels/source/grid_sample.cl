@@ -27,16 +27,22 @@ typedef struct {
 
 #if MODE == 0
 #define AXIS_TAPS 1
-#else
+#define TAP_BITS 0
+#elif MODE == 1
 #define AXIS_TAPS 2
+#define TAP_BITS 1
+#else
+#define AXIS_TAPS 4
+#define TAP_BITS 2
 #endif
+#define TAP_OF(number, axis) ((number) >> (TAP_BITS * (axis)) & (AXIS_TAPS - 1))
 #define TAPS (AXES == 2 ? AXIS_TAPS * AXIS_TAPS : AXIS_TAPS * AXIS_TAPS * AXIS_TAPS)
 
-/* The taps along an axis: the pixel `first` and, where there are two, the next one. */
+/* The taps along an axis: the pixel `first` and, where there are more, those behind it. */
 typedef struct {
   INDEX first;
-  T fraction; /* the weight of the second */
-  T slope;    /* of that weight, by the coordinate; of the first one's, less */
+  T fraction; /* how far the place is from the pixel before it */
+  T slope;    /* of that, by the coordinate */
 } AxisTaps;
 
 UHAL_INLINE void axis_taps(Plan plan, INDEX length, T coordinate, AxisTaps* taps) {
@@ -46,6 +52,21 @@ UHAL_INLINE void axis_taps(Plan plan, INDEX length, T coordinate, AxisTaps* taps
   const T span = plan.align_corners ? last : n;
   taps->slope = plan.in_pixels ? C(1) : span / 2;
   T at = plan.in_pixels ? coordinate : (coordinate + 1) * taps->slope + low;
+#if MODE == 2
+  /* Padding is the taps', not the place's: it is moved to where no integer overflows and the same pixels are read. */
+  if (at - at != 0) {
+    taps->slope = 0;
+    at = plan.padding == 0 ? C(-4) : C(0);
+  }
+  const T floored = floor(at);
+  taps->fraction = at - floored;
+  if (plan.padding == 2 && span > 0) {
+    taps->first = (INDEX)(floored - floor(floored / (2 * span)) * (2 * span)) - 1;
+  } else {
+    taps->first = (INDEX)(floored < -4 ? C(-4) : floored > n + 2 ? n + 2 : floored) - 1;
+  }
+}
+#else
   if (plan.padding == 0) {
     /* Far enough outside that no tap is inside, and no integer overflows. */
     if (!(at >= -2)) at = -2;
@@ -78,6 +99,7 @@ UHAL_INLINE void axis_taps(Plan plan, INDEX length, T coordinate, AxisTaps* taps
   taps->fraction = at - before;
 #endif
 }
+#endif
 
 /* A place: its image, its offsets without those of channels and coordinates, and what it reads along each axis. */
 typedef struct {
@@ -114,7 +136,39 @@ UHAL_INLINE void find_place(Plan plan, INDEX number, UHAL_GLOBAL const GRID_STOR
   }
 }
 
-/* One of what a place reads: bit a of its number chooses along axis a. */
+/* The pixel of tap k along an axis. */
+UHAL_INLINE INDEX pixel_of(Plan plan, AxisTaps taps, INDEX length, int32 k) {
+  const INDEX at = taps.first + k;
+#if MODE == 2
+  if (plan.padding == 1) return at < 0 ? 0 : at < length ? at : length - 1;
+  if (plan.padding == 2) {
+    const INDEX period = plan.align_corners ? 2 * length - 2 : 2 * length;
+    if (period == 0) return 0;
+    const INDEX rest = (at % period + period) % period;
+    return rest < length ? rest : (plan.align_corners ? period : period - 1) - rest;
+  }
+#endif
+  return at;
+}
+
+/* Its weight, and that weight's derivative by the coordinate. */
+#if MODE == 2
+#define CUBIC C(-0.75)
+UHAL_INLINE T weight_of(AxisTaps taps, int32 k) {
+  const T d = fabs(taps.fraction + 1 - k); /* the distance to the pixel */
+  return k == 1 || k == 2 ? (1 - d) * (1 + d - (CUBIC + 2) * d * d) : CUBIC * (d - 1) * (2 - d) * (2 - d);
+}
+UHAL_INLINE T slope_of(AxisTaps taps, int32 k) {
+  const T d = fabs(taps.fraction + 1 - k);
+  const T slope = k == 1 || k == 2 ? (3 * (CUBIC + 2) * d - 2 * (CUBIC + 3)) * d : CUBIC * (2 - d) * (4 - 3 * d);
+  return k < 2 ? slope * taps.slope : -slope * taps.slope;
+}
+#else
+UHAL_INLINE T weight_of(AxisTaps taps, int32 k) { return k ? taps.fraction : 1 - taps.fraction; }
+UHAL_INLINE T slope_of(AxisTaps taps, int32 k) { return k ? taps.slope : -taps.slope; }
+#endif
+
+/* One of what a place reads: TAP_OF its number chooses along each axis. */
 typedef struct {
   int32 is_inside;
   INDEX pixel; /* row-major, in its image */
@@ -122,20 +176,18 @@ typedef struct {
   T weight;
 } Tap;
 
-UHAL_INLINE T weight_of(AxisTaps taps, int32 second) { return second ? taps.fraction : 1 - taps.fraction; }
-
 UHAL_INLINE void find_tap(Plan plan, const Place* place, int32 number, Tap* tap) {
   tap->is_inside = place->image >= 0;
   tap->pixel = 0;
   tap->x = place->image * plan.x_strides[0];
   tap->weight = 1;
   for (int32 a = 0; a < AXES; ++a) {
-    const int32 second = (number >> a) & 1;
-    const INDEX at = place->axes[a].first + second;
+    const int32 k = TAP_OF(number, a);
+    const INDEX at = pixel_of(plan, place->axes[a], plan.x_lengths[a], k);
     tap->is_inside = tap->is_inside && at >= 0 && at < plan.x_lengths[a];
     tap->pixel = tap->pixel * plan.x_lengths[a] + at;
     tap->x += at * plan.x_strides[2 + a];
-    tap->weight *= weight_of(place->axes[a], second);
+    tap->weight *= weight_of(place->axes[a], k);
   }
 }
 
@@ -208,8 +260,8 @@ UHAL_KERNEL void grid_sample_backward_grid(UHAL_POINTER(dy), UHAL_POINTER(x), UH
     for (int32 a = 0; a < AXES; ++a) {
       T sum = 0;
       for (int32 t = 0; t < TAPS; ++t) {
-        T slope = (t >> a) & 1 ? place.axes[a].slope : -place.axes[a].slope;
-        for (int32 b = 0; b < AXES; ++b) slope *= b == a ? C(1) : weight_of(place.axes[b], (t >> b) & 1);
+        T slope = slope_of(place.axes[a], TAP_OF(t, a));
+        for (int32 b = 0; b < AXES; ++b) slope *= b == a ? C(1) : weight_of(place.axes[b], TAP_OF(t, b));
         sum += slope * products[t];
       }
       DGRID_STORE(dgrid, place.dgrid + (AXES - 1 - a) * plan.dgrid_strides[1 + AXES], sum);

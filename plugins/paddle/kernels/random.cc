@@ -177,6 +177,30 @@ void multinomial(Context context, Input x, Scalar samples, bool replacement, Out
   }
 }
 
+// Negative numbers times a slope that is drawn between two limits, or in inference their mean.
+void rrelu(Context context, Input x, float lower, float upper, bool is_test, Output y, Output noise) {
+  const View in = x.view();
+  const View out = context.allocate(y, in.dtype), slopes = context.allocate(noise, in.dtype);
+  if (out.elements() == 0) return;
+  const double low = static_cast<double>(lower), high = static_cast<double>(upper);
+  const Scratch zero(context, in.dtype, nullptr, 0), one(context, in.dtype, nullptr, 0);
+  const Scratch is_negative(context, UHAL_BOOL, in);
+  fill_zero(context, zero);
+  fill(context, one, 1, 1);
+  if (is_test) {
+    fill(context, slopes, static_cast<double>(lower + upper) / 2, 0);
+  } else {
+    generate(context, UHAL_RANDOM_UNIFORM, low, high, 0, slopes);
+  }
+  context.map(uhal_map_less, {&in, &zero}, {&is_negative});
+  context.map(uhal_map_select, {&is_negative, &slopes, &one}, {&slopes});
+  context.map(uhal_map_multiply, {&in, &slopes}, {&out});
+}
+void rrelu_grad(Context context, Input, Input noise, Input dy, Output dx) {
+  const View slopes = noise.view(), gradient = dy.view(), out = context.allocate(dx, gradient.dtype);
+  context.map(uhal_map_multiply, {&slopes, &gradient}, {&out});
+}
+
 // mask keeps an element with probability 1 - p. "upscale_in_train" divides what is kept by 1 - p in training;
 // "downgrade_in_infer" multiplies by 1 - p in inference instead.
 void dropout(Context context, Input x, OptionalInput seed_tensor, Scalar p, bool is_test, Text mode, int seed,
@@ -225,6 +249,8 @@ KernelTable random_kernels() {
       UNIHAL_KERNEL("binomial", kFloats, binomial),
       UNIHAL_KERNEL("dirichlet", kFloats, dirichlet),
       UNIHAL_KERNEL("multinomial", kFloats, multinomial),
+      UNIHAL_KERNEL("rrelu", kFloats, rrelu),
+      UNIHAL_KERNEL("rrelu_grad", kFloats, rrelu_grad),
       UNIHAL_KERNEL("dropout", kFloats, dropout),
       UNIHAL_KERNEL("dropout_grad", kFloats, dropout_grad),
   };

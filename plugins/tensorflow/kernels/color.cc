@@ -192,7 +192,9 @@ class AdjustSaturation : public ColorKernel {
   }
 };
 
-// (images, contrast factor): the distance from each channel's mean over an image, multiplied.
+// (images, contrast factor, [least, largest number]): the distance from each channel's mean over an image, multiplied.
+// The first version takes images of any dtype, gives float32, and cuts it to the range.
+template <bool kFirstVersion>
 class AdjustContrast : public Kernel {
  public:
   using Kernel::Kernel;
@@ -204,7 +206,9 @@ class AdjustContrast : public Kernel {
                                   to_text(shape) + " and " + to_text(of_factor));
     }
     const View images = context.flat_input(0), factor = context.flat_input(1);
-    const View output = context.flat_output(0, images.dtype, shape);
+    const View least = kFirstVersion ? limit(context, 2) : View(), most = kFirstVersion ? limit(context, 3) : View();
+    if (!context.ok()) return;
+    const View output = context.flat_output(0, kFirstVersion ? UHAL_FLOAT32 : images.dtype, shape);
     if (!context.ok() || output.elements() == 0) return;
     const int64_t channels = shape.back(), pixels = shape[shape.size() - 2] * shape[shape.size() - 3];
     const int64_t count = images.elements() / (channels * pixels);
@@ -217,6 +221,19 @@ class AdjustContrast : public Kernel {
     context.launch(UHAL_OP_REDUCE, {&x}, {&mean}, &attributes);
     context.map(uhal_map_subtract, {&x, &mean}, {&apart});
     context.map(uhal_map_multiply_add, {&apart, &times, &mean}, {&y});
+    if (!kFirstVersion) return;
+    context.map(uhal_map_maximum, {&y, &least}, {&y});
+    context.map(uhal_map_minimum, {&y, &most}, {&y});
+  }
+
+ private:
+  View limit(Context& context, int index) const {
+    const Shape shape = context.dims(index);
+    if (context.ok() && !shape.empty()) {
+      context.fail_invalid(std::string(op()) + ": min_value and max_value must be scalar: " + to_text(shape));
+    }
+    const View view = context.flat_input(index);
+    return context.ok() ? view.reshaped({1, 1, 1}) : view;
   }
 };
 
@@ -227,7 +244,9 @@ void register_color(Registrar& registrar) {
   registrar.add<HsvToRgb>("HSVToRGB", {{"T", kFloats}});
   registrar.add<AdjustHue>("AdjustHue", {{"T", only(UHAL_FLOAT32)}});
   registrar.add<AdjustSaturation>("AdjustSaturation", {{"T", only(UHAL_FLOAT32)}});
-  registrar.add<AdjustContrast>("AdjustContrastv2", {{"T", only(UHAL_FLOAT32)}});
+  registrar.add<AdjustContrast<false>>("AdjustContrastv2", {{"T", only(UHAL_FLOAT32)}});
+  constexpr DtypeSet kImages = kSignedIntegers | only(UHAL_UINT8) | only(UHAL_FLOAT32) | only(UHAL_FLOAT64);
+  registrar.add<AdjustContrast<true>>("AdjustContrast", {{"T", kImages}});
 }
 
 }  // namespace unihal::tensorflow

@@ -1,6 +1,8 @@
 // Elementwise ops: each row maps one op of TensorFlow to one function of csrc/tables/elementwise.def.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <string_view>
 #include <utility>
 
@@ -104,6 +106,20 @@ constexpr MapRow kRows[] = {
     {"Erfinv", uhal_map_erfinv, kFloats},
     {"Ndtri", uhal_map_ndtri, kFloats},
     {"NextAfter", uhal_map_nextafter, kWideFloats},
+    {"BesselJ0", uhal_map_bessel_j0, kFloats},
+    {"BesselJ1", uhal_map_bessel_j1, kFloats},
+    // Left of 0 they have what TensorFlow's CPU has.
+    {"BesselY0", uhal_map_bessel_y0, kFloats, kSameDtype, kAsGiven, {-HUGE_VAL}},
+    {"BesselY1", uhal_map_bessel_y1, kFloats, kSameDtype, kAsGiven, {-HUGE_VAL}},
+    {"BesselK0", uhal_map_bessel_k0, kFloats, kSameDtype, kAsGiven, {HUGE_VAL}},
+    {"BesselK0e", uhal_map_bessel_k0e, kFloats, kSameDtype, kAsGiven, {HUGE_VAL}},
+    {"BesselK1", uhal_map_bessel_k1, kFloats, kSameDtype, kAsGiven, {HUGE_VAL}},
+    {"BesselK1e", uhal_map_bessel_k1e, kFloats, kSameDtype, kAsGiven, {HUGE_VAL}},
+    {"Expint", uhal_map_expint, kFloats, kSameDtype, kAsGiven, {std::numeric_limits<double>::quiet_NaN()}},
+    {"Dawsn", uhal_map_dawson, kFloats},
+    {"FresnelSin", uhal_map_fresnel_sin, kFloats},
+    {"FresnelCos", uhal_map_fresnel_cos, kFloats},
+    {"Spence", uhal_map_spence, kFloats},
 
     // activations
     {"Relu", uhal_map_relu, kNumbers},
@@ -347,6 +363,46 @@ class GradientOfOne : public Kernel {
   }
 };
 
+// PopulationCount: the bits that are 1, as uint8. Signed numbers are counted as the unsigned ones of their bits.
+class PopulationCount : public Kernel {
+ public:
+  using Kernel::Kernel;
+  Merging merging() const override { return Merging::kSameShape; }
+  void compute(Context& context) const override {
+    View x = context.input(0);
+    if (!context.ok()) return;
+    constexpr uhal_dtype kUnsigned[] = {UHAL_UINT8, UHAL_UINT16, UHAL_UINT32, UHAL_UINT64};
+    for (uhal_dtype dtype : kUnsigned) {
+      if (uhal_dtype_size(dtype) == uhal_dtype_size(x.dtype)) x.dtype = dtype;
+    }
+    const View output = context.output(0, UHAL_UINT8, x.shape, x.rank);
+    context.map(uhal_map_population_count, {&x}, {&output});
+  }
+};
+
+// Betainc(a, b, x): operands of one shape, or scalars.
+class Betainc : public Kernel {
+ public:
+  using Kernel::Kernel;
+  Merging merging() const override { return Merging::kSameShape; }
+  void compute(Context& context) const override {
+    View operands[3];
+    Shape shape;
+    for (int i = 0; i < 3; ++i) {
+      operands[i] = context.input(i);
+      if (!context.ok()) return;
+      if (operands[i].rank == 0) continue;
+      if (!shape.empty() && shape != shape_of(operands[i])) {
+        return context.fail_invalid("Shapes of a, b and x are inconsistent: " + to_text(operands[0]) + " vs. " +
+                                    to_text(operands[1]) + " vs. " + to_text(context.input(2)));
+      }
+      shape = shape_of(operands[i]);
+    }
+    const View output = context.output(0, operands[0].dtype, shape);
+    context.map(uhal_map_betainc, {&operands[0], &operands[1], &operands[2]}, {&output});
+  }
+};
+
 // Select(condition, x, y): a condition of rank 1 chooses whole rows.
 class Select : public Kernel {
  public:
@@ -408,6 +464,8 @@ void register_elementwise(Registrar& registrar) {
   registrar.add<ClipByValue>("ClipByValue", {{"T", kNumbers}});
   registrar.add<GradientOfOne<uhal_map_igamma_backward_first>>("IgammaGradA", {{"T", kWideFloats}});
   registrar.add<GradientOfOne<uhal_map_gamma_sample_backward>>("RandomGammaGrad", {{"T", kWideFloats}});
+  registrar.add<PopulationCount>("PopulationCount", {{"T", kIntegers}});
+  registrar.add<Betainc>("Betainc", {{"T", kWideFloats}});
   registrar.add<Select>("Select", {{"T", kAll}});
   registrar.add<AddN>("AddN", {{"T", without_int32(kNumbers | kComplex)}});
   for (const auto& [real, complex] :

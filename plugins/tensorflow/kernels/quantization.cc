@@ -1,4 +1,7 @@
 // Fake quantization by a range, with gradients.
+#include <cmath>
+#include <cstring>
+
 #include "plugins/tensorflow/registrar.h"
 
 namespace unihal::tensorflow {
@@ -144,6 +147,181 @@ class FakeQuantVarsGradient : public Kernel {
   Numbers numbers_;
 };
 
+// -- QuantizeAndDequantize: a range of which one side is moved so that 0 is a quantized number, given or the values'
+// own
+
+// A value of host memory, as a double.
+double host_number(const View& view, int64_t index) {
+  return view.dtype == UHAL_FLOAT64 ? static_cast<const double*>(view.data)[index]
+                                    : static_cast<double>(static_cast<const float*>(view.data)[index]);
+}
+
+// x (..., channels, ...) as (before, channels, behind), so that a range (channels) is a column; (1, 1, n) without an
+// axis.
+View by_channel(const View& x, int64_t axis) {
+  int64_t before = 1, behind = 1;
+  for (int i = 0; i < x.rank; ++i) (i < axis ? before : behind) *= i == axis ? 1 : x.shape[i];
+  return axis < 0 ? x.reshaped({1, 1, x.elements()}) : x.reshaped({before, x.shape[axis], behind});
+}
+
+// Fails the context for an axis that x has not.
+bool check_axis(Context& context, int64_t axis, const View& x) {
+  if (axis >= -1 && axis < x.rank) return true;
+  context.fail_invalid(axis < -1 ? "Axis must be at least -1. Found " + std::to_string(axis)
+                                 : "Shape must be at least rank " + std::to_string(axis + 1) + " but is rank " +
+                                       std::to_string(x.rank));
+  return false;
+}
+
+// Fails the context for ranges that are not one number, or with an axis one for each channel.
+bool check_range(Context& context, int64_t axis, const View& x, const View& low, const View& high, int most_axes) {
+  for (const View* limit : {&low, &high}) {
+    const bool fits = axis < 0 ? limit->rank <= most_axes && limit->elements() == 1
+                               : limit->rank == 1 && limit->shape[0] == x.shape[axis];
+    if (fits) continue;
+    context.fail_invalid(std::string(limit == &low ? "input_min" : "input_max") + " must be a scalar" +
+                         (axis < 0 ? ""
+                                   : " without an axis, and with one have " + std::to_string(x.shape[axis]) +
+                                         " numbers, one for each channel") +
+                         ", got shape " + to_text(*limit));
+    return false;
+  }
+  return true;
+}
+
+// How a version says what it does: the range is two attributes (V1) or two inputs, the bits an attribute or an input
+// (V3).
+enum Version { kFirst, kSecond, kThird };
+
+// V4 is V2 with another gradient.
+template <Version kVersion>
+class QuantizeAndDequantize : public Kernel {
+ public:
+  explicit QuantizeAndDequantize(Construction& construction)
+      : Kernel(construction),
+        is_signed_(construction.boolean("signed_input")),
+        range_given_(construction.boolean("range_given")) {
+    if (kVersion != kThird) bits_ = construction.integer("num_bits");
+    if (kVersion != kThird && !bits_fit(bits_)) {
+      construction.fail(TF_INVALID_ARGUMENT, "num_bits is out of range: " + std::to_string(bits_) +
+                                                 " with signed_input_ " + std::to_string(is_signed_));
+    }
+    if (kVersion == kFirst) {
+      low_ = construction.real("input_min");
+      high_ = construction.real("input_max");
+      if (range_given_ && low_ > high_) {
+        construction.fail(TF_INVALID_ARGUMENT, invalid_range(low_, high_));
+      }
+      return;
+    }
+    narrow_ = construction.boolean("narrow_range");
+    axis_ = construction.integer("axis");
+    if (kVersion == kThird) return;
+    const std::string mode = construction.text("round_mode");
+    halves_up_ = mode == "HALF_UP";
+    if (!halves_up_ && mode != "HALF_TO_EVEN") {
+      construction.fail(TF_INVALID_ARGUMENT,
+                        "Round mode string must be 'HALF_UP' or 'HALF_TO_EVEN', is '" + mode + "'");
+    }
+  }
+
+  void compute(Context& context) const override {
+    const View x = context.input(0);
+    if (!context.ok()) return;
+    View low, high;
+    int64_t bits = bits_;
+    if (kVersion != kFirst) {
+      low = context.input(1);
+      high = context.input(2);
+      if (kVersion == kThird) bits = context.host_integer(3, 1);
+      if (!context.ok()) return;
+      if (!bits_fit(bits)) return context.fail_invalid("num_bits is out of range: " + std::to_string(bits));
+      if (!check_axis(context, axis_, x)) return;
+      // V2 wants a scalar whatever the axis, and with an axis none.
+      if (range_given_ && kVersion == kSecond && (axis_ >= 0 || low.rank != 0 || high.rank != 0)) {
+        return context.fail_invalid(std::string(op()) + ": input_min and input_max must be scalars, without an axis");
+      }
+      if (range_given_ && !check_range(context, axis_, x, low, high, 1)) return;
+      for (int64_t i = 0; range_given_ && i < low.elements(); ++i) {
+        if (host_number(low, i) > host_number(high, i)) {
+          return context.fail_invalid(invalid_range(host_number(low, i), host_number(high, i)));
+        }
+      }
+    }
+    const View output = context.output_like(0, x);
+    if (!context.ok() || x.elements() == 0) return;
+    const View values = by_channel(x, axis_), result = by_channel(output, axis_);
+    const View range = context.temporary(x.dtype, {2, values.shape[1]});
+    const View least = range.sliced(0, 0, 1).reshaped({1, values.shape[1], 1});
+    const View most = View(range.sliced(0, 1, 1)).reshaped({1, values.shape[1], 1});
+    if (!context.ok()) return;
+    if (!range_given_) {
+      const auto minimum = reduce_attributes(UHAL_REDUCE_MINIMUM), maximum = reduce_attributes(UHAL_REDUCE_MAXIMUM);
+      context.launch(UHAL_OP_REDUCE, {&values}, {&least}, &minimum);
+      context.launch(UHAL_OP_REDUCE, {&values}, {&most}, &maximum);
+    } else if (kVersion == kFirst) {
+      context.fill(least, low_, 0);
+      context.fill(most, high_, 0);
+    } else {
+      std::vector<char> bytes;
+      for (const View* limit : {&low, &high}) {
+        const char* data = static_cast<const char*>(limit->data);
+        bytes.insert(bytes.end(), data, data + static_cast<size_t>(limit->elements()) * uhal_dtype_size(limit->dtype));
+      }
+      context.upload(std::move(bytes), range);
+    }
+    const double half = std::ldexp(1.0, static_cast<int>(bits) - 1);
+    const double from = !is_signed_ ? 0 : narrow_ ? 1 - half : -half, to = is_signed_ ? half - 1 : 2 * half - 1;
+    context.map(uhal_map_quantize_dequantize_range, {&values, &least, &most}, {&result},
+                {from, to, range_given_ ? 1.0 : 0.0, halves_up_ ? 1.0 : 0.0});
+  }
+
+ private:
+  bool bits_fit(int64_t bits) const { return bits > 0 && bits < (is_signed_ ? 62 : 63); }
+  static std::string invalid_range(double low, double high) {
+    return "Invalid range: input_min " + std::to_string(low) + " > input_max " + std::to_string(high);
+  }
+
+  bool is_signed_;
+  bool range_given_;
+  bool narrow_ = false;
+  bool halves_up_ = false;
+  int64_t bits_ = 0;
+  int64_t axis_ = -1;
+  double low_ = 0;
+  double high_ = 0;
+};
+
+// (gradients, input, input_min, input_max) -> (of input, of the range): what lies in the range lets gradients through.
+class QuantizeAndDequantizeGrad : public Kernel {
+ public:
+  explicit QuantizeAndDequantizeGrad(Construction& construction)
+      : Kernel(construction), axis_(construction.integer("axis")) {}
+  void compute(Context& context) const override {
+    const View gradients = context.input(0), x = context.input(1), low = context.input(2), high = context.input(3);
+    if (!context.ok()) return;
+    if (shape_of(gradients) != shape_of(x)) return context.fail_invalid("gradient and input must be the same size");
+    if (!check_axis(context, axis_, x) || !check_range(context, axis_, x, low, high, 0)) return;
+    const View output = context.output_like(0, x);
+    const View of_low = context.output_like(1, low), of_high = context.output_like(2, high);
+    const View above = context.temporary(UHAL_BOOL, x.shape, x.rank), below = context.temporary_like(above);
+    if (!context.ok()) return;
+    context.zero(of_low);
+    context.zero(of_high);
+    if (x.elements() == 0) return;
+    const View values = by_channel(x, axis_), result = by_channel(output, axis_), dy = by_channel(gradients, axis_);
+    const View from = low.reshaped({1, values.shape[1], 1}), to = high.reshaped({1, values.shape[1], 1});
+    const View inside = by_channel(above, axis_), inside_too = by_channel(below, axis_);
+    context.map(uhal_map_greater_equal, {&values, &from}, {&inside});
+    context.map(uhal_map_less_equal, {&values, &to}, {&inside_too});
+    context.map(uhal_map_logical_and, {&inside, &inside_too}, {&inside});
+    context.map(uhal_map_multiply, {&inside, &dy}, {&result});
+  }
+
+ private:
+  int64_t axis_;
+};
+
 }  // namespace
 
 void register_quantization(Registrar& registrar) {
@@ -153,6 +331,12 @@ void register_quantization(Registrar& registrar) {
   registrar.add<FakeQuantVarsGradient<false>>("FakeQuantWithMinMaxVarsGradient", {});
   registrar.add<FakeQuantVars<true>>("FakeQuantWithMinMaxVarsPerChannel", {});
   registrar.add<FakeQuantVarsGradient<true>>("FakeQuantWithMinMaxVarsPerChannelGradient", {});
+  const std::initializer_list<TypeConstraint> wide = {{"T", only(UHAL_FLOAT32) | only(UHAL_FLOAT64)}};
+  registrar.add<QuantizeAndDequantize<kFirst>>("QuantizeAndDequantize", wide);
+  registrar.add<QuantizeAndDequantize<kSecond>>("QuantizeAndDequantizeV2", wide, {"input_min", "input_max"});
+  registrar.add<QuantizeAndDequantize<kThird>>("QuantizeAndDequantizeV3", wide, {"input_min", "input_max", "num_bits"});
+  registrar.add<QuantizeAndDequantize<kSecond>>("QuantizeAndDequantizeV4", wide, {"input_min", "input_max"});
+  registrar.add<QuantizeAndDequantizeGrad>("QuantizeAndDequantizeV4Grad", wide);
 }
 
 }  // namespace unihal::tensorflow

@@ -18,6 +18,7 @@ import numpy as np
 from .case import Array, Values
 from .reference import elementwise as e
 from .reference import special as s
+from .reference import special_integrals as i
 from .values import integers, listed, normal, uniform
 
 # What operands are filled with.
@@ -689,6 +690,28 @@ def _fake_quantize_range_backward(
     )
 
 
+def _quantized_in_range(
+    x: Array, low: Array, high: Array, least: float, largest: float, cuts: float, up: float
+) -> Array:
+    # Where neither side of the range has a number on its own side of 0, the factor is the largest of the compute type.
+    most = float(np.finfo(x.dtype).max)
+    x, low, high = (operand.astype(np.float64) for operand in (x, low, high))
+    by_low = _where(least * low > 0, least / low, most)
+    by_high = _where(largest * high > 0, largest / high, most)
+    lower = by_low < by_high
+    step = _where(lower, low / least, high / largest)
+    bottom, top = _where(lower, low, least * step), _where(lower, largest * step, high)
+    inside = np.maximum(np.minimum(x, top), bottom) if cuts else x
+    places = inside * np.minimum(by_low, by_high)
+    places = _where(np.abs(places) > most, np.copysign(np.inf, places), places)
+    return np.asarray((np.floor(places + 0.5) if up else np.rint(places)) * step)
+
+
+def _population_count(x: Array) -> Array:
+    unsigned = x if x.dtype == np.uint64 else x.astype(np.int64).view(np.uint64)
+    return np.asarray(sum((unsigned >> np.uint64(bit)) & np.uint64(1) for bit in range(64)), x.dtype)
+
+
 # Quotients are exact, or far from the middle between two whole numbers.
 _NUMBERS = integers(-300, 301)
 _SCALES = listed([1, 2, 4, 8])
@@ -719,6 +742,120 @@ _QUANTIZATION = (
     ),
     _composed("fake_quantize_range", 4, _fake_quantized_by_range, *_RANGE, parameters=(0, 8)),
     _exact("fake_quantize_range_backward", _fake_quantize_range_backward, *_RANGE, _ANY, parameters=(0, 8)),
+    _composed(
+        "quantize_dequantize_range",
+        6,
+        _quantized_in_range,
+        *_RANGE,
+        parameters=(-128, 127, 1, 0),
+        conditioned=True,
+        in_compute_type=True,
+    ),
+    _bits("population_count", _population_count, integers(-60, 200)),
+)
+
+_SECOND_KIND = uniform(0.05, 12)
+_PROPER = uniform(-0.95, 3.5)
+
+_SPECIAL_INTEGRALS = (
+    *(
+        _rounded(
+            f"bessel_j{n}",
+            48,
+            lambda x, n=n: i.bessel_j(x, n),
+            _ARGUMENTS,
+            magnitude=lambda x: i.bessel_size(x),
+            conditioned=True,
+        )
+        for n in (0, 1)
+    ),
+    *(
+        _rounded(
+            f"bessel_y{n}",
+            48,
+            lambda x, n=n: i.bessel_y(x, n),
+            _SECOND_KIND,
+            magnitude=lambda x, n=n: i.bessel_y_terms(x, n),
+            conditioned=True,
+        )
+        for n in (0, 1)
+    ),
+    *(
+        _rounded(
+            f"bessel_k{n}{'e' if scaled else ''}",
+            64,
+            lambda x, n=n, scaled=scaled: i.bessel_k(x, n, scaled),
+            _SECOND_KIND,
+            conditioned=True,
+        )
+        for n in (0, 1)
+        for scaled in (False, True)
+    ),
+    _rounded("dawson", 32, i.dawson, _PROPER, conditioned=True),
+    _rounded("expint", 32, i.expint, _ARGUMENTS, magnitude=i.expint_terms, conditioned=True),
+    _rounded("fresnel_sin", 48, lambda x: i.fresnel(x, True), _PROPER, conditioned=True),
+    _rounded("fresnel_cos", 48, lambda x: i.fresnel(x, False), _PROPER, conditioned=True),
+    _rounded("spence", 32, i.spence, _POSITIVE, conditioned=True),
+    _composed("betainc", 64, i.betainc, *_SHAPES_AND_LIMITS, _PROBABILITY, conditioned=True),
+    _composed(
+        "truncated_normal_quantile",
+        64,
+        i.truncated_normal_quantile,
+        _PROBABILITY,
+        uniform(-0.95, 0.5),
+        uniform(1.05, 3),
+        conditioned=True,
+    ),
+)
+
+_LSTM_CELL = (1.0, 0.75)
+
+
+def _sigmoid(x: Array) -> Array:
+    return np.asarray(1 / (1 + np.exp(-x)))
+
+
+def _lstm_cell(
+    of_i: Array, of_g: Array, of_f: Array, cell: Array, pi: Array, pf: Array, bias: float, clip: float
+) -> tuple[Array, ...]:
+    gate, fresh, forget = _sigmoid(of_i + cell * pi), np.tanh(of_g), _sigmoid(of_f + bias + cell * pf)
+    return gate, fresh, forget, np.clip(fresh * gate + forget * cell, -clip, clip)
+
+
+def _lstm_output(of_o: Array, cell: Array, po: Array) -> tuple[Array, ...]:
+    gate, tanh = _sigmoid(of_o + cell * po), np.tanh(cell)
+    return gate, tanh, tanh * gate
+
+
+def _lstm_output_backward(
+    o: Array, tanh: Array, dh: Array, dh2: Array, dc: Array, dc2: Array, po: Array
+) -> tuple[Array, ...]:
+    of_gate = o * (1 - o) * (dh + dh2) * tanh
+    return of_gate, (1 - tanh * tanh) * (dh + dh2) * o + dc + dc2 + of_gate * po
+
+
+def _lstm_cell_backward(
+    dc: Array, gate: Array, fresh: Array, f: Array, cell: Array, pi: Array, pf: Array
+) -> tuple[Array, ...]:
+    of_i, of_f = gate * (1 - gate) * dc * fresh, f * (1 - f) * dc * cell
+    return of_i, (1 - fresh * fresh) * dc * gate, of_f, dc * f + of_i * pi + of_f * pf
+
+
+_CELLS = (
+    _composed("lstm_cell", 24, _lstm_cell, *(_ANY,) * 6, parameters=_LSTM_CELL, conditioned=True),
+    _composed("lstm_output", 24, _lstm_output, *(_ANY,) * 3, conditioned=True),
+    _composed("lstm_output_backward", 12, _lstm_output_backward, _PROBABILITY, _UNIT, *(_ANY,) * 5, conditioned=True),
+    _composed(
+        "lstm_cell_backward",
+        12,
+        _lstm_cell_backward,
+        _ANY,
+        _PROBABILITY,
+        _UNIT,
+        _PROBABILITY,
+        *(_ANY,) * 3,
+        conditioned=True,
+    ),
 )
 
 #: All functions by name.
@@ -736,6 +873,8 @@ FUNCTIONS: dict[str, MapFunction] = {
         _PRODUCTS,
         _SPECIAL_FUNCTIONS,
         _QUANTIZATION,
+        _SPECIAL_INTEGRALS,
+        _CELLS,
     )
     for function in group
 }

@@ -110,10 +110,11 @@ def _resize_gradients() -> Iterator[Gradient]:
 
 def _grid_sample_gradients() -> Iterator[Gradient]:
     """Of places that keep so far from pixels' edges that no finite difference crosses one."""
-    for name, x, outputs in (("two-axes", (1, 2, 4, 5), (3, 2)), ("three-axes", (1, 2, 3, 2, 4), (2, 2, 3))):
+    two, three = ((1, 2, 4, 5), (3, 2)), ((1, 2, 3, 2, 4), (2, 2, 3))
+    for name, mode, (x, outputs) in (("two-axes", 1, two), ("three-axes", 1, three), ("cubic", 2, two)):
         for padding in (0, 1, 2):
             for corners in (0, 1):
-                attributes = {"padding": padding, "align_corners": corners}
+                attributes = {"mode": mode, "padding": padding, "align_corners": corners}
 
                 def forward(x: Array, grid: Array, attributes: dict[str, Any] = attributes) -> Array:
                     return sampling.grid_sample(x, grid, **attributes)

@@ -79,10 +79,12 @@ _OF_POSITIONS = ("two-axes", "three-axes", "one-pixel", "edges", "far-outside", 
 _WHOLE = (
     (GridSampleMode.LINEAR, GridSamplePadding.BORDER, 0, 0),
     (GridSampleMode.NEAREST, GridSamplePadding.ZEROS, 1, 0),
+    (GridSampleMode.CUBIC, GridSamplePadding.REFLECTION, 0, 0),
 )
 
-#: Roundings of a weight, a product of up to three, and of what a coordinate is scaled with.
-_WEIGHT_ROUNDINGS = 6
+#: Roundings of a weight, a product of up to three, and of what a coordinate is scaled with. Terms of a cubic's
+#: weights are larger than these.
+_WEIGHT_ROUNDINGS = {GridSampleMode.NEAREST: 6, GridSampleMode.LINEAR: 6, GridSampleMode.CUBIC: 40}
 
 
 def _case(
@@ -99,26 +101,26 @@ def _case(
 ) -> Case:
     attributes: dict[str, Any] = {"mode": mode, "padding": padding, "align_corners": corners, "edge_gradient": edges}
     attributes["in_pixels"] = pixels
-    taps = 2 ** len(problem.outputs)
+    taps = (4 if mode == GridSampleMode.CUBIC else 2) ** len(problem.outputs)
 
     def forward(inputs: Sequence[Any]) -> list[Expected]:
         values = sampling.grid_sample(*inputs, **attributes)
         if mode == GridSampleMode.NEAREST:
             return [Expected(values, 0)]
-        magnitude = sampling.grid_sample(np.abs(inputs[0]), *inputs[1:], **attributes)
-        return [Expected(values, summation_roundings(taps) + _WEIGHT_ROUNDINGS, magnitude)]
+        magnitude = sampling.grid_sample(np.abs(inputs[0]), *inputs[1:], absolute=True, **attributes)
+        return [Expected(values, summation_roundings(taps) + _WEIGHT_ROUNDINGS[GridSampleMode(mode)], magnitude)]
 
     def backward_data(inputs: Sequence[Any]) -> list[Expected]:
         values = sampling.backward_data(*inputs, shape=problem.x, **attributes)
         terms = taps * max(1, problem.grids * int(np.prod(problem.outputs)))
-        magnitude = sampling.backward_data(np.abs(inputs[0]), *inputs[1:], shape=problem.x, **attributes)
-        return [Expected(values, summation_roundings(terms) + _WEIGHT_ROUNDINGS, magnitude)]
+        magnitude = sampling.backward_data(np.abs(inputs[0]), *inputs[1:], shape=problem.x, absolute=True, **attributes)
+        return [Expected(values, summation_roundings(terms) + _WEIGHT_ROUNDINGS[GridSampleMode(mode)], magnitude)]
 
     def backward_grid(inputs: Sequence[Any]) -> list[Expected]:
         values = sampling.backward_grid(*inputs, **attributes)
         terms = taps * max(1, problem.x[1])
         magnitude = sampling.backward_grid(*inputs, absolute=True, **attributes)
-        return [Expected(values, summation_roundings(terms) + _WEIGHT_ROUNDINGS, magnitude)]
+        return [Expected(values, summation_roundings(terms) + _WEIGHT_ROUNDINGS[GridSampleMode(mode)], magnitude)]
 
     x, y = Operand(dtype, problem.x, normal(), layout), Operand(dtype, problem.y, normal(), layout)
     grid = Operand(dtype, problem.places, problem.grid, "contiguous" if layout == "channels_last" else layout)
@@ -138,22 +140,28 @@ def _case(
     return Case(op, variant, dtype, inputs, outputs, reference, attributes)
 
 
+def _problems(mode: int) -> tuple[_Problem, ...]:
+    """Those that a mode takes: cubics have two axes."""
+    return tuple(p for p in _PROBLEMS if mode != GridSampleMode.CUBIC or len(p.outputs) == 2)
+
+
 def cases(seed: int) -> Iterator[Case]:
     """All cases of the three kinds."""
     ops = ("grid_sample", "grid_sample_backward_data", "grid_sample_backward_grid")
     for op, mode, padding, corners, edges in product(ops, GridSampleMode, GridSamplePadding, (0, 1), (0, 1)):
-        if edges == 1 and (op != "grid_sample_backward_grid" or mode == GridSampleMode.NEAREST):
+        if edges == 1 and (op != "grid_sample_backward_grid" or mode != GridSampleMode.LINEAR):
             continue  # they change the gradient of places, which is 0 where the nearest pixel counts
         build = partial(_case, op=op, mode=int(mode), padding=int(padding), corners=corners, edges=edges)
+        problems = _problems(mode)
         if (mode, padding, corners, edges) in _WHOLE:
-            yield from sweep(build, seed, dtypes=FLOATING, shapes=_PROBLEMS, layouts=IMAGE_LAYOUTS)
+            yield from sweep(build, seed, dtypes=FLOATING, shapes=problems, layouts=IMAGE_LAYOUTS)
         else:
             yield from (
-                build("float32", problem, "contiguous") for problem in _PROBLEMS if problem.name in _OF_POSITIONS
+                build("float32", problem, "contiguous") for problem in problems if problem.name in _OF_POSITIONS
             )
     for op, mode, padding in product(ops, GridSampleMode, GridSamplePadding):
         build = partial(_case, op=op, mode=int(mode), padding=int(padding), corners=1, edges=0, pixels=1)
-        for problem in _PROBLEMS:
+        for problem in _problems(mode):
             if problem.name in ("two-axes", "named-images", "far-outside", "edges"):
                 inside = replace(problem, grid=_positions) if problem.grid is _coordinates else problem
                 yield build("float32", inside, "contiguous")

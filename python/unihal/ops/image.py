@@ -24,10 +24,10 @@ _POOL_AVERAGE_INCLUDE_PADDING = 1
 _POOL_AVERAGE_EXCLUDE_PADDING = 2
 
 _RESIZE_MODES: dict[str, int] = {"nearest": 0, "linear": 1, "cubic": 2}
-_SAMPLE_MODES: dict[str, int] = {"nearest": 0, "linear": 1}
+_SAMPLE_MODES: dict[str, int] = {"nearest": 0, "linear": 1, "cubic": 2}
 _SAMPLE_PADDINGS: dict[str, int] = {"zeros": 0, "border": 1, "reflection": 2}
 
-SampleMode = Literal["nearest", "linear"]
+SampleMode = Literal["nearest", "linear", "cubic"]
 SamplePadding = Literal["zeros", "border", "reflection"]
 
 
@@ -447,7 +447,8 @@ def grid_sample(
 
     A place has a coordinate for each spatial axis, that of the last one first: -1 and 1 are the outer edges of the
     first and the last pixel, with ``align_corners`` their centres. Outside are zeros, the nearest pixel, or the
-    image's reflection. Of two pixels as near the even one is taken. With ``in_pixels`` a coordinate is itself the
+    image's reflection. Of two pixels as near the even one is taken. ``cubic``, of two spatial axes, weighs four by four
+    pixels by cubic convolution with a = -0.75. With ``in_pixels`` a coordinate is itself the
     position among the pixels, from 0. With ``images`` (int32) there are any number of grids, each of the image that it
     names.
     """

@@ -71,6 +71,7 @@ class GridSampleMode(IntEnum):
 
     NEAREST = 0
     LINEAR = 1
+    CUBIC = 2
 
 
 class GridSamplePadding(IntEnum):

@@ -37,8 +37,41 @@ def _position(coordinate: float, length: int, attributes: dict[str, Any]) -> tup
     return min(max(at, 0.0), last), slope if inside else 0.0
 
 
+def _padded(pixel: int, length: int, attributes: dict[str, Any]) -> int:
+    """The pixel that stands for one outside, if any does."""
+    if attributes["padding"] == GridSamplePadding.BORDER:
+        return min(max(pixel, 0), length - 1)
+    if attributes["padding"] == GridSamplePadding.REFLECTION:
+        line = list(range(length))
+        period = line + line[-2:0:-1] if attributes["align_corners"] else line + line[::-1]
+        return period[pixel % len(period)]
+    return pixel
+
+
+def _keys(d: float) -> tuple[float, float]:
+    """The cubic convolution's weight at a distance, and its derivative by that."""
+    a = -0.75
+    if d <= 1:
+        return (a + 2) * d**3 - (a + 3) * d**2 + 1, 3 * (a + 2) * d**2 - 2 * (a + 3) * d
+    return a * (d**3 - 5 * d**2 + 8 * d - 4), a * (3 * d**2 - 10 * d + 8)
+
+
+def _cubic_taps(coordinate: float, length: int, attributes: dict[str, Any]) -> list[tuple[int, float, float]]:
+    at, slope = _position(coordinate, length, attributes | {"padding": GridSamplePadding.ZEROS})
+    if slope == 0 and not math.isfinite(coordinate):
+        at = -4.0 if attributes["padding"] == GridSamplePadding.ZEROS else 0.0
+    before = math.floor(at)
+    taps = []
+    for pixel in range(before - 1, before + 3):
+        weight, derivative = _keys(abs(at - pixel))
+        taps.append((_padded(pixel, length, attributes), weight, derivative * slope * (1 if at >= pixel else -1)))
+    return taps
+
+
 def _axis_taps(coordinate: float, length: int, attributes: dict[str, Any]) -> list[tuple[int, float, float]]:
     """(pixel, weight, derivative of the weight) along an axis."""
+    if attributes["mode"] == GridSampleMode.CUBIC:
+        return _cubic_taps(coordinate, length, attributes)
     at, slope = _position(coordinate, length, attributes)
     if attributes["mode"] == GridSampleMode.NEAREST:
         return [(int(np.rint(at)), 1.0, 0.0)]
@@ -75,13 +108,19 @@ def _sampled(grid: NDArray[Any], images: NDArray[Any] | None, count: int) -> Ite
 
 
 def grid_sample(
-    x: NDArray[Any], grid: NDArray[Any], images: NDArray[Any] | None = None, **attributes: Any
+    x: NDArray[Any],
+    grid: NDArray[Any],
+    images: NDArray[Any] | None = None,
+    *,
+    absolute: bool = False,
+    **attributes: Any,
 ) -> NDArray[Any]:
-    """y (M, C, spatial...) from x (N, C, spatial...) and grid (M, spatial..., coordinates); M is N without images."""
+    """y (M, C, spatial...) from x (N, C, spatial...) and grid (M, spatial..., coordinates); M is N without images.
+    ``absolute``: by the absolute values of the weights, here and below."""
     y = np.zeros((grid.shape[0], x.shape[1], *grid.shape[1:-1]))
     for m, n, place in _sampled(grid, images, x.shape[0]):
         for pixel, weight, _ in _taps(grid[(m, *place)], x.shape[2:], _complete(attributes)):
-            y[(m, slice(None), *place)] += weight * x[(n, slice(None), *pixel)]
+            y[(m, slice(None), *place)] += (abs(weight) if absolute else weight) * x[(n, slice(None), *pixel)]
     return y
 
 
@@ -91,13 +130,14 @@ def backward_data(
     images: NDArray[Any] | None = None,
     *,
     shape: tuple[int, ...],
+    absolute: bool = False,
     **attributes: Any,
 ) -> NDArray[Any]:
     """dx of that shape."""
     dx, spatial = np.zeros(shape), shape[2:]
     for m, n, place in _sampled(grid, images, shape[0]):
         for pixel, weight, _ in _taps(grid[(m, *place)], spatial, _complete(attributes)):
-            dx[(n, slice(None), *pixel)] += weight * dy[(m, slice(None), *place)]
+            dx[(n, slice(None), *pixel)] += (abs(weight) if absolute else weight) * dy[(m, slice(None), *place)]
     return dx
 
 
