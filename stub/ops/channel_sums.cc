@@ -38,37 +38,31 @@ struct SummedRows {
   const T* v_shift;
 };
 
-// Adds rows of all channels to two rows of sums, one row after the other. kSquares: v is u, with the same shift.
+// Adds rows of all channels to two rows of sums: kInT rows at a time in T, whose sum in double is as good as T's.
+// kSquares: v is u, with the same shift.
 template <typename T, bool kShifted, bool kSquares>
 UNIHAL_VECTORIZED void add_rows(const SummedRows<T>& given, double* first, double* second) {
-  constexpr int64_t kLanes = 8, kVectors = 2;
+  constexpr int64_t kLanes = 64 / sizeof(T), kInT = 8;
   typedef double Wide __attribute__((vector_size(kLanes * sizeof(double)), aligned(sizeof(double)), may_alias));
   typedef T Values __attribute__((vector_size(kLanes * sizeof(T)), aligned(sizeof(T)), may_alias));
   int64_t lane = 0;
-  for (; lane + kVectors * kLanes <= given.channels; lane += kVectors * kLanes) {
-    Wide sums[kVectors], products[kVectors], u_shift[kVectors], v_shift[kVectors];
-    for (int64_t i = 0; i < kVectors; ++i) {
-      const int64_t at = lane + i * kLanes;
-      sums[i] = *reinterpret_cast<const Wide*>(first + at);
-      products[i] = *reinterpret_cast<const Wide*>(second + at);
-      u_shift[i] = Wide{};
-      if (kShifted) u_shift[i] = __builtin_convertvector(*reinterpret_cast<const Values*>(given.u_shift + at), Wide);
-      v_shift[i] = __builtin_convertvector(*reinterpret_cast<const Values*>(given.v_shift + at), Wide);
-    }
-    for (int64_t row = 0; row < given.rows; ++row) {
-      for (int64_t i = 0; i < kVectors; ++i) {
-        const int64_t at = row * given.channels + lane + i * kLanes;
-        Wide u = __builtin_convertvector(*reinterpret_cast<const Values*>(given.u + at), Wide);
-        if (kShifted) u -= u_shift[i];
-        Wide v = u;
-        if (!kSquares) v = __builtin_convertvector(*reinterpret_cast<const Values*>(given.v + at), Wide) - v_shift[i];
-        sums[i] += u;
-        products[i] += u * v;
+  for (; lane + kLanes <= given.channels; lane += kLanes) {
+    Values u_shift = {};
+    if (kShifted) u_shift = *reinterpret_cast<const Values*>(given.u_shift + lane);
+    const Values v_shift = *reinterpret_cast<const Values*>(given.v_shift + lane);
+    for (int64_t row = 0; row < given.rows;) {
+      Values sum = {}, products = {};
+      for (const int64_t end = std::min(row + kInT, given.rows); row < end; ++row) {
+        const int64_t at = row * given.channels + lane;
+        Values u = *reinterpret_cast<const Values*>(given.u + at);
+        if (kShifted) u -= u_shift;
+        Values v = u;
+        if (!kSquares) v = *reinterpret_cast<const Values*>(given.v + at) - v_shift;
+        sum += u;
+        products += u * v;
       }
-    }
-    for (int64_t i = 0; i < kVectors; ++i) {
-      *reinterpret_cast<Wide*>(first + lane + i * kLanes) = sums[i];
-      *reinterpret_cast<Wide*>(second + lane + i * kLanes) = products[i];
+      *reinterpret_cast<Wide*>(first + lane) += __builtin_convertvector(sum, Wide);
+      *reinterpret_cast<Wide*>(second + lane) += __builtin_convertvector(products, Wide);
     }
   }
   for (int64_t row = 0; row < given.rows; ++row) {
@@ -91,21 +85,34 @@ UNIHAL_VECTORIZED void map_plane(int64_t count, const T* u, T u_factor, const T*
   }
 }
 
-// Rows of all channels.
+// Rows of all channels. What belongs to a channel stays in registers over the rows.
 template <typename T>
-UNIHAL_VECTORIZED void map_rows(int64_t rows, int64_t channels, const T* u, const T* __restrict u_factor, const T* x,
-                                const T* __restrict x_factor, const T* __restrict x_shift, const T* __restrict offset,
-                                T* result) {
-  for (int64_t row = 0; row < rows; ++row, x += channels, result += channels) {
+UNIHAL_VECTORIZED void map_rows(int64_t rows, int64_t channels, const T* u, const T* u_factor, const T* x,
+                                const T* x_factor, const T* x_shift, const T* offset, T* result) {
+  constexpr int64_t kLanes = 64 / sizeof(T);
+  typedef T Values __attribute__((vector_size(kLanes * sizeof(T)), aligned(sizeof(T)), may_alias));
+  int64_t lane = 0;
+  for (; lane + kLanes <= channels; lane += kLanes) {
+    const Values factor = *reinterpret_cast<const Values*>(x_factor + lane);
+    const Values shift = *reinterpret_cast<const Values*>(x_shift + lane);
+    const Values own = *reinterpret_cast<const Values*>(offset + lane);
     if (u != nullptr) {
-#pragma omp simd
-      for (int64_t c = 0; c < channels; ++c) {
-        result[c] = u_factor[c] * u[c] + (x_factor[c] * (x[c] - x_shift[c]) + offset[c]);
+      const Values other = *reinterpret_cast<const Values*>(u_factor + lane);
+      for (int64_t at = lane; at < rows * channels; at += channels) {
+        *reinterpret_cast<Values*>(result + at) = other * *reinterpret_cast<const Values*>(u + at) +
+                                                  (factor * (*reinterpret_cast<const Values*>(x + at) - shift) + own);
       }
-      u += channels;
     } else {
-#pragma omp simd
-      for (int64_t c = 0; c < channels; ++c) result[c] = x_factor[c] * (x[c] - x_shift[c]) + offset[c];
+      for (int64_t at = lane; at < rows * channels; at += channels) {
+        *reinterpret_cast<Values*>(result + at) = factor * (*reinterpret_cast<const Values*>(x + at) - shift) + own;
+      }
+    }
+  }
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t c = lane; c < channels; ++c) {
+      const int64_t at = row * channels + c;
+      const T value = x_factor[c] * (x[at] - x_shift[c]) + offset[c];
+      result[at] = u != nullptr ? u_factor[c] * u[at] + value : value;
     }
   }
 }
