@@ -141,6 +141,15 @@ class Bench:
             12 * count,
             streams=False,
         )
+        few = self.generator.integers(0, 1 << 16, count >> 2)
+        device_few = self.put(few)
+        yield Work(
+            f"unique of {count >> 22} Mi of 64 Ki",
+            lambda: ops.unique(device_few),
+            lambda: np.unique(few, return_inverse=True, return_counts=True),
+            24 * (count >> 2),
+            streams=False,
+        )
         table = np.sort(self.generator.standard_normal(4096, dtype=np.float32))
         values = self.generator.standard_normal(count, dtype=np.float32)
         device_table, device_values = self.put(table), self.put(values)

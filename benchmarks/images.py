@@ -133,10 +133,10 @@ def main() -> None:
     os.environ.setdefault("UNIHAL_STRICT", "1")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     makers = []
+    if given.framework in ("paddle", "both"):  # first: after TensorFlow it cannot be imported
+        makers.append((of_paddle, given.device.lower(), "cpu"))
     if given.framework in ("tensorflow", "both"):
         makers.append((of_tensorflow, f"/device:{given.device.upper()}", "/device:CPU:0"))
-    if given.framework in ("paddle", "both"):
-        makers.append((of_paddle, given.device.lower(), "cpu"))
     for make, device, cpu in makers:
         print(f"{make.__name__[3:]}: ours and the CPU's in ms, the ratio")
         for (name, ours), (_, theirs) in zip(make(device), make(cpu)):

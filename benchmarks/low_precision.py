@@ -20,6 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 import measure
+import ml_dtypes
 import numpy as np
 
 os.environ.setdefault("UNIHAL_BACKEND", "stub")
@@ -104,7 +105,28 @@ def others(device: Any) -> list[tuple[str, Callable[[], Any], dict[str, Callable
     positive = put(np.full(COUNT, 2.5, np.float32), device)
     many = put(np.full(COUNT, 40, np.float32), device)
     third = put(np.full(COUNT, 0.3, np.float32), device)
+    more = put(np.full(COUNT, 400, np.float32), device)
+    wide_positive = put(np.full(COUNT, 2.5), device)
     generator = np.random.default_rng(2)
+    casts: list[tuple[str, Callable[[], Any], dict[str, Callable[[], Any]]]] = []
+    for name in ("float8_e4m3fn", "float8_e5m2", "bfloat16", "float16"):
+        narrow = np.dtype(getattr(ml_dtypes, name, name))
+        few = x.astype(narrow)
+        here = ops.cast(on_device["x"], name)
+        to = unihal.Buffer(x.shape, name, device)
+        back = unihal.Buffer(x.shape, "float32", device)
+        casts += [
+            (
+                f"cast 2^20 to {name}",
+                lambda to=to, name=name: ops.cast(on_device["x"], name, out=to),
+                {"ml_dtypes" if name != "float16" else "NumPy": lambda narrow=narrow: x.astype(narrow)},
+            ),
+            (
+                f"cast 2^20 from {name}",
+                lambda here=here, back=back: ops.cast(here, "float32", out=back),
+                {"ml_dtypes" if name != "float16" else "NumPy": lambda few=few: few.astype(np.float32)},
+            ),
+        ]
 
     def drawn(distribution: str, *parameters: unihal.Buffer) -> Callable[[], Any]:
         return lambda: ops.random_distribution(distribution, *parameters, key=1)
@@ -149,6 +171,32 @@ def others(device: Any) -> list[tuple[str, Callable[[], Any], dict[str, Callable
         ("poisson 2^20 of mean 2.5", drawn("poisson", positive), {"NumPy": lambda: generator.poisson(2.5, COUNT)}),
         ("poisson 2^20 of mean 40", drawn("poisson", many), {"NumPy": lambda: generator.poisson(40, COUNT)}),
         ("binomial 2^20 of 40", drawn("binomial", many, third), {"NumPy": lambda: generator.binomial(40, 0.3, COUNT)}),
+        (
+            "binomial 2^20 of 400",
+            drawn("binomial", more, third),
+            {"NumPy": lambda: generator.binomial(400, 0.3, COUNT)},
+        ),
+        (
+            "gamma 2^20 below 1",
+            drawn("gamma", third),
+            {"NumPy": lambda: generator.standard_gamma(0.3, COUNT, np.float32)},
+        ),
+        (
+            "gamma 2^20 float64",
+            drawn("gamma", wide_positive),
+            {"NumPy": lambda: generator.standard_gamma(2.5, COUNT)},
+        ),
+        (
+            "beta 2^20",
+            lambda: ops.random_beta(positive, third, key=1),
+            {"NumPy": lambda: generator.beta(2.5, 0.3, COUNT)},
+        ),
+        (
+            "dirichlet 2^17 of 8",
+            lambda: ops.random_dirichlet(positive.reshape(COUNT // 8, 8), key=1),
+            {"NumPy": lambda: generator.dirichlet(np.full(8, 2.5), COUNT // 8)},
+        ),
+        *casts,
     ]
 
 

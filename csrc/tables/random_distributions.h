@@ -9,6 +9,10 @@
  *   UHAL_INLINE   before a function
  *   INFINITY, uint32, uint64, int32
  *
+ * What an attempt does are functions of their own, without loops and with no call behind a condition: the stub's loops
+ * over many elements are made of them too. A verdict is 1 for a proposal that is taken, -1 for one that is not, 0 where
+ * only the exact test tells.
+ *
  * Attempts are numbered; each has four uniform numbers of its own (op.h says of which words). After the last attempt,
  * which none in 10^100 reaches, its number is taken as it is, so that nothing loops for ever. */
 
@@ -75,26 +79,40 @@ UHAL_INLINE T random_normal(T first, T second) {
   return sqrt(C(-2) * log(first)) * cos(C(6.283185307179586477) * second);
 }
 
+UHAL_INLINE T random_gamma_d(T shape) { return (shape < 1 ? shape + 1 : shape) - C(0.33333333333333333333); }
+
+/* The verdict on an attempt, and what it proposes for a shape of at least 1. */
+UHAL_INLINE int32 random_gamma_attempt(T shape, T first, T second, T third, T* proposal) {
+  const T d = random_gamma_d(shape);
+  const T x = random_normal(first, second);
+  const T root = 1 + 1 / sqrt(9 * d) * x;
+  const T square = x * x;
+  *proposal = d * (root * root * root);
+  return root <= 0 ? -1 : third < 1 - C(0.0331) * square * square ? 1 : 0;
+}
+
+/* log(u) < x^2 / 2 + d - d v + d log(v), v = (1 + w)^3, without what cancels. */
+UHAL_INLINE int32 random_gamma_accepts(T shape, T first, T second, T third) {
+  const T d = random_gamma_d(shape);
+  const T x = random_normal(first, second);
+  const T w = 1 / sqrt(9 * d) * x;
+  return log(third) < C(0.5) * (x * x) + d * (3 * (log1p(w) - w) - w * w * (3 + w)) ? 1 : -1;
+}
+
+/* What brings a number of shape + 1 to a shape below 1. */
+UHAL_INLINE T random_gamma_boost(T shape, T fourth) { return exp(log(fourth) / shape); }
+
 UHAL_INLINE T random_gamma(const uhal_sequence* sequence, T shape) {
   if (!(shape > 0) || shape == C(INFINITY)) return shape == 0 || shape > 0 ? shape : C(INFINITY) - C(INFINITY);
-  const int32 is_small = shape < 1;
-  const T d = (is_small ? shape + 1 : shape) - C(0.33333333333333333333);
-  const T c = 1 / sqrt(9 * d);
   T uniforms[4];
-  T cube = 0;
+  T proposal = 0;
   for (uint32 attempt = 0; attempt <= UHAL_LAST_ATTEMPT; ++attempt) {
     random_uniforms(sequence, attempt, uniforms);
-    const T x = random_normal(uniforms[0], uniforms[1]);
-    const T w = c * x;
-    const T root = 1 + w;
-    if (root <= 0) continue;
-    cube = root * root * root;
-    const T square = x * x;
-    if (uniforms[2] < 1 - C(0.0331) * square * square) break;
-    /* log(u) < x^2 / 2 + d - d v + d log(v), v = (1 + w)^3, without what cancels. */
-    if (log(uniforms[2]) < C(0.5) * square + d * (3 * (log1p(w) - w) - w * w * (3 + w))) break;
+    int32 verdict = random_gamma_attempt(shape, uniforms[0], uniforms[1], uniforms[2], &proposal);
+    if (verdict == 0) verdict = random_gamma_accepts(shape, uniforms[0], uniforms[1], uniforms[2]);
+    if (verdict > 0) break;
   }
-  return is_small ? d * cube * exp(log(uniforms[3]) / shape) : d * cube;
+  return shape < 1 ? proposal * random_gamma_boost(shape, uniforms[3]) : proposal;
 }
 
 /* -- probabilities by C. Loader, "Fast and accurate computation of binomial probabilities" (2000) ------------- */
@@ -120,19 +138,44 @@ UHAL_INLINE T random_deviance(T x, T mean) {
 }
 
 UHAL_INLINE T random_log_poisson(T k, T mean) {
-  return k == 0 ? -mean : -random_stirling(k) - random_deviance(k, mean) - C(0.5) * log(C(6.283185307179586477) * k);
+  const T some = k < 1 ? C(1) : k;
+  const T value = -random_stirling(some) - random_deviance(some, mean) - C(0.5) * log(C(6.283185307179586477) * some);
+  const T none = k < 1 ? C(1) : C(0); /* a choice between the two would put the logarithm behind a condition */
+  return (1 - none) * value - none * mean;
 }
 
-/* Of 0 < p < 1; q is 1 - p. */
+/* Of 0 < p < 1 and n > 1; q is 1 - p. */
 UHAL_INLINE T random_log_binomial(T k, T n, T p, T q) {
-  if (k == 0) return n * log1p(-p);
-  if (k == n) return n * log(p);
-  return random_stirling(n) - random_stirling(k) - random_stirling(n - k) - random_deviance(k, n * p) -
-         random_deviance(n - k, n * q) + C(0.5) * log(n / (C(6.283185307179586477) * k * (n - k)));
+  const T some = k < 1 ? C(1) : k > n - 1 ? n - 1 : k;
+  const T value = random_stirling(n) - random_stirling(some) - random_stirling(n - some) -
+                  random_deviance(some, n * p) - random_deviance(n - some, n * q) +
+                  C(0.5) * log(n / (C(6.283185307179586477) * some * (n - some)));
+  const T none = n * log1p(-p), all = n * log(p);
+  return k == 0 ? none : k == n ? all : value;
 }
 
 /* -- counts: inversion below a mean of 10, else the transformed rejection of W. Hoermann, "The transformed rejection
  * method for generating Poisson random variables" and "The generation of binomial random variates" (1993) ---------- */
+
+/* The verdict on an attempt for a mean of at least 10, and the number that it proposes. */
+UHAL_INLINE int32 random_poisson_attempt(T mean, T first, T second, T* proposal) {
+  const T b = C(0.931) + C(2.53) * sqrt(mean);
+  const T a = C(-0.059) + C(0.02483) * b;
+  const T surely = C(0.9277) - C(3.6224) / (b - 2);
+  const T u = first - C(0.5);
+  const T us = C(0.5) - fabs(u);
+  const T k = floor((2 * a / us + b) * u + mean + C(0.43));
+  *proposal = k < 0 ? C(0) : k;
+  return us >= C(0.07) && second <= surely ? 1 : k < 0 || (us < C(0.013) && second > us) ? -1 : 0;
+}
+
+UHAL_INLINE int32 random_poisson_accepts(T mean, T first, T second, T k) {
+  const T b = C(0.931) + C(2.53) * sqrt(mean);
+  const T a = C(-0.059) + C(0.02483) * b;
+  const T inverse_alpha = C(1.1239) + C(1.1328) / (b - C(3.4));
+  const T us = C(0.5) - fabs(first - C(0.5));
+  return log(second * inverse_alpha / (a / (us * us) + b)) <= random_log_poisson(k, mean) ? 1 : -1;
+}
 
 UHAL_INLINE T random_poisson(const uhal_sequence* sequence, T mean) {
   if (!(mean > 0) || mean == C(INFINITY)) return mean == 0 || mean > 0 ? mean : C(INFINITY) - C(INFINITY);
@@ -149,21 +192,36 @@ UHAL_INLINE T random_poisson(const uhal_sequence* sequence, T mean) {
     }
     return k;
   }
-  const T b = C(0.931) + C(2.53) * sqrt(mean);
-  const T a = C(-0.059) + C(0.02483) * b;
-  const T inverse_alpha = C(1.1239) + C(1.1328) / (b - C(3.4));
-  const T surely = C(0.9277) - C(3.6224) / (b - 2);
   for (uint32 attempt = 0; attempt <= UHAL_LAST_ATTEMPT; ++attempt) {
     random_uniforms(sequence, attempt, uniforms);
-    const T u = uniforms[0] - C(0.5);
-    const T v = uniforms[1];
-    const T us = C(0.5) - fabs(u);
-    k = floor((2 * a / us + b) * u + mean + C(0.43));
-    if (us >= C(0.07) && v <= surely) break;
-    if (k < 0 || (us < C(0.013) && v > us)) continue;
-    if (log(v * inverse_alpha / (a / (us * us) + b)) <= random_log_poisson(k, mean)) break;
+    int32 verdict = random_poisson_attempt(mean, uniforms[0], uniforms[1], &k);
+    if (verdict == 0) verdict = random_poisson_accepts(mean, uniforms[0], uniforms[1], k);
+    if (verdict > 0) break;
   }
-  return k < 0 ? C(0) : k;
+  return k;
+}
+
+/* The same for n p of at least 10, p of at most 1 / 2. */
+UHAL_INLINE int32 random_binomial_attempt(T n, T p, T first, T second, T* proposal) {
+  const T b = C(1.15) + C(2.53) * sqrt(n * p * (1 - p));
+  const T a = C(-0.0873) + C(0.0248) * b + C(0.01) * p;
+  const T surely = C(0.92) - C(4.2) / b;
+  const T u = first - C(0.5);
+  const T us = C(0.5) - fabs(u);
+  const T k = floor((2 * a / us + b) * u + n * p + C(0.5));
+  *proposal = k < 0 ? C(0) : k > n ? n : k;
+  return us >= C(0.07) && second <= surely ? 1 : k < 0 || k > n ? -1 : 0;
+}
+
+UHAL_INLINE int32 random_binomial_accepts(T n, T p, T first, T second, T k) {
+  const T q = 1 - p;
+  const T deviation = sqrt(n * p * q);
+  const T b = C(1.15) + C(2.53) * deviation;
+  const T a = C(-0.0873) + C(0.0248) * b + C(0.01) * p;
+  const T alpha = (C(2.83) + C(5.1) / b) * deviation;
+  const T us = C(0.5) - fabs(first - C(0.5));
+  const T at_mode = random_log_binomial(floor((n + 1) * p), n, p, q);
+  return log(second * alpha / (a / (us * us) + b)) <= random_log_binomial(k, n, p, q) - at_mode ? 1 : -1;
 }
 
 UHAL_INLINE T random_binomial(const uhal_sequence* sequence, T trials, T probability) {
@@ -173,14 +231,13 @@ UHAL_INLINE T random_binomial(const uhal_sequence* sequence, T trials, T probabi
   const T n = floor(trials);
   const int32 is_flipped = probability > C(0.5);
   const T p = is_flipped ? 1 - probability : probability;
-  const T q = 1 - p;
   if (n == 0 || p == 0) return is_flipped ? n : C(0);
   T uniforms[4];
   T k = 0;
   if (n * p < 10) {
     random_uniforms(sequence, 0, uniforms);
     T rest = uniforms[0];
-    const T odds = p / q;
+    const T odds = p / (1 - p);
     T likely = exp(n * log1p(-p));
     while (rest > likely && k < n && k < 200) {
       rest -= likely;
@@ -189,23 +246,12 @@ UHAL_INLINE T random_binomial(const uhal_sequence* sequence, T trials, T probabi
     }
     return is_flipped ? n - k : k;
   }
-  const T deviation = sqrt(n * p * q);
-  const T b = C(1.15) + C(2.53) * deviation;
-  const T a = C(-0.0873) + C(0.0248) * b + C(0.01) * p;
-  const T surely = C(0.92) - C(4.2) / b;
-  const T alpha = (C(2.83) + C(5.1) / b) * deviation;
-  const T at_mode = random_log_binomial(floor((n + 1) * p), n, p, q);
   for (uint32 attempt = 0; attempt <= UHAL_LAST_ATTEMPT; ++attempt) {
     random_uniforms(sequence, attempt, uniforms);
-    const T u = uniforms[0] - C(0.5);
-    const T v = uniforms[1];
-    const T us = C(0.5) - fabs(u);
-    k = floor((2 * a / us + b) * u + n * p + C(0.5));
-    if (us >= C(0.07) && v <= surely) break;
-    if (k < 0 || k > n) continue;
-    if (log(v * alpha / (a / (us * us) + b)) <= random_log_binomial(k, n, p, q) - at_mode) break;
+    int32 verdict = random_binomial_attempt(n, p, uniforms[0], uniforms[1], &k);
+    if (verdict == 0) verdict = random_binomial_accepts(n, p, uniforms[0], uniforms[1], k);
+    if (verdict > 0) break;
   }
-  k = k < 0 ? C(0) : k > n ? n : k;
   return is_flipped ? n - k : k;
 }
 #undef UHAL_LAST_ATTEMPT

@@ -26,22 +26,51 @@ UNIHAL_VECTORIZED ChannelSums plane_sums(int64_t count, const T* u, double u_shi
   return {first, second};
 }
 
-// Adds one row of all channels to two rows of sums.
+// Rows whose elements are added while a channel's sums stay in registers: as many as the first-level cache holds.
+constexpr int64_t kRowsTogether = 32;
+
 template <typename T>
-UNIHAL_VECTORIZED void add_row(int64_t channels, const T* __restrict u, const T* __restrict u_shift,
-                               const T* __restrict v, const T* __restrict v_shift, double* __restrict first,
-                               double* __restrict second) {
-  if (u_shift != nullptr) {
-    for (int64_t c = 0; c < channels; ++c) {
-      const double shifted = static_cast<double>(u[c]) - static_cast<double>(u_shift[c]);
-      first[c] += shifted;
-      second[c] += shifted * (static_cast<double>(v[c]) - static_cast<double>(v_shift[c]));
+struct SummedRows {
+  int64_t rows, channels;
+  const T* u;
+  const T* u_shift;  // nullptr: 0
+  const T* v;
+  const T* v_shift;
+};
+
+// Adds rows of all channels to two rows of sums: kInT rows at a time in T, whose sum in double is as good as T's.
+// kSquares: v is u, with the same shift.
+template <typename T, bool kShifted, bool kSquares>
+UNIHAL_VECTORIZED void add_rows(const SummedRows<T>& given, double* first, double* second) {
+  constexpr int64_t kLanes = 64 / sizeof(T), kInT = 8;
+  typedef double Wide __attribute__((vector_size(kLanes * sizeof(double)), aligned(sizeof(double)), may_alias));
+  typedef T Values __attribute__((vector_size(kLanes * sizeof(T)), aligned(sizeof(T)), may_alias));
+  int64_t lane = 0;
+  for (; lane + kLanes <= given.channels; lane += kLanes) {
+    Values u_shift = {};
+    if (kShifted) u_shift = *reinterpret_cast<const Values*>(given.u_shift + lane);
+    const Values v_shift = *reinterpret_cast<const Values*>(given.v_shift + lane);
+    for (int64_t row = 0; row < given.rows;) {
+      Values sum = {}, products = {};
+      for (const int64_t end = std::min(row + kInT, given.rows); row < end; ++row) {
+        const int64_t at = row * given.channels + lane;
+        Values u = *reinterpret_cast<const Values*>(given.u + at);
+        if (kShifted) u -= u_shift;
+        Values v = u;
+        if (!kSquares) v = *reinterpret_cast<const Values*>(given.v + at) - v_shift;
+        sum += u;
+        products += u * v;
+      }
+      *reinterpret_cast<Wide*>(first + lane) += __builtin_convertvector(sum, Wide);
+      *reinterpret_cast<Wide*>(second + lane) += __builtin_convertvector(products, Wide);
     }
-  } else {
-    for (int64_t c = 0; c < channels; ++c) {
-      const double value = static_cast<double>(u[c]);
-      first[c] += value;
-      second[c] += value * (static_cast<double>(v[c]) - static_cast<double>(v_shift[c]));
+  }
+  for (int64_t row = 0; row < given.rows; ++row) {
+    for (int64_t c = lane; c < given.channels; ++c) {
+      const int64_t at = row * given.channels + c;
+      const double u = static_cast<double>(given.u[at]) - (kShifted ? static_cast<double>(given.u_shift[c]) : 0.0);
+      first[c] += u;
+      second[c] += u * (static_cast<double>(given.v[at]) - static_cast<double>(given.v_shift[c]));
     }
   }
 }
@@ -56,18 +85,35 @@ UNIHAL_VECTORIZED void map_plane(int64_t count, const T* u, T u_factor, const T*
   }
 }
 
+// Rows of all channels. What belongs to a channel stays in registers over the rows.
 template <typename T>
-UNIHAL_VECTORIZED void map_row(int64_t channels, const T* u, const T* __restrict u_factor, const T* x,
-                               const T* __restrict x_factor, const T* __restrict x_shift, const T* __restrict offset,
-                               T* result) {
-  if (u != nullptr) {
-#pragma omp simd
-    for (int64_t c = 0; c < channels; ++c) {
-      result[c] = u_factor[c] * u[c] + (x_factor[c] * (x[c] - x_shift[c]) + offset[c]);
+UNIHAL_VECTORIZED void map_rows(int64_t rows, int64_t channels, const T* u, const T* u_factor, const T* x,
+                                const T* x_factor, const T* x_shift, const T* offset, T* result) {
+  constexpr int64_t kLanes = 64 / sizeof(T);
+  typedef T Values __attribute__((vector_size(kLanes * sizeof(T)), aligned(sizeof(T)), may_alias));
+  int64_t lane = 0;
+  for (; lane + kLanes <= channels; lane += kLanes) {
+    const Values factor = *reinterpret_cast<const Values*>(x_factor + lane);
+    const Values shift = *reinterpret_cast<const Values*>(x_shift + lane);
+    const Values own = *reinterpret_cast<const Values*>(offset + lane);
+    if (u != nullptr) {
+      const Values other = *reinterpret_cast<const Values*>(u_factor + lane);
+      for (int64_t at = lane; at < rows * channels; at += channels) {
+        *reinterpret_cast<Values*>(result + at) = other * *reinterpret_cast<const Values*>(u + at) +
+                                                  (factor * (*reinterpret_cast<const Values*>(x + at) - shift) + own);
+      }
+    } else {
+      for (int64_t at = lane; at < rows * channels; at += channels) {
+        *reinterpret_cast<Values*>(result + at) = factor * (*reinterpret_cast<const Values*>(x + at) - shift) + own;
+      }
     }
-  } else {
-#pragma omp simd
-    for (int64_t c = 0; c < channels; ++c) result[c] = x_factor[c] * (x[c] - x_shift[c]) + offset[c];
+  }
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t c = lane; c < channels; ++c) {
+      const int64_t at = row * channels + c;
+      const T value = x_factor[c] * (x[at] - x_shift[c]) + offset[c];
+      result[at] = u != nullptr ? u_factor[c] * u[at] + value : value;
+    }
   }
 }
 
@@ -101,10 +147,19 @@ bool sums_channels_last(Staging& staging, const ChannelBlocks& blocks, const T* 
       double* first = partial + i * 2 * blocks.channels;
       std::fill_n(first, 2 * blocks.channels, 0.0);
       const T* own_u_shift = u_shift != nullptr ? u_shift + image * blocks.channels : nullptr;
-      for (int64_t r = row; r < row + rows; ++r) {
+      for (int64_t r = row; r < row + rows; r += kRowsTogether) {
         const int64_t offset = (image * blocks.pixels + r) * blocks.channels;
-        add_row(blocks.channels, u + offset, own_u_shift, v + offset, v_shift + image * blocks.channels, first,
-                first + blocks.channels);
+        const SummedRows<T> given = {
+            std::min(kRowsTogether, row + rows - r), blocks.channels, u + offset, own_u_shift, v + offset,
+            v_shift + image * blocks.channels};
+        double* second = first + blocks.channels;
+        if (u_shift == nullptr) {
+          add_rows<T, false, false>(given, first, second);
+        } else if (u == v && u_shift == v_shift) {
+          add_rows<T, true, true>(given, first, second);
+        } else {
+          add_rows<T, true, false>(given, first, second);
+        }
       }
     }
   });
@@ -143,12 +198,14 @@ void channel_map(const ChannelBlocks& blocks, const ChannelMap<T>& map, const T*
                  uhal_activation activation, T* result) {
   if (blocks.channels_last) {
     parallel_for(blocks.images * blocks.pixels, blocks.channels, [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        const int64_t own = row / blocks.pixels * blocks.channels;
+      for (int64_t row = begin, rows; row < end; row += rows) {
+        const int64_t image = row / blocks.pixels;
+        rows = std::min({kRowsTogether, end - row, (image + 1) * blocks.pixels - row});
+        const int64_t own = image * blocks.channels;
         const int64_t offset = row * blocks.channels;
-        map_row(blocks.channels, u != nullptr ? u + offset : nullptr, map.u_factor + own, x + offset,
-                map.x_factor + own, map.x_shift + own, map.offset + own, result + offset);
-        activate_row(activation, blocks.channels, result + offset);
+        map_rows(rows, blocks.channels, u != nullptr ? u + offset : nullptr, map.u_factor + own, x + offset,
+                 map.x_factor + own, map.x_shift + own, map.offset + own, result + offset);
+        activate_row(activation, rows * blocks.channels, result + offset);
       }
     });
     return;

@@ -124,7 +124,50 @@ void multiply_block(const Block& block, int64_t k, Matrix<const T> a, Matrix<con
 
 constexpr int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+// The columns of one packed panel.
+template <typename T>
+UNIHAL_VECTORIZED void multiply_panel(const RowsProduct<T>& product, const T* panel, int64_t first_column) {
+  using Vector = typename Tile<T>::Vector;
+  constexpr int64_t kColumns = Tile<T>::kColumns;
+  const int64_t columns = std::min(kColumns, product.n - first_column);
+  for (int64_t row = 0; row < product.m; row += kTileRows) {
+    const T* a[kTileRows];  // the last row again where there are no more
+    for (int64_t i = 0; i < kTileRows; ++i) a[i] = product.a + std::min(row + i, product.m - 1) * product.a_stride;
+    Vector sums[kTileRows] = {};
+    for (int64_t p = 0; p < product.k; ++p) {
+      const Vector own = *reinterpret_cast<const Vector*>(panel + p * kColumns);
+#pragma GCC unroll 8
+      for (int64_t i = 0; i < kTileRows; ++i) sums[i] += a[i][p] * own;
+    }
+    T tile[kTileRows * kColumns];
+    for (int64_t i = 0; i < kTileRows; ++i) *reinterpret_cast<Vector*>(tile + i * kColumns) = sums[i];
+    store_tile(tile, std::min(kTileRows, product.m - row), columns, T(1), product.add,
+               product.d + row * product.d_stride + first_column, product.d_stride, int64_t{1});
+  }
+}
+
 }  // namespace
+
+template <typename T>
+int64_t packed_elements(int64_t n, int64_t k) {
+  return divide_up(n, Tile<T>::kColumns) * Tile<T>::kColumns * k;
+}
+
+template <typename T>
+void pack_columns(int64_t n, int64_t k, Matrix<const T> b, T* packed) {
+  pack(b.data, b.column_stride, b.row_stride, n, k, Tile<T>::kColumns, packed);
+}
+
+template <typename T>
+void multiply_rows(const RowsProduct<T>& product) {
+  constexpr int64_t kColumns = Tile<T>::kColumns;
+  if (product.m == 0) return;
+  parallel_for(divide_up(product.n, kColumns), product.m * product.k * kColumns / 8, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      multiply_panel(product, product.packed + i * kColumns * product.k, i * kColumns);
+    }
+  });
+}
 
 template <typename T>
 bool gemm(int64_t m, int64_t n, int64_t k, Matrix<const T> a, Matrix<const T> b, Matrix<T> d,
@@ -161,5 +204,12 @@ template bool gemm<double>(int64_t, int64_t, int64_t, Matrix<const double>, Matr
                            const Epilogue<double>&);
 template bool gemm<int64_t>(int64_t, int64_t, int64_t, Matrix<const int64_t>, Matrix<const int64_t>, Matrix<int64_t>,
                             const Epilogue<int64_t>&);
+
+template int64_t packed_elements<float>(int64_t, int64_t);
+template int64_t packed_elements<double>(int64_t, int64_t);
+template void pack_columns<float>(int64_t, int64_t, Matrix<const float>, float*);
+template void pack_columns<double>(int64_t, int64_t, Matrix<const double>, double*);
+template void multiply_rows<float>(const RowsProduct<float>&);
+template void multiply_rows<double>(const RowsProduct<double>&);
 
 }  // namespace unihal::stub

@@ -30,4 +30,25 @@ template <typename T>
 bool gemm(int64_t m, int64_t n, int64_t k, Matrix<const T> a, Matrix<const T> b, Matrix<T> d,
           const Epilogue<T>& epilogue);
 
+// b (k x n) once and for all, for products with few rows at a time: panels of columns, each with its depth outermost.
+template <typename T>
+int64_t packed_elements(int64_t n, int64_t k);
+template <typename T>
+void pack_columns(int64_t n, int64_t k, Matrix<const T> b, T* packed);
+
+// d (m x n) = a (m x k) @ b, or d + a @ b; rows are so many elements apart, their elements adjacent. On all cores if
+// that pays and the caller is not one of several already. An element's sum has one order, whatever m is.
+template <typename T>
+struct RowsProduct {
+  int64_t m, n, k;
+  const T* a;
+  int64_t a_stride;
+  const T* packed;
+  T* d;
+  int64_t d_stride;
+  bool add;
+};
+template <typename T>
+void multiply_rows(const RowsProduct<T>& product);
+
 }  // namespace unihal::stub

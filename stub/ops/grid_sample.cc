@@ -7,6 +7,7 @@
 #include "csrc/backends/common/dtype.h"
 #include "stub/common/parallel.h"
 #include "stub/common/staging.h"
+#include "stub/ops/weighted_rows.h"
 #include "stub/vector/vectorize.h"
 
 namespace unihal::stub {
@@ -30,7 +31,7 @@ struct Position {
 
 // Into [0, n - 1]; NaN becomes 0.
 template <typename T>
-Position<T> clamped(Position<T> p, T last, bool edge_gradient) {
+UNIHAL_INLINE Position<T> clamped(Position<T> p, T last, bool edge_gradient) {
   const bool inside = edge_gradient ? p.at >= 0 && p.at <= last : p.at > 0 && p.at < last;
   if (!inside) p.slope = 0;
   p.at = p.at > 0 ? std::min(p.at, last) : T(0);
@@ -39,7 +40,7 @@ Position<T> clamped(Position<T> p, T last, bool edge_gradient) {
 
 // Mirrored at `low` and `low + span`.
 template <typename T>
-Position<T> reflected(Position<T> p, T low, T span) {
+UNIHAL_INLINE Position<T> reflected(Position<T> p, T low, T span) {
   if (span <= 0) return {0, 0};
   const T distance = std::fabs(p.at - low);
   T rest = distance - std::floor(distance / (2 * span)) * (2 * span);
@@ -53,7 +54,7 @@ Position<T> reflected(Position<T> p, T low, T span) {
 }
 
 template <typename T>
-Position<T> position_of(const uhal_grid_sample_attributes& attributes, int64_t length, T coordinate) {
+UNIHAL_INLINE Position<T> position_of(const uhal_grid_sample_attributes& attributes, int64_t length, T coordinate) {
   const T n = static_cast<T>(length), last = n - 1;
   const bool corners = attributes.align_corners != 0, edge_gradient = attributes.edge_gradient != 0;
   Position<T> p;
@@ -153,7 +154,7 @@ AxisTaps<T> cubic_taps(const uhal_grid_sample_attributes& attributes, int64_t le
 }
 
 template <typename T>
-AxisTaps<T> axis_taps(const uhal_grid_sample_attributes& attributes, int64_t length, T coordinate) {
+UNIHAL_INLINE AxisTaps<T> axis_taps(const uhal_grid_sample_attributes& attributes, int64_t length, T coordinate) {
   if (attributes.mode == UHAL_GRID_SAMPLE_CUBIC) return cubic_taps(attributes, length, coordinate);
   const Position<T> p = position_of(attributes, length, coordinate);
   if (attributes.mode == UHAL_GRID_SAMPLE_NEAREST) {
@@ -164,46 +165,69 @@ AxisTaps<T> axis_taps(const uhal_grid_sample_attributes& attributes, int64_t len
   return {2, {pixel, pixel + 1}, {1 - fraction, fraction}, {-p.slope, p.slope}};
 }
 
-template <typename T>
-Taps<T> taps_of(const Geometry<T>& g, int64_t place) {
-  AxisTaps<T> axes[3];
-  int combinations = 1;
-  for (int a = 0; a < g.axes; ++a) {  // the last axis' coordinate comes first
-    axes[a] = axis_taps(g.attributes, g.lengths[a], g.grid[place * g.axes + g.axes - 1 - a]);
-    combinations *= axes[a].count;
-  }
-  Taps<T> taps;
+// What is read for a place of images with kAxes spatial axes, 1 << kBits pixels along each, or one; kSlopes: the
+// weights' slopes too.
+template <int kAxes, int kBits, bool kSlopes, typename T>
+UNIHAL_INLINE void combine_taps(const Geometry<T>& g, const AxisTaps<T>* axes, Taps<T>* taps) {
+  const int combinations = axes[0].count == 1 ? 1 : 1 << (kBits * kAxes);  // all axes have as many
+  int count = 0;
+#pragma GCC unroll 8
   for (int combination = 0; combination < combinations; ++combination) {
     int64_t pixel = 0;
     T weight = 1;
-    int chosen[3];
+    int chosen[kAxes];
     bool inside = true;
-    for (int a = 0, rest = combination; a < g.axes; ++a) {
-      chosen[a] = rest % axes[a].count;
-      rest /= axes[a].count;
+#pragma GCC unroll 3
+    for (int a = 0; a < kAxes; ++a) {
+      chosen[a] = combination >> (kBits * a) & ((1 << kBits) - 1);
       const int64_t at = axes[a].pixels[chosen[a]];
       inside = inside && at >= 0 && at < g.lengths[a];
       pixel = pixel * g.lengths[a] + at;
       weight *= axes[a].weights[chosen[a]];
     }
     if (!inside) continue;
-    for (int a = 0; a < g.axes; ++a) {
+    for (int a = 0; kSlopes && a < kAxes; ++a) {
       T slope = axes[a].slopes[chosen[a]];
-      for (int b = 0; b < g.axes; ++b) slope *= b == a ? T(1) : axes[b].weights[chosen[b]];
-      taps.slopes[a][taps.count] = slope;
+      for (int b = 0; b < kAxes; ++b) slope *= b == a ? T(1) : axes[b].weights[chosen[b]];
+      taps->slopes[a][count] = slope;
     }
-    taps.pixels[taps.count] = pixel;
-    taps.weights[taps.count++] = weight;
+    taps->pixels[count] = pixel;
+    taps->weights[count++] = weight;
   }
-  return taps;
+  taps->count = count;
 }
 
-template <typename T>
-UNIHAL_VECTORIZED void sample(const Taps<T>& taps, int64_t channels, const T* image, T* result) {
-  for (int64_t c = 0; c < channels; ++c) result[c] = 0;
-  for (int t = 0; t < taps.count; ++t) {
-    const T* from = image + taps.pixels[t] * channels;
-    for (int64_t c = 0; c < channels; ++c) result[c] += taps.weights[t] * from[c];
+template <int kAxes, bool kSlopes, typename T>
+UNIHAL_INLINE void find_taps(const Geometry<T>& g, int64_t place, Taps<T>* taps) {
+  AxisTaps<T> axes[kAxes];
+#pragma GCC unroll 3
+  for (int a = 0; a < kAxes; ++a) {  // the last axis' coordinate comes first
+    axes[a] = axis_taps(g.attributes, g.lengths[a], g.grid[place * kAxes + kAxes - 1 - a]);
+  }
+  if (kAxes == 2 && axes[0].count == 4) return combine_taps<2, 2, kSlopes>(g, axes, taps);
+  combine_taps<kAxes, 1, kSlopes>(g, axes, taps);
+}
+
+template <bool kSlopes, typename T>
+UNIHAL_VECTORIZED void find_taps(const Geometry<T>& g, int64_t place, Taps<T>* taps) {
+  if (g.axes == 3) return find_taps<3, kSlopes>(g, place, taps);
+  return find_taps<2, kSlopes>(g, place, taps);
+}
+
+// The places [begin, end) of all grids.
+template <int kAxes, typename T>
+UNIHAL_VECTORIZED void sample_places(const Geometry<T>& g, int64_t begin, int64_t end, const T* x, T* y) {
+  const int64_t channels = g.channels;
+  Taps<T> taps;
+  for (int64_t place = begin; place < end; ++place) {
+    const int64_t number = g.image(place / g.places);
+    T* const result = y + place * channels;
+    taps.count = 0;
+    if (number >= 0) find_taps<kAxes, false>(g, place, &taps);
+    const T* const image = x + std::max<int64_t>(number, 0) * g.pixels * channels;
+    const T* rows[kMaxTaps];
+    for (int t = 0; t < taps.count; ++t) rows[t] = image + taps.pixels[t] * channels;
+    sum_rows(channels, taps.count, rows, taps.weights, result);
   }
 }
 
@@ -254,11 +278,7 @@ Geometry<T> geometry_of(const uhal_op& op, const uhal_tensor& x, const uhal_tens
 template <typename T>
 void run_forward(const Geometry<T>& g, const T* x, T* y) {
   parallel_for(g.grids * g.places, g.channels << g.axes, [&](int64_t begin, int64_t end) {
-    for (int64_t place = begin; place < end; ++place) {
-      const int64_t image = g.image(place / g.places);
-      const Taps<T> taps = image < 0 ? Taps<T>() : taps_of(g, place);
-      sample(taps, g.channels, x + std::max<int64_t>(image, 0) * g.pixels * g.channels, y + place * g.channels);
-    }
+    g.axes == 3 ? sample_places<3>(g, begin, end, x, y) : sample_places<2>(g, begin, end, x, y);
   });
 }
 
@@ -278,7 +298,9 @@ void run_backward_data(const Geometry<T>& g, const T* dy, T* dx) {
       for (int64_t grid = begin_grid; grid < end_grid; ++grid) {
         if (g.image(grid) != image) continue;
         for (int64_t place = grid * g.places; place < (grid + 1) * g.places; ++place) {
-          spread(taps_of(g, place), g.channels, lanes, dy + place * g.channels + first, to);
+          Taps<T> taps;
+          find_taps<false>(g, place, &taps);
+          spread(taps, g.channels, lanes, dy + place * g.channels + first, to);
         }
       }
     }
@@ -290,7 +312,8 @@ void run_backward_grid(const Geometry<T>& g, const T* dy, const T* x, T* dgrid) 
   parallel_for(g.grids * g.places, g.channels << g.axes, [&](int64_t begin, int64_t end) {
     for (int64_t place = begin; place < end; ++place) {
       const int64_t number = g.image(place / g.places);
-      const Taps<T> taps = number < 0 ? Taps<T>() : taps_of(g, place);
+      Taps<T> taps;
+      if (number >= 0) find_taps<true>(g, place, &taps);
       const T* const image = x + std::max<int64_t>(number, 0) * g.pixels * g.channels;
       T sums[3] = {0, 0, 0};
       for (int t = 0; t < taps.count; ++t) {

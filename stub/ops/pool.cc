@@ -69,9 +69,16 @@ Geometry geometry_of(Staging& staging, const uhal_pool_attributes& attributes, c
 // Walks over the windows of a plane, in the row-major order of their places.
 class Windows {
  public:
-  explicit Windows(const Geometry& g) : g_(g) {}
+  explicit Windows(const Geometry& g) : Windows(g, 0, g.output[0] * g.output[1]) {}
 
-  bool more() const { return z_ < g_.output[0] && g_.output[1] > 0 && g_.output[2] > 0; }
+  // Those of some rows of places.
+  Windows(const Geometry& g, int64_t row, int64_t rows)
+      : g_(g), place_(row * g.output[2]), end_((row + rows) * g.output[2]) {
+    z_ = g.output[1] > 0 ? row / g.output[1] : 0;
+    y_ = g.output[1] > 0 ? row % g.output[1] : 0;
+  }
+
+  bool more() const { return place_ < end_; }
   void next() {
     ++place_;
     if (++x_ < g_.output[2]) return;
@@ -94,7 +101,7 @@ class Windows {
 
  private:
   const Geometry& g_;
-  int64_t place_ = 0, z_ = 0, y_ = 0, x_ = 0;
+  int64_t place_, end_, z_, y_, x_ = 0;
 };
 
 // Walks over the pixels of a window, in row-major order.
@@ -140,11 +147,12 @@ UNIHAL_INLINE T find_maximum(const Geometry& g, const Windows& window, const T* 
 }
 
 template <typename T>
-UNIHAL_VECTORIZED void maximum_strip(const Geometry& g, int64_t lanes, const T* x, T* y, int64_t* indices) {
+UNIHAL_VECTORIZED void maximum_strip(const Geometry& g, int64_t row, int64_t rows, int64_t lanes, const T* x, T* y,
+                                     int64_t* indices) {
   using Values = typename Chunk<T>::Values;
   using Positions = typename Chunk<T>::Positions;
   const int64_t stride = g.pixel_stride();
-  for (Windows window(g); window.more(); window.next()) {
+  for (Windows window(g, row, rows); window.more(); window.next()) {
     const T* first = x + window.first() * stride;
     const int64_t at = window.place() * stride;
     int64_t lane = 0;
@@ -167,6 +175,69 @@ UNIHAL_VECTORIZED void maximum_strip(const Geometry& g, int64_t lanes, const T* 
       if (indices != nullptr) indices[at + lane] = window.first() + where;
     }
   }
+}
+
+// The values alone of a row of windows. `poison` becomes NaN where a value is one, which comparisons pass over, or
+// infinite; whole numbers have neither.
+template <int64_t kChunks, typename T>
+UNIHAL_INLINE void maximum_lanes(const Geometry& g, Span depth, Span height, Span width, const T* plane, T* to,
+                                 typename Chunk<T>::Values* poison) {
+  using Values = typename Chunk<T>::Values;
+  const int64_t stride = g.pixel_stride();
+  Values best[kChunks];
+#pragma GCC unroll 8
+  for (int64_t i = 0; i < kChunks; ++i) best[i] = Values{} + kLowest<T>;
+  for (int64_t z = depth.begin; z < depth.end; ++z) {
+    for (int64_t y = height.begin; y < height.end; ++y) {
+      const T* from = plane + ((z * g.input[1] + y) * g.input[2] + width.begin) * stride;
+      for (int64_t x = width.begin; x < width.end; ++x, from += stride) {
+#pragma GCC unroll 8
+        for (int64_t i = 0; i < kChunks; ++i) {
+          const Values values = *reinterpret_cast<const Values*>(from + i * Chunk<T>::kLanes);
+          best[i] = values > best[i] ? values : best[i];
+          if constexpr (std::is_floating_point_v<T>) poison[i] += values * T(0);
+        }
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (int64_t i = 0; i < kChunks; ++i) *reinterpret_cast<Values*>(to + i * Chunk<T>::kLanes) = best[i];
+}
+
+// False where a value is no number or infinite: the row is then to be done again, by comparisons that see it.
+template <typename T>
+UNIHAL_VECTORIZED bool maximum_row(const Geometry& g, Span depth, Span height, int64_t lanes, const T* x, T* y) {
+  using Values = typename Chunk<T>::Values;
+  constexpr int64_t kTogether = 4, kLanes = Chunk<T>::kLanes;
+  Values poison[kTogether] = {};
+  T rest = 0;
+  for (int64_t place = 0; place < g.output[2]; ++place) {
+    const Span width = g.spans[2][place];
+    T* const to = y + place * g.pixel_stride();
+    int64_t lane = 0;
+    for (; lane + kTogether * kLanes <= lanes; lane += kTogether * kLanes) {
+      maximum_lanes<kTogether>(g, depth, height, width, x + lane, to + lane, poison);
+    }
+    for (; lane + kLanes <= lanes; lane += kLanes) {
+      maximum_lanes<1>(g, depth, height, width, x + lane, to + lane, poison);
+    }
+    for (; lane < lanes; ++lane) {
+      T best = kLowest<T>;
+      for (int64_t z = depth.begin; z < depth.end; ++z) {
+        for (int64_t row = height.begin; row < height.end; ++row) {
+          for (int64_t column = width.begin; column < width.end; ++column) {
+            const T value = x[((z * g.input[1] + row) * g.input[2] + column) * g.pixel_stride() + lane];
+            best = value > best ? value : best;
+            if constexpr (std::is_floating_point_v<T>) rest += value * T(0);
+          }
+        }
+      }
+      to[lane] = best;
+    }
+  }
+  for (int64_t i = 1; i < kTogether; ++i) poison[0] += poison[i];
+  for (int64_t i = 0; i < kLanes; ++i) rest += poison[0][i];
+  return rest == 0;
 }
 
 template <typename T>
@@ -254,12 +325,27 @@ bool takes_rows(const Geometry& g) {
 }
 
 template <typename T>
+void maximum_values(const Geometry& g, int64_t lanes, const T* x, T* y) {
+  for (int64_t row = 0; row < g.output[0] * g.output[1]; ++row) {
+    T* const to = y + row * g.output[2] * g.pixel_stride();
+    const Span depth = g.spans[0][row / g.output[1]], height = g.spans[1][row % g.output[1]];
+    if (!maximum_row(g, depth, height, lanes, x, to)) maximum_strip<T>(g, row, 1, lanes, x, y, nullptr);
+  }
+}
+
+template <typename T>
 void pool_strip(const Geometry& g, bool maximum, int64_t strip, const T* x, T* y, int64_t* indices) {
   x += g.offset(strip, g.pixels());
   y += g.offset(strip, g.places());
   if (indices != nullptr) indices += g.offset(strip, g.places());
   if (maximum) {
-    takes_rows<T>(g) ? pool_rows_maximum(g, x, y, indices) : maximum_strip(g, g.lanes(strip), x, y, indices);
+    if (takes_rows<T>(g)) {
+      pool_rows_maximum(g, x, y, indices);
+    } else if (indices != nullptr) {
+      maximum_strip(g, 0, g.output[0] * g.output[1], g.lanes(strip), x, y, indices);
+    } else {
+      maximum_values(g, g.lanes(strip), x, y);
+    }
   } else if constexpr (std::is_floating_point_v<T>) {
     takes_rows<T>(g) ? pool_rows_average(g, x, y) : average_strip(g, g.lanes(strip), x, y);
   }

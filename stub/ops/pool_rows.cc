@@ -82,6 +82,50 @@ UNIHAL_VECTORIZED void maximum(const PoolGeometry& g, const T* x, T* y, int64_t*
   });
 }
 
+// The values alone, of windows whose columns fit: first the largest of each column under a row of windows, then of each
+// window's columns. False where a value is no number or infinite, which comparisons would pass over: nothing is done
+// then that is not done again by the way that sees it.
+constexpr int64_t kWidestRow = 1024;
+
+template <typename T>
+bool fits_columns(const PoolGeometry& g) {
+  return (kRun - 1) * g.row_stride + g.row_window <= kWidestRow;
+}
+
+template <typename T, int64_t kStride>
+UNIHAL_VECTORIZED bool maximum_by_columns(const PoolGeometry& g, const T* x, T* y) {
+  const int64_t stride = kStride != 0 ? kStride : g.row_stride;
+  T columns[kWidestRow];
+  T poison = 0;
+  for_each_run(g, [&](int64_t z, int64_t row, int64_t begin, int64_t end) UNIHAL_INLINE_LAMBDA {
+    // Column i of the buffer is pixel first + i of a row; what lies beyond the image stays the lowest.
+    const int64_t first = begin * stride - g.row_pad_before;
+    const int64_t width = (end - 1 - begin) * stride + g.row_window;
+    const int64_t from = std::clamp<int64_t>(-first, 0, width),
+                  to = std::clamp<int64_t>(g.input[2] - first, from, width);
+    for (int64_t i = 0; i < width; ++i) columns[i] = kLowest<T>;
+    for (int64_t plane = g.spans[0][z].begin; plane < g.spans[0][z].end; ++plane) {
+      for (int64_t line = g.spans[1][row].begin; line < g.spans[1][row].end; ++line) {
+        const T* const pixels = x + (plane * g.input[1] + line) * g.input[2] + first;
+#pragma omp simd reduction(+ : poison)
+        for (int64_t i = from; i < to; ++i) {
+          columns[i] = pixels[i] > columns[i] ? pixels[i] : columns[i];
+          if constexpr (std::is_floating_point_v<T>) poison += pixels[i] * T(0);
+        }
+      }
+    }
+    T* const out = y + (z * g.output[1] + row) * g.output[2] + begin;
+    for (int64_t i = 0; i < end - begin; ++i) out[i] = columns[i * stride];
+    for (int64_t tap = 1; tap < g.row_window; ++tap) {
+      for (int64_t i = 0; i < end - begin; ++i) {
+        const T value = columns[i * stride + tap];
+        out[i] = value > out[i] ? value : out[i];
+      }
+    }
+  });
+  return poison == 0;
+}
+
 template <typename T, int64_t kStride>
 UNIHAL_VECTORIZED void maximum_backward(const PoolGeometry& g, const T* x, const T* dy, T* dx) {
   T best[kRun];
@@ -139,6 +183,12 @@ UNIHAL_VECTORIZED void average_backward(const PoolGeometry& g, const T* dy, T* d
 
 template <typename T>
 void pool_rows_maximum(const PoolGeometry& g, const T* x, T* y, int64_t* indices) {
+  if (indices == nullptr && fits_columns<T>(g)) {
+    const auto run = g.row_stride == 1   ? maximum_by_columns<T, 1>
+                     : g.row_stride == 2 ? maximum_by_columns<T, 2>
+                                         : maximum_by_columns<T, 0>;
+    if (run(g, x, y)) return;
+  }
   if (indices == nullptr) {
     const auto run = g.row_stride == 1   ? maximum<T, 1, false>
                      : g.row_stride == 2 ? maximum<T, 2, false>

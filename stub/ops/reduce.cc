@@ -26,6 +26,7 @@ constexpr int kY = 1;
 constexpr int64_t kRowWidth = 512;  // accumulators per unit of work when the innermost axis is kept
 constexpr int64_t kRowBlock = 8;    // rows converted at a time
 constexpr int64_t kNarrow = 32;     // rows up to here are joined into wider ones where memory allows it
+constexpr int64_t kJoined = 256;    // elements of which these have at most
 
 constexpr ReduceStep kSteps[] = {
     kSum,          // none
@@ -210,8 +211,8 @@ class Reduction {
     const int64_t row_stride = reduced_.strides[kX][reduced_.rank - 1];
     if (in_place_ && row_stride == width && width <= kNarrow) {
       // Rows that lie one after the other are joined, so that vectors are full; the joined sums are folded at the end.
-      const int64_t joined = 2 * kNarrow / width;
-      A wide[2 * kNarrow];
+      const int64_t joined = kJoined / width;
+      A wide[kJoined];
       std::fill_n(wide, joined * width, neutral<A>(step, x_.dtype));
       combine_rows(step, offset, rows / joined, joined * width, joined * width, wide);
       for (int64_t i = 0; i < joined * width; ++i) values[i % width] = combine(step, values[i % width], wide[i]);

@@ -5,6 +5,7 @@
 #include "csrc/backends/common/dtype.h"
 #include "stub/common/parallel.h"
 #include "stub/common/staging.h"
+#include "stub/ops/weighted_rows.h"
 #include "stub/vector/vectorize.h"
 
 namespace unihal::stub {
@@ -41,6 +42,37 @@ UNIHAL_INLINE void add_taps(const Problem<T>& p, int64_t i, int64_t inner, const
   }
 }
 
+// The same of three elements, as four: what is read and written beyond them must be there, and come later.
+template <typename T>
+UNIHAL_INLINE void add_triples(const Problem<T>& p, int64_t i, const T* x, T* y) {
+  typedef T Four __attribute__((vector_size(4 * sizeof(T)), aligned(sizeof(T)), may_alias));
+  const Inside inside = inside_of(p, i);
+  Four sum = {};
+  for (int64_t t = inside.begin; t < inside.end; ++t) {
+    const T weight = p.weights[i * p.taps + t];
+    if (weight == 0) continue;
+    sum += weight * *reinterpret_cast<const Four*>(x + (p.first[i] + t) * 3);
+  }
+  *reinterpret_cast<Four*>(y) = sum;
+}
+
+// The same of many elements.
+template <typename T>
+UNIHAL_INLINE void sum_taps(const Problem<T>& p, int64_t i, const T* x, T* y) {
+  constexpr int64_t kTogether = 16;
+  const Inside inside = inside_of(p, i);
+  const T* rows[kTogether];
+  T weights[kTogether];
+  int64_t count = 0;
+  if (inside.end - inside.begin > kTogether) return add_taps(p, i, p.inner, x, y);
+  for (int64_t t = inside.begin; t < inside.end; ++t) {
+    rows[count] = x + (p.first[i] + t) * p.inner;
+    weights[count] = p.weights[i * p.taps + t];
+    count += weights[count] != 0 ? 1 : 0;
+  }
+  sum_rows(p.inner, count, rows, weights, y);
+}
+
 // Places `begin` to `end` - 1 of all blocks.
 template <typename T>
 UNIHAL_VECTORIZED void resample_places(const Problem<T>& p, int64_t begin, int64_t end, const T* x, T* y) {
@@ -53,13 +85,17 @@ UNIHAL_VECTORIZED void resample_places(const Problem<T>& p, int64_t begin, int64
         add_taps(p, i, 1, from, to);
         break;
       case 3:
-        add_taps(p, i, 3, from, to);
+        if (place + 1 < end && (block + 1 < p.outer || p.first[i] + p.taps < p.x_length)) {
+          add_triples(p, i, from, to);
+        } else {
+          add_taps(p, i, 3, from, to);
+        }
         break;
       case 4:
         add_taps(p, i, 4, from, to);
         break;
       default:
-        add_taps(p, i, p.inner, from, to);
+        sum_taps(p, i, from, to);
     }
   }
 }
