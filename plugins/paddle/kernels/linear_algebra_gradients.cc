@@ -176,7 +176,8 @@ void divide_by_differences(const Context& context, const View& x, const View& va
 // Of a = v diag(w) v^H: da = v (v^H dv / e + diag(dw)) v^H, of which the Hermitian part, as a is.
 void eigh_grad(Context context, Input values, Input vectors, Input dvalues, Input dvectors, Output dx) {
   const View w = values.view(), v = vectors.view(), dw = dvalues.view(), dv = dvectors.view();
-  const View target = context.allocate(dx, v.dtype);
+  // Of programs of the old representation Paddle infers the shape of the values.
+  const View target = context.allocate(dx, v.dtype, v.shape, v.rank);
   if (target.elements() == 0) return;
   const Adjoint turned(context, v);
   const Scratch inner(context, v.dtype, v), half(context, v.dtype, v);

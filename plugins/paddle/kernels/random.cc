@@ -46,6 +46,24 @@ void randperm(Context context, int n, Dtype dtype, Output y) {
   copy_or_cast(context, order, out);
 }
 
+void gaussian_in_place(Context context, Input x, float mean, float deviation, int seed, Output y) {
+  generate(context, UHAL_RANDOM_NORMAL, static_cast<double>(mean), static_cast<double>(deviation), seed,
+           context.allocate(y, x.uhal()));
+}
+
+// The last three put one value on a diagonal, which no function of Paddle's asks for.
+void uniform_in_place(Context context, Input x, float low, float high, int seed, int diagonals, int, float, Output y) {
+  if (diagonals != 0) unsupported(context, "a diagonal of one value");
+  generate(context, UHAL_RANDOM_UNIFORM, static_cast<double>(low), static_cast<double>(high), seed,
+           context.allocate(y, x.uhal()));
+}
+
+// What was drawn does not depend on what was there.
+template <class... Attributes>
+void drawn_grad(Context context, Input dy, Attributes..., Output dx) {
+  fill_zero(context, context.allocate(dx, dy.uhal()));
+}
+
 // 1 with the probability that x gives
 void bernoulli(Context context, Input x, Output y) {
   const View probability = x.view();
@@ -214,6 +232,10 @@ KernelTable random_kernels() {
   return {
       UNIHAL_KERNEL("uniform", kFloats, uniform),
       UNIHAL_KERNEL("gaussian", kFloats, gaussian),
+      UNIHAL_KERNEL("gaussian_inplace", kFloats, gaussian_in_place),
+      UNIHAL_KERNEL("gaussian_inplace_grad", kFloats, drawn_grad<float, float, int>),
+      UNIHAL_KERNEL("uniform_inplace", kFloats, uniform_in_place),
+      UNIHAL_KERNEL("uniform_inplace_grad", kFloats, drawn_grad<float, float, int, int, int, float>),
       UNIHAL_KERNEL("randint", kInt32And64, randint),
       UNIHAL_KERNEL("randperm", kInt32And64 | 1u << kFloat32 | 1u << kFloat64, randperm),
       UNIHAL_KERNEL("bernoulli", kFloats, bernoulli),

@@ -53,6 +53,12 @@ void reduce_span(Context context, Input x, Span<int64_t> axes, bool, Output y) {
   reduce_to(context, reduction, in, axes, false, context.allocate(y, in.dtype));
 }
 
+template <int reduction>
+void reduce_span_or_all(Context context, Input x, Span<int64_t> axes, bool, bool all, Output y) {
+  const View in = x.view();
+  reduce_to(context, reduction, in, axes, all, context.allocate(y, in.dtype));
+}
+
 // The dtype of a sum: the one asked for, else int64 for int32 and bools and the operand's own for the rest.
 uhal_dtype dtype_of_sum(uhal_dtype operand, Dtype asked) {
   if (asked != kUndefined) return to_uhal(asked);
@@ -307,6 +313,9 @@ KernelTable reduce_kernels() {
       UNIHAL_KERNEL("max_raw", kNumbers, reduce_or_all<UHAL_REDUCE_MAXIMUM>),
       UNIHAL_KERNEL("min_raw", kNumbers, reduce_or_all<UHAL_REDUCE_MINIMUM>),
       UNIHAL_KERNEL("all_raw", kReal, reduce_test_or_all<UHAL_REDUCE_ALL>),
+      UNIHAL_KERNEL("amax_raw", kNumbers, reduce_span_or_all<UHAL_REDUCE_MAXIMUM>),
+      UNIHAL_KERNEL("amin_raw", kNumbers, reduce_span_or_all<UHAL_REDUCE_MINIMUM>),
+      UNIHAL_KERNEL("prod_infer", kNumbers, reduce<UHAL_REDUCE_PRODUCT>),
       UNIHAL_KERNEL("any_raw", kReal, reduce_test_or_all<UHAL_REDUCE_ANY>),
       UNIHAL_KERNEL("mean_all", kFloats, mean_all),
       UNIHAL_KERNEL("squared_l2_norm", kFloats, squared_l2_norm),
