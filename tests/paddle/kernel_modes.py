@@ -2,8 +2,9 @@
 
     python kernel_modes.py MODE OF_EACH SHARE PROGRESS
 
-Prints a JSON object: what differed, and the kernels, with dtypes, that Paddle chose for the device. MODE is "eager", "new" or
-"old"; OF_EACH calls of each op are tried, and of their variations one in SHARE. PROGRESS is a file that holds the case at hand."""
+Prints a JSON object: what differed, and the kernels, with dtypes, that Paddle chose for the device. MODE is "eager",
+"new" or "old"; OF_EACH calls of each op are tried, and all variations of one op in SHARE. PROGRESS is a file that holds
+the case at hand."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ import test_more_kernels
 import unihal
 from comparison import DEVICE, TOLERANCE, Array, flatten, on, run, run_in_graph
 from op_calls import OpCall, op_calls
-from op_modes import NARROW, Results, Unbuildable, replace
+from op_modes import NARROW, Results, UnbuildableError, replace
 
 LIBRARY = ctypes.CDLL(f"{unihal.library_dir()}/libunihal_paddle.so")
 for function in ("uhal_paddle_selections", "uhal_paddle_coverage"):
@@ -37,12 +38,16 @@ for function in ("uhal_paddle_selections", "uhal_paddle_coverage"):
 
 #: Ops whose numbers are drawn: shapes and dtypes are compared, and kernels that fill with what was in memory.
 RANDOM = {
-    "uniform", "uniform_", "gaussian", "randint", "randperm", "bernoulli", "dropout", "truncated_gaussian_random", "poisson",
+    "uniform", "uniform_", "gaussian", "randint", "randperm", "bernoulli", "dropout", "truncated_gaussian_random",
+    "poisson",
     "exponential_", "multinomial", "binomial", "dirichlet", "standard_gamma", "standard_normal", "empty", "empty_like",
     "gumbel_softmax", "rrelu", "uniform_inplace", "uniform_inplace_", "gaussian_inplace", "gaussian_inplace_", "random",
     "random_", "class_center_sample", "shuffle_batch",
 }  # fmt: skip
-KINDS = {"float": "f", "bfloa": "f", "int": "i", "uint": "u", "bool": "b", "compl": "c"}
+#: Ops whose kernels have other names.
+KERNELS = {"det": "determinant", "hardshrink": "hard_shrink"}
+#: Kernels that feed others.
+HELPERS = {"cast", "assign", "full", "scale", "contiguous", "strided_copy", "fill", "full_like"}
 
 
 def selections() -> set[tuple[str, str]]:
@@ -114,7 +119,8 @@ class Sweep:
         self.mode, self.share, self.progress = mode, share, progress.open("w")
         self.findings: list[dict[str, str]] = []
         self.table = table()
-        self.refusal: type[Exception] = NotImplementedError
+        self.refusal: Exception | None = None
+        self.skipped: dict[str, str] = {}
         self.chosen: set[tuple[str, str]] = set()
 
     def wanted(self, name: str) -> bool:
@@ -129,20 +135,25 @@ class Sweep:
         self.progress.flush()
 
     def reference(self, call: OpCall, dtype: str) -> Results | None:
-        """The CPU's results; of a dtype that it has not, those of a wider one."""
+        """The CPU's results: in the same mode, else in eager mode; of a dtype that it has not, those of a wider one."""
         forms = [rounded(call, dtype)] if dtype in NARROW else [call]
         if dtype in ("int8", "int16", "uint8", "int32"):
             forms.append(with_dtype(call, dtype, "int64"))
-        for form in forms:
-            try:
-                return op_modes.run(form, self.mode, "cpu", "", True)
-            except Unbuildable:
-                raise
-            except Exception as error:
-                if "registered" not in str(error) and not isinstance(error, NotImplementedError):
-                    raise
-                self.refusal = type(error)
+        self.refusal = None
+        for mode in dict.fromkeys((self.mode, "eager")):
+            for form in forms:
+                try:
+                    return op_modes.run(form, mode, "cpu", "", self.has_gradient(call))
+                except UnbuildableError:
+                    if mode == self.mode:
+                        raise
+                except Exception as error:
+                    self.refusal = self.refusal or error
         return None
+
+    def has_gradient(self, call: OpCall) -> bool:
+        """Gradients of graphs would read what an op has written over."""
+        return self.mode == "eager" or not call.op.endswith("_")
 
     def compare(self, call: OpCall, label: str, dtype: str, view: bool = False) -> None:
         if any(all(map(re.fullmatch, row, (self.mode, call.op, label))) for row in CRASHES_OF_PADDLE):
@@ -150,14 +161,23 @@ class Sweep:
         self.note(f"{call.op}: {label}")
         try:
             expected = self.reference(call, dtype)
-        except Exception:  # what the CPU refuses is test_hostile.py's
+        except UnbuildableError as error:
+            if label == "as it is":
+                self.skipped.setdefault(call.op, " ".join(str(error).split())[:200])
             return
         self.note(f"{call.op}: {label}, device")
+        narrow = dtype if dtype in NARROW else ""
+        if narrow and not any(getattr(a, "dtype", None) == np.float32 for a in flatten(list(call.arguments))):
+            call = OpCall(call.op, tuple(getattr(paddle, narrow) if v is paddle.float32 else v for v in call.arguments))
         try:
-            actual = op_modes.run(call, self.mode, DEVICE, dtype if dtype in NARROW else "", True, view)
+            actual = op_modes.run(call, self.mode, DEVICE, narrow, self.has_gradient(call), view)
         except Exception as error:
-            if expected is not None or not isinstance(error, self.refusal):
+            # What Paddle refuses on the CPU too; what has no kernel there may have none here.
+            same = self.refusal is not None and (type(error) is type(self.refusal) or "(unihal)" not in str(error))
+            if not same:
                 self.found(call.op, label, f"{type(error).__name__}: {last_words(error)}")
+            elif label == "as it is":
+                self.skipped.setdefault(call.op, last_words(error)[:200])
             return
         finally:
             self.chosen |= selections()
@@ -174,14 +194,11 @@ class Sweep:
             first = self.wanted(call.op)
             if not first and self.mode != "eager":
                 continue
-            try:
-                before, self.chosen = self.chosen, set()
-                self.compare(call, "as it is", "")
-                kernel = call.op.removesuffix("_")
-                bases = {dtype for name, dtype in self.chosen if name == kernel}
-                self.chosen |= before
-            finally:
-                pass
+            before, self.chosen = self.chosen, set()
+            self.compare(call, "as it is", "")
+            kernel = self.kernel_of(call)
+            bases = {dtype for name, dtype in self.chosen if name == kernel}
+            self.chosen |= before
             if not first:
                 continue
             if self.mode == "eager":
@@ -192,6 +209,12 @@ class Sweep:
                 for dtype in self.table.get(kernel, []):
                     if dtype != base:
                         self.compare(with_dtype(call, base, dtype), dtype, dtype)
+
+    def kernel_of(self, call: OpCall) -> str:
+        """The kernel whose dtypes are those of a call."""
+        name = KERNELS.get(call.op, call.op.removesuffix("_"))
+        chosen = {kernel for kernel, _ in self.chosen if not kernel.endswith("_grad")} - HELPERS
+        return name if name in self.table or len(chosen) != 1 else chosen.pop()
 
     def functions(self) -> None:
         """Whole functions, in programs: for ops whose form there differs from that of paddle._C_ops."""
@@ -227,13 +250,14 @@ class Sweep:
 
     def second_gradients(self) -> None:
         for name, (function, inputs) in test_double_gradients.CASES.items():
-            if not self.wanted(name):
+            if self.mode != "eager" and not self.wanted(name):
                 continue
             if self.mode == "eager":
                 self.compare_functions(
                     f"second gradient of {name}",
                     lambda d, f=function, i=inputs: (
-                        test_double_gradients.second_gradients(f, i, d, "float32"), [],
+                        test_double_gradients.second_gradients(f, i, d, "float32"),
+                        [],
                     ),
                     1e-4,
                 )
@@ -324,7 +348,11 @@ def main() -> None:
     sweep.ops(calls)
     sweep.functions()
     sweep.second_gradients()
-    print(json.dumps({"findings": sweep.findings, "chosen": sorted(sweep.chosen), "table": sweep.table}))
+    print(
+        json.dumps(
+            {"findings": sweep.findings, "skipped": sweep.skipped, "chosen": sorted(sweep.chosen), "table": sweep.table}
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""Calls of Paddle's ops (paddle._C_ops), one or more for each kernel: what the functions of the other tables call, noted
-while they run on the CPU, the in-place ops of in_place_sweep.py, and rows of this module for what no function calls."""
+"""Calls of Paddle's ops (paddle._C_ops), one or more for each kernel: what the functions of the other tables call,
+noted while they run on the CPU, the in-place ops of in_place_sweep.py, and the rows of op_rows.py."""
 
 from __future__ import annotations
 

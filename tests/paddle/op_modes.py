@@ -1,4 +1,4 @@
-"""One call of an op in one mode: eager, in a program of the new representation, in one of the old; forward and gradient."""
+"""One call of an op in one mode: eager, in a program of the new representation or of the old; forward and gradient."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OLD_DTYPES = {
 }  # fmt: skip
 
 
-class Unbuildable(Exception):
+class UnbuildableError(Exception):
     """The mode has no form for the call, on no device."""
 
 
@@ -109,15 +109,18 @@ class Graph:
         roots = [r for r in results if not r.stop_gradient and is_differentiable(dtype_name(r))] if self.leaves else []
         gradients = []
         if roots:
-            weights = []
+            targets, weights = [], []
             for root in roots:
-                if -1 in root.shape:
-                    raise Unbuildable("a shape that only the run knows")
+                if -1 in root.shape:  # known at the run: a scalar whose gradient differs from element to element
+                    targets.append((0.7 * root * root + root).sum())
+                    weights.append(None)
+                    continue
+                targets.append(root)
                 fed = weight(root.shape, dtype_name(root))
                 name = f"w{len(weights)}"
                 self.feed[name] = fed
                 weights.append(paddle.static.data(name, fed.shape, str(fed.dtype)).astype(dtype_name(root)))
-            gradients = paddle.static.gradients(roots, self.leaves, weights)
+            gradients = paddle.static.gradients(targets, self.leaves, weights)
         widened = [
             None if r is None else paddle.cast(r, "float32") if dtype_name(r) in NARROW else r
             for r in [*results, *gradients]
@@ -151,7 +154,7 @@ def run_new(call: OpCall, narrow: str, gradient: bool, device: str) -> Results:
             try:
                 made = flatten(getattr(paddle._C_ops, call.op)(*arguments))
             except (TypeError, ValueError, AttributeError) as error:
-                raise Unbuildable(str(error)) from error
+                raise UnbuildableError(str(error)) from error
             results = [r for r in made if isinstance(r, paddle.pir.Value) and r.initialized()]
             return graph.run(main, results, place_of(device))
 
@@ -196,10 +199,10 @@ def append_old(call: OpCall, type_: str, graph: Graph, block: Any) -> list[Any]:
             inputs[slot.name] = [graph.given(array) for array in flatten(argument)]
     arguments = [argument for argument in arguments if not isinstance(argument, core.Place)]
     if any(is_tensor(part) for argument in arguments for part in flatten(argument)):
-        raise Unbuildable("attributes that are tensors")
+        raise UnbuildableError("attributes that are tensors")
     slots = [a for a in proto.attrs if not a.extra and a.name not in NO_ATTRIBUTES]
     if len(arguments) > len(slots):
-        raise Unbuildable(f"{len(arguments)} attributes for {[a.name for a in slots]}")
+        raise UnbuildableError(f"{len(arguments)} attributes for {[a.name for a in slots]}")
     given = zip(slots, arguments)
     attributes = {slot.name: old_attribute(value, slot.type) for slot, value in given if value is not None}
     outputs: dict[str, list[Any]] = {}
@@ -208,7 +211,7 @@ def append_old(call: OpCall, type_: str, graph: Graph, block: Any) -> list[Any]:
         over = WRITTEN.get(slot.name, slot.name.removesuffix("Out"))
         written = inputs.get(over) if call.op.endswith("_") else None
         if slot is proto.outputs[0] and slot.duplicable and not any(s.duplicable for s in proto.inputs):
-            raise Unbuildable("as many results as an attribute says")
+            raise UnbuildableError("as many results as an attribute says")
         count = several if slot.duplicable else 1
         outputs[slot.name] = written or [block.create_var(name=f"made_{slot.name}_{i}") for i in range(count)]
     block.append_op(type=type_, inputs=inputs, outputs=outputs, attrs=attributes)
@@ -219,7 +222,7 @@ def append_old(call: OpCall, type_: str, graph: Graph, block: Any) -> list[Any]:
 def run_old(call: OpCall, narrow: str, gradient: bool, device: str) -> Results:
     """By the first type of the old representation's ops that takes the call."""
     if call.op in ENDS_THE_PROCESS:
-        raise Unbuildable("it ends the process")
+        raise UnbuildableError("it ends the process")
     problems = []
     name = call.op if call.op in OLD_TYPES else call.op.removesuffix("_")
     for type_ in sorted(OLD_TYPES.get(name, []), key=lambda t: (not t.endswith("2"), t)):
@@ -233,7 +236,7 @@ def run_old(call: OpCall, narrow: str, gradient: bool, device: str) -> Results:
                     problems.append(f"{type_}: {error}")
                     continue
                 return graph.run(main, results, place_of(device))
-    raise Unbuildable("; ".join(problems) or "no such op")
+    raise UnbuildableError("; ".join(problems) or "no such op")
 
 
 def run(call: OpCall, mode: str, device: str, narrow: str, gradient: bool, view: bool = False) -> Results:
@@ -244,7 +247,6 @@ def run(call: OpCall, mode: str, device: str, narrow: str, gradient: bool, view:
         if mode == "eager":
             return run_eager(call, narrow, gradient, strided if view else lambda x: x)
         paddle.enable_static()
-        gradient = gradient and not call.op.endswith("_")  # gradients of graphs would read what was written over
         try:
             return (run_new if mode == "new" else run_old)(call, narrow, gradient, device)
         finally:

@@ -1,4 +1,4 @@
-"""What the tables of functions leave out of the kernels: ops with their arguments, functions, and ops of old programs."""
+"""What the tables of functions leave out: ops with their arguments, functions, and ops of old programs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ ROWS: list[tuple[str, tuple[Any, ...]]] = [
     ("flash_attn", (*HEADS, None, random(2, 1, 6, 6), 0.0, False, False, False, "")),
     ("full_with_tensor", (np.array([2.5], "float32"), [2, 3], paddle.float32)),
     ("fused_softmax_mask_upper_triangle", (random(2, 3, 32, 32),)),
-    ("hinge_loss", (X, MASK.astype("float32"))),
+    ("hinge_loss", (X[:, :1], MASK[:, :1].astype("float32"))),
     ("inverse", (SQUARE,)),
     ("masked_select", (X, MASK)),
     (
@@ -71,15 +71,30 @@ ROWS: list[tuple[str, tuple[Any, ...]]] = [
     ("triangular_solve", (SQUARE, random(2, 4, 3), True, False, False)),
     ("tril_indices", (4, 5, 1, paddle.int64, paddle.CPUPlace())),
     ("triu_indices", (4, 3, -1, paddle.int64, paddle.CPUPlace())),
+    *((name, (X,)) for name in ("isfinite", "isinf", "isnan")),
+    *((name, (X, 0)) for name in ("tril", "triu")),
+    ("fill", (X, 0.5)),
+    ("fill_diagonal", (SQUARE[0], 0.5, 0, False)),
+    ("fill_diagonal_tensor", (SQUARE[0], random(4), 0, 0, 1)),
+    ("index_add", (X, np.array([0, 2]), random(2, 5), 0)),
+    ("index_put", (X, [np.array([0, 2])], random(2, 5), False)),
+    ("put_along_axis", (X, IDS, random(3, 2), 1, "add", True)),
+    ("masked_fill", (X, MASK, np.array(0.5, "float32"))),
+    ("set_value", (X, [1], [2], [1], [0], [], [], [1], [0.5])),
+    ("set_value_with_tensor", (X, random(5), [1], [2], [1], [0], [], [])),
+    ("round", (3 * X, 0)),
     ("real", (X + 1j * POSITIVE,)),
     ("imag", (X + 1j * POSITIVE,)),
     ("amax", (X, [1], False)),
     ("hardshrink", (X, 0.5)),
     ("greater_than", (X, POSITIVE)),
-    ("determinant", (SQUARE,)),
+    ("det", (SQUARE,)),
     ("gaussian_inplace_", (X, 0.5, 2.0, 0)),
     ("uniform_inplace_", (X, -1.0, 2.0, 0, 0, 0, 1.0)),
-    ("warpctc", (random(6, 2, 5), np.array([[1, 2, 2], [3, 1, 0]], "int32"), np.array([6, 6]), np.array([3, 2]), 0, False)),
+    (
+        "warpctc",
+        (random(6, 2, 5), np.array([[1, 2, 2], [3, 1, 0]], "int32"), np.array([6, 6]), np.array([3, 2]), 0, False),
+    ),
 ]
 
 

@@ -297,8 +297,8 @@ class Constant : public Scratch {
   }
 };
 
-// What a step's overflow does to the scale of the loss: gradients become zero, so many bad steps in a row make the scale
-// smaller, so many good ones larger, to 1 at least and never infinite. Nothing of it is looked at on the host.
+// What a step's overflow does to the scale of the loss: gradients become zero, so many bad steps in a row make the
+// scale smaller, so many good ones larger, to 1 at least and never infinite. Nothing of it is looked at on the host.
 void update_loss_scaling(Context context, InputList gradients, Input found, Input scale, Input good, Input bad,
                          int good_steps, int bad_steps, float increase, float decrease, Scalar stop, OutputList zeroed,
                          Output scale_out, Output good_out, Output bad_out) {
