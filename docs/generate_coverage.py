@@ -174,8 +174,8 @@ def paddle_missing_section(names: set[str]) -> str:
         [
             "### What Paddle has besides",
             "",
-            "Paddle's CPU wheels do not say what it registers for CUDA. These are the kernels that it registers for its",
-            "CPU, nearly all of which it has for CUDA too, and the ops that have no kernel on its CPU at all: "
+            "Paddle's CPU wheels do not say what it registers for CUDA. These are the kernels that it has for its CPU,",
+            "nearly all of which it has for CUDA too, and the ops that have no kernel on its CPU at all: "
             f"{len(wanted)}, of which {len(wanted & names)} are above.",
             f"{sum(map(len, reasons.values()))} are left out:",
             "",

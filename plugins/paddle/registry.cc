@@ -104,7 +104,8 @@ const KernelTable& all_kernels() {
                           binary_loss_kernels,
                           place_kernels,
                           vector_norm_kernels,
-                          quantization_kernels}) {
+                          quantization_kernels,
+                          einsum_kernels}) {
       KernelTable part = kernels();
       std::move(part.begin(), part.end(), std::back_inserter(*table));
     }

@@ -57,6 +57,7 @@ KernelTable detection_kernels();
 KernelTable ctc_kernels();
 KernelTable data_dependent_kernels();
 KernelTable double_gradient_kernels();
+KernelTable einsum_kernels();
 KernelTable extreme_kernels();
 KernelTable index_kernels();
 KernelTable index_elementwise_kernels();

@@ -35,6 +35,8 @@ ROWS: list[tuple[str, tuple[Any, ...]]] = [
     ),
     ("dirichlet", (POSITIVE,)),
     ("eig", (SQUARE,)),
+    ("einsum", ([random(2, 3, 4), random(2, 4, 5)], "bij,bjk->bik")),
+    ("einsum", ([random(3, 4)], "ij->ji")),
     ("eigh", (DEFINITE, "L")),
     ("eigvals", (SQUARE,)),
     ("eigvalsh", (DEFINITE, "L", False)),
