@@ -105,7 +105,9 @@ const KernelTable& all_kernels() {
                           place_kernels,
                           vector_norm_kernels,
                           quantization_kernels,
-                          einsum_kernels}) {
+                          einsum_kernels,
+                          matrix_measure_kernels,
+                          statistics_kernels}) {
       KernelTable part = kernels();
       std::move(part.begin(), part.end(), std::back_inserter(*table));
     }

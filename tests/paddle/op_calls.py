@@ -12,6 +12,7 @@ import in_place_sweep
 import numpy as np
 import paddle
 import test_kernels
+import test_measures
 import test_more_kernels
 from comparison import Array, random
 from op_rows import ROWS
@@ -65,6 +66,8 @@ def call_all_functions() -> None:
     for case in test_kernels.CASES + test_kernels.KNOWN_AT_RUN_TIME:
         case.function(*map(to_tensor, case.inputs))
     for _name, function, inputs in test_more_kernels.CASES:
+        function(*map(to_tensor, inputs))
+    for _name, function, inputs, _gradient in test_measures.CASES:
         function(*map(to_tensor, inputs))
 
 

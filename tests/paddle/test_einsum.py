@@ -1,4 +1,4 @@
-"""Einstein's notation against Paddle's CPU, with fallbacks forbidden: results and gradients, in eager mode and graphs."""
+"""Einstein's notation against Paddle's CPU, with fallbacks forbidden: results, gradients, and graphs."""
 
 from __future__ import annotations
 

@@ -393,6 +393,8 @@ KernelTable activation_kernels() {
 
       UNIHAL_KERNEL("mish", kFloats, mish),
       UNIHAL_KERNEL("round", kFloats, round_to),
+      UNIHAL_KERNEL("rint", kFloats, unary<uhal_map_round_half_to_even>),
+      UNIHAL_KERNEL("rint_grad", kFloats, gradient_zero),
       UNIHAL_KERNEL("thresholded_relu", kFloats, unary_with<uhal_map_thresholded_relu, float, float>),
 
       UNIHAL_KERNEL("celu", kFloats, celu),

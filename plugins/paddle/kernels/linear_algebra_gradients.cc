@@ -377,15 +377,15 @@ void lu_unpack_grad(Context context, Input, Input, Input, Input, Input, Input dl
 
 KernelTable linear_algebra_gradient_kernels() {
   return {
-      UNIHAL_KERNEL("cholesky_solve_grad", kWideFloats, cholesky_solve_grad),
-      UNIHAL_KERNEL("determinant_grad", kWideFloats, determinant_grad),
+      UNIHAL_KERNEL("cholesky_solve_grad", kMatrices, cholesky_solve_grad),
+      UNIHAL_KERNEL("determinant_grad", kMatrices, determinant_grad),
       UNIHAL_KERNEL("eigh_grad", kWideFloats, eigh_grad),
       UNIHAL_KERNEL("eigvalsh_grad", kWideFloats, eigvalsh_grad),
-      UNIHAL_KERNEL("lu_grad", kWideFloats, lu_grad),
+      UNIHAL_KERNEL("lu_grad", kMatrices, lu_grad),
       UNIHAL_KERNEL("lu_unpack_grad", kWideFloats, lu_unpack_grad),
-      UNIHAL_KERNEL("matrix_power_grad", kWideFloats, matrix_power_grad),
+      UNIHAL_KERNEL("matrix_power_grad", kMatrices, matrix_power_grad),
       UNIHAL_KERNEL("qr_grad", kWideFloats, qr_grad),
-      UNIHAL_KERNEL("solve_grad", kWideFloats, solve_grad),
+      UNIHAL_KERNEL("solve_grad", kMatrices, solve_grad),
       UNIHAL_KERNEL("svd_grad", kWideFloats, svd_grad),
       UNIHAL_KERNEL("svdvals_grad", kWideFloats, svdvals_grad),
   };
