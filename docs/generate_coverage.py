@@ -102,6 +102,103 @@ EXCEPTIONS = (
 )
 
 
+#: Prints the kernels that Paddle has for its CPU, and all ops that its Python can call.
+PADDLE_CHILD = """
+import json, paddle
+kernels = paddle.base.core._get_registered_phi_kernels("all")
+print(json.dumps([[name for name, keys in kernels.items() if any("(CPU," in key for key in keys)],
+                  [name for name in dir(paddle.base.core.eager.ops) if not name.startswith("_")]]))
+"""
+
+#: Why kernels of Paddle are not there, by the pattern of their names; the first that fits counts.
+PADDLE_EXCEPTIONS = (
+    (
+        r"(c_|all_|mp_|p_|partial_(all|recv|send)|dist_|dtensor|reshard|shard_|moe_(global|sub)|sync_|build_src)\w*"
+        r"|barrier|broadcast|reduce(_scatter)?|(recv|send)_v2|global_(gather|scatter)(_grad)?|\w*sync_batch_norm\w*"
+        r"|share_var|distributed\w*|margin_cross_entropy(_grad)?|class_center_sample",
+        "collectives inside ops; `paddle.distributed` runs over unihal's collectives",
+    ),
+    (
+        r"moe_\w+|number_count|limit_by_capacity|prune_gate_by_capacity|random_routing|assign_pos|expand_modality_expert_id"
+        r"|cal_aux_loss(_grad)?|int_bincount",
+        "mixtures of experts, of one family of models",
+    ),
+    (
+        r"\w*(xpu|npu|onednn|tensorrt|cudnn|resnet_(unit|basic_block)|dgc|ap_)\w*|\w+_layout(_grad)?",
+        "other devices' own",
+    ),
+    (
+        r"fus(ed|ion)_\w+|\w*(flash_?attn|flashmask|fp8|int8|multihead|qkv|_quant_|blha|multi_transformer)\w*"
+        r"|\w+_quant(_grad)?"
+        r"|add_group_norm_silu|fast_\w+|fc|gemm_epilogue|self_dp_attention|skip_layernorm|squeeze_excitation_block"
+        r"|variable_length_\w+|weight_(only|de|quantize)\w*|batched_gemm|calc_reduced\w+|apply_per_channel_scale"
+        r"|yolo_box_(head|post)|(depthwise_)?conv[23]d_(transpose_)?bias(_grad)?|linear_v2(_grad)?"
+        r"|cross_entropy_with_softmax_bwd\w*|embedding_grad_add_to|sparse_fused\w+",
+        "fused by Paddle's passes for CUDA and oneDNN, or for the inference of single models; the parts run",
+    ),
+    (
+        r"(attention_)?lstm(_grad)?|gru(_unit)?(_grad)?|sequence_(conv|expand|pool|softmax)(_grad)?|lod_\w+|im2sequence\w*"
+        r"|row_conv\w*|beam_search\w*|crf_decoding|chunk_eval|ctc_align|hash|pyramid_hash\w*|match_matrix\w*|tdm_\w+"
+        r"|rank_attention\w*|cvm\w*|batch_fc\w*|shuffle_batch\w*|nce\w*|lookup_table\w*|legacy\w*|faster_tokenizer|decode_jpeg"
+        r"|linear_chain\w*|cross_entropy2|cross_entropy_grad2|add_position_encoding\w*|correlation\w*|topk_v1\w*",
+        "sequences of levels of detail and ops of Paddle 1, for which Paddle 3 has no function",
+    ),
+    (
+        r"\w*array\w*|feed|fetch\w*|load\w*|save\w*|memcpy\w*|print\w*|assert|data|depend|nop|seed|shadow_\w+|read_file"
+        r"|share_buffer|strings_\w+|check_\w+|(en|dis)able_check\w+|accuracy_check|get_core_ops\w+|run_program|parameter"
+        r"|(set|update)_p\w+|core|name|legacy|copy_to|builtin_\w+|coalesce_tensor|set|shape\w*|is_empty|full_int_array"
+        r"|transfer_\w+"
+        r"|print|trans_layout|empty(_like)?|restrict_nonzero|tensor_to_array",
+        "no arithmetic: programs, files, text and memory, which Paddle does on the host for any device",
+    ),
+    (
+        r"(view|as_strided|tensor_unfold|index_select_strided|split_(strided|with_num_strided)|slice_strided)\w*",
+        "views, which need no kernel of a device",
+    ),
+    (
+        r"sparse_\w+|(ones|zeros)(_like)?|\w+_grad_?|det|linear|hardshrink|assign_out_|range\w*|split\w*|(max|min)_with_index",
+        None,
+    ),
+)
+
+
+def paddle_missing_section(names: set[str]) -> str:
+    """What Paddle has kernels or ops for and the adapter has not: with a reason, and without."""
+    result = subprocess.run([sys.executable, "-c", PADDLE_CHILD], capture_output=True, text=True, check=True)
+    kernels, ops = json.loads(result.stdout.splitlines()[-1])
+    # Ops without a kernel on the CPU are CUDA's or other devices', unless they are composed of others.
+    wanted = set(kernels) | {op for op in ops if not {op, op.rstrip("_")} & (set(kernels) | names)}
+    wanted -= {name for name in wanted if not has_own_kernel(name) and name not in kernels}
+    reasons: dict[str, list[str]] = {}
+    rest = []
+    for kernel in sorted(wanted - names):
+        reason = next((text for pattern, text in PADDLE_EXCEPTIONS if re.fullmatch(pattern, kernel)), None)
+        (rest if reason is None else reasons.setdefault(reason, [])).append(f"`{kernel}`")
+    return "\n".join(
+        [
+            "### What Paddle has besides",
+            "",
+            "Paddle's CPU wheels do not say what it registers for CUDA. These are the kernels that it has for its CPU,",
+            "nearly all of which it has for CUDA too, and the ops that have no kernel on its CPU at all: "
+            f"{len(wanted)}, of which {len(wanted & names)} are above.",
+            f"{sum(map(len, reasons.values()))} are left out:",
+            "",
+            "| why | kernels |",
+            "|---|---|",
+            *(f"| {text} | {' '.join(reasons[text])} |" for _, text in PADDLE_EXCEPTIONS if text in reasons),
+            "",
+            f"{len(rest)} are missing: {' '.join(rest)}." if rest else "None is missing.",
+            "",
+        ]
+    )
+
+
+def has_own_kernel(op: str) -> bool:
+    """Not an op that Paddle's Python makes of others, whose kernels the lists have."""
+    composed = PADDLE_EXCEPTIONS[-1][0]
+    return re.fullmatch(composed, op) is None
+
+
 def missing_section(names: set[str]) -> str:
     """What TensorFlow's GPU build has and the adapter has not: with a reason, and without."""
     lines = (PAGE.parent / "tensorflow_gpu_ops.txt").read_text().splitlines()
@@ -132,10 +229,12 @@ def missing_section(names: set[str]) -> str:
 def main() -> None:
     """Writes or checks the page."""
     tensorflow = coverage("tensorflow")
+    paddle = coverage("paddle")
     page = "\n".join(
         [
             HEAD,
-            section("PaddlePaddle", "kernel", coverage("paddle")),
+            section("PaddlePaddle", "kernel", paddle),
+            paddle_missing_section({row["kernel"] for row in paddle if not row.get("skipped")}),
             section("TensorFlow", "op", tensorflow),
             missing_section({row["op"] for row in tensorflow if not row.get("skipped")}),
         ]

@@ -8,6 +8,7 @@
 #include "plugins/paddle/library.h"
 #include "plugins/paddle/phi_types.h"
 #include "plugins/paddle/registry.h"
+#include "plugins/paddle/selections.h"
 #include "unihal/fallback.h"
 
 namespace unihal::paddle {
@@ -83,8 +84,9 @@ KernelResult select_and_record(const void* factory, const std::string& name, con
   if (result.has_fallback_cpu && key.backend >= kFirstCustomBackend) {
     refuse_in_place_call(describe(name, key));
     record(name, key);
-  } else if (strided && key.backend >= kFirstCustomBackend && takes_strides(name)) {
-    result.is_stride_kernel = true;
+  } else if (key.backend >= kFirstCustomBackend) {
+    note_selection(name, key.dtype);
+    if (strided && takes_strides(name)) result.is_stride_kernel = true;
   }
   return result;
 }
@@ -117,6 +119,7 @@ const void* select_any_and_record(const void* factory, const std::string& name, 
     missed = {name, key};
     return kernel;
   }
+  if (key.backend >= kFirstCustomBackend) note_selection(name, key.dtype);
   const bool is_fallback = key.backend == kCpuBackend && kernel != empty && missed.name == name;
   const KernelKey wanted = missed.key;
   missed.name.clear();

@@ -23,7 +23,7 @@ struct Place {
   size_t device_type_id;
 };
 // phi::DataType.
-enum PhiDtype : int32_t { kPhiFloat32 = 10, kPhiFloat64 = 11 };
+enum PhiDtype : int32_t { kPhiFloat32 = 10, kPhiFloat64 = 11, kPhiComplex64 = 12, kPhiComplex128 = 13 };
 
 constexpr int8_t kCustomPlace = 9;  // phi::AllocationType::CUSTOM
 

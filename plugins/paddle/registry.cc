@@ -106,7 +106,10 @@ const KernelTable& all_kernels() {
                           vector_norm_kernels,
                           quantization_kernels,
                           box_kernels,
-                          median_kernels}) {
+                          median_kernels,
+                          einsum_kernels,
+                          matrix_measure_kernels,
+                          statistics_kernels}) {
       KernelTable part = kernels();
       std::move(part.begin(), part.end(), std::back_inserter(*table));
     }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "plugins/paddle/kernels/maps.h"
+#include "plugins/paddle/phi_types.h"
 
 namespace unihal::paddle {
 namespace {
@@ -70,7 +71,10 @@ void clip_grad(Context context, Input x, Input dy, Scalar low, Scalar high, Outp
   gradient_with<uhal_map_clip_backward, double, double>(context, x, dy, low.number(), high.number(), dx);
 }
 
+bool is_complex(Scalar number) { return number.dtype() == kPhiComplex64 || number.dtype() == kPhiComplex128; }
+
 void scale(Context context, Input x, Scalar factor, Scalar bias, bool bias_after_scale, Output y) {
+  if (is_complex(factor) || is_complex(bias)) unsupported(context, "a complex factor");
   const View in = x.view();
   const View out = context.allocate(y, in.dtype);
   context.map(bias_after_scale ? uhal_map_scale : uhal_map_add_then_scale, {&in}, {&out},
@@ -381,7 +385,7 @@ KernelTable activation_kernels() {
       UNIHAL_KERNEL("leaky_relu", kFloats, unary_with<uhal_map_leaky_relu, float>),
       UNIHAL_KERNEL("leaky_relu", kFloats, unary_with<uhal_map_leaky_relu, double>),
       UNIHAL_KERNEL("pow", kFloats | kInt32And64, pow_scalar),
-      UNIHAL_KERNEL("scale", kNumbers, scale),
+      UNIHAL_KERNEL("scale", kNumbers | kComplex, scale),
       UNIHAL_KERNEL("selu", kFloats, unary_with<uhal_map_selu, float, float>),
       UNIHAL_KERNEL("softplus", kFloats, unary_with<uhal_map_softplus, float, float>),
       UNIHAL_KERNEL("softplus", kFloats, unary_with<uhal_map_softplus, double, double>),
@@ -389,6 +393,8 @@ KernelTable activation_kernels() {
 
       UNIHAL_KERNEL("mish", kFloats, mish),
       UNIHAL_KERNEL("round", kFloats, round_to),
+      UNIHAL_KERNEL("rint", kFloats, unary<uhal_map_round_half_to_even>),
+      UNIHAL_KERNEL("rint_grad", kFloats, gradient_zero),
       UNIHAL_KERNEL("thresholded_relu", kFloats, unary_with<uhal_map_thresholded_relu, float, float>),
 
       UNIHAL_KERNEL("celu", kFloats, celu),

@@ -55,7 +55,7 @@ void cast(Context context, Input x, Dtype dtype, Output y) {
 KernelTable copy_kernels() {
   return {
       UNIHAL_KERNEL("contiguous", kEvery, contiguous), UNIHAL_KERNEL("strided_copy", kEvery, strided_copy),
-      UNIHAL_KERNEL("fill", kEvery, fill_kernel),      UNIHAL_KERNEL("fill_grad", kNumbers, fill_grad),
+      UNIHAL_KERNEL("fill", kEvery, fill_kernel),      UNIHAL_KERNEL("fill_grad", kNumbers | kComplex, fill_grad),
       UNIHAL_KERNEL("assign", kEvery, assign),         UNIHAL_KERNEL("assign_raw", kEvery, assign_raw),
       UNIHAL_KERNEL("share_data", kEvery, assign),     UNIHAL_KERNEL("cast", kEvery, cast),
   };

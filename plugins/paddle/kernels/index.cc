@@ -171,12 +171,17 @@ void check_classes(const Context& context, const View& indices, int64_t classes)
   context.run(UHAL_OP_GATHER, {&row, &indices}, {&taken}, &attributes);
 }
 
-void one_hot(Context context, Input x, Scalar, Output y) {
+// What programs of the old representation call, where a number that is no class may be allowed: a row of zeros.
+void one_hot_raw(Context context, Input x, Scalar, Dtype dtype, bool allow_others, Output y) {
   const View indices = x.view();
-  const View out = context.allocate(y, UHAL_FLOAT32);
-  check_classes(context, indices, out.shape[out.rank - 1]);
+  const View out = context.allocate(y, dtype == kUndefined ? UHAL_FLOAT32 : to_uhal(dtype));
+  if (!allow_others) check_classes(context, indices, out.shape[out.rank - 1]);
   const auto attributes = index_attributes(out.rank - 1);
   context.run(UHAL_OP_ONE_HOT, {&indices}, {&out}, &attributes);
+}
+
+void one_hot(Context context, Input x, Scalar classes, Output y) {
+  one_hot_raw(context, x, classes, kFloat32, false, y);
 }
 
 void where(Context context, Input condition, Input x, Input y, Output z) {
@@ -215,6 +220,7 @@ KernelTable index_kernels() {
       UNIHAL_KERNEL("index_select", kReal, index_select),
       UNIHAL_KERNEL("index_select_grad", kFloats, index_select_grad),
       UNIHAL_KERNEL("one_hot", kInt32And64, one_hot),
+      UNIHAL_KERNEL("one_hot_raw", kInt32And64, one_hot_raw),
       UNIHAL_KERNEL("scatter", kReal, scatter),
       UNIHAL_KERNEL("scatter_grad", kFloats, scatter_grad),
       UNIHAL_KERNEL("scatter_nd_add", kNumbers, scatter_nd_add),

@@ -176,7 +176,8 @@ void divide_by_differences(const Context& context, const View& x, const View& va
 // Of a = v diag(w) v^H: da = v (v^H dv / e + diag(dw)) v^H, of which the Hermitian part, as a is.
 void eigh_grad(Context context, Input values, Input vectors, Input dvalues, Input dvectors, Output dx) {
   const View w = values.view(), v = vectors.view(), dw = dvalues.view(), dv = dvectors.view();
-  const View target = context.allocate(dx, v.dtype);
+  // Of programs of the old representation Paddle infers the shape of the values.
+  const View target = context.allocate(dx, v.dtype, v.shape, v.rank);
   if (target.elements() == 0) return;
   const Adjoint turned(context, v);
   const Scratch inner(context, v.dtype, v), half(context, v.dtype, v);
@@ -376,15 +377,15 @@ void lu_unpack_grad(Context context, Input, Input, Input, Input, Input, Input dl
 
 KernelTable linear_algebra_gradient_kernels() {
   return {
-      UNIHAL_KERNEL("cholesky_solve_grad", kWideFloats, cholesky_solve_grad),
-      UNIHAL_KERNEL("determinant_grad", kWideFloats, determinant_grad),
+      UNIHAL_KERNEL("cholesky_solve_grad", kMatrices, cholesky_solve_grad),
+      UNIHAL_KERNEL("determinant_grad", kMatrices, determinant_grad),
       UNIHAL_KERNEL("eigh_grad", kWideFloats, eigh_grad),
       UNIHAL_KERNEL("eigvalsh_grad", kWideFloats, eigvalsh_grad),
-      UNIHAL_KERNEL("lu_grad", kWideFloats, lu_grad),
+      UNIHAL_KERNEL("lu_grad", kMatrices, lu_grad),
       UNIHAL_KERNEL("lu_unpack_grad", kWideFloats, lu_unpack_grad),
-      UNIHAL_KERNEL("matrix_power_grad", kWideFloats, matrix_power_grad),
+      UNIHAL_KERNEL("matrix_power_grad", kMatrices, matrix_power_grad),
       UNIHAL_KERNEL("qr_grad", kWideFloats, qr_grad),
-      UNIHAL_KERNEL("solve_grad", kWideFloats, solve_grad),
+      UNIHAL_KERNEL("solve_grad", kMatrices, solve_grad),
       UNIHAL_KERNEL("svd_grad", kWideFloats, svd_grad),
       UNIHAL_KERNEL("svdvals_grad", kWideFloats, svdvals_grad),
   };

@@ -289,6 +289,50 @@ void check_finite_and_unscale(Context context, InputList gradients, Input scale,
   }
 }
 
+// A tensor of one element on the device.
+class Constant : public Scratch {
+ public:
+  Constant(const Context& context, uhal_dtype dtype, double value) : Scratch(context, dtype, nullptr, 0) {
+    fill(context, *this, value, static_cast<int64_t>(value));
+  }
+};
+
+// What a step's overflow does to the scale of the loss: gradients become zero, so many bad steps in a row make the
+// scale smaller, so many good ones larger, to 1 at least and never infinite. Nothing of it is looked at on the host.
+void update_loss_scaling(Context context, InputList gradients, Input found, Input scale, Input good, Input bad,
+                         int good_steps, int bad_steps, float increase, float decrease, Scalar stop, OutputList zeroed,
+                         Output scale_out, Output good_out, Output bad_out) {
+  const View overflow = found.view().reshaped({});
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    const View gradient = gradients[i].view(), out = context.allocate(zeroed[i], gradient.dtype);
+    const Constant zero(context, gradient.dtype, 0);
+    context.map(uhal_map_select, {&overflow, &zero, &gradient}, {&out});
+  }
+  if (stop.number() != 0) return;
+  const View before = scale.view(), goods = good.view(), bads = bad.view();
+  const View after = context.allocate(scale_out, before.dtype);
+  const View new_goods = context.allocate(good_out, goods.dtype), new_bads = context.allocate(bad_out, bads.dtype);
+  const Constant none(context, goods.dtype, 0), one(context, goods.dtype, 1), least(context, before.dtype, 1);
+  const Constant good_limit(context, goods.dtype, good_steps), bad_limit(context, bads.dtype, bad_steps);
+  const Scratch up(context, before.dtype, before), down(context, before.dtype, before);
+  const Scratch test(context, UHAL_BOOL, before);
+  context.map(uhal_map_scale, {&before}, {&up}, {static_cast<double>(increase), 0});
+  context.map(uhal_map_is_finite, {&up}, {&test});
+  context.map(uhal_map_select, {&test, &up, &before}, {&up});
+  context.map(uhal_map_scale, {&before}, {&down}, {static_cast<double>(decrease), 0});
+  context.map(uhal_map_maximum, {&down, &least}, {&down});
+  context.map(uhal_map_add, {&goods, &one}, {&new_goods});
+  context.map(uhal_map_select, {&overflow, &none, &new_goods}, {&new_goods});
+  context.map(uhal_map_add, {&bads, &one}, {&new_bads});
+  context.map(uhal_map_select, {&overflow, &new_bads, &none}, {&new_bads});
+  context.map(uhal_map_equal, {&new_goods, &good_limit}, {&test});
+  context.map(uhal_map_select, {&test, &up, &before}, {&up});
+  context.map(uhal_map_select, {&test, &none, &new_goods}, {&new_goods});
+  context.map(uhal_map_equal, {&new_bads, &bad_limit}, {&test});
+  context.map(uhal_map_select, {&test, &down, &up}, {&after});
+  context.map(uhal_map_select, {&test, &none, &new_bads}, {&new_bads});
+}
+
 }  // namespace
 
 KernelTable optimizer_kernels() {
@@ -312,6 +356,7 @@ KernelTable optimizer_kernels() {
       UNIHAL_KERNEL("radam", kFloats, radam),
       UNIHAL_KERNEL("average_accumulates", kFloats, average_accumulates),
       UNIHAL_KERNEL("check_finite_and_unscale", kFloats, check_finite_and_unscale),
+      UNIHAL_KERNEL("update_loss_scaling", kFloats, update_loss_scaling),
   };
 }
 

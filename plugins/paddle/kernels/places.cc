@@ -198,6 +198,19 @@ void partial_concat(Context context, InputList parts, int start, int length, Out
   }
 }
 
+void partial_concat_grad(Context context, InputList parts, Input dout, int start, int length, OutputList dparts) {
+  const View gradient = dout.view();
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (!dparts[i]) continue;
+    const View target = context.allocate(dparts[i], gradient.dtype);
+    const int64_t begin = from_front(start, static_cast<int>(target.shape[1]));
+    const int64_t width = length < 0 ? target.shape[1] - begin : length;
+    fill_zero(context, target);
+    const View part = gradient.sliced(1, static_cast<int64_t>(i) * width, width);
+    copy_or_cast(context, part, target.sliced(1, begin, width));
+  }
+}
+
 void reverse(Context context, Input x, Integers axes, Output out) {
   View in = x.view();
   const View target = context.allocate(out, in.dtype);
@@ -214,6 +227,7 @@ void reverse(Context context, Input x, Integers axes, Output out) {
 KernelTable place_kernels() {
   return {
       UNIHAL_KERNEL("partial_concat", kWideFloats | kInt32And64 | kComplex, partial_concat),
+      UNIHAL_KERNEL("partial_concat_grad", kWideFloats | kInt32And64 | kComplex, partial_concat_grad),
       UNIHAL_KERNEL("repeat_interleave_with_tensor_index", kFloats | kInt32And64, repeat_interleave),
       UNIHAL_KERNEL("repeat_interleave_with_tensor_index_grad", kFloats | kInt32And64, repeat_interleave_grad),
       UNIHAL_KERNEL("reverse", kEvery, reverse),

@@ -46,6 +46,64 @@ void randperm(Context context, int n, Dtype dtype, Output y) {
   copy_or_cast(context, order, out);
 }
 
+void gaussian_in_place(Context context, Input x, float mean, float deviation, int seed, Output y) {
+  generate(context, UHAL_RANDOM_NORMAL, static_cast<double>(mean), static_cast<double>(deviation), seed,
+           context.allocate(y, x.uhal()));
+}
+
+// The last three put one value on a diagonal, which no function of Paddle's asks for.
+void uniform_in_place(Context context, Input x, float low, float high, int seed, int diagonals, int, float, Output y) {
+  if (diagonals != 0) unsupported(context, "a diagonal of one value");
+  generate(context, UHAL_RANDOM_UNIFORM, static_cast<double>(low), static_cast<double>(high), seed,
+           context.allocate(y, x.uhal()));
+}
+
+// The softmax of x and noise of Gumbel's distribution, -log(-log(u)); with `hard` 1 where it is largest.
+void gumbel_softmax(Context context, Input x, float temperature, bool hard, int axis, Output y) {
+  const View in = x.view(), out = context.allocate(y, in.dtype);
+  if (out.elements() == 0) return;
+  if (in.rank == 0) return fill(context, out, 1, 1);
+  const Scratch noise(context, accumulator(in.dtype), in);
+  generate(context, UHAL_RANDOM_UNIFORM, 0, 1, 0, noise);
+  for (int i = 0; i < 2; ++i) {
+    context.map(uhal_map_log, {&noise}, {&noise});
+    context.map(uhal_map_negative, {&noise}, {&noise});
+  }
+  context.map(uhal_map_add, {&noise, &in}, {&noise});
+  context.map(uhal_map_scale, {&noise}, {&noise}, {1 / static_cast<double>(temperature), 0});
+  const int along = from_front(axis, in.rank);
+  if (!hard) {
+    const auto attributes = softmax_attributes(along);
+    context.run(UHAL_OP_SOFTMAX, {&noise}, {&noise}, &attributes);
+    return copy_or_cast(context, noise, out);
+  }
+  int64_t dims[UHAL_MAX_RANK];
+  int rank = 0;
+  for (int i = 0; i < in.rank; ++i) {
+    if (i != along) dims[rank++] = in.shape[i];
+  }
+  const Scratch largest(context, UHAL_INT64, dims, rank);
+  const View places = largest.unsqueezed(along);
+  const auto descending = axis_attributes(along, true);
+  context.run(UHAL_OP_ARG_REDUCE, {&noise}, {&places}, &descending);
+  const auto attributes = index_attributes(along);
+  context.run(UHAL_OP_ONE_HOT, {&largest}, {&out}, &attributes);
+}
+
+// That of a softmax; as on Paddle's CPU the temperature does not count.
+void gumbel_softmax_grad(Context context, Input y, Input dy, int axis, Output dx) {
+  const View out = y.view(), gradient = dy.view(), target = context.allocate(dx, out.dtype);
+  if (out.rank == 0) return fill_zero(context, target);
+  const auto attributes = softmax_attributes(from_front(axis, out.rank));
+  context.run(UHAL_OP_SOFTMAX_BACKWARD, {&out, &gradient}, {&target}, &attributes);
+}
+
+// What was drawn does not depend on what was there.
+template <class... Attributes>
+void drawn_grad(Context context, Input dy, Attributes..., Output dx) {
+  fill_zero(context, context.allocate(dx, dy.uhal()));
+}
+
 // 1 with the probability that x gives
 void bernoulli(Context context, Input x, Output y) {
   const View probability = x.view();
@@ -238,6 +296,12 @@ KernelTable random_kernels() {
   return {
       UNIHAL_KERNEL("uniform", kFloats, uniform),
       UNIHAL_KERNEL("gaussian", kFloats, gaussian),
+      UNIHAL_KERNEL("gaussian_inplace", kFloats, gaussian_in_place),
+      UNIHAL_KERNEL("gaussian_inplace_grad", kFloats, drawn_grad<float, float, int>),
+      UNIHAL_KERNEL("uniform_inplace", kFloats, uniform_in_place),
+      UNIHAL_KERNEL("uniform_inplace_grad", kFloats, drawn_grad<float, float, int, int, int, float>),
+      UNIHAL_KERNEL("gumbel_softmax", kFloats, gumbel_softmax),
+      UNIHAL_KERNEL("gumbel_softmax_grad", kFloats, gumbel_softmax_grad),
       UNIHAL_KERNEL("randint", kInt32And64, randint),
       UNIHAL_KERNEL("randperm", kInt32And64 | 1u << kFloat32 | 1u << kFloat64, randperm),
       UNIHAL_KERNEL("bernoulli", kFloats, bernoulli),

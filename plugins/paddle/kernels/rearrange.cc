@@ -692,11 +692,13 @@ void index_sample(Context context, Input x, Input indices, Output y) {
   if (out.elements() > 0) context.run(UHAL_OP_GATHER_ELEMENTS, {&in, &at}, {&out}, &attributes);
 }
 void index_sample_grad(Context context, Input, Input indices, Input dy, Output dx) {
-  const View at = indices.view(), gradient = dy.view();
-  const Sum sum(context, context.allocate(dx, gradient.dtype));
+  const View at = indices.view(), narrow = dy.view();
+  const Sum sum(context, context.allocate(dx, narrow.dtype));
   auto attributes = index_attributes(1);
   attributes.reduction = UHAL_REDUCE_SUM;
-  if (gradient.elements() > 0) {
+  if (narrow.elements() > 0) {
+    const Scratch gradient(context, sum.view().dtype, narrow);
+    copy_or_cast(context, narrow, gradient);
     context.run(UHAL_OP_SCATTER_ELEMENTS, {&at, &gradient}, {&sum.view()}, &attributes);
   }
   sum.store();

@@ -53,6 +53,12 @@ void reduce_span(Context context, Input x, Span<int64_t> axes, bool, Output y) {
   reduce_to(context, reduction, in, axes, false, context.allocate(y, in.dtype));
 }
 
+template <int reduction>
+void reduce_span_or_all(Context context, Input x, Span<int64_t> axes, bool, bool all, Output y) {
+  const View in = x.view();
+  reduce_to(context, reduction, in, axes, all, context.allocate(y, in.dtype));
+}
+
 // The dtype of a sum: the one asked for, else int64 for int32 and bools and the operand's own for the rest.
 uhal_dtype dtype_of_sum(uhal_dtype operand, Dtype asked) {
   if (asked != kUndefined) return to_uhal(asked);
@@ -72,6 +78,27 @@ void sum_or_all(Context context, Input x, Integers axes, bool, bool all, Dtype d
 }
 void sum(Context context, Input x, Integers axes, Dtype dtype, bool keep, Output y) {
   sum_or_all(context, x, std::move(axes), keep, false, dtype, y);
+}
+
+// NaN counts as 0, and has no gradient.
+void nansum(Context context, Input x, Integers axes, Dtype dtype, bool, Output y) {
+  const View in = x.view(), out = context.allocate(y, dtype_of_sum(in.dtype, dtype));
+  const Scratch is_nan(context, UHAL_BOOL, in), clean(context, out.dtype, in), zero(context, in.dtype, nullptr, 0);
+  const Scratch kept(context, in.dtype, in);
+  fill_zero(context, zero);
+  context.map(uhal_map_is_nan, {&in}, {&is_nan});
+  context.map(uhal_map_select, {&is_nan, &zero, &in}, {&kept});
+  copy_or_cast(context, kept, clean);
+  reduce_to(context, UHAL_REDUCE_SUM, clean, axes, false, out);
+}
+void nansum_grad(Context context, Input x, Input dy, Integers axes, bool, bool all, Output dx) {
+  const View in = x.view(), gradient = dy.view(), out = context.allocate(dx, in.dtype);
+  if (out.elements() == 0) return;
+  const Scratch is_nan(context, UHAL_BOOL, in), zero(context, gradient.dtype, nullptr, 0);
+  fill_zero(context, zero);
+  context.map(uhal_map_is_nan, {&in}, {&is_nan});
+  const View spread_out = with_reduced_axes(gradient, in, axes, all);
+  context.map(uhal_map_select, {&is_nan, &zero, &spread_out}, {&out});
 }
 
 void mean_all(Context context, Input x, Output y) {
@@ -307,7 +334,12 @@ KernelTable reduce_kernels() {
       UNIHAL_KERNEL("max_raw", kNumbers, reduce_or_all<UHAL_REDUCE_MAXIMUM>),
       UNIHAL_KERNEL("min_raw", kNumbers, reduce_or_all<UHAL_REDUCE_MINIMUM>),
       UNIHAL_KERNEL("all_raw", kReal, reduce_test_or_all<UHAL_REDUCE_ALL>),
+      UNIHAL_KERNEL("amax_raw", kNumbers, reduce_span_or_all<UHAL_REDUCE_MAXIMUM>),
+      UNIHAL_KERNEL("amin_raw", kNumbers, reduce_span_or_all<UHAL_REDUCE_MINIMUM>),
+      UNIHAL_KERNEL("prod_infer", kNumbers, reduce<UHAL_REDUCE_PRODUCT>),
       UNIHAL_KERNEL("any_raw", kReal, reduce_test_or_all<UHAL_REDUCE_ANY>),
+      UNIHAL_KERNEL("nansum", kFloats, nansum),
+      UNIHAL_KERNEL("nansum_grad", kFloats, nansum_grad),
       UNIHAL_KERNEL("mean_all", kFloats, mean_all),
       UNIHAL_KERNEL("squared_l2_norm", kFloats, squared_l2_norm),
       UNIHAL_KERNEL("p_norm", kFloats, p_norm),

@@ -168,6 +168,25 @@ void angle_grad(Context context, Input x, Input dy, Output dx) {
   context.map(uhal_map_angle_backward, {&in, &gradient}, {&out});
 }
 
+// The real or the imaginary parts; eager mode makes views of these itself.
+template <int function>
+void part_of(Context context, Input x, Output y) {
+  const View in = x.view(), out = context.allocate(y, real_of(in.dtype));
+  context.map(function, {&in}, {&out});
+}
+// dx = dy, or i dy
+template <bool imaginary>
+void part_grad(Context context, Input dy, Output dx) {
+  const View gradient = dy.view(), out = context.allocate(dx, complex_of(gradient.dtype));
+  const Scratch zero(context, gradient.dtype, nullptr, 0);
+  fill_zero(context, zero);
+  if (imaginary) {
+    context.map(uhal_map_complex, {&zero, &gradient}, {&out});
+  } else {
+    context.map(uhal_map_complex, {&gradient, &zero}, {&out});
+  }
+}
+
 // Complex numbers as pairs of real ones, last; eager mode makes views of these itself.
 View pairs(const View& x) {
   View result(x.data, real_of(x.dtype), x.shape, x.rank);
@@ -197,6 +216,10 @@ KernelTable spectrum_kernels() {
       UNIHAL_KERNEL("as_real", kComplex, as_real),
       UNIHAL_KERNEL("complex", kWideFloats, complex),
       UNIHAL_KERNEL("complex_grad", kWideFloats, complex_grad),
+      UNIHAL_KERNEL("real", kComplex, part_of<uhal_map_real>),
+      UNIHAL_KERNEL("real_grad", kComplex, part_grad<false>),
+      UNIHAL_KERNEL("imag", kComplex, part_of<uhal_map_imaginary>),
+      UNIHAL_KERNEL("imag_grad", kComplex, part_grad<true>),
       UNIHAL_KERNEL("conj", kFloats | kInt32And64 | kComplex, conj),
       UNIHAL_KERNEL("angle", kWideFloats | kComplex, angle),
       UNIHAL_KERNEL("angle_grad", kWideFloats | kComplex, angle_grad),

@@ -1,0 +1,178 @@
+// Sums without NaN, counts, norms of whole tensors, and factors per channel.
+#include <cmath>
+#include <cstring>
+
+#include "plugins/paddle/kernels/common.h"
+
+namespace unihal::paddle {
+namespace {
+
+void sum_all(const Context& context, const View& x, const View& y) {
+  const View in = flat(x), out = y.reshaped({1});
+  const auto attributes = reduce_attributes(UHAL_REDUCE_SUM);
+  context.run(UHAL_OP_REDUCE, {&in}, {&out}, &attributes);
+}
+
+double extreme(const Context& context, const View& x, uhal_reduction which) {
+  const int64_t one[] = {1};
+  const Scratch found(context, x.dtype, one, 1);
+  const View in = flat(x);
+  const auto attributes = reduce_attributes(which);
+  context.run(UHAL_OP_REDUCE, {&in}, {&found}, &attributes);
+  return read_number(context, found);
+}
+
+void l1_norm(Context context, Input x, Output y) {
+  const View in = x.view(), out = context.allocate(y, in.dtype);
+  const Scratch absolute(context, in.dtype, in);
+  context.map(uhal_map_absolute, {&in}, {&absolute});
+  sum_all(context, absolute, out);
+}
+void l1_norm_grad(Context context, Input x, Input dy, Output dx) {
+  const View in = x.view(), gradient = dy.view().reshaped(nullptr, 0), out = context.allocate(dx, in.dtype);
+  const Scratch sign(context, in.dtype, in);
+  context.map(uhal_map_sign, {&in}, {&sign});
+  context.map(uhal_map_multiply, {&sign, &gradient}, {&out});
+}
+
+// updates added to y at the places `at`, of one axis
+void add_at(const Context& context, const View& at, const View& updates, const View& y) {
+  fill_zero(context, y);
+  auto attributes = index_attributes(0);
+  attributes.reduction = UHAL_REDUCE_SUM;
+  if (at.elements() > 0) context.run(UHAL_OP_SCATTER, {&at, &updates}, {&y}, &attributes);
+}
+
+// How often each number occurs, or the sum of its weights; the host waits for the largest.
+void bincount(Context context, Input x, OptionalInput weights, Scalar least, Output y) {
+  const View in = x.view();
+  if (least.integer() < 0) invalid(context, "minlength is " + std::to_string(least.integer()) + ", expected 0 or more");
+  int64_t dims[] = {least.integer()};
+  if (in.elements() > 0) {
+    if (extreme(context, in, UHAL_REDUCE_MINIMUM) < 0) invalid(context, "there is a negative number to be counted");
+    dims[0] = std::max(dims[0], static_cast<int64_t>(extreme(context, in, UHAL_REDUCE_MAXIMUM)) + 1);
+  }
+  const uhal_dtype dtype = !weights ? UHAL_INT64 : weights.uhal() == UHAL_FLOAT32 ? UHAL_FLOAT32 : UHAL_FLOAT64;
+  const View out = context.allocate(y, in.elements() == 0 && !weights ? in.dtype : dtype, dims, 1);
+  const Scratch updates(context, out.dtype, in);
+  if (weights) {
+    copy_or_cast(context, weights.view(), updates);
+  } else {
+    fill(context, updates, 1, 1);
+  }
+  const Scratch places(context, UHAL_INT64, in);
+  copy_or_cast(context, in, places);
+  add_at(context, places, updates, out);
+}
+
+// How many numbers, or how much weight, each of `bins` equal intervals has. Equal ends stand for the data's own.
+void histogram(Context context, Input x, OptionalInput weight, int64_t bins, float low, float high, bool density,
+               Output y) {
+  const View in = flat(x.view());
+  if (bins < 1) invalid(context, "bins is " + std::to_string(bins) + ", expected 1 or more");
+  double first = static_cast<double>(low), last = static_cast<double>(high);
+  if (first == last && in.elements() > 0) {
+    first = extreme(context, in, UHAL_REDUCE_MINIMUM);
+    last = extreme(context, in, UHAL_REDUCE_MAXIMUM);
+  }
+  if (first == last) {
+    first -= 1;
+    last += 1;
+  }
+  if (!std::isfinite(first) || !std::isfinite(last)) invalid(context, "the range of the bins is not finite");
+  if (last < first) invalid(context, "max is less than min");
+  const bool fractions = density || weight;
+  const View out = context.allocate(y, fractions ? UHAL_FLOAT32 : UHAL_INT64, &bins, 1);
+  const Scratch scaled(context, UHAL_FLOAT64, in), places(context, UHAL_INT64, in), updates(context, out.dtype, in);
+  const Scratch inside(context, UHAL_BOOL, in), below(context, UHAL_BOOL, in), limit(context, UHAL_FLOAT64, nullptr, 0);
+  const Scratch none(context, out.dtype, nullptr, 0);
+  copy_or_cast(context, in, scaled);
+  fill(context, limit, first, 0);
+  context.map(uhal_map_greater_equal, {&scaled, &limit}, {&inside});
+  fill(context, limit, last, 0);
+  context.map(uhal_map_less_equal, {&scaled, &limit}, {&below});
+  context.map(uhal_map_logical_and, {&inside, &below}, {&inside});
+  const double count = static_cast<double>(bins);
+  context.map(uhal_map_add_then_scale, {&scaled}, {&scaled}, {count / (last - first), -first});
+  context.map(uhal_map_clip, {&scaled}, {&scaled}, {0, count - 1});
+  copy_or_cast(context, scaled, places);
+  if (weight) {
+    copy_or_cast(context, flat(weight.view()), updates);
+  } else {
+    fill(context, updates, 1, 1);
+  }
+  fill_zero(context, none);
+  context.map(uhal_map_select, {&inside, &updates, &none}, {&updates});
+  add_at(context, places, updates, out);
+  if (!density) return;
+  const Scratch total(context, out.dtype, nullptr, 0);
+  sum_all(context, out, total);
+  context.map(uhal_map_scale, {&total}, {&total}, {(last - first) / count, 0});
+  context.map(uhal_map_divide, {&out, &total}, {&out});
+}
+
+// A factor of each channel, seen beside x.
+View per_channel(const View& factor, const View& x, Text layout) {
+  View result = factor;
+  if (std::strcmp(layout.value, "NHWC") == 0) return result;
+  while (result.rank < x.rank - 1) result = result.unsqueezed(result.rank);
+  return result;
+}
+
+void affine_channel(Context context, Input x, Input scale, Input bias, Text layout, Output y) {
+  const View in = x.view(), out = context.allocate(y, in.dtype);
+  const View a = per_channel(scale.view(), in, layout), b = per_channel(bias.view(), in, layout);
+  context.map(uhal_map_multiply_add, {&in, &a, &b}, {&out});
+}
+void affine_channel_grad(Context context, Input x, Input scale, Input, Input dy, Text layout, Output dx, Output dscale,
+                         Output dbias) {
+  const View in = x.view(), gradient = dy.view(), factor = per_channel(scale.view(), in, layout);
+  if (dbias) sum_to_shape(context, gradient, per_channel(context.allocate(dbias, in.dtype), in, layout));
+  if (dscale) {
+    const Scratch product(context, in.dtype, in);
+    context.map(uhal_map_multiply, {&in, &gradient}, {&product});
+    sum_to_shape(context, product, per_channel(context.allocate(dscale, in.dtype), in, layout));
+  }
+  if (!dx) return;
+  const View out = context.allocate(dx, in.dtype);
+  context.map(uhal_map_multiply, {&gradient, &factor}, {&out});
+}
+
+// Beams followed from the last step back to the first: ids and parents (steps, batch, beams).
+void gather_tree(Context context, Input ids, Input parents, Output y) {
+  const View in = ids.view(), from = parents.view(), out = context.allocate(y, in.dtype);
+  if (out.elements() == 0) return;
+  const int64_t steps = in.shape[0];
+  const auto step = [](const View& view, int64_t i) {
+    const View one = view.sliced(0, i, 1);
+    return one.reshaped({view.shape[1], view.shape[2]});
+  };
+  copy_or_cast(context, step(in, steps - 1), step(out, steps - 1));
+  const View last = step(from, steps - 1);
+  const Scratch beams(context, from.dtype, last), next(context, from.dtype, last);
+  copy_or_cast(context, last, beams);
+  const auto attributes = index_attributes(1);
+  for (int64_t i = steps - 2; i >= 0; --i) {
+    const View row = step(in, i), row_parents = step(from, i), target = step(out, i);
+    context.run(UHAL_OP_GATHER_ELEMENTS, {&row, &beams}, {&target}, &attributes);
+    context.run(UHAL_OP_GATHER_ELEMENTS, {&row_parents, &beams}, {&next}, &attributes);
+    copy_or_cast(context, next, beams);
+  }
+}
+
+}  // namespace
+
+KernelTable statistics_kernels() {
+  constexpr DtypeSet kCounted = kWideFloats | kInt32And64;
+  return {
+      UNIHAL_KERNEL("l1_norm", kFloats, l1_norm),
+      UNIHAL_KERNEL("l1_norm_grad", kFloats, l1_norm_grad),
+      UNIHAL_KERNEL("bincount", kCounted, bincount),
+      UNIHAL_KERNEL("histogram", kCounted, histogram),
+      UNIHAL_KERNEL("affine_channel", kWideFloats, affine_channel),
+      UNIHAL_KERNEL("affine_channel_grad", kWideFloats, affine_channel_grad),
+      UNIHAL_KERNEL("gather_tree", kInt32And64, gather_tree),
+  };
+}
+
+}  // namespace unihal::paddle
