@@ -25,5 +25,9 @@ bool fuse_adam_rate(Graph& graph, int root);
 bool fuse_momentum(Graph& graph, int root);
 // keras.ops.argmax and argmin: negative zeros made smaller than positive ones.
 bool fuse_negative_zero(Graph& graph, int root);
+// The update of a moving average: variable = variable * momentum + value * (1 - momentum).
+bool fuse_moving_average(Graph& graph, int root);
+// Batch, layer and RMS normalization with their gradients, from the node of 1 / deviation.
+bool fuse_norm(Graph& graph, int root);
 
 }  // namespace unihal::tensorflow

@@ -13,6 +13,16 @@ const std::set<std::string_view>& repeatable_ops() {
   return *ops;
 }
 
+// Ops that do nothing but compute, of which norms and their gradients are made.
+const std::set<std::string_view>& pure_ops() {
+  static const auto* ops = new std::set<std::string_view>{
+      "Add",       "AddV2",    "AddN",    "Sub",     "Mul",  "Neg",         "Square", "SquaredDifference",
+      "RealDiv",   "Rsqrt",    "Mean",    "Sum",     "Cast", "BroadcastTo", "Shape",  "ShapeN",
+      "RsqrtGrad", "GatherV2", "Reshape", "Squeeze", "Tile", "Prod",        "Const",  "BroadcastGradientArgs",
+  };
+  return *ops;
+}
+
 bool is_control_flow(std::string_view op) {
   return op == "Switch" || op == "Merge" || op == "Enter" || op == "Exit" || op == "NextIteration" ||
          op == "LoopCond" || op == "RefSwitch" || op == "RefMerge" || op == "RefEnter" || op == "RefExit" ||
@@ -56,6 +66,11 @@ void fuse(Graph& graph, std::string_view type) {
   // Keras reads the learning rate and the count of steps, and computes with them, once for each variable.
   if (fused) graph.merge_duplicates(candidates, repeatable_ops());
   fused |= rewrite(fuse_negative_zero);
+  if (rewrite(fuse_norm)) {
+    graph.prune(candidates, pure_ops());
+    fused = true;
+  }
+  fused |= rewrite(fuse_moving_average);
   if (fused) graph.remove_unused(candidates, {"Const", "ReadVariableOp"});
   // A constant that took the place of something computed waits for what that read. Where this is on the host, the wait
   // costs a copy, mostly of what whoever uses the constant gets anyway.

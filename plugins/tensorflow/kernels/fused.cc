@@ -74,6 +74,20 @@ class FusedMomentum : public Kernel {
   double momentum_, nesterov_;
 };
 
+// (variable, value, rate): variable += (value - variable) * rate
+class MovingAverage : public Kernel {
+ public:
+  using Kernel::Kernel;
+  Merging merging() const override { return Merging::kSameShape; }
+  void compute(Context& context) const override {
+    LockedVariables variables(context, {0});
+    const View variable = variables.writable(0);
+    const View value = context.input(1);
+    const View rate = context.input(2);
+    context.map(uhal_map_linear_interpolation, {&variable, &value, &rate}, {&variable});
+  }
+};
+
 class ReplaceNegativeZero : public Kernel {
  public:
   explicit ReplaceNegativeZero(Construction& construction)
@@ -97,6 +111,7 @@ void register_fused(Registrar& registrar) {
   registrar.add_own<FusedAdam>("UnihalAdam", types, {"variable", "first", "second"});
   registrar.add_own<FusedAdamRate>("UnihalAdamRate", types);
   registrar.add_own<FusedMomentum>("UnihalMomentum", types, {"variable", "velocity"});
+  registrar.add_own<MovingAverage>("UnihalMovingAverage", types, {"variable"});
   registrar.add_own<ReplaceNegativeZero>("UnihalReplaceNegativeZero", types);
 }
 
