@@ -9,13 +9,18 @@ from typing import Any
 from tensorflow.python.eager import context
 
 
-def fused_ops(run: Callable[[], Any]) -> tuple[Any, Counter[str]]:
-    """What a call returns, and the ops of ours in the graphs that TensorFlow optimized for it."""
+def graph_ops(run: Callable[[], Any]) -> tuple[Any, Counter[str]]:
+    """What a call returns, and the ops of the graphs that TensorFlow optimized for it."""
     context.context().enable_graph_collection()
     try:
         result = run()
         graphs = context.context().export_run_metadata().function_graphs
     finally:
         context.context().disable_graph_collection()
-    ops = [node.op for graph in graphs for node in graph.post_optimization_graph.node]
-    return result, Counter(op for op in ops if op.startswith("Unihal"))
+    return result, Counter(node.op for graph in graphs for node in graph.post_optimization_graph.node)
+
+
+def fused_ops(run: Callable[[], Any]) -> tuple[Any, Counter[str]]:
+    """What a call returns, and the ops of ours in its graphs."""
+    result, ops = graph_ops(run)
+    return result, Counter({op: count for op, count in ops.items() if op.startswith("Unihal")})

@@ -28,14 +28,16 @@ Algebra::Algebra(const Graph& graph, Edge x, int rank) : graph_(graph), x_(x), r
   atom("row count", Extent::kScalar);
 }
 
-void Algebra::set_gradient(Edge gradient) {
+void Algebra::set_gradient(Edge gradient, int rank) {
   gradient_ = gradient;
+  rank_ = rank;
+  counts_.clear();
   values_.clear();
 }
 
 int Algebra::atom(const std::string& key, Extent extent, Edge edge) {
   const auto [found, is_new] = by_key_.emplace(key, static_cast<int>(atoms_.size()));
-  if (is_new) atoms_.push_back({key, extent, edge});
+  if (is_new) atoms_.push_back({key, extent, edge, {}});
   return found->second;
 }
 
@@ -74,12 +76,22 @@ Polynomial Algebra::sum(const Polynomial& polynomial, Extent result) {
       total.add(before * inside, factor);
       continue;
     }
-    Polynomial text;
-    text.add(inside, 1);
-    const int sum = atom((result == Extent::kColumn ? "column of " : "row of ") + text.text(), result);
+    Polynomial of;
+    of.add(inside, 1);
+    const int sum = atom((result == Extent::kColumn ? "column of " : "row of ") + of.text(), result);
+    atoms_[static_cast<size_t>(sum)].of = of;
     total.add(before * Monomial{{sum, 1}}, factor);
   }
   return total;
+}
+
+bool Algebra::depends(const Polynomial& polynomial, int atom) const {
+  const auto& terms = polynomial.terms();
+  return std::any_of(terms.begin(), terms.end(), [&](const auto& term) {
+    return std::any_of(term.first.begin(), term.first.end(), [&](const auto& entry) {
+      return entry.first == atom || depends(atoms_[static_cast<size_t>(entry.first)].of, atom);
+    });
+  });
 }
 
 bool Algebra::equal(const Polynomial& a, const Polynomial& b) const {
@@ -129,14 +141,8 @@ std::optional<Extent> Algebra::reduction(const Edge& axes, bool* is_partial) {
   const auto count = static_cast<int>(numbers.size());
   bool leading = count > 0;
   for (int i = 0; i < count; ++i) leading &= numbers[static_cast<size_t>(i)] == i;
-  if (leading) {
-    if (rank_ == 0) rank_ = count + 1;
-    if (rank_ == count + 1) return Extent::kColumn;
-  }
-  if (count == 1 && numbers[0] > 0) {
-    if (rank_ == 0) rank_ = static_cast<int>(numbers[0]) + 1;
-    if (rank_ == numbers[0] + 1) return Extent::kRow;
-  }
+  if (leading && rank_ == count + 1) return Extent::kColumn;
+  if (count == 1 && numbers[0] > 0 && rank_ == numbers[0] + 1) return Extent::kRow;
   if (is_partial != nullptr && count > 0 && numbers.front() >= 0 && numbers.back() < rank_ - 1) {
     *is_partial = true;
     return Extent::kColumn;

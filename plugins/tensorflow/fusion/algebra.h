@@ -36,8 +36,8 @@ class Algebra {
   // `x` has `rank` axes; 0 if that is not known, and then only sums over an axis of -1 are understood.
   Algebra(const Graph& graph, Edge x, int rank);
 
-  // The tensor that stands for the incoming gradient, of x's shape.
-  void set_gradient(Edge gradient);
+  // The tensor that stands for the incoming gradient, of x's shape, and the rank of both.
+  void set_gradient(Edge gradient, int rank);
 
   // The value of an edge; none if it is not understood.
   const std::optional<Value>& value(const Edge& edge);
@@ -58,11 +58,11 @@ class Algebra {
   Edge edge_of(int atom) const { return atoms_[static_cast<size_t>(atom)].edge; }
   Extent extent_of(int atom) const { return atoms_[static_cast<size_t>(atom)].extent; }
 
+  // Whether an atom is a factor of a term, or of what a sum in it is of.
+  bool depends(const Polynomial& polynomial, int atom) const;
+
   // Equality, with what constants of the graph say of counts.
   bool equal(const Polynomial& a, const Polynomial& b) const;
-
-  // The rank that was given, or that sums over the last axis by its number proved.
-  int rank() const { return rank_; }
 
  private:
   enum { kX = 0, kGradient = 1, kColumnCount = 2, kRowCount = 3 };
@@ -70,6 +70,7 @@ class Algebra {
     std::string key;
     Extent extent;
     Edge edge;
+    Polynomial of;  // of a sum: of what
   };
 
   int atom(const std::string& key, Extent extent, Edge edge = {-1, 0});

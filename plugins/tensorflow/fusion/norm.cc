@@ -40,7 +40,7 @@ class Norm {
   void find_result();
   bool is_result(const Polynomial& polynomial, int parameters, Edge* scale, Edge* offset, Edge* mean) const;
   bool find_gradient();
-  bool match_gradient(const Edge& gradient);
+  bool match_gradient(const Edge& gradient, int rank);
   bool is_worthwhile();
   void write();
   void write_sum(int node, const Edge& first, const std::vector<Edge>& others);
@@ -193,10 +193,7 @@ void Norm::collect(const Edge& edge, bool is_root, int atom, bool* takes_offset,
   const std::optional<Value> value = algebra_->value(edge);
   if (value && !value->is_unproved) {
     const auto& all = value->polynomial.terms();
-    const bool has_atom = std::any_of(all.begin(), all.end(), [atom](const auto& term) {
-      return std::any_of(term.first.begin(), term.first.end(),
-                         [atom](const auto& entry) { return entry.first == atom; });
-    });
+    const bool has_atom = algebra_->depends(value->polynomial, atom);
     const bool is_offset = *takes_offset && all.size() == 1 && all.begin()->second == 1 &&
                            all.begin()->first.size() == 1 && is_parameter(all.begin()->first.front());
     if (has_atom || is_offset) {
@@ -332,12 +329,19 @@ bool Norm::find_gradient() {
       }
     }
   }
-  return std::any_of(found.begin(), found.end(), [this](const Edge& edge) { return match_gradient(edge); });
+  // Constants of a gradient count axes from the front. A wrong rank understands none of its sums.
+  const std::vector<int> ranks = extent_ == Extent::kRow ? std::vector<int>{3, 2, 4, 5} : std::vector<int>{rank_};
+  for (int rank : ranks) {
+    for (const Edge& edge : found) {
+      if (match_gradient(edge, rank)) return true;
+    }
+  }
+  return false;
 }
 
-bool Norm::match_gradient(const Edge& gradient) {
+bool Norm::match_gradient(const Edge& gradient, int rank) {
   Algebra& algebra = *algebra_;
-  algebra.set_gradient(gradient);
+  algebra.set_gradient(gradient, rank);
   x_gradient_ = -1;
   x_gradient_others_.clear();
   scale_gradients_.clear();
@@ -403,8 +407,9 @@ bool Norm::match_gradient(const Edge& gradient) {
   const bool found = has_parameters && (x_gradient_ >= 0 || !scale_gradients_.empty());
   if (found) {
     gradient_ = gradient;
+    rank_ = rank;
   } else {
-    algebra.set_gradient(kNoEdge);
+    algebra.set_gradient(kNoEdge, rank_);
     x_gradient_ = -1;
     scale_gradients_.clear();
     offset_gradients_.clear();
@@ -460,10 +465,10 @@ void Norm::write() {
   attributes.set_type("T", TF_FLOAT);
   attributes.set_float("epsilon", epsilon_);
   attributes.set_bool("has_scale", scale_.node >= 0);
-  if (kind_ == Kind::kBatch) attributes.set_integer("rank", rank_);
 
   Graph::Attributes forward = attributes;
   forward.set_integer("count", static_cast<int64_t>(parameters.size()));
+  if (kind_ == Kind::kBatch) forward.set_integer("rank", rank_);
   std::vector<Edge> inputs{x_};
   if (kind_ == Kind::kBatchInference) inputs.insert(inputs.end(), {mean_edge_, variance_edge_});
   inputs.insert(inputs.end(), parameters.begin(), parameters.end());
@@ -501,6 +506,7 @@ void Norm::write() {
     if (scale_.node >= 0) operands.push_back(scale_);
     Graph::Attributes backward = attributes;
     backward.set_integer("count", scale_.node >= 0 ? 1 : 0);
+    backward.set_integer("rank", rank_);
     const int named = x_gradient_ >= 0 ? x_gradient_ : scale_gradients_.front().first;
     const std::string gradient_name = std::string(graph_[named].name) + "/unihal";
     const int dx = graph_.add(gradient_name, kGradients[kind], graph_[named].device, operands, backward);

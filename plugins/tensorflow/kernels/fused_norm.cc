@@ -57,7 +57,7 @@ class FusedNorm : public Kernel {
 
   uhal_norm_attributes attributes_;
   bool has_scale_;
-  int rank_ = 0;  // how many axes x must have at least: all but the last of these are summed over
+  int rank_ = 0;  // of x, as the graph's constants have it; 0: any
 };
 
 Shape last_axes(const View& x, int first) { return Shape(x.shape + first, x.shape + x.rank); }
@@ -172,8 +172,10 @@ class FusedRowNormBase : public FusedNorm {
 
  protected:
   bool check_rank(Context& context, const View& x) const {
-    if (context.ok() && x.rank == 0)
-      context.fail_invalid("Invalid reduction dimension (-1 for input with 0 dimension(s))");
+    if (context.ok() && (x.rank == 0 || (rank_ != 0 && x.rank != rank_))) {
+      context.fail_invalid("Invalid reduction dimension: x has shape " + to_text(x) + ", and its last axis of " +
+                           (rank_ == 0 ? "any number" : std::to_string(rank_)) + " is normalized");
+    }
     return context.ok();
   }
   View statistic(Context& context, int output, const View& x) const {
