@@ -290,9 +290,8 @@ std::optional<Value> Algebra::compute(const Edge& edge) {
   if (op == "Identity" || op == "StopGradient") return a;
   if (op == "Neg") return Value{a->polynomial * Polynomial(-1), a->extent, a->is_vector};
   if (op == "Square") return Value{a->polynomial * a->polynomial, a->extent, a->is_vector};
-  if (op == "Rsqrt") {
-    const int root = atom("rsqrt of " + a->polynomial.text(), a->extent);
-    return Value{Polynomial::atom(root), a->extent, a->is_vector};
+  if (op == "Rsqrt" || op == "Erf" || op == "Erfc" || op == "Exp" || op == "Tanh") {
+    return Value{function(op, a->polynomial, a->extent), a->extent, a->is_vector};
   }
   if (op == "AddN") {
     Value total = *a;
@@ -323,6 +322,16 @@ std::optional<Value> Algebra::compute(const Edge& edge) {
     Polynomial inverse;
     if (!b->polynomial.reciprocal(&inverse)) return std::nullopt;
     result.polynomial = a->polynomial * inverse;
+  } else if (op == "TanhGrad") {  // (y, dy)
+    result.polynomial = b->polynomial * (Polynomial(1) - a->polynomial * a->polynomial);
+  } else if (op == "Pow") {
+    const Polynomial& p = b->polynomial;
+    const bool is_cube = p.equals(Polynomial(3));
+    if (!is_cube && !p.equals(Polynomial(2))) return std::nullopt;
+    result.polynomial = a->polynomial * a->polynomial;
+    if (is_cube) result.polynomial = result.polynomial * a->polynomial;
+    result.extent = a->extent;
+    result.is_vector = a->is_vector;
   } else if (op == "RsqrtGrad") {  // (y, dy)
     result.polynomial = Polynomial(-0.5) * b->polynomial * a->polynomial * a->polynomial * a->polynomial;
   } else {

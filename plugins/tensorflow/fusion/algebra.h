@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -57,6 +58,11 @@ class Algebra {
   // The edge of an atom that is one: a variable's value, of a column or a scalar. Else of node -1.
   Edge edge_of(int atom) const { return atoms_[static_cast<size_t>(atom)].edge; }
   Extent extent_of(int atom) const { return atoms_[static_cast<size_t>(atom)].extent; }
+
+  // The atom of a function ("Rsqrt") of a polynomial.
+  Polynomial function(std::string_view name, const Polynomial& of, Extent extent) {
+    return Polynomial::atom(atom(std::string(name) + " of " + of.text(), extent));
+  }
 
   // Whether an atom is a factor of a term, or of what a sum in it is of.
   bool depends(const Polynomial& polynomial, int atom) const;

@@ -9,8 +9,7 @@
 #include <set>
 
 #include "plugins/tensorflow/fusion.h"
-#include "plugins/tensorflow/fusion/algebra.h"
-#include "plugins/tensorflow/fusion/pattern.h"
+#include "plugins/tensorflow/fusion/search.h"
 
 namespace unihal::tensorflow {
 namespace {
@@ -19,17 +18,9 @@ using Edge = Graph::Edge;
 
 enum class Kind { kBatch, kBatchInference, kLayer, kRms };
 
-constexpr Edge kNoEdge = {-1, 0};
-
-// What is understood of a sum, and its other terms.
-struct Terms {
-  Polynomial understood;
-  std::vector<Edge> others;
-};
-
-class Norm {
+class Norm : private AlgebraSearch {
  public:
-  Norm(Graph& graph, int root) : graph_(graph), rsqrt_(root) {}
+  Norm(Graph& graph, int root) : AlgebraSearch(graph), rsqrt_(root) {}
 
   bool fuse();
 
@@ -43,29 +34,11 @@ class Norm {
   bool match_gradient(const Edge& gradient, int rank);
   bool is_worthwhile();
   void write();
-  void write_sum(int node, const Edge& first, const std::vector<Edge>& others);
 
-  void collect(const Edge& edge, bool is_root, int atom, bool* takes_offset, Terms* terms);
-  bool terms_of(int node, const Polynomial& atom, bool takes_offset, Terms* terms);
-  bool is_parameter(const std::pair<int, int>& entry) const;
-  static int number_of(const Polynomial& atom);
-  bool is_float(int node) const { return graph_.main_type(node) == TF_FLOAT; }
-  Edge input(int node, int index) const {
-    const std::vector<Edge>& inputs = graph_[node].inputs;
-    if (static_cast<size_t>(index) >= inputs.size()) return kNoEdge;
-    const Edge edge = inputs[static_cast<size_t>(index)];
-    return edge.port == Graph::kControl ? kNoEdge : edge;
-  }
-  std::vector<int> readers(const Edge& edge) const;
-  Polynomial one() const { return Polynomial(1); }
-
-  Graph& graph_;
   int rsqrt_;
   Kind kind_ = Kind::kBatch;
-  Edge x_ = kNoEdge;
   int rank_ = 0;
   float epsilon_ = 0;
-  std::optional<Algebra> algebra_;
   Extent extent_ = Extent::kColumn;  // of the statistics
   Polynomial inverse_;               // 1 / standard deviation
   Polynomial mean_;
@@ -81,15 +54,6 @@ class Norm {
   std::vector<std::pair<int, Edge>> scale_gradients_;  // nodes, and what the gradient is multiplied by in them
   std::vector<int> offset_gradients_;
 };
-
-std::vector<int> Norm::readers(const Edge& edge) const {
-  std::set<int> found;
-  for (int consumer : graph_[edge.node].consumers) {
-    const std::vector<Edge>& inputs = graph_[consumer].inputs;
-    if (std::find(inputs.begin(), inputs.end(), edge) != inputs.end()) found.insert(consumer);
-  }
-  return {found.begin(), found.end()};
-}
 
 // From rsqrt(variance + epsilon) to x, over the variance's mean.
 bool Norm::find_operand() {
@@ -178,51 +142,10 @@ bool Norm::match_statistics() {
   return extent_ == Extent::kRow && algebra_->equal(variance->polynomial, squares);
 }
 
-// Adds the terms of a sum: those that the atom is a factor in are understood, and so is one parameter by itself if that
-// may be an offset. Inner sums that nothing else reads are opened.
-void Norm::collect(const Edge& edge, bool is_root, int atom, bool* takes_offset, Terms* terms) {
-  const int node = edge.node;
-  const std::string_view op = graph_[node].op;
-  const bool is_sum = (op == "AddV2" || op == "Add" || op == "AddN") && edge.port == 0 && is_float(node);
-  if (is_sum && (is_root || (graph_[node].consumers.size() == 1 && !graph_.is_exposed(node)))) {
-    for (const Edge& next : graph_[node].inputs) {
-      if (next.port != Graph::kControl) collect(next, false, atom, takes_offset, terms);
-    }
-    return;
-  }
-  const std::optional<Value> value = algebra_->value(edge);
-  if (value && !value->is_unproved) {
-    const auto& all = value->polynomial.terms();
-    const bool has_atom = algebra_->depends(value->polynomial, atom);
-    const bool is_offset = *takes_offset && all.size() == 1 && all.begin()->second == 1 &&
-                           all.begin()->first.size() == 1 && is_parameter(all.begin()->first.front());
-    if (has_atom || is_offset) {
-      if (!has_atom) *takes_offset = false;
-      terms->understood = terms->understood + value->polynomial;
-      return;
-    }
-  }
-  terms->others.push_back(edge);
-}
-
-bool Norm::terms_of(int node, const Polynomial& atom, bool takes_offset, Terms* terms) {
-  *terms = Terms();
-  if (!is_float(node) || graph_.is_exposed(node)) return false;
-  collect({node, 0}, true, number_of(atom), &takes_offset, terms);
-  return terms->others != std::vector<Edge>{{node, 0}};
-}
-
-int Norm::number_of(const Polynomial& atom) { return atom.terms().begin()->first.front().first; }
-
-bool Norm::is_parameter(const std::pair<int, int>& entry) const {
-  return entry.second == 1 && algebra_->edge_of(entry.first).node >= 0 &&
-         algebra_->extent_of(entry.first) == Extent::kColumn;
-}
-
 // Whether a polynomial is that of y, with this many parameters.
 bool Norm::is_result(const Polynomial& polynomial, int parameters, Edge* scale, Edge* offset, Edge* mean) const {
   const int inverse = number_of(inverse_);
-  Polynomial scale_value = one(), offset_value, mean_value = mean_;
+  Polynomial scale_value = Polynomial(1), offset_value, mean_value = mean_;
   *scale = *offset = *mean = kNoEdge;
   const int x = number_of(algebra_->x());
   for (const auto& [monomial, factor] : polynomial.terms()) {
@@ -290,45 +213,15 @@ void Norm::find_result() {
       for (int reader : readers({node, 0})) waiting.push_back(reader);
     }
   }
-  scale_value_ = one();
+  scale_value_ = Polynomial(1);
   if (scale_.node >= 0) scale_value_ = algebra_->value(scale_)->polynomial;
 }
 
 // The gradient of y is what TensorFlow multiplies by y's derivative.
 bool Norm::find_gradient() {
-  const Polynomial slope = inverse_ * scale_value_;
   std::vector<Edge> sources{{rsqrt_, 0}};
   if (scale_.node >= 0) sources.push_back(scale_);
-  std::set<int> seen;
-  std::vector<Edge> found;
-  while (!sources.empty() && seen.size() < 64) {
-    const Edge source = sources.back();
-    sources.pop_back();
-    for (int node : readers(source)) {
-      if (!seen.insert(node).second || !is_float(node)) continue;
-      if (algebra_->value({node, 0})) {
-        sources.push_back({node, 0});
-        continue;
-      }
-      if (graph_[node].op != "Mul") continue;
-      for (int side = 0; side < 2; ++side) {
-        const std::optional<Value> factor = algebra_->value(input(node, side));
-        Edge other = input(node, 1 - side);
-        if (!factor || other.node < 0) continue;
-        const Polynomial& p = factor->polynomial;
-        if (!p.equals(slope) && !p.equals(inverse_) && !p.equals(scale_value_)) continue;
-        // A gradient that is given the shape that it has.
-        while (graph_[other.node].op == "Reshape" && input(other.node, 1).node >= 0) {
-          const int shape = input(other.node, 1).node;
-          if (graph_[shape].op != "Shape") break;
-          const std::optional<Value> shaped = algebra_->value(input(shape, 0));
-          if (!shaped || shaped->extent != Extent::kFull) break;
-          other = input(other.node, 0);
-        }
-        if (std::find(found.begin(), found.end(), other) == found.end()) found.push_back(other);
-      }
-    }
-  }
+  const std::vector<Edge> found = gradient_candidates(sources, {inverse_ * scale_value_, inverse_, scale_value_});
   // Constants of a gradient count axes from the front. A wrong rank understands none of its sums.
   const std::vector<int> ranks = extent_ == Extent::kRow ? std::vector<int>{3, 2, 4, 5} : std::vector<int>{rank_};
   for (int rank : ranks) {
@@ -442,19 +335,6 @@ bool Norm::is_worthwhile() {
     }
   }
   return true;
-}
-
-// Makes a node the sum of an edge and others.
-void Norm::write_sum(int node, const Edge& first, const std::vector<Edge>& others) {
-  if (others.empty()) return graph_.redirect_data({node, 0}, first);
-  Graph::Attributes attributes;
-  attributes.set_type("T", TF_FLOAT);
-  Edge sum = first;
-  for (size_t i = 0; i + 1 < others.size(); ++i) {
-    const std::string name = std::string(graph_[node].name) + "/unihal_sum";
-    sum = {graph_.add(name, "AddV2", graph_[node].device, {sum, others[i]}, attributes), 0};
-  }
-  graph_.rewrite(node, "AddV2", {sum, others.back()}, attributes);
 }
 
 void Norm::write() {

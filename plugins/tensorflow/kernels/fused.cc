@@ -88,6 +88,32 @@ class MovingAverage : public Kernel {
   }
 };
 
+// (x) -> (y), or (x, gradient) -> (x_gradient)
+class FusedGelu : public Kernel {
+ public:
+  explicit FusedGelu(Construction& construction)
+      : Kernel(construction), approximate_(construction.boolean("approximate")) {}
+  Merging merging() const override { return Merging::kSameShape; }
+  void compute(Context& context) const override {
+    const View x = context.input(0);
+    if (context.input_count() == 1) {
+      const View y = context.output_like(0, x);
+      context.map(approximate_ ? uhal_map_gelu_tanh : uhal_map_gelu_erf, {&x}, {&y});
+      return;
+    }
+    const View gradient = context.input(1);
+    if (context.ok() && shape_of(gradient) != shape_of(x)) {
+      return context.fail_invalid("Incompatible shapes: " + to_text(x) + " vs. " + to_text(gradient));
+    }
+    const View x_gradient = context.output_like(0, x);
+    context.map(approximate_ ? uhal_map_gelu_tanh_backward : uhal_map_gelu_erf_backward, {&x, &gradient},
+                {&x_gradient});
+  }
+
+ private:
+  bool approximate_;
+};
+
 class ReplaceNegativeZero : public Kernel {
  public:
   explicit ReplaceNegativeZero(Construction& construction)
@@ -111,6 +137,8 @@ void register_fused(Registrar& registrar) {
   registrar.add_own<FusedAdam>("UnihalAdam", types, {"variable", "first", "second"});
   registrar.add_own<FusedAdamRate>("UnihalAdamRate", types);
   registrar.add_own<FusedMomentum>("UnihalMomentum", types, {"variable", "velocity"});
+  registrar.add_own<FusedGelu>("UnihalGelu", types);
+  registrar.add_own<FusedGelu>("UnihalGeluGrad", types);
   registrar.add_own<MovingAverage>("UnihalMovingAverage", types, {"variable"});
   registrar.add_own<ReplaceNegativeZero>("UnihalReplaceNegativeZero", types);
 }
