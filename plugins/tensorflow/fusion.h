@@ -32,6 +32,10 @@ bool fuse_adam(Graph& graph, int root);
 bool fuse_adam_rate(Graph& graph, int root);
 // The step of keras.optimizers.SGD with momentum, for one variable.
 bool fuse_momentum(Graph& graph, int root);
+// The step of keras.optimizers.SGD without momentum, and decay of weights, for one variable.
+bool fuse_scaled_update(Graph& graph, int root);
+// The gradient of a softmax.
+bool fuse_softmax_gradient(Graph& graph, int root);
 // keras.ops.argmax and argmin: negative zeros made smaller than positive ones.
 bool fuse_negative_zero(Graph& graph, int root);
 // The update of a moving average: variable = variable * momentum + value * (1 - momentum).

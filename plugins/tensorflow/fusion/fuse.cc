@@ -62,13 +62,12 @@ struct Name {
   unsigned bit;
 };
 
-constexpr unsigned kOptimizer = 1, kNorm = 2, kGelu = 4, kMovingAverage = 8, kNegativeZero = 16, kAllFusions = 31;
+constexpr unsigned kOptimizer = 1, kNorm = 2, kGelu = 4, kMovingAverage = 8, kNegativeZero = 16, kSoftmax = 32,
+                   kAllFusions = 63;
 
-constexpr Name kNames[] = {{"optimizer", kOptimizer},
-                           {"norm", kNorm},
-                           {"gelu", kGelu},
-                           {"moving_average", kMovingAverage},
-                           {"negative_zero", kNegativeZero}};
+constexpr Name kNames[] = {
+    {"optimizer", kOptimizer},        {"norm", kNorm},      {"gelu", kGelu}, {"moving_average", kMovingAverage},
+    {"negative_zero", kNegativeZero}, {"softmax", kSoftmax}};
 
 }  // namespace
 
@@ -112,6 +111,9 @@ void fuse(Graph& graph, std::string_view type, unsigned fusions) {
   found |= rewrite(kGelu, fuse_gelu);
   if (found) graph.prune(candidates, pure_ops());
   fused |= found;
+  fused |= rewrite(kSoftmax, fuse_softmax_gradient);
+  // After the norms, which must see the products of a gradient and a learning rate.
+  fused |= rewrite(kOptimizer, fuse_scaled_update);
   fused |= rewrite(kMovingAverage, fuse_moving_average);
   fused |= rewrite(kNegativeZero, fuse_negative_zero);
   if (fused) graph.remove_unused(candidates, {"Const", "ReadVariableOp"});

@@ -72,6 +72,8 @@ const Definition kDefinitions[] = {
      {"x_gradient: T"},
      {"T: {float}", "approximate: bool"},
      infer_first_input},
+    {"UnihalSoftmaxGrad", {"y: T", "gradient: T"}, {"x_gradient: T"}, {"T: {float}", "axis: int"}, infer_first_input},
+    {"UnihalScaledUpdate", {"variable: resource", "value: T", "rate: T"}, {}, {"T: {float}"}, infer_nothing},
     {"UnihalMovingAverage", {"variable: resource", "value: T", "rate: T"}, {}, {"T: {float}"}, infer_nothing},
     {"UnihalAdam",
      {"variable: resource", "first: resource", "second: resource", "rate: T", "gradient: T"},
