@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "plugins/tensorflow/fallback.h"
+#include "plugins/tensorflow/fusion.h"
 #include "plugins/tensorflow/graph_pass.h"
 #include "plugins/tensorflow/interpreter_hook.h"
 #include "plugins/tensorflow/profiler.h"
@@ -76,8 +77,8 @@ bool usable(const char* type, const std::string& device_type, const SE_PlatformR
     return false;
   }
   const char* fusion = std::getenv("UNIHAL_TENSORFLOW_FUSION");
-  if (fusion != nullptr && *fusion != '\0' && std::string(fusion) != "0" && std::string(fusion) != "1") {
-    say(type, "UNIHAL_TENSORFLOW_FUSION is '" + std::string(fusion) + "'; expected 0 or 1");
+  if (unsigned fusions = 0; fusion != nullptr && !parse_fusions(fusion, &fusions)) {
+    say(type, "UNIHAL_TENSORFLOW_FUSION is '" + std::string(fusion) + "'; expected 0, 1, or some of " + fusion_names());
     return false;
   }
   // Without the shim TensorFlow's own kernels would update variables through the device pointer, on the host.

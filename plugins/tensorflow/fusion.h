@@ -5,6 +5,9 @@
 // runs in between) is left as it is. docs/tensorflow.md lists the patterns.
 #pragma once
 
+#include <string>
+#include <string_view>
+
 #include "plugins/tensorflow/graph.h"
 
 namespace unihal::tensorflow {
@@ -12,8 +15,14 @@ namespace unihal::tensorflow {
 // Tells TensorFlow of the ops that fusions use. Call it before the first graph is optimized; further calls do nothing.
 void register_fused_ops();
 
-// Fuses what is placed on devices of this type ("RDNA").
-void fuse(Graph& graph, std::string_view type);
+// The fusions that a value of UNIHAL_TENSORFLOW_FUSION asks for, a bit each: "0" for none, "1" or "" for all, or names
+// with commas between them. False if it makes no sense.
+bool parse_fusions(std::string_view value, unsigned* fusions);
+// The names, with commas between them.
+std::string fusion_names();
+
+// Fuses what is placed on devices of this type ("RDNA"), as far as the bits of `fusions` ask for it.
+void fuse(Graph& graph, std::string_view type, unsigned fusions);
 
 // -- the fusions: each looks whether `root` ends its pattern, and rewrites the graph if so --------------------------
 
@@ -23,7 +32,17 @@ bool fuse_adam(Graph& graph, int root);
 bool fuse_adam_rate(Graph& graph, int root);
 // The step of keras.optimizers.SGD with momentum, for one variable.
 bool fuse_momentum(Graph& graph, int root);
+// The step of keras.optimizers.SGD without momentum, and decay of weights, for one variable.
+bool fuse_scaled_update(Graph& graph, int root);
+// The gradient of a softmax.
+bool fuse_softmax_gradient(Graph& graph, int root);
 // keras.ops.argmax and argmin: negative zeros made smaller than positive ones.
 bool fuse_negative_zero(Graph& graph, int root);
+// The update of a moving average: variable = variable * momentum + value * (1 - momentum).
+bool fuse_moving_average(Graph& graph, int root);
+// GELU and its gradient, from the node of erf, erfc or tanh.
+bool fuse_gelu(Graph& graph, int root);
+// Batch, layer and RMS normalization with their gradients, from the node of 1 / deviation.
+bool fuse_norm(Graph& graph, int root);
 
 }  // namespace unihal::tensorflow

@@ -15,7 +15,9 @@ namespace {
 enum { kGraphNode = 1 };
 enum { kNodeName = 1, kNodeOp = 2, kNodeInput = 3, kNodeDevice = 4, kNodeAttribute = 5 };
 enum { kEntryKey = 1, kEntryValue = 2 };
-enum { kValueFloat = 4, kValueBool = 5, kValueType = 6, kValueTensor = 8 };
+enum { kValueList = 1, kValueInteger = 3, kValueFloat = 4, kValueBool = 5, kValueType = 6, kValueTensor = 8 };
+enum { kListIntegers = 3 };
+enum { kShapeDimension = 2, kDimensionSize = 1 };
 enum { kTensorType = 1, kTensorShape = 2, kTensorContent = 4, kTensorFloats = 5, kTensorIntegers = 7 };
 
 struct Entry {
@@ -184,6 +186,90 @@ bool Graph::scalar_constant(int node, int32_t* value) const {
   return true;
 }
 
+namespace {
+
+void append_varints(std::string_view packed, std::vector<int64_t>* values) {
+  while (!packed.empty()) {
+    values->push_back(static_cast<int64_t>(read_varint(packed)));
+    size_t size = 1;
+    while (size < packed.size() && (static_cast<uint8_t>(packed[size - 1]) & 128) != 0) ++size;
+    packed.remove_prefix(size);
+  }
+}
+
+}  // namespace
+
+bool Graph::vector_constant(int node, std::vector<int64_t>* values) const {
+  values->clear();
+  if ((*this)[node].op != "Const" || is_exposed(node)) return false;
+  std::string_view tensor;
+  ProtobufReader fields(attribute(node, "value"));
+  while (fields.next()) {
+    if (fields.number() == kValueTensor) tensor = fields.bytes();
+  }
+  bool fits = false;
+  int64_t length = -1;
+  int rank = 0;
+  ProtobufReader parts(tensor);
+  while (parts.next()) {
+    if (parts.number() == kTensorType) fits = static_cast<TF_DataType>(parts.value()) == TF_INT32;
+    if (parts.number() == kTensorShape) {
+      ProtobufReader dimensions(parts.bytes());
+      while (dimensions.next()) {
+        if (dimensions.number() != kShapeDimension) continue;
+        ++rank;
+        length = 0;
+        ProtobufReader sizes(dimensions.bytes());
+        while (sizes.next()) {
+          if (sizes.number() == kDimensionSize) length = static_cast<int64_t>(sizes.value());
+        }
+      }
+    }
+    if (parts.number() == kTensorContent) {
+      for (size_t at = 0; at + sizeof(int32_t) <= parts.bytes().size(); at += sizeof(int32_t)) {
+        int32_t value;
+        std::memcpy(&value, parts.bytes().data() + at, sizeof value);
+        values->push_back(value);
+      }
+    }
+    if (parts.number() == kTensorIntegers && !parts.bytes().empty()) append_varints(parts.bytes(), values);
+    if (parts.number() == kTensorIntegers && parts.bytes().empty()) {
+      values->push_back(static_cast<int64_t>(parts.value()));
+    }
+  }
+  if (!fits || rank != 1 || length < 0 || length > 64) return false;
+  // What is left out repeats the last value, or is zero.
+  values->resize(static_cast<size_t>(length), values->empty() ? 0 : values->back());
+  return true;
+}
+
+bool Graph::flag(int node, std::string_view name) const {
+  bool value = false;
+  ProtobufReader fields(attribute(node, name));
+  while (fields.next()) {
+    if (fields.number() == kValueBool) value = fields.value() != 0;
+  }
+  return value;
+}
+
+std::vector<int64_t> Graph::integers(int node, std::string_view name) const {
+  std::vector<int64_t> values;
+  ProtobufReader fields(attribute(node, name));
+  while (fields.next()) {
+    if (fields.number() != kValueList) continue;
+    ProtobufReader entries(fields.bytes());
+    while (entries.next()) {
+      if (entries.number() != kListIntegers) continue;
+      if (entries.bytes().empty()) {
+        values.push_back(static_cast<int64_t>(entries.value()));
+      } else {
+        append_varints(entries.bytes(), &values);
+      }
+    }
+  }
+  return values;
+}
+
 void Graph::Attributes::set(std::string_view name, std::string_view value) {
   std::string entry;
   append_bytes(&entry, kEntryKey, name);
@@ -206,6 +292,12 @@ void Graph::Attributes::set_float(std::string_view name, float value) {
 void Graph::Attributes::set_bool(std::string_view name, bool value) {
   std::string encoded;
   append_integer(&encoded, kValueBool, value ? 1 : 0);
+  set(name, encoded);
+}
+
+void Graph::Attributes::set_integer(std::string_view name, int64_t value) {
+  std::string encoded;
+  append_integer(&encoded, kValueInteger, static_cast<uint64_t>(value));
   set(name, encoded);
 }
 
@@ -288,8 +380,6 @@ bool Graph::replace(const std::vector<int>& nodes, const char* op, const std::ve
   return true;
 }
 
-// Whether a node's value may be fetched, or be another than it computes, because it is fed. The body of a function
-// gives its results to nodes of their own, so that a preserved node there is one that the caller waits for.
 bool Graph::is_exposed(int node) const { return is_preserved(node) && !is_function_; }
 
 // Removes a node without inputs, in whose place `successor` stands.
@@ -340,6 +430,101 @@ void Graph::redirect(int from, int to) {
     }
     nodes_[static_cast<size_t>(consumer)].inputs = std::move(inputs);
     sources_[static_cast<size_t>(consumer)].inputs_changed = true;
+  }
+}
+
+int Graph::add(const std::string& name, const char* op, std::string_view device, const std::vector<Edge>& inputs,
+               const Attributes& attributes) {
+  const auto is_taken = [this](const std::string& text) {
+    return std::any_of(nodes_.begin(), nodes_.end(), [&](const Node& node) { return node.name == text; });
+  };
+  std::string unique = name;
+  for (int i = 1; is_taken(unique); ++i) unique = name + "_" + std::to_string(i);
+  Node& node = nodes_.emplace_back();
+  sources_.emplace_back().is_new = true;
+  node.name = texts_.emplace_back(unique);
+  node.device = device;
+  become(size() - 1, op, inputs, attributes.encoded());
+  return size() - 1;
+}
+
+void Graph::redirect_data(const Edge& from, const Edge& to) {
+  const std::vector<int> entries = (*this)[from.node].consumers;
+  for (int consumer : std::set<int>(entries.begin(), entries.end())) {
+    std::vector<Edge> inputs = (*this)[consumer].inputs;
+    if (std::find(inputs.begin(), inputs.end(), from) == inputs.end()) continue;
+    std::replace(inputs.begin(), inputs.end(), from, to);
+    set_inputs(consumer, inputs);
+  }
+}
+
+void Graph::rewrite(int node, const char* op, const std::vector<Edge>& inputs, const Attributes& attributes) {
+  std::vector<Edge> all = inputs;
+  for (const Edge& edge : (*this)[node].inputs) {
+    if (edge.port == kControl) add_once(&all, edge);
+  }
+  disconnect(node);
+  become(node, op, all, attributes.encoded());
+}
+
+void Graph::set_inputs(int node, const std::vector<Edge>& inputs) {
+  disconnect(node);
+  for (const Edge& edge : inputs) nodes_[static_cast<size_t>(edge.node)].consumers.push_back(node);
+  nodes_[static_cast<size_t>(node)].inputs = inputs;
+  sources_[static_cast<size_t>(node)].inputs_changed = true;
+}
+
+bool Graph::leads_to(const std::vector<Edge>& from, const std::vector<Edge>& to) const {
+  std::vector<char> seen(nodes_.size());
+  std::vector<int> waiting;
+  for (const Edge& edge : from) {
+    for (int consumer : (*this)[edge.node].consumers) {
+      for (const Edge& input : (*this)[consumer].inputs) {
+        if (input == edge || input == Edge{edge.node, kControl}) waiting.push_back(consumer);
+      }
+    }
+  }
+  while (!waiting.empty()) {
+    const int node = waiting.back();
+    waiting.pop_back();
+    if (std::exchange(seen[static_cast<size_t>(node)], 1)) continue;
+    for (int consumer : (*this)[node].consumers) waiting.push_back(consumer);
+  }
+  return std::any_of(to.begin(), to.end(), [&](const Edge& edge) { return seen[static_cast<size_t>(edge.node)] != 0; });
+}
+
+void Graph::prune(const std::vector<int>& nodes, const std::set<std::string_view>& ops) {
+  std::vector<int> candidates = nodes;
+  while (!candidates.empty()) {
+    const int index = candidates.back();
+    candidates.pop_back();
+    const Node& node = (*this)[index];
+    if (node.removed || ops.count(node.op) == 0 || is_preserved(index)) continue;
+    const std::vector<int> consumers = node.consumers;
+    const bool is_read = std::any_of(consumers.begin(), consumers.end(), [&](int consumer) {
+      const std::vector<Edge>& inputs = (*this)[consumer].inputs;
+      return std::any_of(inputs.begin(), inputs.end(),
+                         [&](const Edge& edge) { return edge.node == index && edge.port != kControl; });
+    });
+    if (is_read) continue;
+    const std::vector<Edge> before = node.inputs;
+    for (int consumer : std::set<int>(consumers.begin(), consumers.end())) {
+      std::vector<Edge> inputs;
+      for (const Edge& edge : (*this)[consumer].inputs) {
+        if (edge.node != index) inputs.push_back(edge);
+      }
+      for (const Edge& edge : before) {
+        if ((*this)[edge.node].op != "Const") {
+          add_once(&inputs, {edge.node, kControl});
+        } else {  // never waited for by itself
+          for (const Edge& source : (*this)[edge.node].inputs) add_once(&inputs, {source.node, kControl});
+        }
+      }
+      set_inputs(consumer, inputs);
+    }
+    disconnect(index);
+    nodes_[static_cast<size_t>(index)].removed = true;
+    for (const Edge& edge : before) candidates.push_back(edge.node);
   }
 }
 
@@ -451,7 +636,7 @@ void Graph::mark(int node, std::string_view attribute) {
 }
 
 void Graph::move(int node, const std::string& device) {
-  nodes_[static_cast<size_t>(node)].device = devices_.emplace_back(device);
+  nodes_[static_cast<size_t>(node)].device = texts_.emplace_back(device);
   sources_[static_cast<size_t>(node)].device_changed = true;
 }
 
@@ -464,6 +649,10 @@ std::string Graph::encode(int node) const {
     return std::string(source.message) + source.marks;
   }
   std::string result;
+  if (source.is_new) {
+    append_bytes(&result, kNodeName, self.name);
+    append_bytes(&result, kNodeDevice, self.device);
+  }
   ProtobufReader fields(source.message);
   while (fields.next()) {
     const int number = fields.number();
@@ -501,6 +690,9 @@ std::string Graph::serialize() const {
     }
     if (!(*this)[node].removed) append_bytes(&result, kGraphNode, encode(node));
     ++node;
+  }
+  for (; node < size(); ++node) {
+    if (!(*this)[node].removed) append_bytes(&result, kGraphNode, encode(node));
   }
   return result;
 }

@@ -59,6 +59,11 @@ class Graph {
   // The value of a node that is a scalar constant of this type; false if it is none, or may be fed another value.
   bool scalar_constant(int node, float* value) const;
   bool scalar_constant(int node, int32_t* value) const;
+  // The same of a vector of int32, in order.
+  bool vector_constant(int node, std::vector<int64_t>* values) const;
+  // A boolean, and a list of integers; false and empty if the node has none of this name.
+  bool flag(int node, std::string_view name) const;
+  std::vector<int64_t> integers(int node, std::string_view name) const;
 
   // -- rewriting ------------------------------------------------------------------------------------------
 
@@ -68,6 +73,7 @@ class Graph {
     void set_type(std::string_view name, TF_DataType value);
     void set_float(std::string_view name, float value);
     void set_bool(std::string_view name, bool value);
+    void set_integer(std::string_view name, int64_t value);
     const std::string& encoded() const { return encoded_; }
 
    private:
@@ -82,6 +88,27 @@ class Graph {
   // nodes is used elsewhere, or something runs between the nodes.
   bool replace(const std::vector<int>& nodes, const char* op, const std::vector<Edge>& inputs,
                const Attributes& attributes);
+
+  // A new node; `op` is a literal. Gives its number.
+  int add(const std::string& name, const char* op, std::string_view device, const std::vector<Edge>& inputs,
+          const Attributes& attributes);
+
+  // Lets all that read `from` read `to` instead. Control edges stay.
+  void redirect_data(const Edge& from, const Edge& to);
+
+  // Gives a node another op and data inputs. It still waits for what it waited for.
+  void rewrite(int node, const char* op, const std::vector<Edge>& inputs, const Attributes& attributes);
+
+  // Whether one of `to` waits for what reads one of `from`, or for what waits for its node.
+  bool leads_to(const std::vector<Edge>& from, const std::vector<Edge>& to) const;
+
+  // Whether a node's value may be fetched, or be another than it computes, because it is fed. The body of a function
+  // gives its results to nodes of their own, so that a preserved node there is one that the caller waits for.
+  bool is_exposed(int node) const;
+
+  // Removes the given nodes that nothing reads, and their inputs that nothing reads then, where their op is one of
+  // these and does nothing but compute. What waits for one waits for its inputs instead.
+  void prune(const std::vector<int>& nodes, const std::set<std::string_view>& ops);
 
   // Of the given nodes, merges those of these ops that have the same inputs, attributes and device. They must give the
   // same result however often they run at one point of the order of execution.
@@ -109,6 +136,7 @@ class Graph {
     bool op_changed = false;
     bool inputs_changed = false;
     bool device_changed = false;
+    bool is_new = false;
   };
 
   std::string_view definition_of(int node) const;
@@ -116,18 +144,18 @@ class Graph {
   void connect(const std::vector<std::vector<std::string_view>>& inputs);
   bool is_free_to_move(const std::vector<int>& nodes, const std::vector<Edge>& inputs) const;
   bool is_preserved(int node) const { return preserved_.count((*this)[node].name) != 0; }
-  bool is_exposed(int node) const;
   bool reaches(int from, int to, int around) const;
   void retire(int node, int successor);
   void become(int node, const char* op, const std::vector<Edge>& inputs, const std::string& attributes);
   void redirect(int from, int to);
   void disconnect(int node);
+  void set_inputs(int node, const std::vector<Edge>& inputs);
   std::string fingerprint(int node) const;
   std::string encode(int node) const;
 
   std::vector<Node> nodes_;
   std::vector<Source> sources_;
-  std::deque<std::string> devices_;  // that nodes were moved to
+  std::deque<std::string> texts_;  // devices that nodes were moved to, names of new nodes
   std::string_view definition_;
   std::set<std::string_view> preserved_;
   bool complete_ = true;

@@ -129,18 +129,20 @@ void handle_fallbacks(Graph& graph, const char* type) {
 }
 
 // The adapter has made sure that the value makes sense.
-bool fusion_is_wanted() {
+unsigned wanted_fusions() {
   const char* value = std::getenv("UNIHAL_TENSORFLOW_FUSION");
-  return value == nullptr || std::strcmp(value, "0") != 0;
+  unsigned fusions = 0;
+  return parse_fusions(value == nullptr ? "" : value, &fusions) ? fusions : 0;
 }
 
 void optimize(const char* type, const TF_GrapplerItem* item, const TF_Buffer* in, TF_Buffer* out) {
   std::string names;
   std::set<std::string_view> preserved;
-  const bool may_fuse = fusion_is_wanted() && find_preserved(item, &names, &preserved);
+  const unsigned fusions = wanted_fusions();
+  const bool may_fuse = fusions != 0 && find_preserved(item, &names, &preserved);
   Graph graph(std::string_view(static_cast<const char*>(in->data), in->length), std::move(preserved));
   handle_fallbacks(graph, type);
-  if (may_fuse) fuse(graph, type);
+  if (may_fuse) fuse(graph, type, fusions);
   const std::string result = graph.serialize();
   void* data = std::malloc(result.size());
   std::memcpy(data, result.data(), result.size());

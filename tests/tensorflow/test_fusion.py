@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from compare import CPU, DEVICE
-from tensorflow.python.eager import context
+from graphs import fused_ops
 
 STEPS = 5
 
@@ -23,18 +22,6 @@ def soft_placement() -> Iterator[None]:
     yield
     tf.config.set_soft_device_placement(False)
     keras.config.set_dtype_policy("float32")
-
-
-def fused_ops(run: Callable[[], Any]) -> tuple[Any, Counter[str]]:
-    """What a call returns, and the ops of ours in the graphs that TensorFlow optimized for it."""
-    context.context().enable_graph_collection()
-    try:
-        result = run()
-        graphs = context.context().export_run_metadata().function_graphs
-    finally:
-        context.context().disable_graph_collection()
-    ops = [node.op for graph in graphs for node in graph.post_optimization_graph.node]
-    return result, Counter(op for op in ops if op.startswith("Unihal"))
 
 
 # -- Keras' optimizers

@@ -1,5 +1,7 @@
 #include "plugins/tensorflow/fusion.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace unihal::tensorflow {
@@ -9,6 +11,17 @@ namespace {
 const std::set<std::string_view>& repeatable_ops() {
   static const auto* ops = new std::set<std::string_view>{
       "ReadVariableOp", "AddV2", "Cast", "Pow", "Sub", "Sqrt", "Mul", "RealDiv", "UnihalAdamRate",
+  };
+  return *ops;
+}
+
+// Ops that do nothing but compute, of which what is fused is made.
+const std::set<std::string_view>& pure_ops() {
+  static const auto* ops = new std::set<std::string_view>{
+      "Add",       "AddV2",    "AddN",    "Sub",     "Mul",      "Neg",         "Square", "SquaredDifference",
+      "RealDiv",   "Rsqrt",    "Mean",    "Sum",     "Cast",     "BroadcastTo", "Shape",  "ShapeN",
+      "RsqrtGrad", "GatherV2", "Reshape", "Squeeze", "Tile",     "Prod",        "Const",  "BroadcastGradientArgs",
+      "Erf",       "Erfc",     "Exp",     "Tanh",    "TanhGrad", "Pow",
   };
   return *ops;
 }
@@ -42,20 +55,67 @@ std::vector<int> find_candidates(const Graph& graph, std::string_view type) {
 
 }  // namespace
 
-void fuse(Graph& graph, std::string_view type) {
+namespace {
+
+struct Name {
+  const char* name;
+  unsigned bit;
+};
+
+constexpr unsigned kOptimizer = 1, kNorm = 2, kGelu = 4, kMovingAverage = 8, kNegativeZero = 16, kSoftmax = 32,
+                   kAllFusions = 63;
+
+constexpr Name kNames[] = {
+    {"optimizer", kOptimizer},        {"norm", kNorm},      {"gelu", kGelu}, {"moving_average", kMovingAverage},
+    {"negative_zero", kNegativeZero}, {"softmax", kSoftmax}};
+
+}  // namespace
+
+std::string fusion_names() {
+  std::string names;
+  for (const Name& entry : kNames) names += (names.empty() ? "" : ",") + std::string(entry.name);
+  return names;
+}
+
+bool parse_fusions(std::string_view value, unsigned* fusions) {
+  *fusions = value == "0" ? 0 : kAllFusions;
+  if (value.empty() || value == "0" || value == "1") return true;
+  *fusions = 0;
+  for (;;) {
+    const size_t comma = value.find(',');
+    const std::string_view name = value.substr(0, comma);
+    const auto* found =
+        std::find_if(std::begin(kNames), std::end(kNames), [&](const Name& e) { return e.name == name; });
+    if (found == std::end(kNames)) return false;
+    *fusions |= found->bit;
+    if (comma == std::string_view::npos) return true;
+    value.remove_prefix(comma + 1);
+  }
+}
+
+void fuse(Graph& graph, std::string_view type, unsigned fusions) {
   if (!graph.is_complete()) return;
   const std::vector<int> candidates = find_candidates(graph, type);
-  const auto rewrite = [&](bool (*fusion)(Graph&, int)) {
+  const auto rewrite = [&](unsigned bit, bool (*fusion)(Graph&, int)) {
     bool found = false;
+    if ((fusions & bit) == 0) return found;
     for (int node : candidates) found |= !graph[node].removed && fusion(graph, node);
     return found;
   };
-  bool fused = rewrite(fuse_adam);
-  fused |= rewrite(fuse_adam_rate);
-  fused |= rewrite(fuse_momentum);
+  bool fused = rewrite(kOptimizer, fuse_adam);
+  fused |= rewrite(kOptimizer, fuse_adam_rate);
+  fused |= rewrite(kOptimizer, fuse_momentum);
   // Keras reads the learning rate and the count of steps, and computes with them, once for each variable.
   if (fused) graph.merge_duplicates(candidates, repeatable_ops());
-  fused |= rewrite(fuse_negative_zero);
+  bool found = rewrite(kNorm, fuse_norm);
+  found |= rewrite(kGelu, fuse_gelu);
+  if (found) graph.prune(candidates, pure_ops());
+  fused |= found;
+  fused |= rewrite(kSoftmax, fuse_softmax_gradient);
+  // After the norms, which must see the products of a gradient and a learning rate.
+  fused |= rewrite(kOptimizer, fuse_scaled_update);
+  fused |= rewrite(kMovingAverage, fuse_moving_average);
+  fused |= rewrite(kNegativeZero, fuse_negative_zero);
   if (fused) graph.remove_unused(candidates, {"Const", "ReadVariableOp"});
   // A constant that took the place of something computed waits for what that read. Where this is on the host, the wait
   // costs a copy, mostly of what whoever uses the constant gets anyway.

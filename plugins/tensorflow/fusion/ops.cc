@@ -24,7 +24,57 @@ void infer_first_input(TF_ShapeInferenceContext* context, TF_Status* status) {
   TF_DeleteShapeHandle(shape);
 }
 
+// y has x's shape; the other outputs' follow from it, and nobody asks for them.
+void infer_first_output(TF_ShapeInferenceContext* context, TF_Status* status) {
+  TF_ShapeInferenceContextSetUnknownShape(context, status);
+  if (TF_GetCode(status) == TF_OK) infer_first_input(context, status);
+}
+
 const Definition kDefinitions[] = {
+    {"UnihalBatchNorm",
+     {"x: T", "parameters: count * T"},
+     {"y: T", "mean: T", "variance: T"},
+     {"T: {float}", "count: int >= 0", "has_scale: bool", "epsilon: float", "rank: int"},
+     infer_first_output},
+    {"UnihalBatchNormInference",
+     {"x: T", "mean: T", "variance: T", "parameters: count * T"},
+     {"y: T"},
+     {"T: {float}", "count: int >= 0", "has_scale: bool", "epsilon: float"},
+     infer_first_output},
+    {"UnihalBatchNormGrad",
+     {"x: T", "gradient: T", "mean: T", "variance: T", "parameters: count * T"},
+     {"x_gradient: T", "scale_gradient: T", "offset_gradient: T"},
+     {"T: {float}", "count: int >= 0", "has_scale: bool", "epsilon: float", "rank: int"},
+     infer_first_output},
+    {"UnihalLayerNorm",
+     {"x: T", "parameters: count * T"},
+     {"y: T", "mean: T", "variance: T"},
+     {"T: {float}", "count: int >= 0", "has_scale: bool", "epsilon: float"},
+     infer_first_output},
+    {"UnihalLayerNormGrad",
+     {"x: T", "gradient: T", "mean: T", "variance: T", "parameters: count * T"},
+     {"x_gradient: T", "scale_gradient: T", "offset_gradient: T"},
+     {"T: {float}", "count: int >= 0", "has_scale: bool", "epsilon: float", "rank: int"},
+     infer_first_output},
+    {"UnihalRmsNorm",
+     {"x: T", "parameters: count * T"},
+     {"y: T", "inverse: T"},
+     {"T: {float}", "count: int >= 0", "has_scale: bool", "epsilon: float"},
+     infer_first_output},
+    {"UnihalRmsNormGrad",
+     {"x: T", "gradient: T", "inverse: T", "parameters: count * T"},
+     {"x_gradient: T", "scale_gradient: T"},
+     {"T: {float}", "count: int >= 0", "has_scale: bool", "epsilon: float", "rank: int"},
+     infer_first_output},
+    {"UnihalGelu", {"x: T"}, {"y: T"}, {"T: {float}", "approximate: bool"}, infer_first_input},
+    {"UnihalGeluGrad",
+     {"x: T", "gradient: T"},
+     {"x_gradient: T"},
+     {"T: {float}", "approximate: bool"},
+     infer_first_input},
+    {"UnihalSoftmaxGrad", {"y: T", "gradient: T"}, {"x_gradient: T"}, {"T: {float}", "axis: int"}, infer_first_input},
+    {"UnihalScaledUpdate", {"variable: resource", "value: T", "rate: T"}, {}, {"T: {float}"}, infer_nothing},
+    {"UnihalMovingAverage", {"variable: resource", "value: T", "rate: T"}, {}, {"T: {float}"}, infer_nothing},
     {"UnihalAdam",
      {"variable: resource", "first: resource", "second: resource", "rate: T", "gradient: T"},
      {},

@@ -85,7 +85,8 @@ std::optional<std::vector<int64_t>> parse_shape(std::string_view message) {
   return shape;
 }
 
-// The shape of the variable behind a handle, where the node that gives the handle says so.
+}  // namespace
+
 std::optional<std::vector<int64_t>> shape_of_variable(const Graph& graph, int node) {
   std::string_view shape;
   int count = 0;
@@ -106,6 +107,8 @@ std::optional<std::vector<int64_t>> shape_of_variable(const Graph& graph, int no
   }
   return count == 1 ? parse_shape(shape) : std::nullopt;
 }
+
+namespace {
 
 // What tells the variable behind a handle from others: several nodes may name one variable.
 std::pair<std::string_view, std::string_view> identity_of_variable(const Graph& graph, int node) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -46,6 +47,9 @@ class Pattern {
   const Graph& graph_;
   std::vector<int> nodes_;
 };
+
+// The shape of the variable behind a handle, where the node that gives the handle says so.
+std::optional<std::vector<int64_t>> shape_of_variable(const Graph& graph, int node);
 
 // Whether the variables behind resource handles are known to have one shape, and are not seen to be one variable.
 bool can_be_updated_together(const Graph& graph, std::initializer_list<Graph::Edge> variables);

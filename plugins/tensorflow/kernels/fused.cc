@@ -74,6 +74,87 @@ class FusedMomentum : public Kernel {
   double momentum_, nesterov_;
 };
 
+// (variable, value, rate): variable -= value * rate
+class ScaledUpdate : public Kernel {
+ public:
+  using Kernel::Kernel;
+  Merging merging() const override { return Merging::kBroadcast; }
+  void compute(Context& context) const override {
+    LockedVariables variables(context, {0});
+    const View variable = variables.writable(0);
+    const View value = context.input(1);
+    const View rate = context.input(2);
+    Shape joint;
+    if (context.ok() && (!broadcast_shape(value, rate, &joint) || joint != shape_of(variable))) {
+      return context.fail_invalid("Cannot update a variable of shape " + to_text(variable) +
+                                  " with a product of shapes " + to_text(value) + " and " + to_text(rate));
+    }
+    context.map(uhal_map_sgd, {&variable, &value, &rate}, {&variable});
+  }
+};
+
+// (y, gradient) -> (x_gradient)
+class FusedSoftmaxGrad : public Kernel {
+ public:
+  explicit FusedSoftmaxGrad(Construction& construction) : Kernel(construction), axis_(construction.integer("axis")) {}
+  void compute(Context& context) const override {
+    const View y = context.input(0);
+    const View gradient = context.input(1);
+    if (!context.ok()) return;
+    if (shape_of(gradient) != shape_of(y)) {
+      return context.fail_invalid("Incompatible shapes: " + to_text(y) + " vs. " + to_text(gradient));
+    }
+    const int axis = checked_axis(context, axis_, y.rank);
+    const View x_gradient = context.output_like(0, y);
+    if (!context.ok()) return;
+    const uhal_softmax_attributes attributes = softmax_attributes(axis);
+    context.launch(UHAL_OP_SOFTMAX_BACKWARD, {&y, &gradient}, {&x_gradient}, &attributes);
+  }
+
+ private:
+  int64_t axis_;
+};
+
+// (variable, value, rate): variable += (value - variable) * rate
+class MovingAverage : public Kernel {
+ public:
+  using Kernel::Kernel;
+  Merging merging() const override { return Merging::kSameShape; }
+  void compute(Context& context) const override {
+    LockedVariables variables(context, {0});
+    const View variable = variables.writable(0);
+    const View value = context.input(1);
+    const View rate = context.input(2);
+    context.map(uhal_map_linear_interpolation, {&variable, &value, &rate}, {&variable});
+  }
+};
+
+// (x) -> (y), or (x, gradient) -> (x_gradient)
+class FusedGelu : public Kernel {
+ public:
+  explicit FusedGelu(Construction& construction)
+      : Kernel(construction), approximate_(construction.boolean("approximate")) {}
+  Merging merging() const override { return Merging::kSameShape; }
+  void compute(Context& context) const override {
+    const View x = context.input(0);
+    if (context.input_count() == 1) {
+      const View y = context.output_like(0, x);
+      context.map(approximate_ ? uhal_map_gelu_tanh : uhal_map_gelu_erf, {&x}, {&y});
+      return;
+    }
+    const View gradient = context.input(1);
+    if (context.ok() && shape_of(gradient) != shape_of(x)) {
+      return context.fail_invalid("Incompatible shapes: " + to_text(x) + " vs. " + to_text(gradient));
+    }
+    const View x_gradient = context.output_like(0, x);
+    context.map(approximate_ ? uhal_map_gelu_tanh_backward : uhal_map_gelu_erf_backward, {&x, &gradient},
+                {&x_gradient});
+  }
+
+ private:
+  bool approximate_;
+};
+
 class ReplaceNegativeZero : public Kernel {
  public:
   explicit ReplaceNegativeZero(Construction& construction)
@@ -97,6 +178,11 @@ void register_fused(Registrar& registrar) {
   registrar.add_own<FusedAdam>("UnihalAdam", types, {"variable", "first", "second"});
   registrar.add_own<FusedAdamRate>("UnihalAdamRate", types);
   registrar.add_own<FusedMomentum>("UnihalMomentum", types, {"variable", "velocity"});
+  registrar.add_own<FusedGelu>("UnihalGelu", types);
+  registrar.add_own<FusedGelu>("UnihalGeluGrad", types);
+  registrar.add_own<FusedSoftmaxGrad>("UnihalSoftmaxGrad", types);
+  registrar.add_own<ScaledUpdate>("UnihalScaledUpdate", types, {"variable"});
+  registrar.add_own<MovingAverage>("UnihalMovingAverage", types, {"variable"});
   registrar.add_own<ReplaceNegativeZero>("UnihalReplaceNegativeZero", types);
 }
 

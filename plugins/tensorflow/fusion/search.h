@@ -1,0 +1,54 @@
+// Searching a graph for nodes that compute a formula: what norm.cc and gelu.cc have in common.
+#pragma once
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "plugins/tensorflow/fusion/algebra.h"
+
+namespace unihal::tensorflow {
+
+class AlgebraSearch {
+ protected:
+  using Edge = Graph::Edge;
+  static constexpr Edge kNoEdge = {-1, 0};
+
+  // What is understood of a sum, and its other terms.
+  struct Terms {
+    Polynomial understood;
+    std::vector<Edge> others;
+  };
+
+  explicit AlgebraSearch(Graph& graph) : graph_(graph) {}
+
+  // A node's data input; kNoEdge if there is none.
+  Edge input(int node, int index) const;
+  bool is_float(int node) const { return graph_.main_type(node) == TF_FLOAT; }
+  // The nodes that read an edge, each once.
+  std::vector<int> readers(const Edge& edge) const;
+
+  // The terms of a sum: those that the atom is a factor in are understood, and so is one parameter by itself if one may
+  // be an offset. Inner sums that nothing else reads are opened. False if nothing is understood, or the node may be
+  // fed.
+  bool terms_of(int node, const Polynomial& atom, bool takes_offset, Terms* terms);
+  // Whether an atom with its exponent is a variable with a number per channel.
+  bool is_parameter(const std::pair<int, int>& entry) const;
+  static int number_of(const Polynomial& atom) { return atom.terms().begin()->first.front().first; }
+
+  // What multiplies something that is not understood by one of these polynomials gives these candidates for an incoming
+  // gradient; searched from the readers of `sources` on.
+  std::vector<Edge> gradient_candidates(std::vector<Edge> sources, const std::vector<Polynomial>& slopes);
+
+  // Makes a node the sum of an edge and others.
+  void write_sum(int node, const Edge& first, const std::vector<Edge>& others);
+
+  Graph& graph_;
+  Edge x_ = kNoEdge;
+  std::optional<Algebra> algebra_;
+
+ private:
+  void collect(const Edge& edge, bool is_root, int atom, bool* takes_offset, Terms* terms);
+};
+
+}  // namespace unihal::tensorflow

@@ -1,0 +1,41 @@
+// The gradient of a softmax y, as TensorFlow derives it:
+//
+//   (gradient - sum(gradient * y, axis, keepdims=True)) * y
+#include "plugins/tensorflow/fusion.h"
+#include "plugins/tensorflow/fusion/pattern.h"
+
+namespace unihal::tensorflow {
+
+using Edge = Graph::Edge;
+
+bool fuse_softmax_gradient(Graph& graph, int root) {
+  if (graph[root].op != "Mul" || graph.main_type(root) != TF_FLOAT) return false;
+  for (int side = 0; side < 2; ++side) {
+    Pattern pattern(graph, root);
+    const Edge y = pattern.input(root, side);
+    if (y.node < 0 || y.port != 0 || graph[y.node].op != "Softmax") continue;
+    const int difference = pattern.make(root, 1 - side, "Sub");
+    const Edge gradient = pattern.input(difference, 0);
+    const int sum = pattern.make(difference, 1, "Sum");
+    const int product = pattern.make(sum, 0, "Mul");
+    if (product < 0 || gradient.node < 0 || !graph.flag(sum, "keep_dims")) continue;
+    const Edge first = pattern.input(product, 0), second = pattern.input(product, 1);
+    if (!((first == y && second == gradient) || (first == gradient && second == y))) continue;
+    std::vector<int64_t> axes;
+    int32_t axis = 0;
+    const int axes_node = pattern.input(sum, 1).node;
+    if (graph.scalar_constant(axes_node, &axis)) {
+      axes = {axis};
+    } else if (!graph.vector_constant(axes_node, &axes)) {
+      continue;
+    }
+    if (axes.size() != 1) continue;
+    Graph::Attributes attributes;
+    attributes.set_type("T", TF_FLOAT);
+    attributes.set_integer("axis", axes.front());
+    return graph.replace(pattern.nodes(), "UnihalSoftmaxGrad", {y, gradient}, attributes);
+  }
+  return false;
+}
+
+}  // namespace unihal::tensorflow

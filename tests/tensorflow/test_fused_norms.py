@@ -1,0 +1,140 @@
+"""Normalizations as Keras composes them become one op of ours, forward and backward, with the same values."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from compare import CPU, DEVICE
+from graphs import fused_ops, graph_ops
+
+layers = keras.layers
+GENERATOR = np.random.default_rng(11)
+
+
+@pytest.fixture(autouse=True)
+def soft_placement() -> Iterator[None]:
+    """Input pipelines belong on the CPU; UNIHAL_STRICT=1 still forbids fallbacks."""
+    tf.config.set_soft_device_placement(True)
+    yield
+    tf.config.set_soft_device_placement(False)
+    keras.config.set_dtype_policy("float32")
+
+
+def assert_same(actual: Any, expected: Any, tolerance: float) -> None:
+    actual, expected = tf.nest.flatten(actual), tf.nest.flatten(expected)
+    assert len(actual) == len(expected)
+    for a, e in zip(actual, expected, strict=True):
+        a, e = np.asarray(a, "float64"), np.asarray(e, "float64")
+        assert a.shape == e.shape
+        scale = max(1.0, float(np.abs(e[np.isfinite(e)]).max(initial=0)))
+        np.testing.assert_allclose(a, e, rtol=tolerance, atol=tolerance * scale)
+
+
+def compare(run: Callable[[], Any], monkeypatch: pytest.MonkeyPatch, tolerance: float = 2e-5) -> Counter[str]:
+    """Compares with the pass switched off and with the CPU; gives the ops of the graphs."""
+    with tf.device(DEVICE):
+        fused, ops = graph_ops(run)
+        monkeypatch.setenv("UNIHAL_TENSORFLOW_FUSION", "0")
+        plain, none = fused_ops(run)
+        monkeypatch.delenv("UNIHAL_TENSORFLOW_FUSION")
+    with tf.device(CPU):
+        expected = run()
+    assert not none
+    assert_same(fused, plain, tolerance)
+    assert_same(fused, expected, tolerance)
+    return ops
+
+
+# -- whole models of Keras
+
+
+def images(norm: Callable[[], Any]) -> keras.Model:
+    """Residual blocks, with a norm in the shortcut of one of them."""
+    inputs = keras.Input((6, 5, 3))
+    x = layers.Conv2D(4, 3, padding="same", use_bias=False)(inputs)
+    x = shortcut = layers.ReLU()(norm()(x))
+    x = norm()(layers.Conv2D(6, 3, 2, padding="same", use_bias=False)(x))
+    x = layers.ReLU()(layers.Add()([x, norm()(layers.Conv2D(6, 1, 2, use_bias=False)(shortcut))]))
+    x = layers.ReLU()(layers.Add()([x, norm()(layers.Conv2D(6, 3, padding="same", use_bias=False)(x))]))
+    return keras.Model(inputs, layers.Dense(3)(layers.GlobalAveragePooling2D()(x)))
+
+
+def rows(norm: Callable[[], Any]) -> keras.Model:
+    inputs = keras.Input((6, 5, 3))
+    x = layers.Dense(8)(layers.Reshape((30, 3))(inputs))
+    x = layers.Add()([x, layers.Dense(8, activation="tanh")(norm()(x))])
+    return keras.Model(inputs, layers.Dense(3)(layers.GlobalAveragePooling1D()(norm()(x))))
+
+
+def flat(norm: Callable[[], Any]) -> keras.Model:
+    inputs = keras.Input((6, 5, 3))
+    x = norm()(layers.Dense(7)(layers.Flatten()(inputs)))
+    return keras.Model(inputs, layers.Dense(3)(layers.Activation("tanh")(x)))
+
+
+def train(make: Callable[[], keras.Model], mode: str, count: int = 20) -> Callable[[], Any]:
+    """Trains, evaluates and predicts; gives weights, the loss and predictions."""
+
+    def run() -> Any:
+        keras.utils.set_random_seed(5)
+        model = make()
+        generator = np.random.default_rng(9)
+        for variable in model.trainable_variables:  # scale and offset begin as 1 and 0, which hide faults
+            variable.assign(variable + generator.normal(size=variable.shape).astype("float32") * 0.1)
+        # The weight of a shortcut's gradient must be seen, so rates are not small.
+        model.compile(keras.optimizers.SGD(0.05), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+        x = generator.normal(size=(count, 6, 5, 3)).astype("float32")
+        y = generator.integers(0, 3, count)
+        if mode == "fit":
+            model.fit(x, y, batch_size=8, epochs=1, shuffle=False, verbose=0)
+        else:
+            for _ in range(2):
+                model.train_on_batch(x, y)
+        return [model.get_weights(), model.evaluate(x, y, verbose=0), model.predict(x, verbose=0)]
+
+    return run
+
+
+def batch_norm(**options: Any) -> Callable[[], Any]:
+    return lambda: layers.BatchNormalization(**options)
+
+
+def layer_norm(**options: Any) -> Callable[[], Any]:
+    return lambda: layers.LayerNormalization(**options)
+
+
+BATCH = ("UnihalBatchNorm", "UnihalBatchNormGrad", "UnihalBatchNormInference")
+LAYER = ("UnihalLayerNorm", "UnihalLayerNormGrad")
+RMS = ("UnihalRmsNorm", "UnihalRmsNormGrad")
+
+# A model, its norm, the ops that must be found, and how many norms it has.
+MODELS: dict[str, tuple[Callable[..., Any], Callable[[], Any], tuple[str, ...], int]] = {
+    "batch norm": (images, batch_norm(), BATCH, 4),
+    "batch norm without scale": (images, batch_norm(scale=False), BATCH, 4),
+    "batch norm with other constants": (images, batch_norm(momentum=0.7, epsilon=0.1), BATCH, 4),
+    "batch norm of rows": (rows, batch_norm(), BATCH, 2),
+    "batch norm of vectors": (flat, batch_norm(), BATCH, 1),
+    "layer norm": (rows, layer_norm(), LAYER, 2),
+    "layer norm of images": (images, layer_norm(), LAYER, 4),
+    "layer norm without offset": (rows, layer_norm(center=False), LAYER, 2),
+    "layer norm without scale": (rows, layer_norm(scale=False), LAYER, 2),
+    "RMS norm": (rows, lambda: layers.RMSNormalization(), RMS, 2),
+}
+
+
+@pytest.mark.parametrize("mode", ["fit", "train_on_batch"])
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_of_keras(name: str, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    make, norm, expected, count = MODELS[name]
+    ops = compare(train(lambda: make(norm), mode), monkeypatch, 1e-4)
+    for op in expected:
+        # The forward op is in the step, and of norms without statistics also in evaluation and prediction.
+        runs = 1 if op.endswith("Grad") or op == "UnihalBatchNorm" else 2 if op.endswith("Inference") else 3
+        assert ops[op] == count * runs, f"{op}: {dict(ops)}"
+    assert not {"Rsqrt", "RsqrtGrad", "SquaredDifference", "Square"} & ops.keys()
