@@ -10,7 +10,7 @@ from typing import Any
 import forks
 import pytest
 
-STEP = 3  # every so many'th of about 120 ops
+STEP = 1  # every so many'th of about 50 ops
 
 
 def run(arguments: list[str], **environment: str) -> str:
