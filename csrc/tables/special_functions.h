@@ -830,9 +830,16 @@ UHAL_INLINE T special_dawson(T x) {
 #define UHAL_STEP(k) sum = 1 - sum * square * C(1.0 / (2 * (k) + 1));
   UHAL_STEP(10)
   UHAL_STEP(9)
-  UHAL_STEP(8) UHAL_STEP(7) UHAL_STEP(6) UHAL_STEP(5) UHAL_STEP(4) UHAL_STEP(3) UHAL_STEP(2) UHAL_STEP(1)
+  UHAL_STEP(8)
+  UHAL_STEP(7)
+  UHAL_STEP(6)
+  UHAL_STEP(5)
+  UHAL_STEP(4)
+  UHAL_STEP(3)
+  UHAL_STEP(2)
+  UHAL_STEP(1)
 #undef UHAL_STEP
-      const T inside = size < C(1e8) ? size : C(1);
+  const T inside = size < C(1e8) ? size : C(1);
   const T middle = 2 * rint(2 * inside);
   const T rest = inside - C(0.25) * middle;
   T up = exp(C(0.5) * rest);

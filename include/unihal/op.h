@@ -341,6 +341,13 @@ enum {
   UHAL_OP_ROI_ALIGN = 134,
   UHAL_OP_ROI_ALIGN_BACKWARD = 135, /* [dy, boxes, images] -> [dx] */
 
+  /* [x (N, C, height, width), boxes (R, 4), images (R) int32] -> [y (R, D, rows, columns), indices (y's shape; int32 or
+   * int64; optional)]: pools of whole pixels over the bins of regions, box r of image images[r]. Of an image that x
+   * does not have, y is 0 and there is no gradient. attributes: uhal_roi_pool_attributes. Since ABI 1.9. */
+  UHAL_OP_ROI_POOL = 136,
+  /* [dy, boxes, images, indices (required of UHAL_ROI_POOL_MAX)] -> [dx]. Since ABI 1.9. */
+  UHAL_OP_ROI_POOL_BACKWARD = 137,
+
   /* [boxes (n, 4)] -> [keep (n) bool or uint8]: of boxes in their order, those that no box kept before overlaps by more
    * than a threshold. A box is two opposite corners (x, y, x, y); two overlap by the area that they share over the area
    * that they cover, by nothing if one has none. UHAL_OP_NONZERO makes a list of it. attributes:
@@ -767,6 +774,24 @@ typedef struct uhal_roi_align_attributes {
   int32_t samples; /* default 0; at most 4096 */
   int32_t aligned; /* default 0 */
 } uhal_roi_align_attributes;
+
+/* A box is (x0, y0, x1, y1); it is cut into the bins of y, each of which begins and ends at the next whole pixels
+ * outwards and within the image; a bin without pixels is 0. MAX (Girshick 2015, Fast R-CNN): from pixel round(x0 scale)
+ * to pixel round(x1 scale), both included, one at least; D is C. y is the largest number of a bin, the first of them if
+ * there are several (a NaN is none; of nothing else y is -infinity), and indices its pixel, row * width + column; -1:
+ * none. AVERAGE_BY_POSITION (Dai et al. 2016, R-FCN): from round(x0) scale to (round(x1) + 1) scale, 0.1 at least; C is
+ * D rows columns, and bin (row, column) of channel d of y is the mean of channel (d rows + row) columns + column of x.
+ * There are no indices. Positions are computed in float32, or float64 if an operand is; round takes halves away from 0.
+ */
+typedef int32_t uhal_roi_pool_mode;
+enum { UHAL_ROI_POOL_MAX = 0, UHAL_ROI_POOL_AVERAGE_BY_POSITION = 1 };
+
+typedef struct uhal_roi_pool_attributes {
+  size_t struct_size;
+  double scale;            /* finite and positive; default 1 */
+  uhal_roi_pool_mode mode; /* default UHAL_ROI_POOL_MAX */
+  int32_t reserved;
+} uhal_roi_pool_attributes;
 
 typedef struct uhal_non_max_suppression_attributes {
   size_t struct_size;

@@ -126,6 +126,8 @@ const Field grid_sample_fields[] = {FIELD(uhal_grid_sample_attributes, mode, UHA
 const Field roi_align_fields[] = {FIELD(uhal_roi_align_attributes, scale, 1),
                                   FIELD(uhal_roi_align_attributes, samples, 0),
                                   FIELD(uhal_roi_align_attributes, aligned, 0)};
+const Field roi_pool_fields[] = {FIELD(uhal_roi_pool_attributes, scale, 1),
+                                 FIELD(uhal_roi_pool_attributes, mode, UHAL_ROI_POOL_MAX)};
 const Field non_max_suppression_fields[] = {FIELD(uhal_non_max_suppression_attributes, threshold, 0.5)};
 const Field fft_fields[] = {FIELD(uhal_fft_attributes, direction, UHAL_FFT_FORWARD),
                             FIELD(uhal_fft_attributes, normalization, UHAL_FFT_UNSCALED),
@@ -180,6 +182,7 @@ const Layout layouts[] = {
     LAYOUT(UHAL_OP_GRID_SAMPLE, UHAL_OP_GRID_SAMPLE_BACKWARD_GRID, uhal_grid_sample_attributes, grid_sample_fields),
     LAYOUT(UHAL_OP_RESAMPLE, UHAL_OP_RESAMPLE, uhal_axis_attributes, axis_fields),
     LAYOUT(UHAL_OP_ROI_ALIGN, UHAL_OP_ROI_ALIGN_BACKWARD, uhal_roi_align_attributes, roi_align_fields),
+    LAYOUT(UHAL_OP_ROI_POOL, UHAL_OP_ROI_POOL_BACKWARD, uhal_roi_pool_attributes, roi_pool_fields),
     LAYOUT(UHAL_OP_NON_MAX_SUPPRESSION, UHAL_OP_NON_MAX_SUPPRESSION, uhal_non_max_suppression_attributes,
            non_max_suppression_fields),
     LAYOUT(UHAL_OP_FFT, UHAL_OP_FFT, uhal_fft_attributes, fft_fields),

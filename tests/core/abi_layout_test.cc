@@ -279,6 +279,11 @@ FIELD(uhal_roi_align_attributes, scale, 8);
 FIELD(uhal_roi_align_attributes, samples, 16);
 FIELD(uhal_roi_align_attributes, aligned, 20);
 
+SIZE(uhal_roi_pool_attributes, 24);
+FIELD(uhal_roi_pool_attributes, struct_size, 0);
+FIELD(uhal_roi_pool_attributes, scale, 8);
+FIELD(uhal_roi_pool_attributes, mode, 16);
+
 SIZE(uhal_non_max_suppression_attributes, 16);
 FIELD(uhal_non_max_suppression_attributes, struct_size, 0);
 FIELD(uhal_non_max_suppression_attributes, threshold, 8);
@@ -546,6 +551,10 @@ VALUE(UHAL_OP_GRID_SAMPLE_BACKWARD_GRID, 132);
 VALUE(UHAL_OP_RESAMPLE, 133);
 VALUE(UHAL_OP_ROI_ALIGN, 134);
 VALUE(UHAL_OP_ROI_ALIGN_BACKWARD, 135);
+VALUE(UHAL_OP_ROI_POOL, 136);
+VALUE(UHAL_OP_ROI_POOL_BACKWARD, 137);
+VALUE(UHAL_ROI_POOL_MAX, 0);
+VALUE(UHAL_ROI_POOL_AVERAGE_BY_POSITION, 1);
 VALUE(UHAL_OP_NON_MAX_SUPPRESSION, 139);
 VALUE(UHAL_OP_FFT, 144);
 VALUE(UHAL_OP_NONZERO, 160);

@@ -38,6 +38,7 @@ constexpr uhal_resize_attributes kResize = {sizeof kResize, UHAL_RESIZE_NEAREST,
 constexpr uhal_grid_sample_attributes kGridSample = {
     sizeof kGridSample, UHAL_GRID_SAMPLE_LINEAR, UHAL_GRID_SAMPLE_REFLECTION, 0, 1, 0, 0};
 constexpr uhal_roi_align_attributes kRoiAlign = {sizeof kRoiAlign, 1, 2, 0};
+constexpr uhal_roi_pool_attributes kRoiPool = {sizeof kRoiPool, 0.5, UHAL_ROI_POOL_MAX, 0};
 constexpr uhal_fft_attributes kFft = {sizeof kFft, UHAL_FFT_FORWARD, UHAL_FFT_BY_LENGTH, 2, {0, 1, 2}};
 constexpr uhal_triangular_solve_attributes kTriangularSolve = {sizeof kTriangularSolve, 1, 0, 1, 0};
 constexpr uhal_triangle_attributes kTriangle = {sizeof kTriangle, 1, 0};
@@ -151,6 +152,8 @@ const OpTemplate kOpTemplates[] = {
     {UHAL_OP_GRID_SAMPLE_BACKWARD_GRID, "ncpq ncxy npq2 n/i?", "npq2", WITH(kGridSample)},
     {UHAL_OP_ROI_ALIGN, "ncxy r4 r/i", "rcpq", WITH(kRoiAlign)},
     {UHAL_OP_ROI_ALIGN_BACKWARD, "rcpq r4 r/i", "ncxy", WITH(kRoiAlign)},
+    {UHAL_OP_ROI_POOL, "ncxy r4 r/i", "rcpq rcpq/i?", WITH(kRoiPool)},
+    {UHAL_OP_ROI_POOL_BACKWARD, "rcpq r4 r/i rcpq/i", "ncxy", WITH(kRoiPool)},
     {UHAL_OP_NON_MAX_SUPPRESSION, "n4", "n/m", NONE},
     {UHAL_OP_RESAMPLE, "abc p/i pq", "apc", WITH(kAxis)},
     {UHAL_OP_FFT, "abc/c", "abc/c", WITH(kFft)},

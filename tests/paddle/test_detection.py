@@ -43,6 +43,31 @@ def test_regions(samples: int, aligned: bool, dtype: str) -> None:
         )
 
 
+@pytest.mark.parametrize("dtype", WIDE)
+def test_pools_of_regions(dtype: str) -> None:
+    x, by_position = random(3, 4, 6, 8), random(3, 12, 6, 8)
+    for bins, scale in (((2, 3), 1.0), ((1, 1), 0.5), ((7, 7), 1.0)):
+        check(
+            lambda x, b=bins, s=scale: ops.roi_pool(
+                x, paddle.to_tensor(BOXES, x.dtype), paddle.to_tensor(COUNTS), b, s
+            ),
+            x,
+            dtype=dtype,
+        )
+    for bins, scale in (((2, 3), 1.0), ((1, 4), 0.5), ((2, 2), 0.25)):
+        check(
+            lambda x, b=bins, s=scale: ops.psroi_pool(
+                x[:, : 12 // (b[0] * b[1]) * b[0] * b[1]],
+                paddle.to_tensor(BOXES, x.dtype),
+                paddle.to_tensor(COUNTS),
+                b,
+                s,
+            ),
+            by_position,
+            dtype=dtype,
+        )
+
+
 def test_regions_in_a_graph() -> None:
     def function(x: Any, boxes: Any, counts: Any) -> Any:
         return ops.roi_align(x, boxes, counts, (2, 3), aligned=False)

@@ -47,6 +47,12 @@ def test_places_and_integers() -> None:
         check(lambda x: paddle.median(x, 1), TIES.astype(dtype), gradient=False)
 
 
+def test_medians_of_nothing() -> None:
+    for function in (paddle.median, paddle.nanmedian):
+        for shape, axis in (((3, 0), 1), ((0,), None), ((0, 3), 1)):
+            check(lambda x, f=function, a=axis: f(x, a), np.zeros(shape, np.float32), gradient=False)
+
+
 def test_medians_in_a_graph() -> None:
     check_in_graph(lambda x: paddle.median(x, axis=1), X)
 

@@ -26,7 +26,7 @@ HOST_NUMBERS = {dtype.as_datatype_enum for dtype in HOST}
 LEFT_OUT = (
     *("Assert", "Batch", "Barrier", "Collective", "Debug", "Dummy", "Nccl", "PlaceholderWithDefault", "Queue", "Recv"),
     *("Send", "Stage", "Stack"),
-    *("FusedPadConv2D", "LSTMBlockCell", "QuantizeAndDequantizeV3", "Unbatch"),
+    *("CombinedNonMaxSuppression", "FusedPadConv2D", "Unbatch"),
 )
 DTYPES = [tf.float32, tf.int64, tf.float64, tf.complex64, tf.bool, tf.uint8, tf.half, tf.int16, tf.quint8, tf.qint32]
 VALUES: list[Any] = [[[2.0, 1.0], [1.0, 2.0]], [1.0, 2.0], 1.0, [[[[1.0, 2.0], [2.0, 1.0]]]], [2, 2], [[0, 1]]]

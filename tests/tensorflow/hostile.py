@@ -399,7 +399,43 @@ def optimizers() -> dict[str, list[Arguments]]:
     }
 
 
-TABLES = (reductions, randoms, indexing, convolutions, movements, products, optimizers)
+def recurrences() -> dict[str, list[Arguments]]:
+    x, state, peephole = reals(2, 3), reals(2, 4), reals(4)
+    lstm = {"cs_prev": state, "h_prev": state, "w": reals(7, 16), "wci": peephole, "wcf": peephole, "wco": peephole}
+    lstm = lstm | {"b": reals(16), "use_peephole": True}
+    gru = {"x": x, "h_prev": state, "w_ru": reals(7, 8), "w_c": reals(7, 4), "b_ru": reals(8), "b_c": peephole}
+    results = dict.fromkeys(("i", "cs", "f", "o", "ci", "co", "cs_grad", "h_grad"), state)
+    return {
+        "LSTMBlockCell": [{"x": x, "cell_clip": 0.5} | lstm],
+        "LSTMBlockCellGrad": [{"x": x} | lstm | results],
+        "GRUBlockCell": [gru],
+        "GRUBlockCellGrad": [gru | dict.fromkeys(("r", "u", "c", "d_h"), state)],
+        "CTCLoss": [
+            {
+                "inputs": reals(4, 2, 5),
+                "labels_indices": ints([0, 0], [0, 1], [1, 0], dtype="int64"),
+                "labels_values": ints(0, 2, 1),
+                "sequence_length": ints(4, 3),
+            }
+        ],
+        "QuantizeAndDequantizeV3": [
+            {"input": ROWS, "input_min": scalar(0, "float32"), "input_max": scalar(1, "float32"), "num_bits": scalar(6)}
+        ],
+        **{
+            f"QuantizeAndDequantizeV{version}": [
+                {"input": ROWS, "input_min": scalar(0, "float32"), "input_max": scalar(1, "float32"), "num_bits": 6}
+                | {"range_given": given, "axis": -1}
+                for given in (True, False)
+            ]
+            for version in (2, 4)
+        },
+        "QuantizeAndDequantizeV4Grad": [
+            {"gradients": ROWS, "input": ROWS, "input_min": reals(4), "input_max": reals(4), "axis": 1}
+        ],
+    }
+
+
+TABLES = (recurrences, reductions, randoms, indexing, convolutions, movements, products, optimizers)
 BASES: dict[str, list[Arguments]] = {op: bases for table in TABLES for op, bases in table().items()}
 
 
@@ -619,6 +655,8 @@ def compare(op: str, arguments: Arguments, actual: tuple[str, Any], expected: tu
 # Cases that TensorFlow's CPU gets wrong (2.21), or right by chance: there it is not asked, and what counts is that the
 # process lives.
 CPU_IS_WRONG = {
+    r"(LSTM|GRU)BlockCell\w*: base 0, .*": "ends the process, or reads beyond its tensors",
+    r"CTCLoss: .*(labels_indices: |inputs: axis 2 empty|in all).*": "ends the process",
     r"(Avg|Max)Pool(3D)?Grad: .*": "reads and writes beyond its tensors where shapes do not fit",
     r"Depthwise\w+Backprop\w+: .*dilations.*": "ignores dilations",
     r"(Depthwise\w+|\w+Backprop\w+): .*filter.*(empty|= 0|all 0)": "gradients of filters that are refused forward",
@@ -644,6 +682,7 @@ ON_CPU = {
     r"\w+Grad: .*an axis more.*": "gradients of other shapes with as many elements",
     r"Stateless\w+V2: .*(counter|alg).*": "generators that only it has",
     r"Resource\w+: .*": "attributes that the kernels lack",
+    r"CTCLoss: .*(labels_values|inputs|sequence_length): .*": "labels that no path gives, or without a class",
 }
 # Without a kernel, and out of the CPU's reach.
 VARIABLES_ONLY = ("the CPU cannot reach variables of the device", "is not supported; keep the variable on /CPU:0")

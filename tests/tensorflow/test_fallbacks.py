@@ -10,7 +10,7 @@ from typing import Any
 import forks
 import pytest
 
-STEP = 3  # every so many'th of about 120 ops
+STEP = 1  # every so many'th of about 50 ops
 
 
 def run(arguments: list[str], **environment: str) -> str:
@@ -127,6 +127,31 @@ assert STRICT or reasons["ListDiff"] == "no kernel is registered", reasons
 def test_those_that_went_unseen(strict: bool, tmp_path: Path) -> None:
     environment = {"UNIHAL_STRICT": "1"} if strict else {"UNIHAL_FALLBACK_LOG": str(tmp_path / "log")}
     run(["-c", FOUND.format(strict=strict)], **environment)
+
+
+def test_decoders_of_sequences_are_counted_and_right(tmp_path: Path) -> None:
+    """Their results have sizes that data says at every step: they run on the CPU."""
+    code = """
+import numpy as np
+import tensorflow as tf
+import unihal
+
+logits = np.random.default_rng(3).normal(size=(7, 3, 5)).astype("float32")
+def decode(device):
+    with tf.device(device):
+        given = tf.identity(logits)
+        greedy = tf.nn.ctc_greedy_decoder(given, [7, 4, 6])
+        beams = tf.nn.ctc_beam_search_decoder(given, [7, 4, 6], beam_width=8, top_paths=2)
+    return [t.numpy() for part in (greedy, beams) for t in tf.nest.flatten(part, expand_composites=True)]
+
+expected = decode("/CPU:0")
+assert not unihal.fallbacks()
+for actual, wanted in zip(decode("/device:RDNA:0"), expected, strict=True):
+    np.testing.assert_array_equal(actual, wanted)
+counts = {f.op: f.count for f in unihal.fallbacks()}
+assert counts == {"CTCGreedyDecoder": 1, "CTCBeamSearchDecoder": 1}, counts
+"""
+    run(["-c", code], UNIHAL_FALLBACK_LOG=str(tmp_path / "log"))
 
 
 def test_a_wish_for_a_compiler_is_not_dropped_without_a_word() -> None:

@@ -130,6 +130,37 @@ uhal_status check_roi_align_operands(const OpView& op, const uhal_tensor& x, con
   return expect_shape(op, &y, {boxes.shape[0], x.shape[1], y.shape[2], y.shape[3]}, "the boxes, and C of x");
 }
 
+// y, indices = roi_pool(x, boxes, images). `x` and `y` are operands that have those shapes.
+uhal_status check_roi_pool_operands(const OpView& op, const uhal_tensor& x, const uhal_tensor& y,
+                                    const uhal_tensor* indices) {
+  const auto& attributes = op.attributes_as<uhal_roi_pool_attributes>();
+  const uhal_tensor& boxes = *op.input(1);
+  if (!(attributes.scale > 0) || std::isinf(attributes.scale)) {
+    return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "%s: the attribute scale is %g, expected a positive finite number.",
+                     op.row->name, attributes.scale);
+  }
+  UHAL_EXPECT(expect_attribute(op, "mode", attributes.mode, UHAL_ROI_POOL_MAX, UHAL_ROI_POOL_AVERAGE_BY_POSITION));
+  UHAL_EXPECT(expect_rank(op, &x, 4, 4, "(N, C, height, width)"));
+  UHAL_EXPECT(expect_rank(op, &y, 4, 4, "(boxes, D, rows, columns)"));
+  UHAL_EXPECT(expect_rank(op, &boxes, 2, 2, "(boxes, 4)"));
+  UHAL_EXPECT(expect_shape(op, &boxes, {boxes.shape[0], 4}, "four coordinates a box"));
+  UHAL_EXPECT(expect_images(op, op.input(2), boxes.shape[0]));
+  const bool is_max = attributes.mode == UHAL_ROI_POOL_MAX;
+  UHAL_EXPECT(expect_shape(op, &y, {boxes.shape[0], is_max ? x.shape[1] : y.shape[1], y.shape[2], y.shape[3]},
+                           is_max ? "the boxes, and C of x" : "the boxes"));
+  if (!is_max) {
+    UHAL_EXPECT(expect_shape(op, &x, {x.shape[0], y.shape[1] * y.shape[2] * y.shape[3], x.shape[2], x.shape[3]},
+                             "a channel for each channel and bin of y"));
+  }
+  if (indices == nullptr) return UHAL_OK;
+  if (!is_max) {
+    return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "%s: only the mode max (0) has indices; leave them out.", op.row->name);
+  }
+  UHAL_EXPECT(
+      expect_dtype(op, indices, indices->dtype == UHAL_INT32 || indices->dtype == UHAL_INT64, "int32 or int64"));
+  return expect_same_shape(op, indices, &y);
+}
+
 // y = grid_sample(x, grid). `y` is an operand that has its shape.
 uhal_status check_grid_sample_operands(const OpView& op, const uhal_tensor& x, const uhal_tensor& grid,
                                        const uhal_tensor* images, const uhal_tensor& y) {
@@ -219,6 +250,17 @@ uhal_status check_roi_align(const OpView& op) { return check_roi_align_operands(
 
 uhal_status check_roi_align_backward(const OpView& op) {
   return check_roi_align_operands(op, *op.output(0), *op.input(0));
+}
+
+uhal_status check_roi_pool(const OpView& op) {
+  return check_roi_pool_operands(op, *op.input(0), *op.output(0), op.output(1));
+}
+
+uhal_status check_roi_pool_backward(const OpView& op) {
+  if (op.attributes_as<uhal_roi_pool_attributes>().mode == UHAL_ROI_POOL_MAX && op.input(3) == nullptr) {
+    return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "%s: the mode max (0) needs the forward's indices.", op.row->name);
+  }
+  return check_roi_pool_operands(op, *op.output(0), *op.input(0), op.input(3));
 }
 
 uhal_status check_non_max_suppression(const OpView& op) {

@@ -100,6 +100,73 @@ void roi_align_grad(Context context, Input, Input boxes, OptionalInput boxes_num
   context.run(UHAL_OP_ROI_ALIGN_BACKWARD, {&gradient, &regions, &images}, {&out}, &attributes);
 }
 
+uhal_roi_pool_attributes pool_attributes(const Context& context, uhal_roi_pool_mode mode, float scale) {
+  uhal_roi_pool_attributes attributes = {};
+  attributes.struct_size = sizeof attributes;
+  attributes.scale = static_cast<double>(scale);
+  attributes.mode = mode;
+  if (!(scale > 0)) invalid(context, "spatial_scale is " + std::to_string(scale) + ", expected a positive number");
+  return attributes;
+}
+
+void roi_pool(Context context, Input x, Input boxes, OptionalInput boxes_num, int, int, float scale, Output y,
+              Output places) {
+  const View in = x.view(), regions = boxes.view(), out = context.allocate(y, in.dtype);
+  const View where = context.allocate(places, UHAL_INT64);
+  require_boxes(context, regions);
+  require_same_dtype(context, in, regions);
+  if (out.elements() == 0) return;
+  const ImagesOfBoxes images(context, boxes_num, in.shape[0], regions.shape[0]);
+  const auto attributes = pool_attributes(context, UHAL_ROI_POOL_MAX, scale);
+  context.run(UHAL_OP_ROI_POOL, {&in, &regions, &images}, {&out, &where}, &attributes);
+}
+
+void roi_pool_grad(Context context, Input, Input boxes, OptionalInput boxes_num, Input places, Input dy, int, int,
+                   float scale, Output dx) {
+  if (!dx) return;
+  const View gradient = dy.view(), regions = boxes.view(), out = context.allocate(dx, gradient.dtype);
+  const View where = places.view();
+  require_boxes(context, regions);
+  if (out.elements() == 0) return;
+  if (gradient.elements() == 0) return fill_zero(context, out);
+  const ImagesOfBoxes images(context, boxes_num, out.shape[0], regions.shape[0]);
+  const auto attributes = pool_attributes(context, UHAL_ROI_POOL_MAX, scale);
+  context.run(UHAL_OP_ROI_POOL_BACKWARD, {&gradient, &regions, &images, &where}, {&out}, &attributes);
+}
+
+// The regions' channels of x by position: those of the result times its bins.
+void require_positions(const Context& context, const View& x, const View& y, int channels) {
+  if (y.shape[1] != channels || x.shape[1] != channels * y.shape[2] * y.shape[3]) {
+    invalid(context, "x has " + std::to_string(x.shape[1]) + " channels, expected output_channels * pooled_height * " +
+                         "pooled_width");
+  }
+}
+
+void psroi_pool(Context context, Input x, Input boxes, OptionalInput boxes_num, int, int, int channels, float scale,
+                Output y) {
+  const View in = x.view(), regions = boxes.view(), out = context.allocate(y, in.dtype);
+  require_boxes(context, regions);
+  require_same_dtype(context, in, regions);
+  require_positions(context, in, out, channels);
+  if (out.elements() == 0) return;
+  const ImagesOfBoxes images(context, boxes_num, in.shape[0], regions.shape[0]);
+  const auto attributes = pool_attributes(context, UHAL_ROI_POOL_AVERAGE_BY_POSITION, scale);
+  context.run(UHAL_OP_ROI_POOL, {&in, &regions, &images}, {&out}, &attributes);
+}
+
+void psroi_pool_grad(Context context, Input, Input boxes, OptionalInput boxes_num, Input dy, int, int, int channels,
+                     float scale, Output dx) {
+  if (!dx) return;
+  const View gradient = dy.view(), regions = boxes.view(), out = context.allocate(dx, gradient.dtype);
+  require_boxes(context, regions);
+  if (out.elements() == 0) return;
+  if (gradient.elements() == 0) return fill_zero(context, out);
+  require_positions(context, out, gradient, channels);
+  const ImagesOfBoxes images(context, boxes_num, out.shape[0], regions.shape[0]);
+  const auto attributes = pool_attributes(context, UHAL_ROI_POOL_AVERAGE_BY_POSITION, scale);
+  context.run(UHAL_OP_ROI_POOL_BACKWARD, {&gradient, &regions, &images}, {&out}, &attributes);
+}
+
 // -- grids of affine maps
 
 // The places of an image before the map, (pixels, axes + 1): the coordinates, the last axis' first, and 1.
@@ -491,6 +558,10 @@ KernelTable detection_kernels() {
   return {
       UNIHAL_KERNEL("roi_align", kWideFloats, roi_align),
       UNIHAL_KERNEL("roi_align_grad", kWideFloats, roi_align_grad),
+      UNIHAL_KERNEL("roi_pool", kWideFloats, roi_pool),
+      UNIHAL_KERNEL("roi_pool_grad", kWideFloats, roi_pool_grad),
+      UNIHAL_KERNEL("psroi_pool", kWideFloats, psroi_pool),
+      UNIHAL_KERNEL("psroi_pool_grad", kWideFloats, psroi_pool_grad),
       UNIHAL_KERNEL("affine_grid", kWideFloats, affine_grid),
       UNIHAL_KERNEL("affine_grid_grad", kWideFloats, affine_grid_grad),
       UNIHAL_KERNEL("deformable_conv", kWideFloats, deformable_conv),

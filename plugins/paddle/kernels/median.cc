@@ -1,5 +1,6 @@
 // Medians along axes, of all numbers and of those that are not NaN, with gradients.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <numeric>
 #include <vector>
@@ -77,7 +78,10 @@ void find_median(const Context& context, bool ignores_nan, Input x, const Intege
   const Rows rows(in, axes);
   const View out = context.allocate(y, in.dtype), where = context.allocate(indices, UHAL_INT64);
   if (out.elements() == 0) return;
-  if (rows.length == 0) invalid(context, "there is no median of nothing");
+  if (rows.length == 0) {  // of nothing
+    fill(context, out, std::nan(""), 0);
+    return fill(context, where, 0, -1);
+  }
   const int64_t matrix[] = {rows.rows, rows.length}, column[] = {rows.rows, 1};
   const Scratch values(context, in.dtype, matrix, 2), sorted(context, in.dtype, matrix, 2);
   copy_or_cast(context, rows.along, rows.seen(values));

@@ -35,8 +35,9 @@ class CtcLoss : public Kernel {
     for (size_t b = 0; b < labels.size(); ++b) {
       if (!check_sequence(context, logits, static_cast<int64_t>(b), steps[b], &labels[b], &has_paths)) return;
     }
-    // TensorFlow's CPU has an infinite loss then, and still a gradient.
-    if (!has_paths && !kBlankFirst) return context.refuse("labels with repetitions that no path of so few steps gives");
+    // TensorFlow's CPU has an infinite loss then, and still a gradient, or a loss of its own.
+    if (!has_paths && !kBlankFirst)
+      return context.refuse("labels that no path of so few steps gives, or without a class");
     const View loss = context.output(0, logits.dtype, {logits.shape[1]});
     const View gradient = context.output_like(1, logits);
     if (!context.ok() || gradient.elements() == 0) return;
@@ -111,7 +112,7 @@ class CtcLoss : public Kernel {
   }
 
   // Checks the labels as they are given, and leaves those that the loss is of. *has_paths becomes false if there are
-  // too few steps for them because of equal neighbours.
+  // too few steps for them because of equal neighbours, or none is left.
   bool check_sequence(Context& context, const View& logits, int64_t b, int32_t steps, std::vector<int32_t>* labels,
                       bool* has_paths) const {
     const std::string batch = ", batch: " + std::to_string(b);
@@ -147,6 +148,7 @@ class CtcLoss : public Kernel {
                            "; ignore_longer_outputs_than_inputs gives such sequences the loss 0");
       return false;
     }
+    if (kept.empty()) *has_paths = false;
     auto needed = static_cast<int64_t>(kept.size());
     for (size_t i = 1; i < kept.size(); ++i) needed += kept[i] == kept[i - 1];
     if (given <= steps && needed > steps) *has_paths = false;

@@ -233,9 +233,12 @@ class QuantizeAndDequantize : public Kernel {
     if (kVersion != kFirst) {
       low = context.input(1);
       high = context.input(2);
-      if (kVersion == kThird) bits = context.host_integer(3, 1);
+      if (kVersion == kThird) bits = context.host_scalar(3);
       if (!context.ok()) return;
       if (!bits_fit(bits)) return context.fail_invalid("num_bits is out of range: " + std::to_string(bits));
+      if (kVersion == kThird && x.rank == 0) {
+        return context.fail_invalid("Axis requested is larger than input dimensions, of which a scalar has none");
+      }
       if (!check_axis(context, axis_, x)) return;
       // V2 wants a scalar whatever the axis, and with an axis none.
       if (range_given_ && kVersion == kSecond && (axis_ >= 0 || low.rank != 0 || high.rank != 0)) {

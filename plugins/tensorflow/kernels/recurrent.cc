@@ -36,6 +36,16 @@ bool expect_shape(Context& context, const char* name, const View& view, const Sh
   return context.ok();
 }
 
+// An input of a rank. Others are refused here, whatever their rank: TensorFlow's CPU kernels end the process for some.
+View ranked(Context& context, int index, const char* name, int rank) {
+  const Shape shape = context.dims(index);
+  if (context.ok() && static_cast<int>(shape.size()) != rank) {
+    context.fail_invalid(std::string(name) + " must be rank " + std::to_string(rank) + " but is rank " +
+                         std::to_string(shape.size()) + ".");
+  }
+  return context.ok() ? context.input(index) : View();
+}
+
 // Step t of (T, B, n).
 View step_of(const View& all, int64_t t) {
   View step = all.sliced(0, t, 1);
@@ -58,29 +68,16 @@ struct Lstm {
 
   // From inputs `first` on: x, cell, output, weights, three peepholes, bias.
   bool read(Context& context, int first, bool peephole) {
-    x = context.input(first);
-    cell = context.input(first + 1);
-    output = context.input(first + 2);
-    weights = context.input(first + 3);
-    of_input = context.input(first + 4);
-    of_forget = context.input(first + 5);
-    of_out = context.input(first + 6);
-    bias = context.input(first + 7);
+    x = ranked(context, first, "x", first == 0 ? 2 : 3);
+    cell = ranked(context, first + 1, "cs_prev", 2);
+    output = ranked(context, first + 2, "h_prev", 2);
+    weights = ranked(context, first + 3, "w", 2);
+    of_input = ranked(context, first + 4, "wci", 1);
+    of_forget = ranked(context, first + 5, "wcf", 1);
+    of_out = ranked(context, first + 6, "wco", 1);
+    bias = ranked(context, first + 7, "b", 1);
     if (!context.ok()) return false;
-    if (first == 0) {  // one step
-      if (x.rank != 2) {
-        context.fail_invalid("x must be rank 2 but is rank " + std::to_string(x.rank) + ".");
-        return false;
-      }
-      x = x.reshaped({1, x.shape[0], x.shape[1]});
-    } else if (x.rank != 3) {
-      context.fail_invalid("x must be rank 3 but is rank " + std::to_string(x.rank) + ".");
-      return false;
-    }
-    if (cell.rank != 2) {
-      context.fail_invalid("cs_prev must be rank 2 but is rank " + std::to_string(cell.rank) + ".");
-      return false;
-    }
+    if (first == 0) x = x.reshaped({1, x.shape[0], x.shape[1]});  // one step
     steps = x.shape[0];
     batch = x.shape[1];
     inputs = x.shape[2];
@@ -249,13 +246,13 @@ class LstmBlockCellGrad : public Kernel {
     Lstm lstm;
     if (!lstm.read(context, 0, peephole_)) return;
     View kept[6];
-    for (int i = 0; i < 6; ++i) kept[i] = context.input(8 + i);
-    const View of_cell = context.input(14), of_output = context.input(15);
     const Shape state = {lstm.batch, lstm.units};
     const char* const names[] = {"i", "cs", "f", "o", "ci", "co"};
     for (int i = 0; i < 6; ++i) {
+      kept[i] = ranked(context, 8 + i, names[i], 2);
       if (!expect_shape(context, names[i], kept[i], state)) return;
     }
+    const View of_cell = ranked(context, 14, "cs_grad", 2), of_output = ranked(context, 15, "h_grad", 2);
     if (!expect_shape(context, "cs_grad", of_cell, state) || !expect_shape(context, "h_grad", of_output, state)) return;
     const StepGradients gradients = {context.output(1, lstm.x.dtype, {lstm.batch, 4 * lstm.units}),
                                      context.output(0, lstm.x.dtype, state)};
@@ -289,7 +286,7 @@ class BlockLstmGrad : public Kernel {
     View all[9];  // i, cs, f, o, ci, co, h, and the gradients of cs and h
     const char* const names[] = {"i", "cs", "f", "o", "ci", "co", "h", "cs_grad", "h_grad"};
     for (int i = 0; i < 9; ++i) {
-      all[i] = context.input(9 + i);
+      all[i] = ranked(context, 9 + i, names[i], 3);
       if (!expect_shape(context, names[i], all[i], {lstm.steps, lstm.batch, units})) return;
     }
     const View& cells = all[1];
@@ -351,17 +348,13 @@ struct Gru {
   int64_t batch = 0, inputs = 0, units = 0;
 
   bool read(Context& context) {
-    x = context.input(0);
-    before = context.input(1);
-    of_gates = context.input(2);
-    of_fresh = context.input(3);
-    gate_bias = context.input(4);
-    fresh_bias = context.input(5);
+    x = ranked(context, 0, "x", 2);
+    before = ranked(context, 1, "h_prev", 2);
+    of_gates = ranked(context, 2, "w_ru", 2);
+    of_fresh = ranked(context, 3, "w_c", 2);
+    gate_bias = ranked(context, 4, "b_ru", 1);
+    fresh_bias = ranked(context, 5, "b_c", 1);
     if (!context.ok()) return false;
-    if (x.rank != 2 || before.rank != 2) {
-      context.fail_invalid("x and h_prev must be rank 2, got shapes " + to_text(x) + " and " + to_text(before));
-      return false;
-    }
     batch = x.shape[0];
     inputs = x.shape[1];
     units = before.shape[1];
@@ -409,7 +402,8 @@ class GruBlockCellGrad : public Kernel {
   void compute(Context& context) const override {
     Gru gru;
     if (!gru.read(context)) return;
-    const View r = context.input(6), u = context.input(7), c = context.input(8), dh = context.input(9);
+    const View r = ranked(context, 6, "r", 2), u = ranked(context, 7, "u", 2), c = ranked(context, 8, "c", 2);
+    const View dh = ranked(context, 9, "d_h", 2);
     const Shape state = {gru.batch, gru.units};
     if (!expect_shape(context, "r", r, state) || !expect_shape(context, "u", u, state) ||
         !expect_shape(context, "c", c, state) || !expect_shape(context, "d_h", dh, state)) {

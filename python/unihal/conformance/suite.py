@@ -34,6 +34,7 @@ _FAMILIES = {
     "samplings": "grid_sample grid_sample_backward_data grid_sample_backward_grid",
     "neighbours": "resample",
     "regions": "roi_align roi_align_backward",
+    "region_pools": "roi_pool roi_pool_backward",
     "suppressions": "non_max_suppression",
     "transforms": "fft",
     "recurrences": "rnn rnn_backward",

@@ -39,6 +39,8 @@ from .image import (
     resize_backward,
     roi_align,
     roi_align_backward,
+    roi_pool,
+    roi_pool_backward,
 )
 from .linear import attention, attention_backward, matmul
 from .linear_algebra import (
@@ -212,6 +214,8 @@ __all__ = [
     "rnn_backward",
     "roi_align",
     "roi_align_backward",
+    "roi_pool",
+    "roi_pool_backward",
     "scan",
     "scatter",
     "scatter_elements",

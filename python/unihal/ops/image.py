@@ -419,6 +419,50 @@ def _region_attributes(scale: float, samples: int, aligned: bool) -> dict[str, A
     return {"scale": scale, "samples": samples, "aligned": int(aligned)}
 
 
+def roi_pool(
+    x: Buffer,
+    boxes: Buffer,
+    images: Buffer,
+    bins: PerAxis,
+    mode: Literal["max", "average_by_position"] = "max",
+    *,
+    scale: float = 1,
+    stream: Stream | None = None,
+) -> tuple[Buffer, Buffer | None]:
+    """Pools of whole pixels of images (N, C, height, width) over the bins of regions: (boxes, D, rows, columns), and
+    for ``max`` the pixels of the maxima in the same shape (int64; row * width + column, -1: none), else None.
+
+    A box is (x0, y0, x1, y1), in pixels once it is multiplied by ``scale``; box r is of image ``images[r]`` (int32).
+    D is C for ``max``; for ``average_by_position`` x has a channel for each channel and bin of the result.
+    """
+    rows, columns = _per_axis("bins", bins, 2)
+    is_max = mode == "max"
+    depth = x.shape[1] if is_max else x.shape[1] // max(rows * columns, 1)
+    y = output((boxes.shape[0], depth, rows, columns), x.dtype, x, None, stream)
+    indices = output(y.shape, "int64", x, None, stream) if is_max else None
+    outputs = [y] if indices is None else [y, indices]
+    launch("roi_pool", [x, boxes, images], outputs, {"mode": int(not is_max), "scale": scale}, stream=stream)
+    return y, indices
+
+
+def roi_pool_backward(
+    dy: Buffer,
+    boxes: Buffer,
+    images: Buffer,
+    x_shape: Sequence[int],
+    indices: Buffer | None = None,
+    *,
+    scale: float = 1,
+    out: Buffer | None = None,
+    stream: Stream | None = None,
+) -> Buffer:
+    """The gradient of the images: of maxima with their ``indices``, of averages by position without."""
+    dx = output(x_shape, dy.dtype, dy, out, stream)
+    inputs = [dy, boxes, images] if indices is None else [dy, boxes, images, indices]
+    launch("roi_pool_backward", inputs, [dx], {"mode": int(indices is None), "scale": scale}, stream=stream)
+    return dx
+
+
 def non_max_suppression(
     boxes: Buffer, threshold: float = 0.5, *, out: Buffer | None = None, stream: Stream | None = None
 ) -> Buffer:
