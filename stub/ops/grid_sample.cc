@@ -165,20 +165,41 @@ UNIHAL_VECTORIZED void find_taps(const Geometry<T>& g, int64_t place, Taps<T>* t
   return find_taps<2, kSlopes>(g, place, taps);
 }
 
+// What a place of two axes reads where it has all of its four pixels, as most have. False for others.
+template <typename T>
+UNIHAL_INLINE bool find_inner_taps(const Geometry<T>& g, int64_t place, Taps<T>* taps) {
+  if (g.attributes.mode != UHAL_GRID_SAMPLE_LINEAR) return false;
+  const AxisTaps<T> down = axis_taps(g.attributes, g.lengths[0], g.grid[place * 2 + 1]);
+  const AxisTaps<T> across = axis_taps(g.attributes, g.lengths[1], g.grid[place * 2]);
+  const int64_t row = down.pixels[0], column = across.pixels[0], width = g.lengths[1];
+  if (row < 0 || column < 0 || row + 1 >= g.lengths[0] || column + 1 >= width) return false;
+  const int64_t first = row * width + column;
+  const int64_t pixels[] = {first, first + width, first + 1, first + width + 1};
+  for (int t = 0; t < 4; ++t) {
+    taps->pixels[t] = pixels[t];
+    taps->weights[t] = down.weights[t & 1] * across.weights[t >> 1];
+  }
+  taps->count = 4;
+  return true;
+}
+
 // The places [begin, end) of all grids.
 template <int kAxes, typename T>
-UNIHAL_VECTORIZED void sample_places(const Geometry<T>& g, int64_t begin, int64_t end, const T* x, T* y) {
+UNIHAL_VECTORIZED void sample_places(const Geometry<T>& given, int64_t begin, int64_t end, const T* x, T* y) {
+  const Geometry<T> g = given;  // nothing that is written could be part of it
   const int64_t channels = g.channels;
   Taps<T> taps;
-  for (int64_t place = begin; place < end; ++place) {
-    const int64_t number = g.image(place / g.places);
-    T* const result = y + place * channels;
-    taps.count = 0;
-    if (number >= 0) find_taps<kAxes, false>(g, place, &taps);
+  for (int64_t place = begin, grid_end; place < end; place = grid_end) {
+    const int64_t grid = place / g.places, number = g.image(grid);
+    grid_end = std::min(end, (grid + 1) * g.places);
     const T* const image = x + std::max<int64_t>(number, 0) * g.pixels * channels;
-    const T* rows[kMaxTaps];
-    for (int t = 0; t < taps.count; ++t) rows[t] = image + taps.pixels[t] * channels;
-    sum_rows(channels, taps.count, rows, taps.weights, result);
+    for (; place < grid_end; ++place) {
+      taps.count = 0;
+      if (number >= 0 && !(kAxes == 2 && find_inner_taps(g, place, &taps))) find_taps<kAxes, false>(g, place, &taps);
+      const T* rows[kMaxTaps];
+      for (int t = 0; t < taps.count; ++t) rows[t] = image + taps.pixels[t] * channels;
+      sum_rows(channels, taps.count, rows, taps.weights, y + place * channels);
+    }
   }
 }
 
