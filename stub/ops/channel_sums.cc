@@ -42,27 +42,33 @@ struct SummedRows {
 // kSquares: v is u, with the same shift.
 template <typename T, bool kShifted, bool kSquares>
 UNIHAL_VECTORIZED void add_rows(const SummedRows<T>& given, double* first, double* second) {
-  constexpr int64_t kLanes = 64 / sizeof(T), kInT = 8;
+  constexpr int64_t kLanes = 64 / sizeof(T), kInT = 16, kVectors = 4;
   typedef double Wide __attribute__((vector_size(kLanes * sizeof(double)), aligned(sizeof(double)), may_alias));
   typedef T Values __attribute__((vector_size(kLanes * sizeof(T)), aligned(sizeof(T)), may_alias));
   int64_t lane = 0;
-  for (; lane + kLanes <= given.channels; lane += kLanes) {
-    Values u_shift = {};
-    if (kShifted) u_shift = *reinterpret_cast<const Values*>(given.u_shift + lane);
-    const Values v_shift = *reinterpret_cast<const Values*>(given.v_shift + lane);
+  for (; lane + kVectors * kLanes <= given.channels; lane += kVectors * kLanes) {
     for (int64_t row = 0; row < given.rows;) {
-      Values sum = {}, products = {};
+      Values sums[kVectors] = {}, products[kVectors] = {};
       for (const int64_t end = std::min(row + kInT, given.rows); row < end; ++row) {
-        const int64_t at = row * given.channels + lane;
-        Values u = *reinterpret_cast<const Values*>(given.u + at);
-        if (kShifted) u -= u_shift;
-        Values v = u;
-        if (!kSquares) v = *reinterpret_cast<const Values*>(given.v + at) - v_shift;
-        sum += u;
-        products += u * v;
+#pragma GCC unroll 4
+        for (int64_t i = 0; i < kVectors; ++i) {
+          const int64_t channel = lane + i * kLanes, at = row * given.channels + channel;
+          Values u = *reinterpret_cast<const Values*>(given.u + at);
+          if (kShifted) u -= *reinterpret_cast<const Values*>(given.u_shift + channel);
+          Values v = u;
+          if (!kSquares) {
+            v = *reinterpret_cast<const Values*>(given.v + at) -
+                *reinterpret_cast<const Values*>(given.v_shift + channel);
+          }
+          sums[i] += u;
+          products[i] += u * v;
+        }
       }
-      *reinterpret_cast<Wide*>(first + lane) += __builtin_convertvector(sum, Wide);
-      *reinterpret_cast<Wide*>(second + lane) += __builtin_convertvector(products, Wide);
+      for (int64_t i = 0; i < kVectors; ++i) {
+        const int64_t channel = lane + i * kLanes;
+        *reinterpret_cast<Wide*>(first + channel) += __builtin_convertvector(sums[i], Wide);
+        *reinterpret_cast<Wide*>(second + channel) += __builtin_convertvector(products[i], Wide);
+      }
     }
   }
   for (int64_t row = 0; row < given.rows; ++row) {
@@ -85,34 +91,21 @@ UNIHAL_VECTORIZED void map_plane(int64_t count, const T* u, T u_factor, const T*
   }
 }
 
-// Rows of all channels. What belongs to a channel stays in registers over the rows.
+// Rows of all channels.
 template <typename T>
-UNIHAL_VECTORIZED void map_rows(int64_t rows, int64_t channels, const T* u, const T* u_factor, const T* x,
-                                const T* x_factor, const T* x_shift, const T* offset, T* result) {
-  constexpr int64_t kLanes = 64 / sizeof(T);
-  typedef T Values __attribute__((vector_size(kLanes * sizeof(T)), aligned(sizeof(T)), may_alias));
-  int64_t lane = 0;
-  for (; lane + kLanes <= channels; lane += kLanes) {
-    const Values factor = *reinterpret_cast<const Values*>(x_factor + lane);
-    const Values shift = *reinterpret_cast<const Values*>(x_shift + lane);
-    const Values own = *reinterpret_cast<const Values*>(offset + lane);
+UNIHAL_VECTORIZED void map_rows(int64_t rows, int64_t channels, const T* u, const T* __restrict u_factor, const T* x,
+                                const T* __restrict x_factor, const T* __restrict x_shift, const T* __restrict offset,
+                                T* result) {
+  for (int64_t row = 0; row < rows; ++row, x += channels, result += channels) {
     if (u != nullptr) {
-      const Values other = *reinterpret_cast<const Values*>(u_factor + lane);
-      for (int64_t at = lane; at < rows * channels; at += channels) {
-        *reinterpret_cast<Values*>(result + at) = other * *reinterpret_cast<const Values*>(u + at) +
-                                                  (factor * (*reinterpret_cast<const Values*>(x + at) - shift) + own);
+#pragma omp simd
+      for (int64_t c = 0; c < channels; ++c) {
+        result[c] = u_factor[c] * u[c] + (x_factor[c] * (x[c] - x_shift[c]) + offset[c]);
       }
+      u += channels;
     } else {
-      for (int64_t at = lane; at < rows * channels; at += channels) {
-        *reinterpret_cast<Values*>(result + at) = factor * (*reinterpret_cast<const Values*>(x + at) - shift) + own;
-      }
-    }
-  }
-  for (int64_t row = 0; row < rows; ++row) {
-    for (int64_t c = lane; c < channels; ++c) {
-      const int64_t at = row * channels + c;
-      const T value = x_factor[c] * (x[at] - x_shift[c]) + offset[c];
-      result[at] = u != nullptr ? u_factor[c] * u[at] + value : value;
+#pragma omp simd
+      for (int64_t c = 0; c < channels; ++c) result[c] = x_factor[c] * (x[c] - x_shift[c]) + offset[c];
     }
   }
 }

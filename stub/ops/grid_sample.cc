@@ -214,20 +214,69 @@ UNIHAL_VECTORIZED void find_taps(const Geometry<T>& g, int64_t place, Taps<T>* t
   return find_taps<2, kSlopes>(g, place, taps);
 }
 
+// Of places in a row the pixels before their coordinates along an axis and how far beyond these they lie, as
+// axis_taps() has them with zeros outside: many side by side.
+constexpr int64_t kPlaces = 64;
+template <typename T>
+struct Coordinates {
+  int32_t pixels[kPlaces];
+  T fractions[kPlaces];
+};
+
+template <typename T>
+UNIHAL_INLINE void find_coordinates(const Geometry<T>& g, int axis, int64_t place, int64_t count,
+                                    Coordinates<T>* result) {
+  const T n = static_cast<T>(g.lengths[axis]);
+  const bool in_pixels = g.attributes.in_pixels != 0, corners = g.attributes.align_corners != 0;
+  const T slope = (corners ? n - 1 : n) / 2, shift = corners ? T(0) : T(0.5);
+  const T* const coordinates = g.grid + place * 2 + 1 - axis;
+  for (int64_t i = 0; i < count; ++i) {
+    const T given = coordinates[2 * i];
+    const T at = in_pixels ? given : (given + 1) * slope - shift;
+    const T kept = !(at >= -2) ? T(-2) : at > n + 1 ? n + 1 : at;
+    const T before = std::floor(kept);
+    result->pixels[i] = static_cast<int32_t>(before);
+    result->fractions[i] = kept - before;
+  }
+}
+
 // The places [begin, end) of all grids.
 template <int kAxes, typename T>
-UNIHAL_VECTORIZED void sample_places(const Geometry<T>& g, int64_t begin, int64_t end, const T* x, T* y) {
+UNIHAL_VECTORIZED void sample_places(const Geometry<T>& given, int64_t begin, int64_t end, const T* x, T* y) {
+  const Geometry<T> g = given;  // nothing that is written could be part of it
   const int64_t channels = g.channels;
-  Taps<T> taps;
-  for (int64_t place = begin; place < end; ++place) {
-    const int64_t number = g.image(place / g.places);
-    T* const result = y + place * channels;
-    taps.count = 0;
-    if (number >= 0) find_taps<kAxes, false>(g, place, &taps);
+  const bool together = kAxes == 2 && g.attributes.mode == UHAL_GRID_SAMPLE_LINEAR &&
+                        g.attributes.padding == UHAL_GRID_SAMPLE_ZEROS && g.lengths[0] < (1 << 22) &&
+                        g.lengths[1] < (1 << 22);
+  Coordinates<T> down, across;
+  for (int64_t place = begin, next; place < end; place = next) {
+    const int64_t grid = place / g.places, number = g.image(grid);
+    next = std::min({end, (grid + 1) * g.places, place + kPlaces});
     const T* const image = x + std::max<int64_t>(number, 0) * g.pixels * channels;
-    const T* rows[kMaxTaps];
-    for (int t = 0; t < taps.count; ++t) rows[t] = image + taps.pixels[t] * channels;
-    sum_rows(channels, taps.count, rows, taps.weights, result);
+    if (together) {
+      find_coordinates(g, 0, place, next - place, &down);
+      find_coordinates(g, 1, place, next - place, &across);
+    }
+    for (int64_t i = 0; place < next; ++i, ++place) {
+      Taps<T> taps;
+      const T* rows[kMaxTaps];
+      const bool inner = together && number >= 0 && down.pixels[i] >= 0 && down.pixels[i] + 1 < g.lengths[0] &&
+                         across.pixels[i] >= 0 && across.pixels[i] + 1 < g.lengths[1];
+      if (inner) {  // all of its four pixels are there, as of most places
+        rows[0] = image + (down.pixels[i] * g.lengths[1] + across.pixels[i]) * channels;
+        rows[1] = rows[0] + g.lengths[1] * channels;
+        rows[2] = rows[0] + channels;
+        rows[3] = rows[1] + channels;
+        const T low = down.fractions[i], right = across.fractions[i];
+        const T weights[4] = {(1 - low) * (1 - right), low * (1 - right), (1 - low) * right, low * right};
+        sum_rows(channels, 4, rows, weights, y + place * channels);
+        continue;
+      }
+      taps.count = 0;
+      if (number >= 0) find_taps<kAxes, false>(g, place, &taps);
+      for (int t = 0; t < taps.count; ++t) rows[t] = image + taps.pixels[t] * channels;
+      sum_rows(channels, taps.count, rows, taps.weights, y + place * channels);
+    }
   }
 }
 

@@ -26,7 +26,10 @@ constexpr int kY = 1;
 constexpr int64_t kRowWidth = 512;  // accumulators per unit of work when the innermost axis is kept
 constexpr int64_t kRowBlock = 8;    // rows converted at a time
 constexpr int64_t kNarrow = 32;     // rows up to here are joined into wider ones where memory allows it
-constexpr int64_t kJoined = 256;    // elements of which these have at most
+constexpr int64_t kJoined = 64;     // elements of which these have at most
+
+// Rows of this width are joined by the loops themselves.
+constexpr bool has_turns(int64_t width) { return width > 0 && 8 % width == 0; }
 
 constexpr ReduceStep kSteps[] = {
     kSum,          // none
@@ -209,7 +212,7 @@ class Reduction {
 
   void accumulate_rows(ReduceStep step, int64_t offset, int64_t rows, int64_t width, A* values) const {
     const int64_t row_stride = reduced_.strides[kX][reduced_.rank - 1];
-    if (in_place_ && row_stride == width && width <= kNarrow) {
+    if (in_place_ && row_stride == width && width <= kNarrow && !has_turns(width)) {
       // Rows that lie one after the other are joined, so that vectors are full; the joined sums are folded at the end.
       const int64_t joined = kJoined / width;
       A wide[kJoined];

@@ -83,10 +83,38 @@ void reduce_run(int64_t count, const void* source, const void* shift_pointer, vo
   *static_cast<A*>(accumulator) = total;
 }
 
+// Short rows that lie one after the other, as a run whose lanes belong to the columns in turn: `count` divides kTurns.
+constexpr int64_t kTurns = 8;
+template <ReduceStep step, class T>
+void reduce_turns(int64_t count, int64_t rows, const T* x, typename Accumulator<T>::Type* total) {
+  using A = typename Accumulator<T>::Type;
+  using Lane = std::conditional_t<step == kProduct, A, T>;
+  int64_t left = count * rows;
+  while (left >= kLanes) {
+    const int64_t length = (left < kRun ? left : kRun) / kLanes * kLanes;
+    Lane lanes[kLanes];
+    for (int64_t j = 0; j < kLanes; ++j) lanes[j] = enter<step, T>(x[j], T(0));
+    for (int64_t i = kLanes; i < length; i += kLanes) {
+      for (int64_t j = 0; j < kLanes; ++j) lanes[j] = combine<step, Lane>(lanes[j], enter<step, T>(x[i + j], T(0)));
+    }
+    for (int64_t width = kLanes / 2; width >= kTurns; width /= 2) {
+      for (int64_t j = 0; j < width; ++j) lanes[j] = combine<step, Lane>(lanes[j], lanes[j + width]);
+    }
+    for (int64_t j = 0; j < kTurns; ++j) total[j % count] = combine<step, A>(total[j % count], lanes[j]);
+    x += length;
+    left -= length;
+  }
+  for (int64_t j = 0; j < left; ++j) total[j % count] = combine<step, A>(total[j % count], enter<step, T>(x[j], T(0)));
+}
+
 template <ReduceStep step, class T>
 void reduce_rows(int64_t count, int64_t rows, const void* source, int64_t row_stride, void* accumulators) {
   using A = typename Accumulator<T>::Type;
   const T* x = static_cast<const T*>(source);
+  if (count > 0 && row_stride == count && kTurns % count == 0) {
+    reduce_turns<step, T>(count, rows, x, static_cast<A*>(accumulators));
+    return;
+  }
   A* __restrict total = static_cast<A*>(accumulators);
   for (; rows >= kRows; rows -= kRows, x += kRows * row_stride) {
     for (int64_t j = 0; j < count; ++j) {

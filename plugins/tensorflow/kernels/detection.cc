@@ -30,34 +30,34 @@ class Crops {
     for (int axis = 0; axis < 2 && context.ok(); ++axis) find_places(context, axis, boxes, lengths[axis]);
   }
 
-  // Places outside [0, length - 1] go where nothing is read; `outside` (boxes, rows, columns) tells which, if wanted.
-  // With `nearest` the others become whole numbers, of two as near the one farther from 0.
+  // Fills in the places. Coordinates outside [0, length - 1] go where nothing is read; `outside` (boxes, rows, columns)
+  // tells which places have one, if wanted. With `nearest` the others become whole numbers, of two as near the one
+  // farther from 0.
   void send_away(Context& context, const int64_t* lengths, bool nearest, View* outside) const {
-    const View away = context.temporary(UHAL_FLOAT32, {1, 1, 1});
-    const View inside = context.temporary(UHAL_BOOL, {count_, sizes_[0], sizes_[1]});
-    const View part = context.temporary_like(inside);
-    if (!context.ok() || inside.elements() == 0) return;
+    const View away = context.temporary(UHAL_FLOAT32, {1, 1}), limit = context.temporary(UHAL_FLOAT32, {2, 1, 1});
+    if (!context.ok() || places.elements() == 0) return;
     context.fill(away, -2, -2);
+    const View low = limit.sliced(0, 0, 1).reshaped({1, 1}), high = limit.sliced(0, 1, 1).reshaped({1, 1});
+    context.fill(low, 0, 0);
+    View insides[2];
     for (int axis = 0; axis < 2; ++axis) {
-      const View limit = context.temporary(UHAL_FLOAT32, {2, 1, 1, 1});
+      const View& at = coordinates_[axis];
+      const View inside = context.temporary(UHAL_BOOL, {count_, sizes_[axis]}), part = context.temporary_like(inside);
       if (!context.ok()) return;
-      const View low = limit.sliced(0, 0, 1).reshaped({1, 1, 1}), high = limit.sliced(0, 1, 1).reshaped({1, 1, 1});
-      context.fill(low, 0, 0);
       context.fill(high, static_cast<double>(lengths[axis] - 1), 0);
-      const View at = coordinate(axis);
-      context.map(uhal_map_greater_equal, {&at, &low}, {axis == 0 ? &inside : &part});
-      if (axis == 1) context.map(uhal_map_logical_and, {&inside, &part}, {&inside});
+      context.map(uhal_map_greater_equal, {&at, &low}, {&inside});
       context.map(uhal_map_less_equal, {&at, &high}, {&part});
       context.map(uhal_map_logical_and, {&inside, &part}, {&inside});
-    }
-    for (int axis = 0; axis < 2; ++axis) {
-      const View at = coordinate(axis);
       context.map(uhal_map_select, {&inside, &at, &away}, {&at});
+      if (nearest) context.map(uhal_map_round_half_away, {&at}, {&at});
+      insides[axis] = across_places(inside, axis, 0);
+      context.copy(across_places(at, axis, 1), places.sliced(3, 1 - axis, 1));
     }
-    if (nearest) context.map(uhal_map_round_half_away, {&places}, {&places});
     if (outside != nullptr) {
-      context.map(uhal_map_logical_not, {&inside}, {&inside});
-      *outside = inside;
+      *outside = context.temporary(UHAL_BOOL, {count_, sizes_[0], sizes_[1]});
+      if (!context.ok()) return;
+      context.map(uhal_map_logical_and, {&insides[0], &insides[1]}, {outside});
+      context.map(uhal_map_logical_not, {outside}, {outside});
     }
   }
 
@@ -87,10 +87,11 @@ class Crops {
   View slopes[2];
 
  private:
-  View coordinate(int axis) const {
-    View view = places.sliced(3, 1 - axis, 1);
-    view.rank = 3;
-    return view;
+  // A view (boxes, rows or columns) as (boxes, rows, columns), with axes of length 1 behind.
+  View across_places(const View& view, int axis, int more) const {
+    Shape shape = {count_, axis == 0 ? sizes_[0] : 1, axis == 0 ? 1 : sizes_[1]};
+    if (more != 0) shape.push_back(1);
+    return view.reshaped(shape);
   }
 
   // In the order of TensorFlow's CPU, whose roundings decide whether a place at an edge is inside.
@@ -100,7 +101,8 @@ class Crops {
     const View low = boxes.sliced(1, axis, 1), high = boxes.sliced(1, axis + 2, 1);
     const View start = context.temporary(UHAL_FLOAT32, {count_, 1}),
                step = context.temporary(UHAL_FLOAT32, {count_, 1});
-    const View along = context.temporary(UHAL_FLOAT32, {count_, size}), line = context.temporary(UHAL_FLOAT32, {size});
+    const View line = context.temporary(UHAL_FLOAT32, {size});
+    const View along = coordinates_[axis] = context.temporary(UHAL_FLOAT32, {count_, size});
     const View intervals = context.temporary(UHAL_FLOAT32, {1});
     if (!context.ok() || along.elements() == 0) return;
     if (size > 1) {
@@ -118,8 +120,6 @@ class Crops {
       context.map(uhal_map_scale, {&along}, {&along}, {0.5, 0});
       context.map(uhal_map_scale, {&along}, {&along}, {reach, 0});
     }
-    const View to = places.sliced(3, 1 - axis, 1);
-    context.copy(axis == 0 ? along.reshaped({count_, size, 1, 1}) : along.reshaped({count_, 1, size, 1}), to);
   }
 
   void find_slopes(Context& context, int axis, int64_t length) {
@@ -138,6 +138,7 @@ class Crops {
     context.launch(UHAL_OP_IOTA, {}, {&second}, &up);
   }
 
+  View coordinates_[2];  // (boxes, rows) and (boxes, columns)
   int64_t count_, sizes_[2];
 };
 
