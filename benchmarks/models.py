@@ -5,8 +5,8 @@
 The models are those of tests/paddle/families.py (LLaMA, GPT, ViT, Swin, a UNet of diffusion, DCGAN, a graph network),
 one of each family of paddle.vision.models, recurrent networks, a Transformer of encoder and decoder, and speech
 recognition with CTC: small inputs, float32, dygraph, Momentum SGD. Both places train in one process on the same cores,
-in turn, so that what else the machine does meets both alike; the time is the lower quartile of the rounds. A ratio below 1
-says that the stub is faster; none is to be above 1.
+in turn, so that what else the machine does meets both alike; the time is the lower quartile of the rounds. A ratio
+below 1 says that the stub is faster; none is to be above 1.
 
 Without UNIHAL_BACKEND the stub serves; with it, another backend's device takes the stub's place."""
 
