@@ -107,7 +107,8 @@ const KernelTable& all_kernels() {
                           quantization_kernels,
                           einsum_kernels,
                           matrix_measure_kernels,
-                          statistics_kernels}) {
+                          statistics_kernels,
+                          unique_kernels}) {
       KernelTable part = kernels();
       std::move(part.begin(), part.end(), std::back_inserter(*table));
     }

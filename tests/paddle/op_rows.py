@@ -97,6 +97,15 @@ ROWS: list[tuple[str, tuple[Any, ...]]] = [
     ("det", (SQUARE,)),
     ("gaussian_inplace_", (X, 0.5, 2.0, 0)),
     ("uniform_inplace_", (X, -1.0, 2.0, 0, 0, 0, 1.0)),
+    ("unique", (IDS, True, True, True, [], paddle.int64)),
+    ("unique", (X, True, True, True, [0], paddle.int64)),
+    ("unique_consecutive", (IDS, True, True, [], paddle.int64)),
+    ("unique_consecutive", (X, True, True, [1], paddle.int64)),
+    (
+        "logspace",
+        (*(np.array(n, "float32") for n in (0, 3)), np.array(7, "int32"), np.array(2, "float32"), paddle.float32)
+        + (paddle.CPUPlace(),),
+    ),
     (
         "warpctc",
         (random(6, 2, 5), np.array([[1, 2, 2], [3, 1, 0]], "int32"), np.array([6, 6]), np.array([3, 2]), 0, False),
