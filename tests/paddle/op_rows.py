@@ -103,8 +103,13 @@ ROWS: list[tuple[str, tuple[Any, ...]]] = [
     ("unique_consecutive", (X, True, True, [1], paddle.int64)),
     (
         "logspace",
-        (*(np.array(n, "float32") for n in (0, 3)), np.array(7, "int32"), np.array(2, "float32"), paddle.float32)
-        + (paddle.CPUPlace(),),
+        (
+            *(np.array(n, "float32") for n in (0, 3)),
+            np.array(7, "int32"),
+            np.array(2, "float32"),
+            paddle.float32,
+            paddle.CPUPlace(),
+        ),
     ),
     (
         "warpctc",
