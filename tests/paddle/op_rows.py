@@ -105,7 +105,6 @@ ROWS: list[tuple[str, tuple[Any, ...]]] = [
         "logspace",
         (ZERO, 3 * np.ones_like(ZERO), np.array(7, "int32"), 2 * np.ones_like(ZERO), paddle.float32, paddle.CPUPlace()),
     ),
-    ),
     (
         "warpctc",
         (random(6, 2, 5), np.array([[1, 2, 2], [3, 1, 0]], "int32"), np.array([6, 6]), np.array([3, 2]), 0, False),
