@@ -19,7 +19,7 @@ HEADS = [random(2, 6, 2, 8, seed=seed) for seed in range(3)]
 ROWS_OF_BOXES = np.float32([[0, 0, 4, 3], [1.25, 0.5, 6.5, 4.75], [-2, -1, 3, 2.5]])
 COUNTS = np.int32([2, 1])
 IDS = np.array([[0, 2], [1, 3], [4, 4]])
-MASK, ZERO = X > 0, np.array(0, "float32")
+MASK, ZERO, THREE = X > 0, np.array(0, "float32"), np.array(3, "float32")
 
 #: Ops of paddle._C_ops with their arguments; arrays become tensors.
 ROWS: list[tuple[str, tuple[Any, ...]]] = [
@@ -103,7 +103,7 @@ ROWS: list[tuple[str, tuple[Any, ...]]] = [
     ("unique_consecutive", (X, True, True, [1], paddle.int64)),
     (
         "logspace",
-        (ZERO, 3 * np.ones_like(ZERO), np.array(7, "int32"), 2 * np.ones_like(ZERO), paddle.float32, paddle.CPUPlace()),
+        (ZERO, THREE, np.array(7, "int32"), THREE, paddle.float32, paddle.CPUPlace()),
     ),
     (
         "warpctc",
