@@ -109,7 +109,8 @@ const KernelTable& all_kernels() {
                           median_kernels,
                           einsum_kernels,
                           matrix_measure_kernels,
-                          statistics_kernels}) {
+                          statistics_kernels,
+                          unique_kernels}) {
       KernelTable part = kernels();
       std::move(part.begin(), part.end(), std::back_inserter(*table));
     }

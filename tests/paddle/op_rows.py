@@ -19,7 +19,7 @@ HEADS = [random(2, 6, 2, 8, seed=seed) for seed in range(3)]
 ROWS_OF_BOXES = np.float32([[0, 0, 4, 3], [1.25, 0.5, 6.5, 4.75], [-2, -1, 3, 2.5]])
 COUNTS = np.int32([2, 1])
 IDS = np.array([[0, 2], [1, 3], [4, 4]])
-MASK = X > 0
+MASK, ZERO, THREE = X > 0, np.array(0, "float32"), np.array(3, "float32")
 
 #: Ops of paddle._C_ops with their arguments; arrays become tensors.
 ROWS: list[tuple[str, tuple[Any, ...]]] = [
@@ -97,6 +97,14 @@ ROWS: list[tuple[str, tuple[Any, ...]]] = [
     ("det", (SQUARE,)),
     ("gaussian_inplace_", (X, 0.5, 2.0, 0)),
     ("uniform_inplace_", (X, -1.0, 2.0, 0, 0, 0, 1.0)),
+    ("unique", (IDS, True, True, True, [], paddle.int64)),
+    ("unique", (X, True, True, True, [0], paddle.int64)),
+    ("unique_consecutive", (IDS, True, True, [], paddle.int64)),
+    ("unique_consecutive", (X, True, True, [1], paddle.int64)),
+    (
+        "logspace",
+        (ZERO, THREE, np.array(7, "int32"), THREE, paddle.float32, paddle.CPUPlace()),
+    ),
     (
         "warpctc",
         (random(6, 2, 5), np.array([[1, 2, 2], [3, 1, 0]], "int32"), np.array([6, 6]), np.array([3, 2]), 0, False),

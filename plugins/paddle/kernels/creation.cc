@@ -100,6 +100,7 @@ void arange_scalar(Context context, Scalar start, Scalar end, Scalar step, Outpu
 // Where a range begins and ends: Paddle makes these tensors in host memory, and copied them only for the kernel to
 // read.
 constexpr uint32_t kFirstThree = 0b111;
+constexpr uint32_t kFirstFour = 0b1111;
 
 void arange_tensor(Context context, Input start, Input end, Input step, Output y) {
   arange(context, read_number(context, start), read_number(context, end), read_number(context, step), start.uhal(), y);
@@ -117,6 +118,22 @@ void linspace(Context context, Input start, Input stop, Input number, Dtype dtyp
   attributes.step = count > 1 ? (to - from) / static_cast<double>(count - 1) : 0;
   context.run(UHAL_OP_IOTA, {}, {&numbers}, &attributes);
   copy_or_cast(context, numbers, out);
+}
+
+// base to the powers of a linspace
+void logspace(Context context, Input start, Input stop, Input number, Input base, Dtype dtype, Output y) {
+  const double from = read_number(context, start), to = read_number(context, stop);
+  const auto count = static_cast<int64_t>(read_number(context, number));
+  const View out = context.allocate(y, to_uhal(dtype), &count, 1);
+  const Scratch powers(context, UHAL_FLOAT64, &count, 1), root(context, UHAL_FLOAT64, nullptr, 0);
+  uhal_iota_attributes attributes = {};
+  attributes.struct_size = sizeof attributes;
+  attributes.start = from;
+  attributes.step = count > 1 ? (to - from) / static_cast<double>(count - 1) : 0;
+  context.run(UHAL_OP_IOTA, {}, {&powers}, &attributes);
+  fill(context, root, read_number(context, base), 0);
+  context.map(uhal_map_power, {&root, &powers}, {&powers});
+  copy_or_cast(context, powers, out);
 }
 
 void eye(Context context, Scalar rows, Scalar columns, Dtype dtype, Output y) {
@@ -168,6 +185,7 @@ KernelTable creation_kernels() {
       UNIHAL_KERNEL("arange", kNumbers, arange_scalar),
       UNIHAL_KERNEL_ANYWHERE("arange_tensor", kFloats | kInt32And64, kFirstThree, 0, arange_tensor),
       UNIHAL_KERNEL_ANYWHERE("linspace", kFloats | kInt32And64, kFirstThree, 0, linspace),
+      UNIHAL_KERNEL_ANYWHERE("logspace", kFloats | kInt32And64, kFirstFour, 0, logspace),
       UNIHAL_KERNEL("eye", kReal, eye),
       UNIHAL_KERNEL("increment", kNumbers, increment),
       UNIHAL_KERNEL("numel", kEvery, numel),
