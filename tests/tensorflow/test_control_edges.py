@@ -421,7 +421,7 @@ def test_random_graphs_in_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
         actual, taken = run_session(seed)
         assert_same(actual, expected, seed)
         fused += taken
-    assert sum(fused[op] > 0 for op in FUSED) >= len(FUSED) - 2, fused  # the rare ones may be missing
+    assert sum(fused[op] > 0 for op in FUSED) >= len(FUSED) - 3, fused  # the rare ones may be missing
 
 
 # -- functions
@@ -462,7 +462,7 @@ def test_random_graphs_in_functions(monkeypatch: pytest.MonkeyPatch) -> None:
         actual, taken = run_function(seed)
         assert_same(actual, expected, seed)
         fused += taken
-    assert sum(fused[op] > 0 for op in FUSED) >= len(FUSED) - 2, fused  # the rare ones may be missing
+    assert sum(fused[op] > 0 for op in FUSED) >= len(FUSED) - 3, fused  # the rare ones may be missing
 
 
 # -- what users wrote
