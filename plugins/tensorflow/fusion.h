@@ -28,6 +28,8 @@ void fuse(Graph& graph, std::string_view type, unsigned fusions);
 
 // The step of keras.optimizers.Adam and AdamW, for one variable.
 bool fuse_adam(Graph& graph, int root);
+// The decay of weights before a step that fuse_adam found.
+bool fuse_adam_decay(Graph& graph, int root);
 // The learning rate with Adam's bias corrections.
 bool fuse_adam_rate(Graph& graph, int root);
 // The step of keras.optimizers.SGD with momentum, for one variable.

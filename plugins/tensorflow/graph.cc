@@ -467,6 +467,49 @@ void Graph::rewrite(int node, const char* op, const std::vector<Edge>& inputs, c
   become(node, op, all, attributes.encoded());
 }
 
+void Graph::extend(int node, const char* op, const std::vector<Edge>& further) {
+  std::vector<Edge> all = (*this)[node].inputs;
+  const auto first_control =
+      std::find_if(all.begin(), all.end(), [](const Edge& edge) { return edge.port == kControl; });
+  all.insert(first_control, further.begin(), further.end());
+  const std::string attributes = sources_[static_cast<size_t>(node)].attributes;
+  disconnect(node);
+  become(node, op, all, attributes);
+}
+
+// The edges with which a node's consumer waits for what the node waits for. A constant is never waited for by itself.
+std::vector<Graph::Edge> Graph::waits_of(int node) const {
+  std::vector<Edge> waits;
+  for (const Edge& edge : (*this)[node].inputs) {
+    if ((*this)[edge.node].op != "Const") {
+      add_once(&waits, {edge.node, kControl});
+    } else {
+      for (const Edge& source : (*this)[edge.node].inputs) add_once(&waits, {source.node, kControl});
+    }
+  }
+  return waits;
+}
+
+void Graph::absorb(int node, int into) {
+  const std::vector<Edge> before = waits_of(node);
+  const std::vector<int> entries = (*this)[node].consumers;
+  for (int consumer : std::set<int>(entries.begin(), entries.end())) {
+    const bool is_before = consumer == into || leads_to({{consumer, kControl}, {consumer, 0}}, {{into, 0}});
+    std::vector<Edge> inputs;
+    for (const Edge& edge : (*this)[consumer].inputs) {
+      if (edge.node != node) inputs.push_back(edge);
+    }
+    if (is_before) {
+      for (const Edge& edge : before) add_once(&inputs, edge);
+    } else {
+      add_once(&inputs, {into, kControl});
+    }
+    set_inputs(consumer, inputs);
+  }
+  disconnect(node);
+  retire(node, into);
+}
+
 void Graph::set_inputs(int node, const std::vector<Edge>& inputs) {
   disconnect(node);
   for (const Edge& edge : inputs) nodes_[static_cast<size_t>(edge.node)].consumers.push_back(node);
@@ -508,18 +551,13 @@ void Graph::prune(const std::vector<int>& nodes, const std::set<std::string_view
     });
     if (is_read) continue;
     const std::vector<Edge> before = node.inputs;
+    const std::vector<Edge> waits = waits_of(index);
     for (int consumer : std::set<int>(consumers.begin(), consumers.end())) {
       std::vector<Edge> inputs;
       for (const Edge& edge : (*this)[consumer].inputs) {
         if (edge.node != index) inputs.push_back(edge);
       }
-      for (const Edge& edge : before) {
-        if ((*this)[edge.node].op != "Const") {
-          add_once(&inputs, {edge.node, kControl});
-        } else {  // never waited for by itself
-          for (const Edge& source : (*this)[edge.node].inputs) add_once(&inputs, {source.node, kControl});
-        }
-      }
+      for (const Edge& edge : waits) add_once(&inputs, edge);
       set_inputs(consumer, inputs);
     }
     disconnect(index);

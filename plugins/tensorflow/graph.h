@@ -99,6 +99,13 @@ class Graph {
   // Gives a node another op and data inputs. It still waits for what it waited for.
   void rewrite(int node, const char* op, const std::vector<Edge>& inputs, const Attributes& attributes);
 
+  // Gives a node that replace() made another op and further data inputs; its attributes stay.
+  void extend(int node, const char* op, const std::vector<Edge>& further);
+
+  // Removes a node without readers that runs before another, as part of which it is to run. What waits for it and does
+  // not come before the other waits for that; what does waits for what the node waited for.
+  void absorb(int node, int into);
+
   // Whether one of `to` waits for what reads one of `from`, or for what waits for its node.
   bool leads_to(const std::vector<Edge>& from, const std::vector<Edge>& to) const;
 
@@ -149,6 +156,7 @@ class Graph {
   void become(int node, const char* op, const std::vector<Edge>& inputs, const std::string& attributes);
   void redirect(int from, int to);
   void disconnect(int node);
+  std::vector<Edge> waits_of(int node) const;
   void set_inputs(int node, const std::vector<Edge>& inputs);
   std::string fingerprint(int node) const;
   std::string encode(int node) const;

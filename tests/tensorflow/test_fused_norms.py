@@ -1,4 +1,4 @@
-"""Normalizations as Keras composes them become one op of ours, forward and backward, with the same values."""
+"""Norms, GELU and softmax as Keras composes them become ops of ours, forward and backward, with the same values."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from compare import CPU, DEVICE
-from graphs import fused_ops, graph_ops
+from graphs import graph_ops
 
 layers = keras.layers
-GENERATOR = np.random.default_rng(11)
 
 
 @pytest.fixture(autouse=True)
@@ -41,11 +40,11 @@ def compare(run: Callable[[], Any], monkeypatch: pytest.MonkeyPatch, tolerance: 
     with tf.device(DEVICE):
         fused, ops = graph_ops(run)
         monkeypatch.setenv("UNIHAL_TENSORFLOW_FUSION", "0")
-        plain, none = fused_ops(run)
+        plain, unfused = graph_ops(run)
         monkeypatch.delenv("UNIHAL_TENSORFLOW_FUSION")
     with tf.device(CPU):
         expected = run()
-    assert not none
+    assert not any(op.startswith("Unihal") for op in unfused)
     assert_same(fused, plain, tolerance)
     assert_same(fused, expected, tolerance)
     return ops
@@ -112,6 +111,12 @@ def layer_norm(**options: Any) -> Callable[[], Any]:
 BATCH = ("UnihalBatchNorm", "UnihalBatchNormGrad", "UnihalBatchNormInference")
 LAYER = ("UnihalLayerNorm", "UnihalLayerNormGrad")
 RMS = ("UnihalRmsNorm", "UnihalRmsNormGrad")
+GELU = ("UnihalGelu", "UnihalGeluGrad")
+
+
+def gelu_by_tanh(x: Any) -> Any:
+    return keras.activations.gelu(x, approximate=True)
+
 
 # A model, its norm, the ops that must be found, and how many norms it has.
 MODELS: dict[str, tuple[Callable[..., Any], Callable[[], Any], tuple[str, ...], int]] = {
@@ -125,11 +130,20 @@ MODELS: dict[str, tuple[Callable[..., Any], Callable[[], Any], tuple[str, ...], 
     "layer norm without offset": (rows, layer_norm(center=False), LAYER, 2),
     "layer norm without scale": (rows, layer_norm(scale=False), LAYER, 2),
     "RMS norm": (rows, lambda: layers.RMSNormalization(), RMS, 2),
+    "GELU": (rows, lambda: layers.Activation("gelu"), GELU, 2),
+    "GELU by tanh": (rows, lambda: layers.Activation(gelu_by_tanh), GELU, 2),
+    "softmax": (rows, lambda: layers.Softmax(), ("UnihalSoftmaxGrad",), 2),
 }
+# The others take too long for every run of the tests.
+QUICK = {("batch norm", "fit"), ("layer norm", "train_on_batch"), ("RMS norm", "fit"), ("GELU", "train_on_batch")}
+CASES = [
+    pytest.param(name, mode, marks=[] if (name, mode) in QUICK else pytest.mark.whole)
+    for name in MODELS
+    for mode in ("fit", "train_on_batch")
+]
 
 
-@pytest.mark.parametrize("mode", ["fit", "train_on_batch"])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(("name", "mode"), CASES)
 def test_a_model_of_keras(name: str, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     make, norm, expected, count = MODELS[name]
     ops = compare(train(lambda: make(norm), mode), monkeypatch, 1e-4)
@@ -137,4 +151,4 @@ def test_a_model_of_keras(name: str, mode: str, monkeypatch: pytest.MonkeyPatch)
         # The forward op is in the step, and of norms without statistics also in evaluation and prediction.
         runs = 1 if op.endswith("Grad") or op == "UnihalBatchNorm" else 2 if op.endswith("Inference") else 3
         assert ops[op] == count * runs, f"{op}: {dict(ops)}"
-    assert not {"Rsqrt", "RsqrtGrad", "SquaredDifference", "Square"} & ops.keys()
+    assert not {"Rsqrt", "RsqrtGrad", "SquaredDifference", "Square", "Erfc", "Exp", "Pow"} & ops.keys()

@@ -42,6 +42,7 @@ def train(optimizer: keras.optimizers.Optimizer, **compile_options: Any) -> list
 
 ADAM = {"UnihalAdam": 4, "UnihalAdamRate": 1}
 MOMENTUM = {"UnihalMomentum": 4}
+UPDATES = {"UnihalScaledUpdate": 4}
 
 # What is fused of each optimizer's step, for the four variables of the model.
 OPTIMIZERS: dict[str, tuple[Callable[[], keras.optimizers.Optimizer], dict[str, int]]] = {
@@ -51,7 +52,10 @@ OPTIMIZERS: dict[str, tuple[Callable[[], keras.optimizers.Optimizer], dict[str, 
         lambda: keras.optimizers.Adam(keras.optimizers.schedules.ExponentialDecay(0.01, 2, 0.5)),
         ADAM,
     ),
-    "adamw": (lambda: keras.optimizers.AdamW(0.01, weight_decay=0.1), ADAM),
+    "adamw": (
+        lambda: keras.optimizers.AdamW(0.01, weight_decay=0.1),
+        {"UnihalAdamWithDecay": 4, "UnihalAdamRate": 1},
+    ),
     "adam with clipnorm": (lambda: keras.optimizers.Adam(0.01, clipnorm=0.1), ADAM),
     "adam with clipvalue": (lambda: keras.optimizers.Adam(0.01, clipvalue=0.01), ADAM),
     "adam with global_clipnorm": (lambda: keras.optimizers.Adam(0.01, global_clipnorm=0.1), ADAM),
@@ -59,12 +63,15 @@ OPTIMIZERS: dict[str, tuple[Callable[[], keras.optimizers.Optimizer], dict[str, 
     "amsgrad": (lambda: keras.optimizers.Adam(0.01, amsgrad=True), {"UnihalAdamRate": 1}),
     "momentum": (lambda: keras.optimizers.SGD(0.01, momentum=0.9), MOMENTUM),
     "nesterov": (lambda: keras.optimizers.SGD(0.01, momentum=0.9, nesterov=True), MOMENTUM),
-    "momentum with weight decay": (lambda: keras.optimizers.SGD(0.01, momentum=0.9, weight_decay=0.1), MOMENTUM),
-    "plain sgd": (lambda: keras.optimizers.SGD(0.01), {}),
-    "rmsprop": (lambda: keras.optimizers.RMSprop(0.01, momentum=0.9), {}),
+    "momentum with weight decay": (
+        lambda: keras.optimizers.SGD(0.01, momentum=0.9, weight_decay=0.1),
+        MOMENTUM | UPDATES,
+    ),
+    "plain sgd": (lambda: keras.optimizers.SGD(0.01), UPDATES),
+    "rmsprop": (lambda: keras.optimizers.RMSprop(0.01, momentum=0.9), {"UnihalMovingAverage": 4}),
     "nadam": (lambda: keras.optimizers.Nadam(0.01), {}),
     "adamax": (lambda: keras.optimizers.Adamax(0.01), {}),
-    "lamb": (lambda: keras.optimizers.Lamb(0.01), {}),
+    "lamb": (lambda: keras.optimizers.Lamb(0.01), UPDATES),
 }
 
 

@@ -4,6 +4,10 @@
 //   first  += (gradient - first) * (1 - beta1)
 //   second += (gradient^2 - second) * (1 - beta2)
 //   variable -= first * rate / (sqrt(second) + epsilon)
+//
+// and AdamW before that, by itself
+//
+//   variable -= variable * decay
 #include "plugins/tensorflow/fusion.h"
 #include "plugins/tensorflow/fusion/pattern.h"
 
@@ -73,6 +77,40 @@ bool fuse_adam_with(Graph& graph, int root, int side) {
 bool fuse_adam(Graph& graph, int root) {
   if (graph[root].op != "AssignSubVariableOp" || graph.main_type(root) != TF_FLOAT) return false;
   return fuse_adam_with(graph, root, 0) || fuse_adam_with(graph, root, 1);
+}
+
+bool fuse_adam_decay(Graph& graph, int root) {
+  if (graph[root].op != "UnihalAdam") return false;
+  const Edge variable = graph[root].inputs.front();
+  int decay = -1;
+  std::vector<Edge> reads;
+  for (int user : graph[variable.node].consumers) {
+    const std::string_view op = graph[user].op;
+    if (op == "ReadVariableOp") {
+      reads.push_back({user, 0});
+      reads.push_back({user, Graph::kControl});
+    } else if (op == "AssignSubVariableOp" && decay < 0) {
+      decay = user;
+    } else if (user != root) {
+      return false;
+    }
+  }
+  if (decay < 0 || !is_only_handle(graph, variable.node)) return false;
+  Pattern pattern(graph, decay);
+  const int product = pattern.make(decay, 1, "Mul");
+  if (product < 0) return false;
+  for (int side = 0; side < 2; ++side) {
+    const Edge read = pattern.input(product, side);
+    const Edge rate = pattern.input(product, 1 - side);
+    if (graph[read.node].op != "ReadVariableOp" || pattern.input(read.node, 0) != variable) continue;
+    // Nobody sees the variable between the decay and the step.
+    const std::vector<Edge> after{{decay, Graph::kControl}};
+    if (rate == read || graph.leads_to(after, reads) || !graph.leads_to(after, {{root, 0}})) return false;
+    graph.extend(root, "UnihalAdamWithDecay", {rate});
+    graph.absorb(decay, root);
+    return true;
+  }
+  return false;
 }
 
 bool fuse_adam_rate(Graph& graph, int root) {

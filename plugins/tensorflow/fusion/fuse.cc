@@ -103,11 +103,12 @@ void fuse(Graph& graph, std::string_view type, unsigned fusions) {
     return found;
   };
   bool fused = rewrite(kOptimizer, fuse_adam);
+  bool found = rewrite(kOptimizer, fuse_adam_decay);
   fused |= rewrite(kOptimizer, fuse_adam_rate);
   fused |= rewrite(kOptimizer, fuse_momentum);
   // Keras reads the learning rate and the count of steps, and computes with them, once for each variable.
   if (fused) graph.merge_duplicates(candidates, repeatable_ops());
-  bool found = rewrite(kNorm, fuse_norm);
+  found |= rewrite(kNorm, fuse_norm);
   found |= rewrite(kGelu, fuse_gelu);
   if (found) graph.prune(candidates, pure_ops());
   fused |= found;

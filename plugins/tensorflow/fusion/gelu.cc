@@ -27,9 +27,15 @@ class Gelu : private AlgebraSearch {
     if (!match_function() || !find_result()) return false;
     find_gradient();
     if (gradient_.node < 0 && !is_read_only_by_result()) return false;
-    std::vector<Edge> operands{x_};
-    if (graph_.leads_to({{root_, 0}, {result_, 0}}, operands)) return false;
-    if (gradient_.node >= 0 && graph_.leads_to({{x_gradient_, 0}}, {x_, gradient_})) return false;
+    inputs_ = {x_};
+    if (!waits_before({result_}, {x_}, &inputs_) || graph_.leads_to({{result_, 0}}, inputs_)) return false;
+    if (gradient_.node >= 0) {
+      std::vector<Edge> leaves = others_;
+      leaves.insert(leaves.end(), {x_, gradient_});
+      gradient_inputs_ = {x_, gradient_};
+      if (!waits_before({x_gradient_}, leaves, &gradient_inputs_)) return false;
+      if (graph_.leads_to({{x_gradient_, 0}}, gradient_inputs_)) return false;
+    }
     write();
     return true;
   }
@@ -163,11 +169,11 @@ class Gelu : private AlgebraSearch {
     attributes.set_type("T", TF_FLOAT);
     attributes.set_bool("approximate", graph_[root_].op == "Tanh");
     const std::string name = std::string(graph_[result_].name) + "/unihal";
-    const int y = graph_.add(name, "UnihalGelu", graph_[result_].device, {x_}, attributes);
+    const int y = graph_.add(name, "UnihalGelu", graph_[result_].device, inputs_, attributes);
     if (gradient_.node >= 0) {
       const std::string gradient_name = std::string(graph_[x_gradient_].name) + "/unihal";
       const int dx =
-          graph_.add(gradient_name, "UnihalGeluGrad", graph_[x_gradient_].device, {x_, gradient_}, attributes);
+          graph_.add(gradient_name, "UnihalGeluGrad", graph_[x_gradient_].device, gradient_inputs_, attributes);
       write_sum(x_gradient_, {dx, 0}, others_);
     }
     write_sum(result_, {y, 0}, {});
@@ -180,7 +186,8 @@ class Gelu : private AlgebraSearch {
   int result_ = -1;
   Edge gradient_ = kNoEdge;
   int x_gradient_ = -1;
-  std::vector<Edge> others_;  // terms that are added to x's gradient
+  std::vector<Edge> inputs_, gradient_inputs_;  // of the new ops, with what they wait for
+  std::vector<Edge> others_;                    // terms that are added to x's gradient
 };
 
 }  // namespace

@@ -33,6 +33,7 @@ class Norm : private AlgebraSearch {
   bool find_gradient();
   bool match_gradient(const Edge& gradient, int rank);
   bool is_worthwhile();
+  void find_statistics();
   void write();
 
   int rsqrt_;
@@ -47,12 +48,15 @@ class Norm : private AlgebraSearch {
   Edge scale_ = kNoEdge, offset_ = kNoEdge, mean_edge_ = kNoEdge, variance_edge_ = kNoEdge;
   Polynomial scale_value_;
   std::vector<Edge> others_;  // terms that are added to y
+  std::vector<int> means_, variances_;
+  std::vector<Edge> inputs_;  // of the op, with what it waits for
 
   Edge gradient_ = kNoEdge;
   int x_gradient_ = -1;
   std::vector<Edge> x_gradient_others_;
   std::vector<std::pair<int, Edge>> scale_gradients_;  // nodes, and what the gradient is multiplied by in them
   std::vector<int> offset_gradients_;
+  std::vector<Edge> gradient_waits_;
 };
 
 // From rsqrt(variance + epsilon) to x, over the variance's mean.
@@ -169,6 +173,7 @@ bool Norm::is_result(const Polynomial& polynomial, int parameters, Edge* scale, 
     }
   }
   if ((scale->node >= 0) + (offset->node >= 0) != parameters) return false;
+  if (kind_ == Kind::kRms && offset->node >= 0) return false;  // the op has none
   if (kind_ == Kind::kBatchInference) {  // the mean is what else there is beside 1 / deviation and scale
     for (const auto& [monomial, factor] : polynomial.terms()) {
       for (const auto& entry : monomial) {
@@ -194,7 +199,7 @@ void Norm::find_result() {
     waiting.pop_back();
     if (!seen.insert(node).second) continue;
     Terms terms;
-    if (terms_of(node, inverse_, true, &terms)) {
+    if (terms_of(node, inverse_, kind_ != Kind::kRms, &terms)) {
       Edge scale, offset, mean;
       for (int parameters = 0; parameters <= 2; ++parameters) {
         const bool is_better = parameters > best || (parameters == best && terms.others.size() < others_.size());
@@ -337,6 +342,29 @@ bool Norm::is_worthwhile() {
   return true;
 }
 
+// The mean and the variance of a batch as vectors, which moving averages read.
+void Norm::find_statistics() {
+  const Polynomial x = algebra_->x();
+  const Polynomial variance = algebra_->mean(x * x, extent_) - mean_ * mean_;
+  std::vector<int> waiting = readers(x_);
+  std::set<int> seen;
+  while (!waiting.empty() && seen.size() < 64) {
+    const int node = waiting.back();
+    waiting.pop_back();
+    if (!seen.insert(node).second) continue;
+    const std::optional<Value> value = algebra_->value({node, 0});
+    if (!value) continue;
+    const bool is_statistic = value->is_vector && !value->is_unproved && !graph_.is_exposed(node);
+    if (is_statistic && algebra_->equal(value->polynomial, mean_)) {
+      means_.push_back(node);
+    } else if (is_statistic && algebra_->equal(value->polynomial, variance)) {
+      variances_.push_back(node);
+    } else {
+      for (int reader : readers({node, 0})) waiting.push_back(reader);
+    }
+  }
+}
+
 void Norm::write() {
   std::vector<Edge> parameters;
   if (scale_.node >= 0) parameters.push_back(scale_);
@@ -349,41 +377,20 @@ void Norm::write() {
   Graph::Attributes forward = attributes;
   forward.set_integer("count", static_cast<int64_t>(parameters.size()));
   if (kind_ == Kind::kBatch) forward.set_integer("rank", rank_);
-  std::vector<Edge> inputs{x_};
-  if (kind_ == Kind::kBatchInference) inputs.insert(inputs.end(), {mean_edge_, variance_edge_});
-  inputs.insert(inputs.end(), parameters.begin(), parameters.end());
   static constexpr const char* kOps[] = {"UnihalBatchNorm", "UnihalBatchNormInference", "UnihalLayerNorm",
                                          "UnihalRmsNorm"};
   static constexpr const char* kGradients[] = {"UnihalBatchNormGrad", "", "UnihalLayerNormGrad", "UnihalRmsNormGrad"};
   const auto kind = static_cast<size_t>(kind_);
   const std::string name = std::string(graph_[result_].name) + "/unihal";
-  const int y = graph_.add(name, kOps[kind], graph_[result_].device, inputs, forward);
+  const int y = graph_.add(name, kOps[kind], graph_[result_].device, inputs_, forward);
 
-  if (kind_ == Kind::kBatch) {  // the moving averages read these
-    const Polynomial x = algebra_->x();
-    const Polynomial variance = algebra_->mean(x * x, extent_) - mean_ * mean_;
-    std::vector<int> waiting = readers(x_);
-    std::set<int> seen;
-    while (!waiting.empty() && seen.size() < 64) {
-      const int node = waiting.back();
-      waiting.pop_back();
-      if (node >= y || !seen.insert(node).second) continue;
-      const std::optional<Value> value = algebra_->value({node, 0});
-      if (!value) continue;
-      const bool is_statistic = value->is_vector && !value->is_unproved && !graph_.is_exposed(node);
-      if (is_statistic && algebra_->equal(value->polynomial, mean_)) {
-        graph_.redirect_data({node, 0}, {y, 1});
-      } else if (is_statistic && algebra_->equal(value->polynomial, variance)) {
-        graph_.redirect_data({node, 0}, {y, 2});
-      } else {
-        for (int reader : readers({node, 0})) waiting.push_back(reader);
-      }
-    }
-  }
+  for (int node : means_) graph_.redirect_data({node, 0}, {y, 1});
+  for (int node : variances_) graph_.redirect_data({node, 0}, {y, 2});
   if (gradient_.node >= 0) {
     std::vector<Edge> operands{x_, gradient_, {y, 1}};
     if (kind_ != Kind::kRms) operands.push_back({y, 2});
     if (scale_.node >= 0) operands.push_back(scale_);
+    operands.insert(operands.end(), gradient_waits_.begin(), gradient_waits_.end());
     Graph::Attributes backward = attributes;
     backward.set_integer("count", scale_.node >= 0 ? 1 : 0);
     backward.set_integer("rank", rank_);
@@ -413,27 +420,45 @@ bool Norm::fuse() {
   if (result_ < 0) return false;
   if (kind_ != Kind::kBatchInference) find_gradient();
   if (!is_worthwhile()) return false;
-  // One op for all these results must not have to wait for what reads one of them.
-  std::vector<Edge> results{{rsqrt_, 0}};
+  // One op for several results must not have to wait for what reads one of them.
   std::vector<Edge> operands{x_};
-  for (const Edge& edge : {scale_, offset_, mean_edge_, variance_edge_}) {
+  if (kind_ == Kind::kBatchInference) operands.insert(operands.end(), {mean_edge_, variance_edge_});
+  for (const Edge& edge : {scale_, offset_}) {
     if (edge.node >= 0) operands.push_back(edge);
   }
-  results.push_back({result_, 0});
-  for (int reader : readers(x_)) {
-    if (graph_[reader].op == "Mean") results.push_back({reader, 0});
-  }
-  if (graph_.leads_to(results, operands)) return false;
+  inputs_ = operands;
+  std::vector<Edge> leaves = operands;
+  leaves.insert(leaves.end(), others_.begin(), others_.end());
+  std::vector<Edge> results{{result_, 0}};
+  if (kind_ == Kind::kBatch) find_statistics();
+  for (int node : means_) results.push_back({node, 0});
+  for (int node : variances_) results.push_back({node, 0});
+  std::vector<int> nodes;
+  for (const Edge& edge : results) nodes.push_back(edge.node);
+  if (!waits_before(nodes, leaves, &inputs_) || graph_.leads_to(results, inputs_)) return false;
   if (gradient_.node >= 0) {
-    std::vector<Edge> gradients;
-    if (x_gradient_ >= 0) gradients.push_back({x_gradient_, 0});
-    for (const auto& [node, rate] : scale_gradients_) gradients.push_back({node, 0});
-    for (int node : offset_gradients_) gradients.push_back({node, 0});
-    operands.push_back(gradient_);
+    nodes.clear();
+    if (x_gradient_ >= 0) nodes.push_back(x_gradient_);
+    for (const auto& [node, rate] : scale_gradients_) nodes.push_back(node);
+    nodes.insert(nodes.end(), offset_gradients_.begin(), offset_gradients_.end());
+    leaves = x_gradient_others_;
+    leaves.insert(leaves.end(), operands.begin(), operands.end());
+    leaves.push_back(gradient_);
+    std::vector<Edge> waits;
     for (const auto& [node, rate] : scale_gradients_) {
-      if (rate.node >= 0) operands.push_back(rate);
+      if (rate.node >= 0) leaves.push_back(rate);
     }
-    if (graph_.leads_to(gradients, operands)) return false;
+    if (!waits_before(nodes, leaves, &gradient_waits_)) return false;
+    // What the other op waits for, this one does too.
+    waits = gradient_waits_;
+    waits.insert(waits.end(), inputs_.begin(), inputs_.end());
+    waits.push_back(gradient_);
+    for (const auto& [node, rate] : scale_gradients_) {
+      if (rate.node >= 0) waits.push_back(rate);
+    }
+    results.clear();
+    for (int node : nodes) results.push_back({node, 0});
+    if (graph_.leads_to(results, waits)) return false;
   }
   write();
   return true;

@@ -119,6 +119,15 @@ std::pair<std::string_view, std::string_view> identity_of_variable(const Graph& 
 
 }  // namespace
 
+bool is_only_handle(const Graph& graph, int node) {
+  if (graph[node].op != "_Arg" && graph[node].op != "VarHandleOp") return false;
+  for (int other = 0; other < graph.size(); ++other) {
+    if (other == node || graph[other].removed || graph[other].op != "VarHandleOp") continue;
+    if (identity_of_variable(graph, other) == identity_of_variable(graph, node)) return false;
+  }
+  return true;
+}
+
 bool can_be_updated_together(const Graph& graph, std::initializer_list<Edge> variables) {
   const auto shape = shape_of_variable(graph, variables.begin()->node);
   if (!shape) return false;

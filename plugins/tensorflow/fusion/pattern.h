@@ -51,6 +51,9 @@ class Pattern {
 // The shape of the variable behind a handle, where the node that gives the handle says so.
 std::optional<std::vector<int64_t>> shape_of_variable(const Graph& graph, int node);
 
+// Whether no other node is seen to name the variable behind a handle.
+bool is_only_handle(const Graph& graph, int node);
+
 // Whether the variables behind resource handles are known to have one shape, and are not seen to be one variable.
 bool can_be_updated_together(const Graph& graph, std::initializer_list<Graph::Edge> variables);
 

@@ -95,6 +95,32 @@ std::vector<Edge> AlgebraSearch::gradient_candidates(std::vector<Edge> sources, 
   return found;
 }
 
+bool AlgebraSearch::waits_before(const std::vector<int>& nodes, const std::vector<Edge>& leaves,
+                                 std::vector<Edge>* waits) const {
+  std::vector<int> waiting = nodes;
+  std::set<int> between, before;
+  while (!waiting.empty()) {
+    const int node = waiting.back();
+    waiting.pop_back();
+    if (!between.insert(node).second) continue;
+    if (between.size() > 512) return false;
+    for (const Edge& edge : graph_[node].inputs) {
+      if (std::find(leaves.begin(), leaves.end(), edge) != leaves.end()) continue;
+      const std::string_view op = graph_[edge.node].op;
+      // An op that took the place of something which two formulas share has waited for what that did.
+      if (edge.port == Graph::kControl || op.substr(0, 6) == "Unihal" || op == "ReadVariableOp") {
+        before.insert(edge.node);
+      } else {
+        waiting.push_back(edge.node);
+      }
+    }
+  }
+  for (int node : before) {
+    if (between.count(node) == 0) waits->push_back({node, Graph::kControl});
+  }
+  return true;
+}
+
 void AlgebraSearch::write_sum(int node, const Edge& first, const std::vector<Edge>& others) {
   if (others.empty()) return graph_.redirect_data({node, 0}, first);
   Graph::Attributes attributes;

@@ -40,6 +40,10 @@ class AlgebraSearch {
   // gradient; searched from the readers of `sources` on.
   std::vector<Edge> gradient_candidates(std::vector<Edge> sources, const std::vector<Polynomial>& slopes);
 
+  // What a new op in the place of these nodes has to wait for: all that they, and what lies between them and `leaves`,
+  // waited for by control edges. False if there is too much between them.
+  bool waits_before(const std::vector<int>& nodes, const std::vector<Edge>& leaves, std::vector<Edge>* waits) const;
+
   // Makes a node the sum of an edge and others.
   void write_sum(int node, const Edge& first, const std::vector<Edge>& others);
 

@@ -6,7 +6,7 @@
 namespace unihal::tensorflow {
 namespace {
 
-// (variable, first, second, rate, gradient)
+// (variable, first, second, rate, gradient, [decay])
 class FusedAdam : public Kernel {
  public:
   explicit FusedAdam(Construction& construction)
@@ -22,6 +22,10 @@ class FusedAdam : public Kernel {
     const View second = variables.writable(2);
     const View rate = context.input(3);
     const View gradient = context.input(4);
+    if (context.input_count() > 5) {
+      const View decay = context.input(5);
+      if (!context.map(uhal_map_sgd, {&variable, &variable, &decay}, {&variable})) return;
+    }
     context.map(uhal_map_adam_by_difference, {&variable, &gradient, &first, &second, &rate},
                 {&variable, &first, &second}, {first_rate_, second_rate_, epsilon_});
   }
@@ -176,6 +180,7 @@ void register_fused(Registrar& registrar) {
   register_fused_ops();
   const std::initializer_list<TypeConstraint> types = {{"T", only(UHAL_FLOAT32)}};
   registrar.add_own<FusedAdam>("UnihalAdam", types, {"variable", "first", "second"});
+  registrar.add_own<FusedAdam>("UnihalAdamWithDecay", types, {"variable", "first", "second"});
   registrar.add_own<FusedAdamRate>("UnihalAdamRate", types);
   registrar.add_own<FusedMomentum>("UnihalMomentum", types, {"variable", "velocity"});
   registrar.add_own<FusedGelu>("UnihalGelu", types);
