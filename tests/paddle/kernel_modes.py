@@ -273,6 +273,7 @@ class Sweep:
 CRASHES_OF_PADDLE = [
     ("old", r"split(_with_num)?", "nothing"),
     (".*", r"fake_.*", "nothing"),
+    (".*", r"unique(_consecutive)?", "nothing"),
 ]
 
 

@@ -18,8 +18,8 @@ namespace {
 constexpr int64_t kFewRows = 8;
 // Channels of a team, where there are so many that all of the device has work.
 constexpr int64_t kMostColumns = 4;
-// Work-items of a group, and of a unit as few as keep enough loads on their way: each of the team's numbers is then read
-// for more channels.
+// Work-items of a group, and of a unit as few as keep enough loads on their way: each of the team's numbers is then
+// read for more channels.
 constexpr int32_t kGroup = 128;
 constexpr int64_t kItemsPerUnit = 128;
 constexpr int64_t kLanes = 32;

@@ -20,9 +20,11 @@ typedef struct {
 
 /* The zero point of a block, counted as weights are. */
 #if ZEROS == 2
-#define ZERO_OF(block, column)                                                                                \
-  ((T)((UHAL_ADDRESS(const uint8, zeros)[((block) >> 1) * shape.zero_row + (column) * shape.zero_column] ^ (uint8)FLIP) >> \
-           (((block) & 1) * 4) & 15))
+#define ZERO_OF(block, column)                                                                             \
+  ((T)((UHAL_ADDRESS(const uint8, zeros)[((block) >> 1) * shape.zero_row + (column) * shape.zero_column] ^ \
+        (uint8)FLIP) >>                                                                                    \
+           (((block) & 1) * 4) &                                                                           \
+       15))
 #elif ZEROS == 1
 #define ZERO_OF(block, column) \
   (Z_LOAD(UHAL_ADDRESS(const Z_STORAGE, zeros), (block) * shape.zero_row + (column) * shape.zero_column) + (T)LEAST)

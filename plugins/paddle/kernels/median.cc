@@ -68,6 +68,21 @@ void find_first_nan(const Context& context, const View& x, const View& place) {
   context.run(UHAL_OP_ARG_REDUCE, {&is_nan}, {&place}, &attributes);
 }
 
+// The mean of two; of integers rounded towards 0, as the CPU does, and without an overflow of the sum.
+void find_mean(const Context& context, const View& low, const View& high, const View& mean) {
+  if (is_floating(mean.dtype)) {
+    context.map(uhal_map_add, {&low, &high}, {&mean});
+    return context.map(uhal_map_scale, {&mean}, {&mean}, {0.5, 0});
+  }
+  const Scratch sum(context, UHAL_INT64, mean), wide(context, UHAL_INT64, mean);
+  const Constant two(context, UHAL_INT64, 2, 2);
+  copy_or_cast(context, low, sum);
+  copy_or_cast(context, high, wide);
+  context.map(uhal_map_add, {&sum, &wide}, {&sum});
+  context.map(uhal_map_truncate_divide, {&sum, &two}, {&sum});
+  copy_or_cast(context, sum, mean);
+}
+
 // mode "avg": of an even number the mean of the two in the middle, and the places of both; "min": the lower one. NaN is
 // a row's median if there is one in it, or with `ignores_nan` if there is nothing else. Of equal elements the last
 // place is given, of NaN the first, and -1 of a row that has nothing else.
@@ -80,7 +95,7 @@ void find_median(const Context& context, bool ignores_nan, Input x, const Intege
   if (out.elements() == 0) return;
   if (rows.length == 0) {  // of nothing
     fill(context, out, std::nan(""), 0);
-    return fill(context, where, 0, -1);
+    return fill(context, where, 0, 0);
   }
   const int64_t matrix[] = {rows.rows, rows.length}, column[] = {rows.rows, 1};
   const Scratch values(context, in.dtype, matrix, 2), sorted(context, in.dtype, matrix, 2);
@@ -112,8 +127,7 @@ void find_median(const Context& context, bool ignores_nan, Input x, const Intege
   context.run(UHAL_OP_GATHER_ELEMENTS, {&sorted, &lower}, {&low}, &picked);
   context.run(UHAL_OP_GATHER_ELEMENTS, {&sorted, &upper}, {&high}, &picked);
   if (both) {
-    context.map(uhal_map_add, {&low, &high}, {&result});
-    context.map(uhal_map_scale, {&result}, {&result}, {0.5, 0});
+    find_mean(context, low, high, result);
     find_place(context, values, low, places.sliced(1, 0, 1));
     find_place(context, values, high, places.sliced(1, 1, 1));
   } else {
