@@ -71,6 +71,51 @@ double bessel_i(double order, double x) {
   const double size = std::isnan(x) ? x : std::cyl_bessel_i(order, std::abs(x));
   return order == 1 && x < 0 ? -size : size;
 }
+double bessel_j(double order, double x) {
+  return (order == 1 && x < 0 ? -1 : 1) * std::cyl_bessel_j(order, std::abs(x));
+}
+// A power series whose terms are all positive.
+double dawson(double x) {
+  double sum = 0, term = x;
+  for (int n = 0; n < 100; ++n, term *= x * x / n) sum += term / (2 * n + 1);
+  return std::exp(-x * x) * sum;
+}
+// The power series; extended, since terms of up to e^14 cancel.
+double fresnel(double x, bool sine) {
+  const long double half_pi_x2 = std::acos(-1.0L) / 2 * x * x;
+  long double sum = 0, term = x;
+  for (int n = 0; n < 100; ++n, term *= half_pi_x2 / n) {
+    if ((n % 2 == 1) == sine) sum += (n % 4 < 2 ? 1 : -1) * term / (2 * n + 1);
+  }
+  return static_cast<double>(sum);
+}
+// The dilogarithm of z < 1, by Landen's formula left of 0.
+double dilogarithm(double z) {
+  if (z < 0) return -dilogarithm(z / (z - 1)) - std::log1p(-z) * std::log1p(-z) / 2;
+  double sum = 0, power = z;
+  for (int n = 1; n < 500; ++n, power *= z) sum += power / n / n;
+  return sum;
+}
+double betainc(double a, double b, double x) {
+  if (!(x >= 0 && x <= 1)) return std::nan("");
+  if (x > 0.5) return 1 - betainc(b, a, 1 - x);
+  double sum = 0,
+         term =
+             std::exp(a * std::log(x) + b * std::log1p(-x) - std::lgamma(a) - std::lgamma(b) + std::lgamma(a + b)) / a;
+  for (int n = 0; n < 100; ++n, term *= x * (a + b + n - 1) / (a + n)) sum += term;
+  return sum;
+}
+// By bisection.
+double truncated_normal_quantile(double u, double low, double high) {
+  if (!(u >= 0 && u <= 1 && low < high)) return std::nan("");
+  const auto below = [](double x) { return std::erfc(-x / std::sqrt(2.0)) / 2; };
+  const double wanted = below(low) + u * (below(high) - below(low));
+  for (int n = 0; n < 100; ++n) {
+    const double middle = (low + high) / 2;
+    (below(middle) < wanted ? low : high) = middle;
+  }
+  return low;
+}
 double bessel_scaled(double order, double x) {
   return std::isinf(x) ? (order == 1 && x < 0 ? -0.0 : 0.0) : bessel_i(order, x) * std::exp(-std::abs(x));
 }
@@ -559,6 +604,56 @@ const std::vector<MapReference> kReferences = {
      UHAL_REFERENCE(const Range range = range_of(x, p);
                     const bool below = x[0]<range.low; const bool above = x[0]> range.high;
                     r[0] = !below && !above ? x[3] : 0; r[1] = below ? x[3] : 0; r[2] = above ? x[3] : 0)},
+    {"quantize_dequantize_range",
+     kPositive,
+     3,
+     {-8, 7.0037, 1, 1},  // whole numbers of steps would meet ties
+     UHAL_REFERENCE(const double step = x[2] / p[1];
+                    r[0] = std::floor(between(x[0], p[0] * step, x[2]) / step + 0.5) * step)},
+    {"population_count",
+     kInteger,
+     1,
+     {},
+     UHAL_REFERENCE(r[0] = 0; for (auto bits = static_cast<uint64_t>(static_cast<int64_t>(x[0])); bits != 0;
+                                   bits /= 2) { r[0] += static_cast<double>(bits % 2); })},
+    {"truncated_normal_quantile", kUnit, 3, {}, UHAL_REFERENCE(r[0] = truncated_normal_quantile(x[0], x[1], x[2]))},
+    {"lstm_cell",
+     kModerate,
+     6,
+     {0.5, 0.75},
+     UHAL_REFERENCE(r[0] = sigmoid(x[0] + x[3] * x[4]); r[1] = std::tanh(x[1]);
+                    r[2] = sigmoid(x[2] + p[0] + x[3] * x[5]); r[3] = between(r[1] * r[0] + r[2] * x[3], -p[1], p[1]))},
+    {"lstm_output",
+     kModerate,
+     3,
+     {},
+     UHAL_REFERENCE(r[0] = sigmoid(x[0] + x[1] * x[2]); r[1] = std::tanh(x[1]); r[2] = r[0] * r[1])},
+    {"lstm_output_backward",
+     kUnit,
+     7,
+     {},
+     UHAL_REFERENCE(const double dy = x[2] + x[3]; r[0] = dy * x[1] * x[0] * (1 - x[0]);
+                    r[1] = x[4] + x[5] + dy * x[0] * (1 - x[1] * x[1]) + r[0] * x[6])},
+    {"lstm_cell_backward",
+     kUnit,
+     7,
+     {},
+     UHAL_REFERENCE(r[0] = x[0] * x[2] * x[1] * (1 - x[1]); r[1] = x[0] * x[1] * (1 - x[2] * x[2]);
+                    r[2] = x[0] * x[4] * x[3] * (1 - x[3]); r[3] = x[0] * x[3] + r[0] * x[5] + r[2] * x[6])},
+    {"bessel_j0", kModerate, 1, {}, UHAL_REFERENCE(r[0] = bessel_j(0, x[0]))},
+    {"bessel_j1", kModerate, 1, {}, UHAL_REFERENCE(r[0] = bessel_j(1, x[0]))},
+    {"bessel_y0", kPositive, 1, {}, UHAL_REFERENCE(r[0] = std::cyl_neumann(0, x[0]))},
+    {"bessel_y1", kPositive, 1, {}, UHAL_REFERENCE(r[0] = std::cyl_neumann(1, x[0]))},
+    {"bessel_k0", kPositive, 1, {}, UHAL_REFERENCE(r[0] = std::cyl_bessel_k(0, x[0]))},
+    {"bessel_k0e", kPositive, 1, {}, UHAL_REFERENCE(r[0] = std::cyl_bessel_k(0, x[0]) * std::exp(x[0]))},
+    {"bessel_k1", kPositive, 1, {}, UHAL_REFERENCE(r[0] = std::cyl_bessel_k(1, x[0]))},
+    {"bessel_k1e", kPositive, 1, {}, UHAL_REFERENCE(r[0] = std::cyl_bessel_k(1, x[0]) * std::exp(x[0]))},
+    {"dawson", kModerate, 1, {}, UHAL_REFERENCE(r[0] = dawson(x[0]))},
+    {"expint", kPositive, 1, {}, UHAL_REFERENCE(r[0] = std::expint(x[0]))},
+    {"fresnel_sin", kModerate, 1, {}, UHAL_REFERENCE(r[0] = fresnel(x[0], true))},
+    {"fresnel_cos", kModerate, 1, {}, UHAL_REFERENCE(r[0] = fresnel(x[0], false))},
+    {"spence", kPositive, 1, {}, UHAL_REFERENCE(r[0] = dilogarithm(1 - x[0]))},
+    {"betainc", kPositive, 3, {}, UHAL_REFERENCE(r[0] = betainc(x[0], x[1], x[2]))},
 };
 
 }  // namespace

@@ -93,7 +93,9 @@ def _case(dtype: str, problem: _Problem, layout: str, *, backward: bool, mode: i
     elif mode == MAX and places:
         outputs = (*outputs, written(places, problem.y, layout))
     op = "roi_pool_backward" if backward else "roi_pool"
-    variant = "/".join((("max", "average")[mode], *[places] * bool(places), problem.name, dtype, layout))
+    variant = "/".join(
+        (f"{('max', 'average')[mode]}-by-{scale:g}", *[places] * bool(places), problem.name, dtype, layout)
+    )
     return Case(op, variant, dtype, inputs, outputs, gradient if backward else forward, attributes)
 
 
