@@ -54,6 +54,7 @@ def functions_text(compute: str) -> str:
 #define FOR_FLOATING(...) __VA_ARGS__
 /* Of integers only. */
 #define map_bitwise_not(x) (x)
+#define map_population_count(x) (x)
 #define map_bitwise_and(x, y) (x)
 #define map_bitwise_or(x, y) (x)
 #define map_bitwise_xor(x, y) (x)
