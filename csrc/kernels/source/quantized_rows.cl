@@ -23,11 +23,6 @@
 #define EXACT_BITS 0x4b000000u
 #define EXACT_ONE 8388608.0f
 
-/* One weight, counted from the least. */
-#define BYTE_OF(i, column) \
-  ((uint32)(uint8)(weights[(column) * shape.b_column + (BITS == 4 ? (i) >> 1 : (i)) * shape.b_row] ^ (uint8)FLIP))
-#define WEIGHT_OF(i, column) ((T)(BITS == 4 ? BYTE_OF(i, column) >> (((i) & 1) * 4) & 15u : BYTE_OF(i, column)))
-
 /* The product of HALF_WEIGHTS weights at the low end of `bits` with those of `a`: of number i the sum that is 2^(BITS i)
  * times what it should be, exactly. */
 #define ADD_HALF(bits, a, sums)                                                                               \

@@ -1,5 +1,6 @@
 /* What the kernels of a few rows times weights of few bits share: where operands lie, and what a block's zero point and
- * scale are. Their sources define the macros BITS, IS_SIGNED, ZEROS and the dtypes S and Z, and have a `shape`. */
+ * scale are. Their sources define the macros BITS, IS_SIGNED, ZEROS and the dtypes S and Z, and have a `shape`, and the
+ * bytes of the `weights`. */
 typedef struct {
   INDEX n, k;
   INDEX a_row, a_column, b_row, b_column; /* strides; those of b in bytes */
@@ -33,3 +34,8 @@ typedef struct {
 #endif
 #define SCALE_OF(block, column) \
   S_LOAD(UHAL_ADDRESS(const S_STORAGE, scales), (block) * shape.scale_row + (column) * shape.scale_column)
+
+/* One weight, counted from the least. */
+#define BYTE_OF(i, column) \
+  ((uint32)(uint8)(weights[(column) * shape.b_column + (BITS == 4 ? (i) >> 1 : (i)) * shape.b_row] ^ (uint8)FLIP))
+#define WEIGHT_OF(i, column) ((T)(BITS == 4 ? BYTE_OF(i, column) >> (((i) & 1) * 4) & 15u : BYTE_OF(i, column)))

@@ -184,6 +184,15 @@ UHAL_KERNEL UHAL_GROUP_SIZE(WARPS* UHAL_LANES, 1, 1) void quantized_rows_matrix(
   if (row >= rows || channel >= shape.n) return;
   float sum = shares[0][id];
   UHAL_UNROLL for (int32 other = 1; other < WARPS; ++other) sum += shares[other][id];
+  if (sum != sum) {
+    /* An infinite number meets factors and zero points apart, and the difference is NaN: term by term it may not be. */
+    UHAL_GLOBAL const A_STORAGE* own_row = UHAL_ADDRESS(const A_STORAGE, a) + row * shape.a_row;
+    sum = 0;
+    for (INDEX i = 0; i < shape.k; ++i) {
+      const INDEX block = i >> block_shift;
+      sum += A_LOAD(own_row, i) * ((WEIGHT_OF(i, channel) - ZERO_OF(block, channel)) * SCALE_OF(block, channel));
+    }
+  }
   if (has_c) sum += C_LOAD(UHAL_ADDRESS(const C_STORAGE, c), row * shape.c_row + channel * shape.c_column);
   D_STORE(UHAL_ADDRESS(D_STORAGE, d), row * shape.d_row + channel * shape.d_column, uhal_activate(sum));
 }
