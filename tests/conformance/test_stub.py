@@ -18,7 +18,7 @@ UNIHAL = [sys.executable, "-m", "unihal.command_line", "conformance"]
 
 
 # Strict looks at what all ops share, above all: memory, streams and races.
-@pytest.mark.parametrize(("mode", "every"), [("fast", 30), ("strict", 80)])
+@pytest.mark.parametrize(("mode", "every"), [("fast", 60), ("strict", 160)])
 def test_a_sample_of_the_suite(mode: str, every: int) -> None:
     process = run_command(
         [*UNIHAL, "--backend", "stub", "--every", str(every)], timeout=200, UNIHAL_BACKEND=None, UNIHAL_STUB=mode

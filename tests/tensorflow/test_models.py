@@ -55,7 +55,7 @@ class Losses(keras.callbacks.Callback):
         self.means.append(float(logs["loss"]))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ["digits_cnn", pytest.param("resnet18", marks=pytest.mark.whole), "transformer"])
 def test_fit_with_its_defaults(name: str) -> None:
     x, y = batches(name, BATCH, "float32")
     losses, weights = [], []
