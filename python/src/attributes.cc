@@ -258,13 +258,15 @@ void store_value(std::byte* attributes, const Field& field, py::handle value) {
   }
 }
 
-const Field& find_field(const Layout& layout, const std::string& name) {
-  std::string known;
+const Field& find_field(const Layout& layout, py::handle name) {
+  const char* text = PyUnicode_AsUTF8(name.ptr());
+  if (text == nullptr) throw py::error_already_set();
   for (size_t i = 0; i < layout.field_count; ++i) {
-    if (name == layout.fields[i].name) return layout.fields[i];
-    known += (i == 0 ? "" : ", ") + std::string(layout.fields[i].name);
+    if (std::strcmp(text, layout.fields[i].name) == 0) return layout.fields[i];
   }
-  throw py::type_error("there is no attribute " + name + "; this op has: " + known);
+  std::string known;
+  for (size_t i = 0; i < layout.field_count; ++i) known += (i == 0 ? "" : ", ") + std::string(layout.fields[i].name);
+  throw py::type_error(std::string("there is no attribute ") + text + "; this op has: " + known);
 }
 
 }  // namespace
@@ -282,7 +284,7 @@ std::vector<std::byte> make_attributes(uhal_op_kind kind, const py::dict& values
     for (size_t k = 0; k < field.length; ++k) store(attributes.data(), field, k, Initial{field.initial});
   }
   for (const auto& [name, value] : values) {
-    store_value(attributes.data(), find_field(*layout, name.cast<std::string>()), value);
+    store_value(attributes.data(), find_field(*layout, name), value);
   }
   return attributes;
 }

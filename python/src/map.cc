@@ -1,42 +1,9 @@
 // The usual calls of an elementwise function in one step: buffers of one dtype into a new one, and any buffers into one
 // that is given. All other calls are Python's (unihal/ops/elementwise.py), which asks here first.
-#include <algorithm>
-#include <memory>
-#include <optional>
-
-#include "errors.h"
-#include "module.h"
-#include "unihal/op.h"
-#include "view.h"
+#include "one_step.h"
 
 namespace unihal::python {
 namespace {
-
-struct Shape {
-  int64_t dims[UHAL_MAX_RANK];
-  int32_t rank = 0;
-
-  // Becomes the common shape by NumPy's rule; false if there is none.
-  bool broadcast(const uhal_tensor& view) {
-    if (view.rank > rank) {
-      std::copy_backward(dims, dims + rank, dims + view.rank);
-      std::fill(dims, dims + view.rank - rank, 1);
-      rank = view.rank;
-    }
-    for (int i = 1; i <= view.rank; ++i) {
-      const int64_t length = view.shape[view.rank - i];
-      int64_t& common = dims[rank - i];
-      if (length == 1 || length == common) continue;
-      if (common != 1) return false;
-      common = length;
-    }
-    return true;
-  }
-
-  bool operator==(const uhal_tensor& view) const {
-    return rank == view.rank && std::equal(dims, dims + rank, view.shape);
-  }
-};
 
 // The dtype that operands from number `first` on have in common; UHAL_DTYPE_INVALID if there is none, or if it is an
 // integer's and the function gives fractions.
@@ -48,13 +15,9 @@ uhal_dtype common_dtype(const View* const* views, size_t count, size_t first, bo
   return takes_integers || dtype >= UHAL_FLOAT16 ? dtype : UHAL_DTYPE_INVALID;
 }
 
-bool is_instance(py::handle object, const py::type& type) {
-  return PyType_IsSubtype(Py_TYPE(object.ptr()), reinterpret_cast<PyTypeObject*>(type.ptr())) != 0;
-}
-
 // Operands that are all of `type`, and the shape of what is computed from them.
 struct Operands {
-  const View* views[UHAL_MAP_MAX_INPUTS];
+  const View* views[UHAL_MAP_MAX_INPUTS + 1];  // and, at last, the result
   const uhal_tensor* tensors[UHAL_MAP_MAX_INPUTS];
   size_t count = 0;
   Shape shape;
@@ -68,14 +31,13 @@ struct Operands {
       if (!is_instance(object, type)) return false;
       views[i] = &object.cast<const View&>();
       tensors[i] = &views[i]->tensor();
-      if (!shape.broadcast(*tensors[i])) return false;
+      if (!shape.broadcast(tensors[i]->shape, tensors[i]->rank)) return false;
     }
     return true;
   }
 };
 
-void submit(uhal_map_function function, const Operands& operands, const View& result,
-            const std::shared_ptr<Stream>& stream) {
+void submit(uhal_map_function function, Operands& operands, const View& result, const std::shared_ptr<Stream>& stream) {
   uhal_map_attributes attributes = {};
   attributes.struct_size = sizeof attributes;
   attributes.function = function;
@@ -88,18 +50,11 @@ void submit(uhal_map_function function, const Operands& operands, const View& re
   op.inputs = operands.tensors;
   op.outputs = &output;
   op.attributes = &attributes;
-  uhal_stream* const handle = stream->get();
-  std::optional<Pin> pins[UHAL_MAP_MAX_INPUTS + 1];
-  const auto hold = [&](size_t i, const View& view) {
-    pins[i].emplace(view.allocation());
-    view.allocation()->used_on(stream);
-  };
-  for (size_t i = 0; i < operands.count; ++i) hold(i, *operands.views[i]);
-  hold(operands.count, result);
-  check_blocking([&] { return uhal_launch(handle, &op); });
+  operands.views[operands.count] = &result;
+  launch_on<UHAL_MAP_MAX_INPUTS + 1>(op, operands.views, operands.count + 1, stream);
 }
 
-// None where the call is not of the usual kind, or is wrong. `gives_bool`: the result's dtype is bool; `first_value`:
+// `gives_bool`: the result's dtype is bool; `first_value`:
 // the first operand whose dtype counts; no stream: the device's own.
 py::object map_to_new(const py::type& type, uhal_map_function function, size_t first_value, bool takes_integers,
                       bool gives_bool, const py::tuple& objects, const std::shared_ptr<Stream>& given) {
@@ -116,7 +71,7 @@ py::object map_to_new(const py::type& type, uhal_map_function function, size_t f
   return new_buffer(type, std::move(result));
 }
 
-// False where the call is not of the usual kind, or is wrong. No stream: the device's own.
+// No stream: the device's own.
 bool map_to(const py::type& type, uhal_map_function function, const py::tuple& objects, const py::object& out,
             const std::shared_ptr<Stream>& given) {
   Operands operands;

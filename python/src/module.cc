@@ -18,6 +18,7 @@ PYBIND11_MODULE(_core, module) {
   python::bind_dlpack(module);
   python::bind_op(module);
   python::bind_map(module);
+  python::bind_matmul(module);
   python::bind_profiler(module);
   python::bind_fallback(module);
   python::bind_check(module);

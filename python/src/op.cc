@@ -38,6 +38,7 @@ Op::Op(uhal_op_kind kind, const Views& inputs, const Views& outputs, const py::d
 
 std::vector<const uhal_tensor*> Op::tensors(const Views& views) {
   std::vector<const uhal_tensor*> result;
+  result.reserve(views.size());
   for (const View* view : views) result.push_back(view != nullptr ? &view->tensor() : nullptr);
   return result;
 }
@@ -60,6 +61,7 @@ void launch(const std::shared_ptr<Stream>& given, uhal_op_kind kind, const Views
   const Op op(kind, inputs, outputs, attributes, label);
   uhal_stream* handle = stream->get();
   std::vector<Pin> pins;
+  pins.reserve(inputs.size() + outputs.size());
   for (const Views* views : {&inputs, &outputs}) {
     for (const View* view : *views) {
       if (view == nullptr) continue;

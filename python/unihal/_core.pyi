@@ -102,6 +102,9 @@ def map_to_new(
     operands: tuple[object, ...],
     stream: Stream | None,
 ) -> _AnyView | None: ...
+def matmul(
+    kind: type[_AnyView], a: View, b: View, out: View | None, math_mode: int, stream: Stream | None
+) -> _AnyView | None: ...
 def map_to(kind: type[View], function: int, operands: tuple[object, ...], out: View, stream: Stream | None) -> bool: ...
 def buffer_like(
     kind: type[_AnyView], like: View, dtype: int, shape: tuple[int, ...], stream: Stream | None

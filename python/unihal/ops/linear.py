@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from .. import dtypes, errors
+from .. import _core, dtypes, errors
 from ..buffer import Buffer
 from ..stream import Stream
 from .launch import broadcast_shapes, launch, output, statistics_dtype
@@ -44,6 +44,11 @@ def matmul(
     stream: Stream | None = None,
 ) -> Buffer:
     """``activation(alpha * a @ b + beta * c)``; leading axes broadcast, and so does ``c``."""
+    if c is None and alpha == 1 and activation == "none":
+        queue = None if stream is None else stream._handle
+        made = _core.matmul(Buffer, a, b, out, MATH_MODES[math_mode], queue)
+        if made is not None:
+            return made
     rows, columns = a.shape, b.shape
     if len(rows) < 2 or len(columns) < 2 or rows[-1] != columns[-2]:
         raise errors.InvalidArgumentError(
