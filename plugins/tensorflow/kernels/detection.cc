@@ -347,7 +347,7 @@ class NonMaxSuppression : public Kernel {
       const uhal_index_attributes rows = index_attributes(0);
       context.launch(UHAL_OP_GATHER, {&boxes, &order}, {&in_order}, &rows);
       context.launch(UHAL_OP_GATHER, {&counts, &order}, {&allowed}, &rows);
-      const uhal_non_max_suppression_attributes suppression = {sizeof suppression, overlap};
+      const uhal_non_max_suppression_attributes suppression = {sizeof suppression, overlap, 1, 0, 0, 0};
       context.launch(UHAL_OP_NON_MAX_SUPPRESSION, {&in_order}, {&keep}, &suppression);
       context.map(uhal_map_logical_and, {&keep, &allowed}, {&keep});
       const View found = context.temporary(UHAL_INT64, {1}), places = context.temporary(UHAL_INT32, {count, 1});
