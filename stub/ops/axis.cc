@@ -16,6 +16,7 @@
 #include "stub/common/rows.h"
 #include "stub/common/scratch.h"
 #include "stub/ops/copy.h"
+#include "stub/vector/vectorize.h"
 
 namespace unihal::stub {
 namespace {
@@ -71,6 +72,26 @@ bool before(T a, T b, bool descending) {
 template <class T>
 using Extreme = std::conditional_t<std::is_same_v<T, float>, double, T>;
 
+// Where the first element is that equals `wanted`, or is a NaN where that is one. There is one.
+template <class T>
+UNIHAL_VECTORIZED int64_t place_of(int64_t count, const T* values, Extreme<T> wanted) {
+  constexpr int64_t kTogether = 64;
+  const T own = static_cast<T>(wanted);
+  const bool is_number = own == own;
+  for (int64_t begin = 0; begin + kTogether <= count; begin += kTogether, values += kTogether) {
+    int found = 0;
+    for (int64_t i = 0; i < kTogether; ++i) found |= is_number ? values[i] == own : values[i] != values[i];
+    if (found == 0) continue;
+    for (int64_t i = 0;; ++i) {
+      if (is_number ? values[i] == own : values[i] != values[i]) return begin + i;
+    }
+  }
+  for (int64_t i = 0; i < count % kTogether; ++i) {
+    if (is_number ? values[i] == own : values[i] != values[i]) return count / kTogether * kTogether + i;
+  }
+  return 0;
+}
+
 // The first of the largest (smallest) elements, or the first NaN. A block is looked through only where it has a better
 // one.
 template <class T>
@@ -89,12 +110,7 @@ int64_t extreme_index(const Row& row, ComputeType type, bool largest) {
     reduce(count, values, nullptr, &own);
     if (own == value) return;
     value = own;
-    for (int64_t i = 0; i < count; ++i) {
-      if (own == own ? static_cast<Extreme<T>>(values[i]) == own : values[i] != values[i]) {
-        best = begin + i;
-        return;
-      }
-    }
+    best = begin + place_of(count, values, own);
   });
   return std::max<int64_t>(best, 0);
 }
