@@ -132,6 +132,12 @@ void cast_blocks(const uhal_tensor& x, const uhal_tensor& y) {
   const ComputeType type = compute_type_of(x.dtype);
   const BlockOperand to(space, kTo, y, type);
   const BlockOperand from(space, kFrom, x, type);
+  if (to.dense() && space.dense(kFrom)) {  // in one go
+    const LoadLoop load = vectors().load[x.dtype][type];
+    parallel_for(space.count, 1, kBlock,
+                 [&](int64_t begin, int64_t end) { load(end - begin, from.at(begin), 1, to.at(begin)); });
+    return;
+  }
   parallel_for(space.count, 1, kBlock, [&](int64_t begin, int64_t end) {
     BlockBuffer buffer;
     from.prepare(end - begin, buffer);

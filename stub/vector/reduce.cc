@@ -18,6 +18,7 @@ namespace {
 constexpr int64_t kLanes = 64;
 constexpr int64_t kRun = 16 * kLanes;
 constexpr int64_t kWideRun = 8 * kRun;  // of a type that is its own accumulator: lanes are added up less often
+constexpr int64_t kFewLanes = 16;       // of what is left
 constexpr int64_t kRows = 8;
 
 inline float exponential(float x) { return ::expf(x); }
@@ -78,6 +79,18 @@ void reduce_run(int64_t count, const void* source, const void* shift_pointer, vo
       for (int64_t j = 0; j < width; ++j) lanes[j] = combine<step, Lane>(lanes[j], lanes[j + width]);
     }
     for (int64_t j = 0; j < 8; ++j) total = combine<step, A>(total, lanes[j]);
+    x += length;
+    count -= length;
+  }
+  if (count >= kFewLanes) {
+    const int64_t length = count / kFewLanes * kFewLanes;
+    Lane lanes[kFewLanes];
+    for (int64_t j = 0; j < kFewLanes; ++j) lanes[j] = enter<step, T>(x[j], shift);
+    for (int64_t i = kFewLanes; i < length; i += kFewLanes) {
+      for (int64_t j = 0; j < kFewLanes; ++j) lanes[j] = combine<step, Lane>(lanes[j], enter<step, T>(x[i + j], shift));
+    }
+    for (int64_t j = 0; j < kFewLanes / 2; ++j) lanes[j] = combine<step, Lane>(lanes[j], lanes[j + kFewLanes / 2]);
+    for (int64_t j = 0; j < kFewLanes / 2; ++j) total = combine<step, A>(total, lanes[j]);
     x += length;
     count -= length;
   }
