@@ -10,6 +10,7 @@ memory. On the stub it is our time over NumPy's (that of PyTorch's or SciPy's CP
 from __future__ import annotations
 
 import argparse
+import importlib.util
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -60,6 +61,53 @@ class Bench:
         yield from self._masks()
         yield from self._segments()
         yield from self._counts()
+        if self.on_host:
+            yield from self._orders()
+
+    def _orders(self) -> Iterator[Work]:
+        """What sorts, looks along an axis, or combines sorted rows."""
+        x = self.generator.standard_normal((1000, 1000), dtype=np.float32)
+        at = self.generator.integers(0, 1000, x.shape)
+        mask = x > 0
+        keys, fewer = self.generator.integers(0, 1 << 16, 1 << 20), self.generator.integers(0, 1 << 16, 1000)
+        device_x, device_at, device_mask = self.put(x), self.put(at), self.put(mask)
+        device_keys, device_fewer = self.put(keys), self.put(fewer)
+        for dtype in ("float32", "float64", "int64"):
+            row = (self.generator.standard_normal(1 << 20) * 1e6).astype(dtype)
+            device_row = self.put(row)
+            yield Work(
+                f"sort of 1 Mi {dtype}, with indices",
+                lambda r=device_row: ops.sort(r),
+                lambda r=row: np.argsort(r, kind="stable"),
+                0,
+            )
+        for name, ours, peer in (
+            ("sort of 1000 rows of 1000", lambda: ops.sort(device_x), lambda: np.argsort(x, kind="stable")),
+            (
+                "largest 10 of 1000 rows of 1000",
+                lambda: ops.top_k(device_x, 10),
+                lambda: np.argpartition(x, -10)[:, -10:],
+            ),
+            ("argmax of 1000 rows of 1000", lambda: ops.argmax(device_x, axis=-1), lambda: np.argmax(x, axis=-1)),
+            ("cumulative sum of 1000 rows of 1000", lambda: ops.scan(device_x, 1), lambda: np.cumsum(x, axis=1)),
+            (
+                "cumulative maximum of 1000 rows of 1000",
+                lambda: ops.scan(device_x, 1, "maximum"),
+                lambda: np.maximum.accumulate(x, axis=1),
+            ),
+            (
+                "take along an axis, 1000 rows of 1000",
+                lambda: ops.gather_elements(device_x, device_at, axis=1),
+                lambda: np.take_along_axis(x, at, 1),
+            ),
+            ("masked_select of 1000x1000", lambda: ops.masked_select(device_x, device_mask), lambda: x[mask]),
+            (
+                "set_difference of 1 Mi and 1000",
+                lambda: ops.set_difference(device_keys, device_fewer),
+                lambda: np.setdiff1d(keys, fewer),
+            ),
+        ):
+            yield Work(name, ours, peer, 0)
 
     def _masks(self) -> Iterator[Work]:
         count = self.scale << 24
@@ -107,7 +155,15 @@ class Bench:
         out = Buffer((segments, window), "float32", self.device)
         arguments = [self.put(each) for each in (offsets, columns, weights)]
 
+        matrix: Any = None
+        if importlib.util.find_spec("scipy") is not None:
+            import scipy.sparse
+
+            matrix = scipy.sparse.csr_matrix((weights, columns, offsets), (segments, rows))
+
         def product() -> Any:
+            if matrix is not None:  # SciPy's
+                return matrix @ x
             return np.add.reduceat(x[columns] * weights[:, None], offsets[:-1], axis=0)
 
         yield Work(

@@ -82,6 +82,14 @@ def complex_pairs(dtype: str) -> dict[str, Pair]:
         theirs = getattr(np, name)
         pairs[name] = on_device(ours, da, out=dout), lambda theirs=theirs: theirs(a, out=out)
     pairs["absolute"] = on_device(unihal.ops.absolute, da, out=dreal), lambda: np.absolute(a, out=real)
+    wider = np.empty(count // 2, "complex128" if dtype == "complex64" else "complex64")
+    dwider = unihal.Buffer.from_numpy(wider, device)
+    pairs["cast of a half"] = (
+        on_device(unihal.ops.cast, da[: count // 2], wider.dtype.name, out=dwider),
+        lambda: np.copyto(wider, a[: count // 2], casting="same_kind"),
+    )
+    pairs["real"] = on_device(unihal.ops.real, da, out=dreal), lambda: np.copyto(real, a.real)
+    pairs["angle"] = on_device(unihal.ops.angle, da, out=dreal), lambda: np.arctan2(a.imag, a.real, out=real)
     pairs["sum"] = on_device(unihal.ops.sum, da), lambda: np.sum(a)
     pairs["product"] = on_device(unihal.ops.product, da), lambda: np.prod(a)
     pairs["cumulative sum"] = on_device(unihal.ops.scan, da, 0), lambda: np.cumsum(a)

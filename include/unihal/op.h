@@ -350,8 +350,9 @@ enum {
 
   /* [boxes (n, 4)] -> [keep (n) bool or uint8]: of boxes in their order, those that no box kept before overlaps by more
    * than a threshold. A box is two opposite corners (x, y, x, y); two overlap by the area that they share over the area
-   * that they cover, by nothing if one has none. UHAL_OP_NONZERO makes a list of it. attributes:
-   * uhal_non_max_suppression_attributes. Since ABI 1.8. */
+   * that they cover, by nothing if one has none. UHAL_OP_NONZERO makes a list of it. Since ABI 1.10 also lists of boxes,
+   * each by itself: [boxes (lists, n, 4)] -> [keep (lists, n)]. attributes: uhal_non_max_suppression_attributes. Since
+   * ABI 1.8. */
   UHAL_OP_NON_MAX_SUPPRESSION = 139,
 
   /* -- transforms ------------------------------------------------------------------------------ */
@@ -796,6 +797,13 @@ typedef struct uhal_roi_pool_attributes {
 typedef struct uhal_non_max_suppression_attributes {
   size_t struct_size;
   double threshold; /* default 0.5 */
+  /* Since ABI 1.10. */
+  double decay;    /* default 1; while the threshold is above 0.5, each box that is kept multiplies it by this */
+  double extent;   /* default 0; of ordered boxes: what they are longer along both axes than their corners are apart */
+  int32_t ordered; /* default 0. Else the corners are the low and the high one: boxes whose corners lie apart overlap by
+                    * nothing, one with a high corner below its low one covers nothing, and a quotient that is no number
+                    * (of two equal boxes without area) is more than any threshold */
+  int32_t reserved;
 } uhal_non_max_suppression_attributes;
 
 /* -- transforms ----------------------------------------------------------------------------------- */

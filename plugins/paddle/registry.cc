@@ -110,6 +110,7 @@ const KernelTable& all_kernels() {
                           einsum_kernels,
                           matrix_measure_kernels,
                           statistics_kernels,
+                          suppression_kernels,
                           unique_kernels}) {
       KernelTable part = kernels();
       std::move(part.begin(), part.end(), std::back_inserter(*table));

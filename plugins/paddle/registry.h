@@ -87,6 +87,7 @@ KernelTable softmax_kernels();
 KernelTable sort_kernels();
 KernelTable sparse_optimizer_kernels();
 KernelTable spectrum_kernels();
+KernelTable suppression_kernels();
 KernelTable unique_kernels();
 KernelTable vector_norm_kernels();
 

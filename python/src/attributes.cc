@@ -128,7 +128,9 @@ const Field roi_align_fields[] = {FIELD(uhal_roi_align_attributes, scale, 1),
                                   FIELD(uhal_roi_align_attributes, aligned, 0)};
 const Field roi_pool_fields[] = {FIELD(uhal_roi_pool_attributes, scale, 1),
                                  FIELD(uhal_roi_pool_attributes, mode, UHAL_ROI_POOL_MAX)};
-const Field non_max_suppression_fields[] = {FIELD(uhal_non_max_suppression_attributes, threshold, 0.5)};
+const Field non_max_suppression_fields[] = {
+    FIELD(uhal_non_max_suppression_attributes, threshold, 0.5), FIELD(uhal_non_max_suppression_attributes, decay, 1),
+    FIELD(uhal_non_max_suppression_attributes, extent, 0), FIELD(uhal_non_max_suppression_attributes, ordered, 0)};
 const Field fft_fields[] = {FIELD(uhal_fft_attributes, direction, UHAL_FFT_FORWARD),
                             FIELD(uhal_fft_attributes, normalization, UHAL_FFT_UNSCALED),
                             FIELD(uhal_fft_attributes, axis_count, 1), FIELD(uhal_fft_attributes, axes, -1)};

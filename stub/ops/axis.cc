@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <type_traits>
+#include <utility>
 
 #include "csrc/backends/common/attributes.h"
 #include "csrc/backends/common/complex_parts.h"
@@ -14,6 +16,7 @@
 #include "stub/common/rows.h"
 #include "stub/common/scratch.h"
 #include "stub/ops/copy.h"
+#include "stub/vector/vectorize.h"
 
 namespace unihal::stub {
 namespace {
@@ -38,11 +41,12 @@ struct Row {
 template <class T, class Body>
 void read_row(const Row& row, ComputeType type, const Body& body) {
   const LoadLoop load = vectors().load[row.dtype][type];
+  const bool in_place = row.dtype == compute_dtype(type) && row.stride == 1;
   BlockBuffer buffer;
   for (int64_t begin = 0; begin < row.length; begin += kBlock) {
     const int64_t count = std::min(kBlock, row.length - begin);
-    load(count, row.at(begin), row.stride, buffer.bytes);
-    body(begin, count, reinterpret_cast<const T*>(buffer.bytes));
+    if (!in_place) load(count, row.at(begin), row.stride, buffer.bytes);
+    body(begin, count, reinterpret_cast<const T*>(in_place ? row.at(begin) : buffer.bytes));
   }
 }
 
@@ -64,20 +68,51 @@ bool before(T a, T b, bool descending) {
 
 // -- arg-reduce
 
+// What stub/vector/reduce.cc reduces numbers of T in.
+template <class T>
+using Extreme = std::conditional_t<std::is_same_v<T, float>, double, T>;
+
+// Where the first element is that equals `wanted`, or is a NaN where that is one. There is one.
+template <class T>
+UNIHAL_VECTORIZED int64_t place_of(int64_t count, const T* values, Extreme<T> wanted) {
+  constexpr int64_t kTogether = 64;
+  const T own = static_cast<T>(wanted);
+  const bool is_number = own == own;
+  for (int64_t begin = 0; begin + kTogether <= count; begin += kTogether, values += kTogether) {
+    int found = 0;
+    for (int64_t i = 0; i < kTogether; ++i) found |= is_number ? values[i] == own : values[i] != values[i];
+    if (found == 0) continue;
+    for (int64_t i = 0;; ++i) {
+      if (is_number ? values[i] == own : values[i] != values[i]) return begin + i;
+    }
+  }
+  for (int64_t i = 0; i < count % kTogether; ++i) {
+    if (is_number ? values[i] == own : values[i] != values[i]) return count / kTogether * kTogether + i;
+  }
+  return 0;
+}
+
+// The first of the largest (smallest) elements, or the first NaN. A block is looked through only where it has a better
+// one.
 template <class T>
 int64_t extreme_index(const Row& row, ComputeType type, bool largest) {
-  int64_t best = 0;
-  T value = 0;
+  const ReduceRun reduce = vectors().reduce_run[largest ? kMaximum : kMinimum][type];
+  int64_t best = -1;
+  Extreme<T> value = 0;
   read_row<T>(row, type, [&](int64_t begin, int64_t count, const T* values) {
-    if (begin == 0) value = values[0];
-    for (int64_t i = 0; i < count && value == value; ++i) {  // the first NaN is final
-      if (values[i] != values[i] || (largest ? values[i] > value : values[i] < value)) {
-        value = values[i];
-        best = begin + i;
-      }
+    if (best < 0) {
+      best = 0;
+      value = static_cast<Extreme<T>>(values[0]);
+      if (value != value) return;
     }
+    if (value != value) return;  // the first NaN is final
+    Extreme<T> own = value;
+    reduce(count, values, nullptr, &own);
+    if (own == value) return;
+    value = own;
+    best = begin + place_of(count, values, own);
   });
-  return best;
+  return std::max<int64_t>(best, 0);
 }
 
 template <class T>
@@ -121,9 +156,10 @@ struct ComplexDouble {
   double x, y;
 };
 
-// A product: of sums the parts are summed up.
+// Of complex numbers there are products and sums.
 template <>
-ComplexDouble combine(uhal_reduction, ComplexDouble a, ComplexDouble b) {
+ComplexDouble combine(uhal_reduction reduction, ComplexDouble a, ComplexDouble b) {
+  if (reduction != UHAL_REDUCE_PRODUCT) return {a.x + b.x, a.y + b.y};
   return {a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x};
 }
 
@@ -145,8 +181,8 @@ A start(uhal_reduction reduction, uhal_dtype dtype) {
 }
 
 template <>
-ComplexDouble start(uhal_reduction, uhal_dtype) {
-  return {1, 0};
+ComplexDouble start(uhal_reduction reduction, uhal_dtype) {
+  return {reduction == UHAL_REDUCE_PRODUCT ? 1.0 : 0.0, 0};
 }
 
 // The same row from its other end.
@@ -156,6 +192,40 @@ Row reversed(Row row) {
   return row;
 }
 
+// results[i] = the values up to i combined, or those before it; `total` is carried on.
+template <uhal_reduction reduction, class A>
+void scan_block(int64_t count, const A* values, bool exclusive, A& carried, A* results) {
+  A total = carried;
+  if (exclusive) {
+    for (int64_t i = 0; i < count; ++i) {
+      results[i] = total;
+      total = combine(reduction, total, values[i]);
+    }
+  } else {
+    for (int64_t i = 0; i < count; ++i) results[i] = total = combine(reduction, total, values[i]);
+  }
+  carried = total;
+}
+
+template <class A>
+using ScanBlock = void (*)(int64_t, const A*, bool, A&, A*);
+
+template <class A>
+ScanBlock<A> scan_block_of(uhal_reduction reduction) {
+  switch (reduction) {
+    case UHAL_REDUCE_PRODUCT:
+      return scan_block<UHAL_REDUCE_PRODUCT, A>;
+    case UHAL_REDUCE_MAXIMUM:
+      return scan_block<UHAL_REDUCE_MAXIMUM, A>;
+    case UHAL_REDUCE_MINIMUM:
+      return scan_block<UHAL_REDUCE_MINIMUM, A>;
+    case UHAL_REDUCE_LOG_SUM_EXP:
+      return scan_block<UHAL_REDUCE_LOG_SUM_EXP, A>;
+    default:
+      return scan_block<UHAL_REDUCE_SUM, A>;
+  }
+}
+
 template <class A>
 void scan(const uhal_tensor& x, const uhal_tensor& y, const uhal_scan_attributes& attributes, ComputeType type) {
   const int axis = attributes.axis;
@@ -163,6 +233,8 @@ void scan(const uhal_tensor& x, const uhal_tensor& y, const uhal_scan_attributes
   const uhal_tensor first_y = first_along(y, axis);
   const uhal_tensor* views[] = {&first_y, &first_x};
   const StoreLoop store = vectors().store[type][y.dtype];
+  const ScanBlock<A> block = scan_block_of<A>(attributes.reduction);
+  const uhal_dtype own = compute_dtype(type);
   for_each_position(make_space(views, 2), x.shape[axis], [&](const Cursor& cursor) {
     Row from(x, axis, cursor.offset(1));
     Row to(y, axis, cursor.offset(0));
@@ -172,12 +244,12 @@ void scan(const uhal_tensor& x, const uhal_tensor& y, const uhal_scan_attributes
     }
     A total = start<A>(attributes.reduction, x.dtype);
     read_row<A>(from, type, [&](int64_t begin, int64_t count, const A* values) {
-      A results[kBlock];
-      for (int64_t i = 0; i < count; ++i) {
-        const A next = combine(attributes.reduction, total, values[i]);
-        results[i] = attributes.exclusive ? total : next;
-        total = next;
+      if (to.dtype == own && to.stride == 1) {
+        block(count, values, attributes.exclusive != 0, total, reinterpret_cast<A*>(to.at(begin)));
+        return;
       }
+      A results[kBlock];
+      block(count, values, attributes.exclusive != 0, total, results);
       store(count, results, to.at(begin), to.stride);
     });
   });
@@ -191,9 +263,92 @@ struct Entry {
   int64_t index;
 };
 
+// A whole number that is in the order of the values: NaN last, zeros of both signs the same.
+template <class Key, class T>
+Key ordered_key(T value, bool descending) {
+  constexpr Key sign = Key(1) << (8 * sizeof(Key) - 1);
+  Key key;
+  if constexpr (std::is_floating_point_v<T>) {
+    const T plain = value == 0 ? T(0) : value;
+    std::memcpy(&key, &plain, sizeof key);
+    key = value != value ? ~Key(0) : (key & sign) != 0 ? ~key : key | sign;
+  } else {
+    key = static_cast<Key>(value);
+    if constexpr (std::is_signed_v<T>) key ^= sign;
+  }
+  return descending ? ~key : key;
+}
+
+// Rows from this length on are sorted digit by digit.
+constexpr int64_t kRadixLength = 512;
+constexpr int kDigitBits = 8, kDigits = 1 << kDigitBits;
+
+template <class Key>
+struct RadixEntry {
+  Key key, index;
+};
+
+// Sorts by the key's digits, the lowest first; each pass keeps the order of equal ones. A digit that is the same in all
+// keys takes no pass. Gives the one of both arrays that has the result.
+template <class Key>
+RadixEntry<Key>* radix_sort(RadixEntry<Key>* entries, RadixEntry<Key>* other, int64_t count) {
+  constexpr int passes = static_cast<int>(sizeof(Key)) * 8 / kDigitBits;
+  int64_t places[passes][kDigits] = {};
+  for (int64_t i = 0; i < count; ++i) {
+    for (int pass = 0; pass < passes; ++pass) ++places[pass][entries[i].key >> pass * kDigitBits & (kDigits - 1)];
+  }
+  for (int pass = 0; pass < passes; ++pass) {
+    int64_t* const place = places[pass];
+    const int shift = pass * kDigitBits;
+    if (place[entries[0].key >> shift & (kDigits - 1)] == count) continue;
+    int64_t before = 0;
+    for (int digit = 0; digit < kDigits; ++digit) before += std::exchange(place[digit], before);
+    for (int64_t i = 0; i < count; ++i) other[place[entries[i].key >> shift & (kDigits - 1)]++] = entries[i];
+    std::swap(entries, other);
+  }
+  return entries;
+}
+
+template <class Key, class T>
+bool radix_sort_row(const Row& x, ComputeType type, bool descending, const Row& values, const Row* indices) {
+  ScratchFrame frame;
+  const auto length = static_cast<size_t>(x.length);
+  auto* entries = frame.take<RadixEntry<Key>>(length);
+  auto* other = frame.take<RadixEntry<Key>>(length);
+  T* const originals = frame.take<T>(length);
+  if (entries == nullptr || other == nullptr || originals == nullptr) return false;
+  read_row<T>(x, type, [&](int64_t begin, int64_t count, const T* row) {
+    for (int64_t i = 0; i < count; ++i) {
+      originals[begin + i] = row[i];
+      entries[begin + i] = {ordered_key<Key>(row[i], descending), static_cast<Key>(begin + i)};
+    }
+  });
+  entries = radix_sort(entries, other, x.length);
+  const StoreLoop store = vectors().store[type][values.dtype];
+  for (int64_t begin = 0; begin < values.length; begin += kBlock) {
+    const int64_t count = std::min(kBlock, values.length - begin);
+    T block[kBlock];
+    for (int64_t i = 0; i < count; ++i) block[i] = originals[entries[begin + i].index];
+    store(count, block, values.at(begin), values.stride);
+    for (int64_t i = 0; i < count && indices != nullptr; ++i) {
+      store_index(*indices, begin + i, static_cast<int64_t>(entries[begin + i].index));
+    }
+  }
+  return true;
+}
+
 // Writes the first `values.length` entries of the sorted row; false when the host has no memory for it.
 template <class T>
 bool sort_row(const Row& x, ComputeType type, bool descending, const Row& values, const Row* indices) {
+  if (x.length >= kRadixLength && values.length > x.length / 16) {
+    const bool narrow = dtype_size(x.dtype) <= 4 && x.dtype != UHAL_UINT32 && x.length < UINT32_MAX;
+    if constexpr (std::is_same_v<T, float> || std::is_same_v<T, int64_t>) {
+      if (narrow) return radix_sort_row<uint32_t, T>(x, type, descending, values, indices);
+    }
+    if constexpr (!std::is_same_v<T, float>) {
+      return radix_sort_row<uint64_t, T>(x, type, descending, values, indices);
+    }
+  }
   ScratchFrame frame;
   Entry<T>* entries = frame.take<Entry<T>>(static_cast<size_t>(x.length));
   if (entries == nullptr) return false;
@@ -326,6 +481,7 @@ uhal_status run_scan(const Launch& launch) {
   };
   const uhal_tensor& x = *launch.op.inputs[0];
   const uhal_tensor& y = *launch.op.outputs[0];
+  if (is_complex(x.dtype) && is_complex(y.dtype)) return run(x, y);  // both parts in one pass
   return reduces_parts(attributes.reduction, x, y) ? run_on_parts(x, y, run, zero) : run(x, y);
 }
 

@@ -123,7 +123,8 @@ void copy_transposed(const Space& space, int axis, int64_t size, char* to, const
   });
 }
 
-void cast_real(const uhal_tensor& x, const uhal_tensor& y) {
+// Both real, or both complex.
+void cast_blocks(const uhal_tensor& x, const uhal_tensor& y) {
   const uhal_tensor* views[] = {&y, &x};
   const Space space = make_space(views, 2);
   if (space.count == 0) return;
@@ -131,6 +132,12 @@ void cast_real(const uhal_tensor& x, const uhal_tensor& y) {
   const ComputeType type = compute_type_of(x.dtype);
   const BlockOperand to(space, kTo, y, type);
   const BlockOperand from(space, kFrom, x, type);
+  if (to.dense() && space.dense(kFrom)) {  // in one go
+    const LoadLoop load = vectors().load[x.dtype][type];
+    parallel_for(space.count, 1, kBlock,
+                 [&](int64_t begin, int64_t end) { load(end - begin, from.at(begin), 1, to.at(begin)); });
+    return;
+  }
   parallel_for(space.count, 1, kBlock, [&](int64_t begin, int64_t end) {
     BlockBuffer buffer;
     from.prepare(end - begin, buffer);
@@ -186,16 +193,13 @@ void copy_views(const uhal_tensor& x, const uhal_tensor& y) {
 }
 
 void cast_views(const uhal_tensor& x, const uhal_tensor& y) {
-  if (is_complex(x.dtype) && is_complex(y.dtype)) {
-    cast_real(part(x, false), part(y, false));
-    cast_real(part(x, true), part(y, true));
+  if (is_complex(x.dtype) == is_complex(y.dtype)) {
+    cast_blocks(x, y);
   } else if (is_complex(x.dtype)) {
-    cast_real(part(x, false), y);
-  } else if (is_complex(y.dtype)) {
-    cast_real(x, part(y, false));
-    fill_view(0, 0, part(y, true));
+    cast_blocks(part(x, false), y);
   } else {
-    cast_real(x, y);
+    cast_blocks(x, part(y, false));
+    fill_view(0, 0, part(y, true));
   }
 }
 

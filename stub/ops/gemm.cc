@@ -14,8 +14,9 @@ namespace unihal::stub {
 namespace {
 
 constexpr int64_t kVectorBytes = 64;
-constexpr int64_t kTileRows = 6;     // 6 accumulators of 64 bytes: all registers of AVX2, enough for AVX-512
-constexpr int64_t kBlockRows = 120;  // a packed block of a stays in the second-level cache
+constexpr int64_t kTileRows = 6;      // 6 accumulators of 64 bytes: all registers of AVX2
+constexpr int64_t kWideTileRows = 8;  // with AVX-512, whose tiles then wait less for operands
+constexpr int64_t kBlockRows = 240;  // a packed block of a stays in the second-level cache; whole tiles of both heights
 constexpr int64_t kBlockColumns = 512;
 constexpr int64_t kBlockDepth = 256;
 
@@ -29,6 +30,14 @@ struct Tile {
 template <typename T>
 UNIHAL_VECTORIZED void pack(const T* source, int64_t row_stride, int64_t depth_stride, int64_t rows, int64_t depth,
                             int64_t height, T* packed) {
+  if (row_stride == 1 && rows % height == 0) {  // along what is adjacent: its lines lie far from one another
+    for (int64_t p = 0; p < depth; ++p) {
+      const T* line = source + p * depth_stride;
+      for (int64_t row = 0; row < rows; row += height)
+        std::copy_n(line + row, height, packed + row * depth + p * height);
+    }
+    return;
+  }
   for (int64_t row = 0; row < rows; row += height) {
     const int64_t present = std::min(height, rows - row);
     const T* panel = source + row * row_stride;
@@ -45,17 +54,26 @@ UNIHAL_VECTORIZED void pack(const T* source, int64_t row_stride, int64_t depth_s
   }
 }
 
-// tile = a @ b over packed panels; tile is kTileRows x Tile<T>::kColumns, row-major.
-template <typename T>
+bool has_wide_tiles() {
+#if defined(__x86_64__)
+  static const bool wide = __builtin_cpu_supports("avx512f") != 0;
+  return wide;
+#else
+  return false;
+#endif
+}
+
+// tile = a @ b over packed panels; tile is kRows x Tile<T>::kColumns, row-major.
+template <typename T, int64_t kRows>
 UNIHAL_VECTORIZED void multiply_tile(int64_t depth, const T* a, const T* b, T* tile) {
   using Vector = typename Tile<T>::Vector;
-  Vector sums[kTileRows] = {};
+  Vector sums[kRows] = {};
   for (int64_t p = 0; p < depth; ++p) {
     const Vector row = *reinterpret_cast<const Vector*>(b + p * Tile<T>::kColumns);
 #pragma GCC unroll 8
-    for (int64_t i = 0; i < kTileRows; ++i) sums[i] += a[p * kTileRows + i] * row;
+    for (int64_t i = 0; i < kRows; ++i) sums[i] += a[p * kRows + i] * row;
   }
-  for (int64_t i = 0; i < kTileRows; ++i) *reinterpret_cast<Vector*>(tile + i * Tile<T>::kColumns) = sums[i];
+  for (int64_t i = 0; i < kRows; ++i) *reinterpret_cast<Vector*>(tile + i * Tile<T>::kColumns) = sums[i];
 }
 
 // Adds a tile to d, or starts d with it.
@@ -99,7 +117,8 @@ void finish_with_activation(const Block& block, Matrix<T> d, uhal_activation act
   }
 }
 
-template <typename T>
+// A block of any number of rows: b is packed once for all of them, a by kBlockRows.
+template <typename T, int64_t kRows>
 void multiply_block(const Block& block, int64_t k, Matrix<const T> a, Matrix<const T> b, Matrix<T> d,
                     const Epilogue<T>& epilogue, T* packed_a, T* packed_b) {
   constexpr int64_t kColumns = Tile<T>::kColumns;
@@ -107,14 +126,17 @@ void multiply_block(const Block& block, int64_t k, Matrix<const T> a, Matrix<con
   if (add || k == 0) start_with_c(block, d, epilogue);
   for (int64_t p = 0; p < k; p += kBlockDepth) {
     const int64_t depth = std::min(kBlockDepth, k - p);
-    pack(&a.at(block.row, p), a.row_stride, a.column_stride, block.rows, depth, kTileRows, packed_a);
     pack(&b.at(p, block.column), b.column_stride, b.row_stride, block.columns, depth, kColumns, packed_b);
-    for (int64_t j = 0; j < block.columns; j += kColumns) {
-      for (int64_t i = 0; i < block.rows; i += kTileRows) {
-        T tile[kTileRows * kColumns];
-        multiply_tile(depth, packed_a + i * depth, packed_b + j * depth, tile);
-        store_tile(tile, std::min(kTileRows, block.rows - i), std::min(kColumns, block.columns - j), epilogue.alpha,
-                   add, &d.at(block.row + i, block.column + j), d.row_stride, d.column_stride);
+    for (int64_t first = 0; first < block.rows; first += kBlockRows) {
+      const int64_t rows = std::min(kBlockRows, block.rows - first);
+      pack(&a.at(block.row + first, p), a.row_stride, a.column_stride, rows, depth, kRows, packed_a);
+      for (int64_t j = 0; j < block.columns; j += kColumns) {
+        for (int64_t i = 0; i < rows; i += kRows) {
+          T tile[kRows * kColumns];
+          multiply_tile<T, kRows>(depth, packed_a + i * depth, packed_b + j * depth, tile);
+          store_tile(tile, std::min(kRows, rows - i), std::min(kColumns, block.columns - j), epilogue.alpha, add,
+                     &d.at(block.row + first + i, block.column + j), d.row_stride, d.column_stride);
+        }
       }
     }
     add = true;
@@ -173,14 +195,19 @@ template <typename T>
 bool gemm(int64_t m, int64_t n, int64_t k, Matrix<const T> a, Matrix<const T> b, Matrix<T> d,
           const Epilogue<T>& epilogue) {
   constexpr int64_t kColumns = Tile<T>::kColumns;
-  const int64_t rows = std::min(kBlockRows, divide_up(m, kTileRows) * kTileRows);
   const int64_t columns = std::min(kBlockColumns, divide_up(n, kColumns) * kColumns);
   const int64_t depth = std::min(kBlockDepth, k);
   const int64_t column_blocks = divide_up(n, columns);
+  // Blocks of as many rows as leave some to every thread.
+  const int64_t row_blocks = divide_up(4 * (kThreads ? omp_get_max_threads() : 1), column_blocks);
+  const int64_t rows = std::max(kBlockRows, divide_up(divide_up(m, row_blocks), kBlockRows) * kBlockRows);
+  const bool wide = has_wide_tiles();
+  const int64_t height = wide ? kWideTileRows : kTileRows;
+  const int64_t packed_rows = std::min(kBlockRows, divide_up(m, height) * height);
   std::atomic<bool> out_of_memory{false};
   parallel_for(divide_up(m, rows) * column_blocks, rows * columns * k / 8, [&](int64_t begin, int64_t end) {
     ScratchFrame frame;
-    T* packed_a = frame.take<T>(rows * depth);
+    T* packed_a = frame.take<T>(packed_rows * depth);
     T* packed_b = frame.take<T>(columns * depth);
     if (packed_a == nullptr || packed_b == nullptr) {
       out_of_memory = true;
@@ -192,7 +219,8 @@ bool gemm(int64_t m, int64_t n, int64_t k, Matrix<const T> a, Matrix<const T> b,
       block.column = i % column_blocks * columns;
       block.rows = std::min(rows, m - block.row);
       block.columns = std::min(columns, n - block.column);
-      multiply_block(block, k, a, b, d, epilogue, packed_a, packed_b);
+      const auto multiply = wide ? multiply_block<T, kWideTileRows> : multiply_block<T, kTileRows>;
+      multiply(block, k, a, b, d, epilogue, packed_a, packed_b);
     }
   });
   return !out_of_memory;

@@ -1,6 +1,7 @@
 // UHAL_OP_GATHER, UHAL_OP_SCATTER and their nd and elements variants.
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdio>
 #include <cstring>
@@ -102,9 +103,71 @@ void for_each_piece(const Space& space, int64_t begin, int64_t end, const Body& 
   }
 }
 
-void gather(const IndexProblem& problem, Resolver& resolver) {
+// Elements with an index each, along one axis of the data.
+template <class Index, class Blob>
+void gather_run(const IndexProblem& problem, Resolver& resolver, bool wraps, int64_t count, const int64_t* offsets,
+                const int64_t* strides) {
+  Blob* const to = static_cast<Blob*>(problem.rows.data) + offsets[kRows];
+  const Blob* const from = static_cast<const Blob*>(problem.data.data) + offsets[kData];
+  const Index* const indices = static_cast<const Index*>(problem.indices.data) + offsets[kIndices];
+  const int64_t length = problem.lengths[0], step = problem.strides[0];
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t index = indices[i * strides[kIndices]];
+    if (wraps && index < 0) index += length;
+    if (index >= 0 && index < length) {
+      to[i * strides[kRows]] = from[i * strides[kData] + index * step];
+    } else {
+      int64_t offset, place;
+      resolver.resolve(offsets[kIndices] + i * strides[kIndices], &offset, &place);  // to be reported
+      to[i * strides[kRows]] = Blob();
+    }
+  }
+}
+
+using GatherRun = void (*)(const IndexProblem&, Resolver&, bool, int64_t, const int64_t*, const int64_t*);
+
+template <class Index>
+GatherRun gather_run_of(int64_t size) {
+  switch (size) {
+    case 1:
+      return gather_run<Index, uint8_t>;
+    case 2:
+      return gather_run<Index, uint16_t>;
+    case 4:
+      return gather_run<Index, uint32_t>;
+    case 8:
+      return gather_run<Index, uint64_t>;
+    default:
+      return gather_run<Index, std::array<uint64_t, 2>>;
+  }
+}
+
+// Where neighbours have an index each.
+void gather_elements(const IndexProblem& problem, Resolver& resolver, bool wraps, const Space& space) {
+  const int64_t size = dtype_size(problem.rows.dtype);
+  const bool wide = problem.indices.dtype == UHAL_INT64;
+  const GatherRun run = wide ? gather_run_of<int64_t>(size) : gather_run_of<int32_t>(size);
+  const int last = space.rank - 1;
+  const int64_t strides[] = {space.strides[kRows][last], space.strides[kData][last], space.strides[kIndices][last]};
+  parallel_for(space.count, 2, [&](int64_t begin, int64_t end) {
+    Cursor cursor(space, begin);
+    while (begin < end) {
+      const int64_t count = std::min(end - begin, cursor.run());
+      const int64_t offsets[] = {cursor.offset(kRows), cursor.offset(kData), cursor.offset(kIndices)};
+      run(problem, resolver, wraps, count, offsets, strides);
+      cursor.skip(count);
+      begin += count;
+    }
+  });
+}
+
+void gather(const IndexProblem& problem, Resolver& resolver, bool wraps) {
   const uhal_tensor* views[] = {&problem.rows, &problem.data, &problem.indices};
   const Space space = make_space(views, 3);
+  if (space.count == 0) return;
+  if (problem.components == 1 && space.strides[kIndices][space.rank - 1] != 0) {
+    return gather_elements(problem, resolver, wraps, space);
+  }
   const int64_t size = dtype_size(problem.rows.dtype);
   const CopyRun copy = copy_run_of(size);
   const int last = space.rank - 1;
@@ -275,7 +338,7 @@ uhal_status run_index(const Launch& launch) {
   const IndexProblem problem = make_index_problem(op);
   Resolver resolver(problem, attributes);
   if (is_gather(op)) {
-    gather(problem, resolver);
+    gather(problem, resolver, attributes.negative_wraps != 0);
   } else {
     scatter(problem, attributes.reduction, resolver);
   }

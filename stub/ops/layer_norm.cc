@@ -17,23 +17,40 @@ constexpr int64_t kWork = 4;
 // does not depend on the number of threads.
 constexpr int64_t kPieces = 32;
 
-template <typename T>
-UNIHAL_VECTORIZED double sum_of(int64_t count, const T* x) {
+// As stub/vector/reduce.cc adds: short runs in T over many lanes, which are then added up in double.
+constexpr int64_t kLanes = 64;
+constexpr int64_t kRun = 16 * kLanes;
+
+// The sum of enter(x[i]).
+template <typename T, typename Enter>
+UNIHAL_INLINE double sum_in_lanes(int64_t count, const T* x, const Enter& enter) {
   double sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < count; ++i) sum += static_cast<double>(x[i]);
+  while (count >= kLanes) {
+    const int64_t length = (count < kRun ? count : kRun) / kLanes * kLanes;
+    T lanes[kLanes];
+    for (int64_t j = 0; j < kLanes; ++j) lanes[j] = enter(x[j]);
+    for (int64_t i = kLanes; i < length; i += kLanes) {
+      for (int64_t j = 0; j < kLanes; ++j) lanes[j] += enter(x[i + j]);
+    }
+    for (int64_t width = kLanes / 2; width >= 8; width /= 2) {
+      for (int64_t j = 0; j < width; ++j) lanes[j] += lanes[j + width];
+    }
+    for (int64_t j = 0; j < 8; ++j) sum += static_cast<double>(lanes[j]);
+    x += length;
+    count -= length;
+  }
+  for (int64_t j = 0; j < count; ++j) sum += static_cast<double>(enter(x[j]));
   return sum;
 }
 
 template <typename T>
+UNIHAL_VECTORIZED double sum_of(int64_t count, const T* x) {
+  return sum_in_lanes(count, x, [](T value) UNIHAL_INLINE_LAMBDA { return value; });
+}
+
+template <typename T>
 UNIHAL_VECTORIZED double sum_of_squares(int64_t count, const T* x, T mean) {
-  double sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < count; ++i) {
-    const double difference = static_cast<double>(x[i] - mean);
-    sum += difference * difference;
-  }
-  return sum;
+  return sum_in_lanes(count, x, [mean](T value) UNIHAL_INLINE_LAMBDA { return (value - mean) * (value - mean); });
 }
 
 template <typename T>

@@ -25,17 +25,19 @@ uhal_status factorize(const uhal_op& op) {
   const double work = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(steps);
   MatrixBatch(operands, own, kOperands).for_each(work / 8, [&](const Cursor& at) {
     ScratchFrame frame;
-    T* const data = frame.take<T>(static_cast<size_t>(m * n));
+    const auto result = matrix_of<T>(*operands[kLu], at.offset(kLu));
+    const bool in_place = m * n > 0 && result.in_columns();  // there it is factorized
+    T* const data = in_place ? result.data : frame.take<T>(static_cast<size_t>(m * n));
     int32_t* const pivots = frame.take<int32_t>(static_cast<size_t>(steps));
     int32_t* const order = frame.take<int32_t>(static_cast<size_t>(m));
     if (data == nullptr || pivots == nullptr || order == nullptr) {
       complete = false;
       return;
     }
-    const Matrix2<T> columns = columns_at(data, m, n);
+    const Matrix2<T> columns = in_place ? result : columns_at(data, m, n);
     copy_matrix(matrix_of<T>(a, at.offset(kA)), columns);
     const int32_t info = steps > 0 ? factorize_lu(columns, pivots) : 0;
-    copy_matrix(columns, matrix_of<T>(*operands[kLu], at.offset(kLu)));
+    if (!in_place) copy_matrix(columns, result);
     const auto given = vector_of<int32_t>(*operands[kPivots], at.offset(kPivots));
     for (int64_t i = 0; i < steps; ++i) given[i] = pivots[i];
     if (operands[kPermutation] != nullptr) {

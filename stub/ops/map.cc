@@ -84,6 +84,22 @@ void run_dense(const Plan& plan, int64_t begin, int64_t end) {
   plan.loop(end - begin, inputs, outputs, plan.parameters);
 }
 
+// The same of one large result, by pieces that are written around the caches.
+void run_dense_streamed(const Plan& plan, int64_t begin, int64_t end) {
+  alignas(64) char piece[kStreamPiece];
+  const void* inputs[UHAL_MAP_MAX_INPUTS];
+  void* const outputs[] = {piece};
+  const int64_t size = plan.operands[0].size();
+  const int64_t length = kStreamPiece / size;
+  for (; begin < end; begin += length) {
+    const int64_t count = end - begin < length ? end - begin : length;
+    for (int i = 0; i < plan.inputs; ++i) inputs[i] = plan.operands[1 + i].at(begin);
+    plan.loop(count, inputs, outputs, plan.parameters);
+    stream_bytes(plan.operands[0].at(begin), piece, count * size);
+  }
+  finish_streaming();
+}
+
 void write(const Plan& plan, const BlockOperand& output, const Cursor& cursor, int64_t count, const void* values) {
   void* own = plan.streams ? output.span(cursor, count) : nullptr;
   if (own != nullptr) {
@@ -167,12 +183,16 @@ uhal_status run_map(const Launch& launch) {
   for (int i = 0; i < count; ++i) views[i] = &operand(op, i);
   plan.space = make_space(views, count);
   if (plan.space.count == 0) return UHAL_OK;
+  // The modulus of complex numbers is formed in its own type if that is the result's.
+  const ComputeType part = type == kComplexFloat ? kFloat : kDouble;
+  const bool real =
+      is_complex(compute_dtype(type)) && function == uhal_map_absolute && op.outputs[0]->dtype == compute_dtype(part);
   for (int i = 0; i < count; ++i) {
-    plan.operands[i] = BlockOperand(plan.space, i, *views[i], type);
+    plan.operands[i] = BlockOperand(plan.space, i, *views[i], real && i == 0 ? part : type);
     plan.dense = plan.dense && plan.operands[i].dense();
   }
   plan.streams = should_stream(op, plan.space.count);
-  plan.loop = vectors().map[function][type];
+  plan.loop = real ? vectors().modulus[type] : vectors().map[function][type];
   switch (type) {
     case kFloat:
     case kComplexFloat:
@@ -189,7 +209,8 @@ uhal_status run_map(const Launch& launch) {
   const int64_t parts = type == kComplexFloat || type == kComplexDouble ? 2 : 1;
   const int64_t work = parts * (1 + info.flops / 4) + (plan.dense ? 0 : count / 2);
   parallel_for(plan.space.count, work, kBlock, [&](int64_t begin, int64_t end) {
-    plan.dense && !plan.streams ? run_dense(plan, begin, end) : run_blocks(plan, begin, end);
+    if (!plan.dense) return run_blocks(plan, begin, end);
+    plan.streams&& plan.outputs == 1 ? run_dense_streamed(plan, begin, end) : run_dense(plan, begin, end);
   });
   return UHAL_OK;
 }

@@ -42,20 +42,6 @@ UNIHAL_INLINE void add_taps(const Problem<T>& p, int64_t i, int64_t inner, const
   }
 }
 
-// The same of three elements, as four: what is read and written beyond them must be there, and come later.
-template <typename T>
-UNIHAL_INLINE void add_triples(const Problem<T>& p, int64_t i, const T* x, T* y) {
-  typedef T Four __attribute__((vector_size(4 * sizeof(T)), aligned(sizeof(T)), may_alias));
-  const Inside inside = inside_of(p, i);
-  Four sum = {};
-  for (int64_t t = inside.begin; t < inside.end; ++t) {
-    const T weight = p.weights[i * p.taps + t];
-    if (weight == 0) continue;
-    sum += weight * *reinterpret_cast<const Four*>(x + (p.first[i] + t) * 3);
-  }
-  *reinterpret_cast<Four*>(y) = sum;
-}
-
 // The same of many elements.
 template <typename T>
 UNIHAL_INLINE void sum_taps(const Problem<T>& p, int64_t i, const T* x, T* y) {
@@ -85,11 +71,7 @@ UNIHAL_VECTORIZED void resample_places(const Problem<T>& p, int64_t begin, int64
         add_taps(p, i, 1, from, to);
         break;
       case 3:
-        if (place + 1 < end && (block + 1 < p.outer || p.first[i] + p.taps < p.x_length)) {
-          add_triples(p, i, from, to);
-        } else {
-          add_taps(p, i, 3, from, to);
-        }
+        add_taps(p, i, 3, from, to);
         break;
       case 4:
         add_taps(p, i, 4, from, to);
@@ -98,6 +80,45 @@ UNIHAL_VECTORIZED void resample_places(const Problem<T>& p, int64_t begin, int64
         sum_taps(p, i, from, to);
     }
   }
+}
+
+// Blocks that are worked on side by side, each with a vector of its own: what a tap weighs is looked up once for all.
+constexpr int64_t kLines = 8;
+
+// The same of kLines blocks from `block` on, of three or four elements at each place. Three are computed as four: what
+// is read and written beyond them must be there, and is written again later.
+template <typename T, int64_t kInner>
+UNIHAL_VECTORIZED void resample_lines(const Problem<T>& p, int64_t block, const T* x, T* y) {
+  typedef T Four __attribute__((vector_size(4 * sizeof(T)), aligned(sizeof(T)), may_alias));
+  const int64_t x_step = p.x_length * kInner, y_step = p.y_length * kInner;
+  x += block * x_step;
+  y += block * y_step;
+  for (int64_t i = 0; i < p.y_length; ++i, y += kInner) {
+    const Inside inside = inside_of(p, i);
+    if (kInner == 3 && (i + 1 == p.y_length || p.first[i] + inside.end >= p.x_length)) {
+      for (int64_t line = 0; line < kLines; ++line) add_taps(p, i, kInner, x + line * x_step, y + line * y_step);
+      continue;
+    }
+    Four sums[kLines] = {};
+    for (int64_t t = inside.begin; t < inside.end; ++t) {
+      const T weight = p.weights[i * p.taps + t];
+      if (weight == 0) continue;
+      const T* from = x + (p.first[i] + t) * kInner;
+      for (int64_t line = 0; line < kLines; ++line) {
+        sums[line] += weight * *reinterpret_cast<const Four*>(from + line * x_step);
+      }
+    }
+    for (int64_t line = 0; line < kLines; ++line) *reinterpret_cast<Four*>(y + line * y_step) = sums[line];
+  }
+}
+
+// Blocks of three or four elements at each place: kLines by kLines, and what is left.
+template <typename T>
+void resample_blocks(const Problem<T>& p, int64_t begin, int64_t end, const T* x, T* y) {
+  for (; begin + kLines <= end; begin += kLines) {
+    p.inner == 3 ? resample_lines<T, 3>(p, begin, x, y) : resample_lines<T, 4>(p, begin, x, y);
+  }
+  resample_places(p, begin * p.y_length, end * p.y_length, x, y);
 }
 
 template <typename T>
@@ -129,8 +150,14 @@ uhal_status resample(const Launch& launch, uhal_dtype dtype) {
   }
   const T* const from = data_of<const T>(x);
   T* const to = data_of<T>(y);
-  parallel_for(p.outer * p.y_length, p.inner * std::max<int64_t>(p.taps, 1),
-               [&](int64_t begin, int64_t end) { resample_places(p, begin, end, from, to); });
+  const int64_t work = p.inner * std::max<int64_t>(p.taps, 1);
+  if (p.inner == 3 || p.inner == 4) {
+    parallel_for(p.outer, p.y_length * work,
+                 [&](int64_t begin, int64_t end) { resample_blocks(p, begin, end, from, to); });
+  } else {
+    parallel_for(p.outer * p.y_length, work,
+                 [&](int64_t begin, int64_t end) { resample_places(p, begin, end, from, to); });
+  }
   return staging.finish();
 }
 

@@ -39,6 +39,41 @@ namespace complex_double {
 #undef UHAL_COMPLEX2
 #undef UHAL_COMPLEX3
 
+// The modulus as a real number. Where a square would overflow or vanish, it is that of the parts times a power of two.
+template <class T, class R>
+static void careful_modulus(int64_t count, const T* x, R* result) {
+  constexpr bool narrow = sizeof(R) == sizeof(float);
+  constexpr R large = static_cast<R>(narrow ? 0x1p62 : 0x1p510), small = 1 / large;
+  constexpr R factor = static_cast<R>(narrow ? 0x1p88 : 0x1p600), inverse = 1 / factor;
+  for (int64_t i = 0; i < count; ++i) {
+    const R a = fabs(x[i].x), b = fabs(x[i].y);
+    const R larger = a > b ? a : b;
+    const R before = larger > large ? inverse : larger < small ? factor : R(1);
+    const R after = larger > large ? factor : larger < small ? inverse : R(1);
+    const R root = sqrt(a * before * (a * before) + b * before * (b * before)) * after;
+    result[i] = a - a != 0 && a == a ? a : b - b != 0 && b == b ? b : root;
+  }
+}
+
+template <class T, class R>
+static void modulus(int64_t count, const void* const* inputs, void* const* outputs, const void*) {
+  constexpr int64_t kTogether = 64;
+  constexpr bool narrow = sizeof(R) == sizeof(float);
+  constexpr R least = static_cast<R>(narrow ? 0x1p-80 : 0x1p-900), most = static_cast<R>(narrow ? 0x1p126 : 0x1p1022);
+  const T* x = static_cast<const T*>(inputs[0]);
+  R* result = static_cast<R*>(outputs[0]);
+  for (; count >= kTogether; count -= kTogether, x += kTogether, result += kTogether) {
+    int usual = 0;
+    for (int64_t i = 0; i < kTogether; ++i) {
+      const R square = x[i].x * x[i].x + x[i].y * x[i].y;
+      usual += square >= least && square <= most;
+      result[i] = sqrt(square);
+    }
+    if (usual != kTogether) careful_modulus(kTogether, x, result);
+  }
+  careful_modulus(count, x, result);
+}
+
 void add_complex_loops(InstructionSet& set);
 
 void add_complex_loops(InstructionSet& set) {
@@ -48,6 +83,8 @@ void add_complex_loops(InstructionSet& set) {
 #define UHAL_COMPLEX2 UHAL_COMPLEX1
 #define UHAL_COMPLEX3 UHAL_COMPLEX1
 #include "csrc/tables/complex.def"
+  set.modulus[kComplexFloat] = modulus<complex_float::T, float>;
+  set.modulus[kComplexDouble] = modulus<complex_double::T, double>;
 }
 
 }  // namespace unihal::stub::UHAL_INSTRUCTION_SET

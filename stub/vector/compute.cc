@@ -29,7 +29,7 @@ namespace {
 template <class Map, class Load, class Store, class Run, class Rows>
 InstructionSet make(const char* name, const Map& map, const Load& load, const Store& store, const Run& run,
                     const Rows& rows, const RandomLoops& random, void (*add_complex_loops)(InstructionSet&)) {
-  InstructionSet set;
+  InstructionSet set = {};
   set.name = name;
   std::memcpy(set.map, map, sizeof map);
   std::memcpy(set.load, load, sizeof load);

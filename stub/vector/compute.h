@@ -64,6 +64,7 @@ struct RandomLoops {
 struct InstructionSet {
   const char* name;
   MapLoop map[uhal_map_function_limit][kComputeTypes];  // null where a function is not defined on a type
+  MapLoop modulus[kComputeTypes];  // of complex types: uhal_map_absolute with results of the type of the parts
   LoadLoop load[UHAL_DTYPE_COUNT][kComputeTypes];       // complex dtypes to complex types only
   StoreLoop store[kComputeTypes][UHAL_DTYPE_COUNT];     // and real types to real dtypes only
   ReduceRun reduce_run[kReduceSteps][kComputeTypes];    // null for complex types

@@ -135,10 +135,28 @@ struct Store<Complex<R>, Complex<S>> {
   static Complex<S> convert(Complex<R> value) { return {static_cast<S>(value.x), static_cast<S>(value.y)}; }
 };
 
+template <class T>
+inline constexpr bool kIsComplex = false;
+template <class R>
+inline constexpr bool kIsComplex<Complex<R>> = true;
+
+// Adjacent complex numbers as twice as many real ones.
+template <class From, class To>
+void convert_parts(int64_t count, const void* source, void* destination) {
+  using FromPart = decltype(From::x);
+  using ToPart = decltype(To::x);
+  const auto* __restrict in = static_cast<const FromPart*>(source);
+  auto* __restrict out = static_cast<ToPart*>(destination);
+  for (int64_t i = 0; i < 2 * count; ++i) out[i] = static_cast<ToPart>(in[i]);
+}
+
 template <class T, class Stored>
 void load_loop(int64_t count, const void* source, int64_t stride, void* destination) {
   const Stored* __restrict in = static_cast<const Stored*>(source);
   T* __restrict out = static_cast<T*>(destination);
+  if constexpr (kIsComplex<T> && kIsComplex<Stored>) {
+    if (stride == 1) return convert_parts<Stored, T>(count, source, destination);
+  }
   if (stride == 1) {
     for (int64_t i = 0; i < count; ++i) out[i] = Load<T, Stored>::convert(in[i]);
   } else if (stride == 0) {
@@ -153,6 +171,9 @@ template <class T, class Stored>
 void store_loop(int64_t count, const void* source, void* destination, int64_t stride) {
   const T* __restrict in = static_cast<const T*>(source);
   Stored* __restrict out = static_cast<Stored*>(destination);
+  if constexpr (kIsComplex<T> && kIsComplex<Stored>) {
+    if (stride == 1) return convert_parts<T, Stored>(count, source, destination);
+  }
   if (stride == 1) {
     for (int64_t i = 0; i < count; ++i) out[i] = Store<T, Stored>::convert(in[i]);
   } else {

@@ -17,6 +17,8 @@ namespace {
 // Elements added in float before the partial sums go to double, and the lanes they are spread over.
 constexpr int64_t kLanes = 64;
 constexpr int64_t kRun = 16 * kLanes;
+constexpr int64_t kWideRun = 8 * kRun;  // of a type that is its own accumulator: lanes are added up less often
+constexpr int64_t kFewLanes = 16;       // of what is left
 constexpr int64_t kRows = 8;
 
 inline float exponential(float x) { return ::expf(x); }
@@ -64,9 +66,10 @@ void reduce_run(int64_t count, const void* source, const void* shift_pointer, vo
   using Lane = std::conditional_t<step == kProduct, A, T>;
   const T* x = static_cast<const T*>(source);
   const T shift = step == kSumExp ? *static_cast<const T*>(shift_pointer) : T(0);
+  constexpr int64_t longest = std::is_same_v<T, A> ? kWideRun : kRun;
   A total = *static_cast<A*>(accumulator);
   while (count >= kLanes) {
-    const int64_t length = (count < kRun ? count : kRun) / kLanes * kLanes;
+    const int64_t length = (count < longest ? count : longest) / kLanes * kLanes;
     Lane lanes[kLanes];
     for (int64_t j = 0; j < kLanes; ++j) lanes[j] = enter<step, T>(x[j], shift);
     for (int64_t i = kLanes; i < length; i += kLanes) {
@@ -76,6 +79,18 @@ void reduce_run(int64_t count, const void* source, const void* shift_pointer, vo
       for (int64_t j = 0; j < width; ++j) lanes[j] = combine<step, Lane>(lanes[j], lanes[j + width]);
     }
     for (int64_t j = 0; j < 8; ++j) total = combine<step, A>(total, lanes[j]);
+    x += length;
+    count -= length;
+  }
+  if (count >= kFewLanes) {
+    const int64_t length = count / kFewLanes * kFewLanes;
+    Lane lanes[kFewLanes];
+    for (int64_t j = 0; j < kFewLanes; ++j) lanes[j] = enter<step, T>(x[j], shift);
+    for (int64_t i = kFewLanes; i < length; i += kFewLanes) {
+      for (int64_t j = 0; j < kFewLanes; ++j) lanes[j] = combine<step, Lane>(lanes[j], enter<step, T>(x[i + j], shift));
+    }
+    for (int64_t j = 0; j < kFewLanes / 2; ++j) lanes[j] = combine<step, Lane>(lanes[j], lanes[j + kFewLanes / 2]);
+    for (int64_t j = 0; j < kFewLanes / 2; ++j) total = combine<step, A>(total, lanes[j]);
     x += length;
     count -= length;
   }
@@ -89,9 +104,10 @@ template <ReduceStep step, class T>
 void reduce_turns(int64_t count, int64_t rows, const T* x, typename Accumulator<T>::Type* total) {
   using A = typename Accumulator<T>::Type;
   using Lane = std::conditional_t<step == kProduct, A, T>;
+  constexpr int64_t longest = std::is_same_v<T, A> ? kWideRun : kRun;
   int64_t left = count * rows;
   while (left >= kLanes) {
-    const int64_t length = (left < kRun ? left : kRun) / kLanes * kLanes;
+    const int64_t length = (left < longest ? left : longest) / kLanes * kLanes;
     Lane lanes[kLanes];
     for (int64_t j = 0; j < kLanes; ++j) lanes[j] = enter<step, T>(x[j], T(0));
     for (int64_t i = kLanes; i < length; i += kLanes) {

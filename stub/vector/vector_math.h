@@ -1,16 +1,17 @@
-// libm's functions with glibc's vector variants: GCC then vectorizes loops that call them. Include before any use.
+// libm's functions with glibc's vector variants: GCC then vectorizes loops that call them. Include before any use. They
+// are pure here (without errno): a loop may also compute what a condition then leaves out.
 #pragma once
 
 #include <math.h>
 
 #ifdef UHAL_HAVE_LIBMVEC
 extern "C" {
-#define UHAL_VECTOR1(name)                                                  \
-  __attribute__((simd("notinbranch"))) extern double name(double) noexcept; \
-  __attribute__((simd("notinbranch"))) extern float name##f(float) noexcept;
-#define UHAL_VECTOR2(name)                                                          \
-  __attribute__((simd("notinbranch"))) extern double name(double, double) noexcept; \
-  __attribute__((simd("notinbranch"))) extern float name##f(float, float) noexcept;
+#define UHAL_VECTOR1(name)                                                         \
+  __attribute__((simd("notinbranch"), const)) extern double name(double) noexcept; \
+  __attribute__((simd("notinbranch"), const)) extern float name##f(float) noexcept;
+#define UHAL_VECTOR2(name)                                                                 \
+  __attribute__((simd("notinbranch"), const)) extern double name(double, double) noexcept; \
+  __attribute__((simd("notinbranch"), const)) extern float name##f(float, float) noexcept;
 UHAL_VECTOR1(exp)
 UHAL_VECTOR1(expm1)
 UHAL_VECTOR1(log)

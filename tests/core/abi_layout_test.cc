@@ -284,9 +284,12 @@ FIELD(uhal_roi_pool_attributes, struct_size, 0);
 FIELD(uhal_roi_pool_attributes, scale, 8);
 FIELD(uhal_roi_pool_attributes, mode, 16);
 
-SIZE(uhal_non_max_suppression_attributes, 16);
+SIZE(uhal_non_max_suppression_attributes, 40);
 FIELD(uhal_non_max_suppression_attributes, struct_size, 0);
 FIELD(uhal_non_max_suppression_attributes, threshold, 8);
+FIELD(uhal_non_max_suppression_attributes, decay, 16);
+FIELD(uhal_non_max_suppression_attributes, extent, 24);
+FIELD(uhal_non_max_suppression_attributes, ordered, 32);
 SIZE(uhal_fft_attributes, 32);
 FIELD(uhal_fft_attributes, struct_size, 0);
 FIELD(uhal_fft_attributes, direction, 8);

@@ -62,6 +62,14 @@ ROWS: list[tuple[str, tuple[Any, ...]]] = [
     ),
     ("multinomial", (PROBABILITIES, 3, True)),
     ("nms", (ROWS_OF_BOXES, 0.3)),
+    (
+        "matrix_nms",
+        (ROWS_OF_BOXES[None], np.float32([[[0.2, 0.4, 0.3], [0.7, 0.9, 0.1]]]), 0.1, -1, 5, 0.05, True, 2.0, 0, True),
+    ),
+    (
+        "multiclass_nms3",
+        (ROWS_OF_BOXES[None], np.float32([[[0.2, 0.4, 0.3], [0.7, 0.9, 0.1]]]), None, 0.1, -1, 5, 0.3, True, 1.0, 0),
+    ),
     ("norm", (X, 1, 1e-6, False)),
     ("partial_concat", ([X, random(3, 5, seed=1)], 1, 2)),
     ("poisson", (POSITIVE,)),

@@ -156,6 +156,106 @@ def test_suppression(count: int, dtype: str) -> None:
         check(lambda b, s, t=threshold: ops.nms(b, t, s), boxes, scores, gradient=False, dtype=dtype)
 
 
+def some_scores(images: int, classes: int, count: int) -> Array:
+    """No two are the same; a few are no numbers."""
+    state = np.random.RandomState(count)
+    scores = state.permutation(images * classes * count).reshape(images, classes, count) / (images * classes * count)
+    scores[state.uniform(size=scores.shape) < 0.02] = np.nan
+    return scores.astype("float32")
+
+
+#: score_threshold, nms_top_k, keep_top_k, nms_threshold, normalized, nms_eta, background_label.
+SUPPRESSIONS = [
+    (0.1, -1, -1, 0.3, True, 1.0, -1),
+    (0.3, 10, 7, 0.5, True, 1.0, 0),
+    (0.05, 1000, 20, 0.1, False, 1.0, 2),
+    (0.0, 30, 1, 0.45, False, 1.0, 7),
+    (0.2, 0, 5, 0.3, True, 1.0, 0),
+    (0.2, 5, 0, 0.3, True, 1.0, 0),
+    (2.0, -1, -1, 0.3, True, 1.0, 0),  # nothing is left
+    (0.1, -1, 50, 0.8, True, 0.9, 0),  # the threshold falls with each box that is kept
+]
+
+
+@pytest.mark.parametrize("dtype", WIDE)
+@pytest.mark.parametrize("options", SUPPRESSIONS, ids=str)
+def test_suppression_by_class(options: tuple[Any, ...], dtype: str) -> None:
+    for images, classes, count in ((2, 3, 60), (1, 1, 1)):
+        boxes = np.stack([some_boxes(count + i)[:count] for i in range(images)])
+        scores = some_scores(images, classes, count)
+        check(
+            lambda b, s: paddle._C_ops.multiclass_nms3(b, s, None, *options), boxes, scores, gradient=False, dtype=dtype
+        )
+
+
+@pytest.mark.parametrize("dtype", WIDE)
+@pytest.mark.parametrize("options", SUPPRESSIONS, ids=str)
+def test_suppression_of_boxes_of_each_class(options: tuple[Any, ...], dtype: str) -> None:
+    classes, counts = 3, np.int32([20, 0, 33])
+    boxes = np.stack([some_boxes(53 + i)[:53] for i in range(classes)], axis=1)
+    scores = np.ascontiguousarray(some_scores(1, classes, 53)[0].T)
+    check(
+        lambda b, s: paddle._C_ops.multiclass_nms3(b, s, paddle.to_tensor(counts), *options),
+        boxes,
+        scores,
+        gradient=False,
+        dtype=dtype,
+    )
+
+
+def lowered(*arguments: Any, **options: Any) -> Any:
+    return ops.matrix_nms(*arguments, **options, return_index=True)
+
+
+def test_suppression_of_boxes_without_area() -> None:
+    """Boxes that are the same point, touch, are turned round, or lie less than a pixel apart."""
+    boxes = np.float32(
+        [[[0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 2, 2], [2, 0, 4, 2], [3, 3, 1, 1], [2.5, 2.5, 4, 4], [1, 1, 3, 3]]]
+    )
+    scores = np.float32([[[0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3]]])
+    for normalized in (True, False):
+        for threshold in (0.0, 0.3):
+            check(
+                lambda b, s, n=normalized, t=threshold: paddle._C_ops.multiclass_nms3(
+                    b, s, None, 0.0, -1, -1, t, n, 1.0, -1
+                ),
+                boxes,
+                scores,
+                gradient=False,
+            )
+        check(lambda b, s, n=normalized: lowered(b, s, 0.0, 0.0, -1, -1, normalized=n), boxes, scores, gradient=False)
+
+
+@pytest.mark.parametrize("dtype", WIDE)
+@pytest.mark.parametrize("gaussian", [False, True])
+def test_scores_that_overlaps_lower(gaussian: bool, dtype: str) -> None:
+    boxes = np.stack([some_boxes(60 + i)[:60] for i in range(2)])
+    scores = np.nan_to_num(some_scores(2, 3, 60))  # the CPU sorts by comparisons, in which NaN is nowhere
+    for least, post, first, kept, background, normalized in (
+        (0.1, 0.0, -1, -1, -1, True),
+        (0.3, 0.2, 10, 7, 0, True),
+        (0.05, 0.01, 1000, 20, 2, False),
+        (0.2, 0.1, 5, 0, 0, True),
+        (2.0, 0.1, 5, 5, 0, True),
+    ):
+
+        def function(b: Any, s: Any, o: tuple[Any, ...] = (least, post, first, kept), g: int = background) -> Any:
+            return lowered(b, s, *o, gaussian, 1.5, g, normalized)
+
+        check(function, boxes, scores, gradient=False, dtype=dtype)
+    check_in_graph(lambda b, s: lowered(b, s, 0.1, 0.05, 20, 30, gaussian), boxes, scores, gradient=False)
+
+
+def test_suppression_refuses_what_does_not_fit() -> None:
+    options = (0.1, -1, -1, 0.3, True, 1.0, 0)
+    with on(DEVICE):
+        boxes, scores = paddle.zeros([5, 3, 4]), paddle.zeros([5, 3])
+        with pytest.raises(ValueError, match="rois_num has more than the 5 boxes"):
+            paddle._C_ops.multiclass_nms3(boxes, scores, paddle.to_tensor(np.int32([3, 3])), *options)
+        with pytest.raises((NotImplementedError, RuntimeError), match="a box of 8 numbers is not supported"):
+            paddle._C_ops.multiclass_nms3(paddle.zeros([1, 5, 8]), paddle.zeros([1, 3, 5]), None, *options)
+
+
 def test_prior_boxes() -> None:
     features, image = random(1, 3, 4, 5), random(1, 3, 32, 40)
     for options in (

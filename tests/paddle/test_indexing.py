@@ -149,13 +149,17 @@ def test_calls_and_their_gradients(name: str) -> None:
     check(function, *inputs)
 
 
-@pytest.mark.parametrize("reduce", ["add", "mul", "amin", "amax"])
+@pytest.mark.parametrize("reduce", ["add", "mul", "amin", "amax", "mean"])
 @pytest.mark.parametrize("include_self", [True, False])
 def test_put_along_axis_reduces(reduce: str, include_self: bool) -> None:
     def call(x: Any, values: Any) -> Any:
         return paddle.put_along_axis(x, paddle.to_tensor(COLUMNS), values, 1, reduce, include_self=include_self)
 
-    check(call, SMALL[:2], random(2, 3, seed=1), gradient=False)
+    check(call, SMALL[:2], random(2, 3, seed=1))
+    # Several updates of a place, some of them equal to one another and to what is there.
+    state = np.random.RandomState(1)
+    few, updates = (state.randint(1, 4, shape).astype("float32") for shape in ((2, 6), COLUMNS.shape))
+    check(call, few, updates)
 
 
 @pytest.mark.parametrize(("shape", "offset", "wrap"), [((4, 6), 0, False), ((6, 4), 1, False), ((6, 4), -1, False)])

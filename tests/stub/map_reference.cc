@@ -31,6 +31,19 @@ Range range_of(const double* x, const double* p) {
   return {step, (p[0] - zero) * step, (p[1] - zero) * step};
 }
 
+// Boxes are their low and their high corners.
+double box_area(const double* box, double extent) {
+  return box[2] < box[0] || box[3] < box[1] ? 0 : (box[2] - box[0] + extent) * (box[3] - box[1] + extent);
+}
+double box_overlap(const double* a, const double* b, double extent) {
+  double shared = 1;
+  for (int i = 0; i < 2; ++i) {
+    if (b[i] > a[2 + i] || b[2 + i] < a[i]) return 0;
+    shared *= std::fmin(a[2 + i], b[2 + i]) - std::fmax(a[i], b[i]) + extent;
+  }
+  return shared / (box_area(a, extent) + box_area(b, extent) - shared);
+}
+
 // A derivative by central differences, good to about nine digits.
 template <class Function>
 double slope(Function function, double x) {
@@ -654,6 +667,7 @@ const std::vector<MapReference> kReferences = {
     {"fresnel_cos", kModerate, 1, {}, UHAL_REFERENCE(r[0] = fresnel(x[0], false))},
     {"spence", kPositive, 1, {}, UHAL_REFERENCE(r[0] = dilogarithm(1 - x[0]))},
     {"betainc", kPositive, 3, {}, UHAL_REFERENCE(r[0] = betainc(x[0], x[1], x[2]))},
+    {"box_overlap", kModerate, 8, {0.5}, UHAL_REFERENCE(r[0] = box_overlap(x, x + 4, p[0]))},
 };
 
 }  // namespace

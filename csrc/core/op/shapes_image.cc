@@ -265,10 +265,22 @@ uhal_status check_roi_pool_backward(const OpView& op) {
 
 uhal_status check_non_max_suppression(const OpView& op) {
   const uhal_tensor &boxes = *op.input(0), &keep = *op.output(0);
-  UHAL_EXPECT(expect_rank(op, &boxes, 2, 2, "(boxes, 4)"));
-  UHAL_EXPECT(expect_shape(op, &boxes, {boxes.shape[0], 4}, "four coordinates a box"));
+  const auto& attributes = op.attributes_as<uhal_non_max_suppression_attributes>();
+  if (!(attributes.decay > 0 && attributes.decay <= 1)) {
+    return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "%s: decay is %g, expected more than 0 and at most 1.", op.row->name,
+                     attributes.decay);
+  }
+  if (!(attributes.extent >= 0) || (attributes.extent != 0 && attributes.ordered == 0)) {
+    return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "%s: extent is %g, expected 0, or a positive number with ordered boxes.",
+                     op.row->name, attributes.extent);
+  }
+  UHAL_EXPECT(expect_rank(op, &boxes, 2, 3, "(boxes, 4) or (lists, boxes, 4)"));
+  Shape expected(boxes);
+  expected.dims[boxes.rank - 1] = 4;
+  UHAL_EXPECT(expect_shape(op, &boxes, expected, "four coordinates a box"));
   UHAL_EXPECT(expect_dtype(op, &keep, keep.dtype == UHAL_BOOL || keep.dtype == UHAL_UINT8, "bool or uint8"));
-  return expect_shape(op, &keep, {boxes.shape[0]}, "an answer for each box");
+  --expected.rank;
+  return expect_shape(op, &keep, expected, "an answer for each box");
 }
 
 uhal_status check_resample(const OpView& op) {

@@ -36,7 +36,7 @@ constexpr uhal_grid_sample_attributes kGridSample = {
     sizeof kGridSample, UHAL_GRID_SAMPLE_LINEAR, UHAL_GRID_SAMPLE_ZEROS, 0, 0, 0, 0};
 constexpr uhal_roi_align_attributes kRoiAlign = {sizeof kRoiAlign, 1, 0, 0};
 constexpr uhal_roi_pool_attributes kRoiPool = {sizeof kRoiPool, 1, UHAL_ROI_POOL_MAX, 0};
-constexpr uhal_non_max_suppression_attributes kNonMaxSuppression = {sizeof kNonMaxSuppression, 0.5};
+constexpr uhal_non_max_suppression_attributes kNonMaxSuppression = {sizeof kNonMaxSuppression, 0.5, 1, 0, 0, 0};
 constexpr uhal_fft_attributes kFft = {sizeof kFft, UHAL_FFT_FORWARD, UHAL_FFT_UNSCALED, 1, {-1, -1, -1}};
 constexpr uhal_search_attributes kSearch = {sizeof kSearch, 0, 0};
 constexpr uhal_ctc_attributes kCtc = {sizeof kCtc, 0, 0};

@@ -272,7 +272,7 @@ struct Reduction {
 constexpr Reduction kReductions[] = {
     {{"assign", "assign"}, UHAL_REDUCE_NONE, 0, false},   {{"add", "sum"}, UHAL_REDUCE_SUM, 0, false},
     {{"mul", "multiply"}, UHAL_REDUCE_PRODUCT, 1, false}, {{"amax", "max"}, UHAL_REDUCE_MAXIMUM, 0, true},
-    {{"amin", "min"}, UHAL_REDUCE_MINIMUM, 0, true},
+    {{"amin", "min"}, UHAL_REDUCE_MINIMUM, 0, true},      {{"mean", "mean"}, UHAL_REDUCE_MEAN, 0, false},
 };
 
 const Reduction* find_reduction(const char* name) {
@@ -281,6 +281,34 @@ const Reduction* find_reduction(const char* name) {
   }
   return nullptr;
 }
+
+// y (the shape of what is updated) = how many updates of each place `marks` (the shape of `at`; bool or numbers)
+// counts, and `before`.
+void count_updates(const Context& context, const View& at, int along, const View& marks, int64_t before,
+                   const View& y) {
+  const Scratch numbers(context, y.dtype, at);
+  copy_or_cast(context, marks, numbers);
+  fill(context, y, static_cast<double>(before), before);
+  const auto sum = wrapping(along, UHAL_REDUCE_SUM);
+  context.run(UHAL_OP_SCATTER_ELEMENTS, {&at, &numbers}, {&y}, &sum);
+}
+
+// What divides the sum of each place, for its mean: the number of its updates, and of itself if that counts; 1 of
+// places that have none.
+class Divisors : public Scratch {
+ public:
+  Divisors(const Context& context, const View& at, int along, const View& like, bool include_self)
+      : Scratch(context, UHAL_INT32, like) {
+    const Scratch one(context, UHAL_BOOL, nullptr, 0);
+    fill(context, one, 1, 1);
+    View ones = at;
+    ones.data = one.data;
+    ones.dtype = UHAL_BOOL;
+    std::fill_n(ones.strides, ones.rank, 0);
+    count_updates(context, at, along, ones, include_self ? 1 : 0, *this);
+    if (!include_self) context.map(uhal_map_maximum, {this, &one}, {this});
+  }
+};
 
 void put_along_axis(Context context, Input x, Input indices, Input values, int axis, Text reduce, bool include_self,
                     Output y) {
@@ -301,8 +329,12 @@ void put_along_axis(Context context, Input x, Input indices, Input values, int a
     const auto overwrite = wrapping(along, UHAL_REDUCE_NONE);
     context.run(UHAL_OP_SCATTER_ELEMENTS, {&at, &first}, {&out}, &overwrite);
   }
-  const auto attributes = wrapping(along, row->reduction);
+  const bool mean = row->reduction == UHAL_REDUCE_MEAN;
+  const auto attributes = wrapping(along, mean ? UHAL_REDUCE_SUM : row->reduction);
   context.run(UHAL_OP_SCATTER_ELEMENTS, {&at, &updates}, {&out}, &attributes);
+  if (!mean) return;
+  const Divisors divisors(context, at, along, out, include_self);
+  context.map(uhal_map_divide, {&out, &divisors}, {&out});
 }
 
 // Zeroes what belongs to updates of which another one of the same place, the last, took the place. `like` has the shape
@@ -318,15 +350,79 @@ void drop_overwritten(const Context& context, const View& at, int along, const V
   context.map(uhal_map_multiply, {&gradients, &kept}, {&gradients});
 }
 
-// Of 'assign' and 'add'; products and extremes have none here.
-void put_along_axis_grad(Context context, Input, Input indices, Input, Input, Input dy, int axis, Text reduce,
-                         bool include_self, Output dx, Output dvalues) {
-  const Reduction* row = find_reduction(reduce.value);
-  if (row == nullptr || (row->reduction != UHAL_REDUCE_NONE && row->reduction != UHAL_REDUCE_SUM)) {
-    unsupported(context, std::string("the gradient of reduce='") + reduce.value + "'");
+// What each update, and what was there, has of the gradient: (the result's, in its shape) times factors of their own.
+// Of a product dy y / value; of a mean dy / its terms; of an extreme dy / how many are equal to it, to each of these.
+// What was there counts as one of these in any case, as on Paddle's CPU.
+struct Shares {
+  const View& gradient;
+  const View& at;
+  int along;
+  Scratch shares;  // in the result's shape
+
+  Shares(const Context& context, const View& dy, const View& indices, int axis)
+      : gradient(dy), at(indices), along(axis), shares(context, dy.dtype, dy) {}
+
+  void of_updates(const Context& context, const View& from, const View& y) const {
+    const auto attributes = wrapping(along, UHAL_REDUCE_NONE);
+    context.run(UHAL_OP_GATHER_ELEMENTS, {&from, &at}, {&y}, &attributes);
   }
+
+  // dx = own where a place was updated (nullptr: 0), else dy.
+  void write_own(const Context& context, const View* own, const View& dx) const {
+    const Scratch touched(context, UHAL_BOOL, gradient), yes(context, UHAL_BOOL, at),
+        zero(context, dx.dtype, nullptr, 0);
+    fill_zero(context, touched);
+    fill_zero(context, zero);
+    fill(context, yes, 1, 1);
+    const auto attributes = wrapping(along, UHAL_REDUCE_NONE);
+    context.run(UHAL_OP_SCATTER_ELEMENTS, {&at, &yes}, {&touched}, &attributes);
+    context.map(uhal_map_select, {&touched, own != nullptr ? own : static_cast<const View*>(&zero), &gradient}, {&dx});
+  }
+};
+
+void put_by_reduction_grad(const Context& context, const Reduction& row, const View& x, const View& values,
+                           const View& y, const View& gradient, const View& at, int along, bool include_self, Output dx,
+                           Output dvalues) {
+  const Shares of(context, gradient, at, along);
+  const Scratch part(context, gradient.dtype, at), own(context, gradient.dtype, gradient);
+  const bool product = row.reduction == UHAL_REDUCE_PRODUCT;
+  if (row.reduction == UHAL_REDUCE_MEAN) {
+    const Divisors divisors(context, at, along, gradient, include_self);
+    context.map(uhal_map_divide, {&gradient, &divisors}, {&of.shares});
+    of.of_updates(context, of.shares, part);
+    copy_or_cast(context, of.shares, own);
+  } else if (product) {
+    context.map(uhal_map_multiply, {&gradient, &y}, {&of.shares});
+    of.of_updates(context, of.shares, part);
+    context.map(uhal_map_divide, {&part, &values}, {&part});
+    if (include_self) context.map(uhal_map_divide, {&of.shares, &x}, {&own});
+  } else {
+    const Scratch results(context, y.dtype, at), equal(context, UHAL_BOOL, at), own_equal(context, UHAL_BOOL, gradient),
+        counts(context, UHAL_INT32, gradient);
+    of.of_updates(context, y, results);
+    context.map(uhal_map_equal, {&values, &results}, {&equal});
+    context.map(uhal_map_equal, {&x, &y}, {&own_equal});
+    count_updates(context, at, along, equal, 0, counts);
+    context.map(uhal_map_add, {&counts, &own_equal}, {&counts});
+    context.map(uhal_map_divide_no_nan, {&gradient, &counts}, {&of.shares});
+    of.of_updates(context, of.shares, part);
+    context.map(uhal_map_multiply, {&part, &equal}, {&part});
+    context.map(uhal_map_multiply, {&of.shares, &own_equal}, {&own});
+  }
+  if (dvalues) sum_to_shape(context, part, context.allocate(dvalues, gradient.dtype));
+  if (dx) of.write_own(context, include_self ? &own : nullptr, context.allocate(dx, gradient.dtype));
+}
+
+void put_along_axis_grad(Context context, Input x, Input indices, Input values, Input y, Input dy, int axis,
+                         Text reduce, bool include_self, Output dx, Output dvalues) {
+  const Reduction* row = find_reduction(reduce.value);
+  if (row == nullptr) unsupported(context, std::string("the gradient of reduce='") + reduce.value + "'");
   const View gradient = dy.view(), at = indices.view();
   const int along = from_front(axis, gradient.rank);
+  if (row->reduction != UHAL_REDUCE_NONE && row->reduction != UHAL_REDUCE_SUM && at.elements() > 0) {
+    return put_by_reduction_grad(context, *row, x.view(), broadcast_to(values.view(), at), y.view(), gradient, at,
+                                 along, include_self, dx, dvalues);
+  }
   if (dvalues) {
     const View out = context.allocate(dvalues, gradient.dtype);
     const Scratch part(context, gradient.dtype, at);

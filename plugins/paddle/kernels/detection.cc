@@ -449,7 +449,7 @@ void nms(Context context, Input boxes, float threshold, Output y) {
   const Scratch numbers(context, UHAL_INT64, dims, 2);
   int64_t kept = 0;
   if (count > 0) {
-    uhal_non_max_suppression_attributes attributes = {sizeof attributes, static_cast<double>(threshold)};
+    uhal_non_max_suppression_attributes attributes = {sizeof attributes, static_cast<double>(threshold), 1, 0, 0, 0};
     context.run(UHAL_OP_NON_MAX_SUPPRESSION, {&all}, {&keep}, &attributes);
     context.run(UHAL_OP_NONZERO, {&keep}, {&found, &numbers});
     kept = static_cast<int64_t>(read_number(context, found));

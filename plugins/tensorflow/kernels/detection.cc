@@ -18,15 +18,13 @@ uhal_iota_attributes counting(double start, double step) {
   return attributes;
 }
 
-// The crops' places in the images, (boxes, rows, columns, 2) in pixels, across first. `slopes[axis]` are the places'
-// derivatives by a box's two corners along an axis, (2, rows or columns).
+// The crops' places in the images, (boxes, rows, columns, 2) in pixels, across first.
 class Crops {
  public:
   // `boxes` are (boxes, 4): y0, x0, y1, x1, where 0 and 1 are the centres of the first and the last pixel.
   Crops(Context& context, const View& boxes, const int64_t* lengths, const int64_t* sizes) : count_(boxes.shape[0]) {
     for (int axis = 0; axis < 2; ++axis) sizes_[axis] = sizes[axis];
     places = context.temporary(UHAL_FLOAT32, {count_, sizes[0], sizes[1], 2});
-    for (int axis = 0; axis < 2 && context.ok(); ++axis) find_slopes(context, axis, lengths[axis]);
     for (int axis = 0; axis < 2 && context.ok(); ++axis) find_places(context, axis, boxes, lengths[axis]);
   }
 
@@ -34,20 +32,16 @@ class Crops {
   // tells which places have one, if wanted. With `nearest` the others become whole numbers, of two as near the one
   // farther from 0.
   void send_away(Context& context, const int64_t* lengths, bool nearest, View* outside) const {
-    const View away = context.temporary(UHAL_FLOAT32, {1, 1}), limit = context.temporary(UHAL_FLOAT32, {2, 1, 1});
+    const View away = context.temporary(UHAL_FLOAT32, {1, 1});
     if (!context.ok() || places.elements() == 0) return;
     context.fill(away, -2, -2);
-    const View low = limit.sliced(0, 0, 1).reshaped({1, 1}), high = limit.sliced(0, 1, 1).reshaped({1, 1});
-    context.fill(low, 0, 0);
     View insides[2];
     for (int axis = 0; axis < 2; ++axis) {
       const View& at = coordinates_[axis];
-      const View inside = context.temporary(UHAL_BOOL, {count_, sizes_[axis]}), part = context.temporary_like(inside);
+      const View inside = context.temporary(UHAL_BOOL, {count_, sizes_[axis]}), clipped = context.temporary_like(at);
       if (!context.ok()) return;
-      context.fill(high, static_cast<double>(lengths[axis] - 1), 0);
-      context.map(uhal_map_greater_equal, {&at, &low}, {&inside});
-      context.map(uhal_map_less_equal, {&at, &high}, {&part});
-      context.map(uhal_map_logical_and, {&inside, &part}, {&inside});
+      context.map(uhal_map_clip, {&at}, {&clipped}, {0, static_cast<double>(lengths[axis] - 1)});
+      context.map(uhal_map_equal, {&at, &clipped}, {&inside});
       context.map(uhal_map_select, {&inside, &at, &away}, {&at});
       if (nearest) context.map(uhal_map_round_half_away, {&at}, {&at});
       insides[axis] = across_places(inside, axis, 0);
@@ -63,7 +57,7 @@ class Crops {
 
   // dplaces -> dboxes (boxes, 4). Places exactly at a pixel have no gradient along that axis: TensorFlow's CPU takes
   // the pixel for both of the neighbours.
-  void backward(Context& context, const View& dplaces, const View& dboxes) const {
+  void backward(Context& context, const int64_t* lengths, const View& dplaces, const View& dboxes) const {
     const View whole = context.temporary_like(places), between = context.temporary(UHAL_BOOL, shape_of(places));
     if (!context.ok()) return;
     context.map(uhal_map_floor, {&places}, {&whole});
@@ -76,7 +70,9 @@ class Crops {
       const View gradient = dplaces.sliced(3, 1 - axis, 1);
       const uhal_reduce_attributes sum = reduce_attributes(UHAL_REDUCE_SUM);
       context.launch(UHAL_OP_REDUCE, {&gradient}, {&sums}, &sum);
-      const View rows = sums.reshaped({count_, sizes_[axis]}), columns = slopes[axis].transposed();
+      const View rows = sums.reshaped({count_, sizes_[axis]}),
+                 columns = slopes(context, axis, lengths[axis]).transposed();
+      if (!context.ok()) return;
       const View to = dboxes.sliced(1, axis, 2, 2);
       uhal_matmul_attributes product = matmul_attributes(UHAL_MATH_STRICT);
       context.launch(UHAL_OP_MATMUL, {&rows, &columns}, {&to}, &product);
@@ -84,7 +80,6 @@ class Crops {
   }
 
   View places;
-  View slopes[2];
 
  private:
   // A view (boxes, rows or columns) as (boxes, rows, columns), with axes of length 1 behind.
@@ -122,20 +117,22 @@ class Crops {
     }
   }
 
-  void find_slopes(Context& context, int axis, int64_t length) {
+  // The places' derivatives by a box's two corners along an axis, (2, rows or columns).
+  View slopes(Context& context, int axis, int64_t length) const {
     const int64_t size = sizes_[axis];
-    slopes[axis] = context.temporary(UHAL_FLOAT32, {2, size});
-    if (!context.ok() || size == 0) return;
+    const View both = context.temporary(UHAL_FLOAT32, {2, size});
+    if (!context.ok() || size == 0) return both;
     const auto reach = static_cast<double>(length - 1);
     if (size == 1) {
-      context.fill(slopes[axis], reach / 2, 0);
-      return;
+      context.fill(both, reach / 2, 0);
+      return both;
     }
     const double step = reach / static_cast<double>(size - 1);
     const auto down = counting(reach, -step), up = counting(0, step);
-    View first = slopes[axis].sliced(0, 0, 1).reshaped({size}), second = slopes[axis].sliced(0, 1, 1).reshaped({size});
+    const View first = both.sliced(0, 0, 1).reshaped({size}), second = both.sliced(0, 1, 1).reshaped({size});
     context.launch(UHAL_OP_IOTA, {}, {&first}, &down);
     context.launch(UHAL_OP_IOTA, {}, {&second}, &up);
+    return both;
   }
 
   View coordinates_[2];  // (boxes, rows) and (boxes, columns)
@@ -295,7 +292,7 @@ class CropAndResizeGradBoxes : public CropKernel {
     const View dy = gradients.channels_first(), from = x.channels_first();
     const auto attributes = sampling(nearest_);
     context.launch(UHAL_OP_GRID_SAMPLE_BACKWARD_GRID, {&dy, &from, &crops.places, &numbers}, {&dplaces}, &attributes);
-    crops.backward(context, dplaces, output);
+    crops.backward(context, images.shape + 1, dplaces, output);
   }
 };
 
@@ -347,7 +344,7 @@ class NonMaxSuppression : public Kernel {
       const uhal_index_attributes rows = index_attributes(0);
       context.launch(UHAL_OP_GATHER, {&boxes, &order}, {&in_order}, &rows);
       context.launch(UHAL_OP_GATHER, {&counts, &order}, {&allowed}, &rows);
-      const uhal_non_max_suppression_attributes suppression = {sizeof suppression, overlap};
+      const uhal_non_max_suppression_attributes suppression = {sizeof suppression, overlap, 1, 0, 0, 0};
       context.launch(UHAL_OP_NON_MAX_SUPPRESSION, {&in_order}, {&keep}, &suppression);
       context.map(uhal_map_logical_and, {&keep, &allowed}, {&keep});
       const View found = context.temporary(UHAL_INT64, {1}), places = context.temporary(UHAL_INT32, {count, 1});

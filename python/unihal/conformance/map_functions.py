@@ -858,6 +858,8 @@ _CELLS = (
     ),
 )
 
+_BOXES = (_composed("box_overlap", 5, e.box_overlap, *(integers(-4, 5),) * 8, parameters=(1,)),)
+
 #: All functions by name.
 FUNCTIONS: dict[str, MapFunction] = {
     function.name: function
@@ -875,6 +877,7 @@ FUNCTIONS: dict[str, MapFunction] = {
         _QUANTIZATION,
         _SPECIAL_INTEGRALS,
         _CELLS,
+        _BOXES,
     )
     for function in group
 }

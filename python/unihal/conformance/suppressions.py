@@ -48,6 +48,54 @@ def _reference(threshold: float, inputs: Sequence[Any]) -> list[Expected]:
     return [Expected(keep, 0)]
 
 
+def _ordered_overlap(a: Array, b: Array, extent: float) -> float:
+    """What ordered boxes share over what they cover; NaN where that is 0 over 0."""
+    if b[0] > a[2] or b[2] < a[0] or b[1] > a[3] or b[3] < a[1]:
+        return 0.0
+    own, other = (
+        0.0 if box[2] < box[0] or box[3] < box[1] else float(np.prod(box[2:] - box[:2] + extent)) for box in (a, b)
+    )
+    shared = float(np.prod(np.minimum(a[2:], b[2:]) - np.maximum(a[:2], b[:2]) + extent))
+    return float(np.float64(shared) / np.float64(own + other - shared))
+
+
+def _ordered_reference(threshold: float, decay: float, extent: float, boxes: Array) -> Array:
+    kept: list[int] = []
+    for i in range(len(boxes)):
+        if all(_ordered_overlap(boxes[i], boxes[j], extent) <= threshold for j in kept):
+            kept.append(i)
+            threshold *= decay if threshold > 0.5 else 1
+    keep = np.zeros(len(boxes), bool)
+    keep[kept] = True
+    return keep
+
+
+def _ordered_case(
+    shape: tuple[int, ...],
+    threshold: float,
+    decay: float,
+    extent: float,
+    dtype: str = "float32",
+    layout: str = "contiguous",
+) -> Case:
+    """Boxes with whole corners, a few of them turned, some without area, some the same."""
+
+    def values(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
+        low = generator.integers(0, 9, (*shape[:-1], 2))
+        return np.concatenate([low, low + generator.integers(-1, 7, low.shape)], axis=-1).astype(np.float64)
+
+    def reference(inputs: Sequence[Any]) -> list[Expected]:
+        lists = np.asarray(inputs[0]).reshape(shape[0] if len(shape) == 3 else 1, *shape[-2:])
+        with np.errstate(all="ignore"):
+            keep = np.array([_ordered_reference(threshold, decay, extent, boxes) for boxes in lists], bool)
+        return [Expected(keep.reshape(shape[:-1]), 0)]
+
+    attributes = {"threshold": threshold, "decay": decay, "extent": extent, "ordered": 1}
+    variant = f"ordered/{'x'.join(map(str, shape))}/{threshold}-{decay}-{extent}/{dtype}/{layout}"
+    boxes, keep = Operand(dtype, shape, values, layout), written("bool", shape[:-1], layout)
+    return Case("non_max_suppression", variant, dtype, (boxes,), (keep,), reference, attributes)
+
+
 def _case(
     name: str, dtype: str, count: int, threshold: float, layout: str, values: Values = _boxes, answer: str = "bool"
 ) -> Case:
@@ -77,3 +125,11 @@ def cases(seed: int) -> Iterator[Case]:
     yield _case("not-finite", "float32", 20, 0.5, "contiguous", beyond)
     chain = np.stack([[i, 0.0, i + 2.0, 1.0] for i in range(90)])  # each overlaps its neighbours by a third
     yield _case("chain", "float32", 90, 0.25, "contiguous", listed(chain))
+    for shape in ((1, 4), (70, 4), (0, 5, 4), (3, 0, 4), (3, 33, 4), (2, 100, 4)):
+        yield _ordered_case(shape, 0.25, 1, 0)
+    for threshold, decay, extent in ((0.0, 1, 0), (0.5, 1, 1), (1.0, 0.75, 0), (0.75, 0.5, 1)):
+        yield _ordered_case((2, 40, 4), threshold, decay, extent)
+    for dtype in FLOATING:
+        yield _ordered_case((2, 40, 4), 0.5, 1, 1, dtype)
+    for layout in _LAYOUTS[1:]:
+        yield _ordered_case((2, 40, 4), 0.25, 1, 1, layout=layout)

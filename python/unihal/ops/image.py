@@ -464,14 +464,25 @@ def roi_pool_backward(
 
 
 def non_max_suppression(
-    boxes: Buffer, threshold: float = 0.5, *, out: Buffer | None = None, stream: Stream | None = None
+    boxes: Buffer,
+    threshold: float = 0.5,
+    *,
+    decay: float = 1,
+    extent: float = 0,
+    ordered: bool = False,
+    out: Buffer | None = None,
+    stream: Stream | None = None,
 ) -> Buffer:
     """Of boxes (n, 4) in their order: whether no box kept before overlaps one by more than ``threshold``; bool (n).
 
     A box is two opposite corners (x, y, x, y); boxes overlap by the area that they share over the area that they cover.
+    Of lists of boxes (lists, n, 4) each is worked on by itself. While the threshold is above 0.5, each box that is kept
+    multiplies it by ``decay``. ``ordered`` boxes have the low corner first and are longer than their corners are apart
+    by ``extent``; include/unihal/op.h says what then becomes of boxes without area.
     """
-    keep = output(boxes.shape[:1], "bool", boxes, out, stream)
-    launch("non_max_suppression", [boxes], [keep], {"threshold": threshold}, stream=stream)
+    keep = output(boxes.shape[:-1], "bool", boxes, out, stream)
+    attributes = {"threshold": threshold, "decay": decay, "extent": extent, "ordered": int(ordered)}
+    launch("non_max_suppression", [boxes], [keep], attributes, stream=stream)
     return keep
 
 

@@ -116,8 +116,11 @@ def cholesky(
 def lu(a: Buffer, *, stream: Stream | None = None) -> LU:
     """Factors of a matrix of any shape, with partial pivoting; they are right for singular ones too."""
     _expect(a, "lu", square=False)
+    return _lu(a, output(a.shape, a.dtype, a, stream=stream), stream)
+
+
+def _lu(a: Buffer, factors: Buffer, stream: Stream | None) -> LU:
     batch, (m, n) = a.shape[:-2], a.shape[-2:]
-    factors = output(a.shape, a.dtype, a, stream=stream)
     pivots, permutation, info = (
         output(shape, "int32", a, stream=stream) for shape in ((*batch, min(m, n)), (*batch, m), batch)
     )
@@ -218,10 +221,16 @@ def cholesky_solve(b: Buffer, factor: Buffer, *, upper: bool = False, stream: St
     return triangular_solve(second, y, upper=True, conjugate=not upper, stream=stream)
 
 
+def _lu_of_transposed(a: Buffer, stream: Stream | None) -> LU:
+    """Factors with a's determinant: of its transpose, whose columns are a's rows, which LAPACK takes as they lie."""
+    factors = output(a.shape, a.dtype, a, stream=stream)
+    return _lu(_transpose(a), _transpose(factors), stream)._replace(lu=factors)  # the diagonal is the same
+
+
 def slogdet(a: Buffer, *, stream: Stream | None = None) -> LogDeterminant:
     """The sign of the determinant, and the logarithm of its modulus (-infinity of a singular matrix)."""
     _expect(a, "slogdet")
-    factors = lu(a, stream=stream)
+    factors = _lu_of_transposed(a, stream)
     diagonal = _diagonal(factors.lu)
     logarithms = _map("log", _map("absolute", diagonal, stream=stream), stream=stream)
     signs = product(_map("sign", diagonal, stream=stream), axis=-1, stream=stream)
@@ -232,7 +241,7 @@ def slogdet(a: Buffer, *, stream: Stream | None = None) -> LogDeterminant:
 def det(a: Buffer, *, stream: Stream | None = None) -> Buffer:
     """The determinant."""
     _expect(a, "det")
-    factors = lu(a, stream=stream)
+    factors = _lu_of_transposed(a, stream)
     values = product(_diagonal(factors.lu), axis=-1, stream=stream)
     return _map("multiply", values, _parity(factors, stream), dtype=a.dtype, stream=stream)
 
@@ -312,9 +321,14 @@ def _map(name: str, *operands: Buffer | float, dtype: str | None = None, stream:
     return result
 
 
+def _transpose(x: Buffer) -> Buffer:
+    """The view with both axes of each matrix exchanged."""
+    return x.transpose(*range(x.ndim - 2), x.ndim - 1, x.ndim - 2)
+
+
 def _adjoint(x: Buffer, stream: Stream | None) -> Buffer:
     """The conjugated transpose; of real matrices a view."""
-    turned = x.transpose(*range(x.ndim - 2), x.ndim - 1, x.ndim - 2)
+    turned = _transpose(x)
     return _map("conjugate", turned, stream=stream) if x.dtype.startswith("complex") else turned
 
 

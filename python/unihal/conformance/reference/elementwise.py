@@ -539,6 +539,22 @@ def radam_schedule(
     return power1, power2, rest, np.where(long, np.sqrt(ratio) * np.sqrt(1 - power2), -1.0)
 
 
+def box_overlap(
+    a0: Array, a1: Array, a2: Array, a3: Array, b0: Array, b1: Array, b2: Array, b3: Array, extent: float
+) -> Array:
+    """Low x, low y, high x, high y of two boxes: the area shared over the area covered."""
+
+    def area(low_x: Array, low_y: Array, high_x: Array, high_y: Array) -> Array:
+        full = (high_x - low_x + extent) * (high_y - low_y + extent)
+        return np.where((high_x < low_x) | (high_y < low_y), 0.0, full)
+
+    width = np.minimum(a2, b2) - np.maximum(a0, b0) + extent
+    height = np.minimum(a3, b3) - np.maximum(a1, b1) + extent
+    shared = width * height
+    apart = (b0 > a2) | (b2 < a0) | (b1 > a3) | (b3 < a1)
+    return np.where(apart, 0.0, shared / (area(a0, a1, a2, a3) + area(b0, b1, b2, b3) - shared))
+
+
 def radam(
     x: Array,
     gradient: Array,
