@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Union
@@ -35,9 +36,9 @@ SamplePadding = Literal["zeros", "border", "reflection"]
 class _Window:
     """Where windows lie along the spatial axes."""
 
-    stride: list[int]
-    pad_before: list[int]
-    pad_after: list[int]
+    stride: tuple[int, ...]
+    pad_before: tuple[int, ...]
+    pad_after: tuple[int, ...]
 
     @classmethod
     def of(cls, rank: int, stride: PerAxis, padding: Padding) -> _Window:
@@ -46,35 +47,71 @@ class _Window:
         pairs = [(entry[0], entry[1]) if hasattr(entry, "__len__") else (entry, entry) for entry in sides]
         if len(pairs) != rank:
             raise errors.InvalidArgumentError(f"the padding {padding} has {len(pairs)} entries for {rank} spatial axes")
-        return cls(_per_axis("stride", stride, rank), [before for before, _ in pairs], [after for _, after in pairs])
-
-    def output_shape(self, spatial: Sequence[int], extent: Sequence[int], ceil_mode: bool = False) -> list[int]:
-        """The number of windows of an extent along each axis; in ceil mode with those that reach beyond the padding."""
-        shape = []
-        for length, reach, step, before, after in zip(spatial, extent, self.stride, self.pad_before, self.pad_after):
-            room = length + before + after - reach
-            count = room // step + 1
-            # A window more, unless it would begin behind the image.
-            if ceil_mode and room >= 0 and room % step != 0 and count * step < length + before:
-                count += 1
-            shape.append(count)
-        if any(length < 1 for length in shape):
-            raise errors.InvalidArgumentError(
-                f"a window of {tuple(extent)} does not fit into {tuple(spatial)} with padding "
-                f"{tuple(self.pad_before)} before and {tuple(self.pad_after)} after"
-            )
-        return shape
+        steps = _per_axis("stride", stride, rank)
+        return cls(steps, tuple(before for before, _ in pairs), tuple(after for _, after in pairs))
 
     def attributes(self) -> dict[str, Any]:
         return {"stride": self.stride, "pad_before": self.pad_before, "pad_after": self.pad_after}
 
 
-def _per_axis(name: str, value: PerAxis, rank: int) -> list[int]:
+@functools.lru_cache(maxsize=1024)
+def _output_shape(
+    window: _Window, spatial: tuple[int, ...], extent: tuple[int, ...], ceil_mode: bool = False
+) -> tuple[int, ...]:
+    """The number of windows of an extent along each axis; in ceil mode with those that reach beyond the padding."""
+    shape = []
+    for length, reach, step, before, after in zip(spatial, extent, window.stride, window.pad_before, window.pad_after):
+        room = length + before + after - reach
+        count = room // step + 1
+        # A window more, unless it would begin behind the image.
+        if ceil_mode and room >= 0 and room % step != 0 and count * step < length + before:
+            count += 1
+        shape.append(count)
+    if any(length < 1 for length in shape):
+        raise errors.InvalidArgumentError(
+            f"a window of {extent} does not fit into {spatial} with padding {window.pad_before} before and "
+            f"{window.pad_after} after"
+        )
+    return tuple(shape)
+
+
+def _per_axis(name: str, value: PerAxis, rank: int) -> tuple[int, ...]:
     given = whole_numbers(value)
     entries = given if hasattr(value, "__len__") else given * rank
     if len(entries) != rank or any(entry < 1 for entry in entries):
         raise errors.InvalidArgumentError(f"{name} is {value}; expected {rank} positive numbers, or one for all axes")
-    return entries
+    return tuple(entries)
+
+
+@dataclass(frozen=True)
+class _Convolution:
+    """What the shapes of a convolution and of its gradients follow from, and their attributes."""
+
+    window: _Window
+    dilation: tuple[int, ...]
+    attributes: dict[str, Any]
+
+    @classmethod
+    def of(
+        cls, rank: int, stride: PerAxis, padding: Padding, dilation: PerAxis, groups: int, math_mode: MathMode
+    ) -> _Convolution:
+        window = _Window.of(rank, stride, padding)
+        spread = _per_axis("dilation", dilation, rank)
+        attributes = {"dilation": spread, "groups": groups, "math_mode": MATH_MODES[math_mode]}
+        return cls(window, spread, {**window.attributes(), **attributes})
+
+
+#: A network's layers ask for the same few in each step. Types count: 1.0 is no whole number.
+_kept_convolution = functools.lru_cache(maxsize=1024, typed=True)(_Convolution.of)
+
+
+def _convolution(
+    rank: int, stride: PerAxis, padding: Padding, dilation: PerAxis, groups: int, math_mode: MathMode
+) -> _Convolution:
+    # Of numbers it is kept, not of lists or of tuples of anything.
+    if isinstance(stride, int) and isinstance(padding, int) and isinstance(dilation, int):
+        return _kept_convolution(rank, stride, padding, dilation, groups, math_mode)
+    return _Convolution.of(rank, stride, padding, dilation, groups, math_mode)
 
 
 def _spatial_rank(x: Buffer) -> int:
@@ -101,18 +138,13 @@ def convolution(
     rank = _spatial_rank(x)
     if w.ndim != x.ndim:
         raise errors.InvalidArgumentError(f"the filter {w.shape} and the image {x.shape} differ in rank")
-    window = _Window.of(rank, stride, padding)
-    spread = _per_axis("dilation", dilation, rank)
-    extent = [(length - 1) * step + 1 for length, step in zip(w.shape[2:], spread)]
-    shape = (x.shape[0], w.shape[0], *window.output_shape(x.shape[2:], extent))
+    kept = _convolution(rank, stride, padding, dilation, groups, math_mode)
+    extent = tuple((length - 1) * step + 1 for length, step in zip(w.shape[2:], kept.dilation))
+    shape = (x.shape[0], w.shape[0], *_output_shape(kept.window, x.shape[2:], extent))
     y = output(shape, x.dtype, x, out, stream)
-    attributes = {
-        **window.attributes(),
-        "dilation": spread,
-        "groups": groups,
-        "activation": ACTIVATIONS[activation],
-        "math_mode": MATH_MODES[math_mode],
-    }
+    attributes = kept.attributes
+    if activation != "none":
+        attributes = {**attributes, "activation": ACTIVATIONS[activation]}
     launch("convolution", [x, w, bias], [y], attributes, stream=stream)
     return y
 
@@ -133,12 +165,7 @@ def convolution_backward_data(
     """The gradient of the image; also the forward transposed convolution."""
     rank = _spatial_rank(dy)
     dx = output(x_shape, dy.dtype, dy, out, stream)
-    attributes = {
-        **_Window.of(rank, stride, padding).attributes(),
-        "dilation": _per_axis("dilation", dilation, rank),
-        "groups": groups,
-        "math_mode": MATH_MODES[math_mode],
-    }
+    attributes = _convolution(rank, stride, padding, dilation, groups, math_mode).attributes
     launch("convolution_backward_data", [dy, w], [dx], attributes, stream=stream)
     return dx
 
@@ -161,12 +188,7 @@ def convolution_backward_filter(
     rank = _spatial_rank(x)
     dw = output(w_shape, x.dtype, x, out, stream)
     dbias = output((w_shape[0],), x.dtype, x, stream=stream) if with_bias else None
-    attributes = {
-        **_Window.of(rank, stride, padding).attributes(),
-        "dilation": _per_axis("dilation", dilation, rank),
-        "groups": groups,
-        "math_mode": MATH_MODES[math_mode],
-    }
+    attributes = _convolution(rank, stride, padding, dilation, groups, math_mode).attributes
     launch("convolution_backward_filter", [x, dy], [dw, dbias], attributes, stream=stream)
     return dw, dbias
 
@@ -288,7 +310,7 @@ def _pool(
     rank = _spatial_rank(x)
     extent = _per_axis("window", window, rank)
     placed = _Window.of(rank, extent if stride is None else stride, padding)
-    shape = [*x.shape[:2], *placed.output_shape(x.shape[2:], extent, ceil_mode)]
+    shape = [*x.shape[:2], *_output_shape(placed, x.shape[2:], extent, ceil_mode)]
     return shape, {**placed.attributes(), "window": extent, "mode": mode}
 
 
