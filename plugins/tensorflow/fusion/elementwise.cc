@@ -5,6 +5,7 @@
 // see that, nodes are kept in an order of execution, in which a finished cluster's stand together: a path back into a
 // cluster only leads through what stands after its first node.
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "plugins/tensorflow/fusion.h"
@@ -35,9 +36,16 @@ class Clusters {
     for (int seed : seeds) {
       if (is_free(seed)) grow(seed);
     }
-    for (const auto& [nodes, program] : found_) {
+    std::map<int, Edge> moved;  // values of nodes that are gone
+    for (auto& [nodes, program] : found_) {
+      for (Edge& input : program.inputs) {
+        const auto now = moved.find(input.node);
+        if (now != moved.end()) input = now->second;
+      }
       const std::string name = std::string(graph_[nodes.back()].name) + "/unihal";
-      graph_.contract(name, "UnihalElementwise", nodes, program.inputs, program.nodes, program.attributes());
+      const int made =
+          graph_.contract(name, "UnihalElementwise", nodes, program.inputs, program.nodes, program.attributes());
+      for (size_t i = 0; i < program.nodes.size(); ++i) moved[program.nodes[i]] = {made, static_cast<int>(i)};
     }
     return !found_.empty();
   }
