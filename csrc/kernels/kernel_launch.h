@@ -33,6 +33,7 @@ inline Grid linear_grid(int64_t count, int32_t group_size, int64_t most_items = 
 class Arguments {
  public:
   static constexpr int kMaxItems = 48;
+  static constexpr int kMaxBytes = 2048;  // of all values, each aligned to 16
   enum Kind : uint8_t { kPointer, kValue };
   struct Item {
     Kind kind;
@@ -89,8 +90,6 @@ class Arguments {
   }
 
  private:
-  static constexpr int kMaxBytes = 2048;
-
   // Inline, so that the size is a constant.
   void add(Kind kind, const void* data, size_t bytes) {
     const int offset = (used_ + 15) / 16 * 16;

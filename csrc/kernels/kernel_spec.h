@@ -68,7 +68,7 @@ class KernelSpec {
     int64_t value;
     Kind kind;
   };
-  static constexpr int kMaxMacros = 40;
+  static constexpr int kMaxMacros = 72;
   static constexpr uint64_t kHashFactor = 0x9e3779b97f4a7c15;
 
   // Inline, since a launch adds a dozen.

@@ -27,10 +27,14 @@ struct StepNames {
   const char* result;
 };
 constexpr StepNames kStepNames[MapChain::kMaxSteps] = {
-    {"STEP0", "STEP0_OPERANDS", "STEP0_RESULT"}, {"STEP1", "STEP1_OPERANDS", "STEP1_RESULT"},
-    {"STEP2", "STEP2_OPERANDS", "STEP2_RESULT"}, {"STEP3", "STEP3_OPERANDS", "STEP3_RESULT"},
-    {"STEP4", "STEP4_OPERANDS", "STEP4_RESULT"}, {"STEP5", "STEP5_OPERANDS", "STEP5_RESULT"},
-    {"STEP6", "STEP6_OPERANDS", "STEP6_RESULT"}, {"STEP7", "STEP7_OPERANDS", "STEP7_RESULT"},
+    {"STEP0", "STEP0_OPERANDS", "STEP0_RESULT"},    {"STEP1", "STEP1_OPERANDS", "STEP1_RESULT"},
+    {"STEP2", "STEP2_OPERANDS", "STEP2_RESULT"},    {"STEP3", "STEP3_OPERANDS", "STEP3_RESULT"},
+    {"STEP4", "STEP4_OPERANDS", "STEP4_RESULT"},    {"STEP5", "STEP5_OPERANDS", "STEP5_RESULT"},
+    {"STEP6", "STEP6_OPERANDS", "STEP6_RESULT"},    {"STEP7", "STEP7_OPERANDS", "STEP7_RESULT"},
+    {"STEP8", "STEP8_OPERANDS", "STEP8_RESULT"},    {"STEP9", "STEP9_OPERANDS", "STEP9_RESULT"},
+    {"STEP10", "STEP10_OPERANDS", "STEP10_RESULT"}, {"STEP11", "STEP11_OPERANDS", "STEP11_RESULT"},
+    {"STEP12", "STEP12_OPERANDS", "STEP12_RESULT"}, {"STEP13", "STEP13_OPERANDS", "STEP13_RESULT"},
+    {"STEP14", "STEP14_OPERANDS", "STEP14_RESULT"}, {"STEP15", "STEP15_OPERANDS", "STEP15_RESULT"},
 };
 
 constexpr int64_t kWorthItsOwnKernel = int64_t{1} << 16;  // elements
@@ -231,6 +235,12 @@ uhal_status run_strided(Queue& queue, const MapChain& chain, Compute type, const
   return run_kernel(queue, spec, arguments, grid, type, kept);
 }
 
+// Bytes of the arguments of map.cl's flat, at most.
+int64_t flat_bytes(const MapChain& chain, Compute type) {
+  const int64_t parameters = UHAL_MAP_MAX_PARAMETERS * chain.step_count() * static_cast<int64_t>(parameter_size(type));
+  return 16 * (chain.operand_count() + chain.input_count()) + parameters + 16;
+}
+
 // Bytes of the arguments of map.cl's strided.
 int64_t strided_bytes(const MapChain& chain, Compute type, const Space& space) {
   const LayoutKind kind = layout_kind(space);
@@ -298,18 +308,19 @@ const char* refuse_map_chain(const DeviceTraits& traits, const MapChain& chain) 
     return refusal(
         "map %s of 32- and 64-bit integers computes in float64, which the device has not; cast to float32 first", name);
   }
-  // Only operands of many axes and many bytes come near to what a kernel may be passed.
-  if (chain.operand(0).rank > 4 && chain.operand_count() > 4) {
+  // Only long chains, and operands of many axes, come near to what a kernel may be passed.
+  if (chain.step_count() > 4 || (chain.operand(0).rank > 4 && chain.operand_count() > 4)) {
     const Space space = space_of(chain);
     FlatPlan plan;
-    if (plan_flat(chain, space, &plan) && deserves_own_kernel(chain, space.count)) return nullptr;
-    const int64_t bytes = strided_bytes(chain, type, space);
-    if (bytes > traits.max_parameters) {
+    const bool flat = plan_flat(chain, space, &plan) && deserves_own_kernel(chain, space.count);
+    const int64_t bytes = flat ? flat_bytes(chain, type) : strided_bytes(chain, type, space);
+    const int64_t room = std::min<int64_t>(traits.max_parameters, Arguments::kMaxBytes);
+    if (bytes > room) {
       return refusal(
-          "map %s: the strides of %d operands of rank %d take %lld bytes of arguments, the device takes %lld; "
-          "make the operands contiguous",
-          name, chain.operand_count(), chain.operand(0).rank, static_cast<long long>(bytes),
-          static_cast<long long>(traits.max_parameters));
+          "map %s: the strides of %d operands of rank %d and the parameters of %d steps take %lld bytes of arguments, "
+          "the device takes %lld; make the operands contiguous, or the chain shorter",
+          name, chain.operand_count(), chain.operand(0).rank, chain.step_count(), static_cast<long long>(bytes),
+          static_cast<long long>(room));
     }
   }
   return nullptr;

@@ -1,5 +1,4 @@
-// Several elementwise functions in one pass over memory: what ops are composed of, and what a fusing front end will
-// use.
+// Several elementwise functions in one pass over memory: what ops are composed of, and what UHAL_OP_MAP_CHAIN is.
 //
 // A chain is a program over numbered values. Its inputs are values 0, 1, ...; then come the results of each step, in
 // order. A step takes values with smaller numbers than its results'. Example, (x + bias) -> relu, both kept:
@@ -29,7 +28,7 @@ namespace unihal::kernels {
 
 class MapChain {
  public:
-  static constexpr int kMaxSteps = 8;
+  static constexpr int kMaxSteps = UHAL_MAP_CHAIN_MAX_STEPS;
 
   struct Step {
     uhal_map_function function;

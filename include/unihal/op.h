@@ -62,6 +62,19 @@ enum {
    * diagonal (>= diagonal); zero elsewhere. attributes: uhal_triangular_attributes. In place allowed. */
   UHAL_OP_TRIANGULAR = 6,
 
+  /* Since ABI 1.10. 1 to 8 inputs -> 1 to 4 outputs: several functions of UHAL_OP_MAP in one pass over memory. The
+   * program (uhal_map_chain_attributes) is over numbered values. Its inputs are values 0, 1, ...; then come the results
+   * of each step, in order. A step takes values with smaller numbers than its results', and outputs[k] is value
+   * results[k], which may be an input and may be given to several outputs. Inputs broadcast to the one shape that all
+   * outputs have, and every step computes on that shape. An output may be the same view as an input of its dtype:
+   * inputs have the values from before the op throughout. All steps compute in one type, that of "Arithmetic" above
+   * over all operands of the chain (64-bit integers only if all functions are defined on them). Values between steps
+   * are of that type and not rounded to any dtype; an output is rounded once, when it is stored. So a chain of float16
+   * operands gives what float32 gives, rounded: closer to the exact result than the single ops, not the same bits.
+   * Comparisons give 0 and 1. A program that is wrong is INVALID_ARGUMENT, and the message names the step. attributes:
+   * uhal_map_chain_attributes (required). */
+  UHAL_OP_MAP_CHAIN = 7,
+
   /* -- indexing ------------------------------------------------------------------------------
    * Indices are int32 or int64. An index outside its axis is an OUT_OF_RANGE error of the stream; it reads
    * as zero, and its update is dropped. What is only moved keeps its bits, also those of NaN.
@@ -468,6 +481,20 @@ typedef struct uhal_map_attributes {
   int32_t reserved;
   double parameters[UHAL_MAP_MAX_PARAMETERS]; /* p0, p1, ... of the expression */
 } uhal_map_attributes;
+
+enum { UHAL_MAP_CHAIN_MAX_STEPS = 16 };
+
+/* The program of UHAL_OP_MAP_CHAIN. Of a step's operands and parameters the first count, as many as its function has;
+ * what lies beyond, steps from step_count on and results from the op's output count on included, is not read. */
+typedef struct uhal_map_chain_attributes {
+  size_t struct_size;
+  int32_t step_count;                                              /* 1 to UHAL_MAP_CHAIN_MAX_STEPS */
+  int32_t results[UHAL_MAP_MAX_OUTPUTS];                           /* the numbers of the outputs' values */
+  uhal_map_function functions[UHAL_MAP_CHAIN_MAX_STEPS];           /* of each step */
+  int32_t operands[UHAL_MAP_CHAIN_MAX_STEPS][UHAL_MAP_MAX_INPUTS]; /* the numbers of the values that it takes */
+  int32_t reserved;
+  double parameters[UHAL_MAP_CHAIN_MAX_STEPS][UHAL_MAP_MAX_PARAMETERS]; /* its p0, p1, ... */
+} uhal_map_chain_attributes;
 
 /* -- data movement --------------------------------------------------------------------------- */
 

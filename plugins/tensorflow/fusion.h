@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "plugins/tensorflow/graph.h"
+#include "plugins/tensorflow/output_shapes.h"
 
 namespace unihal::tensorflow {
 
@@ -22,7 +23,7 @@ bool parse_fusions(std::string_view value, unsigned* fusions);
 std::string fusion_names();
 
 // Fuses what is placed on devices of this type ("RDNA"), as far as the bits of `fusions` ask for it.
-void fuse(Graph& graph, std::string_view type, unsigned fusions);
+void fuse(Graph& graph, const std::string& type, unsigned fusions, OutputShapes& shapes);
 
 // -- the fusions: each looks whether `root` ends its pattern, and rewrites the graph if so --------------------------
 
@@ -46,5 +47,9 @@ bool fuse_moving_average(Graph& graph, int root);
 bool fuse_gelu(Graph& graph, int root);
 // Batch, layer and RMS normalization with their gradients, from the node of 1 / deviation.
 bool fuse_norm(Graph& graph, int root);
+
+// Joins elementwise ops among `candidates`, which are on devices of a type, to chains (UHAL_OP_MAP_CHAIN), as far as
+// the type's first device takes them. Whether something was found.
+bool fuse_elementwise(Graph& graph, const std::string& type, const std::vector<int>& candidates, OutputShapes& shapes);
 
 }  // namespace unihal::tensorflow

@@ -16,7 +16,7 @@ enum { kGraphNode = 1 };
 enum { kNodeName = 1, kNodeOp = 2, kNodeInput = 3, kNodeDevice = 4, kNodeAttribute = 5 };
 enum { kEntryKey = 1, kEntryValue = 2 };
 enum { kValueList = 1, kValueInteger = 3, kValueFloat = 4, kValueBool = 5, kValueType = 6, kValueTensor = 8 };
-enum { kListIntegers = 3 };
+enum { kListIntegers = 3, kListFloats = 4, kListTypes = 6 };
 enum { kShapeDimension = 2, kDimensionSize = 1 };
 enum { kTensorType = 1, kTensorShape = 2, kTensorContent = 4, kTensorFloats = 5, kTensorIntegers = 7 };
 
@@ -252,6 +252,15 @@ bool Graph::flag(int node, std::string_view name) const {
   return value;
 }
 
+float Graph::real(int node, std::string_view name) const {
+  float value = 0;
+  ProtobufReader fields(attribute(node, name));
+  while (fields.next()) {
+    if (fields.number() == kValueFloat) std::memcpy(&value, fields.bytes().data(), sizeof value);
+  }
+  return value;
+}
+
 std::vector<int64_t> Graph::integers(int node, std::string_view name) const {
   std::vector<int64_t> values;
   ProtobufReader fields(attribute(node, name));
@@ -298,6 +307,27 @@ void Graph::Attributes::set_bool(std::string_view name, bool value) {
 void Graph::Attributes::set_integer(std::string_view name, int64_t value) {
   std::string encoded;
   append_integer(&encoded, kValueInteger, static_cast<uint64_t>(value));
+  set(name, encoded);
+}
+
+void Graph::Attributes::set_types(std::string_view name, const std::vector<TF_DataType>& values) {
+  std::string list, encoded;
+  for (TF_DataType value : values) append_integer(&list, kListTypes, static_cast<uint64_t>(value));
+  append_bytes(&encoded, kValueList, list);
+  set(name, encoded);
+}
+
+void Graph::Attributes::set_integers(std::string_view name, const std::vector<int64_t>& values) {
+  std::string list, encoded;
+  for (int64_t value : values) append_integer(&list, kListIntegers, static_cast<uint64_t>(value));
+  append_bytes(&encoded, kValueList, list);
+  set(name, encoded);
+}
+
+void Graph::Attributes::set_floats(std::string_view name, const std::vector<float>& values) {
+  std::string list, encoded;
+  for (float value : values) append_float(&list, kListFloats, value);
+  append_bytes(&encoded, kValueList, list);
   set(name, encoded);
 }
 
@@ -446,6 +476,27 @@ int Graph::add(const std::string& name, const char* op, std::string_view device,
   node.device = device;
   become(size() - 1, op, inputs, attributes.encoded());
   return size() - 1;
+}
+
+int Graph::contract(const std::string& name, const char* op, const std::vector<int>& nodes,
+                    const std::vector<Edge>& inputs, const std::vector<int>& results, const Attributes& attributes) {
+  const auto is_inside = [&](int node) { return std::find(nodes.begin(), nodes.end(), node) != nodes.end(); };
+  std::vector<Edge> all = inputs;
+  for (int node : nodes) {
+    for (const Edge& edge : (*this)[node].inputs) {
+      if (is_inside(edge.node) || std::find(inputs.begin(), inputs.end(), edge) != inputs.end()) continue;
+      if (edge.port == kControl || (*this)[edge.node].op != "Const") {
+        add_once(&all, {edge.node, kControl});
+      } else {
+        for (const Edge& before : (*this)[edge.node].inputs) add_once(&all, {before.node, kControl});
+      }
+    }
+  }
+  for (int node : nodes) disconnect(node);
+  const int made = add(name, op, (*this)[nodes.front()].device, all, attributes);
+  for (size_t i = 0; i < results.size(); ++i) redirect_data({results[i], 0}, {made, static_cast<int>(i)});
+  for (int node : nodes) retire(node, made);
+  return made;
 }
 
 void Graph::redirect_data(const Edge& from, const Edge& to) {

@@ -64,6 +64,8 @@ class Graph {
   // A boolean, and a list of integers; false and empty if the node has none of this name.
   bool flag(int node, std::string_view name) const;
   std::vector<int64_t> integers(int node, std::string_view name) const;
+  // A float; 0 if the node has none of this name.
+  float real(int node, std::string_view name) const;
 
   // -- rewriting ------------------------------------------------------------------------------------------
 
@@ -74,6 +76,9 @@ class Graph {
     void set_float(std::string_view name, float value);
     void set_bool(std::string_view name, bool value);
     void set_integer(std::string_view name, int64_t value);
+    void set_types(std::string_view name, const std::vector<TF_DataType>& values);
+    void set_integers(std::string_view name, const std::vector<int64_t>& values);
+    void set_floats(std::string_view name, const std::vector<float>& values);
     const std::string& encoded() const { return encoded_; }
 
    private:
@@ -92,6 +97,13 @@ class Graph {
   // A new node; `op` is a literal. Gives its number.
   int add(const std::string& name, const char* op, std::string_view device, const std::vector<Edge>& inputs,
           const Attributes& attributes);
+
+  // Puts one new node of `op` in the place of `nodes`, all of one device, none of them exposed: its output k is what
+  // results[k], the only output of one of them, was. It waits for whatever any of them waited for, directly or by data
+  // that is no longer read, and what waited for one of them waits for it. Nothing may run between the nodes. `op` is a
+  // literal.
+  int contract(const std::string& name, const char* op, const std::vector<int>& nodes, const std::vector<Edge>& inputs,
+               const std::vector<int>& results, const Attributes& attributes);
 
   // Lets all that read `from` read `to` instead. Control edges stay.
   void redirect_data(const Edge& from, const Edge& to);

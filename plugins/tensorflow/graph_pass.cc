@@ -142,7 +142,8 @@ void optimize(const char* type, const TF_GrapplerItem* item, const TF_Buffer* in
   const bool may_fuse = fusions != 0 && find_preserved(item, &names, &preserved);
   Graph graph(std::string_view(static_cast<const char*>(in->data), in->length), std::move(preserved));
   handle_fallbacks(graph, type);
-  if (may_fuse) fuse(graph, type, fusions);
+  OutputShapes shapes(item);
+  if (may_fuse) fuse(graph, type, fusions, shapes);
   const std::string result = graph.serialize();
   void* data = std::malloc(result.size());
   std::memcpy(data, result.data(), result.size());

@@ -166,6 +166,15 @@ std::string Construction::text(const char* name) {
   return value;
 }
 
+std::vector<TF_DataType> Construction::types(const char* name) {
+  int32_t bytes = 0;
+  std::vector<TF_DataType> values(static_cast<size_t>(std::max(list_size(name, &bytes), 0)));
+  TF_Status* status = thread_status();
+  TF_OpKernelConstruction_GetAttrTypeList(construction_, name, values.data(), static_cast<int>(values.size()), status);
+  if (TF_GetCode(status) != TF_OK) TF_OpKernelConstruction_Failure(construction_, status);
+  return values;
+}
+
 Shape Construction::integers(const char* name) {
   int32_t bytes = 0;
   Shape values(static_cast<size_t>(std::max(list_size(name, &bytes), 0)));

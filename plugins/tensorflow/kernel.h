@@ -46,6 +46,7 @@ class Construction {
   Shape integers(const char* name);
   std::vector<float> reals(const char* name);
   Shape shape(const char* name);  // of known sizes
+  std::vector<TF_DataType> types(const char* name);
   uhal_dtype dtype(const char* name) { return from_tensorflow(type(name)); }
   TF_DataType type(const char* name);
 

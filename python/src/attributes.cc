@@ -34,6 +34,10 @@ template <class Struct, class Member, size_t Length>
 constexpr FieldType member_type(Member (Struct::*)[Length]) {
   return field_type(Member{});
 }
+template <class Struct, class Member, size_t Rows, size_t Length>
+constexpr FieldType member_type(Member (Struct::*)[Rows][Length]) {
+  return field_type(Member{});
+}
 template <class Struct, class Member>
 constexpr size_t member_length(Member Struct::*) {
   return 1;
@@ -43,12 +47,21 @@ constexpr size_t member_length(Member (Struct::*)[Length]) {
   return Length;
 }
 
+template <class Struct, class Member, size_t Rows, size_t Length>
+constexpr size_t member_length(Member (Struct::*)[Rows][Length]) {
+  return Rows * Length;  // row by row
+}
+
 #define FIELD(structure, member, initial)                                                                             \
   Field {                                                                                                             \
     #member, offsetof(structure, member), member_type(&structure::member), member_length(&structure::member), initial \
   }
 
 const Field map_fields[] = {FIELD(uhal_map_attributes, function, 0), FIELD(uhal_map_attributes, parameters, 0)};
+const Field map_chain_fields[] = {
+    FIELD(uhal_map_chain_attributes, step_count, 1), FIELD(uhal_map_chain_attributes, results, 0),
+    FIELD(uhal_map_chain_attributes, functions, 0), FIELD(uhal_map_chain_attributes, operands, 0),
+    FIELD(uhal_map_chain_attributes, parameters, 0)};
 const Field fill_fields[] = {FIELD(uhal_fill_attributes, value, 0), FIELD(uhal_fill_attributes, integer_value, 0)};
 const Field iota_fields[] = {FIELD(uhal_iota_attributes, start, 0), FIELD(uhal_iota_attributes, step, 1),
                              FIELD(uhal_iota_attributes, integer_start, 0),
@@ -155,6 +168,7 @@ struct Layout {
 
 const Layout layouts[] = {
     LAYOUT(UHAL_OP_MAP, UHAL_OP_MAP, uhal_map_attributes, map_fields),
+    LAYOUT(UHAL_OP_MAP_CHAIN, UHAL_OP_MAP_CHAIN, uhal_map_chain_attributes, map_chain_fields),
     LAYOUT(UHAL_OP_FILL, UHAL_OP_FILL, uhal_fill_attributes, fill_fields),
     LAYOUT(UHAL_OP_IOTA, UHAL_OP_IOTA, uhal_iota_attributes, iota_fields),
     LAYOUT(UHAL_OP_TRIANGULAR, UHAL_OP_TRIANGULAR, uhal_triangular_attributes, triangular_fields),

@@ -1,36 +1,14 @@
 // UHAL_OP_MAP: any function of elementwise.def over broadcast, strided operands of mixed dtypes.
 
-#include <cstring>
-#include <type_traits>
-
 #include "csrc/backends/common/map_rules.h"
 #include "stub/common/blocks.h"
 #include "stub/common/kernels.h"
 #include "stub/common/move.h"
 #include "stub/common/parallel.h"
+#include "stub/ops/map_functions.h"
 
 namespace unihal::stub {
 namespace {
-
-enum Domain { INTEGER, FLOATING };
-
-struct FunctionInfo {
-  const char* name;
-  Domain domain;
-  int32_t flops;
-};
-
-constexpr FunctionInfo kFunctions[] = {
-#define UHAL_MAP1(name, domain, flops, expression) {#name, domain, flops},
-#define UHAL_MAP2(name, domain, flops, expression) {#name, domain, flops},
-#define UHAL_MAP3(name, domain, flops, expression) {#name, domain, flops},
-#define UHAL_UPDATE(name, inputs, outputs, flops, ...) {#name, FLOATING, flops},
-#include "csrc/tables/elementwise.def"
-#undef UHAL_MAP1
-#undef UHAL_MAP2
-#undef UHAL_MAP3
-#undef UHAL_UPDATE
-};
 
 constexpr int kMaxViews = UHAL_MAP_MAX_INPUTS + UHAL_MAP_MAX_OUTPUTS;
 static_assert(kMaxViews <= kMaxOperands);
@@ -39,29 +17,9 @@ const uhal_tensor& operand(const uhal_op& op, int index) {
   return index < op.output_count ? *op.outputs[index] : *op.inputs[index - op.output_count];
 }
 
-// The enumerators of both are in one order.
-ComputeType choose_type(const uhal_op& op, Domain domain) {
-  static_assert(int{kFloat} == static_cast<int>(Arithmetic::kFloat) &&
-                int{kComplexDouble} == static_cast<int>(Arithmetic::kComplexDouble));
-  return static_cast<ComputeType>(
-      map_arithmetic(op.output_count, op.input_count, domain == INTEGER, [&](int i) { return operand(op, i).dtype; }));
-}
-
-template <class T>
-T convert_parameter(double value) {
-  if constexpr (std::is_integral_v<T>) {
-    return integer_parameter<T>(value);
-  } else {
-    return static_cast<T>(value);
-  }
-}
-
-template <class T>
-void convert_parameters(const double* from, void* to) {
-  for (int i = 0; i < UHAL_MAP_MAX_PARAMETERS; ++i) {
-    const T value = convert_parameter<T>(from[i]);
-    std::memcpy(static_cast<char*>(to) + i * static_cast<int>(sizeof(T)), &value, sizeof value);
-  }
+ComputeType choose_type(const uhal_op& op, bool integer) {
+  return compute_type_of(
+      map_arithmetic(op.output_count, op.input_count, integer, [&](int i) { return operand(op, i).dtype; }));
 }
 
 struct Plan {
@@ -155,7 +113,7 @@ const char* refuse_map(const uhal_op& op) {
     return refusal("map function %d is unknown to this build of the stub, which knows 0 to %d", function,
                    uhal_map_function_limit - 1);
   }
-  const char* name = kFunctions[function].name;
+  const char* name = kMapFunctions[function].name;
   for (int i = 0; i < op.output_count + op.input_count; ++i) {
     const uhal_dtype dtype = operand(op, i).dtype;
     if (is_complex(dtype) && !has_complex_form(function)) {
@@ -172,8 +130,8 @@ uhal_status run_map(const Launch& launch) {
   const uhal_op& op = launch.op;
   const auto& attributes = *static_cast<const uhal_map_attributes*>(op.attributes);
   const uhal_map_function function = meant_function(attributes.function, op.outputs[0]->dtype);
-  const FunctionInfo& info = kFunctions[function];
-  const ComputeType type = choose_type(op, info.domain);
+  const MapFunctionInfo& info = kMapFunctions[function];
+  const ComputeType type = choose_type(op, info.integer);
 
   Plan plan;
   plan.outputs = op.output_count;
@@ -193,19 +151,7 @@ uhal_status run_map(const Launch& launch) {
   }
   plan.streams = should_stream(op, plan.space.count);
   plan.loop = real ? vectors().modulus[type] : vectors().map[function][type];
-  switch (type) {
-    case kFloat:
-    case kComplexFloat:
-      convert_parameters<float>(attributes.parameters, plan.parameters);
-      break;
-    case kDouble:
-    case kComplexDouble:
-      convert_parameters<double>(attributes.parameters, plan.parameters);
-      break;
-    default:
-      convert_parameters<int64_t>(attributes.parameters, plan.parameters);
-      break;
-  }
+  convert_map_parameters(type, attributes.parameters, plan.parameters);
   const int64_t parts = type == kComplexFloat || type == kComplexDouble ? 2 : 1;
   const int64_t work = parts * (1 + info.flops / 4) + (plan.dense ? 0 : count / 2);
   parallel_for(plan.space.count, work, kBlock, [&](int64_t begin, int64_t end) {

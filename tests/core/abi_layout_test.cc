@@ -122,6 +122,15 @@ FIELD(uhal_map_attributes, function, 8);
 FIELD(uhal_map_attributes, reserved, 12);
 FIELD(uhal_map_attributes, parameters, 16);
 
+SIZE(uhal_map_chain_attributes, 1632);
+FIELD(uhal_map_chain_attributes, struct_size, 0);
+FIELD(uhal_map_chain_attributes, step_count, 8);
+FIELD(uhal_map_chain_attributes, results, 12);
+FIELD(uhal_map_chain_attributes, functions, 28);
+FIELD(uhal_map_chain_attributes, operands, 92);
+FIELD(uhal_map_chain_attributes, reserved, 604);
+FIELD(uhal_map_chain_attributes, parameters, 608);
+
 SIZE(uhal_fill_attributes, 24);
 FIELD(uhal_fill_attributes, struct_size, 0);
 FIELD(uhal_fill_attributes, value, 8);
@@ -502,6 +511,8 @@ VALUE(UHAL_OP_CAST, 3);
 VALUE(UHAL_OP_FILL, 4);
 VALUE(UHAL_OP_IOTA, 5);
 VALUE(UHAL_OP_TRIANGULAR, 6);
+VALUE(UHAL_OP_MAP_CHAIN, 7);
+VALUE(UHAL_MAP_CHAIN_MAX_STEPS, 16);
 VALUE(UHAL_OP_GATHER, 16);
 VALUE(UHAL_OP_SCATTER, 17);
 VALUE(UHAL_OP_GATHER_ND, 18);

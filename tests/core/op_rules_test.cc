@@ -106,6 +106,13 @@ uhal_fft_attributes fft(std::vector<int32_t> axes, uhal_fft_normalization normal
   for (int32_t axis : axes) attributes.axes[attributes.axis_count++] = axis;
   return attributes;
 }
+// relu(x0 + x1), and the sum
+uhal_map_chain_attributes chain() {
+  uhal_map_chain_attributes attributes = {sizeof attributes, 2, {3, 2}, {}, {{0, 1}, {2}}, 0, {}};
+  attributes.functions[0] = uhal_map_function_find("add");
+  attributes.functions[1] = uhal_map_function_find("relu");
+  return attributes;
+}
 uhal_ctc_attributes ctc(int32_t blank) { return {sizeof(uhal_ctc_attributes), blank, 0}; }
 uhal_rnn_attributes rnn(uhal_rnn_mode mode, int32_t reverse = 0, double clip = 0) {
   return {sizeof(uhal_rnn_attributes), mode, reverse, clip, UHAL_MATH_STRICT, 0};
@@ -123,6 +130,7 @@ std::vector<Call> sound_calls() {
        {t({4, 6}), t({6}, UHAL_FLOAT16)},
        {t({4, 6})},
        with(uhal_map_attributes{sizeof(uhal_map_attributes), uhal_map_function_find("add")})},
+      {UHAL_OP_MAP_CHAIN, {t({4, 6}), t({6}, UHAL_FLOAT16)}, {t({4, 6}), t({4, 6}, UHAL_BOOL)}, with(chain())},
       {UHAL_OP_COPY, {t({1, 6}, I64)}, {t({4, 6}, I64)}},
       {UHAL_OP_CAST, {t({4, 6}, UHAL_COMPLEX64)}, {t({4, 6})}},
       {UHAL_OP_FILL, {}, {t({}, UHAL_BOOL)}},
@@ -290,6 +298,22 @@ TEST_F(OpRulesTest, SoundOpsOfEveryKindAreAccepted) {
     bool exists = std::string("invalid") != uhal_op_kind_name(kind);
     EXPECT_EQ(exists, seen.count(kind) == 1) << uhal_op_kind_name(kind) << " has no sound example";
   }
+}
+
+TEST_F(OpRulesTest, ProgramsOfChainsNameTheStepThatIsWrong) {
+  const auto refuse = [&](const std::string& text, void (*spoil)(uhal_map_chain_attributes&)) {
+    uhal_map_chain_attributes attributes = chain();
+    spoil(attributes);
+    expect_refused({UHAL_OP_MAP_CHAIN, {t({4}), t({4})}, {t({4}), t({4})}, with(attributes)}, text);
+  };
+  refuse("step_count", [](uhal_map_chain_attributes& a) { a.step_count = 0; });
+  refuse("step_count", [](uhal_map_chain_attributes& a) { a.step_count = UHAL_MAP_CHAIN_MAX_STEPS + 1; });
+  refuse("step 1 has function 100000", [](uhal_map_chain_attributes& a) { a.functions[1] = 100000; });
+  refuse("operand 1 of step 0 (add) is value 2", [](uhal_map_chain_attributes& a) { a.operands[0][1] = 2; });
+  refuse("operand 0 of step 1 (relu) is value -1", [](uhal_map_chain_attributes& a) { a.operands[1][0] = -1; });
+  refuse("output 1 is value 4", [](uhal_map_chain_attributes& a) { a.results[1] = 4; });
+  expect_refused({UHAL_OP_MAP_CHAIN, {t({4}), t({4}, C64)}, {t({4}), t({4})}, with(chain())}, "relu of step 1");
+  expect_refused({UHAL_OP_MAP_CHAIN, {t({4}), t({3})}, {t({4}), t({4})}, with(chain())}, "map_chain: ");
 }
 
 // Whatever single operand has one element more along one axis, or another rank, the op is refused, or means something

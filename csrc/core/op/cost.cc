@@ -100,6 +100,15 @@ uint64_t map_flops(const OpView& op) {
   return per_operation(op) * elements(op.output(0)) * static_cast<uint64_t>(map_function_of(op).flops);
 }
 
+uint64_t map_chain_flops(const OpView& op) {
+  const auto& attributes = op.attributes_as<uhal_map_chain_attributes>();
+  uint64_t flops = 0;
+  for (int i = 0; i < attributes.step_count; ++i) {
+    flops += static_cast<uint64_t>(map_function_row(attributes.functions[i]).flops);
+  }
+  return per_operation(op) * elements(op.output(0)) * flops;
+}
+
 // Each element's row is combined once, and multiplied where there are weights.
 uint64_t segment_flops(const OpView& op) {
   const uhal_tensor* x = op.input(0);

@@ -56,6 +56,68 @@ uhal_status check_map(const OpView& op) {
   return UHAL_OK;
 }
 
+namespace {
+
+// Whether the step's function is one, takes values that are there, and is defined on complex numbers where it must be.
+uhal_status expect_step(const OpView& op, int step, int values, const uhal_tensor* complex) {
+  const auto& attributes = op.attributes_as<uhal_map_chain_attributes>();
+  const uhal_map_function number = attributes.functions[step];
+  if (number < 0 || number >= uhal_map_function_limit) {
+    return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "map_chain: step %d has function %d; expected 0 to %d.", step, number,
+                     uhal_map_function_limit - 1);
+  }
+  const uhal_map_function_info& function = map_function_row(number);
+  for (int i = 0; i < function.input_count; ++i) {
+    const int32_t value = attributes.operands[step][i];
+    if (value >= 0 && value < values) continue;
+    return UHAL_FAIL(UHAL_INVALID_ARGUMENT,
+                     "map_chain: operand %d of step %d (%s) is value %d, but before it there are values 0 to %d: the "
+                     "inputs, then the results of earlier steps.",
+                     i, step, function.name, value, values - 1);
+  }
+  if (complex != nullptr && function.complex_expression == nullptr) {
+    return UHAL_FAIL(UHAL_INVALID_ARGUMENT,
+                     "map_chain: %s has dtype %s, but function %s of step %d is not defined on complex numbers; "
+                     "expected real dtypes.",
+                     operand_name(op, complex), uhal_dtype_name(complex->dtype), function.name, step);
+  }
+  return UHAL_OK;
+}
+
+}  // namespace
+
+uhal_status check_map_chain(const OpView& op) {
+  const auto& attributes = op.attributes_as<uhal_map_chain_attributes>();
+  UHAL_EXPECT(expect_attribute(op, "step_count", attributes.step_count, 1, UHAL_MAP_CHAIN_MAX_STEPS));
+  const uhal_tensor* first = op.output(0);
+  const uhal_tensor* complex = nullptr;
+  for (int i = 0; i < op.op->output_count; ++i) {
+    const uhal_tensor* y = op.output(i);
+    if (y == nullptr)
+      return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "map_chain: output %d of %d is absent.", i, op.op->output_count);
+    if (is_complex(y->dtype)) complex = y;
+    UHAL_EXPECT(expect_same_shape(op, y, first));
+  }
+  for (int i = 0; i < op.op->input_count; ++i) {
+    const uhal_tensor* x = op.input(i);
+    if (x == nullptr)
+      return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "map_chain: input %d of %d is absent.", i, op.op->input_count);
+    if (is_complex(x->dtype)) complex = x;
+    UHAL_EXPECT(expect_broadcast(op, x, Shape(*first)));
+  }
+  int values = op.op->input_count;
+  for (int step = 0; step < attributes.step_count; ++step) {
+    UHAL_EXPECT(expect_step(op, step, values, complex));
+    values += map_function_row(attributes.functions[step]).output_count;
+  }
+  for (int i = 0; i < op.op->output_count; ++i) {
+    if (attributes.results[i] >= 0 && attributes.results[i] < values) continue;
+    return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "map_chain: output %d is value %d, but the program has values 0 to %d.", i,
+                     attributes.results[i], values - 1);
+  }
+  return UHAL_OK;
+}
+
 // -- data movement ----------------------------------------------------------------------------------
 
 uhal_status check_copy(const OpView& op) {

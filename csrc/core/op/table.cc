@@ -43,6 +43,7 @@ constexpr uhal_ctc_attributes kCtc = {sizeof kCtc, 0, 0};
 constexpr uhal_rnn_attributes kRnn = {sizeof kRnn, UHAL_RNN_LSTM, 0, 0, UHAL_MATH_STRICT, 0};
 // Without defaults: the structs are required, these only give their sizes.
 constexpr uhal_map_attributes kMap = {sizeof kMap};
+constexpr uhal_map_chain_attributes kMapChain = {sizeof kMapChain};
 constexpr uhal_pool_attributes kPool = {sizeof kPool};
 
 // A row as it is written below: operands are names, "?" marks an optional one.

@@ -63,11 +63,15 @@ struct Name {
 };
 
 constexpr unsigned kOptimizer = 1, kNorm = 2, kGelu = 4, kMovingAverage = 8, kNegativeZero = 16, kSoftmax = 32,
-                   kAllFusions = 63;
+                   kElementwise = 64, kAllFusions = 127;
 
-constexpr Name kNames[] = {
-    {"optimizer", kOptimizer},        {"norm", kNorm},      {"gelu", kGelu}, {"moving_average", kMovingAverage},
-    {"negative_zero", kNegativeZero}, {"softmax", kSoftmax}};
+constexpr Name kNames[] = {{"optimizer", kOptimizer},
+                           {"norm", kNorm},
+                           {"gelu", kGelu},
+                           {"moving_average", kMovingAverage},
+                           {"negative_zero", kNegativeZero},
+                           {"softmax", kSoftmax},
+                           {"elementwise", kElementwise}};
 
 }  // namespace
 
@@ -93,7 +97,7 @@ bool parse_fusions(std::string_view value, unsigned* fusions) {
   }
 }
 
-void fuse(Graph& graph, std::string_view type, unsigned fusions) {
+void fuse(Graph& graph, const std::string& type, unsigned fusions, OutputShapes& shapes) {
   if (!graph.is_complete()) return;
   const std::vector<int> candidates = find_candidates(graph, type);
   const auto rewrite = [&](unsigned bit, bool (*fusion)(Graph&, int)) {
@@ -117,6 +121,8 @@ void fuse(Graph& graph, std::string_view type, unsigned fusions) {
   fused |= rewrite(kOptimizer, fuse_scaled_update);
   fused |= rewrite(kMovingAverage, fuse_moving_average);
   fused |= rewrite(kNegativeZero, fuse_negative_zero);
+  // At last, of what no other fusion took. A constant that became a parameter may have no reader any more.
+  if ((fusions & kElementwise) != 0) fused |= fuse_elementwise(graph, type, candidates, shapes);
   if (fused) graph.remove_unused(candidates, {"Const", "ReadVariableOp"});
   // A constant that took the place of something computed waits for what that read. Where this is on the host, the wait
   // costs a copy, mostly of what whoever uses the constant gets anyway.

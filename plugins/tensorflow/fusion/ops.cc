@@ -24,6 +24,10 @@ void infer_first_input(TF_ShapeInferenceContext* context, TF_Status* status) {
   TF_DeleteShapeHandle(shape);
 }
 
+void infer_unknown(TF_ShapeInferenceContext* context, TF_Status* status) {
+  TF_ShapeInferenceContextSetUnknownShape(context, status);
+}
+
 // y has x's shape; the other outputs' follow from it, and nobody asks for them.
 void infer_first_output(TF_ShapeInferenceContext* context, TF_Status* status) {
   TF_ShapeInferenceContextSetUnknownShape(context, status);
@@ -95,6 +99,12 @@ const Definition kDefinitions[] = {
      {},
      {"T: {float}", "momentum: float", "use_nesterov: bool"},
      infer_nothing},
+    {"UnihalElementwise",
+     {"inputs: Tin"},
+     {"outputs: Tout"},
+     {"Tin: list({float, half, bfloat16, bool})", "Tout: list({float, half, bfloat16, bool})", "functions: list(int)",
+      "operands: list(int)", "parameters: list(float)", "results: list(int)"},
+     infer_unknown},
     {"UnihalReplaceNegativeZero", {"x: T"}, {"y: T"}, {"T: {float}", "replacement: float"}, infer_first_input},
 };
 

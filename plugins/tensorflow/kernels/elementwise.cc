@@ -1,4 +1,6 @@
 // Elementwise ops: each row maps one op of TensorFlow to one function of csrc/tables/elementwise.def.
+#include "plugins/tensorflow/kernels/elementwise.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -10,19 +12,6 @@
 
 namespace unihal::tensorflow {
 namespace {
-
-enum Result : uint8_t { kSameDtype, kTruth };  // the output's dtype: that of the inputs, or bool
-enum Order : uint8_t { kAsGiven, kSwapped };   // of the first two inputs
-
-struct MapRow {
-  const char* op;
-  uhal_map_function function;
-  DtypeSet dtypes;  // of attribute "T"; 0: the op is defined on bool and has no "T"
-  Result result = kSameDtype;
-  Order order = kAsGiven;
-  double parameters[2] = {0, 0};
-  const char* parameter_attribute = nullptr;  // a float attribute that is parameters[0]
-};
 
 constexpr DtypeSet kSigned = kFloats | kSignedIntegers;
 constexpr DtypeSet kWideFloats = only(UHAL_FLOAT32) | only(UHAL_FLOAT64);
@@ -168,9 +157,8 @@ constexpr MapRow kRows[] = {
 };
 
 const MapRow& find_row(const char* op) {
-  const auto* row =
-      std::find_if(std::begin(kRows), std::end(kRows), [op](const MapRow& r) { return !std::strcmp(r.op, op); });
-  assert(row != std::end(kRows));
+  const MapRow* row = find_map_row(op);
+  assert(row != nullptr);
   return *row;
 }
 
@@ -186,8 +174,7 @@ class Map : public Kernel {
       attributes_.parameters[0] = construction.real(row_.parameter_attribute);
     }
     // Equal and NotEqual of shapes that do not broadcast are answers, not errors, where this is false.
-    is_gradient_ =
-        std::string_view(row_.op).substr(std::strlen(row_.op) - std::min<size_t>(std::strlen(row_.op), 4)) == "Grad";
+    is_gradient_ = row_.is_gradient();
     shapes_must_match_ =
         !construction.has("incompatible_shape_error") || construction.boolean("incompatible_shape_error");
   }
@@ -452,6 +439,11 @@ class AddN : public Kernel {
 };
 
 }  // namespace
+
+const MapRow* find_map_row(std::string_view op) {
+  const auto* row = std::find_if(std::begin(kRows), std::end(kRows), [op](const MapRow& r) { return op == r.op; });
+  return row == std::end(kRows) ? nullptr : row;
+}
 
 void register_elementwise(Registrar& registrar) {
   for (const MapRow& row : kRows) {

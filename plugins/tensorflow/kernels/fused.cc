@@ -1,5 +1,6 @@
 // The ops that the graph pass puts in the place of several: see fusion.h.
 #include "plugins/tensorflow/fusion.h"
+#include "plugins/tensorflow/kernels/fused_elementwise.h"
 #include "plugins/tensorflow/registrar.h"
 #include "plugins/tensorflow/variable.h"
 
@@ -189,6 +190,7 @@ void register_fused(Registrar& registrar) {
   registrar.add_own<ScaledUpdate>("UnihalScaledUpdate", types, {"variable"});
   registrar.add_own<MovingAverage>("UnihalMovingAverage", types, {"variable"});
   registrar.add_own<ReplaceNegativeZero>("UnihalReplaceNegativeZero", types);
+  registrar.add_own<FusedElementwise>("UnihalElementwise", {});
 }
 
 }  // namespace unihal::tensorflow

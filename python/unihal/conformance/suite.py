@@ -19,6 +19,7 @@ from .case import Check, Entry
 _FAMILIES = {
     "elementwise": "map",
     "complex_functions": "map",
+    "map_chains": "map_chain",
     "movement": "copy cast triangular fill iota",
     "indexing": "gather scatter gather_nd scatter_nd gather_elements scatter_elements one_hot",
     "segments": "segment_reduce",

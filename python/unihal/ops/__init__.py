@@ -7,6 +7,7 @@ All calls allocate their outputs, or write into ``out=``; they run on ``stream=`
 from __future__ import annotations
 
 from ..arguments import check_arguments
+from .chains import map_chain
 from .data_dependent import (
     bin_count,
     count_nonzero,
@@ -180,6 +181,7 @@ __all__ = [
     "layer_norm_backward",
     "lstsq",
     "lu",
+    "map_chain",
     "masked_select",
     "matmul",
     "matmul_quantized",
