@@ -172,6 +172,8 @@ def memory_calls(on: Bench, dtype: str, rows: int, length: int) -> dict[str, tup
     labels = ops.cast(ops.multiply(ops.random((rows, 1), "float32", on.device, key=2), length - 1.0), "int64")
     statistics = ops.layer_norm(x, scale, bias)[1:]
     probabilities = ops.softmax(x)
+    row = ops.cast(bias, dtype)
+    gate = [("add", [0, 1], ()), ("silu", [3], ()), ("multiply", [4, 2], ())]
     return {
         "copy": (2, lambda: ops.copy(x, out=out)),
         "add": (3, lambda: ops.add(x, y, out=out)),
@@ -189,6 +191,7 @@ def memory_calls(on: Bench, dtype: str, rows: int, length: int) -> dict[str, tup
         "rms norm": (2, lambda: ops.rms_norm(x, scale)),
         "cross entropy": (1, lambda: ops.cross_entropy(x, labels, loss_only=True)),
         "embedding": (2, lambda: ops.gather(x, labels.reshape(rows))),
+        "chain, silu(x + row) * y": (3, lambda: ops.map_chain([x, row, y], gate, [5], out=[out])),
     }
 
 
@@ -223,6 +226,7 @@ def torch_memory_calls(on: Bench, dtype: str, rows: int, length: int) -> dict[st
         "rms norm": lambda: functional.rms_norm(x, [length], scale),
         "cross entropy": lambda: functional.cross_entropy(x, labels, reduction="none"),
         "embedding": lambda: functional.embedding(labels, x),
+        "chain, silu(x + row) * y": lambda: functional.silu(x + bias) * y,
     }
 
 
@@ -234,7 +238,8 @@ def memory_bound(on: Bench) -> Iterator[Row]:
         shape = size // width // length, length
         peers = torch_memory_calls(on, dtype, *shape)
         for name, (passes, call) in memory_calls(on, dtype, *shape).items():
-            yield on.row("memory", f"{name}, {dtype}", passes * size / 1e9, "GB/s", 1.0, call, peers.get(name))
+            most = 0.6 if name.startswith("chain") else 1.0
+            yield on.row("memory", f"{name}, {dtype}", passes * size / 1e9, "GB/s", most, call, peers.get(name))
     yield from optimizers(on, size // 4)
 
 
