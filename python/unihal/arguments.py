@@ -93,6 +93,19 @@ def _sequence(element: _Expectation | None) -> _Expectation:
     return _Expectation(lambda value: _is_sequence(value) and all(map(holds, value)), f"a sequence of {text}")
 
 
+def _places(members: Sequence[Any]) -> _Expectation:
+    """A sequence of so many entries, each of which is something else."""
+    expectations = [_expectation(member) for member in members]
+    texts = ["anything" if entry is None else entry.text for entry in expectations]
+
+    def holds(value: Any) -> bool:
+        if not _is_sequence(value) or len(value) != len(expectations):
+            return False
+        return all(entry is None or entry.holds(part) for entry, part in zip(expectations, value))
+
+    return _Expectation(holds, f"({', '.join(texts)})")
+
+
 def _union(members: Iterable[Any]) -> _Expectation | None:
     expectations = [_expectation(member) for member in members]
     if any(entry is None for entry in expectations):
@@ -129,7 +142,7 @@ def _expectation(annotation: Any) -> _Expectation | None:
     if origin in (collections.abc.Sequence, collections.abc.Iterable, list):
         return _sequence(_expectation(inner[0]))
     if origin is tuple:
-        return _sequence(_expectation(inner[0]))
+        return _sequence(_expectation(inner[0])) if len(set(inner) - {...}) == 1 else _places(inner)
     if origin in (collections.abc.Mapping, dict):
         return _Expectation(lambda value: isinstance(value, collections.abc.Mapping), "a mapping")
     if origin is collections.abc.Callable:

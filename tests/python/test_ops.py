@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -32,6 +33,42 @@ def normal(random: np.random.Generator, *shape: int) -> np.ndarray:
 
 
 # -- elementwise
+
+
+def test_a_chain_is_its_functions_one_after_the_other(put: Put, random: np.random.Generator) -> None:
+    x, row, y = normal(random, 3, 5), normal(random, 5), normal(random, 3, 1)
+    operands = [put(x), put(row), put(y)]
+    steps = [("add", [0, 1], ()), ("leaky_relu", [3], (0.1,)), ("multiply", (4, 2), [])]
+    total = x + row
+    expected = np.where(total > 0, total, np.float32(0.1) * total) * y
+    out = Buffer((3, 5), "float32", operands[0].device)
+    product, kept = ops.map_chain(operands, steps, [5, 3], dtypes=["float32", "float64"], out=[out, None])
+    assert product is out and kept.dtype == "float64"
+    np.testing.assert_allclose(product.numpy(), expected, rtol=1e-6)
+    np.testing.assert_allclose(kept.numpy(), total.astype("float64"), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("steps", "results", "message"),
+    [
+        (
+            [("add", [0, 1], ()), ("hypotenuse", [2, 0], ())],
+            [3],
+            "step 1: there is no elementwise function 'hypotenuse'",
+        ),
+        ([("add", [0], ())], [2], "step 0: add takes 2 values, not 1"),
+        ([("add", [0, 1], (1.0,) * 9)], [2], "step 0: add has at most 8 parameters"),
+        ([("add", [0, 2], ())], [2], "step 0"),
+        ([("add", [0, 1], ())], [3], "3"),
+        ([("add", [0, 1], ())] * 17, [2], "at most 16 steps, not 17"),
+        ([("add", [0, 1])], [2], "(a text, a sequence of whole numbers, a sequence of numbers)"),
+        ([("add", [0, "x"], ())], [2], "(a text, a sequence of whole numbers, a sequence of numbers)"),
+    ],
+)
+def test_a_chain_that_is_wrong_is_refused(steps: list[Any], results: list[int], message: str, put: Put) -> None:
+    x = put(np.ones(3, np.float32))
+    with pytest.raises(unihal.InvalidArgumentError, match=re.escape(message)):
+        ops.map_chain([x, x], steps, results)
 
 
 def test_broadcasting_allocates_the_common_shape(put: Put, random: np.random.Generator) -> None:

@@ -22,7 +22,7 @@ def map_chain(
     results: Sequence[int],
     *,
     dtypes: Sequence[str] | None = None,
-    out: Sequence[Buffer] | None = None,
+    out: Sequence[Buffer | None] | None = None,
     stream: Stream | None = None,
     label: str | None = None,
 ) -> tuple[Buffer, ...]:
@@ -39,7 +39,7 @@ def map_chain(
         raise errors.InvalidArgumentError("map_chain needs an input")
     if len(steps) > _MAX_STEPS:
         raise errors.InvalidArgumentError(f"map_chain has at most {_MAX_STEPS} steps, not {len(steps)}")
-    given = list(out) if out is not None else [None] * len(results)
+    given: list[Buffer | None] = list(out) if out is not None else [None] * len(results)
     if len(given) != len(results):
         raise errors.InvalidArgumentError(f"map_chain has {len(results)} results; out has {len(given)}")
     names = list(dtypes) if dtypes is not None else [inputs[0].dtype] * len(results)
@@ -47,8 +47,13 @@ def map_chain(
         raise errors.InvalidArgumentError(f"map_chain has {len(results)} results; dtypes has {len(names)}")
     operands: list[int] = []
     parameters: list[float] = []
+    functions = []
     for number, (name, values, settings) in enumerate(steps):
-        expected = map_function(name).input_count
+        function = map_function(name)
+        if function is None:
+            raise errors.InvalidArgumentError(f"step {number}: there is no elementwise function {name!r}")
+        functions.append(function._number)
+        expected = function.input_count
         if len(values) != expected:
             raise errors.InvalidArgumentError(f"step {number}: {name} takes {expected} values, not {len(values)}")
         if len(settings) > _MAX_PARAMETERS:
@@ -63,7 +68,7 @@ def map_chain(
     attributes = {
         "step_count": len(steps),
         "results": list(results),
-        "functions": [map_function(name)._number for name, _, _ in steps],
+        "functions": functions,
         "operands": operands,
         "parameters": parameters,
     }
