@@ -75,19 +75,19 @@ using Extreme = std::conditional_t<std::is_same_v<T, float>, double, T>;
 // Where the first element is that equals `wanted`, or is a NaN where that is one. There is one.
 template <class T>
 UNIHAL_VECTORIZED int64_t place_of(int64_t count, const T* values, Extreme<T> wanted) {
-  constexpr int64_t kTogether = 64;
+  using Number = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
+  constexpr Number kTogether = 64;
   const T own = static_cast<T>(wanted);
   const bool is_number = own == own;
-  for (int64_t begin = 0; begin + kTogether <= count; begin += kTogether, values += kTogether) {
-    int found = 0;
-    for (int64_t i = 0; i < kTogether; ++i) found |= is_number ? values[i] == own : values[i] != values[i];
-    if (found == 0) continue;
-    for (int64_t i = 0;; ++i) {
-      if (is_number ? values[i] == own : values[i] != values[i]) return begin + i;
+  for (int64_t begin = 0; begin < count; begin += kTogether) {
+    const auto length = static_cast<Number>(std::min<int64_t>(kTogether, count - begin));
+    Number first = kTogether;
+    for (Number i = 0; i < length; ++i) {
+      const bool found = is_number ? values[begin + i] == own : values[begin + i] != values[begin + i];
+      const Number here = found ? i : kTogether;
+      first = here < first ? here : first;
     }
-  }
-  for (int64_t i = 0; i < count % kTogether; ++i) {
-    if (is_number ? values[i] == own : values[i] != values[i]) return count / kTogether * kTogether + i;
+    if (first < kTogether) return begin + first;
   }
   return 0;
 }

@@ -1,10 +1,12 @@
 // UHAL_OP_MAP: any function of elementwise.def over broadcast, strided operands of mixed dtypes.
 
+#include "csrc/backends/common/complex_parts.h"
 #include "csrc/backends/common/map_rules.h"
 #include "stub/common/blocks.h"
 #include "stub/common/kernels.h"
 #include "stub/common/move.h"
 #include "stub/common/parallel.h"
+#include "stub/ops/copy.h"
 #include "stub/ops/map_functions.h"
 
 namespace unihal::stub {
@@ -104,6 +106,14 @@ bool should_stream(const uhal_op& op, int64_t count) {
   return true;
 }
 
+// Parts of complex numbers as real ones of their type and shape: a copy of every other number.
+bool copies_part(const uhal_op& op, uhal_map_function function) {
+  if (function != uhal_map_real && function != uhal_map_imaginary) return false;
+  const uhal_tensor &x = *op.inputs[0], &y = *op.outputs[0];
+  return is_complex(x.dtype) && y.dtype == part_dtype(x.dtype) && x.rank == y.rank &&
+         std::equal(x.shape, x.shape + x.rank, y.shape);
+}
+
 }  // namespace
 
 const char* refuse_map(const uhal_op& op) {
@@ -130,6 +140,10 @@ uhal_status run_map(const Launch& launch) {
   const uhal_op& op = launch.op;
   const auto& attributes = *static_cast<const uhal_map_attributes*>(op.attributes);
   const uhal_map_function function = meant_function(attributes.function, op.outputs[0]->dtype);
+  if (copies_part(op, function)) {
+    copy_views(part(*op.inputs[0], function == uhal_map_imaginary), *op.outputs[0]);
+    return UHAL_OK;
+  }
   const MapFunctionInfo& info = kMapFunctions[function];
   const ComputeType type = choose_type(op, info.integer);
 

@@ -17,6 +17,7 @@
 #include "stub/common/parallel.h"
 #include "stub/common/scratch.h"
 #include "stub/ops/copy.h"
+#include "stub/vector/vectorize.h"
 
 namespace unihal::stub {
 namespace {
@@ -155,6 +156,16 @@ class Rows {
   BlockOperand operand_;
   bool in_place_;
 };
+
+// sum = sum combined with row, times the weight if that counts.
+template <class T, class Combine>
+UNIHAL_VECTORIZED void combine_row(int64_t length, const T* row, T weight, bool weighted, T* __restrict sum) {
+  if (weighted) {
+    for (int64_t i = 0; i < length; ++i) sum[i] = Combine::of(sum[i], static_cast<T>(row[i] * weight));
+  } else {
+    for (int64_t i = 0; i < length; ++i) sum[i] = Combine::of(sum[i], row[i]);
+  }
+}
 
 struct Problem {
   const uhal_op& op;
@@ -344,10 +355,8 @@ class Reducer {
       const T weight = weights_ != nullptr ? weights_[element * weight_step_] : T{1};
       if (to.counts[segment]++ == 0) {
         for (int64_t i = 0; i < length; ++i) sum[i] = weights_ != nullptr ? row[i] * weight : row[i];
-      } else if (weights_ != nullptr) {
-        for (int64_t i = 0; i < length; ++i) sum[i] = Combine::of(sum[i], static_cast<T>(row[i] * weight));
       } else {
-        for (int64_t i = 0; i < length; ++i) sum[i] = Combine::of(sum[i], row[i]);
+        combine_row<T, Combine>(length, row, weight, weights_ != nullptr, sum);
       }
     });
   }
