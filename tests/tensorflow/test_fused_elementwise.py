@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+import unihal
 from compare import CPU, DEVICE
 from graphs import fused_ops
 
@@ -58,7 +59,10 @@ def block(x: tf.Tensor, y: tf.Tensor) -> Any:
 
 
 def test_values_in_the_middle_are_outputs() -> None:
-    ops, fused, expected = both(block, [(normal(4, 5), normal(4, 5))])
+    with unihal.profile() as recording:
+        ops, fused, expected = both(block, [(normal(4, 5), normal(4, 5))])
+    launched = [total for total in recording.totals if total.op.startswith("map")]
+    assert [(total.op, total.calls) for total in launched] == [("map_chain", 1)]
     assert ops == {"UnihalElementwise": 1}
     assert_same(fused, expected)
 

@@ -65,7 +65,9 @@ void FusedElementwise::compute(Context& context) const {
   bool is_joint = true;
   for (int i = 0; i < inputs_; ++i) {
     shapes[i] = shape_of(inputs[i]);
-    is_joint = is_joint && broadcast_shape(joint, shapes[i], &joint);
+    Shape both;
+    is_joint = is_joint && broadcast_shape(joint, shapes[i], &both);
+    joint = std::move(both);
   }
   for (int step = 0; step < attributes_.step_count; ++step) {
     Shape& shape = shapes[inputs_ + step];
