@@ -9,6 +9,7 @@
 #include "plugins/paddle/phi_types.h"
 #include "plugins/paddle/registry.h"
 #include "plugins/paddle/selections.h"
+#include "plugins/paddle/signature.h"
 #include "unihal/fallback.h"
 
 namespace unihal::paddle {
@@ -79,11 +80,23 @@ void record(const std::string& name, const KernelKey& key) {
 // describe.
 bool takes_strides(const std::string& name) { return name.compare(0, 18, "index_elementwise_") == 0; }
 
+// Paddle hands the CPU's kernels of sparse tensors the device's memory as it is, without a copy: they would read it on
+// the host.
+void refuse_sparse_tensors(const std::string& name, const KernelKey& key, const void* kernel) {
+  if (!takes_sparse_tensors(kernel)) return;
+  raise(UHAL_UNIMPLEMENTED,
+        "(unihal) " + name + ": the sparse op '" + name + "' of " + key_dtype_name(key) +
+            " has no kernel on this device, and Paddle cannot run it on the CPU from there. Compute "
+            "with x.to_dense(), or with the op's values (x.values()), or make the tensor on the CPU "
+            "(paddle.set_device('cpu')) and put its result on the device");
+}
+
 KernelResult select_and_record(const void* factory, const std::string& name, const KernelKey& key, bool strided) {
   KernelResult result = original_select(factory, name, key, strided);
   if (result.has_fallback_cpu && key.backend >= kFirstCustomBackend) {
     refuse_in_place_call(describe(name, key));
     record(name, key);
+    refuse_sparse_tensors(name, key, result.kernel);
   } else if (key.backend >= kFirstCustomBackend) {
     note_selection(name, key.dtype);
     if (strided && takes_strides(name)) result.is_stride_kernel = true;

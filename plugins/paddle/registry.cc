@@ -7,6 +7,7 @@
 #include "plugins/paddle/host_tensor.h"
 #include "plugins/paddle/selected_rows.h"
 #include "plugins/paddle/signature.h"
+#include "plugins/paddle/sparse_tensors.h"
 
 namespace unihal::paddle {
 namespace {
@@ -23,8 +24,14 @@ std::string objection(const KernelRow& row, const PaddleSignature& paddle) {
   const std::string ours = signature_of(row.entry);
   if (paddle.text.empty()) return "this Paddle has no kernel or function of that name to compare signatures with";
   if (paddle.text == ours) {
-    const bool sparse = ours.find(kSelectedRowsCode) != std::string::npos;
-    return sparse && !selected_rows_known() ? "this Paddle's SelectedRows is not laid out as expected" : "";
+    const auto has = [&ours](const char* code) { return ours.find(code) != std::string::npos; };
+    if (has(kSelectedRowsCode) && !selected_rows_known()) {
+      return "this Paddle's SelectedRows is not laid out as expected";
+    }
+    if ((has(kCooCode) || has(kCsrCode)) && !sparse_tensors_known()) {
+      return "this Paddle's sparse tensors are not laid out as expected";
+    }
+    return "";
   }
   return "this Paddle's kernel has another signature: " + paddle.text + "; unihal's has " + ours;
 }
@@ -91,6 +98,7 @@ const KernelTable& all_kernels() {
                           softmax_kernels,
                           sort_kernels,
                           sparse_optimizer_kernels,
+                          sparse_tensor_kernels,
                           spectrum_kernels,
                           index_elementwise_kernels,
                           data_dependent_kernels,

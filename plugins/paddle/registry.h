@@ -86,6 +86,7 @@ KernelTable shape_kernels();
 KernelTable softmax_kernels();
 KernelTable sort_kernels();
 KernelTable sparse_optimizer_kernels();
+KernelTable sparse_tensor_kernels();
 KernelTable spectrum_kernels();
 KernelTable suppression_kernels();
 KernelTable unique_kernels();

@@ -9,6 +9,7 @@
 #include "plugins/paddle/phi_api.h"
 #include "plugins/paddle/phi_types.h"
 #include "plugins/paddle/selected_rows.h"
+#include "plugins/paddle/sparse_tensors.h"
 
 namespace unihal::paddle {
 namespace {
@@ -39,6 +40,10 @@ const char* spell_type(const void* argument_definition) {
       {"N3phi12SelectedRowsE", kSelectedRowsCode},
       {"PN3phi12SelectedRowsE", kSelectedRowsCode},
       {"St6vectorIPKN3phi12SelectedRowsESaIS3_EE", kSelectedRowsListCode},
+      {"N3phi15SparseCooTensorE", kCooCode},
+      {"PN3phi15SparseCooTensorE", kCooCode},
+      {"N3phi15SparseCsrTensorE", kCsrCode},
+      {"PN3phi15SparseCsrTensorE", kCsrCode},
   };
   for (const auto& known : kTypes) {
     if (std::strcmp(type->name(), known.mangled) == 0) return known.code;
@@ -169,6 +174,20 @@ PaddleSignature paddle_signature(const char* kernel_name) {
     }
   }
   return signature_of_function(name);
+}
+
+bool takes_sparse_tensors(const void* kernel) {
+  int status;
+  void* definitions = phi.PD_KernelGetArgsDef(const_cast<void*>(kernel), &status);
+  const Definitions inputs(phi.PD_KernelArgsDefGetInputArgDefs(definitions, &status));
+  const Definitions outputs(phi.PD_KernelArgsDefGetOutputArgDefs(definitions, &status));
+  for (const Definitions* list : {&inputs, &outputs}) {
+    for (size_t i = 0; i < list->size(); ++i) {
+      const std::string type = spell_type((*list)[i]);
+      if (type == kCooCode || type == kCsrCode) return true;
+    }
+  }
+  return false;
 }
 
 void declare_dtypes(const PaddleSignature& signature, bool is_double, void* kernel) {

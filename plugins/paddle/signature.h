@@ -24,6 +24,9 @@ constexpr int32_t kRealOfOwn = -3;     // real, of the kernel's precision
 
 PaddleSignature paddle_signature(const char* kernel_name);
 
+// Whether a kernel of Paddle's has a sparse tensor among its inputs and outputs.
+bool takes_sparse_tensors(const void* kernel);
+
 // Gives the arguments of our kernel the dtypes that Paddle declares for them, where those are not the kernel's own
 // (a comparison's bool output): graph execution plans with them, and eager mode makes gradients of them. `is_double`:
 // the kernel is of float64 or complex128.

@@ -39,6 +39,24 @@ bool is_dense(const View& view) {
   return true;
 }
 
+// A tensor in dense memory: these kernels get views of any strides, as x, as indices and as values alike.
+class Dense : public View {
+ public:
+  Dense(const Context& context, const Tensor& x) : View(x.strided_view()) {
+    if (is_dense(*this)) {
+      static_cast<View&>(*this) = View(data, dtype, shape, rank);
+      return;
+    }
+    const View strided = *this;
+    copy_.emplace(context, dtype, View(nullptr, dtype, shape, rank));
+    copy_or_cast(context, strided, *copy_);
+    static_cast<View&>(*this) = *copy_;
+  }
+
+ private:
+  std::optional<Scratch> copy_;
+};
+
 // Paddle gives outputs of kernels that take strides the strides of an operand.
 View allocate_dense(const Context& context, Output y, uhal_dtype dtype) {
   const View shape = y.layout(), dense(nullptr, dtype, shape.shape, shape.rank);
@@ -52,12 +70,14 @@ class Lookup {
   Lookup(const Context& context, const InputList& indices, const Places& places) : places_(places) {
     const int rank = places.shape.size(), count = static_cast<int>(indices.size());
     View each[UHAL_MAX_RANK];
+    std::optional<Dense> dense[UHAL_MAX_RANK];
     int64_t broadcast[UHAL_MAX_RANK];
     std::fill_n(broadcast, rank, 1);
     for (int k = 0; k < count; ++k) {
       // "-1, shape" for each index, behind the sizes of the axes.
       const int64_t* shape = places.axes.data + count + k * (rank + 1) + 1;
-      each[k] = indices[static_cast<size_t>(k)].view().reshaped(shape, rank);
+      dense[k].emplace(context, indices[static_cast<size_t>(k)]);
+      each[k] = dense[k]->reshaped(shape, rank);
       for (int i = 0; i < rank; ++i) broadcast[i] = std::max(broadcast[i], each[k].shape[i]);
       for (int i = 0; i < rank; ++i) broadcast[i] = each[k].shape[i] == 0 ? 0 : broadcast[i];
     }
@@ -203,7 +223,8 @@ void get(Context context, Input x, InputList indices, Span<int64_t> shape, Span<
 // Updates of one place add up.
 void get_grad(Context context, Input x, InputList indices, Input dy, Span<int64_t> shape, Span<int64_t> strides,
               Span<int64_t> axes, Span<int64_t> axis_strides, int64_t offset, bool, bool, Output dx) {
-  const View gradient = dy.view(), out = allocate_dense(context, dx, gradient.dtype);
+  const Dense gradient(context, dy);
+  const View out = allocate_dense(context, dx, gradient.dtype);
   const LaidOutAs target(context, x.layout(), out);
   fill_zero(context, out);
   target.load();
@@ -217,7 +238,7 @@ void put(const Context& context, const InputList& indices, const Places& places,
          const View& memory) {
   if (!is_mask(indices)) return put_at(context, Lookup(context, indices, places), value, memory);
   if (value.elements() != 1) unsupported(context, "a tensor of several values at a mask");
-  put_where(context, indices[0].view(), places, value.reshaped(nullptr, 0), memory);
+  put_where(context, Dense(context, indices[0]), places, value.reshaped(nullptr, 0), memory);
 }
 
 // In place the output is x, with x's layout; else a dense copy.
@@ -243,7 +264,8 @@ void put_number(Context context, Input x, InputList indices, Scalar value, Span<
 
 void put_tensor(Context context, Input x, InputList indices, Input value, Span<int64_t> shape, Span<int64_t> strides,
                 Span<int64_t> axes, Span<int64_t> axis_strides, int64_t offset, Output y) {
-  View values = value.view();
+  const Dense given(context, value);
+  View values = given;
   std::optional<Scratch> converted;
   if (values.dtype != x.uhal()) {
     converted.emplace(context, x.uhal(), values);
@@ -268,14 +290,15 @@ void put_grad_of_x(const Context& context, const View& x, const InputList& indic
 
 void put_number_grad(Context context, Input x, InputList indices, Input dy, Span<int64_t> shape, Span<int64_t> strides,
                      Span<int64_t> axes, Span<int64_t> axis_strides, int64_t offset, Output dx) {
-  put_grad_of_x(context, x.layout(), indices, {shape, strides, axes, axis_strides, offset}, dy.view(), dx);
+  put_grad_of_x(context, x.layout(), indices, {shape, strides, axes, axis_strides, offset}, Dense(context, dy), dx);
 }
 
 void put_tensor_grad(Context context, Input x, InputList indices, Input value, Input dy, Span<int64_t> shape,
                      Span<int64_t> strides, Span<int64_t> axes, Span<int64_t> axis_strides, int64_t offset, Output dx,
                      Output dvalue) {
   const Places places = {shape, strides, axes, axis_strides, offset};
-  const View gradient = dy.view(), layout = x.layout();
+  const Dense gradient(context, dy);
+  const View layout = x.layout();
   if (dx) put_grad_of_x(context, layout, indices, places, gradient, dx);
   if (!dvalue) return;
   if (is_mask(indices)) unsupported(context, "the gradient of a tensor of values at a mask");

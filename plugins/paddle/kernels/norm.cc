@@ -62,6 +62,18 @@ uhal_norm_attributes batch_norm_attributes(float momentum, float epsilon, bool i
   return attributes;
 }
 
+// Memory for the gradient of x, which every op here computes, also where Paddle wants those of the parameters only.
+class InputGradient : public View {
+ public:
+  InputGradient(const Context& context, Output dx, const View& x) {
+    if (!dx) spare_.emplace(context, x.dtype, View(nullptr, x.dtype, x.shape, x.rank));
+    static_cast<View&>(*this) = dx ? context.allocate(dx, x.dtype) : static_cast<View>(*spare_);
+  }
+
+ private:
+  std::optional<Scratch> spare_;
+};
+
 // saved_variance is the batch's variance (Paddle's own kernels keep 1 / sqrt(variance + epsilon) there); nobody but
 // batch_norm_grad below reads it.
 void batch_norm(Context context, Input x, Input mean, Input variance, OptionalInput scale, OptionalInput bias,
@@ -117,7 +129,8 @@ void batch_norm_grad(Context context, Input x, OptionalInput scale, OptionalInpu
   const Parameter32 gamma(context, scale, statistic, channels, 1);
   const View m = inference && mean ? mean.view() : saved_mean.view();
   const View v = inference && variance ? variance.view() : saved_variance.view();
-  const View out = image(context.allocate(dx, in.dtype), last);
+  const InputGradient made(context, dx, x.view());
+  const View out = image(made, last);
   const ParameterGradient dgamma(context, dscale, scale, statistic, channels, 1);
   const ParameterGradient dbeta(context, dbias, bias, statistic, channels, 1);
   if (!inference && in.elements() == in.shape[1]) {
@@ -188,7 +201,7 @@ void layer_norm_grad(Context context, Input x, OptionalInput scale, OptionalInpu
   const Parameter32 gamma(context, scale, statistic, shapes.parameter, shapes.parameter_rank);
   const View m = mean.view().reshaped(shapes.statistic, in.rank),
              v = variance.view().reshaped(shapes.statistic, in.rank);
-  const View out = context.allocate(dx, in.dtype);
+  const InputGradient out(context, dx, in);
   const ParameterGradient dgamma(context, dscale, scale, statistic, shapes.parameter, shapes.parameter_rank);
   const ParameterGradient dbeta(context, dbias, bias, statistic, shapes.parameter, shapes.parameter_rank);
   const auto attributes = layer_attributes(epsilon, axis);
@@ -240,7 +253,8 @@ void group_norm_grad(Context context, Input x, OptionalInput scale, OptionalInpu
                      Input variance, Input dy, Number epsilon, int groups, Text data_format, Output dx, Output dscale,
                      Output dbias) {
   const bool last = channels_last(data_format);
-  const View in = image(x.view(), last), out = image(context.allocate(dx, in.dtype), last);
+  const InputGradient made(context, dx, x.view());
+  const View in = image(x.view(), last), out = image(made, last);
   group_norm_grad_of(context, in, scale, bias, mean, variance, image(dy.view(), last), static_cast<double>(epsilon),
                      groups, out, dscale, dbias);
 }
@@ -257,7 +271,7 @@ void instance_norm_grad(Context context, Input x, OptionalInput scale, OptionalI
                         Input saved_variance, Input dy, float epsilon, Output dx, Output dscale, Output dbias) {
   const View in = x.view();
   group_norm_grad_of(context, in, scale, bias, saved_mean, saved_variance, dy.view(), static_cast<double>(epsilon),
-                     in.shape[1], context.allocate(dx, in.dtype), dscale, dbias);
+                     in.shape[1], InputGradient(context, dx, in), dscale, dbias);
 }
 
 }  // namespace

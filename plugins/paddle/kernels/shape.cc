@@ -328,8 +328,8 @@ KernelTable shape_kernels() {
       UNIHAL_KERNEL("tile", kEvery, tile),
       UNIHAL_KERNEL("tile_grad", kNumbers | kComplex, tile_grad),
       UNIHAL_KERNEL("flip", kEvery, flip),
-      UNIHAL_KERNEL("pad", kReal, pad),
-      UNIHAL_KERNEL("pad_grad", kReal, pad_grad),
+      UNIHAL_KERNEL("pad", kEvery, pad),
+      UNIHAL_KERNEL("pad_grad", kEvery, pad_grad),
       UNIHAL_KERNEL("roll", kEvery, roll),
       UNIHAL_KERNEL("roll_grad", kEvery, roll_grad),
   };
