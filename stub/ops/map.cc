@@ -1,4 +1,5 @@
 // UHAL_OP_MAP: any function of elementwise.def over broadcast, strided operands of mixed dtypes.
+#include <algorithm>
 
 #include "csrc/backends/common/complex_parts.h"
 #include "csrc/backends/common/map_rules.h"
