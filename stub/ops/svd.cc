@@ -75,11 +75,8 @@ uhal_status decompose(const uhal_op& op) {
   const uhal_tensor* operands[] = {op.outputs[0], output_of(op, 1), output_of(op, 2), output_of(op, 3), &a};
   const int own[] = {1, 2, 2, 0, 2};
   const bool vectors = operands[kU] != nullptr;
-  // Of a in rows the transpose lies in columns: its vectors are the others', transposed, and nothing is turned.
-  const bool turned = a.strides[a.rank - 1] == 1;
-  const int64_t left = vectors ? columns_of(*operands[kU]) : 0, right = vectors ? rows_of(*operands[kVh]) : 0;
-  const Sides sides = turned ? Sides{columns_of(a), rows_of(a), right, left, vectors}
-                             : Sides{rows_of(a), columns_of(a), left, right, vectors};
+  const Sides sides = {rows_of(a), columns_of(a), vectors ? columns_of(*operands[kU]) : 0,
+                       vectors ? rows_of(*operands[kVh]) : 0, vectors};
   const int32_t work_size = sides.smaller() > 0 ? work_size_of<T>(sides) : 0;
   std::atomic<bool> complete{true};
   const double work = static_cast<double>(sides.m) * static_cast<double>(sides.n);
@@ -97,8 +94,7 @@ uhal_status decompose(const uhal_op& op) {
       fill_identity(u);
       fill_identity(vh);
     } else {
-      const auto given = matrix_of<T>(a, at.offset(kA));
-      copy_matrix(turned ? given.transposed() : given, columns);
+      copy_matrix(matrix_of<T>(a, at.offset(kA)), columns);
       // What is not finite could keep the iteration going.
       info = is_finite(columns) ? decompose_one(sides, arrays, work_size) : static_cast<int32_t>(sides.smaller()) + 1;
     }
@@ -110,10 +106,8 @@ uhal_status decompose(const uhal_op& op) {
     const auto values = vector_of<Real<T>>(*operands[kValues], at.offset(kValues));
     for (int64_t i = 0; i < sides.smaller(); ++i) values[i] = arrays.values[i];
     if (vectors) {
-      const auto u_out = matrix_of<T>(*operands[kU], at.offset(kU));
-      const auto vh_out = matrix_of<T>(*operands[kVh], at.offset(kVh));
-      copy_matrix(u, turned ? vh_out.transposed() : u_out);
-      copy_matrix(vh, turned ? u_out.transposed() : vh_out);
+      copy_matrix(u, matrix_of<T>(*operands[kU], at.offset(kU)));
+      copy_matrix(vh, matrix_of<T>(*operands[kVh], at.offset(kVh)));
     }
     if (operands[kInfo] != nullptr) static_cast<int32_t*>(operands[kInfo]->data)[at.offset(kInfo)] = info;
   });
