@@ -29,8 +29,8 @@ def map_chain(
 
     Values are numbered: the inputs, which broadcast by NumPy's rule, then the results of each step. Step i is
     ``functions[i]`` of the values ``operands[i]``, which come before its own, with ``parameters[i]`` (none if there
-    are fewer entries). Output k is value ``results[k]``, of dtype ``dtypes[k]`` (default: that of the first input). Values
-    between steps are not rounded. At most 16 steps, 8 inputs and 4 outputs.
+    are fewer entries). Output k is value ``results[k]``, of dtype ``dtypes[k]`` (default: that of the first input).
+    Values between steps are not rounded. At most 16 steps, 8 inputs and 4 outputs.
 
     ``map_chain([x, b], ["add", "relu"], [[0, 1], [2]], [3])`` is relu(x + b).
     """
