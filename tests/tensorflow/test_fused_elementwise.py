@@ -34,7 +34,7 @@ def both(
         return results
 
     with tf.device(DEVICE):
-        fused, ops = fused_ops(run)
+        fused, ops = fused_ops(run, chains=True)
     with tf.device(CPU):
         expected = [
             [

@@ -99,7 +99,7 @@ bool parse_fusions(std::string_view value, unsigned* fusions) {
 
 void fuse(Graph& graph, const std::string& type, unsigned fusions, OutputShapes& shapes) {
   if (!graph.is_complete()) return;
-  const std::vector<int> candidates = find_candidates(graph, type);
+  std::vector<int> candidates = find_candidates(graph, type);
   const auto rewrite = [&](unsigned bit, bool (*fusion)(Graph&, int)) {
     bool found = false;
     if ((fusions & bit) == 0) return found;
@@ -112,9 +112,14 @@ void fuse(Graph& graph, const std::string& type, unsigned fusions, OutputShapes&
   fused |= rewrite(kOptimizer, fuse_momentum);
   // Keras reads the learning rate and the count of steps, and computes with them, once for each variable.
   if (fused) graph.merge_duplicates(candidates, repeatable_ops());
-  found |= rewrite(kNorm, fuse_norm);
-  found |= rewrite(kGelu, fuse_gelu);
-  if (found) graph.prune(candidates, pure_ops());
+  // Of two norms whose results meet in a sum, the second is seen once the first is one op.
+  for (bool again = true; again;) {
+    candidates = find_candidates(graph, type);
+    again = rewrite(kNorm, fuse_norm);
+    again |= rewrite(kGelu, fuse_gelu);
+    if (again || found) graph.prune(candidates, pure_ops());
+    found |= again;
+  }
   fused |= found;
   fused |= rewrite(kSoftmax, fuse_softmax_gradient);
   // After the norms, which must see the products of a gradient and a learning rate.
