@@ -222,7 +222,7 @@ test-paddle-projects: $(SITE)
 	$(RUN) pip install --quiet --upgrade --target build/paddle-project-tools 'setuptools<70' 'setuptools-scm<8' wheel
 	PYTHONPATH=build/paddle-project-tools $(RUN) pip install --quiet --no-deps --no-build-isolation --upgrade \
 	  --target build/paddle-projects --requirement tests/projects/requirements.txt 'setuptools<80'
-	UNIHAL_PADDLE_PROJECTS=$$PWD/build/paddle-projects $(PYTEST) tests/projects
+	PADDLE_PROJECTS=$$PWD/build/paddle-projects $(PYTEST) tests/projects
 
 # Memory stays flat over 10,000 steps of training.
 soak: $(SITE)

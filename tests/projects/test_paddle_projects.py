@@ -15,7 +15,7 @@ import pytest
 
 #: Projects, and how many of their models ran when this was written, on the CPU and the stub alike.
 PROJECTS = {"paddleclas": 62, "paddleseg": 32, "paddlenlp": 38, "ppsci": 16, "ppdet": 20, "ppdiffusers": 1}
-FOLDER = os.environ.get("UNIHAL_PADDLE_PROJECTS", "")
+FOLDER = os.environ.get("PADDLE_PROJECTS", "")
 
 
 @pytest.mark.skipif(not FOLDER, reason="the projects are installed by make test-paddle-projects")
