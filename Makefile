@@ -59,7 +59,7 @@ CHECKED := python plugins tests benchmarks docs setup.py
 
 .PHONY: demo benchmarks build test test-rest test-all test-long check test-native sanitize sanitize-address sanitize-thread fuzz \
   test-python test-gpu-sample test-gpu test-paddle test-paddle-whole test-tensorflow test-tensorflow-whole test-conformance-sample \
-  test-conformance test-mutations test-strict test-opencl-sample test-opencl test-amd-sample test-amd test-races test-conformance-opencl test-paddle-versions soak \
+  test-conformance test-mutations test-strict test-opencl-sample test-opencl test-amd-sample test-amd test-races test-conformance-opencl test-paddle-versions test-paddle-projects soak \
   coverage format clean
 
 demo: build
@@ -217,6 +217,13 @@ test-paddle-versions: $(SITE)
 	  PYTHONPATH=build/paddle-$$version CUSTOM_DEVICE_ROOT="$$(echo "$$PWD"/.venv/lib/python*/site-packages/paddle_custom_device)" \
 	    $(PYTEST) tests/paddle; \
 	done
+
+# Projects from PyPI in a folder of their own, without the releases that they ask for; some build by tools of before.
+test-paddle-projects: $(SITE)
+	$(RUN) pip install --quiet --upgrade --target build/paddle-project-tools 'setuptools<70' 'setuptools-scm<8' wheel
+	PYTHONPATH=build/paddle-project-tools $(RUN) pip install --quiet --no-deps --no-build-isolation --upgrade \
+	  --target build/paddle-projects --requirement tests/projects/requirements.txt 'setuptools<80'
+	PADDLE_PROJECTS=$$PWD/build/paddle-projects $(PYTEST) tests/projects
 
 # Memory stays flat over 10,000 steps of training.
 soak: $(SITE)

@@ -3,10 +3,10 @@
     python benchmarks/models.py [--only SUBSTRING] [--rounds N] [--json FILE]
 
 The models are those of tests/paddle/families.py (LLaMA, GPT, ViT, Swin, a UNet of diffusion, DCGAN, a graph network),
-one of each family of paddle.vision.models, recurrent networks, a Transformer of encoder and decoder, and speech
-recognition with CTC: small inputs, float32, dygraph, Momentum SGD. Both places train in one process on the same cores,
-in turn, so that what else the machine does meets both alike; the time is the lower quartile of the rounds. A ratio
-below 1 says that the stub is faster; none is to be above 1.
+one of each family of paddle.vision.models, recurrent networks, a Transformer of encoder and decoder, BERT, a detector
+with regions and suppression, and speech recognition with CTC: small inputs, float32, dygraph, Momentum SGD. Both places
+train in one process on the same cores, in turn, so that what else the machine does meets both alike; the time is the
+lower quartile of the rounds. A ratio below 1 says that the stub is faster; none is to be above 1.
 
 Without UNIHAL_BACKEND the stub serves; with it, another backend's device takes the stub's place."""
 
@@ -118,11 +118,64 @@ def speech() -> Step:
     return trainer(network, lambda: F.ctc_loss(network(sound), labels, *lengths))
 
 
+class Detector(nn.Layer):
+    """A backbone, boxes of regions that overlap least, and what lies in them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.backbone = nn.Sequential(nn.Conv2D(3, 32, 3, 2, 1), nn.ReLU(), nn.Conv2D(32, 64, 3, 2, 1), nn.ReLU())
+        self.head, self.box = nn.Linear(64 * 49, 10), nn.Linear(64 * 49, 4)
+        self.count = paddle.to_tensor([16] * IMAGES, "int32")
+
+    def forward(self, images: Any, boxes: Any, scores: Any) -> Any:
+        kept = paddle.vision.ops.nms(boxes, 0.5, scores, top_k=16 * IMAGES)
+        regions = paddle.vision.ops.roi_align(self.backbone(images), boxes[kept], self.count, 7, 0.25).flatten(1)
+        return self.head(regions), self.box(regions)
+
+
+def detector() -> Step:
+    network = Detector()
+    random = np.random.RandomState(2)
+    corners = random.randint(0, 8, (8, 8, 2)) + 14 * np.stack(np.meshgrid(range(8), range(8)), -1)  # apart: all stay
+    boxes = paddle.to_tensor(np.concatenate([corners, corners + 6], -1).reshape(-1, 4).astype("float32"))
+    images, scores = paddle.randn([IMAGES, 3, 128, 128]), paddle.rand([64])
+    labels = paddle.randint(0, 10, [16 * IMAGES])
+
+    def loss() -> Any:
+        classes, offsets = network(images, boxes, scores)
+        return F.cross_entropy(classes, labels) + F.smooth_l1_loss(offsets, boxes / 128)
+
+    return trainer(network, loss)
+
+
+class Bert(nn.Layer):
+    """Words, places and segments, an encoder, and a guess of each word."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.places, self.segments = (nn.Embedding(n, WIDTH) for n in (1000, STEPS, 2))
+        self.norm = nn.LayerNorm(WIDTH)
+        layer = nn.TransformerEncoderLayer(WIDTH, 4, 4 * WIDTH, activation="gelu", dropout=0.0)
+        self.encoder, self.head = nn.TransformerEncoder(layer, 2), nn.Linear(WIDTH, 1000)
+
+    def forward(self, words: Any, places: Any, segments: Any) -> Any:
+        return self.head(self.encoder(self.norm(self.words(words) + self.places(places) + self.segments(segments))))
+
+
+def bert() -> Step:
+    network = Bert()
+    words, segments = paddle.randint(0, 1000, [BATCH, STEPS]), paddle.randint(0, 2, [BATCH, STEPS])
+    places = paddle.arange(STEPS)
+    return trainer(network, lambda: F.cross_entropy(network(words, places, segments), words))
+
+
 MODELS: dict[str, Callable[[], Step]] = {
     **{kind: lambda kind=kind: family(kind) for kind in FAMILIES},
     **{kind: lambda kind=kind: vision(kind) for kind in VISION},
     **{kind: lambda kind=kind: recurrent(kind) for kind in ("LSTM", "GRU", "bidirectional LSTM")},
     "transformer": transformer,
+    "bert": bert,
+    "detector": detector,
     "speech with CTC": speech,
 }
 

@@ -58,6 +58,7 @@ SUITES = [
     Suite("test-conformance-opencl", "long"),
     Suite("test-races", "long"),
     Suite("test-paddle-versions", "long"),
+    Suite("test-paddle-projects", "long"),
     Suite("soak", "long"),
 ]
 GROUPS = ("test", "rest", "long")

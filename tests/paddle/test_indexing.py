@@ -213,3 +213,22 @@ def test_writing_in_a_graph_is_kept() -> None:
     with on(DEVICE):
         result = paddle.jit.to_static(function, full_graph=True)(paddle.to_tensor(SMALL))
         np.testing.assert_array_equal(result.numpy(), expected)
+
+
+def test_indices_values_and_gradients_that_are_views() -> None:
+    """What paddle.where gives are columns of one tensor."""
+    mask = np.array([[1, 0, 1, 1], [0, 1, 0, 1]])
+
+    def getting(x: Any) -> Any:
+        rows, columns = paddle.where(paddle.to_tensor(mask))
+        return x[columns, rows]
+
+    def putting(x: Any, values: Any) -> Any:
+        y = x * 1.0
+        rows, columns = paddle.where(paddle.to_tensor(mask))
+        y[columns, rows] = values[:, 1]
+        return y
+
+    check(getting, random(4, 2))
+    check(putting, random(4, 2), random(5, 3, seed=1))
+    check(lambda x: paddle.stack([getting(x), getting(x)], 1).t()[0], random(4, 2))

@@ -210,3 +210,17 @@ def test_errors() -> None:
             paddle.repeat_interleave(x, paddle.to_tensor([1, 2]), 0)
         with pytest.raises(Exception, match="index|range"):
             paddle.multiplex([x, x], paddle.to_tensor([[0], [1], [2], [0]], "int32")).numpy()
+
+
+@pytest.mark.parametrize("kind", ["layer", "group", "batch"])
+def test_norms_of_an_input_without_a_gradient(kind: str) -> None:
+    """Only the parameters have one, as in a model's first layer. Of instance norms Paddle itself refuses that."""
+    x = random(2, 4, 3, 3)
+    norms: dict[str, Callable[[Any, Any], Any]] = {
+        "layer": lambda w, b: F.layer_norm(paddle.to_tensor(x).transpose([0, 2, 3, 1]), 4, w, b),
+        "group": lambda w, b: F.group_norm(paddle.to_tensor(x), 2, 1e-5, w, b),
+        "batch": lambda w, b: F.batch_norm(
+            paddle.to_tensor(x), paddle.zeros([4]), paddle.ones([4]), w, b, training=True
+        ),
+    }
+    check(norms[kind], random(4, low=0.5, high=2), random(4, seed=2))
