@@ -5,8 +5,8 @@ namespace {
 
 constexpr uhal_map_attributes kMap = {sizeof kMap, 0, 0, {1, 2, 3, 4, 5, 6, 7, 8}};
 // relu(x0 + x1), kept with its half; the fuzzer changes numbers of the program.
-constexpr uhal_map_chain_attributes kMapChain = {
-    sizeof kMapChain, 2, {2, 3}, {9, 30}, {{0, 1}, {2, 1}}, 0, {{1, 2}, {0.5, 1}}};
+constexpr uhal_map_chain_attributes kMapChain = {sizeof kMapChain,  2, {2, 3}, {9, 30}, {{0, 1}, {2, 1}}, 0,
+                                                 {{1, 2}, {0.5, 1}}};
 constexpr uhal_fill_attributes kFill = {sizeof kFill, 1.5, 3};
 constexpr uhal_iota_attributes kIota = {sizeof kIota, 0, 1, 0, 1};
 constexpr uhal_triangular_attributes kTriangular = {sizeof kTriangular, 0, 0, 0};
