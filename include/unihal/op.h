@@ -363,9 +363,9 @@ enum {
 
   /* [boxes (n, 4)] -> [keep (n) bool or uint8]: of boxes in their order, those that no box kept before overlaps by more
    * than a threshold. A box is two opposite corners (x, y, x, y); two overlap by the area that they share over the area
-   * that they cover, by nothing if one has none. UHAL_OP_NONZERO makes a list of it. Since ABI 1.10 also lists of boxes,
-   * each by itself: [boxes (lists, n, 4)] -> [keep (lists, n)]. attributes: uhal_non_max_suppression_attributes. Since
-   * ABI 1.8. */
+   * that they cover, by nothing if one has none. UHAL_OP_NONZERO makes a list of it. Since ABI 1.10 also lists of
+   * boxes, each by itself: [boxes (lists, n, 4)] -> [keep (lists, n)]. attributes: uhal_non_max_suppression_attributes.
+   * Since ABI 1.8. */
   UHAL_OP_NON_MAX_SUPPRESSION = 139,
 
   /* -- transforms ------------------------------------------------------------------------------ */

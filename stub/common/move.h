@@ -14,8 +14,8 @@ void fill_bytes(void* destination, const void* pattern, int64_t pattern_bytes, i
 // and an ordinary store first loads the line that it overwrites, a third of the traffic of an addition.
 inline constexpr int64_t kStreamBytes = int64_t{16} << 20;
 
-// How much of a result is best computed before it is written around the caches: then the processor reads operands of the
-// next piece while it writes. With 4 KiB an addition takes longer than with ordinary stores.
+// How much of a result is best computed before it is written around the caches: then the processor reads operands of
+// the next piece while it writes. With 4 KiB an addition takes longer than with ordinary stores.
 inline constexpr int64_t kStreamPiece = 1024;
 
 // As memcpy, with stores around the caches. The thread calls finish_streaming() before others may read the result.

@@ -8,7 +8,7 @@
 #include <map>
 #include <utility>
 
-#include "csrc/tables/elementwise.h"
+#include "plugins/common/view.h"
 #include "plugins/tensorflow/kernels/elementwise.h"
 #include "unihal/device.h"
 
