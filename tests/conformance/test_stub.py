@@ -83,7 +83,7 @@ def test_lists_and_refusals() -> None:
     assert all(name.startswith("map/silu/") for name in listed)
     unknown = run_command([*UNIHAL, "--op", "warp"])
     assert unknown.returncode == 1
-    assert "the suite has no case of the op 'warp'; it has the ops: map, copy" in unknown.stderr
+    assert "the suite has no case of the op 'warp'; it has the ops: map, map_chain, copy" in unknown.stderr
     missing = run_command([*UNIHAL, "--backend", "./libunihal_none.so", "--op", "copy"])
     assert missing.returncode == 1 and "libunihal_none.so cannot be opened" in missing.stderr
     nothing = run_command([*UNIHAL, "--op", "copy"], UNIHAL_BACKEND=None)

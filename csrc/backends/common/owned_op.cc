@@ -3,19 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "csrc/tables/attributes.h"
+
 namespace unihal {
-namespace {
-
-// A caller's struct may be longer than any that the kernels know.
-constexpr size_t kLargestAttributes =
-    std::max({sizeof(uhal_map_attributes), sizeof(uhal_fill_attributes), sizeof(uhal_iota_attributes),
-              sizeof(uhal_triangular_attributes), sizeof(uhal_index_attributes), sizeof(uhal_reduce_attributes),
-              sizeof(uhal_axis_attributes), sizeof(uhal_scan_attributes), sizeof(uhal_matmul_attributes),
-              sizeof(uhal_convolution_attributes), sizeof(uhal_pool_attributes), sizeof(uhal_softmax_attributes),
-              sizeof(uhal_cross_entropy_attributes), sizeof(uhal_norm_attributes), sizeof(uhal_attention_attributes),
-              sizeof(uhal_random_attributes), sizeof(uhal_resize_attributes)});
-
-}  // namespace
 
 OwnedOp::OwnedOp(const uhal_op& op, const Place& place) {
   std::memcpy(&op_, &op, sizeof op_);
@@ -38,8 +28,9 @@ OwnedOp::OwnedOp(const uhal_op& op, const Place& place) {
   // Each attribute struct begins with its size.
   size_t struct_size;
   std::memcpy(&struct_size, op.attributes, sizeof struct_size);
-  attributes_.reset(new char[kLargestAttributes]());
-  std::memcpy(attributes_.get(), op.attributes, std::min(struct_size, kLargestAttributes));
+  const size_t bytes = std::min(struct_size, kLongestAttributes);
+  attributes_.reset(new char[bytes]);
+  std::memcpy(attributes_.get(), op.attributes, bytes);
   op_.attributes = attributes_.get();
 }
 

@@ -5,6 +5,7 @@
 
 #include "csrc/core/op/checks.h"
 #include "csrc/core/op/cost.h"
+#include "csrc/tables/attributes.h"
 
 namespace unihal::core {
 namespace {
@@ -76,6 +77,16 @@ const RowText kRows[] = {
 };
 
 #define UHAL_OP_KIND(number, KIND, name, ...) static_assert(UHAL_OP_##KIND == number, "op.h and op_kinds.def differ");
+#include "csrc/tables/op_kinds.def"
+
+#undef NO_ATTRIBUTES
+#undef OPTIONAL
+#undef REQUIRED
+#define NO_ATTRIBUTES 0
+#define OPTIONAL(attributes) sizeof attributes
+#define REQUIRED(attributes) sizeof attributes
+#define UHAL_OP_KIND(number, KIND, name, family, inputs, outputs, attributes, ...) \
+  static_assert((attributes) <= kLongestAttributes, "whoever keeps an op would keep a part of its attributes");
 #include "csrc/tables/op_kinds.def"
 
 // Splits "x w bias?" into names; they live as long as the process.

@@ -130,6 +130,6 @@ def cases(seed: int) -> Iterator[Case]:
     for threshold, decay, extent in ((0.0, 1, 0), (0.5, 1, 1), (1.0, 0.75, 0), (0.75, 0.5, 1)):
         yield _ordered_case((2, 40, 4), threshold, decay, extent)
     for dtype in FLOATING:
-        yield _ordered_case((2, 40, 4), 0.5, 1, 1, dtype)
+        yield _ordered_case((2, 40, 4), 0.4, 1, 1, dtype)
     for layout in _LAYOUTS[1:]:
         yield _ordered_case((2, 40, 4), 0.25, 1, 1, layout=layout)
