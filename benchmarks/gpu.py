@@ -1,10 +1,12 @@
 """A device's speed beside PyTorch's on the same GPU, in the same run, dtype and math mode.
 
-    python benchmarks/gpu.py [--device corex:0] [--only GROUP] [--json FILE]
+    python benchmarks/gpu.py [--device corex:0] [--only GROUP] [--tune] [--json FILE]
 
 A ratio is our time over PyTorch's: below 1 we are faster. Work that is bound by memory also shows its bytes per second,
 products and convolutions their operations. Without PyTorch there are no ratios. All work is submitted without waiting,
-and timed over many calls, so that what waits for the host shows it.
+and timed over many calls, so that what waits for the host shows it. PyTorch measures cuDNN's algorithms before it
+chooses; with --tune ours does so too, as `unihal tune` does, for this process and the libraries that PyTorch brought
+into it.
 """
 
 from __future__ import annotations
@@ -14,18 +16,21 @@ import json
 import pathlib
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
 import measure
 import numpy as np
 import unihal
+import unihal.tuning
 from rich.console import Console
 from rich.table import Table
 from unihal import Buffer, ops
 
 MEBIBYTE = 1 << 20
+#: Device time for each candidate of --tune.
+TUNING_SECONDS = 0.005
 Call = Callable[[], Any]
 
 
@@ -119,13 +124,19 @@ def seconds(call: Call, wait: Call, minimum_time: float = 0.05) -> float:
 class Bench:
     """The device under test, with PyTorch beside it if that sees a GPU."""
 
-    def __init__(self, name: str | None) -> None:
+    def __init__(self, name: str | None, tunes: bool = False) -> None:
         self.torch = _torch()
+        self.tunes = tunes
         found = unihal.devices()
         if name is None and not found:
             raise SystemExit("there is no device; `unihal doctor` says what was looked for")
         self.device = unihal.device(name) if name is not None else found[0]
         self.is_cpu = self.torch is None
+
+    def tune(self, problem: unihal.tuning.Problem, mode: str) -> None:
+        """Chooses by measurement, if that is asked for."""
+        if self.tunes:
+            list(unihal.tuning.tune(self.device, [replace(problem, math_mode=mode)], TUNING_SECONDS))
 
     def random(self, *shape: int, dtype: str = "float32") -> Buffer:
         """Normal numbers on the device."""
@@ -365,6 +376,7 @@ def products(on: Bench) -> Iterator[Row]:
                 p, q, r = (on.torch_random(n, n, dtype=dtype) for _ in range(3))
                 peer = partial(on.torch.matmul, p, q, out=r)
             call = partial(ops.matmul, a, b, out=out, math_mode=mode)
+            on.tune(unihal.tuning.MatrixProduct.parse(f"{n}x{n}x{n}", "nn", dtype), mode)
             yield on.row("products", f"{n}, {precision}", 2 * n**3 / 1e12, "TFLOP/s", 1.03, call, peer)
         yield from fused_products(on, precision)
 
@@ -443,6 +455,10 @@ def convolutions(on: Bench) -> Iterator[Row]:
             side = layer.side // layer.stride
             work = 2 * batch * layer.filters * side * side * layer.channels * layer.window**2 / 1e12
             shape = f"{layer.window}x{layer.window}/{layer.stride}, {layer.channels} to {layer.filters} on {layer.side}"
+            lengths = f"n{batch} c{layer.channels} h{layer.side} w{layer.side} k{layer.filters}"
+            window = f"{layer.window}x{layer.window} s{layer.stride} p{layer.window // 2} nhwc ohwi"
+            for problem in unihal.tuning.Convolution.parse(f"{lengths} {window}", PRECISIONS[precision][0]):
+                on.tune(problem, PRECISIONS[precision][1])
             for name, (call, peer) in convolution_calls(on, layer, batch, precision).items():
                 if layer.channels == 3 and name == "backward data":
                     continue
@@ -533,9 +549,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", help="as in rdna:0; the first one if none is named")
     parser.add_argument("--only", default="", choices=["", *GROUPS], help="one group of rows")
+    parser.add_argument("--tune", action="store_true", help="measure products and convolutions, and choose, before")
     parser.add_argument("--json", type=pathlib.Path, help="also write the rows to this file")
     arguments = parser.parse_args()
-    on = Bench(arguments.device)
+    on = Bench(arguments.device, arguments.tune)
     rows: list[Row] = []
     for name, group in GROUPS.items():
         if arguments.only in ("", name):

@@ -66,7 +66,7 @@ run_part() {
       ;;
     digits) python benchmarks/digits.py ${DIGITS:+--data "$DIGITS"} ;;
     tune) UNIHAL_CACHE_DIR=$(mktemp -d) python benchmarks/libraries.py ;;
-    gpu) python benchmarks/gpu.py --json "$output/$UNIHAL_BACKEND.gpu.json" ;;
+    gpu) python benchmarks/gpu.py --tune --json "$output/$UNIHAL_BACKEND.gpu.json" ;;
     attention) python benchmarks/attention.py --json "$output/$UNIHAL_BACKEND.attention.json" ;;
     data) python benchmarks/run.py --only data --json "$output/$UNIHAL_BACKEND.data.json" ;;
     linear) python benchmarks/linear_algebra.py --json "$output/$UNIHAL_BACKEND.linear.json" ;;

@@ -9,9 +9,13 @@ import sweeps
 from unihal import _core
 
 
-@pytest.mark.parametrize("mode", ["fast", pytest.param("strict", marks=pytest.mark.whole)])
-def test_every_fault_is_an_error_and_the_next_run_is_right(mode: str) -> None:
-    report = sweeps.run_program(Path(__file__).parent / "fault_sweep.py", UNIHAL_STUB=mode)
-    kinds = len(_core.op_kinds())
+@pytest.mark.parametrize(
+    ("mode", "every"),
+    [("fast", 3), pytest.param("fast", 1, marks=pytest.mark.whole), pytest.param("strict", 1, marks=pytest.mark.whole)],
+)
+def test_every_fault_is_an_error_and_the_next_run_is_right(mode: str, every: int) -> None:
+    program = Path(__file__).parent / "fault_sweep.py"
+    report = sweeps.run_program(program, UNIHAL_STUB=mode, FAULT_SWEEP_EVERY=str(every))
+    kinds = len(range(0, len(_core.op_kinds()), every))
     sweeps.assert_every_fault_raised(report, launches=kinds, copies=kinds, allocations=2 * kinds)
     assert report["device-lost lasting"]["runs"] >= kinds

@@ -18,7 +18,7 @@ from comparison import DEVICE
 
 # One in so many of the hostile calls, the same in each run: in `make test`, and in `make test-rest`; 1 tries all of
 # them, in some minutes.
-SHARES = (30, 10)
+SHARES = (60, 10)
 STALLED_AFTER = 60
 
 

@@ -55,7 +55,7 @@ class Losses(keras.callbacks.Callback):
         self.means.append(float(logs["loss"]))
 
 
-@pytest.mark.parametrize("name", ["digits_cnn", pytest.param("resnet18", marks=pytest.mark.whole), "transformer"])
+@pytest.mark.parametrize("name", ["digits_cnn", *(pytest.param(name, marks=pytest.mark.whole) for name in NAMES[1:])])
 def test_fit_with_its_defaults(name: str) -> None:
     x, y = batches(name, BATCH, "float32")
     losses, weights = [], []
