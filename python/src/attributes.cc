@@ -305,4 +305,11 @@ std::vector<std::byte> make_attributes(uhal_op_kind kind, const py::dict& values
   return attributes;
 }
 
+const std::byte* Attributes::of(uhal_op_kind kind) const {
+  if (kind != kind_ && find_layout(kind) != find_layout(kind_)) {
+    throw py::type_error(std::string("these are attributes of ") + uhal_op_kind_name(kind_));
+  }
+  return bytes_.empty() ? nullptr : bytes_.data();
+}
+
 }  // namespace unihal::python

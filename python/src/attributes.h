@@ -14,4 +14,17 @@ namespace unihal::python {
 // Throws for a name that the struct has not, listing those it has.
 std::vector<std::byte> make_attributes(uhal_op_kind kind, const pybind11::dict& values);
 
+// The same, made once for many launches: of any kind that takes the same struct.
+class Attributes {
+ public:
+  Attributes(uhal_op_kind kind, const pybind11::dict& values) : kind_(kind), bytes_(make_attributes(kind, values)) {}
+
+  // Throws for a kind that takes another struct.
+  const std::byte* of(uhal_op_kind kind) const;
+
+ private:
+  uhal_op_kind kind_;
+  std::vector<std::byte> bytes_;
+};
+
 }  // namespace unihal::python

@@ -23,17 +23,24 @@ const char* interned(const std::string& label) {
 
 }  // namespace
 
-Op::Op(uhal_op_kind kind, const Views& inputs, const Views& outputs, const py::dict& attributes,
+Op::Op(uhal_op_kind kind, const Views& inputs, const Views& outputs, const py::object& attributes,
        const std::optional<std::string>& label)
-    : inputs_(tensors(inputs)), outputs_(tensors(outputs)), attributes_(make_attributes(kind, attributes)) {
+    : inputs_(tensors(inputs)), outputs_(tensors(outputs)) {
   op_.struct_size = sizeof op_;
   op_.kind = kind;
   op_.input_count = static_cast<int32_t>(inputs_.size());
   op_.output_count = static_cast<int32_t>(outputs_.size());
   op_.inputs = inputs_.data();
   op_.outputs = outputs_.data();
-  op_.attributes = attributes_.empty() ? nullptr : attributes_.data();
   op_.label = label ? interned(*label) : nullptr;
+  if (py::isinstance<py::dict>(attributes)) {
+    attributes_ = make_attributes(kind, py::reinterpret_borrow<py::dict>(attributes));
+    op_.attributes = attributes_.empty() ? nullptr : attributes_.data();
+  } else if (py::isinstance<Attributes>(attributes)) {
+    op_.attributes = attributes.cast<const Attributes&>().of(kind);
+  } else {
+    throw py::type_error("attributes are a dict of names and numbers");
+  }
 }
 
 std::vector<const uhal_tensor*> Op::tensors(const Views& views) {
@@ -56,7 +63,7 @@ std::shared_ptr<Stream> default_stream_of(const Views& inputs, const Views& outp
 }
 
 void launch(const std::shared_ptr<Stream>& given, uhal_op_kind kind, const Views& inputs, const Views& outputs,
-            const py::dict& attributes, const std::optional<std::string>& label) {
+            const py::object& attributes, const std::optional<std::string>& label) {
   const std::shared_ptr<Stream> stream = given != nullptr ? given : default_stream_of(inputs, outputs);
   const Op op(kind, inputs, outputs, attributes, label);
   uhal_stream* handle = stream->get();
@@ -73,14 +80,14 @@ void launch(const std::shared_ptr<Stream>& given, uhal_op_kind kind, const Views
 }
 
 void supports(const Device& device, uhal_op_kind kind, const Views& inputs, const Views& outputs,
-              const py::dict& attributes) {
+              const py::object& attributes) {
   const Op op(kind, inputs, outputs, attributes, std::nullopt);
   check(uhal_supports(device.handle, op.get()));
 }
 
 // Whether it is the host that runs the op.
 bool can_run(const Device& device, uhal_op_kind kind, const Views& inputs, const Views& outputs,
-             const py::dict& attributes) {
+             const py::object& attributes) {
   const Op op(kind, inputs, outputs, attributes, std::nullopt);
   int32_t on_host = 0;
   check(uhal_can_run(device.handle, op.get(), &on_host));
@@ -119,6 +126,7 @@ py::dict map_functions() {
 }  // namespace
 
 void bind_op(py::module_& module) {
+  py::class_<Attributes>(module, "Attributes").def(py::init<uhal_op_kind, const py::dict&>());
   module.def("op_kinds", &op_kinds);
   module.def("map_functions", &map_functions);
   module.def("launch", &launch, py::arg("stream"), py::arg("kind"), py::arg("inputs"), py::arg("outputs"),

@@ -20,7 +20,8 @@ using Views = std::vector<const View*>;
 // A uhal_op with everything that it points to.
 class Op {
  public:
-  Op(uhal_op_kind kind, const Views& inputs, const Views& outputs, const py::dict& attributes,
+  // `attributes`: a dict, or an Attributes, which stays alive as long as the op.
+  Op(uhal_op_kind kind, const Views& inputs, const Views& outputs, const py::object& attributes,
      const std::optional<std::string>& label = std::nullopt);
   Op(const Op&) = delete;
   Op& operator=(const Op&) = delete;

@@ -109,12 +109,16 @@ def map_to(kind: type[View], function: int, operands: tuple[object, ...], out: V
 def buffer_like(
     kind: type[_AnyView], like: View, dtype: int, shape: tuple[int, ...], stream: Stream | None
 ) -> _AnyView | None: ...
+
+class Attributes:
+    def __init__(self, kind: int, values: Mapping[str, Any]) -> None: ...
+
 def launch(
     stream: Stream | None,
     kind: int,
     inputs: Sequence[View | None],
     outputs: Sequence[View | None],
-    attributes: Mapping[str, Any] = ...,
+    attributes: Mapping[str, Any] | Attributes = ...,
     label: str | None = None,
 ) -> None: ...
 def supports(
@@ -122,14 +126,14 @@ def supports(
     kind: int,
     inputs: Sequence[View | None],
     outputs: Sequence[View | None],
-    attributes: Mapping[str, Any] = ...,
+    attributes: Mapping[str, Any] | Attributes = ...,
 ) -> None: ...
 def can_run(
     device: Device,
     kind: int,
     inputs: Sequence[View | None],
     outputs: Sequence[View | None],
-    attributes: Mapping[str, Any] = ...,
+    attributes: Mapping[str, Any] | Attributes = ...,
 ) -> bool: ...
 def profiler_start() -> None: ...
 def profiler_stop() -> None: ...

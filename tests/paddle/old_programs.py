@@ -22,6 +22,16 @@ def sizes(*values: int) -> Any:
     return np.array(values, "int32")
 
 
+BOXES = np.float32([[[0, 0, 4, 4], [0, 1, 4, 5], [6, 6, 9, 9]]])
+SCORES = np.float32([[[0.2, 0.4, 0.3], [0.7, 0.9, 0.15]]])
+SUPPRESSION = {
+    "background_label": -1,
+    "score_threshold": 0.1,
+    "nms_top_k": -1,
+    "keep_top_k": 5,
+    "normalized": True,
+}
+
 # type, inputs, attributes, the output that counts
 OPS = [
     ("relu", {"X": X}, {}, "Out"),
@@ -123,6 +133,18 @@ OPS = [
     ("leaky_relu", {"X": X - 0.5}, {"alpha": 0.1}, "Out"),
     ("gelu", {"X": X}, {"approximate": False}, "Out"),
     ("layer_norm", {"X": X}, {"epsilon": 1e-5, "begin_norm_axis": 1}, "Y"),
+    (
+        "matrix_nms",
+        {"BBoxes": BOXES, "Scores": SCORES},
+        SUPPRESSION | {"use_gaussian": True, "gaussian_sigma": 2.0},
+        "Out",
+    ),
+    (
+        "multiclass_nms3",
+        {"BBoxes": BOXES, "Scores": SCORES},
+        SUPPRESSION | {"nms_threshold": 0.3, "nms_eta": 1.0},
+        "Out",
+    ),
 ]
 # What else an op must be given a place for.
 OTHER_OUTPUTS = {
@@ -132,6 +154,8 @@ OTHER_OUTPUTS = {
     "unsqueeze2": ["XShape"],
     "squeeze2": ["XShape"],
     "layer_norm": ["Mean", "Variance"],
+    "matrix_nms": ["Index", "RoisNum"],
+    "multiclass_nms3": ["Index", "NmsRoisNum"],
 }
 
 
@@ -155,7 +179,7 @@ def run(place: Any, op: str, inputs: Any, attributes: Any, output: str) -> list[
         block.append_op(type=op, inputs=given, outputs=made, attrs=attributes)
         result = made[output][0]
         fetch = [result]
-        if leaves and result.dtype == leaves[0].dtype:
+        if leaves and result.dtype == leaves[0].dtype and not op.endswith(("nms", "nms3")):  # which have no gradient
             gradients = paddle.static.gradients([result], leaves)
             fetch += [g for g in gradients if g is not None]
     return paddle.static.Executor(place).run(main, feed=feed, fetch_list=fetch)

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Union
 
-from .. import errors
+from .. import _core, errors
 from ..arguments import whole_numbers
 from ..buffer import Buffer
 from ..stream import Stream
-from .launch import axis_of, index_dtype, launch, output
+from .launch import axis_of, index_dtype, launch, output, prepared
 from .linear import ACTIVATIONS, MATH_MODES, Activation, MathMode
 
 #: One number for all spatial axes, or one for each.
@@ -89,16 +89,29 @@ class _Convolution:
 
     window: _Window
     dilation: tuple[int, ...]
-    attributes: dict[str, Any]
+    attributes: _core.Attributes
 
     @classmethod
     def of(
-        cls, rank: int, stride: PerAxis, padding: Padding, dilation: PerAxis, groups: int, math_mode: MathMode
+        cls,
+        rank: int,
+        stride: PerAxis,
+        padding: Padding,
+        dilation: PerAxis,
+        groups: int,
+        math_mode: MathMode,
+        activation: Activation = "none",
     ) -> _Convolution:
         window = _Window.of(rank, stride, padding)
         spread = _per_axis("dilation", dilation, rank)
-        attributes = {"dilation": spread, "groups": groups, "math_mode": MATH_MODES[math_mode]}
-        return cls(window, spread, {**window.attributes(), **attributes})
+        values = {
+            **window.attributes(),
+            "dilation": spread,
+            "groups": groups,
+            "activation": ACTIVATIONS[activation],
+            "math_mode": MATH_MODES[math_mode],
+        }
+        return cls(window, spread, prepared("convolution", values))
 
 
 #: A network's layers ask for the same few in each step. Types count: 1.0 is no whole number.
@@ -106,12 +119,18 @@ _kept_convolution = functools.lru_cache(maxsize=1024, typed=True)(_Convolution.o
 
 
 def _convolution(
-    rank: int, stride: PerAxis, padding: Padding, dilation: PerAxis, groups: int, math_mode: MathMode
+    rank: int,
+    stride: PerAxis,
+    padding: Padding,
+    dilation: PerAxis,
+    groups: int,
+    math_mode: MathMode,
+    activation: Activation = "none",
 ) -> _Convolution:
     # Of numbers it is kept, not of lists or of tuples of anything.
     if isinstance(stride, int) and isinstance(padding, int) and isinstance(dilation, int):
-        return _kept_convolution(rank, stride, padding, dilation, groups, math_mode)
-    return _Convolution.of(rank, stride, padding, dilation, groups, math_mode)
+        return _kept_convolution(rank, stride, padding, dilation, groups, math_mode, activation)
+    return _Convolution.of(rank, stride, padding, dilation, groups, math_mode, activation)
 
 
 def _spatial_rank(x: Buffer) -> int:
@@ -138,14 +157,11 @@ def convolution(
     rank = _spatial_rank(x)
     if w.ndim != x.ndim:
         raise errors.InvalidArgumentError(f"the filter {w.shape} and the image {x.shape} differ in rank")
-    kept = _convolution(rank, stride, padding, dilation, groups, math_mode)
+    kept = _convolution(rank, stride, padding, dilation, groups, math_mode, activation)
     extent = tuple((length - 1) * step + 1 for length, step in zip(w.shape[2:], kept.dilation))
     shape = (x.shape[0], w.shape[0], *_output_shape(kept.window, x.shape[2:], extent))
     y = output(shape, x.dtype, x, out, stream)
-    attributes = kept.attributes
-    if activation != "none":
-        attributes = {**attributes, "activation": ACTIVATIONS[activation]}
-    launch("convolution", [x, w, bias], [y], attributes, stream=stream)
+    launch("convolution", [x, w, bias], [y], kept.attributes, stream=stream)
     return y
 
 

@@ -16,12 +16,12 @@ def launch(
     kind: str,
     inputs: Sequence[Buffer | None],
     outputs: Sequence[Buffer | None],
-    attributes: Mapping[str, Any] | None = None,
+    attributes: Mapping[str, Any] | _core.Attributes | None = None,
     *,
     stream: Stream | None = None,
     label: str | None = None,
 ) -> None:
-    """Submits an op as include/unihal/op.h describes it; attributes are named as in its struct."""
+    """Submits an op as include/unihal/op.h describes it; attributes are named as in its struct, or ``prepared``."""
     queue = None if stream is None else stream._handle
     try:
         _core.launch(queue, op_kinds.number(kind), inputs, outputs, attributes or {}, label)
@@ -50,6 +50,14 @@ def supports(
     except (TypeError, ValueError) as error:
         raise _of_attributes(kind, error) from None
     return True, ""
+
+
+def prepared(kind: str, attributes: Mapping[str, Any]) -> _core.Attributes:
+    """The attributes of a kind, made once for many launches."""
+    try:
+        return _core.Attributes(op_kinds.number(kind), attributes)
+    except (TypeError, ValueError) as error:
+        raise _of_attributes(kind, error) from None
 
 
 def _of_attributes(kind: str, error: Exception) -> ArgumentTypeError:
