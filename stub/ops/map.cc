@@ -1,4 +1,5 @@
 // UHAL_OP_MAP: any function of elementwise.def over broadcast, strided operands of mixed dtypes.
+
 #include <algorithm>
 
 #include "csrc/backends/common/complex_parts.h"
@@ -171,7 +172,8 @@ uhal_status run_map(const Launch& launch) {
   const int64_t work = parts * (1 + info.flops / 4) + (plan.dense ? 0 : count / 2);
   parallel_for(plan.space.count, work, kBlock, [&](int64_t begin, int64_t end) {
     if (!plan.dense) return run_blocks(plan, begin, end);
-    plan.streams&& plan.outputs == 1 ? run_dense_streamed(plan, begin, end) : run_dense(plan, begin, end);
+    if (plan.streams && plan.outputs == 1) return run_dense_streamed(plan, begin, end);
+    run_dense(plan, begin, end);
   });
   return UHAL_OK;
 }

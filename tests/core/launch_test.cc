@@ -1,6 +1,7 @@
 // uhal_launch and uhal_supports: refusals of unsound ops, each with its message, and what reaches the backend.
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
 #include <random>
 
@@ -259,6 +260,28 @@ TEST_F(LaunchTest, InterleavedViewsOverlapWhereTheyShareBytes) {
   z = {sizeof z, memory + 1, UHAL_FLOAT32, 2, {2, 1}, {1, 7}};
   x.shape[1] = y.shape[1] = 1;
   EXPECT_OK(uhal_launch(stream, &op));
+}
+
+// A program that was built before a struct grew.
+TEST_F(LaunchTest, ShorterAttributesAreCompletedWithDefaults) {
+  struct {
+    size_t struct_size;
+    double threshold;
+  } first = {sizeof first, 0.25};
+  x = {sizeof x, memory, UHAL_FLOAT32, 2, {3, 4}, {4, 1}};
+  z = {sizeof z, memory + 16, UHAL_BOOL, 1, {3}, {1}};
+  op = {sizeof op, UHAL_OP_NON_MAX_SUPPRESSION, 1, 1, 0, inputs, outputs, &first, nullptr};
+  ASSERT_OK(uhal_launch(stream, &op));
+  uhal_non_max_suppression_attributes seen;
+  ASSERT_EQ(sizeof seen, control->saw_attribute_bytes);
+  memcpy(&seen, control->seen_attributes, sizeof seen);
+  EXPECT_EQ(sizeof seen, seen.struct_size);
+  EXPECT_EQ(0.25, seen.threshold);
+  EXPECT_EQ(1, seen.decay);
+  EXPECT_EQ(0, seen.extent);
+  EXPECT_EQ(0, seen.ordered);
+  first.struct_size = 8;
+  expect_refused("attributes have struct_size 8, expected 40");
 }
 
 TEST_F(LaunchTest, OutputsOverlapNoOutputs) {

@@ -219,6 +219,14 @@ uhal_status check_attributes(OpView* view) {
   size_t struct_size;
   memcpy(&struct_size, view->attributes, sizeof struct_size);
   if (struct_size >= row.attributes_size) return UHAL_OK;
+  if (struct_size >= row.first_attributes_size) {
+    // What the caller does not know has its default.
+    memcpy(view->completed, row.default_attributes, row.attributes_size);
+    memcpy(view->completed + sizeof struct_size, static_cast<const char*>(view->attributes) + sizeof struct_size,
+           struct_size - sizeof struct_size);
+    view->attributes = view->completed;
+    return UHAL_OK;
+  }
   return UHAL_FAIL(UHAL_INVALID_ARGUMENT, "%s: the attributes have struct_size %zu, expected %zu.", row.name,
                    struct_size, row.attributes_size);
 }

@@ -55,15 +55,17 @@ struct RowText {
   const char* outputs;
   const void* attributes;
   size_t attributes_size;
+  size_t first_attributes_size;
   bool attributes_required;
   uint32_t in_place;
   uhal_status (*check)(const OpView& op);
   uint64_t (*flops)(const OpView& op);
 };
 
-#define NO_ATTRIBUTES nullptr, 0, false
-#define OPTIONAL(attributes) &attributes, sizeof attributes, false
-#define REQUIRED(attributes) &attributes, sizeof attributes, true
+#define NO_ATTRIBUTES nullptr, 0, 0, false
+#define OPTIONAL(attributes) &attributes, sizeof attributes, sizeof attributes, false
+#define REQUIRED(attributes) &attributes, sizeof attributes, sizeof attributes, true
+#define GROWN(attributes, first_size) &attributes, sizeof attributes, first_size, false
 
 constexpr uint32_t kNotInPlace = 0;
 constexpr uint32_t input_number(int i) { return 1u << i; }                          // any output, of this input
@@ -82,11 +84,13 @@ const RowText kRows[] = {
 #undef NO_ATTRIBUTES
 #undef OPTIONAL
 #undef REQUIRED
+#undef GROWN
 #define NO_ATTRIBUTES 0
 #define OPTIONAL(attributes) sizeof attributes
 #define REQUIRED(attributes) sizeof attributes
+#define GROWN(attributes, first_size) (sizeof attributes <= kLongestGrownAttributes ? sizeof attributes : SIZE_MAX)
 #define UHAL_OP_KIND(number, KIND, name, family, inputs, outputs, attributes, ...) \
-  static_assert((attributes) <= kLongestAttributes, "whoever keeps an op would keep a part of its attributes");
+  static_assert((attributes) <= kLongestAttributes, "there is no room for the attributes where they are kept");
 #include "csrc/tables/op_kinds.def"
 
 // Splits "x w bias?" into names; they live as long as the process.
@@ -117,6 +121,7 @@ struct Rows {
                          parse_operands(text.outputs),
                          text.attributes,
                          text.attributes_size,
+                         text.first_attributes_size,
                          text.attributes_required,
                          text.in_place,
                          text.check,

@@ -9,11 +9,20 @@ namespace unihal::core {
 
 struct OpRow;
 
-// An op as the checks see it: absent operands are nullptr, absent attributes are the defaults.
+// What attributes that grew may have become in all.
+constexpr size_t kLongestGrownAttributes = 64;
+
+// An op as the checks see it: absent operands are nullptr, absent attributes are the defaults. Not to be copied: the
+// attributes may lie in it.
 struct OpView {
   const uhal_op* op;
   const OpRow* row;
   const void* attributes;
+  alignas(8) char completed[kLongestGrownAttributes];  // a caller's that were built before the struct grew
+
+  OpView() = default;
+  OpView(const OpView&) = delete;
+  OpView& operator=(const OpView&) = delete;
 
   const uhal_tensor* input(int i) const { return i < op->input_count ? op->inputs[i] : nullptr; }
   const uhal_tensor* output(int i) const { return i < op->output_count ? op->outputs[i] : nullptr; }
@@ -39,7 +48,8 @@ struct OpRow {
   OperandList inputs;
   OperandList outputs;
   const void* default_attributes;  // nullptr: the kind has none
-  size_t attributes_size;          // of the struct as of ABI 1.0
+  size_t attributes_size;
+  size_t first_attributes_size;  // before the struct grew
   bool attributes_required;
   uint32_t in_place;                       // see may_be_in_place()
   uhal_status (*check)(const OpView& op);  // shapes, dtypes and attributes; operands are sound views

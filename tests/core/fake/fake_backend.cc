@@ -336,11 +336,21 @@ uhal_status supports(uhal_backend_device*, const uhal_op* op) {
   return fail(UHAL_UNIMPLEMENTED, "the fake cannot sort");
 }
 
+std::mutex seen_mutex;
+
 // Only fills and additions of dense float32 views are computed.
 [[maybe_unused]] uhal_status launch(uhal_backend_stream* stream, const uhal_op* op) {
   Submission submission(stream);
   int64_t call = ++control.launch_calls;
   control.saw_attributes = op->attributes != nullptr;
+  if (op->attributes != nullptr) {
+    size_t bytes;
+    memcpy(&bytes, op->attributes, sizeof bytes);
+    bytes = std::min(bytes, sizeof control.seen_attributes);
+    const std::lock_guard<std::mutex> lock(seen_mutex);
+    memcpy(control.seen_attributes, op->attributes, bytes);
+    control.saw_attribute_bytes = bytes;
+  }
   if (control.refuse_launches) return fail(UHAL_UNIMPLEMENTED, kRefusal);
   if (fault(control.fail_launch_in, control.every_launch, call)) return fail(UHAL_INTERNAL, "injected: launch failed");
   const char* label = op->label != nullptr ? op->label : "";

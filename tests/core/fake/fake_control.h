@@ -54,6 +54,8 @@ struct Control {
   std::atomic<int64_t> copy_calls{0};
   std::atomic<uint64_t> bytes_to_device{0};        // by copies from the host
   std::atomic<bool> saw_attributes{false};         // of the last launch: attributes were not NULL
+  std::atomic<size_t> saw_attribute_bytes{0};      // and so many of them were what follows
+  char seen_attributes[64] = {};                   // for a launch that has ended: the first of them
   std::atomic<int32_t> concurrent_submissions{0};  // most threads ever inside one stream's slots
   std::atomic<int64_t> stray_fills{0};             // that found, when they ran, their memory gone; nothing is written
 };
