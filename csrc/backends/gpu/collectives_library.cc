@@ -82,7 +82,6 @@ std::string CollectiveLibrary::open() {
   library.find("ncclGetVersion", &functions_.get_version)
       .find("ncclGetUniqueId", &functions_.get_unique_id)
       .find("ncclCommInitRank", &functions_.init)
-      .find_if_present("ncclCommInitRankConfig", &functions_.init_with)
       .find("ncclCommDestroy", &functions_.destroy)
       .find("ncclCommAbort", &functions_.abort)
       .find("ncclCommGetAsyncError", &functions_.async_error)
@@ -147,10 +146,10 @@ int CollectiveLibrary::submit(const uhal_collective& c, int32_t size, NativeComm
   for (int32_t peer = 0; peer < size; ++peer) {
     const size_t offset = static_cast<size_t>(peer) * bytes;
     int code = functions_.send(static_cast<const char*>(c.source) + offset, bytes, kBytes, peer, communicator, stream);
-    if (code == kCollectiveSuccess || code == kCollectiveInProgress) {
+    if (code == kCollectiveSuccess) {
       code = functions_.receive(static_cast<char*>(c.destination) + offset, bytes, kBytes, peer, communicator, stream);
     }
-    if (code != kCollectiveSuccess && code != kCollectiveInProgress) return code;
+    if (code != kCollectiveSuccess) return code;
   }
   return kCollectiveSuccess;
 }

@@ -16,24 +16,13 @@ struct NativeId {
   char bytes[128];
 };
 
-// How a communicator is made from 2.14 on; later fields take their defaults.
-struct NativeConfig {
-  size_t size = sizeof(NativeConfig);
-  unsigned magic = 0xcafebeef;
-  unsigned version = 21400;
-  int blocking = 0;
-};
-
-// Codes that are told apart.
 constexpr int kCollectiveSuccess = 0;
-constexpr int kCollectiveInProgress = 7;
 
 // NCCL's functions. All return its codes but the two that return texts.
 struct CollectiveFunctions {
   int (*get_version)(int* version);
   int (*get_unique_id)(NativeId* id);
   int (*init)(NativeCommunicator* communicator, int size, NativeId id, int rank);
-  int (*init_with)(NativeCommunicator* communicator, int size, NativeId id, int rank, NativeConfig* config);  // 2.14
   int (*destroy)(NativeCommunicator communicator);
   int (*abort)(NativeCommunicator communicator);
   int (*async_error)(NativeCommunicator communicator, int* code);
@@ -69,9 +58,6 @@ class CollectiveLibrary {
 
   // "NCCL 2.21.5".
   const std::string& name() const { return name_; }
-
-  // Whether its calls return before they are through, so that waits have a limit.
-  bool returns_at_once() const { return version_ >= 21400 && functions_.init_with != nullptr; }
 
   // Why it does not reduce so; empty if it does.
   std::string refusal_of(const uhal_collective& collective) const;

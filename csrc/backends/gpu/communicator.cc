@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 #include <utility>
 
 #include "csrc/backends/common/communicator_id.h"
@@ -17,43 +18,83 @@ constexpr size_t kCellBytes = 64;
 // How often the watching thread looks while there is something to watch.
 constexpr std::chrono::milliseconds kBetweenLooks{10};
 
-// The library needs so long to put a collective into a stream once the ranks are connected; asking is cheaper than
-// sleep.
-constexpr std::chrono::milliseconds kShortWait{2};
+// How often a thread that waits for a call looks whether it is over: nobody rings.
 constexpr std::chrono::milliseconds kLongestSleep{1};
+
+// So long a call that is under way while its communicator fails is left in peace: an abort frees what it may use.
+constexpr std::chrono::seconds kToReturn{2};
 
 // A rank that submitted its part and has ended may have had its work done: so long it is given the benefit of doubt.
 constexpr std::chrono::seconds kAfterAnEnd{2};
 
 const CollectiveFunctions& nccl() { return CollectiveLibrary::instance().functions(); }
 
-bool is_under_way(int code) { return code == kCollectiveInProgress; }
-bool is_success(int code) { return code == kCollectiveSuccess || is_under_way(code); }
-
 bool is_between_two(const uhal_collective& collective) {
   return collective.kind == UHAL_SEND || collective.kind == UHAL_RECEIVE;
 }
 
-std::string describe(const uhal_collective_batch& batch) {
+std::string describe(const uhal_collective& first, int32_t count) {
   static constexpr const char* kNames[] = {
 #define UHAL_COLLECTIVE_KIND(KIND, name, ...) #name,
 #include "csrc/tables/collectives.def"
   };
-  const uhal_collective& first = *batch.collectives[0];
   std::string text =
       std::string(kNames[first.kind - 1]) + " of " + std::to_string(first.count) + " " + dtype_name(first.dtype);
-  if (batch.count > 1) text += " and " + std::to_string(batch.count - 1) + " more";
+  if (count > 1) text += " and " + std::to_string(count - 1) + " more";
   return text;
 }
 
-// What a call of the blocking interface leaves behind; it may never return.
-struct BlockingCall {
-  std::atomic<bool> is_over{false};
-  int code = kCollectiveSuccess;
-  NativeCommunicator made = nullptr;
-};
+std::string describe(const uhal_collective_batch& batch) { return describe(*batch.collectives[0], batch.count); }
+
+// What the library may connect the ranks anew for: its way of doing a collective goes by these.
+uint64_t class_of(const uhal_collective& collective) {
+  uint64_t magnitude = 0;
+  for (auto rest = static_cast<uint64_t>(collective.count); rest > 1; rest >>= 1) ++magnitude;
+  const auto peer = static_cast<uint64_t>(is_between_two(collective) ? collective.peer : 0);
+  return peer << 32 | magnitude << 24 | static_cast<uint64_t>(collective.dtype) << 16 |
+         static_cast<uint64_t>(collective.reduction) << 8 | static_cast<uint64_t>(collective.kind);
+}
 
 }  // namespace
+
+// A call of the library that may never return, on a thread of its own.
+class ApartCall {
+ public:
+  // `call` returns the library's code, and may put a communicator where it is told.
+  template <class Call>
+  explicit ApartCall(Call call)
+      : outcome_(std::make_shared<Outcome>()), thread_([outcome = outcome_, call] {
+          outcome->code = call(&outcome->made);
+          outcome->is_over = true;
+        }) {}
+
+  // Whoever gave up waiting has aborted the communicator, so that the call returns. If it does not, nobody waits.
+  ~ApartCall() {
+    const auto last = RankBoard::Clock::now() + kToReturn;
+    while (!is_over() && RankBoard::Clock::now() < last) std::this_thread::sleep_for(kLongestSleep);
+    if (is_over()) {
+      thread_.join();
+    } else {
+      thread_.detach();
+    }
+  }
+  ApartCall(const ApartCall&) = delete;
+  ApartCall& operator=(const ApartCall&) = delete;
+
+  bool is_over() const { return outcome_->is_over; }
+  int code() const { return outcome_->code; }  // is_over()
+  NativeCommunicator made() const { return outcome_->made; }
+
+ private:
+  struct Outcome {
+    std::atomic<bool> is_over{false};
+    int code = kCollectiveSuccess;
+    NativeCommunicator made = nullptr;
+  };
+
+  std::shared_ptr<Outcome> outcome_;
+  std::thread thread_;
+};
 
 // -- coming and going -------------------------------------------------------------------------------------------------
 
@@ -64,8 +105,7 @@ RankFailure Communicator::open(int32_t rank, int32_t size, const uhal_communicat
   if (failure) return failure;
   board_ = RankBoard::open(place, &failure);
   if (board_ == nullptr) return failure;
-  is_blocking_ = !CollectiveLibrary::instance().returns_at_once();
-  failure = is_blocking_ ? connect_blocking(rank, size, native_id) : connect(rank, size, native_id);
+  failure = connect(rank, size, native_id);
   board_->remove_name();  // all have come, or none of them is waited for any more
   if (failure.status == UHAL_DEADLINE_EXCEEDED) failure.message += " (ranks of other hosts cannot be seen from here)";
   if (failure) return failure;
@@ -88,46 +128,16 @@ Communicator::~Communicator() {
 }
 
 RankFailure Communicator::connect(int32_t rank, int32_t size, const NativeId& id) {
-  if (const uhal_status status = device_.make_current(); status != UHAL_OK) return {status, "the device is lost"};
-  NativeConfig config;
-  const int code = nccl().init_with(&native_, size, id, rank, &config);
-  if (!is_success(code)) return board_->fail(native_failure("the creation of a communicator", code));
-  int found = kCollectiveInProgress;
-  RankFailure failure = board_->wait(
-      wait_of("the creation of a communicator"),
-      [&] {
-        found = state();
-        return !is_under_way(found);
-      },
-      [this](int32_t other) { return !board_->has_come(other) || !board_->end_of(other).empty(); });
-  if (!failure && found != kCollectiveSuccess) {
-    failure = board_->fail(native_failure("the creation of a communicator", found));
-  }
-  if (failure && native_ != nullptr) {
-    static_cast<void>(nccl().abort(native_));
-    native_ = nullptr;
-  }
-  return failure;
-}
-
-// The call has no limit: it is made by a thread that is left to itself if the limit passes.
-RankFailure Communicator::connect_blocking(int32_t rank, int32_t size, const NativeId& id) {
-  const auto call = std::make_shared<BlockingCall>();
-  std::thread caller([call, rank, size, id, &device = device_] {
-    if (device.make_current() == UHAL_OK) call->code = nccl().init(&call->made, size, id, rank);
-    call->is_over = true;
+  const ApartCall call([rank, size, id, &device = device_](NativeCommunicator* made) {
+    return device.make_current() == UHAL_OK ? nccl().init(made, size, id, rank) : kCollectiveSuccess;
   });
   RankFailure failure = board_->wait(
-      wait_of("the creation of a communicator"), [&] { return call->is_over.load(); },
+      wait_of("the creation of a communicator"), [&] { return call.is_over(); },
       [this](int32_t other) { return !board_->has_come(other) || !board_->end_of(other).empty(); });
-  if (failure) {
-    caller.detach();
-    return failure;
-  }
-  caller.join();
-  native_ = call->made;
-  if (call->code == kCollectiveSuccess && native_ != nullptr) return {};
-  return board_->fail(native_failure("the creation of a communicator", call->code));
+  if (failure) return failure;
+  native_ = call.made();
+  if (call.code() == kCollectiveSuccess && native_ != nullptr) return {};
+  return board_->fail(native_failure("the creation of a communicator", call.code()));
 }
 
 RankFailure Communicator::native_failure(const char* what, int code) const {
@@ -135,12 +145,6 @@ RankFailure Communicator::native_failure(const char* what, int code) const {
                              std::to_string(board_->size()) + " failed; " +
                              CollectiveLibrary::instance().describe(code) +
                              ". NCCL_DEBUG=INFO lets it say more; create the communicators with a new id"};
-}
-
-int Communicator::state() const {
-  int found = kCollectiveSuccess;
-  const int code = nccl().async_error(native_, &found);
-  return is_success(code) ? found : code;
 }
 
 void Communicator::abort() {
@@ -152,25 +156,44 @@ void Communicator::abort() {
 
 // -- submitting -------------------------------------------------------------------------------------------------------
 
-RankFailure Communicator::take_event(std::unique_ptr<Event>* event) {
+bool Communicator::are_connected(const uhal_collective_batch& batch) const {
+  return std::all_of(batch.collectives, batch.collectives + batch.count,
+                     [&](const uhal_collective* collective) { return connected_.count(class_of(*collective)) != 0; });
+}
+
+void Communicator::note_connected(const uhal_collective_batch& batch) {
+  for (int32_t i = 0; i < batch.count; ++i) connected_.insert(class_of(*batch.collectives[i]));
+}
+
+// One with events, of a batch that is over if there is one.
+RankFailure Communicator::take_work(std::list<Work>* taken) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (!spare_events_.empty()) {
-      *event = std::move(spare_events_.back());
-      spare_events_.pop_back();
+    if (!spare_.empty()) {
+      taken->splice(taken->begin(), spare_, spare_.begin());
       return {};
     }
   }
-  *event = std::make_unique<Event>(device_);
-  const uhal_status status = (*event)->open();
-  return status == UHAL_OK ? RankFailure() : RankFailure{status, device_.name + " gives no event for a collective"};
+  Work& work = taken->emplace_back();
+  for (std::unique_ptr<Event>* event : {&work.begin, &work.end}) {
+    *event = std::make_unique<Event>(device_);
+    if (const uhal_status status = (*event)->open(); status != UHAL_OK) {
+      return {status, device_.name + " gives no event for a collective"};
+    }
+  }
+  return {};
 }
 
 // Notes a batch that is about to be submitted, for the watching thread and for the other ranks.
 RankFailure Communicator::begin(const uhal_collective_batch& batch) {
-  Work work;
-  work.what = describe(batch);
+  std::list<Work> taken;
+  if (RankFailure failure = take_work(&taken)) return failure;
+  Work& work = taken.front();
+  work.first = *batch.collectives[0];
+  work.count = batch.count;
   work.owner = Stream::from(batch.stream)->owner();
+  work.is_everybodys = work.is_submitted = work.has_begun = false;
+  work.peers.clear();
   for (int32_t i = 0; i < batch.count; ++i) {
     const uhal_collective& collective = *batch.collectives[i];
     if (is_between_two(collective)) {
@@ -181,51 +204,33 @@ RankFailure Communicator::begin(const uhal_collective_batch& batch) {
     }
   }
   work.number = number_;
-  if (RankFailure failure = take_event(&work.begin)) return failure;
-  if (RankFailure failure = take_event(&work.end)) return failure;
   if (const uhal_status status = Stream::from(batch.stream)->record(*work.begin); status != UHAL_OK) {
     return {status, device_.name + " records no event for a collective"};
   }
   work.since = RankBoard::Clock::now();
+  bool is_watched = false;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    under_way_.push_back(std::move(work));
+    if (native_ == nullptr) return board_->failure();
+    submitting_ = native_;
+    is_watched = !under_way_.empty();
+    under_way_.splice(under_way_.end(), taken);
   }
   submitted_by(board_->rank()).store(number_);
   board_->ring_others();
-  changed_.notify_all();
+  if (!is_watched) changed_.notify_all();
   return {};
 }
 
-// The library has the batch: waits until it is in the stream.
+// The batch is in the stream.
 RankFailure Communicator::finish(const uhal_collective_batch& batch) {
-  // Only this thread adds or submits.
-  Work* work = nullptr;
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (native_ == nullptr || under_way_.empty()) return board_->failure();
-    work = &under_way_.back();
-  }
-  if (!is_blocking_) {
-    const auto soon = RankBoard::Clock::now() + kShortWait;
-    while (is_under_way(state()) && RankBoard::Clock::now() < soon) std::this_thread::yield();
-    int found = kCollectiveSuccess;
-    const RankFailure failure = board_->wait(
-        wait_of(work->what.c_str()),
-        [&] {
-          found = state();
-          return !is_under_way(found);
-        },
-        [&](int32_t rank) { return is_missing(*work, rank); });
-    if (failure) return failure;
-    if (found != kCollectiveSuccess) return native_failure(work->what.c_str(), found);
-  }
   std::lock_guard<std::mutex> lock(mutex_);
-  if (under_way_.empty()) return board_->failure();  // given up meanwhile
+  if (native_ == nullptr) return board_->failure();  // given up meanwhile
   if (const uhal_status status = Stream::from(batch.stream)->record(*under_way_.back().end); status != UHAL_OK) {
     return {status, device_.name + " records no event for a collective"};
   }
   under_way_.back().is_submitted = true;
+  note_connected(batch);
   return {};
 }
 
@@ -234,11 +239,22 @@ void Communicator::fail(const RankFailure& failure) {
   static_cast<void>(board_->fail(failure));
   std::lock_guard<std::mutex> lock(mutex_);
   if (!under_way_.empty() && !under_way_.back().is_submitted) under_way_.pop_back();
-  give_up(failure);
+  give_up(failure, true);
+}
+
+// Waits for a call of the library that may connect the ranks.
+RankFailure Communicator::wait_for(const ApartCall& call, const uhal_collective_batch& batch) {
+  const Work* work = nullptr;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    work = &under_way_.back();  // it stays until its submitter is through
+  }
+  const std::string what = describe(batch);
+  return board_->wait(
+      wait_of(what.c_str()), [&] { return call.is_over(); }, [&](int32_t rank) { return is_missing(*work, rank); });
 }
 
 RankFailure Communicator::launch(const uhal_collective_batch* batches, int32_t count) {
-  const CollectiveLibrary& library = CollectiveLibrary::instance();
   const auto for_all = [&](const auto& act) {
     RankFailure first;
     for (int32_t i = 0; i < count; ++i) {
@@ -247,32 +263,47 @@ RankFailure Communicator::launch(const uhal_collective_batch* batches, int32_t c
     }
     return first;
   };
-  RankFailure failure =
-      for_all([](Communicator& self, const uhal_collective_batch& batch) { return self.begin(batch); });
-  if (!failure) {
+  const auto submit = [batches, count](NativeCommunicator*) {
+    const CollectiveLibrary& library = CollectiveLibrary::instance();
     int code = nccl().group_start();
-    for (int32_t i = 0; i < count && is_success(code); ++i) {
-      Communicator& self = *from(batches[i].communicator);
+    for (int32_t i = 0; i < count && code == kCollectiveSuccess; ++i) {
+      const Communicator& self = *from(batches[i].communicator);
       if (self.device_.make_current() != UHAL_OK) break;
-      for (int32_t k = 0; k < batches[i].count && is_success(code); ++k) {
-        code = library.submit(*batches[i].collectives[k], self.board_->size(), self.native_,
+      for (int32_t k = 0; k < batches[i].count && code == kCollectiveSuccess; ++k) {
+        code = library.submit(*batches[i].collectives[k], self.board_->size(), self.submitting_,
                               Stream::from(batches[i].stream)->native());
       }
     }
     const int ended = nccl().group_end();
-    if (is_success(code)) code = ended;
-    if (!is_success(code)) {
-      Communicator& any = *from(batches[0].communicator);
-      failure = any.native_failure(describe(batches[0]).c_str(), code);
-      // What the watching thread found, and aborted for, says more.
-      if (const RankFailure found = any.earlier_failure()) failure = found;
+    return code == kCollectiveSuccess ? ended : code;
+  };
+
+  std::optional<ApartCall> apart;  // ends last, when what it waits in is aborted
+  RankFailure failure =
+      for_all([](Communicator& self, const uhal_collective_batch& batch) { return self.begin(batch); });
+  if (!failure) {
+    const Communicator& any = *from(batches[0].communicator);
+    int code = kCollectiveSuccess;
+    if (std::all_of(batches, batches + count, [](const uhal_collective_batch& batch) {
+          return from(batch.communicator)->are_connected(batch);
+        })) {
+      code = submit(nullptr);
+    } else {
+      apart.emplace(submit);
+      failure = from(batches[0].communicator)->wait_for(*apart, batches[0]);
+      if (!failure) code = apart->code();
+    }
+    if (code != kCollectiveSuccess) {
+      // What a watching thread found, and aborted for, says more.
+      failure = for_all([](Communicator& self, const uhal_collective_batch&) { return self.earlier_failure(); });
+      if (!failure) failure = any.native_failure(describe(batches[0]).c_str(), code);
     }
   }
   if (!failure) {
     failure = for_all([](Communicator& self, const uhal_collective_batch& batch) { return self.finish(batch); });
   }
-  const bool is_asynchronous = failure.status == UHAL_DEADLINE_EXCEEDED || failure.status == UHAL_ABORTED;
   if (!failure) return {};
+  const bool is_asynchronous = failure.status == UHAL_DEADLINE_EXCEEDED || failure.status == UHAL_ABORTED;
   static_cast<void>(for_all([&](Communicator& self, const uhal_collective_batch& batch) {
     self.fail(failure);
     if (is_asynchronous) {  // what other ranks did is the stream's error, whenever it is found
@@ -310,7 +341,7 @@ void Communicator::watch() {
     if (under_way_.empty()) return;
     if (const RankFailure failure = look()) {
       static_cast<void>(board_->fail(failure));
-      give_up(failure);
+      give_up(failure, false);
     }
     if (under_way_.empty()) {
       changed_.notify_all();
@@ -335,35 +366,40 @@ bool Communicator::is_over(Work* work) {
 // The lock is held.
 RankFailure Communicator::look() {
   while (!under_way_.empty() && is_over(&under_way_.front())) {
-    spare_events_.push_back(std::move(under_way_.front().begin));
-    spare_events_.push_back(std::move(under_way_.front().end));
-    under_way_.pop_front();
+    spare_.splice(spare_.end(), under_way_, under_way_.begin());
   }
   if (under_way_.empty()) return {};
   const Work& first = under_way_.front();
-  if (!first.is_submitted && !is_blocking_) return {};  // its submitter waits for it
   if (board_->failed()) return board_->failure();
   const bool waits = first.has_begun || !first.is_submitted;
   const bool is_late =
       waits && RankBoard::Clock::now() - first.since >= std::chrono::milliseconds(timeout_milliseconds_);
-  RankFailure failure = board_->judge(wait_of(first.what.c_str()), is_late,
+  RankFailure failure = board_->judge(wait_of(describe(first.first, first.count).c_str()), is_late,
                                       [&](int32_t rank) { return waits && is_missing(first, rank); });
   if (failure || !first.is_submitted) return failure;
-  const int found = state();
-  return is_success(found) ? RankFailure() : native_failure(first.what.c_str(), found);
+  int found = kCollectiveSuccess;
+  const int code = nccl().async_error(native_, &found);
+  if (code == kCollectiveSuccess && found == kCollectiveSuccess) return {};
+  return native_failure(describe(first.first, first.count).c_str(), code != kCollectiveSuccess ? code : found);
 }
 
-// The lock is held. Lets the library's kernels end, so that the streams go on.
-void Communicator::give_up(const RankFailure& failure) {
-  // Whoever is submitting finds the board failed, and gives up after that.
-  if (!is_blocking_ && !under_way_.empty() && !under_way_.back().is_submitted) return;
-  for (const Work& work : under_way_) {
-    if (!work.is_submitted) continue;  // its submitter reports it
-    kernels::host().stream_error(work.owner, failure.status, work.what.c_str(), failure.message.c_str());
+// The lock is held. Lets the library's kernels end, so that the streams go on, and calls that wait for other ranks;
+// unless `is_call_over`, one that is under way gets time to return by itself.
+void Communicator::give_up(const RankFailure& failure, bool is_call_over) {
+  for (auto work = under_way_.begin(); work != under_way_.end();) {
+    if (!work->is_submitted) {  // its submitter reports it
+      ++work;
+      continue;
+    }
+    kernels::host().stream_error(work->owner, failure.status, describe(work->first, work->count).c_str(),
+                                 failure.message.c_str());
+    work = under_way_.erase(work);
   }
+  const RankBoard::Clock::time_point now = RankBoard::Clock::now();
+  if (failed_at_ == RankBoard::Clock::time_point()) failed_at_ = now;
+  if (!is_call_over && !under_way_.empty() && now - failed_at_ < kToReturn) return;
   if (native_ != nullptr && device_.make_current() == UHAL_OK) static_cast<void>(nccl().abort(native_));
   native_ = nullptr;
-  under_way_.clear();
   changed_.notify_all();
 }
 

@@ -1,8 +1,7 @@
 // A library with NCCL's names, for ranks that are threads of one process, on the driver of hip_on_host.
 //
-// ncclCommInitRankConfig's communicators do not block: calls are in progress until all ranks have come, and go on
-// whenever somebody asks how they are. ncclCommInitRank's wait in the call. Of numbers it reduces float32 and int32;
-// sources are read when the group ends.
+// Its calls wait for the other ranks: in ncclCommInitRank, and where a group ends, as the real one's do where they
+// connect ranks. Of numbers it reduces float32 and int32.
 //
 // Environment:
 //   NCCL_ON_HOST_VERSION   what ncclGetVersion says; 22105 otherwise
@@ -37,14 +36,7 @@ int cuLaunchHostFunc(Stream stream, void (*function)(void*), void* user_data);
 
 namespace {
 
-enum Code {
-  kSuccess = 0,
-  kSystemError = 2,
-  kInvalidArgument = 4,
-  kInvalidUsage = 5,
-  kRemoteError = 6,
-  kInProgress = 7
-};
+enum Code { kSuccess = 0, kSystemError = 2, kInvalidArgument = 4, kInvalidUsage = 5, kRemoteError = 6 };
 enum class Kind { kAllReduce, kReduce, kReduceScatter, kAllGather, kBroadcast, kSend, kReceive };
 
 constexpr size_t kDtypeBytes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2};
@@ -79,10 +71,8 @@ struct Communicator {
   std::shared_ptr<Clique> clique;
   int rank = 0;
   int collectives = 0;
-  std::deque<Call> calls;     // that are not done
   std::deque<Bytes> uploads;  // which streams may still read
   bool is_aborted = false;
-  bool waits = false;  // in its calls
 };
 
 std::mutex mutex;
@@ -139,22 +129,19 @@ size_t source_bytes(const Communicator& self, const Call& call) {
 }
 
 // Reads what a call sends. The lock is held.
-int deposit(Communicator* self, Call call) {
-  Bytes source(source_bytes(*self, call));
+int deposit(Communicator* self, Call* call) {
+  Bytes source(source_bytes(*self, *call));
   if (!source.empty()) {
-    int code = cuMemcpyAsync(source.data(), call.source, source.size(), call.stream);
-    if (code == 0) code = cuStreamSynchronize(call.stream);
+    int code = cuMemcpyAsync(source.data(), call->source, source.size(), call->stream);
+    if (code == 0) code = cuStreamSynchronize(call->stream);
     if (code != 0) return 1;
   }
-  if (call.kind == Kind::kSend) {
-    self->clique->letters[{self->rank, call.peer}].push_back(std::move(source));
-    return kSuccess;
+  if (call->kind == Kind::kSend) {
+    self->clique->letters[{self->rank, call->peer}].push_back(std::move(source));
+  } else if (call->kind != Kind::kReceive) {
+    call->number = self->collectives++;
+    self->clique->sources[{call->number, self->rank}] = std::move(source);
   }
-  if (call.kind != Kind::kReceive) {
-    call.number = self->collectives++;
-    self->clique->sources[{call.number, self->rank}] = std::move(source);
-  }
-  self->calls.push_back(call);
   return kSuccess;
 }
 
@@ -187,23 +174,6 @@ bool result_of(Communicator* self, const Call& call, Bytes* result) {
   return true;
 }
 
-// The lock is held, and the communicator's device is current.
-int go_on(Communicator* self) {
-  if (self->clique->come < self->clique->size) return kInProgress;
-  while (!self->calls.empty()) {
-    const Call& call = self->calls.front();
-    Bytes result;
-    if (!result_of(self, call, &result)) return kInProgress;
-    if (!result.empty()) {
-      self->uploads.push_back(std::move(result));
-      const Bytes& upload = self->uploads.back();
-      if (cuMemcpyAsync(call.destination, upload.data(), upload.size(), call.stream) != 0) return 1;
-    }
-    self->calls.pop_front();
-  }
-  return kSuccess;
-}
-
 // As a kernel that waits: the stream stands still until the communicator is aborted.
 void stand_still(void* communicator) {
   std::unique_lock<std::mutex> lock(mutex);
@@ -211,7 +181,7 @@ void stand_still(void* communicator) {
 }
 
 int add(Communicator* self, const Call& call) {
-  if (group.depth == 0) return kInvalidUsage;  // ours always are in a group
+  if (group.depth == 0 || self == nullptr) return kInvalidUsage;  // ours always are in a group
   group.calls.emplace_back(self, call);
   return kSuccess;
 }
@@ -230,33 +200,19 @@ NCCL_EXPORT int ncclGetUniqueId(Id* id) {
   return kSuccess;
 }
 
-NCCL_EXPORT int ncclCommInitRankConfig(Communicator** made, int size, Id id, int rank, const void* config) {
-  unsigned magic = 0;
-  std::memcpy(&magic, static_cast<const char*>(config) + sizeof(size_t), sizeof magic);
-  if (magic != 0xcafebeef) return kInvalidArgument;
-  const std::lock_guard<std::mutex> lock(mutex);
+NCCL_EXPORT int ncclCommInitRank(Communicator** made, int size, Id id, int rank) {
+  // It stays for good, where a check for leaks finds it.
+  static auto* const made_so_far = new std::vector<Communicator*>;
+  std::unique_lock<std::mutex> lock(mutex);
   std::shared_ptr<Clique>& clique = cliques[std::string(id.bytes, sizeof id.bytes)];
   if (clique == nullptr) clique = std::make_shared<Clique>();
   clique->size = size;
   ++clique->come;
-  // It stays for good, where a check for leaks finds it.
-  static auto* const made_so_far = new std::vector<Communicator*>;
   *made = made_so_far->emplace_back(new Communicator);
   (*made)->clique = clique;
   (*made)->rank = rank;
-  return kInProgress;
-}
-
-NCCL_EXPORT int ncclCommInitRank(Communicator** made, int size, Id id, int rank) {
-  constexpr struct {
-    size_t size;
-    unsigned magic;
-  } config = {sizeof config, 0xcafebeef};
-  static_cast<void>(ncclCommInitRankConfig(made, size, id, rank, &config));
-  (*made)->waits = true;
-  std::unique_lock<std::mutex> lock(mutex);
   changed.notify_all();
-  const auto all_came = [&] { return (*made)->clique->come == size; };
+  const auto all_came = [clique = clique, size] { return clique->come == size; };
   if (const int patience = variable("NCCL_ON_HOST_PATIENCE", 0); patience != 0) {
     return changed.wait_for(lock, std::chrono::milliseconds(patience), all_came) ? kSuccess : kSystemError;
   }
@@ -275,9 +231,7 @@ NCCL_EXPORT int ncclCommAbort(Communicator* self) {
 
 NCCL_EXPORT int ncclCommGetAsyncError(Communicator* self, int* code) {
   const int from = variable("NCCL_ON_HOST_ERROR", 0);
-  const std::lock_guard<std::mutex> lock(mutex);
-  *code = go_on(self);
-  if (from > 0 && ++questions >= from) *code = kRemoteError;
+  *code = self == nullptr ? kInvalidArgument : from > 0 && ++questions >= from ? kRemoteError : kSuccess;
   return kSuccess;
 }
 
@@ -292,7 +246,7 @@ NCCL_EXPORT int ncclGroupStart() {
 
 NCCL_EXPORT int ncclGroupEnd() {
   if (--group.depth > 0) return kSuccess;
-  const std::vector<std::pair<Communicator*, Call>> calls = std::exchange(group.calls, {});
+  std::vector<std::pair<Communicator*, Call>> calls = std::exchange(group.calls, {});
   if (variable("NCCL_ON_HOST_STUCK", 0) != 0) {
     for (const auto& [self, call] : calls) {
       if (cuLaunchHostFunc(call.stream, stand_still, self) != 0) return 1;
@@ -300,17 +254,22 @@ NCCL_EXPORT int ncclGroupEnd() {
     return kSuccess;
   }
   std::unique_lock<std::mutex> lock(mutex);
-  for (const auto& [self, call] : calls) {
-    if (const int code = deposit(self, call); code != kSuccess) return code;
+  for (auto& [self, call] : calls) {
+    if (const int code = deposit(self, &call); code != kSuccess) return code;
   }
   changed.notify_all();
-  int code = kInProgress;
   for (const auto& [self, call] : calls) {
-    if (!self->waits) continue;
-    changed.wait(lock, [&, comm = self] { return comm->is_aborted || (code = go_on(comm)) != kInProgress; });
+    Bytes result;
+    if (call.kind != Kind::kSend) {
+      changed.wait(lock, [&, self = self, &call = call] { return self->is_aborted || result_of(self, call, &result); });
+    }
     if (self->is_aborted) return kRemoteError;
+    if (result.empty()) continue;
+    self->uploads.push_back(std::move(result));
+    const Bytes& upload = self->uploads.back();
+    if (cuMemcpyAsync(call.destination, upload.data(), upload.size(), call.stream) != 0) return 1;
   }
-  return code;
+  return kSuccess;
 }
 
 NCCL_EXPORT int ncclAllReduce(const void* source, void* destination, size_t count, int dtype, int reduction,

@@ -9,7 +9,6 @@ namespace unihal::gpu {
 UHAL_AGREES(CollectiveFunctions::get_version, ::ncclGetVersion)
 UHAL_AGREES(CollectiveFunctions::get_unique_id, ::ncclGetUniqueId)
 UHAL_AGREES(CollectiveFunctions::init, ::ncclCommInitRank)
-UHAL_AGREES(CollectiveFunctions::init_with, ::ncclCommInitRankConfig)
 UHAL_AGREES(CollectiveFunctions::destroy, ::ncclCommDestroy)
 UHAL_AGREES(CollectiveFunctions::abort, ::ncclCommAbort)
 UHAL_AGREES(CollectiveFunctions::async_error, ::ncclCommGetAsyncError)
@@ -26,7 +25,6 @@ UHAL_AGREES(CollectiveFunctions::send, ::ncclSend)
 UHAL_AGREES(CollectiveFunctions::receive, ::ncclRecv)
 
 static_assert(kCollectiveSuccess == ncclSuccess);
-static_assert(kCollectiveInProgress == ncclInProgress);
 static_assert(kBytes == ncclInt8);
 static_assert(kMaximum == ncclMax);
 static_assert(kMinimum == ncclMin);
@@ -45,11 +43,6 @@ static_assert(kDtypesOfNccl[UHAL_BFLOAT16] == ncclBfloat16);
 static_assert(kDtypesOfNccl[UHAL_FLOAT32] == ncclFloat32);
 static_assert(kDtypesOfNccl[UHAL_FLOAT64] == ncclFloat64);
 
-// The struct of 2.14 is the beginning of later ones.
 static_assert(sizeof(NativeId) == sizeof(ncclUniqueId));
-static_assert(offsetof(NativeConfig, size) == offsetof(ncclConfig_t, size));
-static_assert(offsetof(NativeConfig, magic) == offsetof(ncclConfig_t, magic));
-static_assert(offsetof(NativeConfig, version) == offsetof(ncclConfig_t, version));
-static_assert(offsetof(NativeConfig, blocking) == offsetof(ncclConfig_t, blocking));
 
 }  // namespace unihal::gpu
