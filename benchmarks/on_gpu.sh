@@ -7,8 +7,8 @@
 # tests/doubles/hip_on_cuda makes an NVIDIA GPU pass for one. Parts, all of them if none is named:
 #   timed, one after another: digits gpu attention data fourier linear start, of opencl and corex also launch, of opencl gemm, of
 #     corex and hip tune (what `unihal tune` chooses among) and, with two devices, two (copies and collectives between
-#     them), with Paddle and TensorFlow dispatch
-#     training;
+#     them), with Paddle and TensorFlow dispatch training; with two devices and Paddle or TensorFlow, parallel (data-parallel
+#     training beside PyTorch's own);
 #   then, side by side: doctor conformance, of corex and hip also libraries (products, convolutions and transforms with each
 #     of the vendor's libraries alone and with none), of corex also sanitizer (NVIDIA's compute-sanitizer), with Paddle
 #     and TensorFlow adapters demo.
@@ -54,7 +54,7 @@ parts_of() {
     hip) echo tune libraries ;;
     corex) echo launch tune libraries; ! command -v compute-sanitizer >/dev/null || echo sanitizer ;;
   esac
-  [[ $1 == opencl ]] || (( $(devices "$1") < 2 )) || echo two
+  [[ $1 == opencl ]] || (( $(devices "$1") < 2 )) || echo two ${frameworks:+parallel}
   [[ $frameworks != 'paddle tensorflow' ]] || echo dispatch training adapters demo
 }
 
@@ -115,6 +115,18 @@ run_part() {
       unihal conformance --backend "$UNIHAL_BACKEND" --op collectives --jobs 2
       python benchmarks/peer_copies.py --json "$output/$UNIHAL_BACKEND.copies.json"
       python benchmarks/collectives.py --json "$output/$UNIHAL_BACKEND.two.json"
+      ;;
+    parallel)  # data-parallel training on two devices, beside PyTorch's own
+      local framework model
+      for model in resnet50-64 transformer-16; do
+        python benchmarks/distributed_training.py torch $model cuda || true
+        for framework in $frameworks; do
+          case $framework in
+            paddle) python benchmarks/distributed_training.py paddle $model iluvatar ;;
+            tensorflow) python benchmarks/distributed_tensorflow.py $model iluvatar ;;
+          esac
+        done
+      done
       ;;
     demo) unihal demo --out "$output/$UNIHAL_BACKEND.demo" ;;
     training) python benchmarks/run.py --only "${TRAINING:-training}" --json "$output/$UNIHAL_BACKEND.training.json" ;;

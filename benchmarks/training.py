@@ -34,6 +34,15 @@ DECODER_TOKENS = {"gpt2": (1, 128), "gpt2-8": (8, 512)}  # batch, length
 DECODER_VOCABULARY, DECODER_POSITIONS = 50257, 1024
 
 
+class Parts(NamedTuple):
+    """What a training is made of."""
+
+    model: Any
+    inputs: Any
+    labels: Any
+    optimizer: Callable[[Any], Any]  # of parameters
+
+
 class Training(NamedTuple):
     step: Callable[[], float]  # trains on one batch, and returns its loss
     reset_peak: Callable[[], object]
@@ -82,14 +91,18 @@ def decoder_batch(model_name: str) -> tuple[Any, Any]:
     return text[:, :-1], text[:, 1:]
 
 
-def paddle_training(model_name: str, place: str, bfloat16: bool, mode: str) -> Training:
+def paddle_parts(model_name: str, dropout: float = 0.1) -> Parts:
+    """On the current place."""
     import paddle
 
-    paddle.set_device(place)
     paddle.seed(0)
     generator = np.random.default_rng(0)
+
+    def adamw(parameters: Any) -> Any:
+        return paddle.optimizer.AdamW(1e-4, parameters=parameters)
+
     if model_name in BATCHES:
-        layer = paddle.nn.TransformerEncoderLayer(WIDTH, HEADS, 4 * WIDTH, dropout=0.1, activation="gelu")
+        layer = paddle.nn.TransformerEncoderLayer(WIDTH, HEADS, 4 * WIDTH, dropout=dropout, activation="gelu")
         model = paddle.nn.Sequential(
             paddle.nn.Embedding(VOCABULARY, WIDTH),
             paddle.nn.TransformerEncoder(layer, LAYERS),
@@ -97,17 +110,23 @@ def paddle_training(model_name: str, place: str, bfloat16: bool, mode: str) -> T
         )
         inputs = paddle.to_tensor(generator.integers(0, VOCABULARY, (BATCHES[model_name], TOKENS)))
         labels = paddle.to_tensor(generator.integers(0, 2, (BATCHES[model_name], TOKENS)))
-        optimizer = paddle.optimizer.AdamW(1e-4, parameters=model.parameters())
-    elif model_name in DECODER_TOKENS:
-        model = paddle_decoder()
+        return Parts(model, inputs, labels, adamw)
+    if model_name in DECODER_TOKENS:
         inputs, labels = map(paddle.to_tensor, decoder_batch(model_name))
-        optimizer = paddle.optimizer.AdamW(1e-4, parameters=model.parameters())
-    else:
-        model = getattr(paddle.vision.models, model_name.partition("-")[0])(num_classes=10)
-        shape = IMAGE_SHAPES[model_name]
-        inputs = paddle.to_tensor(generator.standard_normal(shape, dtype=np.float32))
-        labels = paddle.to_tensor(generator.integers(0, 10, (shape[0],)))
-        optimizer = paddle.optimizer.Momentum(0.01, 0.9, parameters=model.parameters())
+        return Parts(paddle_decoder(), inputs, labels, adamw)
+    model = getattr(paddle.vision.models, model_name.partition("-")[0])(num_classes=10)
+    shape = IMAGE_SHAPES[model_name]
+    inputs = paddle.to_tensor(generator.standard_normal(shape, dtype=np.float32))
+    labels = paddle.to_tensor(generator.integers(0, 10, (shape[0],)))
+    return Parts(model, inputs, labels, lambda parameters: paddle.optimizer.Momentum(0.01, 0.9, parameters=parameters))
+
+
+def paddle_training(model_name: str, place: str, bfloat16: bool, mode: str) -> Training:
+    import paddle
+
+    paddle.set_device(place)
+    model, inputs, labels, make_optimizer = paddle_parts(model_name)
+    optimizer = make_optimizer(model.parameters())
     if mode == "compiled":
         model = paddle.jit.to_static(model)
 
@@ -292,6 +311,38 @@ def torch_decoder() -> Any:
     return Decoder()
 
 
+def torch_parts(model_name: str, place: str, dropout: float = 0.1) -> Parts:
+    import torch
+
+    torch.manual_seed(0)
+
+    def adamw(parameters: Any) -> Any:
+        return torch.optim.AdamW(parameters, 1e-4)
+
+    if model_name in BATCHES:
+        layer = torch.nn.TransformerEncoderLayer(
+            WIDTH, HEADS, 4 * WIDTH, dropout=dropout, activation="gelu", batch_first=True
+        )
+        model = torch.nn.Sequential(
+            torch.nn.Embedding(VOCABULARY, WIDTH),
+            torch.nn.TransformerEncoder(layer, LAYERS, enable_nested_tensor=False),
+            torch.nn.Linear(WIDTH, 2),
+        )
+        inputs = torch.randint(0, VOCABULARY, (BATCHES[model_name], TOKENS), device=place)
+        labels = torch.randint(0, 2, (BATCHES[model_name] * TOKENS,), device=place)
+        return Parts(model.to(place), inputs, labels, adamw)
+    if model_name in DECODER_TOKENS:
+        inputs, labels = (torch.from_numpy(part.copy()).to(place) for part in decoder_batch(model_name))
+        return Parts(torch_decoder().to(place), inputs, labels.flatten(), adamw)
+    import torchvision
+
+    model = getattr(torchvision.models, model_name.partition("-")[0])(num_classes=10).to(place)
+    shape = IMAGE_SHAPES[model_name]
+    inputs = torch.randn(shape, device=place)
+    labels = torch.randint(0, 10, (shape[0],), device=place)
+    return Parts(model, inputs, labels, lambda parameters: torch.optim.SGD(parameters, 0.01, 0.9))
+
+
 def torch_training(model_name: str, place: str, bfloat16: bool, mode: str) -> Training:
     import torch
 
@@ -299,30 +350,8 @@ def torch_training(model_name: str, place: str, bfloat16: bool, mode: str) -> Tr
         raise SystemExit("--captured is for Paddle")
 
     torch.backends.cudnn.benchmark = True
-    torch.manual_seed(0)
-    if model_name in BATCHES:
-        layer = torch.nn.TransformerEncoderLayer(WIDTH, HEADS, 4 * WIDTH, activation="gelu", batch_first=True)
-        model = torch.nn.Sequential(
-            torch.nn.Embedding(VOCABULARY, WIDTH),
-            torch.nn.TransformerEncoder(layer, LAYERS, enable_nested_tensor=False),
-            torch.nn.Linear(WIDTH, 2),
-        ).to(place)
-        inputs = torch.randint(0, VOCABULARY, (BATCHES[model_name], TOKENS), device=place)
-        labels = torch.randint(0, 2, (BATCHES[model_name] * TOKENS,), device=place)
-        optimizer: torch.optim.Optimizer = torch.optim.AdamW(model.parameters(), 1e-4)
-    elif model_name in DECODER_TOKENS:
-        model = torch_decoder().to(place)
-        inputs, labels = (torch.from_numpy(part.copy()).to(place) for part in decoder_batch(model_name))
-        labels = labels.flatten()
-        optimizer = torch.optim.AdamW(model.parameters(), 1e-4)
-    else:
-        import torchvision
-
-        model = getattr(torchvision.models, model_name.partition("-")[0])(num_classes=10).to(place)
-        shape = IMAGE_SHAPES[model_name]
-        inputs = torch.randn(shape, device=place)
-        labels = torch.randint(0, 10, (shape[0],), device=place)
-        optimizer = torch.optim.SGD(model.parameters(), 0.01, 0.9)
+    model, inputs, labels, make_optimizer = torch_parts(model_name, place)
+    optimizer = make_optimizer(model.parameters())
     if mode == "compiled":
         model = torch.compile(model)
 
