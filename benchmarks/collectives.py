@@ -120,9 +120,9 @@ def calls_of(communicator: Any, count: int) -> dict[str, Any]:
             communicator.receive(target, (rank - 1) % size)
 
     return {
-        "all_reduce": lambda: communicator.all_reduce(large, out=target),
+        "all_reduce": lambda: communicator.all_reduce(large, out=large),
         "all_gather": lambda: communicator.all_gather(small, out=target),
-        "reduce_scatter": lambda: communicator.reduce_scatter(large, out=large[rank]),
+        "reduce_scatter": lambda: communicator.reduce_scatter(large, out=target[rank]),
         "broadcast": lambda: communicator.broadcast(large, 0),
         "all_to_all": lambda: communicator.all_to_all(large, out=target),
         "send_receive": send_receive,
@@ -159,7 +159,7 @@ def torch_calls(count: int, rank: int, size: int) -> dict[str, Any]:
 def measure(calls: dict[str, Any], bytes_: int, size: int, wait: Any, of: str) -> list[dict[str, Any]]:
     """The best of five rounds. The number of calls in a round is the same on all ranks."""
     rows = []
-    repeats = max(2, min(200, (256 << 20) // bytes_))
+    repeats = max(8, min(200, (1 << 30) // bytes_))
     for name, call in calls.items():
         best = float("inf")
         for _ in range(5):

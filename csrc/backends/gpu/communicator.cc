@@ -177,7 +177,7 @@ RankFailure Communicator::take_work(std::list<Work>* taken) {
   Work& work = taken->emplace_back();
   for (std::unique_ptr<Event>* event : {&work.begin, &work.end}) {
     *event = std::make_unique<Event>(device_);
-    if (const uhal_status status = (*event)->open(); status != UHAL_OK) {
+    if (const uhal_status status = (*event)->open(kEventUntimed); status != UHAL_OK) {
       return {status, device_.name + " gives no event for a collective"};
     }
   }

@@ -12,9 +12,9 @@ Event::~Event() {
   static_cast<void>(api.event_destroy(event_));  // while work is pending, the driver keeps it until then
 }
 
-uhal_status Event::open() {
+uhal_status Event::open(unsigned kind) {
   if (const uhal_status status = device_.make_current(); status != UHAL_OK) return status;
-  const int code = api.event_create(&event_, 0);
+  const int code = api.event_create(&event_, kind);
   return code == kSuccess ? UHAL_OK : fail_native(code, "%s gives no event", device_.name.c_str());
 }
 

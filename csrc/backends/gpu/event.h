@@ -17,8 +17,8 @@ class Event {
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
 
-  // Makes the driver's event. After a failure this one is of no use.
-  uhal_status open();
+  // Makes the driver's event, kEventTimed or kEventUntimed. After a failure this one is of no use.
+  uhal_status open(unsigned kind = kEventTimed);
 
   NativeEvent get() const { return event_; }
 

@@ -77,7 +77,7 @@ uhal_status Staging::take(size_t bytes, Block** block) {
 }
 
 uhal_status Staging::allocate(size_t bytes, Block* block) {
-  int code = api.event_create(&block->passed, 0);
+  int code = api.event_create(&block->passed, kEventUntimed);
   if (code != kSuccess) return fail_native(code, "%s gives no event", device_.name.c_str());
   code = api.allocate_pinned(&block->memory, bytes, kPinnedPortable);
   if (code == kSuccess) {

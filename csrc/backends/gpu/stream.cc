@@ -53,7 +53,7 @@ double Stream::seconds_of(const std::function<bool()>& submit) const {
   NativeEvent events[2] = {};
   float milliseconds = 0;
   const auto record = [&](NativeEvent& event) {
-    return api.event_create(&event, 0) == kSuccess && api.event_record(event, stream_) == kSuccess;
+    return api.event_create(&event, kEventTimed) == kSuccess && api.event_record(event, stream_) == kSuccess;
   };
   const bool is_measured = record(events[0]) && submit() && record(events[1]) &&
                            api.event_synchronize(events[1]) == kSuccess &&

@@ -46,6 +46,8 @@ constexpr int kMostGroupItems = 1024;
 constexpr unsigned kMostGroups = 65535;  // along the second and the third axis
 constexpr int kMaxThreadsAttribute = 0;
 constexpr unsigned kNonBlocking = 1;
+constexpr unsigned kTimed = 0;
+constexpr unsigned kUntimed = 2;
 constexpr unsigned kPortable = 1;
 constexpr unsigned kGlobal = 1;
 
@@ -354,8 +356,8 @@ int on_host_launch_host_function(NativeStream handle, void (*function)(void*), v
 
 int on_host_event_create(NativeEvent* handle, unsigned flags) {
   BEGIN_ON_DEVICE(event_create);
-  if (flags != 0) return kInvalidValue;  // other kinds tell no times
-  *handle = static_cast<NativeEvent>(driver().events.add(std::make_shared<Event>(device)));
+  if (flags != kTimed && flags != kUntimed) return kInvalidValue;
+  *handle = static_cast<NativeEvent>(driver().events.add(std::make_shared<Event>(device, flags == kTimed)));
   return kSuccess;
 }
 
@@ -402,6 +404,7 @@ int on_host_event_elapsed(float* milliseconds, NativeEvent start_handle, NativeE
   const std::shared_ptr<Mark> begun = start->mark();
   const std::shared_ptr<Mark> ended = end->mark();
   if (begun == nullptr || ended == nullptr || start->device != end->device) return kInvalidHandle;
+  if (!start->is_timed || !end->is_timed) return kInvalidHandle;
   if (!begun->is_passed() || !ended->is_passed()) return kNotReady;
   *milliseconds = std::chrono::duration<float, std::milli>(ended->time() - begun->time()).count();
   return kSuccess;

@@ -33,13 +33,14 @@ class Mark {
 };
 
 struct Event {
-  explicit Event(Device* owner) : device(owner) {}
+  Event(Device* owner, bool tells_times) : device(owner), is_timed(tells_times) {}
 
   // Of the last record; nullptr before the first.
   std::shared_ptr<Mark> mark() const;
   void set_mark(std::shared_ptr<Mark> mark);
 
   Device* const device;
+  const bool is_timed;
 
  private:
   mutable std::mutex mutex_;

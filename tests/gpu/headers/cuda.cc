@@ -49,6 +49,8 @@ static_assert(headers::status_in(kMeanings, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES) 
 static_assert(headers::status_in(kMeanings, CUDA_ERROR_NOT_SUPPORTED) == UHAL_UNIMPLEMENTED);
 
 static_assert(kStreamNonBlocking == CU_STREAM_NON_BLOCKING);
+static_assert(kEventTimed == CU_EVENT_DEFAULT);
+static_assert(kEventUntimed == CU_EVENT_DISABLE_TIMING);
 static_assert(kPinnedPortable == CU_MEMHOSTALLOC_PORTABLE);
 static_assert(kManagedGlobal == CU_MEM_ATTACH_GLOBAL);
 static_assert(kCaptureRelaxed == CU_STREAM_CAPTURE_MODE_RELAXED);

@@ -45,6 +45,8 @@ static_assert(headers::status_in(kMeanings, hipErrorLaunchOutOfResources) == UHA
 static_assert(headers::status_in(kMeanings, hipErrorNotSupported) == UHAL_UNIMPLEMENTED);
 
 static_assert(kStreamNonBlocking == hipStreamNonBlocking);
+static_assert(kEventTimed == hipEventDefault);
+static_assert(kEventUntimed == hipEventDisableTiming);
 static_assert(kPinnedPortable == hipHostMallocPortable);
 static_assert(kManagedGlobal == hipMemAttachGlobal);
 static_assert(kCaptureRelaxed == hipStreamCaptureModeRelaxed);
