@@ -6,7 +6,7 @@
 # make test-NAME   one suite; `make sanitize` and `make fuzz` are suites too
 # make build       install unihal into .venv
 # make benchmarks  print ratios against NumPy and the frameworks' CPU; BENCHMARK_ARGUMENTS=--quick leaves out the largest
-# make fuzz        fuzz descriptors, settings, tables and profiles, FUZZ_SECONDS=30 each; FUZZ_SEED=0 for new random inputs
+# make fuzz        fuzz descriptors, settings, tables and profiles, FUZZ_SECONDS=12 each; FUZZ_SEED=0 for new random inputs
 # make coverage    rewrite docs/coverage.md from the adapters' tables
 # make format      rewrite sources in the project's format
 # make clean       remove what was built; .venv stays
@@ -23,7 +23,7 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 PYTHON ?= python3
 BACKEND ?= stub
 JOBS ?= $(shell nproc)
-FUZZ_SECONDS ?= 30
+FUZZ_SECONDS ?= 12
 FUZZ_SEED ?= 1
 
 # The caller's Python, pip and unihal settings must not leak into .venv, the build or the tests.
@@ -57,7 +57,7 @@ PYTHON_SOURCES := $(shell find python/unihal python/unihal_pytest python/unihal_
 FORMATTED := $(shell find $(NATIVE_FOLDERS) tests benchmarks -type f \( -name '*.h' -o -name '*.c' -o -name '*.cc' \))
 CHECKED := python plugins tests benchmarks docs setup.py
 
-.PHONY: demo benchmarks build test test-rest test-all test-long check test-native sanitize sanitize-address sanitize-thread fuzz \
+.PHONY: demo benchmarks build test test-rest test-all test-long check test-native sanitize sanitize-address sanitize-thread fuzz fuzz-long test-matrices \
   test-python test-gpu-sample test-gpu test-paddle test-paddle-whole test-tensorflow test-tensorflow-whole test-conformance-sample \
   test-conformance test-mutations test-strict test-opencl-sample test-opencl test-amd-sample test-amd test-races test-conformance-opencl test-paddle-versions test-paddle-projects soak \
   coverage format clean
@@ -134,6 +134,9 @@ sanitize-thread: .venv/stamps/requirements
 fuzz: .venv/stamps/requirements
 	FUZZ_SEED=$(FUZZ_SEED) tests/fuzz/run.sh $(FUZZ_SECONDS)
 
+fuzz-long: .venv/stamps/requirements
+	FUZZ_SEED=0 tests/fuzz/run.sh 300
+
 # The two frameworks' libraries clash in one process, so each suite has its own.
 test-python: $(SITE)
 	bash tests/fetch_pocl.sh
@@ -143,34 +146,39 @@ test-python: $(SITE)
 test-gpu-sample: $(SITE)
 	bash tests/fetch_hip_headers.sh
 	bash tests/fetch_amd_clang.sh
-	$(PYTEST) -m 'not whole' tests/gpu
+	$(PYTEST) -m 'not whole and not long' tests/gpu
 
 test-gpu: $(SITE)
 	bash tests/fetch_amd_clang.sh
-	$(PYTEST) -m whole tests/gpu
+	$(PYTEST) -m 'whole and not long' tests/gpu
 
 # Faults planted in a backend, each of which conformance must find.
 test-mutations: $(SITE)
 	$(PYTEST) tests/mutations
 
 test-paddle: $(SITE)
-	$(PYTEST) -m 'not whole' tests/paddle
+	$(PYTEST) -m 'not whole and not long' tests/paddle
 
 test-paddle-whole: $(SITE)
-	$(PYTEST) -m whole tests/paddle
+	$(PYTEST) -m 'whole and not long' tests/paddle
 
 test-tensorflow: $(SITE)
-	$(PYTEST) -m 'not whole' tests/tensorflow
+	$(PYTEST) -m 'not whole and not long' tests/tensorflow
 
 test-tensorflow-whole: $(SITE)
-	$(PYTEST) -m whole tests/tensorflow
+	$(PYTEST) -m 'whole and not long' tests/tensorflow
 
-# Tests marked `whole` take the whole of what others take a sample of.
+# Tests marked `whole` take the whole of what others take a sample of; those marked `long`, of what is whole elsewhere.
+test-matrices: $(SITE)
+	$(PYTEST) -m long tests/tensorflow
+	$(PYTEST) -m long tests/paddle
+	$(PYTEST) -m long tests/conformance
+
 test-conformance-sample: $(SITE)
-	$(PYTEST) -m 'not whole' tests/conformance
+	$(PYTEST) -m 'not whole and not long' tests/conformance
 
 test-conformance: $(SITE)
-	$(PYTEST) -m whole tests/conformance
+	$(PYTEST) -m 'whole and not long' tests/conformance
 
 # On the strict stub, where a race or memory that stays fails a test: both frameworks' training, and what a graph of Paddle's
 # reads of the device while it runs.
@@ -181,24 +189,24 @@ test-strict: $(SITE)
 # The opencl backend on PoCL, and a sample of conformance.
 test-opencl-sample: $(SITE)
 	bash tests/fetch_pocl.sh
-	tests/opencl/with_opencl.sh $(PYTEST) --unihal-backend=opencl -m 'not whole' tests/opencl
+	tests/opencl/with_opencl.sh $(PYTEST) --unihal-backend=opencl -m 'not whole and not long' tests/opencl
 
 # The rest of the backend's tests, and the training runs of both frameworks on polaris. Of those in float64, for which
 # every kernel is compiled once more, the smallest model.
 test-opencl: $(SITE)
 	bash tests/fetch_pocl.sh
-	tests/opencl/with_opencl.sh $(PYTEST) --unihal-backend=opencl -m whole tests/opencl
+	tests/opencl/with_opencl.sh $(PYTEST) --unihal-backend=opencl -m 'whole and not long' tests/opencl
 	tests/opencl/with_opencl.sh $(PYTEST) --unihal-backend=opencl tests/paddle/test_training.py
 	tests/opencl/with_opencl.sh $(PYTEST) --unihal-backend=opencl tests/tensorflow/test_models.py -k 'fit or digits'
 
 # What AMD's compiler makes of the kernels: one program of each kernel, and all on each card.
 test-amd-sample: $(SITE)
 	bash tests/fetch_amd_clang.sh
-	$(PYTEST) -m 'not whole' tests/kernels
+	$(PYTEST) -m 'not whole and not long' tests/kernels
 
 test-amd: $(SITE)
 	bash tests/fetch_amd_clang.sh
-	$(PYTEST) -m whole tests/kernels
+	$(PYTEST) -m 'whole and not long' tests/kernels
 
 # Races between work-items, in a sample of conformance under Oclgrind.
 test-races: $(SITE)

@@ -26,22 +26,26 @@ jobs=${JOBS:-$(nproc)}
 mkdir -p "$output"
 
 environment=build/gpu-environment
-if [[ ! -x $environment/bin/unihal || -n ${REBUILD:-} ]]; then
+is_old=${REBUILD:-}
+if [[ ! -x $environment/bin/unihal || -n $is_old ]]; then
+  is_old=1
   python3 -m venv $environment
   # What this Python sees, also if it is of a virtual environment itself.
   python3 -c 'import site; print("\n".join(site.getsitepackages()))' >"$(echo $environment/lib/python3*/site-packages)/outer.pth"
   if [[ -n ${WHEELS:-} ]]; then $environment/bin/pip install --quiet --no-index --no-deps "$WHEELS"/*.whl; fi
-  CMAKE_ARGS="-DUNIHAL_BUILD_BENCHMARKS=ON" CMAKE_BUILD_PARALLEL_LEVEL=$jobs \
-    $environment/bin/pip install --quiet --no-index --no-build-isolation --no-deps --force-reinstall . >"$output/build.log" 2>&1 ||
-    { tail -60 "$output/build.log"; exit 1; }
 fi
 export PATH=$PWD/$environment/bin:$PATH
+frameworks=$(python -c 'import importlib.util as util; print(*filter(util.find_spec, ["paddle", "tensorflow"]))')
+[[ $frameworks == 'paddle tensorflow' ]] || echo 'Paddle and TensorFlow are not both installed: adapters, demo and training are left out.'
+if [[ -n $is_old ]]; then
+  CMAKE_ARGS="-DUNIHAL_BUILD_BENCHMARKS=ON" CMAKE_BUILD_PARALLEL_LEVEL=$jobs \
+    pip install --quiet --no-index --no-build-isolation --no-deps --force-reinstall ".${frameworks:+[${frameworks// /,}]}" \
+    >"$output/build.log" 2>&1 || { tail -60 "$output/build.log"; exit 1; }
+fi
 if [[ ${HIP:-} == double ]]; then
   bash tests/doubles/hip_on_cuda/build.sh build/hip_on_cuda/lib
   export ROCM_PATH=$PWD/build/hip_on_cuda
 fi
-frameworks=$(python -c 'import importlib.util as util; print(*filter(util.find_spec, ["paddle", "tensorflow"]))')
-[[ $frameworks == 'paddle tensorflow' ]] || echo 'Paddle and TensorFlow are not both installed: adapters, demo and training are left out.'
 
 devices() { UNIHAL_BACKEND=$1 python -c 'import unihal; print(max(len(unihal.devices(t.name)) for t in unihal.device_types()))'; }
 serves() { UNIHAL_BACKEND=$1 unihal devices >/dev/null 2>&1; }

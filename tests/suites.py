@@ -53,6 +53,8 @@ SUITES = [
     Suite("test-gpu-sample", "rest"),
     Suite("test-amd-sample", "rest"),
     Suite("test-mutations", "rest"),
+    Suite("fuzz-long", "long", alone=True),
+    Suite("test-matrices", "long"),
     Suite("test-gpu", "long"),
     Suite("test-amd", "long"),
     Suite("test-conformance-opencl", "long"),

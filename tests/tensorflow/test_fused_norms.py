@@ -137,7 +137,9 @@ MODELS: dict[str, tuple[Callable[..., Any], Callable[[], Any], tuple[str, ...], 
 # The others take too long for every run of the tests.
 QUICK = {("batch norm", "fit"), ("layer norm", "train_on_batch"), ("RMS norm", "fit"), ("GELU", "train_on_batch")}
 CASES = [
-    pytest.param(name, mode, marks=[] if (name, mode) in QUICK else pytest.mark.whole)
+    pytest.param(
+        name, mode, marks=[] if (name, mode) in QUICK else pytest.mark.long if mode == "fit" else pytest.mark.whole
+    )
     for name in MODELS
     for mode in ("fit", "train_on_batch")
 ]

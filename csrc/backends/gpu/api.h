@@ -30,10 +30,10 @@ constexpr int kPeerAlreadyEnabled = 704;  // perhaps by another library of the p
 
 constexpr unsigned kStreamNonBlocking = 1;  // not in order with the vendor's default stream
 constexpr unsigned kEventTimed = 0;
-constexpr unsigned kEventUntimed = 2;       // the device notes no time, which it would wait for
-constexpr unsigned kPinnedPortable = 1;     // for all devices
-constexpr unsigned kManagedGlobal = 1;      // from all streams
-constexpr int kMaxThreadsPerBlock = 0;      // of function_attribute
+constexpr unsigned kEventUntimed = 2;    // the device notes no time, which it would wait for
+constexpr unsigned kPinnedPortable = 1;  // for all devices
+constexpr unsigned kManagedGlobal = 1;   // from all streams
+constexpr int kMaxThreadsPerBlock = 0;   // of function_attribute
 
 // Of captures: whatever else the process calls meanwhile is allowed, such as loading a kernel, or memory that a library
 // takes for itself.

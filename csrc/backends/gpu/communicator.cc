@@ -68,7 +68,8 @@ class ApartCall {
           outcome->is_over = true;
         }) {}
 
-  // Whoever gave up waiting has aborted the communicator, so that the call returns. If it does not, nobody waits.
+  // Whoever gave up waiting for a collective has aborted its communicator, so that the call returns. If it does not,
+  // and where a communicator was being made, the thread is left to itself.
   ~ApartCall() {
     const auto last = RankBoard::Clock::now() + kToReturn;
     while (!is_over() && RankBoard::Clock::now() < last) std::this_thread::sleep_for(kLongestSleep);
