@@ -58,6 +58,9 @@ using ExtremePlace = int64_t (*)(int64_t count, const void* source);
 inline constexpr int kExtremeInt32 = kComplexFloat;  // where it is in the table
 inline constexpr int kExtremeTypes = kExtremeInt32 + 1;
 
+// Copies lines of 64 bytes with stores around the caches; `destination` is aligned to 64.
+using StreamLines = void (*)(void* destination, const void* source, int64_t lines);
+
 // Random numbers. A block of Philox is four words; `counter` is its low and high half.
 struct RandomLoops {
   void (*philox)(uint64_t key, const uint64_t* counter, int64_t blocks, uint32_t* words);
@@ -76,6 +79,7 @@ struct InstructionSet {
   ReduceRun reduce_run[kReduceSteps][kComputeTypes];    // null for complex types
   ReduceRows reduce_rows[kReduceSteps][kComputeTypes];  // and for kSumExp
   ExtremePlace extreme_place[2][kExtremeTypes];         // of the smallest, of the largest
+  StreamLines stream_lines;                             // nullptr where there are no such stores
   RandomLoops random;
 };
 
