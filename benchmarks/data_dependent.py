@@ -1,6 +1,6 @@
 """Compaction, search and segments: against a plain copy on the same device, and against NumPy where the host computes.
 
-    python benchmarks/data_dependent.py [--device corex:0]
+    python benchmarks/data_dependent.py [--device corex:0] [--only argmax]
 
 Bytes are those that the result needs, each operand once and gathered rows once for each time that they are looked up.
 On a device of its own memory a ratio is the copy's bytes per second over ours: at most 2 is wanted of what is bound by
@@ -231,13 +231,17 @@ class Bench:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", help="such as corex:0; without it the first one")
-    bench = Bench(parser.parse_args().device)
+    parser.add_argument("--only", default="", help="only work whose name contains this")
+    arguments = parser.parse_args()
+    bench = Bench(arguments.device)
     # The copy reads and writes as much as the largest work moves.
     source = ops.random((bench.scale << 23,), "float32", bench.device, key=1)
     target = Buffer(source.shape, "float32", bench.device)
     # What one call costs besides its work is shared by several on a device that runs beside the host.
     repeats = 1 if bench.on_host else 10
     for work in bench.works():
+        if arguments.only not in work.name:
+            continue
         calls = {"device": bench.waited(work.ours, repeats)}
         if bench.on_host and work.peer is not None:
             calls["peer"] = work.peer

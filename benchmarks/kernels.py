@@ -2,6 +2,7 @@
 
     python benchmarks/kernels.py numpy|paddle|tensorflow
     python benchmarks/kernels.py complex64|complex128      # complex numbers, against NumPy
+    python benchmarks/kernels.py complex128 sum,matmul     # those whose names begin with one of these
 
 Every call ends with the work done (the device is synchronized). Outputs are freshly allocated on both sides, as the
 frameworks do it; NumPy and unihal's own API write into given outputs.
@@ -156,6 +157,7 @@ def tensorflow_pairs() -> dict[str, Pair]:
 
 def main() -> None:
     peer = sys.argv[1]
+    wanted = tuple(sys.argv[2].split(",")) if len(sys.argv) > 2 else ("",)
     is_complex = peer.startswith("complex")
     dtype = peer if is_complex else "float32"
     if is_complex:
@@ -164,6 +166,8 @@ def main() -> None:
         pairs = {"numpy": numpy_pairs, "paddle": paddle_pairs, "tensorflow": tensorflow_pairs}[peer]()
     peer_name = "NumPy" if peer == "numpy" or is_complex else f"{peer} CPU"
     for name, (device_call, peer_call) in pairs.items():
+        if not name.startswith(wanted):
+            continue
         times = measure.alternate({"device": device_call, "peer": peer_call})
         measure.report(
             [

@@ -1,5 +1,6 @@
-// What the benchmarks of a launch share: microseconds from one add of 16 elements to the next through uhal_launch,
-// against the bare call of a driver. Both wait once at the end of a batch.
+// What the benchmarks of a launch share: microseconds from one add of 16 elements to the next through uhal_launch, and
+// from one chain of three functions to the next, against the bare call of a driver. Both wait once at the end of a
+// batch.
 #ifndef UNIHAL_BENCHMARKS_LAUNCH_H_
 #define UNIHAL_BENCHMARKS_LAUNCH_H_
 
@@ -41,7 +42,7 @@ double batch(Call call, Wait wait) {
 }
 
 // Measures a unihal device ("polaris:0") beside a bare kernel, which `make_bare` makes of the device's name, and which
-// has launch() and wait(). Prints one JSON object; the ratio is ours over the bare call's.
+// has launch() and wait(). Prints a JSON object for each; the ratio is ours over the bare call's.
 template <class MakeBare>
 void measure(const char* title, const std::string& name, const char* peer, double target, MakeBare make_bare) {
   using unihal::View;
@@ -62,24 +63,46 @@ void measure(const char* title, const std::string& name, const char* peer, doubl
   const View c(base + 512, UHAL_FLOAT32, {16});
   auto bare = make_bare(std::string(properties.name));
 
+  // relu(a + b) * b as one op.
+  uhal_map_chain_attributes program = {};
+  program.struct_size = sizeof program;
+  program.step_count = 3;
+  const uhal_map_function functions[] = {uhal_map_add, uhal_map_relu, uhal_map_multiply};
+  const int32_t operands[][2] = {{0, 1}, {2, 0}, {3, 1}};
+  for (int i = 0; i < program.step_count; ++i) {
+    program.functions[i] = functions[i];
+    std::copy_n(operands[i], 2, program.operands[i]);
+  }
+  program.results[0] = 4;
+  const uhal_tensor *chain_inputs[] = {&a, &b}, *chain_outputs[] = {&c};
+  const uhal_op chain = {sizeof chain, UHAL_OP_MAP_CHAIN, 2, 1, 0, chain_inputs, chain_outputs, &program, nullptr};
+
   auto launch_ours = [&] { check(unihal::map(stream, uhal_map_add, {&a, &b}, {&c})); };
+  auto launch_chain = [&] { check(uhal_launch(stream, &chain)); };
   auto wait_ours = [&] { check(uhal_stream_synchronize(stream)); };
   auto launch_bare = [&] { bare.launch(); };
   auto wait_bare = [&] { bare.wait(); };
   batch(launch_ours, wait_ours);  // compiles
+  batch(launch_chain, wait_ours);
   batch(launch_bare, wait_bare);
   std::vector<double> ours;
+  std::vector<double> chains;
   std::vector<double> theirs;
   for (int i = 0; i < kBatches; ++i) {
     ours.push_back(batch(launch_ours, wait_ours));
+    chains.push_back(batch(launch_chain, wait_ours));
     theirs.push_back(batch(launch_bare, wait_bare));
   }
   check(uhal_free(device, stream, memory));
   check(uhal_stream_destroy(stream));
-  std::printf(
-      "{\"benchmark\": \"%s\", \"unit\": \"us\", \"device\": %.3f, \"peer\": %.3f, \"ratio\": %.2f, "
-      "\"peer_name\": \"%s\", \"target\": %.1f}\n",
-      title, median(ours), median(theirs), median(ours) / median(theirs), peer, target);
+  const auto print = [&](const char* what, const std::vector<double>& times) {
+    std::printf(
+        "{\"benchmark\": \"%s%s\", \"unit\": \"us\", \"device\": %.3f, \"peer\": %.3f, \"ratio\": %.2f, "
+        "\"peer_name\": \"%s\", \"target\": %.1f}\n",
+        title, what, median(times), median(theirs), median(times) / median(theirs), peer, target);
+  };
+  print("", ours);
+  print(" of a chain of three functions", chains);
 }
 
 }  // namespace launch_benchmark

@@ -340,9 +340,16 @@ uhal_status run_map_plan(Queue& queue, MapPlan& plan, const uhal_op& op) {
   int item = 0;
   for (int i = 0; i < op.output_count; ++i) plan.arguments.set_pointer(item++, op.outputs[i]->data);
   for (int i = 0; i < op.input_count; ++i) plan.arguments.set_pointer(item++, op.inputs[i]->data);
+  char parameters[MapChain::kMaxSteps * UHAL_MAP_MAX_PARAMETERS * sizeof(double)];
   if (op.kind == UHAL_OP_MAP) {  // a cast has no parameters
-    char parameters[UHAL_MAP_MAX_PARAMETERS * sizeof(double)];
     write_parameters(static_cast<const uhal_map_attributes*>(op.attributes)->parameters, plan.type, parameters);
+    plan.arguments.set(item, parameters);
+  } else if (op.kind == UHAL_OP_MAP_CHAIN) {
+    const auto& chain = *static_cast<const uhal_map_chain_attributes*>(op.attributes);
+    size_t size = 0;
+    for (int i = 0; i < chain.step_count; ++i) {
+      size += write_parameters(chain.parameters[i], plan.type, parameters + size);
+    }
     plan.arguments.set(item, parameters);
   }
   return queue.run_known(*plan.kernel, plan.arguments, plan.grid);

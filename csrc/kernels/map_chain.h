@@ -70,12 +70,11 @@ class MapChain {
   Step steps_[kMaxSteps];
 };
 
-// As Refuse and Run of ops.h. Of a chain of one step, `kept` (if given) becomes the plan of its launch, if there is
-// one.
+// As Refuse and Run of ops.h. `kept` (if given) becomes the plan of the chain's launch, if there is one.
 const char* refuse_map_chain(const DeviceTraits& traits, const MapChain& chain);
 uhal_status run_map_chain(Queue& queue, const MapChain& chain, MapPlan* kept = nullptr);
 
-// Launches a UHAL_OP_MAP or UHAL_OP_CAST by a plan that MapPlans::find found for it.
+// Launches a UHAL_OP_MAP, UHAL_OP_MAP_CHAIN or UHAL_OP_CAST by a plan that MapPlans::find found for it.
 uhal_status run_map_plan(Queue& queue, MapPlan& plan, const uhal_op& op);
 
 }  // namespace unihal::kernels

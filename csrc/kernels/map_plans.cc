@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "csrc/kernels/map_function.h"
+
 namespace unihal::kernels {
 namespace {
 
@@ -29,14 +31,36 @@ bool MapKey::add_operand(const uhal_tensor& view) {
   return true;
 }
 
+bool MapKey::add_program(const uhal_map_chain_attributes& program, int output_count) {
+  if (count_ + 2 * program.step_count + 1 > kMaxWords) return false;
+  uint64_t results = 0;
+  for (int i = 0; i < output_count; ++i) results |= static_cast<uint64_t>(program.results[i]) << (8 * i);
+  add(results << 32 | static_cast<uint64_t>(program.step_count));
+  for (int i = 0; i < program.step_count; ++i) {
+    const uhal_map_function function = program.functions[i];
+    if (function < 0 || function >= kMapFunctionCount) return false;  // it will be refused
+    uint64_t operands = 0;                                            // what lies beyond the function's is not read
+    for (int k = 0; k < map_function(function).inputs; ++k) {
+      operands |= static_cast<uint64_t>(program.operands[i][k]) << (8 * k);
+    }
+    add(static_cast<uint64_t>(function));
+    add(operands);
+  }
+  return true;
+}
+
 bool MapKey::assign(const uhal_op& op) {
-  if (op.kind != UHAL_OP_MAP && op.kind != UHAL_OP_CAST) return false;
+  const bool is_chain = op.kind == UHAL_OP_MAP_CHAIN;
+  if (op.kind != UHAL_OP_MAP && op.kind != UHAL_OP_CAST && !is_chain) return false;
   count_ = 0;
   hash_ = 0;
   const auto* map = static_cast<const uhal_map_attributes*>(op.attributes);
   const uint64_t function = op.kind == UHAL_OP_MAP ? static_cast<uint64_t>(map->function) : 0;
   add(function | static_cast<uint64_t>(op.kind) << 32 | static_cast<uint64_t>(op.input_count) << 40 |
       static_cast<uint64_t>(op.output_count) << 48);
+  if (is_chain && !add_program(*static_cast<const uhal_map_chain_attributes*>(op.attributes), op.output_count)) {
+    return false;
+  }
   for (int i = 0; i < op.output_count; ++i) {
     if (!add_operand(*op.outputs[i])) return false;
   }

@@ -16,8 +16,8 @@ namespace unihal::kernels {
 
 class KnownKernel;
 
-// What the plan of a UHAL_OP_MAP or UHAL_OP_CAST depends on: function, dtypes, shapes, strides, and how far addresses
-// are aligned.
+// What the plan of a UHAL_OP_MAP, UHAL_OP_MAP_CHAIN or UHAL_OP_CAST depends on: functions and which values they take,
+// dtypes, shapes, strides, and how far addresses are aligned.
 class MapKey {
  public:
   // False if the op is of another kind, or has more axes than are worth a key.
@@ -27,9 +27,10 @@ class MapKey {
   bool operator==(const MapKey& other) const;
 
  private:
-  static constexpr int kMaxWords = 64;
+  static constexpr int kMaxWords = 96;
 
   void add(uint64_t word);
+  bool add_program(const uhal_map_chain_attributes& program, int output_count);
   bool add_operand(const uhal_tensor& view);
 
   int count_ = 0;
@@ -56,7 +57,7 @@ class MapPlans {
   MapPlan* make_room(const uhal_op& op);
 
  private:
-  static constexpr size_t kSlots = 128;  // a power of two; each that is used takes some 3 KiB
+  static constexpr size_t kSlots = 128;  // a power of two; each that is used takes some 4 KiB
 
   std::array<std::unique_ptr<MapPlan>, kSlots> slots_;
 };

@@ -7,6 +7,7 @@
 #endif
 
 #include "stub/common/parallel.h"
+#include "stub/vector/compute.h"
 
 namespace unihal::stub {
 namespace {
@@ -17,33 +18,23 @@ constexpr int64_t kBytesPerUnit = 8;  // copying is that much cheaper than compu
 
 }  // namespace
 
-#ifdef __SSE2__
-
 void stream_bytes(void* destination, const void* source, int64_t bytes) {
   char* to = static_cast<char*>(destination);
   const char* from = static_cast<const char*>(source);
+  const StreamLines stream = vectors().stream_lines;
   const int64_t head = std::min(bytes, -static_cast<int64_t>(reinterpret_cast<uintptr_t>(to)) & (kCacheLine - 1));
+  const int64_t lines = stream != nullptr ? (bytes - head) / kCacheLine : 0;
+  const int64_t rest = head + lines * kCacheLine;
   std::memcpy(to, from, static_cast<size_t>(head));
-  int64_t at = head;
-  for (; at + kCacheLine <= bytes; at += kCacheLine) {
-    for (int64_t i = at; i < at + kCacheLine; i += static_cast<int64_t>(sizeof(__m128i))) {
-      _mm_stream_si128(reinterpret_cast<__m128i*>(to + i), _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i)));
-    }
-  }
-  std::memcpy(to + at, from + at, static_cast<size_t>(bytes - at));
+  if (lines > 0) stream(to + head, from + head, lines);
+  std::memcpy(to + rest, from + rest, static_cast<size_t>(bytes - rest));
 }
 
-void finish_streaming() { _mm_sfence(); }
-
-#else
-
-void stream_bytes(void* destination, const void* source, int64_t bytes) {
-  std::memcpy(destination, source, static_cast<size_t>(bytes));
-}
-
-void finish_streaming() {}
-
+void finish_streaming() {
+#ifdef __SSE2__
+  _mm_sfence();
 #endif
+}
 
 void move_bytes(void* destination, const void* source, int64_t bytes) {
   char* to = static_cast<char*>(destination);

@@ -29,6 +29,11 @@ struct Finder {
   std::string prefix;
   std::string missing;
 
+  using SetThreads = void(int);
+  SetThreads* set_threads() const {
+    return reinterpret_cast<SetThreads*>(dlsym(library, (prefix + "openblas_set_num_threads").c_str()));
+  }
+
   template <typename Function>
   void find(const std::string& name, Function*& function) {
     function = reinterpret_cast<Function*>(dlsym(library, (prefix + name + "_").c_str()));
@@ -37,6 +42,10 @@ struct Finder {
 
   template <typename T>
   void find_all(const std::string& letter, Lapack<T>& functions) {
+    if (set_threads() != nullptr) {
+      find(letter + "gemm", functions.gemm);
+      find(letter + "gemv", functions.gemv);
+    }
     find(letter + "trsm", functions.trsm);
     find(letter + "potrf", functions.potrf);
     find(letter + "getrf", functions.getrf);
@@ -89,8 +98,7 @@ std::string open_library(const std::string& path, Loaded& loaded) {
     finder.find_all("c", loaded.c);
     finder.find_all("z", loaded.z);
     if (finder.missing.empty()) {
-      loaded.set_threads =
-          reinterpret_cast<void (*)(int)>(dlsym(library, (finder.prefix + "openblas_set_num_threads").c_str()));
+      loaded.set_threads = finder.set_threads();
       loaded.description = describe(library, finder.prefix, path);
       return {};
     }

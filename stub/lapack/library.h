@@ -34,6 +34,12 @@ template <typename T>
 struct Lapack {
   using Int = int32_t;
   using R = Real<T>;
+  // Both are nullptr but in OpenBLAS: others may leave out the products with zeros, of which some are NaN.
+  void (*gemm)(const char* transa, const char* transb, const Int* m, const Int* n, const Int* k, const T* alpha,
+               const T* a, const Int* lda, const T* b, const Int* ldb, const T* beta, T* c, const Int* ldc, size_t,
+               size_t);
+  void (*gemv)(const char* trans, const Int* m, const Int* n, const T* alpha, const T* a, const Int* lda, const T* x,
+               const Int* incx, const T* beta, T* y, const Int* incy, size_t);
   void (*trsm)(const char* side, const char* uplo, const char* transa, const char* diag, const Int* m, const Int* n,
                const T* alpha, const T* a, const Int* lda, T* b, const Int* ldb, size_t, size_t, size_t, size_t);
   void (*potrf)(const char* uplo, const Int* n, T* a, const Int* lda, Int* info, size_t);

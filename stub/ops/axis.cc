@@ -16,7 +16,6 @@
 #include "stub/common/rows.h"
 #include "stub/common/scratch.h"
 #include "stub/ops/copy.h"
-#include "stub/vector/vectorize.h"
 
 namespace unihal::stub {
 namespace {
@@ -68,61 +67,52 @@ bool before(T a, T b, bool descending) {
 
 // -- arg-reduce
 
-// What stub/vector/reduce.cc reduces numbers of T in.
+// The first of the largest (smallest) elements, or the first NaN.
 template <class T>
-using Extreme = std::conditional_t<std::is_same_v<T, float>, double, T>;
-
-// Where the first element is that equals `wanted`, or is a NaN where that is one. There is one.
-template <class T>
-UNIHAL_VECTORIZED int64_t place_of(int64_t count, const T* values, Extreme<T> wanted) {
-  using Number = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
-  constexpr Number kTogether = 64;
-  const T own = static_cast<T>(wanted);
-  const bool is_number = own == own;
-  for (int64_t begin = 0; begin < count; begin += kTogether) {
-    const auto length = static_cast<Number>(std::min<int64_t>(kTogether, count - begin));
-    Number first = kTogether;
-    for (Number i = 0; i < length; ++i) {
-      const bool found = is_number ? values[begin + i] == own : values[begin + i] != values[begin + i];
-      const Number here = found ? i : kTogether;
-      first = here < first ? here : first;
-    }
-    if (first < kTogether) return begin + first;
-  }
-  return 0;
-}
-
-// The first of the largest (smallest) elements, or the first NaN. A block is looked through only where it has a better
-// one.
-template <class T>
-int64_t extreme_index(const Row& row, ComputeType type, bool largest) {
-  const ReduceRun reduce = vectors().reduce_run[largest ? kMaximum : kMinimum][type];
+int64_t extreme_index(const Row& row, int type, bool largest) {
+  constexpr int64_t kLongest = int64_t{1} << 30;  // elements at a time
+  const ExtremePlace find = vectors().extreme_place[largest][type];
   int64_t best = -1;
-  Extreme<T> value = 0;
-  read_row<T>(row, type, [&](int64_t begin, int64_t count, const T* values) {
-    if (best < 0) {
-      best = 0;
-      value = static_cast<Extreme<T>>(values[0]);
-      if (value != value) return;
+  bool is_nan = false;
+  T value = 0;
+  const auto look = [&](int64_t begin, int64_t count, const T* values) {
+    if (is_nan) return;  // the first one is final
+    const int64_t place = find(count, values);
+    if (place < 0) {
+      best = begin + (std::find_if(values, values + count, [](T x) { return x != x; }) - values);
+      is_nan = true;
+    } else if (best < 0 || (largest ? values[place] > value : values[place] < value)) {
+      best = begin + place;
+      value = values[place];
     }
-    if (value != value) return;  // the first NaN is final
-    Extreme<T> own = value;
-    reduce(count, values, nullptr, &own);
-    if (own == value) return;
-    value = own;
-    best = begin + place_of(count, values, own);
-  });
+  };
+  const bool in_place = type == kExtremeInt32 || row.dtype == compute_dtype(static_cast<ComputeType>(type));
+  if (in_place && row.stride == 1) {
+    for (int64_t begin = 0; begin < row.length; begin += kLongest) {
+      look(begin, std::min(kLongest, row.length - begin), reinterpret_cast<const T*>(row.at(begin)));
+    }
+  } else if constexpr (!std::is_same_v<T, int32_t>) {
+    read_row<T>(row, static_cast<ComputeType>(type), look);
+  }
   return std::max<int64_t>(best, 0);
 }
 
 template <class T>
-void arg_reduce(const uhal_tensor& x, const uhal_tensor& y, int axis, bool largest) {
+void arg_reduce(const uhal_tensor& x, const uhal_tensor& y, int axis, bool largest, int type) {
   const uhal_tensor first = first_along(x, axis);
   const uhal_tensor* views[] = {&y, &first};
-  const ComputeType type = compute_type_of(x.dtype);
   for_each_position(make_space(views, 2), x.shape[axis], [&](const Cursor& cursor) {
     store_index(Row(y, axis, cursor.offset(0)), 0, extreme_index<T>(Row(x, axis, cursor.offset(1)), type, largest));
   });
+}
+
+template <class T>
+void arg_reduce(const uhal_tensor& x, const uhal_tensor& y, int axis, bool largest) {
+  if (x.dtype == UHAL_INT32 && x.strides[axis] == 1) {  // half of what there would be to look at as int64
+    arg_reduce<int32_t>(x, y, axis, largest, kExtremeInt32);
+  } else {
+    arg_reduce<T>(x, y, axis, largest, compute_type_of(x.dtype));
+  }
 }
 
 // -- scan

@@ -5,6 +5,7 @@
 #include "csrc/backends/common/attributes.h"
 #include "stub/common/blocks.h"
 #include "stub/common/kernels.h"
+#include "stub/common/parallel.h"
 #include "stub/common/rows.h"
 #include "stub/common/scratch.h"
 #include "stub/ops/copy.h"
@@ -17,27 +18,28 @@ constexpr int kValues = 1;
 constexpr int kSorted = 2;
 
 // A value's share of the work, in units of parallel_for: a bisection waits for memory again and again.
-constexpr int64_t kWork = 64;
+constexpr int64_t kWork = 32;
 
-// NaN counts as the largest.
-template <class T>
-bool less(T a, T b) {
-  return a < b || (b != b && a == a);
-}
+// So many values are looked up side by side, since each step of a bisection waits for the one before.
+constexpr int64_t kTogether = 32;
 
-// The elements of a row, of which there is one in `row[i * stride]`, that go before `value`. Without a branch that
-// depends on them: which way it goes cannot be foretold.
-template <class T>
-int64_t elements_before(const T* row, int64_t length, int64_t stride, T value, bool right) {
-  int64_t begin = 0;
-  while (length > 0) {
-    const int64_t half = length / 2;
-    const T middle = row[(begin + half) * stride];
-    const bool goes_before = right ? !less(value, middle) : less(middle, value);
-    begin = goes_before ? begin + half + 1 : begin;
-    length = goes_before ? length - half - 1 : half;
+// How many elements of a row, of which there is one in `row[i * stride]`, go before each of `count` values; NaN counts
+// as the largest. Without a branch that depends on them: which way it goes cannot be foretold. All values halve alike.
+template <bool right, class T>
+void elements_before(const T* row, int64_t length, int64_t stride, int64_t count, const T* values, int64_t* before) {
+  std::fill_n(before, count, 0);
+  for (int64_t left = length; left > 0;) {
+    const int64_t half = (left + 1) / 2;  // of what is left, so many go before if the last of them does
+    const T* middle = row + (half - 1) * stride;
+    for (int64_t i = 0; i < count; ++i) {
+      const T element = middle[before[i] * stride], value = values[i];
+      const bool is_nan = value != value;
+      const bool goes_before =
+          right ? (element <= value) | is_nan : (element < value) | (is_nan & (element == element));
+      before[i] += half & -static_cast<int64_t>(goes_before);
+    }
+    left -= half;
   }
-  return begin;
 }
 
 // `sorted` is of the type T itself.
@@ -50,15 +52,30 @@ void search(const uhal_tensor& sorted, const uhal_tensor& values, const uhal_ten
   const int64_t length = sorted.shape[sorted.rank - 1];
   const int64_t stride = sorted.strides[sorted.rank - 1];
   const int64_t size = dtype_size(values.dtype);
-  for_each_position(make_space(views, 3), kWork, [&](const Cursor& cursor) {
-    T value;
-    load(1, static_cast<const char*>(values.data) + cursor.offset(kValues) * size, 1, &value);
-    const T* row = static_cast<const T*>(sorted.data) + cursor.offset(kSorted);
-    const int64_t before = elements_before(row, length, stride, value, right);
-    if (y.dtype == UHAL_INT64) {
-      static_cast<int64_t*>(y.data)[cursor.offset(kY)] = before;
-    } else {
-      static_cast<int32_t*>(y.data)[cursor.offset(kY)] = static_cast<int32_t>(before);
+  const Space space = make_space(views, 3);
+  const int last = space.rank - 1;
+  // One row for all values of a run.
+  const int64_t most = space.strides[kSorted][last] == 0 ? kTogether : 1;
+  const auto look_up = right ? elements_before<true, T> : elements_before<false, T>;
+  parallel_for(space.count, kWork, [&](int64_t begin, int64_t end) {
+    T given[kTogether];
+    int64_t before[kTogether];
+    Cursor cursor(space, begin);
+    while (begin < end) {
+      const int64_t count = std::min({end - begin, cursor.run(), most});
+      load(count, static_cast<const char*>(values.data) + cursor.offset(kValues) * size, space.strides[kValues][last],
+           given);
+      look_up(static_cast<const T*>(sorted.data) + cursor.offset(kSorted), length, stride, count, given, before);
+      for (int64_t i = 0; i < count; ++i) {
+        const int64_t at = cursor.offset(kY) + i * space.strides[kY][last];
+        if (y.dtype == UHAL_INT64) {
+          static_cast<int64_t*>(y.data)[at] = before[i];
+        } else {
+          static_cast<int32_t*>(y.data)[at] = static_cast<int32_t>(before[i]);
+        }
+      }
+      cursor.advance(count);
+      begin += count;
     }
   });
 }

@@ -12,6 +12,8 @@ namespace unihal::stub {
   extern const StoreLoop kStoreLoops[kComputeTypes][UHAL_DTYPE_COUNT];    \
   extern const ReduceRun kReduceRuns[kReduceSteps][kComputeTypes];        \
   extern const ReduceRows kReduceRows[kReduceSteps][kComputeTypes];       \
+  extern const ExtremePlace kExtremePlaces[2][kExtremeTypes];             \
+  extern const StreamLines kStreamLines;                                  \
   extern const RandomLoops kRandomLoops;                                  \
   }
 UHAL_DECLARE(baseline)
@@ -22,13 +24,14 @@ UHAL_DECLARE(avx512)
 
 namespace {
 
-#define UHAL_MAKE(set)                                                                                                 \
-  make(#set, set::kMapLoops, set::kLoadLoops, set::kStoreLoops, set::kReduceRuns, set::kReduceRows, set::kRandomLoops, \
-       set::add_complex_loops)
+#define UHAL_MAKE(set)                                                                              \
+  make(#set, set::kMapLoops, set::kLoadLoops, set::kStoreLoops, set::kReduceRuns, set::kReduceRows, \
+       set::kExtremePlaces, set::kStreamLines, set::kRandomLoops, set::add_complex_loops)
 
-template <class Map, class Load, class Store, class Run, class Rows>
+template <class Map, class Load, class Store, class Run, class Rows, class Places>
 InstructionSet make(const char* name, const Map& map, const Load& load, const Store& store, const Run& run,
-                    const Rows& rows, const RandomLoops& random, void (*add_complex_loops)(InstructionSet&)) {
+                    const Rows& rows, const Places& places, StreamLines stream_lines, const RandomLoops& random,
+                    void (*add_complex_loops)(InstructionSet&)) {
   InstructionSet set = {};
   set.name = name;
   std::memcpy(set.map, map, sizeof map);
@@ -36,6 +39,8 @@ InstructionSet make(const char* name, const Map& map, const Load& load, const St
   std::memcpy(set.store, store, sizeof store);
   std::memcpy(set.reduce_run, run, sizeof run);
   std::memcpy(set.reduce_rows, rows, sizeof rows);
+  std::memcpy(set.extreme_place, places, sizeof places);
+  set.stream_lines = stream_lines;
   set.random = random;
   add_complex_loops(set);
   return set;

@@ -52,6 +52,15 @@ using ReduceRun = void (*)(int64_t count, const void* source, const void* shift,
 // Combines `rows` rows of `count` adjacent elements, `row_stride` elements apart, into `count` accumulators.
 using ReduceRows = void (*)(int64_t count, int64_t rows, const void* source, int64_t row_stride, void* accumulators);
 
+// The place of the first of the smallest or largest of 1 to 2^31 - 1 adjacent elements; -1 if one of them is NaN. Of
+// real compute types, and of int32 as it lies.
+using ExtremePlace = int64_t (*)(int64_t count, const void* source);
+inline constexpr int kExtremeInt32 = kComplexFloat;  // where it is in the table
+inline constexpr int kExtremeTypes = kExtremeInt32 + 1;
+
+// Copies lines of 64 bytes with stores around the caches; `destination` is aligned to 64.
+using StreamLines = void (*)(void* destination, const void* source, int64_t lines);
+
 // Random numbers. A block of Philox is four words; `counter` is its low and high half.
 struct RandomLoops {
   void (*philox)(uint64_t key, const uint64_t* counter, int64_t blocks, uint32_t* words);
@@ -69,6 +78,8 @@ struct InstructionSet {
   StoreLoop store[kComputeTypes][UHAL_DTYPE_COUNT];     // and real types to real dtypes only
   ReduceRun reduce_run[kReduceSteps][kComputeTypes];    // null for complex types
   ReduceRows reduce_rows[kReduceSteps][kComputeTypes];  // and for kSumExp
+  ExtremePlace extreme_place[2][kExtremeTypes];         // of the smallest, of the largest
+  StreamLines stream_lines;                             // nullptr where there are no such stores
   RandomLoops random;
 };
 

@@ -1,5 +1,9 @@
 // Conversions between stored dtypes and compute types as loops. Compiled once per instruction set.
 
+#ifdef __SSE2__
+#include <immintrin.h>
+#endif
+
 #include "csrc/backends/common/float_bits.h"
 #include "stub/vector/compute.h"
 
@@ -235,5 +239,29 @@ const StoreLoop kStoreLoops[kComputeTypes][UHAL_DTYPE_COUNT] = {
     UHAL_STORES(int64_t, nullptr, nullptr), UHAL_STORES(uint64_t, nullptr, nullptr),
     UHAL_COMPLEX_STORES(Complex<float>),    UHAL_COMPLEX_STORES(Complex<double>),
 };
+
+// A whole line in one store where there is one: in several the write-combining buffers fill more slowly.
+extern const StreamLines kStreamLines;
+#ifdef __SSE2__
+static void stream_lines(void* destination, const void* source, int64_t lines) {
+#if defined(__AVX512F__)
+  using Store = __m512i;
+  const auto store = [](Store* to, const Store* from) { _mm512_stream_si512(to, _mm512_loadu_si512(from)); };
+#elif defined(__AVX__)
+  using Store = __m256i;
+  const auto store = [](Store* to, const Store* from) { _mm256_stream_si256(to, _mm256_loadu_si256(from)); };
+#else
+  using Store = __m128i;
+  const auto store = [](Store* to, const Store* from) { _mm_stream_si128(to, _mm_loadu_si128(from)); };
+#endif
+  auto* to = static_cast<Store*>(destination);
+  const auto* from = static_cast<const Store*>(source);
+  const int64_t stores = lines * 64 / static_cast<int64_t>(sizeof(Store));
+  for (int64_t i = 0; i < stores; ++i) store(to + i, from + i);
+}
+const StreamLines kStreamLines = stream_lines;
+#else
+const StreamLines kStreamLines = nullptr;
+#endif
 
 }  // namespace unihal::stub::UHAL_INSTRUCTION_SET

@@ -21,6 +21,18 @@ constexpr int64_t kWideRun = 8 * kRun;  // of a type that is its own accumulator
 constexpr int64_t kFewLanes = 16;       // of what is left
 constexpr int64_t kRows = 8;
 
+// Of what is not in the first caches memory is asked for so far ahead: one thread alone does not get all of its
+// bandwidth otherwise.
+constexpr int64_t kLargeBytes = 1 << 18;
+constexpr int64_t kAheadBytes = 4096;
+constexpr int64_t kLine = 64;
+
+template <class T>
+inline void ask_ahead(const T* x) {
+  const char* from = reinterpret_cast<const char*>(x) + kAheadBytes;
+  for (int64_t at = 0; at < kLanes * static_cast<int64_t>(sizeof(T)); at += kLine) __builtin_prefetch(from + at);
+}
+
 inline float exponential(float x) { return ::expf(x); }
 inline double exponential(double x) { return ::exp(x); }
 inline int64_t exponential(int64_t) { return 0; }  // never called: the integer reductions have no kSumExp
@@ -67,12 +79,14 @@ void reduce_run(int64_t count, const void* source, const void* shift_pointer, vo
   const T* x = static_cast<const T*>(source);
   const T shift = step == kSumExp ? *static_cast<const T*>(shift_pointer) : T(0);
   constexpr int64_t longest = std::is_same_v<T, A> ? kWideRun : kRun;
+  const bool large = count * static_cast<int64_t>(sizeof(T)) >= kLargeBytes;
   A total = *static_cast<A*>(accumulator);
   while (count >= kLanes) {
     const int64_t length = (count < longest ? count : longest) / kLanes * kLanes;
     Lane lanes[kLanes];
     for (int64_t j = 0; j < kLanes; ++j) lanes[j] = enter<step, T>(x[j], shift);
     for (int64_t i = kLanes; i < length; i += kLanes) {
+      if (large) ask_ahead(x + i);
       for (int64_t j = 0; j < kLanes; ++j) lanes[j] = combine<step, Lane>(lanes[j], enter<step, T>(x[i + j], shift));
     }
     for (int64_t width = kLanes / 2; width >= 8; width /= 2) {
@@ -106,11 +120,13 @@ void reduce_turns(int64_t count, int64_t rows, const T* x, typename Accumulator<
   using Lane = std::conditional_t<step == kProduct, A, T>;
   constexpr int64_t longest = std::is_same_v<T, A> ? kWideRun : kRun;
   int64_t left = count * rows;
+  const bool large = left * static_cast<int64_t>(sizeof(T)) >= kLargeBytes;
   while (left >= kLanes) {
     const int64_t length = (left < longest ? left : longest) / kLanes * kLanes;
     Lane lanes[kLanes];
     for (int64_t j = 0; j < kLanes; ++j) lanes[j] = enter<step, T>(x[j], T(0));
     for (int64_t i = kLanes; i < length; i += kLanes) {
+      if (large) ask_ahead(x + i);
       for (int64_t j = 0; j < kLanes; ++j) lanes[j] = combine<step, Lane>(lanes[j], enter<step, T>(x[i + j], T(0)));
     }
     for (int64_t width = kLanes / 2; width >= kTurns; width /= 2) {

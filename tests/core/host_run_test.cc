@@ -310,6 +310,134 @@ TEST(HostRunOnAnOlderBackend, WaitsForTheStream) {
   EXPECT_OK(uhal_free(device, stream, pointer));
 }
 
+// -- a backend that knows a kind, but not what it got later -----------------------------------------------------------
+
+// The fake of one minor, and what it would say to ops without data.
+class OlderBackendTest : public testing::Test {
+ protected:
+  void use(const std::string& name) {
+    control = &control_of(name);
+    use_fake(name);
+    ASSERT_OK(uhal_device_get("rdna", 0, &device));
+  }
+
+  uhal_status supports(uhal_op_kind kind, const std::vector<uhal_tensor>& inputs,
+                       const std::vector<uhal_tensor>& outputs, const void* attributes) {
+    std::vector<const uhal_tensor*> from, to;
+    for (const uhal_tensor& input : inputs) from.push_back(input.struct_size == 0 ? nullptr : &input);
+    for (const uhal_tensor& output : outputs) to.push_back(&output);
+    const uhal_op op = {sizeof op,
+                        kind,
+                        static_cast<int32_t>(from.size()),
+                        static_cast<int32_t>(to.size()),
+                        0,
+                        from.data(),
+                        to.data(),
+                        attributes,
+                        nullptr};
+    return uhal_supports(device, &op);
+  }
+
+  static uhal_tensor of(uhal_dtype dtype, const std::vector<int64_t>& shape) { return view(nullptr, dtype, shape); }
+
+  fake::Control* control = nullptr;
+  uhal_device* device = nullptr;
+};
+
+TEST_F(OlderBackendTest, GetsAttributesThatGrewWithDefaultsOnly) {
+  use("fake_minor_9");
+  const std::vector<uhal_tensor> boxes = {of(UHAL_FLOAT32, {3, 4})}, keep = {of(UHAL_BOOL, {3})};
+  uhal_non_max_suppression_attributes attributes = {sizeof attributes, 0.25, 1, 0, 0, 0};
+  const auto supported = [&] { return supports(UHAL_OP_NON_MAX_SUPPRESSION, boxes, keep, &attributes); };
+  EXPECT_OK(supports(UHAL_OP_NON_MAX_SUPPRESSION, boxes, keep, nullptr));
+  EXPECT_OK(supported());
+  attributes.decay = 0.5;
+  EXPECT_STATUS(UHAL_UNIMPLEMENTED, supported());
+  EXPECT_MESSAGE("the backend fake_minor_9 was built for ABI 1.9, and newer attributes came with 1.10; update it");
+  attributes.decay = 1;
+  attributes.ordered = 1;
+  EXPECT_STATUS(UHAL_UNIMPLEMENTED, supported());
+  attributes.extent = 1;
+  EXPECT_STATUS(UHAL_UNIMPLEMENTED, supported());
+  attributes = {sizeof attributes, 0.25, 1, 0, 0, 0};
+  EXPECT_OK(supported());
+  EXPECT_STATUS(UHAL_UNIMPLEMENTED, supports(UHAL_OP_NON_MAX_SUPPRESSION, {of(UHAL_FLOAT32, {2, 3, 4})},
+                                             {of(UHAL_BOOL, {2, 3})}, &attributes));
+  EXPECT_MESSAGE("lists of boxes came with 1.10");
+}
+
+TEST_F(OlderBackendTest, GetsNoOperandsAndModesOfLaterMinors) {
+  use("fake_previous");
+  const uhal_tensor x = of(UHAL_FLOAT32, {2, 3, 4, 4}), grid = of(UHAL_FLOAT32, {2, 5, 5, 2});
+  const uhal_tensor y = of(UHAL_FLOAT32, {2, 3, 5, 5}), images = of(UHAL_INT32, {2});
+  uhal_grid_sample_attributes sample = {sizeof sample, UHAL_GRID_SAMPLE_LINEAR, UHAL_GRID_SAMPLE_ZEROS, 0, 0, 0, 0};
+  const auto sampled = [&](const std::vector<uhal_tensor>& inputs) {
+    return supports(UHAL_OP_GRID_SAMPLE, inputs, {y}, &sample);
+  };
+  EXPECT_OK(sampled({x, grid}));
+  EXPECT_STATUS(UHAL_UNIMPLEMENTED, sampled({x, grid, images}));
+  EXPECT_MESSAGE("fake_previous was built for ABI 1.0, and the operand images came with 1.8");
+  sample.in_pixels = 1;
+  EXPECT_STATUS(UHAL_UNIMPLEMENTED, sampled({x, grid}));
+  sample.mode = UHAL_GRID_SAMPLE_CUBIC;
+  EXPECT_STATUS(UHAL_UNIMPLEMENTED, sampled({x, grid}));
+  EXPECT_MESSAGE("the mode cubic came with 1.9");
+
+  const uhal_tensor row = of(UHAL_FLOAT32, {4}), turn = of(UHAL_INT64, {1}), mask = of(UHAL_BOOL, {4});
+  EXPECT_OK(supports(UHAL_OP_RANDOM, {}, {row}, nullptr));
+  EXPECT_STATUS(UHAL_UNIMPLEMENTED, supports(UHAL_OP_RANDOM, {turn}, {row}, nullptr));
+  EXPECT_OK(supports(UHAL_OP_DROPOUT, {row}, {row, mask}, nullptr));
+  EXPECT_STATUS(UHAL_UNIMPLEMENTED, supports(UHAL_OP_DROPOUT, {row, turn}, {row, mask}, nullptr));
+  uhal_scan_attributes scan = {sizeof scan, 0, UHAL_REDUCE_SUM, 0, 0};
+  EXPECT_OK(supports(UHAL_OP_SCAN, {row}, {row}, &scan));
+  scan.reduction = UHAL_REDUCE_LOG_SUM_EXP;
+  EXPECT_STATUS(UHAL_UNIMPLEMENTED, supports(UHAL_OP_SCAN, {row}, {row}, &scan));
+  const uhal_tensor bytes = of(UHAL_INT8, {1, 1, 4}), filter = of(UHAL_INT8, {1, 1, 1}),
+                    sums = of(UHAL_INT32, {1, 1, 4});
+  EXPECT_STATUS(UHAL_UNIMPLEMENTED, supports(UHAL_OP_CONVOLUTION, {bytes, filter}, {sums}, nullptr));
+  const uhal_tensor z = of(UHAL_COMPLEX64, {2, 2});
+  const uhal_map_attributes add = {sizeof add, uhal_map_add};
+  EXPECT_OK(supports(UHAL_OP_COPY, {z}, {z}, nullptr));
+  EXPECT_STATUS(UHAL_UNIMPLEMENTED, supports(UHAL_OP_MAP, {z, z}, {z}, &add));
+  EXPECT_MESSAGE("arithmetic on complex numbers came with 1.6");
+  EXPECT_STATUS(UHAL_UNIMPLEMENTED, supports(UHAL_OP_MATMUL, {z, z}, {z}, nullptr));
+}
+
+// Such work is the host's, counted.
+TEST_F(OlderBackendTest, LeavesTheRestToTheHost) {
+  use("fake_minor_9");
+  uhal_stream* stream = nullptr;
+  void* pointer = nullptr;
+  ASSERT_OK(uhal_device_default_stream(device, &stream));
+  ASSERT_OK(uhal_allocate(device, stream, UHAL_MEMORY_DEVICE, 64, &pointer));
+  auto* memory = static_cast<float*>(pointer);
+  const float corners[] = {0, 0, 1, 1, 0, 0, 1, 0.9f};
+  std::copy(std::begin(corners), std::end(corners), memory);
+  const uhal_tensor boxes = view(pointer, UHAL_FLOAT32, {2, 4}), keep = view(memory + 8, UHAL_BOOL, {2});
+  const uhal_tensor *inputs[] = {&boxes}, *outputs[] = {&keep};
+  uhal_non_max_suppression_attributes attributes = {sizeof attributes, 0.5, 1, 0, 1, 0};
+  const uhal_op op = {sizeof op, UHAL_OP_NON_MAX_SUPPRESSION, 1, 1, 0, inputs, outputs, &attributes, "MultiClassNms"};
+  int32_t on_host = 0;
+  EXPECT_OK(uhal_can_run(device, &op, &on_host));
+  EXPECT_EQ(1, on_host);
+  ASSERT_OK(uhal_launch(stream, &op));
+  EXPECT_OK(uhal_stream_synchronize(stream));
+  const auto* kept = reinterpret_cast<const uint8_t*>(memory + 8);
+  EXPECT_EQ(1, kept[0]);
+  EXPECT_EQ(0, kept[1]);
+  EXPECT_EQ(0, control->launch_calls.load());
+  uhal_fallback fallback = {};
+  fallback.struct_size = sizeof fallback;
+  ASSERT_EQ(1u, uhal_fallback_count());
+  ASSERT_OK(uhal_fallback_get(0, &fallback));
+  EXPECT_STREQ("MultiClassNms (non_max_suppression)", fallback.op);
+  attributes.ordered = 0;
+  EXPECT_OK(uhal_launch(stream, &op));
+  EXPECT_EQ(1, control->launch_calls.load());
+  EXPECT_EQ(1u, uhal_fallback_count());
+  EXPECT_OK(uhal_free(device, stream, pointer));
+}
+
 // -- refusals ---------------------------------------------------------------------------------------------------------
 
 TEST_F(HostRunTest, WhatTheHostRefusesTooSaysBoth) {

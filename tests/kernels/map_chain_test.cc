@@ -267,6 +267,49 @@ TEST_F(MapChainTest, PlansTellDtypesAndKindsApart) {
   }
 }
 
+// y = x * first + second - x, by a program that nobody reads beyond its two steps.
+uhal_map_chain_attributes scale_and_subtract(double first, double second) {
+  uhal_map_chain_attributes program = {};
+  program.struct_size = sizeof program;
+  program.step_count = 2;
+  program.functions[0] = uhal_map_scale;
+  program.parameters[0][0] = first;
+  program.parameters[0][1] = second;
+  program.functions[1] = uhal_map_subtract;
+  program.operands[1][0] = 1;
+  program.operands[1][1] = 0;
+  program.results[0] = 2;
+  return program;
+}
+
+TEST_F(MapChainTest, ChainsAlikeArePlannedOnce) {
+  const std::vector<float> x = ramp(64, 1, 1);
+  const uhal_tensor from = upload(x, UHAL_FLOAT32, {16});
+  const uhal_tensor to = upload(std::vector<float>(64), UHAL_FLOAT32, {16});
+  uhal_map_chain_attributes program = scale_and_subtract(3, 1);
+  launch_op(UHAL_OP_MAP_CHAIN, &program, from, to);
+  EXPECT_EQ(0, queue->planned);
+  // Other addresses, parameters, and what is not read.
+  program = scale_and_subtract(-3, 0.5);
+  program.operands[0][5] = program.operands[1][2] = program.operands[9][0] = program.results[3] = -7;
+  launch_op(UHAL_OP_MAP_CHAIN, &program, moved<float>(from, 16), moved<float>(to, 16));
+  EXPECT_EQ(1, queue->planned);
+  // Other operands, another function, and another result are other plans.
+  std::swap(program.operands[1][0], program.operands[1][1]);
+  launch_op(UHAL_OP_MAP_CHAIN, &program, moved<float>(from, 32), moved<float>(to, 32));
+  program.functions[1] = uhal_map_multiply;
+  program.results[0] = 1;
+  launch_op(UHAL_OP_MAP_CHAIN, &program, moved<float>(from, 48), moved<float>(to, 48));
+  EXPECT_EQ(1, queue->planned);
+  const std::vector<float> y = download<float>(to, 64);
+  for (size_t i = 0; i < 16; ++i) {
+    EXPECT_FLOAT_EQ(3 * x[i] + 1 - x[i], y[i]) << i;
+    EXPECT_FLOAT_EQ(-3 * x[16 + i] + 0.5f - x[16 + i], y[16 + i]) << i;
+    EXPECT_FLOAT_EQ(x[32 + i] - (-3 * x[32 + i] + 0.5f), y[32 + i]) << i;
+    EXPECT_FLOAT_EQ(-3 * x[48 + i] + 0.5f, y[48 + i]) << i;
+  }
+}
+
 TEST_F(MapChainTest, WhatCannotBeComputedIsRefused) {
   const uhal_tensor view = upload(std::vector<float>{1, 2}, UHAL_FLOAT32, {2});
   MapChain chain;

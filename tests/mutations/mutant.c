@@ -33,6 +33,7 @@ typedef struct changed_op {
   union {
     char bytes[MOST_ATTRIBUTE_BYTES];
     uhal_map_attributes map;
+    uhal_map_chain_attributes chain;
     uhal_fill_attributes fill;
     uhal_iota_attributes iota;
     uhal_triangular_attributes triangular;
@@ -51,6 +52,7 @@ typedef struct changed_op {
     uhal_resize_attributes resize;
     uhal_grid_sample_attributes grid_sample;
     uhal_roi_align_attributes roi_align;
+    uhal_roi_pool_attributes roi_pool;
     uhal_non_max_suppression_attributes suppression;
     uhal_fft_attributes fft;
     uhal_triangular_solve_attributes triangular_solve;
@@ -281,6 +283,29 @@ static void sample_pixels_ignored(changed_op* c) { c->attributes.grid_sample.in_
 static void roi_aligned_ignored(changed_op* c) { c->attributes.roi_align.aligned = 0; }
 static void roi_samples_ignored(changed_op* c) { c->attributes.roi_align.samples = 0; }
 static void threshold_ignored(changed_op* c) { c->attributes.suppression.threshold = 0.5; }
+static void lists_joined(changed_op* c) {
+  uhal_tensor *boxes = &c->inputs[0], *keep = &c->outputs[0];
+  if (boxes->rank != 3) return;
+  if (boxes->strides[0] != boxes->shape[1] * boxes->strides[1]) return;
+  if (keep->strides[0] != keep->shape[1] * keep->strides[1]) return;
+  boxes->shape[1] = keep->shape[1] = boxes->shape[0] * boxes->shape[1];
+  boxes->shape[0] = keep->shape[0] = 1;
+}
+static void decay_ignored(changed_op* c) { c->attributes.suppression.decay = 1; }
+static void extent_ignored(changed_op* c) { c->attributes.suppression.extent = 0; }
+static void order_ignored(changed_op* c) {
+  c->attributes.suppression.ordered = 0;
+  c->attributes.suppression.extent = 0;
+}
+static void cubic_is_linear(changed_op* c) {
+  if (c->attributes.grid_sample.mode == UHAL_GRID_SAMPLE_CUBIC) {
+    c->attributes.grid_sample.mode = UHAL_GRID_SAMPLE_LINEAR;
+  }
+}
+static void roi_scale_ignored(changed_op* c) { c->attributes.roi_pool.scale = 1; }
+static void log_sum_exp_is_maximum(changed_op* c) {
+  if (c->attributes.scan.reduction == UHAL_REDUCE_LOG_SUM_EXP) c->attributes.scan.reduction = UHAL_REDUCE_MAXIMUM;
+}
 static void direction_ignored(changed_op* c) { c->attributes.fft.direction = UHAL_FFT_FORWARD; }
 static void normalization_ignored(changed_op* c) { c->attributes.fft.normalization = UHAL_FFT_UNSCALED; }
 static void axes_ignored(changed_op* c) { c->attributes.fft.axis_count = 1; }
@@ -294,6 +319,28 @@ static void cell_clip_ignored(changed_op* c) { c->attributes.rnn.cell_clip = 0; 
 static void upper_triangle_ignored(changed_op* c) { c->attributes.triangle.upper = 0; }
 static void negative_diagonal_ignored(changed_op* c) {
   if (c->attributes.triangular.diagonal < 0) c->attributes.triangular.diagonal = 0;
+}
+static void first_parameter_ignored(changed_op* c) { c->attributes.map.parameters[0] = 0; }
+static void chain_parameters_ignored(changed_op* c) {
+  memset(c->attributes.chain.parameters[1], 0,
+         sizeof c->attributes.chain.parameters - sizeof c->attributes.chain.parameters[0]);
+}
+static void chain_results_alike(changed_op* c) {
+  for (int i = 1; i < UHAL_MAP_MAX_OUTPUTS; ++i) c->attributes.chain.results[i] = c->attributes.chain.results[0];
+}
+static void chain_operands_exchanged(changed_op* c) {
+  for (int i = 0; i < c->attributes.chain.step_count; ++i) {
+    int32_t* operands = c->attributes.chain.operands[i];
+    if (operands[1] == 0) continue; /* there is none, or it may be none */
+    int32_t first = operands[0];
+    operands[0] = operands[1];
+    operands[1] = first;
+  }
+}
+/* The last step's arguments are what the steps before the ninth have made. */
+static void chain_is_cut(changed_op* c) {
+  uhal_map_chain_attributes* chain = &c->attributes.chain;
+  for (int i = 8; i < chain->step_count; ++i) memcpy(chain->operands[i], chain->operands[7], sizeof chain->operands[i]);
 }
 static void later_parameters_ignored(changed_op* c) {
   for (int i = 2; i < UHAL_MAP_MAX_PARAMETERS; ++i) c->attributes.map.parameters[i] = 0;
@@ -506,6 +553,11 @@ static const fault faults[] = {
     {"map/first axis dense", UHAL_OP_MAP, first_axis_dense, NULL},
     {"map/output axis dense", UHAL_OP_MAP, output_axis_dense, NULL},
     {"map/parameters", UHAL_OP_MAP, later_parameters_ignored, NULL},
+    {"map/box extent", UHAL_OP_MAP, first_parameter_ignored, NULL},
+    {"map_chain/parameters", UHAL_OP_MAP_CHAIN, chain_parameters_ignored, NULL},
+    {"map_chain/results", UHAL_OP_MAP_CHAIN, chain_results_alike, NULL},
+    {"map_chain/operands", UHAL_OP_MAP_CHAIN, chain_operands_exchanged, NULL},
+    {"map_chain/eight steps", UHAL_OP_MAP_CHAIN, chain_is_cut, NULL},
     {"map/int64 in double", UHAL_OP_MAP, NULL, each_int64_in_double},
     {"map/beyond 2^20", UHAL_OP_MAP, NULL, cleared_beyond},
     {"copy/equal axes swapped", UHAL_OP_COPY, equal_axes_swapped, NULL},
@@ -544,6 +596,7 @@ static const fault faults[] = {
     {"reduce/first axis dense", UHAL_OP_REDUCE, first_axis_dense, NULL},
     {"arg_reduce/last of equals", UHAL_OP_ARG_REDUCE, from_the_end, argument_recounted},
     {"scan/exclusive", UHAL_OP_SCAN, exclusive_ignored, NULL},
+    {"scan/log sum exp", UHAL_OP_SCAN, log_sum_exp_is_maximum, NULL},
     {"scan/int64 in double", UHAL_OP_SCAN, NULL, each_int64_in_double},
     {"scan/beyond 2^20", UHAL_OP_SCAN, NULL, cleared_beyond},
     {"sort/not stable", UHAL_OP_SORT, from_the_end, places_recounted},
@@ -596,10 +649,19 @@ static const fault faults[] = {
     {"grid_sample/padding", UHAL_OP_GRID_SAMPLE, sample_padding_ignored, NULL},
     {"grid_sample_backward_data/corners", UHAL_OP_GRID_SAMPLE_BACKWARD_DATA, sample_corners_ignored, NULL},
     {"grid_sample_backward_grid/edges", UHAL_OP_GRID_SAMPLE_BACKWARD_GRID, sample_edges_ignored, NULL},
+    {"grid_sample/cubic", UHAL_OP_GRID_SAMPLE, cubic_is_linear, NULL},
+    {"grid_sample_backward_data/cubic", UHAL_OP_GRID_SAMPLE_BACKWARD_DATA, cubic_is_linear, NULL},
+    {"grid_sample_backward_grid/cubic", UHAL_OP_GRID_SAMPLE_BACKWARD_GRID, cubic_is_linear, NULL},
     {"grid_sample/pixels", UHAL_OP_GRID_SAMPLE, sample_pixels_ignored, NULL},
     {"roi_align/aligned", UHAL_OP_ROI_ALIGN, roi_aligned_ignored, NULL},
     {"roi_align_backward/samples", UHAL_OP_ROI_ALIGN_BACKWARD, roi_samples_ignored, NULL},
     {"non_max_suppression/threshold", UHAL_OP_NON_MAX_SUPPRESSION, threshold_ignored, NULL},
+    {"non_max_suppression/lists", UHAL_OP_NON_MAX_SUPPRESSION, lists_joined, NULL},
+    {"non_max_suppression/decay", UHAL_OP_NON_MAX_SUPPRESSION, decay_ignored, NULL},
+    {"non_max_suppression/extent", UHAL_OP_NON_MAX_SUPPRESSION, extent_ignored, NULL},
+    {"non_max_suppression/ordered", UHAL_OP_NON_MAX_SUPPRESSION, order_ignored, NULL},
+    {"roi_pool/scale", UHAL_OP_ROI_POOL, roi_scale_ignored, NULL},
+    {"roi_pool_backward/scale", UHAL_OP_ROI_POOL_BACKWARD, roi_scale_ignored, NULL},
     {"fft/direction", UHAL_OP_FFT, direction_ignored, NULL},
     {"fft/normalization", UHAL_OP_FFT, normalization_ignored, NULL},
     {"fft/axes", UHAL_OP_FFT, axes_ignored, NULL},

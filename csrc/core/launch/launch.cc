@@ -9,6 +9,7 @@
 #include "csrc/core/launch/validate_op.h"
 #include "csrc/core/op/cost.h"
 #include "csrc/core/op/description.h"
+#include "csrc/core/op/new_parts.h"
 #include "csrc/core/op/shape_rules.h"
 #include "csrc/core/profile/profiler.h"
 #include "csrc/core/stream/capture.h"
@@ -43,9 +44,25 @@ uhal_status refuse_float8(const uhal_device& device, const uhal_op& op) {
   return UHAL_OK;
 }
 
+// Nor what of a kind that it knows is newer than itself, which it would pass over.
+uhal_status refuse_new_parts(const uhal_device& device, const OpView& view) {
+  const Backend& backend = *device.backend;
+  if (backend.table.abi_minor >= UHAL_ABI_MINOR) return UHAL_OK;
+  const NewPart part = newest_part(view);
+  if (part.minor <= backend.table.abi_minor) return UHAL_OK;
+  return UHAL_FAIL(UHAL_UNIMPLEMENTED, "%s: the backend %s was built for ABI %d.%u, and %s came with %d.%u; update it.",
+                   view.row->name, backend.name.c_str(), UHAL_ABI_MAJOR, backend.table.abi_minor, part.what,
+                   UHAL_ABI_MAJOR, part.minor);
+}
+
+uhal_status refuse_unknown(const uhal_device& device, const OpView& view) {
+  const uhal_status status = refuse_float8(device, *view.op);
+  return status == UHAL_OK ? refuse_new_parts(device, view) : status;
+}
+
 uhal_status submit(Stream* stream, const OpView& view) {
   const Backend& backend = *stream->device->backend;
-  if (uhal_status refused = refuse_float8(*stream->device, *view.op); refused != UHAL_OK) return refused;
+  if (uhal_status refused = refuse_unknown(*stream->device, view); refused != UHAL_OK) return refused;
   uhal_op defaulted;
   const uhal_op* op = view.op;
   if (op->attributes != view.attributes) {
@@ -69,7 +86,7 @@ uhal_status submit(Stream* stream, const OpView& view) {
 }
 
 uhal_status backend_supports(const uhal_device& device, const OpView& view) {
-  if (uhal_status refused = refuse_float8(device, *view.op); refused != UHAL_OK) return refused;
+  if (uhal_status refused = refuse_unknown(device, view); refused != UHAL_OK) return refused;
   uhal_op complete = *view.op;
   complete.attributes = view.attributes;
   const Backend& backend = *device.backend;

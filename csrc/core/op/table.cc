@@ -56,16 +56,17 @@ struct RowText {
   const void* attributes;
   size_t attributes_size;
   size_t first_attributes_size;
+  uint32_t grown_minor;
   bool attributes_required;
   uint32_t in_place;
   uhal_status (*check)(const OpView& op);
   uint64_t (*flops)(const OpView& op);
 };
 
-#define NO_ATTRIBUTES nullptr, 0, 0, false
-#define OPTIONAL(attributes) &attributes, sizeof attributes, sizeof attributes, false
-#define REQUIRED(attributes) &attributes, sizeof attributes, sizeof attributes, true
-#define GROWN(attributes, first_size) &attributes, sizeof attributes, first_size, false
+#define NO_ATTRIBUTES nullptr, 0, 0, 0, false
+#define OPTIONAL(attributes) &attributes, sizeof attributes, sizeof attributes, 0, false
+#define REQUIRED(attributes) &attributes, sizeof attributes, sizeof attributes, 0, true
+#define GROWN(attributes, first_size, minor) &attributes, sizeof attributes, first_size, minor, false
 
 constexpr uint32_t kNotInPlace = 0;
 constexpr uint32_t input_number(int i) { return 1u << i; }                          // any output, of this input
@@ -88,7 +89,8 @@ const RowText kRows[] = {
 #define NO_ATTRIBUTES 0
 #define OPTIONAL(attributes) sizeof attributes
 #define REQUIRED(attributes) sizeof attributes
-#define GROWN(attributes, first_size) (sizeof attributes <= kLongestGrownAttributes ? sizeof attributes : SIZE_MAX)
+#define GROWN(attributes, first_size, minor) \
+  (sizeof attributes <= kLongestGrownAttributes ? sizeof attributes : SIZE_MAX)
 #define UHAL_OP_KIND(number, KIND, name, family, inputs, outputs, attributes, ...) \
   static_assert((attributes) <= kLongestAttributes, "there is no room for the attributes where they are kept");
 #include "csrc/tables/op_kinds.def"
@@ -122,6 +124,7 @@ struct Rows {
                          text.attributes,
                          text.attributes_size,
                          text.first_attributes_size,
+                         text.grown_minor,
                          text.attributes_required,
                          text.in_place,
                          text.check,

@@ -50,6 +50,7 @@ struct OpRow {
   const void* default_attributes;  // nullptr: the kind has none
   size_t attributes_size;
   size_t first_attributes_size;  // before the struct grew
+  uint32_t grown_minor;          // of the ABI, with which it grew; 0: it has not
   bool attributes_required;
   uint32_t in_place;                       // see may_be_in_place()
   uhal_status (*check)(const OpView& op);  // shapes, dtypes and attributes; operands are sound views

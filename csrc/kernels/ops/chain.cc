@@ -34,7 +34,7 @@ const char* refuse_chain(const DeviceTraits& traits, const uhal_op& op) {
 uhal_status run_chain(Queue& queue, const uhal_op& op) {
   MapChain chain;
   make_chain(op, &chain);
-  return run_map_chain(queue, chain);
+  return run_map_chain(queue, chain, queue.map_plans().make_room(op));
 }
 
 }  // namespace unihal::kernels

@@ -1,0 +1,122 @@
+// Where the largest or smallest of a run of elements is, as loops. Compiled once per instruction set.
+
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#include "stub/vector/compute.h"
+
+namespace unihal::stub::UHAL_INSTRUCTION_SET {
+namespace {
+
+template <bool largest, class T>
+inline bool better(T a, T b) {
+  return largest ? a > b : a < b;
+}
+
+template <class T, int64_t bytes>
+struct VectorOf {
+  typedef T Type __attribute__((vector_size(bytes), aligned(sizeof(T)), may_alias));
+};
+
+// Vectors of T, and of integers as wide, which are masks and places.
+template <class T>
+struct Lanes {
+  static constexpr int64_t kBytes = 64, kCount = kBytes / static_cast<int64_t>(sizeof(T));
+  using Number = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
+  using Vector = typename VectorOf<T, kBytes>::Type;
+  using Numbers = typename VectorOf<Number, kBytes>::Type;
+};
+
+// a becomes the better elements of two vectors without NaN.
+template <bool largest, class T>
+inline void take_better(typename Lanes<T>::Vector& a, const typename Lanes<T>::Vector& b) {
+  a = (largest ? b > a : b < a) ? b : a;
+}
+
+// The best element of a vector without NaN.
+template <bool largest, class T, int64_t bytes>
+inline T best_of(const typename VectorOf<T, bytes>::Type& vector) {
+  constexpr int64_t kCount = bytes / static_cast<int64_t>(sizeof(T));
+  if constexpr (bytes > 16) {
+    typename VectorOf<T, bytes / 2>::Type parts[2];
+    std::memcpy(parts, &vector, sizeof parts);
+    parts[0] = (largest ? parts[1] > parts[0] : parts[1] < parts[0]) ? parts[1] : parts[0];
+    return best_of<largest, T, bytes / 2>(parts[0]);
+  } else {
+    T best = vector[0];
+    for (int64_t j = 1; j < kCount; ++j) best = better<largest>(vector[j], best) ? vector[j] : best;
+    return best;
+  }
+}
+
+// Each lane keeps the best element of its place in groups of `vectors` vectors, and where the group begins. The last
+// group may have some elements a second time, which changes nothing. Of at least as many elements as a group has.
+template <bool largest, int64_t vectors, class T>
+inline int64_t find_in_lanes(int64_t count, const T* x) {
+  using Vector = typename Lanes<T>::Vector;
+  using Number = typename Lanes<T>::Number;
+  using Numbers = typename Lanes<T>::Numbers;
+  constexpr int64_t kCount = Lanes<T>::kCount, kGroup = vectors * kCount;
+  Vector best = *reinterpret_cast<const Vector*>(x);
+  Numbers place = {}, nan = {};
+  for (int64_t i = 0; i < count; i += kGroup) {
+    const int64_t at = i <= count - kGroup ? i : count - kGroup;
+    const T* group = x + at;
+    Vector rows[vectors];
+#pragma GCC unroll 4
+    for (int64_t k = 0; k < vectors; ++k) rows[k] = *reinterpret_cast<const Vector*>(group + k * kCount);
+#pragma GCC unroll 4
+    for (int64_t k = 0; k < vectors; ++k) nan |= rows[k] != rows[k];
+#pragma GCC unroll 2
+    for (int64_t width = vectors / 2; width > 0; width /= 2) {
+#pragma GCC unroll 2
+      for (int64_t k = 0; k < width; ++k) take_better<largest, T>(rows[k], rows[k + width]);
+    }
+    const Numbers wins = largest ? rows[0] > best : rows[0] < best;
+    take_better<largest, T>(best, rows[0]);
+    place = wins ? static_cast<Number>(at) - Numbers{} : place;
+  }
+  if (best_of<false, Number, Lanes<T>::kBytes>(nan) != 0) return -1;  // masks are 0 or -1
+  const T top = best_of<largest, T, Lanes<T>::kBytes>(best);
+  const Vector tops = top - Vector{};
+  const Numbers none = std::numeric_limits<Number>::max() - Numbers{};
+  const int64_t start = best_of<false, Number, Lanes<T>::kBytes>(best == tops ? place : none);
+  Numbers lane, first = none;
+  for (int64_t j = 0; j < kCount; ++j) lane[j] = static_cast<Number>(j);
+#pragma GCC unroll 4
+  for (int64_t k = vectors - 1; k >= 0; --k) {
+    const Vector row = *reinterpret_cast<const Vector*>(x + start + k * kCount);
+    first = row == tops ? lane + static_cast<Number>(k * kCount) : first;
+  }
+  return start + best_of<false, Number, Lanes<T>::kBytes>(first);
+}
+
+template <bool largest, class T>
+int64_t extreme_place(int64_t count, const void* source) {
+  constexpr int64_t kLanes = Lanes<T>::kCount;
+  const T* x = static_cast<const T*>(source);
+  if (count >= 12 * kLanes) return find_in_lanes<largest, 4>(count, x);
+  if (count >= 4 * kLanes) return find_in_lanes<largest, 2>(count, x);
+  T best = x[0];
+  int64_t place = 0;
+  bool nan = best != best;
+  for (int64_t i = 1; i < count; ++i) {
+    const bool wins = better<largest>(x[i], best);
+    nan |= x[i] != x[i];
+    best = wins ? x[i] : best;
+    place = wins ? i : place;
+  }
+  return nan ? -1 : place;
+}
+
+}  // namespace
+
+#define UHAL_PLACES(largest)                                                                       \
+  {extreme_place<largest, float>, extreme_place<largest, double>, extreme_place<largest, int64_t>, \
+   extreme_place<largest, uint64_t>, extreme_place<largest, int32_t>}
+
+extern const ExtremePlace kExtremePlaces[2][kExtremeTypes];
+const ExtremePlace kExtremePlaces[2][kExtremeTypes] = {UHAL_PLACES(false), UHAL_PLACES(true)};
+
+}  // namespace unihal::stub::UHAL_INSTRUCTION_SET
