@@ -8,6 +8,7 @@
 #include <map>
 #include <mutex>
 
+#include "plugins/tensorflow/collectives.h"
 #include "plugins/tensorflow/fallback.h"
 #include "plugins/tensorflow/fusion.h"
 #include "plugins/tensorflow/graph_pass.h"
@@ -136,6 +137,7 @@ void uhal_tensorflow_init_kernels(const char* type) {
     found->second.has_kernels = true;
   }
   install_interpreter_hook();
+  register_collectives();
   // A control for tests: with it, nothing may pass that claims to have run on the device.
   if (flag("UNIHAL_TENSORFLOW_NO_KERNELS")) return;
   Registrar registrar(type);
