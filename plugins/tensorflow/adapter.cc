@@ -137,11 +137,11 @@ void uhal_tensorflow_init_kernels(const char* type) {
     found->second.has_kernels = true;
   }
   install_interpreter_hook();
-  register_collectives();
   // A control for tests: with it, nothing may pass that claims to have run on the device.
   if (flag("UNIHAL_TENSORFLOW_NO_KERNELS")) return;
   Registrar registrar(type);
   register_all(registrar);
+  register_collectives(type);
 }
 
 void uhal_tensorflow_init_graph(const char*, TP_OptimizerRegistrationParams* params, TF_Status*) {

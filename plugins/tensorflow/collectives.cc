@@ -29,6 +29,7 @@ struct Participant {
   int rank;
   uhal_stream* stream;
   uhal_collective collective;
+  bool is_source;
   void (*done)(void* argument, TF_Status* status);
   void* argument;
 };
@@ -129,7 +130,7 @@ Outcome submit(const std::vector<Participant>& participants) {
 struct Meetings {
   std::mutex mutex;
   int64_t tickets = 0;
-  std::map<int64_t, bool> announced;                        // whose ranks have not arrived; true: cancelled
+  std::map<int64_t, TF_Code> announced;                     // whose ranks have not arrived; not TF_OK: cancelled
   std::map<std::string, std::vector<Participant>> waiting;  // by key
 };
 
@@ -140,7 +141,7 @@ Meetings& meetings() {
 
 int64_t new_ticket() {
   std::lock_guard<std::mutex> lock(meetings().mutex);
-  meetings().announced.emplace(++meetings().tickets, false);
+  meetings().announced.emplace(++meetings().tickets, TF_OK);
   return meetings().tickets;
 }
 
@@ -175,7 +176,7 @@ std::string difference(const std::vector<Participant>& participants) {
   for (const Participant& participant : participants) {
     const uhal_collective& other = participant.collective;
     if (other.kind == first.kind && other.dtype == first.dtype && other.count == first.count &&
-        other.reduction == first.reduction && other.peer == first.peer) {
+        other.reduction == first.reduction) {
       continue;
     }
     const auto told = [](const uhal_collective& collective) {
@@ -187,18 +188,36 @@ std::string difference(const std::vector<Participant>& participants) {
   return "";
 }
 
-enum class Joined { kWaits, kLast, kCancelled };
+Outcome was_cancelled(TF_Code code) {
+  return {static_cast<uhal_status>(code),
+          code == TF_DEADLINE_EXCEEDED ? "unihal: a collective's time was over before all of its ranks had come; the "
+                                         "others failed, or call another one"
+                                       : "unihal: a collective was cancelled while it waited for the other ranks"};
+}
 
-// Lets a rank wait for the others; the last of them takes all.
-Joined join(const Participant& arrived, const unihal_collective_rank& rank, std::vector<Participant>* complete) {
+// Lets a rank wait for the others; the last of them takes all. A cancelled one is alone, with its code.
+TF_Code join(const Participant& arrived, const unihal_collective_rank& rank, std::vector<Participant>* complete) {
   std::lock_guard<std::mutex> lock(meetings().mutex);
-  if (meetings().announced.extract(arrived.ticket).mapped()) return Joined::kCancelled;
+  const TF_Code code = meetings().announced.extract(arrived.ticket).mapped();
+  if (code != TF_OK) {
+    complete->push_back(arrived);
+    return code;
+  }
   std::vector<Participant>& meeting = meetings().waiting[rank.key];
   meeting.push_back(arrived);
-  if (static_cast<int>(meeting.size()) < rank.size) return Joined::kWaits;
+  if (static_cast<int>(meeting.size()) < rank.size) return TF_OK;
   *complete = std::move(meeting);
   meetings().waiting.erase(rank.key);
-  return Joined::kLast;
+  return TF_OK;
+}
+
+// Who receives does not know who sends.
+void set_root(std::vector<Participant>* participants) {
+  int32_t root = 0;
+  for (const Participant& participant : *participants) {
+    if (participant.is_source) root = participant.rank;
+  }
+  for (Participant& participant : *participants) participant.collective.peer = root;
 }
 
 void forget(int64_t ticket) {
@@ -206,22 +225,18 @@ void forget(int64_t ticket) {
   meetings().announced.erase(ticket);
 }
 
-Outcome was_cancelled() {
-  return {UHAL_CANCELLED, "unihal: a collective was cancelled while it waited for the other ranks"};
-}
-
 void arrive(int64_t ticket, TF_OpKernelContext* context, const unihal_collective_rank* rank,
             void (*done)(void* argument, TF_Status* status), void* argument) {
   Participant arrived = {};
   arrived.ticket = ticket;
   arrived.rank = rank->rank;
+  arrived.is_source = rank->is_source != 0;
   arrived.done = done;
   arrived.argument = argument;
   arrived.collective.struct_size = sizeof arrived.collective;
   arrived.collective.kind = kind_of(rank->kind);
   arrived.collective.dtype = from_tensorflow(rank->dtype);
   arrived.collective.reduction = reduction_of(*rank);
-  arrived.collective.peer = rank->kind == UNIHAL_COLLECTIVE_BROADCAST ? rank->root : 0;
   arrived.collective.source = rank->source;
   arrived.collective.destination = rank->destination;
   arrived.collective.count = rank->count;
@@ -234,28 +249,25 @@ void arrive(int64_t ticket, TF_OpKernelContext* context, const unihal_collective
     return finish({arrived}, streamless);
   }
   std::vector<Participant> complete;
-  switch (join(arrived, *rank, &complete)) {
-    case Joined::kWaits:
-      return;
-    case Joined::kCancelled:
-      return finish({arrived}, was_cancelled());
-    case Joined::kLast:
-      break;
-  }
+  const TF_Code code = join(arrived, *rank, &complete);
+  if (code != TF_OK) return finish(complete, was_cancelled(code));
+  if (complete.empty()) return;
   std::sort(complete.begin(), complete.end(),
             [](const Participant& a, const Participant& b) { return a.rank < b.rank; });
   const std::string mismatch = difference(complete);
-  finish(complete, mismatch.empty()
-                       ? submit(complete)
-                       : Outcome{UHAL_INVALID_ARGUMENT, "unihal: the ranks of a collective differ: " + mismatch});
+  if (!mismatch.empty()) {
+    return finish(complete, {UHAL_INVALID_ARGUMENT, "unihal: the ranks of a collective differ: " + mismatch});
+  }
+  if (rank->kind == UNIHAL_COLLECTIVE_BROADCAST) set_root(&complete);
+  finish(complete, submit(complete));
 }
 
-void cancel(int64_t ticket) {
+void cancel(int64_t ticket, TF_Code code) {
   std::vector<Participant> left;
   {
     std::lock_guard<std::mutex> lock(meetings().mutex);
     const auto announced = meetings().announced.find(ticket);
-    if (announced != meetings().announced.end()) announced->second = true;
+    if (announced != meetings().announced.end()) announced->second = code;
     for (auto meeting = meetings().waiting.begin(); left.empty() && meeting != meetings().waiting.end();) {
       std::vector<Participant>& waiting = meeting->second;
       const auto found = std::find_if(waiting.begin(), waiting.end(),
@@ -267,7 +279,7 @@ void cancel(int64_t ticket) {
       meeting = waiting.empty() ? meetings().waiting.erase(meeting) : std::next(meeting);
     }
   }
-  finish(left, was_cancelled());
+  finish(left, was_cancelled(code));
 }
 
 // Whether a type's devices have collectives. Says once why not.
@@ -299,9 +311,9 @@ int accepts(const char* device_type, unihal_collective_kind, TF_DataType dtype, 
 
 }  // namespace
 
-void register_collectives() {
+void register_collectives(const char* device_type) {
   static const unihal_collective_functions functions = {accepts, new_ticket, arrive, cancel};
-  variable_functions()->register_collectives(&functions);
+  variable_functions()->register_collectives(device_type, &functions);
 }
 
 }  // namespace unihal::tensorflow

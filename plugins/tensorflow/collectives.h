@@ -7,7 +7,7 @@
 
 namespace unihal::tensorflow {
 
-// Gives TensorFlow what it asks NCCL for. Once per process; needs the shim.
-void register_collectives();
+// Registers kernels of TensorFlow's collective ops for a device type ("RDNA"). Needs the shim.
+void register_collectives(const char* device_type);
 
 }  // namespace unihal::tensorflow

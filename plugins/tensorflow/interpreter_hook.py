@@ -53,6 +53,40 @@ def _drop_jit_compile() -> None:
     function_class.__init__ = init
 
 
+def _default_type() -> str:
+    """The type on whose devices ops run that nobody placed; "" where that is no plugin's."""
+    from tensorflow.python.eager import context
+
+    types = {device.device_type for device in context.context().list_logical_devices()}
+    return "" if "GPU" in types else min(types - set(STOCK_TYPES), default="")
+
+
+def _offer_devices_to_strategies() -> None:
+    """MirroredStrategy() and MultiWorkerMirroredStrategy() look for GPUs, and then take the CPU."""
+    from tensorflow.python.distribute import collective_all_reduce_strategy, mirrored_strategy
+    from tensorflow.python.framework import config
+
+    local_devices = mirrored_strategy.all_local_devices
+
+    def all_local_devices(num_gpus: int | None = None) -> Any:
+        found = config.list_logical_devices(_default_type() or "GPU")
+        return found[:num_gpus] or local_devices(num_gpus)
+
+    extended = collective_all_reduce_strategy.CollectiveAllReduceExtended
+    local_devices_of_worker = extended._initialize_local_devices
+
+    def initialize_local_devices(self: Any, cluster_resolver: Any, worker_device: str) -> Any:
+        devices, device_type = local_devices_of_worker(self, cluster_resolver, worker_device)
+        ours = _default_type() if device_type == "CPU" else ""
+        if not ours:
+            return devices, device_type
+        count = len(config.list_logical_devices(ours))
+        return tuple(f"{worker_device}/device:{ours}:{i}" for i in range(count)), ours
+
+    mirrored_strategy.all_local_devices = all_local_devices
+    extended._initialize_local_devices = initialize_local_devices
+
+
 def _watch_fallbacks() -> None:
     """Reports ops that eager execution ran on the CPU although one of our devices was asked for.
 
@@ -137,5 +171,6 @@ def _watch_fallbacks() -> None:
 
 
 _drop_jit_compile()
+_offer_devices_to_strategies()
 if os.environ.get("UNIHAL_STRICT") == "1" or os.environ.get("UNIHAL_FALLBACK_LOG"):
     _watch_fallbacks()

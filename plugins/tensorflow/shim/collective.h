@@ -3,4 +3,4 @@
 
 #include "plugins/tensorflow/shim/shim.h"
 
-void unihal_register_collectives(const unihal_collective_functions* functions);
+void unihal_register_collectives(const char* device_type, const unihal_collective_functions* functions);

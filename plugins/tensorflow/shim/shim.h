@@ -38,7 +38,8 @@ typedef struct unihal_collective_rank {
   const char* merge;  // of reductions, TensorFlow's op: "Add", "Mul", "Maximum", "Minimum"; else ""
   int average;        // of reductions: the sum is divided by the number of ranks
   TF_DataType dtype;
-  int rank, size, root;
+  int rank, size;
+  int is_source;  // of broadcasts
   int64_t count;
   const void* source;  // NULL where a broadcast receives
   void* destination;
@@ -59,8 +60,8 @@ typedef struct unihal_collective_functions {
   void (*arrive)(int64_t ticket, TF_OpKernelContext* context, const unihal_collective_rank* rank,
                  void (*done)(void* argument, TF_Status* status), void* argument);
 
-  // A rank that waits for others is done with an error, at once or when it arrives. Else nothing happens.
-  void (*cancel)(int64_t ticket);
+  // A rank that waits for others is done with an error of this code, at once or when it arrives. Else nothing happens.
+  void (*cancel)(int64_t ticket, TF_Code code);
 } unihal_collective_functions;
 
 typedef struct unihal_variable_functions {
@@ -95,9 +96,10 @@ typedef struct unihal_variable_functions {
   // Whether tf.config.experimental.enable_tensor_float_32_execution allows TF32, as it does by default.
   int (*tensor_float_32_allowed)(void);
 
-  // Makes these functions TensorFlow's implementation of collectives with the hint "nccl"; nothing where it has NCCL
-  // itself. They are to live as long as the process.
-  void (*register_collectives)(const unihal_collective_functions* functions);
+  // Registers kernels of TensorFlow's collective ops for a device type that use these functions, which are to live as
+  // long as the process. Groups of several processes, what the functions do not accept and the hint "ring" go on to
+  // TensorFlow's own implementations, which send copies from host to host and add.
+  void (*register_collectives)(const char* device_type, const unihal_collective_functions* functions);
 } unihal_variable_functions;
 
 // The shim's only exported symbol.
