@@ -80,7 +80,7 @@ def _offer_devices_to_strategies() -> None:
         ours = _default_type() if device_type == "CPU" else ""
         if not ours:
             return devices, device_type
-        count = len(config.list_logical_devices(ours))
+        count = len(config.get_visible_devices(ours))  # the logical ones are those of all workers
         return tuple(f"{worker_device}/device:{ours}:{i}" for i in range(count)), ours
 
     mirrored_strategy.all_local_devices = all_local_devices

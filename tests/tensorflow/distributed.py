@@ -7,6 +7,7 @@ in a process of its own, for the number of devices is read when TensorFlow is im
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 import time
@@ -19,12 +20,14 @@ import tensorflow as tf
 import unihal
 from keras import layers
 
-DEVICES = ["RDNA:0", "RDNA:1"]
+TYPE = {"opencl": "POLARIS", "corex": "ILUVATAR"}.get(os.environ["UNIHAL_BACKEND"], "RDNA")
+DEVICES = [f"{TYPE}:0", f"{TYPE}:1"]
+TOO_FEW_DEVICES = 77  # an exit status
 HOSTS = ["CPU:0", "CPU:1"]
 tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
 )
-tf.config.set_visible_devices([d for d in tf.config.list_physical_devices() if d.device_type in ("CPU", "RDNA")])
+tf.config.set_visible_devices([d for d in tf.config.list_physical_devices() if d.device_type in ("CPU", TYPE)])
 
 IMAGES = np.random.default_rng(1).random((32, 6, 6, 3), np.float32)
 LABELS = np.random.default_rng(2).integers(0, 4, 32)
@@ -79,7 +82,7 @@ def fit() -> None:
     def optimizer() -> keras.Optimizer:  # of those that take a gradient's size as it is
         return keras.optimizers.SGD(0.1, momentum=0.9)
 
-    strategy = strategy_on(None)  # RDNA is the only type that is visible
+    strategy = strategy_on(None)  # TYPE is the only type that is visible
     assert [device.rpartition("device:")[2] for device in strategy.extended.worker_devices] == DEVICES
     with unihal.profile() as profile:
         trained = fitted(strategy, optimizer)
@@ -152,7 +155,7 @@ def whole_batch() -> None:
         return before, losses
 
     trained, losses = loop(strategy_on(DEVICES))
-    for other in (tf.distribute.OneDeviceStrategy("RDNA:0"), strategy_on(["RDNA:1"])):
+    for other in (tf.distribute.OneDeviceStrategy(DEVICES[0]), strategy_on(DEVICES[1:])):
         alone, its_losses = loop(other)
         assert_close(trained, alone, 1e-5)
         np.testing.assert_allclose(losses, its_losses, 1e-5)
@@ -259,7 +262,7 @@ def failing_rank() -> None:
 
     from tensorflow.python.ops import collective_ops
 
-    with tf.device("RDNA:0"):
+    with tf.device(DEVICES[0]):
         try:
             collective_ops.all_reduce_v2(tf.ones(3), 2, 77, 1, communication_hint="nccl", timeout=1)
             raise SystemExit("no error")
@@ -273,6 +276,8 @@ TESTS: dict[str, Callable[[], None]] = {
 }
 
 if __name__ == "__main__":
+    if len(tf.config.list_physical_devices(TYPE)) < len(DEVICES):
+        sys.exit(TOO_FEW_DEVICES)
     for name in sys.argv[1:]:
         TESTS[name]()
         print("passed", name)
