@@ -168,17 +168,10 @@ def paddle_training(model_name: str, place: str, bfloat16: bool, mode: str) -> T
     )
 
 
-def tensorflow_training(model_name: str, place: str, bfloat16: bool, mode: str) -> Training:
-    if mode != "eager":
-        raise SystemExit(f"--{mode} is not for TensorFlow: Keras' train_on_batch is a graph in any case")
+def tensorflow_model(model_name: str, depth: int = LAYERS, dropout: float = 0.1) -> Any:
+    """A Keras model; `depth` and `dropout` are the transformer's."""
     import keras
-    import tensorflow as tf
 
-    device = f"/device:{place.upper()}:0"
-    if bfloat16:
-        keras.mixed_precision.set_global_policy("mixed_bfloat16")
-    keras.utils.set_random_seed(0)
-    generator = np.random.default_rng(0)
     layers = keras.layers
 
     def residual_block(x: object, filters: int, stride: int) -> object:
@@ -202,11 +195,11 @@ def tensorflow_training(model_name: str, place: str, bfloat16: bool, mode: str) 
     def transformer() -> keras.Model:
         inputs = keras.Input((TOKENS,), dtype="int32")
         x = layers.Embedding(VOCABULARY, WIDTH)(inputs)
-        for _ in range(LAYERS):
-            attention = layers.MultiHeadAttention(HEADS, WIDTH // HEADS, dropout=0.1)(x, x)
-            x = layers.LayerNormalization()(layers.Add()([x, layers.Dropout(0.1)(attention)]))
+        for _ in range(depth):
+            attention = layers.MultiHeadAttention(HEADS, WIDTH // HEADS, dropout=dropout)(x, x)
+            x = layers.LayerNormalization()(layers.Add()([x, layers.Dropout(dropout)(attention)]))
             hidden = layers.Dense(WIDTH)(layers.Dense(4 * WIDTH, activation="gelu")(x))
-            x = layers.LayerNormalization()(layers.Add()([x, layers.Dropout(0.1)(hidden)]))
+            x = layers.LayerNormalization()(layers.Add()([x, layers.Dropout(dropout)(hidden)]))
         return keras.Model(inputs, layers.Dense(2)(x))
 
     class Positions(layers.Layer):  # type: ignore[misc]
@@ -233,28 +226,43 @@ def tensorflow_training(model_name: str, place: str, bfloat16: bool, mode: str) 
             x = layers.Add()([x, layers.Dense(WIDTH)(gelu)])
         return keras.Model(inputs, tokens(layers.LayerNormalization(epsilon=1e-5)(x), reverse=True))
 
+    if model_name in DECODER_TOKENS:
+        return decoder(DECODER_TOKENS[model_name][1])
+    if model_name in BATCHES:
+        return transformer()
+    _, channels, height, width = IMAGE_SHAPES[model_name]
+    if model_name == "resnet18":
+        return resnet18((height, width, channels))
+    return keras.applications.ResNet50(
+        weights=None, input_shape=(height, width, channels), classes=10, classifier_activation=None
+    )
+
+
+def tensorflow_training(model_name: str, place: str, bfloat16: bool, mode: str) -> Training:
+    if mode != "eager":
+        raise SystemExit(f"--{mode} is not for TensorFlow: Keras' train_on_batch is a graph in any case")
+    import keras
+    import tensorflow as tf
+
+    device = f"/device:{place.upper()}:0"
+    if bfloat16:
+        keras.mixed_precision.set_global_policy("mixed_bfloat16")
+    keras.utils.set_random_seed(0)
+    generator = np.random.default_rng(0)
+
     with tf.device(device):
+        model = tensorflow_model(model_name)
         if model_name in DECODER_TOKENS:
-            model = decoder(DECODER_TOKENS[model_name][1])
             inputs, labels = decoder_batch(model_name)
             inputs = inputs.astype(np.int32)
             optimizer: keras.optimizers.Optimizer = keras.optimizers.AdamW(1e-4)
         elif model_name in BATCHES:
-            model = transformer()
             inputs = generator.integers(0, VOCABULARY, (BATCHES[model_name], TOKENS)).astype(np.int32)
             labels = generator.integers(0, 2, (BATCHES[model_name], TOKENS))
             optimizer = keras.optimizers.AdamW(1e-4)
         else:
             batch, channels, height, width = IMAGE_SHAPES[model_name]
-            shape = (height, width, channels)
-            model = (
-                resnet18(shape)
-                if model_name == "resnet18"
-                else keras.applications.ResNet50(
-                    weights=None, input_shape=shape, classes=10, classifier_activation=None
-                )
-            )
-            inputs = generator.standard_normal((batch, *shape), dtype=np.float32)
+            inputs = generator.standard_normal((batch, height, width, channels), dtype=np.float32)
             labels = generator.integers(0, 10, (batch,))
             optimizer = keras.optimizers.SGD(0.01, 0.9)
         model.compile(optimizer, keras.losses.SparseCategoricalCrossentropy(from_logits=True), jit_compile=False)

@@ -8,6 +8,7 @@
 #include <map>
 #include <mutex>
 
+#include "plugins/tensorflow/collectives.h"
 #include "plugins/tensorflow/fallback.h"
 #include "plugins/tensorflow/fusion.h"
 #include "plugins/tensorflow/graph_pass.h"
@@ -140,6 +141,7 @@ void uhal_tensorflow_init_kernels(const char* type) {
   if (flag("UNIHAL_TENSORFLOW_NO_KERNELS")) return;
   Registrar registrar(type);
   register_all(registrar);
+  register_collectives(type);
 }
 
 void uhal_tensorflow_init_graph(const char*, TP_OptimizerRegistrationParams* params, TF_Status*) {

@@ -5,8 +5,11 @@ fallbacks when somebody wants to know of them.
 """
 
 import ctypes
+import importlib.abc
+import importlib.util
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 LIBRARY = "libunihal_tensorflow.so"
@@ -19,38 +22,141 @@ def _has_plugin_device() -> bool:
     return any(device.device_type not in STOCK_TYPES for device in context.context().list_physical_devices())
 
 
-def _drop_jit_compile() -> None:
-    """tf.function(jit_compile=True) needs an XLA backend, which plugin devices have none of.
+def _current_device_type() -> str:
+    """The type that a device scope asks for; "" without one."""
+    from tensorflow.python.distribute import device_util
+    from tensorflow.python.eager import context
+    from tensorflow.python.framework import device, ops
 
-    Keras' compile(jit_compile="auto") resolves to True on them, and asks for it again in grouped convolutions. What a
-    user asked for is not dropped without a word.
+    name = context.context().device_name
+    if not context.executing_eagerly():
+        operation = device_util._FakeOperation()
+        ops.get_default_graph()._apply_device_functions(operation)
+        name = operation.device or name
+    return str(device.DeviceSpec.from_string(name or "").device_type or "")
+
+
+def _refuse_jit_compile() -> None:
+    """jit_compile=True needs an XLA backend, which plugin devices have none of: an error that says what to do.
+
+    Keras' layers and optimizers ask for it without having been told to: theirs is dropped.
     """
     from tensorflow.python.eager.polymorphic_function import polymorphic_function
+    from tensorflow.python.framework import errors_impl
 
     function_class = polymorphic_function.Function
     original = function_class.__init__
-    told = False
+    trainers = ("keras.src.backend.tensorflow.trainer", "tf_keras.src.engine.training")
 
-    def tell() -> None:
-        nonlocal told
+    class Refusing(function_class):  # type: ignore[misc, valid-type]
+        def _refuse(self) -> None:
+            if _current_device_type() != "CPU":
+                raise errors_impl.UnimplementedError(
+                    None,
+                    None,
+                    "unihal: jit_compile=True asks for XLA, which has no backend for pluggable devices. Leave it out "
+                    '(in Keras: compile(..., jit_compile="auto")), and the function runs with unihal\'s fusions; or '
+                    'call it in the scope of tf.device("CPU")',
+                )
+
+        def __call__(self, *args: Any, **keywords: Any) -> Any:
+            self._refuse()
+            return super().__call__(*args, **keywords)
+
+        def get_concrete_function(self, *args: Any, **keywords: Any) -> Any:
+            self._refuse()
+            return super().get_concrete_function(*args, **keywords)
+
+    def asks_by_itself() -> bool:
         caller = sys._getframe(2)
         while caller.f_back is not None and caller.f_globals.get("__name__", "").startswith("tensorflow."):
             caller = caller.f_back
-        if told or caller.f_globals.get("__name__", "").startswith(("keras.", "tf_keras.")):
-            return
-        told = True
-        print(
-            "unihal: jit_compile=True has no effect: XLA has no backend for pluggable devices; functions run op by op",
-            file=sys.stderr,
-        )
+        module = caller.f_globals.get("__name__", "")
+        return module.startswith(("keras.", "tf_keras.")) and module not in trainers
 
     def init(self: Any, *args: Any, **keywords: Any) -> None:
         if keywords.get("jit_compile") and _has_plugin_device():
-            keywords["jit_compile"] = None
-            tell()
+            if asks_by_itself():
+                keywords["jit_compile"] = None
+            else:
+                self.__class__ = Refusing
         original(self, *args, **keywords)
 
     function_class.__init__ = init
+
+
+def _answer_auto() -> None:
+    """Keras' compile(jit_compile="auto") becomes True where the model allows it, whatever the device."""
+
+    def change(module: Any) -> None:
+        # A method since Keras 3.12, a function before.
+        place, name = module.Trainer, "_resolve_auto_jit_compile"
+        if not hasattr(place, name):
+            place, name = module, "resolve_auto_jit_compile"
+        original = getattr(place, name)
+        setattr(place, name, lambda model: not _has_plugin_device() and original(model))
+
+    _when_imported("keras.src.trainers.trainer", change)
+
+
+def _when_imported(name: str, change: Callable[[Any], None]) -> None:
+    """Changes a module when it has been imported."""
+    if name in sys.modules:
+        change(sys.modules[name])
+        return
+
+    class Finder(importlib.abc.MetaPathFinder):
+        def find_spec(self, fullname: str, path: Any, target: Any = None) -> Any:
+            if fullname != name:
+                return None
+            sys.meta_path.remove(self)
+            spec = importlib.util.find_spec(fullname)
+            if spec is None or spec.loader is None:
+                return spec
+            execute = spec.loader.exec_module
+
+            def execute_and_change(module: Any) -> None:
+                execute(module)
+                change(module)
+
+            spec.loader.exec_module = execute_and_change  # type: ignore[method-assign]
+            return spec
+
+    sys.meta_path.insert(0, Finder())
+
+
+def _default_type() -> str:
+    """The type on whose devices ops run that nobody placed; "" where that is no plugin's."""
+    from tensorflow.python.eager import context
+
+    types = {device.device_type for device in context.context().list_logical_devices()}
+    return "" if "GPU" in types else min(types - set(STOCK_TYPES), default="")
+
+
+def _offer_devices_to_strategies() -> None:
+    """MirroredStrategy() and MultiWorkerMirroredStrategy() look for GPUs, and then take the CPU."""
+    from tensorflow.python.distribute import collective_all_reduce_strategy, mirrored_strategy
+    from tensorflow.python.framework import config
+
+    local_devices = mirrored_strategy.all_local_devices
+
+    def all_local_devices(num_gpus: int | None = None) -> Any:
+        found = config.list_logical_devices(_default_type() or "GPU")
+        return found[:num_gpus] or local_devices(num_gpus)
+
+    extended = collective_all_reduce_strategy.CollectiveAllReduceExtended
+    local_devices_of_worker = extended._initialize_local_devices
+
+    def initialize_local_devices(self: Any, cluster_resolver: Any, worker_device: str) -> Any:
+        devices, device_type = local_devices_of_worker(self, cluster_resolver, worker_device)
+        ours = _default_type() if device_type == "CPU" else ""
+        if not ours:
+            return devices, device_type
+        count = len(config.get_visible_devices(ours))  # the logical ones are those of all workers
+        return tuple(f"{worker_device}/device:{ours}:{i}" for i in range(count)), ours
+
+    mirrored_strategy.all_local_devices = all_local_devices
+    extended._initialize_local_devices = initialize_local_devices
 
 
 def _watch_fallbacks() -> None:
@@ -136,6 +242,8 @@ def _watch_fallbacks() -> None:
     pywrap_tfe.TFE_Py_FastPathExecute = watched_fast_path
 
 
-_drop_jit_compile()
+_refuse_jit_compile()
+_answer_auto()
+_offer_devices_to_strategies()
 if os.environ.get("UNIHAL_STRICT") == "1" or os.environ.get("UNIHAL_FALLBACK_LOG"):
     _watch_fallbacks()

@@ -111,8 +111,8 @@ def test_a_fused_step_is_that_of_keras(name: str, monkeypatch: pytest.MonkeyPatc
     assert_same(fused, reference, 1e-5)
 
 
-@pytest.mark.parametrize("jit_compile", [True, False])
-def test_with_or_without_the_wish_for_a_compiler(jit_compile: bool) -> None:
+@pytest.mark.parametrize("jit_compile", ["auto", False])
+def test_whether_keras_may_ask_for_a_compiler(jit_compile: str | bool) -> None:
     with tf.device(DEVICE):
         _, ops = fused_ops(lambda: train(keras.optimizers.Adam(0.01), jit_compile=jit_compile))
     assert dict(ops) == ADAM

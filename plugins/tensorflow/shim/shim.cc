@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "plugins/tensorflow/shim/collective.h"
 #include "tensorflow/c/tf_status_helper.h"
 #include "tensorflow/c/tf_tensor_helper.h"
 #include "tensorflow/core/common_runtime/device_mgr.h"
@@ -364,8 +365,16 @@ int determinism_required() { return tensorflow::OpDeterminismRequired() ? 1 : 0;
 int tensor_float_32_allowed() { return tsl::tensor_float_32_execution_enabled() ? 1 : 0; }
 
 constexpr unihal_variable_functions kFunctions = {
-    sizeof(unihal_variable_functions), lock, unlock, writable, readable, assign, compute_on_host, determinism_required,
+    sizeof(unihal_variable_functions),
+    lock,
+    unlock,
+    writable,
+    readable,
+    assign,
+    compute_on_host,
+    determinism_required,
     tensor_float_32_allowed,
+    unihal_register_collectives,
 };
 
 }  // namespace

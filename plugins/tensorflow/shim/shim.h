@@ -1,9 +1,9 @@
 // The interface between the adapter (C API only, any TensorFlow) and the shim (C++ API, one minor version).
 //
 // TensorFlow's C API for resource variables is missing from its wheels, so the shim provides the few things that
-// need C++: locking variables, their tensors, assignment; and running an op's CPU kernel in the place of its own. It is
-// opened at run time, by TensorFlow's version.
-// Tensors are handed over as TF_Tensor*; the receiver deletes them. All functions set `status` on failure.
+// need C++: locking variables, their tensors, assignment; running an op's CPU kernel in the place of its own; and
+// taking the place of NCCL among TensorFlow's collectives. It is opened at run time, by TensorFlow's version. Tensors
+// are handed over as TF_Tensor*; the receiver deletes them. All functions set `status` on failure.
 #pragma once
 
 #include "tensorflow/c/kernels.h"
@@ -21,6 +21,48 @@ typedef void (*unihal_variable_copy)(TF_OpKernelContext* context, TF_Tensor* sou
 // Copies `bytes` between host memory and memory of the context's device, and waits.
 typedef void (*unihal_host_copy)(TF_OpKernelContext* context, void* destination, const void* source, size_t bytes,
                                  int to_host, TF_Status* status);
+
+// What TensorFlow's collective ops do, with blocks of `count` elements as in unihal/collectives.h.
+typedef enum unihal_collective_kind {
+  UNIHAL_COLLECTIVE_REDUCE,
+  UNIHAL_COLLECTIVE_GATHER,
+  UNIHAL_COLLECTIVE_BROADCAST,
+  UNIHAL_COLLECTIVE_REDUCE_SCATTER,
+  UNIHAL_COLLECTIVE_ALL_TO_ALL
+} unihal_collective_kind;
+
+// One execution of a collective op, on the device of one rank of a group within this process.
+typedef struct unihal_collective_rank {
+  const char* key;  // the same for all ranks of one execution, and for no other execution under way
+  unihal_collective_kind kind;
+  const char* merge;  // of reductions, TensorFlow's op: "Add", "Mul", "Maximum", "Minimum"; else ""
+  int average;        // of reductions: the sum is divided by the number of ranks
+  TF_DataType dtype;
+  int rank, size;
+  int is_source;  // of broadcasts
+  int64_t count;
+  const void* source;  // NULL where a broadcast receives
+  void* destination;
+} unihal_collective_rank;
+
+// What the adapter gives for them.
+typedef struct unihal_collective_functions {
+  // Whether the adapter takes collectives of this kind and dtype on devices of this type ("RDNA"); TensorFlow's own
+  // copies and adds do the others.
+  int (*accepts)(const char* device_type, unihal_collective_kind kind, TF_DataType dtype, int average);
+
+  // A number for arrive(), which follows, and cancel().
+  int64_t (*new_ticket)(void);
+
+  // Submits the collective to the devices' streams once all ranks have arrived. Then, or where that fails or
+  // is cancelled, `done` is called, once, from any thread, also from within this call. What the rank points at, but its
+  // key, lives until then; `context` need only live during the call.
+  void (*arrive)(int64_t ticket, TF_OpKernelContext* context, const unihal_collective_rank* rank,
+                 void (*done)(void* argument, TF_Status* status), void* argument);
+
+  // A rank that waits for others is done with an error of this code, at once or when it arrives. Else nothing happens.
+  void (*cancel)(int64_t ticket, TF_Code code);
+} unihal_collective_functions;
 
 typedef struct unihal_variable_functions {
   size_t struct_size;
@@ -53,6 +95,11 @@ typedef struct unihal_variable_functions {
 
   // Whether tf.config.experimental.enable_tensor_float_32_execution allows TF32, as it does by default.
   int (*tensor_float_32_allowed)(void);
+
+  // Registers kernels of TensorFlow's collective ops for a device type that use these functions, which are to live as
+  // long as the process. Groups of several processes, what the functions do not accept and the hint "ring" go on to
+  // TensorFlow's own implementations, which send copies from host to host and add.
+  void (*register_collectives)(const char* device_type, const unihal_collective_functions* functions);
 } unihal_variable_functions;
 
 // The shim's only exported symbol.
