@@ -250,9 +250,76 @@ class Combiner {
   bool in_place_;
 };
 
+// What the threads of a scatter share, and the indexed positions that are this one's.
+struct ScatterPart {
+  const IndexProblem& problem;
+  Resolver& resolver;
+  bool wraps;
+  int64_t first_place;
+  int64_t last_place;
+};
+
+// Neighbours with an index each along one axis of the data, whose updates are added, or overwrite.
+template <class Index, class T, bool adds>
+void scatter_run(const ScatterPart& part, int64_t count, const int64_t* offsets, const int64_t* strides) {
+  const IndexProblem& problem = part.problem;
+  const T* const from = static_cast<const T*>(problem.rows.data) + offsets[kRows];
+  T* const to = static_cast<T*>(problem.data.data) + offsets[kData];
+  const Index* const indices = static_cast<const Index*>(problem.indices.data) + offsets[kIndices];
+  const int64_t length = problem.lengths[0], step = problem.strides[0];
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t index = indices[i * strides[kIndices]];
+    if (part.wraps && index < 0) index += length;
+    if (index < 0 || index >= length) {
+      int64_t offset, place;
+      part.resolver.resolve(offsets[kIndices] + i * strides[kIndices], &offset, &place);  // to be reported
+    } else if (index >= part.first_place && index < part.last_place) {
+      T& element = to[i * strides[kData] + index * step];
+      const T update = from[i * strides[kRows]];
+      if constexpr (adds) {
+        element = static_cast<T>(element + update);
+      } else {
+        element = update;
+      }
+    }
+  }
+}
+
+using ScatterRun = void (*)(const ScatterPart&, int64_t, const int64_t*, const int64_t*);
+
+// nullptr where it takes the general way.
+template <class Index>
+ScatterRun scatter_run_of(uhal_reduction reduction, uhal_dtype dtype) {
+  if (reduction == UHAL_REDUCE_SUM) {
+    switch (dtype) {
+      case UHAL_FLOAT32:
+        return scatter_run<Index, float, true>;
+      case UHAL_FLOAT64:
+        return scatter_run<Index, double, true>;
+      case UHAL_INT64:
+        return scatter_run<Index, int64_t, true>;
+      default:
+        return nullptr;
+    }
+  }
+  if (reduction != UHAL_REDUCE_NONE) return nullptr;
+  switch (dtype_size(dtype)) {
+    case 1:
+      return scatter_run<Index, uint8_t, false>;
+    case 2:
+      return scatter_run<Index, uint16_t, false>;
+    case 4:
+      return scatter_run<Index, uint32_t, false>;
+    case 8:
+      return scatter_run<Index, uint64_t, false>;
+    default:
+      return nullptr;
+  }
+}
+
 // Every thread walks through all updates in row-major order and applies those to its own range of indexed
 // positions: no two threads write one element, and the order of updates to it is kept.
-void scatter(const IndexProblem& problem, uhal_reduction reduction, Resolver& resolver) {
+void scatter(const IndexProblem& problem, uhal_reduction reduction, Resolver& resolver, bool wraps) {
   const uhal_tensor order = row_major_view(problem.rows);
   int64_t places = 1;
   for (int c = 0; c < problem.components; ++c) places *= problem.lengths[c];
@@ -264,9 +331,27 @@ void scatter(const IndexProblem& problem, uhal_reduction reduction, Resolver& re
   const int64_t size = dtype_size(problem.data.dtype);
   const int last = space.rank - 1;
   const int64_t threads = space.count < kSerialWork ? 1 : std::min<int64_t>(omp_get_max_threads(), places);
+  const int64_t strides[] = {space.strides[kRows][last], space.strides[kData][last], space.strides[kIndices][last]};
+  const bool one_by_one = problem.components == 1 && strides[kIndices] != 0 && problem.rows.dtype == problem.data.dtype;
+  const bool wide = problem.indices.dtype == UHAL_INT64;
+  const ScatterRun run = !one_by_one ? nullptr
+                         : wide      ? scatter_run_of<int64_t>(reduction, problem.data.dtype)
+                                     : scatter_run_of<int32_t>(reduction, problem.data.dtype);
   parallel_for(threads, kSerialWork, [&](int64_t begin, int64_t end) {
     const int64_t first_place = places * begin / threads;
     const int64_t last_place = places * end / threads;
+    if (run != nullptr) {
+      const ScatterPart part = {problem, resolver, wraps, first_place, last_place};
+      Cursor cursor(space, 0);
+      for (int64_t at = 0; at < space.count;) {
+        const int64_t count = std::min(space.count - at, cursor.run());
+        const int64_t offsets[] = {cursor.offset(kRows), cursor.offset(kData), cursor.offset(kIndices)};
+        run(part, count, offsets, strides);
+        cursor.skip(count);
+        at += count;
+      }
+      return;
+    }
     for_each_piece(space, 0, space.count, [&](const Cursor& cursor, int64_t count) {
       int64_t offset;
       int64_t place;
@@ -304,7 +389,7 @@ uhal_status scatter_wide(const Launch& launch, const uhal_index_attributes& attr
   op.outputs = outputs;
   const IndexProblem problem = make_index_problem(op);
   Resolver resolver(problem, attributes);
-  scatter(problem, attributes.reduction, resolver);
+  scatter(problem, attributes.reduction, resolver, attributes.negative_wraps != 0);
   resolver.report(launch, attributes);
   cast_views(wide[0], y);
   return UHAL_OK;
@@ -340,7 +425,7 @@ uhal_status run_index(const Launch& launch) {
   if (is_gather(op)) {
     gather(problem, resolver, attributes.negative_wraps != 0);
   } else {
-    scatter(problem, attributes.reduction, resolver);
+    scatter(problem, attributes.reduction, resolver, attributes.negative_wraps != 0);
   }
   resolver.report(launch, attributes);
   return UHAL_OK;

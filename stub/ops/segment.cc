@@ -229,6 +229,22 @@ void for_each_element(const Problem& problem, int64_t begin, int64_t end, int64_
   }
 }
 
+// Counts ids of all segments, without a question for each of them about which thread it belongs to.
+template <class Id>
+void count_ids(const Problem& problem, int64_t begin, int64_t end, OutOfRange& outside, int64_t* counts) {
+  const Id* ids = static_cast<const Id*>(problem.ids.data);
+  const int64_t step = problem.ids.strides[0];
+  const auto segments = static_cast<uint64_t>(problem.segments);
+  for (int64_t element = begin; element < end; ++element) {
+    const int64_t segment = ids[element * step];
+    if (static_cast<uint64_t>(segment) < segments) {
+      ++counts[segment];
+    } else {
+      outside.note(segment, problem.segments, "id");
+    }
+  }
+}
+
 // Accumulators of some segments: rows of the compute type, and how many elements each has.
 template <class T>
 struct Accumulators {
@@ -323,8 +339,14 @@ class Reducer {
     const T* x = repeated_ != nullptr ? repeated_ : reinterpret_cast<const T*>(x_.at(0));
     const int64_t step = repeated_ != nullptr ? 0 : problem_.x.strides[0];
     if (std::is_integral_v<T> && std::is_same_v<Combine, Sum> && repeated_ != nullptr && weights_ == nullptr) {
-      for_each_element(problem_, begin, end, first, last, outside_,
-                       [&](int64_t, int64_t segment) { ++to.counts[segment]; });
+      if (first != 0 || last != problem_.segments || problem_.attributes.form == UHAL_SEGMENT_OFFSETS) {
+        for_each_element(problem_, begin, end, first, last, outside_,
+                         [&](int64_t, int64_t segment) { ++to.counts[segment]; });
+      } else if (problem_.ids.dtype == UHAL_INT64) {
+        count_ids<int64_t>(problem_, begin, end, outside_, to.counts);
+      } else {
+        count_ids<int32_t>(problem_, begin, end, outside_, to.counts);
+      }
       for (int64_t segment = first; segment < last; ++segment) {
         to.rows[segment * to.stride] = *x * static_cast<T>(to.counts[segment]);
       }

@@ -54,15 +54,31 @@ void bincount(Context context, Input x, OptionalInput weights, Scalar least, Out
   }
   const uhal_dtype dtype = !weights ? UHAL_INT64 : weights.uhal() == UHAL_FLOAT32 ? UHAL_FLOAT32 : UHAL_FLOAT64;
   const View out = context.allocate(y, in.elements() == 0 && !weights ? in.dtype : dtype, dims, 1);
-  const Scratch updates(context, out.dtype, in);
-  if (weights) {
-    copy_or_cast(context, weights.view(), updates);
-  } else {
-    fill(context, updates, 1, 1);
+  if (in.elements() == 0) return fill_zero(context, out);
+  View ids = flat(in);
+  const bool whole = in.dtype == UHAL_INT32 || in.dtype == UHAL_INT64;
+  const Scratch places(context, UHAL_INT64, whole ? in.sliced(0, 0, 0) : in);
+  if (!whole) {
+    copy_or_cast(context, in, places);
+    ids = flat(places);
   }
-  const Scratch places(context, UHAL_INT64, in);
-  copy_or_cast(context, in, places);
-  add_at(context, places, updates, out);
+  uhal_segment_attributes sum = {};
+  sum.struct_size = sizeof sum;
+  sum.reduction = UHAL_REDUCE_SUM;
+  if (weights) {
+    const Scratch updates(context, out.dtype, in);
+    copy_or_cast(context, weights.view(), updates);
+    const View values = flat(updates);
+    context.run(UHAL_OP_SEGMENT_REDUCE, {&values, &ids}, {&out}, &sum);
+    return;
+  }
+  const int64_t one[] = {1};
+  const Scratch number(context, UHAL_INT64, one, 1);
+  fill(context, number, 1, 1);
+  View ones = number;
+  ones.shape[0] = ids.shape[0];
+  ones.strides[0] = 0;
+  context.run(UHAL_OP_SEGMENT_REDUCE, {&ones, &ids}, {&out}, &sum);
 }
 
 // How many numbers, or how much weight, each of `bins` equal intervals has. Equal ends stand for the data's own.
