@@ -23,6 +23,7 @@ from setuptools.build_meta import *  # noqa: F403
 DISTRIBUTIONS = {
     "paddle": ("paddlepaddle", "paddlepaddle-gpu"),
     "tensorflow": ("tensorflow-cpu", "tensorflow"),
+    "torch": ("torch",),
 }
 
 #: The release whose headers the TensorFlow adapter and its shim are built against.
