@@ -129,8 +129,62 @@ class Call {
   std::deque<at::Tensor> kept_;
 };
 
+// An argument of a call, as functions of PyTorch's C++ take it.
+template <class Type>
+struct Argument {
+  Argument(const Call& call, int index) : value(call.argument(index).to<Type>()) {}
+  Type value;
+};
+template <>
+struct Argument<at::Tensor> {
+  Argument(const Call& call, int index) : value(call.tensor(index)) {}
+  const at::Tensor& value;
+};
+template <>
+struct Argument<c10::string_view> {
+  Argument(const Call& call, int index) : value(call.argument(index).toStringView()) {}
+  c10::string_view value;
+};
+template <>
+struct Argument<at::IntArrayRef> {
+  Argument(const Call& call, int index) : numbers(call.integers(index)), value(numbers) {}
+  c10::DimVector numbers;
+  at::IntArrayRef value;
+};
+template <>
+struct Argument<at::OptionalIntArrayRef> {
+  Argument(const Call& call, int index) : numbers(call.integers(index)) {
+    if (!call.is_none(index)) value = at::IntArrayRef(numbers);
+  }
+  c10::DimVector numbers;
+  at::OptionalIntArrayRef value;
+};
+template <>
+struct Argument<at::OptionalTensorRef> {
+  Argument(const Call& call, int index) {
+    if (!call.is_none(index)) value = at::OptionalTensorRef(call.tensor(index));
+  }
+  at::OptionalTensorRef value;
+};
+template <>
+struct Argument<at::OptionalScalarRef> {
+  Argument(const Call& call, int index) {
+    if (call.is_none(index)) return;
+    number = call.scalar(index);
+    value = at::OptionalScalarRef(number);
+  }
+  at::Scalar number;
+  at::OptionalScalarRef value;
+};
+template <>
+struct Argument<at::ITensorListRef> {
+  Argument(const Call& call, int index) : tensors(call.tensors(index)), value(tensors) {}
+  std::vector<at::Tensor> tensors;
+  at::ITensorListRef value;
+};
+
 // The meta function of a structured op: it checks arguments as the CPU does and says what the results are.
-// `Structured<at::meta::structured_mm> infer(call); infer.meta(a, b);` makes the results.
+// `Structured<at::meta::structured_mm>(call).infer();` makes the results.
 template <class Meta>
 class Structured final : public Meta {
  public:
@@ -146,7 +200,19 @@ class Structured final : public Meta {
     set_output_raw_strided(index, sizes, strides, options);
   }
 
+  // Calls the meta function with the call's first arguments.
+  auto infer() { return infer(&Meta::meta); }
+
  private:
+  template <class Result, class... Arguments>
+  Result infer(Result (Meta::*function)(Arguments...)) {
+    return infer(function, std::index_sequence_for<Arguments...>());
+  }
+  template <class Result, class... Arguments, size_t... kIndices>
+  Result infer(Result (Meta::*function)(Arguments...), std::index_sequence<kIndices...>) {
+    return (this->*function)(Argument<std::decay_t<Arguments>>(call_, static_cast<int>(kIndices)).value...);
+  }
+
   Call& call_;
 };
 

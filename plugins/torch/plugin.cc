@@ -15,6 +15,10 @@ UNIHAL_TORCH_EXPORT const char* uhal_torch_init(const char* device_type, int32_t
     register_device();
     register_elementwise();
     register_arithmetic();
+    register_index();
+    register_matmul();
+    register_reduce();
+    register_softmax();
   } catch (const std::exception& error) {
     *message = error.what();
     return message->c_str();

@@ -7,6 +7,13 @@ namespace unihal::pytorch {
 
 void register_elementwise();
 void register_arithmetic();
+void register_index();
+void register_matmul();
+void register_reduce();
+void register_softmax();
+
+// How exactly float32 is multiplied: what torch.set_float32_matmul_precision says.
+uhal_math_mode math_mode();
 
 // How PyTorch's binary ops set up an iterator: broadcasting, promotion, numbers on the host, checks of overlap.
 void configure(at::TensorIteratorConfig& config);
