@@ -142,8 +142,8 @@ const at::Tensor& Call::keep(at::Tensor tensor) {
 void Call::finish() {
   const int outs = registration_.variant == Variant::kOut ? registration_.result_count : 0;
   torch::jit::drop(stack_, registration_.argument_count + outs);
-  if (!value_.isNone()) {
-    stack_.push_back(std::move(value_));
+  if (!values_.empty()) {
+    for (c10::IValue& value : values_) stack_.push_back(std::move(value));
     return;
   }
   for (at::Tensor& result : results_) stack_.emplace_back(std::move(result));
@@ -204,6 +204,12 @@ class BoxedKernel final : public c10::OperatorKernel {
     const at::Tensor* found = nullptr;
     for (int i = 0; i < count; ++i) {
       const c10::IValue& value = call.argument(i);
+      if (value.isTensorList()) {
+        for (const c10::IValue& element : value.toListRef()) {
+          if (element.toTensor().device().type() == kDevice) return &element.toTensor();
+        }
+        continue;
+      }
       if (!value.isTensor()) continue;
       const at::Tensor& tensor = value.toTensor();
       if (!tensor.defined()) continue;

@@ -90,8 +90,8 @@ class Call {
   }
   // A result that another op made, or none. Copied to where the variant wants it.
   void set_result(int index, const at::Tensor& tensor);
-  // A result that is no tensor.
-  void set_value(c10::IValue value) { value_ = std::move(value); }
+  // All results of a functional op, where some are no tensors.
+  void set_values(std::vector<c10::IValue> values) { values_ = std::move(values); }
 
   // -- work ---------------------------------------------------------------------------------------------
   void launch(uhal_op_kind kind, Operands inputs, Operands outputs, const void* attributes = nullptr);
@@ -125,7 +125,7 @@ class Call {
   c10::DeviceIndex device_ = 0;
   bool submitted_ = false;
   c10::SmallVector<at::Tensor, 3> results_;
-  c10::IValue value_;
+  std::vector<c10::IValue> values_;
   std::deque<at::Tensor> kept_;
 };
 

@@ -14,9 +14,17 @@ UNIHAL_TORCH_EXPORT const char* uhal_torch_init(const char* device_type, int32_t
     set_device_type(device_type, count);
     register_device();
     register_elementwise();
+    register_activation();
     register_arithmetic();
+    register_attention();
+    register_convolution();
     register_index();
+    register_loss();
     register_matmul();
+    register_norm();
+    register_optimizer();
+    register_pool();
+    register_random();
     register_reduce();
     register_softmax();
   } catch (const std::exception& error) {

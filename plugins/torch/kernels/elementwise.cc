@@ -60,10 +60,9 @@ constexpr MapRow kRows[] = {
     {"fmin", kReal, Types::kSame, uhal_map_fmin, BINARY},
     {"clamp_min.Tensor", kNumbers, Types::kSame, uhal_map_maximum, BINARY},
     {"clamp_max.Tensor", kNumbers, Types::kSame, uhal_map_minimum, BINARY},
-    {"floor_divide", kFloats, Types::kSame, uhal_map_floor_divide_exact, BINARY},
-    {"remainder.Tensor", kFloats, Types::kSame, uhal_map_floor_mod, BINARY},
-    {"fmod.Tensor", kFloats, Types::kSame, uhal_map_truncate_mod, BINARY},
-    {"pow.Tensor_Tensor", kFloatsAndComplex, Types::kSame, uhal_map_power, BINARY},
+    {"remainder.Tensor", kNumbers, Types::kSame, uhal_map_floor_mod, BINARY},
+    {"fmod.Tensor", kNumbers, Types::kSame, uhal_map_truncate_mod, BINARY},
+    {"pow.Tensor_Tensor", kNumbers | kComplex, Types::kSame, uhal_map_power, BINARY},
     {"atan2", kFloats, Types::kFloat, uhal_map_atan2, BINARY},
     {"copysign.Tensor", kFloats, Types::kFloat, uhal_map_copysign, BINARY},
     {"heaviside", kReal, Types::kSame, uhal_map_heaviside, BINARY},
@@ -166,6 +165,8 @@ constexpr MapRow kRows[] = {
     {"bitwise_and.Tensor", kInts, Types::kSame, uhal_map_bitwise_and, BINARY},
     {"bitwise_or.Tensor", kInts, Types::kSame, uhal_map_bitwise_or, BINARY},
     {"bitwise_xor.Tensor", kInts, Types::kSame, uhal_map_bitwise_xor, BINARY},
+    {"bitwise_left_shift.Tensor", kIntegers, Types::kSame, uhal_map_shift_left, BINARY},
+    {"bitwise_right_shift.Tensor", kIntegers, Types::kSame, uhal_map_shift_right, BINARY},
 
     // gradients: PyTorch gives the incoming gradient first, our functions take it last
     {"sigmoid_backward", kFloats, Types::kSame, uhal_map_sigmoid_backward, SWAPPED},
@@ -189,6 +190,38 @@ void configure(at::TensorIteratorConfig& config) {
   config.set_check_mem_overlap(true).allow_cpu_scalars(true).promote_inputs_to_common_dtype(true);
 }
 
+namespace {
+
+// An operand as a view; what PyTorch keeps on the host as one number is put on the device.
+View operand_of(Call& call, const at::TensorIteratorBase& iterator, int operand) {
+  if (!iterator.is_cpu_scalar(operand)) return view_of(iterator, operand);
+  const at::Scalar value = iterator.tensor(operand).item();
+  return call.constant(value, iterator.maybe_common_dtype().value_or(iterator.dtype(operand)));
+}
+
+}  // namespace
+
+void launch_chain(Call& call, at::TensorIteratorBase& iterator, Chain& chain) {
+  if (iterator.numel() == 0) return;
+  View inputs[UHAL_MAP_MAX_INPUTS];
+  const uhal_tensor* operands[UHAL_MAP_MAX_INPUTS];
+  const int count = iterator.ninputs();
+  for (int i = 0; i < count; ++i) {
+    inputs[i] = operand_of(call, iterator, iterator.noutputs() + i);
+    operands[i] = &inputs[i];
+  }
+  const View output = view_of(iterator, 0);
+  const uhal_tensor* result = &output;
+  uhal_op op = {};
+  op.kind = UHAL_OP_MAP_CHAIN;
+  op.input_count = count;
+  op.output_count = 1;
+  op.inputs = operands;
+  op.outputs = &result;
+  op.attributes = chain.program();
+  call.launch(op);
+}
+
 void launch_map(Call& call, at::TensorIteratorBase& iterator, uhal_map_function function, const int* order,
                 std::initializer_list<double> parameters) {
   if (iterator.numel() == 0) return;
@@ -198,16 +231,10 @@ void launch_map(Call& call, at::TensorIteratorBase& iterator, uhal_map_function 
   const uhal_tensor* operands[UHAL_MAP_MAX_INPUTS];
   const uhal_tensor* results[UHAL_MAP_MAX_OUTPUTS];
   uhal_map_attributes attributes = map_attributes(function, parameters);
-  // A number that PyTorch keeps on the host is a function's parameter where it can be one.
   int count = 0;
   for (int i = 0; i < inputs; ++i) {
     const int operand = outputs + (order != nullptr ? order[i] : i);
-    if (!iterator.is_cpu_scalar(operand)) {
-      views[operand] = view_of(iterator, operand);
-    } else {
-      const at::Scalar value = iterator.tensor(operand).item();
-      views[operand] = call.constant(value, iterator.maybe_common_dtype().value_or(iterator.dtype(operand)));
-    }
+    views[operand] = operand_of(call, iterator, operand);
     operands[count++] = &views[operand];
   }
   for (int i = 0; i < outputs; ++i) {

@@ -91,7 +91,7 @@ void add_sum_of_products(Call& call) {
   call.set_result(0, at::addmm(call.tensor(0), left, right, call.scalar(3), call.scalar(4)));
 }
 
-constexpr DtypeSet kFactors = kFloats | kComplex | kIntegers;
+constexpr DtypeSet kFactors = kFloats | kComplex;
 
 constexpr Kernel kKernels[] = {
     {"mm", kFactors, product<at::meta::structured_mm>},

@@ -251,7 +251,8 @@ void count_nonzero(Call& call) {
 
 void launch_scan(Call& call, const at::Tensor& self, const at::Tensor& result, int64_t dim, uhal_reduction reduction) {
   if (result.numel() == 0) return;
-  const View x = at_least_a_vector(view_of(self));
+  const at::Tensor from = self.is_same(result) ? call.keep(self.clone()) : self;
+  const View x = at_least_a_vector(view_of(from));
   const View y = at_least_a_vector(view_of(result));
   uhal_scan_attributes attributes = {};
   attributes.struct_size = sizeof attributes;
