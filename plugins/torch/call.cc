@@ -74,7 +74,7 @@ void Call::launch(uhal_op& op) {
   if (C10_UNLIKELY(status != UHAL_OK)) {
     // What neither the device nor the host's kernels take is for PyTorch's CPU, as long as nothing was overwritten.
     if (!submitted_ && (status == UHAL_UNIMPLEMENTED || status == UHAL_INVALID_ARGUMENT) && uhal_strict() == 0) {
-      throw Refusal{std::string(uhal_op_kind_name(op.kind)) + " does not take these operands"};
+      throw Refusal(std::string(uhal_op_kind_name(op.kind)) + " does not take these operands");
     }
     raise(status);
   }
@@ -153,9 +153,9 @@ View view_of(const at::TensorIteratorBase& iterator, int operand) {
   const at::ScalarType theirs = iterator.dtype(operand);
   View view;
   view.dtype = from_pytorch(theirs);
-  if (view.dtype == UHAL_DTYPE_INVALID) throw Refusal{std::string("dtype ") + c10::toString(theirs)};
+  if (view.dtype == UHAL_DTYPE_INVALID) throw Refusal(std::string("dtype ") + c10::toString(theirs));
   const int rank = iterator.ndim();
-  if (rank > UHAL_MAX_RANK) throw Refusal{"more axes than unihal's views have"};
+  if (rank > UHAL_MAX_RANK) throw Refusal("more axes than unihal's views have");
   view.data = iterator.data_ptr(operand);
   view.rank = rank;
   // The iterator's first axis is the innermost one, and its strides count bytes.
@@ -187,7 +187,7 @@ class BoxedKernel final : public c10::OperatorKernel {
           call.device_ != before ? std::optional<c10::Device>(c10::Device(kDevice, call.device_)) : std::nullopt);
       call.stream_ = current_stream(call.device_);
       if (first != nullptr && !contains(registration_.kernel->dtypes, from_pytorch(first->scalar_type()))) {
-        throw Refusal{std::string("no kernel for dtype ") + c10::toString(first->scalar_type())};
+        throw Refusal(std::string("no kernel for dtype ") + c10::toString(first->scalar_type()));
       }
       registration_.kernel->run(call);
       call.finish();

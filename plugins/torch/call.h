@@ -107,9 +107,9 @@ class Call {
   // Keeps a tensor that work of this call uses as long as the call.
   const at::Tensor& keep(at::Tensor tensor);
 
-  [[noreturn]] void refuse(const std::string& reason) const { throw Refusal{reason}; }
+  [[noreturn]] void refuse(const std::string& reason) const { throw Refusal(reason); }
   void require(bool fits, const char* reason) const {
-    if (C10_UNLIKELY(!fits)) throw Refusal{reason};
+    if (C10_UNLIKELY(!fits)) throw Refusal(reason);
   }
 
   // Replaces the arguments on the stack by what the variant gives.

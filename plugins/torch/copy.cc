@@ -22,8 +22,14 @@ void copy_on_device(const at::Tensor& self, const at::Tensor& source, uhal_strea
                             .set_check_mem_overlap(true)
                             .build();
   if (iterator.numel() == 0) return;
-  View to = view_of(iterator, 0);
-  View from = view_of(iterator, 1);
+  View to, from;
+  try {
+    to = view_of(iterator, 0);
+    from = view_of(iterator, 1);
+  } catch (const Refusal& refusal) {
+    TORCH_CHECK_NOT_IMPLEMENTED(false, "copy_ of ", source.scalar_type(), " to ", self.scalar_type(), " on ", device_type(),
+                                ": ", refusal.reason);
+  }
   if (from.dtype == to.dtype && from.data == to.data) return;  // a tensor onto itself
   check(launch(stream, from.dtype == to.dtype ? UHAL_OP_COPY : UHAL_OP_CAST, {&from}, {&to}, nullptr, "copy_"));
 }

@@ -17,9 +17,9 @@ namespace unihal::pytorch {
 
 View view_of(const at::Tensor& tensor) {
   const uhal_dtype dtype = from_pytorch(tensor.scalar_type());
-  if (dtype == UHAL_DTYPE_INVALID) throw Refusal{std::string("dtype ") + c10::toString(tensor.scalar_type())};
+  if (dtype == UHAL_DTYPE_INVALID) throw Refusal(std::string("dtype ") + c10::toString(tensor.scalar_type()));
   const int64_t rank = tensor.dim();
-  if (rank > UHAL_MAX_RANK) throw Refusal{"more axes than unihal's views have"};
+  if (rank > UHAL_MAX_RANK) throw Refusal("more axes than unihal's views have");
   TORCH_CHECK(tensor.device().type() == kDevice, "Expected all tensors to be on the same device, but found at least two "
               "devices, ", tensor.device(), " and ", c10::Device(kDevice, current_device()), "!");
   View view;

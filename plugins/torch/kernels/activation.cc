@@ -62,18 +62,18 @@ void elu_backward(Call& call) {
   launch_chain(call, iterator, chain);
 }
 
-// (grad_output, self, threshold): relu's gradient
+// (grad_output, self, threshold): relu's gradient. PyTorch's iterator has self first.
 void threshold_backward(Call& call) {
   Structured<at::meta::structured_threshold_backward> iterator(call);
   iterator.infer();
   const double threshold = call.real(2);
   if (threshold == 0 && c10::isFloatingType(iterator.common_dtype())) {
-    return launch_map(call, iterator, uhal_map_relu_backward, iterator.is_cpu_scalar(1) ? nullptr : kSwapped);
+    return launch_map(call, iterator, uhal_map_relu_backward);
   }
   call.require(c10::isFloatingType(iterator.common_dtype()), "whole numbers");
   Chain chain(2);
-  const int shifted = chain.step(uhal_map_add_then_scale, {1}, {1, -threshold});
-  chain.step(uhal_map_relu_backward, {shifted, 0});
+  const int shifted = chain.step(uhal_map_add_then_scale, {0}, {1, -threshold});
+  chain.step(uhal_map_relu_backward, {shifted, 1});
   launch_chain(call, iterator, chain);
 }
 
