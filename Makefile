@@ -58,7 +58,7 @@ FORMATTED := $(shell find $(NATIVE_FOLDERS) tests benchmarks -type f \( -name '*
 CHECKED := python plugins tests benchmarks docs setup.py
 
 .PHONY: demo benchmarks build test test-rest test-all test-long check test-native sanitize sanitize-address sanitize-thread fuzz \
-  test-python test-gpu-sample test-gpu test-paddle test-paddle-whole test-tensorflow test-tensorflow-whole test-conformance-sample \
+  test-python test-gpu-sample test-gpu test-paddle test-paddle-whole test-tensorflow test-tensorflow-whole test-torch test-torch-whole test-conformance-sample \
   test-conformance test-mutations test-strict test-opencl-sample test-opencl test-amd-sample test-amd test-races test-conformance-opencl test-paddle-versions test-paddle-projects soak \
   coverage format clean
 
@@ -164,6 +164,12 @@ test-tensorflow: $(SITE)
 
 test-tensorflow-whole: $(SITE)
 	$(PYTEST) -m whole tests/tensorflow
+
+test-torch: $(SITE)
+	$(PYTEST) -m 'not whole' tests/torch
+
+test-torch-whole: $(SITE)
+	$(PYTEST) -m whole tests/torch
 
 # Tests marked `whole` take the whole of what others take a sample of.
 test-conformance-sample: $(SITE)

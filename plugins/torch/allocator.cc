@@ -23,8 +23,8 @@ struct Allocation {
 
 void free_device(void* context) {
   auto* const allocation = static_cast<Allocation*>(context);
-  // The stream that the memory goes back to waits for the others. Failures have nowhere to go from here; the memory of a
-  // device that failed is not worth more.
+  // The stream that the memory goes back to waits for the others. Failures have nowhere to go from here; the memory of
+  // a device that failed is not worth more.
   for (uhal_stream* other : allocation->others) {
     uhal_event* event = nullptr;
     if (uhal_event_create(allocation->device, &event) != UHAL_OK) continue;

@@ -60,11 +60,10 @@ void Call::set_result(int index, const at::Tensor& tensor) {
   at::Tensor& result = results_[index];
   if (variant() == Variant::kFunctional || !result.defined()) {
     result = tensor;
-    return;
+  } else {
+    given_.resize(results_.size());
+    given_[index] = tensor;
   }
-  if (result.is_same(tensor)) return;
-  if (variant() == Variant::kOut) at::native::resize_output(result, tensor.sizes());
-  result.copy_(tensor);
 }
 
 void Call::launch(uhal_op& op) {
@@ -92,7 +91,8 @@ void Call::launch(uhal_op_kind kind, Operands inputs, Operands outputs, const vo
   launch(op);
 }
 
-void Call::map(uhal_map_function function, Operands inputs, Operands outputs, std::initializer_list<double> parameters) {
+void Call::map(uhal_map_function function, Operands inputs, Operands outputs,
+               std::initializer_list<double> parameters) {
   const uhal_map_attributes attributes = map_attributes(function, parameters);
   launch(UHAL_OP_MAP, inputs, outputs, &attributes);
 }
@@ -113,7 +113,7 @@ void Call::fill(const View& view, const at::Scalar& value) {
   attributes.struct_size = sizeof attributes;
   attributes.value = value.toDouble();
   if (value.isFloatingPoint()) {
-    attributes.integer_value = view.dtype == UHAL_BOOL ? attributes.value != 0
+    attributes.integer_value = view.dtype == UHAL_BOOL           ? attributes.value != 0
                                : std::isfinite(attributes.value) ? static_cast<int64_t>(attributes.value)
                                                                  : std::numeric_limits<int64_t>::min();
   } else {
@@ -140,6 +140,11 @@ const at::Tensor& Call::keep(at::Tensor tensor) {
 }
 
 void Call::finish() {
+  for (size_t i = 0; i < given_.size(); ++i) {
+    if (!given_[i].defined() || given_[i].is_same(results_[i])) continue;
+    if (variant() == Variant::kOut) at::native::resize_output(results_[i], given_[i].sizes());
+    results_[i].copy_(given_[i]);
+  }
   const int outs = registration_.variant == Variant::kOut ? registration_.result_count : 0;
   torch::jit::drop(stack_, registration_.argument_count + outs);
   if (!values_.empty()) {

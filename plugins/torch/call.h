@@ -1,8 +1,8 @@
 // One call of an op by PyTorch's dispatcher, as kernels see it.
 //
 // Kernels are boxed: they take their arguments from the dispatcher's stack, by their number in the schema of the op's
-// functional form. So one kernel serves an op's three variants (`add.Tensor`, `add_.Tensor`, `add.out`), and what it gives
-// goes where the variant wants it: to a new tensor, to `self`, or to what the caller passed as out=.
+// functional form. So one kernel serves an op's three variants (`add.Tensor`, `add_.Tensor`, `add.out`), and what it
+// gives goes where the variant wants it: to a new tensor, to `self`, or to what the caller passed as out=.
 #pragma once
 
 #include <deque>
@@ -15,7 +15,7 @@ class Call;
 
 // A row of an adapter's table.
 struct Kernel {
-  const char* op;  // "add.Tensor": the functional form
+  const char* op;   // "add.Tensor": the functional form
   DtypeSet dtypes;  // of the first tensor; others are left to the CPU
   void (*run)(Call& call);
   const void* data = nullptr;  // a row of a table of the kernel's own
@@ -58,7 +58,10 @@ class Call {
 
   // -- arguments ----------------------------------------------------------------------------------------
   const c10::IValue& argument(int index) const { return arguments_[index]; }
-  bool is_none(int index) const { return arguments_[index].isNone(); }
+  // None, or a tensor that is not defined.
+  bool is_none(int index) const {
+    return arguments_[index].isNone() || (arguments_[index].isTensor() && !arguments_[index].toTensor().defined());
+  }
   const at::Tensor& tensor(int index) const { return arguments_[index].toTensor(); }
   // Undefined for None.
   at::Tensor optional_tensor(int index) const { return is_none(index) ? at::Tensor() : tensor(index); }
@@ -71,9 +74,7 @@ class Call {
   c10::DimVector integers(int index) const;  // empty for None
   std::vector<at::Tensor> tensors(int index) const { return arguments_[index].toTensorVector(); }
   std::vector<std::optional<at::Tensor>> optional_tensors(int index) const;
-  std::optional<at::ScalarType> dtype(int index) const {
-    return arguments_[index].toOptional<at::ScalarType>();
-  }
+  std::optional<at::ScalarType> dtype(int index) const { return arguments_[index].toOptional<at::ScalarType>(); }
   std::optional<at::Generator> generator(int index) const { return arguments_[index].toOptional<at::Generator>(); }
 
   // -- results ------------------------------------------------------------------------------------------
@@ -85,10 +86,12 @@ class Call {
     return make_result(index, sizes, {}, dtype);
   }
   const at::Tensor& make_result_like(const at::Tensor& tensor) {
-    return make_result(0, tensor.sizes(), tensor.suggest_memory_format() == at::MemoryFormat::Contiguous
-                                              ? at::IntArrayRef() : tensor.strides(), tensor.scalar_type());
+    return make_result(
+        0, tensor.sizes(),
+        tensor.suggest_memory_format() == at::MemoryFormat::Contiguous ? at::IntArrayRef() : tensor.strides(),
+        tensor.scalar_type());
   }
-  // A result that another op made, or none. Copied to where the variant wants it.
+  // A result that another op makes, or none. When the call ends it is copied to where the variant wants it.
   void set_result(int index, const at::Tensor& tensor);
   // All results of a functional op, where some are no tensors.
   void set_values(std::vector<c10::IValue> values) { values_ = std::move(values); }
@@ -96,7 +99,8 @@ class Call {
   // -- work ---------------------------------------------------------------------------------------------
   void launch(uhal_op_kind kind, Operands inputs, Operands outputs, const void* attributes = nullptr);
   void launch(uhal_op& op);
-  void map(uhal_map_function function, Operands inputs, Operands outputs, std::initializer_list<double> parameters = {});
+  void map(uhal_map_function function, Operands inputs, Operands outputs,
+           std::initializer_list<double> parameters = {});
   void copy(const View& from, const View& to) { launch(UHAL_OP_COPY, {&from}, {&to}); }
   void cast(const View& from, const View& to) { launch(UHAL_OP_CAST, {&from}, {&to}); }
   void fill(const View& view, const at::Scalar& value);
@@ -125,6 +129,7 @@ class Call {
   c10::DeviceIndex device_ = 0;
   bool submitted_ = false;
   c10::SmallVector<at::Tensor, 3> results_;
+  c10::SmallVector<at::Tensor, 3> given_;  // for results that lie elsewhere
   std::vector<c10::IValue> values_;
   std::deque<at::Tensor> kept_;
 };
@@ -190,13 +195,15 @@ class Structured final : public Meta {
  public:
   explicit Structured(Call& call) : call_(call) {}
   const at::Tensor& maybe_get_output(int64_t index) override { return call_.result(static_cast<int>(index)); }
-  void set_output_raw_strided(int64_t index, at::IntArrayRef sizes, at::IntArrayRef strides, at::TensorOptions options) override {
+  void set_output_raw_strided(int64_t index, at::IntArrayRef sizes, at::IntArrayRef strides,
+                              at::TensorOptions options) override {
     call_.make_result(static_cast<int>(index), sizes, strides, c10::typeMetaToScalarType(options.dtype()));
     if constexpr (std::is_base_of_v<at::TensorIteratorBase, Meta>) {
       Meta::set_output_raw_strided(index, sizes, strides, options);
     }
   }
-  void set_output_strided(int64_t index, at::IntArrayRef sizes, at::IntArrayRef strides, at::TensorOptions options) override {
+  void set_output_strided(int64_t index, at::IntArrayRef sizes, at::IntArrayRef strides,
+                          at::TensorOptions options) override {
     set_output_raw_strided(index, sizes, strides, options);
   }
 

@@ -27,8 +27,8 @@ void copy_on_device(const at::Tensor& self, const at::Tensor& source, uhal_strea
     to = view_of(iterator, 0);
     from = view_of(iterator, 1);
   } catch (const Refusal& refusal) {
-    TORCH_CHECK_NOT_IMPLEMENTED(false, "copy_ of ", source.scalar_type(), " to ", self.scalar_type(), " on ", device_type(),
-                                ": ", refusal.reason);
+    TORCH_CHECK_NOT_IMPLEMENTED(false, "copy_ of ", source.scalar_type(), " to ", self.scalar_type(), " on ",
+                                device_type(), ": ", refusal.reason);
   }
   if (from.dtype == to.dtype && from.data == to.data) return;  // a tensor onto itself
   check(launch(stream, from.dtype == to.dtype ? UHAL_OP_COPY : UHAL_OP_CAST, {&from}, {&to}, nullptr, "copy_"));
@@ -112,10 +112,12 @@ at::Tensor& copy(at::Tensor& self, const at::Tensor& source, bool non_blocking) 
       copy_between_devices(to, from);
     }
   } else if (on_device(to)) {
-    TORCH_CHECK(from.device().is_cpu(), "A copy from ", from.device(), " to ", to.device(), " goes through the CPU: call .cpu() first");
+    TORCH_CHECK(from.device().is_cpu(), "A copy from ", from.device(), " to ", to.device(),
+                " goes through the CPU: call .cpu() first");
     copy_to_device(to, from, non_blocking);
   } else {
-    TORCH_CHECK(to.device().is_cpu(), "A copy from ", from.device(), " to ", to.device(), " goes through the CPU: call .cpu() first");
+    TORCH_CHECK(to.device().is_cpu(), "A copy from ", from.device(), " to ", to.device(),
+                " goes through the CPU: call .cpu() first");
     copy_to_host(to, from, non_blocking);
   }
   if (conjugate) to.conj_physical_();

@@ -66,8 +66,8 @@ const at::Generator& default_generator(c10::DeviceIndex index) {
 RandomPart take_random(const std::optional<at::Generator>& generator, c10::DeviceIndex index, int64_t elements,
                        size_t bytes) {
   const at::Generator& chosen = generator.has_value() && generator->defined() ? *generator : default_generator(index);
-  TORCH_CHECK(chosen.device().type() == kDevice, "Expected a '", device_type(), "' device type for generator but found '",
-              chosen.device().type(), "'");
+  TORCH_CHECK(chosen.device().type() == kDevice, "Expected a '", device_type(),
+              "' device type for generator but found '", chosen.device().type(), "'");
   auto* const philox = static_cast<PhiloxGenerator*>(chosen.unsafeGetGeneratorImpl());
   std::lock_guard<std::mutex> lock(philox->mutex_);
   const uint64_t per_block = bytes == 8 ? 2 : 4;

@@ -84,7 +84,8 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     if (event != nullptr) check(uhal_event_synchronize(static_cast<uhal_event*>(event)));
   }
   double elapsedTime(void* start, void* end, const c10::DeviceIndex) const override {
-    TORCH_CHECK(start != nullptr && end != nullptr, "Both events must be recorded before the time between is asked for.");
+    TORCH_CHECK(start != nullptr && end != nullptr,
+                "Both events must be recorded before the time between is asked for.");
     int64_t nanoseconds = 0;
     check(uhal_event_elapsed_nanoseconds(static_cast<uhal_event*>(start), static_cast<uhal_event*>(end), &nanoseconds));
     return static_cast<double>(nanoseconds) * 1e-6;
@@ -94,7 +95,9 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   }
 
  private:
-  static c10::DeviceIndex resolved(c10::Device device) { return device.index() < 0 ? current_device() : device.index(); }
+  static c10::DeviceIndex resolved(c10::Device device) {
+    return device.index() < 0 ? current_device() : device.index();
+  }
   static c10::Stream make_stream(c10::Device device, c10::StreamId id) {
     return c10::Stream(c10::Stream::UNSAFE, c10::Device(kDevice, resolved(device)), id);
   }
@@ -105,7 +108,9 @@ class Hooks final : public at::PrivateUse1HooksInterface {
   bool isBuilt() const override { return true; }
   bool isAvailable() const override { return pytorch::device_count() > 0; }
   void init() const override {}
-  bool hasPrimaryContext(c10::DeviceIndex index) const override { return index >= 0 && index < pytorch::device_count(); }
+  bool hasPrimaryContext(c10::DeviceIndex index) const override {
+    return index >= 0 && index < pytorch::device_count();
+  }
   c10::DeviceIndex deviceCount() const override { return pytorch::device_count(); }
   void setCurrentDevice(c10::DeviceIndex index) const override { set_current_device(index); }
   c10::DeviceIndex getCurrentDevice() const override { return current_device(); }

@@ -1,7 +1,8 @@
 // Devices and streams: PyTorch's numbers of them, and unihal's handles.
 //
-// The current device and the current stream of each device are a thread's own, as PyTorch has it. Stream 0 is the device's
-// default stream; the others come from a pool, whose streams are created when they are first asked for and then shared.
+// The current device and the current stream of each device are a thread's own, as PyTorch has it. Stream 0 is the
+// device's default stream; the others come from a pool, whose streams are created when they are first asked for and
+// then shared.
 #pragma once
 
 #include "plugins/torch/pytorch.h"

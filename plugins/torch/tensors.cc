@@ -20,8 +20,10 @@ View view_of(const at::Tensor& tensor) {
   if (dtype == UHAL_DTYPE_INVALID) throw Refusal(std::string("dtype ") + c10::toString(tensor.scalar_type()));
   const int64_t rank = tensor.dim();
   if (rank > UHAL_MAX_RANK) throw Refusal("more axes than unihal's views have");
-  TORCH_CHECK(tensor.device().type() == kDevice, "Expected all tensors to be on the same device, but found at least two "
-              "devices, ", tensor.device(), " and ", c10::Device(kDevice, current_device()), "!");
+  TORCH_CHECK(tensor.device().type() == kDevice,
+              "Expected all tensors to be on the same device, but found at least two "
+              "devices, ",
+              tensor.device(), " and ", c10::Device(kDevice, current_device()), "!");
   View view;
   view.data = const_cast<void*>(tensor.const_data_ptr());
   view.dtype = dtype;
@@ -141,7 +143,6 @@ bool is_set_to(const at::Tensor& self, const at::Tensor& source) {
          self.storage_offset() == source.storage_offset() && self.sizes() == source.sizes() &&
          self.strides() == source.strides();
 }
-
 
 }  // namespace
 

@@ -7,8 +7,8 @@
 
 namespace unihal::pytorch {
 
-// An op that is not for the device: PyTorch's CPU runs it, counted with this reason. Thrown by kernels before they submit
-// work; `reason` counts: no values of this call in it.
+// An op that is not for the device: PyTorch's CPU runs it, counted with this reason. Thrown by kernels before they
+// submit work; `reason` counts: no values of this call in it.
 struct Refusal : std::exception {
   explicit Refusal(std::string text) : reason(std::move(text)) {}
   const char* what() const noexcept override { return reason.c_str(); }

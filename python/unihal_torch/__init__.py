@@ -1,7 +1,7 @@
 """What PyTorch loads when it is imported (its entry points ``torch.backends``): the device of unihal.
 
-PyTorch has one name for a device that is not built into it. It is ``rdna``, or what ``UNIHAL_TORCH_DEVICE`` says. Without
-such a device PyTorch stays as it is, but for ``torch.rdna``, ``torch.iluvatar`` and ``torch.polaris``, whose
+PyTorch has one name for a device that is not built into it. It is ``rdna``, or what ``UNIHAL_TORCH_DEVICE`` says.
+Without such a device PyTorch stays as it is, but for ``torch.rdna``, ``torch.iluvatar`` and ``torch.polaris``, whose
 ``is_available()`` is False. Nothing here raises: ``import torch`` never fails because of unihal.
 
 The package lies outside of ``unihal``, whose import a program that only imports PyTorch does not pay for.
@@ -68,7 +68,9 @@ def _open(version: str, name: str, count: int) -> str:
     minor = minor_version(version)
     if minor not in built:
         known = ", ".join(sorted(built)) or "no version"
-        return f"PyTorch {version} is not one that this unihal was built for ({known}): rebuild unihal with it installed"
+        return (
+            f"PyTorch {version} is not one that this unihal was built for ({known}): rebuild unihal with it installed"
+        )
     opened = ctypes.CDLL(str(built[minor]))
     opened.uhal_torch_init.restype = ctypes.c_char_p
     error = opened.uhal_torch_init(name.encode(), count)
@@ -89,7 +91,7 @@ def _absent(name: str, why: str) -> types.ModuleType:
 
     module.is_available = lambda: False  # type: ignore[attr-defined]
     module.device_count = lambda: 0  # type: ignore[attr-defined]
-    module.__getattr__ = refuse  # type: ignore[method-assign, assignment]
+    module.__getattr__ = refuse  # type: ignore[method-assign]
     return module
 
 
@@ -115,10 +117,7 @@ def autoload() -> None:
     for other in DEVICE_TYPES:
         if other == name and not reason:
             continue
-        if reason:
-            why = reason
-        else:
-            why = f"this process has torch.{name}, and PyTorch has one such device: set {VARIABLE}={other} before the import"
+        why = reason or f"PyTorch has one such device, here torch.{name}: set {VARIABLE}={other} before the import"
         module = _absent(other, why)
         sys.modules[f"torch.{other}"] = module
         setattr(torch, other, module)

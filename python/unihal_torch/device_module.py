@@ -10,6 +10,7 @@ import types
 from typing import Any, Optional, Union
 
 import torch
+from torch.utils import backend_registration
 
 AnyDevice = Optional[Union[int, str, torch.device]]
 
@@ -17,22 +18,31 @@ _name = "rdna"
 _count = 0
 
 
-class Stream(torch.Stream):
-    """A queue of work of a device. Streams come from a pool of 32 a device."""
+class _OfDevice(type):
+    """Classes that make PyTorch's own objects, which it asks for, and count those of the device as theirs."""
 
-    def __new__(cls, device: AnyDevice = None, priority: int = 0, **arguments: Any) -> Stream:
-        if arguments:
-            return super().__new__(cls, **arguments)  # type: ignore[no-any-return]
-        return super().__new__(cls, device=_device(device), priority=priority)  # type: ignore[no-any-return]
+    made: type
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, cls.made) and instance.device.type == _name  # type: ignore[attr-defined]
 
 
-class Event(torch.Event):
-    """A point in a stream that others can wait for."""
+class Stream(metaclass=_OfDevice):
+    """A queue of work of a device: a ``torch.Stream``. Streams come from a pool of 32 a device."""
 
-    def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> Event:
-        return super().__new__(  # type: ignore[no-any-return]
-            cls, device=_name, enable_timing=enable_timing, blocking=blocking, interprocess=interprocess
-        )
+    made = torch.Stream
+
+    def __new__(cls, device: AnyDevice = None, priority: int = 0, **arguments: Any) -> Any:  # noqa: D102
+        return torch.Stream(**arguments) if arguments else torch.Stream(device=_device(device), priority=priority)
+
+
+class Event(metaclass=_OfDevice):
+    """A point in a stream that others can wait for: a ``torch.Event``."""
+
+    made = torch.Event
+
+    def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> Any:  # noqa: D102
+        return torch.Event(device=_name, enable_timing=enable_timing, blocking=blocking, interprocess=interprocess)
 
 
 class device:  # noqa: N801
@@ -362,9 +372,9 @@ def install(name: str, count: int) -> None:
     global _name, _count
     _name, _count = name, count
     module: types.ModuleType = sys.modules[__name__]
-    torch.utils.rename_privateuse1_backend(name)
-    torch._register_device_module(name, module)
+    backend_registration.rename_privateuse1_backend(name)
+    torch._register_device_module(name, module)  # type: ignore[no-untyped-call]
     sys.modules[f"torch.{name}"] = module
-    torch.utils.generate_methods_for_privateuse1_backend(
+    backend_registration.generate_methods_for_privateuse1_backend(
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )

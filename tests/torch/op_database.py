@@ -13,11 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+import unihal
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.opinfo.core import OpInfo
 from torch.utils._pytree import tree_flatten, tree_map
-
-import unihal
 
 DEVICE = torch._C._get_privateuse1_backend_name()
 
@@ -25,9 +24,9 @@ DEVICE = torch._C._get_privateuse1_backend_name()
 TOLERANCES = {
     torch.float16: (4e-3, 4e-3),
     torch.bfloat16: (3e-2, 3e-2),
-    torch.float32: (2e-5, 2e-5),
+    torch.float32: (2e-5, 1e-4),  # samples go to 10, and sums of their products to 1000
     torch.float64: (1e-9, 1e-9),
-    torch.complex64: (2e-5, 2e-5),
+    torch.complex64: (2e-5, 1e-4),
     torch.complex128: (1e-9, 1e-9),
 }
 
@@ -122,9 +121,13 @@ def _nearer_to_exact(function: Callable[..., Any], values: Any, actual: Any, exp
     if not any(t.dtype in (torch.float16, torch.bfloat16) for t in results):
         return False
     wide = tree_map(
-        lambda t: t.detach().double().requires_grad_(t.requires_grad)
-        if isinstance(t, torch.Tensor) and t.dtype in (torch.float16, torch.bfloat16)
-        else torch.float64 if t in (torch.float16, torch.bfloat16) else t,
+        lambda t: (
+            t.detach().double().requires_grad_(t.requires_grad)
+            if isinstance(t, torch.Tensor) and t.dtype in (torch.float16, torch.bfloat16)
+            else torch.float64
+            if t in (torch.float16, torch.bfloat16)
+            else t
+        ),
         clone(values),
     )
     exact, error = _run(lambda: function(*wide))
@@ -185,7 +188,11 @@ def _cases(op: OpInfo, sample: Any, gradient: bool) -> Iterator[tuple[str, Calla
 def run(op: OpInfo, dtype: torch.dtype, most_samples: int = 1000) -> Outcome:
     """Runs the samples of an op for a dtype."""
     outcome = Outcome()
-    gradient = dtype in (torch.float32, torch.complex64) and op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
+    gradient = (
+        dtype in (torch.float32, torch.complex64)
+        and op.supports_autograd
+        and dtype in op.supported_backward_dtypes("cpu")
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.manual_seed(0)
@@ -222,7 +229,10 @@ def _case(op: OpInfo, sample: Any, way: str, function: Callable[[Any, Any, Any],
             outcome.left_out[f"{way}: refused by both"] += 1
         return
     if error is not None:
-        outcome.failures.setdefault(way, f"{type(error).__name__}: {str(error)[:300]} ({sample.summary() if hasattr(sample, 'summary') else ''})")
+        outcome.failures.setdefault(
+            way,
+            f"{type(error).__name__}: {str(error)[:300]} ({sample.summary() if hasattr(sample, 'summary') else ''})",
+        )
         return
     if fallen:
         outcome.fallbacks.update(fallen)
@@ -266,17 +276,29 @@ def main() -> None:
                 print(f"{label}: HARNESS {type(error).__name__}: {str(error)[:200]}", flush=True)
                 totals["harness errors"] += 1
                 continue
-            state = "failed" if outcome.failures else "fell back" if outcome.fallbacks else "passed" if outcome.passed else "nothing"
+            state = (
+                "failed"
+                if outcome.failures
+                else "fell back"
+                if outcome.fallbacks
+                else "passed"
+                if outcome.passed
+                else "nothing"
+            )
             totals[state] += 1
             totals["cases passed"] += outcome.passed
-            for text, count in outcome.fallbacks.items():
+            for text in outcome.fallbacks:
                 fell[text.split("[")[0] + ":" + text.split(":", 1)[1]] += 1
             if state in ("failed", "fell back") or not arguments.failed:
                 print(f"{label}: {state} {outcome.passed}", flush=True)
                 for way, message in outcome.failures.items():
                     print(f"    {way}: {' '.join(message.split())}", flush=True)
                 if outcome.fallbacks:
-                    print("    fell back:", "; ".join(f"{k} x{v}" for k, v in outcome.fallbacks.most_common(6)), flush=True)
+                    print(
+                        "    fell back:",
+                        "; ".join(f"{k} x{v}" for k, v in outcome.fallbacks.most_common(6)),
+                        flush=True,
+                    )
     print(dict(totals))
     for text, count in fell.most_common(60):
         print(f"  {count:4} {text}")

@@ -40,7 +40,8 @@ void elu(Call& call) {
   Chain chain(1);
   const int negative = chain.step(uhal_map_clip, {0}, {-HUGE_VAL, 0});
   const int positive = chain.step(uhal_map_scale, {chain.step(uhal_map_relu, {0})}, {scale, 0});
-  const int curved = chain.step(uhal_map_selu, {chain.step(uhal_map_scale, {negative}, {input_scale, 0})}, {scale, alpha});
+  const int curved =
+      chain.step(uhal_map_selu, {chain.step(uhal_map_scale, {negative}, {input_scale, 0})}, {scale, alpha});
   chain.step(uhal_map_add, {positive, curved});
   launch_chain(call, iterator, chain);
 }

@@ -8,6 +8,8 @@
 #include <ATen/ops/clamp_meta.h>
 #include <ATen/ops/clamp_min_meta.h>
 #include <ATen/ops/div_meta.h>
+#include <ATen/ops/isneginf_meta.h>
+#include <ATen/ops/isposinf_meta.h>
 #include <ATen/ops/lerp_meta.h>
 #include <ATen/ops/mul_meta.h>
 #include <ATen/ops/pow_meta.h>
@@ -89,7 +91,6 @@ void zero(Call& call) {
   const auto iterator = at::TensorIterator::borrowing_nullary_op(self);
   call.fill(view_of(iterator, 0), 0);
 }
-
 
 // -- quotients and remainders --------------------------------------------------------------------------------
 
@@ -275,6 +276,20 @@ void masked_fill(Call& call) {
   launch_map(call, iterator, uhal_map_select);
 }
 
+template <class Meta>
+void is_infinity(Call& call) {
+  Structured<Meta> iterator(call);
+  iterator.infer();
+  if (iterator.numel() == 0) return;
+  const View x = view_of(iterator, 1);
+  const View y = view_of(iterator, 0);
+  if (!call.tensor(0).is_floating_point()) return call.fill(y, false);
+  const double infinity = std::numeric_limits<double>::infinity();
+  constexpr bool kNegative = std::is_same_v<Meta, at::meta::structured_isneginf>;
+  const View value = call.constant(kNegative ? -infinity : infinity, call.tensor(0).scalar_type());
+  call.map(uhal_map_equal, {&x, &value}, {&y});
+}
+
 // -- sequences ----------------------------------------------------------------------------------------------------
 
 void launch_iota(Call& call, const at::Tensor& result, double start, double step, int64_t integer_start,
@@ -327,7 +342,8 @@ void linspace(Call& call) {
     call.fill(view_of(result), start);
   } else if (steps > 1) {
     launch_iota(call, result.narrow(0, 0, half), start, step, 0, 0);
-    launch_iota(call, result.narrow(0, half, steps - half), end - step * static_cast<double>(steps - half - 1), step, 0, 0);
+    launch_iota(call, result.narrow(0, half, steps - half), end - step * static_cast<double>(steps - half - 1), step, 0,
+                0);
     call.fill(view_of(result).sliced(0, steps - 1, 1), end);
   }
   call.set_result(0, result);
@@ -366,6 +382,8 @@ constexpr Kernel kKernels[] = {
     {"where.self", kBool | only(UHAL_UINT8), where},
     {"masked_fill_.Scalar", kAll, masked_fill},
     {"masked_fill_.Tensor", kAll, masked_fill},
+    {"isneginf", kReal, is_infinity<at::meta::structured_isneginf>},
+    {"isposinf", kReal, is_infinity<at::meta::structured_isposinf>},
     {"fill_.Scalar", kStored, fill_with_number},
     {"fill_.Tensor", kStored, fill_with_tensor},
     {"zero_", kStored, zero},

@@ -1,15 +1,15 @@
 // scaled_dot_product_attention by unihal's attention, forward and backward.
+#include <ATen/native/DispatchStub.h>
 #include <ATen/native/transformers/attention.h>
 #include <ATen/native/transformers/sdp_utils_cpp.h>
 
 #include "plugins/torch/kernels/kernels.h"
 
 namespace unihal::pytorch {
-namespace {
 
 // Which way PyTorch takes: our op where it computes the same, else products and a softmax.
-int64_t choose(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-               const std::optional<at::Tensor>& mask, double dropout, bool, std::optional<double>, bool) {
+int64_t choose_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                         const std::optional<at::Tensor>& mask, double dropout, bool, std::optional<double>, bool) {
   const bool fits = query.dim() == 4 && key.dim() == 4 && value.dim() == 4 && dropout == 0 &&
                     c10::isFloatingType(query.scalar_type()) && query.scalar_type() == key.scalar_type() &&
                     query.scalar_type() == value.scalar_type() && query.size(1) == key.size(1) &&
@@ -18,8 +18,11 @@ int64_t choose(const at::Tensor& query, const at::Tensor& key, const at::Tensor&
   return static_cast<int64_t>(fits ? sdp::SDPBackend::overrideable : sdp::SDPBackend::math);
 }
 
+namespace {
+
 // PyTorch's causal mask begins at the first row and column; unihal's ends at the last ones.
-uhal_attention_attributes attributes_of(Call& call, const at::Tensor& query, const at::Tensor& key, bool causal, int scale) {
+uhal_attention_attributes attributes_of(Call& call, const at::Tensor& query, const at::Tensor& key, bool causal,
+                                        int scale) {
   uhal_attention_attributes attributes = {};
   attributes.struct_size = sizeof attributes;
   attributes.scale = call.real_or(scale, 0);
@@ -57,12 +60,12 @@ void attention(Call& call) {
   const View m = mask.defined() ? view_of(mask) : View();
   call.launch(UHAL_OP_ATTENTION, {&q, &k, &v, mask.defined() ? &m : nullptr}, {&y, &s}, &attributes);
   const at::Tensor none;
-  call.set_values({result, sums, none, none, query.size(2), key.size(2), at::empty({}, at::kLong), at::empty({}, at::kLong),
-                   none});
+  call.set_values(
+      {result, sums, none, none, query.size(2), key.size(2), at::empty({}, at::kLong), at::empty({}, at::kLong), none});
 }
 
-// (grad_out, query, key, value, attn_bias, grad_input_mask, out, logsumexp, cum_seq_q, cum_seq_k, max_q, max_k, dropout_p,
-// is_causal, philox_seed, philox_offset, *, scale)
+// (grad_out, query, key, value, attn_bias, grad_input_mask, out, logsumexp, cum_seq_q, cum_seq_k, max_q, max_k,
+// dropout_p, is_causal, philox_seed, philox_offset, *, scale)
 void attention_backward(Call& call) {
   const at::Tensor &gradient = call.tensor(0), &query = call.tensor(1), &key = call.tensor(2), &value = call.tensor(3);
   const bool causal = call.boolean(13);
@@ -84,10 +87,12 @@ constexpr Kernel kKernels[] = {
     {"_scaled_dot_product_fused_attention_overrideable_backward", kFloats, attention_backward},
 };
 
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { m.impl("_fused_sdp_choice", choose); }
-
 }  // namespace
 
 void register_attention() { register_kernels(kKernels); }
 
 }  // namespace unihal::pytorch
+
+namespace at::native {
+REGISTER_PRIVATEUSE1_DISPATCH(_fused_sdp_choice_stub, &unihal::pytorch::choose_attention)
+}  // namespace at::native

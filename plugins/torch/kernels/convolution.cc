@@ -37,6 +37,16 @@ Geometry geometry_of(Call& call, int first, const at::Tensor& input) {
   return geometry;
 }
 
+// A transposed convolution's larger side, without what output_padding adds beyond the padding: nothing reaches it.
+View reached(Geometry& geometry, View view) {
+  for (int i = 0; i < geometry.spatial; ++i) {
+    const int64_t within = std::min(geometry.output_padding[i], geometry.padding[i]);
+    geometry.attributes.pad_after[i] = geometry.padding[i] - within;
+    view.shape[2 + i] -= geometry.output_padding[i] - within;
+  }
+  return view;
+}
+
 at::MemoryFormat format_of(const at::Tensor& input, const at::Tensor& weight) {
   const at::MemoryFormat last = input.dim() == 5 ? at::MemoryFormat::ChannelsLast3d : at::MemoryFormat::ChannelsLast;
   if (input.dim() < 4) return at::MemoryFormat::Contiguous;
@@ -56,7 +66,7 @@ void convolution(Call& call) {
   const at::Tensor& input = call.tensor(0);
   const at::Tensor& weight = call.tensor(1);
   const at::Tensor bias = call.optional_tensor(2);
-  const Geometry geometry = geometry_of(call, 3, input);
+  Geometry geometry = geometry_of(call, 3, input);
   TORCH_CHECK(input.scalar_type() == weight.scalar_type(), "Input type (", input.toString(), ") and weight type (",
               weight.toString(), ") should be the same");
   const uhal_convolution_attributes& attributes = geometry.attributes;
@@ -85,7 +95,9 @@ void convolution(Call& call) {
   if (!geometry.transposed) {
     return call.launch(UHAL_OP_CONVOLUTION, {&x, &w, bias.defined() ? &b : nullptr}, {&y}, &attributes);
   }
-  call.launch(UHAL_OP_CONVOLUTION_BACKWARD_DATA, {&x, &w}, {&y}, &attributes);
+  const View within = reached(geometry, y);
+  if (within.elements() != y.elements()) call.fill(y, 0);
+  call.launch(UHAL_OP_CONVOLUTION_BACKWARD_DATA, {&x, &w}, {&within}, &attributes);
   if (!bias.defined()) return;
   View spread = b;
   for (int i = 0; i < geometry.spatial; ++i) spread = spread.unsqueezed(spread.rank);
@@ -97,11 +109,12 @@ void convolution_backward(Call& call) {
   const at::Tensor& gradient = call.tensor(0);
   const at::Tensor& input = call.tensor(1);
   const at::Tensor& weight = call.tensor(2);
-  const Geometry geometry = geometry_of(call, 3, input);
+  Geometry geometry = geometry_of(call, 3, input);
   const auto wanted = call.argument(9).toBoolList();
   const at::MemoryFormat format = format_of(input, weight);
   const bool is_empty = gradient.numel() == 0 || input.numel() == 0;
   const View dy = view_of(gradient);
+  const View reached_dy = geometry.transposed ? reached(geometry, dy) : dy;
   const View x = view_of(input);
   const View w = view_of(weight);
   if (wanted[0]) {
@@ -112,7 +125,7 @@ void convolution_backward(Call& call) {
     } else if (is_empty) {
       call.fill(dx, 0);
     } else if (geometry.transposed) {
-      call.launch(UHAL_OP_CONVOLUTION, {&dy, &w}, {&dx}, &geometry.attributes);
+      call.launch(UHAL_OP_CONVOLUTION, {&reached_dy, &w}, {&dx}, &geometry.attributes);
     } else {
       call.launch(UHAL_OP_CONVOLUTION_BACKWARD_DATA, {&dy, &w}, {&dx}, &geometry.attributes);
     }
@@ -129,10 +142,11 @@ void convolution_backward(Call& call) {
     if (is_empty) {
       call.fill(dw, 0);
     } else if (geometry.transposed) {
-      call.launch(UHAL_OP_CONVOLUTION_BACKWARD_FILTER, {&dy, &x}, {&dw}, &geometry.attributes);
+      call.launch(UHAL_OP_CONVOLUTION_BACKWARD_FILTER, {&reached_dy, &x}, {&dw}, &geometry.attributes);
     } else {
       has_bias = wanted[2];
-      call.launch(UHAL_OP_CONVOLUTION_BACKWARD_FILTER, {&x, &dy}, {&dw, has_bias ? &db : nullptr}, &geometry.attributes);
+      call.launch(UHAL_OP_CONVOLUTION_BACKWARD_FILTER, {&x, &dy}, {&dw, has_bias ? &db : nullptr},
+                  &geometry.attributes);
     }
   }
   if (!wanted[2] || has_bias) return;

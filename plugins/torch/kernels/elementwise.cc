@@ -174,7 +174,11 @@ constexpr MapRow kRows[] = {
     {"silu_backward", kFloats, Types::kSame, uhal_map_silu_backward, SWAPPED},
     {"leaky_relu_backward", kFloats, Types::kSame, uhal_map_leaky_relu_backward, SWAPPED, {from(2)}},
     {"softplus_backward", kFloats, Types::kSame, uhal_map_softplus_backward, SWAPPED, {from(2), from(3)}},
-    {"hardswish_backward", kFloats, Types::kSame, uhal_map_hard_swish_backward, SWAPPED,
+    {"hardswish_backward",
+     kFloats,
+     Types::kSame,
+     uhal_map_hard_swish_backward,
+     SWAPPED,
      {constant(6), constant(6), constant(3)}},
     {"hardtanh_backward", kFloats, Types::kSame, uhal_map_hard_tanh_backward, SWAPPED, {from(2), from(3)}},
 };

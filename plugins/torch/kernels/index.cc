@@ -202,15 +202,15 @@ void embedding_backward(Call& call) {
 
 // self seen with the indexed axes first, and the index of each of them.
 struct Indexing {
-  at::Tensor self;                 // permuted: indexed axes, then the others
+  at::Tensor self;                  // permuted: indexed axes, then the others
   std::vector<at::Tensor> columns;  // int64, of one shape
   c10::DimVector index_shape;
   int64_t position = 0;  // of the index's axes among the result's
 };
 
 Indexing understand(Call& call, const at::Tensor& self, const std::vector<std::optional<at::Tensor>>& given) {
-  TORCH_CHECK_INDEX(static_cast<int64_t>(given.size()) <= self.dim(), "too many indices for tensor of dimension ", self.dim(),
-                    " (got ", given.size(), ")");
+  TORCH_CHECK_INDEX(static_cast<int64_t>(given.size()) <= self.dim(), "too many indices for tensor of dimension ",
+                    self.dim(), " (got ", given.size(), ")");
   std::vector<at::Tensor> indices;  // one an axis, undefined where all is taken
   for (const std::optional<at::Tensor>& one : given) {
     if (!one.has_value() || !one->defined()) {
@@ -224,9 +224,9 @@ Indexing understand(Call& call, const at::Tensor& self, const std::vector<std::o
     if (dtype == at::kBool || dtype == at::kByte) {
       for (int64_t i = 0; i < index.dim(); ++i) {
         const int64_t axis = static_cast<int64_t>(indices.size()) + i;
-        TORCH_CHECK_INDEX(axis < self.dim() && index.size(i) == self.size(axis), "The shape of the mask ", index.sizes(),
-                          " at index ", i, " does not match the shape of the indexed tensor ", self.sizes(),
-                          " at index ", axis);
+        TORCH_CHECK_INDEX(axis < self.dim() && index.size(i) == self.size(axis), "The shape of the mask ",
+                          index.sizes(), " at index ", i, " does not match the shape of the indexed tensor ",
+                          self.sizes(), " at index ", axis);
       }
       const at::Tensor places = index.nonzero();
       for (int64_t i = 0; i < index.dim(); ++i) indices.push_back(places.select(1, i));

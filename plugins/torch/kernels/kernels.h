@@ -35,7 +35,8 @@ class Chain {
  public:
   explicit Chain(int inputs) : next_(inputs) { program_.struct_size = sizeof program_; }
   // Gives the number of the step's result.
-  int step(uhal_map_function function, std::initializer_list<int> operands, std::initializer_list<double> parameters = {}) {
+  int step(uhal_map_function function, std::initializer_list<int> operands,
+           std::initializer_list<double> parameters = {}) {
     const int at = program_.step_count++;
     program_.functions[at] = function;
     std::copy(operands.begin(), operands.end(), program_.operands[at]);

@@ -125,7 +125,8 @@ void binary_cross_entropy_backward(Call& call) {
   const int rest = chain.step(uhal_map_add_then_scale, {1}, {-1, -1});  // 1 - x
   const int below = chain.step(uhal_map_clip, {chain.step(uhal_map_multiply, {rest, 1})}, {1e-12, HUGE_VAL});
   const int above = chain.step(uhal_map_multiply, {0, chain.step(uhal_map_subtract, {1, 2})});
-  chain.step(uhal_map_scale, {chain.step(uhal_map_divide, {above, below})}, {share(call.tensor(1), call.integer(4)), 0});
+  chain.step(uhal_map_scale, {chain.step(uhal_map_divide, {above, below})},
+             {share(call.tensor(1), call.integer(4)), 0});
   launch_chain(call, iterator, chain);
   if (!call.is_none(3)) {
     at::Tensor result = call.result();
@@ -141,7 +142,8 @@ struct Labels {
   at::Tensor weights;
 };
 
-Labels labels_of(Call& call, const at::Tensor& self, const at::Tensor& target, const at::Tensor& weight, int64_t ignored) {
+Labels labels_of(Call& call, const at::Tensor& self, const at::Tensor& target, const at::Tensor& weight,
+                 int64_t ignored) {
   TORCH_CHECK(target.scalar_type() == at::kLong || target.scalar_type() == at::kByte,
               "expected scalar type Long but found ", target.scalar_type());
   const int axis = self.dim() == 1 ? 0 : 1;
@@ -213,15 +215,14 @@ void nll(Call& call) {
 void nll_of_images(Call& call) {
   const at::Tensor& self = call.tensor(0);
   const at::Tensor& target = call.tensor(1);
-  TORCH_CHECK(target.dim() == 3, "only batches of spatial targets supported (3D tensors) but got targets of dimension: ",
-              target.dim());
-  TORCH_CHECK(self.dim() == 4, "only batches of spatial inputs supported (4D tensors), but got input of dimension: ",
-              self.dim());
+  TORCH_CHECK(target.dim() == 3,
+              "only batches of spatial targets supported (3D tensors) but got targets of dimension: ", target.dim());
+  TORCH_CHECK(self.dim() == 4,
+              "only batches of spatial inputs supported (4D tensors), but got input of dimension: ", self.dim());
   TORCH_CHECK(self.size(0) == target.size(0) && self.size(2) == target.size(1) && self.size(3) == target.size(2),
               "size mismatch (got input: ", self.sizes(), " , target: ", target.sizes());
   const bool is_reduced = call.integer(3) != at::Reduction::None;
-  const at::Tensor& result =
-      call.make_result(0, is_reduced ? at::IntArrayRef() : target.sizes(), self.scalar_type());
+  const at::Tensor& result = call.make_result(0, is_reduced ? at::IntArrayRef() : target.sizes(), self.scalar_type());
   const at::Tensor& total = call.make_result(1, {}, self.scalar_type());
   likelihood(call, self, result, total);
 }

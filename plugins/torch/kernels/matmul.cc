@@ -18,7 +18,8 @@ uhal_math_mode math_mode() {
 namespace {
 
 // d = beta * c + alpha * a @ b; an undefined c is none. Operands of no elements give beta * c, or zeros.
-void multiply(Call& call, const View& a, const View& b, const View* c, const View& d, double beta = 1, double alpha = 1) {
+void multiply(Call& call, const View& a, const View& b, const View* c, const View& d, double beta = 1,
+              double alpha = 1) {
   if (d.elements() == 0) return;
   uhal_matmul_attributes attributes = matmul_attributes(math_mode());
   attributes.alpha = alpha;
@@ -66,14 +67,15 @@ void matrix_times_vector(Call& call) {
 
 template <bool kConjugate>
 void dot(Call& call) {
-  const at::Tensor a = kConjugate && call.tensor(0).is_complex() ? call.keep(call.tensor(0).conj().resolve_conj())
-                                                                 : resolved(call, 0);
+  const at::Tensor a =
+      kConjugate && call.tensor(0).is_complex() ? call.keep(call.tensor(0).conj().resolve_conj()) : resolved(call, 0);
   const at::Tensor b = resolved(call, 1);
   TORCH_CHECK(a.dim() == 1 && b.dim() == 1, "1D tensors expected, but got ", a.dim(), "D and ", b.dim(), "D tensors");
   TORCH_CHECK(a.scalar_type() == b.scalar_type(), "dot : expected both vectors to have same dtype, but found ",
               a.scalar_type(), " and ", b.scalar_type());
-  TORCH_CHECK(a.numel() == b.numel(), "inconsistent tensor size, expected tensor [", a.numel(), "] and src [", b.numel(),
-              "] to have the same number of elements, but got ", a.numel(), " and ", b.numel(), " elements respectively");
+  TORCH_CHECK(a.numel() == b.numel(), "inconsistent tensor size, expected tensor [", a.numel(), "] and src [",
+              b.numel(), "] to have the same number of elements, but got ", a.numel(), " and ", b.numel(),
+              " elements respectively");
   const View d = view_of(call.make_result(0, {}, a.scalar_type())).unsqueezed(0).unsqueezed(0);
   multiply(call, view_of(a).unsqueezed(0), view_of(b).unsqueezed(1), nullptr, d);
 }

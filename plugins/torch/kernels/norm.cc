@@ -1,10 +1,13 @@
-// Normalizations. PyTorch keeps 1 / sqrt(variance + epsilon), unihal the variance: its inverse square has epsilon in it.
+// Normalizations. PyTorch keeps 1 / sqrt(variance + epsilon), unihal the variance: its inverse square has epsilon in
+// it.
 #include "plugins/torch/kernels/kernels.h"
 
 namespace unihal::pytorch {
 namespace {
 
-at::ScalarType statistics_dtype(const at::Tensor& x) { return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
+at::ScalarType statistics_dtype(const at::Tensor& x) {
+  return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+}
 
 // A scale, bias or statistic in the precision that unihal keeps them in; undefined stays so.
 at::Tensor wide(Call& call, const at::Tensor& tensor, at::ScalarType dtype) {
@@ -81,7 +84,8 @@ void batch_norm_with_statistics(Call& call) {
 
 // (input, weight, bias, training, momentum, eps)
 void batch_norm_without_statistics(Call& call) {
-  batch_norm(call, call.optional_tensor(1), call.optional_tensor(2), {}, {}, call.boolean(3), call.real(4), call.real(5));
+  batch_norm(call, call.optional_tensor(1), call.optional_tensor(2), {}, {}, call.boolean(3), call.real(4),
+             call.real(5));
 }
 
 // (grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask)
@@ -115,7 +119,8 @@ void batch_norm_backward(Call& call) {
     View scale, ds, db;
     const at::Tensor wide_weight = wide(call, weight, dtype);
     const uhal_tensor* const s = or_null(wide_weight, scale);
-    const View x = view_of(input), dy = view_of(gradient), m = view_of(mean), v = view_of(variance), dx = view_of(result);
+    const View x = view_of(input), dy = view_of(gradient), m = view_of(mean), v = view_of(variance),
+               dx = view_of(result);
     call.launch(UHAL_OP_BATCH_NORM_BACKWARD, {&x, &dy, s, &m, &v}, {&dx, or_null(dweight, ds), or_null(dbias, db)},
                 &attributes);
   }
@@ -143,12 +148,15 @@ void layer_norm(Call& call) {
   c10::DimVector statistics;
   const c10::DimVector shape = call.integers(1);
   const at::Tensor weight = call.optional_tensor(2), bias = call.optional_tensor(3);
-  TORCH_CHECK(!weight.defined() || weight.sizes() == at::IntArrayRef(shape), "Expected weight to be of same shape as "
-              "normalized_shape, but got weight of shape ", weight.sizes(), " and normalized_shape = ", at::IntArrayRef(shape));
+  TORCH_CHECK(!weight.defined() || weight.sizes() == at::IntArrayRef(shape),
+              "Expected weight to be of same shape as "
+              "normalized_shape, but got weight of shape ",
+              weight.sizes(), " and normalized_shape = ", at::IntArrayRef(shape));
   uhal_norm_attributes attributes = norm_attributes(epsilon);
   attributes.axis = normalized_axis(input, shape, statistics);
   const at::ScalarType dtype = statistics_dtype(input);
-  const at::ScalarType given = weight.defined() && weight.scalar_type() != input.scalar_type() ? dtype : input.scalar_type();
+  const at::ScalarType given =
+      weight.defined() && weight.scalar_type() != input.scalar_type() ? dtype : input.scalar_type();
   const at::Tensor& result = call.make_result(0, input.sizes(), input.scalar_type());
   const at::Tensor& saved_mean = call.make_result(1, statistics, given);
   const at::Tensor& saved_inverse = call.make_result(2, statistics, given);
@@ -188,7 +196,8 @@ void layer_norm_backward(Call& call) {
     const at::Tensor wide_weight = wide(call, weight, dtype);
     View scale, ds, db;
     const uhal_tensor* const s = or_null(wide_weight, scale);
-    const View x = view_of(input), dy = view_of(gradient), m = view_of(mean), v = view_of(variance), dx = view_of(result);
+    const View x = view_of(input), dy = view_of(gradient), m = view_of(mean), v = view_of(variance),
+               dx = view_of(result);
     call.launch(UHAL_OP_LAYER_NORM_BACKWARD, {&x, &dy, s, &m, &v}, {&dx, or_null(dweight, ds), or_null(dbias, db)},
                 &attributes);
   }
@@ -205,9 +214,11 @@ void group_norm(Call& call) {
   const at::Tensor weight = call.optional_tensor(1), bias = call.optional_tensor(2);
   const int64_t batch = call.integer(3), channels = call.integer(4), groups = call.integer(6);
   const double epsilon = call.real(7);
-  TORCH_CHECK(groups > 0 && channels % groups == 0, "Expected number of channels in input to be divisible by num_groups");
+  TORCH_CHECK(groups > 0 && channels % groups == 0,
+              "Expected number of channels in input to be divisible by num_groups");
   const at::ScalarType dtype = statistics_dtype(input);
-  const at::ScalarType given = weight.defined() && weight.scalar_type() != input.scalar_type() ? dtype : input.scalar_type();
+  const at::ScalarType given =
+      weight.defined() && weight.scalar_type() != input.scalar_type() ? dtype : input.scalar_type();
   const at::Tensor result = empty(input.sizes(), input.scalar_type(), input.suggest_memory_format());
   call.set_result(0, result);
   const at::Tensor& saved_mean = call.make_result(1, {batch, groups}, given);
@@ -249,7 +260,8 @@ void group_norm_backward(Call& call) {
     const at::Tensor wide_weight = wide(call, weight, dtype);
     View scale, ds, db;
     const uhal_tensor* const s = or_null(wide_weight, scale);
-    const View x = view_of(input), dy = view_of(gradient), m = view_of(mean), v = view_of(variance), dx = view_of(result);
+    const View x = view_of(input), dy = view_of(gradient), m = view_of(mean), v = view_of(variance),
+               dx = view_of(result);
     call.launch(UHAL_OP_GROUP_NORM_BACKWARD, {&x, &dy, s, &m, &v}, {&dx, or_null(dweight, ds), or_null(dbias, db)},
                 &attributes);
   }

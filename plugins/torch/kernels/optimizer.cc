@@ -4,8 +4,8 @@
 namespace unihal::pytorch {
 namespace {
 
-// What the gradients are divided by, and whether the step is left out, as torch.amp.GradScaler says. The scaled gradients
-// are replaced, as PyTorch's own fused steps do.
+// What the gradients are divided by, and whether the step is left out, as torch.amp.GradScaler says. The scaled
+// gradients are replaced, as PyTorch's own fused steps do.
 bool unscale(std::vector<at::Tensor>& gradients, const at::Tensor& scale, const at::Tensor& found_infinity) {
   if (found_infinity.defined() && found_infinity.item<float>() != 0) return false;
   if (scale.defined()) {
@@ -104,12 +104,9 @@ void sgd(Call& call) {
 }
 
 constexpr Kernel kKernels[] = {
-    {"_fused_adam_", kFloats, adam<false>},
-    {"_fused_adam_.tensor_lr", kFloats, adam<false>},
-    {"_fused_adamw_", kFloats, adam<true>},
-    {"_fused_adamw_.tensor_lr", kFloats, adam<true>},
-    {"_fused_sgd_", kFloats, sgd},
-    {"_fused_sgd_.tensor_lr", kFloats, sgd},
+    {"_fused_adam_", kFloats, adam<false>}, {"_fused_adam_.tensor_lr", kFloats, adam<false>},
+    {"_fused_adamw_", kFloats, adam<true>}, {"_fused_adamw_.tensor_lr", kFloats, adam<true>},
+    {"_fused_sgd_", kFloats, sgd},          {"_fused_sgd_.tensor_lr", kFloats, sgd},
 };
 
 }  // namespace

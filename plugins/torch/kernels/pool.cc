@@ -102,7 +102,8 @@ void average_pool(Call& call) {
       call, call.boolean(5) ? UHAL_POOL_AVERAGE_INCLUDE_PADDING : UHAL_POOL_AVERAGE_EXCLUDE_PADDING, 1, kSpatial);
   const View x = batched(call.tensor(0), kSpatial);
   const View y = batched(call.result(), kSpatial);
-  call.require(!call.boolean(5) || !reaches_beyond(attributes, x, y, kSpatial), "a window that reaches beyond the padding");
+  call.require(!call.boolean(5) || !reaches_beyond(attributes, x, y, kSpatial),
+               "a window that reaches beyond the padding");
   call.launch(UHAL_OP_POOL, {&x}, {&y}, &attributes);
 }
 
@@ -116,7 +117,8 @@ void average_pool_backward(Call& call) {
       call, call.boolean(6) ? UHAL_POOL_AVERAGE_INCLUDE_PADDING : UHAL_POOL_AVERAGE_EXCLUDE_PADDING, 2, kSpatial);
   const View dy = batched(call.tensor(0), kSpatial);
   const View dx = batched(call.result(), kSpatial);
-  call.require(!call.boolean(6) || !reaches_beyond(attributes, dx, dy, kSpatial), "a window that reaches beyond the padding");
+  call.require(!call.boolean(6) || !reaches_beyond(attributes, dx, dy, kSpatial),
+               "a window that reaches beyond the padding");
   call.launch(UHAL_OP_POOL_BACKWARD, {&dy}, {&dx}, &attributes);
 }
 
@@ -129,8 +131,8 @@ uhal_pool_attributes adaptive(uhal_pool_mode mode) {
 template <int kSpatial>
 void adaptive_average_pool(Call& call) {
   const at::Tensor& self = call.tensor(0);
-  TORCH_CHECK(self.dim() == kSpatial + 1 || self.dim() == kSpatial + 2, "adaptive_avg_pool", kSpatial,
-              "d(): Expected ", kSpatial + 1, "D or ", kSpatial + 2, "D tensor, but got ", self.sizes());
+  TORCH_CHECK(self.dim() == kSpatial + 1 || self.dim() == kSpatial + 2, "adaptive_avg_pool", kSpatial, "d(): Expected ",
+              kSpatial + 1, "D or ", kSpatial + 2, "D tensor, but got ", self.sizes());
   const c10::DimVector window = call.integers(1);
   TORCH_CHECK(window.size() == kSpatial, "adaptive_avg_pool: output_size must be ", kSpatial, " numbers");
   c10::DimVector sizes(self.sizes());

@@ -69,7 +69,8 @@ void whole_numbers(Call& call, int64_t low, int64_t high, int generator) {
   const View y = view_of(self);
   const at::Tensor numbers = self.scalar_type() == at::kLong ? self : call.scratch(self.sizes(), at::kLong);
   const View n = view_of(numbers);
-  launch_random(call, n, UHAL_RANDOM_UNIFORM, static_cast<double>(low), static_cast<double>(high), call.generator(generator));
+  launch_random(call, n, UHAL_RANDOM_UNIFORM, static_cast<double>(low), static_cast<double>(high),
+                call.generator(generator));
   if (!numbers.is_same(self)) call.cast(n, y);
 }
 

@@ -45,7 +45,8 @@ View with_ones(const View& result, const View& x, const Axes& axes) {
   return view;
 }
 
-void reduce_to(Call& call, const at::Tensor& self, const at::Tensor& result, const Axes& axes, uhal_reduction reduction) {
+void reduce_to(Call& call, const at::Tensor& self, const at::Tensor& result, const Axes& axes,
+               uhal_reduction reduction) {
   const View x = view_of(self);
   const View y = with_ones(view_of(result), x, axes);
   const uhal_reduce_attributes attributes = reduce_attributes(reduction);
@@ -85,7 +86,8 @@ void reduce_all(Call& call) {
 
 void product_of_all(Call& call) {
   const at::Tensor& self = call.tensor(0);
-  const auto dtype = call.dtype(1).value_or(c10::isIntegralType(self.scalar_type(), true) ? at::kLong : self.scalar_type());
+  const auto dtype =
+      call.dtype(1).value_or(c10::isIntegralType(self.scalar_type(), true) ? at::kLong : self.scalar_type());
   const at::Tensor from = converted(call, self, dtype);
   reduce_to(call, from, call.make_result(0, {}, dtype), Axes().set(), UHAL_REDUCE_PRODUCT);
 }
@@ -93,9 +95,10 @@ void product_of_all(Call& call) {
 template <uhal_reduction kReduction>
 void extreme_of_all(Call& call) {
   const at::Tensor& self = call.tensor(0);
-  TORCH_CHECK(self.numel() > 0, kReduction == UHAL_REDUCE_MAXIMUM ? "max" : "min",
-              "(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' "
-              "argument.");
+  TORCH_CHECK(
+      self.numel() > 0, kReduction == UHAL_REDUCE_MAXIMUM ? "max" : "min",
+      "(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' "
+      "argument.");
   reduce_to(call, self, call.make_result(0, {}, self.scalar_type()), Axes().set(), kReduction);
 }
 
@@ -191,7 +194,8 @@ void vector_norm(Call& call) {
 template <bool kRoot, bool kWithMean>
 void variance(Call& call) {
   const at::Tensor& self = call.tensor(0);
-  TORCH_CHECK(self.is_floating_point() || self.is_complex(), "std and var only support floating point and complex dtypes");
+  TORCH_CHECK(self.is_floating_point() || self.is_complex(),
+              "std and var only support floating point and complex dtypes");
   call.require(!self.is_complex(), "a variance of complex numbers");
   const c10::DimVector dims = call.integers(1);
   const Axes axes = axes_of(dims, self.dim());
