@@ -364,6 +364,22 @@ def set_rng_state_all(new_states: list[torch.Tensor]) -> None:
         set_rng_state(state, index)
 
 
+# -- torch.compile ------------------------------------------------------------------------------------------------------
+
+
+class NoCodeGenerator(Exception):  # noqa: N818
+    """torch.compile was asked for a backend that makes code for the device."""
+
+
+def __getattr__(name: str) -> Any:
+    # What inductor asks the module of a device for, before it makes code.
+    if name == "Scheduling":
+        raise NoCodeGenerator(
+            f"torch.compile's backend inductor makes no code for {_name}: use backend='aot_eager' or backend='eager'"
+        )
+    raise AttributeError(f"module 'torch.{_name}' has no attribute {name!r}")
+
+
 # -- installation ------------------------------------------------------------------------------------------------------
 
 

@@ -103,7 +103,56 @@ void sgd(Call& call) {
   }
 }
 
+// -- torch.amp.GradScaler ---------------------------------------------------------------------------------------
+
+// (self[], found_inf, inv_scale): each gradient times inv_scale; found_inf is 1 if one was not finite.
+void unscale_and_check(Call& call) {
+  const at::Tensor& found = call.tensor(1);
+  const at::Tensor& factor = call.tensor(2);
+  TORCH_CHECK(found.numel() == 1 && factor.numel() == 1, "found_inf and inv_scale must be tensors of one element");
+  TORCH_CHECK(found.scalar_type() == at::kFloat && factor.scalar_type() == at::kFloat,
+              "found_inf and inv_scale must be float tensors");
+  View flag = view_of(found);
+  View by = view_of(factor);
+  flag.rank = by.rank = 0;
+  for (const at::Tensor& gradient : call.tensors(0)) {
+    if (gradient.numel() == 0) continue;
+    const View g = view_of(gradient);
+    const at::Tensor wrong = call.scratch(gradient.sizes(), at::kBool);
+    const View w = view_of(wrong);
+    Chain chain(2);
+    const int finite = chain.step(uhal_map_is_finite, {0});
+    const int missing = chain.step(uhal_map_logical_not, {finite});
+    const int scaled = chain.step(uhal_map_multiply, {0, 1});
+    call.launch(UHAL_OP_MAP_CHAIN, {&g, &by}, {&g, &w}, chain.program({scaled, missing}));
+    const at::Tensor any = call.scratch({}, at::kFloat);
+    const View a = view_of(any);
+    View reduced = a;
+    reduced.rank = w.rank;
+    for (int i = 0; i < w.rank; ++i) reduced.shape[i] = reduced.strides[i] = 1;
+    const uhal_reduce_attributes attributes = reduce_attributes(UHAL_REDUCE_ANY);
+    call.launch(UHAL_OP_REDUCE, {&w}, {&reduced}, &attributes);
+    call.map(uhal_map_maximum, {&flag, &a}, {&flag});
+  }
+}
+
+// (self, growth_tracker, found_inf, scale_growth_factor, scale_backoff_factor, growth_interval): the scale, smaller after
+// a gradient that was not finite, larger after an interval without one.
+void update_scale(Call& call) {
+  at::Tensor scale = call.tensor(0);
+  at::Tensor tracker = call.tensor(1);
+  const at::Tensor found = call.tensor(2).reshape(scale.sizes()).ne(0);
+  const at::Tensor count = tracker.reshape(scale.sizes()).add(1);
+  const at::Tensor is_full = count.eq(call.scalar(5));
+  const at::Tensor grown = scale.mul(call.scalar(3));
+  const at::Tensor kept = at::where(is_full.logical_and(grown.isfinite()), grown, scale);
+  scale.copy_(at::where(found, scale.mul(call.scalar(4)), kept));
+  tracker.copy_(count.masked_fill(found.logical_or(is_full), 0).reshape(tracker.sizes()));
+}
+
 constexpr Kernel kKernels[] = {
+    {"_amp_foreach_non_finite_check_and_unscale_", kFloats, unscale_and_check},
+    {"_amp_update_scale_", kFloats, update_scale},
     {"_fused_adam_", kFloats, adam<false>}, {"_fused_adam_.tensor_lr", kFloats, adam<false>},
     {"_fused_adamw_", kFloats, adam<true>}, {"_fused_adamw_.tensor_lr", kFloats, adam<true>},
     {"_fused_sgd_", kFloats, sgd},          {"_fused_sgd_.tensor_lr", kFloats, sgd},
