@@ -364,7 +364,7 @@ def set_rng_state_all(new_states: list[torch.Tensor]) -> None:
         set_rng_state(state, index)
 
 
-# -- torch.compile ------------------------------------------------------------------------------------------------------
+# -- torch.compile -----------------------------------------------------------------------------------------------------
 
 
 class NoCodeGenerator(Exception):  # noqa: N818
