@@ -76,12 +76,12 @@ struct Row {
 #define WIDEST_ROW(...) {#__VA_ARGS__, Policy::kWidest},
 
 constexpr Row kRows[] = {
-    AT_FORALL_LOWER_PRECISION_FP(SHORT_ROW)      //
-    AT_FORALL_FP32(FLOAT_ROW)                    //
-    AT_FORALL_FP32_SET_OPT_DTYPE(RESULT_ROW)     //
-    AT_FORALL_PROMOTE(WIDEST_ROW)                //
-    {"norm, Scalar", Policy::kFloat},            // whose signature with a dtype is another one
-    {"norm, ScalarOpt_dim", Policy::kFloat},     //
+    AT_FORALL_LOWER_PRECISION_FP(SHORT_ROW)   //
+    AT_FORALL_FP32(FLOAT_ROW)                 //
+    AT_FORALL_FP32_SET_OPT_DTYPE(RESULT_ROW)  //
+    AT_FORALL_PROMOTE(WIDEST_ROW)             //
+    {"norm, Scalar", Policy::kFloat},         // whose signature with a dtype is another one
+    {"norm, ScalarOpt_dim", Policy::kFloat},  //
     {"norm, names_ScalarOpt_dim", Policy::kFloat},
 };
 

@@ -31,18 +31,22 @@ void without_kernel(const c10::OperatorHandle& op, torch::jit::Stack* stack) { r
 
 }  // namespace
 
+void record_fallback(const char* op, const char* dtype, const std::string& reason) {
+  uhal_fallback record = {};
+  record.struct_size = sizeof record;
+  record.framework = "pytorch";
+  record.op = op;
+  record.dtype = dtype;
+  record.reason = reason.c_str();
+  check(uhal_fallback_record(&record));
+}
+
 void run_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack, const std::string& reason) {
   const c10::OperatorName& name = op.operator_name();
   std::string text = name.name;
   if (text.rfind("aten::", 0) == 0) text.erase(0, 6);
   if (!name.overload_name.empty()) text += "." + name.overload_name;
-  uhal_fallback record = {};
-  record.struct_size = sizeof record;
-  record.framework = "pytorch";
-  record.op = text.c_str();
-  record.dtype = dtype_of(*stack, op.schema().arguments().size());
-  record.reason = reason.c_str();
-  check(uhal_fallback_record(&record));
+  record_fallback(text.c_str(), dtype_of(*stack, op.schema().arguments().size()), reason);
   at::native::cpu_fallback(op, stack, /*error_on_views=*/true);
 }
 

@@ -309,21 +309,24 @@ void launch_iota(Call& call, const at::Tensor& result, double start, double step
 void arange(Call& call) {
   const at::Scalar start = call.scalar(0), end = call.scalar(1), step = call.scalar(2);
   at::Tensor result = call.tensor(3);
-  const bool is_whole = c10::isIntegralType(result.scalar_type(), false) && start.isIntegral(false) &&
-                        end.isIntegral(false) && step.isIntegral(false);
-  const double from = start.toDouble(), to = end.toDouble(), by = step.toDouble();
+  // As the CPU: of int64 the numbers are cut to whole ones before they are counted, of shorter whole dtypes after.
+  const bool is_whole = c10::isIntegralType(result.scalar_type(), false);
+  const bool is_cut = result.scalar_type() == at::kLong;
+  const double from = is_cut ? static_cast<double>(start.toLong()) : start.toDouble();
+  const double to = is_cut ? static_cast<double>(end.toLong()) : end.toDouble();
+  const double by = is_cut ? static_cast<double>(step.toLong()) : step.toDouble();
   TORCH_CHECK(by != 0, "step must be nonzero");
   TORCH_CHECK(std::isfinite(from) && std::isfinite(to), "unsupported range: ", from, " -> ", to);
   TORCH_CHECK((by > 0) == (to >= from) || from == to, "upper bound and lower bound inconsistent with step sign");
   const double exact = std::ceil((to - from) / by);
   int64_t count = static_cast<int64_t>(exact);
-  if (is_whole) {
+  if (is_cut) {
     const int64_t sign = step.toLong() > 0 ? 1 : -1;
     count = (end.toLong() - start.toLong() + step.toLong() - sign) / step.toLong();
   }
   TORCH_CHECK(exact >= 0 && exact <= 9e15, "invalid size, possible overflow?");
   if (result.numel() != count) result.resize_({count});
-  launch_iota(call, result, from, by, start.toLong(), step.toLong());
+  launch_iota(call, result, from, by, is_whole ? start.toLong() : 0, is_whole ? step.toLong() : 0);
   call.set_result(0, result);
 }
 

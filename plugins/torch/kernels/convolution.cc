@@ -1,4 +1,5 @@
 // Convolutions. PyTorch leaves those of a device that is not built in to `convolution_overrideable`.
+#include "plugins/torch/fallback.h"
 #include "plugins/torch/kernels/kernels.h"
 
 namespace unihal::pytorch {
@@ -156,9 +157,46 @@ void convolution_backward(Call& call) {
   call.launch(UHAL_OP_REDUCE, {&dy}, {&sum}, &attributes);
 }
 
+// PyTorch's CPU has no kernel of these names: what is left to it goes by the name that it has.
+const char* dtype_name(const at::Tensor& tensor) { return c10::toString(tensor.scalar_type()); }
+
+void convolution_or_cpu(Call& call) {
+  try {
+    call.require(call.tensor(0).is_floating_point(), "no kernel for this dtype");
+    convolution(call);
+  } catch (const Refusal& refusal) {
+    record_fallback("convolution", dtype_name(call.tensor(0)), refusal.reason);
+    const at::Tensor bias = call.optional_tensor(2);
+    const std::optional<at::Tensor> on_host = bias.defined() ? std::optional<at::Tensor>(bias.cpu()) : std::nullopt;
+    call.set_result(
+        0, at::convolution(call.tensor(0).cpu(), call.tensor(1).cpu(), on_host, call.integers(3), call.integers(4),
+                           call.integers(5), call.boolean(6), call.integers(7), call.integer(8))
+               .to(call.tensor(0).device()));
+  }
+}
+
+void convolution_backward_or_cpu(Call& call) {
+  try {
+    call.require(call.tensor(0).is_floating_point(), "no kernel for this dtype");
+    convolution_backward(call);
+  } catch (const Refusal& refusal) {
+    record_fallback("convolution_backward", dtype_name(call.tensor(0)), refusal.reason);
+    const auto wanted = call.argument(9).toBoolList();
+    const c10::DimVector bias{call.tensor(0).size(1)};
+    const auto results =
+        at::convolution_backward(call.tensor(0).cpu(), call.tensor(1).cpu(), call.tensor(2).cpu(),
+                                 at::OptionalIntArrayRef(bias), call.integers(3), call.integers(4), call.integers(5),
+                                 call.boolean(6), call.integers(7), call.integer(8), {wanted[0], wanted[1], wanted[2]});
+    const c10::Device place = call.tensor(0).device();
+    if (wanted[0]) call.set_result(0, std::get<0>(results).to(place));
+    if (wanted[1]) call.set_result(1, std::get<1>(results).to(place));
+    if (wanted[2]) call.set_result(2, std::get<2>(results).to(place));
+  }
+}
+
 constexpr Kernel kKernels[] = {
-    {"convolution_overrideable", kFloats, convolution},
-    {"convolution_backward_overrideable", kFloats, convolution_backward},
+    {"convolution_overrideable", kStored, convolution_or_cpu},
+    {"convolution_backward_overrideable", kStored, convolution_backward_or_cpu},
 };
 
 }  // namespace

@@ -49,7 +49,7 @@ constexpr DtypeSet kInts = kIntegers | kBool;
 constexpr MapRow kRows[] = {
     // arithmetic
     {"neg", kSigned | only(UHAL_UINT8) | kComplex, Types::kSame, uhal_map_negative},
-    {"abs", kReal, Types::kSame, uhal_map_absolute},
+    {"abs", kReal | kComplex, Types::kSame, uhal_map_absolute},
     {"sign", kReal, Types::kSame, uhal_map_sign},
     {"sgn", kComplex | kReal, Types::kSame, uhal_map_sign},
     {"reciprocal", kFloatsAndComplex, Types::kFloat, uhal_map_reciprocal},
@@ -268,6 +268,10 @@ void run_map(Call& call) {
     if (!out.defined()) config.declare_static_dtype(at::kBool);
     if (row.types == Types::kTruth) config.promote_inputs_to_common_dtype(false);
     config.check_all_same_dtype(false);
+  } else if (row.function == uhal_map_absolute && call.tensor(0).is_complex()) {
+    call.require(call.variant() != Variant::kInPlace, "complex numbers in place");
+    if (!out.defined()) config.declare_static_dtype(c10::toRealValueType(call.tensor(0).scalar_type()));
+    config.check_all_same_dtype(false).promote_inputs_to_common_dtype(false);
   } else {
     config.cast_common_dtype_to_outputs(true).enforce_safe_casting_to_output(true);
     if (row.types == Types::kFloat) config.promote_integer_inputs_to_float(true);

@@ -47,8 +47,10 @@ void batch_norm(Call& call, const at::Tensor& weight, const at::Tensor& bias, co
   const at::ScalarType dtype = statistics_dtype(input);
   const at::Tensor result = empty(input.sizes(), input.scalar_type(), input.suggest_memory_format());
   call.set_result(0, result);
-  const at::Tensor saved_mean = empty({training ? channels : 0}, dtype);
-  const at::Tensor saved_inverse = empty({training ? channels : 0}, dtype);
+  const at::ScalarType given =
+      weight.defined() && weight.scalar_type() != input.scalar_type() ? dtype : input.scalar_type();
+  const at::Tensor saved_mean = empty({training ? channels : 0}, given);
+  const at::Tensor saved_inverse = empty({training ? channels : 0}, given);
   call.set_result(1, saved_mean);
   call.set_result(2, saved_inverse);
   TORCH_CHECK(training || (running_mean.defined() && running_variance.defined()),
@@ -68,10 +70,11 @@ void batch_norm(Call& call, const at::Tensor& weight, const at::Tensor& bias, co
   const View x = view_of(input);
   const View y = view_of(result);
   if (!training) return call.launch(UHAL_OP_BATCH_NORM, {&x, s, b, m, v}, {&y}, &attributes);
-  const View mean = view_of(saved_mean);
-  const View variance = view_of(saved_inverse);
+  const View mean = view_of(given == dtype ? saved_mean : call.scratch({channels}, dtype));
+  const View variance = view_of(given == dtype ? saved_inverse : call.scratch({channels}, dtype));
   call.launch(UHAL_OP_BATCH_NORM, {&x, s, b, m, v}, {&y, &mean, &variance, m, v}, &attributes);
-  invert(call, variance, variance, epsilon);
+  invert(call, variance, view_of(saved_inverse), epsilon);
+  if (given != dtype) call.cast(mean, view_of(saved_mean));
   if (running_mean.defined() && !wide_mean.is_same(running_mean)) running_mean.copy_(wide_mean);
   if (running_variance.defined() && !wide_variance.is_same(running_variance)) running_variance.copy_(wide_variance);
 }

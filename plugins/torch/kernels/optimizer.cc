@@ -136,8 +136,8 @@ void unscale_and_check(Call& call) {
   }
 }
 
-// (self, growth_tracker, found_inf, scale_growth_factor, scale_backoff_factor, growth_interval): the scale, smaller after
-// a gradient that was not finite, larger after an interval without one.
+// (self, growth_tracker, found_inf, scale_growth_factor, scale_backoff_factor, growth_interval): the scale, smaller
+// after a gradient that was not finite, larger after an interval without one.
 void update_scale(Call& call) {
   at::Tensor scale = call.tensor(0);
   at::Tensor tracker = call.tensor(1);
@@ -153,9 +153,12 @@ void update_scale(Call& call) {
 constexpr Kernel kKernels[] = {
     {"_amp_foreach_non_finite_check_and_unscale_", kFloats, unscale_and_check},
     {"_amp_update_scale_", kFloats, update_scale},
-    {"_fused_adam_", kFloats, adam<false>}, {"_fused_adam_.tensor_lr", kFloats, adam<false>},
-    {"_fused_adamw_", kFloats, adam<true>}, {"_fused_adamw_.tensor_lr", kFloats, adam<true>},
-    {"_fused_sgd_", kFloats, sgd},          {"_fused_sgd_.tensor_lr", kFloats, sgd},
+    {"_fused_adam_", kFloats, adam<false>},
+    {"_fused_adam_.tensor_lr", kFloats, adam<false>},
+    {"_fused_adamw_", kFloats, adam<true>},
+    {"_fused_adamw_.tensor_lr", kFloats, adam<true>},
+    {"_fused_sgd_", kFloats, sgd},
+    {"_fused_sgd_.tensor_lr", kFloats, sgd},
 };
 
 }  // namespace
