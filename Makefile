@@ -178,11 +178,12 @@ test-conformance-sample: $(SITE)
 test-conformance: $(SITE)
 	$(PYTEST) -m whole tests/conformance
 
-# On the strict stub, where a race or memory that stays fails a test: both frameworks' training, and what a graph of Paddle's
+# On the strict stub, where a race or memory that stays fails a test: the frameworks' training, and what a graph of Paddle's
 # reads of the device while it runs.
 test-strict: $(SITE)
 	$(PYTEST) --unihal-stub=strict tests/paddle/test_{training,strict,kernels,static}.py
 	$(PYTEST) --unihal-stub=strict tests/tensorflow/test_models.py tests/tensorflow/test_strict.py
+	$(PYTEST) --unihal-stub=strict tests/torch/test_{training,device,tools}.py
 
 # The opencl backend on PoCL, and a sample of conformance.
 test-opencl-sample: $(SITE)

@@ -5,7 +5,7 @@
 // gives goes where the variant wants it: to a new tensor, to `self`, or to what the caller passed as out=.
 #pragma once
 
-#include <deque>
+#include <list>
 
 #include "plugins/torch/tensors.h"
 
@@ -131,7 +131,7 @@ class Call {
   c10::SmallVector<at::Tensor, 3> results_;
   c10::SmallVector<at::Tensor, 3> given_;  // for results that lie elsewhere
   std::vector<c10::IValue> values_;
-  std::deque<at::Tensor> kept_;
+  std::list<at::Tensor> kept_;  // unlike a vector it keeps places, and unlike a deque it begins with no memory
 };
 
 // An argument of a call, as functions of PyTorch's C++ take it.
