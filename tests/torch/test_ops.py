@@ -24,7 +24,7 @@ DTYPES = (
     torch.complex64,
 )
 #: In `make test` each op runs for float32, and those that have none of it for their first dtype.
-SAMPLES = 3
+SAMPLES = 2
 MANY_SAMPLES = 40
 
 
@@ -55,6 +55,19 @@ def test_all_samples(dtype: torch.dtype) -> None:
     assert sum(_check(name, (dtype,), MANY_SAMPLES) for name in ON_DEVICE) > 0
 
 
+def test_without_kernels_ops_fall_back() -> None:
+    program = (
+        "import torch, unihal\n"
+        "x = torch.ones(3, 3, device='rdna')\n"
+        "torch.cat([torch.nn.functional.gelu(x @ x + x)])\n"
+        "names = {f.op for f in unihal.fallbacks()}\n"
+        "assert {'add.out', 'mm.out', 'gelu.out', 'cat.out'} <= names, names\n"
+    )
+    environment = {**os.environ, "UNIHAL_TORCH_NO_KERNELS": "1"}
+    subprocess.run([sys.executable, "-c", program], check=True, env=environment)
+
+
+@pytest.mark.whole
 def test_the_control_without_kernels_fails() -> None:
     """Without the adapter's kernels the same cases fall back, and are no pass."""
     program = (
