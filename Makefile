@@ -53,12 +53,12 @@ PYTEST := $(RUN) pytest --durations=10 --durations-min=1
 
 NATIVE_FOLDERS := include csrc stub plugins python/src
 NATIVE_SOURCES := $(shell find $(NATIVE_FOLDERS) python/CMakeLists.txt CMakeLists.txt -type f 2>/dev/null)
-PYTHON_SOURCES := $(shell find python/unihal python/unihal_pytest python/unihal_paddle.pth -type f -not -path '*/__pycache__/*')
+PYTHON_SOURCES := $(shell find python/unihal python/unihal_pytest python/unihal_torch python/unihal_paddle.pth -type f -not -path '*/__pycache__/*')
 FORMATTED := $(shell find $(NATIVE_FOLDERS) tests benchmarks -type f \( -name '*.h' -o -name '*.c' -o -name '*.cc' \))
 CHECKED := python plugins tests benchmarks docs setup.py
 
 .PHONY: demo benchmarks build test test-rest test-all test-long check test-native sanitize sanitize-address sanitize-thread fuzz fuzz-long test-matrices \
-  test-python test-gpu-sample test-gpu test-paddle test-paddle-whole test-tensorflow test-tensorflow-whole test-conformance-sample \
+  test-python test-gpu-sample test-gpu test-paddle test-paddle-whole test-tensorflow test-tensorflow-whole test-torch test-torch-whole test-conformance-sample \
   test-conformance test-mutations test-strict test-opencl-sample test-opencl test-amd-sample test-amd test-races test-conformance-opencl test-paddle-versions test-paddle-projects soak \
   coverage format clean
 
@@ -168,6 +168,12 @@ test-tensorflow: $(SITE)
 test-tensorflow-whole: $(SITE)
 	$(PYTEST) -m 'whole and not long' tests/tensorflow
 
+test-torch: $(SITE)
+	$(PYTEST) -m 'not whole and not long' tests/torch
+
+test-torch-whole: $(SITE)
+	$(PYTEST) -m 'whole and not long' tests/torch
+
 # Tests marked `whole` take the whole of what others take a sample of; those marked `long`, of what is whole elsewhere.
 test-matrices: $(SITE)
 	$(PYTEST) -m long tests/tensorflow
@@ -180,11 +186,12 @@ test-conformance-sample: $(SITE)
 test-conformance: $(SITE)
 	$(PYTEST) -m 'whole and not long' tests/conformance
 
-# On the strict stub, where a race or memory that stays fails a test: both frameworks' training, and what a graph of Paddle's
+# On the strict stub, where a race or memory that stays fails a test: the frameworks' training, and what a graph of Paddle's
 # reads of the device while it runs.
 test-strict: $(SITE)
 	$(PYTEST) --unihal-stub=strict tests/paddle/test_{training,strict,kernels,static}.py
 	$(PYTEST) --unihal-stub=strict tests/tensorflow/test_models.py tests/tensorflow/test_strict.py
+	$(PYTEST) --unihal-stub=strict tests/torch/test_{training,device,tools}.py
 
 # The opencl backend on PoCL, and a sample of conformance.
 test-opencl-sample: $(SITE)

@@ -1,8 +1,8 @@
 """The build backend: setuptools', and which adapters a wheel gets.
 
 An adapter is built if its framework is installed where unihal is going to be, or named: by an extra of the
-installation (`pip install ".[tensorflow]"`), or in CMAKE_ARGS (`-DUNIHAL_BUILD_TENSORFLOW=ON`, or OFF). TensorFlow's
-adapter needs its headers: they are downloaded only if the adapter is wanted and TensorFlow is not there yet.
+installation (`pip install ".[tensorflow]"`), or in CMAKE_ARGS (`-DUNIHAL_BUILD_TENSORFLOW=ON`, or OFF). The adapters of
+TensorFlow and PyTorch need their headers: they are downloaded only if one is wanted and its framework not there yet.
 """
 
 from __future__ import annotations
@@ -23,10 +23,14 @@ from setuptools.build_meta import *  # noqa: F403
 DISTRIBUTIONS = {
     "paddle": ("paddlepaddle", "paddlepaddle-gpu"),
     "tensorflow": ("tensorflow-cpu", "tensorflow"),
+    "torch": ("torch",),
 }
 
 #: The release whose headers the TensorFlow adapter and its shim are built against.
 TENSORFLOW = "2.21"
+
+#: The release whose headers the PyTorch adapter is built against where PyTorch is not there yet.
+TORCH = "2.13"
 
 _MOST_ANCESTORS = 8
 
@@ -90,4 +94,6 @@ def get_requires_for_build_wheel(config_settings: Any = None) -> list[str]:
     requires = list(build_meta.get_requires_for_build_wheel(config_settings))
     if "tensorflow" in wanted_adapters() and not installed_version("tensorflow").startswith(TENSORFLOW + "."):
         requires.append(f"tensorflow-cpu=={TENSORFLOW}.*")
+    if "torch" in wanted_adapters() and not installed_version("torch"):
+        requires.append(f"torch=={TORCH}.*")
     return requires

@@ -29,6 +29,14 @@ found = [device.device_type for device in tensorflow.config.list_physical_device
 print("{_MARK}" + json.dumps({{name: found.count(name) for name in found if name != "CPU"}}))
 """
 
+_TORCH_PROGRAM = f"""
+import json, torch, unihal_torch
+if unihal_torch.reason:
+    raise SystemExit(unihal_torch.reason)
+name = torch._C._get_privateuse1_backend_name()
+print("{_MARK}" + json.dumps({{name: getattr(torch, name).device_count()}}))
+"""
+
 
 @dataclass(frozen=True)
 class _Framework:
@@ -38,6 +46,7 @@ class _Framework:
     distributions: tuple[str, ...]
     extra: str
     supported: str
+    #: The name of its library, or the pattern of several'.
     adapter: str
     plugin_folder: str
     program: str
@@ -63,6 +72,16 @@ _FRAMEWORKS = (
         "libunihal_tensorflow.so",
         "tensorflow-plugins",
         _TENSORFLOW_PROGRAM,
+    ),
+    _Framework(
+        "pytorch",
+        "torch",
+        ("torch",),
+        "torch",
+        "2.13",
+        "libunihal_torch_*.so",
+        "unihal_torch",
+        _TORCH_PROGRAM,
     ),
 )
 
@@ -93,10 +112,10 @@ def check_frameworks(timeout: float, with_stub: bool) -> list[FrameworkReport]:
 def _check(framework: _Framework, timeout: float, with_stub: bool) -> FrameworkReport:
     report = FrameworkReport(framework.name, installed=importlib.util.find_spec(framework.module) is not None)
     package = Path(__file__).resolve().parents[1]
-    adapter = package / "lib" / framework.adapter
+    adapters = sorted((package / "lib").glob(framework.adapter))
     plugins = package.parent / framework.plugin_folder
-    if adapter.exists() and plugins.is_dir():
-        report.adapter = str(adapter)
+    if adapters and plugins.is_dir():
+        report.adapter = str(adapters[-1])
     if not report.installed:
         report.next_step = f"To use it: pip install '.[{framework.extra}]' in a clone of unihal"
         return report

@@ -30,6 +30,7 @@ console = Console()
 
 # Typer evaluates annotations, and Python 3.9 knows no `str | None`.
 _Text = Optional[str]
+_Texts = Optional[list[str]]
 _File = Optional[Path]
 
 _COMMAND_NOT_FOUND = 127
@@ -86,11 +87,12 @@ def fallbacks(
 def demo(
     out: Path = typer.Option(Path("out/demo"), help="Folder for curves.png, trace.json and report.json."),
     epochs: int = typer.Option(20, min=1, help="Passes over the training images."),
+    framework: _Texts = typer.Option(None, help="paddle, keras or pytorch; may be given again. Default: all."),
 ) -> None:
-    """Trains one small network on handwritten digits in both frameworks, on a device and on the CPU."""
+    """Trains one small network on handwritten digits in each framework, on a device and on the CPU."""
     from ..demo import main as demo_main
 
-    raise typer.Exit(demo_main.run(out, epochs, console))
+    raise typer.Exit(demo_main.run(out, epochs, console, framework or ()))
 
 
 @app.command()

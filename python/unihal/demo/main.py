@@ -1,4 +1,4 @@
-"""Runs the demonstration: four trainings, each in a process of its own, then the comparison."""
+"""Runs the demonstration: two trainings of each framework, each in a process of its own, then the comparison."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,7 +31,10 @@ _ACCURACY_TOLERANCE = 0.03
 _DEVICE_TYPES = (("iluvatar", "rdna"), ("polaris", "polaris"), ("rdna", "rdna"), ("iluvatar", "iluvatar"))
 
 # Modules, and the extra of unihal that brings each.
-_REQUIRED_MODULES = (("paddle", "paddle"), ("tensorflow", "tensorflow"), ("sklearn", "demo"), ("matplotlib", "demo"))
+_REQUIRED_MODULES = (("sklearn", "demo"), ("matplotlib", "demo"))
+
+#: The frameworks, with the module of each and the extra of unihal that brings it.
+FRAMEWORKS = {"paddle": ("paddle", "paddle"), "keras": ("tensorflow", "tensorflow"), "pytorch": ("torch", "torch")}
 
 
 class DemoError(Exception):
@@ -87,22 +90,34 @@ def _device_types() -> tuple[str, str]:
     return next((types for types in _DEVICE_TYPES if present.issuperset(types)), _DEVICE_TYPES[0])
 
 
-def _pairs() -> list[Pair]:
-    paddle, keras = "unihal.demo.paddle_run", "unihal.demo.keras_run"
+def _pairs(frameworks: Sequence[str]) -> list[Pair]:
+    paddle, keras, pytorch = "unihal.demo.paddle_run", "unihal.demo.keras_run", "unihal.demo.torch_run"
     first, second = _device_types()
-    return [
+    pairs = [
         Pair(Run("paddle", f"Paddle, {first}", paddle, first), Run("paddle", "Paddle, CPU", paddle, "cpu")),
         Pair(Run("keras", f"Keras, {second.upper()}", keras, second), Run("keras", "Keras, CPU", keras, "cpu")),
+        Pair(Run("pytorch", f"PyTorch, {second}", pytorch, second), Run("pytorch", "PyTorch, CPU", pytorch, "cpu")),
     ]
+    return [pair for pair in pairs if pair.device.framework in frameworks]
 
 
-def run(out: Path, epochs: int, console: Console) -> int:
+def chosen_frameworks(names: Sequence[str]) -> list[str]:
+    """The frameworks to show: those that are named, or all that are installed."""
+    for name in names:
+        if name not in FRAMEWORKS:
+            raise DemoError(f"there is no framework {name!r}; there are {', '.join(FRAMEWORKS)}")
+    found = [name for name, (module, _) in FRAMEWORKS.items() if importlib.util.find_spec(module) is not None]
+    return list(names) or found or list(FRAMEWORKS)
+
+
+def run(out: Path, epochs: int, console: Console, frameworks: Sequence[str] = ()) -> int:
     """Runs everything, writes the files into ``out``, prints the tables; returns the exit code."""
     from . import report
 
     try:
-        _check_requirements()
-        pairs = _pairs()
+        chosen = chosen_frameworks(frameworks)
+        _check_requirements(chosen)
+        pairs = _pairs(chosen)
         out.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="unihal-demo-") as folder:
             _train_all(pairs, epochs, Path(folder), console)
@@ -116,8 +131,8 @@ def run(out: Path, epochs: int, console: Console) -> int:
     return 0
 
 
-def _check_requirements() -> None:
-    for module, extra in _REQUIRED_MODULES:
+def _check_requirements(frameworks: Sequence[str]) -> None:
+    for module, extra in (*(FRAMEWORKS[name] for name in frameworks), *_REQUIRED_MODULES):
         if importlib.util.find_spec(module) is None:
             raise DemoError(f"the module {module} is not installed; install it with: pip install 'unihal[{extra}]'")
     for device_type in _device_types():

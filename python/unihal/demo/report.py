@@ -16,7 +16,7 @@ from .main import Pair, Run, trace_path
 
 _TRAINED = (
     "seconds: training with an evaluation after each epoch; imports, and the first step, in which kernels are "
-    "prepared, are left out for all four alike"
+    "prepared, are left out for all alike"
 )
 
 

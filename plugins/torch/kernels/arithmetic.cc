@@ -1,0 +1,402 @@
+// add, sub, mul with their alpha, powers, fills, where, clamp: what is elementwise but more than a row.
+#include <ATen/ExpandUtils.h>
+#include <ATen/native/ReduceOpsUtils.h>
+#include <ATen/ops/add_meta.h>
+#include <ATen/ops/addcdiv_meta.h>
+#include <ATen/ops/addcmul_meta.h>
+#include <ATen/ops/clamp_max_meta.h>
+#include <ATen/ops/clamp_meta.h>
+#include <ATen/ops/clamp_min_meta.h>
+#include <ATen/ops/div_meta.h>
+#include <ATen/ops/isneginf_meta.h>
+#include <ATen/ops/isposinf_meta.h>
+#include <ATen/ops/lerp_meta.h>
+#include <ATen/ops/mul_meta.h>
+#include <ATen/ops/pow_meta.h>
+#include <ATen/ops/sub_meta.h>
+
+#include "plugins/torch/kernels/kernels.h"
+
+namespace unihal::pytorch {
+namespace {
+
+// self + alpha * other, or self - alpha * other.
+template <class Meta, bool kSubtract>
+void add(Call& call) {
+  const at::Scalar alpha = call.scalar(2);
+  Structured<Meta> iterator(call);
+  iterator.meta(call.tensor(0), call.tensor(1), alpha);
+  if (iterator.numel() == 0) return;
+  const uhal_map_function function = kSubtract ? uhal_map_subtract : uhal_map_add;
+  const bool is_one = alpha.isComplex() ? alpha.toComplexDouble() == c10::complex<double>(1, 0) : alpha.toDouble() == 1;
+  const bool is_real = !c10::isComplexType(iterator.common_dtype());
+  // Numbers that PyTorch keeps on the host are a parameter: (x + p1) * p0.
+  if (is_real && iterator.is_cpu_scalar(2) && !iterator.is_cpu_scalar(1)) {
+    const double other = iterator.tensor(2).item().toDouble() * alpha.toDouble();
+    const View x = view_of(iterator, 1);
+    const View y = view_of(iterator, 0);
+    if (c10::isFloatingType(iterator.common_dtype()) || std::abs(other) < 9e15) {
+      return call.map(uhal_map_add_then_scale, {&x}, {&y}, {1, kSubtract ? -other : other});
+    }
+  }
+  if (is_one) return launch_map(call, iterator, function);
+  call.require(is_real, "an alpha for complex numbers");
+  const View x = iterator.is_cpu_scalar(1) ? call.constant(iterator.tensor(1).item(), iterator.common_dtype())
+                                           : view_of(iterator, 1);
+  const View y = iterator.is_cpu_scalar(2) ? call.constant(iterator.tensor(2).item(), iterator.common_dtype())
+                                           : view_of(iterator, 2);
+  const View z = view_of(iterator, 0);
+  uhal_map_chain_attributes chain = {};
+  chain.struct_size = sizeof chain;
+  chain.step_count = 2;
+  chain.functions[0] = uhal_map_scale;
+  chain.operands[0][0] = 1;
+  chain.parameters[0][0] = alpha.toDouble();
+  chain.functions[1] = function;
+  chain.operands[1][0] = 0;
+  chain.operands[1][1] = 2;
+  chain.results[0] = 3;
+  call.launch(UHAL_OP_MAP_CHAIN, {&x, &y}, {&z}, &chain);
+}
+
+void multiply(Call& call) {
+  Structured<at::meta::structured_mul_Tensor> iterator(call);
+  iterator.meta(call.tensor(0), call.tensor(1));
+  if (iterator.numel() == 0) return;
+  if (iterator.is_cpu_scalar(2) && !iterator.is_cpu_scalar(1) && c10::isFloatingType(iterator.common_dtype())) {
+    const View x = view_of(iterator, 1);
+    const View y = view_of(iterator, 0);
+    return call.map(uhal_map_add_then_scale, {&x}, {&y}, {iterator.tensor(2).item().toDouble(), -0.0});
+  }
+  launch_map(call, iterator, uhal_map_multiply);
+}
+
+void fill_with_number(Call& call) {
+  const at::Tensor& self = call.tensor(0);
+  if (self.numel() == 0) return;
+  const auto iterator = at::TensorIterator::borrowing_nullary_op(self);
+  call.fill(view_of(iterator, 0), call.scalar(1));
+}
+
+void fill_with_tensor(Call& call) {
+  at::Tensor self = call.tensor(0);
+  TORCH_CHECK(call.tensor(1).dim() == 0, "fill_ only supports 0-dimension value tensor but got tensor with ",
+              call.tensor(1).dim(), " dimensions.");
+  self.copy_(call.tensor(1));
+}
+
+void zero(Call& call) {
+  const at::Tensor& self = call.tensor(0);
+  if (self.numel() == 0) return;
+  const auto iterator = at::TensorIterator::borrowing_nullary_op(self);
+  call.fill(view_of(iterator, 0), 0);
+}
+
+// -- quotients and remainders --------------------------------------------------------------------------------
+
+void divide_rounded(Call& call) {
+  if (call.is_none(2)) return call.set_result(0, at::div(call.tensor(0), call.tensor(1)));
+  const c10::string_view mode = call.argument(2).toStringView();
+  Structured<at::meta::structured_div_Tensor_mode> iterator(call);
+  iterator.meta(call.tensor(0), call.tensor(1), mode);
+  const bool is_whole = c10::isIntegralType(iterator.common_dtype(), true);
+  call.require(!c10::isComplexType(iterator.common_dtype()), "complex numbers");
+  if (mode == "floor") {
+    return launch_map(call, iterator, is_whole ? uhal_map_floor_divide : uhal_map_floor_divide_exact);
+  }
+  if (is_whole) return launch_map(call, iterator, uhal_map_truncate_divide);
+  Chain chain(2);
+  chain.step(uhal_map_truncate, {chain.step(uhal_map_divide, {0, 1})});
+  launch_chain(call, iterator, chain);
+}
+
+void floor_divide(Call& call) {
+  const at::Tensor out = call.result();
+  at::TensorIteratorConfig config;
+  configure(config);
+  config.cast_common_dtype_to_outputs(true).enforce_safe_casting_to_output(true);
+  config.add_owned_output(out).add_const_input(call.tensor(0)).add_const_input(call.tensor(1));
+  at::TensorIterator iterator = config.build();
+  if (!out.defined()) call.set_result(0, iterator.output());
+  const bool is_whole = c10::isIntegralType(iterator.common_dtype(), true);
+  call.require(!c10::isComplexType(iterator.common_dtype()), "complex numbers");
+  launch_map(call, iterator, is_whole ? uhal_map_floor_divide : uhal_map_floor_divide_exact);
+}
+
+void power_by_number(Call& call) {
+  const at::Scalar exponent = call.scalar(1);
+  Structured<at::meta::structured_pow_Tensor_Scalar> iterator(call);
+  iterator.infer();
+  const at::Tensor& result = call.result();
+  if (result.numel() == 0) return;
+  call.require(!exponent.isComplex() && !call.tensor(0).is_complex(), "complex numbers");
+  const View x = view_of(call.tensor(0));
+  const View y = view_of(result);
+  const double number = exponent.toDouble();
+  if (number == 0) return call.fill(y, 1);
+  if (number == 1) return call.cast(x, y);
+  if (number == 2) return call.map(uhal_map_square, {&x}, {&y});
+  if (number == 0.5 && result.is_floating_point()) return call.map(uhal_map_sqrt, {&x}, {&y});
+  call.map(uhal_map_power_scalar, {&x}, {&y}, {number});
+}
+
+void power_of_number(Call& call) {
+  const at::Scalar base = call.scalar(0);
+  call.require(!base.isComplex() && !call.tensor(1).is_complex(), "complex numbers");
+  const at::Tensor wrapped = at::native::wrapped_scalar_tensor(base);
+  call.set_result(0, at::pow(wrapped, call.tensor(1)));
+}
+
+// -- limits -----------------------------------------------------------------------------------------------------
+
+template <class Meta, int kLow, int kHigh>
+void clamp(Call& call) {
+  Structured<Meta> iterator(call);
+  iterator.infer();
+  const at::Tensor& result = call.result();
+  if (result.numel() == 0) return;
+  const double infinity = std::numeric_limits<double>::infinity();
+  double low = kLow > 0 && !call.is_none(kLow) ? call.real(kLow) : -infinity;
+  const double high = kHigh > 0 && !call.is_none(kHigh) ? call.real(kHigh) : infinity;
+  const View x = view_of(iterator, 1);
+  const View y = view_of(iterator, 0);
+  if (std::isnan(low) || std::isnan(high)) return call.fill(y, std::numeric_limits<double>::quiet_NaN());
+  low = std::min(low, high);
+  if (!c10::isIntegralType(iterator.common_dtype(), true)) return call.map(uhal_map_clip, {&x}, {&y}, {low, high});
+  // Whole numbers: bounds that every number keeps to stay representable.
+  const double largest = 9007199254740992;
+  call.require((std::isinf(low) || std::abs(low) <= largest) && (std::isinf(high) || std::abs(high) <= largest),
+               "bounds beyond 2^53");
+  if (!std::isinf(low)) {
+    const View bound = call.constant(call.scalar(kLow).toDouble() > high ? call.scalar(kHigh) : call.scalar(kLow),
+                                     iterator.common_dtype());
+    call.map(uhal_map_maximum, {&x, &bound}, {&y});
+    if (std::isinf(high)) return;
+    const View top = call.constant(call.scalar(kHigh), iterator.common_dtype());
+    return call.map(uhal_map_minimum, {&y, &top}, {&y});
+  }
+  const View top = call.constant(call.scalar(kHigh), iterator.common_dtype());
+  call.map(uhal_map_minimum, {&x, &top}, {&y});
+}
+
+void clamp_by_tensors(Call& call) {
+  at::Tensor result = call.tensor(0);
+  if (!call.is_none(1)) result = at::maximum(result, call.tensor(1));
+  if (!call.is_none(2)) result = at::minimum(result, call.tensor(2));
+  call.set_result(0, result);
+}
+
+// -- sums of products -------------------------------------------------------------------------------------------
+
+template <class Meta, bool kDivide>
+void add_with_factor(Call& call) {
+  const at::Scalar value = call.scalar(3);
+  Structured<Meta> iterator(call);
+  iterator.infer();
+  call.require(!value.isComplex() && !c10::isComplexType(iterator.common_dtype()), "complex numbers");
+  Chain chain(3);
+  const int scaled = chain.step(uhal_map_scale, {1}, {value.toDouble(), 0});
+  const int product = chain.step(kDivide ? uhal_map_divide : uhal_map_multiply, {scaled, 2});
+  chain.step(uhal_map_add, {0, product});
+  launch_chain(call, iterator, chain);
+}
+
+// As the CPU: from the nearer end. (self, end, weight)
+void interpolate_by_number(Call& call) {
+  const at::Scalar weight = call.scalar(2);
+  Structured<at::meta::structured_lerp_Scalar> iterator(call);
+  iterator.infer();
+  call.require(!weight.isComplex() && !call.tensor(0).is_complex(), "complex numbers");
+  const double w = weight.toDouble();
+  Chain chain(2);
+  const int difference = chain.step(uhal_map_subtract, {1, 0});
+  const bool near_start = std::abs(w) < 0.5;
+  const int part = chain.step(uhal_map_scale, {difference}, {near_start ? w : w - 1, 0});
+  chain.step(uhal_map_add, {near_start ? 0 : 1, part});
+  launch_chain(call, iterator, chain);
+}
+
+void interpolate(Call& call) {
+  Structured<at::meta::structured_lerp_Tensor> iterator(call);
+  iterator.infer();
+  call.require(!call.tensor(0).is_complex(), "complex numbers");
+  launch_map(call, iterator, uhal_map_linear_interpolation);
+}
+
+// -- choices ----------------------------------------------------------------------------------------------------
+
+// A tensor of one number may lie on the host.
+at::Tensor on_device(Call& call, const at::Tensor& tensor) {
+  if (tensor.dim() != 0 || !tensor.device().is_cpu()) return tensor;
+  return call.keep(tensor.to(c10::Device(kDevice, call.device())));
+}
+
+void where(Call& call) {
+  const at::ScalarType dtype = at::result_type(call.tensor(1), call.tensor(2));
+  const at::Tensor out = call.result();
+  TORCH_CHECK(call.tensor(0).scalar_type() == at::kBool || call.tensor(0).scalar_type() == at::kByte,
+              "where expected condition to be a boolean tensor, but got a tensor with dtype ",
+              call.tensor(0).scalar_type());
+  const at::Tensor condition = on_device(call, call.tensor(0));
+  const at::Tensor chosen = on_device(call, call.tensor(1));
+  const at::Tensor other = on_device(call, call.tensor(2));
+  at::TensorIteratorConfig config;
+  config.check_all_same_dtype(false).set_check_mem_overlap(true);
+  if (!out.defined()) config.declare_static_dtype(dtype);
+  config.add_owned_output(out).add_const_input(condition).add_const_input(chosen).add_const_input(other);
+  at::TensorIterator iterator = config.build();
+  if (!out.defined()) call.set_result(0, iterator.output());
+  launch_map(call, iterator, uhal_map_select);
+}
+
+void masked_fill(Call& call) {
+  const at::Tensor& self = call.tensor(0);
+  TORCH_CHECK(call.tensor(1).scalar_type() == at::kBool,
+              "masked_fill_ only supports boolean masks, but got mask with dtype ", call.tensor(1).scalar_type());
+  at::Tensor number;
+  if (call.argument(2).isTensor()) {
+    number = call.tensor(2);
+    TORCH_CHECK(number.dim() == 0, "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with ",
+                number.dim(), " dimension(s).");
+    number = call.keep(number.to(self.options()));
+  } else {
+    const at::Scalar value = call.scalar(2);
+    call.require(!value.isComplex() || self.is_complex(), "a complex value");
+    number = call.scratch({}, self.scalar_type());
+    call.fill(view_of(number), value);
+  }
+  const at::Tensor mask = on_device(call, call.tensor(1));
+  TORCH_CHECK(at::is_expandable_to(mask.sizes(), self.sizes()), "The size of the mask ", mask.sizes(),
+              " must broadcast to the tensor's ", self.sizes());
+  const at::Tensor spread = mask.expand(self.sizes());
+  at::TensorIteratorConfig config;
+  config.check_all_same_dtype(false).set_check_mem_overlap(true).resize_outputs(false);
+  config.add_output(self).add_const_input(spread).add_const_input(number).add_const_input(self);
+  at::TensorIterator iterator = config.build();
+  launch_map(call, iterator, uhal_map_select);
+}
+
+template <class Meta>
+void is_infinity(Call& call) {
+  Structured<Meta> iterator(call);
+  iterator.infer();
+  if (iterator.numel() == 0) return;
+  const View x = view_of(iterator, 1);
+  const View y = view_of(iterator, 0);
+  if (!call.tensor(0).is_floating_point()) return call.fill(y, false);
+  const double infinity = std::numeric_limits<double>::infinity();
+  constexpr bool kNegative = std::is_same_v<Meta, at::meta::structured_isneginf>;
+  const View value = call.constant(kNegative ? -infinity : infinity, call.tensor(0).scalar_type());
+  call.map(uhal_map_equal, {&x, &value}, {&y});
+}
+
+// -- sequences ----------------------------------------------------------------------------------------------------
+
+void launch_iota(Call& call, const at::Tensor& result, double start, double step, int64_t integer_start,
+                 int64_t integer_step) {
+  if (result.numel() == 0) return;
+  uhal_iota_attributes attributes = {};
+  attributes.struct_size = sizeof attributes;
+  attributes.start = start;
+  attributes.step = step;
+  attributes.integer_start = integer_start;
+  attributes.integer_step = integer_step;
+  const View y = view_of(result);
+  call.launch(UHAL_OP_IOTA, {}, {&y}, &attributes);
+}
+
+// (start, end, step, *, out)
+void arange(Call& call) {
+  const at::Scalar start = call.scalar(0), end = call.scalar(1), step = call.scalar(2);
+  at::Tensor result = call.tensor(3);
+  // As the CPU: of int64 the numbers are cut to whole ones before they are counted, of shorter whole dtypes after.
+  const bool is_whole = c10::isIntegralType(result.scalar_type(), false);
+  const bool is_cut = result.scalar_type() == at::kLong;
+  const double from = is_cut ? static_cast<double>(start.toLong()) : start.toDouble();
+  const double to = is_cut ? static_cast<double>(end.toLong()) : end.toDouble();
+  const double by = is_cut ? static_cast<double>(step.toLong()) : step.toDouble();
+  TORCH_CHECK(by != 0, "step must be nonzero");
+  TORCH_CHECK(std::isfinite(from) && std::isfinite(to), "unsupported range: ", from, " -> ", to);
+  TORCH_CHECK((by > 0) == (to >= from) || from == to, "upper bound and lower bound inconsistent with step sign");
+  const double exact = std::ceil((to - from) / by);
+  int64_t count = static_cast<int64_t>(exact);
+  if (is_cut) {
+    const int64_t sign = step.toLong() > 0 ? 1 : -1;
+    count = (end.toLong() - start.toLong() + step.toLong() - sign) / step.toLong();
+  }
+  TORCH_CHECK(exact >= 0 && exact <= 9e15, "invalid size, possible overflow?");
+  if (result.numel() != count) result.resize_({count});
+  launch_iota(call, result, from, by, is_whole ? start.toLong() : 0, is_whole ? step.toLong() : 0);
+  call.set_result(0, result);
+}
+
+// (start, end, steps, *, out)
+void linspace(Call& call) {
+  at::Tensor result = call.tensor(3);
+  const int64_t steps = call.integer(2);
+  TORCH_CHECK(steps >= 0, "number of steps must be non-negative");
+  call.require(result.is_floating_point(), "a sequence of whole or complex numbers");
+  if (result.numel() != steps) result.resize_({steps});
+  const double start = call.real(0), end = call.real(1);
+  // Both halves from their own ends, so that the last number is `end` exactly.
+  const double step = steps > 1 ? (end - start) / static_cast<double>(steps - 1) : 0;
+  const int64_t half = steps / 2;
+  if (steps == 1) {
+    call.fill(view_of(result), start);
+  } else if (steps > 1) {
+    launch_iota(call, result.narrow(0, 0, half), start, step, 0, 0);
+    launch_iota(call, result.narrow(0, half, steps - half), end - step * static_cast<double>(steps - half - 1), step, 0,
+                0);
+    call.fill(view_of(result).sliced(0, steps - 1, 1), end);
+  }
+  call.set_result(0, result);
+}
+
+// (n, m, *, out)
+void eye(Call& call) {
+  at::Tensor result = call.tensor(2);
+  const int64_t rows = call.integer(0), columns = call.integer(1);
+  TORCH_CHECK(rows >= 0, "n must be greater or equal to 0, got ", rows);
+  TORCH_CHECK(columns >= 0, "m must be greater or equal to 0, got ", columns);
+  result.resize_({rows, columns});
+  if (result.numel() != 0) {
+    call.fill(view_of(result), 0);
+    call.fill(view_of(result.diagonal()), 1);
+  }
+  call.set_result(0, result);
+}
+
+constexpr Kernel kKernels[] = {
+    {"add.Tensor", kAll, add<at::meta::structured_add_Tensor, false>},
+    {"sub.Tensor", kAll, add<at::meta::structured_sub_Tensor, true>},
+    {"mul.Tensor", kAll, multiply},
+    {"div.Tensor_mode", kAll, divide_rounded},
+    {"floor_divide", kNumbers, floor_divide},
+    {"pow.Tensor_Scalar", kAll, power_by_number},
+    {"pow.Scalar", kAll, power_of_number},
+    {"clamp", kNumbers, clamp<at::meta::structured_clamp, 1, 2>},
+    {"clamp_min", kNumbers, clamp<at::meta::structured_clamp_min, 1, 0>},
+    {"clamp_max", kNumbers, clamp<at::meta::structured_clamp_max, 0, 1>},
+    {"clamp.Tensor", kNumbers, clamp_by_tensors},
+    {"addcmul", kNumbers, add_with_factor<at::meta::structured_addcmul, false>},
+    {"addcdiv", kFloats, add_with_factor<at::meta::structured_addcdiv, true>},
+    {"lerp.Scalar", kFloats, interpolate_by_number},
+    {"lerp.Tensor", kFloats, interpolate},
+    {"where.self", kBool | only(UHAL_UINT8), where},
+    {"masked_fill_.Scalar", kAll, masked_fill},
+    {"masked_fill_.Tensor", kAll, masked_fill},
+    {"isneginf", kReal, is_infinity<at::meta::structured_isneginf>},
+    {"isposinf", kReal, is_infinity<at::meta::structured_isposinf>},
+    {"fill_.Scalar", kStored, fill_with_number},
+    {"fill_.Tensor", kStored, fill_with_tensor},
+    {"zero_", kStored, zero},
+    {"arange.start_out", kNumbers, arange},
+    {"linspace.out", kFloats, linspace},
+    {"eye.m_out", kStored, eye},
+};
+
+}  // namespace
+
+void register_arithmetic() { register_kernels(kKernels); }
+
+}  // namespace unihal::pytorch

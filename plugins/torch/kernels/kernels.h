@@ -1,0 +1,64 @@
+// The families of kernels, one file each, and what they share.
+#pragma once
+
+#include "plugins/torch/call.h"
+
+namespace unihal::pytorch {
+
+void register_elementwise();
+void register_activation();
+void register_arithmetic();
+void register_attention();
+void register_convolution();
+void register_index();
+void register_loss();
+void register_matmul();
+void register_norm();
+void register_optimizer();
+void register_pool();
+void register_random();
+void register_reduce();
+void register_softmax();
+
+// How exactly float32 is multiplied: what torch.set_float32_matmul_precision says.
+uhal_math_mode math_mode();
+
+// How PyTorch's binary ops set up an iterator: broadcasting, promotion, numbers on the host, checks of overlap.
+void configure(at::TensorIteratorConfig& config);
+
+// Launches a function on an iterator's operands: its inputs in the order `order`, or as they come.
+void launch_map(Call& call, at::TensorIteratorBase& iterator, uhal_map_function function, const int* order = nullptr,
+                std::initializer_list<double> parameters = {});
+
+// A program of several functions in one launch (UHAL_OP_MAP_CHAIN). Values 0, 1, ... are the inputs.
+class Chain {
+ public:
+  explicit Chain(int inputs) : next_(inputs) { program_.struct_size = sizeof program_; }
+  // Gives the number of the step's result.
+  int step(uhal_map_function function, std::initializer_list<int> operands,
+           std::initializer_list<double> parameters = {}) {
+    const int at = program_.step_count++;
+    program_.functions[at] = function;
+    std::copy(operands.begin(), operands.end(), program_.operands[at]);
+    std::copy(parameters.begin(), parameters.end(), program_.parameters[at]);
+    return next_++;
+  }
+  // The program with its results: the last value, if none is named.
+  const uhal_map_chain_attributes* program(std::initializer_list<int> results = {}) {
+    program_.results[0] = next_ - 1;
+    std::copy(results.begin(), results.end(), program_.results);
+    return &program_;
+  }
+
+ private:
+  uhal_map_chain_attributes program_ = {};
+  int next_;
+};
+
+// Launches a program on an iterator's inputs, for its one output.
+void launch_chain(Call& call, at::TensorIteratorBase& iterator, Chain& chain);
+
+// A loss by PyTorch's number of a reduction (none, mean, sum) is the call's result.
+void reduce_loss(Call& call, const at::Tensor& losses, int64_t reduction);
+
+}  // namespace unihal::pytorch

@@ -1,0 +1,113 @@
+// Matrix products.
+#include <ATen/Context.h>
+#include <ATen/ops/addmm_meta.h>
+#include <ATen/ops/addmv_meta.h>
+#include <ATen/ops/baddbmm_meta.h>
+#include <ATen/ops/bmm_meta.h>
+#include <ATen/ops/mm_meta.h>
+
+#include "plugins/torch/kernels/kernels.h"
+
+namespace unihal::pytorch {
+
+uhal_math_mode math_mode() {
+  return at::globalContext().float32MatmulPrecision() == at::Float32MatmulPrecision::HIGHEST ? UHAL_MATH_STRICT
+                                                                                             : UHAL_MATH_ALLOW_TF32;
+}
+
+namespace {
+
+// d = beta * c + alpha * a @ b; an undefined c is none. Operands of no elements give beta * c, or zeros.
+void multiply(Call& call, const View& a, const View& b, const View* c, const View& d, double beta = 1,
+              double alpha = 1) {
+  if (d.elements() == 0) return;
+  uhal_matmul_attributes attributes = matmul_attributes(math_mode());
+  attributes.alpha = alpha;
+  attributes.beta = beta;
+  call.launch(UHAL_OP_MATMUL, {&a, &b, c}, {&d}, &attributes);
+}
+
+at::Tensor resolved(Call& call, int index) { return call.keep(call.tensor(index).resolve_conj().resolve_neg()); }
+
+// a @ b of two arguments.
+template <class Meta>
+void product(Call& call) {
+  Structured<Meta>(call).infer();
+  multiply(call, view_of(resolved(call, 0)), view_of(resolved(call, 1)), nullptr, view_of(call.result()));
+}
+
+// beta * self + alpha * a @ b. (self, a, b, *, beta, alpha)
+template <class Meta>
+void add_product(Call& call) {
+  Structured<Meta>(call).infer();
+  const at::Scalar beta = call.scalar(3);
+  const at::Scalar alpha = call.scalar(4);
+  call.require(!beta.isComplex() && !alpha.isComplex(), "complex factors");
+  const at::Tensor& result = call.result();
+  // What beta = 0 leaves out is not read: it may be NaN.
+  const bool has_c = beta.toDouble() != 0;
+  const at::Tensor self = has_c ? call.keep(resolved(call, 0).expand(result.sizes())) : at::Tensor();
+  const View c = has_c ? view_of(self) : View();
+  multiply(call, view_of(resolved(call, 1)), view_of(resolved(call, 2)), has_c ? &c : nullptr, view_of(result),
+           beta.toDouble(), alpha.toDouble());
+}
+
+void matrix_times_vector(Call& call) {
+  Structured<at::meta::structured_addmv>(call).infer();
+  const at::Scalar beta = call.scalar(3);
+  const at::Scalar alpha = call.scalar(4);
+  call.require(!beta.isComplex() && !alpha.isComplex(), "complex factors");
+  const at::Tensor& result = call.result();
+  const bool has_c = beta.toDouble() != 0;
+  const at::Tensor self = has_c ? call.keep(resolved(call, 0).expand(result.sizes())) : at::Tensor();
+  const View c = has_c ? view_of(self).unsqueezed(1) : View();
+  multiply(call, view_of(resolved(call, 1)), view_of(resolved(call, 2)).unsqueezed(1), has_c ? &c : nullptr,
+           view_of(result).unsqueezed(1), beta.toDouble(), alpha.toDouble());
+}
+
+template <bool kConjugate>
+void dot(Call& call) {
+  const at::Tensor a =
+      kConjugate && call.tensor(0).is_complex() ? call.keep(call.tensor(0).conj().resolve_conj()) : resolved(call, 0);
+  const at::Tensor b = resolved(call, 1);
+  TORCH_CHECK(a.dim() == 1 && b.dim() == 1, "1D tensors expected, but got ", a.dim(), "D and ", b.dim(), "D tensors");
+  TORCH_CHECK(a.scalar_type() == b.scalar_type(), "dot : expected both vectors to have same dtype, but found ",
+              a.scalar_type(), " and ", b.scalar_type());
+  TORCH_CHECK(a.numel() == b.numel(), "inconsistent tensor size, expected tensor [", a.numel(), "] and src [",
+              b.numel(), "] to have the same number of elements, but got ", a.numel(), " and ", b.numel(),
+              " elements respectively");
+  const View d = view_of(call.make_result(0, {}, a.scalar_type())).unsqueezed(0).unsqueezed(0);
+  multiply(call, view_of(a).unsqueezed(0), view_of(b).unsqueezed(1), nullptr, d);
+}
+
+// beta * self + alpha * the sum of a[i] @ b[i]: one product along the batches and the inner axis together.
+void add_sum_of_products(Call& call) {
+  const at::Tensor& a = call.tensor(1);
+  const at::Tensor& b = call.tensor(2);
+  TORCH_CHECK(a.dim() == 3 && b.dim() == 3, "batch1 and batch2 must be 3D tensors");
+  TORCH_CHECK(a.size(0) == b.size(0) && a.size(2) == b.size(1), "batch1 and batch2 must have matching sizes, got ",
+              a.sizes(), " and ", b.sizes());
+  const int64_t inner = a.size(0) * a.size(2);
+  const at::Tensor left = a.transpose(0, 1).reshape({a.size(1), inner});
+  const at::Tensor right = b.reshape({inner, b.size(2)});
+  call.set_result(0, at::addmm(call.tensor(0), left, right, call.scalar(3), call.scalar(4)));
+}
+
+constexpr DtypeSet kFactors = kFloats | kComplex;
+
+constexpr Kernel kKernels[] = {
+    {"mm", kFactors, product<at::meta::structured_mm>},
+    {"bmm", kFactors, product<at::meta::structured_bmm>},
+    {"addmm", kFactors, add_product<at::meta::structured_addmm>},
+    {"baddbmm", kFactors, add_product<at::meta::structured_baddbmm>},
+    {"addmv", kFactors, matrix_times_vector},
+    {"addbmm", kFactors, add_sum_of_products},
+    {"dot", kFactors, dot<false>},
+    {"vdot", kFactors, dot<true>},
+};
+
+}  // namespace
+
+void register_matmul() { register_kernels(kKernels); }
+
+}  // namespace unihal::pytorch

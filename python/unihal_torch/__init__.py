@@ -1,0 +1,123 @@
+"""What PyTorch loads when it is imported (its entry points ``torch.backends``): the device of unihal.
+
+PyTorch has one name for a device that is not built into it. It is ``rdna``, or what ``UNIHAL_TORCH_DEVICE`` says.
+Without such a device PyTorch stays as it is, but for ``torch.rdna``, ``torch.iluvatar`` and ``torch.polaris``, whose
+``is_available()`` is False. Nothing here raises: ``import torch`` never fails because of unihal.
+
+The package lies outside of ``unihal``, whose import a program that only imports PyTorch does not pay for.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import sys
+import types
+import warnings
+from pathlib import Path
+
+#: The device types of unihal, each a name that PyTorch can have.
+DEVICE_TYPES = ("rdna", "iluvatar", "polaris")
+
+#: The environment variable that chooses one.
+VARIABLE = "UNIHAL_TORCH_DEVICE"
+
+_LIBRARIES = Path(__file__).resolve().parent.parent / "unihal" / "lib"
+
+#: Why there is no device; "" if there is one. `unihal doctor` shows it.
+reason = "PyTorch was not imported"
+
+#: The open library of the adapter.
+library: ctypes.CDLL | None = None
+
+
+def wanted_type() -> str:
+    """The device type that this process asks for. ValueError for a name that unihal has not."""
+    name = os.environ.get(VARIABLE, "") or DEVICE_TYPES[0]
+    if name not in DEVICE_TYPES:
+        raise ValueError(f"{VARIABLE} is {name!r}; it can be {', '.join(DEVICE_TYPES)}")
+    return name
+
+
+def minor_version(version: str) -> str:
+    """The major and minor number of a version: "2.13" of "2.13.0+cpu"."""
+    match = re.match(r"\d+\.\d+", version)
+    return match[0] if match else version
+
+
+def adapters() -> dict[str, Path]:
+    """The libraries of the adapter that were built, by the minor version of PyTorch that each is for."""
+    return {path.name[len("libunihal_torch_") : -len(".so")]: path for path in _LIBRARIES.glob("libunihal_torch_*.so")}
+
+
+def _count(name: str) -> int:
+    core = ctypes.CDLL(str(_LIBRARIES / "libunihal.so"))
+    count = ctypes.c_int32(0)
+    if core.uhal_device_count(name.encode(), ctypes.byref(count)) != 0:
+        return 0
+    return count.value
+
+
+def _open(version: str, name: str, count: int) -> str:
+    """Opens the adapter and registers the device; "" or why there is none."""
+    global library
+    if count == 0:
+        return f"unihal finds no device of {name}: `unihal doctor` says what was looked for"
+    built = adapters()
+    minor = minor_version(version)
+    if minor not in built:
+        known = ", ".join(sorted(built)) or "no version"
+        return (
+            f"PyTorch {version} is not one that this unihal was built for ({known}): rebuild unihal with it installed"
+        )
+    opened = ctypes.CDLL(str(built[minor]))
+    opened.uhal_torch_init.restype = ctypes.c_char_p
+    error = opened.uhal_torch_init(name.encode(), count)
+    if error is not None:
+        return f"the adapter for PyTorch {minor} could not start: {error.decode(errors='replace')}"
+    library = opened
+    return ""
+
+
+def _absent(name: str, why: str) -> types.ModuleType:
+    """``torch.<name>`` where it is not the process's device."""
+    module = types.ModuleType(f"torch.{name}", f"No device: {why}")
+
+    def refuse(attribute: str) -> object:
+        if attribute.startswith("__"):
+            raise AttributeError(attribute)
+        raise RuntimeError(f"torch.{name}.{attribute}: {why}")
+
+    module.is_available = lambda: False  # type: ignore[attr-defined]
+    module.device_count = lambda: 0  # type: ignore[attr-defined]
+    module.__getattr__ = refuse  # type: ignore[method-assign]
+    return module
+
+
+def autoload() -> None:
+    """Called by ``import torch``. Makes the device appear, or says in :data:`reason` why not."""
+    global reason
+    import torch
+
+    name = ""
+    try:
+        name = wanted_type()
+        count = _count(name)
+        reason = _open(torch.__version__, name, count)
+        if not reason:
+            from . import device_module
+
+            device_module.install(name, count)
+        elif "not one that this unihal" in reason or "could not start" in reason:
+            warnings.warn(f"unihal: {reason}", stacklevel=2)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        warnings.warn(f"unihal: {reason}", stacklevel=2)
+    for other in DEVICE_TYPES:
+        if other == name and not reason:
+            continue
+        why = reason or f"PyTorch has one such device, here torch.{name}: set {VARIABLE}={other} before the import"
+        module = _absent(other, why)
+        sys.modules[f"torch.{other}"] = module
+        setattr(torch, other, module)

@@ -1,0 +1,311 @@
+"""PyTorch's own op database, run on the device and on the CPU.
+
+Each sample of an op runs on both, forward, backward, in place and with out=. What ran on PyTorch's CPU in the device's
+place is no pass: the outcome names the ops that fell back.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import unihal
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal.opinfo.core import OpInfo
+from torch.utils._pytree import tree_flatten, tree_map
+
+DEVICE = torch._C._get_privateuse1_backend_name()
+
+#: Relative and absolute errors by the dtype of a result: a few roundings of what one op does in its dtype.
+TOLERANCES = {
+    torch.float16: (4e-3, 4e-3),
+    torch.bfloat16: (3e-2, 3e-2),
+    torch.float32: (2e-5, 1e-4),  # samples go to 10, and sums of their products to 1000
+    torch.float64: (1e-9, 1e-9),
+    torch.complex64: (2e-5, 1e-4),
+    torch.complex128: (1e-9, 1e-9),
+}
+
+
+@dataclass
+class Outcome:
+    """What became of the cases of an op and a dtype."""
+
+    passed: int = 0
+    #: Of each way in which a case failed, the first message.
+    failures: dict[str, str] = field(default_factory=dict)
+    #: How often which op of ATen ran on the CPU.
+    fallbacks: Counter[str] = field(default_factory=Counter)
+    #: Cases that the CPU refuses or that are no tensors, and what kind.
+    left_out: Counter[str] = field(default_factory=Counter)
+
+
+def operators(name: str | None = None) -> list[OpInfo]:
+    """The op database, or the entries of a name."""
+    return [op for op in op_db if name is None or op.name == name]
+
+
+def fallback_counts() -> Counter[str]:
+    """The counts so far, by op, dtype and reason."""
+    return Counter({f"{f.op}[{f.dtype}]: {f.reason}": f.count for f in unihal.fallbacks()})
+
+
+def to_device(value: Any) -> Any:
+    """A sample's arguments on the device, with layouts and shared storages of a tensor kept where it matters."""
+
+    def move(leaf: Any) -> Any:
+        if isinstance(leaf, torch.Tensor):
+            moved = torch.empty_strided(leaf.size(), leaf.stride(), dtype=leaf.dtype, device=DEVICE)
+            with torch.no_grad():
+                moved.copy_(leaf)
+            return moved.requires_grad_(leaf.requires_grad)
+        if isinstance(leaf, torch.device) or leaf == "cpu":
+            return torch.device(DEVICE)
+        return leaf
+
+    return tree_map(move, value)
+
+
+def clone(value: Any) -> Any:
+    """Detached copies of all tensors, with the same layouts."""
+
+    def copy(leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor):
+            return leaf
+        made = torch.empty_strided(leaf.size(), leaf.stride(), dtype=leaf.dtype, device=leaf.device)
+        with torch.no_grad():
+            made.copy_(leaf)
+        return made.requires_grad_(leaf.requires_grad)
+
+    return tree_map(copy, value)
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in tree_flatten(value)[0] if isinstance(leaf, torch.Tensor)]
+
+
+def compare(actual: Any, expected: Any) -> None:
+    """AssertionError where results of the device are not those of the CPU."""
+    actual_leaves, expected_leaves = tree_flatten(actual)[0], tree_flatten(expected)[0]
+    assert len(actual_leaves) == len(expected_leaves), f"{len(actual_leaves)} results instead of {len(expected_leaves)}"
+    for a, e in zip(actual_leaves, expected_leaves):
+        if not isinstance(e, torch.Tensor):
+            assert a == e or a != a, f"{a} instead of {e}"
+            continue
+        if a.device.type == "cpu" and e.device.type == "cpu" and a.numel() == 0 and e.numel() == 0:
+            continue
+        assert a.device.type == DEVICE, f"a result on {a.device}"
+        assert a.dtype == e.dtype, f"dtype {a.dtype} instead of {e.dtype}"
+        rtol, atol = TOLERANCES.get(e.dtype, (0, 0))
+        torch.testing.assert_close(
+            a.detach().cpu().resolve_conj().resolve_neg(),
+            e.detach().resolve_conj().resolve_neg(),
+            rtol=rtol,
+            atol=atol,
+            equal_nan=True,
+            check_stride=False,
+        )
+
+
+#: Ops whose indices PyTorch does not promise where elements are equal.
+TIES = ("sort", "topk", "argsort", "msort", "kthvalue", "mode", "nn.functional.max_pool2d")
+
+
+def _nearer_to_exact(function: Callable[..., Any], values: Any, actual: Any, expected: Any) -> bool:
+    """Whether the device's result of a short dtype is at most twice as far from that in float64 as the CPU's is."""
+    results = _tensors(expected)
+    if not any(t.dtype in (torch.float16, torch.bfloat16) for t in results):
+        return False
+    wide = tree_map(
+        lambda t: (
+            t.detach().double().requires_grad_(t.requires_grad)
+            if isinstance(t, torch.Tensor) and t.dtype in (torch.float16, torch.bfloat16)
+            else torch.float64
+            if t in (torch.float16, torch.bfloat16)
+            else t
+        ),
+        clone(values),
+    )
+    exact, error = _run(lambda: function(*wide))
+    if error is not None:
+        return False
+    for a, e, x in zip(_tensors(actual), results, _tensors(exact)):
+        if a.shape != e.shape or x.shape != e.shape or a.dtype != e.dtype:
+            return False
+        theirs = (e.double() - x).abs().nan_to_num(0, 0, 0)
+        ours = (a.detach().cpu().double() - x).abs().nan_to_num(0, 0, 0)
+        room = torch.finfo(e.dtype).eps * x.abs().nan_to_num(0, 0, 0) if e.is_floating_point() else 0
+        if not bool((ours <= 2 * theirs.max() + room).all()) if e.numel() else False:
+            return False
+    return True
+
+
+def _run(function: Callable[[], Any]) -> tuple[Any, Exception | None]:
+    try:
+        return function(), None
+    except Exception as error:
+        return None, error
+
+
+def _cases(op: OpInfo, sample: Any, gradient: bool) -> Iterator[tuple[str, Callable[[Any, Any, Any], Any]]]:
+    def forward(x: Any, args: Any, kwargs: Any) -> Any:
+        return op(x, *args, **kwargs)
+
+    def backward(x: Any, args: Any, kwargs: Any) -> Any:
+        result = op(x, *args, **kwargs)
+        wanted = [t for t in _tensors((x, args, kwargs)) if t.requires_grad]
+        given = [t for t in _tensors(result) if t.requires_grad]
+        if not wanted or not given:
+            return None
+        cotangents = [torch.linspace(-1, 1, t.numel(), dtype=torch.float64).reshape(t.shape).to(t.dtype) for t in given]
+        return torch.autograd.grad(
+            given, wanted, [c.to(t.device) for c, t in zip(cotangents, given)], allow_unused=True
+        )
+
+    def in_place(x: Any, args: Any, kwargs: Any) -> Any:
+        return op.inplace_variant(x.detach().clone(), *args, **kwargs)
+
+    def out(x: Any, args: Any, kwargs: Any) -> Any:
+        with torch.no_grad():
+            expected = op(x, *args, **kwargs)
+            outs = tree_map(lambda t: torch.empty_like(t) if isinstance(t, torch.Tensor) else t, expected)
+            op(x, *args, out=outs, **kwargs)
+        return outs
+
+    yield "forward", forward
+    if gradient:
+        yield "backward", backward
+    if op.inplace_variant is not None and isinstance(sample.input, torch.Tensor) and not sample.broadcasts_input:
+        yield "in place", in_place
+    if op.supports_out and not isinstance(sample.kwargs.get("out"), torch.Tensor):
+        yield "out=", out
+
+
+def run(op: OpInfo, dtype: torch.dtype, most_samples: int = 1000) -> Outcome:
+    """Runs the samples of an op for a dtype."""
+    outcome = Outcome()
+    gradient = (
+        dtype in (torch.float32, torch.complex64)
+        and op.supports_autograd
+        and dtype in op.supported_backward_dtypes("cpu")
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.manual_seed(0)
+        for number, sample in enumerate(op.sample_inputs("cpu", dtype, requires_grad=gradient)):
+            if number >= most_samples:
+                break
+            for way, function in _cases(op, sample, gradient):
+                _case(op, sample, way, function, outcome)
+    return outcome
+
+
+def _case(op: OpInfo, sample: Any, way: str, function: Callable[[Any, Any, Any], Any], outcome: Outcome) -> None:
+    values = (sample.input, sample.args, sample.kwargs)
+    theirs = clone(values)
+    expected, refused = _run(lambda: function(*theirs))
+    if refused is None and not _tensors(expected):
+        outcome.left_out[f"{way}: no tensor is given"] += 1
+        return
+    if any(t.layout != torch.strided for t in _tensors((values, expected))):
+        outcome.left_out[f"{way}: not strided"] += 1
+        return
+    before = fallback_counts()
+    ours = to_device(values)
+    start = fallback_counts()
+    actual, error = _run(lambda: function(*ours))
+    fallen = fallback_counts() - start
+    del before
+    if refused is not None:
+        if error is None and way != "forward":
+            outcome.left_out[f"{way}: the CPU refuses what the device computes"] += 1
+        elif error is None:
+            outcome.failures.setdefault(way, f"not refused: {type(refused).__name__}: {refused}")
+        else:
+            outcome.left_out[f"{way}: refused by both"] += 1
+        return
+    if error is not None:
+        outcome.failures.setdefault(
+            way,
+            f"{type(error).__name__}: {str(error)[:300]} ({sample.summary() if hasattr(sample, 'summary') else ''})",
+        )
+        return
+    if fallen:
+        outcome.fallbacks.update(fallen)
+        return
+    if not any(t.device.type == DEVICE for t in _tensors((ours, actual))):
+        outcome.left_out[f"{way}: the sample names no device"] += 1
+        return
+    try:
+        compare(actual, expected)
+    except AssertionError as wrong:
+        if _nearer_to_exact(function, values, actual, expected):
+            outcome.passed += 1
+            return
+        if op.name in TIES:
+            outcome.left_out[f"{way}: places of equal elements"] += 1
+            return
+        outcome.failures.setdefault(way, f"{str(wrong)[:400]} ({str(sample)[:300]})")
+        return
+    outcome.passed += 1
+
+
+def main() -> None:
+    """`python tests/torch/op_database.py [name...] [--dtypes float32,int64] [--most 5]`: a line an op and dtype."""
+    import argparse
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--dtypes", default="float32,float16,bfloat16,float64,int64,int32,uint8,bool,complex64")
+    parser.add_argument("--most", type=int, default=20)
+    parser.add_argument("--failed", action="store_true", help="only what failed or fell back")
+    arguments = parser.parse_args()
+    totals: Counter[str] = Counter()
+    fell: Counter[str] = Counter()
+    for op in op_db:
+        if arguments.names and op.name not in arguments.names:
+            continue
+        for name in arguments.dtypes.split(","):
+            dtype = getattr(torch, name)
+            if dtype not in op.supported_dtypes("cpu"):
+                continue
+            outcome, error = _run(lambda op=op, dtype=dtype: run(op, dtype, arguments.most))
+            label = f"{op.name}{'.' + op.variant_test_name if op.variant_test_name else ''} {name}"
+            if error is not None:
+                print(f"{label}: HARNESS {type(error).__name__}: {str(error)[:200]}", flush=True)
+                totals["harness errors"] += 1
+                continue
+            state = (
+                "failed"
+                if outcome.failures
+                else "fell back"
+                if outcome.fallbacks
+                else "passed"
+                if outcome.passed
+                else "nothing"
+            )
+            totals[state] += 1
+            totals["cases passed"] += outcome.passed
+            for text in outcome.fallbacks:
+                fell[text.split("[")[0] + ":" + text.split(":", 1)[1]] += 1
+            if state in ("failed", "fell back") or not arguments.failed:
+                print(f"{label}: {state} {outcome.passed}", flush=True)
+                for way, message in outcome.failures.items():
+                    print(f"    {way}: {' '.join(message.split())}", flush=True)
+                if outcome.fallbacks:
+                    print(
+                        "    fell back:",
+                        "; ".join(f"{k} x{v}" for k, v in outcome.fallbacks.most_common(6)),
+                        flush=True,
+                    )
+    print(dict(totals))
+    for text, count in fell.most_common(60):
+        print(f"  {count:4} {text}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""PyTorch's op database: what has a kernel computes what PyTorch's CPU computes, and nothing falls back."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import op_database
+import pytest
+import torch
+from op_rows import LEFT_OUT, ON_DEVICE
+
+DTYPES = (
+    torch.float32,
+    torch.float16,
+    torch.bfloat16,
+    torch.float64,
+    torch.int64,
+    torch.int32,
+    torch.uint8,
+    torch.bool,
+    torch.complex64,
+)
+#: In `make test` each op runs for float32, and those that have none of it for their first dtype.
+SAMPLES = 2
+MANY_SAMPLES = 40
+
+
+def _check(name: str, dtypes: tuple[torch.dtype, ...], samples: int) -> int:
+    passed = 0
+    for op in op_database.operators(name):
+        for dtype in dtypes:
+            if dtype not in op.supported_dtypes("cpu") or str(dtype)[6:] in " ".join(LEFT_OUT.get(name, {})).split():
+                continue
+            outcome = op_database.run(op, dtype, samples)
+            label = f"{name} {op.variant_test_name} {dtype}"
+            assert not outcome.failures, f"{label}: {outcome.failures}"
+            assert not outcome.fallbacks, f"{label}: {dict(outcome.fallbacks)}"
+            passed += outcome.passed
+    return passed
+
+
+@pytest.mark.parametrize("part", range(8))
+def test_a_sample_in_float32(part: int) -> None:
+    for name in ON_DEVICE[part::8]:
+        _check(name, DTYPES[:1], SAMPLES)
+
+
+@pytest.mark.whole
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_all_samples(dtype: torch.dtype) -> None:
+    assert sum(_check(name, (dtype,), MANY_SAMPLES) for name in ON_DEVICE) > 0
+
+
+def test_without_kernels_ops_fall_back() -> None:
+    program = (
+        "import torch, unihal\n"
+        "x = torch.ones(3, 3, device='rdna')\n"
+        "torch.cat([torch.nn.functional.gelu(x @ x + x)])\n"
+        "names = {f.op for f in unihal.fallbacks()}\n"
+        "assert {'add.out', 'mm.out', 'gelu.out', 'cat.out'} <= names, names\n"
+    )
+    environment = {**os.environ, "UNIHAL_TORCH_NO_KERNELS": "1"}
+    subprocess.run([sys.executable, "-c", program], check=True, env=environment)
+
+
+@pytest.mark.whole
+def test_the_control_without_kernels_fails() -> None:
+    """Without the adapter's kernels the same cases fall back, and are no pass."""
+    program = (
+        "import torch, sys; sys.path.insert(0, sys.argv[1]); import op_database\n"
+        "for name in ('add', 'mm', 'nn.functional.gelu', 'cat'):\n"
+        "    outcome = op_database.run(op_database.operators(name)[0], torch.float32, 1)\n"
+        "    assert outcome.fallbacks and not outcome.passed, outcome\n"
+    )
+    folder = str(Path(__file__).parent)
+    environment = {**os.environ, "UNIHAL_TORCH_NO_KERNELS": "1"}
+    subprocess.run([sys.executable, "-c", program, folder], check=True, env=environment)
