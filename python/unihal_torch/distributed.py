@@ -4,9 +4,11 @@
     torch.distributed.init_process_group("unihal")     # the same, by name
 
 Collectives run on a stream of their own, beside the computation: waiting for a work makes the current stream wait, not
-the host. Sends and receives are submitted together, at the first wait or the next collective, so that two ranks can send
-to each other. A rank works on the device of its first collective.
+the host. Sends and receives are submitted together, at the first wait or the next collective, so that two ranks can
+send to each other. A rank works on the device of its first collective.
 """
+
+# ruff: noqa: D102 (the methods are PyTorch's, and documented there)
 
 from __future__ import annotations
 
@@ -124,8 +126,8 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         if self._communicator is not None:
             if device != self._device:
                 raise ValueError(
-                    f"rank {self.rank()} of this process group works on {self._device}, where its first collective was, "
-                    f"and the tensor is on {device}; use another group, or move the tensor"
+                    f"rank {self.rank()} of this process group works on {self._device}, where its first collective "
+                    f"was, and the tensor is on {device}; use another group, or move the tensor"
                 )
             return
         id_ = ctypes.create_string_buffer(_ID_BYTES)

@@ -13,10 +13,9 @@ from typing import Any
 import distributed_program as program
 import pytest
 import torch
+import unihal_torch.distributed as adapter
 from distributed_program import DEVICE, RANKS, STEPS, batch, network, values, weights
 from unihal import _core
-
-import unihal_torch.distributed as adapter
 
 if os.environ["UNIHAL_BACKEND"] != "stub":
     pytest.skip("two ranks take two devices, which the stub has", allow_module_level=True)
