@@ -109,6 +109,10 @@ def autoload() -> None:
             from . import device_module
 
             device_module.install(name, count)
+            if torch.distributed.is_available():
+                from . import distributed
+
+                distributed.install(name, library)
         elif "not one that this unihal" in reason or "could not start" in reason:
             warnings.warn(f"unihal: {reason}", stacklevel=2)
     except Exception as error:
