@@ -109,7 +109,7 @@ def autoload() -> None:
             from . import device_module
 
             device_module.install(name, count)
-            if torch.distributed.is_available():
+            if library is not None and torch.distributed.is_available():
                 from . import distributed
 
                 distributed.install(name, library)

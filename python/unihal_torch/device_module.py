@@ -394,6 +394,3 @@ def install(name: str, count: int) -> None:
     backend_registration.generate_methods_for_privateuse1_backend(
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
-    from . import process_group
-
-    process_group.register(name)

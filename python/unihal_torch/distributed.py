@@ -3,6 +3,8 @@
     torch.distributed.init_process_group()             # takes it for tensors of the device, gloo for those of the CPU
     torch.distributed.init_process_group("unihal")     # the same, by name
 
+Where the device's backend has no collectives, gloo works on copies in host memory (process_group.py).
+
 Collectives run on a stream of their own, beside the computation: waiting for a work makes the current stream wait, not
 the host. Sends and receives are submitted together, at the first wait or the next collective, so that two ranks can
 send to each other. A rank works on the device of its first collective.
@@ -14,13 +16,20 @@ from __future__ import annotations
 
 import ctypes
 import datetime
+import importlib
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-import torch.distributed as dist
-from torch._C._distributed_c10d import AllgatherOptions, _create_work_from_future
+import torch.distributed
+
+from .process_group import HostGroup
+
+# Their methods have overloads of C++, which subclasses in Python do not.
+dist: Any = torch.distributed
+_c10d: Any = dist.distributed_c10d
+_create_work_from_future: Any = importlib.import_module("torch._C._distributed_c10d")._create_work_from_future
 
 BACKEND = "unihal"
 
@@ -105,9 +114,9 @@ class _PointToPoint(dist.Work):  # type: ignore[misc]
 class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     """A process group for tensors of one device of each rank; tensors of the CPU go to gloo."""
 
-    def __init__(self, library: ctypes.CDLL, store: Any, rank: int, size: int, timeout: datetime.timedelta) -> None:
+    def __init__(self, library: _Library, store: Any, rank: int, size: int, timeout: datetime.timedelta) -> None:
         super().__init__(rank, size)
-        self._library = _Library(library)
+        self._library = library
         self._store, self._timeout = store, timeout
         self._communicator: ctypes.c_void_p | None = None
         self._device: torch.device | None = None
@@ -170,7 +179,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             ctypes.c_int64(count),
         )
 
-    def _grouped(self, calls: Callable[[], None]) -> None:
+    def _grouped(self, calls: Callable[[], Any]) -> None:
         self._library.call("group_start")
         try:
             calls()
@@ -179,13 +188,13 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             raise
         self._library.call("group_end")
 
-    def _run(self, device: torch.device, used: Tensors, calls: Callable[[], None], result: Any = None) -> Work:
+    def _run(self, device: torch.device, used: Tensors, calls: Callable[[], Any], result: Any = None) -> Work:
         """Submits calls to the group's stream, after the current stream's work. `used`: what they read and write."""
         self._open(device)
         self._flush()
         return self._submit(device, used, calls, result)
 
-    def _submit(self, device: torch.device, used: Tensors, calls: Callable[[], None], result: Any) -> Work:
+    def _submit(self, device: torch.device, used: Tensors, calls: Callable[[], Any], result: Any) -> Work:
         stream = self._stream
         assert stream is not None
         stream.wait_stream(torch.accelerator.current_stream(device))
@@ -243,7 +252,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     def _allgather_base(self, output: torch.Tensor, source: torch.Tensor, options: Any = None, *more: Any) -> Work:
         if source.device.type == "cpu":
-            return super()._allgather_base(output, source, _of(options, AllgatherOptions))
+            return super()._allgather_base(output, source, _of(options, _c10d.AllgatherOptions))
         _expect_sizes("all_gather_into_tensor", output, source.numel() * self.size(), source)
 
         def calls() -> None:
@@ -255,7 +264,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     def allgather(self, outputs: Any, sources: Any, options: Any = None, *more: Any) -> Work:
         sources = _listed(sources)
         if sources[0].device.type == "cpu":
-            return super().allgather(outputs, sources, _of(options, AllgatherOptions))
+            return super().allgather(outputs, sources, _of(options, _c10d.AllgatherOptions))
         outputs = [outputs] if isinstance(outputs[0], torch.Tensor) else outputs
 
         def calls() -> None:
@@ -416,13 +425,14 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         if not messages:
             return
 
-        def one(message: _Message) -> None:
-            dense = message.dense
-            source, target = (dense, None) if message.kind == "send" else (None, dense)
-            self._launch(message.kind, dense.dtype, source, target, dense.numel(), peer=message.peer)
+        def exchange() -> None:
+            for message in messages:
+                dense = message.dense
+                source, target = (dense, None) if message.kind == "send" else (None, dense)
+                self._launch(message.kind, dense.dtype, source, target, dense.numel(), peer=message.peer)
 
         def calls() -> None:
-            self._grouped(lambda: [one(message) for message in messages] and None)
+            self._grouped(exchange)
             for message in messages:
                 if message.kind == "receive" and message.tensor is not message.dense:
                     message.tensor.copy_(message.dense)
@@ -510,13 +520,20 @@ def _expect_sizes(name: str, whole: torch.Tensor, expected: int, part: torch.Ten
 def _parts(whole: torch.Tensor, splits: Sequence[int], size: int) -> list[torch.Tensor]:
     if not splits and whole.shape[0] % size != 0:
         raise ValueError(f"all_to_all_single: {whole.shape[0]} rows do not go to {size} ranks in equal parts")
-    return list(whole.split(list(splits) if splits else whole.shape[0] // size))
+    return list(torch.split(whole, list(splits) if splits else whole.shape[0] // size))
 
 
 def install(name: str, library: ctypes.CDLL) -> None:
     """Registers the backend for a device type."""
 
-    def create(store: Any, rank: int, size: int, timeout: datetime.timedelta) -> ProcessGroup:
-        return ProcessGroup(library, store, rank, size, timeout)
+    def create(store: Any, rank: int, size: int, timeout: datetime.timedelta) -> Any:
+        adapter = _Library(library)
+        try:
+            adapter.call(
+                "communicator_id", torch.accelerator.current_device_index(), ctypes.create_string_buffer(_ID_BYTES)
+            )
+        except dist.DistBackendError:  # the same on all ranks: it is the backend that has none
+            return HostGroup(dist.ProcessGroupGloo(store, rank, size, timeout=timeout))
+        return ProcessGroup(adapter, store, rank, size, timeout)
 
     dist.Backend.register_backend(BACKEND, create, devices=[name])

@@ -1,4 +1,4 @@
-"""torch.distributed's backend ``unihal``: gloo through host memory, for tensors of the device and of the CPU."""
+"""What ``torch.distributed`` gets where a backend has no collectives: gloo through host memory."""
 
 from __future__ import annotations
 
@@ -6,9 +6,6 @@ from typing import Any
 
 import torch
 from torch import distributed
-
-#: The name for ``torch.distributed.init_process_group``.
-NAME = "unihal"
 
 # Their methods have overloads of C++, which subclasses in Python do not.
 _c10d: Any = distributed.distributed_c10d
@@ -49,7 +46,7 @@ class HostGroup(_ProcessGroup):  # type: ignore[misc]
 
     def getBackendName(self) -> str:  # noqa: N802
         """Called by PyTorch."""
-        return NAME
+        return "unihal"
 
     def _run(self, call: Any, results: Any, *arguments: Any) -> _Done:
         """Calls gloo with arguments on the host; nested lists ``results`` get what it wrote to their copies."""
@@ -126,13 +123,3 @@ def _all(opts: Any) -> Any:
     if opts is not None:
         result.reduceOp = opts.reduceOp
     return result
-
-
-def _create(store: Any, rank: int, size: int, timeout: Any) -> HostGroup:
-    return HostGroup(distributed.ProcessGroupGloo(store, rank, size, timeout))
-
-
-def register(device: str) -> None:
-    """Makes the backend known to torch.distributed."""
-    if distributed.is_available() and NAME not in distributed.Backend.backend_list:
-        distributed.Backend.register_backend(NAME, _create, devices=["cpu", device])
