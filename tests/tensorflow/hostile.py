@@ -336,6 +336,11 @@ def products() -> dict[str, list[Arguments]]:
         "SoftmaxCrossEntropyWithLogits": [{"features": ROWS, "labels": ROWS}],
         "SparseSoftmaxCrossEntropyWithLogits": [{"features": ROWS, "labels": ints(0, 0, 0)}],
         "TopKV2": [{"input": ROWS, "k": scalar(2), "sorted": True}],
+        # What is not sorted is searched in each implementation's own way.
+        **{
+            op: [{"sorted_inputs": np.sort(ROWS, 1), "values": ROWS, "out_type": t} for t in (tf.int32, tf.int64)]
+            for op in ("LowerBound", "UpperBound")
+        },
         "NthElement": [{"input": ROWS, "n": scalar(1), "reverse": False}],
         "InTopK": [{"predictions": ROWS, "targets": ints(0, 1, 1), "k": 1}],
         "InTopKV2": [{"predictions": ROWS, "targets": ints(0, 1, 1), "k": scalar(1)}],
