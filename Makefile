@@ -177,7 +177,6 @@ test-torch-whole: $(SITE)
 # Tests marked `whole` take the whole of what others take a sample of; those marked `long`, of what is whole elsewhere.
 test-matrices: $(SITE)
 	$(PYTEST) -m long tests/tensorflow
-	$(PYTEST) -m long tests/paddle
 	$(PYTEST) -m long tests/conformance
 
 test-conformance-sample: $(SITE)

@@ -4,7 +4,7 @@ whether the weights are those of one process.
     python benchmarks/distributed_training.py paddle|torch MODEL TYPE [--ranks 2] [--steps 10] [--json FILE]
 
 The model is one of training.py, without dropout; each rank has a batch of its own of that size. The type of device
-is iluvatar, rdna or polaris in Paddle, cuda in PyTorch. DataParallel and DistributedDataParallel are used
+is iluvatar, rdna or polaris, in PyTorch also cuda. DataParallel and DistributedDataParallel are used
 as their documentation shows. What keras does in one process is in distributed_tensorflow.py.
 
 The scaling is how much faster so many devices go through as much data: ranks x seconds of one / seconds of all. For the
@@ -51,6 +51,12 @@ def flat(weights: list[Any]) -> Any:
     return np.concatenate([np.asarray(each, np.float64).ravel() for each in weights])
 
 
+def counted_fallbacks() -> int:
+    import unihal
+
+    return sum(entry.count for entry in unihal.fallbacks())
+
+
 def paddle_rank(options: argparse.Namespace) -> Rank:
     import paddle
     import paddle.distributed as dist
@@ -80,12 +86,7 @@ def paddle_rank(options: argparse.Namespace) -> Rank:
                 train(plain if i == len(ranks) - 1 else None, paddle.roll(inputs, rank, -1), 1 / len(ranks))
         return flat([each.numpy() for each in trained]) - before
 
-    def fallbacks() -> int:
-        import unihal
-
-        return sum(entry.count for entry in unihal.fallbacks())
-
-    return Rank(lambda: train(optimizer, inputs, 1.0), paddle.device.synchronize, go, fallbacks)
+    return Rank(lambda: train(optimizer, inputs, 1.0), paddle.device.synchronize, go, counted_fallbacks)
 
 
 def torch_rank(options: argparse.Namespace) -> Rank:
@@ -118,7 +119,12 @@ def torch_rank(options: argparse.Namespace) -> Rank:
                 train(plain if i == len(ranks) - 1 else None, inputs.roll(rank, -1), 1 / len(ranks))
         return flat([each.detach().cpu() for each in model.parameters()]) - before
 
-    return Rank(lambda: train(optimizer, inputs, 1.0), on.synchronize, go, lambda: 0)
+    return Rank(
+        lambda: train(optimizer, inputs, 1.0),
+        on.synchronize,
+        go,
+        (lambda: 0) if options.type == "cuda" else counted_fallbacks,
+    )
 
 
 FRAMEWORKS = {"paddle": paddle_rank, "torch": torch_rank}

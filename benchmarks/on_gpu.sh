@@ -123,11 +123,12 @@ run_part() {
     parallel)  # data-parallel training on two devices, beside PyTorch's own
       local framework model
       for model in resnet50-64 transformer-16; do
+        # A peer: its own convolutions differ from run to run, so that its weights may.
         python benchmarks/distributed_training.py torch $model cuda || true
         for framework in $frameworks; do
           case $framework in
             paddle) python benchmarks/distributed_training.py paddle $model iluvatar ;;
-            tensorflow) python benchmarks/distributed_tensorflow.py $model iluvatar ;;
+            tensorflow) python benchmarks/distributed_tensorflow.py --model $model --type iluvatar ;;
           esac
         done
       done

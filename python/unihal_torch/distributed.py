@@ -90,6 +90,8 @@ class _PointToPoint(dist.Work):  # type: ignore[misc]
     def _submitted(self) -> Work:
         if self._message.work is None:
             self._group._flush()
+        if self._message.work is None:
+            raise dist.DistBackendError("the sends and receives that this one was submitted with failed")
         return self._message.work
 
     def wait(self, timeout: datetime.timedelta = datetime.timedelta(0)) -> bool:
@@ -257,7 +259,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
         def calls() -> None:
             with _Dense(output) as dense:
-                self._launch("all_gather", source.dtype, source.contiguous(), dense, source.numel())
+                self._launch("all_gather", source.dtype, _plain(source), dense, source.numel())
 
         return self._run(source.device, [output, source], calls, [output])
 
@@ -272,7 +274,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
                 if any(place.numel() != source.numel() for place in places):
                     raise ValueError("all_gather: tensors of different sizes are not gathered; pad them")
                 whole = source.new_empty((self.size(), source.numel()))
-                self._launch("all_gather", source.dtype, source.contiguous(), whole, source.numel())
+                self._launch("all_gather", source.dtype, _plain(source), whole, source.numel())
                 for place, part in zip(places, whole, strict=True):
                     place.copy_(part.view(place.shape))
 
@@ -293,7 +295,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
         def calls() -> None:
             with _Dense(output) as dense:
-                self._launch("reduce_scatter", source.dtype, source.contiguous(), dense, output.numel(), reduction)
+                self._launch("reduce_scatter", source.dtype, _plain(source), dense, output.numel(), reduction)
 
         return self._run(source.device, [output, source], calls, [output])
 
@@ -333,7 +335,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             options = _of(options, dist.AllToAllOptions)
             return super().alltoall_base(output, source, output_splits, source_splits, options)
         outputs = _parts(output, output_splits, self.size())
-        sources = _parts(source.contiguous(), source_splits, self.size())
+        sources = _parts(_plain(source), source_splits, self.size())
         return self._exchange(outputs, sources, output)
 
     def alltoall(self, outputs: Any, sources: Any, options: Any = None, *more: Any) -> Work:
@@ -346,8 +348,8 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
         def calls() -> None:
             outputs[rank].copy_(sources[rank].view(outputs[rank].shape))
-            dense = [each if each.is_contiguous() else torch.empty_like(each) for each in outputs]
-            sent = [each.contiguous() for each in sources]
+            dense = [_place_for(each) for each in outputs]
+            sent = [_plain(each) for each in sources]
 
             def messages() -> None:
                 for peer in range(self.size()):
@@ -397,13 +399,13 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         tensor = _listed(tensors)[0]
         if tensor.device.type == "cpu":
             return super().send([tensor], peer, tag)
-        return self._note("send", tensor, tensor.contiguous(), peer)
+        return self._note("send", tensor, _plain(tensor), peer)
 
     def recv(self, tensors: Any, peer: int, tag: int = 0) -> Work:
         tensor = _listed(tensors)[0]
         if tensor.device.type == "cpu":
             return super().recv([tensor], peer, tag)
-        return self._note("receive", tensor, tensor if tensor.is_contiguous() else torch.empty_like(tensor), peer)
+        return self._note("receive", tensor, _place_for(tensor), peer)
 
     def recv_anysource(self, tensors: Any, tag: int = 0) -> Work:
         tensor = _listed(tensors)[0]
@@ -456,6 +458,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     def shutdown(self) -> None:
         """Waits for what is under way, and leaves."""
+        self._flush()
         communicator, self._communicator = self._communicator, None
         if communicator is not None:
             self._library.call("communicator_destroy", communicator)
@@ -471,7 +474,7 @@ class _Dense:
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self._tensor = tensor
-        self._dense = tensor if tensor.is_contiguous() else tensor.contiguous()
+        self._dense = _plain(tensor)
 
     def __enter__(self) -> torch.Tensor:
         return self._dense
@@ -479,6 +482,25 @@ class _Dense:
     def __exit__(self, kind: Any, *_: Any) -> None:
         if kind is None and self._dense is not self._tensor:
             self._tensor.copy_(self._dense)
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    """Whether its memory has its numbers in their order: no gaps, and no conjugation or sign that is only noted."""
+    return tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg()
+
+
+def _plain(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor, or a copy that is plain."""
+    return (
+        tensor
+        if _is_plain(tensor)
+        else tensor.clone(memory_format=torch.contiguous_format).resolve_conj().resolve_neg()
+    )
+
+
+def _place_for(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor, or a plain place for what is then copied into it."""
+    return tensor if _is_plain(tensor) else tensor.new_empty(tensor.shape)
 
 
 def _listed(tensors: Any) -> list[torch.Tensor]:

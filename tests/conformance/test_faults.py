@@ -11,7 +11,7 @@ from unihal import _core
 
 @pytest.mark.parametrize(
     ("mode", "every"),
-    [("fast", 3), pytest.param("fast", 1, marks=pytest.mark.whole), pytest.param("strict", 1, marks=pytest.mark.whole)],
+    [("fast", 3), pytest.param("fast", 1, marks=pytest.mark.long), pytest.param("strict", 1, marks=pytest.mark.whole)],
 )
 def test_every_fault_is_an_error_and_the_next_run_is_right(mode: str, every: int) -> None:
     program = Path(__file__).parent / "fault_sweep.py"

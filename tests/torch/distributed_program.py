@@ -126,6 +126,21 @@ def collectives(rank: int) -> dict[str, Any]:
             request.wait()
         return result
 
+    def transposed(x: torch.Tensor) -> torch.Tensor:
+        result = torch.empty(2, 2, device=place)
+        requests = [dist.isend(x.view(2, 2).t(), 1 - rank), dist.irecv(result.t(), 1 - rank)]
+        for request in requests:
+            assert request is not None
+            request.wait()
+        return result
+
+    def negated(x: torch.Tensor) -> torch.Tensor:
+        numbers = torch.complex(x.cpu(), x.cpu() + 1).to(place).conj().imag
+        assert numbers.is_neg()
+        gathered = torch.empty(RANKS * 4, device=place)
+        dist.all_gather_into_tensor(gathered, numbers)
+        return gathered
+
     def asynchronous(x: torch.Tensor) -> torch.Tensor:
         work = dist.all_reduce(x, async_op=True)
         assert work is not None
@@ -140,7 +155,9 @@ def collectives(rank: int) -> dict[str, Any]:
 
     for work in (strided, all_gather, all_gather_into_tensor, reduce_scatter, reduce_scatter_tensor, gather, scatter):
         note(work.__name__, work)
-    for work in (all_to_all, all_to_all_single, uneven, there_and_back, both_ways, asynchronous, in_a_group_of_its_own):
+    for work in (all_to_all, all_to_all_single, uneven, there_and_back, both_ways, transposed, negated):
+        note(work.__name__, work)
+    for work in (asynchronous, in_a_group_of_its_own):
         note(work.__name__, work)
     on_cpu = values(rank)
     dist.all_reduce(on_cpu)

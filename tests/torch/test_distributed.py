@@ -88,6 +88,8 @@ def test_collectives(ranks: list[dict[str, Any]]) -> None:
         "uneven": [[each([a[:1], b[:3]])], [each([a[1:], b[3:]])]],
         "there_and_back": [[a * 3], [b]],
         "both_ways": [[b], [a]],
+        "transposed": [[b], [a]],
+        "negated": [[each([-a - 1, -b - 1])]] * 2,
         "asynchronous": [[total + 1]] * 2,
         "in_a_group_of_its_own": [[total]] * 2,
     }

@@ -77,8 +77,12 @@ def test_torch_compile() -> None:
 
 PROGRAM = """
 import os, sys, torch, torch.distributed as dist
-rank = int(sys.argv[1])
-dist.init_process_group("unihal", rank=rank, world_size=2)
+from unihal_torch.process_group import HostGroup
+rank, backend = int(sys.argv[1]), sys.argv[2]
+def through_the_host(store, rank, size, timeout):
+    return HostGroup(dist.ProcessGroupGloo(store, rank, size, timeout))
+dist.Backend.register_backend("host", through_the_host, devices=["rdna"])
+dist.init_process_group(backend, rank=rank, world_size=2)
 torch.manual_seed(0)
 model = torch.nn.Linear(4, 2).to("rdna")
 wrapped = torch.nn.parallel.DistributedDataParallel(model)
@@ -102,13 +106,17 @@ dist.destroy_process_group()
 """
 
 
-def test_two_processes_agree_with_one() -> None:
+@pytest.mark.parametrize("backend", ["unihal", "host"])
+def test_two_processes_agree_with_one(backend: str) -> None:
+    """Also as where a backend has no collectives."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = str(found.getsockname()[1])
     environment = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     ranks = [
-        subprocess.Popen([sys.executable, "-c", PROGRAM, str(rank)], env=environment, stderr=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, str(rank), backend], env=environment, stderr=subprocess.PIPE, text=True
+        )
         for rank in range(2)
     ]
     for rank in ranks:
