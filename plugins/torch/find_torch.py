@@ -7,18 +7,12 @@ Each folder is one that `pip install --target` filled; without one, the PyTorch 
 
 import importlib.util
 import re
+import runpy
 import sys
 from pathlib import Path
 
-PACKAGE = Path(__file__).resolve().parents[2] / "python" / "unihal_torch"
-
-
-def module(path: Path):
-    """A module from its file: its package needs no PyTorch, but is not installed yet."""
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    loaded = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(loaded)
-    return loaded
+# A module of a package that is not installed yet.
+VERSIONS = runpy.run_path(str(Path(__file__).resolve().parents[2] / "python" / "unihal_torch" / "versions.py"))
 
 
 def installed() -> Path:
@@ -39,14 +33,13 @@ def version_of(folder: Path) -> str:
 
 
 def main() -> None:
-    versions = module(PACKAGE / "versions.py")
     found: dict[str, Path] = {}
     for folder in [Path(site).resolve() / "torch" for site in sys.argv[1:]] or [installed()]:
-        minor = versions.minor_version(version_of(folder))
-        if minor not in versions.SUPPORTED:
+        minor = VERSIONS["minor_version"](version_of(folder))
+        if minor not in VERSIONS["SUPPORTED"]:
             raise SystemExit(
-                f"unihal: PyTorch {version_of(folder)} in {folder} is not supported; {versions.supported_range()} are. "
-                "Install one of those, or configure with -DUNIHAL_BUILD_TORCH=OFF"
+                f"unihal: PyTorch {version_of(folder)} in {folder} is not supported, {VERSIONS['supported_range']()} are: "
+                "install one of those, or configure with -DUNIHAL_BUILD_TORCH=OFF"
             )
         if minor in found:
             raise SystemExit(f"unihal: PyTorch {minor} is in {found[minor]} and in {folder}; name one of them")
