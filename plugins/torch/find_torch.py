@@ -35,10 +35,11 @@ def version_of(folder: Path) -> str:
 def main() -> None:
     found: dict[str, Path] = {}
     for folder in [Path(site).resolve() / "torch" for site in sys.argv[1:]] or [installed()]:
-        minor = VERSIONS["minor_version"](version_of(folder))
+        version = version_of(folder)
+        minor = VERSIONS["minor_version"](version)
         if minor not in VERSIONS["SUPPORTED"]:
             raise SystemExit(
-                f"unihal: PyTorch {version_of(folder)} in {folder} is not supported, {VERSIONS['supported_range']()} are: "
+                f"unihal: PyTorch {version} in {folder} is not supported, {VERSIONS['supported_range']()} are: "
                 "install one of those, or configure with -DUNIHAL_BUILD_TORCH=OFF"
             )
         if minor in found:
