@@ -59,7 +59,7 @@ CHECKED := python plugins tests benchmarks docs setup.py
 
 .PHONY: demo benchmarks build test test-rest test-all test-long check test-native sanitize sanitize-address sanitize-thread fuzz fuzz-long test-matrices \
   test-python test-gpu-sample test-gpu test-paddle test-paddle-whole test-tensorflow test-tensorflow-whole test-torch test-torch-whole test-conformance-sample \
-  test-conformance test-mutations test-strict test-opencl-sample test-opencl test-amd-sample test-amd test-races test-conformance-opencl test-paddle-versions test-paddle-projects soak \
+  test-conformance test-mutations test-strict test-opencl-sample test-opencl test-amd-sample test-amd test-races test-conformance-opencl test-paddle-versions test-torch-versions test-paddle-projects soak \
   coverage format clean
 
 demo: build
@@ -230,6 +230,21 @@ test-paddle-versions: $(SITE)
 	  $(RUN) pip install --quiet --no-deps --upgrade --target build/paddle-$$version paddlepaddle==$$version; \
 	  PYTHONPATH=build/paddle-$$version CUSTOM_DEVICE_ROOT="$$(echo "$$PWD"/.venv/lib/python*/site-packages/paddle_custom_device)" \
 	    $(PYTEST) tests/paddle; \
+	done
+
+# Each is a download of 3 GB with CUDA's libraries, and takes 5 GB; no GPU is needed. One installation of unihal serves them all.
+TORCH_VERSIONS := 2.11.0 2.12.1 2.14.1 2.15.0
+TORCH_FOLDERS := $(addprefix $(CURDIR)/build/torch-,$(TORCH_VERSIONS))
+semicolon := ;
+empty :=
+test-torch-versions: $(SITE)
+	for version in $(TORCH_VERSIONS); do \
+	  test -d build/torch-$$version/torch || $(RUN) pip install --quiet --target build/torch-$$version torch==$$version; \
+	done
+	CMAKE_ARGS='-DUNIHAL_WARNINGS_AS_ERRORS=ON -DUNIHAL_TORCH_FOLDERS=$(subst $(empty) ,$(semicolon),$(TORCH_FOLDERS))' \
+	  $(RUN) pip install --quiet --no-build-isolation --no-deps --upgrade --target build/torch-unihal .
+	for folder in $(TORCH_FOLDERS); do \
+	  PYTHONPATH=$$PWD/build/torch-unihal:$$folder $(PYTEST) -m 'not long' tests/torch; \
 	done
 
 # Projects from PyPI in a folder of their own, without the releases that they ask for; some build by tools of before.

@@ -93,6 +93,7 @@ class CMakeBuild(build_ext):
             f"-DCMAKE_MAKE_PROGRAM={tool('ninja')}",
             f"-DPython_EXECUTABLE={sys.executable}",
             "-DUNIHAL_BUILD_PYTHON=ON",
+            "-DUNIHAL_TORCH_FOLDERS=",  # what an earlier build was told is forgotten
             *(f"-DUNIHAL_BUILD_{name.upper()}={'ON' if name in wanted else 'OFF'}" for name in DISTRIBUTIONS),
         ]
         onednn = onednn_config()

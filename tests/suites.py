@@ -62,6 +62,7 @@ SUITES = [
     Suite("test-conformance-opencl", "long"),
     Suite("test-races", "long"),
     Suite("test-paddle-versions", "long"),
+    Suite("test-torch-versions", "long"),
     Suite("test-paddle-projects", "long"),
     Suite("soak", "long"),
 ]
