@@ -106,6 +106,5 @@ def get_requires_for_build_wheel(config_settings: Any = None) -> list[str]:
     if "tensorflow" in wanted_adapters() and not installed_version("tensorflow").startswith(TENSORFLOW + "."):
         requires.append(f"tensorflow-cpu=={TENSORFLOW}.*")
     if "torch" in wanted_adapters() and not installed_version("torch"):
-        # What pip takes for the extra, which allows all: the newest.
-        requires.append(f"torch=={_TORCH['SUPPORTED'][-1]}.*")
+        requires.append(_TORCH["requirement"]())
     return requires

@@ -17,6 +17,12 @@ def minor_version(version: str) -> str:
     return match[0] if match else version
 
 
+def requirement() -> str:
+    """What pip is asked for: pyproject.toml's extra `torch`, so that it takes the same version for both."""
+    major, minor = SUPPORTED[-1].split(".")
+    return f"torch>={SUPPORTED[0]},<{major}.{int(minor) + 1}"
+
+
 def supported_range() -> str:
     """How messages say the table: "2.11 to 2.15"."""
     return f"{SUPPORTED[0]} to {SUPPORTED[-1]}"

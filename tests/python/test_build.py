@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import tomllib
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -68,6 +69,50 @@ def test_what_is_installed_is_built_for_and_not_downloaded(build: ModuleType, mo
     assert build.wanted_adapters() == {"paddle", "tensorflow", "torch"}
     assert build.installed_version("tensorflow") == importlib.metadata.version("tensorflow-cpu")
     assert not needs_tensorflow(build)
+
+
+def test_pytorch_is_what_its_extra_allows(build: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "ancestors", lambda: iter([["pip", "install", ".[torch]"]]))
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert [r for r in build.get_requires_for_build_wheel() if r.startswith("torch")] == extras["torch"]
+
+
+def test_an_unknown_pytorch_gets_no_adapter(
+    build: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "torch-2.99.1.dist-info").mkdir()
+    (tmp_path / "torch-2.99.1.dist-info" / "METADATA").write_text("Name: torch\nVersion: 2.99.1\n")
+    monkeypatch.setattr(build, "site_folders", lambda: [str(tmp_path)])
+    assert build.wanted_adapters() == set()
+    assert "2.99.1" in capsys.readouterr().err
+    monkeypatch.setenv("CMAKE_ARGS", "-DUNIHAL_BUILD_TORCH=ON")
+    assert build.wanted_adapters() == {"torch"}  # CMake then refuses it
+
+
+def find_torch(*folders: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ROOT / "plugins/torch/find_torch.py"), *map(str, folders)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_several_pytorches_are_told_by_their_own_versions(tmp_path: Path) -> None:
+    for minor in ("2.11", "2.13"):
+        (tmp_path / minor / "torch").mkdir(parents=True)
+        (tmp_path / minor / "torch" / "version.py").write_text(f"__version__ = '{minor}.0a0+git1'\ndebug = False\n")
+    first, second = tmp_path / "2.11", tmp_path / "2.13"
+    assert find_torch(first, second).stdout.strip() == f"{first}/torch;2.11;{second}/torch;2.13"
+
+
+@pytest.mark.parametrize(
+    ("folders", "message"),
+    [(["2.99"], "2.99.0 in "), (["2.12", "2.12"], "name one of them"), (["none"], "does not name a version")],
+)
+def test_what_no_adapter_is_for_is_refused(tmp_path: Path, folders: list[str], message: str) -> None:
+    for folder in folders:
+        (tmp_path / folder / "torch").mkdir(parents=True, exist_ok=True)
+        if folder != "none":
+            (tmp_path / folder / "torch" / "version.py").write_text(f"__version__ = '{folder}.0'\n")
+    refused = find_torch(*(tmp_path / folder for folder in folders))
+    assert refused.returncode != 0 and message in refused.stderr
 
 
 def test_cmake_args_have_the_last_word(build: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import unihal_torch
 from processes import Completed, run_command
+from unihal.command_line import framework_check
 from unihal.fallbacks import Fallback, read_log
 
 UNIHAL = [sys.executable, "-m", "unihal.command_line"]
@@ -98,6 +100,18 @@ def test_doctor_survives_a_nonsense_environment() -> None:
     assert result.returncode == 1
     problems = json.loads(result.stdout)["problems"]
     assert "UNIHAL_BACKEND" in problems[0]["what"] and "cuda" in problems[0]["what"]
+
+
+def test_doctor_says_what_to_do_after_pytorch_was_upgraded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unihal_torch, "adapters", lambda: {"2.13": Path("libunihal_torch_2.13.so")})
+    found = {}
+    for version in ("2.14.1", "2.99.0"):
+        monkeypatch.setattr(framework_check, "_version", lambda framework, version=version: version)
+        found[version] = next(r for r in framework_check.check_frameworks(0.01, True) if r.name == "pytorch")
+        assert found[version].built_for == ["2.13"] and not found[version].adapter_loads
+    assert found["2.14.1"].error == "PyTorch 2.14.1 is installed, and this unihal was built for 2.13"
+    assert "pip install --force-reinstall --no-deps '.[torch]'" in found["2.14.1"].next_step
+    assert found["2.99.0"].error == "PyTorch 2.99.0 is not supported, 2.11 to 2.15 are"
 
 
 def test_doctor_waits_for_a_framework_no_longer_than_it_is_told() -> None:

@@ -14,7 +14,8 @@ import pytest
 import torch
 import unihal
 
-DEVICE = "rdna"
+DEVICE = torch._C._get_privateuse1_backend_name()  # rdna, or what the backend serves
+ON = getattr(torch, DEVICE)
 
 
 def run(program: str, **environment: str) -> str:
@@ -28,12 +29,12 @@ def run(program: str, **environment: str) -> str:
 
 
 def test_import_torch_alone_makes_the_device_appear() -> None:
-    assert torch.rdna.is_available()
-    assert torch.rdna.device_count() == 1
+    assert ON.is_available()
+    assert ON.device_count() >= 1
     assert str(torch.accelerator.current_accelerator()) == DEVICE
-    assert torch.ones(2, device=DEVICE).is_rdna
-    assert torch.ones(2).rdna().device == torch.device("rdna:0")
-    assert next(torch.nn.Linear(2, 2).rdna().parameters()).is_rdna
+    assert getattr(torch.ones(2, device=DEVICE), f"is_{DEVICE}")
+    assert getattr(torch.ones(2), DEVICE)().device == torch.device(f"{DEVICE}:0")
+    assert getattr(next(getattr(torch.nn.Linear(2, 2), DEVICE)().parameters()), f"is_{DEVICE}")
 
 
 def test_without_hardware_torch_is_as_if_unihal_were_not_installed() -> None:
@@ -45,6 +46,7 @@ def test_without_hardware_torch_is_as_if_unihal_were_not_installed() -> None:
         "try: torch.rdna.synchronize()\n"
         "except RuntimeError as error: print(error)\n",
         UNIHAL_BACKEND="",
+        UNIHAL_TORCH_DEVICE="rdna",
     )
     assert "unihal doctor" in out
 
@@ -56,6 +58,7 @@ def test_another_type_is_asked_for_by_the_environment() -> None:
         "try: torch.rdna.set_device(0)\n"
         "except RuntimeError as error: print(error)\n",
         UNIHAL_TORCH_DEVICE="iluvatar",
+        UNIHAL_BACKEND="stub",
     )
     assert out.startswith("iluvatar:0 True False")
     assert "UNIHAL_TORCH_DEVICE=rdna" in out
@@ -70,41 +73,58 @@ def test_an_unknown_type_is_said_and_torch_works_on() -> None:
     assert "2.0" in out and "rdna, iluvatar, polaris" in out
 
 
-def test_an_unknown_version_is_refused_with_a_message() -> None:
-    import unihal_torch
-
-    message = unihal_torch._open("9.9.1+cpu", "rdna", 1)
-    assert "9.9.1" in message and unihal_torch.minor_version(torch.__version__) in message
+@pytest.mark.parametrize(
+    ("version", "message"),
+    [
+        ("9.9.1+cpu", "PyTorch 9.9.1+cpu is not supported, 2.11 to 2.15 are"),
+        ("built for none", "this unihal was built for no version: build it again"),
+    ],
+)
+def test_a_version_without_an_adapter_is_refused_and_torch_works_on(version: str, message: str) -> None:
+    """By the import itself: torch.__version__ is what the adapter is chosen by."""
+    out = run(
+        "import warnings, os; os.environ['TORCH_DEVICE_BACKEND_AUTOLOAD'] = '0'\n"
+        "import torch, unihal_torch\n"
+        f"if {version!r}[0] == '9': torch.__version__ = {version!r}\n"
+        "else: unihal_torch.adapters = dict\n"
+        "with warnings.catch_warnings(record=True) as said:\n"
+        "    warnings.simplefilter('always')\n"
+        "    unihal_torch.autoload()\n"
+        "assert unihal_torch.library is None and len(said) == 1 and unihal_torch.reason in str(said[0].message)\n"
+        "assert not torch.rdna.is_available() and torch.ones(2).sum().item() == 2\n"
+        "print(unihal_torch.reason)"
+    )
+    assert message in out
 
 
 def test_properties() -> None:
-    properties = torch.rdna.get_device_properties()
-    assert properties.is_stub and properties.total_memory > 0
-    assert torch.rdna.get_device_name(0) == properties.name
-    with torch.rdna.device(0):
-        assert torch.rdna.current_device() == 0
-    with pytest.raises(RuntimeError, match="rdna:7"):
-        torch.rdna.set_device(7)
+    properties = ON.get_device_properties()
+    assert properties.is_stub == (os.environ["UNIHAL_BACKEND"] == "stub") and properties.total_memory > 0
+    assert ON.get_device_name(0) == properties.name
+    with ON.device(0):
+        assert ON.current_device() == 0
+    with pytest.raises(RuntimeError, match=f"{DEVICE}:7"):
+        ON.set_device(7)
 
 
 # -- memory ------------------------------------------------------------------------------------------------------------
 
 
 def test_memory_statistics() -> None:
-    torch.rdna.reset_peak_memory_stats()
-    before = torch.rdna.memory_allocated()
+    ON.reset_peak_memory_stats()
+    before = ON.memory_allocated()
     x = torch.empty(1 << 20, device=DEVICE)
-    assert torch.rdna.memory_allocated() - before >= 4 << 20
-    assert torch.accelerator.memory_allocated() == torch.rdna.memory_allocated()
+    assert ON.memory_allocated() - before >= 4 << 20
+    assert torch.accelerator.memory_allocated() == ON.memory_allocated()
     del x
-    assert torch.rdna.memory_allocated() == before
-    assert torch.rdna.max_memory_allocated() - before >= 4 << 20
-    assert torch.rdna.memory_reserved() >= before
-    torch.rdna.empty_cache()
-    free, total = torch.rdna.mem_get_info()
+    assert ON.memory_allocated() == before
+    assert ON.max_memory_allocated() - before >= 4 << 20
+    assert ON.memory_reserved() >= before
+    ON.empty_cache()
+    free, total = ON.mem_get_info()
     assert 0 < free <= total
-    assert "allocated_bytes" in torch.rdna.memory_summary()
-    assert torch.rdna.memory_stats()["allocated_bytes.all.current"] == before
+    assert "allocated_bytes" in ON.memory_summary()
+    assert ON.memory_stats()["allocated_bytes.all.current"] == before
 
 
 def test_out_of_memory_is_torch_s_own_error_with_a_report() -> None:
@@ -118,7 +138,7 @@ def test_pinned_memory_and_non_blocking_copies() -> None:
     x = host.to(DEVICE, non_blocking=True)
     back = torch.empty(1000).pin_memory()
     back.copy_(x * 2, non_blocking=True)
-    torch.rdna.synchronize()
+    ON.synchronize()
     assert torch.equal(back, host * 2)
 
 
@@ -126,18 +146,18 @@ def test_pinned_memory_and_non_blocking_copies() -> None:
 
 
 def test_streams_and_events() -> None:
-    stream = torch.rdna.Stream()
-    start, end = torch.rdna.Event(enable_timing=True), torch.rdna.Event(enable_timing=True)
+    stream = ON.Stream()
+    start, end = ON.Event(enable_timing=True), ON.Event(enable_timing=True)
     x = torch.ones(1000, device=DEVICE)
-    assert torch.rdna.current_stream() != stream
-    with torch.rdna.stream(stream):
-        assert torch.rdna.current_stream() == stream
+    assert ON.current_stream() != stream
+    with ON.stream(stream):
+        assert ON.current_stream() == stream
         start.record()
-        stream.wait_stream(torch.rdna.default_stream())
+        stream.wait_stream(ON.default_stream())
         y = x * 3
         x.record_stream(stream)
         end.record()
-    torch.rdna.current_stream().wait_event(end)
+    ON.current_stream().wait_event(end)
     assert y.sum().item() == 3000
     end.synchronize()
     assert end.query() and start.elapsed_time(end) >= 0
@@ -151,10 +171,10 @@ def test_streams_and_events() -> None:
 def test_random_state() -> None:
     torch.manual_seed(7)
     first = torch.rand(100, device=DEVICE)
-    assert torch.rdna.initial_seed() == 7
-    state = torch.rdna.get_rng_state()
+    assert ON.initial_seed() == 7
+    state = ON.get_rng_state()
     second = torch.rand(100, device=DEVICE)
-    torch.rdna.set_rng_state(state)
+    ON.set_rng_state(state)
     assert torch.equal(second.cpu(), torch.rand(100, device=DEVICE).cpu())
     torch.manual_seed(7)
     assert torch.equal(first.cpu(), torch.rand(100, device=DEVICE).cpu())
@@ -165,7 +185,7 @@ def test_random_state() -> None:
     with torch.random.fork_rng(devices=[0], device_type=DEVICE):
         torch.rand(3, device=DEVICE)
     with pytest.raises(RuntimeError, match="16 bytes"):
-        torch.rdna.set_rng_state(torch.zeros(3, dtype=torch.uint8))
+        ON.set_rng_state(torch.zeros(3, dtype=torch.uint8))
 
 
 def test_distributions() -> None:
@@ -277,7 +297,7 @@ def test_autograd_tools() -> None:
 
 
 def test_a_tensor_prints() -> None:
-    assert "rdna:0" in repr(torch.arange(3.0, device=DEVICE))
+    assert f"{DEVICE}:0" in repr(torch.arange(3.0, device=DEVICE))
 
 
 def _load(index: int) -> torch.Tensor:
@@ -317,7 +337,7 @@ def test_a_fallback_is_counted_and_right() -> None:
 
 def test_a_fallback_is_an_error_under_strict() -> None:
     run(
-        "import torch\nx = torch.rand(3, device='rdna')\n"
+        f"import torch\nx = torch.rand(3, device='{DEVICE}')\n"
         "try: torch.special.airy_ai(x)\n"
         "except NotImplementedError as error: assert 'special_airy_ai' in str(error), error\n"
         "else: raise SystemExit('no error')\n",

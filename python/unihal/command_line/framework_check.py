@@ -11,8 +11,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from unihal_torch import adapters as torch_adapters
-from unihal_torch import misfit
+import unihal_torch
 from unihal_torch.versions import supported_range
 
 from ..device import device_types
@@ -99,7 +98,7 @@ class FrameworkReport:
     version: str = ""
     #: Path of the adapter's library, of PyTorch's one for each version; empty if this installation of unihal has none.
     adapter: str = ""
-    #: The versions that this installation's adapter was built for, where that is not all that unihal supports.
+    #: Of PyTorch, the versions that this installation's adapter was built for.
     built_for: list[str] = field(default_factory=list)
     adapter_loads: bool = False
     #: Whether the stub was asked for to find that out, since there is no device.
@@ -123,7 +122,7 @@ def _check(framework: _Framework, timeout: float, with_stub: bool) -> FrameworkR
     if adapters and plugins.is_dir():
         report.adapter = ", ".join(map(str, adapters))
     if framework.module == "torch":
-        report.built_for = list(torch_adapters())
+        report.built_for = list(unihal_torch.adapters())
     if not report.installed:
         report.next_step = f"To use it: pip install '.[{framework.extra}]' in a clone of unihal"
         return report
@@ -135,7 +134,7 @@ def _check(framework: _Framework, timeout: float, with_stub: bool) -> FrameworkR
         )
         return report
     if framework.module == "torch":
-        report.error, _, report.next_step = misfit(report.version).partition(": ")
+        report.error, _, report.next_step = unihal_torch.misfit(report.version).partition(": ")
         if report.error:
             return report
     report.tried_with_stub = with_stub
