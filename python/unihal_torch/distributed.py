@@ -127,6 +127,11 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         cpu = torch.device("cpu")
         gloo = dist.ProcessGroupGloo(dist.PrefixStore("host", store), rank, size, timeout=timeout)
         self._register_backend(cpu, dist.ProcessGroup.BackendType.GLOO, gloo)
+        self._set_default_backend(dist.ProcessGroup.BackendType.GLOO)  # whose name PyTorch 2.15 asks for
+
+    def _get_backend(self, device: torch.device) -> Any:
+        """PyTorch 2.14 asks what it can do."""
+        return super()._get_backend(device) if device.type == "cpu" else self
 
     def getBackendName(self) -> str:  # noqa: N802 (PyTorch's name)
         return BACKEND
