@@ -125,8 +125,9 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self._stream: torch.Stream | None = None
         self._messages: list[_Message] = []
         cpu = torch.device("cpu")
-        gloo = dist.ProcessGroupGloo(dist.PrefixStore("host", store), rank, size, timeout=timeout)
-        self._register_backend(cpu, dist.ProcessGroup.BackendType.GLOO, gloo)
+        # Asked itself for what has another name in later versions: PyTorch's base class calls that one of ours there.
+        self._gloo = dist.ProcessGroupGloo(dist.PrefixStore("host", store), rank, size, timeout=timeout)
+        self._register_backend(cpu, dist.ProcessGroup.BackendType.GLOO, self._gloo)
         self._set_default_backend(dist.ProcessGroup.BackendType.GLOO)  # whose name PyTorch 2.15 asks for
 
     def _get_backend(self, device: torch.device) -> Any:
@@ -259,7 +260,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     def _allgather_base(self, output: torch.Tensor, source: torch.Tensor, options: Any = None, *more: Any) -> Work:
         if source.device.type == "cpu":
-            return super()._allgather_base(output, source, _of(options, _c10d.AllgatherOptions))
+            return self._gloo._allgather_base(output, source, _of(options, _c10d.AllgatherOptions))
         _expect_sizes("all_gather_into_tensor", output, source.numel() * self.size(), source)
 
         def calls() -> None:
@@ -294,7 +295,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     def _reduce_scatter_base(self, output: torch.Tensor, source: torch.Tensor, options: Any = None, *more: Any) -> Work:
         options = _of(options, dist.ReduceScatterOptions)
         if source.device.type == "cpu":
-            return super()._reduce_scatter_base(output, source, options)
+            return self._gloo._reduce_scatter_base(output, source, options)
         _expect_sizes("reduce_scatter_tensor", source, output.numel() * self.size(), output)
         reduction = _reduction(options.reduceOp)
 
@@ -338,7 +339,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     ) -> Work:
         if source.device.type == "cpu":
             options = _of(options, dist.AllToAllOptions)
-            return super().alltoall_base(output, source, output_splits, source_splits, options)
+            return self._gloo.alltoall_base(output, source, output_splits, source_splits, options)
         outputs = _parts(output, output_splits, self.size())
         sources = _parts(_plain(source), source_splits, self.size())
         return self._exchange(outputs, sources, output)
