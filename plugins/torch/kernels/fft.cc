@@ -51,8 +51,13 @@ void complex_to_complex(Call& call) {
   const at::Tensor& self = call.tensor(0);
   const c10::DimVector axes = axes_of(call, self);
   const at::Tensor& result = call.make_result(0, self.sizes(), self.scalar_type());
-  if (axes.empty()) return call.copy(view_of(self), view_of(result));
-  transform_complex(call, self, result, axes, call.boolean(3), call.integer(2));
+  if (axes.empty()) {
+    if (!self.is_same(result) && result.numel() != 0) call.copy(view_of(self), view_of(result));
+    return;
+  }
+  // PyTorch transforms what it has put into out= once more in its place.
+  const at::Tensor from = self.is_alias_of(result) ? call.keep(self.clone()) : self;
+  transform_complex(call, from, result, axes, call.boolean(3), call.integer(2));
 }
 
 // (self, dim, normalization, onesided)

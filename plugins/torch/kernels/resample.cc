@@ -151,20 +151,18 @@ void grid_sample_backward(Call& call) {
   call.launch(UHAL_OP_GRID_SAMPLE_BACKWARD_GRID, {&dy, &x, &places}, {&dgrid}, &attributes);
 }
 
-constexpr DtypeSet kPixels = kFloats | only(UHAL_UINT8);
-
 #define RESIZE(op, dtypes, spatial, how)                                                           \
   {#op, dtypes, resize<at::meta::structured_##op, spatial>, &how}, {                               \
     #op "_backward", kFloats, resize_backward<at::meta::structured_##op##_backward, spatial>, &how \
   }
 
 constexpr Kernel kKernels[] = {
-    RESIZE(upsample_nearest1d, kPixels, 1, kNearest),
-    RESIZE(upsample_nearest2d, kPixels, 2, kNearest),
-    RESIZE(upsample_nearest3d, kPixels, 3, kNearest),
-    RESIZE(_upsample_nearest_exact1d, kPixels, 1, kNearestExact),
-    RESIZE(_upsample_nearest_exact2d, kPixels, 2, kNearestExact),
-    RESIZE(_upsample_nearest_exact3d, kPixels, 3, kNearestExact),
+    RESIZE(upsample_nearest1d, kFloats, 1, kNearest),
+    RESIZE(upsample_nearest2d, kFloats, 2, kNearest),
+    RESIZE(upsample_nearest3d, kFloats, 3, kNearest),
+    RESIZE(_upsample_nearest_exact1d, kFloats, 1, kNearestExact),
+    RESIZE(_upsample_nearest_exact2d, kFloats, 2, kNearestExact),
+    RESIZE(_upsample_nearest_exact3d, kFloats, 3, kNearestExact),
     RESIZE(upsample_linear1d, kFloats, 1, kLinear),
     RESIZE(upsample_bilinear2d, kFloats, 2, kLinear),
     RESIZE(upsample_trilinear3d, kFloats, 3, kLinear),
