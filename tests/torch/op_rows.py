@@ -119,8 +119,6 @@ ON_DEVICE = [
     "fft.ifftn",
     "fft.ifftshift",
     "fft.ihfft",
-    "fft.ihfft2",
-    "fft.ihfftn",
     "fft.irfft",
     "fft.irfft2",
     "fft.irfftn",
