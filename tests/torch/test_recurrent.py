@@ -1,4 +1,4 @@
-"""Recurrent layers and random choices on the device, which the op database has not or whose numbers differ by design."""
+"""Recurrent layers and random draws, which the op database has not or whose numbers differ by design."""
 
 from __future__ import annotations
 
