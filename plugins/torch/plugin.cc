@@ -22,15 +22,21 @@ UNIHAL_TORCH_EXPORT const char* uhal_torch_init(const char* device_type, int32_t
     register_activation();
     register_arithmetic();
     register_attention();
+    register_composed();
     register_convolution();
+    register_fft();
     register_index();
     register_loss();
     register_matmul();
+    register_movement();
     register_norm();
     register_optimizer();
     register_pool();
     register_random();
+    register_recurrent();
     register_reduce();
+    register_resample();
+    register_search();
     register_softmax();
   } catch (const std::exception& error) {
     *message = error.what();

@@ -111,6 +111,7 @@ constexpr MapRow kRows[] = {
     {"lgamma", kFloats, Types::kFloat, uhal_map_lgamma},
     {"digamma", kFloats, Types::kFloat, uhal_map_digamma},
     {"special_zeta", kWideFloats, Types::kFloat, uhal_map_zeta, BINARY},
+    {"special_ndtri", kWideFloats, Types::kFloat, uhal_map_ndtri},
     {"igamma", kFloats, Types::kSame, uhal_map_igamma, BINARY},
     {"igammac", kFloats, Types::kSame, uhal_map_igammac, BINARY},
     {"i0", kFloats, Types::kFloat, uhal_map_bessel_i0},

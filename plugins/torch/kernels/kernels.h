@@ -9,15 +9,21 @@ void register_elementwise();
 void register_activation();
 void register_arithmetic();
 void register_attention();
+void register_composed();
 void register_convolution();
+void register_fft();
 void register_index();
 void register_loss();
 void register_matmul();
+void register_movement();
 void register_norm();
 void register_optimizer();
 void register_pool();
 void register_random();
+void register_recurrent();
 void register_reduce();
+void register_resample();
+void register_search();
 void register_softmax();
 
 // How exactly float32 is multiplied: what torch.set_float32_matmul_precision says.

@@ -1,0 +1,157 @@
+// Ops that a few others of the device make: no function of their own, no more than those have.
+#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/where.h>
+
+#include <cmath>
+#include <limits>
+
+#include "plugins/torch/kernels/kernels.h"
+
+namespace unihal::pytorch {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kPi = 3.14159265358979323846;
+
+at::Tensor number_like(const at::Tensor& tensor, double value) { return at::scalar_tensor(value, tensor.options()); }
+
+// Floating: numbers of integers are those of PyTorch's default dtype.
+at::Tensor floating(const at::Tensor& self) {
+  return at::isFloatingType(self.scalar_type()) ? self : self.to(c10::typeMetaToScalarType(c10::get_default_dtype()));
+}
+
+void fraction(Call& call) {
+  const at::Tensor& self = call.tensor(0);
+  call.set_result(0, self - self.trunc());
+}
+
+void exp2(Call& call) {
+  call.set_result(0, at::pow(number_like(floating(call.tensor(0)), 2), floating(call.tensor(0))));
+}
+
+void sinc(Call& call) {
+  const at::Tensor self = floating(call.tensor(0));
+  const at::Tensor angle = self * kPi;
+  call.set_result(0, at::where(self.eq(0), number_like(self, 1), angle.sin() / angle));
+}
+
+void entropy(Call& call) {
+  const at::Tensor self = floating(call.tensor(0));
+  call.set_result(0, at::where(self.lt(0), number_like(self, -kInfinity), at::xlogy(self, self).neg()));
+}
+
+// The logarithm of the sum of exponentials of two numbers; kTwo: by powers of two.
+template <bool kTwo>
+void log_add_exp(Call& call) {
+  const at::ScalarType common = at::result_type(call.tensor(0), call.tensor(1));
+  const at::Tensor x = call.tensor(0).to(common);
+  const at::Tensor y = call.tensor(1).to(common);
+  const at::Tensor larger = at::maximum(x, y);
+  const at::Tensor distance = (x - y).abs().neg();
+  const at::Tensor rest = kTwo ? (distance * M_LN2).exp().log1p() * (1 / M_LN2) : distance.exp().log1p();
+  // Equal infinities have no distance.
+  call.set_result(0, at::where(x.eq(y).logical_and(x.isinf()), larger, larger + rest));
+}
+
+// (self, eps)
+void logit(Call& call) {
+  at::Tensor self = floating(call.tensor(0));
+  if (!call.is_none(1)) self = self.clamp(call.real(1), 1 - call.real(1));
+  call.set_result(0, (self / (1 - self)).log());
+}
+
+// (grad_output, self, eps)
+void logit_backward(Call& call) {
+  const at::Tensor& gradient = call.tensor(0);
+  const at::Tensor& self = call.tensor(1);
+  const double low = call.real_or(2, 0);
+  const double outside = call.is_none(2) ? std::numeric_limits<double>::quiet_NaN() : 0.0;
+  const at::Tensor is_inside = self.ge(low).logical_and(self.le(1 - low));
+  call.set_result(0, at::where(is_inside, gradient / (self * (1 - self)), number_like(self, outside)));
+}
+
+// -- random -----------------------------------------------------------------------------------------------------
+
+// (self, mean, std, *, generator)
+void log_normal(Call& call) {
+  at::Tensor self = call.tensor(0);
+  TORCH_CHECK(call.real(2) > 0, "log_normal_ expects std > 0.0, but found std=", call.real(2));
+  self.normal_(call.real(1), call.real(2), call.generator(3)).exp_();
+}
+
+// (self, median, sigma, *, generator)
+void cauchy(Call& call) {
+  at::Tensor self = call.tensor(0);
+  TORCH_CHECK(call.real(2) > 0, "cauchy_ expects sigma > 0.0, but found sigma=", call.real(2));
+  self.uniform_(-0.5, 0.5, call.generator(3)).mul_(kPi).tan_().mul_(call.real(2)).add_(call.real(1));
+}
+
+// (self, p, *, generator)
+void geometric(Call& call) {
+  at::Tensor self = call.tensor(0);
+  const double p = call.real(1);
+  TORCH_CHECK(0 < p && p < 1, "geometric_ expects p to be in (0, 1), but got p=", p);
+  const at::Tensor uniform = at::empty(self.sizes(), self.options().dtype(at::kFloat));
+  uniform.uniform_(0, 1, call.generator(2));
+  self.copy_(uniform.neg().log1p().div(std::log1p(-p)).ceil().clamp_min(1));
+}
+
+// (self, num_samples, replacement, *, generator)
+void multinomial(Call& call) {
+  const at::Tensor& self = call.tensor(0);
+  const int64_t count = call.integer(1);
+  const bool replaces = call.boolean(2);
+  TORCH_CHECK(self.dim() == 1 || self.dim() == 2, "prob_dist must be 1 or 2 dim");
+  TORCH_CHECK(count > 0, "cannot sample n_sample <= 0 samples");
+  TORCH_CHECK(replaces || count <= self.size(-1),
+              "cannot sample n_sample > prob_dist.size(-1) samples without replacement");
+  if (self.numel() == 0) {
+    c10::DimVector sizes(self.sizes());
+    sizes.back() = count;
+    call.make_result(0, sizes, at::kLong);
+    return;
+  }
+  const at::Tensor weights = self.to(self.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+  const at::Tensor is_valid = weights.ge(0).logical_and(weights.isinf().logical_not()).all();
+  TORCH_CHECK(is_valid.item<bool>(), "probability tensor contains either `inf`, `nan` or element < 0");
+  const at::Tensor totals = weights.sum(-1, true);
+  TORCH_CHECK(totals.gt(0).all().item<bool>(), "invalid multinomial distribution (sum of probabilities <= 0)");
+  if (!replaces || count == 1) {
+    // The order of arrival of exponential times with these rates.
+    const at::Tensor times = at::empty_like(weights);
+    times.exponential_(1, call.generator(3));
+    const at::Tensor speed = weights / times.clamp_min_(1e-37);
+    call.set_result(0, std::get<1>(speed.topk(count, -1)));
+    return;
+  }
+  const at::Tensor sums = weights.cumsum(-1);
+  c10::DimVector sizes(self.sizes());
+  sizes.back() = count;
+  const at::Tensor places = at::empty(sizes, weights.options());
+  places.uniform_(0, 1, call.generator(3));
+  // What rounding puts at or above the last sum belongs to the last one with a weight.
+  const at::Tensor found = at::searchsorted(sums, places * sums.narrow(-1, sums.size(-1) - 1, 1), false, true);
+  const at::Tensor last = at::searchsorted(sums, sums.narrow(-1, sums.size(-1) - 1, 1).contiguous());
+  call.set_result(0, at::minimum(found, last));
+}
+
+constexpr Kernel kKernels[] = {
+    {"frac", kFloats, fraction},
+    {"exp2", kReal, exp2},
+    {"sinc", kReal, sinc},
+    {"special_entr", kReal, entropy},
+    {"logaddexp", kFloats, log_add_exp<false>},
+    {"logaddexp2", kFloats, log_add_exp<true>},
+    {"logit", kReal, logit},
+    {"logit_backward", kFloats, logit_backward},
+    {"log_normal_", kFloats, log_normal},
+    {"cauchy_", kFloats, cauchy},
+    {"geometric_", kNumbers, geometric},
+    {"multinomial", kFloats, multinomial},
+};
+
+}  // namespace
+
+void register_composed() { register_kernels(kKernels); }
+
+}  // namespace unihal::pytorch
