@@ -48,7 +48,7 @@ struct Op {
 };
 
 // The newest opset of ONNX that the table was read against; an op that changed later is left to the CPU.
-inline constexpr int kNewestOpset = 26;
+inline constexpr int kNewestOpset = 28;
 
 inline constexpr const char* kMicrosoft = "com.microsoft";
 

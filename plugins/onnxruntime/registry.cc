@@ -81,7 +81,8 @@ void add(OrtKernelRegistry* registry, const Op& op) {
 
 const std::vector<Table>& tables() {
   static const auto* all = new std::vector<Table>{
-      transfer_ops(), elementwise_ops(), matmul_ops(), convolution_ops(),
+      convolution_ops(), elementwise_ops(), index_ops(), matmul_ops(),  movement_ops(), norm_ops(),  pool_ops(),
+      quantize_ops(),    recurrent_ops(),   reduce_ops(), resize_ops(), shape_ops(),    transfer_ops(),
   };
   return *all;
 }
