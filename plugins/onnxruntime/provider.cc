@@ -1,6 +1,5 @@
 #include "plugins/onnxruntime/provider.h"
 
-#include <algorithm>
 #include <cctype>
 #include <cstring>
 
@@ -49,6 +48,10 @@ size_t read_size(const std::string& text) {
                 std::string(kProviderName) + ": option " + name + " is '" + value + "', expected " + expected);
 }
 
+// Under which ONNX Runtime hands down a provider's options: its name in small letters.
+constexpr char kOptionPrefix[] = "ep.unihalexecutionprovider.";
+constexpr size_t kOptionPrefixLength = sizeof kOptionPrefix - 1;
+
 }  // namespace
 
 Options read_options(const OrtSessionOptions* session, const Place& place) {
@@ -60,11 +63,9 @@ Options read_options(const OrtSessionOptions* session, const Place& place) {
   const char* const* values = nullptr;
   size_t count = 0;
   ort.GetKeyValuePairs(pairs, &keys, &values, &count);
-  std::string prefix = std::string("ep.") + kProviderName + ".";
-  std::transform(prefix.begin(), prefix.end(), prefix.begin(), [](unsigned char c) { return std::tolower(c); });
   for (size_t i = 0; i < count; ++i) {
-    if (std::strncmp(keys[i], prefix.c_str(), prefix.size()) != 0) continue;
-    const std::string name = keys[i] + prefix.size();
+    if (std::strncmp(keys[i], kOptionPrefix, kOptionPrefixLength) != 0) continue;
+    const std::string name = keys[i] + kOptionPrefixLength;
     const std::string value = values[i];
     if (name == "math_mode") {
       if (value != "strict" && value != "tf32") refuse_option(name, value, "strict or tf32");

@@ -141,7 +141,7 @@ class ConvTranspose final : public Kernel {
       }
       call.require(length > 0, "the padding takes all of the output");
       attributes.pad_before[i] = before;
-      attributes.pad_after[i] = after - more;  // as a convolution of y into x has it
+      attributes.pad_after[i] = std::max<int64_t>(0, after - more);  // as a convolution of y into x has it
       attributes.stride[i] = window_.stride(i);
       attributes.dilation[i] = window_.dilation(i);
       shape.push_back(length);

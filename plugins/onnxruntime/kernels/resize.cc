@@ -160,7 +160,7 @@ class Resize final : public Kernel {
       double sum = 0;
       for (int64_t pixel = low; pixel <= high; ++pixel) {
         const bool is_inside = pixel >= 0 && pixel < length;
-        if (!is_inside && (excludes_ || antialiases_)) continue;
+        if (!is_inside && excludes_) continue;
         const double w = weight((static_cast<double>(pixel) - at) * narrow);
         row[std::min(std::max<int64_t>(pixel, 0), length - 1) - begin] += w;
         sum += w;
