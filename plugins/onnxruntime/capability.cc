@@ -93,6 +93,8 @@ class Chooser {
         return;
       } catch (Refusal& refusal) {
         reason = std::move(refusal.reason);
+      } catch (const Failure& failure) {
+        reason = failure.what();  // of one node: the others stay
       }
     }
     choice_.left.push_back({node, is_onnx ? type : std::string(domain) + "." + type, dtype, reason});

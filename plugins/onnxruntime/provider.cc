@@ -2,6 +2,7 @@
 
 #include <cctype>
 #include <cstring>
+#include <random>
 
 #include "plugins/onnxruntime/description.h"
 #include "unihal/fallback.h"
@@ -90,7 +91,8 @@ Provider::Provider(const Place& place, const Options& options)
       place_(place),
       options_(options),
       label_(std::string(place.type_name()) + ":" + std::to_string(place.ordinal)),
-      stream_(std::make_shared<Stream>(place.open())) {
+      stream_(std::make_shared<Stream>(place.open())),
+      random_key_((uint64_t{std::random_device()()} << 32) | std::random_device()()) {
   if (options.memory_limit != 0) check(uhal_memory_set_limit(stream_->device, options.memory_limit));
   version = ort.version;
   GetName = [](const OrtEp*) { return kProviderName; };

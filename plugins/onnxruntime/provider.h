@@ -1,6 +1,7 @@
 // The execution provider: one for each session that uses a device.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -33,6 +34,10 @@ class Provider final : public OrtEp {
   uhal_math_mode math_mode() const { return options_.math_mode; }
   const std::string& label() const { return label_; }  // "rdna:0"
 
+  // For random numbers: a key of the session, and a number that is another one each time.
+  uint64_t random_key() const { return random_key_; }
+  uint64_t next_random() const { return random_.fetch_add(1, std::memory_order_relaxed); }
+
   // Under UNIHAL_STRICT=1, what was left to the CPU; "" as long as nothing was.
   std::string strict_failure() const;
 
@@ -46,6 +51,8 @@ class Provider final : public OrtEp {
   const Options options_;
   const std::string label_;
   const std::shared_ptr<Stream> stream_;
+  const uint64_t random_key_;
+  mutable std::atomic<uint64_t> random_{0};
   mutable std::mutex mutex_;
   std::set<std::string> counted_;  // nodes whose fallback was counted; ONNX Runtime may ask more than once
   std::string strict_failure_;

@@ -5,7 +5,9 @@
 
 namespace unihal::onnxruntime {
 
+Table attention_ops();
 Table convolution_ops();
+Table einsum_ops();
 Table elementwise_ops();
 Table index_ops();
 Table matmul_ops();
@@ -13,6 +15,7 @@ Table movement_ops();
 Table norm_ops();
 Table pool_ops();
 Table quantize_ops();
+Table random_ops();
 Table recurrent_ops();
 Table reduce_ops();
 Table resize_ops();

@@ -198,6 +198,97 @@ class QLinearMatMul final : public Kernel {
   }
 };
 
+// A convolution of integers, exactly: in float32 as long as its sums are whole numbers there, else in float64.
+class IntegerConvolution {
+ public:
+  explicit IntegerConvolution(const Description& node) : window_(node), groups_(node.integer("group", 1)) {}
+
+  // Sums of (x - x_zero) * (w - w_zero), floating.
+  View run(Call& call, int w_input, int x_zero, int w_zero) const {
+    const View x = call.input(0);
+    const View w = call.input(w_input);
+    call.require(x.rank >= 3 && x.rank == w.rank, "x and w are not of one number of axes");
+    const int axes = x.rank - 2;
+    window_.check(call, axes);
+    call.require(groups_ > 0 && x.shape[1] == w.shape[1] * groups_ && w.shape[0] % groups_ == 0,
+                 "the channels of x, w and the groups do not go together");
+    uhal_convolution_attributes attributes = convolution_attributes(UHAL_MATH_STRICT);
+    attributes.groups = groups_;
+    Shape shape = {x.shape[0], w.shape[0]};
+    for (int i = 0; i < axes; ++i) {
+      const int64_t size = w.shape[2 + i];
+      window_.padding(i, axes, x.shape[2 + i], size, &attributes.pad_before[i], &attributes.pad_after[i]);
+      attributes.stride[i] = window_.stride(i);
+      attributes.dilation[i] = window_.dilation(i);
+      const int64_t room = x.shape[2 + i] + attributes.pad_before[i] + attributes.pad_after[i] -
+                           ((size - 1) * attributes.dilation[i] + 1);
+      call.require(room >= 0, "the filter is larger than the padded image");
+      shape.push_back(room / attributes.stride[i] + 1);
+    }
+    const int64_t terms = w.elements() / std::max<int64_t>(1, w.shape[0]);
+    const uhal_dtype dtype = terms * 255 * 255 < int64_t{1} << 24 ? UHAL_FLOAT32 : UHAL_FLOAT64;
+    const View left = shifted(call, x, x_zero, dtype, false), right = shifted(call, w, w_zero, dtype, true);
+    const View sums = call.scratch(shape, dtype);
+    if (sums.elements() != 0) call.launch(UHAL_OP_CONVOLUTION, {&left, &right}, {&sums}, &attributes);
+    return sums;
+  }
+
+ private:
+  static View shifted(Call& call, const View& x, int zero_input, uhal_dtype dtype, bool by_filter) {
+    if (!call.has(zero_input)) return call.as(x, dtype);
+    const View result = call.scratch_like(x, dtype);
+    View zero = call.input(zero_input);
+    if (zero.elements() == 1) {
+      zero = zero.reshaped(Shape());
+    } else {
+      call.require(by_filter && zero.elements() == x.shape[0], "a zero point is not one number");
+      Shape column(static_cast<size_t>(x.rank), 1);
+      column[0] = zero.elements();
+      zero = zero.reshaped(column);
+    }
+    call.map(uhal_map_subtract, {&x, &zero}, {&result});
+    return result;
+  }
+
+  const Window window_;
+  const int64_t groups_;
+};
+
+class ConvInteger final : public Kernel {
+ public:
+  explicit ConvInteger(const Description& node) : convolution_(node) {}
+  void run(Call& call) const override {
+    const View sums = convolution_.run(call, 1, 2, 3);
+    call.cast(sums, call.output_like(0, sums));
+  }
+
+ private:
+  const IntegerConvolution convolution_;
+};
+
+// x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias.
+class QLinearConv final : public Kernel {
+ public:
+  explicit QLinearConv(const Description& node) : convolution_(node) { limits_of(node.output_dtype(0)); }
+  void run(Call& call) const override {
+    const View sums = convolution_.run(call, 3, 2, 5);
+    const View y = call.output_like(0, sums);
+    if (y.elements() == 0) return;
+    Shape column(static_cast<size_t>(sums.rank - 1), 1);
+    column[0] = sums.shape[1];
+    if (call.has(8)) {
+      const View bias = call.input(8).reshaped(column);
+      call.map(uhal_map_add, {&sums, &bias}, {&sums});
+    }
+    const View scale = call.input(4);
+    requantize(call, sums, call.input(1).reshaped(Shape()),
+               scale.elements() == 1 ? scale.reshaped(Shape()) : scale.reshaped(column), 6, 7, y);
+  }
+
+ private:
+  const IntegerConvolution convolution_;
+};
+
 // com.microsoft: a @ dequantize(b), b of (n, blocks, bytes of a block).
 class MatMulNBits final : public Kernel {
  public:
@@ -262,6 +353,8 @@ const Op kRows[] = {
      .make = make<DynamicQuantizeLinear>},
     {.name = "MatMulInteger", .first = 10, .last = kNewestOpset, .dtypes = kBytes, .make = make<MatMulInteger>},
     {.name = "QLinearMatMul", .first = 10, .last = kNewestOpset, .dtypes = kBytes, .make = make<QLinearMatMul>},
+    {.name = "ConvInteger", .first = 10, .last = kNewestOpset, .dtypes = kBytes, .make = make<ConvInteger>},
+    {.name = "QLinearConv", .first = 10, .last = kNewestOpset, .dtypes = kBytes, .make = make<QLinearConv>},
     {.name = "MatMulNBits", .first = 1, .last = 1, .dtypes = kFloats, .make = make<MatMulNBits>, .domain = kMicrosoft},
 };
 

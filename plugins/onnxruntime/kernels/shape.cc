@@ -135,23 +135,6 @@ class Identity final : public Kernel {
   void run(Call& call) const override { give(call, call.shape(0)); }
 };
 
-// Of inference: nothing is dropped.
-class Dropout final : public Kernel {
- public:
-  explicit Dropout(const Description& node) : can_train_(node.version() >= 12) {}
-  void run(Call& call) const override {
-    const bool trains = can_train_ && call.has(2) && call.scalar(2) != 0 && (!call.has(1) || call.scalar(1) != 0);
-    if (trains) throw Refusal("training");
-    const Shape shape = call.shape(0);
-    give(call, shape);
-    View mask;
-    if (call.wants(1, shape, &mask)) call.fill(mask, 1);
-  }
-
- private:
-  const bool can_train_;
-};
-
 class ShapeOf final : public Kernel {
  public:
   explicit ShapeOf(const Description& node)
@@ -236,7 +219,6 @@ const Op kRows[] = {
     ALIAS("Squeeze", 1, Squeeze, host({1})),
     ALIAS("Unsqueeze", 1, Unsqueeze, host({1})),
     ALIAS("Identity", 1, Identity, 0),
-    ALIAS("Dropout", 7, Dropout, host({1, 2})),
     {.name = "Shape", .first = 1, .last = kNewestOpset, .dtypes = kStored, .make = make<ShapeOf>, .host_output = true},
     {.name = "Size", .first = 1, .last = kNewestOpset, .dtypes = kStored, .make = make<Size>, .host_output = true},
     {.name = "ConstantOfShape", .first = 9, .last = kNewestOpset, .dtypes = only(UHAL_INT64),
