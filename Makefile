@@ -197,6 +197,7 @@ test-strict: $(SITE)
 	$(PYTEST) --unihal-stub=strict tests/paddle/test_{training,strict,kernels,static}.py
 	$(PYTEST) --unihal-stub=strict tests/tensorflow/test_models.py tests/tensorflow/test_strict.py
 	$(PYTEST) --unihal-stub=strict tests/torch/test_{training,device,tools}.py
+	$(PYTEST) --unihal-stub=strict -m 'not whole' tests/onnxruntime/test_{device,models}.py
 
 # The opencl backend on PoCL, and a sample of conformance.
 test-opencl-sample: $(SITE)

@@ -141,7 +141,8 @@ double Call::scalar(int index) const {
 View Call::output(int index, const int64_t* lengths, int rank) {
   OrtValue* found = nullptr;
   if (index < output_count_) {
-    check(ort.KernelContext_GetOutput(context_, static_cast<size_t>(index), lengths, static_cast<size_t>(rank), &found));
+    check(
+        ort.KernelContext_GetOutput(context_, static_cast<size_t>(index), lengths, static_cast<size_t>(rank), &found));
   }
   if (found == nullptr) fail("output " + std::to_string(index) + " is missing");
   return view_of(*this, found);
@@ -194,9 +195,9 @@ void Call::fill(const View& view, double value) const {
   uhal_fill_attributes attributes = {};
   attributes.struct_size = sizeof attributes;
   attributes.value = value;
-  attributes.integer_value = view.dtype == UHAL_BOOL                                      ? value != 0
-                             : std::isfinite(value) && std::fabs(value) < 9.2e18          ? static_cast<int64_t>(value)
-                                                                                          : std::numeric_limits<int64_t>::min();
+  attributes.integer_value = view.dtype == UHAL_BOOL                             ? value != 0
+                             : std::isfinite(value) && std::fabs(value) < 9.2e18 ? static_cast<int64_t>(value)
+                                                                                 : std::numeric_limits<int64_t>::min();
   if (view.elements() != 0) launch(UHAL_OP_FILL, {}, {&view}, &attributes);
 }
 

@@ -84,9 +84,9 @@ class Call {
   // -- operands -----------------------------------------------------------------------------------------
   int input_count() const { return input_count_; }
   int output_count() const { return output_count_; }
-  bool has(int index) const;          // whether the input is there
-  View input(int index) const;        // dense
-  Shape shape(int index) const;       // of an input
+  bool has(int index) const;     // whether the input is there
+  View input(int index) const;   // dense
+  Shape shape(int index) const;  // of an input
   // An input of integers in host memory (Op::host_inputs).
   Shape integers(int index) const;
   // An input of one number in host memory.
@@ -150,7 +150,6 @@ int axis_of(const Call& call, int64_t axis, int rank);
 Shape broadcast(const Call& call, const Shape& a, const Shape& b);
 
 // -- the table: one function a family, in kernels/ -------------------------------------------------------
-
 
 struct Table {
   const Op* rows;

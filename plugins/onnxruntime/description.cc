@@ -148,9 +148,7 @@ class KernelDescription final : public Description {
   std::optional<std::vector<float>> reals(const char* name) const override {
     return array<float>(ort.KernelInfoGetAttributeArray_float, name);
   }
-  std::optional<std::vector<std::string>> texts(const char* name) const override {
-    return provider_texts(name);
-  }
+  std::optional<std::vector<std::string>> texts(const char* name) const override { return provider_texts(name); }
   std::optional<HostTensor> tensor(const char* name) const override {
     OrtAllocator* allocator = nullptr;
     check(ort.GetAllocatorWithDefaultOptions(&allocator));
@@ -176,7 +174,8 @@ class KernelDescription final : public Description {
   }
 
   template <class Element>
-  std::optional<std::vector<Element>> array(OrtStatus* (*function)(const OrtKernelInfo*, const char*, Element*, size_t*),
+  std::optional<std::vector<Element>> array(OrtStatus* (*function)(const OrtKernelInfo*, const char*, Element*,
+                                                                   size_t*),
                                             const char* name) const {
     size_t count = 0;
     if (!is_there(function(info_, name, nullptr, &count))) return {};

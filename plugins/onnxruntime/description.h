@@ -1,4 +1,5 @@
-// A node of a graph before it runs: its op, its attributes, the types of its operands and what of their shapes is known.
+// A node of a graph before it runs: its op, its attributes, the types of its operands and what of their shapes is
+// known.
 //
 // It is read from the graph, where the adapter chooses its nodes, and from a kernel's information, where a kernel is
 // made: both times the same kernel is constructed, which refuses what it cannot do.
@@ -25,7 +26,7 @@ struct Refusal {
 
 // An operand's type and shape; -1 for a length that is not known.
 struct OperandType {
-  int32_t type = kTypeUndefined;             // kTypeUndefined: absent, or no tensor
+  int32_t type = kTypeUndefined;              // kTypeUndefined: absent, or no tensor
   std::optional<std::vector<int64_t>> shape;  // none: not even the rank is known
 };
 

@@ -38,14 +38,22 @@ struct DtypePair {
 };
 
 inline constexpr DtypePair kDtypes[] = {
-    {kTypeFloat, UHAL_FLOAT32},       {kTypeInt64, UHAL_INT64},
-    {kTypeFloat16, UHAL_FLOAT16},     {kTypeInt32, UHAL_INT32},
-    {kTypeBool, UHAL_BOOL},           {kTypeUint8, UHAL_UINT8},
-    {kTypeInt8, UHAL_INT8},           {kTypeBfloat16, UHAL_BFLOAT16},
-    {kTypeDouble, UHAL_FLOAT64},      {kTypeInt16, UHAL_INT16},
-    {kTypeUint16, UHAL_UINT16},       {kTypeUint32, UHAL_UINT32},
-    {kTypeUint64, UHAL_UINT64},       {kTypeComplex64, UHAL_COMPLEX64},
-    {kTypeComplex128, UHAL_COMPLEX128}, {kTypeFloat8E4m3fn, UHAL_FLOAT8_E4M3FN},
+    {kTypeFloat, UHAL_FLOAT32},
+    {kTypeInt64, UHAL_INT64},
+    {kTypeFloat16, UHAL_FLOAT16},
+    {kTypeInt32, UHAL_INT32},
+    {kTypeBool, UHAL_BOOL},
+    {kTypeUint8, UHAL_UINT8},
+    {kTypeInt8, UHAL_INT8},
+    {kTypeBfloat16, UHAL_BFLOAT16},
+    {kTypeDouble, UHAL_FLOAT64},
+    {kTypeInt16, UHAL_INT16},
+    {kTypeUint16, UHAL_UINT16},
+    {kTypeUint32, UHAL_UINT32},
+    {kTypeUint64, UHAL_UINT64},
+    {kTypeComplex64, UHAL_COMPLEX64},
+    {kTypeComplex128, UHAL_COMPLEX128},
+    {kTypeFloat8E4m3fn, UHAL_FLOAT8_E4M3FN},
     {kTypeFloat8E5m2, UHAL_FLOAT8_E5M2},
 };
 

@@ -44,13 +44,11 @@ class Factory final : public OrtEpFactory {
     GetVendorId = [](const OrtEpFactory*) { return Place{}.vendor_id(); };
     GetVersion = [](const OrtEpFactory*) { return UNIHAL_VERSION_TEXT; };
     GetSupportedDevices = [](OrtEpFactory* self, const OrtHardwareDevice* const*, size_t, OrtEpDevice** owned,
-                             size_t limit, size_t* found) {
-      return guarded([&] { *found = of(self)->find_devices(owned, limit); });
-    };
+                             size_t limit,
+                             size_t* found) { return guarded([&] { *found = of(self)->find_devices(owned, limit); }); };
     CreateEp = [](OrtEpFactory*, const OrtHardwareDevice* const*, const OrtKeyValuePairs* const* metadata, size_t count,
-                  const OrtSessionOptions* options, const OrtLogger*, OrtEp** owned) {
-      return guarded([&] { *owned = make_provider(metadata, count, options); });
-    };
+                  const OrtSessionOptions* options, const OrtLogger*,
+                  OrtEp** owned) { return guarded([&] { *owned = make_provider(metadata, count, options); }); };
     ReleaseEp = [](OrtEpFactory*, OrtEp* provider) { delete static_cast<Provider*>(provider); };
     CreateAllocator = [](OrtEpFactory*, const OrtMemoryInfo* info, const OrtKeyValuePairs*, OrtAllocator** owned) {
       return guarded([&] {

@@ -150,13 +150,19 @@ enum : int32_t {
   kOrtFail = 1,
   kOrtInvalidArgument = 2,
   kOrtNotImplemented = 9,
-  kOrtEpFail = 11,
 };
-enum : int32_t { kOrtDeviceCpu = 0, kOrtDeviceGpu = 1 };            // OrtMemoryInfoDeviceType, OrtHardwareDeviceType
-enum : int32_t { kOrtMemoryDefault = 0, kOrtMemoryOfHost = 5 };     // OrtDeviceMemoryType
+enum : int32_t { kOrtDeviceCpu = 0, kOrtDeviceGpu = 1 };         // OrtMemoryInfoDeviceType, OrtHardwareDeviceType
+enum : int32_t { kOrtMemoryDefault = 0, kOrtMemoryOfHost = 5 };  // OrtDeviceMemoryType
 enum : int32_t { kOrtMemTypeCpuInput = -2, kOrtMemTypeCpuOutput = -1 };
 enum : int32_t { kOrtDeviceAllocator = 0, kOrtReadOnlyAllocator = 2 };
-enum : int32_t { kOrtAttributeInt = 1, kOrtAttributeInts, kOrtAttributeFloat, kOrtAttributeFloats, kOrtAttributeString, kOrtAttributeStrings };
+enum : int32_t {
+  kOrtAttributeInt = 1,
+  kOrtAttributeInts,
+  kOrtAttributeFloat,
+  kOrtAttributeFloats,
+  kOrtAttributeString,
+  kOrtAttributeStrings
+};
 
 // Their functions, by name.
 struct Api {

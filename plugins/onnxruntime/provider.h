@@ -74,8 +74,8 @@ struct Choice {
   std::vector<Left> left;  // for the CPU, to be counted
 };
 
-// Nodes that compute shapes from shapes stay on the CPU and are in neither list, nor are If, Loop and Scan, whose bodies
-// are chosen from like other graphs.
+// Nodes that compute shapes from shapes stay on the CPU and are in neither list, nor are If, Loop and Scan, whose
+// bodies are chosen from like other graphs.
 Choice choose(const OrtGraph* graph, const Provider& provider);
 
 }  // namespace unihal::onnxruntime

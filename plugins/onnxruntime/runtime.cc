@@ -24,7 +24,7 @@ void raise(uhal_status status) {
     case UHAL_UNIMPLEMENTED:
       throw Failure(kOrtNotImplemented, message);
     default:
-      throw Failure(kOrtEpFail, message);
+      throw Failure(kOrtFail, message);  // not EP_FAIL, upon which InferenceSession.run tries again on the CPU, unasked
   }
 }
 
@@ -280,7 +280,8 @@ class DataTransfer final : public OrtDataTransferImpl {
     const bool to_ours = find_place(destination_memory, &destination_place);
     const bool from_host = is_host(source_memory);
     const bool to_host = is_host(destination_memory);
-    if (!from_ours && !to_ours) throw Failure(kOrtInvalidArgument, "unihal: a copy between devices that are not its own");
+    if (!from_ours && !to_ours)
+      throw Failure(kOrtInvalidArgument, "unihal: a copy between devices that are not its own");
     if (*stream == nullptr) {
       check(uhal_device_default_stream((to_ours ? destination_place : source_place).open(), stream));
     }

@@ -1,8 +1,8 @@
 // unihal's devices as ONNX Runtime names them, and its failures as ONNX Runtime reports them.
 //
 // A memory device of ONNX Runtime is a type (GPU), a vendor's number and a device's number. Ours has a vendor's number
-// of its own for each device type of unihal, which no hardware has, and the ordinal as its number: so that several types
-// fit into one process, beside other providers for the same card.
+// of its own for each device type of unihal, which no hardware has, and the ordinal as its number: so that several
+// types fit into one process, beside other providers for the same card.
 #pragma once
 
 #include <memory>

@@ -20,10 +20,9 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime
+import unihal.onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 from sessions import BITS, cpu_session, fallbacks, session
-
-import unihal.onnxruntime
 
 #: Cases whose expected answers ONNX Runtime's CPU provider does not give either: the device gives its. Checked below.
 AS_ONNXRUNTIME = {
@@ -149,7 +148,9 @@ def run(case: Any, ops: set[tuple[str, str]]) -> Outcome:
     if difference and case.name in AS_ONNXRUNTIME:
         theirs = [value.numpy() for value in cpu_session(model).run_with_ort_values(None, feeds)]
         same = all(np.allclose(a, b, 1e-4, 1e-5) for a, b in zip(outputs, theirs, strict=True))
-        return Outcome(case.name, "left out" if same else "failed", "ONNX Runtime's CPU provider differs in the same way")
+        return Outcome(
+            case.name, "left out" if same else "failed", "ONNX Runtime's CPU provider differs in the same way"
+        )
     return Outcome(case.name, "failed" if difference else "passed", difference)
 
 

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime
-from onnx import TensorProto, helper, numpy_helper
-
 import unihal
 import unihal.onnxruntime
+from onnx import TensorProto, helper, numpy_helper
 
 onnxruntime.set_default_logger_severity(4)
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import onnxruntime
 import pytest
-
 import unihal.onnxruntime
 
 VERSION = 24
@@ -62,9 +61,7 @@ def test_every_slot_is_filled(api: ctypes.Array[ctypes.c_void_p], slots: dict[st
     assert len(set(slots["OrtEpApi"].values())) == len(slots["OrtEpApi"])
 
 
-def test_statuses_answer_at_their_slots(
-    api: ctypes.Array[ctypes.c_void_p], slots: dict[str, dict[str, int]]
-) -> None:
+def test_statuses_answer_at_their_slots(api: ctypes.Array[ctypes.c_void_p], slots: dict[str, dict[str, int]]) -> None:
     names = slots["OrtApi"]
     create = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int32, ctypes.c_char_p)(api[names["CreateStatus"]])
     code = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(api[names["GetErrorCode"]])
@@ -114,6 +111,9 @@ def test_memory_answers_at_its_slots(api: ctypes.Array[ctypes.c_void_p], slots: 
 
 def test_the_library_needs_nothing_of_onnx_runtime() -> None:
     symbols = subprocess.run(
-        ["nm", "--dynamic", "--undefined-only", unihal.onnxruntime.library()], capture_output=True, text=True, check=True
+        ["nm", "--dynamic", "--undefined-only", unihal.onnxruntime.library()],
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
     assert "Ort" not in symbols and "onnx" not in symbols

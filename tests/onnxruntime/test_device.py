@@ -10,11 +10,10 @@ import threading
 import numpy as np
 import onnxruntime
 import pytest
-from onnx import helper
-from sessions import DEVICE, model, options, session
-
 import unihal
 import unihal.onnxruntime
+from onnx import helper
+from sessions import DEVICE, model, session
 
 
 def product() -> onnxruntime.InferenceSession:

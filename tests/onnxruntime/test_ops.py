@@ -86,7 +86,10 @@ def test_what_the_cpu_refuses_the_device_refuses(
 ) -> None:
     names = [f"x{i}" for i in range(len(shapes))]
     # Lengths that the model does not say are known only when it runs.
-    inputs = {name: ("float32", [f"{name}_{axis}" for axis in range(len(shape))]) for name, shape in zip(names, shapes, strict=True)}
+    inputs = {
+        name: ("float32", [f"{name}_{axis}" for axis in range(len(shape))])
+        for name, shape in zip(names, shapes, strict=True)
+    }
     made = model([helper.make_node(op, names, ["y"], **attributes)], inputs, {"y": "float32"})
     feeds = {name: np.ones(shape, np.float32) for name, shape in zip(names, shapes, strict=True)}
     with pytest.raises(Exception) as on_cpu:

@@ -9,7 +9,8 @@ namespace {
 // (B, H, M, D) of an operand that has it so, or as (B, M, H D).
 View heads_of(const Call& call, const View& x, int64_t heads) {
   if (x.rank == 4) return x;
-  call.require(x.rank == 3 && heads > 0 && x.shape[2] % heads == 0, "an operand has neither 4 axes nor 3 with whole heads");
+  call.require(x.rank == 3 && heads > 0 && x.shape[2] % heads == 0,
+               "an operand has neither 4 axes nor 3 with whole heads");
   return x.reshaped({x.shape[0], x.shape[1], heads, x.shape[2] / heads}).permuted({0, 2, 1, 3});
 }
 
@@ -20,7 +21,8 @@ View four_axes(const Call& call, View mask) {
   return mask;
 }
 
-// What attention adds to scores: of a mask of bool 0 or -infinity; what it says nothing of, beyond its columns, is hidden.
+// What attention adds to scores: of a mask of bool 0 or -infinity; what it says nothing of, beyond its columns, is
+// hidden.
 View additive(Call& call, const View& mask, int64_t columns, uhal_dtype dtype) {
   View added = mask;
   if (mask.dtype == UHAL_BOOL) {
@@ -75,7 +77,8 @@ void attend(Call& call, const View& q, const View& k, const View& v, View mask, 
     }
   }
   const int64_t heads = q.shape[1], kept = k.shape[1];
-  call.require(kept > 0 && heads % kept == 0 && v.shape[1] == kept, "the heads of q are no multiple of those of k and v");
+  call.require(kept > 0 && heads % kept == 0 && v.shape[1] == kept,
+               "the heads of q are no multiple of those of k and v");
   const int64_t group = heads / kept;
   for (int64_t g = 0; g < group; ++g) {
     const View from = q.sliced(1, g, kept, group), to = y.sliced(1, g, kept, group);
@@ -115,7 +118,8 @@ class Attention final : public Kernel {
                                         : Shape{q.shape[0], q.shape[2], q.shape[1] * width};
     const View output = call.output(0, shape);
     if (output.elements() == 0) return;
-    attend(call, q, k, v, call.has(3) ? call.input(3) : View(), causal_, past, scale_, heads_of(call, output, q_heads_));
+    attend(call, q, k, v, call.has(3) ? call.input(3) : View(), causal_, past, scale_,
+           heads_of(call, output, q_heads_));
   }
 
  private:
@@ -286,15 +290,38 @@ constexpr uhal_map_function kGeluTanh = uhal_map_gelu_tanh;
 
 const Op kRows[] = {
     {.name = "Attention", .first = 23, .last = kNewestOpset, .dtypes = kFloats, .make = make<Attention>},
-    {.name = "RotaryEmbedding", .first = 23, .last = kNewestOpset, .dtypes = kFloats, .make = make<RotaryEmbedding>,
+    {.name = "RotaryEmbedding",
+     .first = 23,
+     .last = kNewestOpset,
+     .dtypes = kFloats,
+     .make = make<RotaryEmbedding>,
      .data = &kTablesFirst},
-    {.name = "RotaryEmbedding", .first = 1, .last = 1, .dtypes = kFloats, .make = make<RotaryEmbedding>,
-     .data = &kPositionsFirst, .domain = kMicrosoft},
-    {.name = "MultiHeadAttention", .first = 1, .last = 1, .dtypes = kFloats, .make = make<MultiHeadAttention>,
+    {.name = "RotaryEmbedding",
+     .first = 1,
+     .last = 1,
+     .dtypes = kFloats,
+     .make = make<RotaryEmbedding>,
+     .data = &kPositionsFirst,
      .domain = kMicrosoft},
-    {.name = "BiasGelu", .first = 1, .last = 1, .dtypes = kFloats, .make = make<BiasGelu>, .data = &kGeluErf,
+    {.name = "MultiHeadAttention",
+     .first = 1,
+     .last = 1,
+     .dtypes = kFloats,
+     .make = make<MultiHeadAttention>,
      .domain = kMicrosoft},
-    {.name = "FastGelu", .first = 1, .last = 1, .dtypes = kFloats, .make = make<BiasGelu>, .data = &kGeluTanh,
+    {.name = "BiasGelu",
+     .first = 1,
+     .last = 1,
+     .dtypes = kFloats,
+     .make = make<BiasGelu>,
+     .data = &kGeluErf,
+     .domain = kMicrosoft},
+    {.name = "FastGelu",
+     .first = 1,
+     .last = 1,
+     .dtypes = kFloats,
+     .make = make<BiasGelu>,
+     .data = &kGeluTanh,
      .domain = kMicrosoft},
 };
 

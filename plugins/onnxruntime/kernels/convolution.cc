@@ -12,13 +12,15 @@ Window::Window(const Description& node)
       pads(node.integers("pads").value_or(Shape())),
       auto_pad(node.text("auto_pad", "NOTSET")) {
   const auto& shape = node.input(0).shape;
-  node.require(!shape || (shape->size() >= 3 && shape->size() <= 2 + UHAL_MAX_SPATIAL), "other than 1 to 3 spatial axes");
+  node.require(!shape || (shape->size() >= 3 && shape->size() <= 2 + UHAL_MAX_SPATIAL),
+               "other than 1 to 3 spatial axes");
 }
 
 void Window::check(const Call& call, int axes) const {
   call.require(axes >= 1 && axes <= UHAL_MAX_SPATIAL, "expected 1 to 3 spatial axes");
   const auto fits = [axes](const Shape& list) { return list.empty() || list.size() == static_cast<size_t>(axes); };
-  call.require(fits(kernel) && fits(strides) && fits(dilations), "an attribute has not one entry for each spatial axis");
+  call.require(fits(kernel) && fits(strides) && fits(dilations),
+               "an attribute has not one entry for each spatial axis");
   call.require(pads.empty() || pads.size() == static_cast<size_t>(2 * axes), "pads has not two entries for each axis");
   for (int i = 0; i < axes; ++i) call.require(stride(i) > 0 && dilation(i) > 0, "a stride or dilation is not positive");
 }
@@ -117,14 +119,16 @@ class ConvTranspose final : public Kernel {
     const size_t count = static_cast<size_t>(axes);
     call.require(groups_ > 0 && x.shape[1] == w.shape[0] && x.shape[1] % groups_ == 0,
                  "the channels of x, w and the groups do not go together");
-    call.require(output_padding_.empty() || output_padding_.size() == count, "output_padding has not an entry for each axis");
+    call.require(output_padding_.empty() || output_padding_.size() == count,
+                 "output_padding has not an entry for each axis");
     call.require(output_shape_.empty() || output_shape_.size() >= count, "output_shape has not an entry for each axis");
     uhal_convolution_attributes attributes = convolution_attributes(call.math_mode());
     attributes.groups = groups_;
     Shape shape = {x.shape[0], w.shape[1] * groups_};
     for (int i = 0; i < axes; ++i) {
       const int64_t more = output_padding_.empty() ? 0 : output_padding_[i];
-      const int64_t whole = window_.stride(i) * (x.shape[2 + i] - 1) + more + (w.shape[2 + i] - 1) * window_.dilation(i) + 1;
+      const int64_t whole =
+          window_.stride(i) * (x.shape[2 + i] - 1) + more + (w.shape[2 + i] - 1) * window_.dilation(i) + 1;
       int64_t before = window_.pads.empty() ? 0 : window_.pads[i];
       int64_t after = window_.pads.empty() ? 0 : window_.pads[axes + i];
       int64_t length = whole - before - after;

@@ -28,7 +28,8 @@ class Einsum final : public Kernel {
     }
     const size_t arrow = text.find("->");
     inputs_ = split(text.substr(0, arrow));
-    if (static_cast<int>(inputs_.size()) != node.input_count()) node.refuse("an equation for another number of operands");
+    if (static_cast<int>(inputs_.size()) != node.input_count())
+      node.refuse("an equation for another number of operands");
     node.require(text.find('.') == std::string::npos, "an ellipsis");
     if (arrow != std::string::npos) {
       output_ = text.substr(arrow + 2);
@@ -46,7 +47,8 @@ class Einsum final : public Kernel {
 
   void run(Call& call) const override {
     std::vector<Term> terms;
-    for (size_t i = 0; i < inputs_.size(); ++i) terms.push_back(diagonal(call, call.input(static_cast<int>(i)), inputs_[i]));
+    for (size_t i = 0; i < inputs_.size(); ++i)
+      terms.push_back(diagonal(call, call.input(static_cast<int>(i)), inputs_[i]));
     Shape shape;
     for (const char c : output_) shape.push_back(length(call, terms, c));
     const View y = call.output(0, shape);

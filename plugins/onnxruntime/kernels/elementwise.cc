@@ -26,8 +26,8 @@ class Unary final : public Kernel {
   Unary(const Description& node, const void* data) : function_(*static_cast<const UnaryFunction*>(data)) {
     for (int i = 0; i < 3; ++i) {
       const Parameter& parameter = function_.parameters[i];
-      values_[i] = parameter.attribute != nullptr ? node.real(parameter.attribute, parameter.otherwise)
-                                                  : parameter.otherwise;
+      values_[i] =
+          parameter.attribute != nullptr ? node.real(parameter.attribute, parameter.otherwise) : parameter.otherwise;
     }
   }
   void run(Call& call) const override {
@@ -68,7 +68,8 @@ constexpr UnaryFunction kRelu{uhal_map_relu};
 constexpr UnaryFunction kSigmoid{uhal_map_sigmoid};
 constexpr UnaryFunction kLeakyRelu{uhal_map_leaky_relu, {{"alpha", 0.01}}};
 constexpr UnaryFunction kElu{uhal_map_elu, {{"alpha", 1.0}}};
-constexpr UnaryFunction kSelu{uhal_map_selu, {{"gamma", 1.05070102214813232421875}, {"alpha", 1.67326319217681884765625}}};
+constexpr UnaryFunction kSelu{uhal_map_selu,
+                              {{"gamma", 1.05070102214813232421875}, {"alpha", 1.67326319217681884765625}}};
 constexpr UnaryFunction kHardSigmoid{uhal_map_hard_sigmoid, {{"alpha", 0.2}, {"beta", 0.5}}};
 constexpr UnaryFunction kHardSwish{uhal_map_hard_swish, {{nullptr, 6}, {nullptr, 6}, {nullptr, 3}}};
 constexpr UnaryFunction kSoftplus{uhal_map_softplus, {{nullptr, 1}, {nullptr, 40}}};
@@ -245,9 +246,7 @@ class BitShift final : public Kernel {
 // x where it is not negative, else slope * x; the slope broadcasts to x.
 class PRelu final : public Kernel {
  public:
-  explicit PRelu(const Description& node) {
-    node.require(node.version() >= 7, "broadcasting of opset 6");
-  }
+  explicit PRelu(const Description& node) { node.require(node.version() >= 7, "broadcasting of opset 6"); }
   void run(Call& call) const override {
     const View x = call.input(0);
     const View slope = call.input(1);
@@ -356,20 +355,30 @@ class Clip final : public Kernel {
   const double minimum_, maximum_;
 };
 
-#define UNARY(op, from, dtypes_, function)                                                                  \
-  {.name = op, .first = from, .last = kNewestOpset, .dtypes = dtypes_, .make = make<Unary>, .reuse = Reuse::kInPlace, \
+#define UNARY(op, from, dtypes_, function) \
+  {.name = op,                             \
+   .first = from,                          \
+   .last = kNewestOpset,                   \
+   .dtypes = dtypes_,                      \
+   .make = make<Unary>,                    \
+   .reuse = Reuse::kInPlace,               \
    .data = &function}
 // Whose result has another dtype than the operand.
 #define TEST(op, from, dtypes_, function) \
   {.name = op, .first = from, .last = kNewestOpset, .dtypes = dtypes_, .make = make<Unary>, .data = &function}
-#define BINARY(op, from, dtypes_, function)                                                                  \
-  {.name = op, .first = from, .last = kNewestOpset, .dtypes = dtypes_, .make = make<Binary>, .reuse = Reuse::kInPlace, \
+#define BINARY(op, from, dtypes_, function) \
+  {.name = op,                              \
+   .first = from,                           \
+   .last = kNewestOpset,                    \
+   .dtypes = dtypes_,                       \
+   .make = make<Binary>,                    \
+   .reuse = Reuse::kInPlace,                \
    .data = &function}
 #define COMPARE(op, from, dtypes_, function) \
   {.name = op, .first = from, .last = kNewestOpset, .dtypes = dtypes_, .make = make<Binary>, .data = &function}
 #define VARIADIC(op, from, dtypes_, function) \
   {.name = op, .first = from, .last = kNewestOpset, .dtypes = dtypes_, .make = make<Variadic>, .data = &function}
-#define IN_PLACE(op, from, dtypes_, type)                                                                  \
+#define IN_PLACE(op, from, dtypes_, type) \
   {.name = op, .first = from, .last = kNewestOpset, .dtypes = dtypes_, .make = make<type>, .reuse = Reuse::kInPlace}
 
 const Op kRows[] = {
@@ -411,18 +420,36 @@ const Op kRows[] = {
     UNARY("Not", 1, kBool, kNot),
     UNARY("BitwiseNot", 18, kIntegers, kBitwiseNot),
     TEST("IsNaN", 9, kFloats, kIsNan),
-    {.name = "QuickGelu", .first = 1, .last = 1, .dtypes = kFloats, .make = make<Unary>, .reuse = Reuse::kInPlace,
-     .data = &kQuickGelu, .domain = kMicrosoft},
-    {.name = "Gelu", .first = 1, .last = 1, .dtypes = kFloats, .make = make<Unary>, .reuse = Reuse::kInPlace,
-     .data = &kGeluErf, .domain = kMicrosoft},
+    {.name = "QuickGelu",
+     .first = 1,
+     .last = 1,
+     .dtypes = kFloats,
+     .make = make<Unary>,
+     .reuse = Reuse::kInPlace,
+     .data = &kQuickGelu,
+     .domain = kMicrosoft},
+    {.name = "Gelu",
+     .first = 1,
+     .last = 1,
+     .dtypes = kFloats,
+     .make = make<Unary>,
+     .reuse = Reuse::kInPlace,
+     .data = &kGeluErf,
+     .domain = kMicrosoft},
     IN_PLACE("Celu", 12, kFloats, Celu),
     IN_PLACE("Gelu", 20, kFloats, Gelu),
     {.name = "Shrink", .first = 9, .last = kNewestOpset, .dtypes = kFloats, .make = make<Shrink>},
     {.name = "IsInf", .first = 10, .last = kNewestOpset, .dtypes = kFloats, .make = make<IsInf>},
-    {.name = "Cast", .first = 6, .last = kNewestOpset, .dtypes = kReal | only(UHAL_FLOAT8_E4M3FN) | only(UHAL_FLOAT8_E5M2),
+    {.name = "Cast",
+     .first = 6,
+     .last = kNewestOpset,
+     .dtypes = kReal | only(UHAL_FLOAT8_E4M3FN) | only(UHAL_FLOAT8_E5M2),
      .make = make<Cast>},
-    {.name = "CastLike", .first = 15, .last = kNewestOpset,
-     .dtypes = kReal | only(UHAL_FLOAT8_E4M3FN) | only(UHAL_FLOAT8_E5M2), .make = make<Cast>},
+    {.name = "CastLike",
+     .first = 15,
+     .last = kNewestOpset,
+     .dtypes = kReal | only(UHAL_FLOAT8_E4M3FN) | only(UHAL_FLOAT8_E5M2),
+     .make = make<Cast>},
     BINARY("Add", 6, kNumbers, kAdd),
     BINARY("Sub", 6, kNumbers, kSubtract),
     BINARY("Mul", 6, kNumbers, kMultiply),
@@ -441,14 +468,22 @@ const Op kRows[] = {
     COMPARE("GreaterOrEqual", 12, kNumbers, kGreaterEqual),
     IN_PLACE("Mod", 10, kNumbers, Mod),
     IN_PLACE("BitShift", 11, kUnsignedIntegers, BitShift),
-    {.name = "PRelu", .first = 6, .last = kNewestOpset, .dtypes = kFloats | only(UHAL_INT32) | only(UHAL_INT64),
+    {.name = "PRelu",
+     .first = 6,
+     .last = kNewestOpset,
+     .dtypes = kFloats | only(UHAL_INT32) | only(UHAL_INT64),
      .make = make<PRelu>},
     VARIADIC("Max", 8, kNumbers, kMaximum),
     VARIADIC("Min", 8, kNumbers, kMinimum),
     VARIADIC("Sum", 8, kFloats, kSum),
     VARIADIC("Mean", 8, kFloats, kMean),
     {.name = "Where", .first = 9, .last = kNewestOpset, .dtypes = kBool, .make = make<Where>},
-    {.name = "Clip", .first = 6, .last = kNewestOpset, .dtypes = kNumbers, .make = make<Clip>, .reuse = Reuse::kInPlace,
+    {.name = "Clip",
+     .first = 6,
+     .last = kNewestOpset,
+     .dtypes = kNumbers,
+     .make = make<Clip>,
+     .reuse = Reuse::kInPlace,
      .host_inputs = host({1, 2})},
 };
 

@@ -103,9 +103,9 @@ class GatherNd final : public Kernel {
 
 class ScatterElements final : public Kernel {
  public:
-  explicit ScatterElements(const Description& node)
-      : axis_(node.integer("axis", 0)), reduction_(reduction_of(node)) {
-    node.require(reduction_ == UHAL_REDUCE_NONE || contains(kNumbers, node.input_dtype(0)), "a reduction of this dtype");
+  explicit ScatterElements(const Description& node) : axis_(node.integer("axis", 0)), reduction_(reduction_of(node)) {
+    node.require(reduction_ == UHAL_REDUCE_NONE || contains(kNumbers, node.input_dtype(0)),
+                 "a reduction of this dtype");
   }
   void run(Call& call) const override {
     const View x = call.input(0);
@@ -134,7 +134,8 @@ class ScatterElements final : public Kernel {
 class ScatterNd final : public Kernel {
  public:
   explicit ScatterNd(const Description& node) : reduction_(reduction_of(node)) {
-    node.require(reduction_ == UHAL_REDUCE_NONE || contains(kNumbers, node.input_dtype(0)), "a reduction of this dtype");
+    node.require(reduction_ == UHAL_REDUCE_NONE || contains(kNumbers, node.input_dtype(0)),
+                 "a reduction of this dtype");
   }
   void run(Call& call) const override {
     const View x = call.input(0);
@@ -294,8 +295,7 @@ class Compress final : public Kernel {
   const int64_t axis_;
 };
 
-#define INDEX(op, from, type) \
-  {.name = op, .first = from, .last = kNewestOpset, .dtypes = kStored, .make = make<type>}
+#define INDEX(op, from, type) {.name = op, .first = from, .last = kNewestOpset, .dtypes = kStored, .make = make<type>}
 
 const Op kRows[] = {
     INDEX("Gather", 1, Gather),
@@ -306,13 +306,31 @@ const Op kRows[] = {
     INDEX("ScatterND", 11, ScatterNd),
     INDEX("NonZero", 9, NonZero),
     INDEX("Compress", 9, Compress),
-    {.name = "OneHot", .first = 9, .last = kNewestOpset, .dtypes = kNumbers, .make = make<OneHot>,
+    {.name = "OneHot",
+     .first = 9,
+     .last = kNewestOpset,
+     .dtypes = kNumbers,
+     .make = make<OneHot>,
      .host_inputs = host({1})},
-    {.name = "CumSum", .first = 11, .last = kNewestOpset, .dtypes = kNumbers, .make = make<CumSum>,
-     .host_inputs = host({1}), .data = &kSum},
-    {.name = "CumProd", .first = 26, .last = kNewestOpset, .dtypes = kNumbers, .make = make<CumSum>,
-     .host_inputs = host({1}), .data = &kProduct},
-    {.name = "TopK", .first = 1, .last = kNewestOpset, .dtypes = kNumbers, .make = make<TopK>,
+    {.name = "CumSum",
+     .first = 11,
+     .last = kNewestOpset,
+     .dtypes = kNumbers,
+     .make = make<CumSum>,
+     .host_inputs = host({1}),
+     .data = &kSum},
+    {.name = "CumProd",
+     .first = 26,
+     .last = kNewestOpset,
+     .dtypes = kNumbers,
+     .make = make<CumSum>,
+     .host_inputs = host({1}),
+     .data = &kProduct},
+    {.name = "TopK",
+     .first = 1,
+     .last = kNewestOpset,
+     .dtypes = kNumbers,
+     .make = make<TopK>,
      .host_inputs = host({1})},
 };
 

@@ -15,8 +15,7 @@ Shape product_shape(const Call& call, const View& a, const View& b) {
     call.fail("a has " + std::to_string(left.back()) + " columns and b " + std::to_string(right[right.size() - 2]) +
               " rows");
   }
-  Shape shape =
-      broadcast(call, Shape(left.begin(), left.end() - 2), Shape(right.begin(), right.end() - 2));
+  Shape shape = broadcast(call, Shape(left.begin(), left.end() - 2), Shape(right.begin(), right.end() - 2));
   if (!row) shape.push_back(left[left.size() - 2]);
   if (!column) shape.push_back(right.back());
   return shape;

@@ -56,7 +56,8 @@ class Concat final : public Kernel {
 
 class Split final : public Kernel {
  public:
-  explicit Split(const Description& node) : axis_(node.integer("axis", 0)), attribute_(axes_attribute(node, 13, "split")) {}
+  explicit Split(const Description& node)
+      : axis_(node.integer("axis", 0)), attribute_(axes_attribute(node, 13, "split")) {}
   void run(Call& call) const override {
     const View x = call.input(0);
     const int axis = axis_of(call, axis_, x.rank);
@@ -76,7 +77,8 @@ class Split final : public Kernel {
     for (int64_t i = 0; i < count; ++i) {
       const View part = x.sliced(axis, at, lengths[static_cast<size_t>(i)]);
       View y;
-      if (call.wants(static_cast<int>(i), shape_of(part), &y) && y.elements() != 0) call.launch(UHAL_OP_COPY, {&part}, {&y});
+      if (call.wants(static_cast<int>(i), shape_of(part), &y) && y.elements() != 0)
+        call.launch(UHAL_OP_COPY, {&part}, {&y});
       at += lengths[static_cast<size_t>(i)];
     }
   }
@@ -100,7 +102,8 @@ class Slice final : public Kernel {
     Shape steps = starts_ ? Shape() : given_axes(call, {}, 4).value_or(Shape());
     for (size_t i = axes.size(); i < starts.size(); ++i) axes.push_back(static_cast<int64_t>(i));
     steps.resize(starts.size(), 1);
-    call.require(ends.size() == starts.size() && axes.size() == starts.size(), "starts, ends and axes are not of one length");
+    call.require(ends.size() == starts.size() && axes.size() == starts.size(),
+                 "starts, ends and axes are not of one length");
     for (size_t i = 0; i < starts.size(); ++i) {
       const int axis = axis_of(call, axes[i], x.rank);
       const int64_t length = x.shape[axis];
@@ -179,7 +182,8 @@ class DepthToSpace final : public Kernel {
       : block_(node.integer("blocksize", 1)), columns_first_(node.text("mode", "DCR") == "CRD") {}
   void run(Call& call) const override {
     const View x = call.input(0);
-    call.require(x.rank == 4 && block_ > 0 && x.shape[1] % (block_ * block_) == 0, "the channels are no multiple of the block");
+    call.require(x.rank == 4 && block_ > 0 && x.shape[1] % (block_ * block_) == 0,
+                 "the channels are no multiple of the block");
     const int64_t n = x.shape[0], c = x.shape[1] / (block_ * block_), h = x.shape[2], w = x.shape[3];
     const View y = call.output(0, {n, c, h * block_, w * block_});
     if (y.elements() == 0) return;
@@ -347,7 +351,7 @@ class EyeLike final : public Kernel {
   const int64_t diagonal_;
 };
 
-#define MOVE(op, from, type, inputs)                                                                       \
+#define MOVE(op, from, type, inputs) \
   {.name = op, .first = from, .last = kNewestOpset, .dtypes = kStored, .make = make<type>, .host_inputs = inputs}
 
 const Op kRows[] = {
@@ -360,7 +364,12 @@ const Op kRows[] = {
     MOVE("DepthToSpace", 1, DepthToSpace, 0),
     MOVE("SpaceToDepth", 1, SpaceToDepth, 0),
     MOVE("Pad", 1, Pad, host({1, 2, 3})),
-    {.name = "Trilu", .first = 14, .last = kNewestOpset, .dtypes = kReal, .make = make<Trilu>, .host_inputs = host({1})},
+    {.name = "Trilu",
+     .first = 14,
+     .last = kNewestOpset,
+     .dtypes = kReal,
+     .make = make<Trilu>,
+     .host_inputs = host({1})},
     {.name = "EyeLike", .first = 9, .last = kNewestOpset, .dtypes = kReal, .make = make<EyeLike>},
 };
 

@@ -189,7 +189,8 @@ class LayerNormalization final : public Kernel {
 };
 
 // x / sqrt(mean(x^2) + epsilon) * scale.
-void rms_norm(Call& call, const View& x, const View& y, int axis, double epsilon, Parameter* scale, int inverse_output) {
+void rms_norm(Call& call, const View& x, const View& y, int axis, double epsilon, Parameter* scale,
+              int inverse_output) {
   Shape rows = shape_of(x);
   for (int i = axis; i < x.rank; ++i) rows[static_cast<size_t>(i)] = 1;
   scale->fit(call, Shape(x.shape + axis, x.shape + x.rank));
@@ -319,8 +320,7 @@ class LpNormalization final : public Kernel {
     const View y = call.output_like(0, x);
     if (y.elements() == 0) return;
     const View norm = call.scratch(shape_of(x.with_axis_one(axis_of(call, axis_, x.rank))), x.dtype);
-    const uhal_reduce_attributes attributes =
-        reduce_attributes(p_ == 1 ? UHAL_REDUCE_L1_NORM : UHAL_REDUCE_L2_NORM);
+    const uhal_reduce_attributes attributes = reduce_attributes(p_ == 1 ? UHAL_REDUCE_L1_NORM : UHAL_REDUCE_L2_NORM);
     call.launch(UHAL_OP_REDUCE, {&x}, {&norm}, &attributes);
     call.map(uhal_map_divide_no_nan, {&x, &norm}, {&y});
   }
@@ -394,10 +394,20 @@ constexpr bool kOfSquares = true;       // RMS norm
 #define NORM(op, from, type) {.name = op, .first = from, .last = kNewestOpset, .dtypes = kFloats, .make = make<type>}
 
 const Op kRows[] = {
-    {.name = "Softmax", .first = 1, .last = kNewestOpset, .dtypes = kFloats, .make = make<Softmax>,
-     .reuse = Reuse::kInPlace, .data = &kPlain},
-    {.name = "LogSoftmax", .first = 1, .last = kNewestOpset, .dtypes = kFloats, .make = make<Softmax>,
-     .reuse = Reuse::kInPlace, .data = &kLogarithm},
+    {.name = "Softmax",
+     .first = 1,
+     .last = kNewestOpset,
+     .dtypes = kFloats,
+     .make = make<Softmax>,
+     .reuse = Reuse::kInPlace,
+     .data = &kPlain},
+    {.name = "LogSoftmax",
+     .first = 1,
+     .last = kNewestOpset,
+     .dtypes = kFloats,
+     .make = make<Softmax>,
+     .reuse = Reuse::kInPlace,
+     .data = &kLogarithm},
     NORM("Hardmax", 1, Hardmax),
     NORM("BatchNormalization", 7, BatchNormalization),
     NORM("LayerNormalization", 1, LayerNormalization),
@@ -408,10 +418,20 @@ const Op kRows[] = {
     NORM("LpNormalization", 1, LpNormalization),
     NORM("LRN", 1, Lrn),
     NORM("MeanVarianceNormalization", 9, MeanVarianceNormalization),
-    {.name = "SkipLayerNormalization", .first = 1, .last = 1, .dtypes = kFloats, .make = make<SkipLayerNormalization>,
-     .data = &kOfDifferences, .domain = kMicrosoft},
-    {.name = "SkipSimplifiedLayerNormalization", .first = 1, .last = 1, .dtypes = kFloats,
-     .make = make<SkipLayerNormalization>, .data = &kOfSquares, .domain = kMicrosoft},
+    {.name = "SkipLayerNormalization",
+     .first = 1,
+     .last = 1,
+     .dtypes = kFloats,
+     .make = make<SkipLayerNormalization>,
+     .data = &kOfDifferences,
+     .domain = kMicrosoft},
+    {.name = "SkipSimplifiedLayerNormalization",
+     .first = 1,
+     .last = 1,
+     .dtypes = kFloats,
+     .make = make<SkipLayerNormalization>,
+     .data = &kOfSquares,
+     .domain = kMicrosoft},
 };
 
 }  // namespace

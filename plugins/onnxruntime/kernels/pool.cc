@@ -14,7 +14,8 @@ struct Pooling {
 Pooling plan(const Call& call, const View& x, const Window& window, uhal_pool_mode mode, bool ceil) {
   const int axes = x.rank - 2;
   window.check(call, axes);
-  call.require(window.kernel.size() == static_cast<size_t>(axes), "kernel_shape has not an entry for each spatial axis");
+  call.require(window.kernel.size() == static_cast<size_t>(axes),
+               "kernel_shape has not an entry for each spatial axis");
   Pooling result;
   result.attributes = pool_attributes(mode);
   result.shape = {x.shape[0], x.shape[1]};
@@ -89,8 +90,9 @@ class AveragePool final : public Kernel {
   void run(Call& call) const override {
     const View x = call.input(0);
     call.require(x.rank >= 3, "the operand has no spatial axes");
-    Pooling pooling = plan(call, x, window_,
-                           counts_padding_ ? UHAL_POOL_AVERAGE_INCLUDE_PADDING : UHAL_POOL_AVERAGE_EXCLUDE_PADDING, ceil_);
+    Pooling pooling =
+        plan(call, x, window_, counts_padding_ ? UHAL_POOL_AVERAGE_INCLUDE_PADDING : UHAL_POOL_AVERAGE_EXCLUDE_PADDING,
+             ceil_);
     const View y = call.output(0, pooling.shape);
     if (y.elements() == 0) return;
     if (!counts_padding_ || !ceil_) return call.launch(UHAL_OP_POOL, {&x}, {&y}, &pooling.attributes);
@@ -188,16 +190,25 @@ class GlobalLpPool final : public Kernel {
   const double p_;
 };
 
-#define POOL(op, from, types, type) {.name = op, .first = from, .last = kNewestOpset, .dtypes = types, .make = make<type>}
+#define POOL(op, from, types, type) \
+  {.name = op, .first = from, .last = kNewestOpset, .dtypes = types, .make = make<type>}
 
 const Op kRows[] = {
     POOL("MaxPool", 1, kFloats | only(UHAL_INT8) | only(UHAL_UINT8), MaxPool),
     POOL("AveragePool", 7, kFloats, AveragePool),
     POOL("LpPool", 2, kFloats, LpPool),
     POOL("GlobalLpPool", 2, kFloats, GlobalLpPool),
-    {.name = "GlobalAveragePool", .first = 1, .last = kNewestOpset, .dtypes = kFloats, .make = make<GlobalPool>,
+    {.name = "GlobalAveragePool",
+     .first = 1,
+     .last = kNewestOpset,
+     .dtypes = kFloats,
+     .make = make<GlobalPool>,
      .data = &kMean},
-    {.name = "GlobalMaxPool", .first = 1, .last = kNewestOpset, .dtypes = kFloats, .make = make<GlobalPool>,
+    {.name = "GlobalMaxPool",
+     .first = 1,
+     .last = kNewestOpset,
+     .dtypes = kFloats,
+     .make = make<GlobalPool>,
      .data = &kMaximum},
 };
 

@@ -35,7 +35,8 @@ struct Grid {
     }
     const int at = axis_of(call, axis, x.rank);
     if (block == 0) {
-      call.require(parameter.rank == 1 && parameter.shape[0] == x.shape[at], "a scale or zero point does not fit the axis");
+      call.require(parameter.rank == 1 && parameter.shape[0] == x.shape[at],
+                   "a scale or zero point does not fit the axis");
       Shape shape(static_cast<size_t>(x.rank), 1);
       shape[static_cast<size_t>(at)] = x.shape[at];
       whole = x;
@@ -185,7 +186,8 @@ class QLinearMatMul final : public Kernel {
     const View b = call.input(3);
     const View y = call.output(0, matrix_shape(call, a, b));
     if (y.elements() == 0) return;
-    call.require(call.input(6).elements() == 1 && call.input(7).elements() == 1, "the result's scale is not one number");
+    call.require(call.input(6).elements() == 1 && call.input(7).elements() == 1,
+                 "the result's scale is not one number");
     const View left = centred(call, a, 2, true);
     const View right = centred(call, b, 5, false);
     const View sums = call.scratch_like(y, UHAL_INT32);
@@ -345,11 +347,20 @@ class MatMulNBits final : public Kernel {
 constexpr DtypeSet kBytes = only(UHAL_INT8) | only(UHAL_UINT8);
 
 const Op kRows[] = {
-    {.name = "QuantizeLinear", .first = 10, .last = kNewestOpset, .dtypes = kFloats | only(UHAL_INT32),
+    {.name = "QuantizeLinear",
+     .first = 10,
+     .last = kNewestOpset,
+     .dtypes = kFloats | only(UHAL_INT32),
      .make = make<QuantizeLinear>},
-    {.name = "DequantizeLinear", .first = 10, .last = kNewestOpset,
-     .dtypes = kBytes | only(UHAL_INT16) | only(UHAL_UINT16) | only(UHAL_INT32), .make = make<DequantizeLinear>},
-    {.name = "DynamicQuantizeLinear", .first = 11, .last = kNewestOpset, .dtypes = only(UHAL_FLOAT32),
+    {.name = "DequantizeLinear",
+     .first = 10,
+     .last = kNewestOpset,
+     .dtypes = kBytes | only(UHAL_INT16) | only(UHAL_UINT16) | only(UHAL_INT32),
+     .make = make<DequantizeLinear>},
+    {.name = "DynamicQuantizeLinear",
+     .first = 11,
+     .last = kNewestOpset,
+     .dtypes = only(UHAL_FLOAT32),
      .make = make<DynamicQuantizeLinear>},
     {.name = "MatMulInteger", .first = 10, .last = kNewestOpset, .dtypes = kBytes, .make = make<MatMulInteger>},
     {.name = "QLinearMatMul", .first = 10, .last = kNewestOpset, .dtypes = kBytes, .make = make<QLinearMatMul>},

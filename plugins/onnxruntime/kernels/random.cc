@@ -114,7 +114,11 @@ const Op kRows[] = {
     RANDOM("RandomNormalLike", kStored, kNormal),
     RANDOM("RandomUniformLike", kStored, kUniform),
     {.name = "Bernoulli", .first = 15, .last = kNewestOpset, .dtypes = kFloats, .make = make<Bernoulli>},
-    {.name = "Dropout", .first = 7, .last = kNewestOpset, .dtypes = kFloats, .make = make<Dropout>,
+    {.name = "Dropout",
+     .first = 7,
+     .last = kNewestOpset,
+     .dtypes = kFloats,
+     .make = make<Dropout>,
      .host_inputs = host({1, 2})},
 };
 

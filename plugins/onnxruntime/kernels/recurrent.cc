@@ -26,8 +26,7 @@ class Recurrent final : public Kernel {
     node.require(node.real("clip", 0) == 0, "clip");
     node.require(node.integer("input_forget", 0) == 0, "coupled gates");
     node.require(!node.has_input(7), "peepholes");
-    node.require(cell_.mode != UHAL_RNN_GRU || node.integer("linear_before_reset", 0) != 0,
-                 "linear_before_reset of 0");
+    node.require(cell_.mode != UHAL_RNN_GRU || node.integer("linear_before_reset", 0) != 0, "linear_before_reset of 0");
     check_activations(node);
   }
 

@@ -6,8 +6,8 @@ namespace {
 
 struct Reduction {
   uhal_reduction reduction;
-  int axes_since = 18;      // the opset in which axes became an input
-  bool takes_log = false;   // of the result
+  int axes_since = 18;     // the opset in which axes became an input
+  bool takes_log = false;  // of the result
 };
 
 class Reduce final : public Kernel {
@@ -89,8 +89,13 @@ class ArgReduce final : public Kernel {
 constexpr bool kLargest = true;
 constexpr bool kSmallest = false;
 
-#define REDUCE(op, types, function)                                                                      \
-  {.name = op, .first = 1, .last = kNewestOpset, .dtypes = types, .make = make<Reduce>, .host_inputs = host({1}), \
+#define REDUCE(op, types, function) \
+  {.name = op,                      \
+   .first = 1,                      \
+   .last = kNewestOpset,            \
+   .dtypes = types,                 \
+   .make = make<Reduce>,            \
+   .host_inputs = host({1}),        \
    .data = &function}
 
 const Op kRows[] = {
@@ -104,8 +109,18 @@ const Op kRows[] = {
     REDUCE("ReduceSumSquare", kNumbers, kSquares),
     REDUCE("ReduceLogSumExp", kFloats, kLogSumExp),
     REDUCE("ReduceLogSum", kFloats, kLogSum),
-    {.name = "ArgMax", .first = 1, .last = kNewestOpset, .dtypes = kNumbers, .make = make<ArgReduce>, .data = &kLargest},
-    {.name = "ArgMin", .first = 1, .last = kNewestOpset, .dtypes = kNumbers, .make = make<ArgReduce>, .data = &kSmallest},
+    {.name = "ArgMax",
+     .first = 1,
+     .last = kNewestOpset,
+     .dtypes = kNumbers,
+     .make = make<ArgReduce>,
+     .data = &kLargest},
+    {.name = "ArgMin",
+     .first = 1,
+     .last = kNewestOpset,
+     .dtypes = kNumbers,
+     .make = make<ArgReduce>,
+     .data = &kSmallest},
 };
 
 }  // namespace

@@ -19,8 +19,7 @@ class Resize final : public Kernel {
  public:
   explicit Resize(const Description& node)
       : mode_(node.text("mode", "nearest")),
-        places_(node.version() < 11 ? "asymmetric"
-                                    : node.text("coordinate_transformation_mode", "half_pixel")),
+        places_(node.version() < 11 ? "asymmetric" : node.text("coordinate_transformation_mode", "half_pixel")),
         rounding_(node.version() < 11 ? "floor" : node.text("nearest_mode", "round_prefer_floor")),
         policy_(node.text("keep_aspect_ratio_policy", "stretch")),
         cubic_(node.real("cubic_coeff_a", -0.75)),
@@ -175,7 +174,8 @@ class Resize final : public Kernel {
     call.require(length > 0, "an axis without elements cannot be resized");
     if (mode_ == "nearest") {
       Shape indices(static_cast<size_t>(outputs));
-      for (int64_t i = 0; i < outputs; ++i) indices[static_cast<size_t>(i)] = nearest(place(i, length, outputs, scale), length);
+      for (int64_t i = 0; i < outputs; ++i)
+        indices[static_cast<size_t>(i)] = nearest(place(i, length, outputs, scale), length);
       const View on_device = call.upload(indices.data(), {outputs}, UHAL_INT64);
       const uhal_index_attributes attributes = index_attributes(axis);
       return call.launch(UHAL_OP_GATHER, {&from, &on_device}, {&to}, &attributes);
@@ -206,7 +206,7 @@ class GridSample final : public Kernel {
   explicit GridSample(const Description& node) {
     attributes_.struct_size = sizeof attributes_;
     const std::string mode = node.text("mode", "linear");
-    attributes_.mode = mode == "nearest"                    ? UHAL_GRID_SAMPLE_NEAREST
+    attributes_.mode = mode == "nearest"                      ? UHAL_GRID_SAMPLE_NEAREST
                        : mode == "cubic" || mode == "bicubic" ? UHAL_GRID_SAMPLE_CUBIC
                                                               : UHAL_GRID_SAMPLE_LINEAR;
     const std::string padding = node.text("padding_mode", "zeros");
@@ -257,7 +257,11 @@ class RoiAlign final : public Kernel {
 };
 
 const Op kRows[] = {
-    {.name = "Resize", .first = 10, .last = kNewestOpset, .dtypes = kStored, .make = make<Resize>,
+    {.name = "Resize",
+     .first = 10,
+     .last = kNewestOpset,
+     .dtypes = kStored,
+     .make = make<Resize>,
      .host_inputs = host({1, 2, 3})},
     {.name = "Upsample", .first = 7, .last = 9, .dtypes = kStored, .make = make<Resize>, .host_inputs = host({1})},
     {.name = "GridSample", .first = 16, .last = kNewestOpset, .dtypes = kFloats, .make = make<GridSample>},

@@ -209,8 +209,13 @@ class Range final : public Kernel {
   }
 };
 
-#define ALIAS(op, from, type, inputs)                                                                         \
-  {.name = op, .first = from, .last = kNewestOpset, .dtypes = kStored, .make = make<type>, .reuse = Reuse::kAlias, \
+#define ALIAS(op, from, type, inputs) \
+  {.name = op,                        \
+   .first = from,                     \
+   .last = kNewestOpset,              \
+   .dtypes = kStored,                 \
+   .make = make<type>,                \
+   .reuse = Reuse::kAlias,            \
    .host_inputs = inputs}
 
 const Op kRows[] = {
@@ -221,9 +226,17 @@ const Op kRows[] = {
     ALIAS("Identity", 1, Identity, 0),
     {.name = "Shape", .first = 1, .last = kNewestOpset, .dtypes = kStored, .make = make<ShapeOf>, .host_output = true},
     {.name = "Size", .first = 1, .last = kNewestOpset, .dtypes = kStored, .make = make<Size>, .host_output = true},
-    {.name = "ConstantOfShape", .first = 9, .last = kNewestOpset, .dtypes = only(UHAL_INT64),
-     .make = make<ConstantOfShape>, .host_inputs = host({0})},
-    {.name = "Range", .first = 11, .last = kNewestOpset, .dtypes = kNumbers, .make = make<Range>,
+    {.name = "ConstantOfShape",
+     .first = 9,
+     .last = kNewestOpset,
+     .dtypes = only(UHAL_INT64),
+     .make = make<ConstantOfShape>,
+     .host_inputs = host({0})},
+    {.name = "Range",
+     .first = 11,
+     .last = kNewestOpset,
+     .dtypes = kNumbers,
+     .make = make<Range>,
      .host_inputs = host({0, 1, 2})},
 };
 

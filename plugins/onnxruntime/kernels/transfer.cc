@@ -30,9 +30,17 @@ class ToHost final : public Kernel {
 
 Table transfer_ops() {
   static const Op rows[] = {
-      {.name = "MemcpyFromHost", .first = 1, .last = kNewestOpset, .dtypes = kStored, .make = make<FromHost>,
+      {.name = "MemcpyFromHost",
+       .first = 1,
+       .last = kNewestOpset,
+       .dtypes = kStored,
+       .make = make<FromHost>,
        .host_inputs = host({0})},
-      {.name = "MemcpyToHost", .first = 1, .last = kNewestOpset, .dtypes = kStored, .make = make<ToHost>,
+      {.name = "MemcpyToHost",
+       .first = 1,
+       .last = kNewestOpset,
+       .dtypes = kStored,
+       .make = make<ToHost>,
        .host_output = true},
   };
   return table(rows);
