@@ -91,8 +91,8 @@ def add_to(
 ) -> None:
     """Makes a session run on a device; what it does not run goes to the CPU.
 
-    ``math_mode`` is "strict" or "tf32"; ``memory_limit`` caps the device's memory, of all sessions on it, in bytes or as
-    "512M". A wrong value is an error when the session is made.
+    ``math_mode`` is "strict" or "tf32"; ``memory_limit`` caps the device's memory, of all sessions on it, in bytes or
+    as "512M". A wrong value is an error when the session is made.
     """
     values = {"math_mode": math_mode}
     if memory_limit is not None:
