@@ -198,7 +198,7 @@ def export(module: nn.Module, feeds: dict[str, np.ndarray], dtype: torch.dtype =
         torch.from_numpy(value).to(dtype) if value.dtype == np.float32 else torch.from_numpy(value)
         for value in feeds.values()
     )
-    batch, length = torch.export.Dim("batch", min=1, max=64), torch.export.Dim("length", min=2, max=64)
+    batch, length = torch.export.Dim("batch", min=1, max=64), torch.export.Dim("length", min=2, max=512)
     shapes = tuple({0: batch} if value.ndim == 4 else {0: batch, 1: length} for value in feeds.values())
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     with warnings.catch_warnings(), io.StringIO() as quiet:
