@@ -19,7 +19,6 @@ import numpy as np
 import onnx
 import onnxruntime
 import torch
-
 import unihal.onnxruntime
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "onnxruntime"))
