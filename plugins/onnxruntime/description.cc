@@ -148,7 +148,8 @@ class KernelDescription final : public Description {
   std::optional<std::vector<float>> reals(const char* name) const override {
     return array<float>(ort.KernelInfoGetAttributeArray_float, name);
   }
-  std::optional<std::vector<std::string>> texts(const char* name) const override { return provider_texts(name); }
+  // ONNX Runtime gives kernels no lists of texts; they were looked at where the node was chosen.
+  std::optional<std::vector<std::string>> texts(const char*) const override { return {}; }
   std::optional<HostTensor> tensor(const char* name) const override {
     OrtAllocator* allocator = nullptr;
     check(ort.GetAllocatorWithDefaultOptions(&allocator));
@@ -183,8 +184,6 @@ class KernelDescription final : public Description {
     if (count != 0) check(function(info_, name, values.data(), &count));
     return values;
   }
-
-  std::optional<std::vector<std::string>> provider_texts(const char*) const { return {}; }
 
   const OrtKernelInfo* const info_;
 };

@@ -59,6 +59,7 @@ class Description {
   virtual std::string text(const char* name, const char* otherwise) const = 0;
   virtual std::optional<std::vector<int64_t>> integers(const char* name) const = 0;
   virtual std::optional<std::vector<float>> reals(const char* name) const = 0;
+  // Empty of a kernel that is being made.
   virtual std::optional<std::vector<std::string>> texts(const char* name) const = 0;
   virtual std::optional<HostTensor> tensor(const char* name) const = 0;
 

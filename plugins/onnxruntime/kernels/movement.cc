@@ -351,6 +351,55 @@ class EyeLike final : public Kernel {
   const int64_t diagonal_;
 };
 
+// The first elements along an axis in reverse, as many as each batch says; the others as they are.
+class ReverseSequence final : public Kernel {
+ public:
+  explicit ReverseSequence(const Description& node)
+      : batch_axis_(node.integer("batch_axis", 1)), time_axis_(node.integer("time_axis", 0)) {}
+  void run(Call& call) const override {
+    const View x = call.input(0);
+    const Shape lengths = call.integers(1);
+    const int batch = axis_of(call, batch_axis_, x.rank), time = axis_of(call, time_axis_, x.rank);
+    call.require(batch != time && lengths.size() == static_cast<size_t>(x.shape[batch]),
+                 "sequence_lens has not an entry for each batch, or both axes are one");
+    const View y = call.output_like(0, x);
+    if (y.elements() == 0) return;
+    const int64_t steps = x.shape[time];
+    for (int64_t b = 0; b < x.shape[batch]; ++b) {
+      const int64_t length = lengths[static_cast<size_t>(b)];
+      call.require(length >= 0 && length <= steps, "a sequence is longer than the axis");
+      const View from = x.sliced(batch, b, 1), to = y.sliced(batch, b, 1);
+      if (length > 0) {
+        const View backward = from.sliced(time, length - 1, length, -1), place = to.sliced(time, 0, length);
+        call.launch(UHAL_OP_COPY, {&backward}, {&place});
+      }
+      if (length < steps) {
+        const View rest = from.sliced(time, length, steps - length), place = to.sliced(time, length, steps - length);
+        call.launch(UHAL_OP_COPY, {&rest}, {&place});
+      }
+    }
+  }
+
+ private:
+  const int64_t batch_axis_, time_axis_;
+};
+
+// The same bits as another dtype of the same size.
+class BitCast final : public Kernel {
+ public:
+  explicit BitCast(const Description& node) {
+    const uhal_dtype to = node.output_dtype(0);
+    node.require(to != UHAL_DTYPE_INVALID && uhal_dtype_size(to) == uhal_dtype_size(node.input_dtype(0)),
+                 "a dtype of another size");
+  }
+  void run(Call& call) const override {
+    View x = call.input(0);
+    const View y = call.output_like(0, x);
+    x.dtype = y.dtype;
+    call.copy(x, y);
+  }
+};
+
 #define MOVE(op, from, type, inputs) \
   {.name = op, .first = from, .last = kNewestOpset, .dtypes = kStored, .make = make<type>, .host_inputs = inputs}
 
@@ -363,6 +412,8 @@ const Op kRows[] = {
     MOVE("Tile", 6, Tile, host({1})),
     MOVE("DepthToSpace", 1, DepthToSpace, 0),
     MOVE("SpaceToDepth", 1, SpaceToDepth, 0),
+    MOVE("ReverseSequence", 10, ReverseSequence, host({1})),
+    MOVE("BitCast", 26, BitCast, 0),
     MOVE("Pad", 1, Pad, host({1, 2, 3})),
     {.name = "Trilu",
      .first = 14,
