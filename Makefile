@@ -58,7 +58,7 @@ FORMATTED := $(shell find $(NATIVE_FOLDERS) tests benchmarks -type f \( -name '*
 CHECKED := python plugins tests benchmarks docs setup.py
 
 .PHONY: demo benchmarks build test test-rest test-all test-long check test-native sanitize sanitize-address sanitize-thread fuzz fuzz-long test-matrices \
-  test-python test-gpu-sample test-gpu test-paddle test-paddle-whole test-tensorflow test-tensorflow-whole test-torch test-torch-whole test-conformance-sample \
+  test-python test-gpu-sample test-gpu test-paddle test-paddle-whole test-tensorflow test-tensorflow-whole test-torch test-torch-whole test-onnxruntime test-onnxruntime-whole test-conformance-sample \
   test-conformance test-mutations test-strict test-opencl-sample test-opencl test-amd-sample test-amd test-races test-conformance-opencl test-paddle-versions test-torch-versions test-paddle-projects soak \
   coverage format clean
 
@@ -174,6 +174,12 @@ test-torch: $(SITE)
 test-torch-whole: $(SITE)
 	$(PYTEST) -m 'whole and not long' tests/torch
 
+test-onnxruntime: $(SITE)
+	$(PYTEST) -m 'not whole and not long' tests/onnxruntime
+
+test-onnxruntime-whole: $(SITE)
+	$(PYTEST) -m 'whole and not long' tests/onnxruntime
+
 # Tests marked `whole` take the whole of what others take a sample of; those marked `long`, of what is whole elsewhere.
 test-matrices: $(SITE)
 	$(PYTEST) -m long tests/tensorflow
@@ -191,6 +197,7 @@ test-strict: $(SITE)
 	$(PYTEST) --unihal-stub=strict tests/paddle/test_{training,strict,kernels,static}.py
 	$(PYTEST) --unihal-stub=strict tests/tensorflow/test_models.py tests/tensorflow/test_strict.py
 	$(PYTEST) --unihal-stub=strict tests/torch/test_{training,device,tools}.py
+	$(PYTEST) --unihal-stub=strict -m 'not whole' tests/onnxruntime/test_{device,models}.py
 
 # The opencl backend on PoCL, and a sample of conformance.
 test-opencl-sample: $(SITE)

@@ -2,8 +2,8 @@
 
     python docs/generate_coverage.py [--check]
 
-``--check`` writes nothing and fails if the page is not up to date. unihal, Paddle, TensorFlow and PyTorch must be
-installed; each framework is loaded in a process of its own.
+``--check`` writes nothing and fails if the page is not up to date. unihal, Paddle, TensorFlow, PyTorch and ONNX
+Runtime must be installed; each framework is loaded in a process of its own.
 """
 
 from __future__ import annotations
@@ -57,6 +57,17 @@ def coverage(framework: str) -> list[dict[str, Any]]:
         raise SystemExit(f"{framework}: {result.stderr}")
     rows: list[dict[str, Any]] = json.loads(result.stdout)
     return rows
+
+
+def onnx_section(rows: list[dict[str, Any]]) -> str:
+    """ONNX Runtime's table: ops with the opsets in which each of their forms began."""
+    ops = [row for row in rows if not row["op"].startswith("Memcpy")]  # ONNX Runtime's own copies
+    names = {(f"{row['domain']}." if row["domain"] else "") + row["op"]: row for row in ops}
+    lines = ["## ONNX Runtime", "", f"{len(names)} ops, of any opset from the one named.", ""]
+    lines += ["| op | from opset | dtypes |", "|---|---|---|"]
+    for name, row in sorted(names.items()):
+        lines.append(f"| `{name}` | {row['first']} | {dtype_list(set(row['dtypes']))} |")
+    return "\n".join(lines) + "\n"
 
 
 def dtype_list(dtypes: set[str]) -> str:
@@ -241,6 +252,7 @@ def main() -> None:
             section("TensorFlow", "op", tensorflow),
             missing_section({row["op"] for row in tensorflow if not row.get("skipped")}),
             section("PyTorch", "op", pytorch),
+            onnx_section(coverage("onnxruntime")),
         ]
     )
     if "--check" not in sys.argv[1:]:

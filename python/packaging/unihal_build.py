@@ -26,6 +26,7 @@ DISTRIBUTIONS = {
     "paddle": ("paddlepaddle", "paddlepaddle-gpu"),
     "tensorflow": ("tensorflow-cpu", "tensorflow"),
     "torch": ("torch",),
+    "onnxruntime": ("onnxruntime", "onnxruntime-gpu"),
 }
 
 #: The release whose headers the TensorFlow adapter and its shim are built against.

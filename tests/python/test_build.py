@@ -66,7 +66,7 @@ def test_an_extra_names_an_adapter(
 
 def test_what_is_installed_is_built_for_and_not_downloaded(build: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build, "site_folders", load("python/packaging/unihal_build.py").site_folders)
-    assert build.wanted_adapters() == {"paddle", "tensorflow", "torch"}
+    assert build.wanted_adapters() == {"paddle", "tensorflow", "torch", "onnxruntime"}
     assert build.installed_version("tensorflow") == importlib.metadata.version("tensorflow-cpu")
     assert not needs_tensorflow(build)
 

@@ -118,7 +118,7 @@ def test_doctor_waits_for_a_framework_no_longer_than_it_is_told() -> None:
     result = unihal("doctor", "--json", "--timeout", "0.01")
     problems = json.loads(result.stdout)["problems"]
     assert [problem["what"] for problem in problems] == [
-        f"{name}: loading it took more than 0.01 seconds" for name in ("paddle", "tensorflow", "pytorch")
+        f"{name}: loading it took more than 0.01 seconds" for name in ("paddle", "tensorflow", "pytorch", "onnxruntime")
     ]
     assert all(problem["next_step"] for problem in problems)
 

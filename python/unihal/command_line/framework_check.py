@@ -40,6 +40,12 @@ name = torch._C._get_privateuse1_backend_name()
 print("{_MARK}" + json.dumps({{name: getattr(torch, name).device_count()}}))
 """
 
+_ONNXRUNTIME_PROGRAM = f"""
+import json, unihal.onnxruntime
+found = [device.ep_metadata["unihal.device_type"] for device in unihal.onnxruntime.register()]
+print("{_MARK}" + json.dumps({{name: found.count(name) for name in found}}))
+"""
+
 
 @dataclass(frozen=True)
 class _Framework:
@@ -85,6 +91,16 @@ _FRAMEWORKS = (
         "libunihal_torch_*.so",
         "unihal_torch",
         _TORCH_PROGRAM,
+    ),
+    _Framework(
+        "onnxruntime",
+        "onnxruntime",
+        ("onnxruntime", "onnxruntime-gpu"),
+        "onnxruntime",
+        "1.24 and later",
+        "libunihal_onnxruntime.so",
+        "unihal",
+        _ONNXRUNTIME_PROGRAM,
     ),
 )
 

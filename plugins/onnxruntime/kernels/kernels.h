@@ -1,0 +1,51 @@
+// The families of kernels, each a table of ops.
+#pragma once
+
+#include "plugins/onnxruntime/call.h"
+
+namespace unihal::onnxruntime {
+
+Table attention_ops();
+Table convolution_ops();
+Table einsum_ops();
+Table elementwise_ops();
+Table index_ops();
+Table matmul_ops();
+Table movement_ops();
+Table norm_ops();
+Table pool_ops();
+Table quantize_ops();
+Table random_ops();
+Table recurrent_ops();
+Table reduce_ops();
+Table resize_ops();
+Table shape_ops();
+Table transfer_ops();
+
+// What many ops share.
+
+// Axes that an op takes from an attribute, or since `since` from a host input; none: not given.
+std::optional<Shape> axes_attribute(const Description& node, int since, const char* name = "axes");
+std::optional<Shape> given_axes(const Call& call, const std::optional<Shape>& attribute, int input);
+
+// Padding and strides of windows: convolutions and pools. Empty lists are defaults.
+struct Window {
+  explicit Window(const Description& node);
+
+  int64_t stride(int axis) const { return strides.empty() ? 1 : strides[axis]; }
+  int64_t dilation(int axis) const { return dilations.empty() ? 1 : dilations[axis]; }
+  // Fails unless each list has an entry for each of `axes` spatial axes.
+  void check(const Call& call, int axes) const;
+  // Padding of an axis of `length` pixels under a window of `size`.
+  void padding(int axis, int axes, int64_t length, int64_t size, int64_t* before, int64_t* after) const;
+
+  const Shape kernel, strides, dilations, pads;
+  const std::string auto_pad;
+};
+
+template <size_t kCount>
+Table table(const Op (&rows)[kCount]) {
+  return {rows, kCount};
+}
+
+}  // namespace unihal::onnxruntime

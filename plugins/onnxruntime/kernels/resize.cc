@@ -1,0 +1,275 @@
+// Images at other sizes and places.
+#include <cmath>
+
+#include "plugins/onnxruntime/kernels/kernels.h"
+
+namespace unihal::onnxruntime {
+namespace {
+
+// How an axis is resampled: of each output the first pixel and the weights of it and those that follow.
+struct Taps {
+  int64_t width = 1;
+  std::vector<int32_t> first;
+  std::vector<double> weights;
+};
+
+// ONNX's Resize, and its forerunner Upsample. Every way of it is a weighted sum of neighbours along one axis after the
+// other, whose weights the host computes; of the nearest pixel it is a selection, which keeps bits and any dtype.
+class Resize final : public Kernel {
+ public:
+  explicit Resize(const Description& node)
+      : mode_(node.text("mode", "nearest")),
+        places_(node.version() < 11 ? "asymmetric" : node.text("coordinate_transformation_mode", "half_pixel")),
+        rounding_(node.version() < 11 ? "floor" : node.text("nearest_mode", "round_prefer_floor")),
+        policy_(node.text("keep_aspect_ratio_policy", "stretch")),
+        cubic_(node.real("cubic_coeff_a", -0.75)),
+        excludes_(node.integer("exclude_outside", 0) != 0),
+        antialiases_(node.integer("antialias", 0) != 0),
+        scales_input_(node.version() < 11 ? 1 : 2),
+        attribute_(node.reals("scales")),
+        axes_(node.integers("axes")) {
+    node.require(mode_ == "nearest" || contains(kFloats, node.input_dtype(0)), "interpolation of this dtype");
+    node.require(places_ != "tf_crop_and_resize", "coordinates of tf_crop_and_resize");
+    node.require(policy_ == "stretch" || policy_ == "not_larger" || policy_ == "not_smaller", "an unknown policy");
+    node.require(mode_ == "nearest" || mode_ == "linear" || mode_ == "bilinear" || mode_ == "cubic", "an unknown mode");
+  }
+
+  void run(Call& call) const override {
+    const View x = call.input(0);
+    Shape shape = shape_of(x);
+    std::vector<double> scales(shape.size(), 1);
+    plan(call, &shape, &scales);
+    const View y = call.output(0, shape);
+    if (y.elements() == 0) return;
+    int last = -1;
+    for (int i = 0; i < x.rank; ++i) {
+      if (shape[static_cast<size_t>(i)] != x.shape[i] || scales[static_cast<size_t>(i)] != 1) last = i;
+    }
+    if (last < 0) return call.copy(x, y);
+    View from = x;
+    for (int i = 0; i <= last; ++i) {
+      const size_t axis = static_cast<size_t>(i);
+      if (shape[axis] == x.shape[i] && scales[axis] == 1) continue;
+      Shape next = shape_of(from);
+      next[axis] = shape[axis];
+      const View to = i == last ? y : call.scratch(next, x.dtype);
+      along(call, from, to, i, scales[axis]);
+      from = to;
+    }
+  }
+
+ private:
+  void plan(const Call& call, Shape* shape, std::vector<double>* scales) const {
+    const Shape from = *shape;
+    Shape axes;
+    for (size_t i = 0; i < from.size(); ++i) axes.push_back(static_cast<int64_t>(i));
+    if (axes_) {
+      axes = *axes_;
+      for (int64_t& axis : axes) axis = axis_of(call, axis, static_cast<int>(from.size()));
+    }
+    if (scales_input_ == 2 && call.has(3) && call.input(3).elements() != 0) {
+      Shape sizes = call.integers(3);
+      call.require(sizes.size() == axes.size(), "sizes has not an entry for each axis");
+      double ratio = policy_ == "not_larger" ? INFINITY : 0;
+      for (size_t i = 0; i < axes.size() && policy_ != "stretch"; ++i) {
+        const double own = static_cast<double>(sizes[i]) / static_cast<double>(from[static_cast<size_t>(axes[i])]);
+        ratio = policy_ == "not_larger" ? std::min(ratio, own) : std::max(ratio, own);
+      }
+      for (size_t i = 0; i < axes.size(); ++i) {
+        const size_t axis = static_cast<size_t>(axes[i]);
+        const double length = static_cast<double>(from[axis]);
+        if (policy_ != "stretch") {
+          sizes[i] = static_cast<int64_t>(std::floor(ratio * length + 0.5));
+          (*scales)[axis] = ratio;
+        } else {
+          (*scales)[axis] = static_cast<double>(sizes[i]) / length;
+        }
+        (*shape)[axis] = sizes[i];
+      }
+      return;
+    }
+    std::vector<float> given;
+    if (attribute_) {
+      given = *attribute_;
+    } else {
+      const View view = call.input(scales_input_);
+      call.require(view.dtype == UHAL_FLOAT32, "scales are not float32");
+      given.assign(static_cast<const float*>(view.data), static_cast<const float*>(view.data) + view.elements());
+    }
+    call.require(given.size() == axes.size(), "scales has not an entry for each axis");
+    for (size_t i = 0; i < axes.size(); ++i) {
+      const size_t axis = static_cast<size_t>(axes[i]);
+      call.require(given[i] > 0, "a scale is not positive");
+      (*scales)[axis] = given[i];
+      (*shape)[axis] = static_cast<int64_t>(std::floor(static_cast<float>(from[axis]) * given[i]));
+    }
+  }
+
+  // Where output `i` lies among the pixels of an axis.
+  double place(int64_t i, int64_t length, int64_t outputs, double scale) const {
+    const double at = static_cast<double>(i);
+    if (places_ == "align_corners") {
+      return outputs == 1 ? 0 : at * static_cast<double>(length - 1) / static_cast<double>(outputs - 1);
+    }
+    if (places_ == "asymmetric") return at / scale;
+    if (places_ == "pytorch_half_pixel") return outputs > 1 ? (at + 0.5) / scale - 0.5 : -0.5;
+    if (places_ == "half_pixel_symmetric") {
+      const double adjustment = static_cast<double>(outputs) / (scale * static_cast<double>(length));
+      const double centre = static_cast<double>(length) / 2;
+      return centre * (1 - adjustment) + (at + 0.5) / scale - 0.5;
+    }
+    return (at + 0.5) / scale - 0.5;
+  }
+
+  int64_t nearest(double at, int64_t length) const {
+    double whole = 0;
+    if (rounding_ == "floor") {
+      whole = std::floor(at);
+    } else if (rounding_ == "ceil") {
+      whole = std::ceil(at);
+    } else if (rounding_ == "round_prefer_ceil") {
+      whole = std::floor(at + 0.5);
+    } else {
+      whole = std::ceil(at - 0.5);
+    }
+    return std::min(std::max<int64_t>(static_cast<int64_t>(whole), 0), length - 1);
+  }
+
+  double weight(double distance) const {
+    const double d = std::fabs(distance);
+    if (mode_ != "cubic") return d < 1 ? 1 - d : 0;
+    if (d <= 1) return ((cubic_ + 2) * d - (cubic_ + 3)) * d * d + 1;
+    return d < 2 ? ((cubic_ * d - 5 * cubic_) * d + 8 * cubic_) * d - 4 * cubic_ : 0;
+  }
+
+  Taps taps(int64_t length, int64_t outputs, double scale) const {
+    const double reach = (mode_ == "cubic" ? 2 : 1) * (antialiases_ && scale < 1 ? 1 / scale : 1);
+    const double narrow = antialiases_ && scale < 1 ? scale : 1;
+    Taps result;
+    result.width = std::min<int64_t>(static_cast<int64_t>(std::ceil(2 * reach)) + 1, length);
+    result.first.resize(static_cast<size_t>(outputs));
+    result.weights.resize(static_cast<size_t>(outputs * result.width));
+    for (int64_t i = 0; i < outputs; ++i) {
+      const double at = place(i, length, outputs, scale);
+      const int64_t low = static_cast<int64_t>(std::floor(at - reach)) + 1;
+      const int64_t high = static_cast<int64_t>(std::ceil(at + reach)) - 1;
+      const int64_t begin = std::min(std::max<int64_t>(low, 0), length - result.width);
+      result.first[static_cast<size_t>(i)] = static_cast<int32_t>(begin);
+      double* const row = &result.weights[static_cast<size_t>(i * result.width)];
+      double sum = 0;
+      for (int64_t pixel = low; pixel <= high; ++pixel) {
+        const bool is_inside = pixel >= 0 && pixel < length;
+        if (!is_inside && excludes_) continue;
+        const double w = weight((static_cast<double>(pixel) - at) * narrow);
+        row[std::min(std::max<int64_t>(pixel, 0), length - 1) - begin] += w;
+        sum += w;
+      }
+      for (int64_t t = 0; t < result.width && sum != 0; ++t) row[t] /= sum;
+    }
+    return result;
+  }
+
+  void along(Call& call, const View& from, const View& to, int axis, double scale) const {
+    const int64_t length = from.shape[axis], outputs = to.shape[axis];
+    call.require(length > 0, "an axis without elements cannot be resized");
+    if (mode_ == "nearest") {
+      Shape indices(static_cast<size_t>(outputs));
+      for (int64_t i = 0; i < outputs; ++i)
+        indices[static_cast<size_t>(i)] = nearest(place(i, length, outputs, scale), length);
+      const View on_device = call.upload(indices.data(), {outputs}, UHAL_INT64);
+      const uhal_index_attributes attributes = index_attributes(axis);
+      return call.launch(UHAL_OP_GATHER, {&from, &on_device}, {&to}, &attributes);
+    }
+    const Taps taps_ = taps(length, outputs, scale);
+    const View first = call.upload(taps_.first.data(), {outputs}, UHAL_INT32);
+    View weights;
+    if (from.dtype == UHAL_FLOAT64) {
+      weights = call.upload(taps_.weights.data(), {outputs, taps_.width}, UHAL_FLOAT64);
+    } else {
+      const std::vector<float> narrow(taps_.weights.begin(), taps_.weights.end());
+      weights = call.upload(narrow.data(), {outputs, taps_.width}, UHAL_FLOAT32);
+    }
+    const uhal_axis_attributes attributes = axis_attributes(axis, false);
+    call.launch(UHAL_OP_RESAMPLE, {&from, &first, &weights}, {&to}, &attributes);
+  }
+
+  const std::string mode_, places_, rounding_, policy_;
+  const double cubic_;
+  const bool excludes_, antialiases_;
+  const int scales_input_;
+  const std::optional<std::vector<float>> attribute_;
+  const std::optional<Shape> axes_;
+};
+
+class GridSample final : public Kernel {
+ public:
+  explicit GridSample(const Description& node) {
+    attributes_.struct_size = sizeof attributes_;
+    const std::string mode = node.text("mode", "linear");
+    attributes_.mode = mode == "nearest"                      ? UHAL_GRID_SAMPLE_NEAREST
+                       : mode == "cubic" || mode == "bicubic" ? UHAL_GRID_SAMPLE_CUBIC
+                                                              : UHAL_GRID_SAMPLE_LINEAR;
+    const std::string padding = node.text("padding_mode", "zeros");
+    attributes_.padding = padding == "border"       ? UHAL_GRID_SAMPLE_BORDER
+                          : padding == "reflection" ? UHAL_GRID_SAMPLE_REFLECTION
+                                                    : UHAL_GRID_SAMPLE_ZEROS;
+    attributes_.align_corners = node.integer("align_corners", 0) != 0 ? 1 : 0;
+    const auto& shape = node.input(0).shape;
+    node.require(!shape || shape->size() == 4 || shape->size() == 5, "other than 2 or 3 spatial axes");
+  }
+  void run(Call& call) const override {
+    const View x = call.input(0);
+    const View grid = call.input(1);
+    call.require(x.rank == grid.rank && x.rank >= 4, "x and the grid have not one number of axes");
+    Shape shape = {x.shape[0], x.shape[1]};
+    shape.insert(shape.end(), grid.shape + 1, grid.shape + grid.rank - 1);
+    const View y = call.output(0, shape);
+    if (y.elements() != 0) call.launch(UHAL_OP_GRID_SAMPLE, {&x, &grid}, {&y}, &attributes_);
+  }
+
+ private:
+  uhal_grid_sample_attributes attributes_ = {};
+};
+
+class RoiAlign final : public Kernel {
+ public:
+  explicit RoiAlign(const Description& node)
+      : rows_(node.integer("output_height", 1)), columns_(node.integer("output_width", 1)) {
+    node.require(node.text("mode", "avg") == "avg", "the maximum of a bin");
+    attributes_.struct_size = sizeof attributes_;
+    attributes_.scale = node.real("spatial_scale", 1);
+    attributes_.samples = static_cast<int32_t>(node.integer("sampling_ratio", 0));
+    attributes_.aligned =
+        node.version() >= 16 && node.text("coordinate_transformation_mode", "half_pixel") == "half_pixel" ? 1 : 0;
+  }
+  void run(Call& call) const override {
+    const View x = call.input(0);
+    const View boxes = call.input(1);
+    const View images = call.as(call.input(2), UHAL_INT32);
+    call.require(x.rank == 4 && boxes.rank == 2 && images.rank == 1, "the operands have other axes");
+    const View y = call.output(0, {boxes.shape[0], x.shape[1], rows_, columns_});
+    if (y.elements() != 0) call.launch(UHAL_OP_ROI_ALIGN, {&x, &boxes, &images}, {&y}, &attributes_);
+  }
+
+ private:
+  const int64_t rows_, columns_;
+  uhal_roi_align_attributes attributes_ = {};
+};
+
+const Op kRows[] = {
+    {.name = "Resize",
+     .first = 10,
+     .last = kNewestOpset,
+     .dtypes = kStored,
+     .make = make<Resize>,
+     .host_inputs = host({1, 2, 3})},
+    {.name = "Upsample", .first = 7, .last = 9, .dtypes = kStored, .make = make<Resize>, .host_inputs = host({1})},
+    {.name = "GridSample", .first = 16, .last = kNewestOpset, .dtypes = kFloats, .make = make<GridSample>},
+    {.name = "RoiAlign", .first = 10, .last = kNewestOpset, .dtypes = kFloats, .make = make<RoiAlign>},
+};
+
+}  // namespace
+
+Table resize_ops() { return table(kRows); }
+
+}  // namespace unihal::onnxruntime

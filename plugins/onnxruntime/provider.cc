@@ -1,0 +1,160 @@
+#include "plugins/onnxruntime/provider.h"
+
+#include <cctype>
+#include <cstring>
+#include <random>
+
+#include "plugins/onnxruntime/description.h"
+#include "unihal/fallback.h"
+
+namespace unihal::onnxruntime {
+namespace {
+
+// "512M" in bytes; throws for what is no size.
+size_t read_size(const std::string& text) {
+  size_t used = 0;
+  unsigned long long number = 0;
+  try {
+    number = std::stoull(text, &used);
+  } catch (const std::exception&) {
+    used = 0;
+  }
+  size_t unit = 1;
+  if (used != 0 && used + 1 == text.size()) {
+    switch (std::toupper(static_cast<unsigned char>(text[used]))) {
+      case 'K':
+        unit = size_t{1} << 10;
+        break;
+      case 'M':
+        unit = size_t{1} << 20;
+        break;
+      case 'G':
+        unit = size_t{1} << 30;
+        break;
+      default:
+        used = 0;
+    }
+  } else if (used != text.size()) {
+    used = 0;
+  }
+  if (used == 0 || text[0] == '-' || number > SIZE_MAX / unit) {
+    throw Failure(kOrtInvalidArgument, std::string(kProviderName) + ": memory_limit is '" + text +
+                                           "', expected bytes, or a number with K, M or G: 512M");
+  }
+  return static_cast<size_t>(number) * unit;
+}
+
+[[noreturn]] void refuse_option(const std::string& name, const std::string& value, const std::string& expected) {
+  throw Failure(kOrtInvalidArgument,
+                std::string(kProviderName) + ": option " + name + " is '" + value + "', expected " + expected);
+}
+
+// Under which ONNX Runtime hands down a provider's options: its name in small letters.
+constexpr char kOptionPrefix[] = "ep.unihalexecutionprovider.";
+constexpr size_t kOptionPrefixLength = sizeof kOptionPrefix - 1;
+
+}  // namespace
+
+Options read_options(const OrtSessionOptions* session, const Place& place) {
+  Options options;
+  OrtKeyValuePairs* pairs = nullptr;
+  check(ort.GetSessionOptionsConfigEntries(session, &pairs));
+  const std::unique_ptr<OrtKeyValuePairs, void (*)(OrtKeyValuePairs*)> owned(pairs, ort.ReleaseKeyValuePairs);
+  const char* const* keys = nullptr;
+  const char* const* values = nullptr;
+  size_t count = 0;
+  ort.GetKeyValuePairs(pairs, &keys, &values, &count);
+  for (size_t i = 0; i < count; ++i) {
+    if (std::strncmp(keys[i], kOptionPrefix, kOptionPrefixLength) != 0) continue;
+    const std::string name = keys[i] + kOptionPrefixLength;
+    const std::string value = values[i];
+    if (name == "math_mode") {
+      if (value != "strict" && value != "tf32") refuse_option(name, value, "strict or tf32");
+      options.math_mode = value == "tf32" ? UHAL_MATH_ALLOW_TF32 : UHAL_MATH_STRICT;
+    } else if (name == "memory_limit") {
+      options.memory_limit = read_size(value);
+    } else if (name == "device_type") {
+      if (value != place.type_name()) refuse_option(name, value, std::string(place.type_name()) + ", the device's own");
+    } else if (name == "ordinal") {
+      const std::string own = std::to_string(place.ordinal);
+      if (value != own) refuse_option(name, value, own + ", the device's own");
+    } else {
+      throw Failure(kOrtInvalidArgument, std::string(kProviderName) + ": there is no option '" + name +
+                                             "'; there are math_mode, memory_limit, device_type and ordinal");
+    }
+  }
+  return options;
+}
+
+Provider::Provider(const Place& place, const Options& options)
+    : OrtEp{},
+      place_(place),
+      options_(options),
+      label_(std::string(place.type_name()) + ":" + std::to_string(place.ordinal)),
+      stream_(std::make_shared<Stream>(place.open())),
+      random_key_((uint64_t{std::random_device()()} << 32) | std::random_device()()) {
+  if (options.memory_limit != 0) check(uhal_memory_set_limit(stream_->device, options.memory_limit));
+  version = ort.version;
+  GetName = [](const OrtEp*) { return kProviderName; };
+  GetCapability = [](OrtEp* self, const OrtGraph* graph, OrtEpGraphSupportInfo* support) {
+    return guarded([&] { of(self)->choose_nodes(graph, support); });
+  };
+  OnRunStart = [](OrtEp* self, const OrtRunOptions*) {
+    return guarded([&] {
+      const std::string failure = of(self)->strict_failure();
+      if (!failure.empty()) throw Failure(kOrtNotImplemented, failure);
+    });
+  };
+  OnRunEnd = [](OrtEp* self, const OrtRunOptions*, bool synchronize) {
+    return guarded([&] {
+      if (synchronize) check(uhal_stream_synchronize(of(self)->stream()));
+    });
+  };
+  Sync = [](OrtEp* self) { return guarded([&] { check(uhal_stream_synchronize(of(self)->stream())); }); };
+  CreateAllocator = [](OrtEp* self, const OrtMemoryInfo* info, OrtAllocator** owned) {
+    return guarded([&] {
+      const OrtMemoryDevice* const memory = ort.MemoryInfo_GetMemoryDevice(info);
+      const bool is_of_host = ort.MemoryDevice_GetMemoryType(memory) == kOrtMemoryOfHost;
+      *owned = make_allocator(of(self)->device(), is_of_host ? UHAL_MEMORY_PINNED : UHAL_MEMORY_DEVICE,
+                              of(self)->stream_, info);
+    });
+  };
+  CreateSyncStreamForDevice = [](OrtEp* self, const OrtMemoryDevice*, OrtSyncStreamImpl** owned) {
+    return guarded([&] { *owned = make_stream(of(self)->stream_); });
+  };
+  GetKernelRegistry = [](OrtEp*, const OrtKernelRegistry** borrowed) {
+    return guarded([&] { *borrowed = kernel_registry(); });
+  };
+  IsConcurrentRunSupported = [](OrtEp*, bool* is_supported) -> OrtStatus* {
+    *is_supported = true;
+    return nullptr;
+  };
+}
+
+std::string Provider::strict_failure() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return strict_failure_;
+}
+
+void Provider::choose_nodes(const OrtGraph* graph, OrtEpGraphSupportInfo* support) {
+  const Choice choice = choose(graph, *this);
+  for (const OrtNode* node : choice.nodes) check(ort.EpGraphSupportInfo_AddSingleNode(support, node));
+  for (const Choice::Left& left : choice.left) leave_to_cpu(left.node, left.op.c_str(), left.dtype, left.reason);
+}
+
+void Provider::leave_to_cpu(const OrtNode* node, const char* op, const std::string& dtype, const std::string& reason) {
+  const char* name = "";
+  check(ort.Node_GetName(node, &name));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!counted_.insert(std::string(op) + "/" + name + "/" + reason).second && name[0] != '\0') return;
+  uhal_fallback record = {};
+  record.struct_size = sizeof record;
+  record.framework = "onnxruntime";
+  record.op = op;
+  record.dtype = dtype.c_str();
+  record.reason = reason.c_str();
+  // ONNX Runtime takes an error of this moment for "no nodes at all": it is kept until a kernel is made or run.
+  if (uhal_fallback_record(&record) != UHAL_OK && strict_failure_.empty()) strict_failure_ = uhal_last_error()->message;
+}
+
+}  // namespace unihal::onnxruntime

@@ -1,0 +1,81 @@
+// The execution provider: one for each session that uses a device.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "plugins/onnxruntime/runtime.h"
+#include "unihal/op.h"
+
+namespace unihal::onnxruntime {
+
+inline constexpr const char* kProviderName = "UnihalExecutionProvider";
+
+// What a session may say, as options of the provider.
+struct Options {
+  uhal_math_mode math_mode = UHAL_MATH_STRICT;  // "math_mode": "strict" or "tf32"
+  size_t memory_limit = 0;                      // "memory_limit": bytes, or with K, M, G; 0: none
+};
+
+// Reads the options of a session; throws for one that is unknown or wrong, naming it. `place` is where the session's
+// device is; "device_type" and "ordinal" may only repeat it.
+Options read_options(const OrtSessionOptions* session, const Place& place);
+
+class Provider final : public OrtEp {
+ public:
+  Provider(const Place& place, const Options& options);
+
+  uhal_device* device() const { return stream_->device; }
+  uhal_stream* stream() const { return stream_->handle; }
+  uhal_math_mode math_mode() const { return options_.math_mode; }
+  const std::string& label() const { return label_; }  // "rdna:0"
+
+  // For random numbers: a key of the session, and a number that is another one each time.
+  uint64_t random_key() const { return random_key_; }
+  uint64_t next_random() const { return random_.fetch_add(1, std::memory_order_relaxed); }
+
+  // Under UNIHAL_STRICT=1, what was left to the CPU; "" as long as nothing was.
+  std::string strict_failure() const;
+
+ private:
+  static Provider* of(OrtEp* self) { return static_cast<Provider*>(self); }
+
+  void choose_nodes(const OrtGraph* graph, OrtEpGraphSupportInfo* support);
+  void leave_to_cpu(const OrtNode* node, const char* op, const std::string& dtype, const std::string& reason);
+
+  const Place place_;
+  const Options options_;
+  const std::string label_;
+  const std::shared_ptr<Stream> stream_;
+  const uint64_t random_key_;
+  mutable std::atomic<uint64_t> random_{0};
+  mutable std::mutex mutex_;
+  std::set<std::string> counted_;  // nodes whose fallback was counted; ONNX Runtime may ask more than once
+  std::string strict_failure_;
+};
+
+// The kernels of all providers. Made once, never destroyed.
+const OrtKernelRegistry* kernel_registry();
+
+// -- the choice of nodes (capability.cc) -------------------------------------------------------------------
+
+struct Choice {
+  std::vector<const OrtNode*> nodes;  // for the device
+  struct Left {
+    const OrtNode* node;
+    std::string op;
+    std::string dtype;
+    std::string reason;
+  };
+  std::vector<Left> left;  // for the CPU, to be counted
+};
+
+// Nodes that compute shapes from shapes stay on the CPU and are in neither list, nor are If, Loop and Scan, whose
+// bodies are chosen from like other graphs.
+Choice choose(const OrtGraph* graph, const Provider& provider);
+
+}  // namespace unihal::onnxruntime

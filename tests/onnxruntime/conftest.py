@@ -1,0 +1,6 @@
+"""Sets the process up before ONNX Runtime is imported: the stub (or --unihal-backend)."""
+
+import os
+
+os.environ.setdefault("UNIHAL_BACKEND", "stub")
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")

@@ -1,0 +1,128 @@
+"""Ops on the device: the node tests of the onnx package, and what they do not reach."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_cases
+import pytest
+from onnx import helper
+from sessions import cpu_session, fallbacks, model, session
+
+OPS = onnx_cases.covered()
+
+#: A case or two of each family, for every change; the others run before a change lands.
+SAMPLE = (
+    r"^test_(add|clip|cast_FLOAT_to_FLOAT16|where_example|matmul_2d|gemm_all_attributes|softmax_axis_1|mod_broadcast"
+    r"|conv_with_strides_padding|basic_conv_with_padding|convtranspose_pads|maxpool_2d_ceil|averagepool_2d_ceil"
+    r"|batchnorm_epsilon|layer_normalization_2d_axis0|instancenorm_epsilon|reduce_mean_keepdims_example|argmax_\w+example"
+    r"|reshape_zero_dim|squeeze|slice_neg_steps|concat_2d_axis_0|split_equal_parts_1d_opset18|pad_reflect|constant_pad"
+    r"|gather_negative_indices|scatternd_add|scatter_elements_with_axis|onehot_negative_indices|top_k|cumsum_2d_axis_0"
+    r"|resize_upsample_sizes_cubic|resize_downsample_scales_linear_antialias|gridsample|lstm_defaults"
+    r"|quantizelinear_axis|dequantizelinear_blocked|qlinearmatmul_2D_uint8_float32|nonzero_example|compress_0)$"
+)
+
+
+def check(pattern: str) -> dict[str, int]:
+    """Runs cases; none may fail. Gives the numbers of those that passed and were left out."""
+    outcomes = [onnx_cases.run(case, OPS) for case in onnx_cases.cases(pattern)]
+    assert [f"{o.name}: {o.reason}" for o in outcomes if o.state == "failed"] == []
+    return {state: sum(o.state == state for o in outcomes) for state in ("passed", "left out")}
+
+
+def test_a_sample_of_the_node_tests() -> None:
+    numbers = check(SAMPLE)
+    assert numbers["passed"] >= 35 and numbers["left out"] == 0
+
+
+@pytest.mark.whole
+def test_all_node_tests() -> None:
+    assert check("")["passed"] >= 1315
+
+
+def test_what_has_no_kernel_is_left_to_the_cpu_and_counted() -> None:
+    made = model([helper.make_node("Det", ["x"], ["y"])], {"x": ("float32", [3, 3])}, {"y": "float32"})
+    key = ("Det", "float32", "no kernel is registered")
+    before = fallbacks().get(key, 0)
+    x = np.eye(3, dtype=np.float32)
+    assert session(made, cpu=True).run(None, {"x": x})[0] == 1
+    assert fallbacks()[key] == before + 1
+
+
+def test_a_dtype_without_a_kernel_is_left_to_the_cpu_and_counted() -> None:
+    made = model([helper.make_node("Equal", ["x", "x"], ["y"])], {"x": (object, [2])}, {"y": "bool"})
+    x = np.array(["a", "b"], dtype=object)
+    assert session(made, cpu=True).run(None, {"x": x})[0].tolist() == [True, True]
+    assert ("Equal", "string", "no kernel for dtype string") in fallbacks()
+
+
+def test_shapes_are_computed_on_the_cpu_and_not_counted() -> None:
+    """x reshaped to what its own shape says, as exporters write it."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["shape"]),
+        helper.make_node("Gather", ["shape", "first"], ["rows"]),
+        helper.make_node("Concat", ["rows", "rest"], ["target"], axis=0),
+        helper.make_node("Reshape", ["x", "target"], ["flat"]),
+        helper.make_node("Relu", ["flat"], ["y"]),
+    ]
+    constants = {"first": np.array([0], np.int64), "rest": np.array([-1], np.int64)}
+    made = model(nodes, {"x": ("float32", ["n", 2, 3])}, {"y": "float32"}, constants)
+    before = fallbacks()
+    x = np.arange(24, dtype=np.float32).reshape(4, 2, 3) - 12
+    assert np.array_equal(session(made, cpu=True).run(None, {"x": x})[0], np.maximum(x, 0).reshape(4, 6))
+    assert fallbacks() == before
+
+
+@pytest.mark.parametrize(
+    ("op", "shapes", "attributes"),
+    [
+        ("MatMul", [(3, 4), (5, 6)], {}),
+        ("Concat", [(2, 3), (2, 4)], {"axis": 0}),
+        ("Conv", [(1, 3, 8, 8), (4, 2, 3, 3)], {}),
+        ("Add", [(2, 3), (2, 4)], {}),
+    ],
+)
+def test_what_the_cpu_refuses_the_device_refuses(
+    op: str, shapes: list[tuple[int, ...]], attributes: dict[str, int]
+) -> None:
+    names = [f"x{i}" for i in range(len(shapes))]
+    # Lengths that the model does not say are known only when it runs.
+    inputs = {
+        name: ("float32", [f"{name}_{axis}" for axis in range(len(shape))])
+        for name, shape in zip(names, shapes, strict=True)
+    }
+    made = model([helper.make_node(op, names, ["y"], **attributes)], inputs, {"y": "float32"})
+    feeds = {name: np.ones(shape, np.float32) for name, shape in zip(names, shapes, strict=True)}
+    with pytest.raises(Exception) as on_cpu:
+        cpu_session(made).run(None, feeds)
+    with pytest.raises(Exception) as on_device:
+        session(made).run(None, feeds)
+    assert "onnxruntime" in type(on_cpu.value).__module__ and "onnxruntime" in type(on_device.value).__module__
+    assert f"{op} on rdna:0" in str(on_device.value)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("zero_points", [False, True])
+def test_matmul_of_few_bits(dtype: str, bits: int, zero_points: bool) -> None:
+    rng = np.random.default_rng(bits)
+    rows, columns, block = 64, 24, 32
+    blocks = rows // block
+    weights = rng.integers(0, 2**bits, (columns, rows), dtype=np.uint8)
+    packed = weights[:, 0::2] | (weights[:, 1::2] << 4) if bits == 4 else weights
+    scales = rng.uniform(0.01, 0.1, (columns, blocks)).astype(dtype)
+    zeros = rng.integers(0, 2**bits, (columns, blocks), dtype=np.uint8)
+    constants = {"b": packed.reshape(columns, blocks, -1), "scales": scales}
+    names = ["x", "b", "scales"]
+    if zero_points:
+        names.append("zeros")
+        constants["zeros"] = zeros[:, 0::2] | (zeros[:, 1::2] << 4) if bits == 4 else zeros
+    node = helper.make_node(
+        "MatMulNBits", names, ["y"], domain="com.microsoft", K=rows, N=columns, bits=bits, block_size=block
+    )
+    made = model([node], {"x": (dtype, [5, rows])}, {"y": dtype}, constants)
+    x = rng.standard_normal((5, rows)).astype(dtype)
+    points = zeros if zero_points else np.full((columns, blocks), 2 ** (bits - 1))
+    whole = (weights.astype(np.float64) - points.repeat(block, 1)) * scales.astype(np.float64).repeat(block, 1)
+    expected = x.astype(np.float64) @ whole.T
+    tolerance = 1e-4 if dtype == "float32" else 2e-2
+    assert np.allclose(session(made).run(None, {"x": x})[0], expected, tolerance, tolerance * abs(expected).max())
