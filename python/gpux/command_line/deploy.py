@@ -1,0 +1,7 @@
+"""`gpux deploy`."""
+
+from __future__ import annotations
+
+
+def deploy() -> None:
+    """Serves."""

@@ -1,0 +1,7 @@
+"""`gpux serve`."""
+
+from __future__ import annotations
+
+
+def serve() -> None:
+    """Serves."""
