@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import InputError
+from .errors import InputError, ModelError
 from .naming import nearest
 
 Array = NDArray[Any]
@@ -152,3 +152,12 @@ def flexible_batch(inputs: list[TensorSpec], outputs: list[TensorSpec]) -> bool:
         return False
     names = {spec.axes[0] if spec.axes else None for spec in specs}
     return len(names - {None}) <= 1
+
+
+def check_types(inputs: list[TensorSpec], outputs: list[TensorSpec]) -> None:
+    """Refuses models with inputs or outputs that are no tensors of the table above; ModelError."""
+    for label, specs in (("input", inputs), ("output", outputs)):
+        for spec in specs:
+            if spec.dtype not in NUMPY_OF_NAME:
+                hint = "; export it with zipmap=False" if spec.dtype.startswith(("seq", "map")) else ""
+                raise ModelError(f"{label} {spec.name} has the type {spec.dtype}, which GPUX cannot pass{hint}")

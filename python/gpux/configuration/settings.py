@@ -88,7 +88,7 @@ SETTINGS = (
     Setting("registry", "", _path, "the folder of built models; default ~/.local/share/gpux/models"),
     Setting("host", "127.0.0.1", _text, "the address to listen at"),
     Setting("port", 8080, _whole(0, 65535), "the port to listen at; 0: a free one"),
-    Setting("max_workers", 1, _whole(1, 256), "worker processes, spread over the devices"),
+    Setting("max_workers", None, _whole(1, 256), "worker processes, spread over the devices; default: one a device"),
     Setting("batch_size", 8, _whole(1, 4096), "requests that are joined to one batch at most"),
     Setting("batch_delay", 0.0, _seconds(0, 10), "seconds that a request waits for others to join it"),
     Setting("queue_size", 256, _whole(1, 1_000_000), "requests of a model that wait at most; then 503"),

@@ -10,7 +10,7 @@ from ..configuration.model_file import Preprocessing
 from ..errors import InputError, ModelError, ProviderError
 from ..inspection.files import open_model
 from ..providers import Choice, ProviderManager, SessionSettings, make_session, plain_message, taken_providers, versions
-from ..tensors import NAME_OF_RUNTIME, Array, TensorSpec, check_inputs, flexible_batch, make_spec
+from ..tensors import Array, TensorSpec, check_inputs, check_types, flexible_batch, make_spec
 from .inputs import random_inputs, read_inputs
 from .measurement import Measurement, measure
 from .preprocessing import TextEncoder
@@ -49,9 +49,7 @@ class GPUXRuntime:
         session = make_session(checked.path, self.choice, self._settings)
         inputs = [make_spec(each.name, each.type, each.shape) for each in session.get_inputs()]
         outputs = [make_spec(each.name, each.type, each.shape) for each in session.get_outputs()]
-        unknown = [spec.name for spec in inputs if spec.dtype not in NAME_OF_RUNTIME.values()]
-        if unknown:
-            raise ModelError(f"inputs of types that GPUX cannot pass: {', '.join(unknown)}")
+        check_types(inputs, outputs)
         self._encoder = TextEncoder(tokenizer) if tokenizer is not None else None
         self.preprocessing = preprocessing or Preprocessing()
         self.inputs = {spec.name: spec for spec in inputs}
