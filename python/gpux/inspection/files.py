@@ -15,7 +15,7 @@ from ..errors import ModelError
 
 MAX_FILE_BYTES = 2 << 30  # protobuf's own limit
 MAX_NODES = 1_000_000
-MAX_DEPTH = 32  # of graphs within graphs
+MAX_DEPTH = 16  # of graphs within graphs
 MAX_RANK = 64
 
 # Bits of one element; 4-bit types lie two in a byte.
