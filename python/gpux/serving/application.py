@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
+from starlette.responses import PlainTextResponse
 
 from ..errors import GPUXError, InputError, ServiceError, UnknownModelError
 from ..execution.inputs import parse_json
@@ -104,7 +105,7 @@ def _add_predict(application: FastAPI, service: Service) -> None:
     @application.post(
         "/predict",
         openapi_extra=schemas.body(schemas.PREDICT, *kinds),
-        responses=schemas.errors(400, 404, 413, 500, 504, 507),
+        responses=schemas.answers(400, 404, 413, 500, 504, 507),
     )
     async def predict(request: Request) -> Response:
         """Runs a model on JSON, an image or a text. Of several models, ?model=NAME&version=VERSION is meant."""
@@ -132,7 +133,8 @@ def _add_inference(application: FastAPI, service: Service) -> None:
         return Response(content, headers=headers)
 
     extra = schemas.body(schemas.INFER, "application/octet-stream")
-    responses = schemas.errors(400, 404, 413, 500, 504, 507)
+    kinds = ("application/json", "application/octet-stream")
+    responses = schemas.answers(400, 404, 413, 500, 504, 507, kinds=kinds)
 
     @application.post("/v2/models/{name}/infer", openapi_extra=extra, responses=responses)
     async def infer(request: Request, name: str) -> Response:
@@ -153,35 +155,35 @@ def _add_state(application: FastAPI, service: Service) -> None:
         """The page to try a model."""
         return Response(page, headers=_PAGE_HEADERS, media_type="text/html")
 
-    @application.get("/health", responses=schemas.errors())
+    @application.get("/health", responses=schemas.answers())
     async def health() -> Response:
         """Whether requests are answered: 200, or 503."""
         return as_json(service.health(), 200 if service.is_ready else 503)
 
-    @application.get("/info", responses=schemas.errors())
+    @application.get("/info", responses=schemas.answers())
     async def info() -> Response:
         """Models, provider, workers, limits."""
         return as_json(service.info())
 
-    @application.get("/metrics", responses=schemas.errors())
+    @application.get("/metrics", response_class=PlainTextResponse, responses=schemas.answers(kinds=("text/plain",)))
     async def metrics() -> Response:
         """For Prometheus."""
         return Response(service.metrics_text(), headers={"content-type": CONTENT_TYPE})
 
 
 def _add_protocol(application: FastAPI, service: Service) -> None:
-    @application.get("/v2", responses=schemas.errors())
+    @application.get("/v2", responses=schemas.answers())
     async def server() -> Response:
         """What this server is."""
         extensions = ["binary_tensor_data", "model_repository", "statistics", "model_configuration"]
         return as_json({"name": "gpux", "version": version(), "extensions": extensions})
 
-    @application.get("/v2/health/live", responses=schemas.errors())
+    @application.get("/v2/health/live", responses=schemas.answers())
     async def live() -> Response:
         """200 while the process answers."""
         return as_json({"live": True})
 
-    @application.get("/v2/health/ready", responses=schemas.errors())
+    @application.get("/v2/health/ready", responses=schemas.answers())
     async def ready() -> Response:
         """200 if requests are answered, else 503."""
         return as_json({"ready": service.is_ready}, 200 if service.is_ready else 503)
@@ -236,7 +238,7 @@ def _add_protocol(application: FastAPI, service: Service) -> None:
 
 def _add_for_model(application: FastAPI, ending: str, function: Any) -> None:
     """A route of a model, and of a version of it."""
-    responses = schemas.errors(404, 422, 507)
+    responses = schemas.answers(404, 422, 507)
 
     async def newest(name: str) -> Response:
         response: Response = await function(name, None)
@@ -279,7 +281,7 @@ def _add_repository(application: FastAPI, service: Service) -> None:
 
     extra = schemas.body(schemas.REPOSITORY, required=False)
 
-    @application.post("/v2/repository/index", openapi_extra=extra, responses=schemas.errors(400, 413, 504))
+    @application.post("/v2/repository/index", openapi_extra=extra, responses=schemas.answers(400, 413, 504))
     async def index(request: Request) -> Response:
         """The models of the registry, and whether they are loaded; with {"ready": true} only those."""
         values = await parameters(request)
@@ -298,7 +300,7 @@ def _add_repository(application: FastAPI, service: Service) -> None:
     @application.post(
         "/v2/repository/models/{name}/load",
         openapi_extra=extra,
-        responses=schemas.errors(400, 404, 413, 422, 500, 504, 507),
+        responses=schemas.answers(400, 404, 413, 422, 500, 504, 507),
     )
     async def load(request: Request, name: str) -> Response:
         """Loads a model of the registry: its newest version, or {"parameters": {"version": ...}}."""
@@ -316,7 +318,7 @@ def _add_repository(application: FastAPI, service: Service) -> None:
     @application.post(
         "/v2/repository/models/{name}/unload",
         openapi_extra=extra,
-        responses=schemas.errors(400, 404, 413, 504),
+        responses=schemas.answers(400, 404, 413, 504),
     )
     async def unload(request: Request, name: str) -> Response:
         """Unloads all versions of a model, or {"parameters": {"version": ...}}."""

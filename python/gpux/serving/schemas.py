@@ -19,12 +19,14 @@ _MEANINGS = {
 }
 
 
-def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The error answers of a route; 401, 403 and 503 may come from any."""
-    return {
+def answers(*statuses: int, kinds: tuple[str, ...] = ("application/json",)) -> dict[int | str, dict[str, Any]]:
+    """The answers of a route: 200 of these content types, errors of these statuses; 401, 403 and 503 may come from any."""
+    rows: dict[int | str, dict[str, Any]] = {
         status: {"description": _MEANINGS[status], "content": {"application/json": {"schema": _ERROR}}}
         for status in (401, 403, 503, *statuses)
     }
+    rows[200] = {"description": "Done", "content": {kind: {"schema": {}} for kind in kinds}}
+    return rows
 
 
 def body(schema: dict[str, Any], *others: str, required: bool = True) -> dict[str, Any]:
