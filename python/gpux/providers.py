@@ -6,6 +6,7 @@ The one place that knows of unihal's own provider (`unihal.onnxruntime.register`
 from __future__ import annotations
 
 import functools
+import importlib
 import platform
 import sys
 import threading
@@ -99,7 +100,8 @@ def _register_unihal() -> tuple[tuple[Any, ...], str]:
     """Registers unihal's provider once a process: its devices, or none and the reason."""
     with _registering:
         try:
-            from unihal.onnxruntime import register
+            # By its name: unihal may be installed without it.
+            register = importlib.import_module("unihal.onnxruntime").register
         except ImportError as error:
             return (), f"unihal's provider is not installed: {error}"
         try:

@@ -1,4 +1,4 @@
-"""Tensors of a model: dtypes under the names of ONNX Runtime, NumPy and the Open Inference Protocol, and their checks."""
+"""Tensors of a model: dtypes by the names of ONNX Runtime, NumPy and the Open Inference Protocol, and their checks."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def check_inputs(arrays: dict[str, Array], specs: dict[str, TensorSpec]) -> None
 
 
 def convert(values: Any, spec: TensorSpec) -> Array:
-    """Nested lists, numbers, texts or booleans of JSON as the dtype that the model takes; no value is changed but rounded.
+    """Nested lists, numbers, texts or booleans of JSON as the dtype that the model takes; values are rounded at most.
 
     Fractions for integers, numbers for booleans, what overflows the dtype, NaN and infinities are errors.
     """

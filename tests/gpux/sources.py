@@ -49,9 +49,7 @@ def mixing(path: Path) -> Path:
 def texts(path: Path) -> Path:
     """The text itself."""
     node = helper.make_node("Identity", ["text"], ["same"])
-    return save(
-        path, [node], [value("text", ["n"], TensorProto.STRING)], [value("same", ["n"], TensorProto.STRING)]
-    )
+    return save(path, [node], [value("text", ["n"], TensorProto.STRING)], [value("same", ["n"], TensorProto.STRING)])
 
 
 def image_sum(path: Path) -> Path:

@@ -25,7 +25,9 @@ runtime: {batch_size: 4}
 def registry(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A registry with affine:1.10, built as a user does."""
     folder = tmp_path_factory.mktemp("built")
-    built = succeeded(gpux("build", project(folder / "affine", CONFIGURATION), "--registry", folder / "models", "--json"))
+    built = succeeded(
+        gpux("build", project(folder / "affine", CONFIGURATION), "--registry", folder / "models", "--json")
+    )
     assert (built["name"], built["version"]) == ("affine", "1.10")
     for name in ("model_info.json", "provider_info.json"):
         assert json.loads((folder / "affine/.gpux" / name).read_text()) == json.loads(
@@ -55,7 +57,19 @@ def test_outputs_into_a_file(registry: Path, tmp_path: Path) -> None:
 
 
 def test_benchmark(registry: Path) -> None:
-    arguments = ["run", "affine", "--registry", registry, "--benchmark", "--runs", "20", "--warmup", "2", "--batch", "8"]
+    arguments = [
+        "run",
+        "affine",
+        "--registry",
+        registry,
+        "--benchmark",
+        "--runs",
+        "20",
+        "--warmup",
+        "2",
+        "--batch",
+        "8",
+    ]
     found = succeeded(gpux(*arguments, "--json"))["benchmark"]
     assert (found["runs"], found["batch"]) == (20, 8) and 0 < found["p50_ms"] <= found["p99_ms"]
 
@@ -82,7 +96,9 @@ def test_models(registry: Path, tmp_path: Path) -> None:
         assert gpux_here("build", folder, "--registry", own).returncode == 0
     rows = succeeded(gpux("models", "list", "--registry", own, "--json"))
     assert [(row["name"], row["version"]) for row in rows] == [("affine", "1.9"), ("affine", "1.10")]
-    assert succeeded(gpux_here("models", "remove", "affine:1.9", "--registry", own, "--json")) == {"removed": ["affine:1.9"]}
+    assert succeeded(gpux_here("models", "remove", "affine:1.9", "--registry", own, "--json")) == {
+        "removed": ["affine:1.9"]
+    }
     assert [row["version"] for row in succeeded(gpux_here("models", "list", "--registry", own, "--json"))] == ["1.10"]
 
 
@@ -124,14 +140,20 @@ def test_an_error_is_json_too(registry: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (("type: float32, shape", "type: float64, shape"), "gpux.yml:4: inputs.x.type: float64, but the model has float32"),
+        (
+            ("type: float32, shape", "type: float64, shape"),
+            "gpux.yml:4: inputs.x.type: float64, but the model has float32",
+        ),
         (("[batch, 4]", "[batch, 5]"), "gpux.yml:4: inputs.x.shape: ['batch', 5], but the model has [batch, 4]"),
         (("{x:", "{z:"), "gpux.yml:4: inputs.z: the model has no such input; known: x"),
         (("{y:", "{yy:"), "gpux.yml:5: outputs.yy: the model has no such output"),
         (("model.onnx", "modell.onnx"), "gpux.yml:3: model.source: modell.onnx is not there; did you mean model.onnx?"),
         (("model.onnx", "../model.onnx"), "gpux.yml:3: model.source: ../model.onnx lies outside of the folder"),
         (("model.onnx", "https://x/m.onnx"), "gpux.yml:3: model.source: https://x/m.onnx is an address"),
-        (("runtime:", "preprocessing: {normalize: unit}\nruntime:"), "gpux.yml:6: preprocessing.normalize: the model has no input"),
+        (
+            ("runtime:", "preprocessing: {normalize: unit}\nruntime:"),
+            "gpux.yml:6: preprocessing.normalize: the model has no input",
+        ),
     ],
 )
 def test_build_names_what_does_not_fit(tmp_path: Path, change: tuple[str, str], says: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 import textwrap
 from pathlib import Path
 
@@ -59,15 +58,39 @@ def test_inputs_are_the_same_as_list_and_as_mapping() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("nam: x\nmodel: {source: m}\n", ["gpux.yml:1: name is missing", "gpux.yml:1: unknown key nam; did you mean name?"]),
+        (
+            "nam: x\nmodel: {source: m}\n",
+            ["gpux.yml:1: name is missing", "gpux.yml:1: unknown key nam; did you mean name?"],
+        ),
         ("name: a/b\nmodel: {source: m}\n", ["gpux.yml:1: name: 'a/b' is no name"]),
-        ("name: m\nmodel:\n  source: m\n  format: torch\n", ["gpux.yml:4: model.format: input should be 'onnx', not 'torch'"]),
-        ("name: m\nmodel:\n  sorce: m\n", ["gpux.yml:2: model.source is missing", "gpux.yml:3: unknown key model.sorce; did you mean source?"]),
-        ("name: m\nmodel: {source: m}\ninputs:\n  a:\n    type: flaot32\n", ["gpux.yml:5: inputs.0.type: 'flaot32' is no dtype; did you mean float32?"]),
-        ("name: m\nmodel: {source: m}\nruntime:\n  gpu:\n    memory: lots\n", ["gpux.yml:5: runtime.gpu.memory: 'lots' is no amount of memory"]),
-        ("name: m\nmodel: {source: m}\nruntime:\n\n  batch_size: '4'\n", ["gpux.yml:5: runtime.batch_size: input should be a valid integer, not '4'"]),
-        ("name: m\nmodel: {source: m}\nserving:\n  port: 70000\n", ["gpux.yml:4: serving.port: input should be less than or equal to 65535, not 70000"]),
-        ("name: m\nmodel: {source: m}\npreprocessing:\n  resize: [0, 8]\n", ["gpux.yml:4: preprocessing.resize.0: input should be greater than or equal to 1, not 0"]),
+        (
+            "name: m\nmodel:\n  source: m\n  format: torch\n",
+            ["gpux.yml:4: model.format: input should be 'onnx', not 'torch'"],
+        ),
+        (
+            "name: m\nmodel:\n  sorce: m\n",
+            ["gpux.yml:2: model.source is missing", "gpux.yml:3: unknown key model.sorce; did you mean source?"],
+        ),
+        (
+            "name: m\nmodel: {source: m}\ninputs:\n  a:\n    type: flaot32\n",
+            ["gpux.yml:5: inputs.0.type: 'flaot32' is no dtype; did you mean float32?"],
+        ),
+        (
+            "name: m\nmodel: {source: m}\nruntime:\n  gpu:\n    memory: lots\n",
+            ["gpux.yml:5: runtime.gpu.memory: 'lots' is no amount of memory"],
+        ),
+        (
+            "name: m\nmodel: {source: m}\nruntime:\n\n  batch_size: '4'\n",
+            ["gpux.yml:5: runtime.batch_size: input should be a valid integer, not '4'"],
+        ),
+        (
+            "name: m\nmodel: {source: m}\nserving:\n  port: 70000\n",
+            ["gpux.yml:4: serving.port: input should be less than or equal to 65535, not 70000"],
+        ),
+        (
+            "name: m\nmodel: {source: m}\npreprocessing:\n  resize: [0, 8]\n",
+            ["gpux.yml:4: preprocessing.resize.0: input should be greater than or equal to 1, not 0"],
+        ),
         ("name: m\nmodel: {source: m}\ninputs: 3\n", ["gpux.yml:3: inputs: input should be a valid list, not 3"]),
         ("- a\n", ["gpux.yml: expected a mapping"]),
         ("", ["gpux.yml: expected a mapping"]),
@@ -83,7 +106,10 @@ def test_each_mistake_has_its_line(text: str, expected: list[str]) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("name: !!python/object/apply:os.system [id]\n", "gpux.yml:1: the tag tag:yaml.org,2002:python/object/apply:os.system"),
+        (
+            "name: !!python/object/apply:os.system [id]\n",
+            "gpux.yml:1: the tag tag:yaml.org,2002:python/object/apply:os.system",
+        ),
         ("name: !include /etc/passwd\n", "gpux.yml:1: the tag !include"),
         ("a: &a [1]\nb: *a\n", "gpux.yml:2: alias *a"),
         ("name: m\nname: n\n", "gpux.yml:2: name stands here a second time"),
@@ -124,12 +150,17 @@ def test_sizes_as_people_read_them() -> None:
 def test_later_sources_win_and_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     user = tmp_path / "config.yml"
     user.write_text("port: 1001\nhost: 10.0.0.1\ntimeout: 7\nqueue_size: 9\n")
-    (tmp_path / "gpux.yml").write_text("name: m\nmodel: {source: m}\nserving: {port: 1002, host: 10.0.0.2}\nruntime: {timeout: 8}\n")
+    (tmp_path / "gpux.yml").write_text(
+        "name: m\nmodel: {source: m}\nserving: {port: 1002, host: 10.0.0.2}\nruntime: {timeout: 8}\n"
+    )
     monkeypatch.setenv("GPUX_CONFIG", str(user))
     monkeypatch.setenv("GPUX_PORT", "1003")
     monkeypatch.setenv("GPUX_HOST", "10.0.0.3")
     settings = resolve({"port": 1004, "host": None}, load_model_file(tmp_path))
-    found = {name: (settings[name], settings.values[name].source) for name in ("port", "host", "timeout", "queue_size", "grace")}
+    found = {
+        name: (settings[name], settings.values[name].source)
+        for name in ("port", "host", "timeout", "queue_size", "grace")
+    }
     assert found == {
         "port": (1004, "--port"),
         "host": ("10.0.0.3", "GPUX_HOST"),
@@ -178,4 +209,3 @@ def test_the_docs_show_every_key_of_the_file() -> None:
     example = text.split("```yaml\n")[1].split("```")[0]
     model = parse_model_file(example.encode()).model
     assert set(ModelFile.model_fields) == model.model_fields_set
-

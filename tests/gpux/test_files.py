@@ -111,7 +111,9 @@ def test_values_in_the_folder_are_read(tmp_path: Path) -> None:
         ("w.bin", 16, -4, "should be 16 bytes at -4"),
     ],
 )
-def test_values_that_are_not_there_are_refused(tmp_path: Path, location: str, length: int, offset: int, says: str) -> None:
+def test_values_that_are_not_there_are_refused(
+    tmp_path: Path, location: str, length: int, offset: int, says: str
+) -> None:
     (tmp_path / "w.bin").write_bytes(bytes(16))
     with pytest.raises(ModelError, match=says):
         open_model(external(tmp_path / "m.onnx", location, length, offset))
@@ -119,7 +121,11 @@ def test_values_that_are_not_there_are_refused(tmp_path: Path, location: str, le
 
 @pytest.mark.parametrize(
     ("dims", "raw", "says"),
-    [([1 << 40, 1 << 40], b"", "holds 0"), ([-4], bytes(16), "no tensor has that"), ([5], bytes(16), "takes 20 bytes, but holds 16")],
+    [
+        ([1 << 40, 1 << 40], b"", "holds 0"),
+        ([-4], bytes(16), "no tensor has that"),
+        ([5], bytes(16), "takes 20 bytes, but holds 16"),
+    ],
 )
 def test_sizes_are_not_believed(tmp_path: Path, dims: list[int], raw: bytes, says: str) -> None:
     tensor = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=dims, raw_data=raw)
@@ -160,3 +166,12 @@ def test_all_of_a_loop_is_seen(tmp_path: Path) -> None:
     model = open_model(slow(tmp_path / "m.onnx"))
     assert model.parameters == 256 * 256 and model.weight_bytes == 4 * 256 * 256
     assert numpy_helper.to_array(model.proto.graph.initializer[0]).shape == (256, 256)
+
+
+def test_the_cost_of_a_recurrent_network(tmp_path: Path) -> None:
+    sizes = {"x": [7, 3, 5], "w": [2, 4 * 6, 5], "r": [2, 4 * 6, 6]}
+    node = helper.make_node("LSTM", ["x", "w", "r"], ["y"], hidden_size=6, direction="bidirectional")
+    weights = [numpy_helper.from_array(np.zeros(sizes[name], np.float32), name) for name in ("w", "r")]
+    path = save(tmp_path / "m.onnx", [node], [value("x", sizes["x"])], [value("y", [7, 2, 3, 6])], weights)
+    found = ModelInspector().extract_metadata(path)
+    assert found.operations == 2 * 7 * 3 * 2 * 24 * (5 + 6)

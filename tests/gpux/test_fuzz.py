@@ -29,7 +29,9 @@ JSON = st.recursive(
     lambda children: st.lists(children, max_size=4) | st.dictionaries(st.text(max_size=5), children, max_size=4),
     max_leaves=10,
 )
-WORDS = st.sampled_from(["inputs", "outputs", "name", "datatype", "shape", "data", "parameters", "binary_data_size", "id"])
+WORDS = st.sampled_from(
+    ["inputs", "outputs", "name", "datatype", "shape", "data", "parameters", "binary_data_size", "id"]
+)
 GOOD: dict[str, Any] = {
     "inputs": [
         {"name": "x", "datatype": "FP32", "shape": [1, 2], "data": [1, 2]},
@@ -106,7 +108,7 @@ def test_binary_texts(data: bytes, size: int, rows: int) -> None:
 
 @pytest.mark.whole
 def test_the_service_by_its_own_description(files: Path, tmp_path: Path) -> None:
-    """Schemathesis makes requests from /openapi.json: valid ones, wrong ones, and none may give an undocumented answer."""
+    """Schemathesis makes requests from /openapi.json, valid and wrong: none may give an undocumented answer."""
     checks = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
     (tmp_path / "schemathesis.toml").write_text('[parameters]\n"path.name" = "affine"\n"path.version" = "1"\n')
     with serve(str(files / "affine.onnx")) as service:

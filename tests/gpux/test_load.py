@@ -15,7 +15,9 @@ PROGRAM = Path(__file__).parents[2] / "benchmarks/gpux_service.py"
 @pytest.mark.whole
 def test_figures_and_kills(tmp_path: Path) -> None:
     out = tmp_path / "figures.json"
-    result = run_command([sys.executable, str(PROGRAM), "--quick", "--kill-seconds", "10", "--json", str(out)], timeout=250)
+    result = run_command(
+        [sys.executable, str(PROGRAM), "--quick", "--kill-seconds", "10", "--json", str(out)], timeout=250
+    )
     assert result.returncode == 0, result.stderr[-3000:]
     figures = json.loads(out.read_text())
     kills = figures["kills"]

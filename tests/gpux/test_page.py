@@ -68,9 +68,15 @@ class Page:
         self.evaluate(script)
 
     def run(self) -> None:
-        self.evaluate("document.getElementById('result').hidden = true; document.getElementById('error').textContent = ''")
+        self.evaluate(
+            "document.getElementById('result').hidden = true; document.getElementById('error').textContent = ''"
+        )
         self.evaluate("document.getElementById('run').click()")
-        eventually(lambda: self.evaluate("!document.getElementById('result').hidden || document.getElementById('error').textContent"))
+        eventually(
+            lambda: self.evaluate(
+                "!document.getElementById('result').hidden || document.getElementById('error').textContent"
+            )
+        )
 
 
 @pytest.fixture(scope="module")
@@ -78,12 +84,21 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Chromium's DevTools address."""
     profile = tmp_path_factory.mktemp("chromium")
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--remote-debugging-port=0"]
-    with open(profile / "log", "w") as log, subprocess.Popen(
-        [str(CHROMIUM), *options, "--remote-allow-origins=*", f"--user-data-dir={profile}", "about:blank"],
-        stdout=log,
-        stderr=log,
-    ) as process:
-        port = eventually(lambda: (profile / "DevToolsActivePort").exists() and (profile / "DevToolsActivePort").read_text().splitlines()[0], 60)
+    with (
+        open(profile / "log", "w") as log,
+        subprocess.Popen(
+            [str(CHROMIUM), *options, "--remote-allow-origins=*", f"--user-data-dir={profile}", "about:blank"],
+            stdout=log,
+            stderr=log,
+        ) as process,
+    ):
+        port = eventually(
+            lambda: (
+                (profile / "DevToolsActivePort").exists()
+                and (profile / "DevToolsActivePort").read_text().splitlines()[0]
+            ),
+            60,
+        )
         yield f"http://127.0.0.1:{port}"
         process.terminate()
 

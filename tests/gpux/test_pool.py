@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 from gpux.errors import BusyError, ModelError, ProviderError, RequestTimeoutError
+from gpux.tensors import TensorSpec
 from gpux.workers.joining import run_joined, why_not_joined
 from gpux.workers.pool import Observer, Pool, PoolSettings
 from gpux.workers.queueing import QueuedModel, Request
 from gpux.workers.wire import HEADER, decode, encode, lengths
-from gpux.tensors import TensorSpec
 from sources import affine_result
 
 

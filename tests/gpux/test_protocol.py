@@ -100,21 +100,23 @@ def test_the_repository(tmp_path: Path) -> None:
     for version in ("1", "2"):
         folder = project(tmp_path / version, f"name: m\nversion: {version}\nmodel: {{source: model.onnx}}\n")
         assert gpux_here("build", folder, "--registry", registry).returncode == 0
-    with serve("--registry", str(registry)) as service:
-        with client_module.InferenceServerClient(service.address.removeprefix("http://")) as client:
-            states = [(row["version"], row["state"]) for row in client.get_model_repository_index()]
-            assert states == [("1", "UNAVAILABLE"), ("2", "UNAVAILABLE")]
-            client.load_model("m")
-            assert client.is_model_ready("m", "2") and not client.is_model_ready("m", "1")
-            assert service.post("/v2/repository/models/m/load", {"parameters": {"version": "1"}}).status_code == 200
-            assert client.get_model_metadata("m")["versions"] == ["1", "2"]
-            x = [tensor("x", np.ones((1, 4), np.float32), "FP32")]
-            assert client.infer("m", x).get_response()["model_version"] == "2"
-            assert client.infer("m", x, model_version="1").get_response()["model_version"] == "1"
-            client.unload_model("m")
-            assert not client.is_model_ready("m")
-            with pytest.raises(client_module.InferenceServerException, match="config and files are not taken"):
-                client.load_model("m", config="{}")
+    with (
+        serve("--registry", str(registry)) as service,
+        client_module.InferenceServerClient(service.address.removeprefix("http://")) as client,
+    ):
+        states = [(row["version"], row["state"]) for row in client.get_model_repository_index()]
+        assert states == [("1", "UNAVAILABLE"), ("2", "UNAVAILABLE")]
+        client.load_model("m")
+        assert client.is_model_ready("m", "2") and not client.is_model_ready("m", "1")
+        assert service.post("/v2/repository/models/m/load", {"parameters": {"version": "1"}}).status_code == 200
+        assert client.get_model_metadata("m")["versions"] == ["1", "2"]
+        x = [tensor("x", np.ones((1, 4), np.float32), "FP32")]
+        assert client.infer("m", x).get_response()["model_version"] == "2"
+        assert client.infer("m", x, model_version="1").get_response()["model_version"] == "1"
+        client.unload_model("m")
+        assert not client.is_model_ready("m")
+        with pytest.raises(client_module.InferenceServerException, match="config and files are not taken"):
+            client.load_model("m", config="{}")
 
 
 GOOD = {"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}
@@ -155,7 +157,10 @@ def test_wrong_tensors_are_named(service: Service, change: dict[str, Any], says:
         ({"inputs": [GOOD], "id": 3}, "id is no text"),
         ({"inputs": [GOOD], "outputs": [{"name": "z"}]}, "no output 'z'; it has y"),
         ({"inputs": [GOOD], "outputs": [{"name": "y"}, {"name": "y"}]}, "asked for twice"),
-        ({"inputs": [GOOD], "outputs": [{"name": "y", "parameters": {"classification": 3}}]}, "classification is not supported"),
+        (
+            {"inputs": [GOOD], "outputs": [{"name": "y", "parameters": {"classification": 3}}]},
+            "classification is not supported",
+        ),
     ],
 )
 def test_wrong_requests_are_named(service: Service, request_body: Any, says: str) -> None:
@@ -174,7 +179,9 @@ def test_wrong_requests_are_named(service: Service, request_body: Any, says: str
         (None, 12, bytes(12), "has 3 elements, but its shape [1, 4] has 4"),
     ],
 )
-def test_wrong_binary_tensors_are_named(service: Service, length: str | None, size: int, data: bytes, says: str) -> None:
+def test_wrong_binary_tensors_are_named(
+    service: Service, length: str | None, size: int, data: bytes, says: str
+) -> None:
     entry = {"name": "x", "datatype": "FP32", "shape": [1, 4], "parameters": {"binary_data_size": size}}
     head = json.dumps({"inputs": [entry]}).encode()
     headers = {"inference-header-content-length": length or str(len(head))}

@@ -25,7 +25,18 @@ def test_the_same_service_as_a_ray_application(tmp_path: Path) -> None:
     assert gpux_here("build", folder, "--registry", registry).returncode == 0
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    command = [*COMMAND, "deploy", "affine", "--ray", "--registry", str(registry), "--port", str(port), "--max-replicas", "2"]
+    command = [
+        *COMMAND,
+        "deploy",
+        "affine",
+        "--ray",
+        "--registry",
+        str(registry),
+        "--port",
+        str(port),
+        "--max-replicas",
+        "2",
+    ]
     path = os.pathsep.join(filter(None, [str(RAY), os.environ.get("PYTHONPATH")]))
     environment = {**os.environ, "PYTHONPATH": path, "RAY_DISABLE_IMPORT_WARNING": "1", "RAY_USAGE_STATS_ENABLED": "0"}
     log = tmp_path / "log"

@@ -155,7 +155,10 @@ def test_unihals_provider_is_taken_before_the_cpu(unihal_module: Any, monkeypatc
     monkeypatch.setattr(ort, "get_ep_devices", lambda: devices)
     choice = ProviderManager("Linux", "x86_64", ["CPUExecutionProvider"]).get_best_provider()
     assert (choice.name, choice.devices, choice.warnings) == ("unihal", (devices[1],), ())
-    assert ProviderManager("Linux", "x86_64", ["CUDAExecutionProvider", "CPUExecutionProvider"]).get_best_provider().name == "cuda"
+    assert (
+        ProviderManager("Linux", "x86_64", ["CUDAExecutionProvider", "CPUExecutionProvider"]).get_best_provider().name
+        == "cuda"
+    )
 
 
 def test_why_unihals_provider_is_not_there(unihal_module: Any) -> None:
@@ -173,9 +176,7 @@ def test_why_unihals_provider_is_not_there(unihal_module: Any) -> None:
 SPECS = {"a": TensorSpec("a", "float32", (None, 2)), "b": TensorSpec("b", "int64", (None,))}
 
 
-@pytest.mark.parametrize(
-    "text", ['{"inputs": {"a": [[1, 2.5]], "b": [3]}}', '{"a": [[1, 2.5]], "b": [3]}']
-)
+@pytest.mark.parametrize("text", ['{"inputs": {"a": [[1, 2.5]], "b": [3]}}', '{"a": [[1, 2.5]], "b": [3]}'])
 def test_json_inputs(text: str) -> None:
     found = inputs_of_json(text.encode(), SPECS)
     assert found["a"].dtype == np.float32 and found["a"].tolist() == [[1, 2.5]]

@@ -48,7 +48,11 @@ def test_keys_and_the_audit_log(files: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "says"),
-    [("alice short\n", ":1: expected NAME KEY, with a key of 16"), ("\nalice a b\n", ":2: expected"), ("# none\n", "no key stands in it")],
+    [
+        ("alice short\n", ":1: expected NAME KEY, with a key of 16"),
+        ("\nalice a b\n", ":2: expected"),
+        ("# none\n", "no key stands in it"),
+    ],
 )
 def test_files_of_keys_that_are_none(tmp_path: Path, text: str, says: str) -> None:
     (tmp_path / "keys").write_text(text)
@@ -73,10 +77,10 @@ def signed(folder: Path, name: str, by: Path) -> tuple[Path, Path]:
     key, request, certificate = (folder / f"{name}.{ending}" for ending in ("key", "csr", "pem"))
     extensions = folder / "extensions"
     extensions.write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
-    openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", key, "-out", request,
-            "-subj", f"/CN={name}")  # fmt: skip
-    openssl("x509", "-req", "-in", request, "-CA", by, "-CAkey", by.with_suffix(".key"), "-CAcreateserial", "-days", "2",
-            "-out", certificate, "-extfile", extensions)  # fmt: skip
+    curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+    openssl("req", *curve, "-keyout", key, "-out", request, "-subj", f"/CN={name}")
+    signer = ("-CA", by, "-CAkey", by.with_suffix(".key"), "-CAcreateserial", "-days", "2")
+    openssl("x509", "-req", "-in", request, *signer, "-out", certificate, "-extfile", extensions)
     return certificate, key
 
 
@@ -185,4 +189,6 @@ def test_traces(files: Path) -> None:
     span = spans["POST /predict"]
     assert span.trace_id.hex() == trace and span.parent_span_id.hex() == "00f067aa0ba902b7"
     attributes = {each.key: each.value for each in span.attributes}
-    assert attributes["http.response.status_code"].int_value == 200 and attributes["http.route"].string_value == "/predict"
+    assert (
+        attributes["http.response.status_code"].int_value == 200 and attributes["http.route"].string_value == "/predict"
+    )

@@ -101,7 +101,11 @@ def test_a_compressed_body_is_limited_by_what_it_becomes(service: Service) -> No
 
 def test_a_client_that_leaves_harms_nobody(service: Service) -> None:
     port = int(service.address.rsplit(":", 1)[1])
-    for sent in (b"", b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{", b"\x16\x03\x01rubbish\r\n\r\n"):
+    for sent in (
+        b"",
+        b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{",
+        b"\x16\x03\x01rubbish\r\n\r\n",
+    ):
         with socket.create_connection(("127.0.0.1", port)) as connection:
             connection.sendall(sent)
     assert service.predict([[0, 0, 0, 0]], model="affine").status_code == 200
@@ -135,7 +139,11 @@ def test_health_info_metrics(service: Service) -> None:
     assert "mixes the rows of a batch" in models["mixing"]["not_joined"]
     service.predict([[0, 0, 0, 0]], model="affine")
     families = {each.name: each for each in text_string_to_metric_families(service.get("/metrics").text)}
-    served = [sample for sample in families["gpux_requests"].samples if sample.labels == {"route": "/predict", "status": "200"}]
+    served = [
+        sample
+        for sample in families["gpux_requests"].samples
+        if sample.labels == {"route": "/predict", "status": "200"}
+    ]
     assert served and served[0].value >= 1
     assert {sample.labels["model"] for sample in families["gpux_queue_length"].samples} >= {"affine:1", "slow:1"}
     assert families["gpux_workers"].samples[0].value == 1
@@ -160,7 +168,10 @@ def test_pages_of_other_sites_are_refused(service: Service) -> None:
 
 
 def test_a_worker_that_dies_takes_no_request_with_it(files: Path) -> None:
-    with serve(str(files / "affine.onnx"), "--max-workers", "2", "--batch-size", "4") as service, ThreadPoolExecutor(8) as pool:
+    with (
+        serve(str(files / "affine.onnx"), "--max-workers", "2", "--batch-size", "4") as service,
+        ThreadPoolExecutor(8) as pool,
+    ):
         x = np.random.default_rng(0).standard_normal((40, 1, 4)).astype(np.float32)
         with httpx.Client(timeout=30) as client:
 

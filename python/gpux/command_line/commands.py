@@ -1,4 +1,6 @@
-"""Builds, inspects, runs and serves ONNX models. A model is NAME, NAME:VERSION, a folder with gpux.yml, or an ONNX file.
+"""Builds, inspects, runs and serves ONNX models.
+
+A model is NAME, NAME:VERSION, a folder with gpux.yml, or an ONNX file.
 
 Exit codes: 0 done, 1 failed otherwise, 2 wrong usage, 3 configuration, 4 model, 5 input, 6 provider, 7 unknown model,
 8 service.
@@ -36,6 +38,7 @@ console = Console()
 # Typer evaluates annotations, and Python 3.9 knows no `str | None`.
 _Text = Optional[str]
 _File = Optional[Path]
+_Number = Optional[int]
 
 _MODEL = typer.Argument(..., metavar="MODEL", help="NAME, NAME:VERSION, a folder with gpux.yml, or an ONNX file.")
 _JSON = typer.Option(False, "--json", help="Print JSON.")
@@ -105,7 +108,7 @@ def run(
     warmup: int = typer.Option(10, min=0, help="Inferences before them."),
     batch: int = typer.Option(1, min=1, help="Samples of each, with --benchmark and no --input."),
     provider: _Text = _PROVIDER,
-    threads: Optional[int] = typer.Option(None, help="Threads of one inference on the CPU."),
+    threads: _Number = typer.Option(None, help="Threads of one inference on the CPU."),
     registry: _Text = _REGISTRY,
     as_json: bool = _JSON,
 ) -> None:

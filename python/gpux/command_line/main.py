@@ -12,7 +12,7 @@ _MISSING = "gpux: the package {} is missing; install what GPUX needs with: pip i
 
 
 def main() -> None:
-    """The entry point; an error is one line or more on stderr, with --json also an object on stdout, and an exit code."""
+    """The entry point; an error is lines on stderr, with --json also an object on stdout, and an exit code."""
     try:
         from ..errors import GPUXError
         from . import commands

@@ -22,7 +22,7 @@ Place = tuple[object, ...]
 
 @dataclass
 class Document:
-    """Plain data (dict, list, str, int, float, bool, None), the line of each place in it, and the scalars as written."""
+    """Plain data (dict, list, str, int, float, bool, None), the line of each place in it, the scalars as written."""
 
     path: str
     data: Any

@@ -89,8 +89,8 @@ class Normalize(_Part):
 class Preprocessing(_Part):
     """From an image or a text to the model's first inputs.
 
-    `tokenizer` is a tokenizer.json of the package tokenizers; `resize` height and width; `normalize` imagenet, unit (only
-    / 255), none, or means and deviations.
+    `tokenizer` is a tokenizer.json of the package tokenizers; `resize` height and width; `normalize` imagenet, unit
+    (only / 255), none, or means and deviations.
     """
 
     tokenizer: str | None = None
@@ -206,7 +206,7 @@ def _is_arm(part: str) -> bool:
 
 def _fields_of(place: list[Any]) -> list[str]:
     """The keys that the mapping at a place may have."""
-    fields = {
+    fields: dict[tuple[Any, ...], type[BaseModel]] = {
         (): ModelFile,
         ("model",): ModelSource,
         ("inputs",): TensorEntry,

@@ -8,7 +8,7 @@ _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
 def parse_bytes(text: str | int) -> int:
-    """`2GB`, `512M`, `1.5 GiB` or a number of bytes; a unit is 1024 of the one before. ValueError says what is expected."""
+    """`2GB`, `512M`, `1.5 GiB` or bytes; a unit is 1024 of the one before. ValueError says what is expected."""
     match = re.fullmatch(r"(\d{1,18}(?:\.\d{1,9})?) *([kmgt]?)(?:i?b)?", str(text).strip().lower())
     if match is None:
         raise ValueError(

@@ -109,7 +109,7 @@ spec:
 
 
 def write_files(folder: Path, models: list[BuiltModel], settings: Settings) -> list[Path]:
-    """Writes Dockerfile, kubernetes.yml and models/; only models of the registry can go along. Gives what was written."""
+    """Writes Dockerfile, kubernetes.yml and models/; only models of the registry can go along. What was written."""
     name = models[0].name.lower().replace("_", "-").replace(".", "-")
     references = [f"{model.name}:{model.version}" for model in models]
     port = settings["port"] or 8080

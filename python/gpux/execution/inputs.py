@@ -79,7 +79,7 @@ def inputs_of_value(value: Any, specs: dict[str, TensorSpec]) -> dict[str, Array
 
 
 def random_inputs(specs: dict[str, TensorSpec], batch: int = 1, free_size: int = 1, seed: int = 0) -> dict[str, Array]:
-    """Inputs for measuring: `batch` for a free first axis, `free_size` for other free axes; the same for the same seed."""
+    """Inputs for measuring: `batch` for a free first axis, `free_size` for other ones; the same for the same seed."""
     generator = np.random.default_rng(seed)
     arrays: dict[str, Array] = {}
     for spec in specs.values():

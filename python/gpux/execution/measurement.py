@@ -42,16 +42,14 @@ def measure(
     call: Callable[[], object], runs: int, warmup: int, batch: int, progress: Callable[[int], None] | None = None
 ) -> Measurement:
     """Calls `warmup` times without and `runs` times with a clock; `progress` is told how many calls are done."""
-    done = 0
     seconds = []
     for index in range(warmup + runs):
         start = time.perf_counter()
         call()
         if index >= warmup:
             seconds.append(time.perf_counter() - start)
-        done += 1
         if progress is not None:
-            progress(done)
+            progress(index + 1)
     milliseconds = sorted(value * 1e3 for value in seconds)
     return Measurement(
         runs=runs,

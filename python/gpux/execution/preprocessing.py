@@ -19,7 +19,7 @@ _IMAGENET = Normalize(mean=[0.485, 0.456, 0.406], std=[0.229, 0.224, 0.225])
 
 
 def image_input(specs: list[TensorSpec]) -> TensorSpec | None:
-    """The input that an image can be: of rank 4 with 1, 3 or 4 channels, of rank 3 without, or of rank 2 with flat pixels."""
+    """The input that an image can be: of rank 4 with 1, 3 or 4 channels, of rank 3 without, of rank 2 with pixels."""
     for spec in specs:
         if spec.dtype not in ("float32", "float16", "float64", "uint8"):
             continue
@@ -53,7 +53,7 @@ def image_to_inputs(content: bytes, specs: list[TensorSpec], settings: Preproces
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
-            image = Image.open(io.BytesIO(content))
+            image: Image.Image = Image.open(io.BytesIO(content))
             if image.width * image.height > MAX_PIXELS:
                 raise TooLargeError(
                     f"the image has {image.width} x {image.height} pixels, {MAX_PIXELS} at most are taken"
@@ -67,7 +67,7 @@ def image_to_inputs(content: bytes, specs: list[TensorSpec], settings: Preproces
         height, width = (wanted or size for wanted, size in zip((height, width), settings.resize))
     if (height or image.height, width or image.width) != (image.height, image.width):
         image = image.resize((width or image.width, height or image.height), Image.Resampling.BILINEAR)
-    pixels = np.asarray(image, dtype=np.float32).reshape(image.height, image.width, channels)
+    pixels: Array = np.asarray(image, dtype=np.float32).reshape(image.height, image.width, channels)
     pixels = _normalize(pixels, settings, channels, spec.dtype)
     array = pixels.transpose(2, 0, 1) if channels_first else pixels
     if len(spec.shape) < 4:
@@ -102,9 +102,7 @@ def _normalize(pixels: Array, settings: Preprocessing, channels: int, dtype: str
     assert isinstance(values, Normalize)
     if len(values.mean) not in (1, channels) or len(values.std) not in (1, channels):
         raise ConfigurationError(
-            [
-                f"preprocessing.normalize has {len(values.mean)} means and {len(values.std)} deviations for {channels} channels"
-            ]
+            [f"preprocessing.normalize: {len(values.mean)} means, {len(values.std)} deviations, {channels} channels"]
         )
     normalized: Array = (pixels - np.array(values.mean, np.float32)) / np.array(values.std, np.float32)
     return normalized

@@ -101,7 +101,7 @@ class GPUXRuntime:
         batch: int = 1,
         progress: Callable[[int], None] | None = None,
     ) -> Measurement:
-        """Measures inferences one after the other; without inputs on random ones, with `batch` for a free first axis."""
+        """Measures inferences one after the other; without inputs on random ones, `batch` for a free first axis."""
         self._need_model()
         if inputs is None:
             inputs = random_inputs(self.inputs, batch)

@@ -38,12 +38,12 @@ def _gemm(node: onnx.NodeProto, inputs: Shapes, outputs: Shapes) -> int:
     return 2 * math.prod(output) * (a[0] if _attribute(node, "transA", 0) else a[-1])
 
 
-def _recurrent() -> Callable[[onnx.NodeProto, Shapes, Shapes], int]:
-    def count(node: onnx.NodeProto, inputs: Shapes, outputs: Shapes) -> int:
-        x, weight, recurrence = inputs[0], inputs[1], inputs[2]
-        if not x or not weight or not recurrence:
-            return 0
-        return 2 * x[0] * x[1] * weight[0] * weight[1] * (weight[2] + recurrence[2])
+def _recurrent(node: onnx.NodeProto, inputs: Shapes, outputs: Shapes) -> int:
+    """The products of all steps, gates and directions; x [length, batch, input], weights [directions, gates, input]."""
+    x, weight, recurrence = inputs[0], inputs[1], inputs[2]
+    if not x or not weight or not recurrence:
+        return 0
+    return 2 * x[0] * x[1] * weight[0] * weight[1] * (weight[2] + recurrence[2])
 
 
 def _attention(node: onnx.NodeProto, inputs: Shapes, outputs: Shapes) -> int:
@@ -63,7 +63,7 @@ def _per_output(node: onnx.NodeProto, inputs: Shapes, outputs: Shapes) -> int:
 
 
 def _pool(node: onnx.NodeProto, inputs: Shapes, outputs: Shapes) -> int:
-    kernel = next((list(each.ints) for each in node.attribute if each.name == "kernel_shape"), [])
+    kernel: list[int] = next((list(each.ints) for each in node.attribute if each.name == "kernel_shape"), [])
     return math.prod(kernel) * _per_output(node, inputs, outputs)
 
 
@@ -76,9 +76,9 @@ _RULES: dict[str, Callable[[onnx.NodeProto, Shapes, Shapes], int]] = {
     "MatMulInteger": _matmul,
     "QLinearMatMul": _matmul,
     "Gemm": _gemm,
-    "LSTM": _recurrent(),
-    "GRU": _recurrent(),
-    "RNN": _recurrent(),
+    "LSTM": _recurrent,
+    "GRU": _recurrent,
+    "RNN": _recurrent,
     "Attention": _attention,
     "AveragePool": _pool,
     "MaxPool": _pool,
@@ -133,7 +133,7 @@ _FREE = {
 
 
 def count_operations(proto: onnx.ModelProto, free_size: int = 1) -> tuple[int, int]:
-    """Operations of one inference with every free axis at `free_size`, and how many nodes have shapes that are not known."""
+    """Operations of one inference with free axes at `free_size`, and how many nodes have shapes that are not known."""
     fixed = onnx.ModelProto()
     fixed.CopyFrom(proto)
     # Values that the graph computed before for other sizes would contradict what is inferred now.

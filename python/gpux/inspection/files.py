@@ -1,4 +1,4 @@
-"""Opens ONNX files that may be truncated or hostile: nothing outside of the model's folder is read, no size is believed."""
+"""Opens ONNX files that may be cut short or hostile: nothing outside of their folder is read, no size is believed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_DEPTH = 16  # of graphs within graphs
 MAX_RANK = 64
 
 # Bits of one element; 4-bit types lie two in a byte.
-_BITS = {
+_BITS: dict[int, int] = {
     onnx.TensorProto.FLOAT: 32,
     onnx.TensorProto.UINT8: 8,
     onnx.TensorProto.INT8: 8,
@@ -49,8 +49,8 @@ _BITS = {
 class CheckedModel:
     """A model whose file was checked; values that lie in other files are not read.
 
-    `weight_bytes` and `parameters` count all initializers and constants, `external` names the other files, all inside of
-    the model's folder.
+    `weight_bytes` and `parameters` count all initializers and constants, `external` names the other files, all inside
+    of the model's folder.
     """
 
     path: Path
@@ -179,7 +179,7 @@ def _typed_elements(tensor: onnx.TensorProto) -> int:
 
 def _check_external(tensor: onnx.TensorProto, name: str, size: int, folder: Path) -> Path:
     """The file that holds a tensor's values: inside of the model's folder, links followed, and long enough."""
-    entries = {entry.key: entry.value for entry in tensor.external_data}
+    entries: dict[str, str] = {entry.key: entry.value for entry in tensor.external_data}
     location = entries.get("location", "")
     if not location or "\0" in location or Path(location).is_absolute() or "\\" in location:
         raise ModelError(f"the values of {name} are in {location[:100]!r}, which is no path in the model's folder")

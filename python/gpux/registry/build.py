@@ -133,7 +133,8 @@ def _compare(loaded: LoadedFile, key: str, entries: list[TensorEntry], specs: li
             )
         if entry.shape is not None and not _fits(entry.shape, spec):
             problems.append(
-                f"{loaded.where(key, index, 'shape')}: {label}.shape: {entry.shape}, but the model has {spec.describe_shape()}"
+                f"{loaded.where(key, index, 'shape')}: {label}.shape: {entry.shape}, but the model has "
+                f"{spec.describe_shape()}"
             )
     named = {entry.name for entry in entries}
     if entries and key == "inputs":

@@ -232,7 +232,12 @@ def _add_protocol(application: FastAPI, service: Service) -> None:
         }
         return as_json({"model_stats": [row]})
 
-    for ending, function in (("", metadata), ("/ready", model_ready), ("/config", configuration), ("/stats", statistics)):
+    for ending, function in (
+        ("", metadata),
+        ("/ready", model_ready),
+        ("/config", configuration),
+        ("/stats", statistics),
+    ):
         _add_for_model(application, ending, function)
 
 

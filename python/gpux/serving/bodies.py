@@ -15,7 +15,7 @@ class ClientLeftError(Exception):
 
 
 async def read_body(request: Any, limit: int, timeout: float) -> bytes:
-    """The body of a Starlette request; TooLargeError beyond `limit` bytes, RequestTimeoutError after `timeout` seconds."""
+    """The body of a Starlette request; TooLargeError beyond `limit` bytes, RequestTimeoutError after `timeout` s."""
     declared = request.headers.get("content-length")
     if declared is not None and declared.isdigit() and int(declared) > limit:
         raise _too_large(limit)

@@ -1,4 +1,4 @@
-"""What every request passes, before and after it is answered: who asks, how much is open, the audit log, metrics, traces."""
+"""What every request passes, before and after its answer: who asks, how many are open, audit log, metrics, traces."""
 
 from __future__ import annotations
 
@@ -70,7 +70,11 @@ class Gate:
             problem = refusal(headers, self._loopback)
             if problem:
                 await answer(watch, 403, problem)
-            elif self._keys is not None and scope["path"] not in OPEN_PATHS and (who := self._keys.name_of(headers)) is None:
+            elif (
+                self._keys is not None
+                and scope["path"] not in OPEN_PATHS
+                and (who := self._keys.name_of(headers)) is None
+            ):
                 await answer(
                     watch, 401, "an API key is needed: Authorization: Bearer KEY", {b"www-authenticate": b"Bearer"}
                 )

@@ -16,15 +16,11 @@ class Metrics:
 
     def __init__(self) -> None:
         registry = self.registry = CollectorRegistry()
-        self.requests = Counter(
-            "gpux_requests", "Requests by route and status", ["route", "status"], registry=registry
-        )
+        self.requests = Counter("gpux_requests", "Requests by route and status", ["route", "status"], registry=registry)
         self.seconds = Histogram(
             "gpux_request_seconds", "From a request to its answer", ["route"], buckets=_SECONDS, registry=registry
         )
-        self.batches = Histogram(
-            "gpux_batch_size", "Requests of a batch", ["model"], buckets=_SIZES, registry=registry
-        )
+        self.batches = Histogram("gpux_batch_size", "Requests of a batch", ["model"], buckets=_SIZES, registry=registry)
         self.compute = Histogram(
             "gpux_inference_seconds", "A batch in a worker", ["model"], buckets=_SECONDS, registry=registry
         )

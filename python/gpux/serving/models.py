@@ -43,8 +43,8 @@ class ServedModel:
 class ServedModels:
     """Loads from the registry into the pool. `budget` in bytes of weights, None for no limit.
 
-    A model that does not fit makes the least recently used ones of those that are idle and not `pinned` leave; they come
-    back when they are asked for.
+    A model that does not fit makes the least recently used ones of those that are idle and not `pinned` leave; they
+    come back when they are asked for.
     """
 
     def __init__(self, pool: Pool, registry: Registry, budget: int | None, metrics: Metrics) -> None:
@@ -152,9 +152,7 @@ class ServedModels:
                 f"{format_bytes(self._budget)}: raise memory_budget"
             )
         while self.used_bytes() + model.weight_bytes > self._budget:
-            idle = [
-                each for each in self.all() if each.queued is not None and each.queued.idle and not each.pinned
-            ]
+            idle = [each for each in self.all() if each.queued is not None and each.queued.idle and not each.pinned]
             if not idle:
                 raise MemoryBudgetError(
                     f"{model.key} needs {format_bytes(model.weight_bytes)}; {format_bytes(self.used_bytes())} of "

@@ -15,7 +15,9 @@ from ..tensors import Array, TensorSpec, check_inputs
 from .models import ServedModel
 
 
-async def read_prediction(body: bytes, content_type: str, model: ServedModel, specs: dict[str, TensorSpec]) -> list[Array]:
+async def read_prediction(
+    body: bytes, content_type: str, model: ServedModel, specs: dict[str, TensorSpec]
+) -> list[Array]:
     """The inputs in the order of the model's, checked; InputError says what is wrong."""
     kind = content_type.partition(";")[0].strip().lower()
     if kind.startswith("image/"):
@@ -59,6 +61,6 @@ def check_finite(name: str, array: Array) -> None:
     if not np.isfinite(array).all():
         count = int(array.size - np.isfinite(array).sum())
         raise ProviderError(
-            f"output {name} has {count} values that are NaN or infinite, which JSON cannot hold: ask for binary outputs "
-            "at /v2/models/NAME/infer"
+            f"output {name} has {count} values that are NaN or infinite, which JSON cannot hold: ask for binary "
+            "outputs at /v2/models/NAME/infer"
         )

@@ -133,7 +133,9 @@ def _read_tensor(entry: dict[str, Any], spec: TensorSpec, data: memoryview) -> t
     if dtype is None:
         raise InputError(f"input {name} has the datatype {datatype!r:.40}; known: {', '.join(NAME_OF_PROTOCOL)}")
     if dtype != spec.dtype:
-        raise InputError(f"input {name} has the datatype {datatype}, but the model takes {PROTOCOL_OF_NAME[spec.dtype]}")
+        raise InputError(
+            f"input {name} has the datatype {datatype}, but the model takes {PROTOCOL_OF_NAME[spec.dtype]}"
+        )
     if not isinstance(shape, list) or not all(type(size) is int and size >= 0 for size in shape) or len(shape) > 32:
         raise InputError(f"input {name} has no shape: expected a list of sizes")
     elements = 1
@@ -158,7 +160,7 @@ def _read_tensor(entry: dict[str, Any], spec: TensorSpec, data: memoryview) -> t
 
 def _from_bytes(chunk: memoryview, spec: TensorSpec) -> Array:
     dtype = NUMPY_OF_NAME[spec.dtype]
-    if dtype == object:
+    if dtype.hasobject:
         return _bytes_to_texts(chunk, spec.name)
     if len(chunk) % dtype.itemsize:
         raise InputError(f"input {spec.name} has {len(chunk)} bytes, no multiple of {dtype.itemsize}")

@@ -20,7 +20,7 @@ _MEANINGS = {
 
 
 def answers(*statuses: int, kinds: tuple[str, ...] = ("application/json",)) -> dict[int | str, dict[str, Any]]:
-    """The answers of a route: 200 of these content types, errors of these statuses; 401, 403 and 503 may come from any."""
+    """The answers of a route: 200 of these content types, errors of these statuses; any may give 401, 403 and 503."""
     rows: dict[int | str, dict[str, Any]] = {
         status: {"description": _MEANINGS[status], "content": {"application/json": {"schema": _ERROR}}}
         for status in (401, 403, 503, *statuses)
@@ -33,7 +33,9 @@ def body(schema: dict[str, Any], *others: str, required: bool = True) -> dict[st
     """openapi_extra for a JSON body, or one of other content types."""
     content = {"application/json": {"schema": schema}}
     for kind in others:
-        content[kind] = {"schema": {"type": "string"} if kind == "text/plain" else {"type": "string", "format": "binary"}}
+        content[kind] = {
+            "schema": {"type": "string"} if kind == "text/plain" else {"type": "string", "format": "binary"}
+        }
     return {"requestBody": {"required": required, "content": content}}
 
 
@@ -49,8 +51,10 @@ _TENSOR = {
     "properties": {
         "name": {"type": "string"},
         "datatype": {
-            "enum": ["BOOL", *(f"{kind}INT{bits}" for kind in ("", "U") for bits in (8, 16, 32, 64))]
-            + ["FP16", "FP32", "FP64", "BYTES"]
+            "enum": [
+                *("BOOL", "FP16", "FP32", "FP64", "BYTES"),
+                *(f"{kind}INT{bits}" for kind in ("", "U") for bits in (8, 16, 32, 64)),
+            ]
         },
         "shape": {"type": "array", "items": {"type": "integer", "minimum": 0}},
         "parameters": {"type": "object"},

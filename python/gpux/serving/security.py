@@ -70,7 +70,7 @@ def is_loopback(host: str) -> bool:
 def refusal(headers: Mapping[bytes, bytes], loopback: bool) -> str:
     """Why a browser's request is refused, empty if it is not.
 
-    A page of another site may send requests here, and a name that it points at 127.0.0.1 gets past the same-origin rule.
+    Pages of other sites may send requests here, and a name that points at 127.0.0.1 gets past the same-origin rule.
     """
     host = headers.get(b"host", b"").decode("latin-1")
     if loopback and not is_loopback(urlsplit(f"//{host}").hostname or ""):

@@ -27,7 +27,9 @@ class Tracer:
             ) from None
         parts = urlsplit(endpoint)
         if parts.scheme not in ("http", "https") or not parts.netloc:
-            raise ConfigurationError([f"otlp_endpoint: {endpoint!r}: expected an address such as http://localhost:4318"])
+            raise ConfigurationError(
+                [f"otlp_endpoint: {endpoint!r}: expected an address such as http://localhost:4318"]
+            )
         if parts.path in ("", "/"):
             endpoint = endpoint.rstrip("/") + "/v1/traces"
         self._provider = TracerProvider(resource=Resource.create({"service.name": "gpux"}))

@@ -1,14 +1,13 @@
 """The pool: workers, loaded models, and requests brought together. All of it belongs to one event loop.
 
-Each request that submit() takes is answered: by its result, by the model's error, by RequestTimeoutError, or, if two workers
-died while they ran it or the pool closes, by BusyError, after which it may be sent again.
+Each request that submit() takes is answered: by its result, by the model's error, by RequestTimeoutError, or, if two
+workers died while they ran it or the pool closes, by BusyError, after which it may be sent again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,8 +23,8 @@ _log = logging.getLogger("gpux")
 
 LOAD_TIMEOUT = 600.0
 _MAX_ATTEMPTS = 2
-_BACKOFF = (0.05, 30.0)  # seconds before a restart: the first, and the most
-_STEADY = 10.0  # a worker that lived so long does not count as one that dies again and again
+# Seconds before a restart: the first, and the most. It doubles with each worker that died before it answered anything.
+_BACKOFF = (0.05, 10.0)
 
 
 @dataclass(frozen=True)
@@ -54,8 +53,7 @@ class _Slot:
     model: QueuedModel | None = None
     identifier: int = 0
     began: float = 0.0
-    started: float = 0.0
-    deaths: int = 0  # in a row
+    deaths: int = 0  # since it last answered
 
 
 @dataclass(eq=False)
@@ -145,7 +143,6 @@ class Pool:
 
     async def _start_slot(self, slot: _Slot) -> None:
         await slot.process.start()
-        slot.started = time.monotonic()
         slot.models = set()
         for model in list(self.models.values()):
             try:
@@ -182,8 +179,7 @@ class Pool:
         self._dispatch()
 
     def _restart_later(self, slot: _Slot) -> None:
-        steady = time.monotonic() - slot.started > _STEADY
-        slot.deaths = 1 if steady else slot.deaths + 1
+        slot.deaths += 1
         delay = min(_BACKOFF[0] * 2 ** (slot.deaths - 1), _BACKOFF[1])
         _log.warning("worker %d died; a new one starts in %.2f s", slot.index, delay)
         self.restarts += 1
@@ -262,9 +258,7 @@ class Pool:
 
     # -- requests ------------------------------------------------------------------------------------------------------
 
-    def submit(
-        self, model: QueuedModel, arrays: list[Array], outputs: tuple[str, ...]
-    ) -> asyncio.Future[list[Array]]:
+    def submit(self, model: QueuedModel, arrays: list[Array], outputs: tuple[str, ...]) -> asyncio.Future[list[Array]]:
         """Queues a request whose inputs were checked, in the order of the model's; BusyError if the queue is full."""
         if self._closing:
             raise BusyError("the service is going down")
@@ -288,7 +282,10 @@ class Pool:
         if request in model.queue:
             model.waiting -= 1
         model.statistics.failed += 1
-        _fail(request, RequestTimeoutError(f"{model.key} gave no answer within {self.settings.timeout:g} s"))
+        if self.alive == 0:
+            _fail(request, BusyError("no worker is alive at the moment"))
+        else:
+            _fail(request, RequestTimeoutError(f"{model.key} gave no answer within {self.settings.timeout:g} s"))
 
     def _dispatch(self) -> None:
         """Gives what is due to the workers that are free."""
@@ -341,6 +338,7 @@ class Pool:
             return
         batch, model = slot.batch, slot.model
         slot.batch = slot.model = None
+        slot.deaths = 0
         model.running -= len(batch)
         if message[0] == "failed":
             for request in batch:

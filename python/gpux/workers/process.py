@@ -88,7 +88,7 @@ class WorkerProcess:
         self._ready = True
 
     async def ask(self, kind: str, *parts: Any, timeout: float) -> Message:
-        """Sends a message and waits for its answer: loading and unloading. BusyError if the worker dies or is silent."""
+        """Sends a message and waits for its answer. BusyError if the worker dies or is silent."""
         identifier = self.new_identifier()
         future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         self._waiting[identifier] = future

@@ -47,7 +47,7 @@ class Statistics:
 
 @dataclass(eq=False)
 class QueuedModel:
-    """A loaded model with its queue. `not_joined` is the reason why its requests run one by one, empty if they need not."""
+    """A loaded model with its queue. `not_joined` is why its requests run one by one, empty if they need not."""
 
     key: str
     path: str
@@ -80,7 +80,7 @@ class QueuedModel:
         return head.arrived + self.batch_delay if self.batch_delay else 0.0
 
     def take(self) -> list[Request]:
-        """The next batch: the oldest request and those behind it that go with it; one that saw a worker die goes alone."""
+        """The next batch: the oldest request and those that go with it; one that saw a worker die goes alone."""
         head = self.head()
         if head is None:
             return []

@@ -1,7 +1,7 @@
 """What the service and a worker send each other: a small pickled message, and arrays as raw bytes behind it.
 
-A frame is 16 bytes (a mark, the message's length, the arrays' length), the message, the arrays, each at a multiple of 64.
-Both ends are processes of the same service.
+A frame is 16 bytes (a mark, the message's length, the arrays' length), the message, the arrays, each at a multiple of
+64. Both ends are processes of the same service.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def lengths(header: bytes | memoryview | bytearray) -> tuple[int, int]:
     return body, total
 
 
-def decode(body: bytes | memoryview, data: Any) -> tuple[Message, list[Array]]:
+def decode(body: bytes | bytearray | memoryview, data: Any) -> tuple[Message, list[Array]]:
     """The message and arrays that share the memory of `data`."""
     message, rows = pickle.loads(body)
     arrays: list[Array] = []

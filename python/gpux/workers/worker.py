@@ -1,10 +1,11 @@
 """The worker process: `python -m gpux.workers.worker FD SETTINGS`, where FD is its end of a socket pair.
 
-It ends when the other end closes. Models are loaded beside the inferences of others; inferences run one after the other.
+It ends when the other end closes. Models are loaded beside the inferences of others, which run one after the other.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import socket
@@ -32,9 +33,9 @@ class _Model:
 class Worker:
     """Answers messages of a socket until it closes.
 
-    (load, id, key, path) and (unload, id, key); (infer, id, key, outputs, count) with the inputs of `count` requests. The
-    answers are (loaded, id, facts), (done, id, errors, seconds) with the outputs of those without an error, and (failed,
-    id, class, text).
+    (load, id, key, path) and (unload, id, key); (infer, id, key, outputs, count) with the inputs of `count` requests.
+    The answers are (loaded, id, facts), (done, id, errors, seconds) with the outputs of those without an error, and
+    (failed, id, class, text).
     """
 
     def __init__(self, connection: socket.socket, settings: dict[str, Any]) -> None:
@@ -152,11 +153,9 @@ def main() -> None:
     """The process."""
     # Ctrl-C reaches the whole group; the service says when it is over by closing its end.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with socket.socket(fileno=int(sys.argv[1])) as connection:
-        try:
-            Worker(connection, json.loads(sys.argv[2])).serve()
-        except (BrokenPipeError, ConnectionResetError):
-            pass
+    connection = socket.socket(fileno=int(sys.argv[1]))
+    with connection, contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        Worker(connection, json.loads(sys.argv[2])).serve()
 
 
 if __name__ == "__main__":
