@@ -10,12 +10,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from .execution.runtime import GPUXRuntime
-    from .inspection.inspector import ModelInspector
-    from .providers import ProviderManager
+from typing import Any
 
 from .errors import (
     BusyError,
@@ -29,7 +24,7 @@ from .errors import (
     UnknownModelError,
 )
 
-# Loaded when first used: `import gpux` alone needs neither ONNX Runtime nor Pydantic.
+# Loaded when first used: `import gpux` alone needs neither ONNX Runtime nor Pydantic. __init__.pyi has their types.
 _LAZY = {
     "GPUXRuntime": "gpux.execution.runtime",
     "ModelInspector": "gpux.inspection.inspector",

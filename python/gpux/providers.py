@@ -1,6 +1,6 @@
 """Execution providers of ONNX Runtime: which are there, which is best, and sessions on them.
 
-The one place that knows of unihal's own provider (`unihal.onnxruntime.register`).
+The one place that knows of unihal's own provider: `unihal.onnxruntime.register` gives ONNX Runtime's devices of it.
 """
 
 from __future__ import annotations
@@ -105,12 +105,10 @@ def _register_unihal() -> tuple[tuple[Any, ...], str]:
         except ImportError as error:
             return (), f"unihal's provider is not installed: {error}"
         try:
-            name = register()
-            found = tuple(
-                device
-                for device in ort.get_ep_devices()
-                if device.ep_name == (name or PROVIDERS["unihal"].runtime_name)
-            )
+            found = tuple(register())
+            # One card may appear as several of unihal's device types: those of the first type are different ones.
+            kinds = [device.ep_metadata.get("unihal.device_type") for device in found]
+            found = tuple(device for device, kind in zip(found, kinds) if kind == kinds[0])
         except Exception as error:  # whatever a library does, the others stay usable
             return (), " ".join(str(error).split()) or type(error).__name__
         return found, "" if found else "no device was found (`unihal doctor` says why)"

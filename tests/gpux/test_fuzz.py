@@ -49,7 +49,7 @@ def places(value: Any) -> Iterator[tuple[Any, Any]]:
         yield from places(child)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 1000), JSON), min_size=1, max_size=3))
 def test_changed_requests(changes: list[tuple[int, Any]]) -> None:
     request = json.loads(json.dumps(GOOD))
@@ -68,7 +68,7 @@ def test_changed_requests(changes: list[tuple[int, Any]]) -> None:
         assert body
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.binary(max_size=200), st.none() | st.text("0123456789-+x", max_size=4))
 def test_random_bytes(body: bytes, length: str | None) -> None:
     with pytest.raises(GPUXError):
@@ -77,7 +77,7 @@ def test_random_bytes(body: bytes, length: str | None) -> None:
         check_inputs(inputs_of_json(body, INPUTS), INPUTS)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(JSON, st.sampled_from(DTYPES))
 def test_values_keep_their_meaning(value: Any, dtype: str) -> None:
     spec = TensorSpec("x", dtype, (None,))

@@ -18,7 +18,10 @@ from service import Service, eventually, serve
 CHROMIUM = Path(__file__).parents[2] / ".venv/chromium/run"
 websockets = pytest.importorskip("websockets.sync.client")
 
-pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason="no Chromium: tests/gpux/fetch_chromium.sh")
+pytestmark = [
+    pytest.mark.whole,
+    pytest.mark.skipif(not CHROMIUM.exists(), reason="no Chromium: tests/gpux/fetch_chromium.sh"),
+]
 
 
 class Page:

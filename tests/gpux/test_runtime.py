@@ -149,12 +149,15 @@ def unihal_module(monkeypatch: pytest.MonkeyPatch) -> Any:
     providers._register_unihal.cache_clear()
 
 
-def test_unihals_provider_is_taken_before_the_cpu(unihal_module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    unihal_module.register = lambda: "UnihalExecutionProvider"
-    devices = [types.SimpleNamespace(ep_name=name) for name in ("CPUExecutionProvider", "UnihalExecutionProvider")]
-    monkeypatch.setattr(ort, "get_ep_devices", lambda: devices)
+def test_unihals_provider_is_taken_before_the_cpu(unihal_module: Any) -> None:
+    devices = [types.SimpleNamespace(ep_metadata={"unihal.device_type": kind}) for kind in ("rdna", "rdna", "polaris")]
+    unihal_module.register = lambda: devices  # the third is the first card again
     choice = ProviderManager("Linux", "x86_64", ["CPUExecutionProvider"]).get_best_provider()
-    assert (choice.name, choice.devices, choice.warnings) == ("unihal", (devices[1],), ())
+    assert (choice.name, choice.devices, choice.warnings) == (
+        "unihal",
+        tuple(devices[:2]),
+        (),
+    )  # the third is the first card again
     assert (
         ProviderManager("Linux", "x86_64", ["CUDAExecutionProvider", "CPUExecutionProvider"]).get_best_provider().name
         == "cuda"

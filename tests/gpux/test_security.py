@@ -135,6 +135,7 @@ def test_a_service_for_others_takes_any_name_but_no_other_origin() -> None:
     assert "this machine only" in refusal({b"host": b"model.example"}, True)
 
 
+@pytest.mark.whole
 def test_listening_beyond_this_machine_without_keys_is_warned_of(files: Path) -> None:
     with serve(str(files / "affine.onnx"), "--host", "0.0.0.0") as service:
         assert "anybody who reaches 0.0.0.0 may use this service" in service.log.read_text()
@@ -152,6 +153,7 @@ def test_a_model_that_cannot_be_loaded_ends_the_start(tmp_path: Path) -> None:
     assert result.returncode == 4 and "is no ONNX" in result.stderr
 
 
+@pytest.mark.whole
 def test_traces(files: Path) -> None:
     trace_service = pytest.importorskip("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
     bodies: list[bytes] = []

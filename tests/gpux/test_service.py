@@ -197,7 +197,7 @@ def test_a_worker_that_dies_takes_no_request_with_it(files: Path) -> None:
 def test_a_full_queue_is_503_with_retry_after(files: Path) -> None:
     arguments = [str(files / "slow.onnx"), "--queue-size", "2", "--batch-size", "1"]
     with serve(*arguments) as service, ThreadPoolExecutor(12) as pool:
-        answers = list(pool.map(lambda _: service.predict(3000), range(12)))
+        answers = list(pool.map(lambda _: service.predict(1000), range(12)))
         statuses = [answer.status_code for answer in answers]
         assert set(statuses) == {200, 503} and statuses.count(200) >= 3
         refused = next(answer for answer in answers if answer.status_code == 503)
@@ -207,7 +207,7 @@ def test_a_full_queue_is_503_with_retry_after(files: Path) -> None:
 
 def test_what_runs_is_answered_when_the_service_ends(files: Path) -> None:
     with serve(str(files / "slow.onnx")) as service, ThreadPoolExecutor(1) as pool:
-        answer = pool.submit(service.predict, 5000)
+        answer = pool.submit(service.predict, 2500)
         time.sleep(0.3)
         service.process.send_signal(signal.SIGTERM)
         assert answer.result().status_code == 200

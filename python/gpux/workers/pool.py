@@ -52,7 +52,6 @@ class _Slot:
     batch: list[Request] | None = None
     model: QueuedModel | None = None
     identifier: int = 0
-    began: float = 0.0
     deaths: int = 0  # since it last answered
 
 
@@ -298,7 +297,7 @@ class Pool:
             batch = model.take()
             slot.batch, slot.model = batch, model
             slot.identifier = slot.process.new_identifier()
-            slot.began = now = self._loop.time()
+            now = self._loop.time()
             model.statistics.queue_seconds += sum(now - request.arrived for request in batch)
             message = ("infer", slot.identifier, model.key, list(batch[0].outputs), len(batch))
             slot.process.send(message, [array for request in batch for array in request.arrays])
