@@ -114,6 +114,14 @@ def _register_unihal() -> tuple[tuple[Any, ...], str]:
         return found, "" if found else "no device was found (`unihal doctor` says why)"
 
 
+def unihal_refusals() -> dict[str, str]:
+    """Why unihal's provider left ops of this process's models to the CPU, by op; empty without it."""
+    if not _register_unihal()[0]:
+        return {}
+    fallbacks = importlib.import_module("unihal.fallbacks").fallbacks()
+    return {entry.op: entry.reason for entry in fallbacks if entry.framework == "onnxruntime"}
+
+
 class ProviderManager:
     """What can run models in this process.
 

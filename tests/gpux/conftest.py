@@ -12,7 +12,7 @@ from sources import affine, image_sum, mixing, slow, texts
 
 for _name in [name for name in os.environ if name.startswith(("GPUX_", "OTEL_"))]:
     del os.environ[_name]
-# Without the stub unihal has no device where there is no hardware: tests run on the CPU provider, but those that ask for
+# Without the stub unihal has no device where there is no hardware: tests run on the CPU provider, unless they ask for
 # unihal's.
 os.environ.pop("UNIHAL_BACKEND", None)
 

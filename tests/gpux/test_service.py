@@ -241,3 +241,16 @@ def test_the_memory_budget(tmp_path: Path) -> None:
     with serve("--registry", str(registry), "--memory-budget", "30") as service:
         answer = service.post("/v2/repository/models/a/load")
         assert answer.status_code == 507 and "raise memory_budget" in answer.json()["error"]
+
+
+def test_models_are_loaded_anew_while_requests_go_on(tmp_path: Path) -> None:
+    registry = tmp_path / "models"
+    folder = project(tmp_path / "a", "name: a\nmodel: {source: model.onnx}\n")
+    assert gpux_here("build", folder, "--registry", registry).returncode == 0
+    with serve("a", "--registry", str(registry)) as service, ThreadPoolExecutor(4) as pool, httpx.Client() as client:
+        url = f"{service.address}/predict"
+        answers = [pool.submit(client.post, url, json={"inputs": [[0, 0, 0, 0]]}, timeout=30) for _ in range(200)]
+        for _ in range(5):
+            assert client.post(f"{service.address}/v2/repository/models/a/load").status_code == 200
+        assert {answer.result().status_code for answer in answers} <= {200, 503}
+        assert client.post(url, json={"inputs": [[0, 0, 0, 0]]}).json()["outputs"]["y"] == [[0.5, -1.0]]

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 from service import gpux, serve, succeeded
-from sources import affine_result
+from sources import affine_result, save, value
 
 
 def has_provider() -> bool:
@@ -44,3 +45,11 @@ def test_run_and_serve(files: Path, tmp_path: Path) -> None:
         assert service.get("/health").json()["workers"] == 2  # one a device
         for _ in range(4):
             np.testing.assert_allclose(service.predict(x.tolist()).json()["outputs"]["y"], affine_result(x), atol=1e-5)
+
+
+def test_why_a_node_is_not_placed_on_it(tmp_path: Path) -> None:
+    node = helper.make_node("StringNormalizer", ["text"], ["same"])
+    texts = [value(name, ["n"], TensorProto.STRING) for name in ("text", "same")]
+    save(tmp_path / "m.onnx", [node], texts[:1], texts[1:])
+    [row] = succeeded(gpux("inspect", tmp_path / "m.onnx", "--json", UNIHAL_BACKEND="stub"))["placement"]
+    assert row["provider"] == "CPUExecutionProvider" and "no kernel" in row["reason"]

@@ -1,4 +1,4 @@
-"""Trains a small network on scikit-learn's handwritten digits and writes digits.onnx and a digit as seven.png beside it.
+"""Trains a small network on scikit-learn's handwritten digits; writes digits.onnx and a digit as seven.png beside it.
 
 Needs scikit-learn, onnx and pillow: python train.py
 """
@@ -46,7 +46,9 @@ def main() -> None:
     print(f"accuracy on {len(test_y)} digits that it has not seen: {network.score(test_x, test_y):.3f}")
     export(network, FOLDER / "digits.onnx")
     seven = test_x[np.flatnonzero(test_y == 7)[0]]
-    Image.fromarray((seven.reshape(8, 8) * 255).astype(np.uint8)).resize((64, 64), Image.Resampling.NEAREST).save(FOLDER / "seven.png")
+    Image.fromarray((seven.reshape(8, 8) * 255).astype(np.uint8)).resize((64, 64), Image.Resampling.NEAREST).save(
+        FOLDER / "seven.png"
+    )
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ModelError
-from ..providers import Choice, ProviderManager, SessionSettings, make_session
+from ..providers import Choice, ProviderManager, SessionSettings, make_session, unihal_refusals
 from ..tensors import TensorSpec, flexible_batch, make_spec
 from .cost import count_operations
 from .files import CheckedModel, graphs, open_model
@@ -133,11 +133,14 @@ def _placement(session: Any, choice: Choice, checked: CheckedModel) -> list[Plac
     for subgraph in assigned:
         for node in subgraph.get_nodes():
             counts[(node.op_type, subgraph.ep_name)] += 1
+    reasons = unihal_refusals() if choice.name == "unihal" else {}
     rows = []
     for (op, provider), count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         reason = ""
         if provider != choice.provider.runtime_name:
-            reason = f"{choice.provider.title} has no kernel for this op in this dtype and opset, or left it to the CPU"
+            reason = reasons.get(op) or (
+                f"{choice.provider.title} has no kernel for this op in this dtype and opset, or left it to the CPU"
+            )
         rows.append(Placement(op, provider, count, reason))
     placed = sum(counts.values())
     total = sum(1 for node in checked.proto.graph.node if node.op_type != "Constant")

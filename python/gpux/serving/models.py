@@ -78,12 +78,15 @@ class ServedModels:
     async def ready(self, model: ServedModel) -> QueuedModel:
         """The model's queue; a model that left for others comes back."""
         model.used = time.monotonic()
-        if model.queued is None:
-            async with self._changing:
-                if model.queued is None:
-                    await self._put_in(model)
-        assert model.queued is not None
-        return model.queued
+        if model.queued is not None:
+            return model.queued
+        async with self._changing:
+            # It may have been loaded anew or unloaded while this waited.
+            current = self.find(model.name, model.version)
+            if current.queued is None:
+                await self._put_in(current)
+            assert current.queued is not None
+            return current.queued
 
     async def load(self, built: BuiltModel, pinned: bool = False) -> ServedModel:
         """Loads a version, again if it is loaded already; ModelError and MemoryBudgetError leave all as it was."""

@@ -143,13 +143,17 @@ class Pool:
     async def _start_slot(self, slot: _Slot) -> None:
         await slot.process.start()
         slot.models = set()
-        for model in list(self.models.values()):
+        failed: set[str] = set()
+        # Models may be loaded and unloaded meanwhile.
+        while missing := [each for each in self.models.values() if each.key not in slot.models | failed]:
+            model = missing[0]
             try:
                 await self._load_in(slot, model.key, model.path)
             except GPUXError as error:
                 _log.error("worker %d cannot load %s again: %s", slot.index, model.key, error)
                 if slot.process.pid is None:
                     raise
+                failed.add(model.key)
         slot.alive = True
         self._dispatch()
 
@@ -203,11 +207,16 @@ class Pool:
 
     async def load(self, key: str, path: str, batch_size: int | None = None) -> QueuedModel:
         """Loads a model in every worker that lives; in none if one of them refuses it (ModelError)."""
-        slots = [slot for slot in self._slots if slot.alive]
-        if not slots:
-            raise BusyError("no worker is alive at the moment")
-        answers = await asyncio.gather(*(self._load_in(slot, key, path) for slot in slots), return_exceptions=True)
-        failures = [answer for answer in answers if isinstance(answer, BaseException)]
+        for attempt in range(_MAX_ATTEMPTS):
+            slots = [slot for slot in self._slots if slot.alive]
+            if not slots:
+                raise BusyError("no worker is alive at the moment")
+            answers = await asyncio.gather(*(self._load_in(slot, key, path) for slot in slots), return_exceptions=True)
+            failures = [answer for answer in answers if isinstance(answer, BaseException)]
+            if not failures or attempt or not all(isinstance(failure, BusyError) for failure in failures):
+                break
+            # A worker died, perhaps not of this model: once more, when there is one again.
+            await self._some_worker()
         if failures:
             for slot in slots:
                 slot.models.discard(key)
@@ -232,6 +241,12 @@ class Pool:
             if slot.alive and key not in slot.models:
                 await self._load_in(slot, key, path)
         return model
+
+    async def _some_worker(self) -> None:
+        """Waits until a worker is alive, for as long as a request would."""
+        end = self._loop.time() + self.settings.timeout
+        while self.alive == 0 and self._loop.time() < end:
+            await asyncio.sleep(0.02)
 
     async def unload(self, key: str) -> None:
         """Forgets a model; what waits for it gets a BusyError."""
