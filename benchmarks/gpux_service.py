@@ -2,8 +2,8 @@
 
     python benchmarks/gpux_service.py [--quick] [--json FILE] [--provider NAME] [--kill-seconds N] [--only PART]
 
-overhead   one client after the other on a small model: p50, p95, p99 of the bare loop, of /predict (JSON) and of
-           /v2/models/NAME/infer (binary); the difference at p50 is the HTTP way's own
+overhead   one client, one request after the other, on a small model: p50, p95, p99 of the bare loop, of /predict (JSON)
+           and of /v2/models/NAME/infer (binary); the difference at p50 is the HTTP way's own
 batching   many clients at once, on a network whose weights cost more than its sums: requests a second with and
            without batches, p50, p95, p99, and the bare loop by batch size
 kills      the same load while a worker is killed at random moments: each request must be answered, right or with an error
