@@ -8,7 +8,7 @@
 #   timed, one after another: digits gpu attention data fourier linear start, of opencl and corex also launch, of opencl gemm, of
 #     corex and hip tune (what `unihal tune` chooses among) and, with two devices, two (copies and collectives between
 #     them), with Paddle and TensorFlow dispatch training; with two devices and Paddle or TensorFlow, parallel (data-parallel
-#     training beside PyTorch's own);
+#     training beside PyTorch's own); with PyTorch torch (its device beside PyTorch's own `cuda`, and the op database's sample);
 #   then, side by side: doctor conformance, of corex and hip also libraries (products, convolutions and transforms with each
 #     of the vendor's libraries alone and with none), of corex also sanitizer (NVIDIA's compute-sanitizer), with Paddle
 #     and TensorFlow adapters demo.
@@ -37,9 +37,14 @@ fi
 export PATH=$PWD/$environment/bin:$PATH
 frameworks=$(python -c 'import importlib.util as util; print(*filter(util.find_spec, ["paddle", "tensorflow"]))')
 [[ $frameworks == 'paddle tensorflow' ]] || echo 'Paddle and TensorFlow are not both installed: adapters, demo and training are left out.'
+# Its folder and version, if it is there and of a version that the adapter is for.
+torch=$(python plugins/torch/find_torch.py || true)
+[[ -n $torch ]] || echo 'There is no PyTorch that unihal has an adapter for: the part torch is left out.'
+extras=$frameworks${torch:+ torch}
+extras=${extras# }
 if [[ -n $is_old ]]; then
   CMAKE_ARGS="-DUNIHAL_BUILD_BENCHMARKS=ON" CMAKE_BUILD_PARALLEL_LEVEL=$jobs \
-    pip install --quiet --no-index --no-build-isolation --no-deps --force-reinstall ".${frameworks:+[${frameworks// /,}]}" \
+    pip install --quiet --no-index --no-build-isolation --no-deps --force-reinstall ".${extras:+[${extras// /,}]}" \
     >"$output/build.log" 2>&1 || { tail -60 "$output/build.log"; exit 1; }
 fi
 if [[ ${HIP:-} == double ]]; then
@@ -60,6 +65,7 @@ parts_of() {
   esac
   [[ $1 == opencl ]] || (( $(devices "$1") < 2 )) || echo two ${frameworks:+parallel}
   [[ $frameworks != 'paddle tensorflow' ]] || echo dispatch training adapters demo
+  [[ -z $torch ]] || echo torch
 }
 
 run_part() {
@@ -132,6 +138,18 @@ run_part() {
           esac
         done
       done
+      ;;
+    torch)  # what the adapter was built for, PyTorch's op database, and both devices of PyTorch in one process
+      local failed='' type=rdna
+      case $UNIHAL_BACKEND in
+        corex) type=iluvatar ;;
+        opencl) type=polaris ;;
+      esac
+      local -x UNIHAL_TORCH_DEVICE=$type
+      unihal doctor || failed=1
+      python -m pytest -q "--unihal-backend=$UNIHAL_BACKEND" -m 'not whole and not long' tests/torch/test_ops.py || failed=1
+      python benchmarks/torch_on_gpu.py --json "$output/$UNIHAL_BACKEND.torch.json" || failed=1
+      [[ -z $failed ]]
       ;;
     demo) unihal demo --out "$output/$UNIHAL_BACKEND.demo" ;;
     training) python benchmarks/run.py --only "${TRAINING:-training}" --json "$output/$UNIHAL_BACKEND.training.json" ;;

@@ -281,46 +281,10 @@ def tensorflow_training(model_name: str, place: str, bfloat16: bool, mode: str) 
     )
 
 
-def torch_decoder() -> Any:
-    """GPT-2 small in PyTorch, as paddle_decoder has it."""
-    import torch
-    from torch import nn
-
-    class Block(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.first_norm, self.second_norm = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
-            self.queries_keys_values, self.projection = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
-            self.widen, self.narrow = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
-
-        def forward(self, x: Any) -> Any:
-            joined = self.queries_keys_values(self.first_norm(x)).unflatten(-1, (3, HEADS, WIDTH // HEADS))
-            query, key, value = (part.transpose(1, 2) for part in joined.unbind(2))
-            seen = nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True)
-            x = x + self.projection(seen.transpose(1, 2).flatten(-2))
-            return x + self.narrow(nn.functional.gelu(self.widen(self.second_norm(x)), approximate="tanh"))
-
-    class Decoder(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.tokens, self.positions = (
-                nn.Embedding(DECODER_VOCABULARY, WIDTH),
-                nn.Embedding(DECODER_POSITIONS, WIDTH),
-            )
-            for table in (self.tokens, self.positions):
-                nn.init.normal_(table.weight, std=0.02)
-            self.blocks = nn.Sequential(*(Block() for _ in range(LAYERS)))
-            self.norm = nn.LayerNorm(WIDTH)
-
-        def forward(self, tokens: Any) -> Any:
-            x = self.tokens(tokens) + self.positions(torch.arange(tokens.shape[1], device=tokens.device))
-            return nn.functional.linear(self.norm(self.blocks(x)), self.tokens.weight)
-
-    return Decoder()
-
-
 def torch_parts(model_name: str, place: str, dropout: float = 0.1) -> Parts:
+    """Weights, inputs and labels are made on the CPU, so that they are the same on each place."""
     import torch
+    import torch_models
 
     torch.manual_seed(0)
 
@@ -328,27 +292,23 @@ def torch_parts(model_name: str, place: str, dropout: float = 0.1) -> Parts:
         return torch.optim.AdamW(parameters, 1e-4)
 
     if model_name in BATCHES:
-        layer = torch.nn.TransformerEncoderLayer(
-            WIDTH, HEADS, 4 * WIDTH, dropout=dropout, activation="gelu", batch_first=True
-        )
-        model = torch.nn.Sequential(
-            torch.nn.Embedding(VOCABULARY, WIDTH),
-            torch.nn.TransformerEncoder(layer, LAYERS, enable_nested_tensor=False),
-            torch.nn.Linear(WIDTH, 2),
-        )
-        inputs = torch.randint(0, VOCABULARY, (BATCHES[model_name], TOKENS), device=place)
-        labels = torch.randint(0, 2, (BATCHES[model_name] * TOKENS,), device=place)
-        return Parts(model.to(place), inputs, labels, adamw)
+        model = torch_models.encoder(VOCABULARY, WIDTH, HEADS, LAYERS, 2, dropout)
+        inputs = torch.randint(0, VOCABULARY, (BATCHES[model_name], TOKENS))
+        labels = torch.randint(0, 2, (BATCHES[model_name] * TOKENS,))
+        return Parts(model.to(place), inputs.to(place), labels.to(place), adamw)
     if model_name in DECODER_TOKENS:
+        model = torch_models.Decoder(DECODER_VOCABULARY, DECODER_POSITIONS, WIDTH, HEADS, LAYERS)
         inputs, labels = (torch.from_numpy(part.copy()).to(place) for part in decoder_batch(model_name))
-        return Parts(torch_decoder().to(place), inputs, labels.flatten(), adamw)
-    import torchvision
-
-    model = getattr(torchvision.models, model_name.partition("-")[0])(num_classes=10).to(place)
+        return Parts(model.to(place), inputs, labels.flatten(), adamw)
+    depth = int(model_name.removeprefix("resnet").partition("-")[0])
     shape = IMAGE_SHAPES[model_name]
-    inputs = torch.randn(shape, device=place)
-    labels = torch.randint(0, 10, (shape[0],), device=place)
-    return Parts(model, inputs, labels, lambda parameters: torch.optim.SGD(parameters, 0.01, 0.9))
+    model, inputs, labels = torch_models.resnet(depth, 10), torch.randn(shape), torch.randint(0, 10, (shape[0],))
+    return Parts(
+        model.to(place),
+        inputs.to(place),
+        labels.to(place),
+        lambda parameters: torch.optim.SGD(parameters, 0.01, 0.9),
+    )
 
 
 def torch_training(model_name: str, place: str, bfloat16: bool, mode: str) -> Training:

@@ -189,22 +189,27 @@ struct Argument<at::ITensorListRef> {
 };
 
 // The meta function of a structured op: it checks arguments as the CPU does and says what the results are.
-// `Structured<at::meta::structured_mm>(call).infer();` makes the results.
-template <class Meta>
-class Structured final : public Meta {
+// `Structured<at::meta::structured_mm>(call).infer();` makes the results. Names are of axes, and of PyTorch
+// before 2.13.
+template <class Meta, class SetOutput = decltype(&at::impl::MetaBase::set_output_raw_strided)>
+class Structured;
+template <class Meta, class... Names>
+class Structured<Meta,
+                 void (at::impl::MetaBase::*)(int64_t, at::IntArrayRef, at::IntArrayRef, at::TensorOptions, Names...)>
+    final : public Meta {
  public:
   explicit Structured(Call& call) : call_(call) {}
   const at::Tensor& maybe_get_output(int64_t index) override { return call_.result(static_cast<int>(index)); }
-  void set_output_raw_strided(int64_t index, at::IntArrayRef sizes, at::IntArrayRef strides,
-                              at::TensorOptions options) override {
+  void set_output_raw_strided(int64_t index, at::IntArrayRef sizes, at::IntArrayRef strides, at::TensorOptions options,
+                              Names... names) override {
     call_.make_result(static_cast<int>(index), sizes, strides, c10::typeMetaToScalarType(options.dtype()));
     if constexpr (std::is_base_of_v<at::TensorIteratorBase, Meta>) {
-      Meta::set_output_raw_strided(index, sizes, strides, options);
+      Meta::set_output_raw_strided(index, sizes, strides, options, names...);
     }
   }
-  void set_output_strided(int64_t index, at::IntArrayRef sizes, at::IntArrayRef strides,
-                          at::TensorOptions options) override {
-    set_output_raw_strided(index, sizes, strides, options);
+  void set_output_strided(int64_t index, at::IntArrayRef sizes, at::IntArrayRef strides, at::TensorOptions options,
+                          Names... names) override {
+    set_output_raw_strided(index, sizes, strides, options, names...);
   }
 
   // Calls the meta function with the call's first arguments.

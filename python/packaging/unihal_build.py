@@ -10,7 +10,9 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import re
+import runpy
 import shlex
+import sys
 import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,8 +31,8 @@ DISTRIBUTIONS = {
 #: The release whose headers the TensorFlow adapter and its shim are built against.
 TENSORFLOW = "2.21"
 
-#: The release whose headers the PyTorch adapter is built against where PyTorch is not there yet.
-TORCH = "2.13"
+#: The versions of PyTorch that there is an adapter for; the package is not installed yet.
+_TORCH = runpy.run_path(str(Path(__file__).resolve().parents[1] / "unihal_torch" / "versions.py"))
 
 _MOST_ANCESTORS = 8
 
@@ -78,13 +80,22 @@ def switch(framework: str) -> bool | None:
     return said
 
 
+def is_supported(framework: str, version: str) -> bool:
+    """Whether an adapter of a framework that is there can be built. Of PyTorch there is none for unknown versions."""
+    if framework == "torch" and version and _TORCH["minor_version"](version) not in _TORCH["SUPPORTED"]:
+        supported = _TORCH["supported_range"]()
+        print(f"unihal: no adapter for PyTorch {version}: {supported} are supported", file=sys.stderr)
+        return False
+    return bool(version)
+
+
 def wanted_adapters() -> set[str]:
     """The adapters to build."""
     named = {extra for arguments in ancestors() for extra in extras(arguments)}
     wanted = set()
     for framework in DISTRIBUTIONS:
         said = switch(framework)
-        if said if said is not None else framework in named or installed_version(framework):
+        if said if said is not None else framework in named or is_supported(framework, installed_version(framework)):
             wanted.add(framework)
     return wanted
 
@@ -95,5 +106,6 @@ def get_requires_for_build_wheel(config_settings: Any = None) -> list[str]:
     if "tensorflow" in wanted_adapters() and not installed_version("tensorflow").startswith(TENSORFLOW + "."):
         requires.append(f"tensorflow-cpu=={TENSORFLOW}.*")
     if "torch" in wanted_adapters() and not installed_version("torch"):
-        requires.append(f"torch=={TORCH}.*")
+        # What pip takes for the extra, which allows all: the newest.
+        requires.append(f"torch=={_TORCH['SUPPORTED'][-1]}.*")
     return requires

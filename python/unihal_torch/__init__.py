@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import ctypes
 import os
-import re
 import sys
 import types
 import warnings
 from pathlib import Path
+
+from .versions import SUPPORTED, minor_version, supported_range
 
 #: The device types of unihal, each a name that PyTorch can have.
 DEVICE_TYPES = ("rdna", "iluvatar", "polaris")
@@ -40,15 +41,24 @@ def wanted_type() -> str:
     return name
 
 
-def minor_version(version: str) -> str:
-    """The major and minor number of a version: "2.13" of "2.13.0+cpu"."""
-    match = re.match(r"\d+\.\d+", version)
-    return match[0] if match else version
-
-
 def adapters() -> dict[str, Path]:
     """The libraries of the adapter that were built, by the minor version of PyTorch that each is for."""
-    return {path.name[len("libunihal_torch_") : -len(".so")]: path for path in _LIBRARIES.glob("libunihal_torch_*.so")}
+    found = {path.name[len("libunihal_torch_") : -len(".so")]: path for path in _LIBRARIES.glob("libunihal_torch_*.so")}
+    return {minor: found[minor] for minor in SUPPORTED if minor in found}
+
+
+def misfit(version: str) -> str:
+    """Why no library of this installation is for a version of PyTorch, and what to do; "" if one is."""
+    minor = minor_version(version)
+    if minor in adapters():
+        return ""
+    if minor not in SUPPORTED:
+        return f"PyTorch {version} is not supported, {supported_range()} are: install one of those, or a newer unihal"
+    built = " and ".join(adapters()) or "no version"
+    return (
+        f"PyTorch {version} is installed, and this unihal was built for {built}: build it again, in a clone of unihal: "
+        "pip install --force-reinstall --no-deps '.[torch]'"
+    )
 
 
 def _count(name: str) -> int:
@@ -64,14 +74,11 @@ def _open(version: str, name: str, count: int) -> str:
     global library
     if count == 0:
         return f"unihal finds no device of {name}: `unihal doctor` says what was looked for"
-    built = adapters()
+    why = misfit(version)
+    if why:
+        return why
     minor = minor_version(version)
-    if minor not in built:
-        known = ", ".join(sorted(built)) or "no version"
-        return (
-            f"PyTorch {version} is not one that this unihal was built for ({known}): rebuild unihal with it installed"
-        )
-    opened = ctypes.CDLL(str(built[minor]))
+    opened = ctypes.CDLL(str(adapters()[minor]))
     opened.uhal_torch_init.restype = ctypes.c_char_p
     error = opened.uhal_torch_init(name.encode(), count)
     if error is not None:
@@ -113,7 +120,7 @@ def autoload() -> None:
                 from . import distributed
 
                 distributed.install(name, library)
-        elif "not one that this unihal" in reason or "could not start" in reason:
+        elif count > 0:  # a device that PyTorch cannot have
             warnings.warn(f"unihal: {reason}", stacklevel=2)
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"

@@ -12,7 +12,7 @@ import unihal
 from torch import nn
 from torch.nn import functional
 
-DEVICE = "rdna"
+DEVICE = torch._C._get_privateuse1_backend_name()
 STEPS = 4
 
 Optimizer = Callable[[object], torch.optim.Optimizer]

@@ -6,6 +6,7 @@
 
 #include "plugins/torch/call.h"
 #include "plugins/torch/kernels/kernels.h"
+#include "plugins/torch/versions.h"
 
 namespace unihal::pytorch {
 namespace {
@@ -184,7 +185,7 @@ constexpr MapRow kRows[] = {
 };
 
 uhal_dtype common_dtype(const at::TensorIteratorBase& iterator) {
-  const auto common = iterator.maybe_common_dtype();
+  const auto common = maybe_common_dtype(iterator);
   return from_pytorch(common.has_value() ? *common : iterator.dtype(iterator.noutputs()));
 }
 
@@ -200,7 +201,7 @@ namespace {
 View operand_of(Call& call, const at::TensorIteratorBase& iterator, int operand) {
   if (!iterator.is_cpu_scalar(operand)) return view_of(iterator, operand);
   const at::Scalar value = iterator.tensor(operand).item();
-  return call.constant(value, iterator.maybe_common_dtype().value_or(iterator.dtype(operand)));
+  return call.constant(value, maybe_common_dtype(iterator).value_or(iterator.dtype(operand)));
 }
 
 }  // namespace

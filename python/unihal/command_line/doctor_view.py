@@ -80,7 +80,9 @@ def _framework_table(frameworks: list[FrameworkReport]) -> Table:
         state = "[green]loads[/green]" if report.adapter_loads else "[red]does not load[/red]"
         if not report.adapter:
             state = built
-        remark = report.error or ("tried with the stub" if report.tried_with_stub else "")
+        remarks = [f"built for {' and '.join(report.built_for)}"] if report.built_for else []
+        remarks += ["tried with the stub"] if report.tried_with_stub else []
+        remark = report.error or ", ".join(remarks)
         shown = ", ".join(f"{name} x{count}" for name, count in report.devices.items())
         table.add_row(report.name, report.version, state, escape(shown), escape(remark))
     return table

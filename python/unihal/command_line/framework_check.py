@@ -11,6 +11,10 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from unihal_torch import adapters as torch_adapters
+from unihal_torch import misfit
+from unihal_torch.versions import supported_range
+
 from ..device import device_types
 
 #: Marks the one line of a child's output that is ours; frameworks print others.
@@ -78,7 +82,7 @@ _FRAMEWORKS = (
         "torch",
         ("torch",),
         "torch",
-        "2.13",
+        supported_range(),
         "libunihal_torch_*.so",
         "unihal_torch",
         _TORCH_PROGRAM,
@@ -93,8 +97,10 @@ class FrameworkReport:
     name: str
     installed: bool
     version: str = ""
-    #: Path of the adapter's library; empty if this installation of unihal has none.
+    #: Path of the adapter's library, of PyTorch's one for each version; empty if this installation of unihal has none.
     adapter: str = ""
+    #: The versions that this installation's adapter was built for, where that is not all that unihal supports.
+    built_for: list[str] = field(default_factory=list)
     adapter_loads: bool = False
     #: Whether the stub was asked for to find that out, since there is no device.
     tried_with_stub: bool = False
@@ -115,7 +121,9 @@ def _check(framework: _Framework, timeout: float, with_stub: bool) -> FrameworkR
     adapters = sorted((package / "lib").glob(framework.adapter))
     plugins = package.parent / framework.plugin_folder
     if adapters and plugins.is_dir():
-        report.adapter = str(adapters[-1])
+        report.adapter = ", ".join(map(str, adapters))
+    if framework.module == "torch":
+        report.built_for = list(torch_adapters())
     if not report.installed:
         report.next_step = f"To use it: pip install '.[{framework.extra}]' in a clone of unihal"
         return report
@@ -126,6 +134,10 @@ def _check(framework: _Framework, timeout: float, with_stub: bool) -> FrameworkR
             f"To build it, in a clone of unihal: pip install --force-reinstall --no-deps '.[{framework.extra}]'"
         )
         return report
+    if framework.module == "torch":
+        report.error, _, report.next_step = misfit(report.version).partition(": ")
+        if report.error:
+            return report
     report.tried_with_stub = with_stub
     _try_in_child(framework, report, timeout)
     return report
