@@ -6,8 +6,8 @@ overhead   one client, one request after the other, on a small model: p50, p95, 
            and of /v2/models/NAME/infer (binary); the difference at p50 is the HTTP way's own
 batching   many clients at once, on a network whose weights cost more than its sums: requests a second with and
            without batches, p50, p95, p99, and the bare loop by batch size
-kills      the same load while a worker is killed at random moments: each request must be answered, right or with an error
-           that may be tried again (503); exit code 1 if one was not
+kills      the same load while a worker is killed at random moments: each request must be answered, right or with an
+           error that may be tried again (503); exit code 1 if one was not
 
 The client is a loop of asyncio in this process, the service `gpux serve` in one of its own.
 """
