@@ -7,12 +7,14 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 from processes import run_command
 from service import gpux, serve, succeeded
 
 EXAMPLE = Path(__file__).parents[2] / "docs/examples/gpux_digits"
 
 
+@pytest.mark.whole
 def test_digits(tmp_path: Path) -> None:
     folder, registry = tmp_path / "digits", str(tmp_path / "models")
     shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns("*.onnx", "*.png", ".gpux"))

@@ -214,6 +214,7 @@ def test_what_runs_is_answered_when_the_service_ends(files: Path) -> None:
         assert service.process.wait(20) == 0
 
 
+@pytest.mark.whole
 def test_the_memory_budget(tmp_path: Path) -> None:
     registry = tmp_path / "models"
     for name in ("a", "b", "c"):
@@ -243,6 +244,7 @@ def test_the_memory_budget(tmp_path: Path) -> None:
         assert answer.status_code == 507 and "raise memory_budget" in answer.json()["error"]
 
 
+@pytest.mark.whole
 def test_models_are_loaded_anew_while_requests_go_on(tmp_path: Path) -> None:
     registry = tmp_path / "models"
     folder = project(tmp_path / "a", "name: a\nmodel: {source: model.onnx}\n")
