@@ -7,10 +7,11 @@ The model is one of training.py, without dropout; each rank has a batch of its o
 is iluvatar, rdna or polaris, in PyTorch also cuda. DataParallel and DistributedDataParallel are used
 as their documentation shows. What keras does in one process is in distributed_tensorflow.py.
 
-The scaling is how much faster so many devices go through as much data: ranks x seconds of one / seconds of all. For the
-weights, one process adds up the gradients of the ranks' batches, one after another (batch normalization sees the same
-batches then), for three steps of plain SGD: the distance of its weights to the ranks', of the way that they went, is
-printed, and is an error beyond 0.01. Exits with 1 then.
+The scaling is how much faster so many devices go through as much data: ranks x seconds of one / seconds of all. Beside
+it stands that of as many processes that train at the same time and exchange nothing: what the host and the cards'
+power leave. For the weights, one process adds up the gradients of the ranks' batches, one after another (batch
+normalization sees the same batches then), for three steps of plain SGD: the distance of its weights to the ranks', of
+the way that they went, is printed, and is an error beyond 0.01. Exits with 1 then.
 """
 
 from __future__ import annotations
@@ -152,20 +153,21 @@ def run_rank(options: argparse.Namespace) -> None:
     print("RANK " + json.dumps({"seconds": statistics.median(times), "fallbacks": rank.fallbacks()}), flush=True)
 
 
-def start(options: argparse.Namespace, ranks: int, folder: str) -> list[dict[str, Any]]:
-    """What each rank says."""
+def start(options: argparse.Namespace, ranks: int, folder: str, *, apart: bool = False) -> list[dict[str, Any]]:
+    """What each rank says; `apart`, each is a run of its own, on its device."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     endpoints = [f"127.0.0.1:{port + 1 + rank}" for rank in range(ranks)]
     processes = []
     for rank in range(ranks):
-        arguments = [options.framework, options.model, options.type, "--ranks", ranks, "--of", options.ranks]
+        together = 1 if apart else ranks
+        arguments = [options.framework, options.model, options.type, "--ranks", together, "--of", options.ranks]
         arguments += ["--steps", options.steps, "--rank", rank, "--folder", folder]
         of_paddle = {
-            "PADDLE_TRAINER_ID": str(rank),
-            "PADDLE_TRAINERS_NUM": str(ranks),
-            "PADDLE_TRAINER_ENDPOINTS": ",".join(endpoints),
+            "PADDLE_TRAINER_ID": "0" if apart else str(rank),
+            "PADDLE_TRAINERS_NUM": str(together),
+            "PADDLE_TRAINER_ENDPOINTS": endpoints[rank] if apart else ",".join(endpoints),
             "PADDLE_CURRENT_ENDPOINT": endpoints[rank],
             "PADDLE_MASTER": f"127.0.0.1:{port}",
         }
@@ -214,6 +216,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         progress(f"{options.framework} {options.model}: one device")
         alone = start(options, 1, folder)
+        progress(f"{options.framework} {options.model}: {options.ranks} devices, each by itself")
+        apart = start(options, options.ranks, folder, apart=True)
         progress(f"{options.framework} {options.model}: {options.ranks} devices")
         together = start(options, options.ranks, folder)
         way = np.load(Path(folder, "1.0.npy"))
@@ -221,7 +225,8 @@ def main() -> int:
             float(np.linalg.norm(np.load(Path(folder, f"{options.ranks}.{rank}.npy")) - way) / np.linalg.norm(way))
             for rank in range(options.ranks)
         ]
-    one, all_ = alone[0]["seconds"], max(rank["seconds"] for rank in together)
+    one = alone[0]["seconds"]
+    all_, each = (max(rank["seconds"] for rank in ranks) for ranks in (together, apart))
     result = {
         "framework": options.framework,
         "model": options.model,
@@ -229,13 +234,15 @@ def main() -> int:
         "seconds_of_one": one,
         "seconds": all_,
         "scaling": options.ranks * one / all_,
+        "seconds_apart": each,
+        "scaling_apart": options.ranks * one / each,
         "distance": max(distances),
-        "fallbacks": sum(rank["fallbacks"] for rank in (*alone, *together)),
+        "fallbacks": sum(rank["fallbacks"] for rank in (*alone, *apart, *together)),
     }
     print(
         f"{options.framework} {options.model}: one device {one * 1e3:.1f} ms a step, {options.ranks} devices "
-        f"{all_ * 1e3:.1f} ms: {result['scaling']:.2f} times as fast; distance of weights {max(distances):.1e}; "
-        f"fallbacks {result['fallbacks']}"
+        f"{all_ * 1e3:.1f} ms: {result['scaling']:.2f} times as fast ({result['scaling_apart']:.2f} apart); "
+        f"distance of weights {max(distances):.1e}; fallbacks {result['fallbacks']}"
     )
     if options.json:
         Path(options.json).write_text(json.dumps(result))

@@ -7,7 +7,7 @@
 # tests/doubles/hip_on_cuda makes an NVIDIA GPU pass for one. Parts, all of them if none is named:
 #   timed, one after another: digits gpu attention data fourier linear start, of opencl and corex also launch, of opencl gemm, of
 #     corex and hip tune (what `unihal tune` chooses among) and, with two devices, two (copies and collectives between
-#     them), with Paddle and TensorFlow dispatch training; with two devices and Paddle or TensorFlow, parallel (data-parallel
+#     them), with Paddle and TensorFlow dispatch training; with two devices and a framework, parallel (data-parallel
 #     training beside PyTorch's own); with PyTorch torch (its device beside PyTorch's own `cuda`, and the op database's sample);
 #   then, side by side: doctor conformance, of corex and hip also libraries (products, convolutions and transforms with each
 #     of the vendor's libraries alone and with none), of corex also sanitizer (NVIDIA's compute-sanitizer), with Paddle
@@ -63,7 +63,7 @@ parts_of() {
     hip) echo tune libraries ;;
     corex) echo launch tune libraries; ! command -v compute-sanitizer >/dev/null || echo sanitizer ;;
   esac
-  [[ $1 == opencl ]] || (( $(devices "$1") < 2 )) || echo two ${frameworks:+parallel}
+  [[ $1 == opencl ]] || (( $(devices "$1") < 2 )) || echo two ${extras:+parallel}
   [[ $frameworks != 'paddle tensorflow' ]] || echo dispatch training adapters demo
   [[ -z $torch ]] || echo torch
 }
@@ -131,8 +131,9 @@ run_part() {
       for model in resnet50-64 transformer-16; do
         # A peer: its own convolutions differ from run to run, so that its weights may.
         python benchmarks/distributed_training.py torch $model cuda || true
-        for framework in $frameworks; do
+        for framework in $frameworks ${torch:+torch}; do
           case $framework in
+            torch) UNIHAL_TORCH_DEVICE=iluvatar python benchmarks/distributed_training.py torch $model iluvatar ;;
             paddle) python benchmarks/distributed_training.py paddle $model iluvatar ;;
             tensorflow) python benchmarks/distributed_tensorflow.py --model $model --type iluvatar ;;
           esac

@@ -1,4 +1,4 @@
-"""unihal's device in PyTorch beside PyTorch's own, in one process: training steps and an eager op, measured in turn.
+"""unihal's device in PyTorch beside PyTorch's own: training steps and an eager op, measured in turn.
 
     python benchmarks/torch_on_gpu.py [--peer cuda|cpu] [--only TEXT] [--rounds 12] [--steps 4] [--json FILE]
 
@@ -6,6 +6,9 @@ A ratio is our time over the peer's. Each round takes some steps on one side, wa
 other; the ratio is the median of the rounds' ratios, a time the median of the rounds' times. Both sides begin with the
 same weights and data: their first losses must agree, and nothing may fall back to the CPU. Exits with 1 if a row fails
 in one of these; a ratio beyond its target is shown, and no failure.
+
+The eager op is of one process. In training the peer is a process of its own without unihal, which waits while we are
+measured: PyTorch's autograd knows one accelerator a process, and fails with the other one's tensors (2.11).
 
 With the peer cuda (taken where PyTorch sees a GPU): ResNet-50 with 64 images, a BERT-base encoder of 16x128 tokens with
 its dropout and without, GPT-2 small of 8x512 tokens. With the peer cpu: the smaller sizes of benchmarks/training.py.
@@ -25,6 +28,7 @@ import gc
 import json
 import os
 import statistics
+import subprocess
 import sys
 import time
 import traceback
@@ -60,13 +64,8 @@ class Row(NamedTuple):
     dropout: float = 0.1
 
 
-class Sides(NamedTuple):
-    """A call on either side, and what waits for all calls of it."""
-
-    ours: Callable[[], Any]
-    peer: Callable[[], Any]
-    wait_for_ours: Callable[[], None]
-    wait_for_peer: Callable[[], None]
+#: Makes so many calls, and gives the seconds of a call until they have run, and until they were submitted.
+Side = Callable[[int], tuple[float, float]]
 
 
 #: The ratio of a step that is wanted, and of the eager op, by peer.
@@ -111,25 +110,31 @@ def no_collection() -> Any:
         gc.enable()
 
 
-def measured(sides: Sides, rounds: int, calls: int) -> dict[str, Any]:
+def side(call: Callable[[], Any], place: str) -> Side:
+    """Of a call in this process."""
+    wait = waiting(place)
+
+    def go(calls: int) -> tuple[float, float]:
+        with no_collection():
+            wait()
+            start = time.perf_counter()
+            for _ in range(calls):
+                call()
+            submitted = time.perf_counter()
+            wait()
+            return (time.perf_counter() - start) / calls, (submitted - start) / calls
+
+    return go
+
+
+def measured(ours: Side, peer: Side, rounds: int, calls: int) -> dict[str, Any]:
     """Seconds of a call on either side, and until it is submitted; and the median of the rounds' ratios."""
     times: dict[str, list[tuple[float, float]]] = {"ours": [], "peer": []}
-
-    def go(name: str, call: Callable[[], Any], wait: Callable[[], None]) -> None:
-        wait()
-        start = time.perf_counter()
-        for _ in range(calls):
-            call()
-        submitted = time.perf_counter()
-        wait()
-        times[name].append(((time.perf_counter() - start) / calls, (submitted - start) / calls))
-
-    with no_collection():
-        for number in range(rounds):
-            turn = [("ours", sides.ours, sides.wait_for_ours), ("peer", sides.peer, sides.wait_for_peer)]
-            for each in turn if number % 2 == 0 else reversed(turn):
-                go(*each)
-    ratios = [ours[0] / peer[0] for ours, peer in zip(times["ours"], times["peer"])]
+    for number in range(rounds):
+        turn = [("ours", ours), ("peer", peer)]
+        for name, go in turn if number % 2 == 0 else reversed(turn):
+            times[name].append(go(calls))
+    ratios = [mine[0] / other[0] for mine, other in zip(times["ours"], times["peer"])]
     result: dict[str, Any] = {"ratio": statistics.median(ratios), "ratios": ratios}
     for name, pairs in times.items():
         result[f"{name}_seconds"] = statistics.median(pair[0] for pair in pairs)
@@ -167,22 +172,83 @@ def first_losses(step: Callable[[], Any]) -> list[float]:
     return [float(loss) for loss in [step() for _ in range(WARM_UP_STEPS)]]
 
 
-def peak_bytes(place: str) -> int | None:
-    return None if place == "cpu" else int(getattr(torch, place).max_memory_allocated())
+class Training:
+    """A row on one device, warm."""
+
+    def __init__(self, row: Row, place: str, fused: bool) -> None:
+        set_precision(row.precision)
+        step = training_step(row, place, fused)
+        self.place, self.losses = place, first_losses(step)
+        if place != "cpu":
+            getattr(torch, place).reset_peak_memory_stats()
+        self.go = side(step, place)
+
+    def peak_bytes(self) -> int | None:
+        return None if self.place == "cpu" else int(getattr(torch, self.place).max_memory_allocated())
+
+
+class Peer:
+    """The same in a process of its own, in which PyTorch does not load unihal."""
+
+    def __init__(self, row: Row, place: str, fused: bool) -> None:
+        words = [sys.executable, __file__, "--serve", json.dumps([row, place, fused])]
+        self._process = subprocess.Popen(
+            words,
+            env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.losses = self._answer()
+
+    def _answer(self) -> Any:
+        assert self._process.stdout is not None
+        said = self._process.stdout.readline()
+        if not said:
+            raise RuntimeError(f"the peer's process ended with {self._process.wait()}")
+        return json.loads(said)
+
+    def _ask(self, words: str) -> Any:
+        assert self._process.stdin is not None
+        self._process.stdin.write(words + "\n")
+        self._process.stdin.flush()
+        return self._answer()
+
+    def go(self, calls: int) -> tuple[float, float]:
+        seconds, submitted = self._ask(str(calls))
+        return seconds, submitted
+
+    def peak_bytes(self) -> int | None:
+        return self._ask("peak")
+
+    def end(self) -> None:
+        self._process.communicate()
+
+
+def serve(words: str) -> None:
+    """The process of a Peer: says its first losses, then answers each line."""
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # whatever else is printed is no answer
+    row, place, fused = json.loads(words)
+    training = Training(Row(*row), place, fused)
+    answers.write(json.dumps(training.losses) + "\n")
+    for line_ in sys.stdin:
+        answer = training.peak_bytes() if line_ == "peak\n" else training.go(int(line_))
+        answers.write(json.dumps(answer) + "\n")
 
 
 def run_training(row: Row, peer: str, options: argparse.Namespace) -> dict[str, Any]:
-    set_precision(row.precision)
-    ours, theirs = (training_step(row, place, options.fused) for place in (OURS, peer))
-    losses = {"ours": first_losses(ours), "peer": first_losses(theirs)}
-    for place in (OURS, peer):
-        if place != "cpu":
-            getattr(torch, place).reset_peak_memory_stats()
-    result = measured(Sides(ours, theirs, waiting(OURS), waiting(peer)), options.rounds, options.steps)
-    result |= {"losses": losses, "peak_bytes": {"ours": peak_bytes(OURS), "peer": peak_bytes(peer)}}
+    theirs = Peer(row, peer, options.fused)
+    try:
+        ours = Training(row, OURS, options.fused)
+        result = measured(ours.go, theirs.go, options.rounds, options.steps)
+        peaks = {"ours": ours.peak_bytes(), "peer": theirs.peak_bytes()}
+    finally:
+        theirs.end()
+    result |= {"losses": {"ours": ours.losses, "peer": theirs.losses}, "peak_bytes": peaks}
     # Dropout takes other elements on each side.
     room = 0.15 if row.model.startswith("transformer") and row.dropout else 2e-3 if row.precision == "float32" else 3e-2
-    first = [losses[side][0] for side in ("ours", "peer")]
+    first = [ours.losses[0], theirs.losses[0]]
     if not abs(first[0] - first[1]) <= room * abs(first[1]):
         result["error"] = f"the first loss is {first[0]:.5f}, and {first[1]:.5f} on {peer}"
     return result
@@ -193,7 +259,7 @@ def run_eager(peer: str, options: argparse.Namespace) -> dict[str, Any]:
     for call in calls:
         for _ in range(CALLS):
             call()
-    return measured(Sides(calls[0], calls[1], waiting(OURS), waiting(peer)), options.rounds, CALLS)
+    return measured(side(calls[0], OURS), side(calls[1], peer), options.rounds, CALLS)
 
 
 def measure_row(title: str, target: float, run: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -248,7 +314,12 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=4, help="on either side in a round")
     parser.add_argument("--fused", action="store_true", help="the optimizers' fused variants")
     parser.add_argument("--json", type=Path, help="file for the rows")
+    parser.add_argument("--serve", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    torch.backends.cudnn.benchmark = True
+    if options.serve:
+        serve(options.serve)
+        return 0
     if options.rounds < 2 or options.steps < 1:
         parser.error("--rounds is at least 2, --steps at least 1")
     if not getattr(torch, OURS).is_available():
@@ -256,7 +327,6 @@ def main() -> int:
 
         raise SystemExit(f"PyTorch has no device {OURS}: {unihal_torch.reason}")
     peer = options.peer
-    torch.backends.cudnn.benchmark = True
     name = getattr(torch, OURS).get_device_name(0)
     print(f"PyTorch {torch.__version__}: {OURS} ({os.environ['UNIHAL_BACKEND']}, {name}) beside {peer}", flush=True)
     plan: list[tuple[str, float, Callable[[], dict[str, Any]]]] = [
