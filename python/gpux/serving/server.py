@@ -86,9 +86,10 @@ async def _serve(
             timeout_graceful_shutdown=max(1, int(settings["grace"])),
             **tls,  # type: ignore[arg-type]
         )
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_IGN)
         server = _Server(config, service, lambda: on_ready(address, service))
+        # One that comes before uvicorn takes them over ends the service too; one that it raises again does no harm.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, server.handle_exit)
         await server.serve(sockets=[listener])
     finally:
         await service.stop()
