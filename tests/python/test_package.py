@@ -22,6 +22,8 @@ DEVICE_TYPES = ("iluvatar", "rdna", "polaris")
         "unihal_paddle.pth",
         "unihal/py.typed",
         "unihal_pytest/__init__.py",
+        "gpux/__init__.pyi",
+        "gpux/serving/page.html",
         "unihal/_core.pyi",
         "unihal/include/unihal/op.h",
         "unihal/lib/libunihal.so",

@@ -1,0 +1,12 @@
+from .errors import BusyError as BusyError
+from .errors import ConfigurationError as ConfigurationError
+from .errors import GPUXError as GPUXError
+from .errors import InputError as InputError
+from .errors import ModelError as ModelError
+from .errors import ProviderError as ProviderError
+from .errors import RequestTimeoutError as RequestTimeoutError
+from .errors import ServiceError as ServiceError
+from .errors import UnknownModelError as UnknownModelError
+from .execution.runtime import GPUXRuntime as GPUXRuntime
+from .inspection.inspector import ModelInspector as ModelInspector
+from .providers import ProviderManager as ProviderManager

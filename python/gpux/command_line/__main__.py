@@ -1,0 +1,5 @@
+"""`python -m gpux.command_line`."""
+
+from .main import main
+
+main()

@@ -1,0 +1,1 @@
+"""Running models: inputs from what a user has, the runtime, its measurement."""

@@ -1,0 +1,1 @@
+"""What is in a model file, and whether it may be opened at all."""

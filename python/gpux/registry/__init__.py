@@ -1,0 +1,1 @@
+"""The local registry: built models by name and version."""
