@@ -42,6 +42,9 @@ export CMAKE_C_COMPILER_LAUNCHER ?= $(CCACHE)
 export CMAKE_CXX_COMPILER_LAUNCHER ?= $(CCACHE)
 # What ccache's manual asks for where headers are precompiled (tests/googletest.cmake).
 export CCACHE_SLOPPINESS ?= pch_defines,time_macros
+# Objects of another clone serve, wherever it lies: paths are hashed relative to the clone.
+export CCACHE_BASEDIR ?= $(CURDIR)
+export CCACHE_NOHASHDIR ?= 1
 endif
 
 RUN := .venv/bin/python -m
