@@ -113,9 +113,10 @@ def autoload() -> None:
         count = _count(name)
         reason = _open(torch.__version__, name, count)
         if not reason:
-            from . import device_module
+            from . import device_module, optimizers
 
             device_module.install(name, count)
+            optimizers.install(name)
             if library is not None and torch.distributed.is_available():
                 from . import distributed
 

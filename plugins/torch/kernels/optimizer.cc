@@ -1,4 +1,4 @@
-// Steps of optimizers with fused=True.
+// Steps of optimizers with fused=True, and those with foreach=True that python/unihal_torch/optimizers.py brings here.
 #include "plugins/torch/kernels/kernels.h"
 
 namespace unihal::pytorch {
@@ -33,6 +33,44 @@ View learning_rate(Call& call, int index) {
   return view_of(rate);
 }
 
+// Powers of Adam's betas, by the number of steps.
+class Powers {
+ public:
+  Powers(Call& call, double beta1, double beta2) : call_(call), betas_{beta1, beta2} {}
+
+  // A count of steps lies on the device, or on the host, where it is the same for most parameters.
+  void at(const at::Tensor& steps, at::ScalarType dtype) {
+    if (!steps.device().is_cpu()) return at_device(steps, dtype);
+    const double count = steps.item<double>();
+    if (count == count_ && dtype == dtype_) return;
+    for (int i = 0; i < 2; ++i) views[i] = call_.constant(std::pow(betas_[i], count), dtype);
+    count_ = count;
+    dtype_ = dtype;
+  }
+
+  View views[2];
+
+ private:
+  void at_device(const at::Tensor& steps, at::ScalarType dtype) {
+    const at::Tensor powers = call_.scratch({2}, dtype);
+    const View count = view_of(steps);
+    Chain chain(1);
+    int results[2];
+    for (int i = 0; i < 2; ++i) {
+      views[i] = view_of(powers).sliced(0, i, 1);
+      views[i].rank = 0;
+      results[i] = chain.step(uhal_map_exp, {chain.step(uhal_map_scale, {0}, {std::log(betas_[i]), 0})});
+    }
+    call_.launch(UHAL_OP_MAP_CHAIN, {&count}, {&views[0], &views[1]}, chain.program({results[0], results[1]}));
+    count_ = -1;
+  }
+
+  Call& call_;
+  const double betas_[2];
+  double count_ = -1;  // what the views are of, if it lay on the host
+  at::ScalarType dtype_ = at::kFloat;
+};
+
 // (self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, *, lr, beta1, beta2, weight_decay, eps, amsgrad,
 // maximize, grad_scale, found_inf)
 template <bool kDecoupled>
@@ -45,25 +83,20 @@ void adam(Call& call) {
   const bool amsgrad = call.boolean(11), maximize = call.boolean(12);
   if (!unscale(gradients, call.optional_tensor(13), call.optional_tensor(14))) return;
   const View rate = learning_rate(call, 6);
+  Powers powers(call, beta1, beta2);
   for (size_t i = 0; i < parameters.size(); ++i) {
     if (parameters[i].numel() == 0) continue;
     const at::Tensor gradient = prepared(call, gradients[i], parameters[i], kDecoupled ? 0 : decay, maximize);
     const at::ScalarType wide = parameters[i].scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-    const at::Tensor powers = call.scratch({2}, wide);  // of both betas
-    const View step = view_of(steps[i]);
-    View power1 = view_of(powers).sliced(0, 0, 1), power2 = view_of(powers).sliced(0, 1, 1);
-    power1.rank = power2.rank = 0;
-    Chain chain(1);
-    const int a = chain.step(uhal_map_exp, {chain.step(uhal_map_scale, {0}, {std::log(beta1), 0})});
-    const int b = chain.step(uhal_map_exp, {chain.step(uhal_map_scale, {0}, {std::log(beta2), 0})});
-    call.launch(UHAL_OP_MAP_CHAIN, {&step}, {&power1, &power2}, chain.program({a, b}));
+    powers.at(steps[i], wide);
     const View p = view_of(parameters[i]), g = view_of(gradient), m = view_of(first[i]), v = view_of(second[i]);
     const std::initializer_list<double> numbers = {beta1, beta2, epsilon, kDecoupled ? decay : 0, 1};
     if (amsgrad) {
       const View l = view_of(largest[i]);
-      call.map(uhal_map_adam_amsgrad, {&p, &g, &m, &v, &rate, &power1, &power2, &l}, {&p, &m, &v, &l}, numbers);
+      call.map(uhal_map_adam_amsgrad, {&p, &g, &m, &v, &rate, &powers.views[0], &powers.views[1], &l}, {&p, &m, &v, &l},
+               numbers);
     } else {
-      call.map(uhal_map_adam, {&p, &g, &m, &v, &rate, &power1, &power2}, {&p, &m, &v}, numbers);
+      call.map(uhal_map_adam, {&p, &g, &m, &v, &rate, &powers.views[0], &powers.views[1]}, {&p, &m, &v}, numbers);
     }
   }
 }
