@@ -33,11 +33,13 @@ unexport CUSTOM_DEVICE_ROOT TF_PLUGGABLE_DEVICE_LIBRARY_PATH
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
 
-# Sources that were compiled before, here or in another clone, are not compiled again where there is ccache, and a folder
-# for it that can be written.
-CCACHE := $(shell folder="$$(ccache --get-config cache_dir 2>/dev/null)" && mkdir -p "$$folder" 2>/dev/null && \
-  test -w "$$folder" && command -v ccache)
-ifneq ($(CCACHE),)
+# What was compiled before, here or in another clone, is not compiled again where there is ccache, and a folder for it that
+# can be written: sources, and kernels by PoCL, which lie beside ccache's folder for a month.
+CACHES := $(shell folder="$$(ccache --get-config cache_dir 2>/dev/null)" && mkdir -p "$$folder" 2>/dev/null && \
+  test -w "$$folder" && echo "$$folder")
+ifneq ($(CACHES),)
+CCACHE := $(shell command -v ccache)
+export POCL_CACHE_DIR ?= $(CACHES)-pocl
 export CMAKE_C_COMPILER_LAUNCHER ?= $(CCACHE)
 export CMAKE_CXX_COMPILER_LAUNCHER ?= $(CCACHE)
 # What ccache's manual asks for where headers are precompiled (tests/googletest.cmake).
@@ -220,6 +222,7 @@ test-opencl-sample: $(SITE)
 # every kernel is compiled once more, the smallest model.
 test-opencl: $(SITE)
 	bash tests/fetch_pocl.sh
+	if [[ -d '$(POCL_CACHE_DIR)' ]]; then find '$(POCL_CACHE_DIR)' -mindepth 2 -maxdepth 2 -type d -mtime +30 -exec rm -rf {} +; fi
 	tests/opencl/with_opencl.sh $(PYTEST) --unihal-backend=opencl -m 'whole and not long' tests/opencl
 	tests/opencl/with_opencl.sh $(PYTEST) --unihal-backend=opencl tests/paddle/test_training.py
 	tests/opencl/with_opencl.sh $(PYTEST) --unihal-backend=opencl tests/tensorflow/test_models.py -k 'fit or digits'
