@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import weakref
 from typing import Any
 
 import torch
@@ -11,6 +13,17 @@ from torch import distributed
 _c10d: Any = distributed.distributed_c10d
 _Work: Any = distributed.Work
 _ProcessGroup: Any = distributed.ProcessGroup
+
+
+#: Those that live.
+_groups: weakref.WeakSet[HostGroup] = weakref.WeakSet()
+
+
+@atexit.register
+def _end() -> None:
+    """Ends gloo's threads, which must not drop tensors when Python is no more there."""
+    for group in list(_groups):
+        group._gloo = None
 
 
 class _Done(_Work):  # type: ignore[misc]
@@ -43,6 +56,7 @@ class HostGroup(_ProcessGroup):  # type: ignore[misc]
     def __init__(self, gloo: Any) -> None:
         super().__init__(gloo.rank(), gloo.size())
         self._gloo = gloo
+        _groups.add(self)
 
     def getBackendName(self) -> str:  # noqa: N802
         """Called by PyTorch."""
