@@ -24,10 +24,12 @@ struct Row {
   const char* op;
   int variables;  // inputs that are resources
   int lists;      // of which the lists are; what follows is common
+  // Whether the step multiplies the last list's item with what follows, so that they may change places.
+  bool is_product;
 };
 constexpr Row kRows[] = {
-    {"UnihalAdam", 3, 4},         {"UnihalAdamWithDecay", 3, 4}, {"UnihalMomentum", 2, 3},
-    {"UnihalScaledUpdate", 1, 2}, {"UnihalMovingAverage", 1, 2},
+    {"UnihalAdam", 3, 4, false},        {"UnihalAdamWithDecay", 3, 4, false}, {"UnihalMomentum", 2, 3, true},
+    {"UnihalScaledUpdate", 1, 2, true}, {"UnihalMovingAverage", 1, 2, false},
 };
 
 const Row* row_of(const Graph& graph, int node) {
@@ -44,6 +46,24 @@ bool has_known_shapes(const Graph& graph, int node, const Row& row) {
     if (!shape || shape->size() > UHAL_MAX_RANK) return false;
   }
   return true;
+}
+
+// Puts the rate of a product, which other steps read too, behind the lists. TensorFlow has sorted factors by name.
+void sort_factors(Graph& graph, const std::vector<int>& steps) {
+  const auto uses = [&](const Edge& edge) {
+    return std::count_if(steps.begin(), steps.end(), [&](int step) {
+      const std::vector<Edge>& inputs = graph[step].inputs;
+      return std::find(inputs.begin(), inputs.end(), edge) != inputs.end();
+    });
+  };
+  for (int step : steps) {
+    const Row& row = *row_of(graph, step);
+    const size_t rate = static_cast<size_t>(row.lists);
+    std::vector<Edge> inputs = graph[step].inputs;
+    if (!row.is_product || uses(inputs[rate - 1]) <= uses(inputs[rate])) continue;
+    std::swap(inputs[rate - 1], inputs[rate]);
+    graph.rewrite(step, row.op, inputs, graph.attributes_of(step));
+  }
 }
 
 // What steps must have in common. A constant that each has of its own is one by its value.
@@ -93,13 +113,15 @@ bool join(Graph& graph, const std::vector<int>& nodes, const Row& row) {
 }  // namespace
 
 bool join_steps(Graph& graph, const std::vector<int>& candidates) {
-  std::map<std::string, std::vector<int>> alike;
+  std::vector<int> steps;
   for (int node : candidates) {
     if (graph[node].removed) continue;
     const Row* row = row_of(graph, node);
-    if (row == nullptr || graph.integer(node, "N") != 1 || !has_known_shapes(graph, node, *row)) continue;
-    alike[key_of(graph, node, *row)].push_back(node);
+    if (row != nullptr && graph.integer(node, "N") == 1 && has_known_shapes(graph, node, *row)) steps.push_back(node);
   }
+  sort_factors(graph, steps);
+  std::map<std::string, std::vector<int>> alike;
+  for (int step : steps) alike[key_of(graph, step, *row_of(graph, step))].push_back(step);
   bool found = false;
   for (const auto& [key, nodes] : alike) found |= join(graph, nodes, *row_of(graph, nodes.front()));
   return found;
