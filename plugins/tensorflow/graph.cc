@@ -15,7 +15,15 @@ namespace {
 enum { kGraphNode = 1 };
 enum { kNodeName = 1, kNodeOp = 2, kNodeInput = 3, kNodeDevice = 4, kNodeAttribute = 5 };
 enum { kEntryKey = 1, kEntryValue = 2 };
-enum { kValueList = 1, kValueInteger = 3, kValueFloat = 4, kValueBool = 5, kValueType = 6, kValueTensor = 8 };
+enum {
+  kValueList = 1,
+  kValueString = 2,
+  kValueInteger = 3,
+  kValueFloat = 4,
+  kValueBool = 5,
+  kValueType = 6,
+  kValueTensor = 8
+};
 enum { kListIntegers = 3, kListFloats = 4, kListTypes = 6 };
 enum { kShapeDimension = 2, kDimensionSize = 1 };
 enum { kTensorType = 1, kTensorShape = 2, kTensorContent = 4, kTensorFloats = 5, kTensorIntegers = 7 };
@@ -243,6 +251,15 @@ bool Graph::vector_constant(int node, std::vector<int64_t>* values) const {
   return true;
 }
 
+std::string_view Graph::text(int node, std::string_view name) const {
+  std::string_view value;
+  ProtobufReader fields(attribute(node, name));
+  while (fields.next()) {
+    if (fields.number() == kValueString) value = fields.bytes();
+  }
+  return value;
+}
+
 bool Graph::flag(int node, std::string_view name) const {
   bool value = false;
   ProtobufReader fields(attribute(node, name));
@@ -350,6 +367,21 @@ void Graph::Attributes::set_floats(std::string_view name, const std::vector<floa
   std::string list, encoded;
   for (float value : values) append_float(&list, kListFloats, value);
   append_bytes(&encoded, kValueList, list);
+  set(name, encoded);
+}
+
+void Graph::Attributes::set_vector(std::string_view name, const std::vector<int64_t>& values) {
+  std::string size, shape, content, tensor, encoded;
+  append_integer(&size, kDimensionSize, values.size());
+  append_bytes(&shape, kShapeDimension, size);
+  for (int64_t value : values) {
+    const auto narrow = static_cast<int32_t>(value);
+    content.append(reinterpret_cast<const char*>(&narrow), sizeof narrow);
+  }
+  append_integer(&tensor, kTensorType, static_cast<uint64_t>(TF_INT32));
+  append_bytes(&tensor, kTensorShape, shape);
+  append_bytes(&tensor, kTensorContent, content);
+  append_bytes(&encoded, kValueTensor, tensor);
   set(name, encoded);
 }
 

@@ -61,6 +61,8 @@ class Graph {
   bool scalar_constant(int node, int32_t* value) const;
   // The same of a vector of int32, in order.
   bool vector_constant(int node, std::vector<int64_t>* values) const;
+  // A string; empty if the node has none of this name.
+  std::string_view text(int node, std::string_view name) const;
   // A boolean, and a list of integers; false and empty if the node has none of this name.
   bool flag(int node, std::string_view name) const;
   std::vector<int64_t> integers(int node, std::string_view name) const;
@@ -80,6 +82,7 @@ class Graph {
     void set_types(std::string_view name, const std::vector<TF_DataType>& values);
     void set_integers(std::string_view name, const std::vector<int64_t>& values);
     void set_floats(std::string_view name, const std::vector<float>& values);
+    void set_vector(std::string_view name, const std::vector<int64_t>& values);  // a tensor of int32
     const std::string& encoded() const { return encoded_; }
 
    private:

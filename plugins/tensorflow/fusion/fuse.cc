@@ -63,7 +63,7 @@ struct Name {
 };
 
 constexpr unsigned kOptimizer = 1, kNorm = 2, kGelu = 4, kMovingAverage = 8, kNegativeZero = 16, kSoftmax = 32,
-                   kElementwise = 64, kLists = 128, kAllFusions = 255;
+                   kElementwise = 64, kLists = 128, kCollectives = 256, kAllFusions = 511;
 
 constexpr Name kNames[] = {{"optimizer", kOptimizer},
                            {"norm", kNorm},
@@ -72,7 +72,8 @@ constexpr Name kNames[] = {{"optimizer", kOptimizer},
                            {"negative_zero", kNegativeZero},
                            {"softmax", kSoftmax},
                            {"elementwise", kElementwise},
-                           {"lists", kLists}};
+                           {"lists", kLists},
+                           {"collectives", kCollectives}};
 
 }  // namespace
 
@@ -130,6 +131,10 @@ void fuse(Graph& graph, const std::string& type, unsigned fusions, OutputShapes&
   // At last, of what no other fusion took. A constant that became a parameter may have no reader any more.
   if ((fusions & kElementwise) != 0) fused |= fuse_elementwise(graph, type, candidates, shapes);
   if ((fusions & kLists) != 0) fused |= join_steps(graph, candidates);
+  if ((fusions & kCollectives) != 0) {
+    fused |= fuse_all_reduces(graph, type, candidates);
+    fused |= fold_gathers(graph, candidates);
+  }
   if (fused) graph.remove_unused(candidates, {"Const", "ReadVariableOp"});
   // A constant that took the place of something computed waits for what that read. Where this is on the host, the wait
   // costs a copy, mostly of what whoever uses the constant gets anyway.
