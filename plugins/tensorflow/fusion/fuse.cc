@@ -53,9 +53,19 @@ std::vector<int> find_candidates(const Graph& graph, std::string_view type) {
   return candidates;
 }
 
-}  // namespace
-
-namespace {
+// Whether a constant is what branches are chosen by, and nothing else: TensorFlow reads it on the host.
+bool is_predicate(const Graph& graph, int node) {
+  if (graph[node].op != "Const" || graph.type_attribute(node, "dtype") != TF_BOOL) return false;
+  const Graph::Edge value = {node, 0};
+  bool is_read = false;
+  for (int consumer : graph[node].consumers) {
+    const std::vector<Graph::Edge>& inputs = graph[consumer].inputs;
+    if (std::find(inputs.begin(), inputs.end(), value) == inputs.end()) continue;
+    if (graph[consumer].op != "Switch" || inputs[1] != value) return false;
+    is_read = true;
+  }
+  return is_read;
+}
 
 struct Name {
   const char* name;
@@ -139,7 +149,13 @@ void fuse(Graph& graph, const std::string& type, unsigned fusions, OutputShapes&
   // A constant that took the place of something computed waits for what that read. Where this is on the host, the wait
   // costs a copy, mostly of what whoever uses the constant gets anyway.
   for (int node : candidates) {
-    if (!graph[node].removed && graph[node].op == "Const") graph.drop_implied_waits(node);
+    if (graph[node].removed || graph[node].op != "Const") continue;
+    graph.drop_implied_waits(node);
+    // On the device it would be copied to the host in each run, after all that was submitted before.
+    const std::string_view device = graph[node].device;
+    if (is_predicate(graph, node)) {
+      graph.move(node, std::string(device.substr(0, device.rfind("/device:"))) + "/device:CPU:0");
+    }
   }
 }
 
