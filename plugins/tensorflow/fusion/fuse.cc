@@ -135,7 +135,10 @@ void fuse(Graph& graph, const std::string& type, unsigned fusions, OutputShapes&
   fused |= found;
   fused |= rewrite(kSoftmax, fuse_softmax_gradient);
   // After the norms, which must see the products of a gradient and a learning rate.
-  fused |= rewrite(kOptimizer, fuse_scaled_update);
+  if (rewrite(kOptimizer, fuse_scaled_update)) {
+    graph.merge_duplicates(candidates, repeatable_ops());
+    fused = true;
+  }
   fused |= rewrite(kMovingAverage, fuse_moving_average);
   fused |= rewrite(kNegativeZero, fuse_negative_zero);
   // At last, of what no other fusion took. A constant that became a parameter may have no reader any more.

@@ -95,11 +95,20 @@ std::vector<Edge> joint_inputs(const Graph& graph, const std::vector<int>& nodes
   return joint;
 }
 
+// Whether one of the nodes waits for another: then they may be of one variable, and their order matters.
+bool are_ordered(const Graph& graph, const std::vector<int>& nodes) {
+  return std::any_of(nodes.begin(), nodes.end(), [&](int node) {
+    return std::any_of(graph[node].inputs.begin(), graph[node].inputs.end(), [&](const Edge& edge) {
+      return std::find(nodes.begin(), nodes.end(), edge.node) != nodes.end();
+    });
+  });
+}
+
 // All of them, or, where something has to run between them, those of either half.
 bool join(Graph& graph, const std::vector<int>& nodes, const Row& row) {
   if (nodes.size() < 2) return false;
   const std::vector<Edge> inputs = joint_inputs(graph, nodes, row);
-  if (nodes.size() > kLargestList || !graph.can_become_one(nodes, inputs)) {
+  if (nodes.size() > kLargestList || are_ordered(graph, nodes) || !graph.can_become_one(nodes, inputs)) {
     const auto half = nodes.begin() + static_cast<std::ptrdiff_t>(nodes.size() / 2);
     const bool first = join(graph, std::vector<int>(nodes.begin(), half), row);
     return join(graph, std::vector<int>(half, nodes.end()), row) || first;
