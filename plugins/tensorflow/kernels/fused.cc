@@ -43,9 +43,13 @@ class FusedAdam : public Steps {
       const View first = variables.writable(1);
       const View second = variables.writable(2);
       const View gradient = context.input(at(3, i));
-      if (decays && !context.map(uhal_map_sgd, {&variable, &variable, &decay}, {&variable})) return;
-      context.map(uhal_map_adam_by_difference, {&variable, &gradient, &first, &second, &rate},
-                  {&variable, &first, &second}, {first_rate_, second_rate_, epsilon_});
+      if (decays) {
+        context.map(uhal_map_adamw_by_difference, {&variable, &gradient, &first, &second, &rate, &decay},
+                    {&variable, &first, &second}, {first_rate_, second_rate_, epsilon_});
+      } else {
+        context.map(uhal_map_adam_by_difference, {&variable, &gradient, &first, &second, &rate},
+                    {&variable, &first, &second}, {first_rate_, second_rate_, epsilon_});
+      }
     }
   }
 
