@@ -30,7 +30,7 @@ MAX_SEED = (1 << 63) - 1
 
 
 class Interrupted(WorkshopError):  # noqa: N818
-    """Raised by `Run.step` in a model that was asked to stop. `BaseInference.run` turns it into an unfinished result."""
+    """Raised by `Run.step` in a model that was asked to stop; `BaseInference.run` makes an unfinished result of it."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class Progress:
     """How far a run has come, at the end of a step.
 
     `step` steps of `total` are done (total 0: unknown) of the stage named `stage`; `seconds` since the run began.
-    `preview` is what was made so far, as a person would look at it: a uint8 array of shape (height, width, 3), a text, or
-    None where the step has none. Models make one only if `Run.wants_preview`.
+    `preview` is what was made so far, as a person would look at it: a uint8 array of shape (height, width, 3), a text,
+    or None where the step has none. Models make one only if `Run.wants_preview`.
     """
 
     step: int
@@ -57,10 +57,10 @@ OnProgress = Callable[[Progress], None]
 class Result:
     """What a run made.
 
-    `output` is the model's own: its class says what. After an interrupt `finished` is False and `output` what had been made
-    until then (None if nothing). `seed` is the seed that was used, so that the run can be had again. `seconds` is the time
-    of the run on the host's clock, the device's work included; `peak_bytes` the most device memory that was allocated
-    during it (0: the device does not tell). `details` is for people and JSON: plain data.
+    `output` is the model's own: its class says what. After an interrupt `finished` is False and `output` what had been
+    made until then (None if nothing). `seed` is the seed that was used, so that the run can be had again. `seconds` is
+    the time of the run on the host's clock, the device's work included; `peak_bytes` the most device memory that was
+    allocated during it (0: the device does not tell). `details` is for people and JSON: plain data.
     """
 
     output: Any
@@ -73,7 +73,7 @@ class Result:
 
 
 class Run:
-    """One run of a model: its seed, its progress, and whether it should stop. For the model that runs, on its thread."""
+    """One run of a model: its seed, its progress, whether it should stop. For the model that runs, on its thread."""
 
     def __init__(
         self, seed: int, on_progress: OnProgress | None, stop: threading.Event, preview_every: int = 0
@@ -113,11 +113,11 @@ class Run:
 class BaseInference(ABC):
     """A model that can be loaded, run and interrupted.
 
-    `source` says where the model comes from: a local folder or file, or a mapping that is a configuration (the weights are
-    then random, from `seed` 0); None is the class's own default configuration. Nothing is ever downloaded. `device` is
-    PyTorch's (`"rdna"`, `"cpu"`) or the framework's own name; `dtype` is `"float32"`, `"float16"`, `"bfloat16"` or None for
-    the class's choice on that device. `options` are the class's; `option_defaults` has each with its default, and an unknown
-    one is a ModelError that names the nearest.
+    `source` says where the model comes from: a local folder or file, or a mapping that is a configuration (the weights
+    are then random, from `seed` 0); None is the class's own default configuration. Nothing is ever downloaded. `device`
+    is PyTorch's (`"rdna"`, `"cpu"`) or the framework's own name; `dtype` is `"float32"`, `"float16"`, `"bfloat16"` or
+    None for the class's choice on that device. `options` are the class's; `option_defaults` has each with its default,
+    and an unknown one is a ModelError that names the nearest.
 
     One run at a time: a second one from another thread waits. `interrupt` may be called from any thread.
     """
@@ -141,9 +141,8 @@ class BaseInference(ABC):
     ) -> None:
         for option in options:
             if option not in self.option_defaults:
-                raise ModelError(
-                    f"{self.name or type(self).__name__} has no option {option!r}{nearest(option, self.option_defaults)}"
-                )
+                known = nearest(option, self.option_defaults)
+                raise ModelError(f"{self.name or type(self).__name__} has no option {option!r}{known}")
         self.source = source
         self.device = device
         self.dtype = dtype
@@ -156,17 +155,17 @@ class BaseInference(ABC):
 
     @abstractmethod
     def _load(self) -> None:
-        """Makes the model ready on its device. Called once, before the first run, with no other call at the same time."""
+        """Makes the model ready on its device. Called once, before the first run, by one thread."""
 
     @abstractmethod
     def _run(self, inputs: Mapping[str, Any], run: Run) -> Any:
         """Runs the model; gives its output.
 
-        `inputs` has every name of `input_defaults`. Random numbers come from `run.seed` alone. Calls `run.step` after each
-        step, and sets `run.partial` to what was made so far; lets Interrupted pass.
+        `inputs` has every name of `input_defaults`. Random numbers come from `run.seed` alone. Calls `run.step` after
+        each step, and sets `run.partial` to what was made so far; lets Interrupted pass.
         """
 
-    def _unload(self) -> None:
+    def _unload(self) -> None:  # noqa: B027 - most models have nothing but what `modules` refers to
         """Lets go of the model's memory."""
 
     def modules(self) -> dict[str, Any]:
@@ -213,8 +212,8 @@ class BaseInference(ABC):
     ) -> Result:
         """Runs the model on `inputs`, loading it if need be.
 
-        The same seed gives the same output on the same device; None draws one. `preview_every` N asks for a preview with
-        each N-th progress (0: none). After `interrupt` the result has what had been made, and `finished` is False.
+        The same seed gives the same output on the same device; None draws one. `preview_every` N asks for a preview
+        with each N-th progress (0: none). After `interrupt` the result has what had been made, and `finished` is False.
         """
         given = self.check_inputs(inputs or {})
         if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= MAX_SEED):
@@ -254,8 +253,8 @@ class BaseInference(ABC):
 class PlanStage:
     """A part of a run, for the planner: `module` is called `repeats` times with `args` and `kwargs`.
 
-    Tensors in them may be on any device, `meta` included: shapes and dtypes count. `resident`: the part's weights stay on
-    the card for the whole run; otherwise they are there during their own stage only (offload).
+    Tensors in them may be on any device, `meta` included: shapes and dtypes count. `resident`: the part's weights stay
+    on the card for the whole run; otherwise they are there during their own stage only (offload).
     """
 
     name: str
