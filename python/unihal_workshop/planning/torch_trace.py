@@ -252,7 +252,7 @@ def _module_names(module: torch.nn.Module, recorder: _Recorder) -> Iterator[None
             handle.remove()
 
 
-def _sum_of(output: Any) -> torch.Tensor:
+def mean_of_output(output: Any) -> torch.Tensor:
     """The loss that a plan of training assumes where none is given: the mean of the first floating-point output."""
     for leaf in pytree.tree_leaves(output):
         if isinstance(leaf, torch.Tensor) and leaf.is_floating_point():
@@ -293,7 +293,7 @@ def trace_module(
         stack.enter_context(_module_names(fake, recorder))
         try:
             if training:
-                _train(fake, fake_args, fake_kwargs, loss or _sum_of, optimizer, repeats, recorder)
+                _train(fake, fake_args, fake_kwargs, loss or mean_of_output, optimizer, repeats, recorder)
             else:
                 _infer(fake, fake_args, fake_kwargs, repeats)
         except (ModelError, InputError):
