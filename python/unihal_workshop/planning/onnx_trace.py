@@ -159,56 +159,31 @@ class OnnxModel:
         trace.start = len(trace.events)
         for name in self._inputs:
             add(name, "inputs", "input", name)
-        readers = _readers(graph, self._inputs)
+        buffers = _Buffers(graph, values, on_host, set(self._inputs))
         unknown = []
-        owner: dict[str, str] = {}
-
-        def root(name: str) -> str:
-            while name in owner:
-                name = owner[name]
-            return name
-
-        uses: dict[str, int] = {}
-        outputs = {value.name for value in graph.output}
-        for node in graph.node:
-            if node.op_type in _ALIASES and node.input and node.output[0] not in on_host:
-                owner[node.output[0]] = node.input[0]
-        for name, count in readers.items():
-            uses[root(name)] = uses.get(root(name), 0) + count
-        for node in graph.node:
+        for index, node in enumerate(graph.node):
             made = [name for name in node.output if name and name not in on_host]
             if not made:
                 continue
-            if _runs_in_place(node, values) and node.output[0] not in outputs:
-                base = root(node.input[0])
-                number = numbers.get(base)
-                if number is not None and uses.get(base) == 1 and trace.tensors[number].category == "activations":
-                    owner[node.output[0]] = node.input[0]
-                    uses[base] += readers.get(node.output[0], 0)
             for name in made:
                 if name not in values:
                     unknown.append(name)
-                elif name not in owner:
+                elif buffers.first.get(name) == index:
                     add(name, "activations", node.op_type, node.name)
             reads = [name for name in node.input if name]
             weights = tuple(
-                numbers[root(n)]
-                for n in reads
-                if root(n) in numbers and trace.tensors[numbers[root(n)]].category == "weights"
+                numbers[name]
+                for name in reads
+                if name in numbers and trace.tensors[numbers[name]].category == "weights"
             )
             if node.op_type not in _ALIASES:
                 shapes = [values[n][1] if n in values else None for n in node.input]
                 results = [values[n][1] if n in values else None for n in node.output]
                 moved = sum(size_of(n) for n in {*reads, *made} if n in values)
                 trace.end_op(Op(node.op_type, node.name, node_operations(node, shapes, results), moved, weights))
-            for name in [*reads, *(n for n in made if readers.get(n, 0) == 0)]:
-                base = root(name)
-                if name in reads:
-                    uses[base] = uses.get(base, 0) - 1
-                number = numbers.get(base)
-                if number is not None and uses.get(base, 0) <= 0 and trace.tensors[number].category == "activations":
-                    trace.drop(number)
-                    del numbers[base]
+            for name in buffers.ends.get(index, ()):
+                if name in numbers:
+                    trace.drop(numbers.pop(name))
         if unknown:
             raise ModelError(
                 f"{self.path.name}: the shape of {unknown[0]} ({len(unknown)} such values) depends on values, so its memory "
@@ -217,28 +192,84 @@ class OnnxModel:
         return trace
 
 
-def _runs_in_place(node: onnx.NodeProto, values: Mapping[str, tuple[int, list[int]]]) -> bool:
-    return (
-        node.op_type in _IN_PLACE
-        and bool(node.input[0])
-        and node.input[0] in values
-        and values[node.input[0]] == values.get(node.output[0])
-    )
+class _Buffers:
+    """Which values share memory, by the rules of ONNX Runtime's planner for one stream.
+
+    A value whose node runs in place, or only names it anew, has its input's memory. Another one takes the memory of a value of
+    the same shape and width that was read for the last time before, the latest first; in between that memory is not given
+    back. `first` has the node at which each memory is asked for, by the value that is first in it, `ends` the values that are
+    first in the memory that goes after a node.
+    """
+
+    def __init__(
+        self,
+        graph: onnx.GraphProto,
+        values: Mapping[str, tuple[int, list[int]]],
+        on_host: set[str],
+        inputs: set[str],
+    ) -> None:
+        self.first: dict[str, int] = {}
+        self.ends: dict[int, list[str]] = {}
+        self._values = values
+        outputs = {value.name for value in graph.output}
+        buffer: dict[str, str] = {}
+        uses: dict[str, int] = {}
+        for node in graph.node:
+            for name in node.input:
+                uses[name] = uses.get(name, 0) + 1
+        for name in outputs | inputs:
+            uses[name] = uses.get(name, 0) + 1
+        free: list[str] = []
+        last: dict[str, int] = {}
+        for index, node in enumerate(graph.node):
+            made = [name for name in node.output if name and name not in on_host and name in values]
+            for name in made:
+                source = self._shared(node, name, buffer, uses, outputs)
+                if source is None and name not in outputs:
+                    source = next((each for each in free if self._same(each, name)), None)
+                    if source is not None:
+                        free.remove(source)
+                if source is None:
+                    buffer[name] = name
+                    self.first[name] = index
+                else:
+                    buffer[name] = source
+                    if source != name:
+                        uses[source] = uses.get(source, 0) + uses.get(name, 0)
+            for name in [*node.input, *made]:
+                base = buffer.get(name)
+                if base is None:
+                    continue
+                if name in node.input:
+                    uses[base] -= 1
+                if uses.get(base, 0) == 0 and base not in free:
+                    free.insert(0, base)
+                    last[base] = index
+        for base in free:
+            self.ends.setdefault(last[base], []).append(base)
+
+    def _same(self, first: str, second: str) -> bool:
+        kind, shape = self._values[first]
+        other, others = self._values[second]
+        return shape == others and bits_of(kind) == bits_of(other)
+
+    def _shared(
+        self, node: onnx.NodeProto, name: str, buffer: Mapping[str, str], uses: Mapping[str, int], outputs: set[str]
+    ) -> str | None:
+        """The memory of the first input, if the output takes it."""
+        if name != node.output[0] or name in outputs or not node.input:
+            return None
+        base = buffer.get(node.input[0])
+        if base is None:
+            return None
+        if node.op_type in _ALIASES:
+            return base
+        is_last = uses.get(base, 0) == 1
+        return base if node.op_type in _IN_PLACE and is_last and self._same(node.input[0], name) else None
 
 
 def _dtype_name(kind: int) -> str:
     return str(onnx.TensorProto.DataType.Name(kind)).lower()
-
-
-def _readers(graph: onnx.GraphProto, inputs: Mapping[str, Any]) -> dict[str, int]:
-    """How often each value is read; outputs of the graph are read by the caller, and never let go."""
-    counts: dict[str, int] = {}
-    for node in graph.node:
-        for name in node.input:
-            counts[name] = counts.get(name, 0) + 1
-    for value in graph.output:
-        counts[value.name] = counts.get(value.name, 0) + 1
-    return counts
 
 
 def _host_values(graph: onnx.GraphProto) -> set[str]:
