@@ -53,7 +53,7 @@ class Optimize(_Part):
     """What is done to a model before it runs."""
 
     bits: Optional[Literal[8, 4]]
-    offload: bool
+    offload: Literal["none", "parts", "layers"]
     checkpointing: bool
     attention: Literal["auto", "sliced"]
 
@@ -140,6 +140,18 @@ class Config:
     def as_dict(self) -> dict[str, Any]:
         """Plain data, nested."""
         return self.settings.model_dump()
+
+
+def model_options(config: Config, known: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of `optimize` and `run` as options of a model class that has the options `known`."""
+    settings = config.settings
+    wanted = {
+        "bits": settings.optimize.bits or 0,
+        "offload": settings.optimize.offload,
+        "vae_tile": 256 if settings.run.tiled_vae else 0,
+        "attention_slice": 1 if settings.optimize.attention == "sliced" else 0,
+    }
+    return {name: value for name, value in wanted.items() if name in known and value}
 
 
 def setting_names() -> list[str]:
