@@ -26,25 +26,18 @@ _SMALLEST = "rx580-4gb"
 
 
 def stand_in() -> None:
-    """Before PyTorch is imported: a plan takes the rules of unihal's device, from the stub where there is no card."""
-    if "UNIHAL_BACKEND" in os.environ:
-        return
-    import unihal
-
-    try:
-        unihal.device("rdna")
-    except unihal.errors.Error:
-        os.environ["UNIHAL_BACKEND"] = "stub"
-        unihal.use_backend("stub")
+    """Before PyTorch is imported: a plan needs no card, and takes the rules of unihal's device from the stub."""
+    os.environ.setdefault("UNIHAL_BACKEND", "stub")
 
 
 def card_of(config: Config) -> str:
     """The card to plan for: the setting's, else the one that is here, else the smallest with a profile."""
     if config["card"] != "auto":
         return str(find_card(config["card"]).name)
-    from ..cards.gpu import GPUManager
+    from ..cards.system import cards
 
-    return next((gpu.profile for gpu in GPUManager().detect() if gpu.profile in CARDS), _SMALLEST)
+    here = (os.environ.get("UNIHAL_STUB_PROFILE", ""), *(card.profile for card in cards()))
+    return next((name for name in here if name in CARDS), _SMALLEST)
 
 
 def class_of(name: str) -> type[BaseInference]:

@@ -88,7 +88,7 @@ class MemoryManager:
 
         try:
             return unihal.device(self.device)
-        except unihal.errors.NotFoundError:
+        except (unihal.errors.NotFoundError, unihal.errors.UnavailableError):
             return None
 
     def register_allocation(self, name: str, size: int) -> None:

@@ -283,10 +283,13 @@ def _host_values(graph: onnx.GraphProto) -> set[str]:
     result: set[str] = set()
     constants = {tensor.name for tensor in graph.initializer}
     for node in graph.node:
-        if node.op_type in _SHAPES or node.op_type == "Constant":
-            result.update(node.output)
-        elif any(name in result for name in node.input) and all(
-            not name or name in result or name in constants for name in node.input
+        if (
+            node.op_type in _SHAPES
+            or node.op_type == "Constant"
+            or (
+                any(name in result for name in node.input)
+                and all(not name or name in result or name in constants for name in node.input)
+            )
         ):
             result.update(node.output)
     # Shapes and the like that ops read as arguments.

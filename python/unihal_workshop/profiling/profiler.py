@@ -338,7 +338,7 @@ def _device(name: str) -> Any:
 
     try:
         return unihal.device(name)
-    except unihal.errors.NotFoundError:
+    except (unihal.errors.NotFoundError, unihal.errors.UnavailableError):
         return None
     except unihal.errors.Error as error:
         raise DeviceError(f"{name} cannot be profiled: {error}") from error
