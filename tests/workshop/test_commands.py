@@ -13,31 +13,11 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-import torch
 import unihal
 from commands import COMMAND, TINY, succeeded, workshop, workshop_here
 from PIL import Image
 
-HERE = Path(__file__)
-
-
-def linear() -> Any:
-    """A model that `workshop plan` may name."""
-    return torch.nn.Linear(64, 64), (torch.empty(2, 64, device="meta"),)
-
-
-def too_large() -> Any:
-    with torch.device("meta"):
-        module = torch.nn.Sequential(*(torch.nn.Linear(16384, 16384, bias=False) for _ in range(8)))
-    return {"model": module, "inputs": (torch.empty(1, 16384, device="meta"),)}
-
-
-def training() -> Any:
-    return {"model": linear()[0], "inputs": linear()[1], "training": True, "optimizer": torch.optim.Adam}
-
-
-def wrong() -> Any:
-    return {"modle": 3}
+PLANNABLE = str(Path(__file__).with_name("plannable.py"))
 
 
 @pytest.fixture(autouse=True)
@@ -64,7 +44,7 @@ def test_gpu_without_any() -> None:
 def test_plan_without_a_backend(tmp_path: Path) -> None:
     """The planner takes the device's rules from the stub, and a check runs there."""
     result = workshop(
-        "plan", f"{HERE}:linear", "--card", "rx580-4gb", "--check", "--picture", tmp_path / "p.svg", "--json",
+        "plan", f"{PLANNABLE}:linear", "--card", "rx580-4gb", "--check", "--picture", tmp_path / "p.svg", "--json",
         UNIHAL_BACKEND=None,
     )  # fmt: skip
     data = succeeded(result)
@@ -76,31 +56,31 @@ def test_plan_without_a_backend(tmp_path: Path) -> None:
 
 
 def test_plan() -> None:
-    text = workshop_here("plan", f"{HERE}:linear", "--card", "rx580-4gb")
+    text = workshop_here("plan", f"{PLANNABLE}:linear", "--card", "rx580-4gb")
     assert text.returncode == 0 and "fits: peak" in text.stdout and "largest batch" in text.stdout
-    data = succeeded(workshop_here("plan", f"{HERE}:training", "--card", "rx580-4gb", "--json"))
+    data = succeeded(workshop_here("plan", f"{PLANNABLE}:training", "--card", "rx580-4gb", "--json"))
     assert data["training"] and data["by_category"]["optimizer"] > 0
     data = succeeded(workshop_here("plan", "tiny", "--import", TINY, "--input", "width=128", "--json"))
     assert data["model"] == "tiny" and data["by_category"]["inputs"] >= 128 * 128 * 3 * 4
-    result = workshop_here("plan", f"{HERE}:too_large", "--card", "rx580-4gb")
+    result = workshop_here("plan", f"{PLANNABLE}:too_large", "--card", "rx580-4gb")
     assert result.returncode == 7 and "DOES NOT FIT" in result.stdout and "--bits 4" in result.stdout
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("plan", f"{HERE}:liner"), 4, "did you mean linear?"),
-        (("plan", f"{HERE}:wrong"), 4, "expected model, inputs, training"),
+        (("plan", f"{PLANNABLE}:liner"), 4, "did you mean linear?"),
+        (("plan", f"{PLANNABLE}:wrong"), 4, "expected model, inputs, training"),
         (("plan", "no.onnx"), 4, "no.onnx is not there"),
         (("plan", "nothing"), 4, "there is no model 'nothing'"),
-        (("plan", f"{HERE}:linear", "--card", "rx580-4bg"), 6, "did you mean rx580-4gb?"),
-        (("plan", f"{HERE}:linear", "--reserve", "many"), 3, "--reserve: memory.reserve: 'many' is no amount"),
+        (("plan", f"{PLANNABLE}:linear", "--card", "rx580-4bg"), 6, "did you mean rx580-4gb?"),
+        (("plan", f"{PLANNABLE}:linear", "--reserve", "many"), 3, "--reserve: memory.reserve: 'many' is no amount"),
         (("config", "--set", "memory.reserv=3"), 3, "did you mean memory.reserve?"),
         (("config", "--set", "x"), 5, "expected NAME=VALUE"),
         (("run", "tiny", "--import", TINY, "--input", "widht=3"), 4, "did you mean width?"),
         (("run", "tiny", "--import", TINY, "--option", "hiden=3"), 4, "did you mean hidden?"),
         (("run", "tiny", "--import", "missing.py"), 4, "expected a Python file"),
-        (("run", f"{HERE}:linear"), 4, "can be planned; what runs here is registered"),
+        (("run", f"{PLANNABLE}:linear"), 4, "can be planned; what runs here is registered"),
         (("run", "tiny", "--import", TINY, "--seed", "-1"), 3, "--seed"),
         (("nothing",), 2, ""),
     ],

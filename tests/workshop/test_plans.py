@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from measuring import peak_of
 from networks import NETWORKS, random_case, resnet
+from plannable import resnet50
 from unihal_workshop.cards.profiles import CARDS, find_card
 from unihal_workshop.planning.check import measure
 from unihal_workshop.planning.torch_trace import trace_module
@@ -19,12 +20,7 @@ from unihal_workshop.planning.trace import replay
 
 #: Rounding to blocks of 256 bytes, in a network of a few KiB.
 SMALL = 2048
-HERE = Path(__file__)
-
-
-def resnet50() -> Any:
-    """For `measure`, in a process of its own."""
-    return resnet().eval(), (torch.empty(1, 3, 64, 64, device="meta"),)
+PLANNABLE = str(Path(__file__).with_name("plannable.py"))
 
 
 def optimizers() -> list[Any]:
@@ -89,7 +85,7 @@ def test_the_largest_batch_runs_and_one_more_does_not() -> None:
     plan = workshop.plan(module, inputs, card, reserve=reserve)
     assert plan.available_bytes == 512 << 20
     assert plan.largest_batch is not None and plan.largest_batch > 100
-    source = f"{HERE}:resnet50"
+    source = f"{PLANNABLE}:resnet50"
     most = measure(source, card, reserve=reserve, batch=plan.largest_batch)
     assert most.fits, most.report
     more = measure(source, card, reserve=reserve, batch=plan.largest_batch + 1)
@@ -105,13 +101,13 @@ def test_resnet50_fills_a_card_of_4_gb() -> None:
     module = resnet().eval()
     plan = workshop.plan(module, (torch.empty(1, 3, 64, 64, device="meta"),), card)
     assert plan.largest_batch is not None
-    most = measure(f"{HERE}:resnet50", card, batch=plan.largest_batch)
+    most = measure(f"{PLANNABLE}:resnet50", card, batch=plan.largest_batch)
     assert most.fits, most.report
     planned = workshop.plan(
         module, (torch.empty(plan.largest_batch, 3, 64, 64, device="meta"),), card, find_batch=False
     )
     assert planned.peak_bytes == pytest.approx(most.peak_bytes, rel=0.05)
-    assert not measure(f"{HERE}:resnet50", card, batch=plan.largest_batch + 1).fits
+    assert not measure(f"{PLANNABLE}:resnet50", card, batch=plan.largest_batch + 1).fits
 
 
 def test_the_ladder() -> None:
