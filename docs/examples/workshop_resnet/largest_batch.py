@@ -32,9 +32,7 @@ def main() -> None:
     assert plan.largest_batch is not None
     for batch in (plan.largest_batch, plan.largest_batch + 1):
         measured = measure(SOURCE, card, reserve=reserve, batch=batch)
-        print(
-            f"\n{batch} pictures: {'ran' if measured.fits else 'did not fit'}, peak {measured.peak_bytes / 2**20:.1f} MiB"
-        )
+        print(f"\n{batch} pictures {'ran' if measured.fits else 'did not fit'}: {measured.peak_bytes / 2**20:.1f} MiB")
         print(measured.report)
 
 
