@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import base64
-import contextlib
-import itertools
-import json
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -14,9 +11,8 @@ from typing import Any
 
 import httpx
 import pytest
+from chromium import CHROMIUM, Tab, chromium, tab
 from commands import COMMAND, TINY, workshop_here
-
-CHROMIUM = Path(__file__).parents[2] / ".venv/chromium/run"
 
 
 def eventually(condition: Callable[[], Any], seconds: float = 30) -> Any:
@@ -123,71 +119,18 @@ def test_it_stays_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 # -- the page ----------------------------------------------------------------------------------------------------------
 
 
-class Page:
-    """A tab, over the DevTools protocol."""
-
-    def __init__(self, socket: Any) -> None:
-        self._socket = socket
-        self._numbers = itertools.count(1)
-        self.complaints: list[str] = []
-        for domain in ("Page", "Runtime", "Log"):
-            self.call(f"{domain}.enable")
-
-    def call(self, method: str, **parameters: Any) -> dict[str, Any]:
-        number = next(self._numbers)
-        self._socket.send(json.dumps({"id": number, "method": method, "params": parameters}))
-        while True:
-            message = json.loads(self._socket.recv(timeout=30))
-            if message.get("method") in ("Runtime.exceptionThrown", "Log.entryAdded"):
-                self.complaints.append(json.dumps(message["params"]))
-            if message.get("id") == number:
-                assert "error" not in message, message
-                result: dict[str, Any] = message["result"]
-                return result
-
-    def evaluate(self, expression: str) -> Any:
-        result = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
-        assert "exceptionDetails" not in result, result
-        return result["result"].get("value")
-
-    def choose(self, model: str) -> None:
-        self.evaluate(
-            f"""(() => {{
-              const select = document.getElementById("model");
-              select.value = [...select.options].find(option => option.text === {json.dumps(model)}).value;
-              select.dispatchEvent(new Event("change"));
-            }})()"""
-        )
-
-
 @pytest.fixture()
-def page(address: str, tmp_path: Path) -> Iterator[Page]:
-    websockets = pytest.importorskip("websockets.sync.client")
-    options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--remote-debugging-port=0"]
-    with (
-        open(tmp_path / "log", "w") as log,
-        subprocess.Popen(
-            [str(CHROMIUM), *options, "--remote-allow-origins=*", f"--user-data-dir={tmp_path}", "about:blank"],
-            stdout=log,
-            stderr=log,
-        ) as process,
-    ):
-        ports = tmp_path / "DevToolsActivePort"
-        port = eventually(lambda: ports.exists() and ports.read_text().splitlines()[0], 60)
-        tab = httpx.put(f"http://127.0.0.1:{port}/json/new?about:blank").json()
-        with websockets.connect(tab["webSocketDebuggerUrl"], max_size=1 << 26) as socket:
-            found = Page(socket)
-            found.call("Page.navigate", url=address)
-            eventually(lambda: found.evaluate("!!document.querySelector('#model option')"))
-            yield found
-        with contextlib.suppress(OSError):
-            process.terminate()
+def page(address: str, tmp_path: Path) -> Iterator[Tab]:
+    pytest.importorskip("websockets.sync.client")
+    with chromium(tmp_path) as browser, tab(browser) as opened:
+        opened.open(address)
+        yield opened
 
 
 @pytest.mark.whole
 @pytest.mark.skipif(not CHROMIUM.exists(), reason="no Chromium: tests/gpux/fetch_chromium.sh")
-def test_the_page(page: Page) -> None:
-    assert "the stub" in page.evaluate("document.getElementById('backend').textContent")
+def test_the_page(page: Tab) -> None:
+    eventually(lambda: "the stub" in page.text("#backend"))
     assert "AMD" in page.evaluate("document.getElementById('card').selectedOptions[0].text")
     page.choose("tiny")
     page.evaluate("document.getElementById('input-width').value = '128'")
