@@ -58,12 +58,12 @@ PYTEST := $(RUN) pytest --durations=10 --durations-min=1
 
 NATIVE_FOLDERS := include csrc stub plugins python/src
 NATIVE_SOURCES := $(shell find $(NATIVE_FOLDERS) python/CMakeLists.txt CMakeLists.txt -type f 2>/dev/null)
-PYTHON_SOURCES := $(shell find python/unihal python/unihal_pytest python/unihal_torch python/gpux python/unihal_paddle.pth -type f -not -path '*/__pycache__/*')
+PYTHON_SOURCES := $(shell find python/unihal python/unihal_pytest python/unihal_torch python/unihal_workshop python/gpux python/unihal_paddle.pth -type f -not -path '*/__pycache__/*')
 FORMATTED := $(shell find $(NATIVE_FOLDERS) tests benchmarks -type f \( -name '*.h' -o -name '*.c' -o -name '*.cc' \))
 CHECKED := python plugins tests benchmarks docs setup.py
 
 .PHONY: demo benchmarks build test test-rest test-all test-long check test-native sanitize sanitize-address sanitize-thread fuzz fuzz-long test-matrices \
-  test-python test-gpu-sample test-gpu test-paddle test-paddle-whole test-tensorflow test-tensorflow-whole test-torch test-torch-whole test-onnxruntime test-onnxruntime-whole test-gpux test-gpux-whole test-conformance-sample \
+  test-workshop test-workshop-whole test-python test-gpu-sample test-gpu test-paddle test-paddle-whole test-tensorflow test-tensorflow-whole test-torch test-torch-whole test-onnxruntime test-onnxruntime-whole test-gpux test-gpux-whole test-conformance-sample \
   test-conformance test-mutations test-strict test-opencl-sample test-opencl test-amd-sample test-amd test-races test-conformance-opencl test-paddle-versions test-torch-versions test-paddle-projects soak \
   coverage format clean
 
@@ -194,10 +194,19 @@ test-gpux-whole: $(SITE)
 	bash tests/gpux/fetch_ray.sh
 	$(PYTEST) -m 'whole and not long' tests/gpux
 
+test-workshop: $(SITE)
+	$(PYTEST) -m 'not whole and not long' tests/workshop
+
+# The page needs Chromium.
+test-workshop-whole: $(SITE)
+	bash tests/gpux/fetch_chromium.sh
+	$(PYTEST) -m 'whole and not long' tests/workshop
+
 # Tests marked `whole` take the whole of what others take a sample of; those marked `long`, of what is whole elsewhere.
 test-matrices: $(SITE)
 	$(PYTEST) -m long tests/tensorflow
 	$(PYTEST) -m long tests/conformance
+	$(PYTEST) -m long tests/workshop
 
 test-conformance-sample: $(SITE)
 	$(PYTEST) -m 'not whole and not long' tests/conformance
