@@ -102,6 +102,7 @@ class Chooser {
     check(ort.Node_GetDomain(node, &domain));
     check(ort.Node_GetSinceVersion(node, &version));
     const bool is_onnx = domain[0] == '\0' || std::strcmp(domain, "ai.onnx") == 0;
+    const bool is_shown_plainly = is_onnx || std::strcmp(domain, kChannelsLastDomain) == 0;
     if (is_onnx && is_one_of(type, kControlOps)) return;
     if (is_onnx && stays_on_host(node, type)) {
       for (const std::string& output : outputs_of(node)) on_host_.insert(output);
@@ -126,6 +127,10 @@ class Chooser {
         check_operands(*description);
         op->make(*description, op->data);
         choice_.nodes.push_back(node);
+        const uhal_dtype convolved = from_onnx(typed.type);
+        if (is_onnx && std::strcmp(type, "Conv") == 0 && (convolved == UHAL_FLOAT16 || convolved == UHAL_BFLOAT16)) {
+          choice_.convolves_halves = true;
+        }
         if (op->host_output) {
           for (const std::string& output : outputs_of(node)) on_host_.insert(output);
         }
@@ -136,7 +141,7 @@ class Chooser {
         reason = failure.what();  // of one node: the others stay
       }
     }
-    choice_.left.push_back({node, is_onnx ? type : std::string(domain) + "." + type, dtype, reason});
+    choice_.left.push_back({node, is_shown_plainly ? type : std::string(domain) + "." + type, dtype, reason});
   }
 
   static void check_operands(const Description& node) {

@@ -73,6 +73,9 @@ Options read_options(const OrtSessionOptions* session, const Place& place) {
       options.math_mode = value == "tf32" ? UHAL_MATH_ALLOW_TF32 : UHAL_MATH_STRICT;
     } else if (name == "memory_limit") {
       options.memory_limit = read_size(value);
+    } else if (name == "layout") {
+      if (value != "auto" && value != "nchw" && value != "nhwc") refuse_option(name, value, "auto, nchw or nhwc");
+      options.layout = value == "nchw" ? Layout::kNchw : value == "nhwc" ? Layout::kNhwc : Layout::kAuto;
     } else if (name == "device_type") {
       if (value != place.type_name()) refuse_option(name, value, std::string(place.type_name()) + ", the device's own");
     } else if (name == "ordinal") {
@@ -80,11 +83,25 @@ Options read_options(const OrtSessionOptions* session, const Place& place) {
       if (value != own) refuse_option(name, value, own + ", the device's own");
     } else {
       throw Failure(kOrtInvalidArgument, std::string(kProviderName) + ": there is no option '" + name +
-                                             "'; there are math_mode, memory_limit, device_type and ordinal");
+                                             "'; there are math_mode, memory_limit, layout, device_type and ordinal");
     }
   }
   return options;
 }
+
+namespace {
+
+bool is_stub(uhal_device* device) {
+  uhal_device_properties properties = {};
+  properties.struct_size = sizeof properties;
+  check(uhal_device_properties_get(device, &properties));
+  return properties.is_stub != 0;
+}
+
+// Ops of which ONNX Runtime makes others that have the channels last.
+constexpr const char* kConverted[] = {"Conv", "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"};
+
+}  // namespace
 
 Provider::Provider(const Place& place, const Options& options)
     : OrtEp{},
@@ -92,12 +109,24 @@ Provider::Provider(const Place& place, const Options& options)
       options_(options),
       label_(std::string(place.type_name()) + ":" + std::to_string(place.ordinal)),
       stream_(std::make_shared<Stream>(place.open())),
+      is_on_host_(is_stub(stream_->device)),
       random_key_((uint64_t{std::random_device()()} << 32) | std::random_device()()) {
   if (options.memory_limit != 0) check(uhal_memory_set_limit(stream_->device, options.memory_limit));
   version = ort.version;
   GetName = [](const OrtEp*) { return kProviderName; };
   GetCapability = [](OrtEp* self, const OrtGraph* graph, OrtEpGraphSupportInfo* support) {
     return guarded([&] { of(self)->choose_nodes(graph, support); });
+  };
+  GetPreferredDataLayout = [](OrtEp* self, int32_t* layout) -> OrtStatus* {
+    *layout = of(self)->prefers_nhwc() ? kOrtLayoutNhwc : kOrtLayoutNchw;
+    return nullptr;
+  };
+  ShouldConvertDataLayoutForOp = [](OrtEp*, const char* domain, const char* op, int32_t layout,
+                                    int* answer) -> OrtStatus* {
+    *answer = 0;
+    if (layout != kOrtLayoutNhwc || domain[0] != '\0') return nullptr;
+    for (const char* converted : kConverted) *answer |= std::strcmp(converted, op) == 0 ? 1 : 0;
+    return nullptr;
   };
   OnRunStart = [](OrtEp* self, const OrtRunOptions*) {
     return guarded([&] {
@@ -131,6 +160,14 @@ Provider::Provider(const Place& place, const Options& options)
   };
 }
 
+// Measured on ResNet-50: on the host oneDNN's convolutions are a quarter faster with the channels last. A GPU's units
+// for half precision want them last; in float32 vendors' libraries are as fast or faster with them first.
+bool Provider::prefers_nhwc() const {
+  if (options_.layout != Layout::kAuto) return options_.layout == Layout::kNhwc;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return is_on_host_ || convolves_halves_;
+}
+
 std::string Provider::strict_failure() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return strict_failure_;
@@ -138,6 +175,10 @@ std::string Provider::strict_failure() const {
 
 void Provider::choose_nodes(const OrtGraph* graph, OrtEpGraphSupportInfo* support) {
   const Choice choice = choose(graph, *this);
+  if (choice.convolves_halves) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    convolves_halves_ = true;
+  }
   for (const OrtNode* node : choice.nodes) check(ort.EpGraphSupportInfo_AddSingleNode(support, node));
   for (const Choice::Left& left : choice.left) leave_to_cpu(left.node, left.op.c_str(), left.dtype, left.reason);
 }

@@ -88,13 +88,15 @@ def add_to(
     *,
     math_mode: str = "strict",
     memory_limit: int | str | None = None,
+    layout: str = "auto",
 ) -> None:
     """Makes a session run on a device; what it does not run goes to the CPU.
 
     ``math_mode`` is "strict" or "tf32"; ``memory_limit`` caps the device's memory, of all sessions on it, in bytes or
-    as "512M". A wrong value is an error when the session is made.
+    as "512M". ``layout`` is how images lie in memory between convolutions and pools: "nchw", "nhwc", or "auto" for what
+    the device runs faster. A wrong value is an error when the session is made.
     """
-    values = {"math_mode": math_mode}
+    values = {"math_mode": math_mode, "layout": layout}
     if memory_limit is not None:
         values["memory_limit"] = str(memory_limit)
     options.add_provider_for_devices([device(device_type, ordinal)], values)

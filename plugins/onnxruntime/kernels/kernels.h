@@ -43,6 +43,16 @@ struct Window {
   const std::string auto_pad;
 };
 
+// Given as an op's `data`: whether its images have the channels last. Kernels see them as (N, C, spatial...) all the
+// same.
+inline constexpr bool kChannelsFirst = false;
+inline constexpr bool kChannelsLast = true;
+
+// An input of images, at least (N, C, length).
+View input_images(const Call& call, int index, bool channels_last);
+// An output of images of a shape (N, C, spatial...).
+View output_images(Call& call, int index, const Shape& shape, bool channels_last);
+
 template <size_t kCount>
 Table table(const Op (&rows)[kCount]) {
   return {rows, kCount};
