@@ -90,6 +90,7 @@ class Chooser {
     std::vector<const OrtNode*> nodes(count);
     check(ort.Graph_GetNodes(graph, nodes.data(), count));
     for (const OrtNode* node : nodes) add(node);
+    choice_.opset = opset_of(graph);
     return std::move(choice_);
   }
 
@@ -128,8 +129,9 @@ class Chooser {
         op->make(*description, op->data);
         choice_.nodes.push_back(node);
         const uhal_dtype convolved = from_onnx(typed.type);
-        if (is_onnx && std::strcmp(type, "Conv") == 0 && (convolved == UHAL_FLOAT16 || convolved == UHAL_BFLOAT16)) {
-          choice_.convolves_halves = true;
+        if (std::strcmp(type, "Conv") == 0) {
+          choice_.convolves = true;
+          choice_.convolves_halves |= convolved == UHAL_FLOAT16 || convolved == UHAL_BFLOAT16;
         }
         if (op->host_output) {
           for (const std::string& output : outputs_of(node)) on_host_.insert(output);
@@ -142,6 +144,18 @@ class Chooser {
       }
     }
     choice_.left.push_back({node, is_shown_plainly ? type : std::string(domain) + "." + type, dtype, reason});
+  }
+
+  static int64_t opset_of(const OrtGraph* graph) {
+    size_t count = 0;
+    check(ort.Graph_GetNumOperatorSets(graph, &count));
+    std::vector<const char*> domains(count);
+    std::vector<int64_t> versions(count);
+    check(ort.Graph_GetOperatorSets(graph, domains.data(), versions.data(), count));
+    for (size_t i = 0; i < count; ++i) {
+      if (domains[i][0] == '\0' || std::strcmp(domains[i], "ai.onnx") == 0) return versions[i];
+    }
+    return 0;
   }
 
   static void check_operands(const Description& node) {

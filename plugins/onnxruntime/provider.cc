@@ -118,7 +118,7 @@ Provider::Provider(const Place& place, const Options& options)
     return guarded([&] { of(self)->choose_nodes(graph, support); });
   };
   GetPreferredDataLayout = [](OrtEp* self, int32_t* layout) -> OrtStatus* {
-    *layout = of(self)->prefers_nhwc() ? kOrtLayoutNhwc : kOrtLayoutNchw;
+    *layout = of(self)->prefers_nhwc_ ? kOrtLayoutNhwc : kOrtLayoutNchw;
     return nullptr;
   };
   ShouldConvertDataLayoutForOp = [](OrtEp*, const char* domain, const char* op, int32_t layout,
@@ -162,10 +162,13 @@ Provider::Provider(const Place& place, const Options& options)
 
 // Measured on ResNet-50: on the host oneDNN's convolutions are a quarter faster with the channels last. A GPU's units
 // for half precision want them last; in float32 vendors' libraries are as fast or faster with them first.
-bool Provider::prefers_nhwc() const {
+bool Provider::prefers_nhwc(const Choice& choice) const {
+  // Of a graph of another opset ONNX Runtime converts nothing, and gives a provider that wants it no node at all. The
+  // first release that loads this provider converts these.
+  constexpr int64_t kFirstOpset = 7, kLastOpset = 21;
+  if (!choice.convolves || choice.opset < kFirstOpset || choice.opset > kLastOpset) return false;
   if (options_.layout != Layout::kAuto) return options_.layout == Layout::kNhwc;
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return is_on_host_ || convolves_halves_;
+  return is_on_host_ || choice.convolves_halves;
 }
 
 std::string Provider::strict_failure() const {
@@ -175,10 +178,7 @@ std::string Provider::strict_failure() const {
 
 void Provider::choose_nodes(const OrtGraph* graph, OrtEpGraphSupportInfo* support) {
   const Choice choice = choose(graph, *this);
-  if (choice.convolves_halves) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    convolves_halves_ = true;
-  }
+  prefers_nhwc_ = prefers_nhwc(choice);
   for (const OrtNode* node : choice.nodes) check(ort.EpGraphSupportInfo_AddSingleNode(support, node));
   for (const Choice::Left& left : choice.left) leave_to_cpu(left.node, left.op.c_str(), left.dtype, left.reason);
 }

@@ -33,6 +33,8 @@ struct Options {
 // device is; "device_type" and "ordinal" may only repeat it.
 Options read_options(const OrtSessionOptions* session, const Place& place);
 
+struct Choice;
+
 class Provider final : public OrtEp {
  public:
   Provider(const Place& place, const Options& options);
@@ -56,7 +58,7 @@ class Provider final : public OrtEp {
  private:
   static Provider* of(OrtEp* self) { return static_cast<Provider*>(self); }
 
-  bool prefers_nhwc() const;
+  bool prefers_nhwc(const Choice& choice) const;
   void choose_nodes(const OrtGraph* graph, OrtEpGraphSupportInfo* support);
   void leave_to_cpu(const OrtNode* node, const char* op, const std::string& dtype, const std::string& reason);
 
@@ -70,7 +72,7 @@ class Provider final : public OrtEp {
   mutable std::mutex mutex_;
   std::set<std::string> counted_;  // nodes whose fallback was counted; ONNX Runtime may ask more than once
   std::string strict_failure_;
-  bool convolves_halves_ = false;  // whether a convolution of the graph is of float16 or bfloat16
+  std::atomic<bool> prefers_nhwc_{false};  // of the graph that was chosen from last
 };
 
 // The kernels of all providers. Made once, never destroyed.
@@ -87,7 +89,9 @@ struct Choice {
     std::string reason;
   };
   std::vector<Left> left;         // for the CPU, to be counted
-  bool convolves_halves = false;  // whether a convolution is of float16 or bfloat16
+  bool convolves = false;         // whether there is a convolution among the nodes
+  bool convolves_halves = false;  // whether one of them is of float16 or bfloat16
+  int64_t opset = 0;              // the graph's, of ONNX's own ops
 };
 
 // Nodes that compute shapes from shapes stay on the CPU and are in neither list, nor are If, Loop and Scan, whose
