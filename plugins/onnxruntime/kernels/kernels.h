@@ -6,8 +6,10 @@
 namespace unihal::onnxruntime {
 
 Table attention_ops();
+Table attention_microsoft_ops();
 Table convolution_ops();
 Table einsum_ops();
+Table embedding_ops();
 Table elementwise_ops();
 Table index_ops();
 Table matmul_ops();
@@ -15,6 +17,7 @@ Table movement_ops();
 Table norm_ops();
 Table pool_ops();
 Table quantize_ops();
+Table quantized_linear_ops();
 Table random_ops();
 Table recurrent_ops();
 Table reduce_ops();
