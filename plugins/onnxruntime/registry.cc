@@ -90,12 +90,27 @@ void add(OrtKernelRegistry* registry, const Op& op) {
 
 const std::vector<Table>& tables() {
   static const auto* all = new std::vector<Table>{
-      attention_ops(),        embedding_ops(),   attention_microsoft_ops(),
-      quantized_linear_ops(), convolution_ops(), einsum_ops(),
-      elementwise_ops(),      index_ops(),       matmul_ops(),
-      movement_ops(),         norm_ops(),        pool_ops(),
-      quantize_ops(),         random_ops(),      recurrent_ops(),
-      reduce_ops(),           resize_ops(),      shape_ops(),
+      attention_ops(),
+      embedding_ops(),
+      detection_ops(),
+      loss_ops(),
+      signal_ops(),
+      attention_microsoft_ops(),
+      quantized_linear_ops(),
+      convolution_ops(),
+      einsum_ops(),
+      elementwise_ops(),
+      index_ops(),
+      matmul_ops(),
+      movement_ops(),
+      norm_ops(),
+      pool_ops(),
+      quantize_ops(),
+      random_ops(),
+      recurrent_ops(),
+      reduce_ops(),
+      resize_ops(),
+      shape_ops(),
       transfer_ops(),
   };
   return *all;
