@@ -161,6 +161,9 @@ run_part() {
       local failed=''
       python benchmarks/onnxruntime_on_gpu.py --models "$ONNX_MODELS" --scaling 1 2 4 8 16 32 64 \
         --json "$output/$UNIHAL_BACKEND.onnx.json" || failed=1
+      echo 'captured:'
+      python benchmarks/onnxruntime_on_gpu.py --models "$ONNX_MODELS" --graph --scaling 1 2 4 8 16 32 64 \
+        --json "$output/$UNIHAL_BACKEND.onnx.graph.json" || failed=1
       for layout in nchw nhwc; do
         for model in resnet50 mobilenetv3; do
           echo "layout $layout:"

@@ -130,7 +130,7 @@ class Ours:
         onnxruntime.set_default_logger_severity(3)
         chosen = onnxruntime.SessionOptions()
         chosen.intra_op_num_threads = 1  # its own threads have nothing to do
-        unihal.onnxruntime.add_to(chosen, OURS, layout=options.layout)
+        unihal.onnxruntime.add_to(chosen, OURS, layout=options.layout, graph=options.graph)
         self.session = onnxruntime.InferenceSession(str(path), chosen)
         self.place = unihal.onnxruntime.memory(OURS)
         self.use(name, dtype, batch)
@@ -264,6 +264,8 @@ def measure(path: Path, name: str, dtype: str, batch: int, options: argparse.Nam
     if options.scaling:
         result["per_second"] = {}
         for count in options.scaling:
+            if options.graph:  # a graph is of one batch
+                ours = Ours(path, name, dtype, count, options)
             ours.use(name, dtype, count)
             calls = max(2, int(0.3 / max(1e-6, ours.go(2))))
             result["per_second"][count] = count / ours.go(calls)
@@ -280,6 +282,9 @@ def main() -> int:
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 8])
     parser.add_argument("--scaling", type=int, nargs="*", default=[], help="batches of which the throughput is shown")
     parser.add_argument("--layout", choices=("auto", "nchw", "nhwc"), default="auto", help="the provider's option")
+    parser.add_argument(
+        "--graph", action="store_true", help="the provider's option: runs are captured and launched as one"
+    )
     parser.add_argument("--rounds", type=int, default=12, help="at least 2")
     parser.add_argument("--seconds", type=float, default=4, help="of measurement, each row")
     parser.add_argument("--json", type=Path, help="file for the rows")

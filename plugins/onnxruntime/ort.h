@@ -112,6 +112,12 @@ struct OrtEp {
   OrtStatus* (*GetKernelRegistry)(OrtEp*, const OrtKernelRegistry** borrowed);
   OrtStatus* (*IsConcurrentRunSupported)(OrtEp*, bool* is_supported);
   OrtStatus* (*Sync)(OrtEp*);  // since version 25
+  // Since version 26.
+  void* CreateProfiler;  // optional
+  bool (*IsGraphCaptureEnabled)(const OrtEp*);
+  bool (*IsGraphCaptured)(const OrtEp*, int number);
+  OrtStatus* (*ReplayGraph)(OrtEp*, int number);
+  int32_t (*GetGraphCaptureNodeAssignmentPolicy)(const OrtEp*);  // NULL: all nodes must be the provider's
   void* later[24];
 };
 
@@ -146,7 +152,7 @@ namespace unihal::onnxruntime {
 
 // The version of the structs that is asked for, and the newest whose members are filled in.
 inline constexpr uint32_t kLeastVersion = 24;
-inline constexpr uint32_t kNewestVersion = 25;
+inline constexpr uint32_t kNewestVersion = 26;
 
 // Values of their enumerations.
 enum : int32_t {

@@ -76,14 +76,20 @@ Options read_options(const OrtSessionOptions* session, const Place& place) {
     } else if (name == "layout") {
       if (value != "auto" && value != "nchw" && value != "nhwc") refuse_option(name, value, "auto, nchw or nhwc");
       options.layout = value == "nchw" ? Layout::kNchw : value == "nhwc" ? Layout::kNhwc : Layout::kAuto;
+    } else if (name == "graph") {
+      if (value != "0" && value != "1") refuse_option(name, value, "0 or 1");
+      constexpr uint32_t kFirstVersion = 26;
+      if (value == "1" && ort.version < kFirstVersion) refuse_option(name, value, "0: it needs ONNX Runtime 1.26");
+      options.graph = value == "1";
     } else if (name == "device_type") {
       if (value != place.type_name()) refuse_option(name, value, std::string(place.type_name()) + ", the device's own");
     } else if (name == "ordinal") {
       const std::string own = std::to_string(place.ordinal);
       if (value != own) refuse_option(name, value, own + ", the device's own");
     } else {
-      throw Failure(kOrtInvalidArgument, std::string(kProviderName) + ": there is no option '" + name +
-                                             "'; there are math_mode, memory_limit, layout, device_type and ordinal");
+      throw Failure(kOrtInvalidArgument,
+                    std::string(kProviderName) + ": there is no option '" + name +
+                        "'; there are math_mode, memory_limit, layout, graph, device_type and ordinal");
     }
   }
   return options;
@@ -110,7 +116,8 @@ Provider::Provider(const Place& place, const Options& options)
       label_(std::string(place.type_name()) + ":" + std::to_string(place.ordinal)),
       stream_(std::make_shared<Stream>(place.open())),
       is_on_host_(is_stub(stream_->device)),
-      random_key_((uint64_t{std::random_device()()} << 32) | std::random_device()()) {
+      random_key_((uint64_t{std::random_device()()} << 32) | std::random_device()()),
+      capture_(stream_) {
   if (options.memory_limit != 0) check(uhal_memory_set_limit(stream_->device, options.memory_limit));
   version = ort.version;
   GetName = [](const OrtEp*) { return kProviderName; };
@@ -132,10 +139,12 @@ Provider::Provider(const Place& place, const Options& options)
     return guarded([&] {
       const std::string failure = of(self)->strict_failure();
       if (!failure.empty()) throw Failure(kOrtNotImplemented, failure);
+      if (of(self)->options_.graph) of(self)->capture_.begin_run();
     });
   };
   OnRunEnd = [](OrtEp* self, const OrtRunOptions*, bool synchronize) {
     return guarded([&] {
+      if (of(self)->options_.graph) of(self)->capture_.end_run();
       if (synchronize) check(uhal_stream_synchronize(of(self)->stream()));
     });
   };
@@ -154,10 +163,15 @@ Provider::Provider(const Place& place, const Options& options)
   GetKernelRegistry = [](OrtEp*, const OrtKernelRegistry** borrowed) {
     return guarded([&] { *borrowed = kernel_registry(); });
   };
-  IsConcurrentRunSupported = [](OrtEp*, bool* is_supported) -> OrtStatus* {
-    *is_supported = true;
+  IsConcurrentRunSupported = [](OrtEp* self, bool* is_supported) -> OrtStatus* {
+    *is_supported = !of(self)->options_.graph;
     return nullptr;
   };
+  IsGraphCaptureEnabled = [](const OrtEp* self) { return static_cast<const Provider*>(self)->options_.graph; };
+  IsGraphCaptured = [](const OrtEp* self, int number) {
+    return static_cast<const Provider*>(self)->capture_.has(number);
+  };
+  ReplayGraph = [](OrtEp* self, int number) { return guarded([&] { of(self)->capture_.replay(number); }); };
 }
 
 // Measured on ResNet-50: on the host oneDNN's convolutions are a quarter faster with the channels last. A GPU's units

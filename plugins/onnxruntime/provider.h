@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "plugins/onnxruntime/graph_capture.h"
 #include "plugins/onnxruntime/runtime.h"
 #include "unihal/op.h"
 
@@ -27,6 +28,7 @@ struct Options {
   uhal_math_mode math_mode = UHAL_MATH_STRICT;  // "math_mode": "strict" or "tf32"
   size_t memory_limit = 0;                      // "memory_limit": bytes, or with K, M, G; 0: none
   Layout layout = Layout::kAuto;                // "layout": "auto", "nchw" or "nhwc"
+  bool graph = false;                           // "graph": "1": runs are captured and launched as one
 };
 
 // Reads the options of a session; throws for one that is unknown or wrong, naming it. `place` is where the session's
@@ -69,6 +71,7 @@ class Provider final : public OrtEp {
   const bool is_on_host_;
   const uint64_t random_key_;
   mutable std::atomic<uint64_t> random_{0};
+  mutable GraphCapture capture_;
   mutable std::mutex mutex_;
   std::set<std::string> counted_;  // nodes whose fallback was counted; ONNX Runtime may ask more than once
   std::string strict_failure_;

@@ -31,11 +31,15 @@ class KernelInstance final : public OrtKernelImpl {
   }
 
   void run(OrtKernelContext* context) const {
-    Call call(op_, provider_, context);
     try {
+      Call call(op_, provider_, context);
       kernel_->run(call);
     } catch (const Refusal& refusal) {
+      cancel_capture(provider_.stream());
       throw Failure(kOrtNotImplemented, std::string(op_.name) + " on " + provider_.label() + ": " + refusal.reason);
+    } catch (...) {
+      cancel_capture(provider_.stream());
+      throw;
     }
   }
 

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "plugins/onnxruntime/graph_capture.h"
 #include "unihal/event.h"
 
 namespace unihal::onnxruntime {
@@ -266,6 +267,11 @@ class DataTransfer final : public OrtDataTransferImpl {
       check(uhal_device_default_stream((to_ours ? destination_place : source_place).open(), stream));
     }
     if (bytes == 0 || from == to) return false;
+    if ((from_host || to_host) && cancel_capture(*stream)) {
+      throw Failure(kOrtInvalidArgument,
+                    "unihal: a session with the option graph takes its inputs and gives its outputs in memory of the "
+                    "device, by IO binding: they are where they were when the graph was captured");
+    }
     if (from_host && to_host) {
       check(uhal_stream_synchronize(*stream));
       std::memcpy(to, from, bytes);
