@@ -264,9 +264,10 @@ def measure(path: Path, name: str, dtype: str, batch: int, options: argparse.Nam
     if options.scaling:
         result["per_second"] = {}
         for count in options.scaling:
-            if options.graph:  # a graph is of one batch
+            if options.graph:  # of one batch, and of the tensors that it was captured with
                 ours = Ours(path, name, dtype, count, options)
-            ours.use(name, dtype, count)
+            else:
+                ours.use(name, dtype, count)
             calls = max(2, int(0.3 / max(1e-6, ours.go(2))))
             result["per_second"][count] = count / ours.go(calls)
     return result
