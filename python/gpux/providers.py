@@ -142,7 +142,8 @@ class DeviceMemory:
         """Bytes that were taken at most; 0 where that is not known."""
         if self._device is None:
             return 0
-        return max(0, self._device.memory_stats().peak_allocated_bytes - self._before)
+        peak: int = self._device.memory_stats().peak_allocated_bytes
+        return max(0, peak - self._before)
 
 
 def unihal_refusals() -> dict[str, str]:
