@@ -131,6 +131,7 @@ class DeviceMemory:
 
     def __init__(self, choice: Choice, ordinal: int) -> None:
         self._device: Any = None
+        self._before = 0
         if choice.name == "unihal" and choice.devices:
             metadata = choice.devices[ordinal % len(choice.devices)].ep_metadata
             place = f"{metadata['unihal.device_type']}:{metadata['unihal.ordinal']}"
