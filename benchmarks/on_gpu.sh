@@ -9,6 +9,8 @@
 #     corex and hip tune (what `unihal tune` chooses among) and, with two devices, two (copies and collectives between
 #     them), with Paddle and TensorFlow dispatch training; with two devices and a framework, parallel (data-parallel
 #     training beside PyTorch's own); with PyTorch torch (its device beside PyTorch's own `cuda`, and the op database's sample);
+#     with PyTorch, ONNX Runtime and ONNX_MODELS, a folder of benchmarks/onnxruntime_on_gpu.py --export, onnx (latency and
+#     throughput beside PyTorch's own `cuda`);
 #   then, side by side: doctor conformance, of corex and hip also libraries (products, convolutions and transforms with each
 #     of the vendor's libraries alone and with none), of corex also sanitizer (NVIDIA's compute-sanitizer), with Paddle
 #     and TensorFlow adapters demo.
@@ -40,7 +42,9 @@ frameworks=$(python -c 'import importlib.util as util; print(*filter(util.find_s
 # Its folder and version, if it is there and of a version that the adapter is for.
 torch=$(python plugins/torch/find_torch.py || true)
 [[ -n $torch ]] || echo 'There is no PyTorch that unihal has an adapter for: the part torch is left out.'
-extras=$frameworks${torch:+ torch}
+onnx=$(python -c 'import importlib.util as util; print(*filter(util.find_spec, ["onnxruntime"]))')
+[[ -z $torch || -z ${ONNX_MODELS:-} ]] || [[ -n $onnx ]] || echo 'There is no onnxruntime: the part onnx is left out.'
+extras=$frameworks${torch:+ torch}${onnx:+ onnxruntime}
 extras=${extras# }
 if [[ -n $is_old ]]; then
   CMAKE_ARGS="-DUNIHAL_BUILD_BENCHMARKS=ON" CMAKE_BUILD_PARALLEL_LEVEL=$jobs \
@@ -66,6 +70,7 @@ parts_of() {
   [[ $1 == opencl ]] || (( $(devices "$1") < 2 )) || echo two ${extras:+parallel}
   [[ $frameworks != 'paddle tensorflow' ]] || echo dispatch training adapters demo
   [[ -z $torch ]] || echo torch
+  [[ -z $torch || -z $onnx || -z ${ONNX_MODELS:-} ]] || echo onnx
 }
 
 run_part() {
@@ -150,6 +155,22 @@ run_part() {
       unihal doctor || failed=1
       python -m pytest -q "--unihal-backend=$UNIHAL_BACKEND" -m 'not whole and not long' tests/torch/test_ops.py || failed=1
       python benchmarks/torch_on_gpu.py --json "$output/$UNIHAL_BACKEND.torch.json" || failed=1
+      [[ -z $failed ]]
+      ;;
+    onnx)  # ONNX Runtime's provider: each layout of images where there are some, and the throughput by batch
+      local failed=''
+      python benchmarks/onnxruntime_on_gpu.py --models "$ONNX_MODELS" --scaling 1 2 4 8 16 32 64 \
+        --json "$output/$UNIHAL_BACKEND.onnx.json" || failed=1
+      echo 'captured:'
+      python benchmarks/onnxruntime_on_gpu.py --models "$ONNX_MODELS" --graph --scaling 1 2 4 8 16 32 64 \
+        --json "$output/$UNIHAL_BACKEND.onnx.graph.json" || failed=1
+      for layout in nchw nhwc; do
+        for model in resnet50 mobilenetv3; do
+          echo "layout $layout:"
+          python benchmarks/onnxruntime_on_gpu.py --models "$ONNX_MODELS" --layout $layout --only $model \
+            --json "$output/$UNIHAL_BACKEND.onnx.$model.$layout.json" || failed=1
+        done
+      done
       [[ -z $failed ]]
       ;;
     demo) unihal demo --out "$output/$UNIHAL_BACKEND.demo" ;;

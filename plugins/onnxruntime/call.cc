@@ -52,9 +52,10 @@ const OrtValue* Call::value(int index) const {
 
 bool Call::has(int index) const { return value(index) != nullptr; }
 
-namespace {
-
-View view_of(const Call& call, const OrtValue* value) {
+View view_of(const OrtValue* value, const Op& op, const Provider& provider) {
+  const auto fail = [&](const std::string& message) {
+    throw Failure(kOrtInvalidArgument, std::string(op.name) + " on " + provider.label() + ": " + message);
+  };
   OrtTensorTypeAndShapeInfo* info = nullptr;
   check(ort.GetTensorTypeAndShape(value, &info));
   int32_t type = 0;
@@ -65,20 +66,27 @@ View view_of(const Call& call, const OrtValue* value) {
   if (status == nullptr && rank <= UHAL_MAX_RANK) status = ort.GetDimensions(info, lengths, rank);
   ort.ReleaseTensorTypeAndShapeInfo(info);
   check(status);
-  call.require(rank <= UHAL_MAX_RANK, "an operand has more than 10 axes");
+  if (rank > UHAL_MAX_RANK) fail("an operand has more than 10 axes");
   const uhal_dtype dtype = from_onnx(type);
-  if (dtype == UHAL_DTYPE_INVALID) call.fail(std::string("an operand is ") + type_name(type));
+  if (dtype == UHAL_DTYPE_INVALID) fail(std::string("an operand is ") + type_name(type));
   void* data = nullptr;
   check(ort.GetTensorMutableData(const_cast<OrtValue*>(value), &data));
   return View(data, dtype, lengths, static_cast<int>(rank));
 }
 
-}  // namespace
+View Packed::allocate(const Provider& provider, const Shape& shape, uhal_dtype dtype) {
+  View view(nullptr, dtype, shape);
+  const size_t bytes = static_cast<size_t>(view.elements()) * uhal_dtype_size(dtype);
+  check(uhal_allocate(provider.device(), provider.stream(), UHAL_MEMORY_DEVICE, bytes, &view.data));
+  stream_ = provider.shared_stream();
+  memory_ = view;
+  return view;
+}
 
 View Call::input(int index) const {
   const OrtValue* const found = value(index);
   if (found == nullptr) fail("input " + std::to_string(index) + " is missing");
-  return view_of(*this, found);
+  return view_of(found, op_, provider_);
 }
 
 Shape Call::shape(int index) const { return shape_of(input(index)); }
@@ -145,7 +153,7 @@ View Call::output(int index, const int64_t* lengths, int rank) {
         ort.KernelContext_GetOutput(context_, static_cast<size_t>(index), lengths, static_cast<size_t>(rank), &found));
   }
   if (found == nullptr) fail("output " + std::to_string(index) + " is missing");
-  return view_of(*this, found);
+  return view_of(found, op_, provider_);
 }
 
 bool Call::wants(int index, const Shape& shape, View* view) {
@@ -153,7 +161,7 @@ bool Call::wants(int index, const Shape& shape, View* view) {
   if (index >= output_count_) return false;
   check(ort.KernelContext_GetOutput(context_, static_cast<size_t>(index), shape.data(), shape.size(), &found));
   if (found == nullptr) return false;
-  *view = view_of(*this, found);
+  *view = view_of(found, op_, provider_);
   return true;
 }
 

@@ -22,6 +22,28 @@ class Kernel {
  public:
   virtual ~Kernel() = default;
   virtual void run(Call& call) const = 0;
+  // Offers input `index`, a constant in the device's memory, once, before the first run. Gives whether the kernel keeps
+  // it in a form of its own: then the input is missing in runs, and its memory is given back.
+  virtual bool pack(const Provider&, int /*index*/, const View& /*constant*/) { return false; }
+};
+
+// A constant in a form of a kernel's own, in memory of the device that lives as long as this.
+class Packed {
+ public:
+  Packed() = default;
+  ~Packed() {
+    if (stream_ != nullptr) uhal_free(stream_->device, stream_->handle, memory_.data);
+  }
+  Packed(const Packed&) = delete;
+  Packed& operator=(const Packed&) = delete;
+
+  // Takes dense memory, once, and gives it as a view, to be written in the order of the provider's stream.
+  View allocate(const Provider& provider, const Shape& shape, uhal_dtype dtype);
+  bool is_there() const { return stream_ != nullptr; }
+
+ private:
+  std::shared_ptr<Stream> stream_;
+  View memory_;
 };
 
 // How an output may lie where an input does.
@@ -51,6 +73,10 @@ struct Op {
 inline constexpr int kNewestOpset = 28;
 
 inline constexpr const char* kMicrosoft = "com.microsoft";
+
+// Ops of ONNX whose images have the channels last: (N, spatial..., C). ONNX Runtime makes them of ONNX's own where a
+// provider prefers that.
+inline constexpr const char* kChannelsLastDomain = "com.ms.internal.nhwc";
 
 template <class Type>
 std::unique_ptr<Kernel> make(const Description& node, const void* data) {
@@ -143,6 +169,8 @@ class Call {
 };
 
 Shape shape_of(const View& view);
+// A tensor of ONNX Runtime as a dense view. Throws for one of another dtype than ours, or of more than 10 axes.
+View view_of(const OrtValue* value, const Op& op, const Provider& provider);
 int64_t elements_of(const Shape& shape);
 // An axis that may count from the end; fails if there is none such.
 int axis_of(const Call& call, int64_t axis, int rank);

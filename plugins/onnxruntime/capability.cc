@@ -90,6 +90,7 @@ class Chooser {
     std::vector<const OrtNode*> nodes(count);
     check(ort.Graph_GetNodes(graph, nodes.data(), count));
     for (const OrtNode* node : nodes) add(node);
+    choice_.opset = opset_of(graph);
     return std::move(choice_);
   }
 
@@ -102,6 +103,7 @@ class Chooser {
     check(ort.Node_GetDomain(node, &domain));
     check(ort.Node_GetSinceVersion(node, &version));
     const bool is_onnx = domain[0] == '\0' || std::strcmp(domain, "ai.onnx") == 0;
+    const bool is_shown_plainly = is_onnx || std::strcmp(domain, kChannelsLastDomain) == 0;
     if (is_onnx && is_one_of(type, kControlOps)) return;
     if (is_onnx && stays_on_host(node, type)) {
       for (const std::string& output : outputs_of(node)) on_host_.insert(output);
@@ -126,6 +128,11 @@ class Chooser {
         check_operands(*description);
         op->make(*description, op->data);
         choice_.nodes.push_back(node);
+        const uhal_dtype convolved = from_onnx(typed.type);
+        if (std::strcmp(type, "Conv") == 0) {
+          choice_.convolves = true;
+          choice_.convolves_halves |= convolved == UHAL_FLOAT16 || convolved == UHAL_BFLOAT16;
+        }
         if (op->host_output) {
           for (const std::string& output : outputs_of(node)) on_host_.insert(output);
         }
@@ -136,7 +143,19 @@ class Chooser {
         reason = failure.what();  // of one node: the others stay
       }
     }
-    choice_.left.push_back({node, is_onnx ? type : std::string(domain) + "." + type, dtype, reason});
+    choice_.left.push_back({node, is_shown_plainly ? type : std::string(domain) + "." + type, dtype, reason});
+  }
+
+  static int64_t opset_of(const OrtGraph* graph) {
+    size_t count = 0;
+    check(ort.Graph_GetNumOperatorSets(graph, &count));
+    std::vector<const char*> domains(count);
+    std::vector<int64_t> versions(count);
+    check(ort.Graph_GetOperatorSets(graph, domains.data(), versions.data(), count));
+    for (size_t i = 0; i < count; ++i) {
+      if (domains[i][0] == '\0' || std::strcmp(domains[i], "ai.onnx") == 0) return versions[i];
+    }
+    return 0;
   }
 
   static void check_operands(const Description& node) {

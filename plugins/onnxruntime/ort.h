@@ -29,6 +29,7 @@ struct OrtNode;
 struct OrtOpAttr;
 struct OrtRunOptions;
 struct OrtSessionOptions;
+struct OrtSharedPrePackedWeightCache;
 struct OrtStatus;
 struct OrtSyncStream;
 struct OrtTensorTypeAndShapeInfo;
@@ -87,7 +88,9 @@ struct OrtKernelImpl {
   uint32_t flags;
   OrtStatus* (*Compute)(OrtKernelImpl*, OrtKernelContext*);
   void (*Release)(OrtKernelImpl*);
-  void* PrePackWeight;             // optional
+  // Optional. `allocator` and `cache` are ways to memory that ONNX Runtime owns.
+  OrtStatus* (*PrePackWeight)(OrtKernelImpl*, const OrtValue* constant, int index, OrtAllocator* allocator,
+                              OrtSharedPrePackedWeightCache* cache, bool* is_packed);
   void* SetSharedPrePackedWeight;  // optional
   void* later[8];
 };
@@ -96,11 +99,11 @@ struct OrtEp {
   uint32_t version;
   const char* (*GetName)(const OrtEp*);
   OrtStatus* (*GetCapability)(OrtEp*, const OrtGraph*, OrtEpGraphSupportInfo*);
-  void* Compile;                       // optional where there is a registry of kernels
-  void* ReleaseNodeComputeInfos;       // optional
-  void* GetPreferredDataLayout;        // optional
-  void* ShouldConvertDataLayoutForOp;  // optional
-  void* SetDynamicOptions;             // optional
+  void* Compile;                  // optional where there is a registry of kernels
+  void* ReleaseNodeComputeInfos;  // optional
+  OrtStatus* (*GetPreferredDataLayout)(OrtEp*, int32_t* layout);
+  OrtStatus* (*ShouldConvertDataLayoutForOp)(OrtEp*, const char* domain, const char* op, int32_t layout, int* answer);
+  void* SetDynamicOptions;  // optional
   OrtStatus* (*OnRunStart)(OrtEp*, const OrtRunOptions*);
   OrtStatus* (*OnRunEnd)(OrtEp*, const OrtRunOptions*, bool synchronize);
   OrtStatus* (*CreateAllocator)(OrtEp*, const OrtMemoryInfo*, OrtAllocator** owned);
@@ -109,6 +112,12 @@ struct OrtEp {
   OrtStatus* (*GetKernelRegistry)(OrtEp*, const OrtKernelRegistry** borrowed);
   OrtStatus* (*IsConcurrentRunSupported)(OrtEp*, bool* is_supported);
   OrtStatus* (*Sync)(OrtEp*);  // since version 25
+  // Since version 26.
+  void* CreateProfiler;  // optional
+  bool (*IsGraphCaptureEnabled)(const OrtEp*);
+  bool (*IsGraphCaptured)(const OrtEp*, int number);
+  OrtStatus* (*ReplayGraph)(OrtEp*, int number);
+  int32_t (*GetGraphCaptureNodeAssignmentPolicy)(const OrtEp*);  // NULL: all nodes must be the provider's
   void* later[24];
 };
 
@@ -143,7 +152,7 @@ namespace unihal::onnxruntime {
 
 // The version of the structs that is asked for, and the newest whose members are filled in.
 inline constexpr uint32_t kLeastVersion = 24;
-inline constexpr uint32_t kNewestVersion = 25;
+inline constexpr uint32_t kNewestVersion = 26;
 
 // Values of their enumerations.
 enum : int32_t {
@@ -154,6 +163,7 @@ enum : int32_t {
 enum : int32_t { kOrtDeviceCpu = 0, kOrtDeviceGpu = 1 };         // OrtMemoryInfoDeviceType, OrtHardwareDeviceType
 enum : int32_t { kOrtMemoryDefault = 0, kOrtMemoryOfHost = 5 };  // OrtDeviceMemoryType
 enum : int32_t { kOrtMemTypeCpuInput = -2, kOrtMemTypeCpuOutput = -1 };
+enum : int32_t { kOrtLayoutNchw = 0, kOrtLayoutNhwc = 1 };
 enum : int32_t { kOrtDeviceAllocator = 0, kOrtReadOnlyAllocator = 2 };
 enum : int32_t {
   kOrtAttributeInt = 1,

@@ -1,9 +1,8 @@
 #include "plugins/onnxruntime/runtime.h"
 
 #include <cstring>
-#include <mutex>
-#include <unordered_map>
 
+#include "plugins/onnxruntime/graph_capture.h"
 #include "unihal/event.h"
 
 namespace unihal::onnxruntime {
@@ -70,11 +69,10 @@ class Allocator final : public OrtAllocator {
   Allocator(uhal_device* device, uhal_memory_kind kind, std::shared_ptr<Stream> stream, const OrtMemoryInfo* info)
       : OrtAllocator{}, device_(device), kind_(kind), stream_(std::move(stream)), info_(info) {
     version = ort.version;
-    Alloc = [](OrtAllocator* self, size_t bytes) -> void* { return of(self)->allocate(bytes, nullptr); };
+    Alloc = [](OrtAllocator* self, size_t bytes) { return of(self)->allocate(bytes); };
     Reserve = Alloc;
-    AllocOnStream = [](OrtAllocator* self, size_t bytes, OrtSyncStream* on) -> void* {
-      return of(self)->allocate(bytes, handle_of(on));
-    };
+    // AllocOnStream stays NULL. A session has one stream, which its allocator knows; and ONNX Runtime before 1.26 hands
+    // over streams of its own making from a session's second run on, which are no SyncStream.
     Free = [](OrtAllocator* self, void* pointer) { of(self)->release(pointer); };
     Info = [](const OrtAllocator* self) { return static_cast<const Allocator*>(self)->info_; };
     GetStats = [](const OrtAllocator* self, OrtKeyValuePairs** owned) {
@@ -87,31 +85,16 @@ class Allocator final : public OrtAllocator {
   uhal_stream* own() const { return stream_ ? stream_->handle : nullptr; }
 
   // NULL for a failure: ONNX Runtime turns it into an error of its own.
-  void* allocate(size_t bytes, uhal_stream* on) {
+  void* allocate(size_t bytes) {
     void* pointer = nullptr;
-    if (uhal_allocate(device_, on != nullptr ? on : own(), kind_, bytes, &pointer) != UHAL_OK) return nullptr;
-    if (on != nullptr && on != own() && pointer != nullptr) {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      elsewhere_[pointer] = on;
-    }
-    return pointer;
+    return uhal_allocate(device_, own(), kind_, bytes, &pointer) == UHAL_OK ? pointer : nullptr;
   }
 
   void release(void* pointer) {
     if (pointer == nullptr) return;
-    uhal_stream* stream = own();
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      const auto found = elsewhere_.find(pointer);
-      if (found != elsewhere_.end()) {
-        stream = found->second;
-        elsewhere_.erase(found);
-      }
-    }
-    // Nobody says what used memory of no stream: a tensor of the user's, an initializer.
-    if (stream == nullptr) uhal_device_synchronize(device_);
-    // A stream of another session may be gone by now, and its work is done then.
-    if (uhal_free(device_, stream, pointer) != UHAL_OK && stream != nullptr) uhal_free(device_, nullptr, pointer);
+    // Nobody says what used memory of no stream: a tensor of the user's.
+    if (own() == nullptr) uhal_device_synchronize(device_);
+    uhal_free(device_, own(), pointer);
   }
 
   OrtKeyValuePairs* statistics() const {
@@ -140,8 +123,6 @@ class Allocator final : public OrtAllocator {
   const uhal_memory_kind kind_;
   const std::shared_ptr<Stream> stream_;
   const OrtMemoryInfo* const info_;
-  std::mutex mutex_;
-  std::unordered_map<void*, uhal_stream*> elsewhere_;  // allocated for other streams than ours
 };
 
 }  // namespace
@@ -286,6 +267,11 @@ class DataTransfer final : public OrtDataTransferImpl {
       check(uhal_device_default_stream((to_ours ? destination_place : source_place).open(), stream));
     }
     if (bytes == 0 || from == to) return false;
+    if ((from_host || to_host) && cancel_capture(*stream)) {
+      throw Failure(kOrtInvalidArgument,
+                    "unihal: a session with the option graph takes its inputs and gives its outputs in memory of the "
+                    "device, by IO binding: they are where they were when the graph was captured");
+    }
     if (from_host && to_host) {
       check(uhal_stream_synchronize(*stream));
       std::memcpy(to, from, bytes);

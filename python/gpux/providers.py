@@ -10,7 +10,7 @@ import importlib
 import platform
 import sys
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +112,39 @@ def _register_unihal() -> tuple[tuple[Any, ...], str]:
         except Exception as error:  # whatever a library does, the others stay usable
             return (), " ".join(str(error).split()) or type(error).__name__
         return found, "" if found else "no device was found (`unihal doctor` says why)"
+
+
+def for_memory(choice: Choice, memory: int | None) -> Choice:
+    """The choice, with a warning if a limit of memory is asked for that its provider cannot keep."""
+    row = choice.provider
+    if memory is None or row is CPU or row.memory_option is not None:
+        return choice
+    warning = f"{row.title} has no option that limits its memory: the limit is not kept"
+    return replace(choice, warnings=(*choice.warnings, warning))
+
+
+class DeviceMemory:
+    """What this process takes of a device's memory from now on; of other providers than unihal's nothing is known.
+
+    Work that goes on at the same time on the device counts, too.
+    """
+
+    def __init__(self, choice: Choice, ordinal: int) -> None:
+        self._device: Any = None
+        self._before = 0
+        if choice.name == "unihal" and choice.devices:
+            metadata = choice.devices[ordinal % len(choice.devices)].ep_metadata
+            place = f"{metadata['unihal.device_type']}:{metadata['unihal.ordinal']}"
+            self._device = importlib.import_module("unihal").device(place)
+            self._device.reset_peak_memory_stats()
+            self._before = self._device.memory_stats().allocated_bytes
+
+    def peak(self) -> int:
+        """Bytes that were taken at most; 0 where that is not known."""
+        if self._device is None:
+            return 0
+        peak: int = self._device.memory_stats().peak_allocated_bytes
+        return max(0, peak - self._before)
 
 
 def unihal_refusals() -> dict[str, str]:

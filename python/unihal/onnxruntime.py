@@ -88,13 +88,18 @@ def add_to(
     *,
     math_mode: str = "strict",
     memory_limit: int | str | None = None,
+    layout: str = "auto",
+    graph: bool = False,
 ) -> None:
     """Makes a session run on a device; what it does not run goes to the CPU.
 
     ``math_mode`` is "strict" or "tf32"; ``memory_limit`` caps the device's memory, of all sessions on it, in bytes or
-    as "512M". A wrong value is an error when the session is made.
+    as "512M". ``layout`` is how images lie in memory between convolutions and pools: "nchw", "nhwc", or "auto" for what
+    the device runs faster. With ``graph`` the third run of a session is captured, and later ones launch all its work at
+    once: for IO binding with tensors that stay where they are, of models of which no node is left to the CPU (ONNX
+    Runtime 1.26 or later). A wrong value is an error when the session is made.
     """
-    values = {"math_mode": math_mode}
+    values = {"math_mode": math_mode, "layout": layout, "graph": str(int(graph))}
     if memory_limit is not None:
         values["memory_limit"] = str(memory_limit)
     options.add_provider_for_devices([device(device_type, ordinal)], values)

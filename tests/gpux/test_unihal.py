@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 from service import gpux, serve, succeeded
 from sources import affine_result, save, value
 
@@ -53,3 +53,20 @@ def test_why_a_node_is_not_placed_on_it(tmp_path: Path) -> None:
     save(tmp_path / "m.onnx", [node], texts[:1], texts[1:])
     [row] = succeeded(gpux("inspect", tmp_path / "m.onnx", "--json", UNIHAL_BACKEND="stub"))["placement"]
     assert row["provider"] == "CPUExecutionProvider" and "no kernel" in row["reason"]
+
+
+def test_the_memory_budget_counts_what_was_measured(tmp_path: Path) -> None:
+    """A model without weights whose inferences take memory: an outer product of 2 x 1024 numbers."""
+    nodes = [
+        helper.make_node("Unsqueeze", ["x", "two"], ["column"]),
+        helper.make_node("Unsqueeze", ["x", "one"], ["row"]),
+        helper.make_node("MatMul", ["column", "row"], ["outer"]),
+        helper.make_node("ReduceSum", ["outer", "two"], ["y"], keepdims=0),
+    ]
+    constants = [numpy_helper.from_array(np.array([axis]), name) for name, axis in (("one", 1), ("two", 2))]
+    given, taken = value("x", ["n", 1024]), value("y", ["n", 1024])
+    save(tmp_path / "m.onnx", nodes, [given], [taken], constants)
+    with serve(str(tmp_path / "m.onnx"), UNIHAL_BACKEND="stub") as service:
+        [model] = service.get("/info").json()["models"]
+        assert model["weight_bytes"] < 100
+        assert model["bytes"] >= 2 * 1024 * 1024 * 4

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import logging
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import onnx
 import torch
 from torch import nn
 from torch.nn import functional as f
+
+if TYPE_CHECKING:
+    import onnx  # which a machine that only runs models may not have
 
 
 class Residual(nn.Module):
@@ -191,23 +194,36 @@ def example(name: str, seed: int = 0) -> dict[str, np.ndarray]:
 NETWORKS: dict[str, Any] = {"resnet": ResNet, "mobilenet": MobileNet, "bert": Bert, "llama": Llama}
 
 
-def export(module: nn.Module, feeds: dict[str, np.ndarray], dtype: torch.dtype = torch.float32) -> onnx.ModelProto:
-    """A network as an ONNX model with the parameters' dtype; the batch and the length of a text are free."""
+def export(
+    module: nn.Module,
+    feeds: dict[str, np.ndarray],
+    dtype: torch.dtype = torch.float32,
+    opset: int | None = None,
+    free_length: bool = True,
+) -> onnx.ModelProto:
+    """A network as an ONNX model with the parameters' dtype; the batch is free, and the length of a text."""
     module = module.eval().to(dtype)
     arguments = tuple(
         torch.from_numpy(value).to(dtype) if value.dtype == np.float32 else torch.from_numpy(value)
         for value in feeds.values()
     )
     batch, length = torch.export.Dim("batch", min=1, max=64), torch.export.Dim("length", min=2, max=512)
-    shapes = tuple({0: batch} if value.ndim == 4 else {0: batch, 1: length} for value in feeds.values())
+    shapes = tuple(
+        {0: batch} if value.ndim == 4 else {0: batch, 1: length} if free_length else {0: batch}
+        for value in feeds.values()
+    )
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     with warnings.catch_warnings(), io.StringIO() as quiet:
         warnings.simplefilter("ignore")
-        import contextlib
-
         with contextlib.redirect_stdout(quiet):
             program = torch.onnx.export(
-                module, arguments, dynamo=True, dynamic_shapes=shapes, input_names=list(feeds), verbose=False
+                module,
+                arguments,
+                dynamo=True,
+                dynamic_shapes=shapes,
+                input_names=list(feeds),
+                opset_version=opset,
+                verbose=False,
             )
     model: onnx.ModelProto = program.model_proto
     return model

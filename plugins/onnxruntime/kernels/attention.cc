@@ -1,18 +1,18 @@
 // Attention, and what stands around it in transformers.
 #include <cmath>
 
-#include "plugins/onnxruntime/kernels/kernels.h"
+#include "plugins/onnxruntime/kernels/attention_support.h"
 
 namespace unihal::onnxruntime {
-namespace {
 
-// (B, H, M, D) of an operand that has it so, or as (B, M, H D).
 View heads_of(const Call& call, const View& x, int64_t heads) {
   if (x.rank == 4) return x;
   call.require(x.rank == 3 && heads > 0 && x.shape[2] % heads == 0,
                "an operand has neither 4 axes nor 3 with whole heads");
   return x.reshaped({x.shape[0], x.shape[1], heads, x.shape[2] / heads}).permuted({0, 2, 1, 3});
 }
+
+namespace {
 
 // A mask as four axes.
 View four_axes(const Call& call, View mask) {
@@ -55,7 +55,8 @@ View causal_mask(Call& call, int64_t rows, int64_t columns, int64_t offset, uhal
   return mask.reshaped({1, 1, rows, columns});
 }
 
-// y = attention(q, k, v), all (B, H, ...); k and v may have fewer heads, each of which serves neighbours among q's.
+}  // namespace
+
 void attend(Call& call, const View& q, const View& k, const View& v, View mask, bool causal, int64_t offset,
             double scale, const View& y) {
   const int64_t rows = q.shape[2], columns = k.shape[2];
@@ -91,6 +92,47 @@ void attend(Call& call, const View& q, const View& k, const View& v, View mask, 
   }
 }
 
+View with_past(Call& call, const View& fresh, int input, int output) {
+  if (!call.has(input)) {
+    View present;
+    if (call.wants(output, shape_of(fresh), &present)) call.launch(UHAL_OP_COPY, {&fresh}, {&present});
+    return fresh;
+  }
+  const View past = call.input(input);
+  call.require(past.rank == 4, "the past has not 4 axes");
+  Shape shape = shape_of(fresh);
+  shape[2] += past.shape[2];
+  View present;
+  if (!call.wants(output, shape, &present)) present = call.scratch(shape, fresh.dtype);
+  const View before = present.sliced(2, 0, past.shape[2]);
+  const View after = present.sliced(2, past.shape[2], fresh.shape[2]);
+  if (past.elements() != 0) call.launch(UHAL_OP_COPY, {&past}, {&before});
+  if (fresh.elements() != 0) call.launch(UHAL_OP_COPY, {&fresh}, {&after});
+  return present;
+}
+
+void turn_pairs(Call& call, const View& x, const View& y, const View& cosines, const View& sines, bool interleaved) {
+  const int64_t pairs = cosines.shape[cosines.rank - 1];
+  call.require(2 * pairs <= x.shape[3], "the tables are wider than a head");
+  const auto half = [&](const View& view, int64_t which) {
+    return interleaved ? view.sliced(3, which, pairs, 2) : view.sliced(3, which * pairs, pairs);
+  };
+  const View x1 = half(x, 0), x2 = half(x, 1), y1 = half(y, 0), y2 = half(y, 1);
+  const Shape shape = shape_of(x1);
+  const View product = call.scratch(shape, x.dtype), negative = call.scratch(shape, x.dtype);
+  call.map(uhal_map_multiply, {&x2, &sines}, {&product});
+  call.map(uhal_map_negative, {&product}, {&negative});
+  call.map(uhal_map_multiply_add, {&x1, &cosines, &negative}, {&y1});
+  call.map(uhal_map_multiply, {&x1, &sines}, {&product});
+  call.map(uhal_map_multiply_add, {&x2, &cosines, &product}, {&y2});
+  if (2 * pairs == x.shape[3]) return;
+  const View rest = x.sliced(3, 2 * pairs, x.shape[3] - 2 * pairs);
+  const View to = y.sliced(3, 2 * pairs, x.shape[3] - 2 * pairs);
+  call.launch(UHAL_OP_COPY, {&rest}, {&to});
+}
+
+namespace {
+
 class Attention final : public Kernel {
  public:
   explicit Attention(const Description& node)
@@ -123,60 +165,8 @@ class Attention final : public Kernel {
   }
 
  private:
-  // What was there before and what is new, which is also an output where it is asked for.
-  static View with_past(Call& call, const View& fresh, int input, int output) {
-    if (!call.has(input)) {
-      View present;
-      if (call.wants(output, shape_of(fresh), &present)) call.launch(UHAL_OP_COPY, {&fresh}, {&present});
-      return fresh;
-    }
-    const View past = call.input(input);
-    call.require(past.rank == 4, "the past has not 4 axes");
-    Shape shape = shape_of(fresh);
-    shape[2] += past.shape[2];
-    View present;
-    if (!call.wants(output, shape, &present)) present = call.scratch(shape, fresh.dtype);
-    const View before = present.sliced(2, 0, past.shape[2]);
-    const View after = present.sliced(2, past.shape[2], fresh.shape[2]);
-    if (past.elements() != 0) call.launch(UHAL_OP_COPY, {&past}, {&before});
-    if (fresh.elements() != 0) call.launch(UHAL_OP_COPY, {&fresh}, {&after});
-    return present;
-  }
-
   const bool causal_;
   const int64_t q_heads_, kv_heads_;
-  const double scale_;
-};
-
-// com.microsoft, of separate query, key and value with what is added to scores.
-class MultiHeadAttention final : public Kernel {
- public:
-  explicit MultiHeadAttention(const Description& node)
-      : heads_(node.integer("num_heads", 0)),
-        causal_(node.integer("unidirectional", 0) != 0),
-        scale_(node.real("scale", 0)) {
-    node.require(node.has_input(1) && node.has_input(2), "query, key and value in one");
-    node.require(!node.has_input(3) && !node.has_input(4), "a bias or a mask of keys");
-    for (int i = 6; i < node.input_count(); ++i) node.require(!node.has_input(i), "a past");
-    for (int i = 1; i < node.output_count(); ++i) node.require(!node.has_output(i), "a present");
-    for (const int i : {0, 1, 2}) {
-      const auto& shape = node.input(i).shape;
-      node.require(shape && shape->size() == 3, "operands without 3 axes");
-    }
-  }
-  void run(Call& call) const override {
-    const View q = heads_of(call, call.input(0), heads_);
-    const View k = heads_of(call, call.input(1), heads_);
-    const View v = heads_of(call, call.input(2), heads_);
-    const View y = call.output(0, {q.shape[0], q.shape[2], heads_ * v.shape[3]});
-    if (y.elements() == 0) return;
-    attend(call, q, k, v, call.has(5) ? call.input(5) : View(), causal_, k.shape[2] - q.shape[2], scale_,
-           heads_of(call, y, heads_));
-  }
-
- private:
-  const int64_t heads_;
-  const bool causal_;
   const double scale_;
 };
 
@@ -200,23 +190,8 @@ class RotaryEmbedding final : public Kernel {
     const View output = call.output_like(0, given);
     if (output.elements() == 0) return;
     const View y = heads_of(call, output, heads);
-    call.require(2 * pairs <= x.shape[3], "the tables are wider than a head");
     const View c = angles(call, cosines, x), s = angles(call, call.input(positions_first_ ? 3 : 2), x);
-    const auto half = [&](const View& view, int64_t which) {
-      return interleaved_ ? view.sliced(3, which, pairs, 2) : view.sliced(3, which * pairs, pairs);
-    };
-    const View x1 = half(x, 0), x2 = half(x, 1), y1 = half(y, 0), y2 = half(y, 1);
-    const Shape shape = shape_of(x1);
-    const View product = call.scratch(shape, x.dtype), negative = call.scratch(shape, x.dtype);
-    call.map(uhal_map_multiply, {&x2, &s}, {&product});
-    call.map(uhal_map_negative, {&product}, {&negative});
-    call.map(uhal_map_multiply_add, {&x1, &c, &negative}, {&y1});
-    call.map(uhal_map_multiply, {&x1, &s}, {&product});
-    call.map(uhal_map_multiply_add, {&x2, &c, &product}, {&y2});
-    if (2 * pairs == x.shape[3]) return;
-    const View rest = x.sliced(3, 2 * pairs, x.shape[3] - 2 * pairs);
-    const View to = y.sliced(3, 2 * pairs, x.shape[3] - 2 * pairs);
-    call.launch(UHAL_OP_COPY, {&rest}, {&to});
+    turn_pairs(call, x, y, c, s, interleaved_);
   }
 
  private:
@@ -302,12 +277,6 @@ const Op kRows[] = {
      .dtypes = kFloats,
      .make = make<RotaryEmbedding>,
      .data = &kPositionsFirst,
-     .domain = kMicrosoft},
-    {.name = "MultiHeadAttention",
-     .first = 1,
-     .last = 1,
-     .dtypes = kFloats,
-     .make = make<MultiHeadAttention>,
      .domain = kMicrosoft},
     {.name = "BiasGelu",
      .first = 1,

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "plugins/onnxruntime/kernels/kernels.h"
+#include "plugins/onnxruntime/provider.h"
 
 namespace unihal::onnxruntime {
 
@@ -39,6 +40,20 @@ void Window::padding(int axis, int axes, int64_t length, int64_t size, int64_t* 
   }
 }
 
+View input_images(const Call& call, int index, bool channels_last) {
+  const View x = call.input(index);
+  call.require(x.rank >= 3, "the operand has no spatial axes");
+  return channels_last ? x.channels_first() : x;
+}
+
+View output_images(Call& call, int index, const Shape& shape, bool channels_last) {
+  if (!channels_last) return call.output(index, shape);
+  Shape last = {shape[0]};
+  last.insert(last.end(), shape.begin() + 2, shape.end());
+  last.push_back(shape[1]);
+  return call.output(index, last).channels_first();
+}
+
 namespace {
 
 uhal_activation activation_of(const Description& node) {
@@ -53,13 +68,34 @@ uhal_activation activation_of(const Description& node) {
 // ONNX's Conv, and com.microsoft's FusedConv: activation(conv(x, w) + bias + z).
 class Convolution final : public Kernel {
  public:
-  explicit Convolution(const Description& node)
-      : window_(node), groups_(node.integer("group", 1)), activation_(activation_of(node)) {}
+  Convolution(const Description& node, const void* data)
+      : window_(node),
+        groups_(node.integer("group", 1)),
+        activation_(activation_of(node)),
+        channels_last_(*static_cast<const bool*>(data)) {}
+
+  // Beside images with the channels last, vendors' libraries want filters as (O, spatial..., I), and oneDNN, which
+  // multiplies on the host, takes (spatial..., I, O) without arranging them anew in each run.
+  bool pack(const Provider& provider, int index, const View& constant) override {
+    if (index != 1 || !channels_last_ || groups_ != 1 || constant.rank < 3 || constant.elements() == 0) return false;
+    const bool outputs_last = provider.is_on_host();
+    Shape shape(constant.shape + 2, constant.shape + constant.rank);
+    if (outputs_last) {
+      shape.insert(shape.end(), {constant.shape[1], constant.shape[0]});
+    } else {
+      shape.insert(shape.begin(), constant.shape[0]);
+      shape.push_back(constant.shape[1]);
+    }
+    const View memory = packed_.allocate(provider, shape, constant.dtype);
+    filter_ = outputs_last ? memory.filter_first() : memory.channels_first();
+    check(launch(provider.stream(), UHAL_OP_COPY, {&constant}, {&filter_}));
+    return true;
+  }
 
   void run(Call& call) const override {
-    const View x = call.input(0);
-    const View w = call.input(1);
-    call.require(x.rank >= 3 && x.rank == w.rank, "x and w are not of one number of axes");
+    const View x = input_images(call, 0, channels_last_);
+    const View w = packed_.is_there() ? filter_ : call.input(1);
+    call.require(x.rank == w.rank, "x and w are not of one number of axes");
     const int axes = x.rank - 2;
     window_.check(call, axes);
     call.require(groups_ > 0 && x.shape[1] == w.shape[1] * groups_ && w.shape[0] % groups_ == 0,
@@ -77,7 +113,7 @@ class Convolution final : public Kernel {
       call.require(room >= 0, "the filter is larger than the padded image");
       shape.push_back(room / attributes.stride[i] + 1);
     }
-    const View y = call.output(0, shape);
+    const View y = output_images(call, 0, shape, channels_last_);
     if (y.elements() == 0) return;
     const bool adds = call.has(3);
     attributes.activation = adds ? UHAL_ACTIVATION_NONE : activation_;
@@ -99,6 +135,9 @@ class Convolution final : public Kernel {
   const Window window_;
   const int64_t groups_;
   const uhal_activation activation_;
+  const bool channels_last_;
+  Packed packed_;
+  View filter_;  // (O, I, spatial...)
 };
 
 // Each pixel of x spreads over y: the gradient of a convolution. w is (channels of x, channels of y / groups, ...).
@@ -169,8 +208,26 @@ class ConvTranspose final : public Kernel {
 
 const Op kRows[] = {
     {.name = "ConvTranspose", .first = 1, .last = kNewestOpset, .dtypes = kFloats, .make = make<ConvTranspose>},
-    {.name = "Conv", .first = 1, .last = kNewestOpset, .dtypes = kFloats, .make = make<Convolution>},
-    {.name = "FusedConv", .first = 1, .last = 1, .dtypes = kFloats, .make = make<Convolution>, .domain = kMicrosoft},
+    {.name = "Conv",
+     .first = 1,
+     .last = kNewestOpset,
+     .dtypes = kFloats,
+     .make = make<Convolution>,
+     .data = &kChannelsFirst},
+    {.name = "Conv",
+     .first = 1,
+     .last = kNewestOpset,
+     .dtypes = kFloats,
+     .make = make<Convolution>,
+     .data = &kChannelsLast,
+     .domain = kChannelsLastDomain},
+    {.name = "FusedConv",
+     .first = 1,
+     .last = 1,
+     .dtypes = kFloats,
+     .make = make<Convolution>,
+     .data = &kChannelsFirst,
+     .domain = kMicrosoft},
 };
 
 }  // namespace

@@ -243,7 +243,8 @@ class TopK final : public Kernel {
   const int64_t count_;
 };
 
-// Positions of what is not 0: how many there are is known only when it is counted.
+}  // namespace
+
 int64_t count_nonzero(Call& call, const View& x) {
   const View count = call.scratch(Shape(), UHAL_INT64);
   call.launch(UHAL_OP_NONZERO, {&x}, {&count});
@@ -252,6 +253,8 @@ int64_t count_nonzero(Call& call, const View& x) {
   check(uhal_stream_synchronize(call.stream()));
   return number;
 }
+
+namespace {
 
 class NonZero final : public Kernel {
  public:

@@ -6,20 +6,26 @@
 namespace unihal::onnxruntime {
 
 Table attention_ops();
+Table attention_microsoft_ops();
 Table convolution_ops();
+Table detection_ops();
 Table einsum_ops();
+Table embedding_ops();
 Table elementwise_ops();
 Table index_ops();
+Table loss_ops();
 Table matmul_ops();
 Table movement_ops();
 Table norm_ops();
 Table pool_ops();
 Table quantize_ops();
+Table quantized_linear_ops();
 Table random_ops();
 Table recurrent_ops();
 Table reduce_ops();
 Table resize_ops();
 Table shape_ops();
+Table signal_ops();
 Table transfer_ops();
 
 // What many ops share.
@@ -42,6 +48,19 @@ struct Window {
   const Shape kernel, strides, dilations, pads;
   const std::string auto_pad;
 };
+
+// How many elements are not 0. Waits for the device: a shape depends on it.
+int64_t count_nonzero(Call& call, const View& x);
+
+// Given as an op's `data`: whether its images have the channels last. Kernels see them as (N, C, spatial...) all the
+// same.
+inline constexpr bool kChannelsFirst = false;
+inline constexpr bool kChannelsLast = true;
+
+// An input of images, at least (N, C, length).
+View input_images(const Call& call, int index, bool channels_last);
+// An output of images of a shape (N, C, spatial...).
+View output_images(Call& call, int index, const Shape& shape, bool channels_last);
 
 template <size_t kCount>
 Table table(const Op (&rows)[kCount]) {

@@ -48,15 +48,15 @@ void require_dense(const Description& node, const Window& window) {
 
 class MaxPool final : public Kernel {
  public:
-  explicit MaxPool(const Description& node) : window_(node), ceil_(node.integer("ceil_mode", 0) != 0) {
+  MaxPool(const Description& node, const void* data)
+      : window_(node), ceil_(node.integer("ceil_mode", 0) != 0), channels_last_(*static_cast<const bool*>(data)) {
     require_dense(node, window_);
     node.require(node.integer("storage_order", 0) == 0 || !node.has_output(1), "indices in the order of columns");
   }
   void run(Call& call) const override {
-    const View x = call.input(0);
-    call.require(x.rank >= 3, "the operand has no spatial axes");
+    const View x = input_images(call, 0, channels_last_);
     const Pooling pooling = plan(call, x, window_, UHAL_POOL_MAXIMUM, ceil_);
-    const View y = call.output(0, pooling.shape);
+    const View y = output_images(call, 0, pooling.shape, channels_last_);
     View indices;
     const bool wants_indices = call.wants(1, pooling.shape, &indices);
     if (y.elements() == 0) return;
@@ -76,24 +76,24 @@ class MaxPool final : public Kernel {
 
  private:
   const Window window_;
-  const bool ceil_;
+  const bool ceil_, channels_last_;
 };
 
 class AveragePool final : public Kernel {
  public:
-  explicit AveragePool(const Description& node)
+  AveragePool(const Description& node, const void* data)
       : window_(node),
         ceil_(node.integer("ceil_mode", 0) != 0),
-        counts_padding_(node.integer("count_include_pad", 0) != 0) {
+        counts_padding_(node.integer("count_include_pad", 0) != 0),
+        channels_last_(*static_cast<const bool*>(data)) {
     require_dense(node, window_);
   }
   void run(Call& call) const override {
-    const View x = call.input(0);
-    call.require(x.rank >= 3, "the operand has no spatial axes");
+    const View x = input_images(call, 0, channels_last_);
     Pooling pooling =
         plan(call, x, window_, counts_padding_ ? UHAL_POOL_AVERAGE_INCLUDE_PADDING : UHAL_POOL_AVERAGE_EXCLUDE_PADDING,
              ceil_);
-    const View y = call.output(0, pooling.shape);
+    const View y = output_images(call, 0, pooling.shape, channels_last_);
     if (y.elements() == 0) return;
     if (!counts_padding_ || !ceil_) return call.launch(UHAL_OP_POOL, {&x}, {&y}, &pooling.attributes);
     // What lies beyond the padding does not count: the padding becomes zeros of the image.
@@ -115,7 +115,7 @@ class AveragePool final : public Kernel {
 
  private:
   const Window window_;
-  const bool ceil_, counts_padding_;
+  const bool ceil_, counts_padding_, channels_last_;
 };
 
 // (sum of |x|^p under a window)^(1/p).
@@ -146,25 +146,32 @@ class LpPool final : public Kernel {
   const double p_;
 };
 
+struct GlobalPoolForm {
+  uhal_reduction reduction;
+  bool channels_last;
+};
+constexpr GlobalPoolForm kMean = {UHAL_REDUCE_MEAN, kChannelsFirst};
+constexpr GlobalPoolForm kMaximum = {UHAL_REDUCE_MAXIMUM, kChannelsFirst};
+constexpr GlobalPoolForm kMeanOfLast = {UHAL_REDUCE_MEAN, kChannelsLast};
+constexpr GlobalPoolForm kMaximumOfLast = {UHAL_REDUCE_MAXIMUM, kChannelsLast};
+
 class GlobalPool final : public Kernel {
  public:
-  GlobalPool(const Description&, const void* data) : reduction_(*static_cast<const uhal_reduction*>(data)) {}
+  GlobalPool(const Description&, const void* data) : form_(*static_cast<const GlobalPoolForm*>(data)) {}
   void run(Call& call) const override {
-    const View x = call.input(0);
+    View x = call.input(0);
     call.require(x.rank >= 2, "the operand has no channels");
+    if (form_.channels_last) x = x.channels_first();
     Shape shape = shape_of(x);
     for (size_t i = 2; i < shape.size(); ++i) shape[i] = 1;
-    const View y = call.output(0, shape);
-    const uhal_reduce_attributes attributes = reduce_attributes(reduction_);
+    const View y = output_images(call, 0, shape, form_.channels_last);
+    const uhal_reduce_attributes attributes = reduce_attributes(form_.reduction);
     if (y.elements() != 0) call.launch(UHAL_OP_REDUCE, {&x}, {&y}, &attributes);
   }
 
  private:
-  const uhal_reduction reduction_;
+  const GlobalPoolForm form_;
 };
-
-constexpr uhal_reduction kMean = UHAL_REDUCE_MEAN;
-constexpr uhal_reduction kMaximum = UHAL_REDUCE_MAXIMUM;
 
 class GlobalLpPool final : public Kernel {
  public:
@@ -190,26 +197,28 @@ class GlobalLpPool final : public Kernel {
   const double p_;
 };
 
-#define POOL(op, from, types, type) \
-  {.name = op, .first = from, .last = kNewestOpset, .dtypes = types, .make = make<type>}
+#define POOL(op, from, types, type, form, of_domain) \
+  {.name = op,                                       \
+   .first = from,                                    \
+   .last = kNewestOpset,                             \
+   .dtypes = types,                                  \
+   .make = make<type>,                               \
+   .data = form,                                     \
+   .domain = of_domain}
+
+constexpr DtypeSet kMaxima = kFloats | only(UHAL_INT8) | only(UHAL_UINT8);
 
 const Op kRows[] = {
-    POOL("MaxPool", 1, kFloats | only(UHAL_INT8) | only(UHAL_UINT8), MaxPool),
-    POOL("AveragePool", 7, kFloats, AveragePool),
-    POOL("LpPool", 2, kFloats, LpPool),
-    POOL("GlobalLpPool", 2, kFloats, GlobalLpPool),
-    {.name = "GlobalAveragePool",
-     .first = 1,
-     .last = kNewestOpset,
-     .dtypes = kFloats,
-     .make = make<GlobalPool>,
-     .data = &kMean},
-    {.name = "GlobalMaxPool",
-     .first = 1,
-     .last = kNewestOpset,
-     .dtypes = kFloats,
-     .make = make<GlobalPool>,
-     .data = &kMaximum},
+    POOL("MaxPool", 1, kMaxima, MaxPool, &kChannelsFirst, ""),
+    POOL("MaxPool", 1, kMaxima, MaxPool, &kChannelsLast, kChannelsLastDomain),
+    POOL("AveragePool", 7, kFloats, AveragePool, &kChannelsFirst, ""),
+    POOL("AveragePool", 7, kFloats, AveragePool, &kChannelsLast, kChannelsLastDomain),
+    POOL("LpPool", 2, kFloats, LpPool, nullptr, ""),
+    POOL("GlobalLpPool", 2, kFloats, GlobalLpPool, nullptr, ""),
+    POOL("GlobalAveragePool", 1, kFloats, GlobalPool, &kMean, ""),
+    POOL("GlobalAveragePool", 1, kFloats, GlobalPool, &kMeanOfLast, kChannelsLastDomain),
+    POOL("GlobalMaxPool", 1, kFloats, GlobalPool, &kMaximum, ""),
+    POOL("GlobalMaxPool", 1, kFloats, GlobalPool, &kMaximumOfLast, kChannelsLastDomain),
 };
 
 }  // namespace

@@ -1,14 +1,9 @@
 // Numbers stored in 8 and 4 bits.
 #include <cmath>
 
-#include "plugins/onnxruntime/kernels/kernels.h"
+#include "plugins/onnxruntime/kernels/quantized.h"
 
 namespace unihal::onnxruntime {
-namespace {
-
-struct Limits {
-  double least, most;
-};
 
 Limits limits_of(uhal_dtype dtype) {
   switch (dtype) {
@@ -24,6 +19,14 @@ Limits limits_of(uhal_dtype dtype) {
       throw Refusal(std::string("quantized numbers of ") + uhal_dtype_name(dtype));
   }
 }
+
+View single(const Call& call, int input) {
+  const View view = call.input(input);
+  call.require(view.elements() == 1, "a scale or zero point is not one number");
+  return view.reshaped(Shape());
+}
+
+namespace {
 
 // A scale or zero point as it meets x: one number, one for each element of an axis, or one for each block of an axis.
 struct Grid {
@@ -97,39 +100,31 @@ class DequantizeLinear final : public Kernel {
   const int64_t axis_, block_;
 };
 
-// To uint8 with a scale and a zero point that x's range gives.
-class DynamicQuantizeLinear final : public Kernel {
- public:
-  explicit DynamicQuantizeLinear(const Description&) {}
-  void run(Call& call) const override {
-    const View x = call.input(0);
-    const View y = call.output_like(0, x);
-    const View scale = call.output(1, Shape());
-    const View zero = call.output(2, Shape());
-    call.require(x.elements() != 0, "the operand has no elements, so no range");
-    const View flat = x.reshaped({x.elements()});
-    const View least = call.scratch(Shape{1}, x.dtype), most = call.scratch(Shape{1}, x.dtype);
-    uhal_reduce_attributes attributes = reduce_attributes(UHAL_REDUCE_MINIMUM);
-    call.launch(UHAL_OP_REDUCE, {&flat}, {&least}, &attributes);
-    attributes.reduction = UHAL_REDUCE_MAXIMUM;
-    call.launch(UHAL_OP_REDUCE, {&flat}, {&most}, &attributes);
-    call.map(uhal_map_clip, {&least}, {&least}, {-INFINITY, 0});  // the range has 0 in it
-    call.map(uhal_map_clip, {&most}, {&most}, {0, INFINITY});
-    const View step = scale.reshaped({1});
-    call.map(uhal_map_subtract, {&most, &least}, {&step});
-    const View count = call.constant(255, x.dtype);
-    call.map(uhal_map_divide, {&step, &count}, {&step});
-    // The zero point is where 0 comes to lie: -least in steps.
-    const View negative = call.scratch(Shape{1}, x.dtype);
-    call.map(uhal_map_negative, {&least}, {&negative});
-    const View none = call.constant(0, UHAL_UINT8);
-    const View point = zero.reshaped({1});
-    call.map(uhal_map_quantize_linear, {&negative, &step, &none}, {&point}, {0, 255});
-    call.map(uhal_map_quantize_linear, {&x, &scale, &zero}, {&y}, {0, 255});
-  }
-};
+}  // namespace
 
-// Integers less their zero point, as int32. `column` puts the numbers of a vector of zero points below one another.
+void quantize_by_range(Call& call, const View& x, const View& y, const View& scale, const View& zero) {
+  call.require(x.elements() != 0, "the operand has no elements, so no range");
+  const View flat = x.reshaped({x.elements()});
+  const View least = call.scratch(Shape{1}, x.dtype), most = call.scratch(Shape{1}, x.dtype);
+  uhal_reduce_attributes attributes = reduce_attributes(UHAL_REDUCE_MINIMUM);
+  call.launch(UHAL_OP_REDUCE, {&flat}, {&least}, &attributes);
+  attributes.reduction = UHAL_REDUCE_MAXIMUM;
+  call.launch(UHAL_OP_REDUCE, {&flat}, {&most}, &attributes);
+  call.map(uhal_map_clip, {&least}, {&least}, {-INFINITY, 0});  // the range has 0 in it
+  call.map(uhal_map_clip, {&most}, {&most}, {0, INFINITY});
+  const View step = scale.reshaped({1});
+  call.map(uhal_map_subtract, {&most, &least}, {&step});
+  const View count = call.constant(255, x.dtype);
+  call.map(uhal_map_divide, {&step, &count}, {&step});
+  // The zero point is where 0 comes to lie: -least in steps.
+  const View negative = call.scratch(Shape{1}, x.dtype);
+  call.map(uhal_map_negative, {&least}, {&negative});
+  const View none = call.constant(0, UHAL_UINT8);
+  const View point = zero.reshaped({1});
+  call.map(uhal_map_quantize_linear, {&negative, &step, &none}, {&point}, {0, 255});
+  call.map(uhal_map_quantize_linear, {&x, &scale, &zero}, {&y}, {0, 255});
+}
+
 View centred(Call& call, const View& x, int zero_input, bool column) {
   const View result = call.scratch_like(x, UHAL_INT32);
   if (!call.has(zero_input)) {
@@ -150,6 +145,20 @@ Shape matrix_shape(const Call& call, const View& a, const View& b) {
   shape.push_back(b.shape[b.rank - 1]);
   return shape;
 }
+
+namespace {
+
+// To uint8 with a scale and a zero point that x's range gives.
+class DynamicQuantizeLinear final : public Kernel {
+ public:
+  explicit DynamicQuantizeLinear(const Description&) {}
+  void run(Call& call) const override {
+    const View x = call.input(0);
+    const View y = call.output_like(0, x);
+    const View scale = call.output(1, Shape());
+    quantize_by_range(call, x, y, scale, call.output(2, Shape()));
+  }
+};
 
 class MatMulInteger final : public Kernel {
  public:
@@ -344,8 +353,6 @@ class MatMulNBits final : public Kernel {
   const int64_t rows_, columns_, bits_, block_;
 };
 
-constexpr DtypeSet kBytes = only(UHAL_INT8) | only(UHAL_UINT8);
-
 const Op kRows[] = {
     {.name = "QuantizeLinear",
      .first = 10,
@@ -357,6 +364,18 @@ const Op kRows[] = {
      .last = kNewestOpset,
      .dtypes = kBytes | only(UHAL_INT16) | only(UHAL_UINT16) | only(UHAL_INT32),
      .make = make<DequantizeLinear>},
+    {.name = "QuantizeLinear",
+     .first = 1,
+     .last = 1,
+     .dtypes = kFloats | only(UHAL_INT32),
+     .make = make<QuantizeLinear>,
+     .domain = kMicrosoft},
+    {.name = "DequantizeLinear",
+     .first = 1,
+     .last = 1,
+     .dtypes = kBytes | only(UHAL_INT16) | only(UHAL_UINT16) | only(UHAL_INT32),
+     .make = make<DequantizeLinear>,
+     .domain = kMicrosoft},
     {.name = "DynamicQuantizeLinear",
      .first = 11,
      .last = kNewestOpset,

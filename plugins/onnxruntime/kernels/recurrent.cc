@@ -1,5 +1,5 @@
 // LSTM, GRU and RNN.
-#include "plugins/onnxruntime/kernels/kernels.h"
+#include "plugins/onnxruntime/kernels/recurrent_steps.h"
 
 namespace unihal::onnxruntime {
 namespace {
@@ -22,12 +22,6 @@ class Recurrent final : public Kernel {
     attributes_.struct_size = sizeof attributes_;
     attributes_.mode = cell_.mode;
     attributes_.reverse = direction == "reverse" ? 1 : direction == "bidirectional" ? 2 : 0;
-    node.require(node.integer("layout", 0) == 0, "batches first");
-    node.require(node.real("clip", 0) == 0, "clip");
-    node.require(node.integer("input_forget", 0) == 0, "coupled gates");
-    node.require(!node.has_input(7), "peepholes");
-    node.require(cell_.mode != UHAL_RNN_GRU || node.integer("linear_before_reset", 0) != 0, "linear_before_reset of 0");
-    check_activations(node);
   }
 
   void run(Call& call) const override {
@@ -72,18 +66,6 @@ class Recurrent final : public Kernel {
   }
 
  private:
-  void check_activations(const Description& node) const {
-    static constexpr const char* kOfLstm[] = {"Sigmoid", "Tanh", "Tanh"};
-    static constexpr const char* kOfGru[] = {"Sigmoid", "Tanh"};
-    static constexpr const char* kOfPlain[] = {"Tanh"};
-    const char* const* names = cell_.mode == UHAL_RNN_LSTM ? kOfLstm : cell_.mode == UHAL_RNN_GRU ? kOfGru : kOfPlain;
-    const size_t count = cell_.mode == UHAL_RNN_LSTM ? 3 : cell_.mode == UHAL_RNN_GRU ? 2 : 1;
-    const auto given = node.texts("activations");
-    for (size_t i = 0; given && i < given->size(); ++i) {
-      node.require((*given)[i] == names[i % count], "activations other than the usual ones");
-    }
-  }
-
   // Beyond a sequence's end ONNX has zeros where unihal repeats the state.
   void give_padding(Call& call, const View& y, const View& lengths) const {
     if (lengths.dtype == UHAL_DTYPE_INVALID) return;
@@ -158,10 +140,32 @@ class Recurrent final : public Kernel {
   uhal_rnn_attributes attributes_ = {};
 };
 
+void check_activations(const Description& node, uhal_rnn_mode mode) {
+  static constexpr const char* kOfLstm[] = {"Sigmoid", "Tanh", "Tanh"};
+  static constexpr const char* kOfGru[] = {"Sigmoid", "Tanh"};
+  static constexpr const char* kOfPlain[] = {"Tanh"};
+  const char* const* names = mode == UHAL_RNN_LSTM ? kOfLstm : mode == UHAL_RNN_GRU ? kOfGru : kOfPlain;
+  const size_t count = mode == UHAL_RNN_LSTM ? 3 : mode == UHAL_RNN_GRU ? 2 : 1;
+  const auto given = node.texts("activations");
+  for (size_t i = 0; given && i < given->size(); ++i) {
+    node.require((*given)[i] == names[i % count], "activations other than the usual ones");
+  }
+}
+
+std::unique_ptr<Kernel> make_recurrent(const Description& node, const void* data) {
+  const uhal_rnn_mode mode = static_cast<const Cell*>(data)->mode;
+  check_activations(node, mode);
+  const bool is_usual = node.integer("layout", 0) == 0 && node.real("clip", 0) == 0 &&
+                        node.integer("input_forget", 0) == 0 && !node.has_input(7) &&
+                        (mode != UHAL_RNN_GRU || node.integer("linear_before_reset", 0) != 0);
+  if (is_usual) return std::make_unique<Recurrent>(node, data);
+  return make_recurrent_steps(node, mode);
+}
+
 const Op kRows[] = {
-    {.name = "LSTM", .first = 7, .last = kNewestOpset, .dtypes = kFloats, .make = make<Recurrent>, .data = &kLstm},
-    {.name = "GRU", .first = 7, .last = kNewestOpset, .dtypes = kFloats, .make = make<Recurrent>, .data = &kGru},
-    {.name = "RNN", .first = 7, .last = kNewestOpset, .dtypes = kFloats, .make = make<Recurrent>, .data = &kPlain},
+    {.name = "LSTM", .first = 7, .last = kNewestOpset, .dtypes = kFloats, .make = make_recurrent, .data = &kLstm},
+    {.name = "GRU", .first = 7, .last = kNewestOpset, .dtypes = kFloats, .make = make_recurrent, .data = &kGru},
+    {.name = "RNN", .first = 7, .last = kNewestOpset, .dtypes = kFloats, .make = make_recurrent, .data = &kPlain},
 };
 
 }  // namespace

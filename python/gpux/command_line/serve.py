@@ -32,7 +32,7 @@ def serve(
     timeout: _Seconds = typer.Option(None, help="Seconds until 504."),
     grace: _Seconds = typer.Option(None, help="Seconds for running requests at the end."),
     max_body: _Text = typer.Option(None, help="Size of a request at most, for example 64M."),
-    memory_budget: _Text = typer.Option(None, help="Weights of all loaded models at most."),
+    memory_budget: _Text = typer.Option(None, help="Memory of all loaded models at most."),
     api_keys: _Text = typer.Option(None, help="A file of lines NAME KEY."),
     tls_certificate: _Text = typer.Option(None, help="A PEM file: HTTPS."),
     tls_key: _Text = typer.Option(None, help="Its key."),

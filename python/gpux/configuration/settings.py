@@ -95,7 +95,7 @@ SETTINGS = (
     Setting("timeout", 30.0, _seconds(0.001, 86400), "seconds until 504"),
     Setting("grace", 20.0, _seconds(0, 3600), "seconds that running requests have when the service is stopped"),
     Setting("max_body", 64 << 20, _memory, "bytes of a request at most; then 413"),
-    Setting("memory_budget", None, _memory, "memory of all loaded models' weights; idle ones are unloaded for others"),
+    Setting("memory_budget", None, _memory, "memory of all loaded models; idle ones are unloaded for others"),
     Setting("api_keys", "", _path, "a file of API keys, a line each: NAME KEY"),
     Setting("tls_certificate", "", _path, "a certificate's file (PEM): HTTPS"),
     Setting("tls_key", "", _path, "the certificate's key (PEM)"),

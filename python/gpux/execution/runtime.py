@@ -9,7 +9,16 @@ from typing import Any
 from ..configuration.model_file import Preprocessing
 from ..errors import InputError, ModelError, ProviderError
 from ..inspection.files import open_model
-from ..providers import Choice, ProviderManager, SessionSettings, make_session, plain_message, taken_providers, versions
+from ..providers import (
+    Choice,
+    ProviderManager,
+    SessionSettings,
+    for_memory,
+    make_session,
+    plain_message,
+    taken_providers,
+    versions,
+)
 from ..tensors import Array, TensorSpec, check_inputs, check_types, flexible_batch, make_spec
 from .inputs import random_inputs, read_inputs
 from .measurement import Measurement, measure
@@ -33,7 +42,7 @@ class GPUXRuntime:
         manager: ProviderManager | None = None,
     ) -> None:
         self._manager = manager or ProviderManager()
-        self.choice: Choice = self._manager.get_best_provider(provider)
+        self.choice: Choice = for_memory(self._manager.get_best_provider(provider), memory)
         self._settings = SessionSettings(ordinal=ordinal, memory=memory, threads=threads)
         self._session: Any = None
         self._encoder: TextEncoder | None = None

@@ -33,6 +33,12 @@ class ServedModel:
     queued: QueuedModel | None
     used: float = 0.0
     facts: dict[str, Any] = field(default_factory=dict)
+    peak_bytes: int = 0  # of a device, measured at loading and the inferences that try whether requests can be joined
+
+    @property
+    def bytes(self) -> int:
+        """What the budget counts: weights, or what was measured if that is more."""
+        return max(self.weight_bytes, self.peak_bytes)
 
     @property
     def key(self) -> str:
@@ -41,7 +47,7 @@ class ServedModel:
 
 
 class ServedModels:
-    """Loads from the registry into the pool. `budget` in bytes of weights, None for no limit.
+    """Loads from the registry into the pool. `budget` in bytes as ServedModel.bytes counts them, None for no limit.
 
     A model that does not fit makes the least recently used ones of those that are idle and not `pinned` leave; they
     come back when they are asked for.
@@ -129,8 +135,8 @@ class ServedModels:
                 del self._models[name]
 
     def used_bytes(self) -> int:
-        """Weights of all that is loaded."""
-        return sum(model.weight_bytes for model in self.all() if model.queued is not None)
+        """Of all that is loaded."""
+        return sum(model.bytes for model in self.all() if model.queued is not None)
 
     async def _put_in(self, model: ServedModel) -> None:
         await self._make_room(model)
@@ -138,7 +144,13 @@ class ServedModels:
         batch = configuration.model.runtime.batch_size if configuration is not None else None
         model.queued = await self._pool.load(model.key, str(model.built.model), batch)
         model.used = time.monotonic()
-        self._metrics.bytes.labels(model.key).set(model.weight_bytes)
+        model.peak_bytes = model.queued.device_bytes
+        try:
+            await self._make_room(model)
+        except MemoryBudgetError:
+            await self._take_out(model)
+            raise
+        self._metrics.bytes.labels(model.key).set(model.bytes)
 
     async def _take_out(self, model: ServedModel) -> None:
         if model.queued is not None:
@@ -147,18 +159,25 @@ class ServedModels:
             self._metrics.bytes.labels(model.key).set(0)
 
     async def _make_room(self, model: ServedModel) -> None:
+        """For a model before it is loaded, and again when it was measured."""
         if self._budget is None:
             return
-        if model.weight_bytes > self._budget:
+        if model.bytes > self._budget:
+            what = "takes" if model.peak_bytes > model.weight_bytes else "has weights of"
             raise MemoryBudgetError(
-                f"{model.key} has {format_bytes(model.weight_bytes)} of weights, the budget is "
+                f"{model.key} {what} {format_bytes(model.bytes)}, the budget is "
                 f"{format_bytes(self._budget)}: raise memory_budget"
             )
-        while self.used_bytes() + model.weight_bytes > self._budget:
-            idle = [each for each in self.all() if each.queued is not None and each.queued.idle and not each.pinned]
+        others = [each for each in self.all() if each is not model]
+
+        def used() -> int:
+            return sum(each.bytes for each in others if each.queued is not None)
+
+        while used() + model.bytes > self._budget:
+            idle = [each for each in others if each.queued is not None and each.queued.idle and not each.pinned]
             if not idle:
                 raise MemoryBudgetError(
-                    f"{model.key} needs {format_bytes(model.weight_bytes)}; {format_bytes(self.used_bytes())} of "
+                    f"{model.key} needs {format_bytes(model.bytes)}; {format_bytes(used())} of "
                     f"{format_bytes(self._budget)} are taken by models that are in use or were named at the start"
                 )
             await self._take_out(min(idle, key=lambda each: each.used))

@@ -126,6 +126,7 @@ class Service:
             "version": model.version,
             "loaded": queued is not None,
             "weight_bytes": model.weight_bytes,
+            "bytes": model.bytes,
             "accepts": accepts,
             "batching": queued is not None and not queued.not_joined and queued.batch_size > 1,
             "not_joined": queued.not_joined if queued is not None else "",

@@ -234,6 +234,7 @@ class Pool:
             facts["not_joined"],
             batch_size or self.settings.batch_size,
             self.settings.batch_delay,
+            max(answer["device_bytes"] for answer in answers if isinstance(answer, dict)),
         )
         self.models[key] = model
         # A worker that started meanwhile did not know of it.

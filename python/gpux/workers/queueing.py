@@ -56,6 +56,7 @@ class QueuedModel:
     not_joined: str
     batch_size: int
     batch_delay: float
+    device_bytes: int = 0  # that were taken of the device while it was loaded and tried; 0 if not known
     queue: deque[Request] = field(default_factory=deque)
     waiting: int = 0  # of the queue, those that are not given up
     running: int = 0

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import GPUXError, ModelError, ProviderError
-from ..providers import Choice, ProviderManager, SessionSettings, make_session, plain_message
+from ..providers import Choice, DeviceMemory, ProviderManager, SessionSettings, for_memory, make_session, plain_message
 from ..tensors import Array, TensorSpec, check_types, flexible_batch, make_spec
 from .joining import run_joined, why_not_joined
 from .wire import HEADER, Message, decode, encode, lengths
@@ -42,7 +42,7 @@ class Worker:
         self._connection = connection
         self._sending = threading.Lock()
         self._models: dict[str, _Model] = {}
-        self._choice: Choice = ProviderManager().get_best_provider(settings["provider"])
+        self._choice: Choice = for_memory(ProviderManager().get_best_provider(settings["provider"]), settings["memory"])
         self._settings = SessionSettings(settings["ordinal"], settings["memory"], settings["threads"])
 
     def serve(self) -> None:
@@ -67,6 +67,7 @@ class Worker:
     def _load(self, message: Message) -> None:
         _, identifier, key, path = message
         try:
+            memory = DeviceMemory(self._choice, self._settings.ordinal)
             session = make_session(Path(path), self._choice, self._settings)
             inputs = [make_spec(each.name, each.type, each.shape) for each in session.get_inputs()]
             outputs = [make_spec(each.name, each.type, each.shape) for each in session.get_outputs()]
@@ -79,6 +80,7 @@ class Worker:
                 "inputs": [spec.as_dict() for spec in inputs],
                 "outputs": [spec.as_dict() for spec in outputs],
                 "not_joined": reason,
+                "device_bytes": memory.peak(),
             }
             self._models[key] = model
             self._send(("loaded", identifier, facts))
