@@ -17,7 +17,8 @@ at::Tensor number_like(const at::Tensor& tensor, double value) { return at::scal
 
 // Floating: numbers of integers are those of PyTorch's default dtype.
 at::Tensor floating(const at::Tensor& self) {
-  return at::isFloatingType(self.scalar_type()) ? self : self.to(c10::typeMetaToScalarType(c10::get_default_dtype()));
+  return !c10::isIntegralType(self.scalar_type(), true) ? self
+                                                        : self.to(c10::typeMetaToScalarType(c10::get_default_dtype()));
 }
 
 void fraction(Call& call) {
@@ -137,8 +138,8 @@ void multinomial(Call& call) {
 
 constexpr Kernel kKernels[] = {
     {"frac", kFloats, fraction},
-    {"exp2", kReal, exp2},
-    {"sinc", kReal, sinc},
+    {"exp2", kAll, exp2},
+    {"sinc", kAll, sinc},
     {"special_entr", kReal, entropy},
     {"logaddexp", kFloats, log_add_exp<false>},
     {"logaddexp2", kFloats, log_add_exp<true>},

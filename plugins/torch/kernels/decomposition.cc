@@ -3,7 +3,6 @@
 #include <ATen/ops/_linalg_eigh_meta.h>
 #include <ATen/ops/_linalg_svd_meta.h>
 #include <ATen/ops/linalg_cross_meta.h>
-#include <ATen/ops/linalg_matrix_exp_native.h>
 #include <ATen/ops/linalg_qr_meta.h>
 
 #include "plugins/torch/kernels/kernels.h"
@@ -266,16 +265,24 @@ void least_squares(Call& call) {
 
 // -- functions of matrices, products of vectors ---------------------------------------------------------------------
 
-// PyTorch's own choice of polynomials, and scaling and squaring, of products on the device.
-void matrix_exponential(Call& call) { call.set_result(0, at::native::linalg_matrix_exp(call.tensor(0))); }
-
-// (input, coefficients): sums over the first axis of input
-void linear_combination(Call& call) {
-  const at::Tensor& input = call.tensor(0);
-  const at::Tensor flat = input.reshape({input.size(0), -1});
-  c10::DimVector sizes(input.sizes());
-  sizes[0] = call.tensor(1).size(0);
-  call.set_result(0, at::mm(call.tensor(1).to(input.scalar_type()), flat).view(sizes));
+// Scaling and squaring: of A / 2^s, which is small, the series of exp (Higham 2005 has the bound), squared s times.
+void matrix_exponential(Call& call) {
+  const at::Tensor& self = call.tensor(0);
+  at::native::squareCheckInputs(self, "linalg.matrix_exp");
+  at::native::checkFloatingOrComplex(self, "linalg.matrix_exp");
+  if (self.numel() == 0) return call.set_result(0, self.clone());
+  const at::Tensor one = at::eye(self.size(-1), self.options()).expand(self.sizes());
+  // The largest sum of a column of any matrix.
+  const double norm = self.abs().sum(-2).max().item().toDouble();
+  constexpr double kSmall = 1.0;
+  constexpr int kTerms = 18;  // 1 / 18! is below double precision
+  const int squarings =
+      std::isfinite(norm) && norm > kSmall ? static_cast<int>(std::ceil(std::log2(norm / kSmall))) : 0;
+  const at::Tensor scaled = self * std::exp2(-squarings);
+  at::Tensor result = one + scaled * (1.0 / kTerms);
+  for (int term = kTerms - 1; term > 0; --term) result = one + at::matmul(scaled, result) * (1.0 / term);
+  for (int i = 0; i < squarings; ++i) result = at::matmul(result, result);
+  call.set_result(0, result);
 }
 
 // (self, other, *, dim)
@@ -301,7 +308,6 @@ constexpr Kernel kKernels[] = {
     {"_linalg_svd", kFactored, svd},
     {"linalg_lstsq", kFactored, least_squares},
     {"linalg_matrix_exp", kFloats | kComplex, matrix_exponential},
-    {"_compute_linear_combination", kFloats | kComplex, linear_combination},
     {"linalg_cross", kNumbers | kComplex, cross},
 };
 

@@ -264,12 +264,28 @@ void lu_solve(Call& call) {
   result.copy_(solve_system(call, factors, call.tensor(2).expand(result.sizes()), call.boolean(3), call.boolean(4)));
 }
 
-// As PyTorch: a dense real matrix is factored as what its memory is by columns, its transpose. Gradients know.
-bool is_factored_transposed(const at::Tensor& a) { return a.is_contiguous() && !a.is_complex(); }
+// Some of PyTorch's ops factor the transpose of a dense real matrix, which is what its memory is by columns, and their
+// gradients solve with what they gave; which ops do is another in each version. They are asked, once each.
+enum class Factored { kSolve, kDeterminant };
+
+bool is_transpose_factored(Factored op) {
+  const auto ask = [](Factored which) {
+    const at::Tensor a = at::tensor({2.0, 1.0, 0.0, 3.0}).view({2, 2});  // of which one triangle is U already
+    const at::Tensor lu = which == Factored::kSolve ? std::get<1>(at::_linalg_solve_ex(a, at::ones({2}, a.options())))
+                                                    : std::get<1>(at::_linalg_det(a));
+    return lu[1][0].item<double>() != 0;
+  };
+  static const bool answers[] = {ask(Factored::kSolve), ask(Factored::kDeterminant)};
+  return answers[static_cast<int>(op)];
+}
+
+bool is_factored_transposed(const at::Tensor& a, Factored op) {
+  return a.is_contiguous() && !a.is_complex() && is_transpose_factored(op);
+}
 
 // Factors A into results `first` (LU) and `first` + 1 (pivots), and gives what solves by it.
-Factors factor_into(Call& call, const at::Tensor& a, int first, const at::Tensor& status) {
-  const at::Tensor from = is_factored_transposed(a) ? a.mT() : a;
+Factors factor_into(Call& call, const at::Tensor& a, int first, const at::Tensor& status, Factored op) {
+  const at::Tensor from = is_factored_transposed(a, op) ? a.mT() : a;
   c10::DimVector rows = batch_of(a);
   rows.push_back(a.size(-1));
   const at::Tensor order = call.scratch(rows, at::kInt);
@@ -282,7 +298,7 @@ void solve_with_status(Call& call) {
   Structured<at::meta::structured__linalg_solve_ex>(call).infer();
   const at::Tensor& a = call.tensor(0);
   const bool left = call.boolean(2);
-  Factors factors = factor_into(call, a, 1, call.result(3));
+  Factors factors = factor_into(call, a, 1, call.result(3), Factored::kSolve);
   if (call.boolean(3)) at::_linalg_check_errors(call.result(3), "torch.linalg.solve_ex", a.dim() == 2);
   at::Tensor result = call.result(0);
   if (result.numel() == 0) return;
@@ -294,7 +310,8 @@ void solve_with_status(Call& call) {
   rows.push_back(a.size(-1));
   factors.order = factors.order.expand(rows);
   factors.inverse = factors.inverse.expand(rows);
-  target.copy_(solve_system(call, factors, b.expand(target.sizes()), left, is_factored_transposed(a)));
+  target.copy_(
+      solve_system(call, factors, b.expand(target.sizes()), left, is_factored_transposed(a, Factored::kSolve)));
 }
 
 // (A, *, check_errors) -> inverse, info
@@ -322,7 +339,7 @@ at::Tensor sign_of(const at::Tensor& pivots, at::ScalarType dtype) {
 void determinant(Call& call) {
   Structured<at::meta::structured__linalg_det>(call).infer();
   const at::Tensor& a = call.tensor(0);
-  factor_into(call, a, 1, {});
+  factor_into(call, a, 1, {}, Factored::kDeterminant);
   at::Tensor result = call.result(0);
   result.copy_(call.result(1).diagonal(0, -2, -1).prod(-1).mul_(sign_of(call.result(2), a.scalar_type())));
 }
@@ -331,7 +348,7 @@ void determinant(Call& call) {
 void sign_and_log_of_determinant(Call& call) {
   Structured<at::meta::structured__linalg_slogdet>(call).infer();
   const at::Tensor& a = call.tensor(0);
-  factor_into(call, a, 2, {});
+  factor_into(call, a, 2, {}, Factored::kDeterminant);
   const at::Tensor diagonal = call.result(2).diagonal(0, -2, -1);
   at::Tensor sign = call.result(0), logarithm = call.result(1);
   sign.copy_(diagonal.sgn().prod(-1).mul_(sign_of(call.result(3), a.scalar_type())));

@@ -284,7 +284,7 @@ void index_reduce(Call& call) {
   c10::DimVector column(static_cast<size_t>(std::max<int64_t>(source.dim(), 1)), 1);
   if (source.dim() > 0) column[dim] = source.size(dim);
   const at::Tensor index = call.tensor(2).to(at::kLong).view(column);
-  const at::Tensor places = source.dim() == 0 ? index.view({}) : index.expand(source.sizes());
+  const at::Tensor places = source.dim() == 0 ? index.squeeze(0) : index.expand(source.sizes());
   result.scatter_reduce_(dim, places, source, call.argument(4).toStringView(), call.boolean(5));
 }
 
@@ -346,7 +346,7 @@ void repeat_interleave(Call& call) {
 
 // (self, *, size, fill_value): the first `size` places
 void nonzero_static(Call& call) {
-  const at::Tensor& self = call.tensor(0);
+  const at::Tensor self = call.tensor(0).is_complex() ? call.keep(call.tensor(0).ne(0)) : call.tensor(0);
   const int64_t size = call.integer(1);
   TORCH_CHECK(size >= 0, "nonzero_static: 'size' must be an non-negative integer");
   const at::Tensor result = at::full({size, self.dim()}, call.integer(2), self.options().dtype(at::kLong));
@@ -370,7 +370,7 @@ constexpr Kernel kKernels[] = {
     {"masked_scatter_", kAll, masked_scatter},
     {"unfold_backward", kFloats | kComplex, unfold_backward},
     {"repeat_interleave.Tensor", kIntegers, repeat_interleave},
-    {"nonzero_static", kReal, nonzero_static},
+    {"nonzero_static", kAll, nonzero_static},
 };
 
 }  // namespace

@@ -374,7 +374,7 @@ void index_put(Call& call) {
 // -- results whose size depends on data -------------------------------------------------------------------------
 
 void nonzero(Call& call) {
-  const at::Tensor& self = call.tensor(0);
+  const at::Tensor self = call.tensor(0).is_complex() ? call.keep(call.tensor(0).ne(0)) : call.tensor(0);
   const int64_t elements = self.numel();
   if (elements == 0) {
     call.make_result(0, {0, self.dim()}, at::kLong);

@@ -36,13 +36,25 @@ void product(Call& call) {
   multiply(call, view_of(resolved(call, 0)), view_of(resolved(call, 1)), nullptr, view_of(call.result()));
 }
 
+// Factors that are complex, and whole numbers that are added, are no part of unihal's product.
+bool is_composed(const Call& call, const at::Scalar& beta, const at::Scalar& alpha) {
+  return beta.isComplex() || alpha.isComplex() || c10::isIntegralType(call.tensor(1).scalar_type(), true);
+}
+
+void add_composed(Call& call, const at::Tensor& product, const at::Scalar& beta, const at::Scalar& alpha) {
+  const at::Tensor scaled = at::mul(product, alpha);
+  const bool has_self = beta.toComplexDouble() != c10::complex<double>(0, 0);
+  call.set_result(0, has_self ? at::add(scaled, at::mul(call.tensor(0), beta)) : scaled);
+}
+
 // beta * self + alpha * a @ b. (self, a, b, *, beta, alpha)
 template <class Meta>
 void add_product(Call& call) {
   Structured<Meta>(call).infer();
   const at::Scalar beta = call.scalar(3);
   const at::Scalar alpha = call.scalar(4);
-  call.require(!beta.isComplex() && !alpha.isComplex(), "complex factors");
+  if (is_composed(call, beta, alpha))
+    return add_composed(call, at::matmul(call.tensor(1), call.tensor(2)), beta, alpha);
   const at::Tensor& result = call.result();
   // What beta = 0 leaves out is not read: it may be NaN.
   const bool has_c = beta.toDouble() != 0;
@@ -56,7 +68,7 @@ void matrix_times_vector(Call& call) {
   Structured<at::meta::structured_addmv>(call).infer();
   const at::Scalar beta = call.scalar(3);
   const at::Scalar alpha = call.scalar(4);
-  call.require(!beta.isComplex() && !alpha.isComplex(), "complex factors");
+  if (is_composed(call, beta, alpha)) return add_composed(call, at::mv(call.tensor(1), call.tensor(2)), beta, alpha);
   const at::Tensor& result = call.result();
   const bool has_c = beta.toDouble() != 0;
   const at::Tensor self = has_c ? call.keep(resolved(call, 0).expand(result.sizes())) : at::Tensor();
@@ -93,7 +105,7 @@ void add_sum_of_products(Call& call) {
   call.set_result(0, at::addmm(call.tensor(0), left, right, call.scalar(3), call.scalar(4)));
 }
 
-constexpr DtypeSet kFactors = kFloats | kComplex;
+constexpr DtypeSet kFactors = kNumbers | kComplex;
 
 constexpr Kernel kKernels[] = {
     {"mm", kFactors, product<at::meta::structured_mm>},

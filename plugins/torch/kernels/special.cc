@@ -27,6 +27,15 @@ void angle(Call& call) {
   call.map(uhal_map_angle, {&x}, {&y});
 }
 
+// (self, *, out). Without out= PyTorch composes the op, so that it has a gradient.
+void conjugate_to(Call& call) {
+  at::Tensor out = call.tensor(1);
+  const at::Tensor conjugate = at::_conj_physical(call.tensor(0));
+  TORCH_CHECK(at::canCast(conjugate.scalar_type(), out.scalar_type()), "result type ", conjugate.scalar_type(),
+              " can't be cast to the desired output type ", out.scalar_type());
+  call.set_result(0, out.resize_(conjugate.sizes()).copy_(conjugate));
+}
+
 // (real, imag), (abs, angle)
 template <uhal_map_function kFunction>
 void complex_of(Call& call) {
@@ -238,13 +247,25 @@ void logarithmic_sequence(Call& call) {
   at::Tensor result = call.tensor(4);
   const int64_t steps = call.integer(2);
   TORCH_CHECK(steps >= 0, "number of steps must be non-negative");
-  call.require(!result.is_complex() && !call.scalar(0).isComplex() && !call.scalar(1).isComplex(), "complex numbers");
   if (result.numel() != steps) result.resize_({steps});
   if (steps > 0) {
-    const at::Tensor powers = at::linspace(call.real(0), call.real(1), steps, result.options().dtype(at::kDouble));
+    const at::ScalarType wide = result.is_complex() ? at::kComplexDouble : at::kDouble;
+    const at::Tensor powers = at::linspace(call.scalar(0), call.scalar(1), steps, result.options().dtype(wide));
     result.copy_(at::pow(call.real(3), powers));
   }
   call.set_result(0, result);
+}
+
+// (row, col, offset, *, dtype, ...): the places of a triangle's elements, row after row
+template <bool kUpper>
+void triangle_places(Call& call) {
+  const int64_t rows = call.integer(0), columns = call.integer(1);
+  TORCH_CHECK(rows >= 0, "row must be non-negative, got", rows);
+  TORCH_CHECK(columns >= 0, "col must be non-negative, got", columns);
+  const at::TensorOptions options = at::TensorOptions(c10::Device(kDevice, call.device()));
+  const at::Tensor all = at::ones({rows, columns}, options.dtype(at::kBool));
+  const at::Tensor places = (kUpper ? all.triu(call.integer(2)) : all.tril(call.integer(2))).nonzero();
+  call.set_result(0, places.t().contiguous().to(call.dtype(3).value_or(at::kLong)));
 }
 
 // (n, *, out)
@@ -290,6 +311,7 @@ void narrow_copy(Call& call) {
 
 constexpr Kernel kKernels[] = {
     {"angle", kAll, angle},
+    {"conj_physical.out", kAll, conjugate_to},
     {"complex", kWideFloats | only(UHAL_FLOAT16), complex_of<uhal_map_complex>},
     {"polar", kWideFloats | only(UHAL_FLOAT16), complex_of<uhal_map_polar>},
     {"frexp.Tensor", kFloats, mantissa_and_exponent},
@@ -315,8 +337,10 @@ constexpr Kernel kKernels[] = {
     POLYNOMIAL("hermite_polynomial_he", kHermiteHe),
     POLYNOMIAL("laguerre_polynomial_l", kLaguerreL),
     POLYNOMIAL("legendre_polynomial_p", kLegendreP),
-    {"logspace.out", kReal, logarithmic_sequence},
+    {"logspace.out", kAll, logarithmic_sequence},
     {"eye.out", kStored, square_eye},
+    {"tril_indices", kAll, triangle_places<false>},
+    {"triu_indices", kAll, triangle_places<true>},
     {"equal", kStored, are_equal},
     {"channel_shuffle", kStored, channel_shuffle},
     {"narrow_copy", kStored, narrow_copy},
