@@ -113,10 +113,11 @@ def autoload() -> None:
         count = _count(name)
         reason = _open(torch.__version__, name, count)
         if not reason:
-            from . import device_module, optimizers
+            from . import device_module, ending, optimizers
 
             device_module.install(name, count)
             optimizers.install(name)
+            ending.install(name)
             if library is not None and torch.distributed.is_available():
                 from . import distributed
 

@@ -239,8 +239,9 @@ at::Tensor on_device(const std::vector<int64_t>& numbers, const at::Tensor& like
   return at::tensor(numbers, at::TensorOptions(at::kLong)).to(like.device());
 }
 
-// (log_probs (T, N, C), targets, input_lengths, target_lengths), beginning with argument `first`. PyTorch's numbers are
-// logarithms of probabilities, as log_softmax gives them: softmax leaves them what they are.
+// (log_probs (T, N, C), targets, input_lengths, target_lengths), beginning with argument `first`. unihal takes the
+// softmax of what it gets, and PyTorch takes it as it is: what they differ by, where it is no log_softmax already, is
+// added.
 void align(Call& call, int first, int64_t blank, bool zero_infinity, const at::Tensor& losses,
            const at::Tensor& gradient) {
   const at::Tensor& inputs = call.tensor(first);
@@ -282,7 +283,7 @@ void align(Call& call, int first, int64_t blank, bool zero_infinity, const at::T
   uhal_ctc_attributes attributes = {};
   attributes.struct_size = sizeof attributes;
   attributes.blank = static_cast<int32_t>(blank);
-  attributes.zero_infinity = zero_infinity;
+  attributes.zero_infinity = 0;  // which losses are infinite is to be seen
   const View x = view_of(inputs), y = view_of(call.keep(labels));
   const View of_inputs = view_of(call.keep(on_device(steps, inputs)));
   const View of_labels = view_of(call.keep(on_device(lengths, inputs)));
@@ -291,6 +292,17 @@ void align(Call& call, int first, int64_t blank, bool zero_infinity, const at::T
   if (gradient.defined()) slope = view_of(gradient);
   call.launch(UHAL_OP_CTC_LOSS, {&x, &y, &of_inputs, &of_labels}, {&loss, gradient.defined() ? &slope : nullptr},
               &attributes);
+  const at::Tensor logarithms = inputs.logsumexp(-1);  // (T, N): of what softmax divides by
+  const at::Tensor numbers = at::arange(inputs.size(0), inputs.options().dtype(at::kLong)).unsqueeze(-1);
+  const at::Tensor is_step = numbers.lt(on_device(steps, inputs));
+  const at::Tensor has_path = losses.isinf().logical_not();
+  at::Tensor target = losses;
+  target.sub_(at::where(is_step.logical_and(has_path), logarithms, at::zeros({}, inputs.options())).sum(0));
+  if (zero_infinity) target.masked_fill_(has_path.logical_not(), 0);
+  if (!gradient.defined()) return;
+  const at::Tensor more = inputs.exp() - (inputs - logarithms.unsqueeze(-1)).exp();
+  at::Tensor sum = gradient;
+  sum.add_(more.masked_fill(is_step.logical_and(has_path).logical_not().unsqueeze(-1), 0));
 }
 
 // (log_probs, targets, input_lengths, target_lengths, blank, zero_infinity) -> loss, and nothing: the gradient needs

@@ -71,7 +71,6 @@ constexpr MapRow kRows[] = {
     {"xlogy.Tensor", kFloats, Types::kFloat, uhal_map_x_log_y, BINARY},
     {"special_xlog1py", kFloats, Types::kFloat, uhal_map_x_log1p_y, BINARY},
     {"conj_physical_", kAll, Types::kSame, uhal_map_conjugate},
-    {"_conj_physical", kAll, Types::kSame, uhal_map_conjugate},
 
     // rounding
     {"floor", kNumbers, Types::kSame, uhal_map_floor},

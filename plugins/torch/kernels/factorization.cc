@@ -97,6 +97,7 @@ void cholesky_with_status(Call& call) {
 // (self, upper)
 void cholesky(Call& call) {
   const at::Tensor& self = call.tensor(0);
+  if (self.numel() == 0) return call.set_result(0, empty(self.sizes(), self.scalar_type()));
   at::native::squareCheckInputs(self, "cholesky");
   at::native::checkFloatingOrComplex(self, "cholesky", false);
   const at::Tensor status = status_of(call, self);
@@ -182,6 +183,11 @@ at::Tensor reordered(const at::Tensor& b, const at::Tensor& order) {
 
 // P with A = P L U: rows of A in `order` are L U.
 at::Tensor permutation_matrix(const at::Tensor& order, at::ScalarType dtype) {
+  if (order.numel() == 0) {
+    c10::DimVector sizes(order.sizes());
+    sizes.push_back(order.size(-1));
+    return at::empty(sizes, order.options().dtype(dtype));
+  }
   return at::one_hot(order.to(at::kLong), order.size(-1)).mT().to(dtype);
 }
 

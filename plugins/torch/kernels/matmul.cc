@@ -38,10 +38,16 @@ void product(Call& call) {
 
 // Factors that are complex, and whole numbers that are added, are no part of unihal's product.
 bool is_composed(const Call& call, const at::Scalar& beta, const at::Scalar& alpha) {
-  return beta.isComplex() || alpha.isComplex() || c10::isIntegralType(call.tensor(1).scalar_type(), true);
+  if (beta.isComplex() || alpha.isComplex()) return true;
+  const bool is_product = beta.toDouble() == 0 && alpha.toDouble() == 1;
+  return !is_product && c10::isIntegralType(call.tensor(1).scalar_type(), true);
 }
 
-void add_composed(Call& call, const at::Tensor& product, const at::Scalar& beta, const at::Scalar& alpha) {
+void add_composed(Call& call, const at::Tensor& product, at::Scalar beta, at::Scalar alpha) {
+  if (c10::isIntegralType(product.scalar_type(), true)) {  // as the CPU: factors of whole numbers are cut
+    beta = static_cast<int64_t>(beta.toDouble());
+    alpha = static_cast<int64_t>(alpha.toDouble());
+  }
   const at::Tensor scaled = at::mul(product, alpha);
   const bool has_self = beta.toComplexDouble() != c10::complex<double>(0, 0);
   call.set_result(0, has_self ? at::add(scaled, at::mul(call.tensor(0), beta)) : scaled);

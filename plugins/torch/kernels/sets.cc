@@ -94,7 +94,7 @@ void unique_along(Call& call, int64_t dim, bool sorts, bool with_inverse, bool w
   at::Tensor order;
   if (sorts) {
     // By all columns, the last one first; each sort keeps what those before it did.
-    const at::Tensor columns = rows.flatten(1);
+    const at::Tensor columns = rows.dim() == 1 ? rows : rows.flatten(1);
     order = at::arange(rows.size(0), self.options().dtype(at::kLong));
     for (int64_t i = columns.dim() == 1 ? 0 : columns.size(1) - 1; i >= 0; --i) {
       const at::Tensor column = columns.dim() == 1 ? columns : columns.select(1, i);

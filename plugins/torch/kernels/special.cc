@@ -29,11 +29,20 @@ void angle(Call& call) {
 
 // (self, *, out). Without out= PyTorch composes the op, so that it has a gradient.
 void conjugate_to(Call& call) {
+  const at::Tensor self = call.keep(call.tensor(0).resolve_conj().resolve_neg());
   at::Tensor out = call.tensor(1);
-  const at::Tensor conjugate = at::_conj_physical(call.tensor(0));
-  TORCH_CHECK(at::canCast(conjugate.scalar_type(), out.scalar_type()), "result type ", conjugate.scalar_type(),
+  TORCH_CHECK(at::canCast(self.scalar_type(), out.scalar_type()), "result type ", self.scalar_type(),
               " can't be cast to the desired output type ", out.scalar_type());
-  call.set_result(0, out.resize_(conjugate.sizes()).copy_(conjugate));
+  out.resize_(self.sizes());
+  if (self.numel() != 0 && out.scalar_type() == self.scalar_type()) {
+    const View x = view_of(self), y = view_of(out);
+    call.map(uhal_map_conjugate, {&x}, {&y});
+  } else if (self.numel() != 0) {
+    const View x = view_of(self), y = view_of(call.scratch(self.sizes(), self.scalar_type()));
+    call.map(uhal_map_conjugate, {&x}, {&y});
+    call.cast(y, view_of(out));
+  }
+  call.set_result(0, out);
 }
 
 // (real, imag), (abs, angle)
