@@ -1,4 +1,4 @@
-"""Which entries of PyTorch's op database run wholly on the device: all but those that stand here, each with its reason."""
+"""Which entries of PyTorch's op database run wholly on the device: all but those that stand here, with reasons."""
 
 from __future__ import annotations
 

@@ -392,7 +392,7 @@ void linspace(Call& call) {
     const float by = steps > 1 ? static_cast<float>(last - first) / static_cast<float>(steps - 1) : 0;
     std::vector<int64_t> numbers;
     for (int64_t i = 0; i < steps; ++i) {
-      numbers.push_back(i < steps / 2
+      numbers.push_back(i < steps / 2 || steps == 1
                             ? static_cast<int64_t>(static_cast<float>(first) + by * static_cast<float>(i))
                             : static_cast<int64_t>(static_cast<float>(last) - by * static_cast<float>(steps - i - 1)));
     }
