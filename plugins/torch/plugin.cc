@@ -16,6 +16,7 @@ UNIHAL_TORCH_EXPORT const char* uhal_torch_init(const char* device_type, int32_t
   try {
     set_device_type(device_type, count);
     register_device();
+    register_profiler();
     const char* const without = std::getenv("UNIHAL_TORCH_NO_KERNELS");
     if (without != nullptr && std::strcmp(without, "1") == 0) return nullptr;
     register_elementwise();
