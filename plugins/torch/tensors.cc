@@ -3,6 +3,7 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/Resize.h>
+#include <ATen/native/TensorFactories.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/unfold_native.h>
@@ -67,12 +68,22 @@ void check_options(std::optional<at::Layout> layout, std::optional<bool> pin_mem
   TORCH_CHECK(!pin_memory.value_or(false), "Only dense CPU tensors can be pinned");
 }
 
+// With torch.use_deterministic_algorithms what nobody has written yet is NaN, or the largest whole number.
+at::Tensor filled(at::Tensor made) {
+  const at::Context& context = at::globalContext();
+  if (C10_UNLIKELY(context.deterministicAlgorithms() && context.deterministicFillUninitializedMemory()) &&
+      made.numel() != 0) {
+    at::native::fill_empty_deterministic_(made);
+  }
+  return made;
+}
+
 at::Tensor make_empty(at::IntArrayRef sizes, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
                       std::optional<at::Device> device, std::optional<bool> pin_memory,
                       std::optional<at::MemoryFormat> format) {
   check_options(layout, pin_memory);
   const c10::OptionalDeviceGuard guard(device);
-  return empty(sizes, c10::dtype_or_default(dtype), format);
+  return filled(empty(sizes, c10::dtype_or_default(dtype), format));
 }
 
 at::Tensor make_empty_strided(at::IntArrayRef sizes, at::IntArrayRef strides, std::optional<at::ScalarType> dtype,
@@ -80,7 +91,7 @@ at::Tensor make_empty_strided(at::IntArrayRef sizes, at::IntArrayRef strides, st
                               std::optional<bool> pin_memory) {
   check_options(layout, pin_memory);
   const c10::OptionalDeviceGuard guard(device);
-  return empty_strided(sizes, strides, c10::dtype_or_default(dtype));
+  return filled(empty_strided(sizes, strides, c10::dtype_or_default(dtype)));
 }
 
 // Room for what a tensor of these sizes reaches.

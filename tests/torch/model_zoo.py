@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from torch import nn
 from torch.nn import functional
@@ -38,16 +39,17 @@ def torchvision_models() -> Any:
         for name in ("nms", "qnms"):
             library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
         _operators.append(library)
-    import torchvision.models
+    with contextlib.suppress(ImportError, RuntimeError):
+        import torchvision.models
 
-    return torchvision.models
+        return torchvision.models
+    pytest.skip("there is no torchvision for this PyTorch")
 
 
 def transformers() -> Any:
     """The package, for which torchvision has to be importable."""
     torchvision_models()
-    import transformers
-
+    transformers = pytest.importorskip("transformers")
     transformers.logging.set_verbosity_error()
     return transformers
 
@@ -55,9 +57,7 @@ def transformers() -> Any:
 def diffusers() -> Any:
     """The package, as transformers()."""
     transformers()
-    import diffusers
-
-    return diffusers
+    return pytest.importorskip("diffusers")
 
 
 @dataclass(frozen=True)

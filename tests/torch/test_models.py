@@ -19,9 +19,9 @@ STEPS = 3
 #: Names in `make test`; the others are `whole`.
 SAMPLE = ("resnet18", "vit", "lstm", "bert", "llama", "denoiser")
 
-#: Relative distance of the gradients of the first step from the CPU's, in float32: what rounding makes of it through
-#: batch norms of few numbers is more than elsewhere.
-FARTHER = {"resnet50": 5e-3, "efficientnet": 1e-2, "resnet18": 5e-3, "mobilenet_v3": 1e-2, "unet": 5e-3}
+#: Relative distance of the gradients of the first step from the CPU's, in float32, where it is more than 1e-3: through many
+#: batch norms of few numbers each.
+FARTHER = {"resnet50": 5e-2}  # where float32 on the CPU is 0.017 from float64
 
 OPTIMIZERS: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
     "SGD": lambda p: torch.optim.SGD(p, 1e-2, momentum=0.9, weight_decay=1e-4, nesterov=True),
@@ -33,7 +33,7 @@ OPTIMIZERS: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
 SCHEDULERS: dict[str, Callable[[torch.optim.Optimizer], Any]] = {
     "StepLR": lambda o: torch.optim.lr_scheduler.StepLR(o, 1, 0.5),
     "CosineAnnealingLR": lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, 4),
-    "OneCycleLR": lambda o: torch.optim.lr_scheduler.OneCycleLR(o, 1e-2, total_steps=8),
+    "OneCycleLR": lambda o: torch.optim.lr_scheduler.OneCycleLR(o, 1e-2, total_steps=8, cycle_momentum=False),
 }
 
 
@@ -87,7 +87,7 @@ def test_a_model_trains_as_on_the_cpu(name: str) -> None:
     example, model, batch = _made(name)
     expected, slopes = _train(model, example, batch, "cpu")
     actual, ours = _train(model, example, batch, DEVICE)
-    torch.testing.assert_close(actual, expected, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(actual, expected, rtol=1e-3 if name not in FARTHER else 1e-2, atol=1e-4)
     assert ours.shape == slopes.shape and slopes.norm() > 0
     assert (ours - slopes).norm() <= FARTHER.get(name, 1e-3) * slopes.norm()
 
@@ -100,7 +100,10 @@ def test_a_model_trains_under_autocast(name: str) -> None:
     actual, slopes = _train(model, example, batch, DEVICE, torch.bfloat16)
     assert bool(slopes.isfinite().all()) and slopes.norm() > 0
     assert actual != expected  # or nothing was rounded
-    torch.testing.assert_close(actual, expected, rtol=0.1, atol=0.05)
+    # The first loss tells of one pass; what follows of it in batch norms of few numbers each is chance.
+    torch.testing.assert_close(actual[0], expected[0], rtol=0.03, atol=0.02)
+    if not any(isinstance(part, nn.BatchNorm2d) for part in model.modules()):
+        torch.testing.assert_close(actual, expected, rtol=0.05, atol=0.02)
 
 
 MODELS_THAT_GENERATE = {"gpt2": model_zoo.gpt2, "llama": model_zoo.llama, "t5": model_zoo.t5}
@@ -216,3 +219,25 @@ def test_a_loader_feeds_an_optimizer_with_a_schedule(optimizer: str, scheduler: 
         found[device] = (losses, rates)
     assert found[DEVICE][1] == found["cpu"][1]
     torch.testing.assert_close(found[DEVICE][0], found["cpu"][0], rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("norm_first", [True, False])
+def test_an_encoder_without_gradients_takes_pytorchs_short_way(norm_first: bool) -> None:
+    """One op a layer, with masks of sides and of keys."""
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(16, 4, 32, activation="gelu", batch_first=True, norm_first=norm_first)
+    model = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval()
+    ours = copy.deepcopy(model).to(DEVICE)
+    x, hidden = torch.randn(3, 7, 16), torch.zeros(3, 7, dtype=torch.bool)
+    hidden[1, 5:] = True
+    later = torch.ones(7, 7, dtype=torch.bool).triu(1)
+    for masks in (
+        {},
+        {"mask": later},
+        {"src_key_padding_mask": hidden},
+        {"mask": later, "src_key_padding_mask": hidden},
+    ):
+        with torch.no_grad():
+            expected, actual = model(x, **masks), ours(x.to(DEVICE), **_moved(masks, DEVICE))
+        shown = ~masks.get("src_key_padding_mask", torch.zeros(3, 7, dtype=torch.bool))
+        torch.testing.assert_close(actual.cpu()[shown], expected[shown], rtol=1e-4, atol=1e-5)
