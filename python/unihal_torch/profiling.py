@@ -17,8 +17,8 @@ def install(name: str) -> None:
     from torch.autograd import profiler
     from torch.profiler import profiler as facade
 
-    original = profiler.profile.__init__
-    supported = facade.supported_activities
+    original: Any = profiler.profile.__init__
+    supported: Any = facade.supported_activities
 
     @functools.wraps(original)
     def begin(self: Any, *args: Any, **options: Any) -> None:
