@@ -60,6 +60,38 @@ at::Tensor reflect(const at::Tensor& reflectors, const at::Tensor& tau, at::Tens
   return c;
 }
 
+// (self) -> a, tau: R on and above a's diagonal, reflectors below it; column by column, as LAPACK's unblocked one
+void reflectors_of(Call& call) {
+  const at::Tensor& self = call.tensor(0);
+  TORCH_CHECK(self.dim() >= 2, "torch.geqrf: input must have at least 2 dimensions.");
+  const int64_t m = self.size(-2), n = self.size(-1), count = std::min(m, n);
+  at::Tensor a = self.clone(at::MemoryFormat::Contiguous);
+  at::Tensor tau = at::zeros(with(batch_of(self), {count}), self.options());
+  for (int64_t i = 0; i < count && self.numel() != 0; ++i) {
+    at::Tensor column = a.narrow(-1, i, 1).narrow(-2, i, m - i);
+    const at::Tensor first = column.narrow(-2, 0, 1).clone();
+    const at::Tensor length = at::linalg_vector_norm(column, 2, {-2}, /*keepdim=*/true);
+    const at::Tensor rest = at::linalg_vector_norm(column.narrow(-2, 1, m - i - 1), 2, {-2}, /*keepdim=*/true);
+    at::Tensor is_done = rest.eq(0);
+    if (self.is_complex()) is_done = is_done.logical_and(at::imag(first).eq(0));
+    const at::Tensor real = self.is_complex() ? at::real(first) : first;
+    const at::Tensor last = at::where(is_done, real, at::where(real.lt(0), length, length.neg())).to(a.scalar_type());
+    const at::Tensor safe = at::where(is_done, at::ones_like(last), last);
+    const at::Tensor factor = ((last - first) / safe).masked_fill(is_done, 0);
+    at::Tensor v = column / at::where(is_done, at::ones_like(first), first - last);
+    v.narrow(-2, 0, 1).fill_(1);
+    tau.narrow(-1, i, 1).copy_(factor.squeeze(-1));
+    if (i + 1 < n) {
+      at::Tensor right = a.narrow(-1, i + 1, n - i - 1).narrow(-2, i, m - i);
+      right.sub_(factor.conj() * at::matmul(v, at::matmul(v.mH(), right)));
+    }
+    column.copy_(v.masked_fill(is_done, 0));
+    column.narrow(-2, 0, 1).copy_(last);
+  }
+  call.set_result(0, a);
+  call.set_result(1, tau);
+}
+
 // (input, tau): the first columns of the product
 void householder_product(Call& call) {
   const at::Tensor& self = call.tensor(0);
@@ -299,6 +331,7 @@ constexpr DtypeSet kFactored = kWideFloats | kComplex;
 
 constexpr Kernel kKernels[] = {
     {"linalg_qr", kFactored, qr},
+    {"geqrf", kFactored, reflectors_of},
     {"linalg_householder_product", kFactored, householder_product},
     {"ormqr", kFactored, multiply_by_reflectors},
     {"_linalg_eigh", kFactored, eigen_symmetric},

@@ -111,6 +111,25 @@ void add_sum_of_products(Call& call) {
   call.set_result(0, at::addmm(call.tensor(0), left, right, call.scalar(3), call.scalar(4)));
 }
 
+// (self, mat1, mat2, *, beta, alpha, use_gelu)
+void add_product_and_activate(Call& call) {
+  const at::Tensor sum = at::addmm(call.tensor(0), call.tensor(1), call.tensor(2), call.scalar(3), call.scalar(4));
+  call.set_result(0, call.boolean(5) ? at::gelu(sum, "tanh") : at::relu(sum));
+}
+
+// (self, mat2), of int8, in int32
+void whole_product(Call& call) {
+  const at::Tensor& a = call.tensor(0);
+  const at::Tensor& b = call.tensor(1);
+  TORCH_CHECK(a.dim() == 2 && b.dim() == 2, "Expected self and mat2 to be of dimension 2 but got ", a.dim(), " and ",
+              b.dim());
+  TORCH_CHECK(a.size(1) == b.size(0), "self.size(1) needs to match mat2.size(0) but got ", a.size(1), " and ",
+              b.size(0));
+  TORCH_CHECK(a.scalar_type() == at::kChar && b.scalar_type() == at::kChar,
+              "Expected self and mat2 to be of dtype int8");
+  call.set_result(0, at::mm(a.to(at::kInt), b.to(at::kInt)));
+}
+
 constexpr DtypeSet kFactors = kNumbers | kComplex;
 
 constexpr Kernel kKernels[] = {
@@ -120,6 +139,8 @@ constexpr Kernel kKernels[] = {
     {"baddbmm", kFactors, add_product<at::meta::structured_baddbmm>},
     {"addmv", kFactors, matrix_times_vector},
     {"addbmm", kFactors, add_sum_of_products},
+    {"_addmm_activation", kFloats, add_product_and_activate},
+    {"_int_mm", kIntegers, whole_product},
     {"dot", kFactors, dot<false>},
     {"vdot", kFactors, dot<true>},
 };
