@@ -1,8 +1,8 @@
 """The end of a process whose gradients PyTorch has computed in a thread of its own, as it does for every device.
 
 That thread gives back what it holds of Python's (a copy of the context) when backward() has returned already. Where
-Python ends meanwhile, waiting for its lock ends the thread with an exception through C++, and the process is aborted. So
-the end waits for it: a last gradient, of a view, which launches nothing, is behind all others in the thread, and its
+Python ends meanwhile, waiting for its lock ends the thread with an exception through C++, and the process is aborted.
+So the end waits for it: a last gradient, of a view, which launches nothing, is behind all others in the thread, and its
 context tells when it was given back.
 """
 

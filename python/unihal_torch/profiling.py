@@ -1,8 +1,8 @@
 """torch.profiler with the device's time of each op: by marks in the stream before and after it.
 
 PyTorch measures so what is no device of its own, if it is told that there is no tracer for it (use_kineto=False); its
-torch.profiler says there is one. Here it is told so wherever the device's time is asked for, and asks for it where it asks
-for that of CUDA: without activities named.
+torch.profiler says there is one. Here it is told so wherever the device's time is asked for, and asks for it where it
+asks for that of CUDA: without activities named.
 """
 
 from __future__ import annotations

@@ -279,7 +279,17 @@ VIEWS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 VIEWS_LEFT_OUT: dict[str, dict[str, tuple[str, ...]]] = {
     "of rows that are all the same, which rounding decides about": {
         "expanded": (
-            *("qr", "lu", "pinverse", "logdet", "nn.functional.instance_norm", "linalg.qr", "linalg.eig", "linalg.lu"),
+            *(
+                "qr",
+                "lu",
+                "pinverse",
+                "geqrf",
+                "logdet",
+                "nn.functional.instance_norm",
+                "linalg.qr",
+                "linalg.eig",
+                "linalg.lu",
+            ),
             *("linalg.cholesky_ex", "linalg.cond", "linalg.inv_ex", "linalg.lstsq", "linalg.lu_factor_ex"),
             *(
                 "linalg.solve_ex",

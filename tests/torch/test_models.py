@@ -19,8 +19,8 @@ STEPS = 3
 #: Names in `make test`; the others are `whole`.
 SAMPLE = ("resnet18", "vit", "lstm", "bert", "llama", "denoiser")
 
-#: Relative distance of the gradients of the first step from the CPU's, in float32, where it is more than 1e-3: through many
-#: batch norms of few numbers each.
+#: Relative distance of the gradients of the first step from the CPU's, in float32, where it is more than 1e-3: through
+#: many batch norms of few numbers each.
 FARTHER = {"resnet50": 5e-2}  # where float32 on the CPU is 0.017 from float64
 
 OPTIMIZERS: dict[str, Callable[[Any], torch.optim.Optimizer]] = {

@@ -1,4 +1,4 @@
-"""What a program counts on beside single ops: parameters that stay themselves, an end, profiles, the same bits again."""
+"""What a program counts on beside single ops: parameters that stay, an end, profiles, the same bits again."""
 
 from __future__ import annotations
 
