@@ -19,6 +19,10 @@ ON_DEVICE = sorted({op.name for op in op_db} - {name for names in NOT_ON_DEVICE.
 
 #: Dtypes of an entry that are left out, and why: what its samples need and has no kernel for them.
 LEFT_OUT: dict[str, dict[str, str]] = {
+    "_upsample_bilinear2d_aa": {"uint8": "resizing: no kernel for whole numbers"},
+    "linspace": {
+        "uint8 int32": "a step of the CPU's vectors that is rounded otherwise: one of fifty numbers is another"
+    },
     "clamp_max": {"bool": "clamp_max.Tensor: no kernel for this dtype"},
     "clamp_min": {"bool": "clamp_min.Tensor: no kernel for this dtype"},
     "complex": {"float16": "complex32 is no dtype of unihal's"},
@@ -39,8 +43,8 @@ LEFT_OUT: dict[str, dict[str, str]] = {
     "nn.functional.hardtanh": {"uint8 int64 int32": "no kernel for whole numbers"},
     "nn.functional.interpolate": {"uint8": "resizing: no kernel for whole numbers"},
     "nn.functional.local_response_norm": {"int64": "pools: no kernel for whole numbers"},
-    "nn.functional.max_pool2d": {"int64": "pools: no kernel for whole numbers"},
-    "nn.functional.max_pool3d": {"int64": "pools: no kernel for whole numbers"},
+    "nn.functional.max_pool2d": {"uint8 int64 int32": "pools: no kernel for whole numbers"},
+    "nn.functional.max_pool3d": {"uint8 int64 int32": "pools: no kernel for whole numbers"},
     "nn.functional.relu6": {"uint8 int64 int32": "no kernel for whole numbers"},
     "nn.functional.threshold": {"uint8 int64 int32": "no kernel for whole numbers"},
     "nn.functional.upsample_bilinear": {"uint8": "resizing: no kernel for whole numbers"},
