@@ -202,7 +202,16 @@ class Structured<Meta,
   const at::Tensor& maybe_get_output(int64_t index) override { return call_.result(static_cast<int>(index)); }
   void set_output_raw_strided(int64_t index, at::IntArrayRef sizes, at::IntArrayRef strides, at::TensorOptions options,
                               Names... names) override {
-    call_.make_result(static_cast<int>(index), sizes, strides, c10::typeMetaToScalarType(options.dtype()));
+    const at::ScalarType dtype = c10::typeMetaToScalarType(options.dtype());
+    const std::optional<at::MemoryFormat> format = options.memory_format_opt();
+    if (strides.empty() && format.has_value() && *format != at::MemoryFormat::Contiguous) {
+      // An iterator over operands of one dense layout names that, and then counts on it.
+      const auto dense = *format == at::MemoryFormat::ChannelsLast ? c10::get_channels_last_strides_2d(sizes)
+                                                                   : c10::get_channels_last_strides_3d(sizes);
+      call_.make_result(static_cast<int>(index), sizes, dense, dtype);
+    } else {
+      call_.make_result(static_cast<int>(index), sizes, strides, dtype);
+    }
     if constexpr (std::is_base_of_v<at::TensorIteratorBase, Meta>) {
       Meta::set_output_raw_strided(index, sizes, strides, options, names...);
     }

@@ -16,15 +16,22 @@ UNIHAL_TORCH_EXPORT const char* uhal_torch_init(const char* device_type, int32_t
   try {
     set_device_type(device_type, count);
     register_device();
+    register_profiler();
     const char* const without = std::getenv("UNIHAL_TORCH_NO_KERNELS");
     if (without != nullptr && std::strcmp(without, "1") == 0) return nullptr;
     register_elementwise();
     register_activation();
+    register_antialias();
     register_arithmetic();
     register_attention();
     register_composed();
     register_convolution();
+    register_decomposition();
+    register_distance();
+    register_distribution();
+    register_factorization();
     register_fft();
+    register_groups();
     register_index();
     register_loss();
     register_matmul();
@@ -37,7 +44,10 @@ UNIHAL_TORCH_EXPORT const char* uhal_torch_init(const char* device_type, int32_t
     register_reduce();
     register_resample();
     register_search();
+    register_sets();
     register_softmax();
+    register_special();
+    register_window();
   } catch (const std::exception& error) {
     *message = error.what();
     return message->c_str();

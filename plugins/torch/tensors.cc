@@ -3,6 +3,7 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/Resize.h>
+#include <ATen/native/TensorFactories.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/unfold_native.h>
@@ -67,12 +68,22 @@ void check_options(std::optional<at::Layout> layout, std::optional<bool> pin_mem
   TORCH_CHECK(!pin_memory.value_or(false), "Only dense CPU tensors can be pinned");
 }
 
+// With torch.use_deterministic_algorithms what nobody has written yet is NaN, or the largest whole number.
+at::Tensor filled(at::Tensor made) {
+  const at::Context& context = at::globalContext();
+  if (C10_UNLIKELY(context.deterministicAlgorithms() && context.deterministicFillUninitializedMemory()) &&
+      made.numel() != 0) {
+    at::native::fill_empty_deterministic_(made);
+  }
+  return made;
+}
+
 at::Tensor make_empty(at::IntArrayRef sizes, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
                       std::optional<at::Device> device, std::optional<bool> pin_memory,
                       std::optional<at::MemoryFormat> format) {
   check_options(layout, pin_memory);
   const c10::OptionalDeviceGuard guard(device);
-  return empty(sizes, c10::dtype_or_default(dtype), format);
+  return filled(empty(sizes, c10::dtype_or_default(dtype), format));
 }
 
 at::Tensor make_empty_strided(at::IntArrayRef sizes, at::IntArrayRef strides, std::optional<at::ScalarType> dtype,
@@ -80,7 +91,7 @@ at::Tensor make_empty_strided(at::IntArrayRef sizes, at::IntArrayRef strides, st
                               std::optional<bool> pin_memory) {
   check_options(layout, pin_memory);
   const c10::OptionalDeviceGuard guard(device);
-  return empty_strided(sizes, strides, c10::dtype_or_default(dtype));
+  return filled(empty_strided(sizes, strides, c10::dtype_or_default(dtype)));
 }
 
 // Room for what a tensor of these sizes reaches.
@@ -136,6 +147,23 @@ at::Tensor& set_to_nothing(at::Tensor& self) {
   return set_storage(self, std::move(storage), 0, {0}, {});
 }
 
+// Whether a tensor may become what the other is and stay the same object, as `parameter.data = moved` makes it. Between
+// the CPU and this device too, as between the CPU and CUDA: so a module that is moved keeps its parameters, those that
+// two of its parts share stay shared, and an optimizer that was made before still knows them.
+bool may_become(const at::Tensor& self, const at::Tensor& other) {
+  const auto is_plain = [](const at::Tensor& tensor) {
+    return tensor.layout() == at::kStrided && !tensor.is_quantized() && !tensor.is_nested() &&
+           (tensor.device().is_cpu() || tensor.device().type() == kDevice);
+  };
+  return is_plain(self) && is_plain(other);
+}
+
+// PyTorch's zeros that need no memory, as zeros: nothing then has to know of them.
+at::Tensor make_zeros(at::IntArrayRef sizes, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+                      std::optional<at::Device> device, std::optional<bool> pinned) {
+  return at::zeros(sizes, dtype, layout, device, pinned);
+}
+
 void record_tensor_stream(at::Tensor& self, at::Stream stream) { record_stream(self.storage().data_ptr(), stream); }
 
 bool is_set_to(const at::Tensor& self, const at::Tensor& source) {
@@ -160,6 +188,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("set_.source_Storage", set_whole_storage);
   m.impl("set_.source_Tensor", set_to_tensor);
   m.impl("set_", set_to_nothing);
+  m.impl("_has_compatible_shallow_copy_type", may_become);
+  m.impl("_efficientzerotensor", make_zeros);
   m.impl("record_stream", record_tensor_stream);
   m.impl("is_set_to", is_set_to);
 }

@@ -27,5 +27,7 @@ void resize_storage(c10::StorageImpl* storage, size_t bytes);
 
 // Registers the allocator, the guard and the hooks (guard.cc).
 void register_device();
+// Registers what PyTorch's profilers measure device time with (profiler.cc).
+void register_profiler();
 
 }  // namespace unihal::pytorch

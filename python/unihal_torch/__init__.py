@@ -113,10 +113,12 @@ def autoload() -> None:
         count = _count(name)
         reason = _open(torch.__version__, name, count)
         if not reason:
-            from . import device_module, optimizers
+            from . import device_module, ending, optimizers, profiling
 
             device_module.install(name, count)
             optimizers.install(name)
+            profiling.install(name)
+            ending.install(name)
             if library is not None and torch.distributed.is_available():
                 from . import distributed
 

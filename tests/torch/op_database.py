@@ -46,6 +46,8 @@ class Outcome:
     """What became of the cases of an op and a dtype."""
 
     passed: int = 0
+    #: Of these, cases whose numbers are random: shapes, dtypes and devices are compared.
+    drawn: int = 0
     #: Of each way in which a case failed, the first message.
     failures: dict[str, str] = field(default_factory=dict)
     #: How often which op of ATen ran on the CPU.
@@ -98,18 +100,22 @@ def _tensors(value: Any) -> list[torch.Tensor]:
     return [leaf for leaf in tree_flatten(value)[0] if isinstance(leaf, torch.Tensor)]
 
 
-def compare(actual: Any, expected: Any) -> None:
-    """AssertionError where results of the device are not those of the CPU."""
+def compare(actual: Any, expected: Any, values: bool = True) -> None:
+    """AssertionError where results of the device are not those of the CPU: numbers, or without `values` what they are
+    beside them."""
     actual_leaves, expected_leaves = tree_flatten(actual)[0], tree_flatten(expected)[0]
     assert len(actual_leaves) == len(expected_leaves), f"{len(actual_leaves)} results instead of {len(expected_leaves)}"
     for a, e in zip(actual_leaves, expected_leaves):
-        if not isinstance(e, torch.Tensor):
-            assert a == e or a != a, f"{a} instead of {e}"
+        if not isinstance(e, torch.Tensor) or not isinstance(a, torch.Tensor):
+            assert type(a) is type(e) and (a == e or a != a), f"{a} instead of {e}"
             continue
         if a.device.type == "cpu" and e.device.type == "cpu" and a.numel() == 0 and e.numel() == 0:
             continue
         assert a.device.type == DEVICE, f"a result on {a.device}"
         assert a.dtype == e.dtype, f"dtype {a.dtype} instead of {e.dtype}"
+        if not values:
+            assert a.shape == e.shape, f"the shape {a.shape} instead of {e.shape}"
+            continue
         rtol, atol = TOLERANCES.get(e.dtype, (0, 0))
         torch.testing.assert_close(
             a.detach().cpu().resolve_conj().resolve_neg(),
@@ -125,8 +131,55 @@ def compare(actual: Any, expected: Any) -> None:
 TIES = ("sort", "topk", "argsort", "msort", "kthvalue", "mode", "nn.functional.max_pool2d")
 
 
-#: Ops whose samples sum hundreds of terms of both signs: float32 is held against float64 as shorter dtypes are.
-LONG_SUMS = ("grid_sampler_3d",)
+#: Ops whose samples sum many terms of both signs, or whose steps amplify roundings: float32 is held against float64 as
+#: shorter dtypes are.
+LONG_SUMS = ("grid_sampler_3d", "polygamma", "special.polygamma", "matrix_exp", "linalg.householder_product")
+
+#: Decompositions that are unique but for factors of modulus 1: the database's own function of them is compared.
+UP_TO_FACTORS = (
+    *("linalg.eig", "linalg.eigh", "linalg.svd", "svd", "linalg.qr", "qr"),
+    *("linalg.pinv", "linalg.lstsq"),
+)
+
+#: Ops of which PyTorch's own code does not write to out= along a single axis.
+UNWRITTEN = ("fft.ihfft2", "fft.ihfftn")
+
+#: Ops that draw numbers, or give memory as it is: what they give is compared, but not the numbers.
+RANDOM = (
+    *(
+        "svd_lowrank",
+        "pca_lowrank",
+        "bernoulli",
+        "cauchy",
+        "exponential",
+        "geometric",
+        "log_normal",
+        "multinomial",
+        "normal",
+        "rand_like",
+        "randint",
+    ),
+    *("randint_like", "randn", "randn_like", "uniform", "nn.functional.alpha_dropout", "nn.functional.dropout"),
+    *("nn.functional.dropout2d", "nn.functional.dropout3d", "nn.functional.feature_alpha_dropout"),
+    *(
+        "nn.functional.rrelu",
+        "empty",
+        "empty_like",
+        "empty_permuted",
+        "empty_strided",
+        "new_empty",
+        "new_empty_strided",
+    ),
+)
+
+
+def is_random(op: OpInfo, sample: Any) -> bool:
+    """Whether a sample's numbers are drawn, or are those of new memory."""
+    if op.name in RANDOM or sample.kwargs.get("dropout_p", 0) > 0:
+        return True
+    if op.name == "nn.functional.multi_head_attention_forward":
+        return any(isinstance(argument, float) and argument > 0 for argument in sample.args)
+    return op.name.startswith("nn.functional.fractional_max_pool") and sample.kwargs.get("_random_samples") is None
 
 
 def _nearer_to_exact(
@@ -138,7 +191,7 @@ def _nearer_to_exact(
         return False
     wide = tree_map(
         lambda t: (
-            t.detach().double().requires_grad_(t.requires_grad)
+            t.detach().to(torch.complex128 if t.is_complex() else torch.float64).requires_grad_(t.requires_grad)
             if isinstance(t, torch.Tensor) and t.dtype in short
             else torch.float64
             if isinstance(t, torch.dtype) and t in short
@@ -152,9 +205,10 @@ def _nearer_to_exact(
     for a, e, x in zip(_tensors(actual), results, _tensors(exact)):
         if a.shape != e.shape or x.shape != e.shape or a.dtype != e.dtype:
             return False
-        theirs = (e.double() - x).abs().nan_to_num(0, 0, 0)
-        ours = (a.detach().cpu().double() - x).abs().nan_to_num(0, 0, 0)
-        room = torch.finfo(e.dtype).eps * x.abs().nan_to_num(0, 0, 0) if e.is_floating_point() else 0
+        theirs = (e.to(x.dtype) - x).abs().nan_to_num(0, 0, 0)
+        ours = (a.detach().cpu().to(x.dtype) - x).abs().nan_to_num(0, 0, 0)
+        has_roundings = e.is_floating_point() or e.is_complex()
+        room = torch.finfo(e.dtype).eps * x.abs().nan_to_num(0, 0, 0) if has_roundings else 0
         if not bool((ours <= 2 * theirs.max() + room).all()) if e.numel() else False:
             return False
     return True
@@ -167,12 +221,17 @@ def _run(function: Callable[[], Any]) -> tuple[Any, Exception | None]:
         return None, error
 
 
-def _cases(op: OpInfo, sample: Any, gradient: bool) -> Iterator[tuple[str, Callable[[Any, Any, Any], Any]]]:
+Case = tuple[str, Callable[[Any, Any, Any], Any]]
+
+
+def _cases(op: OpInfo, sample: Any, gradient: bool) -> Iterator[Case]:
+    process = sample.output_process_fn_grad if op.name in UP_TO_FACTORS else lambda result: result
+
     def forward(x: Any, args: Any, kwargs: Any) -> Any:
-        return op(x, *args, **kwargs)
+        return process(op(x, *args, **kwargs))
 
     def backward(x: Any, args: Any, kwargs: Any) -> Any:
-        result = op(x, *args, **kwargs)
+        result = process(op(x, *args, **kwargs))
         wanted = [t for t in _tensors((x, args, kwargs)) if t.requires_grad]
         given = [t for t in _tensors(result) if t.requires_grad]
         if not wanted or not given:
@@ -197,12 +256,84 @@ def _cases(op: OpInfo, sample: Any, gradient: bool) -> Iterator[tuple[str, Calla
         yield "backward", backward
     if op.inplace_variant is not None and isinstance(sample.input, torch.Tensor) and not sample.broadcasts_input:
         yield "in place", in_place
-    if op.supports_out and not isinstance(sample.kwargs.get("out"), torch.Tensor):
+    if op.supports_out and not isinstance(sample.kwargs.get("out"), torch.Tensor) and op.name not in UP_TO_FACTORS:
         yield "out=", out
 
 
-def run(op: OpInfo, dtype: torch.dtype, most_samples: int = 1000) -> Outcome:
-    """Runs the samples of an op for a dtype."""
+def _expanded(x: torch.Tensor) -> torch.Tensor:
+    return x.narrow(-1, 0, 1).expand(x.shape) if x.dim() > 0 and x.shape[-1] > 0 else x.expand(x.shape)
+
+
+#: Ways to see a first operand that is no dense tensor of its own: what an op gets to do with views.
+VIEWS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "expanded": _expanded,
+    "turned": lambda x: x.transpose(0, -1).contiguous().transpose(0, -1) if x.dim() > 1 else x,
+    "with gaps": lambda x: torch.stack([x, x], -1)[..., 0],
+    "negated": lambda x: torch._neg_view(x) if x.dtype != torch.bool else x,
+    "conjugated": lambda x: x.conj(),
+    "empty": lambda x: x.narrow(0, 0, 0) if x.dim() > 0 else x,
+}
+
+
+#: Views of samples that no device is to compute alike, by the reason.
+VIEWS_LEFT_OUT: dict[str, dict[str, tuple[str, ...]]] = {
+    "of rows that are all the same, which rounding decides about": {
+        "expanded": (
+            *(
+                "qr",
+                "lu",
+                "pinverse",
+                "geqrf",
+                "logdet",
+                "nn.functional.instance_norm",
+                "linalg.qr",
+                "linalg.eig",
+                "linalg.lu",
+            ),
+            *("linalg.cholesky_ex", "linalg.cond", "linalg.inv_ex", "linalg.lstsq", "linalg.lu_factor_ex"),
+            *(
+                "linalg.solve_ex",
+                "linalg.tensorinv",
+                "linalg.pinv",
+                "linalg.matrix_rank",
+                "linalg.slogdet",
+                "linalg.inv",
+            ),
+            *("linalg.lu_factor", "linalg.det", "linalg.eigvals", "linalg.solve", "linalg.tensorsolve"),
+        )
+    },
+    "not positive definite: the factor is unspecified": {"negated": ("linalg.cholesky_ex",)},
+    "new memory": {"empty": ("resize_", "resize_as_")},
+    "offsets beyond the rows, where the CPU reads on": {"empty": ("_segment_reduce",)},
+    "the CPU gives another shape than for more elements": {"empty": ("nn.functional.pixel_unshuffle",)},
+    "the CPU takes the elements behind the one that is repeated": {"expanded": ("masked.median",)},
+}
+
+
+def _channels_last(x: torch.Tensor) -> torch.Tensor:
+    formats = {4: torch.channels_last, 5: torch.channels_last_3d}
+    return x.contiguous(memory_format=formats[x.dim()]) if x.dim() in formats else x
+
+
+def _views(op: OpInfo, sample: Any, dtype: torch.dtype) -> Iterator[Case]:
+    if not isinstance(sample.input, torch.Tensor):
+        return
+    process = sample.output_process_fn_grad if op.name in UP_TO_FACTORS else lambda result: result
+    for name, view in VIEWS.items():
+        if name != "conjugated" or dtype.is_complex:
+            yield f"view {name}", lambda x, args, kwargs, view=view: process(op(view(x), *args, **kwargs))
+
+    def all_channels_last(x: Any, args: Any, kwargs: Any) -> Any:
+        def turn(leaf: Any) -> Any:
+            return _channels_last(leaf) if isinstance(leaf, torch.Tensor) else leaf
+
+        return process(op(turn(x), *tree_map(turn, args), **tree_map(turn, kwargs)))
+
+    yield "view channels last", all_channels_last
+
+
+def run(op: OpInfo, dtype: torch.dtype, most_samples: int = 1000, views: bool = False) -> Outcome:
+    """Runs the samples of an op for a dtype, or, with `views`, their first operands seen in other ways."""
     outcome = Outcome()
     gradient = (
         dtype in (torch.float32, torch.complex64)
@@ -215,7 +346,7 @@ def run(op: OpInfo, dtype: torch.dtype, most_samples: int = 1000) -> Outcome:
         for number, sample in enumerate(op.sample_inputs("cpu", dtype, requires_grad=gradient)):
             if number >= most_samples:
                 break
-            for way, function in _cases(op, sample, gradient):
+            for way, function in _views(op, sample, dtype) if views else _cases(op, sample, gradient):
                 _case(op, sample, way, function, outcome)
     return outcome
 
@@ -230,12 +361,27 @@ def _case(op: OpInfo, sample: Any, way: str, function: Callable[[Any, Any, Any],
     if any(t.layout != torch.strided for t in _tensors((values, expected))):
         outcome.left_out[f"{way}: not strided"] += 1
         return
-    before = fallback_counts()
+    numbers_given = [n for n in (*sample.args, sample.kwargs.get("eps")) if isinstance(n, float)]
+    if op.name.endswith(("group_norm", "layer_norm")) and any(n < 0 for n in numbers_given):
+        outcome.left_out[f"{way}: an epsilon below 0"] += 1
+        return
+    if op.name == "tensor_split" and any(isinstance(a, torch.Tensor) for a in sample.args):
+        outcome.left_out[f"{way}: places to split at that have to be on the CPU"] += 1
+        return
+    for reason, views in VIEWS_LEFT_OUT.items():
+        if any(op.name == name and way == f"view {view}" for view, names in views.items() for name in names):
+            outcome.left_out[f"{way}: {reason}"] += 1
+            return
     ours = to_device(values)
     start = fallback_counts()
-    actual, error = _run(lambda: function(*ours))
+
+    def finished() -> Any:  # what the device finds wrong while it computes is an error too
+        result = function(*ours)
+        torch.accelerator.synchronize()
+        return result
+
+    actual, error = _run(finished)
     fallen = fallback_counts() - start
-    del before
     if refused is not None:
         if error is None and way != "forward":
             outcome.left_out[f"{way}: the CPU refuses what the device computes"] += 1
@@ -256,10 +402,14 @@ def _case(op: OpInfo, sample: Any, way: str, function: Callable[[Any, Any, Any],
     if not any(t.device.type == DEVICE for t in _tensors((ours, actual))):
         outcome.left_out[f"{way}: the sample names no device"] += 1
         return
+    numbers = not is_random(op, sample)
     try:
-        compare(actual, expected)
-    except AssertionError as wrong:
-        short = (torch.float16, torch.bfloat16) + ((torch.float32,) if op.name in LONG_SUMS else ())
+        compare(actual, expected, numbers)
+    except (AssertionError, RuntimeError) as wrong:  # torch.testing raises both
+        if way == "out=" and op.name in UNWRITTEN:
+            outcome.left_out[f"{way}: PyTorch leaves it as it was"] += 1
+            return
+        short = (torch.float16, torch.bfloat16) + ((torch.float32, torch.complex64) if op.name in LONG_SUMS else ())
         if _nearer_to_exact(function, values, actual, expected, short):
             outcome.passed += 1
             return
@@ -269,6 +419,7 @@ def _case(op: OpInfo, sample: Any, way: str, function: Callable[[Any, Any, Any],
         outcome.failures.setdefault(way, f"{str(wrong)[:400]} ({str(sample)[:300]})")
         return
     outcome.passed += 1
+    outcome.drawn += 0 if numbers else 1
 
 
 def main() -> None:
@@ -279,6 +430,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*")
     parser.add_argument("--dtypes", default="float32,float16,bfloat16,float64,int64,int32,uint8,bool,complex64")
     parser.add_argument("--most", type=int, default=20)
+    parser.add_argument("--views", action="store_true", help="first operands as views")
     parser.add_argument("--failed", action="store_true", help="only what failed or fell back")
     arguments = parser.parse_args()
     totals: Counter[str] = Counter()
@@ -290,7 +442,7 @@ def main() -> None:
             dtype = getattr(torch, name)
             if dtype not in op.supported_dtypes("cpu"):
                 continue
-            outcome, error = _run(lambda op=op, dtype=dtype: run(op, dtype, arguments.most))
+            outcome, error = _run(lambda op=op, dtype=dtype: run(op, dtype, arguments.most, arguments.views))
             label = f"{op.name}{'.' + op.variant_test_name if op.variant_test_name else ''} {name}"
             if error is not None:
                 print(f"{label}: HARNESS {type(error).__name__}: {str(error)[:200]}", flush=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import op_database
@@ -24,22 +25,29 @@ DTYPES = (
     torch.complex64,
 )
 #: In `make test` each op runs for float32, and those that have none of it for their first dtype.
-SAMPLES = 2
+SAMPLES = 1
 MANY_SAMPLES = 40
 
 
-def _check(name: str, dtypes: tuple[torch.dtype, ...], samples: int) -> int:
-    passed = 0
+def _check(name: str, dtypes: tuple[torch.dtype, ...], samples: int, views: bool = False) -> Counter[str]:
+    found: Counter[str] = Counter()
     for op in op_database.operators(name):
         for dtype in dtypes:
             if dtype not in op.supported_dtypes("cpu") or str(dtype)[6:] in " ".join(LEFT_OUT.get(name, {})).split():
                 continue
-            outcome = op_database.run(op, dtype, samples)
+            outcome = op_database.run(op, dtype, samples, views)
             label = f"{name} {op.variant_test_name} {dtype}"
             assert not outcome.failures, f"{label}: {outcome.failures}"
             assert not outcome.fallbacks, f"{label}: {dict(outcome.fallbacks)}"
-            passed += outcome.passed
-    return passed
+            found.update({"passed": outcome.passed, "of these random": outcome.drawn})
+            found.update({way.split(": ", 1)[1]: count for way, count in outcome.left_out.items()})
+    return found
+
+
+def _report(what: str, found: Counter[str]) -> None:
+    """Cases, and each class of those that are left out: shown by pytest -rP, and by -s."""
+    assert found["passed"] > 0
+    print(f"{what}: {dict(found.most_common())}")
 
 
 @pytest.mark.parametrize("part", range(8))
@@ -52,7 +60,29 @@ def test_a_sample_in_float32(part: int) -> None:
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_all_samples(dtype: torch.dtype) -> None:
-    assert sum(_check(name, (dtype,), MANY_SAMPLES) for name in ON_DEVICE) > 0
+    _report(str(dtype), sum((_check(name, (dtype,), MANY_SAMPLES) for name in ON_DEVICE), Counter()))
+
+
+@pytest.mark.whole
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64], ids=str)
+def test_views_of_samples(dtype: torch.dtype) -> None:
+    """Expanded, turned, with gaps, negated, conjugated, channels last, without elements."""
+    _report(f"views, {dtype}", sum((_check(name, (dtype,), 2, True) for name in ON_DEVICE), Counter()))
+
+
+def test_a_division_of_whole_numbers_by_a_known_zero_is_refused() -> None:
+    x = torch.arange(4, device=op_database.DEVICE)
+    for function in (
+        lambda t: t // 0,
+        lambda t: t % 0,
+        lambda t: torch.fmod(t, 0),
+        lambda t: t.div(0, rounding_mode="trunc"),
+    ):
+        with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+            function(x)
+        with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+            function(x.cpu())
 
 
 def test_without_kernels_ops_fall_back() -> None:

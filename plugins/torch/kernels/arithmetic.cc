@@ -8,11 +8,13 @@
 #include <ATen/ops/clamp_meta.h>
 #include <ATen/ops/clamp_min_meta.h>
 #include <ATen/ops/div_meta.h>
+#include <ATen/ops/fmod_meta.h>
 #include <ATen/ops/isneginf_meta.h>
 #include <ATen/ops/isposinf_meta.h>
 #include <ATen/ops/lerp_meta.h>
 #include <ATen/ops/mul_meta.h>
 #include <ATen/ops/pow_meta.h>
+#include <ATen/ops/remainder_meta.h>
 #include <ATen/ops/sub_meta.h>
 
 #include "plugins/torch/kernels/kernels.h"
@@ -40,7 +42,10 @@ void add(Call& call) {
     }
   }
   if (is_one) return launch_map(call, iterator, function);
-  call.require(is_real, "an alpha for complex numbers");
+  if (!is_real) {
+    const at::Tensor scaled = at::mul(call.tensor(1), alpha);
+    return call.set_result(0, kSubtract ? at::sub(call.tensor(0), scaled) : at::add(call.tensor(0), scaled));
+  }
   const View x = iterator.is_cpu_scalar(1) ? call.constant(iterator.tensor(1).item(), iterator.common_dtype())
                                            : view_of(iterator, 1);
   const View y = iterator.is_cpu_scalar(2) ? call.constant(iterator.tensor(2).item(), iterator.common_dtype())
@@ -94,6 +99,24 @@ void zero(Call& call) {
 
 // -- quotients and remainders --------------------------------------------------------------------------------
 
+// A divisor that the host knows is refused as the CPU refuses it; where it would have to be waited for, unihal's 0
+// stands.
+void refuse_zero(const at::TensorIteratorBase& iterator) {
+  TORCH_CHECK(!c10::isIntegralType(iterator.common_dtype(), true) || !iterator.is_cpu_scalar(2) ||
+                  iterator.tensor(2).item().toDouble() != 0,
+              "ZeroDivisionError");
+}
+
+// (self, other)
+template <class Meta, uhal_map_function kFunction>
+void remainder(Call& call) {
+  Structured<Meta> iterator(call);
+  iterator.infer();
+  call.require(iterator.common_dtype() != at::kBool, "no kernel for this dtype");
+  refuse_zero(iterator);
+  launch_map(call, iterator, kFunction);
+}
+
 void divide_rounded(Call& call) {
   if (call.is_none(2)) return call.set_result(0, at::div(call.tensor(0), call.tensor(1)));
   const c10::string_view mode = call.argument(2).toStringView();
@@ -101,6 +124,7 @@ void divide_rounded(Call& call) {
   iterator.meta(call.tensor(0), call.tensor(1), mode);
   const bool is_whole = c10::isIntegralType(iterator.common_dtype(), true);
   call.require(!c10::isComplexType(iterator.common_dtype()), "complex numbers");
+  refuse_zero(iterator);
   if (mode == "floor") {
     return launch_map(call, iterator, is_whole ? uhal_map_floor_divide : uhal_map_floor_divide_exact);
   }
@@ -120,6 +144,7 @@ void floor_divide(Call& call) {
   if (!out.defined()) call.set_result(0, iterator.output());
   const bool is_whole = c10::isIntegralType(iterator.common_dtype(), true);
   call.require(!c10::isComplexType(iterator.common_dtype()), "complex numbers");
+  refuse_zero(iterator);
   launch_map(call, iterator, is_whole ? uhal_map_floor_divide : uhal_map_floor_divide_exact);
 }
 
@@ -129,7 +154,11 @@ void power_by_number(Call& call) {
   iterator.infer();
   const at::Tensor& result = call.result();
   if (result.numel() == 0) return;
-  call.require(!exponent.isComplex() && !call.tensor(0).is_complex(), "complex numbers");
+  if (result.is_complex() && (exponent.isComplex() || !call.tensor(0).is_complex())) {
+    at::Tensor target = result;
+    target.copy_(at::pow(call.tensor(0).to(result.scalar_type()), at::native::wrapped_scalar_tensor(exponent)));
+    return;
+  }
   const View x = view_of(call.tensor(0));
   const View y = view_of(result);
   const double number = exponent.toDouble();
@@ -142,7 +171,6 @@ void power_by_number(Call& call) {
 
 void power_of_number(Call& call) {
   const at::Scalar base = call.scalar(0);
-  call.require(!base.isComplex() && !call.tensor(1).is_complex(), "complex numbers");
   const at::Tensor wrapped = at::native::wrapped_scalar_tensor(base);
   call.set_result(0, at::pow(wrapped, call.tensor(1)));
 }
@@ -193,7 +221,11 @@ void add_with_factor(Call& call) {
   const at::Scalar value = call.scalar(3);
   Structured<Meta> iterator(call);
   iterator.infer();
-  call.require(!value.isComplex() && !c10::isComplexType(iterator.common_dtype()), "complex numbers");
+  if (value.isComplex() || c10::isComplexType(iterator.common_dtype())) {
+    const at::Tensor scaled = at::mul(call.tensor(1), value);
+    const at::Tensor product = kDivide ? at::div(scaled, call.tensor(2)) : at::mul(scaled, call.tensor(2));
+    return call.set_result(0, at::add(call.tensor(0), product));
+  }
   Chain chain(3);
   const int scaled = chain.step(uhal_map_scale, {1}, {value.toDouble(), 0});
   const int product = chain.step(kDivide ? uhal_map_divide : uhal_map_multiply, {scaled, 2});
@@ -206,7 +238,13 @@ void interpolate_by_number(Call& call) {
   const at::Scalar weight = call.scalar(2);
   Structured<at::meta::structured_lerp_Scalar> iterator(call);
   iterator.infer();
-  call.require(!weight.isComplex() && !call.tensor(0).is_complex(), "complex numbers");
+  if (weight.isComplex() || call.tensor(0).is_complex()) {
+    // Near is by the modulus.
+    const bool near = std::abs(weight.toComplexDouble()) < 0.5;
+    const at::Tensor difference = at::sub(call.tensor(1), call.tensor(0));
+    const at::Scalar part = near ? weight : at::Scalar(weight.toComplexDouble() - c10::complex<double>(1, 0));
+    return call.set_result(0, at::add(call.tensor(near ? 0 : 1), at::mul(difference, part)));
+  }
   const double w = weight.toDouble();
   Chain chain(2);
   const int difference = chain.step(uhal_map_subtract, {1, 0});
@@ -219,7 +257,12 @@ void interpolate_by_number(Call& call) {
 void interpolate(Call& call) {
   Structured<at::meta::structured_lerp_Tensor> iterator(call);
   iterator.infer();
-  call.require(!call.tensor(0).is_complex(), "complex numbers");
+  if (call.tensor(0).is_complex()) {
+    const at::Tensor& weight = call.tensor(2);
+    const at::Tensor difference = at::sub(call.tensor(1), call.tensor(0));
+    return call.set_result(0, at::where(weight.abs().lt(0.5), call.tensor(0) + weight * difference,
+                                        call.tensor(1) - difference * (1 - weight)));
+  }
   launch_map(call, iterator, uhal_map_linear_interpolation);
 }
 
@@ -335,8 +378,27 @@ void linspace(Call& call) {
   at::Tensor result = call.tensor(3);
   const int64_t steps = call.integer(2);
   TORCH_CHECK(steps >= 0, "number of steps must be non-negative");
-  call.require(result.is_floating_point(), "a sequence of whole or complex numbers");
   if (result.numel() != steps) result.resize_({steps});
+  if (result.is_complex()) {
+    const c10::complex<double> first = call.scalar(0).toComplexDouble(), last = call.scalar(1).toComplexDouble();
+    const at::TensorOptions parts = result.options().dtype(c10::toRealValueType(result.scalar_type()));
+    at::real(result).copy_(at::linspace(first.real(), last.real(), steps, parts));
+    at::imag(result).copy_(at::linspace(first.imag(), last.imag(), steps, parts));
+    return call.set_result(0, result);
+  }
+  if (!result.is_floating_point()) {
+    // As the CPU: a step of whole numbers' difference in float32, cut towards zero.
+    const int64_t first = call.scalar(0).toLong(), last = call.scalar(1).toLong();
+    const float by = steps > 1 ? static_cast<float>(last - first) / static_cast<float>(steps - 1) : 0;
+    std::vector<int64_t> numbers;
+    for (int64_t i = 0; i < steps; ++i) {
+      numbers.push_back(i < steps / 2 || steps == 1
+                            ? static_cast<int64_t>(static_cast<float>(first) + by * static_cast<float>(i))
+                            : static_cast<int64_t>(static_cast<float>(last) - by * static_cast<float>(steps - i - 1)));
+    }
+    if (steps > 0) result.copy_(at::tensor(numbers, at::TensorOptions(at::kLong)));
+    return call.set_result(0, result);
+  }
   const double start = call.real(0), end = call.real(1);
   // Both halves from their own ends, so that the last number is `end` exactly.
   const double step = steps > 1 ? (end - start) / static_cast<double>(steps - 1) : 0;
@@ -372,16 +434,18 @@ constexpr Kernel kKernels[] = {
     {"mul.Tensor", kAll, multiply},
     {"div.Tensor_mode", kAll, divide_rounded},
     {"floor_divide", kNumbers, floor_divide},
+    {"remainder.Tensor", kReal, remainder<at::meta::structured_remainder_Tensor, uhal_map_floor_mod>},
+    {"fmod.Tensor", kReal, remainder<at::meta::structured_fmod_Tensor, uhal_map_truncate_mod>},
     {"pow.Tensor_Scalar", kAll, power_by_number},
     {"pow.Scalar", kAll, power_of_number},
     {"clamp", kNumbers, clamp<at::meta::structured_clamp, 1, 2>},
     {"clamp_min", kNumbers, clamp<at::meta::structured_clamp_min, 1, 0>},
     {"clamp_max", kNumbers, clamp<at::meta::structured_clamp_max, 0, 1>},
     {"clamp.Tensor", kNumbers, clamp_by_tensors},
-    {"addcmul", kNumbers, add_with_factor<at::meta::structured_addcmul, false>},
-    {"addcdiv", kFloats, add_with_factor<at::meta::structured_addcdiv, true>},
-    {"lerp.Scalar", kFloats, interpolate_by_number},
-    {"lerp.Tensor", kFloats, interpolate},
+    {"addcmul", kNumbers | kComplex, add_with_factor<at::meta::structured_addcmul, false>},
+    {"addcdiv", kFloats | kComplex, add_with_factor<at::meta::structured_addcdiv, true>},
+    {"lerp.Scalar", kFloats | kComplex, interpolate_by_number},
+    {"lerp.Tensor", kFloats | kComplex, interpolate},
     {"where.self", kBool | only(UHAL_UINT8), where},
     {"masked_fill_.Scalar", kAll, masked_fill},
     {"masked_fill_.Tensor", kAll, masked_fill},
@@ -391,7 +455,7 @@ constexpr Kernel kKernels[] = {
     {"fill_.Tensor", kStored, fill_with_tensor},
     {"zero_", kStored, zero},
     {"arange.start_out", kNumbers, arange},
-    {"linspace.out", kFloats, linspace},
+    {"linspace.out", kNumbers | kComplex, linspace},
     {"eye.m_out", kStored, eye},
 };
 

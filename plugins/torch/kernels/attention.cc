@@ -3,6 +3,9 @@
 #include <ATen/native/transformers/attention.h>
 #include <ATen/native/transformers/sdp_utils_cpp.h>
 
+#include <cmath>
+#include <limits>
+
 #include "plugins/torch/kernels/kernels.h"
 
 namespace unihal::pytorch {
@@ -82,7 +85,91 @@ void attention_backward(Call& call) {
   call.set_values({dq, dk, dv, at::Tensor()});
 }
 
+// -- what nn.MultiheadAttention and nn.TransformerEncoderLayer call when nothing is to have a gradient
+// -----------------
+
+// A mask of PyTorch's (true: hidden; by its type of sides, of keys, or of both and heads) for scores (B, H, L, S), true
+// where they are seen.
+at::Tensor seen(const at::Tensor& mask, int64_t type) {
+  if (!mask.defined()) return mask;
+  const at::Tensor wide = type == 1 ? mask.unsqueeze(1).unsqueeze(1) : mask;
+  return wide.scalar_type() == at::kBool ? wide.logical_not() : wide;
+}
+
+struct Heads {
+  int64_t width, count;
+  at::Tensor weight, bias, out_weight, out_bias;
+};
+
+// The output (B, L, width), and the weights (B, H, L, S) if they are wanted.
+std::pair<at::Tensor, at::Tensor> attend(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                                         const Heads& heads, const at::Tensor& mask, bool with_weights) {
+  const auto part = [&heads](const at::Tensor& x, int64_t number) {
+    const at::Tensor weight = heads.weight.narrow(0, number * heads.width, heads.width);
+    const at::Tensor projected = at::linear(x, weight, heads.bias.narrow(0, number * heads.width, heads.width));
+    return projected.view({x.size(0), x.size(1), heads.count, -1}).transpose(1, 2);
+  };
+  const at::Tensor q = part(query, 0), k = part(key, 1), v = part(value, 2);
+  at::Tensor mixed, weights;
+  if (with_weights) {
+    at::Tensor scores = at::matmul(q, k.mT()) * (1 / std::sqrt(static_cast<double>(q.size(-1))));
+    if (mask.defined() && mask.scalar_type() == at::kBool) {
+      scores = scores.masked_fill(mask.logical_not(), -std::numeric_limits<double>::infinity());
+    } else if (mask.defined()) {
+      scores = scores + mask;
+    }
+    weights = scores.softmax(-1);
+    mixed = at::matmul(weights, v);
+  } else {
+    mixed = at::scaled_dot_product_attention(q, k, v, mask.defined() ? std::optional(mask) : std::nullopt);
+  }
+  const at::Tensor flat = mixed.transpose(1, 2).reshape({query.size(0), query.size(1), heads.width});
+  return {at::linear(flat, heads.out_weight, heads.out_bias), weights};
+}
+
+// (query, key, value, embed_dim, num_head, qkv_weight, qkv_bias, proj_weight, proj_bias, mask, need_weights,
+// average_attn_weights, mask_type)
+void multi_head_attention(Call& call) {
+  const at::Tensor& query = call.tensor(0);
+  const Heads heads = {call.integer(3), call.integer(4), call.tensor(5),
+                       call.tensor(6),  call.tensor(7),  call.tensor(8)};
+  TORCH_CHECK(query.dim() == 3, "expected 3-D `query`, got ", query.dim(), "-D tensor");
+  TORCH_CHECK(query.size(2) == heads.width, "passed-in embed_dim ", heads.width, " didn't match last dim of query ",
+              query.size(2));
+  TORCH_CHECK(heads.count > 0 && heads.width % heads.count == 0, "`embed_dim` must divide evenly by `num_heads`");
+  const at::Tensor mask = seen(call.optional_tensor(9), call.integer_or(12, 2));
+  const auto [output, weights] = attend(query, call.tensor(1), call.tensor(2), heads, mask, call.boolean(10));
+  const at::Tensor given = weights.defined() && call.boolean(11) ? weights.mean(1) : weights;
+  call.set_values({output, given});
+}
+
+// (src, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, use_gelu, norm_first, eps, norm_weight_1,
+// norm_bias_1, norm_weight_2, norm_bias_2, ffn_weight_1, ffn_bias_1, ffn_weight_2, ffn_bias_2, mask, mask_type)
+void encoder_layer(Call& call) {
+  const at::Tensor& source = call.tensor(0);
+  const Heads heads = {call.integer(1), call.integer(2), call.tensor(3),
+                       call.tensor(4),  call.tensor(5),  call.tensor(6)};
+  const bool norm_first = call.boolean(8);
+  const auto norm = [&](const at::Tensor& x, int first) {
+    return at::layer_norm(x, {heads.width}, call.tensor(first), call.tensor(first + 1), call.real(9));
+  };
+  const at::Tensor mask = seen(call.optional_tensor(18), call.integer_or(19, 2));
+  const at::Tensor x = norm_first ? norm(source, 10) : source;
+  at::Tensor attended = source + attend(x, x, x, heads, mask, /*with_weights=*/false).first;
+  if (!norm_first) attended = norm(attended, 10);
+  at::Tensor inner = at::linear(norm_first ? norm(attended, 12) : attended, call.tensor(14), call.tensor(15));
+  inner = call.boolean(7) ? at::gelu(inner) : at::relu(inner);
+  const at::Tensor result = attended + at::linear(inner, call.tensor(16), call.tensor(17));
+  call.set_result(0, norm_first ? result : norm(result, 12));
+}
+
+// Whether a nested tensor is to stand for a padded one: there are none on this device.
+void is_left_aligned(Call& call) { call.set_values({false}); }
+
 constexpr Kernel kKernels[] = {
+    {"_native_multi_head_attention", kFloats, multi_head_attention},
+    {"_transformer_encoder_layer_fwd", kFloats, encoder_layer},
+    {"_nested_tensor_from_mask_left_aligned", kAll, is_left_aligned},
     {"_scaled_dot_product_fused_attention_overrideable", kFloats, attention},
     {"_scaled_dot_product_fused_attention_overrideable_backward", kFloats, attention_backward},
 };

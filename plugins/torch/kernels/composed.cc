@@ -17,7 +17,8 @@ at::Tensor number_like(const at::Tensor& tensor, double value) { return at::scal
 
 // Floating: numbers of integers are those of PyTorch's default dtype.
 at::Tensor floating(const at::Tensor& self) {
-  return at::isFloatingType(self.scalar_type()) ? self : self.to(c10::typeMetaToScalarType(c10::get_default_dtype()));
+  return !c10::isIntegralType(self.scalar_type(), true) ? self
+                                                        : self.to(c10::typeMetaToScalarType(c10::get_default_dtype()));
 }
 
 void fraction(Call& call) {
@@ -68,6 +69,72 @@ void logit_backward(Call& call) {
   const double outside = call.is_none(2) ? std::numeric_limits<double>::quiet_NaN() : 0.0;
   const at::Tensor is_inside = self.ge(low).logical_and(self.le(1 - low));
   call.set_result(0, at::where(is_inside, gradient / (self * (1 - self)), number_like(self, outside)));
+}
+
+// -- weights --------------------------------------------------------------------------------------------------------
+
+// The norms along all axes but one, in the shape of g.
+at::Tensor norms_of(const at::Tensor& v, const at::Tensor& g, int64_t dim) {
+  c10::DimVector others;
+  for (int64_t i = 0; i < v.dim(); ++i) {
+    if (i != dim) others.push_back(i);
+  }
+  const at::ScalarType wide = v.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  return at::linalg_vector_norm(v, 2, others, /*keepdim=*/true, wide).reshape(g.sizes());
+}
+
+// (v, g, dim) -> w, norms
+void weight_norm(Call& call) {
+  const at::Tensor& v = call.tensor(0);
+  const at::Tensor norms = norms_of(v, call.tensor(1), call.integer(2));
+  call.set_result(0, (v * (call.tensor(1) / norms)).to(v.scalar_type()));
+  call.set_result(1, norms);
+}
+
+// (grad_w, saved_v, saved_g, saved_norms, dim) -> grad_v, grad_g
+void weight_norm_backward(Call& call) {
+  const at::Tensor& v = call.tensor(1);
+  const at::Tensor& g = call.tensor(2);
+  const at::Tensor& norms = call.tensor(3);
+  const int64_t dim = call.integer(4);
+  c10::DimVector others;
+  for (int64_t i = 0; i < v.dim(); ++i) {
+    if (i != dim) others.push_back(i);
+  }
+  const at::Tensor products = call.tensor(0).to(norms.scalar_type()) * v;
+  const at::Tensor along = (others.empty() ? products : products.sum(others, /*keepdim=*/true)).reshape(g.sizes());
+  const at::Tensor slope = (call.tensor(0) - v * (along / norms.square())) * (g / norms);
+  call.set_result(0, slope.to(v.scalar_type()));
+  call.set_result(1, (along / norms).to(g.scalar_type()));
+}
+
+// Numbers as a quantized tensor would hold them, and which of them were in its range.
+void fake_quantize(Call& call, const at::Tensor& scale, const at::Tensor& zero, int64_t low, int64_t high) {
+  const at::Tensor& self = call.tensor(0);
+  TORCH_CHECK(low <= high, "`quant_min` should be less than or equal to `quant_max`.");
+  const at::Tensor number = (self * scale.reciprocal()).round() + zero;
+  call.set_result(0, ((number.clamp(low, high) - zero) * scale).to(self.scalar_type()));
+  call.set_result(1, number.ge(low).logical_and(number.le(high)));
+}
+
+// (self, scale, zero_point, quant_min, quant_max)
+void fake_quantize_by_numbers(Call& call) {
+  const at::Tensor& self = call.tensor(0);
+  fake_quantize(call, number_like(self, call.real(1)), number_like(self, call.real(2)), call.integer(3),
+                call.integer(4));
+}
+
+// (self, scale, zero_point, axis, quant_min, quant_max)
+void fake_quantize_by_channels(Call& call) {
+  const at::Tensor& self = call.tensor(0);
+  const int64_t axis = call.integer(3);
+  TORCH_CHECK(axis >= 0 && axis < self.dim(), "`axis` must be between 0 and number of dimensions of input");
+  TORCH_CHECK(call.tensor(1).dim() == 1 && call.tensor(1).numel() == self.size(axis),
+              "dimensions of scale and zero-point are not consistent with input tensor");
+  c10::DimVector sizes(static_cast<size_t>(self.dim()), 1);
+  sizes[axis] = self.size(axis);
+  fake_quantize(call, call.tensor(1).view(sizes), call.tensor(2).to(self.scalar_type()).view(sizes), call.integer(4),
+                call.integer(5));
 }
 
 // -- random -----------------------------------------------------------------------------------------------------
@@ -137,13 +204,17 @@ void multinomial(Call& call) {
 
 constexpr Kernel kKernels[] = {
     {"frac", kFloats, fraction},
-    {"exp2", kReal, exp2},
-    {"sinc", kReal, sinc},
+    {"exp2", kAll, exp2},
+    {"sinc", kAll, sinc},
     {"special_entr", kReal, entropy},
     {"logaddexp", kFloats, log_add_exp<false>},
     {"logaddexp2", kFloats, log_add_exp<true>},
     {"logit", kReal, logit},
     {"logit_backward", kFloats, logit_backward},
+    {"_weight_norm_interface", kFloats, weight_norm},
+    {"_weight_norm_interface_backward", kFloats, weight_norm_backward},
+    {"fake_quantize_per_tensor_affine_cachemask", kFloats, fake_quantize_by_numbers},
+    {"fake_quantize_per_channel_affine_cachemask", kFloats, fake_quantize_by_channels},
     {"log_normal_", kFloats, log_normal},
     {"cauchy_", kFloats, cauchy},
     {"geometric_", kNumbers, geometric},

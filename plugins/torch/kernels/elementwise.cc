@@ -61,8 +61,6 @@ constexpr MapRow kRows[] = {
     {"fmin", kReal, Types::kSame, uhal_map_fmin, BINARY},
     {"clamp_min.Tensor", kNumbers, Types::kSame, uhal_map_maximum, BINARY},
     {"clamp_max.Tensor", kNumbers, Types::kSame, uhal_map_minimum, BINARY},
-    {"remainder.Tensor", kNumbers, Types::kSame, uhal_map_floor_mod, BINARY},
-    {"fmod.Tensor", kNumbers, Types::kSame, uhal_map_truncate_mod, BINARY},
     {"pow.Tensor_Tensor", kNumbers | kComplex, Types::kSame, uhal_map_power, BINARY},
     {"atan2", kFloats, Types::kFloat, uhal_map_atan2, BINARY},
     {"copysign.Tensor", kFloats, Types::kFloat, uhal_map_copysign, BINARY},
@@ -72,22 +70,21 @@ constexpr MapRow kRows[] = {
     {"lcm", kIntegers, Types::kSame, uhal_map_lcm, BINARY},
     {"xlogy.Tensor", kFloats, Types::kFloat, uhal_map_x_log_y, BINARY},
     {"special_xlog1py", kFloats, Types::kFloat, uhal_map_x_log1p_y, BINARY},
-    {"conj_physical", kAll, Types::kSame, uhal_map_conjugate},
-    {"_conj_physical", kAll, Types::kSame, uhal_map_conjugate},
+    {"conj_physical_", kAll, Types::kSame, uhal_map_conjugate},
 
     // rounding
-    {"floor", kFloats, Types::kSame, uhal_map_floor},
-    {"ceil", kFloats, Types::kSame, uhal_map_ceil},
-    {"trunc", kFloats, Types::kSame, uhal_map_truncate},
-    {"round", kFloats, Types::kSame, uhal_map_round_half_to_even},
+    {"floor", kNumbers, Types::kSame, uhal_map_floor},
+    {"ceil", kNumbers, Types::kSame, uhal_map_ceil},
+    {"trunc", kNumbers, Types::kSame, uhal_map_truncate},
+    {"round", kNumbers, Types::kSame, uhal_map_round_half_to_even},
 
     // exponentials, logarithms, roots
     {"exp", kFloatsAndComplex, Types::kFloat, uhal_map_exp},
-    {"expm1", kFloats, Types::kFloat, uhal_map_expm1},
+    {"expm1", kFloatsAndComplex, Types::kFloat, uhal_map_expm1},
     {"log", kFloatsAndComplex, Types::kFloat, uhal_map_log},
-    {"log1p", kFloats, Types::kFloat, uhal_map_log1p},
-    {"log2", kFloats, Types::kFloat, uhal_map_log2},
-    {"log10", kFloats, Types::kFloat, uhal_map_log10},
+    {"log1p", kFloatsAndComplex, Types::kFloat, uhal_map_log1p},
+    {"log2", kFloatsAndComplex, Types::kFloat, uhal_map_log2},
+    {"log10", kFloatsAndComplex, Types::kFloat, uhal_map_log10},
     {"sqrt", kFloatsAndComplex, Types::kFloat, uhal_map_sqrt},
     {"rsqrt", kFloatsAndComplex, Types::kFloat, uhal_map_rsqrt},
 
@@ -134,7 +131,7 @@ constexpr MapRow kRows[] = {
     {"relu", kNumbers, Types::kSame, uhal_map_relu},
     {"leaky_relu", kFloats, Types::kSame, uhal_map_leaky_relu, UNARY, {from(1)}},
     {"sigmoid", kFloatsAndComplex, Types::kFloat, uhal_map_sigmoid},
-    {"silu", kFloats, Types::kSame, uhal_map_silu},
+    {"silu", kFloatsAndComplex, Types::kSame, uhal_map_silu},
     {"mish", kFloats, Types::kSame, uhal_map_mish},
     {"softplus", kFloats, Types::kSame, uhal_map_softplus, UNARY, {from(1), from(2)}},
     {"hardsigmoid", kFloats, Types::kSame, uhal_map_hard_sigmoid, UNARY, {constant(1.0 / 6), constant(0.5)}},
@@ -145,8 +142,8 @@ constexpr MapRow kRows[] = {
     {"threshold", kFloats, Types::kSame, uhal_map_thresholded_relu, UNARY, {from(1), from(2)}},
 
     // tests and logic
-    {"isnan", kReal, Types::kTruth, uhal_map_is_nan},
-    {"isinf", kReal, Types::kTruth, uhal_map_is_infinite},
+    {"isnan", kAll, Types::kTruth, uhal_map_is_nan},
+    {"isinf", kAll, Types::kTruth, uhal_map_is_infinite},
     {"eq.Tensor", kAll, Types::kComparison, uhal_map_equal, BINARY},
     {"ne.Tensor", kAll, Types::kComparison, uhal_map_not_equal, BINARY},
     {"lt.Tensor", kReal, Types::kComparison, uhal_map_less, BINARY},
@@ -159,10 +156,10 @@ constexpr MapRow kRows[] = {
     {"le.Scalar", kReal, Types::kComparison, uhal_map_less_equal, BINARY},
     {"gt.Scalar", kReal, Types::kComparison, uhal_map_greater, BINARY},
     {"ge.Scalar", kReal, Types::kComparison, uhal_map_greater_equal, BINARY},
-    {"logical_not", kReal, Types::kTruth, uhal_map_logical_not},
-    {"logical_and", kReal, Types::kComparison, uhal_map_logical_and, BINARY},
-    {"logical_or", kReal, Types::kComparison, uhal_map_logical_or, BINARY},
-    {"logical_xor", kReal, Types::kComparison, uhal_map_logical_xor, BINARY},
+    {"logical_not", kAll, Types::kTruth, uhal_map_logical_not},
+    {"logical_and", kAll, Types::kComparison, uhal_map_logical_and, BINARY},
+    {"logical_or", kAll, Types::kComparison, uhal_map_logical_or, BINARY},
+    {"logical_xor", kAll, Types::kComparison, uhal_map_logical_xor, BINARY},
     {"bitwise_not", kInts, Types::kSame, uhal_map_bitwise_not},
     {"bitwise_and.Tensor", kInts, Types::kSame, uhal_map_bitwise_and, BINARY},
     {"bitwise_or.Tensor", kInts, Types::kSame, uhal_map_bitwise_or, BINARY},
@@ -171,9 +168,9 @@ constexpr MapRow kRows[] = {
     {"bitwise_right_shift.Tensor", kIntegers, Types::kSame, uhal_map_shift_right, BINARY},
 
     // gradients: PyTorch gives the incoming gradient first, our functions take it last
-    {"sigmoid_backward", kFloats, Types::kSame, uhal_map_sigmoid_backward, SWAPPED},
-    {"tanh_backward", kFloats, Types::kSame, uhal_map_tanh_backward, SWAPPED},
-    {"silu_backward", kFloats, Types::kSame, uhal_map_silu_backward, SWAPPED},
+    {"sigmoid_backward", kFloatsAndComplex, Types::kSame, uhal_map_sigmoid_backward, SWAPPED},
+    {"tanh_backward", kFloatsAndComplex, Types::kSame, uhal_map_tanh_backward, SWAPPED},
+    {"silu_backward", kFloatsAndComplex, Types::kSame, uhal_map_silu_backward, SWAPPED},
     {"leaky_relu_backward", kFloats, Types::kSame, uhal_map_leaky_relu_backward, SWAPPED, {from(2)}},
     {"softplus_backward", kFloats, Types::kSame, uhal_map_softplus_backward, SWAPPED, {from(2), from(3)}},
     {"hardswish_backward",
@@ -292,7 +289,12 @@ void run_map(Call& call) {
     const Parameter& parameter = row.parameters[i];
     parameters[i] = parameter.argument >= 0 ? call.real(parameter.argument) : parameter.constant;
   }
-  launch_map(call, iterator, row.function, nullptr, {parameters[0], parameters[1], parameters[2], parameters[3]});
+  // Whole numbers are rounded already, and may be more than a float holds.
+  const bool is_rounded = row.function == uhal_map_floor || row.function == uhal_map_ceil ||
+                          row.function == uhal_map_truncate || row.function == uhal_map_round_half_to_even;
+  const bool is_whole = is_rounded && c10::isIntegralType(call.tensor(0).scalar_type(), true);
+  const uhal_map_function function = is_whole ? uhal_map_identity : row.function;
+  launch_map(call, iterator, function, nullptr, {parameters[0], parameters[1], parameters[2], parameters[3]});
 }
 
 }  // namespace

@@ -9,6 +9,8 @@
 #include <ATen/ops/scatter_meta.h>
 #include <ATen/ops/scatter_reduce_meta.h>
 
+#include <limits>
+
 #include "plugins/torch/kernels/kernels.h"
 
 namespace unihal::pytorch {
@@ -97,17 +99,43 @@ void scatter_value(Call& call) {
   scatter_to_result(call, updates, reduction);
 }
 
+// What leaves every other number of a reduction as it is.
+at::Scalar neutral_of(at::ScalarType dtype, uhal_reduction reduction) {
+  if (reduction == UHAL_REDUCE_SUM) return 0;
+  if (reduction == UHAL_REDUCE_PRODUCT) return 1;
+  const bool largest = reduction == UHAL_REDUCE_MINIMUM;
+  if (c10::isFloatingType(dtype)) {
+    const double infinity = std::numeric_limits<double>::infinity();
+    return largest ? infinity : -infinity;
+  }
+  if (dtype == at::kByte) return largest ? 255 : 0;
+  const int bits = static_cast<int>(8 * c10::elementSize(dtype)) - 1;
+  const int64_t limit = static_cast<int64_t>((uint64_t{1} << bits) - 1);
+  return largest ? limit : -limit - 1;
+}
+
 // (self, dim, index, src, reduce, *, include_self)
 void scatter_reduce(Call& call) {
-  call.require(call.boolean(5), "include_self=False");
   const c10::string_view name = call.argument(4).toStringView();
-  call.require(name != "mean", "a mean");
-  const uhal_reduction reduction = reduction_of(call, name);
+  const bool is_mean = name == "mean", includes = call.boolean(5);
+  const uhal_reduction reduction = is_mean ? UHAL_REDUCE_SUM : reduction_of(call, name);
   Structured<at::meta::structured_scatter_reduce_two>(call).infer();
   begin_as_self(call);
   const View indices = at_least_a_vector(call.tensor(2));
   if (indices.elements() == 0) return;
+  at::Tensor result = call.result();
+  const int64_t dim = call.integer(1);
+  if (!includes) result.scatter_(dim, call.tensor(2), neutral_of(result.scalar_type(), reduction));
   scatter_to_result(call, cut(at_least_a_vector(call.tensor(3)), indices, -1), reduction);
+  if (!is_mean) return;
+  at::Tensor counts = at::full(result.sizes(), includes ? 1 : 0, result.options());
+  counts.scatter_add_(dim, call.tensor(2), at::ones({}, result.options()).expand(call.tensor(2).sizes()));
+  counts.clamp_min_(1);
+  if (result.is_floating_point()) {
+    result.div_(counts);
+  } else {
+    result.div_(counts, "floor");
+  }
 }
 
 // -- rows -----------------------------------------------------------------------------------------------------
@@ -179,7 +207,6 @@ void index_fill(Call& call) {
 
 // The gradient of an embedding: (grad_output, indices, num_weights, padding_idx, scale_grad_by_freq)
 void embedding_backward(Call& call) {
-  call.require(!call.boolean(4), "scale_grad_by_freq");
   const at::Tensor& gradient = call.tensor(0);
   const int64_t width = gradient.size(-1);
   const int64_t padding = call.integer(3);
@@ -188,8 +215,14 @@ void embedding_backward(Call& call) {
   if (result.numel() == 0) return;
   call.fill(y, 0);
   if (gradient.numel() == 0) return;
-  const at::Tensor rows = call.keep(gradient.reshape({-1, width}));
   const at::Tensor numbers = call.keep(call.tensor(1).reshape({-1}));
+  at::Tensor rows = call.keep(gradient.reshape({-1, width}));
+  if (call.boolean(4)) {
+    const at::Tensor one = at::ones({1}, gradient.options());
+    const at::Tensor often =
+        at::zeros({call.integer(2)}, gradient.options()).index_add(0, numbers, one.expand({numbers.size(0)}));
+    rows = call.keep(rows / often.index_select(0, numbers).unsqueeze(-1));
+  }
   const View indices = view_of(numbers);
   const View updates = view_of(rows);
   uhal_index_attributes attributes = index_attributes(0);
@@ -341,7 +374,7 @@ void index_put(Call& call) {
 // -- results whose size depends on data -------------------------------------------------------------------------
 
 void nonzero(Call& call) {
-  const at::Tensor& self = call.tensor(0);
+  const at::Tensor self = call.tensor(0).is_complex() ? call.keep(call.tensor(0).ne(0)) : call.tensor(0);
   const int64_t elements = self.numel();
   if (elements == 0) {
     call.make_result(0, {0, self.dim()}, at::kLong);
@@ -402,7 +435,7 @@ constexpr Kernel kKernels[] = {
     {"embedding_dense_backward", kFloats, embedding_backward},
     {"index.Tensor", kStored, index},
     {"_index_put_impl_", kAll, index_put},
-    {"nonzero", kReal, nonzero},
+    {"nonzero", kAll, nonzero},
     {"masked_select", kStored, masked_select},
     {"cat", kStored, concatenate},
 };

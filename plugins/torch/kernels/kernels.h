@@ -5,13 +5,19 @@
 
 namespace unihal::pytorch {
 
-void register_elementwise();
 void register_activation();
+void register_antialias();
 void register_arithmetic();
 void register_attention();
 void register_composed();
 void register_convolution();
+void register_decomposition();
+void register_distance();
+void register_distribution();
+void register_elementwise();
+void register_factorization();
 void register_fft();
+void register_groups();
 void register_index();
 void register_loss();
 void register_matmul();
@@ -24,7 +30,10 @@ void register_recurrent();
 void register_reduce();
 void register_resample();
 void register_search();
+void register_sets();
 void register_softmax();
+void register_special();
+void register_window();
 
 // How exactly float32 is multiplied: what torch.set_float32_matmul_precision says.
 uhal_math_mode math_mode();
@@ -63,6 +72,14 @@ class Chain {
 
 // Launches a program on an iterator's inputs, for its one output.
 void launch_chain(Call& call, at::TensorIteratorBase& iterator, Chain& chain);
+
+// The maxima of dilated windows and their places in an image, of a pool's arguments (self, kernel_size, stride,
+// padding, dilation, ...): window.cc.
+std::pair<at::Tensor, at::Tensor> dilated_max_pool(Call& call, int spatial, at::IntArrayRef outputs);
+// Values at the numbered pixels of an image of zeros, whose last `spatial` axes are the pixels; several of one pixel
+// are summed, or the last one is taken.
+at::Tensor scatter_to_pixels(const at::Tensor& values, const at::Tensor& pixels, at::IntArrayRef image, int64_t spatial,
+                             bool adds);
 
 // A loss by PyTorch's number of a reduction (none, mean, sum) is the call's result.
 void reduce_loss(Call& call, const at::Tensor& losses, int64_t reduction);

@@ -36,13 +36,31 @@ void product(Call& call) {
   multiply(call, view_of(resolved(call, 0)), view_of(resolved(call, 1)), nullptr, view_of(call.result()));
 }
 
+// Factors that are complex, and whole numbers that are added, are no part of unihal's product.
+bool is_composed(const Call& call, const at::Scalar& beta, const at::Scalar& alpha) {
+  if (beta.isComplex() || alpha.isComplex()) return true;
+  const bool is_product = beta.toDouble() == 0 && alpha.toDouble() == 1;
+  return !is_product && c10::isIntegralType(call.tensor(1).scalar_type(), true);
+}
+
+void add_composed(Call& call, const at::Tensor& product, at::Scalar beta, at::Scalar alpha) {
+  if (c10::isIntegralType(product.scalar_type(), true)) {  // as the CPU: factors of whole numbers are cut
+    beta = static_cast<int64_t>(beta.toDouble());
+    alpha = static_cast<int64_t>(alpha.toDouble());
+  }
+  const at::Tensor scaled = at::mul(product, alpha);
+  const bool has_self = beta.toComplexDouble() != c10::complex<double>(0, 0);
+  call.set_result(0, has_self ? at::add(scaled, at::mul(call.tensor(0), beta)) : scaled);
+}
+
 // beta * self + alpha * a @ b. (self, a, b, *, beta, alpha)
 template <class Meta>
 void add_product(Call& call) {
   Structured<Meta>(call).infer();
   const at::Scalar beta = call.scalar(3);
   const at::Scalar alpha = call.scalar(4);
-  call.require(!beta.isComplex() && !alpha.isComplex(), "complex factors");
+  if (is_composed(call, beta, alpha))
+    return add_composed(call, at::matmul(call.tensor(1), call.tensor(2)), beta, alpha);
   const at::Tensor& result = call.result();
   // What beta = 0 leaves out is not read: it may be NaN.
   const bool has_c = beta.toDouble() != 0;
@@ -56,7 +74,7 @@ void matrix_times_vector(Call& call) {
   Structured<at::meta::structured_addmv>(call).infer();
   const at::Scalar beta = call.scalar(3);
   const at::Scalar alpha = call.scalar(4);
-  call.require(!beta.isComplex() && !alpha.isComplex(), "complex factors");
+  if (is_composed(call, beta, alpha)) return add_composed(call, at::mv(call.tensor(1), call.tensor(2)), beta, alpha);
   const at::Tensor& result = call.result();
   const bool has_c = beta.toDouble() != 0;
   const at::Tensor self = has_c ? call.keep(resolved(call, 0).expand(result.sizes())) : at::Tensor();
@@ -93,7 +111,26 @@ void add_sum_of_products(Call& call) {
   call.set_result(0, at::addmm(call.tensor(0), left, right, call.scalar(3), call.scalar(4)));
 }
 
-constexpr DtypeSet kFactors = kFloats | kComplex;
+// (self, mat1, mat2, *, beta, alpha, use_gelu)
+void add_product_and_activate(Call& call) {
+  const at::Tensor sum = at::addmm(call.tensor(0), call.tensor(1), call.tensor(2), call.scalar(3), call.scalar(4));
+  call.set_result(0, call.boolean(5) ? at::gelu(sum, "tanh") : at::relu(sum));
+}
+
+// (self, mat2), of int8, in int32
+void whole_product(Call& call) {
+  const at::Tensor& a = call.tensor(0);
+  const at::Tensor& b = call.tensor(1);
+  TORCH_CHECK(a.dim() == 2 && b.dim() == 2, "Expected self and mat2 to be of dimension 2 but got ", a.dim(), " and ",
+              b.dim());
+  TORCH_CHECK(a.size(1) == b.size(0), "self.size(1) needs to match mat2.size(0) but got ", a.size(1), " and ",
+              b.size(0));
+  TORCH_CHECK(a.scalar_type() == at::kChar && b.scalar_type() == at::kChar,
+              "Expected self and mat2 to be of dtype int8");
+  call.set_result(0, at::mm(a.to(at::kInt), b.to(at::kInt)));
+}
+
+constexpr DtypeSet kFactors = kNumbers | kComplex;
 
 constexpr Kernel kKernels[] = {
     {"mm", kFactors, product<at::meta::structured_mm>},
@@ -102,6 +139,8 @@ constexpr Kernel kKernels[] = {
     {"baddbmm", kFactors, add_product<at::meta::structured_baddbmm>},
     {"addmv", kFactors, matrix_times_vector},
     {"addbmm", kFactors, add_sum_of_products},
+    {"_addmm_activation", kFloats, add_product_and_activate},
+    {"_int_mm", kIntegers, whole_product},
     {"dot", kFactors, dot<false>},
     {"vdot", kFactors, dot<true>},
 };

@@ -274,7 +274,33 @@ void group_norm_backward(Call& call) {
   if (wanted[2]) call.set_result(2, dbias.to(parameter));
 }
 
+// (input, weight, bias, running_mean, running_var, momentum, eps) -> output, save_mean, save_invstd, reserve: PyTorch's
+// other name of it in training, which exported programs have. Nothing is reserved.
+void batch_norm_with_update(Call& call) {
+  const auto [output, mean, inverse] =
+      at::native_batch_norm(call.tensor(0), call.optional_tensor(1), call.optional_tensor(2), call.tensor(3),
+                            call.tensor(4), /*training=*/true, call.real(5), call.real(6));
+  call.set_result(0, output);
+  call.set_result(1, mean);
+  call.set_result(2, inverse);
+  call.set_result(3, empty({0}, at::kByte));
+}
+
+// (grad_out, input, weight, running_mean, running_var, save_mean, save_var, update, eps, output_mask, reserve)
+void batch_norm_with_update_backward(Call& call) {
+  const c10::List<bool> wanted = call.argument(9).toBoolList();
+  const auto [dx, dweight, dbias] =
+      at::native_batch_norm_backward(call.tensor(0), call.tensor(1), call.optional_tensor(2), call.optional_tensor(3),
+                                     call.optional_tensor(4), call.optional_tensor(5), call.optional_tensor(6),
+                                     call.boolean(7), call.real(8), {wanted.get(0), wanted.get(1), wanted.get(2)});
+  call.set_result(0, dx);
+  call.set_result(1, dweight);
+  call.set_result(2, dbias);
+}
+
 constexpr Kernel kKernels[] = {
+    {"_batch_norm_with_update", kFloats, batch_norm_with_update},
+    {"batch_norm_backward", kFloats, batch_norm_with_update_backward},
     {"native_batch_norm", kFloats, batch_norm_with_statistics},
     {"_native_batch_norm_legit", kFloats, batch_norm_with_statistics},
     {"_native_batch_norm_legit.no_stats", kFloats, batch_norm_without_statistics},

@@ -1,6 +1,8 @@
 // Pooling.
 #include <ATen/ops/adaptive_max_pool2d_backward_meta.h>
 #include <ATen/ops/adaptive_max_pool2d_meta.h>
+#include <ATen/ops/adaptive_max_pool3d_backward_meta.h>
+#include <ATen/ops/adaptive_max_pool3d_meta.h>
 #include <ATen/ops/avg_pool2d_backward_meta.h>
 #include <ATen/ops/avg_pool2d_meta.h>
 #include <ATen/ops/avg_pool3d_backward_meta.h>
@@ -38,15 +40,23 @@ uhal_pool_attributes attributes_of(const Call& call, uhal_pool_mode mode, int fi
   return attributes;
 }
 
-void require_dense(const Call& call, int dilation) {
-  for (const int64_t number : call.integers(dilation)) call.require(number == 1, "a dilated window");
+bool is_dense(const Call& call, int dilation) {
+  const c10::DimVector numbers = call.integers(dilation);
+  return std::all_of(numbers.begin(), numbers.end(), [](int64_t number) { return number == 1; });
 }
 
 // (self, kernel_size, stride, padding, dilation, ceil_mode)
 void max_pool(Call& call) {
-  require_dense(call, 4);
   Structured<at::meta::structured_max_pool2d_with_indices>(call).infer();
   if (call.result(0).numel() == 0) return;
+  if (!is_dense(call, 4)) {
+    at::Tensor result = call.result(0), places = call.result(1);
+    const auto [values, numbers] =
+        dilated_max_pool(call, 2, result.sizes().slice(static_cast<size_t>(result.dim() - 2)));
+    result.copy_(values);
+    places.copy_(numbers);
+    return;
+  }
   const uhal_pool_attributes attributes = attributes_of(call, UHAL_POOL_MAXIMUM, 1, 2);
   const View x = batched(call.tensor(0), 2);
   const View y = batched(call.result(0), 2);
@@ -63,10 +73,13 @@ View pixels(Call& call, const at::Tensor& tensor, int spatial) {
 
 // (grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices)
 void max_pool_backward(Call& call) {
-  require_dense(call, 5);
   Structured<at::meta::structured_max_pool2d_with_indices_backward>(call).infer();
-  const at::Tensor& result = call.result();
+  at::Tensor result = call.result();
   if (result.numel() == 0) return;
+  if (!is_dense(call, 5)) {
+    result.copy_(scatter_to_pixels(call.tensor(0), call.tensor(7), result.sizes(), 2, /*adds=*/true));
+    return;
+  }
   const View dx = batched(result, 2);
   if (call.tensor(0).numel() == 0) return call.fill(dx, 0);
   // The maxima again, of their places: the gradient needs them.
@@ -92,33 +105,64 @@ bool reaches_beyond(const uhal_pool_attributes& attributes, const View& x, const
   return false;
 }
 
+// What an average that unihal divides by the window's size is to be multiplied by, where PyTorch divides by another
+// number: that of the caller's, or what of the window lies inside the padding. Undefined if it is 1.
+at::Tensor correction(Call& call, const uhal_pool_attributes& attributes, const View& x, const View& y, int spatial,
+                      int divisor) {
+  double window = 1;
+  for (int i = 0; i < spatial; ++i) window *= static_cast<double>(attributes.window[i]);
+  const at::TensorOptions options = at::TensorOptions(at::kDouble);
+  if (!call.is_none(divisor)) return at::scalar_tensor(window / call.real(divisor), options);
+  if (!reaches_beyond(attributes, x, y, spatial)) return {};
+  at::Tensor result = at::scalar_tensor(1, options);
+  for (int i = 0; i < spatial; ++i) {
+    std::vector<double> factors;
+    for (int64_t place = 0; place < y.shape[2 + i]; ++place) {
+      const int64_t start = place * attributes.stride[i] - attributes.pad_before[i];
+      const int64_t end = std::min(start + attributes.window[i], x.shape[2 + i] + attributes.pad_after[i]);
+      factors.push_back(static_cast<double>(attributes.window[i]) / static_cast<double>(end - start));
+    }
+    c10::DimVector sizes(static_cast<size_t>(spatial), 1);
+    sizes[i] = y.shape[2 + i];
+    result = result * at::tensor(factors, options).view(sizes);
+  }
+  return result;
+}
+
+at::Tensor factor_like(const at::Tensor& tensor, const at::Tensor& factor) {
+  return factor.to(tensor.scalar_type() == at::kDouble ? at::kDouble : at::kFloat).to(tensor.device());
+}
+
 // (self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 template <class Meta, int kSpatial>
 void average_pool(Call& call) {
-  call.require(call.is_none(6), "a divisor of the caller's");
   Structured<Meta>(call).infer();
-  if (call.result().numel() == 0) return;
+  at::Tensor result = call.result();
+  if (result.numel() == 0) return;
+  const bool includes = call.boolean(5) || !call.is_none(6);
   const uhal_pool_attributes attributes = attributes_of(
-      call, call.boolean(5) ? UHAL_POOL_AVERAGE_INCLUDE_PADDING : UHAL_POOL_AVERAGE_EXCLUDE_PADDING, 1, kSpatial);
+      call, includes ? UHAL_POOL_AVERAGE_INCLUDE_PADDING : UHAL_POOL_AVERAGE_EXCLUDE_PADDING, 1, kSpatial);
   const View x = batched(call.tensor(0), kSpatial);
-  const View y = batched(call.result(), kSpatial);
-  call.require(!call.boolean(5) || !reaches_beyond(attributes, x, y, kSpatial),
-               "a window that reaches beyond the padding");
+  const View y = batched(result, kSpatial);
+  const at::Tensor factor = includes ? correction(call, attributes, x, y, kSpatial, 6) : at::Tensor();
   call.launch(UHAL_OP_POOL, {&x}, {&y}, &attributes);
+  if (factor.defined()) result.mul_(factor_like(result, factor));
 }
 
 // (grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 template <class Meta, int kSpatial>
 void average_pool_backward(Call& call) {
-  call.require(call.is_none(7), "a divisor of the caller's");
   Structured<Meta>(call).infer();
   if (call.result().numel() == 0) return;
+  const bool includes = call.boolean(6) || !call.is_none(7);
   const uhal_pool_attributes attributes = attributes_of(
-      call, call.boolean(6) ? UHAL_POOL_AVERAGE_INCLUDE_PADDING : UHAL_POOL_AVERAGE_EXCLUDE_PADDING, 2, kSpatial);
-  const View dy = batched(call.tensor(0), kSpatial);
+      call, includes ? UHAL_POOL_AVERAGE_INCLUDE_PADDING : UHAL_POOL_AVERAGE_EXCLUDE_PADDING, 2, kSpatial);
+  at::Tensor gradient = call.tensor(0);
   const View dx = batched(call.result(), kSpatial);
-  call.require(!call.boolean(6) || !reaches_beyond(attributes, dx, dy, kSpatial),
-               "a window that reaches beyond the padding");
+  const at::Tensor factor =
+      includes ? correction(call, attributes, dx, batched(gradient, kSpatial), kSpatial, 7) : at::Tensor();
+  if (factor.defined()) gradient = call.keep(gradient * factor_like(gradient, factor));
+  const View dy = batched(gradient, kSpatial);
   call.launch(UHAL_OP_POOL_BACKWARD, {&dy}, {&dx}, &attributes);
 }
 
@@ -159,17 +203,24 @@ void adaptive_average_pool_backward(Call& call) {
   call.launch(UHAL_OP_POOL_BACKWARD, {&dy}, {&dx}, &attributes);
 }
 
+template <class Meta, int kSpatial>
 void adaptive_max_pool(Call& call) {
-  Structured<at::meta::structured_adaptive_max_pool2d>(call).infer();
+  Structured<Meta>(call).infer();
   if (call.result(0).numel() == 0) return;
-  const View x = batched(call.tensor(0), 2);
-  const View y = batched(call.result(0), 2);
-  const View indices = batched(call.result(1), 2);
+  const View x = batched(call.tensor(0), kSpatial);
+  const View y = batched(call.result(0), kSpatial);
+  const View indices = batched(call.result(1), kSpatial);
   const uhal_pool_attributes attributes = adaptive(UHAL_POOL_MAXIMUM);
   call.launch(UHAL_OP_POOL, {&x}, {&y, &indices}, &attributes);
 }
 
 // (grad_output, self, indices)
+void adaptive_max_pool3d_backward(Call& call) {
+  Structured<at::meta::structured_adaptive_max_pool3d_backward>(call).infer();
+  at::Tensor result = call.result();
+  result.copy_(scatter_to_pixels(call.tensor(0), call.tensor(2), result.sizes(), 3, /*adds=*/true));
+}
+
 void adaptive_max_pool_backward(Call& call) {
   Structured<at::meta::structured_adaptive_max_pool2d_backward>(call).infer();
   const at::Tensor& result = call.result();
@@ -196,8 +247,10 @@ constexpr Kernel kKernels[] = {
     {"_adaptive_avg_pool2d_backward", kFloats, adaptive_average_pool_backward<2>},
     {"_adaptive_avg_pool3d", kFloats, adaptive_average_pool<3>},
     {"_adaptive_avg_pool3d_backward", kFloats, adaptive_average_pool_backward<3>},
-    {"adaptive_max_pool2d", kFloats, adaptive_max_pool},
+    {"adaptive_max_pool2d", kFloats, adaptive_max_pool<at::meta::structured_adaptive_max_pool2d, 2>},
     {"adaptive_max_pool2d_backward", kFloats, adaptive_max_pool_backward},
+    {"adaptive_max_pool3d", kFloats, adaptive_max_pool<at::meta::structured_adaptive_max_pool3d, 3>},
+    {"adaptive_max_pool3d_backward", kFloats, adaptive_max_pool3d_backward},
 };
 
 }  // namespace

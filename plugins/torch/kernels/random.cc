@@ -1,4 +1,6 @@
 // Random numbers: parts of a generator's Philox sequence.
+#include <cmath>
+
 #include "plugins/torch/generator.h"
 #include "plugins/torch/kernels/kernels.h"
 
@@ -18,6 +20,10 @@ void uniform(Call& call) {
   const at::Tensor& self = call.tensor(0);
   const double low = call.real(1), high = call.real(2);
   TORCH_CHECK(low <= high, "uniform_ expects to return a [from, to) range, but found from=", low, " > to=", high);
+  if (self.is_complex()) {
+    at::view_as_real(self).uniform_(low, high, call.generator(3));
+    return;
+  }
   launch_random(call, view_of(self), UHAL_RANDOM_UNIFORM, low, high, call.generator(3));
 }
 
@@ -25,6 +31,14 @@ void uniform(Call& call) {
 void normal(Call& call) {
   const double deviation = call.real(2);
   TORCH_CHECK(deviation >= 0, "normal expects std >= 0.0, but found std ", deviation);
+  if (call.tensor(0).is_complex()) {
+    // Both parts have half of the variance.
+    at::view_as_real(call.tensor(0))
+        .normal_(0, deviation * M_SQRT1_2, call.generator(3))
+        .select(-1, 0)
+        .add_(call.real(1));
+    return;
+  }
   launch_random(call, view_of(call.tensor(0)), UHAL_RANDOM_NORMAL, call.real(1), deviation, call.generator(3));
 }
 
@@ -157,8 +171,8 @@ void dropout_backward(Call& call) {
 }
 
 constexpr Kernel kKernels[] = {
-    {"uniform_", kFloats, uniform},
-    {"normal_", kFloats, normal},
+    {"uniform_", kFloats | kComplex, uniform},
+    {"normal_", kFloats | kComplex, normal},
     {"bernoulli_.float", kReal, bernoulli_by_number},
     {"bernoulli_.Tensor", kReal, bernoulli_by_tensor},
     {"exponential_", kFloats, exponential},

@@ -60,11 +60,18 @@ at::Tensor converted(Call& call, const at::Tensor& self, at::ScalarType dtype) {
   return narrows ? call.keep(self.to(dtype)) : self;
 }
 
+// Of a complex number only whether it is 0 counts in a test.
+template <uhal_reduction kReduction>
+at::Tensor tested(Call& call, const at::Tensor& self) {
+  constexpr bool kTests = kReduction == UHAL_REDUCE_ALL || kReduction == UHAL_REDUCE_ANY;
+  return kTests && self.is_complex() ? call.keep(self.ne(0)) : self;
+}
+
 template <class Meta, uhal_reduction kReduction>
 void reduce_axes(Call& call) {
   Structured<Meta>(call).infer();
   const at::Tensor& result = call.result();
-  const at::Tensor self = converted(call, call.tensor(0), result.scalar_type());
+  const at::Tensor self = converted(call, tested<kReduction>(call, call.tensor(0)), result.scalar_type());
   if (result.numel() == 0) return;
   reduce_to(call, self, result, axes_of(call.integers(1), self.dim()), kReduction);
 }
@@ -73,7 +80,7 @@ template <class Meta, uhal_reduction kReduction>
 void reduce_axis(Call& call) {
   Structured<Meta>(call).infer();
   const at::Tensor& result = call.result();
-  const at::Tensor self = converted(call, call.tensor(0), result.scalar_type());
+  const at::Tensor self = converted(call, tested<kReduction>(call, call.tensor(0)), result.scalar_type());
   if (result.numel() == 0) return;
   reduce_to(call, self, result, axes_of({call.integer(1)}, self.dim()), kReduction);
 }
@@ -81,7 +88,7 @@ void reduce_axis(Call& call) {
 template <class Meta, uhal_reduction kReduction>
 void reduce_all(Call& call) {
   Structured<Meta>(call).infer();
-  reduce_to(call, call.tensor(0), call.result(), Axes().set(), kReduction);
+  reduce_to(call, tested<kReduction>(call, call.tensor(0)), call.result(), Axes().set(), kReduction);
 }
 
 void product_of_all(Call& call) {
@@ -165,7 +172,7 @@ void vector_norm(Call& call) {
   at::Tensor self = call.tensor(0);
   const at::Tensor& result = call.result();
   if (result.numel() == 0) return;
-  call.require(!self.is_complex(), "a norm of complex numbers");
+  if (self.is_complex()) self = call.keep(self.abs());
   const double order = call.real(1);
   const Axes axes = axes_of(call.integers(2), self.dim());
   if (order == 2) return reduce_to(call, self, result, axes, UHAL_REDUCE_L2_NORM);
@@ -196,7 +203,17 @@ void variance(Call& call) {
   const at::Tensor& self = call.tensor(0);
   TORCH_CHECK(self.is_floating_point() || self.is_complex(),
               "std and var only support floating point and complex dtypes");
-  call.require(!self.is_complex(), "a variance of complex numbers");
+  if (self.is_complex()) {
+    const std::optional<at::Scalar> correction = call.is_none(2) ? std::nullopt : std::optional(call.scalar(2));
+    const c10::DimVector named = call.integers(1);
+    const at::OptionalIntArrayRef along =
+        call.is_none(1) ? at::OptionalIntArrayRef() : at::OptionalIntArrayRef(at::IntArrayRef(named));
+    const at::Tensor both = at::var(at::real(self), along, correction, call.boolean(3)) +
+                            at::var(at::imag(self), along, correction, call.boolean(3));
+    call.set_result(0, kRoot ? both.sqrt() : both);
+    if (kWithMean) call.set_result(1, at::mean(self, along, call.boolean(3)));
+    return;
+  }
   const c10::DimVector dims = call.integers(1);
   const Axes axes = axes_of(dims, self.dim());
   const bool keep = call.boolean(3);
@@ -313,12 +330,12 @@ constexpr Kernel kKernels[] = {
     {"amin", kReal, reduce_axes<at::meta::structured_amin, UHAL_REDUCE_MINIMUM>},
     {"prod.dim_int", kAll, reduce_axis<at::meta::structured_prod_dim_int, UHAL_REDUCE_PRODUCT>},
     {"prod", kAll, product_of_all},
-    {"any", kReal, reduce_all<at::meta::structured_any, UHAL_REDUCE_ANY>},
-    {"any.dim", kReal, reduce_axis<at::meta::structured_any_dim, UHAL_REDUCE_ANY>},
-    {"any.dims", kReal, reduce_axes<at::meta::structured_any_dims, UHAL_REDUCE_ANY>},
-    {"all", kReal, reduce_all<at::meta::structured_all, UHAL_REDUCE_ALL>},
-    {"all.dim", kReal, reduce_axis<at::meta::structured_all_dim, UHAL_REDUCE_ALL>},
-    {"all.dims", kReal, reduce_axes<at::meta::structured_all_dims, UHAL_REDUCE_ALL>},
+    {"any", kAll, reduce_all<at::meta::structured_any, UHAL_REDUCE_ANY>},
+    {"any.dim", kAll, reduce_axis<at::meta::structured_any_dim, UHAL_REDUCE_ANY>},
+    {"any.dims", kAll, reduce_axes<at::meta::structured_any_dims, UHAL_REDUCE_ANY>},
+    {"all", kAll, reduce_all<at::meta::structured_all, UHAL_REDUCE_ALL>},
+    {"all.dim", kAll, reduce_axis<at::meta::structured_all_dim, UHAL_REDUCE_ALL>},
+    {"all.dims", kAll, reduce_axes<at::meta::structured_all_dims, UHAL_REDUCE_ALL>},
     {"max", kReal, extreme_of_all<UHAL_REDUCE_MAXIMUM>},
     {"min", kReal, extreme_of_all<UHAL_REDUCE_MINIMUM>},
     {"max.dim", kReal, extreme_and_place<at::meta::structured_max_dim, true>},
@@ -326,12 +343,12 @@ constexpr Kernel kKernels[] = {
     {"aminmax", kReal, both_extremes},
     {"argmax", kNumbers, arg_reduce<at::meta::structured_argmax, true>},
     {"argmin", kNumbers, arg_reduce<at::meta::structured_argmin, false>},
-    {"linalg_vector_norm", kFloats, vector_norm},
-    {"var.correction", kFloats, variance<false, false>},
-    {"std.correction", kFloats, variance<true, false>},
-    {"var_mean.correction", kFloats, variance<false, true>},
-    {"std_mean.correction", kFloats, variance<true, true>},
-    {"count_nonzero.dim_IntList", kReal, count_nonzero},
+    {"linalg_vector_norm", kFloats | kComplex, vector_norm},
+    {"var.correction", kFloats | kComplex, variance<false, false>},
+    {"std.correction", kFloats | kComplex, variance<true, false>},
+    {"var_mean.correction", kFloats | kComplex, variance<false, true>},
+    {"std_mean.correction", kFloats | kComplex, variance<true, true>},
+    {"count_nonzero.dim_IntList", kAll, count_nonzero},
     {"cumsum", kAll, scan<at::meta::structured_cumsum, UHAL_REDUCE_SUM>},
     {"cumprod", kAll, scan<at::meta::structured_cumprod, UHAL_REDUCE_PRODUCT>},
     {"_logcumsumexp", kFloats, scan_log_sum_exp},

@@ -1,0 +1,351 @@
+// Orthogonal and spectral decompositions, least squares, and what is made of them.
+#include <ATen/native/LinearAlgebraUtils.h>
+#include <ATen/ops/_linalg_eigh_meta.h>
+#include <ATen/ops/_linalg_svd_meta.h>
+#include <ATen/ops/linalg_cross_meta.h>
+#include <ATen/ops/linalg_qr_meta.h>
+
+#include "plugins/torch/kernels/kernels.h"
+
+namespace unihal::pytorch {
+namespace {
+
+c10::DimVector batch_of(const at::Tensor& matrices) {
+  return c10::DimVector(matrices.sizes().slice(0, static_cast<size_t>(matrices.dim() - 2)));
+}
+
+at::Tensor status_of(Call& call, const at::Tensor& matrices) { return call.scratch(batch_of(matrices), at::kInt); }
+
+c10::DimVector with(c10::DimVector batch, std::initializer_list<int64_t> sizes) {
+  batch.append(sizes.begin(), sizes.end());
+  return batch;
+}
+
+// -- QR and reflectors --------------------------------------------------------------------------------------------
+
+void factor_qr(Call& call, const at::Tensor& a, const at::Tensor& q, const at::Tensor& r) {
+  if (a.numel() == 0) {
+    if (q.defined() && q.numel() != 0) {
+      at::Tensor one = q;
+      one.zero_().diagonal(0, -2, -1).fill_(1);
+    }
+    return;
+  }
+  const View x = view_of(a), triangle = view_of(r);
+  View orthogonal;
+  if (q.defined()) orthogonal = view_of(q);
+  call.launch(UHAL_OP_QR, {&x}, {&triangle, q.defined() ? &orthogonal : nullptr});
+}
+
+// (A, mode) -> Q, R
+void qr(Call& call) {
+  Structured<at::meta::structured_linalg_qr>(call).infer();
+  const bool with_q = call.argument(1).toStringView() != "r";
+  factor_qr(call, call.tensor(0), with_q ? call.result(0) : at::Tensor(), call.result(1));
+}
+
+// The product of reflectors H1 H2 ... Hk, or of their adjoints, times c; Hi = 1 - tau[i] v v^H, v column i of
+// `reflectors` below its diagonal, with a one on it.
+at::Tensor reflect(const at::Tensor& reflectors, const at::Tensor& tau, at::Tensor c, bool adjoint) {
+  const int64_t count = tau.size(-1);
+  for (int64_t step = 0; step < count; ++step) {
+    const int64_t i = adjoint ? step : count - 1 - step;
+    at::Tensor v = reflectors.narrow(-1, i, 1).clone();
+    if (i > 0) v.narrow(-2, 0, i).zero_();
+    v.narrow(-2, i, 1).fill_(1);
+    at::Tensor factor = tau.narrow(-1, i, 1).unsqueeze(-1);
+    if (adjoint && factor.is_complex()) factor = factor.conj();
+    c = c - factor * at::matmul(v, at::matmul(v.mH(), c));
+  }
+  return c;
+}
+
+// (self) -> a, tau: R on and above a's diagonal, reflectors below it; column by column, as LAPACK's unblocked one
+void reflectors_of(Call& call) {
+  const at::Tensor& self = call.tensor(0);
+  TORCH_CHECK(self.dim() >= 2, "torch.geqrf: input must have at least 2 dimensions.");
+  const int64_t m = self.size(-2), n = self.size(-1), count = std::min(m, n);
+  at::Tensor a = self.clone(at::MemoryFormat::Contiguous);
+  at::Tensor tau = at::zeros(with(batch_of(self), {count}), self.options());
+  for (int64_t i = 0; i < count && self.numel() != 0; ++i) {
+    at::Tensor column = a.narrow(-1, i, 1).narrow(-2, i, m - i);
+    const at::Tensor first = column.narrow(-2, 0, 1).clone();
+    const at::Tensor length = at::linalg_vector_norm(column, 2, {-2}, /*keepdim=*/true);
+    const at::Tensor rest = at::linalg_vector_norm(column.narrow(-2, 1, m - i - 1), 2, {-2}, /*keepdim=*/true);
+    at::Tensor is_done = rest.eq(0);
+    if (self.is_complex()) is_done = is_done.logical_and(at::imag(first).eq(0));
+    const at::Tensor real = self.is_complex() ? at::real(first) : first;
+    const at::Tensor last = at::where(is_done, real, at::where(real.lt(0), length, length.neg())).to(a.scalar_type());
+    const at::Tensor safe = at::where(is_done, at::ones_like(last), last);
+    const at::Tensor factor = ((last - first) / safe).masked_fill(is_done, 0);
+    at::Tensor v = column / at::where(is_done, at::ones_like(first), first - last);
+    v.narrow(-2, 0, 1).fill_(1);
+    tau.narrow(-1, i, 1).copy_(factor.squeeze(-1));
+    if (i + 1 < n) {
+      at::Tensor right = a.narrow(-1, i + 1, n - i - 1).narrow(-2, i, m - i);
+      right.sub_(factor.conj() * at::matmul(v, at::matmul(v.mH(), right)));
+    }
+    column.copy_(v.masked_fill(is_done, 0));
+    column.narrow(-2, 0, 1).copy_(last);
+  }
+  call.set_result(0, a);
+  call.set_result(1, tau);
+}
+
+// (input, tau): the first columns of the product
+void householder_product(Call& call) {
+  const at::Tensor& self = call.tensor(0);
+  const at::Tensor& tau = call.tensor(1);
+  TORCH_CHECK(self.dim() >= 2, "torch.linalg.householder_product: input must have at least 2 dimensions.");
+  TORCH_CHECK(self.size(-2) >= self.size(-1),
+              "torch.linalg.householder_product: input.shape[-2] must be greater than or equal to input.shape[-1]");
+  TORCH_CHECK(self.size(-1) >= tau.size(-1),
+              "torch.linalg.householder_product: input.shape[-1] must be greater than or equal to tau.shape[-1]");
+  TORCH_CHECK(self.dim() - tau.dim() == 1,
+              "torch.linalg.householder_product: Expected tau to have one dimension less than input, but got tau.ndim "
+              "equal to ",
+              tau.dim(), " and input.ndim is equal to ", self.dim());
+  TORCH_CHECK(self.scalar_type() == tau.scalar_type(), "torch.linalg.householder_product: tau dtype ",
+              tau.scalar_type(), " does not match input dtype ", self.scalar_type());
+  at::Tensor one = at::zeros(self.sizes(), self.options());
+  one.diagonal(0, -2, -1).fill_(1);
+  call.set_result(0, reflect(self, tau, one, false));
+}
+
+// (self, tau, other, left, transpose)
+void multiply_by_reflectors(Call& call) {
+  const at::Tensor& self = call.tensor(0);
+  const at::Tensor& tau = call.tensor(1);
+  const at::Tensor& other = call.tensor(2);
+  const bool left = call.boolean(3), transpose = call.boolean(4);
+  TORCH_CHECK(self.dim() >= 2, "torch.ormqr: input must have at least 2 dimensions.");
+  TORCH_CHECK(other.dim() >= 2, "torch.ormqr: other must have at least 2 dimensions.");
+  TORCH_CHECK(other.size(left ? -2 : -1) >= tau.size(-1), "torch.ormqr: other.shape[", left ? -2 : -1,
+              "] must be greater than or equal to tau.shape[-1]");
+  TORCH_CHECK(other.size(left ? -2 : -1) == self.size(-2), "torch.ormqr: other.shape[", left ? -2 : -1,
+              "] must be equal to input.shape[-2]");
+  TORCH_CHECK(self.dim() - tau.dim() == 1 && self.dim() == other.dim(),
+              "torch.ormqr: Expected tau to have one dimension less than input, and other as many as input");
+  TORCH_CHECK(tau.scalar_type() == self.scalar_type() && other.scalar_type() == self.scalar_type(),
+              "torch.ormqr: Expected input, tau and other to have the same dtype");
+  // C Q is (Q^H C^H)^H.
+  call.set_result(0, left ? reflect(self, tau, other, transpose) : reflect(self, tau, other.mH(), !transpose).mH());
+}
+
+// -- eigenvalues --------------------------------------------------------------------------------------------------
+
+// (A, UPLO, compute_v) -> eigenvalues, eigenvectors
+void eigen_symmetric(Call& call) {
+  Structured<at::meta::structured__linalg_eigh>(call).infer();
+  const at::Tensor& a = call.tensor(0);
+  if (a.numel() == 0) return;
+  const char triangle = static_cast<char>(std::toupper(call.argument(1).toStringView()[0]));
+  uhal_triangle_attributes attributes = {};
+  attributes.struct_size = sizeof attributes;
+  attributes.upper = triangle == 'U';
+  const at::Tensor status = status_of(call, a);
+  const View x = view_of(a), values = view_of(call.result(0)), info = view_of(status);
+  View vectors;
+  const bool with_vectors = call.boolean(2);
+  if (with_vectors) vectors = view_of(call.result(1));
+  call.launch(UHAL_OP_EIGEN_SYMMETRIC, {&x}, {&values, with_vectors ? &vectors : nullptr, &info}, &attributes);
+  at::_linalg_check_errors(status, "linalg.eigh", a.dim() == 2);
+}
+
+std::pair<at::Tensor, at::Tensor> eigen_of(Call& call, const at::Tensor& a, bool with_vectors, const char* name) {
+  at::native::squareCheckInputs(a, name);
+  TORCH_CHECK(a.isfinite().all().item<bool>(), "torch.", name, ": input tensor should not contain infs or NaNs.");
+  const at::ScalarType dtype = c10::toComplexType(a.scalar_type());
+  const at::Tensor values = empty(with(batch_of(a), {a.size(-1)}), dtype);
+  const at::Tensor vectors = with_vectors ? empty(a.sizes(), dtype) : at::Tensor();
+  if (a.numel() == 0) return {values, vectors};
+  const at::Tensor status = status_of(call, a);
+  const View x = view_of(a), w = view_of(values), info = view_of(status);
+  View v;
+  if (with_vectors) v = view_of(vectors);
+  call.launch(UHAL_OP_EIGEN, {&x}, {&w, with_vectors ? &v : nullptr, &info});
+  at::_linalg_check_errors(status, name, a.dim() == 2);
+  return {values, vectors};
+}
+
+void eigen(Call& call) {
+  const auto [values, vectors] = eigen_of(call, call.tensor(0), true, "linalg.eig");
+  call.set_result(0, values);
+  call.set_result(1, vectors);
+}
+
+void eigenvalues(Call& call) { call.set_result(0, eigen_of(call, call.tensor(0), false, "linalg.eigvals").first); }
+
+// (self, *, out)
+void eigenvalues_to(Call& call) {
+  at::Tensor out = call.tensor(1);
+  const at::Tensor values = eigen_of(call, call.tensor(0), false, "linalg.eigvals").first;
+  TORCH_CHECK(out.scalar_type() == values.scalar_type(), "torch.linalg.eigvals: Expected out tensor to have dtype ",
+              values.scalar_type(), ", but got ", out.scalar_type(), " instead");
+  out.resize_(values.sizes()).copy_(values);
+  call.set_result(0, out);
+}
+
+// -- singular values ----------------------------------------------------------------------------------------------
+
+struct SingularValues {
+  at::Tensor u, s, vh;
+};
+
+void factor_svd(Call& call, const at::Tensor& a, const SingularValues& results) {
+  const at::Tensor status = status_of(call, a);
+  const View x = view_of(a), s = view_of(results.s), info = view_of(status);
+  View u, vh;
+  const bool with_vectors = results.u.defined();
+  if (with_vectors) {
+    u = view_of(results.u);
+    vh = view_of(results.vh);
+  }
+  call.launch(UHAL_OP_SVD, {&x}, {&s, with_vectors ? &u : nullptr, with_vectors ? &vh : nullptr, &info});
+  at::_linalg_check_errors(status, "linalg.svd", a.dim() == 2);
+}
+
+// (A, full_matrices, compute_uv, *, driver) -> U, S, Vh
+void svd(Call& call) {
+  TORCH_CHECK(call.is_none(3), "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with ",
+              "cuSOLVER backend.");
+  Structured<at::meta::structured__linalg_svd>(call).infer();
+  const at::Tensor& a = call.tensor(0);
+  const bool with_vectors = call.boolean(2);
+  if (a.numel() == 0) {
+    for (const int i : {0, 2}) {
+      if (!with_vectors || call.result(i).numel() == 0) continue;
+      at::Tensor one = call.result(i);
+      one.zero_().diagonal(0, -2, -1).fill_(1);
+    }
+    return;
+  }
+  factor_svd(
+      call, a,
+      {with_vectors ? call.result(0) : at::Tensor(), call.result(1), with_vectors ? call.result(2) : at::Tensor()});
+}
+
+// -- least squares ------------------------------------------------------------------------------------------------
+
+// Of matrices of full rank: a solution by QR of A, or the shortest one by QR of A^H.
+at::Tensor solve_by_qr(Call& call, const at::Tensor& a, const at::Tensor& b) {
+  const int64_t m = a.size(-2), n = a.size(-1), inner = std::min(m, n);
+  const bool is_tall = m >= n;
+  const at::Tensor from = is_tall ? a : call.keep(a.mH().resolve_conj());
+  const at::Tensor q = call.scratch(with(batch_of(a), {std::max(m, n), inner}), a.scalar_type());
+  const at::Tensor r = call.scratch(with(batch_of(a), {inner, inner}), a.scalar_type());
+  factor_qr(call, from, q, r);
+  if (is_tall) return at::linalg_solve_triangular(r, at::matmul(q.mH(), b), /*upper=*/true);
+  return at::matmul(q, at::linalg_solve_triangular(r.mH(), b, /*upper=*/false));
+}
+
+// (self, b, rcond, *, driver) -> solution, residuals, rank, singular_values
+void least_squares(Call& call) {
+  const at::Tensor& self = call.tensor(0);
+  const at::Tensor& other = call.tensor(1);
+  TORCH_CHECK(self.dim() >= 2, "torch.linalg.lstsq: input must have at least 2 dimensions.");
+  TORCH_CHECK(other.dim() >= 1, "torch.linalg.lstsq: other must have at least 1 dimension.");
+  const int64_t difference = self.dim() - other.dim();
+  TORCH_CHECK(difference == 0 || difference == 1, "torch.linalg.lstsq: input.dim() must be greater or equal to ",
+              "other.dim() and (input.dim() - other.dim()) <= 1");
+  const bool is_vector = at::native::linalg_solve_is_vector_rhs(self, other);
+  const at::Tensor b = is_vector ? other.unsqueeze(-1) : other;
+  TORCH_CHECK(self.size(-2) == b.size(-2), "torch.linalg.lstsq: input.size(-2) should match other.size(",
+              is_vector ? -1 : -2, ")");
+  TORCH_CHECK(self.scalar_type() == other.scalar_type(), "torch.linalg.lstsq: Expected input and other to have the ",
+              "same dtype, but got input's dtype ", self.scalar_type(), " and other's dtype ", other.scalar_type());
+  const std::string driver = call.is_none(3) ? "gelsy" : std::string(call.argument(3).toStringView());
+  TORCH_CHECK(driver == "gels" || driver == "gelsy" || driver == "gelsd" || driver == "gelss",
+              "torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)");
+  const int64_t m = self.size(-2), n = self.size(-1);
+  const at::ScalarType real = c10::toRealValueType(self.scalar_type());
+  const at::TensorOptions reals = self.options().dtype(real);
+  const c10::DimVector batch = batch_of(self);
+  const bool has_rank = driver != "gels";
+  const at::Tensor rank = has_rank ? empty(batch, at::kLong) : empty({0}, at::kLong);
+  at::Tensor singular = empty({0}, real);
+  at::Tensor solution;
+  if (self.numel() == 0 || b.numel() == 0) {
+    solution = at::zeros(with(batch, {n, b.size(-1)}), b.options());
+    if (has_rank) at::Tensor(rank).zero_();
+    if (driver == "gelsd" || driver == "gelss") singular = at::zeros(with(batch, {std::min(m, n)}), reals);
+  } else if (!has_rank) {
+    solution = solve_by_qr(call, self, b);
+  } else {
+    const int64_t inner = std::min(m, n);
+    const SingularValues parts = {call.scratch(with(batch, {m, inner}), self.scalar_type()),
+                                  empty(with(batch, {inner}), real),
+                                  call.scratch(with(batch, {inner, n}), self.scalar_type())};
+    factor_svd(call, self, parts);
+    const double limit = call.real_or(2, at::native::_get_epsilon(real) * static_cast<double>(std::max(m, n)));
+    const at::Tensor kept = parts.s.gt(parts.s.narrow(-1, 0, 1) * limit);
+    at::Tensor(rank).copy_(kept.sum(-1));
+    const at::Tensor inverse = at::where(kept, parts.s.reciprocal(), at::zeros({}, reals));
+    const at::Tensor along = at::matmul(parts.u.mH(), b) * inverse.unsqueeze(-1);
+    solution = at::matmul(parts.vh.mH(), along);
+    if (driver != "gelsy") singular = parts.s;
+  }
+  at::Tensor residuals = empty({0}, real);
+  if (m > n && driver != "gelsy" && self.numel() != 0 && (!has_rank || rank.eq(n).all().item<bool>())) {
+    residuals = (at::matmul(self, solution) - b).abs().square().sum(-2);
+  }
+  call.set_result(0, is_vector ? solution.squeeze(-1) : solution);
+  call.set_result(1, residuals);
+  call.set_result(2, rank);
+  call.set_result(3, singular);
+}
+
+// -- functions of matrices, products of vectors ---------------------------------------------------------------------
+
+// Scaling and squaring: of A / 2^s, which is small, the series of exp (Higham 2005 has the bound), squared s times.
+void matrix_exponential(Call& call) {
+  const at::Tensor& self = call.tensor(0);
+  at::native::squareCheckInputs(self, "linalg.matrix_exp");
+  at::native::checkFloatingOrComplex(self, "linalg.matrix_exp");
+  if (self.numel() == 0) return call.set_result(0, self.clone());
+  const at::Tensor one = at::eye(self.size(-1), self.options()).expand(self.sizes());
+  // The largest sum of a column of any matrix.
+  const double norm = self.abs().sum(-2).max().item().toDouble();
+  constexpr double kSmall = 1.0;
+  constexpr int kTerms = 18;  // 1 / 18! is below double precision
+  const int squarings =
+      std::isfinite(norm) && norm > kSmall ? static_cast<int>(std::ceil(std::log2(norm / kSmall))) : 0;
+  const at::Tensor scaled = self * std::exp2(-squarings);
+  at::Tensor result = one + scaled * (1.0 / kTerms);
+  for (int term = kTerms - 1; term > 0; --term) result = one + at::matmul(scaled, result) * (1.0 / term);
+  for (int i = 0; i < squarings; ++i) result = at::matmul(result, result);
+  call.set_result(0, result);
+}
+
+// (self, other, *, dim)
+void cross(Call& call) {
+  Structured<at::meta::structured_linalg_cross>(call).infer();
+  at::Tensor result = call.result();
+  const at::Tensor a = call.tensor(0).expand(result.sizes()), b = call.tensor(1).expand(result.sizes());
+  const int64_t dim = call.integer(2);
+  const auto turned = [dim](const at::Tensor& x, int64_t by) { return x.roll({-by}, {dim}); };
+  result.copy_(turned(a, 1) * turned(b, 2) - turned(a, 2) * turned(b, 1));
+}
+
+constexpr DtypeSet kFactored = kWideFloats | kComplex;
+
+constexpr Kernel kKernels[] = {
+    {"linalg_qr", kFactored, qr},
+    {"geqrf", kFactored, reflectors_of},
+    {"linalg_householder_product", kFactored, householder_product},
+    {"ormqr", kFactored, multiply_by_reflectors},
+    {"_linalg_eigh", kFactored, eigen_symmetric},
+    {"linalg_eig", kFactored, eigen},
+    {"_linalg_eigvals", kFactored, eigenvalues},
+    {"linalg_eigvals.out", kFactored, eigenvalues_to},
+    {"_linalg_svd", kFactored, svd},
+    {"linalg_lstsq", kFactored, least_squares},
+    {"linalg_matrix_exp", kFloats | kComplex, matrix_exponential},
+    {"linalg_cross", kNumbers | kComplex, cross},
+};
+
+}  // namespace
+
+void register_decomposition() { register_kernels(kKernels); }
+
+}  // namespace unihal::pytorch
