@@ -1,0 +1,245 @@
+"""A plan: what a model needs of a card, whether it fits, and what would make it fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Optional
+
+from ..cards.profiles import Card
+from .trace import CATEGORIES, Replay, Trace, replay
+from .transforms import least_seconds, offloaded, quantized
+
+MIB = 1 << 20
+_LISTED = 8
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One way to run the model. `peak_bytes` as the allocator counts them; `seconds` the least time of a run on the card.
+
+    `time_factor` is against the first rung; `quality` says what it costs in words, `setting` what to type.
+    """
+
+    name: str
+    fits: bool
+    peak_bytes: int
+    weight_bytes: int
+    seconds: float
+    time_factor: float
+    quality: str
+    setting: str
+    copied_bytes: int = 0
+
+
+@dataclass
+class Plan:
+    """What a model needs of a card.
+
+    `peak_bytes` is what the allocator's blocks come to at the worst moment of a run, `load_peak_bytes` until it is loaded,
+    `reserved_bytes` what the allocator takes from the card for that; `available_bytes` is the card's memory less `reserve`.
+    `largest_batch` is None where inputs have no batch axis, and 0 where not even one sample fits. `seconds` is the least time
+    of a run by the card's peaks: an estimate that no program beats.
+    """
+
+    model: str
+    card: Card
+    reserve: int
+    available_bytes: int
+    training: bool
+    dtype: str
+    batch: Optional[int]
+    largest_batch: Optional[int]
+    peak_bytes: int
+    load_peak_bytes: int
+    reserved_bytes: int
+    by_category: dict[str, int]
+    weight_bytes: int
+    seconds: float
+    fits: bool
+    failure: str
+    largest_tensors: list[dict[str, Any]]
+    rungs: list[Rung]
+    notes: list[str]
+    replay: Replay = field(repr=False)
+    trace: Trace = field(repr=False)
+
+    @property
+    def advice(self) -> Rung | None:
+        """The first rung that fits, None if none does."""
+        return next((rung for rung in self.rungs if rung.fits), None)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON; bytes and seconds."""
+        keys = (
+            *("model", "reserve", "available_bytes", "training", "dtype", "batch", "largest_batch", "peak_bytes"),
+            *("load_peak_bytes", "reserved_bytes", "by_category", "weight_bytes", "seconds", "fits", "failure"),
+            *("largest_tensors", "notes"),
+        )
+        result = {key: getattr(self, key) for key in keys}
+        result["card"] = self.card.as_dict()
+        result["rungs"] = [dict(rung.__dict__) for rung in self.rungs]
+        result["advice"] = self.advice.name if self.advice is not None else None
+        return result
+
+    def timeline(self, points: int = 400) -> dict[str, Any]:
+        """Memory over the ops of a run, for a picture: at most `points` samples, each the highest of those it stands for."""
+        samples = self.replay.samples
+        width = max(1, -(-len(samples) // points))
+        kept = [
+            max(samples[begin : begin + width], key=lambda sample: sample.allocated)
+            for begin in range(0, len(samples), width)
+        ]
+        if self.replay.at_peak.op >= 0:
+            kept.append(self.replay.at_peak)
+            kept.sort(key=lambda sample: sample.op)
+        return {
+            "categories": list(CATEGORIES),
+            "ops": [sample.op for sample in kept],
+            "bytes": [list(sample.by_category) for sample in kept],
+            "names": [self._op_name(sample.op) for sample in kept],
+            "available_bytes": self.available_bytes,
+            "peak_op": self.replay.at_peak.op,
+        }
+
+    def _op_name(self, op: int) -> str:
+        if not 0 <= op < len(self.trace.ops):
+            return ""
+        found = self.trace.ops[op]
+        return f"{found.module}: {found.name}" if found.module else found.name
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.model} on {self.card.title}: {self.card.memory / MIB:,.0f} MiB, of which the system keeps "
+            f"{(self.card.memory - self.available_bytes) / MIB:,.0f}",
+            f"  {'training' if self.training else 'inference'} in {self.dtype}"
+            + (f", batch {self.batch}" if self.batch is not None else ""),
+            f"  {'fits' if self.fits else 'DOES NOT FIT'}: peak {self.peak_bytes / MIB:,.1f} MiB of "
+            f"{self.available_bytes / MIB:,.0f} MiB, at {self._op_name(self.replay.at_peak.op) or 'loading'}",
+        ]
+        if self.failure:
+            lines.append(f"  {self.failure}")
+        lines += [f"    {name:<12}{size / MIB:>12,.1f} MiB" for name, size in self.by_category.items() if size]
+        if self.largest_batch is not None:
+            lines.append(f"  largest batch: {self.largest_batch}")
+        lines.append(f"  least time of a run, by the card's peaks: {self.seconds * 1e3:,.2f} ms")
+        if self.rungs:
+            lines.append(f"  {'':<10}{'fits':<6}{'peak MiB':>10}{'time':>8}  costs; setting")
+            for rung in self.rungs:
+                lines.append(
+                    f"  {rung.name:<10}{'yes' if rung.fits else 'no':<6}{rung.peak_bytes / MIB:>10,.1f}"
+                    f"{rung.time_factor:>7.2f}x  {rung.quality}; {rung.setting}"
+                )
+        lines += [f"  note: {note}" for note in self.notes]
+        return "\n".join(lines)
+
+
+def make_plan(
+    trace: Trace,
+    card: Card,
+    *,
+    model: str,
+    reserve: int,
+    training: bool,
+    dtype: str,
+    batch: int | None = None,
+    largest_batch: int | None = None,
+    half: Trace | None = None,
+) -> Plan:
+    """A plan of a trace; `half` is the trace of the same model in float16, for the ladder."""
+    capacity, largest = card.available(reserve), card.largest(reserve)
+    bounded = replay(trace, capacity, largest)
+    free = bounded if bounded.fits else replay(trace)
+    failure = ""
+    if bounded.failed is not None:
+        at = bounded.failed_at if bounded.failed_at is not None else -1
+        name = trace.ops[at].name if 0 <= at < len(trace.ops) else "loading"
+        failure = (
+            f"{name} asks for {bounded.failed.bytes / MIB:,.1f} MiB when {bounded.failed.allocated / MIB:,.1f} MiB are in "
+            f"use, of {capacity / MIB:,.0f} MiB"
+        )
+    return Plan(
+        model=model,
+        card=card,
+        reserve=reserve,
+        available_bytes=capacity,
+        training=training,
+        dtype=dtype,
+        batch=batch,
+        largest_batch=largest_batch,
+        peak_bytes=max(free.peak_allocated, free.load_peak),
+        load_peak_bytes=free.load_peak,
+        reserved_bytes=free.peak_reserved,
+        by_category=dict(zip(CATEGORIES, free.at_peak.by_category)),
+        weight_bytes=trace.total("weights"),
+        seconds=least_seconds(trace.ops, card),
+        fits=bounded.fits,
+        failure=failure,
+        largest_tensors=_largest(trace, free.live_at_peak),
+        rungs=_ladder(trace, half, card, capacity, largest, training),
+        notes=list(trace.notes),
+        replay=free,
+        trace=trace,
+    )
+
+
+def _largest(trace: Trace, live: list[int]) -> list[dict[str, Any]]:
+    """The largest tensors at the peak, for the report."""
+    numbers = sorted(live, key=lambda number: -trace.tensors[number].bytes)[:_LISTED]
+    return [
+        {
+            "bytes": tensor.bytes,
+            "category": tensor.category,
+            "op": tensor.op,
+            "module": tensor.module,
+            "dtype": tensor.dtype,
+            "shape": list(tensor.shape),
+        }
+        for tensor in (trace.tensors[number] for number in numbers)
+    ]
+
+
+def _ladder(
+    trace: Trace, half: Trace | None, card: Card, capacity: int, largest: int, training: bool
+) -> list[Rung]:
+    rungs: list[Rung] = []
+    base = least_seconds(trace.ops, card)
+
+    def add(name: str, changed: Trace, quality: str, setting: str, copied: int = 0) -> None:
+        bounded = replay(changed, capacity, largest)
+        free = bounded if bounded.fits else replay(changed)
+        seconds = least_seconds(changed.ops, card)
+        if copied and card.link_gigabytes_per_second:
+            seconds = max(seconds, copied / (card.link_gigabytes_per_second * 1e9))
+        rungs.append(
+            Rung(
+                name,
+                bounded.fits,
+                max(free.peak_allocated, free.load_peak),
+                changed.total("weights"),
+                seconds,
+                seconds / base if base else 1.0,
+                quality,
+                setting,
+                copied,
+            )
+        )
+
+    add("as it is", trace, "costs nothing", "no setting")
+    best = trace
+    if half is not None:
+        best = half
+        add("float16", half, "3 decimal digits in place of 7", "--dtype float16")
+    if training:
+        return rungs
+    if any(tensor.quantizable for tensor in best.tensors):
+        prefix = "--dtype float16 " if half is not None else ""
+        add("8 bit", quantized(best, 8), "errors of half a percent in the layers' outputs", f"{prefix}--bits 8")
+        add("4 bit", quantized(best, 4), "errors of several percent in the layers' outputs", f"{prefix}--bits 4")
+    prefix = "--dtype float16 " if half is not None else ""
+    moved = offloaded(best)
+    if moved.copied_bytes:
+        add("offload", moved.trace, "no loss; weights are copied in each run", f"{prefix}--offload", moved.copied_bytes)
+    if moved.copied_bytes and any(tensor.quantizable for tensor in best.tensors):
+        both = offloaded(quantized(best, 4))
+        add("hybrid", both.trace, "as 4 bit; weights are copied", f"{prefix}--bits 4 --offload", both.copied_bytes)
+    return rungs
