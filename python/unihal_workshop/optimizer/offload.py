@@ -90,7 +90,7 @@ class Unit:
         self.point_to(self._host_values)
 
 
-@dataclass
+@dataclass(eq=False)
 class _Slot:
     memory: Tensor
     unit: Unit | None = None
