@@ -7,14 +7,14 @@
 ``rms_norm``                 x / sqrt(mean(x**2) + epsilon) * weight, along the last axis
 ===========================  ==========================================================================================
 
-Weights are (channels, columns) of int8 or uint8, of 4 bits (channels, ceil(columns / 2)) of uint8 with column 2 i in the
-low half of byte i; ``w = (q - zero) * scales``. Scales are floating, (channels, blocks), with ``block_size`` columns a
+Weights are (channels, columns) of int8 or uint8, of 4 bits (channels, ceil(columns / 2)) of uint8 with column 2 i in
+the low half of byte i; ``w = (q - zero) * scales``. Scales are floating, (channels, blocks), ``block_size`` columns a
 block (a power of two from 16; 0: one block). Zero points are optional: of the weights' dtype and packed as they are, or
 floating, (channels, blocks); without them the number ``zero_point`` stands for all. Activations are none, relu, relu6,
 gelu, gelu_tanh, sigmoid, tanh and silu.
 
-On unihal's device they are the ABI's ops (plugins/torch/kernels/low_precision.cc). Elsewhere, and in traces, the same is
-composed of PyTorch's ops. Gradients go to ``x`` alone, weights of few bits and parameters of norms are constants.
+On unihal's device they are the ABI's ops (plugins/torch/kernels/low_precision.cc). Elsewhere, and in traces, the same
+is composed of PyTorch's ops. Gradients go to ``x`` alone, weights of few bits and parameters of norms are constants.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Weights in the host's memory, brought to the card when they are needed: layer by layer ahead of time, or part by part.
+"""Weights in the memory of the host, brought to the card when needed: layer by layer ahead of time, or part by part.
 
 Layers: while one computes, the next ones' weights come on a stream of their own, into a fixed number of slots of device
 memory. A slot is written again only after the layer that used it is through, as events say; the host waits for nothing.
