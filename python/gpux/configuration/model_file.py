@@ -11,8 +11,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from ..errors import ConfigurationError
 from ..naming import is_name, nearest
 from ..tensors import DTYPES
-from .document import Document, Place, parse_document, read_document
+from .document import Document, parse_document, read_document
 from .sizes import parse_bytes
+from .validation import explain
 
 FILE_NAME = "gpux.yml"
 BACKENDS = ("auto", "tensorrt", "cuda", "rocm", "migraphx", "unihal", "coreml", "directml", "openvino", "cpu")
@@ -163,7 +164,7 @@ def _check(document: Document) -> LoadedFile:
     try:
         return LoadedFile(ModelFile.model_validate(data), document)
     except ValidationError as error:
-        problems = [_explain(dict(each), document) for each in error.errors()]
+        problems = [explain(dict(each), document.where, ModelFile) for each in error.errors()]
         raise ConfigurationError(list(dict.fromkeys(problems))) from None
 
 
@@ -178,44 +179,3 @@ def _as_list(entries: dict[str, Any], key: str, document: Document) -> Any:
             raise ConfigurationError([f"{document.where((key, name))}: {key}.{name}: expected type and shape"])
         result.append({"name": name, **(entry or {})})
     return result
-
-
-def _explain(error: dict[str, Any], document: Document) -> str:
-    """One of Pydantic's errors with its line and the key as it is written in the file."""
-    place: Place = tuple(error["loc"])
-    kind = error["type"]
-    # The arms of a union are no keys of the file.
-    keys = [part for part in place if isinstance(part, int) or not _is_arm(str(part))]
-    name = ".".join(str(part) for part in keys) or "the file"
-    where = document.where(tuple(keys))
-    if kind == "extra_forbidden":
-        return f"{where}: unknown key {name}{nearest(str(keys[-1]), _fields_of(keys[:-1]))}"
-    if kind == "missing":
-        return f"{document.where(tuple(keys[:-1]))}: {name} is missing"
-    message = str(error["msg"]).removeprefix("Value error, ")
-    given = error.get("input")
-    shown = (
-        f", not {given!r}" if isinstance(given, (str, int, float, bool, type(None))) and kind != "value_error" else ""
-    )
-    return f"{where}: {name}: {message[:1].lower()}{message[1:]}{shown[:80]}"
-
-
-def _is_arm(part: str) -> bool:
-    return part[:1].isupper() or "[" in part or part in ("int", "str", "float", "none")
-
-
-def _fields_of(place: list[Any]) -> list[str]:
-    """The keys that the mapping at a place may have."""
-    fields: dict[tuple[Any, ...], type[BaseModel]] = {
-        (): ModelFile,
-        ("model",): ModelSource,
-        ("inputs",): TensorEntry,
-        ("outputs",): TensorEntry,
-        ("runtime",): Runtime,
-        ("runtime", "gpu"): GPU,
-        ("serving",): Serving,
-        ("preprocessing",): Preprocessing,
-        ("preprocessing", "normalize"): Normalize,
-    }
-    model = fields.get(tuple(part for part in place if not isinstance(part, int)))
-    return list(model.model_fields) if model is not None else []

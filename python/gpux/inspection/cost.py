@@ -167,3 +167,13 @@ def count_operations(proto: onnx.ModelProto, free_size: int = 1) -> tuple[int, i
         except (IndexError, TypeError):
             unknown += 1
     return total, unknown
+
+
+def node_operations(node: onnx.NodeProto, inputs: Shapes, outputs: Shapes) -> int:
+    """Operations of one node from its operands' shapes (None: not known, and then of what needs it 0)."""
+    if node.op_type in _FREE:
+        return 0
+    try:
+        return _RULES.get(node.op_type, _per_output)(node, inputs, outputs)
+    except (IndexError, TypeError):
+        return 0

@@ -45,6 +45,11 @@ _BITS: dict[int, int] = {
 }
 
 
+def bits_of(data_type: int) -> int:
+    """Bits of one element of a dtype of ONNX; texts, whose length differs, have 0."""
+    return _BITS.get(data_type, 0)
+
+
 @dataclass(frozen=True)
 class CheckedModel:
     """A model whose file was checked; values that lie in other files are not read.

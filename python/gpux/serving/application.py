@@ -22,17 +22,11 @@ from .gate import Application, Gate
 from .metrics import CONTENT_TYPE
 from .predictions import read_prediction, write_prediction
 from .protocol import HEADER_LENGTH, describe, read_request, write_response
+from .security import PAGE_HEADERS
 from .service import Service
 
 _log = logging.getLogger("gpux")
 
-# The page runs its own script and asks its own service, nothing else.
-_PAGE_HEADERS = {
-    "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
-    "connect-src 'self'; img-src blob: data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
-}
 _TRITON_TYPES = {"BYTES": "TYPE_STRING"}
 
 
@@ -153,7 +147,7 @@ def _add_state(application: FastAPI, service: Service) -> None:
     @application.get("/", include_in_schema=False)
     async def root() -> Response:
         """The page to try a model."""
-        return Response(page, headers=_PAGE_HEADERS, media_type="text/html")
+        return Response(page, headers=PAGE_HEADERS, media_type="text/html")
 
     @application.get("/health", responses=schemas.answers())
     async def health() -> Response:

@@ -20,6 +20,14 @@ MIN_KEY = 16
 #: Answered to anybody: what tells a load balancer that the service lives, and the page without data.
 OPEN_PATHS = frozenset({"/", "/health", "/v2/health/live", "/v2/health/ready"})
 
+#: Headers of a page that runs its own script and asks its own service, nothing else.
+PAGE_HEADERS = {
+    "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
+    "connect-src 'self'; img-src blob: data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+}
+
 
 class ApiKeys:
     """Keys by name. Only their hashes stay in memory, and looking one up takes no longer the more of it is right."""

@@ -48,13 +48,13 @@ def run(settings: Settings, models: Sequence[BuiltModel], on_ready: OnReady) -> 
     """
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="gpux: %(message)s")
     tls = tls_options(settings)
-    listener = _listen(settings["host"], settings["port"])
+    listener = listen(settings["host"], settings["port"])
     # uvicorn raises the signal again once it has ended; what comes after, the end of the workers, is ours.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)
     try:
         with listener:
-            runner = _loop_factory()
+            runner = loop_factory()
             with asyncio.Runner(loop_factory=runner) as loop:
                 loop.run(_serve(settings, models, on_ready, listener, tls))
     except KeyboardInterrupt:
@@ -99,7 +99,8 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens at an address; one that cannot be had is a ServiceError."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listener = socket.create_server((host, port), family=family, backlog=2048)
@@ -111,7 +112,8 @@ def _listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """What makes uvloop's event loops, None where there is none."""
     try:
         import uvloop
     except ImportError:  # not on Windows

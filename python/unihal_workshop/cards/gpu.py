@@ -151,7 +151,7 @@ class GPUManager:
         )
         if same is not None:
             taken.add(same.node)
-        known = next((card.name for card in CARDS.values() if properties.name.startswith(card.title + " (")), "")
+        known = next((card.name for card in CARDS.values() if card.title in properties.name), "")
         return GPUInfo(
             properties.name,
             properties.vendor,
@@ -173,7 +173,8 @@ def _devices() -> list[Any]:
     import unihal
 
     found: dict[tuple[str, str, int], Any] = {}
-    for kind in unihal.device_types():
+    types = sorted(unihal.device_types(), key=lambda kind: kind.name != "rdna")  # PyTorch's name first
+    for kind in types:
         try:
             devices = unihal.devices(kind.name)
         except unihal.errors.Error:

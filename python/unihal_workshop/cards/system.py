@@ -18,12 +18,11 @@ from typing import Any, Optional
 _AMD, _NVIDIA, _INTEL, _ILUVATAR = 0x1002, 0x10DE, 0x8086, 0x1E3E
 VENDORS = {_AMD: "AMD", _NVIDIA: "NVIDIA", _INTEL: "Intel", _ILUVATAR: "Iluvatar CoreX"}
 
-#: PCI ids of AMD's and Iluvatar's cards that have a profile: those of one id that differ in memory are told by it.
+#: PCI ids of cards that have a profile: those of one id that differ in memory are told by it.
 _PROFILES: dict[tuple[int, int], tuple[tuple[int, str], ...]] = {
     (_AMD, 0x67DF): ((5 << 30, "rx580-4gb"), (1 << 60, "rx580-8gb")),
     (_AMD, 0x73BF): ((1 << 60, "rx6800xt"),),
     (_AMD, 0x744C): ((1 << 60, "rx7900xtx"),),
-    (_ILUVATAR, 0x0003): ((1 << 60, "bi-v150"),),
 }
 _TOOL_SECONDS = 5.0
 

@@ -59,8 +59,8 @@ _RUNGS = (
     ("as it is", 1.0, "nothing", "no setting"),
     ("8 bit", 0.516, "errors of half a percent in the layers' outputs", "--bits 8"),
     ("4 bit", 0.266, "errors of several percent in the layers' outputs", "--bits 4"),
-    ("offload", 0.15, "time: the weights are copied in each run", "--offload"),
-    ("hybrid", 0.05, "both", "--bits 4 --offload"),
+    ("offload", 0.15, "time: the weights are copied in each run", "--offload layers"),
+    ("hybrid", 0.05, "both", "--bits 4 --offload layers"),
 )
 #: Activations and workspaces beside the weights, where nothing but the weights' size is known.
 _ACTIVATIONS = 0.25

@@ -238,8 +238,8 @@ def _ladder(
     prefix = "--dtype float16 " if half is not None else ""
     moved = offloaded(best)
     if moved.copied_bytes:
-        add("offload", moved.trace, "no loss; weights are copied in each run", f"{prefix}--offload", moved.copied_bytes)
+        add("offload", moved.trace, "no loss; weights are copied in each run", f"{prefix}--offload layers", moved.copied_bytes)
     if moved.copied_bytes and any(tensor.quantizable for tensor in best.tensors):
         both = offloaded(quantized(best, 4))
-        add("hybrid", both.trace, "as 4 bit; weights are copied", f"{prefix}--bits 4 --offload", both.copied_bytes)
+        add("hybrid", both.trace, "as 4 bit; weights are copied", f"{prefix}--bits 4 --offload layers", both.copied_bytes)
     return rungs

@@ -51,8 +51,10 @@ def plan(
         if suffix == ".onnx":
             return _plan_onnx(Path(model), inputs, found, reserve, find_batch and batch_axis is not None)
         if suffix == ".keras":
-            return _plan_keras(Path(model), inputs, found, reserve, training)
-        if suffix == ".pt2":
+            from .keras_trace import load_keras
+
+            model = load_keras(Path(model))
+        elif suffix == ".pt2":
             model = _load_exported(Path(model))
         else:
             raise ModelError(f"{model}: expected a file that ends in .onnx, .pt2 or .keras")

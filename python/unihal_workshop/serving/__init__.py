@@ -1,0 +1,1 @@
+"""The workshop's page: the card, the plan as a picture, and models that run."""
