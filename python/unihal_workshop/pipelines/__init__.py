@@ -22,15 +22,7 @@ _PLACES = {
     "save_image": "progress",
 }
 
-#: For the registry.
-BUILT_IN = {
-    "image-classification": f"{__name__}.image_classification:ImageClassification",
-    "stable-diffusion": f"{__name__}.stable_diffusion:StableDiffusionInference",
-    "text-generation": f"{__name__}.text_generation:TextGeneration",
-}
-
 __all__ = [
-    "BUILT_IN",
     "ImageClassification",
     "ProgressBar",
     "StableDiffusionInference",

@@ -174,14 +174,15 @@ class ImageClassification(TorchPipeline):
         pictures = self._pictures(inputs["images"], run.seed)
         self.use("classifier")
         model: Any = self._parts["classifier"]
-        mean = torch.tensor(self._mean, device=self.device).view(1, 3, 1, 1)
-        deviation = torch.tensor(self._deviation, device=self.device).view(1, 3, 1, 1)
+        mean = torch.tensor(self._mean).view(1, 3, 1, 1)
+        deviation = torch.tensor(self._deviation).view(1, 3, 1, 1)
         batches = pictures.split(self.options["batch"] or len(pictures))
         found: list[np.ndarray[Any, Any]] = []
         run.partial = []
         for number, batch in enumerate(batches):
-            pixels = batch.to(self.device).permute(0, 3, 1, 2).to(torch.float32) / 255
-            pixels = ((pixels - mean) / deviation).to(self.torch_dtype)
+            # On the host: the card holds pictures in the model's dtype only.
+            pixels = batch.permute(0, 3, 1, 2).to(torch.float32) / 255
+            pixels = ((pixels - mean) / deviation).to(self.torch_dtype).contiguous().to(self.device)
             found.append(model(pixels).logits.float().cpu().numpy())
             run.partial = run.partial + self._classes(found[-1], inputs["top"])
             run.step(number + 1, len(batches), "classify")
