@@ -1,4 +1,4 @@
-"""Does it fit into the card, and does it run there? Plans a pipeline for a card, runs it on the stub with that card's memory.
+"""Does it fit into the card, and does it run there? Plans a pipeline, and runs it on the stub with the card's memory.
 
     python docs/examples/workshop/small_card.py stable-diffusion --card rx580-8gb
     python docs/examples/workshop/small_card.py stable-diffusion --card rx580-4gb --bits 8 --offload parts
@@ -87,8 +87,8 @@ def main() -> int:
         print(json.dumps(report))
     else:
         print(
-            f"{result.seconds:.1f} s on the stub; peak {report['peak_mib']:,.0f} MiB, planned {report['planned_peak_mib']:,.0f}, "
-            f"of {report['available_mib']:,.0f}"
+            f"{result.seconds:.1f} s on the stub; peak {report['peak_mib']:,.0f} MiB, planned "
+            f"{report['planned_peak_mib']:,.0f}, of {report['available_mib']:,.0f}"
         )
     return 0 if plan.fits and result.finished else 1
 

@@ -98,7 +98,7 @@ def _fuse_residual_block(block: Any) -> int:
     name = activation_name(block.nonlinearity)
     norms = (block.norm1, block.norm2)
     fits = name and all(isinstance(norm, nn.GroupNorm) for norm in norms)
-    if not fits or getattr(block, "time_embedding_norm", "default") != "default":
+    if not fits or getattr(block, "time_embedding_norm", "default") == "scale_shift":
         return 0
     block.norm1, block.norm2 = (FusedGroupNorm(norm, name) for norm in norms)
     projection = getattr(block, "time_emb_proj", None)

@@ -188,8 +188,8 @@ class TorchPipeline(BaseInference):
         functions = getattr(torch, device.type, None)
         if functions is None or not functions.is_available():
             raise DeviceError(
-                f"PyTorch has no device {self.device!r} here; `unihal doctor` says why, and UNIHAL_BACKEND=stub asks for "
-                "the one without hardware"
+                f"PyTorch has no device {self.device!r} here; `unihal doctor` says why, and UNIHAL_BACKEND=stub asks "
+                "for the one without hardware"
             )
 
     def use(self, name: str) -> None:

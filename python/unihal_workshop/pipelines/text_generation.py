@@ -50,6 +50,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
     },
 }
 
+#: Tokens that a plan goes through after the prompt.
+_PLANNED_TOKENS = 4
+
 CACHES = ("dynamic", "static", "none")
 
 
@@ -58,19 +61,22 @@ def cache_keyword(model: Any) -> str:
     return "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
 
 
-class DecodeStep(nn.Module):
-    """One token after a cache that is full up to `length`, for planning: what generation takes at its longest."""
+class PlannedGeneration(nn.Module):
+    """What generation does, for planning: the prompt, and tokens after a cache that is as full as it will be."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, tokens: int) -> None:
         super().__init__()
         self.model = model
+        self.tokens = tokens
 
-    def forward(self, ids: Tensor, *cache: Tensor) -> Tensor:
-        """ids (1, 1), cache keys and values by layer -> logits (1, 1, vocabulary)."""
+    def forward(self, ids: Tensor, one: Tensor, *cache: Tensor) -> Tensor:
+        """ids (1, prompt), one (1, 1), keys and values of each layer -> logits of the last token."""
         from transformers import DynamicCache
 
-        kept = DynamicCache(list(zip(cache[0::2], cache[1::2])), config=self.model.config)
-        logits: Tensor = self.model(input_ids=ids, use_cache=True, **{cache_keyword(self.model): kept}).logits
+        logits: Tensor = self.model(input_ids=ids, use_cache=bool(cache)).logits
+        for _ in range(self.tokens if cache else 0):
+            kept = DynamicCache(list(zip(cache[0::2], cache[1::2])), config=self.model.config)
+            logits = self.model(input_ids=one, use_cache=True, **{cache_keyword(self.model): kept}).logits
         return logits
 
 
@@ -291,7 +297,10 @@ class TextGeneration(TorchPipeline):
     # -- planning ---------------------------------------------------------------------------------------------------
 
     def plan_stages(self, inputs: Mapping[str, Any] | None = None) -> list[PlanStage]:
-        """The prompt at once, then a token at a time after the longest cache; by shapes alone."""
+        """The prompt at once, then a token at a time after the longest cache; by shapes alone.
+
+        Of the tokens four are planned, and the time is theirs: the others take as much memory.
+        """
         given = self.check_inputs(inputs or {})
         model: Any = self.plan_parts()["decoder"]
         prompt = min(len(self._encode(given["prompt"])), max(1, self.context - given["new_tokens"]))
@@ -300,16 +309,17 @@ class TextGeneration(TorchPipeline):
         heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
         width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         with torch.device("meta"):
-            ids = torch.empty((1, prompt), dtype=torch.int64)
+            # Without a cache the longest call is the last one.
+            ids = torch.empty((1, length - 1 if self.options["cache"] == "none" else prompt), dtype=torch.int64)
             one = torch.empty((1, 1), dtype=torch.int64)
             cache = [
                 torch.empty((1, heads, length - 1, width), dtype=self.torch_dtype)
                 for _ in range(2 * config.num_hidden_layers)
             ]
-        stages = [self.stage("prompt", model, ids, use_cache=self.options["cache"] != "none", return_dict=False)]
-        if given["new_tokens"] > 1 and self.options["cache"] != "none":
-            stages.append(self.stage("token", DecodeStep(model), one, *cache, repeats=given["new_tokens"] - 1))
-        return stages
+        if self.options["cache"] == "none":
+            cache = []
+        tokens = min(given["new_tokens"] - 1, _PLANNED_TOKENS)
+        return [self.stage("generation", PlannedGeneration(model, tokens), ids, one, *cache)]
 
 
 def choose(logits: Tensor, inputs: Mapping[str, Any], generator: torch.Generator) -> int:
