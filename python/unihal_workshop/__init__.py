@@ -25,22 +25,45 @@ from .errors import (
 from .inference import BaseInference, PlanStage, Progress, Result, Run, create, register, registered
 
 # Loaded when first used: `import unihal_workshop` alone needs neither PyTorch nor Pydantic.
-_LAZY: dict[str, str] = {}
+_LAZY: dict[str, str] = {
+    "Card": "unihal_workshop.cards.profiles",
+    "Config": "unihal_workshop.configuration.config",
+    "GPUInfo": "unihal_workshop.cards.gpu",
+    "GPUManager": "unihal_workshop.cards.gpu",
+    "MemoryManager": "unihal_workshop.planning.memory",
+    "MemoryStats": "unihal_workshop.planning.memory",
+    "Plan": "unihal_workshop.planning.plan",
+    "ProfileEntry": "unihal_workshop.profiling.profiler",
+    "Profiler": "unihal_workshop.profiling.profiler",
+    "find_card": "unihal_workshop.cards.profiles",
+    "plan": "unihal_workshop.planning.planner",
+}
 
 __all__ = [
     "BaseInference",
+    "Card",
+    "Config",
     "ConfigurationError",
     "DeviceError",
     "DoesNotFitError",
+    "GPUInfo",
+    "GPUManager",
     "InputError",
+    "MemoryManager",
+    "MemoryStats",
     "ModelError",
+    "Plan",
     "PlanStage",
+    "ProfileEntry",
+    "Profiler",
     "Progress",
     "Result",
     "Run",
     "StageError",
     "WorkshopError",
     "create",
+    "find_card",
+    "plan",
     "register",
     "registered",
 ]

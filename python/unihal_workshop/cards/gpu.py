@@ -33,8 +33,8 @@ OVERRIDES = {
 class BackendChoice:
     """The backend that serves a device type, and why.
 
-    `backend` is unihal's name ("" where none serves, and the CPU computes), `name` what people call it. `why` has a reason for
-    each backend that was asked, in order.
+    `backend` is unihal's name ("" where none serves, and the CPU computes), `name` what people call it. `why` has a
+    reason for each backend that was asked, in order.
     """
 
     device_type: str
@@ -48,8 +48,8 @@ class BackendChoice:
 class GPUInfo:
     """A card: what the kernel and unihal know of it. Bytes; "" and 0 where something is not known.
 
-    `device` is unihal's name (`rdna:0`), "" if unihal does not drive the card. `stub`: it is no card, host memory stands in.
-    `profile` is the profile that plans for this card take.
+    `device` is unihal's name (`rdna:0`), "" if unihal does not drive the card. `stub`: it is no card, host memory
+    stands in. `profile` is the profile that plans for this card take.
     """
 
     name: str
@@ -147,7 +147,8 @@ class GPUManager:
 
     def _joined(self, properties: Any, system: list[SystemCard], taken: set[str]) -> GPUInfo:
         same = next(
-            (card for card in system if card.pci_bus_id and card.pci_bus_id.lower() == properties.pci_bus_id.lower()), None
+            (card for card in system if card.pci_bus_id and card.pci_bus_id.lower() == properties.pci_bus_id.lower()),
+            None,
         )
         if same is not None:
             taken.add(same.node)

@@ -1,7 +1,7 @@
 """Cards by name: the stub's profiles (docs/stub.md), and what a copy to them costs.
 
-The figures are those of stub/backend/profiles.cc, which says where they come from; a test holds both tables against each
-other through the stub.
+The figures are those of stub/backend/profiles.cc, which says where they come from; a test holds both tables against
+each other through the stub.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ from ..errors import DeviceError
 from ..naming import nearest
 
 MIB = 1 << 20
-GIB = 1 << 30
 
-#: What the system keeps of a card's memory by default: firmware, page tables, the process' context and the workspaces of
-#: kernels, and a desktop.
+#: What the system keeps of a card's memory by default: firmware, page tables, the process' context and the workspaces
+#: of kernels, and a desktop.
 SYSTEM_RESERVE = 512 * MIB
 
 #: Copies between host and card reach about three quarters of PCIe 3.0 x16 (Polaris) or 4.0 x16: an assumption.
@@ -81,18 +80,19 @@ class Card:
         return dict(self.__dict__)
 
 
-def _card(*figures: Any) -> Card:
-    return Card(*figures)
+def _card(name: str, title: str, vendor: str, memory: int, reserve: int, largest: int, *figures: Any) -> Card:
+    """A row; sizes in MiB."""
+    return Card(name, title, vendor, memory * MIB, reserve * MIB, largest * MIB, *figures)
 
 
 CARDS: Mapping[str, Card] = {
     card.name: card
     for card in (
-        _card("rx580-4gb", "AMD Radeon RX 580 4 GB", "AMD", 4 * GIB, 256 * MIB, 3481 * MIB, 36, 64, 1340, 6175, 224, 10000),
-        _card("rx580-8gb", "AMD Radeon RX 580 8 GB", "AMD", 8 * GIB, 256 * MIB, 6963 * MIB, 36, 64, 1340, 6175, 256, 10000),
-        _card("rx6800xt", "AMD Radeon RX 6800 XT", "AMD", 16 * GIB, 256 * MIB, 16128 * MIB, 72, 32, 2250, 20740, 512, 6000, _PCIE4),
-        _card("rx7900xtx", "AMD Radeon RX 7900 XTX", "AMD", 24 * GIB, 256 * MIB, 24320 * MIB, 96, 32, 2500, 61440, 960, 6000, _PCIE4),
-        _card("bi-v150", "Iluvatar BI-V150", "Iluvatar CoreX", 32 * GIB, 512 * MIB, 32256 * MIB, 0, 64, 0, 37000, 1200, 6000, _PCIE4),
+        _card("rx580-4gb", "AMD Radeon RX 580 4 GB", "AMD", 4096, 256, 3481, 36, 64, 1340, 6175, 224, 10000),
+        _card("rx580-8gb", "AMD Radeon RX 580 8 GB", "AMD", 8192, 256, 6963, 36, 64, 1340, 6175, 256, 10000),
+        _card("rx6800xt", "AMD Radeon RX 6800 XT", "AMD", 16384, 256, 16128, 72, 32, 2250, 20740, 512, 6000, _PCIE4),
+        _card("rx7900xtx", "AMD Radeon RX 7900 XTX", "AMD", 24576, 256, 24320, 96, 32, 2500, 61440, 960, 6000, _PCIE4),
+        _card("bi-v150", "Iluvatar BI-V150", "Iluvatar CoreX", 32768, 512, 32256, 0, 64, 0, 37000, 1200, 6000, _PCIE4),
     )
 }  # fmt: skip
 
@@ -156,7 +156,7 @@ def _from_file(path: Path) -> Card:
 
     memory = size("memory", 0)
     reserve = size("reserve", 256 * MIB)
-    if not 0 < memory or reserve >= memory:
+    if not memory > 0 or reserve >= memory:
         raise DeviceError(f"{path}: a memory of {memory} bytes with a reserve of {reserve} leaves nothing")
     return Card(
         str(path),

@@ -1,7 +1,7 @@
 """What Linux tells of graphics cards: sysfs and /proc, packages' files, and the vendors' tools.
 
-Every function takes the root of the file system, so that a tree of a test stands in for it. A file that is missing, or holds
-something else than expected, is a value that is not known (None or ""), never an error: kernels differ.
+Every function takes the root of the file system, so that a tree of a test stands in for it. A file that is missing,
+or holds something else than expected, is a value that is not known (None or ""), never an error: kernels differ.
 """
 
 from __future__ import annotations
@@ -34,20 +34,21 @@ Runner = Callable[[Sequence[str]], Optional[str]]
 class Telemetry:
     """A card's state: percent, MHz, degrees Celsius, watts, bytes; None where the system does not tell."""
 
-    busy_percent: Optional[float] = None
-    core_megahertz: Optional[float] = None
-    memory_megahertz: Optional[float] = None
-    celsius: Optional[float] = None
-    watts: Optional[float] = None
-    memory_used: Optional[int] = None
-    memory_total: Optional[int] = None
+    busy_percent: float | None = None
+    core_megahertz: float | None = None
+    memory_megahertz: float | None = None
+    celsius: float | None = None
+    watts: float | None = None
+    memory_used: int | None = None
+    memory_total: int | None = None
     #: Where the numbers come from: `sysfs`, `rocm-smi`, `ixsmi`, or "" for none.
     source: str = ""
 
 
 @dataclass(frozen=True)
 class Driver:
-    """A driver or a library: its name, its version as it calls itself ("" where it does not tell), and where that stands."""
+    """A driver or a library: its name, its version as it calls itself ("" where it does not tell), and where that
+    stands."""
 
     name: str
     version: str
@@ -178,7 +179,9 @@ def _with_tool(card: SystemCard, index: int, runner: Runner) -> SystemCard:
 
 
 def _rocm_smi(index: int, runner: Runner) -> Telemetry | None:
-    text = runner(["rocm-smi", "--showuse", "--showtemp", "--showpower", "--showclocks", "--showmeminfo", "vram", "--json"])
+    text = runner(
+        ["rocm-smi", "--showuse", "--showtemp", "--showpower", "--showclocks", "--showmeminfo", "vram", "--json"]
+    )
     try:
         values: dict[str, Any] = json.loads(text or "")[f"card{index}"]
     except (ValueError, KeyError, TypeError):
@@ -240,7 +243,9 @@ def _kernel_driver(device: Path, root: Path) -> Driver:
 def libraries(root: Path = Path("/")) -> list[Driver]:
     """The stacks above the kernel: Mesa, ROCm, CoreX, in so far as they are installed."""
     found = []
-    for path in sorted((root / "usr/lib").glob("*/libgallium-*.so")) + sorted((root / "usr/lib64").glob("libgallium-*.so")):
+    for path in sorted((root / "usr/lib").glob("*/libgallium-*.so")) + sorted(
+        (root / "usr/lib64").glob("libgallium-*.so")
+    ):
         match = re.fullmatch(r"libgallium-(.+)\.so", path.name)
         if match:
             found.append(Driver("Mesa", match[1], _shown(path, root)))

@@ -52,7 +52,7 @@ class Memory(_Part):
 class Optimize(_Part):
     """What is done to a model before it runs."""
 
-    bits: Optional[Literal[8, 4]]
+    bits: Literal[8, 4] | None
     offload: Literal["none", "parts", "layers"]
     checkpointing: bool
     attention: Literal["auto", "sliced"]
@@ -62,7 +62,7 @@ class RunSettings(_Part):
     """How a model runs, where the run does not say otherwise."""
 
     batch: Annotated[int, Field(ge=1, le=65536)]
-    seed: Optional[Annotated[int, Field(ge=0, lt=1 << 63)]]
+    seed: Annotated[int, Field(ge=0, lt=1 << 63)] | None
     steps: Annotated[int, Field(ge=1, le=1000)]
     width: _Side
     height: _Side
@@ -84,7 +84,7 @@ class Settings(_Part):
     card: str
     preset: str
     device: Literal["rdna", "polaris", "iluvatar", "cpu"]
-    dtype: Optional[Literal["float32", "float16", "bfloat16"]]
+    dtype: Literal["float32", "float16", "bfloat16"] | None
     memory: Memory
     optimize: Optimize
     run: RunSettings
@@ -103,8 +103,9 @@ class Value:
 class Config:
     """The settings in force: `config.settings.memory.reserve`, `config["memory.reserve"]`; `values()` has the sources.
 
-    `options` are those of the command line by name, None where one was not given. All mistakes come in one ConfigurationError:
-    unknown names with the nearest, bad values with what is expected, each with its file and line, variable or option.
+    `options` are those of the command line by name, None where one was not given. All mistakes come in one
+    ConfigurationError: unknown names with the nearest, bad values with what is expected, each with its file and line,
+    variable or option.
     """
 
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
@@ -123,7 +124,9 @@ class Config:
 
     def _where(self, place: Place) -> str:
         name = ".".join(str(part) for part in place)
-        return self._sources.get(name, next((s for n, s in self._sources.items() if n.startswith(f"{name}.")), "settings"))
+        return self._sources.get(
+            name, next((s for n, s in self._sources.items() if n.startswith(f"{name}.")), "settings")
+        )
 
     def __getitem__(self, name: str) -> Any:
         value: Any = self.settings

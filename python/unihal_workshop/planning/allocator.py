@@ -1,12 +1,11 @@
 """unihal's allocator as arithmetic: what csrc/core/memory does with the same requests, for one stream.
 
-Sizes of blocks, which free block is taken, when a segment is asked for and when one is given back are those of allocator.cc;
-addresses are places in a segment. `tests/workshop/test_allocator.py` holds it against the library with random requests.
+Sizes of blocks, which free block is taken, when a segment is asked for and when one is given back are those of
+allocator.cc; addresses are places in a segment. `tests/workshop/test_allocator.py` holds it against the library with
+random requests.
 """
 
 from __future__ import annotations
-
-from typing import Optional
 
 SMALL_REQUEST = 1 << 20
 SMALL_GRANULE = 256
@@ -49,8 +48,8 @@ class Block:
         self.segment = segment
         self.owner = owner
         self.live = False
-        self.previous: Optional[Block] = None
-        self.next: Optional[Block] = None
+        self.previous: Block | None = None
+        self.next: Block | None = None
 
 
 def _round_up(size: int, unit: int) -> int:
@@ -82,11 +81,9 @@ class _Bins:
         first = _bin_of(size)
         for number in sorted(key for key in self.bins if key >= first):
             best: Block | None = None
-            looks = 0
-            for block in reversed(self.bins[number]):
+            for looks, block in enumerate(reversed(self.bins[number]), 1):
                 if block.bytes >= size and (best is None or block.bytes < best.bytes):
                     best = block
-                looks += 1
                 if block.bytes == size or (looks >= _LOOKS and best is not None):
                     break
             if best is not None:

@@ -11,7 +11,10 @@ MOST = 1 << 20
 
 
 def affine(two: Trace, three: Trace) -> list[tuple[int, int]] | None:
-    """Bytes of each tensor as a + b * batch, from traces of the batches 2 and 3; None if the traces are no such pair."""
+    """Bytes of each tensor as a + b * batch, from traces of the batches 2 and 3.
+
+    None if the traces are no such pair.
+    """
     if not two.same_steps(three):
         return None
     return [
@@ -23,8 +26,8 @@ def affine(two: Trace, three: Trace) -> list[tuple[int, int]] | None:
 def largest_batch(trace_of: Callable[[int], Trace], capacity: int, largest: int) -> int:
     """The largest batch whose trace fits into `capacity` bytes; 0 if one sample does not.
 
-    Sizes that grow with the batch in a straight line are found from two traces, and the answer is held against a trace of
-    itself; where they do not, every batch that is tried is traced.
+    Sizes that grow with the batch in a straight line are found from two traces, and the answer is held against a
+    trace of itself; where they do not, every batch that is tried is traced.
     """
     sizes = affine(trace_of(2), trace_of(3))
     steps = trace_of(2)

@@ -40,7 +40,8 @@ def measure(
 ) -> Measured:
     """Runs `file.py:function` on the stub with a card's profile, and `reserve` off its memory; PyTorch models only.
 
-    `batch` is the number of samples in place of the inputs' own (of zeros). The card's memory is really taken of the host.
+    `batch` is the number of samples in place of the inputs' own (of zeros). The card's memory is really taken of the
+    host.
     """
     arguments = [source]
     for name, value in (("batch", batch), ("dtype", dtype)):
@@ -75,7 +76,8 @@ def run_module(
     device: str = "rdna",
     repeats: int = 1,
 ) -> None:
-    """Runs what a plan is of: the model moved to the device, its inputs too, then forward, or whole steps of training."""
+    """Runs what a plan is of: the model moved to the device, its inputs too, then forward, or whole steps of
+    training."""
     import torch
     from torch.utils import _pytree as pytree
 
@@ -83,7 +85,9 @@ def run_module(
 
     args, kwargs = ((), dict(inputs)) if isinstance(inputs, dict) else (tuple(inputs), {})
     model = model.to(device)
-    args, kwargs = pytree.tree_map(lambda leaf: leaf.to(device) if isinstance(leaf, torch.Tensor) else leaf, (args, kwargs))
+    args, kwargs = pytree.tree_map(
+        lambda leaf: leaf.to(device) if isinstance(leaf, torch.Tensor) else leaf, (args, kwargs)
+    )
     module = getattr(torch, device.partition(":")[0])
     module.reset_peak_memory_stats()
     if not training:

@@ -1,8 +1,9 @@
-"""Traces of Keras models on the backend TensorFlow: the graph of one call, each tensor until it was read for the last time.
+"""Traces of Keras models on the backend TensorFlow: the graph of one call, each tensor until it was read for the last
+time.
 
-TensorFlow runs a graph in an order of its own and pools memory itself: this is the order of the calls in the model, and bytes
-as TensorFlow's pool counts them (`tf.config.experimental.get_memory_info`). On the backend torch a Keras model is a module of
-PyTorch, and planned as one.
+TensorFlow runs a graph in an order of its own and pools memory itself: this is the order of the calls in the model,
+and bytes as TensorFlow's pool counts them (`tf.config.experimental.get_memory_info`). On the backend torch a Keras
+model is a module of PyTorch, and planned as one.
 """
 
 from __future__ import annotations
@@ -16,13 +17,25 @@ from ..errors import InputError, ModelError
 from .trace import Op, Tensor, Trace
 
 #: Ops whose output is the first input's memory.
-_ALIASES = {"Identity", "IdentityN", "Reshape", "Squeeze", "ExpandDims", "StopGradient", "PreventGradient", "ReadVariableOp"}
-#: Ops that write into an input that nobody else reads (TensorFlow forwards its buffer, or the op is part of a product). Those
-#: of one shape that follow one another, but for BiasAdd, are one op of unihal's graph pass: what is between them is nowhere.
-_IN_PLACE = set(
-    """Relu Relu6 Elu Selu Sigmoid Tanh Softplus Softsign LeakyRelu Add AddV2 Sub Mul RealDiv BiasAdd Neg Abs Square Sqrt Rsqrt
-    Exp Log Erf Erfc Expm1 Log1p Sin Cos Sign Floor Ceil Reciprocal Maximum Minimum Pow SquaredDifference Softmax LogSoftmax""".split()
-)
+_ALIASES = {
+    "Identity",
+    "IdentityN",
+    "Reshape",
+    "Squeeze",
+    "ExpandDims",
+    "StopGradient",
+    "PreventGradient",
+    "ReadVariableOp",
+}
+#: Ops that write into an input that nobody else reads (TensorFlow forwards its buffer, or the op is part of a
+#: product). Those of one shape that follow one another, but for BiasAdd, are one op of unihal's graph pass: what is
+#: between them is nowhere.
+_IN_PLACE = {
+    "Relu", "Relu6", "Elu", "Selu", "Sigmoid", "Tanh", "Softplus", "Softsign", "LeakyRelu", "Add", "AddV2",
+    "Sub", "Mul", "RealDiv", "BiasAdd", "Neg", "Abs", "Square", "Sqrt", "Rsqrt", "Exp", "Log", "Erf", "Erfc",
+    "Expm1", "Log1p", "Sin", "Cos", "Sign", "Floor", "Ceil", "Reciprocal", "Maximum", "Minimum", "Pow",
+    "SquaredDifference", "Softmax", "LogSoftmax",
+}  # fmt: skip
 #: Ops that hand a piece of work to another graph, which is not looked into.
 _CALLS = {"PartitionedCall", "StatefulPartitionedCall", "While", "StatelessWhile", "If", "StatelessIf"}
 _GRANULE = 256
@@ -66,8 +79,8 @@ def trace_keras(model: Any, inputs: Any) -> tuple[Trace, str, str, int]:
 
     if keras.backend.backend() != "tensorflow":
         raise ModelError(
-            f"Keras computes by {keras.backend.backend()} here: models are planned on the backends tensorflow and torch "
-            "(KERAS_BACKEND)"
+            f"Keras computes by {keras.backend.backend()} here: models are planned on the backends tensorflow and "
+            "torch (KERAS_BACKEND)"
         )
     import tensorflow as tf
 
@@ -76,7 +89,9 @@ def trace_keras(model: Any, inputs: Any) -> tuple[Trace, str, str, int]:
     kinds = [tensor.dtype for tensor in getattr(model, "inputs", None) or ()] or [dtype] * len(shapes)
     specs = [tf.TensorSpec(shape, kind) for shape, kind in zip(shapes, kinds)]
     with tf.device("/CPU:0"):
-        function = tf.function(lambda *tensors: model(tensors[0] if len(tensors) == 1 else list(tensors), training=False))
+        function = tf.function(
+            lambda *tensors: model(tensors[0] if len(tensors) == 1 else list(tensors), training=False)
+        )
         try:
             concrete = function.get_concrete_function(*specs)
         except Exception as error:
@@ -84,9 +99,7 @@ def trace_keras(model: Any, inputs: Any) -> tuple[Trace, str, str, int]:
     trace = Trace()
     for variable in model.variables:
         size = math.prod(variable.shape) * tf.as_dtype(variable.dtype).size
-        trace.add(
-            Tensor(_rounded(size), "weights", "load", variable.path, str(variable.dtype), tuple(variable.shape))
-        )
+        trace.add(Tensor(_rounded(size), "weights", "load", variable.path, str(variable.dtype), tuple(variable.shape)))
     trace.start = len(trace.events)
     _Graph(concrete.graph, {tensor.name for tensor in concrete.inputs[: len(specs)]}, trace)
     return trace, str(model.name), str(dtype), shapes[0][0] if shapes[0] else 1
@@ -176,9 +189,15 @@ class _Graph:
             return first
         alone = len(set(sources)) == 1 and len(self._places.get(op.inputs[0].name, ())) == 1
         is_last = self._left.get(first) == 1
-        return first if op.type in _IN_PLACE and alone and is_last and number is not None and (
-            self._trace.tensors[number].bytes == size
-        ) else ""
+        return (
+            first
+            if op.type in _IN_PLACE
+            and alone
+            and is_last
+            and number is not None
+            and (self._trace.tensors[number].bytes == size)
+            else ""
+        )
 
 
 def _bytes_of(tensor: Any) -> int | None:

@@ -20,10 +20,12 @@ MIB = 1 << 20
 
 @dataclass(frozen=True)
 class MemoryStats:
-    """Bytes. `allocated` is held by tensors, `reserved` by the allocator from the card, `peak` the most that was allocated.
+    """Bytes. `allocated` is held by tensors, `reserved` by the allocator from the card, `peak` the most that was
+    allocated.
 
-    `total` is the card's memory, or the cap on it; `free` what of it is not reserved. `ram_*` is the host's, `process` what
-    this process has of it. `registered` is by the names of `register_allocation`. All of the card's are 0 without a device.
+    `total` is the card's memory, or the cap on it; `free` what of it is not reserved. `ram_*` is the host's,
+    `process` what this process has of it. `registered` is by the names of `register_allocation`. All of the card's
+    are 0 without a device.
     """
 
     device: str
@@ -69,8 +71,8 @@ _ACTIVATIONS = 0.25
 class MemoryManager:
     """What is in use of a device and of the host, and what a model would need of a card.
 
-    `device` is unihal's name (`rdna`, `rdna:1`), `reserve` the bytes that the system keeps of a card. Threads may share one.
-    Without a device the host's numbers and plans are still there.
+    `device` is unihal's name (`rdna`, `rdna:1`), `reserve` the bytes that the system keeps of a card. Threads may
+    share one. Without a device the host's numbers and plans are still there.
     """
 
     def __init__(self, device: str = "rdna", reserve: int = SYSTEM_RESERVE) -> None:
@@ -86,11 +88,14 @@ class MemoryManager:
 
         try:
             return unihal.device(self.device)
-        except unihal.errors.NotFoundError:
+        except (unihal.errors.NotFoundError, unihal.errors.UnavailableError):
             return None
 
     def register_allocation(self, name: str, size: int) -> None:
-        """Notes that `name` holds `size` bytes, for the statistics; 0 takes it back. For memory that no framework counts."""
+        """Notes that `name` holds `size` bytes, for the statistics.
+
+        0 takes it back. For memory that no framework counts.
+        """
         if isinstance(size, bool) or not isinstance(size, int) or size < 0:
             raise InputError(f"register_allocation({name!r}, {size!r}): expected a number of bytes, 0 or more")
         with self._lock:

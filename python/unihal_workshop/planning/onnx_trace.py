@@ -10,7 +10,6 @@ import math
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import onnx
 from gpux.errors import ModelError as GPUXModelError
@@ -24,21 +23,26 @@ from .trace import Op, Tensor, Trace
 
 #: Ops whose output is the input's memory under another shape.
 _ALIASES = {"Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze"}
-#: Ops whose output takes the first input's memory when nobody else reads that (plugins/onnxruntime/kernels, Reuse::kInPlace).
-_IN_PLACE = set(
-    """Abs Neg Sign Reciprocal Floor Ceil Round Exp Log Sqrt Sin Cos Tan Asin Acos Atan Sinh Cosh Tanh Asinh Acosh Atanh Erf
-    Relu Sigmoid LeakyRelu Elu Selu HardSigmoid HardSwish Softplus Softsign Mish ThresholdedRelu Swish Not BitwiseNot QuickGelu
-    Gelu Celu Add Sub Mul Div Pow And Or Xor BitwiseAnd BitwiseOr BitwiseXor Mod BitShift Clip Softmax LogSoftmax""".split()
-)
+#: Ops whose output takes the first input's memory when nobody else reads that (plugins/onnxruntime/kernels,
+#: Reuse::kInPlace).
+_IN_PLACE = {
+    "Abs", "Neg", "Sign", "Reciprocal", "Floor", "Ceil", "Round", "Exp", "Log", "Sqrt", "Sin", "Cos", "Tan",
+    "Asin", "Acos", "Atan", "Sinh", "Cosh", "Tanh", "Asinh", "Acosh", "Atanh", "Erf", "Relu", "Sigmoid",
+    "LeakyRelu", "Elu", "Selu", "HardSigmoid", "HardSwish", "Softplus", "Softsign", "Mish", "ThresholdedRelu",
+    "Swish", "Not", "BitwiseNot", "QuickGelu", "Gelu", "Celu", "Add", "Sub", "Mul", "Div", "Pow", "And", "Or",
+    "Xor", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Mod", "BitShift", "Clip", "Softmax", "LogSoftmax",
+}  # fmt: skip
 #: Ops that compute with shapes, in the host's memory.
 _SHAPES = {"Shape", "Size"}
 _MATRICES = {"MatMul", "Gemm"}
 
 
 class OnnxModel:
-    """An ONNX file, for traces of several batches. `shapes` gives inputs' shapes by name; what is left out comes from the file.
+    """An ONNX file, for traces of several batches. `shapes` gives inputs' shapes by name; what is left out comes from
+    the file.
 
-    Free axes that no shape gives are 1. `batch` is the first axis of the first input if the file leaves it free, else None.
+    Free axes that no shape gives are 1. `batch` is the first axis of the first input if the file leaves it free, else
+    None.
     """
 
     def __init__(self, path: Path, shapes: Mapping[str, Sequence[int]]) -> None:
@@ -110,7 +114,9 @@ class OnnxModel:
                 onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
                 return onnx.load(options.optimized_model_filepath, load_external_data=False)
             except Exception as error:  # ONNX Runtime has a dozen classes, protobuf others
-                notes.append(f"planned as the file is: ONNX Runtime does not open it ({' '.join(str(error).split())[:200]})")
+                notes.append(
+                    f"planned as the file is: ONNX Runtime does not open it ({' '.join(str(error).split())[:200]})"
+                )
                 return model
 
     def _inferred(self, model: onnx.ModelProto) -> dict[str, tuple[int, list[int]]]:
@@ -186,8 +192,8 @@ class OnnxModel:
                     trace.drop(numbers.pop(name))
         if unknown:
             raise ModelError(
-                f"{self.path.name}: the shape of {unknown[0]} ({len(unknown)} such values) depends on values, so its memory "
-                "cannot be planned"
+                f"{self.path.name}: the shape of {unknown[0]} ({len(unknown)} such values) depends on values, so its "
+                "memory cannot be planned"
             )
         return trace
 
@@ -195,10 +201,10 @@ class OnnxModel:
 class _Buffers:
     """Which values share memory, by the rules of ONNX Runtime's planner for one stream.
 
-    A value whose node runs in place, or only names it anew, has its input's memory. Another one takes the memory of a value of
-    the same shape and width that was read for the last time before, the latest first; in between that memory is not given
-    back. `first` has the node at which each memory is asked for, by the value that is first in it, `ends` the values that are
-    first in the memory that goes after a node.
+    A value whose node runs in place, or only names it anew, has its input's memory. Another one takes the memory of a
+    value of the same shape and width that was read for the last time before, the latest first; in between that memory
+    is not given back. `first` has the node at which each memory is asked for, by the value that is first in it,
+    `ends` the values that are first in the memory that goes after a node.
     """
 
     def __init__(
@@ -277,11 +283,15 @@ def _host_values(graph: onnx.GraphProto) -> set[str]:
     result: set[str] = set()
     constants = {tensor.name for tensor in graph.initializer}
     for node in graph.node:
-        if node.op_type in _SHAPES or node.op_type == "Constant":
+        if (
+            node.op_type in _SHAPES
+            or node.op_type == "Constant"
+            or (
+                any(name in result for name in node.input)
+                and all(not name or name in result or name in constants for name in node.input)
+            )
+        ):
             result.update(node.output)
-        elif node.input and all(not name or name in result or name in constants for name in node.input):
-            if any(name in result for name in node.input):
-                result.update(node.output)
     # Shapes and the like that ops read as arguments.
     for node in graph.node:
         if node.op_type in ("Reshape", "Expand", "Tile", "Squeeze", "Unsqueeze", "Slice", "Resize", "Pad"):

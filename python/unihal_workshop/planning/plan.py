@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Optional
+from typing import Any
 
 from ..cards.profiles import Card
 from .trace import CATEGORIES, Replay, Trace, replay
@@ -15,7 +15,8 @@ _LISTED = 8
 
 @dataclass(frozen=True)
 class Rung:
-    """One way to run the model. `peak_bytes` as the allocator counts them; `seconds` the least time of a run on the card.
+    """One way to run the model. `peak_bytes` as the allocator counts them; `seconds` the least time of a run on the
+    card.
 
     `time_factor` is against the first rung; `quality` says what it costs in words, `setting` what to type.
     """
@@ -35,10 +36,10 @@ class Rung:
 class Plan:
     """What a model needs of a card.
 
-    `peak_bytes` is what the allocator's blocks come to at the worst moment of a run, `load_peak_bytes` until it is loaded,
-    `reserved_bytes` what the allocator takes from the card for that; `available_bytes` is the card's memory less `reserve`.
-    `largest_batch` is None where inputs have no batch axis, and 0 where not even one sample fits. `seconds` is the least time
-    of a run by the card's peaks: an estimate that no program beats.
+    `peak_bytes` is what the allocator's blocks come to at the worst moment of a run, `load_peak_bytes` until it is
+    loaded, `reserved_bytes` what the allocator takes from the card for that; `available_bytes` is the card's memory
+    less `reserve`. `largest_batch` is None where inputs have no batch axis, and 0 where not even one sample fits.
+    `seconds` is the least time of a run by the card's peaks: an estimate that no program beats.
     """
 
     model: str
@@ -47,8 +48,8 @@ class Plan:
     available_bytes: int
     training: bool
     dtype: str
-    batch: Optional[int]
-    largest_batch: Optional[int]
+    batch: int | None
+    largest_batch: int | None
     peak_bytes: int
     load_peak_bytes: int
     reserved_bytes: int
@@ -82,7 +83,10 @@ class Plan:
         return result
 
     def timeline(self, points: int = 400) -> dict[str, Any]:
-        """Memory over the ops of a run, for a picture: at most `points` samples, each the highest of those it stands for."""
+        """Memory over the ops of a run, for a picture.
+
+        At most `points` samples, each the highest of those it stands for.
+        """
         samples = self.replay.samples
         width = max(1, -(-len(samples) // points))
         kept = [
@@ -154,8 +158,8 @@ def make_plan(
         at = bounded.failed_at if bounded.failed_at is not None else -1
         name = trace.ops[at].name if 0 <= at < len(trace.ops) else "loading"
         failure = (
-            f"{name} asks for {bounded.failed.bytes / MIB:,.1f} MiB when {bounded.failed.allocated / MIB:,.1f} MiB are in "
-            f"use, of {capacity / MIB:,.0f} MiB"
+            f"{name} asks for {bounded.failed.bytes / MIB:,.1f} MiB when {bounded.failed.allocated / MIB:,.1f} MiB are "
+            f"in use, of {capacity / MIB:,.0f} MiB"
         )
     return Plan(
         model=model,
@@ -198,9 +202,7 @@ def _largest(trace: Trace, live: list[int]) -> list[dict[str, Any]]:
     ]
 
 
-def _ladder(
-    trace: Trace, half: Trace | None, card: Card, capacity: int, largest: int, training: bool
-) -> list[Rung]:
+def _ladder(trace: Trace, half: Trace | None, card: Card, capacity: int, largest: int, training: bool) -> list[Rung]:
     rungs: list[Rung] = []
     base = least_seconds(trace.ops, card)
 
@@ -238,8 +240,20 @@ def _ladder(
     prefix = "--dtype float16 " if half is not None else ""
     moved = offloaded(best)
     if moved.copied_bytes:
-        add("offload", moved.trace, "no loss; weights are copied in each run", f"{prefix}--offload layers", moved.copied_bytes)
+        add(
+            "offload",
+            moved.trace,
+            "no loss; weights are copied in each run",
+            f"{prefix}--offload layers",
+            moved.copied_bytes,
+        )
     if moved.copied_bytes and any(tensor.quantizable for tensor in best.tensors):
         both = offloaded(quantized(best, 4))
-        add("hybrid", both.trace, "as 4 bit; weights are copied", f"{prefix}--bits 4 --offload layers", both.copied_bytes)
+        add(
+            "hybrid",
+            both.trace,
+            "as 4 bit; weights are copied",
+            f"{prefix}--bits 4 --offload layers",
+            both.copied_bytes,
+        )
     return rungs

@@ -33,11 +33,11 @@ def plan(
     """Plans a run of a model on a card.
 
     `model`: a `torch.nn.Module`, a `torch.export.ExportedProgram`, a Keras model, a `BaseInference`, or the path of a
-    `.onnx`, `.pt2` or `.keras` file. `inputs`: for modules a tuple of arguments or a mapping of keyword arguments, tensors on
-    any device, `meta` included; for ONNX a mapping of names to shapes, for Keras a shape or a list of them; for a
-    BaseInference the inputs of its `run`. `training` plans forward, `loss(output)`, backward and a step of
-    `optimizer(parameters)`. `reserve`: bytes that the system keeps of the card. `batch_axis`: the axis that counts samples in
-    every input tensor (None: none does); `find_batch=False` leaves out the search for the largest batch.
+    `.onnx`, `.pt2` or `.keras` file. `inputs`: for modules a tuple of arguments or a mapping of keyword arguments,
+    tensors on any device, `meta` included; for ONNX a mapping of names to shapes, for Keras a shape or a list of
+    them; for a BaseInference the inputs of its `run`. `training` plans forward, `loss(output)`, backward and a step
+    of `optimizer(parameters)`. `reserve`: bytes that the system keeps of the card. `batch_axis`: the axis that counts
+    samples in every input tensor (None: none does); `find_batch=False` leaves out the search for the largest batch.
 
     Needs no card, no memory for the model's tensors, and runs no op. ModelError: what cannot be traced, and why.
     """
@@ -113,7 +113,9 @@ def _plan_module(
             raise ModelError("an exported program is planned for inference: plan the module itself for training")
         name, model = "exported program", model.module()
     if not isinstance(model, torch.nn.Module):
-        raise ModelError(f"{type(model).__name__} is nothing that can be planned: expected a module, a program or a file")
+        raise ModelError(
+            f"{type(model).__name__} is nothing that can be planned: expected a module, a program or a file"
+        )
     args, kwargs = _arguments(inputs)
 
     def trace(cast: torch.dtype | None, batch: int | None = None) -> Trace:
@@ -208,7 +210,9 @@ def _plan_keras(model: Any, inputs: Any, card: Card, reserve: int, training: boo
     from .keras_trace import trace_keras
 
     if training:
-        raise ModelError("Keras models are planned for inference; on the backend torch they are modules, for training too")
+        raise ModelError(
+            "Keras models are planned for inference; on the backend torch they are modules, for training too"
+        )
     trace, name, dtype, batch = trace_keras(model, inputs)
     return make_plan(
         trace, card, model=name, reserve=reserve, training=False, dtype=dtype, batch=batch, largest_batch=None

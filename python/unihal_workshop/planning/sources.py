@@ -31,8 +31,8 @@ class Source:
 def load_source(text: str, inputs: Any = None, model_options: Mapping[str, Any] | None = None) -> Source:
     """`model.onnx`, `model.pt2`, `model.keras`, `file.py:function`, `package.module:function`, or a registered name.
 
-    A function takes nothing and returns a model and its inputs, or a mapping with `model`, `inputs` and options of `plan`
-    (training, loss, optimizer, dtype, batch_axis). It is run: name only files that you trust.
+    A function takes nothing and returns a model and its inputs, or a mapping with `model`, `inputs` and options of
+    `plan` (training, loss, optimizer, dtype, batch_axis). It is run: name only files that you trust.
     """
     if Path(text).suffix in FILES:
         if not Path(text).is_file():
@@ -44,8 +44,8 @@ def load_source(text: str, inputs: Any = None, model_options: Mapping[str, Any] 
     if text in registered():
         return Source(text, create(text, **dict(model_options or {})), inputs or {})
     raise ModelError(
-        f"there is no model {text!r}{nearest(text, registered())}; a file ends in {', '.join(FILES)}, and a function is "
-        "named file.py:function"
+        f"there is no model {text!r}{nearest(text, registered())}; a file ends in {', '.join(FILES)}, and a function "
+        "is named file.py:function"
     )
 
 

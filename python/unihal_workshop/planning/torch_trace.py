@@ -1,8 +1,8 @@
 """Traces of PyTorch programs: the program itself runs, on fake tensors, and each storage's life is written down.
 
-Fake tensors have shapes and dtypes and no memory, and Python holds and drops them where it would hold and drop real ones:
-what a local variable keeps alive, what autograd saves for the backward pass and what it lets go of are seen as they are. An
-exported graph would show the last use of a tensor instead, which is earlier (docs/decisions.md).
+Fake tensors have shapes and dtypes and no memory, and Python holds and drops them where it would hold and drop real
+ones: what a local variable keeps alive, what autograd saves for the backward pass and what it lets go of are seen as
+they are. An exported graph would show the last use of a tensor instead, which is earlier (docs/decisions.md).
 """
 
 from __future__ import annotations
@@ -183,12 +183,9 @@ def _in_order(module: torch.nn.Module) -> Iterator[tuple[torch.nn.Module, dict[s
             yield module, module._buffers, name
 
 
-def _fake_module(
-    module: torch.nn.Module, recorder: _Recorder, dtype: torch.dtype | None
-) -> tuple[torch.nn.Module, dict[int, torch.Tensor]]:
+def _fake_module(module: torch.nn.Module, recorder: _Recorder, dtype: torch.dtype | None) -> torch.nn.Module:
     """A copy of a module with fake parameters and buffers, whose storages are the trace's weights."""
     memo: dict[int, Any] = {}
-    storages: dict[tuple[int, int], torch.Tensor] = {}
     for owner, table, name in _in_order(module):
         tensor = table[name]
         if id(tensor) in memo:
@@ -202,7 +199,6 @@ def _fake_module(
         if isinstance(tensor, torch.nn.Parameter):
             fake = torch.nn.Parameter(fake, requires_grad=tensor.requires_grad)
         memo[id(tensor)] = fake
-    del storages
     try:
         copied = copy.deepcopy(module, memo)
     except Exception as error:
@@ -217,7 +213,7 @@ def _fake_module(
             number = recorder.number_of(fake)
             if number is not None:
                 recorder.trace.tensors[number].module = names[id(fake)]
-    return copied, memo
+    return copied
 
 
 def _fake_inputs(values: Any, recorder: _Recorder, dtype: torch.dtype | None) -> Any:
@@ -274,17 +270,17 @@ def trace_module(
 ) -> Trace:
     """Traces a module: loaded, its inputs moved to the card, then run `repeats` times.
 
-    Forward without gradients; with `training` forward, `loss(output)` (the mean of the first output if none is given),
-    backward, and a step of `optimizer(parameters)` where one is given; gradients are set to None before each repeat after
-    the first. The module and the tensors stay as they are, wherever they lie (device `meta` serves). `dtype` casts
-    parameters and inputs of floating point, as `module.to(dtype)` would.
+    Forward without gradients; with `training` forward, `loss(output)` (the mean of the first output if none is
+    given), backward, and a step of `optimizer(parameters)` where one is given; gradients are set to None before each
+    repeat after the first. The module and the tensors stay as they are, wherever they lie (device `meta` serves).
+    `dtype` casts parameters and inputs of floating point, as `module.to(dtype)` would.
     """
     trace = Trace()
     device = device or planning_device()
     recorder = _Recorder(trace, device)
     with ExitStack() as stack:
         stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
-        fake, memo = _fake_module(module, recorder, dtype)
+        fake = _fake_module(module, recorder, dtype)
         fake_args = _fake_inputs(tuple(args), recorder, dtype)
         fake_kwargs = _fake_inputs(dict(kwargs or {}), recorder, dtype)
         trace.start = len(trace.events)
@@ -301,8 +297,8 @@ def trace_module(
         except Exception as error:
             place = recorder.modules[-1] if recorder.modules else type(module).__name__
             raise ModelError(
-                f"the trace failed in {place or type(module).__name__}: {type(error).__name__}: {error}; what depends on "
-                "the values of tensors cannot be planned, and inputs must be what the model takes"
+                f"the trace failed in {place or type(module).__name__}: {type(error).__name__}: {error}; what depends "
+                "on the values of tensors cannot be planned, and inputs must be what the model takes"
             ) from error
         finally:
             recorder.stop()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Optional
 
 from .allocator import Allocator, Block, OutOfMemory
 
@@ -44,13 +43,14 @@ class Op:
 
 @dataclass
 class Trace:
-    """Requests in order: a number n >= 0 asks for tensor n, ~n gives it back; None is the end of an op (`ops`, in order).
+    """Requests in order: a number n >= 0 asks for tensor n, ~n gives it back; None is the end of an op (`ops`, in
+    order).
 
     `start` is the place in `events` at which the model has been loaded and begins to run.
     """
 
     tensors: list[Tensor] = field(default_factory=list)
-    events: list[Optional[int]] = field(default_factory=list)
+    events: list[int | None] = field(default_factory=list)
     ops: list[Op] = field(default_factory=list)
     start: int = 0
     #: What the trace could not see, for the person who reads the plan.
@@ -108,8 +108,8 @@ class Replay:
     at_peak: Sample
     samples: list[Sample]
     live_at_peak: list[int]
-    failed: Optional[OutOfMemory] = None
-    failed_at: Optional[int] = None
+    failed: OutOfMemory | None = None
+    failed_at: int | None = None
 
     @property
     def fits(self) -> bool:
@@ -120,8 +120,8 @@ class Replay:
 def replay(trace: Trace, capacity: int = 0, largest: int = 0, sizes: Sequence[int] | None = None) -> Replay:
     """Runs a trace through the allocator's arithmetic.
 
-    `capacity` is the memory that can be had, `largest` the largest single segment, 0 without an end; `sizes` are bytes in
-    place of the trace's own, by number. Stops at the first request that is refused.
+    `capacity` is the memory that can be had, `largest` the largest single segment, 0 without an end; `sizes` are
+    bytes in place of the trace's own, by number. Stops at the first request that is refused.
     """
     allocator = Allocator(capacity, largest)
     places = {name: number for number, name in enumerate(CATEGORIES)}

@@ -1,4 +1,5 @@
-"""What the ladder's rungs do to a trace: weights in fewer bits, and weights that come to the card when they are needed."""
+"""What the ladder's rungs do to a trace: weights in fewer bits, and weights that come to the card when they are
+needed."""
 
 from __future__ import annotations
 

@@ -58,7 +58,8 @@ def write_svg(path: Path, entries: Sequence[ProfileEntry]) -> None:
     depth = max((entry.depth for entry in entries), default=0) + 1
     height = (depth + 1) * _ROW + 24
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" font-family="sans-serif" font-size="11">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" '
+        'font-family="sans-serif" font-size="11">',
         f'<text x="2" y="12">{end / 1e6:.3f} ms, {len(entries)} stages</text>',
     ]
 

@@ -6,8 +6,8 @@
             ...
     profiler.print_summary()
 
-At each begin and end of a stage the device is waited for, so that what a stage submitted is counted to it: stages are honest
-about where time goes, and the program as a whole is slower than without.
+At each begin and end of a stage the device is waited for, so that what a stage submitted is counted to it: stages are
+honest about where time goes, and the program as a whole is slower than without.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 class ProfileEntry:
     """One run of a stage. Nanoseconds since the profiler's first stage; bytes of the device's memory.
 
-    `path` names the stages around it, `a/b`. `device_nanoseconds` is the sum of the ops' times on the device, `launches` how
-    many they were, `moved_bytes` and `operations` their floors; `ops` has device time by op. All of these and `peak_bytes`
-    include the stages within; `self_*` do not. `memory_before` and `memory_after` are what was allocated.
+    `path` names the stages around it, `a/b`. `device_nanoseconds` is the sum of the ops' times on the device,
+    `launches` how many they were, `moved_bytes` and `operations` their floors; `ops` has device time by op. All of
+    these and `peak_bytes` include the stages within; `self_*` do not. `memory_before` and `memory_after` are what was
+    allocated.
     """
 
     name: str
@@ -64,7 +65,10 @@ class ProfileEntry:
 
 @dataclass(frozen=True)
 class StageStatistics:
-    """All runs of the stages of one path. Milliseconds, bytes; `deviation_ms` is the standard deviation (0 for one run)."""
+    """All runs of the stages of one path. Milliseconds, bytes.
+
+    `deviation_ms` is the standard deviation (0 for one run).
+    """
 
     path: str
     depth: int
@@ -85,8 +89,8 @@ class StageStatistics:
 class Bottleneck:
     """The stage whose own work takes most of the time, and what it waits for: `device` or `host`.
 
-    `share` is its part of all time, `device_share` the part of its time in which the device worked. `op` is the op that takes
-    most of the device's time there.
+    `share` is its part of all time, `device_share` the part of its time in which the device worked. `op` is the op
+    that takes most of the device's time there.
     """
 
     path: str
@@ -100,8 +104,8 @@ class Bottleneck:
 class Profiler:
     """Records stages of one thread; other threads' device work is counted to the stage that runs at the time.
 
-    `device` is unihal's name; without such a device only the host's time is recorded. While a stage runs, unihal's recording
-    is taken (`unihal.profile`): a second recording of the process is a StageError.
+    `device` is unihal's name; without such a device only the host's time is recorded. While a stage runs, unihal's
+    recording is taken (`unihal.profile`): a second recording of the process is a StageError.
     """
 
     def __init__(self, device: str = "rdna") -> None:
@@ -269,9 +273,7 @@ class Profiler:
             advice = "the device waits for the host: larger batches, fused ops or a graph would help"
         else:
             advice = "no op ran on the device: this is the host's own work"
-        return Bottleneck(
-            worst.path, share, "device" if device_share >= 0.5 else "host", device_share, op, advice
-        )
+        return Bottleneck(worst.path, share, "device" if device_share >= 0.5 else "host", device_share, op, advice)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
@@ -304,7 +306,8 @@ class Profiler:
         found = self.bottleneck()
         if found is not None:
             lines.append(
-                f"bottleneck: {found.path}, {found.share:.0%} of the time, bound by the {found.bound_by}: {found.advice}"
+                f"bottleneck: {found.path}, {found.share:.0%} of the time, "
+                f"bound by the {found.bound_by}: {found.advice}"
             )
         return "\n".join(lines)
 
@@ -315,7 +318,10 @@ class Profiler:
         write_json(Path(path), self.as_dict())
 
     def write_perfetto(self, path: str | Path) -> None:
-        """A trace for ui.perfetto.dev or chrome://tracing: a track of stages, one of the device's ops, one of memory."""
+        """A trace for ui.perfetto.dev or chrome://tracing.
+
+        A track of stages, one of the device's ops, one of memory.
+        """
         from .files import write_perfetto
 
         write_perfetto(Path(path), self.entries)
@@ -332,7 +338,7 @@ def _device(name: str) -> Any:
 
     try:
         return unihal.device(name)
-    except unihal.errors.NotFoundError:
+    except (unihal.errors.NotFoundError, unihal.errors.UnavailableError):
         return None
     except unihal.errors.Error as error:
         raise DeviceError(f"{name} cannot be profiled: {error}") from error
