@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import unihal
 
@@ -74,7 +74,7 @@ class DeviceMemory:
     in which the memory comes; None: the device's own stream.
     """
 
-    _kind: unihal.device.MemoryKind = "device"
+    _kind: Literal["device", "pinned", "managed"] = "device"
 
     def __init__(
         self,
@@ -153,8 +153,9 @@ class DeviceMemory:
 
     def to_tensor(self, place: Any = None) -> Any:
         """A copy as a Paddle tensor, on this device or on `place`; it goes through the host's memory."""
-        import paddle
+        import paddle as framework
 
+        paddle: Any = framework
         return paddle.to_tensor(
             self.to_numpy(), place=paddle.CustomPlace(DEVICE_TYPE, self.device) if place is None else place
         )

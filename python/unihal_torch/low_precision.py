@@ -157,13 +157,11 @@ for _name, _function in _COMPOSED.items():
 # -- shapes, for traces ------------------------------------------------------------------------------------------------
 
 
-@torch.library.register_fake("unihal::matmul_quantized", lib=_library)
-def _(x: Tensor, weight: Tensor, scales: Tensor, zero_points: Any, bias: Any, *_: Any) -> Tensor:
+def _product_shape(x: Tensor, weight: Tensor, scales: Tensor, zero_points: Any, bias: Any, *_: Any) -> Tensor:
     return x.new_empty((*x.shape[:-1], weight.shape[0]))
 
 
-@torch.library.register_fake("unihal::dequantize_weight", lib=_library)
-def _(
+def _weight_shape(
     weight: Tensor,
     scales: Tensor,
     zero_points: Any,
@@ -176,14 +174,18 @@ def _(
     return weight.new_empty((weight.shape[0], columns), dtype=dtype)
 
 
-@torch.library.register_fake("unihal::group_norm_activation", lib=_library)
-def _(x: Tensor, *_: Any) -> Tensor:
+def _group_norm_shape(x: Tensor, *_: Any) -> Tensor:
     return torch.empty_like(x)
 
 
-@torch.library.register_fake("unihal::rms_norm", lib=_library)
-def _(x: Tensor, *_: Any) -> Tensor:
+def _rms_norm_shape(x: Tensor, *_: Any) -> Tensor:
     return x.new_empty(x.shape)
+
+
+torch.library.register_fake("unihal::matmul_quantized", _product_shape, lib=_library)
+torch.library.register_fake("unihal::dequantize_weight", _weight_shape, lib=_library)
+torch.library.register_fake("unihal::group_norm_activation", _group_norm_shape, lib=_library)
+torch.library.register_fake("unihal::rms_norm", _rms_norm_shape, lib=_library)
 
 
 # -- gradients ---------------------------------------------------------------------------------------------------------

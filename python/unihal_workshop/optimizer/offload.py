@@ -288,7 +288,7 @@ class LayerOffload:
             slot.free.record(self._functions.current_stream(self.device))
             # The layers that come next, as long as they need no slot of one another.
             following: Unit | None = unit
-            for _ in range(self.prefetch):
+            for _ahead in range(self.prefetch):
                 following = self._next.get(id(following))
                 if following is None or following is unit:
                     return

@@ -104,7 +104,7 @@ def weight_bytes(model: nn.Module) -> int:
 def float16_bytes(model: nn.Module) -> int:
     """What a model's weights take with floating ones in float16; of quantized layers what they stand for."""
     inside = {id(tensor) for module in _quantized(model).values() for tensor in module.buffers()}
-    total = 2 * sum(module.stored.shape[0] * module.columns for module in _quantized(model).values())
+    total: int = 2 * sum(module.stored.shape[0] * module.columns for module in _quantized(model).values())
     seen: set[int] = set()
     for tensor in (*model.parameters(), *model.buffers()):
         if id(tensor) in inside or id(tensor) in seen:

@@ -148,6 +148,10 @@ def _round(blocks: Tensor, form: Format, ratio: float, kept: torch.dtype) -> tup
 class QuantizedModule(nn.Module):
     """What modules with weights of few bits share: buffers `stored`, `scales`, `zero_points` (or None)."""
 
+    stored: Tensor
+    scales: Tensor
+    zero_points: Tensor | None
+
     def __init__(self, weight: Tensor, form: Format, importance: Tensor | None = None) -> None:
         super().__init__()
         self.form = form
@@ -247,7 +251,7 @@ class QuantizedConvolution(QuantizedModule):
         self.padding, self.padding_mode = module.padding, module.padding_mode
         self.in_channels, self.out_channels = module.in_channels, module.out_channels
         self.kernel_size = module.kernel_size
-        self._around = getattr(module, "_reversed_padding_repeated_twice", None)
+        self._around: Any = getattr(module, "_reversed_padding_repeated_twice", None)
         self._convolve = {1: functional.conv1d, 2: functional.conv2d, 3: functional.conv3d}[len(self.shape) - 2]
         bias = module.bias
         self.bias = None if bias is None else nn.Parameter(bias.detach(), requires_grad=False)
@@ -295,7 +299,7 @@ class QuantizedEmbedding(QuantizedModule):
 
 
 def replacement(
-    module: nn.Module, form: Format, importance: Tensor | None = None, share: QuantizedModule | None = None
+    module: Any, form: Format, importance: Tensor | None = None, share: QuantizedModule | None = None
 ) -> QuantizedModule | None:
     """The module with weights of few bits that stands for `module`; None where there is none for its class."""
     kind = type(module).__name__
@@ -310,7 +314,7 @@ def replacement(
     elif isinstance(module, nn.modules.conv._ConvNd) and not getattr(module, "transposed", False):
         made = QuantizedConvolution(module, form, importance)
     elif kind == "Conv1D" and hasattr(module, "nf"):  # GPT-2's linear layers, (columns, channels) in memory
-        made = QuantizedLinear(module.weight.detach().t(), module.bias, form, importance)  # type: ignore[operator]
+        made = QuantizedLinear(module.weight.detach().t(), module.bias, form, importance)
     if made is not None:
         made.train(module.training)
     return made

@@ -88,7 +88,7 @@ class TorchPipeline(BaseInference):
         if dtype is not None:
             dtype_of(dtype)
         self.reports: dict[str, QuantizationReport] = {}
-        self._parts: dict[str, nn.Module] = {}
+        self._parts: dict[str, Any] = {}
         self._offload: PartOffload | None = None
 
     @property

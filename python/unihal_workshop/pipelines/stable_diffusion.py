@@ -41,7 +41,7 @@ class Decode(nn.Module):
 def _pipeline_class() -> Any:
     from diffusers import StableDiffusionPipeline
 
-    class Pipeline(StableDiffusionPipeline):  # type: ignore[misc]
+    class Pipeline(StableDiffusionPipeline):
         """diffusers' pipeline on a device that is said, not guessed from where weights lie at the moment."""
 
         workshop_device = torch.device("cpu")
@@ -348,7 +348,8 @@ class StableDiffusionInference(TorchPipeline):
         values = latents[0].float().cpu().permute(1, 2, 0).numpy()
         colours = values @ self._preview_map[:4] + self._preview_map[4]
         colours = np.nan_to_num(colours)
-        return (np.clip(colours / 2 + 0.5, 0, 1) * 255).round().astype(np.uint8)
+        pixels: np.ndarray[Any, Any] = (np.clip(colours / 2 + 0.5, 0, 1) * 255).round().astype(np.uint8)
+        return pixels
 
     # -- planning ---------------------------------------------------------------------------------------------------
 
