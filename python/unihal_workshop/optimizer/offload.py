@@ -125,7 +125,7 @@ def units_of(module: nn.Module, largest: int) -> list[tuple[str, nn.Module]]:
 
 def _device_functions(device: torch.device) -> Any:
     functions = getattr(torch, device.type, None)
-    if functions is None or not hasattr(functions, "Stream"):
+    if device.type == "cpu" or functions is None or not hasattr(functions, "Stream"):
         raise ModelError(f"offload: {device} has no streams; expected a device such as rdna or cuda")
     return functions
 
