@@ -52,7 +52,7 @@ def to(value: Any, device: str) -> Any:
 
 @pytest.mark.parametrize("device", ["cpu", DEVICE])
 @pytest.mark.parametrize("bits", [8, 4])
-@pytest.mark.parametrize(("columns", "block"), [(64, 0), (96, 32), (70, 16), (33, 0), (200, 128)])
+@pytest.mark.parametrize(("columns", "block"), [(96, 32), (70, 16), (33, 0)])
 def test_products_and_numbers(device: str, bits: int, columns: int, block: int) -> None:
     before = unihal.fallbacks()
     for points, dtype, rows in itertools.product(("none", "packed", "floating"), TOLERANCE, ((1,), (2, 5), (20,))):

@@ -152,7 +152,8 @@ class Optimizer:
         finally:
             model.unload()
             del model
-            gc.collect()
+            if not self.device.startswith("cpu"):
+                gc.collect()  # a module's hooks refer to it: its memory on the card would stay
         return array
 
     def try_options(self, names: Sequence[str], options: Mapping[str, Any]) -> Trial:
