@@ -63,7 +63,7 @@ FORMATTED := $(shell find $(NATIVE_FOLDERS) tests benchmarks -type f \( -name '*
 CHECKED := python plugins tests benchmarks docs setup.py
 
 .PHONY: demo benchmarks build test test-rest test-all test-long check test-native sanitize sanitize-address sanitize-thread fuzz fuzz-long test-matrices \
-  test-python test-gpu-sample test-gpu test-paddle test-paddle-whole test-tensorflow test-tensorflow-whole test-torch test-torch-whole test-onnxruntime test-onnxruntime-whole test-gpux test-gpux-whole test-conformance-sample \
+  test-workshop test-workshop-whole test-python test-gpu-sample test-gpu test-paddle test-paddle-whole test-tensorflow test-tensorflow-whole test-torch test-torch-whole test-onnxruntime test-onnxruntime-whole test-gpux test-gpux-whole test-conformance-sample \
   test-conformance test-mutations test-strict test-opencl-sample test-opencl test-amd-sample test-amd test-races test-conformance-opencl test-paddle-versions test-torch-versions test-paddle-projects soak \
   coverage format clean
 
@@ -193,6 +193,14 @@ test-gpux-whole: $(SITE)
 	bash tests/gpux/fetch_chromium.sh
 	bash tests/gpux/fetch_ray.sh
 	$(PYTEST) -m 'whole and not long' tests/gpux
+
+test-workshop: $(SITE)
+	$(PYTEST) -m 'not whole and not long' tests/workshop
+
+# The page needs Chromium.
+test-workshop-whole: $(SITE)
+	bash tests/gpux/fetch_chromium.sh
+	$(PYTEST) -m 'whole and not long' tests/workshop
 
 # Tests marked `whole` take the whole of what others take a sample of; those marked `long`, of what is whole elsewhere.
 test-matrices: $(SITE)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import os
 import signal
@@ -17,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 from gpux.command_line.main import main
-from processes import Completed, run_command
+from processes import Completed, run_command, run_here
+from processes import succeeded as succeeded
 
 COMMAND = [sys.executable, "-m", "gpux.command_line"]
 
@@ -31,22 +30,7 @@ def gpux(*arguments: str | Path, **variables: str | None) -> Completed:
 
 def gpux_here(*arguments: str | Path, **variables: str | None) -> Completed:
     """The same in this process, in a tenth of the time: for what the commands say, where one in a process was tried."""
-    out, err, code = io.StringIO(), io.StringIO(), 0
-    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        patch.setattr(sys, "argv", ["gpux", *map(str, arguments)])
-        for name, value in variables.items():
-            patch.delenv(name, raising=False) if value is None else patch.setenv(name, value)
-        try:
-            main()
-        except SystemExit as end:
-            code = end.code if isinstance(end.code, int) else int(end.code is not None)
-    return Completed(sys.argv, code, out.getvalue(), err.getvalue())
-
-
-def succeeded(result: Completed) -> Any:
-    """What a command with --json printed."""
-    assert result.returncode == 0, result.stderr
-    return json.loads(result.stdout)
+    return run_here(main, "gpux", *arguments, **variables)
 
 
 @dataclass

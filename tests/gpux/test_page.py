@@ -1,22 +1,18 @@
-"""The page at /, in headless Chromium (tests/gpux/fetch_chromium.sh puts it into .venv), over the DevTools protocol."""
+"""The page at /, in headless Chromium."""
 
 from __future__ import annotations
 
 import base64
-import itertools
 import json
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
+from chromium import CHROMIUM, Tab, chromium, tab
 from PIL import Image
 from service import Service, eventually, serve
 
-CHROMIUM = Path(__file__).parents[2] / ".venv/chromium/run"
-websockets = pytest.importorskip("websockets.sync.client")
+pytest.importorskip("websockets.sync.client")
 
 pytestmark = [
     pytest.mark.whole,
@@ -24,51 +20,8 @@ pytestmark = [
 ]
 
 
-class Page:
-    """A tab."""
-
-    def __init__(self, socket: Any) -> None:
-        self._socket = socket
-        self._numbers = itertools.count(1)
-        self.complaints: list[str] = []
-        for domain in ("Page", "Runtime", "Log", "DOM"):
-            self.call(f"{domain}.enable")
-
-    def call(self, method: str, **parameters: Any) -> dict[str, Any]:
-        number = next(self._numbers)
-        self._socket.send(json.dumps({"id": number, "method": method, "params": parameters}))
-        while True:
-            message = json.loads(self._socket.recv(timeout=30))
-            if message.get("method") in ("Runtime.exceptionThrown", "Log.entryAdded"):
-                self.complaints.append(json.dumps(message["params"]))
-            if message.get("id") == number:
-                assert "error" not in message, message
-                result: dict[str, Any] = message["result"]
-                return result
-
-    def evaluate(self, expression: str) -> Any:
-        result = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
-        assert "exceptionDetails" not in result, result
-        return result["result"].get("value")
-
-    def open(self, address: str) -> None:
-        self.call("Page.navigate", url=address)
-        eventually(lambda: self.evaluate("document.readyState") == "complete")
-
-    def text(self, selector: str) -> str:
-        return str(self.evaluate(f"document.querySelector({json.dumps(selector)}).textContent"))
-
-    def set(self, selector: str, value: str) -> None:
-        self.evaluate(f"document.querySelector({json.dumps(selector)}).value = {json.dumps(value)}")
-
-    def choose_model(self, name: str) -> None:
-        eventually(lambda: self.evaluate("document.querySelectorAll('#model option').length"))
-        script = f"""(() => {{
-            const select = document.getElementById("model");
-            select.value = [...select.options].find(option => option.text === {json.dumps(name)}).value;
-            select.dispatchEvent(new Event("change"));
-        }})()"""
-        self.evaluate(script)
+class Page(Tab):
+    """GPUX's."""
 
     def run(self) -> None:
         self.evaluate(
@@ -85,38 +38,19 @@ class Page:
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Chromium's DevTools address."""
-    profile = tmp_path_factory.mktemp("chromium")
-    options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--remote-debugging-port=0"]
-    with (
-        open(profile / "log", "w") as log,
-        subprocess.Popen(
-            [str(CHROMIUM), *options, "--remote-allow-origins=*", f"--user-data-dir={profile}", "about:blank"],
-            stdout=log,
-            stderr=log,
-        ) as process,
-    ):
-        port = eventually(
-            lambda: (
-                (profile / "DevToolsActivePort").exists()
-                and (profile / "DevToolsActivePort").read_text().splitlines()[0]
-            ),
-            60,
-        )
-        yield f"http://127.0.0.1:{port}"
-        process.terminate()
+    with chromium(tmp_path_factory.mktemp("chromium")) as address:
+        yield address
 
 
 @pytest.fixture()
 def page(browser: str) -> Iterator[Page]:
-    tab = httpx.put(f"{browser}/json/new?about:blank").json()
-    with websockets.connect(tab["webSocketDebuggerUrl"], max_size=1 << 26) as socket:
-        yield Page(socket)
-    httpx.get(f"{browser}/json/close/{tab['id']}")
+    with tab(browser, Page) as opened:
+        yield opened
 
 
 def test_values_in_a_form(service: Service, page: Page) -> None:
     page.open(service.address)
-    page.choose_model("affine:1")
+    page.choose("affine:1")
     assert page.text("label[for=input-x]") == "x float32 [batch, 4]"
     assert page.evaluate("document.getElementById('input-x').value") == "[[0,0,0,0]]"
     page.set("#input-x", "[[1, 1, 1, 1]]")
@@ -130,7 +64,7 @@ def test_values_in_a_form(service: Service, page: Page) -> None:
 
 def test_mistakes_are_shown(service: Service, page: Page) -> None:
     page.open(service.address)
-    page.choose_model("affine:1")
+    page.choose("affine:1")
     page.set("#input-x", "[[1, 2]]")
     page.run()
     assert "shape [1, 2], but the model takes [batch, 4]" in page.text("#error")
@@ -145,7 +79,7 @@ def test_mistakes_are_shown(service: Service, page: Page) -> None:
 def test_an_image_is_uploaded(service: Service, page: Page, tmp_path: Path) -> None:
     Image.new("RGB", (16, 16), (255, 0, 51)).save(tmp_path / "i.png")
     page.open(service.address)
-    page.choose_model("image_sum:1")
+    page.choose("image_sum:1")
     root = page.call("DOM.getDocument")["root"]["nodeId"]
     node = page.call("DOM.querySelector", nodeId=root, selector="#image")["nodeId"]
     page.call("DOM.setFileInputFiles", nodeId=node, files=[str(tmp_path / "i.png")])
@@ -161,7 +95,7 @@ def test_an_image_is_uploaded(service: Service, page: Page, tmp_path: Path) -> N
 
 def test_a_text_is_sent(service: Service, page: Page) -> None:
     page.open(service.address)
-    page.choose_model("texts:1")
+    page.choose("texts:1")
     page.set("#text", "<b>grün</b>")
     page.run()
     assert json.loads(page.text("#outputs pre")) == ["<b>grün</b>"]

@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 import unihal
-
 from unihal_workshop.planning.check import run_module
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-import torch.nn.functional as F  # noqa: N812
+import torch.nn.functional as F
 from torch import nn
 
 
@@ -113,7 +113,12 @@ class Both(nn.Module):
 class Attention(nn.Module):
     def __init__(self, width: int, heads: int, causal: bool) -> None:
         super().__init__()
-        self.qkv, self.out, self.heads, self.causal = nn.Linear(width, 3 * width), nn.Linear(width, width), heads, causal
+        self.qkv, self.out, self.heads, self.causal = (
+            nn.Linear(width, 3 * width),
+            nn.Linear(width, width),
+            heads,
+            causal,
+        )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         n, t, c = x.shape
@@ -188,7 +193,17 @@ def image_layer(kind: str, channels: int, pick: Callable[[list[Any]], Any]) -> t
 
 
 IMAGE = (
-    *("conv", "strided", "depthwise", "transposed", "batch_norm", "group_norm", "instance_norm", "max_pool", "avg_pool"),
+    *(
+        "conv",
+        "strided",
+        "depthwise",
+        "transposed",
+        "batch_norm",
+        "group_norm",
+        "instance_norm",
+        "max_pool",
+        "avg_pool",
+    ),
     *("adaptive", "nearest", "bilinear", "pad", "reflect", "residual", "both"),
 )
 

@@ -183,7 +183,7 @@ def _rocm_smi(index: int, runner: Runner) -> Telemetry | None:
         ["rocm-smi", "--showuse", "--showtemp", "--showpower", "--showclocks", "--showmeminfo", "vram", "--json"]
     )
     try:
-        values: dict[str, Any] = json.loads(text or "")[f"card{index}"]
+        values: dict[str, Any] = dict(json.loads(text or "")[f"card{index}"])
     except (ValueError, KeyError, TypeError):
         return None
 

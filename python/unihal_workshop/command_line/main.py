@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import sys
+from collections.abc import Callable
 
-import typer
-from rich.console import Console
+from gpux.command_line.main import run_program
 
-_MISSING = "workshop: the package {} is missing; install what the workshop needs with: pip install 'unihal[workshop]'"
+
+def _load() -> tuple[Callable[[], None], type[Exception]]:
+    from ..errors import WorkshopError
+    from . import commands
+
+    return commands.app, WorkshopError
 
 
 def main() -> None:
-    """The entry point; an error is lines on stderr, with --json also an object on stdout, and an exit code."""
-    try:
-        from ..errors import WorkshopError
-        from . import commands
-    except ModuleNotFoundError as error:
-        sys.exit(_MISSING.format(error.name))
-    try:
-        commands.app()
-    except WorkshopError as error:
-        if "--json" in sys.argv:
-            typer.echo(json.dumps({"error": {"kind": type(error).__name__, "message": str(error)}}))
-        for line in str(error).splitlines():
-            Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(f"workshop: {line}")
-        sys.exit(error.exit_code)
-    except ModuleNotFoundError as error:
-        sys.exit(_MISSING.format(error.name))
-    except BrokenPipeError:
-        sys.exit(1)
+    """The entry point."""
+    run_program("workshop", _load)
 
 
 if __name__ == "__main__":

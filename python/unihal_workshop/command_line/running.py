@@ -56,9 +56,13 @@ def make(name: str, source: str | None, config: Config, options: Mapping[str, An
 
 def _inputs(model: BaseInference | type[BaseInference], given: Mapping[str, Any], config: Config) -> dict[str, Any]:
     """The inputs, with settings for those of their name that were not given."""
-    settings = config.settings.run
-    wanted = {"steps": settings.steps, "width": settings.width, "height": settings.height}
-    return {**{name: value for name, value in wanted.items() if name in model.input_defaults}, **given}
+    wanted = {}
+    for value in config.values():
+        name = value.name.partition("run.")[2]
+        # What nobody set is the model's own to choose.
+        if name in ("steps", "width", "height") and name in model.input_defaults and value.source != "default":
+            wanted[name] = value.value
+    return {**wanted, **given}
 
 
 def _cap(config: Config) -> None:

@@ -29,8 +29,8 @@ def largest_batch(trace_of: Callable[[int], Trace], capacity: int, largest: int)
     Sizes that grow with the batch in a straight line are found from two traces, and the answer is held against a
     trace of itself; where they do not, every batch that is tried is traced.
     """
-    sizes = affine(trace_of(2), trace_of(3))
     steps = trace_of(2)
+    sizes = affine(steps, trace_of(3))
 
     def by_line(batch: int) -> bool:
         assert sizes is not None

@@ -136,6 +136,7 @@ def _main() -> None:
 
     model = source.model.to(dtype) if dtype != torch.float32 else source.model
     start, report = time.monotonic(), ""
+    card = getattr(torch, "rdna")  # noqa: B009 - the plugin's module, which PyTorch's types do not know
     try:
         run_module(
             model,
@@ -145,13 +146,13 @@ def _main() -> None:
             optimizer=source.options.get("optimizer"),
             repeats=2 if training else 1,
         )
-        torch.rdna.synchronize()
+        card.synchronize()
     except torch.OutOfMemoryError as error:
         report = str(error)
     result = Measured(
         not report,
-        torch.rdna.max_memory_allocated(),
-        torch.rdna.max_memory_reserved(),
+        card.max_memory_allocated(),
+        card.max_memory_reserved(),
         time.monotonic() - start,
         report,
     )

@@ -43,10 +43,18 @@ _GRANULE = 256
 
 def load_keras(path: Path) -> Any:
     """The model of a .keras file, on Keras' backend of this process."""
+    import contextlib
+
     import keras
 
+    place: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        place = tf.device("/CPU:0")  # a plan takes nothing of a card
     try:
-        return keras.saving.load_model(path, compile=False)
+        with place:
+            return keras.saving.load_model(path, compile=False)
     except Exception as error:  # a ZIP file, JSON, HDF5, unknown layers: each fails in its own way
         raise ModelError(f"{path} is no model that Keras loads: {type(error).__name__}: {error}") from None
 

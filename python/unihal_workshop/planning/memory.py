@@ -90,6 +90,8 @@ class MemoryManager:
             return unihal.device(self.device)
         except (unihal.errors.NotFoundError, unihal.errors.UnavailableError):
             return None
+        except unihal.errors.Error as error:
+            raise DeviceError(str(error)) from error
 
     def register_allocation(self, name: str, size: int) -> None:
         """Notes that `name` holds `size` bytes, for the statistics.

@@ -21,10 +21,10 @@ def svg(plan: Plan) -> str:
     last = max([*timeline["ops"], 1])
 
     def x(op: int) -> float:
-        return _LEFT + max(0, op) / last * (_WIDTH - _LEFT - 10)
+        return float(_LEFT + max(0, op) / last * (_WIDTH - _LEFT - 10))
 
     def y(size: float) -> float:
-        return _HEIGHT - _BOTTOM - size / most * (_HEIGHT - _TOP - _BOTTOM)
+        return float(_HEIGHT - _BOTTOM - size / most * (_HEIGHT - _TOP - _BOTTOM))
 
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" '

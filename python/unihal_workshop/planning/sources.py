@@ -85,5 +85,8 @@ def _module_of_file(path: Path) -> Any:
         raise ModelError(f"{path} is no Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)  # as for a program: what lies beside it can be imported
     spec.loader.exec_module(module)
     return module

@@ -62,11 +62,11 @@ class _LikeRealTensors(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
-class _Recorder(TorchDispatchMode):
+class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Writes down every storage that an op makes, and when the last reference to it goes."""
 
     def __init__(self, trace: Trace, device: str) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.trace = trace
         self.device = device
         self.category = "activations"
@@ -210,9 +210,9 @@ def _fake_module(module: torch.nn.Module, recorder: _Recorder, dtype: torch.dtyp
     names.update({id(buffer): name for name, buffer in copied.named_buffers()})
     for fake in list(memo.values()):
         if isinstance(fake, torch.Tensor) and id(fake) in names:
-            number = recorder.number_of(fake)
-            if number is not None:
-                recorder.trace.tensors[number].module = names[id(fake)]
+            known = recorder.number_of(fake)
+            if known is not None:
+                recorder.trace.tensors[known].module = names[id(fake)]
     return copied
 
 
@@ -331,7 +331,7 @@ def _train(
     for _ in range(repeats):
         recorder.category = "activations"
         value = loss(module(*args, **kwargs))
-        value.backward()
+        value.backward()  # type: ignore[no-untyped-call]
         for parameter in module.parameters():
             if parameter.grad is not None:
                 number = recorder.number_of(parameter.grad)

@@ -1,7 +1,7 @@
 """What ops of the adapter take besides their outputs while they run, from its kernels (plugins/torch/kernels).
 
-A row is an op and a function of its operands that gives the bytes of each piece. Ops without a row take nothing but, here and
-there, a number of a few bytes. `tests/workshop/test_workspaces.py` holds the rows against the device.
+A row is an op and a function of its operands that gives the bytes of each piece. Ops without a row take nothing but,
+here and there, a number of a few bytes. `tests/workshop/test_workspaces.py` holds the rows against the device.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+
+from .allocator import SMALL_GRANULE
 
 #: Operands by position, those by name, and the op's results.
 Row = Callable[[Sequence[Any], Mapping[str, Any], Any], list[int]]
@@ -32,6 +34,10 @@ def _bytes(tensor: torch.Tensor) -> int:
 def _wide(tensor: torch.Tensor) -> int:
     """Bytes of a number of the dtype in which a reduction of a tensor is computed."""
     return 8 if tensor.dtype == torch.float64 else 4
+
+
+def _rounded(size: int) -> int:
+    return -(-size // SMALL_GRANULE) * SMALL_GRANULE
 
 
 def _copies(dtype: torch.dtype, *tensors: torch.Tensor | None) -> list[int]:
@@ -63,7 +69,7 @@ def _norm_backward(weight: int, mean: int, mask: int, input_: int) -> Row:
         pieces = _copies(tensor.dtype, scale, moments)
         if moments is not None:
             pieces.append(moments.numel() * _wide(tensor))
-        if not args[mask][0]:
+        if not args[mask][0] and out[0] is None:  # fake tensors have it among the results
             pieces.append(_bytes(tensor))
         return pieces + _copies(tensor.dtype, *(each for each in out[1:] if each is not None))
 
@@ -78,9 +84,8 @@ def _lstm_cell(args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> list
 
 
 def _lstm_cell_backward(args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> list[int]:
-    part = _bytes(args[2])
-    bias = _bytes(out[2]) if out[2] is not None else 0
-    return [max(0, 13 * part - bias)]
+    bias = _rounded(_bytes(out[2])) if out[2] is not None else 0
+    return [max(0, 13 * _rounded(_bytes(args[2])) - bias)]
 
 
 def _gru_cell(args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> list[int]:
@@ -116,7 +121,7 @@ def _max_pool_backward(args: Sequence[Any], kwargs: Mapping[str, Any], out: Any)
 
 def _reflection(args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> list[int]:
     high, wide = out.shape[-2:]
-    return [out.numel() // wide * args[0].shape[-1] * out.element_size(), high * _LONG, wide * _LONG]
+    return [out.numel() // high * args[0].shape[-2] * out.element_size(), max(high, wide) * _LONG]
 
 
 def _reflection_backward(args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> list[int]:
@@ -132,6 +137,11 @@ def _likelihood(args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> lis
     return [rows * _LONG, rows * size, rows * size, *weighted]
 
 
+def _likelihood_backward(args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> list[int]:
+    rows, size = args[2].numel(), args[1].element_size()
+    return [rows * _LONG, rows * size, rows * size, *[_LONG] * 3]
+
+
 def _attention(query: int, key: int, mask: int, causal: int) -> Row:
     """A mask of truths, and a causal one of sides that differ, are made into one that is added."""
 
@@ -141,9 +151,9 @@ def _attention(query: int, key: int, mask: int, causal: int) -> Row:
         size = args[query].element_size()
         rows, columns = args[query].shape[2], args[key].shape[2]
         if given is not None and given.dtype == torch.bool:
-            return [given.numel() * size, given.numel()]
+            return [given.numel() * size]
         if is_causal and rows != columns:
-            return [rows * columns * size, rows * columns]
+            return [rows * columns * size]
         return []
 
     return row
@@ -172,6 +182,8 @@ _ROWS: dict[str, Row] = {
     "reflection_pad2d_backward": _reflection_backward,
     "nll_loss_forward": _likelihood,
     "nll_loss2d_forward": _likelihood,
+    "nll_loss_backward": _likelihood_backward,
+    "nll_loss2d_backward": _likelihood_backward,
     "_scaled_dot_product_fused_attention_overrideable": _attention(0, 1, 3, 5),
     "_scaled_dot_product_fused_attention_overrideable_backward": _attention(1, 2, 4, 13),
 }

@@ -1,0 +1,219 @@
+"""Plans against runs on the stub: at most 5 % apart, and what is said to fit runs where what is not does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import unihal_workshop as workshop
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from measuring import peak_of
+from networks import NETWORKS, random_case, resnet
+from plannable import resnet50
+from unihal_workshop.cards.profiles import CARDS, find_card
+from unihal_workshop.planning.check import measure
+from unihal_workshop.planning.torch_trace import trace_module
+from unihal_workshop.planning.trace import replay
+
+#: Rounding to blocks of 256 bytes, in a network of a few KiB.
+SMALL = 2048
+PLANNABLE = str(Path(__file__).with_name("plannable.py"))
+
+
+def optimizers() -> list[Any]:
+    return [None, torch.optim.Adam, lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9)]
+
+
+@pytest.mark.parametrize("training", [False, True], ids=["forward", "training"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=["float32", "float16"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_peak_is_the_plans(name: str, dtype: torch.dtype, training: bool) -> None:
+    make, inputs = NETWORKS[name]
+    module = make().train(training).to(dtype)
+    tensors = tuple(each.to(dtype) if each.is_floating_point() else each for each in inputs())
+    optimizer = torch.optim.Adam if training else None
+    planned = replay(
+        trace_module(module, tensors, training=training, optimizer=optimizer, repeats=2 if training else 1)
+    )
+    peak, reserved = peak_of(module, tensors, training=training, optimizer=optimizer)
+    assert peak > 1 << 20, "too small to say anything"
+    assert planned.peak_allocated == pytest.approx(peak, rel=0.05)
+    assert planned.peak_reserved == pytest.approx(reserved, rel=0.05)
+
+
+def _random_network(pick: Any) -> None:
+    torch.manual_seed(0)
+    module, inputs, names = random_case(pick)
+    training = pick([True, False]) and any(True for _ in module.parameters())
+    dtype = pick([torch.float32, torch.float16])
+    optimizer = pick(optimizers()) if training else None
+    module = module.train(training).to(dtype)
+    inputs = tuple(each.to(dtype) for each in inputs)
+    try:
+        module(*inputs)
+    except RuntimeError:
+        return  # pictures became too small for a layer
+    repeats = 2 if training else 1
+    planned = replay(trace_module(module, inputs, training=training, optimizer=optimizer, repeats=repeats))
+    peak, _ = peak_of(module, inputs, training=training, optimizer=optimizer)
+    assert abs(planned.peak_allocated - peak) <= max(SMALL, 0.05 * peak), (names, dtype, training, inputs[0].shape)
+
+
+@settings(max_examples=25, deadline=None, derandomize=True, database=None)
+@given(st.data())
+def test_random_networks(data: st.DataObject) -> None:
+    _random_network(lambda choices: choices[data.draw(st.integers(0, len(choices) - 1))])
+
+
+@pytest.mark.whole
+@settings(
+    max_examples=150, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
+@given(st.randoms(use_true_random=False))
+def test_many_random_networks(random: Any) -> None:
+    _random_network(lambda choices: random.choice(choices))
+
+
+def test_the_largest_batch_runs_and_one_more_does_not() -> None:
+    """On a card with half a GiB left, so that the test needs no more memory than that."""
+    card = CARDS["rx580-4gb"]
+    reserve = card.memory - (512 << 20)
+    module, inputs = resnet50()
+    plan = workshop.plan(module, inputs, card, reserve=reserve)
+    assert plan.available_bytes == 512 << 20
+    assert plan.largest_batch is not None and plan.largest_batch > 100
+    source = f"{PLANNABLE}:resnet50"
+    most = measure(source, card, reserve=reserve, batch=plan.largest_batch)
+    assert most.fits, most.report
+    more = measure(source, card, reserve=reserve, batch=plan.largest_batch + 1)
+    assert not more.fits
+    assert "Out of device memory" in more.report and "Use smaller batches" in more.report
+    again = workshop.plan(module, (inputs[0].new_empty(plan.largest_batch + 1, 3, 64, 64),), card, reserve=reserve)
+    assert not again.fits and "asks for" in again.failure
+
+
+@pytest.mark.whole
+def test_resnet50_fills_a_card_of_4_gb() -> None:
+    card = CARDS["rx580-4gb"]
+    module = resnet().eval()
+    plan = workshop.plan(module, (torch.empty(1, 3, 64, 64, device="meta"),), card)
+    assert plan.largest_batch is not None
+    most = measure(f"{PLANNABLE}:resnet50", card, batch=plan.largest_batch)
+    assert most.fits, most.report
+    planned = workshop.plan(
+        module, (torch.empty(plan.largest_batch, 3, 64, 64, device="meta"),), card, find_batch=False
+    )
+    assert planned.peak_bytes == pytest.approx(most.peak_bytes, rel=0.05)
+    assert not measure(f"{PLANNABLE}:resnet50", card, batch=plan.largest_batch + 1).fits
+
+
+def test_the_ladder() -> None:
+    module = torch.nn.Sequential(*(torch.nn.Linear(2048, 2048) for _ in range(16))).eval()
+    card = find_card("rx580-4gb")
+    reserve = card.memory - (90 << 20)
+    plan = workshop.plan(module, (torch.empty(4, 2048, device="meta"),), card, reserve=reserve)
+    assert not plan.fits and plan.largest_batch == 0
+    fits = {rung.name: rung.fits for rung in plan.rungs}
+    assert fits == {"as it is": False, "float16": False, "8 bit": True, "4 bit": True, "offload": True, "hybrid": True}
+    rungs = {rung.name: rung for rung in plan.rungs}
+    half = rungs["float16"].weight_bytes
+    assert rungs["8 bit"].weight_bytes <= 0.52 * half
+    assert rungs["4 bit"].weight_bytes <= 0.28 * half
+    # Two layers are there at a time; and the time is what the link needs.
+    assert 2 * 8 << 20 <= rungs["offload"].peak_bytes < 3 * 8 << 20
+    assert rungs["offload"].copied_bytes == pytest.approx(half, rel=0.01)
+    assert rungs["offload"].seconds == pytest.approx(half / 12e9, rel=0.01)
+    assert plan.advice is not None and plan.advice.name == "8 bit"
+    text = str(plan)
+    assert "DOES NOT FIT" in text and "--dtype float16 --bits 8" in text
+
+
+def test_offload_is_what_the_trace_would_be_by_hand() -> None:
+    """Layers moved to the device before they run, the next one early, and away afterwards."""
+    from unihal_workshop.planning.transforms import offloaded
+
+    layers = [torch.nn.Linear(1024, 1024) for _ in range(6)]
+    module = torch.nn.Sequential(*layers)
+    moved = replay(offloaded(trace_module(module, (torch.zeros(8, 1024),))).trace)
+
+    import gc
+
+    import unihal
+
+    gc.collect()
+    device = unihal.device("rdna")
+    device.empty_cache()
+    device.reset_peak_memory_stats()
+    # Biases stay, as they are small.
+    biases = [layer.bias.detach().to("rdna") for layer in layers]
+    x = torch.zeros(8, 1024).to("rdna")
+    weights = [layers[0].weight.detach().to("rdna"), None]
+    with torch.no_grad():
+        for index, layer in enumerate(layers):
+            if index + 1 < len(layers):
+                weights[1] = layers[index + 1].weight.detach().to("rdna")
+            x = torch.nn.functional.linear(x, weights[0], biases[index])
+            weights = [weights[1], None]
+            del layer
+    torch.rdna.synchronize()
+    assert moved.peak_allocated == pytest.approx(device.memory_stats().peak_allocated_bytes, rel=0.05)
+
+
+def test_tied_weights_count_once() -> None:
+    class Tied(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.words, self.out = torch.nn.Embedding(5000, 256), torch.nn.Linear(256, 5000, bias=False)
+            self.out.weight = self.words.weight
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.out(self.words(x))
+
+    plan = workshop.plan(Tied(), (torch.zeros(1, 4, dtype=torch.int64),), "rx580-8gb")
+    assert plan.weight_bytes == 5000 * 256 * 4
+
+
+def test_the_model_stays_as_it_is() -> None:
+    module = torch.nn.Linear(64, 64)
+    before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
+    workshop.plan(module, (torch.randn(2, 64),), "rx580-4gb", training=True, optimizer=torch.optim.Adam)
+    assert module.weight.grad is None and module.weight.device.type == "cpu"
+    for name, tensor in module.state_dict().items():
+        assert torch.equal(tensor, before[name])
+
+
+def test_an_exported_program(tmp_path: Path) -> None:
+    module = NETWORKS["unet"][0]().eval()
+    inputs = NETWORKS["unet"][1]()
+    path = tmp_path / "unet.pt2"
+    torch.export.save(torch.export.export(module, inputs), path)
+    plan = workshop.plan(path, inputs, "rx580-4gb")
+    peak, _ = peak_of(module, inputs)
+    # A graph lets go of what the module's own variables still hold.
+    assert 0.5 * peak < plan.peak_bytes <= 1.05 * peak
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "said"),
+    [
+        ((torch.nn.Linear(4, 4), (torch.zeros(2, 5),), "rx580-4gb"), workshop.ModelError, "the trace failed"),
+        ((torch.nn.Linear(4, 4), (torch.zeros(2, 4),), "rx580-4bg"), workshop.DeviceError, "did you mean rx580-4gb"),
+        ((3, (), "rx580-4gb"), workshop.ModelError, "nothing that can be planned"),
+        (("model.txt", (), "rx580-4gb"), workshop.ModelError, "ends in .onnx, .pt2 or .keras"),
+    ],
+)
+def test_what_cannot_be_planned(arguments: Any, error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=said.replace(".", r"\.")):
+        workshop.plan(*arguments)
+
+
+def test_values_that_decide_are_refused() -> None:
+    class Decides(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * 2 if x.sum() > 0 else x
+
+    with pytest.raises(workshop.ModelError, match="depends on the values"):
+        workshop.plan(Decides(), (torch.zeros(3),), "rx580-4gb", find_batch=False)
