@@ -255,7 +255,7 @@ def seconds_of(call: Any, wait: Any, times: int = 5) -> float:
 
 
 def measure_link(small: bool) -> dict[str, Any]:
-    """What offload gets of the link: a stack of linear layers whose computing takes half to all of their copies' time."""
+    """What offload gets of the link: linear layers whose computing takes from half to all of their copies' time."""
     width, count = (256, 8) if small else (4096, 32)
     functions = getattr(torch, OURS)
     wait = functions.synchronize

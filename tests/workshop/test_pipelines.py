@@ -72,6 +72,9 @@ def test_the_registry_has_them() -> None:
     assert set(INPUTS) <= set(registered())
     for name in INPUTS:
         assert make(name).name == name
+        assert create(name, variant="test").plan_stages(INPUTS[name])
+        with pytest.raises(ModelError, match="one of the two"):
+            create(name, {"variant": "test"}, variant="test").load()
 
 
 @pytest.mark.parametrize("name", sorted(INPUTS))

@@ -27,6 +27,7 @@ OFFLOADS = ("none", "parts", "layers")
 
 #: Options that all pipelines have. README: docs/workshop-pipelines.md.
 COMMON_OPTIONS: dict[str, Any] = {
+    "variant": None,
     "bits": 0,
     "block_size": None,
     "skip": (),
@@ -54,6 +55,7 @@ class TorchPipeline(BaseInference):
 
     | option | |
     |---|---|
+    | `variant` | without a `source`: the configuration of this name, with random weights |
     | `bits` | weights in 8 or 4 bits; 0: as they are |
     | `block_size`, `skip` | as of `quantize` |
     | `offload` | `"parts"`: one part on the device at a time; `"layers"`: layers come while others compute |
@@ -121,6 +123,16 @@ class TorchPipeline(BaseInference):
         if not folder.is_dir():
             raise ModelError(f"{folder}: there is no such folder; models are local folders, nothing is downloaded")
         return folder
+
+    def given_configuration(self, default: str) -> dict[str, Any]:
+        """The configuration in `source`, or `{"variant": ...}` of the option, or of the default."""
+        variant = self.options["variant"]
+        if self.source is None:
+            return {"variant": variant or default}
+        if variant is not None:
+            raise ModelError(f"the option variant is {variant!r}, and there is a source: one of the two says the shape")
+        assert isinstance(self.source, Mapping)
+        return dict(self.source)
 
     def _finished_parts(self) -> dict[str, nn.Module]:
         """Parts made, fused, in few bits and in their precision, on the default device."""

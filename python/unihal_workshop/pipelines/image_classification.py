@@ -77,7 +77,7 @@ class ImageClassification(TorchPipeline):
                 raise ModelError(f"{path} is missing: expected a folder that transformers saved")
             given = json.loads(path.read_text(encoding="utf-8"))
         else:
-            given = dict(self.source or {"variant": "resnet50"})  # type: ignore[arg-type]
+            given = self.given_configuration("resnet50")
             if "variant" in given:
                 variant = given.pop("variant")
                 if variant not in VARIANTS:

@@ -131,7 +131,7 @@ class StableDiffusionInference(TorchPipeline):
             path = folder / "scheduler" / "scheduler_config.json"
             found["schedule"] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
             return {**VARIANTS["sd15"], **found}
-        given: Mapping[str, Any] = self.source or {}  # type: ignore[assignment]
+        given = self.given_configuration("sd15")
         known = {"variant", *VARIANTS["sd15"]}
         for key in given:
             if key not in known:

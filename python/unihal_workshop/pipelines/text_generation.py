@@ -133,7 +133,7 @@ class TextGeneration(TorchPipeline):
                 raise ModelError(f"{path} is missing: expected a folder that transformers saved")
             given = json.loads(path.read_text(encoding="utf-8"))
         else:
-            given = dict(self.source or {"variant": "decoder-1b"})  # type: ignore[arg-type]
+            given = self.given_configuration("decoder-1b")
             if "variant" in given:
                 variant = given.pop("variant")
                 if variant not in VARIANTS:
