@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import importlib
 import secrets
+import sys
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -298,6 +299,12 @@ _registered: dict[str, type[BaseInference]] = {}
 _Model = TypeVar("_Model", bound=type[BaseInference])
 
 
+def _place(model: type[BaseInference]) -> tuple[str, str]:
+    """The file and the name of a class: a file may be imported a second time, under another name."""
+    module = sys.modules.get(model.__module__)
+    return str(getattr(module, "__file__", None) or model.__module__), model.__qualname__
+
+
 def register(name: str) -> Callable[[_Model], _Model]:
     """A decorator that puts a subclass of BaseInference into the registry. A name that is taken is a ModelError."""
 
@@ -305,7 +312,7 @@ def register(name: str) -> Callable[[_Model], _Model]:
         if not (isinstance(model, type) and issubclass(model, BaseInference)):
             raise ModelError(f"register({name!r}): expected a subclass of BaseInference, not {model!r}")
         present = _registered.get(name)
-        if present is not None and (present.__module__, present.__qualname__) != (model.__module__, model.__qualname__):
+        if present is not None and _place(present) != _place(model):
             raise ModelError(f"the name {name!r} is taken by {present.__module__}.{present.__qualname__}")
         model.name = name
         _registered[name] = model

@@ -58,7 +58,10 @@ NAMES: dict[str, Any] = {
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.whole] if name in ("transformer", "resnet") else []) for name in NAMES],
+)
 def test_the_peak_is_the_plans(name: str, tmp_path: Path) -> None:
     make, shape = NAMES[name]
     path = export(make(), (torch.zeros(shape),), tmp_path / f"{name}.onnx")

@@ -18,6 +18,7 @@ from unihal_workshop.planning.check import measure
 from unihal_workshop.planning.torch_trace import trace_module
 from unihal_workshop.planning.trace import replay
 
+SAMPLE = {("resnet50", 0, False), ("transformer", 0, True), ("unet", 1, True), ("unet", 0, False), ("lstm", 1, False)}
 #: Rounding to blocks of 256 bytes, in a network of a few KiB.
 SMALL = 2048
 PLANNABLE = str(Path(__file__).with_name("plannable.py"))
@@ -27,9 +28,16 @@ def optimizers() -> list[Any]:
     return [None, torch.optim.Adam, lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9)]
 
 
-@pytest.mark.parametrize("training", [False, True], ids=["forward", "training"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=["float32", "float16"])
-@pytest.mark.parametrize("name", NETWORKS)
+# In float16 the sizes differ, and copies in float32 beside them; ResNet's are many small ones. A sample of each.
+CASES = [
+    pytest.param(name, dtype, training, marks=[] if (name, half, training) in SAMPLE else [pytest.mark.whole])
+    for name in NETWORKS
+    for half, dtype in enumerate((torch.float32, torch.float16))
+    for training in (False, True)
+]
+
+
+@pytest.mark.parametrize(("name", "dtype", "training"), CASES)
 def test_the_peak_is_the_plans(name: str, dtype: torch.dtype, training: bool) -> None:
     make, inputs = NETWORKS[name]
     module = make().train(training).to(dtype)
@@ -62,7 +70,7 @@ def _random_network(pick: Any) -> None:
     assert abs(planned.peak_allocated - peak) <= max(SMALL, 0.05 * peak), (names, dtype, training, inputs[0].shape)
 
 
-@settings(max_examples=25, deadline=None, derandomize=True, database=None)
+@settings(max_examples=12, deadline=None, derandomize=True, database=None)
 @given(st.data())
 def test_random_networks(data: st.DataObject) -> None:
     _random_network(lambda choices: choices[data.draw(st.integers(0, len(choices) - 1))])
@@ -78,13 +86,13 @@ def test_many_random_networks(random: Any) -> None:
 
 
 def test_the_largest_batch_runs_and_one_more_does_not() -> None:
-    """On a card with half a GiB left, so that the test needs no more memory than that."""
+    """On a card with a quarter of a GiB left, so that the test needs no more memory than that."""
     card = CARDS["rx580-4gb"]
-    reserve = card.memory - (512 << 20)
+    reserve = card.memory - (256 << 20)
     module, inputs = resnet50()
     plan = workshop.plan(module, inputs, card, reserve=reserve)
-    assert plan.available_bytes == 512 << 20
-    assert plan.largest_batch is not None and plan.largest_batch > 100
+    assert plan.available_bytes == 256 << 20
+    assert plan.largest_batch is not None and plan.largest_batch > 50
     source = f"{PLANNABLE}:resnet50"
     most = measure(source, card, reserve=reserve, batch=plan.largest_batch)
     assert most.fits, most.report
