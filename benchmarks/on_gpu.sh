@@ -8,7 +8,8 @@
 #   timed, one after another: digits gpu attention data fourier linear start, of opencl and corex also launch, of opencl gemm, of
 #     corex and hip tune (what `unihal tune` chooses among) and, with two devices, two (copies and collectives between
 #     them), with Paddle and TensorFlow dispatch training; with two devices and a framework, parallel (data-parallel
-#     training beside PyTorch's own); with PyTorch torch (its device beside PyTorch's own `cuda`, and the op database's sample);
+#     training beside PyTorch's own); with PyTorch torch (its device beside PyTorch's own `cuda`, and the op database's
+#     sample) and, with diffusers and transformers, workshop (its pipelines beside PyTorch's own);
 #   then, side by side: doctor conformance, of corex and hip also libraries (products, convolutions and transforms with each
 #     of the vendor's libraries alone and with none), of corex also sanitizer (NVIDIA's compute-sanitizer), with Paddle
 #     and TensorFlow adapters demo.
@@ -66,6 +67,7 @@ parts_of() {
   [[ $1 == opencl ]] || (( $(devices "$1") < 2 )) || echo two ${extras:+parallel}
   [[ $frameworks != 'paddle tensorflow' ]] || echo dispatch training adapters demo
   [[ -z $torch ]] || echo torch
+  [[ -z $torch ]] || ! "$environment/bin/python" -c 'import diffusers, transformers' 2>/dev/null || echo workshop
 }
 
 run_part() {
@@ -151,6 +153,14 @@ run_part() {
       python -m pytest -q "--unihal-backend=$UNIHAL_BACKEND" -m 'not whole and not long' tests/torch/test_ops.py || failed=1
       python benchmarks/torch_on_gpu.py --json "$output/$UNIHAL_BACKEND.torch.json" || failed=1
       [[ -z $failed ]]
+      ;;
+    workshop)  # its pipelines beside PyTorch's own `cuda`; wants diffusers, transformers, accelerate and safetensors
+      local type=rdna
+      case $UNIHAL_BACKEND in
+        corex) type=iluvatar ;;
+        opencl) type=polaris ;;
+      esac
+      UNIHAL_TORCH_DEVICE=$type python benchmarks/workshop_on_gpu.py --json "$output/$UNIHAL_BACKEND.workshop.json"
       ;;
     demo) unihal demo --out "$output/$UNIHAL_BACKEND.demo" ;;
     training) python benchmarks/run.py --only "${TRAINING:-training}" --json "$output/$UNIHAL_BACKEND.training.json" ;;
