@@ -206,6 +206,7 @@ test-workshop-whole: $(SITE)
 test-matrices: $(SITE)
 	$(PYTEST) -m long tests/tensorflow
 	$(PYTEST) -m long tests/conformance
+	$(PYTEST) -m long tests/workshop
 
 test-conformance-sample: $(SITE)
 	$(PYTEST) -m 'not whole and not long' tests/conformance

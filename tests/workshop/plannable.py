@@ -13,6 +13,11 @@ def resnet50() -> Any:
     return resnet().eval(), (torch.empty(1, 3, 64, 64, device="meta"),)
 
 
+def small_resnet() -> Any:
+    """One block of each kind."""
+    return resnet((1, 1, 1, 1), 10).eval(), (torch.empty(1, 3, 32, 32, device="meta"),)
+
+
 def linear() -> Any:
     """A model that `workshop plan` may name."""
     return torch.nn.Linear(64, 64), (torch.empty(2, 64, device="meta"),)

@@ -59,8 +59,7 @@ NAMES: dict[str, Any] = {
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[pytest.mark.whole] if name in ("transformer", "resnet") else []) for name in NAMES],
+    "name", ["unet", "mlp", *(pytest.param(name, marks=pytest.mark.whole) for name in ("transformer", "resnet"))]
 )
 def test_the_peak_is_the_plans(name: str, tmp_path: Path) -> None:
     make, shape = NAMES[name]

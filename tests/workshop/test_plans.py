@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from measuring import peak_of
 from networks import NETWORKS, random_case, resnet
-from plannable import resnet50
+from plannable import small_resnet
 from unihal_workshop.cards.profiles import CARDS, find_card
 from unihal_workshop.planning.check import measure
 from unihal_workshop.planning.torch_trace import trace_module
@@ -20,7 +20,7 @@ from unihal_workshop.planning.trace import replay
 
 SAMPLE = {("resnet50", 0, False), ("transformer", 0, True), ("unet", 1, True), ("unet", 0, False), ("lstm", 1, False)}
 #: Rounding to blocks of 256 bytes, in a network of a few KiB.
-SMALL = 2048
+SMALL = 4096
 PLANNABLE = str(Path(__file__).with_name("plannable.py"))
 
 
@@ -77,33 +77,31 @@ def test_random_networks(data: st.DataObject) -> None:
 
 
 @pytest.mark.whole
-@settings(
-    max_examples=150, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
-)
+@settings(max_examples=40, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.randoms(use_true_random=False))
 def test_many_random_networks(random: Any) -> None:
     _random_network(lambda choices: random.choice(choices))
 
 
 def test_the_largest_batch_runs_and_one_more_does_not() -> None:
-    """On a card with a quarter of a GiB left, so that the test needs no more memory than that."""
+    """On a card with 128 MiB left, so that the test needs no more memory than that."""
     card = CARDS["rx580-4gb"]
-    reserve = card.memory - (256 << 20)
-    module, inputs = resnet50()
+    reserve = card.memory - (128 << 20)
+    module, inputs = small_resnet()
     plan = workshop.plan(module, inputs, card, reserve=reserve)
-    assert plan.available_bytes == 256 << 20
+    assert plan.available_bytes == 128 << 20
     assert plan.largest_batch is not None and plan.largest_batch > 50
-    source = f"{PLANNABLE}:resnet50"
+    source = f"{PLANNABLE}:small_resnet"
     most = measure(source, card, reserve=reserve, batch=plan.largest_batch)
     assert most.fits, most.report
     more = measure(source, card, reserve=reserve, batch=plan.largest_batch + 1)
     assert not more.fits
     assert "Out of device memory" in more.report and "Use smaller batches" in more.report
-    again = workshop.plan(module, (inputs[0].new_empty(plan.largest_batch + 1, 3, 64, 64),), card, reserve=reserve)
+    again = workshop.plan(module, (inputs[0].new_empty(plan.largest_batch + 1, 3, 32, 32),), card, reserve=reserve)
     assert not again.fits and "asks for" in again.failure
 
 
-@pytest.mark.whole
+@pytest.mark.long
 def test_resnet50_fills_a_card_of_4_gb() -> None:
     card = CARDS["rx580-4gb"]
     module = resnet().eval()

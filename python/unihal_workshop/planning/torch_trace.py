@@ -24,8 +24,10 @@ from ..errors import InputError, ModelError
 from .trace import Op, Tensor, Trace
 from .workspaces import workspaces_of
 
-#: Modules whose weight a product in 8 or 4 bits takes as it is.
-QUANTIZABLE = (torch.nn.Linear,)
+#: Modules whose weight can be kept in 8 or 4 bits, from 4096 numbers on; convolutions take them unpacked.
+QUANTIZABLE = (torch.nn.Linear, torch.nn.Embedding, torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d)
+_UNPACKED = (torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d)
+_LEAST_ELEMENTS = 4096
 
 
 def planning_device() -> str:
@@ -195,7 +197,9 @@ def _fake_module(module: torch.nn.Module, recorder: _Recorder, dtype: torch.dtyp
         entry = recorder.trace.tensors[number]
         entry.elements = tensor.numel()
         entry.module = name
-        entry.quantizable = isinstance(owner, QUANTIZABLE) and name == "weight"
+        large = name == "weight" and tensor.numel() >= _LEAST_ELEMENTS
+        entry.quantizable = large and isinstance(owner, QUANTIZABLE)
+        entry.unpacked = large and isinstance(owner, _UNPACKED)
         if isinstance(tensor, torch.nn.Parameter):
             fake = torch.nn.Parameter(fake, requires_grad=tensor.requires_grad)
         memo[id(tensor)] = fake

@@ -24,9 +24,11 @@ class Tensor:
     module: str = ""
     dtype: str = ""
     shape: tuple[int, ...] = ()
-    #: Of weights: how many numbers it holds, and whether they belong to a matrix that products in 8 or 4 bits take.
+    #: Of weights: how many numbers it holds, whether it can be kept in 8 or 4 bits, and whether its op then takes it
+    #: as numbers of its own dtype, made for the op (a convolution), and not as it is (a product).
     elements: int = 0
     quantizable: bool = False
+    unpacked: bool = False
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ def quantized_bytes(elements: int, bits: int) -> int:
 
 
 def quantized(trace: Trace, bits: int) -> Trace:
-    """The trace with the matrices of linear layers in so many bits."""
+    """The trace with weights in so many bits; those of convolutions are unpacked while their op runs."""
     saved: dict[int, int] = {}
     tensors = list(trace.tensors)
     for number, tensor in enumerate(tensors):
@@ -29,8 +29,36 @@ def quantized(trace: Trace, bits: int) -> Trace:
             smaller = min(tensor.bytes, quantized_bytes(tensor.elements, bits))
             saved[number] = tensor.bytes - smaller
             tensors[number] = replace(tensor, bytes=smaller, dtype=f"int{bits}")
-    ops = [replace(op, bytes=op.bytes - sum(saved.get(n, 0) for n in op.weights)) for op in trace.ops]
-    return Trace(tensors, trace.events, ops, trace.start, trace.notes)
+    ops = [
+        replace(
+            op,
+            # Unpacking writes what the op then reads.
+            bytes=op.bytes + sum(_dense(trace, n) if tensors[n].unpacked else -saved.get(n, 0) for n in op.weights),
+        )
+        for op in trace.ops
+    ]
+    result = Trace(tensors, [], ops, 0, trace.notes)
+    op_number, at_start = 0, True
+    held: list[int] = []
+    for index, event in enumerate(trace.events):
+        if index == trace.start:
+            result.start = len(result.events)
+        if index >= trace.start and at_start and op_number < len(ops):
+            at_start = False
+            dense = [n for n in dict.fromkeys(ops[op_number].weights) if tensors[n].unpacked]
+            held = [result.add(Tensor(_dense(trace, n), "workspace", "unpack", tensors[n].module)) for n in dense]
+        if event is None:
+            for number in held:
+                result.drop(number)
+            held = []
+            op_number += 1
+            at_start = True
+        result.events.append(event)
+    return result
+
+
+def _dense(trace: Trace, number: int) -> int:
+    return trace.tensors[number].bytes
 
 
 @dataclass(frozen=True)
