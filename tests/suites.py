@@ -47,7 +47,7 @@ SUITES = [
     Suite("test-opencl-sample", "test"),
     Suite("test-conformance-sample", "test"),
     Suite("sanitize-address", "rest", alone=True),
-    Suite("sanitize-thread", "rest", alone=True),
+    Suite("sanitize-thread", "rest"),
     Suite("fuzz", "rest", alone=True),
     Suite("test-opencl", "rest"),
     Suite("test-tensorflow-whole", "rest"),

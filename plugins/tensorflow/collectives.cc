@@ -28,7 +28,8 @@ struct Participant {
   int64_t ticket;
   int rank;
   uhal_stream* stream;
-  uhal_collective collective;
+  uhal_collective collective;  // but for what is of a part
+  std::vector<unihal_collective_part> parts;
   bool is_source;
   void (*done)(void* argument, TF_Status* status);
   void* argument;
@@ -91,8 +92,15 @@ void disconnect(Communicators* communicators) {
 
 Outcome launch(const std::vector<Participant>& participants, const Communicators& communicators) {
   uhal_status code = uhal_communicator_group_start();
-  for (size_t rank = 0; code == UHAL_OK && rank < participants.size(); ++rank) {
-    code = uhal_communicator_launch(communicators[rank], participants[rank].stream, &participants[rank].collective);
+  for (size_t rank = 0; rank < participants.size(); ++rank) {
+    uhal_collective collective = participants[rank].collective;
+    for (const unihal_collective_part& part : participants[rank].parts) {
+      if (code != UHAL_OK) break;
+      collective.count = part.count;
+      collective.source = part.source;
+      collective.destination = part.destination;
+      code = uhal_communicator_launch(communicators[rank], participants[rank].stream, &collective);
+    }
   }
   if (code == UHAL_OK) return last_error(uhal_communicator_group_end());
   Outcome outcome = last_error(code);
@@ -102,10 +110,13 @@ Outcome launch(const std::vector<Participant>& participants, const Communicators
 
 // A group of one: what it gives is what it was given.
 Outcome copy_through(const Participant& alone) {
-  const uhal_collective& only = alone.collective;
-  if (only.count == 0 || only.source == nullptr || only.source == only.destination) return {};
-  const uint64_t bytes = static_cast<uint64_t>(only.count) * uhal_dtype_size(only.dtype);
-  return last_error(uhal_copy(alone.stream, only.destination, only.source, bytes, UHAL_COPY_DEVICE_TO_DEVICE));
+  for (const unihal_collective_part& part : alone.parts) {
+    if (part.count == 0 || part.source == nullptr || part.source == part.destination) continue;
+    const uint64_t bytes = static_cast<uint64_t>(part.count) * uhal_dtype_size(alone.collective.dtype);
+    const uhal_status code = uhal_copy(alone.stream, part.destination, part.source, bytes, UHAL_COPY_DEVICE_TO_DEVICE);
+    if (code != UHAL_OK) return last_error(code);
+  }
+  return {};
 }
 
 // The ranks of one collective, in their order.
@@ -170,20 +181,29 @@ uhal_reduction reduction_of(const unihal_collective_rank& rank) {
   return UHAL_REDUCTION_SUM;
 }
 
-// "rank 0 sends 4 of float32, rank 1 sends 8 of float32" for ranks that do not go together, else "".
+bool go_together(const Participant& a, const Participant& b) {
+  return a.collective.kind == b.collective.kind && a.collective.dtype == b.collective.dtype &&
+         a.collective.reduction == b.collective.reduction &&
+         std::equal(a.parts.begin(), a.parts.end(), b.parts.begin(), b.parts.end(),
+                    [](const auto& part, const auto& other) { return part.count == other.count; });
+}
+
+std::string told(const Participant& participant) {
+  int64_t count = 0;
+  for (const unihal_collective_part& part : participant.parts) count += part.count;
+  const size_t parts = participant.parts.size();
+  return std::string(uhal_collective_kind_name(participant.collective.kind)) + " of " + std::to_string(count) +
+         " elements of " + uhal_dtype_name(participant.collective.dtype) +
+         (parts > 1 ? " in " + std::to_string(parts) + " parts" : "");
+}
+
+// "rank 0 calls all_reduce of 4 elements of float32, rank 1 all_reduce of 8 ..." for ranks that do not go together,
+// else "".
 std::string difference(const std::vector<Participant>& participants) {
-  const uhal_collective& first = participants[0].collective;
   for (const Participant& participant : participants) {
-    const uhal_collective& other = participant.collective;
-    if (other.kind == first.kind && other.dtype == first.dtype && other.count == first.count &&
-        other.reduction == first.reduction) {
-      continue;
-    }
-    const auto told = [](const uhal_collective& collective) {
-      return std::string(uhal_collective_kind_name(collective.kind)) + " of " + std::to_string(collective.count) +
-             " elements of " + uhal_dtype_name(collective.dtype);
-    };
-    return "rank 0 calls " + told(first) + ", rank " + std::to_string(participant.rank) + " " + told(other);
+    if (go_together(participants[0], participant)) continue;
+    return "rank 0 calls " + told(participants[0]) + ", rank " + std::to_string(participant.rank) + " " +
+           told(participant);
   }
   return "";
 }
@@ -237,9 +257,7 @@ void arrive(int64_t ticket, TF_OpKernelContext* context, const unihal_collective
   arrived.collective.kind = kind_of(rank->kind);
   arrived.collective.dtype = from_tensorflow(rank->dtype);
   arrived.collective.reduction = reduction_of(*rank);
-  arrived.collective.source = rank->source;
-  arrived.collective.destination = rank->destination;
-  arrived.collective.count = rank->count;
+  arrived.parts.assign(rank->parts, rank->parts + rank->part_count);
   TF_Status* status = TF_NewStatus();
   arrived.stream = reinterpret_cast<uhal_stream*>(TF_GetStream(context, status));
   const Outcome streamless = {static_cast<uhal_status>(TF_GetCode(status)), TF_Message(status)};
@@ -302,11 +320,19 @@ bool has_collectives(const std::string& type) {
   return (*known)[type] = good;
 }
 
-int accepts(const char* device_type, unihal_collective_kind, TF_DataType dtype, int average) {
+}  // namespace
+
+bool accepts_collective(const char* device_type, TF_DataType dtype, bool average) {
   const uhal_dtype ours = from_tensorflow(dtype);
-  if (ours == UHAL_DTYPE_INVALID) return 0;
-  if (average != 0 && !contains(kFloats | kComplex, ours)) return 0;
-  return has_collectives(device_type) ? 1 : 0;
+  if (ours == UHAL_DTYPE_INVALID) return false;
+  if (average && !contains(kFloats | kComplex, ours)) return false;
+  return has_collectives(device_type);
+}
+
+namespace {
+
+int accepts(const char* device_type, unihal_collective_kind, TF_DataType dtype, int average) {
+  return accepts_collective(device_type, dtype, average != 0) ? 1 : 0;
 }
 
 }  // namespace

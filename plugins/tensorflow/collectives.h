@@ -5,7 +5,13 @@
 // whatever order the executor's threads come in, and nobody waits in a thread for another rank.
 #pragma once
 
+#include "tensorflow/c/tf_datatype.h"
+
 namespace unihal::tensorflow {
+
+// Whether collectives of this dtype, `average` of them divided by the number of ranks, go this way on devices of a
+// type.
+bool accepts_collective(const char* device_type, TF_DataType dtype, bool average);
 
 // Registers kernels of TensorFlow's collective ops for a device type ("RDNA"). Needs the shim.
 void register_collectives(const char* device_type);

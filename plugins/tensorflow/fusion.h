@@ -37,6 +37,13 @@ bool fuse_adam_rate(Graph& graph, int root);
 bool fuse_momentum(Graph& graph, int root);
 // The step of keras.optimizers.SGD without momentum, and decay of weights, for one variable.
 bool fuse_scaled_update(Graph& graph, int root);
+// Joins those steps of single variables among `candidates`, as the fusions above and below made them, that differ in
+// the variables only, to steps of lists of variables. Whether there were some.
+bool join_steps(Graph& graph, const std::vector<int>& candidates);
+// All-reductions of tensors laid end to end: each by itself instead, in one op without the copies to and fro.
+bool fuse_all_reduces(Graph& graph, const std::string& type, const std::vector<int>& candidates);
+// Gathers of constants that all ranks of the graph have alike: what they give is a constant.
+bool fold_gathers(Graph& graph, const std::vector<int>& candidates);
 // The gradient of a softmax.
 bool fuse_softmax_gradient(Graph& graph, int root);
 // keras.ops.argmax and argmin: negative zeros made smaller than positive ones.

@@ -15,7 +15,15 @@ namespace {
 enum { kGraphNode = 1 };
 enum { kNodeName = 1, kNodeOp = 2, kNodeInput = 3, kNodeDevice = 4, kNodeAttribute = 5 };
 enum { kEntryKey = 1, kEntryValue = 2 };
-enum { kValueList = 1, kValueInteger = 3, kValueFloat = 4, kValueBool = 5, kValueType = 6, kValueTensor = 8 };
+enum {
+  kValueList = 1,
+  kValueString = 2,
+  kValueInteger = 3,
+  kValueFloat = 4,
+  kValueBool = 5,
+  kValueType = 6,
+  kValueTensor = 8
+};
 enum { kListIntegers = 3, kListFloats = 4, kListTypes = 6 };
 enum { kShapeDimension = 2, kDimensionSize = 1 };
 enum { kTensorType = 1, kTensorShape = 2, kTensorContent = 4, kTensorFloats = 5, kTensorIntegers = 7 };
@@ -243,11 +251,29 @@ bool Graph::vector_constant(int node, std::vector<int64_t>* values) const {
   return true;
 }
 
+std::string_view Graph::text(int node, std::string_view name) const {
+  std::string_view value;
+  ProtobufReader fields(attribute(node, name));
+  while (fields.next()) {
+    if (fields.number() == kValueString) value = fields.bytes();
+  }
+  return value;
+}
+
 bool Graph::flag(int node, std::string_view name) const {
   bool value = false;
   ProtobufReader fields(attribute(node, name));
   while (fields.next()) {
     if (fields.number() == kValueBool) value = fields.value() != 0;
+  }
+  return value;
+}
+
+int64_t Graph::integer(int node, std::string_view name) const {
+  int64_t value = 0;
+  ProtobufReader fields(attribute(node, name));
+  while (fields.next()) {
+    if (fields.number() == kValueInteger) value = static_cast<int64_t>(fields.value());
   }
   return value;
 }
@@ -277,6 +303,19 @@ std::vector<int64_t> Graph::integers(int node, std::string_view name) const {
     }
   }
   return values;
+}
+
+Graph::Attributes Graph::attributes_of(int node) const {
+  std::map<std::string_view, std::string_view> sorted;
+  ProtobufReader fields(definition_of(node));
+  while (fields.next()) {
+    if (fields.number() != kNodeAttribute) continue;
+    const Entry entry = parse_entry(fields.bytes());
+    if (!entry.name.empty() && entry.name.front() != '_') sorted[entry.name] = entry.value;
+  }
+  Attributes attributes;
+  for (const auto& [name, value] : sorted) attributes.set(name, value);
+  return attributes;
 }
 
 void Graph::Attributes::set(std::string_view name, std::string_view value) {
@@ -331,6 +370,21 @@ void Graph::Attributes::set_floats(std::string_view name, const std::vector<floa
   set(name, encoded);
 }
 
+void Graph::Attributes::set_vector(std::string_view name, const std::vector<int64_t>& values) {
+  std::string size, shape, content, tensor, encoded;
+  append_integer(&size, kDimensionSize, values.size());
+  append_bytes(&shape, kShapeDimension, size);
+  for (int64_t value : values) {
+    const auto narrow = static_cast<int32_t>(value);
+    content.append(reinterpret_cast<const char*>(&narrow), sizeof narrow);
+  }
+  append_integer(&tensor, kTensorType, static_cast<uint64_t>(TF_INT32));
+  append_bytes(&tensor, kTensorShape, shape);
+  append_bytes(&tensor, kTensorContent, content);
+  append_bytes(&encoded, kValueTensor, tensor);
+  set(name, encoded);
+}
+
 // -- rewriting ----------------------------------------------------------------------------------------------
 
 namespace {
@@ -346,9 +400,7 @@ void remove_one(std::vector<int>* values, int value) {
 
 }  // namespace
 
-// Whether no node beside `nodes` runs after one of them and before another, nor would have to once they are one node
-// with `inputs`.
-bool Graph::is_free_to_move(const std::vector<int>& nodes, const std::vector<Edge>& inputs) const {
+bool Graph::can_become_one(const std::vector<int>& nodes, const std::vector<Edge>& inputs) const {
   std::vector<char> inside(nodes_.size()), after(nodes_.size()), seen(nodes_.size());
   for (int node : nodes) inside[static_cast<size_t>(node)] = 1;
   for (int node : nodes) {
@@ -386,7 +438,7 @@ bool Graph::replace(const std::vector<int>& nodes, const char* op, const std::ve
       }
     }
   }
-  if (!is_free_to_move(nodes, inputs)) return false;
+  if (!can_become_one(nodes, inputs)) return false;
 
   std::vector<Edge> all = inputs;
   const auto wait_for = [&](int node) {
@@ -617,17 +669,9 @@ void Graph::prune(const std::vector<int>& nodes, const std::set<std::string_view
   }
 }
 
-// What two nodes with the same result have in common. Attributes come in no order; those that begin with an underscore
-// do not bear on the result.
+// What two nodes with the same result have in common.
 std::string Graph::fingerprint(int node) const {
   const Node& self = (*this)[node];
-  std::map<std::string_view, std::string_view> attributes;
-  ProtobufReader fields(definition_of(node));
-  while (fields.next()) {
-    if (fields.number() != kNodeAttribute) continue;
-    const Entry entry = parse_entry(fields.bytes());
-    if (!entry.name.empty() && entry.name.front() != '_') attributes[entry.name] = entry.value;
-  }
   std::vector<Edge> inputs = self.inputs;
   const auto first_control =
       std::find_if(inputs.begin(), inputs.end(), [](const Edge& edge) { return edge.port == kControl; });
@@ -636,11 +680,7 @@ std::string Graph::fingerprint(int node) const {
   append_bytes(&result, 1, self.op);
   append_bytes(&result, 1, self.device);
   for (const Edge& edge : inputs) result += std::to_string(edge.node) + ":" + std::to_string(edge.port) + ",";
-  for (const auto& [name, value] : attributes) {
-    append_bytes(&result, 1, name);
-    append_bytes(&result, 1, value);
-  }
-  return result;
+  return result + attributes_of(node).encoded();
 }
 
 void Graph::merge_duplicates(const std::vector<int>& nodes, const std::set<std::string_view>& ops) {

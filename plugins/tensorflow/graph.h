@@ -61,10 +61,13 @@ class Graph {
   bool scalar_constant(int node, int32_t* value) const;
   // The same of a vector of int32, in order.
   bool vector_constant(int node, std::vector<int64_t>* values) const;
+  // A string; empty if the node has none of this name.
+  std::string_view text(int node, std::string_view name) const;
   // A boolean, and a list of integers; false and empty if the node has none of this name.
   bool flag(int node, std::string_view name) const;
   std::vector<int64_t> integers(int node, std::string_view name) const;
-  // A float; 0 if the node has none of this name.
+  // An integer, and a float; 0 if the node has none of this name.
+  int64_t integer(int node, std::string_view name) const;
   float real(int node, std::string_view name) const;
 
   // -- rewriting ------------------------------------------------------------------------------------------
@@ -79,12 +82,18 @@ class Graph {
     void set_types(std::string_view name, const std::vector<TF_DataType>& values);
     void set_integers(std::string_view name, const std::vector<int64_t>& values);
     void set_floats(std::string_view name, const std::vector<float>& values);
+    void set_vector(std::string_view name, const std::vector<int64_t>& values);  // a tensor of int32
     const std::string& encoded() const { return encoded_; }
 
    private:
+    friend class Graph;
     void set(std::string_view name, std::string_view value);
     std::string encoded_;
   };
+
+  // Those of a node, to be given to another; one that is set again then replaces the first. Without TensorFlow's notes
+  // on the node, whose names begin with an underscore, and in an order that does not depend on the node.
+  Attributes attributes_of(int node) const;
 
   // Puts one node of `op` with these data inputs in the place of `nodes`, all of one device. It takes over the name and
   // the outputs of nodes.front(), and every order of execution that any of the nodes was bound to, be it through data
@@ -100,10 +109,14 @@ class Graph {
 
   // Puts one new node of `op` in the place of `nodes`, all of one device, none of them exposed: its output k is what
   // results[k], the only output of one of them, was. It waits for whatever any of them waited for, directly or by data
-  // that is no longer read, and what waited for one of them waits for it. Nothing may run between the nodes. `op` is a
-  // literal.
+  // that is no longer read, and what waited for one of them waits for it. Nothing may run between the nodes: see
+  // can_become_one(). `op` is a literal.
   int contract(const std::string& name, const char* op, const std::vector<int>& nodes, const std::vector<Edge>& inputs,
                const std::vector<int>& results, const Attributes& attributes);
+
+  // Whether no node beside `nodes` runs after one of them and before another, nor would have to once they are one node
+  // with these data inputs.
+  bool can_become_one(const std::vector<int>& nodes, const std::vector<Edge>& inputs) const;
 
   // Lets all that read `from` read `to` instead. Control edges stay.
   void redirect_data(const Edge& from, const Edge& to);
@@ -161,7 +174,6 @@ class Graph {
   std::string_view definition_of(int node) const;
   bool find_constant(int node, TF_DataType type, std::string_view* content, std::string_view* values) const;
   void connect(const std::vector<std::vector<std::string_view>>& inputs);
-  bool is_free_to_move(const std::vector<int>& nodes, const std::vector<Edge>& inputs) const;
   bool is_preserved(int node) const { return preserved_.count((*this)[node].name) != 0; }
   bool reaches(int from, int to, int around) const;
   void retire(int node, int successor);

@@ -398,6 +398,12 @@ const std::vector<MapReference> kReferences = {
      {0.1, 0.01, 1e-3},
      UHAL_REFERENCE(r[1] = (1 - p[0]) * x[2] + p[0] * x[1]; r[2] = (1 - p[1]) * x[3] + p[1] * x[1] * x[1];
                     r[0] = x[0] - x[4] * r[1] / (std::sqrt(r[2]) + p[2]))},
+    {"adamw_by_difference",
+     kUnit,
+     6,
+     {0.1, 0.01, 1e-3},
+     UHAL_REFERENCE(r[1] = (1 - p[0]) * x[2] + p[0] * x[1]; r[2] = (1 - p[1]) * x[3] + p[1] * x[1] * x[1];
+                    r[0] = (1 - x[5]) * x[0] - x[4] * r[1] / (std::sqrt(r[2]) + p[2]))},
     {"rmsprop_centered",
      kUnit,
      6,

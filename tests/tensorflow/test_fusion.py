@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from compare import CPU, DEVICE
-from graphs import fused_ops
+from graphs import fused_lists, fused_ops
 
 STEPS = 5
 
@@ -143,6 +143,76 @@ def test_accumulated_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("UNIHAL_TENSORFLOW_FUSION", "0")
         plain = train(make())
     assert_same(fused, plain, 1e-6)
+
+
+# -- steps of several variables in one op
+
+
+class Descent:
+    """Steps of variables of several shapes, by one rate; methods of subclasses put something between them."""
+
+    def __init__(self) -> None:
+        self.variables = [tf.Variable(np.full(shape, 1.0 + i, "float32")) for i, shape in enumerate([(3,), (2, 3), ()])]
+        self.rate = tf.Variable(0.25)
+
+    def gradients(self) -> list[tf.Tensor]:
+        return [tf.sin(variable) for variable in self.variables]
+
+    def step(self, variable: tf.Variable, gradient: tf.Tensor) -> None:
+        variable.assign_sub(gradient * self.rate)
+
+    @tf.function
+    def run(self) -> None:
+        for variable, gradient in zip(self.variables, self.gradients(), strict=True):
+            self.step(variable, gradient)
+
+    def values(self) -> list[np.ndarray]:
+        for _ in range(3):
+            self.run()
+        return [variable.numpy() for variable in self.variables]
+
+
+class OneAfterTheOther(Descent):
+    """Each gradient is of the values that the steps before have left."""
+
+    @tf.function
+    def run(self) -> None:
+        for i, variable in enumerate(self.variables):
+            self.step(variable, tf.sin(variable) + tf.reduce_sum(self.variables[i - 1]))
+
+
+class TwoStepsOfAVariable(Descent):
+    @tf.function
+    def run(self) -> None:
+        gradients = self.gradients()
+        for _ in range(2):
+            self.step(self.variables[0], gradients[0])
+        self.step(self.variables[1], gradients[1])
+
+
+class AnotherRate(Descent):
+    def step(self, variable: tf.Variable, gradient: tf.Tensor) -> None:
+        variable.assign_sub(gradient * (self.rate + float(len(variable.shape))))
+
+
+@pytest.mark.parametrize(
+    ("kind", "lengths"),
+    [(Descent, [3]), (OneAfterTheOther, [1, 1, 1]), (TwoStepsOfAVariable, [1, 2]), (AnotherRate, [1, 1, 1])],
+)
+def test_steps_of_several_variables_are_one_op(kind: type[Descent], lengths: list[int]) -> None:
+    with tf.device(DEVICE):
+        values, lists = fused_lists(lambda: kind().values())
+    with tf.device(CPU):
+        expected = kind().values()
+    assert sorted(lists["UnihalScaledUpdate"]) == lengths
+    assert_same(values, expected, 1e-6)
+
+
+@pytest.mark.parametrize("name", ["adamw", "momentum"])
+def test_optimizers_step_in_one_op(name: str) -> None:
+    with tf.device(DEVICE):
+        _, lists = fused_lists(lambda: train(OPTIMIZERS[name][0]()))
+    assert lists["UnihalAdamWithDecay" if name == "adamw" else "UnihalMomentum"] == [4]
 
 
 # -- steps that are almost Adam's

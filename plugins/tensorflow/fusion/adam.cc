@@ -64,11 +64,12 @@ bool fuse_adam_with(Graph& graph, int root, int side) {
 
   Graph::Attributes attributes;
   attributes.set_type("T", TF_FLOAT);
+  attributes.set_integer("N", 1);
   attributes.set_float("first_rate", first.rate);
   attributes.set_float("second_rate", second.rate);
   attributes.set_float("epsilon", epsilon);
   const Edge rate = pattern.input(numerator, 1 - side);
-  return graph.replace(pattern.nodes(), "UnihalAdam", {variable, first.variable, second.variable, rate, gradient},
+  return graph.replace(pattern.nodes(), "UnihalAdam", {variable, first.variable, second.variable, gradient, rate},
                        attributes);
 }
 

@@ -53,9 +53,19 @@ std::vector<int> find_candidates(const Graph& graph, std::string_view type) {
   return candidates;
 }
 
-}  // namespace
-
-namespace {
+// Whether a constant is what branches are chosen by, and nothing else: TensorFlow reads it on the host.
+bool is_predicate(const Graph& graph, int node) {
+  if (graph[node].op != "Const" || graph.type_attribute(node, "dtype") != TF_BOOL) return false;
+  const Graph::Edge value = {node, 0};
+  bool is_read = false;
+  for (int consumer : graph[node].consumers) {
+    const std::vector<Graph::Edge>& inputs = graph[consumer].inputs;
+    if (std::find(inputs.begin(), inputs.end(), value) == inputs.end()) continue;
+    if (graph[consumer].op != "Switch" || inputs[1] != value) return false;
+    is_read = true;
+  }
+  return is_read;
+}
 
 struct Name {
   const char* name;
@@ -63,7 +73,7 @@ struct Name {
 };
 
 constexpr unsigned kOptimizer = 1, kNorm = 2, kGelu = 4, kMovingAverage = 8, kNegativeZero = 16, kSoftmax = 32,
-                   kElementwise = 64, kAllFusions = 127;
+                   kElementwise = 64, kLists = 128, kCollectives = 256, kAllFusions = 511;
 
 constexpr Name kNames[] = {{"optimizer", kOptimizer},
                            {"norm", kNorm},
@@ -71,7 +81,9 @@ constexpr Name kNames[] = {{"optimizer", kOptimizer},
                            {"moving_average", kMovingAverage},
                            {"negative_zero", kNegativeZero},
                            {"softmax", kSoftmax},
-                           {"elementwise", kElementwise}};
+                           {"elementwise", kElementwise},
+                           {"lists", kLists},
+                           {"collectives", kCollectives}};
 
 }  // namespace
 
@@ -123,16 +135,30 @@ void fuse(Graph& graph, const std::string& type, unsigned fusions, OutputShapes&
   fused |= found;
   fused |= rewrite(kSoftmax, fuse_softmax_gradient);
   // After the norms, which must see the products of a gradient and a learning rate.
-  fused |= rewrite(kOptimizer, fuse_scaled_update);
+  if (rewrite(kOptimizer, fuse_scaled_update)) {
+    graph.merge_duplicates(candidates, repeatable_ops());
+    fused = true;
+  }
   fused |= rewrite(kMovingAverage, fuse_moving_average);
   fused |= rewrite(kNegativeZero, fuse_negative_zero);
   // At last, of what no other fusion took. A constant that became a parameter may have no reader any more.
   if ((fusions & kElementwise) != 0) fused |= fuse_elementwise(graph, type, candidates, shapes);
+  if ((fusions & kLists) != 0) fused |= join_steps(graph, candidates);
+  if ((fusions & kCollectives) != 0) {
+    fused |= fuse_all_reduces(graph, type, candidates);
+    fused |= fold_gathers(graph, candidates);
+  }
   if (fused) graph.remove_unused(candidates, {"Const", "ReadVariableOp"});
   // A constant that took the place of something computed waits for what that read. Where this is on the host, the wait
   // costs a copy, mostly of what whoever uses the constant gets anyway.
   for (int node : candidates) {
-    if (!graph[node].removed && graph[node].op == "Const") graph.drop_implied_waits(node);
+    if (graph[node].removed || graph[node].op != "Const") continue;
+    graph.drop_implied_waits(node);
+    // On the device it would be copied to the host in each run, after all that was submitted before.
+    const std::string_view device = graph[node].device;
+    if (is_predicate(graph, node)) {
+      graph.move(node, std::string(device.substr(0, device.rfind("/device:"))) + "/device:CPU:0");
+    }
   }
 }
 

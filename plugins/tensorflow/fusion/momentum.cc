@@ -52,9 +52,10 @@ bool fuse_momentum(Graph& graph, int root) {
 
   Graph::Attributes attributes;
   attributes.set_type("T", TF_FLOAT);
+  attributes.set_integer("N", 1);
   attributes.set_float("momentum", blend.momentum);
   attributes.set_bool("use_nesterov", nesterov);
-  return graph.replace(pattern.nodes(), "UnihalMomentum", {variable, velocity, blend.rate, blend.gradient}, attributes);
+  return graph.replace(pattern.nodes(), "UnihalMomentum", {variable, velocity, blend.gradient, blend.rate}, attributes);
 }
 
 }  // namespace unihal::tensorflow

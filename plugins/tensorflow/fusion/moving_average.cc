@@ -30,6 +30,7 @@ bool fuse_moving_average(Graph& graph, int root) {
     const Edge factor = pattern.input(product, 0) == value ? pattern.input(product, 1) : pattern.input(product, 0);
     Graph::Attributes attributes;
     attributes.set_type("T", TF_FLOAT);
+    attributes.set_integer("N", 1);
     return graph.replace(pattern.nodes(), "UnihalMovingAverage", {variable, value, factor}, attributes);
   }
   return false;

@@ -13,6 +13,7 @@ struct Definition {
   std::initializer_list<const char*> outputs;
   std::initializer_list<const char*> attributes;
   void (*infer_shapes)(TF_ShapeInferenceContext*, TF_Status*);
+  bool has_effects = false;  // besides its outputs; an op without outputs has
 };
 
 void infer_nothing(TF_ShapeInferenceContext*, TF_Status*) {}
@@ -77,17 +78,26 @@ const Definition kDefinitions[] = {
      {"T: {float}", "approximate: bool"},
      infer_first_input},
     {"UnihalSoftmaxGrad", {"y: T", "gradient: T"}, {"x_gradient: T"}, {"T: {float}", "axis: int"}, infer_first_input},
-    {"UnihalScaledUpdate", {"variable: resource", "value: T", "rate: T"}, {}, {"T: {float}"}, infer_nothing},
-    {"UnihalMovingAverage", {"variable: resource", "value: T", "rate: T"}, {}, {"T: {float}"}, infer_nothing},
-    {"UnihalAdam",
-     {"variable: resource", "first: resource", "second: resource", "rate: T", "gradient: T"},
+    {"UnihalScaledUpdate",
+     {"variables: N * resource", "values: N * T", "rate: T"},
      {},
-     {"T: {float}", "first_rate: float", "second_rate: float", "epsilon: float"},
+     {"T: {float}", "N: int >= 1"},
+     infer_nothing},
+    {"UnihalMovingAverage",
+     {"variables: N * resource", "values: N * T", "rate: T"},
+     {},
+     {"T: {float}", "N: int >= 1"},
+     infer_nothing},
+    {"UnihalAdam",
+     {"variables: N * resource", "firsts: N * resource", "seconds: N * resource", "gradients: N * T", "rate: T"},
+     {},
+     {"T: {float}", "N: int >= 1", "first_rate: float", "second_rate: float", "epsilon: float"},
      infer_nothing},
     {"UnihalAdamWithDecay",
-     {"variable: resource", "first: resource", "second: resource", "rate: T", "gradient: T", "decay: T"},
+     {"variables: N * resource", "firsts: N * resource", "seconds: N * resource", "gradients: N * T", "rate: T",
+      "decay: T"},
      {},
-     {"T: {float}", "first_rate: float", "second_rate: float", "epsilon: float"},
+     {"T: {float}", "N: int >= 1", "first_rate: float", "second_rate: float", "epsilon: float"},
      infer_nothing},
     {"UnihalAdamRate",
      {"learning_rate: T", "step: T"},
@@ -95,10 +105,19 @@ const Definition kDefinitions[] = {
      {"T: {float}", "beta1: float", "beta2: float"},
      infer_first_input},
     {"UnihalMomentum",
-     {"variable: resource", "velocity: resource", "rate: T", "gradient: T"},
+     {"variables: N * resource", "velocities: N * resource", "gradients: N * T", "rate: T"},
      {},
-     {"T: {float}", "momentum: float", "use_nesterov: bool"},
+     {"T: {float}", "N: int >= 1", "momentum: float", "use_nesterov: bool"},
      infer_nothing},
+    {"UnihalCollectiveReduce",
+     {"inputs: N * T", "group_size: int32", "group_key: int32", "instance_key: int32",
+      "ordering_token: Nordering_token * resource"},
+     {"outputs: N * T"},
+     {"T: {bfloat16, float, half, double, int32, int64}", "N: int >= 1", "merge_op: string", "final_op: string",
+      "communication_hint: string", "timeout_seconds: float", "is_stateless: bool", "Nordering_token: int >= 0",
+      "max_subdivs_per_device: int"},
+     infer_unknown,
+     true},
     {"UnihalElementwise",
      {"inputs: Tin"},
      {"outputs: Tout"},
@@ -120,7 +139,7 @@ void register_fused_ops() {
     for (const char* input : definition.inputs) TF_OpDefinitionBuilderAddInput(builder, input);
     for (const char* output : definition.outputs) TF_OpDefinitionBuilderAddOutput(builder, output);
     for (const char* attribute : definition.attributes) TF_OpDefinitionBuilderAddAttr(builder, attribute);
-    TF_OpDefinitionBuilderSetIsStateful(builder, definition.outputs.size() == 0);
+    TF_OpDefinitionBuilderSetIsStateful(builder, definition.has_effects || definition.outputs.size() == 0);
     TF_OpDefinitionBuilderSetShapeInferenceFunction(builder, definition.infer_shapes);
     TF_RegisterOpDefinition(builder, status);
     if (TF_GetCode(status) != TF_OK) std::fprintf(stderr, "unihal: %s: %s\n", definition.name, TF_Message(status));

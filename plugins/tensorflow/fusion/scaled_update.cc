@@ -16,6 +16,7 @@ bool fuse_scaled_update(Graph& graph, int root) {
   if (product < 0 || !can_be_updated_together(graph, {variable})) return false;
   Graph::Attributes attributes;
   attributes.set_type("T", TF_FLOAT);
+  attributes.set_integer("N", 1);
   return graph.replace(pattern.nodes(), "UnihalScaledUpdate",
                        {variable, pattern.input(product, 0), pattern.input(product, 1)}, attributes);
 }

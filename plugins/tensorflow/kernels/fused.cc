@@ -7,28 +7,50 @@
 namespace unihal::tensorflow {
 namespace {
 
-// (variable, first, second, rate, gradient, [decay])
-class FusedAdam : public Kernel {
+// The steps of several variables: lists of as many resources and tensors, then what the steps share. Each variable is
+// locked for its own step only, as by an op of its own.
+class Steps : public Kernel {
+ public:
+  explicit Steps(Construction& construction)
+      : Kernel(construction), count_(static_cast<int>(construction.integer("N"))) {}
+  // Steps of one variable are never of a rank that takes it; those of several have known, lower ranks (join_steps.cc).
+  Merging merging() const override { return Merging::kSameShape; }
+
+ protected:
+  int count() const { return count_; }
+  // The input that is the `item`-th of the `list`-th list, or for item 0 what comes after the lists before.
+  int at(int list, int item = 0) const { return list * count_ + item; }
+
+ private:
+  int count_;
+};
+
+// (variables, firsts, seconds, gradients, rate, [decay])
+class FusedAdam : public Steps {
  public:
   explicit FusedAdam(Construction& construction)
-      : Kernel(construction),
+      : Steps(construction),
         first_rate_(construction.real("first_rate")),
         second_rate_(construction.real("second_rate")),
         epsilon_(construction.real("epsilon")) {}
-  Merging merging() const override { return Merging::kSameShape; }
   void compute(Context& context) const override {
-    LockedVariables variables(context, {0, 1, 2});
-    const View variable = variables.writable(0);
-    const View first = variables.writable(1);
-    const View second = variables.writable(2);
-    const View rate = context.input(3);
-    const View gradient = context.input(4);
-    if (context.input_count() > 5) {
-      const View decay = context.input(5);
-      if (!context.map(uhal_map_sgd, {&variable, &variable, &decay}, {&variable})) return;
+    const View rate = context.input(at(4));
+    const bool decays = context.input_count() > at(4) + 1;
+    const View decay = decays ? context.input(at(4) + 1) : View();
+    for (int i = 0; i < count() && context.ok(); ++i) {
+      LockedVariables variables(context, {at(0, i), at(1, i), at(2, i)});
+      const View variable = variables.writable(0);
+      const View first = variables.writable(1);
+      const View second = variables.writable(2);
+      const View gradient = context.input(at(3, i));
+      if (decays) {
+        context.map(uhal_map_adamw_by_difference, {&variable, &gradient, &first, &second, &rate, &decay},
+                    {&variable, &first, &second}, {first_rate_, second_rate_, epsilon_});
+      } else {
+        context.map(uhal_map_adam_by_difference, {&variable, &gradient, &first, &second, &rate},
+                    {&variable, &first, &second}, {first_rate_, second_rate_, epsilon_});
+      }
     }
-    context.map(uhal_map_adam_by_difference, {&variable, &gradient, &first, &second, &rate},
-                {&variable, &first, &second}, {first_rate_, second_rate_, epsilon_});
   }
 
  private:
@@ -57,44 +79,47 @@ class FusedAdamRate : public Kernel {
   double beta1_, beta2_;
 };
 
-// (variable, velocity, rate, gradient)
-class FusedMomentum : public Kernel {
+// (variables, velocities, gradients, rate)
+class FusedMomentum : public Steps {
  public:
   explicit FusedMomentum(Construction& construction)
-      : Kernel(construction),
+      : Steps(construction),
         momentum_(construction.real("momentum")),
         nesterov_(construction.boolean("use_nesterov") ? 1 : 0) {}
-  Merging merging() const override { return Merging::kSameShape; }
   void compute(Context& context) const override {
-    LockedVariables variables(context, {0, 1});
-    const View variable = variables.writable(0);
-    const View velocity = variables.writable(1);
-    const View rate = context.input(2);
-    const View gradient = context.input(3);
-    context.map(uhal_map_momentum_with_rate, {&variable, &gradient, &velocity, &rate}, {&variable, &velocity},
-                {momentum_, nesterov_});
+    const View rate = context.input(at(3));
+    for (int i = 0; i < count() && context.ok(); ++i) {
+      LockedVariables variables(context, {at(0, i), at(1, i)});
+      const View variable = variables.writable(0);
+      const View velocity = variables.writable(1);
+      const View gradient = context.input(at(2, i));
+      context.map(uhal_map_momentum_with_rate, {&variable, &gradient, &velocity, &rate}, {&variable, &velocity},
+                  {momentum_, nesterov_});
+    }
   }
 
  private:
   double momentum_, nesterov_;
 };
 
-// (variable, value, rate): variable -= value * rate
-class ScaledUpdate : public Kernel {
+// (variables, values, rate): variable -= value * rate
+class ScaledUpdate : public Steps {
  public:
-  using Kernel::Kernel;
+  using Steps::Steps;
   Merging merging() const override { return Merging::kBroadcast; }
   void compute(Context& context) const override {
-    LockedVariables variables(context, {0});
-    const View variable = variables.writable(0);
-    const View value = context.input(1);
-    const View rate = context.input(2);
-    Shape joint;
-    if (context.ok() && (!broadcast_shape(value, rate, &joint) || joint != shape_of(variable))) {
-      return context.fail_invalid("Cannot update a variable of shape " + to_text(variable) +
-                                  " with a product of shapes " + to_text(value) + " and " + to_text(rate));
+    const View rate = context.input(at(2));
+    for (int i = 0; i < count() && context.ok(); ++i) {
+      LockedVariables variables(context, {at(0, i)});
+      const View variable = variables.writable(0);
+      const View value = context.input(at(1, i));
+      Shape joint;
+      if (context.ok() && (!broadcast_shape(value, rate, &joint) || joint != shape_of(variable))) {
+        return context.fail_invalid("Cannot update a variable of shape " + to_text(variable) +
+                                    " with a product of shapes " + to_text(value) + " and " + to_text(rate));
+      }
+      context.map(uhal_map_sgd, {&variable, &value, &rate}, {&variable});
     }
-    context.map(uhal_map_sgd, {&variable, &value, &rate}, {&variable});
   }
 };
 
@@ -120,17 +145,18 @@ class FusedSoftmaxGrad : public Kernel {
   int64_t axis_;
 };
 
-// (variable, value, rate): variable += (value - variable) * rate
-class MovingAverage : public Kernel {
+// (variables, values, rate): variable += (value - variable) * rate
+class MovingAverage : public Steps {
  public:
-  using Kernel::Kernel;
-  Merging merging() const override { return Merging::kSameShape; }
+  using Steps::Steps;
   void compute(Context& context) const override {
-    LockedVariables variables(context, {0});
-    const View variable = variables.writable(0);
-    const View value = context.input(1);
-    const View rate = context.input(2);
-    context.map(uhal_map_linear_interpolation, {&variable, &value, &rate}, {&variable});
+    const View rate = context.input(at(2));
+    for (int i = 0; i < count() && context.ok(); ++i) {
+      LockedVariables variables(context, {at(0, i)});
+      const View variable = variables.writable(0);
+      const View value = context.input(at(1, i));
+      context.map(uhal_map_linear_interpolation, {&variable, &value, &rate}, {&variable});
+    }
   }
 };
 
@@ -180,15 +206,15 @@ class ReplaceNegativeZero : public Kernel {
 void register_fused(Registrar& registrar) {
   register_fused_ops();
   const std::initializer_list<TypeConstraint> types = {{"T", only(UHAL_FLOAT32)}};
-  registrar.add_own<FusedAdam>("UnihalAdam", types, {"variable", "first", "second"});
-  registrar.add_own<FusedAdam>("UnihalAdamWithDecay", types, {"variable", "first", "second"});
+  registrar.add_own<FusedAdam>("UnihalAdam", types, {"variables", "firsts", "seconds"});
+  registrar.add_own<FusedAdam>("UnihalAdamWithDecay", types, {"variables", "firsts", "seconds"});
   registrar.add_own<FusedAdamRate>("UnihalAdamRate", types);
-  registrar.add_own<FusedMomentum>("UnihalMomentum", types, {"variable", "velocity"});
+  registrar.add_own<FusedMomentum>("UnihalMomentum", types, {"variables", "velocities"});
   registrar.add_own<FusedGelu>("UnihalGelu", types);
   registrar.add_own<FusedGelu>("UnihalGeluGrad", types);
   registrar.add_own<FusedSoftmaxGrad>("UnihalSoftmaxGrad", types);
-  registrar.add_own<ScaledUpdate>("UnihalScaledUpdate", types, {"variable"});
-  registrar.add_own<MovingAverage>("UnihalMovingAverage", types, {"variable"});
+  registrar.add_own<ScaledUpdate>("UnihalScaledUpdate", types, {"variables"});
+  registrar.add_own<MovingAverage>("UnihalMovingAverage", types, {"variables"});
   registrar.add_own<ReplaceNegativeZero>("UnihalReplaceNegativeZero", types);
   registrar.add_own<FusedElementwise>("UnihalElementwise", {});
 }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "tensorflow/c/tf_status_helper.h"
 #include "tensorflow/core/common_runtime/process_util.h"
@@ -43,6 +44,8 @@ constexpr Row kRows[] = {
     {"CollectiveBcastSendV2", UNIHAL_COLLECTIVE_BROADCAST, tensorflow::BROADCAST_COLLECTIVE, true, false},
     {"CollectiveBcastRecvV2", UNIHAL_COLLECTIVE_BROADCAST, tensorflow::BROADCAST_COLLECTIVE, false, false},
     {"CollectiveAllToAllV2", UNIHAL_COLLECTIVE_ALL_TO_ALL, tensorflow::ALL_TO_ALL_COLLECTIVE, true, false},
+    // Of the adapter's graph pass: of several tensors, each by itself.
+    {"UnihalCollectiveReduce", UNIHAL_COLLECTIVE_REDUCE, tensorflow::REDUCTION_COLLECTIVE, true, true},
 };
 
 const Row& row_of(const std::string& op) {
@@ -57,7 +60,8 @@ struct Execution {
   OpKernelContext* context;
   tensorflow::AsyncOpKernel::DoneCallback done;
   RefCountPtr<CollectiveParams> params;
-  Tensor input, output;
+  std::vector<Tensor> inputs, outputs;
+  std::vector<unihal_collective_part> parts;
   RefCountPtr<tensorflow::DeviceContext> device_context;
   CancellationManager* cancellation = nullptr;
   tensorflow::CancellationToken token = CancellationManager::kInvalidToken;
@@ -84,6 +88,9 @@ class CollectiveKernel : public tensorflow::AsyncOpKernel {
     if (construction->HasAttr("max_subdivs_per_device")) {
       OP_REQUIRES_OK(construction, construction->GetAttr("max_subdivs_per_device", &subdivisions_));
     }
+    inputs_ = row_.has_input ? 1 : 0;
+    is_list_ = construction->HasAttr("N");
+    if (is_list_) OP_REQUIRES_OK(construction, construction->GetAttr("N", &inputs_));
     if (row_.is_reduction) {
       build(construction, "merge_op", &merge_);
       build(construction, "final_op", &final_);
@@ -100,10 +107,12 @@ class CollectiveKernel : public tensorflow::AsyncOpKernel {
     execution->done = done;
     execution->params.reset(new CollectiveParams);
     OP_REQUIRES_OK_ASYNC(context, fill(context, execution->params.get()), done);
-    Tensor* output = nullptr;
-    OP_REQUIRES_OK_ASYNC(context, allocate(context, *execution->params, &output), done);
-    if (row_.has_input) execution->input = context->input(0);
-    execution->output = *output;
+    for (int i = 0; i < (is_list_ ? inputs_ : 1); ++i) {
+      Tensor* output = nullptr;
+      OP_REQUIRES_OK_ASYNC(context, allocate(context, *execution->params, i, &output), done);
+      execution->inputs.push_back(row_.has_input ? context->input(i) : Tensor());
+      execution->outputs.push_back(*output);
+    }
     // Finding the group may block.
     executor->RunClosure([this, executor, owned = execution.release()] {
       executor->CompleteParamsAsync(owned->context->device()->attributes(), owned->params.get(),
@@ -136,11 +145,10 @@ class CollectiveKernel : public tensorflow::AsyncOpKernel {
   }
 
   absl::Status fill(OpKernelContext* context, CollectiveParams* params) const {
-    const int first = row_.has_input ? 1 : 0;
     int32_t values[3] = {};
     constexpr const char* kNames[] = {"group_size", "group_key", "instance_key"};
     for (int i = 0; i < 3; ++i) {
-      const Tensor& value = context->input(first + i);
+      const Tensor& value = context->input(inputs_ + i);
       if (value.dims() > 0) {
         return absl::InvalidArgumentError("Unexpected dimensions on input " + std::string(kNames[i]) + ", got " +
                                           value.shape().DebugString());
@@ -174,6 +182,11 @@ class CollectiveKernel : public tensorflow::AsyncOpKernel {
   absl::Status shape(OpKernelContext* context, int64_t ranks, TensorShape* shape) const {
     if (!row_.has_input) return tensorflow::tensor::MakeShape(context->input(3), shape);
     *shape = context->input(0).shape();
+    if (is_list_) {  // whoever looks the group up wants one shape
+      int64_t elements = 0;
+      for (int i = 0; i < inputs_; ++i) elements += context->input(i).NumElements();
+      *shape = TensorShape({elements});
+    }
     const bool divides = row_.kind == UNIHAL_COLLECTIVE_REDUCE_SCATTER;
     const bool each = row_.kind == UNIHAL_COLLECTIVE_ALL_TO_ALL;
     if (row_.kind != UNIHAL_COLLECTIVE_GATHER && !divides && !each) return absl::OkStatus();
@@ -188,10 +201,11 @@ class CollectiveKernel : public tensorflow::AsyncOpKernel {
     return shape->SetDimWithStatus(0, divides ? rows / ranks : rows * ranks);
   }
 
-  absl::Status allocate(OpKernelContext* context, const CollectiveParams& params, Tensor** output) const {
+  absl::Status allocate(OpKernelContext* context, const CollectiveParams& params, int index, Tensor** output) const {
     const bool in_place = row_.kind == UNIHAL_COLLECTIVE_REDUCE || row_.kind == UNIHAL_COLLECTIVE_BROADCAST;
-    if (!row_.has_input || !in_place) return context->allocate_output(0, params.instance.shape, output);
-    return context->forward_input_or_allocate_output({0}, 0, params.instance.shape, output);
+    const TensorShape& shape = is_list_ ? context->input(index).shape() : params.instance.shape;
+    if (!row_.has_input || !in_place) return context->allocate_output(index, shape, output);
+    return context->forward_input_or_allocate_output({index}, index, shape, output);
   }
 
   static void end(Execution* execution, const absl::Status& result) {
@@ -214,7 +228,7 @@ class CollectiveKernel : public tensorflow::AsyncOpKernel {
         adapter->accepts(type.c_str(), row_.kind, static_cast<TF_DataType>(dtype_), is_average() ? 1 : 0) != 0) {
       return arrive(execution);
     }
-    if (row_.kind == UNIHAL_COLLECTIVE_REDUCE_SCATTER) {
+    if (row_.kind == UNIHAL_COLLECTIVE_REDUCE_SCATTER || is_list_) {
       return end(execution, absl::UnimplementedError(
                                 std::string(row_.op) + " on " + type +
                                 " is for devices of one process whose backend has collectives (uhal.collectives)"));
@@ -248,9 +262,13 @@ class CollectiveKernel : public tensorflow::AsyncOpKernel {
     rank.size = params.group.group_size;
     rank.is_source = params.is_source ? 1 : 0;
     const bool each = row_.kind == UNIHAL_COLLECTIVE_GATHER || row_.kind == UNIHAL_COLLECTIVE_ALL_TO_ALL;
-    rank.count = execution->output.NumElements() / (each ? rank.size : 1);
-    rank.source = row_.has_input ? execution->input.data() : nullptr;
-    rank.destination = execution->output.data();
+    for (size_t i = 0; i < execution->outputs.size(); ++i) {
+      const Tensor& output = execution->outputs[i];
+      const void* source = row_.has_input ? execution->inputs[i].data() : nullptr;
+      execution->parts.push_back({output.NumElements() / (each ? rank.size : 1), source, output.data()});
+    }
+    rank.parts = execution->parts.data();
+    rank.part_count = static_cast<int>(execution->parts.size());
 
     const int64_t ticket = adapter->new_ticket();
     CancellationManager* cancellation = context->cancellation_manager();
@@ -270,6 +288,8 @@ class CollectiveKernel : public tensorflow::AsyncOpKernel {
   const Row& row_;
   const tensorflow::DeviceType device_type_;
   tensorflow::DataType dtype_ = tensorflow::DT_INVALID;
+  int inputs_ = 1;  // those before the group's size
+  bool is_list_ = false;
   std::string hint_;
   float timeout_ = 0;
   bool is_stateless_ = false;

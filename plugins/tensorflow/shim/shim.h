@@ -22,7 +22,7 @@ typedef void (*unihal_variable_copy)(TF_OpKernelContext* context, TF_Tensor* sou
 typedef void (*unihal_host_copy)(TF_OpKernelContext* context, void* destination, const void* source, size_t bytes,
                                  int to_host, TF_Status* status);
 
-// What TensorFlow's collective ops do, with blocks of `count` elements as in unihal/collectives.h.
+// What TensorFlow's collective ops do.
 typedef enum unihal_collective_kind {
   UNIHAL_COLLECTIVE_REDUCE,
   UNIHAL_COLLECTIVE_GATHER,
@@ -30,6 +30,13 @@ typedef enum unihal_collective_kind {
   UNIHAL_COLLECTIVE_REDUCE_SCATTER,
   UNIHAL_COLLECTIVE_ALL_TO_ALL
 } unihal_collective_kind;
+
+// What a collective moves: of each rank `count` elements, in blocks as in unihal/collectives.h.
+typedef struct unihal_collective_part {
+  int64_t count;
+  const void* source;  // NULL where a broadcast receives
+  void* destination;
+} unihal_collective_part;
 
 // One execution of a collective op, on the device of one rank of a group within this process.
 typedef struct unihal_collective_rank {
@@ -39,10 +46,9 @@ typedef struct unihal_collective_rank {
   int average;        // of reductions: the sum is divided by the number of ranks
   TF_DataType dtype;
   int rank, size;
-  int is_source;  // of broadcasts
-  int64_t count;
-  const void* source;  // NULL where a broadcast receives
-  void* destination;
+  int is_source;                        // of broadcasts
+  const unihal_collective_part* parts;  // done alike, together; as many on all ranks
+  int part_count;
 } unihal_collective_rank;
 
 // What the adapter gives for them.

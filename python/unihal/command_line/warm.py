@@ -49,6 +49,7 @@ _OPTIMIZERS: tuple[tuple[str, tuple[int, ...]], ...] = (
     ("adagrad", (3,)),
     ("rmsprop", (4,)),
     ("adam_by_difference", (4,)),
+    ("adamw_by_difference", (4, 5)),
 )
 
 # Channels, filters, side of the image, window, stride: the convolutions of ResNet-50, with strides in the first 1x1

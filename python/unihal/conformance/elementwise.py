@@ -35,6 +35,7 @@ _UPDATED |= {
     "momentum_with_rate": (0, 2),
     "adam_amsgrad": (0, 2, 3, 7),
     "adam_by_difference": (0, 2, 3),
+    "adamw_by_difference": (0, 2, 3),
     "adam_corrected": (0, 2, 3),
     "rmsprop_centered": (0, 2, 3, 5),
     "adadelta": (0, 2, 3),

@@ -405,6 +405,15 @@ _OPTIMIZERS = (
         conditioned=True,
     ),
     _composed(
+        "adamw_by_difference",
+        18,
+        e.adamw_by_difference,
+        *_ADAM_VALUES[:5],
+        _RATE,
+        parameters=(0.1, 0.01, 1e-7),
+        conditioned=True,
+    ),
+    _composed(
         "rmsprop_centered",
         18,
         e.rmsprop_centered,

@@ -275,6 +275,21 @@ def adam_by_difference(
     return x - m * rate / (np.sqrt(v) + epsilon), m, v
 
 
+def adamw_by_difference(
+    x: Array,
+    gradient: Array,
+    first: Array,
+    second: Array,
+    rate: Array,
+    decay: Array,
+    first_rate: float,
+    second_rate: float,
+    epsilon: float,
+) -> tuple[Array, Array, Array]:
+    """As ``adam_by_difference``, of what is left of the parameter."""
+    return adam_by_difference(x * (1 - decay), gradient, first, second, rate, first_rate, second_rate, epsilon)
+
+
 def adam_rate(rate: Array, step: Array, beta1: float, beta2: float) -> Array:
     """Adam's learning rate with the corrections of both moments' bias."""
     return np.asarray(rate * np.sqrt(1 - beta2**step) / (1 - beta1**step))
