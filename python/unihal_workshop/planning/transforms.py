@@ -47,6 +47,8 @@ def quantized(trace: Trace, bits: int) -> Trace:
             at_start = False
             dense = [n for n in dict.fromkeys(ops[op_number].weights) if tensors[n].unpacked]
             held = [result.add(Tensor(_dense(trace, n), "workspace", "unpack", tensors[n].module)) for n in dense]
+            if bits == 4 and dense:  # two in a byte become a byte each, and then numbers
+                result.drop(result.add(Tensor(max(tensors[n].elements for n in dense), "workspace", "unpack")))
         if event is None:
             for number in held:
                 result.drop(number)

@@ -159,7 +159,13 @@ def _attention(query: int, key: int, mask: int, causal: int) -> Row:
     return row
 
 
+def _unpacked(args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> list[int]:
+    """Numbers of 4 bits, two in a byte, are a byte each before they are numbers."""
+    return [out.numel()] if args[4] == 4 else []
+
+
 _ROWS: dict[str, Row] = {
+    "unihal::dequantize_weight": _unpacked,
     "native_layer_norm": _norm((2, 3), (1, 2)),
     "native_group_norm": _norm((1, 2), (1, 2)),
     "native_batch_norm": _norm((1, 2, 3, 4), (1, 2)),
