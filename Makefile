@@ -58,7 +58,7 @@ PYTEST := $(RUN) pytest --durations=10 --durations-min=1
 
 NATIVE_FOLDERS := include csrc stub plugins python/src
 NATIVE_SOURCES := $(shell find $(NATIVE_FOLDERS) python/CMakeLists.txt CMakeLists.txt -type f 2>/dev/null)
-PYTHON_SOURCES := $(shell find python/unihal python/unihal_pytest python/unihal_torch python/unihal_workshop python/gpux python/unihal_paddle.pth -type f -not -path '*/__pycache__/*')
+PYTHON_SOURCES := $(shell find python/unihal python/unihal_pytest python/unihal_torch python/unihal_workshop python/gpux python/paddle_iluvatar python/tf_rdna python/unihal_paddle.pth -type f -not -path '*/__pycache__/*')
 FORMATTED := $(shell find $(NATIVE_FOLDERS) tests benchmarks -type f \( -name '*.h' -o -name '*.c' -o -name '*.cc' \))
 CHECKED := python plugins tests benchmarks docs setup.py
 

@@ -8,9 +8,9 @@
 #   timed, one after another: digits gpu attention data fourier linear start, of opencl and corex also launch, of opencl gemm, of
 #     corex and hip tune (what `unihal tune` chooses among) and, with two devices, two (copies and collectives between
 #     them), with Paddle and TensorFlow dispatch training; with two devices and a framework, parallel (data-parallel
-#     training beside PyTorch's own); with PyTorch torch (its device beside PyTorch's own `cuda`, and the op database's sample);
-#     with PyTorch, ONNX Runtime and ONNX_MODELS, a folder of benchmarks/onnxruntime_on_gpu.py --export, onnx (latency and
-#     throughput beside PyTorch's own `cuda`);
+#     training beside PyTorch's own); with PyTorch torch (its device beside PyTorch's own `cuda`, and the op database's
+#     sample), with ONNX Runtime and ONNX_MODELS, a folder of benchmarks/onnxruntime_on_gpu.py --export, onnx (latency and
+#     throughput beside `cuda`), and with diffusers and transformers workshop (its pipelines beside `cuda`);
 #   then, side by side: doctor conformance, of corex and hip also libraries (products, convolutions and transforms with each
 #     of the vendor's libraries alone and with none), of corex also sanitizer (NVIDIA's compute-sanitizer), with Paddle
 #     and TensorFlow adapters demo.
@@ -71,6 +71,7 @@ parts_of() {
   [[ $frameworks != 'paddle tensorflow' ]] || echo dispatch training adapters demo
   [[ -z $torch ]] || echo torch
   [[ -z $torch || -z $onnx || -z ${ONNX_MODELS:-} ]] || echo onnx
+  [[ -z $torch ]] || ! "$environment/bin/python" -c 'import diffusers, transformers' 2>/dev/null || echo workshop
 }
 
 run_part() {
@@ -172,6 +173,14 @@ run_part() {
         done
       done
       [[ -z $failed ]]
+      ;;
+    workshop)  # its pipelines beside PyTorch's own `cuda`; wants diffusers, transformers, accelerate and safetensors
+      local type=rdna
+      case $UNIHAL_BACKEND in
+        corex) type=iluvatar ;;
+        opencl) type=polaris ;;
+      esac
+      UNIHAL_TORCH_DEVICE=$type python benchmarks/workshop_on_gpu.py --json "$output/$UNIHAL_BACKEND.workshop.json"
       ;;
     demo) unihal demo --out "$output/$UNIHAL_BACKEND.demo" ;;
     training) python benchmarks/run.py --only "${TRAINING:-training}" --json "$output/$UNIHAL_BACKEND.training.json" ;;

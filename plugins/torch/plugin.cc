@@ -34,6 +34,7 @@ UNIHAL_TORCH_EXPORT const char* uhal_torch_init(const char* device_type, int32_t
     register_groups();
     register_index();
     register_loss();
+    register_low_precision();
     register_matmul();
     register_movement();
     register_norm();

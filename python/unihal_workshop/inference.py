@@ -289,7 +289,11 @@ def _peak_meter(device: str) -> Callable[[], int]:
 # -- the registry ----------------------------------------------------------------------------------------------------
 
 #: Models that come with the workshop: where their class is, imported when one is first asked for.
-BUILT_IN: dict[str, str] = {}
+BUILT_IN: dict[str, str] = {
+    "image-classification": "unihal_workshop.pipelines.image_classification:ImageClassification",
+    "stable-diffusion": "unihal_workshop.pipelines.stable_diffusion:StableDiffusionInference",
+    "text-generation": "unihal_workshop.pipelines.text_generation:TextGeneration",
+}
 
 _registered: dict[str, type[BaseInference]] = {}
 _Model = TypeVar("_Model", bound=type[BaseInference])

@@ -90,7 +90,7 @@ print(unihal.fallbacks())
 
 
 def test_python_examples_run(tmp_path: pathlib.Path) -> None:
-    for name in ("buffers.py", "streams.py", "profile.py", "races.py"):
+    for name in ("buffers.py", "streams.py", "profile.py", "races.py", "paddle-iluvatar.py"):
         source = tmp_path / name
         source.write_text(example(name))
         result = subprocess.run(

@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS_IN = ("include", "csrc", "stub", "plugins", "python/src", "python/unihal", "python/unihal_pytest")
-ROOMS_IN += ("python/unihal_torch", "python/gpux")
+ROOMS_IN += ("python/unihal_torch", "python/gpux", "python/unihal_workshop", "python/paddle_iluvatar", "python/tf_rdna")
 CODE = {".h", ".c", ".cc", ".def", ".cl"}
 
 Rooms = dict[str, list[str]]  # a room, and those that it may use

@@ -20,6 +20,7 @@ void register_fft();
 void register_groups();
 void register_index();
 void register_loss();
+void register_low_precision();
 void register_matmul();
 void register_movement();
 void register_norm();

@@ -305,6 +305,7 @@ def optimize(
     preset: _Text = PRESET,
     dtype: _Text = DTYPE,
     inputs: _Texts = INPUT,
+    options: _Texts = OPTION,
     imports: _Texts = IMPORT,
     memory: _Text = typer.Option(None, help="The most device memory of a run; with it the best choice is searched."),
     error: Optional[float] = typer.Option(None, help="The most relative error of the output."),  # noqa: UP045
@@ -314,7 +315,9 @@ def optimize(
     """Measures each optimization of a registered model, or searches them under limits of memory and quality."""
     import_files(imports)
     found = _config(card, preset, dtype, None, None, 0)
-    optimizer, limits, chosen = running.optimize(model, source, found, key_values(inputs), memory, error)
+    optimizer, limits, chosen = running.optimize(
+        model, source, found, key_values(inputs), key_values(options), memory, error
+    )
     if out is not None:
         try:
             optimizer.save(out, limits)

@@ -185,7 +185,13 @@ def measure(model: BaseInference, given: Mapping[str, Any], config: Config, runs
 
 
 def optimize(
-    name: str, source: str | None, config: Config, given: Mapping[str, Any], memory: str | None, error: float | None
+    name: str,
+    source: str | None,
+    config: Config,
+    given: Mapping[str, Any],
+    options: Mapping[str, Any],
+    memory: str | None,
+    error: float | None,
 ) -> tuple[Any, Any, Any]:
     """The optimizer with its trials, the limits (None: each optimization by itself), and the trial that was chosen."""
     from gpux.configuration.sizes import parse_bytes
@@ -196,6 +202,7 @@ def optimize(
         source=source,
         device=config["device"],
         dtype=config["dtype"],
+        options=options,
         inputs=_inputs(class_of(name), given, config),
     )
     if memory is None and error is None:
