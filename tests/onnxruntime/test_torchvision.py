@@ -15,6 +15,7 @@ import pytest
 import torch
 from onnxruntime import quantization
 from sessions import cpu_session, fallbacks, session
+from unihal_workshop.pipelines.torchvision import make_importable
 
 NAMES = ["resnet50", "mobilenet_v3_large"]
 
@@ -22,15 +23,9 @@ NAMES = ["resnet50", "mobilenet_v3_large"]
 @functools.cache
 def models() -> Any:
     """torchvision.models. Its C++ ops, which no network here has, need not load: PyPI's wheel is built for CUDA."""
-    try:
-        import torchvision
-    except RuntimeError:
-        # It describes two of them without looking whether they are there.
-        library = torch.library.Library("torchvision", "FRAGMENT")
-        for name in ("nms", "qnms"):
-            library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-        models.keep = library  # type: ignore[attr-defined]
-        import torchvision
+    make_importable()
+    import torchvision.models
+
     return torchvision.models
 
 

@@ -3,42 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional
+from unihal_workshop.pipelines.torchvision import make_importable
 
 Batch = dict[str, torch.Tensor]
 
 VOCABULARY = 96
 
-#: What keeps the operators that stand in for torchvision's: they last as long as the process.
-_operators: list[torch.library.Library] = []
-
 
 def torchvision_models() -> Any:
-    """torchvision.models, also where torchvision's compiled half does not load.
-
-    Its wheels on PyPI are for PyTorch's CUDA build, and beside the CPU build the import ends at two operators that it
-    describes without looking whether they are there. Their schemas are enough; no model here calls them.
-    """
-    loaded = False
-    package = importlib.util.find_spec("torchvision")
-    for folder in package.submodule_search_locations or [] if package is not None else []:
-        with contextlib.suppress(OSError):
-            torch.ops.load_library(str(Path(folder) / "_C.so"))
-            loaded = True
-    if not loaded and not _operators:
-        library = torch.library.Library("torchvision", "FRAGMENT")
-        for name in ("nms", "qnms"):
-            library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-        _operators.append(library)
+    """torchvision.models, also where torchvision's compiled half does not load."""
+    make_importable()
     with contextlib.suppress(ImportError, RuntimeError):
         import torchvision.models
 

@@ -37,7 +37,7 @@ def peak_of(path: Path, shape: tuple[int, ...]) -> int:
     options.log_severity_level = 3
     options.enable_mem_pattern = False
     options.add_free_dimension_override_by_name("n", shape[0])
-    unihal.onnxruntime.add_to(options, "rdna")
+    unihal.onnxruntime.add_to(options, "rdna", layout="nchw")
     session = onnxruntime.InferenceSession(str(path), options)
     session.run(None, {"x": np.zeros(shape, np.float32)})
     peak = int(device.memory_stats().peak_allocated_bytes)

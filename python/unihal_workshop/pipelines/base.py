@@ -22,6 +22,9 @@ from ..optimizer.fusion import fuse
 from ..optimizer.offload import LayerOffload, PartOffload
 from ..optimizer.precision import dtype_of, set_precision
 from ..optimizer.quantization import QuantizationReport, quantize, weight_bytes
+from .torchvision import make_importable
+
+make_importable()
 
 OFFLOADS = ("none", "parts", "layers")
 
