@@ -15,7 +15,8 @@ import time
 import weakref
 from pathlib import Path
 
-_LONGEST_WAIT = 1.0  # seconds
+_LONGEST_WAIT = 1.0  # seconds, of a device
+_THREAD = "pt_autograd_"
 
 _mark: contextvars.ContextVar[object] = contextvars.ContextVar("unihal_torch_last_gradient")
 
@@ -24,13 +25,15 @@ class _Mark:
     """What a context is known by."""
 
 
-def _has_threads() -> bool:
-    """Whether PyTorch has begun to compute gradients in threads. They are named by it."""
+def _devices_with_threads() -> set[int]:
+    """The devices whose gradients PyTorch has begun to compute in threads, which it names by them."""
+    found = set()
     for task in Path("/proc/self/task").glob("*/comm"):
-        with contextlib.suppress(OSError):
-            if task.read_text().startswith("pt_autograd"):
-                return True
-    return False
+        with contextlib.suppress(OSError, ValueError):
+            name = task.read_text().strip()
+            if name.startswith(_THREAD):
+                found.add(int(name.removeprefix(_THREAD)))
+    return found
 
 
 def _last_gradient(name: str) -> weakref.ref[_Mark]:
@@ -47,14 +50,13 @@ def _last_gradient(name: str) -> weakref.ref[_Mark]:
 def _wait(name: str) -> None:
     # A device that has failed, or is gone, has nothing to wait for.
     with contextlib.suppress(Exception):
-        if not _has_threads():
-            return
-        mark = contextvars.Context().run(_last_gradient, name)
-        end = time.monotonic() + _LONGEST_WAIT
-        while mark() is not None and time.monotonic() < end:
-            time.sleep(0)  # which gives up Python's lock
+        for device in sorted(_devices_with_threads()):
+            mark = contextvars.Context().run(_last_gradient, f"{name}:{device}")
+            end = time.monotonic() + _LONGEST_WAIT
+            while mark() is not None and time.monotonic() < end:
+                time.sleep(0)  # which gives up Python's lock
 
 
 def install(name: str) -> None:
-    """Waits for the threads of the device of this name at the end of the process."""
+    """Waits for the threads of the devices of this type at the end of the process."""
     atexit.register(_wait, name)
