@@ -183,9 +183,9 @@ def is_random(op: OpInfo, sample: Any) -> bool:
 
 
 def _nearer_to_exact(
-    function: Callable[..., Any], values: Any, actual: Any, expected: Any, short: tuple[torch.dtype, ...]
+    function: Callable[..., Any], values: Any, actual: Any, expected: Any, short: tuple[torch.dtype, ...], times: int
 ) -> bool:
-    """Whether the device's result of a short dtype is at most twice as far from that in float64 as the CPU's is."""
+    """Whether the device's result of a short dtype is at most so many times as far from float64's as the CPU's is."""
     results = _tensors(expected)
     if not any(t.dtype in short for t in results):
         return False
@@ -209,7 +209,7 @@ def _nearer_to_exact(
         ours = (a.detach().cpu().to(x.dtype) - x).abs().nan_to_num(0, 0, 0)
         has_roundings = e.is_floating_point() or e.is_complex()
         room = torch.finfo(e.dtype).eps * x.abs().nan_to_num(0, 0, 0) if has_roundings else 0
-        if not bool((ours <= 2 * theirs.max() + room).all()) if e.numel() else False:
+        if not bool((ours <= times * theirs.max() + room).all()) if e.numel() else False:
             return False
     return True
 
@@ -410,7 +410,8 @@ def _case(op: OpInfo, sample: Any, way: str, function: Callable[[Any, Any, Any],
             outcome.left_out[f"{way}: PyTorch leaves it as it was"] += 1
             return
         short = (torch.float16, torch.bfloat16) + ((torch.float32, torch.complex64) if op.name in LONG_SUMS else ())
-        if _nearer_to_exact(function, values, actual, expected, short):
+        # Steps that amplify roundings do so by more or less, as the roundings happen to fall.
+        if _nearer_to_exact(function, values, actual, expected, short, 4 if op.name in LONG_SUMS else 2):
             outcome.passed += 1
             return
         if op.name in TIES:

@@ -21,7 +21,7 @@ ON_DEVICE = sorted({op.name for op in op_db} - {name for names in NOT_ON_DEVICE.
 LEFT_OUT: dict[str, dict[str, str]] = {
     "_upsample_bilinear2d_aa": {"uint8": "resizing: no kernel for whole numbers"},
     "linspace": {
-        "uint8 int32": "a step of the CPU's vectors that is rounded otherwise: one of fifty numbers is another"
+        "uint8 int32 int64": "a step of the CPU's vectors that is rounded otherwise: one of fifty numbers is another"
     },
     "clamp_max": {"bool": "clamp_max.Tensor: no kernel for this dtype"},
     "clamp_min": {"bool": "clamp_min.Tensor: no kernel for this dtype"},
