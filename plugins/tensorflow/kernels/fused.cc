@@ -13,7 +13,7 @@ class Steps : public Kernel {
  public:
   explicit Steps(Construction& construction)
       : Kernel(construction), count_(static_cast<int>(construction.integer("N"))) {}
-  // Steps of one variable are never of a rank that takes it; those of several have known, lower ranks (join_steps.cc).
+  // For steps of one variable: join_steps.cc joins none with more axes than a view has.
   Merging merging() const override { return Merging::kSameShape; }
 
  protected:
