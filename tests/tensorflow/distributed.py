@@ -161,6 +161,37 @@ def whole_batch() -> None:
         np.testing.assert_allclose(losses, its_losses, 1e-5)
 
 
+def sparse_gradients() -> None:
+    """Of an embedding the ranks gather values and rows. Their lengths, which are constants, they know without asking."""
+
+    def trained(devices: list[str]) -> keras.Model:
+        with (strategy := strategy_on(devices)).scope():
+            keras.utils.set_random_seed(3)
+            net = keras.Sequential(
+                [layers.Input((5,), dtype="int32"), layers.Embedding(20, 4), layers.Flatten(), layers.Dense(4)]
+            )
+            net.compile(
+                keras.optimizers.SGD(0.1, momentum=0.9), keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+            )
+        assert strategy.num_replicas_in_sync == 2
+        tokens = np.random.default_rng(4).integers(0, 20, (32, 5)).astype(np.int32)
+        net.fit(tokens, LABELS, batch_size=16, epochs=2, shuffle=False, verbose=0)
+        return net
+
+    with unihal.profile() as profile:
+        net = trained(DEVICES)
+    assert calls(profile, "all_gather") == 2 * 2 * 4, profile.totals  # two of each step and rank
+    assert calls(profile, "all_reduce x 2") == 2 * 4, profile.totals
+    assert not unihal.fallbacks()
+    assert_close(weights(net), weights(trained(HOSTS)), 2e-5)
+    os.environ["UNIHAL_TENSORFLOW_FUSION"] = "0"
+    with unihal.profile() as profile:
+        plain = trained(DEVICES)
+    del os.environ["UNIHAL_TENSORFLOW_FUSION"]
+    assert calls(profile, "all_gather") == 3 * 2 * 4, profile.totals
+    assert_close(weights(net), weights(plain), 2e-5)
+
+
 def mixed_precision() -> None:
     keras.mixed_precision.set_global_policy("mixed_bfloat16")
 
@@ -272,7 +303,8 @@ def failing_rank() -> None:
 
 
 TESTS: dict[str, Callable[[], None]] = {
-    test.__name__: test for test in (fit, whole_batch, mixed_precision, reductions, many_at_once, failing_rank)
+    test.__name__: test
+    for test in (fit, sparse_gradients, whole_batch, mixed_precision, reductions, many_at_once, failing_rank)
 }
 
 if __name__ == "__main__":

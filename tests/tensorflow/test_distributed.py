@@ -27,7 +27,7 @@ def run(*tests: str) -> None:
 
 
 def test_training_and_failures() -> None:
-    run("fit", "many_at_once", "failing_rank")
+    run("fit", "sparse_gradients", "many_at_once", "failing_rank")
 
 
 @pytest.mark.whole

@@ -121,3 +121,14 @@ def test_gamma_poisson_and_binomial_have_their_moments() -> None:
     slope = torch.autograd.grad(torch.distributions.Gamma(rate, torch.ones_like(rate)).rsample().sum(), rate)[0]
     assert abs(slope.mean().item() - 1) < 0.05  # the mean of a gamma number is its shape
     assert unihal.fallbacks() == before
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int32, torch.int64])
+@pytest.mark.parametrize(("start", "end", "steps"), [(0, 100, 50), (4, 97, 50), (3, 250, 7), (200, 11, 64), (5, 5, 3)])
+def test_whole_numbers_of_a_line_are_cut_off(start: int, end: int, steps: int, dtype: torch.dtype) -> None:
+    """By the definition: PyTorch's CPU, whose vectors begin each at a number that was cut off, differs from it."""
+    found = torch.linspace(start, end, steps, dtype=dtype, device=DEVICE).tolist()
+    for i, value in enumerate(found):
+        above, rest = divmod(start * (steps - 1) + (end - start) * i, steps - 1)
+        # What is whole in exact numbers may be rounded to just below.
+        assert value == above or (rest == 0 and value == above - 1 and 0 < i < steps - 1), (i, value, above)

@@ -18,6 +18,6 @@ def workshop(*arguments: str | Path, **variables: str | None) -> Completed:
     return run_command([*COMMAND, *map(str, arguments)], **variables)
 
 
-def workshop_here(*arguments: str | Path) -> Completed:
+def workshop_here(*arguments: str | Path, **variables: str | None) -> Completed:
     """The same in this process, in a tenth of the time."""
-    return run_here(main, "workshop", *arguments)
+    return run_here(main, "workshop", *arguments, **variables)

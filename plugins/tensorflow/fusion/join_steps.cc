@@ -2,9 +2,7 @@
 // many. Each op is of lists already, of one variable at first; joined ones differ in nothing but the lists.
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 

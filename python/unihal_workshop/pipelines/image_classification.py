@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from ..errors import InputError, ModelError
 from ..inference import PlanStage, Run
-from ..naming import nearest
 from .base import COMMON_OPTIONS, TorchPipeline, default_dtype
+from .transformers_configuration import transformers_configuration
 
 #: Configurations of transformers, for random weights.
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -68,28 +68,7 @@ class ImageClassification(TorchPipeline):
         self._mean, self._deviation = MEAN, DEVIATION
 
     def _configuration(self) -> Any:
-        from transformers import AutoConfig
-
-        folder = self.folder
-        if folder is not None:
-            path = folder / "config.json"
-            if not path.is_file():
-                raise ModelError(f"{path} is missing: expected a folder that transformers saved")
-            given = json.loads(path.read_text(encoding="utf-8"))
-        else:
-            given = self.given_configuration("resnet50")
-            if "variant" in given:
-                variant = given.pop("variant")
-                if variant not in VARIANTS:
-                    raise ModelError(f"there is no variant {variant!r}{nearest(str(variant), VARIANTS)}")
-                given = {**VARIANTS[variant], **given}
-        kind = given.pop("model_type", None)
-        if kind is None:
-            raise ModelError("the configuration has no model_type: name the family, such as 'resnet' or 'vit'")
-        try:
-            return AutoConfig.for_model(kind, **given)
-        except ValueError as error:
-            raise ModelError(f"transformers has no model_type {kind!r}") from error
+        return transformers_configuration(self, VARIANTS, "resnet50", "'resnet' or 'vit'")
 
     def _make_parts(self) -> dict[str, nn.Module]:
         from transformers import AutoModelForImageClassification

@@ -8,7 +8,6 @@ print(result.output)
 from __future__ import annotations
 
 import inspect
-import json
 import time
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -22,6 +21,7 @@ from ..inference import Interrupted, PlanStage, Run
 from ..naming import nearest
 from .base import COMMON_OPTIONS, TorchPipeline, default_dtype
 from .tokens import BYTE_VOCABULARY, ByteTokenizer
+from .transformers_configuration import transformers_configuration
 
 #: Decoders with random weights, by name; `decoder-1b` has the shape of a LLaMA of 1.1 billion parameters.
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -124,28 +124,7 @@ class TextGeneration(TorchPipeline):
     # -- parts ------------------------------------------------------------------------------------------------------
 
     def _configuration(self) -> Any:
-        from transformers import AutoConfig
-
-        folder = self.folder
-        if folder is not None:
-            path = folder / "config.json"
-            if not path.is_file():
-                raise ModelError(f"{path} is missing: expected a folder that transformers saved")
-            given = json.loads(path.read_text(encoding="utf-8"))
-        else:
-            given = self.given_configuration("decoder-1b")
-            if "variant" in given:
-                variant = given.pop("variant")
-                if variant not in VARIANTS:
-                    raise ModelError(f"there is no variant {variant!r}{nearest(str(variant), VARIANTS)}")
-                given = {**VARIANTS[variant], **given}
-        kind = given.pop("model_type", None)
-        if kind is None:
-            raise ModelError("the configuration has no model_type: name the family, such as 'llama' or 'gpt2'")
-        try:
-            return AutoConfig.for_model(kind, **given)
-        except ValueError as error:
-            raise ModelError(f"transformers has no model_type {kind!r}") from error
+        return transformers_configuration(self, VARIANTS, "decoder-1b", "'llama' or 'gpt2'")
 
     def _make_parts(self) -> dict[str, nn.Module]:
         from transformers import AutoModelForCausalLM, AutoTokenizer

@@ -35,6 +35,9 @@ _IN_PLACE = {
 #: Ops that compute with shapes, in the host's memory.
 _SHAPES = {"Shape", "Size"}
 _MATRICES = {"MatMul", "Gemm"}
+#: Ops around which the provider may lay images out anew (its option `layout`).
+_IMAGES = {"Conv", "ConvTranspose", "MaxPool", "AveragePool", "QLinearConv"}
+LAYOUT_NOTE = "planned for the provider's layout=nchw; its default may take more, for images that are laid out anew"
 
 
 class OnnxModel:
@@ -141,6 +144,8 @@ class OnnxModel:
         trace = Trace()
         model = self._optimized(self._fixed(batch), trace.notes)
         graph = model.graph
+        if any(node.op_type in _IMAGES for node in graph.node):
+            trace.notes.append(LAYOUT_NOTE)
         values = self._inferred(model)
         numbers: dict[str, int] = {}
 
