@@ -162,7 +162,7 @@ def whole_batch() -> None:
 
 
 def sparse_gradients() -> None:
-    """Of an embedding the ranks gather values and rows. Their lengths, which are constants, they know without asking."""
+    """Of an embedding the ranks gather values and rows. The lengths are constants, which nobody needs to gather."""
 
     def trained(devices: list[str]) -> keras.Model:
         with (strategy := strategy_on(devices)).scope():
