@@ -219,7 +219,7 @@ test-conformance: $(SITE)
 # reads of the device while it runs. Keras' fit is what test_strict.py runs; launches in an eager step are of the smallest model.
 test-strict: $(SITE)
 	$(PYTEST) --unihal-stub=strict tests/paddle/test_{training,strict,kernels,static}.py
-	$(PYTEST) --unihal-stub=strict -k 'not test_fit_with and not resnet18-eager and not transformer-eager' \
+	$(PYTEST) --unihal-stub=strict -m 'not long' -k 'not test_fit_with and not transformer-eager' \
 	  tests/tensorflow/test_models.py tests/tensorflow/test_strict.py
 	$(PYTEST) --unihal-stub=strict tests/torch/test_{training,device,tools}.py
 	$(PYTEST) --unihal-stub=strict -m 'not whole' tests/onnxruntime/test_{device,models}.py
