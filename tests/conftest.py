@@ -4,6 +4,7 @@ unless another backend is asked for (--unihal-backend)."""
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import shutil
 import tempfile
@@ -46,6 +47,15 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [WITHOUT_EXTRAS, os.envi
 if not os.access(os.path.expanduser("~"), os.W_OK):
     os.environ["HOME"] = tempfile.mkdtemp(prefix="unihal-home-")
     atexit.register(shutil.rmtree, os.environ["HOME"], ignore_errors=True)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def only_new_objects_are_looked_at() -> None:
+    """What was imported until here stays: a framework's hundred thousands of objects are not gone through again in each
+    collection of garbage, of which many tests ask for one."""
+    gc.collect()
+    gc.freeze()
+
 
 if os.environ.get("UNIHAL_STUB") == "strict" or os.environ.get("UNIHAL_CHECK_RACES") == "1":
 
