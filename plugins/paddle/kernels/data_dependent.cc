@@ -194,9 +194,9 @@ void send_u_recv_grad(Context context, Input x, Input sources, Input targets, Op
 
 KernelTable data_dependent_kernels() {
   return {
-      UNIHAL_KERNEL("masked_select", kReal, masked_select),
-      UNIHAL_KERNEL("masked_select_grad", kNumbers, masked_select_grad),
-      UNIHAL_KERNEL("nonzero", kReal, nonzero),
+      UNIHAL_KERNEL("masked_select", kEvery, masked_select),
+      UNIHAL_KERNEL("masked_select_grad", kNumbers | kComplex, masked_select_grad),
+      UNIHAL_KERNEL("nonzero", kEvery, nonzero),
       UNIHAL_KERNEL("searchsorted", kNumbers, searchsorted),
       UNIHAL_KERNEL("segment_pool", kNumbers, segment_pool),
       UNIHAL_KERNEL("segment_pool_grad", kNumbers, segment_pool_grad),

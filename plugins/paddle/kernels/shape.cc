@@ -253,7 +253,7 @@ View inside(View y, Span<int> paddings) {
 
 void pad(Context context, Input x, Span<int> paddings, Scalar value, Output y) {
   const View in = x.view(), out = context.allocate(y, in.dtype);
-  fill(context, out, value.number(), value.integer());
+  fill(context, out, value);
   copy(context, in, inside(out, paddings));
 }
 

@@ -97,25 +97,28 @@ void cumprod_grad(Context context, Input x, Input y, Input dy, int axis, bool ex
     attributes.reverse = backward;
     context.run(UHAL_OP_SCAN, {&from}, {&to}, &attributes);
   };
-  const uhal_dtype dtype = accumulator(in.dtype);
-  const Scratch number(context, dtype, nullptr, 0), is_zero(context, UHAL_BOOL, in), zeros(context, UHAL_INT64, in);
+  const uhal_dtype dtype = working(in.dtype);
+  const int times = times_conjugate(dtype);
+  const Scratch number(context, dtype, nullptr, 0), none(context, UHAL_INT64, nullptr, 0),
+      is_zero(context, UHAL_BOOL, in), zeros(context, UHAL_INT64, in);
   const Scratch before(context, UHAL_INT64, in), first(context, UHAL_BOOL, in), none_before(context, UHAL_BOOL, in);
   const Scratch others(context, dtype, in), part(context, dtype, in), sums(context, dtype, in),
       rest(context, dtype, in);
   fill_zero(context, number);
+  fill_zero(context, none);
   context.map(uhal_map_equal, {&in, &number}, {&is_zero});
   copy_or_cast(context, is_zero, zeros);
   scan_by(UHAL_REDUCE_SUM, true, reverse, zeros, before);
-  context.map(uhal_map_equal, {&before, &number}, {&none_before});
+  context.map(uhal_map_equal, {&before, &none}, {&none_before});
   context.map(uhal_map_logical_and, {&is_zero, &none_before}, {&first});
   fill(context, number, 1, 1);
   context.map(uhal_map_select, {&first, &number, &in}, {&others});
   // sums: with the zero; rest: without it
-  context.map(uhal_map_multiply, {&gradient, &forward}, {&part});
+  context.map(times, {&gradient, &forward}, {&part});
   scan_by(UHAL_REDUCE_SUM, exclusive, !reverse, part, sums);
-  context.map(uhal_map_divide, {&sums, &others}, {&sums});
+  context.map(by_conjugate(dtype), {&sums, &others}, {&sums});
   scan_by(UHAL_REDUCE_PRODUCT, exclusive, reverse, others, part);
-  context.map(uhal_map_multiply, {&gradient, &part}, {&part});
+  context.map(times, {&gradient, &part}, {&part});
   scan_by(UHAL_REDUCE_SUM, exclusive, !reverse, part, rest);
   context.map(uhal_map_select, {&first, &rest, &sums}, {&sums});
   fill_zero(context, number);
@@ -274,10 +277,10 @@ KernelTable sort_kernels() {
       UNIHAL_KERNEL("argmin", kNumbers, arg_extreme<false>),
       UNIHAL_KERNEL("argsort", kNumbers, argsort),
       UNIHAL_KERNEL("argsort_grad", kFloats, argsort_grad),
-      UNIHAL_KERNEL("cumprod", kNumbers, cumprod),
-      UNIHAL_KERNEL("cumprod_grad", kFloats, cumprod_grad),
-      UNIHAL_KERNEL("cumsum", kNumbers, cumsum),
-      UNIHAL_KERNEL("cumsum_grad", kNumbers, cumsum_grad),
+      UNIHAL_KERNEL("cumprod", kNumbers | kComplex, cumprod),
+      UNIHAL_KERNEL("cumprod_grad", kFloats | kComplex, cumprod_grad),
+      UNIHAL_KERNEL("cumsum", kNumbers | kComplex, cumsum),
+      UNIHAL_KERNEL("cumsum_grad", kNumbers | kComplex, cumsum_grad),
       UNIHAL_KERNEL("topk", kNumbers, topk),
       UNIHAL_KERNEL("topk_grad", kFloats, topk_grad),
       UNIHAL_KERNEL("cummax", kNumbers, running_extreme<UHAL_REDUCE_MAXIMUM>),
