@@ -143,8 +143,8 @@ int32_t Scalar::dtype() const {
 }
 
 double Scalar::imaginary() const {
-  // Then comes the number, which the C functions give the real part of.
-  constexpr size_t kNumberOffset = 8;
+  // Then comes the number, aligned as the widest complex one, of which the C functions give the real part.
+  constexpr size_t kNumberOffset = 16;
   const char* at = static_cast<const char*>(handle) + kNumberOffset;
   if (dtype() == kPhiComplex64) return static_cast<double>(reinterpret_cast<const float*>(at)[1]);
   return dtype() == kPhiComplex128 ? reinterpret_cast<const double*>(at)[1] : 0;

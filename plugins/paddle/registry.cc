@@ -98,6 +98,8 @@ const KernelTable& all_kernels() {
                           softmax_kernels,
                           sort_kernels,
                           sparse_optimizer_kernels,
+                          sparse_arithmetic_kernels,
+                          rms_norm_kernels,
                           sparse_tensor_kernels,
                           spectrum_kernels,
                           index_elementwise_kernels,

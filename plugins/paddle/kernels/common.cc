@@ -53,6 +53,12 @@ void fill(const Context& context, const View& y, const Scalar& value) {
   context.map(uhal_map_complex, {&first, &second}, {&y});
 }
 
+void as_test(const Context& context, const View& x, const View& y) {
+  const Scratch zero(context, x.dtype, nullptr, 0);
+  fill_zero(context, zero);
+  context.map(uhal_map_not_equal, {&x, &zero}, {&y});
+}
+
 double read_number(const Context& context, const View& x) {
   const int64_t one[] = {1};
   const Scratch number(context, UHAL_FLOAT64, one, 1);

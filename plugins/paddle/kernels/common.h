@@ -56,6 +56,9 @@ void fill(const Context& context, const View& y, double value, int64_t integer);
 void fill(const Context& context, const View& y, const Scalar& value);
 inline void fill_zero(const Context& context, const View& y) { fill(context, y, 0, 0); }
 
+// y, bools, = where x is not 0.
+void as_test(const Context& context, const View& x, const View& y);
+
 // The host's copy of a device tensor's first element; waits for the stream.
 double read_number(const Context& context, const View& x);
 // A tensor's first element, wherever that lies; on the device as above.

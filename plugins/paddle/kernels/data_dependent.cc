@@ -9,7 +9,10 @@ namespace unihal::paddle {
 namespace {
 
 void nonzero(Context context, Input x, Output y) {
-  const TruePlaces places(context, x.view());
+  const View in = x.view();
+  const Scratch test(context, UHAL_BOOL, in);
+  if (is_complex(in.dtype)) as_test(context, in, test);
+  const TruePlaces places(context, is_complex(in.dtype) ? static_cast<const View&>(test) : in);
   const int64_t dims[] = {places.count(), places.rank()};
   places.write(context, context.allocate(y, UHAL_INT64, dims, 2));
 }

@@ -37,14 +37,24 @@ void reduce_or_all(Context context, Input x, Integers axes, bool, bool all, Outp
   reduce_to(context, reduction, in, axes, all, context.allocate(y, in.dtype));
 }
 
+// Complex numbers are true where they are not 0.
+template <class Axes>
+void test_to(const Context& context, uhal_reduction reduction, const View& x, const Axes& axes, bool all,
+             const View& y) {
+  if (!is_complex(x.dtype)) return reduce_to(context, reduction, x, axes, all, y);
+  const Scratch test(context, UHAL_BOOL, x);
+  as_test(context, x, test);
+  reduce_to(context, reduction, test, axes, all, y);
+}
+
 template <int reduction>
 void reduce_test(Context context, Input x, Span<int64_t> axes, bool, Output y) {
-  reduce_to(context, reduction, x.view(), axes, false, context.allocate(y, UHAL_BOOL));
+  test_to(context, reduction, x.view(), axes, false, context.allocate(y, UHAL_BOOL));
 }
 
 template <int reduction>
 void reduce_test_or_all(Context context, Input x, Span<int64_t> axes, bool, bool all, Output y) {
-  reduce_to(context, reduction, x.view(), axes, all, context.allocate(y, UHAL_BOOL));
+  test_to(context, reduction, x.view(), axes, all, context.allocate(y, UHAL_BOOL));
 }
 
 template <int reduction>
@@ -57,6 +67,23 @@ template <int reduction>
 void reduce_span_or_all(Context context, Input x, Span<int64_t> axes, bool, bool all, Output y) {
   const View in = x.view();
   reduce_to(context, reduction, in, axes, all, context.allocate(y, in.dtype));
+}
+
+// Of integers the quotient without its fraction.
+void mean_of(const Context& context, const View& x, const Integers& axes, bool all, const View& y) {
+  if (!is_integer(x.dtype)) return reduce_to(context, UHAL_REDUCE_MEAN, x, axes, all, y);
+  const Scratch sum(context, UHAL_INT64, y), count(context, UHAL_INT64, nullptr, 0);
+  reduce_to(context, UHAL_REDUCE_SUM, x, axes, all, sum);
+  fill(context, count, 0, y.elements() == 0 ? 1 : x.elements() / y.elements());
+  context.map(uhal_map_truncate_divide, {&sum, &count}, {&y});
+}
+void mean(Context context, Input x, Integers axes, bool, Output y) {
+  const View in = x.view();
+  mean_of(context, in, axes, false, context.allocate(y, in.dtype));
+}
+void mean_or_all(Context context, Input x, Integers axes, bool, bool all, Output y) {
+  const View in = x.view();
+  mean_of(context, in, axes, all, context.allocate(y, in.dtype));
 }
 
 // The dtype of a sum: the one asked for, else int64 for int32 and bools and the operand's own for the rest.
@@ -321,7 +348,7 @@ void add_n(Context context, MixedInputList list, Output y) {
 KernelTable reduce_kernels() {
   return {
       UNIHAL_KERNEL("sum", kEvery, sum),
-      UNIHAL_KERNEL("mean", kFloats | kComplex, reduce<UHAL_REDUCE_MEAN>),
+      UNIHAL_KERNEL("mean", kFloats | kComplex | kInt32And64, mean),
       UNIHAL_KERNEL("max", kNumbers, reduce<UHAL_REDUCE_MAXIMUM>),
       UNIHAL_KERNEL("min", kNumbers, reduce<UHAL_REDUCE_MINIMUM>),
       UNIHAL_KERNEL("prod", kNumbers | kComplex, reduce_or_all<UHAL_REDUCE_PRODUCT>),
@@ -331,7 +358,7 @@ KernelTable reduce_kernels() {
       UNIHAL_KERNEL("any", kEvery, reduce_test<UHAL_REDUCE_ANY>),
       // What programs of the old intermediate representation call.
       UNIHAL_KERNEL("sum_raw", kEvery, sum_or_all),
-      UNIHAL_KERNEL("mean_raw", kFloats | kComplex, reduce_or_all<UHAL_REDUCE_MEAN>),
+      UNIHAL_KERNEL("mean_raw", kFloats | kComplex | kInt32And64, mean_or_all),
       UNIHAL_KERNEL("max_raw", kNumbers, reduce_or_all<UHAL_REDUCE_MAXIMUM>),
       UNIHAL_KERNEL("min_raw", kNumbers, reduce_or_all<UHAL_REDUCE_MINIMUM>),
       UNIHAL_KERNEL("all_raw", kEvery, reduce_test_or_all<UHAL_REDUCE_ALL>),
