@@ -149,6 +149,18 @@ void exponential(Context context, Input x, float rate, Output y) {
   context.map(uhal_map_scale, {&out}, {&out}, {-1 / static_cast<double>(rate), 0});
 }
 
+// Whole numbers from `low` on and below `high`; without a range those that x's dtype holds exactly.
+void random_in_place(Context context, Input x, int64_t low, int64_t high, Output y) {
+  if (low >= high) invalid(context, "from is " + std::to_string(low) + ", not below to, " + std::to_string(high));
+  const View out = context.allocate(y, x.uhal());
+  if (is_integer(out.dtype)) {
+    return generate(context, UHAL_RANDOM_UNIFORM, static_cast<double>(low), static_cast<double>(high), 0, out);
+  }
+  const Scratch whole(context, UHAL_INT64, out);
+  generate(context, UHAL_RANDOM_UNIFORM, static_cast<double>(low), static_cast<double>(high), 0, whole);
+  copy_or_cast(context, whole, out);
+}
+
 // -- with parameters as operands
 
 void draw(const Context& context, uhal_parameter_distribution distribution,
@@ -313,6 +325,8 @@ KernelTable random_kernels() {
   return {
       UNIHAL_KERNEL("uniform", kFloats | kComplex, uniform),
       UNIHAL_KERNEL("gaussian", kFloats | kComplex, gaussian),
+      UNIHAL_KERNEL("random", kFloats | kInt32And64, random_in_place),
+      UNIHAL_KERNEL("random_grad", kFloats, drawn_grad<int64_t, int64_t>),
       UNIHAL_KERNEL("gaussian_inplace", kFloats | kComplex, gaussian_in_place),
       UNIHAL_KERNEL("gaussian_inplace_grad", kFloats | kComplex, drawn_grad<float, float, int>),
       UNIHAL_KERNEL("uniform_inplace", kFloats, uniform_in_place),

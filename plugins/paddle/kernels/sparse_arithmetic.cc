@@ -337,8 +337,9 @@ void add_product(Context context, Input a, X x, Input y, float beta, float alpha
   context.map(uhal_map_scale, {&out}, {&out}, {static_cast<double>(alpha), 0});
   context.map(uhal_map_add, {&out, &scaled}, {&out});
 }
+// Paddle hands the factors over in the other order here.
 template <class X, class Y>
-void add_product_grad(Context context, Input, X x, Input y, Input dz, float beta, float alpha, Output da, Y dx,
+void add_product_grad(Context context, Input, X x, Input y, Input dz, float alpha, float beta, Output da, Y dx,
                       Output dy) {
   const View b = y.view(), gradient = dz.view();
   if (da) {
@@ -428,6 +429,73 @@ void softmax_grad(Context context, X y, X dy, int axis, Y dx) {
   combine_rows(context, rows, UHAL_REDUCE_SUM, product, part);
   context.map(uhal_map_subtract, {&gradient, &part}, {&part});
   context.map(uhal_map_multiply, {&forward, &part}, {&out});
+}
+
+// -- sums along axes
+
+// Which of x's axes are summed over: none named, all.
+std::vector<bool> summed_axes(const Context& context, const Integers& axes, int rank) {
+  std::vector<bool> result(static_cast<size_t>(rank), axes.size() == 0);
+  for (int64_t axis : axes) {
+    if (axis < -rank || axis >= rank) invalid(context, "axis " + std::to_string(axis) + " is none of x's");
+    result[static_cast<size_t>(from_front(axis, rank))] = true;
+  }
+  return result;
+}
+
+// x's coordinates where a summed axis has one element.
+void without_axes(const Context& context, const std::vector<bool>& summed, const View& rows) {
+  for (int64_t i = 0; i < rows.shape[1]; ++i) {
+    if (summed[static_cast<size_t>(i)] && rows.shape[0] > 0) fill_zero(context, rows.sliced(1, i, 1));
+  }
+}
+
+void sum_coo(Context context, CooInput x, Integers axes, Dtype asked, bool keep, CooOutput y) {
+  const View in = x.values().view();
+  const Dims dims = x.dims();
+  const std::vector<bool> summed = summed_axes(context, axes, static_cast<int>(dims.size()));
+  if (in.rank != 1) unsupported(context, "a sum of values that are dense along some axes");
+  const Coordinates rows(context, x);
+  without_axes(context, summed, rows);
+  const Scratch values(context, asked > kUndefined ? to_uhal(asked) : in.dtype, in);
+  copy(context, in, values);
+  // As on the CPU a sum of everything is a tensor of one axis.
+  Dims left, kept;
+  std::vector<int64_t> columns;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    kept.push_back(summed[i] ? 1 : dims[i]);
+    if (summed[i]) continue;
+    left.push_back(dims[i]);
+    columns.push_back(static_cast<int64_t>(i));
+  }
+  if (left.empty()) {
+    left.push_back(1);
+    columns.push_back(0);
+  }
+  if (keep) return coalesce_into(context, rows, values, kept, y);
+  const int64_t shape[] = {rows.shape[0], static_cast<int64_t>(columns.size())};
+  const Scratch chosen(context, UHAL_INT64, shape, 2);
+  for (size_t i = 0; i < columns.size(); ++i) {
+    copy(context, rows.sliced(1, columns[i], 1), chosen.sliced(1, static_cast<int64_t>(i), 1));
+  }
+  coalesce_into(context, chosen, values, left, y);
+}
+
+// Each element has the gradient of the sum that it is in.
+void sum_coo_grad(Context context, CooInput x, CooInput dy, Integers axes, bool, CooOutput dx) {
+  const Dims dims = x.dims();
+  const std::vector<bool> summed = summed_axes(context, axes, static_cast<int>(dims.size()));
+  const View gradient = dy.values().view();
+  const Dense sums(context, dy, gradient);
+  Dims kept = dims;
+  for (size_t i = 0; i < kept.size(); ++i) kept[i] = summed[i] ? 1 : kept[i];
+  const Coordinates rows(context, x);
+  without_axes(context, summed, rows);
+  const View values = values_like(context, x, dx, x.values().uhal());
+  const Scratch taken(context, gradient.dtype, values);
+  take_at(context, sums.reshaped(kept.data(), static_cast<int>(kept.size())), rows, taken);
+  copy(context, taken, values);
+  share_places(x, dx);
 }
 
 // -- other shapes
@@ -587,6 +655,8 @@ KernelTable sparse_arithmetic_kernels() {
       UNIHAL_KERNEL("softmax_coo_grad", kWideFloats, softmax_grad<CooInput, CooOutput>),
       UNIHAL_KERNEL("softmax_csr_grad", kWideFloats, softmax_grad<CsrInput, CsrOutput>),
 
+      UNIHAL_KERNEL("sum_coo", kNumbers, sum_coo),
+      UNIHAL_KERNEL("sum_coo_grad", kNumbers, sum_coo_grad),
       UNIHAL_KERNEL("transpose_coo", kReal, transpose_coo),
       UNIHAL_KERNEL("transpose_csr", kReal, transpose_csr),
       UNIHAL_KERNEL("transpose_coo_grad", kReal, transpose_coo_grad),
