@@ -272,10 +272,10 @@ KernelTable double_gradient_kernels() {
   return {
       UNIHAL_KERNEL("abs_double_grad", kFloats, repeated<uhal_map_absolute_backward>),
       UNIHAL_KERNEL("add_double_grad", kFloats, add_double_grad<1>),
-      UNIHAL_KERNEL("celu_double_grad", kWideFloats, celu_double_grad),
+      UNIHAL_KERNEL("celu_double_grad", kFloats, celu_double_grad),
       UNIHAL_KERNEL("cos_double_grad", kFloats, cos_double_grad),
       UNIHAL_KERNEL("divide_double_grad", kFloats, divide_double_grad),
-      UNIHAL_KERNEL("elu_double_grad", kWideFloats, elu_double_grad),
+      UNIHAL_KERNEL("elu_double_grad", kFloats, elu_double_grad),
       UNIHAL_KERNEL("leaky_relu_double_grad", kFloats, leaky_relu_double_grad),
       UNIHAL_KERNEL("log_double_grad", kFloats, log_double_grad),
       UNIHAL_KERNEL("multiply_double_grad", kFloats | kComplex, multiply_double_grad),

@@ -211,7 +211,7 @@ void where_grad(Context context, Input condition, Input, Input, Input dz, Output
 
 KernelTable index_kernels() {
   return {
-      UNIHAL_KERNEL("embedding", kFloats | kComplex, embedding),
+      UNIHAL_KERNEL("embedding", kFloats | kComplex | 1u << kInt8, embedding),
       UNIHAL_KERNEL("embedding_grad", kFloats | kComplex, embedding_grad),
       UNIHAL_KERNEL("gather", kEvery, gather),
       UNIHAL_KERNEL("gather_grad", kFloats | kComplex, gather_grad),
