@@ -162,7 +162,8 @@ void running_extreme_grad(Context context, Input, Input indices, Input dy, int a
 }
 
 // The element that would be at place k - 1 (from 1) of the sorted row, NaN last, and where it is.
-void kthvalue(Context context, Input x, int64_t k, int axis, bool, Output values, Output indices) {
+template <class Number>
+void kthvalue(Context context, Input x, Number k, int axis, bool, Output values, Output indices) {
   const View in = with_rank(x.view(), 1);
   const int along = from_front(axis, in.rank);
   const View out = context.allocate(values, in.dtype), where = context.allocate(indices, UHAL_INT64);
@@ -189,7 +190,8 @@ void scatter_one_along(const Context& context, const View& in, Input indices, In
   const auto attributes = index_attributes(along);
   context.run(UHAL_OP_SCATTER_ELEMENTS, {&at, &gradient}, {&out}, &attributes);
 }
-void kthvalue_grad(Context context, Input x, Input indices, Input dvalues, int64_t, int axis, bool, Output dx) {
+template <class Number>
+void kthvalue_grad(Context context, Input x, Input indices, Input dvalues, Number, int axis, bool, Output dx) {
   scatter_one_along(context, x.shape_only(), indices, dvalues, axis, dx);
 }
 
@@ -287,8 +289,10 @@ KernelTable sort_kernels() {
       UNIHAL_KERNEL("cummin", kNumbers, running_extreme<UHAL_REDUCE_MINIMUM>),
       UNIHAL_KERNEL("cummax_grad", kFloats, running_extreme_grad),
       UNIHAL_KERNEL("cummin_grad", kFloats, running_extreme_grad),
-      UNIHAL_KERNEL("kthvalue", kNumbers, kthvalue),
-      UNIHAL_KERNEL("kthvalue_grad", kFloats, kthvalue_grad),
+      UNIHAL_KERNEL("kthvalue", kNumbers, kthvalue<int64_t>),
+      UNIHAL_KERNEL("kthvalue", kNumbers, kthvalue<int>),
+      UNIHAL_KERNEL("kthvalue_grad", kFloats, kthvalue_grad<int64_t>),
+      UNIHAL_KERNEL("kthvalue_grad", kFloats, kthvalue_grad<int>),
       UNIHAL_KERNEL("mode", kNumbers, mode),
       UNIHAL_KERNEL("mode_grad", kFloats, mode_grad),
       UNIHAL_KERNEL("logcumsumexp", kFloats, logcumsumexp),
