@@ -115,6 +115,7 @@ const KernelTable& all_kernels() {
                           place_kernels,
                           vector_norm_kernels,
                           quantization_kernels,
+                          proposal_kernels,
                           box_kernels,
                           median_kernels,
                           einsum_kernels,

@@ -75,6 +75,7 @@ KernelTable norm_kernels();
 KernelTable optimizer_kernels();
 KernelTable place_kernels();
 KernelTable pool_kernels();
+KernelTable proposal_kernels();
 KernelTable quantization_kernels();
 KernelTable random_kernels();
 KernelTable rearrange_kernels();
