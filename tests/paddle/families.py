@@ -260,8 +260,8 @@ class Dcgan(Family):
 
 
 class Detector(Family):
-    """Of two stages: a head that proposes boxes around anchors, regions of the features at the best of them, and what is
-    in each; `detect` keeps the boxes of each image that do not overlap better ones."""
+    """Of two stages: a head that proposes boxes around anchors, regions of the features at the best of them, and what
+    is in each; `detect` keeps the boxes of each image that do not overlap better ones."""
 
     PROPOSALS, CLASSES, SIDE = 6, 4, 32
 

@@ -1,5 +1,5 @@
-"""What tests of older versions of Paddle have no reference for, or no function: `make test-paddle-versions` and its sample
-leave it out, and say why. Each row has the versions and the tests by regular expressions."""
+"""What tests of older versions of Paddle have no reference for, or no function: `make test-paddle-versions` and its
+sample leave it out, and say why. Each row has the versions and the tests by regular expressions."""
 
 from __future__ import annotations
 
@@ -40,4 +40,6 @@ LEFT_OUT = [
 
 def why_left_out(version: str, test: str) -> str:
     """The reason, or nothing."""
-    return next((row.why for row in LEFT_OUT if re.fullmatch(row.versions, version) and re.fullmatch(row.test, test)), "")
+    return next(
+        (row.why for row in LEFT_OUT if re.fullmatch(row.versions, version) and re.fullmatch(row.test, test)), ""
+    )

@@ -1,5 +1,5 @@
 """Paddle's ways to train and to infer that are not a loop of one's own: paddle.Model, the Executor in both
-representations, saved and loaded layers, the Predictor with models of both formats; five steps with the CPU's losses."""
+representations, saved and loaded layers, the Predictor with models of both formats; five steps, the CPU's losses."""
 
 from __future__ import annotations
 

@@ -95,7 +95,10 @@ UNREACHED = [
         "rows of sparse gradients: test_optimizers.py",
     ),
     Unreached(
-        r"new|old", r".*_double_grad", r"float16|bfloat16|float64", "in graphs in float32; the body is that of eager mode"
+        r"new|old",
+        r".*_double_grad",
+        r"float16|bfloat16|float64",
+        "in graphs in float32; the body is that of eager mode",
     ),
     Unreached(r".*", r".*_double_grad", r"complex.*", "Paddle's CPU composes these of first gradients"),
     Unreached(
@@ -105,7 +108,9 @@ UNREACHED = [
         r".*",
         "only programs of the old representation have these",
     ),
-    Unreached(r".*", r"arange.*|sequence_mask.*|masked_fill(_grad)?", r".*", "bounds that are tensors: test_kernels.py"),
+    Unreached(
+        r".*", r"arange.*|sequence_mask.*|masked_fill(_grad)?", r".*", "bounds that are tensors: test_kernels.py"
+    ),
     Unreached(
         r".*", r"assign_value|share_data|div_scale|batch_norm_infer", r".*", "Paddle's passes make these of others"
     ),
@@ -116,14 +121,21 @@ UNREACHED = [
     Unreached(r".*", r"(generate|distribute_fpn)_proposals", r".*", "lists of results: test_proposals.py"),
     Unreached(r"new|old", r"embedding", r"int8", "in eager mode only"),
     Unreached(r".*", r"rms_norm(_grad)?", r".*", "Paddle's CPU has none: test_rms_norm.py"),
-    Unreached(r"eager|new", r"moving_average_abs_max_scale|straight_through_estimator_grad", r".*", "in old programs only"),
+    Unreached(
+        r"eager|new", r"moving_average_abs_max_scale|straight_through_estimator_grad", r".*", "in old programs only"
+    ),
     Unreached(
         r"old",
         r"fake_quantize_dequantize_moving_average_abs_max_grad|straight_through_estimator_grad",
         r".*",
         "outputs of the op must be its inputs there, for which op_modes.py has no form",
     ),
-    Unreached(r".*", r"index_elementwise_put.*|masked_fill_grad", r"bool|complex128", "the CPU refuses bools, and crashes of complex128"),
+    Unreached(
+        r".*",
+        r"index_elementwise_put.*|masked_fill_grad",
+        r"bool|complex128",
+        "the CPU refuses bools, and crashes of complex128",
+    ),
     Unreached(r"old", r"matrix_nms|multiclass_nms3", r".*", "appended to programs as ops: old_programs.py"),
     Unreached(r".*", r"lu_unpack_grad", r".*", "test_more_kernels.py"),
     Unreached(

@@ -85,7 +85,8 @@ def test_a_pyramid_in_a_program() -> None:
             boxes, _, counts = ops.generate_proposals(s, d, z, a, v, 30, 10, 0.5, 2.0, return_rois_num=True)
             levels, _, each = ops.distribute_fpn_proposals(boxes, 2, 3, 2, 12, rois_num=counts)
             regions = [
-                ops.roi_align(f, level, n, 2, scale) for level, n, scale in zip(levels, each, (0.25, 0.125), strict=True)
+                ops.roi_align(f, level, n, 2, scale)
+                for level, n, scale in zip(levels, each, (0.25, 0.125), strict=True)
             ]
             outcome.append(paddle.static.Executor(place_of(device)).run(main, feed=feeds, fetch_list=[boxes, *regions]))
     for ours, theirs in zip(*outcome, strict=True):

@@ -200,7 +200,10 @@ def test_fallbacks_of_a_framework(tmp_path: Path) -> None:
     )
     result = unihal("fallbacks", "--", sys.executable, str(program))
     assert result.returncode == 0, result.stderr[-2000:]
-    assert any("paddle" in line and "fractional_max_pool2d" in line and "float32" in line for line in result.stderr.splitlines())
+    assert any(
+        "paddle" in line and "fractional_max_pool2d" in line and "float32" in line
+        for line in result.stderr.splitlines()
+    )
 
 
 def test_strict_mode_makes_a_fallback_an_error() -> None:
