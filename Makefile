@@ -64,7 +64,7 @@ CHECKED := python plugins tests benchmarks docs setup.py
 
 .PHONY: demo benchmarks build test test-rest test-all test-long check test-native sanitize sanitize-address sanitize-thread fuzz fuzz-long test-matrices \
   test-workshop test-workshop-whole test-python test-gpu-sample test-gpu test-paddle test-paddle-whole test-tensorflow test-tensorflow-whole test-torch test-torch-whole test-onnxruntime test-onnxruntime-whole test-gpux test-gpux-whole test-conformance-sample \
-  test-conformance test-mutations test-strict test-opencl-sample test-opencl test-amd-sample test-amd test-races test-conformance-opencl test-paddle-versions test-torch-versions test-paddle-projects soak \
+  test-conformance test-mutations test-strict test-opencl-sample test-opencl test-amd-sample test-amd test-races test-conformance-opencl test-paddle-versions test-paddle-versions-sample test-torch-versions test-paddle-projects soak \
   coverage format clean
 
 demo: build
@@ -257,13 +257,21 @@ test-conformance-opencl: $(SITE)
 	bash tests/fetch_pocl.sh
 	tests/opencl/with_opencl.sh .venv/bin/unihal conformance --backend opencl --jobs $(JOBS)
 
-# Each wheel is a download of 190 MB.
+# Each wheel is a download of 190 MB, kept in .venv. Of the sample the first version is the oldest one.
+PADDLE_VERSIONS := 3.0.0 3.1.1 3.2.2
+PADDLE_SAMPLE := tests/paddle/test_training.py tests/paddle/test_high_level.py tests/paddle/test_complex.py tests/paddle/test_sparse_arithmetic.py
+with_each_paddle = for version in $(PADDLE_VERSIONS); do \
+    PYTHONPATH=.venv/paddle-$$version CUSTOM_DEVICE_ROOT="$$(echo "$$PWD"/.venv/lib/python*/site-packages/paddle_custom_device)" \
+      $(1); \
+  done
+
+test-paddle-versions-sample: $(SITE)
+	bash tests/fetch_paddle_versions.sh $(PADDLE_VERSIONS)
+	$(call with_each_paddle,$(PYTEST) -m 'not whole and not long' -k 'not predictor' $(PADDLE_SAMPLE))
+
 test-paddle-versions: $(SITE)
-	for version in 3.1.1 3.2.2; do \
-	  $(RUN) pip install --quiet --no-deps --upgrade --target build/paddle-$$version paddlepaddle==$$version; \
-	  PYTHONPATH=build/paddle-$$version CUSTOM_DEVICE_ROOT="$$(echo "$$PWD"/.venv/lib/python*/site-packages/paddle_custom_device)" \
-	    $(PYTEST) tests/paddle; \
-	done
+	bash tests/fetch_paddle_versions.sh $(PADDLE_VERSIONS)
+	$(call with_each_paddle,$(PYTEST) -m 'not long' tests/paddle)
 
 # One after the other; each is a download of 3 GB with CUDA's libraries, and takes 5 GB until its tests have run; no GPU is needed.
 TORCH_VERSIONS := 2.11.0 2.12.1 2.14.1 2.15.0

@@ -52,6 +52,7 @@ SUITES = [
     Suite("test-opencl", "rest"),
     Suite("test-tensorflow-whole", "rest"),
     Suite("test-paddle-whole", "rest"),
+    Suite("test-paddle-versions-sample", "rest"),
     Suite("test-torch-whole", "rest"),
     Suite("test-onnxruntime-whole", "rest"),
     Suite("test-gpux-whole", "rest"),

@@ -1,4 +1,5 @@
 #include "plugins/paddle/arguments.h"
+#include "plugins/paddle/phi_types.h"
 
 #include <algorithm>
 #include <cstring>
@@ -139,6 +140,14 @@ bool MixedInputList::all_dense() const {
 int32_t Scalar::dtype() const {
   // phi::ScalarBase begins with a bool, whether it came from a tensor, and the dtype.
   return static_cast<const int32_t*>(handle)[1];
+}
+
+double Scalar::imaginary() const {
+  // Then comes the number, aligned as the widest complex one, of which the C functions give the real part.
+  constexpr size_t kNumberOffset = 16;
+  const char* at = static_cast<const char*>(handle) + kNumberOffset;
+  if (dtype() == kPhiComplex64) return static_cast<double>(reinterpret_cast<const float*>(at)[1]);
+  return dtype() == kPhiComplex128 ? reinterpret_cast<const double*>(at)[1] : 0;
 }
 
 View Context::allocate(Output out, uhal_dtype dtype) const {

@@ -132,6 +132,16 @@ constexpr FunctionOfKernel kWithoutCpuKernel[] = {
     {"flash_attn_grad",
      "_ZN6paddle12experimental15flash_attn_gradERKNS_6TensorES3_S3_S3_S3_S3_RKNS_8optionalIS1_EES3_fbPS1_S8_S8_",
      "tensor,tensor,tensor,tensor,tensor,tensor,optional,tensor;float,bool;tensor,tensor,tensor"},
+    {"rms_norm",
+     "_ZN6paddle12experimental8rms_normERKNS_6TensorERKNS_8optionalIS1_EERKSt6vectorIlSaIlEEdNS4_ISt5tupleIJPS1_SE_"
+     "EEEE",
+     "tensor,optional;vector<int64_t>,double;tensor,tensor"},
+    {"rms_norm_grad",
+     "_ZN6paddle12experimental13rms_norm_gradERKNS_6TensorERKNS_8optionalIS1_EES3_S3_RKSt6vectorIlSaIlEEdPS1_SD_",
+     "tensor,optional,tensor,tensor;vector<int64_t>,double;tensor,tensor"},
+    {"matmul_coo_dense", "_ZN6paddle12experimental6sparse6matmulERKNS_6TensorES4_", "coo,tensor;;tensor"},
+    {"matmul_coo_dense_grad", "_ZN6paddle12experimental6sparse11matmul_gradERKNS_6TensorES4_S4_PS2_S5_",
+     "coo,tensor,tensor;;coo,tensor"},
     {"memory_efficient_attention",
      "_ZN6paddle12experimental26memory_efficient_attentionERKNS_6TensorES3_S3_RKNS_8optionalIS1_EES7_S7_S7_S7_RKNS0_"
      "10ScalarBaseIS1_EESB_bdfbNS4_ISt5tupleIJPS1_SD_SD_EEEE",

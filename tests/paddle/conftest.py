@@ -11,6 +11,8 @@ import sys
 import sysconfig
 from pathlib import Path
 
+import pytest
+
 BUILD_TREE_PLUGINS = Path(__file__).parents[2] / "build" / "dev" / "site" / "paddle_custom_device"
 
 os.environ.setdefault("UNIHAL_BACKEND", "stub")
@@ -26,3 +28,14 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 # Memory is exact, and races are found, on the strict stub only.
 collect_ignore = [] if os.environ.get("UNIHAL_STUB") == "strict" else ["test_strict.py"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of older versions of Paddle some tests are left out: older_versions.py."""
+    import paddle
+    from older_versions import why_left_out
+
+    for item in items:
+        reason = why_left_out(paddle.__version__, item.nodeid)
+        if reason:
+            item.add_marker(pytest.mark.skip(reason=f"Paddle {paddle.__version__}: {reason}"))

@@ -259,6 +259,63 @@ class Dcgan(Family):
         return sum(F.binary_cross_entropy_with_logits(v, w) for v, w in zip(verdicts, wanted))
 
 
+class Detector(Family):
+    """Of two stages: a head that proposes boxes around anchors, regions of the features at the best of them, and what
+    is in each; `detect` keeps the boxes of each image that do not overlap better ones."""
+
+    PROPOSALS, CLASSES, SIDE = 6, 4, 32
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.features = nn.Sequential(
+            nn.Conv2D(3, 8, 3, stride=2, padding=1), nn.ReLU(), nn.Conv2D(8, 16, 3, stride=2, padding=1), nn.ReLU()
+        )
+        self.proposed = nn.Conv2D(16, 5, 1)
+        self.hidden, self.classes = nn.Linear(16 * 9, 32), nn.Linear(32, self.CLASSES)
+        self.boxes = nn.Linear(32, 4)
+        centers = np.stack(np.meshgrid(np.arange(8), np.arange(8)), -1).reshape(64, 2) * 4.0 + 2
+        corners = paddle.to_tensor(np.concatenate([centers - 6, centers + 6], 1).astype("float32"))
+        self.register_buffer("anchors", corners, persistable=False)
+
+    def batch(self, random: np.random.RandomState) -> Sequence[Any]:
+        images = random.rand(2, 3, self.SIDE, self.SIDE).astype("float32")
+        objects = (random.rand(2, 64) > 0.8).astype("float32")
+        count = 2 * self.PROPOSALS
+        return images, objects, random.randint(0, self.CLASSES, (count,)), random.rand(count, 4).astype("float32")
+
+    def propose(self, features: Any) -> tuple[Any, Any]:
+        """Scores of all anchors, and the best boxes of each image."""
+        out = self.proposed(features).flatten(2).transpose([0, 2, 1])
+        scores, moves = out[..., 0], out[..., 1:]
+        boxes = (self.anchors + 4 * paddle.tanh(moves)).clip(0, self.SIDE).detach()
+        _, best = paddle.topk(scores.detach(), self.PROPOSALS)
+        return scores, paddle.take_along_axis(boxes, best.unsqueeze(-1).expand([-1, -1, 4]), 1)
+
+    def regions(self, images: Any) -> tuple[Any, Any, Any]:
+        features = self.features(images)
+        scores, boxes = self.propose(features)
+        flat = boxes.reshape([-1, 4])
+        counts = paddle.full([images.shape[0]], self.PROPOSALS, "int32")
+        regions = paddle.vision.ops.roi_align(features, flat, counts, 3, 0.25)
+        return scores, flat, F.relu(self.hidden(regions.flatten(1)))
+
+    def loss(self, images: Any, objects: Any, labels: Any, targets: Any) -> Any:
+        scores, _, hidden = self.regions(images)
+        proposed = F.binary_cross_entropy_with_logits(scores, objects)
+        return proposed + F.cross_entropy(self.classes(hidden), labels) + F.smooth_l1_loss(self.boxes(hidden), targets)
+
+    def detect(self, images: Any) -> list[Any]:
+        self.eval()
+        _, boxes, hidden = self.regions(images)
+        boxes = (boxes + self.boxes(hidden)).reshape([-1, self.PROPOSALS, 4])
+        found = F.softmax(self.classes(hidden)).reshape([-1, self.PROPOSALS, self.CLASSES])
+        kept = []
+        for one, scores in zip(boxes, found):
+            best = paddle.vision.ops.nms(one, 0.3, scores.max(-1), scores.argmax(-1), list(range(self.CLASSES)))
+            kept += [one[best], scores[best]]
+        return [*kept, *paddle.vision.ops.matrix_nms(boxes, found.transpose([0, 2, 1]), 0.1, 0.05, 10, 5)[:1]]
+
+
 # -- graphs
 
 
@@ -292,5 +349,6 @@ FAMILIES: dict[str, type[Family]] = {
     "swin": Swin,
     "diffusion": Diffusion,
     "dcgan": Dcgan,
+    "detector": Detector,
     "graph": GraphNetwork,
 }

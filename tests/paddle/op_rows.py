@@ -19,6 +19,7 @@ HEADS = [random(2, 6, 2, 8, seed=seed) for seed in range(3)]
 ROWS_OF_BOXES = np.float32([[0, 0, 4, 3], [1.25, 0.5, 6.5, 4.75], [-2, -1, 3, 2.5]])
 COUNTS = np.int32([2, 1])
 IDS = np.array([[0, 2], [1, 3], [4, 4]])
+ONE = np.array([1.5], "float32")
 MASK, ZERO, THREE = X > 0, np.array(0, "float32"), np.array(3, "float32")
 
 #: Ops of paddle._C_ops with their arguments; arrays become tensors.
@@ -45,6 +46,16 @@ ROWS: list[tuple[str, tuple[Any, ...]]] = [
     ("fake_dequantize_max_abs", (X, np.array([3.5], "float32"), 127.0)),
     ("fake_quantize_abs_max", (X, 8, 1)),
     ("fake_quantize_dequantize_abs_max", (X, 8, 1)),
+    ("fake_quantize_dequantize_moving_average_abs_max", (X, ONE, 2 * ONE, 3 * ONE, 0.9, 8, False, 1)),
+    ("fake_quantize_moving_average_abs_max", (X, ONE, 2 * ONE, 3 * ONE, 0.9, 8, False, 0)),
+    ("fake_quantize_moving_average_abs_max", (X, 2 * ONE, None, None, 0.9, 8, True, 0)),
+    ("moving_average_abs_max_scale", (X, 2 * ONE, 3 * ONE, 0.9, False)),
+    (
+        "lp_pool2d",
+        (np.abs(IMAGE), [3, 2], [2, 2], [1, 0], False, True, "NCHW", "", False, False, "EXPLICIT", 2.0),
+    ),
+    ("lp_pool2d", (np.abs(IMAGE), [2, 2], [2, 1], [0, 0], False, True, "NCHW", "", True, False, "EXPLICIT", 3.0)),
+    ("random_", (X, 2, 9)),
     ("flash_attn", (*HEADS, None, None, 0.0, False, False, False, "")),
     ("flash_attn", (*HEADS, None, random(2, 1, 6, 6), 0.0, False, False, False, "")),
     ("full_with_tensor", (np.array([2.5], "float32"), [2, 3], paddle.float32)),

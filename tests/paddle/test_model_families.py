@@ -9,7 +9,7 @@ import numpy as np
 import paddle
 import pytest
 from comparison import DEVICE, on
-from families import FAMILIES, Diffusion, Family, Gpt
+from families import FAMILIES, Detector, Diffusion, Family, Gpt
 from models import initial_weights, weights_of
 from paddle import nn
 
@@ -82,6 +82,21 @@ def test_generation_with_kept_keys_and_values() -> None:
 
     ours, theirs = on_both(work)
     np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_detector_finds_boxes() -> None:
+    """The same boxes and scores as on the CPU, in the same order."""
+    found = []
+    for device in (DEVICE, "cpu"):
+        with on(device), paddle.no_grad():
+            network = made("detector")
+            assert isinstance(network, Detector)
+            images = paddle.to_tensor(network.batch(np.random.RandomState(5))[0])
+            found.append([part.numpy() for part in network.detect(images)])
+    assert len(found[0]) == 5 and len(found[0][0]) > 1
+    for ours, theirs in zip(*found, strict=True):
+        assert ours.shape == theirs.shape
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
 
 
 def test_steps_of_diffusion() -> None:

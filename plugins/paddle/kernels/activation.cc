@@ -71,12 +71,26 @@ void clip_grad(Context context, Input x, Input dy, Scalar low, Scalar high, Outp
   gradient_with<uhal_map_clip_backward, double, double>(context, x, dy, low.number(), high.number(), dx);
 }
 
-bool is_complex(Scalar number) { return number.dtype() == kPhiComplex64 || number.dtype() == kPhiComplex128; }
+// The magnitude of complex numbers is real.
+void absolute(Context context, Input x, Output y) {
+  const View in = x.view(), out = context.allocate(y, real_of(in.dtype));
+  context.map(uhal_map_absolute, {&in}, {&out});
+}
 
 void scale(Context context, Input x, Scalar factor, Scalar bias, bool bias_after_scale, Output y) {
-  if (is_complex(factor) || is_complex(bias)) unsupported(context, "a complex factor");
   const View in = x.view();
   const View out = context.allocate(y, in.dtype);
+  if (factor.imaginary() != 0 || bias.imaginary() != 0) {
+    if (!is_complex(in.dtype)) unsupported(context, "a complex factor of real numbers");
+    const Scratch multiplier(context, in.dtype, nullptr, 0), added(context, in.dtype, nullptr, 0);
+    const Scratch part(context, in.dtype, in);
+    fill(context, multiplier, factor);
+    fill(context, added, bias);
+    context.map(bias_after_scale ? uhal_map_multiply : uhal_map_add, {&in, bias_after_scale ? &multiplier : &added},
+                {&part});
+    return context.map(bias_after_scale ? uhal_map_add : uhal_map_multiply,
+                       {&part, bias_after_scale ? &added : &multiplier}, {&out});
+  }
   context.map(bias_after_scale ? uhal_map_scale : uhal_map_add_then_scale, {&in}, {&out},
               {factor.number(), bias.number()});
 }
@@ -85,13 +99,25 @@ void div_scale(Context context, Input x, Scalar divisor, Output y) {
   unary_with<uhal_map_scale, double, double>(context, x, 1 / divisor.number(), 0, y);
 }
 
-void log_grad(Context context, Input x, Input dy, Output dx) { binary<uhal_map_divide>(context, dy, x, dx); }
+// dx = dy / x
+void log_grad(Context context, Input x, Input dy, Output dx) {
+  const View in = x.view(), gradient = dy.view(), out = context.allocate(dx, in.dtype);
+  require_same_dtype(context, in, gradient);
+  context.map(by_conjugate(in.dtype), {&gradient, &in}, {&out});
+}
+
+// dx = dy * y
+void exp_grad(Context context, Input y, Input dy, Output dx) {
+  const View forward = y.view(), gradient = dy.view(), out = context.allocate(dx, forward.dtype);
+  context.map(times_conjugate(forward.dtype), {&gradient, &forward}, {&out});
+}
 
 // mish's threshold only chooses between two ways to compute the same
 void mish(Context context, Input x, float, Output y) { unary<uhal_map_mish>(context, x, y); }
 
 void round_to(Context context, Input x, int decimals, Output y) {
   const View in = x.view(), out = context.allocate(y, in.dtype);
+  if (is_integer(in.dtype) && decimals >= 0) return copy_or_cast(context, in, out);
   if (decimals == 0) return context.map(uhal_map_round_half_to_even, {&in}, {&out});
   const double power = std::pow(10.0, decimals);
   const Scratch scaled(context, accumulator(in.dtype), in);
@@ -103,17 +129,17 @@ void round_to(Context context, Input x, int decimals, Output y) {
 // dx = dy / (x + 1)
 void log1p_grad(Context context, Input x, Input dy, Output dx) {
   const View in = x.view(), gradient = dy.view(), out = context.allocate(dx, in.dtype);
-  const Scratch divisor(context, accumulator(in.dtype), in);
+  const Scratch divisor(context, working(in.dtype), in);
   context.map(uhal_map_scale, {&in}, {&divisor}, {1, 1});
-  context.map(uhal_map_divide, {&gradient, &divisor}, {&out});
+  context.map(by_conjugate(in.dtype), {&gradient, &divisor}, {&out});
 }
 
 // dx = dy / x / log(base). x itself divides: scaled, a negative zero would lose its sign.
 template <int base>
 void logarithm_grad(Context context, Input x, Input dy, Output dx) {
   const View in = x.view(), gradient = dy.view(), out = context.allocate(dx, in.dtype);
-  const Scratch quotient(context, accumulator(in.dtype), in);
-  context.map(uhal_map_divide, {&gradient, &in}, {&quotient});
+  const Scratch quotient(context, working(in.dtype), in);
+  context.map(by_conjugate(in.dtype), {&gradient, &in}, {&quotient});
   context.map(uhal_map_scale, {&quotient}, {&out}, {1 / std::log(base), 0});
 }
 
@@ -131,15 +157,15 @@ void hardtanh(Context context, Input x, float low, float high, Output y) {
 // dx = dy * (y + 1)
 void expm1_grad(Context context, Input y, Input dy, Output dx) {
   const View forward = y.view(), gradient = dy.view(), out = context.allocate(dx, forward.dtype);
-  const Scratch factor(context, accumulator(forward.dtype), forward);
+  const Scratch factor(context, working(forward.dtype), forward);
   context.map(uhal_map_scale, {&forward}, {&factor}, {1, 1});
-  context.map(uhal_map_multiply, {&gradient, &factor}, {&out});
+  context.map(times_conjugate(forward.dtype), {&gradient, &factor}, {&out});
 }
 
 // dx = dy * function(x), or dy / function(x), where the function is of several steps
 class Slope : public Scratch {
  public:
-  Slope(const Context& context, const View& x) : Scratch(context, accumulator(x.dtype), x), context_(context) {}
+  Slope(const Context& context, const View& x) : Scratch(context, working(x.dtype), x), context_(context) {}
   Slope& of(int function, const View& x, std::initializer_list<double> parameters = {}) {
     context_.map(function, {&x}, {this}, parameters);
     return *this;
@@ -149,8 +175,8 @@ class Slope : public Scratch {
     context_.map(function, {this, &other}, {this});
     return *this;
   }
-  void times(Input dy, Output dx, uhal_dtype dtype) const { finish(uhal_map_multiply, dy, dx, dtype); }
-  void divides(Input dy, Output dx, uhal_dtype dtype) const { finish(uhal_map_divide, dy, dx, dtype); }
+  void times(Input dy, Output dx, uhal_dtype dtype) const { finish(times_conjugate(dtype), dy, dx, dtype); }
+  void divides(Input dy, Output dx, uhal_dtype dtype) const { finish(by_conjugate(dtype), dy, dx, dtype); }
 
  private:
   void finish(int function, Input dy, Output dx, uhal_dtype dtype) const {
@@ -329,41 +355,41 @@ void prelu_grad(Context context, Input x, Input alpha, Input dy, Text data_forma
 
 KernelTable activation_kernels() {
   return {
-      UNIHAL_KERNEL("abs", kNumbers, unary<uhal_map_absolute>),
-      UNIHAL_KERNEL("acos", kFloats, unary<uhal_map_acos>),
-      UNIHAL_KERNEL("acosh", kFloats, unary<uhal_map_acosh>),
-      UNIHAL_KERNEL("asin", kFloats, unary<uhal_map_asin>),
-      UNIHAL_KERNEL("asinh", kFloats, unary<uhal_map_asinh>),
-      UNIHAL_KERNEL("atan", kFloats, unary<uhal_map_atan>),
-      UNIHAL_KERNEL("atanh", kFloats, unary<uhal_map_atanh>),
-      UNIHAL_KERNEL("ceil", kFloats, unary<uhal_map_ceil>),
-      UNIHAL_KERNEL("cos", kFloats, unary<uhal_map_cos>),
-      UNIHAL_KERNEL("cosh", kFloats, unary<uhal_map_cosh>),
+      UNIHAL_KERNEL("abs", kNumbers | kComplex, absolute),
+      UNIHAL_KERNEL("acos", kFloats | kComplex, unary<uhal_map_acos>),
+      UNIHAL_KERNEL("acosh", kFloats | kComplex, unary<uhal_map_acosh>),
+      UNIHAL_KERNEL("asin", kFloats | kComplex, unary<uhal_map_asin>),
+      UNIHAL_KERNEL("asinh", kFloats | kComplex, unary<uhal_map_asinh>),
+      UNIHAL_KERNEL("atan", kFloats | kComplex, unary<uhal_map_atan>),
+      UNIHAL_KERNEL("atanh", kFloats | kComplex, unary<uhal_map_atanh>),
+      UNIHAL_KERNEL("ceil", kNumbers, rounding<uhal_map_ceil>),
+      UNIHAL_KERNEL("cos", kFloats | kComplex, unary<uhal_map_cos>),
+      UNIHAL_KERNEL("cosh", kFloats | kComplex, unary<uhal_map_cosh>),
       UNIHAL_KERNEL("erf", kFloats, unary<uhal_map_erf>),
-      UNIHAL_KERNEL("exp", kFloats, unary<uhal_map_exp>),
-      UNIHAL_KERNEL("expm1", kFloats, unary<uhal_map_expm1>),
-      UNIHAL_KERNEL("floor", kFloats, unary<uhal_map_floor>),
-      UNIHAL_KERNEL("log", kFloats, unary<uhal_map_log>),
-      UNIHAL_KERNEL("log10", kFloats, unary<uhal_map_log10>),
-      UNIHAL_KERNEL("log1p", kFloats, unary<uhal_map_log1p>),
-      UNIHAL_KERNEL("log2", kFloats, unary<uhal_map_log2>),
+      UNIHAL_KERNEL("exp", kFloats | kComplex | kInt32And64, unary_floating<uhal_map_exp>),
+      UNIHAL_KERNEL("expm1", kFloats | kComplex | kInt32And64, unary_floating<uhal_map_expm1>),
+      UNIHAL_KERNEL("floor", kNumbers, rounding<uhal_map_floor>),
+      UNIHAL_KERNEL("log", kFloats | kComplex | kInt32And64, unary_floating<uhal_map_log>),
+      UNIHAL_KERNEL("log10", kFloats | kComplex | kInt32And64, unary_floating<uhal_map_log10>),
+      UNIHAL_KERNEL("log1p", kFloats | kComplex | kInt32And64, unary_floating<uhal_map_log1p>),
+      UNIHAL_KERNEL("log2", kFloats | kComplex | kInt32And64, unary_floating<uhal_map_log2>),
       UNIHAL_KERNEL("logsigmoid", kFloats, unary<uhal_map_log_sigmoid>),
-      UNIHAL_KERNEL("reciprocal", kFloats, unary<uhal_map_reciprocal>),
+      UNIHAL_KERNEL("reciprocal", kFloats | kComplex, unary<uhal_map_reciprocal>),
       UNIHAL_KERNEL("relu", kNumbers, unary<uhal_map_relu>),
       UNIHAL_KERNEL("relu6", kFloats, unary<uhal_map_relu6>),
       UNIHAL_KERNEL("rsqrt", kFloats, unary<uhal_map_rsqrt>),
-      UNIHAL_KERNEL("sigmoid", kFloats, unary<uhal_map_sigmoid>),
-      UNIHAL_KERNEL("sign", kNumbers, unary<uhal_map_sign>),
-      UNIHAL_KERNEL("silu", kFloats, unary<uhal_map_silu>),
-      UNIHAL_KERNEL("sin", kFloats, unary<uhal_map_sin>),
-      UNIHAL_KERNEL("sinh", kFloats, unary<uhal_map_sinh>),
+      UNIHAL_KERNEL("sigmoid", kFloats | kComplex, unary<uhal_map_sigmoid>),
+      UNIHAL_KERNEL("sign", kNumbers | kComplex, unary<uhal_map_sign>),
+      UNIHAL_KERNEL("silu", kFloats | kComplex, unary<uhal_map_silu>),
+      UNIHAL_KERNEL("sin", kFloats | kComplex, unary<uhal_map_sin>),
+      UNIHAL_KERNEL("sinh", kFloats | kComplex, unary<uhal_map_sinh>),
       UNIHAL_KERNEL("softsign", kFloats, unary<uhal_map_softsign>),
-      UNIHAL_KERNEL("sqrt", kFloats, unary<uhal_map_sqrt>),
-      UNIHAL_KERNEL("square", kNumbers, unary<uhal_map_square>),
+      UNIHAL_KERNEL("sqrt", kFloats | kComplex, unary<uhal_map_sqrt>),
+      UNIHAL_KERNEL("square", kNumbers | kComplex, unary<uhal_map_square>),
       UNIHAL_KERNEL("swish", kFloats, swish),
-      UNIHAL_KERNEL("tan", kFloats, unary<uhal_map_tan>),
-      UNIHAL_KERNEL("tanh", kFloats, unary<uhal_map_tanh>),
-      UNIHAL_KERNEL("trunc", kFloats, unary<uhal_map_truncate>),
+      UNIHAL_KERNEL("tan", kFloats | kComplex, unary<uhal_map_tan>),
+      UNIHAL_KERNEL("tanh", kFloats | kComplex, unary<uhal_map_tanh>),
+      UNIHAL_KERNEL("trunc", kNumbers, rounding<uhal_map_truncate>),
 
       UNIHAL_KERNEL("digamma", kFloats, unary<uhal_map_digamma>),
       UNIHAL_KERNEL("erfinv", kFloats, unary<uhal_map_erfinv>),
@@ -384,7 +410,7 @@ KernelTable activation_kernels() {
       UNIHAL_KERNEL("hard_shrink", kFloats, unary_with<uhal_map_hard_shrink, float>),
       UNIHAL_KERNEL("leaky_relu", kFloats, unary_with<uhal_map_leaky_relu, float>),
       UNIHAL_KERNEL("leaky_relu", kFloats, unary_with<uhal_map_leaky_relu, double>),
-      UNIHAL_KERNEL("pow", kFloats | kInt32And64, pow_scalar),
+      UNIHAL_KERNEL("pow", kFloats | kInt32And64 | kComplex, pow_scalar),
       UNIHAL_KERNEL("scale", kNumbers | kComplex, scale),
       UNIHAL_KERNEL("selu", kFloats, unary_with<uhal_map_selu, float, float>),
       UNIHAL_KERNEL("softplus", kFloats, unary_with<uhal_map_softplus, float, float>),
@@ -392,8 +418,8 @@ KernelTable activation_kernels() {
       UNIHAL_KERNEL("softshrink", kFloats, unary_with<uhal_map_soft_shrink, float>),
 
       UNIHAL_KERNEL("mish", kFloats, mish),
-      UNIHAL_KERNEL("round", kFloats, round_to),
-      UNIHAL_KERNEL("rint", kFloats, unary<uhal_map_round_half_to_even>),
+      UNIHAL_KERNEL("round", kFloats | kInt32And64, round_to),
+      UNIHAL_KERNEL("rint", kNumbers, rounding<uhal_map_round_half_to_even>),
       UNIHAL_KERNEL("rint_grad", kFloats, gradient_zero),
       UNIHAL_KERNEL("thresholded_relu", kFloats, unary_with<uhal_map_thresholded_relu, float, float>),
 
@@ -402,28 +428,28 @@ KernelTable activation_kernels() {
       UNIHAL_KERNEL("stanh", kFloats, stanh),
       UNIHAL_KERNEL("tanh_shrink", kFloats, tanh_shrink),
 
-      UNIHAL_KERNEL("acos_grad", kFloats, acos_grad),
-      UNIHAL_KERNEL("acosh_grad", kFloats, inverse_root_grad<1, -1>),
-      UNIHAL_KERNEL("asin_grad", kFloats, inverse_root_grad<-1, 1>),
-      UNIHAL_KERNEL("asinh_grad", kFloats, inverse_root_grad<1, 1>),
-      UNIHAL_KERNEL("atan_grad", kFloats, inverse_grad<1>),
-      UNIHAL_KERNEL("atanh_grad", kFloats, inverse_grad<-1>),
+      UNIHAL_KERNEL("acos_grad", kFloats | kComplex, acos_grad),
+      UNIHAL_KERNEL("acosh_grad", kFloats | kComplex, inverse_root_grad<1, -1>),
+      UNIHAL_KERNEL("asin_grad", kFloats | kComplex, inverse_root_grad<-1, 1>),
+      UNIHAL_KERNEL("asinh_grad", kFloats | kComplex, inverse_root_grad<1, 1>),
+      UNIHAL_KERNEL("atan_grad", kFloats | kComplex, inverse_grad<1>),
+      UNIHAL_KERNEL("atanh_grad", kFloats | kComplex, inverse_grad<-1>),
       UNIHAL_KERNEL("celu_grad", kFloats, celu_grad),
-      UNIHAL_KERNEL("cosh_grad", kFloats, slope_grad<uhal_map_sinh>),
+      UNIHAL_KERNEL("cosh_grad", kFloats | kComplex, slope_grad<uhal_map_sinh>),
       UNIHAL_KERNEL("hard_shrink_grad", kFloats, kept_grad<uhal_map_greater_equal, true>),
       UNIHAL_KERNEL("mish_grad", kFloats, mish_grad),
       UNIHAL_KERNEL("prelu_grad", kFloats, prelu_grad),
-      UNIHAL_KERNEL("sinh_grad", kFloats, slope_grad<uhal_map_cosh>),
+      UNIHAL_KERNEL("sinh_grad", kFloats | kComplex, slope_grad<uhal_map_cosh>),
       UNIHAL_KERNEL("softshrink_grad", kFloats, kept_grad<uhal_map_greater, true>),
       UNIHAL_KERNEL("stanh_grad", kFloats, stanh_grad),
-      UNIHAL_KERNEL("tan_grad", kFloats, tan_grad),
+      UNIHAL_KERNEL("tan_grad", kFloats | kComplex, tan_grad),
       UNIHAL_KERNEL("tanh_shrink_grad", kFloats, tanh_shrink_grad),
       UNIHAL_KERNEL("thresholded_relu_grad", kFloats, thresholded_relu_grad),
       UNIHAL_KERNEL("trunc_grad", kFloats | kInt32And64, gradient_zero),
-      UNIHAL_KERNEL("abs_grad", kFloats, gradient<uhal_map_absolute_backward>),
+      UNIHAL_KERNEL("abs_grad", kFloats | kComplex, gradient<uhal_map_absolute_backward>),
       UNIHAL_KERNEL("ceil_grad", kFloats, gradient_zero),
       UNIHAL_KERNEL("clip_grad", kFloats, clip_grad),
-      UNIHAL_KERNEL("cos_grad", kFloats, gradient<uhal_map_cos_backward>),
+      UNIHAL_KERNEL("cos_grad", kFloats | kComplex, gradient<uhal_map_cos_backward>),
       UNIHAL_KERNEL("digamma_grad", kFloats, gradient<uhal_map_digamma_backward>),
       UNIHAL_KERNEL("erfinv_grad", kFloats, gradient<uhal_map_erfinv_backward>),
       UNIHAL_KERNEL("gammaln_grad", kFloats, gradient<uhal_map_lgamma_backward>),
@@ -434,8 +460,8 @@ KernelTable activation_kernels() {
       UNIHAL_KERNEL("lgamma_grad", kFloats, gradient<uhal_map_lgamma_backward>),
       UNIHAL_KERNEL("elu_grad", kFloats, elu_grad),
       UNIHAL_KERNEL("erf_grad", kFloats, gradient<uhal_map_erf_backward>),
-      UNIHAL_KERNEL("exp_grad", kFloats, gradient<uhal_map_multiply>),
-      UNIHAL_KERNEL("expm1_grad", kFloats, expm1_grad),
+      UNIHAL_KERNEL("exp_grad", kFloats | kComplex, exp_grad),
+      UNIHAL_KERNEL("expm1_grad", kFloats | kComplex, expm1_grad),
       UNIHAL_KERNEL("floor_grad", kFloats, gradient_zero),
       UNIHAL_KERNEL("gelu_grad", kFloats, gelu_grad),
       UNIHAL_KERNEL("hardsigmoid_grad", kFloats, gradient_with<uhal_map_hard_sigmoid_backward, float, float>),
@@ -443,28 +469,28 @@ KernelTable activation_kernels() {
       UNIHAL_KERNEL("hardtanh_grad", kFloats, gradient_with<uhal_map_hard_tanh_backward, float, float>),
       UNIHAL_KERNEL("leaky_relu_grad", kFloats, leaky_relu_grad<float>),
       UNIHAL_KERNEL("leaky_relu_grad", kFloats, leaky_relu_grad<double>),
-      UNIHAL_KERNEL("log_grad", kFloats, log_grad),
-      UNIHAL_KERNEL("log10_grad", kFloats, logarithm_grad<10>),
-      UNIHAL_KERNEL("log1p_grad", kFloats, log1p_grad),
-      UNIHAL_KERNEL("log2_grad", kFloats, logarithm_grad<2>),
+      UNIHAL_KERNEL("log_grad", kFloats | kComplex, log_grad),
+      UNIHAL_KERNEL("log10_grad", kFloats | kComplex, logarithm_grad<10>),
+      UNIHAL_KERNEL("log1p_grad", kFloats | kComplex, log1p_grad),
+      UNIHAL_KERNEL("log2_grad", kFloats | kComplex, logarithm_grad<2>),
       UNIHAL_KERNEL("logsigmoid_grad", kFloats, gradient<uhal_map_log_sigmoid_backward>),
-      UNIHAL_KERNEL("pow_grad", kFloats, pow_scalar_grad),
-      UNIHAL_KERNEL("reciprocal_grad", kFloats, gradient<uhal_map_reciprocal_backward>),
+      UNIHAL_KERNEL("pow_grad", kFloats | kComplex, pow_scalar_grad),
+      UNIHAL_KERNEL("reciprocal_grad", kFloats | kComplex, gradient<uhal_map_reciprocal_backward>),
       UNIHAL_KERNEL("relu6_grad", kFloats, gradient<uhal_map_relu6_backward>),
       UNIHAL_KERNEL("relu_grad", kFloats, gradient<uhal_map_relu_backward>),
       UNIHAL_KERNEL("round_grad", kFloats, gradient_zero),
       UNIHAL_KERNEL("rsqrt_grad", kFloats, gradient<uhal_map_rsqrt_backward>),
       UNIHAL_KERNEL("selu_grad", kFloats, gradient_with<uhal_map_selu_backward, float, float>),
-      UNIHAL_KERNEL("sigmoid_grad", kFloats, gradient<uhal_map_sigmoid_backward>),
-      UNIHAL_KERNEL("silu_grad", kFloats, gradient_of_input<uhal_map_silu_backward>),
-      UNIHAL_KERNEL("sin_grad", kFloats, gradient<uhal_map_sin_backward>),
+      UNIHAL_KERNEL("sigmoid_grad", kFloats | kComplex, gradient<uhal_map_sigmoid_backward>),
+      UNIHAL_KERNEL("silu_grad", kFloats | kComplex, gradient_of_input<uhal_map_silu_backward>),
+      UNIHAL_KERNEL("sin_grad", kFloats | kComplex, gradient<uhal_map_sin_backward>),
       UNIHAL_KERNEL("softplus_grad", kFloats, gradient_with<uhal_map_softplus_backward, float, float>),
       UNIHAL_KERNEL("softplus_grad", kFloats, gradient_with<uhal_map_softplus_backward, double, double>),
       UNIHAL_KERNEL("softsign_grad", kFloats, gradient<uhal_map_softsign_backward>),
-      UNIHAL_KERNEL("sqrt_grad", kFloats, gradient<uhal_map_sqrt_backward>),
-      UNIHAL_KERNEL("square_grad", kFloats, gradient<uhal_map_square_backward>),
+      UNIHAL_KERNEL("sqrt_grad", kFloats | kComplex, gradient<uhal_map_sqrt_backward>),
+      UNIHAL_KERNEL("square_grad", kFloats | kComplex, gradient<uhal_map_square_backward>),
       UNIHAL_KERNEL("swish_grad", kFloats, swish_grad),
-      UNIHAL_KERNEL("tanh_grad", kFloats, gradient<uhal_map_tanh_backward>),
+      UNIHAL_KERNEL("tanh_grad", kFloats | kComplex, gradient<uhal_map_tanh_backward>),
   };
 }
 

@@ -244,18 +244,27 @@ void lerp_grad(Context context, Input, Input, Input weight, Input, Input dz, Out
 void power_grad(Context context, Input x, Input y, Input dz, Output dx, Output dy) {
   const View a = x.view(), b = y.view(), gradient = dz.view();
   const View first = dx ? context.allocate(dx, a.dtype) : View(), second = dy ? context.allocate(dy, b.dtype) : View();
-  const uhal_dtype dtype = accumulator(a.dtype);
+  const uhal_dtype dtype = working(a.dtype);
+  const int times = times_conjugate(dtype);
   const Scratch zero(context, dtype, nullptr, 0), part(context, dtype, gradient), test(context, UHAL_BOOL, gradient);
   const Scratch result(context, dtype, gradient);
+  const Scratch zero_real(context, real_of(dtype), nullptr, 0);
   fill_zero(context, zero);
+  fill_zero(context, zero_real);
   if (dy) {
     const Scratch logarithm(context, dtype, a), is_zero(context, UHAL_BOOL, a), not_negative(context, UHAL_BOOL, b);
     context.map(uhal_map_log, {&a}, {&logarithm});
     context.map(uhal_map_power, {&a, &b}, {&part});
     context.map(uhal_map_multiply, {&part, &logarithm}, {&part});
-    context.map(uhal_map_multiply, {&part, &gradient}, {&part});
+    context.map(times, {&gradient, &part}, {&part});
     context.map(uhal_map_equal, {&a, &zero}, {&is_zero});
-    context.map(uhal_map_greater_equal, {&b, &zero}, {&not_negative});
+    if (is_complex(dtype)) {
+      const Scratch real(context, real_of(dtype), b);
+      context.map(uhal_map_real, {&b}, {&real});
+      context.map(uhal_map_greater_equal, {&real, &zero_real}, {&not_negative});
+    } else {
+      context.map(uhal_map_greater_equal, {&b, &zero}, {&not_negative});
+    }
     context.map(uhal_map_logical_and, {&is_zero, &not_negative}, {&test});
     context.map(uhal_map_select, {&test, &zero, &part}, {&result});
     sum_to_shape(context, result, second);
@@ -265,7 +274,7 @@ void power_grad(Context context, Input x, Input y, Input dz, Output dx, Output d
     context.map(uhal_map_scale, {&b}, {&less}, {1, -1});
     context.map(uhal_map_power, {&a, &less}, {&part});
     context.map(uhal_map_multiply, {&part, &b}, {&part});
-    context.map(uhal_map_multiply, {&part, &gradient}, {&part});
+    context.map(times, {&gradient, &part}, {&part});
     context.map(uhal_map_equal, {&b, &zero}, {&is_zero});
     context.map(uhal_map_select, {&is_zero, &zero, &part}, {&result});
     sum_to_shape(context, result, first);
@@ -324,7 +333,7 @@ void dot_grad(Context context, Input x, Input y, Input dz, Output dx, Output dy)
   for (const auto& [other, output] : {std::pair(&a, dy), std::pair(&b, dx)}) {
     if (!output) continue;
     const View out = context.allocate(output, a.dtype);
-    context.map(uhal_map_multiply, {other, &gradient}, {&out});
+    context.map(times_conjugate(a.dtype), {&gradient, other}, {&out});
   }
 }
 
@@ -335,7 +344,7 @@ KernelTable arithmetic_kernels() {
       UNIHAL_KERNEL("add", kEvery, add),
       UNIHAL_KERNEL("atan2", kFloats, binary<uhal_map_atan2>),
       UNIHAL_KERNEL("divide", kNumbers | kComplex, binary<uhal_map_divide>),
-      UNIHAL_KERNEL("elementwise_pow", kNumbers, binary<uhal_map_power>),
+      UNIHAL_KERNEL("elementwise_pow", kNumbers | kComplex, binary<uhal_map_power>),
       UNIHAL_KERNEL("floor_divide", kNumbers, floor_divide),
       UNIHAL_KERNEL("maximum", kNumbers, binary<uhal_map_maximum>),
       UNIHAL_KERNEL("minimum", kNumbers, binary<uhal_map_minimum>),
@@ -352,12 +361,12 @@ KernelTable arithmetic_kernels() {
       UNIHAL_KERNEL("logit", kFloats, logit<double>),
       UNIHAL_KERNEL("lerp", kFloats, lerp),
       UNIHAL_KERNEL("swiglu", kFloats, swiglu),
-      UNIHAL_KERNEL("grad_add", kFloats, binary<uhal_map_add>),
+      UNIHAL_KERNEL("grad_add", kFloats | kComplex, binary<uhal_map_add>),
 
       UNIHAL_KERNEL("add_raw", kEvery, binary_at<uhal_map_add>),
       UNIHAL_KERNEL("divide_raw", kNumbers | kComplex, binary_at<uhal_map_divide>),
-      UNIHAL_KERNEL("elementwise_pow_raw", kNumbers, binary_at<uhal_map_power>),
-      UNIHAL_KERNEL("equal_raw", kReal, binary_test_at<uhal_map_equal>),
+      UNIHAL_KERNEL("elementwise_pow_raw", kNumbers | kComplex, binary_at<uhal_map_power>),
+      UNIHAL_KERNEL("equal_raw", kEvery, binary_test_at<uhal_map_equal>),
       UNIHAL_KERNEL("floor_divide_raw", kNumbers, floor_divide_at),
       UNIHAL_KERNEL("greater_equal_raw", kReal, binary_test_at<uhal_map_greater_equal>),
       UNIHAL_KERNEL("greater_than_raw", kReal, binary_test_at<uhal_map_greater>),
@@ -366,15 +375,15 @@ KernelTable arithmetic_kernels() {
       UNIHAL_KERNEL("maximum_raw", kNumbers, binary_at<uhal_map_maximum>),
       UNIHAL_KERNEL("minimum_raw", kNumbers, binary_at<uhal_map_minimum>),
       UNIHAL_KERNEL("multiply_raw", kEvery, binary_at<uhal_map_multiply>),
-      UNIHAL_KERNEL("not_equal_raw", kReal, binary_test_at<uhal_map_not_equal>),
+      UNIHAL_KERNEL("not_equal_raw", kEvery, binary_test_at<uhal_map_not_equal>),
       UNIHAL_KERNEL("remainder_raw", kNumbers, binary_at<uhal_map_floor_mod>),
       UNIHAL_KERNEL("subtract_raw", kNumbers | kComplex, binary_at<uhal_map_subtract>),
 
-      UNIHAL_KERNEL("dot", kFloats | kInt32And64, dot),
-      UNIHAL_KERNEL("dot_grad", kFloats | kInt32And64, dot_grad),
+      UNIHAL_KERNEL("dot", kFloats | kInt32And64 | kComplex, dot),
+      UNIHAL_KERNEL("dot_grad", kFloats | kInt32And64 | kComplex, dot_grad),
 
       UNIHAL_KERNEL("atan2_grad", kFloats, atan2_grad),
-      UNIHAL_KERNEL("elementwise_pow_grad", kFloats, power_grad),
+      UNIHAL_KERNEL("elementwise_pow_grad", kFloats | kComplex, power_grad),
       UNIHAL_KERNEL("lerp_grad", kFloats, lerp_grad),
       UNIHAL_KERNEL("remainder_grad", kFloats, remainder_grad),
       UNIHAL_KERNEL("swiglu_grad", kFloats, swiglu_grad),

@@ -67,15 +67,16 @@ void write(const Context& context, const View& value, const View& part) {
 void set_value(Context context, Input x, Integers starts, Integers ends, Integers steps, Span<int64_t> axes,
                Span<int64_t> dropped, Span<int64_t> added, Span<int64_t> shape, Scalars values, Output y) {
   const View part = part_of(context, started_from(context, x, y), {starts, ends, steps, axes, dropped, added});
-  if (values.size() == 1) return fill(context, part, values[0].number(), values[0].integer());
-  const bool whole = !is_floating(part.dtype);
-  std::vector<char> bytes(values.size() * sizeof(double));
+  if (values.size() == 1) return fill(context, part, values[0]);
+  const bool complex = is_complex(part.dtype), whole = !complex && !is_floating(part.dtype);
+  const size_t size = complex ? 2 * sizeof(double) : sizeof(double);
+  std::vector<char> bytes(values.size() * size);
   for (size_t i = 0; i < values.size(); ++i) {
-    const double real = values[i].number();
+    const double parts[] = {values[i].number(), values[i].imaginary()};
     const int64_t integer = whole ? values[i].integer() : 0;
-    std::memcpy(bytes.data() + i * sizeof real, whole ? static_cast<const void*>(&integer) : &real, sizeof real);
+    std::memcpy(bytes.data() + i * size, whole ? static_cast<const void*>(&integer) : parts, size);
   }
-  const Scratch value(context, whole ? UHAL_INT64 : UHAL_FLOAT64, shape.data, shape.size());
+  const Scratch value(context, complex ? UHAL_COMPLEX128 : whole ? UHAL_INT64 : UHAL_FLOAT64, shape.data, shape.size());
   upload(context, std::move(bytes), value);
   write(context, value, part);
 }
@@ -493,22 +494,22 @@ void fill_diagonal_tensor_grad(Context context, Input dy, int64_t offset, int fi
 
 KernelTable assignment_kernels() {
   return {
-      UNIHAL_KERNEL("set_value", kReal, set_value),
-      UNIHAL_KERNEL("set_value_with_tensor", kReal, set_value_with_tensor),
-      UNIHAL_KERNEL("set_value_grad", kNumbers, set_value_grad),
-      UNIHAL_KERNEL("set_value_with_scalar_grad", kNumbers, set_value_with_scalar_grad),
-      UNIHAL_KERNEL("masked_fill", kReal, masked_fill),
-      UNIHAL_KERNEL("masked_fill_grad", kNumbers, masked_fill_grad),
-      UNIHAL_KERNEL("index_put", kReal, index_put),
-      UNIHAL_KERNEL("index_put_grad", kFloats, index_put_grad),
+      UNIHAL_KERNEL("set_value", kEvery, set_value),
+      UNIHAL_KERNEL("set_value_with_tensor", kEvery, set_value_with_tensor),
+      UNIHAL_KERNEL("set_value_grad", kNumbers | kComplex, set_value_grad),
+      UNIHAL_KERNEL("set_value_with_scalar_grad", kNumbers | kComplex, set_value_with_scalar_grad),
+      UNIHAL_KERNEL("masked_fill", kEvery, masked_fill),
+      UNIHAL_KERNEL("masked_fill_grad", kNumbers | kComplex, masked_fill_grad),
+      UNIHAL_KERNEL("index_put", kEvery, index_put),
+      UNIHAL_KERNEL("index_put_grad", kFloats | kComplex, index_put_grad),
       UNIHAL_KERNEL("index_add", kNumbers, index_add),
       UNIHAL_KERNEL("index_add_grad", kNumbers, index_add_grad),
       UNIHAL_KERNEL("put_along_axis", kNumbers, put_along_axis),
       UNIHAL_KERNEL("put_along_axis_grad", kFloats, put_along_axis_grad),
       UNIHAL_KERNEL("fill_diagonal", kReal, fill_diagonal),
       UNIHAL_KERNEL("fill_diagonal_grad", kNumbers, fill_diagonal_grad),
-      UNIHAL_KERNEL("fill_diagonal_tensor", kReal, fill_diagonal_tensor),
-      UNIHAL_KERNEL("fill_diagonal_tensor_grad", kNumbers, fill_diagonal_tensor_grad),
+      UNIHAL_KERNEL("fill_diagonal_tensor", kEvery, fill_diagonal_tensor),
+      UNIHAL_KERNEL("fill_diagonal_tensor_grad", kNumbers | kComplex, fill_diagonal_tensor_grad),
   };
 }
 

@@ -76,7 +76,9 @@ void identity_loss_grad(Context context, Input x, Input dout, int reduction, Out
 }
 
 // dout / (x (1 - x)) where x was not clipped to [eps, 1 - eps]; elsewhere 0, or NaN without an eps.
-void logit_grad(Context context, Input x, Input dout, double epsilon, Output dx) {
+template <class Number>
+void logit_grad(Context context, Input x, Input dout, Number given, Output dx) {
+  const auto epsilon = static_cast<double>(given);
   const View in = x.view(), gradient = dout.view();
   const View target = context.allocate(dx, in.dtype);
   const uhal_dtype wide = accumulator(in.dtype);
@@ -101,7 +103,8 @@ KernelTable binary_loss_kernels() {
       UNIHAL_KERNEL("identity_loss_grad", kFloats, identity_loss_grad),
       UNIHAL_KERNEL("log_loss", kFloats, log_loss),
       UNIHAL_KERNEL("log_loss_grad", kFloats, log_loss_grad),
-      UNIHAL_KERNEL("logit_grad", kFloats, logit_grad),
+      UNIHAL_KERNEL("logit_grad", kFloats, logit_grad<double>),
+      UNIHAL_KERNEL("logit_grad", kFloats, logit_grad<float>),
   };
 }
 

@@ -43,6 +43,22 @@ void fill(const Context& context, const View& y, double value, int64_t integer) 
   context.run(UHAL_OP_FILL, {}, {&y}, &attributes);
 }
 
+void fill(const Context& context, const View& y, const Scalar& value) {
+  const double imaginary = value.imaginary();
+  if (!is_complex(y.dtype) || imaginary == 0) return fill(context, y, value.number(), value.integer());
+  const uhal_dtype part = real_of(y.dtype);
+  const Scratch first(context, part, nullptr, 0), second(context, part, nullptr, 0);
+  fill(context, first, value.number(), 0);
+  fill(context, second, imaginary, 0);
+  context.map(uhal_map_complex, {&first, &second}, {&y});
+}
+
+void as_test(const Context& context, const View& x, const View& y) {
+  const Scratch zero(context, x.dtype, nullptr, 0);
+  fill_zero(context, zero);
+  context.map(uhal_map_not_equal, {&x, &zero}, {&y});
+}
+
 double read_number(const Context& context, const View& x) {
   const int64_t one[] = {1};
   const Scratch number(context, UHAL_FLOAT64, one, 1);

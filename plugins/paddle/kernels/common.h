@@ -15,6 +15,13 @@ inline bool is_floating(uhal_dtype dtype) { return dtype >= UHAL_FLOAT16 && dtyp
 
 inline bool is_complex(uhal_dtype dtype) { return dtype == UHAL_COMPLEX64 || dtype == UHAL_COMPLEX128; }
 
+inline bool is_integer(uhal_dtype dtype) { return !is_floating(dtype) && !is_complex(dtype) && dtype != UHAL_BOOL; }
+
+// The dtype that complex numbers' parts and magnitudes have; of others their own.
+inline uhal_dtype real_of(uhal_dtype dtype) {
+  return dtype == UHAL_COMPLEX64 ? UHAL_FLOAT32 : dtype == UHAL_COMPLEX128 ? UHAL_FLOAT64 : dtype;
+}
+
 // The dtype that statistics and optimizer state of x's dtype have.
 inline uhal_dtype accumulator(uhal_dtype dtype) { return dtype == UHAL_FLOAT64 ? UHAL_FLOAT64 : UHAL_FLOAT32; }
 
@@ -22,6 +29,15 @@ inline uhal_dtype accumulator(uhal_dtype dtype) { return dtype == UHAL_FLOAT64 ?
 inline int from_front(int64_t axis, int rank) { return static_cast<int>(axis < 0 ? axis + rank : axis); }
 
 bool same_shape(const View& a, const View& b);
+
+// The dtype that a function of several steps is computed in: complex stays, all else as above.
+inline uhal_dtype working(uhal_dtype dtype) { return is_complex(dtype) ? dtype : accumulator(dtype); }
+
+// Products and quotients with what is conjugated, where a gradient is complex.
+inline int times_conjugate(uhal_dtype dtype) {
+  return is_complex(dtype) ? uhal_map_multiply_conjugate : uhal_map_multiply;
+}
+inline int by_conjugate(uhal_dtype dtype) { return is_complex(dtype) ? uhal_map_divide_conjugate : uhal_map_divide; }
 
 // The view with leading axes of length 1, up to `rank`.
 View with_rank(const View& view, int rank);
@@ -36,7 +52,12 @@ void sum_to_shape(const Context& context, const View& source, const View& target
 void copy_or_cast(const Context& context, const View& x, const View& y);
 
 void fill(const Context& context, const View& y, double value, int64_t integer);
+// Complex numbers get both parts.
+void fill(const Context& context, const View& y, const Scalar& value);
 inline void fill_zero(const Context& context, const View& y) { fill(context, y, 0, 0); }
+
+// y, bools, = where x is not 0.
+void as_test(const Context& context, const View& x, const View& y);
 
 // The host's copy of a device tensor's first element; waits for the stream.
 double read_number(const Context& context, const View& x);

@@ -26,8 +26,14 @@ void equal_all(Context context, Input x, Input y, Output out) {
 void close_elements(const Context& context, const View& a, const View& b, double relative, double absolute,
                     bool equal_nan, const View& out) {
   const Scratch difference(context, UHAL_FLOAT64, out), bound(context, UHAL_FLOAT64, b), test(context, UHAL_BOOL, out);
-  context.map(uhal_map_subtract, {&a, &b}, {&difference});
-  context.map(uhal_map_absolute, {&difference}, {&difference});
+  if (is_complex(a.dtype)) {
+    const Scratch apart(context, a.dtype, out);
+    context.map(uhal_map_subtract, {&a, &b}, {&apart});
+    context.map(uhal_map_absolute, {&apart}, {&difference});
+  } else {
+    context.map(uhal_map_subtract, {&a, &b}, {&difference});
+    context.map(uhal_map_absolute, {&difference}, {&difference});
+  }
   context.map(uhal_map_absolute, {&b}, {&bound});
   context.map(uhal_map_scale, {&bound}, {&bound}, {relative, absolute});
   context.map(uhal_map_less_equal, {&difference, &bound}, {&out});
@@ -129,25 +135,25 @@ void bitwise_shift(Context context, Input x, Input y, bool arithmetic, Output z)
 
 KernelTable comparison_kernels() {
   return {
-      UNIHAL_KERNEL("equal", kReal, binary_test<uhal_map_equal>),
+      UNIHAL_KERNEL("equal", kEvery, binary_test<uhal_map_equal>),
       UNIHAL_KERNEL("greater_equal", kReal, binary_test<uhal_map_greater_equal>),
       UNIHAL_KERNEL("greater_than", kReal, binary_test<uhal_map_greater>),
       UNIHAL_KERNEL("less_equal", kReal, binary_test<uhal_map_less_equal>),
       UNIHAL_KERNEL("less_than", kReal, binary_test<uhal_map_less>),
-      UNIHAL_KERNEL("not_equal", kReal, binary_test<uhal_map_not_equal>),
+      UNIHAL_KERNEL("not_equal", kEvery, binary_test<uhal_map_not_equal>),
       UNIHAL_KERNEL("equal_all", kReal, equal_all),
-      UNIHAL_KERNEL("isclose", kNumbers, isclose),
+      UNIHAL_KERNEL("isclose", kNumbers | kComplex, isclose),
       UNIHAL_KERNEL("allclose", kNumbers, allclose),
       UNIHAL_KERNEL("accuracy", kFloats, accuracy),
 
-      UNIHAL_KERNEL("isfinite", kNumbers, unary_test<uhal_map_is_finite>),
-      UNIHAL_KERNEL("isinf", kNumbers, unary_test<uhal_map_is_infinite>),
-      UNIHAL_KERNEL("isnan", kNumbers, unary_test<uhal_map_is_nan>),
+      UNIHAL_KERNEL("isfinite", kNumbers | kComplex, unary_test<uhal_map_is_finite>),
+      UNIHAL_KERNEL("isinf", kNumbers | kComplex, unary_test<uhal_map_is_infinite>),
+      UNIHAL_KERNEL("isnan", kNumbers | kComplex, unary_test<uhal_map_is_nan>),
 
-      UNIHAL_KERNEL("logical_and", kReal, binary_test<uhal_map_logical_and>),
-      UNIHAL_KERNEL("logical_not", kReal, unary_test<uhal_map_logical_not>),
-      UNIHAL_KERNEL("logical_or", kReal, binary_test<uhal_map_logical_or>),
-      UNIHAL_KERNEL("logical_xor", kReal, binary_test<uhal_map_logical_xor>),
+      UNIHAL_KERNEL("logical_and", kEvery, binary_test<uhal_map_logical_and>),
+      UNIHAL_KERNEL("logical_not", kEvery, unary_test<uhal_map_logical_not>),
+      UNIHAL_KERNEL("logical_or", kEvery, binary_test<uhal_map_logical_or>),
+      UNIHAL_KERNEL("logical_xor", kEvery, binary_test<uhal_map_logical_xor>),
 
       UNIHAL_KERNEL("bitwise_and", kIntegers | kBoolOnly, binary<uhal_map_bitwise_and>),
       UNIHAL_KERNEL("bitwise_not", kIntegers, unary<uhal_map_bitwise_not>),

@@ -29,7 +29,7 @@ void strided_copy(Context context, Input x, Span<int64_t> dims, Span<int64_t> st
 }
 
 void fill_kernel(Context context, Input x, Scalar value, Output y) {
-  fill(context, context.allocate(y, x.uhal()), value.number(), value.integer());
+  fill(context, context.allocate(y, x.uhal()), value);
 }
 
 void fill_grad(Context context, Input dy, Scalar, Output dx) { fill_zero(context, context.allocate(dx, dy.uhal())); }

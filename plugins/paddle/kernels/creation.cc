@@ -9,7 +9,7 @@ namespace unihal::paddle {
 namespace {
 
 void full(Context context, Integers shape, Scalar value, Dtype dtype, Output y) {
-  fill(context, context.allocate(y, to_uhal(dtype), shape.data(), shape.size()), value.number(), value.integer());
+  fill(context, context.allocate(y, to_uhal(dtype), shape.data(), shape.size()), value);
 }
 
 // Graphs give the value as a tensor of one element.
@@ -25,6 +25,16 @@ std::vector<char> packed(const Scalars& values) {
   for (size_t i = 0; i < values.size(); ++i) {
     const T value = std::is_integral_v<T> ? static_cast<T>(values[i].integer()) : static_cast<T>(values[i].number());
     std::memcpy(bytes.data() + i * sizeof(T), &value, sizeof(T));
+  }
+  return bytes;
+}
+
+template <class Part>
+std::vector<char> packed_complex(const Scalars& values) {
+  std::vector<char> bytes(values.size() * 2 * sizeof(Part));
+  for (size_t i = 0; i < values.size(); ++i) {
+    const Part parts[] = {static_cast<Part>(values[i].number()), static_cast<Part>(values[i].imaginary())};
+    std::memcpy(bytes.data() + i * sizeof parts, parts, sizeof parts);
   }
   return bytes;
 }
@@ -45,6 +55,10 @@ std::vector<char> packed(const Scalars& values, uhal_dtype dtype) {
       return packed<int64_t>(values);
     case UHAL_FLOAT64:
       return packed<double>(values);
+    case UHAL_COMPLEX64:
+      return packed_complex<float>(values);
+    case UHAL_COMPLEX128:
+      return packed_complex<double>(values);
     default:
       return packed<float>(values);
   }
@@ -59,7 +73,7 @@ void assign_value(Context context, Span<int> shape, Dtype type, Scalars values, 
   const uhal_dtype dtype = to_uhal(type);
   const View out = context.allocate(y, dtype, dims, rank);
   if (values.size() == 0) return;
-  if (values.size() == 1) return fill(context, out, values[0].number(), values[0].integer());
+  if (values.size() == 1) return fill(context, out, values[0]);
   if (dtype == UHAL_FLOAT16 || dtype == UHAL_BFLOAT16) {
     const Scratch wide(context, UHAL_FLOAT32, out);
     upload(context, packed(values, UHAL_FLOAT32), wide);
@@ -70,7 +84,7 @@ void assign_value(Context context, Span<int> shape, Dtype type, Scalars values, 
 
 // Without a dtype, of the operand's.
 void full_like(Context context, Input x, Scalar value, Dtype dtype, Output y) {
-  fill(context, context.allocate(y, dtype == kUndefined ? x.uhal() : to_uhal(dtype)), value.number(), value.integer());
+  fill(context, context.allocate(y, dtype == kUndefined ? x.uhal() : to_uhal(dtype)), value);
 }
 
 constexpr double kMaxLength = 1e18;
@@ -179,22 +193,22 @@ void tril_triu(Context context, Input x, int diagonal, bool lower, Output y) {
 KernelTable creation_kernels() {
   return {
       UNIHAL_KERNEL("full", kEvery, full),
-      UNIHAL_KERNEL("full_with_tensor", kReal, full_with_tensor),
-      UNIHAL_KERNEL("assign_value", kReal, assign_value),
+      UNIHAL_KERNEL("full_with_tensor", kEvery, full_with_tensor),
+      UNIHAL_KERNEL("assign_value", kEvery, assign_value),
       UNIHAL_KERNEL("full_like", kEvery, full_like),
       UNIHAL_KERNEL("arange", kNumbers, arange_scalar),
       UNIHAL_KERNEL_ANYWHERE("arange_tensor", kFloats | kInt32And64, kFirstThree, 0, arange_tensor),
       UNIHAL_KERNEL_ANYWHERE("linspace", kFloats | kInt32And64, kFirstThree, 0, linspace),
       UNIHAL_KERNEL_ANYWHERE("logspace", kFloats | kInt32And64, kFirstFour, 0, logspace),
-      UNIHAL_KERNEL("eye", kReal, eye),
+      UNIHAL_KERNEL("eye", kEvery, eye),
       UNIHAL_KERNEL("increment", kNumbers, increment),
       UNIHAL_KERNEL("numel", kEvery, numel),
-      UNIHAL_KERNEL("tril", kReal, triangle<false>),
-      UNIHAL_KERNEL("triu", kReal, triangle<true>),
-      UNIHAL_KERNEL("tril_grad", kReal, triangle<false>),
-      UNIHAL_KERNEL("triu_grad", kReal, triangle<true>),
-      UNIHAL_KERNEL("tril_triu", kReal, tril_triu),
-      UNIHAL_KERNEL("tril_triu_grad", kReal, tril_triu),
+      UNIHAL_KERNEL("tril", kEvery, triangle<false>),
+      UNIHAL_KERNEL("triu", kEvery, triangle<true>),
+      UNIHAL_KERNEL("tril_grad", kEvery, triangle<false>),
+      UNIHAL_KERNEL("triu_grad", kEvery, triangle<true>),
+      UNIHAL_KERNEL("tril_triu", kEvery, tril_triu),
+      UNIHAL_KERNEL("tril_triu_grad", kEvery, tril_triu),
   };
 }
 

@@ -9,7 +9,10 @@ namespace unihal::paddle {
 namespace {
 
 void nonzero(Context context, Input x, Output y) {
-  const TruePlaces places(context, x.view());
+  const View in = x.view();
+  const Scratch test(context, UHAL_BOOL, in);
+  if (is_complex(in.dtype)) as_test(context, in, test);
+  const TruePlaces places(context, is_complex(in.dtype) ? static_cast<const View&>(test) : in);
   const int64_t dims[] = {places.count(), places.rank()};
   places.write(context, context.allocate(y, UHAL_INT64, dims, 2));
 }
@@ -194,9 +197,9 @@ void send_u_recv_grad(Context context, Input x, Input sources, Input targets, Op
 
 KernelTable data_dependent_kernels() {
   return {
-      UNIHAL_KERNEL("masked_select", kReal, masked_select),
-      UNIHAL_KERNEL("masked_select_grad", kNumbers, masked_select_grad),
-      UNIHAL_KERNEL("nonzero", kReal, nonzero),
+      UNIHAL_KERNEL("masked_select", kEvery, masked_select),
+      UNIHAL_KERNEL("masked_select_grad", kNumbers | kComplex, masked_select_grad),
+      UNIHAL_KERNEL("nonzero", kEvery, nonzero),
       UNIHAL_KERNEL("searchsorted", kNumbers, searchsorted),
       UNIHAL_KERNEL("segment_pool", kNumbers, segment_pool),
       UNIHAL_KERNEL("segment_pool_grad", kNumbers, segment_pool_grad),

@@ -17,10 +17,11 @@ void repeated(Context context, Input operand, Input ddx, Output ddy) {
   context.map(backward, {&a, &b}, {&out});
 }
 
-void leaky_relu_double_grad(Context context, Input x, Input ddx, double slope, Output ddy) {
+template <class Number>
+void leaky_relu_double_grad(Context context, Input x, Input ddx, Number slope, Output ddy) {
   const View a = x.view(), b = ddx.view();
   const View out = context.allocate(ddy, a.dtype);
-  context.map(uhal_map_leaky_relu_backward, {&a, &b}, {&out}, {slope});
+  context.map(uhal_map_leaky_relu_backward, {&a, &b}, {&out}, {static_cast<double>(slope)});
 }
 
 // What the kernels below share: the product of dy and ddx, memory for f' and f'', and what becomes of them.
@@ -111,8 +112,10 @@ void celu_double_grad(Context context, Input x, Input dy, Input ddx, float alpha
 }
 
 // f' = s = sigmoid(beta x), 1 above the threshold; f'' = beta s (1 - s)
-void softplus_double_grad(Context context, Input x, Input dy, Input ddx, double beta, double threshold, Output dx,
+template <class Number>
+void softplus_double_grad(Context context, Input x, Input dy, Input ddx, Number factor, Number most, Output dx,
                           Output ddy) {
+  const auto beta = static_cast<double>(factor), threshold = static_cast<double>(most);
   const Slopes slopes(context, x, dy, ddx);
   const Scratch linear(context, UHAL_BOOL, slopes.in), limit(context, slopes.first.dtype, nullptr, 0),
       one(context, slopes.first.dtype, nullptr, 0);
@@ -272,11 +275,12 @@ KernelTable double_gradient_kernels() {
   return {
       UNIHAL_KERNEL("abs_double_grad", kFloats, repeated<uhal_map_absolute_backward>),
       UNIHAL_KERNEL("add_double_grad", kFloats, add_double_grad<1>),
-      UNIHAL_KERNEL("celu_double_grad", kWideFloats, celu_double_grad),
+      UNIHAL_KERNEL("celu_double_grad", kFloats, celu_double_grad),
       UNIHAL_KERNEL("cos_double_grad", kFloats, cos_double_grad),
       UNIHAL_KERNEL("divide_double_grad", kFloats, divide_double_grad),
-      UNIHAL_KERNEL("elu_double_grad", kWideFloats, elu_double_grad),
-      UNIHAL_KERNEL("leaky_relu_double_grad", kFloats, leaky_relu_double_grad),
+      UNIHAL_KERNEL("elu_double_grad", kFloats, elu_double_grad),
+      UNIHAL_KERNEL("leaky_relu_double_grad", kFloats, leaky_relu_double_grad<double>),
+      UNIHAL_KERNEL("leaky_relu_double_grad", kFloats, leaky_relu_double_grad<float>),
       UNIHAL_KERNEL("log_double_grad", kFloats, log_double_grad),
       UNIHAL_KERNEL("multiply_double_grad", kFloats | kComplex, multiply_double_grad),
       UNIHAL_KERNEL("pow_double_grad", kFloats, pow_double_grad),
@@ -284,7 +288,8 @@ KernelTable double_gradient_kernels() {
       UNIHAL_KERNEL("rsqrt_double_grad", kFloats, rsqrt_double_grad),
       UNIHAL_KERNEL("sigmoid_double_grad", kFloats, sigmoid_double_grad),
       UNIHAL_KERNEL("sin_double_grad", kFloats, sin_double_grad),
-      UNIHAL_KERNEL("softplus_double_grad", kFloats, softplus_double_grad),
+      UNIHAL_KERNEL("softplus_double_grad", kFloats, softplus_double_grad<double>),
+      UNIHAL_KERNEL("softplus_double_grad", kFloats, softplus_double_grad<float>),
       UNIHAL_KERNEL("sqrt_double_grad", kFloats, sqrt_double_grad),
       UNIHAL_KERNEL("square_double_grad", kFloats, square_double_grad),
       UNIHAL_KERNEL("subtract_double_grad", kFloats, add_double_grad<-1>),

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "plugins/paddle/kernels/common.h"
 
@@ -220,6 +221,12 @@ void get(Context context, Input x, InputList indices, Span<int64_t> shape, Span<
   look_up(context, Lookup(context, indices, {shape, strides, axes, axis_strides, offset}), in, out);
 }
 
+// Until Paddle 3.1 with one flag.
+void get_by_one(Context context, Input x, InputList indices, Span<int64_t> shape, Span<int64_t> strides,
+                Span<int64_t> axes, Span<int64_t> axis_strides, int64_t offset, bool flag, Output y) {
+  get(context, x, std::move(indices), shape, strides, axes, axis_strides, offset, flag, flag, y);
+}
+
 // Updates of one place add up.
 void get_grad(Context context, Input x, InputList indices, Input dy, Span<int64_t> shape, Span<int64_t> strides,
               Span<int64_t> axes, Span<int64_t> axis_strides, int64_t offset, bool, bool, Output dx) {
@@ -231,6 +238,10 @@ void get_grad(Context context, Input x, InputList indices, Input dy, Span<int64_
   put_at(context, Lookup(context, indices, {shape, strides, axes, axis_strides, offset}), gradient, target.memory(),
          UHAL_REDUCE_SUM);
   target.store();
+}
+void get_grad_by_one(Context context, Input x, InputList indices, Input dy, Span<int64_t> shape, Span<int64_t> strides,
+                     Span<int64_t> axes, Span<int64_t> axis_strides, int64_t offset, bool flag, Output dx) {
+  get_grad(context, x, std::move(indices), dy, shape, strides, axes, axis_strides, offset, flag, flag, dx);
 }
 
 // value -> memory, as the indices say
@@ -258,7 +269,7 @@ void put_into(const Context& context, Input x, const InputList& indices, const V
 void put_number(Context context, Input x, InputList indices, Scalar value, Span<int64_t> shape, Span<int64_t> strides,
                 Span<int64_t> axes, Span<int64_t> axis_strides, int64_t offset, Output y) {
   const Scratch number(context, x.uhal(), nullptr, 0);
-  fill(context, number, value.number(), value.integer());
+  fill(context, number, value);
   put_into(context, x, indices, number, {shape, strides, axes, axis_strides, offset}, y);
 }
 
@@ -315,12 +326,14 @@ void put_tensor_grad(Context context, Input x, InputList indices, Input value, I
 
 KernelTable index_elementwise_kernels() {
   return {
-      UNIHAL_KERNEL("index_elementwise_get", kReal, get),
-      UNIHAL_KERNEL("index_elementwise_get_grad", kFloats, get_grad),
-      UNIHAL_KERNEL("index_elementwise_put", kReal, put_number),
-      UNIHAL_KERNEL("index_elementwise_put_grad", kFloats, put_number_grad),
-      UNIHAL_KERNEL("index_elementwise_put_with_tensor", kReal, put_tensor),
-      UNIHAL_KERNEL("index_elementwise_put_with_tensor_grad", kFloats, put_tensor_grad),
+      UNIHAL_KERNEL("index_elementwise_get", kEvery, get),
+      UNIHAL_KERNEL("index_elementwise_get", kEvery, get_by_one),
+      UNIHAL_KERNEL("index_elementwise_get_grad", kFloats | kComplex, get_grad),
+      UNIHAL_KERNEL("index_elementwise_get_grad", kFloats | kComplex, get_grad_by_one),
+      UNIHAL_KERNEL("index_elementwise_put", kEvery, put_number),
+      UNIHAL_KERNEL("index_elementwise_put_grad", kFloats | kComplex, put_number_grad),
+      UNIHAL_KERNEL("index_elementwise_put_with_tensor", kEvery, put_tensor),
+      UNIHAL_KERNEL("index_elementwise_put_with_tensor_grad", kFloats | kComplex, put_tensor_grad),
   };
 }
 

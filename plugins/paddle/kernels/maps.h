@@ -13,6 +13,22 @@ void unary(Context context, Input x, Output y) {
   context.map(function, {&in}, {&out});
 }
 
+// The same, of integers as float32
+template <int function>
+void unary_floating(Context context, Input x, Output y) {
+  const View in = x.view();
+  const View out = context.allocate(y, is_integer(in.dtype) ? static_cast<uhal_dtype>(UHAL_FLOAT32) : in.dtype);
+  context.map(function, {&in}, {&out});
+}
+
+// The same, of integers the numbers themselves
+template <int function>
+void rounding(Context context, Input x, Output y) {
+  const View in = x.view();
+  const View out = context.allocate(y, in.dtype);
+  context.map(is_integer(in.dtype) ? uhal_map_identity : function, {&in}, {&out});
+}
+
 // y = function(x), a bool
 template <int function>
 void unary_test(Context context, Input x, Output y) {

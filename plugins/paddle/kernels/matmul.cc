@@ -317,7 +317,7 @@ void multi_dot_grad(Context context, InputList x, Input dy, OutputList dx) {
 
 KernelTable matmul_kernels() {
   return {
-      UNIHAL_KERNEL("matmul", kFloats | kComplex, matmul),
+      UNIHAL_KERNEL("matmul", kFloats | kComplex | kInt32And64, matmul),
       UNIHAL_KERNEL("matmul_grad", kFloats | kComplex, matmul_grad),
       UNIHAL_KERNEL("bmm", kFloats, bmm),
       UNIHAL_KERNEL("bmm_grad", kFloats, bmm_grad),

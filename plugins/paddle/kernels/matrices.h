@@ -11,9 +11,6 @@ namespace unihal::paddle {
 
 constexpr DtypeSet kMatrices = kWideFloats | kComplex;
 
-inline uhal_dtype real_of(uhal_dtype dtype) {
-  return dtype == UHAL_COMPLEX64 ? UHAL_FLOAT32 : dtype == UHAL_COMPLEX128 ? UHAL_FLOAT64 : dtype;
-}
 inline uhal_dtype complex_of(uhal_dtype dtype) {
   return real_of(dtype) == UHAL_FLOAT64 ? UHAL_COMPLEX128 : UHAL_COMPLEX64;
 }

@@ -58,6 +58,65 @@ void pool_grad(Context context, Input x, Input y, Input dy, Window window, Numbe
   }
 }
 
+// y = (the window's sum of x^p)^(1/p): sums are averages, which count padding, times the elements of a window.
+template <class Numbers>
+uhal_pool_attributes power_attributes(const Context& context, const View& x, const View& y, const Integers& window,
+                                      const Numbers& strides, const Numbers& paddings, bool global, bool adaptive,
+                                      Text algorithm, double* elements) {
+  if (adaptive) unsupported(context, "an adaptive window");
+  const auto attributes =
+      attributes_of(context, x, window, strides, paddings, false, Text{"avg"}, global, false, algorithm);
+  *elements = 1;
+  for (int i = 0; i < x.rank - 2; ++i) {
+    *elements *= static_cast<double>(attributes.window[i]);
+    const int64_t needed = (y.shape[i + 2] - 1) * attributes.stride[i] + attributes.window[i];
+    if (!global && needed > x.shape[i + 2] + attributes.pad_before[i] + attributes.pad_after[i]) {
+      unsupported(context, "a window that reaches beyond x and its padding (ceil_mode)");
+    }
+  }
+  return attributes;
+}
+
+template <class Numbers>
+void power_pool(Context context, Input x, Integers window, Numbers strides, Numbers paddings, bool, bool,
+                Text data_format, Text, bool global, bool adaptive, Text algorithm, float norm, Output y) {
+  const bool last = channels_last(data_format);
+  const View in = image(x.view(), last), out = image(context.allocate(y, in.dtype), last);
+  double elements;
+  const auto attributes =
+      power_attributes(context, in, out, window, strides, paddings, global, adaptive, algorithm, &elements);
+  if (out.elements() == 0) return;
+  const double p = static_cast<double>(norm);
+  const Scratch powers(context, accumulator(in.dtype), in), sums(context, accumulator(in.dtype), out);
+  context.map(uhal_map_power_scalar, {&in}, {&powers}, {p});
+  context.run(UHAL_OP_POOL, {&powers}, {&sums}, &attributes);
+  context.map(uhal_map_scale, {&sums}, {&sums}, {elements, 0});
+  context.map(uhal_map_power_scalar, {&sums}, {&out}, {1 / p});
+}
+
+// dx = x^(p - 1) * the sum of dy * y^(1 - p) of the windows that it is in
+template <class Numbers>
+void power_pool_grad(Context context, Input x, Input y, Input dy, Integers window, Numbers strides, Numbers paddings,
+                     bool, bool, Text data_format, Text, bool global, bool adaptive, Text algorithm, float norm,
+                     Output dx) {
+  const bool last = channels_last(data_format);
+  const View in = image(x.view(), last), forward = image(y.view(), last), gradient = image(dy.view(), last);
+  const View out = image(context.allocate(dx, in.dtype), last);
+  double elements;
+  const auto attributes =
+      power_attributes(context, in, forward, window, strides, paddings, global, adaptive, algorithm, &elements);
+  if (out.elements() == 0) return;
+  const double p = static_cast<double>(norm);
+  const uhal_dtype dtype = accumulator(in.dtype);
+  const Scratch part(context, dtype, forward), sums(context, dtype, in), slope(context, dtype, in);
+  context.map(uhal_map_power_scalar, {&forward}, {&part}, {p - 1});
+  context.map(uhal_map_divide_no_nan, {&gradient, &part}, {&part});  // of a window of zeros nothing
+  context.run(UHAL_OP_POOL_BACKWARD, {&part}, {&sums}, &attributes);
+  context.map(uhal_map_power_scalar, {&in}, {&slope}, {p - 1});
+  context.map(uhal_map_scale, {&sums}, {&sums}, {elements, 0});
+  context.map(uhal_map_multiply, {&sums, &slope}, {&out});
+}
+
 // The maximum, and where in its channel it was.
 template <class Numbers>
 void pool_with_index(Context context, Input x, Numbers window, Numbers strides, Numbers paddings, bool global,
@@ -102,6 +161,10 @@ KernelTable pool_kernels() {
       UNIHAL_KERNEL("pool3d", kFloats, pool<Span<int>, Span<int>>),
       UNIHAL_KERNEL("pool3d_grad", kFloats, pool_grad<Span<int64_t>, Span<int64_t>>),
       UNIHAL_KERNEL("pool3d_grad", kFloats, pool_grad<Span<int>, Span<int>>),
+      UNIHAL_KERNEL("lp_pool2d", kFloats, power_pool<Span<int64_t>>),
+      UNIHAL_KERNEL("lp_pool2d", kFloats, power_pool<Span<int>>),
+      UNIHAL_KERNEL("lp_pool2d_grad", kFloats, power_pool_grad<Span<int64_t>>),
+      UNIHAL_KERNEL("lp_pool2d_grad", kFloats, power_pool_grad<Span<int>>),
       UNIHAL_KERNEL("max_pool2d_with_index", kFloats, pool_with_index<Span<int>>),
       UNIHAL_KERNEL("max_pool2d_with_index_grad", kFloats, pool_with_index_grad<Span<int>>),
       UNIHAL_KERNEL("max_pool3d_with_index", kFloats, pool_with_index<Span<int>>),

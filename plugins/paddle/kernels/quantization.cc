@@ -111,6 +111,56 @@ void straight_through_channels(Context context, Input dy, int, int, int, Output 
   copy_or_cast(context, in, context.allocate(dx, in.dtype));
 }
 
+// -- by a moving average of the largest magnitudes
+
+// The average's sum and weight after one more number, and their quotient; all are read before any is written, since
+// Paddle gives the outputs the inputs' memory.
+void update_average(const Context& context, const View& x, OptionalInput sum, OptionalInput weight, float rate,
+                    Output scale, Output weight_out, Output sum_out) {
+  if (!sum || !weight) invalid(context, "in training in_accum and in_state are needed");
+  const View old_sum = flat(sum.view()), old_weight = flat(weight.view());
+  const int64_t one[] = {1};
+  const Scratch largest(context, x.dtype, one, 1), new_sum(context, x.dtype, one, 1), total(context, x.dtype, one, 1);
+  largest_magnitudes(context, x, along(largest, -1, x.rank));
+  context.map(uhal_map_scale, {&old_sum}, {&new_sum}, {static_cast<double>(rate), 0});
+  context.map(uhal_map_add, {&new_sum, &largest}, {&new_sum});
+  context.map(uhal_map_scale, {&old_weight}, {&total}, {static_cast<double>(rate), 1});
+  const View quotient = context.allocate(scale, x.dtype, one, 1);
+  context.map(uhal_map_divide, {&new_sum, &total}, {&quotient});
+  if (weight_out) copy_or_cast(context, total, context.allocate(weight_out, x.dtype, one, 1));
+  if (sum_out) copy_or_cast(context, new_sum, context.allocate(sum_out, x.dtype, one, 1));
+}
+
+template <bool kDequantize>
+void by_average(Context context, Input x, Input scale, OptionalInput sum, OptionalInput weight, float rate,
+                int bit_length, bool is_test, int round_type, Output y, Output scale_out, Output weight_out,
+                Output sum_out) {
+  const View in = x.view();
+  check_arguments(context, bit_length, round_type);
+  const View out = context.allocate(y, in.dtype);
+  if (!is_test) update_average(context, in, sum, weight, rate, scale_out, weight_out, sum_out);
+  const View used = along(is_test ? scale.view() : Tensor{scale_out.handle}.view(), -1, in.rank);
+  quantize(context, in, used, bit_length, round_type, out);
+  if (kDequantize) dequantize(context, used, bit_length, out);
+}
+
+void straight_through_average(Context context, Input dy, float, int, bool, int, Output dx) {
+  const View in = dy.view();
+  copy_or_cast(context, in, context.allocate(dx, in.dtype));
+}
+
+void average_scale(Context context, Input x, OptionalInput sum, OptionalInput weight, float rate, bool is_test,
+                   Output y, Output scale, Output weight_out, Output sum_out) {
+  const View in = x.view();
+  if (y) copy_or_cast(context, in, context.allocate(y, in.dtype));
+  if (!is_test) update_average(context, in, sum, weight, rate, scale, weight_out, sum_out);
+}
+
+void straight_through_alone(Context context, Input dy, Output dx) {
+  const View in = dy.view();
+  copy_or_cast(context, in, context.allocate(dx, in.dtype));
+}
+
 // x * scale / max_range
 void dequantize_by_largest(Context context, Input x, Input scale, float max_range, Output y) {
   const View in = x.view(), factor = scale.view();
@@ -131,6 +181,11 @@ KernelTable quantization_kernels() {
       UNIHAL_KERNEL("fake_channel_wise_quantize_abs_max", kFloat32Only, channel_wise_quantize),
       UNIHAL_KERNEL("fake_channel_wise_quantize_dequantize_abs_max", kFloat32Only, channel_wise_quantize_dequantize),
       UNIHAL_KERNEL("fake_channel_wise_quantize_dequantize_abs_max_grad", kFloat32Only, straight_through_channels),
+      UNIHAL_KERNEL("fake_quantize_moving_average_abs_max", kFloat32Only, by_average<false>),
+      UNIHAL_KERNEL("fake_quantize_dequantize_moving_average_abs_max", kFloat32Only, by_average<true>),
+      UNIHAL_KERNEL("fake_quantize_dequantize_moving_average_abs_max_grad", kFloat32Only, straight_through_average),
+      UNIHAL_KERNEL("moving_average_abs_max_scale", kFloat32Only, average_scale),
+      UNIHAL_KERNEL("straight_through_estimator_grad", kFloat32Only, straight_through_alone),
       UNIHAL_KERNEL("fake_dequantize_max_abs", kFloat32Only, dequantize_by_largest),
   };
 }

@@ -20,14 +20,30 @@ void generate(const Context& context, uhal_distribution distribution, double a, 
   context.run(UHAL_OP_RANDOM, {sequence.turn}, {&y}, &attributes);
 }
 
+// Both parts of complex numbers, one behind the other.
+View parts_of(const View& y) {
+  View parts = is_complex(y.dtype) ? flat(y) : y;
+  if (is_complex(y.dtype)) {
+    parts.dtype = real_of(y.dtype);
+    parts.shape[0] *= 2;
+  }
+  return parts;
+}
+
+// The variance of complex numbers is that of both parts together.
+double deviation_of_parts(const View& y, float deviation) {
+  return static_cast<double>(deviation) / (is_complex(y.dtype) ? std::sqrt(2.0) : 1);
+}
+
 void uniform(Context context, Integers shape, Dtype dtype, Scalar low, Scalar high, int seed, Output y) {
   const View out = context.allocate(y, to_uhal(dtype), shape.data(), shape.size());
-  generate(context, UHAL_RANDOM_UNIFORM, low.number(), high.number(), seed, out);
+  generate(context, UHAL_RANDOM_UNIFORM, low.number(), high.number(), seed, parts_of(out));
 }
 
 void gaussian(Context context, Integers shape, float mean, float deviation, int seed, Dtype dtype, Output y) {
   const View out = context.allocate(y, to_uhal(dtype), shape.data(), shape.size());
-  generate(context, UHAL_RANDOM_NORMAL, static_cast<double>(mean), static_cast<double>(deviation), seed, out);
+  generate(context, UHAL_RANDOM_NORMAL, static_cast<double>(mean), deviation_of_parts(out, deviation), seed,
+           parts_of(out));
 }
 
 void randint(Context context, int low, int high, Integers shape, Dtype dtype, Output y) {
@@ -47,8 +63,9 @@ void randperm(Context context, int n, Dtype dtype, Output y) {
 }
 
 void gaussian_in_place(Context context, Input x, float mean, float deviation, int seed, Output y) {
-  generate(context, UHAL_RANDOM_NORMAL, static_cast<double>(mean), static_cast<double>(deviation), seed,
-           context.allocate(y, x.uhal()));
+  const View out = context.allocate(y, x.uhal());
+  generate(context, UHAL_RANDOM_NORMAL, static_cast<double>(mean), deviation_of_parts(out, deviation), seed,
+           parts_of(out));
 }
 
 // The last three put one value on a diagonal, which no function of Paddle's asks for.
@@ -130,6 +147,18 @@ void exponential(Context context, Input x, float rate, Output y) {
   context.map(uhal_map_negative, {&out}, {&out});
   context.map(uhal_map_log1p, {&out}, {&out});
   context.map(uhal_map_scale, {&out}, {&out}, {-1 / static_cast<double>(rate), 0});
+}
+
+// Whole numbers from `low` on and below `high`; without a range those that x's dtype holds exactly.
+void random_in_place(Context context, Input x, int64_t low, int64_t high, Output y) {
+  if (low >= high) invalid(context, "from is " + std::to_string(low) + ", not below to, " + std::to_string(high));
+  const View out = context.allocate(y, x.uhal());
+  if (is_integer(out.dtype)) {
+    return generate(context, UHAL_RANDOM_UNIFORM, static_cast<double>(low), static_cast<double>(high), 0, out);
+  }
+  const Scratch whole(context, UHAL_INT64, out);
+  generate(context, UHAL_RANDOM_UNIFORM, static_cast<double>(low), static_cast<double>(high), 0, whole);
+  copy_or_cast(context, whole, out);
 }
 
 // -- with parameters as operands
@@ -294,10 +323,12 @@ void dropout_grad(Context context, Input mask, Input dy, Scalar p, bool is_test,
 
 KernelTable random_kernels() {
   return {
-      UNIHAL_KERNEL("uniform", kFloats, uniform),
-      UNIHAL_KERNEL("gaussian", kFloats, gaussian),
-      UNIHAL_KERNEL("gaussian_inplace", kFloats, gaussian_in_place),
-      UNIHAL_KERNEL("gaussian_inplace_grad", kFloats, drawn_grad<float, float, int>),
+      UNIHAL_KERNEL("uniform", kFloats | kComplex, uniform),
+      UNIHAL_KERNEL("gaussian", kFloats | kComplex, gaussian),
+      UNIHAL_KERNEL("random", kFloats | kInt32And64, random_in_place),
+      UNIHAL_KERNEL("random_grad", kFloats, drawn_grad<int64_t, int64_t>),
+      UNIHAL_KERNEL("gaussian_inplace", kFloats | kComplex, gaussian_in_place),
+      UNIHAL_KERNEL("gaussian_inplace_grad", kFloats | kComplex, drawn_grad<float, float, int>),
       UNIHAL_KERNEL("uniform_inplace", kFloats, uniform_in_place),
       UNIHAL_KERNEL("uniform_inplace_grad", kFloats, drawn_grad<float, float, int, int, int, float>),
       UNIHAL_KERNEL("gumbel_softmax", kFloats, gumbel_softmax),

@@ -139,12 +139,14 @@ struct Padding {
   }
 };
 
-void pad3d(Context context, Input x, Integers paddings, Text mode, double value, Text data_format, Output y) {
+// Until Paddle 3.2 the value is float32.
+template <class Number>
+void pad3d(Context context, Input x, Integers paddings, Text mode, Number value, Text data_format, Output y) {
   const View in = x.view();
   const Padding padding(context, in, paddings, mode, data_format);
   const View out = context.allocate(y, in.dtype, padding.shape.shape, 5);
   if (std::strcmp(mode.value, "constant") == 0) {
-    fill(context, out, value, static_cast<int64_t>(value));
+    fill(context, out, static_cast<double>(value), static_cast<int64_t>(value));
     const auto [from, to] = padding.inside(in, out);
     return copy(context, from, to);
   }
@@ -163,7 +165,8 @@ void pad3d(Context context, Input x, Integers paddings, Text mode, double value,
 }
 
 // Each element of dx has the sum of what was made from it.
-void pad3d_grad(Context context, Input x, Input dy, Integers paddings, Text mode, double, Text data_format, Output dx) {
+template <class Number>
+void pad3d_grad(Context context, Input x, Input dy, Integers paddings, Text mode, Number, Text data_format, Output dx) {
   const View gradient = dy.view();
   const Padding padding(context, x.shape_only(), paddings, mode, data_format);
   const View out = context.allocate(dx, gradient.dtype);
@@ -270,6 +273,14 @@ void repeat_interleave_grad(Context context, Input x, Input dy, int repeats, int
   sum_to_shape(context, repeated(gradient, along, repeats), to.unsqueezed(along + 1));
 }
 
+// Until Paddle 3.1 without the size of the result.
+void repeat_interleave_unsized(Context context, Input x, int repeats, int axis, Output y) {
+  repeat_interleave(context, x, repeats, axis, 0, y);
+}
+void repeat_interleave_grad_unsized(Context context, Input x, Input dy, int repeats, int axis, Output dx) {
+  repeat_interleave_grad(context, x, dy, repeats, axis, 0, dx);
+}
+
 // The index along an axis that each of the results comes from: where the sum of repeats passes its number. The results
 // are as many as that sum, which the host has to know.
 class RepeatedIndices {
@@ -336,6 +347,12 @@ void repeat_interleave_by_tensor_grad(Context context, Input, Input repeats, Inp
   auto attributes = index_attributes(along);
   attributes.reduction = UHAL_REDUCE_SUM;
   context.run(UHAL_OP_SCATTER, {&indices.view(), &gradient}, {&to}, &attributes);
+}
+void repeat_interleave_by_tensor_unsized(Context context, Input x, Input repeats, int axis, Output y) {
+  repeat_interleave_by_tensor(context, x, repeats, axis, 0, y);
+}
+void repeat_interleave_by_tensor_grad_unsized(Context context, Input x, Input repeats, Input dy, int axis, Output dx) {
+  repeat_interleave_by_tensor_grad(context, x, repeats, dy, axis, 0, dx);
 }
 
 // -- diagonals
@@ -739,8 +756,10 @@ void crop_grad(Context context, Input x, Input dy, Integers offsets, Output dx) 
 
 KernelTable rearrange_kernels() {
   return {
-      UNIHAL_KERNEL("pad3d", kUsual, pad3d),
-      UNIHAL_KERNEL("pad3d_grad", kFloats | kComplex, pad3d_grad),
+      UNIHAL_KERNEL("pad3d", kUsual, pad3d<double>),
+      UNIHAL_KERNEL("pad3d", kUsual, pad3d<float>),
+      UNIHAL_KERNEL("pad3d_grad", kFloats | kComplex, pad3d_grad<double>),
+      UNIHAL_KERNEL("pad3d_grad", kFloats | kComplex, pad3d_grad<float>),
       UNIHAL_KERNEL("broadcast_tensors", kEvery, broadcast_tensors),
       UNIHAL_KERNEL("broadcast_tensors_grad", kNumbers | kComplex, broadcast_tensors_grad),
       UNIHAL_KERNEL("meshgrid", kUsual, meshgrid),
@@ -749,6 +768,11 @@ KernelTable rearrange_kernels() {
       UNIHAL_KERNEL("reduce_as_grad", kNumbers | kComplex, reduce_as_grad),
       UNIHAL_KERNEL("repeat_interleave", kFloats | kInt32And64, repeat_interleave),
       UNIHAL_KERNEL("repeat_interleave_grad", kFloats | kInt32And64, repeat_interleave_grad),
+      UNIHAL_KERNEL("repeat_interleave", kFloats | kInt32And64, repeat_interleave_unsized),
+      UNIHAL_KERNEL("repeat_interleave_grad", kFloats | kInt32And64, repeat_interleave_grad_unsized),
+      UNIHAL_KERNEL("repeat_interleave_with_tensor_index", kFloats | kInt32And64, repeat_interleave_by_tensor_unsized),
+      UNIHAL_KERNEL("repeat_interleave_with_tensor_index_grad", kFloats | kInt32And64,
+                    repeat_interleave_by_tensor_grad_unsized),
       UNIHAL_KERNEL("repeat_interleave_with_tensor_index", kFloats | kInt32And64, repeat_interleave_by_tensor),
       UNIHAL_KERNEL("repeat_interleave_with_tensor_index_grad", kFloats | kInt32And64,
                     repeat_interleave_by_tensor_grad),

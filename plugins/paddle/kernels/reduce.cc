@@ -37,14 +37,24 @@ void reduce_or_all(Context context, Input x, Integers axes, bool, bool all, Outp
   reduce_to(context, reduction, in, axes, all, context.allocate(y, in.dtype));
 }
 
+// Complex numbers are true where they are not 0.
+template <class Axes>
+void test_to(const Context& context, uhal_reduction reduction, const View& x, const Axes& axes, bool all,
+             const View& y) {
+  if (!is_complex(x.dtype)) return reduce_to(context, reduction, x, axes, all, y);
+  const Scratch test(context, UHAL_BOOL, x);
+  as_test(context, x, test);
+  reduce_to(context, reduction, test, axes, all, y);
+}
+
 template <int reduction>
 void reduce_test(Context context, Input x, Span<int64_t> axes, bool, Output y) {
-  reduce_to(context, reduction, x.view(), axes, false, context.allocate(y, UHAL_BOOL));
+  test_to(context, reduction, x.view(), axes, false, context.allocate(y, UHAL_BOOL));
 }
 
 template <int reduction>
 void reduce_test_or_all(Context context, Input x, Span<int64_t> axes, bool, bool all, Output y) {
-  reduce_to(context, reduction, x.view(), axes, all, context.allocate(y, UHAL_BOOL));
+  test_to(context, reduction, x.view(), axes, all, context.allocate(y, UHAL_BOOL));
 }
 
 template <int reduction>
@@ -57,6 +67,23 @@ template <int reduction>
 void reduce_span_or_all(Context context, Input x, Span<int64_t> axes, bool, bool all, Output y) {
   const View in = x.view();
   reduce_to(context, reduction, in, axes, all, context.allocate(y, in.dtype));
+}
+
+// Of integers the quotient without its fraction.
+void mean_of(const Context& context, const View& x, const Integers& axes, bool all, const View& y) {
+  if (!is_integer(x.dtype)) return reduce_to(context, UHAL_REDUCE_MEAN, x, axes, all, y);
+  const Scratch sum(context, UHAL_INT64, y), count(context, UHAL_INT64, nullptr, 0);
+  reduce_to(context, UHAL_REDUCE_SUM, x, axes, all, sum);
+  fill(context, count, 0, y.elements() == 0 ? 1 : x.elements() / y.elements());
+  context.map(uhal_map_truncate_divide, {&sum, &count}, {&y});
+}
+void mean(Context context, Input x, Integers axes, bool, Output y) {
+  const View in = x.view();
+  mean_of(context, in, axes, false, context.allocate(y, in.dtype));
+}
+void mean_or_all(Context context, Input x, Integers axes, bool, bool all, Output y) {
+  const View in = x.view();
+  mean_of(context, in, axes, all, context.allocate(y, in.dtype));
 }
 
 // The dtype of a sum: the one asked for, else int64 for int32 and bools and the operand's own for the rest.
@@ -279,10 +306,11 @@ void prod_grad(Context context, Input x, Input y, Input dy, Integers axes, bool,
   if (out.elements() == 0) return;
   const View forward = with_reduced_axes(y.view(), in, axes, all);
   const View gradient = with_reduced_axes(dy.view(), in, axes, all);
-  const Scratch part(context, accumulator(in.dtype), forward), inverse(context, part.dtype, in);
-  context.map(uhal_map_multiply, {&gradient, &forward}, {&part});
+  const Scratch part(context, working(in.dtype), forward), inverse(context, part.dtype, in);
+  const int times = times_conjugate(in.dtype);
+  context.map(times, {&gradient, &forward}, {&part});
   context.map(uhal_map_reciprocal, {&in}, {&inverse});
-  context.map(uhal_map_multiply, {&part, &inverse}, {&out});
+  context.map(times, {&part, &inverse}, {&out});
 }
 
 // dx = 2 * x * dy
@@ -320,32 +348,32 @@ void add_n(Context context, MixedInputList list, Output y) {
 KernelTable reduce_kernels() {
   return {
       UNIHAL_KERNEL("sum", kEvery, sum),
-      UNIHAL_KERNEL("mean", kFloats, reduce<UHAL_REDUCE_MEAN>),
+      UNIHAL_KERNEL("mean", kFloats | kComplex | kInt32And64, mean),
       UNIHAL_KERNEL("max", kNumbers, reduce<UHAL_REDUCE_MAXIMUM>),
       UNIHAL_KERNEL("min", kNumbers, reduce<UHAL_REDUCE_MINIMUM>),
-      UNIHAL_KERNEL("prod", kNumbers, reduce_or_all<UHAL_REDUCE_PRODUCT>),
+      UNIHAL_KERNEL("prod", kNumbers | kComplex, reduce_or_all<UHAL_REDUCE_PRODUCT>),
       UNIHAL_KERNEL("amax", kNumbers, reduce_span<UHAL_REDUCE_MAXIMUM>),
       UNIHAL_KERNEL("amin", kNumbers, reduce_span<UHAL_REDUCE_MINIMUM>),
-      UNIHAL_KERNEL("all", kReal, reduce_test<UHAL_REDUCE_ALL>),
-      UNIHAL_KERNEL("any", kReal, reduce_test<UHAL_REDUCE_ANY>),
+      UNIHAL_KERNEL("all", kEvery, reduce_test<UHAL_REDUCE_ALL>),
+      UNIHAL_KERNEL("any", kEvery, reduce_test<UHAL_REDUCE_ANY>),
       // What programs of the old intermediate representation call.
       UNIHAL_KERNEL("sum_raw", kEvery, sum_or_all),
-      UNIHAL_KERNEL("mean_raw", kFloats, reduce_or_all<UHAL_REDUCE_MEAN>),
+      UNIHAL_KERNEL("mean_raw", kFloats | kComplex | kInt32And64, mean_or_all),
       UNIHAL_KERNEL("max_raw", kNumbers, reduce_or_all<UHAL_REDUCE_MAXIMUM>),
       UNIHAL_KERNEL("min_raw", kNumbers, reduce_or_all<UHAL_REDUCE_MINIMUM>),
-      UNIHAL_KERNEL("all_raw", kReal, reduce_test_or_all<UHAL_REDUCE_ALL>),
+      UNIHAL_KERNEL("all_raw", kEvery, reduce_test_or_all<UHAL_REDUCE_ALL>),
       UNIHAL_KERNEL("amax_raw", kNumbers, reduce_span_or_all<UHAL_REDUCE_MAXIMUM>),
       UNIHAL_KERNEL("amin_raw", kNumbers, reduce_span_or_all<UHAL_REDUCE_MINIMUM>),
       UNIHAL_KERNEL("prod_infer", kNumbers, reduce<UHAL_REDUCE_PRODUCT>),
-      UNIHAL_KERNEL("any_raw", kReal, reduce_test_or_all<UHAL_REDUCE_ANY>),
-      UNIHAL_KERNEL("nansum", kFloats, nansum),
-      UNIHAL_KERNEL("nansum_grad", kFloats, nansum_grad),
-      UNIHAL_KERNEL("mean_all", kFloats, mean_all),
+      UNIHAL_KERNEL("any_raw", kEvery, reduce_test_or_all<UHAL_REDUCE_ANY>),
+      UNIHAL_KERNEL("nansum", kFloats | kComplex, nansum),
+      UNIHAL_KERNEL("nansum_grad", kFloats | kComplex, nansum_grad),
+      UNIHAL_KERNEL("mean_all", kFloats | kComplex, mean_all),
       UNIHAL_KERNEL("squared_l2_norm", kFloats, squared_l2_norm),
       UNIHAL_KERNEL("p_norm", kFloats, p_norm),
       UNIHAL_KERNEL("logsumexp", kFloats, logsumexp),
       UNIHAL_KERNEL("frobenius_norm", kFloats, frobenius_norm),
-      UNIHAL_KERNEL("add_n", kNumbers, add_n),
+      UNIHAL_KERNEL("add_n", kNumbers | kComplex, add_n),
 
       UNIHAL_KERNEL("dist", kFloats, dist),
 
@@ -353,11 +381,11 @@ KernelTable reduce_kernels() {
       UNIHAL_KERNEL("frobenius_norm_grad", kFloats, frobenius_norm_grad),
       UNIHAL_KERNEL("logsumexp_grad", kFloats, logsumexp_grad),
       UNIHAL_KERNEL("p_norm_grad", kFloats, p_norm_grad),
-      UNIHAL_KERNEL("prod_grad", kFloats, prod_grad),
+      UNIHAL_KERNEL("prod_grad", kFloats | kComplex, prod_grad),
       UNIHAL_KERNEL("squared_l2_norm_grad", kFloats, squared_l2_norm_grad),
       UNIHAL_KERNEL("sum_grad", kNumbers | kComplex, sum_grad<false>),
-      UNIHAL_KERNEL("mean_grad", kFloats, sum_grad<true>),
-      UNIHAL_KERNEL("mean_all_grad", kFloats, mean_all_grad),
+      UNIHAL_KERNEL("mean_grad", kFloats | kComplex, sum_grad<true>),
+      UNIHAL_KERNEL("mean_all_grad", kFloats | kComplex, mean_all_grad),
       UNIHAL_KERNEL("max_grad", kFloats, extreme_grad<Integers>),
       UNIHAL_KERNEL("min_grad", kFloats, extreme_grad<Integers>),
       UNIHAL_KERNEL("amax_grad", kFloats, extreme_grad<Span<int64_t>>),

@@ -31,7 +31,7 @@ struct Request {
   const OptionalInput& scale_tensor;
   bool last;          // channels
   int attributes[3];  // out_d, out_h, out_w
-  const Span<double>& scale;
+  std::vector<double> scale;
   bool align_corners;
   int align_mode;
 };
@@ -191,12 +191,21 @@ uhal_resize_attributes attributes_of(uhal_resize_mode mode, const Geometry& geom
   return attributes;
 }
 
-template <int mode, int fewest, int most = fewest>
+// Until Paddle 3.2 scales are float32.
+template <class Number>
+std::vector<double> numbers_of(const Span<Number>& scale) {
+  std::vector<double> numbers;
+  for (const Number number : scale) numbers.push_back(static_cast<double>(number));
+  return numbers;
+}
+
+template <int mode, int fewest, int most = fewest, class Number = double>
 void interpolate(Context context, Input x, OptionalInput out_size, OptionalInputList sizes, OptionalInput scale_tensor,
-                 Text data_format, int depth, int height, int width, Span<double> scale, Text, bool align_corners,
+                 Text data_format, int depth, int height, int width, Span<Number> scale, Text, bool align_corners,
                  int align_mode, Output y) {
   const bool last = channels_last(data_format);
-  const Request request{out_size, sizes, scale_tensor, last, {depth, height, width}, scale, align_corners, align_mode};
+  const Request request{out_size,          sizes,         scale_tensor, last, {depth, height, width},
+                        numbers_of(scale), align_corners, align_mode};
   const View in = image(x.view(), last);
   const Geometry geometry(context, in, fewest, most, request);
   const int axes = geometry.axes;
@@ -214,12 +223,13 @@ void interpolate(Context context, Input x, OptionalInput out_size, OptionalInput
   context.run(UHAL_OP_RESIZE, {&in}, {&out}, &attributes);
 }
 
-template <int mode, int fewest, int most = fewest>
+template <int mode, int fewest, int most = fewest, class Number = double>
 void interpolate_grad(Context context, Input x, OptionalInput out_size, OptionalInputList sizes,
                       OptionalInput scale_tensor, Input dy, Text data_format, int depth, int height, int width,
-                      Span<double> scale, Text, bool align_corners, int align_mode, Output dx) {
+                      Span<Number> scale, Text, bool align_corners, int align_mode, Output dx) {
   const bool last = channels_last(data_format);
-  const Request request{out_size, sizes, scale_tensor, last, {depth, height, width}, scale, align_corners, align_mode};
+  const Request request{out_size,          sizes,         scale_tensor, last, {depth, height, width},
+                        numbers_of(scale), align_corners, align_mode};
   const View shape = image(x.shape_only(), last), gradient = image(dy.view(), last);
   const View out = image(context.allocate(dx, gradient.dtype), last);
   if (out.elements() == 0) return;
@@ -240,15 +250,25 @@ void interpolate_grad(Context context, Input x, OptionalInput out_size, Optional
 KernelTable resize_kernels() {
   return {
       UNIHAL_KERNEL("nearest_interp", kNumbers, interpolate<UHAL_RESIZE_NEAREST, 2, 3>),
+      UNIHAL_KERNEL("nearest_interp", kNumbers, interpolate<UHAL_RESIZE_NEAREST, 2, 3, float>),
       UNIHAL_KERNEL("nearest_interp_grad", kFloats, interpolate_grad<UHAL_RESIZE_NEAREST, 2, 3>),
+      UNIHAL_KERNEL("nearest_interp_grad", kFloats, interpolate_grad<UHAL_RESIZE_NEAREST, 2, 3, float>),
       UNIHAL_KERNEL("linear_interp", kFloats, interpolate<UHAL_RESIZE_LINEAR, 1>),
+      UNIHAL_KERNEL("linear_interp", kFloats, interpolate<UHAL_RESIZE_LINEAR, 1, 1, float>),
       UNIHAL_KERNEL("linear_interp_grad", kFloats, interpolate_grad<UHAL_RESIZE_LINEAR, 1>),
+      UNIHAL_KERNEL("linear_interp_grad", kFloats, interpolate_grad<UHAL_RESIZE_LINEAR, 1, 1, float>),
       UNIHAL_KERNEL("bilinear_interp", kFloats, interpolate<UHAL_RESIZE_LINEAR, 2>),
+      UNIHAL_KERNEL("bilinear_interp", kFloats, interpolate<UHAL_RESIZE_LINEAR, 2, 2, float>),
       UNIHAL_KERNEL("bilinear_interp_grad", kFloats, interpolate_grad<UHAL_RESIZE_LINEAR, 2>),
+      UNIHAL_KERNEL("bilinear_interp_grad", kFloats, interpolate_grad<UHAL_RESIZE_LINEAR, 2, 2, float>),
       UNIHAL_KERNEL("trilinear_interp", kFloats, interpolate<UHAL_RESIZE_LINEAR, 3>),
+      UNIHAL_KERNEL("trilinear_interp", kFloats, interpolate<UHAL_RESIZE_LINEAR, 3, 3, float>),
       UNIHAL_KERNEL("trilinear_interp_grad", kFloats, interpolate_grad<UHAL_RESIZE_LINEAR, 3>),
+      UNIHAL_KERNEL("trilinear_interp_grad", kFloats, interpolate_grad<UHAL_RESIZE_LINEAR, 3, 3, float>),
       UNIHAL_KERNEL("bicubic_interp", kFloats, interpolate<UHAL_RESIZE_CUBIC, 2>),
+      UNIHAL_KERNEL("bicubic_interp", kFloats, interpolate<UHAL_RESIZE_CUBIC, 2, 2, float>),
       UNIHAL_KERNEL("bicubic_interp_grad", kFloats, interpolate_grad<UHAL_RESIZE_CUBIC, 2>),
+      UNIHAL_KERNEL("bicubic_interp_grad", kFloats, interpolate_grad<UHAL_RESIZE_CUBIC, 2, 2, float>),
   };
 }
 

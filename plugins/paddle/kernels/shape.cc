@@ -175,7 +175,8 @@ void expand(Context context, Input x, Integers, Output y) {
 }
 
 // Where the shape of `like` was not known when a graph was built, the output has none yet.
-void expand_as(Context context, Input x, OptionalInput like, Span<int64_t>, Output y) {
+template <class Number>
+void expand_as(Context context, Input x, OptionalInput like, Span<Number>, Output y) {
   check_expands(context, x, like ? Tensor{like.handle} : Tensor{y.handle});
   const View in = x.view();
   if (!like) return copy(context, in, context.allocate(y, in.dtype));
@@ -191,7 +192,8 @@ void expand_grad(Context context, Input, Input dy, Integers, Output dx) {
   sum_to_shape(context, gradient, context.allocate(dx, gradient.dtype));
 }
 
-void expand_as_grad(Context context, Input, Input dy, Span<int64_t>, Output dx) {
+template <class Number>
+void expand_as_grad(Context context, Input, Input dy, Span<Number>, Output dx) {
   const View gradient = dy.view();
   sum_to_shape(context, gradient, context.allocate(dx, gradient.dtype));
 }
@@ -253,7 +255,7 @@ View inside(View y, Span<int> paddings) {
 
 void pad(Context context, Input x, Span<int> paddings, Scalar value, Output y) {
   const View in = x.view(), out = context.allocate(y, in.dtype);
-  fill(context, out, value.number(), value.integer());
+  fill(context, out, value);
   copy(context, in, inside(out, paddings));
 }
 
@@ -322,9 +324,11 @@ KernelTable shape_kernels() {
       UNIHAL_KERNEL("squeeze_with_xshape", kEvery, reshape_with_xshape),
       UNIHAL_KERNEL("unsqueeze_with_xshape", kEvery, reshape_with_xshape),
       UNIHAL_KERNEL("expand", kEvery, expand),
-      UNIHAL_KERNEL("expand_as", kEvery, expand_as),
+      UNIHAL_KERNEL("expand_as", kEvery, expand_as<int64_t>),
+      UNIHAL_KERNEL("expand_as", kEvery, expand_as<int>),
       UNIHAL_KERNEL("expand_grad", kNumbers | kComplex, expand_grad),
-      UNIHAL_KERNEL("expand_as_grad", kNumbers | kComplex, expand_as_grad),
+      UNIHAL_KERNEL("expand_as_grad", kNumbers | kComplex, expand_as_grad<int64_t>),
+      UNIHAL_KERNEL("expand_as_grad", kNumbers | kComplex, expand_as_grad<int>),
       UNIHAL_KERNEL("tile", kEvery, tile),
       UNIHAL_KERNEL("tile_grad", kNumbers | kComplex, tile_grad),
       UNIHAL_KERNEL("flip", kEvery, flip),

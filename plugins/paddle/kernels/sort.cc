@@ -97,25 +97,28 @@ void cumprod_grad(Context context, Input x, Input y, Input dy, int axis, bool ex
     attributes.reverse = backward;
     context.run(UHAL_OP_SCAN, {&from}, {&to}, &attributes);
   };
-  const uhal_dtype dtype = accumulator(in.dtype);
-  const Scratch number(context, dtype, nullptr, 0), is_zero(context, UHAL_BOOL, in), zeros(context, UHAL_INT64, in);
+  const uhal_dtype dtype = working(in.dtype);
+  const int times = times_conjugate(dtype);
+  const Scratch number(context, dtype, nullptr, 0), none(context, UHAL_INT64, nullptr, 0),
+      is_zero(context, UHAL_BOOL, in), zeros(context, UHAL_INT64, in);
   const Scratch before(context, UHAL_INT64, in), first(context, UHAL_BOOL, in), none_before(context, UHAL_BOOL, in);
   const Scratch others(context, dtype, in), part(context, dtype, in), sums(context, dtype, in),
       rest(context, dtype, in);
   fill_zero(context, number);
+  fill_zero(context, none);
   context.map(uhal_map_equal, {&in, &number}, {&is_zero});
   copy_or_cast(context, is_zero, zeros);
   scan_by(UHAL_REDUCE_SUM, true, reverse, zeros, before);
-  context.map(uhal_map_equal, {&before, &number}, {&none_before});
+  context.map(uhal_map_equal, {&before, &none}, {&none_before});
   context.map(uhal_map_logical_and, {&is_zero, &none_before}, {&first});
   fill(context, number, 1, 1);
   context.map(uhal_map_select, {&first, &number, &in}, {&others});
   // sums: with the zero; rest: without it
-  context.map(uhal_map_multiply, {&gradient, &forward}, {&part});
+  context.map(times, {&gradient, &forward}, {&part});
   scan_by(UHAL_REDUCE_SUM, exclusive, !reverse, part, sums);
-  context.map(uhal_map_divide, {&sums, &others}, {&sums});
+  context.map(by_conjugate(dtype), {&sums, &others}, {&sums});
   scan_by(UHAL_REDUCE_PRODUCT, exclusive, reverse, others, part);
-  context.map(uhal_map_multiply, {&gradient, &part}, {&part});
+  context.map(times, {&gradient, &part}, {&part});
   scan_by(UHAL_REDUCE_SUM, exclusive, !reverse, part, rest);
   context.map(uhal_map_select, {&first, &rest, &sums}, {&sums});
   fill_zero(context, number);
@@ -159,7 +162,8 @@ void running_extreme_grad(Context context, Input, Input indices, Input dy, int a
 }
 
 // The element that would be at place k - 1 (from 1) of the sorted row, NaN last, and where it is.
-void kthvalue(Context context, Input x, int64_t k, int axis, bool, Output values, Output indices) {
+template <class Number>
+void kthvalue(Context context, Input x, Number k, int axis, bool, Output values, Output indices) {
   const View in = with_rank(x.view(), 1);
   const int along = from_front(axis, in.rank);
   const View out = context.allocate(values, in.dtype), where = context.allocate(indices, UHAL_INT64);
@@ -186,7 +190,8 @@ void scatter_one_along(const Context& context, const View& in, Input indices, In
   const auto attributes = index_attributes(along);
   context.run(UHAL_OP_SCATTER_ELEMENTS, {&at, &gradient}, {&out}, &attributes);
 }
-void kthvalue_grad(Context context, Input x, Input indices, Input dvalues, int64_t, int axis, bool, Output dx) {
+template <class Number>
+void kthvalue_grad(Context context, Input x, Input indices, Input dvalues, Number, int axis, bool, Output dx) {
   scatter_one_along(context, x.shape_only(), indices, dvalues, axis, dx);
 }
 
@@ -274,18 +279,20 @@ KernelTable sort_kernels() {
       UNIHAL_KERNEL("argmin", kNumbers, arg_extreme<false>),
       UNIHAL_KERNEL("argsort", kNumbers, argsort),
       UNIHAL_KERNEL("argsort_grad", kFloats, argsort_grad),
-      UNIHAL_KERNEL("cumprod", kNumbers, cumprod),
-      UNIHAL_KERNEL("cumprod_grad", kFloats, cumprod_grad),
-      UNIHAL_KERNEL("cumsum", kNumbers, cumsum),
-      UNIHAL_KERNEL("cumsum_grad", kNumbers, cumsum_grad),
+      UNIHAL_KERNEL("cumprod", kNumbers | kComplex, cumprod),
+      UNIHAL_KERNEL("cumprod_grad", kFloats | kComplex, cumprod_grad),
+      UNIHAL_KERNEL("cumsum", kNumbers | kComplex, cumsum),
+      UNIHAL_KERNEL("cumsum_grad", kNumbers | kComplex, cumsum_grad),
       UNIHAL_KERNEL("topk", kNumbers, topk),
       UNIHAL_KERNEL("topk_grad", kFloats, topk_grad),
       UNIHAL_KERNEL("cummax", kNumbers, running_extreme<UHAL_REDUCE_MAXIMUM>),
       UNIHAL_KERNEL("cummin", kNumbers, running_extreme<UHAL_REDUCE_MINIMUM>),
       UNIHAL_KERNEL("cummax_grad", kFloats, running_extreme_grad),
       UNIHAL_KERNEL("cummin_grad", kFloats, running_extreme_grad),
-      UNIHAL_KERNEL("kthvalue", kNumbers, kthvalue),
-      UNIHAL_KERNEL("kthvalue_grad", kFloats, kthvalue_grad),
+      UNIHAL_KERNEL("kthvalue", kNumbers, kthvalue<int64_t>),
+      UNIHAL_KERNEL("kthvalue", kNumbers, kthvalue<int>),
+      UNIHAL_KERNEL("kthvalue_grad", kFloats, kthvalue_grad<int64_t>),
+      UNIHAL_KERNEL("kthvalue_grad", kFloats, kthvalue_grad<int>),
       UNIHAL_KERNEL("mode", kNumbers, mode),
       UNIHAL_KERNEL("mode_grad", kFloats, mode_grad),
       UNIHAL_KERNEL("logcumsumexp", kFloats, logcumsumexp),

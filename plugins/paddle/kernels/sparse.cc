@@ -4,39 +4,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "plugins/paddle/kernels/row_groups.h"
-#include "plugins/paddle/sparse_tensors.h"
+#include "plugins/paddle/kernels/sparse_parts.h"
 
 namespace unihal::paddle {
 namespace {
-
-using Dims = std::vector<int64_t>;
-
-Dims dims_of(const View& view) { return {view.shape, view.shape + view.rank}; }
-
-View allocate(const Context& context, const Tensor& part, uhal_dtype dtype, const Dims& dims) {
-  return context.allocate(Output{part}, dtype, dims.data(), static_cast<int>(dims.size()));
-}
-View allocate(const Context& context, Output y, uhal_dtype dtype, const Dims& dims) {
-  return context.allocate(y, dtype, dims.data(), static_cast<int>(dims.size()));
-}
-
-void copy(const Context& context, const View& x, const View& y) {
-  if (x.elements() > 0) copy_or_cast(context, x, y);
-}
-
-// -- the same places with other values
-
-View values_like(const Context& context, const CooTensor& x, const CooTensor& y, uhal_dtype dtype) {
-  return allocate(context, y.values(), dtype, dims_of(x.values().shape_only()));
-}
-View values_like(const Context& context, const CsrTensor& x, const CsrTensor& y, uhal_dtype dtype) {
-  return allocate(context, y.values(), dtype, dims_of(x.values().shape_only()));
-}
-void share_places(const CooTensor& x, const CooTensor& y) {
-  y.set(x.indices(), y.values(), x.dims(), x.is_coalesced());
-}
-void share_places(const CsrTensor& x, const CsrTensor& y) { y.set(x.crows(), x.cols(), y.values(), x.dims()); }
 
 // The dense kernel whose name is this one's without "_coo" and "_csr".
 const Entry& dense_kernel(const Context& context, const char* signature) {
@@ -166,21 +137,6 @@ void values_coo_grad(Context context, CooInput x, Input dy, CooOutput dx) {
 
 // -- dense tensors
 
-// Coordinates as the ops take them: a row for each element.
-View rows_of(const View& indices) { return indices.transposed(0, 1); }
-
-void scatter(const Context& context, const View& rows, const View& values, const View& y) {
-  fill_zero(context, y);
-  if (values.elements() == 0) return;
-  const auto attributes = index_attributes(0);
-  context.run(UHAL_OP_SCATTER_ND, {&rows, &values}, {&y}, &attributes);
-}
-void take_at(const Context& context, const View& x, const View& rows, const View& values) {
-  if (values.elements() == 0) return;
-  const auto attributes = index_attributes(0);
-  context.run(UHAL_OP_GATHER_ND, {&x, &rows}, {&values}, &attributes);
-}
-
 void coo_to_dense(Context context, CooInput x, Output y) {
   const View in = x.values().view();
   scatter(context, rows_of(x.indices().view()), in, allocate(context, y, in.dtype, x.dims()));
@@ -253,31 +209,6 @@ void dense_to_coo(Context context, Input x, int64_t axes, CooOutput y) {
 
 // -- compressed rows
 
-void require_matrix(const Context& context, const Dims& dims) {
-  if (dims.size() != 2) unsupported(context, "compressed rows of " + std::to_string(dims.size()) + " axes, not 2");
-}
-
-// Where each row begins among the rows of sorted elements.
-void compress(const Context& context, const View& rows, const View& crows) {
-  const Scratch number(context, rows.dtype, crows);
-  count_up(context, number);
-  uhal_search_attributes attributes = {};
-  attributes.struct_size = sizeof attributes;
-  if (rows.shape[0] == 0) return fill_zero(context, crows);
-  context.run(UHAL_OP_SEARCH_SORTED, {&rows, &number}, {&crows}, &attributes);
-}
-// The row of each element.
-void expand(const Context& context, const View& crows, const View& rows) {
-  if (rows.elements() == 0) return;
-  const Scratch number(context, crows.dtype, rows);
-  count_up(context, number);
-  uhal_search_attributes attributes = {};
-  attributes.struct_size = sizeof attributes;
-  attributes.right = 1;
-  context.run(UHAL_OP_SEARCH_SORTED, {&crows, &number}, {&rows}, &attributes);
-  context.map(uhal_map_scale, {&rows}, {&rows}, {1, -1});
-}
-
 void coo_to_csr(Context context, CooInput x, CsrOutput y) {
   const Dims dims = x.dims();
   require_matrix(context, dims);
@@ -320,16 +251,6 @@ void dense_to_csr(Context context, Input x, CsrOutput y) {
   y.set(y.crows(), y.cols(), y.values(), dims);
 }
 
-// Writes (elements, 2) coordinates.
-void write_places(const Context& context, const CsrTensor& x, const View& rows) {
-  if (rows.elements() == 0) return;
-  const View cols = x.cols().view();
-  const Scratch row(context, cols.dtype, cols);
-  expand(context, x.crows().view(), row);
-  copy_or_cast(context, row.unsqueezed(1), rows.sliced(1, 0, 1));
-  copy_or_cast(context, cols.unsqueezed(1), rows.sliced(1, 1, 1));
-}
-
 void csr_to_coo(Context context, CsrInput x, CooOutput y) {
   require_matrix(context, x.dims());
   const View cols = x.cols().view(), in = x.values().view();
@@ -348,35 +269,6 @@ void csr_to_dense(Context context, CsrInput x, Output y) {
 }
 
 // -- sums
-
-// Elements at the same place become one, their sum, in the order of places.
-void coalesce_into(const Context& context, const View& rows, const View& values, const Dims& dims, const CooTensor& y) {
-  const int64_t count = rows.shape[0], axes = rows.shape[1];
-  const Scratch sorted(context, rows.dtype, rows), order(context, UHAL_INT64, &count, 1);
-  const Scratch moved(context, values.dtype, values), group(context, UHAL_INT64, &count, 1);
-  if (count > 0) sort_rows(context, rows, order);
-  take(context, rows, order, sorted);
-  take(context, values, order, moved);
-  Groups groups(context, sorted);
-  const View starts = groups.starts(context);
-  groups.number(context, group);
-  const int64_t kept = starts.shape[0];
-  Dims shape = dims_of(values);
-  shape[0] = kept;
-  const View out = allocate(context, y.values(), values.dtype, shape);
-  const View indices = allocate(context, y.indices(), rows.dtype, {axes, kept});
-  if (kept > 0) {
-    const int64_t of_kept[] = {kept, axes};
-    const Scratch chosen(context, rows.dtype, of_kept, 2);
-    take(context, sorted, starts, chosen);
-    copy_or_cast(context, chosen, rows_of(indices));
-    uhal_segment_attributes sum = {};
-    sum.struct_size = sizeof sum;
-    sum.reduction = UHAL_REDUCE_SUM;
-    context.run(UHAL_OP_SEGMENT_REDUCE, {&moved, &group}, {&out}, &sum);
-  }
-  y.set(y.indices(), y.values(), dims, true);
-}
 
 void coalesce(Context context, CooInput x, CooOutput y) {
   const View places = x.indices().view(), in = x.values().view();
@@ -410,18 +302,6 @@ void add(Context context, CooInput x, CooInput y, CooOutput z) {
   add_scaled(context, x, y, sign, z);
 }
 
-// The gradient at x's places. The sum has an element at each of them.
-void take_gradient(const Context& context, const CooTensor& x, const CooTensor& dz, double factor,
-                   const CooTensor& dx) {
-  const View gradient = dz.values().view(), places = dz.indices().view();
-  const View out = values_like(context, x, dx, gradient.dtype);
-  const Dims all = dz.dims();
-  const Scratch dense(context, gradient.dtype, all.data(), static_cast<int>(all.size()));
-  scatter(context, rows_of(places), gradient, dense);
-  take_at(context, dense, rows_of(x.indices().view()), out);
-  if (factor != 1 && out.elements() > 0) context.map(uhal_map_scale, {&out}, {&out}, {factor, 0});
-  share_places(x, dx);
-}
 template <int sign>
 void add_grad(Context context, CooInput x, CooInput y, CooInput dz, CooOutput dx, CooOutput dy) {
   if (dx) take_gradient(context, x, dz, 1, dx);
@@ -569,26 +449,26 @@ KernelTable sparse_tensor_kernels() {
       UNIHAL_KERNEL("cast_csr", kReal, cast_csr),
       UNIHAL_KERNEL("cast_csr_grad", kReal, cast_csr_grad),
 
-      UNIHAL_KERNEL("sparse_coo_tensor", kReal, sparse_coo_tensor),
-      UNIHAL_KERNEL("sparse_coo_tensor_grad", kFloats, sparse_coo_tensor_grad),
-      UNIHAL_KERNEL("values_coo", kReal, values_of<CooInput>),
-      UNIHAL_KERNEL("values_csr", kReal, values_of<CsrInput>),
-      UNIHAL_KERNEL("values_coo_grad", kFloats, values_coo_grad),
-      UNIHAL_KERNEL("indices_coo", kReal, indices_of),
+      UNIHAL_KERNEL("sparse_coo_tensor", kEvery, sparse_coo_tensor),
+      UNIHAL_KERNEL("sparse_coo_tensor_grad", kFloats | kComplex, sparse_coo_tensor_grad),
+      UNIHAL_KERNEL("values_coo", kEvery, values_of<CooInput>),
+      UNIHAL_KERNEL("values_csr", kEvery, values_of<CsrInput>),
+      UNIHAL_KERNEL("values_coo_grad", kFloats | kComplex, values_coo_grad),
+      UNIHAL_KERNEL("indices_coo", kEvery, indices_of),
 
-      UNIHAL_KERNEL("coo_to_dense", kReal, coo_to_dense),
-      UNIHAL_KERNEL("coo_to_dense_grad", kFloats, coo_to_dense_grad),
-      UNIHAL_KERNEL("dense_to_coo", kReal, dense_to_coo),
-      UNIHAL_KERNEL("dense_to_csr", kReal, dense_to_csr),
-      UNIHAL_KERNEL("coo_to_csr", kReal, coo_to_csr),
-      UNIHAL_KERNEL("csr_to_coo", kReal, csr_to_coo),
-      UNIHAL_KERNEL("csr_to_dense", kReal, csr_to_dense),
+      UNIHAL_KERNEL("coo_to_dense", kEvery, coo_to_dense),
+      UNIHAL_KERNEL("coo_to_dense_grad", kFloats | kComplex, coo_to_dense_grad),
+      UNIHAL_KERNEL("dense_to_coo", kEvery, dense_to_coo),
+      UNIHAL_KERNEL("dense_to_csr", kEvery, dense_to_csr),
+      UNIHAL_KERNEL("coo_to_csr", kEvery, coo_to_csr),
+      UNIHAL_KERNEL("csr_to_coo", kEvery, csr_to_coo),
+      UNIHAL_KERNEL("csr_to_dense", kEvery, csr_to_dense),
 
-      UNIHAL_KERNEL("coalesce_coo", kNumbers, coalesce),
-      UNIHAL_KERNEL("add_coo_coo", kNumbers, add<1>),
-      UNIHAL_KERNEL("add_coo_coo_grad", kWideFloats, add_grad<1>),
-      UNIHAL_KERNEL("subtract_coo_coo", kNumbers, add<-1>),
-      UNIHAL_KERNEL("subtract_coo_coo_grad", kWideFloats, add_grad<-1>),
+      UNIHAL_KERNEL("coalesce_coo", kNumbers | kComplex, coalesce),
+      UNIHAL_KERNEL("add_coo_coo", kNumbers | kComplex, add<1>),
+      UNIHAL_KERNEL("add_coo_coo_grad", kWideFloats | kComplex, add_grad<1>),
+      UNIHAL_KERNEL("subtract_coo_coo", kNumbers | kComplex, add<-1>),
+      UNIHAL_KERNEL("subtract_coo_coo_grad", kWideFloats | kComplex, add_grad<-1>),
       UNIHAL_KERNEL("matmul_csr_dense", kWideFloats, matmul_csr_dense),
       UNIHAL_KERNEL("matmul_csr_dense_grad", kWideFloats, matmul_csr_dense_grad),
       UNIHAL_KERNEL("masked_matmul_csr", kWideFloats, masked_matmul_csr),

@@ -88,7 +88,7 @@ def patch_device(module: Any) -> None:
 
     def get_device_module(device: Any = None) -> Any:
         if isinstance(device, str) and is_ours(device.partition(":")[0]):
-            return module.custom_device
+            return getattr(module, "custom_device", module)  # its own module since Paddle 3.3
         return get_module(device)  # type: ignore[misc]
 
     # paddle.device replaces itself by a copy of the module; its functions still look names up in the original.
@@ -97,6 +97,8 @@ def patch_device(module: Any) -> None:
         if get_module is not None:
             namespace["get_device_module"] = get_device_module
     if not any(map(serves, module.core.get_all_custom_device_type())):
+        return
+    if not hasattr(module, "custom_device"):
         return
     device_patches.patch_custom_device(sys.modules["paddle"], module, module.core)
     if hasattr(module, "Device"):  # since Paddle 3.3

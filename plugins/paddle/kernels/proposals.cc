@@ -1,0 +1,320 @@
+// Detectors of two stages: boxes that a head proposes around anchors, and to which level of a pyramid of features each
+// belongs. The host waits for how many there are.
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "plugins/paddle/kernels/row_groups.h"
+
+namespace unihal::paddle {
+namespace {
+
+// Column `i` of boxes (rows, 4): (rows).
+View corner(const View& boxes, int64_t i) {
+  View result = boxes.sliced(1, i, 1);
+  result.rank = 1;
+  return result;
+}
+
+// One number of a list.
+View element(const View& list, int64_t i) { return list.sliced(0, i, 1).reshaped(nullptr, 0); }
+
+// y = high - low + offset, of views of one shape
+void length_of(const Context& context, const View& low, const View& high, double offset, const View& y) {
+  context.map(uhal_map_subtract, {&high, &low}, {&y});
+  if (offset != 0) context.map(uhal_map_scale, {&y}, {&y}, {1, offset});
+}
+
+// -- proposals
+
+// How far a box may grow at most: the logarithm of 1000 / 16.
+const double kMostGrowth = std::log(1000.0 / 16.0);
+
+struct Settings {
+  int before, after;  // how many boxes are kept before and after the suppression; below 1 before: all
+  double overlap, decay, smallest;
+  double offset;  // 1: corners are pixels
+};
+
+// An image's inputs as lists of anchors: scores (anchors), moves, anchors and variances (anchors, 4).
+struct Listed {
+  View scores, moves, anchors, variances;
+};
+
+// boxes (rows, 4) = the anchors, moved and scaled, within the image.
+void decode(const Context& context, const Listed& of, const View& size, double offset, const View& boxes) {
+  const int64_t rows = boxes.shape[0];
+  const uhal_dtype dtype = boxes.dtype;
+  const Scratch length(context, dtype, &rows, 1), center(context, dtype, &rows, 1), moved(context, dtype, &rows, 1);
+  const Scratch zero(context, dtype, nullptr, 0), limit(context, dtype, nullptr, 0), most(context, dtype, nullptr, 0);
+  fill_zero(context, zero);
+  fill(context, most, kMostGrowth, 0);
+  for (int axis = 0; axis < 2; ++axis) {
+    const View low = corner(of.anchors, axis), high = corner(of.anchors, axis + 2);
+    const View shift = corner(of.moves, axis), growth = corner(of.moves, axis + 2);
+    const View by_shift = corner(of.variances, axis), by_growth = corner(of.variances, axis + 2);
+    length_of(context, low, high, offset, length);
+    context.map(uhal_map_scale, {&length}, {&center}, {0.5, 0});
+    context.map(uhal_map_add, {&center, &low}, {&center});
+    context.map(uhal_map_multiply, {&shift, &by_shift}, {&moved});
+    context.map(uhal_map_multiply, {&moved, &length}, {&moved});
+    context.map(uhal_map_add, {&center, &moved}, {&center});
+    context.map(uhal_map_multiply, {&growth, &by_growth}, {&moved});
+    context.map(uhal_map_minimum, {&moved, &most}, {&moved});
+    context.map(uhal_map_exp, {&moved}, {&moved});
+    context.map(uhal_map_multiply, {&length, &moved}, {&length});
+    context.map(uhal_map_scale, {&length}, {&length}, {0.5, 0});
+    // The size is (height, width).
+    const View last = element(size, 1 - axis);
+    context.map(uhal_map_scale, {&last}, {&limit}, {1, -offset});
+    for (const int side : {0, 2}) {
+      context.map(side == 0 ? uhal_map_subtract : uhal_map_add, {&center, &length}, {&moved});
+      if (side != 0 && offset != 0) context.map(uhal_map_scale, {&moved}, {&moved}, {1, -offset});
+      context.map(uhal_map_minimum, {&moved, &limit}, {&moved});
+      const View to = corner(boxes, axis + side);
+      context.map(uhal_map_maximum, {&moved, &zero}, {&to});
+    }
+  }
+}
+
+// kept = whether boxes are long enough, and where corners are pixels have their centers within the image.
+void find_large(const Context& context, const View& boxes, const View& size, const Settings& settings,
+                const View& kept) {
+  const int64_t rows = boxes.shape[0];
+  const uhal_dtype dtype = boxes.dtype;
+  const Scratch length(context, dtype, &rows, 1), least(context, dtype, nullptr, 0), test(context, UHAL_BOOL, &rows, 1);
+  fill(context, kept, 1, 1);
+  fill(context, least, std::max(settings.smallest, 1.0), 0);
+  for (int axis = 0; axis < 2; ++axis) {
+    const View low = corner(boxes, axis);
+    length_of(context, low, corner(boxes, axis + 2), settings.offset, length);
+    context.map(uhal_map_greater_equal, {&length, &least}, {&test});
+    context.map(uhal_map_logical_and, {&kept, &test}, {&kept});
+    if (settings.offset == 0) continue;
+    const View last = element(size, 1 - axis);
+    context.map(uhal_map_scale, {&length}, {&length}, {0.5, 0});
+    context.map(uhal_map_add, {&length, &low}, {&length});
+    context.map(uhal_map_less_equal, {&length, &last}, {&test});
+    context.map(uhal_map_logical_and, {&kept, &test}, {&kept});
+  }
+}
+
+// The rows of boxes and scores where a mask is true, `most` at most.
+class Chosen {
+ public:
+  Chosen(const Context& context, const View& boxes, const View& scores, const View& mask, int64_t most) {
+    TruePlaces places(context, mask);
+    const int64_t count = most < 0 ? places.count() : std::min(places.count(), most), shape[] = {count, 4};
+    boxes_.emplace(context, boxes.dtype, shape, 2);
+    scores_.emplace(context, scores.dtype, &count, 1);
+    if (count == 0) return;
+    const Scratch at(context, UHAL_INT64, &count, 1);
+    copy_or_cast(context, places.view(context).sliced(0, 0, count).reshaped({count}), at);
+    take(context, boxes, at, *boxes_);
+    take(context, scores, at, *scores_);
+  }
+  int64_t count() const { return scores_->shape[0]; }
+  const View& boxes() const { return *boxes_; }
+  const View& scores() const { return *scores_; }
+
+ private:
+  std::optional<Scratch> boxes_, scores_;
+};
+
+// An image's proposals, best first; a box of nothing where there is none.
+std::unique_ptr<Chosen> propose(const Context& context, const Listed& of, const View& size, const Settings& settings) {
+  const int64_t all = of.scores.shape[0];
+  const int64_t count = settings.before > 0 ? std::min<int64_t>(settings.before, all) : all, shape[] = {count, 4};
+  const uhal_dtype dtype = of.scores.dtype;
+  const Scratch scores(context, dtype, &count, 1), order(context, UHAL_INT64, &count, 1);
+  const auto descending = axis_attributes(0, true);
+  context.run(UHAL_OP_TOP_K, {&of.scores}, {&scores, &order}, &descending);
+  const Scratch moves(context, dtype, shape, 2), anchors(context, dtype, shape, 2), variances(context, dtype, shape, 2);
+  const Scratch boxes(context, dtype, shape, 2), kept(context, UHAL_BOOL, &count, 1);
+  take(context, of.moves, order, moves);
+  take(context, of.anchors, order, anchors);
+  take(context, of.variances, order, variances);
+  decode(context, {scores, moves, anchors, variances}, size, settings.offset, boxes);
+  find_large(context, boxes, size, settings, kept);
+  auto large = std::make_unique<Chosen>(context, boxes, scores, kept, -1);
+  if (large->count() == 0) {
+    const Scratch one(context, UHAL_BOOL, &count, 1);
+    fill_zero(context, boxes);
+    fill_zero(context, scores);
+    fill(context, one, 1, 1);
+    return std::make_unique<Chosen>(context, boxes, scores, one, 1);
+  }
+  if (settings.overlap <= 0) return large;
+  const int64_t rows = large->count();
+  const Scratch stays(context, UHAL_BOOL, &rows, 1);
+  uhal_non_max_suppression_attributes attributes = {
+      sizeof attributes, settings.overlap, settings.decay, settings.offset, 1, 0};
+  const View candidates = large->boxes();
+  context.run(UHAL_OP_NON_MAX_SUPPRESSION, {&candidates}, {&stays}, &attributes);
+  return std::make_unique<Chosen>(context, candidates, large->scores(), stays,
+                                  settings.after > 0 ? settings.after : -1);
+}
+
+void generate_proposals(Context context, Input scores, Input moves, Input sizes, Input anchors, Input variances,
+                        int before, int after, float overlap, float smallest, float eta, bool pixels, Output boxes_out,
+                        Output scores_out, Output counts_out) {
+  const View s = scores.view(), d = moves.view(), size = sizes.view();
+  if (s.rank != 4 || d.rank != 4 || d.shape[1] != 4 * s.shape[1]) {
+    invalid(context, "bbox_deltas has not four numbers for each of the scores");
+  }
+  const int64_t images = s.shape[0], a = s.shape[1], h = s.shape[2], w = s.shape[3], all = a * h * w;
+  const View of_anchors = anchors.view(), of_variances = variances.view();
+  if (of_anchors.elements() != 4 * all || of_variances.elements() != 4 * all) {
+    invalid(context, "anchors and variances have not four numbers for each of an image's scores");
+  }
+  const Settings settings = {before,
+                             after,
+                             static_cast<double>(overlap),
+                             static_cast<double>(eta),
+                             static_cast<double>(smallest),
+                             pixels ? 1.0 : 0.0};
+  std::vector<std::unique_ptr<Chosen>> found;
+  int64_t total = 0;
+  for (int64_t i = 0; i < images && all > 0; ++i) {
+    // From (anchors, rows, columns) to rows, columns and anchors.
+    const int64_t shape[] = {all, 4};
+    const Scratch listed(context, s.dtype, &all, 1), moves_of(context, d.dtype, shape, 2);
+    copy_or_cast(context, s.sliced(0, i, 1).reshaped({a, h, w}).transposed(0, 1).transposed(1, 2),
+                 listed.reshaped({h, w, a}));
+    // Before: anchor, number of four, row, column. After: row, column, anchor, number.
+    const View four = d.sliced(0, i, 1).reshaped({a, 4, h, w});
+    copy_or_cast(context, four.transposed(0, 2).transposed(1, 3), moves_of.reshaped({h, w, a, 4}));
+    View image = size.sliced(0, i, 1);
+    image = image.reshaped({size.shape[1]});
+    auto chosen = propose(context, {listed, moves_of, of_anchors.reshaped({all, 4}), of_variances.reshaped({all, 4})},
+                          image, settings);
+    total += chosen->count();
+    found.push_back(std::move(chosen));
+  }
+  const int64_t of_boxes[] = {total, 4}, of_scores[] = {total, 1};
+  const View all_boxes = context.allocate(boxes_out, s.dtype, of_boxes, 2);
+  const View all_scores = context.allocate(scores_out, s.dtype, of_scores, 2).reshaped({total});
+  std::vector<int32_t> counts;
+  int64_t at = 0;
+  for (const auto& part : found) {
+    const int64_t count = part->count();
+    counts.push_back(static_cast<int32_t>(count));
+    if (count > 0) {
+      copy_or_cast(context, part->boxes(), all_boxes.sliced(0, at, count));
+      copy_or_cast(context, part->scores(), all_scores.sliced(0, at, count));
+    }
+    at += count;
+  }
+  if (!counts_out) return;
+  const View numbers = context.allocate(counts_out, UHAL_INT32, &images, 1);
+  if (counts.empty()) return fill_zero(context, numbers);
+  const char* bytes = reinterpret_cast<const char*>(counts.data());
+  upload(context, {bytes, bytes + counts.size() * sizeof(int32_t)}, numbers);
+}
+
+// -- levels of a pyramid
+
+// Boxes go to the level floor(log2(sqrt(area) / scale) + level of that scale), within the levels that there are.
+void levels_of(const Context& context, const View& boxes, int lowest, int highest, int level, int scale, double offset,
+               const View& y) {
+  const int64_t rows = boxes.shape[0];
+  const uhal_dtype dtype = boxes.dtype;
+  const Scratch width(context, dtype, &rows, 1), height(context, dtype, &rows, 1), zero(context, dtype, nullptr, 0);
+  const Scratch turned(context, UHAL_BOOL, &rows, 1);
+  fill_zero(context, zero);
+  for (const auto& [length, axis] : {std::pair(&width, 0), std::pair(&height, 1)}) {
+    length_of(context, corner(boxes, axis), corner(boxes, axis + 2), 0, *length);
+    context.map(uhal_map_less, {length, &zero}, {&turned});  // a turned box has no area
+    if (offset != 0) context.map(uhal_map_scale, {length}, {length}, {1, offset});
+    context.map(uhal_map_select, {&turned, &zero, length}, {length});
+  }
+  context.map(uhal_map_multiply, {&width, &height}, {&width});
+  context.map(uhal_map_sqrt, {&width}, {&width});
+  const Scratch reference(context, dtype, nullptr, 0);
+  fill(context, reference, scale, 0);
+  context.map(uhal_map_divide, {&width, &reference}, {&width});
+  context.map(uhal_map_scale, {&width}, {&width}, {1, 1e-8});
+  context.map(uhal_map_log2, {&width}, {&width});
+  context.map(uhal_map_scale, {&width}, {&width}, {1, static_cast<double>(level)});
+  context.map(uhal_map_floor, {&width}, {&width});
+  context.map(uhal_map_clip, {&width}, {&y}, {static_cast<double>(lowest), static_cast<double>(highest)});
+}
+
+// The image that each box is of.
+void images_of(const Context& context, const View& counts, const View& y) {
+  const Scratch ends(context, UHAL_INT64, counts), number(context, UHAL_INT64, y);
+  copy_or_cast(context, counts, ends);
+  uhal_scan_attributes scan = {};
+  scan.struct_size = sizeof scan;
+  scan.reduction = UHAL_REDUCE_SUM;
+  context.run(UHAL_OP_SCAN, {&ends}, {&ends}, &scan);
+  count_up(context, number);
+  uhal_search_attributes search = {};
+  search.struct_size = sizeof search;
+  search.right = 1;
+  context.run(UHAL_OP_SEARCH_SORTED, {&ends, &number}, {&y}, &search);
+}
+
+void distribute_proposals(Context context, Input boxes, OptionalInput counts, int lowest, int highest, int level,
+                          int scale, bool pixels, OutputList by_level, OutputList counts_by_level, Output restore) {
+  const View in = boxes.view();
+  if (in.rank != 2 || in.shape[1] != 4) invalid(context, "fpn_rois has not four numbers a row");
+  if (!counts) unsupported(context, "boxes without rois_num");
+  const int64_t rows = in.shape[0], images = counts.elements();
+  const int levels = highest - lowest + 1;
+  if (levels < 1 || by_level.size() < static_cast<size_t>(levels)) invalid(context, "there are no levels");
+  const int64_t column[] = {rows, 1};
+  const View back = context.allocate(restore, UHAL_INT32, column, 2).reshaped({rows});
+  const Scratch of_box(context, in.dtype, &rows, 1), image(context, UHAL_INT64, &rows, 1);
+  const Scratch order(context, UHAL_INT64, &rows, 1);
+  if (rows > 0) {
+    levels_of(context, in, lowest, highest, level, scale, pixels ? 1 : 0, of_box);
+    images_of(context, counts.view(), image);
+  }
+  int64_t at = 0;
+  for (int i = 0; i < levels; ++i) {
+    const Scratch wanted(context, in.dtype, nullptr, 0), mask(context, UHAL_BOOL, &rows, 1);
+    fill(context, wanted, lowest + i, 0);
+    if (rows > 0) context.map(uhal_map_equal, {&of_box, &wanted}, {&mask});
+    int64_t count = 0;
+    std::optional<TruePlaces> places;
+    if (rows > 0) count = places.emplace(context, mask).count();
+    const int64_t shape[] = {count, 4};
+    const View out = context.allocate(by_level[static_cast<size_t>(i)], in.dtype, shape, 2);
+    if (static_cast<size_t>(i) < counts_by_level.size()) {
+      const View each = context.allocate(counts_by_level[static_cast<size_t>(i)], UHAL_INT32, &images, 1);
+      fill_zero(context, each);
+      if (rows > 0) {
+        const Scratch ones(context, UHAL_INT32, &rows, 1);
+        copy_or_cast(context, mask, ones);
+        auto sum = index_attributes(0);
+        sum.reduction = UHAL_REDUCE_SUM;
+        context.run(UHAL_OP_SCATTER, {&image, &ones}, {&each}, &sum);
+      }
+    }
+    if (count == 0) continue;
+    const View chosen = order.sliced(0, at, count);
+    copy_or_cast(context, places->view(context).reshaped({count}), chosen);
+    take(context, in, chosen, out);
+    at += count;
+  }
+  if (rows == 0) return;
+  const Scratch number(context, UHAL_INT32, &rows, 1);
+  count_up(context, number);
+  const auto attributes = index_attributes(0);
+  context.run(UHAL_OP_SCATTER, {&order, &number}, {&back}, &attributes);
+}
+
+}  // namespace
+
+KernelTable proposal_kernels() {
+  return {
+      UNIHAL_KERNEL("generate_proposals", kWideFloats, generate_proposals),
+      UNIHAL_KERNEL("distribute_fpn_proposals", kWideFloats, distribute_proposals),
+  };
+}
+
+}  // namespace unihal::paddle
