@@ -107,6 +107,7 @@ const KernelTable& all_kernels() {
                           detection_kernels,
                           ctc_kernels,
                           linear_algebra_gradient_kernels,
+                          lu_solution_kernels,
                           message_kernels,
                           product_kernels,
                           binary_loss_kernels,

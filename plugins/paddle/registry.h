@@ -64,6 +64,7 @@ KernelTable index_kernels();
 KernelTable index_elementwise_kernels();
 KernelTable linear_algebra_kernels();
 KernelTable linear_algebra_gradient_kernels();
+KernelTable lu_solution_kernels();
 KernelTable median_kernels();
 KernelTable matrix_measure_kernels();
 KernelTable message_kernels();
