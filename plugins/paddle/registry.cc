@@ -99,6 +99,7 @@ const KernelTable& all_kernels() {
                           sort_kernels,
                           sparse_optimizer_kernels,
                           sparse_tensor_kernels,
+                          sparse_product_kernels,
                           spectrum_kernels,
                           index_elementwise_kernels,
                           data_dependent_kernels,

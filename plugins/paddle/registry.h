@@ -88,6 +88,7 @@ KernelTable softmax_kernels();
 KernelTable sort_kernels();
 KernelTable sparse_optimizer_kernels();
 KernelTable sparse_tensor_kernels();
+KernelTable sparse_product_kernels();
 KernelTable spectrum_kernels();
 KernelTable suppression_kernels();
 KernelTable unique_kernels();

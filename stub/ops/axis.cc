@@ -85,8 +85,17 @@ Key ordered_key(T value, bool descending) {
   return descending ? ~key : key;
 }
 
+// The whole number that a key was made of.
+template <class T, class Key>
+T value_of(Key key, bool descending) {
+  constexpr Key sign = Key(1) << (8 * sizeof(Key) - 1);
+  if (descending) key = ~key;
+  if constexpr (std::is_signed_v<T>) return static_cast<std::make_signed_t<Key>>(key ^ sign);
+  return static_cast<T>(key);
+}
+
 // Rows from this length on are sorted digit by digit.
-constexpr int64_t kRadixLength = 512;
+constexpr int64_t kRadixLength = 128;
 constexpr int kDigitBits = 8, kDigits = 1 << kDigitBits;
 
 template <class Key>
@@ -95,21 +104,26 @@ struct RadixEntry {
 };
 
 // Sorts by the key's digits, the lowest first; each pass keeps the order of equal ones. A digit that is the same in all
-// keys takes no pass. Gives the one of both arrays that has the result.
+// keys takes no pass, and is not counted. Gives the one of both arrays that has the result.
 template <class Key>
 RadixEntry<Key>* radix_sort(RadixEntry<Key>* entries, RadixEntry<Key>* other, int64_t count) {
   constexpr int passes = static_cast<int>(sizeof(Key)) * 8 / kDigitBits;
+  const auto digit_of = [](Key key, int pass) { return key >> pass * kDigitBits & (kDigits - 1); };
+  Key differences = 0;
+  for (int64_t i = 0; i < count; ++i) differences |= entries[i].key ^ entries[0].key;
   int64_t places[passes][kDigits] = {};
-  for (int64_t i = 0; i < count; ++i) {
-    for (int pass = 0; pass < passes; ++pass) ++places[pass][entries[i].key >> pass * kDigitBits & (kDigits - 1)];
+  bool all_differ = true;
+  for (int pass = 0; pass < passes; ++pass) all_differ = all_differ && digit_of(differences, pass) != 0;
+  for (int64_t i = 0; i < count && all_differ; ++i) {
+    for (int pass = 0; pass < passes; ++pass) ++places[pass][digit_of(entries[i].key, pass)];
   }
   for (int pass = 0; pass < passes; ++pass) {
+    if (digit_of(differences, pass) == 0) continue;
     int64_t* const place = places[pass];
-    const int shift = pass * kDigitBits;
-    if (place[entries[0].key >> shift & (kDigits - 1)] == count) continue;
+    for (int64_t i = 0; i < count && !all_differ; ++i) ++place[digit_of(entries[i].key, pass)];
     int64_t before = 0;
     for (int digit = 0; digit < kDigits; ++digit) before += std::exchange(place[digit], before);
-    for (int64_t i = 0; i < count; ++i) other[place[entries[i].key >> shift & (kDigits - 1)]++] = entries[i];
+    for (int64_t i = 0; i < count; ++i) other[place[digit_of(entries[i].key, pass)]++] = entries[i];
     std::swap(entries, other);
   }
   return entries;
@@ -133,23 +147,35 @@ inline KeyEntry<uint32_t> entry_of(uint32_t key, int64_t index) {
 }
 inline KeyEntry<uint64_t> entry_of(uint64_t key, int64_t index) { return {{key, static_cast<uint64_t>(index)}}; }
 inline int64_t index_of(const KeyEntry<uint32_t>& entry) { return static_cast<int64_t>(entry.both & UINT32_MAX); }
+inline uint32_t key_of(const KeyEntry<uint32_t>& entry) { return static_cast<uint32_t>(entry.both >> 32); }
 template <class Key>
 int64_t index_of(const RadixEntry<Key>& entry) {
   return static_cast<int64_t>(entry.index);
 }
+template <class Key>
+Key key_of(const RadixEntry<Key>& entry) {
+  return entry.key;
+}
 
-// Writes the elements that the first `values.length` entries name.
+// Writes the elements that the first `values.length` entries name: whole numbers from their keys, others, of which keys
+// do not tell zeros and NaNs apart, from the row's `originals`.
 template <class T, class Ordered>
-void store_sorted(const T* originals, const Ordered* entries, ComputeType type, const Row& values, const Row* indices) {
+void store_sorted(const T* originals, const Ordered* entries, ComputeType type, bool descending, const Row& values,
+                  const Row* indices) {
   const StoreLoop store = vectors().store[type][values.dtype];
   for (int64_t begin = 0; begin < values.length; begin += kBlock) {
     const int64_t count = std::min(kBlock, values.length - begin);
+    const Ordered* const sorted = entries + begin;
     T block[kBlock];
-    for (int64_t i = 0; i < count; ++i) block[i] = originals[index_of(entries[begin + i])];
-    store(count, block, values.at(begin), values.stride);
-    for (int64_t i = 0; i < count && indices != nullptr; ++i) {
-      store_index(*indices, begin + i, index_of(entries[begin + i]));
+    for (int64_t i = 0; i < count; ++i) {
+      if constexpr (std::is_integral_v<T>) {
+        block[i] = value_of<T>(key_of(sorted[i]), descending);
+      } else {
+        block[i] = originals[index_of(sorted[i])];
+      }
     }
+    store(count, block, values.at(begin), values.stride);
+    for (int64_t i = 0; i < count && indices != nullptr; ++i) store_index(*indices, begin + i, index_of(sorted[i]));
   }
 }
 
@@ -157,12 +183,13 @@ template <class Key, class T>
 bool sort_row_by_keys(const Row& x, ComputeType type, bool descending, const Row& values, const Row* indices) {
   ScratchFrame frame;
   const auto length = static_cast<size_t>(x.length);
-  T* const originals = frame.take<T>(length);
+  constexpr bool keeps_originals = !std::is_integral_v<T>;
+  T* const originals = frame.take<T>(keeps_originals ? length : 1);
   if (originals == nullptr) return false;
   const auto read = [&](auto&& put) {
     read_row<T>(x, type, [&](int64_t begin, int64_t count, const T* row) {
       for (int64_t i = 0; i < count; ++i) {
-        originals[begin + i] = row[i];
+        if constexpr (keeps_originals) originals[begin + i] = row[i];
         put(begin + i, ordered_key<Key>(row[i], descending));
       }
     });
@@ -172,7 +199,7 @@ bool sort_row_by_keys(const Row& x, ComputeType type, bool descending, const Row
     auto* other = frame.take<RadixEntry<Key>>(length);
     if (entries == nullptr || other == nullptr) return false;
     read([&](int64_t i, Key key) { entries[i] = {key, static_cast<Key>(i)}; });
-    store_sorted(originals, radix_sort(entries, other, x.length), type, values, indices);
+    store_sorted(originals, radix_sort(entries, other, x.length), type, descending, values, indices);
     return true;
   }
   auto* entries = frame.take<KeyEntry<Key>>(length);
@@ -183,7 +210,7 @@ bool sort_row_by_keys(const Row& x, ComputeType type, bool descending, const Row
   } else {
     std::sort(entries, entries + x.length);
   }
-  store_sorted(originals, entries, type, values, indices);
+  store_sorted(originals, entries, type, descending, values, indices);
   return true;
 }
 

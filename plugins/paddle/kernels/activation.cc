@@ -53,10 +53,19 @@ void elu_grad(Context context, Input x, Input, Input dy, float alpha, Output dx)
   gradient_with<uhal_map_elu_backward, float>(context, x, dy, alpha, dx);
 }
 
+bool is_complex_scalar(Scalar number) { return number.dtype() == kPhiComplex64 || number.dtype() == kPhiComplex128; }
+
+// A Scalar is read as a real number.
+void require_real(const Context& context, Scalar number) {
+  if (is_complex_scalar(number)) unsupported(context, "a complex number as an attribute");
+}
+
 void pow_scalar(Context context, Input x, Scalar exponent, Output y) {
+  require_real(context, exponent);
   unary_with<uhal_map_power_scalar, double>(context, x, exponent.number(), y);
 }
 void pow_scalar_grad(Context context, Input x, Input dy, Scalar exponent, Output dx) {
+  require_real(context, exponent);
   gradient_with<uhal_map_power_scalar_backward, double>(context, x, dy, exponent.number(), dx);
 }
 
@@ -71,10 +80,8 @@ void clip_grad(Context context, Input x, Input dy, Scalar low, Scalar high, Outp
   gradient_with<uhal_map_clip_backward, double, double>(context, x, dy, low.number(), high.number(), dx);
 }
 
-bool is_complex(Scalar number) { return number.dtype() == kPhiComplex64 || number.dtype() == kPhiComplex128; }
-
 void scale(Context context, Input x, Scalar factor, Scalar bias, bool bias_after_scale, Output y) {
-  if (is_complex(factor) || is_complex(bias)) unsupported(context, "a complex factor");
+  if (is_complex_scalar(factor) || is_complex_scalar(bias)) unsupported(context, "a complex factor");
   const View in = x.view();
   const View out = context.allocate(y, in.dtype);
   context.map(bias_after_scale ? uhal_map_scale : uhal_map_add_then_scale, {&in}, {&out},
@@ -82,10 +89,34 @@ void scale(Context context, Input x, Scalar factor, Scalar bias, bool bias_after
 }
 
 void div_scale(Context context, Input x, Scalar divisor, Output y) {
+  require_real(context, divisor);
   unary_with<uhal_map_scale, double, double>(context, x, 1 / divisor.number(), 0, y);
 }
 
-void log_grad(Context context, Input x, Input dy, Output dx) { binary<uhal_map_divide>(context, dy, x, dx); }
+// Gradients of complex functions have the derivative's conjugate.
+int product_with_conjugate(uhal_dtype dtype) {
+  return is_complex(dtype) ? uhal_map_multiply_conjugate : uhal_map_multiply;
+}
+int quotient_by_conjugate(uhal_dtype dtype) { return is_complex(dtype) ? uhal_map_divide_conjugate : uhal_map_divide; }
+
+void log_grad(Context context, Input x, Input dy, Output dx) {
+  const View in = x.view(), gradient = dy.view(), out = context.allocate(dx, in.dtype);
+  context.map(quotient_by_conjugate(in.dtype), {&gradient, &in}, {&out});
+}
+void exp_grad(Context context, Input y, Input dy, Output dx) {
+  const View forward = y.view(), gradient = dy.view(), out = context.allocate(dx, forward.dtype);
+  context.map(product_with_conjugate(forward.dtype), {&gradient, &forward}, {&out});
+}
+
+// The size of complex numbers is real.
+void absolute(Context context, Input x, Output y) {
+  const View in = x.view();
+  const uhal_dtype real = in.dtype == UHAL_COMPLEX64    ? UHAL_FLOAT32
+                          : in.dtype == UHAL_COMPLEX128 ? UHAL_FLOAT64
+                                                        : in.dtype;
+  const View out = context.allocate(y, real);
+  context.map(uhal_map_absolute, {&in}, {&out});
+}
 
 // mish's threshold only chooses between two ways to compute the same
 void mish(Context context, Input x, float, Output y) { unary<uhal_map_mish>(context, x, y); }
@@ -105,7 +136,7 @@ void log1p_grad(Context context, Input x, Input dy, Output dx) {
   const View in = x.view(), gradient = dy.view(), out = context.allocate(dx, in.dtype);
   const Scratch divisor(context, accumulator(in.dtype), in);
   context.map(uhal_map_scale, {&in}, {&divisor}, {1, 1});
-  context.map(uhal_map_divide, {&gradient, &divisor}, {&out});
+  context.map(quotient_by_conjugate(in.dtype), {&gradient, &divisor}, {&out});
 }
 
 // dx = dy / x / log(base). x itself divides: scaled, a negative zero would lose its sign.
@@ -113,7 +144,7 @@ template <int base>
 void logarithm_grad(Context context, Input x, Input dy, Output dx) {
   const View in = x.view(), gradient = dy.view(), out = context.allocate(dx, in.dtype);
   const Scratch quotient(context, accumulator(in.dtype), in);
-  context.map(uhal_map_divide, {&gradient, &in}, {&quotient});
+  context.map(quotient_by_conjugate(in.dtype), {&gradient, &in}, {&quotient});
   context.map(uhal_map_scale, {&quotient}, {&out}, {1 / std::log(base), 0});
 }
 
@@ -133,7 +164,7 @@ void expm1_grad(Context context, Input y, Input dy, Output dx) {
   const View forward = y.view(), gradient = dy.view(), out = context.allocate(dx, forward.dtype);
   const Scratch factor(context, accumulator(forward.dtype), forward);
   context.map(uhal_map_scale, {&forward}, {&factor}, {1, 1});
-  context.map(uhal_map_multiply, {&gradient, &factor}, {&out});
+  context.map(product_with_conjugate(forward.dtype), {&gradient, &factor}, {&out});
 }
 
 // dx = dy * function(x), or dy / function(x), where the function is of several steps
@@ -329,40 +360,40 @@ void prelu_grad(Context context, Input x, Input alpha, Input dy, Text data_forma
 
 KernelTable activation_kernels() {
   return {
-      UNIHAL_KERNEL("abs", kNumbers, unary<uhal_map_absolute>),
-      UNIHAL_KERNEL("acos", kFloats, unary<uhal_map_acos>),
-      UNIHAL_KERNEL("acosh", kFloats, unary<uhal_map_acosh>),
-      UNIHAL_KERNEL("asin", kFloats, unary<uhal_map_asin>),
-      UNIHAL_KERNEL("asinh", kFloats, unary<uhal_map_asinh>),
-      UNIHAL_KERNEL("atan", kFloats, unary<uhal_map_atan>),
-      UNIHAL_KERNEL("atanh", kFloats, unary<uhal_map_atanh>),
+      UNIHAL_KERNEL("abs", kNumbers | kComplex, absolute),
+      UNIHAL_KERNEL("acos", kFloats | kComplex, unary<uhal_map_acos>),
+      UNIHAL_KERNEL("acosh", kFloats | kComplex, unary<uhal_map_acosh>),
+      UNIHAL_KERNEL("asin", kFloats | kComplex, unary<uhal_map_asin>),
+      UNIHAL_KERNEL("asinh", kFloats | kComplex, unary<uhal_map_asinh>),
+      UNIHAL_KERNEL("atan", kFloats | kComplex, unary<uhal_map_atan>),
+      UNIHAL_KERNEL("atanh", kFloats | kComplex, unary<uhal_map_atanh>),
       UNIHAL_KERNEL("ceil", kFloats, unary<uhal_map_ceil>),
-      UNIHAL_KERNEL("cos", kFloats, unary<uhal_map_cos>),
-      UNIHAL_KERNEL("cosh", kFloats, unary<uhal_map_cosh>),
+      UNIHAL_KERNEL("cos", kFloats | kComplex, unary<uhal_map_cos>),
+      UNIHAL_KERNEL("cosh", kFloats | kComplex, unary<uhal_map_cosh>),
       UNIHAL_KERNEL("erf", kFloats, unary<uhal_map_erf>),
-      UNIHAL_KERNEL("exp", kFloats, unary<uhal_map_exp>),
-      UNIHAL_KERNEL("expm1", kFloats, unary<uhal_map_expm1>),
+      UNIHAL_KERNEL("exp", kFloats | kComplex, unary<uhal_map_exp>),
+      UNIHAL_KERNEL("expm1", kFloats | kComplex, unary<uhal_map_expm1>),
       UNIHAL_KERNEL("floor", kFloats, unary<uhal_map_floor>),
-      UNIHAL_KERNEL("log", kFloats, unary<uhal_map_log>),
-      UNIHAL_KERNEL("log10", kFloats, unary<uhal_map_log10>),
-      UNIHAL_KERNEL("log1p", kFloats, unary<uhal_map_log1p>),
-      UNIHAL_KERNEL("log2", kFloats, unary<uhal_map_log2>),
+      UNIHAL_KERNEL("log", kFloats | kComplex, unary<uhal_map_log>),
+      UNIHAL_KERNEL("log10", kFloats | kComplex, unary<uhal_map_log10>),
+      UNIHAL_KERNEL("log1p", kFloats | kComplex, unary<uhal_map_log1p>),
+      UNIHAL_KERNEL("log2", kFloats | kComplex, unary<uhal_map_log2>),
       UNIHAL_KERNEL("logsigmoid", kFloats, unary<uhal_map_log_sigmoid>),
-      UNIHAL_KERNEL("reciprocal", kFloats, unary<uhal_map_reciprocal>),
+      UNIHAL_KERNEL("reciprocal", kFloats | kComplex, unary<uhal_map_reciprocal>),
       UNIHAL_KERNEL("relu", kNumbers, unary<uhal_map_relu>),
       UNIHAL_KERNEL("relu6", kFloats, unary<uhal_map_relu6>),
-      UNIHAL_KERNEL("rsqrt", kFloats, unary<uhal_map_rsqrt>),
-      UNIHAL_KERNEL("sigmoid", kFloats, unary<uhal_map_sigmoid>),
-      UNIHAL_KERNEL("sign", kNumbers, unary<uhal_map_sign>),
-      UNIHAL_KERNEL("silu", kFloats, unary<uhal_map_silu>),
-      UNIHAL_KERNEL("sin", kFloats, unary<uhal_map_sin>),
-      UNIHAL_KERNEL("sinh", kFloats, unary<uhal_map_sinh>),
+      UNIHAL_KERNEL("rsqrt", kFloats | kComplex, unary<uhal_map_rsqrt>),
+      UNIHAL_KERNEL("sigmoid", kFloats | kComplex, unary<uhal_map_sigmoid>),
+      UNIHAL_KERNEL("sign", kNumbers | kComplex, unary<uhal_map_sign>),
+      UNIHAL_KERNEL("silu", kFloats | kComplex, unary<uhal_map_silu>),
+      UNIHAL_KERNEL("sin", kFloats | kComplex, unary<uhal_map_sin>),
+      UNIHAL_KERNEL("sinh", kFloats | kComplex, unary<uhal_map_sinh>),
       UNIHAL_KERNEL("softsign", kFloats, unary<uhal_map_softsign>),
-      UNIHAL_KERNEL("sqrt", kFloats, unary<uhal_map_sqrt>),
-      UNIHAL_KERNEL("square", kNumbers, unary<uhal_map_square>),
+      UNIHAL_KERNEL("sqrt", kFloats | kComplex, unary<uhal_map_sqrt>),
+      UNIHAL_KERNEL("square", kNumbers | kComplex, unary<uhal_map_square>),
       UNIHAL_KERNEL("swish", kFloats, swish),
-      UNIHAL_KERNEL("tan", kFloats, unary<uhal_map_tan>),
-      UNIHAL_KERNEL("tanh", kFloats, unary<uhal_map_tanh>),
+      UNIHAL_KERNEL("tan", kFloats | kComplex, unary<uhal_map_tan>),
+      UNIHAL_KERNEL("tanh", kFloats | kComplex, unary<uhal_map_tanh>),
       UNIHAL_KERNEL("trunc", kFloats, unary<uhal_map_truncate>),
 
       UNIHAL_KERNEL("digamma", kFloats, unary<uhal_map_digamma>),
@@ -375,7 +406,7 @@ KernelTable activation_kernels() {
       UNIHAL_KERNEL("lgamma", kFloats, unary<uhal_map_lgamma>),
 
       UNIHAL_KERNEL("clip", kNumbers, clip),
-      UNIHAL_KERNEL("div_scale", kFloats, div_scale),
+      UNIHAL_KERNEL("div_scale", kFloats | kComplex, div_scale),
       UNIHAL_KERNEL("elu", kFloats, unary_with<uhal_map_elu, float>),
       UNIHAL_KERNEL("gelu", kFloats, gelu),
       UNIHAL_KERNEL("hardsigmoid", kFloats, unary_with<uhal_map_hard_sigmoid, float, float>),
@@ -384,7 +415,7 @@ KernelTable activation_kernels() {
       UNIHAL_KERNEL("hard_shrink", kFloats, unary_with<uhal_map_hard_shrink, float>),
       UNIHAL_KERNEL("leaky_relu", kFloats, unary_with<uhal_map_leaky_relu, float>),
       UNIHAL_KERNEL("leaky_relu", kFloats, unary_with<uhal_map_leaky_relu, double>),
-      UNIHAL_KERNEL("pow", kFloats | kInt32And64, pow_scalar),
+      UNIHAL_KERNEL("pow", kFloats | kInt32And64 | kComplex, pow_scalar),
       UNIHAL_KERNEL("scale", kNumbers | kComplex, scale),
       UNIHAL_KERNEL("selu", kFloats, unary_with<uhal_map_selu, float, float>),
       UNIHAL_KERNEL("softplus", kFloats, unary_with<uhal_map_softplus, float, float>),
@@ -420,10 +451,10 @@ KernelTable activation_kernels() {
       UNIHAL_KERNEL("tanh_shrink_grad", kFloats, tanh_shrink_grad),
       UNIHAL_KERNEL("thresholded_relu_grad", kFloats, thresholded_relu_grad),
       UNIHAL_KERNEL("trunc_grad", kFloats | kInt32And64, gradient_zero),
-      UNIHAL_KERNEL("abs_grad", kFloats, gradient<uhal_map_absolute_backward>),
+      UNIHAL_KERNEL("abs_grad", kFloats | kComplex, gradient<uhal_map_absolute_backward>),
       UNIHAL_KERNEL("ceil_grad", kFloats, gradient_zero),
       UNIHAL_KERNEL("clip_grad", kFloats, clip_grad),
-      UNIHAL_KERNEL("cos_grad", kFloats, gradient<uhal_map_cos_backward>),
+      UNIHAL_KERNEL("cos_grad", kFloats | kComplex, gradient<uhal_map_cos_backward>),
       UNIHAL_KERNEL("digamma_grad", kFloats, gradient<uhal_map_digamma_backward>),
       UNIHAL_KERNEL("erfinv_grad", kFloats, gradient<uhal_map_erfinv_backward>),
       UNIHAL_KERNEL("gammaln_grad", kFloats, gradient<uhal_map_lgamma_backward>),
@@ -434,8 +465,8 @@ KernelTable activation_kernels() {
       UNIHAL_KERNEL("lgamma_grad", kFloats, gradient<uhal_map_lgamma_backward>),
       UNIHAL_KERNEL("elu_grad", kFloats, elu_grad),
       UNIHAL_KERNEL("erf_grad", kFloats, gradient<uhal_map_erf_backward>),
-      UNIHAL_KERNEL("exp_grad", kFloats, gradient<uhal_map_multiply>),
-      UNIHAL_KERNEL("expm1_grad", kFloats, expm1_grad),
+      UNIHAL_KERNEL("exp_grad", kFloats | kComplex, exp_grad),
+      UNIHAL_KERNEL("expm1_grad", kFloats | kComplex, expm1_grad),
       UNIHAL_KERNEL("floor_grad", kFloats, gradient_zero),
       UNIHAL_KERNEL("gelu_grad", kFloats, gelu_grad),
       UNIHAL_KERNEL("hardsigmoid_grad", kFloats, gradient_with<uhal_map_hard_sigmoid_backward, float, float>),
@@ -443,28 +474,28 @@ KernelTable activation_kernels() {
       UNIHAL_KERNEL("hardtanh_grad", kFloats, gradient_with<uhal_map_hard_tanh_backward, float, float>),
       UNIHAL_KERNEL("leaky_relu_grad", kFloats, leaky_relu_grad<float>),
       UNIHAL_KERNEL("leaky_relu_grad", kFloats, leaky_relu_grad<double>),
-      UNIHAL_KERNEL("log_grad", kFloats, log_grad),
-      UNIHAL_KERNEL("log10_grad", kFloats, logarithm_grad<10>),
-      UNIHAL_KERNEL("log1p_grad", kFloats, log1p_grad),
-      UNIHAL_KERNEL("log2_grad", kFloats, logarithm_grad<2>),
+      UNIHAL_KERNEL("log_grad", kFloats | kComplex, log_grad),
+      UNIHAL_KERNEL("log10_grad", kFloats | kComplex, logarithm_grad<10>),
+      UNIHAL_KERNEL("log1p_grad", kFloats | kComplex, log1p_grad),
+      UNIHAL_KERNEL("log2_grad", kFloats | kComplex, logarithm_grad<2>),
       UNIHAL_KERNEL("logsigmoid_grad", kFloats, gradient<uhal_map_log_sigmoid_backward>),
-      UNIHAL_KERNEL("pow_grad", kFloats, pow_scalar_grad),
-      UNIHAL_KERNEL("reciprocal_grad", kFloats, gradient<uhal_map_reciprocal_backward>),
+      UNIHAL_KERNEL("pow_grad", kFloats | kComplex, pow_scalar_grad),
+      UNIHAL_KERNEL("reciprocal_grad", kFloats | kComplex, gradient<uhal_map_reciprocal_backward>),
       UNIHAL_KERNEL("relu6_grad", kFloats, gradient<uhal_map_relu6_backward>),
       UNIHAL_KERNEL("relu_grad", kFloats, gradient<uhal_map_relu_backward>),
       UNIHAL_KERNEL("round_grad", kFloats, gradient_zero),
-      UNIHAL_KERNEL("rsqrt_grad", kFloats, gradient<uhal_map_rsqrt_backward>),
+      UNIHAL_KERNEL("rsqrt_grad", kFloats | kComplex, gradient<uhal_map_rsqrt_backward>),
       UNIHAL_KERNEL("selu_grad", kFloats, gradient_with<uhal_map_selu_backward, float, float>),
-      UNIHAL_KERNEL("sigmoid_grad", kFloats, gradient<uhal_map_sigmoid_backward>),
-      UNIHAL_KERNEL("silu_grad", kFloats, gradient_of_input<uhal_map_silu_backward>),
-      UNIHAL_KERNEL("sin_grad", kFloats, gradient<uhal_map_sin_backward>),
+      UNIHAL_KERNEL("sigmoid_grad", kFloats | kComplex, gradient<uhal_map_sigmoid_backward>),
+      UNIHAL_KERNEL("silu_grad", kFloats | kComplex, gradient_of_input<uhal_map_silu_backward>),
+      UNIHAL_KERNEL("sin_grad", kFloats | kComplex, gradient<uhal_map_sin_backward>),
       UNIHAL_KERNEL("softplus_grad", kFloats, gradient_with<uhal_map_softplus_backward, float, float>),
       UNIHAL_KERNEL("softplus_grad", kFloats, gradient_with<uhal_map_softplus_backward, double, double>),
       UNIHAL_KERNEL("softsign_grad", kFloats, gradient<uhal_map_softsign_backward>),
-      UNIHAL_KERNEL("sqrt_grad", kFloats, gradient<uhal_map_sqrt_backward>),
-      UNIHAL_KERNEL("square_grad", kFloats, gradient<uhal_map_square_backward>),
+      UNIHAL_KERNEL("sqrt_grad", kFloats | kComplex, gradient<uhal_map_sqrt_backward>),
+      UNIHAL_KERNEL("square_grad", kFloats | kComplex, gradient<uhal_map_square_backward>),
       UNIHAL_KERNEL("swish_grad", kFloats, swish_grad),
-      UNIHAL_KERNEL("tanh_grad", kFloats, gradient<uhal_map_tanh_backward>),
+      UNIHAL_KERNEL("tanh_grad", kFloats | kComplex, gradient<uhal_map_tanh_backward>),
   };
 }
 

@@ -494,21 +494,21 @@ void fill_diagonal_tensor_grad(Context context, Input dy, int64_t offset, int fi
 KernelTable assignment_kernels() {
   return {
       UNIHAL_KERNEL("set_value", kReal, set_value),
-      UNIHAL_KERNEL("set_value_with_tensor", kReal, set_value_with_tensor),
-      UNIHAL_KERNEL("set_value_grad", kNumbers, set_value_grad),
-      UNIHAL_KERNEL("set_value_with_scalar_grad", kNumbers, set_value_with_scalar_grad),
-      UNIHAL_KERNEL("masked_fill", kReal, masked_fill),
-      UNIHAL_KERNEL("masked_fill_grad", kNumbers, masked_fill_grad),
-      UNIHAL_KERNEL("index_put", kReal, index_put),
-      UNIHAL_KERNEL("index_put_grad", kFloats, index_put_grad),
+      UNIHAL_KERNEL("set_value_with_tensor", kEvery, set_value_with_tensor),
+      UNIHAL_KERNEL("set_value_grad", kNumbers | kComplex, set_value_grad),
+      UNIHAL_KERNEL("set_value_with_scalar_grad", kNumbers | kComplex, set_value_with_scalar_grad),
+      UNIHAL_KERNEL("masked_fill", kEvery, masked_fill),
+      UNIHAL_KERNEL("masked_fill_grad", kNumbers | kComplex, masked_fill_grad),
+      UNIHAL_KERNEL("index_put", kEvery, index_put),
+      UNIHAL_KERNEL("index_put_grad", kFloats | kComplex, index_put_grad),
       UNIHAL_KERNEL("index_add", kNumbers, index_add),
       UNIHAL_KERNEL("index_add_grad", kNumbers, index_add_grad),
       UNIHAL_KERNEL("put_along_axis", kNumbers, put_along_axis),
       UNIHAL_KERNEL("put_along_axis_grad", kFloats, put_along_axis_grad),
       UNIHAL_KERNEL("fill_diagonal", kReal, fill_diagonal),
       UNIHAL_KERNEL("fill_diagonal_grad", kNumbers, fill_diagonal_grad),
-      UNIHAL_KERNEL("fill_diagonal_tensor", kReal, fill_diagonal_tensor),
-      UNIHAL_KERNEL("fill_diagonal_tensor_grad", kNumbers, fill_diagonal_tensor_grad),
+      UNIHAL_KERNEL("fill_diagonal_tensor", kEvery, fill_diagonal_tensor),
+      UNIHAL_KERNEL("fill_diagonal_tensor_grad", kNumbers | kComplex, fill_diagonal_tensor_grad),
   };
 }
 

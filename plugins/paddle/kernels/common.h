@@ -16,7 +16,9 @@ inline bool is_floating(uhal_dtype dtype) { return dtype >= UHAL_FLOAT16 && dtyp
 inline bool is_complex(uhal_dtype dtype) { return dtype == UHAL_COMPLEX64 || dtype == UHAL_COMPLEX128; }
 
 // The dtype that statistics and optimizer state of x's dtype have.
-inline uhal_dtype accumulator(uhal_dtype dtype) { return dtype == UHAL_FLOAT64 ? UHAL_FLOAT64 : UHAL_FLOAT32; }
+inline uhal_dtype accumulator(uhal_dtype dtype) {
+  return is_complex(dtype) || dtype == UHAL_FLOAT64 ? dtype : UHAL_FLOAT32;
+}
 
 // An axis counted from the front.
 inline int from_front(int64_t axis, int rank) { return static_cast<int>(axis < 0 ? axis + rank : axis); }

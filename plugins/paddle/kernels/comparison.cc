@@ -129,25 +129,25 @@ void bitwise_shift(Context context, Input x, Input y, bool arithmetic, Output z)
 
 KernelTable comparison_kernels() {
   return {
-      UNIHAL_KERNEL("equal", kReal, binary_test<uhal_map_equal>),
+      UNIHAL_KERNEL("equal", kEvery, binary_test<uhal_map_equal>),
       UNIHAL_KERNEL("greater_equal", kReal, binary_test<uhal_map_greater_equal>),
       UNIHAL_KERNEL("greater_than", kReal, binary_test<uhal_map_greater>),
       UNIHAL_KERNEL("less_equal", kReal, binary_test<uhal_map_less_equal>),
       UNIHAL_KERNEL("less_than", kReal, binary_test<uhal_map_less>),
-      UNIHAL_KERNEL("not_equal", kReal, binary_test<uhal_map_not_equal>),
+      UNIHAL_KERNEL("not_equal", kEvery, binary_test<uhal_map_not_equal>),
       UNIHAL_KERNEL("equal_all", kReal, equal_all),
       UNIHAL_KERNEL("isclose", kNumbers, isclose),
       UNIHAL_KERNEL("allclose", kNumbers, allclose),
       UNIHAL_KERNEL("accuracy", kFloats, accuracy),
 
-      UNIHAL_KERNEL("isfinite", kNumbers, unary_test<uhal_map_is_finite>),
-      UNIHAL_KERNEL("isinf", kNumbers, unary_test<uhal_map_is_infinite>),
-      UNIHAL_KERNEL("isnan", kNumbers, unary_test<uhal_map_is_nan>),
+      UNIHAL_KERNEL("isfinite", kNumbers | kComplex, unary_test<uhal_map_is_finite>),
+      UNIHAL_KERNEL("isinf", kNumbers | kComplex, unary_test<uhal_map_is_infinite>),
+      UNIHAL_KERNEL("isnan", kNumbers | kComplex, unary_test<uhal_map_is_nan>),
 
-      UNIHAL_KERNEL("logical_and", kReal, binary_test<uhal_map_logical_and>),
-      UNIHAL_KERNEL("logical_not", kReal, unary_test<uhal_map_logical_not>),
-      UNIHAL_KERNEL("logical_or", kReal, binary_test<uhal_map_logical_or>),
-      UNIHAL_KERNEL("logical_xor", kReal, binary_test<uhal_map_logical_xor>),
+      UNIHAL_KERNEL("logical_and", kEvery, binary_test<uhal_map_logical_and>),
+      UNIHAL_KERNEL("logical_not", kEvery, unary_test<uhal_map_logical_not>),
+      UNIHAL_KERNEL("logical_or", kEvery, binary_test<uhal_map_logical_or>),
+      UNIHAL_KERNEL("logical_xor", kEvery, binary_test<uhal_map_logical_xor>),
 
       UNIHAL_KERNEL("bitwise_and", kIntegers | kBoolOnly, binary<uhal_map_bitwise_and>),
       UNIHAL_KERNEL("bitwise_not", kIntegers, unary<uhal_map_bitwise_not>),

@@ -179,22 +179,22 @@ void tril_triu(Context context, Input x, int diagonal, bool lower, Output y) {
 KernelTable creation_kernels() {
   return {
       UNIHAL_KERNEL("full", kEvery, full),
-      UNIHAL_KERNEL("full_with_tensor", kReal, full_with_tensor),
+      UNIHAL_KERNEL("full_with_tensor", kEvery, full_with_tensor),
       UNIHAL_KERNEL("assign_value", kReal, assign_value),
       UNIHAL_KERNEL("full_like", kEvery, full_like),
       UNIHAL_KERNEL("arange", kNumbers, arange_scalar),
       UNIHAL_KERNEL_ANYWHERE("arange_tensor", kFloats | kInt32And64, kFirstThree, 0, arange_tensor),
       UNIHAL_KERNEL_ANYWHERE("linspace", kFloats | kInt32And64, kFirstThree, 0, linspace),
       UNIHAL_KERNEL_ANYWHERE("logspace", kFloats | kInt32And64, kFirstFour, 0, logspace),
-      UNIHAL_KERNEL("eye", kReal, eye),
+      UNIHAL_KERNEL("eye", kEvery, eye),
       UNIHAL_KERNEL("increment", kNumbers, increment),
       UNIHAL_KERNEL("numel", kEvery, numel),
-      UNIHAL_KERNEL("tril", kReal, triangle<false>),
-      UNIHAL_KERNEL("triu", kReal, triangle<true>),
-      UNIHAL_KERNEL("tril_grad", kReal, triangle<false>),
-      UNIHAL_KERNEL("triu_grad", kReal, triangle<true>),
-      UNIHAL_KERNEL("tril_triu", kReal, tril_triu),
-      UNIHAL_KERNEL("tril_triu_grad", kReal, tril_triu),
+      UNIHAL_KERNEL("tril", kEvery, triangle<false>),
+      UNIHAL_KERNEL("triu", kEvery, triangle<true>),
+      UNIHAL_KERNEL("tril_grad", kEvery, triangle<false>),
+      UNIHAL_KERNEL("triu_grad", kEvery, triangle<true>),
+      UNIHAL_KERNEL("tril_triu", kEvery, tril_triu),
+      UNIHAL_KERNEL("tril_triu_grad", kEvery, tril_triu),
   };
 }
 

@@ -194,8 +194,8 @@ void send_u_recv_grad(Context context, Input x, Input sources, Input targets, Op
 
 KernelTable data_dependent_kernels() {
   return {
-      UNIHAL_KERNEL("masked_select", kReal, masked_select),
-      UNIHAL_KERNEL("masked_select_grad", kNumbers, masked_select_grad),
+      UNIHAL_KERNEL("masked_select", kEvery, masked_select),
+      UNIHAL_KERNEL("masked_select_grad", kNumbers | kComplex, masked_select_grad),
       UNIHAL_KERNEL("nonzero", kReal, nonzero),
       UNIHAL_KERNEL("searchsorted", kNumbers, searchsorted),
       UNIHAL_KERNEL("segment_pool", kNumbers, segment_pool),

@@ -213,12 +213,12 @@ KernelTable index_kernels() {
   return {
       UNIHAL_KERNEL("embedding", kFloats, embedding),
       UNIHAL_KERNEL("embedding_grad", kFloats, embedding_grad),
-      UNIHAL_KERNEL("gather", kReal, gather),
-      UNIHAL_KERNEL("gather_grad", kFloats, gather_grad),
-      UNIHAL_KERNEL("gather_nd", kReal, gather_nd),
-      UNIHAL_KERNEL("gather_nd_grad", kFloats, gather_nd_grad),
-      UNIHAL_KERNEL("index_select", kReal, index_select),
-      UNIHAL_KERNEL("index_select_grad", kFloats, index_select_grad),
+      UNIHAL_KERNEL("gather", kEvery, gather),
+      UNIHAL_KERNEL("gather_grad", kFloats | kComplex, gather_grad),
+      UNIHAL_KERNEL("gather_nd", kEvery, gather_nd),
+      UNIHAL_KERNEL("gather_nd_grad", kFloats | kComplex, gather_nd_grad),
+      UNIHAL_KERNEL("index_select", kEvery, index_select),
+      UNIHAL_KERNEL("index_select_grad", kFloats | kComplex, index_select_grad),
       UNIHAL_KERNEL("one_hot", kInt32And64, one_hot),
       UNIHAL_KERNEL("one_hot_raw", kInt32And64, one_hot_raw),
       UNIHAL_KERNEL("scatter", kReal, scatter),
@@ -227,8 +227,8 @@ KernelTable index_kernels() {
       UNIHAL_KERNEL("scatter_nd_add_grad", kFloats, scatter_nd_add_grad),
       UNIHAL_KERNEL("take_along_axis", kReal, take_along_axis),
       UNIHAL_KERNEL("take_along_axis_grad", kFloats, take_along_axis_grad),
-      UNIHAL_KERNEL("where", kReal, where),
-      UNIHAL_KERNEL("where_grad", kNumbers, where_grad),
+      UNIHAL_KERNEL("where", kEvery, where),
+      UNIHAL_KERNEL("where_grad", kNumbers | kComplex, where_grad),
   };
 }
 

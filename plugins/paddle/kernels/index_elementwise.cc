@@ -315,12 +315,12 @@ void put_tensor_grad(Context context, Input x, InputList indices, Input value, I
 
 KernelTable index_elementwise_kernels() {
   return {
-      UNIHAL_KERNEL("index_elementwise_get", kReal, get),
-      UNIHAL_KERNEL("index_elementwise_get_grad", kFloats, get_grad),
+      UNIHAL_KERNEL("index_elementwise_get", kEvery, get),
+      UNIHAL_KERNEL("index_elementwise_get_grad", kFloats | kComplex, get_grad),
       UNIHAL_KERNEL("index_elementwise_put", kReal, put_number),
-      UNIHAL_KERNEL("index_elementwise_put_grad", kFloats, put_number_grad),
-      UNIHAL_KERNEL("index_elementwise_put_with_tensor", kReal, put_tensor),
-      UNIHAL_KERNEL("index_elementwise_put_with_tensor_grad", kFloats, put_tensor_grad),
+      UNIHAL_KERNEL("index_elementwise_put_grad", kFloats | kComplex, put_number_grad),
+      UNIHAL_KERNEL("index_elementwise_put_with_tensor", kEvery, put_tensor),
+      UNIHAL_KERNEL("index_elementwise_put_with_tensor_grad", kFloats | kComplex, put_tensor_grad),
   };
 }
 

@@ -2,6 +2,7 @@
 // the phases of eigenvectors), they are of a loss that does not depend on it.
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string>
 
 #include "plugins/paddle/kernels/matrices.h"
@@ -40,6 +41,20 @@ class Matrices : public Scratch {
     dims[like.rank - 1] = last[1];
     return dims;
   }
+};
+
+// A gradient that Paddle hands over, or zeros where it hands over none since nothing was made of that result.
+class Gradient : public View {
+ public:
+  Gradient(const Context& context, Input given, const View& like, uhal_dtype dtype) : View(given.view()) {
+    if (this->dtype != UHAL_DTYPE_INVALID) return;
+    zeros_.emplace(context, dtype, like);
+    fill_zero(context, *zeros_);
+    static_cast<View&>(*this) = *zeros_;
+  }
+
+ private:
+  std::optional<Scratch> zeros_;
 };
 
 void add_to(const Context& context, const View& y, const View& x) { context.map(uhal_map_add, {&y, &x}, {&y}); }
@@ -175,7 +190,8 @@ void divide_by_differences(const Context& context, const View& x, const View& va
 
 // Of a = v diag(w) v^H: da = v (v^H dv / e + diag(dw)) v^H, of which the Hermitian part, as a is.
 void eigh_grad(Context context, Input values, Input vectors, Input dvalues, Input dvectors, Output dx) {
-  const View w = values.view(), v = vectors.view(), dw = dvalues.view(), dv = dvectors.view();
+  const View w = values.view(), v = vectors.view();
+  const Gradient dw(context, dvalues, w, w.dtype), dv(context, dvectors, v, v.dtype);
   // Of programs of the old representation Paddle infers the shape of the values.
   const View target = context.allocate(dx, v.dtype, v.shape, v.rank);
   if (target.elements() == 0) return;
@@ -196,32 +212,6 @@ void eigvalsh_grad(Context context, Input vectors, Input dvalues, Text, bool, Ou
   const Scratch scaled(context, v.dtype, v);
   scale_columns(context, v, dvalues.view(), scaled);
   multiply(context, scaled, Adjoint(context, v), 1, target);
-}
-
-// Of a v = v diag(w), with columns v of norm 1 (Paddle's CPU has the same): da = v^-H (r / e + diag(dw)) v^H with
-// r = v^H dv - v^H v Re(diag(v^H dv)) and e_ij = conj(w_j - w_i).
-void eig_grad(Context context, Input values, Input vectors, OptionalInput dvalues, OptionalInput dvectors, Output dx) {
-  const View w = values.view(), v = vectors.view();
-  const View target = context.allocate(dx, v.dtype, v.shape, v.rank);
-  if (target.elements() == 0) return;
-  const Adjoint turned(context, v);
-  const Scratch inner(context, v.dtype, v), half(context, v.dtype, v);
-  fill_zero(context, inner);
-  if (dvectors) {
-    const Scratch lengths(context, real_of(v.dtype), w), conjugated(context, w.dtype, w), along(context, v.dtype, v);
-    multiply(context, turned, dvectors.view(), 1, inner);
-    const View diagonal = diagonal_of(inner);
-    context.map(uhal_map_real, {&diagonal}, {&lengths});
-    scale_columns(context, v, lengths, half);
-    multiply(context, turned, half, 1, along);
-    subtract_from(context, inner, along);
-    context.map(uhal_map_conjugate, {&w}, {&conjugated});
-    divide_by_differences(context, inner, conjugated, inner);
-  }
-  if (dvalues) copy_or_cast(context, dvalues.view(), diagonal_of(inner));
-  multiply(context, inner, turned, 1, half);
-  const Factors factors(context, turned);
-  factors.solve(half, target);
 }
 
 // inner += (p - p^H) / e, of p = a^H b, with its columns, or its rows, times s. Adds nothing to the diagonal.
@@ -358,7 +348,8 @@ void qr_grad(Context context, Input x, Input q, Input r, Input dq, Input dr, Tex
   const int64_t m = a.shape[a.rank - 2], n = a.shape[a.rank - 1];
   if (how == "r") invalid(context, "the mode r has no gradient, since there is no q; use reduced");
   if (how == "complete" && m > n) unsupported(context, "the gradient of complete factors of tall matrices");
-  const View columns = q.view(), triangle = r.view(), dcolumns = dq.view(), dtriangle = dr.view();
+  const View columns = q.view(), triangle = r.view();
+  const Gradient dcolumns(context, dq, columns, a.dtype), dtriangle(context, dr, triangle, a.dtype);
   if (m >= n) return tall_qr_gradient(context, columns, triangle, dcolumns, dtriangle, target);
   // a = (b, c) = q (u, v): what c adds to the gradient of q, and then that of b = q u.
   const View u = corner(triangle, m, m), du = corner(dtriangle, m, m);
@@ -405,10 +396,11 @@ void lu_grad(Context context, Input x, Input, Input, Input dout, bool, Output dx
   context.run(UHAL_OP_SCATTER_ELEMENTS, {&places, &lower}, {&target}, &rows);
 }
 
-void lu_unpack_grad(Context context, Input, Input, Input, Input, Input, Input dl, Input du, bool data, bool,
+void lu_unpack_grad(Context context, Input x, Input, Input l, Input u, Input, Input dl, Input du, bool data, bool,
                     Output dx) {
-  const View lower = dl.view(), upper = du.view();
-  const View target = context.allocate(dx, lower.dtype);
+  const uhal_dtype dtype = x.uhal();
+  const Gradient lower(context, dl, l.shape_only(), dtype), upper(context, du, u.shape_only(), dtype);
+  const View target = context.allocate(dx, dtype);
   fill_zero(context, target);
   if (!data || target.elements() == 0) return;
   const int64_t m = lower.shape[lower.rank - 2], k = lower.shape[lower.rank - 1], n = upper.shape[upper.rank - 1];
@@ -427,7 +419,6 @@ KernelTable linear_algebra_gradient_kernels() {
   return {
       UNIHAL_KERNEL("cholesky_solve_grad", kMatrices, cholesky_solve_grad),
       UNIHAL_KERNEL("determinant_grad", kMatrices, determinant_grad),
-      UNIHAL_KERNEL("eig_grad", kComplex, eig_grad),
       UNIHAL_KERNEL("eigh_grad", kMatrices, eigh_grad),
       UNIHAL_KERNEL("eigvalsh_grad", kMatrices, eigvalsh_grad),
       UNIHAL_KERNEL("lu_grad", kMatrices, lu_grad),

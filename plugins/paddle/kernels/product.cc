@@ -225,8 +225,8 @@ KernelTable product_kernels() {
       UNIHAL_KERNEL("cross_grad", kProducts, cross_grad),
       UNIHAL_KERNEL("kron", kProducts, kron),
       UNIHAL_KERNEL("kron_grad", kProducts, kron_grad),
-      UNIHAL_KERNEL("multiplex", kWideFloats | kInt32And64, multiplex),
-      UNIHAL_KERNEL("multiplex_grad", kWideFloats | kInt32And64, multiplex_grad),
+      UNIHAL_KERNEL("multiplex", kWideFloats | kInt32And64 | kComplex, multiplex),
+      UNIHAL_KERNEL("multiplex_grad", kWideFloats | kInt32And64 | kComplex, multiplex_grad),
   };
 }
 

@@ -185,12 +185,19 @@ void mode(Context context, Input x, int axis, bool, Output values, Output indice
   const Scratch sorted(context, in.dtype, in), order(context, UHAL_INT64, in);
   const auto ascending = axis_attributes(along, false);
   context.run(UHAL_OP_SORT, {&in}, {&sorted, &order}, &ascending);
-  // starts: 1 where a run begins; then the place of its beginning, and how far each element is from it.
-  const Scratch starts(context, UHAL_BOOL, in), runs(context, UHAL_INT64, in), numbers(context, UHAL_INT64, &length, 1);
+  // Where the last run before each element begins, and how far the element is from there.
+  const uhal_dtype place_dtype = length <= INT32_MAX ? UHAL_INT32 : UHAL_INT64;
+  const Scratch starts(context, UHAL_BOOL, in), reached(context, UHAL_BOOL, in), first(context, place_dtype, in);
+  const Scratch runs(context, place_dtype, in), numbers(context, place_dtype, &length, 1);
   fill(context, starts.sliced(along, 0, 1), 1, 1);
   const View later = sorted.sliced(along, 1, length - 1), before = sorted.sliced(along, 0, length - 1);
   const View begins = starts.sliced(along, 1, length - 1);
   if (length > 1) context.map(uhal_map_not_equal, {&later, &before}, {&begins});
+  uhal_scan_attributes last = {};
+  last.struct_size = sizeof last;
+  last.axis = along;
+  last.reduction = UHAL_REDUCE_MAXIMUM;
+  context.run(UHAL_OP_SCAN, {&starts}, {&reached, &first}, &last);
   uhal_iota_attributes count = {};
   count.struct_size = sizeof count;
   count.integer_step = 1;
@@ -199,9 +206,6 @@ void mode(Context context, Input x, int axis, bool, Output values, Output indice
   int64_t dims[UHAL_MAX_RANK];
   for (int i = 0; i < in.rank; ++i) dims[i] = i == along ? length : 1;
   const View positions = numbers.reshaped(dims, in.rank);
-  context.map(uhal_map_multiply, {&starts, &positions}, {&runs});
-  const Scratch first(context, UHAL_INT64, in);
-  scan(context, runs, along, UHAL_REDUCE_MAXIMUM, first);
   context.map(uhal_map_subtract, {&positions, &first}, {&runs});
   for (int i = 0; i < in.rank; ++i) dims[i] = i == along ? 1 : in.shape[i];
   const Scratch end(context, UHAL_INT64, dims, in.rank);
@@ -258,10 +262,10 @@ KernelTable sort_kernels() {
       UNIHAL_KERNEL("argmin", kNumbers, arg_extreme<false>),
       UNIHAL_KERNEL("argsort", kNumbers, argsort),
       UNIHAL_KERNEL("argsort_grad", kFloats, argsort_grad),
-      UNIHAL_KERNEL("cumprod", kNumbers, cumprod),
+      UNIHAL_KERNEL("cumprod", kNumbers | kComplex, cumprod),
       UNIHAL_KERNEL("cumprod_grad", kFloats, cumprod_grad),
-      UNIHAL_KERNEL("cumsum", kNumbers, cumsum),
-      UNIHAL_KERNEL("cumsum_grad", kNumbers, cumsum_grad),
+      UNIHAL_KERNEL("cumsum", kNumbers | kComplex, cumsum),
+      UNIHAL_KERNEL("cumsum_grad", kNumbers | kComplex, cumsum_grad),
       UNIHAL_KERNEL("topk", kNumbers, topk),
       UNIHAL_KERNEL("topk_grad", kFloats, topk_grad),
       UNIHAL_KERNEL("cummax", kNumbers, running_extreme<UHAL_REDUCE_MAXIMUM>),

@@ -1,42 +1,13 @@
 // Sparse tensors: made of coordinates and values or of a dense tensor, turned into one another and into dense ones,
-// functions of their values, and products of compressed rows with dense matrices.
+// and functions of their values.
 #include <string>
 #include <unordered_map>
 #include <vector>
 
-#include "plugins/paddle/kernels/row_groups.h"
-#include "plugins/paddle/sparse_tensors.h"
+#include "plugins/paddle/kernels/sparse_rows.h"
 
 namespace unihal::paddle {
 namespace {
-
-using Dims = std::vector<int64_t>;
-
-Dims dims_of(const View& view) { return {view.shape, view.shape + view.rank}; }
-
-View allocate(const Context& context, const Tensor& part, uhal_dtype dtype, const Dims& dims) {
-  return context.allocate(Output{part}, dtype, dims.data(), static_cast<int>(dims.size()));
-}
-View allocate(const Context& context, Output y, uhal_dtype dtype, const Dims& dims) {
-  return context.allocate(y, dtype, dims.data(), static_cast<int>(dims.size()));
-}
-
-void copy(const Context& context, const View& x, const View& y) {
-  if (x.elements() > 0) copy_or_cast(context, x, y);
-}
-
-// -- the same places with other values
-
-View values_like(const Context& context, const CooTensor& x, const CooTensor& y, uhal_dtype dtype) {
-  return allocate(context, y.values(), dtype, dims_of(x.values().shape_only()));
-}
-View values_like(const Context& context, const CsrTensor& x, const CsrTensor& y, uhal_dtype dtype) {
-  return allocate(context, y.values(), dtype, dims_of(x.values().shape_only()));
-}
-void share_places(const CooTensor& x, const CooTensor& y) {
-  y.set(x.indices(), y.values(), x.dims(), x.is_coalesced());
-}
-void share_places(const CsrTensor& x, const CsrTensor& y) { y.set(x.crows(), x.cols(), y.values(), x.dims()); }
 
 // The dense kernel whose name is this one's without "_coo" and "_csr".
 const Entry& dense_kernel(const Context& context, const char* signature) {
@@ -253,10 +224,6 @@ void dense_to_coo(Context context, Input x, int64_t axes, CooOutput y) {
 
 // -- compressed rows
 
-void require_matrix(const Context& context, const Dims& dims) {
-  if (dims.size() != 2) unsupported(context, "compressed rows of " + std::to_string(dims.size()) + " axes, not 2");
-}
-
 // Where each row begins among the rows of sorted elements.
 void compress(const Context& context, const View& rows, const View& crows) {
   const Scratch number(context, rows.dtype, crows);
@@ -266,18 +233,6 @@ void compress(const Context& context, const View& rows, const View& crows) {
   if (rows.shape[0] == 0) return fill_zero(context, crows);
   context.run(UHAL_OP_SEARCH_SORTED, {&rows, &number}, {&crows}, &attributes);
 }
-// The row of each element.
-void expand(const Context& context, const View& crows, const View& rows) {
-  if (rows.elements() == 0) return;
-  const Scratch number(context, crows.dtype, rows);
-  count_up(context, number);
-  uhal_search_attributes attributes = {};
-  attributes.struct_size = sizeof attributes;
-  attributes.right = 1;
-  context.run(UHAL_OP_SEARCH_SORTED, {&crows, &number}, {&rows}, &attributes);
-  context.map(uhal_map_scale, {&rows}, {&rows}, {1, -1});
-}
-
 void coo_to_csr(Context context, CooInput x, CsrOutput y) {
   const Dims dims = x.dims();
   require_matrix(context, dims);
@@ -428,104 +383,7 @@ void add_grad(Context context, CooInput x, CooInput y, CooInput dz, CooOutput dx
   if (dy) take_gradient(context, y, dz, sign, dy);
 }
 
-// -- products with dense matrices
-
 // z = x y: a row of z is the sum of rows of y, each times a value.
-void matmul_csr_dense(Context context, CsrInput x, Input y, Output z) {
-  const Dims dims = x.dims();
-  require_matrix(context, dims);
-  const View in = x.values().view(), cols = x.cols().view(), b = y.view();
-  require_same_dtype(context, in, b);
-  if (b.rank != 2 || b.shape[0] != dims[1]) {
-    invalid(context, "y has other rows than x has columns, " + std::to_string(dims[1]));
-  }
-  const View out = allocate(context, z, in.dtype, {dims[0], b.shape[1]});
-  if (in.elements() == 0 || out.elements() == 0) return fill_zero(context, out);
-  const Scratch rows(context, cols.dtype, cols);
-  expand(context, x.crows().view(), rows);
-  uhal_segment_attributes sum = {};
-  sum.struct_size = sizeof sum;
-  sum.reduction = UHAL_REDUCE_SUM;
-  context.run(UHAL_OP_SEGMENT_REDUCE, {&b, &rows, &cols, &in}, {&out}, &sum);
-}
-
-void matmul_csr_dense_grad(Context context, CsrInput x, Input y, Input dz, CsrOutput dx, Output dy) {
-  const Dims dims = x.dims();
-  require_matrix(context, dims);
-  const View in = x.values().view(), cols = x.cols().view(), b = y.view(), gradient = dz.view();
-  const Scratch rows(context, cols.dtype, cols);
-  expand(context, x.crows().view(), rows);
-  if (dx) {
-    const View out = values_like(context, x, dx, in.dtype);
-    if (out.elements() > 0) {
-      const int64_t shape[] = {in.elements(), b.shape[1]};
-      const Scratch left(context, in.dtype, shape, 2), right(context, in.dtype, shape, 2);
-      take(context, gradient, rows, left);
-      take(context, b, cols, right);
-      context.map(uhal_map_multiply, {&left, &right}, {&left});
-      const View column = out.reshaped({in.elements(), 1});
-      const auto sum = reduce_attributes(UHAL_REDUCE_SUM);
-      context.run(UHAL_OP_REDUCE, {&left}, {&column}, &sum);
-    }
-    share_places(x, dx);
-  }
-  if (!dy) return;
-  const View out = allocate(context, dy, b.dtype, dims_of(b));
-  if (in.elements() == 0 || out.elements() == 0) return fill_zero(context, out);
-  uhal_segment_attributes sum = {};
-  sum.struct_size = sizeof sum;
-  sum.reduction = UHAL_REDUCE_SUM;
-  context.run(UHAL_OP_SEGMENT_REDUCE, {&gradient, &cols, &rows, &in}, {&out}, &sum);
-}
-
-// values = (x y) at the mask's places, without the rest of the product.
-void masked_matmul_csr(Context context, Input x, Input y, CsrInput mask, CsrOutput z) {
-  require_matrix(context, mask.dims());
-  const View a = x.view(), b = y.view(), cols = mask.cols().view();
-  require_same_dtype(context, a, b);
-  const View out = values_like(context, mask, z, a.dtype);
-  if (out.elements() > 0) {
-    const int64_t shape[] = {out.elements(), a.shape[1]}, turned_shape[] = {b.shape[1], b.shape[0]};
-    const Scratch rows(context, cols.dtype, cols), left(context, a.dtype, shape, 2), right(context, a.dtype, shape, 2);
-    const Scratch turned(context, b.dtype, turned_shape, 2);
-    expand(context, mask.crows().view(), rows);
-    copy_or_cast(context, b.transposed(0, 1), turned);
-    take(context, a, rows, left);
-    take(context, turned, cols, right);
-    context.map(uhal_map_multiply, {&left, &right}, {&left});
-    const View column = out.reshaped({out.elements(), 1});
-    const auto sum = reduce_attributes(UHAL_REDUCE_SUM);
-    context.run(UHAL_OP_REDUCE, {&left}, {&column}, &sum);
-  }
-  share_places(mask, z);
-}
-
-void masked_matmul_csr_grad(Context context, Input x, Input y, CsrInput dz, Output dx, Output dy) {
-  const View a = x.view(), b = y.view(), gradient = dz.values().view(), cols = dz.cols().view();
-  const Scratch rows(context, cols.dtype, cols);
-  expand(context, dz.crows().view(), rows);
-  uhal_segment_attributes sum = {};
-  sum.struct_size = sizeof sum;
-  sum.reduction = UHAL_REDUCE_SUM;
-  if (dx) {
-    const View out = allocate(context, dx, a.dtype, dims_of(a));
-    const int64_t turned_shape[] = {b.shape[1], b.shape[0]};
-    const Scratch turned(context, b.dtype, turned_shape, 2);
-    copy(context, b.transposed(0, 1), turned);
-    fill_zero(context, out);
-    if (gradient.elements() > 0) context.run(UHAL_OP_SEGMENT_REDUCE, {&turned, &rows, &cols, &gradient}, {&out}, &sum);
-  }
-  if (dy) {
-    const View out = allocate(context, dy, b.dtype, dims_of(b));
-    const int64_t turned_shape[] = {b.shape[1], b.shape[0]};
-    const Scratch turned(context, b.dtype, turned_shape, 2);
-    fill_zero(context, out);
-    if (gradient.elements() == 0) return;
-    context.run(UHAL_OP_SEGMENT_REDUCE, {&a, &cols, &rows, &gradient}, {&turned}, &sum);
-    copy_or_cast(context, turned.transposed(0, 1), out);
-  }
-}
-
 #define UNIHAL_SPARSE_UNARY(name)                                                    \
   UNIHAL_KERNEL(name "_coo", kWideFloats, unary<CooInput, CooOutput>),               \
       UNIHAL_KERNEL(name "_csr", kWideFloats, unary<CsrInput, CsrOutput>),           \
@@ -569,30 +427,26 @@ KernelTable sparse_tensor_kernels() {
       UNIHAL_KERNEL("cast_csr", kReal, cast_csr),
       UNIHAL_KERNEL("cast_csr_grad", kReal, cast_csr_grad),
 
-      UNIHAL_KERNEL("sparse_coo_tensor", kReal, sparse_coo_tensor),
-      UNIHAL_KERNEL("sparse_coo_tensor_grad", kFloats, sparse_coo_tensor_grad),
-      UNIHAL_KERNEL("values_coo", kReal, values_of<CooInput>),
-      UNIHAL_KERNEL("values_csr", kReal, values_of<CsrInput>),
-      UNIHAL_KERNEL("values_coo_grad", kFloats, values_coo_grad),
+      UNIHAL_KERNEL("sparse_coo_tensor", kEvery, sparse_coo_tensor),
+      UNIHAL_KERNEL("sparse_coo_tensor_grad", kFloats | kComplex, sparse_coo_tensor_grad),
+      UNIHAL_KERNEL("values_coo", kEvery, values_of<CooInput>),
+      UNIHAL_KERNEL("values_csr", kEvery, values_of<CsrInput>),
+      UNIHAL_KERNEL("values_coo_grad", kFloats | kComplex, values_coo_grad),
       UNIHAL_KERNEL("indices_coo", kReal, indices_of),
 
-      UNIHAL_KERNEL("coo_to_dense", kReal, coo_to_dense),
-      UNIHAL_KERNEL("coo_to_dense_grad", kFloats, coo_to_dense_grad),
-      UNIHAL_KERNEL("dense_to_coo", kReal, dense_to_coo),
-      UNIHAL_KERNEL("dense_to_csr", kReal, dense_to_csr),
-      UNIHAL_KERNEL("coo_to_csr", kReal, coo_to_csr),
-      UNIHAL_KERNEL("csr_to_coo", kReal, csr_to_coo),
-      UNIHAL_KERNEL("csr_to_dense", kReal, csr_to_dense),
+      UNIHAL_KERNEL("coo_to_dense", kEvery, coo_to_dense),
+      UNIHAL_KERNEL("coo_to_dense_grad", kFloats | kComplex, coo_to_dense_grad),
+      UNIHAL_KERNEL("dense_to_coo", kEvery, dense_to_coo),
+      UNIHAL_KERNEL("dense_to_csr", kEvery, dense_to_csr),
+      UNIHAL_KERNEL("coo_to_csr", kEvery, coo_to_csr),
+      UNIHAL_KERNEL("csr_to_coo", kEvery, csr_to_coo),
+      UNIHAL_KERNEL("csr_to_dense", kEvery, csr_to_dense),
 
-      UNIHAL_KERNEL("coalesce_coo", kNumbers, coalesce),
+      UNIHAL_KERNEL("coalesce_coo", kNumbers | kComplex, coalesce),
       UNIHAL_KERNEL("add_coo_coo", kNumbers, add<1>),
       UNIHAL_KERNEL("add_coo_coo_grad", kWideFloats, add_grad<1>),
       UNIHAL_KERNEL("subtract_coo_coo", kNumbers, add<-1>),
       UNIHAL_KERNEL("subtract_coo_coo_grad", kWideFloats, add_grad<-1>),
-      UNIHAL_KERNEL("matmul_csr_dense", kWideFloats, matmul_csr_dense),
-      UNIHAL_KERNEL("matmul_csr_dense_grad", kWideFloats, matmul_csr_dense_grad),
-      UNIHAL_KERNEL("masked_matmul_csr", kWideFloats, masked_matmul_csr),
-      UNIHAL_KERNEL("masked_matmul_csr_grad", kWideFloats, masked_matmul_csr_grad),
   };
 }
 

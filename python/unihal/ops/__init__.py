@@ -109,7 +109,22 @@ from .random import (
     random_distribution,
     random_multinomial,
 )
-from .reduction import all, any, argmax, argmin, max, mean, min, product, reduce, running_extreme, scan, sort, sum, top_k
+from .reduction import (
+    all,
+    any,
+    argmax,
+    argmin,
+    max,
+    mean,
+    min,
+    product,
+    reduce,
+    running_extreme,
+    scan,
+    sort,
+    sum,
+    top_k,
+)
 from .segments import (
     embedding_bag,
     segment_max,
