@@ -1,5 +1,5 @@
-"""Kernels of complex numbers against the CPU, with fallbacks forbidden: elementwise functions with their gradients, moves,
-reductions and scans."""
+"""Kernels of complex numbers against the CPU, with fallbacks forbidden: elementwise functions with their gradients,
+moves, reductions and scans."""
 
 from __future__ import annotations
 

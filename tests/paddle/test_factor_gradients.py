@@ -1,9 +1,9 @@
 """Gradients of factorizations, and what is made of LU factors, with fallbacks forbidden.
 
-Results, such as do not depend on signs and phases that a factorization may choose, are compared with the CPU's. Gradients
-are compared with finite differences of the CPU's results, since some of the CPU's gradients are wrong: of complex powers,
-of complex singular vectors where both sides count, of lu_solve. Complex matrices are made of two real inputs, so that
-gradients are compared by parts."""
+Results, such as do not depend on signs and phases that a factorization may choose, are compared with the CPU's.
+Gradients are compared with finite differences of the CPU's results, since some of the CPU's gradients are wrong: of
+complex powers, of complex singular vectors where both sides count, of lu_solve. Complex matrices are made of two real
+inputs, so that gradients are compared by parts."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Products of sparse matrices with vectors, and with dense matrices that are added to: against NumPy, since Paddle's CPU
-has no addmm."""
+"""Products of sparse matrices with vectors, and with dense matrices that are added to: against NumPy, since Paddle's
+CPU has no addmm."""
 
 from __future__ import annotations
 
