@@ -1,6 +1,7 @@
 #include "plugins/paddle/arguments.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <exception>
 #include <new>
@@ -8,6 +9,7 @@
 
 #include "plugins/paddle/error.h"
 #include "plugins/paddle/graph_capture.h"
+#include "plugins/paddle/phi_types.h"
 #include "plugins/paddle/scratch.h"
 #include "unihal/graph_capture.h"
 
@@ -139,6 +141,25 @@ bool MixedInputList::all_dense() const {
 int32_t Scalar::dtype() const {
   // phi::ScalarBase begins with a bool, whether it came from a tensor, and the dtype.
   return static_cast<const int32_t*>(handle)[1];
+}
+
+double Scalar::imaginary() const {
+  if (dtype() != kPhiComplex64 && dtype() != kPhiComplex128) return 0;
+  // Behind those, aligned to its 16 bytes, stands the number. Paddle's C functions give its real part only.
+  double parts[2] = {};
+  const char* const begin = static_cast<const char*>(handle) + 16;
+  if (dtype() == kPhiComplex128) {
+    std::memcpy(parts, begin, sizeof parts);
+  } else {
+    float narrow[2];
+    std::memcpy(narrow, begin, sizeof narrow);
+    std::copy_n(narrow, 2, parts);
+  }
+  const double real = number();
+  if (parts[0] != real && !(std::isnan(parts[0]) && std::isnan(real))) {
+    raise(UHAL_UNIMPLEMENTED, "(unihal) this Paddle keeps complex numbers among a kernel's attributes in another way");
+  }
+  return parts[1];
 }
 
 View Context::allocate(Output out, uhal_dtype dtype) const {

@@ -97,8 +97,9 @@ struct Text {
 // A number that may be given as a tensor at run time; then it owns a copy of Paddle's Scalar object.
 struct Scalar {
   const void* handle;
-  int32_t dtype() const;  // as phi::DataType counts them
-  double number() const { return phi.PD_ScalarGetFloat64Data(handle); }
+  int32_t dtype() const;                                                 // as phi::DataType counts them
+  double number() const { return phi.PD_ScalarGetFloat64Data(handle); }  // of complex numbers the real part
+  double imaginary() const;                                              // 0 of real numbers
   int64_t integer() const { return phi.PD_ScalarGetInt64Data(handle); }
 };
 

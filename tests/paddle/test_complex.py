@@ -50,6 +50,7 @@ FUNCTIONS: list[tuple[str, Maps, bool]] = [
     ("tan", paddle.tan, False),
     ("tanh", paddle.tanh, True),
     ("divide", lambda x: x / 2.5, True),
+    ("complex numbers", lambda x: [x / (1 + 2j), x * (2 - 1j), x + 3j, paddle.full_like(x, 1 + 2j)], False),
     ("mean", paddle.mean, True),
     ("mean of rows", lambda x: paddle.mean(x, axis=1), True),
     ("sum", lambda x: paddle.sum(x, axis=0), True),

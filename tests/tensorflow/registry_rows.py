@@ -188,6 +188,11 @@ ROWS_OF: dict[str, list[Call]] = {
         call([3, [[0, 1], [4, 2]]], [ROWS[0], X[:, :2, :3]]),
     ],
     **_each("Unique UniqueWithCounts", call([4, 1, 4, 0, 1, 4, 7]), call(np.zeros(0, np.int64))),
+    "ListDiff": [
+        call([4, 1, 4, 0, 7], [1, 7, 2]),
+        call([4, 1], np.zeros(0, np.int64)),
+        call(np.zeros(0, np.int64), [1]),
+    ],
     **_each("UniqueV2 UniqueWithCountsV2", call([4, 1, 4, 0, 1, 4, 7], np.zeros(0, np.int64))),
     "ReverseSequence": [call(X, [3, 1], **SEQUENCE), call(X, [2, 0, 4], seq_dim=2, batch_dim=1)],
     "InplaceUpdate": [call(ROWS, [3, 1], random(2, 3))],

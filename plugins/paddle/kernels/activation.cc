@@ -53,11 +53,9 @@ void elu_grad(Context context, Input x, Input, Input dy, float alpha, Output dx)
   gradient_with<uhal_map_elu_backward, float>(context, x, dy, alpha, dx);
 }
 
-bool is_complex_scalar(Scalar number) { return number.dtype() == kPhiComplex64 || number.dtype() == kPhiComplex128; }
-
-// A Scalar is read as a real number.
+// A Scalar is read as a real number; Paddle makes complex ones of real numbers where the operand is complex.
 void require_real(const Context& context, Scalar number) {
-  if (is_complex_scalar(number)) unsupported(context, "a complex number as an attribute");
+  if (number.imaginary() != 0) unsupported(context, "a complex number as an attribute");
 }
 
 void pow_scalar(Context context, Input x, Scalar exponent, Output y) {
@@ -81,7 +79,8 @@ void clip_grad(Context context, Input x, Input dy, Scalar low, Scalar high, Outp
 }
 
 void scale(Context context, Input x, Scalar factor, Scalar bias, bool bias_after_scale, Output y) {
-  if (is_complex_scalar(factor) || is_complex_scalar(bias)) unsupported(context, "a complex factor");
+  require_real(context, factor);
+  require_real(context, bias);
   const View in = x.view();
   const View out = context.allocate(y, in.dtype);
   context.map(bias_after_scale ? uhal_map_scale : uhal_map_add_then_scale, {&in}, {&out},
@@ -89,8 +88,13 @@ void scale(Context context, Input x, Scalar factor, Scalar bias, bool bias_after
 }
 
 void div_scale(Context context, Input x, Scalar divisor, Output y) {
-  require_real(context, divisor);
-  unary_with<uhal_map_scale, double, double>(context, x, 1 / divisor.number(), 0, y);
+  if (divisor.imaginary() == 0) {
+    return unary_with<uhal_map_scale, double, double>(context, x, 1 / divisor.number(), 0, y);
+  }
+  const View in = x.view(), out = context.allocate(y, in.dtype);
+  const Scratch number(context, in.dtype, nullptr, 0);
+  fill(context, number, divisor);
+  context.map(uhal_map_divide, {&in, &number}, {&out});
 }
 
 // Gradients of complex functions have the derivative's conjugate.

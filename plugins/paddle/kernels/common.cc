@@ -1,5 +1,6 @@
 #include "plugins/paddle/kernels/common.h"
 
+#include <cmath>
 #include <utility>
 
 #include "plugins/paddle/host_tensor.h"
@@ -41,6 +42,18 @@ void fill(const Context& context, const View& y, double value, int64_t integer) 
   attributes.value = value;
   attributes.integer_value = y.dtype == UHAL_BOOL ? value != 0 || integer != 0 : integer;  // 0.5 is true
   context.run(UHAL_OP_FILL, {}, {&y}, &attributes);
+}
+
+void fill(const Context& context, const View& y, const Scalar& value) {
+  fill(context, y, value.number(), value.integer());
+  if (!is_complex(y.dtype)) return;
+  const double imaginary = value.imaginary();
+  if (imaginary == 0 && !std::signbit(imaginary)) return;
+  View part = y;
+  part.dtype = y.dtype == UHAL_COMPLEX64 ? UHAL_FLOAT32 : UHAL_FLOAT64;
+  part.data = static_cast<char*>(y.data) + uhal_dtype_size(part.dtype);
+  for (int i = 0; i < part.rank; ++i) part.strides[i] *= 2;
+  fill(context, part, imaginary, 0);
 }
 
 double read_number(const Context& context, const View& x) {

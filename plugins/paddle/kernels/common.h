@@ -39,6 +39,8 @@ void copy_or_cast(const Context& context, const View& x, const View& y);
 
 void fill(const Context& context, const View& y, double value, int64_t integer);
 inline void fill_zero(const Context& context, const View& y) { fill(context, y, 0, 0); }
+// With an attribute, which may be a complex number; its real part where y is real.
+void fill(const Context& context, const View& y, const Scalar& value);
 
 // The host's copy of a device tensor's first element; waits for the stream.
 double read_number(const Context& context, const View& x);

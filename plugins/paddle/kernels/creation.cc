@@ -9,7 +9,7 @@ namespace unihal::paddle {
 namespace {
 
 void full(Context context, Integers shape, Scalar value, Dtype dtype, Output y) {
-  fill(context, context.allocate(y, to_uhal(dtype), shape.data(), shape.size()), value.number(), value.integer());
+  fill(context, context.allocate(y, to_uhal(dtype), shape.data(), shape.size()), value);
 }
 
 // Graphs give the value as a tensor of one element.
@@ -70,7 +70,7 @@ void assign_value(Context context, Span<int> shape, Dtype type, Scalars values, 
 
 // Without a dtype, of the operand's.
 void full_like(Context context, Input x, Scalar value, Dtype dtype, Output y) {
-  fill(context, context.allocate(y, dtype == kUndefined ? x.uhal() : to_uhal(dtype)), value.number(), value.integer());
+  fill(context, context.allocate(y, dtype == kUndefined ? x.uhal() : to_uhal(dtype)), value);
 }
 
 constexpr double kMaxLength = 1e18;

@@ -274,6 +274,63 @@ class Unique : public Kernel {
   bool has_axis_;
 };
 
+// ListDiff(x, y) -> the elements of x that are not in y, in their order, and where they were.
+class ListDiff : public Kernel {
+ public:
+  explicit ListDiff(Construction& construction) : Kernel(construction), index_dtype_(construction.dtype("out_idx")) {}
+  void compute(Context& context) const override {
+    const View x = context.input(0);
+    const View y = context.input(1);
+    if (!context.ok()) return;
+    if (x.rank != 1) return context.fail_invalid("x should be a 1D vector.");
+    if (y.rank != 1) return context.fail_invalid("y should be a 1D vector.");
+    const int64_t count = x.elements(), others = y.elements();
+    const View kept = vector(context, UHAL_BOOL, count), found = vector(context, UHAL_INT64, 1);
+    const View places = vector(context, index_dtype_, count);
+    if (!context.ok()) return;
+    int64_t left = 0;
+    if (count > 0) {
+      if (others == 0) {
+        context.fill(kept, 1, 1);
+      } else if (!mark(context, x, y, kept)) {
+        return;
+      }
+      context.launch(UHAL_OP_NONZERO, {&kept}, {&found, &places});
+      left = read_number(context, found);
+      if (!context.ok()) return;
+    }
+    const View output = context.output(0, x.dtype, Shape{left});
+    const View indices = context.output(1, index_dtype_, Shape{left});
+    if (!context.ok() || left == 0) return;
+    const View chosen = places.sliced(0, 0, left);
+    context.copy(chosen, indices);
+    const uhal_index_attributes index = index_attributes(0);
+    context.launch(UHAL_OP_GATHER, {&x, &chosen}, {&output}, &index);
+  }
+
+ private:
+  // Where as many of the sorted elements of y go before an element of x as before what follows it.
+  static bool mark(Context& context, const View& x, const View& y, const View& kept) {
+    const View sorted = vector(context, y.dtype, y.elements()), order = vector(context, UHAL_INT64, y.elements());
+    const View before = vector(context, UHAL_INT64, x.elements()), through = vector(context, UHAL_INT64, x.elements());
+    if (!context.ok()) return false;
+    const uhal_axis_attributes ascending = axis_attributes(0, false);
+    context.launch(UHAL_OP_SORT, {&y}, {&sorted, &order}, &ascending);
+    uhal_search_attributes search = {};
+    search.struct_size = sizeof search;
+    context.launch(UHAL_OP_SEARCH_SORTED, {&sorted, &x}, {&before}, &search);
+    search.right = 1;
+    context.launch(UHAL_OP_SEARCH_SORTED, {&sorted, &x}, {&through}, &search);
+    if (!context.map(uhal_map_equal, {&before, &through}, {&kept})) return false;
+    if (!contains(kFloats, x.dtype)) return true;
+    const View is_nan = vector(context, UHAL_BOOL, x.elements());  // which no number equals
+    return context.ok() && context.map(uhal_map_is_nan, {&x}, {&is_nan}) &&
+           context.map(uhal_map_logical_or, {&kept, &is_nan}, {&kept});
+  }
+
+  uhal_dtype index_dtype_;
+};
+
 // ReverseSequence(input, lengths): the first elements along an axis, as many as the batch's length says, turned around.
 class ReverseSequence : public Kernel {
  public:
@@ -336,6 +393,7 @@ void register_partition(Registrar& registrar) {
   registrar.add<Unique<true>>("UniqueWithCounts", unique);
   registrar.add<Unique<false>>("UniqueV2", unique, {"axis"});
   registrar.add<Unique<true>>("UniqueWithCountsV2", unique, {"axis"});
+  registrar.add<ListDiff>("ListDiff", unique);
   registrar.add<ReverseSequence>("ReverseSequence", {{"T", kAll}, {"Tlen", kIndices}});
 }
 
