@@ -64,6 +64,7 @@ FUNCTIONS: list[tuple[str, Maps, bool]] = [
     ("indexing", lambda x: x[paddle.to_tensor(ROWS)], True),
     ("index_put", lambda x: paddle.index_put(x, (paddle.to_tensor(ROWS[:2]),), x[:1] * 2), True),
     ("masked_select", lambda x: paddle.masked_select(x, paddle.to_tensor(MASK)), True),
+    ("masked_fill", lambda x: paddle.masked_fill(x, paddle.to_tensor(MASK), x[0, 0] * 2), True),
     ("where", lambda x: paddle.where(paddle.to_tensor(MASK), x, x * 2), True),
     ("tril", paddle.tril, True),
     ("triu", lambda x: paddle.triu(x, 1), True),

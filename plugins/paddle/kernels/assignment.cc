@@ -496,7 +496,7 @@ KernelTable assignment_kernels() {
       UNIHAL_KERNEL("set_value", kReal, set_value),
       UNIHAL_KERNEL("set_value_with_tensor", kEvery, set_value_with_tensor),
       UNIHAL_KERNEL("set_value_grad", kNumbers | kComplex, set_value_grad),
-      UNIHAL_KERNEL("set_value_with_scalar_grad", kNumbers | kComplex, set_value_with_scalar_grad),
+      UNIHAL_KERNEL("set_value_with_scalar_grad", kNumbers, set_value_with_scalar_grad),
       UNIHAL_KERNEL("masked_fill", kEvery, masked_fill),
       UNIHAL_KERNEL("masked_fill_grad", kNumbers | kComplex, masked_fill_grad),
       UNIHAL_KERNEL("index_put", kEvery, index_put),

@@ -214,6 +214,32 @@ void eigvalsh_grad(Context context, Input vectors, Input dvalues, Text, bool, Ou
   multiply(context, scaled, Adjoint(context, v), 1, target);
 }
 
+// Of a v = v diag(w), with columns v of norm 1: da = v^-H (r / e + diag(dw)) v^H with r = v^H dv - v^H v Re(diag(v^H
+// dv)) and e_ij = conj(w_j - w_i).
+void eig_grad(Context context, Input values, Input vectors, OptionalInput dvalues, OptionalInput dvectors, Output dx) {
+  const View w = values.view(), v = vectors.view();
+  const View target = context.allocate(dx, v.dtype, v.shape, v.rank);
+  if (target.elements() == 0) return;
+  const Adjoint turned(context, v);
+  const Scratch inner(context, v.dtype, v), half(context, v.dtype, v);
+  fill_zero(context, inner);
+  if (dvectors) {
+    const Scratch lengths(context, real_of(v.dtype), w), conjugated(context, w.dtype, w), along(context, v.dtype, v);
+    multiply(context, turned, dvectors.view(), 1, inner);
+    const View diagonal = diagonal_of(inner);
+    context.map(uhal_map_real, {&diagonal}, {&lengths});
+    scale_columns(context, v, lengths, half);
+    multiply(context, turned, half, 1, along);
+    subtract_from(context, inner, along);
+    context.map(uhal_map_conjugate, {&w}, {&conjugated});
+    divide_by_differences(context, inner, conjugated, inner);
+  }
+  if (dvalues) copy_or_cast(context, dvalues.view(), diagonal_of(inner));
+  multiply(context, inner, turned, 1, half);
+  const Factors factors(context, turned);
+  factors.solve(half, target);
+}
+
 // inner += (p - p^H) / e, of p = a^H b, with its columns, or its rows, times s. Adds nothing to the diagonal.
 void add_rotation(const Context& context, const View& a, const View& b, const View& squares, const View& s,
                   bool columns, const View& inner) {
@@ -419,6 +445,7 @@ KernelTable linear_algebra_gradient_kernels() {
   return {
       UNIHAL_KERNEL("cholesky_solve_grad", kMatrices, cholesky_solve_grad),
       UNIHAL_KERNEL("determinant_grad", kMatrices, determinant_grad),
+      UNIHAL_KERNEL("eig_grad", kComplex, eig_grad),
       UNIHAL_KERNEL("eigh_grad", kMatrices, eigh_grad),
       UNIHAL_KERNEL("eigvalsh_grad", kMatrices, eigvalsh_grad),
       UNIHAL_KERNEL("lu_grad", kMatrices, lu_grad),
