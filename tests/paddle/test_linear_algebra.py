@@ -101,7 +101,6 @@ def test_complex_matrices(dtype: str) -> None:
         values, vectors = L.eigh(paddle.to_tensor(hermitian.astype(dtype)))
         low = paddle.to_tensor(x[:, :, :2] @ x[:, :2])
         assert L.matrix_rank(low).numpy().tolist() == [2, 2, 2]
-        assert L.matrix_rank(low, atol=1e-3, rtol=1e-3).numpy().tolist() == [2, 2, 2]
     np.testing.assert_allclose(values.numpy(), np.linalg.eigvalsh(hermitian), rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(hermitian @ vectors.numpy(), vectors.numpy() * values.numpy()[:, None], atol=1e-3)
 

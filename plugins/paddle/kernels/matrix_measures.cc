@@ -280,7 +280,7 @@ KernelTable matrix_measure_kernels() {
   return {
       UNIHAL_KERNEL("matrix_rank", kMatrices, matrix_rank),
       UNIHAL_KERNEL("matrix_rank_tol", kMatrices, matrix_rank_tol),
-      UNIHAL_KERNEL("matrix_rank_atol_rtol", kMatrices, matrix_rank_tolerances),
+      UNIHAL_KERNEL("matrix_rank_atol_rtol", kWideFloats, matrix_rank_tolerances),
       UNIHAL_KERNEL("slogdet", kMatrices, slogdet),
       UNIHAL_KERNEL("slogdet_grad", kMatrices, slogdet_grad),
       UNIHAL_KERNEL("slogdet_v2", kMatrices, slogdet_apart),
