@@ -207,6 +207,7 @@ test-matrices: $(SITE)
 	$(PYTEST) -m long tests/tensorflow
 	$(PYTEST) -m long tests/conformance
 	$(PYTEST) -m long tests/workshop
+	$(PYTEST) --unihal-stub=strict -k 'test_fit_with or eager' tests/tensorflow/test_models.py
 
 test-conformance-sample: $(SITE)
 	$(PYTEST) -m 'not whole and not long' tests/conformance
@@ -215,10 +216,11 @@ test-conformance: $(SITE)
 	$(PYTEST) -m 'whole and not long' tests/conformance
 
 # On the strict stub, where a race or memory that stays fails a test: the frameworks' training, and what a graph of Paddle's
-# reads of the device while it runs.
+# reads of the device while it runs. Keras' fit is what test_strict.py runs; launches in an eager step are of the smallest model.
 test-strict: $(SITE)
 	$(PYTEST) --unihal-stub=strict tests/paddle/test_{training,strict,kernels,static}.py
-	$(PYTEST) --unihal-stub=strict tests/tensorflow/test_models.py tests/tensorflow/test_strict.py
+	$(PYTEST) --unihal-stub=strict -m 'not long' -k 'not test_fit_with and not transformer-eager' \
+	  tests/tensorflow/test_models.py tests/tensorflow/test_strict.py
 	$(PYTEST) --unihal-stub=strict tests/torch/test_{training,device,tools}.py
 	$(PYTEST) --unihal-stub=strict -m 'not whole' tests/onnxruntime/test_{device,models}.py
 
@@ -263,20 +265,10 @@ test-paddle-versions: $(SITE)
 	    $(PYTEST) tests/paddle; \
 	done
 
-# Each is a download of 3 GB with CUDA's libraries, and takes 5 GB; no GPU is needed. One installation of unihal serves them all.
+# One after the other; each is a download of 3 GB with CUDA's libraries, and takes 5 GB until its tests have run; no GPU is needed.
 TORCH_VERSIONS := 2.11.0 2.12.1 2.14.1 2.15.0
-TORCH_FOLDERS := $(addprefix $(CURDIR)/build/torch-,$(TORCH_VERSIONS))
-semicolon := ;
-empty :=
 test-torch-versions: $(SITE)
-	for version in $(TORCH_VERSIONS); do \
-	  test -d build/torch-$$version/torch || $(RUN) pip install --quiet --target build/torch-$$version torch==$$version; \
-	done
-	CMAKE_ARGS='-DUNIHAL_WARNINGS_AS_ERRORS=ON -DUNIHAL_TORCH_FOLDERS=$(subst $(empty) ,$(semicolon),$(TORCH_FOLDERS))' \
-	  $(RUN) pip install --quiet --no-build-isolation --no-deps --upgrade --target build/torch-unihal .
-	for folder in $(TORCH_FOLDERS); do \
-	  PYTHONPATH=$$PWD/build/torch-unihal:$$folder $(PYTEST) -m 'not long' tests/torch; \
-	done
+	tests/torch_versions.sh $(TORCH_VERSIONS)
 
 # Projects from PyPI in a folder of their own, without the releases that they ask for; some build by tools of before.
 test-paddle-projects: $(SITE)

@@ -2,18 +2,13 @@
 
 #include <ATen/native/Resize.h>
 
-#include <map>
-#include <unordered_map>
-
-#include "plugins/torch/fallback.h"
 #include "unihal/fallback.h"
 
 namespace unihal::pytorch {
 
-Call::Call(const Registration& registration, torch::jit::Stack& stack)
-    : registration_(registration), stack_(stack), results_(registration.result_count) {
+Call::Call(const Registration& registration, const c10::IValue* arguments)
+    : registration_(registration), arguments_(arguments), results_(registration.result_count) {
   const int outs = registration.variant == Variant::kOut ? registration.result_count : 0;
-  arguments_ = stack.data() + stack.size() - registration.argument_count - outs;
   if (registration.variant == Variant::kInPlace) results_[0] = arguments_[0].toTensor();
   for (int i = 0; i < outs; ++i) results_[i] = arguments_[registration.argument_count + i].toTensor();
 }
@@ -139,19 +134,65 @@ const at::Tensor& Call::keep(at::Tensor tensor) {
   return kept_.back();
 }
 
+// The first tensor among the arguments that lies on the device, else the first.
+const at::Tensor* Call::find_tensor() const {
+  const at::Tensor* found = nullptr;
+  for (int i = 0; i < registration_.argument_count; ++i) {
+    const c10::IValue& value = arguments_[i];
+    if (value.isTensorList()) {
+      for (const c10::IValue& element : value.toListRef()) {
+        if (element.toTensor().device().type() == kDevice) return &element.toTensor();
+      }
+      continue;
+    }
+    if (!value.isTensor()) continue;
+    const at::Tensor& tensor = value.toTensor();
+    if (!tensor.defined()) continue;
+    if (tensor.device().type() == kDevice) return &tensor;
+    if (found == nullptr) found = &tensor;
+  }
+  return found;
+}
+
+std::optional<std::string> Call::run() {
+  try {
+    const at::Tensor* const first = find_tensor();
+    const c10::DeviceIndex before = current_device();
+    device_ = before;
+    if (first != nullptr && first->device().type() == kDevice) device_ = first->device().index();
+    const c10::OptionalDeviceGuard guard(device_ != before ? std::optional<c10::Device>(c10::Device(kDevice, device_))
+                                                           : std::nullopt);
+    stream_ = current_stream(device_);
+    if (first != nullptr && !contains(registration_.kernel->dtypes, from_pytorch(first->scalar_type()))) {
+      throw Refusal(std::string("no kernel for dtype ") + c10::toString(first->scalar_type()));
+    }
+    registration_.kernel->run(*this);
+    finish();
+    return std::nullopt;
+  } catch (Refusal& refusal) {
+    return std::move(refusal.reason);
+  }
+}
+
 void Call::finish() {
   for (size_t i = 0; i < given_.size(); ++i) {
     if (!given_[i].defined() || given_[i].is_same(results_[i])) continue;
     if (variant() == Variant::kOut) at::native::resize_output(results_[i], given_[i].sizes());
     results_[i].copy_(given_[i]);
   }
-  const int outs = registration_.variant == Variant::kOut ? registration_.result_count : 0;
-  torch::jit::drop(stack_, registration_.argument_count + outs);
+}
+
+at::Tensor Call::take_result() {
+  if (!values_.empty()) return std::move(values_.front()).toTensor();
+  return std::move(results_.front());
+}
+
+void Call::push_results(torch::jit::Stack& stack) {
   if (!values_.empty()) {
-    for (c10::IValue& value : values_) stack_.push_back(std::move(value));
+    for (c10::IValue& value : values_) stack.push_back(std::move(value));
     return;
   }
-  for (at::Tensor& result : results_) stack_.emplace_back(std::move(result));
+  for (at::Tensor& result : results_) stack.emplace_back(std::move(result));
 }
 
 View view_of(const at::TensorIteratorBase& iterator, int operand) {
@@ -172,164 +213,6 @@ View view_of(const at::TensorIteratorBase& iterator, int operand) {
     view.strides[rank - 1 - i] = strides[i] / bytes;
   }
   return view;
-}
-
-// -- registration -----------------------------------------------------------------------------------------
-
-class BoxedKernel final : public c10::OperatorKernel {
- public:
-  explicit BoxedKernel(const Registration& registration) : registration_(registration) {}
-
-  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
-    std::string reason;
-    try {
-      Call call(registration_, *stack);
-      const at::Tensor* const first = find_tensor(call, registration_.argument_count);
-      const c10::DeviceIndex before = current_device();
-      call.device_ = before;
-      if (first != nullptr && first->device().type() == kDevice) call.device_ = first->device().index();
-      const c10::OptionalDeviceGuard guard(
-          call.device_ != before ? std::optional<c10::Device>(c10::Device(kDevice, call.device_)) : std::nullopt);
-      call.stream_ = current_stream(call.device_);
-      if (first != nullptr && !contains(registration_.kernel->dtypes, from_pytorch(first->scalar_type()))) {
-        throw Refusal(std::string("no kernel for dtype ") + c10::toString(first->scalar_type()));
-      }
-      registration_.kernel->run(call);
-      call.finish();
-      return;
-    } catch (Refusal& refusal) {
-      reason = std::move(refusal.reason);
-    }
-    run_on_cpu(op, stack, reason);
-  }
-
- private:
-  // The first tensor among the arguments that lies on the device, else the first.
-  static const at::Tensor* find_tensor(const Call& call, int count) {
-    const at::Tensor* found = nullptr;
-    for (int i = 0; i < count; ++i) {
-      const c10::IValue& value = call.argument(i);
-      if (value.isTensorList()) {
-        for (const c10::IValue& element : value.toListRef()) {
-          if (element.toTensor().device().type() == kDevice) return &element.toTensor();
-        }
-        continue;
-      }
-      if (!value.isTensor()) continue;
-      const at::Tensor& tensor = value.toTensor();
-      if (!tensor.defined()) continue;
-      if (tensor.device().type() == kDevice) return &tensor;
-      if (found == nullptr) found = &tensor;
-    }
-    return found;
-  }
-
-  const Registration registration_;
-};
-
-namespace {
-
-std::map<std::string, DtypeSet>& covered() {
-  static auto* instance = new std::map<std::string, DtypeSet>;
-  return *instance;
-}
-
-// The overloads of each op of ATen, by the name without the overload's.
-const std::unordered_map<std::string, std::vector<std::string>>& overloads() {
-  static const auto* all = [] {
-    auto* found = new std::unordered_map<std::string, std::vector<std::string>>;
-    for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) {
-      if (name.name.rfind("aten::", 0) == 0) (*found)[name.name].push_back(name.overload_name);
-    }
-    return found;
-  }();
-  return *all;
-}
-
-bool is_written(const c10::Argument& argument) {
-  return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
-}
-
-// Whether `other` takes what `schema` takes, and then `extra` arguments.
-bool takes_the_same(const c10::FunctionSchema& schema, const c10::FunctionSchema& other, size_t extra) {
-  const auto& ours = schema.arguments();
-  const auto& theirs = other.arguments();
-  if (theirs.size() != ours.size() + extra) return false;
-  for (size_t i = 0; i < ours.size(); ++i) {
-    if (*ours[i].type() != *theirs[i].type() || ours[i].name() != theirs[i].name()) return false;
-  }
-  return true;
-}
-
-class Registrar {
- public:
-  void add(const Kernel& kernel) {
-    const std::string text = std::string("aten::") + kernel.op;
-    const size_t dot = text.find('.');
-    const std::string name = text.substr(0, dot);
-    const std::string overload = dot == std::string::npos ? "" : text.substr(dot + 1);
-    const auto found = c10::Dispatcher::singleton().findSchema({name, overload});
-    if (!found.has_value()) return;
-    const c10::FunctionSchema& schema = found->schema();
-    const int arguments = static_cast<int>(schema.arguments().size());
-    const int results = static_cast<int>(schema.returns().size());
-    const bool writes_self = arguments > 0 && is_written(schema.arguments()[0]) && results == 1;
-    covered()[kernel.op] |= kernel.dtypes;
-    add(name, overload, {&kernel, writes_self ? Variant::kInPlace : Variant::kFunctional, arguments, results});
-    if (writes_self) return;
-    for (const std::string& other : overloads_of(name + "_")) {
-      const auto candidate = c10::Dispatcher::singleton().findSchema({name + "_", other});
-      const c10::FunctionSchema& variant = candidate->schema();
-      if (results == 1 && takes_the_same(schema, variant, 0) && is_written(variant.arguments()[0])) {
-        add(name + "_", other, {&kernel, Variant::kInPlace, arguments, results});
-      }
-    }
-    for (const std::string& other : overloads_of(name)) {
-      const auto candidate = c10::Dispatcher::singleton().findSchema({name, other});
-      const c10::FunctionSchema& variant = candidate->schema();
-      if (results > 0 && takes_the_same(schema, variant, static_cast<size_t>(results)) &&
-          variant.arguments().back().is_out()) {
-        add(name, other, {&kernel, Variant::kOut, arguments, results});
-      }
-    }
-  }
-
- private:
-  static const std::vector<std::string>& overloads_of(const std::string& name) {
-    static const std::vector<std::string> none;
-    const auto found = overloads().find(name);
-    return found != overloads().end() ? found->second : none;
-  }
-
-  void add(const std::string& name, const std::string& overload, const Registration& registration) {
-    const std::string full = overload.empty() ? name : name + "." + overload;
-    library_.impl(full.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<BoxedKernel>(registration)));
-  }
-
-  torch::Library library_{torch::Library::IMPL, "aten", c10::make_optional(c10::DispatchKey::PrivateUse1), __FILE__,
-                          __LINE__};
-};
-
-}  // namespace
-
-void register_kernels(const Kernel* kernels, size_t count) {
-  static auto* registrar = new Registrar;  // never destroyed, or it would take the kernels with it
-  for (size_t i = 0; i < count; ++i) registrar->add(kernels[i]);
-}
-
-std::string coverage() {
-  std::string text = "[";
-  for (const auto& [op, dtypes] : covered()) {
-    text += (text.size() > 1 ? ",\n" : "") + std::string("{\"op\": \"") + op + "\", \"dtypes\": [";
-    const char* separator = "";
-    for (uhal_dtype dtype = 1; dtype < UHAL_DTYPE_COUNT; ++dtype) {
-      if (!contains(dtypes, dtype)) continue;
-      text += std::string(separator) + "\"" + uhal_dtype_name(dtype) + "\"";
-      separator = ", ";
-    }
-    text += "]}";
-  }
-  return text + "]";
 }
 
 }  // namespace unihal::pytorch

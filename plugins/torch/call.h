@@ -1,8 +1,8 @@
 // One call of an op by PyTorch's dispatcher, as kernels see it.
 //
-// Kernels are boxed: they take their arguments from the dispatcher's stack, by their number in the schema of the op's
-// functional form. So one kernel serves an op's three variants (`add.Tensor`, `add_.Tensor`, `add.out`), and what it
-// gives goes where the variant wants it: to a new tensor, to `self`, or to what the caller passed as out=.
+// Kernels take their arguments from an array, by their number in the schema of the op's functional form. So one kernel
+// serves an op's three variants (`add.Tensor`, `add_.Tensor`, `add.out`), and what it gives goes where the variant
+// wants it: to a new tensor, to `self`, or to what the caller passed as out=.
 #pragma once
 
 #include <list>
@@ -43,7 +43,8 @@ struct Registration {
 
 class Call {
  public:
-  Call(const Registration& registration, torch::jit::Stack& stack);
+  // `arguments`: those of the functional form, then out= ones. They have to live as long as the call.
+  Call(const Registration& registration, const c10::IValue* arguments);
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
@@ -116,15 +117,20 @@ class Call {
     if (C10_UNLIKELY(!fits)) throw Refusal(reason);
   }
 
-  // Replaces the arguments on the stack by what the variant gives.
-  void finish();
+  // -- the call itself ----------------------------------------------------------------------------------
+  // Runs the kernel on the device of its tensors. A reason where it refuses: then nothing was written, and the op is
+  // for the CPU.
+  std::optional<std::string> run();
+  // What was given, once: the only result, a tensor; or all results, onto the stack.
+  at::Tensor take_result();
+  void push_results(torch::jit::Stack& stack);
 
  private:
-  friend class BoxedKernel;
+  const at::Tensor* find_tensor() const;
+  void finish();
 
   const Registration& registration_;
-  torch::jit::Stack& stack_;
-  const c10::IValue* arguments_;
+  const c10::IValue* const arguments_;
   uhal_stream* stream_ = nullptr;
   c10::DeviceIndex device_ = 0;
   bool submitted_ = false;

@@ -81,6 +81,10 @@ void set_current_device(c10::DeviceIndex index) {
 }
 
 uhal_stream* stream_handle(c10::DeviceIndex index, c10::StreamId id) {
+  if (C10_LIKELY(index >= 0 && index < kMaxDevices && id >= 0 && id <= kPoolStreams)) {
+    uhal_stream* const made = state().devices[index].streams[id].load(std::memory_order_acquire);
+    if (C10_LIKELY(made != nullptr)) return made;
+  }
   uhal_device* const owner = device(index);
   TORCH_CHECK(id >= 0 && id <= kPoolStreams, "There is no stream ", id, " of ", device_type(), ".");
   std::atomic<uhal_stream*>& slot = state().devices[index].streams[id];

@@ -97,6 +97,36 @@ void run_blocks(const Plan& plan, int64_t begin, int64_t end) {
   if (plan.streams) finish_streaming();
 }
 
+// How many elements there are where all operands are dense, of one shape and of the compute type, and one block at
+// most: then nothing is to be planned. Otherwise 0.
+int64_t short_run(const uhal_op& op, ComputeType type) {
+  const uhal_tensor& y = *op.outputs[0];
+  const int views = op.output_count + op.input_count;
+  for (int i = 0; i < views; ++i) {
+    const uhal_tensor& view = operand(op, i);
+    if (view.dtype != compute_dtype(type) || view.rank != y.rank) return 0;
+  }
+  int64_t count = 1;
+  for (int axis = y.rank - 1; axis >= 0; --axis) {
+    const int64_t length = y.shape[axis];
+    for (int i = 0; i < views; ++i) {
+      const uhal_tensor& view = operand(op, i);
+      if (view.shape[axis] != length || (length != 1 && view.strides[axis] != count)) return 0;
+    }
+    count *= length;
+    if (count > kBlock) return 0;
+  }
+  return count;
+}
+
+void run_short(const uhal_op& op, int64_t count, MapLoop loop, const double* parameters) {
+  const void* inputs[UHAL_MAP_MAX_INPUTS];
+  void* outputs[UHAL_MAP_MAX_OUTPUTS];
+  for (int i = 0; i < op.output_count; ++i) outputs[i] = op.outputs[i]->data;
+  for (int i = 0; i < op.input_count; ++i) inputs[i] = op.inputs[i]->data;
+  loop(count, inputs, outputs, parameters);
+}
+
 // Large results, unless they replace an input, whose lines are in the caches already.
 bool should_stream(const uhal_op& op, int64_t count) {
   for (int i = 0; i < op.output_count; ++i) {
@@ -148,6 +178,12 @@ uhal_status run_map(const Launch& launch) {
   }
   const MapFunctionInfo& info = kMapFunctions[function];
   const ComputeType type = choose_type(op, info.integer);
+  if (const int64_t count = short_run(op, type); count > 0) {
+    double parameters[UHAL_MAP_MAX_PARAMETERS];
+    convert_map_parameters(type, attributes.parameters, parameters);
+    run_short(op, count, vectors().map[function][type], parameters);
+    return UHAL_OK;
+  }
 
   Plan plan;
   plan.outputs = op.output_count;

@@ -6,24 +6,15 @@ place is no pass: the outcome names the ops that fell back.
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-import types
-import unittest
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytorch_databases  # noqa: F401, before what is of them
 import torch
 import unihal
-
-# The database's modules derive classes of tests, which nothing here runs, from this package's: GPU machines lack it.
-if importlib.util.find_spec("expecttest") is None:
-    sys.modules["expecttest"] = types.ModuleType("expecttest")
-    sys.modules["expecttest"].TestCase = unittest.TestCase
-
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.opinfo.core import OpInfo
 from torch.utils._pytree import tree_flatten, tree_map
@@ -201,14 +192,26 @@ def _nearer_to_exact(
     exact, error = _run(lambda: function(*_widened(values, short)))
     if error is not None:
         return False
-    far = [_distance(e, x) for e, x in zip(results, _tensors(exact))]
+    exact = _tensors(exact)
+    far = [_distance(e, x) for e, x in zip(results, exact)]
+    if _is_within(_tensors(actual), results, exact, far):
+        return True
     for seed in range(8 if amplifies else 0):
         moved = _moved(values, short, seed)
         near, error = _run(lambda operands=moved: function(*clone(operands)))
         other, other_error = _run(lambda operands=moved: function(*_widened(operands, short)))
         if error is None and other_error is None:
             far = [max(d, _distance(e, x)) for d, e, x in zip(far, _tensors(near), _tensors(other))]
-    for a, e, x, theirs in zip(_tensors(actual), results, _tensors(exact), far):
+            if _is_within(_tensors(actual), results, exact, far):  # more samples only make more room
+                return True
+    return False
+
+
+def _is_within(
+    actual: list[torch.Tensor], expected: list[torch.Tensor], exact: list[torch.Tensor], far: list[float]
+) -> bool:
+    """Whether each result is at most twice as far from the exact one as is given, and of the CPU's kind."""
+    for a, e, x, theirs in zip(actual, expected, exact, far):
         if a.shape != e.shape or x.shape != e.shape or a.dtype != e.dtype:
             return False
         ours = (a.detach().cpu().to(x.dtype) - x).abs().nan_to_num(0, 0, 0)

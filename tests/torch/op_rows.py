@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytorch_databases  # noqa: F401, before what is of them
 from torch.testing._internal.common_methods_invocations import op_db
 
 #: Entries that are left out, by the reason.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "csrc/core/memory/live_range.h"
 #include "unihal/check.h"
 
 namespace unihal::core {
@@ -92,8 +93,10 @@ void Allocator::hand_out(Block* block, size_t rounded, size_t requested, GraphBl
   split(block, rounded);
   block->requested = requested;
   block->graph = graph;
-  block->serial.fetch_add(1, std::memory_order_release);
+  const uint64_t serial = block->serial.fetch_add(1, std::memory_order_release) + 1;
   *pointer = block->address;
+  // Who allocates is mostly who launches.
+  if (kind_ != UHAL_MEMORY_PINNED) remember_range(device_, {block, serial, block->address, requested, graph});
   counters_.allocated_bytes += block->bytes;
   counters_.peak_allocated_bytes = std::max(counters_.peak_allocated_bytes, counters_.allocated_bytes);
   ++counters_.live_allocations;

@@ -37,6 +37,8 @@ std::string other_owner(const uhal_device& device, const void* address) {
   return "";
 }
 
+void remember_range(const uhal_device* device, const LiveBlock& live) { recent_slot(live.base) = {device, live}; }
+
 RangeCheck check_range(uhal_device* device, const void* address, size_t bytes, LiveBlock* found) {
   RecentBlock& recent = recent_slot(address);
   if (recent.device == device && within(recent.live, address, bytes) &&

@@ -19,6 +19,9 @@ enum class RangeCheck {
 // recently by this thread costs a few comparisons. *found, if wanted, is the allocation.
 RangeCheck check_range(uhal_device* device, const void* address, size_t bytes, LiveBlock* found = nullptr);
 
+// This thread will find a block of device or managed memory, which was just allocated, as one that it found recently.
+void remember_range(const uhal_device* device, const LiveBlock& live);
+
 // " (it belongs to rdna:1)", if an address that is none of the device's lies in a live allocation of another one; else
 // empty. For messages.
 std::string other_owner(const uhal_device& device, const void* address);

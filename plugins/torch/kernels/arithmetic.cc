@@ -20,6 +20,11 @@
 #include "plugins/torch/kernels/kernels.h"
 
 namespace unihal::pytorch {
+
+void refuse_unless(const at::Tensor& holds, const char* message) {
+  if (holds.numel() != 0) TORCH_CHECK(at::all(holds).item().toBool(), message);
+}
+
 namespace {
 
 // self + alpha * other, or self - alpha * other.
@@ -99,12 +104,10 @@ void zero(Call& call) {
 
 // -- quotients and remainders --------------------------------------------------------------------------------
 
-// A divisor that the host knows is refused as the CPU refuses it; where it would have to be waited for, unihal's 0
-// stands.
+// Whole numbers are not divided by 0.
 void refuse_zero(const at::TensorIteratorBase& iterator) {
-  TORCH_CHECK(!c10::isIntegralType(iterator.common_dtype(), true) || !iterator.is_cpu_scalar(2) ||
-                  iterator.tensor(2).item().toDouble() != 0,
-              "ZeroDivisionError");
+  if (!c10::isIntegralType(iterator.common_dtype(), true) || iterator.numel() == 0) return;
+  refuse_unless(iterator.tensor(2), "ZeroDivisionError");
 }
 
 // (self, other)

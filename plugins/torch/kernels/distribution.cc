@@ -26,7 +26,10 @@ at::Tensor draw(Call& call, uhal_parameter_distribution distribution, const at::
 }
 
 // (self, generator)
-void poisson(Call& call) { call.set_result(0, draw(call, UHAL_RANDOM_POISSON, call.tensor(0), {}, call.generator(1))); }
+void poisson(Call& call) {
+  refuse_unless(call.tensor(0).ge(0), "invalid Poisson rate, expected rate to be non-negative");
+  call.set_result(0, draw(call, UHAL_RANDOM_POISSON, call.tensor(0), {}, call.generator(1)));
+}
 
 // (count, prob, generator)
 void binomial(Call& call) {

@@ -112,6 +112,12 @@ void cholesky_inverse(Call& call) {
   const at::Tensor& self = call.tensor(0);
   at::native::squareCheckInputs(self, "cholesky_inverse");
   const bool upper = call.boolean(1);
+  // As LAPACK counts: the number of the first zero on a diagonal, or 0.
+  const at::Tensor is_zero = self.diagonal(0, -2, -1).eq(0).to(at::kInt);
+  if (is_zero.numel() != 0) {
+    const at::Tensor status = at::amax(is_zero, -1) * (at::argmax(is_zero, -1).to(at::kInt) + 1);
+    at::_linalg_check_errors(status, "cholesky_inverse", self.dim() == 2);
+  }
   const at::Tensor one = call.keep(at::eye(self.size(-1), self.options()));
   const at::Tensor inverse = call.scratch(self.sizes(), self.scalar_type());
   solve_triangle(call, self, one.expand(self.sizes()), inverse, {upper});

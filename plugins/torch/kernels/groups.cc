@@ -139,10 +139,11 @@ void segment_reduce_backward(Call& call) {
 
 enum BagMode { kSumOfBag, kMeanOfBag, kMaximumOfBag };
 
-// Rows of x by `rows` with the weights, if there are any, combined in the bags that ids names; of negative ids none.
+// Rows of x by `rows` with the weights, if there are any, combined in the bags that ids names. Negative ids are left
+// out, or an error of the stream.
 std::pair<at::Tensor, at::Tensor> combine(Call& call, const at::Tensor& x, const at::Tensor& ids,
                                           const at::Tensor& rows, const at::Tensor& weights, int64_t count,
-                                          uhal_reduction reduction) {
+                                          uhal_reduction reduction, bool ignores_negative) {
   const at::Tensor result = empty({count, x.size(1)}, x.scalar_type());
   const at::Tensor counts = empty({count}, at::kLong);
   if (rows.numel() == 0 || result.numel() == 0) {
@@ -153,7 +154,7 @@ std::pair<at::Tensor, at::Tensor> combine(Call& call, const at::Tensor& x, const
   uhal_segment_attributes attributes = {};
   attributes.struct_size = sizeof attributes;
   attributes.reduction = reduction;
-  attributes.ignore_negative = 1;
+  attributes.ignore_negative = ignores_negative ? 1 : 0;
   const View from = view_of(call.keep(x)), bags = view_of(call.keep(ids)), indices = view_of(call.keep(rows));
   View factors;
   if (weights.defined()) factors = view_of(call.keep(weights.to(x.scalar_type())));
@@ -189,9 +190,10 @@ void embedding_bag(Call& call) {
   const at::Tensor places = at::arange(count, indices.options().dtype(at::kLong));
   const at::Tensor starts = offsets.narrow(0, 0, bags).to(at::kLong);
   const at::Tensor ids = bags == 0 ? places : at::searchsorted(starts, places, false, /*right=*/true).sub(1);
+  // What comes before offsets[0] is in bag -1, which the kernel refuses where no padding is told from it.
   const at::Tensor kept = without_padding(ids, indices, padding);
   constexpr uhal_reduction kReductions[] = {UHAL_REDUCE_SUM, UHAL_REDUCE_MEAN, UHAL_REDUCE_MAXIMUM};
-  const auto [output, counts] = combine(call, weight, kept, indices, factors, bags, kReductions[mode]);
+  const auto [output, counts] = combine(call, weight, kept, indices, factors, bags, kReductions[mode], padding >= 0);
   at::Tensor chosen = empty({0}, at::kLong);
   if (mode == kMaximumOfBag) {
     // The first row of a bag that has the maximum of a column; of an empty bag row 0, which gets no gradient.
@@ -230,7 +232,7 @@ at::Tensor bag_gradient(Call& call, const at::Tensor& gradient, const at::Tensor
                                  .index_add(0, indices, at::ones({1}, gradient.options()).expand({indices.size(0)}));
     scaled(often.index_select(0, indices).reciprocal());
   }
-  return combine(call, gradient, without_padding(indices, indices, padding), ids, weights, count, UHAL_REDUCE_SUM)
+  return combine(call, gradient, without_padding(indices, indices, padding), ids, weights, count, UHAL_REDUCE_SUM, true)
       .first;
 }
 

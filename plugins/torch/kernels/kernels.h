@@ -46,6 +46,11 @@ void configure(at::TensorIteratorConfig& config);
 void launch_map(Call& call, at::TensorIteratorBase& iterator, uhal_map_function function, const int* order = nullptr,
                 std::initializer_list<double> parameters = {});
 
+// Refuses values as the CPU does, with an error of the same class: waits for the device until it is known that `holds`
+// is true everywhere. For checks that are rare, or of ops that wait anyway; an index out of range is found by the
+// kernels, and is an error of the stream.
+void refuse_unless(const at::Tensor& holds, const char* message);
+
 // A program of several functions in one launch (UHAL_OP_MAP_CHAIN). Values 0, 1, ... are the inputs.
 class Chain {
  public:

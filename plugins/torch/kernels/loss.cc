@@ -103,6 +103,7 @@ void huber_backward(Call& call) { parabola_and_line_backward(call, call.real(4),
 void binary_cross_entropy(Call& call) {
   TORCH_CHECK(call.tensor(0).sizes() == call.tensor(1).sizes(), "Using a target size (", call.tensor(1).sizes(),
               ") that is different to the input size (", call.tensor(0).sizes(), ") is deprecated");
+  refuse_unless(call.tensor(0).eq(call.tensor(0).clamp(0, 1)), "all elements of input should be between 0 and 1");
   at::TensorIterator iterator = broadcast({}, {call.tensor(0), call.tensor(1)});
   Chain chain(2);
   const int log_x = chain.step(uhal_map_clip, {chain.step(uhal_map_log, {0})}, {-100, HUGE_VAL});

@@ -52,6 +52,8 @@ void bernoulli_by_number(Call& call) {
 void bernoulli_by_tensor(Call& call) {
   const at::Tensor& self = call.tensor(0);
   if (self.numel() == 0) return;
+  refuse_unless(call.tensor(1).eq(call.tensor(1).clamp(0, 1)),
+                "Expected p_in >= 0 && p_in <= 1 to be true, but got false.");
   const at::Tensor p = call.keep(call.tensor(1).expand(self.sizes()));
   const at::Tensor numbers = call.scratch(self.sizes(), at::kFloat);
   const View u = view_of(numbers), limit = view_of(p), y = view_of(self);

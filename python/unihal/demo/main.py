@@ -102,12 +102,14 @@ def _pairs(frameworks: Sequence[str]) -> list[Pair]:
 
 
 def chosen_frameworks(names: Sequence[str]) -> list[str]:
-    """The frameworks to show: those that are named, or all that are installed."""
-    for name in names:
+    """The frameworks to show: those that are named, by their names or by those of their modules, or all installed."""
+    by_module = {module: name for name, (module, _) in FRAMEWORKS.items()}
+    named = [by_module.get(name, name) for name in names]
+    for name in named:
         if name not in FRAMEWORKS:
             raise DemoError(f"there is no framework {name!r}; there are {', '.join(FRAMEWORKS)}")
     found = [name for name, (module, _) in FRAMEWORKS.items() if importlib.util.find_spec(module) is not None]
-    return list(names) or found or list(FRAMEWORKS)
+    return named or found or list(FRAMEWORKS)
 
 
 def run(out: Path, epochs: int, console: Console, frameworks: Sequence[str] = ()) -> int:
