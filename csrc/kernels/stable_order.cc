@@ -11,29 +11,37 @@ namespace {
 
 // Up to this many keys, comparing each with each takes less than the launches of radix sort.
 constexpr int64_t kFewKeys = 1024;
-constexpr int kDigits = 16;
-constexpr int kDigitBits = 4;
+constexpr int kMostDigitBits = 8;
+// Bits by which a group puts its tile in order at a time.
+constexpr int kLocalBits = 4;
 constexpr int64_t kKeysPerItem = 8;
+// Of local memory: a key and its place for each key, counts of 16 bits and a sum for each item, a thirty-second more of
+// most of it; the digits' beginnings.
+constexpr int64_t kItemBytes = kKeysPerItem * 8 + 2 + (1 << kLocalBits) * 2 + 1 + 4;
+constexpr int64_t kDigitBytes = (1 << kMostDigitBits) * 4 + 64;
 // Totals that one group adds up, if there are more than so many.
 constexpr int64_t kTotalsOfGroup = 4096;
 
 }  // namespace
 
 StableOrder::StableOrder(const DeviceTraits& traits, int64_t count, uint32_t largest)
-    : count_(count), passes_(0), group_(std::min(256, traits.max_group_size)), tile_(group_ * kKeysPerItem) {
+    : count_(count), passes_(0), digit_bits_(0), group_(256), tile_(0) {
+  while (group_ > traits.max_group_size) group_ /= 2;
   if (count <= kFewKeys) return;
-  // A count for each digit and work-item, in local memory.
-  while (group_ > 1 && int64_t{kDigits * 4} * group_ > traits.local_memory) group_ /= 2;
+  while (group_ > 1 && kItemBytes * group_ + kDigitBytes > traits.local_memory) group_ /= 2;
   tile_ = group_ * kKeysPerItem;
-  for (uint64_t rest = std::max(largest, 1u); rest != 0; rest >>= kDigitBits) ++passes_;
+  int bits = 0;
+  for (uint64_t rest = std::max(largest, 1u); rest != 0; rest >>= 1) ++bits;
+  passes_ = (bits + kMostDigitBits - 1) / kMostDigitBits;
+  digit_bits_ = (bits + passes_ - 1) / passes_;  // as many in each pass: fewer digits are fewer counts
 }
 
-int64_t StableOrder::scan_groups() const { return (kDigits * tiles() + kTotalsOfGroup - 1) / kTotalsOfGroup; }
+int64_t StableOrder::scan_groups() const { return (counts() + kTotalsOfGroup - 1) / kTotalsOfGroup; }
 
 size_t StableOrder::bytes() const {
   const size_t keys = static_cast<size_t>(count_) * sizeof(uint32_t);
   if (passes_ == 0) return 2 * keys;
-  return 3 * keys + static_cast<size_t>(kDigits * tiles() + scan_groups()) * sizeof(uint32_t);
+  return 3 * keys + static_cast<size_t>(counts() + scan_groups()) * sizeof(uint32_t);
 }
 
 KernelSpec StableOrder::spec(const char* entry) const {
@@ -54,7 +62,7 @@ uhal_status StableOrder::run(Queue& queue, void* keys, void* workspace, const vo
   void* to_order = block + count_;
   void* from_order = block + 2 * count_;  // not of a sort by counting
   uint32_t* const totals = block + 3 * count_;
-  void* const sums = totals + kDigits * tiles();
+  void* const sums = totals + counts();
   *sorted_keys = to_keys;
   *order = to_order;
   if (passes_ == 0) return rank(queue, keys, to_keys, to_order);
@@ -66,20 +74,22 @@ uhal_status StableOrder::run(Queue& queue, void* keys, void* workspace, const vo
   Grid each_tile = each_part;
   each_tile.groups[0] = tiles();
   for (int pass = 0; pass < passes_; ++pass) {
-    const int32_t shift = pass * kDigitBits;
+    const int32_t shift = pass * digit_bits_;
     Arguments counted;
-    counted.pointer(from_keys).pointer(totals).int32(count).int32(shift);
+    counted.pointer(from_keys).pointer(totals).int32(count).int32(shift).int32(1 << digit_bits_);
     uhal_status status = queue.run(spec("radix_count"), counted, each_tile);
     if (status != UHAL_OK) return status;
     Arguments scanned;
-    scanned.pointer(totals).pointer(sums).int32(static_cast<int32_t>(kDigits * tiles()));
-    scanned.int32(static_cast<int32_t>(scan_groups() > 1 ? kTotalsOfGroup : kDigits * tiles()));
+    scanned.pointer(totals).pointer(sums).int32(static_cast<int32_t>(counts()));
+    scanned.int32(static_cast<int32_t>(scan_groups() > 1 ? kTotalsOfGroup : counts()));
     if (scan_groups() > 1) status = queue.run(spec("radix_sums"), scanned, each_part);
     if (status == UHAL_OK) status = queue.run(spec("radix_scan"), scanned, each_part);
     if (status != UHAL_OK) return status;
     Arguments moved;
     moved.pointer(from_keys).pointer(from_order).pointer(to_keys).pointer(to_order).pointer(totals);
-    moved.int32(count).int32(shift).int32(pass == 0);
+    const int low_bits = std::min(digit_bits_, kLocalBits);
+    moved.int32(count).int32(shift).int32((1 << low_bits) - 1).int32((1 << (digit_bits_ - low_bits)) - 1);
+    moved.int32(pass == 0);
     status = queue.run(spec("radix_move"), moved, each_tile);
     if (status != UHAL_OK) return status;
     *sorted_keys = to_keys;

@@ -259,8 +259,8 @@ UHAL_INLINE T special_gamma_density(T a, T x) {
  *   a >= 100 and x near it: Gauss' quadrature of the smaller one's integral (Press et al., Numerical Recipes, 3rd
  * ed., 6.2.2) x < a or x <= 1.1: the power series of P; the upper one for small a as DiDonato and Morris (ACM TOMS 12,
  * 1986) else: the continued fraction of 1 - P (Abramowitz and Stegun, 6.5.31) by Lentz' method Derivatives are those of
- * the series and of the fraction, term by term. */
-UHAL_INLINE void special_igamma_parts(T a, T x, T total[3]) {
+ * the series and of the fraction, term by term; without `slopes`, a constant, total[2] is not written. */
+UHAL_INLINE void special_igamma_parts(T a, T x, int slopes, T total[3]) {
   const T density = special_gamma_density(a, x);
   if (a >= 100 && fabs(x - a) <= C(0.3) * a) {
     const T mode = a - 1;
@@ -295,12 +295,12 @@ UHAL_INLINE void special_igamma_parts(T a, T x, T total[3]) {
       const T d = begin + length * node;
       const T value = weights[i < 14 ? i : 27 - i] * exp(-mode * (special_less_log1p(d) - height));
       integral += value;
-      slope += value * (log1p(d) + correction);
+      if (slopes) slope += value * (log1p(d) + correction);
     }
     const T part = fabs(integral * length) * mode * density * (a / x);
     total[0] = upper ? 1 - part : part;
     total[1] = upper ? part : 1 - part;
-    total[2] = slope * length * mode;
+    if (slopes) total[2] = slope * length * mode;
     return;
   }
   if (x < a || x <= C(1.1)) {
@@ -312,15 +312,15 @@ UHAL_INLINE void special_igamma_parts(T a, T x, T total[3]) {
     for (int step = 0; step < 500; ++step) {
       divisor += 1;
       const T factor = x / divisor;
-      term_slope = (term_slope - term / divisor) * factor;
+      if (slopes) term_slope = (term_slope - term / divisor) * factor;
       term *= factor;
       sum += term;
       slope += term_slope;
-      if (term <= UHAL_ROUNDOFF * sum && fabs(term_slope) <= UHAL_ROUNDOFF * fabs(slope)) break;
+      if (term <= UHAL_ROUNDOFF * sum && (!slopes || fabs(term_slope) <= UHAL_ROUNDOFF * fabs(slope))) break;
     }
     total[0] = density * sum;
     total[1] = 1 - total[0];
-    total[2] = -(sum * (log(x) - special_digamma(a + 1)) + slope) * x / a;
+    if (slopes) total[2] = -(sum * (log(x) - special_digamma(a + 1)) + slope) * x / a;
     if (x <= C(1.1) && (x <= C(0.5) ? a <= C(-0.4) / log(x) : a <= C(1.1) * x)) {
       T rest = C(0);
       T factor = C(1);
@@ -346,22 +346,29 @@ UHAL_INLINE void special_igamma_parts(T a, T x, T total[3]) {
     const T numerator = n * (a - n);
     b += 2;
     const T next = b + numerator * d;
-    const T next_slope = n * d + numerator * d_slope - 1;
     const T after = b + numerator * c;
-    const T after_slope = n * c + numerator * c_slope - 1;
+    T next_slope = C(0);
+    T after_slope = C(0);
+    T slope_change = C(0);
+    if (slopes) {
+      next_slope = n * d + numerator * d_slope - 1;
+      after_slope = n * c + numerator * c_slope - 1;
+    }
     d = 1 / next;
-    d_slope = -next_slope * d * d;
     c = 1 / after;
-    c_slope = -after_slope * c * c;
     const T change = after * d;
-    const T slope_change = after_slope * c - next_slope * d;
     fraction *= change;
-    slope += slope_change;
-    if (fabs(change - 1) <= UHAL_ROUNDOFF && fabs(slope_change) <= UHAL_ROUNDOFF * fabs(slope)) break;
+    if (slopes) {
+      d_slope = -next_slope * d * d;
+      c_slope = -after_slope * c * c;
+      slope_change = after_slope * c - next_slope * d;
+      slope += slope_change;
+    }
+    if (fabs(change - 1) <= UHAL_ROUNDOFF && (!slopes || fabs(slope_change) <= UHAL_ROUNDOFF * fabs(slope))) break;
   }
   total[1] = density * a * fraction;
   total[0] = 1 - total[1];
-  total[2] = x * fraction * (log(x) - special_digamma(a) + slope);
+  if (slopes) total[2] = x * fraction * (log(x) - special_digamma(a) + slope);
 }
 
 /* Whether a and x have an answer that needs no computation; `low` is that of P(a, x). */
@@ -379,11 +386,11 @@ UHAL_INLINE int special_igamma_edge(T a, T x, T* low) {
 /* P(a, x), the integral of t^(a - 1) exp(-t) from 0 to x over Gamma(a), and 1 - P(a, x). */
 UHAL_INLINE T special_igamma(T a, T x) {
   T parts[3];
-  return special_igamma_edge(a, x, parts) ? parts[0] : (special_igamma_parts(a, x, parts), parts[0]);
+  return special_igamma_edge(a, x, parts) ? parts[0] : (special_igamma_parts(a, x, 0, parts), parts[0]);
 }
 UHAL_INLINE T special_igammac(T a, T x) {
   T parts[3];
-  return special_igamma_edge(a, x, parts) ? 1 - parts[0] : (special_igamma_parts(a, x, parts), parts[1]);
+  return special_igamma_edge(a, x, parts) ? 1 - parts[0] : (special_igamma_parts(a, x, 0, parts), parts[1]);
 }
 
 /* dP(a, x)/dx, the density of the gamma distribution */
@@ -397,7 +404,7 @@ UHAL_INLINE T special_igamma_slope(T a, T x) {
 UHAL_INLINE T special_gamma_sample_slope(T a, T x) {
   T parts[3];
   if (special_igamma_edge(a, x, parts)) return parts[0] != parts[0] ? parts[0] : C(0);
-  special_igamma_parts(a, x, parts);
+  special_igamma_parts(a, x, 1, parts);
   return parts[2];
 }
 
@@ -405,7 +412,7 @@ UHAL_INLINE T special_gamma_sample_slope(T a, T x) {
 UHAL_INLINE T special_igamma_slope_a(T a, T x) {
   T parts[3];
   if (special_igamma_edge(a, x, parts)) return parts[0] != parts[0] ? parts[0] : C(0);
-  special_igamma_parts(a, x, parts);
+  special_igamma_parts(a, x, 1, parts);
   return -parts[2] * special_gamma_density(a, x) * (a / x);
 }
 

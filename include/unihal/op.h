@@ -130,8 +130,10 @@ enum {
    * the extreme. attributes: uhal_axis_attributes; flag UHAL_AXIS_DESCENDING: argmax, else argmin. */
   UHAL_OP_ARG_REDUCE = 33,
 
-  /* [x] -> [y] of one shape: running sum, product, maximum, minimum or, since ABI 1.8, of floating dtypes
-   * UHAL_REDUCE_LOG_SUM_EXP along an axis; of complex numbers sum or product.
+  /* [x] -> [y, indices (optional, since ABI 1.11; int32 or int64)] of one shape: running sum, product, maximum, minimum
+   * or, since ABI 1.8, of floating dtypes UHAL_REDUCE_LOG_SUM_EXP along an axis; of complex numbers sum or product.
+   * indices, of a maximum or minimum that is not exclusive: where along the axis y's element is in x, the last in the
+   * order of the scan of those that equal it; NaN counts as the extreme, and as equal to NaN.
    * attributes: uhal_scan_attributes. */
   UHAL_OP_SCAN = 34,
 

@@ -2,6 +2,7 @@
 #include "plugins/paddle/phi_types.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <exception>
 #include <new>
@@ -9,6 +10,7 @@
 
 #include "plugins/paddle/error.h"
 #include "plugins/paddle/graph_capture.h"
+#include "plugins/paddle/phi_types.h"
 #include "plugins/paddle/scratch.h"
 #include "unihal/graph_capture.h"
 

@@ -93,6 +93,7 @@ void register_all(Registrar& registrar) {
                              register_variable_index,
                              register_data_dependent,
                              register_linear_algebra,
+                             register_least_squares,
                              register_quantization,
                              register_random_distribution,
                              register_resample,

@@ -87,6 +87,7 @@ void register_convolution(Registrar& registrar);
 void register_ctc(Registrar& registrar);
 void register_data_dependent(Registrar& registrar);
 void register_linear_algebra(Registrar& registrar);
+void register_least_squares(Registrar& registrar);
 void register_dilation(Registrar& registrar);
 void register_detection(Registrar& registrar);
 void register_diagonal(Registrar& registrar);

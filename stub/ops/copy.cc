@@ -23,6 +23,12 @@ struct Blob16 {
   uint64_t half[2];
 };
 
+// A loop of its own, of operands that do not overlap: it becomes vectors with their elements turned around.
+template <class Blob>
+void reverse_run(int64_t count, Blob* __restrict to, const Blob* __restrict from) {
+  for (int64_t i = 0; i < count; ++i) to[i] = from[count - 1 - i];
+}
+
 template <class Blob>
 void copy_run(int64_t count, char* to, int64_t to_stride, const char* from, int64_t from_stride) {
   if (to_stride == 1 && from_stride == 1) {
@@ -34,6 +40,8 @@ void copy_run(int64_t count, char* to, int64_t to_stride, const char* from, int6
   if (from_stride == 0) {
     const Blob value = in[0];
     for (int64_t i = 0; i < count; ++i) out[i * to_stride] = value;
+  } else if (to_stride == 1 && from_stride == -1) {
+    reverse_run(count, out, in - (count - 1));
   } else if (to_stride == 1) {
     for (int64_t i = 0; i < count; ++i) out[i] = in[i * from_stride];
   } else {

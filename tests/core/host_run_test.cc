@@ -392,6 +392,10 @@ TEST_F(OlderBackendTest, GetsNoOperandsAndModesOfLaterMinors) {
   EXPECT_OK(supports(UHAL_OP_SCAN, {row}, {row}, &scan));
   scan.reduction = UHAL_REDUCE_LOG_SUM_EXP;
   EXPECT_STATUS(UHAL_UNIMPLEMENTED, supports(UHAL_OP_SCAN, {row}, {row}, &scan));
+  scan.reduction = UHAL_REDUCE_MAXIMUM;
+  EXPECT_OK(supports(UHAL_OP_SCAN, {row}, {row}, &scan));
+  EXPECT_STATUS(UHAL_UNIMPLEMENTED, supports(UHAL_OP_SCAN, {row}, {row, of(UHAL_INT64, {4})}, &scan));
+  EXPECT_MESSAGE("the operand indices came with 1.11");
   const uhal_tensor bytes = of(UHAL_INT8, {1, 1, 4}), filter = of(UHAL_INT8, {1, 1, 1}),
                     sums = of(UHAL_INT32, {1, 1, 4});
   EXPECT_STATUS(UHAL_UNIMPLEMENTED, supports(UHAL_OP_CONVOLUTION, {bytes, filter}, {sums}, nullptr));

@@ -20,6 +20,7 @@ constexpr uhal_segment_attributes kSegmentOffsets = {
 constexpr uhal_reduce_attributes kReduce = {sizeof kReduce, UHAL_REDUCE_SUM, 0};
 constexpr uhal_axis_attributes kAxis = {sizeof kAxis, 1, 0};
 constexpr uhal_scan_attributes kScan = {sizeof kScan, 1, UHAL_REDUCE_SUM, 0, 0};
+constexpr uhal_scan_attributes kPlacedScan = {sizeof kPlacedScan, 1, UHAL_REDUCE_MAXIMUM, 0, 1};
 constexpr uhal_matmul_attributes kMatmul = {sizeof kMatmul, 1, 1, UHAL_ACTIVATION_NONE, 0};
 constexpr uhal_matmul_quantized_attributes kQuantized = {sizeof kQuantized, 8, UHAL_ACTIVATION_NONE, 0, 0};
 constexpr uhal_matmul_quantized_attributes kHalves = {sizeof kHalves, 4, UHAL_ACTIVATION_RELU, 16, 8};
@@ -90,6 +91,7 @@ const OpTemplate kOpTemplates[] = {
     {UHAL_OP_REDUCE, "abc/v", "1bc/v", WITH(kReduce)},
     {UHAL_OP_ARG_REDUCE, "abc", "a1c/i", WITH(kAxis)},
     {UHAL_OP_SCAN, "abc", "abc", WITH(kScan)},
+    {UHAL_OP_SCAN, "abc", "abc abc/i?", WITH(kPlacedScan)},
     {UHAL_OP_SORT, "abc", "abc abc/i?", WITH(kAxis)},
     {UHAL_OP_TOP_K, "abc", "a1c a1c/i", WITH(kAxis)},
     {UHAL_OP_TOP_K, "abc", "akc akc/i", WITH(kAxis)},

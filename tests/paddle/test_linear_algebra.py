@@ -99,6 +99,8 @@ def test_complex_matrices(dtype: str) -> None:
         solved = L.triangular_solve(put, put, upper=False, transpose=True).numpy()
         np.testing.assert_allclose(np.swapaxes(np.tril(x), 1, 2) @ solved, x, rtol=1e-2, atol=1e-2)
         values, vectors = L.eigh(paddle.to_tensor(hermitian.astype(dtype)))
+        low = paddle.to_tensor(x[:, :, :2] @ x[:, :2])
+        assert L.matrix_rank(low).numpy().tolist() == [2, 2, 2]
     np.testing.assert_allclose(values.numpy(), np.linalg.eigvalsh(hermitian), rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(hermitian @ vectors.numpy(), vectors.numpy() * values.numpy()[:, None], atol=1e-3)
 

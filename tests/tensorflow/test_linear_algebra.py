@@ -91,6 +91,46 @@ def test_orthogonal_factors(dtype: str) -> None:
         compare(symmetric, definite(*shape), dtype=dtype, gradients=True)
 
 
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_gradients_of_factors(dtype: str) -> None:
+    """TensorFlow composes them; of what does not depend on signs."""
+    for shape in ((4, 3), (2, 4, 4)):
+        x = random(*shape) + 2 * np.eye(*shape[-2:])
+        check(lambda x: [tf.abs(part) for part in tf.linalg.qr(x)], x, dtype=dtype, gradients=True, tolerance=2e-3)
+        check(lambda x: [tf.abs(part) for part in tf.linalg.svd(x)], x, dtype=dtype, gradients=True, tolerance=2e-3)
+
+
+def least_squares(a: tf.Tensor, b: tf.Tensor, regularizer: float = 0.0, fast: bool = True) -> tf.Tensor:
+    """The op; what tf.linalg.lstsq makes of a fast one is composed."""
+    return RAW.MatrixSolveLs(matrix=a, rhs=b, l2_regularizer=tf.constant(regularizer, tf.float64), fast=fast)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_least_squares(dtype: str) -> None:
+    for shape, columns in (((5, 3), (5, 2)), ((3, 5), (3, 2)), ((2, 4, 3), (2, 4, 1)), ((4, 4), (4, 2))):
+        for fast, regularizer in ((True, 0.0), (True, 0.5), (False, 0.0)):
+            compare(
+                lambda a, b, f=fast, r=regularizer: least_squares(a, b, r, f),
+                *(random(*shape) + 2 * np.eye(*shape[-2:]), random(*columns, seed=1)),
+                dtype=dtype,
+                gradients=fast,
+            )
+    compare(lambda a, b: tf.linalg.lstsq(a, b, fast=False), random(5, 3), random(5, 2, seed=1), dtype=dtype)
+
+
+def test_least_squares_of_bad_matrices() -> None:
+    a = random(5, 2) @ random(2, 3, seed=1)  # of rank 2
+    b = random(5, 2, seed=2)
+    compare(lambda a, b: least_squares(a, b, fast=False), a, b, dtype="float64")
+    for device in (CPU, DEVICE):
+        for function, message in (
+            (lambda a, b: least_squares(a * 0, b), "rank deficient or ill-conditioned"),
+            (lambda a, b: least_squares(a, b[:2]), "matrix and rhs are incompatible"),
+        ):
+            with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+                on(device, function, [a, b], ["float32", "float32"])
+
+
 @pytest.mark.parametrize("dtype", ["float32", "complex128"])
 def test_eigenvalues(dtype: str) -> None:
     x = (random(3, 5, 5) + (1j * random(3, 5, 5, seed=5) if dtype == "complex128" else 0)).astype(dtype)
@@ -107,6 +147,8 @@ def test_complex_matrices() -> None:
         compare_complex(lambda a, t=adjoint: tf.linalg.inv(a, adjoint=t), x)
         compare_complex(lambda a, b, t=adjoint: tf.linalg.solve(a, b, adjoint=t), x, y)
         compare_complex(lambda a, b, t=adjoint: tf.linalg.triangular_solve(a, b, True, t), x + 4 * np.eye(4), y)
+    compare_complex(least_squares, x, y)
+    compare_complex(lambda a, b: least_squares(a, b, fast=False), x[:, :3], y[:, :3])
     for function in (tf.linalg.det, tf.linalg.slogdet):
         compare_complex(function, x)
     for function in (tf.linalg.cholesky, tf.linalg.eigvalsh):

@@ -58,6 +58,7 @@ const Rule kRules[] = {
      UHAL_OP_NON_MAX_SUPPRESSION,
      {10, "lists of boxes"},
      [](const OpView& op) { return op.input(0)->rank > 2; }},
+    {UHAL_OP_SCAN, UHAL_OP_SCAN, {11, "the operand indices"}, [](const OpView& op) { return op.output(1) != nullptr; }},
 };
 
 // Of attributes that grew, whether what came later has other values than its defaults, which mean what was before.

@@ -177,6 +177,12 @@ uhal_status check_scan(const OpView& op) {
   UHAL_EXPECT(expect_same_shape(op, op.output(0), op.input(0)));
   UHAL_EXPECT(expect_attribute(op, "exclusive", attributes.exclusive, 0, 1));
   UHAL_EXPECT(expect_attribute(op, "reverse", attributes.reverse, 0, 1));
+  if (const uhal_tensor* indices = op.output(1)) {
+    UHAL_EXPECT(expect_dtype(op, indices, is_index(indices->dtype), "int32 or int64"));
+    UHAL_EXPECT(expect_same_shape(op, indices, op.input(0)));
+    UHAL_EXPECT(expect_attribute(op, "exclusive", attributes.exclusive, 0, 0));
+    return expect_attribute(op, "reduction", attributes.reduction, UHAL_REDUCE_MAXIMUM, UHAL_REDUCE_MINIMUM);
+  }
   if (attributes.reduction == UHAL_REDUCE_LOG_SUM_EXP) {
     UHAL_EXPECT(expect_dtype(op, op.input(0), is_floating(op.input(0)->dtype), "a floating dtype for log_sum_exp"));
     return expect_dtype(op, op.output(0), is_floating(op.output(0)->dtype), "a floating dtype for log_sum_exp");

@@ -19,6 +19,9 @@ constexpr int64_t kShare = 16;
 // Each part reads the totals of all before it.
 constexpr int64_t kMostParts = 4096;
 
+// A value and where it was, at most.
+constexpr int64_t kPlacedBytes = 16;
+
 uhal_scan_attributes attributes_of(const uhal_op& op) {
   return attributes_or(op, uhal_scan_attributes{sizeof(uhal_scan_attributes), 0, UHAL_REDUCE_SUM, 0, 0});
 }
@@ -43,9 +46,11 @@ Compute compute_for(uhal_dtype x, uhal_dtype y) {
   return is_floating(x) || is_floating(y) ? Compute::kFloat : compute_of(x);
 }
 
-uhal_status scan(Queue& queue, const uhal_scan_attributes& attributes, const uhal_tensor& x, const uhal_tensor& y) {
-  const uhal_tensor* views[] = {&x, &y};
-  const Rows rows(views, 2, attributes.axis);
+// `indices`, of maxima and minima, may be nullptr.
+uhal_status scan(Queue& queue, const uhal_scan_attributes& attributes, const uhal_tensor& x, const uhal_tensor& y,
+                 const uhal_tensor* indices) {
+  const uhal_tensor* views[] = {&x, &y, indices};
+  const Rows rows(views, indices != nullptr ? 3 : 2, attributes.axis);
   if (rows.count() == 0 || rows.length == 0) return UHAL_OK;
   const Compute compute = compute_for(x.dtype, y.dtype);
   const Teams teams = teams_for_rows(queue.traits(), rows, kShare);
@@ -54,22 +59,26 @@ uhal_status scan(Queue& queue, const uhal_scan_attributes& attributes, const uha
 
   void* totals = nullptr;
   if (parts > 1) {
-    const uhal_status status =
-        queue.workspace(static_cast<size_t>(rows.count() * parts * compute_bytes(compute)), &totals);
+    const int64_t bytes = indices != nullptr ? kPlacedBytes : compute_bytes(compute);
+    const uhal_status status = queue.workspace(static_cast<size_t>(rows.count() * parts * bytes), &totals);
     if (status != UHAL_OK) return status;
   }
   KernelSpec spec(sources::scan, "scan");
-  spec.compute(compute).define("STEP", step).dtype("X", x.dtype);
+  spec.compute(compute).define("STEP", step).dtype("X", x.dtype).define("PLACES", indices != nullptr);
   rows.kind.define(spec);
   teams.define(spec);
   Grid grid = teams.grid(rows.count());
   grid.groups[1] = parts;
   for (int only_totals = parts > 1 ? 1 : 0; only_totals >= 0; --only_totals) {
     Arguments arguments;
-    arguments.pointer(x.data).pointer(y.data).pointer(totals);
+    arguments.pointer(x.data).pointer(y.data).pointer(data_of(indices)).pointer(totals);
     rows.append(arguments);
     append_neutral(arguments, step, x.dtype, compute);
-    arguments.int32(y.dtype).int32(attributes.exclusive).int32(attributes.reverse).int32(only_totals);
+    arguments.int32(y.dtype)
+        .int32(indices != nullptr && indices->dtype == UHAL_INT64)
+        .int32(attributes.exclusive)
+        .int32(attributes.reverse)
+        .int32(only_totals);
     teams.append(arguments);
     const uhal_status status = queue.run(spec, arguments, grid);
     if (status != UHAL_OK) return status;
@@ -92,7 +101,9 @@ uhal_status run_scan(Queue& queue, const uhal_op& op) {
   const uhal_scan_attributes attributes = attributes_of(op);
   const uhal_tensor& x = *op.inputs[0];
   const uhal_tensor& y = *op.outputs[0];
-  const auto run = [&](const uhal_tensor& from, const uhal_tensor& to) { return scan(queue, attributes, from, to); };
+  const auto run = [&](const uhal_tensor& from, const uhal_tensor& to) {
+    return scan(queue, attributes, from, to, output_of(op, 1));
+  };
   if (!reduces_parts(attributes.reduction, x, y)) return run(x, y);
   return run_on_parts(x, y, run, [&](const uhal_tensor& view) { return fill_view(queue, 0, 0, view); });
 }

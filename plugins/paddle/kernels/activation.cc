@@ -53,10 +53,17 @@ void elu_grad(Context context, Input x, Input, Input dy, float alpha, Output dx)
   gradient_with<uhal_map_elu_backward, float>(context, x, dy, alpha, dx);
 }
 
+// A Scalar is read as a real number; Paddle makes complex ones of real numbers where the operand is complex.
+void require_real(const Context& context, Scalar number) {
+  if (number.imaginary() != 0) unsupported(context, "a complex number as an attribute");
+}
+
 void pow_scalar(Context context, Input x, Scalar exponent, Output y) {
+  require_real(context, exponent);
   unary_with<uhal_map_power_scalar, double>(context, x, exponent.number(), y);
 }
 void pow_scalar_grad(Context context, Input x, Input dy, Scalar exponent, Output dx) {
+  require_real(context, exponent);
   gradient_with<uhal_map_power_scalar_backward, double>(context, x, dy, exponent.number(), dx);
 }
 
@@ -96,7 +103,13 @@ void scale(Context context, Input x, Scalar factor, Scalar bias, bool bias_after
 }
 
 void div_scale(Context context, Input x, Scalar divisor, Output y) {
-  unary_with<uhal_map_scale, double, double>(context, x, 1 / divisor.number(), 0, y);
+  if (divisor.imaginary() == 0) {
+    return unary_with<uhal_map_scale, double, double>(context, x, 1 / divisor.number(), 0, y);
+  }
+  const View in = x.view(), out = context.allocate(y, in.dtype);
+  const Scratch number(context, in.dtype, nullptr, 0);
+  fill(context, number, divisor);
+  context.map(uhal_map_divide, {&in, &number}, {&out});
 }
 
 // dx = dy / x
@@ -401,7 +414,7 @@ KernelTable activation_kernels() {
       UNIHAL_KERNEL("lgamma", kFloats, unary<uhal_map_lgamma>),
 
       UNIHAL_KERNEL("clip", kNumbers, clip),
-      UNIHAL_KERNEL("div_scale", kFloats, div_scale),
+      UNIHAL_KERNEL("div_scale", kFloats | kComplex, div_scale),
       UNIHAL_KERNEL("elu", kFloats, unary_with<uhal_map_elu, float>),
       UNIHAL_KERNEL("gelu", kFloats, gelu),
       UNIHAL_KERNEL("hardsigmoid", kFloats, unary_with<uhal_map_hard_sigmoid, float, float>),
@@ -479,7 +492,7 @@ KernelTable activation_kernels() {
       UNIHAL_KERNEL("relu6_grad", kFloats, gradient<uhal_map_relu6_backward>),
       UNIHAL_KERNEL("relu_grad", kFloats, gradient<uhal_map_relu_backward>),
       UNIHAL_KERNEL("round_grad", kFloats, gradient_zero),
-      UNIHAL_KERNEL("rsqrt_grad", kFloats, gradient<uhal_map_rsqrt_backward>),
+      UNIHAL_KERNEL("rsqrt_grad", kFloats | kComplex, gradient<uhal_map_rsqrt_backward>),
       UNIHAL_KERNEL("selu_grad", kFloats, gradient_with<uhal_map_selu_backward, float, float>),
       UNIHAL_KERNEL("sigmoid_grad", kFloats | kComplex, gradient<uhal_map_sigmoid_backward>),
       UNIHAL_KERNEL("silu_grad", kFloats | kComplex, gradient_of_input<uhal_map_silu_backward>),

@@ -1,5 +1,6 @@
 #include "plugins/paddle/kernels/common.h"
 
+#include <cmath>
 #include <utility>
 
 #include "plugins/paddle/host_tensor.h"

@@ -2,6 +2,7 @@
 // the phases of eigenvectors), they are of a loss that does not depend on it.
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string>
 
 #include "plugins/paddle/kernels/matrices.h"
@@ -40,6 +41,20 @@ class Matrices : public Scratch {
     dims[like.rank - 1] = last[1];
     return dims;
   }
+};
+
+// A gradient that Paddle hands over, or zeros where it hands over none since nothing was made of that result.
+class Gradient : public View {
+ public:
+  Gradient(const Context& context, Input given, const View& like, uhal_dtype dtype) : View(given.view()) {
+    if (this->dtype != UHAL_DTYPE_INVALID) return;
+    zeros_.emplace(context, dtype, like);
+    fill_zero(context, *zeros_);
+    static_cast<View&>(*this) = *zeros_;
+  }
+
+ private:
+  std::optional<Scratch> zeros_;
 };
 
 void add_to(const Context& context, const View& y, const View& x) { context.map(uhal_map_add, {&y, &x}, {&y}); }
@@ -175,7 +190,8 @@ void divide_by_differences(const Context& context, const View& x, const View& va
 
 // Of a = v diag(w) v^H: da = v (v^H dv / e + diag(dw)) v^H, of which the Hermitian part, as a is.
 void eigh_grad(Context context, Input values, Input vectors, Input dvalues, Input dvectors, Output dx) {
-  const View w = values.view(), v = vectors.view(), dw = dvalues.view(), dv = dvectors.view();
+  const View w = values.view(), v = vectors.view();
+  const Gradient dw(context, dvalues, w, w.dtype), dv(context, dvectors, v, v.dtype);
   // Of programs of the old representation Paddle infers the shape of the values.
   const View target = context.allocate(dx, v.dtype, v.shape, v.rank);
   if (target.elements() == 0) return;
@@ -198,13 +214,39 @@ void eigvalsh_grad(Context context, Input vectors, Input dvalues, Text, bool, Ou
   multiply(context, scaled, Adjoint(context, v), 1, target);
 }
 
-// inner += (p - p^T) / e, of p = a^T b; then its columns, or its rows, times s.
+// Of a v = v diag(w), with columns v of norm 1: da = v^-H (r / e + diag(dw)) v^H with r = v^H dv - v^H v Re(diag(v^H
+// dv)) and e_ij = conj(w_j - w_i).
+void eig_grad(Context context, Input values, Input vectors, OptionalInput dvalues, OptionalInput dvectors, Output dx) {
+  const View w = values.view(), v = vectors.view();
+  const View target = context.allocate(dx, v.dtype, v.shape, v.rank);
+  if (target.elements() == 0) return;
+  const Adjoint turned(context, v);
+  const Scratch inner(context, v.dtype, v), half(context, v.dtype, v);
+  fill_zero(context, inner);
+  if (dvectors) {
+    const Scratch lengths(context, real_of(v.dtype), w), conjugated(context, w.dtype, w), along(context, v.dtype, v);
+    multiply(context, turned, dvectors.view(), 1, inner);
+    const View diagonal = diagonal_of(inner);
+    context.map(uhal_map_real, {&diagonal}, {&lengths});
+    scale_columns(context, v, lengths, half);
+    multiply(context, turned, half, 1, along);
+    subtract_from(context, inner, along);
+    context.map(uhal_map_conjugate, {&w}, {&conjugated});
+    divide_by_differences(context, inner, conjugated, inner);
+  }
+  if (dvalues) copy_or_cast(context, dvalues.view(), diagonal_of(inner));
+  multiply(context, inner, turned, 1, half);
+  const Factors factors(context, turned);
+  factors.solve(half, target);
+}
+
+// inner += (p - p^H) / e, of p = a^H b, with its columns, or its rows, times s. Adds nothing to the diagonal.
 void add_rotation(const Context& context, const View& a, const View& b, const View& squares, const View& s,
                   bool columns, const View& inner) {
   const Scratch p(context, inner.dtype, inner), skew(context, inner.dtype, inner);
-  multiply(context, a.transposed(), b, 1, p);
-  const View turned = p.transposed();
-  context.map(uhal_map_subtract, {&p, &turned}, {&skew});
+  multiply(context, Adjoint(context, a), b, 1, p);
+  const Adjoint turned(context, p);
+  context.map(uhal_map_subtract, {&p, &static_cast<const View&>(turned)}, {&skew});
   divide_by_differences(context, skew, squares, skew);
   if (columns) {
     scale_columns(context, skew, s, skew);
@@ -214,21 +256,32 @@ void add_rotation(const Context& context, const View& a, const View& b, const Vi
   add_to(context, inner, skew);
 }
 
-// y += (d - u (u^T d)) diag(1 / s) v^T: what of d stands outside of the space of u's columns.
-void add_outside(const Context& context, const View& u, const View& d, const View& s, const View& vh, const View& y) {
+// What phases do that the two sides of complex vectors share: the diagonal of inner += i Im(diag(u^H du)) / s.
+void add_phases(const Context& context, const View& u, const View& du, const View& s, const View& inner) {
+  const Scratch p(context, inner.dtype, inner), turned(context, inner.dtype, s), phases(context, inner.dtype, s);
+  multiply(context, Adjoint(context, u), du, 1, p);
+  const View diagonal = diagonal_of(p), sum = diagonal_of(inner);
+  context.map(uhal_map_conjugate, {&diagonal}, {&turned});
+  context.map(uhal_map_subtract, {&diagonal, &turned}, {&phases});  // twice the imaginary part
+  context.map(uhal_map_scale, {&phases}, {&phases}, {0.5, 0});
+  context.map(uhal_map_divide, {&phases, &s}, {&phases});
+  add_to(context, sum, phases);
+}
+
+// product = (d - u (u^H d)) diag(1 / s) v^H: what of d stands outside of the space of u's columns.
+void find_outside(const Context& context, const View& u, const View& d, const View& s, const View& vh,
+                  const View& product) {
   const int64_t k = s.shape[s.rank - 1];
   const Matrices inside(context, u, k, k), part(context, u, u.shape[u.rank - 2], k);
-  const Matrices product(context, y, y.shape[y.rank - 2], y.shape[y.rank - 1]);
-  multiply(context, u.transposed(), d, 1, inside);
+  multiply(context, Adjoint(context, u), d, 1, inside);
   multiply(context, u, inside, 1, part);
   context.map(uhal_map_subtract, {&d, &part}, {&part});
   const View divisors = s.unsqueezed(s.rank - 1);
   context.map(uhal_map_divide, {&part, &divisors}, {&part});
   multiply(context, part, vh, 1, product);
-  add_to(context, y, product);
 }
 
-// Of a = u diag(s) v^T: da = u ((skew(u^T du) / e) s + s (skew(v^T dv) / e) + diag(ds)) v^T, with e of the squares of
+// Of a = u diag(s) v^H: da = u ((skew(u^H du) / e) s + s (skew(v^H dv) / e) + diag(ds)) v^H, with e of the squares of
 // s, and what du and dv have outside of u's and v's columns.
 void svd_grad(Context context, Input x, Input u, Input vh, Input s, OptionalInput du, OptionalInput dvh,
               OptionalInput ds, bool, Output dx) {
@@ -241,20 +294,27 @@ void svd_grad(Context context, Input x, Input u, Input vh, Input s, OptionalInpu
   const Matrices inner(context, a, k, k), half(context, a, m, k);
   context.map(uhal_map_square, {&values}, {&squares});
   fill_zero(context, inner);
-  if (du) add_rotation(context, left, corner(du.view(), m, k), squares, values, true, inner);
+  const View dleft = du ? corner(du.view(), m, k) : View(), dright = dvh ? corner(dvh.view(), k, n) : View();
+  if (du) add_rotation(context, left, dleft, squares, values, true, inner);
   if (dvh) {
-    add_rotation(context, right.transposed(), corner(dvh.view(), k, n).transposed(), squares, values, false, inner);
+    add_rotation(context, Adjoint(context, right), Adjoint(context, dright), squares, values, false, inner);
   }
+  if (du && dvh && is_complex(a.dtype)) add_phases(context, left, dleft, values, inner);
   if (ds) {
     const View gradient = ds.view();
     add_to(context, diagonal_of(inner), gradient);
   }
   multiply(context, left, inner, 1, half);
   multiply(context, half, right, 1, target);
-  if (du && m > k) add_outside(context, left, corner(du.view(), m, k), values, right, target);
+  if (du && m > k) {
+    const Matrices outside(context, a, m, n);
+    find_outside(context, left, dleft, values, right, outside);
+    add_to(context, target, outside);
+  }
   if (dvh && n > k) {
-    add_outside(context, right.transposed(), corner(dvh.view(), k, n).transposed(), values, left.transposed(),
-                target.transposed());
+    const Matrices outside(context, a, n, m);
+    find_outside(context, Adjoint(context, right), Adjoint(context, dright), values, Adjoint(context, left), outside);
+    add_to(context, target, Adjoint(context, outside));
   }
 }
 
@@ -296,6 +356,10 @@ void tall_qr_gradient(const Context& context, const View& q, const View& r, cons
   keep_triangle(context, p, false);
   copy_or_cast(context, p, below);
   keep_triangle(context, below, false, -1);
+  if (is_complex(p.dtype)) {  // the diagonal counts for both triangles
+    const View diagonal = diagonal_of(p);
+    context.map(uhal_map_real, {&diagonal}, {&diagonal});
+  }
   add_to(context, p, Adjoint(context, below));
   multiply(context, q, p, 1, sum);
   add_to(context, sum, dq);
@@ -310,7 +374,8 @@ void qr_grad(Context context, Input x, Input q, Input r, Input dq, Input dr, Tex
   const int64_t m = a.shape[a.rank - 2], n = a.shape[a.rank - 1];
   if (how == "r") invalid(context, "the mode r has no gradient, since there is no q; use reduced");
   if (how == "complete" && m > n) unsupported(context, "the gradient of complete factors of tall matrices");
-  const View columns = q.view(), triangle = r.view(), dcolumns = dq.view(), dtriangle = dr.view();
+  const View columns = q.view(), triangle = r.view();
+  const Gradient dcolumns(context, dq, columns, a.dtype), dtriangle(context, dr, triangle, a.dtype);
   if (m >= n) return tall_qr_gradient(context, columns, triangle, dcolumns, dtriangle, target);
   // a = (b, c) = q (u, v): what c adds to the gradient of q, and then that of b = q u.
   const View u = corner(triangle, m, m), du = corner(dtriangle, m, m);
@@ -357,10 +422,11 @@ void lu_grad(Context context, Input x, Input, Input, Input dout, bool, Output dx
   context.run(UHAL_OP_SCATTER_ELEMENTS, {&places, &lower}, {&target}, &rows);
 }
 
-void lu_unpack_grad(Context context, Input, Input, Input, Input, Input, Input dl, Input du, bool data, bool,
+void lu_unpack_grad(Context context, Input x, Input, Input l, Input u, Input, Input dl, Input du, bool data, bool,
                     Output dx) {
-  const View lower = dl.view(), upper = du.view();
-  const View target = context.allocate(dx, lower.dtype);
+  const uhal_dtype dtype = x.uhal();
+  const Gradient lower(context, dl, l.shape_only(), dtype), upper(context, du, u.shape_only(), dtype);
+  const View target = context.allocate(dx, dtype);
   fill_zero(context, target);
   if (!data || target.elements() == 0) return;
   const int64_t m = lower.shape[lower.rank - 2], k = lower.shape[lower.rank - 1], n = upper.shape[upper.rank - 1];
@@ -379,14 +445,15 @@ KernelTable linear_algebra_gradient_kernels() {
   return {
       UNIHAL_KERNEL("cholesky_solve_grad", kMatrices, cholesky_solve_grad),
       UNIHAL_KERNEL("determinant_grad", kMatrices, determinant_grad),
-      UNIHAL_KERNEL("eigh_grad", kWideFloats, eigh_grad),
-      UNIHAL_KERNEL("eigvalsh_grad", kWideFloats, eigvalsh_grad),
+      UNIHAL_KERNEL("eig_grad", kComplex, eig_grad),
+      UNIHAL_KERNEL("eigh_grad", kMatrices, eigh_grad),
+      UNIHAL_KERNEL("eigvalsh_grad", kMatrices, eigvalsh_grad),
       UNIHAL_KERNEL("lu_grad", kMatrices, lu_grad),
-      UNIHAL_KERNEL("lu_unpack_grad", kWideFloats, lu_unpack_grad),
+      UNIHAL_KERNEL("lu_unpack_grad", kMatrices, lu_unpack_grad),
       UNIHAL_KERNEL("matrix_power_grad", kMatrices, matrix_power_grad),
-      UNIHAL_KERNEL("qr_grad", kWideFloats, qr_grad),
+      UNIHAL_KERNEL("qr_grad", kMatrices, qr_grad),
       UNIHAL_KERNEL("solve_grad", kMatrices, solve_grad),
-      UNIHAL_KERNEL("svd_grad", kWideFloats, svd_grad),
+      UNIHAL_KERNEL("svd_grad", kMatrices, svd_grad),
       UNIHAL_KERNEL("svdvals_grad", kWideFloats, svdvals_grad),
   };
 }

@@ -119,7 +119,7 @@ void sign_and_logarithm(const Context& context, const View& a, const View& sign,
   const View diagonal = diagonal_of(factors.lu);
   const Scratch places(context, UHAL_INT32, &a.shape[a.rank - 1], 1);
   const Scratch exchanged(context, UHAL_BOOL, factors.pivots), terms(context, a.dtype, factors.pivots);
-  const Scratch turns(context, a.dtype, factors.pivots);
+  const Scratch turns(context, real_of(a.dtype), factors.pivots), sizes(context, real_of(a.dtype), factors.pivots);
   uhal_iota_attributes count = {};
   count.struct_size = sizeof count;
   count.integer_step = 1;
@@ -129,9 +129,9 @@ void sign_and_logarithm(const Context& context, const View& a, const View& sign,
   context.map(uhal_map_sign, {&diagonal}, {&terms});
   context.map(uhal_map_multiply, {&terms, &turns}, {&terms});
   reduce_last(context, UHAL_REDUCE_PRODUCT, terms, sign);
-  context.map(uhal_map_absolute, {&diagonal}, {&terms});
-  context.map(uhal_map_log, {&terms}, {&terms});
-  reduce_last(context, UHAL_REDUCE_SUM, terms, logarithm);
+  context.map(uhal_map_absolute, {&diagonal}, {&sizes});
+  context.map(uhal_map_log, {&sizes}, {&sizes});
+  reduce_last(context, UHAL_REDUCE_SUM, sizes, logarithm);
 }
 
 View row_of(const View& pair, int64_t i) {
@@ -151,14 +151,15 @@ void slogdet(Context context, Input x, Output out) {
 void slogdet_apart(Context context, Input x, Output sign, Output logarithm) {
   const View a = x.view();
   require_matrices(context, a, true);
-  const View first = context.allocate(sign, a.dtype), second = context.allocate(logarithm, a.dtype);
+  const View first = context.allocate(sign, a.dtype), second = context.allocate(logarithm, real_of(a.dtype));
   sign_and_logarithm(context, a, first, second);
 }
 
-// d log|det a| = a^-T, times the gradient; the sign has none.
+// d log|det a| = a^-H, times the gradient; the sign has none.
 void slogdet_grad_of(const Context& context, const View& a, const View& gradient, const View& target) {
   if (target.elements() == 0) return;
-  const Factors factors(context, a.transposed());
+  const Adjoint turned(context, a);
+  const Factors factors(context, turned);
   const int64_t n = a.shape[a.rank - 1], dims[] = {n, n};
   const Scratch identity(context, a.dtype, dims, 2), inverted(context, a.dtype, a);
   fill_zero(context, identity);
@@ -277,13 +278,13 @@ void spectral_norm_grad(Context context, Input weight, Input u, Input v, Input d
 
 KernelTable matrix_measure_kernels() {
   return {
-      UNIHAL_KERNEL("matrix_rank", kWideFloats, matrix_rank),
-      UNIHAL_KERNEL("matrix_rank_tol", kWideFloats, matrix_rank_tol),
+      UNIHAL_KERNEL("matrix_rank", kMatrices, matrix_rank),
+      UNIHAL_KERNEL("matrix_rank_tol", kMatrices, matrix_rank_tol),
       UNIHAL_KERNEL("matrix_rank_atol_rtol", kWideFloats, matrix_rank_tolerances),
-      UNIHAL_KERNEL("slogdet", kWideFloats, slogdet),
-      UNIHAL_KERNEL("slogdet_grad", kWideFloats, slogdet_grad),
-      UNIHAL_KERNEL("slogdet_v2", kWideFloats, slogdet_apart),
-      UNIHAL_KERNEL("slogdet_v2_grad", kWideFloats, slogdet_apart_grad),
+      UNIHAL_KERNEL("slogdet", kMatrices, slogdet),
+      UNIHAL_KERNEL("slogdet_grad", kMatrices, slogdet_grad),
+      UNIHAL_KERNEL("slogdet_v2", kMatrices, slogdet_apart),
+      UNIHAL_KERNEL("slogdet_v2_grad", kMatrices, slogdet_apart_grad),
       UNIHAL_KERNEL("spectral_norm", kWideFloats, spectral_norm),
       UNIHAL_KERNEL("spectral_norm_grad", kWideFloats, spectral_norm_grad),
   };

@@ -128,34 +128,18 @@ void cumsum_grad(Context context, Input, Input dy, Scalar axis, bool flatten, bo
   cumsum(context, dy, axis, flatten, exclusive, !reverse, dx);
 }
 
-// The running extreme, and where it was last: the largest position so far of an element that is the extreme up to
-// itself.
+// The running extreme, and where it was last.
 template <uhal_reduction reduction>
 void running_extreme(Context context, Input x, int axis, Dtype dtype, Output y, Output indices) {
   const View in = with_rank(x.view(), 1);
-  const int along = from_front(axis, in.rank);
   const View out = with_rank(context.allocate(y, in.dtype), 1);
-  scan(context, in, along, reduction, out);
   const View where = with_rank(context.allocate(indices, dtype == kInt32 ? UHAL_INT32 : UHAL_INT64), 1);
   if (in.elements() == 0) return;
-  const Scratch found(context, UHAL_BOOL, in), numbers(context, where.dtype, &in.shape[along], 1);
-  context.map(uhal_map_equal, {&in, &out}, {&found});
-  if (is_floating(in.dtype)) {  // a NaN is not equal to itself, and stays the extreme
-    const Scratch is_nan(context, UHAL_BOOL, in);
-    context.map(uhal_map_is_nan, {&in}, {&is_nan});
-    context.map(uhal_map_logical_or, {&found, &is_nan}, {&found});
-  }
-  uhal_iota_attributes count = {};
-  count.struct_size = sizeof count;
-  count.integer_step = 1;
-  count.step = 1;
-  context.run(UHAL_OP_IOTA, {}, {&numbers}, &count);
-  int64_t dims[UHAL_MAX_RANK];
-  for (int i = 0; i < in.rank; ++i) dims[i] = i == along ? in.shape[i] : 1;
-  const View positions = numbers.reshaped(dims, in.rank);
-  const Scratch own(context, where.dtype, in);
-  context.map(uhal_map_multiply, {&found, &positions}, {&own});
-  scan(context, own, along, UHAL_REDUCE_MAXIMUM, where);
+  uhal_scan_attributes attributes = {};
+  attributes.struct_size = sizeof attributes;
+  attributes.axis = from_front(axis, in.rank);
+  attributes.reduction = reduction;
+  context.run(UHAL_OP_SCAN, {&in}, {&out, &where}, &attributes);
 }
 void running_extreme_grad(Context context, Input, Input indices, Input dy, int axis, Dtype, Output dx) {
   scatter_along(context, indices, dy, axis, dx);
@@ -206,12 +190,19 @@ void mode(Context context, Input x, int axis, bool, Output values, Output indice
   const Scratch sorted(context, in.dtype, in), order(context, UHAL_INT64, in);
   const auto ascending = axis_attributes(along, false);
   context.run(UHAL_OP_SORT, {&in}, {&sorted, &order}, &ascending);
-  // starts: 1 where a run begins; then the place of its beginning, and how far each element is from it.
-  const Scratch starts(context, UHAL_BOOL, in), runs(context, UHAL_INT64, in), numbers(context, UHAL_INT64, &length, 1);
+  // Where the last run before each element begins, and how far the element is from there.
+  const uhal_dtype place_dtype = length <= INT32_MAX ? UHAL_INT32 : UHAL_INT64;
+  const Scratch starts(context, UHAL_BOOL, in), reached(context, UHAL_BOOL, in), first(context, place_dtype, in);
+  const Scratch runs(context, place_dtype, in), numbers(context, place_dtype, &length, 1);
   fill(context, starts.sliced(along, 0, 1), 1, 1);
   const View later = sorted.sliced(along, 1, length - 1), before = sorted.sliced(along, 0, length - 1);
   const View begins = starts.sliced(along, 1, length - 1);
   if (length > 1) context.map(uhal_map_not_equal, {&later, &before}, {&begins});
+  uhal_scan_attributes last = {};
+  last.struct_size = sizeof last;
+  last.axis = along;
+  last.reduction = UHAL_REDUCE_MAXIMUM;
+  context.run(UHAL_OP_SCAN, {&starts}, {&reached, &first}, &last);
   uhal_iota_attributes count = {};
   count.struct_size = sizeof count;
   count.integer_step = 1;
@@ -220,9 +211,6 @@ void mode(Context context, Input x, int axis, bool, Output values, Output indice
   int64_t dims[UHAL_MAX_RANK];
   for (int i = 0; i < in.rank; ++i) dims[i] = i == along ? length : 1;
   const View positions = numbers.reshaped(dims, in.rank);
-  context.map(uhal_map_multiply, {&starts, &positions}, {&runs});
-  const Scratch first(context, UHAL_INT64, in);
-  scan(context, runs, along, UHAL_REDUCE_MAXIMUM, first);
   context.map(uhal_map_subtract, {&positions, &first}, {&runs});
   for (int i = 0; i < in.rank; ++i) dims[i] = i == along ? 1 : in.shape[i];
   const Scratch end(context, UHAL_INT64, dims, in.rank);

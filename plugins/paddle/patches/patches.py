@@ -285,6 +285,25 @@ def patch_recurrent(module: Any) -> None:
     module._C_ops = LeavesWeightsApart(module._C_ops, module.paddle)
 
 
+class NamesCpu:
+    """The module paddle, whose current device is called the CPU where it is one of ours."""
+
+    def __init__(self, paddle: Any) -> None:
+        self.paddle = paddle
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.paddle, name)
+
+    def get_device(self) -> Any:
+        device = self.paddle.get_device()
+        return "cpu" if serves(device.partition(":")[0]) else device
+
+
+def patch_linalg(module: Any) -> None:
+    """lstsq takes the drivers of the CPU: it refuses types of devices that it does not know, and asks nothing else."""
+    module.paddle = NamesCpu(module.paddle)
+
+
 def patch_collectives(module: Any) -> None:
     paddle = sys.modules["paddle"]
     device_patches.patch_collectives(paddle, module, paddle.base.core)
@@ -345,6 +364,7 @@ sys.meta_path.insert(
             "paddle.amp.auto_cast": patch_auto_cast,
             "paddle.nn.functional": patch_attention,
             "paddle.nn.layer.rnn": patch_recurrent,
+            "paddle.tensor.linalg": patch_linalg,
             "paddle.hapi": patch_tensors,
             "paddle.framework.random": patch_random,
             "paddle.profiler.profiler": patch_profiler,

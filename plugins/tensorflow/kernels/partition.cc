@@ -41,20 +41,33 @@ void count_segments(Context& context, const View& ids, const View& counts) {
   context.launch(UHAL_OP_SEGMENT_REDUCE, {&ones, &ids}, {&counts}, &attributes);
 }
 
-Groups group_equals(Context& context, const View& numbers) {
+namespace {
+
+// Equal numbers beside each other. Indices are int32 where they fit.
+struct SortedGroups {
+  int64_t count = 0;
+  View places;  // where the sorted elements were
+  View rank;    // of the sorted elements: the number of their group
+  View starts;  // of each group: its first element's place among the sorted ones
+  View values;  // of each group
+  View first;   // of each group: where its first element was
+};
+
+// Waits for the stream once. NaNs are all different.
+SortedGroups sort_groups(Context& context, const View& numbers, uhal_dtype rank_dtype) {
   const int64_t count = numbers.elements();
-  Groups groups;
-  groups.of_element = vector(context, UHAL_INT64, count);
-  if (!context.ok() || count == 0) return groups;
+  SortedGroups groups;
+  const uhal_dtype index = count < INT32_MAX ? UHAL_INT32 : UHAL_INT64;
   const View sorted = vector(context, numbers.dtype, count);
-  const View places = vector(context, UHAL_INT64, count);
-  const View begins = vector(context, UHAL_INT64, count);
-  const View rank = vector(context, UHAL_INT64, count);
+  const View begins = vector(context, UHAL_BOOL, count);
+  groups.places = vector(context, index, count);
+  groups.rank = vector(context, rank_dtype, count);
   if (!context.ok()) return groups;
   const uhal_axis_attributes ascending = axis_attributes(0, false);
-  context.launch(UHAL_OP_SORT, {&numbers}, {&sorted, &places}, &ascending);
-  // 1 where a group begins, but for the first.
-  context.zero(begins);
+  context.launch(UHAL_OP_SORT, {&numbers}, {&sorted, &groups.places}, &ascending);
+  // True where a group begins; the first, which has number 0, not yet.
+  const View head = begins.sliced(0, 0, 1);
+  context.zero(head);
   if (count > 1) {
     const View left = sorted.sliced(0, 0, count - 1), right = sorted.sliced(0, 1, count - 1);
     const View rest = begins.sliced(0, 1, count - 1);
@@ -63,19 +76,34 @@ Groups group_equals(Context& context, const View& numbers) {
   uhal_scan_attributes scan = {};
   scan.struct_size = sizeof scan;
   scan.reduction = UHAL_REDUCE_SUM;
-  context.launch(UHAL_OP_SCAN, {&begins}, {&rank}, &scan);
-  const uhal_index_attributes scatter = lenient_index_attributes(0);
-  context.launch(UHAL_OP_SCATTER, {&places, &rank}, {&groups.of_element}, &scatter);
-  groups.count = read_number(context, rank.sliced(0, count - 1, 1)) + 1;
-  groups.values = vector(context, numbers.dtype, groups.count);
-  groups.first = vector(context, UHAL_INT64, groups.count);
+  context.launch(UHAL_OP_SCAN, {&begins}, {&groups.rank}, &scan);
+  groups.count = read_number(context, groups.rank.sliced(0, count - 1, 1)) + 1;
   if (!context.ok()) return groups;
-  // In the other direction the first of a group is what is written last.
-  const View backward_rank = rank.sliced(0, count - 1, count, -1);
-  const View backward_values = sorted.sliced(0, count - 1, count, -1);
-  const View backward_places = places.sliced(0, count - 1, count, -1);
-  context.launch(UHAL_OP_SCATTER, {&backward_rank, &backward_values}, {&groups.values}, &scatter);
-  context.launch(UHAL_OP_SCATTER, {&backward_rank, &backward_places}, {&groups.first}, &scatter);
+  const View found = vector(context, UHAL_INT64, 1);
+  groups.starts = vector(context, index, groups.count);
+  groups.values = vector(context, numbers.dtype, groups.count);
+  groups.first = vector(context, index, groups.count);
+  if (!context.ok() || !context.fill(head, 1, 1)) return groups;
+  context.launch(UHAL_OP_NONZERO, {&begins}, {&found, &groups.starts});
+  const uhal_index_attributes gather = index_attributes(0);
+  context.launch(UHAL_OP_GATHER, {&sorted, &groups.starts}, {&groups.values}, &gather);
+  context.launch(UHAL_OP_GATHER, {&groups.places, &groups.starts}, {&groups.first}, &gather);
+  return groups;
+}
+
+}  // namespace
+
+Groups group_equals(Context& context, const View& numbers) {
+  const int64_t count = numbers.elements();
+  Groups groups;
+  groups.of_element = vector(context, UHAL_INT64, count);
+  if (!context.ok() || count == 0) return groups;
+  const SortedGroups sorted = sort_groups(context, numbers, UHAL_INT64);
+  if (!context.ok()) return groups;
+  const uhal_index_attributes scatter = index_attributes(0);
+  context.launch(UHAL_OP_SCATTER, {&sorted.places, &sorted.rank}, {&groups.of_element}, &scatter);
+  groups.count = sorted.count;
+  groups.values = sorted.values;
   return groups;
 }
 
@@ -183,41 +211,123 @@ class DynamicStitch : public Kernel {
   }
 };
 
-// UniqueWithCounts(x) -> the different numbers in the order of their first places, of each element its number's number,
-// and how often each comes.
-class UniqueWithCounts : public Kernel {
+// Unique, UniqueV2 and the forms WithCounts (x, axis of version 2) -> the different numbers in the order of their first
+// places, of each element its number's number, and how often each comes.
+template <bool kCounts>
+class Unique : public Kernel {
  public:
-  explicit UniqueWithCounts(Construction& construction)
-      : Kernel(construction), index_dtype_(construction.dtype("out_idx")) {}
+  explicit Unique(Construction& construction)
+      : Kernel(construction), index_dtype_(construction.dtype("out_idx")), has_axis_(construction.has("Taxis")) {}
   void compute(Context& context) const override {
     const View x = context.input(0);
     if (!context.ok()) return;
-    if (x.rank != 1) return context.fail_invalid("unique expects a 1D vector.");
-    const Groups groups = group_equals(context, x);
-    const View values = context.output(0, x.dtype, Shape{groups.count});
+    if (has_axis_) {
+      const bool has_axis = !context.host_vector(1).empty();
+      if (!context.ok()) return;
+      if (has_axis || x.rank != 1) return context.refuse("slices along an axis");  // or an error of TensorFlow's
+    } else if (x.rank != 1) {
+      return context.fail_invalid("unique expects a 1D vector.");
+    }
     const View numbers = context.output(1, index_dtype_, shape_of(x));
-    const View counts = context.output(2, index_dtype_, Shape{groups.count});
-    if (!context.ok() || x.elements() == 0) return;
-    const View sorted = vector(context, UHAL_INT64, groups.count);
-    const View order = vector(context, UHAL_INT64, groups.count);
-    const View steps = vector(context, UHAL_INT64, groups.count);
-    const View place = vector(context, UHAL_INT64, groups.count);
-    const View wide = vector(context, UHAL_INT64, groups.count);
-    const View of_element = vector(context, UHAL_INT64, x.elements());
+    if (!context.ok()) return;
+    if (x.elements() == 0) {
+      context.output(0, x.dtype, Shape{0});
+      if (kCounts) context.output(2, index_dtype_, Shape{0});
+      return;
+    }
+    const SortedGroups groups = sort_groups(context, x, index_dtype_);
+    if (!context.ok()) return;
+    const View values = context.output(0, x.dtype, Shape{groups.count});
+    const View first = vector(context, groups.first.dtype, groups.count);
+    const View order = vector(context, groups.first.dtype, groups.count);
+    const View steps = vector(context, index_dtype_, groups.count);
+    const View number = vector(context, index_dtype_, groups.count);
+    const View renumbered = vector(context, index_dtype_, x.elements());
     if (!context.ok()) return;
     const uhal_axis_attributes ascending = axis_attributes(0, false);
-    context.launch(UHAL_OP_SORT, {&groups.first}, {&sorted, &order}, &ascending);
+    context.launch(UHAL_OP_SORT, {&groups.first}, {&first, &order}, &ascending);
     const uhal_index_attributes index = index_attributes(0);
     context.launch(UHAL_OP_GATHER, {&groups.values, &order}, {&values}, &index);
     count_up(context, steps);
-    context.launch(UHAL_OP_SCATTER, {&order, &steps}, {&place}, &index);
-    context.launch(UHAL_OP_GATHER, {&place, &groups.of_element}, {&of_element}, &index);
-    context.cast(of_element, numbers);
-    count_segments(context, of_element, wide);
-    context.cast(wide, counts);
+    context.launch(UHAL_OP_SCATTER, {&order, &steps}, {&number}, &index);
+    context.launch(UHAL_OP_GATHER, {&number, &groups.rank}, {&renumbered}, &index);
+    context.launch(UHAL_OP_SCATTER, {&groups.places, &renumbered}, {&numbers}, &index);
+    if (kCounts) count_groups(context, groups, order, x.elements());
   }
 
  private:
+  // From each group's beginning to the next one's.
+  void count_groups(Context& context, const SortedGroups& groups, const View& order, int64_t elements) const {
+    const View counts = context.output(2, index_dtype_, Shape{groups.count});
+    const View ends = vector(context, groups.starts.dtype, groups.count);
+    const View sizes = vector(context, index_dtype_, groups.count);
+    if (!context.ok()) return;
+    const int64_t last = groups.count - 1;
+    if (last > 0) context.copy(groups.starts.sliced(0, 1, last), ends.sliced(0, 0, last));
+    context.fill(ends.sliced(0, last, 1), 0, elements);
+    context.map(uhal_map_subtract, {&ends, &groups.starts}, {&sizes});
+    const uhal_index_attributes index = index_attributes(0);
+    context.launch(UHAL_OP_GATHER, {&sizes, &order}, {&counts}, &index);
+  }
+
+  uhal_dtype index_dtype_;
+  bool has_axis_;
+};
+
+// ListDiff(x, y) -> the elements of x that are not in y, in their order, and where they were.
+class ListDiff : public Kernel {
+ public:
+  explicit ListDiff(Construction& construction) : Kernel(construction), index_dtype_(construction.dtype("out_idx")) {}
+  void compute(Context& context) const override {
+    const View x = context.input(0);
+    const View y = context.input(1);
+    if (!context.ok()) return;
+    if (x.rank != 1) return context.fail_invalid("x should be a 1D vector.");
+    if (y.rank != 1) return context.fail_invalid("y should be a 1D vector.");
+    const int64_t count = x.elements(), others = y.elements();
+    const View kept = vector(context, UHAL_BOOL, count), found = vector(context, UHAL_INT64, 1);
+    const View places = vector(context, index_dtype_, count);
+    if (!context.ok()) return;
+    int64_t left = 0;
+    if (count > 0) {
+      if (others == 0) {
+        context.fill(kept, 1, 1);
+      } else if (!mark(context, x, y, kept)) {
+        return;
+      }
+      context.launch(UHAL_OP_NONZERO, {&kept}, {&found, &places});
+      left = read_number(context, found);
+      if (!context.ok()) return;
+    }
+    const View output = context.output(0, x.dtype, Shape{left});
+    const View indices = context.output(1, index_dtype_, Shape{left});
+    if (!context.ok() || left == 0) return;
+    const View chosen = places.sliced(0, 0, left);
+    context.copy(chosen, indices);
+    const uhal_index_attributes index = index_attributes(0);
+    context.launch(UHAL_OP_GATHER, {&x, &chosen}, {&output}, &index);
+  }
+
+ private:
+  // Where as many of the sorted elements of y go before an element of x as before what follows it.
+  static bool mark(Context& context, const View& x, const View& y, const View& kept) {
+    const View sorted = vector(context, y.dtype, y.elements()), order = vector(context, UHAL_INT64, y.elements());
+    const View before = vector(context, UHAL_INT64, x.elements()), through = vector(context, UHAL_INT64, x.elements());
+    if (!context.ok()) return false;
+    const uhal_axis_attributes ascending = axis_attributes(0, false);
+    context.launch(UHAL_OP_SORT, {&y}, {&sorted, &order}, &ascending);
+    uhal_search_attributes search = {};
+    search.struct_size = sizeof search;
+    context.launch(UHAL_OP_SEARCH_SORTED, {&sorted, &x}, {&before}, &search);
+    search.right = 1;
+    context.launch(UHAL_OP_SEARCH_SORTED, {&sorted, &x}, {&through}, &search);
+    if (!context.map(uhal_map_equal, {&before, &through}, {&kept})) return false;
+    if (!contains(kFloats, x.dtype)) return true;
+    const View is_nan = vector(context, UHAL_BOOL, x.elements());  // which no number equals
+    return context.ok() && context.map(uhal_map_is_nan, {&x}, {&is_nan}) &&
+           context.map(uhal_map_logical_or, {&kept, &is_nan}, {&kept});
+  }
+
   uhal_dtype index_dtype_;
 };
 
@@ -278,7 +388,12 @@ class ReverseSequence : public Kernel {
 void register_partition(Registrar& registrar) {
   registrar.add<DynamicPartition>("DynamicPartition", {{"T", kAll}});
   registrar.add<DynamicStitch>("DynamicStitch", {{"T", kAll}});
-  registrar.add<UniqueWithCounts>("UniqueWithCounts", {{"T", kNumbers}, {"out_idx", kIndices}});
+  const std::initializer_list<TypeConstraint> unique = {{"T", kNumbers}, {"out_idx", kIndices}};
+  registrar.add<Unique<false>>("Unique", unique);
+  registrar.add<Unique<true>>("UniqueWithCounts", unique);
+  registrar.add<Unique<false>>("UniqueV2", unique, {"axis"});
+  registrar.add<Unique<true>>("UniqueWithCountsV2", unique, {"axis"});
+  registrar.add<ListDiff>("ListDiff", unique);
   registrar.add<ReverseSequence>("ReverseSequence", {{"T", kAll}, {"Tlen", kIndices}});
 }
 

@@ -18,7 +18,6 @@ void count_segments(Context& context, const View& ids, const View& counts);
 struct Groups {
   int64_t count = 0;
   View values;      // of each group
-  View first;       // int64: where its first element is
   View of_element;  // int64: the group of each element
 };
 

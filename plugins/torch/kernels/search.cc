@@ -164,23 +164,10 @@ void running_extreme(Call& call) {
   attributes.struct_size = sizeof attributes;
   attributes.axis = static_cast<int32_t>(dim);
   attributes.reduction = kReduction;
-  const at::Tensor running = call.scratch(self.sizes(), self.scalar_type());
   const View x = view_of(self);
-  const View y = view_of(running);
-  call.launch(UHAL_OP_SCAN, {&x}, {&y}, &attributes);
-  at::Tensor reached = self.eq(running);
-  if (self.is_floating_point()) reached = reached.logical_or(self.isnan());
-  c10::DimVector shape(static_cast<size_t>(self.dim()), 1);
-  shape[dim] = self.size(dim);
-  const at::Tensor numbers = at::arange(self.size(dim), self.options().dtype(at::kLong)).view(shape);
-  const at::Tensor marked = call.keep(at::where(reached, numbers, 0).expand(self.sizes()).contiguous());
-  const at::Tensor last = call.scratch(self.sizes(), at::kLong);
-  const View from = view_of(marked);
-  const View to = view_of(last);
-  attributes.reduction = UHAL_REDUCE_MAXIMUM;
-  call.launch(UHAL_OP_SCAN, {&from}, {&to}, &attributes);
-  values.copy_(running);
-  indices.copy_(last);
+  const View y = view_of(values);
+  const View where = view_of(indices);
+  call.launch(UHAL_OP_SCAN, {&x}, {&y, &where}, &attributes);
 }
 
 // (self, dim, keepdim, *, dtype)

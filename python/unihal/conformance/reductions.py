@@ -292,6 +292,67 @@ def _scan_case(
     )
 
 
+#: Equal neighbours, NaN in several places, infinities and zeros of both signs.
+_TIES_AND_NAN = (2.0, -0.0, 0.0, 2.0, np.nan, 5.0, np.nan, np.inf, -np.inf, 1.0, 1.0)
+
+
+def _places_reference(reduction: Reduction, axis: int, reverse: int) -> Reference:
+    def reference(inputs: Sequence[Any]) -> list[Expected]:
+        x = widened(inputs[0])
+        rows = np.moveaxis(x, axis, -1)[..., :: -1 if reverse else 1]
+        if not rows.size:
+            return [Expected(x, 0), Expected(np.zeros(x.shape, np.int64), 0)]
+        running = scan(rows, axis=rows.ndim - 1, reduction=reduction)
+        last = (rows == running) | (rows != rows)
+        places = np.maximum.accumulate(np.where(last, np.arange(rows.shape[-1]), 0), axis=-1)
+        if reverse:
+            places = rows.shape[-1] - 1 - places
+        # The element itself: of zeros, the sign too is the last one's.
+        values = np.take_along_axis(np.moveaxis(x, axis, -1), places, -1)
+        found = (np.moveaxis(each[..., :: -1 if reverse else 1], -1, axis) for each in (values, places))
+        return [Expected(each, 0) for each in found]
+
+    return reference
+
+
+def _places_case(
+    dtype: str,
+    problem: tuple[tuple[int, ...], int],
+    layout: str,
+    *,
+    reduction: Reduction,
+    reverse: int,
+    name: str = "",
+    values: Values | None = None,
+    index_dtype: str = "int64",
+) -> Case:
+    shape, axis = problem
+    low = 0 if dtype.startswith("u") or dtype == "bool" else -9
+    return Case(
+        op="scan",
+        variant=f"{reduction.name.lower()}{'/reverse' if reverse else ''}/places-{index_dtype}/{dtype}/"
+        f"{shape_name(shape)}/axis-{axis}/{layout}{name}",
+        dtype=dtype,
+        inputs=(Operand(dtype, shape, values or integers(low, 2 if dtype == "bool" else 10), layout),),
+        outputs=(written(dtype, shape, layout), written(index_dtype, shape, layout)),
+        reference=_places_reference(reduction, axis, reverse),
+        attributes={"axis": axis, "reduction": int(reduction), "reverse": reverse},
+    )
+
+
+def _running_places(seed: int) -> Iterator[Case]:
+    """Running extremes with their places: ties, NaN, both directions, rows that only rise."""
+    for reduction, reverse in ((Reduction.MAXIMUM, 0), (Reduction.MINIMUM, 0), (Reduction.MAXIMUM, 1)):
+        build = partial(_places_case, reduction=reduction, reverse=reverse)
+        yield from sweep(build, seed, dtypes=REAL, shapes=_SCAN_SHAPES)
+        for dtype in FLOATING:
+            yield build(dtype, ((7, 67), 1), "contiguous", name="/nan", values=listed(_TIES_AND_NAN))
+        yield build("float32", ((2, 70001), 1), "contiguous", name="/normal", values=normal())
+        yield build("float32", ((2, 5003), 1), "contiguous", name="/rising", values=listed(np.arange(5003.0)))
+        yield build("float32", _SCAN_SHAPES[0], "contiguous", index_dtype="int32")
+        yield build("int64", _SCAN_SHAPES[0], "contiguous", name="/wide", values=wide("int64"))
+
+
 def cases(seed: int) -> Iterator[Case]:
     """All cases of both kinds."""
     for reduction in list(Reduction)[1:]:
@@ -326,6 +387,7 @@ def cases(seed: int) -> Iterator[Case]:
             exclusive=exclusive,
             reverse=reverse,
         )
+    yield from _running_places(seed)
     yield _large_exponents()
     yield _float16_sum()
     yield from _negative_means()

@@ -109,7 +109,22 @@ from .random import (
     random_distribution,
     random_multinomial,
 )
-from .reduction import all, any, argmax, argmin, max, mean, min, product, reduce, scan, sort, sum, top_k
+from .reduction import (
+    all,
+    any,
+    argmax,
+    argmin,
+    max,
+    mean,
+    min,
+    product,
+    reduce,
+    running_extreme,
+    scan,
+    sort,
+    sum,
+    top_k,
+)
 from .segments import (
     embedding_bag,
     segment_max,
@@ -218,6 +233,7 @@ __all__ = [
     "roi_align_backward",
     "roi_pool",
     "roi_pool_backward",
+    "running_extreme",
     "scan",
     "scatter",
     "scatter_elements",

@@ -168,6 +168,23 @@ def scan(
     return result
 
 
+def running_extreme(
+    x: Buffer,
+    axis: int,
+    reduction: Literal["maximum", "minimum"] = "maximum",
+    *,
+    reverse: bool = False,
+    dtype: str = "int64",
+    stream: Stream | None = None,
+) -> tuple[Buffer, Buffer]:
+    """The running maximum or minimum along an axis, and where each was last. NaN counts as the extreme."""
+    values = output(x.shape, x.dtype, x, stream=stream)
+    indices = output(x.shape, index_dtype(dtype), x, stream=stream)
+    attributes = {"axis": axis_of(x, axis), "reduction": REDUCTIONS[reduction], "reverse": int(reverse)}
+    launch("scan", [x], [values, indices], attributes, stream=stream)
+    return values, indices
+
+
 def sort(
     x: Buffer, axis: int = -1, *, descending: bool = False, dtype: str = "int64", stream: Stream | None = None
 ) -> tuple[Buffer, Buffer]:
