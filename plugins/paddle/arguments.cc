@@ -1,5 +1,4 @@
 #include "plugins/paddle/arguments.h"
-#include "plugins/paddle/phi_types.h"
 
 #include <algorithm>
 #include <cmath>
@@ -145,11 +144,23 @@ int32_t Scalar::dtype() const {
 }
 
 double Scalar::imaginary() const {
-  // Then comes the number, aligned as the widest complex one, of which the C functions give the real part.
+  if (dtype() != kPhiComplex64 && dtype() != kPhiComplex128) return 0;
+  // Then comes the number, aligned as the widest complex one. Paddle's C functions give its real part only.
   constexpr size_t kNumberOffset = 16;
-  const char* at = static_cast<const char*>(handle) + kNumberOffset;
-  if (dtype() == kPhiComplex64) return static_cast<double>(reinterpret_cast<const float*>(at)[1]);
-  return dtype() == kPhiComplex128 ? reinterpret_cast<const double*>(at)[1] : 0;
+  double parts[2] = {};
+  const char* const at = static_cast<const char*>(handle) + kNumberOffset;
+  if (dtype() == kPhiComplex128) {
+    std::memcpy(parts, at, sizeof parts);
+  } else {
+    float narrow[2];
+    std::memcpy(narrow, at, sizeof narrow);
+    std::copy_n(narrow, 2, parts);
+  }
+  const double real = number();
+  if (parts[0] != real && !(std::isnan(parts[0]) && std::isnan(real))) {
+    raise(UHAL_UNIMPLEMENTED, "(unihal) this Paddle keeps complex numbers among a kernel's attributes in another way");
+  }
+  return parts[1];
 }
 
 View Context::allocate(Output out, uhal_dtype dtype) const {

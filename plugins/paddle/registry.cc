@@ -101,7 +101,6 @@ const KernelTable& all_kernels() {
                           sparse_arithmetic_kernels,
                           rms_norm_kernels,
                           sparse_tensor_kernels,
-                          sparse_product_kernels,
                           spectrum_kernels,
                           index_elementwise_kernels,
                           data_dependent_kernels,

@@ -91,7 +91,6 @@ KernelTable sort_kernels();
 KernelTable sparse_arithmetic_kernels();
 KernelTable sparse_optimizer_kernels();
 KernelTable sparse_tensor_kernels();
-KernelTable sparse_product_kernels();
 KernelTable spectrum_kernels();
 KernelTable suppression_kernels();
 KernelTable unique_kernels();

@@ -1,6 +1,5 @@
 #include "plugins/paddle/kernels/common.h"
 
-#include <cmath>
 #include <utility>
 
 #include "plugins/paddle/host_tensor.h"

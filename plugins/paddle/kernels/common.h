@@ -23,9 +23,7 @@ inline uhal_dtype real_of(uhal_dtype dtype) {
 }
 
 // The dtype that statistics and optimizer state of x's dtype have.
-inline uhal_dtype accumulator(uhal_dtype dtype) {
-  return is_complex(dtype) || dtype == UHAL_FLOAT64 ? dtype : UHAL_FLOAT32;
-}
+inline uhal_dtype accumulator(uhal_dtype dtype) { return dtype == UHAL_FLOAT64 ? UHAL_FLOAT64 : UHAL_FLOAT32; }
 
 // An axis counted from the front.
 inline int from_front(int64_t axis, int rank) { return static_cast<int>(axis < 0 ? axis + rank : axis); }
@@ -57,8 +55,6 @@ void fill(const Context& context, const View& y, double value, int64_t integer);
 // Complex numbers get both parts.
 void fill(const Context& context, const View& y, const Scalar& value);
 inline void fill_zero(const Context& context, const View& y) { fill(context, y, 0, 0); }
-// With an attribute, which may be a complex number; its real part where y is real.
-void fill(const Context& context, const View& y, const Scalar& value);
 
 // y, bools, = where x is not 0.
 void as_test(const Context& context, const View& x, const View& y);

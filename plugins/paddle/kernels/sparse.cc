@@ -1,5 +1,5 @@
 // Sparse tensors: made of coordinates and values or of a dense tensor, turned into one another and into dense ones,
-// and functions of their values.
+// functions of their values, and products of compressed rows with dense matrices.
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -308,7 +308,104 @@ void add_grad(Context context, CooInput x, CooInput y, CooInput dz, CooOutput dx
   if (dy) take_gradient(context, y, dz, sign, dy);
 }
 
+// -- products with dense matrices
+
 // z = x y: a row of z is the sum of rows of y, each times a value.
+void matmul_csr_dense(Context context, CsrInput x, Input y, Output z) {
+  const Dims dims = x.dims();
+  require_matrix(context, dims);
+  const View in = x.values().view(), cols = x.cols().view(), b = y.view();
+  require_same_dtype(context, in, b);
+  if (b.rank != 2 || b.shape[0] != dims[1]) {
+    invalid(context, "y has other rows than x has columns, " + std::to_string(dims[1]));
+  }
+  const View out = allocate(context, z, in.dtype, {dims[0], b.shape[1]});
+  if (in.elements() == 0 || out.elements() == 0) return fill_zero(context, out);
+  const Scratch rows(context, cols.dtype, cols);
+  expand(context, x.crows().view(), rows);
+  uhal_segment_attributes sum = {};
+  sum.struct_size = sizeof sum;
+  sum.reduction = UHAL_REDUCE_SUM;
+  context.run(UHAL_OP_SEGMENT_REDUCE, {&b, &rows, &cols, &in}, {&out}, &sum);
+}
+
+void matmul_csr_dense_grad(Context context, CsrInput x, Input y, Input dz, CsrOutput dx, Output dy) {
+  const Dims dims = x.dims();
+  require_matrix(context, dims);
+  const View in = x.values().view(), cols = x.cols().view(), b = y.view(), gradient = dz.view();
+  const Scratch rows(context, cols.dtype, cols);
+  expand(context, x.crows().view(), rows);
+  if (dx) {
+    const View out = values_like(context, x, dx, in.dtype);
+    if (out.elements() > 0) {
+      const int64_t shape[] = {in.elements(), b.shape[1]};
+      const Scratch left(context, in.dtype, shape, 2), right(context, in.dtype, shape, 2);
+      take(context, gradient, rows, left);
+      take(context, b, cols, right);
+      context.map(uhal_map_multiply, {&left, &right}, {&left});
+      const View column = out.reshaped({in.elements(), 1});
+      const auto sum = reduce_attributes(UHAL_REDUCE_SUM);
+      context.run(UHAL_OP_REDUCE, {&left}, {&column}, &sum);
+    }
+    share_places(x, dx);
+  }
+  if (!dy) return;
+  const View out = allocate(context, dy, b.dtype, dims_of(b));
+  if (in.elements() == 0 || out.elements() == 0) return fill_zero(context, out);
+  uhal_segment_attributes sum = {};
+  sum.struct_size = sizeof sum;
+  sum.reduction = UHAL_REDUCE_SUM;
+  context.run(UHAL_OP_SEGMENT_REDUCE, {&gradient, &cols, &rows, &in}, {&out}, &sum);
+}
+
+// values = (x y) at the mask's places, without the rest of the product.
+void masked_matmul_csr(Context context, Input x, Input y, CsrInput mask, CsrOutput z) {
+  require_matrix(context, mask.dims());
+  const View a = x.view(), b = y.view(), cols = mask.cols().view();
+  require_same_dtype(context, a, b);
+  const View out = values_like(context, mask, z, a.dtype);
+  if (out.elements() > 0) {
+    const int64_t shape[] = {out.elements(), a.shape[1]}, turned_shape[] = {b.shape[1], b.shape[0]};
+    const Scratch rows(context, cols.dtype, cols), left(context, a.dtype, shape, 2), right(context, a.dtype, shape, 2);
+    const Scratch turned(context, b.dtype, turned_shape, 2);
+    expand(context, mask.crows().view(), rows);
+    copy_or_cast(context, b.transposed(0, 1), turned);
+    take(context, a, rows, left);
+    take(context, turned, cols, right);
+    context.map(uhal_map_multiply, {&left, &right}, {&left});
+    const View column = out.reshaped({out.elements(), 1});
+    const auto sum = reduce_attributes(UHAL_REDUCE_SUM);
+    context.run(UHAL_OP_REDUCE, {&left}, {&column}, &sum);
+  }
+  share_places(mask, z);
+}
+
+void masked_matmul_csr_grad(Context context, Input x, Input y, CsrInput dz, Output dx, Output dy) {
+  const View a = x.view(), b = y.view(), gradient = dz.values().view(), cols = dz.cols().view();
+  const Scratch rows(context, cols.dtype, cols);
+  expand(context, dz.crows().view(), rows);
+  uhal_segment_attributes sum = {};
+  sum.struct_size = sizeof sum;
+  sum.reduction = UHAL_REDUCE_SUM;
+  if (dx) {
+    const View out = allocate(context, dx, a.dtype, dims_of(a));
+    const int64_t turned_shape[] = {b.shape[1], b.shape[0]};
+    const Scratch turned(context, b.dtype, turned_shape, 2);
+    copy(context, b.transposed(0, 1), turned);
+    fill_zero(context, out);
+    if (gradient.elements() > 0) context.run(UHAL_OP_SEGMENT_REDUCE, {&turned, &rows, &cols, &gradient}, {&out}, &sum);
+  }
+  if (dy) {
+    const View out = allocate(context, dy, b.dtype, dims_of(b));
+    const int64_t turned_shape[] = {b.shape[1], b.shape[0]};
+    const Scratch turned(context, b.dtype, turned_shape, 2);
+    fill_zero(context, out);
+    if (gradient.elements() == 0) return;
+    context.run(UHAL_OP_SEGMENT_REDUCE, {&a, &cols, &rows, &gradient}, {&turned}, &sum);
+    copy_or_cast(context, turned.transposed(0, 1), out);
+  }
+}
+
 #define UNIHAL_SPARSE_UNARY(name)                                                    \
   UNIHAL_KERNEL(name "_coo", kWideFloats, unary<CooInput, CooOutput>),               \
       UNIHAL_KERNEL(name "_csr", kWideFloats, unary<CsrInput, CsrOutput>),           \
