@@ -27,6 +27,9 @@ export PIP_CONSTRAINT=/dev/null
 # pip unpacks there before it moves to the target: on one file system that is no copy, and it goes with the rest.
 export TMPDIR=$root/temporary
 
+# The libraries that the stub finds beside .venv's unihal, and not beside this one.
+export UNIHAL_ONEDNN_LIBRARY=$PWD/.venv/lib/libdnnl.so.3 UNIHAL_LAPACK_LIBRARY=$site/scipy_openblas32/lib/libscipy_openblas.so
+
 install() {  # VERSION
   mkdir -p "$TMPDIR" &&
   "$python" -m pip install --no-cache-dir --target "$folder" "torch==$1" &&

@@ -11,6 +11,7 @@ NOT_ON_DEVICE: dict[str, tuple[str, ...]] = {
     "no kernel: no function of unihal's, and no program has asked for it": (
         *("special.airy_ai", "hash_tensor", "histogramdd"),
     ),
+    "no kernel: new in PyTorch 2.15": ("linalg.matrix_sqrth", "linalg.polar"),
     "complex32 is no dtype of unihal's": ("chalf",),
     "sparse tensors": ("sparse.mm", "sparse.sampled_addmm", "to_sparse"),
 }
