@@ -207,6 +207,7 @@ test-matrices: $(SITE)
 	$(PYTEST) -m long tests/tensorflow
 	$(PYTEST) -m long tests/conformance
 	$(PYTEST) -m long tests/workshop
+	$(PYTEST) --unihal-stub=strict -k 'test_fit_with or eager' tests/tensorflow/test_models.py
 
 test-conformance-sample: $(SITE)
 	$(PYTEST) -m 'not whole and not long' tests/conformance
@@ -215,10 +216,11 @@ test-conformance: $(SITE)
 	$(PYTEST) -m 'whole and not long' tests/conformance
 
 # On the strict stub, where a race or memory that stays fails a test: the frameworks' training, and what a graph of Paddle's
-# reads of the device while it runs.
+# reads of the device while it runs. Keras' fit is what test_strict.py runs; launches in an eager step are of the smallest model.
 test-strict: $(SITE)
 	$(PYTEST) --unihal-stub=strict tests/paddle/test_{training,strict,kernels,static}.py
-	$(PYTEST) --unihal-stub=strict tests/tensorflow/test_models.py tests/tensorflow/test_strict.py
+	$(PYTEST) --unihal-stub=strict -m 'not long' -k 'not test_fit_with and not transformer-eager' \
+	  tests/tensorflow/test_models.py tests/tensorflow/test_strict.py
 	$(PYTEST) --unihal-stub=strict tests/torch/test_{training,device,tools}.py
 	$(PYTEST) --unihal-stub=strict -m 'not whole' tests/onnxruntime/test_{device,models}.py
 

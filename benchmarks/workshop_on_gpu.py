@@ -149,7 +149,13 @@ class Peer:
             stdout=subprocess.PIPE,
             text=True,
         )
-        self._answer()
+        self._is_warm = False
+
+    def wait_until_warm(self) -> None:
+        """It loads while we do."""
+        if not self._is_warm:
+            self._answer()
+            self._is_warm = True
 
     def _answer(self) -> Any:
         assert self._process.stdout is not None
@@ -194,19 +200,25 @@ def median(values: list[dict[str, Any]], key: str) -> float:
     return statistics.median(value[key] for value in values)
 
 
-def measure_pipeline(pipeline: Pipeline, peer: str, rounds: int) -> list[dict[str, Any]]:
-    """The rows of a pipeline: float16 beside the peer, and each variant beside float16."""
-    rows: list[dict[str, Any]] = []
+def measure_pipeline(pipeline: Pipeline, peer: str, rounds: int, only: str, show: Any) -> None:
+    """Shows the rows of a pipeline: float16 beside the peer, and each variant beside float16.
+
+    Variants whose `pipeline: title` does not contain `only` are left out; float16 is not, if any of them is there.
+    """
+    wanted = [title for title in ("float16", *dict(pipeline.variants)) if only in f"{pipeline.title}: {title}"]
+    if not wanted:
+        return
+    chosen = [("float16", {}), *(variant for variant in pipeline.variants if variant[0] in wanted)]
     theirs = Peer(pipeline, peer)
     base: np.ndarray[Any, Any] | None = None
     seconds = 0.0
     try:
-        for title, options in (("float16", {}), *pipeline.variants):
+        for title, options in chosen:
             progress(f"{pipeline.title}: {title} ...")
             row: dict[str, Any] = {"pipeline": pipeline.title, "title": title}
-            rows.append(row)
             try:
                 ours = Runner(pipeline.name, pipeline.source, pipeline.inputs, OURS, {**pipeline.options, **options})
+                theirs.wait_until_warm()
                 mine, other = [], []
                 for _ in range(rounds):
                     mine.append(ours.run())
@@ -237,9 +249,9 @@ def measure_pipeline(pipeline: Pipeline, peer: str, rounds: int) -> list[dict[st
             except Exception as error:  # the other rows are worth having
                 traceback.print_exc()
                 row["error"] = f"{type(error).__name__}: {error}"
+            show(row)
     finally:
         theirs.end()
-    return rows
 
 
 def seconds_of(call: Any, wait: Any, times: int = 5) -> float:
@@ -342,7 +354,7 @@ def line(row: dict[str, Any], target: float | None) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peer", choices=("cuda", "cpu"), default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--only", default="", help="pipelines whose title contains this")
+    parser.add_argument("--only", default="", help="rows whose `pipeline: title` contains this, and their float16")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=20, help="of denoising")
     parser.add_argument("--small", action="store_true", help="tiny configurations")
@@ -367,19 +379,17 @@ def main() -> int:
     target = TARGETS.get(backend) if options.peer == "cuda" else None
     rows: list[dict[str, Any]] = []
 
-    def add(found: list[dict[str, Any]]) -> None:
-        for row in found:
-            rows.append(row)
-            print(line(row, target), flush=True)
+    def show(row: dict[str, Any]) -> None:
+        rows.append(row)
+        print(line(row, target), flush=True)
         if options.json:
             options.json.write_text(json.dumps(rows, indent=2) + "\n")
 
     before = len(unihal.fallbacks())
     for pipeline in pipelines(options.small, options.steps):
-        if options.only in pipeline.title:
-            add(measure_pipeline(pipeline, options.peer, options.rounds))
+        measure_pipeline(pipeline, options.peer, options.rounds, options.only, show)
     if options.only in "the link":
-        add([measure_link(options.small)])
+        show(measure_link(options.small))
     for entry in unihal.fallbacks()[before:]:
         print(f"    fell back: {entry.op}[{entry.dtype}]: {entry.reason} x{entry.count}")
     failed = [f"{row['pipeline']}: {row['title']}" for row in rows if "error" in row]

@@ -31,6 +31,11 @@ for _name in [name for name in os.environ if name.startswith("UNIHAL_") and name
     del os.environ[_name]
 os.environ.setdefault("UNIHAL_BACKEND", "stub")
 
+# Suites run side by side: a thread of OpenMP that waits for work must sleep, not keep a core from another suite, and
+# NumPy's products, which the tests compute expected results with, are too small for threads.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 # Keras imports these packages where they are installed, for plots and wrappers that no test has: a third of the time in
 # which TensorFlow is imported, in some fifty processes. What needs them removes PYTHONPATH (test_demo.py).
 WITHOUT_EXTRAS = str(Path(__file__).with_name("without_extras"))

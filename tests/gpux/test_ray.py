@@ -44,7 +44,7 @@ def test_the_same_service_as_a_ray_application(tmp_path: Path) -> None:
         process = subprocess.Popen(command, stdout=output, stderr=output, env=environment)
     try:
         address = f"http://127.0.0.1:{port}"
-        end = time.monotonic() + 150
+        end = time.monotonic() + 360  # `gpux deploy` itself gives up after 300
         while "serving affine at" not in log.read_text():
             assert process.poll() is None and time.monotonic() < end, log.read_text()[-4000:]
             time.sleep(0.2)

@@ -3,4 +3,3 @@
 import os
 
 os.environ.setdefault("UNIHAL_BACKEND", "stub")
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")

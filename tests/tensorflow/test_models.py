@@ -74,12 +74,20 @@ def test_fit_with_its_defaults(name: str) -> None:
     assert fallback_count() == before
 
 
+# The largest model is trained by fit in `make test-rest`; its eager step is of the kernels of the other two.
+MARKS = {
+    ("digits_cnn", "eager"): pytest.mark.whole,
+    ("transformer", "eager"): pytest.mark.whole,
+    ("resnet18", "function"): pytest.mark.whole,
+    ("resnet18", "eager"): pytest.mark.long,
+}
+
+
 @pytest.mark.parametrize(
-    "graph", [pytest.param(False, id="eager", marks=pytest.mark.whole), pytest.param(True, id="function")]
+    ("name", "mode"),
+    [pytest.param(name, mode, marks=MARKS.get((name, mode), ())) for name in NAMES for mode in ("eager", "function")],
 )
-# The largest model is trained by fit in `make test`.
-@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.whole if n == "resnet18" else ()) for n in NAMES])
-def test_gradient_tape(name: str, graph: bool) -> None:
+def test_gradient_tape(name: str, mode: str) -> None:
     x, y = batches(name, BATCH, "float64")
     losses, weights = [], []
     before = fallback_count()
@@ -99,7 +107,7 @@ def test_gradient_tape(name: str, graph: bool) -> None:
                 )
                 return loss
 
-            run = tf.function(step) if graph else step
+            run = tf.function(step) if mode == "function" else step
             steps = [run(tf.constant(x[i : i + BATCH]), tf.constant(y[i : i + BATCH])) for i in range(0, len(x), BATCH)]
         losses.append(np.array([float(loss) for loss in steps]))
         weights.append(model.get_weights())

@@ -3,7 +3,6 @@
 import os
 
 os.environ.setdefault("UNIHAL_BACKEND", "stub")
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 # The type that a backend serves before all others.
 os.environ.setdefault(
     "UNIHAL_TORCH_DEVICE", {"corex": "iluvatar", "opencl": "polaris"}.get(os.environ["UNIHAL_BACKEND"], "rdna")

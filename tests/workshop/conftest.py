@@ -8,7 +8,6 @@ from collections.abc import Iterator
 for _name in [name for name in os.environ if name.startswith(("WORKSHOP_", "UNIHAL_STUB"))]:
     del os.environ[_name]
 os.environ["UNIHAL_BACKEND"] = "stub"
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ["UNIHAL_STRICT"] = "1"  # an op without a kernel is an error, in child processes too
 
 import pytest  # noqa: E402

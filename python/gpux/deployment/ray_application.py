@@ -5,6 +5,9 @@ Needs `pip install "unihal[gpux-ray]"`; nothing else of GPUX imports this module
 
 from __future__ import annotations
 
+import contextlib
+import os
+import time
 from collections.abc import MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +21,11 @@ from ..errors import ServiceError
 from ..registry.store import Registry, find_model
 from ..serving.application import make_application
 from ..serving.service import Service
+
+# Seconds that an HTTP proxy of Ray may take to start, and after which the service counts as not started. Ray's own
+# limit is 3 times 5 s: on a busy machine the process takes as long to import what it needs, and Ray kills it.
+_PROXY_SECONDS = 60
+_START_SECONDS = 300
 
 
 @dataclass(frozen=True)
@@ -86,13 +94,38 @@ def make_deployment(settings: Settings, models: list[str], scale: Scale, gpus: f
 
 
 def run(settings: Settings, models: list[str], scale: Scale, gpus: float, address: str | None) -> str:
-    """Starts the application on a Ray cluster (`address`), or on a local one; gives the address of its HTTP proxy."""
+    """Starts the application on a Ray cluster (`address`), or on a local one; gives the address of its HTTP proxy.
+
+    Returns when its HTTP proxies are healthy; raises ServiceError if they are not within five minutes.
+    """
+    if address is None:  # the processes of a local cluster inherit it
+        os.environ.setdefault("RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S", str(_PROXY_SECONDS))
     import ray
     from ray import serve
+    from ray.exceptions import RayActorError
 
     host, port = settings["host"], settings["port"]
     if not ray.is_initialized():
         ray.init(address=address, include_dashboard=False, log_to_driver=False, logging_level="error")
-    serve.start(http_options={"host": host, "port": port})
+    # If the first proxy is late, Ray's controller lives on and starts another, which is waited for below.
+    with contextlib.suppress(RayActorError, TimeoutError):
+        serve.start(http_options={"host": host, "port": port})
     serve.run(make_deployment(settings, models, scale, gpus), name="gpux", route_prefix="/")
+    _wait_for_proxies()
     return f"http://{host}:{port}"
+
+
+def _wait_for_proxies() -> None:
+    from ray import serve
+
+    end = time.monotonic() + _START_SECONDS
+    while True:
+        proxies = {node: status.value for node, status in serve.status().proxies.items()}
+        if proxies and all(status == "HEALTHY" for status in proxies.values()):
+            return
+        if time.monotonic() > end:
+            raise ServiceError(
+                f"Ray's HTTP proxies are not healthy after {_START_SECONDS} s ({proxies}): see the log files of Ray "
+                "Serve's proxies, and give a proxy more time by RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S"
+            )
+        time.sleep(0.1)

@@ -22,6 +22,7 @@ from ..optimizer.fusion import fuse
 from ..optimizer.offload import LayerOffload, PartOffload
 from ..optimizer.precision import dtype_of, set_precision
 from ..optimizer.quantization import QuantizationReport, quantize, weight_bytes
+from .random_weights import drawn_from_a_table
 from .torchvision import make_importable
 
 make_importable()
@@ -139,7 +140,7 @@ class TorchPipeline(BaseInference):
 
     def _finished_parts(self) -> dict[str, nn.Module]:
         """Parts made, fused, in few bits and in their precision, on the default device."""
-        with torch.random.fork_rng(devices=[]), default_dtype(torch.float32):
+        with torch.random.fork_rng(devices=[]), default_dtype(torch.float32), drawn_from_a_table():
             torch.manual_seed(0)
             parts = self._make_parts()
         for name, part in parts.items():

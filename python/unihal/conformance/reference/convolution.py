@@ -153,9 +153,6 @@ def convolution_backward_filter(
     dw = np.zeros((groups, w_shape[0] // groups, *w_shape[1:]))
     for tap, pixels in geometry.taps(w_shape[2:], dy.shape[2:]):
         under = padded[_last(pixels)]
-        dw[_last(tap)] = np.einsum(
-            "ngop,ngcp->goc",
-            gradient.reshape(*gradient.shape[:3], outputs),
-            under.reshape(*under.shape[:3], outputs),
-        )
+        columns = under.reshape(*under.shape[:3], outputs)
+        dw[_last(tap)] = (gradient.reshape(*gradient.shape[:3], outputs) @ np.swapaxes(columns, -1, -2)).sum(axis=0)
     return dw.reshape(w_shape), dy.sum(axis=(0, *range(2, dy.ndim)))

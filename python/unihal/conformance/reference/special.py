@@ -157,6 +157,13 @@ def polygamma_terms(n: Array, x: Array) -> Array:
     return np.abs(_polygamma(n, x, zeta_terms, digamma_terms))
 
 
+def _where(needed: Array, function: Callable[..., Array], *arguments: Array) -> Array:
+    """``function(*arguments)`` where it is needed, for they take long; 0 elsewhere."""
+    result = np.zeros(needed.shape, _WIDE)
+    result[needed] = function(*(np.broadcast_to(argument, needed.shape)[needed] for argument in arguments))
+    return result
+
+
 def _power_series(a: Array, x: Array) -> Array:
     """igamma(a, x) over x^a exp(-x) / Gamma(a + 1)."""
     total = term = np.ones_like(a)
@@ -180,9 +187,9 @@ def _igamma_both(a: Array, x: Array) -> tuple[Array, Array]:
     """The lower and the upper incomplete gamma function, regularized, of positive numbers: by the power series left of
     a + 1, by the continued fraction right of it, and each as what the other leaves."""
     density = np.exp(a * np.log(x) - x - _lgamma_right(a + 1))
-    low = density * _power_series(a, np.minimum(x, a + 1))
-    high = density * a * _continued_fraction(a, np.maximum(x, a + 1))
-    left = x < a + 1
+    left = np.asarray(x < a + 1)
+    low = density * _where(left, _power_series, a, x)
+    high = density * a * _where(~left, _continued_fraction, a, x)
     return np.where(left, low, 1 - high), np.where(left, 1 - low, high)
 
 
@@ -221,15 +228,22 @@ def _slope_a(a: Array, x: Array) -> Array:
     """By the product rule, with differences of order six for the series and for the fraction."""
     step = np.minimum(a, 1) * _WIDE(0.001)
 
-    def difference(function: Callable[[Array, Array], Array], at: Array) -> Array:
-        parts = [function(a + k * step, at) - function(a - k * step, at) for k in (1, 2, 3)]
-        return np.asarray((45 * parts[0] - 9 * parts[1] + parts[2]) / (60 * step))
+    left = np.asarray(x < a + 2)
 
-    inside, outside = np.minimum(x, a + 2), np.maximum(x, a + 2)
+    def both(function: Callable[[Array, Array], Array], needed: Array) -> tuple[Array, Array]:
+        """The function and its derivative by a."""
+        parts = [
+            _where(needed, function, a + k * step, x) - _where(needed, function, a - k * step, x) for k in (1, 2, 3)
+        ]
+        slope = (45 * parts[0] - 9 * parts[1] + parts[2]) / (60 * step)
+        return _where(needed, function, a, x), np.asarray(slope)
+
     logarithmic = np.log(x) - _digamma(a)  # of the density
-    low = _power_series(a, inside) * (logarithmic - 1 / a) + difference(_power_series, inside)
-    high = _continued_fraction(a, outside) * logarithmic + difference(_continued_fraction, outside)
-    return np.asarray(_density(a, x) * np.where(x < a + 2, low * x / a, -high * x))
+    series, series_slope = both(_power_series, left)
+    fraction, fraction_slope = both(_continued_fraction, ~left)
+    low = series * (logarithmic - 1 / a) + series_slope
+    high = fraction * logarithmic + fraction_slope
+    return np.asarray(_density(a, x) * np.where(left, low * x / a, -high * x))
 
 
 def igamma_slope(a: Array, x: Array) -> Array:

@@ -98,7 +98,10 @@ def bessel_k(x: Array, order: int, scaled: bool) -> Array:
         total = np.full_like(x, _WIDE(0.5))
         for k in range(1, 400):
             t = k * step
-            total = total + np.exp(-2 * x * np.sinh(t / 2) ** 2) * np.cosh(order * t)
+            term = np.exp(-2 * x * np.sinh(t / 2) ** 2) * np.cosh(order * t)
+            total = total + term
+            if np.all(term < 1e-24 * total):
+                break
         return np.asarray(total * step * (1 if scaled else np.exp(-x)))
 
     result = _inside(x, 1e-15, 11000, of)
