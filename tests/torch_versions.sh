@@ -27,14 +27,13 @@ export PIP_CONSTRAINT=/dev/null
 # pip unpacks there before it moves to the target: on one file system that is no copy, and it goes with the rest.
 export TMPDIR=$root/temporary
 
-# The libraries that the stub finds beside .venv's unihal, and not beside this one.
-export UNIHAL_ONEDNN_LIBRARY=$PWD/.venv/lib/libdnnl.so.3 UNIHAL_LAPACK_LIBRARY=$site/scipy_openblas32/lib/libscipy_openblas.so
-
 install() {  # VERSION
   mkdir -p "$TMPDIR" &&
   "$python" -m pip install --no-cache-dir --target "$folder" "torch==$1" &&
   CMAKE_ARGS="-DUNIHAL_WARNINGS_AS_ERRORS=ON '-DUNIHAL_TORCH_FOLDERS=$folder;$site'" \
-    "$python" -m pip install --no-cache-dir --no-build-isolation --no-deps --target "$unihal" .
+    "$python" -m pip install --no-cache-dir --no-build-isolation --no-deps --target "$unihal" . &&
+  # What the stub finds beside the unihal of .venv.
+  ln -s "$site/scipy_openblas32" "$unihal/" && ln -s "$PWD/.venv/lib/libdnnl.so.3" "$unihal/unihal/lib/"
 }
 
 served() {  # VERSION PYTHONPATH: the installation's device computes in this version
