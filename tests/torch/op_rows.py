@@ -79,4 +79,5 @@ if IS_2_15:
         "nn.functional.grid_sample": {
             "float32 float16 bfloat16 float64": "cubic interpolation in three dimensions is refused"
         },
+        "polar": {"float16": "complex32 is no dtype of unihal's"},
     }
