@@ -31,7 +31,9 @@ install() {  # VERSION
   mkdir -p "$TMPDIR" &&
   "$python" -m pip install --no-cache-dir --target "$folder" "torch==$1" &&
   CMAKE_ARGS="-DUNIHAL_WARNINGS_AS_ERRORS=ON '-DUNIHAL_TORCH_FOLDERS=$folder;$site'" \
-    "$python" -m pip install --no-cache-dir --no-build-isolation --no-deps --target "$unihal" .
+    "$python" -m pip install --no-cache-dir --no-build-isolation --no-deps --target "$unihal" . &&
+  # What the stub finds beside the unihal of .venv.
+  ln -s "$site/scipy_openblas32" "$unihal/" && ln -s "$PWD/.venv/lib/libdnnl.so.3" "$unihal/unihal/lib/"
 }
 
 served() {  # VERSION PYTHONPATH: the installation's device computes in this version

@@ -29,6 +29,24 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     if (device.index() >= 0 && device.index() < device_count()) set_current_device(device.index());
   }
   c10::DeviceIndex deviceCount() const noexcept override { return device_count(); }
+#if __has_include(<c10/core/DeviceCapability.h>)
+  c10::DeviceCapability getDeviceCapability(c10::Device device) const override {
+    uhal_device_properties properties = {};
+    properties.struct_size = sizeof properties;
+    check(uhal_device_properties_get(pytorch::device(resolved(device)), &properties));
+    c10::DeviceCapability capability;
+    capability.capability_data.capability_bits = 0;
+    const auto computes = [&](at::ScalarType type) {
+      const uhal_dtype dtype = from_pytorch(type);
+      return dtype != UHAL_DTYPE_INVALID && (properties.supported_dtypes >> dtype & 1) != 0;
+    };
+#define UNIHAL_CAPABILITY(_, name) \
+  if (computes(at::ScalarType::name)) capability.capability_data.supported_scalar_types.has_##name = 1;
+    AT_FORALL_SCALAR_TYPES_WITH_COMPLEX_AND_QINTS(UNIHAL_CAPABILITY)
+#undef UNIHAL_CAPABILITY
+    return capability;
+  }
+#endif
 
   c10::Stream getStream(c10::Device device) const override {
     return make_stream(device, current_stream_id(resolved(device)));

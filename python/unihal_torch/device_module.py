@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import struct
 import sys
@@ -380,6 +381,21 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'torch.{_name}' has no attribute {name!r}")
 
 
+# -- DLPack --------------------------------------------------------------------------------------------------------
+
+
+def _tell_dlpack_device() -> None:
+    # PyTorch's own asks for the type's name of before the renaming, and refuses.
+    theirs = torch.Tensor.__dlpack_device__
+
+    def dlpack_device(self: torch.Tensor) -> tuple[Any, int]:
+        if self.device.type == _name:
+            return torch.utils.dlpack.DLDeviceType.kDLExtDev, self.device.index or 0
+        return theirs(self)
+
+    torch.Tensor.__dlpack_device__ = functools.wraps(theirs)(dlpack_device)  # type: ignore[method-assign]
+
+
 # -- installation ------------------------------------------------------------------------------------------------------
 
 
@@ -394,3 +410,4 @@ def install(name: str, count: int) -> None:
     backend_registration.generate_methods_for_privateuse1_backend(
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
+    _tell_dlpack_device()

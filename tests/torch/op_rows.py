@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import pytorch_databases  # noqa: F401, before what is of them
+import torch
 from torch.testing._internal.common_methods_invocations import op_db
+from unihal_torch.versions import minor_version
+
+#: From PyTorch 2.15 on the database has samples, and the CPU results, that the kernels do not follow yet.
+IS_2_15 = tuple(int(part) for part in minor_version(torch.__version__).split(".")) >= (2, 15)
 
 #: Entries that are left out, by the reason.
 NOT_ON_DEVICE: dict[str, tuple[str, ...]] = {
     "no kernel: unihal has no LDL factors": ("linalg.ldl_factor", "linalg.ldl_factor_ex", "linalg.ldl_solve"),
     "no kernel: no function of unihal's, and no program has asked for it": (
         *("special.airy_ai", "hash_tensor", "histogramdd"),
+    ),
+    "no kernel: new in PyTorch 2.15": ("linalg.matrix_sqrth", "linalg.polar"),
+    "the CPU's own; the device has `scaled_dot_product_attention`": (
+        *(("torch.ops.aten._scaled_dot_product_flash_attention_for_cpu",) if IS_2_15 else ()),
     ),
     "complex32 is no dtype of unihal's": ("chalf",),
     "sparse tensors": ("sparse.mm", "sparse.sampled_addmm", "to_sparse"),
@@ -60,3 +69,15 @@ LEFT_OUT: dict[str, dict[str, str]] = {
     "special.i1": {"bfloat16 float16": "no kernel for this dtype"},
     "special.i1e": {"bfloat16 float16": "no kernel for this dtype"},
 }
+if IS_2_15:
+    LEFT_OUT |= {
+        "arange": {"int64": "the number of whole steps between floats is another"},
+        "logit": {"float32 float16 bfloat16 float64 int64 int32 uint8 bool": "an epsilon above 0.5 clamps otherwise"},
+        "nan_to_num": {"complex64": "no kernel for complex numbers"},
+        "nn.functional.adaptive_max_pool2d": {"float32": "no kernel for the gradient in one more memory format"},
+        "nn.functional.dropout": {"complex64": "no kernel for complex numbers"},
+        "nn.functional.grid_sample": {
+            "float32 float16 bfloat16 float64": "cubic interpolation in three dimensions is refused"
+        },
+        "polar": {"float16": "complex32 is no dtype of unihal's"},
+    }

@@ -267,6 +267,17 @@ def test_a_fallback_is_counted_and_right() -> None:
     assert all((f.framework, f.dtype, f.reason) == ("pytorch", "float32", "no kernel is registered") for f in found)
 
 
+def test_a_fallback_of_an_op_of_tensors_and_numbers_writes_where_it_should() -> None:
+    """Such ops are called with their C++ signature, and not boxed."""
+    x = torch.tensor([-3, 1, 5], device=DEVICE)
+    hardtanh, start = torch._C._nn.hardtanh, len(unihal.fallbacks())
+    out, own = torch.empty(0, dtype=x.dtype, device=DEVICE), x.clone()
+    assert hardtanh(x, -1, 2, out=out) is out and torch.nn.functional.hardtanh_(own, -1, 2) is own
+    assert hardtanh(x, -1, 2).tolist() == out.tolist() == own.tolist() == [-1, 1, 2]
+    names = {f.op for f in unihal.fallbacks()[start:]}
+    assert names == {"hardtanh", "hardtanh_", "hardtanh.out"}
+
+
 def test_a_fallback_is_an_error_under_strict() -> None:
     result = run_python(
         f"import torch\nx = torch.rand(3, device='{DEVICE}')\n"

@@ -85,6 +85,9 @@ def ask(info: OptimizerInfo) -> Counter[str]:
         if options.get("fused") and name not in FUSED:
             found["fused, of which there is none"] += 1
             continue
+        if name == "LBFGS" and options.get("maximize"):
+            found["an ascent without a bound, which amplifies roundings"] += 1  # since 2.15
+            continue
         before = fallback_counts()
         try:
             with warnings.catch_warnings():

@@ -60,9 +60,18 @@ def test_a_gradient_that_is_not_finite_leaves_the_step_out() -> None:
 
 def test_dlpack() -> None:
     x = torch.arange(4.0, device=DEVICE)
-    y = torch.from_dlpack(torch.utils.dlpack.to_dlpack(x))
-    y[0] = 7
-    assert x[0].item() == 7 and y.device == x.device
+    for number, y in enumerate((torch.from_dlpack(x), torch.from_dlpack(torch.utils.dlpack.to_dlpack(x)))):
+        y[0] = 7 + number
+        assert x[0].item() == 7 + number and y.device == x.device
+    host = torch.ones(2)
+    assert torch.from_dlpack(host).data_ptr() == host.data_ptr()
+
+
+def test_the_dtypes_that_a_device_computes_with() -> None:
+    found = torch.accelerator.get_device_capability()["supported_dtypes"]
+    assert {torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64} <= set(found)
+    assert torch.complex32 not in found
+    assert getattr(torch, DEVICE).get_device_capability() == torch.accelerator.get_device_capability()
 
 
 @pytest.mark.whole
