@@ -99,6 +99,7 @@ const KernelTable& all_kernels() {
                           sort_kernels,
                           sparse_optimizer_kernels,
                           sparse_arithmetic_kernels,
+                          sparse_product_kernels,
                           rms_norm_kernels,
                           sparse_tensor_kernels,
                           spectrum_kernels,

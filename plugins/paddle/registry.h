@@ -89,6 +89,7 @@ KernelTable shape_kernels();
 KernelTable softmax_kernels();
 KernelTable sort_kernels();
 KernelTable sparse_arithmetic_kernels();
+KernelTable sparse_product_kernels();
 KernelTable sparse_optimizer_kernels();
 KernelTable sparse_tensor_kernels();
 KernelTable spectrum_kernels();

@@ -492,7 +492,7 @@ KernelTable activation_kernels() {
       UNIHAL_KERNEL("relu6_grad", kFloats, gradient<uhal_map_relu6_backward>),
       UNIHAL_KERNEL("relu_grad", kFloats, gradient<uhal_map_relu_backward>),
       UNIHAL_KERNEL("round_grad", kFloats, gradient_zero),
-      UNIHAL_KERNEL("rsqrt_grad", kFloats | kComplex, gradient<uhal_map_rsqrt_backward>),
+      UNIHAL_KERNEL("rsqrt_grad", kFloats, gradient<uhal_map_rsqrt_backward>),
       UNIHAL_KERNEL("selu_grad", kFloats, gradient_with<uhal_map_selu_backward, float, float>),
       UNIHAL_KERNEL("sigmoid_grad", kFloats | kComplex, gradient<uhal_map_sigmoid_backward>),
       UNIHAL_KERNEL("silu_grad", kFloats | kComplex, gradient_of_input<uhal_map_silu_backward>),

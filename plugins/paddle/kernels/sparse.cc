@@ -323,9 +323,7 @@ void matmul_csr_dense(Context context, CsrInput x, Input y, Output z) {
   if (in.elements() == 0 || out.elements() == 0) return fill_zero(context, out);
   const Scratch rows(context, cols.dtype, cols);
   expand(context, x.crows().view(), rows);
-  uhal_segment_attributes sum = {};
-  sum.struct_size = sizeof sum;
-  sum.reduction = UHAL_REDUCE_SUM;
+  const auto sum = summed();
   context.run(UHAL_OP_SEGMENT_REDUCE, {&b, &rows, &cols, &in}, {&out}, &sum);
 }
 
@@ -352,9 +350,7 @@ void matmul_csr_dense_grad(Context context, CsrInput x, Input y, Input dz, CsrOu
   if (!dy) return;
   const View out = allocate(context, dy, b.dtype, dims_of(b));
   if (in.elements() == 0 || out.elements() == 0) return fill_zero(context, out);
-  uhal_segment_attributes sum = {};
-  sum.struct_size = sizeof sum;
-  sum.reduction = UHAL_REDUCE_SUM;
+  const auto sum = summed();
   context.run(UHAL_OP_SEGMENT_REDUCE, {&gradient, &cols, &rows, &in}, {&out}, &sum);
 }
 
@@ -384,9 +380,7 @@ void masked_matmul_csr_grad(Context context, Input x, Input y, CsrInput dz, Outp
   const View a = x.view(), b = y.view(), gradient = dz.values().view(), cols = dz.cols().view();
   const Scratch rows(context, cols.dtype, cols);
   expand(context, dz.crows().view(), rows);
-  uhal_segment_attributes sum = {};
-  sum.struct_size = sizeof sum;
-  sum.reduction = UHAL_REDUCE_SUM;
+  const auto sum = summed();
   if (dx) {
     const View out = allocate(context, dx, a.dtype, dims_of(a));
     const int64_t turned_shape[] = {b.shape[1], b.shape[0]};

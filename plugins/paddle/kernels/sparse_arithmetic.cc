@@ -1,78 +1,15 @@
-// Arithmetic of sparse tensors: of two of them, with dense matrices, along axes, and in other shapes.
+// Arithmetic of sparse tensors: of two of them, along axes, and in other shapes; products are in sparse_products.cc.
 #include <algorithm>
 #include <cmath>
 #include <functional>
 #include <numeric>
 #include <optional>
 
-#include "plugins/paddle/kernels/sparse_parts.h"
+#include "plugins/paddle/kernels/sparse_places.h"
 
 namespace unihal::paddle {
 namespace {
 
-int64_t count_of(const SparseTensor&, const Tensor& values) { return values.dim(0); }
-int64_t count_of(const CooTensor& x) { return count_of(x, x.values()); }
-int64_t count_of(const CsrTensor& x) { return count_of(x, x.values()); }
-int64_t axes_of(const CooTensor& x) { return x.indices().dim(0); }
-int64_t axes_of(const CsrTensor&) { return 2; }
-
-// The coordinates of all elements: int64 (elements, axes).
-class Coordinates : public Scratch {
- public:
-  template <class X>
-  Coordinates(const Context& context, const X& x) : Coordinates(context, {count_of(x), axes_of(x)}) {
-    write(context, x);
-  }
-  // A column of them, one number an element.
-  View column(int64_t axis) const {
-    View result = sliced(1, axis, 1);
-    result.rank = 1;
-    return result;
-  }
-
- private:
-  Coordinates(const Context& context, std::initializer_list<int64_t> dims)
-      : Scratch(context, UHAL_INT64, dims.begin(), 2) {}
-  void write(const Context& context, const CooTensor& x) { copy(context, rows_of(x.indices().view()), *this); }
-  void write(const Context& context, const CsrTensor& x) {
-    require_matrix(context, x.dims());
-    write_places(context, x, *this);
-  }
-};
-
-// Column `axis` of coordinates as an operand of its own: ops take indices that lie one behind the other.
-class Column : public Scratch {
- public:
-  Column(const Context& context, const Coordinates& rows, int64_t axis) : Scratch(context, UHAL_INT64, rows.shape, 1) {
-    copy(context, rows.column(axis), *this);
-  }
-};
-
-// Everything as a dense tensor.
-class Dense : public Scratch {
- public:
-  template <class X>
-  Dense(const Context& context, const X& x, const View& values)
-      : Scratch(context, values.dtype, x.dims().data(), static_cast<int>(x.dims().size())) {
-    const Coordinates rows(context, x);
-    scatter(context, rows, values, *this);
-  }
-};
-
-// Gives y these places, which lie in the order of rows and in them of columns.
-void set_places(const Context& context, const View& rows, uhal_dtype dtype, const Dims& dims, const CooTensor& y) {
-  copy(context, rows, rows_of(allocate(context, y.indices(), dtype, {rows.shape[1], rows.shape[0]})));
-  y.set(y.indices(), y.values(), dims, true);
-}
-void set_places(const Context& context, const View& rows, uhal_dtype dtype, const Dims& dims, const CsrTensor& y) {
-  View first = rows.sliced(1, 0, 1), second = rows.sliced(1, 1, 1);
-  first.rank = second.rank = 1;
-  const Scratch sorted(context, dtype, first);
-  copy(context, first, sorted);
-  compress(context, sorted, allocate(context, y.crows(), dtype, {dims[0] + 1}));
-  copy(context, second, allocate(context, y.cols(), dtype, {rows.shape[0]}));
-  y.set(y.crows(), y.cols(), y.values(), dims);
-}
 uhal_dtype dtype_of_places(const CooTensor& x) { return x.indices().uhal(); }
 uhal_dtype dtype_of_places(const CsrTensor& x) { return x.cols().uhal(); }
 
@@ -230,124 +167,6 @@ void full_like(Context context, X x, Scalar value, Dtype dtype, Y y) {
   const View out = values_like(context, x, y, dtype > kUndefined ? to_uhal(dtype) : own);
   if (out.elements() > 0) fill(context, out, value);
   share_places(x, y);
-}
-
-// -- products with dense operands
-
-uhal_segment_attributes summed() {
-  uhal_segment_attributes sum = {};
-  sum.struct_size = sizeof sum;
-  sum.reduction = UHAL_REDUCE_SUM;
-  return sum;
-}
-
-// A sparse matrix times dense ones, and what of such products lies at its places.
-template <class X>
-class Matrix {
- public:
-  Matrix(const Context& context, const X& x)
-      : context_(context),
-        values_(x.values().view()),
-        places_(context, x),
-        rows_(context, places_, 0),
-        columns_(context, places_, 1) {
-    if (x.dims().size() != 2) unsupported(context, "a sparse operand that is not a matrix");
-  }
-  // z = x b, or b with x turned
-  void times(const View& b, bool turned, const View& z) const {
-    const View &to = turned ? columns_ : rows_, &from = turned ? rows_ : columns_;
-    fill_zero(context_, z);
-    if (values_.elements() == 0 || z.elements() == 0) return;
-    const auto sum = summed();
-    context_.run(UHAL_OP_SEGMENT_REDUCE, {&b, &to, &from, &values_}, {&z}, &sum);
-  }
-  // values = (dz b^T) at x's places
-  void products(const View& dz, const View& b, const View& values) const {
-    if (values.elements() == 0) return;
-    const int64_t shape[] = {values.elements(), b.shape[1]};
-    const Scratch left(context_, values.dtype, shape, 2), right(context_, values.dtype, shape, 2);
-    take(context_, dz, rows_, left);
-    take(context_, b, columns_, right);
-    context_.map(uhal_map_multiply, {&left, &right}, {&left});
-    const View column = values.reshaped({values.elements(), 1});
-    const auto sum = reduce_attributes(UHAL_REDUCE_SUM);
-    context_.run(UHAL_OP_REDUCE, {&left}, {&column}, &sum);
-  }
-
- private:
-  const Context& context_;
-  const View values_;
-  const Coordinates places_;
-  const Column rows_, columns_;
-};
-
-// A vector as a matrix of one column.
-View as_matrix(const View& view) { return view.rank == 1 ? view.unsqueezed(1) : view; }
-
-// The gradients of x b, times a factor.
-template <class X, class Y>
-void product_gradients(const Context& context, const X& x, const View& b, const View& dz, double factor, const Y& dx,
-                       const View* db) {
-  const Matrix<X> matrix(context, x);
-  if (dx) {
-    const View out = values_like(context, x, dx, b.dtype);
-    matrix.products(as_matrix(dz), as_matrix(b), out);
-    if (factor != 1 && out.elements() > 0) context.map(uhal_map_scale, {&out}, {&out}, {factor, 0});
-    share_places(x, dx);
-  }
-  if (db == nullptr) return;
-  matrix.times(as_matrix(dz), true, as_matrix(*db));
-  if (factor != 1 && db->elements() > 0) context.map(uhal_map_scale, {db}, {db}, {factor, 0});
-}
-
-void require_rows(const Context& context, const SparseTensor& x, const View& b) {
-  if (x.dims().size() != 2 || b.rank < 1 || b.rank > 2 || b.shape[0] != x.dims()[1]) {
-    invalid(context, "the sparse operand is no matrix, or the dense one has other rows than it has columns");
-  }
-}
-
-template <class X>
-void product(Context context, X x, Input y, Output z) {
-  const View b = y.view();
-  require_rows(context, x, b);
-  require_same_dtype(context, x.values().view(), b);
-  Dims dims = {x.dims()[0]};
-  if (b.rank == 2) dims.push_back(b.shape[1]);
-  Matrix<X>(context, x).times(as_matrix(b), false, as_matrix(allocate(context, z, b.dtype, dims)));
-}
-template <class X, class Y>
-void product_with_dense_grad(Context context, X x, Input y, Input dz, Y dx, Output dy) {
-  const View b = y.view();
-  const View out = dy ? context.allocate(dy, b.dtype) : View();
-  product_gradients(context, x, b, dz.view(), 1, dx, dy ? &out : nullptr);
-}
-
-// z = beta * a + alpha * x y
-template <class X>
-void add_product(Context context, Input a, X x, Input y, float beta, float alpha, Output z) {
-  const View added = a.view(), b = y.view();
-  require_rows(context, x, b);
-  require_same_dtype(context, added, b);
-  const View out = allocate(context, z, b.dtype, {x.dims()[0], b.shape[1]});
-  const Scratch scaled(context, b.dtype, added);
-  if (dims_of(added) != dims_of(out)) invalid(context, "input has another shape than the product");
-  Matrix<X>(context, x).times(b, false, out);
-  if (out.elements() == 0) return;
-  context.map(uhal_map_scale, {&added}, {&scaled}, {static_cast<double>(beta), 0});
-  context.map(uhal_map_scale, {&out}, {&out}, {static_cast<double>(alpha), 0});
-  context.map(uhal_map_add, {&out, &scaled}, {&out});
-}
-// Paddle hands the factors over in the other order here.
-template <class X, class Y>
-void add_product_grad(Context context, Input, X x, Input y, Input dz, float alpha, float beta, Output da, Y dx,
-                      Output dy) {
-  const View b = y.view(), gradient = dz.view();
-  if (da) {
-    const View out = context.allocate(da, gradient.dtype);
-    if (out.elements() > 0) context.map(uhal_map_scale, {&gradient}, {&out}, {static_cast<double>(beta), 0});
-  }
-  const View out = dy ? context.allocate(dy, b.dtype) : View();
-  product_gradients(context, x, b, gradient, static_cast<double>(alpha), dx, dy ? &out : nullptr);
 }
 
 // -- along rows
@@ -638,17 +457,6 @@ KernelTable sparse_arithmetic_kernels() {
       UNIHAL_KERNEL("isnan_csr", kNumbers, is_nan<CsrInput, CsrOutput>),
       UNIHAL_KERNEL("full_like_coo", kEvery, full_like<CooInput, CooOutput>),
       UNIHAL_KERNEL("full_like_csr", kEvery, full_like<CsrInput, CsrOutput>),
-
-      UNIHAL_KERNEL("matmul_coo_dense", kWideFloats, product<CooInput>),
-      UNIHAL_KERNEL("matmul_coo_dense_grad", kWideFloats, product_with_dense_grad<CooInput, CooOutput>),
-      UNIHAL_KERNEL("mv_coo", kWideFloats, product<CooInput>),
-      UNIHAL_KERNEL("mv_csr", kWideFloats, product<CsrInput>),
-      UNIHAL_KERNEL("mv_coo_grad", kWideFloats, product_with_dense_grad<CooInput, CooOutput>),
-      UNIHAL_KERNEL("mv_csr_grad", kWideFloats, product_with_dense_grad<CsrInput, CsrOutput>),
-      UNIHAL_KERNEL("addmm_coo_dense", kWideFloats, add_product<CooInput>),
-      UNIHAL_KERNEL("addmm_csr_dense", kWideFloats, add_product<CsrInput>),
-      UNIHAL_KERNEL("addmm_coo_dense_grad", kWideFloats, add_product_grad<CooInput, CooOutput>),
-      UNIHAL_KERNEL("addmm_csr_dense_grad", kWideFloats, add_product_grad<CsrInput, CsrOutput>),
 
       UNIHAL_KERNEL("softmax_coo", kWideFloats, softmax<CooInput, CooOutput>),
       UNIHAL_KERNEL("softmax_csr", kWideFloats, softmax<CsrInput, CsrOutput>),

@@ -99,6 +99,13 @@ inline void write_places(const Context& context, const CsrTensor& x, const View&
 
 // -- sums
 
+inline uhal_segment_attributes summed() {
+  uhal_segment_attributes sum = {};
+  sum.struct_size = sizeof sum;
+  sum.reduction = UHAL_REDUCE_SUM;
+  return sum;
+}
+
 // Elements at the same place become one, their sum, in the order of places.
 inline void coalesce_into(const Context& context, const View& rows, const View& values, const Dims& dims,
                           const CooTensor& y) {
@@ -121,9 +128,7 @@ inline void coalesce_into(const Context& context, const View& rows, const View& 
     const Scratch chosen(context, rows.dtype, of_kept, 2);
     take(context, sorted, starts, chosen);
     copy_or_cast(context, chosen, rows_of(indices));
-    uhal_segment_attributes sum = {};
-    sum.struct_size = sizeof sum;
-    sum.reduction = UHAL_REDUCE_SUM;
+    const auto sum = summed();
     context.run(UHAL_OP_SEGMENT_REDUCE, {&moved, &group}, {&out}, &sum);
   }
   y.set(y.indices(), y.values(), dims, true);

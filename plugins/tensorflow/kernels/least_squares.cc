@@ -23,14 +23,7 @@ class MatrixSolveLs : public Kernel {
     const View matrix = context.input(0);
     const View rhs = context.input(1);
     const double regularizer = context.host_real(2);
-    if (!context.ok()) return;
-    if (matrix.rank != rhs.rank) return context.fail_invalid("All input tensors must have the same rank.");
-    if (!check_matrices(context, matrix, 0, false)) return;
-    for (int i = 0; i + 2 < matrix.rank; ++i) {
-      if (matrix.shape[i] != rhs.shape[i]) {
-        return context.fail_invalid("All input tensors must have the same outer dimensions.");
-      }
-    }
+    if (!check_systems(context, matrix, rhs)) return;
     const int64_t m = matrix.shape[matrix.rank - 2], n = matrix.shape[matrix.rank - 1];
     if (rhs.shape[rhs.rank - 2] != m) return context.fail_invalid("Input matrix and rhs are incompatible.");
     if (!(regularizer >= 0)) return context.fail_invalid("l2_regularizer must be >= 0.");

@@ -154,14 +154,7 @@ class MatrixSolve : public Kernel {
   void compute(Context& context) const override {
     const View matrix = context.input(0);
     const View rhs = context.input(1);
-    if (!context.ok()) return;
-    if (matrix.rank != rhs.rank) return context.fail_invalid("All input tensors must have the same rank.");
-    if (!check_matrices(context, matrix, 0, false)) return;
-    for (int i = 0; i + 2 < matrix.rank; ++i) {
-      if (matrix.shape[i] != rhs.shape[i]) {
-        return context.fail_invalid("All input tensors must have the same outer dimensions.");
-      }
-    }
+    if (!check_systems(context, matrix, rhs)) return;
     const int64_t n = matrix.shape[matrix.rank - 1];
     if (matrix.shape[matrix.rank - 2] != n) {
       return context.fail_invalid("First input (lhs) must be a square matrix.");

@@ -33,6 +33,23 @@ inline bool check_matrices(Context& context, const View& a, int number, bool squ
   return context.ok();
 }
 
+// Whether there is a right hand side for each matrix, with its leading axes; the context has failed if not.
+inline bool check_systems(Context& context, const View& matrix, const View& rhs) {
+  if (!context.ok()) return false;
+  if (matrix.rank != rhs.rank) {
+    context.fail_invalid("All input tensors must have the same rank.");
+    return false;
+  }
+  if (!check_matrices(context, matrix, 0, false)) return false;
+  for (int i = 0; i + 2 < matrix.rank; ++i) {
+    if (matrix.shape[i] != rhs.shape[i]) {
+      context.fail_invalid("All input tensors must have the same outer dimensions.");
+      return false;
+    }
+  }
+  return true;
+}
+
 // An op's info, and whether any matrix has one that is not 0.
 class Info {
  public:
