@@ -25,11 +25,12 @@ constexpr int64_t kTotalsOfGroup = 4096;
 }  // namespace
 
 StableOrder::StableOrder(const DeviceTraits& traits, int64_t count, uint32_t largest)
-    : count_(count), passes_(0), digit_bits_(0), group_(256), tile_(0) {
+    : count_(count), passes_(0), digit_bits_(0), group_(256) {
   while (group_ > traits.max_group_size) group_ /= 2;
-  if (count <= kFewKeys) return;
+  // One program has all kernels, so that few keys have a tile too.
   while (group_ > 1 && kItemBytes * group_ + kDigitBytes > traits.local_memory) group_ /= 2;
   tile_ = group_ * kKeysPerItem;
+  if (count <= kFewKeys) return;
   int bits = 0;
   for (uint64_t rest = std::max(largest, 1u); rest != 0; rest >>= 1) ++bits;
   passes_ = (bits + kMostDigitBits - 1) / kMostDigitBits;
