@@ -49,7 +49,7 @@ run=(ctest --test-dir "$build" --output-on-failure --no-tests=error --parallel "
 "${run[@]}" "${tests[@]}" | tee "$build/tests.log" && exit
 # Now and then LeakSanitizer's own tracer crashes where a driver's thread ends while it looks, behind a test that passed.
 # Where that is all that failed, those tests are run again.
-failed=$(grep -E ' Test +#[0-9]+: .*\*\*\*' "$build/tests.log" | grep -cv 'Skipped' || true)
+failed=$(grep -E ' Test +#[0-9]+: .*\*\*\*' "$build/tests.log" | grep -v Skipped | sed -E 's/.* Test +#[0-9]+: ([^ ]+) .*/\1/' || true)
 crashed=$(grep -c 'LeakSanitizer has encountered a fatal error' "$build/tests.log" || true)
-(( failed > 0 && failed == crashed )) || exit 1
-"${run[@]}" --rerun-failed
+[[ -n $failed ]] && (( $(wc -l <<<"$failed") == crashed )) || exit 1
+"${run[@]}" --tests-regex "^($(sed 's/[.]/\\./g' <<<"$failed" | paste -sd '|'))\$"
