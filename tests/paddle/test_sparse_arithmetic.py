@@ -115,6 +115,15 @@ def test_products_with_dense_operands(name: str, layout: str, dtype: str) -> Non
             close(c.grad, 2 * weight, dtype)
 
 
+def test_dense_operands_of_other_shapes_are_refused() -> None:
+    with on(DEVICE):
+        x = made("csr")
+        with pytest.raises(ValueError):
+            paddle.sparse.mv(x, paddle.ones([4]))
+        with pytest.raises(ValueError):
+            paddle.sparse.addmm(paddle.ones([4, 3]), x, paddle.ones([4, 3]))
+
+
 @LAYOUTS
 @DTYPES
 def test_softmax_of_what_is_there(layout: str, dtype: str) -> None:

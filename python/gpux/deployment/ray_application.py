@@ -121,7 +121,8 @@ def _wait_for_proxies() -> None:
     end = time.monotonic() + _START_SECONDS
     while True:
         proxies = {node: status.value for node, status in serve.status().proxies.items()}
-        if proxies and all(status == "HEALTHY" for status in proxies.values()):
+        # Those of nodes that leave a cluster drain, and take no part.
+        if "HEALTHY" in proxies.values() and not {"STARTING", "UNHEALTHY"} & set(proxies.values()):
             return
         if time.monotonic() > end:
             raise ServiceError(

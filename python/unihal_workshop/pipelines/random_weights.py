@@ -25,17 +25,16 @@ def drawn_from_a_table(seed: int = 0) -> Iterator[None]:
 
     A generator that is handed over to them is not advanced. Not for two threads at a time.
     """
-    generator = torch.Generator().manual_seed(seed)
-    normal = torch.randn(_LENGTH, generator=generator)
-    uniform = torch.rand(_LENGTH, generator=generator)
     # Twice in a row, so that a slice may begin anywhere; layers of a kind share one.
     tables: dict[tuple[Any, ...], Tensor] = {}
     thread, position = threading.get_ident(), 0
 
-    def fill(tensor: Tensor, table: Tensor, scale: float, shift: float) -> Tensor:
+    def fill(tensor: Tensor, draw: Callable[..., Tensor], scale: float, shift: float) -> Tensor:
         nonlocal position
-        key = (table is normal, scale, shift, tensor.dtype)
+        key = (draw, scale, shift, tensor.dtype)
         if key not in tables:
+            generator = torch.Generator().manual_seed(seed)
+            table = draw(_LENGTH, generator=generator, dtype=torch.float32, device="cpu")
             tables[key] = (table * scale + shift).to(tensor.dtype).repeat(2)
         numbers = tables[key][position : position + _LENGTH]
         flat = tensor.detach().view(-1)
@@ -56,12 +55,12 @@ def drawn_from_a_table(seed: int = 0) -> Iterator[None]:
 
     def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Tensor:
         if served(tensor):
-            return fill(tensor, normal, std, mean)
+            return fill(tensor, torch.randn, std, mean)
         return drawing["normal_"](tensor, mean, std, generator=generator)
 
     def uniform_(tensor: Tensor, low: float = 0.0, high: float = 1.0, *, generator: Any = None) -> Tensor:
         if served(tensor):
-            return fill(tensor, uniform, high - low, low)
+            return fill(tensor, torch.rand, high - low, low)
         return drawing["uniform_"](tensor, low, high, generator=generator)
 
     drawing: dict[str, Callable[..., Tensor]] = {"normal_": Tensor.normal_, "uniform_": Tensor.uniform_}
