@@ -75,7 +75,7 @@ struct Row {
 #define RESULT_ROW(...) {#__VA_ARGS__, Policy::kFloatResult},
 #define WIDEST_ROW(...) {#__VA_ARGS__, Policy::kWidest},
 
-constexpr Row kRows[] = {
+constexpr Row kCastRows[] = {
     AT_FORALL_LOWER_PRECISION_FP(SHORT_ROW)   //
     AT_FORALL_FP32(FLOAT_ROW)                 //
     AT_FORALL_FP32_SET_OPT_DTYPE(RESULT_ROW)  //
@@ -96,7 +96,7 @@ void refuse_binary_cross_entropy(const c10::OperatorHandle&, torch::jit::Stack*)
 TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, m) { m.fallback(torch::CppFunction::makeFallthrough()); }
 
 TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, m) {
-  for (const Row& row : kRows) {
+  for (const Row& row : kCastRows) {
     std::string name = row.op;
     const size_t comma = name.find(", ");
     std::string overload;

@@ -52,6 +52,7 @@ inline constexpr DtypeSet kIntegers = kSignedIntegers | only(UHAL_UINT8);
 inline constexpr DtypeSet kNumbers = kFloats | kIntegers;
 inline constexpr DtypeSet kReal = kNumbers | kBool;
 inline constexpr DtypeSet kComplex = only(UHAL_COMPLEX64) | only(UHAL_COMPLEX128);
+inline constexpr DtypeSet kFactored = kWideFloats | kComplex;  // what matrices are factored in
 inline constexpr DtypeSet kAll = kReal | kComplex;
 // What is only moved.
 inline constexpr DtypeSet kStored = ~DtypeSet{1};

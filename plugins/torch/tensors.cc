@@ -104,7 +104,7 @@ void ensure_room(c10::TensorImpl* tensor) {
   if (needed > storage.nbytes()) resize_storage(storage.unsafeGetStorageImpl(), needed);
 }
 
-const at::Tensor& resize(const at::Tensor& self, at::IntArrayRef sizes, std::optional<at::MemoryFormat> format) {
+const at::Tensor& resize_tensor(const at::Tensor& self, at::IntArrayRef sizes, std::optional<at::MemoryFormat> format) {
   at::detail::check_size_nonnegative(sizes);
   c10::TensorImpl* const tensor = self.unsafeGetTensorImpl();
   if (tensor->sizes() != sizes) {
@@ -183,7 +183,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("unfold", at::native::unfold);
   m.impl("view_as_real", at::native::view_as_real);
   m.impl("view_as_complex", at::native::view_as_complex);
-  m.impl("resize_", resize);
+  m.impl("resize_", resize_tensor);
   m.impl("set_.source_Storage_storage_offset", set_storage);
   m.impl("set_.source_Storage", set_whole_storage);
   m.impl("set_.source_Tensor", set_to_tensor);

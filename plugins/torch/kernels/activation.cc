@@ -199,7 +199,7 @@ void mish_backward(Call& call) {
   call.launch(UHAL_OP_MAP_CHAIN, {&g, &x}, {&dx}, chain.program());
 }
 
-constexpr Kernel kKernels[] = {
+constexpr Kernel kActivationKernels[] = {
     {"gelu", kFloats, gelu},
     {"gelu_backward", kFloats, gelu_backward},
     {"elu", kFloats, elu},
@@ -219,6 +219,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-void register_activation() { register_kernels(kKernels); }
+void register_activation() { register_kernels(kActivationKernels); }
 
 }  // namespace unihal::pytorch

@@ -27,7 +27,7 @@ double cubic(double x) {
   return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0;
 }
 
-constexpr Filter kLinear = {2, triangle}, kCubic = {4, cubic};
+constexpr Filter kLinearFilter = {2, triangle}, kCubicFilter = {4, cubic};
 
 // y[i] is the sum of weights[i, t] * x[first[i] + t].
 struct Table {
@@ -107,7 +107,7 @@ at::Tensor resample(Call& call, const at::Tensor& x, int64_t axis, const Table& 
 
 // (self, output_size, align_corners, scales_h, scales_w)
 template <class Meta>
-void resize(Call& call) {
+void resize_antialiased(Call& call) {
   Structured<Meta>(call).infer();
   at::Tensor result = call.result();
   if (result.numel() == 0) return;
@@ -123,7 +123,7 @@ void resize(Call& call) {
 
 // (grad_output, output_size, input_size, align_corners, scales_h, scales_w)
 template <class Meta>
-void resize_backward(Call& call) {
+void resize_antialiased_backward(Call& call) {
   Structured<Meta>(call).infer();
   at::Tensor result = call.result();
   if (result.numel() == 0) return;
@@ -138,18 +138,18 @@ void resize_backward(Call& call) {
   result.copy_(x);
 }
 
-#define ANTIALIASED(op, filter)                                                              \
-  {#op, kFloats, resize<at::meta::structured_##op>, &filter}, {                              \
-    #op "_backward", kFloats, resize_backward<at::meta::structured_##op##_backward>, &filter \
+#define ANTIALIASED(op, filter)                                                                          \
+  {#op, kFloats, resize_antialiased<at::meta::structured_##op>, &filter}, {                              \
+    #op "_backward", kFloats, resize_antialiased_backward<at::meta::structured_##op##_backward>, &filter \
   }
 
-constexpr Kernel kKernels[] = {
-    ANTIALIASED(_upsample_bilinear2d_aa, kLinear),
-    ANTIALIASED(_upsample_bicubic2d_aa, kCubic),
+constexpr Kernel kAntialiasKernels[] = {
+    ANTIALIASED(_upsample_bilinear2d_aa, kLinearFilter),
+    ANTIALIASED(_upsample_bicubic2d_aa, kCubicFilter),
 };
 
 }  // namespace
 
-void register_antialias() { register_kernels(kKernels); }
+void register_antialias() { register_kernels(kAntialiasKernels); }
 
 }  // namespace unihal::pytorch

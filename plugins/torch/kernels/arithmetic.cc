@@ -431,7 +431,7 @@ void eye(Call& call) {
   call.set_result(0, result);
 }
 
-constexpr Kernel kKernels[] = {
+constexpr Kernel kArithmeticKernels[] = {
     {"add.Tensor", kAll, add<at::meta::structured_add_Tensor, false>},
     {"sub.Tensor", kAll, add<at::meta::structured_sub_Tensor, true>},
     {"mul.Tensor", kAll, multiply},
@@ -464,6 +464,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-void register_arithmetic() { register_kernels(kKernels); }
+void register_arithmetic() { register_kernels(kArithmeticKernels); }
 
 }  // namespace unihal::pytorch

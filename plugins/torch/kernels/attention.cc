@@ -166,7 +166,7 @@ void encoder_layer(Call& call) {
 // Whether a nested tensor is to stand for a padded one: there are none on this device.
 void is_left_aligned(Call& call) { call.set_values({false}); }
 
-constexpr Kernel kKernels[] = {
+constexpr Kernel kAttentionKernels[] = {
     {"_native_multi_head_attention", kFloats, multi_head_attention},
     {"_transformer_encoder_layer_fwd", kFloats, encoder_layer},
     {"_nested_tensor_from_mask_left_aligned", kAll, is_left_aligned},
@@ -176,7 +176,7 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-void register_attention() { register_kernels(kKernels); }
+void register_attention() { register_kernels(kAttentionKernels); }
 
 }  // namespace unihal::pytorch
 

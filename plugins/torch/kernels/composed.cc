@@ -10,16 +10,7 @@
 namespace unihal::pytorch {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kPi = 3.14159265358979323846;
-
-at::Tensor number_like(const at::Tensor& tensor, double value) { return at::scalar_tensor(value, tensor.options()); }
-
-// Floating: numbers of integers are those of PyTorch's default dtype.
-at::Tensor floating(const at::Tensor& self) {
-  return !c10::isIntegralType(self.scalar_type(), true) ? self
-                                                        : self.to(c10::typeMetaToScalarType(c10::get_default_dtype()));
-}
 
 void fraction(Call& call) {
   const at::Tensor& self = call.tensor(0);
@@ -202,7 +193,7 @@ void multinomial(Call& call) {
   call.set_result(0, at::minimum(found, last));
 }
 
-constexpr Kernel kKernels[] = {
+constexpr Kernel kComposedKernels[] = {
     {"frac", kFloats, fraction},
     {"exp2", kAll, exp2},
     {"sinc", kAll, sinc},
@@ -223,6 +214,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-void register_composed() { register_kernels(kKernels); }
+void register_composed() { register_kernels(kComposedKernels); }
 
 }  // namespace unihal::pytorch

@@ -194,13 +194,13 @@ void convolution_backward_or_cpu(Call& call) {
   }
 }
 
-constexpr Kernel kKernels[] = {
+constexpr Kernel kConvolutionKernels[] = {
     {"convolution_overrideable", kStored, convolution_or_cpu},
     {"convolution_backward_overrideable", kStored, convolution_backward_or_cpu},
 };
 
 }  // namespace
 
-void register_convolution() { register_kernels(kKernels); }
+void register_convolution() { register_kernels(kConvolutionKernels); }
 
 }  // namespace unihal::pytorch

@@ -10,12 +10,6 @@
 namespace unihal::pytorch {
 namespace {
 
-c10::DimVector batch_of(const at::Tensor& matrices) {
-  return c10::DimVector(matrices.sizes().slice(0, static_cast<size_t>(matrices.dim() - 2)));
-}
-
-at::Tensor status_of(Call& call, const at::Tensor& matrices) { return call.scratch(batch_of(matrices), at::kInt); }
-
 c10::DimVector with(c10::DimVector batch, std::initializer_list<int64_t> sizes) {
   batch.append(sizes.begin(), sizes.end());
   return batch;
@@ -327,9 +321,7 @@ void cross(Call& call) {
   result.copy_(turned(a, 1) * turned(b, 2) - turned(a, 2) * turned(b, 1));
 }
 
-constexpr DtypeSet kFactored = kWideFloats | kComplex;
-
-constexpr Kernel kKernels[] = {
+constexpr Kernel kDecompositionKernels[] = {
     {"linalg_qr", kFactored, qr},
     {"geqrf", kFactored, reflectors_of},
     {"linalg_householder_product", kFactored, householder_product},
@@ -346,6 +338,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-void register_decomposition() { register_kernels(kKernels); }
+void register_decomposition() { register_kernels(kDecompositionKernels); }
 
 }  // namespace unihal::pytorch

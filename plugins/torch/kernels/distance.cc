@@ -7,8 +7,6 @@
 namespace unihal::pytorch {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 // -- distances ----------------------------------------------------------------------------------------------------
 
 // The norm along the last axis, of no elements too.
@@ -171,7 +169,7 @@ void multi_margin_loss_backward(Call& call) {
   call.set_result(0, (slope * gradient * share).view(call.tensor(1).sizes()));
 }
 
-struct Labels {
+struct MultiLabels {
   at::Tensor x;          // (N, C)
   at::Tensor places;     // (N, C): the labels of each row, 0 beyond the last one
   at::Tensor is_label;   // whether a place is one
@@ -179,13 +177,13 @@ struct Labels {
 };
 
 // A row of `target` has its labels before the first negative number.
-Labels labels_of(const at::Tensor& self, const at::Tensor& target) {
+MultiLabels multi_labels_of(const at::Tensor& self, const at::Tensor& target) {
   const int64_t classes = self.dim() == 0 ? 1 : self.size(-1);
   TORCH_CHECK(self.dim() <= 2 && classes != 0,
               "Expected non-empty vector or matrix with optional 0-dim batch size, but ", "got: ", self.sizes());
   TORCH_CHECK(target.numel() == self.numel(), "inconsistent target size: ", target.sizes(),
               " for input of size: ", self.sizes());
-  Labels result;
+  MultiLabels result;
   result.x = self.reshape({-1, classes});
   const at::Tensor numbers = target.reshape({-1, classes});
   result.is_label = numbers.lt(0).cumsum(1).eq(0);
@@ -197,7 +195,7 @@ Labels labels_of(const at::Tensor& self, const at::Tensor& target) {
 
 // 1 - x[label] + x[class] of each label and each class that is none: (N, labels, C), 0 elsewhere and where it is
 // negative
-at::Tensor excess_of(const Labels& labels) {
+at::Tensor excess_of(const MultiLabels& labels) {
   const at::Tensor excess = (1 - labels.x.gather(1, labels.places).unsqueeze(-1) + labels.x.unsqueeze(1)).clamp_min(0);
   return excess * labels.is_label.unsqueeze(-1) * labels.is_target.eq(0).unsqueeze(1);
 }
@@ -205,7 +203,7 @@ at::Tensor excess_of(const Labels& labels) {
 // (self, target, reduction) -> output, is_target
 void multilabel_margin_loss(Call& call) {
   const at::Tensor& self = call.tensor(0);
-  const Labels labels = labels_of(self, call.tensor(1));
+  const MultiLabels labels = multi_labels_of(self, call.tensor(1));
   at::Tensor losses = excess_of(labels).sum(at::IntArrayRef({1, 2})) / static_cast<double>(labels.x.size(1));
   if (call.integer(2) == at::Reduction::None && self.dim() < 2) losses = losses.squeeze(0);
   reduce_loss(call, losses, call.integer(2));
@@ -215,7 +213,7 @@ void multilabel_margin_loss(Call& call) {
 // (grad_output, self, target, reduction, is_target)
 void multilabel_margin_loss_backward(Call& call) {
   const at::Tensor& self = call.tensor(1);
-  const Labels labels = labels_of(self, call.tensor(2));
+  const MultiLabels labels = multi_labels_of(self, call.tensor(2));
   const at::Tensor counts = excess_of(labels).gt(0).to(labels.x.scalar_type());
   const at::Tensor slope = counts.sum(1).scatter_add(1, labels.places, counts.sum(2).neg());
   double share = 1 / static_cast<double>(labels.x.size(1));
@@ -323,7 +321,7 @@ void ctc_loss_backward(Call& call) {
   call.set_result(0, gradient * call.tensor(0).unsqueeze(-1));
 }
 
-constexpr Kernel kKernels[] = {
+constexpr Kernel kDistanceKernels[] = {
     {"_cdist_forward", kFloats, distances},
     {"_cdist_backward", kFloats, distances_backward},
     {"_pdist_forward", kFloats, pairwise_distances},
@@ -343,6 +341,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-void register_distance() { register_kernels(kKernels); }
+void register_distance() { register_kernels(kDistanceKernels); }
 
 }  // namespace unihal::pytorch

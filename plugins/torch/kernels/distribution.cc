@@ -99,7 +99,7 @@ void random_relu(Call& call) {
   call.set_result(0, self * noise);
 }
 
-constexpr Kernel kKernels[] = {
+constexpr Kernel kDistributionKernels[] = {
     {"poisson", kFloats, poisson},
     {"binomial", kFloats, binomial},
     {"_standard_gamma", kFloats, gamma},
@@ -114,6 +114,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-void register_distribution() { register_kernels(kKernels); }
+void register_distribution() { register_kernels(kDistributionKernels); }
 
 }  // namespace unihal::pytorch

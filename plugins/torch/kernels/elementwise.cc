@@ -47,7 +47,7 @@ constexpr DtypeSet kSigned = kFloats | kSignedIntegers;
 constexpr DtypeSet kFloatsAndComplex = kFloats | kComplex;
 constexpr DtypeSet kInts = kIntegers | kBool;
 
-constexpr MapRow kRows[] = {
+constexpr MapRow kMapRows[] = {
     // arithmetic
     {"neg", kSigned | only(UHAL_UINT8) | kComplex, Types::kSame, uhal_map_negative},
     {"abs", kReal | kComplex, Types::kSame, uhal_map_absolute},
@@ -302,7 +302,7 @@ void run_map(Call& call) {
 void register_elementwise() {
   static auto* kernels = [] {
     auto* rows = new std::vector<Kernel>;
-    for (const MapRow& row : kRows) rows->push_back({row.op, kAll, run_map, &row});
+    for (const MapRow& row : kMapRows) rows->push_back({row.op, kAll, run_map, &row});
     return rows;
   }();
   register_kernels(kernels->data(), kernels->size());

@@ -18,12 +18,6 @@
 namespace unihal::pytorch {
 namespace {
 
-c10::DimVector batch_of(const at::Tensor& matrices) {
-  return c10::DimVector(matrices.sizes().slice(0, static_cast<size_t>(matrices.dim() - 2)));
-}
-
-at::Tensor status_of(Call& call, const at::Tensor& matrices) { return call.scratch(batch_of(matrices), at::kInt); }
-
 at::Tensor resolved(Call& call, const at::Tensor& tensor) { return call.keep(tensor.resolve_conj().resolve_neg()); }
 
 // -- triangles --------------------------------------------------------------------------------------------------
@@ -367,9 +361,7 @@ void sign_and_log_of_determinant(Call& call) {
   logarithm.copy_(diagonal.abs().log().sum(-1));
 }
 
-constexpr DtypeSet kFactored = kWideFloats | kComplex;
-
-constexpr Kernel kKernels[] = {
+constexpr Kernel kFactorizationKernels[] = {
     {"linalg_solve_triangular", kFactored, solve_triangular},
     {"triangular_solve", kFactored, solve_triangular_with_copy},
     {"linalg_cholesky_ex", kFactored, cholesky_with_status},
@@ -388,6 +380,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-void register_factorization() { register_kernels(kKernels); }
+void register_factorization() { register_kernels(kFactorizationKernels); }
 
 }  // namespace unihal::pytorch

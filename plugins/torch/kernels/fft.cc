@@ -94,7 +94,7 @@ void complex_to_real(Call& call) {
   transform(call, between, result, {axes.back()}, false, call.integer(2));
 }
 
-constexpr Kernel kKernels[] = {
+constexpr Kernel kFftKernels[] = {
     {"_fft_c2c", kComplex, complex_to_complex},
     {"_fft_r2c", kWideFloats, real_to_complex},
     {"_fft_c2r", kComplex, complex_to_real},
@@ -102,6 +102,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-void register_fft() { register_kernels(kKernels); }
+void register_fft() { register_kernels(kFftKernels); }
 
 }  // namespace unihal::pytorch

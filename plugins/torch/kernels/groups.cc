@@ -9,8 +9,6 @@
 namespace unihal::pytorch {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 // -- segments: consecutive rows -----------------------------------------------------------------------------------
 
 struct Segments {
@@ -291,7 +289,7 @@ void index_reduce(Call& call) {
 }
 
 // (self, dim, index, value), in place
-void index_fill(Call& call) {
+void index_fill_tensor(Call& call) {
   TORCH_CHECK(call.tensor(3).dim() == 0, "index_fill_ only supports a 0-dimensional value tensor, but got tensor with ",
               call.tensor(3).dim(), " dimension(s).");
   at::Tensor self = call.tensor(0);
@@ -358,7 +356,7 @@ void nonzero_static(Call& call) {
   call.launch(UHAL_OP_NONZERO, {&mask}, {&count, &places});
 }
 
-constexpr Kernel kKernels[] = {
+constexpr Kernel kGroupsKernels[] = {
     {"segment_reduce", kFloats, segment_reduce},
     {"_segment_reduce_backward", kFloats, segment_reduce_backward},
     {"_embedding_bag", kFloats, embedding_bag},
@@ -368,7 +366,7 @@ constexpr Kernel kKernels[] = {
     {"_embedding_bag_per_sample_weights_backward", kFloats, embedding_bag_factors_backward},
     {"embedding_renorm_", kFloats, embedding_renorm},
     {"index_reduce", kNumbers, index_reduce},
-    {"index_fill_.int_Tensor", kAll, index_fill},
+    {"index_fill_.int_Tensor", kAll, index_fill_tensor},
     {"masked_scatter_", kAll, masked_scatter},
     {"unfold_backward", kFloats | kComplex, unfold_backward},
     {"repeat_interleave.Tensor", kIntegers, repeat_interleave},
@@ -377,6 +375,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-void register_groups() { register_kernels(kKernels); }
+void register_groups() { register_kernels(kGroupsKernels); }
 
 }  // namespace unihal::pytorch

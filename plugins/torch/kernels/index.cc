@@ -16,11 +16,6 @@
 namespace unihal::pytorch {
 namespace {
 
-View at_least_a_vector(const at::Tensor& tensor) {
-  const View view = view_of(tensor);
-  return view.rank == 0 ? view.unsqueezed(0) : view;
-}
-
 // PyTorch's indices of gather and scatter do not wrap; those of x[...] do.
 uhal_index_attributes along(int64_t dim, int64_t rank, uhal_reduction reduction = UHAL_REDUCE_NONE) {
   uhal_index_attributes attributes = index_attributes(static_cast<int>(at::maybe_wrap_dim(dim, rank)));
@@ -420,7 +415,7 @@ void concatenate(Call& call) {
   }
 }
 
-constexpr Kernel kKernels[] = {
+constexpr Kernel kIndexKernels[] = {
     {"gather", kStored, gather},
     {"scatter.src", kAll, scatter_source<at::meta::structured_scatter_src, false, false>},
     {"scatter.reduce", kNumbers, scatter_source<at::meta::structured_scatter_reduce, true, false>},
@@ -442,6 +437,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-void register_index() { register_kernels(kKernels); }
+void register_index() { register_kernels(kIndexKernels); }
 
 }  // namespace unihal::pytorch

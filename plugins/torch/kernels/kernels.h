@@ -1,6 +1,8 @@
 // The families of kernels, one file each, and what they share.
 #pragma once
 
+#include <limits>
+
 #include "plugins/torch/call.h"
 
 namespace unihal::pytorch {
@@ -50,6 +52,31 @@ void launch_map(Call& call, at::TensorIteratorBase& iterator, uhal_map_function 
 // is true everywhere. For checks that are rare, or of ops that wait anyway; an index out of range is found by the
 // kernels, and is an error of the stream.
 void refuse_unless(const at::Tensor& holds, const char* message);
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// A number as a tensor without axes, of a tensor's dtype and device.
+inline at::Tensor number_like(const at::Tensor& tensor, double value) { return at::full({}, value, tensor.options()); }
+
+// The tensor, or its integers as numbers of PyTorch's default dtype.
+inline at::Tensor floating(const at::Tensor& self) {
+  return !c10::isIntegralType(self.scalar_type(), true) ? self
+                                                        : self.to(c10::typeMetaToScalarType(c10::get_default_dtype()));
+}
+
+// A view with an axis of 1 where the tensor has none.
+inline View at_least_a_vector(const at::Tensor& tensor) {
+  const View view = view_of(tensor);
+  return view.rank == 0 ? view.unsqueezed(0) : view;
+}
+
+// Of matrices: the axes before the last two, and scratch for a whole number (the ABI's status) of each matrix.
+inline c10::DimVector batch_of(const at::Tensor& matrices) {
+  return c10::DimVector(matrices.sizes().slice(0, static_cast<size_t>(matrices.dim() - 2)));
+}
+inline at::Tensor status_of(Call& call, const at::Tensor& matrices) {
+  return call.scratch(batch_of(matrices), at::kInt);
+}
 
 // A program of several functions in one launch (UHAL_OP_MAP_CHAIN). Values 0, 1, ... are the inputs.
 class Chain {

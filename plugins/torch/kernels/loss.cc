@@ -259,7 +259,7 @@ void nll_of_images_backward(Call& call) {
   likelihood_backward(call, self, call.make_result(0, self.sizes(), self.scalar_type()));
 }
 
-constexpr Kernel kKernels[] = {
+constexpr Kernel kLossKernels[] = {
     {"mse_loss", kFloats, mean_squared_error},
     {"mse_loss_backward", kFloats, mean_squared_error_backward},
     {"smooth_l1_loss", kFloats, smooth_l1},
@@ -276,6 +276,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-void register_loss() { register_kernels(kKernels); }
+void register_loss() { register_kernels(kLossKernels); }
 
 }  // namespace unihal::pytorch

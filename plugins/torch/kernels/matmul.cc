@@ -132,7 +132,7 @@ void whole_product(Call& call) {
 
 constexpr DtypeSet kFactors = kNumbers | kComplex;
 
-constexpr Kernel kKernels[] = {
+constexpr Kernel kMatmulKernels[] = {
     {"mm", kFactors, product<at::meta::structured_mm>},
     {"bmm", kFactors, product<at::meta::structured_bmm>},
     {"addmm", kFactors, add_product<at::meta::structured_addmm>},
@@ -147,6 +147,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-void register_matmul() { register_kernels(kKernels); }
+void register_matmul() { register_kernels(kMatmulKernels); }
 
 }  // namespace unihal::pytorch

@@ -215,7 +215,7 @@ void put(Call& call) {
     name "_pad3d_backward", kFloats | kComplex, pad_backward<3, border>                                                \
   }
 
-constexpr Kernel kKernels[] = {
+constexpr Kernel kMovementKernels[] = {
     {"flip", kAll, flip},
     {"roll", kAll, roll},
     {"tril", kAll, triangle<false>},
@@ -229,6 +229,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-void register_movement() { register_kernels(kKernels); }
+void register_movement() { register_kernels(kMovementKernels); }
 
 }  // namespace unihal::pytorch

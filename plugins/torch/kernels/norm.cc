@@ -298,7 +298,7 @@ void batch_norm_with_update_backward(Call& call) {
   call.set_result(2, dbias);
 }
 
-constexpr Kernel kKernels[] = {
+constexpr Kernel kNormKernels[] = {
     {"_batch_norm_with_update", kFloats, batch_norm_with_update},
     {"batch_norm_backward", kFloats, batch_norm_with_update_backward},
     {"native_batch_norm", kFloats, batch_norm_with_statistics},
@@ -313,6 +313,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-void register_norm() { register_kernels(kKernels); }
+void register_norm() { register_kernels(kNormKernels); }
 
 }  // namespace unihal::pytorch

@@ -183,7 +183,7 @@ void update_scale(Call& call) {
   tracker.copy_(count.masked_fill(found.logical_or(is_full), 0).reshape(tracker.sizes()));
 }
 
-constexpr Kernel kKernels[] = {
+constexpr Kernel kOptimizerKernels[] = {
     {"_amp_foreach_non_finite_check_and_unscale_", kFloats, unscale_and_check},
     {"_amp_update_scale_", kFloats, update_scale},
     {"_fused_adam_", kFloats, adam<false>},
@@ -196,6 +196,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-void register_optimizer() { register_kernels(kKernels); }
+void register_optimizer() { register_kernels(kOptimizerKernels); }
 
 }  // namespace unihal::pytorch

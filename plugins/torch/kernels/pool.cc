@@ -236,7 +236,7 @@ void adaptive_max_pool_backward(Call& call) {
   call.launch(UHAL_OP_SCATTER_ELEMENTS, {&indices, &dy}, {&dx}, &attributes);
 }
 
-constexpr Kernel kKernels[] = {
+constexpr Kernel kPoolKernels[] = {
     {"max_pool2d_with_indices", kFloats, max_pool},
     {"max_pool2d_with_indices_backward", kFloats, max_pool_backward},
     {"avg_pool2d", kFloats, average_pool<at::meta::structured_avg_pool2d, 2>},
@@ -255,6 +255,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-void register_pool() { register_kernels(kKernels); }
+void register_pool() { register_kernels(kPoolKernels); }
 
 }  // namespace unihal::pytorch

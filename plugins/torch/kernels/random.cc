@@ -172,7 +172,7 @@ void dropout_backward(Call& call) {
   call.launch(UHAL_OP_MAP_CHAIN, {&dy, &mask}, {&dx}, chain.program());
 }
 
-constexpr Kernel kKernels[] = {
+constexpr Kernel kRandomKernels[] = {
     {"uniform_", kFloats | kComplex, uniform},
     {"normal_", kFloats | kComplex, normal},
     {"bernoulli_.float", kReal, bernoulli_by_number},
@@ -198,6 +198,6 @@ TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) { m.impl("dropout", fused_dropo
 
 }  // namespace
 
-void register_random() { register_kernels(kKernels); }
+void register_random() { register_kernels(kRandomKernels); }
 
 }  // namespace unihal::pytorch

@@ -90,7 +90,7 @@ void gru_cell_backward(Call& call) {
   call.set_result(4, hidden_gates.sum(0));
 }
 
-constexpr Kernel kKernels[] = {
+constexpr Kernel kRecurrentKernels[] = {
     {"_thnn_fused_lstm_cell", kFloats, lstm_cell},
     {"_thnn_fused_lstm_cell_backward_impl", kFloats, lstm_cell_backward},
     {"_thnn_fused_gru_cell", kFloats, gru_cell},
@@ -99,6 +99,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-void register_recurrent() { register_kernels(kKernels); }
+void register_recurrent() { register_kernels(kRecurrentKernels); }
 
 }  // namespace unihal::pytorch

@@ -122,8 +122,6 @@ void both_extremes(Call& call) {
 // -- places of extremes -------------------------------------------------------------------------------------
 
 // A scalar counts as a vector of one.
-View at_least_a_vector(const View& view) { return view.rank == 0 ? view.unsqueezed(0) : view; }
-
 void launch_arg_reduce(Call& call, const View& x, const View& indices, int axis, bool descending) {
   const uhal_axis_attributes attributes = axis_attributes(axis, descending);
   call.launch(UHAL_OP_ARG_REDUCE, {&x}, {&indices}, &attributes);
@@ -142,7 +140,7 @@ void arg_reduce(Call& call) {
     y.shape[0] = y.strides[0] = 1;
     return launch_arg_reduce(call, x, y, 0, kMaximum);
   }
-  const View x = at_least_a_vector(view_of(self));
+  const View x = at_least_a_vector(self);
   const int axis = static_cast<int>(at::maybe_wrap_dim(call.integer(1), self.dim()));
   Axes axes;
   axes.set(static_cast<size_t>(axis));
@@ -154,7 +152,7 @@ void extreme_and_place(Call& call) {
   Structured<Meta>(call).infer();
   const at::Tensor& self = call.tensor(0);
   if (call.result(0).numel() == 0) return;
-  const View x = at_least_a_vector(view_of(self));
+  const View x = at_least_a_vector(self);
   const int axis = static_cast<int>(at::maybe_wrap_dim(call.integer(1), self.dim()));
   Axes axes;
   axes.set(static_cast<size_t>(axis));
@@ -273,8 +271,8 @@ void count_nonzero(Call& call) {
 void launch_scan(Call& call, const at::Tensor& self, const at::Tensor& result, int64_t dim, uhal_reduction reduction) {
   if (result.numel() == 0) return;
   const at::Tensor from = self.is_same(result) ? call.keep(self.clone()) : self;
-  const View x = at_least_a_vector(view_of(from));
-  const View y = at_least_a_vector(view_of(result));
+  const View x = at_least_a_vector(from);
+  const View y = at_least_a_vector(result);
   uhal_scan_attributes attributes = {};
   attributes.struct_size = sizeof attributes;
   attributes.axis = static_cast<int32_t>(at::maybe_wrap_dim(dim, self.dim()));
@@ -303,9 +301,9 @@ void sort(Call& call) {
   Structured<at::meta::structured_sort_stable>(call).infer();
   const at::Tensor& self = call.tensor(0);
   if (self.numel() == 0) return;
-  const View x = at_least_a_vector(view_of(self));
-  const View values = at_least_a_vector(view_of(call.result(0)));
-  const View indices = at_least_a_vector(view_of(call.result(1)));
+  const View x = at_least_a_vector(self);
+  const View values = at_least_a_vector(call.result(0));
+  const View indices = at_least_a_vector(call.result(1));
   const uhal_axis_attributes attributes =
       axis_attributes(static_cast<int>(at::maybe_wrap_dim(call.integer(2), self.dim())), call.boolean(3));
   call.launch(UHAL_OP_SORT, {&x}, {&values, &indices}, &attributes);
@@ -315,15 +313,15 @@ void top_k(Call& call) {
   Structured<at::meta::structured_topk>(call).infer();
   const at::Tensor& self = call.tensor(0);
   if (call.result(0).numel() == 0) return;
-  const View x = at_least_a_vector(view_of(self));
-  const View values = at_least_a_vector(view_of(call.result(0)));
-  const View indices = at_least_a_vector(view_of(call.result(1)));
+  const View x = at_least_a_vector(self);
+  const View values = at_least_a_vector(call.result(0));
+  const View indices = at_least_a_vector(call.result(1));
   const uhal_axis_attributes attributes =
       axis_attributes(static_cast<int>(at::maybe_wrap_dim(call.integer(2), self.dim())), call.boolean(3));
   call.launch(UHAL_OP_TOP_K, {&x}, {&values, &indices}, &attributes);
 }
 
-constexpr Kernel kKernels[] = {
+constexpr Kernel kReduceKernels[] = {
     {"sum.dim_IntList", kAll, reduce_axes<at::meta::structured_sum_dim_IntList, UHAL_REDUCE_SUM>},
     {"mean.dim", kAll, reduce_axes<at::meta::structured_mean_dim, UHAL_REDUCE_MEAN>},
     {"amax", kReal, reduce_axes<at::meta::structured_amax, UHAL_REDUCE_MAXIMUM>},
@@ -358,6 +356,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-void register_reduce() { register_kernels(kKernels); }
+void register_reduce() { register_kernels(kReduceKernels); }
 
 }  // namespace unihal::pytorch

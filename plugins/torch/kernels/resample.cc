@@ -156,7 +156,7 @@ void grid_sample_backward(Call& call) {
     #op "_backward", kFloats, resize_backward<at::meta::structured_##op##_backward, spatial>, &how \
   }
 
-constexpr Kernel kKernels[] = {
+constexpr Kernel kResampleKernels[] = {
     RESIZE(upsample_nearest1d, kFloats, 1, kNearest),
     RESIZE(upsample_nearest2d, kFloats, 2, kNearest),
     RESIZE(upsample_nearest3d, kFloats, 3, kNearest),
@@ -175,6 +175,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-void register_resample() { register_kernels(kKernels); }
+void register_resample() { register_kernels(kResampleKernels); }
 
 }  // namespace unihal::pytorch

@@ -180,7 +180,7 @@ void sum_without_nan(Call& call) {
   call.set_result(0, known.sum(dims.empty() ? none : at::OptionalIntArrayRef(dims), call.boolean(2), call.dtype(3)));
 }
 
-constexpr Kernel kKernels[] = {
+constexpr Kernel kSearchKernels[] = {
     {"searchsorted.Tensor", kNumbers, search_sorted},
     {"searchsorted.Scalar", kNumbers, search_sorted},
     {"bucketize.Tensor", kNumbers, bucketize},
@@ -197,6 +197,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-void register_search() { register_kernels(kKernels); }
+void register_search() { register_kernels(kSearchKernels); }
 
 }  // namespace unihal::pytorch

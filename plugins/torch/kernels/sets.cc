@@ -304,7 +304,7 @@ void histogram_by_count(Call& call) {
   give_histogram(call, at::linspace(low, high, bins + 1, self.options()), call.optional_tensor(3), call.boolean(4));
 }
 
-constexpr Kernel kKernels[] = {
+constexpr Kernel kSetsKernels[] = {
     {"_unique", kReal, unique},
     {"_unique2", kReal, unique_with_counts},
     {"unique_dim", kReal, unique_of_axis},
@@ -322,6 +322,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-void register_sets() { register_kernels(kKernels); }
+void register_sets() { register_kernels(kSetsKernels); }
 
 }  // namespace unihal::pytorch

@@ -10,11 +10,6 @@
 namespace unihal::pytorch {
 namespace {
 
-View at_least_a_vector(const at::Tensor& tensor) {
-  const View view = view_of(tensor);
-  return view.rank == 0 ? view.unsqueezed(0) : view;
-}
-
 uhal_softmax_attributes attributes_of(const Call& call, int argument, int64_t rank, bool logarithm) {
   return softmax_attributes(static_cast<int>(at::maybe_wrap_dim(call.integer(argument), rank)), logarithm);
 }
@@ -41,7 +36,7 @@ void softmax_backward(Call& call) {
   call.launch(UHAL_OP_SOFTMAX_BACKWARD, {&y, &dy}, {&dx}, &attributes);
 }
 
-constexpr Kernel kKernels[] = {
+constexpr Kernel kSoftmaxKernels[] = {
     {"_softmax", kFloats, softmax<at::meta::structured__softmax, false>},
     {"_log_softmax", kFloats, softmax<at::meta::structured__log_softmax, true>},
     {"_softmax_backward_data", kFloats, softmax_backward<at::meta::structured__softmax_backward_data, false>},
@@ -50,6 +45,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-void register_softmax() { register_kernels(kKernels); }
+void register_softmax() { register_kernels(kSoftmaxKernels); }
 
 }  // namespace unihal::pytorch

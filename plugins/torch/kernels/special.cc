@@ -7,15 +7,6 @@
 namespace unihal::pytorch {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-at::Tensor number_like(const at::Tensor& tensor, double value) { return at::full({}, value, tensor.options()); }
-
-// Floating: numbers of integers are those of PyTorch's default dtype.
-at::Tensor floating(const at::Tensor& self) {
-  return at::isFloatingType(self.scalar_type()) ? self : self.to(c10::typeMetaToScalarType(c10::get_default_dtype()));
-}
-
 // -- complex numbers ----------------------------------------------------------------------------------------------
 
 void angle(Call& call) {
@@ -94,7 +85,7 @@ void round_to_decimals(Call& call) {
   call.set_result(0, decimals > 0 ? (self * power).round() / power : (self / power).round() * power);
 }
 
-double largest_of(at::ScalarType dtype) {
+double largest_finite(at::ScalarType dtype) {
   switch (dtype) {
     case at::kHalf:
       return 65504;
@@ -111,7 +102,7 @@ double largest_of(at::ScalarType dtype) {
 void replace_special(Call& call) {
   const at::Tensor& self = call.tensor(0);
   if (!self.is_floating_point()) return call.set_result(0, self.clone());
-  const double limit = largest_of(self.scalar_type());
+  const double limit = largest_finite(self.scalar_type());
   const auto replaced = [&](const at::Tensor& where, double value, const at::Tensor& rest) {
     return at::where(where, number_like(self, value), rest);
   };
@@ -318,7 +309,7 @@ void narrow_copy(Call& call) {
 
 #define POLYNOMIAL(name, which) {"special_" name, kReal, polynomial, &which}
 
-constexpr Kernel kKernels[] = {
+constexpr Kernel kSpecialKernels[] = {
     {"angle", kAll, angle},
     {"conj_physical.out", kAll, conjugate_to},
     {"complex", kWideFloats | only(UHAL_FLOAT16), complex_of<uhal_map_complex>},
@@ -357,6 +348,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-void register_special() { register_kernels(kKernels); }
+void register_special() { register_kernels(kSpecialKernels); }
 
 }  // namespace unihal::pytorch

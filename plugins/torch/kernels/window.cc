@@ -289,7 +289,7 @@ void fractional_max_pool_backward(Call& call) {
                   scatter_to_pixels(call.tensor(0), call.tensor(4), call.tensor(1).sizes(), kSpatial, /*adds=*/true));
 }
 
-constexpr Kernel kKernels[] = {
+constexpr Kernel kWindowKernels[] = {
     {"im2col", kFloats | kComplex | kBool, image_to_columns},
     {"col2im", kFloats | kComplex | kBool, columns_to_image},
     {"max_pool3d_with_indices", kFloats, max_pool3d},
@@ -304,6 +304,6 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-void register_window() { register_kernels(kKernels); }
+void register_window() { register_kernels(kWindowKernels); }
 
 }  // namespace unihal::pytorch
