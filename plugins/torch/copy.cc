@@ -1,4 +1,6 @@
 // Copies in all directions, with strides and conversion of dtypes.
+#include <ATen/ops/_to_copy_native.h>
+
 #include <cstring>
 
 #include "plugins/torch/allocator.h"
@@ -136,6 +138,49 @@ at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& destin
   return copy(target, self, false);
 }
 
+// Axes have names in PyTorch before 2.13.
+template <class Tensor>
+bool has_names(const Tensor& tensor) {
+  if constexpr (requires { tensor.has_names(); }) {
+    return tensor.has_names();
+  } else {
+    return false;
+  }
+}
+
+// `tensor.to(dtype)`, as autocast asks for before most ops: what is dense is converted as one row, without PyTorch's
+// iterator and a second dispatch. All else goes PyTorch's way.
+at::Tensor to_copy(const at::Tensor& self, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+                   std::optional<at::Device> device, std::optional<bool> pin_memory, bool non_blocking,
+                   std::optional<at::MemoryFormat> format) {
+  const at::ScalarType wanted = dtype.value_or(self.scalar_type());
+  const uhal_dtype from = from_pytorch(self.scalar_type()), to = from_pytorch(wanted);
+  const bool stays = on_device(self) && (!device.has_value() || *device == self.device()) &&
+                     layout.value_or(at::kStrided) == at::kStrided && !pin_memory.value_or(false) &&
+                     format.value_or(at::MemoryFormat::Preserve) == at::MemoryFormat::Preserve;
+  const bool is_plain = self.is_non_overlapping_and_dense() && !self.is_conj() && !self.is_neg() && !has_names(self) &&
+                        self.numel() != 0 && from != UHAL_DTYPE_INVALID && to != UHAL_DTYPE_INVALID &&
+                        (!self.is_complex() || c10::isComplexType(wanted));  // or PyTorch warns
+  if (!stays || !is_plain) {
+    return at::native::_to_copy(self, dtype, layout, device, pin_memory, non_blocking, format);
+  }
+  const c10::DeviceGuard guard(self.device());
+  at::Tensor result = empty_strided(self.sizes(), self.strides(), wanted);
+  View x, y;
+  x.data = const_cast<void*>(self.const_data_ptr());
+  y.data = result.mutable_data_ptr();
+  x.dtype = from;
+  y.dtype = to;
+  for (View* view : {&x, &y}) {
+    view->rank = 1;
+    view->shape[0] = self.numel();
+    view->strides[0] = 1;
+  }
+  check(launch(current_stream(self.device().index()), from == to ? UHAL_OP_COPY : UHAL_OP_CAST, {&x}, {&y}, nullptr,
+               "_to_copy"));
+  return result;
+}
+
 at::Scalar local_scalar_dense(const at::Tensor& self) {
   TORCH_CHECK(self.numel() > 0, "a Tensor with 0 elements cannot be converted to Scalar");
   alignas(16) char value[16];
@@ -151,6 +196,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("copy_", copy);
   m.impl("_copy_from", copy_from);
   m.impl("_copy_from_and_resize", copy_from_and_resize);
+  m.impl("_to_copy", to_copy);
   m.impl("_local_scalar_dense", local_scalar_dense);
 }
 

@@ -1,23 +1,26 @@
 // scaled_dot_product_attention by unihal's attention, forward and backward.
+#include <ATen/ExpandUtils.h>
 #include <ATen/native/DispatchStub.h>
 #include <ATen/native/transformers/attention.h>
 #include <ATen/native/transformers/sdp_utils_cpp.h>
 
 #include <cmath>
-#include <limits>
 
+#include "plugins/torch/generator.h"
 #include "plugins/torch/kernels/kernels.h"
 
 namespace unihal::pytorch {
 
-// Which way PyTorch takes: our op where it computes the same, else products and a softmax.
+// Which way PyTorch takes: our op where it computes the same, else products and a softmax in float32. With dropout
+// there is no mask here: a row that is hidden as a whole is 0 by our op, and NaN by a softmax.
 int64_t choose_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                          const std::optional<at::Tensor>& mask, double dropout, bool, std::optional<double>, bool) {
-  const bool fits = query.dim() == 4 && key.dim() == 4 && value.dim() == 4 && dropout == 0 &&
-                    c10::isFloatingType(query.scalar_type()) && query.scalar_type() == key.scalar_type() &&
-                    query.scalar_type() == value.scalar_type() && query.size(1) == key.size(1) &&
-                    query.size(1) == value.size(1) && !(mask.has_value() && mask->requires_grad()) &&
-                    query.numel() != 0 && key.numel() != 0 && value.numel() != 0;
+  const bool fits = query.dim() == 4 && key.dim() == 4 && value.dim() == 4 && dropout >= 0 && dropout < 1 &&
+                    !(dropout != 0 && mask.has_value()) && c10::isFloatingType(query.scalar_type()) &&
+                    query.scalar_type() == key.scalar_type() && query.scalar_type() == value.scalar_type() &&
+                    query.sym_size(1) == key.sym_size(1) && query.sym_size(1) == value.sym_size(1) &&
+                    !(mask.has_value() && mask->requires_grad()) && query.sym_numel() != 0 && key.sym_numel() != 0 &&
+                    value.sym_numel() != 0;
   return static_cast<int64_t>(fits ? sdp::SDPBackend::overrideable : sdp::SDPBackend::math);
 }
 
@@ -34,18 +37,100 @@ uhal_attention_attributes attributes_of(Call& call, const at::Tensor& query, con
   return attributes;
 }
 
+// Of heads (B, H, L, D), dense, with axes in the order in which they lie in memory: so that heads which are a view of
+// rows (B, L, H, D), as they are when a model has split them, are one again without a copy. PyTorch's graphs count on
+// it.
+at::Tensor empty_heads(const at::Tensor& heads, int64_t width) {
+  if (heads.size(3) == width && heads.is_non_overlapping_and_dense()) {
+    return empty_strided(heads.sizes(), heads.strides(), heads.scalar_type());
+  }
+  const int64_t sizes[] = {heads.size(0), heads.size(1), heads.size(2), width};
+  return empty_strided(sizes, at::infer_dense_strides(sizes, heads.strides()), heads.scalar_type());
+}
+at::Tensor empty_heads(const at::Tensor& heads) { return empty_heads(heads, heads.size(3)); }
+
+at::Tensor causal_mask(const at::Tensor& query, const at::Tensor& key) {
+  const at::Tensor rows = at::arange(query.size(2), query.options().dtype(at::kLong)).unsqueeze(1);
+  const at::Tensor columns = at::arange(key.size(2), query.options().dtype(at::kLong)).unsqueeze(0);
+  return at::zeros({query.size(2), key.size(2)}, query.options()).masked_fill_(at::gt(columns, rows), -kInfinity);
+}
+
 // An additive mask: the caller's, made of a mask of truths, or the causal one of sides that differ.
 at::Tensor additive(Call& call, const at::Tensor& query, const at::Tensor& key, at::Tensor mask, bool causal) {
-  const double hidden = -std::numeric_limits<double>::infinity();
   if (mask.defined() && mask.scalar_type() == at::kBool) {
-    mask = at::zeros(mask.sizes(), query.options()).masked_fill_(at::logical_not(mask), hidden);
+    mask = at::zeros(mask.sizes(), query.options()).masked_fill_(at::logical_not(mask), -kInfinity);
   }
-  if (causal && query.size(2) != key.size(2)) {
-    const at::Tensor rows = at::arange(query.size(2), query.options().dtype(at::kLong)).unsqueeze(1);
-    const at::Tensor columns = at::arange(key.size(2), query.options().dtype(at::kLong)).unsqueeze(0);
-    mask = at::zeros({query.size(2), key.size(2)}, query.options()).masked_fill_(at::gt(columns, rows), hidden);
-  }
+  if (causal && query.size(2) != key.size(2)) mask = causal_mask(query, key);
   return mask.defined() ? call.keep(mask) : mask;
+}
+
+// -- with dropout ---------------------------------------------------------------------------------------------------
+//
+// unihal's attention has none, so that products and a softmax are launched, in the operands' dtype: half the launches
+// of PyTorch's own way, whose ops have gradients one by one. Kept for the gradient are the weights before the dropout
+// and the place of its random numbers, by which it is drawn again.
+
+double scale_of(const Call& call, const at::Tensor& query, int scale) {
+  return call.real_or(scale, 1 / std::sqrt(static_cast<double>(query.size(3))));
+}
+
+void multiply(Call& call, const View& a, const View& b, const View& d, double alpha = 1, const View* c = nullptr) {
+  uhal_matmul_attributes attributes = matmul_attributes(math_mode());
+  attributes.alpha = alpha;
+  call.launch(UHAL_OP_MATMUL, {&a, &b, c}, {&d}, &attributes);
+}
+
+// Dropout of weights, or of their gradient: it is linear.
+void drop(Call& call, const View& x, const View& y, double rate, const RandomPart& part) {
+  const View mask = view_of(call.scratch({x.shape[0], x.shape[1], x.shape[2], x.shape[3]}, at::kBool));
+  const uhal_random_attributes attributes = random_attributes(UHAL_RANDOM_UNIFORM, rate, 1, part.key, part.counter);
+  call.launch(UHAL_OP_DROPOUT, {&x}, {&y, &mask}, &attributes);
+}
+
+at::Tensor whole_number(uint64_t value) { return at::scalar_tensor(static_cast<int64_t>(value), at::kLong); }
+
+// Arguments and results as attention's.
+void attention_with_dropout(Call& call) {
+  const at::Tensor &query = call.tensor(0), &key = call.tensor(1), &value = call.tensor(2);
+  call.require(!call.optional_tensor(3).defined(), "a mask with dropout");
+  const at::Tensor hidden = call.boolean(5) ? call.keep(causal_mask(query, key)) : at::Tensor();
+  const at::Tensor weights = empty({query.size(0), query.size(1), query.size(2), key.size(2)}, query.scalar_type());
+  const at::Tensor result = empty_heads(query, value.size(3));
+  const RandomPart part = take_random(std::nullopt, call.device(), weights.numel(), weights.itemsize());
+  const View q = view_of(query), k = view_of(key), v = view_of(value), w = view_of(weights), y = view_of(result);
+  const View dropped = view_of(call.scratch(weights.sizes(), weights.scalar_type()));
+  const View c = hidden.defined() ? view_of(hidden) : View();
+  multiply(call, q, k.transposed(), w, scale_of(call, query, 7), hidden.defined() ? &c : nullptr);
+  const uhal_softmax_attributes softmax = softmax_attributes(3);
+  call.launch(UHAL_OP_SOFTMAX, {&w}, {&w}, &softmax);
+  drop(call, w, dropped, call.real(4), part);
+  multiply(call, dropped, v, y);
+  const at::Tensor none;
+  call.set_values({result, weights, none, none, query.size(2), key.size(2), whole_number(part.key),
+                   whole_number(part.counter), none});
+}
+
+// Arguments and results as attention_backward's.
+void attention_with_dropout_backward(Call& call) {
+  const at::Tensor &query = call.tensor(1), &key = call.tensor(2), &value = call.tensor(3), &weights = call.tensor(7);
+  const at::Tensor dq = empty_heads(query), dk = empty_heads(key), dv = empty_heads(value);
+  const double rate = call.real(12), scale = scale_of(call, query, 16);
+  const RandomPart part = {static_cast<uint64_t>(call.tensor(14).item<int64_t>()),
+                           static_cast<uint64_t>(call.tensor(15).item<int64_t>())};
+  const View q = view_of(query), k = view_of(key), v = view_of(value), w = view_of(weights),
+             dy = view_of(call.tensor(0));
+  const View to_q = view_of(dq), to_k = view_of(dk), to_v = view_of(dv);
+  const View one = view_of(call.scratch(weights.sizes(), weights.scalar_type()));
+  const View other = view_of(call.scratch(weights.sizes(), weights.scalar_type()));
+  drop(call, w, one, rate, part);
+  multiply(call, one.transposed(), dy, to_v);
+  multiply(call, dy, v.transposed(), one);
+  drop(call, one, other, rate, part);
+  const uhal_softmax_attributes softmax = softmax_attributes(3);
+  call.launch(UHAL_OP_SOFTMAX_BACKWARD, {&w, &other}, {&one}, &softmax);
+  multiply(call, one, k, to_q, scale);
+  multiply(call, one.transposed(), q, to_k, scale);
+  call.set_values({dq, dk, dv, at::Tensor()});
 }
 
 // (query, key, value, attn_bias, dropout_p, is_causal, return_debug_mask, scale) -> (output, logsumexp, cum_seq_q,
@@ -53,10 +138,10 @@ at::Tensor additive(Call& call, const at::Tensor& query, const at::Tensor& key, 
 void attention(Call& call) {
   const at::Tensor &query = call.tensor(0), &key = call.tensor(1), &value = call.tensor(2);
   const bool causal = call.boolean(5);
-  call.require(call.real(4) == 0, "dropout");
+  if (call.real(4) != 0) return attention_with_dropout(call);
   const uhal_attention_attributes attributes = attributes_of(call, query, key, causal, 7);
   const at::Tensor mask = additive(call, query, key, call.optional_tensor(3), causal);
-  const at::Tensor result = empty({query.size(0), query.size(1), query.size(2), value.size(3)}, query.scalar_type());
+  const at::Tensor result = empty_heads(query, value.size(3));
   const at::ScalarType wide = query.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   const at::Tensor sums = empty({query.size(0), query.size(1), query.size(2)}, wide);
   const View q = view_of(query), k = view_of(key), v = view_of(value), y = view_of(result), s = view_of(sums);
@@ -72,10 +157,10 @@ void attention(Call& call) {
 void attention_backward(Call& call) {
   const at::Tensor &gradient = call.tensor(0), &query = call.tensor(1), &key = call.tensor(2), &value = call.tensor(3);
   const bool causal = call.boolean(13);
+  if (call.real(12) != 0) return attention_with_dropout_backward(call);
   const uhal_attention_attributes attributes = attributes_of(call, query, key, causal, 16);
   const at::Tensor mask = additive(call, query, key, call.optional_tensor(4), causal);
-  const at::Tensor dq = empty(query.sizes(), query.scalar_type()), dk = empty(key.sizes(), key.scalar_type()),
-                   dv = empty(value.sizes(), value.scalar_type());
+  const at::Tensor dq = empty_heads(query), dk = empty_heads(key), dv = empty_heads(value);
   const View q = view_of(query), k = view_of(key), v = view_of(value), y = view_of(call.tensor(6)),
              s = view_of(call.tensor(7)), dy = view_of(gradient);
   const View to_q = view_of(dq), to_k = view_of(dk), to_v = view_of(dv);
@@ -85,8 +170,7 @@ void attention_backward(Call& call) {
   call.set_values({dq, dk, dv, at::Tensor()});
 }
 
-// -- what nn.MultiheadAttention and nn.TransformerEncoderLayer call when nothing is to have a gradient
-// -----------------
+// -- what nn.MultiheadAttention and nn.TransformerEncoderLayer call when nothing is to have a gradient ----------------
 
 // A mask of PyTorch's (true: hidden; by its type of sides, of keys, or of both and heads) for scores (B, H, L, S), true
 // where they are seen.
@@ -114,7 +198,7 @@ std::pair<at::Tensor, at::Tensor> attend(const at::Tensor& query, const at::Tens
   if (with_weights) {
     at::Tensor scores = at::matmul(q, k.mT()) * (1 / std::sqrt(static_cast<double>(q.size(-1))));
     if (mask.defined() && mask.scalar_type() == at::kBool) {
-      scores = scores.masked_fill(mask.logical_not(), -std::numeric_limits<double>::infinity());
+      scores = scores.masked_fill(mask.logical_not(), -kInfinity);
     } else if (mask.defined()) {
       scores = scores + mask;
     }

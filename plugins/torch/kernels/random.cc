@@ -189,7 +189,7 @@ constexpr Kernel kRandomKernels[] = {
 // torch.dropout in one launch, with a gradient, where PyTorch would compose it of three ops.
 at::Tensor fused_dropout(const at::Tensor& input, double rate, bool training) {
   TORCH_CHECK(rate >= 0 && rate <= 1, "dropout probability has to be between 0 and 1, but got ", rate);
-  if (!training || rate == 0 || input.numel() == 0) return input;
+  if (!training || rate == 0 || input.sym_numel() == 0) return input;  // sizes may be symbols of a graph
   if (!input.is_floating_point()) return input.mul(at::bernoulli(at::ones_like(input), 1 - rate)).div(1 - rate);
   return std::get<0>(at::native_dropout(input, rate, true));
 }
