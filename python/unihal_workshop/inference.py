@@ -255,7 +255,9 @@ class PlanStage:
     """A part of a run, for the planner: `module` is called `repeats` times with `args` and `kwargs`.
 
     Tensors in them may be on any device, `meta` included: shapes and dtypes count. `resident`: the part's weights stay
-    on the card for the whole run; otherwise they are there during their own stage only (offload).
+    on the card for the whole run; otherwise they are there during their own stage only (offload), whole, or with a
+    `prefetch` layer by layer, as many ahead, of which `resident_bytes` stay. `part` is the module whose weights come
+    and go, where `module` is one around it. A module that several stages have takes its memory once.
     """
 
     name: str
@@ -264,6 +266,9 @@ class PlanStage:
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     repeats: int = 1
     resident: bool = True
+    part: Any = None
+    prefetch: int | None = None
+    resident_bytes: int = 0
 
 
 def _peak_meter(device: str) -> Callable[[], int]:

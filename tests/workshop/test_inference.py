@@ -10,6 +10,7 @@ import pytest
 import tiny
 import unihal_workshop as workshop
 from unihal_workshop import BaseInference, InputError, ModelError, Progress, create, register, registered
+from unihal_workshop.planning.offloading import brought
 from unihal_workshop.planning.planner import trace_stages
 
 
@@ -110,6 +111,35 @@ def test_stages_that_do_not_stay() -> None:
 
     from unihal_workshop.planning.trace import replay
 
-    both, alone = (replay(trace_stages(stages(resident))).peak_allocated for resident in (True, False))
+    both, alone = (replay(brought(trace_stages(stages(resident))).trace).peak_allocated for resident in (True, False))
     one = 1024 * 1024 * 4
     assert 2 * one < both < 2.1 * one and one < alone < 1.1 * one
+
+
+def test_stages_of_one_module_have_its_weights_once() -> None:
+    import torch
+    from unihal_workshop.planning.trace import replay
+
+    words, out = torch.nn.Embedding(4096, 256), torch.nn.Linear(256, 4096, bias=False)
+    out.weight = words.weight  # tied between stages
+    ids, x = (
+        torch.empty(shape, dtype=dtype, device="meta") for shape, dtype in (((1, 4), torch.int64), ((1, 256), None))
+    )
+    for resident in (True, False):
+        stages = [
+            workshop.PlanStage("first", words, (ids,), resident=resident),
+            workshop.PlanStage("again", words, (ids,), repeats=3, resident=resident),
+            workshop.PlanStage("last", out, (x,), resident=resident),
+        ]
+        trace = trace_stages(stages)
+        assert trace.total("weights") == 4096 * 256 * 4
+        assert [op.times for op in trace.ops if op.name == "embedding"] == [1, 1.5, 1.5]
+        moved = brought(trace)
+        assert 4096 * 256 * 4 <= replay(moved.trace).peak_allocated < 1.1 * 4096 * 256 * 4
+        # What is on the card stays there for the stage that has the same.
+        assert moved.copied_bytes == (0 if resident else 4096 * 256 * 4)
+
+
+def test_the_time_of_a_plan_is_of_all_steps() -> None:
+    few, many = (workshop.plan(create("tiny"), {"steps": steps}, "rx580-4gb").seconds for steps in (2, 200))
+    assert many == pytest.approx(100 * few)

@@ -261,6 +261,81 @@ def test_quantized_layers_are_offloaded_too() -> None:
     offload.remove()
 
 
+class Tied(nn.Module):
+    """A decoder with one matrix for its words and its head, and a bias."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(300, 64)
+        self.layers = nn.ModuleList([nn.Linear(64, 64) for _ in range(20)])
+        self.head = nn.Linear(64, 300)
+        self.head.weight = self.embedding.weight
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        x = self.embedding(ids)
+        for layer in self.layers:
+            x = layer(x).tanh()
+        return self.head(x)
+
+
+@pytest.mark.parametrize("prefetch", [0, 1, 2])
+@pytest.mark.parametrize("bits", [0, 8, 4])
+def test_tied_weights_come_for_both_layers(bits: int, prefetch: int) -> None:
+    model = Tied().eval()
+    ids = torch.randint(0, 300, (2, 5))
+    if bits:
+        quantize(model, bits)
+    expected = model(ids).detach()
+    offload = LayerOffload(model, DEVICE, prefetch=prefetch, largest_bytes=8000)
+    assert len(offload.moving) > 20
+    with torch.no_grad():
+        for _ in range(3):
+            torch.testing.assert_close(model(ids.to(DEVICE)).cpu(), expected, atol=1e-4, rtol=1e-4)
+    offload.remove()
+
+
+def test_a_module_of_two_parents_is_one_unit() -> None:
+    shared = nn.Linear(64, 64)
+    model = nn.Sequential(
+        *[nn.Sequential(nn.Linear(64, 64), nn.Sequential(shared, nn.Tanh())) for _ in range(4)]
+    ).eval()
+    x = torch.randn(2, 64)
+    expected = model(x).detach()
+    offload = LayerOffload(model, DEVICE, prefetch=1, largest_bytes=1)
+    assert len(offload.units) == 5
+    with torch.no_grad():
+        for _ in range(2):
+            torch.testing.assert_close(model(x.to(DEVICE)).cpu(), expected, atol=1e-6, rtol=1e-5)
+    offload.remove()
+
+
+@pytest.mark.parametrize("resident", [0, 1 << 12, 1 << 20])
+def test_other_methods_than_forward_find_their_weights(resident: int) -> None:
+    """As of autoencoders, whose `decode` is called: no hook of the module itself runs."""
+
+    class Coder(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.encoder, self.between, self.decoder = nn.Linear(64, 64), nn.Linear(64, 8), layers(6)
+
+        def decode(self, x: torch.Tensor) -> torch.Tensor:
+            self.between(x)
+            return self.decoder(x)
+
+    model = Coder().eval()
+    x = torch.randn(2, 64)
+    expected = model.decode(x).detach()
+    offload = LayerOffload(model, DEVICE, largest_bytes=1, resident_bytes=resident)
+    late = []
+    with torch.no_grad():
+        for _ in range(3):
+            torch.testing.assert_close(model.decode(x.to(DEVICE)).cpu(), expected, atol=1e-6, rtol=1e-5)
+            late.append(offload.late)
+            offload.release()
+    assert late[-1] == late[0]  # what ran first is known from then on
+    offload.remove()
+
+
 def test_one_part_at_a_time() -> None:
     gc.collect()
     start = torch.rdna.memory_allocated()

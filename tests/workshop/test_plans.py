@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+import gc
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import unihal
 import unihal_workshop as workshop
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -14,7 +17,9 @@ from measuring import peak_of
 from networks import NETWORKS, random_case, resnet
 from plannable import small_resnet
 from unihal_workshop.cards.profiles import CARDS, find_card
+from unihal_workshop.optimizer import LayerOffload, quantize
 from unihal_workshop.planning.check import measure
+from unihal_workshop.planning.offloading import brought
 from unihal_workshop.planning.torch_trace import trace_module
 from unihal_workshop.planning.trace import replay
 
@@ -134,38 +139,54 @@ def test_the_ladder() -> None:
     assert rungs["offload"].seconds == pytest.approx(half / 12e9, rel=0.01)
     assert plan.advice is not None and plan.advice.name == "8 bit"
     text = str(plan)
-    assert "DOES NOT FIT" in text and "--dtype float16 --bits 8" in text
+    assert "DOES NOT FIT" in text and "model.half(); quantize(model, 8)" in text
 
 
-def test_offload_is_what_the_trace_would_be_by_hand() -> None:
-    """Layers moved to the device before they run, the next one early, and away afterwards."""
-    from unihal_workshop.planning.transforms import offloaded
-
-    layers = [torch.nn.Linear(1024, 1024) for _ in range(6)]
-    module = torch.nn.Sequential(*layers)
-    moved = replay(offloaded(trace_module(module, (torch.zeros(8, 1024),))).trace)
-
-    import gc
-
-    import unihal
-
+def offloaded_peak(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...], **options: Any) -> tuple[int, int]:
+    """The peak of a run under LayerOffload, which knows the order of layers, and what it copied in it."""
     gc.collect()
     device = unihal.device("rdna")
-    device.empty_cache()
-    device.reset_peak_memory_stats()
-    # Biases stay, as they are small.
-    biases = [layer.bias.detach().to("rdna") for layer in layers]
-    x = torch.zeros(8, 1024).to("rdna")
-    weights = [layers[0].weight.detach().to("rdna"), None]
-    with torch.no_grad():
-        for index, layer in enumerate(layers):
-            if index + 1 < len(layers):
-                weights[1] = layers[index + 1].weight.detach().to("rdna")
-            x = torch.nn.functional.linear(x, weights[0], biases[index])
-            weights = [weights[1], None]
-            del layer
     torch.rdna.synchronize()
-    assert moved.peak_allocated == pytest.approx(device.memory_stats().peak_allocated_bytes, rel=0.05)
+    device.empty_cache()
+    assert device.memory_stats().allocated_bytes == 0
+    offload = LayerOffload(copy.deepcopy(module), "rdna", **options)
+    with torch.no_grad():
+        for _ in range(2):
+            before = offload.copied_bytes
+            device.reset_peak_memory_stats()
+            offload.module(*(each.to("rdna") for each in inputs))
+    torch.rdna.synchronize()
+    peak, copied = int(device.memory_stats().peak_allocated_bytes), offload.copied_bytes - before
+    offload.remove()
+    return peak, copied
+
+
+@pytest.mark.parametrize("prefetch", [0, 1, 3])
+@pytest.mark.parametrize(("name", "bits"), [("resnet50", 0), ("transformer", 0), ("transformer", 4), ("unet", 8)])
+def test_offload_is_planned_as_it_runs(name: str, bits: int, prefetch: int) -> None:
+    """The slots of LayerOffload are in the plan, not what another way to offload would take."""
+    make, inputs = NETWORKS[name]
+    module, tensors = make().eval(), inputs()
+    if bits:
+        quantize(module, bits)
+    whole = trace_module(module, tensors)
+    moved = brought(whole, prefetch=prefetch)
+    peak, copied = offloaded_peak(module, tensors, prefetch=prefetch)
+    assert replay(moved.trace).peak_allocated == pytest.approx(peak, rel=0.05)
+    assert replay(moved.trace).peak_allocated <= replay(whole).peak_allocated
+    if copied == 0:  # all of it stays
+        return
+    assert copied == pytest.approx(moved.copied_bytes, rel=0.01)
+
+
+def test_a_small_module_stays() -> None:
+    """Where the slots would take no less than the module does, nothing moves."""
+    module = torch.nn.Sequential(torch.nn.Linear(512, 512), torch.nn.Linear(512, 512))
+    trace = trace_module(module, (torch.zeros(1, 512),))
+    moved = brought(trace, prefetch=1)
+    assert replay(moved.trace).peak_allocated == pytest.approx(replay(trace).peak_allocated, rel=0.1)
+    offload = LayerOffload(module, "rdna", prefetch=1)
+    assert not offload.moving and offload.device_bytes == moved.copied_bytes
 
 
 def test_tied_weights_count_once() -> None:

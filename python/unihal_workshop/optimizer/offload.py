@@ -10,7 +10,7 @@ memory. A slot is written again only after the layer that used it is through, as
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,39 +18,56 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import ModelError
-
-_ALIGNMENT = 256
-
-
-def _owned(module: nn.Module) -> list[tuple[nn.Module, str, bool]]:
-    """The places of a module's parameters and buffers, its submodules' included: (owner, name, is a parameter)."""
-    return [
-        place
-        for owner in module.modules()
-        for place in (
-            *((owner, name, True) for name, value in owner._parameters.items() if value is not None),
-            *((owner, name, False) for name, value in owner._buffers.items() if value is not None),
-        )
-    ]
+from ..planning.units import Group, Part, groups, layout, padded
+from .weights import TiedLinear
 
 
-def module_bytes(module: nn.Module) -> int:
-    """What a module's parameters and buffers take together when they are packed for a copy."""
-    return sum(_padded(getattr(owner, name)) for owner, name, _ in _owned(module))
+def part_of(module: nn.Module, key: Callable[[Tensor], Any] = id, keep: bool = True) -> Part:
+    """A module as offload sees it: places are (owner, name), tensors by their `key`.
+
+    Without `keep` no part refers to its module.
+    """
+    made: dict[int, Part] = {}
+
+    def visit(owner: nn.Module) -> Part:
+        if id(owner) not in made:
+            container = isinstance(owner, (nn.ModuleList, nn.ModuleDict))
+            part = made[id(owner)] = Part([], [], container, isinstance(owner, TiedLinear))
+            part.subject = owner if keep else None
+            part.own = [
+                ((id(owner), name), key(value))
+                for name, value in (*owner._parameters.items(), *owner._buffers.items())
+                if value is not None
+            ]
+            part.children = [(name, visit(child)) for name, child in owner.named_children()]
+        return made[id(owner)]
+
+    return visit(module)
 
 
-def _padded(tensor: Tensor) -> int:
-    return -(-tensor.numel() * tensor.element_size() // _ALIGNMENT) * _ALIGNMENT
+def _tensors(module: nn.Module) -> dict[int, Tensor]:
+    return {id(tensor): tensor for tensor in (*module.parameters(), *module.buffers())}
+
+
+def units_of(module: nn.Module, largest: int | None = None) -> list[Group]:
+    """How a module's weights are divided into units (`unihal_workshop.planning.units.groups`)."""
+    tensors = _tensors(module)
+    return groups(part_of(module), lambda key: tensors[key].numel() * tensors[key].element_size(), largest)
 
 
 class Unit:
     """A module whose weights come and go together, packed into one piece of pinned host memory."""
 
-    def __init__(self, name: str, module: nn.Module, pin: bool, taken: dict[tuple[int, str], Unit]) -> None:
-        self.name, self.module = name, module
-        self.places = [place for place in _owned(module) if (id(place[0]), place[1]) not in taken]
-        for owner, key, _ in self.places:
-            taken[id(owner), key] = self
+    def __init__(self, group: Group, pin: bool) -> None:
+        self.name, self.module = group.name, group.part.subject
+        wanted = set(group.places)
+        #: Where its tensors belong: (owner, name, is a parameter).
+        self.places: list[tuple[nn.Module, str, bool]] = []
+        for part in group.part.walk():
+            for place, _ in part.own:
+                if place in wanted:
+                    name = place[1]  # type: ignore[index]
+                    self.places.append((part.subject, name, name in part.subject._parameters))
         tensors = [getattr(owner, key) for owner, key, _ in self.places]
         # Two places may have one tensor: it is packed once.
         first: dict[int, int] = {}
@@ -59,7 +76,7 @@ class Unit:
         for tensor in tensors:
             if id(tensor) not in first:
                 first[id(tensor)] = end
-                end += _padded(tensor)
+                end += padded(tensor.numel() * tensor.element_size())
             self._layout.append((first[id(tensor)], tensor.shape, tensor.dtype))
         self.bytes = end
         self.host = torch.empty(end, dtype=torch.uint8, pin_memory=pin and end > 0)
@@ -98,31 +115,6 @@ class _Slot:
     free: Any = None  # an event: what used the slot is through
 
 
-def units_of(module: nn.Module, largest: int) -> list[tuple[str, nn.Module]]:
-    """Parts of a module that have at most `largest` bytes each, or cannot be divided; in the order of definition.
-
-    A part is divided only where all its tensors belong to its children, so that nothing is left over.
-    """
-    found: list[tuple[str, nn.Module]] = []
-
-    def divide(name: str, part: nn.Module) -> None:
-        size = module_bytes(part)
-        if size == 0:
-            return
-        own = any(value is not None for value in (*part._parameters.values(), *part._buffers.values()))
-        children = list(part.named_children())
-        # A container's forward is not called: lists of layers are always divided.
-        is_container = isinstance(part, (nn.ModuleList, nn.ModuleDict))
-        if not is_container and (own or not children or (size <= largest and part is not module)):
-            found.append((name, part))
-            return
-        for child, inner in children:
-            divide(f"{name}.{child}" if name else child, inner)
-
-    divide("", module)
-    return found
-
-
 def _device_functions(device: torch.device) -> Any:
     functions = getattr(torch, device.type, None)
     if device.type == "cpu" or functions is None or not hasattr(functions, "Stream"):
@@ -134,8 +126,9 @@ class LayerOffload:
     """Keeps a module's weights in host memory and brings them to a device layer by layer, `prefetch` layers ahead.
 
     `module`'s weights may lie anywhere; they end in pinned host memory (`pin=False`: pageable, which does not overlap).
-    `largest_bytes`: parts above it are divided, where their structure allows. `resident_bytes`: of the units, as many
-    stay on the device as fit into it, the first ones of the module. `prefetch` 0 brings each layer when it is called.
+    `largest_bytes`: parts above it are divided, where their structure allows (None: a sixteenth of the module, from 1
+    to 64 MiB). `resident_bytes`: of the units, as many stay on the device as fit into it, the first ones of the module;
+    all do where the slots of those that move would take no less. `prefetch` 0 brings each layer when it is called.
     Device memory: `device_bytes`. The module computes without gradients. One thread at a time.
 
     The order of layers is learned while they run; the first run goes by the order of definition. A layer that is not
@@ -148,7 +141,7 @@ class LayerOffload:
         device: str | torch.device,
         *,
         prefetch: int = 1,
-        largest_bytes: int = 64 << 20,
+        largest_bytes: int | None = None,
         resident_bytes: int = 0,
         pin: bool = True,
     ) -> None:
@@ -160,40 +153,39 @@ class LayerOffload:
         self._functions = _device_functions(self.device)
         self.module = module
         self.prefetch = prefetch
-        taken: dict[tuple[int, str], Unit] = {}
-        self.units = [Unit(name, part, pin, taken) for name, part in units_of(module, largest_bytes)]
-        self.units = [unit for unit in self.units if unit.bytes]
+        divided = units_of(module, largest_bytes)
+        places = layout(divided, prefetch, resident_bytes)
+        made = {id(group): Unit(group, pin) for group in divided if group.bytes}
+        self.units = list(made.values())
         if not self.units:
             raise ModelError("offload: the module has no weights")
-        self.resident: list[Unit] = []
-        left = resident_bytes
-        for unit in self.units:
-            if unit.bytes <= left:
-                self.resident.append(unit)
-                left -= unit.bytes
-        kept = {id(unit) for unit in self.resident}
-        self.moving = [unit for unit in self.units if id(unit) not in kept]
+        self.resident = [made[id(group)] for group in places.resident]
+        self.moving = [made[id(group)] for group in places.moving]
         self._next = {id(a): b for a, b in zip(self.moving, (*self.moving[1:], *self.moving[:1]))}
-        self._largest = max((unit.bytes for unit in self.moving), default=0)
+        self._count, self._largest = places.slots, places.slot_bytes
         self._slots: list[_Slot] = []
         self._where: dict[int, _Slot] = {}
         self._order: list[_Slot] = []  # the least recently used first
         self._stream: Any = None
+        self._first: Unit | None = None  # what ran first, after the memory was taken
         self._last: Unit | None = None
         #: What was copied to the device so far, in bytes, and how often a layer came only when it was called.
         self.copied_bytes = 0
         self.late = 0
         self._hooks = []
-        for unit in self.moving:
-            self._hooks.append(unit.module.register_forward_pre_hook(self._before(unit)))
-            self._hooks.append(unit.module.register_forward_hook(self._after(unit)))
+        for group in divided:
+            needed = [made[id(each)] for each in group.needs if each in places.moving]
+            if needed:
+                self._hooks.append(group.part.subject.register_forward_pre_hook(self._before(needed)))
+                self._hooks.append(group.part.subject.register_forward_hook(self._after(needed)))
+            else:  # what stays has to be there too, where other methods than the module's forward are called
+                self._hooks.append(group.part.subject.register_forward_pre_hook(lambda *_: self.prepare()))
         self._hooks.append(module.register_forward_pre_hook(lambda *_: self.prepare()))
 
     @property
     def device_bytes(self) -> int:
         """Device memory that the weights take while the module runs."""
-        count = min(self.prefetch + 1, len(self.moving))
-        return count * self._largest + sum(unit.bytes for unit in self.resident)
+        return self._count * self._largest + sum(unit.bytes for unit in self.resident)
 
     @property
     def host_bytes(self) -> int:
@@ -211,9 +203,8 @@ class LayerOffload:
                 self.copied_bytes += unit.bytes
                 unit.point_to(unit.views(memory))
                 self._where[id(unit)] = _Slot(memory, unit)
-            count = min(self.prefetch + 1, len(self.moving))
             self._slots = [
-                _Slot(torch.empty(self._largest, dtype=torch.uint8, device=self.device)) for _ in range(count)
+                _Slot(torch.empty(self._largest, dtype=torch.uint8, device=self.device)) for _ in range(self._count)
             ]
             # The slots' memory may have been used on this stream before.
             begin = self._functions.Event()
@@ -221,8 +212,11 @@ class LayerOffload:
             for slot in self._slots:
                 slot.free = begin
             self._order = list(self._slots)
-            for unit in self.moving[: self.prefetch]:
-                self._fetch(unit)
+            coming = self._first or next(iter(self.moving), None)
+            for _ahead in range(min(self.prefetch, len(self.moving))):
+                if coming is not None and id(coming) not in self._where:
+                    self._fetch(coming)
+                coming = self._next.get(id(coming))
 
     def release(self) -> None:
         """Gives the device memory back, once the device is through with it; the weights stay in host memory."""
@@ -261,46 +255,61 @@ class LayerOffload:
         self._where[id(unit)] = slot
         return slot
 
-    def _before(self, unit: Unit) -> Any:
+    def _before(self, needed: list[Unit]) -> Any:
         def hook(*_: object) -> None:
             self.prepare()
-            if self._last is not None:
-                self._next[id(self._last)] = unit
-            self._last = unit
+            for unit in needed:
+                if self._last is None:
+                    self._first = unit
+                elif self._last is not unit:
+                    self._next[id(self._last)] = unit
+                self._last = unit
+                self._use(self._where.get(id(unit)))  # those that are there are not the next to be written
             with torch.no_grad():
-                slot = self._where.get(id(unit))
-                if slot is None:
-                    self.late += 1
-                    slot = self._fetch(unit)
-                else:
-                    self._order.remove(slot)
-                    self._order.append(slot)
-                self._functions.current_stream(self.device).wait_event(slot.ready)
+                for unit in needed:
+                    slot = self._where.get(id(unit))
+                    if slot is None:
+                        self.late += 1
+                        slot = self._fetch(unit)
+                    self._functions.current_stream(self.device).wait_event(slot.ready)
 
         return hook
 
-    def _after(self, unit: Unit) -> Any:
+    def _use(self, slot: _Slot | None) -> None:
+        if slot is not None:
+            self._order.remove(slot)
+            self._order.append(slot)
+
+    def _after(self, needed: list[Unit]) -> Any:
         def hook(*_: object) -> None:
-            slot = self._where.get(id(unit))
-            if slot is None:
+            slots = [self._where[id(unit)] for unit in needed if id(unit) in self._where]
+            if len(slots) < len(needed):
                 return
-            slot.free = self._functions.Event()
-            slot.free.record(self._functions.current_stream(self.device))
+            event = self._functions.Event()
+            event.record(self._functions.current_stream(self.device))
+            for slot in slots:
+                slot.free = event
             # The layers that come next, as long as they need no slot of one another.
-            following: Unit | None = unit
+            last = needed[-1]
+            following: Unit | None = last
             for _ahead in range(self.prefetch):
                 following = self._next.get(id(following))
-                if following is None or following is unit:
+                if following is None or following is last:
                     return
                 known = self._where.get(id(following))
                 with torch.no_grad():
                     if known is None:
                         self._fetch(following)
                     else:
-                        self._order.remove(known)
-                        self._order.append(known)
+                        self._use(known)
 
         return hook
+
+
+def _whole(name: str, module: nn.Module, pin: bool) -> Unit:
+    """All of a module as one unit."""
+    part = part_of(module)
+    return Unit(Group(name, part, [place for place, _ in part.places()], [], 0), pin)
 
 
 class PartOffload:
@@ -315,11 +324,9 @@ class PartOffload:
     ) -> None:
         self.device = torch.device(device)
         self._functions = _device_functions(self.device)
-        taken: dict[tuple[int, str], Unit] = {}
-        self.parts = {
-            name: part if isinstance(part, LayerOffload) else Unit(name, part, pin, taken)
-            for name, part in parts.items()
-        }
+        self.parts: dict[str, Unit | LayerOffload] = {}
+        for name, part in parts.items():
+            self.parts[name] = part if isinstance(part, LayerOffload) else _whole(name, part, pin)
         self.present = ""
         self.copied_bytes = 0
 

@@ -241,6 +241,20 @@ class TorchPipeline(BaseInference):
         with torch.device("meta"):
             return self._finished_parts()
 
-    def stage(self, name: str, module: nn.Module, *args: Any, repeats: int = 1, **kwargs: Any) -> PlanStage:
-        """A stage of a plan; its weights are there for the whole run unless parts come and go."""
-        return PlanStage(name, module, args, kwargs, repeats, resident=self.options["offload"] == "none")
+    def stage(
+        self, name: str, module: nn.Module, *args: Any, repeats: int = 1, part: nn.Module | None = None, **kwargs: Any
+    ) -> PlanStage:
+        """A stage of a plan, of a part or a module around it; its weights are there for the whole run unless parts come
+        and go."""
+        offload = self.options["offload"]
+        return PlanStage(
+            name,
+            module,
+            args,
+            kwargs,
+            repeats,
+            resident=offload == "none",
+            part=part,
+            prefetch=self.options["prefetch"] if offload == "layers" else None,
+            resident_bytes=self.options["resident_bytes"],
+        )

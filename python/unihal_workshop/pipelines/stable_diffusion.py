@@ -376,7 +376,7 @@ class StableDiffusionInference(TorchPipeline):
         return [
             self.stage("text encoder", text, ids),
             self.stage("UNet", unet, sample, time, repeats=given["steps"], **step),
-            self.stage("decoder", Decode(vae), latents, repeats=given["images"]),
+            self.stage("decoder", Decode(vae), latents, repeats=given["images"], part=vae),
         ]
 
 

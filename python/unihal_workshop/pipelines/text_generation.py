@@ -50,9 +50,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
     },
 }
 
-#: Tokens that a plan goes through after the prompt.
-_PLANNED_TOKENS = 4
-
 CACHES = ("dynamic", "static", "none")
 
 
@@ -61,22 +58,41 @@ def cache_keyword(model: Any) -> str:
     return "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
 
 
-class PlannedGeneration(nn.Module):
-    """What generation does, for planning: the prompt, and tokens after a cache that is as full as it will be."""
+class PlannedCall(nn.Module):
+    """A call of a decoder as generation makes it, for planning: after `past` tokens, in a cache for `length`."""
 
-    def __init__(self, model: Any, tokens: int) -> None:
+    def __init__(self, model: Any, cache: str, past: int, length: int) -> None:
         super().__init__()
         self.model = model
-        self.tokens = tokens
+        self.cache, self.past, self.length = cache, past, length
 
-    def forward(self, ids: Tensor, one: Tensor, *cache: Tensor) -> Tensor:
-        """ids (1, prompt), one (1, 1), keys and values of each layer -> logits of the last token."""
-        from transformers import DynamicCache
+    def _cache(self, device: torch.device, dtype: torch.dtype) -> Any:
+        from transformers import DynamicCache, StaticCache
 
-        logits: Tensor = self.model(input_ids=ids, use_cache=bool(cache)).logits
-        for _ in range(self.tokens if cache else 0):
-            kept = DynamicCache(list(zip(cache[0::2], cache[1::2])), config=self.model.config)
-            logits = self.model(input_ids=one, use_cache=True, **{cache_keyword(self.model): kept}).logits
+        config = self.model.config
+        if self.cache == "static":
+            return StaticCache(config=config, max_cache_len=self.length)
+        if not self.past:
+            return DynamicCache(config=config)
+        heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+        width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        shape = (1, heads, self.past, width)
+        return DynamicCache(
+            [
+                (torch.empty(shape, dtype=dtype, device=device), torch.empty(shape, dtype=dtype, device=device))
+                for _ in range(config.num_hidden_layers)
+            ],
+            config=config,
+        )
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """ids (1, tokens) -> logits."""
+        if self.cache == "none":
+            return self.model(input_ids=ids, use_cache=False).logits  # type: ignore[no-any-return]
+        dtype = next(each.dtype for each in self.model.parameters() if each.is_floating_point())
+        cache = {cache_keyword(self.model): self._cache(ids.device, dtype)}
+        at = torch.arange(ids.shape[1], device=ids.device) + self.past
+        logits: Tensor = self.model(input_ids=ids, use_cache=True, position_ids=at.unsqueeze(0), **cache).logits
         return logits
 
 
@@ -240,9 +256,11 @@ class TextGeneration(TorchPipeline):
                 else:
                     at = torch.arange(ids.shape[1], device=self.device) + (len(numbers) + step - 1 if step else 0)
                     output = model(input_ids=ids, use_cache=True, position_ids=at.unsqueeze(0), **{keyword: cache})
+                logits = output.logits[0, -64:].cpu().float()
+                del output  # of a long prompt its logits are large, and the next call needs none of them
                 if step == 0:
-                    self.logits = output.logits[0, -64:].float().cpu().numpy()
-                chosen = choose(output.logits[0, -1].float().cpu(), inputs, generator)
+                    self.logits = logits.numpy()
+                chosen = choose(logits[-1], inputs, generator)
                 if step == 0:
                     first = time.monotonic()
                 if chosen in ends:
@@ -278,27 +296,23 @@ class TextGeneration(TorchPipeline):
     def plan_stages(self, inputs: Mapping[str, Any] | None = None) -> list[PlanStage]:
         """The prompt at once, then a token at a time after the longest cache; by shapes alone.
 
-        Of the tokens four are planned, and the time is theirs: the others take as much memory.
+        Without a cache all tokens at once, as the last one needs.
         """
         given = self.check_inputs(inputs or {})
         model: Any = self.plan_parts()["decoder"]
-        prompt = min(len(self._encode(given["prompt"])), max(1, self.context - given["new_tokens"]))
-        length = prompt + given["new_tokens"]
-        config = model.config
-        heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-        width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        with torch.device("meta"):
-            # Without a cache the longest call is the last one.
-            ids = torch.empty((1, length - 1 if self.options["cache"] == "none" else prompt), dtype=torch.int64)
-            one = torch.empty((1, 1), dtype=torch.int64)
-            cache = [
-                torch.empty((1, heads, length - 1, width), dtype=self.torch_dtype)
-                for _ in range(2 * config.num_hidden_layers)
-            ]
+        count = given["new_tokens"]
+        prompt = min(len(self._encode(given["prompt"])), max(1, self.context - count))
+        length = prompt + count
+
+        def call(name: str, tokens: int, past: int, repeats: int) -> PlanStage:
+            ids = torch.empty((1, tokens), dtype=torch.int64, device="meta")
+            module = PlannedCall(model, self.options["cache"], past, length)
+            return self.stage(name, module, ids, repeats=repeats, part=model)
+
         if self.options["cache"] == "none":
-            cache = []
-        tokens = min(given["new_tokens"] - 1, _PLANNED_TOKENS)
-        return [self.stage("generation", PlannedGeneration(model, tokens), ids, one, *cache)]
+            return [call("tokens", length - 1, 0, count)]
+        found = [call("prompt", prompt, 0, 1)]
+        return found if count == 1 else [*found, call("tokens", 1, length - 2, count - 1)]
 
 
 def choose(logits: Tensor, inputs: Mapping[str, Any], generator: torch.Generator) -> int:

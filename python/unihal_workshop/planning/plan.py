@@ -2,15 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..cards.profiles import Card
+from .offloading import Moved, brought, brought_by_op
 from .trace import CATEGORIES, Replay, Trace, replay
-from .transforms import least_seconds, offloaded, quantized
+from .transforms import least_seconds, quantized
 
 MIB = 1 << 20
 _LISTED = 8
+
+#: What does a rung: of a registered model words of the command line, of a module calls, of a file nothing.
+COMMANDS = {
+    "float16": "--dtype float16",
+    "8 bit": "--bits 8",
+    "4 bit": "--bits 4",
+    "offload": "--offload layers",
+}
+CALLS = {
+    "float16": "model.half()",
+    "8 bit": "quantize(model, 8)",
+    "4 bit": "quantize(model, 4)",
+    "offload": "LayerOffload(model, device)",
+    "checkpointing": "checkpoint(model)",
+}
+NOTHING = {
+    "8 bit": "quantize(model, 8), of the module that the file was made of",
+    "4 bit": "quantize(model, 4), of the module that the file was made of",
+    "offload": "LayerOffload(model, device), of the module that the file was made of",
+}
 
 
 @dataclass(frozen=True)
@@ -148,11 +170,15 @@ def make_plan(
     batch: int | None = None,
     largest_batch: int | None = None,
     half: Trace | None = None,
+    settings: Mapping[str, str] = CALLS,
+    checkpointed: Trace | None = None,
 ) -> Plan:
-    """A plan of a trace; `half` is the trace of the same model in float16, for the ladder."""
+    """A plan of a trace; `half` is the trace of the same model in float16 and `checkpointed` that of its training with
+    checkpoints, for the ladder; `settings` say what does each rung."""
     capacity, largest = card.available(reserve), card.largest(reserve)
-    bounded = replay(trace, capacity, largest)
-    free = bounded if bounded.fits else replay(trace)
+    moved = brought(trace)
+    bounded = replay(moved.trace, capacity, largest)
+    free = bounded if bounded.fits else replay(moved.trace)
     failure = ""
     if bounded.failed is not None:
         at = bounded.failed_at if bounded.failed_at is not None else -1
@@ -175,15 +201,24 @@ def make_plan(
         reserved_bytes=free.peak_reserved,
         by_category=dict(zip(CATEGORIES, free.at_peak.by_category)),
         weight_bytes=trace.total("weights"),
-        seconds=least_seconds(trace.ops, card),
+        seconds=_seconds(moved, card),
         fits=bounded.fits,
         failure=failure,
-        largest_tensors=_largest(trace, free.live_at_peak),
-        rungs=_ladder(trace, half, card, capacity, largest, training),
+        largest_tensors=_largest(moved.trace, free.live_at_peak),
+        rungs=_Ladder(card, capacity, largest, settings).rungs_of(trace, half, checkpointed, training),
         notes=list(trace.notes),
         replay=free,
-        trace=trace,
+        trace=moved.trace,
     )
+
+
+def _seconds(moved: Moved, card: Card) -> float:
+    """The least time of a run: copies go on beside the ops, but for those of whole parts."""
+    seconds = least_seconds(moved.trace.ops, card)
+    if not card.link_gigabytes_per_second:
+        return seconds
+    link = card.link_gigabytes_per_second * 1e9
+    return max(seconds, (moved.copied_bytes - moved.waited_bytes) / link) + moved.waited_bytes / link
 
 
 def _largest(trace: Trace, live: list[int]) -> list[dict[str, Any]]:
@@ -202,58 +237,61 @@ def _largest(trace: Trace, live: list[int]) -> list[dict[str, Any]]:
     ]
 
 
-def _ladder(trace: Trace, half: Trace | None, card: Card, capacity: int, largest: int, training: bool) -> list[Rung]:
-    rungs: list[Rung] = []
-    base = least_seconds(trace.ops, card)
+class _Ladder:
+    """The ways to run a model, from the one that costs nothing down."""
 
-    def add(name: str, changed: Trace, quality: str, setting: str, copied: int = 0) -> None:
-        bounded = replay(changed, capacity, largest)
-        free = bounded if bounded.fits else replay(changed)
-        seconds = least_seconds(changed.ops, card)
-        if copied and card.link_gigabytes_per_second:
-            seconds = max(seconds, copied / (card.link_gigabytes_per_second * 1e9))
-        rungs.append(
+    def __init__(self, card: Card, capacity: int, largest: int, settings: Mapping[str, str]) -> None:
+        self._card, self._capacity, self._largest, self._settings = card, capacity, largest, settings
+        self._rungs: list[Rung] = []
+
+    def _add(self, name: str, weight_bytes: int, moved: Moved, quality: str, *settings: str) -> None:
+        bounded = replay(moved.trace, self._capacity, self._largest)
+        free = bounded if bounded.fits else replay(moved.trace)
+        seconds = _seconds(moved, self._card)
+        base = self._rungs[0].seconds if self._rungs else seconds
+        words = [self._settings[each] for each in settings if each in self._settings]
+        self._rungs.append(
             Rung(
                 name,
                 bounded.fits,
                 max(free.peak_allocated, free.load_peak),
-                changed.total("weights"),
+                weight_bytes,
                 seconds,
                 seconds / base if base else 1.0,
                 quality,
-                setting,
-                copied,
+                ("; " if self._settings is not COMMANDS else " ").join(words) or "no setting",
+                moved.copied_bytes,
             )
         )
 
-    add("as it is", trace, "costs nothing", "no setting")
-    best = trace
-    if half is not None:
-        best = half
-        add("float16", half, "3 decimal digits in place of 7", "--dtype float16")
-    if training:
-        return rungs
-    if any(tensor.quantizable for tensor in best.tensors):
-        prefix = "--dtype float16 " if half is not None else ""
-        add("8 bit", quantized(best, 8), "errors of half a percent in the layers' outputs", f"{prefix}--bits 8")
-        add("4 bit", quantized(best, 4), "errors of several percent in the layers' outputs", f"{prefix}--bits 4")
-    prefix = "--dtype float16 " if half is not None else ""
-    moved = offloaded(best)
-    if moved.copied_bytes:
-        add(
-            "offload",
-            moved.trace,
-            "no loss; weights are copied in each run",
-            f"{prefix}--offload layers",
-            moved.copied_bytes,
-        )
-    if moved.copied_bytes and any(tensor.quantizable for tensor in best.tensors):
-        both = offloaded(quantized(best, 4))
-        add(
-            "hybrid",
-            both.trace,
-            "as 4 bit; weights are copied",
-            f"{prefix}--bits 4 --offload layers",
-            both.copied_bytes,
-        )
-    return rungs
+    def rungs_of(self, trace: Trace, half: Trace | None, checkpointed: Trace | None, training: bool) -> list[Rung]:
+        """Bits and offload are of the model in float16, where it can have that."""
+        self._add("as it is", trace.total("weights"), brought(trace), "costs nothing")
+        if training:
+            if checkpointed is not None:
+                quality = "no loss; layers compute their activations again"
+                self._add("checkpointing", trace.total("weights"), Moved(checkpointed), quality, "checkpointing")
+            return self._rungs
+        best, first = trace, []
+        if half is not None:
+            best, first = half, ["float16"]
+            self._add("float16", half.total("weights"), brought(half), "3 decimal digits in place of 7", *first)
+        fewer = {bits: quantized(best, bits) for bits in (8, 4)} if any(t.quantizable for t in best.tensors) else {}
+        for bits, errors in ((8, "half a percent"), (4, "several percent")):
+            if bits in fewer:
+                quality = f"errors of {errors} in the layers' outputs"
+                name = f"{bits} bit"
+                self._add(name, fewer[bits].total("weights"), brought(fewer[bits]), quality, *first, name)
+        moved = self._moved(best)
+        if moved.copied_bytes > brought(best).copied_bytes or moved.waited_bytes < brought(best).waited_bytes:
+            quality = "no loss; weights are copied in each run"
+            self._add("offload", best.total("weights"), moved, quality, *first, "offload")
+        if moved.copied_bytes and 4 in fewer:
+            both = self._moved(fewer[4])
+            quality = "as 4 bit; weights are copied"
+            self._add("hybrid", fewer[4].total("weights"), both, quality, *first, "4 bit", "offload")
+        return self._rungs
+
+    def _moved(self, trace: Trace) -> Moved:
+        """With weights that come layer by layer."""
+        return brought(trace, prefetch=1) if trace.spans else brought_by_op(trace)

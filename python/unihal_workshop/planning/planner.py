@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from ..cards.profiles import SYSTEM_RESERVE, Card, find_card
 from ..errors import InputError, ModelError
 from ..inference import BaseInference, PlanStage
 from .batches import largest_batch
-from .plan import Plan, make_plan
+from .plan import CALLS, COMMANDS, NOTHING, Plan, make_plan
 from .trace import Trace
 from .transforms import joined
 
@@ -104,6 +105,7 @@ def _plan_module(
     import torch
     from torch.utils import _pytree as pytree
 
+    from ..optimizer.checkpointing import checkpoint, repeated_layers
     from .torch_trace import trace_module
 
     name = type(model).__name__
@@ -118,19 +120,20 @@ def _plan_module(
         )
     args, kwargs = _arguments(inputs)
 
-    def trace(cast: torch.dtype | None, batch: int | None = None) -> Trace:
+    def trace(cast: torch.dtype | None, batch: int | None = None, prepare: Any = None) -> Trace:
         given = (args, kwargs)
         if batch is not None and batch_axis is not None:
             given = pytree.tree_map(lambda leaf: _with_batch(leaf, batch, batch_axis), given)
         return trace_module(
             model, given[0], given[1], training=training, loss=loss, optimizer=optimizer, dtype=cast,
-            repeats=2 if training else 1,
+            repeats=2 if training else 1, prepare=prepare,
         )  # fmt: skip
 
     cast = getattr(torch, dtype) if dtype is not None else None
     main = trace(cast)
     present = cast or next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
     half = trace(torch.float16) if present == torch.float32 and not training and not exported else None
+    again = trace(cast, prepare=checkpoint) if training and repeated_layers(model) else None
     tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
     batch = tensors[0].shape[batch_axis] if batch_axis is not None and tensors and tensors[0].dim() else None
     most = None
@@ -146,6 +149,8 @@ def _plan_module(
         batch=int(batch) if batch is not None else None,
         largest_batch=most,
         half=half,
+        settings=NOTHING if exported else CALLS,
+        checkpointed=again,
     )
 
 
@@ -161,12 +166,27 @@ def _with_batch(leaf: Any, batch: int, axis: int) -> Any:
 
 def trace_stages(stages: Sequence[PlanStage]) -> Trace:
     """The trace of a pipeline: its stages one after the other."""
+    return joined([_trace_stage(stage) for stage in stages])
+
+
+def _trace_stage(stage: PlanStage) -> Trace:
+    """Of a stage that is repeated two times are traced: the others take as much memory, and time as they do."""
     from .torch_trace import trace_module
 
-    return joined(
-        (trace_module(stage.module, stage.args, stage.kwargs, repeats=min(stage.repeats, 2)), stage.resident)
-        for stage in stages
-    )
+    traced = min(stage.repeats, 2)
+    trace = trace_module(stage.module, stage.args, stage.kwargs, repeats=traced, part=stage.part)
+    trace.ops = [replace(op, times=stage.repeats / traced) for op in trace.ops]
+    trace.spans = [
+        replace(
+            span,
+            calls=stage.repeats,
+            resident=stage.resident,
+            prefetch=stage.prefetch,
+            resident_bytes=stage.resident_bytes,
+        )
+        for span in trace.spans
+    ]
+    return trace
 
 
 def _plan_inference(model: BaseInference, inputs: Any, card: Card, reserve: int) -> Plan:
@@ -182,6 +202,7 @@ def _plan_inference(model: BaseInference, inputs: Any, card: Card, reserve: int)
         reserve=reserve,
         training=False,
         dtype=model.dtype or "its own dtypes",
+        settings=COMMANDS,
     )
 
 
@@ -203,6 +224,7 @@ def _plan_onnx(path: Path, inputs: Any, card: Card, reserve: int, find_batch: bo
         dtype=model.dtype,
         batch=model.batch,
         largest_batch=most,
+        settings=NOTHING,
     )
 
 
@@ -215,5 +237,13 @@ def _plan_keras(model: Any, inputs: Any, card: Card, reserve: int, training: boo
         )
     trace, name, dtype, batch = trace_keras(model, inputs)
     return make_plan(
-        trace, card, model=name, reserve=reserve, training=False, dtype=dtype, batch=batch, largest_batch=None
+        trace,
+        card,
+        model=name,
+        reserve=reserve,
+        training=False,
+        dtype=dtype,
+        batch=batch,
+        largest_batch=None,
+        settings=NOTHING,
     )

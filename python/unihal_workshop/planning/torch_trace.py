@@ -21,7 +21,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
 from ..errors import InputError, ModelError
-from .trace import Op, Tensor, Trace
+from ..optimizer.offload import part_of
+from .trace import Op, Span, Tensor, Trace
+from .units import Part
 from .workspaces import workspaces_of
 
 #: Modules whose weight can be kept in 8 or 4 bits, from 4096 numbers on; convolutions take them unpacked.
@@ -185,8 +187,11 @@ def _in_order(module: torch.nn.Module) -> Iterator[tuple[torch.nn.Module, dict[s
             yield module, module._buffers, name
 
 
-def _fake_module(module: torch.nn.Module, recorder: _Recorder, dtype: torch.dtype | None) -> torch.nn.Module:
-    """A copy of a module with fake parameters and buffers, whose storages are the trace's weights."""
+def _fake_module(
+    module: torch.nn.Module, recorder: _Recorder, dtype: torch.dtype | None, part: torch.nn.Module | None
+) -> tuple[torch.nn.Module, Part]:
+    """A copy of a module with fake parameters and buffers, whose storages are the trace's weights; and how offload
+    would divide it, or a part of it."""
     memo: dict[int, Any] = {}
     for owner, table, name in _in_order(module):
         tensor = table[name]
@@ -195,6 +200,7 @@ def _fake_module(module: torch.nn.Module, recorder: _Recorder, dtype: torch.dtyp
         fake: torch.Tensor = _like(tensor.detach(), recorder.device, dtype)
         number = recorder.see(fake, "load", "weights")
         entry = recorder.trace.tensors[number]
+        entry.key = id(tensor)
         entry.elements = tensor.numel()
         entry.module = name
         large = name == "weight" and tensor.numel() >= _LEAST_ELEMENTS
@@ -217,7 +223,9 @@ def _fake_module(module: torch.nn.Module, recorder: _Recorder, dtype: torch.dtyp
             known = recorder.number_of(fake)
             if known is not None:
                 recorder.trace.tensors[known].module = names[id(fake)]
-    return copied
+    # `deepcopy` writes down in the memo what became of each module.
+    divided = memo.get(id(part), copied) if part is not None else copied
+    return copied, part_of(divided, recorder.number_of, keep=False)
 
 
 def _fake_inputs(values: Any, recorder: _Recorder, dtype: torch.dtype | None) -> Any:
@@ -271,20 +279,25 @@ def trace_module(
     dtype: torch.dtype | None = None,
     repeats: int = 1,
     device: str | None = None,
+    part: torch.nn.Module | None = None,
+    prepare: Callable[[torch.nn.Module], object] | None = None,
 ) -> Trace:
     """Traces a module: loaded, its inputs moved to the card, then run `repeats` times.
 
     Forward without gradients; with `training` forward, `loss(output)` (the mean of the first output if none is
     given), backward, and a step of `optimizer(parameters)` where one is given; gradients are set to None before each
     repeat after the first. The module and the tensors stay as they are, wherever they lie (device `meta` serves).
-    `dtype` casts parameters and inputs of floating point, as `module.to(dtype)` would.
+    `dtype` casts parameters and inputs of floating point, as `module.to(dtype)` would. `part`: the module within whose
+    weights offload would bring, where `module` is more than it. `prepare` may change the module that is traced, a copy.
     """
     trace = Trace()
     device = device or planning_device()
     recorder = _Recorder(trace, device)
     with ExitStack() as stack:
         stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
-        fake = _fake_module(module, recorder, dtype)
+        fake, divided = _fake_module(module, recorder, dtype, part)
+        if prepare is not None:
+            prepare(fake)
         fake_args = _fake_inputs(tuple(args), recorder, dtype)
         fake_kwargs = _fake_inputs(dict(kwargs or {}), recorder, dtype)
         trace.start = len(trace.events)
@@ -306,6 +319,7 @@ def trace_module(
             ) from error
         finally:
             recorder.stop()
+    trace.spans.append(Span(divided, 0, len(trace.ops), repeats))
     if device == "cpu":
         trace.notes.append("traced by the CPU's rules: unihal's device is not there, so ops may be composed otherwise")
     return trace

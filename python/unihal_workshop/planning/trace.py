@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from .allocator import Allocator, Block, OutOfMemory
+from .units import Part
 
 #: What memory is for, in the order of a picture from the bottom up.
 CATEGORIES = ("weights", "inputs", "activations", "gradients", "optimizer", "workspace", "copies")
@@ -29,6 +30,8 @@ class Tensor:
     elements: int = 0
     quantizable: bool = False
     unpacked: bool = False
+    #: Of weights: the same number for the same weight in several traces; 0 where it is not known.
+    key: int = 0
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,25 @@ class Op:
     bytes: int
     #: The weights that it reads (numbers of tensors of the trace).
     weights: tuple[int, ...] = ()
+    #: How often it runs: of steps that are repeated, fewer are in the trace.
+    times: float = 1.0
+
+
+@dataclass(frozen=True)
+class Span:
+    """Ops from `begin` up to `end` (numbers of ops) that compute with a module's weights; it is called so often.
+
+    `part` divides its weights (numbers of tensors). They are on the card for the whole run if it is resident; else they
+    come for the span: at once, or with a `prefetch` layer by layer, of which `resident_bytes` stay.
+    """
+
+    part: Part
+    begin: int
+    end: int
+    calls: int = 1
+    resident: bool = True
+    prefetch: int | None = None
+    resident_bytes: int = 0
 
 
 @dataclass
@@ -57,6 +79,8 @@ class Trace:
     start: int = 0
     #: What the trace could not see, for the person who reads the plan.
     notes: list[str] = field(default_factory=list)
+    #: Where modules run whose weights could come and go.
+    spans: list[Span] = field(default_factory=list)
 
     def add(self, tensor: Tensor) -> int:
         """Asks for a tensor; gives its number."""
@@ -176,4 +200,4 @@ def replay(trace: Trace, capacity: int = 0, largest: int = 0, sizes: Sequence[in
 def with_sizes(trace: Trace, sizes: Sequence[int]) -> Trace:
     """The same steps with other sizes."""
     tensors = [replace(tensor, bytes=size) for tensor, size in zip(trace.tensors, sizes)]
-    return Trace(tensors, trace.events, trace.ops, trace.start, trace.notes)
+    return Trace(tensors, trace.events, trace.ops, trace.start, trace.notes, trace.spans)
