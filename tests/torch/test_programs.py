@@ -71,7 +71,9 @@ def test_a_profile_has_the_device_s_time_of_each_op(way: str) -> None:
         model(x).sum().backward()
     times = {event.key: event.device_time_total for event in found.key_averages()}
     assert times["aten::addmm"] > 0 and times["aten::mm"] > 0
-    assert f"Self {DEVICE.upper()}" in found.key_averages().table()
+    # A PyTorch that was built for CUDA calls the times of `torch.profiler.profile()` so, whosever they are.
+    names = {DEVICE.upper()} | ({"CUDA"} if torch.version.cuda else set())
+    assert any(f"Self {name}" in found.key_averages().table() for name in names)
 
 
 def test_deterministic_algorithms_are_what_there_is() -> None:
