@@ -63,7 +63,48 @@ def test_plan() -> None:
     data = succeeded(workshop_here("plan", "tiny", "--import", TINY, "--input", "width=128", "--json"))
     assert data["model"] == "tiny" and data["by_category"]["inputs"] >= 128 * 128 * 3 * 4
     result = workshop_here("plan", f"{PLANNABLE}:too_large", "--card", "rx580-4gb")
-    assert result.returncode == 7 and "DOES NOT FIT" in result.stdout and "--bits 4" in result.stdout
+    assert result.returncode == 7 and "DOES NOT FIT" in result.stdout and "quantize(model, 4)" in result.stdout
+
+
+def test_a_registered_model_is_planned_with_its_options_and_checked() -> None:
+    arguments = (
+        "plan",
+        "text-generation",
+        "--option",
+        "variant=test",
+        "--input",
+        "new_tokens=8",
+        "--card",
+        "rx580-4gb",
+        "--json",
+    )
+    weights = {}
+    for extra in ((), ("--dtype", "float32"), ("--bits", "8"), ("--bits", "8", "--offload", "layers", "--check")):
+        data = succeeded(workshop_here(*arguments, *extra))
+        weights[extra] = data["weight_bytes"]
+        if "--check" in extra:
+            assert data["measured"]["fits"] and data["by_category"]["copies"] > 0
+            assert data["peak_bytes"] == pytest.approx(data["measured"]["peak_bytes"], rel=0.05)
+    assert weights["--dtype", "float32"] == pytest.approx(2 * weights[()], rel=0.01)
+    assert weights["--bits", "8"] < 0.6 * weights[()]
+
+
+@pytest.mark.whole
+def test_a_model_of_a_file_is_checked() -> None:
+    data = succeeded(workshop_here("plan", "tiny", "--import", TINY, "--input", "width=128", "--check", "--json"))
+    assert data["measured"]["fits"] and data["measured"]["peak_bytes"] > 128 * 128 * 3 * 4
+
+
+def test_training_that_computes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = ("plan", f"{PLANNABLE}:deep", "--training", "--card", "rx580-4gb", "--json")
+    plain = succeeded(workshop_here(*arguments))
+    rungs = {rung["name"]: rung for rung in plain["rungs"]}
+    assert rungs["checkpointing"]["peak_bytes"] < 0.8 * plain["peak_bytes"]
+    assert rungs["checkpointing"]["setting"] == "checkpoint(model)"
+    monkeypatch.setenv("WORKSHOP_OPTIMIZE__CHECKPOINTING", "true")
+    again = succeeded(workshop_here(*arguments))
+    assert again["peak_bytes"] == rungs["checkpointing"]["peak_bytes"]
+    assert [rung["name"] for rung in again["rungs"]] == ["as it is"]
 
 
 @pytest.mark.parametrize(
@@ -75,6 +116,10 @@ def test_plan() -> None:
         (("plan", "nothing"), 4, "there is no model 'nothing'"),
         (("plan", f"{PLANNABLE}:linear", "--card", "rx580-4bg"), 6, "did you mean rx580-4gb?"),
         (("plan", f"{PLANNABLE}:linear", "--reserve", "many"), 3, "--reserve: memory.reserve: 'many' is no amount"),
+        (("plan", f"{PLANNABLE}:linear", "--bits", "8"), 5, "are for registered models"),
+        (("plan", "tiny", "--import", TINY, "--training"), 5, "--training is for modules"),
+        (("plan", "tiny", "--import", TINY, "--bits", "5"), 3, "--bits"),
+        (("plan", "tiny", "--import", TINY, "--offload", "layers"), 4, "no option 'offload'"),
         (("config", "--set", "memory.reserv=3"), 3, "did you mean memory.reserve?"),
         (("config", "--set", "x"), 5, "expected NAME=VALUE"),
         (("run", "tiny", "--import", TINY, "--input", "widht=3"), 4, "did you mean width?"),

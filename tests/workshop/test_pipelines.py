@@ -405,7 +405,7 @@ def test_a_folder_of_transformers(tmp_path: Path) -> None:
     loaded = create("text-generation", tmp_path, dtype="float32")
     assert error_between(array, outcome(loaded, TEXT)) < 1e-5
     assert loaded.run(TEXT, seed=1).output == expected.run(TEXT, seed=1).output
-    assert loaded.context == 64 and [stage.name for stage in loaded.plan_stages(TEXT)] == ["generation"]
+    assert loaded.context == 64 and [stage.name for stage in loaded.plan_stages(TEXT)] == ["prompt", "tokens"]
 
 
 # -- classes -----------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from rich.progress import Progress as Bar
 from ..cards.profiles import CARDS, find_card
 from ..configuration.config import Config, model_options
 from ..errors import DeviceError, InputError, ModelError
-from ..inference import BaseInference, Progress, Result, create, model_class
+from ..inference import BaseInference, Progress, Result, create, model_class, registered
 from ..planning.memory import MemoryManager
 from ..profiling.profiler import Profiler
 
@@ -38,6 +38,11 @@ def card_of(config: Config) -> str:
 
     here = (os.environ.get("UNIHAL_STUB_PROFILE", ""), *(card.profile for card in cards()))
     return next((name for name in here if name in CARDS), _SMALLEST)
+
+
+def is_registered(name: str) -> bool:
+    """Whether it is a name of the registry, and no file or function."""
+    return name in registered()
 
 
 def class_of(name: str) -> type[BaseInference]:
@@ -196,6 +201,7 @@ def optimize(
     """The optimizer with its trials, the limits (None: each optimization by itself), and the trial that was chosen."""
     from gpux.configuration.sizes import parse_bytes
 
+    _cap(config)
     module = importlib.import_module("unihal_workshop.optimizer")
     optimizer = module.Optimizer(
         model=name,
