@@ -74,7 +74,10 @@ class Result:
 
 
 class Run:
-    """One run of a model: its seed, its progress, whether it should stop. For the model that runs, on its thread."""
+    """One run of a model: its seed, its progress, whether it should stop. For the model that runs, on its thread.
+
+    A preview is asked for with each `preview_every`-th step; 0: none.
+    """
 
     def __init__(
         self, seed: int, on_progress: OnProgress | None, stop: threading.Event, preview_every: int = 0

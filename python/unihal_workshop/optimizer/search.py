@@ -211,7 +211,7 @@ class Optimizer:
 
         Step by step: to what was chosen so far each optimization is added in turn; as long as memory is above its
         limit the one that takes least memory (and keeps to the error) is chosen, then the one that is fastest, until
-        none is better. A search that is not exhaustive: the table shows what was tried.
+        none is better, or `most_trials` were measured. A search that is not exhaustive: the table shows what was tried.
         """
         current = self.try_names()
         assert current is not None
