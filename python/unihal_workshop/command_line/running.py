@@ -86,6 +86,12 @@ def _cap(config: Config) -> None:
         manager.limit(find_card(config["card"]))
 
 
+def _preview_every(config: Config) -> int:
+    """Who asks for a file of previews gets one with each step, unless a setting says otherwise."""
+    setting = next(value for value in config.values() if value.name == "run.preview_every")
+    return int(setting.value) if setting.source != "default" else 1
+
+
 def run_one(
     model: BaseInference, given: Mapping[str, Any], config: Config, preview: Path | None, quiet: bool
 ) -> Result:
@@ -106,7 +112,7 @@ def run_one(
     before = signal.signal(signal.SIGINT, interrupt)
     try:
         with bar:
-            every = config["run.preview_every"] if preview is not None else 0
+            every = _preview_every(config) if preview is not None else 0
             return model.run(
                 _inputs(model, given, config), seed=config["run.seed"], on_progress=progress, preview_every=every
             )
@@ -167,7 +173,7 @@ def measure(model: BaseInference, given: Mapping[str, Any], config: Config, runs
     """Loads a model, runs it once uncounted, then so many times; stages are those that the model tells of."""
     _cap(config)
     inputs = _inputs(model, given, config)
-    profiler = Profiler(config["device"])
+    profiler = Profiler(config["device"], apart=("load",))
     with profiler.stage("load"):
         model.load()
     model.run(inputs, seed=config["run.seed"])

@@ -11,6 +11,7 @@ from ..cards.profiles import SYSTEM_RESERVE, Card, find_card
 from ..errors import InputError, ModelError
 from ..inference import BaseInference, PlanStage
 from .batches import largest_batch
+from .offloading import brought
 from .plan import CALLS, COMMANDS, NOTHING, Plan, make_plan
 from .trace import Trace
 from .transforms import joined
@@ -48,7 +49,7 @@ def plan(
     if dtype is not None and dtype not in DTYPES:
         raise ModelError(f"dtype {dtype!r}: expected one of {', '.join(DTYPES)}")
     if isinstance(model, BaseInference):
-        return _plan_inference(model, inputs, found, reserve)
+        return _plan_inference(model, inputs, found, reserve, find_batch)
     if isinstance(model, (str, Path)):
         suffix = Path(model).suffix
         if suffix == ".onnx":
@@ -206,19 +207,30 @@ def _trace_stage(stage: PlanStage) -> Trace:
     return trace
 
 
-def _plan_inference(model: BaseInference, inputs: Any, card: Card, reserve: int) -> Plan:
+def _plan_inference(model: BaseInference, inputs: Any, card: Card, reserve: int, find_batch: bool) -> Plan:
     if inputs and not isinstance(inputs, Mapping):
         raise InputError(f"the inputs of {model.name} are a mapping of names to values, not {type(inputs).__name__}")
-    stages = model.plan_stages(model.check_inputs(dict(inputs or {})))
+    given = model.check_inputs(dict(inputs or {}))
+    stages = model.plan_stages(given)
     if not stages:
         raise ModelError(f"{model.name} says nothing of its parts (plan_stages), so it cannot be planned")
+    batch = model.batch_of(given)
+    most = None
+    if find_batch and batch is not None:
+        most = largest_batch(
+            lambda samples: brought(trace_stages(model.plan_stages({**given, model.batch_input: samples}))).trace,
+            card.available(reserve),
+            card.largest(reserve),
+        )
     return make_plan(
         trace_stages(stages),
         card,
         model=model.name,
         reserve=reserve,
         training=False,
-        dtype=model.dtype or "its own dtypes",
+        dtype=model.dtype or str(getattr(model, "torch_dtype", "its own dtypes")).removeprefix("torch."),
+        batch=batch,
+        largest_batch=most,
         settings=COMMANDS,
     )
 
