@@ -202,7 +202,7 @@ def _random_offload(pick: Any) -> None:
     assert offload.device_bytes == sum(pieces.pieces), (names, largest, prefetch, resident)
     with torch.no_grad():
         found = offload.module(*(each.to("rdna") for each in inputs))
-    torch.testing.assert_close(found.cpu(), expected, atol=0, rtol=0, equal_nan=True)
+    torch.testing.assert_close(found.cpu(), expected, atol=1e-5, rtol=1e-4, equal_nan=True)
     offload.remove()
     del found, offload
     if largest is None:
