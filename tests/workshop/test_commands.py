@@ -16,6 +16,7 @@ import pytest
 import unihal
 from commands import COMMAND, TINY, succeeded, workshop, workshop_here
 from PIL import Image
+from unihal_workshop.cards.profiles import CARDS
 
 PLANNABLE = str(Path(__file__).with_name("plannable.py"))
 
@@ -156,6 +157,15 @@ def test_run(tmp_path: Path) -> None:
     text = workshop_here("run", "tiny", *options)
     assert text.returncode == 0 and "seed 7" in text.stdout and "--out FILE keeps it" in text.stdout
     assert workshop_here("run", "tiny", *options, "--out", tmp_path / "a.doc").returncode == 5
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("card", sorted(CARDS))
+def test_every_preset_runs(card: str) -> None:
+    """In a process of its own: PyTorch has one device, which is the preset's."""
+    model = ("text-generation", "--option", "variant=test", "--input", "new_tokens=4")
+    data = succeeded(workshop("run", *model, "--card", card, "--seed", "1", "--json"))
+    assert data["finished"] and data["peak_bytes"] > 0 and data["details"]["tokens"] == 4
 
 
 def test_control_c_keeps_what_was_made(tmp_path: Path) -> None:

@@ -242,6 +242,7 @@ def serve(
     from ..serving.server import serve as serve_page
 
     found = Config({"card": card, "preset": preset, "dtype": dtype, "serve.port": port})
+    running.choose_device(found)
     import_files(imports)
     names = list(models or sorted(registered()))
     for name in names:
@@ -277,8 +278,9 @@ def run(
     as_json: bool = JSON,
 ) -> None:
     """Runs a registered model. Ctrl-C ends it after the present step, and what was made is kept (exit code 8)."""
-    import_files(imports)
     found = _config(card, preset, dtype, bits, offload, seed)
+    running.choose_device(found)
+    import_files(imports)
     made = running.make(model, source, found, key_values(options))
     result = running.run_one(made, key_values(inputs), found, preview, quiet=as_json)
     written = running.write_output(out, result.output) if out is not None else None
@@ -308,8 +310,9 @@ def bench(
     as_json: bool = JSON,
 ) -> None:
     """Measures a registered model: time, device time and memory by stage, and the bottleneck."""
-    import_files(imports)
     found = _config(card, preset, dtype, bits, offload, 0)
+    running.choose_device(found)
+    import_files(imports)
     made = running.make(model, source, found, key_values(options))
     profiler = running.measure(made, key_values(inputs), found, runs)
     if perfetto is not None:
@@ -338,8 +341,9 @@ def optimize(
     as_json: bool = JSON,
 ) -> None:
     """Measures each optimization of a registered model, or searches them under limits of memory and quality."""
-    import_files(imports)
     found = _config(card, preset, dtype, None, None, 0)
+    running.choose_device(found)
+    import_files(imports)
     optimizer, limits, chosen = running.optimize(
         model, source, found, key_values(inputs), key_values(options), memory, error
     )

@@ -40,6 +40,12 @@ def card_of(config: Config) -> str:
     return next((name for name in here if name in CARDS), _SMALLEST)
 
 
+def choose_device(config: Config) -> None:
+    """Before PyTorch is imported: it has one device beside its own, which is the one that the settings ask for."""
+    if config["device"] != "cpu":
+        os.environ.setdefault("UNIHAL_TORCH_DEVICE", config["device"])
+
+
 def is_registered(name: str) -> bool:
     """Whether it is a name of the registry, and no file or function."""
     return name in registered()
