@@ -55,7 +55,7 @@ def test_every_setting_of_a_model_reaches_it(user_file: Path) -> None:
     preset = Config({"preset": "rx580-4gb"})
     known = {"bits": 0, "offload": "none", "vae_tile": 0, "attention_slice": 0, "batch": 0, "context": None}
     assert model_options(preset, known) == {
-        "bits": 8, "offload": "parts", "vae_tile": 256, "attention_slice": 1, "batch": 1, "context": 1024,
+        "bits": 8, "offload": "parts", "vae_tile": 256, "batch": 1, "context": 1024,
     }  # fmt: skip
     assert model_options(Config({"preset": "none"}), known) == {"offload": "none"}
     from unihal_workshop import create

@@ -38,7 +38,7 @@ class Limits:
             return [trial.failure]
         found = []
         if self.memory_bytes is not None and trial.peak_bytes > self.memory_bytes:
-            found.append(f"{trial.peak_bytes / 2**20:.0f} MiB of {self.memory_bytes / 2**20:.0f}")
+            found.append(f"{trial.peak_bytes / 2**20:.1f} MiB of {self.memory_bytes / 2**20:.1f}")
         if self.seconds is not None and trial.seconds > self.seconds:
             found.append(f"{trial.seconds:.2f} s of {self.seconds:.2f}")
         if self.error is not None and trial.error > self.error:
