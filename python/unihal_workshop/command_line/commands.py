@@ -148,6 +148,7 @@ def plan(
         if registered:
             raise InputError(f"{model} is planned as it runs: --training is for modules (file.py:function)")
         arguments["training"] = True
+    if arguments.get("training"):
         arguments.setdefault("checkpointing", config["optimize.checkpointing"])
     made = make_plan(source.model, source.inputs, chosen, reserve=config["memory.reserve"], **arguments)
     if picture is not None:
