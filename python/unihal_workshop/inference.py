@@ -74,7 +74,10 @@ class Result:
 
 
 class Run:
-    """One run of a model: its seed, its progress, whether it should stop. For the model that runs, on its thread."""
+    """One run of a model: its seed, its progress, whether it should stop. For the model that runs, on its thread.
+
+    A preview is asked for with each `preview_every`-th step; 0: none.
+    """
 
     def __init__(
         self, seed: int, on_progress: OnProgress | None, stop: threading.Event, preview_every: int = 0
@@ -131,6 +134,8 @@ class BaseInference(ABC):
     input_defaults: ClassVar[Mapping[str, tuple[str, Any]]] = {}
     #: Options of the constructor by name, each with its default.
     option_defaults: ClassVar[Mapping[str, Any]] = {}
+    #: The input that counts the samples of a run, where a plan should look for how many fit at most; "" if none does.
+    batch_input: ClassVar[str] = ""
 
     def __init__(
         self,
@@ -186,6 +191,11 @@ class BaseInference(ABC):
         Needs no device and no weights: parts may be on the device `meta`. Empty: the model cannot be planned.
         """
         return []
+
+    def batch_of(self, inputs: Mapping[str, Any]) -> int | None:
+        """The samples of a run at a time; None where they are not counted."""
+        count = inputs.get(self.batch_input)
+        return count if isinstance(count, int) and not isinstance(count, bool) else None
 
     # -- what a user calls ------------------------------------------------------------------------------------------
 

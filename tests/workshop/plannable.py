@@ -33,5 +33,11 @@ def training() -> Any:
     return {"model": linear()[0], "inputs": linear()[1], "training": True, "optimizer": torch.optim.Adam}
 
 
+def deep() -> Any:
+    """Layers in a list, whose activations are large beside their weights."""
+    blocks = (torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Tanh(), torch.nn.Tanh()) for _ in range(12))
+    return torch.nn.Sequential(*blocks), (torch.empty(4096, 64, device="meta"),)
+
+
 def wrong() -> Any:
     return {"modle": 3}

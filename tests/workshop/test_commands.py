@@ -16,6 +16,7 @@ import pytest
 import unihal
 from commands import COMMAND, TINY, succeeded, workshop, workshop_here
 from PIL import Image
+from unihal_workshop.cards.profiles import CARDS
 
 PLANNABLE = str(Path(__file__).with_name("plannable.py"))
 
@@ -63,7 +64,48 @@ def test_plan() -> None:
     data = succeeded(workshop_here("plan", "tiny", "--import", TINY, "--input", "width=128", "--json"))
     assert data["model"] == "tiny" and data["by_category"]["inputs"] >= 128 * 128 * 3 * 4
     result = workshop_here("plan", f"{PLANNABLE}:too_large", "--card", "rx580-4gb")
-    assert result.returncode == 7 and "DOES NOT FIT" in result.stdout and "--bits 4" in result.stdout
+    assert result.returncode == 7 and "DOES NOT FIT" in result.stdout and "quantize(model, 4)" in result.stdout
+
+
+def test_a_registered_model_is_planned_with_its_options_and_checked() -> None:
+    arguments = (
+        "plan",
+        "text-generation",
+        "--option",
+        "variant=test",
+        "--input",
+        "new_tokens=8",
+        "--card",
+        "rx580-4gb",
+        "--json",
+    )
+    weights = {}
+    for extra in ((), ("--dtype", "float32"), ("--bits", "8"), ("--bits", "8", "--offload", "layers", "--check")):
+        data = succeeded(workshop_here(*arguments, *extra))
+        weights[extra] = data["weight_bytes"]
+        if "--check" in extra:
+            assert data["measured"]["fits"] and data["by_category"]["copies"] > 0
+            assert data["peak_bytes"] == pytest.approx(data["measured"]["peak_bytes"], rel=0.05)
+    assert weights["--dtype", "float32"] == pytest.approx(2 * weights[()], rel=0.01)
+    assert weights["--bits", "8"] < 0.6 * weights[()]
+
+
+@pytest.mark.whole
+def test_a_model_of_a_file_is_checked() -> None:
+    data = succeeded(workshop_here("plan", "tiny", "--import", TINY, "--input", "width=128", "--check", "--json"))
+    assert data["measured"]["fits"] and data["measured"]["peak_bytes"] > 128 * 128 * 3 * 4
+
+
+def test_training_that_computes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = ("plan", f"{PLANNABLE}:deep", "--training", "--card", "rx580-4gb", "--json")
+    plain = succeeded(workshop_here(*arguments))
+    rungs = {rung["name"]: rung for rung in plain["rungs"]}
+    assert rungs["checkpointing"]["peak_bytes"] < 0.8 * plain["peak_bytes"]
+    assert rungs["checkpointing"]["setting"] == "checkpoint(model)"
+    monkeypatch.setenv("WORKSHOP_OPTIMIZE__CHECKPOINTING", "true")
+    again = succeeded(workshop_here(*arguments))
+    assert again["peak_bytes"] == rungs["checkpointing"]["peak_bytes"]
+    assert [rung["name"] for rung in again["rungs"]] == ["as it is"]
 
 
 @pytest.mark.parametrize(
@@ -75,6 +117,10 @@ def test_plan() -> None:
         (("plan", "nothing"), 4, "there is no model 'nothing'"),
         (("plan", f"{PLANNABLE}:linear", "--card", "rx580-4bg"), 6, "did you mean rx580-4gb?"),
         (("plan", f"{PLANNABLE}:linear", "--reserve", "many"), 3, "--reserve: memory.reserve: 'many' is no amount"),
+        (("plan", f"{PLANNABLE}:linear", "--bits", "8"), 5, "are for registered models"),
+        (("plan", "tiny", "--import", TINY, "--training"), 5, "--training is for modules"),
+        (("plan", "tiny", "--import", TINY, "--bits", "5"), 3, "--bits"),
+        (("plan", "tiny", "--import", TINY, "--offload", "layers"), 4, "no option 'offload'"),
         (("config", "--set", "memory.reserv=3"), 3, "did you mean memory.reserve?"),
         (("config", "--set", "x"), 5, "expected NAME=VALUE"),
         (("run", "tiny", "--import", TINY, "--input", "widht=3"), 4, "did you mean width?"),
@@ -105,11 +151,21 @@ def test_run(tmp_path: Path) -> None:
         preview = ("--preview", tmp_path / "preview.png")
         data = succeeded(workshop_here("run", "tiny", *options, "--out", file, "--json", *preview))
         assert data["finished"] and data["seed"] == 7 and data["output"] == {"shape": [32, 32, 3], "dtype": "uint8"}
+        assert Image.open(preview[1]).size == (32, 32)  # of four steps: fewer than a page's between two previews
     assert np.array_equal(np.asarray(Image.open(files[0])), np.load(files[2]))
     assert files[0].read_bytes() == files[1].read_bytes()
     text = workshop_here("run", "tiny", *options)
     assert text.returncode == 0 and "seed 7" in text.stdout and "--out FILE keeps it" in text.stdout
     assert workshop_here("run", "tiny", *options, "--out", tmp_path / "a.doc").returncode == 5
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("card", sorted(CARDS))
+def test_every_preset_runs(card: str) -> None:
+    """In a process of its own: PyTorch has one device, which is the preset's."""
+    model = ("text-generation", "--option", "variant=test", "--input", "new_tokens=4")
+    data = succeeded(workshop("run", *model, "--card", card, "--seed", "1", "--json"))
+    assert data["finished"] and data["peak_bytes"] > 0 and data["details"]["tokens"] == 4
 
 
 def test_control_c_keeps_what_was_made(tmp_path: Path) -> None:
@@ -137,7 +193,7 @@ def test_bench(tmp_path: Path) -> None:
     assert rows["run"]["runs"] == 2 and rows["run/drawing"]["runs"] == 2 * 3 and rows["run"]["launches"] > 0
     assert json.loads(trace.read_text())["traceEvents"] and picture.read_text().startswith("<svg")
     text = workshop_here(*arguments)
-    assert text.returncode == 0 and "bottleneck: " in text.stdout
+    assert text.returncode == 0 and "bottleneck: run" in text.stdout  # and not loading, which is done once
 
 
 def test_config() -> None:

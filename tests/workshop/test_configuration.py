@@ -49,6 +49,21 @@ def test_presets(user_file: Path) -> None:
     assert model_options(Config({"preset": "rx580-4gb"}), known) == {"bits": 8, "offload": "parts", "vae_tile": 256}
 
 
+def test_every_setting_of_a_model_reaches_it(user_file: Path) -> None:
+    """What the preset says is an option of the pipelines; what nobody says is theirs to choose."""
+    user_file.write_text("")
+    preset = Config({"preset": "rx580-4gb"})
+    known = {"bits": 0, "offload": "none", "vae_tile": 0, "attention_slice": 0, "batch": 0, "context": None}
+    assert model_options(preset, known) == {
+        "bits": 8, "offload": "parts", "vae_tile": 256, "batch": 1, "context": 1024,
+    }  # fmt: skip
+    assert model_options(Config({"preset": "none"}), known) == {"offload": "none"}
+    from unihal_workshop import create
+
+    made = create("text-generation", variant="decoder-1b", **model_options(preset, {"bits": 0, "context": None}))
+    assert getattr(made, "context") == 1024  # noqa: B009 - a BaseInference has none
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

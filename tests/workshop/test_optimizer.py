@@ -507,6 +507,22 @@ def test_contradictions_and_unknown_names() -> None:
     assert rescued.try_names().failure and rescued.try_options(["mended"], {"broken": False}).error == 0
 
 
+def test_a_model_that_does_not_fit_as_it_is_is_measured_nevertheless() -> None:
+    """Its reference is the model with its weights elsewhere, which computes the same."""
+
+    class TooLarge(Pretended):
+        def _run(self, inputs: Mapping[str, Any], run: Run) -> Any:
+            if not self.options["offload"] and not self.options["bits"]:
+                raise torch.OutOfMemoryError("too much")
+            return super()._run(inputs, run)
+
+    optimizer = Optimizer(TooLarge, device="cpu")
+    best = optimizer.search(Limits(memory_bytes=9000, error=0.05))
+    trials = {trial.title: trial for trial in optimizer.trials}
+    assert trials["as it is"].failure.startswith("OutOfMemoryError") and best is not None
+    assert trials["8 bit"].error == pytest.approx(0.01, rel=1e-3) and trials["offload"].error == 0
+
+
 def test_errors_between_arrays() -> None:
     assert error_between([3.0, 4.0], [3.0, 4.5]) == pytest.approx(0.1)
     assert error_between([1.0], [float("nan")]) == float("inf")

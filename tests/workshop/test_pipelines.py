@@ -17,11 +17,13 @@ pytest.importorskip("diffusers")
 pytest.importorskip("transformers")
 
 from unihal_workshop import create, registered
+from unihal_workshop.cards.profiles import find_card
 from unihal_workshop.errors import DeviceError, InputError, ModelError
 from unihal_workshop.inference import BaseInference, Progress
 from unihal_workshop.optimizer import Limits, Optimizer
 from unihal_workshop.optimizer.search import error_between
 from unihal_workshop.pipelines import ProgressBar, save_image
+from unihal_workshop.planning.check import measure
 from unihal_workshop.planning.planner import plan
 
 DEVICE = torch._C._get_privateuse1_backend_name()
@@ -140,6 +142,20 @@ def planned(name: str, inputs: dict[str, Any], **options: Any) -> tuple[int, int
 def test_the_plan_is_what_a_run_takes(name: str, options: dict[str, Any], inputs: dict[str, Any]) -> None:
     found, peak = planned(name, {**INPUTS[name], **inputs}, **options)
     assert abs(found - peak) <= 0.05 * peak + (64 << 10), (found, peak)
+
+
+@pytest.mark.whole
+def test_the_largest_batch_of_a_registered_model_runs_and_one_more_does_not() -> None:
+    card = find_card("rx580-4gb")
+    reserve = card.memory - (64 << 20)
+    options = {"variant": "test", "size": 64}
+    found = plan(create("image-classification", **options), {"images": 1}, card, reserve=reserve)
+    assert found.batch == 1 and found.largest_batch is not None and found.largest_batch > 20
+    for more in (0, 1):
+        count = found.largest_batch + more
+        measured = measure("image-classification", card, reserve=reserve, inputs={"images": count}, options=options)
+        assert measured.fits is not bool(more), measured.report
+    assert plan(create("image-classification", **options, batch=4), {"images": 8}, card).largest_batch is None
 
 
 # -- pictures ----------------------------------------------------------------------------------------------------------
@@ -405,7 +421,7 @@ def test_a_folder_of_transformers(tmp_path: Path) -> None:
     loaded = create("text-generation", tmp_path, dtype="float32")
     assert error_between(array, outcome(loaded, TEXT)) < 1e-5
     assert loaded.run(TEXT, seed=1).output == expected.run(TEXT, seed=1).output
-    assert loaded.context == 64 and [stage.name for stage in loaded.plan_stages(TEXT)] == ["generation"]
+    assert loaded.context == 64 and [stage.name for stage in loaded.plan_stages(TEXT)] == ["prompt", "tokens"]
 
 
 # -- classes -----------------------------------------------------------------------------------------------------------

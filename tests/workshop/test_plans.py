@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from unihal_workshop.planning.check import measure
 from unihal_workshop.planning.offloading import brought
 from unihal_workshop.planning.torch_trace import trace_module
 from unihal_workshop.planning.trace import replay
+from unihal_workshop.planning.units import groups, layout
 
 SAMPLE = {("resnet50", 0, False), ("transformer", 0, True), ("unet", 1, True), ("unet", 0, False), ("lstm", 1, False)}
 #: Rounding to blocks of 256 bytes, in a network of a few KiB.
@@ -177,6 +179,62 @@ def test_offload_is_planned_as_it_runs(name: str, bits: int, prefetch: int) -> N
     if copied == 0:  # all of it stays
         return
     assert copied == pytest.approx(moved.copied_bytes, rel=0.01)
+
+
+def _random_offload(pick: Any) -> None:
+    torch.manual_seed(0)
+    module, inputs, names = random_case(pick)
+    # Weights that are large beside the layers of the case, so that some of them move.
+    module = torch.nn.Sequential(module, *(Beside(pick([64, 256, 512])) for _ in range(pick([2, 8])))).eval()
+    largest, prefetch, resident = pick([1, 1 << 18, None]), pick([0, 1, 2]), pick([0, 1 << 19])
+    try:
+        module(*inputs)
+    except RuntimeError:
+        return  # pictures became too small for a layer
+    with torch.no_grad():
+        expected = copy.deepcopy(module).to("rdna")(*(each.to("rdna") for each in inputs)).cpu()
+    trace = trace_module(module, inputs)
+    span = replace(trace.spans[0], resident=False, prefetch=prefetch, resident_bytes=resident)
+    pieces = layout(groups(span.part, lambda number: trace.tensors[number].bytes, largest), prefetch, resident)
+    offload = LayerOffload(
+        copy.deepcopy(module), "rdna", prefetch=prefetch, largest_bytes=largest, resident_bytes=resident
+    )
+    assert offload.device_bytes == sum(pieces.pieces), (names, largest, prefetch, resident)
+    with torch.no_grad():
+        found = offload.module(*(each.to("rdna") for each in inputs))
+    torch.testing.assert_close(found.cpu(), expected, atol=1e-5, rtol=1e-4, equal_nan=True)
+    offload.remove()
+    del found, offload
+    if largest is None:
+        trace.spans = [span]
+        planned = replay(brought(trace).trace).peak_allocated
+        peak, _ = offloaded_peak(module, inputs, prefetch=prefetch, resident_bytes=resident)
+        assert abs(planned - peak) <= max(SMALL, 0.05 * peak), (names, prefetch, resident, inputs[0].shape)
+
+
+class Beside(torch.nn.Module):
+    """Adds nothing, after a product with a large matrix."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.inner = torch.nn.Sequential(torch.nn.Linear(width, width), torch.nn.Linear(width, 1, bias=False))
+        self.width = width
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + 0 * self.inner(x.new_ones(1, self.width)).sum()
+
+
+@settings(max_examples=10, deadline=None, derandomize=True, database=None)
+@given(st.data())
+def test_random_networks_offloaded(data: st.DataObject) -> None:
+    _random_offload(lambda choices: choices[data.draw(st.integers(0, len(choices) - 1))])
+
+
+@pytest.mark.whole
+@settings(max_examples=60, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.randoms(use_true_random=False))
+def test_many_random_networks_offloaded(random: Any) -> None:
+    _random_offload(lambda choices: random.choice(choices))
 
 
 def test_a_small_module_stays() -> None:

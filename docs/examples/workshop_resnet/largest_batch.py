@@ -31,8 +31,13 @@ def main() -> None:
     print(plan)
     assert plan.largest_batch is not None
     for batch in (plan.largest_batch, plan.largest_batch + 1):
+        pictures = (inputs[0].new_empty(batch, *inputs[0].shape[1:]),)
+        planned = workshop.plan(module, pictures, card, reserve=reserve, find_batch=False)
         measured = measure(SOURCE, card, reserve=reserve, batch=batch)
-        print(f"\n{batch} pictures {'ran' if measured.fits else 'did not fit'}: {measured.peak_bytes / 2**20:.1f} MiB")
+        print(
+            f"\n{batch} pictures {'ran' if measured.fits else 'did not fit'}: {measured.peak_bytes / 2**20:.1f} MiB, "
+            f"planned {planned.peak_bytes / 2**20:.1f} MiB, which {'fit' if planned.fits else 'do not fit'}"
+        )
         print(measured.report)
 
 

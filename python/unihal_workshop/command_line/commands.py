@@ -19,8 +19,9 @@ from rich.table import Table
 
 from ..configuration.config import Config
 from ..errors import DoesNotFitError, InputError
+from ..importing import import_files
 from . import running
-from .values import import_files, key_values, print_json
+from .values import key_values, print_json
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, help=__doc__, pretty_exceptions_enable=False, rich_markup_mode=None
@@ -101,6 +102,8 @@ def plan(
     preset: _Text = PRESET,
     dtype: _Text = DTYPE,
     reserve: _Text = typer.Option(None, help="What the system keeps of the card, such as 512MiB."),
+    bits: _Number = typer.Option(None, help="Of a registered model, 8 or 4: weights in so many bits."),
+    offload: _Text = typer.Option(None, help="Of a registered model: none, parts or layers."),
     training: bool = typer.Option(False, "--training", help="Plan a step of training."),
     inputs: _Texts = INPUT,
     options: _Texts = OPTION,
@@ -113,17 +116,40 @@ def plan(
     from ..cards.profiles import find_card
     from ..planning.planner import plan as make_plan
 
-    config = Config({"card": card, "preset": preset, "memory.reserve": reserve})
+    config = Config(
+        {
+            "card": card,
+            "preset": preset,
+            "memory.reserve": reserve,
+            "dtype": dtype,
+            "optimize.bits": bits,
+            "optimize.offload": offload,
+        }
+    )
     running.stand_in()
     import_files(imports)
     from ..planning.sources import load_source
 
     chosen = find_card(running.card_of(config))
-    source = load_source(model, key_values(inputs) or None, key_values(options))
+    given, settings = key_values(inputs), key_values(options)
+    # A model is planned as it is, unless the command line says otherwise: the ladder shows what a preset would do.
+    asked = {"dtype": dtype, "bits": bits, "offload": offload}
+    asked = {name: value for name, value in asked.items() if value is not None}
+    registered = running.is_registered(model)
+    if registered:
+        settings = {**asked, **settings}
+    elif bits is not None or offload is not None:
+        raise InputError(f"--bits and --offload are for registered models (`workshop models`), which {model} is not")
+    source = load_source(model, given or None, settings)
     arguments = dict(source.options)
-    arguments.setdefault("dtype", dtype)
+    if not registered:
+        arguments.setdefault("dtype", dtype)
     if training:
+        if registered:
+            raise InputError(f"{model} is planned as it runs: --training is for modules (file.py:function)")
         arguments["training"] = True
+    if arguments.get("training"):
+        arguments.setdefault("checkpointing", config["optimize.checkpointing"])
     made = make_plan(source.model, source.inputs, chosen, reserve=config["memory.reserve"], **arguments)
     if picture is not None:
         from ..planning.picture import write_svg
@@ -135,7 +161,7 @@ def plan(
 
         measured = measure(
             model, chosen, reserve=config["memory.reserve"], training=bool(arguments.get("training")),
-            dtype=arguments["dtype"],
+            dtype=arguments.get("dtype"), inputs=given, options=settings, imports=imports,
         )  # fmt: skip
     if as_json:
         print_json({**made.as_dict(), "measured": dict(measured.__dict__) if measured is not None else None})
@@ -217,6 +243,7 @@ def serve(
     from ..serving.server import serve as serve_page
 
     found = Config({"card": card, "preset": preset, "dtype": dtype, "serve.port": port})
+    running.choose_device(found)
     import_files(imports)
     names = list(models or sorted(registered()))
     for name in names:
@@ -252,8 +279,9 @@ def run(
     as_json: bool = JSON,
 ) -> None:
     """Runs a registered model. Ctrl-C ends it after the present step, and what was made is kept (exit code 8)."""
-    import_files(imports)
     found = _config(card, preset, dtype, bits, offload, seed)
+    running.choose_device(found)
+    import_files(imports)
     made = running.make(model, source, found, key_values(options))
     result = running.run_one(made, key_values(inputs), found, preview, quiet=as_json)
     written = running.write_output(out, result.output) if out is not None else None
@@ -283,8 +311,9 @@ def bench(
     as_json: bool = JSON,
 ) -> None:
     """Measures a registered model: time, device time and memory by stage, and the bottleneck."""
-    import_files(imports)
     found = _config(card, preset, dtype, bits, offload, 0)
+    running.choose_device(found)
+    import_files(imports)
     made = running.make(model, source, found, key_values(options))
     profiler = running.measure(made, key_values(inputs), found, runs)
     if perfetto is not None:
@@ -313,8 +342,9 @@ def optimize(
     as_json: bool = JSON,
 ) -> None:
     """Measures each optimization of a registered model, or searches them under limits of memory and quality."""
-    import_files(imports)
     found = _config(card, preset, dtype, None, None, 0)
+    running.choose_device(found)
+    import_files(imports)
     optimizer, limits, chosen = running.optimize(
         model, source, found, key_values(inputs), key_values(options), memory, error
     )

@@ -18,7 +18,7 @@ from rich.progress import Progress as Bar
 from ..cards.profiles import CARDS, find_card
 from ..configuration.config import Config, model_options
 from ..errors import DeviceError, InputError, ModelError
-from ..inference import BaseInference, Progress, Result, create, model_class
+from ..inference import BaseInference, Progress, Result, create, model_class, registered
 from ..planning.memory import MemoryManager
 from ..profiling.profiler import Profiler
 
@@ -38,6 +38,17 @@ def card_of(config: Config) -> str:
 
     here = (os.environ.get("UNIHAL_STUB_PROFILE", ""), *(card.profile for card in cards()))
     return next((name for name in here if name in CARDS), _SMALLEST)
+
+
+def choose_device(config: Config) -> None:
+    """Before PyTorch is imported: it has one device beside its own, which is the one that the settings ask for."""
+    if config["device"] != "cpu":
+        os.environ.setdefault("UNIHAL_TORCH_DEVICE", config["device"])
+
+
+def is_registered(name: str) -> bool:
+    """Whether it is a name of the registry, and no file or function."""
+    return name in registered()
 
 
 def class_of(name: str) -> type[BaseInference]:
@@ -81,6 +92,12 @@ def _cap(config: Config) -> None:
         manager.limit(find_card(config["card"]))
 
 
+def _preview_every(config: Config) -> int:
+    """Who asks for a file of previews gets one with each step, unless a setting says otherwise."""
+    setting = next(value for value in config.values() if value.name == "run.preview_every")
+    return int(setting.value) if setting.source != "default" else 1
+
+
 def run_one(
     model: BaseInference, given: Mapping[str, Any], config: Config, preview: Path | None, quiet: bool
 ) -> Result:
@@ -101,7 +118,7 @@ def run_one(
     before = signal.signal(signal.SIGINT, interrupt)
     try:
         with bar:
-            every = config["run.preview_every"] if preview is not None else 0
+            every = _preview_every(config) if preview is not None else 0
             return model.run(
                 _inputs(model, given, config), seed=config["run.seed"], on_progress=progress, preview_every=every
             )
@@ -162,7 +179,7 @@ def measure(model: BaseInference, given: Mapping[str, Any], config: Config, runs
     """Loads a model, runs it once uncounted, then so many times; stages are those that the model tells of."""
     _cap(config)
     inputs = _inputs(model, given, config)
-    profiler = Profiler(config["device"])
+    profiler = Profiler(config["device"], apart=("load",))
     with profiler.stage("load"):
         model.load()
     model.run(inputs, seed=config["run.seed"])
@@ -196,6 +213,7 @@ def optimize(
     """The optimizer with its trials, the limits (None: each optimization by itself), and the trial that was chosen."""
     from gpux.configuration.sizes import parse_bytes
 
+    _cap(config)
     module = importlib.import_module("unihal_workshop.optimizer")
     optimizer = module.Optimizer(
         model=name,

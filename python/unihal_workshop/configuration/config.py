@@ -148,11 +148,15 @@ class Config:
 def model_options(config: Config, known: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of `optimize` and `run` as options of a model class that has the options `known`."""
     settings = config.settings
+    # What nobody set is the model's own to choose.
+    chosen = {value.name: value.value for value in config.values() if value.source != "default"}
     wanted = {
         "bits": settings.optimize.bits or 0,
         "offload": settings.optimize.offload,
         "vae_tile": 256 if settings.run.tiled_vae else 0,
         "attention_slice": 1 if settings.optimize.attention == "sliced" else 0,
+        "batch": chosen.get("run.batch"),
+        "context": chosen.get("run.context"),
     }
     return {name: value for name, value in wanted.items() if name in known and value}
 

@@ -59,7 +59,7 @@ class Unit:
     """A module whose weights come and go together, packed into one piece of pinned host memory."""
 
     def __init__(self, group: Group, pin: bool) -> None:
-        self.name, self.module = group.name, group.part.subject
+        self.name = group.name
         wanted = set(group.places)
         #: Where its tensors belong: (owner, name, is a parameter).
         self.places: list[tuple[nn.Module, str, bool]] = []

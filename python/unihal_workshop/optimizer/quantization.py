@@ -161,7 +161,7 @@ def quantize(
     64 for 4. `calibration`: samples to run the model on, each a tuple of arguments, a mapping of keywords or the one
     argument; scales are then chosen for the inputs that come, and errors of outputs are measured. `skip`: patterns of
     names to leave alone (`"*.to_out*"`). Layers below `min_elements` weights are left alone. `measure=False` leaves out
-    the error of the weights. `on_layer(name, number, of)` is called before each layer.
+    the error of the weights. `on_layer` is called with a name, a number and how many there are before each layer.
 
     The layers' device and dtype stay: quantize on the host, then move what is left to the card. On the device `meta`
     the result is for planning. Weights that two layers share stay shared. The model cannot be trained afterwards, but

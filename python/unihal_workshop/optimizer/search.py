@@ -38,7 +38,7 @@ class Limits:
             return [trial.failure]
         found = []
         if self.memory_bytes is not None and trial.peak_bytes > self.memory_bytes:
-            found.append(f"{trial.peak_bytes / 2**20:.0f} MiB of {self.memory_bytes / 2**20:.0f}")
+            found.append(f"{trial.peak_bytes / 2**20:.1f} MiB of {self.memory_bytes / 2**20:.1f}")
         if self.seconds is not None and trial.seconds > self.seconds:
             found.append(f"{trial.seconds:.2f} s of {self.seconds:.2f}")
         if self.error is not None and trial.error > self.error:
@@ -86,7 +86,8 @@ class Optimizer:
 
     A model class lists them in `optimizations`: a name, and the options (`dtype` included) that it sets. `source`,
     `device`, `dtype` and `options` are those of the model as it is; `inputs` and `seed` of each run. The reference of
-    errors is the model as it is, or with `reference` options in place of some. `repeats`: runs a trial, besides one
+    errors is the model as it is, or with `reference` options in place of some; where as it is it cannot run, with its
+    weights offloaded. `repeats`: runs a trial, besides one
     that is not counted. A trial loads the model anew and lets go of it afterwards.
     """
 
@@ -171,12 +172,19 @@ class Optimizer:
             if self._expected is None:
                 self._expected = array
             trial.error = error_between(self._expected, array)
-        elif not names and self._expected is None:
+        elif not names and self._expected is None and not self._find_reference():
             raise ModelError(f"the model as it is could not run: {trial.failure}; give a `reference` that can")
         self.trials.append(trial)
         if self.on_trial is not None:
             self.on_trial(trial)
         return trial
+
+    def _find_reference(self) -> bool:
+        """The model with its weights elsewhere gives the same output, where as it is it does not fit into the card."""
+        for options in self.optimizations.values():
+            if set(options) == {"offload"} and self._expected is None:
+                self._expected = self._measure(Trial(("reference",), dict(options)))
+        return self._expected is not None
 
     def try_names(self, *names: str) -> Trial | None:
         """Measures optimizations together (a repeated one is not measured twice); None if they contradict."""
@@ -203,7 +211,7 @@ class Optimizer:
 
         Step by step: to what was chosen so far each optimization is added in turn; as long as memory is above its
         limit the one that takes least memory (and keeps to the error) is chosen, then the one that is fastest, until
-        none is better. A search that is not exhaustive: the table shows what was tried.
+        none is better, or `most_trials` were measured. A search that is not exhaustive: the table shows what was tried.
         """
         current = self.try_names()
         assert current is not None

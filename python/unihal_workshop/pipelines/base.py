@@ -196,7 +196,9 @@ class TorchPipeline(BaseInference):
         try:
             device = torch.device(self.device)
         except RuntimeError as error:
-            raise DeviceError(f"PyTorch knows no device {self.device!r}: {error}") from error
+            kind = self.device.partition(":")[0]
+            how = f"; UNIHAL_TORCH_DEVICE={kind} asks for it" if kind in ("rdna", "iluvatar", "polaris") else ""
+            raise DeviceError(f"PyTorch knows no device {self.device!r}{how}: {error}") from error
         if device.type == "cpu":
             if self.options["offload"] != "none":
                 raise ModelError("offload: the weights are in host memory already; the device is the CPU")

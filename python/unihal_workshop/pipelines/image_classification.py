@@ -57,6 +57,7 @@ class ImageClassification(TorchPipeline):
         "top": ("classes of each picture", 5),
     }
     option_defaults: ClassVar[Mapping[str, Any]] = {**COMMON_OPTIONS, "batch": 0, "size": 224}
+    batch_input: ClassVar[str] = "images"
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -186,6 +187,10 @@ class ImageClassification(TorchPipeline):
         if self.logits is None:
             raise ModelError("there was no run")
         return self.logits
+
+    def batch_of(self, inputs: Mapping[str, Any]) -> int | None:
+        """All pictures at a time, unless the option says how many."""
+        return None if self.options["batch"] else super().batch_of(inputs)
 
     # -- planning ---------------------------------------------------------------------------------------------------
 

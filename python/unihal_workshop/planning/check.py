@@ -7,11 +7,14 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..cards.profiles import SYSTEM_RESERVE, Card
 from ..errors import DeviceError, ModelError
+from ..importing import import_files
+from ..inference import BaseInference
 from .sources import load_source
 
 _MARK = "unihal-workshop-check:"
@@ -36,9 +39,14 @@ def measure(
     batch: int | None = None,
     training: bool | None = None,
     dtype: str | None = None,
+    inputs: Mapping[str, Any] | None = None,
+    options: Mapping[str, Any] | None = None,
+    imports: Sequence[str] = (),
     timeout: float = 600,
 ) -> Measured:
     """Runs `file.py:function` on the stub with a card's profile, and `reserve` off its memory; PyTorch models only.
+
+    Or a registered model with its `inputs` and `options`, after files that register models (`imports`).
 
     `batch` is the number of samples in place of the inputs' own (of zeros). The card's memory is really taken of the
     host.
@@ -47,6 +55,8 @@ def measure(
     for name, value in (("batch", batch), ("dtype", dtype)):
         arguments += [f"--{name}", str(value)] if value is not None else []
     arguments += ["--training"] if training else []
+    arguments += ["--inputs", json.dumps(dict(inputs or {})), "--options", json.dumps(dict(options or {}))]
+    arguments += [word for path in imports for word in ("--import", path)]
     with card.stub_environment(reserve) as variables:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("UNIHAL_STUB")}
         try:
@@ -106,6 +116,23 @@ def run_module(
         model.zero_grad(set_to_none=True)
 
 
+def _measure_inference(model: BaseInference, inputs: Mapping[str, Any]) -> None:
+    """A registered model as `workshop run` would run it."""
+    import time
+
+    import torch
+
+    card = getattr(torch, model.device.partition(":")[0])
+    start, report, peak = time.monotonic(), "", 0
+    try:
+        peak = model.run(inputs, seed=0).peak_bytes
+    except torch.OutOfMemoryError as error:
+        report = str(error)
+    peak = peak or card.max_memory_allocated()
+    result = Measured(not report, peak, card.max_memory_reserved(), time.monotonic() - start, report)
+    print(_MARK + json.dumps(result.__dict__), flush=True)
+
+
 def _main() -> None:
     import time
 
@@ -117,10 +144,21 @@ def _main() -> None:
     parser.add_argument("--batch", type=int)
     parser.add_argument("--dtype")
     parser.add_argument("--training", action="store_true")
+    parser.add_argument("--inputs", type=json.loads, default={})
+    parser.add_argument("--options", type=json.loads, default={})
+    parser.add_argument("--import", dest="imports", action="append", default=[])
     options = parser.parse_args()
     torch.backends.mha.set_fastpath_enabled(False)
     torch.manual_seed(0)
-    source = load_source(options.source)
+    import_files(options.imports)
+    source = load_source(options.source, options.inputs or None, options.options)
+    if isinstance(source.model, BaseInference):
+        _measure_inference(source.model, source.inputs)
+        return
+    if source.options.get("checkpointing"):
+        from ..optimizer.checkpointing import checkpoint
+
+        checkpoint(source.model)
     training = options.training or bool(source.options.get("training"))
     axis = source.options.get("batch_axis", 0)
     dtype = getattr(torch, options.dtype or source.options.get("dtype") or "float32")

@@ -286,11 +286,19 @@ class _Ladder:
         if moved.copied_bytes > brought(best).copied_bytes or moved.waited_bytes < brought(best).waited_bytes:
             quality = "no loss; weights are copied in each run"
             self._add("offload", best.total("weights"), moved, quality, *first, "offload")
+            self._drop_unless_below("float16" if half is not None else "as it is")
         if moved.copied_bytes and 4 in fewer:
             both = self._moved(fewer[4])
             quality = "as 4 bit; weights are copied"
             self._add("hybrid", fewer[4].total("weights"), both, quality, *first, "4 bit", "offload")
+            self._drop_unless_below("4 bit")
         return self._rungs
+
+    def _drop_unless_below(self, name: str) -> None:
+        """The last rung is none if it takes as much as the one without its offload: what stays on the card, say."""
+        without = next(rung for rung in self._rungs if rung.name == name)
+        if self._rungs[-1].peak_bytes >= without.peak_bytes:
+            self._rungs.pop()
 
     def _moved(self, trace: Trace) -> Moved:
         """With weights that come layer by layer."""

@@ -11,6 +11,7 @@ from ..cards.profiles import SYSTEM_RESERVE, Card, find_card
 from ..errors import InputError, ModelError
 from ..inference import BaseInference, PlanStage
 from .batches import largest_batch
+from .offloading import brought
 from .plan import CALLS, COMMANDS, NOTHING, Plan, make_plan
 from .trace import Trace
 from .transforms import joined
@@ -30,6 +31,7 @@ def plan(
     reserve: int = SYSTEM_RESERVE,
     batch_axis: int | None = 0,
     find_batch: bool = True,
+    checkpointing: bool = False,
 ) -> Plan:
     """Plans a run of a model on a card.
 
@@ -39,6 +41,7 @@ def plan(
     them; for a BaseInference the inputs of its `run`. `training` plans forward, `loss(output)`, backward and a step
     of `optimizer(parameters)`. `reserve`: bytes that the system keeps of the card. `batch_axis`: the axis that counts
     samples in every input tensor (None: none does); `find_batch=False` leaves out the search for the largest batch.
+    `checkpointing`: layers compute their activations again (`optimizer.checkpoint`), in training.
 
     Needs no card, no memory for the model's tensors, and runs no op. ModelError: what cannot be traced, and why.
     """
@@ -46,7 +49,7 @@ def plan(
     if dtype is not None and dtype not in DTYPES:
         raise ModelError(f"dtype {dtype!r}: expected one of {', '.join(DTYPES)}")
     if isinstance(model, BaseInference):
-        return _plan_inference(model, inputs, found, reserve)
+        return _plan_inference(model, inputs, found, reserve, find_batch)
     if isinstance(model, (str, Path)):
         suffix = Path(model).suffix
         if suffix == ".onnx":
@@ -62,7 +65,17 @@ def plan(
     if _is_keras(model):
         return _plan_keras(model, inputs, found, reserve, training)
     return _plan_module(
-        model, inputs, found, reserve, training, dtype, loss, optimizer, batch_axis if find_batch else None, batch_axis
+        model,
+        inputs,
+        found,
+        reserve,
+        training,
+        dtype,
+        loss,
+        optimizer,
+        batch_axis if find_batch else None,
+        batch_axis,
+        checkpointing,
     )
 
 
@@ -101,6 +114,7 @@ def _plan_module(
     optimizer: Callable[[Any], Any] | None,
     search_axis: int | None,
     batch_axis: int | None,
+    checkpointing: bool,
 ) -> Plan:
     import torch
     from torch.utils import _pytree as pytree
@@ -120,20 +134,24 @@ def _plan_module(
         )
     args, kwargs = _arguments(inputs)
 
-    def trace(cast: torch.dtype | None, batch: int | None = None, prepare: Any = None) -> Trace:
+    layers = training and bool(repeated_layers(model))
+    if checkpointing and not layers:
+        raise ModelError(f"{name} has no lists of layers that could compute their activations again, or does not train")
+
+    def trace(cast: torch.dtype | None, batch: int | None = None, again: bool = checkpointing) -> Trace:
         given = (args, kwargs)
         if batch is not None and batch_axis is not None:
             given = pytree.tree_map(lambda leaf: _with_batch(leaf, batch, batch_axis), given)
         return trace_module(
             model, given[0], given[1], training=training, loss=loss, optimizer=optimizer, dtype=cast,
-            repeats=2 if training else 1, prepare=prepare,
+            repeats=2 if training else 1, prepare=checkpoint if again else None,
         )  # fmt: skip
 
     cast = getattr(torch, dtype) if dtype is not None else None
     main = trace(cast)
     present = cast or next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
     half = trace(torch.float16) if present == torch.float32 and not training and not exported else None
-    again = trace(cast, prepare=checkpoint) if training and repeated_layers(model) else None
+    again = trace(cast, again=True) if layers and not checkpointing else None
     tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
     batch = tensors[0].shape[batch_axis] if batch_axis is not None and tensors and tensors[0].dim() else None
     most = None
@@ -189,19 +207,30 @@ def _trace_stage(stage: PlanStage) -> Trace:
     return trace
 
 
-def _plan_inference(model: BaseInference, inputs: Any, card: Card, reserve: int) -> Plan:
+def _plan_inference(model: BaseInference, inputs: Any, card: Card, reserve: int, find_batch: bool) -> Plan:
     if inputs and not isinstance(inputs, Mapping):
         raise InputError(f"the inputs of {model.name} are a mapping of names to values, not {type(inputs).__name__}")
-    stages = model.plan_stages(model.check_inputs(dict(inputs or {})))
+    given = model.check_inputs(dict(inputs or {}))
+    stages = model.plan_stages(given)
     if not stages:
         raise ModelError(f"{model.name} says nothing of its parts (plan_stages), so it cannot be planned")
+    batch = model.batch_of(given)
+    most = None
+    if find_batch and batch is not None:
+        most = largest_batch(
+            lambda samples: brought(trace_stages(model.plan_stages({**given, model.batch_input: samples}))).trace,
+            card.available(reserve),
+            card.largest(reserve),
+        )
     return make_plan(
         trace_stages(stages),
         card,
         model=model.name,
         reserve=reserve,
         training=False,
-        dtype=model.dtype or "its own dtypes",
+        dtype=model.dtype or str(getattr(model, "torch_dtype", "its own dtypes")).removeprefix("torch."),
+        batch=batch,
+        largest_batch=most,
         settings=COMMANDS,
     )
 

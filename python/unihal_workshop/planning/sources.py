@@ -15,7 +15,7 @@ from ..inference import create, registered
 from ..naming import nearest
 
 FILES = (".onnx", ".pt2", ".keras")
-_OPTIONS = ("training", "loss", "optimizer", "dtype", "batch_axis")
+_OPTIONS = ("training", "loss", "optimizer", "dtype", "batch_axis", "checkpointing")
 
 
 @dataclass
@@ -32,7 +32,7 @@ def load_source(text: str, inputs: Any = None, model_options: Mapping[str, Any] 
     """`model.onnx`, `model.pt2`, `model.keras`, `file.py:function`, `package.module:function`, or a registered name.
 
     A function takes nothing and returns a model and its inputs, or a mapping with `model`, `inputs` and options of
-    `plan` (training, loss, optimizer, dtype, batch_axis). It is run: name only files that you trust.
+    `plan` (training, loss, optimizer, dtype, batch_axis, checkpointing). It is run: name only files that you trust.
     """
     if Path(text).suffix in FILES:
         if not Path(text).is_file():

@@ -105,11 +105,13 @@ class Profiler:
     """Records stages of one thread; other threads' device work is counted to the stage that runs at the time.
 
     `device` is unihal's name; without such a device only the host's time is recorded. While a stage runs, unihal's
-    recording is taken (`unihal.profile`): a second recording of the process is a StageError.
+    recording is taken (`unihal.profile`): a second recording of the process is a StageError. Stages of the names in
+    `apart` (loading, say) are measured like others, and are no bottleneck.
     """
 
-    def __init__(self, device: str = "rdna") -> None:
+    def __init__(self, device: str = "rdna", apart: Sequence[str] = ()) -> None:
         self.device = device
+        self.apart = tuple(apart)
         self.entries: list[ProfileEntry] = []
         self._open: list[ProfileEntry] = []
         self._origin = 0
@@ -253,8 +255,8 @@ class Profiler:
         return [_statistics(path, entries) for path, entries in groups.items()]
 
     def bottleneck(self) -> Bottleneck | None:
-        """Where most of the time goes; None if nothing was recorded."""
-        rows = self.statistics()
+        """Where most of the time goes; None if nothing was recorded but what stands apart."""
+        rows = [row for row in self.statistics() if row.path.partition("/")[0] not in self.apart]
         whole = sum(row.mean_ms * row.runs for row in rows if row.depth == 0)
         if not rows or whole <= 0:
             return None
