@@ -59,13 +59,14 @@ def test_memory_statistics() -> None:
     assert ON.memory_stats()["allocated_bytes.all.current"] == before
 
 
+@pytest.mark.skipif(not hasattr(torch.accelerator, "empty_host_cache"), reason="PyTorch has it since 2.12")
 def test_cached_host_memory_is_given_back() -> None:
-    del_me = torch.empty(1 << 20).pin_memory()
-    del del_me
+    torch.empty(1 << 24).pin_memory()
     device = unihal.device(f"{DEVICE}:0")
-    assert device.memory_stats("pinned").reserved_bytes > 0
+    before = device.memory_stats("pinned").reserved_bytes
+    assert before >= 4 << 24
     torch.accelerator.empty_host_cache()
-    assert device.memory_stats("pinned").reserved_bytes == device.memory_stats("pinned").allocated_bytes == 0
+    assert device.memory_stats("pinned").reserved_bytes <= before - (4 << 24)
 
 
 def test_a_process_takes_its_share_of_memory() -> None:
