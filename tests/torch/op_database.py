@@ -386,18 +386,18 @@ def _coincides(view: torch.Tensor) -> bool:
 
 #: Transforms that no device is to compute alike, by the reason.
 TRANSFORMS_LEFT_OUT: dict[str, dict[str, tuple[str, ...]]] = {
-    "the CPU's own slope has a sixth that was rounded to float32": {
-        way: ("nn.functional.hardsigmoid",) for way in ("forward mode", "twice backward", "forward over backward")
-    },
+    "the CPU's own slope has a sixth that was rounded to float32": dict.fromkeys(
+        ("forward mode", "twice backward", "forward over backward"), ("nn.functional.hardsigmoid",)
+    ),
     "PyTorch's dropout of accelerators has no such derivative": {
         "forward over backward": (
             "nn.functional.scaled_dot_product_attention",
             "nn.functional.multi_head_attention_forward",
         )
     },
-    "terms that cancel: the CPU's own numbers change as much with the last bit": {
-        way: ("linalg.householder_product",) for way in ("twice backward", "forward over backward")
-    },
+    "terms that cancel: the CPU's own numbers change as much with the last bit": dict.fromkeys(
+        ("twice backward", "forward over backward"), ("linalg.householder_product",)
+    ),
 }
 
 
@@ -447,7 +447,7 @@ def _transforms(op: OpInfo, sample: Any, gradient: bool) -> Iterator[Case]:
         return torch.vmap(lambda one: process(op(one, *args, **kwargs)))(torch.stack([x, x]).detach())
 
     def is_view(x: Any, args: Any, kwargs: Any) -> Any:
-        """Whether results lie in the operand's memory, where they lie, and that what is written to one is seen there."""
+        """Whether results lie in the operand's memory, and where; what is written to one is seen there."""
         with torch.no_grad():
             results = _tensors(op(x, *args, **kwargs))
             places: list[Any] = []

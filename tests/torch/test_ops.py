@@ -71,12 +71,15 @@ def test_views_of_samples(dtype: torch.dtype) -> None:
     _report(f"views, {dtype}", sum((_check(name, (dtype,), 2, "views") for name in ON_DEVICE), Counter()))
 
 
-@pytest.mark.whole
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128], ids=str)
+@pytest.mark.parametrize(
+    "dtype",
+    [pytest.param(torch.float64, marks=pytest.mark.whole), pytest.param(torch.complex128, marks=pytest.mark.long)],
+    ids=str,
+)
 def test_transforms_of_samples(dtype: torch.dtype) -> None:
     """Derivatives of derivatives, forward mode, that of a gradient, vmap; and what is a view of the operand."""
-    _report(f"transforms, {dtype}", sum((_check(name, (dtype,), 2, "transforms") for name in ON_DEVICE), Counter()))
+    _report(f"transforms, {dtype}", sum((_check(name, (dtype,), 3, "transforms") for name in ON_DEVICE), Counter()))
 
 
 def test_a_division_of_whole_numbers_by_a_known_zero_is_refused() -> None:

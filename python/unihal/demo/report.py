@@ -117,7 +117,7 @@ def _draw_curves(pairs: list[Pair], path: Path) -> None:
         # The CPU's curve lies below as a broad band, and frameworks have dashes of their own, so that all can be seen
         # where they agree.
         color, dashes = f"C{number}", ("solid", "dashed", "dotted")[number % 3]
-        styles = {"linewidth": 6, "alpha": 0.35}, {"linewidth": 2, "linestyle": dashes}
+        styles: list[dict[str, Any]] = [{"linewidth": 6, "alpha": 0.35}, {"linewidth": 2, "linestyle": dashes}]
         for run, style in zip((pair.cpu, pair.device), styles):
             numbers = [epoch.epoch + 1 for epoch in run.epochs]
             label = run.title if run.on_cpu else f"{run.title} ({run.measured.backend})"
