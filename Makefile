@@ -205,6 +205,7 @@ test-workshop-whole: $(SITE)
 # Tests marked `whole` take the whole of what others take a sample of; those marked `long`, of what is whole elsewhere.
 test-matrices: $(SITE)
 	$(PYTEST) -m long tests/tensorflow
+	$(PYTEST) -m long tests/torch
 	$(PYTEST) -m long tests/conformance
 	$(PYTEST) -m long tests/workshop
 	$(PYTEST) --unihal-stub=strict -k 'test_fit_with or eager' tests/tensorflow/test_models.py

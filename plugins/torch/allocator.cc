@@ -35,6 +35,20 @@ void free_device(void* context) {
   delete allocation;
 }
 
+uhal_memory_stats stats_of(c10::DeviceIndex index, uhal_memory_kind kind = UHAL_MEMORY_DEVICE) {
+  uhal_memory_stats stats = {};
+  stats.struct_size = sizeof stats;
+  check(uhal_memory_stats_get(device(index), kind, &stats));
+  return stats;
+}
+
+// What is cached of all kinds of memory.
+void trim() {
+  for (int i = 0; i < device_count(); ++i) {
+    check(uhal_memory_trim(device(static_cast<c10::DeviceIndex>(i)), 0, nullptr));
+  }
+}
+
 class DeviceAllocator final : public c10::DeviceAllocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
@@ -52,11 +66,7 @@ class DeviceAllocator final : public c10::DeviceAllocator {
   }
 
   bool initialized() override { return true; }
-  void emptyCache(c10::MempoolId_t = {0, 0}) override {
-    for (int i = 0; i < device_count(); ++i) {
-      check(uhal_memory_trim(device(static_cast<c10::DeviceIndex>(i)), 0, nullptr));
-    }
-  }
+  void emptyCache(c10::MempoolId_t = {0, 0}) override { trim(); }
   void recordStream(const c10::DataPtr& data, c10::Stream stream) override { record_stream(data, stream); }
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex index) override {
     const uhal_memory_stats stats = stats_of(index);
@@ -79,12 +89,6 @@ class DeviceAllocator final : public c10::DeviceAllocator {
 
  private:
   static void free_device_none(void*) {}
-  static uhal_memory_stats stats_of(c10::DeviceIndex index) {
-    uhal_memory_stats stats = {};
-    stats.struct_size = sizeof stats;
-    check(uhal_memory_stats_get(device(index), UHAL_MEMORY_DEVICE, &stats));
-    return stats;
-  }
   static void set(c10::CachingAllocator::StatArray& of, uint64_t current, uint64_t peak) {
     c10::CachingAllocator::Stat& all = of[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)];
     all.current = static_cast<int64_t>(current);
@@ -98,7 +102,7 @@ void free_pinned(void* pointer) {
   if (pointer != nullptr && uhal_pointer_query(pointer, &info) == UHAL_OK) uhal_free(info.device, nullptr, pointer);
 }
 
-class PinnedAllocator : public c10::Allocator {
+class PinnedAllocator final : public at::HostAllocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
     release_passed();
@@ -109,6 +113,32 @@ class PinnedAllocator : public c10::Allocator {
   c10::DeleterFnPtr raw_deleter() const override { return &free_pinned; }
   void copy_data(void* destination, const void* source, size_t bytes) const override {
     default_copy_data(destination, source, bytes);
+  }
+
+  // False: copies keep the tensors that they read and write by keep_until_passed.
+  bool record_event(void*, void*, c10::Stream) override { return false; }
+  void empty_cache() override {
+    release_passed();
+    trim();
+  }
+  at::HostStats get_stats() override {
+    at::HostStats result;
+    for (int i = 0; i < device_count(); ++i) {
+      const uhal_memory_stats stats = stats_of(static_cast<c10::DeviceIndex>(i), UHAL_MEMORY_PINNED);
+      result.active_requests.current += static_cast<int64_t>(stats.live_allocations);
+      add(result.active_bytes, stats.allocated_bytes, stats.peak_allocated_bytes);
+      add(result.allocated_bytes, stats.reserved_bytes, stats.peak_reserved_bytes);
+      result.num_host_alloc += static_cast<int64_t>(stats.backend_allocations);
+    }
+    return result;
+  }
+  void reset_accumulated_stats() override {}
+  void reset_peak_stats() override {}
+
+ private:
+  static void add(c10::CachingAllocator::Stat& to, uint64_t current, uint64_t peak) {
+    to.current += static_cast<int64_t>(current);
+    to.peak += static_cast<int64_t>(peak);
   }
 };
 
@@ -132,7 +162,7 @@ c10::Allocator* device_allocator() {
   return instance;
 }
 
-c10::Allocator* pinned_allocator() {
+at::HostAllocator* pinned_allocator() {
   static auto* instance = new PinnedAllocator;
   return instance;
 }

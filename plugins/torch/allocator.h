@@ -1,6 +1,8 @@
 // PyTorch's allocators on unihal's stream-ordered one.
 #pragma once
 
+#include <ATen/core/CachingHostAllocator.h>
+
 #include "plugins/torch/runtime.h"
 
 namespace unihal::pytorch {
@@ -9,7 +11,7 @@ namespace unihal::pytorch {
 c10::Allocator* device_allocator();
 
 // Host memory that the devices copy from and to at full speed.
-c10::Allocator* pinned_allocator();
+at::HostAllocator* pinned_allocator();
 bool is_pinned(const void* pointer);
 
 // Work of `stream` uses the allocation too: its memory is not used again before that work has run.

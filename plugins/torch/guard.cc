@@ -164,6 +164,7 @@ class Hooks final : public at::PrivateUse1HooksInterface {
 
 void register_device() {
   c10::SetAllocator(kDevice, device_allocator());
+  at::setHostAllocator(kDevice, pinned_allocator());
   static c10::impl::DeviceGuardImplRegistrar registrar(kDevice, new Guard);
   at::RegisterPrivateUse1HooksInterface(new Hooks);
 }

@@ -15,6 +15,9 @@ from torch.utils import backend_registration
 
 AnyDevice = Optional[Union[int, str, torch.device]]
 
+#: What torch.cuda has by this name.
+OutOfMemoryError = torch.OutOfMemoryError
+
 _name = "rdna"
 _count = 0
 
@@ -82,6 +85,10 @@ class stream:  # noqa: N801
     def __exit__(self, *error: Any) -> None:
         if self._stream is not None:
             self._stream.__exit__(*error)
+
+
+#: What :class:`stream` makes, by torch.cuda's name.
+StreamContext = stream
 
 
 def _index(device: AnyDevice) -> int:
@@ -287,6 +294,14 @@ def reset_peak_memory_stats(device: AnyDevice = None) -> None:
 def reset_max_memory_allocated(device: AnyDevice = None) -> None:
     """The same as :func:`reset_peak_memory_stats`."""
     reset_peak_memory_stats(device)
+
+
+def set_per_process_memory_fraction(fraction: float, device: AnyDevice = None) -> None:
+    """Caps what tensors may take of a device's memory: beyond it is an OutOfMemoryError."""
+    if not 0 <= fraction <= 1:
+        raise ValueError(f"Invalid fraction value: {fraction}. Allowed range: 0~1")
+    # A limit of 0 bytes would be none.
+    _unihal_device(device).set_memory_limit(max(1, int(fraction * _stats(device).total_bytes)) if fraction < 1 else 0)
 
 
 # -- random numbers ----------------------------------------------------------------------------------------------------

@@ -125,7 +125,8 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self._stream: torch.Stream | None = None
         self._messages: list[_Message] = []
         cpu = torch.device("cpu")
-        # Asked itself for what has another name in later versions: PyTorch's base class calls that one of ours there.
+        # Asked itself, not by the base class: that one holds Python's lock during the call, while one of gloo's threads
+        # that drops a tensor waits for it with gloo's own. Later versions' base class also calls ours by other names.
         self._gloo = dist.ProcessGroupGloo(dist.PrefixStore("host", store), rank, size, timeout=timeout)
         self._register_backend(cpu, dist.ProcessGroup.BackendType.GLOO, self._gloo)
         self._set_default_backend(dist.ProcessGroup.BackendType.GLOO)  # whose name PyTorch 2.15 asks for
@@ -219,7 +220,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     def broadcast(self, tensors: Any, options: Any = None, *more: Any) -> Work:
         tensors, options = _listed(tensors), _of(options, dist.BroadcastOptions)
         if tensors[0].device.type == "cpu":
-            return super().broadcast(tensors, options)
+            return self._gloo.broadcast(tensors, options)
         root = options.rootRank
 
         def calls() -> None:
@@ -232,7 +233,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     def allreduce(self, tensors: Any, options: Any = None, *more: Any) -> Work:
         tensors, options = _listed(tensors), _of(options, dist.AllreduceOptions)
         if tensors[0].device.type == "cpu":
-            return super().allreduce(tensors, options)
+            return self._gloo.allreduce(tensors, options)
         reduction = _reduction(options.reduceOp)
 
         def calls() -> None:
@@ -248,7 +249,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     def reduce(self, tensors: Any, options: Any = None, *more: Any) -> Work:
         tensors, options = _listed(tensors), _of(options, dist.ReduceOptions)
         if tensors[0].device.type == "cpu":
-            return super().reduce(tensors, options)
+            return self._gloo.reduce(tensors, options)
         reduction, root = _reduction(options.reduceOp), options.rootRank
 
         def calls() -> None:
@@ -272,7 +273,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     def allgather(self, outputs: Any, sources: Any, options: Any = None, *more: Any) -> Work:
         sources = _listed(sources)
         if sources[0].device.type == "cpu":
-            return super().allgather(outputs, sources, _of(options, _c10d.AllgatherOptions))
+            return self._gloo.allgather(outputs, sources, _of(options, _c10d.AllgatherOptions))
         outputs = [outputs] if isinstance(outputs[0], torch.Tensor) else outputs
 
         def calls() -> None:
@@ -308,7 +309,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     def reduce_scatter(self, outputs: Any, sources: Any, options: Any = None, *more: Any) -> Work:
         outputs, options = _listed(outputs), _of(options, dist.ReduceScatterOptions)
         if outputs[0].device.type == "cpu":
-            return super().reduce_scatter(outputs, sources, options)
+            return self._gloo.reduce_scatter(outputs, sources, options)
         sources = [sources] if isinstance(sources[0], torch.Tensor) else sources
         reduction = _reduction(options.reduceOp)
 
@@ -346,7 +347,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     def alltoall(self, outputs: Any, sources: Any, options: Any = None, *more: Any) -> Work:
         if sources[0].device.type == "cpu":
-            return super().alltoall(outputs, sources, _of(options, dist.AllToAllOptions))
+            return self._gloo.alltoall(outputs, sources, _of(options, dist.AllToAllOptions))
         return self._exchange(list(outputs), list(sources), None)
 
     def _exchange(self, outputs: list[torch.Tensor], sources: list[torch.Tensor], whole: Any) -> Work:
@@ -376,7 +377,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     def gather(self, outputs: Any, sources: Any, options: Any = None, *more: Any) -> Work:
         sources, options = _listed(sources), _of(options, dist.GatherOptions)
         if sources[0].device.type == "cpu":
-            return super().gather(outputs, sources, options)
+            return self._gloo.gather(outputs, sources, options)
         root, source = options.rootRank, sources[0]
         places = list(outputs[0]) if self.rank() == root else []
         mine = [source.new_empty(0)] * self.size()
@@ -387,7 +388,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     def scatter(self, outputs: Any, sources: Any, options: Any = None, *more: Any) -> Work:
         outputs, options = _listed(outputs), _of(options, dist.ScatterOptions)
         if outputs[0].device.type == "cpu":
-            return super().scatter(outputs, sources, options)
+            return self._gloo.scatter(outputs, sources, options)
         root, output = options.rootRank, outputs[0]
         nothing = output.new_empty(0)
         parts = list(sources[0]) if self.rank() == root else [nothing] * self.size()
@@ -397,26 +398,26 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         options = _of(options if options is not None else opts, dist.BarrierOptions)
         self._flush()
         options.device = torch.device("cpu")
-        return super().barrier(options)
+        return self._gloo.barrier(options)
 
     # -- point to point
 
     def send(self, tensors: Any, peer: int, tag: int = 0) -> Work:
         tensor = _listed(tensors)[0]
         if tensor.device.type == "cpu":
-            return super().send([tensor], peer, tag)
+            return self._gloo.send([tensor], peer, tag)
         return self._note("send", tensor, _plain(tensor), peer)
 
     def recv(self, tensors: Any, peer: int, tag: int = 0) -> Work:
         tensor = _listed(tensors)[0]
         if tensor.device.type == "cpu":
-            return super().recv([tensor], peer, tag)
+            return self._gloo.recv([tensor], peer, tag)
         return self._note("receive", tensor, _place_for(tensor), peer)
 
     def recv_anysource(self, tensors: Any, tag: int = 0) -> Work:
         tensor = _listed(tensors)[0]
         if tensor.device.type == "cpu":
-            return super().recv_anysource([tensor], tag)
+            return self._gloo.recv_anysource([tensor], tag)
         raise NotImplementedError("recv without a sender is for tensors of the CPU: name the rank in src=")
 
     def _note(self, kind: str, tensor: torch.Tensor, dense: torch.Tensor, peer: int) -> Work:

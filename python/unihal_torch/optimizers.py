@@ -3,6 +3,9 @@
 PyTorch's own steps for lists of tensors are eight ops on each parameter, which its CUDA kernels take many parameters at
 a time. Here the fused steps stand in for them: the same formulas, rounded less often. The state is that of
 foreach=True: counts of steps stay on the host. What these steps are not for goes the way that PyTorch goes.
+
+With fused=True PyTorch counts Adam's steps on the device, in a tensor for each parameter. These are laid into one, so
+that one launch counts them all and another takes the powers of all.
 """
 
 from __future__ import annotations
@@ -120,7 +123,29 @@ def _sgd(name: str, original: Callable[..., None]) -> Callable[..., None]:
     return _multi_tensor_sgd
 
 
+def _lay_together(name: str, counts: list[torch.Tensor]) -> None:
+    """Makes numbers of the device, which stay the same objects, views of one tensor, in their order."""
+    if len(counts) < 2 or torch.compiler.is_compiling() or counts[0].device.type != name:
+        return
+    first, size = counts[0].data_ptr(), counts[0].element_size()
+    if all(count.data_ptr() == first + size * number for number, count in enumerate(counts)):
+        return
+    kinds = {(count.device, count.dtype, count.shape, count.requires_grad) for count in counts}
+    if kinds == {(counts[0].device, counts[0].dtype, torch.Size(), False)}:
+        for count, place in zip(counts, torch.stack(counts)):
+            count.set_(place)
+
+
+def _fused(name: str, original: Callable[..., None]) -> Callable[..., None]:
+    def _fused_adam(*lists: Any, **options: Any) -> None:
+        _lay_together(name, lists[_LISTS.index("state_steps")])
+        original(*lists, **options)
+
+    return _fused_adam
+
+
 _STEPS = (
+    ("torch.optim.adam", "_fused_adam", (*_LISTS, *_OF_ADAM), _fused),
     ("torch.optim.adam", "_multi_tensor_adam", (*_LISTS, *_OF_ADAM), _adam),
     ("torch.optim.sgd", "_multi_tensor_sgd", (*_LISTS[:2], "momentum_buffer_list", *_LISTS[6:], *_OF_SGD), _sgd),
 )

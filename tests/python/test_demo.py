@@ -87,6 +87,18 @@ def test_files_and_tables(tmp_path: Path) -> None:
     assert "no such hardware took part. The stub stands in for it" in text
 
 
+def test_the_picture_has_the_curves_of_all_frameworks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from matplotlib import pyplot
+
+    drawn = []
+    monkeypatch.setattr(pyplot, "close", drawn.append)
+    report._draw_curves([finished_pair() for _ in main.FRAMEWORKS], tmp_path / "curves.png")
+    (figure,) = drawn
+    assert [len(axes.lines) for axes in figure.axes] == [2 * len(main.FRAMEWORKS)] * 2 == [6, 6]
+    looks = {(line.get_color(), line.get_linestyle()) for line in figure.axes[0].lines}
+    assert len(looks) == 6 - 1  # the first framework's line is solid, as its band
+
+
 def test_a_run_in_a_framework(tmp_path: Path) -> None:
     trace = tmp_path / "trace.json"
     command = [sys.executable, "-m", "unihal.demo.paddle_run", "--device", "rdna", "--epochs", "1"]

@@ -15,6 +15,7 @@ from typing import Any
 import pytorch_databases  # noqa: F401, before what is of them
 import torch
 import unihal
+from torch.autograd import forward_ad
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.opinfo.core import OpInfo
 from torch.utils._pytree import tree_flatten, tree_map
@@ -277,10 +278,7 @@ def _cases(op: OpInfo, sample: Any, gradient: bool) -> Iterator[Case]:
         given = [t for t in _tensors(result) if t.requires_grad]
         if not wanted or not given:
             return None
-        cotangents = [torch.linspace(-1, 1, t.numel(), dtype=torch.float64).reshape(t.shape).to(t.dtype) for t in given]
-        return torch.autograd.grad(
-            given, wanted, [c.to(t.device) for c, t in zip(cotangents, given)], allow_unused=True
-        )
+        return torch.autograd.grad(given, wanted, _cotangents(given), allow_unused=True)
 
     def in_place(x: Any, args: Any, kwargs: Any) -> Any:
         return op.inplace_variant(x.detach().clone(), *args, **kwargs)
@@ -373,11 +371,110 @@ def _views(op: OpInfo, sample: Any, dtype: torch.dtype) -> Iterator[Case]:
     yield "view channels last", all_channels_last
 
 
-def run(op: OpInfo, dtype: torch.dtype, most_samples: int = 1000, views: bool = False) -> Outcome:
-    """Runs the samples of an op for a dtype, or, with `views`, their first operands seen in other ways."""
+def _cotangents(results: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Numbers to multiply derivatives with, the same on each device."""
+    lines = [torch.linspace(-1, 1, t.numel(), dtype=torch.float64).reshape(t.shape).to(t.dtype) for t in results]
+    return [line.to(t.device) for line, t in zip(lines, results)]
+
+
+def _coincides(view: torch.Tensor) -> bool:
+    """Whether elements of a view are the same one in memory, which PyTorch's CPU does not always see."""
+    last = sum((size - 1) * stride for size, stride in zip(view.shape, view.stride()))
+    places = torch.arange(last + 1).as_strided(view.shape, view.stride())
+    return places.unique().numel() < places.numel()
+
+
+#: Transforms that no device is to compute alike, by the reason.
+TRANSFORMS_LEFT_OUT: dict[str, dict[str, tuple[str, ...]]] = {
+    "the CPU's own slope has a sixth that was rounded to float32": dict.fromkeys(
+        ("forward mode", "twice backward", "forward over backward"), ("nn.functional.hardsigmoid",)
+    ),
+    "PyTorch's dropout of accelerators has no such derivative": {
+        "forward over backward": (
+            "nn.functional.scaled_dot_product_attention",
+            "nn.functional.multi_head_attention_forward",
+        )
+    },
+    "terms that cancel: the CPU's own numbers change as much with the last bit": dict.fromkeys(
+        ("twice backward", "forward over backward"), ("linalg.householder_product",)
+    ),
+}
+
+
+def _transforms(op: OpInfo, sample: Any, gradient: bool) -> Iterator[Case]:
+    """What PyTorch's own generic tests of gradients, of functional transforms and of views ask of an op."""
+    process = sample.output_process_fn_grad if op.name in UP_TO_FACTORS else lambda result: result
+
+    def twice(x: Any, args: Any, kwargs: Any) -> Any:
+        wanted = [t for t in _tensors((x, args, kwargs)) if t.requires_grad]
+        given = [t for t in _tensors(process(op(x, *args, **kwargs))) if t.requires_grad]
+        if not wanted or not given:
+            return None
+        cotangents = [c.requires_grad_() for c in _cotangents(given)]
+        first = torch.autograd.grad(given, wanted, cotangents, create_graph=True, allow_unused=True)
+        again = [t for t in first if t is not None and t.requires_grad]
+        second = torch.autograd.grad(again, [*wanted, *cotangents], _cotangents(again), allow_unused=True)
+        return [t for t in second if t is not None]
+
+    def forward_mode(x: Any, args: Any, kwargs: Any) -> Any:
+        with forward_ad.dual_level():
+
+            def dual(leaf: Any) -> Any:
+                moves = isinstance(leaf, torch.Tensor) and leaf.requires_grad
+                return forward_ad.make_dual(leaf.detach(), _cotangents([leaf])[0]) if moves else leaf
+
+            result = process(op(dual(x), *tree_map(dual, args), **tree_map(dual, kwargs)))
+            return [t for leaf in _tensors(result) for t in forward_ad.unpack_dual(leaf) if t is not None]
+
+    def forward_over_backward(x: Any, args: Any, kwargs: Any) -> Any:
+        with forward_ad.dual_level():
+
+            def dual(leaf: Any) -> Any:
+                if not isinstance(leaf, torch.Tensor) or not leaf.requires_grad:
+                    return leaf
+                return forward_ad.make_dual(leaf.detach().requires_grad_(), _cotangents([leaf])[0])
+
+            operands = (dual(x), tree_map(dual, args), tree_map(dual, kwargs))
+            wanted = [t for t in _tensors(operands) if t.requires_grad]
+            given = [t for t in _tensors(process(op(operands[0], *operands[1], **operands[2]))) if t.requires_grad]
+            if not wanted or not given:
+                return None
+            slopes = torch.autograd.grad(given, wanted, _cotangents(given), allow_unused=True)
+            pairs = [forward_ad.unpack_dual(slope) for slope in slopes if slope is not None]
+            return [t.detach() for pair in pairs for t in pair if t is not None]
+
+    def mapped(x: Any, args: Any, kwargs: Any) -> Any:
+        return torch.vmap(lambda one: process(op(one, *args, **kwargs)))(torch.stack([x, x]).detach())
+
+    def is_view(x: Any, args: Any, kwargs: Any) -> Any:
+        """Whether results lie in the operand's memory, and where; what is written to one is seen there."""
+        with torch.no_grad():
+            results = _tensors(op(x, *args, **kwargs))
+            places: list[Any] = []
+            for t in results:
+                shares = t.untyped_storage().data_ptr() == x.untyped_storage().data_ptr() and t.numel() > 0
+                places.append((t._is_view(), t.storage_offset(), t.stride()) if shares else ())
+                if shares and not _coincides(t):
+                    t.mul_(3)
+        return [places, x.detach(), [t for t, place in zip(results, places) if place]]
+
+    if gradient and op.supports_gradgrad:
+        yield "twice backward", twice
+    if gradient and op.supports_forward_ad:
+        yield "forward mode", forward_mode
+    if gradient and op.supports_fwgrad_bwgrad:
+        yield "forward over backward", forward_over_backward
+    if isinstance(sample.input, torch.Tensor):
+        yield "vmap", mapped
+        yield "is a view", is_view
+
+
+def run(op: OpInfo, dtype: torch.dtype, most_samples: int = 1000, ways: str = "variants") -> Outcome:
+    """Runs the samples of an op for a dtype: its `variants`, or their first operands seen in other ways (`views`), or
+    derivatives of derivatives, forward mode, vmap, and what is a view (`transforms`)."""
     outcome = Outcome()
     gradient = (
-        dtype in (torch.float32, torch.complex64)
+        dtype in ((torch.float64, torch.complex128) if ways == "transforms" else (torch.float32, torch.complex64))
         and op.supports_autograd
         and dtype in op.supported_backward_dtypes("cpu")
     )
@@ -387,7 +484,12 @@ def run(op: OpInfo, dtype: torch.dtype, most_samples: int = 1000, views: bool = 
         for number, sample in enumerate(op.sample_inputs("cpu", dtype, requires_grad=gradient)):
             if number >= most_samples:
                 break
-            for way, function in _views(op, sample, dtype) if views else _cases(op, sample, gradient):
+            cases = {
+                "variants": lambda sample=sample: _cases(op, sample, gradient),
+                "views": lambda sample=sample: _views(op, sample, dtype),
+                "transforms": lambda sample=sample: _transforms(op, sample, gradient),
+            }[ways]()
+            for way, function in cases:
                 _case(op, sample, way, function, outcome)
     return outcome
 
@@ -411,6 +513,10 @@ def _case(op: OpInfo, sample: Any, way: str, function: Callable[[Any, Any, Any],
         return
     for reason, views in VIEWS_LEFT_OUT.items():
         if any(op.name == name and way == f"view {view}" for view, names in views.items() for name in names):
+            outcome.left_out[f"{way}: {reason}"] += 1
+            return
+    for reason, ways in TRANSFORMS_LEFT_OUT.items():
+        if op.name in ways.get(way, ()):
             outcome.left_out[f"{way}: {reason}"] += 1
             return
     ours = to_device(values)
@@ -471,7 +577,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*")
     parser.add_argument("--dtypes", default="float32,float16,bfloat16,float64,int64,int32,uint8,bool,complex64")
     parser.add_argument("--most", type=int, default=20)
-    parser.add_argument("--views", action="store_true", help="first operands as views")
+    parser.add_argument("--ways", choices=("variants", "views", "transforms"), default="variants")
     parser.add_argument("--failed", action="store_true", help="only what failed or fell back")
     arguments = parser.parse_args()
     totals: Counter[str] = Counter()
@@ -483,7 +589,7 @@ def main() -> None:
             dtype = getattr(torch, name)
             if dtype not in op.supported_dtypes("cpu"):
                 continue
-            outcome, error = _run(lambda op=op, dtype=dtype: run(op, dtype, arguments.most, arguments.views))
+            outcome, error = _run(lambda op=op, dtype=dtype: run(op, dtype, arguments.most, arguments.ways))
             label = f"{op.name}{'.' + op.variant_test_name if op.variant_test_name else ''} {name}"
             if error is not None:
                 print(f"{label}: HARNESS {type(error).__name__}: {str(error)[:200]}", flush=True)

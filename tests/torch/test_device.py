@@ -59,6 +59,29 @@ def test_memory_statistics() -> None:
     assert ON.memory_stats()["allocated_bytes.all.current"] == before
 
 
+@pytest.mark.skipif(not hasattr(torch.accelerator, "empty_host_cache"), reason="PyTorch has it since 2.12")
+def test_cached_host_memory_is_given_back() -> None:
+    torch.empty(1 << 24).pin_memory()
+    device = unihal.device(f"{DEVICE}:0")
+    before = device.memory_stats("pinned").reserved_bytes
+    assert before >= 4 << 24
+    torch.accelerator.empty_host_cache()
+    assert device.memory_stats("pinned").reserved_bytes <= before - (4 << 24)
+
+
+def test_a_process_takes_its_share_of_memory() -> None:
+    total = ON.mem_get_info()[1]
+    ON.empty_cache()
+    ON.set_per_process_memory_fraction(0.5)
+    try:
+        assert ON.mem_get_info()[1] == total // 2
+        with pytest.raises(ON.OutOfMemoryError):
+            torch.empty(total // 2 + 1, dtype=torch.uint8, device=DEVICE)
+    finally:
+        ON.set_per_process_memory_fraction(1)
+    assert ON.mem_get_info()[1] == total
+
+
 def test_out_of_memory_is_torch_s_own_error_with_a_report() -> None:
     with pytest.raises(torch.OutOfMemoryError, match="reserved"):
         torch.empty(1 << 60, dtype=torch.uint8, device=DEVICE)

@@ -29,13 +29,13 @@ SAMPLES = 1
 MANY_SAMPLES = 40
 
 
-def _check(name: str, dtypes: tuple[torch.dtype, ...], samples: int, views: bool = False) -> Counter[str]:
+def _check(name: str, dtypes: tuple[torch.dtype, ...], samples: int, ways: str = "variants") -> Counter[str]:
     found: Counter[str] = Counter()
     for op in op_database.operators(name):
         for dtype in dtypes:
             if dtype not in op.supported_dtypes("cpu") or str(dtype)[6:] in " ".join(LEFT_OUT.get(name, {})).split():
                 continue
-            outcome = op_database.run(op, dtype, samples, views)
+            outcome = op_database.run(op, dtype, samples, ways)
             label = f"{name} {op.variant_test_name} {dtype}"
             assert not outcome.failures, f"{label}: {outcome.failures}"
             assert not outcome.fallbacks, f"{label}: {dict(outcome.fallbacks)}"
@@ -68,7 +68,18 @@ def test_all_samples(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.complex64], ids=str)
 def test_views_of_samples(dtype: torch.dtype) -> None:
     """Expanded, turned, with gaps, negated, conjugated, channels last, without elements."""
-    _report(f"views, {dtype}", sum((_check(name, (dtype,), 2, True) for name in ON_DEVICE), Counter()))
+    _report(f"views, {dtype}", sum((_check(name, (dtype,), 2, "views") for name in ON_DEVICE), Counter()))
+
+
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(
+    "dtype",
+    [pytest.param(torch.float64, marks=pytest.mark.whole), pytest.param(torch.complex128, marks=pytest.mark.long)],
+    ids=str,
+)
+def test_transforms_of_samples(dtype: torch.dtype) -> None:
+    """Derivatives of derivatives, forward mode, that of a gradient, vmap; and what is a view of the operand."""
+    _report(f"transforms, {dtype}", sum((_check(name, (dtype,), 3, "transforms") for name in ON_DEVICE), Counter()))
 
 
 def test_a_division_of_whole_numbers_by_a_known_zero_is_refused() -> None:

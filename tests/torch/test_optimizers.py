@@ -101,6 +101,47 @@ def test_a_step_is_a_launch_a_parameter(name: str) -> None:
     assert len(list(model.parameters())) <= len(recorded.events) <= len(list(model.parameters())) + constants
 
 
+@pytest.mark.parametrize("name", ["adam", "adamw, amsgrad", "sgd, nesterov"])
+def test_a_fused_step_is_a_launch_a_parameter(name: str) -> None:
+    """Adam counts its steps on the device then: once for all, whose powers are taken together too."""
+    options = {"fused": True, "foreach": False}
+    kind = type(OPTIMIZERS[name]([nn.Parameter(torch.ones(1))]))
+    extra = {"amsgrad": True} if "amsgrad" in name else {"momentum": 0.9, "nesterov": True} if "sgd" in name else {}
+    model, optimizer = trained(DEVICE, lambda p: kind(p, 1e-2, **extra, **options), torch.float32, first=1)
+    gradients(model, STEPS)
+    getattr(torch, DEVICE).synchronize()
+    with unihal.profile() as recorded:
+        optimizer.step()
+        getattr(torch, DEVICE).synchronize()
+    together = 3  # the rate, the counts, the powers
+    assert len(list(model.parameters())) <= len(recorded.events) <= len(list(model.parameters())) + together
+
+
+def test_counts_that_lie_together_are_of_their_parameters() -> None:
+    """Also where a parameter has no gradient in some steps, where a state was loaded, and where a step is left out."""
+    results = []
+    for device in (DEVICE, "cpu"):
+        model = network(torch.float32).to(device)
+        optimizer = torch.optim.AdamW(model.parameters(), 1e-2, fused=True)
+        scaler = torch.amp.GradScaler(device, init_scale=4.0)
+        for step in range(2 * STEPS):
+            gradients(model, step % STEPS)
+            if step == STEPS:
+                state = copy.deepcopy(optimizer.state_dict())
+                optimizer = torch.optim.AdamW(model.parameters(), 1e-2, fused=True)
+                optimizer.load_state_dict(state)
+            for parameter in model.parameters():
+                if parameter.grad is not None:
+                    parameter.grad.mul_(float("inf") if step == 2 else 4)
+            scaler.scale(torch.zeros((), device=device))
+            scaler.step(optimizer)
+            scaler.update(4.0)
+        counts = [optimizer.state[parameter]["step"].item() for parameter in model.parameters()]
+        results.append((counts, [parameter.detach().cpu() for parameter in model.parameters()]))
+    assert results[0][0] == results[1][0] == [7, 7, 7, 5, 7, 7]
+    torch.testing.assert_close(results[0][1], results[1][1])
+
+
 @pytest.mark.parametrize("rate", [1e-2, torch.tensor(1e-2)], ids=["number", "tensor"])
 def test_what_the_steps_are_not_for_goes_as_pytorch_goes(rate: Any) -> None:
     """Complex parameters, and rates in tensors, which PyTorch does not take together with foreach=True."""

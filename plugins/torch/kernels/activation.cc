@@ -150,6 +150,36 @@ void glu_backward(Call& call) {
   call.launch(UHAL_OP_MAP_CHAIN, {&dy, &a, &b}, {&da, &db}, chain.program({first, second}));
 }
 
+struct Halves {
+  at::Tensor first, second;
+};
+
+Halves halves_of(const at::Tensor& x, int64_t dim) {
+  const int64_t half = x.size(dim) / 2;
+  return {x.narrow(dim, 0, half), x.narrow(dim, half, half)};
+}
+
+// Forward mode: (glu, x, dx, dim)
+void glu_jvp(Call& call) {
+  const int64_t dim = call.integer(3);
+  const auto [a, b] = halves_of(call.tensor(1), dim);
+  const auto [da, db] = halves_of(call.tensor(2), dim);
+  const at::Tensor gate = b.sigmoid();
+  call.set_result(0, da * gate + call.tensor(0) * (1 - gate) * db);
+}
+
+// Forward mode of the gradient: (grad_x, grad_glu, x, dgrad_glu, dx, dim)
+void glu_backward_jvp(Call& call) {
+  const at::Tensor &gradient = call.tensor(1), &moved = call.tensor(3);
+  const int64_t dim = call.integer(5);
+  const auto [a, b] = halves_of(call.tensor(2), dim);
+  const auto [da, db] = halves_of(call.tensor(4), dim);
+  const at::Tensor gate = b.sigmoid();
+  const at::Tensor slope = gate * (1 - gate);
+  const at::Tensor of_gate = moved * a + gradient * da + gradient * a * (1 - 2 * gate) * db;
+  call.set_result(0, at::cat({moved * gate + gradient * slope * db, slope * of_gate}, dim));
+}
+
 void prelu(Call& call) {
   const at::Tensor& self = call.tensor(0);
   const at::Tensor& weight = call.tensor(1);
@@ -212,6 +242,8 @@ constexpr Kernel kActivationKernels[] = {
     {"log_sigmoid_backward", kFloats, log_sigmoid_backward},
     {"glu", kFloats, glu},
     {"glu_backward", kFloats, glu_backward},
+    {"glu_jvp", kFloats, glu_jvp},
+    {"glu_backward_jvp", kFloats, glu_backward_jvp},
     {"_prelu_kernel", kFloats, prelu},
     {"_prelu_kernel_backward", kFloats, prelu_backward},
     {"mish_backward", kFloats, mish_backward},

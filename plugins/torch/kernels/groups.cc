@@ -166,14 +166,32 @@ at::Tensor without_padding(const at::Tensor& ids, const at::Tensor& indices, int
   return padding < 0 ? ids : ids.masked_fill(indices.eq(padding), -1);
 }
 
+// Bags begin at 0, and each where the one before ends; the last one begins among the indices, or behind them. What does
+// not is an index that is out of range, which nobody waits for.
+void check_offsets(const at::Tensor& starts, int64_t count) {
+  const at::Tensor nothing = empty({1}, at::kByte);
+  const at::Tensor lengths = at::diff(starts, 1, 0, {}, at::full({1}, count, starts.options()));
+  nothing.index_select(0, starts.narrow(0, 0, 1));
+  nothing.expand({count + 1}).index_select(0, lengths);
+}
+
+// How many indices are in bags, where the last offset says it: the call waits for that.
+int64_t end_of_bags(const at::Tensor& offsets, int64_t count) {
+  TORCH_CHECK(offsets.size(0) >= 1, "include_last_offset: number of offset should be at least 1");
+  const int64_t end = offsets.select(0, offsets.size(0) - 1).item<int64_t>();
+  TORCH_CHECK(end >= 0 && end <= count, "offsets[-1] can not be greater than input's length ", count,
+              " but got offsets[-1] of ", end);
+  return end;
+}
+
 // (weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx)
 // -> output, offset2bag, bag_size, max_indices
 void embedding_bag(Call& call) {
   const at::Tensor& weight = call.tensor(0);
-  const at::Tensor& indices = call.tensor(1);
+  at::Tensor indices = call.tensor(1);
   const at::Tensor& offsets = call.tensor(2);
   const int64_t mode = call.integer(4);
-  const at::Tensor factors = call.optional_tensor(6);
+  at::Tensor factors = call.optional_tensor(6);
   TORCH_CHECK(weight.dim() == 2, "weight has to be a 2D Tensor, but got Tensor of dimension ", weight.dim());
   TORCH_CHECK(indices.dim() == 1 && offsets.dim() == 1, "indices and offsets have to be 1D Tensors");
   TORCH_CHECK(mode >= kSumOfBag && mode <= kMaximumOfBag, "embedding_bag: mode is 0, 1 or 2, not ", mode);
@@ -181,14 +199,18 @@ void embedding_bag(Call& call) {
               "embedding_bag: per_sample_weights only supported with mode='sum'");
   TORCH_CHECK(!factors.defined() || factors.numel() == indices.numel(),
               "expected per_sample_weights to have the same number of elements as indices");
-  const int64_t bags = offsets.size(0) - (call.boolean(7) ? 1 : 0);
-  TORCH_CHECK(bags >= 0, "include_last_offset: number of offset should be at least 1");
+  int64_t bags = offsets.size(0), count = indices.size(0);
+  if (call.boolean(7)) {
+    count = end_of_bags(offsets, count);
+    indices = indices.narrow(0, 0, count);
+    if (factors.defined()) factors = factors.reshape({-1}).narrow(0, 0, count);
+    --bags;
+  }
   const int64_t padding = call.is_none(8) ? -1 : call.integer(8);
-  const int64_t count = indices.size(0);
   const at::Tensor places = at::arange(count, indices.options().dtype(at::kLong));
   const at::Tensor starts = offsets.narrow(0, 0, bags).to(at::kLong);
+  if (bags != 0) check_offsets(starts, count);
   const at::Tensor ids = bags == 0 ? places : at::searchsorted(starts, places, false, /*right=*/true).sub(1);
-  // What comes before offsets[0] is in bag -1, which the kernel refuses where no padding is told from it.
   const at::Tensor kept = without_padding(ids, indices, padding);
   constexpr uhal_reduction kReductions[] = {UHAL_REDUCE_SUM, UHAL_REDUCE_MEAN, UHAL_REDUCE_MAXIMUM};
   const auto [output, counts] = combine(call, weight, kept, indices, factors, bags, kReductions[mode], padding >= 0);
@@ -212,15 +234,16 @@ void embedding_bag(Call& call) {
   call.set_result(3, chosen);
 }
 
-at::Tensor bag_gradient(Call& call, const at::Tensor& gradient, const at::Tensor& indices, const at::Tensor& ids,
+at::Tensor bag_gradient(Call& call, const at::Tensor& gradient, const at::Tensor& all_indices, const at::Tensor& ids,
                         const at::Tensor& sizes, const at::Tensor& chosen, int64_t count, bool by_frequency,
                         int64_t mode, const at::Tensor& factors, int64_t padding) {
+  if (gradient.numel() == 0) return at::zeros({count, gradient.size(1)}, gradient.options());
   if (mode == kMaximumOfBag) {
     const at::Tensor result = at::zeros({count, gradient.size(1)}, gradient.options());
-    if (gradient.numel() == 0) return result;
     return result.scatter_add(0, chosen, gradient.masked_fill(sizes.eq(0).unsqueeze(-1), 0));
   }
-  at::Tensor weights = factors;
+  const at::Tensor indices = all_indices.narrow(0, 0, ids.size(0));  // the others are in no bag
+  at::Tensor weights = factors.defined() ? factors.reshape({-1}).narrow(0, 0, ids.size(0)) : factors;
   const auto scaled = [&weights](const at::Tensor& by) { weights = weights.defined() ? weights * by : by; };
   if (mode == kMeanOfBag && ids.numel() != 0) {
     scaled(sizes.clamp_min(1).to(gradient.scalar_type()).reciprocal().index_select(0, ids));
@@ -253,10 +276,13 @@ void embedding_bag_backward(Call& call) {
 
 // (grad, weight, indices, offsets, offset2bag, mode, padding_idx)
 void embedding_bag_factors_backward(Call& call) {
-  const at::Tensor& indices = call.tensor(2);
-  const at::Tensor products = call.tensor(0).index_select(0, call.tensor(4)) * call.tensor(1).index_select(0, indices);
-  const at::Tensor sums = products.sum(-1);
-  call.set_result(0, call.integer(6) < 0 ? sums : sums.masked_fill(indices.eq(call.integer(6)), 0));
+  const at::Tensor &all_indices = call.tensor(2), &ids = call.tensor(4);
+  const at::Tensor indices = all_indices.narrow(0, 0, ids.size(0));
+  const at::Tensor products = call.tensor(0).index_select(0, ids) * call.tensor(1).index_select(0, indices);
+  at::Tensor sums = products.sum(-1);
+  if (call.integer(6) >= 0) sums = sums.masked_fill(indices.eq(call.integer(6)), 0);
+  const int64_t others = all_indices.size(0) - ids.size(0);
+  call.set_result(0, others == 0 ? sums : at::constant_pad_nd(sums, {0, others}));
 }
 
 // Rows longer than a norm are made that long: (self, indices, max_norm, norm_type), in place

@@ -10,6 +10,7 @@
 #include <ATen/ops/scatter_reduce_meta.h>
 
 #include <limits>
+#include <sstream>
 
 #include "plugins/torch/kernels/kernels.h"
 
@@ -236,6 +237,17 @@ struct Indexing {
   int64_t position = 0;  // of the index's axes among the result's
 };
 
+std::vector<at::Tensor> broadcast(const std::vector<at::Tensor>& indices) {
+  try {
+    return at::expand_outplace(indices);
+  } catch (const c10::Error&) {
+    std::ostringstream shapes;
+    for (const at::Tensor& index : indices) shapes << (&index == indices.data() ? "" : ", ") << index.sizes();
+    TORCH_CHECK_INDEX(false, "shape mismatch: indexing tensors could not be broadcast together with shapes ",
+                      shapes.str());
+  }
+}
+
 Indexing understand(Call& call, const at::Tensor& self, const std::vector<std::optional<at::Tensor>>& given) {
   TORCH_CHECK_INDEX(static_cast<int64_t>(given.size()) <= self.dim(), "too many indices for tensor of dimension ",
                     self.dim(), " (got ", given.size(), ")");
@@ -277,7 +289,7 @@ Indexing understand(Call& call, const at::Tensor& self, const std::vector<std::o
       others.push_back(i);
     }
   }
-  result.columns = at::expand_outplace(result.columns);
+  result.columns = broadcast(result.columns);
   result.index_shape = c10::DimVector(result.columns.empty() ? at::IntArrayRef() : result.columns[0].sizes());
   // Indices side by side leave their axes in place, others move them to the front.
   const bool adjacent = !order.empty() && order.back() - order.front() + 1 == static_cast<int64_t>(order.size());

@@ -33,17 +33,71 @@ View learning_rate(Call& call, int index) {
   return view_of(rate);
 }
 
+// -- lists of numbers, as Adam's counts of steps are ------------------------------------------------------------
+
+// Numbers that lie one behind the other in one storage, as one tensor: python/unihal_torch/optimizers.py puts them so.
+// Undefined for others.
+at::Tensor in_a_row(const std::vector<at::Tensor>& numbers) {
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const bool follows = numbers[i].numel() == 1 && numbers[i].is_alias_of(numbers[0]) &&
+                         numbers[i].scalar_type() == numbers[0].scalar_type() &&
+                         numbers[i].storage_offset() == numbers[0].storage_offset() + static_cast<int64_t>(i);
+    if (!follows) return {};
+  }
+  return numbers[0].as_strided({static_cast<int64_t>(numbers.size())}, {1}, numbers[0].storage_offset());
+}
+
+// (self[], scalar)
+void add_to_each(Call& call) {
+  std::vector<at::Tensor> list = call.tensors(0);
+  TORCH_CHECK(!list.empty(), "Tensor list must have at least one tensor.");
+  at::Tensor row = in_a_row(list);
+  if (row.defined()) {
+    row.add_(call.scalar(1));
+    return;
+  }
+  for (at::Tensor& tensor : list) tensor.add_(call.scalar(1));
+}
+
+// (self[], other[], *, alpha)
+void subtract_from_each(Call& call) {
+  std::vector<at::Tensor> list = call.tensors(0);
+  const std::vector<at::Tensor> others = call.tensors(1);
+  TORCH_CHECK(!list.empty(), "Tensor list must have at least one tensor.");
+  TORCH_CHECK(list.size() == others.size(), "Tensor lists must have the same number of tensors, got ", list.size(),
+              " and ", others.size());
+  bool is_same = others[0].numel() == 1;
+  for (const at::Tensor& other : others) is_same = is_same && other.is_same(others[0]);
+  at::Tensor row = is_same ? in_a_row(list) : at::Tensor();
+  if (row.defined()) {
+    row.sub_(others[0].reshape({}), call.scalar(2));
+    return;
+  }
+  for (size_t i = 0; i < list.size(); ++i) list[i].sub_(others[i], call.scalar(2));
+}
+
+// -- steps -------------------------------------------------------------------------------------------------------
+
 // Powers of Adam's betas, by the number of steps.
 class Powers {
  public:
-  Powers(Call& call, double beta1, double beta2) : call_(call), betas_{beta1, beta2} {}
+  Powers(Call& call, double beta1, double beta2, const std::vector<at::Tensor>& steps)
+      : call_(call), betas_{beta1, beta2}, steps_(steps) {
+    for (const at::Tensor& count : steps) on_device_ = on_device_ && !count.device().is_cpu();
+  }
 
-  // A count of steps lies on the device, or on the host, where it is the same for most parameters.
-  void at(const at::Tensor& steps, at::ScalarType dtype) {
-    if (!steps.device().is_cpu()) return at_device(steps, dtype);
-    const double count = steps.item<double>();
+  // Those of a parameter. Counts of steps lie on the device, where they are taken all together, or on the host, where
+  // they are the same for most parameters.
+  void at(size_t i, at::ScalarType dtype) {
+    if (on_device_) {
+      at::Tensor& all = of_all_[dtype == at::kDouble ? 1 : 0];
+      if (!all.defined()) all = computed(dtype);
+      for (int j = 0; j < 2; ++j) views[j] = view_of(all.select(0, j).select(0, static_cast<int64_t>(i)));
+      return;
+    }
+    const double count = steps_[i].item<double>();
     if (count == count_ && dtype == dtype_) return;
-    for (int i = 0; i < 2; ++i) views[i] = call_.constant(std::pow(betas_[i], count), dtype);
+    for (int j = 0; j < 2; ++j) views[j] = call_.constant(std::pow(betas_[j], count), dtype);
     count_ = count;
     dtype_ = dtype;
   }
@@ -51,23 +105,30 @@ class Powers {
   View views[2];
 
  private:
-  void at_device(const at::Tensor& steps, at::ScalarType dtype) {
-    const at::Tensor powers = call_.scratch({2}, dtype);
-    const View count = view_of(steps);
+  at::Tensor computed(at::ScalarType dtype) {
+    at::Tensor counts = in_a_row(steps_);
+    if (!counts.defined()) {
+      std::vector<at::Tensor> flat;
+      for (const at::Tensor& count : steps_) flat.push_back(count.reshape({1}));
+      counts = call_.keep(at::cat(flat));
+    }
+    const at::Tensor powers = call_.scratch({2, counts.size(0)}, dtype);
+    const View from = view_of(counts), first = view_of(powers.select(0, 0)), second = view_of(powers.select(0, 1));
     Chain chain(1);
     int results[2];
-    for (int i = 0; i < 2; ++i) {
-      views[i] = view_of(powers).sliced(0, i, 1);
-      views[i].rank = 0;
-      results[i] = chain.step(uhal_map_exp, {chain.step(uhal_map_scale, {0}, {std::log(betas_[i]), 0})});
+    for (int j = 0; j < 2; ++j) {
+      results[j] = chain.step(uhal_map_exp, {chain.step(uhal_map_scale, {0}, {std::log(betas_[j]), 0})});
     }
-    call_.launch(UHAL_OP_MAP_CHAIN, {&count}, {&views[0], &views[1]}, chain.program({results[0], results[1]}));
-    count_ = -1;
+    call_.launch(UHAL_OP_MAP_CHAIN, {&from}, {&first, &second}, chain.program({results[0], results[1]}));
+    return powers;
   }
 
   Call& call_;
   const double betas_[2];
-  double count_ = -1;  // what the views are of, if it lay on the host
+  const std::vector<at::Tensor>& steps_;
+  bool on_device_ = true;
+  at::Tensor of_all_[2];  // in float32 and in float64
+  double count_ = -1;     // what the views are of, if it lay on the host
   at::ScalarType dtype_ = at::kFloat;
 };
 
@@ -83,12 +144,12 @@ void adam(Call& call) {
   const bool amsgrad = call.boolean(11), maximize = call.boolean(12);
   if (!unscale(gradients, call.optional_tensor(13), call.optional_tensor(14))) return;
   const View rate = learning_rate(call, 6);
-  Powers powers(call, beta1, beta2);
+  Powers powers(call, beta1, beta2, steps);
   for (size_t i = 0; i < parameters.size(); ++i) {
     if (parameters[i].numel() == 0) continue;
     const at::Tensor gradient = prepared(call, gradients[i], parameters[i], kDecoupled ? 0 : decay, maximize);
     const at::ScalarType wide = parameters[i].scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-    powers.at(steps[i], wide);
+    powers.at(i, wide);
     const View p = view_of(parameters[i]), g = view_of(gradient), m = view_of(first[i]), v = view_of(second[i]);
     const std::initializer_list<double> numbers = {beta1, beta2, epsilon, kDecoupled ? decay : 0, 1};
     if (amsgrad) {
@@ -184,6 +245,8 @@ void update_scale(Call& call) {
 }
 
 constexpr Kernel kOptimizerKernels[] = {
+    {"_foreach_add_.Scalar", kAll, add_to_each},
+    {"_foreach_sub_.List", kAll, subtract_from_each},
     {"_amp_foreach_non_finite_check_and_unscale_", kFloats, unscale_and_check},
     {"_amp_update_scale_", kFloats, update_scale},
     {"_fused_adam_", kFloats, adam<false>},

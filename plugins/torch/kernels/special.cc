@@ -53,6 +53,27 @@ void complex_of(Call& call) {
 // -- parts of numbers, and rounding -------------------------------------------------------------------------------
 
 // (self) -> mantissa, exponent
+at::Tensor power_of_two(const at::Tensor& exponent) { return at::pow(number_like(exponent, 2), exponent); }
+
+// (self, other): self times 2 to the power of other, rounded once, also where that power is none of the dtype's.
+void ldexp(Call& call) {
+  const at::Tensor &self = call.tensor(0), &other = call.tensor(1);
+  if (!self.is_floating_point() || !c10::isIntegralType(other.scalar_type(), /*includeBool=*/true)) {
+    call.set_result(0, self * at::pow(at::Scalar(2.0), other));
+    return;
+  }
+  call.require(other.scalar_type() != at::kBool, "exponents that are true or false");
+  const at::Tensor exponent = other.to(at::kDouble).clamp(-2200, 2200);
+  at::Tensor wide = self.to(at::kDouble);
+  if (self.scalar_type() == at::kDouble) {  // by thirds, each of which is one of double's
+    const at::Tensor third = (exponent / 3).trunc();
+    wide = wide * power_of_two(third) * power_of_two(third) * power_of_two(exponent - third * 2);
+  } else {
+    wide = wide * power_of_two(exponent.clamp(-400, 400));
+  }
+  call.set_result(0, wide.to(self.scalar_type()));
+}
+
 void mantissa_and_exponent(Call& call) {
   const at::Tensor& self = call.tensor(0);
   const at::Tensor is_special = self.eq(0).logical_or(self.isfinite().logical_not());
@@ -60,7 +81,8 @@ void mantissa_and_exponent(Call& call) {
   at::Tensor exponent = safe.abs().log2().floor().to(at::kInt).add_(1);
   // 2^-e may overflow where e is the least one: by halves.
   const at::Tensor half = exponent.div(2, "floor");
-  at::Tensor mantissa = safe.ldexp(half.neg()).ldexp(half - exponent);
+  const auto power = [&safe](const at::Tensor& by) { return power_of_two(by.to(safe.scalar_type())); };
+  at::Tensor mantissa = safe * power(half.neg()) * power(half - exponent);
   // Next to a power of 2 the logarithm may be one off.
   const at::Tensor is_large = mantissa.abs().ge(1), is_small = mantissa.abs().lt(0.5);
   mantissa = at::where(is_large, mantissa * 0.5, at::where(is_small, mantissa * 2, mantissa));
@@ -314,6 +336,7 @@ constexpr Kernel kSpecialKernels[] = {
     {"conj_physical.out", kAll, conjugate_to},
     {"complex", kWideFloats | only(UHAL_FLOAT16), complex_of<uhal_map_complex>},
     {"polar", kWideFloats | only(UHAL_FLOAT16), complex_of<uhal_map_polar>},
+    {"ldexp.Tensor", kAll, ldexp},
     {"frexp.Tensor", kFloats, mantissa_and_exponent},
     {"signbit", kReal, sign_bit},
     {"round.decimals", kFloats, round_to_decimals},

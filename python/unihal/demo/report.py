@@ -113,9 +113,12 @@ def _draw_curves(pairs: list[Pair], path: Path) -> None:
     from matplotlib import pyplot, ticker
 
     figure, (loss_axes, accuracy_axes) = pyplot.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
-    for pair, color in zip(pairs, ("tab:blue", "tab:orange")):
-        # The CPU's curve lies below as a broad band, so that both can be seen where they agree.
-        for run, style in ((pair.cpu, {"linewidth": 6, "alpha": 0.35}), (pair.device, {"linewidth": 1.5})):
+    for number, pair in enumerate(pairs):
+        # The CPU's curve lies below as a broad band, and frameworks have dashes of their own, so that all can be seen
+        # where they agree.
+        color, dashes = f"C{number}", ("solid", "dashed", "dotted")[number % 3]
+        styles: list[dict[str, Any]] = [{"linewidth": 6, "alpha": 0.35}, {"linewidth": 2, "linestyle": dashes}]
+        for run, style in zip((pair.cpu, pair.device), styles):
             numbers = [epoch.epoch + 1 for epoch in run.epochs]
             label = run.title if run.on_cpu else f"{run.title} ({run.measured.backend})"
             loss_axes.plot(numbers, [epoch.loss for epoch in run.epochs], color=color, label=label, **style)
