@@ -101,6 +101,7 @@ const std::vector<Table>& tables() {
       signal_ops(),
       attention_microsoft_ops(),
       quantized_linear_ops(),
+      column_ops(),
       convolution_ops(),
       einsum_ops(),
       elementwise_ops(),
@@ -116,6 +117,7 @@ const std::vector<Table>& tables() {
       resize_ops(),
       shape_ops(),
       transfer_ops(),
+      unique_ops(),
   };
   return *all;
 }

@@ -243,6 +243,24 @@ class BitShift final : public Kernel {
   const uhal_map_function function_;
 };
 
+// Swish of a gate, times a value.
+class SwiGlu final : public Kernel {
+ public:
+  explicit SwiGlu(const Description& node) : alpha_(node.real("alpha", 1)) {}
+  void run(Call& call) const override {
+    const View gate = call.input(0), value = call.input(1);
+    call.require(shape_of(gate) == shape_of(value), "the gate and the value are not of one shape");
+    const View y = call.output_like(0, gate);
+    if (y.elements() == 0) return;
+    const View open = call.scratch_like(gate, gate.dtype);
+    call.map(uhal_map_swish, {&gate}, {&open}, {alpha_});
+    call.map(uhal_map_multiply, {&open, &value}, {&y});
+  }
+
+ private:
+  const double alpha_;
+};
+
 // x where it is not negative, else slope * x; the slope broadcasts to x.
 class PRelu final : public Kernel {
  public:
@@ -438,6 +456,7 @@ const Op kRows[] = {
      .domain = kMicrosoft},
     IN_PLACE("Celu", 12, kFloats, Celu),
     IN_PLACE("Gelu", 20, kFloats, Gelu),
+    {.name = "SwiGLU", .first = 28, .last = kNewestOpset, .dtypes = kFloats, .make = make<SwiGlu>},
     {.name = "Shrink", .first = 9, .last = kNewestOpset, .dtypes = kFloats, .make = make<Shrink>},
     {.name = "IsInf", .first = 10, .last = kNewestOpset, .dtypes = kFloats, .make = make<IsInf>},
     {.name = "Cast",
@@ -467,16 +486,16 @@ const Op kRows[] = {
     COMPARE("Greater", 7, kNumbers, kGreater),
     COMPARE("GreaterOrEqual", 12, kNumbers, kGreaterEqual),
     IN_PLACE("Mod", 10, kNumbers, Mod),
-    IN_PLACE("BitShift", 11, kUnsignedIntegers, BitShift),
+    IN_PLACE("BitShift", 11, kIntegers, BitShift),
     {.name = "PRelu",
      .first = 6,
      .last = kNewestOpset,
      .dtypes = kFloats | only(UHAL_INT32) | only(UHAL_INT64),
      .make = make<PRelu>},
-    VARIADIC("Max", 8, kNumbers, kMaximum),
-    VARIADIC("Min", 8, kNumbers, kMinimum),
-    VARIADIC("Sum", 8, kFloats, kSum),
-    VARIADIC("Mean", 8, kFloats, kMean),
+    VARIADIC("Max", 6, kNumbers, kMaximum),
+    VARIADIC("Min", 6, kNumbers, kMinimum),
+    VARIADIC("Sum", 6, kFloats, kSum),
+    VARIADIC("Mean", 6, kFloats, kMean),
     {.name = "Where", .first = 9, .last = kNewestOpset, .dtypes = kBool, .make = make<Where>},
     {.name = "Clip",
      .first = 6,

@@ -7,6 +7,7 @@ namespace unihal::onnxruntime {
 
 Table attention_ops();
 Table attention_microsoft_ops();
+Table column_ops();
 Table convolution_ops();
 Table detection_ops();
 Table einsum_ops();
@@ -27,6 +28,7 @@ Table resize_ops();
 Table shape_ops();
 Table signal_ops();
 Table transfer_ops();
+Table unique_ops();
 
 // What many ops share.
 
@@ -48,6 +50,9 @@ struct Window {
   const Shape kernel, strides, dilations, pads;
   const std::string auto_pad;
 };
+
+// The activation that a fused op of com.microsoft ends with; refuses one that unihal's products do not have.
+uhal_activation activation_of(const Description& node);
 
 // How many elements are not 0. Waits for the device: a shape depends on it.
 int64_t count_nonzero(Call& call, const View& x);

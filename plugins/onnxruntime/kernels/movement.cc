@@ -421,6 +421,13 @@ const Op kRows[] = {
      .dtypes = kReal,
      .make = make<Trilu>,
      .host_inputs = host({1})},
+    {.name = "Trilu",
+     .first = 1,
+     .last = 1,
+     .dtypes = kReal,
+     .make = make<Trilu>,
+     .host_inputs = host({1}),
+     .domain = kMicrosoft},
     {.name = "EyeLike", .first = 9, .last = kNewestOpset, .dtypes = kReal, .make = make<EyeLike>},
 };
 

@@ -28,6 +28,11 @@ View single(const Call& call, int input) {
 
 namespace {
 
+constexpr bool is_float8(uhal_dtype dtype) { return dtype == UHAL_FLOAT8_E4M3FN || dtype == UHAL_FLOAT8_E5M2; }
+
+constexpr DtypeSet kDequantized = kBytes | only(UHAL_INT16) | only(UHAL_UINT16) | only(UHAL_INT32) |
+                                  only(UHAL_FLOAT8_E4M3FN) | only(UHAL_FLOAT8_E5M2);
+
 // A scale or zero point as it meets x: one number, one for each element of an axis, or one for each block of an axis.
 struct Grid {
   Grid(const Call& call, const View& x, int64_t axis, int64_t block, const View& parameter) {
@@ -65,7 +70,12 @@ class QuantizeLinear final : public Kernel {
   explicit QuantizeLinear(const Description& node)
       : axis_(node.integer("axis", 1)), block_(node.integer("block_size", 0)) {
     if (node.output_dtype(0) == UHAL_DTYPE_INVALID) node.refuse(std::string("to ") + type_name(node.output(0).type));
-    limits_ = limits_of(node.output_dtype(0));
+    if (is_float8(node.output_dtype(0))) {
+      // A cast that saturates (op.h): to infinity only where it is asked for.
+      node.require(node.integer("saturate", 1) != 0, "float8 without saturation");
+    } else {
+      limits_ = limits_of(node.output_dtype(0));
+    }
   }
   void run(Call& call) const override {
     const View x = call.input(0);
@@ -73,13 +83,18 @@ class QuantizeLinear final : public Kernel {
     if (y.elements() == 0) return;
     const Grid scale(call, x, axis_, block_, call.input(1));
     const View to = y.reshaped(shape_of(scale.whole));
+    if (is_float8(y.dtype)) {  // whose zero point is 0
+      const View steps = call.scratch_like(to, UHAL_FLOAT32);
+      call.map(uhal_map_divide, {&scale.whole, &scale.view}, {&steps});
+      return call.cast(steps, to);
+    }
     const View zero = call.has(2) ? Grid(call, x, axis_, block_, call.input(2)).view : call.constant(0, y.dtype);
     call.map(uhal_map_quantize_linear, {&scale.whole, &scale.view, &zero}, {&to}, {limits_.least, limits_.most});
   }
 
  private:
   const int64_t axis_, block_;
-  Limits limits_;
+  Limits limits_{};
 };
 
 class DequantizeLinear final : public Kernel {
@@ -92,6 +107,10 @@ class DequantizeLinear final : public Kernel {
     if (y.elements() == 0) return;
     const Grid scale(call, x, axis_, block_, call.input(1));
     const View to = y.reshaped(shape_of(scale.whole));
+    if (is_float8(x.dtype)) {
+      const View wide = call.as(scale.whole, UHAL_FLOAT32);
+      return call.map(uhal_map_multiply, {&wide, &scale.view}, {&to});
+    }
     const View zero = call.has(2) ? Grid(call, x, axis_, block_, call.input(2)).view : call.constant(0, x.dtype);
     call.map(uhal_map_dequantize_linear, {&scale.whole, &scale.view, &zero}, {&to});
   }
@@ -362,7 +381,7 @@ const Op kRows[] = {
     {.name = "DequantizeLinear",
      .first = 10,
      .last = kNewestOpset,
-     .dtypes = kBytes | only(UHAL_INT16) | only(UHAL_UINT16) | only(UHAL_INT32),
+     .dtypes = kDequantized,
      .make = make<DequantizeLinear>},
     {.name = "QuantizeLinear",
      .first = 1,
@@ -373,7 +392,7 @@ const Op kRows[] = {
     {.name = "DequantizeLinear",
      .first = 1,
      .last = 1,
-     .dtypes = kBytes | only(UHAL_INT16) | only(UHAL_UINT16) | only(UHAL_INT32),
+     .dtypes = kDequantized,
      .make = make<DequantizeLinear>,
      .domain = kMicrosoft},
     {.name = "DynamicQuantizeLinear",
