@@ -2,7 +2,7 @@
 #include <cmath>
 #include <limits>
 
-#include "plugins/onnxruntime/kernels/kernels.h"
+#include "plugins/onnxruntime/kernels/four_bits.h"
 
 namespace unihal::onnxruntime {
 namespace {
@@ -157,16 +157,30 @@ class IsInf final : public Kernel {
 
 class Cast final : public Kernel {
  public:
-  explicit Cast(const Description& node) {
-    const uhal_dtype to = node.output_dtype(0);
-    if (to == UHAL_DTYPE_INVALID) node.refuse(std::string("to a type that is ") + type_name(node.output(0).type));
-    // ONNX takes the largest number for what is beyond it, and unihal infinity.
-    node.require(to != UHAL_FLOAT8_E4M3FN && to != UHAL_FLOAT8_E5M2, "to a type of 8-bit floating point");
+  explicit Cast(const Description& node)
+      : to_(node.output(0).type), saturates_(node.integer("saturate", 1) != 0) {
+    if (widened(to_) == UHAL_DTYPE_INVALID) node.refuse(std::string("to ") + type_name(to_));
+    if (widened(node.input(0).type) == UHAL_DTYPE_INVALID) node.refuse(std::string("no kernel for dtype ") + type_name(node.input(0).type));
   }
   void run(Call& call) const override {
-    const View x = call.input(0);
-    call.move(x, call.output_like(0, x));
+    const View x = widened_input(call, 0);
+    const WidenedOutput output(call, 0, shape_of(x), to_);
+    const View& y = output.view;
+    if (y.elements() == 0) return;
+    if (is_float8(y.dtype) && saturates_ && x.dtype != y.dtype) {
+      // The largest number stands for what is beyond it, where unihal's cast has infinity or NaN.
+      const View near = call.scratch_like(x, x.dtype == UHAL_FLOAT64 ? UHAL_FLOAT64 : UHAL_FLOAT32);
+      call.move(x, near);
+      call.map(uhal_map_clip, {&near}, {&near}, {-most_of(y.dtype), most_of(y.dtype)});
+      return call.cast(near, y);
+    }
+    call.move(x, y);
+    output.finish(call);
   }
+
+ private:
+  const int32_t to_;
+  const bool saturates_;
 };
 
 // -- two operands and more ----------------------------------------------------------------------------
@@ -462,12 +476,12 @@ const Op kRows[] = {
     {.name = "Cast",
      .first = 6,
      .last = kNewestOpset,
-     .dtypes = kReal | only(UHAL_FLOAT8_E4M3FN) | only(UHAL_FLOAT8_E5M2),
+     .dtypes = kReal | only(UHAL_FLOAT8_E4M3FN) | only(UHAL_FLOAT8_E5M2) | kWithoutDtype,
      .make = make<Cast>},
     {.name = "CastLike",
      .first = 15,
      .last = kNewestOpset,
-     .dtypes = kReal | only(UHAL_FLOAT8_E4M3FN) | only(UHAL_FLOAT8_E5M2),
+     .dtypes = kReal | only(UHAL_FLOAT8_E4M3FN) | only(UHAL_FLOAT8_E5M2) | kWithoutDtype,
      .make = make<Cast>},
     BINARY("Add", 6, kNumbers, kAdd),
     BINARY("Sub", 6, kNumbers, kSubtract),

@@ -14,6 +14,7 @@ Table einsum_ops();
 Table embedding_ops();
 Table elementwise_ops();
 Table index_ops();
+Table linear_attention_ops();
 Table loss_ops();
 Table matmul_ops();
 Table movement_ops();
@@ -56,6 +57,10 @@ uhal_activation activation_of(const Description& node);
 
 // How many elements are not 0. Waits for the device: a shape depends on it.
 int64_t count_nonzero(Call& call, const View& x);
+
+constexpr bool is_float8(uhal_dtype dtype) { return dtype == UHAL_FLOAT8_E4M3FN || dtype == UHAL_FLOAT8_E5M2; }
+// The largest number of a dtype of float8.
+constexpr double most_of(uhal_dtype dtype) { return dtype == UHAL_FLOAT8_E4M3FN ? 448 : 57344; }
 
 // Given as an op's `data`: whether its images have the channels last. Kernels see them as (N, C, spatial...) all the
 // same.
