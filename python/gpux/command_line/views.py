@@ -39,7 +39,7 @@ def count(number: float) -> str:
 
 
 def _path_column(title: str) -> Column:
-    """A column of paths, which go on in the next line where the terminal is narrow, and are not cut."""
+    """A column with paths in it, which go on in the next line where the terminal is narrow, and are not cut."""
     return Column(title, overflow="fold")
 
 
@@ -98,7 +98,7 @@ def show_outputs(outputs: dict[str, Array], console: Console) -> None:
 
 def show_settings(settings: Settings, meanings: dict[str, str], console: Console) -> None:
     """Each setting with its source."""
-    table = Table("setting", _path_column("value"), _path_column("from"), "meaning")
+    table = Table("setting", _path_column("value"), _path_column("from"), _path_column("meaning"))
     for name, value in settings.values.items():
         shown = "" if value.value is None else str(value.value)
         table.add_row(name, escape(shown), escape(value.source), escape(meanings[name]))
