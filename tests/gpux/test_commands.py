@@ -132,7 +132,11 @@ def test_an_image_runs(tmp_path: Path) -> None:
         (["run", "affine"], 5, "gpux: no input: name a file with --input"),
         (["run", "affine", "--input", "none.json"], 5, "gpux: none.json cannot be read: No such file"),
         (["run", "affine", "--benchmark", "--provider", "gpu"], 3, "gpux: --provider: 'gpu' is no provider"),
-        (["run", "affine", "--benchmark", "--gpu-memory", "lots"], 3, "gpux: --gpu-memory: 'lots' is no amount of memory"),
+        (
+            ["run", "affine", "--benchmark", "--gpu-memory", "lots"],
+            3,
+            "gpux: --gpu-memory: 'lots' is no amount of memory",
+        ),
         (["serve", "affine", "--gpu-memory", "0"], 3, "gpux: --gpu-memory: "),
         (["run", "affine", "--frobnicate"], 2, "No such option"),
         (["inspect", "../none.onnx"], 7, "is not there"),

@@ -192,7 +192,9 @@ def test_group_query_attention_of_other_forms(attributes: dict[str, Any], extra:
 @pytest.mark.parametrize("packed", ["query", "key"])
 def test_operands_of_attention_in_one(packed: str) -> None:
     q, k, v = (floats(BATCH, LENGTH, HEADS, HEAD) for _ in range(3))
-    plain = {name: x.reshape(BATCH, LENGTH, WIDTH) for name, x in zip(("query", "key", "value"), (q, k, v), strict=True)}
+    plain = {
+        name: x.reshape(BATCH, LENGTH, WIDTH) for name, x in zip(("query", "key", "value"), (q, k, v), strict=True)
+    }
     [expected] = cpu_session(single("MultiHeadAttention", plain, {"y": np.float32}, num_heads=HEADS)).run(None, plain)
     if packed == "query":
         given = {"query": np.stack([q, k, v], 3)}
@@ -293,7 +295,7 @@ def test_quantized_embed_layer_normalization(segments: bool) -> None:
 @pytest.mark.parametrize("columns", [False, True])
 @pytest.mark.parametrize("direction", ["forward", "bidirectional"])
 def test_quantized_lstm(direction: str, columns: bool) -> None:
-    """ONNX Runtime quantizes x and the state in each step, too: it is as near to the answer in floats as that allows."""
+    """ONNX Runtime quantizes x and the state in each step, too, and is as near to the answer as that allows."""
     hidden, width, steps = 8, 6, 4
     directions = 2 if direction == "bidirectional" else 1
     shape = (directions, 4 * hidden) if columns else (directions,)

@@ -51,7 +51,9 @@ def test_each_version_of_an_op_has_a_kernel() -> None:
         (name, version)
         for name, its_versions in versions().items()
         for version in its_versions
-        if not any(row["op"] == name and row["domain"] == "" and row["first"] <= version <= row["last"] for row in rows())
+        if not any(
+            row["op"] == name and row["domain"] == "" and row["first"] <= version <= row["last"] for row in rows()
+        )
     ]
     assert missing == []
 
@@ -100,7 +102,9 @@ def agree(made: onnx.ModelProto, feeds: dict[str, Any], name: str) -> str:
 
 
 #: Where ONNX Runtime's CPU provider does not give the package's answers, and the device does.
-OTHERWISE = r"^test_(attention_4d_with_past_and_present_qk_matmul_bias_.d_mask_causal|maxunpool_export_with_output_shape)$"
+OTHERWISE = (
+    r"^test_(attention_4d_with_past_and_present_qk_matmul_bias_.d_mask_causal|maxunpool_export_with_output_shape)$"
+)
 
 #: Whose answers are random numbers, which are not the CPU's.
 RANDOM = ("Bernoulli", "Dropout", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")

@@ -43,8 +43,8 @@ def prepared(name: str, folder: Path) -> Path:
 def quantize(way: str, name: str, folder: Path) -> onnx.ModelProto:
     """A network with weights of few bits: by static QDQ or QOperator, dynamically, or MatMulNBits.
 
-    Of int8 they keep 7 bits (reduce_range): of 8 ONNX Runtime's own products with uint8 overflow 16 bits where x86 has no
-    VNNI, and its answers are then several times as far from the network in float32 as the device's.
+    Of int8 they keep 7 bits (reduce_range): of 8 ONNX Runtime's own products with uint8 overflow 16 bits where x86 has
+    no VNNI, and its answers are then several times as far from the network in float32 as the device's.
     """
     source, target = prepared(name, folder), folder / "quantized.onnx"
     if way in ("QDQ", "QOperator"):

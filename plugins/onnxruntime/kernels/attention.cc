@@ -190,8 +190,7 @@ void attend(Call& call, const View& q, const View& k, const View& v, const Score
   attributes.struct_size = sizeof attributes;
   attributes.scale = scores.scale;
   attributes.math_mode = call.math_mode();
-  const bool causal =
-      !by_steps && scores.right == 0 && !is_there(scores.lengths) && columns - rows == scores.offset;
+  const bool causal = !by_steps && scores.right == 0 && !is_there(scores.lengths) && columns - rows == scores.offset;
   attributes.causal = causal ? 1 : 0;
   const View mask = all_masks(call, scores, batch, rows, columns, q.dtype, causal);
   const int64_t group = heads / kept;

@@ -12,8 +12,8 @@ View heads_of(const Call& call, const View& x, int64_t heads);
 struct Scores {
   double scale = 0;    // 0: 1 / the square root of a head's width
   double softcap = 0;  // softcap * tanh(score / softcap), before anything is added; 0: none
-  View mask;           // added, or of bool: what is false is hidden; of up to four axes that broadcast; of no dtype: none
-  View sinks;          // of no dtype, or (heads): a score for each head that takes weight and gives nothing
+  View mask;   // added, or of bool: what is false is hidden; of up to four axes that broadcast; of no dtype: none
+  View sinks;  // of no dtype, or (heads): a score for each head that takes weight and gives nothing
   // Row i stands at column i + offset, and sees `left` columns before that and `right` behind it; -1: all of them.
   int64_t offset = 0, left = -1, right = -1;
   // Integers (batch), or of no dtype: how many columns count. Row i then stands at column i + that number - rows.

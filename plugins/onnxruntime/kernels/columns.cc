@@ -70,8 +70,9 @@ class Col2Im final : public Kernel {
   const Shape dilations_, pads_, strides_;
 };
 
-// x (N, C, height, width), w (O, C / group, kh, kw), offset (N, offset groups * kh * kw * 2, oh, ow), bias, mask (N, offset
-// groups * kh * kw, oh, ow): a convolution whose window has each pixel at a place of its own, between those of x.
+// x (N, C, height, width), w (O, C / group, kh, kw), offset (N, offset groups * kh * kw * 2, oh, ow), bias, mask (N,
+// offset groups * kh * kw, oh, ow): a convolution whose window has each pixel at a place of its own, between those of
+// x.
 class DeformConv final : public Kernel {
  public:
   explicit DeformConv(const Description& node)
@@ -118,7 +119,8 @@ class DeformConv final : public Kernel {
       const View from = x.sliced(1, group * own, own), rows = grid.reshaped({images, pixels * out[0], out[1], 2});
       const View sampled = call.scratch(Shape{images, own, pixels * out[0], out[1]}, x.dtype);
       call.launch(UHAL_OP_GRID_SAMPLE, {&from, &rows}, {&sampled}, &sample);
-      const View windows = sampled.reshaped({images, own, pixels, out[0], out[1]}), to = columns.sliced(1, group * own, own);
+      const View windows = sampled.reshaped({images, own, pixels, out[0], out[1]}),
+                 to = columns.sliced(1, group * own, own);
       if (call.has(4)) {
         const View mask = call.input(4).reshaped({images, offset_groups_, pixels, out[0], out[1]}).sliced(1, group, 1);
         call.map(uhal_map_multiply, {&windows, &mask}, {&to});
@@ -183,8 +185,8 @@ class CausalConvolution final : public Kernel {
     activates_ = activation != "none";
     node.require(node.integer("ndim", 1) == 1, "more than one spatial axis");
     node.require(node.integer("channels_last", 0) == 0, "channels last");
-    for (const char* name : {"state_window", "state_length", "state_update_capacity", "input_channels",
-                             "input_channel_offset"}) {
+    for (const char* name :
+         {"state_window", "state_length", "state_update_capacity", "input_channels", "input_channel_offset"}) {
       node.require(node.integer(name, 0) == 0, "states of another form");
     }
     node.require(node.integer("state_channels_last", -1) <= 0, "states of another form");

@@ -105,7 +105,8 @@ class NonMaxSuppression final : public Kernel {
   const bool centred_;
 };
 
-// x (N, C, height, width), regions (R, 5: image and two corners) -> (R, C, pooled_shape): the largest pixel of each bin.
+// x (N, C, height, width), regions (R, 5: image and two corners) -> (R, C, pooled_shape): the largest pixel of each
+// bin.
 class MaxRoiPool final : public Kernel {
  public:
   explicit MaxRoiPool(const Description& node)

@@ -157,10 +157,10 @@ class IsInf final : public Kernel {
 
 class Cast final : public Kernel {
  public:
-  explicit Cast(const Description& node)
-      : to_(node.output(0).type), saturates_(node.integer("saturate", 1) != 0) {
+  explicit Cast(const Description& node) : to_(node.output(0).type), saturates_(node.integer("saturate", 1) != 0) {
     if (widened(to_) == UHAL_DTYPE_INVALID) node.refuse(std::string("to ") + type_name(to_));
-    if (widened(node.input(0).type) == UHAL_DTYPE_INVALID) node.refuse(std::string("no kernel for dtype ") + type_name(node.input(0).type));
+    if (widened(node.input(0).type) == UHAL_DTYPE_INVALID)
+      node.refuse(std::string("no kernel for dtype ") + type_name(node.input(0).type));
   }
   void run(Call& call) const override {
     const View x = widened_input(call, 0);

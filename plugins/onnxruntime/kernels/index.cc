@@ -182,9 +182,7 @@ class TensorScatter final : public Kernel {
   }
 
  private:
-  static void write(Call& call, const View& from, const View& to) {
-    call.launch(UHAL_OP_COPY, {&from}, {&to});
-  }
+  static void write(Call& call, const View& from, const View& to) { call.launch(UHAL_OP_COPY, {&from}, {&to}); }
 
   const int64_t axis_;
   const bool wraps_;

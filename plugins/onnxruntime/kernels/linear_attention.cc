@@ -55,8 +55,8 @@ class LinearAttention final : public Kernel {
       const View result = call.scratch(Shape{batch, steps, heads_, group, value_width}, UHAL_FLOAT32);
       const View fresh = call.scratch(Shape{batch, heads_, 1, value_width}, UHAL_FLOAT32);
       for (int64_t t = 0; t < steps; ++t) {
-        step(call, at(q, t), at(k, t), at(v, t), decays_ ? at(kept, t) : View(), corrects_ ? at(rate, t) : View(), state,
-             fresh, at(result, t));
+        step(call, at(q, t), at(k, t), at(v, t), decays_ ? at(kept, t) : View(), corrects_ ? at(rate, t) : View(),
+             state, fresh, at(result, t));
       }
       call.move(result.reshaped(shape_of(y)), y);
     }

@@ -211,7 +211,8 @@ class SpaceToDepth final : public Kernel {
     if (y.elements() == 0) return;
     const View split = x.reshaped({n, c, h, block_, w, block_});
     const View from = channels_first_ ? split.permuted({0, 1, 3, 5, 2, 4}) : split.permuted({0, 3, 5, 1, 2, 4});
-    const View to = channels_first_ ? y.reshaped({n, c, block_, block_, h, w}) : y.reshaped({n, block_, block_, c, h, w});
+    const View to =
+        channels_first_ ? y.reshaped({n, c, block_, block_, h, w}) : y.reshaped({n, block_, block_, c, h, w});
     call.launch(UHAL_OP_COPY, {&from}, {&to});
   }
 

@@ -97,9 +97,7 @@ void add_windows(Call& call, const View& x, const Pooling& pooling, const View& 
   reduce_windows(call, windows_of(whole, pooling), UHAL_REDUCE_SUM, y);
 }
 
-double lowest_of(uhal_dtype dtype) {
-  return dtype == UHAL_UINT8 ? 0 : dtype == UHAL_INT8 ? -128 : -INFINITY;
-}
+double lowest_of(uhal_dtype dtype) { return dtype == UHAL_UINT8 ? 0 : dtype == UHAL_INT8 ? -128 : -INFINITY; }
 
 class MaxPool final : public Kernel {
  public:

@@ -91,7 +91,8 @@ class QuantizeLinear final : public Kernel {
       call.map(uhal_map_clip, {&steps}, {&steps}, {limits_.least, limits_.most});
       return call.cast(steps, to);
     }
-    const View zero = call.has(2) ? Grid(call, x, axis_, block_, widened_input(call, 2)).view : call.constant(0, y.dtype);
+    const View zero =
+        call.has(2) ? Grid(call, x, axis_, block_, widened_input(call, 2)).view : call.constant(0, y.dtype);
     call.map(uhal_map_quantize_linear, {&scale.whole, &scale.view, &zero}, {&to}, {limits_.least, limits_.most});
     output.finish(call);
   }
@@ -106,7 +107,8 @@ class DequantizeLinear final : public Kernel {
  public:
   explicit DequantizeLinear(const Description& node)
       : axis_(node.integer("axis", 1)), block_(node.integer("block_size", 0)) {
-    if (widened(node.input(0).type) == UHAL_DTYPE_INVALID) node.refuse(std::string("no kernel for dtype ") + type_name(node.input(0).type));
+    if (widened(node.input(0).type) == UHAL_DTYPE_INVALID)
+      node.refuse(std::string("no kernel for dtype ") + type_name(node.input(0).type));
   }
   void run(Call& call) const override {
     const View x = widened_input(call, 0);
@@ -118,7 +120,8 @@ class DequantizeLinear final : public Kernel {
       const View wide = call.as(scale.whole, UHAL_FLOAT32);
       return call.map(uhal_map_multiply, {&wide, &scale.view}, {&to});
     }
-    const View zero = call.has(2) ? Grid(call, x, axis_, block_, widened_input(call, 2)).view : call.constant(0, x.dtype);
+    const View zero =
+        call.has(2) ? Grid(call, x, axis_, block_, widened_input(call, 2)).view : call.constant(0, x.dtype);
     call.map(uhal_map_dequantize_linear, {&scale.whole, &scale.view, &zero}, {&to});
   }
 

@@ -258,8 +258,8 @@ class DynamicQuantizeMatMul final : public Kernel {
   }
 };
 
-// Rows of a table in 4 or 8 bits, in blocks along its last axis: data, indices, scales, zero_points -> floats. Of 4 bits
-// the lower half of a byte comes first.
+// Rows of a table in 4 or 8 bits, in blocks along its last axis: data, indices, scales, zero_points -> floats. Of 4
+// bits the lower half of a byte comes first.
 class GatherBlockQuantized final : public Kernel {
  public:
   explicit GatherBlockQuantized(const Description& node)

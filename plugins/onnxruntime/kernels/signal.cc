@@ -11,7 +11,8 @@ uhal_dtype complex_of(uhal_dtype dtype) { return dtype == UHAL_FLOAT64 ? UHAL_CO
 // Memory of pairs (..., 2) as complex numbers, and back.
 View as_complex(const View& pairs) { return View(pairs.data, complex_of(pairs.dtype), pairs.shape, pairs.rank - 1); }
 
-// x (..., 1) or (..., 2), dft_length, axis (since opset 20 an input) -> (..., 2), or (..., 1) for the inverse of one side.
+// x (..., 1) or (..., 2), dft_length, axis (since opset 20 an input) -> (..., 2), or (..., 1) for the inverse of one
+// side.
 class Dft final : public Kernel {
  public:
   explicit Dft(const Description& node)

@@ -4,8 +4,8 @@
 namespace unihal::onnxruntime {
 namespace {
 
-// x -> the numbers of x, or its parts along an axis, each once; where each is first; which one each of x's is; how often
-// each is there. Sorted, or in the order of x.
+// x -> the numbers of x, or its parts along an axis, each once; where each is first; which one each of x's is; how
+// often each is there. Sorted, or in the order of x.
 class Unique final : public Kernel {
  public:
   explicit Unique(const Description& node)

@@ -60,7 +60,8 @@ def show_inspection(inspection: Inspection, console: Console) -> None:
     facts.add_row("memory of weights", format_bytes(model.weight_bytes))
     unknown = f", without {model.nodes_without_shapes} nodes of unknown shapes" if model.nodes_without_shapes else ""
     facts.add_row("operations", f"{count(model.operations)}FLOP, with free axes at 1{unknown}")
-    facts.add_row("requests join to batches", "yes" if model.joins_batches else "no: the first axis is not free")
+    joins = "yes" if model.joins_batches else "no: inputs and outputs do not begin with the same free axis"
+    facts.add_row("requests join to batches", joins)
     console.print(facts)
     placement = Table("op", "nodes", "provider", "why not elsewhere", title="where it runs", title_justify="left")
     for row in inspection.placement:
