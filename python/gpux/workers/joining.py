@@ -16,8 +16,8 @@ Run = Callable[[Sequence[Array]], "list[Array]"]
 # Sums come in another order for another batch size; relative to the largest value of an output.
 _TOLERANCES = {"float16": 2e-2, "float32": 1e-3, "float64": 1e-9}
 _FREE_SIZES = (8, 1)
-# Rows of the parts that are tried, and what they may differ by at least. Libraries compute a single row in ways of their
-# own, and its roundings grow in inputs as random as these, which look like nothing the model was made for.
+# Rows of the parts that are tried, and what they may differ by at least. Libraries compute a single row in ways of
+# their own, and its roundings grow in inputs as random as these, which look like nothing the model was made for.
 _TRIALS = (((1, 2), 0.0), ((2, 3), 0.0), ((1, 2), 0.03))
 
 
