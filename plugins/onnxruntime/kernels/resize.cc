@@ -201,6 +201,45 @@ class Resize final : public Kernel {
   const std::optional<Shape> axes_;
 };
 
+// theta (N, axes, axes + 1), size (N, C, spatial...; on the host) -> (N, spatial..., axes): the places in x, from -1 to
+// 1 and those of the last axis first, that theta makes of the pixels' places.
+class AffineGrid final : public Kernel {
+ public:
+  explicit AffineGrid(const Description& node) : by_centres_(node.integer("align_corners", 0) != 0) {}
+  void run(Call& call) const override {
+    const View theta = call.input(0);
+    const Shape size = call.integers(1);
+    const int64_t axes = static_cast<int64_t>(size.size()) - 2;
+    call.require((axes == 2 || axes == 3) && shape_of(theta) == Shape{size[0], axes, axes + 1},
+                 "theta and size are not those of 2 or 3 spatial axes");
+    Shape shape = {size[0]};
+    shape.insert(shape.end(), size.begin() + 2, size.end());
+    const int64_t pixels = elements_of(shape) / std::max<int64_t>(1, size[0]);
+    shape.push_back(axes);
+    const View y = call.output(0, shape);
+    if (y.elements() == 0) return;
+    // Each pixel's place and 1, times theta's rows.
+    std::vector<float> places(static_cast<size_t>(pixels * (axes + 1)), 1);
+    for (int64_t pixel = 0; pixel < pixels; ++pixel) {
+      int64_t rest = pixel;
+      for (int64_t axis = 0; axis < axes; ++axis) {
+        const int64_t length = size[size.size() - 1 - static_cast<size_t>(axis)], at = rest % length;
+        rest /= length;
+        places[static_cast<size_t>(pixel * (axes + 1) + axis)] =
+            by_centres_ ? (length == 1 ? -1 : static_cast<float>(2 * at) / static_cast<float>(length - 1) - 1)
+                        : static_cast<float>(2 * at + 1) / static_cast<float>(length) - 1;
+      }
+    }
+    const View known = call.as(call.upload(places.data(), {pixels, axes + 1}, UHAL_FLOAT32), theta.dtype);
+    const View turned = theta.transposed(), to = y.reshaped({size[0], pixels, axes});
+    const uhal_matmul_attributes attributes = matmul_attributes(UHAL_MATH_STRICT);
+    call.launch(UHAL_OP_MATMUL, {&known, &turned}, {&to}, &attributes);
+  }
+
+ private:
+  const bool by_centres_;  // whether -1 and 1 are the centres of the outermost pixels, not their edges
+};
+
 class GridSample final : public Kernel {
  public:
   explicit GridSample(const Description& node) {
@@ -264,6 +303,12 @@ const Op kRows[] = {
      .make = make<Resize>,
      .host_inputs = host({1, 2, 3})},
     {.name = "Upsample", .first = 7, .last = 9, .dtypes = kStored, .make = make<Resize>, .host_inputs = host({1})},
+    {.name = "AffineGrid",
+     .first = 20,
+     .last = kNewestOpset,
+     .dtypes = kFloats,
+     .make = make<AffineGrid>,
+     .host_inputs = host({1})},
     {.name = "GridSample", .first = 16, .last = kNewestOpset, .dtypes = kFloats, .make = make<GridSample>},
     {.name = "RoiAlign", .first = 10, .last = kNewestOpset, .dtypes = kFloats, .make = make<RoiAlign>},
 };
