@@ -188,11 +188,11 @@ def test_places_along_columns(shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("sorted_", [0, 1])
-@pytest.mark.parametrize("axis", [None, 0, 1])
-@pytest.mark.parametrize("shape", [(50,), (20, 3), (1, 4), (0,)])
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [((50,), None), ((50,), 0), ((20, 3), None), ((20, 3), 0), ((20, 3), 1), ((1, 4), 0), ((0,), None)],
+)
 def test_unique(shape: tuple[int, ...], axis: int | None, sorted_: int) -> None:
-    if axis is not None and (axis >= len(shape) or 0 in shape):
-        pytest.skip("no such axis")
     x = RNG.integers(0, 4, shape).astype(np.float32)
     outputs = {"y": "float32", "first": "int64", "which": "int64", "counts": "int64"}
     attributes = {} if axis is None else {"axis": axis}
