@@ -189,6 +189,37 @@ def test_group_query_attention_of_other_forms(attributes: dict[str, Any], extra:
     agree("GroupQueryAttention", inputs, outputs, dtype, num_heads=HEADS, kv_num_heads=kept, **attributes)
 
 
+@pytest.mark.parametrize("packed", [False, True])
+def test_group_query_attention_with_norms(packed: bool) -> None:
+    """ONNX Runtime's CPU provider has the op without norms, which are computed here."""
+    kept, head = 2, 16
+    weights_of = {"q_norm": floats(head), "k_norm": floats(head)}
+
+    def normed(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        heads = x.reshape(BATCH, LENGTH, -1, head)
+        return (heads / np.sqrt((heads**2).mean(-1, keepdims=True) + 1e-5) * weight).reshape(x.shape)
+
+    q, k, v = (floats(BATCH, LENGTH, count * head) for count in (HEADS, kept, kept))
+    rest = {
+        "past_key": None,
+        "past_value": None,
+        "lengths": np.full(BATCH, LENGTH - 1, np.int32),
+        "total": np.array(LENGTH, np.int32),
+    }
+    outputs = dict.fromkeys(("y", "present_key", "present_value"), np.float32)
+    form = {"num_heads": HEADS, "kv_num_heads": kept}
+    plain = {"query": normed(q, weights_of["q_norm"]), "key": normed(k, weights_of["k_norm"]), "value": v, **rest}
+    feeds = {name: value for name, value in plain.items() if value is not None}
+    expected = cpu_session(single("GroupQueryAttention", plain, outputs, **form)).run(None, feeds)
+    given = {"query": np.concatenate([q, k, v], 2), "key": None, "value": None} if packed else {"query": q, "key": k}
+    inputs = {**given, "value": None if packed else v, **rest}
+    inputs |= dict.fromkeys(("cos", "sin", "positions", "bias", "sinks", "k_scale", "v_scale")) | weights_of
+    feeds = {name: value for name, value in inputs.items() if value is not None}
+    made = single("GroupQueryAttention", inputs, outputs, qk_norm_epsilon=1e-5, **form)
+    for ours, theirs in zip(session(made).run(None, feeds), expected, strict=True):
+        assert np.allclose(ours, theirs, atol=2e-5)
+
+
 @pytest.mark.parametrize("packed", ["query", "key"])
 def test_operands_of_attention_in_one(packed: str) -> None:
     q, k, v = (floats(BATCH, LENGTH, HEADS, HEAD) for _ in range(3))
@@ -375,6 +406,10 @@ def test_fused_gemm(activation: str, dtype: Any) -> None:
 def test_ops_of_older_names(dtype: Any) -> None:
     agree("TransposeMatMul", {"a": floats(2, 4, 5), "b": floats(2, 3, 5)}, {"y": np.float32}, dtype, transB=1)
     agree("Trilu", {"x": floats(4, 5), "k": np.array(1, np.int64)}, {"y": np.float32}, upper=0)
+    places = RNG.integers(0, 4, (3, 2)).astype(np.int64)
+    agree("GatherND", {"x": floats(4, 5, 2), "places": places}, {"y": np.float32}, dtype)
+    inputs = {"x": floats(1, 2, 5, 4), "grid": floats(1, 3, 3, 2) / 2}
+    agree("GridSample", inputs, {"y": np.float32}, mode="bilinear", padding_mode="border", align_corners=1)
 
 
 @DTYPES

@@ -282,7 +282,8 @@ class QAttention final : public Kernel {
 };
 
 // query, key, value, past_key, past_value, seqlens_k, total_sequence_length, cos_cache, sin_cache, position_ids,
-// attention_bias, head_sink -> output, present_key, present_value. Each batch has a past of its own length.
+// attention_bias, head_sink, k_scale, v_scale, q_norm_weight, k_norm_weight -> output, present_key, present_value. Each
+// batch has a past of its own length.
 class GroupQueryAttention final : public Kernel {
  public:
   explicit GroupQueryAttention(const Description& node)
@@ -301,9 +302,12 @@ class GroupQueryAttention final : public Kernel {
     for (const char* name : {"k_quant_type", "v_quant_type"}) {
       node.require(node.text(name, "NONE") == "NONE", "a quantized past");
     }
-    for (int i = 12; i < node.input_count(); ++i) {
-      node.require(!node.has_input(i), "a quantized past, norms of queries and keys, or lengths of queries");
-    }
+    node.require(!node.has_input(12) && !node.has_input(13), "a quantized past");
+    node.require(node.has_input(kQueryNorm) == node.has_input(kKeyNorm), "a norm of queries or keys alone");
+    for (int i = kKeyNorm + 1; i < node.input_count(); ++i) node.require(!node.has_input(i), "lengths of queries");
+    const double epsilon = node.real("qk_norm_epsilon", 1e-6);
+    query_epsilon_ = node.real("q_norm_epsilon", epsilon);
+    key_epsilon_ = node.real("k_norm_epsilon", epsilon);
     node.require(!rotates_ || (node.has_input(7) && node.has_input(8)), "rotary embeddings without their tables");
   }
   void run(Call& call) const override {
@@ -312,8 +316,12 @@ class GroupQueryAttention final : public Kernel {
     const int64_t batch = query.shape[0], rows = query.shape[1];
     const bool packed = !call.has(1);
     const int64_t width = query.shape[2] / (packed ? heads_ + 2 * kept_ : heads_);
-    const View q = part(query, 0, heads_, width);
-    const View k = packed ? part(query, heads_ * width, kept_, width) : part(call.input(1), 0, kept_, width);
+    View q = part(query, 0, heads_, width);
+    View k = packed ? part(query, heads_ * width, kept_, width) : part(call.input(1), 0, kept_, width);
+    if (call.has(kQueryNorm)) {
+      q = normed(call, q, kQueryNorm, query_epsilon_);
+      k = normed(call, k, kKeyNorm, key_epsilon_);
+    }
     const View v = packed ? part(query, (heads_ + kept_) * width, kept_, width) : part(call.input(2), 0, kept_, width);
     const Shape lengths = call.integers(5);
     call.require(static_cast<int64_t>(lengths.size()) == batch, "seqlens_k has not a number for each batch");
@@ -367,6 +375,19 @@ class GroupQueryAttention final : public Kernel {
     return view.permuted({0, 2, 1, 3});
   }
 
+  // Each head's vectors over the root of the mean of their squares, times a weight.
+  static View normed(Call& call, const View& x, int weight_input, double epsilon) {
+    const View dense = call.scratch_like(x, x.dtype), result = call.scratch_like(x, x.dtype);
+    if (x.elements() == 0) return result;
+    call.launch(UHAL_OP_COPY, {&x}, {&dense});
+    const View weight = call.as(call.input(weight_input), UHAL_FLOAT32);
+    call.require(weight.elements() == x.shape[3], "a norm's weight does not fit the heads");
+    uhal_norm_attributes attributes = norm_attributes(epsilon);
+    attributes.axis = 3;
+    call.launch(UHAL_OP_RMS_NORM, {&dense, &weight}, {&result}, &attributes);
+    return result;
+  }
+
   // The past of a batch, and what is new behind it.
   void keep(Call& call, int input, const View& fresh, const View& whole, int64_t b, int64_t past, bool rotates) const {
     const View place = whole.sliced(0, b, 1);
@@ -410,9 +431,12 @@ class GroupQueryAttention final : public Kernel {
     turn_pairs(call, x, y, c, s, interleaved_);
   }
 
+  static constexpr int kQueryNorm = 14, kKeyNorm = 15;
+
   const int64_t heads_, kept_, window_;
   const double scale_, softcap_;
   const bool causal_, smooth_, rotates_, interleaved_;
+  double query_epsilon_ = 0, key_epsilon_ = 0;
 };
 
 constexpr DtypeSet kHalfAndFloat = kNarrowFloats | only(UHAL_FLOAT32);

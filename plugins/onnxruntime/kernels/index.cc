@@ -339,6 +339,7 @@ const Op kRows[] = {
     INDEX("Gather", 1, Gather),
     INDEX("GatherElements", 11, GatherElements),
     INDEX("GatherND", 11, GatherNd),
+    {.name = "GatherND", .first = 1, .last = 1, .dtypes = kStored, .make = make<GatherNd>, .domain = kMicrosoft},
     INDEX("Scatter", 9, ScatterElements),
     INDEX("ScatterElements", 11, ScatterElements),
     INDEX("ScatterND", 11, ScatterNd),

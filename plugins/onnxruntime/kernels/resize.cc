@@ -310,6 +310,7 @@ const Op kRows[] = {
      .make = make<AffineGrid>,
      .host_inputs = host({1})},
     {.name = "GridSample", .first = 16, .last = kNewestOpset, .dtypes = kFloats, .make = make<GridSample>},
+    {.name = "GridSample", .first = 1, .last = 1, .dtypes = kFloats, .make = make<GridSample>, .domain = kMicrosoft},
     {.name = "RoiAlign", .first = 10, .last = kNewestOpset, .dtypes = kFloats, .make = make<RoiAlign>},
 };
 
