@@ -39,7 +39,7 @@ def test_a_sample_of_the_node_tests() -> None:
 
 @pytest.mark.whole
 def test_all_node_tests() -> None:
-    assert check("")["passed"] >= 1645
+    assert check("")["passed"] >= 1649
 
 
 def test_what_has_no_kernel_is_left_to_the_cpu_and_counted() -> None:
@@ -211,6 +211,18 @@ def test_deformable_convolution(groups: int, offset_groups: int, mask: bool) -> 
         inputs["mask"] = RNG.uniform(0, 1, (2, offset_groups * 6, 4, 5)).astype(np.float32)
     form = {"pads": [1, 0, 1, 1], "strides": [2, 1], "dilations": [1, 2], "group": groups}
     agree("DeformConv", inputs, {"y": "float32"}, offset_group=offset_groups, **form)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("region", [[0, 0, 0.2, 0.1, 1, 1, 0.7, 0.8], [0, 0, -0.3, 0.5, 1, 1, 0.6, 1.4]])
+def test_a_region_of_an_image(region: list[float], mode: str) -> None:
+    inputs = {"x": floats(1, 2, 7, 6)}
+    constants = {"region": np.array(region, np.float32), "sizes": np.array([1, 2, 5, 9], np.int64)}
+    attributes = {"mode": mode, "coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 3.0}
+    node = helper.make_node("Resize", ["x", "region", "", "sizes"], ["y"], **attributes)
+    made = model([node], {"x": ("float32", [1, 2, 7, 6])}, {"y": "float32"}, constants)
+    expected = cpu_session(made).run(None, inputs)[0]
+    np.testing.assert_allclose(session(made).run(None, inputs)[0], expected, rtol=1e-4, atol=1e-5)
 
 
 def test_a_device_without_room_says_so() -> None:
