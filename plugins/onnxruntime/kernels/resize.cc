@@ -143,9 +143,11 @@ class Resize final : public Kernel {
   double place(int64_t i, int64_t length, int64_t outputs, const Scaling& scaling) const {
     const double at = static_cast<double>(i), scale = scaling.scale;
     if (crops()) {
-      const double last = static_cast<double>(length - 1);
-      if (outputs == 1) return (scaling.begin + scaling.end) * last / 2;
-      return scaling.begin * last + at * (scaling.end - scaling.begin) * last / static_cast<double>(outputs - 1);
+      // In float32, as ONNX Runtime has it: which pixel is the nearest of two hangs on the rounding.
+      const float last = static_cast<float>(length - 1);
+      const float begin = static_cast<float>(scaling.begin), end = static_cast<float>(scaling.end);
+      if (outputs == 1) return (begin + end) * last / 2;
+      return begin * last + static_cast<float>(at) * (end - begin) * last / static_cast<float>(outputs - 1);
     }
     if (places_ == "align_corners") {
       return outputs == 1 ? 0 : at * static_cast<double>(length - 1) / static_cast<double>(outputs - 1);
