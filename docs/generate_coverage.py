@@ -67,7 +67,40 @@ def onnx_section(rows: list[dict[str, Any]]) -> str:
     lines += ["| op | from opset | dtypes |", "|---|---|---|"]
     for name, row in sorted(names.items()):
         lines.append(f"| `{name}` | {row['first']} | {dtype_list(set(row['dtypes']))} |")
+    lines += ["", "Ops of ONNX Runtime's CPU provider that run there:", "", "| why | ops |", "|---|---|"]
+    by_reason: dict[str, list[str]] = {}
+    for name in sorted(cpu_provider_ops() - set(names)):
+        reason = next(reason for pattern, reason in LEFT_TO_THE_CPU if re.match(pattern, name))
+        by_reason.setdefault(reason, []).append(f"`{name}`")
+    lines += [f"| {reason} | {' '.join(missing)} |" for reason, missing in by_reason.items()]
     return "\n".join(lines) + "\n"
+
+
+#: Why ops of ONNX Runtime's CPU provider have no kernel, by the pattern of their names; the first that fits counts.
+LEFT_TO_THE_CPU = (
+    (
+        r"(Affine|Crop|DynamicSlice|ImageScaler|ParametricSoftplus|Scale|ScaledTanh)$",
+        "experiments of ONNX's first versions, which took them back",
+    ),
+    (r"If$|Loop$|Scan$", "run by ONNX Runtime; the nodes in their bodies run on the device"),
+    (r"Optional|Sequence|SplitToSequence|ConcatFromSequence", "sequences and optional values"),
+    (r"String|Regex|Tfidf|TfIdf|com.microsoft.(Tokenizer|MurmurHash|WordConv)", "texts"),
+    (r"ai.onnx.ml", "trees, tables and classifiers of scikit-learn, small and on the host"),
+    (r"com.microsoft.nchwc|com.microsoft.(QLinearConv|MatMulFpQ4)", "made by ONNX Runtime for its CPU provider only"),
+    (r"com.microsoft.\w*(Search|Sampling)", "whole loops that generate text"),
+    (r"", "not there yet"),
+)
+
+
+def cpu_provider_ops() -> set[str]:
+    """The ops that ONNX Runtime's CPU provider has, of this version of its wheel."""
+    from onnxruntime.capi.onnxruntime_pybind11_state import get_all_opkernel_def
+
+    return {
+        (f"{kernel.domain}." if kernel.domain not in ("", "ai.onnx") else "") + kernel.op_name
+        for kernel in get_all_opkernel_def()
+        if kernel.provider == "CPUExecutionProvider" and not kernel.op_name.startswith("Memcpy")
+    }
 
 
 def dtype_list(dtypes: set[str]) -> str:

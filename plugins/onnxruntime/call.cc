@@ -52,10 +52,34 @@ const OrtValue* Call::value(int index) const {
 
 bool Call::has(int index) const { return value(index) != nullptr; }
 
+namespace {
+
+[[noreturn]] void fail_in(const Op& op, const Provider& provider, const std::string& message) {
+  throw Failure(kOrtInvalidArgument, std::string(op.name) + " on " + provider.label() + ": " + message);
+}
+
+}  // namespace
+
+RawTensor raw_tensor(const OrtValue* value, const Op& op, const Provider& provider) {
+  RawTensor result;
+  OrtTensorTypeAndShapeInfo* info = nullptr;
+  check(ort.GetTensorTypeAndShape(value, &info));
+  size_t rank = 0;
+  OrtStatus* status = ort.GetTensorElementType(info, &result.type);
+  if (status == nullptr) status = ort.GetDimensionsCount(info, &rank);
+  if (status == nullptr && rank <= UHAL_MAX_RANK) {
+    result.shape.resize(rank);
+    status = ort.GetDimensions(info, result.shape.data(), rank);
+  }
+  ort.ReleaseTensorTypeAndShapeInfo(info);
+  check(status);
+  if (rank > UHAL_MAX_RANK) fail_in(op, provider, "an operand has more than 10 axes");
+  check(ort.GetTensorMutableData(const_cast<OrtValue*>(value), &result.data));
+  return result;
+}
+
 View view_of(const OrtValue* value, const Op& op, const Provider& provider) {
-  const auto fail = [&](const std::string& message) {
-    throw Failure(kOrtInvalidArgument, std::string(op.name) + " on " + provider.label() + ": " + message);
-  };
+  const auto fail = [&](const std::string& message) { fail_in(op, provider, message); };
   OrtTensorTypeAndShapeInfo* info = nullptr;
   check(ort.GetTensorTypeAndShape(value, &info));
   int32_t type = 0;
@@ -71,7 +95,9 @@ View view_of(const OrtValue* value, const Op& op, const Provider& provider) {
   if (dtype == UHAL_DTYPE_INVALID) fail(std::string("an operand is ") + type_name(type));
   void* data = nullptr;
   check(ort.GetTensorMutableData(const_cast<OrtValue*>(value), &data));
-  return View(data, dtype, lengths, static_cast<int>(rank));
+  const View view(data, dtype, lengths, static_cast<int>(rank));
+  require_memory(data, static_cast<size_t>(view.elements()));
+  return view;
 }
 
 View Packed::allocate(const Provider& provider, const Shape& shape, uhal_dtype dtype) {
@@ -87,6 +113,21 @@ View Call::input(int index) const {
   const OrtValue* const found = value(index);
   if (found == nullptr) fail("input " + std::to_string(index) + " is missing");
   return view_of(found, op_, provider_);
+}
+
+RawTensor Call::raw_input(int index) const {
+  const OrtValue* const found = value(index);
+  if (found == nullptr) fail("input " + std::to_string(index) + " is missing");
+  return raw_tensor(found, op_, provider_);
+}
+
+RawTensor Call::raw_output(int index, const Shape& shape) {
+  OrtValue* found = nullptr;
+  if (index < output_count_) {
+    check(ort.KernelContext_GetOutput(context_, static_cast<size_t>(index), shape.data(), shape.size(), &found));
+  }
+  if (found == nullptr) fail("output " + std::to_string(index) + " is missing");
+  return raw_tensor(found, op_, provider_);
 }
 
 Shape Call::shape(int index) const { return shape_of(input(index)); }

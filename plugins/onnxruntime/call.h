@@ -87,6 +87,13 @@ std::unique_ptr<Kernel> make(const Description& node, const void* data) {
   }
 }
 
+// A tensor of ONNX Runtime of any type.
+struct RawTensor {
+  void* data = nullptr;
+  int32_t type = kTypeUndefined;
+  Shape shape;
+};
+
 constexpr uint32_t host(std::initializer_list<int> inputs) {
   uint32_t bits = 0;
   for (const int input : inputs) bits |= uint32_t{1} << input;
@@ -113,6 +120,9 @@ class Call {
   bool has(int index) const;     // whether the input is there
   View input(int index) const;   // dense
   Shape shape(int index) const;  // of an input
+  // Operands of types for which unihal has no dtype.
+  RawTensor raw_input(int index) const;
+  RawTensor raw_output(int index, const Shape& shape);
   // An input of integers in host memory (Op::host_inputs).
   Shape integers(int index) const;
   // An input of one number in host memory.
@@ -169,6 +179,7 @@ class Call {
 };
 
 Shape shape_of(const View& view);
+RawTensor raw_tensor(const OrtValue* value, const Op& op, const Provider& provider);
 // A tensor of ONNX Runtime as a dense view. Throws for one of another dtype than ours, or of more than 10 axes.
 View view_of(const OrtValue* value, const Op& op, const Provider& provider);
 int64_t elements_of(const Shape& shape);

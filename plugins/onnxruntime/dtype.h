@@ -27,9 +27,15 @@ enum : int32_t {
   kTypeComplex128 = 15,
   kTypeBfloat16 = 16,
   kTypeFloat8E4m3fn = 17,
+  kTypeFloat8E4m3fnuz = 18,
   kTypeFloat8E5m2 = 19,
+  kTypeFloat8E5m2fnuz = 20,
   kTypeUint4 = 21,
   kTypeInt4 = 22,
+  kTypeFloat4E2m1 = 23,
+  kTypeFloat8E8m0 = 24,
+  kTypeUint2 = 25,
+  kTypeInt2 = 26,
 };
 
 struct DtypePair {

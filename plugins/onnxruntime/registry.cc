@@ -27,6 +27,7 @@ class KernelInstance final : public OrtKernelImpl {
  private:
   bool pack(const OrtValue* constant, int index) {
     if (is_host(ort.Value_GetMemoryDevice(constant))) return false;
+    if (from_onnx(raw_tensor(constant, op_, provider_).type) == UHAL_DTYPE_INVALID) return false;
     return kernel_->pack(provider_, index, view_of(constant, op_, provider_));
   }
 
@@ -97,10 +98,12 @@ const std::vector<Table>& tables() {
       attention_ops(),
       embedding_ops(),
       detection_ops(),
+      linear_attention_ops(),
       loss_ops(),
       signal_ops(),
       attention_microsoft_ops(),
       quantized_linear_ops(),
+      column_ops(),
       convolution_ops(),
       einsum_ops(),
       elementwise_ops(),
@@ -116,6 +119,7 @@ const std::vector<Table>& tables() {
       resize_ops(),
       shape_ops(),
       transfer_ops(),
+      unique_ops(),
   };
   return *all;
 }

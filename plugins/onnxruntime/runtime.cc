@@ -64,6 +64,8 @@ bool is_host(const OrtMemoryDevice* memory) {
 
 namespace {
 
+thread_local std::string refused_allocation;  // why the last one that failed on this thread did
+
 class Allocator final : public OrtAllocator {
  public:
   Allocator(uhal_device* device, uhal_memory_kind kind, std::shared_ptr<Stream> stream, const OrtMemoryInfo* info)
@@ -84,10 +86,12 @@ class Allocator final : public OrtAllocator {
   static Allocator* of(OrtAllocator* self) { return static_cast<Allocator*>(self); }
   uhal_stream* own() const { return stream_ ? stream_->handle : nullptr; }
 
-  // NULL for a failure: ONNX Runtime turns it into an error of its own.
+  // NULL for a failure, which ONNX Runtime takes for a tensor's memory all the same: require_memory() says why.
   void* allocate(size_t bytes) {
     void* pointer = nullptr;
-    return uhal_allocate(device_, own(), kind_, bytes, &pointer) == UHAL_OK ? pointer : nullptr;
+    if (uhal_allocate(device_, own(), kind_, bytes, &pointer) == UHAL_OK) return pointer;
+    refused_allocation = uhal_last_error()->message;
+    return nullptr;
   }
 
   void release(void* pointer) {
@@ -126,6 +130,11 @@ class Allocator final : public OrtAllocator {
 };
 
 }  // namespace
+
+void require_memory(const void* data, size_t bytes) {
+  if (data != nullptr || bytes == 0) return;
+  throw Failure(kOrtFail, refused_allocation.empty() ? "unihal: a tensor without memory" : refused_allocation);
+}
 
 OrtAllocator* make_allocator(uhal_device* device, uhal_memory_kind kind, std::shared_ptr<Stream> stream,
                              const OrtMemoryInfo* info) {
@@ -267,6 +276,7 @@ class DataTransfer final : public OrtDataTransferImpl {
       check(uhal_device_default_stream((to_ours ? destination_place : source_place).open(), stream));
     }
     if (bytes == 0 || from == to) return false;
+    require_memory(to, bytes);
     if ((from_host || to_host) && cancel_capture(*stream)) {
       throw Failure(kOrtInvalidArgument,
                     "unihal: a session with the option graph takes its inputs and gives its outputs in memory of the "

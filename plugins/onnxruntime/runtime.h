@@ -50,6 +50,9 @@ class Stream {
 // What ONNX Runtime asks a provider and its factory for. All of it keeps what it needs.
 
 // Memory of a device. `stream` is that for whose work memory is given back; NULL: giving back waits for the device.
+// Fails for a tensor whose memory could not be allocated, with the allocation's message.
+void require_memory(const void* data, size_t bytes);
+
 OrtAllocator* make_allocator(uhal_device* device, uhal_memory_kind kind, std::shared_ptr<Stream> stream,
                              const OrtMemoryInfo* info);
 void release_allocator(OrtAllocator* allocator);

@@ -146,12 +146,15 @@ def _first_line(error: BaseException) -> str:
 
 
 def flexible_batch(inputs: list[TensorSpec], outputs: list[TensorSpec]) -> bool:
-    """Whether every input and output begins with one and the same free axis: then requests can be joined along it."""
+    """Whether every input and output begins with one and the same free axis: then requests can be joined along it.
+
+    tf2onnx gives each axis that it does not know a name of its own, which says nothing.
+    """
     specs = [*inputs, *outputs]
     if not inputs or not all(spec.shape and spec.shape[0] is None for spec in specs):
         return False
-    names = {spec.axes[0] if spec.axes else None for spec in specs}
-    return len(names - {None}) <= 1
+    names = {spec.axes[0] for spec in specs if spec.axes and spec.axes[0] is not None}
+    return len({name for name in names if not name.startswith("unk__")}) <= 1
 
 
 def check_types(inputs: list[TensorSpec], outputs: list[TensorSpec]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 from pathlib import Path
 
@@ -102,6 +103,19 @@ def test_models(registry: Path, tmp_path: Path) -> None:
     assert [row["version"] for row in succeeded(gpux_here("models", "list", "--registry", own, "--json"))] == ["1.10"]
 
 
+def test_paths_are_not_cut_where_the_terminal_is_narrow(registry: Path) -> None:
+    for command in (["models", "list"], ["inspect", "affine"], ["config", "affine"]):
+        said = gpux_here(*command, GPUX_REGISTRY=str(registry), COLUMNS="80")
+        assert said.returncode == 0 and "\N{HORIZONTAL ELLIPSIS}" not in said.stdout
+        rows = [line.split("\N{BOX DRAWINGS LIGHT VERTICAL}") for line in said.stdout.splitlines()]
+        columns = ("".join(row[i].strip() for row in rows if len(row) > i) for i in range(6))
+        assert any(str(registry) in column for column in columns), said.stdout
+
+
+def test_the_version() -> None:
+    assert gpux_here("--version").stdout == f"gpux {importlib.metadata.version('unihal')}\n"
+
+
 def test_an_image_runs(tmp_path: Path) -> None:
     image_sum(tmp_path / "m.onnx")
     Image.new("RGB", (20, 30), (255, 0, 51)).save(tmp_path / "i.png")
@@ -118,6 +132,12 @@ def test_an_image_runs(tmp_path: Path) -> None:
         (["run", "affine"], 5, "gpux: no input: name a file with --input"),
         (["run", "affine", "--input", "none.json"], 5, "gpux: none.json cannot be read: No such file"),
         (["run", "affine", "--benchmark", "--provider", "gpu"], 3, "gpux: --provider: 'gpu' is no provider"),
+        (
+            ["run", "affine", "--benchmark", "--gpu-memory", "lots"],
+            3,
+            "gpux: --gpu-memory: 'lots' is no amount of memory",
+        ),
+        (["serve", "affine", "--gpu-memory", "0"], 3, "gpux: --gpu-memory: "),
         (["run", "affine", "--frobnicate"], 2, "No such option"),
         (["inspect", "../none.onnx"], 7, "is not there"),
         (["build", "/nowhere"], 3, "gpux: /nowhere cannot be read: No such file"),

@@ -58,6 +58,9 @@ def test_joined_requests_get_their_own_rows() -> None:
         (lambda arrays: [np.cumsum(arrays[0], axis=0)], "mixes the rows"),
         (lambda arrays: [arrays[0].sum(axis=0)], "do not have a row for each row"),
         (lambda arrays: [arrays[0][::-1]], "mixes the rows"),
+        (lambda arrays: [arrays[0] * (1.01 if len(arrays[0]) == 1 else 1)], ""),  # a single row's roundings are others
+        (lambda arrays: [arrays[0] * (1.1 if len(arrays[0]) == 1 else 1)], "mixes the rows"),
+        (lambda arrays: [arrays[0] + arrays[0].mean() / 10], "mixes the rows"),
     ],
 )
 def test_models_that_mix_rows_are_found(run: Callable[[Any], Any], says: str) -> None:

@@ -47,6 +47,14 @@ def test_run_and_serve(files: Path, tmp_path: Path) -> None:
             np.testing.assert_allclose(service.predict(x.tolist()).json()["outputs"]["y"], affine_result(x), atol=1e-5)
 
 
+def test_the_device_has_no_more_memory_than_is_asked_for(files: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.zeros((4096, 4), np.float32))
+    command = ["run", files / "affine.onnx", "--input", tmp_path / "x.npy", "--provider", "unihal", "--json"]
+    assert gpux(*command, UNIHAL_BACKEND="stub").returncode == 0
+    refused = gpux(*command, "--gpu-memory", "16K", UNIHAL_BACKEND="stub")
+    assert refused.returncode == 6 and "the limit" in refused.stderr and "Traceback" not in refused.stderr
+
+
 def test_why_a_node_is_not_placed_on_it(tmp_path: Path) -> None:
     node = helper.make_node("StringNormalizer", ["text"], ["same"])
     texts = [value(name, ["n"], TensorProto.STRING) for name in ("text", "same")]

@@ -14,6 +14,8 @@ View heads_of(const Call& call, const View& x, int64_t heads) {
 
 namespace {
 
+constexpr bool is_there(const View& view) { return view.dtype != UHAL_DTYPE_INVALID; }
+
 // A mask as four axes.
 View four_axes(const Call& call, View mask) {
   call.require(mask.rank <= 4, "the mask has more than 4 axes");
@@ -21,15 +23,18 @@ View four_axes(const Call& call, View mask) {
   return mask;
 }
 
+// 0 where `seen`, else -infinity.
+View hiding(Call& call, const View& seen, uhal_dtype dtype) {
+  const View added = call.scratch_like(seen, dtype);
+  const View zero = call.constant(0, dtype), hidden = call.constant(-INFINITY, dtype);
+  call.map(uhal_map_select, {&seen, &zero, &hidden}, {&added});
+  return added;
+}
+
 // What attention adds to scores: of a mask of bool 0 or -infinity; what it says nothing of, beyond its columns, is
 // hidden.
 View additive(Call& call, const View& mask, int64_t columns, uhal_dtype dtype) {
-  View added = mask;
-  if (mask.dtype == UHAL_BOOL) {
-    added = call.scratch_like(mask, dtype);
-    const View zero = call.constant(0, dtype), hidden = call.constant(-INFINITY, dtype);
-    call.map(uhal_map_select, {&mask, &zero, &hidden}, {&added});
-  }
+  const View added = mask.dtype == UHAL_BOOL ? hiding(call, mask, dtype) : mask;
   const int64_t own = added.shape[3];
   if (own == columns || own == 1) return added;
   call.require(own < columns, "the mask has more columns than there are keys");
@@ -42,52 +47,164 @@ View additive(Call& call, const View& mask, int64_t columns, uhal_dtype dtype) {
   return whole;
 }
 
-// 0 where row i sees column j <= i + offset, else -infinity.
-View causal_mask(Call& call, int64_t rows, int64_t columns, int64_t offset, uhal_dtype dtype) {
-  const Shape shape = {rows, columns};
+// -infinity above the diagonal (j > i + diagonal) or below it, else 0.
+View beyond_diagonal(Call& call, const Shape& shape, bool upper, int64_t diagonal, uhal_dtype dtype) {
   const View hidden = call.scratch(shape, dtype), mask = call.scratch(shape, dtype);
   call.fill(hidden, -INFINITY);
   uhal_triangular_attributes attributes = {};
   attributes.struct_size = sizeof attributes;
-  attributes.upper = 1;
-  attributes.diagonal = offset + 1;
+  attributes.upper = upper ? 1 : 0;
+  attributes.diagonal = upper ? diagonal + 1 : diagonal - 1;
   call.launch(UHAL_OP_TRIANGULAR, {&hidden}, {&mask}, &attributes);
-  return mask.reshaped({1, 1, rows, columns});
+  return mask.reshaped({1, 1, shape[0], shape[1]});
+}
+
+View joined(Call& call, const View& a, const View& b) {
+  if (!is_there(a)) return b;
+  if (!is_there(b)) return a;
+  const View sum = call.scratch(broadcast(call, shape_of(a), shape_of(b)), a.dtype);
+  call.map(uhal_map_add, {&a, &b}, {&sum});
+  return sum;
+}
+
+// The columns that each row sees, where batches have lengths of their own: (B, 1, rows, columns).
+View seen_of_lengths(Call& call, const Scores& scores, int64_t batch, int64_t rows, int64_t columns) {
+  call.require(scores.lengths.elements() == batch, "there is not a length for each batch");
+  const View lengths = call.as(scores.lengths.reshaped({batch, 1, 1, 1}), UHAL_INT64);
+  const auto numbers = [&](int64_t count, int64_t start) {
+    const View result = call.scratch(Shape{count}, UHAL_INT64);
+    uhal_iota_attributes iota = {};
+    iota.struct_size = sizeof iota;
+    iota.integer_start = start;
+    iota.integer_step = 1;
+    call.launch(UHAL_OP_IOTA, {}, {&result}, &iota);
+    return result;
+  };
+  const View column = numbers(columns, 0);
+  const View seen = call.scratch(Shape{batch, 1, rows, columns}, UHAL_BOOL), part = call.scratch_like(seen, UHAL_BOOL);
+  call.map(uhal_map_less, {&column, &lengths}, {&seen});
+  const auto limit = [&](uhal_map_function function, int64_t distance) {
+    const View row = numbers(rows, distance - rows).reshaped({rows, 1});
+    const View end = call.scratch(Shape{batch, 1, rows, 1}, UHAL_INT64);
+    call.map(uhal_map_add, {&row, &lengths}, {&end});
+    call.map(function, {&column, &end}, {&part});
+    call.map(uhal_map_logical_and, {&seen, &part}, {&seen});
+  };
+  if (scores.right >= 0) limit(uhal_map_less_equal, scores.right);
+  if (scores.left >= 0) limit(uhal_map_greater_equal, -scores.left);
+  return seen;
+}
+
+// All that is added to scores; `causal` is what the device's attention does by itself.
+View all_masks(Call& call, const Scores& scores, int64_t batch, int64_t rows, int64_t columns, uhal_dtype dtype,
+               bool causal) {
+  View mask;
+  if (is_there(scores.mask)) mask = additive(call, four_axes(call, scores.mask), columns, dtype);
+  if (is_there(scores.lengths)) {
+    return joined(call, mask, hiding(call, seen_of_lengths(call, scores, batch, rows, columns), dtype));
+  }
+  const Shape shape = {rows, columns};
+  if (scores.right >= 0 && !causal && scores.offset + scores.right < columns - 1) {
+    mask = joined(call, mask, beyond_diagonal(call, shape, true, scores.offset + scores.right, dtype));
+  }
+  if (scores.left >= 0 && rows - 1 + scores.offset - scores.left > 0) {
+    mask = joined(call, mask, beyond_diagonal(call, shape, false, scores.offset - scores.left, dtype));
+  }
+  return mask;
+}
+
+// Of the heads of a mask or of sinks, those that go with every `group`th head of q from g on.
+View heads_in_group(const View& view, int axis, int64_t heads, int64_t g, int64_t kept, int64_t group) {
+  return view.shape[axis] == heads && heads > 1 ? view.sliced(axis, g, kept, group) : view;
+}
+
+// softmax(scores) in place; a row of nothing but -infinity becomes zeros. `sinks` (H) take their part of each row.
+void weigh(Call& call, const View& scores, const View& sinks) {
+  Shape column = shape_of(scores);
+  column[3] = 1;
+  const View most = call.scratch(column, scores.dtype), none = call.scratch(column, UHAL_BOOL);
+  const uhal_reduce_attributes maximum = reduce_attributes(UHAL_REDUCE_MAXIMUM);
+  call.launch(UHAL_OP_REDUCE, {&scores}, {&most}, &maximum);
+  const View lowest = call.constant(-INFINITY, scores.dtype), zero = call.constant(0, scores.dtype);
+  call.map(uhal_map_equal, {&most, &lowest}, {&none});
+  if (is_there(sinks)) {
+    // exp(s - m) / (sum of exp(s - m) + exp(sink - m)), where m is the largest of both.
+    const View own = call.as(sinks, scores.dtype);
+    const View heads = own.unsqueezed(0).unsqueezed(2).unsqueezed(3);
+    call.map(uhal_map_maximum, {&most, &heads}, {&most});
+    call.map(uhal_map_subtract, {&scores, &most}, {&scores});
+    call.map(uhal_map_exp, {&scores}, {&scores});
+    const View sum = call.scratch(column, scores.dtype), sunk = call.scratch(column, scores.dtype);
+    const uhal_reduce_attributes total = reduce_attributes(UHAL_REDUCE_SUM);
+    call.launch(UHAL_OP_REDUCE, {&scores}, {&sum}, &total);
+    call.map(uhal_map_subtract, {&heads, &most}, {&sunk});
+    call.map(uhal_map_exp, {&sunk}, {&sunk});
+    call.map(uhal_map_add, {&sum, &sunk}, {&sum});
+    call.map(uhal_map_divide, {&scores, &sum}, {&scores});
+    return;
+  }
+  const uhal_softmax_attributes softmax = softmax_attributes(3);
+  call.launch(UHAL_OP_SOFTMAX, {&scores}, {&scores}, &softmax);
+  call.map(uhal_map_select, {&none, &zero, &scores}, {&scores});
+}
+
+// Attention whose scores are there one after the other: what the device's own does not do.
+void attend_by_steps(Call& call, const View& q, const View& k, const View& v, const Scores& scores, const View& sinks,
+                     const View& mask, const View& y, Stage stage, const View& given) {
+  const uhal_dtype wide = q.dtype == UHAL_FLOAT64 ? UHAL_FLOAT64 : UHAL_FLOAT32;
+  const View s = call.scratch(Shape{q.shape[0], q.shape[1], q.shape[2], k.shape[2]}, wide);
+  const View turned = k.transposed();
+  uhal_matmul_attributes product = matmul_attributes(call.math_mode());
+  product.alpha = scores.scale != 0 ? scores.scale : 1 / std::sqrt(static_cast<double>(q.shape[3]));
+  call.launch(UHAL_OP_MATMUL, {&q, &turned}, {&s}, &product);
+  const auto give = [&](Stage at) {
+    if (stage == at) call.move(s, given);
+  };
+  give(Stage::kProducts);
+  if (scores.softcap > 0) {
+    call.map(uhal_map_scale, {&s}, {&s}, {1 / scores.softcap, 0});
+    call.map(uhal_map_tanh, {&s}, {&s});
+    call.map(uhal_map_scale, {&s}, {&s}, {scores.softcap, 0});
+  }
+  give(Stage::kCapped);
+  if (is_there(mask)) call.map(uhal_map_add, {&s, &mask}, {&s});
+  give(Stage::kMasked);
+  weigh(call, s, sinks);
+  give(Stage::kWeights);
+  product.alpha = 1;
+  const View weights = call.as(s, v.dtype);
+  call.launch(UHAL_OP_MATMUL, {&weights, &v}, {&y}, &product);
 }
 
 }  // namespace
 
-void attend(Call& call, const View& q, const View& k, const View& v, View mask, bool causal, int64_t offset,
-            double scale, const View& y) {
-  const int64_t rows = q.shape[2], columns = k.shape[2];
-  uhal_attention_attributes attributes = {};
-  attributes.struct_size = sizeof attributes;
-  attributes.scale = scale;
-  attributes.math_mode = call.math_mode();
-  if (mask.dtype != UHAL_DTYPE_INVALID) mask = additive(call, four_axes(call, mask), columns, q.dtype);
-  if (causal && columns - rows == offset) {
-    attributes.causal = 1;
-  } else if (causal) {
-    const View hidden = causal_mask(call, rows, columns, offset, q.dtype);
-    if (mask.dtype == UHAL_DTYPE_INVALID) {
-      mask = hidden;
-    } else {
-      const View both = call.scratch(broadcast(call, shape_of(mask), shape_of(hidden)), q.dtype);
-      call.map(uhal_map_add, {&mask, &hidden}, {&both});
-      mask = both;
-    }
-  }
-  const int64_t heads = q.shape[1], kept = k.shape[1];
+void attend(Call& call, const View& q, const View& k, const View& v, const Scores& scores, const View& y, Stage stage,
+            const View& given) {
+  const int64_t batch = q.shape[0], heads = q.shape[1], kept = k.shape[1], rows = q.shape[2], columns = k.shape[2];
   call.require(kept > 0 && heads % kept == 0 && v.shape[1] == kept,
                "the heads of q are no multiple of those of k and v");
+  call.require(!is_there(scores.sinks) || scores.sinks.elements() == heads, "there is not a sink for each head");
+  if (columns == 0) return call.fill(y, 0);
+  const bool by_steps = scores.softcap > 0 || stage != Stage::kNone || is_there(scores.sinks);
+  uhal_attention_attributes attributes = {};
+  attributes.struct_size = sizeof attributes;
+  attributes.scale = scores.scale;
+  attributes.math_mode = call.math_mode();
+  const bool causal = !by_steps && scores.right == 0 && !is_there(scores.lengths) && columns - rows == scores.offset;
+  attributes.causal = causal ? 1 : 0;
+  const View mask = all_masks(call, scores, batch, rows, columns, q.dtype, causal);
   const int64_t group = heads / kept;
   for (int64_t g = 0; g < group; ++g) {
     const View from = q.sliced(1, g, kept, group), to = y.sliced(1, g, kept, group);
-    if (mask.dtype == UHAL_DTYPE_INVALID) {
-      call.launch(UHAL_OP_ATTENTION, {&from, &k, &v}, {&to}, &attributes);
-    } else {
-      const View own = mask.shape[1] == heads && heads > 1 ? mask.sliced(1, g, kept, group) : mask;
+    const View own = is_there(mask) ? heads_in_group(mask, 1, heads, g, kept, group) : View();
+    if (by_steps) {
+      const View sinks = is_there(scores.sinks) ? heads_in_group(scores.sinks, 0, heads, g, kept, group) : View();
+      attend_by_steps(call, from, k, v, scores, sinks, own, to, stage,
+                      stage != Stage::kNone ? given.sliced(1, g, kept, group) : View());
+    } else if (is_there(own)) {
       call.launch(UHAL_OP_ATTENTION, {&from, &k, &v, &own}, {&to}, &attributes);
+    } else {
+      call.launch(UHAL_OP_ATTENTION, {&from, &k, &v}, {&to}, &attributes);
     }
   }
 }
@@ -133,19 +250,23 @@ void turn_pairs(Call& call, const View& x, const View& y, const View& cosines, c
 
 namespace {
 
+// Q, K, V, attn_mask, past_key, past_value, nonpad_kv_seqlen -> Y, present_key, present_value, scores.
 class Attention final : public Kernel {
  public:
   explicit Attention(const Description& node)
       : causal_(node.integer("is_causal", 0) != 0),
         q_heads_(node.integer("q_num_heads", 0)),
         kv_heads_(node.integer("kv_num_heads", 0)),
-        scale_(node.real("scale", 0)) {
-    node.require(node.real("softcap", 0) == 0, "softcap");
-    node.require(node.integer("left_window_size", -1) < 0 && node.integer("right_window_size", -1) < 0, "a window");
-    node.require(!node.has_output(3), "the scores as an output");
-    node.require(!node.has_input(6), "lengths without padding");
+        scale_(node.real("scale", 0)),
+        softcap_(node.real("softcap", 0)),
+        left_(node.integer("left_window_size", -1)),
+        right_(node.integer("right_window_size", -1)) {
     node.require(node.input_dtype(0) == node.input_dtype(1) && node.input_dtype(0) == node.input_dtype(2),
                  "operands of several dtypes");
+    const int64_t mode = node.integer("qk_matmul_output_mode", 0);
+    constexpr Stage kModes[] = {Stage::kProducts, Stage::kCapped, Stage::kMasked, Stage::kWeights};
+    node.require(!node.has_output(3) || (mode >= 0 && mode <= 3), "scores at an unknown stage as an output");
+    if (node.has_output(3)) stage_ = kModes[mode];
   }
   void run(Call& call) const override {
     const View given = call.input(0);
@@ -159,15 +280,27 @@ class Attention final : public Kernel {
     const Shape shape = given.rank == 4 ? Shape{q.shape[0], q.shape[1], q.shape[2], width}
                                         : Shape{q.shape[0], q.shape[2], q.shape[1] * width};
     const View output = call.output(0, shape);
+    View stage;
+    if (stage_ != Stage::kNone) stage = call.output(3, {q.shape[0], q.shape[1], q.shape[2], k.shape[2]});
     if (output.elements() == 0) return;
-    attend(call, q, k, v, call.has(3) ? call.input(3) : View(), causal_, past, scale_,
-           heads_of(call, output, q_heads_));
+    Scores scores;
+    scores.scale = scale_;
+    scores.softcap = softcap_;
+    scores.offset = past;
+    scores.left = left_;
+    scores.right = right_;
+    if (causal_) scores.be_causal();
+    if (call.has(3)) scores.mask = call.input(3);
+    if (call.has(6)) scores.lengths = call.input(6);
+    attend(call, q, k, v, scores, heads_of(call, output, q_heads_), stage_, stage);
   }
 
  private:
   const bool causal_;
   const int64_t q_heads_, kv_heads_;
-  const double scale_;
+  const double scale_, softcap_;
+  const int64_t left_, right_;
+  Stage stage_ = Stage::kNone;
 };
 
 // Pairs of numbers turned by angles whose cosines and sines a table has for each position.

@@ -8,11 +8,27 @@ namespace unihal::onnxruntime {
 // (B, H, M, D) of an operand that has it so, or as (B, M, H D).
 View heads_of(const Call& call, const View& x, int64_t heads);
 
-// y = attention(q, k, v), all (B, H, ...); k and v may have fewer heads, each of which serves neighbours among q's.
-// `mask` is added to scores, or of bool: what is false is hidden; of up to four axes that broadcast; of no dtype: none.
-// Causal: row i sees columns up to i + offset. scale 0: the square root of a head's width.
-void attend(Call& call, const View& q, const View& k, const View& v, View mask, bool causal, int64_t offset,
-            double scale, const View& y);
+// What a row of attention sees, and how its scores become weights.
+struct Scores {
+  double scale = 0;    // 0: 1 / the square root of a head's width
+  double softcap = 0;  // softcap * tanh(score / softcap), before anything is added; 0: none
+  View mask;   // added, or of bool: what is false is hidden; of up to four axes that broadcast; of no dtype: none
+  View sinks;  // of no dtype, or (heads): a score for each head that takes weight and gives nothing
+  // Row i stands at column i + offset, and sees `left` columns before that and `right` behind it; -1: all of them.
+  int64_t offset = 0, left = -1, right = -1;
+  // Integers (batch), or of no dtype: how many columns count. Row i then stands at column i + that number - rows.
+  View lengths;
+
+  void be_causal() { right = 0; }
+};
+
+// What is to be given of the scores, all (B, H, M, N).
+enum class Stage { kNone, kProducts, kCapped, kMasked, kWeights };
+
+// y = attention(q, k, v), all (B, H, ...); k and v may have fewer heads, each of which serves neighbours among q's. Of
+// `stage`, what the scores are then goes to `given`.
+void attend(Call& call, const View& q, const View& k, const View& v, const Scores& scores, const View& y,
+            Stage stage = Stage::kNone, const View& given = View());
 
 // Keys or values (B, H, M, D): those of `input`, where it is there, and then `fresh`; the whole is output `output`,
 // where it is asked for.

@@ -54,8 +54,6 @@ View output_images(Call& call, int index, const Shape& shape, bool channels_last
   return call.output(index, last).channels_first();
 }
 
-namespace {
-
 uhal_activation activation_of(const Description& node) {
   const std::string name = node.text("activation", "");
   if (name.empty()) return UHAL_ACTIVATION_NONE;
@@ -64,6 +62,8 @@ uhal_activation activation_of(const Description& node) {
   if (name == "Tanh") return UHAL_ACTIVATION_TANH;
   node.refuse("activation " + name);
 }
+
+namespace {
 
 // ONNX's Conv, and com.microsoft's FusedConv: activation(conv(x, w) + bias + z).
 class Convolution final : public Kernel {

@@ -105,7 +105,38 @@ class NonMaxSuppression final : public Kernel {
   const bool centred_;
 };
 
+// x (N, C, height, width), regions (R, 5: image and two corners) -> (R, C, pooled_shape): the largest pixel of each
+// bin.
+class MaxRoiPool final : public Kernel {
+ public:
+  explicit MaxRoiPool(const Description& node)
+      : shape_(node.integers("pooled_shape").value_or(Shape())), scale_(node.real("spatial_scale", 1)) {
+    node.require(shape_.size() == 2 && shape_[0] > 0 && shape_[1] > 0, "pooled_shape is not two positive lengths");
+    node.require(scale_ > 0, "a scale that is not positive");
+  }
+  void run(Call& call) const override {
+    const View x = call.input(0), regions = call.input(1);
+    call.require(x.rank == 4 && regions.rank == 2 && regions.shape[1] == 5,
+                 "x and the regions are not (N, C, height, width) and (R, 5)");
+    const View y = call.output(0, {regions.shape[0], x.shape[1], shape_[0], shape_[1]});
+    if (y.elements() == 0) return;
+    const View numbers = regions.sliced(1, 0, 1), images = call.scratch(Shape{regions.shape[0]}, UHAL_INT32);
+    call.cast(numbers, images.unsqueezed(1));
+    const View boxes = regions.sliced(1, 1, 4);
+    uhal_roi_pool_attributes attributes = {};
+    attributes.struct_size = sizeof attributes;
+    attributes.scale = scale_;
+    attributes.mode = UHAL_ROI_POOL_MAX;
+    call.launch(UHAL_OP_ROI_POOL, {&x, &boxes, &images}, {&y}, &attributes);
+  }
+
+ private:
+  const Shape shape_;
+  const double scale_;
+};
+
 const Op kRows[] = {
+    {.name = "MaxRoiPool", .first = 1, .last = kNewestOpset, .dtypes = kWideFloats, .make = make<MaxRoiPool>},
     {.name = "NonMaxSuppression",
      .first = 10,
      .last = kNewestOpset,

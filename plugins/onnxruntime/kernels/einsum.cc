@@ -13,6 +13,9 @@ struct Term {
   std::string letters;
 };
 
+// Stands for an ellipsis in equations; the axes that it means are called by the digits, the last by the last.
+constexpr char kEllipsis = '.';
+
 std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> parts(1);
   for (const char c : text) c == ',' ? (void)parts.emplace_back() : parts.back().push_back(c);
@@ -26,18 +29,23 @@ class Einsum final : public Kernel {
     for (const char c : node.text("equation", "")) {
       if (c != ' ') text.push_back(c);
     }
+    for (size_t at = text.find("..."); at != std::string::npos; at = text.find("...")) {
+      text.replace(at, 3, 1, '*');
+    }
+    node.require(text.find('.') == std::string::npos, "a dot that is no ellipsis");
+    std::replace(text.begin(), text.end(), '*', kEllipsis);
     const size_t arrow = text.find("->");
     inputs_ = split(text.substr(0, arrow));
     if (static_cast<int>(inputs_.size()) != node.input_count())
       node.refuse("an equation for another number of operands");
-    node.require(text.find('.') == std::string::npos, "an ellipsis");
     if (arrow != std::string::npos) {
       output_ = text.substr(arrow + 2);
     } else {
-      // What stands once, in the order of the alphabet.
+      // What an ellipsis means, and what stands once, in the order of the alphabet.
+      if (text.find(kEllipsis) != std::string::npos) output_.push_back(kEllipsis);
       std::set<char> letters(text.begin(), text.end());
       for (const char c : letters) {
-        if (c != ',' && std::count(text.begin(), text.end(), c) == 1) output_.push_back(c);
+        if (c != ',' && c != kEllipsis && std::count(text.begin(), text.end(), c) == 1) output_.push_back(c);
       }
     }
     std::set<char> seen;
@@ -47,23 +55,56 @@ class Einsum final : public Kernel {
 
   void run(Call& call) const override {
     std::vector<Term> terms;
-    for (size_t i = 0; i < inputs_.size(); ++i)
-      terms.push_back(diagonal(call, call.input(static_cast<int>(i)), inputs_[i]));
+    size_t most = 0;  // axes of an ellipsis
+    for (size_t i = 0; i < inputs_.size(); ++i) most = std::max(most, ellipsis_of(call, static_cast<int>(i)));
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      const std::string letters = spelled(inputs_[i], ellipsis_of(call, static_cast<int>(i)), most);
+      terms.push_back(diagonal(call, call.input(static_cast<int>(i)), letters));
+    }
+    const std::string output = spelled(output_, most, most);
     Shape shape;
-    for (const char c : output_) shape.push_back(length(call, terms, c));
+    for (const char c : output) shape.push_back(length(call, terms, c));
     const View y = call.output(0, shape);
     if (y.elements() == 0) return;
+    spread(call, &terms);
     Term result = terms[0];
     for (size_t i = 1; i < terms.size(); ++i) {
-      std::string needed = output_;
+      std::string needed = output;
       for (size_t k = i + 1; k < terms.size(); ++k) needed += terms[k].letters;
       result = join(call, result, terms[i], needed);
     }
-    result = sum(call, result, output_);
-    call.copy(arranged(result, output_), y);
+    result = sum(call, result, output);
+    call.copy(arranged(result, output), y);
   }
 
  private:
+  // How many axes the ellipsis of an operand stands for.
+  size_t ellipsis_of(const Call& call, int operand) const {
+    const std::string& letters = inputs_[static_cast<size_t>(operand)];
+    if (letters.find(kEllipsis) == std::string::npos) return 0;
+    const size_t rank = call.shape(operand).size();
+    call.require(rank + 1 >= letters.size(), "an operand has fewer axes than letters");
+    return rank + 1 - letters.size();
+  }
+
+  // Letters with digits for an ellipsis of `own` axes, which are the last of `most`.
+  static std::string spelled(std::string letters, size_t own, size_t most) {
+    const size_t at = letters.find(kEllipsis);
+    if (at == std::string::npos) return letters;
+    return letters.replace(at, 1, std::string("0123456789").substr(most - own, own));
+  }
+
+  // An axis of length 1 goes with each element of a longer one of its letter.
+  static void spread(const Call& call, std::vector<Term>* terms) {
+    for (Term& term : *terms) {
+      for (size_t i = 0; i < term.letters.size(); ++i) {
+        if (term.view.shape[i] != 1) continue;
+        term.view.shape[i] = length(call, *terms, term.letters[i]);
+        if (term.view.shape[i] != 1) term.view.strides[i] = 0;
+      }
+    }
+  }
+
   static int64_t length(const Call& call, const std::vector<Term>& terms, char letter) {
     int64_t found = 1;
     for (const Term& term : terms) {

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <limits>
 
-#include "plugins/onnxruntime/kernels/kernels.h"
+#include "plugins/onnxruntime/kernels/four_bits.h"
 
 namespace unihal::onnxruntime {
 namespace {
@@ -157,16 +157,30 @@ class IsInf final : public Kernel {
 
 class Cast final : public Kernel {
  public:
-  explicit Cast(const Description& node) {
-    const uhal_dtype to = node.output_dtype(0);
-    if (to == UHAL_DTYPE_INVALID) node.refuse(std::string("to a type that is ") + type_name(node.output(0).type));
-    // ONNX takes the largest number for what is beyond it, and unihal infinity.
-    node.require(to != UHAL_FLOAT8_E4M3FN && to != UHAL_FLOAT8_E5M2, "to a type of 8-bit floating point");
+  explicit Cast(const Description& node) : to_(node.output(0).type), saturates_(node.integer("saturate", 1) != 0) {
+    if (widened(to_) == UHAL_DTYPE_INVALID) node.refuse(std::string("to ") + type_name(to_));
+    if (widened(node.input(0).type) == UHAL_DTYPE_INVALID)
+      node.refuse(std::string("no kernel for dtype ") + type_name(node.input(0).type));
   }
   void run(Call& call) const override {
-    const View x = call.input(0);
-    call.move(x, call.output_like(0, x));
+    const View x = widened_input(call, 0);
+    const WidenedOutput output(call, 0, shape_of(x), to_);
+    const View& y = output.view;
+    if (y.elements() == 0) return;
+    if (is_float8(y.dtype) && saturates_ && x.dtype != y.dtype) {
+      // The largest number stands for what is beyond it, where unihal's cast has infinity or NaN.
+      const View near = call.scratch_like(x, x.dtype == UHAL_FLOAT64 ? UHAL_FLOAT64 : UHAL_FLOAT32);
+      call.move(x, near);
+      call.map(uhal_map_clip, {&near}, {&near}, {-most_of(y.dtype), most_of(y.dtype)});
+      return call.cast(near, y);
+    }
+    call.move(x, y);
+    output.finish(call);
   }
+
+ private:
+  const int32_t to_;
+  const bool saturates_;
 };
 
 // -- two operands and more ----------------------------------------------------------------------------
@@ -241,6 +255,24 @@ class BitShift final : public Kernel {
 
  private:
   const uhal_map_function function_;
+};
+
+// Swish of a gate, times a value.
+class SwiGlu final : public Kernel {
+ public:
+  explicit SwiGlu(const Description& node) : alpha_(node.real("alpha", 1)) {}
+  void run(Call& call) const override {
+    const View gate = call.input(0), value = call.input(1);
+    call.require(shape_of(gate) == shape_of(value), "the gate and the value are not of one shape");
+    const View y = call.output_like(0, gate);
+    if (y.elements() == 0) return;
+    const View open = call.scratch_like(gate, gate.dtype);
+    call.map(uhal_map_swish, {&gate}, {&open}, {alpha_});
+    call.map(uhal_map_multiply, {&open, &value}, {&y});
+  }
+
+ private:
+  const double alpha_;
 };
 
 // x where it is not negative, else slope * x; the slope broadcasts to x.
@@ -438,17 +470,18 @@ const Op kRows[] = {
      .domain = kMicrosoft},
     IN_PLACE("Celu", 12, kFloats, Celu),
     IN_PLACE("Gelu", 20, kFloats, Gelu),
+    {.name = "SwiGLU", .first = 28, .last = kNewestOpset, .dtypes = kFloats, .make = make<SwiGlu>},
     {.name = "Shrink", .first = 9, .last = kNewestOpset, .dtypes = kFloats, .make = make<Shrink>},
     {.name = "IsInf", .first = 10, .last = kNewestOpset, .dtypes = kFloats, .make = make<IsInf>},
     {.name = "Cast",
      .first = 6,
      .last = kNewestOpset,
-     .dtypes = kReal | only(UHAL_FLOAT8_E4M3FN) | only(UHAL_FLOAT8_E5M2),
+     .dtypes = kReal | only(UHAL_FLOAT8_E4M3FN) | only(UHAL_FLOAT8_E5M2) | kWithoutDtype,
      .make = make<Cast>},
     {.name = "CastLike",
      .first = 15,
      .last = kNewestOpset,
-     .dtypes = kReal | only(UHAL_FLOAT8_E4M3FN) | only(UHAL_FLOAT8_E5M2),
+     .dtypes = kReal | only(UHAL_FLOAT8_E4M3FN) | only(UHAL_FLOAT8_E5M2) | kWithoutDtype,
      .make = make<Cast>},
     BINARY("Add", 6, kNumbers, kAdd),
     BINARY("Sub", 6, kNumbers, kSubtract),
@@ -467,16 +500,16 @@ const Op kRows[] = {
     COMPARE("Greater", 7, kNumbers, kGreater),
     COMPARE("GreaterOrEqual", 12, kNumbers, kGreaterEqual),
     IN_PLACE("Mod", 10, kNumbers, Mod),
-    IN_PLACE("BitShift", 11, kUnsignedIntegers, BitShift),
+    IN_PLACE("BitShift", 11, kIntegers, BitShift),
     {.name = "PRelu",
      .first = 6,
      .last = kNewestOpset,
      .dtypes = kFloats | only(UHAL_INT32) | only(UHAL_INT64),
      .make = make<PRelu>},
-    VARIADIC("Max", 8, kNumbers, kMaximum),
-    VARIADIC("Min", 8, kNumbers, kMinimum),
-    VARIADIC("Sum", 8, kFloats, kSum),
-    VARIADIC("Mean", 8, kFloats, kMean),
+    VARIADIC("Max", 6, kNumbers, kMaximum),
+    VARIADIC("Min", 6, kNumbers, kMinimum),
+    VARIADIC("Sum", 6, kFloats, kSum),
+    VARIADIC("Mean", 6, kFloats, kMean),
     {.name = "Where", .first = 9, .last = kNewestOpset, .dtypes = kBool, .make = make<Where>},
     {.name = "Clip",
      .first = 6,

@@ -153,6 +153,41 @@ class ScatterNd final : public Kernel {
   const uhal_reduction reduction_;
 };
 
+// past_cache, update, write_indices (host) -> the cache with the update written behind each batch's index.
+class TensorScatter final : public Kernel {
+ public:
+  explicit TensorScatter(const Description& node)
+      : axis_(node.integer("axis", -2)), wraps_(node.text("mode", "linear") == "circular") {}
+  void run(Call& call) const override {
+    const View past = call.input(0), update = call.input(1);
+    const int axis = axis_of(call, axis_, past.rank);
+    call.require(axis > 0 && update.rank == past.rank && update.shape[0] == past.shape[0],
+                 "the update does not fit the cache, or the batch is the axis to be written along");
+    const int64_t batches = past.shape[0], room = past.shape[axis], length = update.shape[axis];
+    const Shape begins = call.has(2) ? call.integers(2) : Shape(static_cast<size_t>(batches), 0);
+    call.require(static_cast<int64_t>(begins.size()) == batches, "there is not an index for each batch");
+    call.require(length <= room, "the update is longer than the cache");
+    const View y = call.output_like(0, past);
+    call.copy(past, y);
+    if (update.elements() == 0) return;
+    for (int64_t b = 0; b < batches; ++b) {
+      int64_t begin = begins[static_cast<size_t>(b)];
+      call.require(begin >= 0 && (wraps_ || begin + length <= room), "an index is outside of the cache");
+      begin %= room;
+      const int64_t first = std::min(length, room - begin);
+      const View from = update.sliced(0, b, 1), to = y.sliced(0, b, 1);
+      write(call, from.sliced(axis, 0, first), to.sliced(axis, begin, first));
+      if (first < length) write(call, from.sliced(axis, first, length - first), to.sliced(axis, 0, length - first));
+    }
+  }
+
+ private:
+  static void write(Call& call, const View& from, const View& to) { call.launch(UHAL_OP_COPY, {&from}, {&to}); }
+
+  const int64_t axis_;
+  const bool wraps_;
+};
+
 class OneHot final : public Kernel {
  public:
   explicit OneHot(const Description& node) : axis_(node.integer("axis", -1)) {
@@ -304,9 +339,17 @@ const Op kRows[] = {
     INDEX("Gather", 1, Gather),
     INDEX("GatherElements", 11, GatherElements),
     INDEX("GatherND", 11, GatherNd),
+    {.name = "GatherND", .first = 1, .last = 1, .dtypes = kStored, .make = make<GatherNd>, .domain = kMicrosoft},
     INDEX("Scatter", 9, ScatterElements),
     INDEX("ScatterElements", 11, ScatterElements),
     INDEX("ScatterND", 11, ScatterNd),
+    {.name = "TensorScatter",
+     .first = 24,
+     .last = kNewestOpset,
+     .dtypes = kStored,
+     .make = make<TensorScatter>,
+     .reuse = Reuse::kInPlace,
+     .host_inputs = host({2})},
     INDEX("NonZero", 9, NonZero),
     INDEX("Compress", 9, Compress),
     {.name = "OneHot",

@@ -7,12 +7,14 @@ namespace unihal::onnxruntime {
 
 Table attention_ops();
 Table attention_microsoft_ops();
+Table column_ops();
 Table convolution_ops();
 Table detection_ops();
 Table einsum_ops();
 Table embedding_ops();
 Table elementwise_ops();
 Table index_ops();
+Table linear_attention_ops();
 Table loss_ops();
 Table matmul_ops();
 Table movement_ops();
@@ -27,6 +29,7 @@ Table resize_ops();
 Table shape_ops();
 Table signal_ops();
 Table transfer_ops();
+Table unique_ops();
 
 // What many ops share.
 
@@ -49,8 +52,15 @@ struct Window {
   const std::string auto_pad;
 };
 
+// The activation that a fused op of com.microsoft ends with; refuses one that unihal's products do not have.
+uhal_activation activation_of(const Description& node);
+
 // How many elements are not 0. Waits for the device: a shape depends on it.
 int64_t count_nonzero(Call& call, const View& x);
+
+constexpr bool is_float8(uhal_dtype dtype) { return dtype == UHAL_FLOAT8_E4M3FN || dtype == UHAL_FLOAT8_E5M2; }
+// The largest number of a dtype of float8.
+constexpr double most_of(uhal_dtype dtype) { return dtype == UHAL_FLOAT8_E4M3FN ? 448 : 57344; }
 
 // Given as an op's `data`: whether its images have the channels last. Kernels see them as (N, C, spatial...) all the
 // same.

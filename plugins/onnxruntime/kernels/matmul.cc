@@ -74,14 +74,15 @@ class FusedMatMul final : public Kernel {
   const bool transpose_a_, transpose_b_;
 };
 
-// alpha * op(a) @ op(b) + beta * c.
+// alpha * op(a) @ op(b) + beta * c, and com.microsoft's FusedGemm with an activation of it.
 class Gemm final : public Kernel {
  public:
   explicit Gemm(const Description& node)
       : alpha_(node.real("alpha", 1)),
         beta_(node.real("beta", 1)),
         transpose_a_(node.integer("transA", 0) != 0),
-        transpose_b_(node.integer("transB", 0) != 0) {
+        transpose_b_(node.integer("transB", 0) != 0),
+        activation_(activation_of(node)) {
     node.require(node.version() >= 7 || node.integer("broadcast", 0) == 0, "broadcasting of opset 6");
   }
   void run(Call& call) const override {
@@ -95,6 +96,7 @@ class Gemm final : public Kernel {
     uhal_matmul_attributes attributes = matmul_attributes(call.math_mode());
     attributes.alpha = alpha_;
     attributes.beta = beta_;
+    attributes.activation = activation_;
     if (!call.has(2) || beta_ == 0) return call.launch(UHAL_OP_MATMUL, {&a, &b}, {&y}, &attributes);
     const View c = call.input(2);
     call.launch(UHAL_OP_MATMUL, {&a, &b, &c}, {&y}, &attributes);
@@ -103,6 +105,7 @@ class Gemm final : public Kernel {
  private:
   const double alpha_, beta_;
   const bool transpose_a_, transpose_b_;
+  const uhal_activation activation_;
 };
 
 constexpr DtypeSet kProducts = kFloats | only(UHAL_INT32) | only(UHAL_INT64) | only(UHAL_UINT32) | only(UHAL_UINT64);
@@ -111,6 +114,13 @@ const Op kRows[] = {
     {.name = "MatMul", .first = 1, .last = kNewestOpset, .dtypes = kProducts, .make = make<MatMul>},
     {.name = "Gemm", .first = 6, .last = kNewestOpset, .dtypes = kProducts, .make = make<Gemm>},
     {.name = "FusedMatMul", .first = 1, .last = 1, .dtypes = kFloats, .make = make<FusedMatMul>, .domain = kMicrosoft},
+    {.name = "TransposeMatMul",
+     .first = 1,
+     .last = 1,
+     .dtypes = kFloats,
+     .make = make<FusedMatMul>,
+     .domain = kMicrosoft},
+    {.name = "FusedGemm", .first = 1, .last = 1, .dtypes = kFloats, .make = make<Gemm>, .domain = kMicrosoft},
 };
 
 }  // namespace

@@ -200,9 +200,8 @@ class DepthToSpace final : public Kernel {
 
 class SpaceToDepth final : public Kernel {
  public:
-  explicit SpaceToDepth(const Description& node) : block_(node.integer("blocksize", 1)) {
-    node.require(node.text("mode", "DCR") == "DCR", "mode CRD");
-  }
+  explicit SpaceToDepth(const Description& node)
+      : block_(node.integer("blocksize", 1)), channels_first_(node.text("mode", "DCR") == "CRD") {}
   void run(Call& call) const override {
     const View x = call.input(0);
     call.require(x.rank == 4 && block_ > 0 && x.shape[2] % block_ == 0 && x.shape[3] % block_ == 0,
@@ -210,13 +209,16 @@ class SpaceToDepth final : public Kernel {
     const int64_t n = x.shape[0], c = x.shape[1], h = x.shape[2] / block_, w = x.shape[3] / block_;
     const View y = call.output(0, {n, c * block_ * block_, h, w});
     if (y.elements() == 0) return;
-    const View from = x.reshaped({n, c, h, block_, w, block_}).permuted({0, 3, 5, 1, 2, 4});
-    const View to = y.reshaped({n, block_, block_, c, h, w});
+    const View split = x.reshaped({n, c, h, block_, w, block_});
+    const View from = channels_first_ ? split.permuted({0, 1, 3, 5, 2, 4}) : split.permuted({0, 3, 5, 1, 2, 4});
+    const View to =
+        channels_first_ ? y.reshaped({n, c, block_, block_, h, w}) : y.reshaped({n, block_, block_, c, h, w});
     call.launch(UHAL_OP_COPY, {&from}, {&to});
   }
 
  private:
   const int64_t block_;
+  const bool channels_first_;
 };
 
 // The index of the element that padding takes at `i` of an axis of `length`, which may lie outside.
@@ -421,6 +423,13 @@ const Op kRows[] = {
      .dtypes = kReal,
      .make = make<Trilu>,
      .host_inputs = host({1})},
+    {.name = "Trilu",
+     .first = 1,
+     .last = 1,
+     .dtypes = kReal,
+     .make = make<Trilu>,
+     .host_inputs = host({1}),
+     .domain = kMicrosoft},
     {.name = "EyeLike", .first = 9, .last = kNewestOpset, .dtypes = kReal, .make = make<EyeLike>},
 };
 

@@ -1,6 +1,7 @@
 // Numbers stored in 8 and 4 bits.
 #include <cmath>
 
+#include "plugins/onnxruntime/kernels/four_bits.h"
 #include "plugins/onnxruntime/kernels/quantized.h"
 
 namespace unihal::onnxruntime {
@@ -27,6 +28,9 @@ View single(const Call& call, int input) {
 }
 
 namespace {
+
+constexpr DtypeSet kDequantized = kBytes | only(UHAL_INT16) | only(UHAL_UINT16) | only(UHAL_INT32) |
+                                  only(UHAL_FLOAT8_E4M3FN) | only(UHAL_FLOAT8_E5M2) | kWithoutDtype;
 
 // A scale or zero point as it meets x: one number, one for each element of an axis, or one for each block of an axis.
 struct Grid {
@@ -64,35 +68,60 @@ class QuantizeLinear final : public Kernel {
  public:
   explicit QuantizeLinear(const Description& node)
       : axis_(node.integer("axis", 1)), block_(node.integer("block_size", 0)) {
-    if (node.output_dtype(0) == UHAL_DTYPE_INVALID) node.refuse(std::string("to ") + type_name(node.output(0).type));
-    limits_ = limits_of(node.output_dtype(0));
+    type_ = node.output(0).type;
+    const uhal_dtype dtype = widened(type_);
+    if (dtype == UHAL_DTYPE_INVALID) node.refuse(std::string("to ") + type_name(type_));
+    if (is_float8(dtype)) {
+      node.require(node.integer("saturate", 1) != 0, "float8 without saturation");
+      limits_ = {-most_of(dtype), most_of(dtype)};
+    } else {
+      limits_ = type_ == kTypeInt4 ? Limits{-8, 7} : type_ == kTypeUint4 ? Limits{0, 15} : limits_of(dtype);
+    }
   }
   void run(Call& call) const override {
     const View x = call.input(0);
-    const View y = call.output_like(0, x);
+    const WidenedOutput output(call, 0, shape_of(x), type_);
+    const View& y = output.view;
     if (y.elements() == 0) return;
     const Grid scale(call, x, axis_, block_, call.input(1));
     const View to = y.reshaped(shape_of(scale.whole));
-    const View zero = call.has(2) ? Grid(call, x, axis_, block_, call.input(2)).view : call.constant(0, y.dtype);
+    if (is_float8(y.dtype)) {  // whose zero point is 0
+      const View steps = call.scratch_like(to, UHAL_FLOAT32);
+      call.map(uhal_map_divide, {&scale.whole, &scale.view}, {&steps});
+      call.map(uhal_map_clip, {&steps}, {&steps}, {limits_.least, limits_.most});
+      return call.cast(steps, to);
+    }
+    const View zero =
+        call.has(2) ? Grid(call, x, axis_, block_, widened_input(call, 2)).view : call.constant(0, y.dtype);
     call.map(uhal_map_quantize_linear, {&scale.whole, &scale.view, &zero}, {&to}, {limits_.least, limits_.most});
+    output.finish(call);
   }
 
  private:
   const int64_t axis_, block_;
-  Limits limits_;
+  int32_t type_ = kTypeUndefined;
+  Limits limits_{};
 };
 
 class DequantizeLinear final : public Kernel {
  public:
   explicit DequantizeLinear(const Description& node)
-      : axis_(node.integer("axis", 1)), block_(node.integer("block_size", 0)) {}
+      : axis_(node.integer("axis", 1)), block_(node.integer("block_size", 0)) {
+    if (widened(node.input(0).type) == UHAL_DTYPE_INVALID)
+      node.refuse(std::string("no kernel for dtype ") + type_name(node.input(0).type));
+  }
   void run(Call& call) const override {
-    const View x = call.input(0);
+    const View x = widened_input(call, 0);
     const View y = call.output_like(0, x);
     if (y.elements() == 0) return;
     const Grid scale(call, x, axis_, block_, call.input(1));
     const View to = y.reshaped(shape_of(scale.whole));
-    const View zero = call.has(2) ? Grid(call, x, axis_, block_, call.input(2)).view : call.constant(0, x.dtype);
+    if (is_float8(x.dtype)) {
+      const View wide = call.as(scale.whole, UHAL_FLOAT32);
+      return call.map(uhal_map_multiply, {&wide, &scale.view}, {&to});
+    }
+    const View zero =
+        call.has(2) ? Grid(call, x, axis_, block_, widened_input(call, 2)).view : call.constant(0, x.dtype);
     call.map(uhal_map_dequantize_linear, {&scale.whole, &scale.view, &zero}, {&to});
   }
 
@@ -362,7 +391,7 @@ const Op kRows[] = {
     {.name = "DequantizeLinear",
      .first = 10,
      .last = kNewestOpset,
-     .dtypes = kBytes | only(UHAL_INT16) | only(UHAL_UINT16) | only(UHAL_INT32),
+     .dtypes = kDequantized,
      .make = make<DequantizeLinear>},
     {.name = "QuantizeLinear",
      .first = 1,
@@ -373,7 +402,7 @@ const Op kRows[] = {
     {.name = "DequantizeLinear",
      .first = 1,
      .last = 1,
-     .dtypes = kBytes | only(UHAL_INT16) | only(UHAL_UINT16) | only(UHAL_INT32),
+     .dtypes = kDequantized,
      .make = make<DequantizeLinear>,
      .domain = kMicrosoft},
     {.name = "DynamicQuantizeLinear",

@@ -3,9 +3,7 @@
 #include "plugins/onnxruntime/kernels/quantized.h"
 
 namespace unihal::onnxruntime {
-namespace {
 
-// A quantized operand of one scale, in float32.
 View dequantized(Call& call, const View& x, int scale_input, int zero_input) {
   const View result = call.scratch_like(x, UHAL_FLOAT32);
   if (x.elements() == 0) return result;
@@ -22,6 +20,20 @@ void quantize(Call& call, const View& x, int scale_input, int zero_input, const 
   const View zero = call.has(zero_input) ? single(call, zero_input) : call.constant(0, y.dtype);
   call.map(uhal_map_quantize_linear, {&x, &scale, &zero}, {&y}, {limits.least, limits.most});
 }
+
+View scaled(Call& call, const View& sums, const View& scale_a, const View& scale_b) {
+  const View result = call.scratch_like(sums, UHAL_FLOAT32);
+  call.map(uhal_map_multiply, {&sums, &scale_a}, {&result});
+  call.map(uhal_map_multiply, {&result, &scale_b}, {&result});
+  return result;
+}
+
+View of_columns(Call& call, int input) {
+  const View view = call.input(input);
+  return view.elements() == 1 ? view.reshaped(Shape()) : view;
+}
+
+namespace {
 
 // a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero.
 class Binary final : public Kernel {
@@ -69,6 +81,24 @@ class Unary final : public Kernel {
 
 constexpr uhal_map_function kSigmoid = uhal_map_sigmoid;
 constexpr uhal_map_function kLeakyRelu = uhal_map_leaky_relu;
+
+// condition, x, x_scale, x_zero, y, y_scale, y_zero, z_scale, z_zero.
+class Where final : public Kernel {
+ public:
+  explicit Where(const Description& node) {
+    for (const int input : {3, 6, 8}) node.require(node.has_input(input), "a zero point that is missing");
+  }
+  void run(Call& call) const override {
+    const View condition = call.input(0), x = call.input(1), y = call.input(4);
+    const Shape shape = broadcast(call, broadcast(call, shape_of(condition), shape_of(x)), shape_of(y));
+    const View z = call.output(0, shape);
+    if (z.elements() == 0) return;
+    const View left = dequantized(call, x, 2, 3), right = dequantized(call, y, 5, 6);
+    const View chosen = call.scratch(shape, UHAL_FLOAT32);
+    call.map(uhal_map_select, {&condition, &left, &right}, {&chosen});
+    quantize(call, chosen, 7, 8, z);
+  }
+};
 
 class Softmax final : public Kernel {
  public:
@@ -150,20 +180,6 @@ class Concat final : public Kernel {
 
 // -- products -----------------------------------------------------------------------------------------------
 
-// Sums of int32 as floats, times one or two scales.
-View scaled(Call& call, const View& sums, const View& scale_a, const View& scale_b) {
-  const View result = call.scratch_like(sums, UHAL_FLOAT32);
-  call.map(uhal_map_multiply, {&sums, &scale_a}, {&result});
-  call.map(uhal_map_multiply, {&result, &scale_b}, {&result});
-  return result;
-}
-
-// A scale or zero point of columns: one number, or one for each.
-View of_columns(Call& call, int input) {
-  const View view = call.input(input);
-  return view.elements() == 1 ? view.reshaped(Shape()) : view;
-}
-
 // a, a_scale, a_zero, b, b_scale, b_zero, c, y_scale, y_zero: alpha * op(a) @ op(b) + c, where c is in steps of
 // alpha * a_scale * b_scale; floats where y_scale is missing.
 class QGemm final : public Kernel {
@@ -242,6 +258,89 @@ class DynamicQuantizeMatMul final : public Kernel {
   }
 };
 
+// Rows of a table in 4 or 8 bits, in blocks along its last axis: data, indices, scales, zero_points -> floats. Of 4
+// bits the lower half of a byte comes first.
+class GatherBlockQuantized final : public Kernel {
+ public:
+  explicit GatherBlockQuantized(const Description& node)
+      : axis_(node.integer("gather_axis", 0)),
+        blocked_(node.integer("quantize_axis", 1)),
+        block_(node.integer("block_size", 128)),
+        bits_(node.integer("bits", 4)) {
+    node.require(bits_ == 4 || bits_ == 8, "numbers of other than 4 or 8 bits");
+    node.require(block_ >= 16 && (block_ & (block_ - 1)) == 0, "blocks that are no power of two from 16");
+  }
+  void run(Call& call) const override {
+    const View data = call.input(0), indices = call.input(1), scales = call.input(2);
+    const int axis = axis_of(call, axis_, data.rank), last = data.rank - 1;
+    call.require(axis_of(call, blocked_, data.rank) == last && axis != last,
+                 "blocks do not lie along the last axis, or it is the one that is gathered along");
+    const int64_t per_byte = 8 / bits_, width = data.shape[last] * per_byte, blocks = (width + block_ - 1) / block_;
+    call.require(scales.rank == data.rank && scales.shape[last] == blocks, "the scales do not fit the blocks");
+    const View bytes = gathered(call, data, indices, axis), own = gathered(call, scales, indices, axis);
+    Shape shape = shape_of(bytes);
+    shape.back() = width;
+    const View y = call.output(0, shape);
+    if (y.elements() == 0) return;
+    const int64_t rows = y.elements() / width;
+    const View numbers = unpacked(call, bytes.reshaped({rows, data.shape[last]}));
+    View zeros;
+    if (call.has(3)) {
+      const View points = gathered(call, call.input(3), indices, axis);
+      zeros = unpacked(call, points.reshaped({rows, points.shape[points.rank - 1]}));
+      call.require(zeros.shape[1] >= blocks, "the zero points do not fit the blocks");
+      zeros = zeros.sliced(1, 0, blocks);
+    } else {
+      zeros = call.constant(bits_ == 4 ? 8 : 128, UHAL_UINT8);
+    }
+    const View steps = own.reshaped({rows, blocks}), to = y.reshaped({rows, width});
+    // Whole blocks, and what is left of the last.
+    const int64_t whole = width / block_;
+    const auto dequantize = [&](int64_t first, int64_t count, int64_t length) {
+      if (count == 0 || length == 0) return;
+      const auto in_blocks = [&](const View& view) {
+        View result = view.sliced(1, first * block_, count * length).unsqueezed(2);
+        result.shape[1] = count;
+        result.strides[1] = length * view.strides[1];
+        result.shape[2] = length;
+        result.strides[2] = view.strides[1];
+        return result;
+      };
+      const View from = in_blocks(numbers), into = in_blocks(to);
+      const View scale = steps.sliced(1, first, count).unsqueezed(2);
+      const View zero = zeros.rank == 0 ? zeros : zeros.sliced(1, first, count).unsqueezed(2);
+      call.map(uhal_map_dequantize_linear, {&from, &scale, &zero}, {&into});
+    };
+    dequantize(0, whole, block_);
+    dequantize(whole, blocks - whole, width - whole * block_);
+  }
+
+ private:
+  static View gathered(Call& call, const View& x, const View& indices, int axis) {
+    Shape shape(x.shape, x.shape + axis);
+    shape.insert(shape.end(), indices.shape, indices.shape + indices.rank);
+    shape.insert(shape.end(), x.shape + axis + 1, x.shape + x.rank);
+    call.require(shape.size() <= UHAL_MAX_RANK, "the result has more than 10 axes");
+    const View result = call.scratch(shape, x.dtype);
+    uhal_index_attributes attributes = index_attributes(axis);
+    attributes.negative_wraps = 1;
+    if (result.elements() != 0) call.launch(UHAL_OP_GATHER, {&x, &indices}, {&result}, &attributes);
+    return result;
+  }
+
+  View unpacked(Call& call, const View& bytes) const {
+    if (bits_ == 8) return bytes;
+    const View result = call.scratch(Shape{bytes.shape[0], 2 * bytes.shape[1]}, UHAL_UINT8);
+    const View low = result.sliced(1, 0, bytes.shape[1], 2), high = result.sliced(1, 1, bytes.shape[1], 2);
+    const View mask = call.constant(15, UHAL_UINT8), shift = call.constant(4, UHAL_UINT8);
+    call.map(uhal_map_bitwise_and, {&bytes, &mask}, {&low});
+    call.map(uhal_map_shift_right, {&bytes, &shift}, {&high});
+    return result;
+  }
+
+  const int64_t axis_, blocked_, block_, bits_;
+};
+
 #define QUANTIZED(op, types, type, form, by) \
   {.name = op,                               \
    .first = 1,                               \
@@ -260,6 +359,8 @@ const Op kRows[] = {
     QUANTIZED("QLinearSoftmax", kBytes, Softmax, nullptr, 0),
     QUANTIZED("QLinearGlobalAveragePool", kBytes, GlobalAveragePool, nullptr, 0),
     QUANTIZED("QLinearConcat", kBytes, Concat, nullptr, 2),
+    QUANTIZED("QLinearWhere", kBool, Where, nullptr, 0),
+    QUANTIZED("GatherBlockQuantized", only(UHAL_UINT8), GatherBlockQuantized, nullptr, 0),
     QUANTIZED("QGemm", kBytes, QGemm, nullptr, 0),
     QUANTIZED("MatMulIntegerToFloat", kBytes, MatMulIntegerToFloat, nullptr, 0),
     QUANTIZED("DynamicQuantizeMatMul", only(UHAL_FLOAT32), DynamicQuantizeMatMul, nullptr, 0),

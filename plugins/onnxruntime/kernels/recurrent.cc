@@ -8,11 +8,13 @@ struct Cell {
   uhal_rnn_mode mode;
   int gates;
   int order[4];  // gate g of unihal is gate order[g] of ONNX
+  bool is_quantized = false;
 };
 
 constexpr Cell kLstm{UHAL_RNN_LSTM, 4, {0, 2, 3, 1}};  // ONNX: i, o, f, c
 constexpr Cell kGru{UHAL_RNN_GRU, 3, {1, 0, 2}};       // ONNX: z, r, h
 constexpr Cell kPlain{UHAL_RNN_TANH, 1, {0}};
+constexpr Cell kQuantizedLstm{UHAL_RNN_LSTM, 4, {0, 2, 3, 1}, true};
 
 class Recurrent final : public Kernel {
  public:
@@ -26,8 +28,8 @@ class Recurrent final : public Kernel {
 
   void run(Call& call) const override {
     const View x = call.input(0);
-    const View w = call.input(1);
-    const View r = call.input(2);
+    const View w = matrix(call, 1, 8);
+    const View r = matrix(call, 2, 10);
     call.require(x.rank == 3 && w.rank == 3 && r.rank == 3, "x, w and r have not three axes each");
     const int64_t steps = x.shape[0], batches = x.shape[1], hidden = r.shape[2], width = cell_.gates * hidden;
     call.require(w.shape[0] == directions_ && w.shape[1] == width && w.shape[2] == x.shape[2] && r.shape[1] == width,
@@ -66,6 +68,25 @@ class Recurrent final : public Kernel {
   }
 
  private:
+  // Input `index` as (D, G H, n). Of a quantized layer it is (D, n, G H), with one scale a direction or one a column.
+  View matrix(Call& call, int index, int scale_input) const {
+    const View given = call.input(index);
+    if (!cell_.is_quantized) return given;
+    call.require(given.rank == 3, "x, w and r have not three axes each");
+    const auto spread = [&](int input) {
+      const View view = call.input(input);
+      const int64_t columns = given.shape[0] == 0 ? 0 : view.elements() / given.shape[0];
+      call.require(view.elements() == given.shape[0] * columns && (columns == 1 || columns == given.shape[2]),
+                   "a scale or zero point fits neither the directions nor their columns");
+      return view.reshaped({given.shape[0], 1, columns});
+    };
+    const View scale = spread(scale_input);
+    const View zero = call.has(scale_input + 1) ? spread(scale_input + 1) : call.constant(0, given.dtype);
+    const View wide = call.scratch_like(given, UHAL_FLOAT32);
+    if (wide.elements() != 0) call.map(uhal_map_dequantize_linear, {&given, &scale, &zero}, {&wide});
+    return wide.transposed();
+  }
+
   // Beyond a sequence's end ONNX has zeros where unihal repeats the state.
   void give_padding(Call& call, const View& y, const View& lengths) const {
     if (lengths.dtype == UHAL_DTYPE_INVALID) return;
@@ -158,6 +179,7 @@ std::unique_ptr<Kernel> make_recurrent(const Description& node, const void* data
   const bool is_usual = node.integer("layout", 0) == 0 && node.real("clip", 0) == 0 &&
                         node.integer("input_forget", 0) == 0 && !node.has_input(7) &&
                         (mode != UHAL_RNN_GRU || node.integer("linear_before_reset", 0) != 0);
+  node.require(is_usual || !static_cast<const Cell*>(data)->is_quantized, "a quantized layer of another form");
   if (is_usual) return std::make_unique<Recurrent>(node, data);
   return make_recurrent_steps(node, mode);
 }
@@ -166,6 +188,13 @@ const Op kRows[] = {
     {.name = "LSTM", .first = 7, .last = kNewestOpset, .dtypes = kFloats, .make = make_recurrent, .data = &kLstm},
     {.name = "GRU", .first = 7, .last = kNewestOpset, .dtypes = kFloats, .make = make_recurrent, .data = &kGru},
     {.name = "RNN", .first = 7, .last = kNewestOpset, .dtypes = kFloats, .make = make_recurrent, .data = &kPlain},
+    {.name = "DynamicQuantizeLSTM",
+     .first = 1,
+     .last = 1,
+     .dtypes = only(UHAL_FLOAT32),
+     .make = make_recurrent,
+     .data = &kQuantizedLstm,
+     .domain = kMicrosoft},
 };
 
 }  // namespace

@@ -8,6 +8,7 @@ Exit codes: 0 done, 1 failed otherwise, 2 wrong usage, 3 configuration, 4 model,
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import sys
 from collections.abc import Iterator
@@ -44,6 +45,19 @@ _MODEL = typer.Argument(..., metavar="MODEL", help="NAME, NAME:VERSION, a folder
 _JSON = typer.Option(False, "--json", help="Print JSON.")
 _PROVIDER = typer.Option(None, help="auto, tensorrt, cuda, rocm, migraphx, unihal, coreml, directml, openvino or cpu.")
 _REGISTRY = typer.Option(None, help="The folder of built models.")
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"gpux {importlib.metadata.version('unihal')}")
+        raise typer.Exit
+
+
+@app.callback()
+def program(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version."),
+) -> None:
+    """What is there beside the commands."""
 
 
 @app.command()
@@ -108,6 +122,7 @@ def run(
     warmup: int = typer.Option(10, min=0, help="Inferences before them."),
     batch: int = typer.Option(1, min=1, help="Samples of each, with --benchmark and no --input."),
     provider: _Text = _PROVIDER,
+    gpu_memory: _Text = typer.Option(None, help="Memory that a provider may take on its device, for example 2GB."),
     threads: _Number = typer.Option(None, help="Threads of one inference on the CPU."),
     registry: _Text = _REGISTRY,
     as_json: bool = _JSON,
@@ -116,7 +131,8 @@ def run(
     from ..execution.inputs import read_inputs
     from ..execution.runtime import GPUXRuntime
 
-    settings, found = _find(model, {"provider": provider, "threads": threads, "registry": registry})
+    options = {"provider": provider, "gpu_memory": gpu_memory, "threads": threads, "registry": registry}
+    settings, found = _find(model, options)
     if input_file is None and not benchmark:
         raise InputError("no input: name a file with --input, or measure random inputs with --benchmark")
     runtime = GPUXRuntime(settings["provider"], memory=settings["gpu_memory"], threads=settings["threads"])

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from ..configuration.settings import Settings
 from ..configuration.sizes import format_bytes
@@ -38,6 +38,11 @@ def count(number: float) -> str:
     return f"{number:.1f} T"
 
 
+def _path_column(title: str) -> Column:
+    """A column with paths in it, which go on in the next line where the terminal is narrow, and are not cut."""
+    return Column(title, overflow="fold")
+
+
 def show_inspection(inspection: Inspection, console: Console) -> None:
     """A model's tables."""
     model = inspection.metadata
@@ -46,7 +51,7 @@ def show_inspection(inspection: Inspection, console: Console) -> None:
         for spec in specs:
             tensors.add_row(label, escape(spec.name), spec.dtype, escape(spec.describe_shape()))
     console.print(tensors)
-    facts = Table("", "", title="model", title_justify="left", show_header=False)
+    facts = Table("", _path_column(""), title="model", title_justify="left", show_header=False)
     facts.add_row("file", escape(model.path))
     facts.add_row("producer", escape(model.producer) or "not said")
     facts.add_row("opset", ", ".join(f"{escape(domain)} {version}" for domain, version in model.opsets.items()))
@@ -55,7 +60,8 @@ def show_inspection(inspection: Inspection, console: Console) -> None:
     facts.add_row("memory of weights", format_bytes(model.weight_bytes))
     unknown = f", without {model.nodes_without_shapes} nodes of unknown shapes" if model.nodes_without_shapes else ""
     facts.add_row("operations", f"{count(model.operations)}FLOP, with free axes at 1{unknown}")
-    facts.add_row("requests join to batches", "yes" if model.joins_batches else "no: the first axis is not free")
+    joins = "yes" if model.joins_batches else "no: inputs and outputs do not begin with the same free axis"
+    facts.add_row("requests join to batches", joins)
     console.print(facts)
     placement = Table("op", "nodes", "provider", "why not elsewhere", title="where it runs", title_justify="left")
     for row in inspection.placement:
@@ -93,7 +99,7 @@ def show_outputs(outputs: dict[str, Array], console: Console) -> None:
 
 def show_settings(settings: Settings, meanings: dict[str, str], console: Console) -> None:
     """Each setting with its source."""
-    table = Table("setting", "value", "from", "meaning")
+    table = Table("setting", _path_column("value"), _path_column("from"), _path_column("meaning"))
     for name, value in settings.values.items():
         shown = "" if value.value is None else str(value.value)
         table.add_row(name, escape(shown), escape(value.source), escape(meanings[name]))
@@ -105,7 +111,7 @@ def show_models(rows: list[dict[str, Any]], console: Console) -> None:
     if not rows:
         console.print("No model is built yet; `gpux build` in a folder with gpux.yml registers one.")
         return
-    table = Table("name", "version", "size", "folder")
+    table = Table("name", "version", "size", _path_column("folder"))
     for row in rows:
         table.add_row(row["name"], row["version"], format_bytes(row["bytes"]), escape(row["folder"]))
     console.print(table)

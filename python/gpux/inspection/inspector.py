@@ -138,8 +138,11 @@ def _placement(session: Any, choice: Choice, checked: CheckedModel) -> list[Plac
     for (op, provider), count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         reason = ""
         if provider != choice.provider.runtime_name:
+            # unihal's provider counts what it refuses; what it leaves besides computes shapes.
             reason = reasons.get(op) or (
-                f"{choice.provider.title} has no kernel for this op in this dtype and opset, or left it to the CPU"
+                "computes with shapes, which stay on the CPU"
+                if choice.name == "unihal"
+                else f"{choice.provider.title} has no kernel for this op in this dtype and opset, or left it to the CPU"
             )
         rows.append(Placement(op, provider, count, reason))
     placed = sum(counts.values())
