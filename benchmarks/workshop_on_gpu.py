@@ -17,8 +17,8 @@ the outputs (latents, logits), the norm of the difference over the norm: of floa
 against our float16.
 
 A row is printed as soon as it is measured, and written to --json. What fails, hangs beyond --limit seconds (a load or a run) or
-takes its process with it costs that row alone: a new process does the next one. Rows that would begin after --budget
-seconds are named at the end; --only, which may be given again, does them in another call.
+takes its process with it costs that row alone: a new process does the next one. --budget seconds after the start the
+row that runs is cut, and it and those behind it are named at the end; --only, which may be given again, does them in another call.
 
 UNIHAL_BACKEND chooses the backend (default: stub), UNIHAL_TORCH_DEVICE the device type (default: what the backend serves
 first). With --small, tiny configurations, to see that it runs. Needs diffusers, transformers, accelerate, safetensors.
@@ -332,6 +332,11 @@ class Clock:
         self._end = time.monotonic() + budget if budget else None
 
     @property
+    def is_over(self) -> bool:
+        """Whether the budget is spent."""
+        return self._end is not None and time.monotonic() >= self._end
+
+    @property
     def left(self) -> float:
         return self.limit if self._end is None else min(self.limit, self._end - time.monotonic())
 
@@ -383,7 +388,8 @@ class Side:
             said = self._lines.get(timeout=max(self._clock.left, 1))
         except queue.Empty:
             self.kill()
-            raise RuntimeError(f"{self.what} gave no answer in time") from None
+            reason = "the budget ended before its answer" if self._clock.is_over else "no answer in time"
+            raise RuntimeError(f"{self.what}: {reason}") from None
         if not said:
             code = self.kill()
             raise RuntimeError(f"the process of {self.what} ended with {code}")
@@ -428,7 +434,7 @@ class Bench:
         row: dict[str, Any] = {"pipeline": pipeline, "title": title}
         progress(f"{pipeline}: {title} ...")
         try:
-            if self.clock.left <= 0:
+            if self.clock.is_over:
                 raise TimeoutError("left out: the budget is spent")
             call(row)
             if row.get("fallbacks"):
@@ -575,7 +581,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=20, help="of denoising")
     parser.add_argument("--limit", type=float, default=300, help="seconds that a load or a run may take")
-    parser.add_argument("--budget", type=float, default=0, help="seconds after which no row begins; 0: no end")
+    parser.add_argument("--budget", type=float, default=0, help="seconds after which no row goes on; 0: no end")
     parser.add_argument("--small", action="store_true", help="tiny configurations")
     parser.add_argument("--json", type=Path, help="file for the rows")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
