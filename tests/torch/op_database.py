@@ -395,9 +395,6 @@ TRANSFORMS_LEFT_OUT: dict[str, dict[str, tuple[str, ...]]] = {
             "nn.functional.multi_head_attention_forward",
         )
     },
-    "PyTorch 2.15 has no batching rule for attention of accelerators that are none of its own": {
-        "vmap": ("nn.functional.scaled_dot_product_attention",)
-    },
     "terms that cancel: the CPU's own numbers change as much with the last bit": dict.fromkeys(
         ("twice backward", "forward over backward"), ("linalg.householder_product",)
     ),
