@@ -63,6 +63,10 @@ RUNS: dict[str, Any] = {
     "attention_causal": lambda x: F.scaled_dot_product_attention(
         x.reshape(1, 2, 48, 96), *[x.reshape(1, 2, 48, 96)[:, :, :40]] * 2, is_causal=True
     ),
+    "attention_dropout": lambda x: F.scaled_dot_product_attention(*[x.reshape(1, 2, 48, 96)] * 3, dropout_p=0.5),
+    "attention_dropout_causal": lambda x: F.scaled_dot_product_attention(
+        *[x.reshape(1, 2, 48, 96)] * 3, dropout_p=0.5, is_causal=True
+    ),
 }
 
 

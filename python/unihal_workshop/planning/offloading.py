@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..optimizer.units import Part, groups, layout, padded
 from .trace import Span, Tensor, Trace
-from .units import Part, groups, layout, padded
 
 #: Smaller weights (biases, norms) stay on the card where nothing but the ops is known.
 SMALLEST_OFFLOADED = 256 << 10

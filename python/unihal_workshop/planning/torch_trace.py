@@ -22,8 +22,8 @@ from torch.utils.flop_counter import flop_registry
 
 from ..errors import InputError, ModelError
 from ..optimizer.offload import part_of
+from ..optimizer.units import Part
 from .trace import Op, Span, Tensor, Trace
-from .units import Part
 from .workspaces import workspaces_of
 
 #: Modules whose weight can be kept in 8 or 4 bits, from 4096 numbers on; convolutions take them unpacked.
@@ -42,14 +42,14 @@ def planning_device() -> str:
 _ATTENTION = "_scaled_dot_product_fused_attention_overrideable"
 
 
-def _attention(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The op's results as the adapter lays them out: without gaps, where PyTorch's rule would transpose them."""
-    query, key, value = args[:3]
-    result = query.new_empty((*query.shape[:3], value.shape[3]))
-    wide = torch.float64 if query.dtype == torch.float64 else torch.float32
-    sums = query.new_empty(query.shape[:3], dtype=wide)
-    seeds = [torch.empty((), dtype=torch.int64) for _ in range(2)]
-    return result, sums, None, None, query.shape[2], key.shape[2], *seeds, None
+def _attention(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The op's results as the adapter gives them: with dropout the weights where PyTorch's rule has their sums."""
+    results = func(*args, **kwargs)
+    dropout = args[4] if len(args) > 4 else kwargs.get("dropout_p", 0.0)
+    if not dropout:
+        return results
+    query, key = args[:2]
+    return results[0], query.new_empty((*query.shape[:3], key.shape[2])), *results[2:]
 
 
 class _LikeRealTensors(TorchFunctionMode):
@@ -125,7 +125,8 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if name.startswith("prim::"):
             return func(*args, **kwargs)
         inputs = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
-        out = _attention(args) if name == _ATTENTION and self.device != "cpu" else func(*args, **kwargs)
+        is_ours = name == _ATTENTION and self.device != "cpu"
+        out = _attention(func, args, kwargs) if is_ours else func(*args, **kwargs)
         outputs = [leaf for leaf in pytree.tree_leaves(out) if isinstance(leaf, torch.Tensor)]
         ours = [tensor for tensor in outputs if self._is_ours(tensor)]
         if not ours and not any(self._is_ours(tensor) for tensor in inputs):

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from ..optimizer.units import Part
 from .allocator import Allocator, Block, OutOfMemory
-from .units import Part
 
 #: What memory is for, in the order of a picture from the bottom up.
 CATEGORIES = ("weights", "inputs", "activations", "gradients", "optimizer", "workspace", "copies")

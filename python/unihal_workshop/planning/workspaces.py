@@ -142,14 +142,25 @@ def _likelihood_backward(args: Sequence[Any], kwargs: Mapping[str, Any], out: An
     return [rows * _LONG, rows * size, rows * size, *[_LONG] * 3]
 
 
-def _attention(query: int, key: int, mask: int, causal: int) -> Row:
-    """A mask of truths, and a causal one of sides that differ, are made into one that is added."""
+def _attention(query: int, key: int, mask: int, causal: int, dropout: int, back: bool) -> Row:
+    """A mask of truths, and a causal one of sides that differ, are made into one that is added.
+
+    With dropout there are the weights, or in the gradient two of them, what is dropped of each, and the mask of a
+    causal product.
+    """
 
     def row(args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> list[int]:
         given = args[mask] if len(args) > mask else kwargs.get("attn_bias")
         is_causal = args[causal] if len(args) > causal else kwargs.get("is_causal", False)
+        rate = args[dropout] if len(args) > dropout else kwargs.get("dropout_p", 0.0)
         size = args[query].element_size()
-        rows, columns = args[query].shape[2], args[key].shape[2]
+        batch, heads, rows = args[query].shape[:3]
+        columns = args[key].shape[2]
+        if rate:
+            weights = batch * heads * rows * columns
+            if back:
+                return [weights * size, weights * size, weights, weights]
+            return [*([rows * columns * size] if is_causal else []), weights * size, weights]
         if given is not None and given.dtype == torch.bool:
             return [given.numel() * size]
         if is_causal and rows != columns:
@@ -190,6 +201,6 @@ _ROWS: dict[str, Row] = {
     "nll_loss2d_forward": _likelihood,
     "nll_loss_backward": _likelihood_backward,
     "nll_loss2d_backward": _likelihood_backward,
-    "_scaled_dot_product_fused_attention_overrideable": _attention(0, 1, 3, 5),
-    "_scaled_dot_product_fused_attention_overrideable_backward": _attention(1, 2, 4, 13),
+    "_scaled_dot_product_fused_attention_overrideable": _attention(0, 1, 3, 5, 4, back=False),
+    "_scaled_dot_product_fused_attention_overrideable_backward": _attention(1, 2, 4, 13, 12, back=True),
 }
