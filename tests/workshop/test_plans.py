@@ -18,16 +18,16 @@ from measuring import peak_of
 from networks import NETWORKS, random_case, resnet
 from plannable import small_resnet
 from unihal_workshop.cards.profiles import CARDS, find_card
+from unihal_workshop.offload_units import groups, layout
 from unihal_workshop.optimizer import LayerOffload, quantize
-from unihal_workshop.optimizer.units import groups, layout
 from unihal_workshop.planning.check import measure
 from unihal_workshop.planning.offloading import brought
 from unihal_workshop.planning.torch_trace import trace_module
 from unihal_workshop.planning.trace import replay
 
 SAMPLE = {("resnet50", 0, False), ("transformer", 0, True), ("unet", 1, True), ("unet", 0, False), ("lstm", 1, False)}
-#: What the allocator takes from the device at a time for small tensors: a network of a few MiB may need one more or less,
-#: as its pieces happen to fit beside one another.
+#: What the allocator takes from the device at a time for small tensors: a network of a few MiB may need one more or
+#: less, as its pieces happen to fit beside one another.
 SEGMENT = 2 << 20
 #: Rounding to blocks of 256 bytes, in a network of a few KiB.
 SMALL = 4096

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import ModelError
-from .units import Group, Part, groups, layout, padded
+from ..offload_units import Group, Part, groups, layout, padded
 from .weights import TiedLinear
 
 
@@ -50,7 +50,7 @@ def _tensors(module: nn.Module) -> dict[int, Tensor]:
 
 
 def units_of(module: nn.Module, largest: int | None = None) -> list[Group]:
-    """How a module's weights are divided into units (`unihal_workshop.optimizer.units.groups`)."""
+    """How a module's weights are divided into units (`unihal_workshop.offload_units.groups`)."""
     tensors = _tensors(module)
     return groups(part_of(module), lambda key: tensors[key].numel() * tensors[key].element_size(), largest)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..optimizer.units import Part, groups, layout, padded
+from ..offload_units import Part, groups, layout, padded
 from .trace import Span, Tensor, Trace
 
 #: Smaller weights (biases, norms) stay on the card where nothing but the ops is known.

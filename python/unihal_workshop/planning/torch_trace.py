@@ -21,8 +21,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
 from ..errors import InputError, ModelError
+from ..offload_units import Part
 from ..optimizer.offload import part_of
-from ..optimizer.units import Part
 from .trace import Op, Span, Tensor, Trace
 from .workspaces import workspaces_of
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from ..optimizer.units import Part
+from ..offload_units import Part
 from .allocator import Allocator, Block, OutOfMemory
 
 #: What memory is for, in the order of a picture from the bottom up.
