@@ -15,7 +15,6 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
@@ -52,18 +51,26 @@ def _attention(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return results[0], query.new_empty((*query.shape[:3], key.shape[2])), *results[2:]
 
 
-class _LikeRealTensors(TorchFunctionMode):
-    """Takes the way of real tensors where PyTorch's C++ takes another one for every subclass of Tensor."""
+@contextmanager
+def _linear_of_real_tensors() -> Iterator[None]:
+    """A linear layer's way with real tensors: PyTorch's C++ adds the bias out of place for every subclass of Tensor.
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
-        kwargs = dict(kwargs or {})
-        if func is torch.nn.functional.linear and not kwargs and len(args) == 3 and args[2] is not None:
+    The function itself is replaced, for a mode of PyTorch's is off in functions that call it (multi-head attention).
+    """
+    composed = torch.nn.functional.linear
+
+    def linear(*args: Any, **kwargs: Any) -> Any:
+        if not kwargs and len(args) == 3 and args[2] is not None:
             value, weight, bias = args
             if value.dim() > 2 and not value.is_contiguous():
                 return torch.matmul(value, weight.t()).add_(bias)
-        return func(*args, **kwargs)
+        return composed(*args, **kwargs)
+
+    torch.nn.functional.linear = linear
+    try:
+        yield
+    finally:
+        torch.nn.functional.linear = composed
 
 
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -302,7 +309,7 @@ def trace_module(
         fake_args = _fake_inputs(tuple(args), recorder, dtype)
         fake_kwargs = _fake_inputs(dict(kwargs or {}), recorder, dtype)
         trace.start = len(trace.events)
-        stack.enter_context(_LikeRealTensors())
+        stack.enter_context(_linear_of_real_tensors())
         stack.enter_context(recorder)
         stack.enter_context(_module_names(fake, recorder))
         try:
