@@ -47,8 +47,10 @@ enum {
    * slice, reverse, pad, concat, tile and broadcast are copies between views. */
   UHAL_OP_COPY = 2,
 
-  /* [x] -> [y]. As UHAL_OP_COPY with conversion: to integer truncates toward zero (a value outside the
-   * range gives an unspecified one), to bool gives x != 0, complex to real (and to bool) drops the imaginary part. */
+  /* [x] -> [y]. As UHAL_OP_COPY with conversion: to integer truncates toward zero, to bool gives x != 0, complex to
+   * real (and to bool) drops the imaginary part. What is outside the range wraps (the low bits) where it fits into
+   * int32, of 8 and 16 bits, or into int64, of uint32, as C++ compilers make it on processors; further out, and NaN,
+   * the result is unspecified. */
   UHAL_OP_CAST = 3,
 
   /* [] -> [y]. attributes: uhal_fill_attributes (default: zero). */

@@ -91,6 +91,7 @@ class Chooser {
     check(ort.Graph_GetNodes(graph, nodes.data(), count));
     for (const OrtNode* node : nodes) add(node);
     choice_.opset = opset_of(graph);
+    choice_.graph = identity_of(graph);
     return std::move(choice_);
   }
 
@@ -143,7 +144,7 @@ class Chooser {
         reason = failure.what();  // of one node: the others stay
       }
     }
-    choice_.left.push_back({node, is_shown_plainly ? type : std::string(domain) + "." + type, dtype, reason});
+    choice_.left.push_back({is_shown_plainly ? type : std::string(domain) + "." + type, dtype, reason});
   }
 
   static int64_t opset_of(const OrtGraph* graph) {
@@ -156,6 +157,23 @@ class Chooser {
       if (domains[i][0] == '\0' || std::strcmp(domains[i], "ai.onnx") == 0) return versions[i];
     }
     return 0;
+  }
+
+  // The same each time that ONNX Runtime shows a graph: of a body of If, Loop or Scan by the node that has it.
+  static std::string identity_of(const OrtGraph* graph) {
+    const OrtNode* parent = nullptr;
+    check(ort.Graph_GetParentNode(graph, &parent));
+    if (parent == nullptr) return "";
+    size_t id = 0, count = 0;
+    const char* name = "";
+    check(ort.Node_GetId(parent, &id));
+    check(ort.Graph_GetName(graph, &name));
+    check(ort.Graph_GetNumOutputs(graph, &count));
+    std::vector<const OrtValueInfo*> outputs(count);
+    check(ort.Graph_GetOutputs(graph, outputs.data(), count));
+    std::string identity = std::to_string(id) + "/" + name;
+    for (const OrtValueInfo* output : outputs) identity += "/" + name_of(output);
+    return identity;
   }
 
   static void check_operands(const Description& node) {

@@ -137,8 +137,7 @@ Provider::Provider(const Place& place, const Options& options)
   };
   OnRunStart = [](OrtEp* self, const OrtRunOptions*) {
     return guarded([&] {
-      const std::string failure = of(self)->strict_failure();
-      if (!failure.empty()) throw Failure(kOrtNotImplemented, failure);
+      of(self)->settle();
       if (of(self)->options_.graph) of(self)->capture_.begin_run();
     });
   };
@@ -185,31 +184,40 @@ bool Provider::prefers_nhwc(const Choice& choice) const {
   return is_on_host_ || choice.convolves_halves;
 }
 
-std::string Provider::strict_failure() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return strict_failure_;
-}
-
 void Provider::choose_nodes(const OrtGraph* graph, OrtEpGraphSupportInfo* support) {
-  const Choice choice = choose(graph, *this);
+  Choice choice = choose(graph, *this);
   prefers_nhwc_ = prefers_nhwc(choice);
   for (const OrtNode* node : choice.nodes) check(ort.EpGraphSupportInfo_AddSingleNode(support, node));
-  for (const Choice::Left& left : choice.left) leave_to_cpu(left.node, left.op.c_str(), left.dtype, left.reason);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  left_[choice.graph] = std::move(choice.left);
 }
 
-void Provider::leave_to_cpu(const OrtNode* node, const char* op, const std::string& dtype, const std::string& reason) {
-  const char* name = "";
-  check(ort.Node_GetName(node, &name));
+Provider::~Provider() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (!counted_.insert(std::string(op) + "/" + name + "/" + reason).second && name[0] != '\0') return;
-  uhal_fallback record = {};
-  record.struct_size = sizeof record;
-  record.framework = "onnxruntime";
-  record.op = op;
-  record.dtype = dtype.c_str();
-  record.reason = reason.c_str();
-  // ONNX Runtime takes an error of this moment for "no nodes at all": it is kept until a kernel is made or run.
-  if (uhal_fallback_record(&record) != UHAL_OK && strict_failure_.empty()) strict_failure_ = uhal_last_error()->message;
+  count_left();  // of a session that never ran
+}
+
+void Provider::settle() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  count_left();
+  if (!strict_failure_.empty()) throw Failure(kOrtNotImplemented, strict_failure_);
+}
+
+void Provider::count_left() const {
+  for (const auto& [graph, nodes] : left_) {
+    for (const Choice::Left& left : nodes) {
+      uhal_fallback record = {};
+      record.struct_size = sizeof record;
+      record.framework = "onnxruntime";
+      record.op = left.op.c_str();
+      record.dtype = left.dtype.c_str();
+      record.reason = left.reason.c_str();
+      if (uhal_fallback_record(&record) != UHAL_OK && strict_failure_.empty()) {
+        strict_failure_ = uhal_last_error()->message;
+      }
+    }
+  }
+  left_.clear();
 }
 
 }  // namespace unihal::onnxruntime

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -35,11 +35,25 @@ struct Options {
 // device is; "device_type" and "ordinal" may only repeat it.
 Options read_options(const OrtSessionOptions* session, const Place& place);
 
-struct Choice;
+// What a provider takes of a graph, and what it leaves (capability.cc).
+struct Choice {
+  std::vector<const OrtNode*> nodes;  // for the device
+  struct Left {
+    std::string op;
+    std::string dtype;
+    std::string reason;
+  };
+  std::vector<Left> left;         // for the CPU, to be counted
+  std::string graph;              // which graph of the model it is, by a text that is the same each time
+  bool convolves = false;         // whether there is a convolution among the nodes
+  bool convolves_halves = false;  // whether one of them is of float16 or bfloat16
+  int64_t opset = 0;              // the graph's, of ONNX's own ops
+};
 
 class Provider final : public OrtEp {
  public:
   Provider(const Place& place, const Options& options);
+  ~Provider();
 
   uhal_device* device() const { return stream_->device; }
   uhal_stream* stream() const { return stream_->handle; }
@@ -54,15 +68,16 @@ class Provider final : public OrtEp {
   uint64_t random_key() const { return random_key_; }
   uint64_t next_random() const { return random_.fetch_add(1, std::memory_order_relaxed); }
 
-  // Under UNIHAL_STRICT=1, what was left to the CPU; "" as long as nothing was.
-  std::string strict_failure() const;
+  // Counts what is left to the CPU, now that ONNX Runtime has chosen for the last time: a kernel is made, or a run
+  // begins. Throws under UNIHAL_STRICT=1 if something is.
+  void settle() const;
 
  private:
   static Provider* of(OrtEp* self) { return static_cast<Provider*>(self); }
 
   bool prefers_nhwc(const Choice& choice) const;
   void choose_nodes(const OrtGraph* graph, OrtEpGraphSupportInfo* support);
-  void leave_to_cpu(const OrtNode* node, const char* op, const std::string& dtype, const std::string& reason);
+  void count_left() const;  // holding the mutex
 
   const Place place_;
   const Options options_;
@@ -73,8 +88,9 @@ class Provider final : public OrtEp {
   mutable std::atomic<uint64_t> random_{0};
   mutable GraphCapture capture_;
   mutable std::mutex mutex_;
-  std::set<std::string> counted_;  // nodes whose fallback was counted; ONNX Runtime may ask more than once
-  std::string strict_failure_;
+  // By graph, of the last choice from it: ONNX Runtime asks again where it has put a function's body in its place.
+  mutable std::map<std::string, std::vector<Choice::Left>> left_;
+  mutable std::string strict_failure_;
   std::atomic<bool> prefers_nhwc_{false};  // of the graph that was chosen from last
 };
 
@@ -82,20 +98,6 @@ class Provider final : public OrtEp {
 const OrtKernelRegistry* kernel_registry();
 
 // -- the choice of nodes (capability.cc) -------------------------------------------------------------------
-
-struct Choice {
-  std::vector<const OrtNode*> nodes;  // for the device
-  struct Left {
-    const OrtNode* node;
-    std::string op;
-    std::string dtype;
-    std::string reason;
-  };
-  std::vector<Left> left;         // for the CPU, to be counted
-  bool convolves = false;         // whether there is a convolution among the nodes
-  bool convolves_halves = false;  // whether one of them is of float16 or bfloat16
-  int64_t opset = 0;              // the graph's, of ONNX's own ops
-};
 
 // Nodes that compute shapes from shapes stay on the CPU and are in neither list, nor are If, Loop and Scan, whose
 // bodies are chosen from like other graphs.

@@ -55,8 +55,7 @@ OrtStatus* make_kernel(void* state, const OrtKernelInfo* info, OrtKernelImpl** o
     const OrtEp* found = nullptr;
     check(ort.KernelInfo_GetEp(info, &found));
     const auto& provider = *static_cast<const Provider*>(found);
-    const std::string failure = provider.strict_failure();
-    if (!failure.empty()) throw Failure(kOrtNotImplemented, failure);
+    provider.settle();
     const std::unique_ptr<Description> description = describe(info, provider);
     try {
       *owned = new KernelInstance(op, provider, op.make(*description, op.data));

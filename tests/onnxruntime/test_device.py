@@ -134,6 +134,7 @@ import sys
 sys.path.insert(0, "tests/onnxruntime")
 import numpy as np
 from onnx import helper
+import unihal
 from sessions import model, session
 {body}
 """
@@ -163,6 +164,37 @@ except Exception as error:
     result = child(body, UNIHAL_STRICT="1")
     assert result.returncode == 0, result.stderr
     assert "Det" in result.stdout and "no kernel is registered" in result.stdout
+
+
+def test_a_function_without_a_kernel_is_what_its_body_is() -> None:
+    """ONNX Runtime puts a function's body in its place where nobody has a kernel for it: that falls back to nothing."""
+    body = """
+pad = helper.make_node("CenterCropPad", ["x", "shape"], ["y"], axes=[0, 1])
+made = model([pad], {"x": ("float32", [5, 7])}, {"y": "float32"}, {"shape": np.array([3, 9])})
+twice = helper.make_function("mine", "Twice", ["a"], ["b"], [helper.make_node("Add", ["a", "a"], ["b"])],
+                             [helper.make_opsetid("", 21)])
+own = model([helper.make_node("Twice", ["x"], ["y"], domain="mine")], {"x": ("float32", [2, 3])}, {"y": "float32"})
+own.functions.append(twice)
+own.opset_import.append(helper.make_opsetid("mine", 1))
+for each, shape in ((made, (5, 7)), (own, (2, 3))):
+    print(session(each, cpu=True).run(None, {"x": np.ones(shape, np.float32)})[0].sum())
+print(unihal.fallbacks())
+"""
+    result = child(body, UNIHAL_STRICT="1")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split("\n")[:3] == ["21.0", "12.0", "[]"]
+
+
+def test_what_is_left_of_a_session_that_never_ran_is_counted() -> None:
+    body = """
+made = model([helper.make_node("Det", ["x"], ["y"])], {"x": ("float32", [3, 3])}, {"y": "float32"})
+opened = session(made, cpu=True)
+del opened
+print([(f.op, f.count) for f in unihal.fallbacks()])
+"""
+    result = child(body)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.strip() == "[('Det', 1)]"
 
 
 def test_without_a_device_the_list_is_empty() -> None:

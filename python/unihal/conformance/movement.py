@@ -19,6 +19,9 @@ _SHAPE = SHAPES[0]
 #: The dtypes to which float32 is cast in all shapes and layouts.
 _SWEPT_TARGETS = ("float64", "float16", "int32", "complex64")
 
+#: Integers to which numbers are cast by way of a wider one, so that those beyond the range wrap.
+_WRAPS_BY = {"int8": "int32", "int16": "int32", "uint8": "int32", "uint16": "int32", "uint32": "int64"}
+
 #: Shapes of the last two axes' triangles.
 _MATRICES = ((3, 5, 7), (0, 4), (4, 0), (1, 1), (6, 2), (1, 2, 1, 3, 1, 2, 1, 2, 3, 4), (301, 1003), (1025, 1031))
 
@@ -43,6 +46,7 @@ def cases(seed: int) -> Iterator[Case]:
     yield _cast("float16", "float32", LARGE, "transposed")
     yield from _float8()
     yield from _rounding_casts()
+    yield from _casts_that_wrap()
     yield from _wide_integers()
     yield from _bits()
     yield from sweep(_fill, seed, dtypes=ALL_DTYPES, shapes=SHAPES, draws=20)
@@ -155,8 +159,10 @@ def _moved(op: str, variant: str, dtype: str, operand: Operand, result: Operand)
         unspecified = None
         if not is_inexact(result.dtype) and result.dtype != "bool" and is_inexact(operand.dtype):
             x = np.trunc(x)
-            unspecified = _outside(x, result.dtype)
+            unspecified = _outside(x, _WRAPS_BY.get(result.dtype, result.dtype))
             x = np.where(unspecified, 0, x)
+            if result.dtype in _WRAPS_BY:
+                x = x.astype(np.int64).astype(result.dtype)
         return [Expected(x, roundings=0, unspecified=unspecified)]
 
     return Case(op, variant, dtype, (operand,), (result,), reference)
@@ -239,6 +245,17 @@ def _rounding_casts() -> Iterator[Case]:
         for target in (*FLOATING, "bool", "int32", "uint8", *COMPLEX):
             operand = Operand(source, (9,), listed(special))
             yield _moved("cast", f"{source}-{target}/special", source, operand, Operand(target, (9,)))
+
+
+def _casts_that_wrap() -> Iterator[Case]:
+    """Numbers beyond a narrow integer's range, at each number of neighbours that a kernel may take at a time."""
+    numbers = [-1.0, -7.9, 127.5, 128.0, 255.9, 256.0, -128.9, -129.0, 32768.0, -32769.0, 65535.0, 65536.0, 2e9, -2e9]
+    for source in FLOATING:
+        kept = numbers if source in ("float32", "float64", "bfloat16") else [n for n in numbers if abs(n) < 6e4]
+        for target in _WRAPS_BY:
+            for count in (1, 3, len(kept), 8 * len(kept) + 1):
+                operand = Operand(source, (count,), listed(np.resize(kept, count)))
+                yield _moved("cast", f"{source}-{target}/wraps/{count}", source, operand, Operand(target, (count,)))
 
 
 # -- fill, iota, triangular
