@@ -34,5 +34,8 @@ def _seed_once_initialized(module: types.ModuleType) -> None:
     module.manual_seed_all = seed_if_initialized
 
 
+# Or on a machine with PyTorch's own accelerator samples are made for that.
+torch.cuda.is_available = lambda: False
+
 for _module in (torch.cuda, torch.xpu):
     _seed_once_initialized(_module)
