@@ -1,9 +1,11 @@
 """Latency of ONNX models on a device against ONNX Runtime's CPU provider, on the same cores.
 
-    UNIHAL_BACKEND=stub python benchmarks/onnxruntime_models.py [--models resnet50 bert] [--threads 2] [--repeats 9]
+    UNIHAL_BACKEND=stub python benchmarks/onnxruntime_models.py [--models resnet50 bert] [--threads 2] [--rounds 25]
+                                                                [--repeats 3]
 
 The networks are those of tests/onnxruntime/networks.py in full size, with random parameters, exported by PyTorch. One
-provider runs after the other, since the threads of each wait by turning; a figure is the median, in milliseconds.
+provider runs after the other, since the threads of each wait by turning, in rounds, since machines have neighbours; a
+figure is the median of the rounds' medians, in milliseconds, the ratio the median of the rounds' ratios.
 """
 
 from __future__ import annotations
@@ -53,13 +55,26 @@ def session(model: onnx.ModelProto, device: str | None, threads: int) -> onnxrun
     return onnxruntime.InferenceSession(model.SerializeToString(), options)
 
 
+def latency(made: onnxruntime.InferenceSession, feeds: dict[str, np.ndarray], repeats: int) -> float:
+    """The median of runs, in milliseconds, after a pause for the other's threads and a run that does not count."""
+    time.sleep(0.2)
+    made.run(None, feeds)
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        made.run(None, feeds)
+        times.append(1e3 * (time.perf_counter() - start))
+    return statistics.median(times)
+
+
 def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument("--device", default="rdna")
     parser.add_argument("--threads", type=int, default=0, help="of the CPU provider; 0: as many as there are cores")
-    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--rounds", type=int, default=25)
+    parser.add_argument("--repeats", type=int, default=3, help="of a round")
     arguments = parser.parse_args()
     print(f"{'model':<12}{'unihal ms':>12}{'CPU ms':>12}{'ratio':>8}")
     for name in arguments.models:
@@ -72,15 +87,13 @@ def main() -> None:
         output, expected = ours.run(None, feeds)[0], theirs.run(None, feeds)[0]
         if np.abs(output - expected).max() > 1e-3 * np.abs(expected).max():
             raise SystemExit(f"{name}: the answers differ")
-        times: dict[str, list[float]] = {"ours": [], "theirs": []}
-        for key, made in (("ours", ours), ("theirs", theirs)):
-            time.sleep(1)
-            for _ in range(arguments.repeats):
-                start = time.perf_counter()
-                made.run(None, feeds)
-                times[key].append(1e3 * (time.perf_counter() - start))
-        mine, cpu = (statistics.median(times[key]) for key in ("ours", "theirs"))
-        print(f"{name:<12}{mine:>12.1f}{cpu:>12.1f}{mine / cpu:>8.2f}")
+        rounds = [
+            (latency(ours, feeds, arguments.repeats), latency(theirs, feeds, arguments.repeats))
+            for _ in range(arguments.rounds)
+        ]
+        mine, cpu = (statistics.median(side) for side in zip(*rounds, strict=True))
+        ratio = statistics.median(a / b for a, b in rounds)
+        print(f"{name:<12}{mine:>12.1f}{cpu:>12.1f}{ratio:>8.2f}")
 
 
 if __name__ == "__main__":

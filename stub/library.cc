@@ -26,6 +26,7 @@
 #include "stub/collectives/table.h"
 #include "stub/common/move.h"
 #include "stub/graph/graph.h"
+#include "stub/onednn/constant_copies.h"
 #include "stub/ops/launch.h"
 #include "stub/strict/table.h"
 #include "stub/strict/worker_thread.h"
@@ -268,6 +269,9 @@ const void* extension(const char* name, uint32_t version) {
   if (std::strcmp(name, UHAL_HOST_KERNELS_NAME) == 0 && version == UHAL_HOST_KERNELS_VERSION) return &kHostKernels;
   if (std::strcmp(name, UHAL_COLLECTIVES_NAME) == 0 && version == UHAL_COLLECTIVES_VERSION) return &kCollectives;
   if (std::strcmp(name, UHAL_GRAPH_CAPTURE_NAME) == 0 && version == UHAL_GRAPH_CAPTURE_VERSION) return &kGraphCapture;
+#if defined(UNIHAL_STUB_ONEDNN)
+  if (std::strcmp(name, UHAL_CONSTANTS_NAME) == 0 && version == UHAL_CONSTANTS_VERSION) return &kConstants;
+#endif
   return nullptr;
 }
 

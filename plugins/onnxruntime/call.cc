@@ -100,12 +100,27 @@ View view_of(const OrtValue* value, const Op& op, const Provider& provider) {
   return view;
 }
 
+Packed::~Packed() {
+  if (stream_ == nullptr) return;
+  if (constants_ != nullptr) {
+    uhal_stream_synchronize(stream_->handle);  // a run may not have ended
+    constants_->withdraw(memory_.data);
+  }
+  uhal_free(stream_->device, stream_->handle, memory_.data);
+}
+
 View Packed::allocate(const Provider& provider, const Shape& shape, uhal_dtype dtype) {
   View view(nullptr, dtype, shape);
   const size_t bytes = static_cast<size_t>(view.elements()) * uhal_dtype_size(dtype);
   check(uhal_allocate(provider.device(), provider.stream(), UHAL_MEMORY_DEVICE, bytes, &view.data));
   stream_ = provider.shared_stream();
   memory_ = view;
+  // An ability that a backend may lack: then kernels read the memory as it is.
+  const void* table = nullptr;
+  if (uhal_device_extension(provider.device(), UHAL_CONSTANTS_NAME, UHAL_CONSTANTS_VERSION, &table) == UHAL_OK &&
+      bytes != 0 && static_cast<const uhal_constants*>(table)->declare(view.data, bytes) == UHAL_OK) {
+    constants_ = static_cast<const uhal_constants*>(table);
+  }
   return view;
 }
 

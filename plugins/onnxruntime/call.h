@@ -10,6 +10,7 @@
 #include "plugins/common/view.h"
 #include "plugins/onnxruntime/description.h"
 #include "plugins/onnxruntime/runtime.h"
+#include "unihal/constants.h"
 
 namespace unihal::onnxruntime {
 
@@ -31,19 +32,19 @@ class Kernel {
 class Packed {
  public:
   Packed() = default;
-  ~Packed() {
-    if (stream_ != nullptr) uhal_free(stream_->device, stream_->handle, memory_.data);
-  }
+  ~Packed();
   Packed(const Packed&) = delete;
   Packed& operator=(const Packed&) = delete;
 
-  // Takes dense memory, once, and gives it as a view, to be written in the order of the provider's stream.
+  // Takes dense memory, once, and gives it as a view, to be written in the order of the provider's stream before any op
+  // reads it.
   View allocate(const Provider& provider, const Shape& shape, uhal_dtype dtype);
   bool is_there() const { return stream_ != nullptr; }
 
  private:
   std::shared_ptr<Stream> stream_;
   View memory_;
+  const uhal_constants* constants_ = nullptr;  // to which the memory was declared
 };
 
 // How an output may lie where an input does.

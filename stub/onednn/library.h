@@ -33,12 +33,14 @@ namespace unihal::stub {
   X(dnnl_engine_create)                                      \
   X(dnnl_matmul_primitive_desc_create)                       \
   X(dnnl_memory_create)                                      \
+  X(dnnl_memory_desc_clone)                                  \
   X(dnnl_memory_desc_create_with_strides)                    \
   X(dnnl_memory_desc_create_with_tag)                        \
   X(dnnl_memory_desc_destroy)                                \
   X(dnnl_memory_desc_equal)                                  \
   X(dnnl_memory_desc_get_size)                               \
   X(dnnl_memory_destroy)                                     \
+  X(dnnl_memory_get_memory_desc)                             \
   X(dnnl_memory_set_data_handle)                             \
   X(dnnl_post_ops_append_binary)                             \
   X(dnnl_post_ops_append_eltwise)                            \

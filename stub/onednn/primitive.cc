@@ -10,6 +10,7 @@
 #include "csrc/tables/elementwise.h"
 #include "stub/common/kernels.h"
 #include "stub/common/scratch.h"
+#include "stub/onednn/constant_copies.h"
 
 namespace unihal::stub {
 namespace {
@@ -193,6 +194,7 @@ bool OneDnnPrimitive::add_operand(const_dnnl_primitive_desc_t descriptor, OneDnn
     operand.reorder = primitive_of(reorder, operand.reorder_scratch, operand.reorder_scratch_bytes);
     operand.preferred = memory_of(wanted);
     operand.preferred_bytes = onednn()->dnnl_memory_desc_get_size(wanted);
+    operand.caller_bytes = onednn()->dnnl_memory_desc_get_size(argument.layout.get());
     if (operand.reorder == nullptr || operand.preferred == nullptr) return false;
   }
   if (operand.caller == nullptr) return false;
@@ -212,6 +214,26 @@ uhal_status OneDnnPrimitive::run_reorder(const Operand& operand) const {
   return run(operand.reorder.get(), operand.reorder_scratch_bytes > 0 ? 3 : 2, arguments);
 }
 
+// Of a constant: its copy in the layout that the primitive prefers, so that nothing is to be reordered.
+void* OneDnnPrimitive::kept_copy(const Operand& operand, const void* data) const {
+  constexpr size_t kMostAddresses = 64;
+  const uint64_t generation = constants_generation();
+  if (generation == 0 || operand.preferred == nullptr) return nullptr;
+  if (operand.generation != generation || operand.copies.size() >= kMostAddresses) operand.copies.clear();
+  operand.generation = generation;
+  for (const auto& [address, copy] : operand.copies) {
+    if (address == data) return copy;
+  }
+  const_dnnl_memory_desc_t wanted = nullptr;
+  onednn()->dnnl_memory_get_memory_desc(operand.preferred.get(), &wanted);
+  void* const copy = constant_copy(data, operand.caller_bytes, wanted, [&](void* memory) {
+    onednn()->dnnl_memory_set_data_handle(operand.preferred.get(), memory);
+    return run_reorder(operand);
+  });
+  operand.copies.emplace_back(data, copy);
+  return copy;
+}
+
 uhal_status OneDnnPrimitive::execute(void* const* data) const {
   constexpr int kMaxArguments = 8;
   dnnl_exec_arg_t arguments[kMaxArguments];
@@ -220,7 +242,9 @@ uhal_status OneDnnPrimitive::execute(void* const* data) const {
   for (size_t i = 0; i < operands_.size(); ++i) {
     const Operand& operand = operands_[i];
     onednn()->dnnl_memory_set_data_handle(operand.caller.get(), data[i]);
-    if (operand.preferred != nullptr) {
+    if (void* const copy = operand.output ? nullptr : kept_copy(operand, data[i]); copy != nullptr) {
+      onednn()->dnnl_memory_set_data_handle(operand.preferred.get(), copy);
+    } else if (operand.preferred != nullptr) {
       uhal_status status = attach_scratch(frame, operand.preferred.get(), operand.preferred_bytes);
       if (status == UHAL_OK && !operand.output) status = run_reorder(operand);
       if (status != UHAL_OK) return status;

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstring>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "unihal/op.h"
@@ -110,13 +111,18 @@ class OneDnnPrimitive {
     OneDnnHandle<dnnl_memory_t> preferred;
     OneDnnHandle<dnnl_primitive_t> reorder;
     size_t preferred_bytes = 0;
+    size_t caller_bytes = 0;
     OneDnnHandle<dnnl_memory_t> reorder_scratch;
     size_t reorder_scratch_bytes = 0;
+    // What constant_copy gave for addresses of the caller's, of one generation.
+    mutable uint64_t generation = 0;
+    mutable std::vector<std::pair<const void*, void*>> copies;
   };
 
   OneDnnPrimitive() = default;
   bool add_operand(const_dnnl_primitive_desc_t descriptor, OneDnnArgument& argument);
   uhal_status run_reorder(const Operand& operand) const;
+  void* kept_copy(const Operand& operand, const void* data) const;
 
   OneDnnHandle<dnnl_primitive_t> primitive_;
   OneDnnHandle<dnnl_memory_t> scratch_;

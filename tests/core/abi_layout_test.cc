@@ -6,6 +6,7 @@
 #include "unihal/backend.h"
 #include "unihal/check.h"
 #include "unihal/collectives.h"
+#include "unihal/constants.h"
 #include "unihal/event.h"
 #include "unihal/fallback.h"
 #include "unihal/fault_injection.h"
@@ -726,6 +727,11 @@ FIELD(uhal_graph_capture, end, 16);
 FIELD(uhal_graph_capture, cancel, 24);
 FIELD(uhal_graph_capture, launch, 32);
 FIELD(uhal_graph_capture, destroy, 40);
+
+SIZE(uhal_constants, 24);
+FIELD(uhal_constants, struct_size, 0);
+FIELD(uhal_constants, declare, 8);
+FIELD(uhal_constants, withdraw, 16);
 VALUE(UHAL_GRAPH_CAPTURE_VERSION, 1);
 
 TEST(AbiLayout, VersionIsThatOfTheHeaders) {

@@ -2,6 +2,7 @@
 #include "unihal/backend.h"
 #include "unihal/check.h"
 #include "unihal/collectives.h"
+#include "unihal/constants.h"
 #include "unihal/device.h"
 #include "unihal/event.h"
 #include "unihal/fallback.h"

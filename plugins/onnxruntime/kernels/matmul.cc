@@ -1,5 +1,6 @@
 // Products of matrices.
 #include "plugins/onnxruntime/kernels/kernels.h"
+#include "plugins/onnxruntime/provider.h"
 
 namespace unihal::onnxruntime {
 namespace {
@@ -40,15 +41,32 @@ void multiply(Call& call, const View& a, const View& b, const View& y, double al
 class MatMul final : public Kernel {
  public:
   explicit MatMul(const Description&) {}
+
+  // oneDNN, which multiplies on the host, walks rows that lie far apart at half its speed (AVX2, 128 x 768 x 3072: 87
+  // GFLOP/s, and 163 with the columns in memory), or arranges them anew in each run.
+  bool pack(const Provider& provider, int index, const View& constant) override {
+    constexpr int64_t kFar = 2048;
+    if (index != 1 || !provider.is_on_host() || constant.rank != 2 || constant.dtype != UHAL_FLOAT32) return false;
+    const int64_t rows = constant.shape[0], columns = constant.shape[1];
+    if (columns < kFar || rows >= columns || rows == 0) return false;
+    by_columns_ = packed_.allocate(provider, {columns, rows}, constant.dtype).transposed();
+    check(launch(provider.stream(), UHAL_OP_COPY, {&constant}, {&by_columns_}));
+    return true;
+  }
+
   void run(Call& call) const override {
     const View a = call.input(0);
-    const View b = call.input(1);
+    const View b = packed_.is_there() ? by_columns_ : call.input(1);
     const Shape shape = product_shape(call, a, b);
     View y = call.output(0, shape);
     if (a.rank == 1) y = y.unsqueezed(b.rank == 1 ? y.rank : y.rank - 1);
     if (b.rank == 1) y = y.unsqueezed(y.rank);
     multiply(call, as_matrix(a, true), as_matrix(b, false), y, 1);
   }
+
+ private:
+  Packed packed_;
+  View by_columns_;
 };
 
 // com.microsoft: alpha * op(a) @ op(b).
