@@ -167,7 +167,8 @@ UHAL_COMPLEX_DTYPE(complex128, double, float64)
 #endif
 #endif
 
-/* By way of a wider integer, so that numbers beyond a narrow type wrap as integers do (UHAL_OP_CAST), and do not saturate. */
+/* By way of a wider integer, so that numbers beyond a narrow type wrap as integers do (UHAL_OP_CAST), and do not
+ * saturate. */
 #define uhal_to_int8(v) ((int8)(int32)(v))
 #define uhal_to_int16(v) ((int16)(int32)(v))
 #define uhal_to_uint8(v) ((uint8)(int32)(v))
