@@ -44,7 +44,10 @@ size_t StableOrder::bytes() const {
 }
 
 KernelSpec StableOrder::spec(const char* entry) const {
-  return KernelSpec(sources::stable_order, entry).define("GROUP", group_).define("TILE", tile_).define("LOCAL_BITS", local_bits_);
+  return KernelSpec(sources::stable_order, entry)
+      .define("GROUP", group_)
+      .define("TILE", tile_)
+      .define("LOCAL_BITS", local_bits_);
 }
 
 uhal_status StableOrder::rank(Queue& queue, const void* keys, void* sorted_keys, void* order) const {
