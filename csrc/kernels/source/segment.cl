@@ -2,10 +2,10 @@
  *
  * Every element has a key, its segment's number + 1; 0 and segments + 1 stand for those of no segment. Elements are met
  * in the order of their keys, which cuts them into runs. `segment_reduce` gives each work-item a chunk of elements and
- * UNIT neighbours of their rows. A run that lies in one chunk, or in two, is combined by the work-item of the chunk where
- * it begins, and goes to y. What chunks have of longer runs goes to partial sums, two places for each chunk, which the same
- * kernel combines in the next launch (PARTIAL), until one chunk has all; a place that is not needed has key 0, and its
- * values are not read. Which values are combined in what order follows from shapes and keys alone.
+ * UNIT neighbours of their rows. A run that lies in one chunk, or in two, is combined by the work-item of the chunk
+ * where it begins, and goes to y. What chunks have of longer runs goes to partial sums, two places for each chunk, which
+ * the same kernel combines in the next launch (PARTIAL), until one chunk has all; a place that is not needed has key 0,
+ * and its values are not read. Which values are combined in what order follows from shapes and keys alone.
  *
  * Macros: X: the dtype of x and y, PARTIAL: values are partial sums, UNIT: 1, or 4 where rows lie in order and aligned
  * to four elements, COMBINE: 3 a product, 4 the largest, 5 the least, else a sum, UHAL_WIDE_INDEX, UHAL_RANK. */

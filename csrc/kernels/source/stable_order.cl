@@ -114,8 +114,8 @@ UHAL_INLINE void sort_tile(UHAL_LOCAL uint32* tile, UHAL_LOCAL uint16* counts, U
   UHAL_BARRIER();
 }
 
-/* Moves keys, and where they came from, to their places by one digit of `bits`. `order` is NULL in the first pass, where
- * keys are as they came. */
+/* Moves keys, and where they came from, to their places by one digit of `bits`. `order` is NULL in the first pass,
+ * where keys are as they came. */
 UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void radix_move(UHAL_POINTER(keys), UHAL_POINTER(order),
                                                          UHAL_POINTER(moved_keys), UHAL_POINTER(moved_order),
                                                          UHAL_POINTER(totals), UHAL_POINTER(sums), INDEX count,

@@ -32,7 +32,8 @@ struct Formats {
   }
 };
 
-// DataFormatDimMap(x): of each axis of the one order its number in the other. Negative numbers count from the end.
+// DataFormatDimMap(x): of each axis of the one order its number in the other. Negative numbers count from the end. What
+// is no axis is taken as the CPU takes it: (x + axes) % axes in C++, where what is left below 0 is the last axis.
 class DimMap : public Kernel {
  public:
   explicit DimMap(Construction& construction) : Kernel(construction), formats_(construction) {}
@@ -43,22 +44,29 @@ class DimMap : public Kernel {
     const View output = context.flat_output(0, x.dtype, shape);
     if (!context.ok() || output.elements() == 0) return;
     const auto axes = static_cast<int64_t>(formats_.from.size());
-    // The table, and after it how many axes there are.
-    const View numbers = context.temporary(x.dtype, {axes + 1});
+    const View numbers = context.temporary(x.dtype, {2 * axes + 1});
     const View places = context.temporary(x.dtype, x.shape, 1);
     if (!context.ok() || !context.upload(x.dtype == UHAL_INT64 ? table<int64_t>() : table<int32_t>(), numbers)) return;
-    const View count = numbers.sliced(0, axes, 1), in_order = numbers.sliced(0, 0, axes);
-    if (!context.map(uhal_map_floor_mod, {&x, &count}, {&places})) return;
+    const View in_order = numbers.sliced(0, 0, 2 * axes - 1);
+    const View count = numbers.sliced(0, 2 * axes - 1, 1), below = numbers.sliced(0, 2 * axes, 1);
+    if (!context.map(uhal_map_add, {&x, &count}, {&places}) ||
+        !context.map(uhal_map_truncate_mod, {&places, &count}, {&places}) ||
+        !context.map(uhal_map_add, {&places, &below}, {&places})) {
+      return;
+    }
     const uhal_index_attributes attributes = index_attributes(0);
     context.launch(UHAL_OP_GATHER, {&in_order, &places}, {&output}, &attributes);
   }
 
  private:
+  // The axes' numbers behind those of what is below 0, how many axes there are, and how many are below.
   template <class T>
   std::vector<char> table() const {
-    std::vector<T> numbers;
+    const auto axes = formats_.from.size();
+    std::vector<T> numbers(axes - 1, static_cast<T>(formats_.to.find(formats_.from.back())));
     for (const char axis : formats_.from) numbers.push_back(static_cast<T>(formats_.to.find(axis)));
-    numbers.push_back(static_cast<T>(formats_.from.size()));
+    numbers.push_back(static_cast<T>(axes));
+    numbers.push_back(static_cast<T>(axes - 1));
     std::vector<char> bytes(numbers.size() * sizeof(T));
     std::memcpy(bytes.data(), numbers.data(), bytes.size());
     return bytes;
