@@ -11,21 +11,19 @@ namespace {
 
 // Up to this many keys, comparing each with each takes less than the launches of radix sort.
 constexpr int64_t kFewKeys = 1024;
-constexpr int kMostDigitBits = 8;
-// Bits by which a group puts its tile in order at a time.
-constexpr int kLocalBits = 4;
+constexpr int kMostDigitBits = 9;
+// Bits by which a group puts its tile in order at a time, at most.
+constexpr int kMostLocalBits = 4;
 constexpr int64_t kKeysPerItem = 8;
-// Of local memory: a key and its place for each key, counts of 16 bits and a sum for each item, a thirty-second more of
-// most of it; the digits' beginnings.
-constexpr int64_t kItemBytes = kKeysPerItem * 8 + 2 + (1 << kLocalBits) * 2 + 1 + 4;
+// Of local memory: a word for each key, counts of 16 bits and a sum for each item, a thirty-second more of most of it;
+// the digits' beginnings.
+constexpr int64_t kItemBytes = kKeysPerItem * 4 + 1 + (1 << kMostLocalBits) * 2 + 1 + 4;
 constexpr int64_t kDigitBytes = (1 << kMostDigitBits) * 4 + 64;
-// Totals that one group adds up, if there are more than so many.
-constexpr int64_t kTotalsOfGroup = 4096;
 
 }  // namespace
 
 StableOrder::StableOrder(const DeviceTraits& traits, int64_t count, uint32_t largest)
-    : count_(count), passes_(0), digit_bits_(0), group_(256) {
+    : count_(count), passes_(0), digit_bits_(0), local_bits_(kMostLocalBits), group_(256) {
   while (group_ > traits.max_group_size) group_ /= 2;
   // One program has all kernels, so that few keys have a tile too.
   while (group_ > 1 && kItemBytes * group_ + kDigitBytes > traits.local_memory) group_ /= 2;
@@ -35,18 +33,21 @@ StableOrder::StableOrder(const DeviceTraits& traits, int64_t count, uint32_t lar
   for (uint64_t rest = std::max(largest, 1u); rest != 0; rest >>= 1) ++bits;
   passes_ = (bits + kMostDigitBits - 1) / kMostDigitBits;
   digit_bits_ = (bits + passes_ - 1) / passes_;  // as many in each pass: fewer digits are fewer counts
+  const int turns = (digit_bits_ + kMostLocalBits - 1) / kMostLocalBits;
+  local_bits_ = std::max((digit_bits_ + turns - 1) / turns, kMostLocalBits - 1);  // two programs
 }
-
-int64_t StableOrder::scan_groups() const { return (counts() + kTotalsOfGroup - 1) / kTotalsOfGroup; }
 
 size_t StableOrder::bytes() const {
   const size_t keys = static_cast<size_t>(count_) * sizeof(uint32_t);
   if (passes_ == 0) return 2 * keys;
-  return 3 * keys + static_cast<size_t>(counts() + scan_groups()) * sizeof(uint32_t);
+  return 3 * keys + static_cast<size_t>(counts() + digits()) * sizeof(uint32_t);
 }
 
 KernelSpec StableOrder::spec(const char* entry) const {
-  return KernelSpec(sources::stable_order, entry).define("GROUP", group_).define("TILE", tile_);
+  return KernelSpec(sources::stable_order, entry)
+      .define("GROUP", group_)
+      .define("TILE", tile_)
+      .define("LOCAL_BITS", local_bits_);
 }
 
 uhal_status StableOrder::rank(Queue& queue, const void* keys, void* sorted_keys, void* order) const {
@@ -69,28 +70,25 @@ uhal_status StableOrder::run(Queue& queue, void* keys, void* workspace, const vo
   if (passes_ == 0) return rank(queue, keys, to_keys, to_order);
 
   const int32_t count = static_cast<int32_t>(count_);
-  Grid each_part;
-  each_part.groups[0] = scan_groups();
-  each_part.group_size[0] = group_;
-  Grid each_tile = each_part;
+  const int32_t of_digits = static_cast<int32_t>(digits());
+  Grid each_digit;
+  each_digit.groups[0] = digits();
+  each_digit.group_size[0] = group_;
+  Grid each_tile = each_digit;
   each_tile.groups[0] = tiles();
   for (int pass = 0; pass < passes_; ++pass) {
     const int32_t shift = pass * digit_bits_;
     Arguments counted;
-    counted.pointer(from_keys).pointer(totals).int32(count).int32(shift).int32(1 << digit_bits_);
+    counted.pointer(from_keys).pointer(totals).int32(count).int32(shift).int32(of_digits);
     uhal_status status = queue.run(spec("radix_count"), counted, each_tile);
     if (status != UHAL_OK) return status;
     Arguments scanned;
-    scanned.pointer(totals).pointer(sums).int32(static_cast<int32_t>(counts()));
-    scanned.int32(static_cast<int32_t>(scan_groups() > 1 ? kTotalsOfGroup : counts()));
-    if (scan_groups() > 1) status = queue.run(spec("radix_sums"), scanned, each_part);
-    if (status == UHAL_OK) status = queue.run(spec("radix_scan"), scanned, each_part);
+    scanned.pointer(totals).pointer(sums).int32(static_cast<int32_t>(tiles()));
+    status = queue.run(spec("radix_scan"), scanned, each_digit);
     if (status != UHAL_OK) return status;
     Arguments moved;
-    moved.pointer(from_keys).pointer(from_order).pointer(to_keys).pointer(to_order).pointer(totals);
-    const int low_bits = std::min(digit_bits_, kLocalBits);
-    moved.int32(count).int32(shift).int32((1 << low_bits) - 1).int32((1 << (digit_bits_ - low_bits)) - 1);
-    moved.int32(pass == 0);
+    moved.pointer(from_keys).pointer(from_order).pointer(to_keys).pointer(to_order).pointer(totals).pointer(sums);
+    moved.int32(count).int32(shift).int32(digit_bits_).int32(pass == 0);
     status = queue.run(spec("radix_move"), moved, each_tile);
     if (status != UHAL_OK) return status;
     *sorted_keys = to_keys;

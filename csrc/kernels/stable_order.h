@@ -7,7 +7,7 @@
 namespace unihal::kernels {
 
 // The ascending order of 32-bit keys, equal ones in the order that they came in. By counting for few keys; by radix
-// sort, up to eight bits in three or four launches, for many.
+// sort, up to nine bits in three launches, for many.
 class StableOrder {
  public:
   // `count` keys, below 2^30, each at most `largest`.
@@ -24,12 +24,13 @@ class StableOrder {
   uhal_status rank(Queue& queue, const void* keys, void* sorted_keys, void* order) const;
   KernelSpec spec(const char* entry) const;
   int64_t tiles() const { return (count_ + tile_ - 1) / tile_; }
-  int64_t counts() const { return tiles() << digit_bits_; }  // of each digit in each tile
-  int64_t scan_groups() const;                               // that add them up
+  int64_t digits() const { return int64_t{1} << digit_bits_; }
+  int64_t counts() const { return tiles() * digits(); }  // of each digit in each tile
 
   int64_t count_;
   int passes_;      // of radix sort; 0: by counting
   int digit_bits_;  // of the keys, in each pass
+  int local_bits_;  // of a digit, by which a group puts its tile in order at a time
   int32_t group_;
   int64_t tile_;
 };

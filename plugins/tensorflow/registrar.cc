@@ -92,6 +92,7 @@ void register_all(Registrar& registrar) {
                              register_variable,
                              register_variable_index,
                              register_data_dependent,
+                             register_data_format,
                              register_linear_algebra,
                              register_least_squares,
                              register_quantization,

@@ -86,6 +86,7 @@ void register_color(Registrar& registrar);
 void register_convolution(Registrar& registrar);
 void register_ctc(Registrar& registrar);
 void register_data_dependent(Registrar& registrar);
+void register_data_format(Registrar& registrar);
 void register_linear_algebra(Registrar& registrar);
 void register_least_squares(Registrar& registrar);
 void register_dilation(Registrar& registrar);

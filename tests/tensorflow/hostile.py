@@ -283,6 +283,8 @@ def movements() -> dict[str, list[Arguments]]:
         "BroadcastTo": [{"input": reals(1, 3), "shape": ints(2, 3)}],
         "Tile": [{"input": ROWS, "multiples": ints(2, 3)}, {"input": reals(*[2] * 7), "multiples": ints(*[2] * 7)}],
         "ReverseV2": [{"tensor": ROWS, "axis": ints(0, 1)}],
+        "DataFormatDimMap": [{"x": ints(0, -1, 3), "src_format": "NHWC", "dst_format": "NCHW"}],
+        "DataFormatVecPermute": [{"x": ints(1, 2, 3, 4), "src_format": "NHWC", "dst_format": "NCHW"}],
         "Roll": [{"input": ROWS, "shift": ints(1, 2), "axis": ints(0, 1)}],
         "MatrixBandPart": [{"input": square, "num_lower": scalar(1), "num_upper": scalar(0)}],
         "MatrixDiag": [{"diagonal": ROWS}],

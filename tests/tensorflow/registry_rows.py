@@ -214,6 +214,19 @@ ROWS_OF: dict[str, list[Call]] = {
         call([1, 2, 2, 9, 0], 5, np.zeros(0), binary_output=True),
         call([1, 2, 2, 9, 0], 5, random(5), binary_output=False),
     ],
+    # orders of axes
+    "DataFormatDimMap": [
+        call([[0, 3], [-1, 2], [1, -4]], src_format="NHWC", dst_format="NCHW"),
+        call([0, 1, 2, 3, 4, -5, -1], src_format="NDHWC", dst_format="NCDHW"),
+        call(1, src_format="NHWC", dst_format="HWNC"),
+        call(np.zeros((0, 2), np.int64), src_format="NHWC", dst_format="NCHW"),
+    ],
+    "DataFormatVecPermute": [
+        call([7, 8, 9, 5], src_format="NHWC", dst_format="NCHW"),
+        call([[7, 8], [9, 5], [1, 2], [3, 4], [0, 6]], src_format="NCDHW", dst_format="DHWNC"),
+        call([7, 8], src_format="NHWC", dst_format="NCWH"),
+        call([[1, 2], [3, 4]], src_format="NCWH", dst_format="NHWC"),
+    ],
     "Bucketize": [call(4 * X, boundaries=[-2.0, 0.0, 1.5, 3.0]), call(X, boundaries=[])],
     "HistogramFixedWidth": [call(X, [-1, 2], 5), call(np.zeros(0), [0, 1], 3)],
     **_each("CheckNumerics CheckNumericsV2", call(X, message="checked")),

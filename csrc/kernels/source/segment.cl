@@ -2,9 +2,10 @@
  *
  * Every element has a key, its segment's number + 1; 0 and segments + 1 stand for those of no segment. Elements are met
  * in the order of their keys, which cuts them into runs. `segment_reduce` gives each work-item a chunk of elements and
- * UNIT neighbours of their rows: runs that begin and end inside a chunk are complete and go to y; the first and the last one
- * of a chunk go to partial sums, two for each chunk, which the same kernel combines in the next launch (PARTIAL), until
- * one chunk has all. Which values are combined in what order follows from shapes and keys alone.
+ * UNIT neighbours of their rows. A run that lies in one chunk, or in two, is combined by the work-item of the chunk
+ * where it begins, and goes to y. What chunks have of longer runs goes to partial sums, two places for each chunk, which
+ * the same kernel combines in the next launch (PARTIAL), until one chunk has all; a place that is not needed has key 0,
+ * and its values are not read. Which values are combined in what order follows from shapes and keys alone.
  *
  * Macros: X: the dtype of x and y, PARTIAL: values are partial sums, UNIT: 1, or 4 where rows lie in order and aligned
  * to four elements, COMBINE: 3 a product, 4 the largest, 5 the least, else a sum, UHAL_WIDE_INDEX, UHAL_RANK. */
@@ -127,8 +128,30 @@ UHAL_KERNEL void segment_reduce(UHAL_POINTER(x), UHAL_POINTER(keys), UHAL_POINTE
     const INDEX at_row = (i - chunk * units) * UNIT;
     INDEX offsets[2] = {0, 0};
     UHAL_ADD_OFFSETS(layout, 2, at_row, offsets);
-    const INDEX begin = chunk * work.chunk;
-    const INDEX end = begin + work.chunk < work.elements ? begin + work.chunk : work.elements;
+    INDEX begin = chunk * work.chunk;
+    INDEX end = begin + work.chunk < work.elements ? begin + work.chunk : work.elements;
+    /* Whether the first and the last run of the chunk are parts of runs that several chunks combine. */
+    int32 head_is_part = work.chunks > 1;
+    int32 tail_is_part = work.chunks > 1;
+#if !PARTIAL
+    {
+      const uint32 head = keys[begin];
+      const uint32 tail = keys[end - 1];
+      const int32 from_before = begin > 0 && keys[begin - 1] == head;
+      const int32 goes_on = end < work.elements && keys[end] == tail;
+      head_is_part = from_before &&
+                     ((goes_on && head == tail) || (begin > work.chunk && keys[begin - work.chunk - 1] == head));
+      tail_is_part = goes_on && ((from_before && head == tail) ||
+                                 (end + work.chunk < work.elements && keys[end + work.chunk] == tail));
+      const INDEX rest = work.elements - end < work.chunk ? work.elements - end : work.chunk;
+      if (from_before && !head_is_part) begin += first_key(keys + begin, end - begin, head + 1u);
+      if (goes_on && !tail_is_part) end += first_key(keys + end, rest, tail + 1u);
+      if (begin >= end) { /* all of it is of the chunk before */
+        if (at_row == 0) partial_keys[2 * chunk] = partial_keys[2 * chunk + 1] = 0;
+        continue;
+      }
+    }
+#endif
     uint32 current = keys[begin];
     T total[UNIT];
     EACH(u) total[u] = neutral;
@@ -142,7 +165,9 @@ UHAL_KERNEL void segment_reduce(UHAL_POINTER(x), UHAL_POINTER(keys), UHAL_POINTE
         if (first + k < end) {
           next_keys[k] = keys[first + k];
 #if PARTIAL
-          EACH(u) values[k][u] = UHAL_ADDRESS(const T, x)[(first + k) * work.window + at_row + u];
+          if (next_keys[k] != 0) {
+            EACH(u) values[k][u] = UHAL_ADDRESS(const T, x)[(first + k) * work.window + at_row + u];
+          }
 #else
           const INDEX element = has_order ? (INDEX)UHAL_ADDRESS(const uint32, order)[first + k] : first + k;
           const int64 row =
@@ -165,8 +190,8 @@ UHAL_KERNEL void segment_reduce(UHAL_POINTER(x), UHAL_POINTER(keys), UHAL_POINTE
       /* Beyond the end values are neutral. */
       UHAL_UNROLL for (int32 k = 0; k < TURNS; ++k) {
         if (first + k < end && next_keys[k] != current) {
-          if (runs == 0 && work.chunks > 1) {
-            if (at_row == 0) partial_keys[2 * chunk] = current;
+          if (runs == 0 && work.chunks > 1 && at_row == 0) partial_keys[2 * chunk] = head_is_part ? current : 0;
+          if (runs == 0 && head_is_part) {
             EACH(u) partials[2 * chunk * work.window + at_row + u] = total[u];
           } else if (current != 0 && current <= (uint32)work.segments) {
             if (reduction == 2) {
@@ -181,16 +206,17 @@ UHAL_KERNEL void segment_reduce(UHAL_POINTER(x), UHAL_POINTER(keys), UHAL_POINTE
         EACH(u) total[u] = COMBINED(total[u], values[k][u]);
       }
     }
-    if (work.chunks > 1) {
-      /* Of a single run, the second partial sum is that of nothing. */
-      const INDEX last = 2 * chunk + (runs > 0 ? 1 : 0);
-      if (at_row == 0) {
-        partial_keys[last] = current;
-        if (runs == 0) partial_keys[last + 1] = current;
+    const int32 alone_in_part = runs == 0 && head_is_part;
+    if (work.chunks > 1 && at_row == 0) {
+      if (runs == 0) partial_keys[2 * chunk] = head_is_part ? current : 0;
+      partial_keys[2 * chunk + 1] = tail_is_part ? current : 0;
+    }
+    if (alone_in_part || tail_is_part) {
+      if (alone_in_part) {
+        EACH(u) partials[2 * chunk * work.window + at_row + u] = total[u];
       }
-      EACH(u) partials[last * work.window + at_row + u] = total[u];
-      if (runs == 0) {
-        EACH(u) partials[(last + 1) * work.window + at_row + u] = neutral;
+      if (tail_is_part) { /* of a single run, the second partial sum is that of nothing */
+        EACH(u) partials[(2 * chunk + 1) * work.window + at_row + u] = alone_in_part ? neutral : total[u];
       }
     } else if (current != 0 && current <= (uint32)work.segments) {
       if (reduction == 2) {

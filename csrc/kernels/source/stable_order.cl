@@ -1,13 +1,16 @@
 /* Puts 32-bit keys in ascending order, equal ones as they came, and says where each came from (stable_order.h).
  *
  * Two ways: `rank` counts for each key those that go before it, for few keys; the passes of `radix` sort many keys by up
- * to eight of their bits at a time. In a pass each group puts its tile of keys in order in local memory, four bits at a
+ * to nine of their bits at a time. In a pass each group puts its tile of keys in order in local memory, LOCAL_BITS at a
  * time, so that what it then writes lies together. Macros: GROUP, the size of a work-group; TILE, the keys that a group
- * moves, EACH to an item. */
+ * moves, EACH to an item; LOCAL_BITS. */
 
 #define EACH (TILE / GROUP)
-#define MOST_DIGITS 256
-#define LOCAL_DIGITS 16
+#define MOST_DIGITS 512
+#define LOCAL_DIGITS (1 << LOCAL_BITS)
+/* A key in local memory: its digit above its place in the tile. */
+#define PLACE_BITS 16
+#define LOCAL_DIGIT(key, shift) ((key) >> (shift) & (uint32)(LOCAL_DIGITS - 1))
 /* Items whose values one item adds up by itself. */
 #define BLOCK 16
 /* Where an element of local memory is: a word is left out after 32, so that items which go through neighbours of their
@@ -65,62 +68,35 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void radix_count(UHAL_POINTER(keys), UH
   }
 }
 
-/* The part of the totals of each group. */
-#define PART_OF_GROUP(count, length, begin, end)      \
-  const INDEX begin = UHAL_GROUP_ID(0) * (length);    \
-  const INDEX end = begin + (length) < (count) ? begin + (length) : (count)
-
-/* sums[group]: of its part of the totals, which is `length` of them. */
-UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void radix_sums(UHAL_POINTER(totals), UHAL_POINTER(sums), INDEX count,
-                                                         INDEX length) {
-  UHAL_LOCAL_MEMORY uint32 shares[GROUP];
-  UHAL_GLOBAL const uint32* total = UHAL_ADDRESS(const uint32, totals);
+/* For each digit one group: replaces its totals by the sums of those of the tiles before, and sums[digit] is of all. */
+UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void radix_scan(UHAL_POINTER(totals), UHAL_POINTER(sums), INDEX tiles) {
+  UHAL_LOCAL_MEMORY uint32 scratch[GROUP];
+  UHAL_LOCAL_MEMORY uint32 through[1];
+  const INDEX digit = UHAL_GROUP_ID(0);
+  UHAL_GLOBAL uint32* total = UHAL_ADDRESS(uint32, totals) + digit * tiles;
   const INDEX item = UHAL_LOCAL_ID(0);
-  PART_OF_GROUP(count, length, begin, end);
-  uint32 share = 0;
-  for (INDEX i = begin + item; i < end; i += GROUP) share += total[i];
-  const uint32 before = items_before(share, shares, item);
-  if (item == GROUP - 1) UHAL_ADDRESS(uint32, sums)[UHAL_GROUP_ID(0)] = before + share;
-}
-
-/* Replaces each total by the sum of those before it; `sums` are those of the groups' parts. */
-UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void radix_scan(UHAL_POINTER(totals), UHAL_POINTER(sums), INDEX count,
-                                                         INDEX length) {
-  UHAL_LOCAL_MEMORY uint32 shares[GROUP];
-  UHAL_LOCAL_MEMORY uint32 parts_before[1];
-  UHAL_GLOBAL uint32* total = UHAL_ADDRESS(uint32, totals);
-  const INDEX item = UHAL_LOCAL_ID(0);
-  PART_OF_GROUP(count, length, begin, end);
-  const INDEX each = (length + GROUP - 1) / GROUP;
-  const INDEX first = begin + item * each < end ? begin + item * each : end;
-  const INDEX last = first + each < end ? first + each : end;
-  uint32 of_parts = 0;
-  for (INDEX k = item; k < UHAL_GROUP_ID(0); k += GROUP) of_parts += UHAL_ADDRESS(const uint32, sums)[k];
-  const uint32 parts = items_before(of_parts, shares, item) + of_parts;
-  if (item == GROUP - 1) parts_before[0] = parts;
-  uint32 sum = 0;
-  for (INDEX i = first; i < last; ++i) sum += total[i];
-  uint32 before = items_before(sum, shares, item) + parts_before[0];
-  for (INDEX i = first; i < last; ++i) {
-    const uint32 here = total[i];
-    total[i] = before;
-    before += here;
+  uint32 before = 0;
+  for (INDEX begin = 0; begin < tiles; begin += GROUP) {
+    const INDEX i = begin + item;
+    const uint32 own = i < tiles ? total[i] : 0u;
+    const uint32 sum = before + items_before(own, scratch, item);
+    if (i < tiles) total[i] = sum;
+    if (item == GROUP - 1) through[0] = sum + own;
+    UHAL_BARRIER();
+    before = through[0];
   }
+  if (item == 0) UHAL_ADDRESS(uint32, sums)[digit] = before;
 }
 
-/* Puts a tile in order by a digit of at most four bits, equal ones as they lie. Each item has EACH neighbours, and
+/* Puts a tile in order by a digit of at most LOCAL_BITS, equal ones as they lie. Each item has EACH neighbours, and
  * counts its digits in a column of `counts`; the places of a digit follow those of smaller ones, and in it those of an
  * item those of the items before. */
-UHAL_INLINE void sort_tile(UHAL_LOCAL uint32* keys, UHAL_LOCAL uint32* places, UHAL_LOCAL uint16* counts,
-                           UHAL_LOCAL uint32* scratch, INDEX item, int32 shift, uint32 mask) {
-  uint32 own_keys[EACH];
-  uint32 own_places[EACH];
-  UHAL_UNROLL for (int32 k = 0; k < EACH; ++k) {
-    own_keys[k] = keys[AT(item * EACH + k)];
-    own_places[k] = places[AT(item * EACH + k)];
-  }
+UHAL_INLINE void sort_tile(UHAL_LOCAL uint32* tile, UHAL_LOCAL uint16* counts, UHAL_LOCAL uint32* scratch, INDEX item,
+                           int32 shift) {
+  uint32 own[EACH];
+  UHAL_UNROLL for (int32 k = 0; k < EACH; ++k) own[k] = tile[AT(item * EACH + k)];
   UHAL_UNROLL for (int32 digit = 0; digit < LOCAL_DIGITS; ++digit) counts[HALF_AT(digit * GROUP + item)] = 0;
-  UHAL_UNROLL for (int32 k = 0; k < EACH; ++k) ++counts[HALF_AT((own_keys[k] >> shift & mask) * GROUP + item)];
+  UHAL_UNROLL for (int32 k = 0; k < EACH; ++k) ++counts[HALF_AT(LOCAL_DIGIT(own[k], shift) * GROUP + item)];
   UHAL_BARRIER();
   uint32 sum = 0;
   UHAL_UNROLL for (int32 k = 0; k < LOCAL_DIGITS; ++k) sum += counts[HALF_AT(item * LOCAL_DIGITS + k)];
@@ -132,21 +108,19 @@ UHAL_INLINE void sort_tile(UHAL_LOCAL uint32* keys, UHAL_LOCAL uint32* places, U
   }
   UHAL_BARRIER();
   UHAL_UNROLL for (int32 k = 0; k < EACH; ++k) {
-    const uint32 at = counts[HALF_AT((own_keys[k] >> shift & mask) * GROUP + item)]++;
-    keys[AT(at)] = own_keys[k];
-    places[AT(at)] = own_places[k];
+    const uint32 at = counts[HALF_AT(LOCAL_DIGIT(own[k], shift) * GROUP + item)]++;
+    tile[AT(at)] = own[k];
   }
   UHAL_BARRIER();
 }
 
-/* Moves keys, and where they came from, to their places by one digit, whose lower four bits are `low` and whose others
- * `high`, as masks. `order` is NULL in the first pass, where keys are as they came. */
+/* Moves keys, and where they came from, to their places by one digit of `bits`. `order` is NULL in the first pass,
+ * where keys are as they came. */
 UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void radix_move(UHAL_POINTER(keys), UHAL_POINTER(order),
                                                          UHAL_POINTER(moved_keys), UHAL_POINTER(moved_order),
-                                                         UHAL_POINTER(totals), INDEX count, int32 shift, int32 low,
-                                                         int32 high, int32 is_first) {
-  UHAL_LOCAL_MEMORY uint32 tile_keys[AT(TILE) + 1];
-  UHAL_LOCAL_MEMORY uint32 tile_places[AT(TILE) + 1];
+                                                         UHAL_POINTER(totals), UHAL_POINTER(sums), INDEX count,
+                                                         int32 shift, int32 bits, int32 is_first) {
+  UHAL_LOCAL_MEMORY uint32 tile[AT(TILE) + 1];
   UHAL_LOCAL_MEMORY uint16 counts[HALF_AT(LOCAL_DIGITS * GROUP) + 2];
   UHAL_LOCAL_MEMORY uint32 scratch[GROUP];
   UHAL_LOCAL_MEMORY uint32 starts[MOST_DIGITS];
@@ -155,29 +129,43 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void radix_move(UHAL_POINTER(keys), UHA
   UHAL_GLOBAL uint32* moved_key = UHAL_ADDRESS(uint32, moved_keys);
   UHAL_GLOBAL uint32* moved_origin = UHAL_ADDRESS(uint32, moved_order);
   UHAL_GLOBAL const uint32* total = UHAL_ADDRESS(const uint32, totals);
+  UHAL_GLOBAL const uint32* sum = UHAL_ADDRESS(const uint32, sums);
   const INDEX item = UHAL_LOCAL_ID(0);
   const INDEX begin = UHAL_GROUP_ID(0) * TILE;
   const INDEX length = begin + TILE < count ? TILE : count - begin;
+  const INDEX digits = 1 << bits;
+  const uint32 mask = (uint32)digits - 1u;
   /* Places without a key have the largest digit, and stay behind all keys. */
   UHAL_UNROLL for (int32 k = 0; k < EACH; ++k) {
     const INDEX i = k * GROUP + item;
-    tile_keys[AT(i)] = i < length ? key[begin + i] : 0xffffffffu;
-    tile_places[AT(i)] = (uint32)i;
+    const uint32 digit = i < length ? key[begin + i] >> shift & mask : mask;
+    tile[AT(i)] = digit << PLACE_BITS | (uint32)i;
+  }
+  /* Where the keys of each digit begin that are of this tile. */
+  const INDEX each = (digits + GROUP - 1) / GROUP;
+  const INDEX first = item * each < digits ? item * each : digits;
+  const INDEX last = first + each < digits ? first + each : digits;
+  uint32 own = 0;
+  for (INDEX digit = first; digit < last; ++digit) own += sum[digit];
+  uint32 before = items_before(own, scratch, item);
+  for (INDEX digit = first; digit < last; ++digit) {
+    starts[digit] = before + total[digit * UHAL_GROUP_COUNT(0) + UHAL_GROUP_ID(0)];
+    before += sum[digit];
   }
   UHAL_BARRIER();
-  sort_tile(tile_keys, tile_places, counts, scratch, item, shift, (uint32)low);
-  sort_tile(tile_keys, tile_places, counts, scratch, item, shift + 4, (uint32)high);
-  const uint32 mask = (uint32)(low | high << 4);
+  for (int32 sorted = 0; sorted < bits; sorted += LOCAL_BITS) {
+    sort_tile(tile, counts, scratch, item, PLACE_BITS + sorted);
+  }
   for (INDEX i = item; i < length; i += GROUP) {
-    const uint32 digit = tile_keys[AT(i)] >> shift & mask;
-    if (i == 0 || (tile_keys[AT(i - 1)] >> shift & mask) != digit) starts[digit] = (uint32)i;
+    const uint32 digit = tile[AT(i)] >> PLACE_BITS;
+    if (i == 0 || tile[AT(i - 1)] >> PLACE_BITS != digit) starts[digit] -= (uint32)i;
   }
   UHAL_BARRIER();
   for (INDEX i = item; i < length; i += GROUP) {
-    const uint32 digit = tile_keys[AT(i)] >> shift & mask;
-    const uint32 to = total[digit * (uint32)UHAL_GROUP_COUNT(0) + (uint32)UHAL_GROUP_ID(0)] + (uint32)i - starts[digit];
-    const uint32 from = (uint32)begin + tile_places[AT(i)];
-    moved_key[to] = tile_keys[AT(i)];
+    const uint32 here = tile[AT(i)];
+    const uint32 to = starts[here >> PLACE_BITS] + (uint32)i;
+    const uint32 from = (uint32)begin + (here & ((1u << PLACE_BITS) - 1u));
+    moved_key[to] = key[from];
     moved_origin[to] = is_first ? from : origin[from];
   }
 }
