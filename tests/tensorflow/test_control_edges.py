@@ -14,7 +14,7 @@ import tensorflow as tf
 from compare import DEVICE
 from tensorflow.python.eager import context
 
-GRAPHS = 30
+GRAPHS = 51  # each pattern begins three
 FUSED = (
     "UnihalAdam",
     "UnihalAdamRate",

