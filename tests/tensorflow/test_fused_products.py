@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import keras
@@ -37,8 +38,10 @@ def normal(*shape: int) -> np.ndarray:
 def gradients(
     make: Callable[[], Any], inputs: list[np.ndarray], call: Callable[..., Any]
 ) -> tuple[list[list[np.ndarray]], Counter[str]]:
-    """For each input the result, the input's gradient and those of the weights; and the ops of ours. Several inputs have
-    one graph, which does not know the size of batches."""
+    """For each input the result, the input's gradient and those of the weights; and the ops of ours.
+
+    Several inputs have one graph, which does not know the size of batches.
+    """
     keras.utils.set_random_seed(3)
     layer = make()
     layer.build((None, *inputs[0].shape[1:]))
@@ -76,7 +79,7 @@ CONVOLUTION = {"UnihalConvolution": 1, GRADIENT: 1}
 LAYERS: dict[str, tuple[Callable[[], Any], tuple[int, ...], dict[str, int]]] = {
     "dense": (lambda: layers.Dense(5), (6,), {"UnihalMatMul": 1}),
     **{
-        f"dense with {name}": (lambda name=name: layers.Dense(5, name), (6,), {"UnihalMatMul": 1})
+        f"dense with {name}": (partial(layers.Dense, 5, name), (6,), {"UnihalMatMul": 1})
         for name in ("relu", "relu6", "tanh", "sigmoid", "gelu", "silu")
     },
     "dense of one column": (lambda: layers.Dense(1), (6,), {"UnihalMatMul": 1}),
@@ -91,7 +94,11 @@ LAYERS: dict[str, tuple[Callable[[], Any], tuple[int, ...], dict[str, int]]] = {
     "convolution with tanh": (lambda: layers.Conv2D(5, 3, activation="tanh"), IMAGES, CONVOLUTION),
     "groups": (lambda: layers.Conv2D(6, 3, groups=2), IMAGES, CONVOLUTION),
     "convolution of three axes": (lambda: layers.Conv3D(5, 2, activation="relu6"), DEPTH, CONVOLUTION),
-    "depthwise with relu": (lambda: layers.DepthwiseConv2D(3, activation="relu"), IMAGES, {"UnihalDepthwiseConvolution": 1}),
+    "depthwise with relu": (
+        lambda: layers.DepthwiseConv2D(3, activation="relu"),
+        IMAGES,
+        {"UnihalDepthwiseConvolution": 1},
+    ),
 }
 DISTINCT = {"dense with relu", "dense on sequences", "heads", "convolution with relu", "depthwise with relu"}
 

@@ -46,9 +46,7 @@ std::optional<Sizes> sizes_of(const Graph& graph, OutputShapes& shapes, const Ed
   return edge.node < 0 ? std::nullopt : sizes_of(shapes.of(graph[edge.node].name, edge.port));
 }
 
-bool is_channels_first(const Graph& graph, int node) {
-  return graph.text(node, "data_format").substr(0, 2) == "NC";
-}
+bool is_channels_first(const Graph& graph, int node) { return graph.text(node, "data_format").substr(0, 2) == "NC"; }
 
 // Those whose gradients TensorFlow computes from their results, so that nothing else asks for their operand.
 constexpr struct {
