@@ -13,11 +13,10 @@ import pytest
 import tensorflow as tf
 import unihal
 from compare import CPU, DEVICE
-from graphs import fused_ops
+from graphs import PRODUCTS, fused_ops
 
 layers = keras.layers
 DRAW = np.random.default_rng(7)
-PRODUCTS = ("UnihalMatMul", "UnihalMatMulSum", "UnihalConvolution", "UnihalDepthwiseConvolution")
 GRADIENT = "UnihalConvolutionFilterGrad"
 TOLERANCES = {"float32": 1e-5, "float64": 1e-12, "mixed_float16": 4e-3, "mixed_bfloat16": 4e-2}
 
@@ -62,8 +61,8 @@ def gradients(
         results = [tf.nest.flatten(step(tf.cast(tf.constant(x), layer.compute_dtype))) for x in inputs]
         return [[tf.cast(value, tf.float64).numpy() for value in result] for result in results]
 
-    results, ops = fused_ops(run)
-    return results, Counter({op: ops[op] for op in (*PRODUCTS, GRADIENT) if ops[op]})
+    results, ops = fused_ops(run, products=True)
+    return results, Counter({op: ops[op] for op in PRODUCTS if ops[op]})
 
 
 def assert_same(actual: list[list[np.ndarray]], expected: list[list[np.ndarray]], tolerance: float) -> None:
@@ -132,7 +131,9 @@ def run(function: Callable[..., Any], *operands: np.ndarray) -> tuple[list[np.nd
     """The results on the device, the ops of ours, and what was launched."""
     with tf.device(DEVICE), unihal.profile() as recording:
         constants = [tf.constant(operand) for operand in operands]
-        results, ops = fused_ops(lambda: [v.numpy() for v in tf.nest.flatten(tf.function(function)(*constants))])
+        results, ops = fused_ops(
+            lambda: [v.numpy() for v in tf.nest.flatten(tf.function(function)(*constants))], products=True
+        )
     launched = Counter({total.op: total.calls for total in recording.totals if not total.op.startswith("copy")})
     return results, ops, launched
 
