@@ -55,6 +55,9 @@ bool fuse_gelu(Graph& graph, int root);
 // Batch, layer and RMS normalization with their gradients, from the node of 1 / deviation.
 bool fuse_norm(Graph& graph, int root);
 
+// Bias and activation after matrix products and convolutions, the bias' gradient beside a filter's, and sums over a
+// batch of products. Whether something was found.
+bool fuse_products(Graph& graph, const std::vector<int>& candidates, OutputShapes& shapes);
 // Joins elementwise ops among `candidates`, which are on devices of a type, to chains (UHAL_OP_MAP_CHAIN), as far as
 // the type's first device takes them. Whether something was found.
 bool fuse_elementwise(Graph& graph, const std::string& type, const std::vector<int>& candidates, OutputShapes& shapes);

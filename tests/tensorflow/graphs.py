@@ -26,13 +26,23 @@ def graph_ops(run: Callable[[], Any]) -> tuple[Any, Counter[str]]:
     return result, Counter(node.op for node in nodes)
 
 
-def fused_ops(run: Callable[[], Any], chains: bool = False) -> tuple[Any, Counter[str]]:
-    """What a call returns, and the ops of ours in its graphs: those of patterns, each as often as it has variables, and
-    with ``chains`` those that any elementwise ops become."""
+#: What products with a bias, and their gradients, become.
+PRODUCTS = (
+    "UnihalConvolution",
+    "UnihalConvolutionFilterGrad",
+    "UnihalDepthwiseConvolution",
+    "UnihalMatMul",
+    "UnihalMatMulSum",
+)
+
+
+def fused_ops(run: Callable[[], Any], chains: bool = False, products: bool = False) -> tuple[Any, Counter[str]]:
+    """What a call returns, and the ops of ours in its graphs: those of patterns, as often as they have variables; with
+    ``chains`` those that any elementwise ops become, with ``products`` those that a bias is part of."""
     result, lists = fused_lists(run)
     ours = Counter({op: sum(lengths) for op, lengths in lists.items()})
-    if not chains:
-        ours.pop("UnihalElementwise", None)
+    for op in (*(() if chains else ("UnihalElementwise",)), *(() if products else PRODUCTS)):
+        ours.pop(op, None)
     return result, ours
 
 

@@ -14,15 +14,19 @@ import tensorflow as tf
 from compare import DEVICE
 from tensorflow.python.eager import context
 
-GRAPHS = 30
+GRAPHS = 51  # each pattern begins three
 FUSED = (
     "UnihalAdam",
     "UnihalAdamRate",
+    "UnihalConvolution",
+    "UnihalConvolutionFilterGrad",
     "UnihalElementwise",
     "UnihalGelu",
     "UnihalGeluGrad",
     "UnihalLayerNorm",
     "UnihalLayerNormGrad",
+    "UnihalMatMul",
+    "UnihalMatMulSum",
     "UnihalMomentum",
     "UnihalMovingAverage",
     "UnihalReplaceNegativeZero",
@@ -357,12 +361,58 @@ class Program:
             if value is not values[-1]:
                 self.maybe_between()
 
+    def product(self, reshapes: bool) -> None:
+        """A matrix product with a bias, and perhaps an activation."""
+        x = self.apply(lambda v: tf.reshape(v, (1, 3)), self.computed())
+        made = self.apply(tf.matmul, x, tf.constant(np.eye(3, dtype="float32") * self.number()))
+        self.maybe_between()
+        if reshapes:
+            made = self.apply(lambda v: tf.reshape(v, (1, 1, 3)), made)
+        made = self.apply(tf.add, made, self.read(self.random.randrange(VARIABLES)))
+        if self.chance(0.5):
+            made = self.apply(self.random.choice([tf.nn.relu, tf.tanh]), made)
+        self.values.append(self.apply(lambda v: tf.reshape(v, SHAPE), made))
+
+    def convolution(self) -> None:
+        """With a bias and perhaps an activation; and the gradients of a filter and a bias."""
+        x = self.apply(lambda v: tf.reshape(v, (1, 1, 3, 1)), self.computed())
+        filters = tf.constant(np.full((1, 1, 1, 3), self.number(), "float32"))
+        made = self.apply(lambda a, b: tf.nn.conv2d(a, b, 1, "VALID"), x, filters)
+        self.maybe_between()
+        made = self.apply(tf.nn.bias_add, made, self.read(self.random.randrange(VARIABLES)))
+        if self.chance(0.5):
+            made = self.apply(self.random.choice([tf.nn.relu, tf.tanh]), made)
+        dy = self.apply(tf.sin, made)
+
+        def filter_gradient(x: Any, dy: Any) -> Any:
+            sizes = tf.constant((1, 1, 1, 3))
+            return ops.Conv2DBackpropFilter(
+                input=x, filter_sizes=sizes, out_backprop=dy, strides=[1] * 4, padding="VALID"
+            )
+
+        dw = self.apply(filter_gradient, x, dy)
+        self.maybe_between()
+        self.values.append(self.maybe_keep(self.apply(lambda v: ops.BiasAddGrad(out_backprop=v), dy)))
+        self.values.append(self.apply(lambda v: tf.reshape(v, SHAPE), dw))
+
+    def summed_products(self) -> None:
+        """The gradient of a weight that each matrix of a batch was multiplied by."""
+        x, y = (
+            self.apply(lambda a, b: tf.reshape(tf.stack([a, b]), (2, 1, 3)), self.computed(), self.opaque())
+            for _ in range(2)
+        )
+        made = self.apply(lambda a, b: tf.matmul(a, b, transpose_a=True), x, y)
+        self.maybe_between()
+        made = self.apply(lambda v: tf.reduce_sum(v, [0]), made)
+        self.values.append(self.apply(lambda v: tf.reshape(tf.slice(v, (1, 0), (1, 3)), SHAPE), made))
+
     def build(self) -> tuple[list[Any], list[tf.Operation]]:
         """What to fetch (the last of it: all variables at the end), and what must have run."""
         actions = [
             *(self.adam, self.adam_rate, self.momentum, self.moving_average, self.scaled_updates),
             *(partial(self.norm, centers, derives) for centers in (True, False) for derives in (True, False)),
             *(self.gelu, self.gelu_gradient, self.softmax_gradient, self.negative_zero),
+            *(partial(self.product, False), partial(self.product, True), self.convolution, self.summed_products),
         ]
         small = [self.arithmetic, self.read_one, self.write_one, self.twice]
         for _ in range(self.random.randrange(4, 9)):

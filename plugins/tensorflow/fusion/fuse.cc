@@ -73,7 +73,7 @@ struct Name {
 };
 
 constexpr unsigned kOptimizer = 1, kNorm = 2, kGelu = 4, kMovingAverage = 8, kNegativeZero = 16, kSoftmax = 32,
-                   kElementwise = 64, kLists = 128, kCollectives = 256, kAllFusions = 511;
+                   kElementwise = 64, kLists = 128, kCollectives = 256, kProducts = 512, kAllFusions = 1023;
 
 constexpr Name kNames[] = {{"optimizer", kOptimizer},
                            {"norm", kNorm},
@@ -83,7 +83,8 @@ constexpr Name kNames[] = {{"optimizer", kOptimizer},
                            {"softmax", kSoftmax},
                            {"elementwise", kElementwise},
                            {"lists", kLists},
-                           {"collectives", kCollectives}};
+                           {"collectives", kCollectives},
+                           {"products", kProducts}};
 
 }  // namespace
 
@@ -141,6 +142,8 @@ void fuse(Graph& graph, const std::string& type, unsigned fusions, OutputShapes&
   }
   fused |= rewrite(kMovingAverage, fuse_moving_average);
   fused |= rewrite(kNegativeZero, fuse_negative_zero);
+  // After the norms and GELU, which look at what they read.
+  if ((fusions & kProducts) != 0) fused |= fuse_products(graph, candidates, shapes);
   // At last, of what no other fusion took. A constant that became a parameter may have no reader any more.
   if ((fusions & kElementwise) != 0) fused |= fuse_elementwise(graph, type, candidates, shapes);
   if ((fusions & kLists) != 0) fused |= join_steps(graph, candidates);

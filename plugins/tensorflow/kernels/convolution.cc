@@ -70,11 +70,14 @@ class Convolution : public Kernel {
   WindowAttributes window_;
 };
 
-// (input, filter) -> output
+// (input, filter, [bias]) -> output; with a bias there is an activation, too.
 template <Filter kFilter>
 class Forward : public Convolution<kFilter> {
  public:
-  using Convolution<kFilter>::Convolution;
+  explicit Forward(Construction& construction)
+      : Convolution<kFilter>(construction),
+        activation_(construction.has("activation") ? static_cast<uhal_activation>(construction.integer("activation"))
+                                                   : UHAL_ACTIVATION_NONE) {}
   void compute(Context& context) const override {
     const View x = context.input(0);
     const View w = context.input(1);
@@ -87,8 +90,22 @@ class Forward : public Convolution<kFilter> {
     const View output = context.output(0, x.dtype, this->window_.in_memory(shape));
     if (output.elements() == 0) return;
     const View y = this->window_.logical(output);
-    context.launch(UHAL_OP_CONVOLUTION, {&input, &filter}, {&y}, &attributes);
+    if (context.input_count() == 2) {
+      context.launch(UHAL_OP_CONVOLUTION, {&input, &filter}, {&y}, &attributes);
+      return;
+    }
+    const View bias = context.input(2);
+    if (!context.ok()) return;
+    if (bias.rank != 1 || bias.shape[0] != y.shape[1]) {
+      return context.fail_invalid(std::string(this->op()) + ": the bias must have " + std::to_string(y.shape[1]) +
+                                  " elements, got " + to_text(bias));
+    }
+    attributes.activation = activation_;
+    context.launch(UHAL_OP_CONVOLUTION, {&input, &filter, &bias}, {&y}, &attributes);
   }
+
+ private:
+  uhal_activation activation_;
 };
 
 // (input sizes, filter, gradient) -> gradient of the input. The first versions take a tensor of these sizes.
@@ -123,8 +140,8 @@ class BackwardInput : public Convolution<kFilter> {
   }
 };
 
-// (input, filter sizes, gradient) -> gradient of the filter
-template <Filter kFilter, bool kSizesOfTensor = false>
+// (input, filter sizes, gradient) -> gradient of the filter, [gradient of the bias]
+template <Filter kFilter, bool kSizesOfTensor = false, bool kHasBias = false>
 class BackwardFilter : public Convolution<kFilter> {
  public:
   using Convolution<kFilter>::Convolution;
@@ -150,11 +167,32 @@ class BackwardFilter : public Convolution<kFilter> {
     const View output = context.output(0, dy.dtype, sizes);
     if (!context.ok()) return;
     const View dw = this->logical_filter(output);
+    View dbias;
+    if (kHasBias) {
+      dbias = context.output(1, dy.dtype, {gradient.shape[1]});
+      if (!context.ok()) return;
+    }
     if (dy.elements() == 0 || x.elements() == 0) {
       context.zero(output);
+      if (kHasBias) add_up(context, gradient, dbias);
     } else if (output.elements() > 0) {
-      context.launch(UHAL_OP_CONVOLUTION_BACKWARD_FILTER, {&input, &gradient}, {&dw}, &attributes);
+      context.launch(UHAL_OP_CONVOLUTION_BACKWARD_FILTER, {&input, &gradient}, {&dw, kHasBias ? &dbias : nullptr},
+                     &attributes);
     }
+  }
+
+ private:
+  // Sums of what there is no convolution of.
+  static void add_up(Context& context, const View& gradient, const View& dbias) {
+    if (gradient.elements() == 0) {
+      context.zero(dbias);
+      return;
+    }
+    int64_t kept[UHAL_MAX_RANK];
+    for (int i = 0; i < gradient.rank; ++i) kept[i] = i == 1 ? gradient.shape[i] : 1;
+    const View sum = dbias.reshaped(kept, gradient.rank);
+    const uhal_reduce_attributes attributes = reduce_attributes(UHAL_REDUCE_SUM);
+    context.launch(UHAL_OP_REDUCE, {&gradient}, {&sum}, &attributes);
   }
 };
 
@@ -174,6 +212,10 @@ void register_convolution(Registrar& registrar) {
   registrar.add<Forward<kDepthwise>>("DepthwiseConv2dNative", {{"T", kFloats}});
   registrar.add<BackwardInput<kDepthwise>>("DepthwiseConv2dNativeBackpropInput", {{"T", kFloats}}, {"input_sizes"});
   registrar.add<BackwardFilter<kDepthwise>>("DepthwiseConv2dNativeBackpropFilter", {{"T", kFloats}}, {"filter_sizes"});
+  registrar.add_own<Forward<kDense>>("UnihalConvolution", {{"T", kFloats}});
+  registrar.add_own<Forward<kDepthwise>>("UnihalDepthwiseConvolution", {{"T", kFloats}});
+  registrar.add_own<BackwardFilter<kDense, false, true>>("UnihalConvolutionFilterGrad", {{"T", kFloats}},
+                                                         {"filter_sizes"});
 }
 
 }  // namespace unihal::tensorflow

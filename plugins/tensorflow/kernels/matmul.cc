@@ -1,4 +1,9 @@
 // Matrix products and bias.
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <utility>
+
 #include "plugins/tensorflow/registrar.h"
 #include "plugins/tensorflow/variable_shim.h"
 
@@ -12,41 +17,15 @@ class MatMul : public Kernel {
     const bool batched = construction.has("adj_x");
     transpose_a_ = construction.boolean(batched ? "adj_x" : "transpose_a");
     transpose_b_ = construction.boolean(batched ? "adj_y" : "transpose_b");
-    batched_ = batched;
+    batched_ = batched || (construction.has("batched") && construction.boolean("batched"));
     broadcasts_ = std::string(op()) != "BatchMatMul";
     output_dtype_ = construction.has("Tout") ? construction.dtype("Tout") : UHAL_DTYPE_INVALID;
   }
 
   void compute(Context& context) const override {
-    View a = context.input(0);
-    View b = context.input(1);
-    if (!context.ok()) return;
-    if (a.rank < 2 || b.rank < 2 || (!batched_ && (a.rank > 2 || b.rank > 2))) {
-      return context.fail_invalid(std::string(op()) + ": operands must be matrices, got shapes " + to_text(a) +
-                                  " and " + to_text(b));
-    }
-    if (!broadcasts_ && Shape(a.shape, a.shape + a.rank - 2) != Shape(b.shape, b.shape + b.rank - 2)) {
-      return context.fail_invalid(std::string(op()) + ": leading axes must be the same, got shapes " + to_text(a) +
-                                  " and " + to_text(b));
-    }
-    if (transpose_a_) a = a.transposed();
-    if (transpose_b_) b = b.transposed();
-    // Of complex matrices the batched ops take the adjoint.
-    if (batched_ && transpose_a_) a = conjugated(context, a);
-    if (batched_ && transpose_b_) b = conjugated(context, b);
-    if (!context.ok()) return;
-    View a_batch = a;
-    View b_batch = b;
-    a_batch.rank -= 2;
-    b_batch.rank -= 2;
+    View a, b;
     Shape shape;
-    const bool batches_match = broadcast_shape(a_batch, b_batch, &shape);
-    if (!batches_match || a.shape[a.rank - 1] != b.shape[b.rank - 2]) {
-      return context.fail_invalid(std::string(op()) + ": Matrix size-incompatible: In[0]: " +
-                                  to_text(context.input(0)) + ", In[1]: " + to_text(context.input(1)));
-    }
-    shape.push_back(a.shape[a.rank - 2]);
-    shape.push_back(b.shape[b.rank - 1]);
+    if (!read_operands(context, &a, &b, &shape)) return;
     const View d = context.output(0, output_dtype_ == UHAL_DTYPE_INVALID ? a.dtype : output_dtype_, shape);
     if (!context.ok() || d.elements() == 0) return;
     if (a.shape[a.rank - 1] == 0) {
@@ -55,6 +34,47 @@ class MatMul : public Kernel {
       const auto attributes = matmul_attributes(math_mode());
       context.launch(UHAL_OP_MATMUL, {&a, &b}, {&d}, &attributes);
     }
+  }
+
+ protected:
+  // The operands as they are multiplied, and the product's shape. False if there is none: the context has failed.
+  bool read_operands(Context& context, View* operand_a, View* operand_b, Shape* product) const {
+    View a = context.input(0);
+    View b = context.input(1);
+    if (!context.ok()) return false;
+    if (a.rank < 2 || b.rank < 2 || (!batched_ && (a.rank > 2 || b.rank > 2))) {
+      context.fail_invalid(std::string(op()) + ": operands must be matrices, got shapes " + to_text(a) + " and " +
+                           to_text(b));
+      return false;
+    }
+    if (!broadcasts_ && Shape(a.shape, a.shape + a.rank - 2) != Shape(b.shape, b.shape + b.rank - 2)) {
+      context.fail_invalid(std::string(op()) + ": leading axes must be the same, got shapes " + to_text(a) + " and " +
+                           to_text(b));
+      return false;
+    }
+    if (transpose_a_) a = a.transposed();
+    if (transpose_b_) b = b.transposed();
+    // Of complex matrices the batched ops take the adjoint.
+    if (batched_ && transpose_a_) a = conjugated(context, a);
+    if (batched_ && transpose_b_) b = conjugated(context, b);
+    if (!context.ok()) return false;
+    View a_batch = a;
+    View b_batch = b;
+    a_batch.rank -= 2;
+    b_batch.rank -= 2;
+    Shape shape;
+    const bool batches_match = broadcast_shape(a_batch, b_batch, &shape);
+    if (!batches_match || a.shape[a.rank - 1] != b.shape[b.rank - 2]) {
+      context.fail_invalid(std::string(op()) + ": Matrix size-incompatible: In[0]: " + to_text(context.input(0)) +
+                           ", In[1]: " + to_text(context.input(1)));
+      return false;
+    }
+    shape.push_back(a.shape[a.rank - 2]);
+    shape.push_back(b.shape[b.rank - 1]);
+    *operand_a = a;
+    *operand_b = b;
+    *product = std::move(shape);
+    return true;
   }
 
  private:
@@ -70,6 +90,97 @@ class MatMul : public Kernel {
   bool batched_;
   bool broadcasts_;
   uhal_dtype output_dtype_;
+};
+
+// (a, b, bias, [shape]) -> activation(a @ b + bias), reshaped; the bias has a number for each column.
+class FusedMatMul : public MatMul {
+ public:
+  explicit FusedMatMul(Construction& construction)
+      : MatMul(construction), activation_(static_cast<uhal_activation>(construction.integer("activation"))) {}
+
+  void compute(Context& context) const override {
+    View a, b;
+    Shape product;
+    if (!read_operands(context, &a, &b, &product)) return;
+    const int64_t columns = product.back();
+    const View given = context.input(2);
+    Shape shape = context.input_count() > 3 ? context.host_vector(3) : product;
+    if (!context.ok()) return;
+    if (given.elements() != columns) {
+      return context.fail_invalid(std::string(op()) + ": the bias must have " + std::to_string(columns) +
+                                  " elements, got " + to_text(given));
+    }
+    if (!complete(elements_of(product), &shape)) {
+      return context.fail_invalid(std::string(op()) + ": the product of " + to_text(a) + " and " + to_text(b) +
+                                  " does not fit in the shape " +
+                                  to_text(shape.data(), static_cast<int>(shape.size())));
+    }
+    const View output = context.output(0, a.dtype, shape);
+    if (!context.ok() || output.elements() == 0) return;
+    const View d = output.reshaped(product);
+    const View bias = given.reshaped({columns});
+    if (a.shape[a.rank - 1] == 0) return write_activation(context, bias, d);
+    uhal_matmul_attributes attributes = matmul_attributes(math_mode());
+    attributes.activation = activation_;
+    context.launch(UHAL_OP_MATMUL, {&a, &b, &bias}, {&d}, &attributes);
+  }
+
+ private:
+  static int64_t elements_of(const Shape& shape) {
+    return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+  }
+
+  // Gives a size of -1 what is left for it. False if there is no such shape of so many elements.
+  static bool complete(int64_t elements, Shape* shape) {
+    const auto open = std::find(shape->begin(), shape->end(), -1);
+    if (open != shape->end()) {
+      *open = 1;
+      const int64_t others = elements_of(*shape);
+      *open = others > 0 ? elements / others : 0;
+    }
+    return std::all_of(shape->begin(), shape->end(), [](int64_t size) { return size >= 0; }) &&
+           elements_of(*shape) == elements;
+  }
+
+  // What is left where nothing is multiplied.
+  void write_activation(Context& context, const View& bias, const View& d) const {
+    context.zero(d);
+    context.map(uhal_map_add, {&d, &bias}, {&d});
+    if (activation_ == UHAL_ACTIVATION_RELU) context.map(uhal_map_relu, {&d}, {&d});
+    if (activation_ == UHAL_ACTIVATION_RELU6) context.map(uhal_map_clip, {&d}, {&d}, {0, 6});
+    if (activation_ == UHAL_ACTIVATION_SIGMOID) context.map(uhal_map_sigmoid, {&d}, {&d});
+    if (activation_ == UHAL_ACTIVATION_TANH) context.map(uhal_map_tanh, {&d}, {&d});
+  }
+
+  uhal_activation activation_;
+};
+
+// (x (..., m, k), y (..., m, n)) -> the sum of x^T @ y over the batch, as one product over the rows of all matrices.
+class MatMulSum : public Kernel {
+ public:
+  using Kernel::Kernel;
+  void compute(Context& context) const override {
+    const View x = context.input(0);
+    const View y = context.input(1);
+    if (!context.ok()) return;
+    if (x.rank < 2 || x.rank != y.rank || !std::equal(x.shape, x.shape + x.rank - 1, y.shape)) {
+      return context.fail_invalid(std::string(op()) + ": the operands must have the same rows, got " + to_text(x) +
+                                  " and " + to_text(y));
+    }
+    int64_t rows = 1;
+    for (int i = 0; i < x.rank - 1; ++i) rows *= x.shape[i];
+    const int64_t k = x.shape[x.rank - 1], n = y.shape[y.rank - 1];
+    const View sum = context.output(0, x.dtype, {k, n});
+    if (!context.ok() || sum.elements() == 0) return;
+    if (rows == 0) {
+      context.zero(sum);
+    } else {
+      const View a = x.reshaped({rows, k}).transposed();
+      const View b = y.reshaped({rows, n});
+      const uhal_matmul_attributes attributes = matmul_attributes(math_mode());
+      context.launch(UHAL_OP_MATMUL, {&a, &b}, {&sum}, &attributes);
+    }
+  }
 };
 
 bool is_channels_first(Construction& construction) {
@@ -131,6 +242,8 @@ void register_matmul(Registrar& registrar) {
   registrar.add<MatMul>("BatchMatMul", {{"T", kFloats | kComplex}});
   registrar.add<MatMul>("BatchMatMulV2", {{"T", kFloats | kComplex}});
   registrar.add<MatMul>("BatchMatMulV3", {{"Ta", kFloats}});
+  registrar.add_own<FusedMatMul>("UnihalMatMul", {{"T", kFloats}}, {"shape"});
+  registrar.add_own<MatMulSum>("UnihalMatMulSum", {{"T", kFloats}});
   registrar.add<BiasAdd>("BiasAdd", {{"T", kNumbers | kComplex}});
   registrar.add<BiasAdd>("BiasAddV1", {{"T", kNumbers | kComplex}});
   registrar.add<BiasAddGrad>("BiasAddGrad", {{"T", kNumbers | kComplex}});
