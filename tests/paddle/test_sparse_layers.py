@@ -48,7 +48,9 @@ def compare(function: Callable[..., Any], inputs: tuple[Array, ...], dtype: str)
     ours, theirs = run(function, inputs, DEVICE, dtype), run(function, inputs, "cpu", dtype)
     for a, b in zip(ours, theirs, strict=True):
         assert a.dtype == b.dtype
-        np.testing.assert_allclose(a, b, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype] * max(1, np.abs(b).max(initial=0)))
+        np.testing.assert_allclose(
+            a, b, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype] * max(1, np.abs(b).max(initial=0))
+        )
 
 
 CONVOLUTIONS: dict[str, Callable[..., Any]] = {
@@ -145,8 +147,13 @@ def test_sums_with_other_dense_tensors_are_refused_as_on_the_cpu() -> None:
 
 
 SLICES = [
-    ([0], [1], [3]), ([0, 1], [1, -3], [4, -1]), ([1], [-100], [100]), ([1], [3], [1]), ([-1], [1], [3]), ([1], [9], [10]),
-]  # fmt: skip
+    ([0], [1], [3]),
+    ([0, 1], [1, -3], [4, -1]),
+    ([1], [-100], [100]),
+    ([1], [3], [1]),
+    ([-1], [1], [3]),
+    ([1], [9], [10]),
+]
 
 
 @LAYOUTS

@@ -58,7 +58,8 @@ template <int axes>
 void fractional_max_pool(Context context, Input x, Span<int> /*output_size*/, Span<int> window, float random_u, bool,
                          Output y, Output mask) {
   const View in = x.view();
-  if (in.rank != axes + 2) invalid(context, "x has " + std::to_string(in.rank) + " axes, not " + std::to_string(axes + 2));
+  if (in.rank != axes + 2)
+    invalid(context, "x has " + std::to_string(in.rank) + " axes, not " + std::to_string(axes + 2));
   const View out = context.allocate(y, in.dtype), pixels = context.allocate(mask, UHAL_INT32);
   if (out.elements() == 0) return;
   if (in.elements() == 0) invalid(context, "x has no pixels");

@@ -76,7 +76,8 @@ class Paths {
 };
 
 int64_t path_length(const Context& context, const OptionalInput& table, const OptionalInput& code, int classes) {
-  if (static_cast<bool>(table) != static_cast<bool>(code)) invalid(context, "of path_table and path_code one is missing");
+  if (static_cast<bool>(table) != static_cast<bool>(code))
+    invalid(context, "of path_table and path_code one is missing");
   if (!table) return default_length(classes);
   if (table.rank() != 2) invalid(context, "path_table has not two axes");
   return table.dim(1);

@@ -207,7 +207,9 @@ int64_t write_rules(const Context& context, const CooTensor& x, const Window& wi
   return kept;
 }
 
-View rules_of(const View& rulebook, int64_t place) { return rulebook.sliced(0, place, 1).reshaped({rulebook.shape[1]}); }
+View rules_of(const View& rulebook, int64_t place) {
+  return rulebook.sliced(0, place, 1).reshaped({rulebook.shape[1]});
+}
 
 // x with a row of zeros behind it, for the pairs that add to none.
 class Padded : public Room {

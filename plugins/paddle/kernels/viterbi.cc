@@ -110,8 +110,6 @@ void viterbi_decode(Context context, Input potentials, Input transitions, Input 
 
 }  // namespace
 
-KernelTable viterbi_kernels() {
-  return {UNIHAL_KERNEL("viterbi_decode", kWideFloats, viterbi_decode)};
-}
+KernelTable viterbi_kernels() { return {UNIHAL_KERNEL("viterbi_decode", kWideFloats, viterbi_decode)}; }
 
 }  // namespace unihal::paddle
