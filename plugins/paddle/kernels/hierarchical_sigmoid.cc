@@ -92,12 +92,14 @@ void take_rows(const Context& context, const View& weights, const View& rows, co
 // The loss of a path is the sum of log(1 + exp(p)) - right p, with p within -40 to 40. Paddle adds log(2) for each
 // decision that a path is shorter than the longest one, whose p is 0.
 void hsigmoid_loss(Context context, Input x, Input label, Input weights, OptionalInput bias, OptionalInput table,
-                   OptionalInput code, int classes, bool, Output loss, Output decisions, Output /*weights*/) {
+                   OptionalInput code, int classes, bool, Output loss, Output decisions, Output unused) {
   constexpr double kLimit = 40;
   const View in = x.view(), w = weights.view(), labels = flat(label.view());
   require_same_dtype(context, in, w);
   const int64_t count = in.shape[0], width = in.shape[1], length = path_length(context, table, code, classes);
   const int64_t column[] = {count, 1}, dims[] = {count, length};
+  if (unused)
+    fill_zero(context, context.allocate(unused, in.dtype, nullptr, 0));  // Paddle's room for weights of other hosts
   if (labels.elements() != count) invalid(context, "there is not a label for each row of x");
   const View out = context.allocate(loss, in.dtype, column, 2), kept = context.allocate(decisions, in.dtype, dims, 2);
   if (kept.elements() == 0) return fill_zero(context, out);
