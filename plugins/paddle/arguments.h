@@ -120,6 +120,23 @@ class Scalars {
   List list_;
 };
 
+// A list of texts. The array of pointers to them is ours to delete, as above.
+class Texts {
+ public:
+  explicit Texts(List list) : list_(list) {}
+  Texts(Texts&& other) noexcept : list_(other.list_) { other.list_ = {}; }
+  Texts(const Texts&) = delete;
+  Texts& operator=(const Texts&) = delete;
+  ~Texts() {
+    if (list_.data != nullptr) phi.PD_DeletePointerList(list_);
+  }
+  size_t size() const { return list_.size; }
+  Text operator[](size_t i) const { return Text{static_cast<const char* const*>(list_.data)[i]}; }
+
+ private:
+  List list_;
+};
+
 // A borrowed array of numbers.
 template <class T>
 struct Span {
@@ -253,6 +270,8 @@ UNIHAL_ARGUMENT(Integers, kAttribute, kArgumentIntArray, "IntArray", void*,
                 Integers(phi.PD_IntArrayGetDataPointer(raw)), integers_attribute(context, i));
 UNIHAL_ARGUMENT(Scalars, kAttribute, kArgumentListScalar, "vector<Scalar>", void*, Scalars(phi.PD_ListScalarAttr(raw)),
                 Scalars(phi.PD_KernelContextListScalarAttrAt(context, i)));
+UNIHAL_ARGUMENT(Texts, kAttribute, kArgumentListString, "vector<string>", void*, Texts(phi.PD_ListStringAttr(raw)),
+                Texts(phi.PD_KernelContextListStringAttrAt(context, i)));
 // Eager mode passes phi::DataType by value, which counts dtypes differently.
 UNIHAL_ARGUMENT(Dtype, kAttribute, kArgumentDtype, "DataType", int, dtype_of_number(raw), dtype_attribute(context, i));
 UNIHAL_ARGUMENT(Span<int>, kAttribute, kArgumentListInt32, "vector<int>", void*, Span<int>(phi.PD_ListInt32Attr(raw)),

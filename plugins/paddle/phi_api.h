@@ -53,6 +53,7 @@ enum ArgumentType : int32_t {
   kArgumentListInt64 = 17,
   kArgumentListFloat32 = 20,
   kArgumentListFloat64 = 21,
+  kArgumentListString = 22,
   kArgumentListScalar = 23,
   kArgumentOptionalTensor = 24,
   kArgumentListTensor = 25,
@@ -86,6 +87,7 @@ struct List {
   X(List, PD_KernelContextListFloatAttrAt, void*, size_t)                                                   \
   X(List, PD_KernelContextListDoubleAttrAt, void*, size_t)                                                  \
   X(List, PD_KernelContextListScalarAttrAt, void*, size_t)                                                  \
+  X(List, PD_KernelContextListStringAttrAt, void*, size_t)                                                  \
   X(const char*, PD_StringAttr, const void*)                                                                \
   X(int32_t, PD_DatatTypeAttr, const void*)                                                                 \
   X(List, PD_ListInt32Attr, const void*)                                                                    \
@@ -93,6 +95,7 @@ struct List {
   X(List, PD_ListFloatAttr, const void*)                                                                    \
   X(List, PD_ListDoubleAttr, const void*)                                                                   \
   X(List, PD_ListScalarAttr, const void*)                                                                   \
+  X(List, PD_ListStringAttr, const void*)                                                                   \
   X(void, PD_DeletePointerList, List)                                                                       \
   X(int32_t, PD_TensorGetPDDataType, const void*, int*)                                                     \
   X(int64_t, PD_TensorGetElementCount, const void*, int*)                                                   \

@@ -250,12 +250,8 @@ OTHERS = {
         "index_elementwise_put_",
         "index_elementwise_put_with_tensor_",
     ],
-    "lists of optional tensors, which have no kernel here: refused like any other": [
-        "fused_adam_",
-        "lars_momentum_",
-        "merged_adam_",
-        "merged_momentum_",
-    ],
+    "lists of optional tensors, which have no kernel here: refused like any other": ["fused_adam_"],
+    "lists of parameters: test_trees_and_paths.py": ["lars_momentum_", "merged_adam_", "merged_momentum_"],
     "comparisons, which write booleans into a tensor of numbers: tested as kernels": [
         "equal_",
         "not_equal_",

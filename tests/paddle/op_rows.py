@@ -134,6 +134,14 @@ ROWS: list[tuple[str, tuple[Any, ...]]] = [
         "logspace",
         (ZERO, THREE, np.array(7, "int32"), THREE, paddle.float32, paddle.CPUPlace()),
     ),
+    ("fractional_max_pool2d", (IMAGE, [3, 3], [0, 0], 0.3, True)),
+    ("fractional_max_pool3d", (random(2, 3, 5, 7, 6), [3, 3, 2], [2, 2, 2], 0.3, True)),
+    ("hsigmoid_loss", (X, np.array([[0], [4], [6]]), random(6, 5, seed=1), random(6, 1, seed=2), None, None, 7, False)),
+    (
+        "interp_antialias",
+        (IMAGE, None, None, None, "NCHW", -1, 4, 3, [], "bilinear", False, 0),
+    ),
+    ("viterbi_decode", (random(3, 4, 5), random(5, 5, seed=1), np.array([4, 1, 3]), True)),
     (
         "warpctc",
         (random(6, 2, 5), np.array([[1, 2, 2], [3, 1, 0]], "int32"), np.array([6, 6]), np.array([3, 2]), 0, False),

@@ -1,6 +1,7 @@
 // Batch, layer, group and instance normalization.
 #include <optional>
 
+#include "plugins/paddle/kernels/batch_norm.h"
 #include "plugins/paddle/kernels/spatial.h"
 
 namespace unihal::paddle {
@@ -74,6 +75,8 @@ class InputGradient : public View {
   std::optional<Scratch> spare_;
 };
 
+}  // namespace
+
 // saved_variance is the batch's variance (Paddle's own kernels keep 1 / sqrt(variance + epsilon) there); nobody but
 // batch_norm_grad below reads it.
 void batch_norm(Context context, Input x, Input mean, Input variance, OptionalInput scale, OptionalInput bias,
@@ -145,6 +148,8 @@ void batch_norm_grad(Context context, Input x, OptionalInput scale, OptionalInpu
   dgamma.store();
   dbeta.store();
 }
+
+namespace {
 
 void batch_norm_infer(Context context, Input x, Input mean, Input variance, Input scale, Input bias, float momentum,
                       float epsilon, Text data_format, Output y, Output mean_out, Output variance_out) {

@@ -1,5 +1,6 @@
 // Pooling in two and three dimensions. Until Paddle 3.0 strides and paddings are int, since 3.1 int64.
 #include "plugins/paddle/kernels/spatial.h"
+#include "plugins/paddle/kernels/windows.h"
 
 namespace unihal::paddle {
 namespace {
@@ -130,23 +131,8 @@ void pool_with_index(Context context, Input x, Numbers window, Numbers strides, 
 template <class Numbers>
 void pool_with_index_grad(Context context, Input, Input places, Input dy, Numbers, Numbers, Numbers, bool, bool, bool,
                           Output dx) {
-  const View gradient = dy.view(), at = places.view(), out = context.allocate(dx, gradient.dtype);
-  const Scratch sum(context, accumulator(out.dtype), out), wide(context, sum.dtype, gradient);
-  fill_zero(context, sum);
-  if (gradient.elements() > 0) {
-    copy_or_cast(context, gradient, wide);
-    const auto channels = [](const View& view) {
-      int64_t pixels = 1;
-      for (int i = 2; i < view.rank; ++i) pixels *= view.shape[i];
-      return view.reshaped({view.shape[0], view.shape[1], pixels});
-    };
-    const View pixels = channels(at), updates = channels(wide), to = channels(sum);
-    auto attributes = index_attributes(2);
-    attributes.reduction = UHAL_REDUCE_SUM;
-    attributes.ignore_out_of_range = 1;  // of a window that has no pixel
-    context.run(UHAL_OP_SCATTER_ELEMENTS, {&pixels, &updates}, {&to}, &attributes);
-  }
-  copy_or_cast(context, sum, out);
+  const View gradient = dy.view();
+  add_at_pixels(context, places.view(), gradient, context.allocate(dx, gradient.dtype));
 }
 
 }  // namespace

@@ -245,6 +245,152 @@ void interpolate_grad(Context context, Input x, OptionalInput out_size, Optional
   context.run(UHAL_OP_RESIZE_BACKWARD, {&gradient}, {&out}, &attributes);
 }
 
+// -- with antialiasing: a kernel as wide as the step, along one axis after the other
+
+// Which pixels of x make each of the result's, and how much of each: Paddle's, in float32 unless numbers are float64.
+struct Weights {
+  std::vector<int32_t> first;
+  std::vector<double> values;  // (pixels, taps)
+  int64_t taps = 1;
+
+  template <class Number>
+  static Weights of(const Geometry& geometry, int axis, bool align_corners, bool cubic) {
+    const auto step = static_cast<Number>(geometry.step(axis, align_corners));
+    const Number reach = static_cast<Number>(cubic ? 2 : 1) * std::max<Number>(step, 1);
+    const Number narrowing = step >= 1 ? 1 / step : 1;
+    Weights table;
+    std::vector<std::vector<double>> rows;
+    for (int64_t i = 0; i < geometry.out[axis]; ++i) {
+      const Number center = step * (static_cast<Number>(i) + Number(0.5));
+      const int64_t from = std::max<int64_t>(static_cast<int64_t>(center - reach + Number(0.5)), 0);
+      const int64_t end = std::min<int64_t>(static_cast<int64_t>(center + reach + Number(0.5)), geometry.size[axis]);
+      std::vector<double> row;
+      Number sum = 0;
+      for (int64_t k = from; k < end; ++k) {
+        const Number distance = std::abs((static_cast<Number>(k) - center + Number(0.5)) * narrowing);
+        const Number weight = cubic ? cubic_weight(distance) : std::max<Number>(1 - distance, 0);
+        row.push_back(static_cast<double>(weight));
+        sum += weight;
+      }
+      for (double& weight : row) weight = sum != 0 ? weight / static_cast<double>(sum) : weight;
+      table.first.push_back(static_cast<int32_t>(from));
+      table.taps = std::max<int64_t>(table.taps, static_cast<int64_t>(row.size()));
+      rows.push_back(std::move(row));
+    }
+    table.take(rows);
+    return table;
+  }
+
+  // The gradient's: which pixels of the result each of x is part of.
+  Weights transposed(int64_t pixels) const {
+    Weights table;
+    std::vector<std::vector<double>> rows(static_cast<size_t>(pixels));
+    table.first.assign(static_cast<size_t>(pixels), 0);
+    for (size_t i = 0; i < first.size(); ++i) {
+      for (int64_t t = 0; t < taps; ++t) {
+        const double weight = values[i * static_cast<size_t>(taps) + static_cast<size_t>(t)];
+        const auto pixel = static_cast<size_t>(first[i] + t);
+        if (weight == 0 || pixel >= rows.size()) continue;
+        if (rows[pixel].empty()) table.first[pixel] = static_cast<int32_t>(i);
+        rows[pixel].resize(i - static_cast<size_t>(table.first[pixel]), 0);
+        rows[pixel].push_back(weight);
+        table.taps = std::max<int64_t>(table.taps, static_cast<int64_t>(rows[pixel].size()));
+      }
+    }
+    table.take(rows);
+    return table;
+  }
+
+ private:
+  template <class Number>
+  static Number cubic_weight(Number x) {
+    constexpr Number a = Number(-0.5);
+    if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+    return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0;
+  }
+  void take(const std::vector<std::vector<double>>& rows) {
+    for (const std::vector<double>& row : rows) {
+      values.insert(values.end(), row.begin(), row.end());
+      values.resize(values.size() + static_cast<size_t>(taps) - row.size(), 0);
+    }
+  }
+};
+
+void resample(const Context& context, const View& x, const Weights& table, int axis, const View& y) {
+  const Pixels first(context, table.first);
+  const int64_t dims[] = {static_cast<int64_t>(table.first.size()), table.taps};
+  const Scratch weights(context, y.dtype, dims, 2);
+  std::vector<char> bytes;
+  const auto append = [&](auto number) {
+    const auto* from = reinterpret_cast<const char*>(&number);
+    bytes.insert(bytes.end(), from, from + sizeof number);
+  };
+  for (const double value : table.values) {
+    if (y.dtype == UHAL_FLOAT64)
+      append(value);
+    else
+      append(static_cast<float>(value));
+  }
+  upload(context, std::move(bytes), weights);
+  const auto attributes = axis_attributes(axis, false);
+  context.run(UHAL_OP_RESAMPLE, {&x, &first, &weights}, {&y}, &attributes);
+}
+
+Weights weights_of(const Geometry& geometry, int axis, bool align_corners, Text method, bool wide) {
+  const bool cubic = std::strcmp(method.value, "bicubic") == 0;
+  return wide ? Weights::of<double>(geometry, axis, align_corners, cubic)
+              : Weights::of<float>(geometry, axis, align_corners, cubic);
+}
+
+void interp_antialias(Context context, Input x, OptionalInput out_size, OptionalInputList sizes,
+                      OptionalInput scale_tensor, Text data_format, int depth, int height, int width,
+                      Span<double> scale, Text method, bool align_corners, int align_mode, Output y) {
+  const bool last = channels_last(data_format);
+  const Request request{out_size,          sizes,         scale_tensor, last, {depth, height, width},
+                        numbers_of(scale), align_corners, align_mode};
+  const View in = image(x.view(), last);
+  const Geometry geometry(context, in, 2, 2, request);
+  int64_t dims[UHAL_MAX_RANK] = {in.shape[0], in.shape[1], geometry.out[0], geometry.out[1]};
+  if (last) std::rotate(dims + 1, dims + 2, dims + 4);
+  const View out = image(context.allocate(y, in.dtype, dims, 4), last);
+  if (out.elements() == 0) return;
+  if (in.elements() == 0) invalid(context, "x has no pixels");
+  if (geometry.is_copy()) return copy_or_cast(context, in, out);
+  const uhal_dtype dtype = accumulator(in.dtype);
+  const bool wide = dtype == UHAL_FLOAT64;
+  View shape = in;
+  shape.shape[3] = geometry.out[1];
+  const Scratch given(context, dtype, in), columns(context, dtype, shape), rows(context, dtype, out);
+  copy_or_cast(context, in, given);
+  resample(context, given, weights_of(geometry, 1, align_corners, method, wide), 3, columns);
+  resample(context, columns, weights_of(geometry, 0, align_corners, method, wide), 2, rows);
+  copy_or_cast(context, rows, out);
+}
+
+void interp_antialias_grad(Context context, Input x, OptionalInput out_size, OptionalInputList sizes,
+                           OptionalInput scale_tensor, Input dy, Text data_format, int depth, int height, int width,
+                           Span<double> scale, Text method, bool align_corners, int align_mode, Output dx) {
+  const bool last = channels_last(data_format);
+  const Request request{out_size,          sizes,         scale_tensor, last, {depth, height, width},
+                        numbers_of(scale), align_corners, align_mode};
+  const View shape = image(x.shape_only(), last), gradient = image(dy.view(), last);
+  const View out = image(context.allocate(dx, gradient.dtype), last);
+  if (out.elements() == 0) return;
+  const Geometry geometry(context, shape, 2, 2, request);
+  if (geometry.is_copy()) return copy_or_cast(context, gradient, out);
+  const uhal_dtype dtype = accumulator(gradient.dtype);
+  const bool wide = dtype == UHAL_FLOAT64;
+  View between = shape;
+  between.shape[3] = geometry.out[1];
+  const Scratch given(context, dtype, gradient), rows(context, dtype, between), columns(context, dtype, out);
+  copy_or_cast(context, gradient, given);
+  const Weights of_rows = weights_of(geometry, 0, align_corners, method, wide);
+  const Weights of_columns = weights_of(geometry, 1, align_corners, method, wide);
+  resample(context, given, of_rows.transposed(geometry.size[0]), 2, rows);
+  resample(context, rows, of_columns.transposed(geometry.size[1]), 3, columns);
+  copy_or_cast(context, columns, out);
+}
+
 }  // namespace
 
 KernelTable resize_kernels() {
@@ -269,6 +415,8 @@ KernelTable resize_kernels() {
       UNIHAL_KERNEL("bicubic_interp", kFloats, interpolate<UHAL_RESIZE_CUBIC, 2, 2, float>),
       UNIHAL_KERNEL("bicubic_interp_grad", kFloats, interpolate_grad<UHAL_RESIZE_CUBIC, 2>),
       UNIHAL_KERNEL("bicubic_interp_grad", kFloats, interpolate_grad<UHAL_RESIZE_CUBIC, 2, 2, float>),
+      UNIHAL_KERNEL("interp_antialias", kFloats, interp_antialias),
+      UNIHAL_KERNEL("interp_antialias_grad", kFloats, interp_antialias_grad),
   };
 }
 

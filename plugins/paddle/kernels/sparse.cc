@@ -400,31 +400,31 @@ void masked_matmul_csr_grad(Context context, Input x, Input y, CsrInput dz, Outp
   }
 }
 
-#define UNIHAL_SPARSE_UNARY(name)                                                    \
-  UNIHAL_KERNEL(name "_coo", kWideFloats, unary<CooInput, CooOutput>),               \
-      UNIHAL_KERNEL(name "_csr", kWideFloats, unary<CsrInput, CsrOutput>),           \
-      UNIHAL_KERNEL(name "_coo_grad", kWideFloats, unary_grad<CooInput, CooOutput>), \
-      UNIHAL_KERNEL(name "_csr_grad", kWideFloats, unary_grad<CsrInput, CsrOutput>)
+#define UNIHAL_SPARSE_UNARY(name, dtypes)                                       \
+  UNIHAL_KERNEL(name "_coo", dtypes, unary<CooInput, CooOutput>),               \
+      UNIHAL_KERNEL(name "_csr", dtypes, unary<CsrInput, CsrOutput>),           \
+      UNIHAL_KERNEL(name "_coo_grad", dtypes, unary_grad<CooInput, CooOutput>), \
+      UNIHAL_KERNEL(name "_csr_grad", dtypes, unary_grad<CsrInput, CsrOutput>)
 
 }  // namespace
 
 KernelTable sparse_tensor_kernels() {
   return {
-      UNIHAL_SPARSE_UNARY("abs"),
-      UNIHAL_SPARSE_UNARY("asin"),
-      UNIHAL_SPARSE_UNARY("asinh"),
-      UNIHAL_SPARSE_UNARY("atan"),
-      UNIHAL_SPARSE_UNARY("atanh"),
-      UNIHAL_SPARSE_UNARY("expm1"),
-      UNIHAL_SPARSE_UNARY("log1p"),
-      UNIHAL_SPARSE_UNARY("relu"),
-      UNIHAL_SPARSE_UNARY("relu6"),
-      UNIHAL_SPARSE_UNARY("sin"),
-      UNIHAL_SPARSE_UNARY("sinh"),
-      UNIHAL_SPARSE_UNARY("sqrt"),
-      UNIHAL_SPARSE_UNARY("square"),
-      UNIHAL_SPARSE_UNARY("tan"),
-      UNIHAL_SPARSE_UNARY("tanh"),
+      UNIHAL_SPARSE_UNARY("abs", kWideFloats | kComplex),
+      UNIHAL_SPARSE_UNARY("asin", kWideFloats | kComplex),
+      UNIHAL_SPARSE_UNARY("asinh", kWideFloats | kComplex),
+      UNIHAL_SPARSE_UNARY("atan", kWideFloats | kComplex),
+      UNIHAL_SPARSE_UNARY("atanh", kWideFloats | kComplex),
+      UNIHAL_SPARSE_UNARY("expm1", kWideFloats | kComplex),
+      UNIHAL_SPARSE_UNARY("log1p", kWideFloats | kComplex),
+      UNIHAL_SPARSE_UNARY("relu", kWideFloats),
+      UNIHAL_SPARSE_UNARY("relu6", kWideFloats),
+      UNIHAL_SPARSE_UNARY("sin", kWideFloats | kComplex),
+      UNIHAL_SPARSE_UNARY("sinh", kWideFloats | kComplex),
+      UNIHAL_SPARSE_UNARY("sqrt", kWideFloats),
+      UNIHAL_SPARSE_UNARY("square", kWideFloats | kComplex),
+      UNIHAL_SPARSE_UNARY("tan", kWideFloats | kComplex),
+      UNIHAL_SPARSE_UNARY("tanh", kWideFloats | kComplex),
 
       UNIHAL_KERNEL("leaky_relu_coo", kWideFloats, leaky_relu<CooInput, CooOutput>),
       UNIHAL_KERNEL("leaky_relu_csr", kWideFloats, leaky_relu<CsrInput, CsrOutput>),
