@@ -7,8 +7,9 @@ import torch
 from torch.testing._internal.common_methods_invocations import op_db
 from unihal_torch.versions import minor_version
 
-#: From PyTorch 2.15 on the database has samples, and the CPU results, that the kernels do not follow yet.
-IS_2_15 = tuple(int(part) for part in minor_version(torch.__version__).split(".")) >= (2, 15)
+_VERSION = tuple(int(part) for part in minor_version(torch.__version__).split("."))
+#: From these versions on the database has ops and samples, and the CPU results, that the kernels do not follow yet.
+IS_2_14, IS_2_15 = _VERSION >= (2, 14), _VERSION >= (2, 15)
 
 #: Entries that are left out, by the reason.
 NOT_ON_DEVICE: dict[str, tuple[str, ...]] = {
@@ -18,7 +19,7 @@ NOT_ON_DEVICE: dict[str, tuple[str, ...]] = {
     ),
     "no kernel: new in PyTorch 2.15": ("linalg.matrix_sqrth", "linalg.polar"),
     "the CPU's own; the device has `scaled_dot_product_attention`": (
-        *(("torch.ops.aten._scaled_dot_product_flash_attention_for_cpu",) if IS_2_15 else ()),
+        *(("torch.ops.aten._scaled_dot_product_flash_attention_for_cpu",) if IS_2_14 else ()),
     ),
     "complex32 is no dtype of unihal's": ("chalf",),
     "sparse tensors": ("sparse.mm", "sparse.sampled_addmm", "to_sparse"),
@@ -71,8 +72,6 @@ LEFT_OUT: dict[str, dict[str, str]] = {
 }
 if IS_2_15:
     LEFT_OUT |= {
-        "arange": {"int64": "the number of whole steps between floats is another"},
-        "logit": {"float32 float16 bfloat16 float64 int64 int32 uint8 bool": "an epsilon above 0.5 clamps otherwise"},
         "nan_to_num": {"complex64": "no kernel for complex numbers"},
         "nn.functional.adaptive_max_pool2d": {"float32": "no kernel for the gradient in one more memory format"},
         "nn.functional.dropout": {"complex64": "no kernel for complex numbers"},

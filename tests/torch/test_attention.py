@@ -32,7 +32,8 @@ def test_dropout_is_of_the_weights(dtype: torch.dtype, causal: bool) -> None:
     result = functional.scaled_dot_product_attention(q, k, v, dropout_p=rate, is_causal=causal)
     gradient = torch.randn_like(result)
     result.backward(gradient)
-    assert result.stride() == q.stride()
+    if dtype != torch.float64:  # of that PyTorch composes it, for second derivatives
+        assert result.stride() == q.stride()
     assert unihal.fallbacks() == before
 
     exact = [x.detach().cpu().double().requires_grad_() for x in (q, k, v)]

@@ -134,3 +134,28 @@ def test_whole_numbers_of_a_line_are_cut_off(start: int, end: int, steps: int, d
         above, rest = divmod(start * (steps - 1) + (end - start) * i, steps - 1)
         # What is whole in exact numbers may be rounded to just below.
         assert value == above or (rest == 0 and value == above - 1 and 0 < i < steps - 1), (i, value, above)
+
+
+@pytest.mark.parametrize("eps", [0.2, 0.5, 0.69])
+def test_logit_clamps_as_on_the_cpu(eps: float) -> None:
+    """Also with an epsilon above 0.5, of which the database has no sample before PyTorch 2.14."""
+    x = torch.tensor([0.1, 0.3, 0.5, 0.9, float("nan")], requires_grad=True)
+    ours = x.detach().to(DEVICE).requires_grad_()
+    expected, actual = torch.logit(x, eps), torch.logit(ours, eps)
+    torch.testing.assert_close(actual.cpu(), expected, equal_nan=True)
+    (slope,), (own,) = torch.autograd.grad(expected.sum(), x), torch.autograd.grad(actual.sum(), ours)
+    torch.testing.assert_close(own.cpu(), slope, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.float32])
+@pytest.mark.parametrize("line", [(0.0, -8.000001, -4.0), (0.0, 8.000001, 4.0), (0.5, 8.7, 2.5), (0, 7, 3), (7, 0, -3)])
+def test_a_line_has_as_many_numbers_as_on_the_cpu(line: tuple[float, float, float], dtype: torch.dtype) -> None:
+    assert torch.equal(torch.arange(*line, dtype=dtype, device=DEVICE).cpu(), torch.arange(*line, dtype=dtype))
+
+
+def test_attention_with_dropout_in_double_precision_has_second_derivatives() -> None:
+    q, k = (torch.randn(1, 2, 5, 4, dtype=torch.float64, device=DEVICE, requires_grad=True) for _ in range(2))
+    result = nn.functional.scaled_dot_product_attention(q, k, k, dropout_p=0.5)
+    (slope,) = torch.autograd.grad(result.sum(), q, create_graph=True)
+    (second,) = torch.autograd.grad(slope.square().sum(), k)
+    assert bool(second.isfinite().all()) and second.norm() > 0

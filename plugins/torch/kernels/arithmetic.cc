@@ -16,6 +16,7 @@
 #include <ATen/ops/pow_meta.h>
 #include <ATen/ops/remainder_meta.h>
 #include <ATen/ops/sub_meta.h>
+#include <torch/csrc/api/include/torch/version.h>
 
 #include "plugins/torch/kernels/kernels.h"
 
@@ -355,9 +356,12 @@ void launch_iota(Call& call, const at::Tensor& result, double start, double step
 void arange(Call& call) {
   const at::Scalar start = call.scalar(0), end = call.scalar(1), step = call.scalar(2);
   at::Tensor result = call.tensor(3);
-  // As the CPU: of int64 the numbers are cut to whole ones before they are counted, of shorter whole dtypes after.
+  // As the CPU: of int64 the numbers are cut to whole ones before they are counted, of shorter whole dtypes after; from
+  // PyTorch 2.14 on of int64, too.
+  constexpr bool kCutsFirst = TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR < 14;
   const bool is_whole = c10::isIntegralType(result.scalar_type(), false);
-  const bool is_cut = result.scalar_type() == at::kLong;
+  const bool all_whole = start.isIntegral(false) && end.isIntegral(false) && step.isIntegral(false);
+  const bool is_cut = result.scalar_type() == at::kLong && (kCutsFirst || all_whole);
   const double from = is_cut ? static_cast<double>(start.toLong()) : start.toDouble();
   const double to = is_cut ? static_cast<double>(end.toLong()) : end.toDouble();
   const double by = is_cut ? static_cast<double>(step.toLong()) : step.toDouble();

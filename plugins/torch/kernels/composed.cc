@@ -48,7 +48,11 @@ void log_add_exp(Call& call) {
 // (self, eps)
 void logit(Call& call) {
   at::Tensor self = floating(call.tensor(0));
-  if (!call.is_none(1)) self = self.clamp(call.real(1), 1 - call.real(1));
+  if (!call.is_none(1)) {
+    const double low = call.real(1), high = 1 - low;
+    // With an epsilon above 0.5 the lower bound is above the upper one, and goes before it.
+    self = low <= high ? self.clamp(low, high) : at::where(self.lt(low), number_like(self, low), self.clamp_max(high));
+  }
   call.set_result(0, (self / (1 - self)).log());
 }
 
@@ -58,8 +62,8 @@ void logit_backward(Call& call) {
   const at::Tensor& self = call.tensor(1);
   const double low = call.real_or(2, 0);
   const double outside = call.is_none(2) ? std::numeric_limits<double>::quiet_NaN() : 0.0;
-  const at::Tensor is_inside = self.ge(low).logical_and(self.le(1 - low));
-  call.set_result(0, at::where(is_inside, gradient / (self * (1 - self)), number_like(self, outside)));
+  const at::Tensor is_outside = self.lt(low).logical_or(self.gt(1 - low));  // a NaN is not
+  call.set_result(0, at::where(is_outside, number_like(self, outside), gradient / (self * (1 - self))));
 }
 
 // -- weights --------------------------------------------------------------------------------------------------------
