@@ -85,9 +85,9 @@ class ModelInspector:
         checked = open_model(Path(path))
         choice = self._manager.get_best_provider(provider)
         session = _session(checked, choice)
-        return Inspection(
-            self._metadata(checked, session), choice.name, choice.warnings, _placement(session, choice, checked)
-        )
+        metadata, assigned = self._metadata(checked, session), _assigned(session)
+        del session  # at its end, at the latest, unihal's provider has counted what it left to the CPU
+        return Inspection(metadata, choice.name, choice.warnings, _placement(assigned, choice, checked))
 
     def _metadata(self, checked: CheckedModel, session: Any) -> Metadata:
         proto = checked.proto
@@ -124,7 +124,8 @@ def _session(checked: CheckedModel, choice: Choice) -> Any:
     return make_session(checked.path, choice, SessionSettings(optimize=False, config=config))
 
 
-def _placement(session: Any, choice: Choice, checked: CheckedModel) -> list[Placement]:
+def _assigned(session: Any) -> Counter[tuple[str, str]]:
+    """How many nodes of an op run on a provider."""
     try:
         assigned = session.get_provider_graph_assignment_info()
     except Exception as error:  # an older ONNX Runtime, or a provider that does not tell
@@ -133,6 +134,10 @@ def _placement(session: Any, choice: Choice, checked: CheckedModel) -> list[Plac
     for subgraph in assigned:
         for node in subgraph.get_nodes():
             counts[(node.op_type, subgraph.ep_name)] += 1
+    return counts
+
+
+def _placement(counts: Counter[tuple[str, str]], choice: Choice, checked: CheckedModel) -> list[Placement]:
     reasons = unihal_refusals() if choice.name == "unihal" else {}
     rows = []
     for (op, provider), count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
