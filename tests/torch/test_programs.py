@@ -60,6 +60,8 @@ def test_channels_last_results_are_right() -> None:
 
 @pytest.mark.parametrize("way", ["torch.profiler", "activities", "autograd"])
 def test_a_profile_has_the_device_s_time_of_each_op(way: str) -> None:
+    if way == "torch.profiler" and torch.cuda.is_available():
+        pytest.skip("on such a machine the device that is profiled by default is PyTorch's own")
     activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.PrivateUse1]
     profile = {
         "torch.profiler": lambda: torch.profiler.profile(),
