@@ -84,12 +84,14 @@ def agree(made: onnx.ModelProto, feeds: dict[str, Any], name: str) -> str:
         theirs = [value.numpy() for value in cpu_session(made).run_with_ort_values(None, feeds)]
     except Exception:
         return "skipped"
-    before = fallbacks()
+    before, refusal = fallbacks(), ""
     try:
         ours = [value.numpy() for value in session(made).run_with_ort_values(None, feeds)]
     except Exception as error:
+        refusal = str(error)[:200] or repr(error)
+    if refusal:  # the session went with its error, and what it left to the CPU is counted
         left = [key[2] for key, count in fallbacks().items() if count > before.get(key, 0)]
-        return f"left out: {left[0]}" if left else str(error)[:200]
+        return f"left out: {left[0]}" if left else refusal
     for a, b in zip(ours, theirs, strict=True):
         if a.shape != b.shape or a.dtype != b.dtype:
             return f"{a.dtype} {a.shape}, on the CPU {b.dtype} {b.shape}"
