@@ -70,13 +70,16 @@ LEFT_OUT: dict[str, dict[str, str]] = {
     "special.i1": {"bfloat16 float16": "no kernel for this dtype"},
     "special.i1e": {"bfloat16 float16": "no kernel for this dtype"},
 }
+if IS_2_14:
+    LEFT_OUT |= {
+        "nn.functional.adaptive_max_pool2d": {"float32": "no kernel for the gradient in one more memory format"},
+        "polar": {"float16": "complex32 is no dtype of unihal's"},
+    }
 if IS_2_15:
     LEFT_OUT |= {
         "nan_to_num": {"complex64": "no kernel for complex numbers"},
-        "nn.functional.adaptive_max_pool2d": {"float32": "no kernel for the gradient in one more memory format"},
         "nn.functional.dropout": {"complex64": "no kernel for complex numbers"},
         "nn.functional.grid_sample": {
             "float32 float16 bfloat16 float64": "cubic interpolation in three dimensions is refused"
         },
-        "polar": {"float16": "complex32 is no dtype of unihal's"},
     }
