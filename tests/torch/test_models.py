@@ -100,11 +100,12 @@ def test_a_model_trains_under_autocast(name: str) -> None:
     actual, slopes = _train(model, example, batch, DEVICE, torch.bfloat16)
     assert bool(slopes.isfinite().all()) and slopes.norm() > 0
     assert actual != expected  # or nothing was rounded
-    # The first loss tells of one pass; what follows of it in batch norms of few numbers each is chance. Of the 53 norms
-    # of ResNet-50 in a row one pass is 4 % away by PyTorch's own bfloat16 on the CPU.
-    has_batch_norms = any(isinstance(part, nn.BatchNorm2d) for part in model.modules())
-    torch.testing.assert_close(actual[0], expected[0], rtol=0.08 if has_batch_norms else 0.03, atol=0.02)
-    if not has_batch_norms:
+    # The first loss tells of one pass; what follows of it in batch norms of few numbers each is chance.
+    away = abs(actual[0] - expected[0])
+    if away > 0.02 + 0.03 * abs(expected[0]):  # then at most twice as far as PyTorch's own bfloat16 on the CPU
+        theirs, _ = _train(model, example, batch, "cpu", torch.bfloat16)
+        assert away <= 2 * abs(theirs[0] - expected[0])
+    if not any(isinstance(part, nn.BatchNorm2d) for part in model.modules()):
         torch.testing.assert_close(actual, expected, rtol=0.05, atol=0.02)
 
 
