@@ -14,7 +14,7 @@ constexpr int64_t kFewKeys = 1024;
 constexpr int kMostDigitBits = 9;
 // Bits by which a group puts its tile in order at a time, at most.
 constexpr int kMostLocalBits = 4;
-constexpr int64_t kKeysPerItem = 8;
+constexpr int64_t kKeysPerItem = 8;  // at most: counts of an item's keys have four bits
 // Of local memory: a word for each key, counts of 16 bits and a sum for each item, a thirty-second more of most of it;
 // the digits' beginnings.
 constexpr int64_t kItemBytes = kKeysPerItem * 4 + 1 + (1 << kMostLocalBits) * 2 + 1 + 4;

@@ -260,6 +260,7 @@ class SegmentReduce {
     reduce.compute(compute).dtype("X", x_.dtype).define("PARTIAL", partial).define("UNIT", unit_);
     const bool is_sum = attributes_.reduction == UHAL_REDUCE_SUM || attributes_.reduction == UHAL_REDUCE_MEAN;
     reduce.define("COMBINE", is_sum ? 0 : attributes_.reduction);
+    reduce.define("HAS_INDICES", !partial && indices_ != nullptr).define("HAS_WEIGHTS", !partial && weights_ != nullptr);
     kind.define(reduce);
     Arguments arguments;
     arguments.pointer(values).pointer(keys).pointer(order).pointer(data_of(indices_)).pointer(data_of(weights_));
@@ -277,9 +278,8 @@ class SegmentReduce {
                             weights_ != nullptr ? weights_->strides[0] : 0};
     append_indices(arguments, work, 10, wide_);
     append_neutral(arguments, combining_step(attributes_.reduction), x_.dtype, compute);
-    arguments.int32(attributes_.reduction).int32(order != nullptr).int32(indices_ != nullptr);
-    arguments.int32(indices_ != nullptr && indices_->dtype == UHAL_INT64).int32(weights_ != nullptr);
-    arguments.int32(attributes_.ignore_negative);
+    arguments.int32(attributes_.reduction).int32(order != nullptr);
+    arguments.int32(indices_ != nullptr && indices_->dtype == UHAL_INT64).int32(attributes_.ignore_negative);
     return queue_.run(reduce, arguments, linear_grid(chunks * (row_.count / unit_), group_));
   }
 

@@ -8,7 +8,8 @@
  * and its values are not read. Which values are combined in what order follows from shapes and keys alone.
  *
  * Macros: X: the dtype of x and y, PARTIAL: values are partial sums, UNIT: 1, or 4 where rows lie in order and aligned
- * to four elements, COMBINE: 3 a product, 4 the largest, 5 the least, else a sum, UHAL_WIDE_INDEX, UHAL_RANK. */
+ * to four elements, COMBINE: 3 a product, 4 the largest, 5 the least, else a sum, HAS_INDICES, HAS_WEIGHTS,
+ * UHAL_WIDE_INDEX, UHAL_RANK. */
 #include "csrc/kernels/prelude/ids.h"
 
 UHAL_LAYOUT(RowLayout, 2) /* x, y */
@@ -75,7 +76,7 @@ UHAL_KERNEL void segment_counts(UHAL_POINTER(keys), UHAL_POINTER(counts), INDEX 
 #ifdef X_DTYPE
 
 /* Elements that are under way together. */
-#define TURNS (PARTIAL ? 8 : 4)
+#define TURNS (PARTIAL ? 16 : 4)
 
 /* What one launch goes through, and where its rows lie. */
 typedef struct {
@@ -117,7 +118,7 @@ UHAL_KERNEL void segment_reduce(UHAL_POINTER(x), UHAL_POINTER(keys), UHAL_POINTE
                                 UHAL_POINTER(weights), UHAL_POINTER(counts), UHAL_POINTER(y),
                                 UHAL_POINTER(partial_keys), UHAL_POINTER(partials), UHAL_POINTER(errors), int64 ticket,
                                 RowLayout layout, Work work, T neutral, int32 reduction, int32 has_order,
-                                int32 has_indices, int32 indices_are_int64, int32 has_weights, int32 ignore_negative) {
+                                int32 indices_are_int64, int32 ignore_negative) {
   UHAL_GLOBAL const uint32* keys = UHAL_ADDRESS(const uint32, keys);
   UHAL_GLOBAL X_STORAGE* y = UHAL_ADDRESS(X_STORAGE, y);
   UHAL_GLOBAL uint32* partial_keys = UHAL_ADDRESS(uint32, partial_keys);
@@ -133,7 +134,16 @@ UHAL_KERNEL void segment_reduce(UHAL_POINTER(x), UHAL_POINTER(keys), UHAL_POINTE
     /* Whether the first and the last run of the chunk are parts of runs that several chunks combine. */
     int32 head_is_part = work.chunks > 1;
     int32 tail_is_part = work.chunks > 1;
-#if !PARTIAL
+#if PARTIAL
+    uint32 needed = 0; /* mostly none is */
+    for (INDEX first = begin; first < end; first += TURNS) {
+      UHAL_UNROLL for (int32 k = 0; k < TURNS; ++k) needed |= first + k < end ? keys[first + k] : 0u;
+    }
+    if (needed == 0) {
+      if (work.chunks > 1 && at_row == 0) partial_keys[2 * chunk] = partial_keys[2 * chunk + 1] = 0;
+      continue;
+    }
+#else
     {
       const uint32 head = keys[begin];
       const uint32 tail = keys[end - 1];
@@ -160,33 +170,57 @@ UHAL_KERNEL void segment_reduce(UHAL_POINTER(x), UHAL_POINTER(keys), UHAL_POINTE
       uint32 next_keys[TURNS];
       T values[TURNS][UNIT];
       UHAL_UNROLL for (int32 k = 0; k < TURNS; ++k) {
-        next_keys[k] = 0;
+        next_keys[k] = first + k < end ? keys[first + k] : 0u;
         EACH(u) values[k][u] = neutral;
-        if (first + k < end) {
-          next_keys[k] = keys[first + k];
+      }
 #if PARTIAL
-          if (next_keys[k] != 0) {
-            EACH(u) values[k][u] = UHAL_ADDRESS(const T, x)[(first + k) * work.window + at_row + u];
-          }
-#else
-          const INDEX element = has_order ? (INDEX)UHAL_ADDRESS(const uint32, order)[first + k] : first + k;
-          const int64 row =
-              has_indices ? read_id(UHAL_ADDRESS(const char, indices), indices_are_int64, element * work.index_step)
-                          : element;
-          const int32 outside = has_indices && (row < 0 || row >= work.rows);
-          if (outside) {
-            report(UHAL_ADDRESS(int64, errors), ticket, ignore_negative, row, work.rows);
-            EACH(u) values[k][u] = 0;
-          } else {
-            LOAD_UNIT(UHAL_ADDRESS(const X_STORAGE, x), offsets[0] + (INDEX)row * work.x_step, values[k]);
-          }
-          if (has_weights) {
-            const T weight = X_LOAD(UHAL_ADDRESS(const X_STORAGE, weights), element * work.weight_step);
-            EACH(u) values[k][u] *= weight;
-          }
-#endif
+      UHAL_UNROLL for (int32 k = 0; k < TURNS; ++k) {
+        if (next_keys[k] != 0) {
+          EACH(u) values[k][u] = UHAL_ADDRESS(const T, x)[(first + k) * work.window + at_row + u];
         }
       }
+#else
+      /* Step by step for all of them, and nothing is reported between the loads of rows: then these are under way
+       * together. */
+      INDEX elements[TURNS];
+      UHAL_UNROLL for (int32 k = 0; k < TURNS; ++k) {
+        elements[k] = has_order && first + k < end ? (INDEX)UHAL_ADDRESS(const uint32, order)[first + k] : first + k;
+      }
+#if HAS_INDICES
+      int64 rows[TURNS];
+      UHAL_UNROLL for (int32 k = 0; k < TURNS; ++k) {
+        rows[k] = first + k < end
+                      ? read_id(UHAL_ADDRESS(const char, indices), indices_are_int64, elements[k] * work.index_step)
+                      : 0;
+      }
+#define IS_OUTSIDE(row) ((row) < 0 || (row) >= work.rows)
+      UHAL_UNROLL for (int32 k = 0; k < TURNS; ++k) {
+        if (first + k < end && IS_OUTSIDE(rows[k])) {
+          report(UHAL_ADDRESS(int64, errors), ticket, ignore_negative, rows[k], work.rows);
+        }
+      }
+#else
+#define rows elements
+#define IS_OUTSIDE(row) 0
+#endif
+      UHAL_UNROLL for (int32 k = 0; k < TURNS; ++k) {
+        if (first + k < end) {
+          if (IS_OUTSIDE(rows[k])) {
+            EACH(u) values[k][u] = 0;
+          } else {
+            LOAD_UNIT(UHAL_ADDRESS(const X_STORAGE, x), offsets[0] + (INDEX)rows[k] * work.x_step, values[k]);
+          }
+        }
+      }
+#if HAS_WEIGHTS
+      UHAL_UNROLL for (int32 k = 0; k < TURNS; ++k) {
+        if (first + k < end) {
+          const T weight = X_LOAD(UHAL_ADDRESS(const X_STORAGE, weights), elements[k] * work.weight_step);
+          EACH(u) values[k][u] *= weight;
+        }
+      }
+#endif
+#endif
       /* Beyond the end values are neutral. */
       UHAL_UNROLL for (int32 k = 0; k < TURNS; ++k) {
         if (first + k < end && next_keys[k] != current) {

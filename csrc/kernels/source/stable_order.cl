@@ -11,6 +11,14 @@
 /* A key in local memory: its digit above its place in the tile. */
 #define PLACE_BITS 16
 #define LOCAL_DIGIT(key, shift) ((key) >> (shift) & (uint32)(LOCAL_DIGITS - 1))
+/* How often an item's keys, eight at most, have each digit: COUNT_BITS of a word for each. */
+#define COUNT_BITS 4
+#define COUNT_MASK 15u
+#if LOCAL_BITS > 3
+#define COUNTS uint64
+#else
+#define COUNTS uint32
+#endif
 /* Items whose values one item adds up by itself. */
 #define BLOCK 16
 /* Where an element of local memory is: a word is left out after 32, so that items which go through neighbours of their
@@ -59,8 +67,13 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void radix_count(UHAL_POINTER(keys), UH
   UHAL_BARRIER();
   const INDEX begin = UHAL_GROUP_ID(0) * TILE;
   const INDEX end = begin + TILE < count ? begin + TILE : count;
-  for (INDEX i = begin + item; i < end; i += GROUP) {
-    uhal_local_add_int32(counts + (key[i] >> shift & (uint32)(digits - 1)), 1);
+  uint32 own[EACH]; /* all are under way together */
+  UHAL_UNROLL for (int32 k = 0; k < EACH; ++k) {
+    const INDEX i = begin + k * GROUP + item;
+    own[k] = i < end ? key[i] : 0u;
+  }
+  UHAL_UNROLL for (int32 k = 0; k < EACH; ++k) {
+    if (begin + k * GROUP + item < end) uhal_local_add_int32(counts + (own[k] >> shift & (uint32)(digits - 1)), 1);
   }
   UHAL_BARRIER();
   for (INDEX digit = item; digit < digits; digit += GROUP) {
@@ -89,27 +102,38 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void radix_scan(UHAL_POINTER(totals), U
 }
 
 /* Puts a tile in order by a digit of at most LOCAL_BITS, equal ones as they lie. Each item has EACH neighbours, and
- * counts its digits in a column of `counts`; the places of a digit follow those of smaller ones, and in it those of an
+ * their digits' counts are a column of `counts`; the places of a digit follow those of smaller ones, and in it those of an
  * item those of the items before. */
 UHAL_INLINE void sort_tile(UHAL_LOCAL uint32* tile, UHAL_LOCAL uint16* counts, UHAL_LOCAL uint32* scratch, INDEX item,
                            int32 shift) {
   uint32 own[EACH];
   UHAL_UNROLL for (int32 k = 0; k < EACH; ++k) own[k] = tile[AT(item * EACH + k)];
-  UHAL_UNROLL for (int32 digit = 0; digit < LOCAL_DIGITS; ++digit) counts[HALF_AT(digit * GROUP + item)] = 0;
-  UHAL_UNROLL for (int32 k = 0; k < EACH; ++k) ++counts[HALF_AT(LOCAL_DIGIT(own[k], shift) * GROUP + item)];
+  COUNTS counted = 0;
+  uint32 earlier = 0; /* of each key: how many of the item's keys before it have its digit */
+  UHAL_UNROLL for (int32 k = 0; k < EACH; ++k) {
+    const uint32 at = LOCAL_DIGIT(own[k], shift) * COUNT_BITS;
+    earlier |= (uint32)(counted >> at & COUNT_MASK) << (k * COUNT_BITS);
+    counted += (COUNTS)1 << at;
+  }
+  UHAL_UNROLL for (int32 digit = 0; digit < LOCAL_DIGITS; ++digit) {
+    counts[HALF_AT(digit * GROUP + item)] = (uint16)(counted >> (digit * COUNT_BITS) & COUNT_MASK);
+  }
   UHAL_BARRIER();
+  uint32 here[LOCAL_DIGITS];
   uint32 sum = 0;
-  UHAL_UNROLL for (int32 k = 0; k < LOCAL_DIGITS; ++k) sum += counts[HALF_AT(item * LOCAL_DIGITS + k)];
+  UHAL_UNROLL for (int32 k = 0; k < LOCAL_DIGITS; ++k) {
+    here[k] = counts[HALF_AT(item * LOCAL_DIGITS + k)];
+    sum += here[k];
+  }
   uint32 before = items_before(sum, scratch, item);
   UHAL_UNROLL for (int32 k = 0; k < LOCAL_DIGITS; ++k) {
-    const uint32 here = counts[HALF_AT(item * LOCAL_DIGITS + k)];
     counts[HALF_AT(item * LOCAL_DIGITS + k)] = (uint16)before;
-    before += here;
+    before += here[k];
   }
   UHAL_BARRIER();
   UHAL_UNROLL for (int32 k = 0; k < EACH; ++k) {
-    const uint32 at = counts[HALF_AT(LOCAL_DIGIT(own[k], shift) * GROUP + item)]++;
-    tile[AT(at)] = own[k];
+    const uint32 first = counts[HALF_AT(LOCAL_DIGIT(own[k], shift) * GROUP + item)];
+    tile[AT(first + (earlier >> (k * COUNT_BITS) & COUNT_MASK))] = own[k];
   }
   UHAL_BARRIER();
 }
@@ -146,10 +170,13 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void radix_move(UHAL_POINTER(keys), UHA
   const INDEX first = item * each < digits ? item * each : digits;
   const INDEX last = first + each < digits ? first + each : digits;
   uint32 own = 0;
-  for (INDEX digit = first; digit < last; ++digit) own += sum[digit];
+  for (INDEX digit = first; digit < last; ++digit) {
+    own += sum[digit];
+    starts[digit] = total[digit * UHAL_GROUP_COUNT(0) + UHAL_GROUP_ID(0)];
+  }
   uint32 before = items_before(own, scratch, item);
   for (INDEX digit = first; digit < last; ++digit) {
-    starts[digit] = before + total[digit * UHAL_GROUP_COUNT(0) + UHAL_GROUP_ID(0)];
+    starts[digit] += before;
     before += sum[digit];
   }
   UHAL_BARRIER();
@@ -161,11 +188,21 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void radix_move(UHAL_POINTER(keys), UHA
     if (i == 0 || tile[AT(i - 1)] >> PLACE_BITS != digit) starts[digit] -= (uint32)i;
   }
   UHAL_BARRIER();
-  for (INDEX i = item; i < length; i += GROUP) {
-    const uint32 here = tile[AT(i)];
-    const uint32 to = starts[here >> PLACE_BITS] + (uint32)i;
-    const uint32 from = (uint32)begin + (here & ((1u << PLACE_BITS) - 1u));
-    moved_key[to] = key[from];
-    moved_origin[to] = is_first ? from : origin[from];
+  uint32 from[EACH];
+  uint32 moved[EACH];
+  uint32 moved_from[EACH];
+  UHAL_UNROLL for (int32 k = 0; k < EACH; ++k) {
+    const INDEX i = k * GROUP + item;
+    from[k] = (uint32)begin + (i < length ? tile[AT(i)] & ((1u << PLACE_BITS) - 1u) : 0u);
+    moved[k] = key[from[k]];
+    moved_from[k] = is_first ? from[k] : origin[from[k]];
+  }
+  UHAL_UNROLL for (int32 k = 0; k < EACH; ++k) {
+    const INDEX i = k * GROUP + item;
+    if (i < length) {
+      const uint32 to = starts[tile[AT(i)] >> PLACE_BITS] + (uint32)i;
+      moved_key[to] = moved[k];
+      moved_origin[to] = moved_from[k];
+    }
   }
 }
