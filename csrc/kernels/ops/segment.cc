@@ -260,7 +260,8 @@ class SegmentReduce {
     reduce.compute(compute).dtype("X", x_.dtype).define("PARTIAL", partial).define("UNIT", unit_);
     const bool is_sum = attributes_.reduction == UHAL_REDUCE_SUM || attributes_.reduction == UHAL_REDUCE_MEAN;
     reduce.define("COMBINE", is_sum ? 0 : attributes_.reduction);
-    reduce.define("HAS_INDICES", !partial && indices_ != nullptr).define("HAS_WEIGHTS", !partial && weights_ != nullptr);
+    reduce.define("HAS_INDICES", !partial && indices_ != nullptr)
+        .define("HAS_WEIGHTS", !partial && weights_ != nullptr);
     kind.define(reduce);
     Arguments arguments;
     arguments.pointer(values).pointer(keys).pointer(order).pointer(data_of(indices_)).pointer(data_of(weights_));
