@@ -196,7 +196,8 @@ def run(place: Any, op: str, inputs: Any, attributes: Any, output: str) -> list[
         block.append_op(type=op, inputs=given, outputs=made, attrs=attributes)
         result = made[output][0]
         fetch = [result]
-        if leaves and result.dtype == leaves[0].dtype and not op.endswith(("nms", "nms3", "quantize_linear")):  # which have no gradient
+        # Suppressions and quantized models have none.
+        if leaves and result.dtype == leaves[0].dtype and not op.endswith(("nms", "nms3", "quantize_linear")):
             gradients = paddle.static.gradients([result], leaves)
             fetch += [g for g in gradients if g is not None]
     return paddle.static.Executor(place).run(main, feed=feed, fetch_list=fetch)
