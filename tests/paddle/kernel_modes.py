@@ -274,7 +274,8 @@ class Sweep:
                             [],
                         ),
                         # Of squares of sums of rounded numbers.
-                        {"float64": 1e-9, "float16": 4e-2, "bfloat16": 3e-1}[dtype],
+                        # The CPU divides by the size of a window in float32.
+                        {"float64": 1e-6 if "pool" in name else 1e-9, "float16": 4e-2, "bfloat16": 3e-1}[dtype],
                     )
         for name, (function, inputs) in test_double_gradients.CASES.items():
             if self.mode != "eager" and not self.wanted(name):

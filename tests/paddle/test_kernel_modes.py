@@ -167,7 +167,8 @@ UNREACHED = [
     ),
     Unreached(
         r".*",
-        r"eye|full|full_with_tensor|gaussian|linspace|truncated_gaussian_random|uniform|arange",
+        r"eye|full|full_with_tensor|gaussian|linspace|truncated_gaussian_random|uniform|arange"
+        r"|uniform_random_batch_size_like",
         r"b?float16",
         "Paddle's CPU makes none to compare with: test_kernels.py",
     ),
@@ -191,7 +192,10 @@ UNREACHED = [
         "in other dtypes than the one that the old op's own form is tried in; the body is that of all dtypes",
     ),
     Unreached(r".*", r"(nan)?median_grad", r"bfloat16", "the CPU has no bfloat16 to compare with"),
-    Unreached(r".*", r".*_sr", r".*", "rows of a tensor, which programs of Paddle 1 make"),
+    Unreached(
+        r"old", r"(batch_norm|instance_norm|pool2d)_double_grad", r".*", "old programs make none of these gradients"
+    ),
+    Unreached(r".*", r".*_sr", r".*", "rows of a tensor: those that test_optimizers.py does not reach have no test yet"),
     Unreached(
         r".*",
         r"(lrn|cross_entropy|flatten2)(_grad)?|quantize_linear.*|dequantize_linear.*",
@@ -202,7 +206,7 @@ UNREACHED = [
         r".*",
         r"uniform_raw|randint_with_seed|range|matmul_with_flatten_double_grad|(multiply|matmul|add)_triple_grad",
         r".*",
-        "what Paddle 3.3 makes of other kernels, and older programs call",
+        "no call of Paddle 3.3 was found that runs them: they have no test yet",
     ),
     Unreached(
         r"new|old",
