@@ -195,7 +195,7 @@ UNREACHED = [
     Unreached(
         r"old", r"(batch_norm|instance_norm|pool2d)_double_grad", r".*", "old programs make none of these gradients"
     ),
-    Unreached(r".*", r".*_sr", r".*", "rows of a tensor: those that test_optimizers.py does not reach have no test yet"),
+    Unreached(r".*", r".*_sr", r".*", "rows of a tensor: what test_optimizers.py does not reach has no test yet"),
     Unreached(
         r".*",
         r"(lrn|cross_entropy|flatten2)(_grad)?|quantize_linear.*|dequantize_linear.*",
