@@ -72,10 +72,11 @@ struct InputList : TensorList {
 // Empty where it is absent, or a graph gives a list without tensors.
 struct OptionalInputList : InputList {
   using InputList::InputList;
-  // Paddle's optional is a bool and, behind it, the std::vector.
+  // Paddle's optional is a bool and, behind it, the std::vector in storage that GCC aligns as anything may be.
   static OptionalInputList of(const void* optional) {
     if (!*static_cast<const bool*>(optional)) return OptionalInputList(List{}, false);
-    return OptionalInputList(phi.PD_TensorVectorToList(static_cast<const char*>(optional) + sizeof(void*)), false);
+    return OptionalInputList(phi.PD_TensorVectorToList(static_cast<const char*>(optional) + alignof(std::max_align_t)),
+                             false);
   }
   bool is_present() const { return size() > 0 && (*this)[0]; }
 };

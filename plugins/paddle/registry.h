@@ -75,6 +75,9 @@ KernelTable loss_kernels();
 KernelTable matmul_kernels();
 KernelTable merged_optimizer_kernels();
 KernelTable norm_kernels();
+KernelTable norm_double_gradient_kernels();
+KernelTable old_layer_kernels();
+KernelTable old_optimizer_kernels();
 KernelTable optimizer_kernels();
 KernelTable place_kernels();
 KernelTable pool_kernels();
@@ -101,6 +104,7 @@ KernelTable spectrum_kernels();
 KernelTable suppression_kernels();
 KernelTable triple_gradient_kernels();
 KernelTable unique_kernels();
+KernelTable variance_kernels();
 KernelTable vector_norm_kernels();
 KernelTable viterbi_kernels();
 

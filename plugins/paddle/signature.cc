@@ -16,8 +16,8 @@ namespace {
 
 constexpr int32_t kAnyLayout = 0;
 // phi::DataType's numbers of the dtypes that CPU kernels are looked up by, most usual first: float32, int64,
-// int32, float64, bool, complex64, and "any".
-constexpr int32_t kLookupDtypes[] = {10, 9, 7, 11, 1, 12, 0};
+// int32, float64, bool, complex64, int8, and "any".
+constexpr int32_t kLookupDtypes[] = {10, 9, 7, 11, 1, 12, 3, 0};
 
 // phi::TensorArgDef: backend, layout, dtype, and the std::type_index of its C++ type.
 constexpr size_t kDtypeOffset = 8;

@@ -15,7 +15,7 @@ from paddle import nn
 
 
 class Llama(nn.Layer):
-    """Rotary positions, RMS norms, gated layers; shuffle_channel falls back."""
+    """Rotary positions, RMS norms, gated layers; add_position_encoding falls back."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -46,8 +46,8 @@ class Llama(nn.Layer):
         x = x + self.o(y)
         h = self.norm(x)
         x = x + self.down(F.silu(self.gate(h)) * self.up(h))
-        same = paddle._C_ops.shuffle_channel(x.unsqueeze(1), 1)
-        return self.head(same.squeeze(1))
+        same = paddle._C_ops.add_position_encoding(x, 1.0, 0.0)
+        return self.head(same)
 
 
 class UNet(nn.Layer):

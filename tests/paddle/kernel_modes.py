@@ -43,7 +43,7 @@ RANDOM = {
     "poisson",
     "exponential_", "multinomial", "binomial", "dirichlet", "standard_gamma", "standard_normal", "empty", "empty_like",
     "gumbel_softmax", "rrelu", "uniform_inplace", "uniform_inplace_", "gaussian_inplace", "gaussian_inplace_", "random",
-    "random_", "class_center_sample", "shuffle_batch",
+    "random_", "class_center_sample", "shuffle_batch", "uniform_random_batch_size_like",
 }  # fmt: skip
 #: Ops whose kernels have other names.
 KERNELS = {"det": "determinant", "hardshrink": "hard_shrink"}
@@ -274,7 +274,8 @@ class Sweep:
                             [],
                         ),
                         # Of squares of sums of rounded numbers.
-                        {"float64": 1e-9, "float16": 4e-2, "bfloat16": 3e-1}[dtype],
+                        # The CPU divides by the size of a window in float32.
+                        {"float64": 1e-6 if "pool" in name else 1e-9, "float16": 4e-2, "bfloat16": 3e-1}[dtype],
                     )
         for name, (function, inputs) in test_double_gradients.CASES.items():
             if self.mode != "eager" and not self.wanted(name):

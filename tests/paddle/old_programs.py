@@ -133,6 +133,21 @@ OPS = [
     ("leaky_relu", {"X": X - 0.5}, {"alpha": 0.1}, "Out"),
     ("gelu", {"X": X}, {"approximate": False}, "Out"),
     ("layer_norm", {"X": X}, {"epsilon": 1e-5, "begin_norm_axis": 1}, "Y"),
+    ("lrn", {"X": IMAGE}, {"n": 3, "k": 2.0, "alpha": 0.1, "beta": 0.75, "data_format": "NCHW"}, "Out"),
+    ("flatten2", {"X": V}, {"axis": 2}, "Out"),
+    ("cross_entropy", {"X": X + 0.1, "Label": IDS[:, None]}, {"soft_label": False, "ignore_index": 2}, "Y"),
+    ("cross_entropy", {"X": X + 0.1, "Label": 1 - X}, {"soft_label": True, "ignore_index": -100}, "Y"),
+    *(
+        (
+            name,
+            {"X": 100 * X - 50, "Scale": scale, "ZeroPoint": np.zeros(scale.shape, "float32")},
+            {"quant_axis": axis, "bit_length": 8, "qmin": -128, "qmax": 127, "round_type": rounding, "is_test": True},
+            "Y",
+        )
+        for name in ("quantize_linear", "dequantize_linear")
+        for axis, scale in ((-1, R.rand(1).astype("float32") + 0.5), (1, R.rand(5).astype("float32") + 0.5))
+        for rounding in (0, 1)
+    ),
     (
         "matrix_nms",
         {"BBoxes": BOXES, "Scores": SCORES},
@@ -154,6 +169,8 @@ OTHER_OUTPUTS = {
     "unsqueeze2": ["XShape"],
     "squeeze2": ["XShape"],
     "layer_norm": ["Mean", "Variance"],
+    "lrn": ["MidOut"],
+    "flatten2": ["XShape"],
     "matrix_nms": ["Index", "RoisNum"],
     "multiclass_nms3": ["Index", "NmsRoisNum"],
 }
@@ -179,7 +196,8 @@ def run(place: Any, op: str, inputs: Any, attributes: Any, output: str) -> list[
         block.append_op(type=op, inputs=given, outputs=made, attrs=attributes)
         result = made[output][0]
         fetch = [result]
-        if leaves and result.dtype == leaves[0].dtype and not op.endswith(("nms", "nms3")):  # which have no gradient
+        # Suppressions and quantized models have none.
+        if leaves and result.dtype == leaves[0].dtype and not op.endswith(("nms", "nms3", "quantize_linear")):
             gradients = paddle.static.gradients([result], leaves)
             fetch += [g for g in gradients if g is not None]
     return paddle.static.Executor(place).run(main, feed=feed, fetch_list=fetch)

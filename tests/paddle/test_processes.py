@@ -129,7 +129,7 @@ import numpy
 import paddle
 paddle.set_device("rdna")
 def function(x):
-    return paddle._C_ops.shuffle_channel(x.reshape([1, 1, 2, 2]), 1).reshape([2, 2]) * 2
+    return paddle._C_ops.add_position_encoding(x.reshape([1, 2, 2]), 1.0, 0.0).reshape([2, 2]) * 2
 if {static}:
     function = paddle.jit.to_static(function, full_graph=True)
 result = function(paddle.to_tensor([[4.0, 0.0], [0.0, 9.0]])).numpy()
@@ -140,12 +140,12 @@ assert numpy.array_equal(result.diagonal(), [8, 18]), result
     result = run(program, tmp_path, UNIHAL_STRICT="0", UNIHAL_FALLBACK_LOG=str(log))
     assert result.returncode == 0, result.stderr
     entries = [json.loads(line) for line in log.read_text().splitlines()]
-    assert {"framework": "paddle", "op": "shuffle_channel", "dtype": "float32"}.items() <= entries[0].items()
+    assert {"framework": "paddle", "op": "add_position_encoding", "dtype": "float32"}.items() <= entries[0].items()
     assert entries[0]["reason"] == "no kernel is registered"
 
     result = run(program, tmp_path, UNIHAL_STRICT="1")
     assert result.returncode != 0
-    assert "shuffle_channel" in result.stderr and "UNIHAL_STRICT=1" in result.stderr
+    assert "add_position_encoding" in result.stderr and "UNIHAL_STRICT=1" in result.stderr
 
 
 @pytest.mark.parametrize("device_type", ["iluvatar", "rdna", "polaris"])

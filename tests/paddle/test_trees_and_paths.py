@@ -195,6 +195,7 @@ OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
         0.1, 0.9, p, use_nesterov=True, weight_decay=paddle.regularizer.L2Decay(0.1), use_multi_tensor=True
     ),
     "Adam": lambda p: paddle.optimizer.Adam(0.01, parameters=p, use_multi_tensor=True),
+    "AMSGrad": lambda p: paddle.optimizer.Adam(0.01, parameters=p, use_multi_tensor=True, amsgrad=True),
 }
 
 
@@ -204,9 +205,29 @@ def test_steps_of_many_parameters(name: str) -> None:
     on_each(lambda device: train(device, OPTIMIZERS[name], "float32"), 1e-5)
 
 
-def test_amsgrad_of_many_parameters_is_refused() -> None:
-    with on(DEVICE), pytest.raises(NotImplementedError, match="use_multi_tensor"):
-        train(DEVICE, lambda p: paddle.optimizer.Adam(parameters=p, use_multi_tensor=True, amsgrad=True), "float32")
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_steps_of_many_parameters_with_masters(name: str, dtype: str) -> None:
+    """Against the device's steps one by one, since Paddle's CPU has none in these dtypes."""
+    many = OPTIMIZERS[name]
+
+    def one_by_one(parameters: Any) -> Any:
+        optimizer = many(parameters)
+        optimizer._use_multi_tensor = False
+        return optimizer
+
+    def with_masters(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def made(parameters: Any) -> Any:
+            optimizer = make(parameters)
+            optimizer._multi_precision = True
+            return optimizer
+
+        return made
+
+    with on(DEVICE):
+        ours, theirs = (train(DEVICE, with_masters(make), dtype) for make in (many, one_by_one))
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(a.numpy(), b.numpy())
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.02])
@@ -244,6 +265,9 @@ def test_lars(rescale: float, decay: float) -> None:
 # -- gradients of gradients' gradients
 
 THIRD: dict[str, Callable[[Any], Any]] = {
+    "add": lambda x: (x + x[:1]) ** 3,
+    "multiply": lambda x: (x * x[:1]) * x,
+    "matmul": lambda x: paddle.matmul(paddle.matmul(x, x, transpose_y=True), x),
     "cos": paddle.cos,
     "pow": lambda x: paddle.pow(x, 4),
     "pow of 2": lambda x: paddle.pow(x, 2),

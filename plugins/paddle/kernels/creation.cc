@@ -1,5 +1,6 @@
 // Tensors from numbers.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <type_traits>
 
@@ -87,7 +88,29 @@ void full_like(Context context, Input x, Scalar value, Dtype dtype, Output y) {
   fill(context, context.allocate(y, dtype == kUndefined ? x.uhal() : to_uhal(dtype)), value);
 }
 
+// A shape with one axis as long as one of x's.
+void full_batch_size_like(Context context, Input x, Span<int> shape, Scalar value, Dtype dtype, int from, int to,
+                          Output y) {
+  const View in = x.layout();
+  if (shape.size() > UHAL_MAX_RANK) unsupported(context, "a tensor of rank " + std::to_string(shape.size()));
+  int64_t dims[UHAL_MAX_RANK];
+  std::copy(shape.begin(), shape.end(), dims);
+  if (from < 0 || from >= in.rank || to < 0 || to >= shape.size()) invalid(context, "there is no such axis");
+  dims[to] = in.shape[from];
+  fill(context, context.allocate(y, to_uhal(dtype), dims, shape.size()), value);
+}
+
 constexpr double kMaxLength = 1e18;
+
+void count_by(const Context& context, double start, double step, const View& y) {
+  uhal_iota_attributes attributes = {};
+  attributes.struct_size = sizeof attributes;
+  attributes.start = start;
+  attributes.step = step;
+  attributes.integer_start = static_cast<int64_t>(start);
+  attributes.integer_step = static_cast<int64_t>(step);
+  context.run(UHAL_OP_IOTA, {}, {&y}, &attributes);
+}
 
 void arange(Context context, double start, double end, double step, uhal_dtype dtype, Output y) {
   if (step == 0) raise(UHAL_INVALID_ARGUMENT, "(unihal) arange: the step is 0; it must not be");
@@ -97,14 +120,7 @@ void arange(Context context, double start, double end, double step, uhal_dtype d
                                         " by " + std::to_string(step) + " is not a number of elements");
   }
   const int64_t count = length > 0 ? static_cast<int64_t>(__builtin_ceil(length)) : 0;
-  const View out = context.allocate(y, dtype, &count, 1);
-  uhal_iota_attributes attributes = {};
-  attributes.struct_size = sizeof attributes;
-  attributes.start = start;
-  attributes.step = step;
-  attributes.integer_start = static_cast<int64_t>(start);
-  attributes.integer_step = static_cast<int64_t>(step);
-  context.run(UHAL_OP_IOTA, {}, {&out}, &attributes);
+  count_by(context, start, step, context.allocate(y, dtype, &count, 1));
 }
 
 void arange_scalar(Context context, Scalar start, Scalar end, Scalar step, Output y) {
@@ -118,6 +134,25 @@ constexpr uint32_t kFirstFour = 0b1111;
 
 void arange_tensor(Context context, Input start, Input end, Input step, Output y) {
   arange(context, read_number(context, start), read_number(context, end), read_number(context, step), start.uhal(), y);
+}
+
+// paddle.range, whose end is in it.
+void range(const Context& context, double start, double end, double step, uhal_dtype dtype, Output y) {
+  if (step == 0) invalid(context, "the step is 0; it must not be");
+  if ((start < end && step < 0) || (start > end && step > 0)) {
+    raise(UHAL_FAILED_PRECONDITION, "(unihal) range: from " + std::to_string(start) + " steps of " +
+                                        std::to_string(step) + " do not lead to " + std::to_string(end));
+  }
+  const double length = std::floor((end - start) / step) + 1;
+  if (!(length < kMaxLength)) invalid(context, "a range without an end");
+  const auto count = static_cast<int64_t>(length);
+  count_by(context, start, step, context.allocate(y, dtype, &count, 1));
+}
+void range_scalar(Context context, Scalar start, Scalar end, Scalar step, Output y) {
+  range(context, start.number(), end.number(), step.number(), y.uhal(), y);
+}
+void range_tensor(Context context, Input start, Input end, Input step, Output y) {
+  range(context, read_number(context, start), read_number(context, end), read_number(context, step), start.uhal(), y);
 }
 
 // start + i * (stop - start) / (number - 1)
@@ -200,6 +235,9 @@ KernelTable creation_kernels() {
       UNIHAL_KERNEL_ANYWHERE("arange_tensor", kFloats | kInt32And64, kFirstThree, 0, arange_tensor),
       UNIHAL_KERNEL_ANYWHERE("linspace", kFloats | kInt32And64, kFirstThree, 0, linspace),
       UNIHAL_KERNEL_ANYWHERE("logspace", kFloats | kInt32And64, kFirstFour, 0, logspace),
+      UNIHAL_KERNEL("full_batch_size_like", kWideFloats | kInt32And64 | kBoolOnly, full_batch_size_like),
+      UNIHAL_KERNEL("range", kWideFloats | kInt32And64, range_scalar),
+      UNIHAL_KERNEL_ANYWHERE("range_tensor", kWideFloats | kInt32And64, kFirstThree, 0, range_tensor),
       UNIHAL_KERNEL("eye", kEvery, eye),
       UNIHAL_KERNEL("increment", kNumbers, increment),
       UNIHAL_KERNEL("numel", kEvery, numel),

@@ -42,22 +42,21 @@ void merged_momentum(Context context, InputList parameters, InputList gradients,
 }
 
 void merged_adam(Context context, InputList parameters, InputList gradients, InputList rates, InputList firsts,
-                 InputList seconds, OptionalInputList, InputList powers1, InputList powers2, OptionalInputList masters,
-                 Scalar beta1, Scalar beta2, Scalar epsilon, bool multi_precision, bool use_global_powers, bool amsgrad,
-                 OutputList parameters_out, OutputList firsts_out, OutputList seconds_out, OutputList,
-                 OutputList powers1_out, OutputList powers2_out, OutputList masters_out) {
+                 InputList seconds, OptionalInputList largest, InputList powers1, InputList powers2,
+                 OptionalInputList masters, Scalar beta1, Scalar beta2, Scalar epsilon, bool multi_precision,
+                 bool use_global_powers, bool amsgrad, OutputList parameters_out, OutputList firsts_out,
+                 OutputList seconds_out, OutputList largest_out, OutputList powers1_out, OutputList powers2_out,
+                 OutputList masters_out) {
   const size_t count = parameters.size();
-  // The optional list of largest moments arrives without an array of tensors in eager mode (docs/decisions.md).
-  if (amsgrad) unsupported(context, "amsgrad for many parameters at once (leave use_multi_tensor out)");
   require_lengths(context, count,
                   {gradients.size(), firsts.size(), seconds.size(), powers1.size(), powers2.size(),
-                   rates.size() == 1 ? count : rates.size()});
+                   rates.size() == 1 ? count : rates.size(), amsgrad ? largest.size() : count});
   const AdamSettings settings = {beta1.number(),  beta2.number(),    epsilon.number(), 0, 1,
                                  multi_precision, use_global_powers, amsgrad};
   for (size_t i = 0; i < count; ++i) {
     adam_any(context, parameters[i], gradients[i],
-             {rate_of(rates, i), firsts[i], seconds[i], OptionalInput{}, powers1[i], powers2[i], firsts_out[i],
-              seconds_out[i], Output{}, member(powers1_out, i), member(powers2_out, i)},
+             {rate_of(rates, i), firsts[i], seconds[i], member(largest, i), powers1[i], powers2[i], firsts_out[i],
+              seconds_out[i], member(largest_out, i), member(powers1_out, i), member(powers2_out, i)},
              member(masters, i), OptionalInput{}, settings, parameters_out[i], member(masters_out, i));
   }
 }

@@ -1,4 +1,6 @@
 // Pooling in two and three dimensions. Until Paddle 3.0 strides and paddings are int, since 3.1 int64.
+#include <utility>
+
 #include "plugins/paddle/kernels/spatial.h"
 #include "plugins/paddle/kernels/windows.h"
 
@@ -57,6 +59,17 @@ void pool_grad(Context context, Input x, Input y, Input dy, Window window, Numbe
   } else {
     context.run(UHAL_OP_POOL_BACKWARD, {&gradient}, {&out}, &attributes);
   }
+}
+
+// The gradient of an average is linear in dy: what its own gradient was given goes through the pool once more. That of
+// a maximum Paddle takes by the places alone, which it does not hand over.
+template <class Window, class Numbers>
+void pool_double_grad(Context context, Input ddx, Window window, Numbers strides, Numbers paddings, bool ceil_mode,
+                      bool exclusive, Text data_format, Text type, bool global, bool adaptive, Text algorithm,
+                      Output ddy) {
+  if (std::strcmp(type.value, "avg") != 0) unsupported(context, "a pool that is not an average");
+  pool(context, ddx, std::move(window), std::move(strides), std::move(paddings), ceil_mode, exclusive, data_format,
+       type, global, adaptive, algorithm, ddy);
 }
 
 // y = (the window's sum of x^p)^(1/p): sums are averages, which count padding, times the elements of a window.
@@ -143,6 +156,8 @@ KernelTable pool_kernels() {
       UNIHAL_KERNEL("pool2d", kFloats, pool<Integers, Span<int>>),
       UNIHAL_KERNEL("pool2d_grad", kFloats, pool_grad<Integers, Span<int64_t>>),
       UNIHAL_KERNEL("pool2d_grad", kFloats, pool_grad<Integers, Span<int>>),
+      UNIHAL_KERNEL("pool2d_double_grad", kFloats, pool_double_grad<Integers, Span<int64_t>>),
+      UNIHAL_KERNEL("pool2d_double_grad", kFloats, pool_double_grad<Integers, Span<int>>),
       UNIHAL_KERNEL("pool3d", kFloats, pool<Span<int64_t>, Span<int64_t>>),
       UNIHAL_KERNEL("pool3d", kFloats, pool<Span<int>, Span<int>>),
       UNIHAL_KERNEL("pool3d_grad", kFloats, pool_grad<Span<int64_t>, Span<int64_t>>),

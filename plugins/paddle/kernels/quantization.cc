@@ -24,20 +24,21 @@ View along(const View& channels, int axis, int rank) {
   return channels.reshaped(dims, rank);
 }
 
-// y = x / scale * bins, rounded and clipped. Paddle rounds half to even (type 0) and then clips, or clips to the scale
-// and rounds half away from zero. The inverse of a scale of almost 0 is that of a scale of 1e-6 more.
-void quantize(const Context& context, const View& x, const View& scale, int bit_length, int round_type, const View& y) {
+// y = x / scale * `most`, the largest quantized number, rounded and clipped. Paddle rounds half to even (type 0) and
+// then clips, or clips to the scale and rounds half away from zero. The inverse of a scale of almost 0 is that of a
+// scale of 1e-6 more.
+void quantize_to(const Context& context, const View& x, const View& scale, double most, int round_type, const View& y) {
   const Scratch factor(context, scale.dtype, scale), limit(context, scale.dtype, scale);
   fill(context, limit, 1e-30, 0);
   context.map(uhal_map_less_equal, {&scale, &limit}, {&factor});
   context.map(uhal_map_scale, {&factor}, {&factor}, {1e-6, 0});
   context.map(uhal_map_add, {&factor, &scale}, {&factor});
   context.map(uhal_map_reciprocal, {&factor}, {&factor});
-  context.map(uhal_map_scale, {&factor}, {&factor}, {bins(bit_length), 0});
+  context.map(uhal_map_scale, {&factor}, {&factor}, {most, 0});
   if (round_type == 0) {
     context.map(uhal_map_multiply, {&x, &factor}, {&y});
     context.map(uhal_map_round_half_to_even, {&y}, {&y});
-    context.map(uhal_map_clip, {&y}, {&y}, {-bins(bit_length) - 1, bins(bit_length)});
+    context.map(uhal_map_clip, {&y}, {&y}, {-most - 1, most});
     return;
   }
   context.map(uhal_map_minimum, {&x, &scale}, {&y});
@@ -45,6 +46,10 @@ void quantize(const Context& context, const View& x, const View& scale, int bit_
   context.map(uhal_map_maximum, {&y, &limit}, {&y});
   context.map(uhal_map_multiply, {&y, &factor}, {&y});
   context.map(uhal_map_round_half_away, {&y}, {&y});
+}
+
+void quantize(const Context& context, const View& x, const View& scale, int bit_length, int round_type, const View& y) {
+  quantize_to(context, x, scale, bins(bit_length), round_type, y);
 }
 
 void dequantize(const Context& context, const View& scale, int bit_length, const View& y) {
@@ -170,6 +175,169 @@ void dequantize_by_largest(Context context, Input x, Input scale, float max_rang
   context.map(uhal_map_scale, {&out}, {&out}, {1 / static_cast<double>(max_range), 0});
 }
 
+// By a range that grows with the largest magnitude of a step, and shrinks to that of the last `window` ones when the
+// one that made it leaves them. They are kept, in turn, in an output that Paddle keeps.
+void by_range(Context context, Input x, Input scale, OptionalInput steps, int window, int bit_length, bool is_test,
+              int round_type, Output y, Output scale_out, Output kept_out) {
+  const View in = x.view(), before = flat(scale.view());
+  check_arguments(context, bit_length, round_type);
+  const View out = context.allocate(y, in.dtype);
+  if (is_test) return quantize(context, in, along(before, -1, in.rank), bit_length, round_type, out);
+  if (!steps || window < 1) invalid(context, "in training the number of the step and a window are needed");
+  const auto step = static_cast<int64_t>(read_number(context, steps));
+  const bool is_new = !kept_out.is_allocated() || kept_out.elements() != window;
+  const int64_t one[] = {1}, all[] = {window}, place = step % window, filled = step > window ? window : step;
+  const Scratch current(context, in.dtype, one, 1), removed(context, in.dtype, one, 1),
+      largest(context, in.dtype, one, 1), limit(context, in.dtype, one, 1);
+  const Scratch left(context, UHAL_BOOL, one, 1), grows(context, UHAL_BOOL, one, 1);
+  const View kept = context.allocate(kept_out, in.dtype, all, 1);
+  if (is_new) fill_zero(context, kept);
+  const View slot = kept.sliced(0, place, 1);
+  largest_magnitudes(context, in, along(current, -1, in.rank));
+  copy_or_cast(context, slot, removed);
+  copy_or_cast(context, current, slot);
+  fill_zero(context, largest);
+  if (filled > 0) largest_magnitudes(context, kept.sliced(0, 0, filled), largest);
+  context.map(uhal_map_less, {&before, &current}, {&grows});
+  context.map(uhal_map_subtract, {&removed, &before}, {&removed});
+  context.map(uhal_map_absolute, {&removed}, {&removed});
+  fill(context, limit, 1e-6, 0);
+  context.map(uhal_map_less, {&removed, &limit}, {&left});
+  context.map(uhal_map_select, {&left, &largest, &before}, {&largest});
+  const View used = context.allocate(scale_out, in.dtype, one, 1);
+  context.map(uhal_map_select, {&grows, &current, &largest}, {&used});
+  quantize(context, in, along(used, -1, in.rank), bit_length, round_type, out);
+}
+
+// x * scale / (2^(bits - 1) - 1) by channel; a second scale is one number.
+void dequantize_channels(Context context, Input x, InputList scales, Span<int> bits, int axis, int column_axes,
+                         Output y) {
+  const View in = x.view();
+  const View out = context.allocate(y, in.dtype);
+  if (scales.size() < 1 || scales.size() > 2 || static_cast<size_t>(bits.size()) < scales.size()) {
+    invalid(context, "one scale or two are needed, and as many bit lengths");
+  }
+  const int channels = scales.size() == 1 ? axis : column_axes > 1 ? column_axes : 1;
+  const View factors = scales[0].view();
+  if (channels < 0 || channels >= in.rank || factors.elements() != in.shape[channels]) {
+    invalid(context, "there are " + std::to_string(factors.elements()) + " scales, not one for each channel");
+  }
+  if (out.elements() == 0) return;
+  const View aligned = along(factors, channels, in.rank);
+  context.map(uhal_map_multiply, {&in, &aligned}, {&out});
+  double range = bins(bits[0]);
+  if (scales.size() == 2) {
+    const View second = along(scales[1].view(), -1, in.rank);
+    context.map(uhal_map_multiply, {&out, &second}, {&out});
+    range *= bins(bits[1]);
+  }
+  context.map(uhal_map_scale, {&out}, {&out}, {1 / range, 0});
+}
+
+// -- quantized models; zero points are not looked at, as on Paddle's CPU
+
+// The scale of each channel, or of all, seen as an axis of x.
+View scale_along(const Context& context, const View& scale, int axis, const View& x) {
+  if (axis >= x.rank || scale.elements() != (axis < 0 ? 1 : x.shape[axis])) {
+    invalid(context, "scale has " + std::to_string(scale.elements()) + " elements, not one for each channel");
+  }
+  return along(scale, axis < 0 ? -1 : axis, x.rank);
+}
+
+void quantize_by(const Context& context, const View& x, const View& scale, int axis, int most, int round_type,
+                 bool only_observer, const View& y) {
+  if (y.elements() == 0) return;
+  if (only_observer) return copy_or_cast(context, x, y);
+  quantize_to(context, x, scale_along(context, scale, axis, x), most, round_type, y);
+}
+
+// In training the scale is a moving average, or each channel's largest magnitude.
+void quantize_training(const Context& context, Input x, OptionalInput sum, OptionalInput weight, int axis, int most,
+                       int round_type, bool only_observer, Output y, Output weight_out, Output sum_out,
+                       Output scale_out) {
+  constexpr float kRate = 0.9F;
+  const View in = x.view();
+  const View out = context.allocate(y, in.dtype);
+  if (axis < 0) {
+    update_average(context, in, sum, weight, kRate, scale_out, weight_out, sum_out);
+  } else {
+    if (axis >= in.rank) invalid(context, "quant_axis is " + std::to_string(axis) + ", not an axis of x");
+    const int64_t channels[] = {in.shape[axis]};
+    largest_magnitudes(context, in, along(context.allocate(scale_out, in.dtype, channels, 1), axis, in.rank));
+  }
+  quantize_by(context, in, Tensor{scale_out.handle}.view(), axis, most, round_type, only_observer, out);
+}
+
+void quantize_linear(Context context, Input x, OptionalInput scale, Input, OptionalInput sum, OptionalInput weight,
+                     int axis, int, int, int most, int round_type, bool is_test, bool only_observer, Output y,
+                     Output weight_out, Output sum_out, Output scale_out) {
+  if (!is_test) {
+    return quantize_training(context, x, sum, weight, axis, most, round_type, only_observer, y, weight_out, sum_out,
+                             scale_out);
+  }
+  if (!scale) invalid(context, "scale is needed");
+  const View in = x.view();
+  quantize_by(context, in, scale.view(), axis, most, round_type, only_observer, context.allocate(y, in.dtype));
+}
+void quantize_linear_train(Context context, Input x, Input, Input, OptionalInput sum, OptionalInput weight, int axis,
+                           int, int, int most, int round_type, bool only_observer, Output y, Output weight_out,
+                           Output sum_out, Output scale_out) {
+  quantize_training(context, x, sum, weight, axis, most, round_type, only_observer, y, weight_out, sum_out, scale_out);
+}
+void quantize_linear_infer(Context context, Input x, Input scale, Input, int axis, int, int, int most, int round_type,
+                           bool only_observer, Output y) {
+  const View in = x.view();
+  quantize_by(context, in, scale.view(), axis, most, round_type, only_observer, context.allocate(y, in.dtype));
+}
+
+// x scale / most, in the scale's dtype
+void dequantize_linear(Context context, Input x, Input scale, Input, int axis, int, int, int most, int,
+                       bool only_observer, Output y) {
+  const View in = x.view(), factors = scale.view(), out = context.allocate(y, factors.dtype);
+  if (out.elements() == 0) return;
+  if (only_observer) return copy_or_cast(context, in, out);
+  const View aligned = scale_along(context, factors, axis, in);
+  const Scratch wide(context, out.dtype, in);
+  copy_or_cast(context, in, wide);
+  context.map(uhal_map_multiply, {&wide, &aligned}, {&wide});
+  context.map(uhal_map_scale, {&wide}, {&out}, {1 / static_cast<double>(most), 0});
+}
+void dequantize_linear_any(Context context, Input x, OptionalInput scale, Input zero, OptionalInput, OptionalInput,
+                           int axis, int bit_length, int least, int most, int round_type, bool, bool only_observer,
+                           Output y, Output, Output, Output) {
+  if (!scale) invalid(context, "scale is needed");
+  dequantize_linear(context, x, {{scale.handle}}, zero, axis, bit_length, least, most, round_type, only_observer, y);
+}
+
+// -- embeddings that are kept as integers
+
+void dequantize_abs_max(Context context, Input x, Input scale, float range, Output y) {
+  const View in = x.view(), factor = scale.view().reshaped(nullptr, 0), out = context.allocate(y, UHAL_FLOAT32);
+  if (out.elements() == 0) return;
+  copy_or_cast(context, in, out);
+  context.map(uhal_map_multiply, {&out, &factor}, {&out});
+  context.map(uhal_map_scale, {&out}, {&out}, {1 / static_cast<double>(range), 0});
+}
+
+// A place in a dictionary; below 0 minus what is 128 places further.
+void dequantize_log(Context context, Input x, Input dictionary, Output y) {
+  constexpr double kPlaces = 128;
+  const View in = x.view(), values = flat(dictionary.view()), out = context.allocate(y, UHAL_FLOAT32);
+  if (out.elements() == 0) return;
+  const Scratch places(context, UHAL_INT32, in), moved(context, UHAL_INT32, in), zero(context, UHAL_INT32, nullptr, 0),
+      negated(context, UHAL_FLOAT32, in);
+  const Scratch is_negative(context, UHAL_BOOL, in);
+  fill_zero(context, zero);
+  copy_or_cast(context, in, places);
+  context.map(uhal_map_less, {&places, &zero}, {&is_negative});
+  context.map(uhal_map_scale, {&places}, {&moved}, {1, kPlaces});
+  context.map(uhal_map_select, {&is_negative, &moved, &places}, {&places});
+  const auto attributes = index_attributes(0);
+  context.run(UHAL_OP_GATHER, {&values, &places}, {&out}, &attributes);
+  context.map(uhal_map_negative, {&out}, {&negated});
+  context.map(uhal_map_select, {&is_negative, &negated, &out}, {&out});
+}
+
 }  // namespace
 
 KernelTable quantization_kernels() {
@@ -187,6 +355,15 @@ KernelTable quantization_kernels() {
       UNIHAL_KERNEL("moving_average_abs_max_scale", kFloat32Only, average_scale),
       UNIHAL_KERNEL("straight_through_estimator_grad", kFloat32Only, straight_through_alone),
       UNIHAL_KERNEL("fake_dequantize_max_abs", kFloat32Only, dequantize_by_largest),
+      UNIHAL_KERNEL("fake_quantize_range_abs_max", kFloat32Only, by_range),
+      UNIHAL_KERNEL("fake_channel_wise_dequantize_max_abs", kWideFloats, dequantize_channels),
+      UNIHAL_KERNEL("quantize_linear", kFloat32Only, quantize_linear),
+      UNIHAL_KERNEL("quantize_linear_deprecated_train", kFloat32Only, quantize_linear_train),
+      UNIHAL_KERNEL("quantize_linear_deprecated_infer", kFloat32Only, quantize_linear_infer),
+      UNIHAL_KERNEL("dequantize_linear", kWideFloats | 1u << kInt8, dequantize_linear_any),
+      UNIHAL_KERNEL("dequantize_linear_deprecated", kWideFloats | 1u << kInt8, dequantize_linear),
+      UNIHAL_KERNEL("dequantize_abs_max", 1u << kInt8 | 1u << kInt16, dequantize_abs_max),
+      UNIHAL_KERNEL("dequantize_log", 1u << kInt8, dequantize_log),
   };
 }
 
