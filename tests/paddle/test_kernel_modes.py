@@ -195,18 +195,11 @@ UNREACHED = [
     Unreached(
         r"old", r"(batch_norm|instance_norm|pool2d)_double_grad", r".*", "old programs make none of these gradients"
     ),
-    Unreached(r".*", r".*_sr", r".*", "rows of a tensor: what test_optimizers.py does not reach has no test yet"),
     Unreached(
         r".*",
         r"(lrn|cross_entropy|flatten2)(_grad)?|quantize_linear.*|dequantize_linear.*",
         r".*",
         "appended to programs as ops: old_programs.py",
-    ),
-    Unreached(
-        r".*",
-        r"uniform_raw|randint_with_seed|range|matmul_with_flatten_double_grad|(multiply|matmul|add)_triple_grad",
-        r".*",
-        "no call of Paddle 3.3 was found that runs them: they have no test yet",
     ),
     Unreached(
         r"new|old",

@@ -178,12 +178,15 @@ SPARSE: list[tuple[str, dict[str, Any]]] = [
     ("Adagrad", {}),
     ("RMSProp", {}),
     ("Adam", {"grad_clip": "global norm"}),
+    ("SGD", {"grad_clip": "norm"}),
+    ("Adam", {"grad_clip": "norm"}),
 ]
+CLIPS = {"global norm": nn.ClipGradByGlobalNorm, "norm": nn.ClipGradByNorm}
 
 
 def train_table(name: str, device: str, sparse: bool, static: bool = False, **kwargs: Any) -> Array:
     if kwargs.get("grad_clip"):
-        kwargs = {**kwargs, "grad_clip": nn.ClipGradByGlobalNorm(0.5)}
+        kwargs = {**kwargs, "grad_clip": CLIPS[kwargs["grad_clip"]](0.5)}
     with on(device):
         attribute = paddle.ParamAttr(initializer=nn.initializer.Assign(TABLE))
         table = nn.Embedding(12, 4, sparse=sparse, weight_attr=attribute)

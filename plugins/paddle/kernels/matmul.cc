@@ -100,15 +100,15 @@ class Conjugate : public View {
   std::optional<Scratch> memory_;
 };
 
-// Of z = x y, each transposed or not; dx and dy are dense, or nullptr where they are not wanted.
+// Of z = x y, each transposed or not.
 void product_gradient(const Context& context, const View& x, const View& y, const View& dense, bool transpose_x,
-                      bool transpose_y, const View* dx, const View* dy) {
+                      bool transpose_y, Output dx, Output dy) {
   const Conjugate first(context, x), second(context, y);
   const View a = as_left(transposed_if(first, transpose_x)), b = as_right(transposed_if(second, transpose_y));
   const View gradient = product_view(dense, a, b);
   // The gradient of the operand as multiplied; a transposed one is the other product, in the operand's own layout.
-  if (dx != nullptr) {
-    const View& out = *dx;
+  if (dx) {
+    const View out = context.allocate(dx, a.dtype);
     const View target = out.rank == 1 ? out.reshaped({1, out.shape[0]}) : out;
     if (transpose_x && out.rank > 1) {
       product_to_shape(context, b, gradient.transposed(), target);
@@ -116,8 +116,8 @@ void product_gradient(const Context& context, const View& x, const View& y, cons
       product_to_shape(context, gradient, b.transposed(), target);
     }
   }
-  if (dy != nullptr) {
-    const View& out = *dy;
+  if (dy) {
+    const View out = context.allocate(dy, b.dtype);
     const View target = out.rank == 1 ? out.reshaped({out.shape[0], 1}) : out;
     if (transpose_y && out.rank > 1) {
       product_to_shape(context, gradient.transposed(), a, target);
@@ -125,14 +125,6 @@ void product_gradient(const Context& context, const View& x, const View& y, cons
       product_to_shape(context, a.transposed(), gradient, target);
     }
   }
-}
-
-void product_gradient(const Context& context, const View& x, const View& y, const View& dense, bool transpose_x,
-                      bool transpose_y, Output dx, Output dy) {
-  View first, second;
-  if (dx) first = context.allocate(dx, x.dtype);
-  if (dy) second = context.allocate(dy, y.dtype);
-  product_gradient(context, x, y, dense, transpose_x, transpose_y, dx ? &first : nullptr, dy ? &second : nullptr);
 }
 
 void matmul_grad(Context context, Input x, Input y, Input dz, bool transpose_x, bool transpose_y, Output dx,
@@ -165,52 +157,6 @@ void matmul_double_grad(Context context, Input x, Input y, Input dz, OptionalInp
   if (ddz) copy_or_cast(context, sum, context.allocate(ddz, a.dtype));
 }
 
-// Of what the loss is to the double gradient's results: of_dx to dx = dz ddy', of_dy to dy = ddx' dz, and of_ddz to
-// ddz = ddx y + x ddy, where what is not given counts as 0.
-void matmul_triple_grad(Context context, Input x, Input y, Input dz, OptionalInput ddx, OptionalInput ddy,
-                        OptionalInput of_dx, OptionalInput of_dy, OptionalInput of_ddz, bool transpose_x,
-                        bool transpose_y, Output x_out, Output y_out, Output dz_out, Output ddx_out, Output ddy_out) {
-  const View a = x.view(), b = y.view(), gradient = dz.view();
-  const Scratch for_x(context, a.dtype, a), for_y(context, a.dtype, b), for_dz(context, a.dtype, gradient);
-  const Scratch for_ddx(context, a.dtype, a), for_ddy(context, a.dtype, b);
-  for (const Scratch* sum : {&for_x, &for_y, &for_dz, &for_ddx, &for_ddy}) fill_zero(context, *sum);
-  // The gradient of first * second for a result's `of`, added to a sum for either factor.
-  const auto add = [&](const View& first, const View& second, const View& of, const View* to_first,
-                       const View* to_second) {
-    if (of.elements() == 0) return;
-    std::optional<Scratch> left, right;
-    if (to_first != nullptr) left.emplace(context, a.dtype, first);
-    if (to_second != nullptr) right.emplace(context, a.dtype, second);
-    product_gradient(context, first, second, of, transpose_x, transpose_y, left ? &*left : nullptr,
-                     right ? &*right : nullptr);
-    if (left) context.map(uhal_map_add, {to_first, &*left}, {to_first});
-    if (right) context.map(uhal_map_add, {to_second, &*right}, {to_second});
-  };
-  const auto multiply = [&](const View& first, const View& second) {
-    const View left = as_left(transposed_if(first, transpose_x)), right = as_right(transposed_if(second, transpose_y));
-    const Scratch part(context, a.dtype, gradient);
-    multiply_matrices(context, left, right, product_view(part, left, right));
-    if (for_dz.elements() > 0) context.map(uhal_map_add, {&for_dz, &part}, {&for_dz});
-  };
-  if (of_ddz && ddy) add(a, ddy.view(), of_ddz.view(), &for_x, &for_ddy);
-  if (of_ddz && !ddy) add(a, b, of_ddz.view(), nullptr, &for_ddy);
-  if (of_ddz && ddx) add(ddx.view(), b, of_ddz.view(), &for_ddx, &for_y);
-  if (of_ddz && !ddx) add(a, b, of_ddz.view(), &for_ddx, nullptr);
-  if (of_dx) {
-    add(of_dx.view(), b, gradient, nullptr, &for_ddy);
-    if (ddy) multiply(of_dx.view(), ddy.view());
-  }
-  if (of_dy) {
-    add(a, of_dy.view(), gradient, &for_ddx, nullptr);
-    if (ddx) multiply(ddx.view(), of_dy.view());
-  }
-  const std::pair<const View*, Output> results[] = {
-      {&for_x, x_out}, {&for_y, y_out}, {&for_dz, dz_out}, {&for_ddx, ddx_out}, {&for_ddy, ddy_out}};
-  for (const auto& [sum, out] : results) {
-    if (out) copy_or_cast(context, *sum, context.allocate(out, a.dtype));
-  }
-}
-
 // The tensor as a matrix whose rows are its first `rows` axes.
 View as_matrix(const View& x, int rows) {
   int64_t height = 1, width = 1;
@@ -231,37 +177,6 @@ void matmul_with_flatten_grad(Context context, Input x, Input y, Input dz, int x
   const View gradient = as_matrix(dz.view(), x_rows);
   if (dx) multiply_matrices(context, gradient, b.transposed(), as_matrix(context.allocate(dx, a.dtype), x_rows));
   if (dy) multiply_matrices(context, a.transposed(), gradient, as_matrix(context.allocate(dy, b.dtype), y_rows));
-}
-
-// As matmul_double_grad.
-void matmul_with_flatten_double_grad(Context context, Input x, Input y, Input dz, OptionalInput ddx, OptionalInput ddy,
-                                     int x_rows, int y_rows, Output dx, Output dy, Output ddz) {
-  const View a = as_matrix(x.view(), x_rows), b = as_matrix(y.view(), y_rows);
-  const View gradient = as_matrix(dz.view(), x_rows);
-  const Scratch sum(context, a.dtype, gradient), part(context, a.dtype, gradient);
-  fill_zero(context, sum);
-  if (ddz && ddx) multiply_matrices(context, as_matrix(ddx.view(), x_rows), b, sum);
-  if (ddz && ddy) {
-    multiply_matrices(context, a, as_matrix(ddy.view(), y_rows), part);
-    if (sum.elements() > 0) context.map(uhal_map_add, {&sum, &part}, {&sum});
-  }
-  if (dx) {
-    const View out = as_matrix(context.allocate(dx, a.dtype), x_rows);
-    if (ddy) {
-      multiply_matrices(context, gradient, as_matrix(ddy.view(), y_rows).transposed(), out);
-    } else {
-      fill_zero(context, out);
-    }
-  }
-  if (dy) {
-    const View out = as_matrix(context.allocate(dy, b.dtype), y_rows);
-    if (ddx) {
-      multiply_matrices(context, as_matrix(ddx.view(), x_rows).transposed(), gradient, out);
-    } else {
-      fill_zero(context, out);
-    }
-  }
-  if (ddz) copy_or_cast(context, sum, as_matrix(context.allocate(ddz, a.dtype), x_rows));
 }
 
 void bmm_grad(Context context, Input x, Input y, Input dz, Output dx, Output dy) {
@@ -409,7 +324,6 @@ KernelTable matmul_kernels() {
       UNIHAL_KERNEL("mv", kFloats, mv),
       UNIHAL_KERNEL("mv_grad", kFloats, mv_grad),
       UNIHAL_KERNEL("matmul_double_grad", kFloats | kComplex, matmul_double_grad),
-      UNIHAL_KERNEL("matmul_triple_grad", kFloats | kComplex, matmul_triple_grad),
       UNIHAL_KERNEL("addmm", kFloats, addmm),
       UNIHAL_KERNEL("addmm_grad", kFloats, addmm_grad),
       UNIHAL_KERNEL("baddbmm", kFloats, addmm),
@@ -418,7 +332,6 @@ KernelTable matmul_kernels() {
       UNIHAL_KERNEL("multi_dot_grad", kFloats, multi_dot_grad),
       UNIHAL_KERNEL("matmul_with_flatten", kFloats, matmul_with_flatten),
       UNIHAL_KERNEL("matmul_with_flatten_grad", kFloats, matmul_with_flatten_grad),
-      UNIHAL_KERNEL("matmul_with_flatten_double_grad", kFloats, matmul_with_flatten_double_grad),
   };
 }
 

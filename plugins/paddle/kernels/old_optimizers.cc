@@ -10,41 +10,13 @@ namespace {
 // Follow the regularized leader. Paddle adds 1e-10 to both penalties.
 constexpr double kLeast = 1e-10;
 
-void ftrl_step(const Context& context, const View& p, const View& g, const View& s, const View& z, const View& lr,
-               float l1, float l2, float power, const View& p_out, const View& s_out, const View& z_out) {
-  context.map(uhal_map_ftrl, {&p, &g, &s, &z, &lr}, {&p_out, &s_out, &z_out},
-              {static_cast<double>(l1) + kLeast, static_cast<double>(l2) + kLeast, static_cast<double>(power), 0, 0});
-}
-
 void ftrl(Context context, Input parameter, Input square, Input linear, Input gradient, Input rate, float l1, float l2,
           float power, Output parameter_out, Output square_out, Output linear_out) {
   const View p = parameter.view(), s = square.view(), z = linear.view(), g = gradient.view(), lr = number(rate);
-  ftrl_step(context, p, g, s, z, lr, l1, l2, power, context.allocate(parameter_out, p.dtype),
-            context.allocate(square_out, s.dtype), context.allocate(linear_out, z.dtype));
-}
-
-// The rows that the gradient has.
-void ftrl_sr(Context context, Input parameter, Input square, Input linear, SparseInput gradient, Input rate, float l1,
-             float l2, float power, Output parameter_out, Output square_out, Output linear_out) {
-  const MergedRows merged(context, gradient);
-  const View lr = number(rate), g = merged.values();
-  const Input before[] = {parameter, square, linear};
-  const Output after[] = {parameter_out, square_out, linear_out};
-  const Scratch p(context, parameter.uhal(), g), s(context, square.uhal(), g), z(context, linear.uhal(), g);
-  const View* rows[] = {&p, &s, &z};
-  const auto attributes = index_attributes(0);
-  if (g.elements() > 0) {
-    for (int i = 0; i < 3; ++i) {
-      const View whole = before[i].view();
-      context.run(UHAL_OP_GATHER, {&whole, &merged.indices()}, {rows[i]}, &attributes);
-    }
-    ftrl_step(context, p, g, s, z, lr, l1, l2, power, p, s, z);
-  }
-  for (int i = 0; i < 3; ++i) {
-    const View whole = before[i].view(), out = context.allocate(after[i], whole.dtype);
-    copy_or_cast(context, whole, out);
-    if (g.elements() > 0) context.run(UHAL_OP_SCATTER, {&merged.indices(), rows[i]}, {&out}, &attributes);
-  }
+  const View p_out = context.allocate(parameter_out, p.dtype), s_out = context.allocate(square_out, s.dtype);
+  const View z_out = context.allocate(linear_out, z.dtype);
+  context.map(uhal_map_ftrl, {&p, &g, &s, &z, &lr}, {&p_out, &s_out, &z_out},
+              {static_cast<double>(l1) + kLeast, static_cast<double>(l2) + kLeast, static_cast<double>(power), 0, 0});
 }
 
 // moment = decay moment + (1 - decay) g^2; p -= rate g / (sqrt(moment) + epsilon)
@@ -70,7 +42,6 @@ KernelTable old_optimizer_kernels() {
   constexpr DtypeSet kFloat32Only = 1u << kFloat32;
   return {
       UNIHAL_KERNEL("ftrl", kFloat32Only, ftrl),
-      UNIHAL_KERNEL("ftrl_sr", kFloat32Only, ftrl_sr),
       UNIHAL_KERNEL("decayed_adagrad", kFloat32Only, decayed_adagrad),
   };
 }

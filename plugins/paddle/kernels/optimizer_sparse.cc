@@ -130,32 +130,6 @@ void unary_sr(Context context, SparseInput x, SparseOutput y) {
   context.map(function, {&in}, {&out});
 }
 
-// Tests of the values, as bools at the same rows.
-template <int function>
-void test_sr(Context context, SparseInput x, SparseOutput y) {
-  const View in = x.value().view();
-  if (y.handle != x.handle) {
-    y.rows() = x.rows();
-    y.height() = x.height();
-  }
-  const View out = context.allocate(Output{y.value()}, UHAL_BOOL, in.shape, in.rank);
-  context.map(function, {&in}, {&out});
-}
-
-void multiply_raw_sr(Context context, SparseInput x, Input factor, int axis, SparseOutput y) {
-  if (axis != -1) unsupported(context, "an axis other than -1");
-  multiply_sr(context, x, factor, y);
-}
-
-// All rows are made, as a dense tensor's.
-void full_sr(Context context, Integers shape, Scalar value, Dtype dtype, SparseOutput y) {
-  fill(context, context.allocate(Output{y.value()}, to_uhal(dtype), shape.data(), shape.size()), value);
-}
-void full_with_tensor_sr(Context context, Input value, Integers shape, Dtype dtype, SparseOutput y) {
-  const View one = flat(value.view());
-  copy_or_cast(context, one, context.allocate(Output{y.value()}, to_uhal(dtype), shape.data(), shape.size()));
-}
-
 // Values of one row are added up before the norm is taken.
 void clip_by_norm_sr(Context context, SparseInput x, float limit, SparseOutput y) {
   const MergedRows merged(context, x);
@@ -221,12 +195,6 @@ KernelTable sparse_optimizer_kernels() {
       UNIHAL_KERNEL("square_sr", kFloats, unary_sr<uhal_map_square>),
       UNIHAL_KERNEL("sqrt_sr", kFloats, unary_sr<uhal_map_sqrt>),
       UNIHAL_KERNEL("add_n_sr", kFloats, add_n_sr),
-      UNIHAL_KERNEL("isnan_sr", kFloats, test_sr<uhal_map_is_nan>),
-      UNIHAL_KERNEL("isinf_sr", kFloats, test_sr<uhal_map_is_infinite>),
-      UNIHAL_KERNEL("isfinite_sr", kFloats, test_sr<uhal_map_is_finite>),
-      UNIHAL_KERNEL("multiply_raw_sr", kFloats, multiply_raw_sr),
-      UNIHAL_KERNEL("full_sr", kEvery, full_sr),
-      UNIHAL_KERNEL("full_with_tensor_sr", kEvery, full_with_tensor_sr),
       UNIHAL_KERNEL("clip_by_norm_sr", kFloats, clip_by_norm_sr),
   };
 }

@@ -3,10 +3,8 @@
 #include <cmath>
 #include <cstring>
 #include <string>
-#include <utility>
 
 #include "plugins/paddle/kernels/common.h"
-#include "plugins/paddle/selected_rows.h"
 
 namespace unihal::paddle {
 namespace {
@@ -94,48 +92,17 @@ void uniform_in_place(Context context, Input x, float low, float high, int seed,
                 context.allocate(y, x.uhal()));
 }
 
-// Programs of Paddle 2 give a seed, and what stands on the diagonal.
-void uniform_raw(Context context, Integers shape, Dtype dtype, Scalar low, Scalar high, int seed, int diagonals,
-                 int step, float value, Output y) {
-  generate_with(context, low.number(), high.number(), seed, {diagonals, step, value},
-                context.allocate(y, to_uhal(dtype), shape.data(), shape.size()));
-}
-void uniform_raw_sr(Context context, Integers shape, Dtype dtype, Scalar low, Scalar high, int seed, int diagonals,
-                    int step, float value, SparseOutput y) {
-  uniform_raw(context, std::move(shape), dtype, low, high, seed, diagonals, step, value, Output{y.value()});
-}
-void uniform_sr(Context context, Integers shape, Dtype dtype, Scalar low, Scalar high, int seed, SparseOutput y) {
-  uniform(context, std::move(shape), dtype, low, high, seed, Output{y.value()});
-}
-void randint_with_seed(Context context, int low, int high, Integers shape, Dtype dtype, int seed, Output y) {
-  generate(context, UHAL_RANDOM_UNIFORM, low, high, seed,
-           context.allocate(y, to_uhal(dtype), shape.data(), shape.size()));
-}
-
 // A shape with one axis as long as one of x's.
-void uniform_like(const Context& context, int64_t length, Span<int> shape, int to, float low, float high, int seed,
-                  const Diagonal& diagonal, Dtype dtype, Output y) {
+void uniform_batch_size_like(Context context, Input x, Span<int> shape, int from, int to, float low, float high,
+                             int seed, int diagonals, int step, float value, Dtype dtype, Output y) {
+  const View in = x.layout();
   if (shape.size() > UHAL_MAX_RANK) unsupported(context, "a tensor of rank " + std::to_string(shape.size()));
   int64_t dims[UHAL_MAX_RANK];
   std::copy(shape.begin(), shape.end(), dims);
-  dims[to] = length;
-  generate_with(context, static_cast<double>(low), static_cast<double>(high), seed, diagonal,
+  if (from < 0 || from >= in.rank || to < 0 || to >= shape.size()) invalid(context, "there is no such axis");
+  dims[to] = in.shape[from];
+  generate_with(context, static_cast<double>(low), static_cast<double>(high), seed, {diagonals, step, value},
                 context.allocate(y, to_uhal(dtype), dims, shape.size()));
-}
-int64_t length_of(const Context& context, const View& x, int from, const Span<int>& shape, int to) {
-  if (from < 0 || from >= x.rank || to < 0 || to >= shape.size()) invalid(context, "there is no such axis");
-  return x.shape[from];
-}
-void uniform_batch_size_like(Context context, Input x, Span<int> shape, int from, int to, float low, float high,
-                             int seed, int diagonals, int step, float value, Dtype dtype, Output y) {
-  uniform_like(context, length_of(context, x.layout(), from, shape, to), shape, to, low, high, seed,
-               {diagonals, step, value}, dtype, y);
-}
-void uniform_batch_size_like_sr(Context context, SparseInput x, Span<int> shape, int from, int to, float low,
-                                float high, int seed, int diagonals, int step, float value, Dtype dtype,
-                                SparseOutput y) {
-  uniform_like(context, length_of(context, x.value().layout(), from, shape, to), shape, to, low, high, seed,
-               {diagonals, step, value}, dtype, Output{y.value()});
 }
 
 // The softmax of x and noise of Gumbel's distribution, -log(-log(u)); with `hard` 1 where it is largest.
@@ -394,12 +361,7 @@ KernelTable random_kernels() {
       UNIHAL_KERNEL("gaussian_inplace_grad", kFloats | kComplex, drawn_grad<float, float, int>),
       UNIHAL_KERNEL("uniform_inplace", kFloats, uniform_in_place),
       UNIHAL_KERNEL("uniform_inplace_grad", kFloats, drawn_grad<float, float, int, int, int, float>),
-      UNIHAL_KERNEL("uniform_raw", kFloats, uniform_raw),
-      UNIHAL_KERNEL("uniform_raw_sr", kFloats, uniform_raw_sr),
-      UNIHAL_KERNEL("uniform_sr", kFloats, uniform_sr),
       UNIHAL_KERNEL("uniform_random_batch_size_like", kFloats, uniform_batch_size_like),
-      UNIHAL_KERNEL("uniform_random_batch_size_like_sr", kFloats, uniform_batch_size_like_sr),
-      UNIHAL_KERNEL("randint_with_seed", kInt32And64, randint_with_seed),
       UNIHAL_KERNEL("gumbel_softmax", kFloats, gumbel_softmax),
       UNIHAL_KERNEL("gumbel_softmax_grad", kFloats, gumbel_softmax_grad),
       UNIHAL_KERNEL("randint", kInt32And64, randint),

@@ -5,8 +5,6 @@
 //   dy1: f'' ddx of_x
 //   ddx: f'' dy1 of_x + f' of_dy
 // where of_dy, dy1 or ddx that are not given count as 0. Functions of y have derivatives with respect to y.
-#include <utility>
-
 #include "plugins/paddle/kernels/common.h"
 
 namespace unihal::paddle {
@@ -110,82 +108,10 @@ void pow_triple_grad(Context context, Input x, Input dy, Input ddx, Input of_x, 
   terms.write(OptionalInput{dy}, OptionalInput{ddx}, OptionalInput{of_x}, of_dy, x_out, dy_out, ddx_out);
 }
 
-// -- of two operands; the double gradient's results are linear in each of theirs
-
-void require_right_alignment(const Context& context, int axis) {
-  if (axis != -1) unsupported(context, "an axis other than -1");
-}
-
-// ddz = ddx + ddy
-void add_triple_grad(Context context, Input ddx, Input ddy, Input of_ddz, int axis, Output ddx_out, Output ddy_out) {
-  require_right_alignment(context, axis);
-  const View first = ddx.layout(), second = ddy.layout(), given = of_ddz.view();
-  const Scratch kept(context, given.dtype, given);
-  copy_or_cast(context, given, kept);
-  if (ddx_out) sum_to_shape(context, kept, context.allocate(ddx_out, first.dtype));
-  if (ddy_out) sum_to_shape(context, kept, context.allocate(ddy_out, second.dtype));
-}
-
-// A sum of products of two operands each, in the shape of one of them.
-class Products {
- public:
-  Products(const Context& context, const View& shape, const View& target)
-      : context_(context), part_(context, working(target.dtype), shape), sum_(context, part_.dtype, target) {
-    fill_zero(context, sum_);
-  }
-  void add(const OptionalInput& first, const OptionalInput& conjugated) const {
-    if (!first || !conjugated || part_.elements() == 0) return;
-    const View a = first.view(), b = conjugated.view();
-    const Scratch made(context_, part_.dtype, sum_);
-    context_.map(times_conjugate(part_.dtype), {&a, &b}, {&part_});
-    sum_to_shape(context_, part_, made);
-    context_.map(uhal_map_add, {&sum_, &made}, {&sum_});
-  }
-  // The same without a conjugate.
-  void add_plain(const OptionalInput& first, const OptionalInput& second) const {
-    if (!first || !second || part_.elements() == 0) return;
-    const View a = first.view(), b = second.view();
-    context_.map(uhal_map_multiply, {&a, &b}, {&part_});
-    context_.map(uhal_map_add, {&sum_, &part_}, {&sum_});
-  }
-  const View& view() const { return sum_; }
-
- private:
-  const Context& context_;
-  const Scratch part_, sum_;
-};
-
-// dx = dz ddy, dy = dz ddx, ddz = ddx y + x ddy
-void multiply_triple_grad(Context context, Input x, Input y, Input dz, OptionalInput ddx, OptionalInput ddy,
-                          OptionalInput of_dx, OptionalInput of_dy, OptionalInput of_ddz, int axis, Output x_out,
-                          Output y_out, Output dz_out, Output ddx_out, Output ddy_out) {
-  require_right_alignment(context, axis);
-  const View a = x.view(), b = y.view(), c = dz.view();
-  const OptionalInput first{x}, second{y}, gradient{dz};
-  const Products for_x(context, c, a), for_y(context, c, b), for_dz(context, c, c), for_ddx(context, c, a),
-      for_ddy(context, c, b);
-  for_x.add(of_ddz, ddy);
-  for_y.add(of_ddz, ddx);
-  for_dz.add_plain(of_dx, ddy);
-  for_dz.add_plain(of_dy, ddx);
-  for_ddx.add(of_ddz, second);
-  for_ddx.add(gradient, of_dy);
-  for_ddy.add(of_ddz, first);
-  for_ddy.add(gradient, of_dx);
-  // An output may have been given the memory of an operand: all sums are made before the first is written.
-  const std::pair<const Products*, Output> results[] = {
-      {&for_x, x_out}, {&for_y, y_out}, {&for_dz, dz_out}, {&for_ddx, ddx_out}, {&for_ddy, ddy_out}};
-  for (const auto& [sum, out] : results) {
-    if (out) copy_or_cast(context, sum->view(), context.allocate(out, a.dtype));
-  }
-}
-
 }  // namespace
 
 KernelTable triple_gradient_kernels() {
   return {
-      UNIHAL_KERNEL("add_triple_grad", kFloats | kComplex, add_triple_grad),
-      UNIHAL_KERNEL("multiply_triple_grad", kFloats | kComplex, multiply_triple_grad),
       UNIHAL_KERNEL("cos_triple_grad", kFloats, wave_triple_grad<uhal_map_cos, uhal_map_sin, true>),
       UNIHAL_KERNEL("pow_triple_grad", kFloats, pow_triple_grad),
       UNIHAL_KERNEL("sigmoid_triple_grad", kFloats, sigmoid_triple_grad),
