@@ -286,18 +286,19 @@ test-paddle-versions: $(SITE)
 	$(call with_each_paddle,$(PYTEST) -m 'not long' tests/paddle)
 
 # Each is a download of 220 MB and 1 GB in .venv. The sample is of the oldest one.
-TENSORFLOW_SAMPLE := tests/tensorflow/test_versions.py
+TENSORFLOW_SAMPLE := tests/tensorflow/test_{versions,models,variable,fallbacks,registry}.py
 with_tensorflow = PYTHONPATH='$(CURDIR)/.venv/tensorflow-$(1)/site-packages' $(2)
 
 test-tensorflow-versions-sample:
 	bash tests/fetch_tensorflow_versions.sh $(firstword $(TENSORFLOW_VERSIONS))
 	$(MAKE) build
-	$(call with_tensorflow,$(firstword $(TENSORFLOW_VERSIONS)),$(PYTEST) $(TENSORFLOW_SAMPLE))
+	$(call with_tensorflow,$(firstword $(TENSORFLOW_VERSIONS)),$(PYTEST) -m 'not whole and not long' $(TENSORFLOW_SAMPLE))
 
 test-tensorflow-versions:
 	bash tests/fetch_tensorflow_versions.sh $(TENSORFLOW_VERSIONS)
 	$(MAKE) build
-	for version in $(TENSORFLOW_VERSIONS); do $(call with_tensorflow,$$version,$(PYTEST) -m 'not whole and not long' tests/tensorflow); done
+	failed=; for version in $(TENSORFLOW_VERSIONS); do $(call with_tensorflow,$$version,$(PYTEST) -m 'not whole and not long' tests/tensorflow) || failed+=" $$version"; done; \
+	if [[ -n $$failed ]]; then echo "FAILED on TensorFlow$$failed" >&2; exit 1; fi
 
 # One after the other; each is a download of 3 GB with CUDA's libraries, and takes 5 GB until its tests have run; no GPU is needed.
 TORCH_VERSIONS := 2.11.0 2.12.1 2.14.1 2.15.0
