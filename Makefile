@@ -64,7 +64,7 @@ CHECKED := python plugins tests benchmarks docs setup.py
 
 .PHONY: demo benchmarks build test test-rest test-all test-long check test-native sanitize sanitize-address sanitize-thread fuzz fuzz-long test-matrices \
   test-workshop test-workshop-whole test-python test-gpu-sample test-gpu test-paddle test-paddle-whole test-tensorflow test-tensorflow-whole test-torch test-torch-whole test-onnxruntime test-onnxruntime-whole test-gpux test-gpux-whole test-conformance-sample \
-  test-conformance test-mutations test-strict test-opencl-sample test-opencl test-amd-sample test-amd test-races test-conformance-opencl test-paddle-versions test-paddle-versions-sample test-torch-versions test-paddle-projects soak \
+  test-conformance test-mutations test-strict test-opencl-sample test-opencl test-amd-sample test-amd test-races test-conformance-opencl test-paddle-versions test-paddle-versions-sample test-tensorflow-versions test-tensorflow-versions-sample test-torch-versions test-paddle-projects soak \
   coverage format clean
 
 demo: build
@@ -83,10 +83,15 @@ test: build
 test-all: test test-rest
 	@echo 'make test-all: every suite passed'
 
-test-rest: build
+# What shims are built for is there before suites run side by side; where it cannot be fetched, the suite that needs it says so.
+test-rest:
+	-bash tests/fetch_tensorflow_versions.sh $(firstword $(TENSORFLOW_VERSIONS))
+	$(MAKE) build
 	$(SUITES) rest
 
-test-long: build
+test-long:
+	-bash tests/fetch_tensorflow_versions.sh $(TENSORFLOW_VERSIONS)
+	$(MAKE) build
 	$(SUITES) long
 	@echo 'make test-long: every suite passed'
 
@@ -102,8 +107,14 @@ test-long: build
 	$(RUN) pip install --quiet --requirement requirements.txt
 	mkdir -p '$(@D)' && touch '$@'
 
-$(SITE): .venv/stamps/requirements $(NATIVE_SOURCES) $(PYTHON_SOURCES) setup.py pyproject.toml MANIFEST.in
-	CMAKE_ARGS=-DUNIHAL_WARNINGS_AS_ERRORS=ON $(RUN) pip install --quiet --no-build-isolation --no-deps --force-reinstall .
+# TensorFlow's adapter gets a shim for each version that lies in .venv.
+TENSORFLOW_VERSIONS := 2.18.1 2.19.1 2.20.0
+TENSORFLOWS := $(foreach version,$(TENSORFLOW_VERSIONS),$(wildcard .venv/tensorflow-$(version)/site-packages))
+
+$(SITE): .venv/stamps/requirements $(NATIVE_SOURCES) $(PYTHON_SOURCES) setup.py pyproject.toml MANIFEST.in $(TENSORFLOWS:=/tensorflow/__init__.py)
+	folders="$$(printf '%s;' $(TENSORFLOWS:%=$(CURDIR)/%) "$$(echo '$(CURDIR)'/.venv/lib/python*/site-packages)")"; \
+	CMAKE_ARGS="-DUNIHAL_WARNINGS_AS_ERRORS=ON '-DUNIHAL_TENSORFLOW_FOLDERS=$${folders%;}'" \
+	  $(RUN) pip install --quiet --no-build-isolation --no-deps --force-reinstall .
 	mkdir -p '$(@D)' && touch '$@'
 
 # -- tests -------------------------------------------------------------------------------------------------------------
@@ -273,6 +284,21 @@ test-paddle-versions-sample: $(SITE)
 test-paddle-versions: $(SITE)
 	bash tests/fetch_paddle_versions.sh $(PADDLE_VERSIONS)
 	$(call with_each_paddle,$(PYTEST) -m 'not long' tests/paddle)
+
+# Each is a download of 220 MB and 1 GB in .venv. The sample is of the oldest one.
+TENSORFLOW_SAMPLE := tests/tensorflow/test_{versions,models,variable,fallbacks,registry}.py
+with_tensorflow = PYTHONPATH='$(CURDIR)/.venv/tensorflow-$(1)/site-packages' $(2)
+
+test-tensorflow-versions-sample:
+	bash tests/fetch_tensorflow_versions.sh $(firstword $(TENSORFLOW_VERSIONS))
+	$(MAKE) build
+	$(call with_tensorflow,$(firstword $(TENSORFLOW_VERSIONS)),$(PYTEST) -m 'not whole and not long' $(TENSORFLOW_SAMPLE))
+
+test-tensorflow-versions:
+	bash tests/fetch_tensorflow_versions.sh $(TENSORFLOW_VERSIONS)
+	$(MAKE) build
+	failed=; for version in $(TENSORFLOW_VERSIONS); do $(call with_tensorflow,$$version,$(PYTEST) -m 'not whole and not long' tests/tensorflow) || failed+=" $$version"; done; \
+	if [[ -n $$failed ]]; then echo "FAILED on TensorFlow$$failed" >&2; exit 1; fi
 
 # One after the other; each is a download of 3 GB with CUDA's libraries, and takes 5 GB until its tests have run; no GPU is needed.
 TORCH_VERSIONS := 2.11.0 2.12.1 2.14.1 2.15.0

@@ -93,7 +93,8 @@ class CMakeBuild(build_ext):
             f"-DCMAKE_MAKE_PROGRAM={tool('ninja')}",
             f"-DPython_EXECUTABLE={sys.executable}",
             "-DUNIHAL_BUILD_PYTHON=ON",
-            "-DUNIHAL_TORCH_FOLDERS=",  # what an earlier build was told is forgotten
+            "-DUNIHAL_TENSORFLOW_FOLDERS=",  # what an earlier build was told is forgotten
+            "-DUNIHAL_TORCH_FOLDERS=",
             *(f"-DUNIHAL_BUILD_{name.upper()}={'ON' if name in wanted else 'OFF'}" for name in DISTRIBUTIONS),
         ]
         onednn = onednn_config()

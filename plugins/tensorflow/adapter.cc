@@ -22,8 +22,6 @@
 namespace unihal::tensorflow {
 namespace {
 
-constexpr const char* kSupportedVersions = "2.15 to 2.21";
-
 struct Registration {
   Platform platform;
   bool has_devices = false;
@@ -73,8 +71,8 @@ bool usable(const char* type, const std::string& device_type, const SE_PlatformR
   }
   if (count == 0) return false;
   if (!layout_is_known(params)) {
-    say(type,
-        std::string("its plugin interface is not one that unihal knows; supported versions are ") + kSupportedVersions);
+    say(type, "its plugin interface is not one that unihal knows; this unihal was built for TensorFlow " +
+                  built_versions() + "; install one of these versions");
     return false;
   }
   const char* fusion = std::getenv("UNIHAL_TENSORFLOW_FUSION");
@@ -154,6 +152,12 @@ void uhal_tensorflow_init_profiler(const char* type, TF_ProfilerRegistrationPara
   std::lock_guard<std::mutex> lock(state().mutex);
   const Registration& registration = state().types[state().last_type];
   fill_profiler_registration(type, registration.has_devices ? registration.platform.device_type.c_str() : "", params);
+}
+
+void uhal_tensorflow_hide(const char* type, int hidden) {
+  std::lock_guard<std::mutex> lock(state().mutex);
+  const auto found = state().types.find(type);
+  if (found != state().types.end()) found->second.platform.hidden = hidden != 0;
 }
 
 const char* uhal_tensorflow_record_fallback(const char* type, const char* op, const char* types) {

@@ -27,6 +27,9 @@ UNIHAL_TENSORFLOW_EXPORT void uhal_tensorflow_init_graph(const char* type, TP_Op
 UNIHAL_TENSORFLOW_EXPORT void uhal_tensorflow_init_profiler(const char* type, TF_ProfilerRegistrationParams* params,
                                                             TF_Status* status);
 
+// Whether the platform of a type shows no devices from now on: before the eager context exists.
+UNIHAL_TENSORFLOW_EXPORT void uhal_tensorflow_hide(const char* type, int hidden);
+
 // The ops with kernels and their dtypes, as JSON: [{"op": "MatMul", "dtypes": ["float32", ...]}, ...]. The string
 // lives as long as the process. Empty list before kernels were registered.
 UNIHAL_TENSORFLOW_EXPORT const char* uhal_tensorflow_coverage();

@@ -159,6 +159,43 @@ def _offer_devices_to_strategies() -> None:
     extended._initialize_local_devices = initialize_local_devices
 
 
+def _tell_types_apart() -> None:
+    """TensorFlow 2.18 numbers the devices of all plugins in one list, and gives the whole of it to each type.
+
+    There the list is made of numbers within a type, and a type of which nothing is visible has no devices.
+    """
+    from tensorflow.python.eager import context
+    from tensorflow.python.framework import versions
+
+    if not versions.VERSION.startswith("2.18."):
+        return
+    hide = ctypes.CDLL(LIBRARY).uhal_tensorflow_hide
+    original = context.Context._compute_device_options
+
+    def compute_device_options(self: Any, device_type: str = "GPU") -> Any:
+        options = original(self, device_type)
+        if device_type != "PluggableDevice":
+            return options
+        types: dict[str, list[Any]] = {}
+        for device in self._pluggable_devices or ():
+            types.setdefault(device.device_type, []).append(device in self._visible_device_list)
+        hidden = {name for name, visible in types.items() if not any(visible)}
+        lists = {tuple(visible) for name, visible in types.items() if name not in hidden}
+        if len(lists) > 1 and not all(map(all, lists)):
+            raise ValueError(
+                "unihal: TensorFlow 2.18 has one list of visible devices for all types of plugins: make devices of one "
+                "type visible, or those of the same numbers of each, or install TensorFlow 2.19 or later"
+            )
+        shown = next(iter(lists), ())
+        numbers = [] if all(map(all, lists)) else [i for i, visible in enumerate(shown) if visible]
+        options.visible_device_list = ",".join(map(str, numbers))
+        for name in types:
+            hide(name.encode(), name in hidden)
+        return options
+
+    context.Context._compute_device_options = compute_device_options
+
+
 def _watch_fallbacks() -> None:
     """Reports ops that eager execution ran on the CPU although one of our devices was asked for.
 
@@ -245,5 +282,6 @@ def _watch_fallbacks() -> None:
 _refuse_jit_compile()
 _answer_auto()
 _offer_devices_to_strategies()
+_tell_types_apart()
 if os.environ.get("UNIHAL_STRICT") == "1" or os.environ.get("UNIHAL_FALLBACK_LOG"):
     _watch_fallbacks()

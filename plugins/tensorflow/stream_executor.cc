@@ -313,7 +313,8 @@ const Platform& platform_of(const SP_Platform* platform) { return *static_cast<c
 void get_device_count(const SP_Platform* platform, int* count, TF_Status*) {
   int32_t devices = 0;
   const std::string& type = platform_of(platform).device_type;
-  if (!type.empty() && uhal_device_count(type.c_str(), &devices) != UHAL_OK) devices = 0;
+  if (!type.empty() && !platform_of(platform).hidden && uhal_device_count(type.c_str(), &devices) != UHAL_OK)
+    devices = 0;
   *count = devices;
 }
 

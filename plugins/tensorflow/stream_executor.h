@@ -12,6 +12,7 @@ struct Platform {
   std::string type;         // "RDNA"
   std::string device_type;  // the core's name, "rdna"; empty: a platform without devices
   bool pool = true;         // TensorFlow pools memory; else each tensor is an allocation of its own
+  bool hidden = false;      // the program wants none of its devices, which TensorFlow 2.18 cannot say otherwise
 };
 
 // Fills the registration for a platform. `params` has the sizes that this adapter was built with.

@@ -46,19 +46,7 @@ Shim open_shim() {
     return shim;
   }
   const std::string refusal = dlerror();
-  std::vector<std::string> built;
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(own_folder(), ignored)) {
-    const std::string name = entry.path().filename().string();
-    if (name.rfind(kPrefix, 0) == 0 && entry.path().extension() == kSuffix)
-      built.push_back(entry.path().stem().string());
-  }
-  std::sort(built.begin(), built.end());
-  std::string versions;
-  for (const std::string& stem : built) {
-    versions += (versions.empty() ? "" : ", ") + stem.substr(std::string(kPrefix).size());
-  }
-  shim.reason = "this unihal was built for TensorFlow " + (versions.empty() ? "(none)" : versions) + ", and " +
+  shim.reason = "this unihal was built for TensorFlow " + built_versions() + ", and " +
                 (minor.empty() ? "an unknown version" : minor) + " is running (" + refusal +
                 "); install one of these versions, or reinstall unihal beside the present one";
   return shim;
@@ -70,6 +58,21 @@ const Shim& shim() {
 }
 
 }  // namespace
+
+std::string built_versions() {
+  std::vector<std::string> built;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(own_folder(), ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name.rfind(kPrefix, 0) == 0 && entry.path().extension() == kSuffix) {
+      built.push_back(entry.path().stem().string().substr(std::string(kPrefix).size()));
+    }
+  }
+  std::sort(built.begin(), built.end());
+  std::string versions;
+  for (const std::string& minor : built) versions += (versions.empty() ? "" : ", ") + minor;
+  return versions.empty() ? "(none)" : versions;
+}
 
 const unihal_variable_functions* variable_functions() { return shim().functions; }
 

@@ -8,6 +8,9 @@
 
 namespace unihal::tensorflow {
 
+// The versions of TensorFlow with a shim: "2.20, 2.21".
+std::string built_versions();
+
 // The functions of unihal_tensorflow_shim_<major.minor>.so beside this library, or nullptr.
 const unihal_variable_functions* variable_functions();
 

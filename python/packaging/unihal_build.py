@@ -29,11 +29,12 @@ DISTRIBUTIONS = {
     "onnxruntime": ("onnxruntime", "onnxruntime-gpu"),
 }
 
-#: The release whose headers the TensorFlow adapter and its shim are built against.
-TENSORFLOW = "2.21"
-
-#: The versions of PyTorch that there is an adapter for; the package is not installed yet.
-_TORCH = runpy.run_path(str(Path(__file__).resolve().parents[1] / "unihal_torch" / "versions.py"))
+#: The versions of TensorFlow and PyTorch that there is an adapter for; the package is not installed yet.
+_PACKAGES = Path(__file__).resolve().parents[1]
+_VERSIONS = {
+    "tensorflow": runpy.run_path(str(_PACKAGES / "unihal" / "tensorflow_versions.py")),
+    "torch": runpy.run_path(str(_PACKAGES / "unihal_torch" / "versions.py")),
+}
 
 _MOST_ANCESTORS = 8
 
@@ -82,12 +83,18 @@ def switch(framework: str) -> bool | None:
 
 
 def is_supported(framework: str, version: str) -> bool:
-    """Whether an adapter of a framework that is there can be built. Of PyTorch there is none for unknown versions."""
-    if framework == "torch" and version and _TORCH["minor_version"](version) not in _TORCH["SUPPORTED"]:
-        supported = _TORCH["supported_range"]()
-        print(f"unihal: no adapter for PyTorch {version}: {supported} are supported", file=sys.stderr)
-        return False
-    return bool(version)
+    """Whether an adapter can be built for a version that is there: of TensorFlow and PyTorch, for known ones."""
+    table = _VERSIONS.get(framework)
+    return bool(version) and (table is None or table["minor_version"](version) in table["SUPPORTED"])
+
+
+def is_built_unasked(framework: str) -> bool:
+    """Whether an adapter is built because its framework is there; says why not, where it is."""
+    version = installed_version(framework)
+    if version and not is_supported(framework, version):
+        supported = _VERSIONS[framework]["supported_range"]()
+        print(f"unihal: no adapter for {framework} {version}: {supported} are supported", file=sys.stderr)
+    return is_supported(framework, version)
 
 
 def wanted_adapters() -> set[str]:
@@ -96,7 +103,7 @@ def wanted_adapters() -> set[str]:
     wanted = set()
     for framework in DISTRIBUTIONS:
         said = switch(framework)
-        if said if said is not None else framework in named or is_supported(framework, installed_version(framework)):
+        if said if said is not None else framework in named or is_built_unasked(framework):
             wanted.add(framework)
     return wanted
 
@@ -104,8 +111,9 @@ def wanted_adapters() -> set[str]:
 def get_requires_for_build_wheel(config_settings: Any = None) -> list[str]:
     """What the build needs besides pyproject.toml's list."""
     requires = list(build_meta.get_requires_for_build_wheel(config_settings))
-    if "tensorflow" in wanted_adapters() and not installed_version("tensorflow").startswith(TENSORFLOW + "."):
-        requires.append(f"tensorflow-cpu=={TENSORFLOW}.*")
-    if "torch" in wanted_adapters() and not installed_version("torch"):
-        requires.append(_TORCH["requirement"]())
+    wanted = wanted_adapters()
+    for framework, table in _VERSIONS.items():
+        # One that is there and not supported is replaced: the extra asks for the same.
+        if framework in wanted and not is_supported(framework, installed_version(framework)):
+            requires.append(table["requirement"]())
     return requires

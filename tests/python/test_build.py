@@ -71,48 +71,76 @@ def test_what_is_installed_is_built_for_and_not_downloaded(build: ModuleType, mo
     assert not needs_tensorflow(build)
 
 
-def test_pytorch_is_what_its_extra_allows(build: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "ancestors", lambda: iter([["pip", "install", ".[torch]"]]))
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    assert [r for r in build.get_requires_for_build_wheel() if r.startswith("torch")] == extras["torch"]
-
-
-def test_an_unknown_pytorch_gets_no_adapter(
-    build: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("framework", ["torch", "tensorflow"])
+def test_a_framework_is_what_its_extra_allows(
+    build: ModuleType, monkeypatch: pytest.MonkeyPatch, framework: str
 ) -> None:
-    (tmp_path / "torch-2.99.1.dist-info").mkdir()
-    (tmp_path / "torch-2.99.1.dist-info" / "METADATA").write_text("Name: torch\nVersion: 2.99.1\n")
+    monkeypatch.setattr(build, "ancestors", lambda: iter([["pip", "install", f".[{framework}]"]]))
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert [r for r in build.get_requires_for_build_wheel() if r.startswith(framework)] == extras[framework]
+
+
+@pytest.mark.parametrize("framework", ["torch", "tensorflow"])
+def test_an_unknown_version_gets_no_adapter(
+    build: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    framework: str,
+) -> None:
+    (tmp_path / f"{framework}-2.99.1.dist-info").mkdir()
+    (tmp_path / f"{framework}-2.99.1.dist-info" / "METADATA").write_text(f"Name: {framework}\nVersion: 2.99.1\n")
     monkeypatch.setattr(build, "site_folders", lambda: [str(tmp_path)])
     assert build.wanted_adapters() == set()
-    assert "2.99.1" in capsys.readouterr().err
-    monkeypatch.setenv("CMAKE_ARGS", "-DUNIHAL_BUILD_TORCH=ON")
-    assert build.wanted_adapters() == {"torch"}  # CMake then refuses it
+    assert f"{framework} 2.99.1" in capsys.readouterr().err
+    monkeypatch.setenv("CMAKE_ARGS", f"-DUNIHAL_BUILD_{framework.upper()}=ON")
+    assert build.wanted_adapters() == {framework}
+    # As the extra does, the build takes another.
+    assert any(r.startswith(f"{framework}") for r in build.get_requires_for_build_wheel())
 
 
-def find_torch(*folders: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(ROOT / "plugins/torch/find_torch.py"), *map(str, folders)]
+def find(framework: str, *folders: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ROOT / f"plugins/{framework}/find_{framework}.py"), *map(str, folders)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+def install(folder: Path, framework: str, version: str) -> Path:
+    """As much of an installation in a folder as tells the version."""
+    (folder / framework).mkdir(parents=True, exist_ok=True)
+    if not version:
+        return folder
+    if framework == "torch":
+        (folder / "torch" / "version.py").write_text(f"__version__ = '{version}'\ndebug = False\n")
+    else:
+        metadata = folder / f"tensorflow_cpu-{version}.dist-info" / "METADATA"
+        metadata.parent.mkdir(exist_ok=True)
+        metadata.write_text(f"Name: tensorflow_cpu\nVersion: {version}\n")
+    return folder
+
+
 def test_several_pytorches_are_told_by_their_own_versions(tmp_path: Path) -> None:
-    for minor in ("2.11", "2.13"):
-        (tmp_path / minor / "torch").mkdir(parents=True)
-        (tmp_path / minor / "torch" / "version.py").write_text(f"__version__ = '{minor}.0a0+git1'\ndebug = False\n")
-    first, second = tmp_path / "2.11", tmp_path / "2.13"
-    assert find_torch(first, second).stdout.strip() == f"{first}/torch;2.11;{second}/torch;2.13"
+    first, second = (install(tmp_path / minor, "torch", f"{minor}.0a0+git1") for minor in ("2.11", "2.13"))
+    assert find("torch", first, second).stdout.strip() == f"{first}/torch;2.11;{second}/torch;2.13"
 
 
+def test_of_several_tensorflows_the_newest_comes_first(tmp_path: Path) -> None:
+    folders = [install(tmp_path / minor, "tensorflow", f"{minor}.1") for minor in ("2.18", "2.21", "2.19")]
+    found = find("tensorflow", *folders).stdout.strip()
+    assert found == ";".join(f"{tmp_path}/{minor}/tensorflow;{minor}" for minor in ("2.21", "2.19", "2.18"))
+
+
+@pytest.mark.parametrize("framework", ["torch", "tensorflow"])
 @pytest.mark.parametrize(
-    ("folders", "message"),
-    [(["2.99"], "2.99.0 in "), (["2.12", "2.12"], "name one of them"), (["none"], "does not name a version")],
+    ("versions", "message"),
+    [(["2.99.0"], "2.99.0 in "), (["{}.0", "{}.1"], "name one of them"), ([""], "")],
 )
-def test_what_no_adapter_is_for_is_refused(tmp_path: Path, folders: list[str], message: str) -> None:
-    for folder in folders:
-        (tmp_path / folder / "torch").mkdir(parents=True, exist_ok=True)
-        if folder != "none":
-            (tmp_path / folder / "torch" / "version.py").write_text(f"__version__ = '{folder}.0'\n")
-    refused = find_torch(*(tmp_path / folder for folder in folders))
-    assert refused.returncode != 0 and message in refused.stderr
+def test_what_no_adapter_is_for_is_refused(tmp_path: Path, framework: str, versions: list[str], message: str) -> None:
+    known = "2.12" if framework == "torch" else "2.19"
+    folders = [
+        install(tmp_path / str(number), framework, version.format(known)) for number, version in enumerate(versions)
+    ]
+    refused = find(framework, *folders)
+    assert refused.returncode != 0 and message in refused.stderr and "unihal: " in refused.stderr
 
 
 def test_cmake_args_have_the_last_word(build: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:

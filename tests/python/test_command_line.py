@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import unihal_torch
 from processes import Completed, run_command
+from unihal import tensorflow_versions
 from unihal.command_line import framework_check
 from unihal.fallbacks import Fallback, read_log
 
@@ -112,6 +113,18 @@ def test_doctor_says_what_to_do_after_pytorch_was_upgraded(monkeypatch: pytest.M
     assert found["2.14.1"].error == "PyTorch 2.14.1 is installed, and this unihal was built for 2.13"
     assert "pip install --force-reinstall --no-deps '.[torch]'" in found["2.14.1"].next_step
     assert found["2.99.0"].error == "PyTorch 2.99.0 is not supported, 2.11 to 2.15 are"
+
+
+def test_doctor_says_which_tensorflows_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tensorflow_versions, "built_versions", lambda: ["2.18", "2.21"])
+    found = {}
+    for version in ("2.19.1", "2.99.0"):
+        monkeypatch.setattr(framework_check, "_version", lambda framework, version=version: version)
+        found[version] = next(r for r in framework_check.check_frameworks(0.01, True) if r.name == "tensorflow")
+        assert found[version].built_for == ["2.18", "2.21"] and not found[version].adapter_loads
+    assert found["2.19.1"].error == "TensorFlow 2.19.1 is installed, and this unihal was built for 2.18 and 2.21"
+    assert "pip install --force-reinstall --no-deps '.[tensorflow]'" in found["2.19.1"].next_step
+    assert found["2.99.0"].error == "TensorFlow 2.99.0 is not supported, 2.18 to 2.21 are"
 
 
 def test_doctor_waits_for_a_framework_no_longer_than_it_is_told() -> None:

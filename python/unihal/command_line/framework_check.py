@@ -8,12 +8,14 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import unihal_torch
-from unihal_torch.versions import supported_range
+from unihal_torch import versions as torch_versions
 
+from .. import tensorflow_versions
 from ..device import device_types
 
 #: Marks the one line of a child's output that is ours; frameworks print others.
@@ -77,7 +79,7 @@ _FRAMEWORKS = (
         "tensorflow",
         ("tensorflow-cpu", "tensorflow"),
         "tensorflow",
-        "2.21",
+        tensorflow_versions.supported_range(),
         "libunihal_tensorflow.so",
         "tensorflow-plugins",
         _TENSORFLOW_PROGRAM,
@@ -87,7 +89,7 @@ _FRAMEWORKS = (
         "torch",
         ("torch",),
         "torch",
-        supported_range(),
+        torch_versions.supported_range(),
         "libunihal_torch_*.so",
         "unihal_torch",
         _TORCH_PROGRAM,
@@ -104,6 +106,13 @@ _FRAMEWORKS = (
     ),
 )
 
+# Of those with a library for each minor version: which are built, and why none is for a version.
+_BUILT_FOR: dict[str, Callable[[], Iterable[str]]] = {
+    "tensorflow": lambda: tensorflow_versions.built_versions(),
+    "torch": lambda: unihal_torch.adapters(),
+}
+_MISFIT = {"tensorflow": tensorflow_versions.misfit, "torch": unihal_torch.misfit}
+
 
 @dataclass
 class FrameworkReport:
@@ -114,7 +123,7 @@ class FrameworkReport:
     version: str = ""
     #: Path of the adapter's library, of PyTorch's one for each version; empty if this installation of unihal has none.
     adapter: str = ""
-    #: Of PyTorch, the versions that this installation's adapter was built for.
+    #: Of PyTorch and TensorFlow, the versions that this installation's adapter was built for.
     built_for: list[str] = field(default_factory=list)
     adapter_loads: bool = False
     #: Whether the stub was asked for to find that out, since there is no device.
@@ -137,8 +146,8 @@ def _check(framework: _Framework, timeout: float, with_stub: bool) -> FrameworkR
     plugins = package.parent / framework.plugin_folder
     if adapters and plugins.is_dir():
         report.adapter = ", ".join(map(str, adapters))
-    if framework.module == "torch":
-        report.built_for = list(unihal_torch.adapters())
+    if framework.module in _BUILT_FOR:
+        report.built_for = list(_BUILT_FOR[framework.module]())
     if not report.installed:
         report.next_step = f"To use it: pip install '.[{framework.extra}]' in a clone of unihal"
         return report
@@ -149,8 +158,8 @@ def _check(framework: _Framework, timeout: float, with_stub: bool) -> FrameworkR
             f"To build it, in a clone of unihal: pip install --force-reinstall --no-deps '.[{framework.extra}]'"
         )
         return report
-    if framework.module == "torch":
-        report.error, _, report.next_step = unihal_torch.misfit(report.version).partition(": ")
+    if framework.module in _MISFIT:
+        report.error, _, report.next_step = _MISFIT[framework.module](report.version).partition(": ")
         if report.error:
             return report
     report.tried_with_stub = with_stub
