@@ -63,6 +63,7 @@ SUITES = [
     Suite("test-gpu-sample", "rest"),
     Suite("test-amd-sample", "rest"),
     Suite("test-mutations", "rest"),
+    Suite("check-whole", "rest"),
     Suite("fuzz-long", "long", alone=True),
     Suite("test-matrices", "long"),
     Suite("test-gpu", "long"),
