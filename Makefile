@@ -62,8 +62,8 @@ PYTHON_SOURCES := $(shell find python/unihal python/unihal_pytest python/unihal_
 FORMATTED := $(shell find $(NATIVE_FOLDERS) tests benchmarks -type f \( -name '*.h' -o -name '*.c' -o -name '*.cc' \))
 CHECKED := python plugins tests benchmarks docs setup.py
 
-.PHONY: demo benchmarks build test test-rest test-all test-long check check-whole test-native sanitize sanitize-address sanitize-thread fuzz fuzz-long test-matrices \
-  test-workshop test-workshop-whole test-python test-gpu-sample test-gpu test-paddle test-paddle-whole test-tensorflow test-tensorflow-whole test-torch test-torch-whole test-onnxruntime test-onnxruntime-whole test-gpux test-gpux-whole test-conformance-sample \
+.PHONY: demo benchmarks build test test-rest test-all test-long check check-whole check-instruction-sets test-native sanitize sanitize-address sanitize-thread fuzz fuzz-long test-matrices \
+  test-workshop test-workshop-whole test-python test-python-whole test-gpu-sample test-gpu test-paddle test-paddle-whole test-tensorflow test-tensorflow-whole test-torch test-torch-whole test-onnxruntime test-onnxruntime-whole test-gpux test-gpux-whole test-conformance-sample \
   test-conformance test-mutations test-strict test-opencl-sample test-opencl test-amd-sample test-amd test-races test-conformance-opencl test-paddle-versions test-paddle-versions-sample test-tensorflow-versions test-tensorflow-versions-sample test-torch-versions test-paddle-projects soak \
   coverage format clean
 
@@ -113,7 +113,7 @@ TENSORFLOWS := $(foreach version,$(TENSORFLOW_VERSIONS),$(wildcard .venv/tensorf
 
 $(SITE): .venv/stamps/requirements $(NATIVE_SOURCES) $(PYTHON_SOURCES) setup.py pyproject.toml MANIFEST.in $(TENSORFLOWS:=/tensorflow/__init__.py)
 	folders="$$(printf '%s;' $(TENSORFLOWS:%=$(CURDIR)/%) "$$(echo '$(CURDIR)'/.venv/lib/python*/site-packages)")"; \
-	CMAKE_ARGS="-DUNIHAL_WARNINGS_AS_ERRORS=ON '-DUNIHAL_TENSORFLOW_FOLDERS=$${folders%;}'" \
+	CMAKE_ARGS="-DUNIHAL_WARNINGS_AS_ERRORS=ON -DUNIHAL_STUB_INSTRUCTION_SETS=NATIVE '-DUNIHAL_TENSORFLOW_FOLDERS=$${folders%;}'" \
 	  $(RUN) pip install --quiet --no-build-isolation --no-deps --force-reinstall .
 	mkdir -p '$(@D)' && touch '$@'
 
@@ -130,6 +130,13 @@ check-whole: .venv/stamps/requirements
 	mkdir -p build
 	sed 's/^follow_imports = "skip"/follow_imports = "silent"/' pyproject.toml >build/check-whole.toml
 	$(RUN) mypy --config-file build/check-whole.toml --cache-dir build/mypy-whole
+
+# The stub's loops for instruction sets that this machine may lack, and that nothing here can run then: they compile.
+check-instruction-sets: .venv/stamps/requirements
+	mkdir -p build
+	$(CMAKE) -G Ninja -B build/sets -DCMAKE_BUILD_TYPE=Release -DUNIHAL_WARNINGS_AS_ERRORS=ON -DUNIHAL_STUB_INSTRUCTION_SETS=ON \
+	  -DCMAKE_MAKE_PROGRAM="$$PWD/.venv/bin/ninja" -DPython_EXECUTABLE="$$PWD/.venv/bin/python" >build/configure-sets.log || { cat build/configure-sets.log; exit 1; }
+	$(CMAKE) --build build/sets --target unihal_stub_avx512
 
 # The suites of core and stub, in the build folder of the installed package; those of the GPU backends on doubles run with the
 # sanitizers. Threads of OpenMP sleep where they wait: programs of a second at most run side by side, and would keep the cores
@@ -162,7 +169,10 @@ fuzz-long: .venv/stamps/requirements
 # The two frameworks' libraries clash in one process, so each suite has its own.
 test-python: $(SITE)
 	bash tests/fetch_pocl.sh
-	$(PYTEST) tests/python tests/docs
+	$(PYTEST) -m 'not whole and not long' tests/python tests/docs
+
+test-python-whole: $(SITE)
+	$(PYTEST) -m 'whole and not long' tests/python tests/docs
 
 # The GPU backends without a GPU: declarations against the vendors' headers, doubles, kernels by the vendors' compilers.
 test-gpu-sample: $(SITE)

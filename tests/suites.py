@@ -64,6 +64,8 @@ SUITES = [
     Suite("test-amd-sample", "rest"),
     Suite("test-mutations", "rest"),
     Suite("check-whole", "rest"),
+    Suite("test-python-whole", "rest"),
+    Suite("check-instruction-sets", "rest"),
     Suite("fuzz-long", "long", alone=True),
     Suite("test-matrices", "long"),
     Suite("test-gpu", "long"),

@@ -19,6 +19,8 @@ namespace unihal::stub {
 UHAL_DECLARE(baseline)
 #ifdef UHAL_STUB_X86
 UHAL_DECLARE(avx2)
+#endif
+#ifdef UHAL_STUB_AVX512
 UHAL_DECLARE(avx512)
 #endif
 
@@ -50,9 +52,11 @@ InstructionSet choose() {
 #ifdef UHAL_STUB_X86
   __builtin_cpu_init();
   const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#ifdef UHAL_STUB_AVX512
   const bool has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   if (has_avx2 && has_avx512) return UHAL_MAKE(avx512);
+#endif
   if (has_avx2) return UHAL_MAKE(avx2);
 #endif
   return UHAL_MAKE(baseline);

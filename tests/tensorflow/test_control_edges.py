@@ -504,9 +504,10 @@ def run_function(seed: int) -> tuple[list[np.ndarray], Counter[str]]:
     return [r.numpy() for r in results], Counter({op: found[op] for op in FUSED})
 
 
-def test_random_graphs_in_functions(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("graphs", [2 * GRAPHS // 3, pytest.param(GRAPHS, marks=pytest.mark.whole)])
+def test_random_graphs_in_functions(graphs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     fused: Counter[str] = Counter()
-    for seed in range(GRAPHS):
+    for seed in range(graphs):
         monkeypatch.setenv("UNIHAL_TENSORFLOW_FUSION", "0")
         expected, none = run_function(seed)
         assert not none.total()
