@@ -137,8 +137,7 @@ void arange_tensor(Context context, Input start, Input end, Input step, Output y
 }
 
 // paddle.range, whose end is in it.
-void range_tensor(Context context, Input first, Input last, Input by, Output y) {
-  const double start = read_number(context, first), end = read_number(context, last), step = read_number(context, by);
+void range(const Context& context, double start, double end, double step, uhal_dtype dtype, Output y) {
   if (step == 0) invalid(context, "the step is 0; it must not be");
   if ((start < end && step < 0) || (start > end && step > 0)) {
     raise(UHAL_FAILED_PRECONDITION, "(unihal) range: from " + std::to_string(start) + " steps of " +
@@ -147,7 +146,14 @@ void range_tensor(Context context, Input first, Input last, Input by, Output y) 
   const double length = std::floor((end - start) / step) + 1;
   if (!(length < kMaxLength)) invalid(context, "a range without an end");
   const auto count = static_cast<int64_t>(length);
-  count_by(context, start, step, context.allocate(y, first.uhal(), &count, 1));
+  count_by(context, start, step, context.allocate(y, dtype, &count, 1));
+}
+// What range_tensor becomes in graphs whose bounds are known.
+void range_scalar(Context context, Scalar start, Scalar end, Scalar step, Output y) {
+  range(context, start.number(), end.number(), step.number(), y.uhal(), y);
+}
+void range_tensor(Context context, Input start, Input end, Input step, Output y) {
+  range(context, read_number(context, start), read_number(context, end), read_number(context, step), start.uhal(), y);
 }
 
 // start + i * (stop - start) / (number - 1)
@@ -231,6 +237,7 @@ KernelTable creation_kernels() {
       UNIHAL_KERNEL_ANYWHERE("linspace", kFloats | kInt32And64, kFirstThree, 0, linspace),
       UNIHAL_KERNEL_ANYWHERE("logspace", kFloats | kInt32And64, kFirstFour, 0, logspace),
       UNIHAL_KERNEL("full_batch_size_like", kWideFloats | kInt32And64 | kBoolOnly, full_batch_size_like),
+      UNIHAL_KERNEL("range", kWideFloats | kInt32And64, range_scalar),
       UNIHAL_KERNEL_ANYWHERE("range_tensor", kWideFloats | kInt32And64, kFirstThree, 0, range_tensor),
       UNIHAL_KERNEL("eye", kEvery, eye),
       UNIHAL_KERNEL("increment", kNumbers, increment),
