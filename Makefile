@@ -84,12 +84,12 @@ test-all: test test-rest
 	@echo 'make test-all: every suite passed'
 
 # What shims are built for is there before suites run side by side; where it cannot be fetched, the suite that needs it says so.
-test-rest:
+test-rest: .venv/stamps/requirements
 	-bash tests/fetch_tensorflow_versions.sh $(firstword $(TENSORFLOW_VERSIONS))
 	$(MAKE) build
 	$(SUITES) rest
 
-test-long:
+test-long: .venv/stamps/requirements
 	-bash tests/fetch_tensorflow_versions.sh $(TENSORFLOW_VERSIONS)
 	$(MAKE) build
 	$(SUITES) long
@@ -305,12 +305,12 @@ test-paddle-versions: $(SITE)
 TENSORFLOW_SAMPLE := tests/tensorflow/test_{versions,models,variable,fallbacks,registry}.py
 with_tensorflow = PYTHONPATH='$(CURDIR)/.venv/tensorflow-$(1)/site-packages' $(2)
 
-test-tensorflow-versions-sample:
+test-tensorflow-versions-sample: .venv/stamps/requirements
 	bash tests/fetch_tensorflow_versions.sh $(firstword $(TENSORFLOW_VERSIONS))
 	$(MAKE) build
 	$(call with_tensorflow,$(firstword $(TENSORFLOW_VERSIONS)),$(PYTEST) -m 'not whole and not long' $(TENSORFLOW_SAMPLE))
 
-test-tensorflow-versions:
+test-tensorflow-versions: .venv/stamps/requirements
 	bash tests/fetch_tensorflow_versions.sh $(TENSORFLOW_VERSIONS)
 	$(MAKE) build
 	failed=; for version in $(TENSORFLOW_VERSIONS); do $(call with_tensorflow,$$version,$(PYTEST) -m 'not whole and not long' tests/tensorflow) || failed+=" $$version"; done; \

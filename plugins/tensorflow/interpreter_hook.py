@@ -164,11 +164,12 @@ def _tell_types_apart() -> None:
 
     There the list is made of numbers within a type, and a type of which nothing is visible has no devices.
     """
-    from tensorflow.python.eager import context
     from tensorflow.python.framework import versions
 
     if not versions.VERSION.startswith("2.18."):
         return
+    from tensorflow.python.eager import context
+
     hide = ctypes.CDLL(LIBRARY).uhal_tensorflow_hide
     original = context.Context._compute_device_options
 

@@ -133,6 +133,13 @@ OPS = [
     ("leaky_relu", {"X": X - 0.5}, {"alpha": 0.1}, "Out"),
     ("gelu", {"X": X}, {"approximate": False}, "Out"),
     ("layer_norm", {"X": X}, {"epsilon": 1e-5, "begin_norm_axis": 1}, "Y"),
+    (
+        "fill_constant_batch_size_like",
+        {"Input": X},
+        {"shape": [-1, 4], "input_dim_idx": 0, "output_dim_idx": 0, "value": 1.5, "dtype": 5},
+        "Out",
+    ),
+    ("range", {"Start": np.float32([1]), "End": np.float32([4]), "Step": np.float32([0.75])}, {}, "Out"),
     ("lrn", {"X": IMAGE}, {"n": 3, "k": 2.0, "alpha": 0.1, "beta": 0.75, "data_format": "NCHW"}, "Out"),
     ("flatten2", {"X": V}, {"axis": 2}, "Out"),
     ("cross_entropy", {"X": X + 0.1, "Label": IDS[:, None]}, {"soft_label": False, "ignore_index": 2}, "Y"),
@@ -147,6 +154,15 @@ OPS = [
         for name in ("quantize_linear", "dequantize_linear")
         for axis, scale in ((-1, R.rand(1).astype("float32") + 0.5), (1, R.rand(5).astype("float32") + 0.5))
         for rounding in (0, 1)
+    ),
+    *(
+        (
+            "quantize_linear",
+            {"X": 100 * X - 50, "Scale": start, "ZeroPoint": 0 * start, "InAccum": 3 * start, "InState": 2 * start},
+            {"quant_axis": axis, "bit_length": 8, "qmin": -128, "qmax": 127, "round_type": 0, "is_test": False},
+            "Y",
+        )
+        for axis, start in ((-1, np.float32([1])), (1, np.ones(5, "float32")))
     ),
     (
         "matrix_nms",
@@ -171,6 +187,7 @@ OTHER_OUTPUTS = {
     "layer_norm": ["Mean", "Variance"],
     "lrn": ["MidOut"],
     "flatten2": ["XShape"],
+    "quantize_linear": ["OutScale", "OutAccum", "OutState"],
     "matrix_nms": ["Index", "RoisNum"],
     "multiclass_nms3": ["Index", "NmsRoisNum"],
 }

@@ -153,6 +153,10 @@ ROWS: list[tuple[str, tuple[Any, ...]]] = [
         (X, [-1, 4], 0, 0, -1.0, 2.0, 0, 0, 0, 0.0, paddle.float32),
     ),
     ("range_v2", (ZERO, THREE, np.array(0.75, "float32"), paddle.float32, paddle.CPUPlace())),
+    *(
+        ("range_v2", (*(np.array(n, str(dtype)[7:]) for n in (7, -3, -2)), dtype, paddle.CPUPlace()))
+        for dtype in (paddle.int32, paddle.int64)
+    ),
     ("dequantize_abs_max", (np.arange(-6, 6, dtype="int8").reshape(3, 4), 2 * ONE, 127.0)),
     ("dequantize_log", (np.arange(-60, 60, 10, dtype="int8").reshape(3, 4), random(128))),
     ("fake_channel_wise_dequantize_max_abs", (X, [random(5, low=0.5)], [8], 1, 1)),

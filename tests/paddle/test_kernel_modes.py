@@ -78,7 +78,7 @@ ALLOWED = [
     Allowed(r"masked_fill", r"", r"gradient 1", "Paddle's graphs lose the gradient of the number, on the CPU too"),
     Allowed(r"overlap_add", r"", r"dtype float32", "Paddle declares the gradient of overlap_add as float32"),
     Allowed(r"shuffle_channel", r"float64", r"", "the CPU's is what was in memory"),
-    Allowed(r"full_batch_size_like", r"nothing", r"shape", "Paddle's graphs lose the shape of nothing"),
+    Allowed(r"full_batch_size_like", r"nothing", r"shape", "in graphs the CPU's has the shape of x"),
     Allowed(
         r"fake_quantize_range_abs_max", r"", r"holds no memory", "the range's outputs, which inference does not write"
     ),
@@ -193,22 +193,34 @@ UNREACHED = [
     ),
     Unreached(r".*", r"(nan)?median_grad", r"bfloat16", "the CPU has no bfloat16 to compare with"),
     Unreached(
+        r"eager",
+        r"(lrn|cross_entropy|flatten2)(_grad)?|(de)?quantize_linear.*",
+        r".*",
+        "ops of programs: test_low_precision.py and old_programs.py",
+    ),
+    Unreached(
+        r"new",
+        r"(lrn|cross_entropy|flatten2)(_grad)?|quantize_linear_.*|dequantize_linear_.*",
+        r".*",
+        "ops of old programs: old_programs.py",
+    ),
+    Unreached(r"new", r"(de)?quantize_linear", r".*", "test_low_precision.py"),
+    Unreached(r"old", r"(de)?quantize_linear", r".*", "old programs have the deprecated ones"),
+    Unreached(
+        r"old",
+        r"(cross_entropy|flatten2)(_grad)?|dequantize_linear_deprecated|full_batch_size_like",
+        r"bool|u?int.*|b?float16|float64",
+        "appended in float32; the body is that of all dtypes",
+    ),
+    Unreached(
         r"old", r"(batch_norm|instance_norm|pool2d)_double_grad", r".*", "old programs make none of these gradients"
     ),
+    Unreached(r"new", r"partial_sum(_grad)?|variance|ftrl|decayed_adagrad", r".*", "these graphs have no such op"),
     Unreached(
-        r".*",
-        r"(lrn|cross_entropy|flatten2)(_grad)?|quantize_linear.*|dequantize_linear.*",
-        r".*",
-        "appended to programs as ops: old_programs.py",
+        r"new", r"range_tensor", r".*", "the bounds of its rows are constants there, for which Paddle has `range`"
     ),
-    Unreached(
-        r"new|old",
-        r"partial_sum(_grad)?|range_tensor|full_batch_size_like|uniform_random_batch_size_like|ftrl|decayed_adagrad"
-        r"|variance",
-        r".*",
-        "no form in graphs, or none in all of these dtypes",
-    ),
-    Unreached(r".*", r"range_tensor|partial_sum_grad", r"u?int.*", "in the dtype of its bounds; no gradient"),
+    Unreached(r"old", r"uniform_random_batch_size_like", r".*", "test_kernels.py, in eager mode"),
+    Unreached(r"old", r"range_tensor", r".*", "the old op `range` has the kernel of arange"),
     Unreached(r"eager|old", r"range", r".*", "graphs of the new representation choose it where bounds are known"),
     Unreached(r"new", r"range", r"u?int.*|float64", "its row is in float32; the body is that of all dtypes"),
     Unreached(r".*", r"logspace", r"int.*|b?float16", "its dtype is an argument: test_unique.py"),

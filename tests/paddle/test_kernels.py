@@ -997,6 +997,19 @@ def test_random_kernels() -> None:
         assert waiting.min() >= 0 and abs(waiting.mean() - 0.5) < 0.05
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_uniform_numbers_with_a_diagonal(dtype: str) -> None:
+    """As many rows as x has, and a value where a matrix two wide has its diagonal."""
+    with on(DEVICE):
+        arguments = ([-1, 2], 0, 0, -1.0, 2.0, 0, 2, 2, 7.0, getattr(paddle, dtype))
+        drawn = paddle._C_ops.uniform_random_batch_size_like(paddle.ones([2000, 3]), *arguments)
+        assert drawn.dtype == getattr(paddle, dtype) and drawn.shape == [2000, 2]
+        numbers = drawn.astype("float32").numpy()
+    assert numbers[0, 0] == numbers[1, 1] == 7 and (numbers == 7).sum() == 2
+    rest = numbers[2:]
+    assert rest.min() >= -1 and rest.max() <= 2 and abs(rest.mean() - 0.5) < 0.06
+
+
 @pytest.mark.parametrize("dtype", ["int8", "int16", "uint8", "int32", "int64"])
 def test_labels_of_every_integer_dtype(dtype: str) -> None:
     labels = LABELS.astype(dtype)

@@ -39,6 +39,37 @@ def test_fake_quantization_is_that_of_the_cpu(bits: int, round_type: int) -> Non
     check(lambda t, scale: _C_ops.fake_dequantize_max_abs(t, scale, 127.0), X, np.array([3.5], "float32"))
 
 
+@pytest.mark.parametrize("scale", [0.5, 50.0])
+def test_a_first_step_of_a_range(scale: float) -> None:
+    """The magnitudes that it keeps for later steps are not compared: the CPU leaves others as memory was."""
+
+    def step(x: Any, scale: Any, steps: Any) -> Any:
+        return _C_ops.fake_quantize_range_abs_max(x, scale, steps, 5, 8, False, 0)[:2]
+
+    check(step, X, np.array([scale], "float32"), np.array([0]))
+
+
+@pytest.mark.unihal_no_fallback
+@pytest.mark.parametrize("axis", [-1, 1])
+@pytest.mark.parametrize(("name", "is_test"), [("quantize", True), ("quantize", False), ("dequantize", True)])
+def test_quantized_models_in_graphs(name: str, is_test: bool, axis: int) -> None:
+    """Only graphs of the new representation have these ops; those of old programs are in old_programs.py."""
+    scales = np.random.default_rng(2).random(1 if axis < 0 else X.shape[axis], "float32") + 2
+    feed = {"x": 30 * X, "scale": scales, "zero": np.zeros_like(scales), "sum": scales[:1], "weight": scales[:1] + 1}
+    results = []
+    paddle.enable_static()
+    try:
+        for place in (paddle.CustomPlace(DEVICE, 0), paddle.CPUPlace()):
+            program = paddle.static.Program()
+            with paddle.static.program_guard(program):
+                x, *others = (paddle.static.data(key, array.shape, "float32") for key, array in feed.items())
+                y = getattr(_C_ops, f"{name}_linear")(x, *others, axis, 8, -128, 127, 0, is_test, False)[0]
+                results.append(paddle.static.Executor(place).run(program, feed=feed, fetch_list=[y])[0])
+    finally:
+        paddle.disable_static()
+    np.testing.assert_allclose(*results, rtol=2e-6, atol=2e-6)
+
+
 def test_gradients_of_fake_quantization_pass_straight_through() -> None:
     with on(DEVICE):
         for function in (

@@ -193,6 +193,7 @@ UHAL_KERNEL void segment_reduce(UHAL_POINTER(x), UHAL_POINTER(keys), UHAL_POINTE
                       ? read_id(UHAL_ADDRESS(const char, indices), indices_are_int64, elements[k] * work.index_step)
                       : 0;
       }
+#define ROW(k) rows[k]
 #define IS_OUTSIDE(row) ((row) < 0 || (row) >= work.rows)
       UHAL_UNROLL for (int32 k = 0; k < TURNS; ++k) {
         if (first + k < end && IS_OUTSIDE(rows[k])) {
@@ -200,15 +201,15 @@ UHAL_KERNEL void segment_reduce(UHAL_POINTER(x), UHAL_POINTER(keys), UHAL_POINTE
         }
       }
 #else
-#define rows elements
+#define ROW(k) elements[k]
 #define IS_OUTSIDE(row) 0
 #endif
       UHAL_UNROLL for (int32 k = 0; k < TURNS; ++k) {
         if (first + k < end) {
-          if (IS_OUTSIDE(rows[k])) {
+          if (IS_OUTSIDE(ROW(k))) {
             EACH(u) values[k][u] = 0;
           } else {
-            LOAD_UNIT(UHAL_ADDRESS(const X_STORAGE, x), offsets[0] + (INDEX)rows[k] * work.x_step, values[k]);
+            LOAD_UNIT(UHAL_ADDRESS(const X_STORAGE, x), offsets[0] + (INDEX)ROW(k) * work.x_step, values[k]);
           }
         }
       }

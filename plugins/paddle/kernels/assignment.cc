@@ -138,14 +138,6 @@ uhal_index_attributes wrapping(int axis, uhal_reduction reduction) {
   return attributes;
 }
 
-void iota(const Context& context, const View& y) {
-  uhal_iota_attributes attributes = {};
-  attributes.struct_size = sizeof attributes;
-  attributes.step = 1;
-  attributes.integer_step = 1;
-  context.run(UHAL_OP_IOTA, {}, {&y}, &attributes);
-}
-
 // Indices of the first axes, broadcast to one shape and side by side: (shape, count). Masks stand for as many as they
 // have axes.
 class Coordinates {
@@ -343,7 +335,7 @@ void put_along_axis(Context context, Input x, Input indices, Input values, int a
 void drop_overwritten(const Context& context, const View& at, int along, const View& like, const View& gradients) {
   const Scratch numbers(context, UHAL_INT64, at), winners(context, UHAL_INT64, at), by_place(context, UHAL_INT64, like);
   const Scratch kept(context, UHAL_BOOL, at);
-  iota(context, flat(numbers));
+  count_up(context, flat(numbers));
   const auto attributes = wrapping(along, UHAL_REDUCE_NONE);
   context.run(UHAL_OP_SCATTER_ELEMENTS, {&at, &numbers}, {&by_place}, &attributes);
   context.run(UHAL_OP_GATHER_ELEMENTS, {&by_place, &at}, {&winners}, &attributes);

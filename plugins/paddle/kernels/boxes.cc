@@ -170,11 +170,7 @@ void yolo_box(Context context, Input x, Input image_sizes, Span<int> anchors, in
     length.strides[0] = 2;
     const Scratch numbers(context, dtype, &cells_along, 1), middle(context, dtype, cells, 4),
         half(context, dtype, cells, 4);
-    uhal_iota_attributes places = {};
-    places.struct_size = sizeof places;
-    places.step = 1;
-    places.start = bias;
-    context.run(UHAL_OP_IOTA, {}, {&numbers}, &places);
+    count_up(context, numbers, bias);
     const View at = axis == 0 ? numbers.reshaped({1, 1, 1, width}) : numbers.reshaped({1, 1, height, 1});
     const View place = entry(axis), size = entry(2 + axis);
     context.map(uhal_map_sigmoid, {&place}, {&middle});

@@ -53,6 +53,30 @@ void fill(const Context& context, const View& y, const Scalar& value) {
   context.map(uhal_map_complex, {&first, &second}, {&y});
 }
 
+void count_up(const Context& context, const View& y, double start, double step) {
+  uhal_iota_attributes attributes = {};
+  attributes.struct_size = sizeof attributes;
+  if (is_integer(y.dtype)) {
+    attributes.integer_start = static_cast<int64_t>(start);
+    attributes.integer_step = static_cast<int64_t>(step);
+  } else {
+    attributes.start = start;
+    attributes.step = step;
+  }
+  context.run(UHAL_OP_IOTA, {}, {&y}, &attributes);
+}
+
+View allocate_with_length_of(const Context& context, Input x, int from, const Span<int>& shape, int to,
+                             uhal_dtype dtype, Output y) {
+  const View in = x.layout();
+  if (shape.size() > UHAL_MAX_RANK) unsupported(context, "a tensor of rank " + std::to_string(shape.size()));
+  if (from < 0 || from >= in.rank || to < 0 || to >= shape.size()) invalid(context, "there is no such axis");
+  int64_t dims[UHAL_MAX_RANK];
+  std::copy(shape.begin(), shape.end(), dims);
+  dims[to] = in.shape[from];
+  return context.allocate(y, dtype, dims, shape.size());
+}
+
 void as_test(const Context& context, const View& x, const View& y) {
   const Scratch zero(context, x.dtype, nullptr, 0);
   fill_zero(context, zero);

@@ -56,6 +56,13 @@ void fill(const Context& context, const View& y, double value, int64_t integer);
 void fill(const Context& context, const View& y, const Scalar& value);
 inline void fill_zero(const Context& context, const View& y) { fill(context, y, 0, 0); }
 
+// y, dense, = start, start + step, ...
+void count_up(const Context& context, const View& y, double start = 0, double step = 1);
+
+// Memory for `y` in a shape that is given but for axis `to`, which is as long as x's axis `from`.
+View allocate_with_length_of(const Context& context, Input x, int from, const Span<int>& shape, int to,
+                             uhal_dtype dtype, Output y);
+
 // y, bools, = where x is not 0.
 void as_test(const Context& context, const View& x, const View& y);
 

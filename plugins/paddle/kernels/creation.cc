@@ -88,29 +88,12 @@ void full_like(Context context, Input x, Scalar value, Dtype dtype, Output y) {
   fill(context, context.allocate(y, dtype == kUndefined ? x.uhal() : to_uhal(dtype)), value);
 }
 
-// A shape with one axis as long as one of x's.
 void full_batch_size_like(Context context, Input x, Span<int> shape, Scalar value, Dtype dtype, int from, int to,
                           Output y) {
-  const View in = x.layout();
-  if (shape.size() > UHAL_MAX_RANK) unsupported(context, "a tensor of rank " + std::to_string(shape.size()));
-  int64_t dims[UHAL_MAX_RANK];
-  std::copy(shape.begin(), shape.end(), dims);
-  if (from < 0 || from >= in.rank || to < 0 || to >= shape.size()) invalid(context, "there is no such axis");
-  dims[to] = in.shape[from];
-  fill(context, context.allocate(y, to_uhal(dtype), dims, shape.size()), value);
+  fill(context, allocate_with_length_of(context, x, from, shape, to, to_uhal(dtype), y), value);
 }
 
 constexpr double kMaxLength = 1e18;
-
-void count_by(const Context& context, double start, double step, const View& y) {
-  uhal_iota_attributes attributes = {};
-  attributes.struct_size = sizeof attributes;
-  attributes.start = start;
-  attributes.step = step;
-  attributes.integer_start = static_cast<int64_t>(start);
-  attributes.integer_step = static_cast<int64_t>(step);
-  context.run(UHAL_OP_IOTA, {}, {&y}, &attributes);
-}
 
 void arange(Context context, double start, double end, double step, uhal_dtype dtype, Output y) {
   if (step == 0) raise(UHAL_INVALID_ARGUMENT, "(unihal) arange: the step is 0; it must not be");
@@ -120,7 +103,7 @@ void arange(Context context, double start, double end, double step, uhal_dtype d
                                         " by " + std::to_string(step) + " is not a number of elements");
   }
   const int64_t count = length > 0 ? static_cast<int64_t>(__builtin_ceil(length)) : 0;
-  count_by(context, start, step, context.allocate(y, dtype, &count, 1));
+  count_up(context, context.allocate(y, dtype, &count, 1), start, step);
 }
 
 void arange_scalar(Context context, Scalar start, Scalar end, Scalar step, Output y) {
@@ -146,7 +129,7 @@ void range(const Context& context, double start, double end, double step, uhal_d
   const double length = std::floor((end - start) / step) + 1;
   if (!(length < kMaxLength)) invalid(context, "a range without an end");
   const auto count = static_cast<int64_t>(length);
-  count_by(context, start, step, context.allocate(y, dtype, &count, 1));
+  count_up(context, context.allocate(y, dtype, &count, 1), start, step);
 }
 // What range_tensor becomes in graphs whose bounds are known.
 void range_scalar(Context context, Scalar start, Scalar end, Scalar step, Output y) {
@@ -162,11 +145,7 @@ void linspace(Context context, Input start, Input stop, Input number, Dtype dtyp
   const auto count = static_cast<int64_t>(read_number(context, number));
   const View out = context.allocate(y, to_uhal(dtype), &count, 1);
   const Scratch numbers(context, UHAL_FLOAT64, &count, 1);
-  uhal_iota_attributes attributes = {};
-  attributes.struct_size = sizeof attributes;
-  attributes.start = from;
-  attributes.step = count > 1 ? (to - from) / static_cast<double>(count - 1) : 0;
-  context.run(UHAL_OP_IOTA, {}, {&numbers}, &attributes);
+  count_up(context, numbers, from, count > 1 ? (to - from) / static_cast<double>(count - 1) : 0);
   copy_or_cast(context, numbers, out);
 }
 
@@ -176,11 +155,7 @@ void logspace(Context context, Input start, Input stop, Input number, Input base
   const auto count = static_cast<int64_t>(read_number(context, number));
   const View out = context.allocate(y, to_uhal(dtype), &count, 1);
   const Scratch powers(context, UHAL_FLOAT64, &count, 1), root(context, UHAL_FLOAT64, nullptr, 0);
-  uhal_iota_attributes attributes = {};
-  attributes.struct_size = sizeof attributes;
-  attributes.start = from;
-  attributes.step = count > 1 ? (to - from) / static_cast<double>(count - 1) : 0;
-  context.run(UHAL_OP_IOTA, {}, {&powers}, &attributes);
+  count_up(context, powers, from, count > 1 ? (to - from) / static_cast<double>(count - 1) : 0);
   fill(context, root, read_number(context, base), 0);
   context.map(uhal_map_power, {&root, &powers}, {&powers});
   copy_or_cast(context, powers, out);

@@ -12,17 +12,6 @@
 namespace unihal::paddle {
 namespace {
 
-// y (one axis) = start, start + step...
-void count_up(const Context& context, const View& y, double start, double step) {
-  uhal_iota_attributes attributes = {};
-  attributes.struct_size = sizeof attributes;
-  attributes.start = start;
-  attributes.step = step;
-  attributes.integer_start = static_cast<int64_t>(start);
-  attributes.integer_step = static_cast<int64_t>(step);
-  context.run(UHAL_OP_IOTA, {}, {&y}, &attributes);
-}
-
 void multiply(const Context& context, const View& a, const View& b, const View& out) {
   if (out.elements() == 0) return;
   if (a.elements() == 0) return fill_zero(context, out);

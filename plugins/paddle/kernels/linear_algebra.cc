@@ -157,10 +157,7 @@ void determinant(Context context, Input x, Output out) {
   const Scratch places(context, UHAL_INT32, &a.shape[a.rank - 1], 1);
   const Scratch exchanged(context, UHAL_BOOL, factors.pivots), terms(context, a.dtype, factors.pivots);
   const Scratch signs(context, real_of(a.dtype), factors.pivots);
-  uhal_iota_attributes count = {};
-  count.struct_size = sizeof count;
-  count.integer_step = 1;
-  context.run(UHAL_OP_IOTA, {}, {&places}, &count);
+  count_up(context, places);
   context.map(uhal_map_not_equal, {&factors.pivots, &places}, {&exchanged});
   context.map(uhal_map_scale, {&exchanged}, {&signs}, {-2, 1});
   context.map(uhal_map_multiply, {&diagonal, &signs}, {&terms});

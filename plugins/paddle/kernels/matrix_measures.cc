@@ -120,10 +120,7 @@ void sign_and_logarithm(const Context& context, const View& a, const View& sign,
   const Scratch places(context, UHAL_INT32, &a.shape[a.rank - 1], 1);
   const Scratch exchanged(context, UHAL_BOOL, factors.pivots), terms(context, a.dtype, factors.pivots);
   const Scratch turns(context, real_of(a.dtype), factors.pivots), sizes(context, real_of(a.dtype), factors.pivots);
-  uhal_iota_attributes count = {};
-  count.struct_size = sizeof count;
-  count.integer_step = 1;
-  context.run(UHAL_OP_IOTA, {}, {&places}, &count);
+  count_up(context, places);
   context.map(uhal_map_not_equal, {&factors.pivots, &places}, {&exchanged});
   context.map(uhal_map_scale, {&exchanged}, {&turns}, {-2, 1});
   context.map(uhal_map_sign, {&diagonal}, {&terms});

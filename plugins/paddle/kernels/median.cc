@@ -50,11 +50,7 @@ class Constant : public Scratch {
 void find_place(const Context& context, const View& x, const View& value, const View& place) {
   const Scratch equal(context, UHAL_BOOL, x), places(context, UHAL_INT64, x);
   const Scratch numbers(context, UHAL_INT64, x.shape + 1, 1);
-  uhal_iota_attributes count = {};
-  count.struct_size = sizeof count;
-  count.integer_step = 1;
-  count.step = 1;
-  context.run(UHAL_OP_IOTA, {}, {&numbers}, &count);
+  count_up(context, numbers);
   const View positions = numbers.reshaped({1, x.shape[1]});
   const Constant none(context, UHAL_INT64, 0, -1);
   context.map(uhal_map_equal, {&x, &value}, {&equal});

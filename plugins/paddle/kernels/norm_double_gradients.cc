@@ -51,14 +51,16 @@ class SecondNorm {
         of_dy_(context, dtype_, of.x),
         of_a_(context, dtype_, of.x),
         part_(context, dtype_, of.x),
-        shared_(context, dtype_, of.mean) {
+        shared_(context, dtype_, of.mean),
+        mean_dy_h_(context, dtype_, of.mean),
+        mean_a_h_(context, dtype_, of.mean) {
     if (!of.scale) fill(context, scale_, 1, 1);
     context.map(uhal_map_scale, {&of.variance}, {&r_}, {1, epsilon});
     context.map(uhal_map_rsqrt, {&r_}, {&r_});
     context.map(uhal_map_subtract, {&h_, &of.mean}, {&h_});
     context.map(uhal_map_multiply, {&h_, &r_}, {&h_});
-    project(dy_, of_dy_);
-    project(a_, of_a_);
+    project(dy_, mean_dy_h_, of_dy_);
+    project(a_, mean_a_h_, of_a_);
   }
 
   void write_ddy(const View& y) const {
@@ -80,12 +82,10 @@ class SecondNorm {
     const Scratch sum(context_, dtype_, of_.x), term(context_, dtype_, of_.x);
     fill_zero(context_, sum);
     if (!of_.given_statistics) {
-      mean_of_product(a_, of_dy_);
+      mean_of_product(a_, of_dy_, shared_);
       context_.map(uhal_map_multiply, {&h_, &shared_}, {&sum});
-      mean_of_product(dy_, h_);
-      context_.map(uhal_map_multiply_add, {&of_a_, &shared_, &sum}, {&sum});
-      mean_of_product(a_, h_);
-      context_.map(uhal_map_multiply_add, {&of_dy_, &shared_, &sum}, {&sum});
+      context_.map(uhal_map_multiply_add, {&of_a_, &mean_dy_h_, &sum}, {&sum});
+      context_.map(uhal_map_multiply_add, {&of_dy_, &mean_a_h_, &sum}, {&sum});
       context_.map(uhal_map_multiply, {&sum, &r_}, {&sum});
       context_.map(uhal_map_multiply, {&sum, &scale_}, {&sum});
       context_.map(uhal_map_negative, {&sum}, {&sum});
@@ -100,21 +100,22 @@ class SecondNorm {
     const int64_t one[] = {1};
     return View(nullptr, UHAL_FLOAT32, one, 1);
   }
-  void mean(const View& x) const {
+  void mean(const View& x, const View& y) const {
     const auto attributes = reduce_attributes(UHAL_REDUCE_MEAN);
-    context_.run(UHAL_OP_REDUCE, {&x}, {&shared_}, &attributes);
+    context_.run(UHAL_OP_REDUCE, {&x}, {&y}, &attributes);
   }
-  void mean_of_product(const View& x, const View& y) const {
-    context_.map(uhal_map_multiply, {&x, &y}, {&part_});
-    mean(part_);
+  void mean_of_product(const View& a, const View& b, const View& y) const {
+    context_.map(uhal_map_multiply, {&a, &b}, {&part_});
+    mean(part_, y);
   }
-  void project(const View& c, const View& y) const {
+  // y = P(c), which needs mean(c h)
+  void project(const View& c, const View& mean_c_h, const View& y) const {
     copy_or_cast(context_, c, y);
     if (of_.given_statistics) return;
-    mean(c);
+    mean(c, shared_);
     context_.map(uhal_map_subtract, {&y, &shared_}, {&y});
-    mean_of_product(c, h_);
-    context_.map(uhal_map_multiply, {&h_, &shared_}, {&part_});
+    mean_of_product(c, h_, mean_c_h);
+    context_.map(uhal_map_multiply, {&h_, &mean_c_h}, {&part_});
     context_.map(uhal_map_subtract, {&y, &part_}, {&y});
   }
 
@@ -124,7 +125,7 @@ class SecondNorm {
   const Widened h_, dy_, a_;
   const Scratch r_;
   const Widened scale_;
-  const Scratch of_dy_, of_a_, part_, shared_;
+  const Scratch of_dy_, of_a_, part_, shared_, mean_dy_h_, mean_a_h_;
 };
 
 std::optional<View> channels_of(const OptionalInput& x, const int64_t* dims, int rank) {

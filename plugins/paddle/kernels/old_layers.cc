@@ -1,5 +1,6 @@
 // Layers that programs of Paddle 1 and 2 have, and Paddle 3 still runs where they were saved.
-#include <cmath>
+#include <cstdlib>
+#include <string>
 
 #include "plugins/paddle/kernels/spatial.h"
 
@@ -23,6 +24,8 @@ void sum_neighbours(const Context& context, const View& x, int size, bool mirror
 // y = x mid^-beta, with mid = k + alpha * the sum of its neighbours' squares
 void lrn(Context context, Input x, int size, float k, float alpha, float beta, Text data_format, Output y, Output mid) {
   const bool last = channels_last(data_format);
+  const int rank = x.layout().rank;
+  if (rank != 4) invalid(context, "x has rank " + std::to_string(rank) + ", expected 4");
   const View in = image(x.view(), last), out = image(context.allocate(y, in.dtype), last),
              sums = image(context.allocate(mid, in.dtype), last);
   if (size < 1) invalid(context, "n is " + std::to_string(size) + ", expected 1 or more");
@@ -86,7 +89,7 @@ void shuffle_channel_grad(Context context, Input dy, int groups, Output dx) {
 View columns(const Context& context, const View& x, int start, int length) {
   if (x.rank != 2) invalid(context, "an operand has rank " + std::to_string(x.rank) + ", expected 2");
   const int64_t first = start < 0 ? start + x.shape[1] : start, count = length < 0 ? x.shape[1] - first : length;
-  if (first < 0 || first + count > x.shape[1]) {
+  if (first < 0 || count < 0 || first + count > x.shape[1]) {
     invalid(context, "columns " + std::to_string(start) + " to " + std::to_string(start + length) + " are not in " +
                          std::to_string(x.shape[1]));
   }
@@ -94,6 +97,7 @@ View columns(const Context& context, const View& x, int start, int length) {
 }
 
 void partial_sum(Context context, InputList x, int start, int length, Output y) {
+  if (x.size() == 0) invalid(context, "there is no operand");
   const View first = columns(context, x[0].view(), start, length);
   const View out = context.allocate(y, first.dtype, first.shape, 2);
   if (out.elements() == 0) return;
@@ -127,7 +131,8 @@ void flatten2_grad(Context context, Input, Input, Input dy, int, Output dx) {
 // -- cross entropy of probabilities
 
 // What is looked at as rows of the last axis.
-View rows_of(const View& x) {
+View rows_of(const Context& context, const View& x) {
+  if (x.rank < 1) invalid(context, "an operand has no axis of classes");
   const int64_t last = x.shape[x.rank - 1];
   return x.reshaped({last == 0 ? 0 : x.elements() / last, last});
 }
@@ -139,6 +144,9 @@ struct Labels {
   Labels(const Context& context, const View& labels, int64_t rows, int ignored)
       : places(context, UHAL_INT64, View(nullptr, UHAL_INT64, {rows, 1})), counts(context, UHAL_BOOL, places) {
     const Scratch none(context, UHAL_INT64, nullptr, 0), out(context, UHAL_INT64, nullptr, 0);
+    if (labels.elements() != rows) {
+      invalid(context, std::to_string(labels.elements()) + " labels for " + std::to_string(rows) + " rows");
+    }
     fill(context, none, ignored, ignored);
     fill_zero(context, out);
     copy_or_cast(context, labels.reshaped({rows, 1}), places);
@@ -149,12 +157,12 @@ struct Labels {
 
 // -log(0) is 1e20.
 void cross_entropy(Context context, Input x, Input label, bool soft, int ignored, Output y) {
-  const View in = rows_of(x.view()), out = context.allocate(y, in.dtype).reshaped({in.shape[0], 1});
+  const View in = rows_of(context, x.view()), out = context.allocate(y, in.dtype).reshaped({in.shape[0], 1});
   if (out.elements() == 0) return;
   const Scratch logarithms(context, in.dtype, in), zero(context, in.dtype, nullptr, 0);
   fill_zero(context, zero);
   if (soft) {
-    const View weights = rows_of(label.view());
+    const View weights = rows_of(context, label.view());
     context.map(uhal_map_log, {&in}, {&logarithms});
     context.map(uhal_map_clip, {&logarithms}, {&logarithms}, {-1e20, 1e20});
     context.map(uhal_map_multiply, {&logarithms, &weights}, {&logarithms});
@@ -172,11 +180,11 @@ void cross_entropy(Context context, Input x, Input label, bool soft, int ignored
 }
 
 void cross_entropy_grad(Context context, Input x, Input label, Input dy, bool soft, int ignored, Output dx) {
-  const View in = rows_of(x.view()), out = context.allocate(dx, in.dtype).reshaped(in.shape, 2);
+  const View in = rows_of(context, x.view()), out = context.allocate(dx, in.dtype).reshaped(in.shape, 2);
   if (out.elements() == 0) return;
   const View gradient = dy.view().reshaped({in.shape[0], 1});
   if (soft) {
-    const View weights = rows_of(label.view());
+    const View weights = rows_of(context, label.view());
     const Scratch part(context, in.dtype, in);
     context.map(uhal_map_multiply, {&gradient, &weights}, {&part});
     context.map(uhal_map_divide, {&part, &in}, {&part});

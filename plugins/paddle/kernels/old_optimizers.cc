@@ -1,7 +1,4 @@
 // Optimizers of Paddle 1 and 2, which programs saved with them still run.
-#include <cstring>
-#include <string>
-
 #include "plugins/paddle/kernels/optimizer.h"
 
 namespace unihal::paddle {

@@ -133,10 +133,7 @@ void mask_lengths(const Context& context, const View& lengths, int64_t longest, 
   const View target = context.allocate(out, to_uhal(dtype), dims, lengths.rank + 1);
   if (target.elements() == 0) return;
   const Scratch places(context, UHAL_INT64, &dims[lengths.rank], 1), mask(context, UHAL_BOOL, target);
-  uhal_iota_attributes count = {};
-  count.struct_size = sizeof count;
-  count.integer_step = 1;
-  context.run(UHAL_OP_IOTA, {}, {&places}, &count);
+  count_up(context, places);
   const View ends = lengths.unsqueezed(lengths.rank);
   context.map(uhal_map_less, {&places, &ends}, {&mask});
   copy_or_cast(context, mask, target);

@@ -185,6 +185,7 @@ void by_range(Context context, Input x, Input scale, OptionalInput steps, int wi
   if (is_test) return quantize(context, in, along(before, -1, in.rank), bit_length, round_type, out);
   if (!steps || window < 1) invalid(context, "in training the number of the step and a window are needed");
   const auto step = static_cast<int64_t>(read_number(context, steps));
+  if (step < 0) invalid(context, "the number of the step is " + std::to_string(step) + ", expected 0 or more");
   const bool is_new = !kept_out.is_allocated() || kept_out.elements() != window;
   const int64_t one[] = {1}, all[] = {window}, place = step % window, filled = step > window ? window : step;
   const Scratch current(context, in.dtype, one, 1), removed(context, in.dtype, one, 1),
@@ -312,10 +313,12 @@ void dequantize_linear_any(Context context, Input x, OptionalInput scale, Input 
 // -- embeddings that are kept as integers
 
 void dequantize_abs_max(Context context, Input x, Input scale, float range, Output y) {
-  const View in = x.view(), factor = scale.view().reshaped(nullptr, 0), out = context.allocate(y, UHAL_FLOAT32);
+  const View in = x.view(), factor = flat(scale.view()), out = context.allocate(y, UHAL_FLOAT32);
+  if (factor.elements() != 1) invalid(context, "scale is not one number");
   if (out.elements() == 0) return;
   copy_or_cast(context, in, out);
-  context.map(uhal_map_multiply, {&out, &factor}, {&out});
+  const View number = factor.reshaped(nullptr, 0);
+  context.map(uhal_map_multiply, {&out, &number}, {&out});
   context.map(uhal_map_scale, {&out}, {&out}, {1 / static_cast<double>(range), 0});
 }
 

@@ -92,17 +92,10 @@ void uniform_in_place(Context context, Input x, float low, float high, int seed,
                 context.allocate(y, x.uhal()));
 }
 
-// A shape with one axis as long as one of x's.
 void uniform_batch_size_like(Context context, Input x, Span<int> shape, int from, int to, float low, float high,
                              int seed, int diagonals, int step, float value, Dtype dtype, Output y) {
-  const View in = x.layout();
-  if (shape.size() > UHAL_MAX_RANK) unsupported(context, "a tensor of rank " + std::to_string(shape.size()));
-  int64_t dims[UHAL_MAX_RANK];
-  std::copy(shape.begin(), shape.end(), dims);
-  if (from < 0 || from >= in.rank || to < 0 || to >= shape.size()) invalid(context, "there is no such axis");
-  dims[to] = in.shape[from];
   generate_with(context, static_cast<double>(low), static_cast<double>(high), seed, {diagonals, step, value},
-                context.allocate(y, to_uhal(dtype), dims, shape.size()));
+                allocate_with_length_of(context, x, from, shape, to, to_uhal(dtype), y));
 }
 
 // The softmax of x and noise of Gumbel's distribution, -log(-log(u)); with `hard` 1 where it is largest.

@@ -308,10 +308,7 @@ class RepeatedIndices {
     indices_.emplace(context, UHAL_INT64, &count, 1);
     if (count == 0) return;
     const Scratch numbers(context, UHAL_INT64, &count, 1);
-    uhal_iota_attributes iota = {};
-    iota.struct_size = sizeof iota;
-    iota.integer_step = 1;
-    context.run(UHAL_OP_IOTA, {}, {&numbers}, &iota);
+    count_up(context, numbers);
     uhal_search_attributes search = {};
     search.struct_size = sizeof search;
     search.right = 1;

@@ -161,11 +161,7 @@ void keep_steps(const Stack& stack, const View& lengths, const View& y, const Vi
   const int64_t step_dims[] = {stack.batch, stack.steps};
   const Scratch numbers(stack.context, lengths.dtype, step_dims, 2);
   const Scratch taken(stack.context, UHAL_BOOL, step_dims, 2);
-  uhal_iota_attributes iota = {};
-  iota.struct_size = sizeof iota;
-  iota.step = 1;
-  iota.integer_step = 1;
-  stack.context.run(UHAL_OP_IOTA, {}, {&numbers}, &iota);
+  count_up(stack.context, numbers);
   const View column = lengths.reshaped({stack.batch, 1});
   stack.context.map(uhal_map_less, {&numbers, &column}, {&taken});
   const View by_step = taken.transposed().unsqueezed(2);

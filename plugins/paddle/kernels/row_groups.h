@@ -8,14 +8,6 @@
 
 namespace unihal::paddle {
 
-// y = 0, 1, 2, ...
-inline void count_up(const Context& context, const View& y) {
-  uhal_iota_attributes attributes = {};
-  attributes.struct_size = sizeof attributes;
-  attributes.integer_step = 1;
-  context.run(UHAL_OP_IOTA, {}, {&y}, &attributes);
-}
-
 // y = x[at], along the first axis.
 inline void take(const Context& context, const View& x, const View& at, const View& y) {
   const auto attributes = index_attributes(0);

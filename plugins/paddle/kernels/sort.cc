@@ -203,11 +203,7 @@ void mode(Context context, Input x, int axis, bool, Output values, Output indice
   last.axis = along;
   last.reduction = UHAL_REDUCE_MAXIMUM;
   context.run(UHAL_OP_SCAN, {&starts}, {&reached, &first}, &last);
-  uhal_iota_attributes count = {};
-  count.struct_size = sizeof count;
-  count.integer_step = 1;
-  count.step = 1;
-  context.run(UHAL_OP_IOTA, {}, {&numbers}, &count);
+  count_up(context, numbers);
   int64_t dims[UHAL_MAX_RANK];
   for (int i = 0; i < in.rank; ++i) dims[i] = i == along ? length : 1;
   const View positions = numbers.reshaped(dims, in.rank);

@@ -16,13 +16,6 @@ namespace {
 // Elements of the matrices of overlaps that are worked on at once.
 constexpr int64_t kMatrixElements = int64_t{1} << 24;
 
-void count_up(const Context& context, const View& y, int64_t step) {
-  uhal_iota_attributes attributes = {};
-  attributes.struct_size = sizeof attributes;
-  attributes.integer_step = step;
-  context.run(UHAL_OP_IOTA, {}, {&y}, &attributes);
-}
-
 class Number : public Scratch {
  public:
   Number(const Context& context, uhal_dtype dtype, double value) : Scratch(context, dtype, nullptr, 0) {
@@ -59,8 +52,8 @@ struct Scored {
 // y (images, classes, k) = the rows of boxes with these numbers (of y's shape, or broadcast to it).
 void find_rows(const Context& context, const Scored& of, const View& numbers, const View& y) {
   const Room images(context, UHAL_INT64, {of.images(), 1, 1}), classes(context, UHAL_INT64, {1, of.classes(), 1});
-  count_up(context, flat(images), of.of_image);
-  count_up(context, flat(classes), of.of_class);
+  count_up(context, flat(images), 0, static_cast<double>(of.of_image));
+  count_up(context, flat(classes), 0, static_cast<double>(of.of_class));
   context.map(uhal_map_add, {&images, &classes}, {&y});
   const Room scaled(context, UHAL_INT64, numbers);
   context.map(uhal_map_scale, {&numbers}, {&scaled}, {static_cast<double>(of.of_box), static_cast<double>(of.first)});
@@ -261,7 +254,7 @@ void suppress(const Context& context, const Suppression& how, const Scored& of, 
   const Places places(context, in_order);
   if (places.count() == 0) return;
   copy_or_cast(context, of.scores, scores);
-  count_up(context, numbers, 1);
+  count_up(context, numbers);
   find_rows(context, of, numbers.reshaped({1, 1, of.count()}), rows);
   parts.emplace_back(context, of, places.view(), of.count(), flat(scores), flat(rows));
 }
@@ -406,7 +399,7 @@ void matrix_nms(Context context, Input bboxes, Input scores, float score_thresho
     const auto elements = index_attributes(1);
     context.run(UHAL_OP_GATHER_ELEMENTS, {&candidates, &at}, {&chosen}, &elements);
     count_chosen(context, chosen, counts);
-    count_up(context, flat(images), length);
+    count_up(context, flat(images), 0, static_cast<double>(length));
     context.map(uhal_map_add, {&at, &images}, {&at});
     const Places places(context, chosen);
     if (places.count() > 0) {
