@@ -15,7 +15,7 @@ import numpy as np
 import paddle
 import pytest
 from comparison import on
-from distributed_program import RANKS, STEPS, batch, network, trained, values, weights
+from distributed_program import RANKS, STEPS, adam_of, batch, network, trained, values, weights
 from processes import environment
 
 if os.environ["UNIHAL_BACKEND"] != "stub":
@@ -97,7 +97,7 @@ def alone() -> Any:
     """The weights after the same steps in one process."""
     with on("iluvatar"):
         model = network()
-        trained(model, paddle.optimizer.AdamW(1e-2, parameters=model.parameters()), None)
+        trained(model, adam_of(model), None)
         return weights(model)
 
 
@@ -105,7 +105,7 @@ def alone() -> Any:
 def test_training_on_two_agrees_with_one(way: str, ranks: list[dict[str, Any]], alone: Any) -> None:
     for answer in ranks:
         for found, wanted in zip(answer[way], alone, strict=True):
-            # Sums of gradients in another order, through three steps of Adam, which divides them by their size.
+            # Sums of gradients in another order, through three steps of Adam.
             np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
 
 

@@ -17,7 +17,7 @@ STEPS = 6 if os.environ.get("UNIHAL_STUB") == "strict" or os.environ["UNIHAL_BAC
 @pytest.mark.parametrize(
     ("kind", "tolerance"),
     # Rounding differences grow with depth and steps; batch norm over four images amplifies them most.
-    [("digits", 1e-4), ("resnet18", 5e-3), ("transformer", 1e-3)],
+    [("digits", 1e-4), ("resnet18", 5e-3), ("transformer", 1e-4)],
 )
 def test_training_tracks_the_cpu(kind: str, tolerance: float, static: bool) -> None:
     losses, weights, masks = train(kind, DEVICE, STEPS, static)
