@@ -62,7 +62,7 @@ PYTHON_SOURCES := $(shell find python/unihal python/unihal_pytest python/unihal_
 FORMATTED := $(shell find $(NATIVE_FOLDERS) tests benchmarks -type f \( -name '*.h' -o -name '*.c' -o -name '*.cc' \))
 CHECKED := python plugins tests benchmarks docs setup.py
 
-.PHONY: demo benchmarks build test test-rest test-all test-long check check-whole check-instruction-sets test-native sanitize sanitize-address sanitize-thread fuzz fuzz-long test-matrices \
+.PHONY: demo benchmarks build test test-rest test-all test-long check check-whole check-instruction-sets check-includes test-native sanitize sanitize-address sanitize-thread fuzz fuzz-long test-matrices \
   test-workshop test-workshop-whole test-python test-python-whole test-gpu-sample test-gpu test-paddle test-paddle-whole test-tensorflow test-tensorflow-whole test-torch test-torch-whole test-onnxruntime test-onnxruntime-whole test-gpux test-gpux-whole test-conformance-sample \
   test-conformance test-mutations test-strict test-opencl-sample test-opencl test-amd-sample test-amd test-races test-conformance-opencl test-paddle-versions test-paddle-versions-sample test-tensorflow-versions test-tensorflow-versions-sample test-torch-versions test-paddle-projects soak \
   coverage format clean
@@ -137,6 +137,14 @@ check-instruction-sets: .venv/stamps/requirements
 	$(CMAKE) -G Ninja -B build/sets -DCMAKE_BUILD_TYPE=Release -DUNIHAL_WARNINGS_AS_ERRORS=ON -DUNIHAL_STUB_INSTRUCTION_SETS=ON \
 	  -DCMAKE_MAKE_PROGRAM="$$PWD/.venv/bin/ninja" -DPython_EXECUTABLE="$$PWD/.venv/bin/python" >build/configure-sets.log || { cat build/configure-sets.log; exit 1; }
 	$(CMAKE) --build build/sets --target unihal_stub_avx512
+
+# Every file names the headers that it needs: without precompiled ones, which may hide that it does not.
+check-includes: .venv/stamps/requirements
+	mkdir -p build
+	$(CMAKE) -G Ninja -B build/includes -DCMAKE_BUILD_TYPE=Debug -DUNIHAL_WARNINGS_AS_ERRORS=ON -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON \
+	  -DUNIHAL_STUB_INSTRUCTION_SETS=OFF -DUNIHAL_BUILD_ONNXRUNTIME=ON \
+	  -DCMAKE_MAKE_PROGRAM="$$PWD/.venv/bin/ninja" -DPython_EXECUTABLE="$$PWD/.venv/bin/python" >build/configure-includes.log || { cat build/configure-includes.log; exit 1; }
+	$(CMAKE) --build build/includes
 
 # The suites of core and stub, in the build folder of the installed package; those of the GPU backends on doubles run with the
 # sanitizers. Threads of OpenMP sleep where they wait: programs of a second at most run side by side, and would keep the cores

@@ -67,6 +67,7 @@ SUITES = [
     Suite("test-python-whole", "rest"),
     Suite("check-instruction-sets", "rest"),
     Suite("fuzz-long", "long", alone=True),
+    Suite("check-includes", "long"),
     Suite("test-matrices", "long"),
     Suite("test-gpu", "long"),
     Suite("test-amd", "long"),

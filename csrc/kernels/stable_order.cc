@@ -19,6 +19,7 @@ constexpr int64_t kKeysPerItem = 8;  // at most: counts of an item's keys have f
 // the digits' beginnings.
 constexpr int64_t kItemBytes = kKeysPerItem * 4 + 1 + (1 << kMostLocalBits) * 2 + 1 + 4;
 constexpr int64_t kDigitBytes = (1 << kMostDigitBits) * 4 + 64;
+constexpr int32_t kDigitsOfScan = 8;  // DIGITS of the source
 
 }  // namespace
 
@@ -45,7 +46,7 @@ size_t StableOrder::bytes() const {
 
 KernelSpec StableOrder::spec(const char* entry) const {
   return KernelSpec(sources::stable_order, entry)
-      .define("GROUP", group_)
+      .define("UHAL_GROUP", group_)
       .define("TILE", tile_)
       .define("LOCAL_BITS", local_bits_);
 }
@@ -56,14 +57,26 @@ uhal_status StableOrder::rank(Queue& queue, const void* keys, void* sorted_keys,
   return queue.run(spec("rank"), arguments, linear_grid(count_, group_));
 }
 
-uhal_status StableOrder::run(Queue& queue, void* keys, void* workspace, const void** sorted_keys,
-                             const void** order) const {
+Grid StableOrder::FirstCounts::grid(int64_t count) const {
+  Grid grid;
+  grid.groups[0] = (count + tile - 1) / tile;
+  grid.group_size[0] = group;
+  return grid;
+}
+
+StableOrder::FirstCounts StableOrder::first_counts(void* workspace) const {
+  if (passes_ == 0) return {};
+  return {group_, tile_, static_cast<int32_t>(digits()), totals(workspace)};
+}
+
+uhal_status StableOrder::run(Queue& queue, void* keys, void* workspace, const void** sorted_keys, const void** order,
+                             bool counted) const {
   uint32_t* const block = static_cast<uint32_t*>(workspace);
   void* from_keys = keys;
   void* to_keys = block;
   void* to_order = block + count_;
   void* from_order = block + 2 * count_;  // not of a sort by counting
-  uint32_t* const totals = block + 3 * count_;
+  uint32_t* const totals = this->totals(workspace);
   void* const sums = totals + counts();
   *sorted_keys = to_keys;
   *order = to_order;
@@ -71,19 +84,21 @@ uhal_status StableOrder::run(Queue& queue, void* keys, void* workspace, const vo
 
   const int32_t count = static_cast<int32_t>(count_);
   const int32_t of_digits = static_cast<int32_t>(digits());
-  Grid each_digit;
-  each_digit.groups[0] = digits();
-  each_digit.group_size[0] = group_;
-  Grid each_tile = each_digit;
-  each_tile.groups[0] = tiles();
+  const Grid each_tile = FirstCounts{group_, tile_, of_digits, totals}.grid(count_);
+  Grid each_digit = each_tile;
+  const int32_t of_group = std::min(group_, kDigitsOfScan);
+  each_digit.groups[0] = (digits() + of_group - 1) / of_group;
   for (int pass = 0; pass < passes_; ++pass) {
     const int32_t shift = pass * digit_bits_;
-    Arguments counted;
-    counted.pointer(from_keys).pointer(totals).int32(count).int32(shift).int32(of_digits);
-    uhal_status status = queue.run(spec("radix_count"), counted, each_tile);
-    if (status != UHAL_OK) return status;
+    uhal_status status = UHAL_OK;
+    if (pass > 0 || !counted) {
+      Arguments digits_of;
+      digits_of.pointer(from_keys).pointer(totals).int32(count).int32(shift).int32(of_digits);
+      status = queue.run(spec("radix_count"), digits_of, each_tile);
+      if (status != UHAL_OK) return status;
+    }
     Arguments scanned;
-    scanned.pointer(totals).pointer(sums).int32(static_cast<int32_t>(tiles()));
+    scanned.pointer(totals).pointer(sums).int32(static_cast<int32_t>(tiles())).int32(of_digits);
     status = queue.run(spec("radix_scan"), scanned, each_digit);
     if (status != UHAL_OK) return status;
     Arguments moved;

@@ -48,7 +48,6 @@ static inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
 static inline double rsqrt(double x) { return 1 / std::sqrt(x); }
 static inline unsigned atomicCAS(unsigned*, unsigned, unsigned) { std::abort(); }
 static inline int atomicCAS(int*, int, int) { std::abort(); }
-static inline int atomicAdd(int*, int) { std::abort(); }
 
 namespace on_host {
 
@@ -205,3 +204,28 @@ inline void launch(unsigned groups, int size, void (*kernel)()) {
 }  // namespace on_host
 
 static inline void __syncthreads() { on_host::sync_group(); }
+static inline void __syncwarp() { on_host::sync_warp(); }
+static inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
+
+// Work-items run one at a time.
+static inline int atomicAdd(int* p, int value) {
+  const int before = *p;
+  *p += value;
+  return before;
+}
+
+static inline int __shfl_xor_sync(unsigned, int value, int mask) {
+  on_host::warp().words[on_host::lane()][0] = static_cast<unsigned>(value);
+  on_host::sync_warp();
+  const int other = static_cast<int>(on_host::warp().words[on_host::lane() ^ mask][0]);
+  on_host::sync_warp();
+  return other;
+}
+static inline unsigned __ballot_sync(unsigned, int predicate) {
+  on_host::warp().words[on_host::lane()][0] = predicate != 0;
+  on_host::sync_warp();
+  unsigned bits = 0;
+  for (int lane = 0; lane < on_host::kLanes; ++lane) bits |= on_host::warp().words[lane][0] << lane;
+  on_host::sync_warp();
+  return bits;
+}

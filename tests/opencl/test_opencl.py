@@ -9,7 +9,6 @@ are not in the cache yet:
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 
@@ -54,17 +53,11 @@ def test_a_sample_of_an_op_conforms(op: str) -> None:
 
 @pytest.mark.whole
 @pytest.mark.timeout(900)
-def test_a_sample_of_conformance(tmp_path: Path) -> None:
-    """Without PoCL's optimization, which takes more than half of the time: what the kernels say is the same. The
-    samples of some ops above, and of all cases in `make test-conformance-opencl`, are optimized."""
+def test_a_sample_of_conformance(tmp_path: Path, not_optimized: dict[str, str]) -> None:
+    """The samples of some ops above, and of all cases in `make test-conformance-opencl`, are optimized."""
     results = tmp_path / "results.json"
     command = [*UNIHAL, "conformance", "--backend", "opencl", "--every", str(SAMPLE), "--jobs", "2"]
-    # What is compiled so must not be found by other tests.
-    compiled = Path(os.environ.get("POCL_CACHE_DIR", tmp_path / "pocl")) / "not-optimized"
-    compiled.mkdir(parents=True, exist_ok=True)
-    caches = {"POCL_CACHE_DIR": str(compiled), "UNIHAL_CACHE_DIR": str(tmp_path / "cache")}
-    settings = {"POCL_EXTRA_BUILD_FLAGS": "-cl-opt-disable", **caches}
-    process = run_command([*command, "--json", str(results)], timeout=880, **settings)
+    process = run_command([*command, "--json", str(results)], timeout=880, **not_optimized)
     assert process.returncode == 0, process.stdout + process.stderr
     outcomes = json.loads(results.read_text())["outcomes"]
     assert {outcome["op"].partition("/")[0] for outcome in outcomes} >= set(_core.op_kinds())

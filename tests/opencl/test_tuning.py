@@ -338,9 +338,9 @@ def test_convolutions_that_there_are_not_are_refused(device: unihal.Device, word
 
 
 @pytest.mark.timeout(500)
-def test_the_kernels_for_gpus_conform(device: unihal.Device) -> None:
+def test_the_kernels_for_gpus_conform(device: unihal.Device, not_optimized: dict[str, str]) -> None:
     command = [*UNIHAL, "conformance", "--backend", "opencl", "--op", "matmul", "--every", "40"]
-    process = run_command(command, timeout=480, UNIHAL_OPENCL_KERNELS="gpu")
+    process = run_command(command, timeout=480, UNIHAL_OPENCL_KERNELS="gpu", **not_optimized)
     assert process.returncode == 0, process.stdout + process.stderr
 
 

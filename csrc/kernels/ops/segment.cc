@@ -200,8 +200,11 @@ class SegmentReduce {
             (weights_ != nullptr && !fits_32_bits(*weights_));
     const void* keys = block + keys_at;
     const void* order = nullptr;
-    status = find_keys(block + keys_at);
-    if (status == UHAL_OK && sorts) status = sort.run(queue_, block + keys_at, block + sort_at, &keys, &order);
+    const StableOrder::FirstCounts counts = sorts ? sort.first_counts(block + sort_at) : StableOrder::FirstCounts{};
+    status = find_keys(block + keys_at, counts);
+    if (status == UHAL_OK && sorts) {
+      status = sort.run(queue_, block + keys_at, block + sort_at, &keys, &order, counts.digits > 0);
+    }
     if (status == UHAL_OK && means) status = count_segments(keys, block + counts_at, 1, false);
     if (status == UHAL_OK && counts_ != nullptr) {
       status = count_segments(keys, counts_->data, counts_->strides[0], counts_->dtype == UHAL_INT64);
@@ -230,15 +233,22 @@ class SegmentReduce {
     return spec;
   }
 
-  uhal_status find_keys(void* keys) {
+  uhal_status find_keys(void* keys, const StableOrder::FirstCounts& counts) {
+    const bool counted = counts.digits > 0;
     Arguments arguments;
-    arguments.pointer(ids_.data).pointer(keys).pointer(cell_).int64(ticket_);
+    arguments.pointer(ids_.data).pointer(keys);
+    if (counted) arguments.pointer(counts.totals);
+    arguments.pointer(cell_).int64(ticket_);
     for (int64_t value : {elements_, ids_.strides[0], segments_}) append_index(arguments, value, wide_);
-    arguments.int32(ids_.dtype == UHAL_INT64).int32(attributes_.form == UHAL_SEGMENT_OFFSETS);
+    arguments.int32(ids_.dtype == UHAL_INT64);
+    if (!counted) arguments.int32(attributes_.form == UHAL_SEGMENT_OFFSETS);
     arguments.int32(attributes_.ignore_negative);
-    KernelSpec keys_of = spec("segment_keys");
+    KernelSpec keys_of = spec(counted ? "segment_keys_counted" : "segment_keys");
     keys_of.define("UHAL_RANK", 4);
-    return queue_.run(keys_of, arguments, linear_grid(elements_, group_));
+    if (!counted) return queue_.run(keys_of, arguments, linear_grid(elements_, group_));
+    arguments.int32(counts.digits);
+    keys_of.define("UHAL_GROUP", counts.group).define("TILE", counts.tile);
+    return queue_.run(keys_of, arguments, counts.grid(elements_));
   }
 
   uhal_status count_segments(const void* keys, void* counts, int64_t step, bool is_int64) {

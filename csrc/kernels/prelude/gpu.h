@@ -292,6 +292,11 @@ UHAL_INLINE Value uhal_shuffle(Value value, int32 mask) {
   }
   return bits.value;
 }
+/* A bit for each work-item of a warp: whether it gives another number than 0. All of the warp call it. */
+UHAL_INLINE uint32 uhal_ballot(int32 predicate) { return __ballot_sync(0xffffffffu, predicate); }
+UHAL_INLINE uint32 uhal_set_bits(uint32 word) { return (uint32)__popc(word); }
+/* What a warp's work-items wrote to local memory before, all of them read after. */
+#define UHAL_WARP_BARRIER() __syncwarp()
 #endif
 
 /* -- mathematics: overloads for float and double, by the names of OpenCL ---------------------------------- */

@@ -6,6 +6,7 @@
  *
  * Macros: X: the dtype of the mask, ITEMS: neighbours that one work-item of count_parts looks at together: 16 of a mask of
  * bytes, else 8, DENSE: it lies in order and aligned to so many, UHAL_GROUP. */
+#include "csrc/kernels/prelude/count_before.h"
 #include "csrc/kernels/prelude/group.h"
 
 /* Loads that a work-item has under way. */
@@ -20,9 +21,6 @@
 /* Elements of a word of bits: those that one work-item of nonzero looks at; and those of a group. */
 #define WORD 32
 #define TILE (WORD * UHAL_GROUP)
-
-/* Work-items whose counts one of them adds up by itself, where they cannot hand each other values. */
-#define BLOCK 16
 
 UHAL_LAYOUT(MaskLayout, 2) /* row-major order, mask */
 
@@ -119,40 +117,6 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void count_parts(UHAL_POINTER(mask
   if (team.lane == 0) UHAL_ADDRESS(INDEX, totals)[UHAL_GROUP_ID(0)] = count;
 }
 
-/* What the work-items before this one have; *of_group: what all have. `counts` has room for the group's. */
-UHAL_INLINE int32 count_before(int32 own, UHAL_LOCAL int32* counts, int32 id, int32* of_group) {
-#ifdef UHAL_WARP
-  int32 before = 0;
-  int32 of_warp = own; /* of 1, 2, 4... neighbours, in the end of the warp */
-  UHAL_UNROLL for (int32 mask = 1; mask < UHAL_WARP; mask *= 2) {
-    const int32 other = uhal_shuffle(of_warp, mask);
-    if ((id & mask) != 0) before += other;
-    of_warp += other;
-  }
-  const int32 block = id / UHAL_WARP;
-  if (id % UHAL_WARP == 0) counts[block] = of_warp;
-  UHAL_BARRIER();
-  const int32 blocks = (UHAL_GROUP + UHAL_WARP - 1) / UHAL_WARP;
-#else
-  const int32 block = id / BLOCK;
-  counts[id] = own;
-  UHAL_BARRIER();
-  int32 before = 0;
-  for (int32 other = block * BLOCK; other < id; ++other) before += counts[other];
-  UHAL_BARRIER();
-  if (id % BLOCK == BLOCK - 1 || id == UHAL_GROUP - 1) counts[block] = before + own;
-  UHAL_BARRIER();
-  const int32 blocks = (UHAL_GROUP + BLOCK - 1) / BLOCK;
-#endif
-  int32 total = 0;
-  for (int32 other = 0; other < blocks; ++other) {
-    if (other == block) before += total;
-    total += counts[other];
-  }
-  *of_group = total;
-  return before;
-}
-
 UHAL_INLINE void store_index(UHAL_GLOBAL char* to, int32 is_int64, INDEX at, INDEX index) {
   if (is_int64) {
     ((UHAL_GLOBAL int64*)to)[at] = index;
@@ -197,7 +161,7 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void nonzero(UHAL_POINTER(flags), 
     next = first < end ? words[first / WORD] : 0;
 
     int32 of_tile;
-    int32 at = count_before(count_bits(bits), counts, id, &of_tile);
+    int32 at = uhal_count_before(count_bits(bits), counts, id, &of_tile);
     for (; bits != 0; bits &= bits - 1) {
       const int32 lowest = count_bits((bits & (0u - bits)) - 1u);
       found[at++] = (uint16)(id * WORD + lowest);

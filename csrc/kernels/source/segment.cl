@@ -9,13 +9,17 @@
  *
  * Macros: X: the dtype of x and y, PARTIAL: values are partial sums, UNIT: 1, or 4 where rows lie in order and aligned
  * to four elements, COMBINE: 3 a product, 4 the largest, 5 the least, else a sum, HAS_INDICES, HAS_WEIGHTS,
- * UHAL_WIDE_INDEX, UHAL_RANK. */
+ * UHAL_WIDE_INDEX, UHAL_RANK. Of segment_keys_counted: TILE and UHAL_GROUP of stable_order.h. */
 #include "csrc/kernels/prelude/ids.h"
 
 UHAL_LAYOUT(RowLayout, 2) /* x, y */
 
 UHAL_INLINE void report(UHAL_GLOBAL int64* errors, int64 ticket, int32 ignore_negative, int64 number, int64 length) {
   if (ticket != 0 && !(ignore_negative && number < 0)) uhal_report_error(errors, ticket, number, length);
+}
+
+UHAL_INLINE uint32 key_of(int64 id, INDEX segments) {
+  return id < 0 ? 0u : id >= segments ? (uint32)segments + 1u : (uint32)id + 1u;
 }
 
 /* The key of each of `count` elements; `offsets`: of segments + 1 beginnings instead of ids. */
@@ -36,11 +40,50 @@ UHAL_KERNEL void segment_keys(UHAL_POINTER(ids), UHAL_POINTER(keys), UHAL_POINTE
       keys[i] = (uint32)begin;
     } else {
       const int64 id = read_id(ids, of_int64, i * step);
-      keys[i] = id < 0 ? 0u : id >= segments ? (uint32)segments + 1u : (uint32)id + 1u;
+      keys[i] = key_of(id, segments);
       if (id < 0 || id >= segments) report(UHAL_ADDRESS(int64, errors), ticket, ignore_negative, id, segments);
     }
   }
 }
+
+#ifdef TILE
+#include "csrc/kernels/prelude/tile_counts.h"
+
+#define TILE_TURNS (TILE / UHAL_GROUP)
+
+/* The same of ids, and how often each of their lowest digits occurs in each tile, for the first pass of their sort. */
+UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void segment_keys_counted(UHAL_POINTER(ids), UHAL_POINTER(keys),
+                                                                        UHAL_POINTER(totals), UHAL_POINTER(errors),
+                                                                        int64 ticket, INDEX count, INDEX step,
+                                                                        INDEX segments, int32 of_int64,
+                                                                        int32 ignore_negative, int32 digits) {
+  UHAL_LOCAL_MEMORY int32 counts[MOST_DIGITS];
+  UHAL_GLOBAL uint32* keys = UHAL_ADDRESS(uint32, keys);
+  const INDEX begin = UHAL_GROUP_ID(0) * TILE;
+  const INDEX end = begin + TILE < count ? begin + TILE : count;
+  const INDEX first = begin + UHAL_LOCAL_ID(0);
+  int64 found[TILE_TURNS]; /* all are under way together: nothing is reported between */
+  UHAL_UNROLL for (int32 k = 0; k < TILE_TURNS; ++k) {
+    const INDEX i = first + k * UHAL_GROUP;
+    found[k] = i < end ? read_id(UHAL_ADDRESS(const char, ids), of_int64, i * step) : 0;
+  }
+  begin_tile_counts(counts, digits);
+  UHAL_UNROLL for (int32 k = 0; k < TILE_TURNS; ++k) {
+    const INDEX i = first + k * UHAL_GROUP;
+    if (i < end) {
+      const uint32 key = key_of(found[k], segments);
+      keys[i] = key;
+      uhal_local_add_int32(counts + (key & (uint32)(digits - 1)), 1);
+    }
+  }
+  end_tile_counts(counts, digits, UHAL_ADDRESS(int32, totals));
+  UHAL_UNROLL for (int32 k = 0; k < TILE_TURNS; ++k) {
+    if (first + k * UHAL_GROUP < end && (found[k] < 0 || found[k] >= segments)) {
+      report(UHAL_ADDRESS(int64, errors), ticket, ignore_negative, found[k], segments);
+    }
+  }
+}
+#endif
 
 /* The first of `count` ascending keys that is at least `least`. */
 UHAL_INLINE INDEX first_key(UHAL_GLOBAL const uint32* keys, INDEX count, uint32 least) {
@@ -75,8 +118,8 @@ UHAL_KERNEL void segment_counts(UHAL_POINTER(keys), UHAL_POINTER(counts), INDEX 
 
 #ifdef X_DTYPE
 
-/* Elements that are under way together. */
-#define TURNS (PARTIAL ? 16 : 4)
+/* Elements that are under way together: rows that are looked up have their numbers under way as well. */
+#define TURNS (PARTIAL ? 16 : HAS_INDICES ? 4 : 8)
 
 /* What one launch goes through, and where its rows lie. */
 typedef struct {
