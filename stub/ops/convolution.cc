@@ -1,5 +1,7 @@
 #include "stub/ops/convolution.h"
 
+#include <algorithm>
+
 #include "csrc/backends/common/convolution_problem.h"
 #include "csrc/backends/common/dtype.h"
 #include "csrc/backends/common/implementation_note.h"
@@ -15,11 +17,18 @@ uhal_tensor packed(Staging& staging, const uhal_tensor& view, uhal_dtype dtype, 
   return described;
 }
 
-// The order of a view of images that meets `other` in a convolution: one channel lies in memory as channels innermost
-// and as channels outermost, and a convolution is fastest where both sides agree.
+// Whether channels innermost and channels outermost are the same in memory: of one channel, or of one pixel.
+bool lies_alike(const uhal_tensor& view) {
+  return view.shape[1] == 1 || std::all_of(view.shape + 2, view.shape + view.rank, [](int64_t n) { return n == 1; });
+}
+
+// The order of a view of images that meets `other` in a convolution, which is fastest where both sides agree; oneDNN
+// has no fast one where they do not.
 AxisOrder image_order_beside(const uhal_tensor& view, const uhal_tensor& other) {
-  return view.shape[1] == 1 && view.rank == other.rank && channels_last(image_order(other)) ? image_order(other)
-                                                                                            : image_order(view);
+  const AxisOrder own = image_order(view);
+  if (view.rank != other.rank || !lies_alike(view)) return own;
+  const AxisOrder of_other = image_order(other);
+  return lies_alike(other) ? row_major(view.rank) : of_other;
 }
 
 uhal_status set_to_zero(const Launch& launch, const uhal_tensor* view) {

@@ -752,6 +752,30 @@ def test_the_profiler_says_what_products_ran_on(put: Put, tmp_path: Any) -> None
     assert f'"implementation":"{large_one}"' in trace.read_text()
 
 
+@pytest.mark.parametrize(
+    ("size", "channels"), [(2, 16), (1, 16), (4, 1)], ids=["to one pixel", "one pixel", "one channel"]
+)
+def test_convolutions_of_images_that_lie_alike_both_ways_run_on_the_library(put: Put, size: int, channels: int) -> None:
+    """One pixel, or one channel, is in memory as channels innermost and as channels outermost: neither is our product
+    of unfolded images, which takes forty times as long for one pixel."""
+    generator = np.random.default_rng(0)
+    x = generator.standard_normal((4, channels, size, size)).astype(np.float32)
+    w = generator.standard_normal((16, channels, 3, 3)).astype(np.float32)
+    dy = np.ones((4, 16, -(-size // 2), -(-size // 2)), np.float32)
+    device_x, device_w, device_dy = put(x), put(w), put(dy)
+    with unihal.profile() as recording:
+        y = ops.convolution(device_x, device_w, stride=2, padding=1).numpy()
+        ops.convolution_backward_data(device_dy, device_w, x.shape, stride=2, padding=1)
+        dw, _ = ops.convolution_backward_filter(device_x, device_dy, w.shape, stride=2, padding=1)
+    padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1))).astype(np.float64)
+    np.testing.assert_allclose(y[:, :, 0, 0], np.einsum("nchw,fchw->nf", padded[:, :, :3, :3], w), rtol=1e-4, atol=1e-4)
+    steps = np.stack([padded[:, :, 2 * i : 2 * i + 3, 2 * k : 2 * k + 3] for i, k in np.ndindex(dy.shape[2:])])
+    np.testing.assert_allclose(dw.numpy(), np.broadcast_to(steps.sum((0, 1)), w.shape), rtol=1e-4, atol=1e-4)
+    library = next((part for part in device_x.device.properties.driver.split(", ") if part.startswith("oneDNN")), None)
+    ran_on = {event.implementation for event in recording.events if event.op.startswith("convolution")}
+    assert ran_on == {library or "built-in gemm"}
+
+
 def test_profiles_do_not_nest() -> None:
     with unihal.profile(), pytest.raises(unihal.FailedPreconditionError), unihal.profile():
         pass
