@@ -5,6 +5,7 @@
 #include "csrc/backends/common/convolution_problem.h"
 #include "csrc/backends/common/dtype.h"
 #include "csrc/backends/common/implementation_note.h"
+#include "stub/ops/matmul.h"
 
 namespace unihal::stub {
 namespace {
@@ -61,6 +62,36 @@ uhal_status sum_per_channel(const Launch& launch, const uhal_tensor& dy, const u
   return run_reduce({reduce, launch.stream});
 }
 
+// The gradient of images with channels outermost through a filter of one tap is the product of the filter's transpose
+// and each image of dy, of which matrix products know faster ways.
+bool is_product_with_transposed_filter(const ConvolutionProblem& problem) {
+  const uhal_convolution_attributes& attributes = problem.attributes;
+  if (problem.kind != UHAL_OP_CONVOLUTION_BACKWARD_DATA || attributes.groups != 1 || lies_alike(*problem.x))
+    return false;
+  for (int i = 0; i < problem.spatial(); ++i) {
+    if (problem.w->shape[2 + i] != 1 || attributes.stride[i] != 1 || attributes.pad_before[i] != 0 ||
+        attributes.pad_after[i] != 0) {
+      return false;
+    }
+  }
+  return is_packed(*problem.x, row_major(problem.x->rank)) && is_packed(*problem.y, row_major(problem.y->rank));
+}
+
+uhal_status multiply_with_transposed_filter(const Launch& launch, const ConvolutionProblem& problem) {
+  const uhal_tensor &x = *problem.x, &w = *problem.w, &y = *problem.y;
+  MatmulProblem product;
+  product.m = x.shape[1];
+  product.k = y.shape[1];
+  product.n = 1;
+  for (int i = 0; i < problem.spatial(); ++i) product.n *= x.shape[2 + i];
+  product.batch_rank = 1;
+  product.batch[0] = x.shape[0];
+  product.operands[kMatmulA] = {w.data, w.dtype, w.strides[1], w.strides[0], {0}};
+  product.operands[kMatmulB] = {y.data, y.dtype, product.n, 1, {product.k * product.n}};
+  product.operands[kMatmulD] = {x.data, x.dtype, product.n, 1, {product.m * product.n}};
+  return matmul_float32(launch, product);
+}
+
 }  // namespace
 
 const char* refuse_convolution(const uhal_op& op) { return refuse_convolution_operands(op); }
@@ -100,6 +131,8 @@ uhal_status run_convolution(const Launch& launch) {
   if (dtype == UHAL_FLOAT64) {
     note_implementation(host(), "built-in gemm");
     status = convolution_with_gemm<double>(staging, problem);
+  } else if (!empty && is_product_with_transposed_filter(problem)) {
+    status = multiply_with_transposed_filter(launch, problem);
   } else if (empty || !convolution_with_onednn(problem, &status)) {
     note_implementation(host(), "built-in gemm");
     status = convolution_with_gemm<float>(staging, problem);

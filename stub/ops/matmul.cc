@@ -59,12 +59,6 @@ bool is_byte_product(const uhal_op& op, const uhal_matmul_attributes& attributes
          attributes.alpha == 1 && (attributes.beta == 0 || input_of(op, 2) == nullptr);
 }
 
-uhal_status multiply_float32(const Launch& launch, MatmulProblem problem) {
-  simplify(problem);
-  uhal_status status;
-  return matmul_with_onednn(launch, problem, &status) ? status : run_with_gemm<float>(problem);
-}
-
 // A view of [first, first + count) of an axis.
 uhal_tensor part_of(const uhal_tensor& view, int axis, int64_t first, int64_t count) {
   uhal_tensor part = view;
@@ -97,7 +91,7 @@ uhal_status run_bytes(const Launch& launch, const uhal_matmul_attributes& given)
     const int64_t terms = std::min(part, k - first);
     const uhal_tensor left = part_of(*a, a->rank - 1, first, terms);
     const uhal_tensor right = part_of(*b, b->rank - 2, first, terms);
-    const uhal_status status = multiply_float32(launch, matmul_problem(attributes, left, right, nullptr, product));
+    const uhal_status status = matmul_float32(launch, matmul_problem(attributes, left, right, nullptr, product));
     if (status != UHAL_OK) return status;
     parallel_for(count, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
@@ -163,6 +157,12 @@ uhal_status run_complex(const Launch& launch) {
 }
 
 }  // namespace
+
+uhal_status matmul_float32(const Launch& launch, MatmulProblem problem) {
+  simplify(problem);
+  uhal_status status;
+  return matmul_with_onednn(launch, problem, &status) ? status : run_with_gemm<float>(problem);
+}
 
 const char* refuse_matmul(const uhal_op& op) { return refuse_matmul_operands(op); }
 

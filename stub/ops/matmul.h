@@ -10,6 +10,9 @@ namespace unihal::stub {
 // take longer than gemm().
 bool matmul_with_onednn(const Launch& launch, const MatmulProblem& problem, uhal_status* status);
 
+// Runs a float32 problem, whose result has elements, with whatever is fastest.
+uhal_status matmul_float32(const Launch& launch, MatmulProblem problem);
+
 // Runs a problem of the simplest form with BLAS, all of whose operands are of T. False if there is none, the strides
 // are not its own, or the problem is too small. Instantiated for double and the complex numbers.
 template <typename T>
