@@ -18,12 +18,50 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import old_programs
 import paddle
-from calls import CALLS, Call, is_tensor
+from calls import CALLS, CUBE, IMAGE, Call, is_tensor, random
 from comparison import DEVICE, flatten
 from variations import Case, attribute_variations, tensor_variations
 
 Outcome = dict[str, Any]
+paddle.disable_static()  # which old_programs.py turned on
+
+
+def run_old(op: str, inputs: dict[str, Any], attributes: dict[str, Any], output: str) -> list[Any]:
+    """An op that only programs of the old representation have, on the device in force: its results and gradients."""
+    arrays = {slot: tensor.numpy() for slot, tensor in inputs.items()}
+    place = paddle.framework._current_expected_place()
+    paddle.enable_static()
+    try:
+        with paddle.pir_utils.OldIrGuard():
+            return old_programs.run(place, op, arrays, attributes, output)
+    finally:
+        paddle.disable_static()
+
+
+def lrn(x: Any, n: int = 3, k: float = 2.0, alpha: float = 0.1, beta: float = 0.75, data_format: str = "NCHW") -> Any:
+    attributes = {"n": n, "k": k, "alpha": alpha, "beta": beta, "data_format": data_format}
+    return run_old("lrn", {"X": x}, attributes, "Out")
+
+
+def flatten2(x: Any, axis: int = 2) -> Any:
+    return run_old("flatten2", {"X": x}, {"axis": axis}, "Out")
+
+
+def cross_entropy(x: Any, label: Any, soft_label: bool = False, ignore_index: int = 2) -> Any:
+    attributes = {"soft_label": soft_label, "ignore_index": ignore_index}
+    return run_old("cross_entropy", {"X": x, "Label": label}, attributes, "Y")
+
+
+PROBABILITIES = random(3, 5, low=0.1, high=1.0)
+#: Ops of old programs.
+OLD_CALLS = [
+    Call("old_lrn", lrn, {"x": IMAGE}),
+    Call("old_flatten2", flatten2, {"x": CUBE}),
+    Call("old_cross_entropy", cross_entropy, {"x": PROBABILITIES, "label": np.array([[0], [2], [4]])}),
+    Call("old_cross_entropy soft", cross_entropy, {"x": PROBABILITIES, "label": 1 - PROBABILITIES, "soft_label": True}),
+]
 
 # Where Paddle's CPU ends the process (Paddle 3.3); the device runs them alone. Below: where Paddle does, on any device.
 CRASHES_OF_PADDLE = [
@@ -165,7 +203,7 @@ def chosen(label: str, name: str, share: int) -> bool:
 
 def cases(share: int) -> Iterator[tuple[Case, str]]:
     """The cases, and the attribute that each is to hold, if any."""
-    for call in CALLS:
+    for call in CALLS + OLD_CALLS:
         yield (call, "as it is", call.arguments), ""
         for name, variations in attribute_variations(call):
             for case in variations:
