@@ -29,7 +29,7 @@ LOGARITHMS = np.log(random(2, 4, 3, 5, low=0.05, high=0.3, seed=3))
 # Seven edges of four nodes: where the neighbors of each begin.
 NEIGHBORS = np.array([3, 1, 0, 2, 3, 1, 0])
 GRAPH = (NEIGHBORS, np.array([0, 2, 5, 6, 7]))
-IMAGE_OF_HEAD, LABELS = random(2, 14, 4, 5), np.array([[1, 0, 1], [0, 1, 1]], "int32")
+IMAGE_OF_HEAD, LABELS = random(2, 14, 4, 4), np.array([[1, 0, 1], [0, 1, 1]], "int32")
 BOXES = np.concatenate([random(2, 3, 2, low=0.1, high=0.9), random(2, 3, 2, low=0.1, high=0.6, seed=1)], -1)
 SCORES = random(2, 3, low=0.3, high=1.0, seed=2)
 MASK, ZERO, THREE = X > 0, np.array(0, "float32"), np.array(3, "float32")
@@ -191,10 +191,10 @@ ROWS: list[tuple[str, tuple[Any, ...]]] = [
         (LOGARITHMS, np.array([[1, 2], [3, 1]], "int32"), np.array([4, 3], "int32"), np.array([2, 1], "int32"), 0, 0.1),
     ),
     ("reindex_graph", (np.array([0, 1, 2]), NEIGHBORS, np.array([2, 3, 2], "int32"), None, None)),
-    ("graph_sample_neighbors", (*GRAPH, np.array([0, 2, 1]), None, None, -1, False, False)),
-    ("graph_sample_neighbors", (*GRAPH, np.array([0, 2, 1]), np.arange(7), None, -1, True, False)),
-    ("weighted_sample_neighbors", (*GRAPH, random(7, low=0.5), np.array([0, 2, 1]), np.arange(7), -1, True)),
-    ("graph_khop_sampler", (*GRAPH, np.array([0, 2]), np.arange(7), [-1, -1], True)),
+    ("graph_sample_neighbors", (*GRAPH, np.array([0, 2, 1]), None, None, 9, False, False)),
+    ("graph_sample_neighbors", (*GRAPH, np.array([0, 2, 1]), np.arange(7), None, 9, True, False)),
+    ("weighted_sample_neighbors", (*GRAPH, random(7, low=0.5), np.array([0, 2, 1]), np.arange(7), 9, True)),
+    ("graph_khop_sampler", (*GRAPH, np.array([0, 2]), np.arange(7), [9, 9], True)),
     ("embedding_with_scaled_gradient", (IDS, random(6, 3), -1)),
     ("embedding_with_scaled_gradient", (IDS, random(6, 3), 1)),
     ("top_p_sampling", (PROBABILITIES, random(3, low=0.3, high=0.9), None, None, -1, 2, "truncated")),

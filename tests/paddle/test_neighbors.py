@@ -21,12 +21,15 @@ WEIGHTS = np.linspace(0.5, 2, 13).astype("float32")
 STAR, STAR_BEGINS = np.concatenate([np.arange(40), [7, 8, 9]]), np.array([0, 40, 43])
 
 
+MORE = 50  # than any node has; of -1, which means all, Paddle's CPU ends the process
+
+
 def sample_all(row: Any, begins: Any, nodes: Any, ids: Any) -> list[Any]:
-    return list(paddle.geometric.sample_neighbors(row, begins, nodes, -1, ids, True))
+    return list(paddle.geometric.sample_neighbors(row, begins, nodes, MORE, ids, True))
 
 
 def sample_all_weighted(row: Any, begins: Any, weights: Any, nodes: Any, ids: Any) -> list[Any]:
-    return list(paddle.geometric.weighted_sample_neighbors(row, begins, weights, nodes, -1, ids, True))
+    return list(paddle.geometric.weighted_sample_neighbors(row, begins, weights, nodes, MORE, ids, True))
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
@@ -35,6 +38,18 @@ def test_all_neighbors(compare: Any, dtype: str) -> None:
     row, begins, nodes, ids = (a.astype(dtype) for a in (ROW, BEGINS, NODES, IDS))
     compare(sample_all, row, begins, nodes, ids, gradient=False)
     compare(sample_all_weighted, row, begins, WEIGHTS, nodes, ids, gradient=False)
+
+
+def test_all_neighbors_without_a_limit() -> None:
+    with on(DEVICE):
+        row, begins, nodes, ids, weights = map(paddle.to_tensor, (ROW, BEGINS, NODES, IDS, WEIGHTS))
+        expected = [part.numpy() for part in sample_all(row, begins, nodes, ids)]
+        plain = paddle.geometric.sample_neighbors(row, begins, nodes, -1, ids, True)
+        weighted = paddle.geometric.weighted_sample_neighbors(row, begins, weights, nodes, -1, ids, True)
+        for found in (plain, weighted):
+            for ours, theirs in zip(found, expected, strict=True):
+                np.testing.assert_array_equal(ours.numpy(), theirs)
+        assert paddle.geometric.sample_neighbors(row, begins, nodes, 0)[1].tolist() == [0] * len(NODES)
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
@@ -57,7 +72,7 @@ def test_new_numbers(compare: Any, dtype: str) -> None:
 @pytest.mark.parametrize("hops", [1, 2, 3])
 def test_neighbors_of_neighbors(compare: Any, dtype: str, hops: int) -> None:
     def sample(row: Any, begins: Any, nodes: Any, ids: Any) -> list[Any]:
-        return list(paddle.incubate.graph_khop_sampler(row, begins, nodes, [-1] * hops, ids, True))
+        return list(paddle.incubate.graph_khop_sampler(row, begins, nodes, [MORE] * hops, ids, True))
 
     row, begins, ids = (a.astype(dtype) for a in (ROW, BEGINS, IDS))
     compare(sample, row, begins, np.array([0, 8, 1, 2], dtype), ids, gradient=False)

@@ -15,11 +15,11 @@ pytestmark = pytest.mark.unihal_no_fallback
 WORDS = np.float32([0.05, 0.4, 0.15, 0.3, 0.1])
 
 
-def draw(rows: int, p: float, seed: int | None = 3, **settings: Any) -> list[Array]:
+def draw(rows: int, p: float, device_seed: int | None = 3, **settings: Any) -> list[Array]:
     """Of so many rows of the same probabilities."""
     with on(DEVICE):
-        if seed is not None:
-            paddle.seed(seed)
+        if device_seed is not None:
+            paddle.seed(device_seed)
         x = paddle.to_tensor(np.tile(WORDS, (rows, 1))).astype(settings.pop("dtype", "float32"))
         shares = paddle.full([rows], p, "float32").astype(x.dtype)
         given = {n: paddle.to_tensor(v) if isinstance(v, np.ndarray) else v for n, v in settings.items()}

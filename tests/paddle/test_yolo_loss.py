@@ -16,10 +16,10 @@ ANCHORS = [10, 13, 16, 30, 33, 23, 30, 61, 62, 45]
 CLASSES = 4
 
 
-def inputs(dtype: str = "float32", height: int = 5, width: int = 5, seed: int = 0) -> tuple[Array, ...]:
+def inputs(dtype: str = "float32", seed: int = 0) -> tuple[Array, ...]:
     """A head of three of the anchors, and six boxes of each of two images: two of them in one cell, one of nothing."""
     state = np.random.RandomState(seed)
-    x = random(2, 3 * (5 + CLASSES), height, width, seed=seed).astype(dtype)
+    x = random(2, 3 * (5 + CLASSES), 5, 5, seed=seed).astype(dtype)
     boxes = state.uniform(0.05, 0.95, (2, 6, 4)) * [1, 1, 0.5, 0.5]
     boxes[:, 1] = boxes[:, 0]
     boxes[1, 3, 2:] = 0
@@ -53,9 +53,8 @@ def gradients(function: Any, arrays: tuple[Array, ...], device: str) -> list[Arr
     [{}, {"score": False}, {"smooth": False}, {"scale": 1.2}, {"threshold": 0.05}, {"threshold": 0.9}],
     ids=str,
 )
-@pytest.mark.parametrize("size", [(5, 5), (4, 7)])
-def test_as_on_the_cpu(settings: dict[str, Any], size: tuple[int, int], dtype: str) -> None:
-    arrays = inputs(dtype, *size)
+def test_as_on_the_cpu(settings: dict[str, Any], dtype: str) -> None:
+    arrays = inputs(dtype)
     function = loss(**settings)
     for ours, theirs in zip(*(gradients(function, arrays, d) for d in (DEVICE, "cpu")), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=2e-5 if dtype == "float32" else 1e-10)

@@ -179,37 +179,6 @@ void matmul_with_flatten_grad(Context context, Input x, Input y, Input dz, int x
   if (dy) multiply_matrices(context, a.transposed(), gradient, as_matrix(context.allocate(dy, b.dtype), y_rows));
 }
 
-// As matmul_double_grad
-void matmul_with_flatten_double_grad(Context context, Input x, Input y, Input dz, OptionalInput ddx, OptionalInput ddy,
-                                     int x_rows, int y_rows, Output dx, Output dy, Output ddz) {
-  const View a = as_matrix(x.view(), x_rows), b = as_matrix(y.view(), y_rows);
-  const View gradient = as_matrix(dz.view(), x_rows);
-  if (dx) {
-    const View out = as_matrix(context.allocate(dx, a.dtype), x_rows);
-    if (ddy) {
-      multiply_matrices(context, gradient, as_matrix(ddy.view(), y_rows).transposed(), out);
-    } else {
-      fill_zero(context, out);
-    }
-  }
-  if (dy) {
-    const View out = as_matrix(context.allocate(dy, b.dtype), y_rows);
-    if (ddx) {
-      multiply_matrices(context, as_matrix(ddx.view(), x_rows).transposed(), gradient, out);
-    } else {
-      fill_zero(context, out);
-    }
-  }
-  if (!ddz) return;
-  const View out = as_matrix(context.allocate(ddz, a.dtype), x_rows);
-  const Scratch part(context, a.dtype, out);
-  fill_zero(context, out);
-  if (ddx) multiply_matrices(context, as_matrix(ddx.view(), x_rows), b, out);
-  if (!ddy || out.elements() == 0) return;
-  multiply_matrices(context, a, as_matrix(ddy.view(), y_rows), part);
-  context.map(uhal_map_add, {&out, &part}, {&out});
-}
-
 void bmm_grad(Context context, Input x, Input y, Input dz, Output dx, Output dy) {
   matmul_grad(context, x, y, dz, false, false, dx, dy);
 }
@@ -363,7 +332,6 @@ KernelTable matmul_kernels() {
       UNIHAL_KERNEL("multi_dot_grad", kFloats, multi_dot_grad),
       UNIHAL_KERNEL("matmul_with_flatten", kFloats, matmul_with_flatten),
       UNIHAL_KERNEL("matmul_with_flatten_grad", kFloats, matmul_with_flatten_grad),
-      UNIHAL_KERNEL("matmul_with_flatten_double_grad", kFloats, matmul_with_flatten_double_grad),
   };
 }
 

@@ -201,6 +201,64 @@ void weighted_sample_neighbors(Context context, Input row, Input colptr, Input w
 // -- the graph of some nodes and their neighbors, which get new numbers: the nodes first, then what else comes, in the
 // order in which it comes
 
+// Numbers of a list's elements, equal ones of equal elements, in the order in which they come. The first `own` ones
+// have numbers of their own even where they are equal; those that come behind and equal several get the last one's.
+class NewNumbers {
+ public:
+  NewNumbers(const Context& context, const View& list, int64_t own)
+      : numbers(context, UHAL_INT64, {list.elements()}), has_number_(context, UHAL_BOOL, {list.elements()}) {
+    const int64_t count = list.elements();
+    if (count == 0) return;
+    const Scratch order(context, UHAL_INT64, {count}), sorted(context, list.dtype, {count}),
+        group(context, UHAL_INT64, {count}), so_far(context, UHAL_INT64, {count});
+    const View elements = flat(list);
+    const auto ascending = axis_attributes(0, false);
+    context.run(UHAL_OP_SORT, {&elements}, {&sorted, &order}, &ascending);
+    Groups groups(context, sorted.reshaped({count, 1}));
+    const View starts = groups.starts(context);
+    const Scratch first(context, UHAL_INT64, starts), of_group(context, UHAL_INT64, starts);
+    const auto along = index_attributes(0);
+    groups.number(context, so_far);
+    context.run(UHAL_OP_SCATTER, {&order, &so_far}, {&group}, &along);
+    // Sorting keeps the order of equals, so that the first of a group came first.
+    take(context, order, starts, first);
+    const Constant yes(context, UHAL_BOOL, 1);
+    View ones = yes.reshaped({1});
+    ones.shape[0] = first.elements();
+    ones.strides[0] = 0;
+    fill_zero(context, has_number_);
+    context.run(UHAL_OP_SCATTER, {&first, &ones}, {&has_number_}, &along);
+    if (own > 0) fill(context, has_number_.sliced(0, 0, own), 1, 1);
+    copy_or_cast(context, has_number_, so_far);
+    sum_up(context, so_far, so_far);
+    context.map(uhal_map_scale, {&so_far}, {&so_far}, {1, -1});
+    take(context, so_far, first, of_group);
+    if (own > 0) {
+      const Scratch places(context, UHAL_INT64, {own});
+      count_up(context, places);
+      const View groups_of_own = group.sliced(0, 0, own);
+      context.run(UHAL_OP_SCATTER, {&groups_of_own, &places}, {&of_group}, &along);
+    }
+    take(context, of_group, group, numbers);
+  }
+
+  // The elements in the order of their numbers.
+  void write_elements(const Context& context, const View& list, uhal_dtype dtype, Output y) const {
+    TruePlaces places(context, has_number_);
+    const int64_t count = places.count();
+    const View out = context.allocate(y, dtype, &count, 1);
+    if (count == 0) return;
+    const Scratch chosen(context, list.dtype, {count});
+    take(context, flat(list), places.view(context).reshaped({count}), chosen);
+    copy_or_cast(context, chosen, out);
+  }
+
+  const Scratch numbers;  // int64
+
+ private:
+  const Scratch has_number_;
+};
+
 class Joined : public Integers64 {
  public:
   Joined(const Context& context, const std::vector<View>& parts) : Integers64(context, length(parts)) {

@@ -144,12 +144,6 @@ void multiply_raw_sr(Context context, SparseInput x, Input factor, int, SparseOu
 void full_sr(Context context, Integers shape, Scalar value, Dtype dtype, SparseOutput y) {
   fill(context, context.allocate(Output{y.value()}, to_uhal(dtype), shape.data(), shape.size()), value);
 }
-void full_with_tensor_sr(Context context, Input value, Integers shape, Dtype dtype, SparseOutput y) {
-  if (value.elements() != 1) invalid(context, "the value is not one number");
-  const View one = number(value);
-  copy_or_cast(context, one, context.allocate(Output{y.value()}, to_uhal(dtype), shape.data(), shape.size()));
-}
-
 // Values of one row are added up before the norm is taken.
 void clip_by_norm_sr(Context context, SparseInput x, float limit, SparseOutput y) {
   const MergedRows merged(context, x);
@@ -220,7 +214,6 @@ KernelTable sparse_optimizer_kernels() {
       UNIHAL_KERNEL("isfinite_sr", kFloats, test_sr<uhal_map_is_finite>),
       UNIHAL_KERNEL("multiply_raw_sr", kFloats, multiply_raw_sr),
       UNIHAL_KERNEL("full_sr", kEvery, full_sr),
-      UNIHAL_KERNEL("full_with_tensor_sr", kEvery, full_with_tensor_sr),
       UNIHAL_KERNEL("clip_by_norm_sr", kFloats, clip_by_norm_sr),
   };
 }

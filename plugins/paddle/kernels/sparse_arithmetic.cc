@@ -169,12 +169,6 @@ void full_like(Context context, X x, Scalar value, Dtype dtype, Y y) {
   share_places(x, y);
 }
 
-template <class X, class Y>
-void empty_like(Context context, X x, Y y) {
-  values_like(context, x, y, x.values().uhal());
-  share_places(x, y);
-}
-
 // -- along rows
 
 // Which row of the last axis each element is in: elements whose other coordinates are equal are of one.
@@ -463,8 +457,6 @@ KernelTable sparse_arithmetic_kernels() {
       UNIHAL_KERNEL("isnan_csr", kNumbers, is_nan<CsrInput, CsrOutput>),
       UNIHAL_KERNEL("full_like_coo", kEvery, full_like<CooInput, CooOutput>),
       UNIHAL_KERNEL("full_like_csr", kEvery, full_like<CsrInput, CsrOutput>),
-      UNIHAL_KERNEL("empty_like_coo", kEvery, empty_like<CooInput, CooOutput>),
-      UNIHAL_KERNEL("empty_like_csr", kEvery, empty_like<CsrInput, CsrOutput>),
 
       UNIHAL_KERNEL("softmax_coo", kWideFloats, softmax<CooInput, CooOutput>),
       UNIHAL_KERNEL("softmax_csr", kWideFloats, softmax<CsrInput, CsrOutput>),

@@ -87,19 +87,6 @@ void unique(Context context, Input x, bool with_index, bool with_inverse, bool w
   }
 }
 
-// What is not sorted comes in the order in which it first came. Paddle then looks at no axis, and gives neither where
-// that was nor how often it comes.
-void unique_raw(Context context, Input x, bool with_index, bool with_inverse, bool with_counts, Span<int> axes,
-                Dtype dtype, bool is_sorted, Output y, Output index, Output inverse, Output counts) {
-  if (is_sorted) {
-    return unique(context, x, with_index, with_inverse, with_counts, axes, dtype, y, index, inverse, counts);
-  }
-  const View in = flat(x.view());
-  const NewNumbers numbers(context, in);
-  numbers.write_elements(context, in, in.dtype, y);
-  if (inverse) store_integers(context, numbers.numbers, dtype, inverse);
-}
-
 void unique_consecutive(Context context, Input x, bool with_inverse, bool with_counts, Span<int> axes, Dtype dtype,
                         Output y, Output inverse, Output counts) {
   const Rows rows(context, x.view(), axes);
@@ -124,7 +111,6 @@ void unique_consecutive(Context context, Input x, bool with_inverse, bool with_c
 KernelTable unique_kernels() {
   return {
       UNIHAL_KERNEL("unique", kWideFloats | kIntegers, unique),
-      UNIHAL_KERNEL("unique_raw", kWideFloats | kIntegers, unique_raw),
       UNIHAL_KERNEL("unique_consecutive", kWideFloats | kInt32And64, unique_consecutive),
   };
 }
