@@ -46,7 +46,12 @@ RANDOM = {
     "random_", "class_center_sample", "shuffle_batch", "uniform_random_batch_size_like", "top_p_sampling",
 }  # fmt: skip
 #: Ops whose kernels have other names.
-KERNELS = {"det": "determinant", "hardshrink": "hard_shrink"}
+KERNELS = {
+    "det": "determinant",
+    "hardshrink": "hard_shrink",
+    "reindex_graph": "graph_reindex",
+    "embedding_with_scaled_gradient": "embedding",
+}
 #: Kernels that feed others.
 HELPERS = {"cast", "assign", "full", "scale", "contiguous", "strided_copy", "fill", "full_like"}
 

@@ -40,6 +40,13 @@ def test_all_neighbors(compare: Any, dtype: str) -> None:
     compare(sample_all_weighted, row, begins, WEIGHTS, nodes, ids, gradient=False)
 
 
+def test_neighbors_without_ids_in_a_program() -> None:
+    def sample(*graph: Any) -> list[Any]:
+        return list(paddle.geometric.sample_neighbors(*graph, MORE))
+
+    check_in_graph(sample, ROW, BEGINS, NODES, gradient=False)
+
+
 def test_all_neighbors_without_a_limit() -> None:
     with on(DEVICE):
         row, begins, nodes, ids, weights = map(paddle.to_tensor, (ROW, BEGINS, NODES, IDS, WEIGHTS))
@@ -69,13 +76,45 @@ def test_new_numbers(compare: Any, dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
 @pytest.mark.parametrize("compare", [check, check_in_graph])
-@pytest.mark.parametrize("hops", [1, 2, 3])
-def test_neighbors_of_neighbors(compare: Any, dtype: str, hops: int) -> None:
+def test_neighbors_one_step_away(compare: Any, dtype: str) -> None:
     def sample(row: Any, begins: Any, nodes: Any, ids: Any) -> list[Any]:
-        return list(paddle.incubate.graph_khop_sampler(row, begins, nodes, [MORE] * hops, ids, True))
+        return list(paddle.incubate.graph_khop_sampler(row, begins, nodes, [MORE], ids, True))
 
     row, begins, ids = (a.astype(dtype) for a in (ROW, BEGINS, IDS))
     compare(sample, row, begins, np.array([0, 8, 1, 2], dtype), ids, gradient=False)
+
+
+@pytest.mark.parametrize("hops", [1, 2, 3, 4])
+@pytest.mark.parametrize("nodes", [[0, 8, 1, 2], [5], [4, 4, 9, 4]])
+def test_neighbors_of_neighbors(nodes: list[int], hops: int) -> None:
+    """Of more than one step Paddle's CPU ends the process, so the reference is here."""
+    asked = [node for i, node in enumerate(nodes) if i == 0 or node != nodes[i - 1]]
+    destinations: list[int] = []
+    edges: list[tuple[int, int, int]] = []  # the number of a destination, the source, the edge
+    for _ in range(hops):
+        found = []
+        for node in asked:
+            mine = range(BEGINS[node], BEGINS[node + 1])
+            found += [(len(destinations), int(ROW[e]), int(IDS[e])) for e in mine]
+            destinations.append(node)
+        if not found:
+            break
+        edges += found
+        asked = sorted({source for _, source, _ in found} - set(asked))
+        if not asked:
+            break
+    with on(DEVICE):
+        row, begins, ids, given = map(paddle.to_tensor, (ROW, BEGINS, IDS, np.array(nodes)))
+        source, target, old, new, edge_ids = (
+            part.numpy() for part in paddle.incubate.graph_khop_sampler(row, begins, given, [MORE] * hops, ids, True)
+        )
+    assert edge_ids.tolist() == [edge for _, _, edge in edges]
+    assert old[source.ravel()].tolist() == [node for _, node, _ in edges]
+    assert old[target.ravel()].tolist() == [destinations[number] for number, _, _ in edges]
+    assert old[new].tolist() == nodes
+    assert old[: len(destinations)].tolist() == destinations and set(old.tolist()) == {
+        *destinations, *(node for _, node, _ in edges)
+    }  # fmt: skip
 
 
 def draw(limit: int, weights: Array | None, seed: int) -> tuple[Array, Array, Array]:

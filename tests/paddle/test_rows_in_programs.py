@@ -15,7 +15,7 @@ from paddle.base import core
 
 pytestmark = pytest.mark.unihal_no_fallback
 
-FLOAT32, TYPE = 5, core.VarDesc.VarType.SELECTED_ROWS
+INT64, FLOAT32, TYPE = 3, 5, core.VarDesc.VarType.SELECTED_ROWS
 TABLE, IDS = random(6, 3), np.array([0, 2, 2, 5])
 
 
@@ -89,6 +89,37 @@ def test_random_numbers() -> None:
     first, second = made("uniform_random", square), made("uniform_random", square)
     np.testing.assert_array_equal(first, second)
     assert np.all(np.diag(first) == 7) and abs(first[~np.eye(40, dtype=bool)].mean() - 1) < 0.15
+
+
+def drawn(op: str, dtype: str, attributes: dict[str, Any]) -> Array:
+    """The dense tensor that an op of random numbers makes."""
+
+    def build(block: Any) -> tuple[dict[str, Array], list[Any]]:
+        out = block.create_var(name="drawn", dtype=dtype)
+        block.append_op(type=op, inputs={}, outputs={"Out": out}, attrs=attributes)
+        return {}, [out]
+
+    return run_program(build)[0]
+
+
+def test_random_numbers_of_old_programs() -> None:
+    """Those of a seed are the same each time (Paddle's programs give its kernels no more than that there is one); on a
+    diagonal stands a value."""
+    whole = {"shape": [30, 40], "low": -3, "high": 9, "dtype": INT64, "seed": 5}
+    first, second = drawn("randint", "int64", whole), drawn("randint", "int64", whole)
+    np.testing.assert_array_equal(first, second)
+    assert first.shape == (30, 40) and sorted(set(first.ravel().tolist())) == list(range(-3, 9))
+    assert first.dtype == np.int64 and drawn("randint", "int32", whole | {"dtype": 2}).dtype == np.int32
+    diagonal = {"diag_num": 40, "diag_step": 40, "diag_val": 7.0, "seed": 5}
+    square = drawn("uniform_random", "float32", {"shape": [40, 40], "min": -1.0, "max": 3.0, "dtype": FLOAT32} | diagonal)
+    others = square[~np.eye(40, dtype=bool)]
+    assert np.all(np.diag(square) == 7) and others.min() >= -1 and others.max() <= 3 and abs(others.mean() - 1) < 0.15
+
+
+def test_a_diagonal_outside_is_refused() -> None:
+    attributes = {"shape": [4, 4], "min": 0.0, "max": 1.0, "dtype": FLOAT32, "diag_num": 5, "diag_step": 4}
+    with pytest.raises(ValueError, match="diagonal"):
+        drawn("uniform_random", "float32", attributes | {"diag_val": 1.0})
 
 
 def test_as_many_random_rows_as_another_has() -> None:

@@ -71,8 +71,9 @@ void auc(Context context, Input prediction, Input label, Input positive, Input n
     copy_or_cast(context, before[kind], counts[kind]);
   }
   fill_zero(context, result);
-  // Examples of weight 0 are none, but as Paddle has it those of slides are.
-  if (steps == 0 && weight && weight.elements() > 0 && read_number(context, weight.view()) == 0) return;
+  // Examples of weight 0 are none. (Of slides Paddle's CPU takes them away from the sum, to which it has not added them.)
+  const bool is_real = !weight || weight.elements() == 0 || read_number(context, weight.view()) != 0;
+  if (!is_real && steps == 0) return;
   const View last_class = predictions.sliced(1, predictions.shape[1] - 1, 1);
   const Scratch probability(context, predictions.dtype, {examples}), bucket(context, UHAL_INT64, {examples});
   const Scratch is_kind(context, UHAL_BOOL, {examples});
@@ -100,7 +101,7 @@ void auc(Context context, Input prediction, Input label, Input positive, Input n
       context.map(uhal_map_subtract, {&sum, &current}, {&sum});
       fill_zero(context, current);
     }
-    if (examples > 0) {
+    if (is_real && examples > 0) {
       context.map(kind == 0 ? uhal_map_greater : uhal_map_equal, {&labels, &zero}, {&is_kind});
       count_examples(context, bucket, is_kind, current);
     }

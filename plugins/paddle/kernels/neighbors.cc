@@ -299,7 +299,10 @@ void graph_reindex(Context context, Input nodes, Input neighbors, Input count, O
   copy_or_cast(context, renumbered.numbers.sliced(0, own, edges), of_sources);
   const Owners of(context, wide, edges);
   const Constant divisor(context, UHAL_INT64, static_cast<double>(own));
-  context.map(uhal_map_floor_mod, {&of.group, &divisor}, {&of_targets});
+  const Integers64 node(context, edges), number(context, edges);
+  context.map(uhal_map_floor_mod, {&of.group, &divisor}, {&node});
+  take(context, renumbered.numbers, node, number);
+  copy_or_cast(context, number, of_targets);
 }
 
 // -- neighbors of neighbors
@@ -376,7 +379,7 @@ void graph_khop_sampler(Context context, Input row, Input colptr, Input nodes, O
   take(context, renumbered.numbers, group_of_given, of_given);
   copy_or_cast(context, of_given, context.allocate(numbers_of_nodes, x.dtype, &given, 1));
   if (!with_ids || !ids_out) return;
-  take(context, graph.ids, edges, flat(context.allocate(ids_out, graph.ids.dtype, column, 2)));
+  take(context, graph.ids, edges, context.allocate(ids_out, graph.ids.dtype, &edge_count, 1));
 }
 
 }  // namespace

@@ -53,9 +53,11 @@ void randint(Context context, int low, int high, Integers shape, Dtype dtype, Ou
   generate(context, UHAL_RANDOM_UNIFORM, low, high, 0, context.allocate(y, to_uhal(dtype), shape.data(), shape.size()));
 }
 
-void randint_with_seed(Context context, int low, int high, Integers shape, Dtype dtype, int seed, Output y) {
-  generate(context, UHAL_RANDOM_UNIFORM, low, high, seed,
-           context.allocate(y, to_uhal(dtype), shape.data(), shape.size()));
+// Paddle's old programs give the seed as the dtype and the dtype as the seed, so that all seeds are alike, on its CPU
+// too. The numbers are the kernel's own.
+template <uhal_dtype dtype>
+void randint_with_seed(Context context, int low, int high, Integers shape, Dtype, int seed, Output y) {
+  generate(context, UHAL_RANDOM_UNIFORM, low, high, seed, context.allocate(y, dtype, shape.data(), shape.size()));
 }
 
 // The order that sorts n random numbers.
@@ -380,7 +382,8 @@ KernelTable random_kernels() {
       UNIHAL_KERNEL("gumbel_softmax", kFloats, gumbel_softmax),
       UNIHAL_KERNEL("gumbel_softmax_grad", kFloats, gumbel_softmax_grad),
       UNIHAL_KERNEL("randint", kInt32And64, randint),
-      UNIHAL_KERNEL("randint_with_seed", kInt32And64, randint_with_seed),
+      UNIHAL_KERNEL("randint_with_seed", 1u << kInt32, randint_with_seed<UHAL_INT32>),
+      UNIHAL_KERNEL("randint_with_seed", 1u << kInt64, randint_with_seed<UHAL_INT64>),
       UNIHAL_KERNEL("randperm", kInt32And64 | 1u << kFloat32 | 1u << kFloat64, randperm),
       UNIHAL_KERNEL("bernoulli", kFloats, bernoulli),
       UNIHAL_KERNEL("truncated_gaussian_random", kFloats, truncated_gaussian),

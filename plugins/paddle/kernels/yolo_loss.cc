@@ -397,10 +397,11 @@ void yolo_loss_grad(Context context, Input x, Input gt_box, Input gt_label, Opti
                     bool smooth, float, Output dx, Output dbox, Output dlabel, Output dscore) {
   const Head head(context, x.view(), gt_box.view(), gt_label.view(), gt_score, anchors, mask, classes, ratio, smooth);
   const uhal_dtype dtype = head.x.dtype;
-  // Paddle's losses are not derived by these.
-  for (const Output& other : {dbox, dlabel, dscore}) {
-    if (other) fill_zero(context, context.allocate(other));
-  }
+  // Paddle's loss is not derived by these.
+  const View &b = head.boxes, &l = head.labels;
+  if (dbox) fill_zero(context, context.allocate(dbox, dtype, b.shape, b.rank));
+  if (dlabel) fill_zero(context, context.allocate(dlabel, l.dtype, l.shape, l.rank));
+  if (dscore) fill_zero(context, context.allocate(dscore, dtype, l.shape, l.rank));
   if (!dx) return;
   const View out = context.allocate(dx, dtype).reshaped(head.x.shape, 4);
   fill_zero(context, out);
