@@ -62,9 +62,7 @@ def test_areas_of_one_kind_and_of_nothing() -> None:
     with on(DEVICE):
         counts = [paddle.zeros([1, 16], "int64") for _ in range(2)]
         for x, y in (([[0.25, 0.75]], [[1]]), ([[0.25, 0.75]], [[0]])):
-            area, *_ = paddle._C_ops.auc(
-                paddle.to_tensor(x), paddle.to_tensor(y), *counts, None, "ROC", 15, 0
-            )
+            area, *_ = paddle._C_ops.auc(paddle.to_tensor(x), paddle.to_tensor(y), *counts, None, "ROC", 15, 0)
             assert float(area) == 0
 
 

@@ -140,7 +140,9 @@ def test_what_is_drawn(weighted: bool) -> None:
     with on(DEVICE):
         for seed in range(rounds):
             neighbors, counts, edges = draw(5, weights, seed)
-            assert counts.tolist() == [3, 5] and neighbors[:3].tolist() == [7, 8, 9] and edges[:3].tolist() == [40, 41, 42]
+            assert (
+                counts.tolist() == [3, 5] and neighbors[:3].tolist() == [7, 8, 9] and edges[:3].tolist() == [40, 41, 42]
+            )
             assert len(set(edges[3:])) == 5 and np.array_equal(neighbors, STAR[edges])
             times.update(edges[3:].tolist())
         assert np.array_equal(draw(5, weights, 1)[2], draw(5, weights, 1)[2])

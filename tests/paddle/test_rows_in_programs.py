@@ -111,7 +111,9 @@ def test_random_numbers_of_old_programs() -> None:
     assert first.shape == (30, 40) and sorted(set(first.ravel().tolist())) == list(range(-3, 9))
     assert first.dtype == np.int64 and drawn("randint", "int32", whole | {"dtype": 2}).dtype == np.int32
     diagonal = {"diag_num": 40, "diag_step": 40, "diag_val": 7.0, "seed": 5}
-    square = drawn("uniform_random", "float32", {"shape": [40, 40], "min": -1.0, "max": 3.0, "dtype": FLOAT32} | diagonal)
+    square = drawn(
+        "uniform_random", "float32", {"shape": [40, 40], "min": -1.0, "max": 3.0, "dtype": FLOAT32} | diagonal
+    )
     others = square[~np.eye(40, dtype=bool)]
     assert np.all(np.diag(square) == 7) and others.min() >= -1 and others.max() <= 3 and abs(others.mean() - 1) < 0.15
 

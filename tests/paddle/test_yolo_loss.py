@@ -104,5 +104,3 @@ def test_a_box_outside_of_its_image_is_refused() -> None:
     boxes[:, :, :2] = 30
     with on(DEVICE), pytest.raises(IndexError):
         loss()(*map(paddle.to_tensor, (x, boxes, labels, scores))).numpy()
-
-

@@ -112,7 +112,8 @@ std::vector<int64_t> read_integers(const Context& context, const View& x) {
   const Scratch wide(context, UHAL_INT64, x);
   copy_or_cast(context, x, wide);
   uhal_stream* stream = context.stream()->handle;
-  context.check(uhal_copy(stream, result.data(), wide.data, result.size() * sizeof result[0], UHAL_COPY_DEVICE_TO_HOST));
+  context.check(
+      uhal_copy(stream, result.data(), wide.data, result.size() * sizeof result[0], UHAL_COPY_DEVICE_TO_HOST));
   context.check(uhal_stream_synchronize(stream));
   return result;
 }

@@ -71,7 +71,8 @@ void auc(Context context, Input prediction, Input label, Input positive, Input n
     copy_or_cast(context, before[kind], counts[kind]);
   }
   fill_zero(context, result);
-  // Examples of weight 0 are none. (Of slides Paddle's CPU takes them away from the sum, to which it has not added them.)
+  // Examples of weight 0 are none. (Of slides Paddle's CPU takes them away from the sum, to which it has not added
+  // them.)
   const bool is_real = !weight || weight.elements() == 0 || read_number(context, weight.view()) != 0;
   if (!is_real && steps == 0) return;
   const View last_class = predictions.sliced(1, predictions.shape[1] - 1, 1);
@@ -82,8 +83,8 @@ void auc(Context context, Input prediction, Input label, Input positive, Input n
     const double least = read_extreme(context, UHAL_REDUCE_MINIMUM, probability),
                  most = read_extreme(context, UHAL_REDUCE_MAXIMUM, probability);
     if (!(least >= 0 && most <= 1)) {
-      invalid(context, "probabilities are from " + std::to_string(least) + " to " + std::to_string(most) +
-                           ", expected 0 to 1");
+      invalid(context,
+              "probabilities are from " + std::to_string(least) + " to " + std::to_string(most) + ", expected 0 to 1");
     }
     context.map(uhal_map_scale, {&probability}, {&probability}, {static_cast<double>(thresholds), 0});
     copy_or_cast(context, probability, bucket);
@@ -135,7 +136,8 @@ void edit_distance(Context context, Input hypotheses, Input references, Optional
                    OptionalInput reference_lengths, bool normalized, Output count, Output distance) {
   if (!hypothesis_lengths || !reference_lengths) unsupported(context, "texts in level-of-detail tensors");
   const View h = hypotheses.view(), r = references.view();
-  if (h.rank < 2 || r.rank < 2 || h.shape[0] != r.shape[0]) invalid(context, "expected as many hypotheses as references");
+  if (h.rank < 2 || r.rank < 2 || h.shape[0] != r.shape[0])
+    invalid(context, "expected as many hypotheses as references");
   require_same_dtype(context, h, r);
   const int64_t texts = h.shape[0], height = texts == 0 ? 0 : h.elements() / texts,
                 width = texts == 0 ? 0 : r.elements() / texts;

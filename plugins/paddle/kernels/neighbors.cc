@@ -54,7 +54,8 @@ struct Graph {
       : neighbors(flat(row)), begins(flat(colptr)) {
     if (begins.elements() < 1) invalid(context, "colptr has not an element more than there are nodes");
     if (!with_ids) return;
-    if (!edge_ids || edge_ids.elements() != neighbors.elements()) invalid(context, "eids has not a number for each edge");
+    if (!edge_ids || edge_ids.elements() != neighbors.elements())
+      invalid(context, "eids has not a number for each edge");
     ids = flat(edge_ids.view());
   }
 };
@@ -64,7 +65,8 @@ class Neighbors {
  public:
   // At most `limit` of each node, drawn at random; below 0: all. Edges of larger weight are more likely (Efraimidis and
   // Spirakis 2006).
-  Neighbors(const Context& context, const Graph& graph, const View& nodes, int64_t limit) : counts(context, nodes.elements()) {
+  Neighbors(const Context& context, const Graph& graph, const View& nodes, int64_t limit)
+      : counts(context, nodes.elements()) {
     const int64_t many = nodes.elements();
     if (many == 0) {
       edges.emplace(context, 0);
@@ -105,8 +107,8 @@ class Neighbors {
     context.map(uhal_map_subtract, {&degrees, &starts}, {&degrees});
     if (least < 0 || most > static_cast<double>(graph.neighbors.elements()) ||
         read_extreme(context, UHAL_REDUCE_MINIMUM, degrees) < 0) {
-      invalid(context, "colptr does not ascend, or leads beyond the " + std::to_string(graph.neighbors.elements()) +
-                           " edges");
+      invalid(context,
+              "colptr does not ascend, or leads beyond the " + std::to_string(graph.neighbors.elements()) + " edges");
     }
   }
 

@@ -307,8 +307,8 @@ void distribute_proposals(Context context, Input boxes, OptionalInput counts, in
 }
 
 // The boxes of all levels that have the best scores, those of one image behind those of another, best first.
-void collect_proposals(Context context, InputList boxes, InputList scores, OptionalInputList counts, int most,
-                       Output y, Output counts_out) {
+void collect_proposals(Context context, InputList boxes, InputList scores, OptionalInputList counts, int most, Output y,
+                       Output counts_out) {
   if (!counts.is_present()) unsupported(context, "boxes without rois_num");
   if (boxes.size() == 0 || scores.size() != boxes.size() || counts.size() != boxes.size()) {
     invalid(context, "expected as many lists of scores and of rois_num as of boxes");
@@ -323,7 +323,8 @@ void collect_proposals(Context context, InputList boxes, InputList scores, Optio
       invalid(context, "a level's boxes, scores and rois_num do not fit each other");
     }
     int64_t sum = 0;
-    for (const int64_t count : read_integers(context, flat(counts[i].view()))) sum += count < 0 ? level.shape[0] + 1 : count;
+    for (const int64_t count : read_integers(context, flat(counts[i].view())))
+      sum += count < 0 ? level.shape[0] + 1 : count;
     if (sum != level.shape[0]) invalid(context, "a level's rois_num are not together its boxes");
     require_same_dtype(context, boxes[0].shape_only(), level);
     all += level.shape[0];
@@ -371,7 +372,8 @@ std::vector<T> corners_of_anchors(const Span<float>& sizes, const Span<float>& r
   std::vector<T> corners;
   const T area = static_cast<T>(stride[0]) * static_cast<T>(stride[1]);
   for (const float ratio : ratios) {
-    const T width = std::round(std::sqrt(area / static_cast<T>(ratio))), height = std::round(width * static_cast<T>(ratio));
+    const T width = std::round(std::sqrt(area / static_cast<T>(ratio))),
+            height = std::round(width * static_cast<T>(ratio));
     for (const float size : sizes) {
       const T half[] = {(static_cast<T>(size) / static_cast<T>(stride[0]) * width - 1) / 2,
                         (static_cast<T>(size) / static_cast<T>(stride[1]) * height - 1) / 2};

@@ -15,8 +15,9 @@ void draw_rows(const Context& context, const OptionalInput& seeds, int64_t seed,
     const auto attributes = random_attributes(UHAL_RANDOM_UNIFORM, 0, 1, sequence.key, 0);
     context.run(UHAL_OP_RANDOM, {sequence.turn}, {&into}, &attributes);
   };
-  if (!seeds) return draw(seed >= 0 ? Context::RandomSequence{static_cast<uint64_t>(seed), nullptr}
-                                    : context.random_sequence(), y);
+  if (!seeds)
+    return draw(seed >= 0 ? Context::RandomSequence{static_cast<uint64_t>(seed), nullptr} : context.random_sequence(),
+                y);
   const std::vector<int64_t> each = read_integers(context, flat(seeds.view()));
   for (int64_t row = 0; row < y.shape[0]; ++row) {
     draw({static_cast<uint64_t>(each[static_cast<size_t>(row)]), nullptr}, y.sliced(0, row, 1));
@@ -39,7 +40,8 @@ void top_p_sampling(Context context, Input x, Input p, OptionalInput threshold, 
     invalid(context, std::string("the mode \"") + mode.value + "\" is not truncated or non-truncated");
   }
   const int64_t column[] = {rows, 1}, of_top[] = {rows, most};
-  const View out = context.allocate(value, in.dtype, column, 2), chosen = context.allocate(index, UHAL_INT64, column, 2);
+  const View out = context.allocate(value, in.dtype, column, 2),
+             chosen = context.allocate(index, UHAL_INT64, column, 2);
   const View best = top_values ? context.allocate(top_values, in.dtype, of_top, 2) : View();
   const View best_words = top_indices ? context.allocate(top_indices, UHAL_INT64, of_top, 2) : View();
   if (rows == 0) return;

@@ -83,9 +83,9 @@ void require_lengths(const Context& context, const View& lengths, int64_t batch,
 
 // The sequences of a batch: what a blank and what the next label costs at each cell, as logarithms.
 struct Transducer {
-  View x, lengths;         // (batch, steps, labels + 1, classes); (batch)
-  const Scratch counts;    // (batch): labels, and the cell before the first one
-  const Scratch emitted;   // (batch, labels): the labels, 0 behind the last one
+  View x, lengths;        // (batch, steps, labels + 1, classes); (batch)
+  const Scratch counts;   // (batch): labels, and the cell before the first one
+  const Scratch emitted;  // (batch, labels): the labels, 0 behind the last one
   int64_t batch, steps, width;
 
   Transducer(const Context& context, const View& input, const View& label, const View& input_lengths,
@@ -142,8 +142,8 @@ void go_forwards(const Context& context, const Lattice& blanks, const Lattice& e
     const View before = alphas.diagonal(d - 1), blank = blanks.diagonal(d - 1), term = sum.term(0);
     context.map(uhal_map_add, {&before, &blank}, {&term});
     if (width > 1) {
-      const View source = before.sliced(1, 0, width - 1),
-                 emission = emissions.diagonal(d - 1).sliced(1, 0, width - 1), other = sum.term(1).sliced(1, 1, width - 1);
+      const View source = before.sliced(1, 0, width - 1), emission = emissions.diagonal(d - 1).sliced(1, 0, width - 1),
+                 other = sum.term(1).sliced(1, 1, width - 1);
       context.map(uhal_map_add, {&source, &emission}, {&other});
     }
     sum.write(alphas.diagonal(d));
@@ -157,7 +157,8 @@ void go_backwards(const Context& context, const Lattice& blanks, const Lattice& 
   const Sum sum(context, betas.dtype, batch, width);
   copy_or_cast(context, ends.diagonal(last), betas.diagonal(last));
   for (int64_t d = last - 1; d >= 0; --d) {
-    const View behind = betas.diagonal(d + 1), blank = blanks.diagonal(d), term = sum.term(0), target = betas.diagonal(d);
+    const View behind = betas.diagonal(d + 1), blank = blanks.diagonal(d), term = sum.term(0),
+               target = betas.diagonal(d);
     context.map(uhal_map_add, {&behind, &blank}, {&term});
     if (width > 1) {
       const View source = behind.sliced(1, 1, width - 1), emission = emissions.diagonal(d).sliced(1, 0, width - 1),

@@ -83,8 +83,8 @@ struct Head {
     }
     for (const int anchor : of.mask) {
       if (anchor >= 0 && anchor < sides.size() / 2) continue;
-      invalid(context, "anchor_mask has " + std::to_string(anchor) + ", of " + std::to_string(sides.size() / 2) +
-                           " anchors");
+      invalid(context,
+              "anchor_mask has " + std::to_string(anchor) + ", of " + std::to_string(sides.size() / 2) + " anchors");
     }
     const double smoothed = smooth ? std::min(1.0 / classes, 1.0 / 40) : 0;
     of.positive = 1 - smoothed;
@@ -202,8 +202,7 @@ void find_anchors(const Context& context, const Head& head, const View& is_box, 
   copy_or_cast(context, widths, last(of_anchors, 2));
   copy_or_cast(context, heights, last(of_anchors, 3));
   fill_zero(context, of_boxes);
-  copy_or_cast(context, head.boxes.sliced(2, 2, 2),
-               of_boxes.reshaped({head.images, head.count, 4}).sliced(2, 2, 2));
+  copy_or_cast(context, head.boxes.sliced(2, 2, 2), of_boxes.reshaped({head.images, head.count, 4}).sliced(2, 2, 2));
   corners_of(context, of_anchors, corners);
   corners_of(context, of_boxes, other_corners);
   const Scratch overlaps(context, dtype, {head.images, head.count, all});
@@ -242,8 +241,7 @@ class Matches {
         column(context, UHAL_INT64, places);
     for (int axis = 1; axis >= 0; --axis) {
       const View center = last(head.boxes, axis);
-      context.map(uhal_map_scale, {&center}, {&scaled},
-                  {static_cast<double>(axis == 0 ? head.width : head.height), 0});
+      context.map(uhal_map_scale, {&center}, {&scaled}, {static_cast<double>(axis == 0 ? head.width : head.height), 0});
       copy_or_cast(context, scaled, axis == 0 ? static_cast<const View&>(column) : cell);
       // What the box is to be: its place within the cell, of a grid that is as high as wide.
       context.map(uhal_map_scale, {&center}, {&scaled}, {static_cast<double>(head.height), 0});
@@ -353,8 +351,8 @@ void yolo_loss(Context context, Input x, Input gt_box, Input gt_label, OptionalI
   const int64_t of_objects[] = {head.images, head.anchors, head.height, head.width},
                 of_matches[] = {head.images, head.count};
   const View losses = context.allocate(loss, dtype, &head.images, 1);
-  const View objects = context.allocate(objectness, dtype, of_objects, 4)
-                           .reshaped({head.images, head.anchors, head.cells});
+  const View objects =
+      context.allocate(objectness, dtype, of_objects, 4).reshaped({head.images, head.anchors, head.cells});
   const View matched = context.allocate(match, UHAL_INT32, of_matches, 2);
   fill_zero(context, losses);
   if (head.images == 0) return;
@@ -431,7 +429,8 @@ void yolo_loss_grad(Context context, Input x, Input gt_box, Input gt_label, Opti
   const Matches matches(context, head, places);
   const Scratch of_box(context, dtype, matches.goal), of_classes(context, dtype, matches.wanted);
   const View weight = matches.weight.unsqueezed(2), score = head.scores.unsqueezed(2);
-  const View center = matches.said.sliced(2, 0, 2), goal = matches.goal.sliced(2, 0, 2), of_center = of_box.sliced(2, 0, 2);
+  const View center = matches.said.sliced(2, 0, 2), goal = matches.goal.sliced(2, 0, 2),
+             of_center = of_box.sliced(2, 0, 2);
   context.map(uhal_map_sigmoid, {&center}, {&of_center});
   context.map(uhal_map_subtract, {&of_center, &goal}, {&of_center});
   const View size = matches.said.sliced(2, 2, 2), wanted_size = matches.goal.sliced(2, 2, 2),
