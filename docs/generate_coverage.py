@@ -193,9 +193,12 @@ PADDLE_EXCEPTIONS = (
     ),
     (r"reshape_double_grad|(reshape|flatten)_with_xshape", "Paddle's own kernels, which serve devices of plugins too"),
     (
-        r"negative|soft_relu(_grad)?|dropout_nd(_grad)?|pow2_decay_with_linear_warmup",
+        r"negative|soft_relu(_grad)?|dropout_nd(_grad)?|pow2_decay_with_linear_warmup|empty_like_(coo|csr)|mask_helper_coo"
+        r"|full_with_tensor_sr|matmul_with_flatten_double_grad",
         "kernels that no op of Paddle 3.3 runs",
     ),
+    (r"(add|multiply|matmul)_triple_grad", "third gradients, which Paddle composes of other ops itself"),
+    (r"unique_raw", "runs on Paddle's CPU whatever the device: `unique` of old programs that is not sorted"),
     (
         r"sparse_weight_embedding\w*|sgd_sparse_param_sparse_grad",
         "tables that are rows themselves, of parameter servers",
@@ -213,7 +216,8 @@ PADDLE_EXCEPTIONS = (
         "views, which need no kernel of a device",
     ),
     (
-        r"sparse_\w+|(ones|zeros)(_like)?|\w+_grad_?|det|linear|hardshrink|assign_out_|range\w*|split\w*|(max|min)_with_index",
+        r"sparse_\w+|(ones|zeros)(_like)?|\w+_grad_?|det|linear|hardshrink|assign_out_|range\w*|split\w*|(max|min)_with_index"
+        r"|reindex_graph|embedding_(with_scaled_gradient|grad_dense)",
         None,
     ),
 )

@@ -135,7 +135,12 @@ const KernelTable& all_kernels() {
                           matrix_measure_kernels,
                           statistics_kernels,
                           suppression_kernels,
-                          unique_kernels}) {
+                          unique_kernels,
+                          metric_kernels,
+                          neighbor_kernels,
+                          top_p_kernels,
+                          transducer_kernels,
+                          yolo_loss_kernels}) {
       KernelTable part = kernels();
       std::move(part.begin(), part.end(), std::back_inserter(*table));
     }

@@ -74,6 +74,8 @@ KernelTable product_kernels();
 KernelTable loss_kernels();
 KernelTable matmul_kernels();
 KernelTable merged_optimizer_kernels();
+KernelTable metric_kernels();
+KernelTable neighbor_kernels();
 KernelTable norm_kernels();
 KernelTable norm_double_gradient_kernels();
 KernelTable old_layer_kernels();
@@ -102,11 +104,14 @@ KernelTable sparse_optimizer_kernels();
 KernelTable sparse_tensor_kernels();
 KernelTable spectrum_kernels();
 KernelTable suppression_kernels();
+KernelTable top_p_kernels();
+KernelTable transducer_kernels();
 KernelTable triple_gradient_kernels();
 KernelTable unique_kernels();
 KernelTable variance_kernels();
 KernelTable vector_norm_kernels();
 KernelTable viterbi_kernels();
+KernelTable yolo_loss_kernels();
 
 // All rows of all tables.
 const KernelTable& all_kernels();

@@ -1,6 +1,8 @@
 // Temporary device memory of a kernel.
 #pragma once
 
+#include <initializer_list>
+
 #include "plugins/paddle/arguments.h"
 
 namespace unihal::paddle {
@@ -11,6 +13,8 @@ class Scratch : public View {
   Scratch(const Context& context, uhal_dtype dtype, const int64_t* dims, int rank);
   Scratch(const Context& context, uhal_dtype dtype, const View& like)
       : Scratch(context, dtype, like.shape, like.rank) {}
+  Scratch(const Context& context, uhal_dtype dtype, std::initializer_list<int64_t> dims)
+      : Scratch(context, dtype, dims.begin(), static_cast<int>(dims.size())) {}
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
   ~Scratch() { uhal_free(stream_->device, stream_->handle, data); }

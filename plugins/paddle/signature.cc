@@ -152,6 +152,10 @@ constexpr FunctionOfKernel kWithoutCpuKernel[] = {
      "S3_RKNS0_10ScalarBaseIS1_EESB_bdfPS1_SC_SC_SC_",
      "tensor,tensor,tensor,optional,optional,optional,tensor,tensor,tensor,tensor;Scalar,Scalar,bool,double,float;"
      "tensor,tensor,tensor,tensor"},
+    {"top_p_sampling",
+     "_ZN6paddle12experimental14top_p_samplingERKNS_6TensorES3_RKNS_8optionalIS1_EES7_liRKNSt7__"
+     "cxx1112basic_stringIcSt11char_traitsIcESaIcEEENS4_ISt5tupleIJPS1_SH_SH_SH_EEEE",
+     "tensor,tensor,optional,optional;int64_t,int,string;tensor,tensor,tensor,tensor"},
     {"fused_softmax_mask_upper_triangle_grad",
      "_ZN6paddle12experimental38fused_softmax_mask_upper_triangle_gradERKNS_6TensorES3_PS1_", "tensor,tensor;;tensor"},
 };

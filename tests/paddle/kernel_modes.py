@@ -43,10 +43,15 @@ RANDOM = {
     "poisson",
     "exponential_", "multinomial", "binomial", "dirichlet", "standard_gamma", "standard_normal", "empty", "empty_like",
     "gumbel_softmax", "rrelu", "uniform_inplace", "uniform_inplace_", "gaussian_inplace", "gaussian_inplace_", "random",
-    "random_", "class_center_sample", "shuffle_batch", "uniform_random_batch_size_like",
+    "random_", "class_center_sample", "shuffle_batch", "uniform_random_batch_size_like", "top_p_sampling",
 }  # fmt: skip
 #: Ops whose kernels have other names.
-KERNELS = {"det": "determinant", "hardshrink": "hard_shrink"}
+KERNELS = {
+    "det": "determinant",
+    "hardshrink": "hard_shrink",
+    "reindex_graph": "graph_reindex",
+    "embedding_with_scaled_gradient": "embedding",
+}
 #: Kernels that feed others.
 HELPERS = {"cast", "assign", "full", "scale", "contiguous", "strided_copy", "fill", "full_like"}
 

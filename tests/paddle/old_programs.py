@@ -33,7 +33,7 @@ SUPPRESSION = {
 }
 
 # type, inputs, attributes, the output that counts
-OPS = [
+OPS: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("relu", {"X": X}, {}, "Out"),
     ("mul", {"X": V, "Y": R.rand(12, 2).astype("float32")}, {"x_num_col_dims": 1, "y_num_col_dims": 1}, "Out"),
     ("mul", {"X": V, "Y": R.rand(4, 2).astype("float32")}, {"x_num_col_dims": 2, "y_num_col_dims": 1}, "Out"),
@@ -177,6 +177,57 @@ OPS = [
         "Out",
     ),
 ]
+OPS += [
+    (
+        "anchor_generator",
+        {"Input": IMAGE},
+        {
+            "anchor_sizes": [32.0, 50.0, 128.0],
+            "aspect_ratios": [0.5, 1.0, 1.7],
+            "variances": [0.1, 0.1, 0.2, 0.3],
+            "stride": [16.0, 12.0],
+            "offset": 0.5,
+        },
+        output,
+    )
+    for output in ("Anchors", "Variances")
+]
+OPS += [
+    (
+        "sparse_momentum",
+        {
+            "Param": V[0],
+            "Grad": grad,
+            "Velocity": V[1],
+            "Index": index,
+            "LearningRate": np.array([0.25], "float32"),
+        },
+        {
+            "mu": 0.9,
+            "axis": axis,
+            "use_nesterov": nesterov,
+            "regularization_method": "l2_decay" if nesterov else "",
+            "regularization_coeff": 0.3,
+            "multi_precision": False,
+            "rescale_grad": 0.5,
+        },
+        output,
+    )
+    for axis, index, grad in ((0, np.array([2, 0, 2, 7]), X[[0, 1, 2, 0]][:, :4]), (1, sizes(3, 1), X[:, :2]))
+    for nesterov in (False, True)
+    for output in ("ParamOut", "VelocityOut")
+]
+OPS += [
+    (
+        "dpsgd",
+        {"Param": X, "Grad": X - 0.5, "LearningRate": np.array([0.25], "float32")},
+        {"clip": clip, "batch_size": 4.0, "sigma": 0.0, "seed": 3},
+        "ParamOut",
+    )
+    for clip in (0.1, 10.0)
+]
+# Ops that have no gradient.
+WITHOUT_GRADIENT = ("nms", "nms3", "quantize_linear", "anchor_generator", "sparse_momentum", "dpsgd")
 # What else an op must be given a place for.
 OTHER_OUTPUTS = {
     "top_k_v2": ["Indices"],
@@ -186,6 +237,8 @@ OTHER_OUTPUTS = {
     "squeeze2": ["XShape"],
     "layer_norm": ["Mean", "Variance"],
     "lrn": ["MidOut"],
+    "anchor_generator": ["Anchors", "Variances"],
+    "sparse_momentum": ["ParamOut", "VelocityOut"],
     "flatten2": ["XShape"],
     "quantize_linear": ["OutScale", "OutAccum", "OutState"],
     "matrix_nms": ["Index", "RoisNum"],
@@ -208,13 +261,12 @@ def run(place: Any, op: str, inputs: Any, attributes: Any, output: str) -> list[
                     variable.stop_gradient = False
                     leaves.append(variable)
                 given[slot].append(variable)
-        names = [output, *OTHER_OUTPUTS.get(op, [])]
+        names = dict.fromkeys([output, *OTHER_OUTPUTS.get(op, [])])
         made = {name: [block.create_var(name=f"made_{name}", dtype="float32")] for name in names}
         block.append_op(type=op, inputs=given, outputs=made, attrs=attributes)
         result = made[output][0]
         fetch = [result]
-        # Suppressions and quantized models have none.
-        if leaves and result.dtype == leaves[0].dtype and not op.endswith(("nms", "nms3", "quantize_linear")):
+        if leaves and result.dtype == leaves[0].dtype and not op.endswith(WITHOUT_GRADIENT):
             gradients = paddle.static.gradients([result], leaves)
             fetch += [g for g in gradients if g is not None]
     return paddle.static.Executor(place).run(main, feed=feed, fetch_list=fetch)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import paddle
 import paddle.nn.functional as F
+from calls import indices
 from comparison import Array, random
 
 # Arguments of ops stand in the order of Paddle's YAML definitions.
@@ -20,6 +21,17 @@ ROWS_OF_BOXES = np.float32([[0, 0, 4, 3], [1.25, 0.5, 6.5, 4.75], [-2, -1, 3, 2.
 COUNTS = np.int32([2, 1])
 IDS = np.array([[0, 2], [1, 3], [4, 4]])
 ONE = np.array([1.5], "float32")
+FOUR = np.array([6, 2, 4, 5])
+BUCKETS = np.arange(16)
+COUNTS_OF_BUCKETS = [BUCKETS[None] % 3, BUCKETS[None] % 4]
+COUNTS_OF_STEPS = [np.concatenate([BUCKETS, BUCKETS + 1, 2 * BUCKETS + 1, [5]])] * 2
+LOGARITHMS = np.log(random(2, 4, 3, 5, low=0.05, high=0.3, seed=3))
+# Seven edges of four nodes: where the neighbors of each begin.
+NEIGHBORS = np.array([3, 1, 0, 2, 3, 1, 0])
+GRAPH = (NEIGHBORS, np.array([0, 2, 5, 6, 7]))
+IMAGE_OF_HEAD, LABELS = random(2, 14, 4, 4), np.array([[1, 0, 1], [0, 1, 1]], "int32")
+BOXES = np.concatenate([random(2, 3, 2, low=0.1, high=0.9), random(2, 3, 2, low=0.1, high=0.6, seed=1)], -1)
+SCORES = random(2, 3, low=0.3, high=1.0, seed=2)
 MASK, ZERO, THREE = X > 0, np.array(0, "float32"), np.array(3, "float32")
 
 #: Ops of paddle._C_ops with their arguments; arrays become tensors.
@@ -164,6 +176,27 @@ ROWS: list[tuple[str, tuple[Any, ...]]] = [
     ("fake_quantize_range_abs_max", (X, ONE, np.array([3]), 5, 8, True, 0)),
     ("ftrl", (X, POSITIVE, random(3, 5, seed=1), random(3, 5, seed=2), ONE, 0.1, 0.2, -0.5)),
     ("decayed_adagrad", (X, random(3, 5, seed=1), POSITIVE, ONE, 0.95, 1e-6)),
+    ("stft", (random(2, 40), random(8, low=0.5), 8, 3, False, True)),
+    ("stft", (random(3, 21), random(6, low=0.5), 6, 5, True, False)),
+    (
+        "yolo_loss",
+        (IMAGE_OF_HEAD, BOXES, LABELS, SCORES, [10, 13, 16, 30, 33, 23, 30, 61], [1, 3], 2, 0.3, 8, True, 1.1),
+    ),
+    ("edit_distance", (indices(4, 5, high=3), indices(4, 6, high=3, seed=1), np.array([5, 0, 3, 4]), FOUR, False)),
+    ("edit_distance", (indices(4, 5, high=3), indices(4, 6, high=3, seed=1), np.array([5, 0, 3, 4]), FOUR, True)),
+    ("auc", (PROBABILITIES[:, :2], np.array([[1], [0], [1]]), *COUNTS_OF_BUCKETS, None, "ROC", 15, 0)),
+    ("auc", (PROBABILITIES[:, :2], np.array([[1], [0], [1]]), *COUNTS_OF_STEPS, None, "ROC", 15, 2)),
+    (
+        "warprnnt",
+        (LOGARITHMS, np.array([[1, 2], [3, 1]], "int32"), np.array([4, 3], "int32"), np.array([2, 1], "int32"), 0, 0.1),
+    ),
+    ("reindex_graph", (np.array([0, 1, 2]), NEIGHBORS, np.array([2, 3, 2], "int32"), None, None)),
+    ("graph_sample_neighbors", (*GRAPH, np.array([0, 2, 1]), np.arange(7), None, 9, True, False)),
+    ("weighted_sample_neighbors", (*GRAPH, random(7, low=0.5), np.array([0, 2, 1]), np.arange(7), 9, True)),
+    ("graph_khop_sampler", (*GRAPH, np.array([0, 2]), np.arange(7), [9, 9], True)),
+    ("embedding_with_scaled_gradient", (IDS, random(6, 3), -1)),
+    ("embedding_with_scaled_gradient", (IDS, random(6, 3), 1)),
+    ("top_p_sampling", (PROBABILITIES, random(3, low=0.3, high=0.9), None, None, -1, 2, "truncated")),
     (
         "warpctc",
         (random(6, 2, 5), np.array([[1, 2, 2], [3, 1, 0]], "int32"), np.array([6, 6]), np.array([3, 2]), 0, False),

@@ -244,6 +244,29 @@ def test_lazy_mode_leaves_the_moments_of_other_rows_alone(amsgrad: bool) -> None
     )
 
 
+# -- Steps with noise --------------------------------------------------------------------------------------------------
+
+
+def test_all_weights_have_the_same_noise() -> None:
+    """Of Dpsgd, which without it is that of old_programs.py; another number for each step."""
+    rate, batch, sigma = np.float32(0.25), 4.0, 2.0
+
+    def shift(seed: int) -> float:
+        with on(DEVICE):
+            parameter, gradient = paddle.to_tensor(TABLE), paddle.to_tensor(random(12, 4, seed=1))
+            step = [
+                paddle._C_ops.dpsgd(parameter, gradient, paddle.to_tensor(rate), 0.5, batch, s, seed)
+                for s in (sigma, 0.0)
+            ]
+            moved = (step[0] - step[1]).numpy()
+        np.testing.assert_allclose(moved, np.full_like(moved, moved[0, 0]), rtol=1e-4, atol=1e-6)
+        return float(moved[0, 0])
+
+    assert shift(3) == shift(3) != shift(4)
+    shifts = [shift(0) for _ in range(200)]
+    assert abs(np.std(shifts) / (rate * sigma / batch) - 1) < 0.2 and abs(np.mean(shifts)) < 0.04
+
+
 # -- ModelAverage ------------------------------------------------------------------------------------------------------
 
 

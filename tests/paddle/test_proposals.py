@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import paddle
 import pytest
-from comparison import DEVICE, Array, check, on
+from comparison import DEVICE, Array, assert_equal, check, on, run, run_in_graph
 from op_modes import place_of
 from paddle.vision import ops
 
@@ -63,6 +63,25 @@ def test_levels_of_a_pyramid(pixels: bool, dtype: str) -> None:
         check(function, boxes, np.int32(counts), dtype=dtype, gradient=False)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("most", [7, 11, 100])
+def test_the_best_of_all_levels(most: int, dtype: str) -> None:
+    state = np.random.RandomState(5)
+    counts = [np.int32([4, 3]), np.int32([2, 6])]
+    boxes = [state.rand(n.sum(), 4).astype(dtype) for n in counts]
+    scores = [state.rand(n.sum(), 1).astype(dtype) for n in counts]
+
+    def function(a: Any, b: Any, of_a: Any, of_b: Any, m: Any, n: Any) -> list[Any]:
+        return list(paddle._C_ops.collect_fpn_proposals([a, b], [of_a, of_b], [m, n], most))
+
+    inputs = (*boxes, *scores, *counts)
+    check(function, *inputs, dtype=dtype, gradient=False)
+    # The CPU's programs give levels of detail besides.
+    expected = run(function, inputs, "cpu", dtype, False)
+    with paddle.pir_utils.IrGuard():
+        assert_equal(run_in_graph(function, inputs, DEVICE, False), expected, 0)
+
+
 def test_levels_of_nothing() -> None:
     with on(DEVICE):
         levels, restore, each = ops.distribute_fpn_proposals(
@@ -99,3 +118,10 @@ def test_what_does_not_fit_is_refused() -> None:
         scores, moves, sizes, anchors, variances = (paddle.to_tensor(a) for a in head("float32"))
         with pytest.raises(ValueError, match="four numbers"):
             ops.generate_proposals(scores, moves, sizes, anchors[:2], variances[:2], return_rois_num=True)
+        box, score = paddle.rand([3, 4]), paddle.rand([3, 1])
+        for counts in ([2, 2], [4, -1], [1, 1]):
+            given = paddle.to_tensor(counts, dtype="int32")
+            with pytest.raises(ValueError, match="rois_num"):
+                paddle._C_ops.collect_fpn_proposals([box], [score], [given], 2)
+        with pytest.raises(ValueError, match="fit"):
+            paddle._C_ops.collect_fpn_proposals([box], [score[:2]], [paddle.to_tensor([3], dtype="int32")], 2)

@@ -84,6 +84,8 @@ def tensor_values(call: Call, a: Array) -> Iterator[tuple[str, Array]]:
         yield "ties at zero", np.zeros_like(a)
     if a.dtype.kind == "i":
         for n in (-1, -2, 3, 4, 5, 7, 100, -100, 2**31 - 1, 2**40, -(2**40), 0):
+            if not np.iinfo(a.dtype).min <= n <= np.iinfo(a.dtype).max:
+                continue
             changed = a.copy()
             changed.ravel()[:1] = n
             yield f"first={n}", changed

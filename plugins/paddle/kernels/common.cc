@@ -98,6 +98,26 @@ double read_number(const Context& context, const Tensor& x) {
   return is_on_host(x) ? host_number(x) : read_number(context, x.view());
 }
 
+double read_extreme(const Context& context, uhal_reduction reduction, const View& x) {
+  const Scratch found(context, x.dtype, {1});
+  const View all = flat(x);
+  const auto attributes = reduce_attributes(reduction);
+  context.run(UHAL_OP_REDUCE, {&all}, {&found}, &attributes);
+  return read_number(context, found);
+}
+
+std::vector<int64_t> read_integers(const Context& context, const View& x) {
+  std::vector<int64_t> result(static_cast<size_t>(x.elements()));
+  if (result.empty()) return result;
+  const Scratch wide(context, UHAL_INT64, x);
+  copy_or_cast(context, x, wide);
+  uhal_stream* stream = context.stream()->handle;
+  context.check(
+      uhal_copy(stream, result.data(), wide.data, result.size() * sizeof result[0], UHAL_COPY_DEVICE_TO_HOST));
+  context.check(uhal_stream_synchronize(stream));
+  return result;
+}
+
 void require_same_dtype(const Context& context, const View& a, const View& b) {
   if (a.dtype == b.dtype) return;
   invalid(context, std::string("the operands have the dtypes ") + uhal_dtype_name(a.dtype) + " and " +

@@ -71,6 +71,19 @@ double read_number(const Context& context, const View& x);
 // A tensor's first element, wherever that lies; on the device as above.
 double read_number(const Context& context, const Tensor& x);
 
+// The largest or smallest number of a tensor that has any, as above.
+double read_extreme(const Context& context, uhal_reduction reduction, const View& x);
+// The host's copy of a device tensor's integers, of any dtype of them; waits for the stream.
+std::vector<int64_t> read_integers(const Context& context, const View& x);
+
+// One number, which broadcasts to anything.
+class Constant : public Scratch {
+ public:
+  Constant(const Context& context, uhal_dtype dtype, double value) : Scratch(context, dtype, nullptr, 0) {
+    fill(context, *this, value, is_floating(dtype) ? 0 : static_cast<int64_t>(value));
+  }
+};
+
 // Indices or labels as the ops take them: int32 or int64.
 class WideIntegers : public View {
  public:

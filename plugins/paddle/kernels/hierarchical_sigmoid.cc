@@ -1,8 +1,13 @@
 // The hierarchical sigmoid: a class is a path of decisions in a tree, each of which has a row of the weights.
+#include <algorithm>
 #include <cmath>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "plugins/paddle/kernels/matrices.h"
+#include "plugins/paddle/kernels/optimizer.h"
 #include "plugins/paddle/kernels/row_groups.h"
 
 namespace unihal::paddle {
@@ -125,18 +130,23 @@ void hsigmoid_loss(Context context, Input x, Input label, Input weights, Optiona
   context.run(UHAL_OP_REDUCE, {&part}, {&out}, &sum);
 }
 
-void hsigmoid_loss_grad(Context context, Input x, Input weights, Input label, OptionalInput table, OptionalInput code,
-                        OptionalInput, Input decisions, Input dloss, int classes, bool, Output dx, Output dweights,
-                        Output dbias) {
+// The weights' gradient: all rows, or those that stand in `rows`, ascending.
+struct OfWeights {
+  View view;
+  const View* rows;
+};
+
+void write_gradients(const Context& context, Input x, Input weights, Input label, const OptionalInput& table,
+                     const OptionalInput& code, Input decisions, Input dloss, int classes, Output dx,
+                     const OfWeights* of_weights, Output dbias) {
   const View in = x.view(), w = weights.view(), kept = decisions.view(), gradient = dloss.view();
   const int64_t count = in.shape[0], width = in.shape[1], length = path_length(context, table, code, classes);
   const View of_x = dx ? context.allocate(dx, in.dtype) : View();
-  const View of_w = dweights ? context.allocate(dweights, w.dtype) : View();
   const View of_bias = dbias ? context.allocate(dbias, in.dtype) : View();
   if (count == 0 || length == 0) {
-    for (const auto& [wanted, view] : {std::pair{dx, of_x}, std::pair{dweights, of_w}, std::pair{dbias, of_bias}}) {
-      if (wanted) fill_zero(context, view);
-    }
+    if (dx) fill_zero(context, of_x);
+    if (of_weights != nullptr) fill_zero(context, of_weights->view);
+    if (dbias) fill_zero(context, of_bias);
     return;
   }
   const Paths paths(context, in.dtype, flat(label.view()), table, code, classes, length);
@@ -157,17 +167,55 @@ void hsigmoid_loss_grad(Context context, Input x, Input weights, Input label, Op
   sum.struct_size = sizeof sum;
   sum.reduction = UHAL_REDUCE_SUM;
   const View ids = paths.rows.reshaped({count * length}), factors = d.reshaped({count * length});
-  if (dweights) {
+  if (of_weights != nullptr && of_weights->view.elements() > 0) {
     const Room own(context, UHAL_INT64, {count, 1}), each(context, UHAL_INT64, {count, length});
     count_up(context, own.reshaped({count}));
     copy_or_cast(context, own, each);
     const View examples = each.reshaped({count * length});
-    context.run(UHAL_OP_SEGMENT_REDUCE, {&in, &ids, &examples, &factors}, {&of_w}, &sum);
+    View targets = ids;
+    const Room places(context, UHAL_INT64, {count * length});
+    if (of_weights->rows != nullptr) {
+      uhal_search_attributes search = {};
+      search.struct_size = sizeof search;
+      context.run(UHAL_OP_SEARCH_SORTED, {of_weights->rows, &ids}, {&places}, &search);
+      targets = places;
+    }
+    context.run(UHAL_OP_SEGMENT_REDUCE, {&in, &targets, &examples, &factors}, {&of_weights->view}, &sum);
   }
   if (dbias) {
     const View column = factors.unsqueezed(1), out = of_bias.reshaped({of_bias.elements(), 1});
     context.run(UHAL_OP_SEGMENT_REDUCE, {&column, &ids}, {&out}, &sum);
   }
+}
+
+void hsigmoid_loss_grad(Context context, Input x, Input weights, Input label, OptionalInput table, OptionalInput code,
+                        OptionalInput, Input decisions, Input dloss, int classes, bool, Output dx, Output dweights,
+                        Output dbias) {
+  OfWeights of_weights = {};
+  if (dweights) of_weights.view = context.allocate(dweights, weights.uhal());
+  write_gradients(context, x, weights, label, table, code, decisions, dloss, classes, dx,
+                  dweights ? &of_weights : nullptr, dbias);
+}
+
+// Rows of weights that no path has are not in their gradient.
+void hsigmoid_loss_grad_sr(Context context, Input x, Input weights, Input label, OptionalInput table,
+                           OptionalInput code, OptionalInput, Input decisions, Input dloss, int classes, bool,
+                           Output dx, SparseOutput dweights, Output dbias) {
+  if (!table) invalid(context, "path_table and path_code must be given for a sparse gradient");
+  const View w = weights.layout();
+  std::vector<int64_t> rows = read_integers(context, flat(table.view()));
+  std::sort(rows.begin(), rows.end());
+  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+  rows.erase(rows.begin(), std::lower_bound(rows.begin(), rows.end(), 0));
+  if (!rows.empty() && rows.back() >= w.shape[0]) {
+    invalid(context, "path_table has " + std::to_string(rows.back()) + ", of " + std::to_string(w.shape[0]) + " rows");
+  }
+  const int64_t dims[] = {static_cast<int64_t>(rows.size()), w.shape[1]};
+  const DeviceIntegers places(context, rows);
+  dweights.rows() = std::move(rows);
+  dweights.height() = w.shape[0];
+  const OfWeights of_weights = {context.allocate(Output{{dweights.value().handle}}, w.dtype, dims, 2), &places};
+  write_gradients(context, x, weights, label, table, code, decisions, dloss, classes, dx, &of_weights, dbias);
 }
 
 }  // namespace
@@ -176,6 +224,7 @@ KernelTable hierarchical_sigmoid_kernels() {
   return {
       UNIHAL_KERNEL("hsigmoid_loss", kWideFloats, hsigmoid_loss),
       UNIHAL_KERNEL("hsigmoid_loss_grad", kWideFloats, hsigmoid_loss_grad),
+      UNIHAL_KERNEL("hsigmoid_loss_grad_sr", kWideFloats, hsigmoid_loss_grad_sr),
   };
 }
 

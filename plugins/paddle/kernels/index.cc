@@ -78,6 +78,28 @@ void embedding_grad(Context context, Input ids, Input table, Input dy, int64_t p
   if (padding >= 0) fill_zero(context, out.sliced(0, padding, 1));
 }
 
+// A row's gradient is divided by how often the row was taken.
+void embedding_with_scaled_gradient_grad(Context context, Input ids, Input table, Input dy, int64_t padding,
+                                         Output dtable) {
+  embedding_grad(context, ids, table, dy, padding, dtable);
+  const View indices = ids.view(), out = dtable.view();
+  if (out.elements() == 0) return;
+  const Scratch counts(context, UHAL_INT64, {out.shape[0]});
+  const Constant one(context, UHAL_INT64, 1);
+  fill_zero(context, counts);
+  View ones = one;
+  ones.rank = indices.rank;
+  for (int i = 0; i < indices.rank; ++i) {
+    ones.shape[i] = indices.shape[i];
+    ones.strides[i] = 0;
+  }
+  auto attributes = index_attributes(0);
+  attributes.reduction = UHAL_REDUCE_SUM;
+  context.run(UHAL_OP_SCATTER, {&indices, &ones}, {&counts}, &attributes);
+  const View column = counts.unsqueezed(1);
+  context.map(uhal_map_divide_no_nan, {&out, &column}, {&out});
+}
+
 void gather_nd(Context context, Input x, Input indices, Output y) {
   const View in = x.view(), at = indices.view();
   const View out = context.allocate(y, in.dtype);
@@ -213,6 +235,7 @@ KernelTable index_kernels() {
   return {
       UNIHAL_KERNEL("embedding", kFloats | kComplex | 1u << kInt8, embedding),
       UNIHAL_KERNEL("embedding_grad", kFloats | kComplex, embedding_grad),
+      UNIHAL_KERNEL("embedding_with_scaled_gradient_grad", kFloats | kComplex, embedding_with_scaled_gradient_grad),
       UNIHAL_KERNEL("gather", kEvery, gather),
       UNIHAL_KERNEL("gather_grad", kFloats | kComplex, gather_grad),
       UNIHAL_KERNEL("gather_nd", kEvery, gather_nd),

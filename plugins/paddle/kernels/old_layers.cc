@@ -1,5 +1,7 @@
 // Layers that programs of Paddle 1 and 2 have, and Paddle 3 still runs where they were saved.
+#include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 
 #include "plugins/paddle/kernels/spatial.h"
@@ -13,7 +15,7 @@ namespace {
 void sum_neighbours(const Context& context, const View& x, int size, bool mirrored, const View& y) {
   copy_or_cast(context, x, y);
   const int64_t before = (size - 1) / 2, channels = x.shape[1];
-  for (int64_t i = -before; i < size - before; ++i) {
+  for (int64_t i = std::max(-before, -channels); i < std::min(size - before, channels); ++i) {
     const int64_t step = mirrored ? -i : i, length = channels - std::abs(step);
     if (step == 0 || length <= 0) continue;
     const View target = y.sliced(1, step < 0 ? -step : 0, length), other = x.sliced(1, step < 0 ? 0 : step, length);
@@ -23,12 +25,16 @@ void sum_neighbours(const Context& context, const View& x, int size, bool mirror
 
 // y = x mid^-beta, with mid = k + alpha * the sum of its neighbours' squares
 void lrn(Context context, Input x, int size, float k, float alpha, float beta, Text data_format, Output y, Output mid) {
-  const bool last = channels_last(data_format);
+  const bool last = std::strcmp(data_format.value, "NHWC") == 0;
+  if (!last && std::strcmp(data_format.value, "NCHW") != 0) {
+    invalid(context, std::string("data_format is \"") + data_format.value + "\", expected NCHW or NHWC");
+  }
   const int rank = x.layout().rank;
   if (rank != 4) invalid(context, "x has rank " + std::to_string(rank) + ", expected 4");
   const View in = image(x.view(), last), out = image(context.allocate(y, in.dtype), last),
              sums = image(context.allocate(mid, in.dtype), last);
   if (size < 1) invalid(context, "n is " + std::to_string(size) + ", expected 1 or more");
+  if (!(k >= 0 && alpha >= 0 && beta >= 0)) invalid(context, "k, alpha or beta is below 0");
   if (out.elements() == 0) return;
   const Scratch squares(context, in.dtype, in), power(context, in.dtype, in);
   context.map(uhal_map_square, {&in}, {&squares});
@@ -137,6 +143,14 @@ View rows_of(const Context& context, const View& x) {
   return x.reshaped({last == 0 ? 0 : x.elements() / last, last});
 }
 
+// Shares of the classes, of x's shape and dtype.
+View shares_of(const Context& context, const View& x, const View& labels) {
+  require_same_dtype(context, x, labels);
+  const View weights = rows_of(context, labels);
+  if (!same_shape(x, weights)) invalid(context, "there is not a share for each of x's probabilities");
+  return weights;
+}
+
 // Labels that may be counted, and where they are in force; those to be ignored are 0 there.
 struct Labels {
   Scratch places, counts;
@@ -144,6 +158,9 @@ struct Labels {
   Labels(const Context& context, const View& labels, int64_t rows, int ignored)
       : places(context, UHAL_INT64, View(nullptr, UHAL_INT64, {rows, 1})), counts(context, UHAL_BOOL, places) {
     const Scratch none(context, UHAL_INT64, nullptr, 0), out(context, UHAL_INT64, nullptr, 0);
+    if (!is_integer(labels.dtype)) {
+      invalid(context, std::string("labels are ") + uhal_dtype_name(labels.dtype) + ", expected integers");
+    }
     if (labels.elements() != rows) {
       invalid(context, std::to_string(labels.elements()) + " labels for " + std::to_string(rows) + " rows");
     }
@@ -162,7 +179,7 @@ void cross_entropy(Context context, Input x, Input label, bool soft, int ignored
   const Scratch logarithms(context, in.dtype, in), zero(context, in.dtype, nullptr, 0);
   fill_zero(context, zero);
   if (soft) {
-    const View weights = rows_of(context, label.view());
+    const View weights = shares_of(context, in, label.view());
     context.map(uhal_map_log, {&in}, {&logarithms});
     context.map(uhal_map_clip, {&logarithms}, {&logarithms}, {-1e20, 1e20});
     context.map(uhal_map_multiply, {&logarithms, &weights}, {&logarithms});
@@ -184,7 +201,7 @@ void cross_entropy_grad(Context context, Input x, Input label, Input dy, bool so
   if (out.elements() == 0) return;
   const View gradient = dy.view().reshaped({in.shape[0], 1});
   if (soft) {
-    const View weights = rows_of(context, label.view());
+    const View weights = shares_of(context, in, label.view());
     const Scratch part(context, in.dtype, in);
     context.map(uhal_map_multiply, {&gradient, &weights}, {&part});
     context.map(uhal_map_divide, {&part, &in}, {&part});

@@ -29,15 +29,7 @@ void embedding_sparse_grad(Context context, Input ids, Input table, Input dy, in
                            SparseOutput dtable) {
   const View weights = table.layout(), indices = flat(ids.view());
   const int64_t count = indices.shape[0];
-  const Scratch wide(context, UHAL_INT64, indices);
-  copy_or_cast(context, indices, wide);
-  std::vector<int64_t> rows(static_cast<size_t>(count));
-  if (count > 0) {
-    uhal_stream* stream = context.stream()->handle;
-    context.check(uhal_copy(stream, rows.data(), wide.data, rows.size() * sizeof rows[0], UHAL_COPY_DEVICE_TO_HOST));
-    context.check(uhal_stream_synchronize(stream));
-  }
-  dtable.rows() = std::move(rows);
+  dtable.rows() = read_integers(context, indices);
   dtable.height() = weights.shape[0];
   const View out = allocate_values(context, dtable, weights);
   copy_or_cast(context, dy.view().reshaped({count, weights.shape[1]}), out);
@@ -130,6 +122,28 @@ void unary_sr(Context context, SparseInput x, SparseOutput y) {
   context.map(function, {&in}, {&out});
 }
 
+// Tests of the values, as bools at the same rows.
+template <int function>
+void test_sr(Context context, SparseInput x, SparseOutput y) {
+  const View in = x.value().view();
+  if (y.handle != x.handle) {
+    y.rows() = x.rows();
+    y.height() = x.height();
+  }
+  const View out = context.allocate(Output{y.value()}, UHAL_BOOL, in.shape, in.rank);
+  context.map(function, {&in}, {&out});
+}
+
+// What programs of Paddle 2 call with an axis, which of one number says nothing.
+void multiply_raw_sr(Context context, SparseInput x, Input factor, int, SparseOutput y) {
+  if (factor.elements() != 1) unsupported(context, "a factor of several numbers");
+  multiply_sr(context, x, factor, y);
+}
+
+// All rows are made, as a dense tensor's.
+void full_sr(Context context, Integers shape, Scalar value, Dtype dtype, SparseOutput y) {
+  fill(context, context.allocate(Output{y.value()}, to_uhal(dtype), shape.data(), shape.size()), value);
+}
 // Values of one row are added up before the norm is taken.
 void clip_by_norm_sr(Context context, SparseInput x, float limit, SparseOutput y) {
   const MergedRows merged(context, x);
@@ -195,6 +209,11 @@ KernelTable sparse_optimizer_kernels() {
       UNIHAL_KERNEL("square_sr", kFloats, unary_sr<uhal_map_square>),
       UNIHAL_KERNEL("sqrt_sr", kFloats, unary_sr<uhal_map_sqrt>),
       UNIHAL_KERNEL("add_n_sr", kFloats, add_n_sr),
+      UNIHAL_KERNEL("isnan_sr", kFloats, test_sr<uhal_map_is_nan>),
+      UNIHAL_KERNEL("isinf_sr", kFloats, test_sr<uhal_map_is_infinite>),
+      UNIHAL_KERNEL("isfinite_sr", kFloats, test_sr<uhal_map_is_finite>),
+      UNIHAL_KERNEL("multiply_raw_sr", kFloats, multiply_raw_sr),
+      UNIHAL_KERNEL("full_sr", kEvery, full_sr),
       UNIHAL_KERNEL("clip_by_norm_sr", kFloats, clip_by_norm_sr),
   };
 }

@@ -8,18 +8,6 @@
 namespace unihal::paddle {
 namespace {
 
-// A tensor of integers on the host; waits for the stream.
-std::vector<int64_t> download(const Context& context, const View& x) {
-  std::vector<int64_t> values(static_cast<size_t>(x.elements()));
-  if (values.empty()) return values;
-  const Scratch wide(context, UHAL_INT64, x);
-  copy_or_cast(context, x, wide);
-  uhal_stream* stream = context.stream()->handle;
-  context.check(uhal_copy(stream, values.data(), wide.data, values.size() * sizeof(int64_t), UHAL_COPY_DEVICE_TO_HOST));
-  context.check(uhal_stream_synchronize(stream));
-  return values;
-}
-
 void put(const Context& context, const std::vector<int64_t>& values, const View& y) {
   const auto* begin = reinterpret_cast<const char*>(values.data());
   const Scratch wide(context, UHAL_INT64, y);
@@ -77,7 +65,7 @@ void unpool3d_grad(Context context, Input x, Input indices, Input, Input dout, S
 // -- rows repeated as often as a tensor says
 
 std::vector<int64_t> repeated(const Context& context, const View& repeats, int64_t rows) {
-  const std::vector<int64_t> counts = download(context, repeats);
+  const std::vector<int64_t> counts = read_integers(context, repeats);
   std::vector<int64_t> places;
   for (size_t i = 0; i < counts.size(); ++i) {
     if (counts[i] < 0) invalid(context, "the repeats must not be negative");
@@ -124,7 +112,7 @@ void repeat_interleave_grad(Context context, Input x, Input repeats, Input dout,
 
 void mask_lengths(const Context& context, const View& lengths, int64_t longest, Dtype dtype, Output out) {
   if (longest < 0) {
-    const std::vector<int64_t> values = download(context, lengths);
+    const std::vector<int64_t> values = read_integers(context, lengths);
     longest = values.empty() ? 0 : *std::max_element(values.begin(), values.end());
   }
   int64_t dims[UHAL_MAX_RANK];

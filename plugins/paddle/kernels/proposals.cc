@@ -4,6 +4,7 @@
 #include <cmath>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -247,10 +248,7 @@ void levels_of(const Context& context, const View& boxes, int lowest, int highes
 void images_of(const Context& context, const View& counts, const View& y) {
   const Scratch ends(context, UHAL_INT64, counts), number(context, UHAL_INT64, y);
   copy_or_cast(context, counts, ends);
-  uhal_scan_attributes scan = {};
-  scan.struct_size = sizeof scan;
-  scan.reduction = UHAL_REDUCE_SUM;
-  context.run(UHAL_OP_SCAN, {&ends}, {&ends}, &scan);
+  sum_up(context, ends, ends);
   count_up(context, number);
   uhal_search_attributes search = {};
   search.struct_size = sizeof search;
@@ -308,12 +306,131 @@ void distribute_proposals(Context context, Input boxes, OptionalInput counts, in
   context.run(UHAL_OP_SCATTER, {&order, &number}, {&back}, &attributes);
 }
 
+// The boxes of all levels that have the best scores, those of one image behind those of another, best first.
+void collect_proposals(Context context, InputList boxes, InputList scores, OptionalInputList counts, int most, Output y,
+                       Output counts_out) {
+  if (!counts.is_present()) unsupported(context, "boxes without rois_num");
+  if (boxes.size() == 0 || scores.size() != boxes.size() || counts.size() != boxes.size()) {
+    invalid(context, "expected as many lists of scores and of rois_num as of boxes");
+  }
+  if (most < 0) invalid(context, "post_nms_topN is " + std::to_string(most));
+  const int64_t images = counts[0].elements();
+  int64_t all = 0;
+  for (size_t i = 0; i < boxes.size(); ++i) {
+    const View level = boxes[i].view();
+    if (level.rank != 2 || level.shape[1] != 4 || scores[i].elements() != level.shape[0] ||
+        counts[i].elements() != images) {
+      invalid(context, "a level's boxes, scores and rois_num do not fit each other");
+    }
+    int64_t sum = 0;
+    for (const int64_t count : read_integers(context, flat(counts[i].view())))
+      sum += count < 0 ? level.shape[0] + 1 : count;
+    if (sum != level.shape[0]) invalid(context, "a level's rois_num are not together its boxes");
+    require_same_dtype(context, boxes[0].shape_only(), level);
+    all += level.shape[0];
+  }
+  const uhal_dtype dtype = boxes[0].uhal();
+  const Scratch joined(context, dtype, {all, 4}), score(context, dtype, {all}), image(context, UHAL_INT64, {all});
+  int64_t at = 0;
+  for (size_t i = 0; i < boxes.size(); ++i) {
+    const View level = boxes[i].view(), of_level = flat(scores[i].view());
+    const int64_t count = level.shape[0];
+    if (count == 0) continue;
+    copy_or_cast(context, level, joined.sliced(0, at, count));
+    copy_or_cast(context, of_level, score.sliced(0, at, count));
+    images_of(context, flat(counts[i].view()), image.sliced(0, at, count));
+    at += count;
+  }
+  const int64_t kept = std::min<int64_t>(most, all), shape[] = {kept, 4};
+  const View out = context.allocate(y, dtype, shape, 2);
+  const View numbers = counts_out ? context.allocate(counts_out, UHAL_INT32, &images, 1) : View();
+  if (counts_out) fill_zero(context, numbers);
+  if (kept == 0) return;
+  const Scratch best(context, dtype, {kept}), order(context, UHAL_INT64, {kept}), of_best(context, UHAL_INT64, {kept}),
+      by_image(context, UHAL_INT64, {kept}), moves(context, UHAL_INT64, {kept}), chosen(context, UHAL_INT64, {kept});
+  const auto descending = axis_attributes(0, true), ascending = axis_attributes(0, false);
+  context.run(UHAL_OP_TOP_K, {&score}, {&best, &order}, &descending);
+  take(context, image, order, of_best);
+  context.run(UHAL_OP_SORT, {&of_best}, {&by_image, &moves}, &ascending);
+  take(context, order, moves, chosen);
+  take(context, joined, chosen, out);
+  if (!counts_out) return;
+  const Constant one(context, UHAL_INT32, 1);
+  View ones = one.reshaped({1});
+  ones.shape[0] = kept;
+  ones.strides[0] = 0;
+  auto sum = index_attributes(0);
+  sum.reduction = UHAL_REDUCE_SUM;
+  context.run(UHAL_OP_SCATTER, {&by_image, &ones}, {&numbers}, &sum);
+}
+
+// -- anchors
+
+// Corners of anchors around (0, 0), rounded as Paddle's kernel does: of each ratio, in it of each size.
+template <class T>
+std::vector<T> corners_of_anchors(const Span<float>& sizes, const Span<float>& ratios, const Span<float>& stride) {
+  std::vector<T> corners;
+  const T area = static_cast<T>(stride[0]) * static_cast<T>(stride[1]);
+  for (const float ratio : ratios) {
+    const T width = std::round(std::sqrt(area / static_cast<T>(ratio))),
+            height = std::round(width * static_cast<T>(ratio));
+    for (const float size : sizes) {
+      const T half[] = {(static_cast<T>(size) / static_cast<T>(stride[0]) * width - 1) / 2,
+                        (static_cast<T>(size) / static_cast<T>(stride[1]) * height - 1) / 2};
+      corners.insert(corners.end(), {-half[0], -half[1], half[0], half[1]});
+    }
+  }
+  return corners;
+}
+
+template <class T>
+void upload_numbers(const Context& context, const std::vector<T>& numbers, const View& y) {
+  const char* bytes = reinterpret_cast<const char*>(numbers.data());
+  upload(context, {bytes, bytes + numbers.size() * sizeof(T)}, y);
+}
+
+void anchor_generator(Context context, Input x, Span<float> sizes, Span<float> ratios, Span<float> variances,
+                      Span<float> stride, float offset, Output anchors, Output variances_out) {
+  const View in = x.shape_only();
+  if (in.rank != 4 || sizes.size() < 1 || ratios.size() < 1 || variances.size() != 4 || stride.size() != 2) {
+    invalid(context, "expected an image, anchor_sizes, aspect_ratios, four variances and two strides");
+  }
+  const int64_t height = in.shape[2], width = in.shape[3], count = static_cast<int64_t>(sizes.size()) * ratios.size();
+  const int64_t shape[] = {height, width, count, 4};
+  const View out = context.allocate(anchors, in.dtype, shape, 4),
+             out_variances = context.allocate(variances_out, in.dtype, shape, 4);
+  if (out.elements() == 0) return;
+  const Scratch corners(context, in.dtype, {1, 1, count, 4}), four(context, in.dtype, {4});
+  if (in.dtype == UHAL_FLOAT64) {
+    upload_numbers(context, corners_of_anchors<double>(sizes, ratios, stride), flat(corners));
+  } else {
+    upload_numbers(context, corners_of_anchors<float>(sizes, ratios, stride), flat(corners));
+  }
+  for (int axis = 0; axis < 2; ++axis) {
+    const int64_t cells = axis == 0 ? width : height;
+    const auto step = static_cast<double>(stride[static_cast<size_t>(axis)]);
+    const Scratch centers(context, in.dtype, {axis == 0 ? 1 : height, axis == 0 ? width : 1, 1});
+    count_up(context, centers.reshaped({cells}), static_cast<double>(offset) * (step - 1), step);
+    for (const int side : {0, 2}) {
+      View corner = corners.sliced(3, axis + side, 1), target = out.sliced(3, axis + side, 1);
+      corner.rank = target.rank = 3;
+      context.map(uhal_map_add, {&centers, &corner}, {&target});
+    }
+  }
+  for (int i = 0; i < 4; ++i) {
+    fill(context, four.sliced(0, i, 1), static_cast<double>(variances[static_cast<size_t>(i)]), 0);
+  }
+  copy_or_cast(context, four, out_variances);
+}
+
 }  // namespace
 
 KernelTable proposal_kernels() {
   return {
       UNIHAL_KERNEL("generate_proposals", kWideFloats, generate_proposals),
       UNIHAL_KERNEL("distribute_fpn_proposals", kWideFloats, distribute_proposals),
+      UNIHAL_KERNEL("collect_fpn_proposals", kWideFloats, collect_proposals),
+      UNIHAL_KERNEL("anchor_generator", kWideFloats, anchor_generator),
   };
 }
 

@@ -3,8 +3,10 @@
 #include <cmath>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "plugins/paddle/kernels/common.h"
+#include "plugins/paddle/selected_rows.h"
 
 namespace unihal::paddle {
 namespace {
@@ -49,6 +51,13 @@ void gaussian(Context context, Integers shape, float mean, float deviation, int 
 
 void randint(Context context, int low, int high, Integers shape, Dtype dtype, Output y) {
   generate(context, UHAL_RANDOM_UNIFORM, low, high, 0, context.allocate(y, to_uhal(dtype), shape.data(), shape.size()));
+}
+
+// Paddle's old programs give the seed as the dtype and the dtype as the seed, so that all seeds are alike, on its CPU
+// too. The numbers are the kernel's own.
+template <uhal_dtype dtype>
+void randint_with_seed(Context context, int low, int high, Integers shape, Dtype, int seed, Output y) {
+  generate(context, UHAL_RANDOM_UNIFORM, low, high, seed, context.allocate(y, dtype, shape.data(), shape.size()));
 }
 
 // The order that sorts n random numbers.
@@ -96,6 +105,26 @@ void uniform_batch_size_like(Context context, Input x, Span<int> shape, int from
                              int seed, int diagonals, int step, float value, Dtype dtype, Output y) {
   generate_with(context, static_cast<double>(low), static_cast<double>(high), seed, {diagonals, step, value},
                 allocate_with_length_of(context, x, from, shape, to, to_uhal(dtype), y));
+}
+
+void uniform_raw(Context context, Integers shape, Dtype dtype, Scalar low, Scalar high, int seed, int diagonals,
+                 int step, float value, Output y) {
+  generate_with(context, low.number(), high.number(), seed, {diagonals, step, value},
+                context.allocate(y, to_uhal(dtype), shape.data(), shape.size()));
+}
+
+void uniform_raw_sr(Context context, Integers shape, Dtype dtype, Scalar low, Scalar high, int seed, int diagonals,
+                    int step, float value, SparseOutput y) {
+  uniform_raw(context, std::move(shape), dtype, low, high, seed, diagonals, step, value, Output{y.value()});
+}
+void uniform_sr(Context context, Integers shape, Dtype dtype, Scalar low, Scalar high, int seed, SparseOutput y) {
+  uniform(context, std::move(shape), dtype, low, high, seed, Output{y.value()});
+}
+void uniform_batch_size_like_sr(Context context, SparseInput x, Span<int> shape, int from, int to, float low,
+                                float high, int seed, int diagonals, int step, float value, Dtype dtype,
+                                SparseOutput y) {
+  uniform_batch_size_like(context, Input{x.value()}, shape, from, to, low, high, seed, diagonals, step, value, dtype,
+                          Output{y.value()});
 }
 
 // The softmax of x and noise of Gumbel's distribution, -log(-log(u)); with `hard` 1 where it is largest.
@@ -222,15 +251,6 @@ void dirichlet(Context context, Input alpha, Output y) {
   context.map(uhal_map_divide, {&gamma, &sums}, {&out});
 }
 
-double extreme(const Context& context, uhal_reduction reduction, const View& x) {
-  const int64_t one[] = {1};
-  const Scratch found(context, x.dtype, one, 1);
-  const View all = flat(x);
-  const auto attributes = reduce_attributes(reduction);
-  context.run(UHAL_OP_REDUCE, {&all}, {&found}, &attributes);
-  return read_number(context, found);
-}
-
 // Classes by search in the running sums of their weights; without replacement those of the largest logarithms with
 // Gumbel noise.
 void multinomial(Context context, Input x, Scalar samples, bool replacement, Output y) {
@@ -242,7 +262,7 @@ void multinomial(Context context, Input x, Scalar samples, bool replacement, Out
   std::copy(weights.shape, weights.shape + weights.rank, dims);
   dims[last] = count;
   if (classes == 0 && count > 0) invalid(context, "there are no categories to choose from.");
-  if (extreme(context, UHAL_REDUCE_MINIMUM, weights) < 0) {
+  if (read_extreme(context, UHAL_REDUCE_MINIMUM, weights) < 0) {
     invalid(context, "The input of multinomial distribution should be >= 0.");
   }
   const uhal_dtype dtype = accumulator(weights.dtype);
@@ -282,7 +302,7 @@ void multinomial(Context context, Input x, Scalar samples, bool replacement, Out
   const auto attributes = axis_attributes(last, true);
   context.run(UHAL_OP_TOP_K, {&scores}, {&top, &out}, &attributes);
   // A class of weight 0 has the score -infinity.
-  if (extreme(context, UHAL_REDUCE_MINIMUM, top) == -HUGE_VAL) {
+  if (read_extreme(context, UHAL_REDUCE_MINIMUM, top) == -HUGE_VAL) {
     invalid(context, "When replacement is False, number of samples should be less than non-zero categories.");
   }
 }
@@ -355,9 +375,15 @@ KernelTable random_kernels() {
       UNIHAL_KERNEL("uniform_inplace", kFloats, uniform_in_place),
       UNIHAL_KERNEL("uniform_inplace_grad", kFloats, drawn_grad<float, float, int, int, int, float>),
       UNIHAL_KERNEL("uniform_random_batch_size_like", kFloats, uniform_batch_size_like),
+      UNIHAL_KERNEL("uniform_raw", kFloats, uniform_raw),
+      UNIHAL_KERNEL("uniform_raw_sr", kFloats, uniform_raw_sr),
+      UNIHAL_KERNEL("uniform_sr", kFloats, uniform_sr),
+      UNIHAL_KERNEL("uniform_random_batch_size_like_sr", kFloats, uniform_batch_size_like_sr),
       UNIHAL_KERNEL("gumbel_softmax", kFloats, gumbel_softmax),
       UNIHAL_KERNEL("gumbel_softmax_grad", kFloats, gumbel_softmax_grad),
       UNIHAL_KERNEL("randint", kInt32And64, randint),
+      UNIHAL_KERNEL("randint_with_seed", 1u << kInt32, randint_with_seed<UHAL_INT32>),
+      UNIHAL_KERNEL("randint_with_seed", 1u << kInt64, randint_with_seed<UHAL_INT64>),
       UNIHAL_KERNEL("randperm", kInt32And64 | 1u << kFloat32 | 1u << kFloat64, randperm),
       UNIHAL_KERNEL("bernoulli", kFloats, bernoulli),
       UNIHAL_KERNEL("truncated_gaussian_random", kFloats, truncated_gaussian),

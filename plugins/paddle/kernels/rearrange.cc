@@ -634,16 +634,10 @@ struct Frames {
     if (frames.elements() > 0) copy(context, windows(signal, 1, frames.shape[1], frames.shape[2], hop), frames);
   }
 
-  // The signal is the sum of its frames. Of every so many frames one, so that they do not overlap, at a time.
+  // The signal is the sum of its frames.
   void add(const Context& context, int hop) const {
     const Sum sum(context, signal);
-    const int64_t length = frames.shape[1], count = frames.shape[2], apart = (length + hop - 1) / hop;
-    for (int64_t first = 0; first < std::min(apart, count) && frames.elements() > 0; ++first) {
-      const int64_t some = (count - first + apart - 1) / apart;
-      const View to =
-          windows(sum.view().sliced(1, first * hop, signal.shape[1] - first * hop), 1, length, some, apart * hop);
-      add_to(context, frames.sliced(2, first, some, apart), to);
-    }
+    add_windows(context, frames, 1, hop, sum.view());
     sum.store();
   }
 };

@@ -14,6 +14,14 @@ inline void take(const Context& context, const View& x, const View& at, const Vi
   if (y.elements() > 0) context.run(UHAL_OP_GATHER, {&x, &at}, {&y}, &attributes);
 }
 
+// y[i] = x[0] + ... + x[i]; y may be x.
+inline void sum_up(const Context& context, const View& x, const View& y) {
+  uhal_scan_attributes scan = {};
+  scan.struct_size = sizeof scan;
+  scan.reduction = UHAL_REDUCE_SUM;
+  if (x.elements() > 0) context.run(UHAL_OP_SCAN, {&x}, {&y}, &scan);
+}
+
 // Rows of which each that differs from the one before begins a group. The host waits for the number of groups.
 class Groups {
  public:
@@ -30,10 +38,7 @@ class Groups {
   void number(const Context& context, const View& y) const {
     if (y.elements() == 0) return;
     copy_or_cast(context, begins_, y);
-    uhal_scan_attributes attributes = {};
-    attributes.struct_size = sizeof attributes;
-    attributes.reduction = UHAL_REDUCE_SUM;
-    context.run(UHAL_OP_SCAN, {&y}, {&y}, &attributes);
+    sum_up(context, y, y);
     context.map(uhal_map_scale, {&y}, {&y}, {1, -1});
   }
   // How many rows each group has.

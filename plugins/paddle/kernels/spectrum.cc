@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "plugins/paddle/kernels/common.h"
+#include "plugins/paddle/kernels/windows.h"
 
 namespace unihal::paddle {
 namespace {
@@ -133,6 +133,75 @@ void fft_c2r_grad(Context context, Input dy, Span<int64_t> axes, Text normalizat
   context.map(uhal_map_scale, {&doubled}, {&doubled}, {2, 0});
 }
 
+// -- windows of signals, each transformed
+
+uhal_fft_attributes transform_of_windows(bool normalized, bool forward) {
+  uhal_fft_attributes attributes = {};
+  attributes.struct_size = sizeof attributes;
+  attributes.direction = forward ? UHAL_FFT_FORWARD : UHAL_FFT_INVERSE;
+  attributes.normalization = normalized ? UHAL_FFT_ORTHONORMAL : UHAL_FFT_UNSCALED;
+  attributes.axis_count = 1;
+  attributes.axes[0] = 1;
+  return attributes;
+}
+
+// How many windows signals (batch, length) have.
+int64_t count_windows(const Context& context, const View& signals, const View& weights, int length, int hop) {
+  require_same_dtype(context, signals, weights);
+  if (signals.rank != 2 || weights.rank != 1 || weights.shape[0] != length) {
+    invalid(context, "expected signals (batch, length) and a window of n_fft numbers");
+  }
+  if (length < 1 || hop < 1 || signals.shape[1] < length) {
+    invalid(context, "n_fft is " + std::to_string(length) + " and hop_length " + std::to_string(hop) +
+                         ", of signals of length " + std::to_string(signals.shape[1]));
+  }
+  return 1 + (signals.shape[1] - length) / hop;
+}
+
+// y (batch, frequencies, windows)
+void stft(Context context, Input x, Input window, int length, int hop, bool normalized, bool onesided, Output y) {
+  const View in = x.view(), weights = window.view();
+  const int64_t count = count_windows(context, in, weights, length, hop);
+  const int64_t dims[] = {in.shape[0], onesided ? length / 2 + 1 : length, count};
+  const View out = context.allocate(y, complex_of(in.dtype), dims, 3);
+  if (out.elements() == 0) return;
+  const View all = windows(in, 1, length, count, hop);
+  const Scratch weighted(context, onesided ? in.dtype : out.dtype, all);
+  const View column = weights.reshaped({1, length, 1});
+  context.map(uhal_map_multiply, {&all, &column}, {&weighted});
+  const auto attributes = transform_of_windows(normalized, true);
+  context.run(UHAL_OP_FFT, {&weighted}, {&out}, &attributes);
+}
+
+void stft_grad(Context context, Input x, Input window, Input dy, int length, int hop, bool normalized, bool onesided,
+               Output dx) {
+  const View weights = window.view(), gradient = dy.view(), signals = x.shape_only();
+  const int64_t count = count_windows(context, signals, weights, length, hop), batch = signals.shape[0];
+  const int64_t frequencies = onesided ? length / 2 + 1 : length;
+  if (gradient.rank != 3 || gradient.shape[0] != batch || gradient.shape[1] != frequencies ||
+      gradient.shape[2] != count) {
+    invalid(context, "the gradient has not the result's shape");
+  }
+  const View out = context.allocate(dx, weights.dtype, signals.shape, 2);
+  fill_zero(context, out);
+  if (gradient.elements() == 0) return;
+  const int64_t dims[] = {batch, length, count};
+  const Scratch full(context, gradient.dtype, dims, 3), transformed(context, gradient.dtype, dims, 3);
+  View from = gradient;
+  if (onesided) {  // the frequencies that were not given have no gradient
+    fill_zero(context, full);
+    copy_or_cast(context, gradient, full.sliced(1, 0, frequencies));
+    from = full;
+  }
+  const auto attributes = transform_of_windows(normalized, false);
+  context.run(UHAL_OP_FFT, {&from}, {&transformed}, &attributes);
+  const Scratch parts(context, out.dtype, dims, 3);
+  const View column = weights.reshaped({1, length, 1});
+  context.map(uhal_map_real, {&transformed}, {&parts});
+  context.map(uhal_map_multiply, {&parts, &column}, {&parts});
+  add_windows(context, parts, 1, hop, out);
+}
+
 // -- complex numbers
 
 void complex(Context context, Input x, Input y, Output z) {
@@ -212,6 +281,8 @@ KernelTable spectrum_kernels() {
       UNIHAL_KERNEL("fft_r2c_grad", kComplex, fft_r2c_grad),
       UNIHAL_KERNEL("fft_c2r", kComplex, fft_c2r),
       UNIHAL_KERNEL("fft_c2r_grad", kWideFloats, fft_c2r_grad),
+      UNIHAL_KERNEL("stft", kWideFloats, stft),
+      UNIHAL_KERNEL("stft_grad", kWideFloats, stft_grad),
       UNIHAL_KERNEL("as_complex", kWideFloats, as_complex),
       UNIHAL_KERNEL("as_real", kComplex, as_real),
       UNIHAL_KERNEL("complex", kWideFloats, complex),

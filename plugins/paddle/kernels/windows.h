@@ -1,6 +1,8 @@
 // Windows that slide along an axis, as views and as sums.
 #pragma once
 
+#include <algorithm>
+
 #include "plugins/paddle/kernels/common.h"
 
 namespace unihal::paddle {
@@ -14,6 +16,18 @@ inline View windows(const View& x, int axis, int64_t length, int64_t count, int6
   result.shape[axis + 1] = count;
   result.strides[axis + 1] = x.strides[axis] * step;
   return result;
+}
+
+// Adds windows, which have the axes (length, count) at `axis`, to the signal that they are of. Of every so many windows
+// one, so that those do not overlap, at a time.
+inline void add_windows(const Context& context, const View& x, int axis, int64_t step, const View& signal) {
+  const int64_t length = x.shape[axis], count = x.shape[axis + 1], apart = (length + step - 1) / step;
+  for (int64_t first = 0; first < std::min(apart, count) && x.elements() > 0; ++first) {
+    const int64_t some = (count - first + apart - 1) / apart;
+    const View rest = signal.sliced(axis, first * step, signal.shape[axis] - first * step);
+    const View to = windows(rest, axis, length, some, apart * step), from = x.sliced(axis + 1, first, some, apart);
+    context.map(uhal_map_add, {&to, &from}, {&to});
+  }
 }
 
 // y = updates at the pixels, numbered within each channel, of which they are the gradient.

@@ -1,0 +1,201 @@
+// Metrics: the area under a curve of classification, and distances of texts.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "plugins/paddle/kernels/common.h"
+
+namespace unihal::paddle {
+namespace {
+
+// -- the area under the curve
+
+View elements_from(const View& x, int64_t first, int64_t count) { return flat(x).sliced(0, first, count); }
+
+// How often positive and negative examples were given a probability in each bucket, summed up from the last bucket on:
+// the area is what the trapezoids between two buckets have.
+void write_area(const Context& context, const View& positive, const View& negative, const View& area) {
+  const Scratch part(context, UHAL_FLOAT64, positive), above(context, UHAL_FLOAT64, positive),
+      sums(context, UHAL_FLOAT64, {3});
+  const View total = sums.sliced(0, 0, 1), others = sums.sliced(0, 1, 1), raw = sums.sliced(0, 2, 1);
+  uhal_scan_attributes from_last = {};
+  from_last.struct_size = sizeof from_last;
+  from_last.reduction = UHAL_REDUCE_SUM;
+  from_last.reverse = 1;
+  const auto sum = reduce_attributes(UHAL_REDUCE_SUM);
+  copy_or_cast(context, positive, part);
+  context.run(UHAL_OP_SCAN, {&part}, {&above}, &from_last);
+  copy_or_cast(context, above.sliced(0, 0, 1), total);
+  // The mean of the sums from this bucket on and from the one behind it.
+  context.map(uhal_map_scale, {&part}, {&part}, {0.5, 0});
+  context.map(uhal_map_subtract, {&above, &part}, {&above});
+  copy_or_cast(context, negative, part);
+  context.run(UHAL_OP_REDUCE, {&part}, {&others}, &sum);
+  context.map(uhal_map_multiply, {&above, &part}, {&above});
+  context.run(UHAL_OP_REDUCE, {&above}, {&raw}, &sum);
+  context.map(uhal_map_multiply, {&total, &others}, {&total});
+  const View result = area.reshaped({1});
+  context.map(uhal_map_divide_no_nan, {&raw, &total}, {&result});  // 0 without examples of both kinds
+}
+
+// Adds one to the bucket of each example of a kind.
+void count_examples(const Context& context, const View& buckets, const View& is_kind, const View& counts) {
+  if (buckets.elements() == 0) return;
+  auto add = index_attributes(0);
+  add.reduction = UHAL_REDUCE_SUM;
+  const Scratch ones(context, counts.dtype, buckets);
+  copy_or_cast(context, is_kind, ones);
+  context.run(UHAL_OP_SCATTER, {&buckets, &ones}, {&counts}, &add);
+}
+
+// With slide_steps the counts of so many batches are kept, behind them their sum, and last which batch comes next.
+void auc(Context context, Input prediction, Input label, Input positive, Input negative, OptionalInput weight, Text,
+         int thresholds, int slide_steps, Output area, Output positive_out, Output negative_out) {
+  const View predictions = prediction.view(), labels = flat(label.view());
+  if (predictions.rank != 2 || predictions.shape[1] < 1 || labels.elements() != predictions.shape[0]) {
+    invalid(context, "expected probabilities (examples, classes) and a label for each example");
+  }
+  if (thresholds < 1 || slide_steps < 0) invalid(context, "num_thresholds or slide_steps is too small");
+  const int64_t buckets = static_cast<int64_t>(thresholds) + 1, steps = slide_steps, examples = predictions.shape[0];
+  const int64_t kept = (steps + 1) * buckets + (steps > 0 ? 1 : 0);
+  if (positive.elements() < kept || negative.elements() < kept) {
+    invalid(context, "stat_pos and stat_neg have fewer than the " + std::to_string(kept) + " counts of all buckets");
+  }
+  const View result = context.allocate(area, UHAL_FLOAT64);
+  if (result.elements() != 1) invalid(context, "the area is one number");
+  const View counts[] = {flat(context.allocate(positive_out, UHAL_INT64)),
+                         flat(context.allocate(negative_out, UHAL_INT64))};
+  const View before[] = {flat(positive.view()), flat(negative.view())};
+  for (int kind = 0; kind < 2; ++kind) {
+    if (counts[kind].elements() != before[kind].elements()) invalid(context, "the counts' shapes differ");
+    copy_or_cast(context, before[kind], counts[kind]);
+  }
+  fill_zero(context, result);
+  // Examples of weight 0 are none. (Of slides Paddle's CPU takes them away from the sum, to which it has not added
+  // them.)
+  const bool is_real = !weight || weight.elements() == 0 || read_number(context, weight.view()) != 0;
+  if (!is_real && steps == 0) return;
+  const View last_class = predictions.sliced(1, predictions.shape[1] - 1, 1);
+  const Scratch probability(context, predictions.dtype, {examples}), bucket(context, UHAL_INT64, {examples});
+  const Scratch is_kind(context, UHAL_BOOL, {examples});
+  if (examples > 0) {
+    copy_or_cast(context, last_class, probability.reshaped({examples, 1}));
+    const double least = read_extreme(context, UHAL_REDUCE_MINIMUM, probability),
+                 most = read_extreme(context, UHAL_REDUCE_MAXIMUM, probability);
+    if (!(least >= 0 && most <= 1)) {
+      invalid(context,
+              "probabilities are from " + std::to_string(least) + " to " + std::to_string(most) + ", expected 0 to 1");
+    }
+    context.map(uhal_map_scale, {&probability}, {&probability}, {static_cast<double>(thresholds), 0});
+    copy_or_cast(context, probability, bucket);
+  }
+  int64_t now = 0;
+  if (steps > 0) {
+    now = static_cast<int64_t>(read_number(context, elements_from(counts[0], kept - 1, 1))) % steps;
+    if (now < 0) invalid(context, "stat_pos has a negative number of batches");
+  }
+  const Constant zero(context, UHAL_INT64, 0);
+  for (int kind = 0; kind < 2; ++kind) {
+    const View current = elements_from(counts[kind], now * buckets, buckets),
+               sum = elements_from(counts[kind], steps * buckets, buckets);
+    if (steps > 0) {
+      context.map(uhal_map_subtract, {&sum, &current}, {&sum});
+      fill_zero(context, current);
+    }
+    if (is_real && examples > 0) {
+      context.map(kind == 0 ? uhal_map_greater : uhal_map_equal, {&labels, &zero}, {&is_kind});
+      count_examples(context, bucket, is_kind, current);
+    }
+    if (steps > 0) {
+      context.map(uhal_map_add, {&sum, &current}, {&sum});
+      const View batches = elements_from(counts[kind], kept - 1, 1);
+      context.map(uhal_map_scale, {&batches}, {&batches}, {1, 1});
+    }
+  }
+  write_area(context, elements_from(counts[0], steps * buckets, buckets),
+             elements_from(counts[1], steps * buckets, buckets), result);
+}
+
+// -- distances of texts
+
+std::vector<int64_t> lengths_of(const Context& context, const OptionalInput& lengths, int64_t texts, int64_t most,
+                                const char* name) {
+  if (lengths.elements() != texts) invalid(context, std::string(name) + " has not a number for each text");
+  std::vector<int64_t> result = read_integers(context, flat(lengths.view()));
+  for (const int64_t length : result) {
+    if (length >= 0 && length <= most) continue;
+    invalid(context, std::string(name) + " has " + std::to_string(length) + ", expected 0 to " + std::to_string(most));
+  }
+  return result;
+}
+
+// Levenshtein's: how many marks are put in, left out or exchanged. A row of the table of all beginnings follows from
+// the one before: what an element is without insertions is min(above + 1, above left + (marks differ)), and with them
+// the minimum of those to its left, each with its distance.
+void edit_distance(Context context, Input hypotheses, Input references, OptionalInput hypothesis_lengths,
+                   OptionalInput reference_lengths, bool normalized, Output count, Output distance) {
+  if (!hypothesis_lengths || !reference_lengths) unsupported(context, "texts in level-of-detail tensors");
+  const View h = hypotheses.view(), r = references.view();
+  if (h.rank < 2 || r.rank < 2 || h.shape[0] != r.shape[0])
+    invalid(context, "expected as many hypotheses as references");
+  require_same_dtype(context, h, r);
+  const int64_t texts = h.shape[0], height = texts == 0 ? 0 : h.elements() / texts,
+                width = texts == 0 ? 0 : r.elements() / texts;
+  const auto tall = lengths_of(context, hypothesis_lengths, texts, height, "hypslength"),
+             wide = lengths_of(context, reference_lengths, texts, width, "refslength");
+  const auto empty = std::find(wide.begin(), wide.end(), 0);
+  if (normalized && empty != wide.end()) {
+    invalid(context, "reference " + std::to_string(empty - wide.begin()) + " is empty, which is no norm");
+  }
+  const int64_t column[] = {texts, 1}, one[] = {1};
+  const View out = context.allocate(distance, UHAL_FLOAT32, column, 2);
+  const View number = context.allocate(count, UHAL_INT64, one, 1);
+  fill(context, number, 0, texts);
+  if (texts == 0) return;
+  const View rows = h.reshaped({texts, height}), columns = r.reshaped({texts, width});
+  const Scratch before(context, UHAL_INT64, {texts, width + 1}), now(context, UHAL_INT64, {texts, width + 1}),
+      places(context, UHAL_INT64, {1, width + 1}), differs(context, UHAL_INT64, {texts, width}),
+      chosen(context, UHAL_INT64, {texts, width + 1}), lengths(context, UHAL_INT64, {texts, 1}),
+      ends(context, UHAL_INT64, {texts, 1}), is_last(context, UHAL_BOOL, {texts, 1});
+  count_up(context, places.reshaped({width + 1}));
+  copy_or_cast(context, places, before);
+  copy_or_cast(context, before, chosen);
+  copy_or_cast(context, hypothesis_lengths.view().reshaped({texts, 1}), lengths);
+  copy_or_cast(context, reference_lengths.view().reshaped({texts, 1}), ends);
+  uhal_scan_attributes least = {};
+  least.struct_size = sizeof least;
+  least.reduction = UHAL_REDUCE_MINIMUM;
+  least.axis = 1;
+  const int64_t longest = *std::max_element(tall.begin(), tall.end());
+  for (int64_t i = 1; i <= longest; ++i) {
+    context.map(uhal_map_scale, {&before}, {&now}, {1, 1});
+    if (width > 0) {
+      const View mark = rows.sliced(1, i - 1, 1), diagonal = before.sliced(1, 0, width), rest = now.sliced(1, 1, width);
+      context.map(uhal_map_not_equal, {&mark, &columns}, {&differs});
+      context.map(uhal_map_add, {&differs, &diagonal}, {&differs});
+      context.map(uhal_map_minimum, {&rest, &differs}, {&rest});
+    }
+    context.map(uhal_map_subtract, {&now, &places}, {&now});
+    context.run(UHAL_OP_SCAN, {&now}, {&before}, &least);
+    context.map(uhal_map_add, {&before, &places}, {&before});
+    const Constant length(context, UHAL_INT64, static_cast<double>(i));
+    context.map(uhal_map_equal, {&lengths, &length}, {&is_last});
+    context.map(uhal_map_select, {&is_last, &before, &chosen}, {&chosen});
+  }
+  const auto along = index_attributes(1);
+  const Scratch found(context, UHAL_INT64, {texts, 1});
+  context.run(UHAL_OP_GATHER_ELEMENTS, {&chosen, &ends}, {&found}, &along);
+  copy_or_cast(context, found, out);
+  if (normalized) context.map(uhal_map_divide, {&out, &ends}, {&out});
+}
+
+}  // namespace
+
+KernelTable metric_kernels() {
+  return {
+      UNIHAL_KERNEL("auc", 1u << kFloat32, auc),
+      UNIHAL_KERNEL("edit_distance", 1u << kFloat32, edit_distance),
+  };
+}
+
+}  // namespace unihal::paddle
