@@ -29,6 +29,7 @@ LEFT_OUT = [
     ),
     LeftOut(r"3\.[01]\..*", r".*float16.*", "the CPU rounds to float16 in another way there"),
     LeftOut(r"3\.0\..*", r".*test_complex.*\[where\]", "the CPU has no `where` of complex numbers there"),
+    LeftOut(r"3\.[012]\..*", r".*test_top_p.*", "the function of its kernel has another name, by which it is not found"),
     LeftOut(r"3\.[012]\..*", r".*(test_medians|nanmedian).*", "other operands: the gradient falls back"),
     LeftOut(
         r"3\.[012]\..*",
