@@ -19,10 +19,19 @@ struct VectorOf {
   typedef T Type __attribute__((vector_size(bytes), aligned(sizeof(T)), may_alias));
 };
 
+// Vectors as wide as the instruction set's: of wider ones GCC selects elements one by one.
+#if defined(__AVX512F__)
+constexpr int64_t kVectorBytes = 64;
+#elif defined(__AVX2__)
+constexpr int64_t kVectorBytes = 32;
+#else
+constexpr int64_t kVectorBytes = 16;
+#endif
+
 // Vectors of T, and of integers as wide, which are masks and places.
 template <class T>
 struct Lanes {
-  static constexpr int64_t kBytes = 64, kCount = kBytes / static_cast<int64_t>(sizeof(T));
+  static constexpr int64_t kBytes = kVectorBytes, kCount = kBytes / static_cast<int64_t>(sizeof(T));
   using Number = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
   using Vector = typename VectorOf<T, kBytes>::Type;
   using Numbers = typename VectorOf<Number, kBytes>::Type;
@@ -64,13 +73,13 @@ inline int64_t find_in_lanes(int64_t count, const T* x) {
     const int64_t at = i <= count - kGroup ? i : count - kGroup;
     const T* group = x + at;
     Vector rows[vectors];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int64_t k = 0; k < vectors; ++k) rows[k] = *reinterpret_cast<const Vector*>(group + k * kCount);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int64_t k = 0; k < vectors; ++k) nan |= rows[k] != rows[k];
-#pragma GCC unroll 2
+#pragma GCC unroll 3
     for (int64_t width = vectors / 2; width > 0; width /= 2) {
-#pragma GCC unroll 2
+#pragma GCC unroll 4
       for (int64_t k = 0; k < width; ++k) take_better<largest, T>(rows[k], rows[k + width]);
     }
     const Numbers wins = largest ? rows[0] > best : rows[0] < best;
@@ -84,7 +93,7 @@ inline int64_t find_in_lanes(int64_t count, const T* x) {
   const int64_t start = best_of<false, Number, Lanes<T>::kBytes>(best == tops ? place : none);
   Numbers lane, first = none;
   for (int64_t j = 0; j < kCount; ++j) lane[j] = static_cast<Number>(j);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
   for (int64_t k = vectors - 1; k >= 0; --k) {
     const Vector row = *reinterpret_cast<const Vector*>(x + start + k * kCount);
     first = row == tops ? lane + static_cast<Number>(k * kCount) : first;
@@ -96,6 +105,7 @@ template <bool largest, class T>
 int64_t extreme_place(int64_t count, const void* source) {
   constexpr int64_t kLanes = Lanes<T>::kCount;
   const T* x = static_cast<const T*>(source);
+  if (count >= 24 * kLanes) return find_in_lanes<largest, 8>(count, x);
   if (count >= 12 * kLanes) return find_in_lanes<largest, 4>(count, x);
   if (count >= 4 * kLanes) return find_in_lanes<largest, 2>(count, x);
   T best = x[0];
