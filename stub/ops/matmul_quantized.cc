@@ -101,8 +101,8 @@ UNIHAL_VECTORIZED void expand_halves(const uint8_t* q, int64_t step, int64_t pai
     int64_t i = at;
     for (; step == 1 && i + kHalfLanes <= end; i += kHalfLanes) {
       const Bytes bytes = *reinterpret_cast<const Bytes*>(q + i) ^ flip;
-      const Words low_words = __builtin_convertvector(bytes & 15, Words);
-      const Words high_words = __builtin_convertvector(bytes >> 4, Words);
+      const Words words = __builtin_convertvector(bytes, Words);  // bytes would be shifted one by one
+      const Words low_words = words & 15, high_words = words >> 4;
       *reinterpret_cast<HalfLanes*>(low + i) = (__builtin_convertvector(low_words, HalfLanes) - zero) * scale;
       *reinterpret_cast<HalfLanes*>(high + i) = (__builtin_convertvector(high_words, HalfLanes) - zero) * scale;
     }
