@@ -25,8 +25,8 @@ struct Tile {
   static constexpr int64_t kColumns = kVectorBytes / sizeof(T);
 };
 
-// A tile's row in vectors of so many bytes: without AVX-512 it is two, since GCC keeps vectors that no register holds in
-// memory.
+// A tile's row in vectors of so many bytes: without AVX-512 it is two, since GCC keeps vectors that no register holds
+// in memory.
 constexpr int64_t kNarrowBytes = 32;
 template <typename T, int64_t bytes>
 struct TileRow {

@@ -450,7 +450,8 @@ def paddlex() -> Iterator[Case]:
         lambda network, x: network([x]),
     ), image(128)  # fmt: skip
     fewer = {"num_queries": 20, "decoder_layers": 2}
-    for path, name in (("rt_detr", "RTDETR"), ("pp_doclayout_v2", "PPDocLayoutV2"), ("pp_doclayout_v3", "PPDocLayoutV3")):
+    detectors = {"rt_detr": "RTDETR", "pp_doclayout_v2": "PPDocLayoutV2", "pp_doclayout_v3": "PPDocLayoutV3"}
+    for path, name in detectors.items():
         yield name, lambda path=path, name=name: Calling(
             of(f"object_detection.modeling.{path}", name, **fewer)(), lambda network, x: network.model(x)
         ), image(128)  # fmt: skip
