@@ -331,9 +331,11 @@ test-torch-versions: $(SITE)
 
 # Projects from PyPI in a folder of their own, without the releases that they ask for; some build by tools of before.
 test-paddle-projects: $(SITE)
-	$(RUN) pip install --quiet --upgrade --target build/paddle-project-tools 'setuptools<70' 'setuptools-scm<8' wheel
-	PYTHONPATH=build/paddle-project-tools $(RUN) pip install --quiet --no-deps --no-build-isolation --upgrade \
+	$(RUN) pip install --quiet --upgrade --target build/paddle-project-tools 'setuptools<70' 'setuptools-scm<8' 'cython<3.1' wheel
+	PYTHONPATH='$(CURDIR)/build/paddle-project-tools' $(RUN) pip install --quiet --no-deps --no-build-isolation --upgrade \
 	  --target build/paddle-projects --requirement tests/projects/requirements.txt 'setuptools<80'
+	$(RUN) pip install --quiet --no-deps --upgrade \
+	  --target build/paddle-projects-newer --requirement tests/projects/requirements-newer.txt
 	PADDLE_PROJECTS=$$PWD/build/paddle-projects $(PYTEST) tests/projects
 
 # Memory stays flat over 10,000 steps of training.

@@ -23,7 +23,15 @@ constexpr int64_t kBlockDepth = 256;
 template <typename T>
 struct Tile {
   static constexpr int64_t kColumns = kVectorBytes / sizeof(T);
-  typedef T Vector __attribute__((vector_size(kVectorBytes), aligned(sizeof(T)), may_alias));
+};
+
+// A tile's row in vectors of so many bytes: without AVX-512 it is two, since GCC keeps vectors that no register holds
+// in memory.
+constexpr int64_t kNarrowBytes = 32;
+template <typename T, int64_t bytes>
+struct TileRow {
+  typedef T Vector __attribute__((vector_size(bytes), aligned(sizeof(T)), may_alias));
+  static constexpr int64_t kParts = kVectorBytes / bytes, kElements = bytes / static_cast<int64_t>(sizeof(T));
 };
 
 // Packs `rows` x `depth` of a matrix into panels of `height` rows, each with its depth outermost; missing rows are 0.
@@ -63,17 +71,40 @@ bool has_wide_tiles() {
 #endif
 }
 
-// tile = a @ b over packed panels; tile is kRows x Tile<T>::kColumns, row-major.
+// sums (kRows x Tile<T>::kColumns, row-major) of `depth` products; a_at(p, i) is an element of a, b is a packed panel.
+template <typename T, int64_t kRows, int64_t bytes, class A>
+UNIHAL_INLINE void sum_products(int64_t depth, const A& a_at, const T* b, T* tile) {
+  using Row = TileRow<T, bytes>;
+  using Vector = typename Row::Vector;
+  Vector sums[kRows][Row::kParts] = {};
+  for (int64_t p = 0; p < depth; ++p) {
+    Vector own[Row::kParts];
+#pragma GCC unroll 2
+    for (int64_t q = 0; q < Row::kParts; ++q) {
+      own[q] = *reinterpret_cast<const Vector*>(b + p * Tile<T>::kColumns + q * Row::kElements);
+    }
+#pragma GCC unroll 8
+    for (int64_t i = 0; i < kRows; ++i) {
+      const T factor = a_at(p, i);
+#pragma GCC unroll 2
+      for (int64_t q = 0; q < Row::kParts; ++q) sums[i][q] += factor * own[q];
+    }
+  }
+#pragma GCC unroll 8
+  for (int64_t i = 0; i < kRows; ++i) {
+#pragma GCC unroll 2
+    for (int64_t q = 0; q < Row::kParts; ++q) {
+      *reinterpret_cast<Vector*>(tile + i * Tile<T>::kColumns + q * Row::kElements) = sums[i][q];
+    }
+  }
+}
+
+// tile = a @ b over packed panels.
 template <typename T, int64_t kRows>
 UNIHAL_VECTORIZED void multiply_tile(int64_t depth, const T* a, const T* b, T* tile) {
-  using Vector = typename Tile<T>::Vector;
-  Vector sums[kRows] = {};
-  for (int64_t p = 0; p < depth; ++p) {
-    const Vector row = *reinterpret_cast<const Vector*>(b + p * Tile<T>::kColumns);
-#pragma GCC unroll 8
-    for (int64_t i = 0; i < kRows; ++i) sums[i] += a[p * kRows + i] * row;
-  }
-  for (int64_t i = 0; i < kRows; ++i) *reinterpret_cast<Vector*>(tile + i * Tile<T>::kColumns) = sums[i];
+  constexpr int64_t bytes = kRows == kWideTileRows ? kVectorBytes : kNarrowBytes;
+  sum_products<T, kRows, bytes>(
+      depth, [=](int64_t p, int64_t i) UNIHAL_INLINE_LAMBDA { return a[p * kRows + i]; }, b, tile);
 }
 
 // Adds a tile to d, or starts d with it.
@@ -146,25 +177,34 @@ void multiply_block(const Block& block, int64_t k, Matrix<const T> a, Matrix<con
 
 constexpr int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// The columns of one packed panel.
-template <typename T>
-UNIHAL_VECTORIZED void multiply_panel(const RowsProduct<T>& product, const T* panel, int64_t first_column) {
-  using Vector = typename Tile<T>::Vector;
+// The columns of one packed panel, of at most kRows rows; the last one again where there are no more.
+template <typename T, int64_t bytes, int64_t kRows>
+UNIHAL_INLINE void multiply_rows_of_panel(const RowsProduct<T>& product, const T* panel, int64_t row, int64_t column) {
   constexpr int64_t kColumns = Tile<T>::kColumns;
-  const int64_t columns = std::min(kColumns, product.n - first_column);
-  for (int64_t row = 0; row < product.m; row += kTileRows) {
-    const T* a[kTileRows];  // the last row again where there are no more
-    for (int64_t i = 0; i < kTileRows; ++i) a[i] = product.a + std::min(row + i, product.m - 1) * product.a_stride;
-    Vector sums[kTileRows] = {};
-    for (int64_t p = 0; p < product.k; ++p) {
-      const Vector own = *reinterpret_cast<const Vector*>(panel + p * kColumns);
-#pragma GCC unroll 8
-      for (int64_t i = 0; i < kTileRows; ++i) sums[i] += a[i][p] * own;
+  const T* a[kRows];
+  for (int64_t i = 0; i < kRows; ++i) a[i] = product.a + std::min(row + i, product.m - 1) * product.a_stride;
+  T tile[kRows * kColumns];
+  sum_products<T, kRows, bytes>(
+      product.k, [&](int64_t p, int64_t i) UNIHAL_INLINE_LAMBDA { return a[i][p]; }, panel, tile);
+  store_tile(tile, std::min(kRows, product.m - row), std::min(kColumns, product.n - column), T(1), product.add,
+             product.d + row * product.d_stride + column, product.d_stride, int64_t{1});
+}
+
+// All rows, in tiles of six as long as six or more than eight are left: seven and eight are twice four.
+template <typename T, int64_t bytes>
+UNIHAL_VECTORIZED void multiply_panel(const RowsProduct<T>& product, const T* panel, int64_t column) {
+  for (int64_t row = 0; row < product.m;) {
+    const int64_t rest = product.m - row;
+    if (rest <= 2) {
+      multiply_rows_of_panel<T, bytes, 2>(product, panel, row, column);
+      row += 2;
+    } else if (rest <= 4 || rest == 7 || rest == 8) {
+      multiply_rows_of_panel<T, bytes, 4>(product, panel, row, column);
+      row += 4;
+    } else {
+      multiply_rows_of_panel<T, bytes, kTileRows>(product, panel, row, column);
+      row += kTileRows;
     }
-    T tile[kTileRows * kColumns];
-    for (int64_t i = 0; i < kTileRows; ++i) *reinterpret_cast<Vector*>(tile + i * kColumns) = sums[i];
-    store_tile(tile, std::min(kTileRows, product.m - row), columns, T(1), product.add,
-               product.d + row * product.d_stride + first_column, product.d_stride, int64_t{1});
   }
 }
 
@@ -184,9 +224,10 @@ template <typename T>
 void multiply_rows(const RowsProduct<T>& product) {
   constexpr int64_t kColumns = Tile<T>::kColumns;
   if (product.m == 0) return;
+  const auto multiply = has_wide_tiles() ? multiply_panel<T, kVectorBytes> : multiply_panel<T, kNarrowBytes>;
   parallel_for(divide_up(product.n, kColumns), product.m * product.k * kColumns / 8, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      multiply_panel(product, product.packed + i * kColumns * product.k, i * kColumns);
+      multiply(product, product.packed + i * kColumns * product.k, i * kColumns);
     }
   });
 }

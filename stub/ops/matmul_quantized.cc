@@ -36,8 +36,9 @@ struct Problem {
   Blockwise zeros;
 };
 
-typedef float Lanes __attribute__((vector_size(64), aligned(4), may_alias));
-constexpr int64_t kLanes = 16;
+// Eight numbers: GCC keeps vectors that no register of AVX2 holds in memory.
+typedef float Lanes __attribute__((vector_size(32), aligned(4), may_alias));
+constexpr int64_t kLanes = 8, kSums = 8;
 // Eight weights: a block has at least twice as many.
 typedef float HalfLanes __attribute__((vector_size(32), aligned(4), may_alias));
 typedef int32_t Words __attribute__((vector_size(32)));
@@ -100,8 +101,8 @@ UNIHAL_VECTORIZED void expand_halves(const uint8_t* q, int64_t step, int64_t pai
     int64_t i = at;
     for (; step == 1 && i + kHalfLanes <= end; i += kHalfLanes) {
       const Bytes bytes = *reinterpret_cast<const Bytes*>(q + i) ^ flip;
-      const Words low_words = __builtin_convertvector(bytes & 15, Words);
-      const Words high_words = __builtin_convertvector(bytes >> 4, Words);
+      const Words words = __builtin_convertvector(bytes, Words);  // bytes would be shifted one by one
+      const Words low_words = words & 15, high_words = words >> 4;
       *reinterpret_cast<HalfLanes*>(low + i) = (__builtin_convertvector(low_words, HalfLanes) - zero) * scale;
       *reinterpret_cast<HalfLanes*>(high + i) = (__builtin_convertvector(high_words, HalfLanes) - zero) * scale;
     }
@@ -176,10 +177,11 @@ void expand_rows(const Problem& problem, int64_t first, int64_t last, int64_t co
 }
 
 UNIHAL_VECTORIZED float dot(const float* a, const float* w, int64_t count) {
-  Lanes sums[4] = {};
+  Lanes sums[kSums] = {};
   int64_t i = 0;
-  for (; i + 4 * kLanes <= count; i += 4 * kLanes) {
-    for (int64_t part = 0; part < 4; ++part) {
+  for (; i + kSums * kLanes <= count; i += kSums * kLanes) {
+#pragma GCC unroll 8
+    for (int64_t part = 0; part < kSums; ++part) {
       sums[part] += *reinterpret_cast<const Lanes*>(a + i + part * kLanes) *
                     *reinterpret_cast<const Lanes*>(w + i + part * kLanes);
     }
@@ -187,7 +189,7 @@ UNIHAL_VECTORIZED float dot(const float* a, const float* w, int64_t count) {
   for (; i + kLanes <= count; i += kLanes) {
     sums[0] += *reinterpret_cast<const Lanes*>(a + i) * *reinterpret_cast<const Lanes*>(w + i);
   }
-  const Lanes all = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  const Lanes all = ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
   float sum = 0;
   for (int64_t lane = 0; lane < kLanes; ++lane) sum += all[lane];
   for (; i < count; ++i) sum += a[i] * w[i];

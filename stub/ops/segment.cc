@@ -122,7 +122,7 @@ class Rows {
   int64_t length() const { return space_.count; }
   bool in_place() const { return in_place_; }
 
-  // The row where it is; only if in_place().
+  // Where the row is; of the compute type, one element after the other, only if in_place().
   char* at(int64_t row) const { return data_ + row * bytes_; }
 
   // The row where it is, or converted into `buffer`.
@@ -230,8 +230,8 @@ void for_each_element(const Problem& problem, int64_t begin, int64_t end, int64_
 }
 
 // Counts ids of all segments, without a question for each of them about which thread it belongs to.
-template <class Id>
-void count_ids(const Problem& problem, int64_t begin, int64_t end, OutOfRange& outside, int64_t* counts) {
+template <class Id, class Count>
+void count_ids(const Problem& problem, int64_t begin, int64_t end, OutOfRange& outside, Count* counts) {
   const Id* ids = static_cast<const Id*>(problem.ids.data);
   const int64_t step = problem.ids.strides[0];
   const auto segments = static_cast<uint64_t>(problem.segments);
@@ -264,15 +264,18 @@ class Reducer {
   uhal_status run() {
     ScratchFrame frame;
     const int64_t length = x_.length();
+    if (!take_weights(frame) || !take_repeated(frame)) return fail_without_memory();
+    if constexpr (std::is_integral_v<T> && std::is_same_v<Combine, Sum>) {
+      if (repeated_ != nullptr && length == 1 && weights_ == nullptr &&
+          problem_.attributes.form != UHAL_SEGMENT_OFFSETS) {
+        return problem_.elements <= INT32_MAX ? count<int32_t>(frame) : count<int64_t>(frame);
+      }
+    }
     const int64_t parts = part_count();
     int64_t* counts = frame.take<int64_t>(static_cast<size_t>(parts * problem_.segments + 1));
     const bool in_place = parts == 1 && y_.in_place();
     T* rows = in_place ? nullptr : frame.take<T>(static_cast<size_t>(parts * problem_.segments * length + 1));
-    if (counts == nullptr || (!in_place && rows == nullptr) || !take_weights(frame) || !take_repeated(frame)) {
-      return fail(UHAL_RESOURCE_EXHAUSTED,
-                  "segment_reduce: the host has no memory left for accumulators of %lld segments",
-                  static_cast<long long>(problem_.segments));
-    }
+    if (counts == nullptr || (!in_place && rows == nullptr)) return fail_without_memory();
     std::fill_n(counts, parts * problem_.segments, int64_t{0});
     Accumulators<T> all = {rows, length, counts};
     if (in_place) {
@@ -289,6 +292,12 @@ class Reducer {
   }
 
  private:
+  uhal_status fail_without_memory() const {
+    return fail(UHAL_RESOURCE_EXHAUSTED,
+                "segment_reduce: the host has no memory left for accumulators of %lld segments",
+                static_cast<long long>(problem_.segments));
+  }
+
   int64_t part_count() const {
     if (problem_.attributes.form != UHAL_SEGMENT_UNSORTED || x_.length() >= kShortRow) return 1;
     const int64_t least = std::max(kPartElements, 16 * problem_.segments);
@@ -338,20 +347,6 @@ class Reducer {
   void accumulate_numbers(const Accumulators<T>& to, int64_t begin, int64_t end, int64_t first, int64_t last) {
     const T* x = repeated_ != nullptr ? repeated_ : reinterpret_cast<const T*>(x_.at(0));
     const int64_t step = repeated_ != nullptr ? 0 : problem_.x.strides[0];
-    if (std::is_integral_v<T> && std::is_same_v<Combine, Sum> && repeated_ != nullptr && weights_ == nullptr) {
-      if (first != 0 || last != problem_.segments || problem_.attributes.form == UHAL_SEGMENT_OFFSETS) {
-        for_each_element(problem_, begin, end, first, last, outside_,
-                         [&](int64_t, int64_t segment) { ++to.counts[segment]; });
-      } else if (problem_.ids.dtype == UHAL_INT64) {
-        count_ids<int64_t>(problem_, begin, end, outside_, to.counts);
-      } else {
-        count_ids<int32_t>(problem_, begin, end, outside_, to.counts);
-      }
-      for (int64_t segment = first; segment < last; ++segment) {
-        to.rows[segment * to.stride] = *x * static_cast<T>(to.counts[segment]);
-      }
-      return;
-    }
     for_each_element(problem_, begin, end, first, last, outside_, [&](int64_t element, int64_t segment) {
       T value = x[element * step];
       if (weights_ != nullptr) value *= weights_[element * weight_step_];
@@ -410,6 +405,46 @@ class Reducer {
     } else {
       static_cast<int32_t*>(counts.data)[segment * counts.strides[0]] = static_cast<int32_t>(count);
     }
+  }
+
+  // One whole number for all elements, whose sums are its multiples: counting. Of these any number of parts gives the
+  // same. Narrow counts keep twice the segments in a cache.
+  template <class Count>
+  uhal_status count(ScratchFrame& frame) {
+    const int64_t segments = problem_.segments, elements = problem_.elements;
+    const int64_t threads = kThreads ? omp_get_max_threads() : 1;
+    const int64_t parts = std::clamp(elements / std::max(kPartElements, 2 * segments), int64_t{1}, threads);
+    Count* const counts = frame.take<Count>(static_cast<size_t>(parts * segments + 1));
+    if (counts == nullptr) return fail_without_memory();
+    parallel_for(parts, std::max(elements, segments) / parts, [&](int64_t begin, int64_t end) {
+      for (int64_t part = begin; part < end; ++part) {
+        Count* const own = counts + part * segments;
+        std::fill_n(own, segments, Count{0});
+        const int64_t from = elements * part / parts, to = elements * (part + 1) / parts;
+        if (problem_.ids.dtype == UHAL_INT64) {
+          count_ids<int64_t>(problem_, from, to, outside_, own);
+        } else {
+          count_ids<int32_t>(problem_, from, to, outside_, own);
+        }
+      }
+    });
+    const bool mean = problem_.attributes.reduction == UHAL_REDUCE_MEAN;
+    const T empty = static_cast<T>(problem_.attributes.integer_empty);
+    const StoreLoop store = vectors().store[type_][problem_.y.dtype];
+    parallel_for(segments, parts, [&](int64_t begin, int64_t end) {
+      T block[kBlock];
+      for (; begin < end; begin += kBlock) {
+        const int64_t together = std::min(kBlock, end - begin);
+        for (int64_t i = 0; i < together; ++i) {
+          Count found = counts[begin + i];
+          for (int64_t part = 1; part < parts; ++part) found += counts[part * segments + begin + i];
+          block[i] = found == 0 ? empty : mean ? *repeated_ : static_cast<T>(*repeated_ * static_cast<T>(found));
+          if (problem_.counts != nullptr) store_count(begin + i, found);
+        }
+        store(together, block, y_.at(begin), problem_.y.strides[0]);
+      }
+    });
+    return UHAL_OK;
   }
 
   void by_segments(const Accumulators<T>& all) {

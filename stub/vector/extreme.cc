@@ -19,10 +19,19 @@ struct VectorOf {
   typedef T Type __attribute__((vector_size(bytes), aligned(sizeof(T)), may_alias));
 };
 
+// Vectors as wide as the instruction set's: of wider ones GCC selects elements one by one.
+#if defined(__AVX512F__)
+constexpr int64_t kVectorBytes = 64;
+#elif defined(__AVX2__)
+constexpr int64_t kVectorBytes = 32;
+#else
+constexpr int64_t kVectorBytes = 16;
+#endif
+
 // Vectors of T, and of integers as wide, which are masks and places.
 template <class T>
 struct Lanes {
-  static constexpr int64_t kBytes = 64, kCount = kBytes / static_cast<int64_t>(sizeof(T));
+  static constexpr int64_t kBytes = kVectorBytes, kCount = kBytes / static_cast<int64_t>(sizeof(T));
   using Number = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
   using Vector = typename VectorOf<T, kBytes>::Type;
   using Numbers = typename VectorOf<Number, kBytes>::Type;

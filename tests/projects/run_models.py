@@ -318,6 +318,197 @@ def ppdet() -> Iterator[Case]:
             )
 
 
+def pgl() -> Iterator[Case]:
+    """Layers of graph networks on one graph, and pools over two joined ones."""
+    library = importlib.import_module("pgl")
+    layers = library.nn
+
+    def edges(nodes: int = 20, count: int = 60, seed: int = 3) -> Any:
+        return np.random.RandomState(seed).randint(0, nodes, (count, 2)).astype("int64")
+
+    class OnGraph(paddle.nn.Layer):
+        """A layer of pgl with the graph as tensors of the place that computes."""
+
+        def __init__(self, layer: Any, joined: bool = False) -> None:
+            super().__init__()
+            self.layer, self.joined = layer, joined
+
+        def forward(self, x: Any, *more: Any) -> Any:
+            if self.joined:
+                parts = [library.Graph(edges(10, 30, seed), num_nodes=10) for seed in (3, 4)]
+                graph = library.Graph.batch(parts).tensor()
+            else:
+                graph = library.Graph(edges(), num_nodes=20).tensor()
+            return self.layer(graph, x, *more)
+
+    features = lambda: ((numbers(20, 8),), {})  # noqa: E731
+    still = {"feat_drop": 0.0, "attn_drop": 0.0}
+    of_nodes: dict[str, Callable[[], Any]] = {
+        "GCNConv": lambda: layers.GCNConv(8, 16, activation="relu"),
+        "GATConv": lambda: layers.GATConv(8, 4, num_heads=2, **still),
+        "GATv2Conv": lambda: layers.GATv2Conv(8, 4, num_heads=2, **still),
+        "APPNP": lambda: layers.APPNP(k_hop=3, self_loop=True),
+        "GPRConv": lambda: layers.GPRConv(8, 16, 4, k_hop=3),
+        "GCNII": lambda: layers.GCNII(8, activation="relu", k_hop=3),
+        "TransformerConv": lambda: layers.TransformerConv(8, 4, num_heads=2, gate=True, **still),
+        "GINConv": lambda: layers.GINConv(8, 16, activation="relu", train_eps=True),
+        "SGCConv": lambda: layers.SGCConv(8, 16, k_hop=2),
+        "SSGCConv": lambda: layers.SSGCConv(8, 16, k_hop=2),
+        "NGCFConv": lambda: layers.NGCFConv(8, 8),
+        "LightGCNConv": lambda: layers.LightGCNConv(),
+        **{
+            f"GraphSageConv {function}": lambda function=function: layers.GraphSageConv(8, 16, function)
+            for function in ("sum", "mean", "max", "min")
+        },
+    }
+    for name, make in of_nodes.items():
+        if hasattr(layers, name.split()[0]):
+            yield name, lambda make=make: OnGraph(make()), features
+    yield "PinSageConv", lambda: OnGraph(layers.PinSageConv(8, 16)), lambda: (
+        (numbers(20, 8), numbers(60, 1, seed=1)), {})  # fmt: skip
+    of_graphs: dict[str, Callable[[], Any]] = {
+        **{f"GraphPool {kind}": lambda kind=kind: layers.GraphPool(kind) for kind in ("sum", "mean", "max", "min")},
+        "GraphNorm": lambda: layers.GraphNorm(),
+        "Set2Set": lambda: layers.Set2Set(8, 3),
+        "GlobalAttention": lambda: layers.GlobalAttention(paddle.nn.Linear(8, 1), paddle.nn.Linear(8, 16)),
+    }
+    for name, make in of_graphs.items():
+        yield name, lambda make=make: OnGraph(make(), joined=True), features
+
+
+class Calling(paddle.nn.Layer):
+    """A network whose own call takes lists or gives NumPy's arrays, by a function of its parts."""
+
+    def __init__(self, network: Any, call: Callable[..., Any]) -> None:
+        super().__init__()
+        self.network, self.call = network, call
+
+    def forward(self, *inputs: Any) -> Any:
+        return self.call(self.network, *inputs)
+
+
+def paddlex() -> Iterator[Case]:
+    """The networks that paddlex (and paddleocr 3, which calls it) builds in Paddle, by their default configurations or
+    small ones. Its pipelines and predictors are left out, since they begin with weights from a download."""
+    inference = "paddlex.inference.models"
+
+    def part(path: str) -> Any:
+        return importlib.import_module(f"{inference}.{path}")
+
+    def of(path: str, name: str, **options: Any) -> Callable[[], Any]:
+        """A network of a configuration class of the same name."""
+
+        def make() -> Any:
+            network = getattr(part(path), name)
+            return network(network.config_class(**options))
+
+        return make
+
+    def headed(make: Callable[[], Any]) -> Callable[[], Any]:
+        return lambda: Calling(make(), lambda network, x: network.head(network.model(x)))
+
+    def line(width: int = 160) -> Callable[[], Inputs]:
+        return lambda: ((numbers(1, 3, 48, width),), {})
+
+    for name in ("PPOCRV5MobileDet", "PPOCRV5ServerDet", "PPOCRV6SmallDet", "PPOCRV6MediumDet"):
+        yield name, headed(of("text_detection.modeling", name)), image(96)
+    for name in ("PPOCRV5MobileRec", "PPOCRV5ServerRec", "PPOCRV6SmallRec", "PPOCRV6TinyRec"):
+        yield name, headed(of("text_recognition.modeling", name, head_out_channels=60)), line()
+    yield "PPLCNet", lambda: Calling(
+        of("image_classification.modeling.pplcnet", "PPLCNet")(), lambda network, x: network.encoder(x)
+    ), image(96)  # fmt: skip
+    yield "HGNetV2", lambda: Calling(
+        of("image_classification.modeling.hgnetv2", "HGNetV2ForImageClassification")(),
+        lambda network, x: network.encoder(network.embedder(x)),
+    ), image(96)  # fmt: skip
+    yield "UVDocNet", lambda: Calling(
+        of("image_unwarping.modeling.uvdoc", "UVDocNet")(),
+        lambda network, x: network.head(paddle.concat(network.backbone(x), axis=1)),
+    ), image(128)  # fmt: skip
+    yield "SLANet", lambda: Calling(
+        of("table_structure_recognition.modeling.slanet", "SLANet", max_text_length=6)(),
+        lambda network, x: network([x]),
+    ), image(96)  # fmt: skip
+    sight = {
+        "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "image_size": 128, "window_size": 3,
+        "global_attn_indexes": [1], "mlp_dim": 64,
+    }  # fmt: skip
+    yield "SLANeXt", lambda: Calling(
+        of("table_structure_recognition.modeling.slanext", "SLANeXt", vision_config=sight, max_text_length=6)(),
+        lambda network, x: network([x]),
+    ), image(128)  # fmt: skip
+    writing = {
+        "vocab_size": 60, "d_model": 32, "decoder_layers": 2, "decoder_ffn_dim": 64, "decoder_attention_heads": 4,
+        "max_position_embeddings": 16,
+    }  # fmt: skip
+    yield "PPFormulaNet, a step", lambda: Calling(
+        of("formula_recognition.modeling.pp_formulanet", "PPFormulaNet", vision_config=sight, text_config=writing)(),
+        lambda network, x, words: network._decode_step(words, network._encode(x), [{}, {}], 0),
+    ), lambda: ((numbers(1, 3, 128, 128), ids(1, 6)), {})  # fmt: skip
+    yield "PPFormulaNet, greedy", lambda: Calling(
+        of("formula_recognition.modeling.pp_formulanet", "PPFormulaNet", vision_config=sight, text_config=writing)(),
+        lambda network, x: network([x]),
+    ), image(128)  # fmt: skip
+    fewer = {"num_queries": 20, "decoder_layers": 2}
+    detectors = {"rt_detr": "RTDETR", "pp_doclayout_v2": "PPDocLayoutV2", "pp_doclayout_v3": "PPDocLayoutV3"}
+    for path, name in detectors.items():
+        yield name, lambda path=path, name=name: Calling(
+            of(f"object_detection.modeling.{path}", name, **fewer)(), lambda network, x: network.model(x)
+        ), image(128)  # fmt: skip
+    language = {
+        "vocab_size": 64, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "max_position_embeddings": 64, "seq_length": 32, "head_dim": 8,
+    }  # fmt: skip
+    words = lambda: ((), {"input_ids": ids(2, 12)})  # noqa: E731
+    yield "Qwen2ForCausalLM", of("doc_vlm.modeling.qwen2", "Qwen2ForCausalLM", **language), words
+    documents = "doc_vlm.modeling.paddleocr_vl"
+
+    def ernie() -> Any:
+        place = paddle.get_device()
+        paddle.set_device("cpu")  # the configuration looks its name up among those that paddlex knows
+        configuration = part(f"{documents}._config").PaddleOCRVLConfig(
+            **language, rope_scaling={"type": "default", "mrope_section": [1, 1, 2]}
+        )
+        paddle.set_device(place)
+        return part(f"{documents}._ernie").Ernie4_5Model(configuration)
+
+    def text() -> Inputs:
+        places = np.broadcast_to(np.arange(12), (3, 1, 12)).astype("int64")
+        return (), {"input_ids": ids(1, 12), "position_ids": places, "attention_mask": np.ones((1, 12), "int64")}
+
+    yield "PaddleOCR-VL, Ernie 4.5", ernie, text
+
+    def siglip() -> Any:
+        configuration = part(f"{documents}._config").PaddleOCRVisionConfig(
+            hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4, image_size=56
+        )
+        return Calling(
+            part(f"{documents}._siglip").SiglipVisionModel(configuration),
+            lambda network, x, at: network(
+                x, position_ids=at, image_grid_thw=[(1, 4, 6)], interpolate_pos_encoding=True, use_rope=True,
+                return_pooler_output=False, vision_return_embed_list=True, cu_seqlens=paddle.to_tensor([0, 24]),
+            ).last_hidden_state,
+        )  # fmt: skip
+
+    yield "PaddleOCR-VL, SigLIP", siglip, lambda: ((numbers(1, 24, 3, 14, 14), np.arange(24)[None]), {})
+
+    def whisper() -> Any:
+        speech = part("multilingual_speech_recognition.processors")
+        return speech.Whisper(speech.ModelDimensions(20, 30, 32, 4, 2, 64, 16, 32, 4, 2))
+
+    yield "Whisper", whisper, lambda: ((numbers(2, 20, 60), ids(2, 8)), {})
+
+
+def paddleaudio() -> Iterator[Case]:
+    """What prepares sound for networks; the rest of the package reads files."""
+    layers = importlib.import_module("paddleaudio.features")
+    sound = lambda: ((numbers(2, 4000),), {})  # noqa: E731
+    yield "Spectrogram", lambda: layers.Spectrogram(n_fft=256), sound
+    yield "MelSpectrogram", lambda: layers.MelSpectrogram(sr=8000, n_fft=256, n_mels=20), sound
+    yield "LogMelSpectrogram", lambda: layers.LogMelSpectrogram(sr=8000, n_fft=256, n_mels=20), sound
+    yield "MFCC", lambda: layers.MFCC(sr=8000, n_fft=256, n_mels=20, n_mfcc=13), sound
+
+
 def detection_batch() -> dict[str, Any]:
     boxes = np.array([[[10, 12, 40, 44], [50, 20, 90, 70]]], "float32")
     return {
@@ -335,6 +526,9 @@ PROJECTS = {
     "ppdiffusers": ppdiffusers,
     "ppsci": ppsci,
     "ppdet": ppdet,
+    "pgl": pgl,
+    "paddlex": paddlex,
+    "paddleaudio": paddleaudio,
 }
 
 # -- running them
@@ -415,6 +609,8 @@ def compare(make: Callable[[], Any], inputs: Callable[[], Inputs]) -> str:
             traceback.print_exc(file=sys.stderr)
             return f"{'cpu' if device == 'cpu' else 'device'}: {last_words(error)}"
     (ours, our_gradients), (theirs, their_gradients) = outcome[DEVICE], outcome["cpu"]
+    if not theirs:
+        return "gives no tensors, so that nothing is compared"
     if len(ours) != len(theirs):
         return f"{len(ours)} results instead of {len(theirs)}"
     for i, (a, b) in enumerate(zip(ours, theirs)):

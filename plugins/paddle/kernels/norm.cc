@@ -279,6 +279,13 @@ void instance_norm_grad(Context context, Input x, OptionalInput scale, OptionalI
                      in.shape[1], InputGradient(context, dx, in), dscale, dbias);
 }
 
+// Paddle 3.0: no bias, which is there where the scale is.
+void instance_norm_grad_without_bias(Context context, Input x, OptionalInput scale, Input saved_mean,
+                                     Input saved_variance, Input dy, float epsilon, Output dx, Output dscale,
+                                     Output dbias) {
+  instance_norm_grad(context, x, scale, scale, saved_mean, saved_variance, dy, epsilon, dx, dscale, dbias);
+}
+
 }  // namespace
 
 KernelTable norm_kernels() {
@@ -294,6 +301,7 @@ KernelTable norm_kernels() {
       UNIHAL_KERNEL("group_norm_grad", kFloats, group_norm_grad<double>),
       UNIHAL_KERNEL("instance_norm", kFloats, instance_norm),
       UNIHAL_KERNEL("instance_norm_grad", kFloats, instance_norm_grad),
+      UNIHAL_KERNEL("instance_norm_grad", kFloats, instance_norm_grad_without_bias),
   };
 }
 

@@ -45,8 +45,16 @@ def patch_flags(core: Any) -> None:
         registry.update_linked_vars = update_linked
 
 
+def type_of(place: Any) -> str:
+    """A place's custom device type, or nothing. A CustomPlace has none of the questions of a Place in Paddle 3.0."""
+    if hasattr(place, "is_custom_place"):
+        return str(place.custom_device_type()) if place.is_custom_place() else ""
+    return str(place.get_device_type()) if hasattr(place, "get_device_type") else ""
+
+
 def is_ours(place: Any) -> bool:
-    return bool(place.is_custom_place()) and serves(place.custom_device_type())
+    device_type = type_of(place)
+    return bool(device_type) and serves(device_type)
 
 
 def patch_events(core: Any) -> None:
@@ -304,7 +312,7 @@ def patch_random(paddle: Any, module: Any, core: Any) -> None:
         if not is_ours(place):
             put_all(states, device)
             return
-        device_type = place.custom_device_type()
+        device_type = type_of(place)
         if len(states) != core.get_custom_device_count(device_type):
             raise ValueError(
                 f"Length of custom device state list should be equal to the "
