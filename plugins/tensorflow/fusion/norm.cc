@@ -62,7 +62,7 @@ class Norm : private AlgebraSearch {
 // From rsqrt(variance + epsilon) to x, over the variance's mean.
 bool Norm::find_operand() {
   const int sum = input(rsqrt_, 0).node;
-  if (sum < 0 || (graph_[sum].op != "AddV2" && graph_[sum].op != "Add") || !is_float(sum)) return false;
+  if (sum < 0 || (graph_[sum].op != "AddV2" && graph_[sum].op != "Add") || !is_of_type(sum)) return false;
   Edge variance = kNoEdge;
   for (int side = 0; side < 2 && variance.node < 0; ++side) {
     const int constant = input(sum, side).node;
@@ -118,7 +118,7 @@ bool Norm::find_operand_of_inference(const Edge& variance) {
       if (graph_[node].op != "Rsqrt" && graph_[node].op != "Mul") continue;
       if (!algebra.value({node, 0})) continue;
       for (int product : readers({node, 0})) {
-        if (graph_[product].op != "Mul" || !is_float(product)) continue;
+        if (graph_[product].op != "Mul" || !is_of_type(product)) continue;
         const Edge other = input(product, 0) == Edge{node, 0} ? input(product, 1) : input(product, 0);
         if (other.node >= 0 && !algebra.value(other)) x_ = other;
       }
@@ -263,7 +263,7 @@ bool Norm::match_gradient(const Edge& gradient, int rank) {
   while (!waiting.empty() && seen.size() < 256) {
     const int node = waiting.back();
     waiting.pop_back();
-    if (!seen.insert(node).second || !is_float(node)) continue;
+    if (!seen.insert(node).second || !is_of_type(node)) continue;
     const std::optional<Value> value = algebra.value({node, 0});
     if (value && value->is_vector && !value->is_unproved && !graph_.is_exposed(node)) {
       if (scale_.node >= 0 && algebra.equal(value->polynomial, dscale)) {
@@ -305,7 +305,8 @@ bool Norm::match_gradient(const Edge& gradient, int rank) {
   const bool found = has_parameters && (x_gradient_ >= 0 || !scale_gradients_.empty());
   if (found) {
     gradient_ = gradient;
-    rank_ = rank;
+    // Over the last axis the op computes the same whatever the rank, which then is not known.
+    rank_ = by_row && algebra.has_partial_sums() ? 0 : rank;
   } else {
     algebra.set_gradient(kNoEdge, rank_);
     x_gradient_ = -1;
@@ -371,6 +372,7 @@ void Norm::write() {
   if (offset_.node >= 0) parameters.push_back(offset_);
   Graph::Attributes attributes;
   attributes.set_type("T", TF_FLOAT);
+  attributes.set_type("U", TF_FLOAT);
   attributes.set_float("epsilon", epsilon_);
   attributes.set_bool("has_scale", scale_.node >= 0);
 
