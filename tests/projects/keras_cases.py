@@ -31,7 +31,7 @@ LIMIT = 1e-3
 Case = tuple[str, Callable[[], str]]
 
 
-class Different(Exception):
+class DifferenceError(Exception):
     """What differs."""
 
 
@@ -46,26 +46,26 @@ def failure(device: str, error: Exception) -> str:
 
 
 def compare(what: str, actual: list[Any], expected: list[Any], scale: float = 0.0, limit: float = LIMIT) -> None:
-    """Raises Different where numbers are further from one another than this part of the largest, or of `scale`."""
+    """Raises DifferenceError where numbers are further apart than this part of the largest, or of `scale`."""
     if len(actual) != len(expected):
-        raise Different(f"{what}: {len(actual)} instead of {len(expected)}")
+        raise DifferenceError(f"{what}: {len(actual)} instead of {len(expected)}")
     for i, (a, e) in enumerate(zip(actual, expected, strict=True)):
         a, e = np.asarray(a), np.asarray(e)
         if a.shape != e.shape or a.dtype != e.dtype:
-            raise Different(f"{what} {i}: {a.dtype}{a.shape} instead of {e.dtype}{e.shape}")
+            raise DifferenceError(f"{what} {i}: {a.dtype}{a.shape} instead of {e.dtype}{e.shape}")
         if e.size == 0:
             continue
         if e.dtype.kind not in "fc":
             if not np.array_equal(a, e):
-                raise Different(f"{what} {i}: {np.count_nonzero(a != e)} of {e.size} differ")
+                raise DifferenceError(f"{what} {i}: {np.count_nonzero(a != e)} of {e.size} differ")
             continue
         if not np.array_equal(np.isfinite(a), np.isfinite(e)):
-            raise Different(f"{what} {i}: other elements are finite")
+            raise DifferenceError(f"{what} {i}: other elements are finite")
         finite = np.isfinite(e)
         measure = max(float(np.abs(e[finite]).max(initial=0)), scale, 1e-6)
         difference = float(np.abs(a - e)[finite].max(initial=0)) / measure
         if not difference <= limit:
-            raise Different(f"{what} {i} differs by {difference:.2g}")
+            raise DifferenceError(f"{what} {i} differs by {difference:.2g}")
 
 
 def tensors_of(value: Any) -> list[Any]:
@@ -90,7 +90,7 @@ def random_weights(weights: list[Any]) -> list[np.ndarray]:
 def assert_on_device(results: list[Any]) -> None:
     elsewhere = {r.device for r in results if r.dtype.is_floating and DEVICE not in r.device}
     if elsewhere:
-        raise Different(f"results lie on {elsewhere}")
+        raise DifferenceError(f"results lie on {elsewhere}")
 
 
 def step_of(model: Any, inputs: Any) -> Callable[[], tuple[list[Any], list[Any]]]:
@@ -137,14 +137,18 @@ def run_model(
                 given = inputs(model)
                 tensors = tf.nest.map_structure(tf.identity, given)
                 inference = tensors_of(model(tensors, training=False))
-                results, gradients = ([], []) if training_limit is None else step_of(model, tensors)()
+                results, gradients = [], []
+                if training_limit is not None:
+                    step = step_of(model, tensors)
+                    # The CPU computes op by op: that takes less time than to trace, and its own fusions are not asked for.
+                    results, gradients = (step if device == DEVICE else step.python_function)()
                 tokens = [] if generate is None else [np.asarray(v) for v in tf.nest.flatten(generate(model))]
                 if device == DEVICE:
                     assert_on_device(inference + results)
                 names = [getattr(weight, "path", weight.name) for weight in model.trainable_weights]
                 outcome[device] = [[np.asarray(v) for v in values] for values in (inference, results, gradients)]
                 outcome[device].append(tokens)
-        except Different as difference:
+        except DifferenceError as difference:
             return str(difference)
         except Exception as error:
             return failure(device, error)
@@ -158,6 +162,6 @@ def run_model(
         for name, actual, expected in zip(names, ours[2], theirs[2], strict=training_limit is not None):
             compare(f"gradient of {name}", [actual], [expected], largest / 100, limit)
         compare("tokens", ours[3], theirs[3])
-    except Different as difference:
+    except DifferenceError as difference:
         return str(difference)
     return ""

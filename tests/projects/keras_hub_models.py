@@ -1,4 +1,4 @@
-"""Small configurations of what keras_hub.models exports: how each backbone and each task is built, and what it is given.
+"""Small configurations of what keras_hub.models exports: how each model is built, and what it is called with.
 
 A constructor's arguments are taken from SMALL by their names, and from a row of BACKBONES or TASKS where a family has
 arguments of its own. Inputs follow from the names, shapes and dtypes of a model's own inputs, and from a row of INPUTS
@@ -77,7 +77,7 @@ def hgnet(**row: Any) -> Any:
             "stackwise_stage_filters": [
                 [8, 8, 16, 1, 3, 3], [16, 8, 16, 1, 3, 3], [16, 16, 32, 2, 3, 5], [32, 16, 32, 1, 3, 5],
             ],
-            "apply_downsample": [False, True, True, True], "use_lightweight_conv_block": [False] * 4,
+            "apply_downsample": [False, True, True, True], "use_lightweight_conv_block": [False, False, True, True],
             "image_shape": (64, 64, 3),
         } | row,
     )  # fmt: skip
@@ -217,14 +217,14 @@ BACKBONES: dict[str, dict[str, Any] | Maker] = {
     "AlbertBackbone": {"num_groups": 2, "num_inner_repetitions": 2},
     "BASNetBackbone": lambda: models.BASNetBackbone(
         resnet(image_shape=(None, None, 3), stackwise_num_filters=[64, 128, 256, 512]), num_classes=1,
-        image_shape=(64, 64, 3), projection_filters=8,
+        image_shape=(64, 64, 3),
     ),
     "BLIP2Backbone": blip2_opt,
     "BLIP2Backbone:t5": blip2_t5,
-    **dict.fromkeys(
-        ("CLIPTextEncoder", "MetaCLIP2TextEncoder", "SigLIPTextEncoder"),
-        {"embedding_dim": 32, "max_sequence_length": LENGTH},
-    ),
+    **{
+        f"{family}TextEncoder": {"embedding_dim": 32, "max_sequence_length": LENGTH}
+        for family in ("CLIP", "MetaCLIP2", "SigLIP")
+    },
     "CLIPBackbone": lambda: two_towers("CLIP"),
     "CSPNetBackbone": {
         "stem_filters": 8, "stem_kernel_size": 3, "stem_strides": 1, "stackwise_depth": [1, 2, 2],
@@ -274,7 +274,6 @@ BACKBONES: dict[str, dict[str, Any] | Maker] = {
     },
     "GptOssBackbone": {"sliding_window": 4},
     "HGNetV2Backbone": hgnet,
-    "HGNetV2Backbone:lightweight": lambda: hgnet(use_lightweight_conv_block=[False, False, True, True]),
     "MetaCLIP2Backbone": lambda: two_towers("MetaCLIP2"),
     "MiTBackbone": mit,
     "MistralBackbone": {"sliding_window": 4},
@@ -289,7 +288,7 @@ BACKBONES: dict[str, dict[str, Any] | Maker] = {
         "input_num_filters": 8,
     },
     "MobileNetV5Backbone": mobilenet_v5,
-    "MoonshineBackbone": {"filter_dim": 16},
+    "MoonshineBackbone": {"filter_dim": 32},
     "PARSeqBackbone": parseq,
     "PaliGemmaBackbone": {
         "vit_patch_size": 8, "vit_num_heads": 4, "vit_hidden_dim": 32, "vit_num_layers": 2, "vit_intermediate_dim": 64,
@@ -358,6 +357,9 @@ TASKS: dict[str, dict[str, Any]] = {
     "RetinaNetObjectDetector": {"pre_logits_num_conv_layers": 1},
 }
 
+#: Those whose backbone is a variant.
+BACKBONE_OF = {"BLIP2Seq2SeqLM": "BLIP2Backbone:t5"}
+
 #: What is not run, by why.
 WITHOUT: dict[str, list[str]] = {
     "abstract": ["Backbone", "FeaturePyramidBackbone"],
@@ -405,8 +407,7 @@ def inputs_of(name: str, model: Any) -> Any:
         described = {tensor.name: tensor for tensor in described}
     if not isinstance(described, dict):
         return input_of("", described.shape, described.dtype, 0)
-    values = {key: input_of(key, t.shape, t.dtype, i) for i, (key, t) in enumerate(sorted(described.items()))}
-    return values
+    return {key: input_of(key, t.shape, t.dtype, i) for i, (key, t) in enumerate(sorted(described.items()))}
 
 
 def with_an_image(**images: np.ndarray) -> dict[str, np.ndarray]:
@@ -420,8 +421,8 @@ def with_an_image(**images: np.ndarray) -> dict[str, np.ndarray]:
 
 
 #: TensorFlow's CPU has no gradient of a convolution in groups, which these have: inference alone is compared.
-INFERENCE_ONLY = ("HGNetV2Backbone:lightweight", "MobileNetBackbone", "MobileNetV5Backbone")
-INFERENCE_ONLY += ("MobileNetImageClassifier", "MobileNetV5ImageClassifier")
+INFERENCE_ONLY = ("DFineBackbone", "DFineObjectDetector", "HGNetV2Backbone", "HGNetV2ImageClassifier")
+INFERENCE_ONLY += ("MobileNetBackbone", "MobileNetImageClassifier", "MobileNetV5Backbone", "MobileNetV5ImageClassifier")
 
 
 def sound() -> dict[str, np.ndarray]:
@@ -480,7 +481,7 @@ def build(name: str) -> Any:
     kind = getattr(models, name.partition(":")[0])
     if issubclass(kind, models.Backbone):
         return given(kind, **row)
-    backbone = build(kind.backbone_cls.__name__)
+    backbone = build(BACKBONE_OF.get(name, kind.backbone_cls.__name__))
     return given(kind, backbone=backbone, **({"preprocessor": None} | TASKS.get(name, {})))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 import tf_keras
-from keras_cases import CPU, DEVICE, Case, Different, compare, failure, random_weights, run_model
+from keras_cases import CPU, DEVICE, Case, DifferenceError, compare, failure, random_weights, run_model
 from tf_keras import layers
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tensorflow"))
@@ -27,16 +27,16 @@ ROWS: dict[str, Row] = LAYERS | {
 #: Layers that are not run by themselves, by why.
 WITHOUT: dict[str, list[str]] = {
     "no layer by itself": ["AbstractRNNCell", "GRUCell", "InputLayer", "LSTMCell", "Lambda", "Layer", "RNN"],
-    "the same, in WRAPPERS": ["Bidirectional", "SimpleRNNCell", "SpectralNormalization", "StackedRNNCells"],
+    "the same, in WRAPPERS": ["Bidirectional", "SimpleRNNCell", "StackedRNNCells"],
     "wrappers": ["TimeDistributed", "Wrapper"],
     "integers and strings": ["CategoryEncoding", "DenseFeatures", "Discretization", "Embedding", "HashedCrossing"],
+    "an error of tf_keras itself on this TensorFlow": ["SpectralNormalization"],
     "lookups": ["Hashing", "IntegerLookup", "StringLookup", "TextVectorization"],
 }
 
 WRAPPERS: dict[str, Callable[[], Any]] = {
     "Bidirectional": lambda: layers.Bidirectional(layers.LSTM(3, return_sequences=True)),
     "TimeDistributed": lambda: layers.TimeDistributed(layers.Dense(3)),
-    "SpectralNormalization": lambda: layers.SpectralNormalization(layers.Dense(3)),
     "StackedRNNCells": lambda: layers.RNN([layers.GRUCell(3), layers.LSTMCell(4), layers.SimpleRNNCell(2)]),
 }
 
@@ -73,8 +73,10 @@ def application_case(name: str) -> str:
     make = lambda: getattr(tf_keras.applications, name)(  # noqa: E731
         weights=None, input_shape=(side, side, 3), classes=7
     )
-    # Tens of layers of batch norms over a few pixels each make rounding grow; inference has none of that.
-    return run_model(tf_keras, make, lambda _: numbers(2, side, side, 3), training_limit=5e-2)
+    # Tens of layers of batch norms over a few pixels each make rounding grow; inference has none of that. Of ConvNeXt's
+    # convolutions in groups TensorFlow's CPU has no gradient.
+    limit = None if name == "ConvNeXtTiny" else 5e-2
+    return run_model(tf_keras, make, lambda _: numbers(2, side, side, 3), training_limit=limit)
 
 
 def fit_case(make: Callable[[], Any], optimizer: Callable[[], Any], shape: tuple[int, ...]) -> str:
@@ -94,7 +96,7 @@ def fit_case(make: Callable[[], Any], optimizer: Callable[[], Any], shape: tuple
             return failure(device, error)
     try:
         compare("weight or metric", outcome[1], outcome[0])
-    except Different as difference:
+    except DifferenceError as difference:
         return str(difference)
     return ""
 

@@ -54,6 +54,7 @@ def test_a_sample(project: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
     ("project", "part"), [(project, part) for project, count in PARTS.items() for part in range(count)]
 )

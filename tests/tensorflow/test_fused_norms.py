@@ -71,6 +71,13 @@ def rows(norm: Callable[[], Any]) -> keras.Model:
     return keras.Model(inputs, layers.Dense(3)(layers.GlobalAveragePooling1D()(norm()(x))))
 
 
+def columns(norm: Callable[[], Any]) -> keras.Model:
+    """A norm of tensors with an axis of length 1, over which TensorFlow sums nothing."""
+    inputs = keras.Input((6, 5, 3))
+    x = norm()(layers.Dense(8)(layers.Reshape((30, 1, 3))(inputs)))
+    return keras.Model(inputs, layers.Dense(3)(layers.GlobalAveragePooling2D()(layers.Activation("tanh")(x))))
+
+
 def flat(norm: Callable[[], Any]) -> keras.Model:
     inputs = keras.Input((6, 5, 3))
     x = norm()(layers.Dense(7)(layers.Flatten()(inputs)))
@@ -128,6 +135,8 @@ MODELS: dict[str, tuple[Callable[..., Any], Callable[[], Any], tuple[str, ...], 
     "layer norm": (rows, layer_norm(), LAYER, 2),
     "layer norm of images": (images, layer_norm(), LAYER, 4),
     "layer norm of vectors": (flat, layer_norm(), LAYER, 1),
+    "layer norm with an axis of length 1": (columns, layer_norm(), LAYER, 1),
+    "RMS norm with an axis of length 1": (columns, lambda: layers.RMSNormalization(), RMS, 1),
     "layer norm without offset": (rows, layer_norm(center=False), LAYER, 2),
     "layer norm without scale": (rows, layer_norm(scale=False), LAYER, 2),
     "RMS norm": (rows, lambda: layers.RMSNormalization(), RMS, 2),

@@ -36,7 +36,7 @@ Algebra::Algebra(const Graph& graph, Edge x, int rank, TF_DataType type)
 void Algebra::set_gradient(Edge gradient, int rank) {
   gradient_ = gradient;
   rank_ = rank;
-  has_partial_sums_ = false;
+  shows_rank_ = false;
   counts_.clear();
   values_.clear();
 }
@@ -148,7 +148,10 @@ std::optional<Extent> Algebra::reduction(const Edge& axes, bool* is_partial) {
   bool leading = count > 0;
   for (int i = 0; i < count; ++i) leading &= numbers[static_cast<size_t>(i)] == i;
   if (leading && rank_ == count + 1) return Extent::kColumn;
-  if (count == 1 && numbers[0] > 0 && rank_ == numbers[0] + 1) return Extent::kRow;
+  if (count == 1 && numbers[0] > 0 && rank_ == numbers[0] + 1) {
+    shows_rank_ = true;
+    return Extent::kRow;
+  }
   if (is_partial != nullptr && count > 0 && numbers.front() >= 0 && numbers.back() < rank_ - 1) {
     *is_partial = true;
     return Extent::kColumn;
@@ -163,7 +166,7 @@ std::optional<Value> Algebra::reduced(int node, bool is_mean) {
   bool is_partial = false;
   const std::optional<Extent> result = reduction(input_edge(node, 1), is_mean || !keeps ? nullptr : &is_partial);
   if (!result || (*result == Extent::kRow && !keeps)) return std::nullopt;
-  has_partial_sums_ |= is_partial;
+  if (*result == Extent::kColumn && !keeps) shows_rank_ = true;
   const Polynomial total = is_mean ? mean(operand->polynomial, *result) : sum(operand->polynomial, *result);
   return Value{total, *result, *result == Extent::kColumn && !keeps, is_partial};
 }

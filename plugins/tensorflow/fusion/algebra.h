@@ -68,9 +68,9 @@ class Algebra {
   // Whether an atom is a factor of a term, or of what a sum in it is of.
   bool depends(const Polynomial& polynomial, int atom) const;
 
-  // Whether something was understood that tensors of more axes than `rank`, all but the last of length 1, give too: a
-  // sum over some of the axes, which a Reshape proved.
-  bool has_partial_sums() const { return has_partial_sums_; }
+  // Whether a sum was understood that shows the rank: into a vector, or over the last axis by its number. Others that
+  // keep axes, and are then reshaped to a vector, are those of tensors of more axes too, of length 1.
+  bool shows_rank() const { return shows_rank_; }
 
   // Equality, with what constants of the graph say of counts, to the rounding of constants of the type.
   bool equal(const Polynomial& a, const Polynomial& b) const;
@@ -110,7 +110,7 @@ class Algebra {
   std::map<std::string, int> by_key_;
   std::map<std::pair<int, int>, std::optional<Value>> values_;
   int depth_ = 0;
-  bool has_partial_sums_ = false;
+  bool shows_rank_ = false;
 };
 
 }  // namespace unihal::tensorflow

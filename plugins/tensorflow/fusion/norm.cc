@@ -305,8 +305,8 @@ bool Norm::match_gradient(const Edge& gradient, int rank) {
   const bool found = has_parameters && (x_gradient_ >= 0 || !scale_gradients_.empty());
   if (found) {
     gradient_ = gradient;
-    // Over the last axis the op computes the same whatever the rank, which then is not known.
-    rank_ = by_row && algebra.has_partial_sums() ? 0 : rank;
+    // Over the last axis the op computes the same whatever the rank, which the sums may not show.
+    rank_ = by_row && !algebra.shows_rank() ? 0 : rank;
   } else {
     algebra.set_gradient(kNoEdge, rank_);
     x_gradient_ = -1;
