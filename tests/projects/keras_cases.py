@@ -140,7 +140,7 @@ def run_model(
                 results, gradients = [], []
                 if training_limit is not None:
                     step = step_of(model, tensors)
-                    # The CPU computes op by op: that takes less time than to trace, and its own fusions are not asked for.
+                    # The CPU computes op by op: that takes less time than to trace it, and none of its own fusions.
                     results, gradients = (step if device == DEVICE else step.python_function)()
                 tokens = [] if generate is None else [np.asarray(v) for v in tf.nest.flatten(generate(model))]
                 if device == DEVICE:

@@ -341,11 +341,12 @@ BACKBONES: dict[str, dict[str, Any] | Maker] = {
     "ViTDetBackbone": {"window_size": 2, "num_output_channels": 16},
     "VideoPrismBackbone": {
         "num_spatial_layers": 2, "num_temporal_layers": 1, "num_auxiliary_layers": 1, "num_text_layers": 2,
+        "vocabulary_size": 64,
         "image_shape": (16, 16, 3),
     },
     "WhisperBackbone": {"num_mels": 8, "max_encoder_sequence_length": 32, "max_decoder_sequence_length": 32},
     "XceptionBackbone": {
-        "stackwise_conv_filters": [[8, 16], [16, 16], [16, 16]], "stackwise_pooling": [True, True, False],
+        "stackwise_conv_filters": [[8, 16], [16, 24], [32, 32]], "stackwise_pooling": [True, True, False],
     },
 }  # fmt: skip
 
@@ -423,6 +424,9 @@ def with_an_image(**images: np.ndarray) -> dict[str, np.ndarray]:
 #: TensorFlow's CPU has no gradient of a convolution in groups, which these have: inference alone is compared.
 INFERENCE_ONLY = ("DFineBackbone", "DFineObjectDetector", "HGNetV2Backbone", "HGNetV2ImageClassifier")
 INFERENCE_ONLY += ("MobileNetBackbone", "MobileNetImageClassifier", "MobileNetV5Backbone", "MobileNetV5ImageClassifier")
+
+#: Tens of batch norms over a few pixels each make rounding grow.
+TRAINING_LIMITS = {"BASNetBackbone": 5e-2, "BASNetImageSegmenter": 5e-2}
 
 
 def sound() -> dict[str, np.ndarray]:

@@ -43,6 +43,8 @@ def hub() -> Iterator[Case]:
     import keras_hub_models
     from keras_hub import models
 
+    limits = keras_hub_models.TRAINING_LIMITS
+
     def run(name: str) -> str:
         inputs = lambda model: keras_hub_models.inputs_of(name, model)  # noqa: E731
         return keras_cases.run_model(
@@ -50,7 +52,7 @@ def hub() -> Iterator[Case]:
             lambda: keras_hub_models.build(name),
             inputs,
             generation_of(models, name, inputs),
-            None if name in keras_hub_models.INFERENCE_ONLY else keras_cases.LIMIT,
+            None if name in keras_hub_models.INFERENCE_ONLY else limits.get(name, keras_cases.LIMIT),
         )
 
     for name in keras_hub_models.all_models():
