@@ -293,6 +293,7 @@ BACKBONES: dict[str, dict[str, Any] | Maker] = {
     "PaliGemmaBackbone": {
         "vit_patch_size": 8, "vit_num_heads": 4, "vit_hidden_dim": 32, "vit_num_layers": 2, "vit_intermediate_dim": 64,
     },
+    "Qwen3MoeBackbone": {"head_dim": 8},
     "Qwen3_5Backbone": {
         "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 8, "linear_value_head_dim": 8,
         "layer_types": ["linear_attention", "full_attention"],
@@ -356,7 +357,17 @@ TASKS: dict[str, dict[str, Any]] = {
     "MobileNetImageClassifier": {"num_features": 32},
     "MobileNetV5ImageClassifier": {"head_hidden_size": 32},
     "RetinaNetObjectDetector": {"pre_logits_num_conv_layers": 1},
+    "DepthAnythingDepthEstimator": {"depth_estimation_type": "relative"},
+    "Gemma4AssistantCausalLM": {
+        "backbone_hidden_size": 32,
+        "num_centroids": 4,
+        "centroid_intermediate_top_k": 2,
+        "use_ordered_embeddings": False,
+    },
 }
+
+#: Language models that generate only with what a preprocessor gives, or for another model: they are run, and do not.
+DO_NOT_GENERATE = ("Gemma3CausalLM", "Gemma4AssistantCausalLM")
 
 #: Those whose backbone is a variant.
 BACKBONE_OF = {"BLIP2Seq2SeqLM": "BLIP2Backbone:t5"}
@@ -364,6 +375,7 @@ BACKBONE_OF = {"BLIP2Seq2SeqLM": "BLIP2Backbone:t5"}
 #: What is not run, by why.
 WITHOUT: dict[str, list[str]] = {
     "abstract": ["Backbone", "FeaturePyramidBackbone"],
+    "it asks a preprocessor for its tokenizer, which needs tensorflow-text": ["PARSeqCausalLM"],
 }
 
 # -- inputs

@@ -31,7 +31,7 @@ class Norm : private AlgebraSearch {
   void find_result();
   bool is_result(const Polynomial& polynomial, int parameters, Edge* scale, Edge* offset, Edge* mean) const;
   bool find_gradient();
-  bool match_gradient(const Edge& gradient, int rank);
+  bool match_gradient(const Edge& gradient, int rank, bool needs_operand);
   bool is_worthwhile();
   void find_statistics();
   void write();
@@ -229,15 +229,18 @@ bool Norm::find_gradient() {
   const std::vector<Edge> found = gradient_candidates(sources, {inverse_ * scale_value_, inverse_, scale_value_});
   // Constants of a gradient count axes from the front. A wrong rank understands none of its sums.
   const std::vector<int> ranks = extent_ == Extent::kRow ? std::vector<int>{3, 2, 4, 5} : std::vector<int>{rank_};
-  for (int rank : ranks) {
-    for (const Edge& edge : found) {
-      if (match_gradient(edge, rank)) return true;
+  // A wrong one may understand those of scale and offset alone, so what has x's gradient too comes first.
+  for (bool needs_operand : {true, false}) {
+    for (int rank : ranks) {
+      for (const Edge& edge : found) {
+        if (match_gradient(edge, rank, needs_operand)) return true;
+      }
     }
   }
   return false;
 }
 
-bool Norm::match_gradient(const Edge& gradient, int rank) {
+bool Norm::match_gradient(const Edge& gradient, int rank, bool needs_operand) {
   Algebra& algebra = *algebra_;
   algebra.set_gradient(gradient, rank);
   x_gradient_ = -1;
@@ -302,7 +305,7 @@ bool Norm::match_gradient(const Edge& gradient, int rank) {
   }
   const bool has_parameters =
       (scale_.node < 0 || !scale_gradients_.empty()) && (offset_.node < 0 || !offset_gradients_.empty());
-  const bool found = has_parameters && (x_gradient_ >= 0 || !scale_gradients_.empty());
+  const bool found = has_parameters && (x_gradient_ >= 0 || (!needs_operand && !scale_gradients_.empty()));
   if (found) {
     gradient_ = gradient;
     // Over the last axis the op computes the same whatever the rank, which the sums may not show.
