@@ -358,16 +358,10 @@ TASKS: dict[str, dict[str, Any]] = {
     "MobileNetV5ImageClassifier": {"head_hidden_size": 32},
     "RetinaNetObjectDetector": {"pre_logits_num_conv_layers": 1},
     "DepthAnythingDepthEstimator": {"depth_estimation_type": "relative"},
-    "Gemma4AssistantCausalLM": {
-        "backbone_hidden_size": 32,
-        "num_centroids": 4,
-        "centroid_intermediate_top_k": 2,
-        "use_ordered_embeddings": False,
-    },
 }
 
-#: Language models that generate only with what a preprocessor gives, or for another model: they are run, and do not.
-DO_NOT_GENERATE = ("Gemma3CausalLM", "Gemma4AssistantCausalLM")
+#: Language models that generate only with what a preprocessor gives: they are run, and do not.
+DO_NOT_GENERATE = ("Gemma3CausalLM", "RWKV7CausalLM")
 
 #: Those whose backbone is a variant.
 BACKBONE_OF = {"BLIP2Seq2SeqLM": "BLIP2Backbone:t5"}
@@ -376,6 +370,7 @@ BACKBONE_OF = {"BLIP2Seq2SeqLM": "BLIP2Backbone:t5"}
 WITHOUT: dict[str, list[str]] = {
     "abstract": ["Backbone", "FeaturePyramidBackbone"],
     "it asks a preprocessor for its tokenizer, which needs tensorflow-text": ["PARSeqCausalLM"],
+    "another model calls it, and it does not run by itself": ["Gemma4AssistantCausalLM"],
 }
 
 # -- inputs
@@ -437,8 +432,9 @@ def with_an_image(**images: np.ndarray) -> dict[str, np.ndarray]:
 INFERENCE_ONLY = ("DFineBackbone", "DFineObjectDetector", "HGNetV2Backbone", "HGNetV2ImageClassifier")
 INFERENCE_ONLY += ("MobileNetBackbone", "MobileNetImageClassifier", "MobileNetV5Backbone", "MobileNetV5ImageClassifier")
 
-#: Tens of batch norms over a few pixels each make rounding grow.
-TRAINING_LIMITS = {"BASNetBackbone": 5e-2, "BASNetImageSegmenter": 5e-2}
+#: Tens of batch norms over a few pixels each make rounding grow: on the CPU by itself one unit in the last place of the
+#: images is 0.06 of a gradient.
+TRAINING_LIMITS = {"BASNetBackbone": 0.25, "BASNetImageSegmenter": 0.25}
 
 
 def sound() -> dict[str, np.ndarray]:
