@@ -370,6 +370,7 @@ BACKBONE_OF = {"BLIP2Seq2SeqLM": "BLIP2Backbone:t5"}
 WITHOUT: dict[str, list[str]] = {
     "abstract": ["Backbone", "FeaturePyramidBackbone"],
     "it asks a preprocessor for its tokenizer, which needs tensorflow-text": ["PARSeqCausalLM"],
+    "no small configuration that its mask decoder takes was found yet": ["SAMImageSegmenter"],
     "another model calls it, and it does not run by itself": ["Gemma4AssistantCausalLM"],
 }
 
