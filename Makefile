@@ -64,7 +64,7 @@ CHECKED := python plugins tests benchmarks docs setup.py
 
 .PHONY: demo benchmarks build test test-rest test-all test-long check check-whole check-instruction-sets check-includes test-native sanitize sanitize-address sanitize-thread fuzz fuzz-long test-matrices \
   test-workshop test-workshop-whole test-python test-python-whole test-gpu-sample test-gpu test-paddle test-paddle-whole test-tensorflow test-tensorflow-whole test-torch test-torch-whole test-onnxruntime test-onnxruntime-whole test-gpux test-gpux-whole test-conformance-sample \
-  test-conformance test-mutations test-strict test-opencl-sample test-opencl test-amd-sample test-amd test-races test-conformance-opencl test-paddle-versions test-paddle-versions-sample test-tensorflow-versions test-tensorflow-versions-sample test-torch-versions test-paddle-projects soak \
+  test-conformance test-mutations test-strict test-opencl-sample test-opencl test-amd-sample test-amd test-races test-conformance-opencl test-paddle-versions test-paddle-versions-sample test-tensorflow-versions test-tensorflow-versions-sample test-torch-versions test-paddle-projects test-tensorflow-projects test-tensorflow-projects-sample soak \
   coverage format clean
 
 demo: build
@@ -336,7 +336,18 @@ test-paddle-projects: $(SITE)
 	  --target build/paddle-projects --requirement tests/projects/requirements.txt 'setuptools<80'
 	$(RUN) pip install --quiet --no-deps --upgrade \
 	  --target build/paddle-projects-newer --requirement tests/projects/requirements-newer.txt
-	PADDLE_PROJECTS=$$PWD/build/paddle-projects $(PYTEST) tests/projects
+	PADDLE_PROJECTS=$$PWD/build/paddle-projects $(PYTEST) tests/projects/test_paddle_projects.py
+
+# keras_hub and tf_keras, a download of 4 MB. The sample is of one model of each kind.
+with_tensorflow_projects = $(RUN) pip install --quiet --no-deps --upgrade --target build/tensorflow-projects \
+    --requirement tests/projects/tensorflow_requirements.txt && \
+  TENSORFLOW_PROJECTS=$$PWD/build/tensorflow-projects $(1)
+
+test-tensorflow-projects-sample: $(SITE)
+	$(call with_tensorflow_projects,$(PYTEST) -m 'not long' tests/projects/test_tensorflow_projects.py)
+
+test-tensorflow-projects: $(SITE)
+	$(call with_tensorflow_projects,$(PYTEST) tests/projects/test_tensorflow_projects.py)
 
 # Memory stays flat over 10,000 steps of training.
 soak: $(SITE)

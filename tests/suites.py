@@ -54,6 +54,7 @@ SUITES = [
     Suite("test-paddle-whole", "rest"),
     Suite("test-paddle-versions-sample", "rest"),
     Suite("test-tensorflow-versions-sample", "rest"),
+    Suite("test-tensorflow-projects-sample", "rest"),
     Suite("test-torch-whole", "rest"),
     Suite("test-onnxruntime-whole", "rest"),
     Suite("test-gpux-whole", "rest"),
@@ -77,6 +78,7 @@ SUITES = [
     Suite("test-tensorflow-versions", "long"),
     Suite("test-torch-versions", "long"),
     Suite("test-paddle-projects", "long"),
+    Suite("test-tensorflow-projects", "long"),
     Suite("soak", "long"),
 ]
 GROUPS = ("test", "rest", "long")

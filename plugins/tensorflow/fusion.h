@@ -55,6 +55,11 @@ bool fuse_gelu(Graph& graph, int root);
 // Batch, layer and RMS normalization with their gradients, from the node of 1 / deviation.
 bool fuse_norm(Graph& graph, int root);
 
+// Those of norms that Keras casts narrow numbers for: they read and write these. Whether something was found.
+bool narrow_norms(Graph& graph, const std::vector<int>& candidates);
+// What the seeds of Keras' random layers become, for all of them in one op. Whether something was found.
+bool fuse_seeds(Graph& graph, const std::vector<int>& candidates);
+
 // Bias and activation after matrix products and convolutions, the bias' gradient beside a filter's, and sums over a
 // batch of products. Whether something was found.
 bool fuse_products(Graph& graph, const std::vector<int>& candidates, OutputShapes& shapes);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <cstring>
 #include <iterator>
 #include <map>
 #include <unordered_map>
@@ -26,7 +28,15 @@ enum {
 };
 enum { kListIntegers = 3, kListFloats = 4, kListTypes = 6 };
 enum { kShapeDimension = 2, kDimensionSize = 1 };
-enum { kTensorType = 1, kTensorShape = 2, kTensorContent = 4, kTensorFloats = 5, kTensorIntegers = 7 };
+enum {
+  kTensorType = 1,
+  kTensorShape = 2,
+  kTensorContent = 4,
+  kTensorFloats = 5,
+  kTensorIntegers = 7,
+  kTensorLongs = 10,
+  kTensorHalves = 13
+};
 
 struct Entry {
   std::string_view name;
@@ -47,6 +57,31 @@ TF_DataType type_of(std::string_view value) {
     if (fields.number() == kValueType) type = static_cast<TF_DataType>(fields.value());
   }
   return type;
+}
+
+// By its bits; exact.
+float half_to_float(uint16_t bits) {
+  const int exponent = (bits >> 10) & 31, fraction = bits & 1023;
+  float magnitude =
+      std::ldexp(static_cast<float>(exponent == 0 ? fraction : fraction + 1024), std::max(exponent, 1) - 25);
+  if (exponent == 31) magnitude = fraction == 0 ? INFINITY : NAN;
+  return (bits & 0x8000) == 0 ? magnitude : -magnitude;
+}
+
+float bfloat16_to_float(uint16_t bits) {
+  const uint32_t wide = static_cast<uint32_t>(bits) << 16;
+  float value = 0;
+  std::memcpy(&value, &wide, sizeof value);
+  return value;
+}
+
+bool is_half(TF_DataType type) { return type == TF_HALF || type == TF_BFLOAT16; }
+
+// The field of a tensor of this type that has its values where they are no bytes.
+int values_field(TF_DataType type) {
+  if (type == TF_FLOAT) return kTensorFloats;
+  if (type == TF_INT64) return kTensorLongs;
+  return is_half(type) ? kTensorHalves : kTensorIntegers;
 }
 
 }  // namespace
@@ -169,7 +204,7 @@ bool Graph::find_constant(int node, TF_DataType type, std::string_view* content,
     if (parts.number() == kTensorType) fits = static_cast<TF_DataType>(parts.value()) == type;
     if (parts.number() == kTensorShape) scalar = parts.bytes().empty();
     if (parts.number() == kTensorContent) *content = parts.bytes();
-    if (parts.number() == (type == TF_FLOAT ? kTensorFloats : kTensorIntegers)) *values = parts.bytes();
+    if (parts.number() == values_field(type)) *values = parts.bytes();
   }
   return fits && scalar;
 }
@@ -184,6 +219,18 @@ bool Graph::scalar_constant(int node, float* value) const {
   return true;
 }
 
+bool Graph::scalar_constant(int node, TF_DataType type, float* value) const {
+  if (type == TF_FLOAT) return scalar_constant(node, value);
+  std::string_view content, values;
+  if (!is_half(type) || !find_constant(node, type, &content, &values)) return false;
+  uint16_t bits = 0;
+  if (!content.empty() && content.size() != sizeof bits) return false;
+  std::memcpy(&bits, content.data(), content.size());
+  if (!values.empty()) bits = static_cast<uint16_t>(read_varint(values));
+  *value = type == TF_HALF ? half_to_float(bits) : bfloat16_to_float(bits);
+  return true;
+}
+
 bool Graph::scalar_constant(int node, int32_t* value) const {
   std::string_view content, values;
   if (!find_constant(node, TF_INT32, &content, &values)) return false;
@@ -191,6 +238,16 @@ bool Graph::scalar_constant(int node, int32_t* value) const {
   *value = 0;
   std::memcpy(value, content.data(), content.size());
   if (!values.empty()) *value = static_cast<int32_t>(read_varint(values));
+  return true;
+}
+
+bool Graph::scalar_constant(int node, int64_t* value) const {
+  std::string_view content, values;
+  if (!find_constant(node, TF_INT64, &content, &values)) return false;
+  if (!content.empty() && content.size() != sizeof *value) return false;
+  *value = 0;
+  std::memcpy(value, content.data(), content.size());
+  if (!values.empty()) *value = static_cast<int64_t>(read_varint(values));
   return true;
 }
 
@@ -531,7 +588,7 @@ int Graph::add(const std::string& name, const char* op, std::string_view device,
 }
 
 int Graph::contract(const std::string& name, const char* op, const std::vector<int>& nodes,
-                    const std::vector<Edge>& inputs, const std::vector<int>& results, const Attributes& attributes) {
+                    const std::vector<Edge>& inputs, const std::vector<Edge>& results, const Attributes& attributes) {
   const auto is_inside = [&](int node) { return std::find(nodes.begin(), nodes.end(), node) != nodes.end(); };
   std::vector<Edge> all = inputs;
   for (int node : nodes) {
@@ -546,7 +603,7 @@ int Graph::contract(const std::string& name, const char* op, const std::vector<i
   }
   for (int node : nodes) disconnect(node);
   const int made = add(name, op, (*this)[nodes.front()].device, all, attributes);
-  for (size_t i = 0; i < results.size(); ++i) redirect_data({results[i], 0}, {made, static_cast<int>(i)});
+  for (size_t i = 0; i < results.size(); ++i) redirect_data(results[i], {made, static_cast<int>(i)});
   for (int node : nodes) retire(node, made);
   return made;
 }

@@ -59,6 +59,9 @@ class Graph {
   // The value of a node that is a scalar constant of this type; false if it is none, or may be fed another value.
   bool scalar_constant(int node, float* value) const;
   bool scalar_constant(int node, int32_t* value) const;
+  bool scalar_constant(int node, int64_t* value) const;
+  // The same of a type that float32 holds exactly: float32 itself, float16 and bfloat16.
+  bool scalar_constant(int node, TF_DataType type, float* value) const;
   // The same of a vector of int32, in order.
   bool vector_constant(int node, std::vector<int64_t>* values) const;
   // A string; empty if the node has none of this name.
@@ -108,11 +111,11 @@ class Graph {
           const Attributes& attributes);
 
   // Puts one new node of `op` in the place of `nodes`, all of one device, none of them exposed: its output k is what
-  // results[k], the only output of one of them, was. It waits for whatever any of them waited for, directly or by data
-  // that is no longer read, and what waited for one of them waits for it. Nothing may run between the nodes: see
-  // can_become_one(). `op` is a literal.
+  // results[k], an output of one of them, was; where there are no results, it has a node's outputs. It waits for
+  // whatever any of them waited for, directly or by data that is no longer read, and what waited for one of them waits
+  // for it. Nothing may run between the nodes: see can_become_one(). `op` is a literal.
   int contract(const std::string& name, const char* op, const std::vector<int>& nodes, const std::vector<Edge>& inputs,
-               const std::vector<int>& results, const Attributes& attributes);
+               const std::vector<Edge>& results, const Attributes& attributes);
 
   // Whether no node beside `nodes` runs after one of them and before another, nor would have to once they are one node
   // with these data inputs.

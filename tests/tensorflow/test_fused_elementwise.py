@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 import unihal
 from compare import CPU, DEVICE
-from graphs import fused_ops
+from graphs import fused_ops, graph_nodes
 
 DRAW = np.random.default_rng(5)
 
@@ -153,3 +153,25 @@ def test_it_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
     ops, fused, expected = both(block, [(normal(4, 5), normal(4, 5))])
     assert not ops
     assert_same(fused, expected)
+
+
+def test_a_sum_of_many_terms_is_one_op() -> None:
+    ops, actual, expected = both(lambda *terms: tf.add_n(terms), [tuple(normal(3, 5) for _ in range(4))])
+    assert ops == {"UnihalElementwise": 1}
+    assert_same(actual, expected)
+    ops, actual, expected = both(lambda *terms: tf.add_n(terms), [tuple(normal(3, 5) for _ in range(2))])
+    assert not ops  # one launch in any case
+    assert_same(actual, expected)
+
+
+def test_constants_of_narrow_types_are_parameters() -> None:
+    def scaled(x: tf.Tensor) -> tf.Tensor:
+        return tf.nn.relu(x * 0.375 + 1.5)
+
+    for dtype in (tf.float16, tf.bfloat16):
+        with tf.device(DEVICE):
+            _, nodes = graph_nodes(lambda dtype=dtype: tf.function(scaled)(tf.cast(normal(4, 6), dtype)))
+        chains = [node for node in nodes if node.op == "UnihalElementwise"]
+        assert [len([name for name in node.input if not name.startswith("^")]) for node in chains] == [1]
+        _, actual, expected = both(scaled, [(normal(4, 6),)], dtype)
+        assert_same(actual, expected, 1e-2)

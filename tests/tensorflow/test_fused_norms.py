@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from compare import CPU, DEVICE
-from graphs import graph_ops
+from graphs import graph_nodes, graph_ops
 
 layers = keras.layers
 
@@ -71,6 +71,13 @@ def rows(norm: Callable[[], Any]) -> keras.Model:
     return keras.Model(inputs, layers.Dense(3)(layers.GlobalAveragePooling1D()(norm()(x))))
 
 
+def columns(norm: Callable[[], Any]) -> keras.Model:
+    """A norm of tensors with an axis of length 1, over which TensorFlow sums nothing."""
+    inputs = keras.Input((6, 5, 3))
+    x = norm()(layers.Dense(8)(layers.Reshape((30, 1, 3))(inputs)))
+    return keras.Model(inputs, layers.Dense(3)(layers.GlobalAveragePooling2D()(layers.Activation("tanh")(x))))
+
+
 def flat(norm: Callable[[], Any]) -> keras.Model:
     inputs = keras.Input((6, 5, 3))
     x = norm()(layers.Dense(7)(layers.Flatten()(inputs)))
@@ -127,6 +134,9 @@ MODELS: dict[str, tuple[Callable[..., Any], Callable[[], Any], tuple[str, ...], 
     "batch norm of vectors": (flat, batch_norm(), BATCH, 1),
     "layer norm": (rows, layer_norm(), LAYER, 2),
     "layer norm of images": (images, layer_norm(), LAYER, 4),
+    "layer norm of vectors": (flat, layer_norm(), LAYER, 1),
+    "layer norm with an axis of length 1": (columns, layer_norm(), LAYER, 1),
+    "RMS norm with an axis of length 1": (columns, lambda: layers.RMSNormalization(), RMS, 1),
     "layer norm without offset": (rows, layer_norm(center=False), LAYER, 2),
     "layer norm without scale": (rows, layer_norm(scale=False), LAYER, 2),
     "RMS norm": (rows, lambda: layers.RMSNormalization(), RMS, 2),
@@ -136,6 +146,7 @@ MODELS: dict[str, tuple[Callable[..., Any], Callable[[], Any], tuple[str, ...], 
 }
 # The others take too long for every run of the tests.
 QUICK = {("batch norm", "fit"), ("layer norm", "train_on_batch"), ("RMS norm", "fit"), ("GELU", "train_on_batch")}
+QUICK |= {("layer norm of vectors", "train_on_batch")}
 CASES = [
     pytest.param(
         name, mode, marks=[] if (name, mode) in QUICK else pytest.mark.long if mode == "fit" else pytest.mark.whole
@@ -154,3 +165,54 @@ def test_a_model_of_keras(name: str, mode: str, monkeypatch: pytest.MonkeyPatch)
         runs = 1 if op.endswith("Grad") or op == "UnihalBatchNorm" else 2 if op.endswith("Inference") else 3
         assert ops[op] == count * runs, f"{op}: {dict(ops)}"
     assert not {"Rsqrt", "RsqrtGrad", "SquaredDifference", "Square", "Erfc", "Exp", "Pow"} & ops.keys()
+
+
+# -- mixed precision
+
+
+def nodes_of(run: Callable[[], Any], policy: str) -> tuple[Any, list[Any]]:
+    keras.config.set_dtype_policy(policy)
+    with tf.device(DEVICE):
+        return graph_nodes(run)
+
+
+NARROW = {"mixed_bfloat16": (tf.bfloat16, 6e-2), "mixed_float16": (tf.float16, 1e-2)}
+MIXED = ("batch norm", "layer norm", "RMS norm", "GELU", "GELU by tanh", "softmax")
+
+
+@pytest.mark.parametrize("policy", NARROW)
+@pytest.mark.parametrize("name", [MIXED[0], *(pytest.param(name, marks=pytest.mark.whole) for name in MIXED[1:])])
+def test_a_model_of_mixed_precision(name: str, policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    make, norm, expected, _ = MODELS[name]
+    dtype, tolerance = NARROW[policy]
+    run = train(lambda: make(norm), "train_on_batch")
+    _, wide = nodes_of(run, "float32")
+    fused, nodes = nodes_of(run, policy)
+    monkeypatch.setenv("UNIHAL_TENSORFLOW_FUSION", "0")
+    plain, _ = nodes_of(run, policy)
+    assert_same(fused, plain, tolerance)
+    counts = Counter(node.op for node in nodes)
+    assert {op: counts[op] for op in expected} == {op: sum(node.op == op for node in wide) for op in expected}
+    # They read and write the narrow type.
+    assert {node.attr["T"].type for node in nodes if node.op in expected} == {dtype.as_datatype_enum}
+
+
+def test_a_norm_whose_wide_value_somebody_reads() -> None:
+    x = np.random.default_rng(1).normal(size=(4, 8)).astype("float32")
+
+    @tf.function
+    def norm(narrow: tf.Tensor, read: bool) -> list[tf.Tensor]:
+        wide = tf.cast(narrow, tf.float32)
+        mean, variance = tf.nn.moments(wide, [-1], keepdims=True)
+        y = (wide - mean) * tf.math.rsqrt(variance + 1e-3)
+        return [tf.cast(y, tf.bfloat16), y if read else mean]
+
+    for read in (False, True):
+        with tf.device(DEVICE):
+            actual, nodes = graph_nodes(lambda read=read: norm(tf.cast(x, tf.bfloat16), read))
+        with tf.device(CPU):
+            expected = norm(tf.cast(x, tf.bfloat16), read)
+        types = [node.attr["T"].type for node in nodes if node.op == "UnihalLayerNorm"]
+        assert types == [(tf.float32 if read else tf.bfloat16).as_datatype_enum]
+        assert_same(tf.cast(actual[0], tf.float32), tf.cast(expected[0], tf.float32), 1e-2)
+        assert_same(actual[1], expected[1], 2e-5)

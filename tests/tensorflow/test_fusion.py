@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from compare import CPU, DEVICE
-from graphs import fused_lists, fused_ops
+from graphs import fused_lists, fused_ops, graph_nodes
 
 STEPS = 5
 
@@ -133,6 +133,28 @@ def test_other_precisions(name: str, policy: str, monkeypatch: pytest.MonkeyPatc
     # float16 gradients may round the other way when their sum is taken in another order; between the steps of a chain
     # nothing is rounded, so that a variable of bfloat16, below 1, may be off by an ulp.
     assert_same(fused, plain, {"float64": 0, "bfloat16": 2**-8}.get(policy, 1e-3))
+
+
+@pytest.mark.parametrize(
+    ("name", "op"),
+    [
+        ("adam", "UnihalAdam"),
+        ("adamw", "UnihalAdamWithDecay"),
+        ("nesterov", "UnihalMomentum"),
+        ("plain sgd", "UnihalScaledUpdate"),
+    ],
+)
+def test_gradients_of_mixed_precision_are_read_as_they_are(name: str, op: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    make, _ = OPTIMIZERS[name]
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    with tf.device(DEVICE):
+        fused, nodes = graph_nodes(lambda: train(make()))
+        # Of one variable each, with casts of their own.
+        monkeypatch.setenv("UNIHAL_TENSORFLOW_FUSION", "products,optimizer")
+        single, others = graph_nodes(lambda: train(make()))
+    assert {node.attr["G"].type for node in nodes if node.op == op} == {tf.bfloat16.as_datatype_enum}
+    assert {node.attr["G"].type for node in others if node.op == op} == {tf.float32.as_datatype_enum}
+    assert_same(fused, single, 1e-6)
 
 
 def test_accumulated_gradients(monkeypatch: pytest.MonkeyPatch) -> None:

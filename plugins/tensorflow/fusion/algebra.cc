@@ -8,6 +8,10 @@
 namespace unihal::tensorflow {
 namespace {
 
+// How far factors may be from a formula's that are products of three constants, each rounded to a type. GELU's
+// constants are rounded before a graph of bfloat16 has them.
+double rounding_of(TF_DataType type) { return type == TF_FLOAT ? 1e-6 : type == TF_HALF ? 0x1p-10 : 0x1p-7; }
+
 // What takes longer to follow is no norm.
 constexpr int kMaxDepth = 48;
 constexpr size_t kMaxTerms = 24;
@@ -21,7 +25,8 @@ Value scalar(double number) { return {Polynomial(number), Extent::kScalar, false
 
 }  // namespace
 
-Algebra::Algebra(const Graph& graph, Edge x, int rank) : graph_(graph), x_(x), rank_(rank) {
+Algebra::Algebra(const Graph& graph, Edge x, int rank, TF_DataType type)
+    : graph_(graph), x_(x), rank_(rank), type_(type) {
   atom("x", Extent::kFull);
   atom("gradient", Extent::kFull);
   atom("column count", Extent::kScalar);
@@ -31,6 +36,7 @@ Algebra::Algebra(const Graph& graph, Edge x, int rank) : graph_(graph), x_(x), r
 void Algebra::set_gradient(Edge gradient, int rank) {
   gradient_ = gradient;
   rank_ = rank;
+  shows_rank_ = false;
   counts_.clear();
   values_.clear();
 }
@@ -101,7 +107,7 @@ bool Algebra::equal(const Polynomial& a, const Polynomial& b) const {
     first = first.with(atom, count);
     second = second.with(atom, count);
   }
-  return first.equals(second);
+  return first.equals(second, rounding_of(type_));
 }
 
 // Two counts that differ are a contradiction: nothing is understood then.
@@ -142,7 +148,10 @@ std::optional<Extent> Algebra::reduction(const Edge& axes, bool* is_partial) {
   bool leading = count > 0;
   for (int i = 0; i < count; ++i) leading &= numbers[static_cast<size_t>(i)] == i;
   if (leading && rank_ == count + 1) return Extent::kColumn;
-  if (count == 1 && numbers[0] > 0 && rank_ == numbers[0] + 1) return Extent::kRow;
+  if (count == 1 && numbers[0] > 0 && rank_ == numbers[0] + 1) {
+    shows_rank_ = true;
+    return Extent::kRow;
+  }
   if (is_partial != nullptr && count > 0 && numbers.front() >= 0 && numbers.back() < rank_ - 1) {
     *is_partial = true;
     return Extent::kColumn;
@@ -157,6 +166,7 @@ std::optional<Value> Algebra::reduced(int node, bool is_mean) {
   bool is_partial = false;
   const std::optional<Extent> result = reduction(input_edge(node, 1), is_mean || !keeps ? nullptr : &is_partial);
   if (!result || (*result == Extent::kRow && !keeps)) return std::nullopt;
+  if (*result == Extent::kColumn && !keeps) shows_rank_ = true;
   const Polynomial total = is_mean ? mean(operand->polynomial, *result) : sum(operand->polynomial, *result);
   return Value{total, *result, *result == Extent::kColumn && !keeps, is_partial};
 }
@@ -268,15 +278,15 @@ std::optional<Value> Algebra::compute(const Edge& edge) {
   }
   if (edge.port != 0 || graph_.is_exposed(node)) return std::nullopt;
   if (op == "Cast") {
-    if (graph_.type_attribute(node, "DstT") != TF_FLOAT) return std::nullopt;
+    if (graph_.type_attribute(node, "DstT") != type_) return std::nullopt;
     if (graph_.type_attribute(node, "SrcT") == TF_INT32) return counted(node);
     return variable(edge);
   }
-  if (graph_.main_type(node) != TF_FLOAT) return std::nullopt;
+  if (graph_.main_type(node) != type_) return std::nullopt;
   if (op == "ReadVariableOp") return variable(edge);
   if (op == "Const") {
     float number = 0;
-    if (graph_.scalar_constant(node, &number)) return scalar(static_cast<double>(number));
+    if (graph_.scalar_constant(node, type_, &number)) return scalar(static_cast<double>(number));
     return std::nullopt;
   }
   if (op == "Mean" || op == "Sum") return reduced(node, op == "Mean");

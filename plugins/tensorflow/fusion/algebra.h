@@ -34,8 +34,9 @@ class Algebra {
  public:
   using Edge = Graph::Edge;
 
-  // `x` has `rank` axes; 0 if that is not known, and then only sums over an axis of -1 are understood.
-  Algebra(const Graph& graph, Edge x, int rank);
+  // `x` has `rank` axes; 0 if that is not known, and then only sums over an axis of -1 are understood. All is computed
+  // in `type`.
+  Algebra(const Graph& graph, Edge x, int rank, TF_DataType type = TF_FLOAT);
 
   // The tensor that stands for the incoming gradient, of x's shape, and the rank of both.
   void set_gradient(Edge gradient, int rank);
@@ -67,7 +68,11 @@ class Algebra {
   // Whether an atom is a factor of a term, or of what a sum in it is of.
   bool depends(const Polynomial& polynomial, int atom) const;
 
-  // Equality, with what constants of the graph say of counts.
+  // Whether a sum was understood that shows the rank: into a vector, or over the last axis by its number. Others that
+  // keep axes, and are then reshaped to a vector, are those of tensors of more axes too, of length 1.
+  bool shows_rank() const { return shows_rank_; }
+
+  // Equality, with what constants of the graph say of counts, to the rounding of constants of the type.
   bool equal(const Polynomial& a, const Polynomial& b) const;
 
  private:
@@ -98,12 +103,14 @@ class Algebra {
   Edge x_;
   Edge gradient_ = {-1, 0};
   int rank_;
+  TF_DataType type_;
   int64_t channels_ = 0;  // of the variables that are columns
   std::map<Extent, double> counts_;
   std::vector<Atom> atoms_;
   std::map<std::string, int> by_key_;
   std::map<std::pair<int, int>, std::optional<Value>> values_;
   int depth_ = 0;
+  bool shows_rank_ = false;
 };
 
 }  // namespace unihal::tensorflow

@@ -42,9 +42,10 @@ class Clusters {
         const auto now = moved.find(input.node);
         if (now != moved.end()) input = now->second;
       }
+      std::vector<Edge> results;
+      for (int node : program.nodes) results.push_back({node, 0});
       const std::string name = std::string(graph_[nodes.back()].name) + "/unihal";
-      const int made =
-          graph_.contract(name, "UnihalElementwise", nodes, program.inputs, program.nodes, program.attributes());
+      const int made = graph_.contract(name, "UnihalElementwise", nodes, program.inputs, results, program.attributes());
       for (size_t i = 0; i < program.nodes.size(); ++i) moved[program.nodes[i]] = {made, static_cast<int>(i)};
     }
     return !found_.empty();
@@ -82,7 +83,7 @@ class Clusters {
 
   void grow(int seed) {
     std::vector<int> nodes{seed};
-    std::optional<ElementwiseProgram> program;
+    std::optional<ElementwiseProgram> program = ElementwiseProgram::make(graph_, nodes);
     const std::string shape = classes_.of({seed, 0});
     std::vector<int> tried{seed};
     for (;;) {
@@ -99,7 +100,8 @@ class Clusters {
       nodes = std::move(more);
       program = std::move(longer);
     }
-    if (nodes.size() < 2 || !program->runs_on(type_)) return;
+    // A sum of more than two terms is worth it by itself: each step is a launch.
+    if (!program || program->functions.size() < 2 || !program->runs_on(type_)) return;
     gather(nodes);
     for (int node : nodes) at(cluster_, node) = static_cast<int>(found_.size());
     found_.emplace_back(std::move(nodes), std::move(*program));

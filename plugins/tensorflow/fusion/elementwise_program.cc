@@ -111,11 +111,11 @@ class Builder {
 
   // The row for a node with a constant operand, and which operand is none.
   const WithConstant* with_constant(int node, float* constant, int* other) const {
-    if (graph_.type_attribute(node, "T") != TF_FLOAT) return nullptr;
+    const TF_DataType type = graph_.type_attribute(node, "T");
     for (const WithConstant& row : kWithConstant) {
       if (graph_[node].op != row.op) continue;
       const Edge& edge = graph_[node].inputs[row.constant_first ? 0 : 1];
-      if (edge.port != 0 || !graph_.scalar_constant(edge.node, constant) || !std::isfinite(*constant)) continue;
+      if (edge.port != 0 || !graph_.scalar_constant(edge.node, type, constant) || !std::isfinite(*constant)) continue;
       *other = row.constant_first ? 1 : 0;
       return &row;
     }

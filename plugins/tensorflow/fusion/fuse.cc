@@ -73,7 +73,8 @@ struct Name {
 };
 
 constexpr unsigned kOptimizer = 1, kNorm = 2, kGelu = 4, kMovingAverage = 8, kNegativeZero = 16, kSoftmax = 32,
-                   kElementwise = 64, kLists = 128, kCollectives = 256, kProducts = 512, kAllFusions = 1023;
+                   kElementwise = 64, kLists = 128, kCollectives = 256, kProducts = 512, kSeeds = 1024,
+                   kAllFusions = 2047;
 
 constexpr Name kNames[] = {{"optimizer", kOptimizer},
                            {"norm", kNorm},
@@ -84,7 +85,8 @@ constexpr Name kNames[] = {{"optimizer", kOptimizer},
                            {"elementwise", kElementwise},
                            {"lists", kLists},
                            {"collectives", kCollectives},
-                           {"products", kProducts}};
+                           {"products", kProducts},
+                           {"seeds", kSeeds}};
 
 }  // namespace
 
@@ -133,6 +135,7 @@ void fuse(Graph& graph, const std::string& type, unsigned fusions, OutputShapes&
     if (again || found) graph.prune(candidates, pure_ops());
     found |= again;
   }
+  if ((fusions & kNorm) != 0) fused |= narrow_norms(graph, candidates);
   fused |= found;
   fused |= rewrite(kSoftmax, fuse_softmax_gradient);
   // After the norms, which must see the products of a gradient and a learning rate.
@@ -142,6 +145,7 @@ void fuse(Graph& graph, const std::string& type, unsigned fusions, OutputShapes&
   }
   fused |= rewrite(kMovingAverage, fuse_moving_average);
   fused |= rewrite(kNegativeZero, fuse_negative_zero);
+  if ((fusions & kSeeds) != 0) fused |= fuse_seeds(graph, candidates);
   // After the norms and GELU, which look at what they read.
   if ((fusions & kProducts) != 0) fused |= fuse_products(graph, candidates, shapes);
   // At last, of what no other fusion took. A constant that became a parameter may have no reader any more.

@@ -19,11 +19,11 @@ constexpr double kCubic = 0.044715;
 
 class Gelu : private AlgebraSearch {
  public:
-  Gelu(Graph& graph, int root) : AlgebraSearch(graph), root_(root) {}
+  Gelu(Graph& graph, int root) : AlgebraSearch(graph, graph.main_type(root)), root_(root) {}
 
   bool fuse() {
     if (!find_operand()) return false;
-    algebra_.emplace(graph_, x_, 0);
+    algebra_.emplace(graph_, x_, 0, type_);
     if (!match_function() || !find_result()) return false;
     find_gradient();
     if (gradient_.node < 0 && !is_read_only_by_result()) return false;
@@ -52,14 +52,15 @@ class Gelu : private AlgebraSearch {
       } else if (op == "Mul" || op == "RealDiv") {
         const Edge a = input(node, 0), b = input(node, 1);
         if (a.node < 0 || b.node < 0) return false;
-        x_ = graph_.scalar_constant(a.node, &number) ? b : a;
+        x_ = graph_.scalar_constant(a.node, type_, &number) ? b : a;
       } else if (op == "AddV2" || op == "Add") {  // x is what the cube is of
         const Edge a = input(node, 0), b = input(node, 1);
         for (const Edge& cube : {a, b}) {
           Edge inner = cube;
           while (inner.node >= 0 && graph_[inner.node].op == "Mul") {
             const Edge first = input(inner.node, 0);
-            inner = first.node >= 0 && graph_.scalar_constant(first.node, &number) ? input(inner.node, 1) : first;
+            const bool is_number = first.node >= 0 && graph_.scalar_constant(first.node, type_, &number);
+            inner = is_number ? input(inner.node, 1) : first;
           }
           if (inner.node < 0) continue;
           if (graph_[inner.node].op == "Pow" || graph_[inner.node].op == "Square") inner = input(inner.node, 0);
@@ -85,13 +86,13 @@ class Gelu : private AlgebraSearch {
     Polynomial slope;  // of the cumulative distribution
     if (op == "Tanh") {
       const Polynomial argument = Polynomial(kRootOfTwoOverPi) * (x + Polynomial(kCubic) * x * x * x);
-      if (!operand->polynomial.equals(argument)) return false;
+      if (!algebra_->equal(operand->polynomial, argument)) return false;
       share_ = Polynomial(0.5) * (Polynomial(1) + f);
       slope = Polynomial(0.5) * (Polynomial(1) - f * f) *
               (Polynomial(kRootOfTwoOverPi) * (Polynomial(1) + Polynomial(3 * kCubic) * x * x));
     } else {
       const double sign = op == "Erfc" ? -1 : 1;
-      if (!operand->polynomial.equals(Polynomial(sign * kRootOfHalf) * x)) return false;
+      if (!algebra_->equal(operand->polynomial, Polynomial(sign * kRootOfHalf) * x)) return false;
       share_ = Polynomial(0.5) * (op == "Erfc" ? f : Polynomial(1) + f);
       // The exponent as the graph's constants have it.
       const Polynomial square = operand->polynomial * operand->polynomial;
@@ -112,7 +113,7 @@ class Gelu : private AlgebraSearch {
       if (!seen.insert(node).second) continue;
       const std::optional<Value> value = algebra_->value({node, 0});
       if (!value) continue;
-      if (!graph_.is_exposed(node) && value->polynomial.equals(y)) {
+      if (!graph_.is_exposed(node) && algebra_->equal(value->polynomial, y)) {
         result_ = node;
         return true;
       }
@@ -166,7 +167,7 @@ class Gelu : private AlgebraSearch {
 
   void write() {
     Graph::Attributes attributes;
-    attributes.set_type("T", TF_FLOAT);
+    attributes.set_type("T", type_);
     attributes.set_bool("approximate", graph_[root_].op == "Tanh");
     const std::string name = std::string(graph_[result_].name) + "/unihal";
     const int y = graph_.add(name, "UnihalGelu", graph_[result_].device, inputs_, attributes);
@@ -195,7 +196,8 @@ class Gelu : private AlgebraSearch {
 bool fuse_gelu(Graph& graph, int root) {
   const std::string_view op = graph[root].op;
   const bool fits = op == "Erfc" || op == "Erf" || op == "Tanh";
-  if (!fits || graph.main_type(root) != TF_FLOAT || graph.is_exposed(root)) return false;
+  const TF_DataType type = graph.main_type(root);
+  if (!fits || graph.is_exposed(root) || !(type == TF_FLOAT || type == TF_HALF || type == TF_BFLOAT16)) return false;
   return Gelu(graph, root).fuse();
 }
 

@@ -24,10 +24,13 @@ struct Row {
   int lists;      // of which the lists are; what follows is common
   // Whether the step multiplies the last list's item with what follows, so that they may change places.
   bool is_product;
+  // Whether the last list may be of a narrow type, as gradients are in mixed precision.
+  bool takes_narrow;
 };
 constexpr Row kRows[] = {
-    {"UnihalAdam", 3, 4, false},        {"UnihalAdamWithDecay", 3, 4, false}, {"UnihalMomentum", 2, 3, true},
-    {"UnihalScaledUpdate", 1, 2, true}, {"UnihalMovingAverage", 1, 2, false},
+    {"UnihalAdam", 3, 4, false, true},           {"UnihalAdamWithDecay", 3, 4, false, true},
+    {"UnihalMomentum", 2, 3, true, true},        {"UnihalScaledUpdate", 1, 2, true, true},
+    {"UnihalMovingAverage", 1, 2, false, false},
 };
 
 const Row* row_of(const Graph& graph, int node) {
@@ -62,6 +65,26 @@ void sort_factors(Graph& graph, const std::vector<int>& steps) {
     std::swap(inputs[rate - 1], inputs[rate]);
     graph.rewrite(step, row.op, inputs, graph.attributes_of(step));
   }
+}
+
+// Reads a gradient as it was before it was cast to float32, if nothing else reads the cast.
+void take_narrow(Graph& graph, int step) {
+  const Row& row = *row_of(graph, step);
+  if (!row.takes_narrow) return;
+  std::vector<Edge> inputs = graph[step].inputs;
+  Edge& gradient = inputs[static_cast<size_t>(row.lists - 1)];
+  const int cast = gradient.node;
+  const TF_DataType type = graph.type_attribute(cast, "SrcT");
+  const bool fits = graph[cast].op == "Cast" && graph[cast].device == graph[step].device &&
+                    graph.type_attribute(cast, "DstT") == TF_FLOAT && (type == TF_HALF || type == TF_BFLOAT16);
+  if (!fits || graph.is_exposed(cast) || graph[cast].consumers != std::vector<int>{step}) return;
+  const std::vector<Edge> before = graph[cast].inputs;
+  gradient = before.front();
+  inputs.insert(inputs.end(), before.begin() + 1, before.end());  // what the cast waited for
+  Graph::Attributes attributes = graph.attributes_of(step);
+  attributes.set_type("G", type);
+  graph.rewrite(step, row.op, inputs, attributes);
+  graph.remove_unused({cast}, {"Cast"});
 }
 
 // What steps must have in common. A constant that each has of its own is one by its value.
@@ -127,6 +150,7 @@ bool join_steps(Graph& graph, const std::vector<int>& candidates) {
     if (row != nullptr && graph.integer(node, "N") == 1 && has_known_shapes(graph, node, *row)) steps.push_back(node);
   }
   sort_factors(graph, steps);
+  for (int step : steps) take_narrow(graph, step);
   std::map<std::string, std::vector<int>> alike;
   for (int step : steps) alike[key_of(graph, step, *row_of(graph, step))].push_back(step);
   bool found = false;

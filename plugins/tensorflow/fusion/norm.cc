@@ -31,7 +31,7 @@ class Norm : private AlgebraSearch {
   void find_result();
   bool is_result(const Polynomial& polynomial, int parameters, Edge* scale, Edge* offset, Edge* mean) const;
   bool find_gradient();
-  bool match_gradient(const Edge& gradient, int rank);
+  bool match_gradient(const Edge& gradient, int rank, bool needs_operand);
   bool is_worthwhile();
   void find_statistics();
   void write();
@@ -62,7 +62,7 @@ class Norm : private AlgebraSearch {
 // From rsqrt(variance + epsilon) to x, over the variance's mean.
 bool Norm::find_operand() {
   const int sum = input(rsqrt_, 0).node;
-  if (sum < 0 || (graph_[sum].op != "AddV2" && graph_[sum].op != "Add") || !is_float(sum)) return false;
+  if (sum < 0 || (graph_[sum].op != "AddV2" && graph_[sum].op != "Add") || !is_of_type(sum)) return false;
   Edge variance = kNoEdge;
   for (int side = 0; side < 2 && variance.node < 0; ++side) {
     const int constant = input(sum, side).node;
@@ -118,7 +118,7 @@ bool Norm::find_operand_of_inference(const Edge& variance) {
       if (graph_[node].op != "Rsqrt" && graph_[node].op != "Mul") continue;
       if (!algebra.value({node, 0})) continue;
       for (int product : readers({node, 0})) {
-        if (graph_[product].op != "Mul" || !is_float(product)) continue;
+        if (graph_[product].op != "Mul" || !is_of_type(product)) continue;
         const Edge other = input(product, 0) == Edge{node, 0} ? input(product, 1) : input(product, 0);
         if (other.node >= 0 && !algebra.value(other)) x_ = other;
       }
@@ -229,15 +229,18 @@ bool Norm::find_gradient() {
   const std::vector<Edge> found = gradient_candidates(sources, {inverse_ * scale_value_, inverse_, scale_value_});
   // Constants of a gradient count axes from the front. A wrong rank understands none of its sums.
   const std::vector<int> ranks = extent_ == Extent::kRow ? std::vector<int>{3, 2, 4, 5} : std::vector<int>{rank_};
-  for (int rank : ranks) {
-    for (const Edge& edge : found) {
-      if (match_gradient(edge, rank)) return true;
+  // A wrong one may understand those of scale and offset alone, so what has x's gradient too comes first.
+  for (bool needs_operand : {true, false}) {
+    for (int rank : ranks) {
+      for (const Edge& edge : found) {
+        if (match_gradient(edge, rank, needs_operand)) return true;
+      }
     }
   }
   return false;
 }
 
-bool Norm::match_gradient(const Edge& gradient, int rank) {
+bool Norm::match_gradient(const Edge& gradient, int rank, bool needs_operand) {
   Algebra& algebra = *algebra_;
   algebra.set_gradient(gradient, rank);
   x_gradient_ = -1;
@@ -263,7 +266,7 @@ bool Norm::match_gradient(const Edge& gradient, int rank) {
   while (!waiting.empty() && seen.size() < 256) {
     const int node = waiting.back();
     waiting.pop_back();
-    if (!seen.insert(node).second || !is_float(node)) continue;
+    if (!seen.insert(node).second || !is_of_type(node)) continue;
     const std::optional<Value> value = algebra.value({node, 0});
     if (value && value->is_vector && !value->is_unproved && !graph_.is_exposed(node)) {
       if (scale_.node >= 0 && algebra.equal(value->polynomial, dscale)) {
@@ -302,10 +305,11 @@ bool Norm::match_gradient(const Edge& gradient, int rank) {
   }
   const bool has_parameters =
       (scale_.node < 0 || !scale_gradients_.empty()) && (offset_.node < 0 || !offset_gradients_.empty());
-  const bool found = has_parameters && (x_gradient_ >= 0 || !scale_gradients_.empty());
+  const bool found = has_parameters && (x_gradient_ >= 0 || (!needs_operand && !scale_gradients_.empty()));
   if (found) {
     gradient_ = gradient;
-    rank_ = rank;
+    // Over the last axis the op computes the same whatever the rank, which the sums may not show.
+    rank_ = by_row && !algebra.shows_rank() ? 0 : rank;
   } else {
     algebra.set_gradient(kNoEdge, rank_);
     x_gradient_ = -1;
@@ -371,6 +375,7 @@ void Norm::write() {
   if (offset_.node >= 0) parameters.push_back(offset_);
   Graph::Attributes attributes;
   attributes.set_type("T", TF_FLOAT);
+  attributes.set_type("U", TF_FLOAT);
   attributes.set_float("epsilon", epsilon_);
   attributes.set_bool("has_scale", scale_.node >= 0);
 

@@ -63,10 +63,10 @@ Polynomial Polynomial::with(int atom, double number) const {
   return result;
 }
 
-bool Polynomial::equals(const Polynomial& other) const {
+bool Polynomial::equals(const Polynomial& other, double rounding) const {
   return std::equal(terms_.begin(), terms_.end(), other.terms_.begin(), other.terms_.end(),
-                    [](const auto& a, const auto& b) {
-                      return a.first == b.first && std::abs(a.second - b.second) <= 1e-6 * std::abs(b.second);
+                    [rounding](const auto& a, const auto& b) {
+                      return a.first == b.first && std::abs(a.second - b.second) <= rounding * std::abs(b.second);
                     });
 }
 

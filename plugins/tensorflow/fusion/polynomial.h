@@ -36,8 +36,8 @@ class Polynomial {
   // With a number in the place of an atom.
   Polynomial with(int atom, double number) const;
 
-  // Whether the factors are the same to the rounding of float32 constants.
-  bool equals(const Polynomial& other) const;
+  // Whether the factors are the same to the rounding of constants, of float32 where nothing else is said.
+  bool equals(const Polynomial& other, double rounding = 1e-6) const;
 
   std::string text() const;
 

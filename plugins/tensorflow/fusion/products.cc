@@ -200,7 +200,7 @@ bool fuse_bias_gradient(Graph& graph, int root) {
   attributes.set_bool("use_cudnn_on_gpu", true);
   attributes.set_integers("explicit_paddings", graph.integers(filter, "explicit_paddings"));
   const std::string name = std::string(graph[filter].name) + "/unihal";
-  graph.contract(name, "UnihalConvolutionFilterGrad", {filter, root}, inputs, {filter, root}, attributes);
+  graph.contract(name, "UnihalConvolutionFilterGrad", {filter, root}, inputs, {{filter, 0}, {root, 0}}, attributes);
   return true;
 }
 

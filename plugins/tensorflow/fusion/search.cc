@@ -27,7 +27,7 @@ std::vector<int> AlgebraSearch::readers(const Edge& edge) const {
 void AlgebraSearch::collect(const Edge& edge, bool is_root, int atom, bool* takes_offset, Terms* terms) {
   const int node = edge.node;
   const std::string_view op = graph_[node].op;
-  const bool is_sum = (op == "AddV2" || op == "Add" || op == "AddN") && edge.port == 0 && is_float(node);
+  const bool is_sum = (op == "AddV2" || op == "Add" || op == "AddN") && edge.port == 0 && is_of_type(node);
   if (is_sum && (is_root || (graph_[node].consumers.size() == 1 && !graph_.is_exposed(node)))) {
     for (const Edge& next : graph_[node].inputs) {
       if (next.port != Graph::kControl) collect(next, false, atom, takes_offset, terms);
@@ -51,7 +51,7 @@ void AlgebraSearch::collect(const Edge& edge, bool is_root, int atom, bool* take
 
 bool AlgebraSearch::terms_of(int node, const Polynomial& atom, bool takes_offset, Terms* terms) {
   *terms = Terms();
-  if (!is_float(node) || graph_.is_exposed(node)) return false;
+  if (!is_of_type(node) || graph_.is_exposed(node)) return false;
   collect({node, 0}, true, number_of(atom), &takes_offset, terms);
   return terms->others != std::vector<Edge>{{node, 0}};
 }
@@ -68,7 +68,7 @@ std::vector<Edge> AlgebraSearch::gradient_candidates(std::vector<Edge> sources, 
     const Edge source = sources.back();
     sources.pop_back();
     for (int node : readers(source)) {
-      if (!seen.insert(node).second || !is_float(node)) continue;
+      if (!seen.insert(node).second || !is_of_type(node)) continue;
       if (algebra_->value({node, 0})) {
         sources.push_back({node, 0});
         continue;
@@ -78,7 +78,7 @@ std::vector<Edge> AlgebraSearch::gradient_candidates(std::vector<Edge> sources, 
         const std::optional<Value> factor = algebra_->value(input(node, side));
         Edge other = input(node, 1 - side);
         if (!factor || other.node < 0) continue;
-        const auto is_factor = [&](const Polynomial& slope) { return factor->polynomial.equals(slope); };
+        const auto is_factor = [&](const Polynomial& slope) { return algebra_->equal(factor->polynomial, slope); };
         if (std::none_of(slopes.begin(), slopes.end(), is_factor)) continue;
         // A gradient that is given the shape that it has.
         while (graph_[other.node].op == "Reshape" && input(other.node, 1).node >= 0) {
@@ -124,7 +124,7 @@ bool AlgebraSearch::waits_before(const std::vector<int>& nodes, const std::vecto
 void AlgebraSearch::write_sum(int node, const Edge& first, const std::vector<Edge>& others) {
   if (others.empty()) return graph_.redirect_data({node, 0}, first);
   Graph::Attributes attributes;
-  attributes.set_type("T", TF_FLOAT);
+  attributes.set_type("T", type_);
   Edge sum = first;
   for (size_t i = 0; i + 1 < others.size(); ++i) {
     const std::string name = std::string(graph_[node].name) + "/unihal_sum";

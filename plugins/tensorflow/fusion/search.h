@@ -20,11 +20,12 @@ class AlgebraSearch {
     std::vector<Edge> others;
   };
 
-  explicit AlgebraSearch(Graph& graph) : graph_(graph) {}
+  // Of nodes that compute in `type`.
+  explicit AlgebraSearch(Graph& graph, TF_DataType type = TF_FLOAT) : graph_(graph), type_(type) {}
 
   // A node's data input; kNoEdge if there is none.
   Edge input(int node, int index) const;
-  bool is_float(int node) const { return graph_.main_type(node) == TF_FLOAT; }
+  bool is_of_type(int node) const { return graph_.main_type(node) == type_; }
   // The nodes that read an edge, each once.
   std::vector<int> readers(const Edge& edge) const;
 
@@ -48,6 +49,7 @@ class AlgebraSearch {
   void write_sum(int node, const Edge& first, const std::vector<Edge>& others);
 
   Graph& graph_;
+  TF_DataType type_;
   Edge x_ = kNoEdge;
   std::optional<Algebra> algebra_;
 

@@ -9,15 +9,16 @@ namespace unihal::tensorflow {
 using Edge = Graph::Edge;
 
 bool fuse_softmax_gradient(Graph& graph, int root) {
-  if (graph[root].op != "Mul" || graph.main_type(root) != TF_FLOAT) return false;
+  const TF_DataType type = graph.main_type(root);
+  if (graph[root].op != "Mul" || !(type == TF_FLOAT || type == TF_HALF || type == TF_BFLOAT16)) return false;
   for (int side = 0; side < 2; ++side) {
     Pattern pattern(graph, root);
     const Edge y = pattern.input(root, side);
     if (y.node < 0 || y.port != 0 || graph[y.node].op != "Softmax") continue;
-    const int difference = pattern.make(root, 1 - side, "Sub");
+    const int difference = pattern.make(root, 1 - side, "Sub", type);
     const Edge gradient = pattern.input(difference, 0);
-    const int sum = pattern.make(difference, 1, "Sum");
-    const int product = pattern.make(sum, 0, "Mul");
+    const int sum = pattern.make(difference, 1, "Sum", type);
+    const int product = pattern.make(sum, 0, "Mul", type);
     if (product < 0 || gradient.node < 0 || !graph.flag(sum, "keep_dims")) continue;
     const Edge first = pattern.input(product, 0), second = pattern.input(product, 1);
     if (!((first == y && second == gradient) || (first == gradient && second == y))) continue;
@@ -31,7 +32,7 @@ bool fuse_softmax_gradient(Graph& graph, int root) {
     }
     if (axes.size() != 1) continue;
     Graph::Attributes attributes;
-    attributes.set_type("T", TF_FLOAT);
+    attributes.set_type("T", type);
     attributes.set_integer("axis", axes.front());
     return graph.replace(pattern.nodes(), "UnihalSoftmaxGrad", {y, gradient}, attributes);
   }

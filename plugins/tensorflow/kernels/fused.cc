@@ -206,13 +206,14 @@ class ReplaceNegativeZero : public Kernel {
 void register_fused(Registrar& registrar) {
   register_fused_ops();
   const std::initializer_list<TypeConstraint> types = {{"T", only(UHAL_FLOAT32)}};
+  const std::initializer_list<TypeConstraint> narrow = {{"T", kReducedFloats | only(UHAL_FLOAT32)}};
   registrar.add_own<FusedAdam>("UnihalAdam", types, {"variables", "firsts", "seconds"});
   registrar.add_own<FusedAdam>("UnihalAdamWithDecay", types, {"variables", "firsts", "seconds"});
   registrar.add_own<FusedAdamRate>("UnihalAdamRate", types);
   registrar.add_own<FusedMomentum>("UnihalMomentum", types, {"variables", "velocities"});
-  registrar.add_own<FusedGelu>("UnihalGelu", types);
-  registrar.add_own<FusedGelu>("UnihalGeluGrad", types);
-  registrar.add_own<FusedSoftmaxGrad>("UnihalSoftmaxGrad", types);
+  registrar.add_own<FusedGelu>("UnihalGelu", narrow);
+  registrar.add_own<FusedGelu>("UnihalGeluGrad", narrow);
+  registrar.add_own<FusedSoftmaxGrad>("UnihalSoftmaxGrad", narrow);
   registrar.add_own<ScaledUpdate>("UnihalScaledUpdate", types, {"variables"});
   registrar.add_own<MovingAverage>("UnihalMovingAverage", types, {"variables"});
   registrar.add_own<ReplaceNegativeZero>("UnihalReplaceNegativeZero", types);

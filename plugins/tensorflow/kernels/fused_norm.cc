@@ -1,4 +1,5 @@
-// Batch, layer and RMS normalization that the graph pass finds in graphs (fusion/norm.cc), with their gradients.
+// Batch, layer and RMS normalization that the graph pass finds in graphs (fusion/norm.cc), with their gradients. x, y
+// and their gradients may be narrow; all else is float32.
 #include <limits>
 
 #include "plugins/tensorflow/registrar.h"
@@ -94,8 +95,8 @@ class FusedBatchNorm : public FusedBatchNormBase {
     Parameters parameters;
     read(context, 1, channels, &parameters);
     const View y = context.output_like(0, x);
-    const View mean = context.output(1, x.dtype, channels);
-    const View variance = context.output(2, x.dtype, channels);
+    const View mean = context.output(1, UHAL_FLOAT32, channels);
+    const View variance = context.output(2, UHAL_FLOAT32, channels);
     if (!context.ok()) return;
     if (x.elements() == 0) {  // the statistics of nothing
       context.fill(mean, std::numeric_limits<double>::quiet_NaN(), 0);
@@ -149,8 +150,8 @@ class FusedBatchNormGrad : public FusedBatchNormBase {
     Parameters parameters;
     read(context, 4, channels, &parameters);
     const View x_gradient = context.output_like(0, x);
-    const View scale_gradient = context.output(1, x.dtype, Shape{mean.elements()});
-    const View offset_gradient = context.output(2, x.dtype, Shape{mean.elements()});
+    const View scale_gradient = context.output(1, UHAL_FLOAT32, Shape{mean.elements()});
+    const View offset_gradient = context.output(2, UHAL_FLOAT32, Shape{mean.elements()});
     if (!context.ok()) return;
     if (x.elements() == 0) {
       context.zero(scale_gradient);
@@ -181,7 +182,7 @@ class FusedRowNormBase : public FusedNorm {
   View statistic(Context& context, int output, const View& x) const {
     Shape shape = shape_of(x);
     shape.back() = 1;
-    return context.output(output, x.dtype, shape);
+    return context.output(output, UHAL_FLOAT32, shape);
   }
   // A statistic, with a last axis of length 1.
   View rows(const View& view) const { return view.reshaped({view.elements(), 1}); }
@@ -235,8 +236,8 @@ class FusedRowNormGrad : public FusedRowNormBase {
     Parameters parameters;
     read(context, kRms ? 3 : 4, channels, &parameters);
     const View x_gradient = context.output_like(0, x);
-    const View scale_gradient = context.output(1, x.dtype, channels);
-    const View offset_gradient = kRms ? scale_gradient : context.output(2, x.dtype, channels);
+    const View scale_gradient = context.output(1, UHAL_FLOAT32, channels);
+    const View offset_gradient = kRms ? scale_gradient : context.output(2, UHAL_FLOAT32, channels);
     if (!context.ok()) return;
     if (x.elements() == 0) {
       context.zero(scale_gradient);
@@ -260,7 +261,8 @@ class FusedRowNormGrad : public FusedRowNormBase {
 }  // namespace
 
 void register_fused_norm(Registrar& registrar) {
-  const std::initializer_list<TypeConstraint> types = {{"T", only(UHAL_FLOAT32)}};
+  // Statistics, scale, offset and their gradients are float32, as the ABI has them.
+  const std::initializer_list<TypeConstraint> types = {{"T", kReducedFloats | only(UHAL_FLOAT32)}};
   registrar.add_own<FusedBatchNorm>("UnihalBatchNorm", types);
   registrar.add_own<FusedBatchNormInference>("UnihalBatchNormInference", types);
   registrar.add_own<FusedBatchNormGrad>("UnihalBatchNormGrad", types);

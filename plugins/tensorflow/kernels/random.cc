@@ -48,6 +48,47 @@ class GetKeyCounter : public Kernel {
   }
 };
 
+// (seeds) -> (keys, counters), these in host memory: those of the remainder of each seed, which the host waits for
+// once.
+class RandomKeys : public Kernel {
+ public:
+  explicit RandomKeys(Construction& construction)
+      : Kernel(construction),
+        count_(static_cast<int>(construction.integer("N"))),
+        modulus_(construction.integer("modulus")) {}
+  void compute(Context& context) const override {
+    std::vector<int64_t> seeds(2 * static_cast<size_t>(count_));
+    for (int i = 0; i < count_; ++i) {
+      const View seed = context.input(i);
+      if (context.ok() && (seed.rank != 1 || seed.elements() != 2)) {
+        context.fail_invalid("seed must have shape [2], not " + to_text(seed));
+      }
+      if (!context.ok()) return;
+      int64_t* words = &seeds[2 * static_cast<size_t>(i)];
+      context.check(uhal_copy(context.stream(), words, seed.data, 2 * sizeof *words, UHAL_COPY_DEVICE_TO_HOST));
+    }
+    if (!context.check(uhal_stream_synchronize(context.stream()))) return;
+    for (int i = 0; i < count_; ++i) {
+      const int64_t* words = &seeds[2 * static_cast<size_t>(i)];
+      const PhiloxState state = PhiloxState::from_seeds(remainder(words[0]), remainder(words[1]));
+      const View key = context.output(i, UHAL_UINT64, {1});
+      const View counter = context.output(count_ + i, UHAL_UINT64, {2});
+      if (!context.ok()) return;
+      *static_cast<uint64_t*>(key.data) = state.key;
+      std::copy_n(state.counter, 2, static_cast<uint64_t*>(counter.data));
+    }
+  }
+
+ private:
+  uint64_t remainder(int64_t word) const {
+    const int64_t rest = word % modulus_;
+    return static_cast<uint64_t>(rest < 0 ? rest + modulus_ : rest);
+  }
+
+  int count_;
+  int64_t modulus_;
+};
+
 class GetAlgorithm : public GetKeyCounter {
  public:
   using GetKeyCounter::GetKeyCounter;
@@ -152,6 +193,7 @@ void register_random(Registrar& registrar) {
   registrar.add<GetKeyCounter>("StatelessRandomGetKeyCounterAlg", {{"Tseed", kIndices}},
                                {"seed", "key", "counter", "alg"});
   registrar.add<GetAlgorithm>("StatelessRandomGetAlg", {}, {"alg"});
+  registrar.add_own<RandomKeys>("UnihalRandomKeys", {}, {"keys", "counters"});
 
   const std::initializer_list<const char*> state = {"shape", "key", "counter", "alg"};
   registrar.add<Stateless<UHAL_RANDOM_UNIFORM>>("StatelessRandomUniformV2", {{"dtype", kFloats}}, state);
