@@ -1,29 +1,22 @@
 #include "plugins/paddle/collectives.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <iterator>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include "plugins/paddle/error.h"
 #include "plugins/paddle/phi_api.h"
-#include "plugins/paddle/stream.h"
-#include "unihal/collectives.h"
 #include "unihal/memory.h"
 #include "unihal/tensor.h"
 
 namespace unihal::paddle {
-
-// Paddle's C_CCLComm. It lets ranks send to themselves, which the ABI does not.
-struct Communicator {
-  uhal_communicator* handle;
-  int32_t rank;
-  int32_t size;
-};
-
 namespace {
 
 enum Status : int32_t { kSuccess = 0, kFailed = 2 };  // C_Status
@@ -58,16 +51,8 @@ thread_local std::vector<OwnMessage> own_messages;
 Status run(const Communicator* communicator, Stream* stream, uhal_collective_kind kind, const void* source,
            void* destination, size_t count, Dtype dtype, size_t peer = 0,
            uhal_reduction reduction = UHAL_REDUCTION_SUM) {
-  uhal_collective collective = {};
-  collective.struct_size = sizeof collective;
-  collective.kind = kind;
-  collective.dtype = to_uhal(dtype);
-  collective.reduction = reduction;
-  collective.peer = static_cast<int32_t>(peer);
-  collective.source = source;
-  collective.destination = destination;
-  collective.count = static_cast<int64_t>(count);
-  expect(uhal_communicator_launch(communicator->handle, handle_of(stream), &collective));
+  submit(*communicator, stream, kind, source, destination, static_cast<int64_t>(count), to_uhal(dtype),
+         static_cast<int32_t>(peer), reduction);
   return kSuccess;
 }
 
@@ -89,7 +74,46 @@ Status name(const Communicator* communicator, char* text) {
   return kSuccess;
 }
 
+// Those that Paddle has and has not destroyed, in the order in which they were made, which is that of all ranks that
+// they have in common.
+class Communicators {
+ public:
+  void add(const Communicator* made) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    alive_.push_back(made);
+  }
+  void remove(const Communicator* gone) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    alive_.erase(std::remove(alive_.begin(), alive_.end(), gone), alive_.end());
+  }
+  // The first for which `test` holds.
+  template <class Test>
+  std::optional<Communicator> find(Test test) const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const Communicator* one : alive_) {
+      if (test(*one)) return *one;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<const Communicator*> alive_;
+};
+
+Communicators& communicators() {
+  static auto all = new Communicators;  // Paddle destroys its own while the process ends
+  return *all;
+}
+
+// Of paddle.distributed.launch and spawn: how many processes there are.
+int32_t count_processes() {
+  const char* text = std::getenv("PADDLE_TRAINERS_NUM");
+  return std::max(text == nullptr ? 1 : std::atoi(text), 1);
+}
+
 Status destroy(Communicator* communicator) {
+  communicators().remove(communicator);
   const uhal_status status = uhal_communicator_destroy(communicator->handle);
   delete communicator;
   return status == UHAL_OK ? kSuccess : kFailed;
@@ -200,14 +224,51 @@ Communicator* create_communicator(uhal_device* device, size_t size, const RootId
   uhal_communicator_id given = {};
   if (id->size < sizeof given) raise(UHAL_INVALID_ARGUMENT, "(unihal) collective: an id of Paddle's is too short");
   std::memcpy(&given, id->data, sizeof given);
-  auto made = new Communicator{nullptr, static_cast<int32_t>(rank), static_cast<int32_t>(size)};
+  auto made = new Communicator{nullptr, device, static_cast<int32_t>(rank), static_cast<int32_t>(size)};
   const uhal_status status =
       uhal_communicator_create(device, made->rank, made->size, &given, kTimeoutMilliseconds, &made->handle);
   if (status != UHAL_OK) {
     delete made;
     raise_last_error(status, "collective");
   }
+  communicators().add(made);
   return made;
+}
+
+std::optional<Communicator> communicator_of_all(const uhal_device* device, const char* kernel) {
+  const int32_t processes = count_processes();
+  if (processes == 1) {
+    const auto other = communicators().find([](const Communicator& one) { return one.size > 1; });
+    if (!other) return std::nullopt;
+    raise(UHAL_FAILED_PRECONDITION, "(unihal) " + std::string(kernel) + ": a communicator has " +
+                                        std::to_string(other->size) +
+                                        " ranks, but PADDLE_TRAINERS_NUM names one process; set it to their number, "
+                                        "as paddle.distributed.launch does");
+  }
+  auto found =
+      communicators().find([&](const Communicator& one) { return one.size == processes && one.device == device; });
+  if (!found) {
+    raise(UHAL_FAILED_PRECONDITION,
+          "(unihal) " + std::string(kernel) + ": PADDLE_TRAINERS_NUM is " + std::to_string(processes) +
+              ", and there is no communicator of so many ranks on this device yet, without which the statistics were "
+              "this process' alone; call paddle.distributed.init_parallel_env() and then, on all ranks, wrap the model "
+              "in paddle.DataParallel or call paddle.distributed.barrier()");
+  }
+  return found;
+}
+
+void submit(const Communicator& communicator, Stream* stream, uhal_collective_kind kind, const void* source,
+            void* destination, int64_t count, uhal_dtype dtype, int32_t peer, uhal_reduction reduction) {
+  uhal_collective collective = {};
+  collective.struct_size = sizeof collective;
+  collective.kind = kind;
+  collective.dtype = dtype;
+  collective.reduction = reduction;
+  collective.peer = peer;
+  collective.source = source;
+  collective.destination = destination;
+  collective.count = count;
+  expect(uhal_communicator_launch(communicator.handle, handle_of(stream), &collective));
 }
 
 const Callback* collective_callbacks() {

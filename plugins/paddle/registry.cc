@@ -88,6 +88,7 @@ const KernelTable& all_kernels() {
                           matmul_kernels,
                           norm_kernels,
                           norm_double_gradient_kernels,
+                          sync_batch_norm_kernels,
                           optimizer_kernels,
                           pool_kernels,
                           random_kernels,

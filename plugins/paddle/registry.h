@@ -104,6 +104,7 @@ KernelTable sparse_optimizer_kernels();
 KernelTable sparse_tensor_kernels();
 KernelTable spectrum_kernels();
 KernelTable suppression_kernels();
+KernelTable sync_batch_norm_kernels();
 KernelTable top_p_kernels();
 KernelTable transducer_kernels();
 KernelTable triple_gradient_kernels();

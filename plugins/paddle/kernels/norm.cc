@@ -7,26 +7,6 @@
 namespace unihal::paddle {
 namespace {
 
-// Paddle's C operands of float16 and bfloat16 layers may be of that dtype; the ops want float32.
-class Parameter32 {
- public:
-  Parameter32(const Context& context, OptionalInput input, uhal_dtype dtype, const int64_t* dims, int rank) {
-    if (!input) return;
-    view_ = input.view().reshaped(dims, rank);
-    present_ = true;
-    if (view_.dtype == dtype) return;
-    converted_.emplace(context, dtype, dims, rank);
-    copy_or_cast(context, view_, *converted_);
-    view_ = *converted_;
-  }
-  const uhal_tensor* tensor() const { return present_ ? &view_ : nullptr; }
-
- private:
-  View view_;
-  bool present_ = false;
-  std::optional<Scratch> converted_;
-};
-
 // A gradient of a parameter: computed in `dtype`, stored in the parameter's dtype.
 class ParameterGradient {
  public:
@@ -56,13 +36,6 @@ class ParameterGradient {
   std::optional<Scratch> scratch_;
 };
 
-uhal_norm_attributes batch_norm_attributes(float momentum, float epsilon, bool inference) {
-  auto attributes = norm_attributes(static_cast<double>(epsilon));
-  attributes.momentum = static_cast<double>(momentum);
-  attributes.inference = inference;
-  return attributes;
-}
-
 // Memory for the gradient of x, which every op here computes, also where Paddle wants those of the parameters only.
 class InputGradient : public View {
  public:
@@ -77,45 +50,51 @@ class InputGradient : public View {
 
 }  // namespace
 
-// saved_variance is the batch's variance (Paddle's own kernels keep 1 / sqrt(variance + epsilon) there); nobody but
-// batch_norm_grad below reads it.
+BatchNorm::BatchNorm(const Context& context, Input x, Input mean, Input variance, OptionalInput scale,
+                     OptionalInput bias, Text data_format, Output y, Output mean_out, Output variance_out,
+                     Output saved_mean, Output saved_variance, Output reserve_space)
+    : in(image(x.view(), channels_last(data_format))),
+      statistic(accumulator(in.dtype)),
+      gamma(context, scale, statistic, in.shape + 1, 1),
+      beta(context, bias, statistic, in.shape + 1, 1),
+      running_mean(flat(mean.view())),
+      running_variance(flat(variance.view())),
+      out(image(context.allocate(y, in.dtype), channels_last(data_format))),
+      new_mean(flat(context.allocate(mean_out, statistic))),
+      new_variance(flat(context.allocate(variance_out, statistic))),
+      batch_mean(context.allocate(saved_mean, statistic, in.shape + 1, 1)),
+      batch_variance(context.allocate(saved_variance, statistic, in.shape + 1, 1)) {
+  if (!reserve_space) return;
+  const int64_t nothing[] = {0};
+  context.allocate(reserve_space, UHAL_UINT8, nothing, 1);
+}
+
 void batch_norm(Context context, Input x, Input mean, Input variance, OptionalInput scale, OptionalInput bias,
                 bool is_test, float momentum, float epsilon, Text data_format, bool use_global_stats,
                 bool trainable_statistics, Output y, Output mean_out, Output variance_out, Output saved_mean,
                 Output saved_variance, Output reserve_space) {
-  const bool last = channels_last(data_format);
-  const View in = image(x.view(), last);
-  const uhal_dtype statistic = accumulator(in.dtype);
-  const int64_t channels[] = {in.shape[1]};
-  const Parameter32 gamma(context, scale, statistic, channels, 1), beta(context, bias, statistic, channels, 1);
-  const View running_mean = flat(mean.view()), running_variance = flat(variance.view());
-  const View out = image(context.allocate(y, in.dtype), last);
-  const View new_mean = flat(context.allocate(mean_out, statistic));
-  const View new_variance = flat(context.allocate(variance_out, statistic));
-  const View batch_mean = context.allocate(saved_mean, statistic, channels, 1);
-  const View batch_variance = context.allocate(saved_variance, statistic, channels, 1);
-  if (reserve_space) {
-    const int64_t nothing[] = {0};
-    context.allocate(reserve_space, UHAL_UINT8, nothing, 1);
-  }
-  const bool inference = (is_test && !trainable_statistics) || use_global_stats;
+  const BatchNorm of(context, x, mean, variance, scale, bias, data_format, y, mean_out, variance_out, saved_mean,
+                     saved_variance, reserve_space);
+  const bool inference = takes_running_statistics(is_test, use_global_stats, trainable_statistics);
   const auto attributes = batch_norm_attributes(momentum, epsilon, inference);
-  if (!inference && in.elements() == in.shape[1]) {  // a channel of one element is not normalized
-    copy_or_cast(context, in, out);
-    copy_or_cast(context, running_mean, new_mean);
-    copy_or_cast(context, running_variance, new_variance);
-    fill_zero(context, batch_mean);
-    fill_zero(context, batch_variance);
+  if (!inference && of.in.elements() == of.in.shape[1]) {  // a channel of one element is not normalized
+    copy_or_cast(context, of.in, of.out);
+    copy_or_cast(context, of.running_mean, of.new_mean);
+    copy_or_cast(context, of.running_variance, of.new_variance);
+    fill_zero(context, of.batch_mean);
+    fill_zero(context, of.batch_variance);
   } else if (inference) {
-    context.run(UHAL_OP_BATCH_NORM, {&in, gamma.tensor(), beta.tensor(), &running_mean, &running_variance}, {&out},
+    context.run(UHAL_OP_BATCH_NORM,
+                {&of.in, of.gamma.tensor(), of.beta.tensor(), &of.running_mean, &of.running_variance}, {&of.out},
                 &attributes);
-    copy_or_cast(context, running_mean, new_mean);
-    copy_or_cast(context, running_variance, new_variance);
-    copy_or_cast(context, running_mean, batch_mean);
-    copy_or_cast(context, running_variance, batch_variance);
+    copy_or_cast(context, of.running_mean, of.new_mean);
+    copy_or_cast(context, of.running_variance, of.new_variance);
+    copy_or_cast(context, of.running_mean, of.batch_mean);
+    copy_or_cast(context, of.running_variance, of.batch_variance);
   } else {
-    context.run(UHAL_OP_BATCH_NORM, {&in, gamma.tensor(), beta.tensor(), &running_mean, &running_variance},
-                {&out, &batch_mean, &batch_variance, &new_mean, &new_variance}, &attributes);
+    context.run(UHAL_OP_BATCH_NORM,
+                {&of.in, of.gamma.tensor(), of.beta.tensor(), &of.running_mean, &of.running_variance},
+                {&of.out, &of.batch_mean, &of.batch_variance, &of.new_mean, &of.new_variance}, &attributes);
   }
 }
 
