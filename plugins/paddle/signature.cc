@@ -117,7 +117,8 @@ void declare(const std::vector<int32_t>& dtypes, bool is_double, const Definitio
   }
 }
 
-// Kernels that Paddle has for GPUs only. Its generated function of the same name passes its arguments on in order, so
+// Kernels that Paddle has for GPUs only. Its generated function of the same name passes its arguments on in order
+// (sync_batch_norm's, which writes in place, has an underscore more), so
 // the function's mangled name, which has their types, stands for the signature. No argument has a dtype of its own.
 struct FunctionOfKernel {
   const char* kernel;
@@ -156,6 +157,14 @@ constexpr FunctionOfKernel kWithoutCpuKernel[] = {
      "_ZN6paddle12experimental14top_p_samplingERKNS_6TensorES3_RKNS_8optionalIS1_EES7_liRKNSt7__"
      "cxx1112basic_stringIcSt11char_traitsIcESaIcEEENS4_ISt5tupleIJPS1_SH_SH_SH_EEEE",
      "tensor,tensor,optional,optional;int64_t,int,string;tensor,tensor,tensor,tensor"},
+    {"sync_batch_norm",
+     "_ZN6paddle12experimental16sync_batch_norm_ERKNS_6TensorERS1_S4_S3_S3_bffRKNSt7__cxx1112basic_stringIcSt11char_"
+     "traitsIcESaIcEEEbb",
+     "tensor,tensor,tensor,tensor,tensor;bool,float,float,string,bool,bool;tensor,tensor,tensor,tensor,tensor,tensor"},
+    {"sync_batch_norm_grad",
+     "_ZN6paddle12experimental20sync_batch_norm_gradERKNS_6TensorES3_S3_S3_S3_RKNS_8optionalIS1_EES3_ffRKNSt7__"
+     "cxx1112basic_stringIcSt11char_traitsIcESaIcEEEbbbPS1_SG_SG_",
+     "tensor,tensor,tensor,tensor,tensor,optional,tensor;float,float,string,bool,bool,bool;tensor,tensor,tensor"},
     {"fused_softmax_mask_upper_triangle_grad",
      "_ZN6paddle12experimental38fused_softmax_mask_upper_triangle_gradERKNS_6TensorES3_PS1_", "tensor,tensor;;tensor"},
 };

@@ -171,10 +171,110 @@ def pipeline(rank: int) -> Any:
     return {"losses": losses, "weights": weights(model)}
 
 
+#: Name: dtype, data format and shape of the batch of all ranks, numbers that it lies around, and this rank's share.
+NORMS: dict[str, tuple[str, str, tuple[int, ...], float, list[int]]] = {
+    "image": ("float32", "NCHW", (8, 3, 5, 7), 0.0, [4, 4]),
+    "channels last": ("float32", "NHWC", (8, 5, 7, 3), 0.0, [4, 4]),
+    "vectors": ("float32", "NC", (8, 3), 0.0, [4, 4]),
+    "sequence": ("float32", "NCL", (8, 3, 6), 0.0, [4, 4]),
+    "volume": ("float32", "NCDHW", (8, 3, 2, 3, 4), 0.0, [4, 4]),
+    "volume, channels last": ("float32", "NDHWC", (8, 2, 3, 4, 3), 0.0, [4, 4]),
+    "uneven": ("float32", "NCHW", (8, 3, 5, 7), 0.0, [7, 1]),
+    "one each": ("float32", "NC", (2, 3), 0.0, [1, 1]),
+    "nothing on one": ("float32", "NCHW", (8, 3, 5, 7), 0.0, [8, 0]),
+    "far from 0": ("float32", "NCHW", (8, 3, 5, 7), 100.0, [4, 4]),
+    "float64": ("float64", "NCHW", (8, 3, 5, 7), 0.0, [4, 4]),
+    "float16": ("float16", "NCHW", (8, 3, 5, 7), 0.0, [4, 4]),
+    "bfloat16": ("bfloat16", "NHWC", (8, 5, 7, 3), 0.0, [4, 4]),
+}
+
+
+def normalized(name: str, layer_of: Callable[..., Any], rank: int | None, dtype: str | None = None) -> dict[str, Any]:
+    """What a layer with batch normalization of a row of NORMS gives, of all ranks' batch or of one rank's share."""
+    own, data_format, shape, middle, shares = NORMS[name]
+    dtype = dtype or own
+    channels = shape[-1 if data_format[-1] == "C" and data_format != "NC" else 1]
+    numbers = np.random.RandomState(5)
+    x, dy = numbers.randn(*shape) + middle, numbers.randn(*shape)
+    # What the dtype has of them, which all compute with.
+    x, dy = (paddle.to_tensor(a.astype("float32")).astype(own).astype("float64").numpy() for a in (x, dy))
+    if rank is not None:
+        kept = slice(sum(shares[:rank]), sum(shares[: rank + 1]))
+        x, dy = x[kept], dy[kept]
+    layer = layer_of(channels, data_format=data_format, momentum=0.8)
+    layer.weight.set_value(np.linspace(0.5, 2, channels).astype("float32"))
+    layer.bias.set_value(np.linspace(-1, 1, channels).astype("float32"))
+    layer._variance.set_value(np.linspace(1, 3, channels).astype("float32"))
+    if dtype == "float64":
+        layer.to(dtype=dtype)
+    given = paddle.to_tensor(x).astype(dtype)
+    given.stop_gradient = False
+    y = layer(given)
+    y.backward(paddle.to_tensor(dy).astype(dtype))
+    layer.eval()
+    tested = layer(given.detach())
+    found = {"y": y, "dx": given.grad, "tested": tested, "dscale": layer.weight.grad, "dbias": layer.bias.grad}
+    found |= {"mean": layer._mean, "variance": layer._variance}
+    return {key: tensor.astype("float64").numpy().tolist() for key, tensor in found.items()}
+
+
+def convolutional(synchronized: bool) -> Any:
+    """Without biases before the norms: their gradients are rounding."""
+    paddle.seed(4)
+    model = nn.Sequential(
+        nn.Conv2D(1, 4, 3, padding=1, bias_attr=False),
+        nn.BatchNorm2D(4),
+        nn.ReLU(),
+        nn.Conv2D(4, 2, 3, bias_attr=False),
+        nn.BatchNorm2D(2),
+    )
+    return nn.SyncBatchNorm.convert_sync_batchnorm(model) if synchronized else model
+
+
+def trained_on_images(model: Any, rank: int | None) -> None:
+    """Batches as above, as images of 8 by 1, which are made 8 by 8."""
+    optimizer = adam_of(model)
+    for step in range(STEPS):
+        rows = batch(step, rank)
+        images = (rows.unsqueeze(1).unsqueeze(3) * rows.unsqueeze(1).unsqueeze(2)).exp()
+        y = model(images)
+        (y * y * images[:, :, 1:-1, 1:-1]).mean().backward()
+        optimizer.step()
+        optimizer.clear_grad()
+
+
+def state(model: Any) -> list[list[float]]:
+    """Parameters and running statistics."""
+    return [value.numpy().ravel().tolist() for value in model.state_dict().values()]
+
+
+def converted(rank: int) -> Any:
+    model = convolutional(synchronized=True)
+    trained_on_images(paddle.DataParallel(model), rank)
+    return state(model)
+
+
+def alone_among_others() -> dict[str, Any]:
+    """Before the first collective of all ranks there are no statistics of all, and none are made up."""
+    layer = nn.SyncBatchNorm(3)
+    x = paddle.ones([2, 3, 4, 4])
+    try:
+        layer(x)
+        trained = "not refused"
+    except RuntimeError as error:
+        trained = str(error)
+    layer.eval()
+    return {"trained": trained, "tested": float(layer(x).mean())}
+
+
 def main() -> None:
     dist.init_parallel_env()
     rank = dist.get_rank()
-    results = {"device": paddle.get_device(), "collectives": collectives(rank), "data_parallel": data_parallel(rank)}
+    results: dict[str, Any] = {"device": paddle.get_device(), "alone": alone_among_others()}
+    dist.barrier()
+    results["norms"] = {name: normalized(name, nn.SyncBatchNorm, rank) for name in NORMS}
+    results["converted"] = converted(rank)
+    results |= {"collectives": collectives(rank), "data_parallel": data_parallel(rank)}
     for level in ("os", "os_g", "p_g_os"):
         results[level] = sharded(level, rank)
     results["pipeline"] = pipeline(rank)

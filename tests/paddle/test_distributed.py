@@ -14,8 +14,23 @@ import distributed_program as program
 import numpy as np
 import paddle
 import pytest
-from comparison import on
-from distributed_program import RANKS, STEPS, adam_of, batch, network, trained, values, weights
+from comparison import TOLERANCE, on
+from distributed_program import (
+    NORMS,
+    RANKS,
+    STEPS,
+    adam_of,
+    batch,
+    convolutional,
+    network,
+    normalized,
+    state,
+    trained,
+    trained_on_images,
+    values,
+    weights,
+)
+from paddle import nn
 from processes import environment
 
 if os.environ["UNIHAL_BACKEND"] != "stub":
@@ -125,3 +140,48 @@ def test_a_pipeline_of_two_agrees_with_one(ranks: list[dict[str, Any]]) -> None:
     found = ranks[0]["pipeline"]["weights"] + ranks[1]["pipeline"]["weights"]
     for mine, wanted in zip(found, expected, strict=True):
         np.testing.assert_allclose(mine, wanted, rtol=1e-5, atol=1e-6)
+
+
+def whole_norm(name: str) -> dict[str, Any]:
+    """What one process has of the batch of all ranks, in float64, so that it is no other rounding."""
+    layer_of = {2: nn.BatchNorm1D, 3: nn.BatchNorm1D, 4: nn.BatchNorm2D, 5: nn.BatchNorm3D}[len(NORMS[name][1])]
+    with on("cpu"):
+        found = normalized(name, layer_of, None, "float64")
+    return {key: np.array(value) for key, value in found.items()}
+
+
+@pytest.mark.parametrize("name", NORMS)
+def test_norms_of_two_agree_with_the_norm_of_one(name: str, ranks: list[dict[str, Any]]) -> None:
+    expected, shares = whole_norm(name), NORMS[name][4]
+    limit = TOLERANCE[NORMS[name][0]]
+    parts = [{key: np.array(value) for key, value in answer["norms"][name].items()} for answer in ranks]
+    for part in parts:
+        for key in ("mean", "variance"):
+            np.testing.assert_allclose(part[key], expected[key], rtol=max(limit, 1e-6), err_msg=key)
+    found = {key: np.concatenate([part[key] for part, n in zip(parts, shares, strict=True) if n]) for key in PIECES}
+    # Of the parameters each rank has its own sums: DataParallel makes their average of a loss that is an average.
+    found |= {key: sum(part[key] for part in parts) for key in ("dscale", "dbias")}
+    for key, array in found.items():
+        # Differences of numbers like dy's, which is about 1: of a channel of two elements hardly anything is left.
+        scale = max(1, np.abs(expected[key]).max())
+        np.testing.assert_allclose(array, expected[key], rtol=limit, atol=limit * scale, err_msg=key)
+
+
+PIECES = ("y", "dx", "tested")
+
+
+def test_a_converted_network_agrees_with_one(ranks: list[dict[str, Any]]) -> None:
+    with on("iluvatar"):
+        model = convolutional(synchronized=False)
+        trained_on_images(model, None)
+        expected = state(model)
+    for answer in ranks:
+        for found, wanted in zip(answer["converted"], expected, strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-5)
+
+
+def test_a_norm_without_the_others_is_refused(ranks: list[dict[str, Any]]) -> None:
+    for answer in ranks:
+        assert "PADDLE_TRAINERS_NUM is 2" in answer["alone"]["trained"]
+        assert "paddle.distributed.barrier()" in answer["alone"]["trained"]
+        np.testing.assert_allclose(answer["alone"]["tested"], 1, rtol=1e-4)
