@@ -160,7 +160,7 @@ print(json.dumps([[name for name, keys in kernels.items() if any("(CPU," in key 
 PADDLE_EXCEPTIONS = (
     (
         r"(c_|all_|mp_|p_|partial_(all|recv|send)|dist_|dtensor|reshard|shard_|moe_(global|sub)|sync_|build_src)\w*"
-        r"|barrier|broadcast|reduce(_scatter)?|(recv|send)_v2|global_(gather|scatter)(_grad)?|\w*sync_batch_norm\w*"
+        r"|barrier|broadcast|reduce(_scatter)?|(recv|send)_v2|global_(gather|scatter)(_grad)?"
         r"|share_var|distributed\w*|margin_cross_entropy(_grad)?|class_center_sample",
         "collectives inside ops; `paddle.distributed` runs over unihal's collectives",
     ),

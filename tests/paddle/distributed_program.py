@@ -218,6 +218,10 @@ def normalized(name: str, layer_of: Callable[..., Any], rank: int | None, dtype:
     return {key: tensor.astype("float64").numpy().tolist() for key, tensor in found.items()}
 
 
+def norm_in_a_graph(*arguments: Any, **options: Any) -> Any:
+    return paddle.jit.to_static(nn.SyncBatchNorm(*arguments, **options), full_graph=True)
+
+
 def convolutional(synchronized: bool) -> Any:
     """Without biases before the norms: their gradients are rounding."""
     paddle.seed(4)
@@ -273,6 +277,7 @@ def main() -> None:
     results: dict[str, Any] = {"device": paddle.get_device(), "alone": alone_among_others()}
     dist.barrier()
     results["norms"] = {name: normalized(name, nn.SyncBatchNorm, rank) for name in NORMS}
+    results["norm in a graph"] = normalized("image", norm_in_a_graph, rank)
     results["converted"] = converted(rank)
     results |= {"collectives": collectives(rank), "data_parallel": data_parallel(rank)}
     for level in ("os", "os_g", "p_g_os"):

@@ -142,6 +142,10 @@ def test_a_pipeline_of_two_agrees_with_one(ranks: list[dict[str, Any]]) -> None:
         np.testing.assert_allclose(mine, wanted, rtol=1e-5, atol=1e-6)
 
 
+#: Of what each rank has its part.
+PIECES = ("y", "dx", "tested")
+
+
 def whole_norm(name: str) -> dict[str, Any]:
     """What one process has of the batch of all ranks, in float64, so that it is no other rounding."""
     layer_of = {2: nn.BatchNorm1D, 3: nn.BatchNorm1D, 4: nn.BatchNorm2D, 5: nn.BatchNorm3D}[len(NORMS[name][1])]
@@ -167,7 +171,9 @@ def test_norms_of_two_agree_with_the_norm_of_one(name: str, ranks: list[dict[str
         np.testing.assert_allclose(array, expected[key], rtol=limit, atol=limit * scale, err_msg=key)
 
 
-PIECES = ("y", "dx", "tested")
+def test_norms_of_two_in_a_graph(ranks: list[dict[str, Any]]) -> None:
+    for answer in ranks:
+        assert answer["norm in a graph"] == answer["norms"]["image"]
 
 
 def test_a_converted_network_agrees_with_one(ranks: list[dict[str, Any]]) -> None:
