@@ -117,9 +117,9 @@ void declare(const std::vector<int32_t>& dtypes, bool is_double, const Definitio
   }
 }
 
-// Kernels that Paddle has for GPUs only. Its generated function of the same name passes its arguments on in order
-// (sync_batch_norm's, which writes in place, has an underscore more), so
-// the function's mangled name, which has their types, stands for the signature. No argument has a dtype of its own.
+// Kernels that Paddle has for GPUs only. Its generated function of the same name (with an underscore where it writes in
+// place) passes its arguments on in order, so the function's mangled name, which has their types, stands for the
+// signature. No argument has a dtype of its own.
 struct FunctionOfKernel {
   const char* kernel;
   const char* function;

@@ -6,6 +6,7 @@
 //   dx = scale r (dy - sum(dy) / n - h sum(dy h) / n)
 // needs the sums of all; dscale and dbias are the sums of this rank, which DataParallel averages like any gradient.
 #include <algorithm>
+#include <optional>
 
 #include "plugins/common/chain.h"
 #include "plugins/paddle/collectives.h"
