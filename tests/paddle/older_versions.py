@@ -29,7 +29,9 @@ LEFT_OUT = [
     ),
     LeftOut(r"3\.[01]\..*", r".*float16.*", "the CPU rounds to float16 in another way there"),
     LeftOut(r"3\.0\..*", r".*test_complex.*\[where\]", "the CPU has no `where` of complex numbers there"),
-    LeftOut(r"3\.[012]\..*", r".*test_top_p.*", "the function of its kernel has another name, by which it is not found"),
+    LeftOut(
+        r"3\.[012]\..*", r".*test_top_p.*", "the function of its kernel has another name there, so it is not found"
+    ),
     LeftOut(r"3\.[012]\..*", r".*(test_medians|nanmedian).*", "other operands: the gradient falls back"),
     LeftOut(r"3\.[012]\..*", r".*test_antialiasing.*", "`interpolate` has no `antialias` there"),
     LeftOut(r"3\.[012]\..*", r".*test_factor_gradients.*eig-complex.*", "other operands: the gradient falls back"),

@@ -1,10 +1,11 @@
-/* Sums over the work-items before each of a work-group, for sources that include it. UHAL_GROUP: the size of the group. */
+/* Sums over the work-items before each of a work-group, for sources that include it. UHAL_GROUP: the size of the group.
+ */
 
 /* Work-items whose counts one of them adds up by itself, where they cannot hand each other values. */
 #define UHAL_COUNT_BLOCK 16
 
-/* What the work-items before this one have; *of_group: what all have. `counts` has room for the group's. All of the group
- * call it together; what lies in `counts` may be read until each has come back. */
+/* What the work-items before this one have; *of_group: what all have. `counts` has room for the group's. All of the
+ * group call it together; what lies in `counts` may be read until each has come back. */
 UHAL_INLINE int32 uhal_count_before(int32 own, UHAL_LOCAL int32* counts, int32 id, int32* of_group) {
 #ifdef UHAL_WARP
   int32 before = 0;

@@ -1,5 +1,6 @@
-/* How often each digit occurs in the tile of keys of each work-group: what a pass of radix sort begins with (stable_order.cl),
- * and what a kernel that makes the keys leaves for the first pass. All of a group call each; UHAL_GROUP: its size. */
+/* How often each digit occurs in the tile of keys of each work-group: what a pass of radix sort begins with
+ * (stable_order.cl), and what a kernel that makes the keys leaves for the first pass. All of a group call each;
+ * UHAL_GROUP: its size. */
 
 /* Of the digit of a key that one pass sorts by, at most. */
 #define MOST_DIGIT_BITS 9
