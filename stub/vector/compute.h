@@ -74,6 +74,8 @@ struct InstructionSet {
   const char* name;
   MapLoop map[uhal_map_function_limit][kComputeTypes];  // null where a function is not defined on a type
   MapLoop modulus[kComputeTypes];  // of complex types: uhal_map_absolute with results of the type of the parts
+  // The same of counters in place, by words; `lanes` is a multiple of 8.
+  void (*philox_rounds)(uint64_t key, int64_t lanes, uint32_t* c0, uint32_t* c1, uint32_t* c2, uint32_t* c3);
   LoadLoop load[UHAL_DTYPE_COUNT][kComputeTypes];       // complex dtypes to complex types only
   StoreLoop store[kComputeTypes][UHAL_DTYPE_COUNT];     // and real types to real dtypes only
   ReduceRun reduce_run[kReduceSteps][kComputeTypes];    // null for complex types
