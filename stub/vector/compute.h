@@ -74,6 +74,8 @@ using StreamLines = void (*)(void* destination, const void* source, int64_t line
 // Random numbers. A block of Philox is four words; `counter` is its low and high half.
 struct RandomLoops {
   void (*philox)(uint64_t key, const uint64_t* counter, int64_t blocks, uint32_t* words);
+  // The same of counters in place, by words; `lanes` is a multiple of 8.
+  void (*philox_rounds)(uint64_t key, int64_t lanes, uint32_t* c0, uint32_t* c1, uint32_t* c2, uint32_t* c3);
   void (*uniform_float)(int64_t count, const uint32_t* words, float* out);    // [0, 1), a word each
   void (*uniform_double)(int64_t count, const uint32_t* words, double* out);  // [0, 1), two words each
   void (*normal_float)(int64_t count, const uint32_t* words, float* out);     // a word each; even counts
@@ -84,13 +86,12 @@ struct InstructionSet {
   const char* name;
   MapLoop map[uhal_map_function_limit][kComputeTypes];  // null where a function is not defined on a type
   MapLoop modulus[kComputeTypes];  // of complex types: uhal_map_absolute with results of the type of the parts
-  // The same of counters in place, by words; `lanes` is a multiple of 8.
-  void (*philox_rounds)(uint64_t key, int64_t lanes, uint32_t* c0, uint32_t* c1, uint32_t* c2, uint32_t* c3);
   LoadLoop load[UHAL_DTYPE_COUNT][kComputeTypes];       // complex dtypes to complex types only
   StoreLoop store[kComputeTypes][UHAL_DTYPE_COUNT];     // and real types to real dtypes only
   ReduceRun reduce_run[kReduceSteps][kComputeTypes];    // null for complex types
   ReduceRows reduce_rows[kReduceSteps][kComputeTypes];  // and for kSumExp
   ExtremePlace extreme_place[2][kExtremeTypes];         // of the smallest, of the largest
+  ByteTile byte_tile;                                   // nullptr where float32 is as fast
   StreamLines stream_lines;                             // nullptr where there are no such stores
   RandomLoops random;
 };
