@@ -37,12 +37,12 @@ int64_t extreme_index(const Row& row, int type, bool largest) {
       value = values[place];
     }
   };
-  const bool in_place = type == kExtremeInt32 || row.dtype == compute_dtype(static_cast<ComputeType>(type));
+  const bool in_place = type >= kExtremeInt32 || row.dtype == compute_dtype(static_cast<ComputeType>(type));
   if (in_place && row.stride == 1) {
     for (int64_t begin = 0; begin < row.length; begin += kLongest) {
       look(begin, std::min(kLongest, row.length - begin), reinterpret_cast<const T*>(row.at(begin)));
     }
-  } else if constexpr (!std::is_same_v<T, int32_t>) {
+  } else if constexpr (sizeof(T) == 8 || std::is_same_v<T, float>) {
     read_row<T>(row, static_cast<ComputeType>(type), look);
   }
   return std::max<int64_t>(best, 0);
@@ -59,11 +59,23 @@ void arg_reduce(const uhal_tensor& x, const uhal_tensor& y, int axis, bool large
 
 template <class T>
 void arg_reduce(const uhal_tensor& x, const uhal_tensor& y, int axis, bool largest) {
-  if (x.dtype == UHAL_INT32 && x.strides[axis] == 1) {  // half of what there would be to look at as int64
-    arg_reduce<int32_t>(x, y, axis, largest, kExtremeInt32);
-  } else {
-    arg_reduce<T>(x, y, axis, largest, compute_type_of(x.dtype));
+  if (x.strides[axis] == 1) {  // a half to an eighth of what there would be to look at as int64
+    switch (x.dtype) {
+      case UHAL_INT32:
+        return arg_reduce<int32_t>(x, y, axis, largest, kExtremeInt32);
+      case UHAL_INT16:
+        return arg_reduce<int16_t>(x, y, axis, largest, kExtremeInt16);
+      case UHAL_UINT16:
+        return arg_reduce<uint16_t>(x, y, axis, largest, kExtremeUint16);
+      case UHAL_INT8:
+        return arg_reduce<int8_t>(x, y, axis, largest, kExtremeInt8);
+      case UHAL_UINT8:
+        return arg_reduce<uint8_t>(x, y, axis, largest, kExtremeUint8);
+      default:
+        break;
+    }
   }
+  arg_reduce<T>(x, y, axis, largest, compute_type_of(x.dtype));
 }
 
 // -- sort and top-k

@@ -136,8 +136,10 @@ void cast_blocks(const uhal_tensor& x, const uhal_tensor& y) {
   const uhal_tensor* views[] = {&y, &x};
   const Space space = make_space(views, 2);
   if (space.count == 0) return;
-  // The source's own compute type holds its values exactly, so the result is rounded once.
-  const ComputeType type = compute_type_of(x.dtype);
+  // The source's own compute type holds its values exactly, so the result is rounded once. So does float those of
+  // integers of one and two bytes, and without AVX-512 no vector converts from int64.
+  const bool is_narrow = is_integer(x.dtype) && dtype_size(x.dtype) <= 2;
+  const ComputeType type = is_narrow && is_floating(y.dtype) ? kFloat : compute_type_of(x.dtype);
   const BlockOperand to(space, kTo, y, type);
   const BlockOperand from(space, kFrom, x, type);
   if (to.dense() && space.dense(kFrom)) {  // in one go

@@ -52,7 +52,7 @@ uhal_status run_with_gemm(const MatmulProblem& problem) {
                        : UHAL_OK;
 }
 
-// Products of numbers of 8 bits, summed in 32: by float32, a part of k at a time of which it has all sums exactly.
+// Products of numbers of 8 bits, summed in 32.
 bool is_byte_product(const uhal_op& op, const uhal_matmul_attributes& attributes) {
   const auto is_byte = [](uhal_dtype dtype) { return dtype == UHAL_INT8 || dtype == UHAL_UINT8; };
   return is_byte(op.inputs[0]->dtype) && is_byte(op.inputs[1]->dtype) && op.outputs[0]->dtype == UHAL_INT32 &&
@@ -67,7 +67,13 @@ uhal_tensor part_of(const uhal_tensor& view, int axis, int64_t first, int64_t co
   return part;
 }
 
+// By float32 where there are no tiles of bytes, a part of k at a time of which it has all sums exactly.
 uhal_status run_bytes(const Launch& launch, const uhal_matmul_attributes& given) {
+  MatmulProblem problem =
+      matmul_problem(given, *launch.op.inputs[0], *launch.op.inputs[1], nullptr, *launch.op.outputs[0]);
+  simplify(problem);
+  uhal_status tiled;
+  if (matmul_of_bytes(problem, &tiled)) return tiled;
   Staging staging(launch);
   const uhal_tensor* a = staging.input(0, UHAL_FLOAT32);
   const uhal_tensor* b = staging.input(1, UHAL_FLOAT32);

@@ -13,6 +13,10 @@ bool matmul_with_onednn(const Launch& launch, const MatmulProblem& problem, uhal
 // Runs a float32 problem, whose result has elements, with whatever is fastest.
 uhal_status matmul_float32(const Launch& launch, MatmulProblem problem);
 
+// Runs a problem of the simplest form whose operands are of one byte and whose result is of int32, without alpha, beta
+// and c. False, with *status untouched, if another way is as fast.
+bool matmul_of_bytes(const MatmulProblem& problem, uhal_status* status);
+
 // Runs a problem of the simplest form with BLAS, all of whose operands are of T. False if there is none, the strides
 // are not its own, or the problem is too small. Instantiated for double and the complex numbers.
 template <typename T>

@@ -2,6 +2,7 @@
 // threads. Attempts are made for many elements side by side; those that are not through yet close up for the next step.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <type_traits>
 
 #include "csrc/backends/common/attributes.h"
@@ -113,20 +114,9 @@ UNIHAL_VECTORIZED void draw_words(const text::uhal_sequence& sequence, uint32_t 
     c2[i] = static_cast<uint32_t>(high);
     c3[i] = static_cast<uint32_t>(high >> 32) + block;
   }
-  auto key0 = static_cast<uint32_t>(sequence.key);
-  auto key1 = static_cast<uint32_t>(sequence.key >> 32);
-  for (int round = 0; round < 10; ++round) {
-    for (int i = 0; i < count; ++i) {
-      const uint64_t product0 = uint64_t{0xD2511F53} * c0[i];
-      const uint64_t product1 = uint64_t{0xCD9E8D57} * c2[i];
-      c0[i] = static_cast<uint32_t>(product1 >> 32) ^ c1[i] ^ key0;
-      c1[i] = static_cast<uint32_t>(product1);
-      c2[i] = static_cast<uint32_t>(product0 >> 32) ^ c3[i] ^ key1;
-      c3[i] = static_cast<uint32_t>(product0);
-    }
-    key0 += 0x9E3779B9;
-    key1 += 0xBB67AE85;
-  }
+  const int all = (count + 7) / 8 * 8;
+  for (int i = count; i < all; ++i) c0[i] = c1[i] = c2[i] = c3[i] = 0;
+  vectors().random.philox_rounds(sequence.key, all, c0, c1, c2, c3);
 }
 
 // As random_uniforms() makes them.
@@ -138,8 +128,11 @@ UNIHAL_VECTORIZED void to_uniforms(int count, const uint32_t* word, float* unifo
 
 UNIHAL_VECTORIZED void to_uniforms(int count, const uint32_t* high, const uint32_t* low, double* uniforms) {
   for (int i = 0; i < count; ++i) {
-    const auto bits = static_cast<int64_t>((static_cast<uint64_t>(high[i]) << 32 | low[i]) >> 12);
-    uniforms[i] = (static_cast<double>(bits) + 0.5) * 2.220446049250313e-16;
+    // 52 bits as the fraction of a number in [2^52, 2^53): without AVX-512 no vector converts from int64.
+    const uint64_t bits = (static_cast<uint64_t>(high[i]) << 32 | low[i]) >> 12 | uint64_t{0x433} << 52;
+    double whole;
+    std::memcpy(&whole, &bits, sizeof whole);
+    uniforms[i] = (whole - 4503599627370496.0 + 0.5) * 2.220446049250313e-16;
   }
 }
 

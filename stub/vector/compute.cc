@@ -13,6 +13,7 @@ namespace unihal::stub {
   extern const ReduceRun kReduceRuns[kReduceSteps][kComputeTypes];        \
   extern const ReduceRows kReduceRows[kReduceSteps][kComputeTypes];       \
   extern const ExtremePlace kExtremePlaces[2][kExtremeTypes];             \
+  extern const ByteTile kByteTile;                                        \
   extern const StreamLines kStreamLines;                                  \
   extern const RandomLoops kRandomLoops;                                  \
   }
@@ -28,12 +29,12 @@ namespace {
 
 #define UHAL_MAKE(set)                                                                              \
   make(#set, set::kMapLoops, set::kLoadLoops, set::kStoreLoops, set::kReduceRuns, set::kReduceRows, \
-       set::kExtremePlaces, set::kStreamLines, set::kRandomLoops, set::add_complex_loops)
+       set::kExtremePlaces, set::kByteTile, set::kStreamLines, set::kRandomLoops, set::add_complex_loops)
 
 template <class Map, class Load, class Store, class Run, class Rows, class Places>
 InstructionSet make(const char* name, const Map& map, const Load& load, const Store& store, const Run& run,
-                    const Rows& rows, const Places& places, StreamLines stream_lines, const RandomLoops& random,
-                    void (*add_complex_loops)(InstructionSet&)) {
+                    const Rows& rows, const Places& places, ByteTile byte_tile, StreamLines stream_lines,
+                    const RandomLoops& random, void (*add_complex_loops)(InstructionSet&)) {
   InstructionSet set = {};
   set.name = name;
   std::memcpy(set.map, map, sizeof map);
@@ -42,6 +43,7 @@ InstructionSet make(const char* name, const Map& map, const Load& load, const St
   std::memcpy(set.reduce_run, run, sizeof run);
   std::memcpy(set.reduce_rows, rows, sizeof rows);
   std::memcpy(set.extreme_place, places, sizeof places);
+  set.byte_tile = byte_tile;
   set.stream_lines = stream_lines;
   set.random = random;
   add_complex_loops(set);

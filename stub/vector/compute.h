@@ -53,10 +53,20 @@ using ReduceRun = void (*)(int64_t count, const void* source, const void* shift,
 using ReduceRows = void (*)(int64_t count, int64_t rows, const void* source, int64_t row_stride, void* accumulators);
 
 // The place of the first of the smallest or largest of 1 to 2^31 - 1 adjacent elements; -1 if one of them is NaN. Of
-// real compute types, and of int32 as it lies.
+// real compute types, and of int32 and integers of one and two bytes as they lie.
 using ExtremePlace = int64_t (*)(int64_t count, const void* source);
-inline constexpr int kExtremeInt32 = kComplexFloat;  // where it is in the table
-inline constexpr int kExtremeTypes = kExtremeInt32 + 1;
+inline constexpr int kExtremeInt32 = kComplexFloat;  // where it is in the table, and the others behind it
+inline constexpr int kExtremeInt8 = kExtremeInt32 + 1;
+inline constexpr int kExtremeUint8 = kExtremeInt32 + 2;
+inline constexpr int kExtremeInt16 = kExtremeInt32 + 3;
+inline constexpr int kExtremeUint16 = kExtremeInt32 + 4;
+inline constexpr int kExtremeTypes = kExtremeInt32 + 5;
+
+// tile (kByteTileRows x kByteTileColumns) = a @ b of numbers of 9 bits at most: a has, for each pair along k, two of
+// each row, b two of each column. Sums wrap.
+using ByteTile = void (*)(int64_t pairs, const int16_t* a, const int16_t* b, int32_t* tile);
+inline constexpr int64_t kByteTileRows = 6;
+inline constexpr int64_t kByteTileColumns = 16;
 
 // Copies lines of 64 bytes with stores around the caches; `destination` is aligned to 64.
 using StreamLines = void (*)(void* destination, const void* source, int64_t lines);
@@ -64,6 +74,8 @@ using StreamLines = void (*)(void* destination, const void* source, int64_t line
 // Random numbers. A block of Philox is four words; `counter` is its low and high half.
 struct RandomLoops {
   void (*philox)(uint64_t key, const uint64_t* counter, int64_t blocks, uint32_t* words);
+  // The same of counters in place, by words; `lanes` is a multiple of 8.
+  void (*philox_rounds)(uint64_t key, int64_t lanes, uint32_t* c0, uint32_t* c1, uint32_t* c2, uint32_t* c3);
   void (*uniform_float)(int64_t count, const uint32_t* words, float* out);    // [0, 1), a word each
   void (*uniform_double)(int64_t count, const uint32_t* words, double* out);  // [0, 1), two words each
   void (*normal_float)(int64_t count, const uint32_t* words, float* out);     // a word each; even counts
@@ -79,6 +91,7 @@ struct InstructionSet {
   ReduceRun reduce_run[kReduceSteps][kComputeTypes];    // null for complex types
   ReduceRows reduce_rows[kReduceSteps][kComputeTypes];  // and for kSumExp
   ExtremePlace extreme_place[2][kExtremeTypes];         // of the smallest, of the largest
+  ByteTile byte_tile;                                   // nullptr where float32 is as fast
   StreamLines stream_lines;                             // nullptr where there are no such stores
   RandomLoops random;
 };

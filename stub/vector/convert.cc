@@ -4,6 +4,8 @@
 #include <immintrin.h>
 #endif
 
+#include <type_traits>
+
 #include "csrc/backends/common/float_bits.h"
 #include "stub/vector/compute.h"
 
@@ -171,12 +173,38 @@ void load_loop(int64_t count, const void* source, int64_t stride, void* destinat
   }
 }
 
+// Whether Store<T, Stored> goes through int64 where int32 would do for most numbers. Without AVX-512 no vector converts
+// to int64.
+template <class T, class Stored>
+inline constexpr bool kNarrowsNumbers =
+    std::is_floating_point_v<T> && std::is_integral_v<Stored> && sizeof(Stored) <= sizeof(int32_t);
+
+// A piece through int32 if all its numbers are within.
+template <class T, class Stored>
+void narrow_numbers(int64_t count, const T* __restrict in, Stored* __restrict out) {
+  constexpr int64_t kPiece = 256;
+  constexpr T kEnd = 2147483648.0;
+  for (int64_t begin = 0; begin < count; begin += kPiece) {
+    const int64_t end = begin + kPiece < count ? begin + kPiece : count;
+    int32_t beyond = 0;
+    for (int64_t i = begin; i < end; ++i) beyond |= in[i] > -kEnd && in[i] < kEnd ? 0 : 1;  // NaN too
+    if (beyond == 0) {
+      for (int64_t i = begin; i < end; ++i) out[i] = static_cast<Stored>(static_cast<int32_t>(in[i]));
+    } else {
+      for (int64_t i = begin; i < end; ++i) out[i] = Store<T, Stored>::convert(in[i]);
+    }
+  }
+}
+
 template <class T, class Stored>
 void store_loop(int64_t count, const void* source, void* destination, int64_t stride) {
   const T* __restrict in = static_cast<const T*>(source);
   Stored* __restrict out = static_cast<Stored*>(destination);
   if constexpr (kIsComplex<T> && kIsComplex<Stored>) {
     if (stride == 1) return convert_parts<T, Stored>(count, source, destination);
+  }
+  if constexpr (kNarrowsNumbers<T, Stored>) {
+    if (stride == 1) return narrow_numbers(count, in, out);
   }
   if (stride == 1) {
     for (int64_t i = 0; i < count; ++i) out[i] = Store<T, Stored>::convert(in[i]);

@@ -47,7 +47,7 @@ inline void take_better(typename Lanes<T>::Vector& a, const typename Lanes<T>::V
 template <bool largest, class T, int64_t bytes>
 inline T best_of(const typename VectorOf<T, bytes>::Type& vector) {
   constexpr int64_t kCount = bytes / static_cast<int64_t>(sizeof(T));
-  if constexpr (bytes > 16) {
+  if constexpr (bytes > (sizeof(T) <= 2 ? 8 : 16)) {
     typename VectorOf<T, bytes / 2>::Type parts[2];
     std::memcpy(parts, &vector, sizeof parts);
     parts[0] = (largest ? parts[1] > parts[0] : parts[1] < parts[0]) ? parts[1] : parts[0];
@@ -119,11 +119,80 @@ int64_t extreme_place(int64_t count, const void* source) {
   return nan ? -1 : place;
 }
 
+// The best of at least as many elements as `vectors` vectors have; the last group may have some a second time.
+template <bool largest, int64_t vectors, class T>
+inline T best_of_groups(int64_t count, const T* x) {
+  using Vector = typename VectorOf<T, kVectorBytes>::Type;
+  constexpr int64_t kCount = kVectorBytes / static_cast<int64_t>(sizeof(T)), kGroup = vectors * kCount;
+  Vector tops[vectors];
+#pragma GCC unroll 4
+  for (int64_t k = 0; k < vectors; ++k) tops[k] = *reinterpret_cast<const Vector*>(x + k * kCount);
+  for (int64_t i = kGroup; i < count; i += kGroup) {
+    const T* const group = x + (i <= count - kGroup ? i : count - kGroup);
+#pragma GCC unroll 4
+    for (int64_t k = 0; k < vectors; ++k) {
+      const Vector row = *reinterpret_cast<const Vector*>(group + k * kCount);
+      tops[k] = (largest ? row > tops[k] : row < tops[k]) ? row : tops[k];
+    }
+  }
+#pragma GCC unroll 4
+  for (int64_t k = 1; k < vectors; ++k) {
+    tops[0] = (largest ? tops[k] > tops[0] : tops[k] < tops[0]) ? tops[k] : tops[0];
+  }
+  return best_of<largest, T, kVectorBytes>(tops[0]);
+}
+
+// Places do not fit in lanes of one or two bytes: the best element of each piece, then where it first is in the first
+// piece that has it. NumPy stops at the last possible value; so does this, after a piece.
+template <bool largest, class T>
+int64_t extreme_place_of_narrow(int64_t count, const void* source) {
+  using Vector = typename VectorOf<T, kVectorBytes>::Type;
+  constexpr int64_t kCount = kVectorBytes / static_cast<int64_t>(sizeof(T)), kGroup = 4 * kCount, kPiece = 16 * kGroup;
+  constexpr T kEnd = largest ? std::numeric_limits<T>::max() : std::numeric_limits<T>::min();
+  const T* x = static_cast<const T*>(source);
+  T best = x[0];
+  int64_t start = 0;
+  for (int64_t begin = 0; begin < count && best != kEnd; begin += kPiece) {
+    const int64_t length = count - begin < kPiece ? count - begin : kPiece;
+    const T* piece = x + begin;
+    T own = piece[0];
+    if (length >= kGroup) {
+      own = best_of_groups<largest, 4>(length, piece);
+    } else if (length >= kCount) {
+      own = best_of_groups<largest, 1>(length, piece);
+    } else {
+      for (int64_t i = 1; i < length; ++i) own = better<largest>(piece[i], own) ? piece[i] : own;
+    }
+    if (begin > 0 && !better<largest>(own, best)) continue;
+    best = own;
+    start = begin;
+  }
+  const Vector sought = best - Vector{};
+  int64_t i = start;
+  for (; count >= kCount; i += kCount) {
+    if (i > count - kCount) i = count - kCount;  // what comes a second time is not it
+    const auto found = *reinterpret_cast<const Vector*>(x + i) == sought;
+    uint64_t words[kVectorBytes / 8], any = 0;
+    std::memcpy(words, &found, sizeof words);
+    for (const uint64_t word : words) any |= word;
+    if (any != 0) break;
+  }
+  while (x[i] != best) ++i;
+  return i;
+}
+
 }  // namespace
 
-#define UHAL_PLACES(largest)                                                                       \
-  {extreme_place<largest, float>, extreme_place<largest, double>, extreme_place<largest, int64_t>, \
-   extreme_place<largest, uint64_t>, extreme_place<largest, int32_t>}
+#define UHAL_PLACES(largest)                  \
+  {extreme_place<largest, float>,             \
+   extreme_place<largest, double>,            \
+   extreme_place<largest, int64_t>,           \
+   extreme_place<largest, uint64_t>,          \
+   extreme_place<largest, int32_t>,           \
+   extreme_place_of_narrow<largest, int8_t>,  \
+   extreme_place_of_narrow<largest, uint8_t>, \
+   extreme_place_of_narrow<largest, int16_t>, \
+   extreme_place_of_narrow<largest, uint16_t>}
 
 extern const ExtremePlace kExtremePlaces[2][kExtremeTypes];
 const ExtremePlace kExtremePlaces[2][kExtremeTypes] = {UHAL_PLACES(false), UHAL_PLACES(true)};

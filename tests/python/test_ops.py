@@ -895,3 +895,47 @@ def test_scales_are_checked(device: unihal.Device) -> None:
         with pytest.raises(unihal.InvalidArgumentError, match="expected 2 steps"):
             ops.resize(x, (2, 2), scale=scale)
     x.close()
+
+
+# -- integers of one and two bytes in vectors of their own
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16"])
+@pytest.mark.parametrize("length", [1, 31, 127, 128, 1000, 2048, 9001])
+def test_the_first_extreme_of_rows_of_narrow_integers(
+    put: Put, random: np.random.Generator, dtype: str, length: int
+) -> None:
+    limits = np.iinfo(dtype)
+    wide = random.integers(limits.min, limits.max, (4, length), dtype=dtype, endpoint=True)
+    few = random.integers(0, 3, (4, length), dtype=dtype)
+    late = np.full((1, length), 5, dtype)
+    late[0, -1] = 6
+    for x in (wide, few, late, 11 - late):
+        np.testing.assert_array_equal(ops.argmax(put(x), -1).numpy(), x.argmax(-1))
+        np.testing.assert_array_equal(ops.argmin(put(x), -1).numpy(), x.argmin(-1))
+
+
+@pytest.mark.parametrize("shape", [(4, 4, 1), (5, 7, 17), (6, 513, 16), (241, 1025, 257), (3, 9, 40)])
+@pytest.mark.parametrize("dtypes", [("int8", "int8"), ("uint8", "int8"), ("int8", "uint8"), ("uint8", "uint8")])
+def test_products_of_bytes_are_exact(
+    put: Put, random: np.random.Generator, shape: tuple[int, int, int], dtypes: tuple[str, str]
+) -> None:
+    m, k, n = shape
+    limits = [np.iinfo(dtype) for dtype in dtypes]
+    a = random.integers(limits[0].min, limits[0].max, (2, m, k), dtype=dtypes[0], endpoint=True)
+    b = random.integers(limits[1].min, limits[1].max, (k, n), dtype=dtypes[1], endpoint=True)
+    expected = a.astype(np.int32) @ b.astype(np.int32)
+    for left in (put(a), put(a.swapaxes(1, 2).copy()).transpose(0, 2, 1)):
+        for right in (put(b), put(b.T.copy()).T):
+            out = put(np.zeros((2, m, n), np.int32))
+            ops.matmul(left, right, out=out)
+            np.testing.assert_array_equal(out.numpy(), expected)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32"])
+@pytest.mark.parametrize("source", ["float32", "float64"])
+def test_numbers_beyond_32_bits_wrap_among_those_within(put: Put, source: str, dtype: str) -> None:
+    x = np.arange(-700, 700).astype(source)
+    x[[3, 300, 1399]] = [2.0**32 + 512, -(2.0**31), 2.0**40 + 2.0**17]
+    expected = x.astype(np.int64).astype(dtype)
+    np.testing.assert_array_equal(ops.cast(put(x), dtype).numpy(), expected)
