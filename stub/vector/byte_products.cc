@@ -42,7 +42,7 @@ const ByteTile kByteTile = multiply_byte_tile;
 
 #else
 
-const ByteTile kByteTile = nullptr;  // elsewhere float32's products were not found wanting
+const ByteTile kByteTile = nullptr;  // float32 computes: a tile was measured with AVX2 only
 
 #endif
 
