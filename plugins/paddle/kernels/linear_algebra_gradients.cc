@@ -240,7 +240,7 @@ void eig_grad(Context context, Input values, Input vectors, OptionalInput dvalue
   factors.solve(half, target);
 }
 
-// Paddle 3.0 to 3.2, which refuse a gradient of the values or the vectors alone before any kernel
+// Paddle 3.0 to 3.2, whose CPU refuses a gradient of the values or of the vectors alone
 void eig_grad_of_both(Context context, Input values, Input vectors, Input dvalues, Input dvectors, Output dx) {
   eig_grad(context, values, vectors, OptionalInput{dvalues}, OptionalInput{dvectors}, dx);
 }
