@@ -64,11 +64,10 @@ LEFT_OUT = [
         r".*(test_equal_operands_share_the_gradient|test_equal_elements_share_the_gradient\[(max|min)-).*",
         "the CPU gives it whole to the second operand, and to every equal element of `max` and `min`, there",
     ),
-    LeftOut(
-        r"3\.[012]\..*",
-        r".*test_(device_api|distributed|graphs|kernel_modes|hostile|faults).*",
-        "they test what Paddle 3.3 has, or compare with its CPU",
-    ),
+    LeftOut(r"3\.[012]\..*", r".*test_kernel_modes.*", "it calls every function that Paddle 3.3 has"),
+    LeftOut(r"3\.[012]\..*", r".*test_distributed.*", "fleet's strategy has no `hybrid_configs` to set there"),
+    LeftOut(r"3\.[01]\..*", r".*test_faults.*", "`paddle.device` has no `empty_cache` there"),
+    LeftOut(r"3\.[01]\..*", r".*test_hostile.*", "the CPU ends the process in some of the calls there"),
     LeftOut(
         r"3\.0\..*",
         r".*test_indexing.*(\[.*-(last axis|two apart from the first)-broadcast\]|gradients_that_are_views)",
