@@ -27,7 +27,12 @@ LEFT_OUT = [
         r".*test_what_a_graph_knows_at_run_time\[(slice, index|sum, axes of a list)\].*",
         "that Paddle does not build the graph, for the CPU neither",
     ),
-    LeftOut(r"3\.[01]\..*", r".*float16.*", "the CPU rounds to float16 in another way there"),
+    LeftOut(
+        r"3\.[01]\..*",
+        r".*(\[(floor_divide of tenths|lgamma of negative)-float16\]|test_master_weights.*-float16\]|"
+        r"test_recurrent.*test_dtypes\[float16-(GRU|RNN_TANH)\])",
+        "the CPU rounds to float16 towards zero there",
+    ),
     LeftOut(r"3\.0\..*", r".*test_complex.*\[(where|masked_fill)(-.*)?\]", "the CPU has no complex `where` there"),
     LeftOut(r"3\.0\..*", r".*test_complex_kernels.*\[cumsum-.*\]", "the CPU has no complex `cumsum` there"),
     LeftOut(r"3\.0\..*", r".*test_complex_kernels.*test_powers.*", "the CPU has no complex `elementwise_pow` there"),
