@@ -13,6 +13,7 @@ X = random(3, 4, 5)
 TIES = np.rint(random(4, 7, seed=1))
 HOLES = np.where(random(4, 7, seed=2) > 0.7, np.nan, random(4, 7, seed=3)).astype("float32")
 HOLES[1] = np.nan
+SHARED = hasattr(paddle._C_ops, "median_grad")  # equal elements share the gradient since Paddle 3.2
 
 
 @pytest.mark.parametrize("mode", ["avg", "min"])
@@ -28,7 +29,10 @@ def test_medians(name: str, mode: str) -> None:
                     return y[0] if isinstance(y, tuple) else y
 
                 # Which of equal elements was found is chance on Paddle's CPU, and has the gradient there.
-                found = x is TIES and axis is not None and (mode == "min" or axis == 0)
+                if SHARED:
+                    found = x is TIES and axis is not None and (mode == "min" or axis == 0)
+                else:  # there NaN are equal too to a median that is composed
+                    found = x is TIES or (name == "median" and bool(np.isnan(x).any()))
                 check(run, x, gradient=not found)
     check(lambda x: function(x, 1, mode=mode), X, dtype="float64", gradient=mode == "avg")
 

@@ -240,6 +240,11 @@ void eig_grad(Context context, Input values, Input vectors, OptionalInput dvalue
   factors.solve(half, target);
 }
 
+// Paddle 3.0 to 3.2, whose CPU refuses a gradient of the values or of the vectors alone
+void eig_grad_of_both(Context context, Input values, Input vectors, Input dvalues, Input dvectors, Output dx) {
+  eig_grad(context, values, vectors, OptionalInput{dvalues}, OptionalInput{dvectors}, dx);
+}
+
 // inner += (p - p^H) / e, of p = a^H b, with its columns, or its rows, times s. Adds nothing to the diagonal.
 void add_rotation(const Context& context, const View& a, const View& b, const View& squares, const View& s,
                   bool columns, const View& inner) {
@@ -446,6 +451,7 @@ KernelTable linear_algebra_gradient_kernels() {
       UNIHAL_KERNEL("cholesky_solve_grad", kMatrices, cholesky_solve_grad),
       UNIHAL_KERNEL("determinant_grad", kMatrices, determinant_grad),
       UNIHAL_KERNEL("eig_grad", kComplex, eig_grad),
+      UNIHAL_KERNEL("eig_grad", kComplex, eig_grad_of_both),
       UNIHAL_KERNEL("eigh_grad", kMatrices, eigh_grad),
       UNIHAL_KERNEL("eigvalsh_grad", kMatrices, eigvalsh_grad),
       UNIHAL_KERNEL("lu_grad", kMatrices, lu_grad),

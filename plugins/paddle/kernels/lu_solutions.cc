@@ -69,22 +69,27 @@ void take_rows(const Context& context, const View& x, const View& order, const V
   context.run(UHAL_OP_GATHER_ELEMENTS, {&x, &places}, {&y}, &rows);
 }
 
+// Shapes are said, as Paddle 3.0 infers those of factors of another height.
 void lu_unpack(Context context, Input x, Input pivots, bool data, bool permutation, Output p, Output l, Output u) {
   const View a = x.view();
   require_matrices(context, a, false);
   const int64_t m = a.shape[a.rank - 2], n = a.shape[a.rank - 1], k = std::min(m, n);
   if (data) {
-    const View lower = context.allocate(l, a.dtype), upper = context.allocate(u, a.dtype);
+    const View left = a.sliced(a.rank - 1, 0, k), top = a.sliced(a.rank - 2, 0, k);
+    const View lower = context.allocate(l, a.dtype, left.shape, a.rank);
+    const View upper = context.allocate(u, a.dtype, top.shape, a.rank);
     if (a.elements() > 0) {
-      copy_or_cast(context, a.sliced(a.rank - 1, 0, k), lower);
+      copy_or_cast(context, left, lower);
       keep_triangle(context, lower, false, -1);
       fill(context, diagonal_of(lower), 1, 1);
-      copy_or_cast(context, a.sliced(a.rank - 2, 0, k), upper);
+      copy_or_cast(context, top, upper);
       keep_triangle(context, upper, true);
     }
   }
   if (!permutation) return;
-  const View target = context.allocate(p, a.dtype);
+  View square = a;
+  square.shape[a.rank - 1] = m;
+  const View target = context.allocate(p, a.dtype, square.shape, a.rank);
   if (target.elements() == 0) return;
   const View steps = pivots.view();
   fill_zero(context, target);

@@ -146,9 +146,10 @@ void median(Context context, Input x, Integers axes, bool, Text mode, Output y, 
 }
 
 // Of a mean of two different elements each has half of the gradient; else the elements that equal the median share it,
-// but with mode "min" along some of the axes the one that was found has all.
-void median_grad(Context context, Input x, Input median, Input indices, Input dy, Integers axes, bool, Text mode,
-                 Output dx) {
+// but with mode "min" along some of the axes the one that was found has all. Without a median the elements that were
+// found have it.
+void find_gradient(const Context& context, Input x, const Input* median, Input indices, Input dy, const Integers& axes,
+                   Text mode, Output dx) {
   const View in = x.view();
   const bool both = std::strcmp(mode.value, "avg") == 0;
   const View out = context.allocate(dx, in.dtype);
@@ -164,11 +165,13 @@ void median_grad(Context context, Input x, Input median, Input indices, Input dy
   copy_or_cast(context, rows.along, rows.seen(values));
   context.map(uhal_map_maximum, {&given, &none}, {&places});
   context.map(uhal_map_greater_equal, {&given, &none}, {&found});
-  if (!both && !rows.all) {
+  if (!median || (!both && !rows.all)) {
+    const Scratch shares(context, dtype, column, 2);
     fill_zero(context, spread);
-    context.map(uhal_map_select, {&found, &gradient, &zero}, {&updates});
+    if (both) context.map(uhal_map_scale, {&gradient}, {&shares}, {0.5, 0});
+    context.map(uhal_map_select, {&found, both ? static_cast<const View*>(&shares) : &gradient, &zero}, {&updates});
   } else {
-    const View middle = median.view().reshaped(column, 2);
+    const View middle = median->view().reshaped(column, 2);
     const Scratch equal(context, UHAL_BOOL, values), is_nan(context, UHAL_BOOL, values);
     const Scratch none_is(context, UHAL_BOOL, column, 2), counts(context, dtype, column, 2);
     const Scratch shares(context, dtype, column, 2), marks(context, dtype, values);
@@ -196,6 +199,17 @@ void median_grad(Context context, Input x, Input median, Input indices, Input dy
   copy_or_cast(context, rows.seen(spread), back.along);
 }
 
+void median_grad(Context context, Input x, Input median, Input indices, Input dy, Integers axes, bool, Text mode,
+                 Output dx) {
+  find_gradient(context, x, &median, indices, dy, axes, mode, dx);
+}
+
+// Paddle 3.0 and 3.1
+void nanmedian_grad_without_median(Context context, Input x, Input indices, Input dy, Integers axes, bool, Text mode,
+                                   Output dx) {
+  find_gradient(context, x, nullptr, indices, dy, axes, mode, dx);
+}
+
 }  // namespace
 
 KernelTable median_kernels() {
@@ -205,6 +219,7 @@ KernelTable median_kernels() {
       UNIHAL_KERNEL("nanmedian", kSortable, median<true>),
       UNIHAL_KERNEL("median_grad", kFloats, median_grad),
       UNIHAL_KERNEL("nanmedian_grad", kFloats, median_grad),
+      UNIHAL_KERNEL("nanmedian_grad", kFloats, nanmedian_grad_without_median),
   };
 }
 
