@@ -42,7 +42,8 @@ struct SummedRows {
 // kSquares: v is u, with the same shift.
 template <typename T, bool kShifted, bool kSquares>
 UNIHAL_VECTORIZED void add_rows(const SummedRows<T>& given, double* first, double* second) {
-  constexpr int64_t kLanes = 64 / sizeof(T), kInT = 16, kVectors = 4;
+  // Vectors of 32 bytes: GCC keeps wider ones in memory where no register holds them.
+  constexpr int64_t kLanes = 32 / sizeof(T), kInT = 16, kVectors = 4;
   typedef double Wide __attribute__((vector_size(kLanes * sizeof(double)), aligned(sizeof(double)), may_alias));
   typedef T Values __attribute__((vector_size(kLanes * sizeof(T)), aligned(sizeof(T)), may_alias));
   int64_t lane = 0;

@@ -91,7 +91,7 @@ struct InstructionSet {
   ReduceRun reduce_run[kReduceSteps][kComputeTypes];    // null for complex types
   ReduceRows reduce_rows[kReduceSteps][kComputeTypes];  // and for kSumExp
   ExtremePlace extreme_place[2][kExtremeTypes];         // of the smallest, of the largest
-  ByteTile byte_tile;                                   // nullptr where float32 is as fast
+  ByteTile byte_tile;                                   // nullptr: float32 computes
   StreamLines stream_lines;                             // nullptr where there are no such stores
   RandomLoops random;
 };

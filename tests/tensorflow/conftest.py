@@ -7,7 +7,10 @@ serves.
 import importlib.metadata
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -35,3 +38,16 @@ sys.path.insert(0, str(ROOT / "tests" / "without_extras"))
 
 # Memory is exact, and races are found, on the strict stub only.
 collect_ignore = [] if os.environ.get("UNIHAL_STUB") == "strict" else ["test_strict.py"]
+
+
+@pytest.fixture
+def soft_placement() -> Iterator[None]:
+    """For tests with input pipelines, shapes and counters, which belong on the CPU; UNIHAL_STRICT=1 still forbids
+    fallbacks. A policy of mixed precision ends with the test."""
+    import keras
+    import tensorflow as tf
+
+    tf.config.set_soft_device_placement(True)
+    yield
+    tf.config.set_soft_device_placement(False)
+    keras.config.set_dtype_policy("float32")

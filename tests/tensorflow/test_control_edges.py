@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -13,6 +13,8 @@ import pytest
 import tensorflow as tf
 from compare import DEVICE
 from tensorflow.python.eager import context
+
+pytestmark = pytest.mark.usefixtures("soft_placement")
 
 GRAPHS = 51  # each pattern begins three
 FUSED = (
@@ -41,13 +43,6 @@ VARIABLES = 4
 
 v1 = tf.compat.v1
 ops = tf.raw_ops
-
-
-@pytest.fixture(autouse=True)
-def soft_placement() -> Iterator[None]:
-    tf.config.set_soft_device_placement(True)
-    yield
-    tf.config.set_soft_device_placement(False)
 
 
 def operation(value: Any) -> tf.Operation:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -13,16 +13,9 @@ import tensorflow as tf
 from compare import CPU, DEVICE
 from graphs import graph_nodes, graph_ops
 
+pytestmark = pytest.mark.usefixtures("soft_placement")
+
 layers = keras.layers
-
-
-@pytest.fixture(autouse=True)
-def soft_placement() -> Iterator[None]:
-    """Input pipelines belong on the CPU; UNIHAL_STRICT=1 still forbids fallbacks."""
-    tf.config.set_soft_device_placement(True)
-    yield
-    tf.config.set_soft_device_placement(False)
-    keras.config.set_dtype_policy("float32")
 
 
 def assert_same(actual: Any, expected: Any, tolerance: float) -> None:

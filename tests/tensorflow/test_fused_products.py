@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -15,19 +15,12 @@ import unihal
 from compare import CPU, DEVICE
 from graphs import PRODUCTS, fused_ops
 
+pytestmark = pytest.mark.usefixtures("soft_placement")
+
 layers = keras.layers
 DRAW = np.random.default_rng(7)
 GRADIENT = "UnihalConvolutionFilterGrad"
 TOLERANCES = {"float32": 1e-5, "float64": 1e-12, "mixed_float16": 4e-3, "mixed_bfloat16": 4e-2}
-
-
-@pytest.fixture(autouse=True)
-def soft_placement() -> Iterator[None]:
-    """Input pipelines belong on the CPU; UNIHAL_STRICT=1 still forbids fallbacks."""
-    tf.config.set_soft_device_placement(True)
-    yield
-    tf.config.set_soft_device_placement(False)
-    keras.config.set_dtype_policy("float32")
 
 
 def normal(*shape: int) -> np.ndarray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -12,15 +11,9 @@ import tensorflow as tf
 from compare import CPU, DEVICE
 from graphs import fused_lists, graph_ops
 
+pytestmark = pytest.mark.usefixtures("soft_placement")
+
 layers = keras.layers
-
-
-@pytest.fixture(autouse=True)
-def soft_placement() -> Iterator[None]:
-    """Counters belong on the CPU; UNIHAL_STRICT=1 still forbids fallbacks."""
-    tf.config.set_soft_device_placement(True)
-    yield
-    tf.config.set_soft_device_placement(False)
 
 
 def noisy() -> keras.Model:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -12,16 +12,9 @@ import tensorflow as tf
 from compare import CPU, DEVICE
 from graphs import fused_lists, fused_ops, graph_nodes
 
+pytestmark = pytest.mark.usefixtures("soft_placement")
+
 STEPS = 5
-
-
-@pytest.fixture(autouse=True)
-def soft_placement() -> Iterator[None]:
-    """Input pipelines belong on the CPU; UNIHAL_STRICT=1 still forbids fallbacks."""
-    tf.config.set_soft_device_placement(True)
-    yield
-    tf.config.set_soft_device_placement(False)
-    keras.config.set_dtype_policy("float32")
 
 
 # -- Keras' optimizers

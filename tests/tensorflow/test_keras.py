@@ -7,7 +7,7 @@ A class or function that Keras adds fails here until it has a row, or a reason t
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -18,15 +18,7 @@ from compare import CPU, DEVICE, random
 from keras import layers
 from keras_layers import LAYERS, LINE
 
-pytestmark = pytest.mark.whole
-
-
-@pytest.fixture(autouse=True)
-def soft_placement() -> Iterator[None]:
-    """Shapes and counters belong on the CPU; UNIHAL_STRICT=1 still forbids fallbacks."""
-    tf.config.set_soft_device_placement(True)
-    yield
-    tf.config.set_soft_device_placement(False)
+pytestmark = [pytest.mark.whole, pytest.mark.usefixtures("soft_placement")]
 
 
 def classes_of(module: Any, base: type) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
 
 import keras
 import numpy as np
@@ -12,16 +11,10 @@ import tensorflow as tf
 from compare import CPU, DEVICE
 from models import STEPS, batches, build
 
+pytestmark = pytest.mark.usefixtures("soft_placement")
+
 NAMES = ["digits_cnn", "resnet18", "transformer"]
 BATCH = 8
-
-
-@pytest.fixture(autouse=True)
-def soft_placement() -> Iterator[None]:
-    """Input pipelines belong on the CPU; UNIHAL_STRICT=1 still forbids fallbacks."""
-    tf.config.set_soft_device_placement(True)
-    yield
-    tf.config.set_soft_device_placement(False)
 
 
 def fallback_count() -> int:

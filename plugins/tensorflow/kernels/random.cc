@@ -57,17 +57,22 @@ class RandomKeys : public Kernel {
         count_(static_cast<int>(construction.integer("N"))),
         modulus_(construction.integer("modulus")) {}
   void compute(Context& context) const override {
-    std::vector<int64_t> seeds(2 * static_cast<size_t>(count_));
     for (int i = 0; i < count_; ++i) {
       const View seed = context.input(i);
       if (context.ok() && (seed.rank != 1 || seed.elements() != 2)) {
         context.fail_invalid("seed must have shape [2], not " + to_text(seed));
       }
       if (!context.ok()) return;
-      int64_t* words = &seeds[2 * static_cast<size_t>(i)];
-      context.check(uhal_copy(context.stream(), words, seed.data, 2 * sizeof *words, UHAL_COPY_DEVICE_TO_HOST));
     }
-    if (!context.check(uhal_stream_synchronize(context.stream()))) return;
+    // Nothing returns while a copy may still write here.
+    std::vector<int64_t> seeds(2 * static_cast<size_t>(count_));
+    for (int i = 0; i < count_ && context.ok(); ++i) {
+      int64_t* words = &seeds[2 * static_cast<size_t>(i)];
+      context.check(
+          uhal_copy(context.stream(), words, context.input(i).data, 2 * sizeof *words, UHAL_COPY_DEVICE_TO_HOST));
+    }
+    const uhal_status waited = uhal_stream_synchronize(context.stream());
+    if (!context.ok() || !context.check(waited)) return;
     for (int i = 0; i < count_; ++i) {
       const int64_t* words = &seeds[2 * static_cast<size_t>(i)];
       const PhiloxState state = PhiloxState::from_seeds(remainder(words[0]), remainder(words[1]));
