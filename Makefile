@@ -223,10 +223,9 @@ test-onnxruntime-whole: $(SITE)
 test-gpux: $(SITE)
 	$(PYTEST) -m 'not whole and not long' tests/gpux
 
-# The rest needs Chromium, Ray and some minutes.
+# The rest needs Chromium and some minutes.
 test-gpux-whole: $(SITE)
 	bash tests/gpux/fetch_chromium.sh
-	bash tests/gpux/fetch_ray.sh
 	$(PYTEST) -m 'whole and not long' tests/gpux
 
 test-workshop: $(SITE)
@@ -239,10 +238,14 @@ test-workshop-whole: $(SITE)
 
 # Tests marked `whole` take the whole of what others take a sample of; those marked `long`, of what is whole elsewhere.
 test-matrices: $(SITE)
-	$(PYTEST) -m long tests/tensorflow
-	$(PYTEST) -m long tests/torch
-	$(PYTEST) -m long tests/conformance
-	$(PYTEST) -m long tests/workshop
+	bash tests/gpux/fetch_ray.sh
+	bash tests/fetch_pocl.sh
+	failed=; \
+	for folder in tensorflow paddle torch onnxruntime gpux workshop conformance; do \
+	  $(PYTEST) -m long tests/$$folder || failed+=" $$folder"; \
+	done; \
+	tests/opencl/with_opencl.sh $(PYTEST) --unihal-backend=opencl -m long tests/opencl || failed+=" opencl"; \
+	if [[ -n $$failed ]]; then echo "FAILED in$$failed" >&2; exit 1; fi
 	$(PYTEST) --unihal-stub=strict -k 'test_fit_with or eager' tests/tensorflow/test_models.py
 
 test-conformance-sample: $(SITE)

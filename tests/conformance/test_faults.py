@@ -11,7 +11,11 @@ from unihal import _core
 
 @pytest.mark.parametrize(
     ("mode", "every"),
-    [("fast", 3), pytest.param("fast", 1, marks=pytest.mark.long), pytest.param("strict", 1, marks=pytest.mark.whole)],
+    [
+        ("fast", 3),
+        pytest.param("strict", 3, marks=pytest.mark.whole),
+        *(pytest.param(mode, 1, marks=pytest.mark.long) for mode in ("fast", "strict")),
+    ],
 )
 def test_every_fault_is_an_error_and_the_next_run_is_right(mode: str, every: int) -> None:
     program = Path(__file__).parent / "fault_sweep.py"

@@ -16,7 +16,7 @@ from service import COMMAND, gpux_here
 from sources import affine_result, project
 
 RAY = Path(__file__).parents[2] / "build/ray"
-pytestmark = [pytest.mark.whole, pytest.mark.skipif(not RAY.exists(), reason="no Ray: tests/gpux/fetch_ray.sh")]
+pytestmark = [pytest.mark.long, pytest.mark.skipif(not RAY.exists(), reason="no Ray: tests/gpux/fetch_ray.sh")]
 
 
 def test_the_same_service_as_a_ray_application(tmp_path: Path) -> None:

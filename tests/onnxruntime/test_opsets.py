@@ -112,7 +112,7 @@ OTHERWISE = (
 RANDOM = ("Bernoulli", "Dropout", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 
 
-@pytest.mark.whole
+@pytest.mark.long
 def test_the_cases_of_the_package_in_older_opsets() -> None:
     """Many a case has the attributes of older versions of its op: the device must answer those as the CPU does."""
     tried: set[tuple[str, int]] = set()

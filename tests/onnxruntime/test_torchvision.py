@@ -54,9 +54,14 @@ def run(model: onnx.ModelProto, feeds: dict[str, np.ndarray], **options: Any) ->
     return output
 
 
-@pytest.mark.whole
 @pytest.mark.parametrize("layout", ["nchw", "nhwc"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=["float32", "float16"])
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        pytest.param(torch.float32, id="float32", marks=pytest.mark.whole),
+        pytest.param(torch.float16, id="float16", marks=pytest.mark.long),
+    ],
+)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_network(name: str, dtype: torch.dtype, layout: str) -> None:
     model = onnx.load_from_string(exported(name, dtype))

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from processes import run_command
 from unihal import Buffer, ops
 
-pytestmark = pytest.mark.whole
-
 #: Numbers, and what their rounding may make of a result near 1; sums for parameters are longer.
 DTYPES: dict[str, tuple[Any, float]] = {
     "float32": (np.float32, 2e-5),
@@ -133,7 +131,9 @@ def _elementwise(rows: _Rows) -> None:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "dtype", [pytest.param(d, marks=pytest.mark.long if d == "float16" else pytest.mark.whole) for d in DTYPES]
+)
 def test_rows_of_all_lengths(device: unihal.Device, dtype: str, not_optimized: dict[str, str]) -> None:
     variables = {"UNIHAL_OPENCL_KERNELS": "gpu", "PYTHONPATH": str(Path(__file__).parents[1])}
     if dtype != "float32":  # one dtype by what users run, the others for their own conversions

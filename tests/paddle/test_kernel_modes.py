@@ -302,7 +302,20 @@ def test_a_sample_in_graphs(mode: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.whole
-@pytest.mark.parametrize(("mode", "of_each"), [("eager", 2), ("new", 1), ("old", 1)])
+@pytest.mark.parametrize(("mode", "share"), [("new", 3), ("old", 6)])
+def test_a_larger_sample_in_graphs(mode: str, share: int, tmp_path: Path) -> None:
+    outcome = run_mode(mode, 1, share, tmp_path)
+    assert outcome["chosen"]
+    assert not unexplained(outcome), "\n".join(unexplained(outcome))
+
+
+@pytest.mark.parametrize(
+    ("mode", "of_each"),
+    [
+        pytest.param("eager", 2, marks=pytest.mark.whole),
+        *(pytest.param(mode, 1, marks=pytest.mark.long) for mode in ("new", "old")),
+    ],
+)
 def test_each_kernel_in_each_dtype(mode: str, of_each: int, tmp_path: Path) -> None:
     outcome = run_mode(mode, of_each, 1, tmp_path)
     assert not unexplained(outcome), "\n".join(unexplained(outcome))

@@ -499,7 +499,7 @@ def run_function(seed: int) -> tuple[list[np.ndarray], Counter[str]]:
     return [r.numpy() for r in results], Counter({op: found[op] for op in FUSED})
 
 
-@pytest.mark.parametrize("graphs", [2 * GRAPHS // 3, pytest.param(GRAPHS, marks=pytest.mark.whole)])
+@pytest.mark.parametrize("graphs", [2 * GRAPHS // 3, pytest.param(GRAPHS, marks=pytest.mark.long)])
 def test_random_graphs_in_functions(graphs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     fused: Counter[str] = Counter()
     for seed in range(graphs):

@@ -25,8 +25,9 @@ with tf.device("/device:RDNA:0"):
 _TOLERANCE = {"float32": 5e-5, "float64": 1e-12}
 
 
-@pytest.mark.whole
-@pytest.mark.parametrize("backend", ["tiny", "reference"])
+@pytest.mark.parametrize(
+    "backend", [pytest.param("tiny", marks=pytest.mark.long), pytest.param("reference", marks=pytest.mark.whole)]
+)
 def test_training_gives_the_numbers_of_the_cpu(backend: str, tmp_path: Path) -> None:
     settings = incomplete_backends.settings(backend, tmp_path)
     process = run_command([*_TRAIN, "RDNA", *_TOLERANCE], **settings)

@@ -305,7 +305,10 @@ def _on_device(value: Any) -> Any:
     return tf.identity(value) if isinstance(value, np.ndarray) else value
 
 
-@pytest.mark.parametrize("name", [name for name in OPS if name not in OTHER])
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.long if i % 2 else ()) for i, name in enumerate(OPS) if name not in OTHER],
+)
 def test_op(name: str) -> None:
     function = getattr(keras.ops, name)
     for pattern in [ARGUMENTS[name]] if name in ARGUMENTS else PATTERNS:

@@ -70,7 +70,7 @@ def test_fit_with_its_defaults(name: str) -> None:
 # The largest model is trained by fit in `make test-rest`; its eager step is of the kernels of the other two.
 MARKS = {
     ("digits_cnn", "eager"): pytest.mark.whole,
-    ("transformer", "eager"): pytest.mark.whole,
+    ("transformer", "eager"): pytest.mark.long,
     ("resnet18", "function"): pytest.mark.whole,
     ("resnet18", "eager"): pytest.mark.long,
 }

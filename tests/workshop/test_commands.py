@@ -159,8 +159,10 @@ def test_run(tmp_path: Path) -> None:
     assert workshop_here("run", "tiny", *options, "--out", tmp_path / "a.doc").returncode == 5
 
 
-@pytest.mark.whole
-@pytest.mark.parametrize("card", sorted(CARDS))
+@pytest.mark.parametrize(
+    "card",
+    [pytest.param(n, marks=pytest.mark.whole if n == "rx580-4gb" else pytest.mark.long) for n in sorted(CARDS)],
+)
 def test_every_preset_runs(card: str) -> None:
     """In a process of its own: PyTorch has one device, which is the preset's."""
     model = ("text-generation", "--option", "variant=test", "--input", "new_tokens=4")

@@ -21,7 +21,7 @@ def test_what_the_page_shows() -> None:
         assert line in page, line
 
 
-@pytest.mark.whole
+@pytest.mark.long
 def test_training_is_planned() -> None:
     plan = succeeded(workshop_here("plan", f"{EXAMPLE / 'resnet.py'}:training", "--card", "rx580-8gb", "--json"))
     assert plan["training"] and plan["fits"] and plan["largest_batch"] > 16
