@@ -44,6 +44,9 @@ bool join_steps(Graph& graph, const std::vector<int>& candidates);
 bool fuse_all_reduces(Graph& graph, const std::string& type, const std::vector<int>& candidates);
 // Gathers of constants that all ranks of the graph have alike: what they give is a constant.
 bool fold_gathers(Graph& graph, const std::vector<int>& candidates);
+// Branches whose condition is a constant: what is not taken goes, and what is runs without a condition, so that other
+// fusions look at it. Whether there were some.
+bool take_known_branches(Graph& graph);
 // The gradient of a softmax.
 bool fuse_softmax_gradient(Graph& graph, int root);
 // keras.ops.argmax and argmin: negative zeros made smaller than positive ones.

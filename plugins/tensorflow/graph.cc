@@ -35,6 +35,7 @@ enum {
   kTensorFloats = 5,
   kTensorIntegers = 7,
   kTensorLongs = 10,
+  kTensorBooleans = 11,
   kTensorHalves = 13
 };
 
@@ -81,6 +82,7 @@ bool is_half(TF_DataType type) { return type == TF_HALF || type == TF_BFLOAT16; 
 int values_field(TF_DataType type) {
   if (type == TF_FLOAT) return kTensorFloats;
   if (type == TF_INT64) return kTensorLongs;
+  if (type == TF_BOOL) return kTensorBooleans;
   return is_half(type) ? kTensorHalves : kTensorIntegers;
 }
 
@@ -248,6 +250,13 @@ bool Graph::scalar_constant(int node, int64_t* value) const {
   *value = 0;
   std::memcpy(value, content.data(), content.size());
   if (!values.empty()) *value = static_cast<int64_t>(read_varint(values));
+  return true;
+}
+
+bool Graph::scalar_constant(int node, bool* value) const {
+  std::string_view content, values;
+  if (!find_constant(node, TF_BOOL, &content, &values)) return false;
+  *value = (!content.empty() && content[0] != 0) || (!values.empty() && read_varint(values) != 0);
   return true;
 }
 
@@ -779,6 +788,24 @@ void Graph::remove_unused(const std::vector<int>& nodes, const std::set<std::str
     for (const Edge& edge : node.inputs) candidates.push_back(edge.node);
     disconnect(index);
     nodes_[static_cast<size_t>(index)].removed = true;
+  }
+}
+
+void Graph::remove(const std::vector<int>& nodes) {
+  for (int node : nodes) disconnect(node);
+  for (int node : nodes) {
+    const std::vector<int> readers = (*this)[node].consumers;
+    for (int reader : readers) {
+      std::vector<Edge> inputs = (*this)[reader].inputs;
+      inputs.erase(std::remove_if(inputs.begin(), inputs.end(), [&](const Edge& edge) { return edge.node == node; }),
+                   inputs.end());
+      set_inputs(reader, inputs);
+    }
+    if (is_preserved(node)) {
+      become(node, "NoOp", {}, "");
+    } else {
+      nodes_[static_cast<size_t>(node)].removed = true;
+    }
   }
 }
 

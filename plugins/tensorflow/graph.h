@@ -60,6 +60,7 @@ class Graph {
   bool scalar_constant(int node, float* value) const;
   bool scalar_constant(int node, int32_t* value) const;
   bool scalar_constant(int node, int64_t* value) const;
+  bool scalar_constant(int node, bool* value) const;
   // The same of a type that float32 holds exactly: float32 itself, float16 and bfloat16.
   bool scalar_constant(int node, TF_DataType type, float* value) const;
   // The same of a vector of int32, in order.
@@ -154,6 +155,10 @@ class Graph {
 
   // Removes those control inputs of a node, from other devices, for which all that use the node wait anyway.
   void drop_implied_waits(int node);
+
+  // Removes nodes, with what others that stay get from them or wait for; of those that a function must have a NoOp
+  // stays.
+  void remove(const std::vector<int>& nodes);
 
   // Places a node on another device.
   void move(int node, const std::string& device);

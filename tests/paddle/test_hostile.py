@@ -109,11 +109,11 @@ ALLOWED = [
     Allowed(
         r"expand|broadcast_to|expand_as",
         r"",
-        r"error \w+ instead of None",
+        r"error \w+ instead of (None|ValueError)",
         "the CPU returns an empty tensor for impossible sizes",
     ),
     Allowed(
-        r"embedding|gather|index_|scatter|(take|put)_along_axis|one_hot|.*cross_entropy",
+        r"embedding|gather|index_|scatter|(take|put)_along_axis|one_hot|.*cross_entropy|nll_loss",
         r"",
         r"IndexError instead of (ValueError|RuntimeError)",
         "indices are checked while the device runs",
@@ -201,7 +201,38 @@ ALLOWED = [
         r"randperm|uniform|gaussian|randint|arange|full", r"", r"error \w+ instead of \w+Error", "sizes that cannot be"
     ),
     Allowed(r"sum", r"complex", r"NotImplementedError", "sums are not made complex"),
-    Allowed(r"pad ", r"pad=", r"RuntimeError instead of MemoryError", "another error for sizes that cannot be"),
+    Allowed(r"pad ", r"pad=", r"(Value|Runtime)Error instead of MemoryError", "another error for sizes that cannot be"),
+    Allowed(r"pad ", r"x empty", r"ValueError instead of None", "there is nothing to pad with"),
+    Allowed(r"pad|broadcast_tensors|masked_select", r"many axes", r"None instead of", "the CPU takes fewer axes"),
+    Allowed(r"(isclose|allclose) of NaN", r"complex64", r"^result", "the CPU takes any complex NaN for close"),
+    Allowed(
+        r"take_along_axis",
+        r"int16|uint8|float64",
+        r"^result|ValueError instead of None",
+        "the CPU takes no element by indices of these dtypes, and says nothing",
+    ),
+    Allowed(r"gammaincc", r"axes", r"^result", "the CPU does not broadcast, and reads past the end"),
+    Allowed(r"polygamma", r"n=100", r"^result", "orders beyond 34 are NaN in float32 (docs/special-functions.md)"),
+    Allowed(r"celu", r"alpha=", r"^gradient", "the CPU's gradient is NaN where exp(x / alpha) is infinite"),
+    Allowed(r"label_smooth", r"", r"ValueError instead of None", "the CPU reads past the end of the prior"),
+    Allowed(r"dot", r"empty", r"ValueError instead of None", "the CPU reads past the end of the shorter vector"),
+    Allowed(
+        r"crop|diag|diag_embed|unfold|interpolate|pad",
+        r"=.*(21474|46116)",
+        r"(Runtime|Value)Error instead of (MemoryError|ValueError)",
+        "another error for sizes that cannot be",
+    ),
+    Allowed(
+        r"arange float", r"step=", r"^result 0 differs \(values", "the CPU adds steps up, with all their roundings"
+    ),
+    Allowed(r"crop", r"x empty", r"ValueError instead of None", "the CPU reads past the end"),
+    Allowed(
+        r"crop", r"shape=.*46116860", r"ValueError instead of RuntimeError", "another error for sizes that cannot be"
+    ),
+    Allowed(r"reduce_as|fold", r"x empty", r"None instead of", "a sum of nothing is 0"),
+    Allowed(r"scatter", r"x empty", r"IndexError instead of None", "there is no row to write to"),
+    Allowed(r"gather column", r"empty", r"^result", "an index without elements may have two axes"),
+    Allowed(r"nll_loss", r"label int32", r"refuses a dtype", "labels of either width, as on Paddle's GPU"),
     Allowed(r"norm (inf|0)", r"special", r"^(result|gradient)", "the CPU's maximum of NaN depends on the order"),
     Allowed(r"multi_dot", r"special", r"^(result|gradient)", "sums with infinities depend on the order of products"),
     Allowed(r"label_smooth", r"label ones", r"ValueError instead of None", "the CPU takes a prior of other classes"),

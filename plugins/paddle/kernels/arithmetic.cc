@@ -206,7 +206,11 @@ void swiglu_grad(Context context, Input x, OptionalInput y, Input dz, Output dx,
   const View in = x.view(), gradient = dz.view();
   const View out = dx ? context.allocate(dx, in.dtype) : View();
   const View second = y && dy ? context.allocate(dy, in.dtype) : View();
-  if (gradient.elements() == 0) return;
+  if (gradient.elements() == 0) {
+    if (dx && out.elements() > 0) fill_zero(context, out);
+    if (y && dy && second.elements() > 0) fill_zero(context, second);
+    return;
+  }
   const int last = in.rank - 1;
   const int64_t half = in.shape[last] / 2;
   const View gate = y ? in : in.sliced(last, 0, half), value = y ? y.view() : in.sliced(last, half, half);

@@ -97,7 +97,11 @@ constexpr double kMaxLength = 1e18;
 
 void arange(Context context, double start, double end, double step, uhal_dtype dtype, Output y) {
   if (step == 0) raise(UHAL_INVALID_ARGUMENT, "(unihal) arange: the step is 0; it must not be");
-  const double length = (end - start) / step;
+  // Of float32 the quotient is rounded as the CPU's: 1 / 0.0001f is 10000.0003.
+  const bool is_wide = dtype == UHAL_FLOAT64 || dtype == UHAL_INT64 || dtype == UHAL_INT32;
+  const double length =
+      is_wide ? (end - start) / step
+              : static_cast<double>((static_cast<float>(end) - static_cast<float>(start)) / static_cast<float>(step));
   if (!(length < kMaxLength)) {
     raise(UHAL_FAILED_PRECONDITION, "(unihal) arange: from " + std::to_string(start) + " to " + std::to_string(end) +
                                         " by " + std::to_string(step) + " is not a number of elements");
@@ -143,6 +147,8 @@ void range_tensor(Context context, Input start, Input end, Input step, Output y)
 void linspace(Context context, Input start, Input stop, Input number, Dtype dtype, Output y) {
   const double from = read_number(context, start), to = read_number(context, stop);
   const auto count = static_cast<int64_t>(read_number(context, number));
+  if (count < 0)
+    raise(UHAL_INVALID_ARGUMENT, "(unihal) linspace: num is " + std::to_string(count) + "; expected at least 0");
   const View out = context.allocate(y, to_uhal(dtype), &count, 1);
   const Scratch numbers(context, UHAL_FLOAT64, &count, 1);
   count_up(context, numbers, from, count > 1 ? (to - from) / static_cast<double>(count - 1) : 0);

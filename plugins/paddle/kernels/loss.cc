@@ -116,6 +116,11 @@ void divide_by_count(const Context& context, const View& labels, int ignore_inde
   context.map(uhal_map_divide, {&y, &count}, {&y});
 }
 
+// Weights of one element may have an axis where the logits have none.
+View of_rank_of(const View& weights, const View& logits) {
+  return logits.rank == 0 && weights.elements() == 1 ? weights.reshaped(nullptr, 0) : weights;
+}
+
 // (1 - label) * x - w * log(sigmoid(x)). Paddle's Python makes the weight w of an element from its label and the weight
 // of positive examples; the operand called pos_weight is w.
 void sigmoid_cross_entropy(Context context, Input x, Input label, OptionalInput pos_weight, bool normalize,
@@ -126,7 +131,7 @@ void sigmoid_cross_entropy(Context context, Input x, Input label, OptionalInput 
   const Scratch part(context, accumulator(logits.dtype), logits), logarithm(context, part.dtype, logits);
   context.map(uhal_map_log_sigmoid, {&logits}, {&logarithm});
   if (pos_weight) {
-    const View weights = pos_weight.view();
+    const View weights = of_rank_of(pos_weight.view(), logits);
     context.map(uhal_map_multiply, {&logarithm, &weights}, {&logarithm});
   }
   context.map(uhal_map_multiply, {&logits, &labels}, {&part});
@@ -142,7 +147,7 @@ void sigmoid_cross_entropy_grad(Context context, Input x, Input label, OptionalI
   const View logits = x.view(), labels = label.view(), gradient = dy.view();
   const Scratch part(context, accumulator(logits.dtype), logits);
   if (pos_weight) {
-    const View weights = pos_weight.view();
+    const View weights = of_rank_of(pos_weight.view(), logits);
     context.map(uhal_map_negative, {&logits}, {&part});
     context.map(uhal_map_sigmoid, {&part}, {&part});
     context.map(uhal_map_multiply, {&part, &weights}, {&part});
@@ -354,6 +359,7 @@ class WeightedPlaces {
 void nll_loss(Context context, Input x, Input label, OptionalInput weight, int64_t ignore_index, Text reduction,
               Output y, Output total_weight) {
   const ClassifiedPlaces at(context, x.view(), label.view());
+  if (weight) require_same_dtype(context, at.x, weight.view());
   const uhal_dtype dtype = accumulator(at.x.dtype);
   const View out = context.allocate(y, at.x.dtype), total = context.allocate(total_weight, at.x.dtype);
   const std::string name = reduction.value;

@@ -241,12 +241,19 @@ void meshgrid_grad(Context context, InputList x, InputList dy, OutputList dx) {
 }
 
 void reduce_as(Context context, Input x, Input, Output y) {
-  const View in = x.view();
-  sum_to_shape(context, in, context.allocate(y, in.dtype));
+  const View in = x.view(), out = context.allocate(y, y.uhal());  // integers become int64
+  const int extra = std::max(out.rank - in.rank, 0);
+  for (int axis = 0; axis < extra; ++axis) {
+    if (out.shape[axis] != 1) {
+      raise(UHAL_INVALID_ARGUMENT, "(unihal) reduce_as: the target has more axes than x, of other lengths than 1");
+    }
+  }
+  sum_to_shape(context, in, out.reshaped(out.shape + extra, out.rank - extra));
 }
 void reduce_as_grad(Context context, Input, Input, Input dy, Output dx) {
-  const View gradient = dy.view();
-  copy(context, gradient, context.allocate(dx, gradient.dtype));
+  const View gradient = dy.view(), out = context.allocate(dx, gradient.dtype);
+  const int extra = std::max(gradient.rank - out.rank, 0);
+  copy(context, gradient.reshaped(gradient.shape + extra, gradient.rank - extra), out);
 }
 
 // Each element, or row, `repeats` times.
@@ -732,7 +739,10 @@ void crop(Context context, Input x, Integers shape, Integers offsets, Output y) 
     invalid(context, "expected a length and an offset for each axis");
   }
   int64_t dims[UHAL_MAX_RANK];
-  for (int i = 0; i < in.rank; ++i) dims[i] = shape[i] == -1 ? in.shape[i] - offsets[i] : shape[i];
+  for (int i = 0; i < in.rank; ++i) {
+    dims[i] = shape[i] == -1 ? in.shape[i] - offsets[i] : shape[i];
+    if (dims[i] < 0) invalid(context, "a length of " + std::to_string(dims[i]) + "; expected at least 0, or -1");
+  }
   const View part = cropped(context, in, offsets, View(nullptr, in.dtype, dims, in.rank));
   copy(context, part, context.allocate(y, in.dtype, dims, in.rank));
 }

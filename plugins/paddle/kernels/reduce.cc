@@ -178,8 +178,9 @@ void extreme_grad(Context context, Input x, Input y, Input dy, Axes axes, bool, 
   context.map(uhal_map_multiply, {&count, &is_extreme}, {&out});
 }
 
-// (sum |x|^p)^(1/p) along the axes where y has length 1; p may be 0 or infinite.
+// (sum |x|^p)^(1/p) along the axes where y has length 1; p may be 0 or infinite. Of no elements it is 0.
 void p_norm_of(const Context& context, const View& x, double p, const View& y) {
+  if (x.elements() == 0) return fill_zero(context, y);
   auto reduce_by = [&](uhal_reduction reduction, const View& from) {
     const auto attributes = reduce_attributes(reduction);
     context.run(UHAL_OP_REDUCE, {&from}, {&y}, &attributes);

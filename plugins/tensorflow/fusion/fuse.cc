@@ -74,7 +74,7 @@ struct Name {
 
 constexpr unsigned kOptimizer = 1, kNorm = 2, kGelu = 4, kMovingAverage = 8, kNegativeZero = 16, kSoftmax = 32,
                    kElementwise = 64, kLists = 128, kCollectives = 256, kProducts = 512, kSeeds = 1024,
-                   kAllFusions = 2047;
+                   kBranches = 2048, kAllFusions = 4095;
 
 constexpr Name kNames[] = {{"optimizer", kOptimizer},
                            {"norm", kNorm},
@@ -86,7 +86,8 @@ constexpr Name kNames[] = {{"optimizer", kOptimizer},
                            {"lists", kLists},
                            {"collectives", kCollectives},
                            {"products", kProducts},
-                           {"seeds", kSeeds}};
+                           {"seeds", kSeeds},
+                           {"branches", kBranches}};
 
 }  // namespace
 
@@ -114,6 +115,7 @@ bool parse_fusions(std::string_view value, unsigned* fusions) {
 
 void fuse(Graph& graph, const std::string& type, unsigned fusions, OutputShapes& shapes) {
   if (!graph.is_complete()) return;
+  const bool chosen = (fusions & kBranches) != 0 && take_known_branches(graph);
   std::vector<int> candidates = find_candidates(graph, type);
   const auto rewrite = [&](unsigned bit, bool (*fusion)(Graph&, int)) {
     bool found = false;
@@ -121,7 +123,7 @@ void fuse(Graph& graph, const std::string& type, unsigned fusions, OutputShapes&
     for (int node : candidates) found |= !graph[node].removed && fusion(graph, node);
     return found;
   };
-  bool fused = rewrite(kOptimizer, fuse_adam);
+  bool fused = rewrite(kOptimizer, fuse_adam) || chosen;
   bool found = rewrite(kOptimizer, fuse_adam_decay);
   fused |= rewrite(kOptimizer, fuse_adam_rate);
   fused |= rewrite(kOptimizer, fuse_momentum);
