@@ -36,14 +36,11 @@ struct Problem {
   Blockwise zeros;
 };
 
-// Eight numbers: GCC keeps vectors that no register of AVX2 holds in memory.
+// Eight numbers, of which a block has at least twice as many: GCC keeps vectors that no register of AVX2 holds in memory.
 typedef float Lanes __attribute__((vector_size(32), aligned(4), may_alias));
-constexpr int64_t kLanes = 8, kSums = 8;
-// Eight weights: a block has at least twice as many.
-typedef float HalfLanes __attribute__((vector_size(32), aligned(4), may_alias));
 typedef int32_t Words __attribute__((vector_size(32)));
 typedef uint8_t Bytes __attribute__((vector_size(8), aligned(1), may_alias));
-constexpr int64_t kHalfLanes = 8;
+constexpr int64_t kLanes = 8, kSums = 8;
 
 UNIHAL_INLINE int nibble(uint8_t byte, bool high, bool is_signed) {
   const int value = high ? byte >> 4 : byte & 15;
@@ -99,12 +96,12 @@ UNIHAL_VECTORIZED void expand_halves(const uint8_t* q, int64_t step, int64_t pai
     const float zero = blocks.zeros[block * blocks.zero_step] + (is_signed ? 8 : 0);
     const float scale = blocks.scales[block * blocks.scale_step];
     int64_t i = at;
-    for (; step == 1 && i + kHalfLanes <= end; i += kHalfLanes) {
+    for (; step == 1 && i + kLanes <= end; i += kLanes) {
       const Bytes bytes = *reinterpret_cast<const Bytes*>(q + i) ^ flip;
       const Words words = __builtin_convertvector(bytes, Words);  // bytes would be shifted one by one
       const Words low_words = words & 15, high_words = words >> 4;
-      *reinterpret_cast<HalfLanes*>(low + i) = (__builtin_convertvector(low_words, HalfLanes) - zero) * scale;
-      *reinterpret_cast<HalfLanes*>(high + i) = (__builtin_convertvector(high_words, HalfLanes) - zero) * scale;
+      *reinterpret_cast<Lanes*>(low + i) = (__builtin_convertvector(low_words, Lanes) - zero) * scale;
+      *reinterpret_cast<Lanes*>(high + i) = (__builtin_convertvector(high_words, Lanes) - zero) * scale;
     }
     for (; i < end; ++i) {
       const int byte = q[i * step] ^ flip;
@@ -176,6 +173,12 @@ void expand_rows(const Problem& problem, int64_t first, int64_t last, int64_t co
   }
 }
 
+UNIHAL_INLINE float sum_of(const Lanes& lanes) {
+  float sum = 0;
+  for (int64_t lane = 0; lane < kLanes; ++lane) sum += lanes[lane];
+  return sum;
+}
+
 UNIHAL_VECTORIZED float dot(const float* a, const float* w, int64_t count) {
   Lanes sums[kSums] = {};
   int64_t i = 0;
@@ -190,10 +193,75 @@ UNIHAL_VECTORIZED float dot(const float* a, const float* w, int64_t count) {
     sums[0] += *reinterpret_cast<const Lanes*>(a + i) * *reinterpret_cast<const Lanes*>(w + i);
   }
   const Lanes all = ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
-  float sum = 0;
-  for (int64_t lane = 0; lane < kLanes; ++lane) sum += all[lane];
+  float sum = sum_of(all);
   for (; i < count; ++i) sum += a[i] * w[i];
   return sum;
+}
+
+// -- one row: its product with a channel of adjacent weights needs each of them once, so that they stay in registers and
+// only the sums of blocks are scaled
+
+// Of 4 bits: even[i] goes with the low half of q[i], odd[i] with the high one.
+UNIHAL_VECTORIZED float dot_halves(const float* even, const float* odd, const uint8_t* q, int64_t pairs, bool is_signed,
+                                   const Blocks& blocks) {
+  constexpr int64_t kParts = 2;  // whose sums do not wait for each other
+  const uint8_t flip = is_signed ? 0x88 : 0;
+  const int64_t each = blocks.length / 2;
+  Lanes all = {};
+  float rest = 0;
+  for (int64_t at = 0, block = 0; at < pairs; at += each, ++block) {
+    const int64_t end = std::min(pairs, at + each);
+    const float zero = blocks.zeros[block * blocks.zero_step] + (is_signed ? 8 : 0);
+    const float scale = blocks.scales[block * blocks.scale_step];
+    Lanes low[kParts] = {}, high[kParts] = {};
+    const auto add = [&](int64_t i, int64_t part) UNIHAL_INLINE_LAMBDA {
+      const Bytes bytes = *reinterpret_cast<const Bytes*>(q + i) ^ flip;
+      const Words words = __builtin_convertvector(bytes, Words), low_words = words & 15, high_words = words >> 4;
+      low[part] += (__builtin_convertvector(low_words, Lanes) - zero) * *reinterpret_cast<const Lanes*>(even + i);
+      high[part] += (__builtin_convertvector(high_words, Lanes) - zero) * *reinterpret_cast<const Lanes*>(odd + i);
+    };
+    int64_t i = at;
+    for (; i + kParts * kLanes <= end; i += kParts * kLanes) {
+#pragma GCC unroll 2
+      for (int64_t part = 0; part < kParts; ++part) add(i + part * kLanes, part);
+    }
+    for (; i + kLanes <= end; i += kLanes) add(i, 0);
+    all += ((low[0] + high[0]) + (low[1] + high[1])) * scale;
+    for (; i < end; ++i) {
+      const int byte = q[i] ^ flip;
+      rest += ((static_cast<float>(byte & 15) - zero) * even[i] + (static_cast<float>(byte >> 4) - zero) * odd[i]) * scale;
+    }
+  }
+  return sum_of(all) + rest;
+}
+
+// Of 8 bits; signed ones count from -128 as signed halves do from -8.
+UNIHAL_VECTORIZED float dot_bytes(const float* a, const uint8_t* q, int64_t count, bool is_signed,
+                                  const Blocks& blocks) {
+  constexpr int64_t kParts = 4;
+  const uint8_t flip = is_signed ? 0x80 : 0;
+  Lanes all = {};
+  float rest = 0;
+  for (int64_t at = 0, block = 0; at < count; at += blocks.length, ++block) {
+    const int64_t end = std::min(count, at + blocks.length);
+    const float zero = blocks.zeros[block * blocks.zero_step] + (is_signed ? 128 : 0);
+    const float scale = blocks.scales[block * blocks.scale_step];
+    Lanes sums[kParts] = {};
+    const auto add = [&](int64_t i, int64_t part) UNIHAL_INLINE_LAMBDA {
+      const Bytes bytes = *reinterpret_cast<const Bytes*>(q + i) ^ flip;
+      const Words words = __builtin_convertvector(bytes, Words);
+      sums[part] += (__builtin_convertvector(words, Lanes) - zero) * *reinterpret_cast<const Lanes*>(a + i);
+    };
+    int64_t i = at;
+    for (; i + kParts * kLanes <= end; i += kParts * kLanes) {
+#pragma GCC unroll 4
+      for (int64_t part = 0; part < kParts; ++part) add(i + part * kLanes, part);
+    }
+    for (; i + kLanes <= end; i += kLanes) add(i, 0);
+    all += ((sums[0] + sums[1]) + (sums[2] + sums[3])) * scale;
+    for (; i < end; ++i) rest += (static_cast<float>(q[i] ^ flip) - zero) * a[i] * scale;
+  }
+  return sum_of(all) + rest;
 }
 
 // a's rows in the order of expand_channel: those of 4 bits as `half_pitch` elements with even numbers, then as many
@@ -214,16 +282,29 @@ void put_apart(const float* from, int64_t rows, int64_t k, int64_t half_pitch, f
   }
 }
 
+// The product of one row with a channel whose weights are adjacent.
+float dot_channel(const Problem& problem, const Rows& a, int64_t column) {
+  const QuantizedWeights& weights = problem.weights;
+  const auto* q = static_cast<const uint8_t*>(weights.b.data) + column * weights.b.column_stride;
+  const Blocks blocks = blocks_at(problem, column, 0);
+  if (weights.bits == 4) {
+    return dot_halves(a.data, a.data + a.half_pitch, q, (weights.k + 1) / 2, weights.is_signed, blocks);
+  }
+  return dot_bytes(a.data, q, weights.k, weights.is_signed, blocks);
+}
+
 // d (rows, n) = activation(a (rows, k) @ w + c), all dense; c may be nullptr.
 void multiply_few(const Problem& problem, int64_t rows, const Rows& a, const float* c, uhal_activation activation,
                   float* d) {
   const QuantizedWeights& weights = problem.weights;
   const int64_t work = weights.k * (rows + 2) / 8 + rows;
+  const bool by_dots = rows == 1 && weights.b.row_stride == 1;
   parallel_for(weights.n, work, [&](int64_t begin, int64_t end) {
     alignas(64) float part[kPart];
     for (int64_t j = begin; j < end; ++j) {
       float sums[kFewRows] = {};
-      for (int64_t at = 0; at < weights.k; at += kPart) {
+      if (by_dots) sums[0] = dot_channel(problem, a, j);
+      for (int64_t at = 0; !by_dots && at < weights.k; at += kPart) {
         const int64_t count = std::min(kPart, weights.k - at);
         if (weights.bits == 4) {
           const int64_t pairs = (count + 1) / 2;
