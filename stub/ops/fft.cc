@@ -326,7 +326,7 @@ uhal_status transform_axis(const AxisTask& task) {
       }
     });
   } else {
-    const int64_t plane = (std::max(rows, task.frequencies()) + 1) * kLanes;
+    const int64_t plane = fft_plane<T>(std::max(rows, task.frequencies()) + 1);
     parallel_for((space.count + kLanes - 1) / kLanes, kWork * rows * kLanes, [&](int64_t begin, int64_t end) {
       ScratchFrame frame;
       T* buffer = frame.take<T>(static_cast<size_t>(4 * plane));
