@@ -18,27 +18,6 @@ constexpr int kLargestRadix = 61;
 // Elements of a line that are moved before the next line's, so that rows stay in the first-level cache.
 constexpr int64_t kTile = 16;
 
-// Vectors as the compiler has them: on narrower machines they are several registers.
-template <typename T>
-struct VectorOf;
-template <>
-struct VectorOf<float> {
-  typedef float type __attribute__((vector_size(32), may_alias));
-  typedef float loose __attribute__((vector_size(32), aligned(4), may_alias));
-};
-template <>
-struct VectorOf<double> {
-  typedef double type __attribute__((vector_size(32), may_alias));
-  typedef double loose __attribute__((vector_size(32), aligned(8), may_alias));
-};
-template <typename T>
-using Vector = typename VectorOf<T>::type;
-// One anywhere in memory: memcpy() would have it there before it is in a register.
-template <typename T>
-using Loose = typename VectorOf<T>::loose;
-template <typename T>
-constexpr int64_t kWidth = 32 / static_cast<int64_t>(sizeof(T));
-
 // A complex number of each lane.
 template <typename T>
 struct Number {

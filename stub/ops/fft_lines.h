@@ -12,6 +12,27 @@
 
 namespace unihal::stub {
 
+// Vectors as the compiler has them: on narrower machines they are several registers.
+template <typename T>
+struct VectorOf;
+template <>
+struct VectorOf<float> {
+  typedef float type __attribute__((vector_size(32), may_alias));
+  typedef float loose __attribute__((vector_size(32), aligned(4), may_alias));
+};
+template <>
+struct VectorOf<double> {
+  typedef double type __attribute__((vector_size(32), may_alias));
+  typedef double loose __attribute__((vector_size(32), aligned(8), may_alias));
+};
+template <typename T>
+using Vector = typename VectorOf<T>::type;
+// One anywhere in memory: memcpy() would have it there before it is in a register.
+template <typename T>
+using Loose = typename VectorOf<T>::loose;
+template <typename T>
+inline constexpr int64_t kWidth = 32 / static_cast<int64_t>(sizeof(T));
+
 // Lines that are transformed together: one cache line of lanes.
 template <typename T>
 inline constexpr int64_t kFftLanes = 64 / static_cast<int64_t>(sizeof(T));
