@@ -227,9 +227,20 @@ int64_t distance(int64_t lanes, const int64_t* offsets) {
   return step;
 }
 
+// Rows of columns lie far from one another, where no processor looks ahead by itself.
+constexpr int64_t kAhead = 8;
+template <bool to_write, typename T>
+UNIHAL_INLINE void prefetch_columns(const T* row) {
+#pragma GCC unroll 3
+  for (int64_t line = 0; line < 3; ++line) {
+    __builtin_prefetch(reinterpret_cast<const char*>(row) + std::min<int64_t>(64 * line, 127), to_write);
+  }
+}
+
 template <typename T>
 UNIHAL_VECTORIZED void load_columns(int64_t rows, const T* from, int64_t stride, T* re, T* im) {
   for (int64_t row = 0; row < rows; ++row) {
+    if (row + kAhead < rows) prefetch_columns<false>(from + (row + kAhead) * stride);
     for (int64_t lane = 0; lane < kFftLanes<T>; ++lane) {
       re[row * kFftLanes<T> + lane] = from[row * stride + 2 * lane];
       im[row * kFftLanes<T> + lane] = from[row * stride + 2 * lane + 1];
@@ -241,6 +252,7 @@ template <typename T>
 UNIHAL_VECTORIZED void store_columns(int64_t rows, const T* re, const T* im, T re_factor, T im_factor, T* to,
                                      int64_t stride) {
   for (int64_t row = 0; row < rows; ++row) {
+    if (row + kAhead < rows) prefetch_columns<true>(to + (row + kAhead) * stride);
     for (int64_t lane = 0; lane < kFftLanes<T>; ++lane) {
       to[row * stride + 2 * lane] = re[row * kFftLanes<T> + lane] * re_factor;
       to[row * stride + 2 * lane + 1] = im[row * kFftLanes<T> + lane] * im_factor;
