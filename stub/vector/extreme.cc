@@ -73,15 +73,15 @@ inline int64_t find_in_lanes(int64_t count, const T* x) {
     const int64_t at = i <= count - kGroup ? i : count - kGroup;
     const T* group = x + at;
     Vector rows[vectors];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int64_t k = 0; k < vectors; ++k) rows[k] = *reinterpret_cast<const Vector*>(group + k * kCount);
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int64_t k = 0; k < vectors; k += 2) {  // GCC makes one comparison of both
       ordered &= (rows[k] < rows[k + 1]) | (rows[k] >= rows[k + 1]);
     }
-#pragma GCC unroll 2
+#pragma GCC unroll 3
     for (int64_t width = vectors / 2; width > 0; width /= 2) {
-#pragma GCC unroll 2
+#pragma GCC unroll 4
       for (int64_t k = 0; k < width; ++k) take_better<largest, T>(rows[k], rows[k + width]);
     }
     const Numbers wins = largest ? rows[0] > best : rows[0] < best;
@@ -96,7 +96,7 @@ inline int64_t find_in_lanes(int64_t count, const T* x) {
   if (start < 0) return -1;
   Numbers lane, first = none;
   for (int64_t j = 0; j < kCount; ++j) lane[j] = static_cast<Number>(j);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
   for (int64_t k = vectors - 1; k >= 0; --k) {
     const Vector row = *reinterpret_cast<const Vector*>(x + start + k * kCount);
     first = row == tops ? lane + static_cast<Number>(k * kCount) : first;
@@ -108,6 +108,7 @@ template <bool largest, class T>
 int64_t extreme_place(int64_t count, const void* source) {
   constexpr int64_t kLanes = Lanes<T>::kCount;
   const T* x = static_cast<const T*>(source);
+  if (count >= 48 * kLanes) return find_in_lanes<largest, 8>(count, x);
   if (count >= 12 * kLanes) return find_in_lanes<largest, 4>(count, x);
   if (count >= 4 * kLanes) return find_in_lanes<largest, 2>(count, x);
   T best = x[0];
