@@ -205,14 +205,17 @@ UNIHAL_VECTORIZED float dot(const float* a, const float* w, int64_t count) {
 UNIHAL_VECTORIZED float dot_halves(const float* even, const float* odd, const uint8_t* q, int64_t pairs, bool is_signed,
                                    const Blocks& blocks) {
   constexpr int64_t kParts = 2;  // whose sums do not wait for each other
-  const uint8_t flip = is_signed ? 0x88 : 0;
+  const uint8_t sign = is_signed ? 0x88 : 0;
+  const Bytes flip = sign - Bytes{};
+  const Lanes bias = Lanes{} + (is_signed ? 8.0F : 0.0F);
   const int64_t each = blocks.length / 2;
+  const float *zeros = blocks.zeros, *scales = blocks.scales;
   Lanes all = {};
   float rest = 0;
-  for (int64_t at = 0, block = 0; at < pairs; at += each, ++block) {
+  for (int64_t at = 0; at < pairs; at += each, zeros += blocks.zero_step, scales += blocks.scale_step) {
     const int64_t end = std::min(pairs, at + each);
-    const float zero = blocks.zeros[block * blocks.zero_step] + (is_signed ? 8 : 0);
-    const float scale = blocks.scales[block * blocks.scale_step];
+    const Lanes zero = *zeros + bias;
+    const float scale = *scales;
     Lanes low[kParts] = {}, high[kParts] = {};
     const auto add = [&](int64_t i, int64_t part) UNIHAL_INLINE_LAMBDA {
       const Bytes bytes = *reinterpret_cast<const Bytes*>(q + i) ^ flip;
@@ -228,8 +231,9 @@ UNIHAL_VECTORIZED float dot_halves(const float* even, const float* odd, const ui
     for (; i + kLanes <= end; i += kLanes) add(i, 0);
     all += ((low[0] + high[0]) + (low[1] + high[1])) * scale;
     for (; i < end; ++i) {
-      const int byte = q[i] ^ flip;
-      rest += ((static_cast<float>(byte & 15) - zero) * even[i] + (static_cast<float>(byte >> 4) - zero) * odd[i]) * scale;
+      const int byte = q[i] ^ sign;
+      const auto low_half = static_cast<float>(byte & 15), high_half = static_cast<float>(byte >> 4);
+      rest += ((low_half - zero[0]) * even[i] + (high_half - zero[0]) * odd[i]) * scale;
     }
   }
   return sum_of(all) + rest;
