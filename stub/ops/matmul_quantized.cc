@@ -20,6 +20,9 @@ constexpr int64_t kFewRows = 16;
 constexpr int64_t kPart = 2048;           // weights of a channel that few rows take at a time
 constexpr int64_t kPanelBytes = 4 << 20;  // of float32 weights that many rows take at a time
 constexpr int64_t kLeastPanelColumns = 64;
+// Between rows and between channels that a product of matrices reads: at multiples of 2 KiB they would share few sets of
+// a cache.
+constexpr int64_t kGap = 16;
 
 // Scales and zero points as float32, by strides.
 struct Blockwise {
@@ -276,10 +279,10 @@ struct Rows {
   int64_t half_pitch;
 };
 
-void put_apart(const float* from, int64_t rows, int64_t k, int64_t half_pitch, float* to) {
+void put_apart(const float* from, int64_t rows, int64_t k, int64_t pitch, int64_t half_pitch, float* to) {
   for (int64_t i = 0; i < rows; ++i) {
     const float* row = from + i * k;
-    float* even = to + 2 * i * half_pitch;
+    float* even = to + i * pitch;
     float* odd = even + half_pitch;
     for (int64_t p = 0; p < k / 2; ++p) even[p] = row[2 * p], odd[p] = row[2 * p + 1];
     if (k % 2 != 0) even[k / 2] = row[k - 1], odd[k / 2] = 0;
@@ -349,7 +352,8 @@ uhal_status multiply_many(const Launch& launch, const Problem& problem, const uh
   const int64_t wanted = kPanelBytes / (static_cast<int64_t>(sizeof(float)) * std::max<int64_t>(1, weights.k));
   const int64_t panel = std::min(weights.n, std::max(kLeastPanelColumns, wanted / 16 * 16));
   ScratchFrame frame;
-  float* dense = frame.take<float>(static_cast<size_t>(std::max<int64_t>(1, depth * panel)));
+  const int64_t pitch = along_k ? depth + kGap : 0;
+  float* dense = frame.take<float>(static_cast<size_t>(std::max<int64_t>(1, std::max(depth, pitch) * panel)));
   if (dense == nullptr) return fail(UHAL_RESOURCE_EXHAUSTED, "matmul_quantized: the host has no memory left");
   uhal_matmul_attributes attributes = {};
   attributes.struct_size = sizeof attributes;
@@ -360,7 +364,7 @@ uhal_status multiply_many(const Launch& launch, const Problem& problem, const uh
     if (along_k) {
       parallel_for(count, weights.k, [&](int64_t begin, int64_t end) {
         for (int64_t j = begin; j < end; ++j) {
-          float* channel = dense + j * depth;
+          float* channel = dense + j * pitch;
           expand_channel(problem, column + j, 0, weights.k, channel, channel + depth / 2);
         }
       });
@@ -385,7 +389,7 @@ uhal_status multiply_many(const Launch& launch, const Problem& problem, const uh
     b.shape[0] = depth;
     b.shape[1] = count;
     b.strides[0] = along_k ? 1 : count;
-    b.strides[1] = along_k ? depth : 1;
+    b.strides[1] = along_k ? pitch : 1;
     const uhal_tensor to = channels_of(d, column, count);
     uhal_tensor addend = {};
     if (c != nullptr) addend = channels_of(*c, column, count);
@@ -483,15 +487,16 @@ uhal_status run_matmul_quantized(const Launch& launch) {
   Rows in_order = {static_cast<const float*>(a->data), weights.k, 0};
   if (is_apart) {
     in_order.half_pitch = (weights.k + 1) / 2;
-    in_order.pitch = 2 * in_order.half_pitch;
+    in_order.pitch = 2 * in_order.half_pitch + kGap;
     float* apart = staging.take<float>(static_cast<size_t>(std::max<int64_t>(1, rows * in_order.pitch)));
     if (apart == nullptr) return staging.status();
-    put_apart(in_order.data, rows, weights.k, in_order.half_pitch, apart);
+    put_apart(in_order.data, rows, weights.k, in_order.pitch, in_order.half_pitch, apart);
     in_order.data = apart;
     ordered.data = apart;
     ordered.shape[ordered.rank - 1] = in_order.pitch;
   }
   set_packed_strides(ordered, order);
+  if (is_apart) ordered.shape[ordered.rank - 1] = 2 * in_order.half_pitch;
   if (rows > kFewRows || !along_k) {
     const uhal_status status = multiply_many(launch, problem, ordered, along_k, activation);
     return status == UHAL_OK ? staging.finish() : status;
