@@ -6,7 +6,8 @@
 
 namespace unihal::stub {
 
-// Operands have one dtype, but those of convolution_of_bytes(). For the gradients, y is dy and the result is x (dx) or w (dw) with bias (dbias).
+// Operands have one dtype, but those of convolution_of_bytes(). For the gradients, y is dy and the result is x (dx) or
+// w (dw) with bias (dbias).
 struct ConvolutionProblem {
   uhal_op_kind kind;
   const uhal_tensor* x;

@@ -291,8 +291,8 @@ UNIHAL_INLINE void transpose(Vector<T>* v) {
   }
 }
 
-// Calls visit(row, lane) for squares of vectors, so that what a line has in one line of the cache is moved at once: long
-// lines lie in few of a cache's places.
+// Calls visit(row, lane) for squares of vectors, so that what a line has in one line of the cache is moved at once:
+// long lines lie in few of a cache's places.
 template <typename T, class Visit>
 UNIHAL_INLINE void for_each_square(int64_t rows, const Visit& visit) {
   constexpr int64_t kSize = kWidth<T>, kLine = 64 / (2 * static_cast<int64_t>(sizeof(T)));

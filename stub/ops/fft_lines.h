@@ -37,8 +37,9 @@ inline constexpr int64_t kWidth = 32 / static_cast<int64_t>(sizeof(T));
 template <typename T>
 inline constexpr int64_t kFftLanes = 64 / static_cast<int64_t>(sizeof(T));
 
-// The elements of a plane of so many rows. Planes that follow one another begin in different quarters of a cache's places
-// (64, a line each), however long lines are: the rows that a pass reads lie in few of them where lengths are powers of two.
+// The elements of a plane of so many rows. Planes that follow one another begin in different quarters of a cache's
+// places (64, a line each), however long lines are: the rows that a pass reads lie in few of them where lengths are
+// powers of two.
 template <typename T>
 int64_t fft_plane(int64_t rows) {
   return ((rows + 63) / 64 * 64 + 16) * kFftLanes<T>;

@@ -104,9 +104,7 @@ void multiply_block(const MatmulProblem& problem, const Block& block, int16_t* p
 
 }  // namespace
 
-bool has_byte_products(int64_t m, int64_t n) {
-  return vectors().byte_tile != nullptr && std::min(m, n) >= kLeastLines;
-}
+bool has_byte_products(int64_t m, int64_t n) { return vectors().byte_tile != nullptr && std::min(m, n) >= kLeastLines; }
 
 bool matmul_of_bytes(const MatmulProblem& problem, uhal_status* status) {
   if (!has_byte_products(problem.m, problem.n)) return false;

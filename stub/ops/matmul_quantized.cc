@@ -20,8 +20,8 @@ constexpr int64_t kFewRows = 16;
 constexpr int64_t kPart = 2048;           // weights of a channel that few rows take at a time
 constexpr int64_t kPanelBytes = 4 << 20;  // of float32 weights that many rows take at a time
 constexpr int64_t kLeastPanelColumns = 64;
-// Between rows and between channels that a product of matrices reads: at multiples of 2 KiB they would share few sets of
-// a cache.
+// Between rows and between channels that a product of matrices reads: at multiples of 2 KiB they would share few sets
+// of a cache.
 constexpr int64_t kGap = 16;
 
 // Scales and zero points as float32, by strides.
@@ -39,7 +39,8 @@ struct Problem {
   Blockwise zeros;
 };
 
-// Eight numbers, of which a block has at least twice as many: GCC keeps vectors that no register of AVX2 holds in memory.
+// Eight numbers, of which a block has at least twice as many: GCC keeps vectors that no register of AVX2 holds in
+// memory.
 typedef float Lanes __attribute__((vector_size(32), aligned(4), may_alias));
 typedef int32_t Words __attribute__((vector_size(32)));
 typedef uint8_t Bytes __attribute__((vector_size(8), aligned(1), may_alias));
@@ -201,8 +202,8 @@ UNIHAL_VECTORIZED float dot(const float* a, const float* w, int64_t count) {
   return sum;
 }
 
-// -- one row: its product with a channel of adjacent weights needs each of them once, so that they stay in registers and
-// only the sums of blocks are scaled
+// -- one row: its product with a channel of adjacent weights needs each of them once, so that they stay in registers
+// and only the sums of blocks are scaled
 
 // Of 4 bits: even[i] goes with the low half of q[i], odd[i] with the high one.
 UNIHAL_VECTORIZED float dot_halves(const float* even, const float* odd, const uint8_t* q, int64_t pairs, bool is_signed,

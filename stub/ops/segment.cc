@@ -411,10 +411,10 @@ class Reducer {
   void combine(const Accumulators<T>& to, RowGroup<T>& group) const {
     if (group.count == 0) return;
     int64_t& elements = to.counts[group.segment];
-    const auto combine = weights_ != nullptr ? (elements == 0 ? combine_rows<T, Combine, true, true>
-                                                              : combine_rows<T, Combine, true, false>)
-                                             : (elements == 0 ? combine_rows<T, Combine, false, true>
-                                                              : combine_rows<T, Combine, false, false>);
+    const auto combine =
+        weights_ != nullptr
+            ? (elements == 0 ? combine_rows<T, Combine, true, true> : combine_rows<T, Combine, true, false>)
+            : (elements == 0 ? combine_rows<T, Combine, false, true> : combine_rows<T, Combine, false, false>);
     combine(x_.length(), group, to.rows + group.segment * to.stride);
     elements += std::exchange(group.count, 0);
   }

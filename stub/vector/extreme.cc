@@ -146,8 +146,8 @@ inline T best_of_groups(int64_t count, const T* x) {
   return best_of<largest, T, kVectorBytes>(tops[0]);
 }
 
-// The first place from i on that has an element, which there is, of at least as many elements as `vectors` vectors have;
-// the last of these may begin before their turn.
+// The first place from i on that has an element, which there is, of at least as many elements as `vectors` vectors
+// have; the last of these may begin before their turn.
 template <int64_t vectors, class T>
 inline int64_t first_place_of(int64_t count, const T* x, int64_t i, T element) {
   using Vector = typename VectorOf<T, kVectorBytes>::Type;
