@@ -92,6 +92,27 @@ uhal_status multiply_with_transposed_filter(const Launch& launch, const Convolut
   return matmul_float32(launch, product);
 }
 
+// A convolution of bytes as such. False, with *status untouched, if it is to run on wider numbers.
+bool run_on_bytes(const Launch& launch, const ConvolutionOperands& given, ConvolutionProblem problem,
+                  uhal_status* status) {
+  Staging staging(launch);
+  const uhal_tensor x = packed(staging, *given.x, given.x->dtype, image_order_beside(*given.x, *given.y), false);
+  const uhal_tensor y = packed(staging, *given.y, UHAL_INT32, image_order_beside(*given.y, *given.x), true);
+  uhal_tensor bias;
+  if (given.bias != nullptr) bias = packed(staging, *given.bias, UHAL_INT32, row_major(1), false);
+  if (staging.status() != UHAL_OK) {
+    *status = staging.status();
+    return true;
+  }
+  problem.x = &x;
+  problem.w = given.w;
+  problem.y = &y;
+  problem.bias = given.bias != nullptr ? &bias : nullptr;
+  if (!convolution_of_bytes(staging, problem, status)) return false;
+  if (*status == UHAL_OK) *status = staging.finish();
+  return true;
+}
+
 }  // namespace
 
 const char* refuse_convolution(const uhal_op& op) { return refuse_convolution_operands(op); }
@@ -111,6 +132,8 @@ uhal_status run_convolution(const Launch& launch) {
     return status == UHAL_OK && to_filter ? sum_per_channel(launch, *given.y, given.bias) : status;
   }
   if (element_count(*given.y) == 0) return UHAL_OK;
+  uhal_status status = UHAL_OK;
+  if (!empty && is_integer_convolution(given) && run_on_bytes(launch, given, problem, &status)) return status;
 
   const uhal_dtype dtype = !is_integer_convolution(given) ? arithmetic_dtype(op)
                            : is_exact_in_float32(given)   ? UHAL_FLOAT32
@@ -127,7 +150,6 @@ uhal_status run_convolution(const Launch& launch) {
   problem.y = &y;
   problem.bias = given.bias != nullptr ? &bias : nullptr;
 
-  uhal_status status = UHAL_OK;
   if (dtype == UHAL_FLOAT64) {
     note_implementation(host(), "built-in gemm");
     status = convolution_with_gemm<double>(staging, problem);

@@ -6,7 +6,8 @@
 
 namespace unihal::stub {
 
-// Operands have one dtype. For the gradients, y is dy and the result is x (dx) or w (dw) with bias (dbias).
+// Operands have one dtype, but those of convolution_of_bytes(). For the gradients, y is dy and the result is x (dx) or
+// w (dw) with bias (dbias).
 struct ConvolutionProblem {
   uhal_op_kind kind;
   const uhal_tensor* x;
@@ -20,6 +21,10 @@ struct ConvolutionProblem {
 
 // Runs a float32 problem with oneDNN. False, with *status untouched, if oneDNN is not there or cannot do it.
 bool convolution_with_onednn(const ConvolutionProblem& problem, uhal_status* status);
+
+// Runs a convolution of images and a filter of one byte, into int32 with a bias of int32, as products of bytes over
+// unfolded images. False, with *status untouched, where such products are not the fastest.
+bool convolution_of_bytes(Staging& staging, const ConvolutionProblem& problem, uhal_status* status);
 
 // Runs a problem as matrix products over unfolded images. T is float or double.
 template <typename T>

@@ -6,6 +6,7 @@
 #include "stub/common/parallel.h"
 #include "stub/ops/convolution.h"
 #include "stub/ops/gemm.h"
+#include "stub/ops/matmul.h"
 #include "stub/vector/vectorize.h"
 
 namespace unihal::stub {
@@ -227,18 +228,70 @@ void backward_bias(const Matrices<T>& matrices) {
   });
 }
 
+// The filter's columns in the order of the unfolded matrix's rows.
+AxisOrder filter_order(const Geometry& g, const uhal_tensor& filter) {
+  AxisOrder order = row_major(filter.rank);
+  if (g.channels_last) {
+    for (int i = 1; i + 1 < order.rank; ++i) order.axes[i] = i + 1;
+    order.axes[order.rank - 1] = 1;
+  }
+  return order;
+}
+
+// y = activation(y + bias), of whole numbers that wrap.
+void add_bias(const Geometry& g, const ConvolutionProblem& problem) {
+  const int64_t filters = g.groups * g.filters;
+  const int64_t step = is_channels_last(*problem.y) ? filters : 1, next = step == 1 ? g.places : 1;
+  auto* y = static_cast<int32_t*>(problem.y->data);
+  const auto* bias = static_cast<const int32_t*>(problem.bias->data);
+  parallel_for(g.images * filters, g.places, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      int32_t* to = y + i / filters * filters * g.places + i % filters * next;
+      for (int64_t place = 0; place < g.places; ++place) {
+        const int32_t sum = to[place * step] + bias[i % filters];
+        to[place * step] = problem.attributes.activation == UHAL_ACTIVATION_RELU && sum < 0 ? 0 : sum;
+      }
+    }
+  });
+}
+
 }  // namespace
+
+bool convolution_of_bytes(Staging& staging, const ConvolutionProblem& problem, uhal_status* status) {
+  const Geometry g(problem);
+  if (!has_byte_products(g.filters, g.places)) return false;
+  const AxisOrder order = filter_order(g, *problem.w);
+  const uhal_tensor* filter = staging.read(problem.w, problem.w->dtype, &order);
+  auto* columns = staging.take<uint8_t>(static_cast<size_t>(g.depth * g.places));
+  *status = staging.status();
+  MatmulProblem product;
+  product.m = g.filters;
+  product.n = g.places;
+  product.k = g.depth;
+  if (problem.bias == nullptr) product.activation = problem.attributes.activation;
+  for (int64_t i = 0; i < g.images * g.groups && *status == UHAL_OK; ++i) {
+    const int64_t n = i / g.groups, group = i % g.groups;
+    const int64_t first_channel = n * g.groups * g.channels * g.pixels + group * g.channels * g.channel_stride();
+    unfold(g, static_cast<const uint8_t*>(problem.x->data) + first_channel, columns);
+    const bool y_last = is_channels_last(*problem.y);
+    auto* y = static_cast<int32_t*>(problem.y->data) + n * g.groups * g.filters * g.places +
+              group * g.filters * (y_last ? 1 : g.places);
+    auto* of_group = static_cast<uint8_t*>(filter->data) + group * g.filters * g.depth;
+    product.operands[kMatmulA] = {of_group, problem.w->dtype, g.depth, 1, {0}};
+    product.operands[kMatmulB] = {
+        columns, problem.x->dtype, g.channels_last ? 1 : g.places, g.channels_last ? g.depth : 1, {0}};
+    product.operands[kMatmulD] = {y, UHAL_INT32, y_last ? 1 : g.places, y_last ? g.groups * g.filters : 1, {0}};
+    matmul_of_bytes(product, status);
+  }
+  if (*status == UHAL_OK && problem.bias != nullptr) add_bias(g, problem);
+  return true;
+}
 
 template <typename T>
 uhal_status convolution_with_gemm(Staging& staging, const ConvolutionProblem& problem) {
   const Geometry g(problem);
   const bool to_filter = problem.kind == UHAL_OP_CONVOLUTION_BACKWARD_FILTER;
-  // The filter's columns in the order of the unfolded matrix's rows.
-  AxisOrder order = row_major(problem.w->rank);
-  if (g.channels_last) {
-    for (int i = 1; i + 1 < order.rank; ++i) order.axes[i] = i + 1;
-    order.axes[order.rank - 1] = 1;
-  }
+  const AxisOrder order = filter_order(g, *problem.w);
   const uhal_tensor* filter = to_filter ? staging.write(problem.w, problem.w->dtype, &order)
                                         : staging.read(problem.w, problem.w->dtype, &order);
   T* columns = staging.take<T>(static_cast<size_t>(g.depth * g.places));

@@ -57,13 +57,12 @@ Work<T> work_sizes(bool vectors, bool upper, int32_t n) {
   return sizes;
 }
 
-// The triangle that counts is all that is looked at.
+// The triangle that counts is all that is looked at, of a matrix in columns.
 template <typename T>
 bool triangle_is_finite(const Matrix2<T>& a, bool upper) {
-  for (int64_t i = 0; i < a.rows; ++i) {
-    const Matrix2<T> part = upper ? Matrix2<T>{&a.at(i, i), 1, a.columns - i, 1, a.column_stride}
-                                  : Matrix2<T>{&a.at(i, 0), 1, i + 1, 1, a.column_stride};
-    if (!is_finite(part)) return false;
+  for (int64_t j = 0; j < a.columns; ++j) {
+    const int64_t first = upper ? 0 : j, last = upper ? j + 1 : a.rows;
+    if (!are_finite(last - first, &a.at(first, j))) return false;
   }
   return true;
 }

@@ -60,72 +60,66 @@ FftSignal<T> in_pairs(const FftSignal<T>& real) {
 
 // The spectrum X of a real signal of length 2m from the transform Z of its even elements plus i times its odd ones:
 // twice X[k] = Z[k] + conj(Z[m - k]) - i w^k (Z[k] - conj(Z[m - k])), where w = exp(-pi i / m). Numbers k and m - k are
-// in place; `step` lines run side by side.
-template <typename T>
-UNIHAL_INLINE void unpack_pair(T root_re, T root_im, int64_t step, T* re_low, T* im_low, T* re_high, T* im_high) {
-  for (int64_t i = 0; i < step; ++i) {
-    const T sum_re = re_low[i] + re_high[i], sum_im = im_low[i] - im_high[i];
-    const T difference_re = re_low[i] - re_high[i], difference_im = im_low[i] + im_high[i];
-    const T turned_re = difference_re * root_im + difference_im * root_re;
-    const T turned_im = difference_im * root_im - difference_re * root_re;
-    re_low[i] = sum_re + turned_re;
-    im_low[i] = sum_im + turned_im;
-    re_high[i] = sum_re - turned_re;
-    im_high[i] = turned_im - sum_im;
-  }
+// in place; each may be a vector of several lines'.
+template <typename T, typename V>
+UNIHAL_INLINE void unpack_pair(T root_re, T root_im, V& re_low, V& im_low, V& re_high, V& im_high) {
+  const V sum_re = re_low + re_high, sum_im = im_low - im_high;
+  const V difference_re = re_low - re_high, difference_im = im_low + im_high;
+  const V turned_re = difference_re * root_im + difference_im * root_re;
+  const V turned_im = difference_im * root_im - difference_re * root_re;
+  re_low = sum_re + turned_re;
+  im_low = sum_im + turned_im;
+  re_high = sum_re - turned_re;
+  im_high = turned_im - sum_im;
 }
 
 // The other way: Z[k] = X[k] + conj(X[m - k]) + i conj(w^k) (X[k] - conj(X[m - k])).
-template <typename T>
-UNIHAL_INLINE void pack_pair(T root_re, T root_im, int64_t step, T* re_low, T* im_low, T* re_high, T* im_high) {
-  for (int64_t i = 0; i < step; ++i) {
-    const T sum_re = re_low[i] + re_high[i], sum_im = im_low[i] - im_high[i];
-    const T difference_re = re_low[i] - re_high[i], difference_im = im_low[i] + im_high[i];
-    const T turned_re = difference_re * root_im - difference_im * root_re;
-    const T turned_im = difference_re * root_re + difference_im * root_im;
-    re_low[i] = sum_re + turned_re;
-    im_low[i] = sum_im + turned_im;
-    re_high[i] = sum_re - turned_re;
-    im_high[i] = turned_im - sum_im;
+template <typename T, typename V>
+UNIHAL_INLINE void pack_pair(T root_re, T root_im, V& re_low, V& im_low, V& re_high, V& im_high) {
+  const V sum_re = re_low + re_high, sum_im = im_low - im_high;
+  const V difference_re = re_low - re_high, difference_im = im_low + im_high;
+  const V turned_re = difference_re * root_im - difference_im * root_re;
+  const V turned_im = difference_re * root_re + difference_im * root_im;
+  re_low = sum_re + turned_re;
+  im_low = sum_im + turned_im;
+  re_high = sum_re - turned_re;
+  im_high = turned_im - sum_im;
+}
+
+// Calls change(k, re_low, im_low, re_high, im_high) for the pairs k and m - k of each lane, which it reads and writes.
+template <typename T, class Change>
+UNIHAL_INLINE void change_pairs_of_rows(int64_t m, FftRows<T> rows, const Change& change) {
+  constexpr int64_t kLanes = kFftLanes<T>;
+  for (int64_t k = 0; 2 * k <= m; ++k) {
+    for (int64_t lane = 0; lane < kLanes; lane += kWidth<T>) {
+      const int64_t low = k * kLanes + lane, high = (m - k) * kLanes + lane;
+      auto *re_low = reinterpret_cast<Vector<T>*>(rows.re + low), *im_low = reinterpret_cast<Vector<T>*>(rows.im + low);
+      auto *re_high = reinterpret_cast<Vector<T>*>(rows.re + high),
+           *im_high = reinterpret_cast<Vector<T>*>(rows.im + high);
+      Vector<T> numbers[4] = {*re_low, *im_low, *re_high, *im_high};
+      change(k, numbers[0], numbers[1], numbers[2], numbers[3]);
+      *re_low = numbers[0];
+      *im_low = numbers[1];
+      *re_high = numbers[2];
+      *im_high = numbers[3];
+    }
   }
 }
 
 template <typename T>
 UNIHAL_VECTORIZED void unpack_rows(int64_t m, const T* roots, FftRows<T> rows) {
-  constexpr int64_t kLanes = kFftLanes<T>;
-  std::copy_n(rows.re, kLanes, rows.re + m * kLanes);
-  std::copy_n(rows.im, kLanes, rows.im + m * kLanes);
-  for (int64_t k = 0; 2 * k <= m; ++k) {
-    T low[2 * kLanes], high[2 * kLanes];
-    const int64_t at = k * kLanes, opposite = (m - k) * kLanes;
-    std::copy_n(rows.re + at, kLanes, low);
-    std::copy_n(rows.im + at, kLanes, low + kLanes);
-    std::copy_n(rows.re + opposite, kLanes, high);
-    std::copy_n(rows.im + opposite, kLanes, high + kLanes);
-    unpack_pair(roots[2 * k], roots[2 * k + 1], kLanes, low, low + kLanes, high, high + kLanes);
-    std::copy_n(low, kLanes, rows.re + at);
-    std::copy_n(low + kLanes, kLanes, rows.im + at);
-    std::copy_n(high, kLanes, rows.re + opposite);
-    std::copy_n(high + kLanes, kLanes, rows.im + opposite);
-  }
+  std::copy_n(rows.re, kFftLanes<T>, rows.re + m * kFftLanes<T>);
+  std::copy_n(rows.im, kFftLanes<T>, rows.im + m * kFftLanes<T>);
+  change_pairs_of_rows(m, rows, [=](int64_t k, auto&... pair) UNIHAL_INLINE_LAMBDA {
+    unpack_pair(roots[2 * k], roots[2 * k + 1], pair...);
+  });
 }
 
 template <typename T>
 UNIHAL_VECTORIZED void pack_rows(int64_t m, const T* roots, FftRows<T> rows) {
-  constexpr int64_t kLanes = kFftLanes<T>;
-  for (int64_t k = 0; 2 * k <= m; ++k) {
-    T low[2 * kLanes], high[2 * kLanes];
-    const int64_t at = k * kLanes, opposite = (m - k) * kLanes;
-    std::copy_n(rows.re + at, kLanes, low);
-    std::copy_n(rows.im + at, kLanes, low + kLanes);
-    std::copy_n(rows.re + opposite, kLanes, high);
-    std::copy_n(rows.im + opposite, kLanes, high + kLanes);
-    pack_pair(roots[2 * k], roots[2 * k + 1], kLanes, low, low + kLanes, high, high + kLanes);
-    std::copy_n(low, kLanes, rows.re + at);
-    std::copy_n(low + kLanes, kLanes, rows.im + at);
-    std::copy_n(high, kLanes, rows.re + opposite);
-    std::copy_n(high + kLanes, kLanes, rows.im + opposite);
-  }
+  change_pairs_of_rows(m, rows, [=](int64_t k, auto&... pair) UNIHAL_INLINE_LAMBDA {
+    pack_pair(roots[2 * k], roots[2 * k + 1], pair...);
+  });
 }
 
 template <typename T>
@@ -134,7 +128,7 @@ UNIHAL_VECTORIZED void unpack_line(int64_t m, const T* roots, T* line) {
   line[2 * m + 1] = line[1];
   for (int64_t k = 0; 2 * k <= m; ++k) {
     T low[2] = {line[2 * k], line[2 * k + 1]}, high[2] = {line[2 * (m - k)], line[2 * (m - k) + 1]};
-    unpack_pair(roots[2 * k], roots[2 * k + 1], int64_t{1}, low, low + 1, high, high + 1);
+    unpack_pair(roots[2 * k], roots[2 * k + 1], low[0], low[1], high[0], high[1]);
     std::copy_n(low, 2, line + 2 * k);
     std::copy_n(high, 2, line + 2 * (m - k));
   }
@@ -144,7 +138,7 @@ template <typename T>
 UNIHAL_VECTORIZED void pack_line(int64_t m, const T* roots, T* line) {
   for (int64_t k = 0; 2 * k <= m; ++k) {
     T low[2] = {line[2 * k], line[2 * k + 1]}, high[2] = {line[2 * (m - k)], line[2 * (m - k) + 1]};
-    pack_pair(roots[2 * k], roots[2 * k + 1], int64_t{1}, low, low + 1, high, high + 1);
+    pack_pair(roots[2 * k], roots[2 * k + 1], low[0], low[1], high[0], high[1]);
     std::copy_n(low, 2, line + 2 * k);
     std::copy_n(high, 2, line + 2 * (m - k));
   }
@@ -326,7 +320,7 @@ uhal_status transform_axis(const AxisTask& task) {
       }
     });
   } else {
-    const int64_t plane = (std::max(rows, task.frequencies()) + 1) * kLanes;
+    const int64_t plane = fft_plane<T>(std::max(rows, task.frequencies()) + 1);
     parallel_for((space.count + kLanes - 1) / kLanes, kWork * rows * kLanes, [&](int64_t begin, int64_t end) {
       ScratchFrame frame;
       T* buffer = frame.take<T>(static_cast<size_t>(4 * plane));

@@ -18,22 +18,6 @@ constexpr int kLargestRadix = 61;
 // Elements of a line that are moved before the next line's, so that rows stay in the first-level cache.
 constexpr int64_t kTile = 16;
 
-// Vectors as the compiler has them: on narrower machines they are several registers.
-template <typename T>
-struct VectorOf;
-template <>
-struct VectorOf<float> {
-  typedef float type __attribute__((vector_size(32), may_alias));
-};
-template <>
-struct VectorOf<double> {
-  typedef double type __attribute__((vector_size(32), may_alias));
-};
-template <typename T>
-using Vector = typename VectorOf<T>::type;
-template <typename T>
-constexpr int64_t kWidth = 32 / static_cast<int64_t>(sizeof(T));
-
 // A complex number of each lane.
 template <typename T>
 struct Number {
@@ -243,9 +227,20 @@ int64_t distance(int64_t lanes, const int64_t* offsets) {
   return step;
 }
 
+// Rows of columns lie far from one another, where no processor looks ahead by itself.
+constexpr int64_t kAhead = 8;
+template <bool to_write, typename T>
+UNIHAL_INLINE void prefetch_columns(const T* row) {
+#pragma GCC unroll 3
+  for (int64_t line = 0; line < 3; ++line) {
+    __builtin_prefetch(reinterpret_cast<const char*>(row) + std::min<int64_t>(64 * line, 127), to_write);
+  }
+}
+
 template <typename T>
 UNIHAL_VECTORIZED void load_columns(int64_t rows, const T* from, int64_t stride, T* re, T* im) {
   for (int64_t row = 0; row < rows; ++row) {
+    if (row + kAhead < rows) prefetch_columns<false>(from + (row + kAhead) * stride);
     for (int64_t lane = 0; lane < kFftLanes<T>; ++lane) {
       re[row * kFftLanes<T> + lane] = from[row * stride + 2 * lane];
       im[row * kFftLanes<T> + lane] = from[row * stride + 2 * lane + 1];
@@ -257,6 +252,7 @@ template <typename T>
 UNIHAL_VECTORIZED void store_columns(int64_t rows, const T* re, const T* im, T re_factor, T im_factor, T* to,
                                      int64_t stride) {
   for (int64_t row = 0; row < rows; ++row) {
+    if (row + kAhead < rows) prefetch_columns<true>(to + (row + kAhead) * stride);
     for (int64_t lane = 0; lane < kFftLanes<T>; ++lane) {
       to[row * stride + 2 * lane] = re[row * kFftLanes<T> + lane] * re_factor;
       to[row * stride + 2 * lane + 1] = im[row * kFftLanes<T> + lane] * im_factor;
@@ -295,41 +291,54 @@ UNIHAL_INLINE void transpose(Vector<T>* v) {
   }
 }
 
+// Calls visit(row, lane) for squares of vectors, so that what a line has in one line of the cache is moved at once:
+// long lines lie in few of a cache's places.
+template <typename T, class Visit>
+UNIHAL_INLINE void for_each_square(int64_t rows, const Visit& visit) {
+  constexpr int64_t kSize = kWidth<T>, kLine = 64 / (2 * static_cast<int64_t>(sizeof(T)));
+  for (int64_t begin = 0; begin < rows; begin += kLine) {
+    const int64_t end = std::min(rows, begin + kLine);
+    for (int64_t lane = 0; lane < kFftLanes<T>; lane += kSize) {
+      for (int64_t row = begin; row < end; row += kSize / 2) visit(row, lane);
+    }
+  }
+}
+
 // Complex numbers one after the other in each line. A vector of one line's numbers is a column of real and imaginary
 // rows.
 template <typename T>
 UNIHAL_VECTORIZED void load_lines(int64_t rows, const T* from, const int64_t* offsets, T* re, T* im) {
   constexpr int64_t kLanes = kFftLanes<T>, kSize = kWidth<T>;
-  for (int64_t row = 0; row < rows; row += kSize / 2) {
-    for (int64_t lane = 0; lane < kLanes; lane += kSize) {
-      Vector<T> v[kSize];
-      for (int64_t i = 0; i < kSize; ++i) std::memcpy(&v[i], from + offsets[lane + i] + 2 * row, sizeof v[i]);
-      transpose<T>(v);
-      for (int64_t i = 0; i < kSize / 2; ++i) {
-        std::memcpy(re + (row + i) * kLanes + lane, &v[2 * i], sizeof v[i]);
-        std::memcpy(im + (row + i) * kLanes + lane, &v[2 * i + 1], sizeof v[i]);
-      }
+  for_each_square<T>(rows, [&](int64_t row, int64_t lane) UNIHAL_INLINE_LAMBDA {
+    Vector<T> v[kSize];
+#pragma GCC unroll 8
+    for (int64_t i = 0; i < kSize; ++i) {
+      v[i] = *reinterpret_cast<const Loose<T>*>(from + offsets[lane + i] + 2 * row);
     }
-  }
+    transpose<T>(v);
+#pragma GCC unroll 4
+    for (int64_t i = 0; i < kSize / 2; ++i) {
+      *reinterpret_cast<Loose<T>*>(re + (row + i) * kLanes + lane) = v[2 * i];
+      *reinterpret_cast<Loose<T>*>(im + (row + i) * kLanes + lane) = v[2 * i + 1];
+    }
+  });
 }
 
 template <typename T>
 UNIHAL_VECTORIZED void store_lines(int64_t rows, const T* re, const T* im, T re_factor, T im_factor, T* to,
                                    const int64_t* offsets) {
   constexpr int64_t kLanes = kFftLanes<T>, kSize = kWidth<T>;
-  for (int64_t row = 0; row < rows; row += kSize / 2) {
-    for (int64_t lane = 0; lane < kLanes; lane += kSize) {
-      Vector<T> v[kSize];
-      for (int64_t i = 0; i < kSize / 2; ++i) {
-        std::memcpy(&v[2 * i], re + (row + i) * kLanes + lane, sizeof v[i]);
-        std::memcpy(&v[2 * i + 1], im + (row + i) * kLanes + lane, sizeof v[i]);
-        v[2 * i] *= re_factor;
-        v[2 * i + 1] *= im_factor;
-      }
-      transpose<T>(v);
-      for (int64_t i = 0; i < kSize; ++i) std::memcpy(to + offsets[lane + i] + 2 * row, &v[i], sizeof v[i]);
+  for_each_square<T>(rows, [&](int64_t row, int64_t lane) UNIHAL_INLINE_LAMBDA {
+    Vector<T> v[kSize];
+#pragma GCC unroll 4
+    for (int64_t i = 0; i < kSize / 2; ++i) {
+      v[2 * i] = *reinterpret_cast<const Loose<T>*>(re + (row + i) * kLanes + lane) * re_factor;
+      v[2 * i + 1] = *reinterpret_cast<const Loose<T>*>(im + (row + i) * kLanes + lane) * im_factor;
     }
-  }
+    transpose<T>(v);
+#pragma GCC unroll 8
+    for (int64_t i = 0; i < kSize; ++i) *reinterpret_cast<Loose<T>*>(to + offsets[lane + i] + 2 * row) = v[i];
+  });
 }
 
 template <typename T>
@@ -609,7 +618,7 @@ template <typename T>
 bool FftLongPlan<T>::run_columns(const FftSignal<T>& source, T* matrix) const {
   constexpr int64_t kLanes = kFftLanes<T>;
   const int64_t n1 = columns_->length(), n2 = rows_->length();
-  const int64_t plane = columns_->rows() * kLanes;
+  const int64_t plane = fft_plane<T>(columns_->rows());
   std::atomic<bool> complete{true};
   parallel_for((n2 + kLanes - 1) / kLanes, 16 * n1 * kLanes, [&](int64_t begin, int64_t end) {
     ScratchFrame frame;
@@ -643,7 +652,7 @@ template <typename T>
 bool FftLongPlan<T>::run_rows(T* matrix, const FftSignal<T>& target, T re_factor, T im_factor) const {
   constexpr int64_t kLanes = kFftLanes<T>;
   const int64_t n1 = columns_->length(), n2 = rows_->length();
-  const int64_t plane = rows_->rows() * kLanes;
+  const int64_t plane = fft_plane<T>(rows_->rows());
   std::atomic<bool> complete{true};
   parallel_for((n1 + kLanes - 1) / kLanes, 16 * n2 * kLanes, [&](int64_t begin, int64_t end) {
     ScratchFrame frame;

@@ -12,9 +12,38 @@
 
 namespace unihal::stub {
 
+// Vectors as the compiler has them: on narrower machines they are several registers.
+template <typename T>
+struct VectorOf;
+template <>
+struct VectorOf<float> {
+  typedef float type __attribute__((vector_size(32), may_alias));
+  typedef float loose __attribute__((vector_size(32), aligned(4), may_alias));
+};
+template <>
+struct VectorOf<double> {
+  typedef double type __attribute__((vector_size(32), may_alias));
+  typedef double loose __attribute__((vector_size(32), aligned(8), may_alias));
+};
+template <typename T>
+using Vector = typename VectorOf<T>::type;
+// One anywhere in memory: memcpy() would have it there before it is in a register.
+template <typename T>
+using Loose = typename VectorOf<T>::loose;
+template <typename T>
+inline constexpr int64_t kWidth = 32 / static_cast<int64_t>(sizeof(T));
+
 // Lines that are transformed together: one cache line of lanes.
 template <typename T>
 inline constexpr int64_t kFftLanes = 64 / static_cast<int64_t>(sizeof(T));
+
+// The elements of a plane of so many rows. Planes that follow one another begin in different quarters of a cache's
+// places (64, a line each), however long lines are: the rows that a pass reads lie in few of them where lengths are
+// powers of two.
+template <typename T>
+int64_t fft_plane(int64_t rows) {
+  return ((rows + 63) / 64 * 64 + 16) * kFftLanes<T>;
+}
 
 // Where the elements of a line lie: element k at re[k * stride] and im[k * stride]. A part without memory is read as
 // zero and not written. With both parts exchanged a forward transform is the inverse one, of source and target alike.

@@ -103,19 +103,25 @@ void for_each_piece(const Space& space, int64_t begin, int64_t end, const Body& 
   }
 }
 
-// Elements with an index each, along one axis of the data.
-template <class Index, class Blob>
+// Elements with an index each, of one component or of several.
+template <class Index, class Blob, bool one>
 void gather_run(const IndexProblem& problem, Resolver& resolver, bool wraps, int64_t count, const int64_t* offsets,
                 const int64_t* strides) {
   Blob* const to = static_cast<Blob*>(problem.rows.data) + offsets[kRows];
   const Blob* const from = static_cast<const Blob*>(problem.data.data) + offsets[kData];
   const Index* const indices = static_cast<const Index*>(problem.indices.data) + offsets[kIndices];
-  const int64_t length = problem.lengths[0], step = problem.strides[0];
+  const int components = one ? 1 : problem.components;
   for (int64_t i = 0; i < count; ++i) {
-    int64_t index = indices[i * strides[kIndices]];
-    if (wraps && index < 0) index += length;
-    if (index >= 0 && index < length) {
-      to[i * strides[kRows]] = from[i * strides[kData] + index * step];
+    int64_t at = i * strides[kData];
+    bool inside = true;
+    for (int c = 0; c < components; ++c) {
+      int64_t index = indices[i * strides[kIndices] + c * problem.component_stride];
+      if (wraps && index < 0) index += problem.lengths[c];
+      inside &= index >= 0 && index < problem.lengths[c];
+      at += index * problem.strides[c];
+    }
+    if (inside) {
+      to[i * strides[kRows]] = from[at];
     } else {
       int64_t offset, place;
       resolver.resolve(offsets[kIndices] + i * strides[kIndices], &offset, &place);  // to be reported
@@ -126,27 +132,28 @@ void gather_run(const IndexProblem& problem, Resolver& resolver, bool wraps, int
 
 using GatherRun = void (*)(const IndexProblem&, Resolver&, bool, int64_t, const int64_t*, const int64_t*);
 
-template <class Index>
+template <class Index, bool one>
 GatherRun gather_run_of(int64_t size) {
   switch (size) {
     case 1:
-      return gather_run<Index, uint8_t>;
+      return gather_run<Index, uint8_t, one>;
     case 2:
-      return gather_run<Index, uint16_t>;
+      return gather_run<Index, uint16_t, one>;
     case 4:
-      return gather_run<Index, uint32_t>;
+      return gather_run<Index, uint32_t, one>;
     case 8:
-      return gather_run<Index, uint64_t>;
+      return gather_run<Index, uint64_t, one>;
     default:
-      return gather_run<Index, std::array<uint64_t, 2>>;
+      return gather_run<Index, std::array<uint64_t, 2>, one>;
   }
 }
 
 // Where neighbours have an index each.
 void gather_elements(const IndexProblem& problem, Resolver& resolver, bool wraps, const Space& space) {
   const int64_t size = dtype_size(problem.rows.dtype);
-  const bool wide = problem.indices.dtype == UHAL_INT64;
-  const GatherRun run = wide ? gather_run_of<int64_t>(size) : gather_run_of<int32_t>(size);
+  const bool wide = problem.indices.dtype == UHAL_INT64, one = problem.components == 1;
+  const GatherRun run = one ? (wide ? gather_run_of<int64_t, true>(size) : gather_run_of<int32_t, true>(size))
+                            : (wide ? gather_run_of<int64_t, false>(size) : gather_run_of<int32_t, false>(size));
   const int last = space.rank - 1;
   const int64_t strides[] = {space.strides[kRows][last], space.strides[kData][last], space.strides[kIndices][last]};
   parallel_for(space.count, 2, [&](int64_t begin, int64_t end) {
@@ -165,7 +172,7 @@ void gather(const IndexProblem& problem, Resolver& resolver, bool wraps) {
   const uhal_tensor* views[] = {&problem.rows, &problem.data, &problem.indices};
   const Space space = make_space(views, 3);
   if (space.count == 0) return;
-  if (problem.components == 1 && space.strides[kIndices][space.rank - 1] != 0) {
+  if (problem.components > 0 && space.strides[kIndices][space.rank - 1] != 0) {
     return gather_elements(problem, resolver, wraps, space);
   }
   const int64_t size = dtype_size(problem.rows.dtype);

@@ -13,8 +13,11 @@ bool matmul_with_onednn(const Launch& launch, const MatmulProblem& problem, uhal
 // Runs a float32 problem, whose result has elements, with whatever is fastest.
 uhal_status matmul_float32(const Launch& launch, MatmulProblem problem);
 
+// Whether products of bytes into m x n are fastest as such.
+bool has_byte_products(int64_t m, int64_t n);
+
 // Runs a problem of the simplest form whose operands are of one byte and whose result is of int32, without alpha, beta
-// and c. False, with *status untouched, if another way is as fast.
+// and c. False, with *status untouched, where there are no products of bytes.
 bool matmul_of_bytes(const MatmulProblem& problem, uhal_status* status);
 
 // Runs a problem of the simplest form with BLAS, all of whose operands are of T. False if there is none, the strides

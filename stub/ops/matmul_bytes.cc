@@ -104,8 +104,10 @@ void multiply_block(const MatmulProblem& problem, const Block& block, int16_t* p
 
 }  // namespace
 
+bool has_byte_products(int64_t m, int64_t n) { return vectors().byte_tile != nullptr && std::min(m, n) >= kLeastLines; }
+
 bool matmul_of_bytes(const MatmulProblem& problem, uhal_status* status) {
-  if (vectors().byte_tile == nullptr || std::min(problem.m, problem.n) < kLeastLines) return false;
+  if (!has_byte_products(problem.m, problem.n)) return false;
   const int64_t row_blocks = divide_up(problem.m, kBlockRows), column_blocks = divide_up(problem.n, kBlockColumns);
   const int64_t work = std::min(problem.m, kBlockRows) * std::min(problem.n, kBlockColumns) * (problem.k + 1) / 16 + 1;
   std::atomic<bool> out_of_memory{false};

@@ -20,6 +20,9 @@ constexpr int64_t kFewRows = 16;
 constexpr int64_t kPart = 2048;           // weights of a channel that few rows take at a time
 constexpr int64_t kPanelBytes = 4 << 20;  // of float32 weights that many rows take at a time
 constexpr int64_t kLeastPanelColumns = 64;
+// Between rows and between channels that a product of matrices reads: at multiples of 2 KiB they would share few sets
+// of a cache.
+constexpr int64_t kGap = 16;
 
 // Scales and zero points as float32, by strides.
 struct Blockwise {
@@ -36,14 +39,12 @@ struct Problem {
   Blockwise zeros;
 };
 
-// Eight numbers: GCC keeps vectors that no register of AVX2 holds in memory.
+// Eight numbers, of which a block has at least twice as many: GCC keeps vectors that no register of AVX2 holds in
+// memory.
 typedef float Lanes __attribute__((vector_size(32), aligned(4), may_alias));
-constexpr int64_t kLanes = 8, kSums = 8;
-// Eight weights: a block has at least twice as many.
-typedef float HalfLanes __attribute__((vector_size(32), aligned(4), may_alias));
 typedef int32_t Words __attribute__((vector_size(32)));
 typedef uint8_t Bytes __attribute__((vector_size(8), aligned(1), may_alias));
-constexpr int64_t kHalfLanes = 8;
+constexpr int64_t kLanes = 8, kSums = 8;
 
 UNIHAL_INLINE int nibble(uint8_t byte, bool high, bool is_signed) {
   const int value = high ? byte >> 4 : byte & 15;
@@ -99,12 +100,12 @@ UNIHAL_VECTORIZED void expand_halves(const uint8_t* q, int64_t step, int64_t pai
     const float zero = blocks.zeros[block * blocks.zero_step] + (is_signed ? 8 : 0);
     const float scale = blocks.scales[block * blocks.scale_step];
     int64_t i = at;
-    for (; step == 1 && i + kHalfLanes <= end; i += kHalfLanes) {
+    for (; step == 1 && i + kLanes <= end; i += kLanes) {
       const Bytes bytes = *reinterpret_cast<const Bytes*>(q + i) ^ flip;
       const Words words = __builtin_convertvector(bytes, Words);  // bytes would be shifted one by one
       const Words low_words = words & 15, high_words = words >> 4;
-      *reinterpret_cast<HalfLanes*>(low + i) = (__builtin_convertvector(low_words, HalfLanes) - zero) * scale;
-      *reinterpret_cast<HalfLanes*>(high + i) = (__builtin_convertvector(high_words, HalfLanes) - zero) * scale;
+      *reinterpret_cast<Lanes*>(low + i) = (__builtin_convertvector(low_words, Lanes) - zero) * scale;
+      *reinterpret_cast<Lanes*>(high + i) = (__builtin_convertvector(high_words, Lanes) - zero) * scale;
     }
     for (; i < end; ++i) {
       const int byte = q[i * step] ^ flip;
@@ -176,6 +177,12 @@ void expand_rows(const Problem& problem, int64_t first, int64_t last, int64_t co
   }
 }
 
+UNIHAL_INLINE float sum_of(const Lanes& lanes) {
+  float sum = 0;
+  for (int64_t lane = 0; lane < kLanes; ++lane) sum += lanes[lane];
+  return sum;
+}
+
 UNIHAL_VECTORIZED float dot(const float* a, const float* w, int64_t count) {
   Lanes sums[kSums] = {};
   int64_t i = 0;
@@ -190,10 +197,79 @@ UNIHAL_VECTORIZED float dot(const float* a, const float* w, int64_t count) {
     sums[0] += *reinterpret_cast<const Lanes*>(a + i) * *reinterpret_cast<const Lanes*>(w + i);
   }
   const Lanes all = ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
-  float sum = 0;
-  for (int64_t lane = 0; lane < kLanes; ++lane) sum += all[lane];
+  float sum = sum_of(all);
   for (; i < count; ++i) sum += a[i] * w[i];
   return sum;
+}
+
+// -- one row: its product with a channel of adjacent weights needs each of them once, so that they stay in registers
+// and only the sums of blocks are scaled
+
+// Of 4 bits: even[i] goes with the low half of q[i], odd[i] with the high one.
+UNIHAL_VECTORIZED float dot_halves(const float* even, const float* odd, const uint8_t* q, int64_t pairs, bool is_signed,
+                                   const Blocks& blocks) {
+  constexpr int64_t kParts = 2;  // whose sums do not wait for each other
+  const uint8_t sign = is_signed ? 0x88 : 0;
+  const Bytes flip = sign - Bytes{};
+  const Lanes bias = Lanes{} + (is_signed ? 8.0F : 0.0F);
+  const int64_t each = blocks.length / 2;
+  const float *zeros = blocks.zeros, *scales = blocks.scales;
+  Lanes all = {};
+  float rest = 0;
+  for (int64_t at = 0; at < pairs; at += each, zeros += blocks.zero_step, scales += blocks.scale_step) {
+    const int64_t end = std::min(pairs, at + each);
+    const Lanes zero = *zeros + bias;
+    const float scale = *scales;
+    Lanes low[kParts] = {}, high[kParts] = {};
+    const auto add = [&](int64_t i, int64_t part) UNIHAL_INLINE_LAMBDA {
+      const Bytes bytes = *reinterpret_cast<const Bytes*>(q + i) ^ flip;
+      const Words words = __builtin_convertvector(bytes, Words), low_words = words & 15, high_words = words >> 4;
+      low[part] += (__builtin_convertvector(low_words, Lanes) - zero) * *reinterpret_cast<const Lanes*>(even + i);
+      high[part] += (__builtin_convertvector(high_words, Lanes) - zero) * *reinterpret_cast<const Lanes*>(odd + i);
+    };
+    int64_t i = at;
+    for (; i + kParts * kLanes <= end; i += kParts * kLanes) {
+#pragma GCC unroll 2
+      for (int64_t part = 0; part < kParts; ++part) add(i + part * kLanes, part);
+    }
+    for (; i + kLanes <= end; i += kLanes) add(i, 0);
+    all += ((low[0] + high[0]) + (low[1] + high[1])) * scale;
+    for (; i < end; ++i) {
+      const int byte = q[i] ^ sign;
+      const auto low_half = static_cast<float>(byte & 15), high_half = static_cast<float>(byte >> 4);
+      rest += ((low_half - zero[0]) * even[i] + (high_half - zero[0]) * odd[i]) * scale;
+    }
+  }
+  return sum_of(all) + rest;
+}
+
+// Of 8 bits; signed ones count from -128 as signed halves do from -8.
+UNIHAL_VECTORIZED float dot_bytes(const float* a, const uint8_t* q, int64_t count, bool is_signed,
+                                  const Blocks& blocks) {
+  constexpr int64_t kParts = 4;
+  const uint8_t flip = is_signed ? 0x80 : 0;
+  Lanes all = {};
+  float rest = 0;
+  for (int64_t at = 0, block = 0; at < count; at += blocks.length, ++block) {
+    const int64_t end = std::min(count, at + blocks.length);
+    const float zero = blocks.zeros[block * blocks.zero_step] + (is_signed ? 128 : 0);
+    const float scale = blocks.scales[block * blocks.scale_step];
+    Lanes sums[kParts] = {};
+    const auto add = [&](int64_t i, int64_t part) UNIHAL_INLINE_LAMBDA {
+      const Bytes bytes = *reinterpret_cast<const Bytes*>(q + i) ^ flip;
+      const Words words = __builtin_convertvector(bytes, Words);
+      sums[part] += (__builtin_convertvector(words, Lanes) - zero) * *reinterpret_cast<const Lanes*>(a + i);
+    };
+    int64_t i = at;
+    for (; i + kParts * kLanes <= end; i += kParts * kLanes) {
+#pragma GCC unroll 4
+      for (int64_t part = 0; part < kParts; ++part) add(i + part * kLanes, part);
+    }
+    for (; i + kLanes <= end; i += kLanes) add(i, 0);
+    all += ((sums[0] + sums[1]) + (sums[2] + sums[3])) * scale;
+    for (; i < end; ++i) rest += (static_cast<float>(q[i] ^ flip) - zero) * a[i] * scale;
+  }
+  return sum_of(all) + rest;
 }
 
 // a's rows in the order of expand_channel: those of 4 bits as `half_pitch` elements with even numbers, then as many
@@ -204,14 +280,25 @@ struct Rows {
   int64_t half_pitch;
 };
 
-void put_apart(const float* from, int64_t rows, int64_t k, int64_t half_pitch, float* to) {
+void put_apart(const float* from, int64_t rows, int64_t k, int64_t pitch, int64_t half_pitch, float* to) {
   for (int64_t i = 0; i < rows; ++i) {
     const float* row = from + i * k;
-    float* even = to + 2 * i * half_pitch;
+    float* even = to + i * pitch;
     float* odd = even + half_pitch;
     for (int64_t p = 0; p < k / 2; ++p) even[p] = row[2 * p], odd[p] = row[2 * p + 1];
     if (k % 2 != 0) even[k / 2] = row[k - 1], odd[k / 2] = 0;
   }
+}
+
+// The product of one row with a channel whose weights are adjacent.
+float dot_channel(const Problem& problem, const Rows& a, int64_t column) {
+  const QuantizedWeights& weights = problem.weights;
+  const auto* q = static_cast<const uint8_t*>(weights.b.data) + column * weights.b.column_stride;
+  const Blocks blocks = blocks_at(problem, column, 0);
+  if (weights.bits == 4) {
+    return dot_halves(a.data, a.data + a.half_pitch, q, (weights.k + 1) / 2, weights.is_signed, blocks);
+  }
+  return dot_bytes(a.data, q, weights.k, weights.is_signed, blocks);
 }
 
 // d (rows, n) = activation(a (rows, k) @ w + c), all dense; c may be nullptr.
@@ -219,11 +306,13 @@ void multiply_few(const Problem& problem, int64_t rows, const Rows& a, const flo
                   float* d) {
   const QuantizedWeights& weights = problem.weights;
   const int64_t work = weights.k * (rows + 2) / 8 + rows;
+  const bool by_dots = rows == 1 && weights.b.row_stride == 1;
   parallel_for(weights.n, work, [&](int64_t begin, int64_t end) {
     alignas(64) float part[kPart];
     for (int64_t j = begin; j < end; ++j) {
       float sums[kFewRows] = {};
-      for (int64_t at = 0; at < weights.k; at += kPart) {
+      if (by_dots) sums[0] = dot_channel(problem, a, j);
+      for (int64_t at = 0; !by_dots && at < weights.k; at += kPart) {
         const int64_t count = std::min(kPart, weights.k - at);
         if (weights.bits == 4) {
           const int64_t pairs = (count + 1) / 2;
@@ -264,7 +353,8 @@ uhal_status multiply_many(const Launch& launch, const Problem& problem, const uh
   const int64_t wanted = kPanelBytes / (static_cast<int64_t>(sizeof(float)) * std::max<int64_t>(1, weights.k));
   const int64_t panel = std::min(weights.n, std::max(kLeastPanelColumns, wanted / 16 * 16));
   ScratchFrame frame;
-  float* dense = frame.take<float>(static_cast<size_t>(std::max<int64_t>(1, depth * panel)));
+  const int64_t pitch = along_k ? depth + kGap : 0;
+  float* dense = frame.take<float>(static_cast<size_t>(std::max<int64_t>(1, std::max(depth, pitch) * panel)));
   if (dense == nullptr) return fail(UHAL_RESOURCE_EXHAUSTED, "matmul_quantized: the host has no memory left");
   uhal_matmul_attributes attributes = {};
   attributes.struct_size = sizeof attributes;
@@ -275,7 +365,7 @@ uhal_status multiply_many(const Launch& launch, const Problem& problem, const uh
     if (along_k) {
       parallel_for(count, weights.k, [&](int64_t begin, int64_t end) {
         for (int64_t j = begin; j < end; ++j) {
-          float* channel = dense + j * depth;
+          float* channel = dense + j * pitch;
           expand_channel(problem, column + j, 0, weights.k, channel, channel + depth / 2);
         }
       });
@@ -300,7 +390,7 @@ uhal_status multiply_many(const Launch& launch, const Problem& problem, const uh
     b.shape[0] = depth;
     b.shape[1] = count;
     b.strides[0] = along_k ? 1 : count;
-    b.strides[1] = along_k ? depth : 1;
+    b.strides[1] = along_k ? pitch : 1;
     const uhal_tensor to = channels_of(d, column, count);
     uhal_tensor addend = {};
     if (c != nullptr) addend = channels_of(*c, column, count);
@@ -398,15 +488,16 @@ uhal_status run_matmul_quantized(const Launch& launch) {
   Rows in_order = {static_cast<const float*>(a->data), weights.k, 0};
   if (is_apart) {
     in_order.half_pitch = (weights.k + 1) / 2;
-    in_order.pitch = 2 * in_order.half_pitch;
+    in_order.pitch = 2 * in_order.half_pitch + kGap;
     float* apart = staging.take<float>(static_cast<size_t>(std::max<int64_t>(1, rows * in_order.pitch)));
     if (apart == nullptr) return staging.status();
-    put_apart(in_order.data, rows, weights.k, in_order.half_pitch, apart);
+    put_apart(in_order.data, rows, weights.k, in_order.pitch, in_order.half_pitch, apart);
     in_order.data = apart;
     ordered.data = apart;
     ordered.shape[ordered.rank - 1] = in_order.pitch;
   }
   set_packed_strides(ordered, order);
+  if (is_apart) ordered.shape[ordered.rank - 1] = 2 * in_order.half_pitch;
   if (rows > kFewRows || !along_k) {
     const uhal_status status = multiply_many(launch, problem, ordered, along_k, activation);
     return status == UHAL_OK ? staging.finish() : status;

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdio>
 #include <type_traits>
+#include <utility>
 
 #include "csrc/backends/common/attributes.h"
 #include "stub/common/blocks.h"
@@ -157,13 +158,42 @@ class Rows {
   bool in_place_;
 };
 
-// sum = sum combined with row, times the weight if that counts.
-template <class T, class Combine>
-UNIHAL_VECTORIZED void combine_row(int64_t length, const T* row, T weight, bool weighted, T* __restrict sum) {
-  if (weighted) {
-    for (int64_t i = 0; i < length; ++i) sum[i] = Combine::of(sum[i], static_cast<T>(row[i] * weight));
-  } else {
-    for (int64_t i = 0; i < length; ++i) sum[i] = Combine::of(sum[i], row[i]);
+// Rows of one segment that are combined in one go, in which its sum is read and written once.
+constexpr int64_t kRowsTogether = 4;
+
+template <class T>
+struct RowGroup {
+  int64_t segment = -1;
+  int64_t count = 0;
+  const T* rows[kRowsTogether];
+  T weights[kRowsTogether];
+};
+
+// sum = sum combined with the rows in their order, times their weights if these count; a segment's first row begins it.
+template <class T, class Combine, bool weighted, bool begins, int64_t count>
+UNIHAL_INLINE void combine_some(int64_t length, const T* const* rows, const T* weights, T* __restrict sum) {
+  const T* row[count];
+  T weight[count];
+  std::copy_n(rows, count, row);
+  std::copy_n(weights, count, weight);
+  for (int64_t i = 0; i < length; ++i) {
+    T value = begins ? T{} : sum[i];
+    for (int64_t k = 0; k < count; ++k) {
+      const T next = weighted ? static_cast<T>(row[k][i] * weight[k]) : row[k][i];
+      value = begins && k == 0 ? next : Combine::of(value, next);
+    }
+    sum[i] = value;
+  }
+}
+
+template <class T, class Combine, bool weighted, bool begins>
+UNIHAL_VECTORIZED void combine_rows(int64_t length, const RowGroup<T>& group, T* __restrict sum) {
+  if (group.count == kRowsTogether) {
+    return combine_some<T, Combine, weighted, begins, kRowsTogether>(length, group.rows, group.weights, sum);
+  }
+  combine_some<T, Combine, weighted, begins, 1>(length, group.rows, group.weights, sum);
+  for (int64_t k = 1; k < group.count; ++k) {
+    combine_some<T, Combine, weighted, false, 1>(length, group.rows + k, group.weights + k, sum);
   }
 }
 
@@ -360,22 +390,33 @@ class Reducer {
       return accumulate_numbers(to, begin, end, first, last);
     }
     ScratchFrame frame;
-    const int64_t length = x_.length();
-    T* buffer = frame.take<T>(static_cast<size_t>(length + 1));
+    T* buffer = frame.take<T>(static_cast<size_t>(x_.length() + 1));
     if (buffer == nullptr) {
       exhausted_.store(true, std::memory_order_relaxed);
       return;
     }
+    // In the buffer there is room for one row that is converted; where rows are in place it has only zeros.
+    const int64_t together = repeated_ != nullptr || x_.in_place() ? kRowsTogether : 1;
+    RowGroup<T> group;
     for_each_element(problem_, begin, end, first, last, outside_, [&](int64_t element, int64_t segment) {
-      const T* row = row_of(element, buffer);
-      T* sum = to.rows + segment * to.stride;
-      const T weight = weights_ != nullptr ? weights_[element * weight_step_] : T{1};
-      if (to.counts[segment]++ == 0) {
-        for (int64_t i = 0; i < length; ++i) sum[i] = weights_ != nullptr ? row[i] * weight : row[i];
-      } else {
-        combine_row<T, Combine>(length, row, weight, weights_ != nullptr, sum);
-      }
+      if (group.count == together || group.segment != segment) combine(to, group);
+      group.segment = segment;
+      group.rows[group.count] = row_of(element, buffer);
+      group.weights[group.count++] = weights_ != nullptr ? weights_[element * weight_step_] : T{1};
     });
+    combine(to, group);
+  }
+
+  // Combines what there is of a group, which is empty then.
+  void combine(const Accumulators<T>& to, RowGroup<T>& group) const {
+    if (group.count == 0) return;
+    int64_t& elements = to.counts[group.segment];
+    const auto combine =
+        weights_ != nullptr
+            ? (elements == 0 ? combine_rows<T, Combine, true, true> : combine_rows<T, Combine, true, false>)
+            : (elements == 0 ? combine_rows<T, Combine, false, true> : combine_rows<T, Combine, false, false>);
+    combine(x_.length(), group, to.rows + group.segment * to.stride);
+    elements += std::exchange(group.count, 0);
   }
 
   // Segments from `first` to `last` - 1, whose accumulators are complete: means, empty ones, and the outputs.

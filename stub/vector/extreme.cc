@@ -68,32 +68,35 @@ inline int64_t find_in_lanes(int64_t count, const T* x) {
   using Numbers = typename Lanes<T>::Numbers;
   constexpr int64_t kCount = Lanes<T>::kCount, kGroup = vectors * kCount;
   Vector best = *reinterpret_cast<const Vector*>(x);
-  Numbers place = {}, nan = {};
+  Numbers place = {}, ordered = ~Numbers{};  // lanes without NaN so far
   for (int64_t i = 0; i < count; i += kGroup) {
     const int64_t at = i <= count - kGroup ? i : count - kGroup;
     const T* group = x + at;
     Vector rows[vectors];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int64_t k = 0; k < vectors; ++k) rows[k] = *reinterpret_cast<const Vector*>(group + k * kCount);
 #pragma GCC unroll 4
-    for (int64_t k = 0; k < vectors; ++k) nan |= rows[k] != rows[k];
-#pragma GCC unroll 2
+    for (int64_t k = 0; k < vectors; k += 2) {  // GCC makes one comparison of both
+      ordered &= (rows[k] < rows[k + 1]) | (rows[k] >= rows[k + 1]);
+    }
+#pragma GCC unroll 3
     for (int64_t width = vectors / 2; width > 0; width /= 2) {
-#pragma GCC unroll 2
+#pragma GCC unroll 4
       for (int64_t k = 0; k < width; ++k) take_better<largest, T>(rows[k], rows[k + width]);
     }
     const Numbers wins = largest ? rows[0] > best : rows[0] < best;
     take_better<largest, T>(best, rows[0]);
     place = wins ? static_cast<Number>(at) - Numbers{} : place;
   }
-  if (best_of<false, Number, Lanes<T>::kBytes>(nan) != 0) return -1;  // masks are 0 or -1
   const T top = best_of<largest, T, Lanes<T>::kBytes>(best);
   const Vector tops = top - Vector{};
   const Numbers none = std::numeric_limits<Number>::max() - Numbers{};
-  const int64_t start = best_of<false, Number, Lanes<T>::kBytes>(best == tops ? place : none);
+  const Numbers starts = (best == tops ? place : none) | ~ordered;  // -1 in a lane with NaN
+  const int64_t start = best_of<false, Number, Lanes<T>::kBytes>(starts);
+  if (start < 0) return -1;
   Numbers lane, first = none;
   for (int64_t j = 0; j < kCount; ++j) lane[j] = static_cast<Number>(j);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
   for (int64_t k = vectors - 1; k >= 0; --k) {
     const Vector row = *reinterpret_cast<const Vector*>(x + start + k * kCount);
     first = row == tops ? lane + static_cast<Number>(k * kCount) : first;
@@ -105,6 +108,7 @@ template <bool largest, class T>
 int64_t extreme_place(int64_t count, const void* source) {
   constexpr int64_t kLanes = Lanes<T>::kCount;
   const T* x = static_cast<const T*>(source);
+  if (count >= 48 * kLanes) return find_in_lanes<largest, 8>(count, x);
   if (count >= 12 * kLanes) return find_in_lanes<largest, 4>(count, x);
   if (count >= 4 * kLanes) return find_in_lanes<largest, 2>(count, x);
   T best = x[0];
@@ -142,12 +146,37 @@ inline T best_of_groups(int64_t count, const T* x) {
   return best_of<largest, T, kVectorBytes>(tops[0]);
 }
 
+// The first place from i on that has an element, which there is, of at least as many elements as `vectors` vectors
+// have; the last of these may begin before their turn.
+template <int64_t vectors, class T>
+inline int64_t first_place_of(int64_t count, const T* x, int64_t i, T element) {
+  using Vector = typename VectorOf<T, kVectorBytes>::Type;
+  constexpr int64_t kCount = kVectorBytes / static_cast<int64_t>(sizeof(T)), kGroup = vectors * kCount;
+  constexpr int64_t kWordElements = 8 / static_cast<int64_t>(sizeof(T));
+  const Vector sought = element - Vector{};
+  for (;; i += kGroup) {
+    if (i > count - kGroup) i = count - kGroup;
+    auto found = *reinterpret_cast<const Vector*>(x + i) == sought;
+#pragma GCC unroll 4
+    for (int64_t k = 1; k < vectors; ++k) found |= *reinterpret_cast<const Vector*>(x + i + k * kCount) == sought;
+    uint64_t words[kVectorBytes / 8], any = 0;
+    std::memcpy(words, &found, sizeof words);
+    for (const uint64_t word : words) any |= word;
+    if (any == 0) continue;
+    if constexpr (vectors > 1) return first_place_of<1>(count, x, i, element);
+    int64_t k = 0;
+    while (words[k] == 0) ++k;
+    i += k * kWordElements;
+    while (x[i] != element) ++i;
+    return i;
+  }
+}
+
 // Places do not fit in lanes of one or two bytes: the best element of each piece, then where it first is in the first
 // piece that has it. NumPy stops at the last possible value; so does this, after a piece.
 template <bool largest, class T>
 int64_t extreme_place_of_narrow(int64_t count, const void* source) {
-  using Vector = typename VectorOf<T, kVectorBytes>::Type;
-  constexpr int64_t kCount = kVectorBytes / static_cast<int64_t>(sizeof(T)), kGroup = 4 * kCount, kPiece = 16 * kGroup;
+  constexpr int64_t kCount = kVectorBytes / static_cast<int64_t>(sizeof(T)), kGroup = 4 * kCount, kPiece = 64 * kGroup;
   constexpr T kEnd = largest ? std::numeric_limits<T>::max() : std::numeric_limits<T>::min();
   const T* x = static_cast<const T*>(source);
   T best = x[0];
@@ -167,16 +196,9 @@ int64_t extreme_place_of_narrow(int64_t count, const void* source) {
     best = own;
     start = begin;
   }
-  const Vector sought = best - Vector{};
+  if (count >= kGroup) return first_place_of<4>(count, x, start, best);
+  if (count >= kCount) return first_place_of<1>(count, x, start, best);
   int64_t i = start;
-  for (; count >= kCount; i += kCount) {
-    if (i > count - kCount) i = count - kCount;  // what comes a second time is not it
-    const auto found = *reinterpret_cast<const Vector*>(x + i) == sought;
-    uint64_t words[kVectorBytes / 8], any = 0;
-    std::memcpy(words, &found, sizeof words);
-    for (const uint64_t word : words) any |= word;
-    if (any != 0) break;
-  }
   while (x[i] != best) ++i;
   return i;
 }

@@ -915,6 +915,24 @@ def test_the_first_extreme_of_rows_of_narrow_integers(
         np.testing.assert_array_equal(ops.argmin(put(x), -1).numpy(), x.argmin(-1))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "uint64"])
+@pytest.mark.parametrize("length", [1, 15, 31, 32, 96, 127, 191, 384, 1000, 2049])
+def test_the_first_extreme_of_rows(put: Put, random: np.random.Generator, dtype: str, length: int) -> None:
+    wide = (random.standard_normal((5, length)) * 1000).astype(dtype)
+    few = random.integers(0, 3, (5, length)).astype(dtype)
+    late = np.full((1, length), 5, dtype)
+    late[0, -1] = 6
+    given = [wide, few, late, 11 - late]
+    if dtype.startswith("float"):  # a NaN in each row, which wins wherever it is
+        at = np.minimum([0, length // 3, length // 2, length - 2, length - 1], length - 1).clip(0)
+        given.append(wide.copy())
+        given[-1][np.arange(5), at] = np.nan
+        given += [np.full((2, length), np.inf, dtype), np.full((2, length), -np.inf, dtype)]
+    for x in given:
+        np.testing.assert_array_equal(ops.argmax(put(x), -1).numpy(), x.argmax(-1))
+        np.testing.assert_array_equal(ops.argmin(put(x), -1).numpy(), x.argmin(-1))
+
+
 @pytest.mark.parametrize("shape", [(4, 4, 1), (5, 7, 17), (6, 513, 16), (241, 1025, 257), (3, 9, 40)])
 @pytest.mark.parametrize("dtypes", [("int8", "int8"), ("uint8", "int8"), ("int8", "uint8"), ("uint8", "uint8")])
 def test_products_of_bytes_are_exact(

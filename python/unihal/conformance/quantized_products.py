@@ -65,6 +65,8 @@ _PROBLEMS = (
     _Problem((1, 1), 1),
     _Problem((1, 16), 3, bits=8, weights="int8"),
     _Problem((1, 515), 66, bits=8, weights="uint8", zeros="b"),
+    _Problem((1, 301), 7, weights="int8", block_size=64, zeros="float"),
+    _Problem((1, 203), 5, bits=8, weights="int8", block_size=32, zeros="float"),
     _Problem((8, 256), 40, bits=8, weights="int8", block_size=32, zeros="b", c=()),
     _Problem((4, 64), 8, bits=8, weights="int8", scales=()),
     _Problem((4, 64), 8, bits=8, block_size=32, scales=(8,), zeros="float"),

@@ -129,7 +129,7 @@ def _arg_reduce(x: Buffer, axis: int, flags: int, dtype: str, keep_axes: bool, s
     axis = axis_of(x, axis)
     kept = output((*x.shape[:axis], 1, *x.shape[axis + 1 :]), index_dtype(dtype), x, stream=stream)
     launch("arg_reduce", [x], [kept], {"axis": axis, "flags": flags}, stream=stream)
-    return kept if keep_axes else kept[(slice(None),) * axis + (0,)]
+    return kept if keep_axes else kept.reshape(*x.shape[:axis], *x.shape[axis + 1 :])
 
 
 def argmax(
