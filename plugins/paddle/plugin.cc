@@ -7,6 +7,7 @@
 #include <string>
 
 #include "plugins/paddle/collectives.h"
+#include "plugins/paddle/current_device.h"
 #include "plugins/paddle/device_interface.h"
 #include "plugins/paddle/device_order.h"
 #include "plugins/paddle/fallback.h"
@@ -71,6 +72,7 @@ std::string offer(RuntimeParameters* parameters, const char* device_type) {
   if (const char* missing = correct_graph_places()) {
     std::fprintf(stderr, "unihal: graphs run on one device type only in this Paddle: it does not call %s\n", missing);
   }
+  answer_by_number();
   if (const char* missing = watch_fallbacks()) {
     std::fprintf(stderr, "unihal: fallbacks to the CPU are not counted in this Paddle: it does not call %s\n", missing);
   }
