@@ -17,7 +17,7 @@ uint8_t (*original_to_backend)(const Place& place) = nullptr;
 thread_local int ordinals[kMostDeviceTypes] = {-1, -1, -1, -1, -1, -1};
 thread_local int last_chosen_row = -1;
 
-// Of Paddle's numbers of device types the row in our table, less one for "not known". It is learnt from what Paddle
+// For Paddle's number of a device type the row in our table, plus one; 0 is "not known". It is learnt from what Paddle
 // calls when it sets a device.
 constexpr size_t kMostTypeIds = 32;
 std::atomic<int> rows[kMostTypeIds];
