@@ -257,7 +257,7 @@ test-conformance: $(SITE)
 # On the strict stub, where a race or memory that stays fails a test: the frameworks' training, and what a graph of Paddle's
 # reads of the device while it runs. Keras' fit is what test_strict.py runs; launches in an eager step are of the smallest model.
 test-strict: $(SITE)
-	$(PYTEST) --unihal-stub=strict tests/paddle/test_{training,strict,kernels,static}.py
+	$(PYTEST) --unihal-stub=strict tests/paddle/test_{training,strict,kernels,static,distributed}.py
 	$(PYTEST) --unihal-stub=strict -m 'not long' -k 'not test_fit_with and not transformer-eager' \
 	  tests/tensorflow/test_models.py tests/tensorflow/test_strict.py
 	$(PYTEST) --unihal-stub=strict tests/torch/test_{training,device,tools}.py

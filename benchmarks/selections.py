@@ -1,4 +1,4 @@
-"""Orders, places, running extrema, segments and sequences by the adapters, against the framework's own CPU.
+"""Orders, places, running extrema, segments, sequences, graphs, detection by the adapters, against the framework's CPU.
 
     python benchmarks/selections.py [--framework paddle] [--device RDNA:0 or rdna:0] [--only median]
 
@@ -59,6 +59,52 @@ def of_paddle(device: str) -> Calls:
         F.ctc_loss(logits, labels, *lengths).backward()
         return logits.grad
 
+    def trained(function: Callable[..., Any], *inputs: Any) -> Callable[[], Any]:
+        """A loss with its gradient by the first input."""
+
+        def call() -> Any:
+            inputs[0].clear_gradient()
+            function(*inputs).sum().backward()
+            return inputs[0].grad
+
+        return call
+
+    begins = put(np.arange(0, 400001, 20))
+    neighbors = put(state.integers(0, 20000, 400000))
+    wanted = put(state.permutation(20000)[:512])
+    weights = put(state.uniform(0.5, 2, 400000).astype("float32"))
+    found, of_each = paddle.geometric.sample_neighbors(neighbors, begins, wanted, 50)
+    lattice = put(state.normal(size=(4, 50, 21, 64)).astype("float32"), True)
+    transcripts = put(state.integers(1, 64, (4, 20)).astype("int32"))
+    of_lattice = [put(np.full(4, n, "int32")) for n in (50, 20)]
+    head = put(state.normal(size=(8, 255, 13, 13)).astype("float32"), True)
+    objects = put(state.uniform(0.1, 0.9, (8, 20, 4)).astype("float32"))
+    classes = put(state.integers(0, 80, (8, 20)).astype("int32"))
+    sizes = put(np.full((8, 2), 416, "int32"))
+    sound = put(state.normal(size=(8, 16000)).astype("float32"))
+    texts = [put(state.integers(0, 30, (64, 40))) for _ in range(2)]
+    of_texts = put(np.full(64, 40))
+    chances = state.uniform(0, 1, 10000).astype("float32")
+    chances = put(np.stack([1 - chances, chances], 1))
+    truths = put(state.integers(0, 2, (10000, 1)))
+    buckets = [put(np.zeros((1, 4096), "int64")) for _ in range(2)]
+    objectness = put(state.uniform(0, 1, (2, 3, 50, 68)).astype("float32"))
+    moves = put(state.normal(0, 0.3, (2, 12, 50, 68)).astype("float32"))
+    shapes = put(np.float32([[800, 1088]] * 2))
+    corner = state.uniform(0, 800, (50, 68, 3, 2))
+    anchors = put(np.concatenate([corner, corner + state.uniform(16, 256, (50, 68, 3, 2))], -1).astype("float32"))
+    variances = put(np.ones((50, 68, 3, 4), "float32"))
+    pyramid = put(np.concatenate([low, low + state.uniform(4, 500, (200, 2))], 1).astype("float32"))
+    images = put(state.normal(size=(8, 32, 28, 28)).astype("float32"), True)
+    layer = paddle.nn.BatchNorm2D(32) if device == "cpu" else paddle.nn.SyncBatchNorm(32)
+    emissions = put(state.normal(size=(32, 50, 20)).astype("float32"))
+    transitions = put(state.normal(size=(20, 20)).astype("float32"))
+    of_emissions = put(np.full(32, 50))
+    offsets = put(state.normal(size=(2, 18, 32, 32)).astype("float32"))
+    filters = put(state.normal(size=(64, 64, 3, 3)).astype("float32"))
+    smaller = put(state.normal(size=(2, 64, 32, 32)).astype("float32"), True)
+    beams = [put(state.integers(0, high, (50, 16, 8))) for high in (1000, 8)]
+
     def on(function: Callable[[], Any]) -> Call:
         def call() -> None:
             paddle.set_device(device)
@@ -96,6 +142,35 @@ def of_paddle(device: str) -> Calls:
         "bincount": lambda: paddle.bincount(places.reshape([-1])),
         "nonzero": lambda: paddle.nonzero(rows > 0),
         "masked_select": lambda: paddle.masked_select(rows, rows > 0),
+        "sample_neighbors, 512 of 10": lambda: paddle.geometric.sample_neighbors(neighbors, begins, wanted, 10),
+        "weighted_sample_neighbors": lambda: paddle.geometric.weighted_sample_neighbors(
+            neighbors, begins, weights, wanted, 10
+        ),
+        "reindex_graph of 10240": lambda: paddle.geometric.reindex_graph(wanted, found, of_each),
+        "khop_sampler, 10 and 5": lambda: paddle.incubate.graph_khop_sampler(neighbors, begins, wanted, [10, 5]),
+        "rnnt_loss with its gradient": trained(
+            lambda x: F.rnnt_loss(x, transcripts, *of_lattice, reduction="none"), lattice
+        ),
+        "yolo_loss with its gradient": trained(
+            lambda x: vision.yolo_loss(x, objects, classes, [10, 13, 16, 30, 33, 23], [0, 1, 2], 80, 0.7, 32), head
+        ),
+        "yolo_box": lambda: vision.yolo_box(head, sizes, [10, 13, 16, 30, 33, 23], 80, 0.01, 32),
+        "stft of 8 seconds": lambda: paddle.signal.stft(sound, 512, 160),
+        "edit_distance of 64": lambda: F.loss.edit_distance(*texts, True, None, of_texts, of_texts),
+        "auc of 10000": lambda: paddle._C_ops.auc(chances, truths, *buckets, None, "ROC", 4095, 0),
+        "generate_proposals": lambda: vision.generate_proposals(
+            objectness, moves, shapes, anchors, variances, 2000, 500, 0.7, 1.0, return_rois_num=True
+        ),
+        "distribute_fpn_proposals": lambda: vision.distribute_fpn_proposals(pyramid, 2, 5, 4, 224, rois_num=counts),
+        "sync_batch_norm with its gradient": trained(layer, images),
+        "viterbi_decode": lambda: paddle.text.viterbi_decode(emissions, transitions, of_emissions, False),
+        "deform_conv2d with its gradient": trained(
+            lambda x: vision.deform_conv2d(x, offsets, filters, padding=1), smaller
+        ),
+        "fractional_max_pool2d with its gradient": trained(lambda x: F.fractional_max_pool2d(x, 13, 2, 0.3), images),
+        "gather_tree": lambda: F.gather_tree(*beams),
+        "argmax of channels": lambda: paddle.argmax(features, axis=1),
+        "nanmedian of rows": lambda: paddle.nanmedian(rows, axis=-1),
     }
     return [(name, on(function)) for name, function in calls.items()]
 

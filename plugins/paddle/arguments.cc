@@ -102,8 +102,9 @@ int output_over_input(const uhal_op& op) {
 }  // namespace
 
 View Tensor::view() const {
-  const Shape shape(*this);
-  return View(data(), uhal(), shape.dims, shape.rank);
+  View view = shape_only();
+  if (view.elements() != 0) view.data = phi.PD_TensorGetDataPointer(handle, IgnoredStatus());
+  return view;
 }
 
 View Tensor::shape_only() const {
@@ -120,8 +121,8 @@ View Tensor::strided_view() const {
 View Tensor::layout() const {
   const Shape shape(*this);
   View view(nullptr, uhal(), shape.dims, shape.rank);
-  if (phi.PD_TensorGetNumStrides(handle, &status()) == view.rank) {
-    for (int i = 0; i < view.rank; ++i) view.strides[i] = phi.PD_TensorGetStride(handle, i, &status());
+  if (phi.PD_TensorGetNumStrides(handle, IgnoredStatus()) == view.rank) {
+    for (int i = 0; i < view.rank; ++i) view.strides[i] = phi.PD_TensorGetStride(handle, i, IgnoredStatus());
   }
   return view;
 }
@@ -169,7 +170,7 @@ View Context::allocate(Output out, uhal_dtype dtype) const {
   if (dtype == UHAL_DTYPE_INVALID) {
     raise(UHAL_UNIMPLEMENTED, std::string("(unihal) ") + kernel_ + ": an output of this dtype is not supported");
   }
-  void* data = phi.PD_DeviceContextAllocateTensor(handle_, out.handle, 0, to_paddle(dtype), &Tensor::status());
+  void* data = phi.PD_DeviceContextAllocateTensor(handle_, out.handle, 0, to_paddle(dtype), IgnoredStatus());
   View view(data, dtype, shape.dims, shape.rank);
   if (data == nullptr && view.elements() != 0) {
     raise(UHAL_RESOURCE_EXHAUSTED, std::string("(unihal) ") + kernel_ + ": Paddle gave no memory for an output");
@@ -179,7 +180,7 @@ View Context::allocate(Output out, uhal_dtype dtype) const {
 
 View Context::allocate(Output out, uhal_dtype dtype, const int64_t* dims, int rank) const {
   check_sizes(Shape(dims, rank), kernel_);
-  phi.PD_TensorSetDims(out.handle, rank, dims, &Tensor::status());
+  phi.PD_TensorSetDims(out.handle, rank, dims, IgnoredStatus());
   return allocate(out, dtype);
 }
 
@@ -207,7 +208,7 @@ uhal_status Context::submit(const uhal_op& op) const {
 Context::RandomSequence Context::random_sequence() const {
   const uhal_tensor* turn = nullptr;
   check(replay_number(stream(), &turn));
-  return {phi.PD_DeviceContextGetRandom(handle_, &Tensor::status()), turn};
+  return {phi.PD_DeviceContextGetRandom(handle_, IgnoredStatus()), turn};
 }
 
 void Context::refuse_in_graph(const char* reason) const {

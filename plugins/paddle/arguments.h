@@ -17,29 +17,29 @@
 
 namespace unihal::paddle {
 
+// Paddle's functions report failures by throwing; the status they also set says nothing more.
+struct IgnoredStatus {
+  int status = 0;
+  operator int*() { return &status; }
+};
+
 // One of Paddle's dense tensors. Inputs are contiguous (Paddle sees to it), except for `contiguous` and
 // `strided_copy`.
 struct Tensor {
   void* handle = nullptr;
 
   explicit operator bool() const { return handle != nullptr; }
-  Dtype dtype() const { return static_cast<Dtype>(phi.PD_TensorGetPDDataType(handle, &status())); }
+  Dtype dtype() const { return static_cast<Dtype>(phi.PD_TensorGetPDDataType(handle, IgnoredStatus())); }
   uhal_dtype uhal() const { return to_uhal(dtype()); }
-  int rank() const { return static_cast<int>(phi.PD_TensorGetNumDims(handle, &status())); }
-  int64_t dim(int axis) const { return phi.PD_TensorGetDim(handle, static_cast<size_t>(axis), &status()); }
-  int64_t elements() const { return phi.PD_TensorGetElementCount(handle, &status()); }
-  void* data() const { return elements() == 0 ? nullptr : phi.PD_TensorGetDataPointer(handle, &status()); }
+  int rank() const { return static_cast<int>(phi.PD_TensorGetNumDims(handle, IgnoredStatus())); }
+  int64_t dim(int axis) const { return phi.PD_TensorGetDim(handle, static_cast<size_t>(axis), IgnoredStatus()); }
+  int64_t elements() const { return phi.PD_TensorGetElementCount(handle, IgnoredStatus()); }
+  void* data() const { return elements() == 0 ? nullptr : phi.PD_TensorGetDataPointer(handle, IgnoredStatus()); }
   View view() const;          // dense
   View shape_only() const;    // for an operand of the forward that has given up its memory
   View strided_view() const;  // with the strides that Paddle keeps
   View layout() const;        // strided_view() without data; of a tensor that gave up its memory too
-  bool is_allocated() const { return phi.PD_TensorIsInitialized(handle, &status()); }
-
-  // Paddle's functions report failures by throwing; the status they also set says nothing more.
-  static int& status() {
-    static thread_local int ignored;
-    return ignored;
-  }
+  bool is_allocated() const { return phi.PD_TensorIsInitialized(handle, IgnoredStatus()); }
 };
 
 struct Input : Tensor {};
@@ -183,11 +183,16 @@ class Context {
 
   const char* kernel() const { return kernel_; }
   const void* handle() const { return handle_; }
-  Stream* stream() const { return static_cast<Stream*>(phi.PD_DeviceContextGetStream(handle_, &Tensor::status())); }
+  Stream* stream() const {
+    if (stream_ == nullptr) {
+      stream_ = static_cast<Stream*>(phi.PD_DeviceContextGetStream(handle_, IgnoredStatus()));
+    }
+    return stream_;
+  }
   uint64_t random_seed() const {
     refuse_in_graph(
         "a graph would repeat its random numbers in each replay; give it a seed, or leave it out of the capture");
-    return phi.PD_DeviceContextGetRandom(handle_, &Tensor::status());
+    return phi.PD_DeviceContextGetRandom(handle_, IgnoredStatus());
   }
 
   // A key from the device's generator, and with it the operand `turn` of random ops, by which each replay of a graph
@@ -225,6 +230,7 @@ class Context {
 
   const void* handle_;
   const char* kernel_;
+  mutable Stream* stream_ = nullptr;  // asked for once
 };
 
 // How one parameter type travels.

@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "plugins/paddle/current_device.h"
 #include "plugins/paddle/in_place.h"
 #include "plugins/paddle/library.h"
 #include "plugins/paddle/phi_types.h"
@@ -45,7 +46,9 @@ Program lower(void* program, Place place) {
 }
 
 Place to_place(const uint8_t& backend, bool with_ordinal) {
-  Place place = original_to_place(backend, with_ordinal);
+  Place place;
+  if (with_ordinal && find_current_place(backend, &place)) return place;
+  place = original_to_place(backend, with_ordinal);
   if (backend == kCustomBackend && lowering_for != nullptr) place.device_type_id = lowering_for->device_type_id;
   return place;
 }

@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+#include <array>
+
 #include "plugins/paddle/library.h"
 
 namespace unihal::paddle {
@@ -39,10 +41,13 @@ uhal_dtype to_uhal(Dtype dtype) {
 }
 
 Dtype to_paddle(uhal_dtype dtype) {
-  for (int i = 0; i < kDtypeCount; ++i) {
-    if (kToUhal[i] == dtype) return static_cast<Dtype>(i);
-  }
-  return kUndefined;
+  static constexpr auto kToPaddle = [] {
+    std::array<Dtype, UHAL_DTYPE_COUNT> table = {};
+    for (int i = 0; i < kDtypeCount; ++i) table[static_cast<size_t>(kToUhal[i])] = static_cast<Dtype>(i);
+    table[UHAL_DTYPE_INVALID] = kUndefined;
+    return table;
+  }();
+  return dtype >= 0 && dtype < UHAL_DTYPE_COUNT ? kToPaddle[static_cast<size_t>(dtype)] : kUndefined;
 }
 
 const char* load_phi() {

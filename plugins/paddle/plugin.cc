@@ -1,15 +1,19 @@
 // The adapter's entry, called by a loader (loader.cc) for its device type from inside `import paddle`.
+#include <dlfcn.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
 
 #include "plugins/paddle/collectives.h"
+#include "plugins/paddle/current_device.h"
 #include "plugins/paddle/device_interface.h"
 #include "plugins/paddle/device_order.h"
 #include "plugins/paddle/fallback.h"
 #include "plugins/paddle/graph_capture.h"
 #include "plugins/paddle/graph_place.h"
+#include "plugins/paddle/library.h"
 #include "plugins/paddle/memory_pool.h"
 #include "plugins/paddle/phi_api.h"
 #include "plugins/paddle/profiler.h"
@@ -68,6 +72,7 @@ std::string offer(RuntimeParameters* parameters, const char* device_type) {
   if (const char* missing = correct_graph_places()) {
     std::fprintf(stderr, "unihal: graphs run on one device type only in this Paddle: it does not call %s\n", missing);
   }
+  answer_by_number();
   if (const char* missing = watch_fallbacks()) {
     std::fprintf(stderr, "unihal: fallbacks to the CPU are not counted in this Paddle: it does not call %s\n", missing);
   }
@@ -110,9 +115,15 @@ extern "C" __attribute__((visibility("default"))) int32_t uhal_paddle_serves(con
          uhal_device_count(device_type, &count) == UHAL_OK && count > 0;
 }
 
-// Gives back the memory through which copies from the host go.
-extern "C" __attribute__((visibility("default"))) void uhal_paddle_release_staging() {
+// What Paddle does where it clears its devices, but for them: gives back the memory through which copies from the host
+// go, and destroys events. Those of collectives that were not done when their task ended lie in a list of Paddle's
+// whose destructor waits for them, and comes after that of the devices.
+extern "C" __attribute__((visibility("default"))) void uhal_paddle_leave_devices() {
   unihal::paddle::release_staging();
+  constexpr const char* kReleaseEvents = "_ZN3phi5event5Event10ReleaseAllEv";
+  void* library = unihal::paddle::find_paddle_library(kReleaseEvents);
+  if (library == nullptr) return;
+  reinterpret_cast<void (*)()>(dlsym(library, kReleaseEvents))();
 }
 
 // 1 if a device with the memory check is in use.

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "plugins/paddle/collectives.h"
+#include "plugins/paddle/current_device.h"
 #include "plugins/paddle/deferred_error.h"
 #include "plugins/paddle/error.h"
 #include "plugins/paddle/memory_pool.h"
@@ -60,7 +61,6 @@ Status translate_or_raise(uhal_status status, const char* call) {
 template <int type_index>
 struct Runtime {
   static inline const char* type = nullptr;
-  static inline thread_local int current = -1;  // none chosen yet
   static inline std::atomic<int> last_chosen{0};
   // Paddle asks for it in forked children too, where unihal's devices are closed.
   static inline std::atomic<int32_t> known_count{0};
@@ -88,12 +88,12 @@ struct Runtime {
     return translate(status);
   }
   static Status set_device(DeviceNumber* number) {
-    current = number->id;
+    choose_ordinal(type_index, number->id);
     last_chosen = number->id;
     return kSuccess;
   }
   static Status get_device(DeviceNumber* number) {
-    number->id = std::max(current, 0);
+    number->id = std::max(current_ordinal(type_index), 0);
     return kSuccess;
   }
   static Status deinit_device(DeviceNumber* number) {
@@ -366,6 +366,7 @@ struct Runtime {
   // -- collectives: the rest of them is in collectives.cc
   // Paddle names no device: it is the thread's, or in threads that chose none, the process's.
   static uhal_device* current_device() {
+    const int current = current_ordinal(type_index);
     uhal_device* handle = device(current >= 0 ? current : last_chosen.load());
     if (handle == nullptr) raise_last_error(uhal_last_error()->status, "collective");
     return handle;
@@ -461,8 +462,8 @@ const Callback* callbacks_of(const char* name) {
 }
 
 // One entry per row that the core's table of device types may have.
-constexpr const Callback* (*kRuntimes[])(const char*) = {callbacks_of<0>, callbacks_of<1>, callbacks_of<2>,
-                                                         callbacks_of<3>, callbacks_of<4>, callbacks_of<5>};
+constexpr const Callback* (*kRuntimes[kMostDeviceTypes])(const char*) = {
+    callbacks_of<0>, callbacks_of<1>, callbacks_of<2>, callbacks_of<3>, callbacks_of<4>, callbacks_of<5>};
 
 }  // namespace
 

@@ -157,6 +157,10 @@ constexpr FunctionOfKernel kWithoutCpuKernel[] = {
      "_ZN6paddle12experimental14top_p_samplingERKNS_6TensorES3_RKNS_8optionalIS1_EES7_liRKNSt7__"
      "cxx1112basic_stringIcSt11char_traitsIcESaIcEEENS4_ISt5tupleIJPS1_SH_SH_SH_EEEE",
      "tensor,tensor,optional,optional;int64_t,int,string;tensor,tensor,tensor,tensor"},
+    {"top_p_sampling",  // before 3.3
+     "_ZN6paddle12experimental14top_p_samplingERKNS_6TensorES3_RKNS_8optionalIS1_EES7_iiRKNSt7__"
+     "cxx1112basic_stringIcSt11char_traitsIcESaIcEEE",
+     "tensor,tensor,optional,optional;int,int,string;tensor,tensor,tensor,tensor"},
     {"sync_batch_norm",
      "_ZN6paddle12experimental16sync_batch_norm_ERKNS_6TensorERS1_S4_S3_S3_bffRKNSt7__cxx1112basic_stringIcSt11char_"
      "traitsIcESaIcEEEbb",
@@ -165,6 +169,14 @@ constexpr FunctionOfKernel kWithoutCpuKernel[] = {
      "_ZN6paddle12experimental20sync_batch_norm_gradERKNS_6TensorES3_S3_S3_S3_RKNS_8optionalIS1_EES3_ffRKNSt7__"
      "cxx1112basic_stringIcSt11char_traitsIcESaIcEEEbbbPS1_SG_SG_",
      "tensor,tensor,tensor,tensor,tensor,optional,tensor;float,float,string,bool,bool,bool;tensor,tensor,tensor"},
+    {"sync_batch_norm_coo",
+     "_ZN6paddle12experimental6sparse16sync_batch_norm_ERKNS_6TensorERS2_S5_S4_S4_bffRKNSt7__cxx1112basic_stringIcSt11"
+     "char_traitsIcESaIcEEEbb",
+     "coo,tensor,tensor,tensor,tensor;bool,float,float,string,bool,bool;coo,tensor,tensor,tensor,tensor,tensor"},
+    {"sync_batch_norm_coo_grad",
+     "_ZN6paddle12experimental6sparse20sync_batch_norm_gradERKNS_6TensorES4_S4_S4_S4_RKNS_8optionalIS2_EES4_ffRKNSt7__"
+     "cxx1112basic_stringIcSt11char_traitsIcESaIcEEEbbbPS2_SH_SH_",
+     "coo,tensor,tensor,tensor,tensor,optional,coo;float,float,string,bool,bool,bool;coo,tensor,tensor"},
     {"fused_softmax_mask_upper_triangle_grad",
      "_ZN6paddle12experimental38fused_softmax_mask_upper_triangle_gradERKNS_6TensorES3_PS1_", "tensor,tensor;;tensor"},
 };

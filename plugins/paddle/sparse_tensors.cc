@@ -65,7 +65,7 @@ Dims as_dims(const std::vector<int64_t>& dims) {
 }
 
 void resize(const Tensor& part, std::vector<int64_t> dims) {
-  phi.PD_TensorSetDims(part.handle, static_cast<int64_t>(dims.size()), dims.data(), &Tensor::status());
+  phi.PD_TensorSetDims(part.handle, static_cast<int64_t>(dims.size()), dims.data(), IgnoredStatus());
 }
 
 // An object of Paddle's own making.

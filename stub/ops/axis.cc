@@ -12,6 +12,7 @@
 #include "stub/common/rows.h"
 #include "stub/common/scratch.h"
 #include "stub/ops/axis_rows.h"
+#include "stub/vector/vectorize.h"
 
 namespace unihal::stub {
 namespace {
@@ -57,8 +58,68 @@ void arg_reduce(const uhal_tensor& x, const uhal_tensor& y, int axis, bool large
   });
 }
 
+// One more element of each column, which is number `at` along the axis: it wins if it is better, or the first NaN.
+template <bool largest, class T, class Place>
+UNIHAL_VECTORIZED void look_at_columns(int64_t count, const T* values, Place at, T* best, Place* places) {
+  for (int64_t i = 0; i < count; ++i) {
+    const T value = values[i], old = best[i];
+    const int wins = static_cast<int>(largest ? value > old : value < old) |
+                     (static_cast<int>(value != value) & static_cast<int>(old == old));
+    best[i] = wins != 0 ? value : old;
+    places[i] = wins != 0 ? at : places[i];
+  }
+}
+
+// Along another axis than the one whose elements lie side by side columns are looked at together.
+template <class T>
+void arg_reduce_columns(const uhal_tensor& x, const uhal_tensor& y, int axis, int inner, bool largest) {
+  using Place = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
+  const ComputeType type = compute_type_of(x.dtype);
+  const LoadLoop load = vectors().load[x.dtype][type];
+  const bool in_place = x.dtype == compute_dtype(type);
+  const int64_t length = x.shape[axis], columns = x.shape[inner];
+  const uhal_tensor source = first_along(first_along(x, axis), inner), target = first_along(y, inner);
+  const uhal_tensor* views[] = {&target, &source};
+  for_each_position(make_space(views, 2), length * columns, [&](const Cursor& cursor) {
+    const Row from(x, inner, cursor.offset(1)), to(y, inner, cursor.offset(0));
+    const int64_t step = x.strides[axis] * dtype_size(x.dtype);
+    BlockBuffer loaded, best_values;
+    Place places[kBlock];
+    T* const best = reinterpret_cast<T*>(best_values.bytes);
+    for (int64_t begin = 0; begin < columns; begin += kBlock) {
+      const int64_t count = std::min(kBlock, columns - begin);
+      for (int64_t at = 0; at < length; ++at) {
+        const char* const row = from.at(begin) + at * step;
+        if (!in_place) load(count, row, 1, loaded.bytes);
+        const T* const values = reinterpret_cast<const T*>(in_place ? row : loaded.bytes);
+        if (at == 0) {
+          std::copy_n(values, count, best);
+          std::fill_n(places, count, Place(0));
+        } else if (largest) {
+          look_at_columns<true>(count, values, static_cast<Place>(at), best, places);
+        } else {
+          look_at_columns<false>(count, values, static_cast<Place>(at), best, places);
+        }
+      }
+      for (int64_t i = 0; i < count; ++i) store_index(to, begin + i, places[i]);
+    }
+  });
+}
+
+// The axis whose elements lie side by side, if it is another one and long enough to be worth it; or -1.
+int inner_axis(const uhal_tensor& x, int axis) {
+  constexpr int64_t kShortest = 8;
+  for (int i = 0; i < x.rank; ++i) {
+    if (i != axis && x.strides[i] == 1 && x.shape[i] >= kShortest) return i;
+  }
+  return -1;
+}
+
 template <class T>
 void arg_reduce(const uhal_tensor& x, const uhal_tensor& y, int axis, bool largest) {
+  if (const int inner = inner_axis(x, axis); inner >= 0 && x.shape[axis] < std::numeric_limits<int32_t>::max()) {
+    return arg_reduce_columns<T>(x, y, axis, inner, largest);
+  }
   if (x.strides[axis] == 1) {  // a half to an eighth of what there would be to look at as int64
     switch (x.dtype) {
       case UHAL_INT32:

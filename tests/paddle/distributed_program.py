@@ -186,7 +186,25 @@ NORMS: dict[str, tuple[str, str, tuple[int, ...], float, list[int]]] = {
     "float64": ("float64", "NCHW", (8, 3, 5, 7), 0.0, [4, 4]),
     "float16": ("float16", "NCHW", (8, 3, 5, 7), 0.0, [4, 4]),
     "bfloat16": ("bfloat16", "NHWC", (8, 5, 7, 3), 0.0, [4, 4]),
+    "elements": ("float32", "NC", (8, 3), 0.0, [5, 3]),
 }
+
+
+class NormOfElements(paddle.sparse.nn.SyncBatchNorm):
+    """Of a sparse tensor whose elements are the rows of a dense one."""
+
+    def __init__(self, channels: int, data_format: str, momentum: float) -> None:
+        assert data_format == "NC"
+        super().__init__(channels, momentum=momentum)
+
+    def forward(self, rows: Any) -> Any:
+        places = paddle.arange(rows.shape[0]).unsqueeze(0)
+        return super().forward(paddle.sparse.sparse_coo_tensor(places, rows, rows.shape, stop_gradient=False)).values()
+
+
+def synchronized_norm(name: str) -> Callable[..., Any]:
+    layer: Callable[..., Any] = NormOfElements if name == "elements" else nn.SyncBatchNorm
+    return layer
 
 
 def normalized(name: str, layer_of: Callable[..., Any], rank: int | None, dtype: str | None = None) -> dict[str, Any]:
@@ -276,7 +294,7 @@ def main() -> None:
     rank = dist.get_rank()
     results: dict[str, Any] = {"device": paddle.get_device(), "alone": alone_among_others()}
     dist.barrier()
-    results["norms"] = {name: normalized(name, nn.SyncBatchNorm, rank) for name in NORMS}
+    results["norms"] = {name: normalized(name, synchronized_norm(name), rank) for name in NORMS}
     results["norm in a graph"] = normalized("image", norm_in_a_graph, rank)
     results["converted"] = converted(rank)
     results |= {"collectives": collectives(rank), "data_parallel": data_parallel(rank)}

@@ -59,9 +59,6 @@ LEFT_OUT = [
         r".*test_norms_of_an_input_without_a_gradient\[group\]",
         "the CPU fails without the gradient of the input there",
     ),
-    LeftOut(
-        r"3\.[012]\..*", r".*test_top_p.*", "the function of its kernel has another name, by which it is not found"
-    ),
     LeftOut(r"3\.[01]\..*", r".*test_medians_of_nothing", "the CPU refuses medians of nothing there"),
     LeftOut(r"3\.[012]\..*", r".*test_antialiasing.*", "`interpolate` has no `antialias` there"),
     LeftOut(

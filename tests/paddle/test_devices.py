@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,36 @@ def test_two_devices_compute_apart_and_exchange_through_the_host() -> None:
         assert "iluvatar:0" in str(y.place)
     np.testing.assert_array_equal(y.numpy(), [4, 7])
     np.testing.assert_array_equal(x.numpy(), [3, 6])
+
+
+def test_threads_and_types_have_devices_of_their_own() -> None:
+    """The threads take turns, so that what one chooses would be seen by the other. Ops run where their tensors are."""
+    turns = threading.Barrier(2, timeout=60)
+    places: dict[str, list[str]] = {}
+
+    def work(name: str, devices: list[str]) -> None:
+        places[name] = []
+        for device in devices:
+            device_type, ordinal = device.split(":")
+            x = paddle.to_tensor(np.ones(4, "float32"), place=paddle.CustomPlace(device_type, int(ordinal)))
+            turns.wait()
+            y = paddle.nn.functional.relu(x + x)
+            places[name].append(str((y * y).sum().place) if float((y * y).sum()) == 16 else "wrong")
+            turns.wait()
+
+    chosen = {
+        "a": ["iluvatar:0", "rdna:1", "iluvatar:1", "rdna:0"],
+        "b": ["iluvatar:1", "rdna:1", "polaris:0", "iluvatar:0"],
+    }
+    threads = [threading.Thread(target=work, args=item) for item in chosen.items()]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for name, devices in chosen.items():
+        assert len(places[name]) == len(devices)
+        for place, device in zip(places[name], devices, strict=True):
+            assert device in place, (name, place, device)
 
 
 def test_an_error_in_a_kernel_is_an_exception_that_names_it() -> None:

@@ -130,6 +130,38 @@ def test_batch_norm(training: bool, dtype: str) -> None:
         np.testing.assert_allclose(ours, theirs, rtol=10 * TOLERANCE[dtype], atol=10 * TOLERANCE[dtype])
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("training", [True, False])
+def test_a_norm_by_all_processes_is_batch_norm_in_one(training: bool, dtype: str) -> None:
+    """That of two is in test_distributed.py."""
+
+    def results(layer: Any, values_of: Any) -> list[Array]:
+        layer.train() if training else layer.eval()
+        layer.weight.set_value(random(3, low=0.5, seed=6).astype(of_parameters))
+        values = paddle.to_tensor(VOXELS[VOXELS.any(-1)]).astype(dtype)
+        values.stop_gradient = False
+        y = values_of(layer, values)
+        assert DEVICE in str(y.place)
+        y.backward(y.detach() ** 2)
+        parts = [y, values.grad, layer.weight.grad, layer.bias.grad, layer._mean, layer._variance]
+        return [part.numpy() for part in parts]
+
+    def of_elements(layer: Any, values: Any) -> Any:
+        places = paddle.to_tensor(np.stack(VOXELS.any(-1).nonzero()))
+        return layer(paddle.sparse.sparse_coo_tensor(places, values, VOXELS.shape, stop_gradient=False)).values()
+
+    of_parameters = "float64" if dtype == "float64" else "float32"
+    with on(DEVICE):
+        paddle.set_default_dtype(of_parameters)  # `to` leaves Paddle 3.3 with gradients in float32
+        try:
+            layers = paddle.sparse.nn.SyncBatchNorm(3, data_format="NDHWC"), paddle.nn.BatchNorm1D(3)
+        finally:
+            paddle.set_default_dtype("float32")
+        found, expected = results(layers[0], of_elements), results(layers[1], lambda layer, values: layer(values))
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])
 def test_a_dense_vector_is_added_to_each_element(dtype: str) -> None:
     results = []

@@ -897,7 +897,7 @@ def test_scales_are_checked(device: unihal.Device) -> None:
     x.close()
 
 
-# -- integers of one and two bytes in vectors of their own
+# -- extremes, and integers of one and two bytes, in vectors of their own
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16"])
@@ -931,6 +931,24 @@ def test_the_first_extreme_of_rows(put: Put, random: np.random.Generator, dtype:
     for x in given:
         np.testing.assert_array_equal(ops.argmax(put(x), -1).numpy(), x.argmax(-1))
         np.testing.assert_array_equal(ops.argmin(put(x), -1).numpy(), x.argmin(-1))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32", "int64", "uint8"])
+@pytest.mark.parametrize("shape", [(3, 5, 8), (2, 21, 4, 33), (7, 1500), (1, 2, 1024)])
+def test_the_first_extreme_of_columns(
+    put: Put, random: np.random.Generator, shape: tuple[int, ...], dtype: str
+) -> None:
+    """Along an axis that is not the innermost: equal ones, a NaN or several, and views."""
+    few = random.integers(0, 4, shape).astype(dtype)
+    cases = [few, random.normal(0, 50, shape).astype(dtype) if dtype.startswith("float") else few]
+    if dtype.startswith("float"):
+        holes = few.copy()
+        holes[random.uniform(size=shape) < 0.2] = np.nan
+        cases.append(holes)
+    for x in cases:
+        for axis in range(x.ndim - 1):
+            np.testing.assert_array_equal(ops.argmax(put(x), axis).numpy(), x.argmax(axis))
+            np.testing.assert_array_equal(ops.argmin(put(x), axis).numpy(), x.argmin(axis))
 
 
 @pytest.mark.parametrize("shape", [(4, 4, 1), (5, 7, 17), (6, 513, 16), (241, 1025, 257), (3, 9, 40)])

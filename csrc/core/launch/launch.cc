@@ -56,7 +56,7 @@ uhal_status refuse_new_parts(const uhal_device& device, const OpView& view) {
 }
 
 uhal_status refuse_unknown(const uhal_device& device, const OpView& view) {
-  const uhal_status status = refuse_float8(device, *view.op);
+  const uhal_status status = view.has_float8 ? refuse_float8(device, *view.op) : UHAL_OK;
   return status == UHAL_OK ? refuse_new_parts(device, view) : status;
 }
 

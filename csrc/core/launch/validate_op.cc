@@ -12,10 +12,10 @@ namespace {
 
 constexpr int64_t kLargestView = int64_t{1} << 56;  // bytes; far beyond any device, far below overflow
 
-// Where a view lies in memory.
+// Where a view lies in memory. Not initialized: an op has room for many operands, and few.
 struct Extent {
-  int64_t low = 0;    // bytes from `data` to the lowest element, at most 0
-  int64_t bytes = 0;  // from the lowest element to the end of the highest; 0 for a view without elements
+  int64_t low;    // bytes from `data` to the lowest element, at most 0
+  int64_t bytes;  // from the lowest element to the end of the highest; 0 for a view without elements
 };
 
 // One operand and how to speak of it.
@@ -51,20 +51,21 @@ uhal_status check_fields(const Operand& operand) {
   return UHAL_OK;
 }
 
-// Whether each element follows the one before it.
-bool row_major(const uhal_tensor& t) {
-  int64_t expected = 1;
+// The elements of a view in which each follows the one before it, as nearly all do; -1 for others, and for what is
+// wrong.
+int64_t dense_count(const uhal_tensor& t) {
+  int64_t count = 1;
   for (int i = t.rank - 1; i >= 0; --i) {
-    if (t.shape[i] != 1 && t.strides[i] != expected) return false;
-    expected *= t.shape[i];
+    const int64_t length = t.shape[i];
+    if (length == 1) continue;
+    if (length < 1 || t.strides[i] != count || __builtin_mul_overflow(count, length, &count)) return -1;
   }
-  return true;
+  return count;
 }
 
 // The elements of an output must be distinct.
 uhal_status check_distinct(const Operand& output) {
   const uhal_tensor& t = *output.tensor;
-  if (row_major(t)) return UHAL_OK;
   const Answer repeats = repeats_elements(t);
   if (repeats == Answer::kNo) return UHAL_OK;
   for (int i = 0; i < t.rank; ++i) {
@@ -82,6 +83,10 @@ uhal_status check_distinct(const Operand& output) {
 
 uhal_status measure(const Operand& operand, int64_t element_bytes, Extent* extent) {
   const uhal_tensor& t = *operand.tensor;
+  if (const int64_t dense = dense_count(t); dense > 0 && dense <= kLargestView / element_bytes) {
+    *extent = {0, dense * element_bytes};
+    return UHAL_OK;
+  }
   int64_t count = 1, low = 0, high = 0;
   bool empty = false;
   for (int i = 0; i < t.rank; ++i) {
@@ -248,15 +253,18 @@ bool takes_float8(uhal_op_kind kind) {
 
 // op.h: what computes has no float8.
 uhal_status check_storage(const Operand& operand) {
-  if (!is_float8(operand.tensor->dtype) || takes_float8(operand.op.row->kind)) return UHAL_OK;
+  if (takes_float8(operand.op.row->kind)) return UHAL_OK;
   return UHAL_FAIL(UHAL_INVALID_ARGUMENT,
                    "%s: %s has dtype %s, which is for storage (copy, cast, fill, gather); cast it first.",
                    operand.op.row->name, operand.name, uhal_dtype_name(operand.tensor->dtype));
 }
 
-uhal_status check_operand(const Operand& operand, uhal_device* device, OperandData data, Extent* extent) {
+uhal_status check_operand(const Operand& operand, uhal_device* device, OperandData data, OpView* view, Extent* extent) {
   if (uhal_status status = check_fields(operand); status != UHAL_OK) return status;
-  if (uhal_status status = check_storage(operand); status != UHAL_OK) return status;
+  if (is_float8(operand.tensor->dtype)) {
+    view->has_float8 = true;
+    if (uhal_status status = check_storage(operand); status != UHAL_OK) return status;
+  }
   int64_t element_bytes = static_cast<int64_t>(uhal_dtype_size(operand.tensor->dtype));
   if (uhal_status status = measure(operand, element_bytes, extent); status != UHAL_OK) return status;
   if (data == OperandData::kIgnored) return UHAL_OK;
@@ -283,13 +291,13 @@ uhal_status validate_op(uhal_device* device, const uhal_op* op, OperandData data
   Extent inputs[kMaxOperands];
   for (int i = 0; i < op->input_count; ++i) {
     if (op->inputs[i] == nullptr) continue;
-    UHAL_EXPECT(check_operand({*view, op->inputs[i], row->inputs.names[i], false}, device, data, &inputs[i]));
+    UHAL_EXPECT(check_operand({*view, op->inputs[i], row->inputs.names[i], false}, device, data, view, &inputs[i]));
   }
   Extent outputs[kMaxOperands];
   for (int i = 0; i < op->output_count; ++i) {
     if (op->outputs[i] == nullptr) continue;
     Operand output = {*view, op->outputs[i], row->outputs.names[i], true};
-    UHAL_EXPECT(check_operand(output, device, data, &outputs[i]));
+    UHAL_EXPECT(check_operand(output, device, data, view, &outputs[i]));
     for (int k = 0; data == OperandData::kChecked && k < op->input_count; ++k) {
       if (op->inputs[k] == nullptr) continue;
       Operand input = {*view, op->inputs[k], row->inputs.names[k], false};

@@ -24,8 +24,6 @@ bool is_floating(uhal_dtype dtype) { return dtype >= UHAL_FLOAT16 && dtype <= UH
 
 bool is_complex(uhal_dtype dtype) { return dtype == UHAL_COMPLEX64 || dtype == UHAL_COMPLEX128; }
 
-bool is_float8(uhal_dtype dtype) { return dtype == UHAL_FLOAT8_E4M3FN || dtype == UHAL_FLOAT8_E5M2; }
-
 bool is_index(uhal_dtype dtype) { return dtype == UHAL_INT32 || dtype == UHAL_INT64; }
 
 const char* operand_name(const OpView& op, const uhal_tensor* operand) {

@@ -30,8 +30,9 @@ int64_t element_count(const uhal_tensor& tensor);
 bool same_shape(const uhal_tensor& tensor, const Shape& shape);
 bool is_floating(uhal_dtype dtype);  // and computed with
 bool is_complex(uhal_dtype dtype);
-bool is_float8(uhal_dtype dtype);  // for storage only
-bool is_index(uhal_dtype dtype);   // int32 or int64
+// For storage only.
+inline bool is_float8(uhal_dtype dtype) { return dtype == UHAL_FLOAT8_E4M3FN || dtype == UHAL_FLOAT8_E5M2; }
+bool is_index(uhal_dtype dtype);  // int32 or int64
 
 // The name of an operand of the op, for messages.
 const char* operand_name(const OpView& op, const uhal_tensor* operand);

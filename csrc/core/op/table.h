@@ -18,6 +18,7 @@ struct OpView {
   const uhal_op* op;
   const OpRow* row;
   const void* attributes;
+  bool has_float8 = false;                             // among the operands
   alignas(8) char completed[kLongestGrownAttributes];  // a caller's that were built before the struct grew
 
   OpView() = default;

@@ -1,9 +1,8 @@
 // UHAL_OP_NON_MAX_SUPPRESSION.
-#include <algorithm>
-
 #include "csrc/backends/common/attributes.h"
 #include "csrc/kernels/operands.h"
 #include "csrc/kernels/ops.h"
+#include "csrc/kernels/teams.h"
 #include "kernel_sources.h"
 
 namespace unihal::kernels {
@@ -19,12 +18,7 @@ uhal_non_max_suppression_attributes attributes_of(const uhal_op& op) {
 }  // namespace
 
 const char* refuse_non_max_suppression(const DeviceTraits&, const uhal_op& op) {
-  if (!is_floating(op.inputs[0]->dtype)) return "boxes are floating point: cast them first";
-  const auto attributes = attributes_of(op);
-  // Of blocks a later box is held against one threshold.
-  if (attributes.decay != 1 && attributes.threshold > 0.5)
-    return "a threshold that decays is a matter of one box after another";
-  return nullptr;
+  return is_floating(op.inputs[0]->dtype) ? nullptr : "boxes are floating point: cast them first";
 }
 
 uhal_status run_non_max_suppression(Queue& queue, const uhal_op& op) {
@@ -42,22 +36,37 @@ uhal_status run_non_max_suppression(Queue& queue, const uhal_op& op) {
 
   const bool wide = !fits_32_bits(boxes) || !fits_32_bits(keep) || !fits_32_bits(4 * count * lists);
   const Compute compute = floating_compute(op);
-  const auto run = [&](const char* entry, int64_t items, Arguments& arguments) {
+  const int32_t group = team_group_size(queue.traits());
+  const auto run = [&](const char* entry, const Grid& grid, Arguments& arguments) {
     arguments.real(attributes.threshold, compute).real(attributes.extent, compute);
     KernelSpec spec(sources::non_max_suppression, entry);
     spec.compute(compute)
         .dtype("BOXES", boxes.dtype)
         .define("UHAL_WIDE_INDEX", wide)
+        .define("UHAL_GROUP", group)
         .define("ORDERED", attributes.ordered != 0);
-    return queue.run(spec, arguments, linear_grid(items, std::min(256, queue.traits().max_group_size)));
+    return queue.run(spec, arguments, grid);
   };
   const auto* const box_strides = boxes.strides + axis;
+  if (attributes.decay != 1 && attributes.threshold > 0.5) {
+    Arguments arguments;
+    arguments.pointer(boxes.data).pointer(workspace).pointer(keep.data);
+    for (const int64_t value :
+         {count, list_stride, box_strides[0], box_strides[1], keep_list_stride, keep.strides[axis]}) {
+      append_index(arguments, value, wide);
+    }
+    arguments.real(attributes.decay, compute);
+    Grid grid;
+    grid.groups[0] = lists;
+    grid.group_size[0] = group;
+    return run("suppress_one_by_one", grid, arguments);
+  }
   Arguments found;
   found.pointer(boxes.data).pointer(workspace).pointer(removed);
   for (const int64_t value : {count * lists, count, list_stride, box_strides[0], box_strides[1]}) {
     append_index(found, value, wide);
   }
-  status = run("find_overlaps", count * lists, found);
+  status = run("find_overlaps", linear_grid(count * lists, group), found);
   for (int64_t first = 0; first < count && status == UHAL_OK; first += kBlock) {
     const int64_t rest = count - first;
     Arguments arguments;
@@ -66,7 +75,7 @@ uhal_status run_non_max_suppression(Queue& queue, const uhal_op& op) {
                                 keep_list_stride, keep.strides[axis]}) {
       append_index(arguments, value, wide);
     }
-    status = run("suppress_block", rest * lists, arguments);
+    status = run("suppress_block", linear_grid(rest * lists, group), arguments);
   }
   return status;
 }

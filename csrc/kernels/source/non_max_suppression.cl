@@ -1,8 +1,11 @@
 /* Of boxes in their order those that no kept one overlaps (csrc/kernels/ops/non_max_suppression.cc): by blocks of 32, each
  * a launch, in which all later boxes are held against the kept ones of the block. No barriers, no atomic operations. All
- * lists are worked on at once.
+ * lists are worked on at once. A threshold that decays is another one for each box: then a group takes a list's boxes one
+ * after another, and holds each against the kept ones side by side.
  *
- * Macros: UHAL_WIDE_INDEX, ORDERED (the attribute); dtype BOXES. */
+ * Macros: UHAL_WIDE_INDEX, UHAL_GROUP, ORDERED (the attribute); dtype BOXES. */
+#include "csrc/kernels/prelude/group.h"
+
 #define BLOCK 32
 
 typedef struct {
@@ -106,5 +109,31 @@ UHAL_KERNEL void suppress_block(UHAL_POINTER(boxes), UHAL_POINTER(masks), UHAL_P
       }
       if (found != 0) removed[own_number] = 1;
     }
+  }
+}
+
+/* Group g has list g. Whether a box is kept is remembered by the work-item that reads it again, in `kept`. */
+UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void suppress_one_by_one(
+    UHAL_POINTER(boxes), UHAL_POINTER(kept), UHAL_POINTER(keep), INDEX count, INDEX list_stride, INDEX box_stride,
+    INDEX step, INDEX keep_list_stride, INDEX keep_stride, T decay, T threshold, T extent) {
+  UHAL_LOCAL_MEMORY T scratch[UHAL_GROUP];
+  const uhal_team team = uhal_make_team(UHAL_GROUP, 1);
+  const INDEX list = UHAL_GROUP_ID(0);
+  UHAL_GLOBAL const BOXES_STORAGE* boxes = UHAL_ADDRESS(const BOXES_STORAGE, boxes) + list * list_stride;
+  UHAL_GLOBAL uint32* kept = UHAL_ADDRESS(uint32, kept) + list * count;
+  for (INDEX i = 0; i < count; ++i) {
+    const Box own = load_box(boxes, i * box_stride, step, extent);
+    T found = 0;
+    for (INDEX j = team.lane; j < i && found == 0; j += UHAL_GROUP) {
+      if (kept[j] != 0) {
+        found = overlap(own, load_box(boxes, j * box_stride, step, extent), threshold, extent) ? C(1) : C(0);
+      }
+    }
+    const int32 stays = uhal_team_sum(found, scratch, team) == 0;
+    if (team.lane == i % UHAL_GROUP) {
+      kept[i] = stays ? 1u : 0u;
+      UHAL_ADDRESS(uint8, keep)[list * keep_list_stride + i * keep_stride] = (uint8)stays;
+    }
+    if (stays && threshold > C(0.5)) threshold *= decay;
   }
 }

@@ -63,4 +63,15 @@ void batch_norm_grad(Context context, Input x, OptionalInput scale, OptionalInpu
                      Input dy, float momentum, float epsilon, Text data_format, bool is_test, bool use_global_stats,
                      bool trainable_statistics, Output dx, Output dscale, Output dbias);
 
+// By the batches of all processes.
+void sync_batch_norm(Context context, Input x, Input mean, Input variance, Input scale, Input bias, bool is_test,
+                     float momentum, float epsilon, Text data_format, bool use_global_stats, bool trainable_statistics,
+                     Output y, Output mean_out, Output variance_out, Output saved_mean, Output saved_variance,
+                     Output reserve_space);
+
+void sync_batch_norm_grad(Context context, Input x, Input scale, Input bias, Input saved_mean, Input saved_variance,
+                          OptionalInput reserve_space, Input dy, float momentum, float epsilon, Text data_format,
+                          bool is_test, bool use_global_stats, bool trainable_statistics, Output dx, Output dscale,
+                          Output dbias);
+
 }  // namespace unihal::paddle

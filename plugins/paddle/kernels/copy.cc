@@ -8,17 +8,17 @@ void contiguous(Context context, Input x, Output y) {
   const View in = x.strided_view();
   // The output's description may carry x's strides.
   const View dense(nullptr, in.dtype, in.shape, in.rank);
-  phi.PD_TensorSetDims(y.handle, dense.rank, dense.shape, &Tensor::status());
-  phi.PD_TensorSetStrides(y.handle, dense.rank, dense.strides, &Tensor::status());
+  phi.PD_TensorSetDims(y.handle, dense.rank, dense.shape, IgnoredStatus());
+  phi.PD_TensorSetStrides(y.handle, dense.rank, dense.strides, IgnoredStatus());
   const View out = context.allocate(y, in.dtype);
   context.run(UHAL_OP_COPY, {&in}, {&out});
 }
 
 // Writes x into the memory that y already has, seen with other dims, strides (of elements) and offset (of bytes).
 void strided_copy(Context context, Input x, Span<int64_t> dims, Span<int64_t> strides, int64_t offset, Output y) {
-  phi.PD_TensorSetDims(y.handle, dims.size(), dims.data, &Tensor::status());
-  phi.PD_TensorSetStrides(y.handle, strides.size(), strides.data, &Tensor::status());
-  phi.PD_TensorSetOffset(y.handle, offset, &Tensor::status());
+  phi.PD_TensorSetDims(y.handle, dims.size(), dims.data, IgnoredStatus());
+  phi.PD_TensorSetStrides(y.handle, strides.size(), strides.data, IgnoredStatus());
+  phi.PD_TensorSetOffset(y.handle, offset, IgnoredStatus());
   const View in = x.strided_view(), out = Tensor{y.handle}.strided_view();
   // Equal numbers of elements, possibly in other shapes.
   if (same_shape(in, out)) return context.run(UHAL_OP_COPY, {&in}, {&out});

@@ -1,6 +1,7 @@
 // Positions in a mask and what it selects, searches, and reductions over segments and the edges of graphs. Where an
 // output's size depends on data, it is read back from the device before the output can be allocated: these wait.
 #include <algorithm>
+#include <optional>
 #include <string>
 
 #include "plugins/paddle/kernels/true_places.h"
@@ -97,10 +98,10 @@ struct Edges {
   const View& targets;
 };
 
-// The gradient of rows of `x` that were reduced to `y`. Of a maximum or minimum each row that equals it has all of the
-// gradient, as in Paddle.
+// The gradient of rows of `x` that were reduced to `y`, from as many elements as `given` says where the forward counted
+// them. Of a maximum or minimum each row that equals it has all of the gradient, as in Paddle.
 void reduce_rows_grad(const Context& context, const uhal_segment_attributes& forward, const Edges& edges, const View& x,
-                      const View* y, const View& dy, const View& dx) {
+                      const View* y, OptionalInput given, const View& dy, const View& dx) {
   const auto at = index_attributes(0);
   uhal_segment_attributes sum = {};
   sum.struct_size = sizeof sum;
@@ -108,18 +109,25 @@ void reduce_rows_grad(const Context& context, const uhal_segment_attributes& for
   int64_t dims[UHAL_MAX_RANK];
   std::copy_n(dy.shape, dy.rank, dims);
   dims[0] = edges.targets.shape[0];
-  const Scratch messages(context, dy.dtype, dims, dy.rank);
+  std::optional<Scratch> own;
+  if (edges.sources != nullptr) own.emplace(context, dy.dtype, dims, dy.rank);
+  const View messages = own ? static_cast<const View&>(*own) : dx;
   if (forward.reduction == UHAL_REDUCE_MEAN) {
     // Divided by the elements of each segment.
-    const int64_t one[] = {1};
-    const Scratch number(context, UHAL_INT64, one, 1), counts(context, UHAL_INT64, dy.shape, 1);
     const Scratch shares(context, dy.dtype, dy);
-    fill(context, number, 1, 1);
-    View ones = number;
-    ones.shape[0] = dims[0];
-    ones.strides[0] = 0;
-    context.run(UHAL_OP_SEGMENT_REDUCE, {&ones, &edges.targets}, {&counts}, &sum);
-    View divisors = counts;
+    std::optional<Scratch> counts;
+    View divisors;
+    if (given && given.elements() == dy.shape[0]) {
+      divisors = flat(given.view());
+    } else {
+      const Constant number(context, UHAL_INT64, 1);
+      View ones = number;
+      ones.rank = 1;
+      ones.shape[0] = dims[0];
+      ones.strides[0] = 0;
+      divisors = counts.emplace(context, UHAL_INT64, dy.shape, 1);
+      context.run(UHAL_OP_SEGMENT_REDUCE, {&ones, &edges.targets}, {&divisors}, &sum);
+    }
     for (divisors.rank = 1; divisors.rank < dy.rank; ++divisors.rank) {
       divisors.shape[divisors.rank] = 1;
       divisors.strides[divisors.rank] = 0;
@@ -137,8 +145,7 @@ void reduce_rows_grad(const Context& context, const uhal_segment_attributes& for
     context.map(uhal_map_equal, {edges.sources != nullptr ? static_cast<const View*>(&rows) : &x, &results}, {&chosen});
     context.map(uhal_map_multiply, {&messages, &chosen}, {&messages});
   }
-  if (edges.sources == nullptr) return copy_or_cast(context, messages, dx);
-  context.run(UHAL_OP_SEGMENT_REDUCE, {&messages, edges.sources}, {&dx}, &sum);
+  if (own) context.run(UHAL_OP_SEGMENT_REDUCE, {&messages, edges.sources}, {&dx}, &sum);
 }
 
 bool is_extreme(const uhal_segment_attributes& attributes) {
@@ -162,13 +169,14 @@ void segment_pool(Context context, Input x, Input ids, Text pooltype, Output y, 
   if (counts) copy_or_cast(context, elements.unsqueezed(1), context.allocate(counts, in.dtype, column, 2));
 }
 
-void segment_pool_grad(Context context, Input x, Input ids, Input y, OptionalInput, Input dy, Text pooltype,
+void segment_pool_grad(Context context, Input x, Input ids, Input y, OptionalInput counts, Input dy, Text pooltype,
                        Output dx) {
   const View at = flat(ids.view()), gradient = dy.view();
   const auto attributes = segment_attributes(context, pooltype.value);
   const View out = context.allocate(dx, gradient.dtype);
   const View in = is_extreme(attributes) ? x.view() : View(), result = is_extreme(attributes) ? y.view() : View();
-  reduce_rows_grad(context, attributes, {nullptr, at}, in, is_extreme(attributes) ? &result : nullptr, gradient, out);
+  reduce_rows_grad(context, attributes, {nullptr, at}, in, is_extreme(attributes) ? &result : nullptr, counts, gradient,
+                   out);
 }
 
 void send_u_recv(Context context, Input x, Input sources, Input targets, Text reduction, Integers size, Output y,
@@ -184,13 +192,14 @@ void send_u_recv(Context context, Input x, Input sources, Input targets, Text re
   if (counts) copy_or_cast(context, elements, context.allocate(counts, UHAL_INT32, dims, 1));
 }
 
-void send_u_recv_grad(Context context, Input x, Input sources, Input targets, OptionalInput y, OptionalInput, Input dy,
-                      Text reduction, Output dx) {
+void send_u_recv_grad(Context context, Input x, Input sources, Input targets, OptionalInput y, OptionalInput counts,
+                      Input dy, Text reduction, Output dx) {
   const View from = flat(sources.view()), to = flat(targets.view()), gradient = dy.view();
   const auto attributes = segment_attributes(context, reduction.value);
   const View out = context.allocate(dx, gradient.dtype);
   const View in = is_extreme(attributes) ? x.view() : View(), result = is_extreme(attributes) ? y.view() : View();
-  reduce_rows_grad(context, attributes, {&from, to}, in, is_extreme(attributes) ? &result : nullptr, gradient, out);
+  reduce_rows_grad(context, attributes, {&from, to}, in, is_extreme(attributes) ? &result : nullptr, counts, gradient,
+                   out);
 }
 
 }  // namespace

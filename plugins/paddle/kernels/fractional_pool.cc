@@ -1,4 +1,4 @@
-// Maxima over windows whose steps vary: each window's pixels are gathered beside one another.
+// Maxima over windows whose steps vary: the windows' pixels are gathered by a list of their numbers.
 #include <algorithm>
 #include <optional>
 #include <vector>
@@ -37,14 +37,10 @@ struct Cuts {
 // Indices on the device.
 class Indices : public Scratch {
  public:
-  Indices(const Context& context, const std::vector<int64_t>& values)
-      : Indices(context, values, static_cast<int64_t>(values.size())) {}
-
- private:
-  Indices(const Context& context, const std::vector<int64_t>& values, int64_t count)
-      : Scratch(context, UHAL_INT64, &count, 1) {
+  Indices(const Context& context, const std::vector<int32_t>& values)
+      : Scratch(context, UHAL_INT32, {static_cast<int64_t>(values.size())}) {
     const auto* bytes = reinterpret_cast<const char*>(values.data());
-    upload(context, std::vector<char>(bytes, bytes + values.size() * sizeof(int64_t)), *this);
+    upload(context, std::vector<char>(bytes, bytes + values.size() * sizeof(int32_t)), *this);
   }
 };
 
@@ -64,70 +60,54 @@ void fractional_max_pool(Context context, Input x, Span<int> /*output_size*/, Sp
   if (out.elements() == 0) return;
   if (in.elements() == 0) invalid(context, "x has no pixels");
   const float u = random_u == 0 ? drawn_number(context) : random_u;
-  // (images, channels, windows along an axis, places in them, ...), an axis of x after the other
-  std::vector<int64_t> dims = {in.shape[0], in.shape[1]}, begins[axes];
-  int64_t longest[axes], places = 1;
-  std::optional<Scratch> parts[axes];
-  View from = in;
-  for (int i = 0; i < axes; ++i) {
+  // What each axis adds to a pixel's number in its channel: by place in the window, then by window.
+  int64_t dims[2 * axes], places = 1, windows = 1, stride = 1;
+  std::optional<Indices> parts[axes];
+  for (int i = axes - 1; i >= 0; --i) {
     const int64_t size = in.shape[i + 2], count = out.shape[i + 2];
     const int64_t length = i < window.size() ? window[i] : 0;
     if (length < 0 || length > size || count > size) invalid(context, "windows do not fit into x");
     const Cuts cuts(size, count, length, u);
-    std::vector<int64_t> indices;
-    for (int64_t k = 0; k < count; ++k) {
-      const auto at = static_cast<size_t>(k);
-      for (int64_t j = 0; j < cuts.longest; ++j) indices.push_back(std::min(cuts.begin[at] + j, cuts.end[at] - 1));
+    std::vector<int32_t> numbers;
+    for (int64_t j = 0; j < cuts.longest; ++j) {
+      for (int64_t k = 0; k < count; ++k) {
+        const auto at = static_cast<size_t>(k);
+        numbers.push_back(static_cast<int32_t>(std::min(cuts.begin[at] + j, cuts.end[at] - 1) * stride));
+      }
     }
-    begins[i] = cuts.begin;
-    longest[i] = cuts.longest;
+    parts[i].emplace(context, numbers);
+    dims[i] = cuts.longest;
+    dims[axes + i] = count;
     places *= cuts.longest;
-    dims.insert(dims.end(), {count, cuts.longest});
-    View shape = from;
-    shape.shape[i + 2] = count * cuts.longest;
-    const Scratch& to = parts[i].emplace(context, in.dtype, shape);
-    const Indices chosen(context, indices);
-    const auto attributes = index_attributes(i + 2);
-    context.run(UHAL_OP_GATHER, {&from, &chosen}, {&to}, &attributes);
-    from = to;
+    windows *= count;
+    stride *= size;
   }
-  int order[2 + 2 * axes] = {0, 1};
+  const Scratch number(context, UHAL_INT32, dims, 2 * axes);
   for (int i = 0; i < axes; ++i) {
-    order[2 + i] = 2 + 2 * i;
-    order[2 + axes + i] = 3 + 2 * i;
+    int64_t across[2 * axes];
+    std::fill(across, across + 2 * axes, 1);
+    across[i] = dims[i];
+    across[axes + i] = dims[axes + i];
+    const View part = parts[i]->reshaped(across, 2 * axes);
+    if (i == 0) fill_zero(context, number);
+    context.map(uhal_map_add, {&number, &part}, {&number});
   }
-  std::vector<int64_t> grouped(out.shape, out.shape + out.rank), one(grouped), in_window(grouped);
-  grouped.push_back(places);
-  one.push_back(1);
-  in_window.insert(in_window.end(), longest, longest + axes);
-  const Scratch side_by_side(context, in.dtype, in_window.data(), static_cast<int>(in_window.size()));
-  copy_or_cast(context, from.reshaped(dims).permuted(order, 2 + 2 * axes), side_by_side);
-  const View groups = side_by_side.reshaped(grouped), values = out.reshaped(one);
-  const Scratch best(context, UHAL_INT64, one.data(), static_cast<int>(one.size()));
-  const auto descending = axis_attributes(axes + 2, true);
-  const auto along_windows = index_attributes(axes + 2);
-  context.run(UHAL_OP_ARG_REDUCE, {&groups}, {&best}, &descending);
-  context.run(UHAL_OP_GATHER_ELEMENTS, {&groups, &best}, {&values}, &along_windows);
-  // The pixel's number in its channel: from the last axis on, the place in the window and where that begins.
-  const Scratch number(context, UHAL_INT64, out), place(context, UHAL_INT64, out);
-  const View rest = best.reshaped(std::vector<int64_t>(out.shape, out.shape + out.rank));
-  fill_zero(context, number);
-  int64_t stride = 1;
-  for (int i = axes - 1; i >= 0; --i) {
-    const Scratch length(context, UHAL_INT64, nullptr, 0), step(context, UHAL_INT64, nullptr, 0);
-    fill(context, length, 0, longest[i]);
-    fill(context, step, 0, stride);
-    const Indices begin(context, begins[i]);
-    View at = begin;
-    while (at.rank < axes - i) at = at.unsqueezed(at.rank);
-    context.map(uhal_map_floor_mod, {&rest, &length}, {&place});
-    context.map(uhal_map_floor_divide, {&rest, &length}, {&rest});
-    context.map(uhal_map_add, {&place, &at}, {&place});
-    context.map(uhal_map_multiply, {&place, &step}, {&place});
-    context.map(uhal_map_add, {&number, &place}, {&number});
-    stride *= in.shape[i + 2];
-  }
-  copy_or_cast(context, number, pixels);
+  // The windows' pixels lie place by place, so that maxima are of whole rows.
+  const View channels = in.reshaped({in.shape[0], in.shape[1], stride});
+  const Scratch pixels_of(context, in.dtype, {in.shape[0], in.shape[1], places * windows}),
+      best(context, UHAL_INT64, {in.shape[0], in.shape[1], 1, windows});
+  const auto pixel = index_attributes(2);
+  const View listed = flat(number);
+  context.run(UHAL_OP_GATHER, {&channels, &listed}, {&pixels_of}, &pixel);
+  const View candidates = pixels_of.reshaped({in.shape[0], in.shape[1], places, windows});
+  const auto descending = axis_attributes(2, true);
+  context.run(UHAL_OP_ARG_REDUCE, {&candidates}, {&best}, &descending);
+  const View values = out.reshaped(best.shape, 4), numbers = pixels.reshaped(best.shape, 4);
+  context.run(UHAL_OP_GATHER_ELEMENTS, {&candidates, &best}, {&values}, &pixel);
+  View of_each = number.reshaped({1, 1, places, windows});
+  std::copy_n(in.shape, 2, of_each.shape);
+  of_each.strides[0] = of_each.strides[1] = 0;
+  context.run(UHAL_OP_GATHER_ELEMENTS, {&of_each, &best}, {&numbers}, &pixel);
 }
 
 void fractional_max_pool_grad(Context context, Input, Input mask, Input dy, Span<int>, Span<int>, float, bool,

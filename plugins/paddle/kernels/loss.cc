@@ -2,6 +2,7 @@
 #include <limits>
 #include <string>
 
+#include "plugins/common/chain.h"
 #include "plugins/paddle/kernels/common.h"
 
 namespace unihal::paddle {
@@ -121,45 +122,56 @@ View of_rank_of(const View& weights, const View& logits) {
   return logits.rank == 0 && weights.elements() == 1 ? weights.reshaped(nullptr, 0) : weights;
 }
 
+// The last steps of a chain whose second input is the label: `value`, or 0 where the label is ignore_index. Not a
+// product: the value may be infinite there. The 0 is made of a label that is a number then.
+void clear_ignored(Chain& chain, int ignore_index, int value) {
+  const int kept = chain.step(uhal_map_scale, {1}, {1, -static_cast<double>(ignore_index)});
+  const int zero = chain.step(uhal_map_scale, {1}, {0, 0});
+  chain.step(uhal_map_select, {kept, value, zero});
+}
+
 // (1 - label) * x - w * log(sigmoid(x)). Paddle's Python makes the weight w of an element from its label and the weight
 // of positive examples; the operand called pos_weight is w.
 void sigmoid_cross_entropy(Context context, Input x, Input label, OptionalInput pos_weight, bool normalize,
                            int ignore_index, Output y) {
-  const View logits = x.view(), labels = label.view();
+  const View logits = x.view(), labels = label.view(),
+             weights = pos_weight ? of_rank_of(pos_weight.view(), logits) : View();
   require_same_dtype(context, logits, labels);
   const View out = context.allocate(y, logits.dtype);
-  const Scratch part(context, accumulator(logits.dtype), logits), logarithm(context, part.dtype, logits);
-  context.map(uhal_map_log_sigmoid, {&logits}, {&logarithm});
+  Chain chain(pos_weight ? 3 : 2);
+  int logarithm = chain.step(uhal_map_log_sigmoid, {0});
+  if (pos_weight) logarithm = chain.step(uhal_map_multiply, {logarithm, 2});
+  const int rest = chain.step(uhal_map_subtract, {0, chain.step(uhal_map_multiply, {0, 1})});
+  clear_ignored(chain, ignore_index, chain.step(uhal_map_subtract, {rest, logarithm}));
   if (pos_weight) {
-    const View weights = of_rank_of(pos_weight.view(), logits);
-    context.map(uhal_map_multiply, {&logarithm, &weights}, {&logarithm});
+    context.run(UHAL_OP_MAP_CHAIN, {&logits, &labels, &weights}, {&out}, chain.program());
+  } else {
+    context.run(UHAL_OP_MAP_CHAIN, {&logits, &labels}, {&out}, chain.program());
   }
-  context.map(uhal_map_multiply, {&logits, &labels}, {&part});
-  context.map(uhal_map_subtract, {&logits, &part}, {&part});
-  context.map(uhal_map_subtract, {&part, &logarithm}, {&out});
-  clear_ignored(context, labels, ignore_index, out);
   if (normalize) divide_by_count(context, labels, ignore_index, out);
 }
 
 // (1 - label - w * sigmoid(-x)) * dy
 void sigmoid_cross_entropy_grad(Context context, Input x, Input label, OptionalInput pos_weight, Input dy,
                                 bool normalize, int ignore_index, Output dx) {
-  const View logits = x.view(), labels = label.view(), gradient = dy.view();
-  const Scratch part(context, accumulator(logits.dtype), logits);
-  if (pos_weight) {
-    const View weights = of_rank_of(pos_weight.view(), logits);
-    context.map(uhal_map_negative, {&logits}, {&part});
-    context.map(uhal_map_sigmoid, {&part}, {&part});
-    context.map(uhal_map_multiply, {&part, &weights}, {&part});
-    context.map(uhal_map_add, {&part, &labels}, {&part});
-    context.map(uhal_map_scale, {&part}, {&part}, {-1, 1});
-  } else {  // sigmoid(x) - label, the same with fewer roundings
-    context.map(uhal_map_sigmoid, {&logits}, {&part});
-    context.map(uhal_map_subtract, {&part, &labels}, {&part});
-  }
+  const View logits = x.view(), labels = label.view(), gradient = dy.view(),
+             weights = pos_weight ? of_rank_of(pos_weight.view(), logits) : View();
   const View out = context.allocate(dx, logits.dtype);
-  context.map(uhal_map_multiply, {&part, &gradient}, {&out});
-  clear_ignored(context, labels, ignore_index, out);
+  Chain chain(pos_weight ? 4 : 3);
+  int slope;
+  if (pos_weight) {
+    const int share = chain.step(uhal_map_sigmoid, {chain.step(uhal_map_negative, {0})});
+    const int sum = chain.step(uhal_map_add, {chain.step(uhal_map_multiply, {share, 3}), 1});
+    slope = chain.step(uhal_map_scale, {sum}, {-1, 1});
+  } else {  // sigmoid(x) - label, the same with fewer roundings
+    slope = chain.step(uhal_map_subtract, {chain.step(uhal_map_sigmoid, {0}), 1});
+  }
+  clear_ignored(chain, ignore_index, chain.step(uhal_map_multiply, {slope, 2}));
+  if (pos_weight) {
+    context.run(UHAL_OP_MAP_CHAIN, {&logits, &labels, &gradient, &weights}, {&out}, chain.program());
+  } else {
+    context.run(UHAL_OP_MAP_CHAIN, {&logits, &labels, &gradient}, {&out}, chain.program());
+  }
   if (normalize) divide_by_count(context, labels, ignore_index, out);
 }
 

@@ -29,10 +29,18 @@ class Owners {
     sum_up(context, counts, ends);
     context.map(uhal_map_subtract, {&ends, &counts}, {&begins});
     count_up(context, numbers);
-    uhal_search_attributes search = {};
-    search.struct_size = sizeof search;
-    search.right = 1;
-    context.run(UHAL_OP_SEARCH_SORTED, {&ends, &numbers}, {&group}, &search);
+    // An element's group is how many have ended where it lies; the last one ends behind all.
+    const Constant one(context, UHAL_INT64, 1);
+    View ones = one;
+    ones.rank = 1;
+    ones.shape[0] = counts.elements();
+    ones.strides[0] = 0;
+    auto add = index_attributes(0);
+    add.reduction = UHAL_REDUCE_SUM;
+    add.ignore_out_of_range = 1;
+    fill_zero(context, group);
+    context.run(UHAL_OP_SCATTER, {&ends, &ones}, {&group}, &add);
+    sum_up(context, group, group);
     take(context, begins, group, place);
     context.map(uhal_map_subtract, {&numbers, &place}, {&place});
   }

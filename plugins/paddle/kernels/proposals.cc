@@ -272,38 +272,53 @@ void distribute_proposals(Context context, Input boxes, OptionalInput counts, in
     levels_of(context, in, lowest, highest, level, scale, pixels ? 1 : 0, of_box);
     images_of(context, counts.view(), image);
   }
+  // By level, those of one in their order; where each level ends, and how many boxes of each image it has.
+  const int64_t ends_of[] = {levels};
+  const Scratch sorted(context, in.dtype, &rows, 1), number(context, UHAL_INT32, &rows, 1);
+  const Scratch names(context, in.dtype, ends_of, 1), ends(context, UHAL_INT64, ends_of, 1);
+  const Scratch of_images(context, UHAL_INT32, {levels, images});
+  std::vector<int64_t> end(static_cast<size_t>(levels));
+  fill_zero(context, of_images);
+  if (rows > 0) {
+    const auto ascending = axis_attributes(0, false);
+    context.run(UHAL_OP_SORT, {&of_box}, {&sorted, &order}, &ascending);
+    count_up(context, names, lowest);
+    uhal_search_attributes search = {};
+    search.struct_size = sizeof search;
+    search.right = 1;
+    context.run(UHAL_OP_SEARCH_SORTED, {&sorted, &names}, {&ends}, &search);
+    end = read_integers(context, ends);
+    // A box counts at its level and image.
+    const Scratch cell(context, UHAL_INT64, &rows, 1);
+    context.map(uhal_map_scale, {&of_box}, {&cell},
+                {static_cast<double>(images), -static_cast<double>(lowest * images)});
+    context.map(uhal_map_add, {&cell, &image}, {&cell});
+    const Constant one(context, UHAL_INT32, 1);
+    View ones = one;
+    ones.rank = 1;
+    ones.shape[0] = rows;
+    ones.strides[0] = 0;
+    auto sum = index_attributes(0);
+    sum.reduction = UHAL_REDUCE_SUM;
+    sum.ignore_out_of_range = 1;  // a box that is no number has no level
+    const View cells = flat(of_images);
+    context.run(UHAL_OP_SCATTER, {&cell, &ones}, {&cells}, &sum);
+    count_up(context, number);
+    const auto along = index_attributes(0);
+    context.run(UHAL_OP_SCATTER, {&order, &number}, {&back}, &along);
+  }
   int64_t at = 0;
   for (int i = 0; i < levels; ++i) {
-    const Scratch wanted(context, in.dtype, nullptr, 0), mask(context, UHAL_BOOL, &rows, 1);
-    fill(context, wanted, lowest + i, 0);
-    if (rows > 0) context.map(uhal_map_equal, {&of_box, &wanted}, {&mask});
-    int64_t count = 0;
-    std::optional<TruePlaces> places;
-    if (rows > 0) count = places.emplace(context, mask).count();
-    const int64_t shape[] = {count, 4};
-    const View out = context.allocate(by_level[static_cast<size_t>(i)], in.dtype, shape, 2);
-    if (static_cast<size_t>(i) < counts_by_level.size()) {
-      const View each = context.allocate(counts_by_level[static_cast<size_t>(i)], UHAL_INT32, &images, 1);
-      fill_zero(context, each);
-      if (rows > 0) {
-        const Scratch ones(context, UHAL_INT32, &rows, 1);
-        copy_or_cast(context, mask, ones);
-        auto sum = index_attributes(0);
-        sum.reduction = UHAL_REDUCE_SUM;
-        context.run(UHAL_OP_SCATTER, {&image, &ones}, {&each}, &sum);
-      }
+    const auto level_number = static_cast<size_t>(i);
+    const int64_t count = end[level_number] - at, shape[] = {count, 4};
+    const View out = context.allocate(by_level[level_number], in.dtype, shape, 2);
+    take(context, in, order.sliced(0, at, count), out);
+    if (level_number < counts_by_level.size()) {
+      copy_or_cast(context, of_images.sliced(0, i, 1).reshaped({images}),
+                   context.allocate(counts_by_level[level_number], UHAL_INT32, &images, 1));
     }
-    if (count == 0) continue;
-    const View chosen = order.sliced(0, at, count);
-    copy_or_cast(context, places->view(context).reshaped({count}), chosen);
-    take(context, in, chosen, out);
-    at += count;
+    at = end[level_number];
   }
-  if (rows == 0) return;
-  const Scratch number(context, UHAL_INT32, &rows, 1);
-  count_up(context, number);
-  const auto attributes = index_attributes(0);
-  context.run(UHAL_OP_SCATTER, {&order, &number}, {&back}, &attributes);
 }
 
 // The boxes of all levels that have the best scores, those of one image behind those of another, best first.

@@ -218,6 +218,28 @@ void batch_norm_coo_grad(Context context, CooInput x, Input scale, Input bias, O
   share_places(x, dx);
 }
 
+void sync_batch_norm_coo(Context context, CooInput x, Input mean, Input variance, Input scale, Input bias, bool is_test,
+                         float momentum, float epsilon, Text, bool use_global_stats, bool trainable_statistics,
+                         CooOutput y, Output mean_out, Output variance_out, Output saved_mean, Output saved_variance,
+                         Output reserve_space) {
+  values_like(context, x, y, x.values().uhal());
+  sync_batch_norm(context, Input{x.values()}, mean, variance, scale, bias, is_test, momentum, epsilon, Text{"NCHW"},
+                  use_global_stats, trainable_statistics, Output{y.values()}, mean_out, variance_out, saved_mean,
+                  saved_variance, reserve_space);
+  share_places(x, y);
+}
+
+void sync_batch_norm_coo_grad(Context context, CooInput x, Input scale, Input bias, Input saved_mean,
+                              Input saved_variance, OptionalInput reserve_space, CooInput dy, float momentum,
+                              float epsilon, Text, bool is_test, bool use_global_stats, bool trainable_statistics,
+                              CooOutput dx, Output dscale, Output dbias) {
+  values_like(context, x, dx, x.values().uhal());
+  sync_batch_norm_grad(context, Input{x.values()}, scale, bias, saved_mean, saved_variance, reserve_space,
+                       Input{dy.values()}, momentum, epsilon, Text{"NCHW"}, is_test, use_global_stats,
+                       trainable_statistics, Output{dx.values()}, dscale, dbias);
+  share_places(x, dx);
+}
+
 }  // namespace
 
 KernelTable sparse_layer_kernels() {
@@ -232,6 +254,8 @@ KernelTable sparse_layer_kernels() {
       UNIHAL_KERNEL("add_coo_dense_grad", kNumbers, add_coo_dense_grad),
       UNIHAL_KERNEL("batch_norm_coo", kWideFloats, batch_norm_coo),
       UNIHAL_KERNEL("batch_norm_coo_grad", kWideFloats, batch_norm_coo_grad),
+      UNIHAL_KERNEL("sync_batch_norm_coo", kFloats, sync_batch_norm_coo),
+      UNIHAL_KERNEL("sync_batch_norm_coo_grad", kFloats, sync_batch_norm_coo_grad),
   };
 }
 

@@ -60,6 +60,8 @@ void share_statistics(const Context& context, const Communicator& all, const Bat
   sum(context, parts, variance);
 }
 
+}  // namespace
+
 void sync_batch_norm(Context context, Input x, Input mean, Input variance, Input scale, Input bias, bool is_test,
                      float momentum, float epsilon, Text data_format, bool use_global_stats, bool trainable_statistics,
                      Output y, Output mean_out, Output variance_out, Output saved_mean, Output saved_variance,
@@ -91,9 +93,13 @@ void sync_batch_norm(Context context, Input x, Input mean, Input variance, Input
               {&of.out}, &attributes);
 }
 
+namespace {
+
 void store(const Context& context, const View& sums, Output gradient, Input parameter) {
   if (gradient) copy_or_cast(context, sums, context.allocate(gradient, parameter.uhal()));
 }
+
+}  // namespace
 
 void sync_batch_norm_grad(Context context, Input x, Input scale, Input bias, Input saved_mean, Input saved_variance,
                           OptionalInput reserve_space, Input dy, float momentum, float epsilon, Text data_format,
@@ -157,8 +163,6 @@ void sync_batch_norm_grad(Context context, Input x, Input scale, Input bias, Inp
   of_element.step(uhal_map_multiply_add, {0, 3, rest});
   context.run(UHAL_OP_MAP_CHAIN, {&gradient, &in, &means, &factors, &slopes, &shifts}, {&out}, of_element.program());
 }
-
-}  // namespace
 
 KernelTable sync_batch_norm_kernels() {
   return {

@@ -25,8 +25,10 @@ void draw_rows(const Context& context, const OptionalInput& seeds, int64_t seed,
 }
 
 // Of each row of probabilities x one: the first, from the likeliest on, with which the sum reaches a random part of
-// the row's p; not truncated, of 1. None that is less likely than the row's threshold is taken.
-void top_p_sampling(Context context, Input x, Input p, OptionalInput threshold, OptionalInput seeds, int64_t seed,
+// the row's p; not truncated, of 1. None that is less likely than the row's threshold is taken. The seed's type
+// depends on the version.
+template <class Seed>
+void top_p_sampling(Context context, Input x, Input p, OptionalInput threshold, OptionalInput seeds, Seed seed,
                     int most, Text mode, Output value, Output index, Output top_values, Output top_indices) {
   const View in = x.view(), shares = flat(p.view());
   if (in.rank != 2 || in.shape[1] < 1) invalid(context, "x has not two axes, or nothing to choose from");
@@ -87,6 +89,11 @@ void top_p_sampling(Context context, Input x, Input p, OptionalInput threshold, 
 
 }  // namespace
 
-KernelTable top_p_kernels() { return {UNIHAL_KERNEL("top_p_sampling", kFloats, top_p_sampling)}; }
+KernelTable top_p_kernels() {
+  return {
+      UNIHAL_KERNEL("top_p_sampling", kFloats, top_p_sampling<int64_t>),
+      UNIHAL_KERNEL("top_p_sampling", kFloats, top_p_sampling<int>),
+  };
+}
 
 }  // namespace unihal::paddle

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "plugins/common/chain.h"
 #include "plugins/paddle/kernels/common.h"
 
 namespace unihal::paddle {
@@ -12,49 +13,54 @@ namespace {
 constexpr double kNever = -HUGE_VAL;
 
 // The cells (step, labels so far) of a lattice lie by diagonals, step + labels: those of one follow from those of the
-// one before. Memory is (diagonals, batch, labels).
+// one before. Memory is (diagonals, batch, labels), with columns of no probability before and after the cells, which
+// are what does not lead to or from the first and the last ones.
 class Lattice : public Scratch {
  public:
-  Lattice(const Context& context, uhal_dtype dtype, int64_t batch, int64_t steps, int64_t labels)
-      : Scratch(context, dtype, {steps + labels, batch, labels}), steps_(steps) {
+  Lattice(const Context& context, uhal_dtype dtype, int64_t batch, int64_t steps, int64_t labels, int64_t before = 0,
+          int64_t after = 0)
+      : Scratch(context, dtype, {steps + labels, batch, before + labels + after}),
+        steps_(steps),
+        labels_(labels),
+        before_(before) {
     fill(context, *this, kNever, 0);
   }
 
   // The cells as (batch, steps, labels), of the diagonals from `first` on.
   View cells(int64_t first = 0) const {
-    const int64_t batch = shape[1], labels = shape[2], plane = batch * labels;
-    View view = sliced(0, first, 1).reshaped({batch, steps_, labels});
-    view.strides[0] = labels;
+    const int64_t batch = shape[1], columns = shape[2], plane = batch * columns;
+    View view = sliced(0, first, 1).sliced(2, before_, labels_).reshaped({batch, steps_, labels_});
+    view.strides[0] = columns;
     view.strides[1] = plane;
     view.strides[2] = plane + 1;
     return view;
   }
-  // One diagonal, (batch, labels).
-  View diagonal(int64_t number) const { return sliced(0, number, 1).reshaped({shape[1], shape[2]}); }
-
- private:
-  int64_t steps_;
-};
-
-// Sums of two probabilities, by their logarithms.
-class Sum {
- public:
-  Sum(const Context& context, uhal_dtype dtype, int64_t batch, int64_t labels)
-      : context_(context), terms_(context, dtype, {2, batch, labels}), attributes_() {
-    attributes_ = reduce_attributes(UHAL_REDUCE_LOG_SUM_EXP);
-    fill(context, terms_, kNever, 0);
-  }
-  View term(int64_t number) const { return terms_.sliced(0, number, 1).reshaped({terms_.shape[1], terms_.shape[2]}); }
-  void write(const View& y) const {
-    const View to = y.unsqueezed(0);
-    context_.run(UHAL_OP_REDUCE, {&terms_}, {&to}, &attributes_);
+  // Columns of one diagonal, as many as there are labels: (batch, labels).
+  View diagonal(int64_t number, int64_t first_column = 0) const {
+    return sliced(0, number, 1).reshaped({shape[1], shape[2]}).sliced(1, first_column, labels_);
   }
 
  private:
-  const Context& context_;
-  const Scratch terms_;
-  uhal_reduce_attributes attributes_;
+  int64_t steps_, labels_, before_;
 };
+
+// y = the sum of the probabilities of two ways, by logarithms of their halves; not less than `least`, if there is one.
+void add_ways(const Context& context, const View& from, const View& cost, const View& other, const View& other_cost,
+              const View* least, const View& y) {
+  Chain chain(least == nullptr ? 4 : 5);
+  const int a = chain.step(uhal_map_add, {0, 1}), b = chain.step(uhal_map_add, {2, 3});
+  const int larger = chain.step(uhal_map_maximum, {a, b}), smaller = chain.step(uhal_map_minimum, {a, b});
+  // Between two ways of no probability there is no difference: it is no number, and counts as 0.
+  const int zero = chain.step(uhal_map_scale, {chain.step(uhal_map_clip, {larger}, {-1, 1})}, {0, 0});
+  const int below = chain.step(uhal_map_fmin, {chain.step(uhal_map_subtract, {smaller, larger}), zero});
+  const int sum = chain.step(uhal_map_add, {larger, chain.step(uhal_map_softplus, {below}, {1, HUGE_VAL})});
+  if (least == nullptr) {
+    context.run(UHAL_OP_MAP_CHAIN, {&from, &cost, &other, &other_cost}, {&y}, chain.program({sum}));
+  } else {
+    const int result = chain.step(uhal_map_maximum, {sum, 4});
+    context.run(UHAL_OP_MAP_CHAIN, {&from, &cost, &other, &other_cost, least}, {&y}, chain.program({result}));
+  }
+}
 
 // Which of `count` places come before a length less `margin`, along axis 1 or 2 of (batch, steps, labels).
 class Within : public Scratch {
@@ -133,41 +139,25 @@ struct Transducer {
   }
 };
 
-// Probabilities of the ways from the first cell.
+// Probabilities of the ways from the first cell. Emissions and alphas have a column before their cells.
 void go_forwards(const Context& context, const Lattice& blanks, const Lattice& emissions, const Lattice& alphas) {
-  const int64_t batch = alphas.shape[1], width = alphas.shape[2];
-  const Sum sum(context, alphas.dtype, batch, width);
-  fill_zero(context, alphas.diagonal(0).sliced(1, 0, 1));
+  fill_zero(context, alphas.diagonal(0, 1).sliced(1, 0, 1));
   for (int64_t d = 1; d + 1 < alphas.shape[0]; ++d) {
-    const View before = alphas.diagonal(d - 1), blank = blanks.diagonal(d - 1), term = sum.term(0);
-    context.map(uhal_map_add, {&before, &blank}, {&term});
-    if (width > 1) {
-      const View source = before.sliced(1, 0, width - 1), emission = emissions.diagonal(d - 1).sliced(1, 0, width - 1),
-                 other = sum.term(1).sliced(1, 1, width - 1);
-      context.map(uhal_map_add, {&source, &emission}, {&other});
-    }
-    sum.write(alphas.diagonal(d));
+    add_ways(context, alphas.diagonal(d - 1, 1), blanks.diagonal(d - 1), alphas.diagonal(d - 1),
+             emissions.diagonal(d - 1), nullptr, alphas.diagonal(d, 1));
   }
 }
 
-// Probabilities of the ways to the end, which is the cell behind the last step of a sequence. `ends` is 0 there.
+// Probabilities of the ways to the end, which is the cell behind the last step of a sequence. `ends` is 0 there. Betas
+// have a column behind their cells.
 void go_backwards(const Context& context, const Lattice& blanks, const Lattice& emissions, const Lattice& ends,
                   const Lattice& betas) {
-  const int64_t batch = betas.shape[1], width = betas.shape[2], last = betas.shape[0] - 1;
-  const Sum sum(context, betas.dtype, batch, width);
+  const int64_t last = betas.shape[0] - 1;
   copy_or_cast(context, ends.diagonal(last), betas.diagonal(last));
   for (int64_t d = last - 1; d >= 0; --d) {
-    const View behind = betas.diagonal(d + 1), blank = blanks.diagonal(d), term = sum.term(0),
-               target = betas.diagonal(d);
-    context.map(uhal_map_add, {&behind, &blank}, {&term});
-    if (width > 1) {
-      const View source = behind.sliced(1, 1, width - 1), emission = emissions.diagonal(d).sliced(1, 0, width - 1),
-                 other = sum.term(1).sliced(1, 0, width - 1);
-      context.map(uhal_map_add, {&source, &emission}, {&other});
-    }
-    sum.write(target);
     const View end = ends.diagonal(d);
-    context.map(uhal_map_maximum, {&target, &end}, {&target});
+    add_ways(context, betas.diagonal(d + 1), blanks.diagonal(d), betas.diagonal(d + 1, 1), emissions.diagonal(d, 1),
+             &end, betas.diagonal(d));
   }
 }
 
@@ -200,9 +190,9 @@ void warprnnt(Context context, Input input, Input label, Input input_lengths, In
   const View dx = context.allocate(gradient, x.dtype, x.shape, 4);
 
   const Transducer of(context, x, labels, lengths, counts);
-  const Lattice blanks(context, x.dtype, batch, steps, width), emissions(context, x.dtype, batch, steps, width);
+  const Lattice blanks(context, x.dtype, batch, steps, width), emissions(context, x.dtype, batch, steps, width, 1);
   of.set_costs(context, blank, blanks, emissions);
-  const Lattice alphas(context, x.dtype, batch, steps, width), betas(context, x.dtype, batch, steps, width);
+  const Lattice alphas(context, x.dtype, batch, steps, width, 1), betas(context, x.dtype, batch, steps, width, 0, 1);
   go_forwards(context, blanks, emissions, alphas);
 
   // Cells behind the last step and at the last label are the ends.

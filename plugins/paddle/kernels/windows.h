@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
 
 #include "plugins/paddle/kernels/common.h"
 
@@ -32,22 +33,28 @@ inline void add_windows(const Context& context, const View& x, int axis, int64_t
 
 // y = updates at the pixels, numbered within each channel, of which they are the gradient.
 inline void add_at_pixels(const Context& context, const View& pixels, const View& updates, const View& y) {
-  const Scratch sum(context, accumulator(y.dtype), y), wide(context, sum.dtype, updates);
+  const uhal_dtype dtype = accumulator(y.dtype);
+  std::optional<Scratch> wide_sum, wide_updates;
+  View sum = y, added = updates;
+  if (dtype != y.dtype) {
+    sum = wide_sum.emplace(context, dtype, y);
+    added = wide_updates.emplace(context, dtype, updates);
+    copy_or_cast(context, updates, added);
+  }
   fill_zero(context, sum);
   if (updates.elements() > 0) {
-    copy_or_cast(context, updates, wide);
     const auto channels = [](const View& view) {
       int64_t length = 1;
       for (int i = 2; i < view.rank; ++i) length *= view.shape[i];
       return view.reshaped({view.shape[0], view.shape[1], length});
     };
-    const View at = channels(pixels), from = channels(wide), to = channels(sum);
+    const View at = channels(pixels), from = channels(added), to = channels(sum);
     auto attributes = index_attributes(2);
     attributes.reduction = UHAL_REDUCE_SUM;
     attributes.ignore_out_of_range = 1;  // of a window that has no pixel
     context.run(UHAL_OP_SCATTER_ELEMENTS, {&at, &from}, {&to}, &attributes);
   }
-  copy_or_cast(context, sum, y);
+  if (wide_sum) copy_or_cast(context, sum, y);
 }
 
 }  // namespace unihal::paddle

@@ -46,9 +46,9 @@ def memory_is_checked() -> bool:
     return bool(library.uhal_paddle_checks_memory())
 
 
-def release_staging() -> None:
-    """Gives back the memory through which copies from the host go."""
-    library.uhal_paddle_release_staging()
+def leave_devices() -> None:
+    """What Paddle does where it clears its devices, but for them."""
+    library.uhal_paddle_leave_devices()
 
 
 def _answer(name: str, outputs: int, *arguments: object) -> list[int]:

@@ -20,7 +20,7 @@ from typing import Any, Callable
 
 import unihal_paddle_device as device_patches
 import unihal_paddle_dlpack as dlpack_patches
-from unihal_paddle_bridge import is_ours, memory_is_checked, refusal, release_staging, serves
+from unihal_paddle_bridge import is_ours, leave_devices, memory_is_checked, refusal, serves
 
 
 def patch_place(core: Any) -> None:
@@ -44,12 +44,11 @@ def patch_base(module: Any) -> None:
     """
     clear = module.core.clear_device_manager
 
-    def leave_devices() -> None:
+    @atexit.register  # after Paddle's, it runs before
+    def clear_but_devices() -> None:
         if memory_is_checked():
             atexit.unregister(clear)
-            release_staging()  # what clear would have done
-
-    atexit.register(leave_devices)  # registered after Paddle's, it runs before
+            leave_devices()
 
 
 def patch_graphs(module: Any) -> None:
