@@ -2,10 +2,10 @@
 
     python benchmarks/keras_models.py [--only SUBSTRING] [--rounds N] [--batch N] [--side N] [--json FILE]
 
-Each model trains as `fit` does (a graph, Momentum SGD, float32) on random images. Both places train in one process on the
-same cores, in turn, so that what else the machine does meets both alike; the time is the lower quartile of the rounds. A
-ratio below 1 says that the stub is faster; none is to be above 1. Of models that convolve in groups inference is measured:
-TensorFlow's CPU has no gradient of that.
+Each model trains as `fit` does (a graph, Momentum SGD, float32) on random images. Both places train in one process on
+the same cores, in turn, so that what else the machine does meets both alike; the time is the lower quartile of the
+rounds. A ratio below 1 says that the stub is faster; none is to be above 1. Of models that convolve in groups inference
+is measured: TensorFlow's CPU has no gradient of that.
 
 Without UNIHAL_BACKEND the stub serves; with it, another backend's device takes the stub's place."""
 
@@ -99,7 +99,8 @@ def main() -> None:
         rows.append({"benchmark": f"keras: {name}, {work}", **found, "ratio": found["device"] / found["cpu"]})
         progress(f"{name}: {rows[-1]['ratio']:.2f}")
         keras.backend.clear_session()
-    table = Table("model", f"{os.environ['UNIHAL_BACKEND']}, ms", "TensorFlow's CPU, ms", "ratio", title="Keras' models")
+    backend = os.environ["UNIHAL_BACKEND"]
+    table = Table("model", f"{backend}, ms", "TensorFlow's CPU, ms", "ratio", title="Models of Keras")
     for row in rows:
         table.add_row(row["benchmark"], f"{1e3 * row['device']:.1f}", f"{1e3 * row['cpu']:.1f}", f"{row['ratio']:.2f}")
     Console().print(table)
