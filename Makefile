@@ -312,7 +312,8 @@ test-paddle-versions: $(SITE)
 	bash tests/fetch_paddle_versions.sh $(PADDLE_VERSIONS)
 	$(call with_each_paddle,$(PYTEST) -m 'not long' tests/paddle)
 
-# Each is a download of 220 MB and 1 GB in .venv. The sample is of the oldest one.
+# Each is a download of 220 MB and 1 GB in .venv. The sample is of the oldest one. On the strict stub each version must order what
+# it frees after what uses it: which of its streams it computes on differs.
 TENSORFLOW_SAMPLE := tests/tensorflow/test_{versions,models,variable,fallbacks,registry}.py
 with_tensorflow = PYTHONPATH='$(CURDIR)/.venv/tensorflow-$(1)/site-packages' $(2)
 
@@ -320,11 +321,14 @@ test-tensorflow-versions-sample: .venv/stamps/requirements
 	bash tests/fetch_tensorflow_versions.sh $(firstword $(TENSORFLOW_VERSIONS))
 	$(MAKE) build
 	$(call with_tensorflow,$(firstword $(TENSORFLOW_VERSIONS)),$(PYTEST) -m 'not whole and not long' $(TENSORFLOW_SAMPLE))
+	$(call with_tensorflow,$(firstword $(TENSORFLOW_VERSIONS)),$(PYTEST) --unihal-stub=strict -k 'digits_cnn or allocation' tests/tensorflow/test_strict.py)
 
 test-tensorflow-versions: .venv/stamps/requirements
 	bash tests/fetch_tensorflow_versions.sh $(TENSORFLOW_VERSIONS)
 	$(MAKE) build
-	failed=; for version in $(TENSORFLOW_VERSIONS); do $(call with_tensorflow,$$version,$(PYTEST) -m 'not whole and not long' tests/tensorflow) || failed+=" $$version"; done; \
+	failed=; for version in $(TENSORFLOW_VERSIONS); do \
+	  $(call with_tensorflow,$$version,$(PYTEST) -m 'not whole and not long' tests/tensorflow) || failed+=" $$version"; \
+	  $(call with_tensorflow,$$version,$(PYTEST) --unihal-stub=strict tests/tensorflow/test_strict.py) || failed+=" $$version (strict)"; done; \
 	if [[ -n $$failed ]]; then echo "FAILED on TensorFlow$$failed" >&2; exit 1; fi
 
 # One after the other; each is a download of 3 GB with CUDA's libraries, and takes 5 GB until its tests have run; no GPU is needed.

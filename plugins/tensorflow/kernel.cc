@@ -11,6 +11,7 @@
 #include "plugins/tensorflow/host_copy.h"
 #include "plugins/tensorflow/op_registry.h"
 #include "plugins/tensorflow/protobuf.h"
+#include "plugins/tensorflow/stream_executor.h"
 #include "plugins/tensorflow/variable_shim.h"
 #include "unihal/fallback.h"
 
@@ -243,7 +244,8 @@ uhal_stream* Context::stream() {
   if (stream_ == nullptr && ok_) {
     // stream_executor.cc hands out uhal streams as TensorFlow's.
     stream_ = reinterpret_cast<uhal_stream*>(TF_GetStream(context_, status_));
-    check();
+    static thread_local uhal_stream* last = nullptr;
+    if (check() && stream_ != last) set_compute_stream(last = stream_);
   }
   return stream_;
 }

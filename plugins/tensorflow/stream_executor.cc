@@ -19,8 +19,9 @@ struct SP_Timer_st {
 namespace unihal::tensorflow {
 namespace {
 
-// The stream of a device that TensorFlow computes on: the first that it creates, before those for copies. SP_Device.ext
-// points at it; nullptr where there is none yet.
+// The stream of a device that TensorFlow computes on: the one that kernels are given. Until the first of them any
+// stream of the device does, since nothing was computed: which one TensorFlow creates first depends on its version.
+// SP_Device.ext points at it; nullptr where there is none yet.
 using ComputeStream = std::atomic<uhal_stream*>;
 
 ComputeStream& compute_stream_of(uhal_device* device) {
@@ -389,6 +390,8 @@ void keep_platform(SP_Platform*) {}
 void keep_platform_fns(SP_PlatformFns*) {}
 
 }  // namespace
+
+void set_compute_stream(uhal_stream* stream) { compute_stream_of(uhal_stream_device(stream)) = stream; }
 
 void fill_registration(Platform& platform, SE_PlatformRegistrationParams* params) {
   params->struct_size = SE_PLATFORM_REGISTRATION_PARAMS_STRUCT_SIZE;

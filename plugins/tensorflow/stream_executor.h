@@ -4,6 +4,7 @@
 #include <string>
 
 #include "tensorflow/c/experimental/stream_executor/stream_executor.h"
+#include "unihal/stream.h"
 
 namespace unihal::tensorflow {
 
@@ -17,5 +18,8 @@ struct Platform {
 
 // Fills the registration for a platform. `params` has the sizes that this adapter was built with.
 void fill_registration(Platform& platform, SE_PlatformRegistrationParams* params);
+
+// Says which stream of its device kernels are given.
+void set_compute_stream(uhal_stream* stream);
 
 }  // namespace unihal::tensorflow
