@@ -2,10 +2,11 @@
 
     python benchmarks/distributed_tensorflow.py [--model MODEL ...] [--type rdna] [--devices 2] [--steps 10] [--small]
 
-resnet50-64 (or -128): batch 64 of 224x224x3 for each device; transformer-16 (or -64): a BERT-base encoder, 16x128
-tokens for each device, here without dropout (benchmarks/training.py has both). float32, each framework's default math
-mode. The strategies are tf.distribute.OneDeviceStrategy and MirroredStrategy; the batches lie on the devices. --small
-takes resnet18 of batch 4 and two layers of the transformer, for the stub (UNIHAL_BACKEND=stub UNIHAL_STUB_DEVICES=2).
+resnet50-64 (or -128): batch 64 of 224x224x3 for each device; transformer-16 (or -64, -128): a BERT-base encoder,
+16x128 tokens for each device, here without dropout (benchmarks/training.py has both). float32, each framework's
+default math mode. The strategies are tf.distribute.OneDeviceStrategy and MirroredStrategy; the batches lie on the
+devices. --small takes resnet18 of batch 4 and two layers of the transformer, for the stub (UNIHAL_BACKEND=stub
+UNIHAL_STUB_DEVICES=2).
 
 Prints one JSON object a model: seconds a step (the median) with one device and with all; scaling, how often the
 throughput of one device all have; and difference: the same steps with the same examples on every device must give the
@@ -30,7 +31,7 @@ import training
 
 SMALL = {
     "resnet50-64": "resnet18", "resnet50-128": "resnet18",
-    "transformer-16": "transformer", "transformer-64": "transformer",
+    "transformer-16": "transformer", "transformer-64": "transformer", "transformer-128": "transformer",
 }  # fmt: skip
 SMALL_BATCH, SMALL_DEPTH = 4, 2
 

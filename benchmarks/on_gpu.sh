@@ -134,7 +134,7 @@ run_part() {
       ;;
     parallel)  # data-parallel training on two devices, beside PyTorch's own
       local framework model
-      for model in resnet50-64 transformer-16 transformer-64; do
+      for model in resnet50-64 resnet50-128 transformer-16 transformer-64 transformer-128; do
         # A peer: its own convolutions differ from run to run, so that its weights may.
         python benchmarks/distributed_training.py torch $model cuda || true
         for framework in $frameworks ${torch:+torch}; do

@@ -6,11 +6,12 @@ The place is cpu or a type of device: iluvatar, rdna or polaris in Paddle and Te
 
 resnet18: batch 32 of 3x32x32; resnet50: batch 8 of 3x224x224; transformer: a BERT-base encoder (12 layers, 768 wide,
 12 heads) on 4x128 tokens; gpt2: the GPT-2-small decoder (12 layers, 768 wide, 12 heads, 50257 tokens, no dropout) on
-1x128 tokens. For a GPU: resnet50-64 and -128 have batches of 64 and 128, transformer-16 and -64 16x128 and 64x128
-tokens, gpt2-8 has 8x512. Momentum SGD (ResNets) or AdamW, each framework's usual way of training: dygraph in Paddle, a
-compiled train_on_batch in Keras, eager in PyTorch. float32 in each framework's default math mode, or with --bfloat16
-its automatic mixed precision. --compiled puts the model's forward and backward through paddle.jit.to_static or
-torch.compile; --captured, in Paddle, replays them as a graph, which takes no dropout: not the transformers.
+1x128 tokens. For a GPU: resnet50-64 and -128 have batches of 64 and 128, transformer-16, -64 and -128 so many times
+128 tokens, gpt2-8 has 8x512. Momentum SGD (ResNets) or AdamW, each framework's usual way of training: dygraph in
+Paddle, a compiled train_on_batch in Keras, eager in PyTorch. float32 in each framework's default math mode, or with
+--bfloat16 its automatic mixed precision. --compiled puts the model's forward and backward through
+paddle.jit.to_static or torch.compile; --captured, in Paddle, replays them as a graph, which takes no dropout: not the
+transformers.
 
 Prints one JSON object: seconds (the median), losses, and peak_bytes, the most device memory that tensors held at a time
 in the steps after the warm-up, as the framework counts it (null on a CPU).
@@ -33,7 +34,7 @@ IMAGE_SHAPES = {
     "resnet50-64": (64, 3, 224, 224),
     "resnet50-128": (128, 3, 224, 224),
 }
-BATCHES = {"transformer": 4, "transformer-16": 16, "transformer-64": 64}
+BATCHES = {"transformer": 4, "transformer-16": 16, "transformer-64": 64, "transformer-128": 128}
 TOKENS, WIDTH, HEADS, LAYERS, VOCABULARY = 128, 768, 12, 12, 30522
 DECODER_TOKENS = {"gpt2": (1, 128), "gpt2-8": (8, 512)}  # batch, length
 DECODER_VOCABULARY, DECODER_POSITIONS = 50257, 1024
