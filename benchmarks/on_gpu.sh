@@ -7,9 +7,9 @@
 # tests/doubles/hip_on_cuda makes an NVIDIA GPU pass for one. Parts, all of them if none is named:
 #   timed, one after another: digits gpu attention data fourier linear start, of opencl and corex also launch, of opencl gemm, of
 #     corex and hip tune (what `unihal tune` chooses among) and, with two devices, two (copies and collectives between
-#     them), with Paddle and TensorFlow dispatch training; with two devices and a framework, parallel (data-parallel
-#     training beside PyTorch's own); with PyTorch torch (its device beside PyTorch's own `cuda`, and the op database's
-#     sample), with ONNX Runtime and ONNX_MODELS, a folder of benchmarks/onnxruntime_on_gpu.py --export, onnx (latency and
+#     them), with Paddle and TensorFlow dispatch training; with Paddle and torchvision networks (Paddle's beside PyTorch's
+#     on `cuda`); with two devices and a framework, parallel (data-parallel training beside PyTorch's own); with PyTorch
+#     torch (its device beside PyTorch's own `cuda`, and the op database's sample), with ONNX Runtime and ONNX_MODELS, a folder of benchmarks/onnxruntime_on_gpu.py --export, onnx (latency and
 #     throughput beside `cuda`), and with diffusers and transformers workshop (its pipelines beside `cuda`);
 #   then, side by side: doctor conformance, of corex and hip also libraries (products, convolutions and transforms with each
 #     of the vendor's libraries alone and with none), of corex also sanitizer (NVIDIA's compute-sanitizer), with Paddle
@@ -69,6 +69,7 @@ parts_of() {
   esac
   [[ $1 == opencl ]] || (( $(devices "$1") < 2 )) || echo two ${extras:+parallel}
   [[ $frameworks != 'paddle tensorflow' ]] || echo dispatch training adapters demo
+  [[ $frameworks != *paddle* ]] || ! "$environment/bin/python" -c 'import torchvision' 2>/dev/null || echo networks
   [[ -z $torch ]] || echo torch
   [[ -z $torch || -z $onnx || -z ${ONNX_MODELS:-} ]] || echo onnx
   [[ -z $torch ]] || ! "$environment/bin/python" -c 'import diffusers, transformers' 2>/dev/null || echo workshop
@@ -145,6 +146,18 @@ run_part() {
           esac
         done
       done
+      ;;
+    networks)
+      local type=rdna failed=''
+      case $UNIHAL_BACKEND in
+        corex) type=iluvatar ;;
+        opencl) type=polaris ;;
+      esac
+      for precision in '' --bfloat16; do
+        python benchmarks/networks_on_gpu.py --ours $type $precision \
+          --json "$output/$UNIHAL_BACKEND.networks$precision.json" || failed=1
+      done
+      [[ -z $failed ]]
       ;;
     torch)  # what the adapter was built for, PyTorch's op database, and both devices of PyTorch in one process
       local failed='' type=rdna

@@ -8,7 +8,7 @@
 
 namespace unihal::pytorch {
 
-// The one device type of PyTorch's that is not built in: `rdna`, or what UNIHAL_TORCH_DEVICE says.
+// The one device type of PyTorch's that is not built in: what UNIHAL_TORCH_DEVICE says, or the first that has a device.
 constexpr c10::DeviceType kDevice = c10::DeviceType::PrivateUse1;
 
 }  // namespace unihal::pytorch

@@ -1,8 +1,9 @@
 """What PyTorch loads when it is imported (its entry points ``torch.backends``): the device of unihal.
 
-PyTorch has one name for a device that is not built into it. It is ``rdna``, or what ``UNIHAL_TORCH_DEVICE`` says.
-Without such a device PyTorch stays as it is, but for ``torch.rdna``, ``torch.iluvatar`` and ``torch.polaris``, whose
-``is_available()`` is False. Nothing here raises: ``import torch`` never fails because of unihal.
+PyTorch has one name for a device that is not built into it. It is what ``UNIHAL_TORCH_DEVICE`` says, or else the first
+of :data:`DEVICE_TYPES` of which there is a device. Without one PyTorch stays as it is, but for ``torch.rdna``,
+``torch.iluvatar`` and ``torch.polaris``, whose ``is_available()`` is False. Nothing here raises: ``import torch`` never
+fails because of unihal.
 
 The package lies outside of ``unihal``, whose import a program that only imports PyTorch does not pay for.
 """
@@ -18,7 +19,7 @@ from pathlib import Path
 
 from .versions import SUPPORTED, minor_version, supported_range
 
-#: The device types of unihal, each a name that PyTorch can have.
+#: The device types of unihal, each a name that PyTorch can have; the first one is looked for first.
 DEVICE_TYPES = ("rdna", "iluvatar", "polaris")
 
 #: The environment variable that chooses one.
@@ -33,12 +34,16 @@ reason = "PyTorch was not imported"
 library: ctypes.CDLL | None = None
 
 
-def wanted_type() -> str:
-    """The device type that this process asks for. ValueError for a name that unihal has not."""
-    name = os.environ.get(VARIABLE, "") or DEVICE_TYPES[0]
-    if name not in DEVICE_TYPES:
+def chosen_type() -> tuple[str, int]:
+    """The device type of this process, and how many devices there are. ValueError for a name that unihal has not."""
+    name = os.environ.get(VARIABLE, "")
+    if name and name not in DEVICE_TYPES:
         raise ValueError(f"{VARIABLE} is {name!r}; it can be {', '.join(DEVICE_TYPES)}")
-    return name
+    for candidate in (name,) if name else DEVICE_TYPES:
+        count = _count(candidate)
+        if count > 0:
+            return candidate, count
+    return name or DEVICE_TYPES[0], 0
 
 
 def adapters() -> dict[str, Path]:
@@ -109,8 +114,7 @@ def autoload() -> None:
 
     name = ""
     try:
-        name = wanted_type()
-        count = _count(name)
+        name, count = chosen_type()
         reason = _open(torch.__version__, name, count)
         if not reason:
             from . import device_module, ending, optimizers, profiling

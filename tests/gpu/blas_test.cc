@@ -713,7 +713,11 @@ TEST_F(FindingProducts, SettingsThatMeanNothingAreErrors) {
   EXPECT_EQ(check_library_settings(), UHAL_INVALID_ARGUMENT);
   set("UNIHAL_GPU_WORKSPACE_LIMIT", "1G");
   EXPECT_EQ(check_library_settings(), UHAL_OK);
-  EXPECT_EQ(convolution_workspace_limit(), int64_t{1} << 30);
+  EXPECT_EQ(convolution_workspace_limit(0), int64_t{1} << 30);
+  EXPECT_EQ(convolution_workspace_limit(int64_t{1} << 40), int64_t{1} << 30);
+  set("UNIHAL_GPU_WORKSPACE_LIMIT", "");
+  EXPECT_EQ(convolution_workspace_limit(1000), int64_t{256} << 20);
+  EXPECT_EQ(convolution_workspace_limit(int64_t{400} << 20), int64_t{500} << 20);
 }
 
 }  // namespace

@@ -317,6 +317,19 @@ TEST_P(Convolutions, RunOnOurKernelsWhereTheLibraryRefuses) {
   }
 }
 
+TEST_P(Convolutions, RunOnOurKernelsWhereTheWorkspaceDoesNotFit) {
+  open();
+  ASSERT_NE(stream_, nullptr);
+  kernels::DeviceTraits traits = gpu_traits();
+  traits.convolution_library = library_.get();
+  LibraryQueue queue(traits, nullptr, stream_.get());
+  control().workspace = size_t{65} << 20;  // a MiB more than the queue has
+  const Example example(Example::Shape(), UHAL_OP_CONVOLUTION, 1);
+  ASSERT_EQ(kernels::run_convolution(queue, example.op), UHAL_OK);
+  ASSERT_FALSE(queue.submitted.empty());
+  EXPECT_EQ(std::count(queue.submitted.begin(), queue.submitted.end(), "library"), 0);
+}
+
 // UNIHAL_GPU_MEASURE: the first convolution of a key runs each algorithm, and later ones, also of other processes, run
 // the fastest.
 TEST_P(Convolutions, RunByTheFastestAlgorithmWhereThatIsAskedFor) {

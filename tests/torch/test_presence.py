@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
+import unihal_torch
 from processes import run_python
 
 
@@ -40,6 +41,25 @@ def test_another_type_is_asked_for_by_the_environment() -> None:
     )
     assert out.startswith("iluvatar:0 True False")
     assert "UNIHAL_TORCH_DEVICE=rdna" in out
+
+
+@pytest.mark.parametrize(
+    ("wish", "present", "expected"),
+    [
+        ("", {"rdna": 1, "iluvatar": 2}, ("rdna", 1)),
+        ("", {"iluvatar": 2}, ("iluvatar", 2)),
+        ("", {"polaris": 1}, ("polaris", 1)),
+        ("", {}, ("rdna", 0)),
+        ("iluvatar", {"rdna": 1}, ("iluvatar", 0)),
+        ("polaris", {"rdna": 1, "polaris": 3}, ("polaris", 3)),
+    ],
+)
+def test_the_first_type_that_has_a_device_unless_one_is_named(
+    wish: str, present: dict[str, int], expected: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(unihal_torch.VARIABLE, wish)
+    monkeypatch.setattr(unihal_torch, "_count", lambda name: present.get(name, 0))
+    assert unihal_torch.chosen_type() == expected
 
 
 def test_an_unknown_type_is_said_and_torch_works_on() -> None:

@@ -224,7 +224,7 @@ bool CudnnPlan::take(const DnnProblem& problem, LibraryAlgorithm wanted) {
   algorithm = wanted;
   algorithm_ = algorithm_of(wanted);
   return ask_workspace(problem, &workspace_bytes) == kOk &&
-         workspace_bytes <= static_cast<size_t>(convolution_workspace_limit());
+         workspace_bytes <= static_cast<size_t>(convolution_workspace_limit(problem.operand_bytes()));
 }
 
 bool CudnnPlan::run(const DnnProblem& problem, void* workspace) {

@@ -253,7 +253,7 @@ Descriptor Graph::plan(int64_t engine, size_t* workspace_bytes) const {
   int64_t bytes = 0;
   int64_t count = 0;
   if (cudnn_.get(plan.get(), kPlanWorkspace, kInt64Type, 1, &count, &bytes) != kOk || bytes < 0 ||
-      bytes > convolution_workspace_limit()) {
+      bytes > convolution_workspace_limit(problem_.operand_bytes())) {
     return {};
   }
   *workspace_bytes = static_cast<size_t>(bytes);

@@ -177,8 +177,9 @@ std::vector<LibraryAlgorithm> MiopenPlan::ask(const DnnProblem& problem) const {
   std::vector<Solution> solutions(count);
   if (pass.solutions(handle_, a, b, convolution_, c, count, &count, solutions.data()) != kOk) return numbers;
   solutions.resize(std::min(count, solutions.size()));
+  const auto limit = static_cast<size_t>(convolution_workspace_limit(problem.operand_bytes()));
   for (const Solution& solution : solutions) {  // the fastest first
-    const bool is_small = solution.workspace <= static_cast<size_t>(convolution_workspace_limit());
+    const bool is_small = solution.workspace <= limit;
     const bool is_number = solution.id != kBestAlgorithm && solution.id <= UINT32_MAX;  // as MIOpen's own all are
     if (is_small && is_number) numbers.push_back(static_cast<LibraryAlgorithm>(solution.id));
   }
@@ -192,7 +193,7 @@ bool MiopenPlan::take(const DnnProblem& problem, LibraryAlgorithm wanted) {
   const TensorDescriptor c = operands_[pass.c];
   algorithm = wanted;
   return pass.workspace(handle_, a, b, convolution_, c, wanted, &workspace_bytes) == kOk &&
-         workspace_bytes <= static_cast<size_t>(convolution_workspace_limit()) &&
+         workspace_bytes <= static_cast<size_t>(convolution_workspace_limit(problem.operand_bytes())) &&
          pass.compile(handle_, a, b, convolution_, c, wanted) == kOk;
 }
 

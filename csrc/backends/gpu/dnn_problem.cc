@@ -1,6 +1,7 @@
 #include "csrc/backends/gpu/dnn_problem.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "csrc/kernels/operands.h"
@@ -60,6 +61,15 @@ bool is_taken(uhal_dtype dtype) {
 }
 
 }  // namespace
+
+int64_t DnnProblem::operand_bytes() const {
+  int64_t elements = 0;
+  for (const DnnTensor& tensor : operands) {
+    const auto times = [](int64_t product, int length) { return product * length; };
+    elements += std::accumulate(tensor.lengths, tensor.lengths + axes(), int64_t{1}, times);
+  }
+  return elements * static_cast<int64_t>(kernels::dtype_size(dtype));
+}
 
 bool make_dnn_problem(const kernels::ConvolutionTask& task, DnnProblem* result) {
   const Convolution c = forward_of(task);

@@ -38,6 +38,7 @@ struct DnnProblem {
   DnnTensor operands[kDnnOperands];
 
   int axes() const { return 2 + spatial; }
+  int64_t operand_bytes() const;  // of all three
 };
 
 // False for what the libraries are not told: mixed dtypes, layouts with gaps or in several orders, padding that differs

@@ -88,9 +88,9 @@ bool wants_library(const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-int64_t convolution_workspace_limit() {
+int64_t convolution_workspace_limit(int64_t operand_bytes) {
   const std::string text = variable("UNIHAL_GPU_WORKSPACE_LIMIT");
-  return text.empty() ? kDefaultWorkspaceLimit : parse_bytes(text);
+  return text.empty() ? std::max(kDefaultWorkspaceLimit, operand_bytes + operand_bytes / 4) : parse_bytes(text);
 }
 
 bool measures_convolutions() { return variable("UNIHAL_GPU_MEASURE") == "1"; }

@@ -36,8 +36,9 @@ uhal_status check_library_settings();
 // Whether UNIHAL_GPU_LIBRARIES lets a library be used ("cublaslt").
 bool wants_library(const std::string& name);
 
-// UNIHAL_GPU_WORKSPACE_LIMIT, in bytes.
-int64_t convolution_workspace_limit();
+// UNIHAL_GPU_WORKSPACE_LIMIT, in bytes. Unless it is set, more for a convolution whose operands together are larger:
+// libraries copy them to another layout for their fast algorithms.
+int64_t convolution_workspace_limit(int64_t operand_bytes);
 
 // Whether UNIHAL_GPU_MEASURE is "1".
 bool measures_convolutions();

@@ -158,6 +158,7 @@ uhal_status convolve_by_library(Queue& queue, const Convolution& c, Pass pass, L
   void* workspace = nullptr;
   if (filter_bytes + bytes != 0) {
     const uhal_status status = queue.workspace(filter_bytes + bytes, &workspace);
+    if (status == UHAL_RESOURCE_EXHAUSTED) return UHAL_UNIMPLEMENTED;  // another algorithm may need less
     if (status != UHAL_OK) return status;
   }
   if (packs) asked.filter.data = workspace;

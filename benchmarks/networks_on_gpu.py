@@ -1,0 +1,207 @@
+"""Seconds of a training step of networks that Paddle and PyTorch both have: Paddle on our device, PyTorch on `cuda`.
+
+    python benchmarks/networks_on_gpu.py [--only SUBSTRING] [--bfloat16] [--batch 32] [--json FILE]
+
+One of each family of paddle.vision.models beside torchvision's of the same name (images of 224, Inception's of 299),
+recurrent layers (two, in both directions, 512 wide, 64 sequences of 128) and nn.Transformer (six layers each of encoder
+and decoder, 512 wide, 32 sequences of 128), eager, Momentum SGD, in each framework's default math mode or with
+--bfloat16 its automatic mixed precision. BERT and GPT are in training.py. Each framework is a process of its own, one
+after the other on an otherwise idle GPU; a step is a tenth of a round of ten, the median of three rounds,
+waited for at the end. --ours and --peer name other places: `--ours iluvatar --peer cpu --batch 2 --pixels 64` tries the
+program on the stub."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from measure import progress
+from rich.console import Console
+from rich.table import Table
+
+VISION = (
+    "alexnet", "vgg16", "resnet18", "resnet50", "resnext50_32x4d", "wide_resnet50_2", "mobilenet_v2",
+    "mobilenet_v3_small", "mobilenet_v3_large", "densenet121", "squeezenet1_0", "shufflenet_v2_x1_0", "googlenet",
+    "inception_v3",
+)  # fmt: skip
+RECURRENT = ("LSTM", "GRU")
+NAMES = (*VISION, *RECURRENT, "Transformer")
+CLASSES, WIDTH, LAYERS, LENGTH, SEQUENCES, SENTENCES, HEADS, DEPTH = 10, 512, 2, 128, 64, 32, 8, 6
+ROUNDS, STEPS = 3, 10
+
+#: Trains one step, without waiting.
+Step = Callable[[], Any]
+
+
+def pixels(name: str, options: argparse.Namespace) -> int:
+    return int(options.pixels or (299 if name == "inception_v3" else 224))
+
+
+def numbers(*shape: int) -> Any:
+    return np.random.default_rng(0).standard_normal(shape, np.float32)
+
+
+def paddle_steps(options: argparse.Namespace, names: list[str]) -> Iterator[tuple[str, Step, Step]]:
+    import paddle
+    from paddle import nn
+
+    paddle.set_device(options.ours)
+    generator = np.random.default_rng(0)
+
+    def loss_of(name: str) -> tuple[Any, Callable[[], Any]]:
+        if name in VISION:
+            model = getattr(paddle.vision.models, name)(num_classes=CLASSES)
+            side = pixels(name, options)
+            images = paddle.to_tensor(numbers(options.batch, 3, side, side))
+            labels = paddle.to_tensor(generator.integers(0, CLASSES, (options.batch,)))
+
+            def classified() -> Any:
+                given = model(images)
+                outputs = given if isinstance(given, (list, tuple)) else [given]
+                return sum(nn.functional.cross_entropy(output, labels) for output in outputs)
+
+            return model, classified
+        if name in RECURRENT:
+            model = getattr(nn, name)(WIDTH, WIDTH, LAYERS, direction="bidirect")
+            x = paddle.to_tensor(numbers(SEQUENCES, LENGTH, WIDTH))
+            return model, lambda: model(x)[0].square().mean()
+        model = nn.Transformer(WIDTH, HEADS, DEPTH, DEPTH, 4 * WIDTH)
+        x = paddle.to_tensor(numbers(SENTENCES, LENGTH, WIDTH))
+        return model, lambda: model(x, x).square().mean()
+
+    for name in names:
+        model, loss = loss_of(name)
+        optimizer = paddle.optimizer.Momentum(0.01, 0.9, parameters=model.parameters())
+
+        def step(loss: Any = loss, optimizer: Any = optimizer) -> None:
+            with paddle.amp.auto_cast(options.bfloat16, dtype="bfloat16"):
+                value = loss()
+            value.backward()
+            optimizer.step()
+            optimizer.clear_grad(set_to_zero=False)
+
+        yield name, step, paddle.device.synchronize
+
+
+def torch_steps(options: argparse.Namespace, names: list[str]) -> Iterator[tuple[str, Step, Step]]:
+    import torch
+    from torch import nn
+    from unihal_workshop.pipelines.torchvision import make_importable
+
+    make_importable()
+    import torchvision
+
+    torch.backends.cudnn.benchmark = True
+    place = options.peer
+    generator = np.random.default_rng(0)
+
+    def loss_of(name: str) -> tuple[Any, Callable[[], Any]]:
+        if name in VISION:
+            without = {"aux_logits": False, "init_weights": True} if name == "inception_v3" else {}
+            if name == "googlenet":
+                without = {"init_weights": True}
+            model = getattr(torchvision.models, name)(num_classes=CLASSES, **without).to(place)
+            side = pixels(name, options)
+            images = torch.from_numpy(numbers(options.batch, 3, side, side)).to(place)
+            labels = torch.from_numpy(generator.integers(0, CLASSES, (options.batch,))).to(place)
+
+            def classified() -> Any:
+                given = model(images)
+                outputs = given if isinstance(given, tuple) else [given]
+                return sum(nn.functional.cross_entropy(output, labels) for output in outputs)
+
+            return model, classified
+        if name in RECURRENT:
+            model = getattr(nn, name)(WIDTH, WIDTH, LAYERS, batch_first=True, bidirectional=True).to(place)
+            x = torch.from_numpy(numbers(SEQUENCES, LENGTH, WIDTH)).to(place)
+            return model, lambda: model(x)[0].square().mean()
+        model = nn.Transformer(WIDTH, HEADS, DEPTH, DEPTH, 4 * WIDTH, batch_first=True).to(place)
+        x = torch.from_numpy(numbers(SENTENCES, LENGTH, WIDTH)).to(place)
+        return model, lambda: model(x, x).square().mean()
+
+    for name in names:
+        model, loss = loss_of(name)
+        optimizer = torch.optim.SGD(model.parameters(), 0.01, 0.9)
+
+        def step(loss: Any = loss, optimizer: Any = optimizer) -> None:
+            with torch.autocast(place, torch.bfloat16, enabled=options.bfloat16):
+                value = loss()
+            value.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+        yield name, step, torch.cuda.synchronize if place == "cuda" else lambda: None
+
+
+FRAMEWORKS = {"paddle": paddle_steps, "torch": torch_steps}
+
+
+def run_framework(options: argparse.Namespace) -> None:
+    """Prints a line of JSON for each network."""
+    names = [name for name in NAMES if options.only in name]
+    for name, step, wait in FRAMEWORKS[options.framework](options, names):
+        for _ in range(4):
+            step()
+        wait()
+        times = []
+        for _ in range(ROUNDS):
+            start = time.perf_counter()
+            for _ in range(STEPS):
+                step()
+            wait()
+            times.append((time.perf_counter() - start) / STEPS)
+        print("NETWORK " + json.dumps([name, statistics.median(times)]), flush=True)
+
+
+def measured(framework: str, arguments: list[str]) -> dict[str, float]:
+    progress(framework)
+    command = [sys.executable, "-W", "ignore", __file__, *arguments, "--framework", framework]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        lines = [line.removeprefix("NETWORK ") for line in process.stdout if line.startswith("NETWORK ")]
+    if process.returncode != 0:
+        print(f"{framework} ended with {process.returncode} after {len(lines)} networks", file=sys.stderr)
+    return dict(json.loads(line) for line in lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="networks whose name has this in it")
+    parser.add_argument("--batch", type=int, default=32, help="images")
+    parser.add_argument("--pixels", type=int, help="side of the images")
+    parser.add_argument("--bfloat16", action="store_true")
+    parser.add_argument("--ours", default="iluvatar", help="Paddle's place")
+    parser.add_argument("--peer", default="cuda", help="PyTorch's place")
+    parser.add_argument("--json", help="file for what was measured")
+    parser.add_argument("--framework", choices=list(FRAMEWORKS), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.framework:
+        run_framework(options)
+        return 0
+    theirs, ours = (measured(framework, sys.argv[1:]) for framework in ("torch", "paddle"))
+    table = Table("network", "Paddle, ms", "PyTorch, ms", "ratio")
+    rows = []
+    for name in theirs:
+        if name not in ours:
+            continue
+        rows.append({"network": name, "seconds": ours[name], "peer_seconds": theirs[name]})
+        table.add_row(name, f"{ours[name] * 1e3:.1f}", f"{theirs[name] * 1e3:.1f}", f"{ours[name] / theirs[name]:.2f}")
+    Console().print(table)
+    if options.json:
+        Path(options.json).write_text(json.dumps(rows, indent=1))
+    missing = [name for name in NAMES if options.only in name and (name not in ours or name not in theirs)]
+    if missing:
+        print(f"not measured: {', '.join(missing)}", file=sys.stderr)
+    return 1 if missing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
