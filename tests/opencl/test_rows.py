@@ -132,7 +132,7 @@ def _elementwise(rows: _Rows) -> None:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
-    "dtype", [pytest.param(d, marks=pytest.mark.long if d == "float16" else pytest.mark.whole) for d in DTYPES]
+    "dtype", [pytest.param(d, marks=pytest.mark.whole if d == "bfloat16" else pytest.mark.long) for d in DTYPES]
 )
 def test_rows_of_all_lengths(device: unihal.Device, dtype: str, not_optimized: dict[str, str]) -> None:
     variables = {"UNIHAL_OPENCL_KERNELS": "gpu", "PYTHONPATH": str(Path(__file__).parents[1])}

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "csrc/backends/common/dtype.h"
 #include "csrc/kernels/operands.h"
 
 namespace unihal::gpu {
@@ -68,7 +69,7 @@ int64_t DnnProblem::operand_bytes() const {
     const auto times = [](int64_t product, int length) { return product * length; };
     elements += std::accumulate(tensor.lengths, tensor.lengths + axes(), int64_t{1}, times);
   }
-  return elements * static_cast<int64_t>(kernels::dtype_size(dtype));
+  return elements * dtype_size(dtype);
 }
 
 bool make_dnn_problem(const kernels::ConvolutionTask& task, DnnProblem* result) {
