@@ -314,6 +314,7 @@ def test_a_larger_sample_in_graphs(mode: str, share: int, tmp_path: Path) -> Non
     assert not unexplained(outcome), "\n".join(unexplained(outcome))
 
 
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize(
     ("mode", "of_each"),
     [
