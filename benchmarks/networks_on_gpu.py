@@ -32,6 +32,11 @@ VISION = (
     "mobilenet_v3_small", "mobilenet_v3_large", "densenet121", "squeezenet1_0", "shufflenet_v2_x1_0", "googlenet",
     "inception_v3",
 )  # fmt: skip
+#: What makes torchvision's the network that Paddle has, and keeps it from a warning.
+TORCHVISION: dict[str, dict[str, bool]] = {
+    "googlenet": {"init_weights": True},
+    "inception_v3": {"aux_logits": False, "init_weights": True},
+}
 RECURRENT = ("LSTM", "GRU")
 NAMES = (*VISION, *RECURRENT, "Transformer")
 CLASSES, WIDTH, LAYERS, LENGTH, SEQUENCES, SENTENCES, HEADS, DEPTH = 10, 512, 2, 128, 64, 32, 8, 6
@@ -105,10 +110,7 @@ def torch_steps(options: argparse.Namespace, names: list[str]) -> Iterator[tuple
 
     def loss_of(name: str) -> tuple[Any, Callable[[], Any]]:
         if name in VISION:
-            without = {"aux_logits": False, "init_weights": True} if name == "inception_v3" else {}
-            if name == "googlenet":
-                without = {"init_weights": True}
-            model = getattr(torchvision.models, name)(num_classes=CLASSES, **without).to(place)
+            model = getattr(torchvision.models, name)(num_classes=CLASSES, **TORCHVISION.get(name, {})).to(place)
             side = pixels(name, options)
             images = torch.from_numpy(numbers(options.batch, 3, side, side)).to(place)
             labels = torch.from_numpy(generator.integers(0, CLASSES, (options.batch,))).to(place)

@@ -155,7 +155,7 @@ run_part() {
       esac
       for precision in '' --bfloat16; do
         python benchmarks/networks_on_gpu.py --ours $type $precision \
-          --json "$output/$UNIHAL_BACKEND.networks$precision.json" || failed=1
+          --json "$output/$UNIHAL_BACKEND.networks${precision:+.bfloat16}.json" || failed=1
       done
       [[ -z $failed ]]
       ;;

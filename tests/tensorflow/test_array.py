@@ -101,6 +101,8 @@ def test_constants() -> None:
         check(lambda d=dtype: (tf.fill([2, 3], tf.cast(1, d)), tf.fill([0, 3], tf.cast(1, d))))
         check(lambda d=dtype: (tf.zeros_like(tf.cast([3, 4], d)), tf.ones_like(tf.cast([3, 4], d))))
     check(lambda: tf.range(2.0, 9.0, 1.5))
+    for dtype in FLOATS:  # the number of elements is rounded as the type is
+        check(lambda dtype=dtype: tf.range(tf.constant(0, dtype), tf.constant(1, dtype), tf.constant(0.0001, dtype)))
     check(lambda: tf.range(tf.constant(9, tf.int64), -3, -2))
 
 

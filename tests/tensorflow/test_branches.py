@@ -95,6 +95,22 @@ def test_effects_of_the_branch_that_runs(condition: bool, monkeypatch: pytest.Mo
     compare(function, monkeypatch, X)
 
 
+def test_what_the_condition_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A constant that waits, as one does that took the place of what was computed."""
+    with tf.device(DEVICE):
+        variable = tf.Variable(np.zeros(4, np.float32))
+
+    def function(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        variable.assign(x[0])
+        with tf.control_dependencies([variable.assign_add(x[1])]):
+            condition = tf.constant(True)
+        y = tf.cond(condition, lambda: variable.read_value() * x, lambda: x)
+        variable.assign(x[2])
+        return y, variable.read_value()
+
+    compare(function, monkeypatch, X)
+
+
 def test_a_branch_without_results(monkeypatch: pytest.MonkeyPatch) -> None:
     with tf.device(DEVICE):
         variable = tf.Variable(np.ones(4, np.float32))

@@ -159,6 +159,9 @@ void linspace(Context context, Input start, Input stop, Input number, Dtype dtyp
 void logspace(Context context, Input start, Input stop, Input number, Input base, Dtype dtype, Output y) {
   const double from = read_number(context, start), to = read_number(context, stop);
   const auto count = static_cast<int64_t>(read_number(context, number));
+  if (count < 1) {
+    raise(UHAL_INVALID_ARGUMENT, "(unihal) logspace: num is " + std::to_string(count) + "; expected at least 1");
+  }
   const View out = context.allocate(y, to_uhal(dtype), &count, 1);
   const Scratch powers(context, UHAL_FLOAT64, &count, 1), root(context, UHAL_FLOAT64, nullptr, 0);
   count_up(context, powers, from, count > 1 ? (to - from) / static_cast<double>(count - 1) : 0);

@@ -85,15 +85,21 @@ bool is_read(const Graph& graph, const Edge& edge) {
   });
 }
 
-// Lets the readers of a node's output read what the node hands on. Where it waits for something, its readers do still.
+// Lets the readers of a node's output read what the node hands on. Where it waits for something, or its condition does,
+// its readers do still.
 void step_aside(Graph& graph, int node, int port, Edge data) {
   const std::vector<Edge>& inputs = graph[node].inputs;
-  const bool waits = std::any_of(inputs.begin(), inputs.end(), [](const Edge& e) { return e.port == Graph::kControl; });
+  bool waits = std::any_of(inputs.begin(), inputs.end(), [](const Edge& e) { return e.port == Graph::kControl; });
+  std::vector<Edge> read = {data};
+  if (graph[node].op == "Switch" && !graph[inputs[1].node].inputs.empty()) {
+    read.push_back({inputs[1].node, Graph::kControl});
+    waits = true;
+  }
   if (waits) {
     Graph::Attributes attributes;
     attributes.set_type("T", graph.type_attribute(node, "T"));
     graph.redirect_data({node, port}, {node, 0});
-    graph.rewrite(node, "Identity", {data}, attributes);
+    graph.rewrite(node, "Identity", read, attributes);
   } else {
     graph.redirect_data({node, port}, data);
     graph.rewrite(node, "NoOp", {{data.node, Graph::kControl}}, {});

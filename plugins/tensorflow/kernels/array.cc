@@ -103,7 +103,8 @@ class Range : public Kernel {
       if (!check(context, start<limit, start> limit, step)) return;
       attributes.start = start;
       attributes.step = step;
-      count = std::ceil(std::abs((limit - start) / step));
+      // In the type, as the CPU: 1 / 0.0001f is 10000.0003, which float32 has not.
+      count = std::ceil(std::abs(rounded(rounded(limit - start) / step)));
     }
     if (!context.ok()) return;
     if (!(count < 0x1p63)) {  // NaN too
@@ -114,6 +115,13 @@ class Range : public Kernel {
   }
 
  private:
+  // To the digits of the type.
+  double rounded(double value) const {
+    const int digits = dtype_ == UHAL_FLOAT64 ? 53 : dtype_ == UHAL_FLOAT32 ? 24 : dtype_ == UHAL_FLOAT16 ? 11 : 8;
+    int exponent = 0;
+    const double fraction = std::frexp(value, &exponent);
+    return std::ldexp(std::nearbyint(std::ldexp(fraction, digits)), exponent - digits);
+  }
   static bool check(Context& context, bool rises, bool falls, double step) {
     if (context.ok() && (step == 0 || (rises && step < 0) || (falls && step > 0))) {
       context.fail_invalid("Range: delta must be non-zero and lead from start to limit, got " + std::to_string(step));
