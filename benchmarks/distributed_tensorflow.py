@@ -9,10 +9,10 @@ devices. --small takes resnet18 of batch 4 and two layers of the transformer, fo
 UNIHAL_STUB_DEVICES=2).
 
 Prints one JSON object a model: seconds a step (the median) with one device and with all; scaling, how often the
-throughput of one device all have; and difference: the same steps with the same examples on every device must give the
-weights that one device gets from them, so it is the largest difference of a weight by the largest weight of its tensor
-(or by 0.001 if that is more). That is tried with SGD, for Keras' Adam itself trains otherwise with MirroredStrategy, on
-the CPU too; the times of transformers are AdamW's.
+throughput of one device all have; fallbacks, of all runs so far; and difference: the same steps with the same examples
+on every device must give the weights that one device gets from them, so it is the largest difference of a weight by the
+largest weight of its tensor (or by 0.001 if that is more). That is tried with SGD, for Keras' Adam itself trains
+otherwise with MirroredStrategy, on the CPU too; the times of transformers are AdamW's.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 import training
+import unihal
 
 SMALL = {
     "resnet50-64": "resnet18", "resnet50-128": "resnet18",
@@ -135,6 +136,7 @@ def measure(model_name: str, devices: list[str], steps: int, small: bool) -> dic
         "seconds_all": seconds[1],
         "scaling": len(devices) * seconds[0] / seconds[1],
         "difference": apart,
+        "fallbacks": sum(entry.count for entry in unihal.fallbacks()),
         "losses": losses,
     }
 
