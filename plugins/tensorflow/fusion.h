@@ -47,6 +47,10 @@ bool fold_gathers(Graph& graph, const std::vector<int>& candidates);
 // Branches whose condition is a constant: what is not taken goes, and what is runs without a condition, so that other
 // fusions look at it. Whether there were some.
 bool take_known_branches(Graph& graph);
+// Where the host waits for what a device has yet to compute although nothing of it is read: whether there were such.
+// Devices, hosts among them, that wait for one of the type by a control edge only wait until its work is submitted, and
+// what is computed on the host for the host does not go by way of the device.
+bool drop_waits(Graph& graph, const std::vector<int>& candidates);
 // The gradient of a softmax.
 bool fuse_softmax_gradient(Graph& graph, int root);
 // keras.ops.argmax and argmin: negative zeros made smaller than positive ones.

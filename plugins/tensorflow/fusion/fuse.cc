@@ -74,7 +74,7 @@ struct Name {
 
 constexpr unsigned kOptimizer = 1, kNorm = 2, kGelu = 4, kMovingAverage = 8, kNegativeZero = 16, kSoftmax = 32,
                    kElementwise = 64, kLists = 128, kCollectives = 256, kProducts = 512, kSeeds = 1024,
-                   kBranches = 2048, kAllFusions = 4095;
+                   kBranches = 2048, kWaits = 4096, kAllFusions = 8191;
 
 constexpr Name kNames[] = {{"optimizer", kOptimizer},
                            {"norm", kNorm},
@@ -87,7 +87,8 @@ constexpr Name kNames[] = {{"optimizer", kOptimizer},
                            {"collectives", kCollectives},
                            {"products", kProducts},
                            {"seeds", kSeeds},
-                           {"branches", kBranches}};
+                           {"branches", kBranches},
+                           {"waits", kWaits}};
 
 }  // namespace
 
@@ -169,6 +170,7 @@ void fuse(Graph& graph, const std::string& type, unsigned fusions, OutputShapes&
       graph.move(node, std::string(device.substr(0, device.rfind("/device:"))) + "/device:CPU:0");
     }
   }
+  if ((fusions & kWaits) != 0) drop_waits(graph, candidates);
 }
 
 }  // namespace unihal::tensorflow
