@@ -113,10 +113,8 @@ Construction::Construction(TF_OpKernelConstruction* construction) : construction
   TF_DeleteBuffer(node);
 }
 
-void Construction::fail(TF_Code code, const std::string& message) {
-  TF_Status* status = thread_status();
-  TF_SetStatus(status, code, (std::string(op_) + ": " + message).c_str());
-  TF_OpKernelConstruction_Failure(construction_, status);
+void Construction::fail_as(TF_Code code, std::string message) {
+  if (code != TF_OK && failure_.code == TF_OK) failure_ = {code, std::move(message)};
 }
 
 bool Construction::has(const char* name) {
@@ -127,7 +125,7 @@ int64_t Construction::integer(const char* name) {
   TF_Status* status = thread_status();
   int64_t value = 0;
   TF_OpKernelConstruction_GetAttrInt64(construction_, name, &value, status);
-  if (TF_GetCode(status) != TF_OK) TF_OpKernelConstruction_Failure(construction_, status);
+  check(status);
   return value;
 }
 
@@ -135,7 +133,7 @@ bool Construction::boolean(const char* name) {
   TF_Status* status = thread_status();
   TF_Bool value = 0;
   TF_OpKernelConstruction_GetAttrBool(construction_, name, &value, status);
-  if (TF_GetCode(status) != TF_OK) TF_OpKernelConstruction_Failure(construction_, status);
+  check(status);
   return value != 0;
 }
 
@@ -143,7 +141,7 @@ double Construction::real(const char* name) {
   TF_Status* status = thread_status();
   float value = 0;
   TF_OpKernelConstruction_GetAttrFloat(construction_, name, &value, status);
-  if (TF_GetCode(status) != TF_OK) TF_OpKernelConstruction_Failure(construction_, status);
+  check(status);
   return value;
 }
 
@@ -152,7 +150,7 @@ int32_t Construction::list_size(const char* name, int32_t* bytes) {
   int32_t length = 0;
   TF_OpKernelConstruction_GetAttrSize(construction_, name, &length, bytes, status);
   if (TF_GetCode(status) == TF_OK) return length;
-  TF_OpKernelConstruction_Failure(construction_, status);
+  check(status);
   *bytes = 0;
   return 0;
 }
@@ -163,7 +161,7 @@ std::string Construction::text(const char* name) {
   std::string value(static_cast<size_t>(std::max(bytes, 0)), '\0');
   TF_Status* status = thread_status();
   TF_OpKernelConstruction_GetAttrString(construction_, name, value.data(), value.size(), status);
-  if (TF_GetCode(status) != TF_OK) TF_OpKernelConstruction_Failure(construction_, status);
+  check(status);
   return value;
 }
 
@@ -172,7 +170,7 @@ std::vector<TF_DataType> Construction::types(const char* name) {
   std::vector<TF_DataType> values(static_cast<size_t>(std::max(list_size(name, &bytes), 0)));
   TF_Status* status = thread_status();
   TF_OpKernelConstruction_GetAttrTypeList(construction_, name, values.data(), static_cast<int>(values.size()), status);
-  if (TF_GetCode(status) != TF_OK) TF_OpKernelConstruction_Failure(construction_, status);
+  check(status);
   return values;
 }
 
@@ -181,7 +179,7 @@ Shape Construction::integers(const char* name) {
   Shape values(static_cast<size_t>(std::max(list_size(name, &bytes), 0)));
   TF_Status* status = thread_status();
   TF_OpKernelConstruction_GetAttrInt64List(construction_, name, values.data(), static_cast<int>(values.size()), status);
-  if (TF_GetCode(status) != TF_OK) TF_OpKernelConstruction_Failure(construction_, status);
+  check(status);
   return values;
 }
 
@@ -190,7 +188,7 @@ std::vector<float> Construction::reals(const char* name) {
   std::vector<float> values(static_cast<size_t>(std::max(list_size(name, &bytes), 0)));
   TF_Status* status = thread_status();
   TF_OpKernelConstruction_GetAttrFloatList(construction_, name, values.data(), static_cast<int>(values.size()), status);
-  if (TF_GetCode(status) != TF_OK) TF_OpKernelConstruction_Failure(construction_, status);
+  check(status);
   return values;
 }
 
@@ -228,7 +226,7 @@ TF_DataType Construction::type(const char* name) {
   TF_Status* status = thread_status();
   TF_DataType value = TF_FLOAT;
   TF_OpKernelConstruction_GetAttrType(construction_, name, &value, status);
-  if (TF_GetCode(status) != TF_OK) TF_OpKernelConstruction_Failure(construction_, status);
+  check(status);
   return value;
 }
 
@@ -303,36 +301,33 @@ bool Context::check(uhal_status status) {
   return ok_;
 }
 
-// The views outlive their TF_Tensor: TensorFlow's context holds the buffer until the op is done. Releasing the
-// handle at once is what lets an input's memory be forwarded to an output.
-View Context::view_and_release(TF_Tensor* tensor) {
-  const View result = view(tensor);
-  TF_DeleteTensor(tensor);
-  return result;
+View Context::view(TF_Tensor* tensor) {
+  unihal_operand operand = {TF_TensorData(tensor), 0, TF_TensorType(tensor), TF_NumDims(tensor), {}};
+  for (int i = 0; i < std::min(operand.rank, UNIHAL_OPERAND_AXES); ++i) operand.dims[i] = TF_Dim(tensor, i);
+  return view(operand, [tensor] { return dims_of(tensor); });
 }
 
-View Context::view(TF_Tensor* tensor) {
-  const uhal_dtype dtype = from_tensorflow(TF_TensorType(tensor));
-  const int rank = TF_NumDims(tensor);
+template <class DimsOf>
+View Context::view(const unihal_operand& operand, DimsOf dims_of_all) {
+  static_assert(UNIHAL_OPERAND_AXES == UHAL_MAX_RANK);
+  const uhal_dtype dtype = from_tensorflow(operand.dtype);
   if (dtype == UHAL_DTYPE_INVALID) {
-    refuse("an operand has TensorFlow's dtype number " + std::to_string(TF_TensorType(tensor)));
+    refuse("an operand has TensorFlow's dtype number " + std::to_string(operand.dtype));
     return View();
   }
   if (!groups_.empty()) {
     Shape dims;
-    if (merged(tensor, &dims)) return View(TF_TensorData(tensor), dtype, dims);
+    if (merged(dims_of_all(), &dims)) return View(operand.data, dtype, dims);
     mismatch_ = true;
     refuse("operands of more than " + std::to_string(UHAL_MAX_RANK) + " axes must have one shape");
     return View();
   }
-  if (rank > UHAL_MAX_RANK) {
-    deep_ = dims_of(tensor);
-    refuse(too_many_axes(rank));
+  if (operand.rank > UHAL_MAX_RANK) {
+    deep_ = dims_of_all();
+    refuse(too_many_axes(operand.rank));
     return View();
   }
-  int64_t dims[UHAL_MAX_RANK];
-  for (int i = 0; i < rank; ++i) dims[i] = TF_Dim(tensor, i);
-  return View(TF_TensorData(tensor), dtype, dims, rank);
+  return View(operand.data, dtype, operand.dims, operand.rank);
 }
 
 TF_Tensor* Context::input_tensor(int index) {
@@ -342,12 +337,20 @@ TF_Tensor* Context::input_tensor(int index) {
   return check() ? tensor : nullptr;
 }
 
+bool Context::describe_input(int index, unihal_operand* operand) {
+  if (ok_) variable_functions()->input(context_, index, operand, status_);
+  return check();
+}
+
 View Context::input(int index) {
-  TF_Tensor* tensor = input_tensor(index);
-  return tensor != nullptr ? view_and_release(tensor) : View();
+  unihal_operand operand;
+  return describe_input(index, &operand) ? view(operand, [&] { return dims(index); }) : View();
 }
 
 Shape Context::dims(int index) {
+  unihal_operand operand;
+  if (!describe_input(index, &operand)) return {};
+  if (operand.rank <= UNIHAL_OPERAND_AXES) return Shape(operand.dims, operand.dims + operand.rank);
   TF_Tensor* tensor = input_tensor(index);
   if (tensor == nullptr) return {};
   const Shape dims = dims_of(tensor);
@@ -356,12 +359,9 @@ Shape Context::dims(int index) {
 }
 
 View Context::flat_input(int index) {
-  TF_Tensor* tensor = input_tensor(index);
-  if (tensor == nullptr) return View();
-  const int64_t elements = TF_TensorElementCount(tensor);
-  const View flat(TF_TensorData(tensor), from_tensorflow(TF_TensorType(tensor)), &elements, 1);
-  TF_DeleteTensor(tensor);
-  return flat;
+  unihal_operand operand;
+  if (!describe_input(index, &operand)) return View();
+  return View(operand.data, from_tensorflow(operand.dtype), &operand.elements, 1);
 }
 
 // TensorFlow's C functions end the process where they are given a shape that no tensor can have. Its C++ kernels ask
@@ -392,31 +392,26 @@ View Context::output(int index, uhal_dtype dtype, const int64_t* dims, int rank)
   if (groups_.empty() && rank > UHAL_MAX_RANK && check_shape(dtype, dims, rank)) refuse(too_many_axes(rank));
   if (!groups_.empty()) return flat_output(index, dtype, expanded(dims, rank)).reshaped(dims, rank);
   if (!check_shape(dtype, dims, rank)) return View();
-  const size_t bytes = uhal_dtype_size(dtype) * static_cast<size_t>(product(dims, dims + rank));
-  TF_Tensor* tensor = TF_AllocateOutput(context_, index, to_tensorflow(dtype), dims, rank, bytes, status_);
-  return check() ? view_and_release(tensor) : View();
+  unihal_operand operand;
+  variable_functions()->output(context_, index, dims, rank, &operand, status_);
+  return check() ? view(operand, [&] { return Shape(dims, dims + rank); }) : View();
 }
 
 View Context::flat_output(int index, uhal_dtype dtype, const Shape& shape) {
   const int rank = static_cast<int>(shape.size());
   if (!check_shape(dtype, shape.data(), rank)) return View();
-  const int64_t elements = product(shape.data(), shape.data() + rank);
-  TF_Tensor* tensor = TF_AllocateOutput(context_, index, to_tensorflow(dtype), shape.data(), rank,
-                                        uhal_dtype_size(dtype) * static_cast<size_t>(elements), status_);
-  if (!check()) return View();
-  const View flat(TF_TensorData(tensor), dtype, &elements, 1);
-  TF_DeleteTensor(tensor);
-  return flat;
+  unihal_operand operand;
+  variable_functions()->output(context_, index, shape.data(), rank, &operand, status_);
+  return check() ? View(operand.data, dtype, &operand.elements, 1) : View();
 }
 
 View Context::forwarded_output(int index, uhal_dtype dtype, const int64_t* dims, int rank, const int* candidates,
                                int count) {
   if (count == 0 || !groups_.empty()) return output(index, dtype, dims, rank);
   if (!check_shape(dtype, dims, rank)) return View();
-  int forwarded = -1;
-  TF_Tensor* tensor =
-      TF_ForwardInputOrAllocateOutput(context_, candidates, count, index, dims, rank, &forwarded, status_);
-  return check() ? view_and_release(tensor) : View();
+  unihal_operand operand;
+  variable_functions()->forwarded_output(context_, candidates, count, index, dims, rank, &operand, status_);
+  return check() ? view(operand, [&] { return Shape(dims, dims + rank); }) : View();
 }
 
 View Context::temporary(uhal_dtype dtype, const int64_t* dims, int rank) {
@@ -627,8 +622,7 @@ bool Context::merge_axes(Merging merging) {
   return true;
 }
 
-bool Context::merged(const TF_Tensor* tensor, Shape* result) const {
-  const Shape dims = dims_of(tensor);
+bool Context::merged(const Shape& dims, Shape* result) const {
   if (dims.empty()) return true;
   if (same_shape_ && dims != whole_) return false;
   for (size_t g = 0; g < groups_.size(); ++g) {
@@ -665,6 +659,7 @@ void compute_kernel(void* kernel, TF_OpKernelContext* handle) {
   const auto* self = static_cast<const Kernel*>(kernel);
   Context context(handle, self->op());
   try {
+    if (self->failure().code != TF_OK) context.fail(self->failure().code, self->failure().message);
     if (!self->refusal().empty()) context.refuse(self->refusal());
     if (context.ok()) self->compute(context);
     if (!context.refusal_.empty() && context.merge_axes(self->merging())) self->compute(context);

@@ -7,7 +7,9 @@
 // Errors. The first failure of a Construction or Context is handed to TensorFlow as the op's status; everything
 // after it is a no-op (inputs come back as empty views, launches do nothing), so kernels need a check only where
 // they branch on values: `if (!context.ok()) return;`. What is wrong is refused with the class of error that
-// TensorFlow's CPU raises.
+// TensorFlow's CPU raises. A construction's failure is told at the first execution: where TensorFlow cannot make a
+// kernel on a device, operands that the host has already sent to it are left in the rendezvous, which all eager ops
+// share, and the next op with an argument of that name computes with them.
 //
 // What a kernel cannot say in ops of the ABI it leaves to TensorFlow's CPU kernel with refuse(): that computes on
 // copies of the operands, counted as a fallback, or raises its own error.
@@ -22,11 +24,18 @@
 
 #include "plugins/common/view.h"
 #include "plugins/tensorflow/dtype.h"
+#include "plugins/tensorflow/shim/shim.h"
 #include "tensorflow/c/kernels.h"
 
 namespace unihal::tensorflow {
 
 using Shape = std::vector<int64_t>;
+
+// Why no execution of a kernel can succeed.
+struct Failure {
+  TF_Code code = TF_OK;
+  std::string message;
+};
 
 class Construction {
  public:
@@ -50,17 +59,23 @@ class Construction {
   uhal_dtype dtype(const char* name) { return from_tensorflow(type(name)); }
   TF_DataType type(const char* name);
 
-  void fail(TF_Code code, const std::string& message);
+  // The first failure counts.
+  void fail(TF_Code code, const std::string& message) { fail_as(code, std::string(op_) + ": " + message); }
+  const Failure& failure() const { return failure_; }
   // This node's kernel refuses every execution: see Context::refuse.
   void refuse(const std::string& reason) { refusal_ = reason; }
   const std::string& refusal() const { return refusal_; }
 
  private:
   int32_t list_size(const char* name, int32_t* bytes);
+  void fail_as(TF_Code code, std::string message);
+  // Takes over an error that a TF_ function left.
+  void check(const TF_Status* status) { fail_as(TF_GetCode(status), TF_Message(status)); }
 
   TF_OpKernelConstruction* construction_;
   const char* op_;
   TF_DataType main_type_ = static_cast<TF_DataType>(0);
+  Failure failure_;
   std::string refusal_;
 };
 
@@ -82,13 +97,19 @@ class Kernel {
   const char* op() const { return op_; }
   TF_DataType main_type() const { return main_type_; }
 
-  // Why every execution is refused; "" if none is. Set once, by create_kernel.
+  // Why every execution fails; TF_OK if none does. Why every execution is refused; "" if none is.
+  const Failure& failure() const { return failure_; }
   const std::string& refusal() const { return refusal_; }
-  void set_refusal(const std::string& refusal) { refusal_ = refusal; }
+  // What the whole construction came to. Once, by create_kernel.
+  void take_outcome(const Construction& construction) {
+    failure_ = construction.failure();
+    refusal_ = construction.refusal();
+  }
 
  private:
   const char* op_;
   TF_DataType main_type_;
+  Failure failure_;
   std::string refusal_;
 };
 
@@ -205,14 +226,17 @@ class Context {
  private:
   friend void compute_kernel(void* kernel, TF_OpKernelContext* context);
 
-  View view_and_release(TF_Tensor* tensor);
+  // A view of what `operand` describes, of which dims_of_all() gives all sizes.
+  template <class DimsOf>
+  View view(const unihal_operand& operand, DimsOf dims_of_all);
+  bool describe_input(int index, unihal_operand* operand);
   bool check_rank(int index, int max_rank);
   TF_Tensor* input_tensor(int index);
 
   // Starts anew after a refusal for an operand's rank, with runs of axes merged. False if that does not help.
   bool merge_axes(Merging merging);
   // The merged dims of a tensor, and the dims of a tensor that was merged so.
-  bool merged(const TF_Tensor* tensor, Shape* result) const;
+  bool merged(const Shape& dims, Shape* result) const;
   Shape expanded(const int64_t* dims, int rank) const;
   void compute_on_host(TF_DataType dtype);
 
@@ -252,7 +276,7 @@ template <class K>
 void* create_kernel(TF_OpKernelConstruction* handle) {
   Construction construction(handle);
   auto* kernel = new K(construction);
-  kernel->set_refusal(construction.refusal());
+  kernel->take_outcome(construction);
   return static_cast<Kernel*>(kernel);
 }
 void compute_kernel(void* kernel, TF_OpKernelContext* context);

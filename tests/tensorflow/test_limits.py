@@ -164,3 +164,31 @@ def test_determinism_demands_a_seed() -> None:
 def test_messages(call: Callable[[], Any], message: str) -> None:
     with tf.device(DEVICE), pytest.raises((tf.errors.InvalidArgumentError, IndexError, ValueError), match=message):
         call()
+
+
+@pytest.mark.parametrize("again", range(2))
+def test_a_refused_attribute_leaves_no_operand_behind(again: int) -> None:
+    """TensorFlow sends a number of the host to the device by a name that the next op's may have: whoever fails before it
+    has taken its own leaves it to that one."""
+
+    def scaled(size: list[int], kernel_type: str) -> tf.Tensor:
+        # Computed on the device, so that it is sent and not a constant of the op.
+        sizes = tf.abs(tf.constant(size))
+        return tf.raw_ops.ScaleAndTranslate(
+            images=tf.ones([1, 4, 4, 2]),
+            size=sizes,
+            scale=tf.constant([1.0, 1.0]),
+            translation=tf.constant([0.0, 0.0]),
+            kernel_type=kernel_type,
+        )
+
+    with tf.device(DEVICE):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="Unrecognized kernel type: nonesuch"):
+            scaled([5, 6], "nonesuch")
+        assert scaled([2, 3], "lanczos3").shape == (1, 2, 3, 2)
+        with pytest.raises(tf.errors.InvalidArgumentError, match="nonesuch"):
+            tf.function(lambda: scaled([7, 7], "nonesuch"))()
+        counts = tf.raw_ops.DenseBincount(
+            input=tf.constant([1, 2, 2]), size=tf.abs(tf.constant(4)), weights=tf.constant([], tf.int32)
+        )
+        assert counts.numpy().tolist() == [0, 1, 2, 0]

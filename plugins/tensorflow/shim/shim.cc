@@ -360,6 +360,41 @@ void compute_on_host(TF_OpKernelContext* handle, int store_variables, unihal_hos
   }
 }
 
+// -- operands ---------------------------------------------------------------------------------------------
+
+void describe(const Tensor& tensor, unihal_operand* operand) {
+  operand->data = tensor.data();
+  operand->elements = tensor.NumElements();
+  operand->dtype = static_cast<TF_DataType>(tensor.dtype());
+  operand->rank = tensor.dims();
+  for (int i = 0; i < std::min(operand->rank, UNIHAL_OPERAND_AXES); ++i) operand->dims[i] = tensor.dim_size(i);
+}
+
+void input(TF_OpKernelContext* context, int index, unihal_operand* operand, TF_Status* status) {
+  const Tensor& tensor = unwrap(context)->input(index);
+  if (tensor.IsInitialized()) return describe(tensor, operand);
+  TF_SetStatus(status, TF_FAILED_PRECONDITION, "attempt to use a tensor with an uninitialized value");
+}
+
+tensorflow::TensorShape shape_of(const int64_t* dims, int rank) {
+  return tensorflow::TensorShape(absl::MakeConstSpan(dims, static_cast<size_t>(rank)));
+}
+
+void output(TF_OpKernelContext* context, int index, const int64_t* dims, int rank, unihal_operand* operand,
+            TF_Status* status) {
+  Tensor* tensor = nullptr;
+  if (check(unwrap(context)->allocate_output(index, shape_of(dims, rank), &tensor), status)) describe(*tensor, operand);
+}
+
+void forwarded_output(TF_OpKernelContext* context, const int* candidates, int count, int index, const int64_t* dims,
+                      int rank, unihal_operand* operand, TF_Status* status) {
+  Tensor* tensor = nullptr;
+  const auto inputs = absl::MakeConstSpan(candidates, static_cast<size_t>(count));
+  if (check(unwrap(context)->forward_input_or_allocate_output(inputs, index, shape_of(dims, rank), &tensor), status)) {
+    describe(*tensor, operand);
+  }
+}
+
 int determinism_required() { return tensorflow::OpDeterminismRequired() ? 1 : 0; }
 
 int tensor_float_32_allowed() { return tsl::tensor_float_32_execution_enabled() ? 1 : 0; }
@@ -375,6 +410,9 @@ constexpr unihal_variable_functions kFunctions = {
     determinism_required,
     tensor_float_32_allowed,
     unihal_register_collectives,
+    input,
+    output,
+    forwarded_output,
 };
 
 }  // namespace

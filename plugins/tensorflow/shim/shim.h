@@ -2,8 +2,9 @@
 //
 // TensorFlow's C API for resource variables is missing from its wheels, so the shim provides the few things that
 // need C++: locking variables, their tensors, assignment; running an op's CPU kernel in the place of its own; and
-// taking the place of NCCL among TensorFlow's collectives. It is opened at run time, by TensorFlow's version. Tensors
-// are handed over as TF_Tensor*; the receiver deletes them. All functions set `status` on failure.
+// taking the place of NCCL among TensorFlow's collectives. An op's operands come from it too, for a handle of the C API
+// is two objects and a reference for each. It is opened at run time, by TensorFlow's version. Tensors that are handed
+// over as TF_Tensor* are deleted by the receiver. All functions set `status` on failure.
 #pragma once
 
 #include "tensorflow/c/kernels.h"
@@ -13,6 +14,18 @@ extern "C" {
 #endif
 
 typedef struct unihal_variable_locks unihal_variable_locks;
+
+// Of how many axes an operand tells the sizes: UHAL_MAX_RANK.
+#define UNIHAL_OPERAND_AXES 10
+
+// What a kernel needs of a tensor, which the context holds until the op is done.
+typedef struct unihal_operand {
+  void* data;  // may be NULL where there are no elements
+  int64_t elements;
+  TF_DataType dtype;
+  int rank;
+  int64_t dims[UNIHAL_OPERAND_AXES];  // of the first axes, where there are more
+} unihal_operand;
 
 // Submits a copy of `source` to `destination`, of one shape and dtype, and deletes both handles.
 typedef void (*unihal_variable_copy)(TF_OpKernelContext* context, TF_Tensor* source, TF_Tensor* destination,
@@ -106,6 +119,16 @@ typedef struct unihal_variable_functions {
   // long as the process. Groups of several processes, what the functions do not accept and the hint "ring" go on to
   // TensorFlow's own implementations, which send copies from host to host and add.
   void (*register_collectives)(const char* device_type, const unihal_collective_functions* functions);
+
+  // An input that is no reference.
+  void (*input)(TF_OpKernelContext* context, int index, unihal_operand* operand, TF_Status* status);
+
+  // A new output; of TF_ForwardInputOrAllocateOutput, one that takes over the memory of the first of `count` inputs that
+  // nobody else holds. The shape is one that a tensor can have.
+  void (*output)(TF_OpKernelContext* context, int index, const int64_t* dims, int rank, unihal_operand* operand,
+                 TF_Status* status);
+  void (*forwarded_output)(TF_OpKernelContext* context, const int* candidates, int count, int index,
+                           const int64_t* dims, int rank, unihal_operand* operand, TF_Status* status);
 } unihal_variable_functions;
 
 // The shim's only exported symbol.
