@@ -49,13 +49,15 @@ struct Product {
 struct Maximum {
   template <class T>
   static T of(T a, T b) {
-    return a > b || a != a ? a : b;
+    const T best = a > b ? a : b;  // b where either is NaN: one instruction
+    return a != a ? a : best;
   }
 };
 struct Minimum {
   template <class T>
   static T of(T a, T b) {
-    return a < b || a != a ? a : b;
+    const T best = a < b ? a : b;
+    return a != a ? a : best;
   }
 };
 
