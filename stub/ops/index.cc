@@ -143,8 +143,14 @@ UNIHAL_VECTORIZED void gather_run(const IndexProblem& problem, Resolver& resolve
     const int64_t together = std::min(kTogether, count - begin);
     int64_t at[kTogether];
     const bool inside = read_index_block(together, indices + begin * stride, stride, wraps, length, at);
+    if (inside && from_stride == 0 && together == kTogether) {  // by far the most
+      Blob found[kTogether];
+      for (int64_t i = 0; i < kTogether; ++i) found[i] = from[at[i] * step];
+      for (int64_t i = 0; i < kTogether; ++i, to += to_stride) *to = found[i];
+      continue;
+    }
     for (int64_t i = 0; i < together; ++i, to += to_stride, from += from_stride) {
-      if (inside || (at[i] >= 0 && at[i] < length)) {
+      if (at[i] >= 0 && at[i] < length) {
         *to = from[at[i] * step];
       } else {
         int64_t offset, place;
