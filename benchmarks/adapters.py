@@ -229,7 +229,7 @@ def of_tensorflow(device: str) -> Calls:
     fractions = put(state.uniform(-0.99, 0.99, COUNT).astype("float32"))
     values = normal(1000, 1000)
     ids = [put(state.integers(0, 1 << 16, n)) for n in (200000, 1000)]
-    at = np.unique(np.stack([state.integers(0, 1000, 20000) for _ in range(2)], 1), axis=0)
+    at = state.permutation(np.unique(np.stack([state.integers(0, 1000, 20000) for _ in range(2)], 1), axis=0))
     dense, table = normal(1000, 64), normal(20000, 64)
     with tf.device(device):
         sparse = tf.sparse.SparseTensor(at, state.normal(size=len(at)).astype("float32"), (1000, 1000))

@@ -396,6 +396,31 @@ UNIHAL_VECTORIZED void scatter_run(const ScatterPart& part, int64_t count, const
   }
 }
 
+// Elements with an index each of several components, which are overwritten.
+template <class Index, class T>
+void scatter_run_of_many(const ScatterPart& part, int64_t count, const int64_t* offsets, const int64_t* strides) {
+  const IndexProblem& problem = part.problem;
+  const T* from = static_cast<const T*>(problem.rows.data) + offsets[kRows];
+  T* to = static_cast<T*>(problem.data.data) + offsets[kData];
+  const Index* indices = static_cast<const Index*>(problem.indices.data) + offsets[kIndices];
+  for (int64_t i = 0; i < count; ++i, to += strides[kData], from += strides[kRows], indices += strides[kIndices]) {
+    int64_t offset = 0, place = 0;
+    bool inside = true;
+    for (int c = 0; c < problem.components; ++c) {
+      int64_t index = indices[c * problem.component_stride];
+      if (part.wraps && index < 0) index += problem.lengths[c];
+      inside &= index >= 0 && index < problem.lengths[c];
+      offset += index * problem.strides[c];
+      place = place * problem.lengths[c] + index;
+    }
+    if (!inside) {
+      part.resolver.resolve(offsets[kIndices] + i * strides[kIndices], &offset, &place);  // to be reported
+    } else if (place >= part.first_place && place < part.last_place) {
+      to[offset] = *from;
+    }
+  }
+}
+
 using ScatterRun = void (*)(const ScatterPart&, int64_t, const int64_t*, const int64_t*);
 
 template <class Index, class T>
@@ -414,10 +439,11 @@ ScatterRun scatter_run_as(uhal_reduction reduction) {
   }
 }
 
-// nullptr where it takes the general way.
+// nullptr where it takes the general way. `one`: of one component.
 template <class Index>
-ScatterRun scatter_run_of(uhal_reduction reduction, uhal_dtype dtype) {
+ScatterRun scatter_run_of(uhal_reduction reduction, uhal_dtype dtype, bool one) {
   if (reduction != UHAL_REDUCE_NONE) {
+    if (!one) return nullptr;
     switch (dtype) {
       case UHAL_FLOAT32:
         return scatter_run_as<Index, float>(reduction);
@@ -433,13 +459,13 @@ ScatterRun scatter_run_of(uhal_reduction reduction, uhal_dtype dtype) {
   }
   switch (dtype_size(dtype)) {
     case 1:
-      return scatter_run<Index, uint8_t, Overwrite>;
+      return one ? scatter_run<Index, uint8_t, Overwrite> : scatter_run_of_many<Index, uint8_t>;
     case 2:
-      return scatter_run<Index, uint16_t, Overwrite>;
+      return one ? scatter_run<Index, uint16_t, Overwrite> : scatter_run_of_many<Index, uint16_t>;
     case 4:
-      return scatter_run<Index, uint32_t, Overwrite>;
+      return one ? scatter_run<Index, uint32_t, Overwrite> : scatter_run_of_many<Index, uint32_t>;
     case 8:
-      return scatter_run<Index, uint64_t, Overwrite>;
+      return one ? scatter_run<Index, uint64_t, Overwrite> : scatter_run_of_many<Index, uint64_t>;
     default:
       return nullptr;
   }
@@ -460,11 +486,12 @@ void scatter(const IndexProblem& problem, uhal_reduction reduction, Resolver& re
   const int last = space.rank - 1;
   const int64_t threads = space.count < kSerialWork ? 1 : std::min<int64_t>(omp_get_max_threads(), places);
   const int64_t strides[] = {space.strides[kRows][last], space.strides[kData][last], space.strides[kIndices][last]};
-  const bool one_by_one = problem.components == 1 && strides[kIndices] != 0 && problem.rows.dtype == problem.data.dtype;
+  const bool one_by_one = problem.components > 0 && strides[kIndices] != 0 && problem.rows.dtype == problem.data.dtype;
+  const bool one = problem.components == 1;
   const bool wide = problem.indices.dtype == UHAL_INT64;
   const ScatterRun run = !one_by_one ? nullptr
-                         : wide      ? scatter_run_of<int64_t>(reduction, problem.data.dtype)
-                                     : scatter_run_of<int32_t>(reduction, problem.data.dtype);
+                         : wide      ? scatter_run_of<int64_t>(reduction, problem.data.dtype, one)
+                                     : scatter_run_of<int32_t>(reduction, problem.data.dtype, one);
   parallel_for(threads, kSerialWork, [&](int64_t begin, int64_t end) {
     const int64_t first_place = places * begin / threads;
     const int64_t last_place = places * end / threads;
