@@ -35,8 +35,8 @@ bool read_axes(const py::object& given, int32_t rank, uint32_t& bits) {
 }
 
 // `bits`: the axes that are reduced. The result, whose view has them only if they are kept.
-py::object launch_reduction(const py::type& type, const View& x, uhal_op op, uint32_t bits, bool keep_axes, uhal_dtype dtype,
-                  const std::shared_ptr<Stream>& given) {
+py::object launch_reduction(const py::type& type, const View& x, uhal_op op, uint32_t bits, bool keep_axes,
+                            uhal_dtype dtype, const std::shared_ptr<Stream>& given) {
   const uhal_tensor* const input = &x.tensor();
   Shape kept;
   Shape shape;
@@ -47,8 +47,7 @@ py::object launch_reduction(const py::type& type, const View& x, uhal_op op, uin
     if (!reduced || keep_axes) shape.dims[shape.rank++] = kept.dims[i];
   }
   const std::shared_ptr<Stream> stream = stream_of(x, given);
-  std::unique_ptr<View> result =
-      View::allocated({x.allocation()->device()}, stream, dtype, shape.dims, shape.rank);
+  std::unique_ptr<View> result = View::allocated({x.allocation()->device()}, stream, dtype, shape.dims, shape.rank);
   if (result == nullptr) return py::none();
   // What the device writes has x's rank.
   const View written(result->allocation(), dtype, kept.dims, kept.rank);
@@ -79,8 +78,8 @@ py::object reduce(const py::type& type, const py::object& x, const py::object& a
 }
 
 // `flags`: of uhal_axis_attributes. No stream: the device's own.
-py::object arg_reduce(const py::type& type, const py::object& x, const py::object& axis, uint32_t flags,
-                      bool keep_axes, uhal_dtype dtype, const std::shared_ptr<Stream>& stream) {
+py::object arg_reduce(const py::type& type, const py::object& x, const py::object& axis, uint32_t flags, bool keep_axes,
+                      uhal_dtype dtype, const std::shared_ptr<Stream>& stream) {
   if (!is_instance(x, type)) return py::none();
   const View& view = x.cast<const View&>();
   uint32_t bits = 0;
