@@ -231,24 +231,23 @@ def of_tensorflow(device: str) -> Calls:
     return [(name, on(function)) for name, function in calls.items()]
 
 
-def main() -> None:
-    """Prints the table of one framework, or of both."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--framework", choices=("tensorflow", "paddle", "both"), default="both")
+def run(text: str | None, makers: dict[str, Callable[[str], Calls]]) -> None:
+    """Prints the table of one framework, or of all that can share a process."""
+    parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--framework", choices=(*makers, "both"), default="both", help="both: Paddle and TensorFlow")
     parser.add_argument("--device", default="rdna:0")
     parser.add_argument("--only", default="", help="only ops whose name contains this")
     given = parser.parse_args()
     os.environ.setdefault("UNIHAL_BACKEND", "stub")
     os.environ.setdefault("UNIHAL_STRICT", "1")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    makers: list[tuple[Callable[[str], Calls], str, str]] = []
-    if given.framework in ("paddle", "both"):  # first: after TensorFlow it cannot be imported
-        makers.append((of_paddle, given.device.lower(), "cpu"))
-    if given.framework in ("tensorflow", "both"):
-        makers.append((of_tensorflow, f"/device:{given.device.upper()}", "/device:CPU:0"))
-    for make, device, cpu in makers:
-        print(f"{make.__name__[3:]}: ours and the CPU's in ms, the ratio")
-        for (name, ours), (_, theirs) in zip(make(device), make(cpu)):
+    # Paddle first: after TensorFlow it cannot be imported.
+    for framework in ("paddle", "tensorflow") if given.framework == "both" else (given.framework,):
+        device, cpu = given.device.lower(), "cpu"
+        if framework == "tensorflow":
+            device, cpu = f"/device:{given.device.upper()}", "/device:CPU:0"
+        print(f"{framework}: ours and the CPU's in ms, the ratio")
+        for (name, ours), (_, theirs) in zip(makers[framework](device), makers[framework](cpu)):
             if given.only not in name:
                 continue
             try:
@@ -261,4 +260,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(__doc__, {"paddle": of_paddle, "tensorflow": of_tensorflow})

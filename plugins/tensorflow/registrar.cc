@@ -4,28 +4,47 @@
 #include <utility>
 
 #include "plugins/tensorflow/coverage.h"
+#include "plugins/tensorflow/protobuf.h"
 
 namespace unihal::tensorflow {
+namespace {
+
+// TensorFlow's message KernelDef. One for all dtypes: TensorFlow's eager ops look theirs up in each call, and compare
+// the attributes with those of every kernel of the op. It has no byte 0, at which TensorFlow would end it: names and
+// lists are not empty, and no dtype's number is 0.
+std::string kernel_definition(const char* op, const char* device_type, const Types& types,
+                              const std::vector<const char*>& host) {
+  enum { kOp = 1, kDevice = 2, kConstraint = 3, kHostMemory = 4 };
+  enum { kConstraintName = 1, kConstraintAllowed = 2, kValueList = 1, kListTypes = 6 };
+  std::string kernel;
+  append_bytes(&kernel, kOp, op);
+  append_bytes(&kernel, kDevice, device_type);
+  for (const auto& [attribute, allowed] : types) {
+    std::string numbers, list, value, constraint;
+    for (const TF_DataType type : allowed) append_varint(&numbers, static_cast<uint64_t>(type));
+    append_bytes(&list, kListTypes, numbers);
+    append_bytes(&value, kValueList, list);
+    append_bytes(&constraint, kConstraintName, attribute);
+    append_bytes(&constraint, kConstraintAllowed, value);
+    append_bytes(&kernel, kConstraint, constraint);
+  }
+  for (const char* argument : host) append_bytes(&kernel, kHostMemory, argument);
+  return kernel;
+}
+
+}  // namespace
 
 void Registrar::record_dtypes(const char* op, std::initializer_list<TypeConstraint> constraints) {
   record_coverage(op, constraints.size() > 0 ? constraints.begin()->dtypes : 0);
 }
 
-// False where TensorFlow refuses.
-bool Registrar::add_kernel(const char* op, void* (*create)(TF_OpKernelConstruction*), const Types& types,
+void Registrar::add_kernel(const char* op, void* (*create)(TF_OpKernelConstruction*), const Types& types,
                            const std::vector<const char*>& host) {
   const std::string name = std::string("Unihal") + op;
   TF_Status* status = TF_NewStatus();
   TF_KernelBuilder* builder = TF_NewKernelBuilder(op, device_type_, create, compute_kernel, delete_kernel);
-  for (const auto& [attribute, list] : types) {
-    TF_KernelBuilder_TypeConstraint(builder, attribute.c_str(), list.front(), status);
-  }
-  for (const char* argument : host) TF_KernelBuilder_HostMemory(builder, argument);
-  if (TF_GetCode(status) == TF_OK) {
-    TF_RegisterKernelBuilder(name.c_str(), builder, status);
-  } else {
-    TF_DeleteKernelBuilder(builder);
-  }
+  TF_RegisterKernelBuilderWithKernelDef(kernel_definition(op, device_type_, types, host).c_str(), name.c_str(), builder,
+                                        status);
   const bool added = TF_GetCode(status) == TF_OK;
   if (!added) {
     // An op that this TensorFlow lacks, or knows otherwise: it stays on the CPU, counted as a fallback.
@@ -37,36 +56,19 @@ bool Registrar::add_kernel(const char* op, void* (*create)(TF_OpKernelConstructi
     kernel.allowed = types;
     added_[op].push_back(std::move(kernel));
   }
-  return added;
 }
 
 void Registrar::add_kernel(const char* op, void* (*create)(TF_OpKernelConstruction*),
                            std::initializer_list<TypeConstraint> constraints, const std::vector<const char*>& host) {
-  std::vector<int> chosen(constraints.size(), UHAL_DTYPE_INVALID);
-  // Counts through all combinations, one dtype number per constraint.
-  const auto advance = [&](size_t i) {
-    do {
-      ++chosen[i];
-    } while (chosen[i] < UHAL_DTYPE_COUNT && !contains(constraints.begin()[i].dtypes, chosen[i]));
-    return chosen[i] < UHAL_DTYPE_COUNT;
-  };
-  for (size_t i = 0; i < chosen.size(); ++i) {
-    if (!advance(i)) return;
-  }
-  for (bool more = true; more;) {
-    Types types;
-    for (size_t i = 0; i < chosen.size(); ++i) {
-      types[constraints.begin()[i].attribute] = {to_tensorflow(chosen[i])};
+  Types types;
+  for (const TypeConstraint& constraint : constraints) {
+    std::vector<TF_DataType>& allowed = types[constraint.attribute];
+    for (int dtype = 0; dtype < UHAL_DTYPE_COUNT; ++dtype) {
+      if (contains(constraint.dtypes, dtype)) allowed.push_back(to_tensorflow(dtype));
     }
-    if (!add_kernel(op, create, types, host)) return;
-    size_t i = 0;
-    for (; i < chosen.size(); ++i) {
-      if (advance(i)) break;
-      chosen[i] = UHAL_DTYPE_INVALID;
-      advance(i);
-    }
-    more = i < chosen.size();
+    if (allowed.empty()) return;
   }
+  add_kernel(op, create, types, host);
 }
 
 void register_all(Registrar& registrar) {

@@ -22,8 +22,8 @@ class Registrar {
   // `device_type` is TensorFlow's name ("RDNA").
   explicit Registrar(const char* device_type) : device_type_(device_type) {}
 
-  // Registers class K for an op: one kernel for each combination of the constraints' dtypes. The first
-  // constraint's dtypes are what the coverage page shows. `host` names arguments that live in host memory.
+  // Registers class K for an op: one kernel for all combinations of the constraints' dtypes. The first constraint's
+  // dtypes are what the coverage page shows. `host` names arguments that live in host memory.
   template <class K>
   void add(const char* op, std::initializer_list<TypeConstraint> constraints,
            std::initializer_list<const char*> host = {}) {
@@ -73,7 +73,7 @@ class Registrar {
   static void record_dtypes(const char* op, std::initializer_list<TypeConstraint> constraints);
   void add_kernel(const char* op, void* (*create)(TF_OpKernelConstruction*),
                   std::initializer_list<TypeConstraint> constraints, const std::vector<const char*>& host);
-  bool add_kernel(const char* op, void* (*create)(TF_OpKernelConstruction*), const Types& types,
+  void add_kernel(const char* op, void* (*create)(TF_OpKernelConstruction*), const Types& types,
                   const std::vector<const char*>& host);
 
   const char* device_type_;

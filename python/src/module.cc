@@ -19,6 +19,7 @@ PYBIND11_MODULE(_core, module) {
   python::bind_op(module);
   python::bind_map(module);
   python::bind_matmul(module);
+  python::bind_reduction(module);
   python::bind_profiler(module);
   python::bind_fallback(module);
   python::bind_check(module);

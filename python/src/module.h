@@ -15,6 +15,7 @@ void bind_dlpack(py::module_& module);
 void bind_op(py::module_& module);
 void bind_map(py::module_& module);
 void bind_matmul(py::module_& module);
+void bind_reduction(py::module_& module);
 void bind_profiler(py::module_& module);
 void bind_fallback(py::module_& module);
 void bind_check(py::module_& module);

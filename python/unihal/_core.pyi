@@ -105,6 +105,18 @@ def map_to_new(
 def matmul(
     kind: type[_AnyView], a: View, b: View, out: View | None, math_mode: int, stream: Stream | None
 ) -> _AnyView | None: ...
+def reduce(
+    kind: type[_AnyView],
+    x: View,
+    axes: int | Sequence[int] | None,
+    reduction: int,
+    keep_axes: bool,
+    dtype: int,
+    stream: Stream | None,
+) -> _AnyView | None: ...
+def arg_reduce(
+    kind: type[_AnyView], x: View, axis: int, flags: int, keep_axes: bool, dtype: int, stream: Stream | None
+) -> _AnyView | None: ...
 def map_to(kind: type[View], function: int, operands: tuple[object, ...], out: View, stream: Stream | None) -> bool: ...
 def buffer_like(
     kind: type[_AnyView], like: View, dtype: int, shape: tuple[int, ...], stream: Stream | None

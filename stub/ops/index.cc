@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstring>
+#include <type_traits>
 
 #include "csrc/backends/common/index_problem.h"
 #include "csrc/backends/common/reduction.h"
@@ -14,6 +15,7 @@
 #include "stub/common/parallel.h"
 #include "stub/common/scratch.h"
 #include "stub/ops/copy.h"
+#include "stub/vector/vectorize.h"
 
 namespace unihal::stub {
 namespace {
@@ -103,18 +105,73 @@ void for_each_piece(const Space& space, int64_t begin, int64_t end, const Body& 
   }
 }
 
-// Elements with an index each, of one component or of several.
-template <class Index, class Blob, bool one>
-void gather_run(const IndexProblem& problem, Resolver& resolver, bool wraps, int64_t count, const int64_t* offsets,
-                const int64_t* strides) {
+// Indices that are looked at together: whether all are inside is asked once.
+constexpr int64_t kTogether = 64;
+
+// `count` indices of an axis, those from the end counted from its beginning; whether all are inside.
+template <class Index>
+UNIHAL_INLINE bool read_indices(int64_t count, const Index* indices, int64_t stride, bool wraps, int64_t length,
+                                int64_t* at) {
+  int64_t outside = 0;
+  const int64_t below = wraps ? length : 0;
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t index = indices[i * stride];
+    index += index < 0 ? below : 0;
+    outside |= static_cast<int64_t>(index < 0) | static_cast<int64_t>(index >= length);
+    at[i] = index;
+  }
+  return outside == 0;
+}
+
+template <class Index>
+UNIHAL_INLINE bool read_index_block(int64_t count, const Index* indices, int64_t stride, bool wraps, int64_t length,
+                                    int64_t* at) {
+  return stride == 1 && count == kTogether ? read_indices(kTogether, indices, 1, wraps, length, at)
+                                           : read_indices(count, indices, stride, wraps, length, at);
+}
+
+// Elements with an index each, of one component.
+template <class Index, class Blob>
+UNIHAL_VECTORIZED void gather_run(const IndexProblem& problem, Resolver& resolver, bool wraps, int64_t count,
+                                  const int64_t* offsets, const int64_t* strides) {
+  Blob* to = static_cast<Blob*>(problem.rows.data) + offsets[kRows];
+  const Blob* from = static_cast<const Blob*>(problem.data.data) + offsets[kData];
+  const Index* const indices = static_cast<const Index*>(problem.indices.data) + offsets[kIndices];
+  const int64_t length = problem.lengths[0], step = problem.strides[0];
+  const int64_t to_stride = strides[kRows], from_stride = strides[kData], stride = strides[kIndices];
+  for (int64_t begin = 0; begin < count; begin += kTogether) {
+    const int64_t together = std::min(kTogether, count - begin);
+    int64_t at[kTogether];
+    const bool inside = read_index_block(together, indices + begin * stride, stride, wraps, length, at);
+    if (inside && from_stride == 0 && together == kTogether) {  // by far the most
+      Blob found[kTogether];
+      for (int64_t i = 0; i < kTogether; ++i) found[i] = from[at[i] * step];
+      for (int64_t i = 0; i < kTogether; ++i, to += to_stride) *to = found[i];
+      continue;
+    }
+    for (int64_t i = 0; i < together; ++i, to += to_stride, from += from_stride) {
+      if (at[i] >= 0 && at[i] < length) {
+        *to = from[at[i] * step];
+      } else {
+        int64_t offset, place;
+        resolver.resolve(offsets[kIndices] + (begin + i) * stride, &offset, &place);  // to be reported
+        *to = Blob();
+      }
+    }
+  }
+}
+
+// Elements with an index each, of several components.
+template <class Index, class Blob>
+void gather_run_of_many(const IndexProblem& problem, Resolver& resolver, bool wraps, int64_t count,
+                        const int64_t* offsets, const int64_t* strides) {
   Blob* const to = static_cast<Blob*>(problem.rows.data) + offsets[kRows];
   const Blob* const from = static_cast<const Blob*>(problem.data.data) + offsets[kData];
   const Index* const indices = static_cast<const Index*>(problem.indices.data) + offsets[kIndices];
-  const int components = one ? 1 : problem.components;
   for (int64_t i = 0; i < count; ++i) {
     int64_t at = i * strides[kData];
     bool inside = true;
-    for (int c = 0; c < components; ++c) {
+    for (int c = 0; c < problem.components; ++c) {
       int64_t index = indices[i * strides[kIndices] + c * problem.component_stride];
       if (wraps && index < 0) index += problem.lengths[c];
       inside &= index >= 0 && index < problem.lengths[c];
@@ -136,15 +193,15 @@ template <class Index, bool one>
 GatherRun gather_run_of(int64_t size) {
   switch (size) {
     case 1:
-      return gather_run<Index, uint8_t, one>;
+      return one ? gather_run<Index, uint8_t> : gather_run_of_many<Index, uint8_t>;
     case 2:
-      return gather_run<Index, uint16_t, one>;
+      return one ? gather_run<Index, uint16_t> : gather_run_of_many<Index, uint16_t>;
     case 4:
-      return gather_run<Index, uint32_t, one>;
+      return one ? gather_run<Index, uint32_t> : gather_run_of_many<Index, uint32_t>;
     case 8:
-      return gather_run<Index, uint64_t, one>;
+      return one ? gather_run<Index, uint64_t> : gather_run_of_many<Index, uint64_t>;
     default:
-      return gather_run<Index, std::array<uint64_t, 2>, one>;
+      return one ? gather_run<Index, std::array<uint64_t, 2>> : gather_run_of_many<Index, std::array<uint64_t, 2>>;
   }
 }
 
@@ -266,59 +323,149 @@ struct ScatterPart {
   int64_t last_place;
 };
 
-// Neighbours with an index each along one axis of the data, whose updates are added, or overwrite.
-template <class Index, class T, bool adds>
-void scatter_run(const ScatterPart& part, int64_t count, const int64_t* offsets, const int64_t* strides) {
+// How an update is combined with the element that is there: as the map functions of the same names do. Whole numbers
+// wrap, which of a narrow dtype is what of a wide one is cut.
+struct Overwrite {
+  template <class T>
+  static T of(T, T update) {
+    return update;
+  }
+};
+struct Add {
+  template <class T>
+  static T of(T present, T update) {
+    if constexpr (std::is_integral_v<T>) {
+      using Bits = std::make_unsigned_t<T>;
+      return static_cast<T>(static_cast<Bits>(present) + static_cast<Bits>(update));
+    } else {
+      return present + update;
+    }
+  }
+};
+struct Multiply {
+  template <class T>
+  static T of(T present, T update) {
+    if constexpr (std::is_integral_v<T>) {
+      using Bits = std::make_unsigned_t<T>;
+      return static_cast<T>(static_cast<Bits>(present) * static_cast<Bits>(update));
+    } else {
+      return present * update;
+    }
+  }
+};
+struct Maximum {
+  template <class T>
+  static T of(T present, T update) {
+    const T best = present > update ? present : update;  // the update where either is NaN: no branch
+    return present != present ? present : best;
+  }
+};
+struct Minimum {
+  template <class T>
+  static T of(T present, T update) {
+    const T best = present < update ? present : update;
+    return present != present ? present : best;
+  }
+};
+
+// Neighbours with an index each along one axis of the data.
+template <class Index, class T, class Combine>
+UNIHAL_VECTORIZED void scatter_run(const ScatterPart& part, int64_t count, const int64_t* offsets,
+                                   const int64_t* strides) {
   const IndexProblem& problem = part.problem;
-  const T* const from = static_cast<const T*>(problem.rows.data) + offsets[kRows];
-  T* const to = static_cast<T*>(problem.data.data) + offsets[kData];
+  const T* from = static_cast<const T*>(problem.rows.data) + offsets[kRows];
+  T* to = static_cast<T*>(problem.data.data) + offsets[kData];
   const Index* const indices = static_cast<const Index*>(problem.indices.data) + offsets[kIndices];
   const int64_t length = problem.lengths[0], step = problem.strides[0];
-  for (int64_t i = 0; i < count; ++i) {
-    int64_t index = indices[i * strides[kIndices]];
-    if (part.wraps && index < 0) index += length;
-    if (index < 0 || index >= length) {
-      int64_t offset, place;
-      part.resolver.resolve(offsets[kIndices] + i * strides[kIndices], &offset, &place);  // to be reported
-    } else if (index >= part.first_place && index < part.last_place) {
-      T& element = to[i * strides[kData] + index * step];
-      const T update = from[i * strides[kRows]];
-      if constexpr (adds) {
-        element = static_cast<T>(element + update);
-      } else {
-        element = update;
+  const int64_t from_stride = strides[kRows], to_stride = strides[kData], stride = strides[kIndices];
+  const bool all_places = part.first_place == 0 && part.last_place == length;
+  for (int64_t begin = 0; begin < count; begin += kTogether) {
+    const int64_t together = std::min(kTogether, count - begin);
+    int64_t at[kTogether];
+    const bool inside = read_index_block(together, indices + begin * stride, stride, part.wraps, length, at);
+    for (int64_t i = 0; i < together; ++i, to += to_stride, from += from_stride) {
+      const int64_t index = at[i];
+      if ((inside && all_places) || (index >= part.first_place && index < part.last_place)) {
+        T& element = to[index * step];
+        element = Combine::of(element, *from);
+      } else if (index < 0 || index >= length) {
+        int64_t offset, place;
+        part.resolver.resolve(offsets[kIndices] + (begin + i) * stride, &offset, &place);  // to be reported
       }
+    }
+  }
+}
+
+// Elements with an index each of several components, which are overwritten.
+template <class Index, class T>
+void scatter_run_of_many(const ScatterPart& part, int64_t count, const int64_t* offsets, const int64_t* strides) {
+  const IndexProblem& problem = part.problem;
+  const T* from = static_cast<const T*>(problem.rows.data) + offsets[kRows];
+  T* to = static_cast<T*>(problem.data.data) + offsets[kData];
+  const Index* indices = static_cast<const Index*>(problem.indices.data) + offsets[kIndices];
+  for (int64_t i = 0; i < count; ++i, to += strides[kData], from += strides[kRows], indices += strides[kIndices]) {
+    int64_t offset = 0, place = 0;
+    bool inside = true;
+    for (int c = 0; c < problem.components; ++c) {
+      int64_t index = indices[c * problem.component_stride];
+      if (part.wraps && index < 0) index += problem.lengths[c];
+      inside &= index >= 0 && index < problem.lengths[c];
+      offset += index * problem.strides[c];
+      place = place * problem.lengths[c] + index;
+    }
+    if (!inside) {
+      part.resolver.resolve(offsets[kIndices] + i * strides[kIndices], &offset, &place);  // to be reported
+    } else if (place >= part.first_place && place < part.last_place) {
+      to[offset] = *from;
     }
   }
 }
 
 using ScatterRun = void (*)(const ScatterPart&, int64_t, const int64_t*, const int64_t*);
 
-// nullptr where it takes the general way.
+template <class Index, class T>
+ScatterRun scatter_run_as(uhal_reduction reduction) {
+  switch (reduction) {
+    case UHAL_REDUCE_SUM:
+      return scatter_run<Index, T, Add>;
+    case UHAL_REDUCE_PRODUCT:
+      return scatter_run<Index, T, Multiply>;
+    case UHAL_REDUCE_MAXIMUM:
+      return scatter_run<Index, T, Maximum>;
+    case UHAL_REDUCE_MINIMUM:
+      return scatter_run<Index, T, Minimum>;
+    default:
+      return nullptr;
+  }
+}
+
+// nullptr where it takes the general way. `one`: of one component.
 template <class Index>
-ScatterRun scatter_run_of(uhal_reduction reduction, uhal_dtype dtype) {
-  if (reduction == UHAL_REDUCE_SUM) {
+ScatterRun scatter_run_of(uhal_reduction reduction, uhal_dtype dtype, bool one) {
+  if (reduction != UHAL_REDUCE_NONE) {
+    if (!one) return nullptr;
     switch (dtype) {
       case UHAL_FLOAT32:
-        return scatter_run<Index, float, true>;
+        return scatter_run_as<Index, float>(reduction);
       case UHAL_FLOAT64:
-        return scatter_run<Index, double, true>;
+        return scatter_run_as<Index, double>(reduction);
       case UHAL_INT64:
-        return scatter_run<Index, int64_t, true>;
+        return scatter_run_as<Index, int64_t>(reduction);
+      case UHAL_INT32:
+        return scatter_run_as<Index, int32_t>(reduction);
       default:
         return nullptr;
     }
   }
-  if (reduction != UHAL_REDUCE_NONE) return nullptr;
   switch (dtype_size(dtype)) {
     case 1:
-      return scatter_run<Index, uint8_t, false>;
+      return one ? scatter_run<Index, uint8_t, Overwrite> : scatter_run_of_many<Index, uint8_t>;
     case 2:
-      return scatter_run<Index, uint16_t, false>;
+      return one ? scatter_run<Index, uint16_t, Overwrite> : scatter_run_of_many<Index, uint16_t>;
     case 4:
-      return scatter_run<Index, uint32_t, false>;
+      return one ? scatter_run<Index, uint32_t, Overwrite> : scatter_run_of_many<Index, uint32_t>;
     case 8:
-      return scatter_run<Index, uint64_t, false>;
+      return one ? scatter_run<Index, uint64_t, Overwrite> : scatter_run_of_many<Index, uint64_t>;
     default:
       return nullptr;
   }
@@ -339,11 +486,12 @@ void scatter(const IndexProblem& problem, uhal_reduction reduction, Resolver& re
   const int last = space.rank - 1;
   const int64_t threads = space.count < kSerialWork ? 1 : std::min<int64_t>(omp_get_max_threads(), places);
   const int64_t strides[] = {space.strides[kRows][last], space.strides[kData][last], space.strides[kIndices][last]};
-  const bool one_by_one = problem.components == 1 && strides[kIndices] != 0 && problem.rows.dtype == problem.data.dtype;
+  const bool one_by_one = problem.components > 0 && strides[kIndices] != 0 && problem.rows.dtype == problem.data.dtype;
+  const bool one = problem.components == 1;
   const bool wide = problem.indices.dtype == UHAL_INT64;
   const ScatterRun run = !one_by_one ? nullptr
-                         : wide      ? scatter_run_of<int64_t>(reduction, problem.data.dtype)
-                                     : scatter_run_of<int32_t>(reduction, problem.data.dtype);
+                         : wide      ? scatter_run_of<int64_t>(reduction, problem.data.dtype, one)
+                                     : scatter_run_of<int32_t>(reduction, problem.data.dtype, one);
   parallel_for(threads, kSerialWork, [&](int64_t begin, int64_t end) {
     const int64_t first_place = places * begin / threads;
     const int64_t last_place = places * end / threads;

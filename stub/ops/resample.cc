@@ -112,11 +112,35 @@ UNIHAL_VECTORIZED void resample_lines(const Problem<T>& p, int64_t block, const 
   }
 }
 
-// Blocks of three or four elements at each place: kLines by kLines, and what is left.
+// The same of one element at each place: the sums of several blocks do not wait for one another.
+template <typename T>
+UNIHAL_VECTORIZED void resample_single_lines(const Problem<T>& p, int64_t block, const T* x, T* y) {
+  x += block * p.x_length;
+  y += block * p.y_length;
+  for (int64_t i = 0; i < p.y_length; ++i, ++y) {
+    const Inside inside = inside_of(p, i);
+    T sums[kLines] = {};
+    for (int64_t t = inside.begin; t < inside.end; ++t) {
+      const T weight = p.weights[i * p.taps + t];
+      if (weight == 0) continue;
+      const T* const from = x + p.first[i] + t;
+#pragma GCC unroll 8
+      for (int64_t line = 0; line < kLines; ++line) sums[line] += weight * from[line * p.x_length];
+    }
+#pragma GCC unroll 8
+    for (int64_t line = 0; line < kLines; ++line) y[line * p.y_length] = sums[line];
+  }
+}
+
+// Blocks of one, three or four elements at each place: kLines by kLines, and what is left.
 template <typename T>
 void resample_blocks(const Problem<T>& p, int64_t begin, int64_t end, const T* x, T* y) {
   for (; begin + kLines <= end; begin += kLines) {
-    p.inner == 3 ? resample_lines<T, 3>(p, begin, x, y) : resample_lines<T, 4>(p, begin, x, y);
+    if (p.inner == 1) {
+      resample_single_lines(p, begin, x, y);
+    } else {
+      p.inner == 3 ? resample_lines<T, 3>(p, begin, x, y) : resample_lines<T, 4>(p, begin, x, y);
+    }
   }
   resample_places(p, begin * p.y_length, end * p.y_length, x, y);
 }
@@ -151,7 +175,7 @@ uhal_status resample(const Launch& launch, uhal_dtype dtype) {
   const T* const from = data_of<const T>(x);
   T* const to = data_of<T>(y);
   const int64_t work = p.inner * std::max<int64_t>(p.taps, 1);
-  if (p.inner == 3 || p.inner == 4) {
+  if (p.inner == 1 || p.inner == 3 || p.inner == 4) {
     parallel_for(p.outer, p.y_length * work,
                  [&](int64_t begin, int64_t end) { resample_blocks(p, begin, end, from, to); });
   } else {

@@ -1,12 +1,16 @@
 // Resampling along each axis by a table of taps: the input coordinates that an output coordinate reads, and their
-// weights. Images are computed on with their channels innermost.
+// weights. Where few elements lie side by side at a pixel, lines are combined first, and then the elements of the
+// combined line; else images are computed on with their channels innermost, a pixel's channels at a time.
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 
 #include "csrc/backends/common/attributes.h"
 #include "csrc/backends/common/dtype.h"
 #include "stub/common/parallel.h"
+#include "stub/common/scratch.h"
 #include "stub/common/staging.h"
+#include "stub/ops/weighted_rows.h"
 #include "stub/vector/vectorize.h"
 
 namespace unihal::stub {
@@ -154,24 +158,176 @@ UNIHAL_VECTORIZED void backward_lanes(const Geometry<T>& g, int64_t lanes, const
   }
 }
 
+// -- by lines
+
+// At a pixel of more elements a loop over them is as good.
+constexpr int64_t kMostTogether = 7;
+constexpr int kMostRows = kMaxTaps * kMaxTaps;
+
+// The taps of each element of an output line, tap by tap: which element of an input line, and its weight.
+template <typename T>
+struct LineTaps {
+  const int32_t* places;
+  const T* weights;
+};
+
+// Lines have `g.channels` elements at each pixel. A line that is much longer than what is read of it is not worth it.
+template <typename T>
+bool fits_lines(const Geometry<T>& g) {
+  return g.channels <= kMostTogether && g.input[2] <= 4 * g.taps[2] * g.output[2] &&
+         std::max(g.input[2], g.output[2]) * g.channels <= INT32_MAX;
+}
+
+template <typename T>
+LineTaps<T> line_taps(Staging& staging, const Geometry<T>& g) {
+  const int64_t count = g.output[2] * g.channels;
+  auto* places = staging.take<int32_t>(static_cast<size_t>(count * g.taps[2]));
+  T* weights = staging.take<T>(static_cast<size_t>(count * g.taps[2]));
+  if (staging.status() != UHAL_OK) return {};
+  for (int k = 0; k < g.taps[2]; ++k) {
+    for (int64_t i = 0; i < count; ++i) {
+      const Tap<T>& tap = g.table[2][i / g.channels * g.taps[2] + k];
+      places[k * count + i] = static_cast<int32_t>(tap.index * g.channels + i % g.channels);
+      weights[k * count + i] = tap.weight;
+    }
+  }
+  return {places, weights};
+}
+
+// The lines of an image that output line `at` (in depth and height) reads, and their weights; how many.
+template <typename T>
+int lines_of(const Geometry<T>& g, int64_t at, int64_t* lines, T* weights) {
+  int count = 0;
+  for (int i = 0; i < g.taps[0]; ++i) {
+    const Tap<T>& z = g.table[0][at / g.output[1] * g.taps[0] + i];
+    for (int j = 0; j < g.taps[1]; ++j, ++count) {
+      const Tap<T>& y = g.table[1][at % g.output[1] * g.taps[1] + j];
+      lines[count] = z.index * g.input[1] + y.index;
+      weights[count] = z.weight * y.weight;
+    }
+  }
+  return count;
+}
+
+template <typename T, int kTaps>
+UNIHAL_INLINE void combine_taps(int64_t count, const LineTaps<T>& taps, const T* line, T* __restrict y) {
+  for (int64_t i = 0; i < count; ++i) {
+    T sum = 0;
+    for (int k = 0; k < kTaps; ++k) sum += taps.weights[k * count + i] * line[taps.places[k * count + i]];
+    y[i] = sum;
+  }
+}
+
+// One output line. `sum` has room for an input line.
+template <typename T>
+UNIHAL_VECTORIZED void forward_line(const Geometry<T>& g, const LineTaps<T>& taps, int64_t at, const T* image, T* sum,
+                                    T* y) {
+  int64_t lines[kMostRows];
+  T weights[kMostRows];
+  const T* rows[kMostRows];
+  const int64_t length = g.input[2] * g.channels, count = g.output[2] * g.channels;
+  const int together = lines_of(g, at, lines, weights);
+  for (int i = 0; i < together; ++i) rows[i] = image + lines[i] * length;
+  if (together > 1) sum_rows(length, together, rows, weights, sum);
+  const T* const line = together > 1 ? sum : rows[0];
+  switch (g.taps[2]) {
+    case 1:
+      return combine_taps<T, 1>(count, taps, line, y);
+    case 2:
+      return combine_taps<T, 2>(count, taps, line, y);
+    default:
+      return combine_taps<T, kMaxTaps>(count, taps, line, y);
+  }
+}
+
+// Adds the gradient of one output line to that of an image. `sum` has room for an input line.
+template <typename T>
+UNIHAL_VECTORIZED void backward_line(const Geometry<T>& g, const LineTaps<T>& taps, int64_t at, const T* dy, T* sum,
+                                     T* image) {
+  int64_t lines[kMostRows];
+  T weights[kMostRows];
+  const int64_t length = g.input[2] * g.channels, count = g.output[2] * g.channels;
+  const int together = lines_of(g, at, lines, weights);
+  for (int64_t i = 0; i < length; ++i) sum[i] = 0;
+  for (int k = 0; k < g.taps[2]; ++k) {
+    for (int64_t i = 0; i < count; ++i) sum[taps.places[k * count + i]] += taps.weights[k * count + i] * dy[i];
+  }
+  for (int i = 0; i < together; ++i) {
+    T* __restrict const to = image + lines[i] * length;
+    const T weight = weights[i];
+    for (int64_t k = 0; k < length; ++k) to[k] += weight * sum[k];
+  }
+}
+
+// `x` and `y`: packed images of g.channels elements at each pixel. Gradients of an image are added on one thread.
+template <typename T>
+uhal_status by_lines(Staging& staging, const Geometry<T>& g, bool forward, T* x, T* y) {
+  const LineTaps<T> taps = line_taps(staging, g);
+  if (staging.status() != UHAL_OK) return staging.status();
+  const int64_t lines = g.output[0] * g.output[1], line = g.output[2] * g.channels;
+  const int64_t length = g.input[2] * g.channels, image = g.pixels() * g.channels;
+  const int64_t work = g.taps[0] * g.taps[1] * length + g.taps[2] * line;
+  std::atomic<bool> exhausted{false};
+  const auto with_room = [&](const auto& body) {
+    ScratchFrame frame;
+    T* const sum = frame.take<T>(static_cast<size_t>(length));
+    if (sum != nullptr) body(sum);
+    if (sum == nullptr) exhausted.store(true, std::memory_order_relaxed);
+  };
+  if (forward) {
+    parallel_for(g.images * lines, work, [&](int64_t begin, int64_t end) {
+      with_room([&](T* sum) {
+        for (int64_t i = begin; i < end; ++i) {
+          forward_line(g, taps, i % lines, static_cast<const T*>(x + i / lines * image), sum, y + i * line);
+        }
+      });
+    });
+  } else {
+    std::fill_n(x, g.images * image, T(0));
+    parallel_for(g.images, lines * work, [&](int64_t begin, int64_t end) {
+      with_room([&](T* sum) {
+        for (int64_t i = begin * lines; i < end * lines; ++i) {
+          backward_line(g, taps, i % lines, static_cast<const T*>(y + i * line), sum, x + i / lines * image);
+        }
+      });
+    });
+  }
+  if (exhausted.load()) return fail(UHAL_RESOURCE_EXHAUSTED, "resize: the host has no memory left for a line");
+  return staging.finish();
+}
+
 uhal_resize_attributes attributes_of(const uhal_op& op) { return attributes_or(op, uhal_resize_attributes{}); }
+
+// Channels that do not lie side by side are images of their own: by lines, these need not be moved together.
+template <typename T>
+bool fits_channels_apart(const uhal_op& op, Geometry<T> g) {
+  g.channels = 1;
+  return op.inputs[0]->strides[1] != 1 && op.outputs[0]->strides[1] != 1 && fits_lines(g);
+}
 
 template <typename T>
 uhal_status resize(const Launch& launch, uhal_dtype dtype) {
   const uhal_resize_attributes attributes = attributes_of(launch.op);
   const bool forward = launch.op.kind == UHAL_OP_RESIZE;
-  const AxisOrder order = channels_innermost(launch.op.inputs[0]->rank);
   Staging staging(launch);
+  Geometry<T> g = geometry_of<T>(staging, attributes, forward ? *launch.op.inputs[0] : *launch.op.outputs[0],
+                                 forward ? *launch.op.outputs[0] : *launch.op.inputs[0]);
+  if (staging.status() != UHAL_OK) return staging.status();
+  const bool apart = fits_channels_apart(launch.op, g);
+  const int rank = launch.op.inputs[0]->rank;
+  const AxisOrder order = apart ? row_major(rank) : channels_innermost(rank);
   const uhal_tensor* input = staging.input(0, dtype, &order);
   const uhal_tensor* output = staging.output(0, dtype, &order);
   if (staging.status() != UHAL_OK) return staging.status();
   const uhal_tensor& x = forward ? *input : *output;
   const uhal_tensor& y = forward ? *output : *input;
-  const Geometry<T> g = geometry_of<T>(staging, attributes, x, y);
-  if (staging.status() != UHAL_OK) return staging.status();
-
   T* x_data = data_of<T>(&x);
   T* y_data = data_of<T>(&y);
+  if (apart) {
+    g.images *= g.channels;
+    g.channels = 1;
+  }
+  if (fits_lines(g)) return by_lines(staging, g, forward, x_data, y_data);
   const int64_t taps = g.taps[0] * g.taps[1] * g.taps[2];
   if (forward) {
     parallel_for(g.images * g.places(), g.channels * taps, [&](int64_t begin, int64_t end) {

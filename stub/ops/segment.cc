@@ -26,6 +26,8 @@ namespace {
 constexpr int64_t kShortRow = 8;  // elements
 constexpr int64_t kMostParts = 8;
 constexpr int64_t kPartElements = 65536;  // at least
+constexpr int64_t kRowsAhead = 8;
+constexpr int64_t kMostAhead = 512;  // bytes of a row; the processor goes on by itself
 
 uhal_segment_attributes segment_attributes(const uhal_op& op) {
   return attributes_or(
@@ -49,13 +51,15 @@ struct Product {
 struct Maximum {
   template <class T>
   static T of(T a, T b) {
-    return a > b || a != a ? a : b;
+    const T best = a > b ? a : b;  // b where either is NaN: one instruction
+    return a != a ? a : best;
   }
 };
 struct Minimum {
   template <class T>
   static T of(T a, T b) {
-    return a < b || a != a ? a : b;
+    const T best = a < b ? a : b;
+    return a != a ? a : best;
   }
 };
 
@@ -398,13 +402,23 @@ class Reducer {
     // In the buffer there is room for one row that is converted; where rows are in place it has only zeros.
     const int64_t together = repeated_ != nullptr || x_.in_place() ? kRowsTogether : 1;
     RowGroup<T> group;
+    const int64_t row_bytes = x_.in_place() && problem_.indices != nullptr ? x_.length() * int64_t{sizeof(T)} : 0;
     for_each_element(problem_, begin, end, first, last, outside_, [&](int64_t element, int64_t segment) {
       if (group.count == together || group.segment != segment) combine(to, group);
+      prefetch(element + kRowsAhead, end, row_bytes);
       group.segment = segment;
       group.rows[group.count] = row_of(element, buffer);
       group.weights[group.count++] = weights_ != nullptr ? weights_[element * weight_step_] : T{1};
     });
     combine(to, group);
+  }
+
+  // Asks for the row of an element that will be looked up soon: rows by index lie anywhere.
+  void prefetch(int64_t element, int64_t end, int64_t row_bytes) const {
+    if (row_bytes == 0 || element >= end) return;
+    const int64_t row = IndexReader(*problem_.indices)(element * problem_.indices->strides[0]);
+    if (row < 0 || row >= problem_.x.shape[0]) return;
+    for (int64_t byte = 0; byte < std::min(row_bytes, kMostAhead); byte += 64) __builtin_prefetch(x_.at(row) + byte);
   }
 
   // Combines what there is of a group, which is empty then.

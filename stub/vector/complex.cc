@@ -1,5 +1,7 @@
 // The functions of csrc/tables/complex.def as loops. Compiled once per instruction set.
 
+#include <limits>
+
 #include "stub/vector/compute.h"
 #include "stub/vector/vector_math.h"
 

@@ -45,10 +45,24 @@ UHAL_MATH2(pow)
 UHAL_MATH2(fmod)
 UHAL_MATH2(fmax)
 UHAL_MATH2(fmin)
-UHAL_MATH2(nextafter)
 
 #undef UHAL_MATH1
 #undef UHAL_MATH2
+
+// The C library's takes a call for each element. Numbers of one sign are in the order of their bits.
+template <class T, class Bits>
+static inline T next_number(T x, T y) {
+  Bits bits;
+  __builtin_memcpy(&bits, &x, sizeof bits);
+  bits += (y > x) == (x > 0) ? 1 : -1;
+  constexpr Bits kSign = std::numeric_limits<Bits>::min();
+  bits = x == 0 ? (y < 0 ? kSign + 1 : 1) : bits;
+  T next;
+  __builtin_memcpy(&next, &bits, sizeof next);
+  return x == y ? y : x != x || y != y ? x + y : next;
+}
+static inline float nextafter(float x, float y) { return next_number<float, int32_t>(x, y); }
+static inline double nextafter(double x, double y) { return next_number<double, int64_t>(x, y); }
 
 static inline float fma(float x, float y, float z) { return ::fmaf(x, y, z); }
 static inline double fma(double x, double y, double z) { return ::fma(x, y, z); }

@@ -210,7 +210,12 @@ void embedding_bag(Call& call) {
   const at::Tensor places = at::arange(count, indices.options().dtype(at::kLong));
   const at::Tensor starts = offsets.narrow(0, 0, bags).to(at::kLong);
   if (bags != 0) check_offsets(starts, count);
-  const at::Tensor ids = bags == 0 ? places : at::searchsorted(starts, places, false, /*right=*/true).sub(1);
+  at::Tensor ids = places;
+  if (bags != 0) {  // how many bags have begun, less one
+    const at::Tensor one = at::ones({1}, starts.options());
+    ids = at::zeros({count + 1}, starts.options()).index_add_(0, starts, one.expand({bags})).cumsum(0).sub_(1);
+    ids = ids.narrow(0, 0, count);
+  }
   const at::Tensor kept = without_padding(ids, indices, padding);
   constexpr uhal_reduction kReductions[] = {UHAL_REDUCE_SUM, UHAL_REDUCE_MEAN, UHAL_REDUCE_MAXIMUM};
   const auto [output, counts] = combine(call, weight, kept, indices, factors, bags, kReductions[mode], padding >= 0);

@@ -192,6 +192,20 @@ void mode(Call& call) {
   call.set_result(1, keep ? place : place.squeeze(dim));
 }
 
+// How many of the numbers, which are from 0 to bins - 1, are each of these.
+at::Tensor count_in_bins(Call& call, const at::Tensor& numbers, int64_t bins) {
+  const at::Tensor result = empty({bins}, at::kLong);
+  const bool is_index = numbers.scalar_type() == at::kInt || numbers.scalar_type() == at::kLong;
+  const at::Tensor ones = at::ones({1}, numbers.options().dtype(at::kLong)).expand({numbers.size(0)});
+  const View ids = view_of(call.keep(is_index ? numbers : numbers.to(at::kLong)));
+  const View each = view_of(call.keep(ones)), counts = view_of(result);
+  uhal_segment_attributes attributes = {};
+  attributes.struct_size = sizeof attributes;
+  attributes.reduction = UHAL_REDUCE_SUM;
+  call.launch(UHAL_OP_SEGMENT_REDUCE, {&each, &ids}, {&counts}, &attributes);
+  return result;
+}
+
 // (self, weights, minlength)
 void bincount(Call& call) {
   const at::Tensor& self = call.tensor(0);
@@ -209,8 +223,8 @@ void bincount(Call& call) {
   const auto [low, high] = self.aminmax();
   TORCH_CHECK(low.item<int64_t>() >= 0, "bincount only supports 1-d non-negative integral inputs.");
   const int64_t bins = std::max(least, high.item<int64_t>() + 1);
-  const at::Tensor amounts = weights.defined() ? weights.to(dtype) : at::ones({1}, options).expand({self.size(0)});
-  call.set_result(0, at::zeros({bins}, options).index_add(0, self.to(at::kLong), amounts));
+  if (!weights.defined()) return call.set_result(0, count_in_bins(call, self, bins));
+  call.set_result(0, at::zeros({bins}, options).index_add_(0, self.to(at::kLong), weights.to(dtype)));
 }
 
 // The amounts that fall into bins whose numbers are `places`; those outside [0, bins) into none.

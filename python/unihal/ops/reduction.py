@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, Protocol, Union
 
-from .. import dtypes
+from .. import _core, dtypes
 from ..arguments import whole_numbers
 from ..buffer import Buffer
 from ..stream import Stream
@@ -60,6 +60,12 @@ def reduce(
     stream: Stream | None = None,
 ) -> Buffer:
     """Combines the elements along axes; without ``keep_axes`` the result is a view without them."""
+    if out is None:
+        queue = None if stream is None else stream._handle
+        number = dtypes.number(dtype or _reduced_dtype(x.dtype, reduction))
+        made = _core.reduce(Buffer, x, axis, REDUCTIONS[reduction], keep_axes, number, queue)
+        if made is not None:
+            return made
     axes = set(range(x.ndim)) if axis is None else {axis_of(x, entry) for entry in whole_numbers(axis)}
     kept = [1 if i in axes else length for i, length in enumerate(x.shape)]
     short = [length for i, length in enumerate(x.shape) if i not in axes]
@@ -126,8 +132,13 @@ any = _named("any", "any", "Whether any element along axes is true.")
 
 
 def _arg_reduce(x: Buffer, axis: int, flags: int, dtype: str, keep_axes: bool, stream: Stream | None) -> Buffer:
+    queue = None if stream is None else stream._handle
+    number = dtypes.number(index_dtype(dtype))
+    made = _core.arg_reduce(Buffer, x, axis, flags, keep_axes, number, queue)
+    if made is not None:
+        return made
     axis = axis_of(x, axis)
-    kept = output((*x.shape[:axis], 1, *x.shape[axis + 1 :]), index_dtype(dtype), x, stream=stream)
+    kept = output((*x.shape[:axis], 1, *x.shape[axis + 1 :]), dtype, x, stream=stream)
     launch("arg_reduce", [x], [kept], {"axis": axis, "flags": flags}, stream=stream)
     return kept if keep_axes else kept.reshape(*x.shape[:axis], *x.shape[axis + 1 :])
 
