@@ -47,6 +47,9 @@ bool fold_gathers(Graph& graph, const std::vector<int>& candidates);
 // Branches whose condition is a constant: what is not taken goes, and what is runs without a condition, so that other
 // fusions look at it. Whether there were some.
 bool take_known_branches(Graph& graph);
+// Attention's products and softmax, and their gradient, among `candidates`, as far as the type's first device takes
+// them. Whether something was found.
+bool fuse_attention(Graph& graph, const std::string& type, const std::vector<int>& candidates, OutputShapes& shapes);
 // The gradient of a softmax.
 bool fuse_softmax_gradient(Graph& graph, int root);
 // keras.ops.argmax and argmin: negative zeros made smaller than positive ones.

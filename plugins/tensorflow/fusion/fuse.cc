@@ -26,6 +26,17 @@ const std::set<std::string_view>& pure_ops() {
   return *ops;
 }
 
+// The same for attention.
+const std::set<std::string_view>& attention_ops() {
+  static const auto* ops = new std::set<std::string_view>{
+      "Einsum", "BatchMatMul",  "BatchMatMulV2", "Softmax",     "SelectV2",       "Transpose", "AddV2",
+      "Add",    "Sub",          "Mul",           "RealDiv",     "Sum",            "Cast",      "Reshape",
+      "Shape",  "StridedSlice", "Pack",          "BroadcastTo", "MatrixBandPart", "Fill",      "BroadcastGradientArgs",
+      "Const",  "LogicalAnd",   "ExpandDims",
+  };
+  return *ops;
+}
+
 bool is_control_flow(std::string_view op) {
   return op == "Switch" || op == "Merge" || op == "Enter" || op == "Exit" || op == "NextIteration" ||
          op == "LoopCond" || op == "RefSwitch" || op == "RefMerge" || op == "RefEnter" || op == "RefExit" ||
@@ -74,7 +85,7 @@ struct Name {
 
 constexpr unsigned kOptimizer = 1, kNorm = 2, kGelu = 4, kMovingAverage = 8, kNegativeZero = 16, kSoftmax = 32,
                    kElementwise = 64, kLists = 128, kCollectives = 256, kProducts = 512, kSeeds = 1024,
-                   kBranches = 2048, kAllFusions = 4095;
+                   kBranches = 2048, kAttention = 4096, kAllFusions = 8191;
 
 constexpr Name kNames[] = {{"optimizer", kOptimizer},
                            {"norm", kNorm},
@@ -87,7 +98,8 @@ constexpr Name kNames[] = {{"optimizer", kOptimizer},
                            {"collectives", kCollectives},
                            {"products", kProducts},
                            {"seeds", kSeeds},
-                           {"branches", kBranches}};
+                           {"branches", kBranches},
+                           {"attention", kAttention}};
 
 }  // namespace
 
@@ -139,6 +151,11 @@ void fuse(Graph& graph, const std::string& type, unsigned fusions, OutputShapes&
   }
   if ((fusions & kNorm) != 0) fused |= narrow_norms(graph, candidates);
   fused |= found;
+  if ((fusions & kAttention) != 0 && fuse_attention(graph, type, candidates, shapes)) {
+    graph.prune(candidates, attention_ops());
+    candidates = find_candidates(graph, type);
+    fused = true;
+  }
   fused |= rewrite(kSoftmax, fuse_softmax_gradient);
   // After the norms, which must see the products of a gradient and a learning rate.
   if (rewrite(kOptimizer, fuse_scaled_update)) {
