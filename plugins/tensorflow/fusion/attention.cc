@@ -64,8 +64,37 @@ class Attention : private AlgebraSearch {
  private:
   const Graph::Node& at(int node) const { return graph_[node]; }
 
-  bool is_number(const Edge& edge, float* number) const {
-    return edge.node >= 0 && graph_.scalar_constant(edge.node, graph_.type_attribute(edge.node, "dtype"), number);
+  // A scalar that is a constant, or computed from a size that is known, as 1 / sqrt(cast(shape(x)[-1])) is.
+  bool is_number(const Edge& edge, float* number, int depth = 0) const {
+    if (edge.node < 0 || edge.port != 0 || depth > 6) return false;
+    const int node = edge.node;
+    const std::string_view op = at(node).op;
+    if (op == "Const") return graph_.scalar_constant(node, graph_.type_attribute(node, "dtype"), number);
+    if (op == "StridedSlice") return is_known_size(node, number);
+    if (op != "Cast" && op != "Sqrt" && op != "Rsqrt" && op != "Reciprocal" && op != "RealDiv") return false;
+    if (!is_number(input(node, 0), number, depth + 1)) return false;
+    if (op == "Sqrt") *number = std::sqrt(*number);
+    if (op == "Rsqrt") *number = 1 / std::sqrt(*number);
+    if (op == "Reciprocal") *number = 1 / *number;
+    float divisor = 0;
+    if (op == "RealDiv" && !is_number(input(node, 1), &divisor, depth + 1)) return false;
+    if (op == "RealDiv") *number /= divisor;
+    return true;
+  }
+
+  bool is_known_size(int node, float* number) const {
+    const Edge shape = input(node, 0), begin = input(node, 1);
+    std::vector<int64_t> place;
+    if (shape.node < 0 || at(shape.node).op != "Shape" || begin.node < 0) return false;
+    if (!graph_.vector_constant(begin.node, &place) || place.size() != 1) return false;
+    if (graph_.integer(node, "shrink_axis_mask") != 1) return false;
+    const auto known = sizes(input(shape.node, 0));
+    if (!known) return false;
+    const auto rank = static_cast<int64_t>(known->size());
+    const int64_t axis = place.front() < 0 ? place.front() + rank : place.front();
+    if (axis < 0 || axis >= rank || (*known)[static_cast<size_t>(axis)] < 0) return false;
+    *number = static_cast<float>((*known)[static_cast<size_t>(axis)]);
+    return true;
   }
 
   bool may_go(int node) const { return candidates_.count(node) != 0 && !graph_.is_exposed(node); }
@@ -90,9 +119,11 @@ class Attention : private AlgebraSearch {
     } else if (at(node).op == "BatchMatMulV2" || at(node).op == "BatchMatMul") {
       const auto first = sizes(product->operands[0]), second = sizes(product->operands[1]);
       if (!first || !second || first->size() != second->size() || first->size() < 3 || first->size() > 4) return false;
-      // Matrices that are broadcast have gradients of another shape.
       const std::string batch = first->size() == 3 ? "b" : "bh";
-      if (!std::equal(first->begin(), first->end() - 2, second->begin())) return false;
+      // What certainly broadcasts has gradients of another form.
+      for (size_t i = 0; i < batch.size(); ++i) {
+        if ((*first)[i] != (*second)[i] && (*first)[i] >= 0 && (*second)[i] >= 0) return false;
+      }
       product->letters[0] = batch + (graph_.flag(node, "adj_x") ? "km" : "mk");
       product->letters[1] = batch + (graph_.flag(node, "adj_y") ? "nk" : "kn");
       product->result = batch + "mn";
@@ -105,6 +136,13 @@ class Attention : private AlgebraSearch {
       if (letters.find('.') != std::string::npos || letters.find(' ') != std::string::npos) return false;
     }
     return true;
+  }
+
+  // Whether a product certainly broadcasts nothing, as an einsum never does.
+  bool batches_match(int node) const {
+    if (node < 0 || at(node).op == "Einsum") return true;
+    const auto first = sizes(input(node, 0)), second = sizes(input(node, 1));
+    return first && second && std::equal(first->begin(), first->end() - 2, second->begin(), second->end() - 2);
   }
 
   static bool has(const std::string& letters, char letter) { return letters.find(letter) != std::string::npos; }
@@ -255,20 +293,17 @@ class Attention : private AlgebraSearch {
     return false;
   }
 
-  // Whether nothing that is known says that a tensor does not broadcast to the scores; the op looks again. Products of
-  // matrices would broadcast with it where einsums complain, so that there it must be known.
+  // Whether nothing that is known says that a tensor does not broadcast to the scores; the op looks again.
   bool fits_scores(const Edge& edge) const {
     if (edge.node < 0) return true;
     const auto own = sizes(edge), product = sizes({scores_, 0});
-    const bool must_know = at(scores_).op != "Einsum";
-    if (!own || !product) return !must_know;
+    if (!own || !product) return true;
     if (own->size() > score_axes_.size() || product->size() != score_axes_.size()) return false;
     const std::string& axes = region_.at(scores_).axes;
     for (size_t i = 1; i <= own->size(); ++i) {
       const int64_t mine = (*own)[own->size() - i];
       const int64_t theirs = (*product)[axes.find(score_axes_[score_axes_.size() - i])];
-      if (mine == 1 || mine == theirs) continue;
-      if (must_know || (mine >= 0 && theirs >= 0)) return false;
+      if (mine != 1 && mine != theirs && mine >= 0 && theirs >= 0) return false;
     }
     return true;
   }
@@ -303,13 +338,31 @@ class Attention : private AlgebraSearch {
         break;
       }
     }
-    if (inverted_ || !is_causal(seen_)) return true;
-    // Rows and columns are counted from the first here, from the last in the ABI's op.
+    if (look_at_constant() || inverted_ || !is_causal(seen_)) return true;
+    causal_ = true;
+    return true;
+  }
+
+  // What a mask that is a constant hides. False if it is none.
+  bool look_at_constant() {
+    std::vector<int64_t> shape;
+    std::vector<char> seen;
+    if (seen_.port != 0 || !graph_.truth_constant(seen_.node, &shape, &seen) || shape.empty()) return false;
+    const auto columns = static_cast<size_t>(shape.back());
+    if (columns == 0) return true;
+    sees_something_ = true;
+    causal_ = !inverted_ && shape.size() >= 2 && shape[shape.size() - 2] == shape.back() && columns > 1;
+    for (size_t i = 0; i < seen.size(); i += columns) {
+      const auto row = seen.begin() + static_cast<std::ptrdiff_t>(i), end = row + static_cast<std::ptrdiff_t>(columns);
+      sees_something_ &= std::find(row, end, inverted_ ? 0 : 1) != end;
+      const auto diagonal = row + static_cast<std::ptrdiff_t>(i / columns % columns) + 1;
+      causal_ &= std::all_of(row, diagonal, [](char c) { return c != 0; }) &&
+                 std::all_of(diagonal, end, [](char c) { return c == 0; });
+    }
+    // The scores have as many rows and columns, if there are more than one.
     const auto scores = sizes({scores_, 0});
-    if (!scores) return false;
-    const std::string& axes = region_[scores_].axes;
-    causal_ = (*scores)[axes.find('m')] == (*scores)[axes.find('n')];
-    return causal_;
+    if (causal_ && (!scores || (*scores)[region_[scores_].axes.find('m')] != shape.back())) causal_ = false;
+    return true;
   }
 
   // tf.linalg.band_part(tf.ones((rows, columns), "bool"), -1, 0)[None, None]
@@ -318,14 +371,30 @@ class Attention : private AlgebraSearch {
     const std::string_view op = at(node).op;
     if (op == "StridedSlice" || op == "ExpandDims" || op == "Reshape") node = input(node, 0).node;
     if (node < 0 || at(node).op != "MatrixBandPart" || !is_true(input(node, 0))) return false;
-    const auto is = [&](int index, int64_t value) {
-      int32_t narrow = 0;
-      int64_t wide = 0;
-      const int number = input(node, index).node;
-      return number >= 0 && ((graph_.scalar_constant(number, &narrow) && narrow == value) ||
-             (graph_.scalar_constant(number, &wide) && wide == value));
-    };
-    return is(1, -1) && is(2, 0);
+    if (!is_integer(input(node, 1), -1) || !is_integer(input(node, 2), 0)) return false;
+    const int ones = input(node, 0).node, packed = input(ones, 0).node;
+    if (at(ones).op != "Fill" || packed < 0 || at(packed).op != "Pack" || input(packed, 2).node >= 0) return false;
+    return is_size_of_scores(input(packed, 0), 'm') && is_size_of_scores(input(packed, 1), 'n');
+  }
+
+  bool is_integer(const Edge& edge, int64_t value) const {
+    int32_t narrow = 0;
+    int64_t wide = 0;
+    if (edge.node < 0) return false;
+    return (graph_.scalar_constant(edge.node, &narrow) && narrow == value) ||
+           (graph_.scalar_constant(edge.node, &wide) && wide == value);
+  }
+
+  // tf.shape(scores)[place of the axis]
+  bool is_size_of_scores(const Edge& size, char axis) const {
+    if (size.node < 0 || at(size.node).op != "StridedSlice") return false;
+    const Edge shape = input(size.node, 0), begin = input(size.node, 1);
+    std::vector<int64_t> place;
+    if (shape.node < 0 || at(shape.node).op != "Shape" || begin.node < 0) return false;
+    const auto of = region_.find(input(shape.node, 0).node);
+    if (of == region_.end() || graph_.integer(size.node, "shrink_axis_mask") != 1) return false;
+    return graph_.vector_constant(begin.node, &place) && place.size() == 1 &&
+           place.front() == static_cast<int64_t>(of->second.axes.find(axis));
   }
 
   // -- the region
@@ -354,6 +423,8 @@ class Attention : private AlgebraSearch {
         }
       }
     }
+    broadcasts_ = result_ >= 0 && at(scores_).op != "Einsum" && at(result_).op != "Einsum";
+    if (!broadcasts_ && !(batches_match(scores_) && batches_match(result_))) return false;
     return result_ >= 0 && may_go(result_) && graph_.main_type(result_) == type_ && has(v_axes_, 'e') &&
            has(v_axes_, 'n') && is_narrow_or_float(type_);
   }
@@ -441,8 +512,7 @@ class Attention : private AlgebraSearch {
       std::string operand, result;
       const Edge other = product.operands[1 - side];
       if (product.operands[side] != v_ || !rename(product, side, v_axes_, 'm', 'e', &operand, &result)) continue;
-      if (operand != y_axes_ || (gradient_.node >= 0 && gradient_ != other)) continue;
-      gradient_ = other;
+      if (!is_gradient(other, operand)) continue;
       return {Kind::kWeightGradient, 1, result, false};
     }
     return {};
@@ -521,28 +591,47 @@ class Attention : private AlgebraSearch {
       if (value.kind == Kind::kWeights) {
         if (!is_close(value.factor, 1) || value.is_masked != zero_rows_) return false;
         if (!rename(product, side, value.axes, 'e', 'm', &operand, &result)) continue;
-        if (operand != y_axes_ || result != v_axes_ || (gradient_.node >= 0 && gradient_ != other)) return false;
-        gradient_ = other;
+        if (!is_gradient(other, operand) || !are_same(result, v_axes_)) return false;
         output = 2;
       } else if (value.kind == Kind::kScoreGradient) {
         // A row that sees nothing has no gradient.
         if (!is_close(value.factor, scale_) || (mask_.node >= 0 && !value.is_masked)) return false;
         const bool of_q = rename(product, side, value.axes, 'd', 'n', &operand, &result) && other == k_;
         if (of_q) {
-          if (operand != k_axes_ || result != q_axes_) return false;
+          if (operand != k_axes_ || !are_same(result, q_axes_)) return false;
           output = 0;
         } else {
           if (!rename(product, side, value.axes, 'd', 'm', &operand, &result) || other != q_) return false;
-          if (operand != q_axes_ || result != k_axes_) return false;
+          if (operand != q_axes_ || !are_same(result, k_axes_)) return false;
           output = 1;
         }
         sees_score_gradient_ = true;
       } else {
         return false;
       }
-      return terminals_.emplace(output, end_of(node, output == 0 ? q_ : output == 1 ? k_ : v_)).second;
+      const int end = result == *operand_axes(output) ? end_of(node, output == 0 ? q_ : output == 1 ? k_ : v_) : node;
+      gradient_axes_[output] = result;
+      return terminals_.emplace(output, end).second;
     }
     return false;
+  }
+
+  static bool are_same(std::string a, std::string b) {
+    std::sort(a.begin(), a.end());
+    std::sort(b.begin(), b.end());
+    return a == b;
+  }
+
+  const std::string* operand_axes(int output) const {
+    return output == 0 ? &q_axes_ : output == 1 ? &k_axes_ : &v_axes_;
+  }
+
+  // Notes y's gradient, of which there is one.
+  bool is_gradient(const Edge& edge, const std::string& axes) {
+    if (!are_same(axes, y_axes_) || (gradient_.node >= 0 && (gradient_ != edge || axes != dy_axes_))) return false;
+    gradient_ = edge;
+    dy_axes_ = axes;
+    return true;
   }
 
   // Behind a product of matrices, what would sum over a batch that an operand was broadcast to, and which it was not.
@@ -683,7 +772,8 @@ class Attention : private AlgebraSearch {
     attributes.set_integers("score_axes", places(score_axes_, "bhmn"));
     attributes.set_float("scale", static_cast<float>(scale_));
     attributes.set_bool("causal", causal_);
-    const bool opens = is_mask_needed() && !zero_rows_;
+    attributes.set_bool("broadcasts", broadcasts_);
+    const bool opens = is_mask_needed() && !zero_rows_ && !sees_something_;
     attributes.set_integer("mask_count", is_mask_needed() || bias_.node >= 0 ? 1 : 0);
     attributes.set_integer("row_count", opens ? 1 : 0);
 
@@ -705,6 +795,13 @@ class Attention : private AlgebraSearch {
     if (trains) {
       std::vector<Edge> all = data;
       all.insert(all.end(), {Edge{y, 0}, Edge{y, 1}, gradient_});
+      for (int output = 0; output < 3; ++output) {
+        if (terminals_.count(output) == 0) gradient_axes_[output] = *operand_axes(output);
+      }
+      attributes.set_integers("dy_axes", places(dy_axes_, "bhme"));
+      attributes.set_integers("dq_axes", places(gradient_axes_[0], "bhmd"));
+      attributes.set_integers("dk_axes", places(gradient_axes_[1], "bhnd"));
+      attributes.set_integers("dv_axes", places(gradient_axes_[2], "bhne"));
       const std::string gradient_name = std::string(at(ends.front()).name) + "/unihal";
       const int made = graph_.add(gradient_name, "UnihalAttentionGrad", at(result_).device,
                                   with_waits(all, gradient_inputs), attributes);
@@ -726,12 +823,15 @@ class Attention : private AlgebraSearch {
   int softmax_, scores_ = -1, result_ = -1;
   std::vector<int> chain_;  // from the softmax's operand to the product's
   Edge q_ = kNoEdge, k_ = kNoEdge, v_ = kNoEdge, gradient_ = kNoEdge;
-  std::string q_axes_, k_axes_, v_axes_, y_axes_, score_axes_;
+  std::string q_axes_, k_axes_, v_axes_, y_axes_, dy_axes_, score_axes_;
+  std::string gradient_axes_[3];  // of the gradients of q, k and v
   double scale_ = 1;
   Edge mask_ = kNoEdge;  // as scores and gradients are selected by it
   Edge seen_ = kNoEdge;  // what is left of it, where all that is broadcast has been left out
   Edge bias_ = kNoEdge;  // what is added to scores
   bool inverted_ = false, causal_ = false;
+  bool sees_something_ = false;  // each row of the mask does
+  bool broadcasts_ = false;      // whether batches of one matrix may meet others
   bool zero_rows_ = false;  // rows that see nothing are given zeros after the softmax
   std::map<int, RegionValue> region_;
   std::vector<int> added_;  // to the region, since it was cleared

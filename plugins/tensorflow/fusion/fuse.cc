@@ -32,7 +32,7 @@ const std::set<std::string_view>& attention_ops() {
       "Einsum", "BatchMatMul",  "BatchMatMulV2", "Softmax",     "SelectV2",       "Transpose", "AddV2",
       "Add",    "Sub",          "Mul",           "RealDiv",     "Sum",            "Cast",      "Reshape",
       "Shape",  "StridedSlice", "Pack",          "BroadcastTo", "MatrixBandPart", "Fill",      "BroadcastGradientArgs",
-      "Const",  "LogicalAnd",   "ExpandDims",
+      "Const",  "LogicalAnd",   "ExpandDims",    "Sqrt",        "Rsqrt",          "Reciprocal",
   };
   return *ops;
 }

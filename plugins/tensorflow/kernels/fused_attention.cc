@@ -1,6 +1,7 @@
 // The ops that the graph pass puts in the place of attention's products and softmax: see fusion/attention.cc.
 #include <algorithm>
-#include <iterator>
+#include <initializer_list>
+#include <limits>
 
 #include "plugins/tensorflow/registrar.h"
 #include "plugins/tensorflow/variable_shim.h"
@@ -59,12 +60,14 @@ class Attention : public Kernel {
     attributes_.struct_size = sizeof attributes_;
     attributes_.scale = construction.real("scale");
     attributes_.causal = construction.boolean("causal") ? 1 : 0;
+    broadcasts_ = construction.boolean("broadcasts");
   }
 
  protected:
   // What both directions read, as the ABI's op takes it.
   struct Parts {
     View q, k, v, mask, rows;
+    Shape shapes[3];  // of q, k and v before they were broadcast
     bool has_mask = false, has_rows = false;
     uhal_attention_attributes attributes;
 
@@ -115,32 +118,62 @@ class Attention : public Kernel {
     parts->k = operand(context, 1, k_axes_);
     parts->v = operand(context, 2, v_axes_);
     if (!context.ok()) return false;
-    const View &q = parts->q, &k = parts->k, &v = parts->v;
-    const bool fits = std::equal(q.shape, q.shape + 2, k.shape) && std::equal(q.shape, q.shape + 2, v.shape) &&
-                      q.shape[3] == k.shape[3] && k.shape[2] == v.shape[2];
+    View &q = parts->q, &k = parts->k, &v = parts->v;
+    parts->has_mask = mask_count_ > 0;
+    parts->has_rows = row_count_ > 0;
+    parts->attributes = attributes_;
+    parts->attributes.math_mode = math_mode();
+    if (parts->has_mask) parts->mask = beside_scores(context, 3);
+    if (parts->has_rows) parts->rows = beside_scores(context, 3 + mask_count_);
+    if (!context.ok()) return false;
+    for (int i = 0; i < 3; ++i) parts->shapes[i] = shape_of(i == 0 ? q : i == 1 ? k : v);
+    bool fits = q.shape[3] == k.shape[3] && k.shape[2] == v.shape[2];
+    for (int axis = 0; axis < 2; ++axis) {
+      int64_t size = q.shape[axis];
+      for (const View* view : std::initializer_list<const View*>{&k, &v, &parts->mask}) {
+        if (broadcasts_ && size == 1 && view->rank == 4) size = view->shape[axis];
+      }
+      for (View* view : {&q, &k, &v}) {
+        if (broadcasts_ && view->shape[axis] == 1 && size != 1) {
+          view->shape[axis] = size;
+          view->strides[axis] = 0;
+        }
+        fits &= view->shape[axis] == size;
+      }
+    }
     if (!fits) {
       context.fail_invalid(std::string(op()) + ": Incompatible shapes: queries " + to_text(context.input(0)) +
                            ", keys " + to_text(context.input(1)) + ", values " + to_text(context.input(2)));
       return false;
     }
+    // Rows and columns are counted from the first ones here, from the last ones in the ABI's op.
+    if (attributes_.causal != 0 && q.shape[2] != k.shape[2]) {
+      parts->attributes.causal = 0;
+      parts->mask = causal_mask(context, q.shape[2], k.shape[2]);
+      parts->has_mask = true;
+    }
     const Shape scores = {q.shape[0], q.shape[1], q.shape[2], k.shape[2]};
-    parts->has_mask = mask_count_ > 0;
-    parts->has_rows = row_count_ > 0;
-    parts->attributes = attributes_;
-    parts->attributes.math_mode = math_mode();
     Shape joint;
-    for (int i = 0; i < mask_count_ + row_count_; ++i) {
-      const View view = beside_scores(context, 3 + i);
-      if (!context.ok()) return false;
-      if (!broadcast_shape(scores, shape_of(view), &joint) || joint != scores) {
-        context.fail_invalid(std::string(op()) + ": Incompatible shapes: scores " + to_text(scores) + " and a mask " +
-                             to_text(context.input(3 + i)));
-        return false;
-      }
-      (i < mask_count_ ? parts->mask : parts->rows) = view;
+    if (parts->has_mask && (!broadcast_shape(scores, shape_of(parts->mask), &joint) || joint != scores)) {
+      context.fail_invalid(std::string(op()) + ": Incompatible shapes: scores " + to_text(scores) + " and a mask " +
+                           to_text(context.input(3)));
+      return false;
     }
     if (parts->has_rows) parts->q = only_rows(context, parts->rows, parts->q, context.temporary_like(parts->q));
     return context.ok();
+  }
+
+  static View causal_mask(Context& context, int64_t rows, int64_t columns) {
+    const View mask = context.temporary(UHAL_FLOAT32, Shape{rows, columns});
+    if (!context.ok() || mask.elements() == 0) return mask;
+    std::vector<float> values(static_cast<size_t>(rows * columns));
+    for (int64_t row = 0; row < rows; ++row) {
+      const auto first = values.begin() + row * columns;
+      std::fill(first + std::min(row + 1, columns), first + columns, -std::numeric_limits<float>::infinity());
+    }
+    const auto* bytes = reinterpret_cast<const char*>(values.data());
+    context.upload(std::vector<char>(bytes, bytes + values.size() * sizeof(float)), mask);
+    return mask;
   }
 
   // Zeros in the rows that see nothing. `to` may be `from`.
@@ -163,10 +196,7 @@ class Attention : public Kernel {
     return context.ok() ? arranged(output, axes) : output;
   }
 
-  const Shape &q_axes() const { return q_axes_; }
-  const Shape &k_axes() const { return k_axes_; }
-  const Shape &v_axes() const { return v_axes_; }
-  const Shape &y_axes() const { return y_axes_; }
+  const Shape& y_axes() const { return y_axes_; }
   int operand_count() const { return 3 + mask_count_ + row_count_; }
 
  private:
@@ -176,6 +206,7 @@ class Attention : public Kernel {
 
   Shape q_axes_, k_axes_, v_axes_, y_axes_, score_axes_;
   int mask_count_, row_count_;
+  bool broadcasts_;
   uhal_attention_attributes attributes_ = {};
 };
 
@@ -197,28 +228,44 @@ class FusedAttention : public Attention {
 // (q, k, v, [mask], [rows], y, logsumexp, gradient) -> (q_gradient, k_gradient, v_gradient)
 class FusedAttentionGrad : public Attention {
  public:
-  using Attention::Attention;
+  explicit FusedAttentionGrad(Construction& construction)
+      : Attention(construction),
+        dy_axes_(construction.integers("dy_axes")),
+        gradient_axes_{construction.integers("dq_axes"), construction.integers("dk_axes"),
+                       construction.integers("dv_axes")} {}
+
   void compute(Context& context) const override {
     Parts parts;
     if (!read(context, &parts)) return;
     const View y = operand(context, operand_count(), y_axes());
     const View sums = context.input(operand_count() + 1);
-    const View gradient = operand(context, operand_count() + 2, y_axes());
+    const View dy = operand(context, operand_count() + 2, dy_axes_);
     if (!context.ok()) return;
-    if (shape_of(y) != parts.result() || shape_of(gradient) != parts.result()) {
-      return context.fail_invalid(std::string(op()) + ": Incompatible shapes: " + to_text(y) + " vs. " +
-                                  to_text(gradient));
+    if (shape_of(y) != parts.result() || shape_of(dy) != parts.result()) {
+      return context.fail_invalid(std::string(op()) + ": Incompatible shapes: " + to_text(y) + " vs. " + to_text(dy));
     }
-    const uhal_dtype dtype = parts.q.dtype;
-    const View dq = result(context, 0, dtype, shape_of(parts.q), q_axes());
-    const View dk = result(context, 1, dtype, shape_of(parts.k), k_axes());
-    const View dv = result(context, 2, dtype, shape_of(parts.v), v_axes());
-    if (!context.ok() || dq.elements() + dk.elements() + dv.elements() == 0) return;
+    View results[3], gradients[3];
+    int64_t elements = 0;
+    for (int i = 0; i < 3; ++i) {
+      const View& operand = i == 0 ? parts.q : i == 1 ? parts.k : parts.v;
+      results[i] = result(context, i, operand.dtype, parts.shapes[i], gradient_axes_[i]);
+      gradients[i] = shape_of(operand) == parts.shapes[i] ? results[i] : context.temporary_like(operand);
+      elements += results[i].elements();
+    }
+    if (!context.ok() || elements == 0) return;
     context.launch(UHAL_OP_ATTENTION_BACKWARD,
-                   {&parts.q, &parts.k, &parts.v, parts.mask_or_null(), &y, &sums, &gradient}, {&dq, &dk, &dv},
-                   &parts.attributes);
-    if (parts.has_rows) only_rows(context, parts.rows, dq, dq);
+                   {&parts.q, &parts.k, &parts.v, parts.mask_or_null(), &y, &sums, &dy},
+                   {&gradients[0], &gradients[1], &gradients[2]}, &parts.attributes);
+    if (parts.has_rows) only_rows(context, parts.rows, gradients[0], gradients[0]);
+    for (int i = 0; i < 3; ++i) {
+      if (shape_of(gradients[i]) == shape_of(results[i])) continue;
+      const uhal_reduce_attributes sum = reduce_attributes(UHAL_REDUCE_SUM);
+      context.launch(UHAL_OP_REDUCE, {&gradients[i]}, {&results[i]}, &sum);
+    }
   }
+
+ private:
+  Shape dy_axes_, gradient_axes_[3];
 };
 
 }  // namespace
