@@ -17,7 +17,7 @@ namespace unihal::tensorflow {
 void register_fused_ops();
 
 // The fusions that a value of UNIHAL_TENSORFLOW_FUSION asks for, a bit each: "0" for none, "1" or "" for all, or names
-// with commas between them. False if it makes no sense.
+// with commas between them. What is named is fused where it is slower, too. False if it makes no sense.
 bool parse_fusions(std::string_view value, unsigned* fusions);
 // The names, with commas between them.
 std::string fusion_names();
@@ -48,8 +48,9 @@ bool fold_gathers(Graph& graph, const std::vector<int>& candidates);
 // fusions look at it. Whether there were some.
 bool take_known_branches(Graph& graph);
 // Attention's products and softmax, and their gradient, among `candidates`, as far as the type's first device takes
-// them. Whether something was found.
-bool fuse_attention(Graph& graph, const std::string& type, const std::vector<int>& candidates, OutputShapes& shapes);
+// them and is not slower by it, or `anyway`. Whether something was found.
+bool fuse_attention(Graph& graph, const std::string& type, const std::vector<int>& candidates, OutputShapes& shapes,
+                    bool anyway);
 // The gradient of a softmax.
 bool fuse_softmax_gradient(Graph& graph, int root);
 // keras.ops.argmax and argmin: negative zeros made smaller than positive ones.

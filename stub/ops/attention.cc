@@ -106,10 +106,12 @@ struct Sizes {
 
 // The rows and heads whose scores are held at once, at most: some heads for each thread.
 struct BlockSizes {
-  BlockSizes(const Sizes& sizes, int64_t element_bytes) {
+  BlockSizes(const Sizes& sizes, bool causal, int64_t element_bytes) {
     const int64_t row_bytes = std::max<int64_t>(1, sizes.columns * element_bytes);
     const int64_t threads = kThreads ? omp_get_max_threads() : 1;
-    rows = std::clamp<int64_t>(std::max(kScoreBytes / row_bytes, kLeastRows), 1, std::max<int64_t>(1, sizes.rows));
+    rows = std::max(kScoreBytes / row_bytes, kLeastRows);
+    if (causal) rows = std::min(rows, std::max(sizes.rows / 8, kLeastRows));  // of which few columns are computed in vain
+    rows = std::clamp<int64_t>(rows, 1, std::max<int64_t>(1, sizes.rows));
     heads = std::max(kScoreBytes / (rows * row_bytes), threads);
     heads = std::clamp<int64_t>(heads, 1, std::max<int64_t>(1, sizes.heads));
   }
@@ -122,7 +124,7 @@ struct BlockSizes {
 // see all columns. Ends at the first failure.
 template <typename Body>
 uhal_status for_each_block(const Sizes& sizes, bool causal, int64_t element_bytes, const Body& body) {
-  const BlockSizes most(sizes, element_bytes);
+  const BlockSizes most(sizes, causal, element_bytes);
   for (int64_t batch = 0; batch < sizes.batches; ++batch) {
     for (int64_t head = 0; head < sizes.heads; head += most.heads) {
       for (int64_t end = sizes.rows; end > 0; end -= most.rows) {
@@ -197,6 +199,7 @@ template <typename T>
 uhal_status forward(const Launch& launch, uhal_dtype dtype) {
   const uhal_attention_attributes attributes = attention_attributes(launch.op);
   const Sizes sizes(launch.op);
+  const bool causal = attributes.causal != 0;
   Staging staging(launch);
   const uhal_tensor* q = staging.input(0, dtype);
   const uhal_tensor* k = staging.input(1, dtype);
@@ -204,12 +207,11 @@ uhal_status forward(const Launch& launch, uhal_dtype dtype) {
   const uhal_tensor* given_mask = staging.input(3, dtype);
   const uhal_tensor* y = staging.output(0, dtype);
   const uhal_tensor* logsumexp = staging.output(1, dtype);
-  T* scores = staging.take<T>(static_cast<size_t>(BlockSizes(sizes, sizeof(T)).scores(sizes)));
+  T* scores = staging.take<T>(static_cast<size_t>(BlockSizes(sizes, causal, sizeof(T)).scores(sizes)));
   if (staging.status() != UHAL_OK) return staging.status();
   uhal_tensor mask;
   if (given_mask != nullptr) mask = with_four_axes(*given_mask);
 
-  const bool causal = attributes.causal != 0;
   const uhal_status status = for_each_block(sizes, causal, sizeof(T), [&](const Block& block, bool) {
     const uhal_tensor scores_of_block = scores_view(block, dtype, scores);
     const uhal_status scored = score(launch, attributes.scale, block, *q, *k, scores_of_block);
@@ -268,6 +270,7 @@ template <typename T>
 uhal_status backward(const Launch& launch, uhal_dtype dtype) {
   const uhal_attention_attributes attributes = attention_attributes(launch.op);
   const Sizes sizes(launch.op);
+  const bool causal = attributes.causal != 0;
   Staging staging(launch);
   const uhal_tensor* q = staging.input(0, dtype);
   const uhal_tensor* k = staging.input(1, dtype);
@@ -279,7 +282,7 @@ uhal_status backward(const Launch& launch, uhal_dtype dtype) {
   const uhal_tensor* dq = staging.output(0, dtype);
   const uhal_tensor* dk = staging.output(1, dtype);
   const uhal_tensor* dv = staging.output(2, dtype);
-  const auto block_scores = static_cast<size_t>(BlockSizes(sizes, 2 * sizeof(T)).scores(sizes));
+  const auto block_scores = static_cast<size_t>(BlockSizes(sizes, causal, 2 * sizeof(T)).scores(sizes));
   T* probabilities = staging.take<T>(block_scores);
   T* dscores = staging.take<T>(block_scores);
   if (staging.status() != UHAL_OK) return staging.status();
@@ -290,7 +293,6 @@ uhal_status backward(const Launch& launch, uhal_dtype dtype) {
     if (status != UHAL_OK) return status;
   }
 
-  const bool causal = attributes.causal != 0;
   const uhal_status status = for_each_block(sizes, causal, 2 * sizeof(T), [&](const Block& block, bool is_first) {
     const uhal_tensor p = scores_view(block, dtype, probabilities);
     const uhal_tensor ds = scores_view(block, dtype, dscores);

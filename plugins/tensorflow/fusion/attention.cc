@@ -50,15 +50,19 @@ struct RegionValue {
 
 class Attention : private AlgebraSearch {
  public:
-  Attention(Graph& graph, OutputShapes& shapes, const std::set<int>& candidates, int root)
-      : AlgebraSearch(graph, graph.main_type(root)), shapes_(shapes), candidates_(candidates), softmax_(root) {}
+  Attention(Graph& graph, OutputShapes& shapes, const std::set<int>& candidates, int root, bool anyway)
+      : AlgebraSearch(graph, graph.main_type(root)),
+        shapes_(shapes),
+        candidates_(candidates),
+        softmax_(root),
+        anyway_(anyway) {}
 
   bool fuse(const std::string& type) {
     if (!find_scores() || !find_result()) return false;
     if (!grow() || !shapes_stay_inside()) return false;
     const bool trains = !terminals_.empty();
     if (trains && (terminals_.size() > 3 || gradient_.node < 0 || !sees_score_gradient_ || bias_.node >= 0)) return false;
-    return runs_on(type) && write(trains);
+    return runs_on(type, trains) && write(trains);
   }
 
  private:
@@ -668,11 +672,12 @@ class Attention : private AlgebraSearch {
 
   // -- the ops
 
-  bool runs_on(const std::string& type) const {
+  bool runs_on(const std::string& type, bool trains) const {
     std::string own = type;  // unihal's name of it
     std::transform(own.begin(), own.end(), own.begin(), [](unsigned char c) { return std::tolower(c); });
     uhal_device* device = nullptr;
     if (uhal_device_get(own.c_str(), 0, &device) != UHAL_OK) return false;
+    if (!anyway_ && trains && !is_worthwhile(device)) return false;
     const auto depth = sizes(q_), width = sizes(v_);
     const int64_t d = depth ? (*depth)[q_axes_.find('d')] : -1, e = width ? (*width)[v_axes_.find('e')] : -1;
     const uhal_dtype dtype = from_tensorflow(type_);
@@ -713,6 +718,19 @@ class Attention : private AlgebraSearch {
     return terminals_.empty() || uhal_supports(device, &op) == UHAL_OK;
   }
 
+  // The gradient computes the scores once more, which is one product of seven. A device does more than make up for it:
+  // what it saves is traffic. On a processor that stands in for one, the products are nearly all, so that only causal
+  // rows, for which half of each product is left out, are worth it, from the length on that blocks of rows are short of.
+  bool is_worthwhile(uhal_device* device) const {
+    constexpr int64_t kLeastColumns = 128;
+    uhal_device_properties properties = {};
+    properties.struct_size = sizeof properties;
+    if (uhal_device_properties_get(device, &properties) != UHAL_OK) return false;
+    if (properties.is_stub == 0) return true;
+    const auto keys = sizes(k_);
+    return causal_ && keys && (*keys)[k_axes_.find('n')] >= kLeastColumns;
+  }
+
   // Where the axes of these names are in a tensor's.
   static std::vector<int64_t> places(const std::string& axes, const char* names) {
     std::vector<int64_t> result;
@@ -726,16 +744,17 @@ class Attention : private AlgebraSearch {
   bool is_mask_needed() const { return mask_.node >= 0 && !causal_; }
 
   // The op that makes a mask what is added, one for all that read the mask.
-  int find_or_add_mask(bool opens) {
+  int find_or_add_mask(bool opens, bool finite) {
     for (int reader : readers(seen_)) {
       const Graph::Node& node = at(reader);
       if (node.op == "UnihalAttentionMask" && node.device == at(softmax_).device &&
-          graph_.flag(reader, "opens") == opens && graph_.flag(reader, "inverted") == inverted_) {
+          graph_.flag(reader, "opens") == opens && graph_.flag(reader, "finite") == finite && graph_.flag(reader, "inverted") == inverted_) {
         return reader;
       }
     }
     Graph::Attributes attributes;
     attributes.set_bool("opens", opens);
+    attributes.set_bool("finite", finite);
     attributes.set_bool("inverted", inverted_);
     const std::string name = std::string(at(seen_.node).name) + "/unihal_mask";
     return graph_.add(name, "UnihalAttentionMask", at(softmax_).device, {seen_}, attributes);
@@ -773,14 +792,15 @@ class Attention : private AlgebraSearch {
     attributes.set_float("scale", static_cast<float>(scale_));
     attributes.set_bool("causal", causal_);
     attributes.set_bool("broadcasts", broadcasts_);
-    const bool opens = is_mask_needed() && !zero_rows_ && !sees_something_;
+    const bool may_see_nothing = is_mask_needed() && !zero_rows_ && !sees_something_;
+    const bool opens = may_see_nothing && trains, finite = may_see_nothing && !trains;
     attributes.set_integer("mask_count", is_mask_needed() || bias_.node >= 0 ? 1 : 0);
     attributes.set_integer("row_count", opens ? 1 : 0);
 
     std::vector<Edge> data{q_, k_, v_};
     if (bias_.node >= 0) data.push_back(bias_);
     if (is_mask_needed()) {
-      const int mask = find_or_add_mask(opens);
+      const int mask = find_or_add_mask(opens, finite);
       data.push_back({mask, 0});
       if (opens) data.push_back({mask, 1});
     }
@@ -821,6 +841,7 @@ class Attention : private AlgebraSearch {
   OutputShapes& shapes_;
   const std::set<int>& candidates_;
   int softmax_, scores_ = -1, result_ = -1;
+  bool anyway_;  // whatever it costs
   std::vector<int> chain_;  // from the softmax's operand to the product's
   Edge q_ = kNoEdge, k_ = kNoEdge, v_ = kNoEdge, gradient_ = kNoEdge;
   std::string q_axes_, k_axes_, v_axes_, y_axes_, dy_axes_, score_axes_;
@@ -843,12 +864,13 @@ class Attention : private AlgebraSearch {
 
 }  // namespace
 
-bool fuse_attention(Graph& graph, const std::string& type, const std::vector<int>& candidates, OutputShapes& shapes) {
+bool fuse_attention(Graph& graph, const std::string& type, const std::vector<int>& candidates, OutputShapes& shapes,
+                    bool anyway) {
   const std::set<int> known(candidates.begin(), candidates.end());
   bool found = false;
   for (int node : candidates) {
     if (graph[node].removed || graph[node].op != "Softmax" || graph.is_exposed(node)) continue;
-    found |= Attention(graph, shapes, known, node).fuse(type);
+    found |= Attention(graph, shapes, known, node, anyway).fuse(type);
   }
   return found;
 }

@@ -85,7 +85,7 @@ struct Name {
 
 constexpr unsigned kOptimizer = 1, kNorm = 2, kGelu = 4, kMovingAverage = 8, kNegativeZero = 16, kSoftmax = 32,
                    kElementwise = 64, kLists = 128, kCollectives = 256, kProducts = 512, kSeeds = 1024,
-                   kBranches = 2048, kAttention = 4096, kAllFusions = 8191;
+                   kBranches = 2048, kAttention = 4096, kAllFusions = 8191, kNamed = 8192;
 
 constexpr Name kNames[] = {{"optimizer", kOptimizer},
                            {"norm", kNorm},
@@ -112,7 +112,7 @@ std::string fusion_names() {
 bool parse_fusions(std::string_view value, unsigned* fusions) {
   *fusions = value == "0" ? 0 : kAllFusions;
   if (value.empty() || value == "0" || value == "1") return true;
-  *fusions = 0;
+  *fusions = kNamed;
   for (;;) {
     const size_t comma = value.find(',');
     const std::string_view name = value.substr(0, comma);
@@ -151,7 +151,7 @@ void fuse(Graph& graph, const std::string& type, unsigned fusions, OutputShapes&
   }
   if ((fusions & kNorm) != 0) fused |= narrow_norms(graph, candidates);
   fused |= found;
-  if ((fusions & kAttention) != 0 && fuse_attention(graph, type, candidates, shapes)) {
+  if ((fusions & kAttention) != 0 && fuse_attention(graph, type, candidates, shapes, (fusions & kNamed) != 0)) {
     graph.prune(candidates, attention_ops());
     candidates = find_candidates(graph, type);
     fused = true;

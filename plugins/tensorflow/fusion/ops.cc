@@ -87,7 +87,7 @@ const Definition kDefinitions[] = {
     {"UnihalAttentionMask",
      {"mask: bool"},
      {"additive: float", "rows: bool"},
-     {"opens: bool", "inverted: bool"},
+     {"opens: bool", "finite: bool", "inverted: bool"},
      infer_first_output},
     {"UnihalAttention",
      {"q: T", "k: T", "v: T", "mask: mask_count * U", "rows: row_count * bool"},

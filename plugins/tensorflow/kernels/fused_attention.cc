@@ -9,12 +9,17 @@
 namespace unihal::tensorflow {
 namespace {
 
-// (mask: true where a column is seen) -> (what is added to scores: 0 or -infinity; whether a row sees a column). With
-// `opens`, rows that see none get zeros: what attends by them is to have scores of zero, and weighs all columns alike.
+// (mask: true where a column is seen) -> (what is added to scores: 0, or what hides them; whether a row sees a column).
+// In a row that sees none the composed ops weigh all columns alike. An ABI's attention does if what hides is a number
+// beside which scores vanish (`finite`), of which no logsumexp is left; else if such rows get zeros here (`opens`), and
+// have scores of zero. Where neither is asked for they give zeros.
 class AttentionMask : public Kernel {
  public:
   explicit AttentionMask(Construction& construction)
-      : Kernel(construction), opens_(construction.boolean("opens")), inverted_(construction.boolean("inverted")) {}
+      : Kernel(construction),
+        opens_(construction.boolean("opens")),
+        finite_(construction.boolean("finite")),
+        inverted_(construction.boolean("inverted")) {}
 
   void compute(Context& context) const override {
     View seen = context.input(0);
@@ -37,11 +42,16 @@ class AttentionMask : public Kernel {
       seen = open;
     }
     context.cast(seen, additive);
-    context.map(uhal_map_log, {&additive}, {&additive});
+    constexpr double kFar = 1e30;
+    if (finite_) {
+      context.map(uhal_map_scale, {&additive}, {&additive}, {kFar, -kFar});
+    } else {
+      context.map(uhal_map_log, {&additive}, {&additive});
+    }
   }
 
  private:
-  bool opens_, inverted_;
+  bool opens_, finite_, inverted_;
 };
 
 // Operands are tensors whose axes come in any order, and may lack the batch or the heads: for each axis that the ABI's
@@ -159,7 +169,7 @@ class Attention : public Kernel {
                            to_text(context.input(3)));
       return false;
     }
-    if (parts->has_rows) parts->q = only_rows(context, parts->rows, parts->q, context.temporary_like(parts->q));
+    if (parts->has_rows) parts->q = only_rows(context, parts->rows, q, q_axes_, /*in_place=*/false);
     return context.ok();
   }
 
@@ -176,14 +186,28 @@ class Attention : public Kernel {
     return mask;
   }
 
-  // Zeros in the rows that see nothing. `to` may be `from`.
-  static View only_rows(Context& context, const View& rows, const View& from, const View& to) {
+  // The other way round: axes as a tensor has them, in which it is dense.
+  static View as_given(const View& view, const Shape& axes) {
+    View result = view;
+    result.rank = rank_of(axes);
+    for (size_t i = 0; i < axes.size(); ++i) {
+      if (axes[i] < 0) continue;
+      result.shape[axes[i]] = view.shape[i];
+      result.strides[axes[i]] = view.strides[i];
+    }
+    return result;
+  }
+
+  // Zeros in the rows that see nothing, of a tensor with these axes; in place, or in a new one.
+  static View only_rows(Context& context, const View& rows, const View& view, const Shape& axes, bool in_place) {
+    const View from = as_given(view, axes), condition = as_given(rows, axes);
+    const View to = in_place ? from : context.temporary_like(from);
     const View zero = context.temporary(from.dtype, Shape{});
     if (context.ok() && from.elements() > 0) {
       context.zero(zero);
-      context.map(uhal_map_select, {&rows, &from, &zero}, {&to});
+      context.map(uhal_map_select, {&condition, &from, &zero}, {&to});
     }
-    return to;
+    return arranged(to, axes);
   }
 
   // An output of a tensor's axes, as the ABI's op writes it.
@@ -196,6 +220,7 @@ class Attention : public Kernel {
     return context.ok() ? arranged(output, axes) : output;
   }
 
+  const Shape& q_axes() const { return q_axes_; }
   const Shape& y_axes() const { return y_axes_; }
   int operand_count() const { return 3 + mask_count_ + row_count_; }
 
@@ -256,7 +281,7 @@ class FusedAttentionGrad : public Attention {
     context.launch(UHAL_OP_ATTENTION_BACKWARD,
                    {&parts.q, &parts.k, &parts.v, parts.mask_or_null(), &y, &sums, &dy},
                    {&gradients[0], &gradients[1], &gradients[2]}, &parts.attributes);
-    if (parts.has_rows) only_rows(context, parts.rows, gradients[0], gradients[0]);
+    if (parts.has_rows) only_rows(context, parts.rows, gradients[0], q_axes(), /*in_place=*/true);
     for (int i = 0; i < 3; ++i) {
       if (shape_of(gradients[i]) == shape_of(results[i])) continue;
       const uhal_reduce_attributes sum = reduce_attributes(UHAL_REDUCE_SUM);
