@@ -110,7 +110,8 @@ struct BlockSizes {
     const int64_t row_bytes = std::max<int64_t>(1, sizes.columns * element_bytes);
     const int64_t threads = kThreads ? omp_get_max_threads() : 1;
     rows = std::max(kScoreBytes / row_bytes, kLeastRows);
-    if (causal) rows = std::min(rows, std::max(sizes.rows / 8, kLeastRows));  // of which few columns are computed in vain
+    if (causal)
+      rows = std::min(rows, std::max(sizes.rows / 8, kLeastRows));  // of which few columns are computed in vain
     rows = std::clamp<int64_t>(rows, 1, std::max<int64_t>(1, sizes.rows));
     heads = std::max(kScoreBytes / (rows * row_bytes), threads);
     heads = std::clamp<int64_t>(heads, 1, std::max<int64_t>(1, sizes.heads));

@@ -1,4 +1,4 @@
-"""Attention as Keras and others compose it is one op forward and one back, with the values of its products and softmax."""
+"""Attention as Keras and others compose it is one op forward and one back, with the values of the single ops."""
 
 from __future__ import annotations
 
@@ -171,7 +171,8 @@ NARROW = {"products", "a wide softmax", "where", "zeros in empty rows"}
 
 @pytest.mark.parametrize("trains", [True, False], ids=["training", "inference"])
 @pytest.mark.parametrize(
-    "name, policy", [(name, policy) for name in BY_HAND for policy in TOLERANCES if policy == "float32" or name in NARROW]
+    "name, policy",
+    [(name, policy) for name in BY_HAND for policy in TOLERANCES if policy == "float32" or name in NARROW],
 )
 def test_by_hand(name: str, policy: str, trains: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     call, inputs, expected = BY_HAND[name]
@@ -426,7 +427,9 @@ def test_of_keras(name: str, batch: int | None, policy: str, monkeypatch: pytest
     layer = make()
     for number, weight in enumerate(getattr(layer, "trainable_variables", [])):
         weight.assign(normal(number, *weight.shape) * 0.4)
-    compare(lambda *operands: call(layer, *operands), inputs, expected, monkeypatch, trains=1, batch=batch, policy=policy)
+    compare(
+        lambda *operands: call(layer, *operands), inputs, expected, monkeypatch, trains=1, batch=batch, policy=policy
+    )
     forward = {op: count for op, count in expected.items() if op != "UnihalAttentionGrad"}
     compare(lambda *operands: call(layer, *operands), inputs, forward, monkeypatch, batch=batch, policy=policy)
 

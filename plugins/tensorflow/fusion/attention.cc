@@ -61,7 +61,8 @@ class Attention : private AlgebraSearch {
     if (!find_scores() || !find_result()) return false;
     if (!grow() || !shapes_stay_inside()) return false;
     const bool trains = !terminals_.empty();
-    if (trains && (terminals_.size() > 3 || gradient_.node < 0 || !sees_score_gradient_ || bias_.node >= 0)) return false;
+    if (trains && (terminals_.size() > 3 || gradient_.node < 0 || !sees_score_gradient_ || bias_.node >= 0))
+      return false;
     return runs_on(type, trains) && write(trains);
   }
 
@@ -468,7 +469,8 @@ class Attention : private AlgebraSearch {
     }
     if (op == "SelectV2") {
       const int side = inverted_ ? 2 : 1;
-      if (mask_.node < 0 || input(node, 0) != mask_ || !is_number(input(node, 3 - side), &number) || number != 0) return {};
+      if (mask_.node < 0 || input(node, 0) != mask_ || !is_number(input(node, 3 - side), &number) || number != 0)
+        return {};
       RegionValue value = after_scores(value_of(input(node, side)));
       value.is_masked = true;
       return value;
@@ -654,9 +656,9 @@ class Attention : private AlgebraSearch {
 
   // Whether shapes of the region are asked for by what goes with it only.
   bool shapes_stay_inside() const {
-    static constexpr std::string_view kOps[] = {"Shape",      "StridedSlice", "BroadcastGradientArgs", "Pack",
-                                                "Fill",       "LogicalAnd",   "BroadcastTo",           "MatrixBandPart",
-                                                "ExpandDims"};
+    static constexpr std::string_view kOps[] = {"Shape",       "StridedSlice",   "BroadcastGradientArgs",
+                                                "Pack",        "Fill",           "LogicalAnd",
+                                                "BroadcastTo", "MatrixBandPart", "ExpandDims"};
     std::vector<int> waiting(shape_nodes_.begin(), shape_nodes_.end());
     std::set<int> seen;
     while (!waiting.empty()) {
@@ -692,7 +694,8 @@ class Attention : private AlgebraSearch {
       return view;
     };
     constexpr int64_t kRows = 64;
-    const uhal_tensor q = tensor(dtype, {1, 1, kRows, d > 0 ? d : 64}), v = tensor(dtype, {1, 1, kRows, e > 0 ? e : 64});
+    const uhal_tensor q = tensor(dtype, {1, 1, kRows, d > 0 ? d : 64}),
+                      v = tensor(dtype, {1, 1, kRows, e > 0 ? e : 64});
     const uhal_tensor mask = tensor(UHAL_FLOAT32, {1, 1, kRows, kRows}), sums = tensor(UHAL_FLOAT32, {1, 1, kRows});
     const bool has_mask = (mask_.node >= 0 && !causal_) || bias_.node >= 0;
     uhal_attention_attributes attributes = {};
@@ -720,7 +723,8 @@ class Attention : private AlgebraSearch {
 
   // The gradient computes the scores once more, which is one product of seven. A device does more than make up for it:
   // what it saves is traffic. On a processor that stands in for one, the products are nearly all, so that only causal
-  // rows, for which half of each product is left out, are worth it, from the length on that blocks of rows are short of.
+  // rows, for which half of each product is left out, are worth it, from the length on that blocks of rows are short
+  // of.
   bool is_worthwhile(uhal_device* device) const {
     constexpr int64_t kLeastColumns = 128;
     uhal_device_properties properties = {};
@@ -748,7 +752,8 @@ class Attention : private AlgebraSearch {
     for (int reader : readers(seen_)) {
       const Graph::Node& node = at(reader);
       if (node.op == "UnihalAttentionMask" && node.device == at(softmax_).device &&
-          graph_.flag(reader, "opens") == opens && graph_.flag(reader, "finite") == finite && graph_.flag(reader, "inverted") == inverted_) {
+          graph_.flag(reader, "opens") == opens && graph_.flag(reader, "finite") == finite &&
+          graph_.flag(reader, "inverted") == inverted_) {
         return reader;
       }
     }
@@ -841,7 +846,7 @@ class Attention : private AlgebraSearch {
   OutputShapes& shapes_;
   const std::set<int>& candidates_;
   int softmax_, scores_ = -1, result_ = -1;
-  bool anyway_;  // whatever it costs
+  bool anyway_;             // whatever it costs
   std::vector<int> chain_;  // from the softmax's operand to the product's
   Edge q_ = kNoEdge, k_ = kNoEdge, v_ = kNoEdge, gradient_ = kNoEdge;
   std::string q_axes_, k_axes_, v_axes_, y_axes_, dy_axes_, score_axes_;
@@ -853,9 +858,9 @@ class Attention : private AlgebraSearch {
   bool inverted_ = false, causal_ = false;
   bool sees_something_ = false;  // each row of the mask does
   bool broadcasts_ = false;      // whether batches of one matrix may meet others
-  bool zero_rows_ = false;  // rows that see nothing are given zeros after the softmax
+  bool zero_rows_ = false;       // rows that see nothing are given zeros after the softmax
   std::map<int, RegionValue> region_;
-  std::vector<int> added_;  // to the region, since it was cleared
+  std::vector<int> added_;        // to the region, since it was cleared
   std::map<int, int> terminals_;  // by output: the gradients of q, k and v
   std::set<int> shape_nodes_, ends_;
   bool sees_score_gradient_ = false;

@@ -29,10 +29,33 @@ const std::set<std::string_view>& pure_ops() {
 // The same for attention.
 const std::set<std::string_view>& attention_ops() {
   static const auto* ops = new std::set<std::string_view>{
-      "Einsum", "BatchMatMul",  "BatchMatMulV2", "Softmax",     "SelectV2",       "Transpose", "AddV2",
-      "Add",    "Sub",          "Mul",           "RealDiv",     "Sum",            "Cast",      "Reshape",
-      "Shape",  "StridedSlice", "Pack",          "BroadcastTo", "MatrixBandPart", "Fill",      "BroadcastGradientArgs",
-      "Const",  "LogicalAnd",   "ExpandDims",    "Sqrt",        "Rsqrt",          "Reciprocal",
+      "Einsum",
+      "BatchMatMul",
+      "BatchMatMulV2",
+      "Softmax",
+      "SelectV2",
+      "Transpose",
+      "AddV2",
+      "Add",
+      "Sub",
+      "Mul",
+      "RealDiv",
+      "Sum",
+      "Cast",
+      "Reshape",
+      "Shape",
+      "StridedSlice",
+      "Pack",
+      "BroadcastTo",
+      "MatrixBandPart",
+      "Fill",
+      "BroadcastGradientArgs",
+      "Const",
+      "LogicalAnd",
+      "ExpandDims",
+      "Sqrt",
+      "Rsqrt",
+      "Reciprocal",
   };
   return *ops;
 }

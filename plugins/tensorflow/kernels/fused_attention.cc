@@ -278,8 +278,7 @@ class FusedAttentionGrad : public Attention {
       elements += results[i].elements();
     }
     if (!context.ok() || elements == 0) return;
-    context.launch(UHAL_OP_ATTENTION_BACKWARD,
-                   {&parts.q, &parts.k, &parts.v, parts.mask_or_null(), &y, &sums, &dy},
+    context.launch(UHAL_OP_ATTENTION_BACKWARD, {&parts.q, &parts.k, &parts.v, parts.mask_or_null(), &y, &sums, &dy},
                    {&gradients[0], &gradients[1], &gradients[2]}, &parts.attributes);
     if (parts.has_rows) only_rows(context, parts.rows, gradients[0], q_axes(), /*in_place=*/true);
     for (int i = 0; i < 3; ++i) {
