@@ -259,7 +259,7 @@ test-conformance: $(SITE)
 test-strict: $(SITE)
 	$(PYTEST) --unihal-stub=strict tests/paddle/test_{training,strict,kernels,static,distributed}.py
 	$(PYTEST) --unihal-stub=strict -m 'not long' -k 'not test_fit_with and not transformer-eager' \
-	  tests/tensorflow/test_models.py tests/tensorflow/test_strict.py
+	  tests/tensorflow/test_{models,strict,waits}.py
 	$(PYTEST) --unihal-stub=strict tests/torch/test_{training,device,tools}.py
 	$(PYTEST) --unihal-stub=strict -m 'not whole' tests/onnxruntime/test_{device,models}.py
 

@@ -51,6 +51,10 @@ bool take_known_branches(Graph& graph);
 // them and is not slower by it, or `anyway`. Whether something was found.
 bool fuse_attention(Graph& graph, const std::string& type, const std::vector<int>& candidates, OutputShapes& shapes,
                     bool anyway);
+// Where the host waits for what a device has yet to compute although nothing of it is read: whether there were such.
+// Devices, hosts among them, that wait for one of the type by a control edge only wait until its work is submitted, and
+// what is computed on the host for the host does not go by way of the device.
+bool drop_waits(Graph& graph, const std::vector<int>& candidates);
 // The gradient of a softmax.
 bool fuse_softmax_gradient(Graph& graph, int root);
 // keras.ops.argmax and argmin: negative zeros made smaller than positive ones.

@@ -868,6 +868,17 @@ bool Graph::reaches(int from, int to, int around) const {
   return false;
 }
 
+void Graph::redirect_waits(int node, const std::vector<int>& nodes, int other) {
+  const auto is_redirected = [&](const Edge& edge) {
+    return edge.port == kControl && std::find(nodes.begin(), nodes.end(), edge.node) != nodes.end();
+  };
+  std::vector<Edge> inputs;
+  std::remove_copy_if((*this)[node].inputs.begin(), (*this)[node].inputs.end(), std::back_inserter(inputs),
+                      is_redirected);
+  add_once(&inputs, {other, kControl});
+  set_inputs(node, inputs);
+}
+
 void Graph::drop_implied_waits(int node) {
   if (is_preserved(node)) return;
   const Node& self = (*this)[node];

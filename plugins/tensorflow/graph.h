@@ -158,6 +158,9 @@ class Graph {
   // Removes those control inputs of a node, from other devices, for which all that use the node wait anyway.
   void drop_implied_waits(int node);
 
+  // Lets a node wait for `other` instead of what it waits for by control inputs from `nodes`.
+  void redirect_waits(int node, const std::vector<int>& nodes, int other);
+
   // Removes nodes, with what others that stay get from them or wait for; of those that a function must have a NoOp
   // stays.
   void remove(const std::vector<int>& nodes);

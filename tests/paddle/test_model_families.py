@@ -141,8 +141,12 @@ def gradients(kind: str, device: str) -> tuple[Any, dict[str, Any]]:
         return [y.numpy() for y in outputs], {n: float(norm) for n, norm in norms.items()}
 
 
-@pytest.mark.whole
-@pytest.mark.parametrize("kind", VISION)
+LARGE = ("alexnet", "vgg11", "wide_resnet50_2")  # their weights are drawn and copied for most of the time
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=pytest.mark.long if kind in LARGE else pytest.mark.whole) for kind in VISION]
+)
 def test_vision_models(kind: str) -> None:
     outputs, norms = gradients(kind, DEVICE)
     expected_outputs, expected_norms = gradients(kind, "cpu")

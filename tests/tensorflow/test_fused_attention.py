@@ -25,7 +25,7 @@ Call = Callable[..., Any]
 # What is named is fused where it is slower, too: on the stub gradients mostly are not by default.
 ALL = (
     "optimizer,norm,gelu,moving_average,negative_zero,softmax,elementwise,lists,collectives,products,seeds,branches,"
-    "attention"
+    "attention,waits"
 )
 
 

@@ -108,7 +108,7 @@ struct Name {
 
 constexpr unsigned kOptimizer = 1, kNorm = 2, kGelu = 4, kMovingAverage = 8, kNegativeZero = 16, kSoftmax = 32,
                    kElementwise = 64, kLists = 128, kCollectives = 256, kProducts = 512, kSeeds = 1024,
-                   kBranches = 2048, kAttention = 4096, kAllFusions = 8191, kNamed = 8192;
+                   kBranches = 2048, kAttention = 4096, kWaits = 8192, kAllFusions = 16383, kNamed = 16384;
 
 constexpr Name kNames[] = {{"optimizer", kOptimizer},
                            {"norm", kNorm},
@@ -122,7 +122,8 @@ constexpr Name kNames[] = {{"optimizer", kOptimizer},
                            {"products", kProducts},
                            {"seeds", kSeeds},
                            {"branches", kBranches},
-                           {"attention", kAttention}};
+                           {"attention", kAttention},
+                           {"waits", kWaits}};
 
 }  // namespace
 
@@ -209,6 +210,7 @@ void fuse(Graph& graph, const std::string& type, unsigned fusions, OutputShapes&
       graph.move(node, std::string(device.substr(0, device.rfind("/device:"))) + "/device:CPU:0");
     }
   }
+  if ((fusions & kWaits) != 0) drop_waits(graph, candidates);
 }
 
 }  // namespace unihal::tensorflow

@@ -179,6 +179,7 @@ const Definition kDefinitions[] = {
      {"keys: N * uint64", "counters: N * uint64"},
      {"N: int >= 1", "modulus: int >= 1"},
      infer_unknown},
+    {"UnihalSubmitted", {}, {"signal: int32"}, {}, infer_unknown, true},
     {"UnihalReplaceNegativeZero", {"x: T"}, {"y: T"}, {"T: {float}", "replacement: float"}, infer_first_input},
 };
 

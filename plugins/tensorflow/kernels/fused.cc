@@ -201,6 +201,16 @@ class ReplaceNegativeZero : public Kernel {
   double replacement_;
 };
 
+// () -> (signal), in host memory: that all it waits for has been submitted
+class Submitted : public Kernel {
+ public:
+  using Kernel::Kernel;
+  void compute(Context& context) const override {
+    const View signal = context.output(0, UHAL_INT32, Shape{});
+    if (context.ok()) *static_cast<int32_t*>(signal.data) = 1;
+  }
+};
+
 }  // namespace
 
 void register_fused(Registrar& registrar) {
@@ -217,6 +227,7 @@ void register_fused(Registrar& registrar) {
   registrar.add_own<ScaledUpdate>("UnihalScaledUpdate", types, {"variables"});
   registrar.add_own<MovingAverage>("UnihalMovingAverage", types, {"variables"});
   registrar.add_own<ReplaceNegativeZero>("UnihalReplaceNegativeZero", types);
+  registrar.add_own<Submitted>("UnihalSubmitted", {}, {"signal"});
   registrar.add_own<FusedElementwise>("UnihalElementwise", {});
 }
 
