@@ -428,6 +428,7 @@ class Attention : private AlgebraSearch {
         }
       }
     }
+    unknown_.clear();  // now that the values are known
     broadcasts_ = result_ >= 0 && at(scores_).op != "Einsum" && at(result_).op != "Einsum";
     if (!broadcasts_ && !(batches_match(scores_) && batches_match(result_))) return false;
     return result_ >= 0 && may_go(result_) && graph_.main_type(result_) == type_ && has(v_axes_, 'e') &&
@@ -439,11 +440,15 @@ class Attention : private AlgebraSearch {
     if (edge.node < 0 || edge.port != 0) return kNothing;
     const auto found = region_.find(edge.node);
     if (found != region_.end()) return found->second;
-    if (depth_ > 24 || !may_go(edge.node) || at(edge.node).device != at(softmax_).device) return kNothing;
+    if (unknown_.count(edge.node) != 0 || depth_ > 24 || !may_go(edge.node)) return kNothing;
+    if (at(edge.node).device != at(softmax_).device) return kNothing;
     ++depth_;
     const RegionValue value = compute(edge.node);
     --depth_;
-    if (value.kind == Kind::kNone) return kNothing;
+    if (value.kind == Kind::kNone) {
+      unknown_.insert(edge.node);
+      return kNothing;
+    }
     added_.push_back(edge.node);
     return region_[edge.node] = value;
   }
@@ -860,6 +865,7 @@ class Attention : private AlgebraSearch {
   bool broadcasts_ = false;      // whether batches of one matrix may meet others
   bool zero_rows_ = false;       // rows that see nothing are given zeros after the softmax
   std::map<int, RegionValue> region_;
+  std::set<int> unknown_;         // what is not of the region
   std::vector<int> added_;        // to the region, since it was cleared
   std::map<int, int> terminals_;  // by output: the gradients of q, k and v
   std::set<int> shape_nodes_, ends_;
