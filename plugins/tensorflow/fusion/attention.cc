@@ -11,6 +11,7 @@
 // (the batch and the heads), m (rows, queries), n (columns, keys), d (features of both), e (features of values).
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string>
@@ -61,8 +62,7 @@ class Attention : private AlgebraSearch {
     if (!find_scores() || !find_result()) return false;
     if (!grow() || !shapes_stay_inside()) return false;
     const bool trains = !terminals_.empty();
-    if (trains && (terminals_.size() > 3 || gradient_.node < 0 || !sees_score_gradient_ || bias_.node >= 0))
-      return false;
+    if (trains && (gradient_.node < 0 || !sees_score_gradient_ || bias_.node >= 0)) return false;
     return runs_on(type, trains) && write(trains);
   }
 
