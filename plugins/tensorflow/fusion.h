@@ -17,7 +17,7 @@ namespace unihal::tensorflow {
 void register_fused_ops();
 
 // The fusions that a value of UNIHAL_TENSORFLOW_FUSION asks for, a bit each: "0" for none, "1" or "" for all, or names
-// with commas between them. False if it makes no sense.
+// with commas between them. What is named is fused where it is slower, too. False if it makes no sense.
 bool parse_fusions(std::string_view value, unsigned* fusions);
 // The names, with commas between them.
 std::string fusion_names();
@@ -47,6 +47,10 @@ bool fold_gathers(Graph& graph, const std::vector<int>& candidates);
 // Branches whose condition is a constant: what is not taken goes, and what is runs without a condition, so that other
 // fusions look at it. Whether there were some.
 bool take_known_branches(Graph& graph);
+// Attention's products and softmax, and their gradient, among `candidates`, as far as the type's first device takes
+// them and is not slower by it, or `anyway`. Whether something was found.
+bool fuse_attention(Graph& graph, const std::string& type, const std::vector<int>& candidates, OutputShapes& shapes,
+                    bool anyway);
 // Where the host waits for what a device has yet to compute although nothing of it is read: whether there were such.
 // Devices, hosts among them, that wait for one of the type by a control edge only wait until its work is submitted, and
 // what is computed on the host for the host does not go by way of the device.

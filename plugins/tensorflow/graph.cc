@@ -273,6 +273,49 @@ void append_varints(std::string_view packed, std::vector<int64_t>* values) {
 
 }  // namespace
 
+bool Graph::truth_constant(int node, std::vector<int64_t>* shape, std::vector<char>* values) const {
+  constexpr int64_t kMost = int64_t{1} << 26;
+  if ((*this)[node].op != "Const" || is_exposed(node)) return false;
+  std::string_view tensor;
+  ProtobufReader fields(attribute(node, "value"));
+  while (fields.next()) {
+    if (fields.number() == kValueTensor) tensor = fields.bytes();
+  }
+  bool fits = false;
+  int64_t count = 1;
+  shape->clear();
+  values->clear();
+  ProtobufReader parts(tensor);
+  while (parts.next()) {
+    if (parts.number() == kTensorType) fits = static_cast<TF_DataType>(parts.value()) == TF_BOOL;
+    if (parts.number() == kTensorShape) {
+      ProtobufReader dimensions(parts.bytes());
+      while (dimensions.next()) {
+        if (dimensions.number() != kShapeDimension) continue;
+        int64_t length = 0;
+        ProtobufReader sizes(dimensions.bytes());
+        while (sizes.next()) {
+          if (sizes.number() == kDimensionSize) length = static_cast<int64_t>(sizes.value());
+        }
+        if (length < 0 || length > kMost) return false;
+        shape->push_back(length);
+        count *= length;
+        if (count > kMost) return false;
+      }
+    }
+    if (parts.number() == kTensorContent) values->assign(parts.bytes().begin(), parts.bytes().end());
+    if (parts.number() == values_field(TF_BOOL) && !parts.bytes().empty()) {
+      values->insert(values->end(), parts.bytes().begin(), parts.bytes().end());  // a varint of 0 or 1 is a byte
+    }
+    if (parts.number() == values_field(TF_BOOL) && parts.bytes().empty()) {
+      values->push_back(static_cast<char>(parts.value()));
+    }
+  }
+  if (!fits) return false;
+  values->resize(static_cast<size_t>(count), values->empty() ? 0 : values->back());
+  return true;
+}
+
 bool Graph::vector_constant(int node, std::vector<int64_t>* values) const {
   values->clear();
   if ((*this)[node].op != "Const" || is_exposed(node)) return false;

@@ -63,6 +63,8 @@ class Graph {
   bool scalar_constant(int node, bool* value) const;
   // The same of a type that float32 holds exactly: float32 itself, float16 and bfloat16.
   bool scalar_constant(int node, TF_DataType type, float* value) const;
+  // The same of a tensor of truths of whatever shape: a number per element, 0 or 1.
+  bool truth_constant(int node, std::vector<int64_t>* shape, std::vector<char>* values) const;
   // The same of a vector of int32, in order.
   bool vector_constant(int node, std::vector<int64_t>* values) const;
   // A string; empty if the node has none of this name.

@@ -2,7 +2,7 @@
 
 #include <dlfcn.h>
 
-#include <vector>
+#include <cstdlib>
 
 #include "plugins/tensorflow/protobuf.h"
 
@@ -102,6 +102,19 @@ std::string OutputShapes::of(std::string_view node, int port) {
   }
   TF_DeleteStatus(status);
   return text;
+}
+
+std::optional<std::vector<int64_t>> sizes_of(const std::string& text) {
+  if (text.empty()) return std::nullopt;
+  std::vector<int64_t> sizes;
+  const char* next = text.c_str() + 1;
+  while (*next != ']' && *next != 0) {
+    char* end = nullptr;
+    sizes.push_back(std::strtoll(next, &end, 10));
+    if (end == next) return std::nullopt;
+    next = *end == ',' ? end + 1 : end;
+  }
+  return sizes;
 }
 
 }  // namespace unihal::tensorflow

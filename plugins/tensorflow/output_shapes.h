@@ -1,8 +1,11 @@
 // What TensorFlow's shape inference knows of a graph's tensors.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tensorflow/c/experimental/grappler/grappler.h"
 
@@ -28,5 +31,8 @@ class OutputShapes {
   TF_GraphProperties* properties_ = nullptr;
   bool inferred_ = false;
 };
+
+// The sizes that such a text stands for; nullopt where the rank is not known.
+std::optional<std::vector<int64_t>> sizes_of(const std::string& text);
 
 }  // namespace unihal::tensorflow

@@ -78,6 +78,7 @@ void register_all(Registrar& registrar) {
                              register_einsum,
                              register_elementwise,
                              register_fused,
+                             register_fused_attention,
                              register_fused_norm,
                              register_image,
                              register_index,

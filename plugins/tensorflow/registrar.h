@@ -96,6 +96,7 @@ void register_einsum(Registrar& registrar);
 void register_elementwise(Registrar& registrar);
 void register_fft(Registrar& registrar);
 void register_fused(Registrar& registrar);
+void register_fused_attention(Registrar& registrar);
 void register_fused_norm(Registrar& registrar);
 void register_image(Registrar& registrar);
 void register_index(Registrar& registrar);

@@ -1,5 +1,5 @@
 // Attention as matrix products and softmax over blocks of rows, so that the scores of a long sequence need not fit in
-// memory at once.
+// memory at once, and those of a block stay in the cache from one step to the next.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -13,21 +13,26 @@
 namespace unihal::stub {
 namespace {
 
-// Bytes of scores that are held at once.
-constexpr int64_t kScoreBytes = int64_t{32} << 20;
+// Bytes of scores that are held at once, and the rows of a head that they are of at least: products of fewer are slow.
+constexpr int64_t kScoreBytes = int64_t{512} << 10;
+constexpr int64_t kLeastRows = 64;
 // Work per score, in the units of parallel_for.
 constexpr int64_t kWork = 8;
 
-// Rows [first, first + count) of all heads of one batch entry.
+// Rows [first, first + count) of some heads of one batch entry, and how many columns one of them sees.
 struct Block {
-  int64_t batch, first, count;
+  int64_t batch, head, heads, first, count, columns;
 };
 
-// (H, rows, columns) of a (B, H, M, columns) view; axes of length 1 are broadcast.
+// (heads, rows, columns) of a (B, H, M, columns) view; axes of length 1 are broadcast.
 uhal_tensor rows_of(const uhal_tensor& view, const Block& block) {
   uhal_tensor result = view;
   int64_t offset = 0;
   if (view.shape[0] > 1) offset += block.batch * view.strides[0];
+  if (view.shape[1] > 1) {
+    offset += block.head * view.strides[1];
+    result.shape[1] = block.heads;
+  }
   if (view.shape[2] > 1) {
     offset += block.first * view.strides[2];
     result.shape[2] = block.count;
@@ -39,8 +44,12 @@ uhal_tensor rows_of(const uhal_tensor& view, const Block& block) {
   return result;
 }
 
-// All rows of all heads of one batch entry.
-uhal_tensor whole(const uhal_tensor& view, int64_t batch) { return rows_of(view, {batch, 0, view.shape[2]}); }
+// The first `count` rows of a block's heads: of keys and values those of the columns that it sees.
+uhal_tensor columns_of(const uhal_tensor& view, Block block) {
+  block.first = 0;
+  block.count = block.columns;
+  return rows_of(view, block);
+}
 
 uhal_tensor transposed(uhal_tensor view) {
   std::swap(view.shape[1], view.shape[2]);
@@ -87,11 +96,6 @@ struct Sizes {
         rows(op.inputs[0]->shape[2]),
         columns(op.inputs[1]->shape[2]) {}
 
-  // Rows whose scores are held at once.
-  int64_t block_rows(int64_t element_bytes) const {
-    const int64_t row_bytes = std::max<int64_t>(1, heads * columns * element_bytes);
-    return std::clamp<int64_t>(kScoreBytes / row_bytes, 1, std::max<int64_t>(1, rows));
-  }
   // The columns that a row sees.
   int64_t visible(int64_t row, bool causal) const {
     return causal ? std::clamp<int64_t>(row + columns - rows + 1, 0, columns) : columns;
@@ -100,37 +104,70 @@ struct Sizes {
   int64_t batches, heads, rows, columns;
 };
 
-// A packed (H, count, columns) view of scores in scratch memory.
-uhal_tensor scores_view(const Sizes& sizes, const Block& block, uhal_dtype dtype, void* data) {
+// The rows and heads whose scores are held at once, at most: some heads for each thread.
+struct BlockSizes {
+  BlockSizes(const Sizes& sizes, bool causal, int64_t element_bytes) {
+    const int64_t row_bytes = std::max<int64_t>(1, sizes.columns * element_bytes);
+    const int64_t threads = kThreads ? omp_get_max_threads() : 1;
+    rows = std::max(kScoreBytes / row_bytes, kLeastRows);
+    if (causal)
+      rows = std::min(rows, std::max(sizes.rows / 8, kLeastRows));  // of which few columns are computed in vain
+    rows = std::clamp<int64_t>(rows, 1, std::max<int64_t>(1, sizes.rows));
+    heads = std::max(kScoreBytes / (rows * row_bytes), threads);
+    heads = std::clamp<int64_t>(heads, 1, std::max<int64_t>(1, sizes.heads));
+  }
+  int64_t scores(const Sizes& sizes) const { return heads * rows * sizes.columns; }
+
+  int64_t rows, heads;
+};
+
+// Calls body(block, whether it is the first of its heads) for blocks of all scores, the last rows of heads first: they
+// see all columns. Ends at the first failure.
+template <typename Body>
+uhal_status for_each_block(const Sizes& sizes, bool causal, int64_t element_bytes, const Body& body) {
+  const BlockSizes most(sizes, causal, element_bytes);
+  for (int64_t batch = 0; batch < sizes.batches; ++batch) {
+    for (int64_t head = 0; head < sizes.heads; head += most.heads) {
+      for (int64_t end = sizes.rows; end > 0; end -= most.rows) {
+        const int64_t first = std::max<int64_t>(0, end - most.rows);
+        const int64_t columns = std::max(std::min<int64_t>(1, sizes.columns), sizes.visible(end - 1, causal));
+        const Block block = {batch, head, std::min(most.heads, sizes.heads - head), first, end - first, columns};
+        const uhal_status status = body(block, end == sizes.rows);
+        if (status != UHAL_OK) return status;
+      }
+    }
+  }
+  return UHAL_OK;
+}
+
+// A packed (heads, count, columns) view of scores in scratch memory.
+uhal_tensor scores_view(const Block& block, uhal_dtype dtype, void* data) {
   uhal_tensor view = {};
   view.struct_size = sizeof view;
   view.data = data;
   view.dtype = dtype;
   view.rank = 3;
-  view.shape[0] = sizes.heads;
+  view.shape[0] = block.heads;
   view.shape[1] = block.count;
-  view.shape[2] = sizes.columns;
+  view.shape[2] = block.columns;
   set_packed_strides(view, row_major(3));
   return view;
 }
 
 // Calls body(row of scores, head, row) for each row of a block.
 template <typename T, typename Body>
-void for_each_row(const Sizes& sizes, const Block& block, T* scores, const Body& body) {
-  parallel_for(sizes.heads * block.count, sizes.columns * kWork, [&](int64_t begin, int64_t end) {
+void for_each_row(const Block& block, T* scores, const Body& body) {
+  parallel_for(block.heads * block.count, block.columns * kWork, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      body(scores + i * sizes.columns, i / block.count, block.first + i % block.count);
+      body(scores + i * block.columns, block.head + i / block.count, block.first + i % block.count);
     }
   });
 }
 
-// scores = scale * q @ k^T + mask
+// scores = scale * q @ k^T
 uhal_status score(const Launch& launch, double scale, const Block& block, const uhal_tensor& q, const uhal_tensor& k,
-                  const uhal_tensor* mask, const uhal_tensor& scores) {
-  uhal_tensor own_mask;
-  if (mask != nullptr) own_mask = rows_of(*mask, block);
-  return multiply(launch, scale, rows_of(q, block), transposed(whole(k, block.batch)),
-                  mask != nullptr ? &own_mask : nullptr, scores);
+                  const uhal_tensor& scores) {
+  return multiply(launch, scale, rows_of(q, block), transposed(columns_of(k, block)), nullptr, scores);
 }
 
 // A view without elements may have no memory, and null then.
@@ -140,10 +177,30 @@ T* row_of(const uhal_tensor& view, int64_t batch, int64_t head, int64_t row) {
   return static_cast<T*>(view.data) + batch * view.strides[0] + head * view.strides[1] + row * view.strides[2];
 }
 
+// row += what the mask has for it
+template <typename T>
+UNIHAL_VECTORIZED void add_row(int64_t count, const T* mask, T* row) {
+  for (int64_t i = 0; i < count; ++i) row[i] += mask[i];
+}
+
+template <typename T>
+void add_mask(const uhal_tensor& mask, const Block& block, int64_t head, int64_t index, int64_t count, T* row) {
+  if (mask.data == nullptr) return;
+  const T* values = static_cast<const T*>(mask.data);
+  const int64_t place[] = {block.batch, head, index};
+  for (int axis = 0; axis < 3; ++axis) {
+    if (mask.shape[axis] > 1) values += place[axis] * mask.strides[axis];
+  }
+  const int64_t step = mask.shape[3] > 1 ? mask.strides[3] : 0;
+  if (step == 1) return add_row(count, values, row);
+  for (int64_t i = 0; i < count; ++i) row[i] += values[i * step];
+}
+
 template <typename T>
 uhal_status forward(const Launch& launch, uhal_dtype dtype) {
   const uhal_attention_attributes attributes = attention_attributes(launch.op);
   const Sizes sizes(launch.op);
+  const bool causal = attributes.causal != 0;
   Staging staging(launch);
   const uhal_tensor* q = staging.input(0, dtype);
   const uhal_tensor* k = staging.input(1, dtype);
@@ -151,35 +208,30 @@ uhal_status forward(const Launch& launch, uhal_dtype dtype) {
   const uhal_tensor* given_mask = staging.input(3, dtype);
   const uhal_tensor* y = staging.output(0, dtype);
   const uhal_tensor* logsumexp = staging.output(1, dtype);
-  const int64_t block_rows = sizes.block_rows(sizeof(T));
-  T* scores = staging.take<T>(static_cast<size_t>(sizes.heads * block_rows * sizes.columns));
+  T* scores = staging.take<T>(static_cast<size_t>(BlockSizes(sizes, causal, sizeof(T)).scores(sizes)));
   if (staging.status() != UHAL_OK) return staging.status();
   uhal_tensor mask;
   if (given_mask != nullptr) mask = with_four_axes(*given_mask);
 
-  for (int64_t batch = 0; batch < sizes.batches; ++batch) {
-    for (int64_t first = 0; first < sizes.rows; first += block_rows) {
-      const Block block = {batch, first, std::min(block_rows, sizes.rows - first)};
-      const uhal_tensor scores_of_block = scores_view(sizes, block, dtype, scores);
-      uhal_status status =
-          score(launch, attributes.scale, block, *q, *k, given_mask != nullptr ? &mask : nullptr, scores_of_block);
-      if (status != UHAL_OK) return status;
-      for_each_row(sizes, block, scores, [&](T* row, int64_t head, int64_t index) {
-        const int64_t visible = sizes.visible(index, attributes.causal != 0);
-        T log_sum = -std::numeric_limits<T>::infinity();
-        if (row_maximum(visible, row) == log_sum) {  // a row that sees nothing gives zeros
-          std::fill_n(row, visible, T(0));
-        } else {
-          log_sum = softmax_row(visible, row, row).total();
-        }
-        std::fill(row + visible, row + sizes.columns, T(0));
-        if (logsumexp != nullptr) *row_of<T>(*logsumexp, batch, head, index) = log_sum;
-      });
-      status = multiply(launch, 1, scores_of_block, whole(*v, batch), nullptr, rows_of(*y, block));
-      if (status != UHAL_OK) return status;
-    }
-  }
-  return staging.finish();
+  const uhal_status status = for_each_block(sizes, causal, sizeof(T), [&](const Block& block, bool) {
+    const uhal_tensor scores_of_block = scores_view(block, dtype, scores);
+    const uhal_status scored = score(launch, attributes.scale, block, *q, *k, scores_of_block);
+    if (scored != UHAL_OK) return scored;
+    for_each_row(block, scores, [&](T* row, int64_t head, int64_t index) {
+      const int64_t visible = sizes.visible(index, causal);
+      if (given_mask != nullptr) add_mask(mask, block, head, index, visible, row);
+      T log_sum = -std::numeric_limits<T>::infinity();
+      if (row_maximum(visible, row) == log_sum) {  // a row that sees nothing gives zeros
+        std::fill_n(row, visible, T(0));
+      } else {
+        log_sum = softmax_row(visible, row, row).total();
+      }
+      std::fill(row + visible, row + block.columns, T(0));
+      if (logsumexp != nullptr) *row_of<T>(*logsumexp, block.batch, head, index) = log_sum;
+    });
+    return multiply(launch, 1, scores_of_block, columns_of(*v, block), nullptr, rows_of(*y, block));
+  });
+  return status == UHAL_OK ? staging.finish() : status;
 }
 
 // Turns scores into probabilities, given the forward's logsumexp.
@@ -219,6 +271,7 @@ template <typename T>
 uhal_status backward(const Launch& launch, uhal_dtype dtype) {
   const uhal_attention_attributes attributes = attention_attributes(launch.op);
   const Sizes sizes(launch.op);
+  const bool causal = attributes.causal != 0;
   Staging staging(launch);
   const uhal_tensor* q = staging.input(0, dtype);
   const uhal_tensor* k = staging.input(1, dtype);
@@ -230,8 +283,7 @@ uhal_status backward(const Launch& launch, uhal_dtype dtype) {
   const uhal_tensor* dq = staging.output(0, dtype);
   const uhal_tensor* dk = staging.output(1, dtype);
   const uhal_tensor* dv = staging.output(2, dtype);
-  const int64_t block_rows = sizes.block_rows(2 * sizeof(T));
-  const size_t block_scores = static_cast<size_t>(sizes.heads * block_rows * sizes.columns);
+  const auto block_scores = static_cast<size_t>(BlockSizes(sizes, causal, 2 * sizeof(T)).scores(sizes));
   T* probabilities = staging.take<T>(block_scores);
   T* dscores = staging.take<T>(block_scores);
   if (staging.status() != UHAL_OK) return staging.status();
@@ -242,39 +294,33 @@ uhal_status backward(const Launch& launch, uhal_dtype dtype) {
     if (status != UHAL_OK) return status;
   }
 
-  for (int64_t batch = 0; batch < sizes.batches; ++batch) {
-    const uhal_tensor dk_of_batch = whole(*dk, batch);
-    const uhal_tensor dv_of_batch = whole(*dv, batch);
-    for (int64_t first = 0; first < sizes.rows; first += block_rows) {
-      const Block block = {batch, first, std::min(block_rows, sizes.rows - first)};
-      const uhal_tensor p = scores_view(sizes, block, dtype, probabilities);
-      const uhal_tensor ds = scores_view(sizes, block, dtype, dscores);
-      const uhal_tensor dy_of_block = rows_of(*dy, block);
-      uhal_status status = score(launch, attributes.scale, block, *q, *k, given_mask != nullptr ? &mask : nullptr, p);
-      if (status != UHAL_OK) return status;
-      for_each_row(sizes, block, probabilities, [&](T* row, int64_t head, int64_t index) {
-        subtract_or_hide(sizes.visible(index, attributes.causal != 0), sizes.columns,
-                         *row_of<T>(*logsumexp, batch, head, index), row);
-        exponentiate(sizes.columns, row);
-      });
-      const bool more = first > 0;  // later blocks add to what the first ones gave
-      status = multiply(launch, 1, transposed(p), dy_of_block, more ? &dv_of_batch : nullptr, dv_of_batch);
-      if (status == UHAL_OK) {
-        status = multiply(launch, 1, dy_of_block, transposed(whole(*v, batch)), nullptr, ds);
-      }
-      if (status != UHAL_OK) return status;
-      for_each_row(sizes, block, dscores, [&](T* row, int64_t head, int64_t index) {
-        score_gradient(sizes.columns, probabilities + (row - dscores), dot_rows<T>(*y, *dy, batch, head, index),
-                       static_cast<T>(attributes.scale), row);
-      });
-      status = multiply(launch, 1, ds, whole(*k, batch), nullptr, rows_of(*dq, block));
-      if (status == UHAL_OK) {
-        status = multiply(launch, 1, transposed(ds), rows_of(*q, block), more ? &dk_of_batch : nullptr, dk_of_batch);
-      }
-      if (status != UHAL_OK) return status;
-    }
-  }
-  return staging.finish();
+  const uhal_status status = for_each_block(sizes, causal, 2 * sizeof(T), [&](const Block& block, bool is_first) {
+    const uhal_tensor p = scores_view(block, dtype, probabilities);
+    const uhal_tensor ds = scores_view(block, dtype, dscores);
+    const uhal_tensor dy_of_block = rows_of(*dy, block);
+    const uhal_tensor dk_of_block = columns_of(*dk, block);
+    const uhal_tensor dv_of_block = columns_of(*dv, block);
+    uhal_status done = score(launch, attributes.scale, block, *q, *k, p);
+    if (done != UHAL_OK) return done;
+    for_each_row(block, probabilities, [&](T* row, int64_t head, int64_t index) {
+      const int64_t visible = sizes.visible(index, causal);
+      if (given_mask != nullptr) add_mask(mask, block, head, index, visible, row);
+      subtract_or_hide(visible, block.columns, *row_of<T>(*logsumexp, block.batch, head, index), row);
+      exponentiate_weights(block.columns, row);
+    });
+    // Later blocks of the same heads add to what the first one gave.
+    done = multiply(launch, 1, transposed(p), dy_of_block, is_first ? nullptr : &dv_of_block, dv_of_block);
+    if (done == UHAL_OK) done = multiply(launch, 1, dy_of_block, transposed(columns_of(*v, block)), nullptr, ds);
+    if (done != UHAL_OK) return done;
+    for_each_row(block, dscores, [&](T* row, int64_t head, int64_t index) {
+      score_gradient(block.columns, probabilities + (row - dscores), dot_rows<T>(*y, *dy, block.batch, head, index),
+                     static_cast<T>(attributes.scale), row);
+    });
+    done = multiply(launch, 1, ds, columns_of(*k, block), nullptr, rows_of(*dq, block));
+    if (done != UHAL_OK) return done;
+    return multiply(launch, 1, transposed(ds), rows_of(*q, block), is_first ? nullptr : &dk_of_block, dk_of_block);
+  });
+  return status == UHAL_OK ? staging.finish() : status;
 }
 
 }  // namespace

@@ -21,6 +21,26 @@ void exponentiate(int64_t count, T* x) {
   vectors().map[uhal_map_exp][kType](count, inputs, outputs, parameters);
 }
 
+template <typename T>
+UNIHAL_VECTORIZED void raise_to(int64_t count, T least, T* x) {
+  for (int64_t i = 0; i < count; ++i) x[i] = x[i] < least ? least : x[i];  // a NaN stays
+}
+
+template <typename T>
+UNIHAL_VECTORIZED void drop_up_to(int64_t count, T most, T* x) {
+  for (int64_t i = 0; i < count; ++i) x[i] = x[i] <= most ? T(0) : x[i];
+}
+
+// x[i] = exp(x[i]) of weights, which are at most about 1: what would not be a normal number is 0. The exponential of
+// such arguments, as of scores that a mask hides, takes a slow path many times.
+template <typename T>
+void exponentiate_weights(int64_t count, T* x) {
+  const T least = std::log(std::numeric_limits<T>::min()) + 1;
+  raise_to(count, least, x);
+  exponentiate(count, x);
+  drop_up_to(count, std::numeric_limits<T>::min() * 3, x);
+}
+
 // The largest element; a NaN wins. -infinity for none.
 template <typename T>
 UNIHAL_VECTORIZED T row_maximum(int64_t count, const T* x) {
@@ -84,7 +104,7 @@ template <typename T>
 LogSum<T> softmax_row(int64_t count, const T* x, T* y) {
   const T largest = row_maximum(count, x);
   row_subtract(count, x, largest, y);
-  exponentiate(count, y);
+  exponentiate_weights(count, y);
   const T sum = row_sum(count, y);
   row_scale(count, 1 / sum, y);
   return {largest, std::log(sum)};

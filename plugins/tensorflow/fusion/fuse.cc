@@ -26,6 +26,40 @@ const std::set<std::string_view>& pure_ops() {
   return *ops;
 }
 
+// The same for attention.
+const std::set<std::string_view>& attention_ops() {
+  static const auto* ops = new std::set<std::string_view>{
+      "Einsum",
+      "BatchMatMul",
+      "BatchMatMulV2",
+      "Softmax",
+      "SelectV2",
+      "Transpose",
+      "AddV2",
+      "Add",
+      "Sub",
+      "Mul",
+      "RealDiv",
+      "Sum",
+      "Cast",
+      "Reshape",
+      "Shape",
+      "StridedSlice",
+      "Pack",
+      "BroadcastTo",
+      "MatrixBandPart",
+      "Fill",
+      "BroadcastGradientArgs",
+      "Const",
+      "LogicalAnd",
+      "ExpandDims",
+      "Sqrt",
+      "Rsqrt",
+      "Reciprocal",
+  };
+  return *ops;
+}
+
 bool is_control_flow(std::string_view op) {
   return op == "Switch" || op == "Merge" || op == "Enter" || op == "Exit" || op == "NextIteration" ||
          op == "LoopCond" || op == "RefSwitch" || op == "RefMerge" || op == "RefEnter" || op == "RefExit" ||
@@ -74,7 +108,7 @@ struct Name {
 
 constexpr unsigned kOptimizer = 1, kNorm = 2, kGelu = 4, kMovingAverage = 8, kNegativeZero = 16, kSoftmax = 32,
                    kElementwise = 64, kLists = 128, kCollectives = 256, kProducts = 512, kSeeds = 1024,
-                   kBranches = 2048, kWaits = 4096, kAllFusions = 8191;
+                   kBranches = 2048, kAttention = 4096, kWaits = 8192, kAllFusions = 16383, kNamed = 16384;
 
 constexpr Name kNames[] = {{"optimizer", kOptimizer},
                            {"norm", kNorm},
@@ -88,6 +122,7 @@ constexpr Name kNames[] = {{"optimizer", kOptimizer},
                            {"products", kProducts},
                            {"seeds", kSeeds},
                            {"branches", kBranches},
+                           {"attention", kAttention},
                            {"waits", kWaits}};
 
 }  // namespace
@@ -101,7 +136,7 @@ std::string fusion_names() {
 bool parse_fusions(std::string_view value, unsigned* fusions) {
   *fusions = value == "0" ? 0 : kAllFusions;
   if (value.empty() || value == "0" || value == "1") return true;
-  *fusions = 0;
+  *fusions = kNamed;
   for (;;) {
     const size_t comma = value.find(',');
     const std::string_view name = value.substr(0, comma);
@@ -140,6 +175,11 @@ void fuse(Graph& graph, const std::string& type, unsigned fusions, OutputShapes&
   }
   if ((fusions & kNorm) != 0) fused |= narrow_norms(graph, candidates);
   fused |= found;
+  if ((fusions & kAttention) != 0 && fuse_attention(graph, type, candidates, shapes, (fusions & kNamed) != 0)) {
+    graph.prune(candidates, attention_ops());
+    candidates = find_candidates(graph, type);
+    fused = true;
+  }
   fused |= rewrite(kSoftmax, fuse_softmax_gradient);
   // After the norms, which must see the products of a gradient and a learning rate.
   if (rewrite(kOptimizer, fuse_scaled_update)) {

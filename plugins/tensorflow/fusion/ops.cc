@@ -40,6 +40,10 @@ constexpr const char* kNarrow = "T: {bfloat16, float, half}";
 constexpr const char* kWide = "U: {float} = DT_FLOAT";
 // What gradients are in mixed precision, of variables of float32.
 constexpr const char* kGradient = "G: {bfloat16, float, half} = DT_FLOAT";
+// Of what is added to attention's scores, and where its operands have the axes of the ABI's op.
+constexpr const char* kMaskType = "U: {bfloat16, float, half} = DT_FLOAT";
+constexpr const char* kAttentionAxes[] = {"q_axes: list(int)", "k_axes: list(int)", "v_axes: list(int)",
+                                          "y_axes: list(int)", "score_axes: list(int)"};
 
 const Definition kDefinitions[] = {
     {"UnihalBatchNorm",
@@ -80,6 +84,25 @@ const Definition kDefinitions[] = {
     {"UnihalGelu", {"x: T"}, {"y: T"}, {kNarrow, "approximate: bool"}, infer_first_input},
     {"UnihalGeluGrad", {"x: T", "gradient: T"}, {"x_gradient: T"}, {kNarrow, "approximate: bool"}, infer_first_input},
     {"UnihalSoftmaxGrad", {"y: T", "gradient: T"}, {"x_gradient: T"}, {kNarrow, "axis: int"}, infer_first_input},
+    {"UnihalAttentionMask",
+     {"mask: bool"},
+     {"additive: float", "rows: bool"},
+     {"opens: bool", "finite: bool", "inverted: bool"},
+     infer_first_output},
+    {"UnihalAttention",
+     {"q: T", "k: T", "v: T", "mask: mask_count * U", "rows: row_count * bool"},
+     {"y: T", "logsumexp: float"},
+     {kNarrow, kMaskType, "mask_count: int >= 0", "row_count: int >= 0", kAttentionAxes[0], kAttentionAxes[1],
+      kAttentionAxes[2], kAttentionAxes[3], kAttentionAxes[4], "scale: float", "causal: bool", "broadcasts: bool"},
+     infer_unknown},
+    {"UnihalAttentionGrad",
+     {"q: T", "k: T", "v: T", "mask: mask_count * U", "rows: row_count * bool", "y: T", "logsumexp: float",
+      "gradient: T"},
+     {"q_gradient: T", "k_gradient: T", "v_gradient: T"},
+     {kNarrow, kMaskType, "mask_count: int >= 0", "row_count: int >= 0", kAttentionAxes[0], kAttentionAxes[1],
+      kAttentionAxes[2], kAttentionAxes[3], kAttentionAxes[4], "dy_axes: list(int)", "dq_axes: list(int)",
+      "dk_axes: list(int)", "dv_axes: list(int)", "scale: float", "causal: bool", "broadcasts: bool"},
+     infer_unknown},
     {"UnihalScaledUpdate",
      {"variables: N * resource", "values: N * G", "rate: T"},
      {},

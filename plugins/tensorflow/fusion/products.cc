@@ -5,7 +5,6 @@
 //   sum(x^T @ gradient over the batch), as a weight's gradient is where each matrix of a batch met the same weight: one
 //   product over the rows of all matrices, of which nothing is summed in memory.
 #include <algorithm>
-#include <cstdlib>
 #include <initializer_list>
 #include <iterator>
 #include <string>
@@ -28,22 +27,8 @@ bool is_one_of(std::string_view op, std::initializer_list<std::string_view> ops)
   return std::find(ops.begin(), ops.end(), op) != ops.end();
 }
 
-// The sizes that a text of OutputShapes stands for; nullopt where the rank is not known.
-std::optional<Sizes> sizes_of(const std::string& text) {
-  if (text.empty()) return std::nullopt;
-  Sizes sizes;
-  const char* next = text.c_str() + 1;
-  while (*next != ']' && *next != 0) {
-    char* end = nullptr;
-    sizes.push_back(std::strtoll(next, &end, 10));
-    if (end == next) return std::nullopt;
-    next = *end == ',' ? end + 1 : end;
-  }
-  return sizes;
-}
-
 std::optional<Sizes> sizes_of(const Graph& graph, OutputShapes& shapes, const Edge& edge) {
-  return edge.node < 0 ? std::nullopt : sizes_of(shapes.of(graph[edge.node].name, edge.port));
+  return edge.node < 0 ? std::nullopt : tensorflow::sizes_of(shapes.of(graph[edge.node].name, edge.port));
 }
 
 bool is_channels_first(const Graph& graph, int node) { return graph.text(node, "data_format").substr(0, 2) == "NC"; }
