@@ -38,15 +38,6 @@ void* (*context_of)(void* pool, const Place& place) = nullptr;
 // Whether the next sum of this thread is one of gradients that need no gradients themselves.
 thread_local bool accumulating = false;
 
-bool is_dense(const View& view) {
-  int64_t stride = 1;
-  for (int i = view.rank - 1; i >= 0; --i) {
-    if (view.shape[i] != 1 && view.strides[i] != stride) return false;
-    stride *= view.shape[i];
-  }
-  return true;
-}
-
 // sum += x, if both are dense tensors alike in memory of one of our devices, and nobody else holds the sum: then there
 // is no telling it from a new tensor. Paddle takes the sum as its own on its CPU as well.
 bool add_in_place(const void* x, const void* sum) {

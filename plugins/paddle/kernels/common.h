@@ -30,6 +30,9 @@ inline int from_front(int64_t axis, int rank) { return static_cast<int>(axis < 0
 
 bool same_shape(const View& a, const View& b);
 
+// Whether each element follows the one before it.
+bool is_dense(const View& view);
+
 // The dtype that a function of several steps is computed in: complex stays, all else as above.
 inline uhal_dtype working(uhal_dtype dtype) { return is_complex(dtype) ? dtype : accumulator(dtype); }
 
