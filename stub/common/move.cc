@@ -72,7 +72,7 @@ void fill_bytes(void* destination, const void* pattern, int64_t pattern_bytes, i
         stream_bytes(to + at, lines, length);
       }
     }
-    finish_streaming();
+    if (bytes >= kStreamBytes) finish_streaming();
   });
 }
 
