@@ -116,6 +116,16 @@ double read_number(const Context& context, const View& x) {
   return plain_number(number, UHAL_FLOAT64);
 }
 
+std::vector<double> read_numbers(const Context& context, const View& x) {
+  const size_t size = uhal_dtype_size(x.dtype);
+  std::vector<double> bytes(static_cast<size_t>(x.elements())), result(bytes.size());  // no number is longer
+  read(context, x, bytes.data());
+  for (size_t i = 0; i < result.size(); ++i) {
+    result[i] = plain_number(reinterpret_cast<const char*>(bytes.data()) + i * size, x.dtype);
+  }
+  return result;
+}
+
 double read_number(const Context& context, const Tensor& x) {
   return is_on_host(x) ? host_number(x) : read_number(context, x.view());
 }
