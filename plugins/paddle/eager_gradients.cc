@@ -99,7 +99,8 @@ bool bind(const char* symbol, Function* function) {
 
 void redirect() {
   if (!bind("_ZNK6paddle6Tensor4implEv", &shared_of) || !bind("_ZNK3phi11DenseTensor5placeEv", &place_of) ||
-      !bind("_ZN6paddle6TensorC1ERKS0_", &copy_tensor) || !bind("_ZN3phi17DeviceContextPool8InstanceEv", &context_pool) ||
+      !bind("_ZN6paddle6TensorC1ERKS0_", &copy_tensor) ||
+      !bind("_ZN3phi17DeviceContextPool8InstanceEv", &context_pool) ||
       !bind("_ZN3phi17DeviceContextPool3GetERKNS_5PlaceE", &context_of)) {
     return;
   }

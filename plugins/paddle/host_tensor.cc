@@ -81,9 +81,8 @@ double plain_number(const void* data, uhal_dtype dtype) {
 double host_number(const Tensor& x) {
   const uhal_dtype dtype = x.uhal();
   if (is_plain_number(dtype)) return plain_number(x.data(), dtype);
-  raise(UHAL_UNIMPLEMENTED,
-        std::string("(unihal) a number of dtype ") + uhal_dtype_name(dtype) +
-            " in host memory is not supported; expected float32, float64, int32, int64 or bool");
+  raise(UHAL_UNIMPLEMENTED, std::string("(unihal) a number of dtype ") + uhal_dtype_name(dtype) +
+                                " in host memory is not supported; expected float32, float64, int32, int64 or bool");
 }
 
 void set_host_number(const Context& context, Output out, uhal_dtype dtype, double value) {

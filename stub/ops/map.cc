@@ -98,10 +98,10 @@ void run_blocks(const Plan& plan, int64_t begin, int64_t end) {
   if (plan.streams) finish_streaming();
 }
 
-// What a short op works on: elements one behind the other, of the compute type, and one block at most. Then nothing is to
-// be planned.
+// What a short op works on: elements one behind the other, of the compute type, and one block at most. Then nothing is
+// to be planned.
 struct ShortRun {
-  int64_t count = 0;  // of the results; 0 where the op is none
+  int64_t count = 0;                     // of the results; 0 where the op is none
   int64_t periods[UHAL_MAP_MAX_INPUTS];  // after so many elements an input begins anew
 };
 

@@ -50,8 +50,8 @@ void count_examples(const Context& context, const View& probabilities, const Vie
   const uhal_dtype dtype = labels_as_probabilities.dtype;
   const Constant zero(context, dtype, 0), outside(context, dtype, -1), one(context, UHAL_INT64, 1);
   Chain program(4);
-  const int bucket = program.step(uhal_map_truncate,
-                                  {program.step(uhal_map_scale, {0}, {static_cast<double>(buckets - 1), 0})});
+  const int bucket =
+      program.step(uhal_map_truncate, {program.step(uhal_map_scale, {0}, {static_cast<double>(buckets - 1), 0})});
   const int behind = program.step(uhal_map_scale, {bucket}, {1, static_cast<double>(buckets)});
   const int of_kind = program.step(uhal_map_select, {program.step(uhal_map_greater, {1, 2}), bucket, behind});
   program.step(uhal_map_select, {program.step(uhal_map_less, {1, 2}), 3, of_kind});
