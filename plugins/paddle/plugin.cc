@@ -8,6 +8,7 @@
 
 #include "plugins/paddle/collectives.h"
 #include "plugins/paddle/current_device.h"
+#include "plugins/paddle/device_copies.h"
 #include "plugins/paddle/device_interface.h"
 #include "plugins/paddle/device_order.h"
 #include "plugins/paddle/eager_gradients.h"
@@ -75,6 +76,7 @@ std::string offer(RuntimeParameters* parameters, const char* device_type) {
   }
   answer_by_number();
   shorten_eager_gradients();
+  shorten_device_copies();
   if (const char* missing = watch_fallbacks()) {
     std::fprintf(stderr, "unihal: fallbacks to the CPU are not counted in this Paddle: it does not call %s\n", missing);
   }

@@ -120,3 +120,16 @@ def test_a_sum_takes_no_memory_and_one_launch() -> None:
         with unihal.profile() as recording:
             x.clear_gradient()
         assert [event.op for event in recording.events] == ["fill"]
+
+
+@pytest.mark.parametrize("blocking", [True, False])
+def test_copies_within_a_device_keep_the_order_of_the_work(blocking: bool) -> None:
+    with on(DEVICE):
+        x, y = paddle.to_tensor(X), paddle.zeros(X.shape)
+        for factor in range(1, 20):
+            y.copy_(x * factor, blocking)
+            x = y + 1
+            np.testing.assert_allclose(x.numpy(), y.numpy() + 1)
+            y.set_value(X)
+            x.copy_(y, blocking)
+        np.testing.assert_array_equal(x.numpy(), X)
