@@ -14,7 +14,7 @@ namespace unihal::stub {
 namespace {
 
 // Measured beside oneDNN with AVX2, whose kernels of windows it has for AVX-512 only; there the limit is a guess.
-constexpr int64_t kMostMultiplications = 1 << 22, kMostWithWideVectors = 1 << 18;
+constexpr int64_t kMostMultiplications = 1 << 21, kMostWithWideVectors = 1 << 18;
 constexpr int64_t kMostUnfolded = 1 << 17, kMostUnfoldedToFilter = 1 << 16, kMostInFilter = 1 << 16;  // elements
 constexpr int64_t kVector = 8, kRows = 4, kColumns = 2 * kVector;
 typedef float Vector __attribute__((vector_size(kVector * sizeof(float)), aligned(sizeof(float)), may_alias));
