@@ -127,14 +127,18 @@ View Tensor::layout() const {
   return view;
 }
 
-bool MixedInputList::all_dense() const {
+bool is_dense_tensor(const void* tensor) {
   // Any class with virtual functions tells its type.
   struct Polymorphic {
     virtual ~Polymorphic() = default;
   };
+  return tensor != nullptr &&
+         std::strcmp(typeid(*static_cast<const Polymorphic*>(tensor)).name(), "N3phi11DenseTensorE") == 0;
+}
+
+bool MixedInputList::all_dense() const {
   for (size_t i = 0; i < size(); ++i) {
-    const auto* tensor = static_cast<const Polymorphic*>(handle(i));
-    if (std::strcmp(typeid(*tensor).name(), "N3phi11DenseTensorE") != 0) return false;
+    if (!is_dense_tensor(handle(i))) return false;
   }
   return true;
 }

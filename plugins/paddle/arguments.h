@@ -46,6 +46,9 @@ struct Input : Tensor {};
 struct OptionalInput : Tensor {};
 struct Output : Tensor {};  // false where the caller does not want this output
 
+// Whether a phi::TensorBase is a dense tensor.
+bool is_dense_tensor(const void* tensor);
+
 // A list of tensors. In graph execution Paddle hands over the array, which is then ours to delete.
 class TensorList {
  public:

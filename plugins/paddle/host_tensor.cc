@@ -50,24 +50,39 @@ bool is_on_host(const Tensor& x) {
   return host_tensors_known() && x.is_allocated() && place_of()(x.handle)->kind == kCpuPlace;
 }
 
-double host_number(const Tensor& x) {
-  const void* data = x.data();
-  switch (x.dtype()) {
-    case kFloat64:
-      return *static_cast<const double*>(data);
-    case kFloat32:
-      return static_cast<double>(*static_cast<const float*>(data));
-    case kInt64:
-      return static_cast<double>(*static_cast<const int64_t*>(data));
-    case kInt32:
-      return static_cast<double>(*static_cast<const int32_t*>(data));
-    case kBool:
-      return *static_cast<const bool*>(data) ? 1 : 0;
+bool is_plain_number(uhal_dtype dtype) {
+  switch (dtype) {
+    case UHAL_FLOAT64:
+    case UHAL_FLOAT32:
+    case UHAL_INT64:
+    case UHAL_INT32:
+    case UHAL_BOOL:
+      return true;
     default:
-      raise(UHAL_UNIMPLEMENTED,
-            std::string("(unihal) a number of dtype ") + uhal_dtype_name(x.uhal()) +
-                " in host memory is not supported; expected float32, float64, int32, int64 or bool");
+      return false;
   }
+}
+
+double plain_number(const void* data, uhal_dtype dtype) {
+  switch (dtype) {
+    case UHAL_FLOAT64:
+      return *static_cast<const double*>(data);
+    case UHAL_FLOAT32:
+      return static_cast<double>(*static_cast<const float*>(data));
+    case UHAL_INT64:
+      return static_cast<double>(*static_cast<const int64_t*>(data));
+    case UHAL_INT32:
+      return static_cast<double>(*static_cast<const int32_t*>(data));
+    default:
+      return *static_cast<const bool*>(data) ? 1 : 0;
+  }
+}
+
+double host_number(const Tensor& x) {
+  const uhal_dtype dtype = x.uhal();
+  if (is_plain_number(dtype)) return plain_number(x.data(), dtype);
+  raise(UHAL_UNIMPLEMENTED, std::string("(unihal) a number of dtype ") + uhal_dtype_name(dtype) +
+                                " in host memory is not supported; expected float32, float64, int32, int64 or bool");
 }
 
 void set_host_number(const Context& context, Output out, uhal_dtype dtype, double value) {

@@ -13,6 +13,10 @@ bool host_tensors_known();
 // Whether a tensor's memory is the host's. False where that is not known.
 bool is_on_host(const Tensor& x);
 
+// Numbers in the host's memory: of float64, float32, int64, int32 or bool.
+bool is_plain_number(uhal_dtype dtype);
+double plain_number(const void* data, uhal_dtype dtype);
+
 // The first element of a tensor in host memory: of float32, float64, int32, int64 or bool.
 double host_number(const Tensor& x);
 

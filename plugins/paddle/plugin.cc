@@ -8,8 +8,10 @@
 
 #include "plugins/paddle/collectives.h"
 #include "plugins/paddle/current_device.h"
+#include "plugins/paddle/device_copies.h"
 #include "plugins/paddle/device_interface.h"
 #include "plugins/paddle/device_order.h"
+#include "plugins/paddle/eager_gradients.h"
 #include "plugins/paddle/fallback.h"
 #include "plugins/paddle/graph_capture.h"
 #include "plugins/paddle/graph_place.h"
@@ -73,6 +75,8 @@ std::string offer(RuntimeParameters* parameters, const char* device_type) {
     std::fprintf(stderr, "unihal: graphs run on one device type only in this Paddle: it does not call %s\n", missing);
   }
   answer_by_number();
+  shorten_eager_gradients();
+  shorten_device_copies();
   if (const char* missing = watch_fallbacks()) {
     std::fprintf(stderr, "unihal: fallbacks to the CPU are not counted in this Paddle: it does not call %s\n", missing);
   }

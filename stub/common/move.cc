@@ -57,8 +57,9 @@ void fill_bytes(void* destination, const void* pattern, int64_t pattern_bytes, i
   if (bytes <= 0) return;
   // A few cache lines of whole patterns are what is copied again and again.
   char lines[kFillBytes];
-  for (int64_t i = 0; i < kFillBytes; i += pattern_bytes) {
-    std::memcpy(lines + i, pattern, static_cast<size_t>(pattern_bytes));
+  std::memcpy(lines, pattern, static_cast<size_t>(pattern_bytes));
+  for (int64_t filled = pattern_bytes; filled < std::min(bytes, kFillBytes); filled *= 2) {
+    std::memcpy(lines + filled, lines, static_cast<size_t>(std::min(filled, kFillBytes - filled)));
   }
   char* to = static_cast<char*>(destination);
   const int64_t pieces = (bytes + kFillBytes - 1) / kFillBytes;
@@ -71,7 +72,7 @@ void fill_bytes(void* destination, const void* pattern, int64_t pattern_bytes, i
         stream_bytes(to + at, lines, length);
       }
     }
-    finish_streaming();
+    if (bytes >= kStreamBytes) finish_streaming();
   });
 }
 

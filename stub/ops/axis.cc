@@ -230,6 +230,29 @@ Key key_of(const RadixEntry<Key>& entry) {
   return entry.key;
 }
 
+// Rows up to this length are ordered without branches, which nothing could foretell.
+constexpr int64_t kRankLength = 32;
+
+// ranks[i] = how many of the numbers, all of them different, are less than numbers[i].
+UNIHAL_VECTORIZED void rank(const int64_t* numbers, int64_t count, int64_t* ranks) {
+  std::fill_n(ranks, count, int64_t{0});
+  for (int64_t k = 0; k < count; ++k) {
+    const int64_t other = numbers[k];
+    for (int64_t i = 0; i < count; ++i) ranks[i] += other < numbers[i] ? 1 : 0;
+  }
+}
+
+// Puts the first `wanted` of a short row into their order.
+void order_by_rank(KeyEntry<uint32_t>* entries, int64_t count, int64_t wanted) {
+  constexpr uint64_t sign = uint64_t{1} << 63;
+  int64_t numbers[kRankLength], ranks[kRankLength];
+  for (int64_t i = 0; i < count; ++i) numbers[i] = static_cast<int64_t>(entries[i].both ^ sign);
+  rank(numbers, count, ranks);
+  for (int64_t i = 0; i < count; ++i) {
+    if (ranks[i] < wanted) entries[ranks[i]].both = static_cast<uint64_t>(numbers[i]) ^ sign;
+  }
+}
+
 // Writes the elements that the first `values.length` entries name: whole numbers from their keys, others, of which keys
 // do not tell zeros and NaNs apart, from the row's `originals`.
 template <class T, class Ordered>
@@ -278,7 +301,9 @@ bool sort_row_by_keys(const Row& x, ComputeType type, bool descending, const Row
   auto* entries = frame.take<KeyEntry<Key>>(length);
   if (entries == nullptr) return false;
   read([&](int64_t i, Key key) { entries[i] = entry_of(key, i); });
-  if (values.length < x.length) {
+  if (std::is_same_v<Key, uint32_t> && x.length <= kRankLength) {
+    if constexpr (std::is_same_v<Key, uint32_t>) order_by_rank(entries, x.length, values.length);
+  } else if (values.length < x.length) {
     std::partial_sort(entries, entries + values.length, entries + x.length);
   } else {
     std::sort(entries, entries + x.length);

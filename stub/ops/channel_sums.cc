@@ -13,15 +13,48 @@ namespace {
 // the number of threads.
 constexpr int64_t kRowsPerPiece = 256;
 
+// Vectors of 32 bytes: GCC keeps wider ones in memory where no register holds them. kInT of them are added in T, whose
+// sum in double is as good as T's; kVectors at a time, since one sum would wait for itself.
 template <typename T>
-UNIHAL_VECTORIZED ChannelSums plane_sums(int64_t count, const T* u, double u_shift, const T* v, double v_shift) {
-  double first = 0;
-  double second = 0;
-#pragma omp simd reduction(+ : first, second)
-  for (int64_t i = 0; i < count; ++i) {
-    const double shifted = static_cast<double>(u[i]) - u_shift;
+struct Lanes {
+  static constexpr int64_t kCount = 32 / sizeof(T);
+  typedef double Wide __attribute__((vector_size(kCount * sizeof(double)), aligned(sizeof(double)), may_alias));
+  typedef T Values __attribute__((vector_size(kCount * sizeof(T)), aligned(sizeof(T)), may_alias));
+};
+constexpr int64_t kInT = 16, kVectors = 4;
+
+template <typename T>
+UNIHAL_VECTORIZED ChannelSums plane_sums(int64_t count, const T* u, T u_shift, const T* v, T v_shift) {
+  using Values = typename Lanes<T>::Values;
+  using Wide = typename Lanes<T>::Wide;
+  constexpr int64_t step = kVectors * Lanes<T>::kCount;
+  double first = 0, second = 0;
+  int64_t i = 0;
+  while (i + step <= count) {
+    Values sums[kVectors] = {}, products[kVectors] = {};
+    for (const int64_t end = std::min(i + kInT * step, count - step + 1); i < end; i += step) {
+#pragma GCC unroll 4
+      for (int64_t k = 0; k < kVectors; ++k) {
+        const int64_t at = i + k * Lanes<T>::kCount;
+        const Values shifted = *reinterpret_cast<const Values*>(u + at) - u_shift;
+        sums[k] += shifted;
+        products[k] += shifted * (*reinterpret_cast<const Values*>(v + at) - v_shift);
+      }
+    }
+    Wide wide_sums = {}, wide_products = {};
+    for (int64_t k = 0; k < kVectors; ++k) {
+      wide_sums += __builtin_convertvector(sums[k], Wide);
+      wide_products += __builtin_convertvector(products[k], Wide);
+    }
+    for (int64_t lane = 0; lane < Lanes<T>::kCount; ++lane) {
+      first += wide_sums[lane];
+      second += wide_products[lane];
+    }
+  }
+  for (; i < count; ++i) {
+    const double shifted = static_cast<double>(u[i]) - static_cast<double>(u_shift);
     first += shifted;
-    second += shifted * (static_cast<double>(v[i]) - v_shift);
+    second += shifted * (static_cast<double>(v[i]) - static_cast<double>(v_shift));
   }
   return {first, second};
 }
@@ -38,14 +71,12 @@ struct SummedRows {
   const T* v_shift;
 };
 
-// Adds rows of all channels to two rows of sums: kInT rows at a time in T, whose sum in double is as good as T's.
-// kSquares: v is u, with the same shift.
+// Adds rows of all channels to two rows of sums: kInT rows at a time in T. kSquares: v is u, with the same shift.
 template <typename T, bool kShifted, bool kSquares>
 UNIHAL_VECTORIZED void add_rows(const SummedRows<T>& given, double* first, double* second) {
-  // Vectors of 32 bytes: GCC keeps wider ones in memory where no register holds them.
-  constexpr int64_t kLanes = 32 / sizeof(T), kInT = 16, kVectors = 4;
-  typedef double Wide __attribute__((vector_size(kLanes * sizeof(double)), aligned(sizeof(double)), may_alias));
-  typedef T Values __attribute__((vector_size(kLanes * sizeof(T)), aligned(sizeof(T)), may_alias));
+  using Values = typename Lanes<T>::Values;
+  using Wide = typename Lanes<T>::Wide;
+  constexpr int64_t kLanes = Lanes<T>::kCount;
   int64_t lane = 0;
   for (; lane + kVectors * kLanes <= given.channels; lane += kVectors * kLanes) {
     for (int64_t row = 0; row < given.rows;) {
@@ -179,9 +210,8 @@ bool channel_sums(Staging& staging, const ChannelBlocks& blocks, const T* u, con
   if (blocks.channels_last) return sums_channels_last(staging, blocks, u, u_shift, v, v_shift, sums);
   parallel_for(blocks.count(), blocks.pixels, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      sums[i] =
-          plane_sums(blocks.pixels, u + i * blocks.pixels, u_shift != nullptr ? static_cast<double>(u_shift[i]) : 0.0,
-                     v + i * blocks.pixels, static_cast<double>(v_shift[i]));
+      sums[i] = plane_sums(blocks.pixels, u + i * blocks.pixels, u_shift != nullptr ? u_shift[i] : T(0),
+                           v + i * blocks.pixels, v_shift[i]);
     }
   });
   return true;

@@ -19,6 +19,9 @@ struct ConvolutionProblem {
   int spatial() const { return x->rank - 2; }
 };
 
+// Runs a float32 problem of few numbers on the calling thread. False if there are more, or it is not for this.
+bool convolution_of_little(const ConvolutionProblem& problem);
+
 // Runs a float32 problem with oneDNN. False, with *status untouched, if oneDNN is not there or cannot do it.
 bool convolution_with_onednn(const ConvolutionProblem& problem, uhal_status* status);
 

@@ -107,6 +107,17 @@ UNIHAL_VECTORIZED void multiply_tile(int64_t depth, const T* a, const T* b, T* t
       depth, [=](int64_t p, int64_t i) UNIHAL_INLINE_LAMBDA { return a[p * kRows + i]; }, b, tile);
 }
 
+// The same where a is as the caller has it; of rows that are missing the last one again.
+template <typename T, int64_t kRows>
+UNIHAL_VECTORIZED void multiply_unpacked_tile(int64_t depth, const T* a, int64_t row_stride, int64_t column_stride,
+                                              int64_t rows, const T* b, T* tile) {
+  constexpr int64_t bytes = kRows == kWideTileRows ? kVectorBytes : kNarrowBytes;
+  const T* at[kRows];
+  for (int64_t i = 0; i < kRows; ++i) at[i] = a + std::min(i, rows - 1) * row_stride;
+  sum_products<T, kRows, bytes>(
+      depth, [&](int64_t p, int64_t i) UNIHAL_INLINE_LAMBDA { return at[i][p * column_stride]; }, b, tile);
+}
+
 // Adds a tile to d, or starts d with it.
 template <typename T>
 UNIHAL_VECTORIZED void store_tile(const T* tile, int64_t rows, int64_t columns, T alpha, bool add, T* d,
@@ -153,6 +164,9 @@ template <typename T, int64_t kRows>
 void multiply_block(const Block& block, int64_t k, Matrix<const T> a, Matrix<const T> b, Matrix<T> d,
                     const Epilogue<T>& epilogue, T* packed_a, T* packed_b) {
   constexpr int64_t kColumns = Tile<T>::kColumns;
+  // What is read a few times only is not worth a copy.
+  constexpr int64_t kFewColumns = 4 * kColumns, kFewMultiplications = 1 << 18;
+  const bool packs = block.columns > kFewColumns || block.rows * block.columns * k > kFewMultiplications;
   bool add = epilogue.beta != T(0);
   if (add || k == 0) start_with_c(block, d, epilogue);
   for (int64_t p = 0; p < k; p += kBlockDepth) {
@@ -160,11 +174,17 @@ void multiply_block(const Block& block, int64_t k, Matrix<const T> a, Matrix<con
     pack(&b.at(p, block.column), b.column_stride, b.row_stride, block.columns, depth, kColumns, packed_b);
     for (int64_t first = 0; first < block.rows; first += kBlockRows) {
       const int64_t rows = std::min(kBlockRows, block.rows - first);
-      pack(&a.at(block.row + first, p), a.row_stride, a.column_stride, rows, depth, kRows, packed_a);
+      const T* const own = &a.at(block.row + first, p);
+      if (packs) pack(own, a.row_stride, a.column_stride, rows, depth, kRows, packed_a);
       for (int64_t j = 0; j < block.columns; j += kColumns) {
         for (int64_t i = 0; i < rows; i += kRows) {
           T tile[kRows * kColumns];
-          multiply_tile<T, kRows>(depth, packed_a + i * depth, packed_b + j * depth, tile);
+          if (packs) {
+            multiply_tile<T, kRows>(depth, packed_a + i * depth, packed_b + j * depth, tile);
+          } else {
+            multiply_unpacked_tile<T, kRows>(depth, own + i * a.row_stride, a.row_stride, a.column_stride, rows - i,
+                                             packed_b + j * depth, tile);
+          }
           store_tile(tile, std::min(kRows, rows - i), std::min(kColumns, block.columns - j), epilogue.alpha, add,
                      &d.at(block.row + first + i, block.column + j), d.row_stride, d.column_stride);
         }

@@ -1,6 +1,7 @@
 // UHAL_OP_MAP: any function of elementwise.def over broadcast, strided operands of mixed dtypes.
 
 #include <algorithm>
+#include <cstring>
 
 #include "csrc/backends/common/complex_parts.h"
 #include "csrc/backends/common/map_rules.h"
@@ -97,34 +98,77 @@ void run_blocks(const Plan& plan, int64_t begin, int64_t end) {
   if (plan.streams) finish_streaming();
 }
 
-// How many elements there are where all operands are dense, of one shape and of the compute type, and one block at
-// most: then nothing is to be planned. Otherwise 0.
-int64_t short_run(const uhal_op& op, ComputeType type) {
-  const uhal_tensor& y = *op.outputs[0];
-  const int views = op.output_count + op.input_count;
-  for (int i = 0; i < views; ++i) {
-    const uhal_tensor& view = operand(op, i);
-    if (view.dtype != compute_dtype(type) || view.rank != y.rank) return 0;
-  }
+// What a short op works on: elements one behind the other, of the compute type, and one block at most. Then nothing is
+// to be planned.
+struct ShortRun {
+  int64_t count = 0;                     // of the results; 0 where the op is none
+  int64_t periods[UHAL_MAP_MAX_INPUTS];  // after so many elements an input begins anew
+};
+
+// The elements of a dense view that y repeats, as it does where axes in front are 1 or missing; 0 for other views.
+int64_t period_in(const uhal_tensor& view, const uhal_tensor& y) {
   int64_t count = 1;
-  for (int axis = y.rank - 1; axis >= 0; --axis) {
-    const int64_t length = y.shape[axis];
-    for (int i = 0; i < views; ++i) {
-      const uhal_tensor& view = operand(op, i);
-      if (view.shape[axis] != length || (length != 1 && view.strides[axis] != count)) return 0;
+  bool repeats = false;
+  for (int back = 1; back <= y.rank; ++back) {
+    const int64_t length = y.shape[y.rank - back];
+    if (length == 1) continue;
+    const int axis = view.rank - back;
+    if (axis < 0 || view.shape[axis] == 1) {
+      repeats = true;
+    } else if (repeats || view.strides[axis] != count) {
+      return 0;
+    } else {
+      count *= length;
     }
-    count *= length;
-    if (count > kBlock) return 0;
   }
   return count;
 }
 
-void run_short(const uhal_op& op, int64_t count, MapLoop loop, const double* parameters) {
+ShortRun short_run(const uhal_op& op, ComputeType type) {
+  ShortRun run;
+  const uhal_tensor& y = *op.outputs[0];
+  const uhal_dtype dtype = compute_dtype(type);
+  int64_t count = 1;
+  for (int axis = 0; axis < y.rank; ++axis) {
+    count *= y.shape[axis];
+    if (count > kBlock) return run;
+  }
+  for (int i = 0; i < op.output_count; ++i) {
+    const uhal_tensor& view = *op.outputs[i];
+    if (view.dtype != dtype || view.rank != y.rank || period_in(view, y) != count) return run;
+  }
+  for (int i = 0; i < op.input_count; ++i) {
+    const uhal_tensor& view = *op.inputs[i];
+    if (view.dtype != dtype) return run;
+    run.periods[i] = period_in(view, y);
+    if (run.periods[i] == 0) return run;
+  }
+  run.count = count;
+  return run;
+}
+
+// `period` elements, again and again.
+const void* repeated(const void* elements, int64_t period, int64_t count, int64_t size, BlockBuffer& buffer) {
+  std::memcpy(buffer.bytes, elements, static_cast<size_t>(period * size));
+  for (int64_t filled = period; filled < count; filled *= 2) {
+    std::memcpy(buffer.bytes + filled * size, buffer.bytes,
+                static_cast<size_t>(std::min(filled, count - filled) * size));
+  }
+  return buffer.bytes;
+}
+
+void run_short(const uhal_op& op, const ShortRun& run, MapLoop loop, const double* parameters) {
+  BlockBuffer buffers[UHAL_MAP_MAX_INPUTS];
   const void* inputs[UHAL_MAP_MAX_INPUTS];
   void* outputs[UHAL_MAP_MAX_OUTPUTS];
   for (int i = 0; i < op.output_count; ++i) outputs[i] = op.outputs[i]->data;
-  for (int i = 0; i < op.input_count; ++i) inputs[i] = op.inputs[i]->data;
-  loop(count, inputs, outputs, parameters);
+  for (int i = 0; i < op.input_count; ++i) {
+    const uhal_tensor& view = *op.inputs[i];
+    inputs[i] = run.periods[i] == run.count
+                    ? view.data
+                    : repeated(view.data, run.periods[i], run.count, dtype_size(view.dtype), buffers[i]);
+  }
+  loop(run.count, inputs, outputs, parameters);
 }
 
 // Large results, unless they replace an input, whose lines are in the caches already.
@@ -178,10 +222,10 @@ uhal_status run_map(const Launch& launch) {
   }
   const MapFunctionInfo& info = kMapFunctions[function];
   const ComputeType type = choose_type(op, info.integer);
-  if (const int64_t count = short_run(op, type); count > 0) {
+  if (const ShortRun run = short_run(op, type); run.count > 0) {
     double parameters[UHAL_MAP_MAX_PARAMETERS];
     convert_map_parameters(type, attributes.parameters, parameters);
-    run_short(op, count, vectors().map[function][type], parameters);
+    run_short(op, run, vectors().map[function][type], parameters);
     return UHAL_OK;
   }
 

@@ -156,6 +156,26 @@ def test_what_is_drawn(weighted: bool) -> None:
         assert 0.45 < drawn[:10].sum() / drawn.sum() < 0.62
 
 
+@pytest.mark.parametrize("largest", [6, 400], ids=["rows of a matrix", "one node has most"])
+@pytest.mark.parametrize("limit", [1, 4, 9])
+def test_draws_of_nodes_with_different_numbers_of_neighbors(largest: int, limit: int) -> None:
+    random = np.random.default_rng(0)
+    degrees = random.integers(0, 7, 60)
+    degrees[17] = largest
+    begins = np.concatenate([[0], np.cumsum(degrees)])
+    row = random.permutation(int(begins[-1]))  # no neighbor twice
+    nodes = random.permutation(60)
+    with on(DEVICE):
+        found, counts = paddle.geometric.sample_neighbors(*map(paddle.to_tensor, (row, begins, nodes)), limit)
+    np.testing.assert_array_equal(counts.numpy(), np.minimum(degrees[nodes], limit))
+    for node, drawn in zip(nodes, np.split(found.numpy(), np.cumsum(counts.numpy())[:-1])):
+        neighbors = row[begins[node] : begins[node + 1]]
+        if len(neighbors) <= limit:
+            np.testing.assert_array_equal(drawn, neighbors)  # in their order
+        else:
+            assert len(set(drawn.tolist())) == limit and set(drawn.tolist()) <= set(neighbors.tolist())
+
+
 def test_drawn_neighbors_of_neighbors_are_edges() -> None:
     edges = {(int(ROW[e]), node) for node in range(10) for e in range(BEGINS[node], BEGINS[node + 1])}
     nodes = np.array([0, 8, 1, 2])

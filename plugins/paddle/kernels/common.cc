@@ -14,6 +14,15 @@ bool same_shape(const View& a, const View& b) {
   return true;
 }
 
+bool is_dense(const View& view) {
+  int64_t stride = 1;
+  for (int i = view.rank - 1; i >= 0; --i) {
+    if (view.shape[i] != 1 && view.strides[i] != stride) return false;
+    stride *= view.shape[i];
+  }
+  return true;
+}
+
 View with_rank(const View& view, int rank) {
   View result = view;
   while (result.rank < rank) result = result.unsqueezed(0);
@@ -83,14 +92,37 @@ void as_test(const Context& context, const View& x, const View& y) {
   context.map(uhal_map_not_equal, {&x, &zero}, {&y});
 }
 
-double read_number(const Context& context, const View& x) {
-  const int64_t one[] = {1};
-  const Scratch number(context, UHAL_FLOAT64, one, 1);
-  copy_or_cast(context, View(x.data, x.dtype, one, 1), number);
-  double result = 0;
+namespace {
+
+void read(const Context& context, const View& x, void* to) {
   uhal_stream* stream = context.stream()->handle;
-  context.check(uhal_copy(stream, &result, number.data, sizeof result, UHAL_COPY_DEVICE_TO_HOST));
+  const size_t bytes = static_cast<size_t>(x.elements()) * uhal_dtype_size(x.dtype);
+  context.check(uhal_copy(stream, to, x.data, bytes, UHAL_COPY_DEVICE_TO_HOST));
   context.check(uhal_stream_synchronize(stream));
+}
+
+}  // namespace
+
+double read_number(const Context& context, const View& x) {
+  const View first(x.data, x.dtype, {1});
+  alignas(16) char number[16];
+  if (is_plain_number(x.dtype)) {
+    read(context, first, number);
+    return plain_number(number, x.dtype);
+  }
+  const Scratch wide(context, UHAL_FLOAT64, {1});
+  copy_or_cast(context, first, wide);
+  read(context, wide, number);
+  return plain_number(number, UHAL_FLOAT64);
+}
+
+std::vector<double> read_numbers(const Context& context, const View& x) {
+  const size_t size = uhal_dtype_size(x.dtype);
+  std::vector<double> bytes(static_cast<size_t>(x.elements())), result(bytes.size());  // no number is longer
+  read(context, x, bytes.data());
+  for (size_t i = 0; i < result.size(); ++i) {
+    result[i] = plain_number(reinterpret_cast<const char*>(bytes.data()) + i * size, x.dtype);
+  }
   return result;
 }
 
@@ -109,12 +141,13 @@ double read_extreme(const Context& context, uhal_reduction reduction, const View
 std::vector<int64_t> read_integers(const Context& context, const View& x) {
   std::vector<int64_t> result(static_cast<size_t>(x.elements()));
   if (result.empty()) return result;
-  const Scratch wide(context, UHAL_INT64, x);
-  copy_or_cast(context, x, wide);
-  uhal_stream* stream = context.stream()->handle;
-  context.check(
-      uhal_copy(stream, result.data(), wide.data, result.size() * sizeof result[0], UHAL_COPY_DEVICE_TO_HOST));
-  context.check(uhal_stream_synchronize(stream));
+  if (x.dtype == UHAL_INT64 && is_dense(x)) {
+    read(context, x, result.data());
+  } else {
+    const Scratch wide(context, UHAL_INT64, x);
+    copy_or_cast(context, x, wide);
+    read(context, wide, result.data());
+  }
   return result;
 }
 

@@ -30,6 +30,9 @@ inline int from_front(int64_t axis, int rank) { return static_cast<int>(axis < 0
 
 bool same_shape(const View& a, const View& b);
 
+// Whether each element follows the one before it.
+bool is_dense(const View& view);
+
 // The dtype that a function of several steps is computed in: complex stays, all else as above.
 inline uhal_dtype working(uhal_dtype dtype) { return is_complex(dtype) ? dtype : accumulator(dtype); }
 
@@ -73,6 +76,9 @@ double read_number(const Context& context, const Tensor& x);
 
 // The largest or smallest number of a tensor that has any, as above.
 double read_extreme(const Context& context, uhal_reduction reduction, const View& x);
+// The host's copies of a dense device tensor's numbers, which are plain ones (host_tensor.h); waits for the stream.
+std::vector<double> read_numbers(const Context& context, const View& x);
+
 // The host's copy of a device tensor's integers, of any dtype of them; waits for the stream.
 std::vector<int64_t> read_integers(const Context& context, const View& x);
 

@@ -163,10 +163,13 @@ void segment_pool(Context context, Input x, Input ids, Text pooltype, Output y, 
       1 + static_cast<int64_t>(at.elements() == 0 ? -1 : read_number(context, at.sliced(0, at.elements() - 1, 1)));
   if (dims[0] < 0) invalid(context, "segment ids must not be negative");
   const View out = context.allocate(y, in.dtype, dims, in.rank);
+  if (!counts || attributes.reduction != UHAL_REDUCE_MEAN) {  // Paddle counts for means only
+    return context.run(UHAL_OP_SEGMENT_REDUCE, {&in, &at}, {&out}, &attributes);
+  }
   const int64_t column[] = {dims[0], 1};
   const Scratch elements(context, UHAL_INT64, column, 1);
   context.run(UHAL_OP_SEGMENT_REDUCE, {&in, &at}, {&out, &elements}, &attributes);
-  if (counts) copy_or_cast(context, elements.unsqueezed(1), context.allocate(counts, in.dtype, column, 2));
+  copy_or_cast(context, elements.unsqueezed(1), context.allocate(counts, in.dtype, column, 2));
 }
 
 void segment_pool_grad(Context context, Input x, Input ids, Input y, OptionalInput counts, Input dy, Text pooltype,
@@ -187,9 +190,9 @@ void send_u_recv(Context context, Input x, Input sources, Input targets, Text re
   std::copy_n(in.shape, in.rank, dims);
   if (size.size() > 0 && size[0] > 0) dims[0] = size[0];
   const View out = context.allocate(y, in.dtype, dims, in.rank);
-  const Scratch elements(context, UHAL_INT32, dims, 1);
+  if (!counts) return context.run(UHAL_OP_SEGMENT_REDUCE, {&in, &to, &from}, {&out}, &attributes);
+  const View elements = context.allocate(counts, UHAL_INT32, dims, 1);
   context.run(UHAL_OP_SEGMENT_REDUCE, {&in, &to, &from}, {&out, &elements}, &attributes);
-  if (counts) copy_or_cast(context, elements, context.allocate(counts, UHAL_INT32, dims, 1));
 }
 
 void send_u_recv_grad(Context context, Input x, Input sources, Input targets, OptionalInput y, OptionalInput counts,

@@ -31,15 +31,6 @@ int64_t reach(const View& view) {
   return last + 1;
 }
 
-bool is_dense(const View& view) {
-  int64_t stride = 1;
-  for (int i = view.rank - 1; i >= 0; --i) {
-    if (view.shape[i] != 1 && view.strides[i] != stride) return false;
-    stride *= view.shape[i];
-  }
-  return true;
-}
-
 // A tensor in dense memory: these kernels get views of any strides, as x, as indices and as values alike.
 class Dense : public View {
  public:

@@ -1,5 +1,6 @@
 // Messages along the edges of graphs: of nodes and edges together, and the sums of those that come to a node.
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -56,13 +57,17 @@ class Rows : public Scratch {
       : Scratch(context, dtype, dims.data(), static_cast<int>(dims.size())) {}
 };
 
-// The rows of x at the given places.
+// y = the rows of x at the given places.
+void gather_rows(const Context& context, const View& x, const View& places, const View& y) {
+  const auto attributes = index_attributes(0);
+  if (y.elements() > 0) context.run(UHAL_OP_GATHER, {&x, &places}, {&y}, &attributes);
+}
+
 class Gathered : public Rows {
  public:
   Gathered(const Context& context, const View& x, const View& places)
       : Rows(context, x.dtype, with_rows(x, places.elements())) {
-    const auto attributes = index_attributes(0);
-    if (elements() > 0) context.run(UHAL_OP_GATHER, {&x, &places}, {this}, &attributes);
+    gather_rows(context, x, places, *this);
   }
 };
 
@@ -76,11 +81,18 @@ void sum_at_nodes(const Context& context, const View& messages, const View& node
 // dx := what the messages' gradient is to rows of x that `nodes` names, each combined with a row of `other`.
 void gradient_at_nodes(const Context& context, const View& messages, const View* other, const View& nodes,
                        const View& dx) {
-  const Rows part(context, messages.dtype, with_rows(messages, messages.shape[0]));
-  const Rows reduced(context, messages.dtype, with_rows(dx, messages.shape[0]));
-  if (other != nullptr) context.map(uhal_map_multiply, {&messages, other}, {&part});
-  sum_to_shape(context, other != nullptr ? part : messages, reduced);
-  sum_at_nodes(context, reduced, nodes, dx);
+  std::optional<Rows> part, reduced;
+  const View* rows = &messages;
+  if (other != nullptr) {
+    rows = &part.emplace(context, messages.dtype, with_rows(messages, messages.shape[0]));
+    context.map(uhal_map_multiply, {&messages, other}, {rows});
+  }
+  if (!std::equal(dx.shape + 1, dx.shape + dx.rank, messages.shape + 1)) {
+    const View& wide = *rows;
+    rows = &reduced.emplace(context, messages.dtype, with_rows(dx, messages.shape[0]));
+    sum_to_shape(context, wide, *rows);
+  }
+  sum_at_nodes(context, *rows, nodes, dx);
 }
 
 // -- a message for each edge
@@ -120,27 +132,29 @@ void send_ue_recv(Context context, Input x, Input y, Input sources, Input target
   const int64_t nodes = size.size() > 0 && size[0] > 0 ? size[0] : a.shape[0];
   const auto dims = message_shape(a, edges, nodes);
   const View result = context.allocate(out, a.dtype, dims.data(), static_cast<int>(dims.size()));
-  const Scratch elements(context, UHAL_INT32, &nodes, 1);
+  const View elements = counts ? context.allocate(counts, UHAL_INT32, &nodes, 1) : View();
   if (from.elements() == 0 || result.elements() == 0) {
     fill_zero(context, result);
-    fill_zero(context, elements);
-  } else {
-    const Gathered rows(context, a, from);
-    const Rows messages(context, a.dtype, message_shape(a, edges, from.elements()));
-    context.map(adds(context, operation) ? uhal_map_add : uhal_map_multiply, {&rows, &edges}, {&messages});
-    const auto attributes = segments(reduction_of(context, reduction));
-    context.run(UHAL_OP_SEGMENT_REDUCE, {&messages, &to}, {&result, &elements}, &attributes);
+    if (counts) fill_zero(context, elements);
+    return;
   }
-  if (counts) copy_or_cast(context, elements, context.allocate(counts, UHAL_INT32, &nodes, 1));
+  const Gathered rows(context, a, from);
+  const Rows messages(context, a.dtype, message_shape(a, edges, from.elements()));
+  context.map(adds(context, operation) ? uhal_map_add : uhal_map_multiply, {&rows, &edges}, {&messages});
+  const auto attributes = segments(reduction_of(context, reduction));
+  context.run(UHAL_OP_SEGMENT_REDUCE, {&messages, &to}, {&result, counts ? &elements : nullptr}, &attributes);
+}
+
+bool is_extreme(uhal_reduction reduction) {
+  return reduction == UHAL_REDUCE_MAXIMUM || reduction == UHAL_REDUCE_MINIMUM;
 }
 
 // The gradient of each message. Of a maximum or minimum each message that equals it has all of the gradient, as in
 // Paddle.
 void message_gradient(const Context& context, uhal_reduction reduction, const View& messages, const View& to,
                       const View& result, const View& dout, const View& y) {
-  const Gathered gradients(context, dout, to);
-  copy_or_cast(context, gradients, y);
-  if (reduction == UHAL_REDUCE_MAXIMUM || reduction == UHAL_REDUCE_MINIMUM) {
+  gather_rows(context, dout, to, y);
+  if (is_extreme(reduction)) {
     const Gathered extremes(context, result, to);
     const Scratch chosen(context, UHAL_BOOL, y);
     context.map(uhal_map_equal, {&messages, &extremes}, {&chosen});
@@ -179,13 +193,14 @@ void send_ue_recv_grad(Context context, Input x, Input y, Input sources, Input t
   const Gathered rows(context, a, from);
   const auto dims = message_shape(a, edges, from.elements());
   const Rows messages(context, a.dtype, dims), dmessages(context, a.dtype, dims);
-  context.map(plain ? uhal_map_add : uhal_map_multiply, {&rows, &edges}, {&messages});
+  if (is_extreme(how)) context.map(plain ? uhal_map_add : uhal_map_multiply, {&rows, &edges}, {&messages});
   const View result = out ? out.view() : View();
   message_gradient(context, how, messages, to, result, gradient, dmessages);
   if (dx) gradient_at_nodes(context, dmessages, plain ? nullptr : &edges, from, dnodes);
   if (!dy) return;
-  if (!plain) context.map(uhal_map_multiply, {&dmessages, &rows}, {&dmessages});
-  sum_to_shape(context, dmessages, dedges);
+  const bool direct = same_shape(dmessages, dedges);
+  if (!plain) context.map(uhal_map_multiply, {&dmessages, &rows}, {direct ? &dedges : &dmessages});
+  if (plain || !direct) sum_to_shape(context, dmessages, dedges);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "plugins/common/chain.h"
 #include "plugins/paddle/kernels/common.h"
 
 namespace unihal::paddle {
@@ -15,37 +16,67 @@ View elements_from(const View& x, int64_t first, int64_t count) { return flat(x)
 // How often positive and negative examples were given a probability in each bucket, summed up from the last bucket on:
 // the area is what the trapezoids between two buckets have.
 void write_area(const Context& context, const View& positive, const View& negative, const View& area) {
-  const Scratch part(context, UHAL_FLOAT64, positive), above(context, UHAL_FLOAT64, positive),
-      sums(context, UHAL_FLOAT64, {3});
-  const View total = sums.sliced(0, 0, 1), others = sums.sliced(0, 1, 1), raw = sums.sliced(0, 2, 1);
+  const Scratch above(context, UHAL_INT64, positive), others(context, UHAL_INT64, {1}),
+      part(context, UHAL_FLOAT64, positive), raw(context, UHAL_FLOAT64, {1});
   uhal_scan_attributes from_last = {};
   from_last.struct_size = sizeof from_last;
   from_last.reduction = UHAL_REDUCE_SUM;
   from_last.reverse = 1;
   const auto sum = reduce_attributes(UHAL_REDUCE_SUM);
-  copy_or_cast(context, positive, part);
-  context.run(UHAL_OP_SCAN, {&part}, {&above}, &from_last);
-  copy_or_cast(context, above.sliced(0, 0, 1), total);
-  // The mean of the sums from this bucket on and from the one behind it.
-  context.map(uhal_map_scale, {&part}, {&part}, {0.5, 0});
-  context.map(uhal_map_subtract, {&above, &part}, {&above});
-  copy_or_cast(context, negative, part);
-  context.run(UHAL_OP_REDUCE, {&part}, {&others}, &sum);
-  context.map(uhal_map_multiply, {&above, &part}, {&above});
-  context.run(UHAL_OP_REDUCE, {&above}, {&raw}, &sum);
-  context.map(uhal_map_multiply, {&total, &others}, {&total});
-  const View result = area.reshaped({1});
-  context.map(uhal_map_divide_no_nan, {&raw, &total}, {&result});  // 0 without examples of both kinds
+  context.run(UHAL_OP_SCAN, {&positive}, {&above}, &from_last);
+  context.run(UHAL_OP_REDUCE, {&negative}, {&others}, &sum);
+  // Times the mean of the sums from this bucket on and from the one behind it.
+  Chain trapezoid(3);
+  const int half = trapezoid.step(uhal_map_scale, {1}, {0.5, 0});
+  trapezoid.step(uhal_map_multiply, {trapezoid.step(uhal_map_subtract, {0, half}), 2});
+  context.run(UHAL_OP_MAP_CHAIN, {&above, &positive, &negative}, {&part}, trapezoid.program());
+  context.run(UHAL_OP_REDUCE, {&part}, {&raw}, &sum);
+  Chain share(3);  // 0 without examples of both kinds
+  share.step(uhal_map_divide_no_nan, {0, share.step(uhal_map_multiply, {1, 2})});
+  const View total = above.sliced(0, 0, 1), result = area.reshaped({1});
+  context.run(UHAL_OP_MAP_CHAIN, {&raw, &total, &others}, {&result}, share.program());
 }
 
-// Adds one to the bucket of each example of a kind.
-void count_examples(const Context& context, const View& buckets, const View& is_kind, const View& counts) {
-  if (buckets.elements() == 0) return;
-  auto add = index_attributes(0);
-  add.reduction = UHAL_REDUCE_SUM;
-  const Scratch ones(context, counts.dtype, buckets);
-  copy_or_cast(context, is_kind, ones);
-  context.run(UHAL_OP_SCATTER, {&buckets, &ones}, {&counts}, &add);
+// How many positive examples there are in each bucket, and behind them how many of the others; labels below 0 count
+// as neither.
+void count_examples(const Context& context, const View& probabilities, const View& labels, int64_t buckets,
+                    const View& counts) {
+  const int64_t examples = labels.elements();
+  // The cells' numbers are exact in float32 unless there are very many.
+  constexpr int64_t kExact = int64_t{1} << 23;
+  const Scratch labels_as_probabilities(context, buckets < kExact ? UHAL_FLOAT32 : UHAL_FLOAT64, {examples}),
+      cell(context, UHAL_INT32, {examples});
+  copy_or_cast(context, labels, labels_as_probabilities);
+  const uhal_dtype dtype = labels_as_probabilities.dtype;
+  const Constant zero(context, dtype, 0), outside(context, dtype, -1), one(context, UHAL_INT64, 1);
+  Chain program(4);
+  const int bucket =
+      program.step(uhal_map_truncate, {program.step(uhal_map_scale, {0}, {static_cast<double>(buckets - 1), 0})});
+  const int behind = program.step(uhal_map_scale, {bucket}, {1, static_cast<double>(buckets)});
+  const int of_kind = program.step(uhal_map_select, {program.step(uhal_map_greater, {1, 2}), bucket, behind});
+  program.step(uhal_map_select, {program.step(uhal_map_less, {1, 2}), 3, of_kind});
+  context.run(UHAL_OP_MAP_CHAIN, {&probabilities, &labels_as_probabilities, &zero, &outside}, {&cell},
+              program.program());
+  View ones = one.reshaped({1});
+  ones.shape[0] = examples;
+  ones.strides[0] = 0;
+  uhal_segment_attributes sum = {};
+  sum.struct_size = sizeof sum;
+  sum.reduction = UHAL_REDUCE_SUM;
+  sum.ignore_negative = 1;
+  context.run(UHAL_OP_SEGMENT_REDUCE, {&ones, &cell}, {&counts}, &sum);
+}
+
+void require_probabilities(const Context& context, const View& probabilities) {
+  const Scratch ends(context, probabilities.dtype, {2});
+  const auto least = reduce_attributes(UHAL_REDUCE_MINIMUM), most = reduce_attributes(UHAL_REDUCE_MAXIMUM);
+  const View low = ends.sliced(0, 0, 1), high = ends.sliced(0, 1, 1);
+  context.run(UHAL_OP_REDUCE, {&probabilities}, {&low}, &least);
+  context.run(UHAL_OP_REDUCE, {&probabilities}, {&high}, &most);
+  const std::vector<double> found = read_numbers(context, ends);
+  if (found[0] >= 0 && found[1] <= 1) return;
+  invalid(context, "probabilities are from " + std::to_string(found[0]) + " to " + std::to_string(found[1]) +
+                       ", expected 0 to 1");
 }
 
 // With slide_steps the counts of so many batches are kept, behind them their sum, and last which batch comes next.
@@ -68,49 +99,42 @@ void auc(Context context, Input prediction, Input label, Input positive, Input n
   const View before[] = {flat(positive.view()), flat(negative.view())};
   for (int kind = 0; kind < 2; ++kind) {
     if (counts[kind].elements() != before[kind].elements()) invalid(context, "the counts' shapes differ");
-    copy_or_cast(context, before[kind], counts[kind]);
   }
-  fill_zero(context, result);
   // Examples of weight 0 are none. (Of slides Paddle's CPU takes them away from the sum, to which it has not added
   // them.)
   const bool is_real = !weight || weight.elements() == 0 || read_number(context, weight.view()) != 0;
-  if (!is_real && steps == 0) return;
-  const View last_class = predictions.sliced(1, predictions.shape[1] - 1, 1);
-  const Scratch probability(context, predictions.dtype, {examples}), bucket(context, UHAL_INT64, {examples});
-  const Scratch is_kind(context, UHAL_BOOL, {examples});
-  if (examples > 0) {
-    copy_or_cast(context, last_class, probability.reshaped({examples, 1}));
-    const double least = read_extreme(context, UHAL_REDUCE_MINIMUM, probability),
-                 most = read_extreme(context, UHAL_REDUCE_MAXIMUM, probability);
-    if (!(least >= 0 && most <= 1)) {
-      invalid(context,
-              "probabilities are from " + std::to_string(least) + " to " + std::to_string(most) + ", expected 0 to 1");
-    }
-    context.map(uhal_map_scale, {&probability}, {&probability}, {static_cast<double>(thresholds), 0});
-    copy_or_cast(context, probability, bucket);
+  const bool slides = steps > 0, adds = is_real && examples > 0;
+  if (slides || !adds || counts[0].elements() > buckets) {
+    for (int kind = 0; kind < 2; ++kind) copy_or_cast(context, before[kind], counts[kind]);
   }
+  if (!is_real && !slides) return fill_zero(context, result);
+  const Scratch found(context, UHAL_INT64, {2 * buckets});
+  if (examples > 0) {
+    View last_class = predictions.sliced(1, predictions.shape[1] - 1, 1);
+    last_class.rank = 1;
+    require_probabilities(context, last_class);
+    if (adds) count_examples(context, last_class, labels, buckets, found);
+  }
+  if (!adds) fill_zero(context, found);
   int64_t now = 0;
-  if (steps > 0) {
+  if (slides) {
     now = static_cast<int64_t>(read_number(context, elements_from(counts[0], kept - 1, 1))) % steps;
     if (now < 0) invalid(context, "stat_pos has a negative number of batches");
   }
-  const Constant zero(context, UHAL_INT64, 0);
   for (int kind = 0; kind < 2; ++kind) {
-    const View current = elements_from(counts[kind], now * buckets, buckets),
-               sum = elements_from(counts[kind], steps * buckets, buckets);
-    if (steps > 0) {
-      context.map(uhal_map_subtract, {&sum, &current}, {&sum});
-      fill_zero(context, current);
+    const View fresh = found.sliced(0, kind * buckets, buckets);
+    const View sum = elements_from(counts[kind], steps * buckets, buckets);
+    if (!slides) {
+      const View earlier = elements_from(before[kind], 0, buckets);
+      if (adds) context.map(uhal_map_add, {&earlier, &fresh}, {&sum});
+      continue;
     }
-    if (is_real && examples > 0) {
-      context.map(kind == 0 ? uhal_map_greater : uhal_map_equal, {&labels, &zero}, {&is_kind});
-      count_examples(context, bucket, is_kind, current);
-    }
-    if (steps > 0) {
-      context.map(uhal_map_add, {&sum, &current}, {&sum});
-      const View batches = elements_from(counts[kind], kept - 1, 1);
-      context.map(uhal_map_scale, {&batches}, {&batches}, {1, 1});
-    }
+    const View current = elements_from(counts[kind], now * buckets, buckets);
+    context.map(uhal_map_subtract, {&sum, &current}, {&sum});
+    copy_or_cast(context, fresh, current);
+    context.map(uhal_map_add, {&sum, &current}, {&sum});
+    const View batches = elements_from(counts[kind], kept - 1, 1);
+    context.map(uhal_map_scale, {&batches}, {&batches}, {1, 1});
   }
   write_area(context, elements_from(counts[0], steps * buckets, buckets),
              elements_from(counts[1], steps * buckets, buckets), result);

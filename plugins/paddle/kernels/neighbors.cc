@@ -4,8 +4,10 @@
 #include <deque>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "plugins/common/chain.h"
 #include "plugins/paddle/kernels/row_groups.h"
 
 namespace unihal::paddle {
@@ -80,12 +82,11 @@ class Neighbors {
       edges.emplace(context, 0);
       return;
     }
-    const Integers64 starts(context, many), at(context, many), degrees(context, many);
-    copy_or_cast(context, flat(nodes), at);
-    find_starts(context, graph, at, starts, degrees);
-    copy_or_cast(context, degrees, counts);
-    const int64_t candidates = total_of(context, degrees);
+    const Integers64 starts(context, many), degrees(context, many);
+    const Degrees found = find_starts(context, graph, flat(nodes), starts, degrees);
+    const int64_t candidates = found.total;
     if (limit < 0) {
+      copy_or_cast(context, degrees, counts);
       const Owners of(context, degrees, candidates);
       edges.emplace(context, candidates);
       take(context, starts, of.group, *edges);
@@ -93,31 +94,93 @@ class Neighbors {
       return;
     }
     const Constant most(context, UHAL_INT64, static_cast<double>(limit));
-    context.map(uhal_map_minimum, {&counts, &most}, {&counts});
-    draw(context, graph, starts, degrees, candidates, most);
+    context.map(uhal_map_minimum, {&degrees, &most}, {&counts});
+    // As rows of a matrix, unless most of it were empty.
+    constexpr int64_t kMostOfMatrix = 4;
+    const int64_t wanted = std::min(limit, found.most);
+    if (wanted > 0 && graph.weights.rank == 0 && many * found.most <= kMostOfMatrix * candidates) {
+      draw_rows(context, starts, degrees, found, wanted, most);
+    } else {
+      draw(context, graph, starts, degrees, candidates, most);
+    }
   }
 
   Integers64 counts;                // of each node
   std::optional<Integers64> edges;  // of all
 
  private:
-  // Reads how many there are only after the graph has been found to be one.
-  static void find_starts(const Context& context, const Graph& graph, const View& at, const View& starts,
-                          const View& degrees) {
+  struct Degrees {
+    int64_t least, most, total;
+  };
+
+  // Where the nodes' edges begin, and how many they have.
+  static Degrees find_starts(const Context& context, const Graph& graph, const View& at, const View& starts,
+                             const View& degrees) {
     const int64_t nodes = graph.begins.elements() - 1;
-    const Scratch narrow(context, graph.begins.dtype, starts);
-    take(context, graph.begins.sliced(0, 0, nodes), at, narrow);
-    copy_or_cast(context, narrow, starts);
-    take(context, graph.begins.sliced(0, 1, nodes), at, narrow);
-    copy_or_cast(context, narrow, degrees);
-    const double most = read_extreme(context, UHAL_REDUCE_MAXIMUM, degrees),
-                 least = read_extreme(context, UHAL_REDUCE_MINIMUM, starts);
-    context.map(uhal_map_subtract, {&degrees, &starts}, {&degrees});
-    if (least < 0 || most > static_cast<double>(graph.neighbors.elements()) ||
-        read_extreme(context, UHAL_REDUCE_MINIMUM, degrees) < 0) {
+    const Integers64 ends(context, starts.elements()), numbers(context, 5);
+    const std::pair<View, const View*> both[] = {{graph.begins.sliced(0, 0, nodes), &starts},
+                                                 {graph.begins.sliced(0, 1, nodes), &ends}};
+    for (const auto& [from, to] : both) {
+      if (from.dtype == UHAL_INT64) {
+        take(context, from, at, *to);
+      } else {
+        const Scratch narrow(context, from.dtype, *to);
+        take(context, from, at, narrow);
+        copy_or_cast(context, narrow, *to);
+      }
+    }
+    context.map(uhal_map_subtract, {&ends, &starts}, {&degrees});
+    const std::pair<const View*, uhal_reduction> wanted[] = {{&starts, UHAL_REDUCE_MINIMUM},
+                                                             {&ends, UHAL_REDUCE_MAXIMUM},
+                                                             {&degrees, UHAL_REDUCE_MINIMUM},
+                                                             {&degrees, UHAL_REDUCE_MAXIMUM},
+                                                             {&degrees, UHAL_REDUCE_SUM}};
+    for (int i = 0; i < 5; ++i) {
+      const auto attributes = reduce_attributes(wanted[i].second);
+      const View number = numbers.sliced(0, i, 1);
+      context.run(UHAL_OP_REDUCE, {wanted[i].first}, {&number}, &attributes);
+    }
+    const std::vector<int64_t> found = read_integers(context, numbers);
+    if (found[0] < 0 || found[1] > graph.neighbors.elements() || found[2] < 0) {
       invalid(context,
               "colptr does not ascend, or leads beyond the " + std::to_string(graph.neighbors.elements()) + " edges");
     }
+    return {found[2], found[3], found[4]};
+  }
+
+  // A node's neighbors are a row of a matrix. Each has a random key, and those of the smallest are taken; where there
+  // are not more than wanted, the key is the place, which keeps the order.
+  void draw_rows(const Context& context, const View& starts, const View& degrees, const Degrees& found, int64_t wanted,
+                 const View& limit) {
+    const int64_t many = starts.elements(), width = found.most;
+    const Scratch keys(context, UHAL_FLOAT32, {many, width}), best(context, UHAL_FLOAT32, {many, wanted}),
+        places(context, UHAL_FLOAT32, {1, width}), chosen(context, UHAL_INT64, {many, wanted});
+    const Context::RandomSequence sequence = context.random_sequence();
+    const auto uniform = random_attributes(UHAL_RANDOM_UNIFORM, 0, 1, sequence.key, 0);
+    context.run(UHAL_OP_RANDOM, {sequence.turn}, {&keys}, &uniform);
+    count_up(context, places.reshaped({width}));
+    const View rows = degrees.reshaped({many, 1}), begins = starts.reshaped({many, 1});
+    Chain key(4);
+    const int is_there = key.step(uhal_map_less, {1, 2}), keeps_order = key.step(uhal_map_less_equal, {2, 3});
+    const int beyond = key.step(uhal_map_scale, {1}, {1, 2});  // after all places before it, and all keys
+    key.step(uhal_map_select, {is_there, key.step(uhal_map_select, {keeps_order, 1, 0}), beyond});
+    context.run(UHAL_OP_MAP_CHAIN, {&keys, &places, &rows, &limit}, {&keys}, key.program());
+    const auto smallest = axis_attributes(1, false);
+    context.run(UHAL_OP_TOP_K, {&keys}, {&best, &chosen}, &smallest);
+    if (found.least >= wanted) {  // all rows are full
+      edges.emplace(context, many * wanted);
+      const View all = edges->reshaped({many, wanted});
+      return context.map(uhal_map_add, {&chosen, &begins}, {&all});
+    }
+    context.map(uhal_map_add, {&chosen, &begins}, {&chosen});
+    const int64_t total = total_of(context, counts);
+    edges.emplace(context, total);
+    if (total == 0) return;
+    const Owners of(context, counts, total);
+    const Integers64 at(context, total);
+    context.map(uhal_map_scale, {&of.group}, {&at}, {static_cast<double>(wanted), 0});
+    context.map(uhal_map_add, {&at, &of.place}, {&at});
+    take(context, flat(chosen), at, *edges);
   }
 
   // Every candidate has a key, and those of the smallest are taken: random ones, or of nodes that have not more

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "plugins/common/chain.h"
 #include "plugins/paddle/kernels/row_groups.h"
 
 namespace unihal::paddle {
@@ -219,29 +220,29 @@ void generate_proposals(Context context, Input scores, Input moves, Input sizes,
 // -- levels of a pyramid
 
 // Boxes go to the level floor(log2(sqrt(area) / scale) + level of that scale), within the levels that there are.
+// y = the level's number, counted from the lowest, times `step`.
 void levels_of(const Context& context, const View& boxes, int lowest, int highest, int level, int scale, double offset,
-               const View& y) {
-  const int64_t rows = boxes.shape[0];
-  const uhal_dtype dtype = boxes.dtype;
-  const Scratch width(context, dtype, &rows, 1), height(context, dtype, &rows, 1), zero(context, dtype, nullptr, 0);
-  const Scratch turned(context, UHAL_BOOL, &rows, 1);
-  fill_zero(context, zero);
-  for (const auto& [length, axis] : {std::pair(&width, 0), std::pair(&height, 1)}) {
-    length_of(context, corner(boxes, axis), corner(boxes, axis + 2), 0, *length);
-    context.map(uhal_map_less, {length, &zero}, {&turned});  // a turned box has no area
-    if (offset != 0) context.map(uhal_map_scale, {length}, {length}, {1, offset});
-    context.map(uhal_map_select, {&turned, &zero, length}, {length});
-  }
-  context.map(uhal_map_multiply, {&width, &height}, {&width});
-  context.map(uhal_map_sqrt, {&width}, {&width});
-  const Scratch reference(context, dtype, nullptr, 0);
-  fill(context, reference, scale, 0);
-  context.map(uhal_map_divide, {&width, &reference}, {&width});
-  context.map(uhal_map_scale, {&width}, {&width}, {1, 1e-8});
-  context.map(uhal_map_log2, {&width}, {&width});
-  context.map(uhal_map_scale, {&width}, {&width}, {1, static_cast<double>(level)});
-  context.map(uhal_map_floor, {&width}, {&width});
-  context.map(uhal_map_clip, {&width}, {&y}, {static_cast<double>(lowest), static_cast<double>(highest)});
+               double step, const View& y) {
+  const Constant zero(context, boxes.dtype, 0), reference(context, boxes.dtype, scale);
+  const View left = corner(boxes, 0), top = corner(boxes, 1), right = corner(boxes, 2), bottom = corner(boxes, 3);
+  Chain program(6);
+  const int none = 4, reference_value = 5;
+  const auto length = [&](int low, int high) {
+    const int difference = program.step(uhal_map_subtract, {high, low});
+    const int turned = program.step(uhal_map_less, {difference, none});  // a turned box has no area
+    const int whole = offset == 0 ? difference : program.step(uhal_map_scale, {difference}, {1, offset});
+    return program.step(uhal_map_select, {turned, none, whole});
+  };
+  const int width = length(0, 2), height = length(1, 3);
+  const int side = program.step(uhal_map_sqrt, {program.step(uhal_map_multiply, {width, height})});
+  const int relative =
+      program.step(uhal_map_scale, {program.step(uhal_map_divide, {side, reference_value})}, {1, 1e-8});
+  const int exact =
+      program.step(uhal_map_scale, {program.step(uhal_map_log2, {relative})}, {1, static_cast<double>(level)});
+  program.step(uhal_map_clip, {program.step(uhal_map_floor, {exact})},
+               {static_cast<double>(lowest), static_cast<double>(highest)});
+  context.run(UHAL_OP_MAP_CHAIN, {&left, &top, &right, &bottom, &zero, &reference}, {&y}, program.program());
+  if (step != 1 || lowest != 0) context.map(uhal_map_scale, {&y}, {&y}, {step, -step * lowest});
 }
 
 // The image that each box is of.
@@ -264,60 +265,54 @@ void distribute_proposals(Context context, Input boxes, OptionalInput counts, in
   const int64_t rows = in.shape[0], images = counts.elements();
   const int levels = highest - lowest + 1;
   if (levels < 1 || by_level.size() < static_cast<size_t>(levels)) invalid(context, "there are no levels");
-  const int64_t column[] = {rows, 1};
+  const int64_t column[] = {rows, 1}, cells = levels * images;
   const View back = context.allocate(restore, UHAL_INT32, column, 2).reshaped({rows});
-  const Scratch of_box(context, in.dtype, &rows, 1), image(context, UHAL_INT64, &rows, 1);
-  const Scratch order(context, UHAL_INT64, &rows, 1);
-  if (rows > 0) {
-    levels_of(context, in, lowest, highest, level, scale, pixels ? 1 : 0, of_box);
-    images_of(context, counts.view(), image);
-  }
-  // By level, those of one in their order; where each level ends, and how many boxes of each image it has.
-  const int64_t ends_of[] = {levels};
-  const Scratch sorted(context, in.dtype, &rows, 1), number(context, UHAL_INT32, &rows, 1);
-  const Scratch names(context, in.dtype, ends_of, 1), ends(context, UHAL_INT64, ends_of, 1);
-  const Scratch of_images(context, UHAL_INT32, {levels, images});
-  std::vector<int64_t> end(static_cast<size_t>(levels));
-  fill_zero(context, of_images);
-  if (rows > 0) {
+  // Boxes in the order of their levels, and in that of their images, as they come. Where the boxes of each level and
+  // image end; a box that is no number has no level, and comes last.
+  const Scratch order(context, UHAL_INT64, &rows, 1), ends(context, UHAL_INT32, {levels, images}),
+      of_images(context, UHAL_INT32, {levels, images});
+  std::vector<int64_t> end(static_cast<size_t>(cells));
+  if (rows > 0 && images > 0) {
+    const Scratch cell(context, in.dtype, &rows, 1), image(context, UHAL_INT64, &rows, 1),
+        sorted(context, in.dtype, &rows, 1), number(context, UHAL_INT32, &rows, 1), names(context, in.dtype, {cells});
+    levels_of(context, in, lowest, highest, level, scale, pixels ? 1 : 0, static_cast<double>(images), cell);
+    if (images > 1) {
+      images_of(context, counts.view(), image);
+      context.map(uhal_map_add, {&cell, &image}, {&cell});
+    }
     const auto ascending = axis_attributes(0, false);
-    context.run(UHAL_OP_SORT, {&of_box}, {&sorted, &order}, &ascending);
-    count_up(context, names, lowest);
+    context.run(UHAL_OP_SORT, {&cell}, {&sorted, &order}, &ascending);
+    count_up(context, names);
     uhal_search_attributes search = {};
     search.struct_size = sizeof search;
     search.right = 1;
-    context.run(UHAL_OP_SEARCH_SORTED, {&sorted, &names}, {&ends}, &search);
-    end = read_integers(context, ends);
-    // A box counts at its level and image.
-    const Scratch cell(context, UHAL_INT64, &rows, 1);
-    context.map(uhal_map_scale, {&of_box}, {&cell},
-                {static_cast<double>(images), -static_cast<double>(lowest * images)});
-    context.map(uhal_map_add, {&cell, &image}, {&cell});
-    const Constant one(context, UHAL_INT32, 1);
-    View ones = one;
-    ones.rank = 1;
-    ones.shape[0] = rows;
-    ones.strides[0] = 0;
-    auto sum = index_attributes(0);
-    sum.reduction = UHAL_REDUCE_SUM;
-    sum.ignore_out_of_range = 1;  // a box that is no number has no level
-    const View cells = flat(of_images);
-    context.run(UHAL_OP_SCATTER, {&cell, &ones}, {&cells}, &sum);
+    const View all_ends = flat(ends), all_counts = flat(of_images);
+    context.run(UHAL_OP_SEARCH_SORTED, {&sorted, &names}, {&all_ends}, &search);
+    copy_or_cast(context, all_ends.sliced(0, 0, 1), all_counts.sliced(0, 0, 1));
+    if (cells > 1) {
+      const View later = all_ends.sliced(0, 1, cells - 1), earlier = all_ends.sliced(0, 0, cells - 1),
+                 rest = all_counts.sliced(0, 1, cells - 1);
+      context.map(uhal_map_subtract, {&later, &earlier}, {&rest});
+    }
+    end = read_integers(context, all_ends);
     count_up(context, number);
     const auto along = index_attributes(0);
     context.run(UHAL_OP_SCATTER, {&order, &number}, {&back}, &along);
+  } else {
+    fill_zero(context, of_images);
   }
   int64_t at = 0;
   for (int i = 0; i < levels; ++i) {
     const auto level_number = static_cast<size_t>(i);
-    const int64_t count = end[level_number] - at, shape[] = {count, 4};
+    const int64_t behind = images == 0 ? 0 : end[static_cast<size_t>((i + 1) * images - 1)];
+    const int64_t shape[] = {behind - at, 4};
     const View out = context.allocate(by_level[level_number], in.dtype, shape, 2);
-    take(context, in, order.sliced(0, at, count), out);
+    take(context, in, order.sliced(0, at, behind - at), out);
     if (level_number < counts_by_level.size()) {
       copy_or_cast(context, of_images.sliced(0, i, 1).reshaped({images}),
                    context.allocate(counts_by_level[level_number], UHAL_INT32, &images, 1));
     }
-    at = end[level_number];
+    at = behind;
   }
 }
 

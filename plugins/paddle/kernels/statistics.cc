@@ -164,16 +164,19 @@ void gather_tree(Context context, Input ids, Input parents, Output y) {
     return one.reshaped({view.shape[1], view.shape[2]});
   };
   copy_or_cast(context, step(in, steps - 1), step(out, steps - 1));
-  const View last = step(from, steps - 1);
-  const Scratch beams(context, from.dtype, last), next(context, from.dtype, last);
-  copy_or_cast(context, last, beams);
-  const auto attributes = index_attributes(1);
-  for (int64_t i = steps - 2; i >= 0; --i) {
-    const View row = step(in, i), row_parents = step(from, i), target = step(out, i);
-    context.run(UHAL_OP_GATHER_ELEMENTS, {&row, &beams}, {&target}, &attributes);
-    context.run(UHAL_OP_GATHER_ELEMENTS, {&row_parents, &beams}, {&next}, &attributes);
-    copy_or_cast(context, next, beams);
+  if (steps == 1) return;
+  // Which beam of each step but the last is followed: what the parents of the step behind it say of the beam there.
+  const View rest = from.sliced(0, 1, steps - 1);
+  const Scratch beams(context, from.dtype, rest);
+  copy_or_cast(context, step(from, steps - 1), step(beams, steps - 2));
+  const auto along = index_attributes(1);
+  for (int64_t i = steps - 3; i >= 0; --i) {
+    const View parents_behind = step(from, i + 1), beam_behind = step(beams, i + 1), beam = step(beams, i);
+    context.run(UHAL_OP_GATHER_ELEMENTS, {&parents_behind, &beam_behind}, {&beam}, &along);
   }
+  const View before = in.sliced(0, 0, steps - 1), target = out.sliced(0, 0, steps - 1);
+  const auto of_steps = index_attributes(2);
+  context.run(UHAL_OP_GATHER_ELEMENTS, {&before, &beams}, {&target}, &of_steps);
 }
 
 }  // namespace

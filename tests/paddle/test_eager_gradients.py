@@ -1,0 +1,135 @@
+"""Sums of gradients and cleared gradients in eager mode, which are one launch each into memory that is there: nobody
+who holds a gradient sees it change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import paddle
+import pytest
+import unihal
+from comparison import DEVICE, on, random
+from paddle.autograd import PyLayer
+
+pytestmark = pytest.mark.unihal_no_fallback
+
+X, Y = random(3, 4), random(3, 4, seed=1)
+
+
+class Same(PyLayer):
+    """The same gradient, as one tensor, for both operands."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Any, b: Any) -> Any:
+        return a + b
+
+    @staticmethod
+    def backward(ctx: Any, dy: Any) -> Any:
+        return dy, dy
+
+
+def several_ways(x: Any) -> Any:
+    y = x * 2
+    return (y * 3).sum() + (y * y).sum() + y.exp().sum()
+
+
+def through_views(x: Any) -> Any:
+    y = x * 2
+    return (y.reshape([4, 3]) * 3).sum() + (y.transpose([1, 0]) * 5).sum() + (y[1] * 7).sum() + (y.flatten() ** 2).sum()
+
+
+def by_layers_of_ones_own(x: Any) -> Any:
+    y, z = x * 2, x * 3
+    return Same.apply(y, z).sum() + (y * 5).sum() + (z * z).sum() + Same.apply(y, y).sum()
+
+
+@pytest.mark.parametrize("loss", [several_ways, through_views, by_layers_of_ones_own])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+def test_sums_of_gradients_are_the_cpus(loss: Any, dtype: str) -> None:
+    def gradient(dtype: str) -> Any:
+        x = paddle.to_tensor(X.astype(dtype), stop_gradient=False)
+        loss(x).backward()
+        return x.grad.astype("float64").numpy()
+
+    with on(DEVICE):
+        ours = gradient(dtype)
+    with on("cpu"):  # which adds no float16
+        wanted = gradient("float32" if dtype == "float16" else dtype)
+    np.testing.assert_allclose(ours, wanted, rtol=2e-2 if dtype == "float16" else 1e-5)
+
+
+def test_gradients_that_are_held_do_not_change() -> None:
+    with on(DEVICE):
+        x = paddle.to_tensor(X, stop_gradient=False)
+        y = x * 2
+        seen: list[Any] = []
+        first = y.reshape([4, 3])
+        for tensor in (first, y):
+            tensor.retain_grads()
+        first.register_hook(lambda gradient: seen.append(gradient))
+        loss = (first * 3).sum() + (y * 5).sum() + (y * y).sum()
+        loss.backward()
+        np.testing.assert_array_equal(first.grad.numpy(), np.full((4, 3), 3, np.float32))
+        np.testing.assert_array_equal(seen[0].numpy(), np.full((4, 3), 3, np.float32))
+        np.testing.assert_allclose(y.grad.numpy(), 8 + 4 * X, rtol=1e-6)
+        np.testing.assert_allclose(x.grad.numpy(), 2 * (8 + 4 * X), rtol=1e-6)
+
+
+def test_gradients_given_by_the_caller_do_not_change() -> None:
+    with on(DEVICE):
+        x = paddle.to_tensor(X, stop_gradient=False)
+        given = [paddle.to_tensor(Y), paddle.to_tensor(2 * Y)]
+        (gradient,) = paddle.grad([x * 2, x * 3], [x], given)
+        np.testing.assert_allclose(gradient.numpy(), 8 * Y, rtol=1e-6)
+        np.testing.assert_array_equal(given[0].numpy(), Y)
+        np.testing.assert_array_equal(given[1].numpy(), 2 * Y)
+        paddle.autograd.backward([x, x * 2], given)  # the first goes to x as it is
+        np.testing.assert_allclose(x.grad.numpy(), 5 * Y, rtol=1e-6)
+        np.testing.assert_array_equal(given[0].numpy(), Y)
+
+
+def test_sums_have_gradients_of_their_own() -> None:
+    with on(DEVICE):
+        x = paddle.to_tensor(X, stop_gradient=False)
+        (first,) = paddle.grad((x**3).sum() + (x**2).sum(), x, create_graph=True)
+        first.sum().backward()
+        np.testing.assert_allclose(x.grad.numpy(), 6 * X + 2, rtol=1e-5)
+
+
+def test_gradients_add_up_over_steps_and_are_cleared() -> None:
+    with on(DEVICE):
+        x = paddle.to_tensor(X, stop_gradient=False)
+        for step in (1, 2):
+            several_ways(x).backward()
+            np.testing.assert_allclose(x.grad.numpy(), step * (6 + 8 * X + 2 * np.exp(2 * X)), rtol=1e-5)
+        x.clear_gradient()
+        np.testing.assert_array_equal(x.grad.numpy(), np.zeros_like(X))
+        several_ways(x).backward()
+        np.testing.assert_allclose(x.grad.numpy(), 6 + 8 * X + 2 * np.exp(2 * X), rtol=1e-5)
+
+
+def test_a_sum_takes_no_memory_and_one_launch() -> None:
+    with on(DEVICE):
+        x = paddle.to_tensor(X, stop_gradient=False)
+        loss = several_ways(x)
+        with unihal.profile() as recording:
+            loss.backward()
+        sums = [event for event in recording.events if event.name == "add" and event.op == "map.add"]
+        assert len(sums) == 3  # y is an operand four times
+        with unihal.profile() as recording:
+            x.clear_gradient()
+        assert [event.op for event in recording.events] == ["fill"]
+
+
+@pytest.mark.parametrize("blocking", [True, False])
+def test_copies_within_a_device_keep_the_order_of_the_work(blocking: bool) -> None:
+    with on(DEVICE):
+        x, y = paddle.to_tensor(X), paddle.zeros(X.shape)
+        for factor in range(1, 20):
+            y.copy_(x * factor, blocking)
+            x = y + 1
+            np.testing.assert_allclose(x.numpy(), y.numpy() + 1)
+            y.set_value(X)
+            x.copy_(y, blocking)
+        np.testing.assert_array_equal(x.numpy(), X)
