@@ -168,8 +168,8 @@ def test_messages(call: Callable[[], Any], message: str) -> None:
 
 @pytest.mark.parametrize("again", range(2))
 def test_a_refused_attribute_leaves_no_operand_behind(again: int) -> None:
-    """TensorFlow sends a number of the host to the device by a name that the next op's may have: whoever fails before it
-    has taken its own leaves it to that one."""
+    """TensorFlow sends a number of the host to the device by a name that the next op's may have: whoever fails before
+    it has taken its own leaves it to that one."""
 
     def scaled(size: list[int], kernel_type: str) -> tf.Tensor:
         # Computed on the device, so that it is sent and not a constant of the op.

@@ -38,19 +38,17 @@ def edges_between_devices(nodes: list[Any]) -> list[tuple[str, str]]:
 
 
 def updates(variables: list[tf.Variable]) -> Callable[[], Any]:
-    """Doubles the first variable, then adds to the second what was read of it, then to one on the host, in this order."""
+    """Doubles the first variable, then adds to the second, then to one on the host: in this order, by control edges."""
 
     def function() -> Any:
         first, second, third = variables
         with tf.device(DEVICE):
             doubled = first.assign_add(first.read_value(), read_value=False)
-        with tf.control_dependencies([doubled]):
-            with tf.device(OTHER):
-                added = second.assign_add(tf.ones([3]), read_value=False)
-        with tf.control_dependencies([added, doubled]):
-            with tf.device(CPU):
-                third.assign_add(tf.ones([3]), read_value=False)
-                return tf.identity(third.read_value())
+        with tf.control_dependencies([doubled]), tf.device(OTHER):
+            added = second.assign_add(tf.ones([3]), read_value=False)
+        with tf.control_dependencies([added, doubled]), tf.device(CPU):
+            third.assign_add(tf.ones([3]), read_value=False)
+            return tf.identity(third.read_value())
 
     return function
 

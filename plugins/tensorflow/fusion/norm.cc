@@ -308,7 +308,13 @@ bool Norm::match_gradient(const Edge& gradient, int rank, bool needs_operand) {
   const bool found = has_parameters && (x_gradient_ >= 0 || (!needs_operand && !scale_gradients_.empty()));
   if (found) {
     gradient_ = gradient;
-    // Over the last axis the op computes the same whatever the rank, which the sums may not show.
+    // Over the last axis the op computes the same whatever the rank, which the sums may not show; other sums that were
+    // looked at on the way do not count.
+    algebra.set_gradient(gradient, rank);
+    Terms terms;
+    if (x_gradient_ >= 0) static_cast<void>(terms_of(x_gradient_, dy, false, &terms));
+    for (const auto& [node, rate] : scale_gradients_) static_cast<void>(algebra.value({node, 0}));
+    for (int node : offset_gradients_) static_cast<void>(algebra.value({node, 0}));
     rank_ = by_row && !algebra.shows_rank() ? 0 : rank;
   } else {
     algebra.set_gradient(kNoEdge, rank_);

@@ -123,8 +123,8 @@ typedef struct unihal_variable_functions {
   // An input that is no reference.
   void (*input)(TF_OpKernelContext* context, int index, unihal_operand* operand, TF_Status* status);
 
-  // A new output; of TF_ForwardInputOrAllocateOutput, one that takes over the memory of the first of `count` inputs that
-  // nobody else holds. The shape is one that a tensor can have.
+  // A new output; of TF_ForwardInputOrAllocateOutput, one that takes over the memory of the first of `count` inputs
+  // that nobody else holds. The shape is one that a tensor can have.
   void (*output)(TF_OpKernelContext* context, int index, const int64_t* dims, int rank, unihal_operand* operand,
                  TF_Status* status);
   void (*forwarded_output)(TF_OpKernelContext* context, const int* candidates, int count, int index,
