@@ -124,25 +124,36 @@ UNIHAL_INLINE bool read_indices(int64_t count, const Index* indices, int64_t str
 }
 
 template <class Index>
-UNIHAL_INLINE bool read_index_block(int64_t count, const Index* indices, int64_t stride, bool wraps, int64_t length,
-                                    int64_t* at) {
+UNIHAL_VECTORIZED bool read_index_block(int64_t count, const void* all, int64_t first, int64_t stride, bool wraps,
+                                        int64_t length, int64_t* at) {
+  const Index* const indices = static_cast<const Index*>(all) + first;
   return stride == 1 && count == kTogether ? read_indices(kTogether, indices, 1, wraps, length, at)
                                            : read_indices(count, indices, stride, wraps, length, at);
 }
 
+// Those from number `first` on of memory that has all of them. A call for many, so that loops need no copy for each
+// dtype of indices.
+using ReadIndexBlock = bool (*)(int64_t count, const void* all, int64_t first, int64_t stride, bool wraps,
+                                int64_t length, int64_t* at);
+
+ReadIndexBlock read_index_block_of(const IndexProblem& problem) {
+  return problem.indices.dtype == UHAL_INT64 ? read_index_block<int64_t> : read_index_block<int32_t>;
+}
+
 // Elements with an index each, of one component.
-template <class Index, class Blob>
+template <class Blob>
 UNIHAL_VECTORIZED void gather_run(const IndexProblem& problem, Resolver& resolver, bool wraps, int64_t count,
                                   const int64_t* offsets, const int64_t* strides) {
   Blob* to = static_cast<Blob*>(problem.rows.data) + offsets[kRows];
   const Blob* from = static_cast<const Blob*>(problem.data.data) + offsets[kData];
-  const Index* const indices = static_cast<const Index*>(problem.indices.data) + offsets[kIndices];
+  const ReadIndexBlock read = read_index_block_of(problem);
   const int64_t length = problem.lengths[0], step = problem.strides[0];
   const int64_t to_stride = strides[kRows], from_stride = strides[kData], stride = strides[kIndices];
   for (int64_t begin = 0; begin < count; begin += kTogether) {
     const int64_t together = std::min(kTogether, count - begin);
     int64_t at[kTogether];
-    const bool inside = read_index_block(together, indices + begin * stride, stride, wraps, length, at);
+    const int64_t first = offsets[kIndices] + begin * stride;
+    const bool inside = read(together, problem.indices.data, first, stride, wraps, length, at);
     if (inside && from_stride == 0 && together == kTogether) {  // by far the most
       Blob found[kTogether];
       for (int64_t i = 0; i < kTogether; ++i) found[i] = from[at[i] * step];
@@ -154,7 +165,7 @@ UNIHAL_VECTORIZED void gather_run(const IndexProblem& problem, Resolver& resolve
         *to = from[at[i] * step];
       } else {
         int64_t offset, place;
-        resolver.resolve(offsets[kIndices] + (begin + i) * stride, &offset, &place);  // to be reported
+        resolver.resolve(first + i * stride, &offset, &place);  // to be reported
         *to = Blob();
       }
     }
@@ -189,19 +200,19 @@ void gather_run_of_many(const IndexProblem& problem, Resolver& resolver, bool wr
 
 using GatherRun = void (*)(const IndexProblem&, Resolver&, bool, int64_t, const int64_t*, const int64_t*);
 
-template <class Index, bool one>
-GatherRun gather_run_of(int64_t size) {
+template <class Index>
+GatherRun gather_run_of(int64_t size, bool one) {
   switch (size) {
     case 1:
-      return one ? gather_run<Index, uint8_t> : gather_run_of_many<Index, uint8_t>;
+      return one ? gather_run<uint8_t> : gather_run_of_many<Index, uint8_t>;
     case 2:
-      return one ? gather_run<Index, uint16_t> : gather_run_of_many<Index, uint16_t>;
+      return one ? gather_run<uint16_t> : gather_run_of_many<Index, uint16_t>;
     case 4:
-      return one ? gather_run<Index, uint32_t> : gather_run_of_many<Index, uint32_t>;
+      return one ? gather_run<uint32_t> : gather_run_of_many<Index, uint32_t>;
     case 8:
-      return one ? gather_run<Index, uint64_t> : gather_run_of_many<Index, uint64_t>;
+      return one ? gather_run<uint64_t> : gather_run_of_many<Index, uint64_t>;
     default:
-      return one ? gather_run<Index, std::array<uint64_t, 2>> : gather_run_of_many<Index, std::array<uint64_t, 2>>;
+      return one ? gather_run<std::array<uint64_t, 2>> : gather_run_of_many<Index, std::array<uint64_t, 2>>;
   }
 }
 
@@ -209,8 +220,7 @@ GatherRun gather_run_of(int64_t size) {
 void gather_elements(const IndexProblem& problem, Resolver& resolver, bool wraps, const Space& space) {
   const int64_t size = dtype_size(problem.rows.dtype);
   const bool wide = problem.indices.dtype == UHAL_INT64, one = problem.components == 1;
-  const GatherRun run = one ? (wide ? gather_run_of<int64_t, true>(size) : gather_run_of<int32_t, true>(size))
-                            : (wide ? gather_run_of<int64_t, false>(size) : gather_run_of<int32_t, false>(size));
+  const GatherRun run = wide ? gather_run_of<int64_t>(size, one) : gather_run_of<int32_t>(size, one);
   const int last = space.rank - 1;
   const int64_t strides[] = {space.strides[kRows][last], space.strides[kData][last], space.strides[kIndices][last]};
   parallel_for(space.count, 2, [&](int64_t begin, int64_t end) {
@@ -369,20 +379,21 @@ struct Minimum {
 };
 
 // Neighbours with an index each along one axis of the data.
-template <class Index, class T, class Combine>
+template <class T, class Combine>
 UNIHAL_VECTORIZED void scatter_run(const ScatterPart& part, int64_t count, const int64_t* offsets,
                                    const int64_t* strides) {
   const IndexProblem& problem = part.problem;
   const T* from = static_cast<const T*>(problem.rows.data) + offsets[kRows];
   T* to = static_cast<T*>(problem.data.data) + offsets[kData];
-  const Index* const indices = static_cast<const Index*>(problem.indices.data) + offsets[kIndices];
+  const ReadIndexBlock read = read_index_block_of(problem);
   const int64_t length = problem.lengths[0], step = problem.strides[0];
   const int64_t from_stride = strides[kRows], to_stride = strides[kData], stride = strides[kIndices];
   const bool all_places = part.first_place == 0 && part.last_place == length;
   for (int64_t begin = 0; begin < count; begin += kTogether) {
     const int64_t together = std::min(kTogether, count - begin);
     int64_t at[kTogether];
-    const bool inside = read_index_block(together, indices + begin * stride, stride, part.wraps, length, at);
+    const int64_t first = offsets[kIndices] + begin * stride;
+    const bool inside = read(together, problem.indices.data, first, stride, part.wraps, length, at);
     for (int64_t i = 0; i < together; ++i, to += to_stride, from += from_stride) {
       const int64_t index = at[i];
       if ((inside && all_places) || (index >= part.first_place && index < part.last_place)) {
@@ -390,7 +401,7 @@ UNIHAL_VECTORIZED void scatter_run(const ScatterPart& part, int64_t count, const
         element = Combine::of(element, *from);
       } else if (index < 0 || index >= length) {
         int64_t offset, place;
-        part.resolver.resolve(offsets[kIndices] + (begin + i) * stride, &offset, &place);  // to be reported
+        part.resolver.resolve(first + i * stride, &offset, &place);  // to be reported
       }
     }
   }
@@ -423,17 +434,17 @@ void scatter_run_of_many(const ScatterPart& part, int64_t count, const int64_t* 
 
 using ScatterRun = void (*)(const ScatterPart&, int64_t, const int64_t*, const int64_t*);
 
-template <class Index, class T>
+template <class T>
 ScatterRun scatter_run_as(uhal_reduction reduction) {
   switch (reduction) {
     case UHAL_REDUCE_SUM:
-      return scatter_run<Index, T, Add>;
+      return scatter_run<T, Add>;
     case UHAL_REDUCE_PRODUCT:
-      return scatter_run<Index, T, Multiply>;
+      return scatter_run<T, Multiply>;
     case UHAL_REDUCE_MAXIMUM:
-      return scatter_run<Index, T, Maximum>;
+      return scatter_run<T, Maximum>;
     case UHAL_REDUCE_MINIMUM:
-      return scatter_run<Index, T, Minimum>;
+      return scatter_run<T, Minimum>;
     default:
       return nullptr;
   }
@@ -446,26 +457,26 @@ ScatterRun scatter_run_of(uhal_reduction reduction, uhal_dtype dtype, bool one) 
     if (!one) return nullptr;
     switch (dtype) {
       case UHAL_FLOAT32:
-        return scatter_run_as<Index, float>(reduction);
+        return scatter_run_as<float>(reduction);
       case UHAL_FLOAT64:
-        return scatter_run_as<Index, double>(reduction);
+        return scatter_run_as<double>(reduction);
       case UHAL_INT64:
-        return scatter_run_as<Index, int64_t>(reduction);
+        return scatter_run_as<int64_t>(reduction);
       case UHAL_INT32:
-        return scatter_run_as<Index, int32_t>(reduction);
+        return scatter_run_as<int32_t>(reduction);
       default:
         return nullptr;
     }
   }
   switch (dtype_size(dtype)) {
     case 1:
-      return one ? scatter_run<Index, uint8_t, Overwrite> : scatter_run_of_many<Index, uint8_t>;
+      return one ? scatter_run<uint8_t, Overwrite> : scatter_run_of_many<Index, uint8_t>;
     case 2:
-      return one ? scatter_run<Index, uint16_t, Overwrite> : scatter_run_of_many<Index, uint16_t>;
+      return one ? scatter_run<uint16_t, Overwrite> : scatter_run_of_many<Index, uint16_t>;
     case 4:
-      return one ? scatter_run<Index, uint32_t, Overwrite> : scatter_run_of_many<Index, uint32_t>;
+      return one ? scatter_run<uint32_t, Overwrite> : scatter_run_of_many<Index, uint32_t>;
     case 8:
-      return one ? scatter_run<Index, uint64_t, Overwrite> : scatter_run_of_many<Index, uint64_t>;
+      return one ? scatter_run<uint64_t, Overwrite> : scatter_run_of_many<Index, uint64_t>;
     default:
       return nullptr;
   }

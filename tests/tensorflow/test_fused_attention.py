@@ -17,6 +17,12 @@ from graphs import graph_ops
 
 pytestmark = pytest.mark.usefixtures("soft_placement")
 
+
+def kept(*values: Any, quick: bool, whole: bool) -> Any:
+    """A case of `make test`, of what `make test-all` runs besides, or of `make test-matrices`."""
+    return pytest.param(*values, marks=[] if quick else [pytest.mark.whole if whole else pytest.mark.long])
+
+
 layers, ops = keras.layers, keras.ops
 TOLERANCES = {"float32": 2e-5, "mixed_float16": 4e-3, "mixed_bfloat16": 4e-2}
 BOTH = {"UnihalAttention": 1, "UnihalAttentionGrad": 1}
@@ -167,12 +173,18 @@ BY_HAND: dict[str, tuple[Call, list[np.ndarray], dict[str, int]]] = {
     "zeros in empty rows": (emptied, [Q, K, V, SEEN], MASKED),
 }
 NARROW = {"products", "a wide softmax", "where", "zeros in empty rows"}
+QUICK = {"products", "einsums", "where", "zeros in empty rows"}
 
 
 @pytest.mark.parametrize("trains", [True, False], ids=["training", "inference"])
 @pytest.mark.parametrize(
     "name, policy",
-    [(name, policy) for name in BY_HAND for policy in TOLERANCES if policy == "float32" or name in NARROW],
+    [
+        kept(name, policy, quick=name in QUICK and policy == "float32", whole=policy == "float32")
+        for name in BY_HAND
+        for policy in TOLERANCES
+        if policy == "float32" or name in NARROW
+    ],
 )
 def test_by_hand(name: str, policy: str, trains: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     call, inputs, expected = BY_HAND[name]
@@ -415,9 +427,24 @@ OF_KERAS: dict[str, tuple[Callable[[], Call], Callable[..., Any], list[np.ndarra
 RECTANGULAR = {"causal, of other keys", "causal, of more keys"}
 
 
-@pytest.mark.parametrize("policy", TOLERANCES)
-@pytest.mark.parametrize("batch", [2, None], ids=["known", "unknown"])
-@pytest.mark.parametrize("name", OF_KERAS)
+QUICK_OF_KERAS = {"heads", "causal", "padded", "groups", "scores are returned"}
+
+
+@pytest.mark.parametrize(
+    ("name", "batch", "policy"),
+    [
+        kept(
+            name,
+            batch,
+            policy,
+            quick=name in QUICK_OF_KERAS and (batch is None) == (name == "heads") and policy == "float32",
+            whole=policy == ("mixed_bfloat16" if batch is None else "float32"),
+        )
+        for name in OF_KERAS
+        for batch in (2, None)
+        for policy in TOLERANCES
+    ],
+)
 def test_of_keras(name: str, batch: int | None, policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     make, call, inputs, expected = OF_KERAS[name]
     if batch is not None and name in RECTANGULAR:  # TensorFlow made it a constant
@@ -496,7 +523,7 @@ def program(seed: int) -> tuple[Call, bool]:
     return call, extra == "nothing"
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", [kept(seed, quick=seed < 4, whole=seed < 10) for seed in range(24)])
 def test_random_graphs(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     call, may_fuse = program(seed)
     results = []
