@@ -31,14 +31,19 @@ UNIHAL_VECTORIZED void drop_up_to(int64_t count, T most, T* x) {
   for (int64_t i = 0; i < count; ++i) x[i] = x[i] <= most ? T(0) : x[i];
 }
 
+// The smallest number whose exponential is a normal number, and that, with the exponential's rounding.
+template <typename T>
+const T kLeastExponent = std::nextafter(std::log(std::numeric_limits<T>::min()), T(0));
+template <typename T>
+const T kLeastWeight = std::exp(kLeastExponent<T>) * (1 + 16 * std::numeric_limits<T>::epsilon());
+
 // x[i] = exp(x[i]) of weights, which are at most about 1: what would not be a normal number is 0. The exponential of
 // such arguments, as of scores that a mask hides, takes a slow path many times.
 template <typename T>
 void exponentiate_weights(int64_t count, T* x) {
-  const T least = std::log(std::numeric_limits<T>::min()) + 1;
-  raise_to(count, least, x);
+  raise_to(count, kLeastExponent<T>, x);
   exponentiate(count, x);
-  drop_up_to(count, std::numeric_limits<T>::min() * 3, x);
+  drop_up_to(count, kLeastWeight<T>, x);
 }
 
 // The largest element; a NaN wins. -infinity for none.
