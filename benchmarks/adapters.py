@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import measure
 import numpy as np
 import selections
 
@@ -42,10 +43,7 @@ def of_paddle(device: str) -> Calls:
     paddle.set_device(device)
     state = np.random.default_rng(1)
 
-    def put(array: Any, gradient: bool = False) -> Any:
-        tensor = paddle.to_tensor(np.asarray(array))
-        tensor.stop_gradient = not gradient
-        return tensor
+    put = measure.paddle_operand
 
     def normal(*shape: int, gradient: bool = False) -> Any:
         return put(state.normal(size=shape).astype("float32"), gradient)

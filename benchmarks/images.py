@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import measure
 import numpy as np
 
 Call = Callable[[], Any]
@@ -84,10 +85,7 @@ def of_paddle(device: str) -> list[tuple[str, Call]]:
     paddle.set_device(device)
     state = np.random.default_rng(1)
 
-    def put(array: Any, gradient: bool = False) -> Any:
-        tensor = paddle.to_tensor(np.asarray(array))
-        tensor.stop_gradient = not gradient
-        return tensor
+    put = measure.paddle_operand
 
     features = put(state.normal(size=(2, 64, 64, 64)).astype("float32"))
     trained = put(state.normal(size=(2, 64, 64, 64)).astype("float32"), True)

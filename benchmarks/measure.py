@@ -12,6 +12,15 @@ from typing import Any
 import numpy as np
 
 
+def paddle_operand(array: Any, gradient: bool = False) -> Any:
+    """A tensor on Paddle's present device, with a gradient if wanted."""
+    import paddle
+
+    tensor = paddle.to_tensor(np.asarray(array))
+    tensor.stop_gradient = not gradient
+    return tensor
+
+
 def batch_times(call: Callable[[], Any], batches: int, minimum_time: float) -> list[float]:
     """Seconds of one call in each of several batches, that together take at least ``minimum_time``, after a warm-up."""
     call()

@@ -30,10 +30,7 @@ def of_paddle(device: str) -> Calls:
     paddle.set_device(device)
     state = np.random.default_rng(1)
 
-    def put(array: Any, gradient: bool = False) -> Any:
-        tensor = paddle.to_tensor(np.asarray(array))
-        tensor.stop_gradient = not gradient
-        return tensor
+    put = measure.paddle_operand
 
     rows = put(state.normal(size=(1000, 1000)).astype("float32"))
     repeated = put(state.integers(0, 50, (200, 200)).astype("float32"))

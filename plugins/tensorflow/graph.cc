@@ -191,14 +191,19 @@ Types Graph::types(int node) const {
   return result;
 }
 
-// Finds the value of a scalar constant, as raw bytes or as the field for its type; both are left out for a zero.
-bool Graph::find_constant(int node, TF_DataType type, std::string_view* content, std::string_view* values) const {
+bool Graph::find_tensor(int node, std::string_view* tensor) const {
   if ((*this)[node].op != "Const" || is_exposed(node)) return false;
-  std::string_view tensor;
   ProtobufReader fields(attribute(node, "value"));
   while (fields.next()) {
-    if (fields.number() == kValueTensor) tensor = fields.bytes();
+    if (fields.number() == kValueTensor) *tensor = fields.bytes();
   }
+  return true;
+}
+
+// Finds the value of a scalar constant, as raw bytes or as the field for its type; both are left out for a zero.
+bool Graph::find_constant(int node, TF_DataType type, std::string_view* content, std::string_view* values) const {
+  std::string_view tensor;
+  if (!find_tensor(node, &tensor)) return false;
   bool fits = false;
   bool scalar = true;
   ProtobufReader parts(tensor);
@@ -275,12 +280,8 @@ void append_varints(std::string_view packed, std::vector<int64_t>* values) {
 
 bool Graph::truth_constant(int node, std::vector<int64_t>* shape, std::vector<char>* values) const {
   constexpr int64_t kMost = int64_t{1} << 26;
-  if ((*this)[node].op != "Const" || is_exposed(node)) return false;
   std::string_view tensor;
-  ProtobufReader fields(attribute(node, "value"));
-  while (fields.next()) {
-    if (fields.number() == kValueTensor) tensor = fields.bytes();
-  }
+  if (!find_tensor(node, &tensor)) return false;
   bool fits = false;
   int64_t count = 1;
   shape->clear();
@@ -318,12 +319,8 @@ bool Graph::truth_constant(int node, std::vector<int64_t>* shape, std::vector<ch
 
 bool Graph::vector_constant(int node, std::vector<int64_t>* values) const {
   values->clear();
-  if ((*this)[node].op != "Const" || is_exposed(node)) return false;
   std::string_view tensor;
-  ProtobufReader fields(attribute(node, "value"));
-  while (fields.next()) {
-    if (fields.number() == kValueTensor) tensor = fields.bytes();
-  }
+  if (!find_tensor(node, &tensor)) return false;
   bool fits = false;
   int64_t length = -1;
   int rank = 0;

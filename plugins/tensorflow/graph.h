@@ -185,6 +185,8 @@ class Graph {
   };
 
   std::string_view definition_of(int node) const;
+  // The TensorProto of a constant; false if the node is none, or may be fed another value.
+  bool find_tensor(int node, std::string_view* tensor) const;
   bool find_constant(int node, TF_DataType type, std::string_view* content, std::string_view* values) const;
   void connect(const std::vector<std::vector<std::string_view>>& inputs);
   bool is_preserved(int node) const { return preserved_.count((*this)[node].name) != 0; }

@@ -8,6 +8,7 @@
 #include "csrc/backends/common/implementation_note.h"
 #include "stub/common/scratch.h"
 #include "stub/ops/convolution.h"
+#include "stub/ops/gemm.h"
 #include "stub/vector/vectorize.h"
 
 namespace unihal::stub {
@@ -122,15 +123,6 @@ Places places_of(int rank, const int64_t* lengths, const int64_t* strides, int32
   places.count = list_places(rank, lengths, strides, 0, at) - at;
   for (int i = rank - 1; i >= 0 && (strides[i] == places.run || lengths[i] == 1); --i) places.run *= lengths[i];
   return places;
-}
-
-bool has_wide_vectors() {
-#if defined(__x86_64__)
-  static const bool wide = __builtin_cpu_supports("avx512f") != 0;
-  return wide;
-#else
-  return false;
-#endif
 }
 
 int64_t rounded_up(int64_t count) { return (count + kColumns - 1) / kColumns * kColumns; }

@@ -62,15 +62,6 @@ UNIHAL_VECTORIZED void pack(const T* source, int64_t row_stride, int64_t depth_s
   }
 }
 
-bool has_wide_tiles() {
-#if defined(__x86_64__)
-  static const bool wide = __builtin_cpu_supports("avx512f") != 0;
-  return wide;
-#else
-  return false;
-#endif
-}
-
 // sums (kRows x Tile<T>::kColumns, row-major) of `depth` products; a_at(p, i) is an element of a, b is a packed panel.
 template <typename T, int64_t kRows, int64_t bytes, class A>
 UNIHAL_INLINE void sum_products(int64_t depth, const A& a_at, const T* b, T* tile) {
@@ -230,6 +221,15 @@ UNIHAL_VECTORIZED void multiply_panel(const RowsProduct<T>& product, const T* pa
 
 }  // namespace
 
+bool has_wide_vectors() {
+#if defined(__x86_64__)
+  static const bool wide = __builtin_cpu_supports("avx512f") != 0;
+  return wide;
+#else
+  return false;
+#endif
+}
+
 template <typename T>
 int64_t packed_elements(int64_t n, int64_t k) {
   return divide_up(n, Tile<T>::kColumns) * Tile<T>::kColumns * k;
@@ -244,7 +244,7 @@ template <typename T>
 void multiply_rows(const RowsProduct<T>& product) {
   constexpr int64_t kColumns = Tile<T>::kColumns;
   if (product.m == 0) return;
-  const auto multiply = has_wide_tiles() ? multiply_panel<T, kVectorBytes> : multiply_panel<T, kNarrowBytes>;
+  const auto multiply = has_wide_vectors() ? multiply_panel<T, kVectorBytes> : multiply_panel<T, kNarrowBytes>;
   parallel_for(divide_up(product.n, kColumns), product.m * product.k * kColumns / 8, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       multiply(product, product.packed + i * kColumns * product.k, i * kColumns);
@@ -262,7 +262,7 @@ bool gemm(int64_t m, int64_t n, int64_t k, Matrix<const T> a, Matrix<const T> b,
   // Blocks of as many rows as leave some to every thread.
   const int64_t row_blocks = divide_up(4 * (kThreads ? omp_get_max_threads() : 1), column_blocks);
   const int64_t rows = std::max(kBlockRows, divide_up(divide_up(m, row_blocks), kBlockRows) * kBlockRows);
-  const bool wide = has_wide_tiles();
+  const bool wide = has_wide_vectors();
   const int64_t height = wide ? kWideTileRows : kTileRows;
   const int64_t packed_rows = std::min(kBlockRows, divide_up(m, height) * height);
   std::atomic<bool> out_of_memory{false};
