@@ -1,4 +1,4 @@
-// What of PyTorch's C++ every file here needs. Precompiled once for the library.
+// What of PyTorch's C++ every file here needs. CMakeLists.txt precompiles these headers once for the library.
 #pragma once
 
 #include <ATen/ATen.h>
