@@ -38,9 +38,13 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # Keras imports these packages where they are installed, for plots and wrappers that no test has: a third of the time in
-# which TensorFlow is imported, in some fifty processes. What needs them removes PYTHONPATH (test_demo.py).
+# which TensorFlow is imported, in some fifty processes. Its sitecustomize.py is for the tests' processes too. What needs
+# the packages removes PYTHONPATH (test_demo.py).
 WITHOUT_EXTRAS = str(Path(__file__).with_name("without_extras"))
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [WITHOUT_EXTRAS, os.environ.get("PYTHONPATH")]))
+
+# As sitecustomize.py says of the tests' processes.
+gc.set_threshold(50_000, 20, 50)
 
 # Frameworks keep files of their own in the user's home (Paddle writes the source of what to_static compiles there) and
 # fail where it is read-only. That is theirs: the tests take a home of their own then.
