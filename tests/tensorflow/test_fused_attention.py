@@ -427,7 +427,7 @@ OF_KERAS: dict[str, tuple[Callable[[], Call], Callable[..., Any], list[np.ndarra
 RECTANGULAR = {"causal, of other keys", "causal, of more keys"}
 
 
-QUICK_OF_KERAS = {"heads", "causal", "padded", "groups", "scores are returned"}
+QUICK_OF_KERAS = {"heads", "causal", "padded"}
 
 
 @pytest.mark.parametrize(
