@@ -26,6 +26,9 @@ assert "tensorflow" not in sys.modules, "run tests/paddle in a process of its ow
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+# Paddle notes Python's stack with each op of a graph, most of which is pytest's: an eighth of the time of such tests.
+sys.tracebacklimit = 8
+
 # Memory is exact, and races are found, on the strict stub only.
 collect_ignore = [] if os.environ.get("UNIHAL_STUB") == "strict" else ["test_strict.py"]
 
