@@ -15,8 +15,8 @@
 #include "plugins/tensorflow/interpreter_hook.h"
 #include "plugins/tensorflow/profiler.h"
 #include "plugins/tensorflow/registrar.h"
+#include "plugins/tensorflow/shim_functions.h"
 #include "plugins/tensorflow/stream_executor.h"
-#include "plugins/tensorflow/variable_shim.h"
 #include "unihal/device.h"
 
 namespace unihal::tensorflow {
@@ -81,7 +81,7 @@ bool usable(const char* type, const std::string& device_type, const SE_PlatformR
     return false;
   }
   // Without the shim TensorFlow's own kernels would update variables through the device pointer, on the host.
-  if (variable_functions() == nullptr) {
+  if (shim_functions() == nullptr) {
     say(type, missing_shim_reason());
     return false;
   }

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "plugins/tensorflow/dtype.h"
-#include "plugins/tensorflow/variable_shim.h"
+#include "plugins/tensorflow/shim_functions.h"
 #include "tensorflow/c/kernels.h"
 #include "unihal/collectives.h"
 #include "unihal/device.h"
@@ -339,7 +339,7 @@ int accepts(const char* device_type, unihal_collective_kind, TF_DataType dtype, 
 
 void register_collectives(const char* device_type) {
   static const unihal_collective_functions functions = {accepts, new_ticket, arrive, cancel};
-  variable_functions()->register_collectives(device_type, &functions);
+  shim_functions()->register_collectives(device_type, &functions);
 }
 
 }  // namespace unihal::tensorflow

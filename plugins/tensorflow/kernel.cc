@@ -11,8 +11,8 @@
 #include "plugins/tensorflow/host_copy.h"
 #include "plugins/tensorflow/op_registry.h"
 #include "plugins/tensorflow/protobuf.h"
+#include "plugins/tensorflow/shim_functions.h"
 #include "plugins/tensorflow/stream_executor.h"
-#include "plugins/tensorflow/variable_shim.h"
 #include "unihal/fallback.h"
 
 namespace unihal::tensorflow {
@@ -273,7 +273,7 @@ void Context::compute_on_host(TF_DataType dtype) {
   const std::string reason = std::exchange(refusal_, "");
   ok_ = true;
   // An error leaves variables as they are.
-  variable_functions()->compute_on_host(context_, uhal_strict() == 0, copy_and_wait, status_);
+  shim_functions()->compute_on_host(context_, uhal_strict() == 0, copy_and_wait, status_);
   if (TF_GetCode(status_) == TF_UNIMPLEMENTED && mismatch_) {
     fail_invalid(std::string(op_) + ": " + reason);
   } else if (TF_GetCode(status_) == TF_UNIMPLEMENTED) {
@@ -338,7 +338,7 @@ TF_Tensor* Context::input_tensor(int index) {
 }
 
 bool Context::describe_input(int index, unihal_operand* operand) {
-  if (ok_) variable_functions()->input(context_, index, operand, status_);
+  if (ok_) shim_functions()->input(context_, index, operand, status_);
   return check();
 }
 
@@ -393,7 +393,7 @@ View Context::output(int index, uhal_dtype dtype, const int64_t* dims, int rank)
   if (!groups_.empty()) return flat_output(index, dtype, expanded(dims, rank)).reshaped(dims, rank);
   if (!check_shape(dtype, dims, rank)) return View();
   unihal_operand operand;
-  variable_functions()->output(context_, index, dims, rank, &operand, status_);
+  shim_functions()->output(context_, index, dims, rank, &operand, status_);
   return check() ? view(operand, [&] { return Shape(dims, dims + rank); }) : View();
 }
 
@@ -401,7 +401,7 @@ View Context::flat_output(int index, uhal_dtype dtype, const Shape& shape) {
   const int rank = static_cast<int>(shape.size());
   if (!check_shape(dtype, shape.data(), rank)) return View();
   unihal_operand operand;
-  variable_functions()->output(context_, index, shape.data(), rank, &operand, status_);
+  shim_functions()->output(context_, index, shape.data(), rank, &operand, status_);
   return check() ? View(operand.data, dtype, &operand.elements, 1) : View();
 }
 
@@ -410,7 +410,7 @@ View Context::forwarded_output(int index, uhal_dtype dtype, const int64_t* dims,
   if (count == 0 || !groups_.empty()) return output(index, dtype, dims, rank);
   if (!check_shape(dtype, dims, rank)) return View();
   unihal_operand operand;
-  variable_functions()->forwarded_output(context_, candidates, count, index, dims, rank, &operand, status_);
+  shim_functions()->forwarded_output(context_, candidates, count, index, dims, rank, &operand, status_);
   return check() ? view(operand, [&] { return Shape(dims, dims + rank); }) : View();
 }
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "plugins/tensorflow/kernel.h"
-#include "plugins/tensorflow/variable_shim.h"
+#include "plugins/tensorflow/shim_functions.h"
 
 namespace unihal::tensorflow {
 

@@ -1,7 +1,7 @@
 // Convolutions of 1 to 3 spatial axes, grouped and depthwise, and their gradients.
 #include "plugins/tensorflow/kernels/window.h"
 #include "plugins/tensorflow/registrar.h"
-#include "plugins/tensorflow/variable_shim.h"
+#include "plugins/tensorflow/shim_functions.h"
 
 namespace unihal::tensorflow {
 namespace {

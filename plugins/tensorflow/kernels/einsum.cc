@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "plugins/tensorflow/registrar.h"
-#include "plugins/tensorflow/variable_shim.h"
+#include "plugins/tensorflow/shim_functions.h"
 
 namespace unihal::tensorflow {
 namespace {

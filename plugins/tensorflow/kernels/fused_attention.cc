@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "plugins/tensorflow/registrar.h"
-#include "plugins/tensorflow/variable_shim.h"
+#include "plugins/tensorflow/shim_functions.h"
 
 namespace unihal::tensorflow {
 namespace {

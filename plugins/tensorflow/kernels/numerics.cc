@@ -6,7 +6,7 @@
 #include "plugins/tensorflow/kernels/number.h"
 #include "plugins/tensorflow/kernels/partition.h"
 #include "plugins/tensorflow/registrar.h"
-#include "plugins/tensorflow/variable_shim.h"
+#include "plugins/tensorflow/shim_functions.h"
 
 namespace unihal::tensorflow {
 namespace {

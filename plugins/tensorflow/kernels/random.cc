@@ -7,7 +7,7 @@
 
 #include "plugins/tensorflow/kernels/philox.h"
 #include "plugins/tensorflow/registrar.h"
-#include "plugins/tensorflow/variable_shim.h"
+#include "plugins/tensorflow/shim_functions.h"
 
 namespace unihal::tensorflow {
 namespace {
@@ -157,7 +157,7 @@ class Seeded : public Kernel {
     auto seed = static_cast<uint64_t>(construction.integer("seed"));
     auto seed2 = static_cast<uint64_t>(construction.integer("seed2"));
     if (seed == 0 && seed2 == 0) {  // the caller asked for any
-      if (variable_functions()->determinism_required() != 0) {
+      if (shim_functions()->determinism_required() != 0) {
         construction.fail(TF_INVALID_ARGUMENT, "When determinism is enabled, random ops must have a seed specified.");
       }
       std::random_device entropy;

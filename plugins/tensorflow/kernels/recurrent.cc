@@ -5,7 +5,7 @@
 #include <string>
 
 #include "plugins/tensorflow/registrar.h"
-#include "plugins/tensorflow/variable_shim.h"
+#include "plugins/tensorflow/shim_functions.h"
 
 namespace unihal::tensorflow {
 namespace {

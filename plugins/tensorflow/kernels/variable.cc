@@ -21,20 +21,18 @@ void copy_variable(TF_OpKernelContext* handle, TF_Tensor* source, TF_Tensor* des
 LockedVariables::LockedVariables(Context& context, const std::vector<int>& inputs)
     : context_(context), locks_(nullptr) {
   if (!context.ok()) return;
-  locks_ =
-      variable_functions()->lock(context.handle(), inputs.data(), static_cast<int>(inputs.size()), context.status());
+  locks_ = shim_functions()->lock(context.handle(), inputs.data(), static_cast<int>(inputs.size()), context.status());
   context.check();
 }
 
 LockedVariables::~LockedVariables() {
   for (TF_Tensor* tensor : tensors_) TF_DeleteTensor(tensor);
-  variable_functions()->unlock(locks_);
+  shim_functions()->unlock(locks_);
 }
 
 View LockedVariables::writable(int index) {
   if (!context_.ok()) return View();
-  TF_Tensor* tensor =
-      variable_functions()->writable(context_.handle(), locks_, index, copy_variable, context_.status());
+  TF_Tensor* tensor = shim_functions()->writable(context_.handle(), locks_, index, copy_variable, context_.status());
   if (!context_.check()) return View();
   tensors_.push_back(tensor);
   return context_.view(tensor);
@@ -42,7 +40,7 @@ View LockedVariables::writable(int index) {
 
 ReadVariable::ReadVariable(Context& context, int input) {
   if (!context.ok()) return;
-  tensor_ = variable_functions()->readable(context.handle(), input, context.status());
+  tensor_ = shim_functions()->readable(context.handle(), input, context.status());
   if (context.check()) view_ = context.view(tensor_);
 }
 
@@ -58,7 +56,7 @@ class AssignVariable : public Kernel {
     validate_shape_ = construction.has("validate_shape") && construction.boolean("validate_shape");
   }
   void compute(Context& context) const override {
-    variable_functions()->assign(context.handle(), 0, 1, validate_shape_, copy_variable, context.status());
+    shim_functions()->assign(context.handle(), 0, 1, validate_shape_, copy_variable, context.status());
     context.check();
   }
 

@@ -399,8 +399,8 @@ int determinism_required() { return tensorflow::OpDeterminismRequired() ? 1 : 0;
 
 int tensor_float_32_allowed() { return tsl::tensor_float_32_execution_enabled() ? 1 : 0; }
 
-constexpr unihal_variable_functions kFunctions = {
-    sizeof(unihal_variable_functions),
+constexpr unihal_shim_functions kFunctions = {
+    sizeof(unihal_shim_functions),
     lock,
     unlock,
     writable,
@@ -417,7 +417,6 @@ constexpr unihal_variable_functions kFunctions = {
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) const unihal_variable_functions*
-uhal_tensorflow_variable_functions() {
+extern "C" __attribute__((visibility("default"))) const unihal_shim_functions* uhal_tensorflow_shim_functions() {
   return &kFunctions;
 }

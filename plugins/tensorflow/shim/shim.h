@@ -83,7 +83,7 @@ typedef struct unihal_collective_functions {
   void (*cancel)(int64_t ticket, TF_Code code);
 } unihal_collective_functions;
 
-typedef struct unihal_variable_functions {
+typedef struct unihal_shim_functions {
   size_t struct_size;
 
   // Locks the variables behind `count` inputs, all resources or all references, for writing, in the order of their
@@ -129,11 +129,11 @@ typedef struct unihal_variable_functions {
                  TF_Status* status);
   void (*forwarded_output)(TF_OpKernelContext* context, const int* candidates, int count, int index,
                            const int64_t* dims, int rank, unihal_operand* operand, TF_Status* status);
-} unihal_variable_functions;
+} unihal_shim_functions;
 
 // The shim's only exported symbol.
-const unihal_variable_functions* uhal_tensorflow_variable_functions(void);
-#define UNIHAL_VARIABLE_FUNCTIONS_SYMBOL "uhal_tensorflow_variable_functions"
+const unihal_shim_functions* uhal_tensorflow_shim_functions(void);
+#define UNIHAL_SHIM_FUNCTIONS_SYMBOL "uhal_tensorflow_shim_functions"
 
 #ifdef __cplusplus
 }

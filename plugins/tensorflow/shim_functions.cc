@@ -1,4 +1,4 @@
-#include "plugins/tensorflow/variable_shim.h"
+#include "plugins/tensorflow/shim_functions.h"
 
 #include <dlfcn.h>
 
@@ -29,7 +29,7 @@ std::filesystem::path own_folder() {
 }
 
 struct Shim {
-  const unihal_variable_functions* functions = nullptr;
+  const unihal_shim_functions* functions = nullptr;
   std::string reason;
 };
 
@@ -38,9 +38,9 @@ Shim open_shim() {
   const std::string minor = running_minor();
   const std::filesystem::path path = own_folder() / (kPrefix + minor + kSuffix);
   if (void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
-    using Query = const unihal_variable_functions* (*)();
-    const auto query = reinterpret_cast<Query>(dlsym(library, UNIHAL_VARIABLE_FUNCTIONS_SYMBOL));
-    const unihal_variable_functions* functions = query != nullptr ? query() : nullptr;
+    using Query = const unihal_shim_functions* (*)();
+    const auto query = reinterpret_cast<Query>(dlsym(library, UNIHAL_SHIM_FUNCTIONS_SYMBOL));
+    const unihal_shim_functions* functions = query != nullptr ? query() : nullptr;
     if (functions != nullptr && functions->struct_size >= sizeof *functions) shim.functions = functions;
     if (shim.functions == nullptr) shim.reason = path.string() + " belongs to another release of unihal";
     return shim;
@@ -74,10 +74,10 @@ std::string built_versions() {
   return versions.empty() ? "(none)" : versions;
 }
 
-const unihal_variable_functions* variable_functions() { return shim().functions; }
+const unihal_shim_functions* shim_functions() { return shim().functions; }
 
 uhal_math_mode math_mode() {
-  return variable_functions()->tensor_float_32_allowed() != 0 ? UHAL_MATH_ALLOW_TF32 : UHAL_MATH_STRICT;
+  return shim_functions()->tensor_float_32_allowed() != 0 ? UHAL_MATH_ALLOW_TF32 : UHAL_MATH_STRICT;
 }
 
 std::string missing_shim_reason() { return shim().reason; }

@@ -12,7 +12,7 @@ namespace unihal::tensorflow {
 std::string built_versions();
 
 // The functions of unihal_tensorflow_shim_<major.minor>.so beside this library, or nullptr.
-const unihal_variable_functions* variable_functions();
+const unihal_shim_functions* shim_functions();
 
 // Why there are none: names the running version and the versions with a shim.
 std::string missing_shim_reason();
