@@ -73,6 +73,7 @@ def test_doctor_without_hardware(without_hardware: Completed) -> None:
         assert framework["adapter_loads"] and framework["tried_with_stub"]
 
 
+@pytest.mark.whole  # it imports every framework once more
 def test_doctor_for_a_person() -> None:
     result = unihal("doctor")
     assert result.returncode == 0, result.stderr
