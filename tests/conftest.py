@@ -38,8 +38,8 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # Keras imports these packages where they are installed, for plots and wrappers that no test has: a third of the time in
-# which TensorFlow is imported, in some fifty processes. Its sitecustomize.py is for the tests' processes too. What needs
-# the packages removes PYTHONPATH (test_demo.py).
+# which TensorFlow is imported, in some fifty processes. Its sitecustomize.py is for all processes of the tests. What
+# needs the packages removes PYTHONPATH (test_demo.py).
 WITHOUT_EXTRAS = str(Path(__file__).with_name("without_extras"))
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [WITHOUT_EXTRAS, os.environ.get("PYTHONPATH")]))
 

@@ -1,5 +1,5 @@
-"""What each process of the tests begins with (tests/conftest.py): garbage is collected less often. An import of TensorFlow
-or PyTorch makes some hundred thousand objects that stay, of which collections take an eighth of its time."""
+"""What each process of the tests begins with (tests/conftest.py): garbage is collected less often. An import of
+TensorFlow or PyTorch makes some hundred thousand objects that stay, of which collections take an eighth of its time."""
 
 import gc
 
