@@ -36,7 +36,12 @@ uhal_segment_attributes segment_attributes(const uhal_op& op) {
 
 // -- how elements are combined
 
+// of() of numbers; combine() of numbers too, and of vectors of them, which GCC splits where they pass through a function.
 struct Sum {
+  template <class T>
+  UNIHAL_INLINE static void combine(T& a, const T& b) {
+    a += b;
+  }
   template <class T>
   static T of(T a, T b) {
     return a + b;
@@ -44,22 +49,36 @@ struct Sum {
 };
 struct Product {
   template <class T>
+  UNIHAL_INLINE static void combine(T& a, const T& b) {
+    a *= b;
+  }
+  template <class T>
   static T of(T a, T b) {
     return a * b;
   }
 };
 struct Maximum {
   template <class T>
-  static T of(T a, T b) {
+  UNIHAL_INLINE static void combine(T& a, const T& b) {
     const T best = a > b ? a : b;  // b where either is NaN: one instruction
-    return a != a ? a : best;
+    a = a != a ? a : best;
+  }
+  template <class T>
+  static T of(T a, T b) {
+    combine(a, b);
+    return a;
   }
 };
 struct Minimum {
   template <class T>
-  static T of(T a, T b) {
+  UNIHAL_INLINE static void combine(T& a, const T& b) {
     const T best = a < b ? a : b;
-    return a != a ? a : best;
+    a = a != a ? a : best;
+  }
+  template <class T>
+  static T of(T a, T b) {
+    combine(a, b);
+    return a;
   }
 };
 
@@ -163,7 +182,7 @@ class Rows {
 };
 
 // Rows of one segment that are combined in one go, in which its sum is read and written once.
-constexpr int64_t kRowsTogether = 4;
+constexpr int64_t kRowsTogether = 16;
 
 template <class T>
 struct RowGroup {
@@ -173,31 +192,47 @@ struct RowGroup {
   T weights[kRowsTogether];
 };
 
-// sum = sum combined with the rows in their order, times their weights if these count; a segment's first row begins it.
-template <class T, class Combine, bool weighted, bool begins, int64_t count>
-UNIHAL_INLINE void combine_some(int64_t length, const T* const* rows, const T* weights, T* __restrict sum) {
-  const T* row[count];
-  T weight[count];
-  std::copy_n(rows, count, row);
-  std::copy_n(weights, count, weight);
-  for (int64_t i = 0; i < length; ++i) {
-    T value = begins ? T{} : sum[i];
-    for (int64_t k = 0; k < count; ++k) {
-      const T next = weighted ? static_cast<T>(row[k][i] * weight[k]) : row[k][i];
-      value = begins && k == 0 ? next : Combine::of(value, next);
-    }
-    sum[i] = value;
+// Elements from number `at` on, in registers: sum = sum combined with the rows in their order, times their weights if
+// these count; a segment's first row begins it.
+template <class T, class Combine, bool weighted, bool begins, int64_t chunks>
+UNIHAL_INLINE void combine_chunks(const RowGroup<T>& group, int64_t at, T* sum) {
+  typedef T Values __attribute__((vector_size(32), aligned(sizeof(T)), may_alias));
+  constexpr int64_t kLanes = 32 / sizeof(T);
+  Values values[chunks];
+  const T* const first = begins ? group.rows[0] + at : sum + at;
+#pragma GCC unroll 8
+  for (int64_t c = 0; c < chunks; ++c) {
+    values[c] = *reinterpret_cast<const Values*>(first + c * kLanes);
+    if constexpr (begins && weighted) values[c] *= group.weights[0];
   }
+  for (int64_t k = begins ? 1 : 0; k < group.count; ++k) {
+    const T* const row = group.rows[k] + at;
+#pragma GCC unroll 8
+    for (int64_t c = 0; c < chunks; ++c) {
+      Values next = *reinterpret_cast<const Values*>(row + c * kLanes);
+      if constexpr (weighted) next *= group.weights[k];
+      Combine::combine(values[c], next);
+    }
+  }
+#pragma GCC unroll 8
+  for (int64_t c = 0; c < chunks; ++c) *reinterpret_cast<Values*>(sum + at + c * kLanes) = values[c];
 }
 
 template <class T, class Combine, bool weighted, bool begins>
-UNIHAL_VECTORIZED void combine_rows(int64_t length, const RowGroup<T>& group, T* __restrict sum) {
-  if (group.count == kRowsTogether) {
-    return combine_some<T, Combine, weighted, begins, kRowsTogether>(length, group.rows, group.weights, sum);
+UNIHAL_VECTORIZED void combine_rows(int64_t length, const RowGroup<T>& group, T* sum) {
+  constexpr int64_t kLanes = 32 / sizeof(T), kMany = 8;
+  int64_t i = 0;
+  for (; i + kMany * kLanes <= length; i += kMany * kLanes) {
+    combine_chunks<T, Combine, weighted, begins, kMany>(group, i, sum);
   }
-  combine_some<T, Combine, weighted, begins, 1>(length, group.rows, group.weights, sum);
-  for (int64_t k = 1; k < group.count; ++k) {
-    combine_some<T, Combine, weighted, false, 1>(length, group.rows + k, group.weights + k, sum);
+  for (; i + kLanes <= length; i += kLanes) combine_chunks<T, Combine, weighted, begins, 1>(group, i, sum);
+  for (; i < length; ++i) {
+    T value = begins ? group.rows[0][i] : sum[i];
+    if constexpr (begins && weighted) value *= group.weights[0];
+    for (int64_t k = begins ? 1 : 0; k < group.count; ++k) {
+      Combine::combine(value, weighted ? static_cast<T>(group.rows[k][i] * group.weights[k]) : group.rows[k][i]);
+    }
+    sum[i] = value;
   }
 }
 
