@@ -176,22 +176,25 @@ struct RadixEntry {
   Key key, index;
 };
 
-// Sorts by the key's digits, the lowest first; each pass keeps the order of equal ones. A digit that is the same in all
-// keys takes no pass, and is not counted. Gives the one of both arrays that has the result.
+// Sorts by the digits of what keys are more than the least of them, the lowest digit first; each pass keeps the order of
+// equal ones. A digit that is the same in all keys takes no pass, and is not counted: numbers that lie close together
+// have few others. Gives the one of both arrays that has the result.
 template <class Key>
 RadixEntry<Key>* radix_sort(RadixEntry<Key>* entries, RadixEntry<Key>* other, int64_t count) {
   constexpr int passes = static_cast<int>(sizeof(Key)) * 8 / kDigitBits;
-  const auto digit_of = [](Key key, int pass) { return key >> pass * kDigitBits & (kDigits - 1); };
-  Key differences = 0;
-  for (int64_t i = 0; i < count; ++i) differences |= entries[i].key ^ entries[0].key;
+  Key least = entries[0].key, differences = 0;
+  for (int64_t i = 1; i < count; ++i) least = std::min(least, entries[i].key);
+  for (int64_t i = 0; i < count; ++i) differences |= entries[i].key - least;
+  const auto differs = [differences](int pass) { return (differences >> pass * kDigitBits & (kDigits - 1)) != 0; };
+  const auto digit_of = [least](Key key, int pass) { return (key - least) >> pass * kDigitBits & (kDigits - 1); };
   int64_t places[passes][kDigits] = {};
   bool all_differ = true;
-  for (int pass = 0; pass < passes; ++pass) all_differ = all_differ && digit_of(differences, pass) != 0;
+  for (int pass = 0; pass < passes; ++pass) all_differ = all_differ && differs(pass);
   for (int64_t i = 0; i < count && all_differ; ++i) {
     for (int pass = 0; pass < passes; ++pass) ++places[pass][digit_of(entries[i].key, pass)];
   }
   for (int pass = 0; pass < passes; ++pass) {
-    if (digit_of(differences, pass) == 0) continue;
+    if (!differs(pass)) continue;
     int64_t* const place = places[pass];
     for (int64_t i = 0; i < count && !all_differ; ++i) ++place[digit_of(entries[i].key, pass)];
     int64_t before = 0;
@@ -271,7 +274,14 @@ void store_sorted(const T* originals, const Ordered* entries, ComputeType type, 
       }
     }
     store(count, block, values.at(begin), values.stride);
-    for (int64_t i = 0; i < count && indices != nullptr; ++i) store_index(*indices, begin + i, index_of(sorted[i]));
+    if (indices == nullptr) continue;
+    if (indices->dtype == UHAL_INT64) {
+      auto* const to = reinterpret_cast<int64_t*>(indices->at(begin));
+      for (int64_t i = 0; i < count; ++i) to[i * indices->stride] = index_of(sorted[i]);
+    } else {
+      auto* const to = reinterpret_cast<int32_t*>(indices->at(begin));
+      for (int64_t i = 0; i < count; ++i) to[i * indices->stride] = static_cast<int32_t>(index_of(sorted[i]));
+    }
   }
 }
 

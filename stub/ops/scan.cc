@@ -79,8 +79,9 @@ void scan_block(int64_t count, const A* values, bool exclusive, A& carried, A* r
   A total = carried;
   if (exclusive) {
     for (int64_t i = 0; i < count; ++i) {
+      const A value = values[i];  // the results may take the values' place
       results[i] = total;
-      total = combine(reduction, total, values[i]);
+      total = combine(reduction, total, value);
     }
   } else {
     for (int64_t i = 0; i < count; ++i) results[i] = total = combine(reduction, total, values[i]);

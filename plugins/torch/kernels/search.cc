@@ -123,11 +123,12 @@ void median_of_axis(Call& call) {
                     " to have non-zero size.");
   if (self.dim() == 0 || !self.is_floating_point()) return select_rank(call, self, (length + 1) / 2, dim, keep);
   const auto [values, indices] = self.sort(/*stable=*/std::optional<bool>(true), dim, false);
-  const at::Tensor hidden = values.isnan().sum(dim, true);
-  // NaN come last: the first of them is the one after all others.
-  const at::Tensor known = length - hidden;
-  const at::Tensor middle =
-      kIgnoresNan ? (known - 1).clamp_min(0).bitwise_right_shift(1) : at::where(hidden.gt(0), known, (length - 1) / 2);
+  // NaN come last: the first of them is the one after all others, which are up to infinity.
+  const at::Tensor rows = values.movedim(dim, -1);
+  const at::Tensor infinity = number_like(values, kInfinity).expand_as(rows.narrow(-1, 0, 1));
+  const at::Tensor known = at::searchsorted(rows, infinity, false, /*right=*/true).movedim(-1, dim);
+  const at::Tensor middle = kIgnoresNan ? (known - 1).clamp_min(0).bitwise_right_shift(1)
+                                        : at::where(known.lt(length), known, (length - 1) / 2);
   const at::Tensor value = values.gather(dim, middle);
   const at::Tensor place = indices.gather(dim, middle);
   call.set_result(0, keep ? value : value.squeeze(dim));
