@@ -420,8 +420,9 @@ UHAL_INLINE T special_igamma_slope_a(T a, T x) {
 
 /* The power series in the square of half of x, |x| < 20 in float64 and < 9 in float32, of I0(x) and of 2 I1(x) / x
  * (Abramowitz and Stegun, 9.6.10), and the expansion for the larger ones of exp(-|x|) I(x) sqrt(2 pi |x|) (9.7.1),
- * whose best error there, exp(-2 |x|), is below a rounding. Both by Horner's rule: in float64 each factor is that between
- * two terms, in float32, where there are few, the coefficients are written down: a multiplication less for each. */
+ * whose best error there, exp(-2 |x|), is below a rounding. Both by Horner's rule: in float64 each factor is that
+ * between two terms, in float32, where there are few, the coefficients are written down: a multiplication less for
+ * each. */
 #define UHAL_BESSEL_LIMIT (sizeof(T) > sizeof(float) ? C(20) : C(9))
 #define UHAL_EACH_10(S, k) S(k + 9) S(k + 8) S(k + 7) S(k + 6) S(k + 5) S(k + 4) S(k + 3) S(k + 2) S(k + 1) S(k)
 UHAL_INLINE T special_bessel_series(T square, int order) {
@@ -489,9 +490,9 @@ UHAL_INLINE T special_bessel_expansion(T size, int order) {
     const T index = order == 0 ? C(0) : C(4);
 #define UHAL_STEP(k) sum = 1 + sum * eighth * ((C((2 * (k) - 1) * (2 * (k) - 1)) - index) * C(1.0 / (k)));
     UHAL_EACH_10(UHAL_STEP, 20)
-    UHAL_STEP(19) UHAL_STEP(18) UHAL_STEP(17) UHAL_STEP(16) UHAL_STEP(15)
-    UHAL_STEP(14) UHAL_STEP(13) UHAL_STEP(12) UHAL_STEP(11)
-    UHAL_EACH_10(UHAL_STEP, 1)
+    UHAL_STEP(19)
+    UHAL_STEP(18) UHAL_STEP(17) UHAL_STEP(16) UHAL_STEP(15) UHAL_STEP(14) UHAL_STEP(13) UHAL_STEP(12) UHAL_STEP(11)
+        UHAL_EACH_10(UHAL_STEP, 1)
 #undef UHAL_STEP
   } else if (order == 0) {
     UHAL_TERM(inverse, 1.18838426256783253e5)
@@ -564,7 +565,8 @@ UHAL_INLINE T special_bessel_scaled_ratio(T x) {
 /* -- inverses of the error function ----------------------------------------------------------------------- */
 
 /* The quantile of the normal distribution at 1/2 + q, of which `tail` is the smaller one of 1/2 + q and 1/2 - q: one
- * quotient of polynomials for each of three ranges (Wichura, Algorithm AS 241, Applied Statistics 37, 1988, PPND16 in float64 and PPND7 in float32). */
+ * quotient of polynomials for each of three ranges (Wichura, Algorithm AS 241, Applied Statistics 37, 1988, PPND16 in
+ * float64 and PPND7 in float32). */
 UHAL_INLINE T special_normal_quantile(T q, T tail) {
   const int center = fabs(q) <= C(0.425);
   const T root = sqrt(-log(center ? C(0.25) : tail));

@@ -176,9 +176,9 @@ struct RadixEntry {
   Key key, index;
 };
 
-// Sorts by the digits of what keys are more than the least of them, the lowest digit first; each pass keeps the order of
-// equal ones. A digit that is the same in all keys takes no pass, and is not counted: numbers that lie close together
-// have few others. Gives the one of both arrays that has the result.
+// Sorts by the digits of what keys are more than the least of them, the lowest digit first; each pass keeps the order
+// of equal ones. A digit that is the same in all keys takes no pass, and is not counted: numbers that lie close
+// together have few others. Gives the one of both arrays that has the result.
 template <class Key>
 RadixEntry<Key>* radix_sort(RadixEntry<Key>* entries, RadixEntry<Key>* other, int64_t count) {
   constexpr int passes = static_cast<int>(sizeof(Key)) * 8 / kDigitBits;
@@ -203,6 +203,31 @@ RadixEntry<Key>* radix_sort(RadixEntry<Key>* entries, RadixEntry<Key>* other, in
     std::swap(entries, other);
   }
   return entries;
+}
+
+// Where only the first `wanted` are asked for: puts those in front whose leading digit is not more than the last of
+// them can have, in the order in which they were, and tells how many these are.
+template <class Key>
+int64_t keep_candidates(RadixEntry<Key>* entries, int64_t count, int64_t wanted) {
+  constexpr int kLeading = 11;
+  Key least = entries[0].key, most = entries[0].key;
+  for (int64_t i = 1; i < count; ++i) {
+    least = std::min(least, entries[i].key);
+    most = std::max(most, entries[i].key);
+  }
+  int shift = 0;
+  while (((most - least) >> shift) >> kLeading != 0) ++shift;
+  int32_t often[1 << kLeading] = {};
+  for (int64_t i = 0; i < count; ++i) ++often[(entries[i].key - least) >> shift];
+  Key last = 0;
+  for (int64_t before = often[0]; before < wanted; before += often[last]) ++last;
+  int64_t kept = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const RadixEntry<Key> entry = entries[i];
+    entries[kept] = entry;
+    kept += (entry.key - least) >> shift <= last ? 1 : 0;
+  }
+  return kept;
 }
 
 // Of short rows, or few of a row's elements: a key and its index, in order by plain comparisons. In one number where
@@ -305,7 +330,10 @@ bool sort_row_by_keys(const Row& x, ComputeType type, bool descending, const Row
     auto* other = frame.take<RadixEntry<Key>>(length);
     if (entries == nullptr || other == nullptr) return false;
     read([&](int64_t i, Key key) { entries[i] = {key, static_cast<Key>(i)}; });
-    store_sorted(originals, radix_sort(entries, other, x.length), type, descending, values, indices);
+    int64_t count = x.length;
+    if (values.length <= count - count / 8 && count <= INT32_MAX)
+      count = keep_candidates(entries, count, values.length);
+    store_sorted(originals, radix_sort(entries, other, count), type, descending, values, indices);
     return true;
   }
   auto* entries = frame.take<KeyEntry<Key>>(length);

@@ -259,7 +259,8 @@ UNIHAL_INLINE void find_coordinates(const Geometry<T>& g, int axis, int64_t plac
   }
 }
 
-// The same of a cubic's: the first of four pixels, which are read as they are if all lie in the image, and their weights.
+// The same of a cubic's: the first of four pixels, which are read as they are if all lie in the image, and their
+// weights.
 template <typename T>
 struct CubicCoordinates {
   int32_t pixels[kPlaces];
@@ -316,8 +317,8 @@ UNIHAL_VECTORIZED void sample_places(const Geometry<T>& given, int64_t begin, in
   const Geometry<T> g = given;  // nothing that is written could be part of it
   const int64_t channels = g.channels;
   const bool fits = kAxes == 2 && g.lengths[0] < (1 << 22) && g.lengths[1] < (1 << 22);
-  const bool together = fits && g.attributes.mode == UHAL_GRID_SAMPLE_LINEAR &&
-                        g.attributes.padding == UHAL_GRID_SAMPLE_ZEROS;
+  const bool together =
+      fits && g.attributes.mode == UHAL_GRID_SAMPLE_LINEAR && g.attributes.padding == UHAL_GRID_SAMPLE_ZEROS;
   const bool cubic = fits && g.attributes.mode == UHAL_GRID_SAMPLE_CUBIC;
   Coordinates<T> down, across;
   CubicCoordinates<T> cubic_down, cubic_across;

@@ -166,7 +166,8 @@ int64_t count_part(const Flags& flags, int64_t begin, int64_t end) {
 void write_part(const Flags& flags, int64_t begin, int64_t end, int64_t at, int64_t stop, const Positions& positions) {
   flags.read(begin, end, [&](int64_t first, int64_t count, const uint8_t* flag) {
     if (at >= positions.room()) return;
-    // Without a branch: one too many may be stored, and is overwritten, in the result by those that follow in this part.
+    // Without a branch: one too many may be stored, and is overwritten, in the result by those that follow in this
+    // part.
     int64_t block[kBlock + kShortAxis + 1];
     int64_t* const own = at + count < std::min(stop, positions.room()) ? positions.own(at) : nullptr;
     int64_t* const found = own != nullptr ? own : block;

@@ -35,7 +35,8 @@ uhal_segment_attributes segment_attributes(const uhal_op& op) {
 
 // -- how elements are combined
 
-// of() of numbers; combine() of numbers too, and of vectors of them, which GCC splits where they pass through a function.
+// of() of numbers; combine() of numbers too, and of vectors of them, which GCC splits where they pass through a
+// function.
 struct Sum {
   template <class T>
   UNIHAL_INLINE static void combine(T& a, const T& b) {

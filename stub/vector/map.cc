@@ -109,7 +109,7 @@ bool find_rests(int64_t count, const T* a, const T* b, T* rests) {
   for (int64_t i = 0; i < count; ++i) {
     const T x = fabs(a[i]), y = fabs(b[i]);
     const T quotient = trunc(x / y);
-    T rest = fma(-quotient, y, x);  // exact
+    T rest = fma(-quotient, y, x);      // exact
     rest = rest < 0 ? rest + y : rest;  // the quotient may have been rounded up to a whole number
     rest = x < y ? x : rest;
     rests[i] = copysign(rest, a[i]);
@@ -142,20 +142,20 @@ inline T floored(T rest, T y) {
 }
 
 // As the lines of elementwise.def and map_prelude.h have these functions.
-#define UHAL_RESTS(T)                                                                                          \
-  template <>                                                                                                  \
-  void loop_truncate_mod<T>(int64_t count, const void* const* inputs, void* const* outputs, const void*) {     \
-    loop_of_rests<T>(count, inputs, outputs, [](T, T, T rest) { return rest; });                               \
-  }                                                                                                            \
-  template <>                                                                                                  \
-  void loop_floor_mod<T>(int64_t count, const void* const* inputs, void* const* outputs, const void*) {        \
-    loop_of_rests<T>(count, inputs, outputs, [](T, T y, T rest) { return floored(rest, y); });                 \
-  }                                                                                                            \
-  template <>                                                                                                  \
+#define UHAL_RESTS(T)                                                                                            \
+  template <>                                                                                                    \
+  void loop_truncate_mod<T>(int64_t count, const void* const* inputs, void* const* outputs, const void*) {       \
+    loop_of_rests<T>(count, inputs, outputs, [](T, T, T rest) { return rest; });                                 \
+  }                                                                                                              \
+  template <>                                                                                                    \
+  void loop_floor_mod<T>(int64_t count, const void* const* inputs, void* const* outputs, const void*) {          \
+    loop_of_rests<T>(count, inputs, outputs, [](T, T y, T rest) { return floored(rest, y); });                   \
+  }                                                                                                              \
+  template <>                                                                                                    \
   void loop_floor_divide_exact<T>(int64_t count, const void* const* inputs, void* const* outputs, const void*) { \
-    loop_of_rests<T>(count, inputs, outputs, [](T x, T y, T rest) {                                            \
-      return y == 0 ? x / y : rint((x - rest) / y) - (floored(rest, y) != rest ? T(1) : T(0));                 \
-    });                                                                                                        \
+    loop_of_rests<T>(count, inputs, outputs, [](T x, T y, T rest) {                                              \
+      return y == 0 ? x / y : rint((x - rest) / y) - (floored(rest, y) != rest ? T(1) : T(0));                   \
+    });                                                                                                          \
   }
 UHAL_RESTS(float)
 UHAL_RESTS(double)

@@ -31,7 +31,18 @@ def _check(call: Callable[..., Any], *operands: Any, exact: bool = True, **toler
 
 def _special(dtype: torch.dtype) -> torch.Tensor:
     limits = torch.finfo(dtype)
-    numbers = [0.0, 1.0, 2.5, 1e10, 0.1, float("inf"), float("nan"), limits.max, limits.tiny, limits.smallest_normal / 4]
+    numbers = [
+        0.0,
+        1.0,
+        2.5,
+        1e10,
+        0.1,
+        float("inf"),
+        float("nan"),
+        limits.max,
+        limits.tiny,
+        limits.smallest_normal / 4,
+    ]
     return torch.tensor(numbers + [-number for number in numbers], dtype=dtype)
 
 
@@ -141,7 +152,13 @@ def test_bags_of_any_length(mode: str, width: int, last: bool) -> None:
 
     def bags(table: torch.Tensor, ids: torch.Tensor, starts: torch.Tensor, factors: Any) -> Any:
         out = F.embedding_bag(
-            ids, table, starts, mode=mode, per_sample_weights=factors, include_last_offset=last, scale_grad_by_freq=False
+            ids,
+            table,
+            starts,
+            mode=mode,
+            per_sample_weights=factors,
+            include_last_offset=last,
+            scale_grad_by_freq=False,
         )
         inputs = (table,) if factors is None else (table, factors)
         return out, *torch.autograd.grad((out * out).sum(), inputs)
@@ -237,3 +254,23 @@ def test_bfloat16_of_special_numbers() -> None:
     for x in (bits.int().view(torch.float32), -bits.int().view(torch.float32), torch.randn(1000) * 1e-38):
         _check(lambda a: a.to(torch.bfloat16).view(torch.int16), x[~x.isnan()])
         assert bool(x[x.isnan()].to(DEVICE).to(torch.bfloat16).isnan().all())
+
+
+@pytest.mark.parametrize("length", [1, 2, 7, 31, 129, 1000, 1001])
+def test_ranks_of_rows(length: int) -> None:
+    """Values are those of the CPU; of equal ones each may give another place, which must have that value."""
+    torch.manual_seed(0)
+    floats = torch.randn(5, length)
+    floats[1, length // 2], floats[2] = math.nan, floats[2].round()
+    floats[3, ::2], floats[4] = math.inf, -0.0
+    whole = torch.randint(-20, 20, (5, length), dtype=torch.int32)
+    for x in (floats, floats.t().contiguous(), whole, whole.long() << 33, whole.double() * 1e300):
+        for dim in (0, 1):
+            size = x.size(dim)
+            calls = [lambda a: torch.median(a, dim), lambda a: torch.nanmedian(a, dim)]
+            calls += [lambda a, k=k: torch.kthvalue(a, k, dim) for k in {1, (size + 3) // 4, size - size // 9, size}]
+            for call in calls:
+                expected, (values, places) = call(x)[0], call(x.to(DEVICE))
+                torch.testing.assert_close(values.cpu(), expected, **_SAME)
+                found = x.gather(dim, places.cpu().unsqueeze(dim)).squeeze(dim)
+                torch.testing.assert_close(found, expected, **_SAME)

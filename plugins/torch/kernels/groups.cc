@@ -300,8 +300,8 @@ void embedding_bag_backward(Call& call) {
   call.require(!call.boolean(9), "a sparse gradient");
   const at::Tensor ids = made_bags(call.tensor(3), call.tensor(2), call.tensor(1), call.tensor(0).size(0));
   call.set_result(
-      0, bag_gradient(call, call.tensor(0), call.tensor(1), ids, call.tensor(4), call.tensor(5),
-                      call.integer(6), call.boolean(7), call.integer(8), call.optional_tensor(10), call.integer(11)));
+      0, bag_gradient(call, call.tensor(0), call.tensor(1), ids, call.tensor(4), call.tensor(5), call.integer(6),
+                      call.boolean(7), call.integer(8), call.optional_tensor(10), call.integer(11)));
 }
 
 // (grad, weight, indices, offsets, offset2bag, mode, padding_idx)

@@ -63,7 +63,8 @@ void ldexp(Call& call) {
     return;
   }
   call.require(other.scalar_type() != at::kBool, "exponents that are true or false");
-  if (call.variant() == Variant::kOut) return call.set_result(0, at::ldexp(self, other));  // of another dtype, it may be
+  if (call.variant() == Variant::kOut)
+    return call.set_result(0, at::ldexp(self, other));  // of another dtype, it may be
   const std::vector<at::Tensor> operands = at::broadcast_tensors({self, other});
   const at::Tensor& result = call.make_result(0, operands[0].sizes(), self.scalar_type());
   if (result.numel() == 0) return;
