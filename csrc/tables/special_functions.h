@@ -491,8 +491,15 @@ UHAL_INLINE T special_bessel_expansion(T size, int order) {
 #define UHAL_STEP(k) sum = 1 + sum * eighth * ((C((2 * (k) - 1) * (2 * (k) - 1)) - index) * C(1.0 / (k)));
     UHAL_EACH_10(UHAL_STEP, 20)
     UHAL_STEP(19)
-    UHAL_STEP(18) UHAL_STEP(17) UHAL_STEP(16) UHAL_STEP(15) UHAL_STEP(14) UHAL_STEP(13) UHAL_STEP(12) UHAL_STEP(11)
-        UHAL_EACH_10(UHAL_STEP, 1)
+    UHAL_STEP(18)
+    UHAL_STEP(17)
+    UHAL_STEP(16)
+    UHAL_STEP(15)
+    UHAL_STEP(14)
+    UHAL_STEP(13)
+    UHAL_STEP(12)
+    UHAL_STEP(11)
+    UHAL_EACH_10(UHAL_STEP, 1)
 #undef UHAL_STEP
   } else if (order == 0) {
     UHAL_TERM(inverse, 1.18838426256783253e5)
