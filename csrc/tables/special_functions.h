@@ -420,50 +420,120 @@ UHAL_INLINE T special_igamma_slope_a(T a, T x) {
 
 /* The power series in the square of half of x, |x| < 20 in float64 and < 9 in float32, of I0(x) and of 2 I1(x) / x
  * (Abramowitz and Stegun, 9.6.10), and the expansion for the larger ones of exp(-|x|) I(x) sqrt(2 pi |x|) (9.7.1),
- * whose best error there, exp(-2 |x|), is below a rounding. Both by Horner's rule: each factor is that between two
- * terms. */
+ * whose best error there, exp(-2 |x|), is below a rounding. Both by Horner's rule: in float64 each factor is that
+ * between two terms, in float32, where there are few, the coefficients are written down: a multiplication less for
+ * each. */
 #define UHAL_BESSEL_LIMIT (sizeof(T) > sizeof(float) ? C(20) : C(9))
 #define UHAL_EACH_10(S, k) S(k + 9) S(k + 8) S(k + 7) S(k + 6) S(k + 5) S(k + 4) S(k + 3) S(k + 2) S(k + 1) S(k)
 UHAL_INLINE T special_bessel_series(T square, int order) {
-  T sum = C(1);
-  if (order == 0) {
+  T sum = C(sizeof(T) > sizeof(float) ? 1 : 0);
+  if (sizeof(T) > sizeof(float) && order == 0) {
 #define UHAL_STEP(k) sum = 1 + sum * square * C(1.0 / ((k) * (k)));
-    if (sizeof(T) > sizeof(float)) {
-      UHAL_EACH_10(UHAL_STEP, 41)
-      UHAL_EACH_10(UHAL_STEP, 31)
-      UHAL_EACH_10(UHAL_STEP, 21)
-    }
+    UHAL_EACH_10(UHAL_STEP, 41)
+    UHAL_EACH_10(UHAL_STEP, 31)
+    UHAL_EACH_10(UHAL_STEP, 21)
     UHAL_EACH_10(UHAL_STEP, 11)
     UHAL_EACH_10(UHAL_STEP, 1)
 #undef UHAL_STEP
-  } else {
+  } else if (sizeof(T) > sizeof(float)) {
 #define UHAL_STEP(k) sum = 1 + sum * square * C(1.0 / ((k) * ((k) + 1)));
-    if (sizeof(T) > sizeof(float)) {
-      UHAL_EACH_10(UHAL_STEP, 41)
-      UHAL_EACH_10(UHAL_STEP, 31)
-      UHAL_EACH_10(UHAL_STEP, 21)
-    }
+    UHAL_EACH_10(UHAL_STEP, 41)
+    UHAL_EACH_10(UHAL_STEP, 31)
+    UHAL_EACH_10(UHAL_STEP, 21)
     UHAL_EACH_10(UHAL_STEP, 11)
     UHAL_EACH_10(UHAL_STEP, 1)
 #undef UHAL_STEP
+  } else if (order == 0) {
+    UHAL_TERM(square, 2.28434035708048367e-27)
+    UHAL_TERM(square, 5.84791131412603820e-25)
+    UHAL_TERM(square, 1.31578004567835860e-22)
+    UHAL_TERM(square, 2.57892888952958285e-20)
+    UHAL_TERM(square, 4.35838982330499501e-18)
+    UHAL_TERM(square, 6.27608134555919281e-16)
+    UHAL_TERM(square, 7.59405842812662331e-14)
+    UHAL_TERM(square, 7.59405842812662331e-12)
+    UHAL_TERM(square, 6.15118732678256488e-10)
+    UHAL_TERM(square, 3.93675988914084152e-8)
+    UHAL_TERM(square, 1.92901234567901235e-6)
+    UHAL_TERM(square, 6.94444444444444444e-5)
+    UHAL_TERM(square, 1.73611111111111111e-3)
+    UHAL_TERM(square, 2.77777777777777778e-2)
+    UHAL_TERM(square, 2.50000000000000000e-1)
+    UHAL_TERM(square, 1.0)
+    UHAL_TERM(square, 1.0)
+  } else {
+    UHAL_TERM(square, 1.34372962181204922e-28)
+    UHAL_TERM(square, 3.65494457132877388e-26)
+    UHAL_TERM(square, 8.77186697118905730e-24)
+    UHAL_TERM(square, 1.84209206394970203e-21)
+    UHAL_TERM(square, 3.35260755638845770e-19)
+    UHAL_TERM(square, 5.23006778796599401e-17)
+    UHAL_TERM(square, 6.90368948011511210e-15)
+    UHAL_TERM(square, 7.59405842812662331e-13)
+    UHAL_TERM(square, 6.83465258531396098e-11)
+    UHAL_TERM(square, 4.92094986142605190e-9)
+    UHAL_TERM(square, 2.75573192239858907e-7)
+    UHAL_TERM(square, 1.15740740740740741e-5)
+    UHAL_TERM(square, 3.47222222222222222e-4)
+    UHAL_TERM(square, 6.94444444444444444e-3)
+    UHAL_TERM(square, 8.33333333333333333e-2)
+    UHAL_TERM(square, 5.00000000000000000e-1)
+    UHAL_TERM(square, 1.0)
   }
   return sum;
 }
 UHAL_INLINE T special_bessel_expansion(T size, int order) {
-  const T eighth = C(0.125) / size;
-  const T index = order == 0 ? C(0) : C(4);
-  T sum = C(1);
-#define UHAL_STEP(k) sum = 1 + sum * eighth * ((C((2 * (k) - 1) * (2 * (k) - 1)) - index) * C(1.0 / (k)));
+  const T inverse = 1 / size;
+  T sum = C(sizeof(T) > sizeof(float) ? 1 : 0);
   if (sizeof(T) > sizeof(float)) {
+    const T eighth = C(0.125) * inverse;
+    const T index = order == 0 ? C(0) : C(4);
+#define UHAL_STEP(k) sum = 1 + sum * eighth * ((C((2 * (k) - 1) * (2 * (k) - 1)) - index) * C(1.0 / (k)));
     UHAL_EACH_10(UHAL_STEP, 20)
-    UHAL_STEP(19) UHAL_STEP(18) UHAL_STEP(17) UHAL_STEP(16) UHAL_STEP(15)
-  }
-  UHAL_STEP(14)
-  UHAL_STEP(13)
-  UHAL_STEP(12)
-  UHAL_STEP(11)
-  UHAL_EACH_10(UHAL_STEP, 1)
+    UHAL_STEP(19)
+    UHAL_STEP(18)
+    UHAL_STEP(17)
+    UHAL_STEP(16)
+    UHAL_STEP(15)
+    UHAL_STEP(14)
+    UHAL_STEP(13)
+    UHAL_STEP(12)
+    UHAL_STEP(11)
+    UHAL_EACH_10(UHAL_STEP, 1)
 #undef UHAL_STEP
+  } else if (order == 0) {
+    UHAL_TERM(inverse, 1.18838426256783253e5)
+    UHAL_TERM(inverse, 1.82577554742931747e4)
+    UHAL_TERM(inverse, 3.03809051092238427e3)
+    UHAL_TERM(inverse, 5.51335896122020586e2)
+    UHAL_TERM(inverse, 1.10017140269246738e2)
+    UHAL_TERM(inverse, 2.43805296995560639e1)
+    UHAL_TERM(inverse, 6.07404200127348304)
+    UHAL_TERM(inverse, 1.72772750258445740)
+    UHAL_TERM(inverse, 5.72501420974731445e-1)
+    UHAL_TERM(inverse, 2.27108001708984375e-1)
+    UHAL_TERM(inverse, 1.12152099609375000e-1)
+    UHAL_TERM(inverse, 7.32421875000000000e-2)
+    UHAL_TERM(inverse, 7.03125000000000000e-2)
+    UHAL_TERM(inverse, 1.25000000000000000e-1)
+    UHAL_TERM(inverse, 1.0)
+  } else {
+    UHAL_TERM(inverse, -1.27641272646174605e5)
+    UHAL_TERM(inverse, -1.97183759122366287e4)
+    UHAL_TERM(inverse, -3.30227229448085247e3)
+    UHAL_TERM(inverse, -6.03844076705070165e2)
+    UHAL_TERM(inverse, -1.21597891876535869e2)
+    UHAL_TERM(inverse, -2.72488273112685420e1)
+    UHAL_TERM(inverse, -6.88391426810994744)
+    UHAL_TERM(inverse, -1.99353173375129700)
+    UHAL_TERM(inverse, -6.76592588424682617e-1)
+    UHAL_TERM(inverse, -2.77576446533203125e-1)
+    UHAL_TERM(inverse, -1.44195556640625000e-1)
+    UHAL_TERM(inverse, -1.02539062500000000e-1)
+    UHAL_TERM(inverse, -1.17187500000000000e-1)
+    UHAL_TERM(inverse, -3.75000000000000000e-1)
+    UHAL_TERM(inverse, 1.0)
+  }
   return sum;
 }
 
@@ -502,7 +572,8 @@ UHAL_INLINE T special_bessel_scaled_ratio(T x) {
 /* -- inverses of the error function ----------------------------------------------------------------------- */
 
 /* The quantile of the normal distribution at 1/2 + q, of which `tail` is the smaller one of 1/2 + q and 1/2 - q: one
- * quotient of polynomials for each of three ranges (Wichura, Algorithm AS 241, Applied Statistics 37, 1988, PPND16). */
+ * quotient of polynomials for each of three ranges (Wichura, Algorithm AS 241, Applied Statistics 37, 1988, PPND16 in
+ * float64 and PPND7 in float32). */
 UHAL_INLINE T special_normal_quantile(T q, T tail) {
   const int center = fabs(q) <= C(0.425);
   const T root = sqrt(-log(center ? C(0.25) : tail));
@@ -512,22 +583,33 @@ UHAL_INLINE T special_normal_quantile(T q, T tail) {
   T denominator = C(0);
 #define UHAL_PART(sum, of_center, of_near, of_far) \
   sum = sum * r + (center ? C(of_center) : far ? C(of_far) : C(of_near));
-  UHAL_PART(numerator, 2.5090809287301226727e+3, 7.74545014278341407640e-4, 2.01033439929228813265e-7)
-  UHAL_PART(numerator, 3.3430575583588128105e+4, 2.27238449892691845833e-2, 2.71155556874348757815e-5)
-  UHAL_PART(numerator, 6.7265770927008700853e+4, 2.41780725177450611770e-1, 1.24266094738807843860e-3)
-  UHAL_PART(numerator, 4.5921953931549871457e+4, 1.27045825245236838258e+0, 2.65321895265761230930e-2)
-  UHAL_PART(numerator, 1.3731693765509461125e+4, 3.64784832476320460504e+0, 2.96560571828504891230e-1)
-  UHAL_PART(numerator, 1.9715909503065514427e+3, 5.76949722146069140550e+0, 1.78482653991729133580e+0)
-  UHAL_PART(numerator, 1.3314166789178437745e+2, 4.63033784615654529590e+0, 5.46378491116411436990e+0)
-  UHAL_PART(numerator, 3.3871328727963666080e+0, 1.42343711074968357734e+0, 6.65790464350110377720e+0)
-  UHAL_PART(denominator, 5.2264952788528545610e+3, 1.05075007164441684324e-9, 2.04426310338993978564e-15)
-  UHAL_PART(denominator, 2.8729085735721942674e+4, 5.47593808499534494600e-4, 1.42151175831644588870e-7)
-  UHAL_PART(denominator, 3.9307895800092710610e+4, 1.51986665636164571966e-2, 1.84631831751005468180e-5)
-  UHAL_PART(denominator, 2.1213794301586595867e+4, 1.48103976427480074590e-1, 7.86869131145613259100e-4)
-  UHAL_PART(denominator, 5.3941960214247511077e+3, 6.89767334985100004550e-1, 1.48753612908506148525e-2)
-  UHAL_PART(denominator, 6.8718700749205790830e+2, 1.67638483018380384940e+0, 1.36929880922735805310e-1)
-  UHAL_PART(denominator, 4.2313330701600911252e+1, 2.05319162663775882187e+0, 5.99832206555887937690e-1)
-  UHAL_PART(denominator, 1.0, 1.0, 1.0)
+  if (sizeof(T) > sizeof(float)) {
+    UHAL_PART(numerator, 2.5090809287301226727e+3, 7.74545014278341407640e-4, 2.01033439929228813265e-7)
+    UHAL_PART(numerator, 3.3430575583588128105e+4, 2.27238449892691845833e-2, 2.71155556874348757815e-5)
+    UHAL_PART(numerator, 6.7265770927008700853e+4, 2.41780725177450611770e-1, 1.24266094738807843860e-3)
+    UHAL_PART(numerator, 4.5921953931549871457e+4, 1.27045825245236838258e+0, 2.65321895265761230930e-2)
+    UHAL_PART(numerator, 1.3731693765509461125e+4, 3.64784832476320460504e+0, 2.96560571828504891230e-1)
+    UHAL_PART(numerator, 1.9715909503065514427e+3, 5.76949722146069140550e+0, 1.78482653991729133580e+0)
+    UHAL_PART(numerator, 1.3314166789178437745e+2, 4.63033784615654529590e+0, 5.46378491116411436990e+0)
+    UHAL_PART(numerator, 3.3871328727963666080e+0, 1.42343711074968357734e+0, 6.65790464350110377720e+0)
+    UHAL_PART(denominator, 5.2264952788528545610e+3, 1.05075007164441684324e-9, 2.04426310338993978564e-15)
+    UHAL_PART(denominator, 2.8729085735721942674e+4, 5.47593808499534494600e-4, 1.42151175831644588870e-7)
+    UHAL_PART(denominator, 3.9307895800092710610e+4, 1.51986665636164571966e-2, 1.84631831751005468180e-5)
+    UHAL_PART(denominator, 2.1213794301586595867e+4, 1.48103976427480074590e-1, 7.86869131145613259100e-4)
+    UHAL_PART(denominator, 5.3941960214247511077e+3, 6.89767334985100004550e-1, 1.48753612908506148525e-2)
+    UHAL_PART(denominator, 6.8718700749205790830e+2, 1.67638483018380384940e+0, 1.36929880922735805310e-1)
+    UHAL_PART(denominator, 4.2313330701600911252e+1, 2.05319162663775882187e+0, 5.99832206555887937690e-1)
+    UHAL_PART(denominator, 1.0, 1.0, 1.0)
+  } else {
+    UHAL_PART(numerator, 5.9109374720e+1, 1.7023821103e-1, 1.7337203997e-2)
+    UHAL_PART(numerator, 1.5929113202e+2, 1.3067284816e+0, 4.2868294337e-1)
+    UHAL_PART(numerator, 5.0434271938e+1, 2.7568153900e+0, 3.0812263860e+0)
+    UHAL_PART(numerator, 3.3871327179e+0, 1.4234372777e+0, 6.6579051150e+0)
+    UHAL_PART(denominator, 6.7187563600e+1, 0.0, 0.0)
+    UHAL_PART(denominator, 7.8757757664e+1, 1.2021132975e-1, 1.2258202635e-2)
+    UHAL_PART(denominator, 1.7895169469e+1, 7.3700164250e-1, 2.4197894225e-1)
+    UHAL_PART(denominator, 1.0, 1.0, 1.0)
+  }
 #undef UHAL_PART
   const T quotient = numerator / denominator;
   return center ? q * quotient : copysign(quotient, q);

@@ -176,22 +176,25 @@ struct RadixEntry {
   Key key, index;
 };
 
-// Sorts by the key's digits, the lowest first; each pass keeps the order of equal ones. A digit that is the same in all
-// keys takes no pass, and is not counted. Gives the one of both arrays that has the result.
+// Sorts by the digits of what keys are more than the least of them, the lowest digit first; each pass keeps the order
+// of equal ones. A digit that is the same in all keys takes no pass, and is not counted: numbers that lie close
+// together have few others. Gives the one of both arrays that has the result.
 template <class Key>
 RadixEntry<Key>* radix_sort(RadixEntry<Key>* entries, RadixEntry<Key>* other, int64_t count) {
   constexpr int passes = static_cast<int>(sizeof(Key)) * 8 / kDigitBits;
-  const auto digit_of = [](Key key, int pass) { return key >> pass * kDigitBits & (kDigits - 1); };
-  Key differences = 0;
-  for (int64_t i = 0; i < count; ++i) differences |= entries[i].key ^ entries[0].key;
+  Key least = entries[0].key, differences = 0;
+  for (int64_t i = 1; i < count; ++i) least = std::min(least, entries[i].key);
+  for (int64_t i = 0; i < count; ++i) differences |= entries[i].key - least;
+  const auto differs = [differences](int pass) { return (differences >> pass * kDigitBits & (kDigits - 1)) != 0; };
+  const auto digit_of = [least](Key key, int pass) { return (key - least) >> pass * kDigitBits & (kDigits - 1); };
   int64_t places[passes][kDigits] = {};
   bool all_differ = true;
-  for (int pass = 0; pass < passes; ++pass) all_differ = all_differ && digit_of(differences, pass) != 0;
+  for (int pass = 0; pass < passes; ++pass) all_differ = all_differ && differs(pass);
   for (int64_t i = 0; i < count && all_differ; ++i) {
     for (int pass = 0; pass < passes; ++pass) ++places[pass][digit_of(entries[i].key, pass)];
   }
   for (int pass = 0; pass < passes; ++pass) {
-    if (digit_of(differences, pass) == 0) continue;
+    if (!differs(pass)) continue;
     int64_t* const place = places[pass];
     for (int64_t i = 0; i < count && !all_differ; ++i) ++place[digit_of(entries[i].key, pass)];
     int64_t before = 0;
@@ -200,6 +203,31 @@ RadixEntry<Key>* radix_sort(RadixEntry<Key>* entries, RadixEntry<Key>* other, in
     std::swap(entries, other);
   }
   return entries;
+}
+
+// Where only the first `wanted` are asked for: puts those in front whose leading digit is not more than the last of
+// them can have, in the order in which they were, and tells how many these are.
+template <class Key>
+int64_t keep_candidates(RadixEntry<Key>* entries, int64_t count, int64_t wanted) {
+  constexpr int kLeading = 11;
+  Key least = entries[0].key, most = entries[0].key;
+  for (int64_t i = 1; i < count; ++i) {
+    least = std::min(least, entries[i].key);
+    most = std::max(most, entries[i].key);
+  }
+  int shift = 0;
+  while (((most - least) >> shift) >> kLeading != 0) ++shift;
+  int32_t often[1 << kLeading] = {};
+  for (int64_t i = 0; i < count; ++i) ++often[(entries[i].key - least) >> shift];
+  Key last = 0;
+  for (int64_t before = often[0]; before < wanted; before += often[last]) ++last;
+  int64_t kept = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const RadixEntry<Key> entry = entries[i];
+    entries[kept] = entry;
+    kept += (entry.key - least) >> shift <= last ? 1 : 0;
+  }
+  return kept;
 }
 
 // Of short rows, or few of a row's elements: a key and its index, in order by plain comparisons. In one number where
@@ -271,7 +299,14 @@ void store_sorted(const T* originals, const Ordered* entries, ComputeType type, 
       }
     }
     store(count, block, values.at(begin), values.stride);
-    for (int64_t i = 0; i < count && indices != nullptr; ++i) store_index(*indices, begin + i, index_of(sorted[i]));
+    if (indices == nullptr) continue;
+    if (indices->dtype == UHAL_INT64) {
+      auto* const to = reinterpret_cast<int64_t*>(indices->at(begin));
+      for (int64_t i = 0; i < count; ++i) to[i * indices->stride] = index_of(sorted[i]);
+    } else {
+      auto* const to = reinterpret_cast<int32_t*>(indices->at(begin));
+      for (int64_t i = 0; i < count; ++i) to[i * indices->stride] = static_cast<int32_t>(index_of(sorted[i]));
+    }
   }
 }
 
@@ -295,7 +330,10 @@ bool sort_row_by_keys(const Row& x, ComputeType type, bool descending, const Row
     auto* other = frame.take<RadixEntry<Key>>(length);
     if (entries == nullptr || other == nullptr) return false;
     read([&](int64_t i, Key key) { entries[i] = {key, static_cast<Key>(i)}; });
-    store_sorted(originals, radix_sort(entries, other, x.length), type, descending, values, indices);
+    int64_t count = x.length;
+    if (values.length <= count - count / 8 && count <= INT32_MAX)
+      count = keep_candidates(entries, count, values.length);
+    store_sorted(originals, radix_sort(entries, other, count), type, descending, values, indices);
     return true;
   }
   auto* entries = frame.take<KeyEntry<Key>>(length);

@@ -124,14 +124,33 @@ inline int64_t padded(const uhal_grid_sample_attributes& attributes, int64_t pix
   return rest < length ? rest : (corners ? period : period - 1) - rest;
 }
 
-// Cubic convolution (Keys 1981) with a = -0.75.
+// Cubic convolution (Keys 1981) with a = -0.75: the weight of pixel `k` of the four around a place that lies `fraction`
+// behind the second one.
+template <typename T>
+constexpr T kCubic = T(-0.75);
+
+template <typename T>
+UNIHAL_INLINE T cubic_weight(int k, T fraction) {
+  constexpr T a = kCubic<T>;
+  const T d = std::fabs(fraction + 1 - static_cast<T>(k));  // the distance to the pixel
+  return k == 1 || k == 2 ? (1 - d) * (1 + d - (a + 2) * d * d) : a * (d - 1) * (2 - d) * (2 - d);
+}
+
+// Where a coordinate lies, in pixels.
+template <typename T>
+UNIHAL_INLINE T cubic_place(const uhal_grid_sample_attributes& attributes, T n, T coordinate) {
+  const bool corners = attributes.align_corners != 0;
+  return attributes.in_pixels != 0 ? coordinate
+                                   : (coordinate + 1) * ((corners ? n - 1 : n) / 2) - (corners ? T(0) : T(0.5));
+}
+
 template <typename T>
 AxisTaps<T> cubic_taps(const uhal_grid_sample_attributes& attributes, int64_t length, T coordinate) {
-  constexpr T a = T(-0.75);
+  constexpr T a = kCubic<T>;
   const T n = static_cast<T>(length);
   const bool corners = attributes.align_corners != 0;
   T scale = attributes.in_pixels != 0 ? T(1) : (corners ? n - 1 : n) / 2;
-  T at = attributes.in_pixels != 0 ? coordinate : (coordinate + 1) * scale - (corners ? T(0) : T(0.5));
+  T at = cubic_place(attributes, n, coordinate);
   if (!std::isfinite(at)) {
     at = attributes.padding == UHAL_GRID_SAMPLE_ZEROS ? T(-4) : T(0);
     scale = 0;
@@ -146,7 +165,7 @@ AxisTaps<T> cubic_taps(const uhal_grid_sample_attributes& attributes, int64_t le
     const T d = std::fabs(fraction + 1 - static_cast<T>(k));  // the distance to the pixel
     const bool inner = k == 1 || k == 2;
     taps.pixels[k] = padded(attributes, static_cast<int64_t>(near) - 1 + k, length);
-    taps.weights[k] = inner ? (1 - d) * (1 + d - (a + 2) * d * d) : a * (d - 1) * (2 - d) * (2 - d);
+    taps.weights[k] = cubic_weight(k, fraction);
     const T slope = inner ? (3 * (a + 2) * d - 2 * (a + 3)) * d : a * (2 - d) * (4 - 3 * d);
     taps.slopes[k] = (k < 2 ? slope : -slope) * scale;
   }
@@ -240,15 +259,69 @@ UNIHAL_INLINE void find_coordinates(const Geometry<T>& g, int axis, int64_t plac
   }
 }
 
+// The same of a cubic's: the first of four pixels, which are read as they are if all lie in the image, and their
+// weights.
+template <typename T>
+struct CubicCoordinates {
+  int32_t pixels[kPlaces];
+  T weights[4][kPlaces];
+};
+
+template <typename T>
+UNIHAL_INLINE void find_cubic_coordinates(const Geometry<T>& g, int axis, int64_t place, int64_t count,
+                                          CubicCoordinates<T>* result) {
+  const T n = static_cast<T>(g.lengths[axis]);
+  const uhal_grid_sample_attributes attributes = g.attributes;
+  const T* const coordinates = g.grid + place * 2 + 1 - axis;
+  for (int64_t i = 0; i < count; ++i) {
+    const T at = cubic_place(attributes, n, coordinates[2 * i]);
+    const T kept = !(at >= 0) ? T(0) : at > n ? n : at;  // those outside are not taken from here
+    const T before = std::floor(kept), fraction = kept - before;
+    result->pixels[i] = static_cast<int32_t>(before) - 1;
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; ++k) result->weights[k][i] = cubic_weight(k, fraction);
+  }
+}
+
+// The sum over four rows of pixels of that over four pixels of each.
+template <typename T>
+UNIHAL_INLINE void sum_square(int64_t channels, const T* first, int64_t row, const T* down, const T* across, T* y) {
+  constexpr int64_t kChunk = 32 / sizeof(T);
+  int64_t c = 0;
+  for (; c + kChunk <= channels; c += kChunk) {
+    T sums[kChunk] = {};
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      const T* const from = first + i * row + c;
+      for (int64_t lane = 0; lane < kChunk; ++lane) {
+        sums[lane] += down[i] * (across[0] * from[lane] + across[1] * from[lane + channels] +
+                                 across[2] * from[lane + 2 * channels] + across[3] * from[lane + 3 * channels]);
+      }
+    }
+    for (int64_t lane = 0; lane < kChunk; ++lane) y[c + lane] = sums[lane];
+  }
+  for (; c < channels; ++c) {
+    T sum = 0;
+    for (int i = 0; i < 4; ++i) {
+      const T* const from = first + i * row + c;
+      sum += down[i] * (across[0] * from[0] + across[1] * from[channels] + across[2] * from[2 * channels] +
+                        across[3] * from[3 * channels]);
+    }
+    y[c] = sum;
+  }
+}
+
 // The places [begin, end) of all grids.
 template <int kAxes, typename T>
 UNIHAL_VECTORIZED void sample_places(const Geometry<T>& given, int64_t begin, int64_t end, const T* x, T* y) {
   const Geometry<T> g = given;  // nothing that is written could be part of it
   const int64_t channels = g.channels;
-  const bool together = kAxes == 2 && g.attributes.mode == UHAL_GRID_SAMPLE_LINEAR &&
-                        g.attributes.padding == UHAL_GRID_SAMPLE_ZEROS && g.lengths[0] < (1 << 22) &&
-                        g.lengths[1] < (1 << 22);
+  const bool fits = kAxes == 2 && g.lengths[0] < (1 << 22) && g.lengths[1] < (1 << 22);
+  const bool together =
+      fits && g.attributes.mode == UHAL_GRID_SAMPLE_LINEAR && g.attributes.padding == UHAL_GRID_SAMPLE_ZEROS;
+  const bool cubic = fits && g.attributes.mode == UHAL_GRID_SAMPLE_CUBIC;
   Coordinates<T> down, across;
+  CubicCoordinates<T> cubic_down, cubic_across;
   for (int64_t place = begin, next; place < end; place = next) {
     const int64_t grid = place / g.places, number = g.image(grid);
     next = std::min({end, (grid + 1) * g.places, place + kPlaces});
@@ -256,6 +329,9 @@ UNIHAL_VECTORIZED void sample_places(const Geometry<T>& given, int64_t begin, in
     if (together) {
       find_coordinates(g, 0, place, next - place, &down);
       find_coordinates(g, 1, place, next - place, &across);
+    } else if (cubic) {
+      find_cubic_coordinates(g, 0, place, next - place, &cubic_down);
+      find_cubic_coordinates(g, 1, place, next - place, &cubic_across);
     }
     for (int64_t i = 0; place < next; ++i, ++place) {
       Taps<T> taps;
@@ -271,6 +347,19 @@ UNIHAL_VECTORIZED void sample_places(const Geometry<T>& given, int64_t begin, in
         const T weights[4] = {(1 - low) * (1 - right), low * (1 - right), (1 - low) * right, low * right};
         sum_rows(channels, 4, rows, weights, y + place * channels);
         continue;
+      }
+      if (cubic && number >= 0) {
+        const int64_t row = cubic_down.pixels[i], column = cubic_across.pixels[i];
+        if (row >= 0 && row + 3 < g.lengths[0] && column >= 0 && column + 3 < g.lengths[1]) {
+          T rows_weigh[4], columns_weigh[4];
+          for (int k = 0; k < 4; ++k) {
+            rows_weigh[k] = cubic_down.weights[k][i];
+            columns_weigh[k] = cubic_across.weights[k][i];
+          }
+          sum_square(channels, image + (row * g.lengths[1] + column) * channels, g.lengths[1] * channels, rows_weigh,
+                     columns_weigh, y + place * channels);
+          continue;
+        }
       }
       taps.count = 0;
       if (number >= 0) find_taps<kAxes, false>(g, place, &taps);

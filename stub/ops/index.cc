@@ -105,70 +105,64 @@ void for_each_piece(const Space& space, int64_t begin, int64_t end, const Body& 
   }
 }
 
-// Indices that are looked at together: whether all are inside is asked once.
-constexpr int64_t kTogether = 64;
+// What is added to an index below 0 before it is looked at.
+int64_t added_below(const IndexProblem& problem, bool wraps) { return wraps ? problem.lengths[0] : 0; }
 
-// `count` indices of an axis, those from the end counted from its beginning; whether all are inside.
 template <class Index>
-UNIHAL_INLINE bool read_indices(int64_t count, const Index* indices, int64_t stride, bool wraps, int64_t length,
-                                int64_t* at) {
-  int64_t outside = 0;
-  const int64_t below = wraps ? length : 0;
-  for (int64_t i = 0; i < count; ++i) {
-    int64_t index = indices[i * stride];
-    index += index < 0 ? below : 0;
-    outside |= static_cast<int64_t>(index < 0) | static_cast<int64_t>(index >= length);
-    at[i] = index;
+UNIHAL_INLINE int64_t index_at(const Index* indices, int64_t i, int64_t below) {
+  const int64_t index = indices[i];
+  return index + (index < 0 ? below : 0);
+}
+
+// Indices that are looked at together: mostly all are inside, and none counts from the end.
+constexpr int64_t kTogether = 8;
+
+// other(i): for an element of which that is not known.
+template <class Index, class Blob, class Other>
+UNIHAL_INLINE void gather_many(int64_t count, const Index* indices, int64_t stride, int64_t length, const Blob* from,
+                               int64_t from_stride, int64_t step, Blob* to, int64_t to_stride, const Other& other) {
+  int64_t i = 0;
+  for (; i + kTogether <= count; i += kTogether) {
+    bool outside = false;
+    for (int64_t k = 0; k < kTogether; ++k) {
+      outside |= static_cast<uint64_t>(int64_t{indices[(i + k) * stride]}) >= static_cast<uint64_t>(length);
+    }
+    if (outside) {
+      for (int64_t k = 0; k < kTogether; ++k) other(i + k);
+      continue;
+    }
+    Blob found[kTogether];  // all are read before any is written: as many loads are then under way
+    for (int64_t k = 0; k < kTogether; ++k) {
+      found[k] = from[int64_t{indices[(i + k) * stride]} * step + (i + k) * from_stride];
+    }
+    for (int64_t k = 0; k < kTogether; ++k) to[(i + k) * to_stride] = found[k];
   }
-  return outside == 0;
-}
-
-template <class Index>
-UNIHAL_VECTORIZED bool read_index_block(int64_t count, const void* all, int64_t first, int64_t stride, bool wraps,
-                                        int64_t length, int64_t* at) {
-  const Index* const indices = static_cast<const Index*>(all) + first;
-  return stride == 1 && count == kTogether ? read_indices(kTogether, indices, 1, wraps, length, at)
-                                           : read_indices(count, indices, stride, wraps, length, at);
-}
-
-// Those from number `first` on of memory that has all of them. A call for many, so that loops need no copy for each
-// dtype of indices.
-using ReadIndexBlock = bool (*)(int64_t count, const void* all, int64_t first, int64_t stride, bool wraps,
-                                int64_t length, int64_t* at);
-
-ReadIndexBlock read_index_block_of(const IndexProblem& problem) {
-  return problem.indices.dtype == UHAL_INT64 ? read_index_block<int64_t> : read_index_block<int32_t>;
+  for (; i < count; ++i) other(i);
 }
 
 // Elements with an index each, of one component.
-template <class Blob>
+template <class Index, class Blob>
 UNIHAL_VECTORIZED void gather_run(const IndexProblem& problem, Resolver& resolver, bool wraps, int64_t count,
                                   const int64_t* offsets, const int64_t* strides) {
-  Blob* to = static_cast<Blob*>(problem.rows.data) + offsets[kRows];
-  const Blob* from = static_cast<const Blob*>(problem.data.data) + offsets[kData];
-  const ReadIndexBlock read = read_index_block_of(problem);
-  const int64_t length = problem.lengths[0], step = problem.strides[0];
+  Blob* const to = static_cast<Blob*>(problem.rows.data) + offsets[kRows];
+  const Blob* const from = static_cast<const Blob*>(problem.data.data) + offsets[kData];
+  const Index* const indices = static_cast<const Index*>(problem.indices.data) + offsets[kIndices];
+  const int64_t below = added_below(problem, wraps), length = problem.lengths[0], step = problem.strides[0];
   const int64_t to_stride = strides[kRows], from_stride = strides[kData], stride = strides[kIndices];
-  for (int64_t begin = 0; begin < count; begin += kTogether) {
-    const int64_t together = std::min(kTogether, count - begin);
-    int64_t at[kTogether];
-    const int64_t first = offsets[kIndices] + begin * stride;
-    const bool inside = read(together, problem.indices.data, first, stride, wraps, length, at);
-    if (inside && from_stride == 0 && together == kTogether) {  // by far the most
-      Blob found[kTogether];
-      for (int64_t i = 0; i < kTogether; ++i) found[i] = from[at[i] * step];
-      for (int64_t i = 0; i < kTogether; ++i, to += to_stride) *to = found[i];
-      continue;
+  const auto one = [&](int64_t i) {
+    const int64_t at = index_at(indices, i * stride, below);
+    if (static_cast<uint64_t>(at) < static_cast<uint64_t>(length)) {
+      to[i * to_stride] = from[at * step + i * from_stride];
+    } else {
+      int64_t offset, place;
+      resolver.resolve(offsets[kIndices] + i * stride, &offset, &place);  // to be reported
+      to[i * to_stride] = Blob();
     }
-    for (int64_t i = 0; i < together; ++i, to += to_stride, from += from_stride) {
-      if (at[i] >= 0 && at[i] < length) {
-        *to = from[at[i] * step];
-      } else {
-        int64_t offset, place;
-        resolver.resolve(first + i * stride, &offset, &place);  // to be reported
-        *to = Blob();
-      }
-    }
+  };
+  if (to_stride == 1 && from_stride == 0 && stride == 1) {  // by far the most
+    gather_many(count, indices, 1, length, from, 0, step, to, 1, one);
+  } else {
+    gather_many(count, indices, stride, length, from, from_stride, step, to, to_stride, one);
   }
 }
 
@@ -204,15 +198,15 @@ template <class Index>
 GatherRun gather_run_of(int64_t size, bool one) {
   switch (size) {
     case 1:
-      return one ? gather_run<uint8_t> : gather_run_of_many<Index, uint8_t>;
+      return one ? gather_run<Index, uint8_t> : gather_run_of_many<Index, uint8_t>;
     case 2:
-      return one ? gather_run<uint16_t> : gather_run_of_many<Index, uint16_t>;
+      return one ? gather_run<Index, uint16_t> : gather_run_of_many<Index, uint16_t>;
     case 4:
-      return one ? gather_run<uint32_t> : gather_run_of_many<Index, uint32_t>;
+      return one ? gather_run<Index, uint32_t> : gather_run_of_many<Index, uint32_t>;
     case 8:
-      return one ? gather_run<uint64_t> : gather_run_of_many<Index, uint64_t>;
+      return one ? gather_run<Index, uint64_t> : gather_run_of_many<Index, uint64_t>;
     default:
-      return one ? gather_run<std::array<uint64_t, 2>> : gather_run_of_many<Index, std::array<uint64_t, 2>>;
+      return one ? gather_run<Index, std::array<uint64_t, 2>> : gather_run_of_many<Index, std::array<uint64_t, 2>>;
   }
 }
 
@@ -378,30 +372,53 @@ struct Minimum {
   }
 };
 
+// Asks for all lines of a row that many updates go to, in any order: stores wait for one line after the other.
+template <class T>
+UNIHAL_INLINE void ask_for_row(const T* row, int64_t length, int64_t step, int64_t updates) {
+  constexpr int64_t kLine = 64, kMost = 32768;
+  const int64_t bytes = length * step * int64_t{sizeof(T)};
+  if (bytes <= 0 || bytes > kMost || updates < bytes / kLine) return;
+  for (int64_t byte = 0; byte < bytes; byte += kLine) {
+    __builtin_prefetch(reinterpret_cast<const char*>(row) + byte, 1);
+  }
+}
+
 // Neighbours with an index each along one axis of the data.
-template <class T, class Combine>
+template <class Index, class T, class Combine>
 UNIHAL_VECTORIZED void scatter_run(const ScatterPart& part, int64_t count, const int64_t* offsets,
                                    const int64_t* strides) {
   const IndexProblem& problem = part.problem;
-  const T* from = static_cast<const T*>(problem.rows.data) + offsets[kRows];
-  T* to = static_cast<T*>(problem.data.data) + offsets[kData];
-  const ReadIndexBlock read = read_index_block_of(problem);
+  const T* const from = static_cast<const T*>(problem.rows.data) + offsets[kRows];
+  T* const to = static_cast<T*>(problem.data.data) + offsets[kData];
+  const Index* const indices = static_cast<const Index*>(problem.indices.data) + offsets[kIndices];
   const int64_t length = problem.lengths[0], step = problem.strides[0];
   const int64_t from_stride = strides[kRows], to_stride = strides[kData], stride = strides[kIndices];
-  const bool all_places = part.first_place == 0 && part.last_place == length;
-  for (int64_t begin = 0; begin < count; begin += kTogether) {
-    const int64_t together = std::min(kTogether, count - begin);
-    int64_t at[kTogether];
-    const int64_t first = offsets[kIndices] + begin * stride;
-    const bool inside = read(together, problem.indices.data, first, stride, part.wraps, length, at);
-    for (int64_t i = 0; i < together; ++i, to += to_stride, from += from_stride) {
-      const int64_t index = at[i];
-      if ((inside && all_places) || (index >= part.first_place && index < part.last_place)) {
-        T& element = to[index * step];
-        element = Combine::of(element, *from);
-      } else if (index < 0 || index >= length) {
+  const int64_t first = part.first_place;
+  const auto own = static_cast<uint64_t>(part.last_place - first);
+  const auto put = [&](int64_t i, int64_t at) UNIHAL_INLINE_LAMBDA {
+    T& element = to[at * step + i * to_stride];
+    element = Combine::of(element, from[i * from_stride]);
+  };
+  if (to_stride == 0) ask_for_row(to, length, step, count);
+  int64_t i = 0;
+  while (i < count) {
+    const int64_t end = std::min(count, i + kTogether);
+    bool others = end - i < kTogether;
+    for (int64_t k = 0; k < kTogether && !others; ++k) {
+      others = static_cast<uint64_t>(int64_t{indices[(i + k) * stride]} - first) >= own;
+    }
+    if (!others) {
+      for (int64_t k = 0; k < kTogether; ++k) put(i + k, indices[(i + k) * stride]);
+      i = end;
+      continue;
+    }
+    for (; i < end; ++i) {
+      const int64_t at = index_at(indices, i * stride, added_below(problem, part.wraps));
+      if (static_cast<uint64_t>(at - first) < own) {
+        put(i, at);
+      } else if (static_cast<uint64_t>(at) >= static_cast<uint64_t>(length)) {
         int64_t offset, place;
-        part.resolver.resolve(first + i * stride, &offset, &place);  // to be reported
+        part.resolver.resolve(offsets[kIndices] + i * stride, &offset, &place);  // to be reported
       }
     }
   }
@@ -434,17 +451,17 @@ void scatter_run_of_many(const ScatterPart& part, int64_t count, const int64_t* 
 
 using ScatterRun = void (*)(const ScatterPart&, int64_t, const int64_t*, const int64_t*);
 
-template <class T>
+template <class Index, class T>
 ScatterRun scatter_run_as(uhal_reduction reduction) {
   switch (reduction) {
     case UHAL_REDUCE_SUM:
-      return scatter_run<T, Add>;
+      return scatter_run<Index, T, Add>;
     case UHAL_REDUCE_PRODUCT:
-      return scatter_run<T, Multiply>;
+      return scatter_run<Index, T, Multiply>;
     case UHAL_REDUCE_MAXIMUM:
-      return scatter_run<T, Maximum>;
+      return scatter_run<Index, T, Maximum>;
     case UHAL_REDUCE_MINIMUM:
-      return scatter_run<T, Minimum>;
+      return scatter_run<Index, T, Minimum>;
     default:
       return nullptr;
   }
@@ -457,26 +474,26 @@ ScatterRun scatter_run_of(uhal_reduction reduction, uhal_dtype dtype, bool one) 
     if (!one) return nullptr;
     switch (dtype) {
       case UHAL_FLOAT32:
-        return scatter_run_as<float>(reduction);
+        return scatter_run_as<Index, float>(reduction);
       case UHAL_FLOAT64:
-        return scatter_run_as<double>(reduction);
+        return scatter_run_as<Index, double>(reduction);
       case UHAL_INT64:
-        return scatter_run_as<int64_t>(reduction);
+        return scatter_run_as<Index, int64_t>(reduction);
       case UHAL_INT32:
-        return scatter_run_as<int32_t>(reduction);
+        return scatter_run_as<Index, int32_t>(reduction);
       default:
         return nullptr;
     }
   }
   switch (dtype_size(dtype)) {
     case 1:
-      return one ? scatter_run<uint8_t, Overwrite> : scatter_run_of_many<Index, uint8_t>;
+      return one ? scatter_run<Index, uint8_t, Overwrite> : scatter_run_of_many<Index, uint8_t>;
     case 2:
-      return one ? scatter_run<uint16_t, Overwrite> : scatter_run_of_many<Index, uint16_t>;
+      return one ? scatter_run<Index, uint16_t, Overwrite> : scatter_run_of_many<Index, uint16_t>;
     case 4:
-      return one ? scatter_run<uint32_t, Overwrite> : scatter_run_of_many<Index, uint32_t>;
+      return one ? scatter_run<Index, uint32_t, Overwrite> : scatter_run_of_many<Index, uint32_t>;
     case 8:
-      return one ? scatter_run<uint64_t, Overwrite> : scatter_run_of_many<Index, uint64_t>;
+      return one ? scatter_run<Index, uint64_t, Overwrite> : scatter_run_of_many<Index, uint64_t>;
     default:
       return nullptr;
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 
 #include "csrc/backends/common/complex_parts.h"
 #include "csrc/backends/common/map_rules.h"
@@ -11,6 +12,7 @@
 #include "stub/common/parallel.h"
 #include "stub/ops/copy.h"
 #include "stub/ops/map_functions.h"
+#include "stub/vector/vectorize.h"
 
 namespace unihal::stub {
 namespace {
@@ -182,6 +184,91 @@ bool should_stream(const uhal_op& op, int64_t count) {
   return true;
 }
 
+// -- comparisons of numbers of one dtype, without converting them
+
+// result[i] = whether a[i] and b[i] compare so; an operand whose step is 0 is one number.
+using CompareRun = void (*)(int64_t count, const void* a, int64_t a_step, const void* b, int64_t b_step,
+                            uint8_t* result);
+
+template <class T, class Compare>
+UNIHAL_VECTORIZED void compare_run(int64_t count, const void* a, int64_t a_step, const void* b, int64_t b_step,
+                                   uint8_t* result) {
+  const T *const x = static_cast<const T*>(a), *const y = static_cast<const T*>(b);
+  if (a_step != 0 && b_step != 0) {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < count; ++i) result[i] = Compare()(x[i], y[i]) ? 1 : 0;
+  } else {
+    const T left = x[0], right = y[0];
+#pragma GCC ivdep
+    for (int64_t i = 0; i < count; ++i) {
+      result[i] = Compare()(a_step != 0 ? x[i] : left, b_step != 0 ? y[i] : right) ? 1 : 0;
+    }
+  }
+}
+
+template <class Compare>
+CompareRun compare_run_as(uhal_dtype dtype) {
+  switch (dtype) {
+    case UHAL_INT8:
+      return compare_run<int8_t, Compare>;
+    case UHAL_UINT8:
+      return compare_run<uint8_t, Compare>;
+    case UHAL_INT16:
+      return compare_run<int16_t, Compare>;
+    case UHAL_INT32:
+      return compare_run<int32_t, Compare>;
+    case UHAL_INT64:
+      return compare_run<int64_t, Compare>;
+    case UHAL_FLOAT32:
+      return compare_run<float, Compare>;
+    case UHAL_FLOAT64:
+      return compare_run<double, Compare>;
+    default:
+      return nullptr;
+  }
+}
+
+CompareRun compare_run_of(uhal_map_function function, uhal_dtype dtype) {
+  switch (function) {
+    case uhal_map_equal:
+      return compare_run_as<std::equal_to<>>(dtype);
+    case uhal_map_not_equal:
+      return compare_run_as<std::not_equal_to<>>(dtype);
+    case uhal_map_less:
+      return compare_run_as<std::less<>>(dtype);
+    case uhal_map_less_equal:
+      return compare_run_as<std::less_equal<>>(dtype);
+    case uhal_map_greater:
+      return compare_run_as<std::greater<>>(dtype);
+    case uhal_map_greater_equal:
+      return compare_run_as<std::greater_equal<>>(dtype);
+    default:
+      return nullptr;
+  }
+}
+
+// False, and nothing is done, where it is no such comparison of operands that lie in the result's order, or are one
+// number.
+bool run_comparison(const uhal_op& op, uhal_map_function function) {
+  if (op.input_count != 2 || op.output_count != 1 || op.outputs[0]->dtype != UHAL_BOOL) return false;
+  const uhal_tensor *const a = op.inputs[0], *const b = op.inputs[1];
+  const CompareRun run = a->dtype == b->dtype ? compare_run_of(function, a->dtype) : nullptr;
+  if (run == nullptr) return false;
+  const uhal_tensor* views[] = {op.outputs[0], a, b};
+  const Space space = make_space(views, 3);
+  if (!space.dense(0)) return false;
+  for (int i = 1; i < 3; ++i) {
+    if (!space.dense(i) && space.period(i) != 1) return false;
+  }
+  const int64_t size = dtype_size(a->dtype), a_step = space.dense(1) ? 1 : 0, b_step = space.dense(2) ? 1 : 0;
+  parallel_for(space.count, 1, kBlock, [&](int64_t begin, int64_t end) {
+    run(end - begin, static_cast<const char*>(a->data) + begin * a_step * size, a_step,
+        static_cast<const char*>(b->data) + begin * b_step * size, b_step,
+        static_cast<uint8_t*>(op.outputs[0]->data) + begin);
+  });
+  return true;
+}
+
 // Parts of complex numbers as real ones of their type and shape: a copy of every other number.
 bool copies_part(const uhal_op& op, uhal_map_function function) {
   if (function != uhal_map_real && function != uhal_map_imaginary) return false;
@@ -228,6 +315,7 @@ uhal_status run_map(const Launch& launch) {
     run_short(op, run, vectors().map[function][type], parameters);
     return UHAL_OK;
   }
+  if (run_comparison(op, function)) return UHAL_OK;
 
   Plan plan;
   plan.outputs = op.output_count;

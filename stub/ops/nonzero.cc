@@ -29,6 +29,8 @@ uint64_t ones_of(uint64_t word) {
   return ((((word & kLow) + kLow) | word) & ~kLow) >> 7;
 }
 
+constexpr uint64_t kAllOnes = 0x0101010101010101;
+
 // The sum of a word's bytes.
 int64_t sum_of_bytes(uint64_t word) {
   constexpr uint64_t kEven = 0x00ff00ff00ff00ff;
@@ -99,6 +101,12 @@ class Positions {
 
   int64_t room() const { return indices_.shape[0]; }
 
+  // Where positions from row `at` on can be written as they are, or nullptr.
+  int64_t* own(int64_t at) const {
+    const bool plain = !coordinates_ && indices_.dtype == UHAL_INT64 && indices_.strides[0] == 1;
+    return plain ? static_cast<int64_t*>(indices_.data) + at : nullptr;
+  }
+
   // Writes `count` ascending positions from row `at` on.
   void write(int64_t at, int64_t count, const int64_t* positions) const {
     if (indices_.dtype == UHAL_INT64) {
@@ -154,10 +162,15 @@ int64_t count_part(const Flags& flags, int64_t begin, int64_t end) {
   return total;
 }
 
-void write_part(const Flags& flags, int64_t begin, int64_t end, int64_t at, const Positions& positions) {
+// Positions of the flags from `begin` to `end`, to the rows from `at` to `stop`.
+void write_part(const Flags& flags, int64_t begin, int64_t end, int64_t at, int64_t stop, const Positions& positions) {
   flags.read(begin, end, [&](int64_t first, int64_t count, const uint8_t* flag) {
     if (at >= positions.room()) return;
-    int64_t found[kBlock + kShortAxis + 1];  // without a branch: one too many may be stored, and is overwritten
+    // Without a branch: one too many may be stored, and is overwritten, in the result by those that follow in this
+    // part.
+    int64_t block[kBlock + kShortAxis + 1];
+    int64_t* const own = at + count < std::min(stop, positions.room()) ? positions.own(at) : nullptr;
+    int64_t* const found = own != nullptr ? own : block;
     int64_t length = 0;
     const auto add = [&](int64_t i) {
       found[length] = first + i;
@@ -165,11 +178,17 @@ void write_part(const Flags& flags, int64_t begin, int64_t end, int64_t at, cons
     };
     int64_t i = 0;
     for (; i + kWord <= count; i += kWord) {
-      if (word_at(flag + i) == 0) continue;
+      const uint64_t word = word_at(flag + i);
+      if (word == 0) continue;
+      if (ones_of(word) == kAllOnes) {
+        for (int64_t k = 0; k < kWord; ++k) found[length + k] = first + i + k;
+        length += kWord;
+        continue;
+      }
       for (int64_t k = 0; k < kWord; ++k) add(i + k);
     }
     for (; i < count; ++i) add(i);
-    positions.write(at, std::min(length, positions.room() - at), found);
+    if (own == nullptr) positions.write(at, std::min(length, positions.room() - at), found);
     at += length;
   });
 }
@@ -207,11 +226,13 @@ uhal_status run_nonzero(const Launch& launch) {
   for_each_part([&](int64_t part, int64_t begin, int64_t end) { totals[part] = count_part(flags, begin, end); });
   int64_t before = 0;
   for (int64_t part = 0; part < parts; ++part) before += std::exchange(totals[part], before);
+  totals[parts] = before;
   store_count(*launch.op.outputs[0], before);
   if (indices == nullptr) return UHAL_OK;
   const Positions positions(mask, *indices);
-  for_each_part(
-      [&](int64_t part, int64_t begin, int64_t end) { write_part(flags, begin, end, totals[part], positions); });
+  for_each_part([&](int64_t part, int64_t begin, int64_t end) {
+    write_part(flags, begin, end, totals[part], totals[part + 1], positions);
+  });
   return UHAL_OK;
 }
 

@@ -5,6 +5,7 @@
 #include "csrc/backends/common/convolution_problem.h"
 #include "csrc/backends/common/dtype.h"
 #include "stub/common/parallel.h"
+#include "stub/common/scratch.h"
 #include "stub/common/staging.h"
 #include "stub/ops/pool_rows.h"
 
@@ -302,6 +303,63 @@ UNIHAL_VECTORIZED void average_strip(const Geometry& g, int64_t lanes, const T* 
   }
 }
 
+// Of few lanes, which are all that lie at a pixel: the columns under a row of windows are summed first, and then those
+// of each window. `sums` has room for a row of the input.
+template <int64_t kLanes, typename T>
+UNIHAL_INLINE void average_columns(const Geometry& g, int64_t rows, const T* sums, T* y) {
+  for (int64_t place = 0; place < g.output[2]; ++place, y += kLanes) {
+    const Span span = g.spans[2][place];
+    T sum[kLanes] = {};
+    for (int64_t column = span.begin; column < span.end; ++column) {
+      for (int64_t lane = 0; lane < kLanes; ++lane) sum[lane] += sums[column * kLanes + lane];
+    }
+    const T divisor = static_cast<T>(g.divisor(rows * (span.end - span.begin)));
+    for (int64_t lane = 0; lane < kLanes; ++lane) y[lane] = sum[lane] / divisor;
+  }
+}
+
+template <int64_t kLanes, typename T>
+UNIHAL_INLINE void average_rows_of(const Geometry& g, const T* x, T* __restrict sums, T* y) {
+  const int64_t width = g.input[2] * kLanes;
+  for (int64_t row = 0; row < g.output[0] * g.output[1]; ++row, y += g.output[2] * kLanes) {
+    const Span depth = g.spans[0][row / g.output[1]], height = g.spans[1][row % g.output[1]];
+    for (int64_t i = 0; i < width; ++i) sums[i] = 0;
+    for (int64_t plane = depth.begin; plane < depth.end; ++plane) {
+      for (int64_t line = height.begin; line < height.end; ++line) {
+        const T* const from = x + (plane * g.input[1] + line) * width;
+        for (int64_t i = 0; i < width; ++i) sums[i] += from[i];
+      }
+    }
+    average_columns<kLanes>(g, (depth.end - depth.begin) * (height.end - height.begin), sums, y);
+  }
+}
+
+template <typename T>
+UNIHAL_VECTORIZED void average_rows(const Geometry& g, int64_t lanes, const T* x, T* sums, T* y) {
+  switch (lanes) {
+    case 1:
+      return average_rows_of<1>(g, x, sums, y);
+    case 2:
+      return average_rows_of<2>(g, x, sums, y);
+    case 3:
+      return average_rows_of<3>(g, x, sums, y);
+    default:
+      return average_rows_of<4>(g, x, sums, y);
+  }
+}
+
+// Whether that reads little more than what lies under windows.
+bool takes_columns(const Geometry& g, int64_t lanes) {
+  return lanes <= 4 && lanes == g.pixel_stride() && (g.row_window == 0 || g.row_stride <= 2 * g.row_window);
+}
+
+template <typename T>
+void average_values(const Geometry& g, int64_t lanes, const T* x, T* y) {
+  ScratchFrame frame;
+  T* const sums = takes_columns(g, lanes) ? frame.take<T>(static_cast<size_t>(g.input[2] * lanes + 1)) : nullptr;
+  sums != nullptr ? average_rows(g, lanes, x, sums, y) : average_strip(g, lanes, x, y);
+}
+
 template <typename T>
 UNIHAL_VECTORIZED void average_backward_strip(const Geometry& g, int64_t lanes, const T* dy, T* dx) {
   const int64_t stride = g.pixel_stride();
@@ -347,7 +405,7 @@ void pool_strip(const Geometry& g, bool maximum, int64_t strip, const T* x, T* y
       maximum_values(g, g.lanes(strip), x, y);
     }
   } else if constexpr (std::is_floating_point_v<T>) {
-    takes_rows<T>(g) ? pool_rows_average(g, x, y) : average_strip(g, g.lanes(strip), x, y);
+    takes_rows<T>(g) ? pool_rows_average(g, x, y) : average_values(g, g.lanes(strip), x, y);
   }
 }
 

@@ -79,8 +79,9 @@ void scan_block(int64_t count, const A* values, bool exclusive, A& carried, A* r
   A total = carried;
   if (exclusive) {
     for (int64_t i = 0; i < count; ++i) {
+      const A value = values[i];  // the results may take the values' place
       results[i] = total;
-      total = combine(reduction, total, values[i]);
+      total = combine(reduction, total, value);
     }
   } else {
     for (int64_t i = 0; i < count; ++i) results[i] = total = combine(reduction, total, values[i]);
@@ -88,11 +89,74 @@ void scan_block(int64_t count, const A* values, bool exclusive, A& carried, A* r
   carried = total;
 }
 
+// The same of sums, four by four: what the next four wait for is one addition. Sums of numbers that A has bits to spare
+// for may be formed in any order, and whole numbers wrap in any.
+template <bool exclusive, class A>
+void sum_fours(int64_t count, const A* values, A& carried, A* results) {
+  constexpr int64_t kFour = 4;
+  A total = carried;
+  int64_t i = 0;
+  for (; i + kFour <= count; i += kFour) {
+    const A a = values[i], ab = a + values[i + 1], abc = ab + values[i + 2];
+    const A abcd = ab + (values[i + 2] + values[i + 3]);
+    A* const to = results + i + (exclusive ? 1 : 0);
+    if (exclusive) results[i] = total;
+    to[0] = total + a;
+    to[1] = total + ab;
+    to[2] = total + abc;
+    total += abcd;
+    if (!exclusive) to[3] = total;
+  }
+  carried = total;
+  scan_block<UHAL_REDUCE_SUM>(count - i, values + i, exclusive, carried, results + i);
+}
+
+template <class A>
+void sum_block(int64_t count, const A* values, bool exclusive, A& carried, A* results) {
+  exclusive ? sum_fours<true>(count, values, carried, results) : sum_fours<false>(count, values, carried, results);
+}
+
+// Logarithms of sums by exponentials of what is left when the largest number is taken away. False, and nothing is done,
+// where one of them is no number or infinite, or the first one so much smaller that nothing is left of it.
+bool log_sums(int64_t count, const double* values, bool exclusive, double& carried, double* results) {
+  constexpr double kWidest = 600;
+  constexpr double kNoParameters[UHAL_MAP_MAX_PARAMETERS] = {};
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  double largest = carried;
+  bool other = !(carried < kInfinity);
+  for (int64_t i = 0; i < count; ++i) {
+    largest = values[i] > largest ? values[i] : largest;
+    other |= !(values[i] < kInfinity);
+  }
+  const double first = carried > values[0] ? carried : values[0];
+  if (other || !(largest - first <= kWidest)) return false;
+  if (exclusive && largest - carried > kWidest && carried > -kInfinity) return false;
+  for (int64_t i = 0; i < count; ++i) results[i] = values[i] - largest;
+  const void* inputs[] = {results};
+  void* outputs[] = {results};
+  vectors().map[uhal_map_exp][kDouble](count, inputs, outputs, kNoParameters);
+  double total = std::exp(carried - largest);
+  sum_block(count, results, exclusive, total, results);
+  vectors().map[uhal_map_log][kDouble](count, inputs, outputs, kNoParameters);
+  for (int64_t i = 0; i < count; ++i) results[i] += largest;
+  carried = exclusive ? std::log(total) + largest : results[count - 1];
+  return true;
+}
+
+template <class A>
+void log_sum_block(int64_t count, const A* values, bool exclusive, A& carried, A* results) {
+  if constexpr (std::is_same_v<A, double>) {
+    if (log_sums(count, values, exclusive, carried, results)) return;
+  }
+  scan_block<UHAL_REDUCE_LOG_SUM_EXP>(count, values, exclusive, carried, results);
+}
+
 template <class A>
 using ScanBlock = void (*)(int64_t, const A*, bool, A&, A*);
 
+// Sums of float64 are formed one by one, as everybody forms them.
 template <class A>
-ScanBlock<A> scan_block_of(uhal_reduction reduction) {
+ScanBlock<A> scan_block_of(uhal_reduction reduction, uhal_dtype dtype) {
   switch (reduction) {
     case UHAL_REDUCE_PRODUCT:
       return scan_block<UHAL_REDUCE_PRODUCT, A>;
@@ -101,8 +165,11 @@ ScanBlock<A> scan_block_of(uhal_reduction reduction) {
     case UHAL_REDUCE_MINIMUM:
       return scan_block<UHAL_REDUCE_MINIMUM, A>;
     case UHAL_REDUCE_LOG_SUM_EXP:
-      return scan_block<UHAL_REDUCE_LOG_SUM_EXP, A>;
+      return log_sum_block<A>;
     default:
+      if constexpr (std::is_arithmetic_v<A>) {
+        if (dtype != UHAL_FLOAT64) return sum_block<A>;
+      }
       return scan_block<UHAL_REDUCE_SUM, A>;
   }
 }
@@ -114,7 +181,7 @@ void scan(const uhal_tensor& x, const uhal_tensor& y, const uhal_scan_attributes
   const uhal_tensor first_y = first_along(y, axis);
   const uhal_tensor* views[] = {&first_y, &first_x};
   const StoreLoop store = vectors().store[type][y.dtype];
-  const ScanBlock<A> block = scan_block_of<A>(attributes.reduction);
+  const ScanBlock<A> block = scan_block_of<A>(attributes.reduction, x.dtype);
   const uhal_dtype own = compute_dtype(type);
   for_each_position(make_space(views, 2), x.shape[axis], [&](const Cursor& cursor) {
     Row from(x, axis, cursor.offset(1));

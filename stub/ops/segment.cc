@@ -26,8 +26,7 @@ namespace {
 constexpr int64_t kShortRow = 8;  // elements
 constexpr int64_t kMostParts = 8;
 constexpr int64_t kPartElements = 65536;  // at least
-constexpr int64_t kRowsAhead = 8;
-constexpr int64_t kMostAhead = 512;  // bytes of a row; the processor goes on by itself
+constexpr int64_t kRowsAhead = 24;
 
 uhal_segment_attributes segment_attributes(const uhal_op& op) {
   return attributes_or(
@@ -36,7 +35,13 @@ uhal_segment_attributes segment_attributes(const uhal_op& op) {
 
 // -- how elements are combined
 
+// of() of numbers; combine() of numbers too, and of vectors of them, which GCC splits where they pass through a
+// function.
 struct Sum {
+  template <class T>
+  UNIHAL_INLINE static void combine(T& a, const T& b) {
+    a += b;
+  }
   template <class T>
   static T of(T a, T b) {
     return a + b;
@@ -44,22 +49,36 @@ struct Sum {
 };
 struct Product {
   template <class T>
+  UNIHAL_INLINE static void combine(T& a, const T& b) {
+    a *= b;
+  }
+  template <class T>
   static T of(T a, T b) {
     return a * b;
   }
 };
 struct Maximum {
   template <class T>
-  static T of(T a, T b) {
+  UNIHAL_INLINE static void combine(T& a, const T& b) {
     const T best = a > b ? a : b;  // b where either is NaN: one instruction
-    return a != a ? a : best;
+    a = a != a ? a : best;
+  }
+  template <class T>
+  static T of(T a, T b) {
+    combine(a, b);
+    return a;
   }
 };
 struct Minimum {
   template <class T>
-  static T of(T a, T b) {
+  UNIHAL_INLINE static void combine(T& a, const T& b) {
     const T best = a < b ? a : b;
-    return a != a ? a : best;
+    a = a != a ? a : best;
+  }
+  template <class T>
+  static T of(T a, T b) {
+    combine(a, b);
+    return a;
   }
 };
 
@@ -163,7 +182,7 @@ class Rows {
 };
 
 // Rows of one segment that are combined in one go, in which its sum is read and written once.
-constexpr int64_t kRowsTogether = 4;
+constexpr int64_t kRowsTogether = 16;
 
 template <class T>
 struct RowGroup {
@@ -171,33 +190,63 @@ struct RowGroup {
   int64_t count = 0;
   const T* rows[kRowsTogether];
   T weights[kRowsTogether];
+  // Rows that will be looked up soon, one for each of these, where there are such: asked for in turn, as many as the
+  // processor can wait for.
+  bool looks_ahead = false;
+  const T* ahead[kRowsTogether];
 };
 
-// sum = sum combined with the rows in their order, times their weights if these count; a segment's first row begins it.
-template <class T, class Combine, bool weighted, bool begins, int64_t count>
-UNIHAL_INLINE void combine_some(int64_t length, const T* const* rows, const T* weights, T* __restrict sum) {
-  const T* row[count];
-  T weight[count];
-  std::copy_n(rows, count, row);
-  std::copy_n(weights, count, weight);
-  for (int64_t i = 0; i < length; ++i) {
-    T value = begins ? T{} : sum[i];
-    for (int64_t k = 0; k < count; ++k) {
-      const T next = weighted ? static_cast<T>(row[k][i] * weight[k]) : row[k][i];
-      value = begins && k == 0 ? next : Combine::of(value, next);
-    }
-    sum[i] = value;
+// Asks for the lines that chunks of 32 bytes lie in.
+template <int64_t chunks, class T>
+UNIHAL_INLINE void ask_for(const T* row) {
+#pragma GCC unroll 4
+  for (int64_t c = 0; c < chunks; c += 2) __builtin_prefetch(reinterpret_cast<const char*>(row) + 32 * c);
+}
+
+// Elements from number `at` on, in registers: sum = sum combined with the rows in their order, times their weights if
+// these count; a segment's first row begins it.
+template <class T, class Combine, bool weighted, bool begins, int64_t chunks>
+UNIHAL_INLINE void combine_chunks(const RowGroup<T>& group, int64_t at, T* sum) {
+  typedef T Values __attribute__((vector_size(32), aligned(sizeof(T)), may_alias));
+  constexpr int64_t kLanes = 32 / sizeof(T);
+  Values values[chunks];
+  const T* const first = begins ? group.rows[0] + at : sum + at;
+#pragma GCC unroll 8
+  for (int64_t c = 0; c < chunks; ++c) {
+    values[c] = *reinterpret_cast<const Values*>(first + c * kLanes);
+    if constexpr (begins && weighted) values[c] *= group.weights[0];
   }
+  if (begins && group.looks_ahead) ask_for<chunks>(group.ahead[0] + at);
+  for (int64_t k = begins ? 1 : 0; k < group.count; ++k) {
+    const T* const row = group.rows[k] + at;
+    if (group.looks_ahead) ask_for<chunks>(group.ahead[k] + at);
+#pragma GCC unroll 8
+    for (int64_t c = 0; c < chunks; ++c) {
+      Values next = *reinterpret_cast<const Values*>(row + c * kLanes);
+      if constexpr (weighted) next *= group.weights[k];
+      Combine::combine(values[c], next);
+    }
+  }
+#pragma GCC unroll 8
+  for (int64_t c = 0; c < chunks; ++c) *reinterpret_cast<Values*>(sum + at + c * kLanes) = values[c];
 }
 
 template <class T, class Combine, bool weighted, bool begins>
-UNIHAL_VECTORIZED void combine_rows(int64_t length, const RowGroup<T>& group, T* __restrict sum) {
-  if (group.count == kRowsTogether) {
-    return combine_some<T, Combine, weighted, begins, kRowsTogether>(length, group.rows, group.weights, sum);
+UNIHAL_VECTORIZED void combine_rows(int64_t length, const RowGroup<T>& group, T* sum) {
+  constexpr int64_t kLanes = 32 / sizeof(T), kMany = 8;
+  int64_t i = 0;
+  for (; i + kMany * kLanes <= length; i += kMany * kLanes) {
+    combine_chunks<T, Combine, weighted, begins, kMany>(group, i, sum);
   }
-  combine_some<T, Combine, weighted, begins, 1>(length, group.rows, group.weights, sum);
-  for (int64_t k = 1; k < group.count; ++k) {
-    combine_some<T, Combine, weighted, false, 1>(length, group.rows + k, group.weights + k, sum);
+  for (; i + kLanes <= length; i += kLanes) combine_chunks<T, Combine, weighted, begins, 1>(group, i, sum);
+  for (int64_t k = 0; k < group.count && group.looks_ahead && i < length; ++k) ask_for<1>(group.ahead[k] + i);
+  for (; i < length; ++i) {
+    T value = begins ? group.rows[0][i] : sum[i];
+    if constexpr (begins && weighted) value *= group.weights[0];
+    for (int64_t k = begins ? 1 : 0; k < group.count; ++k) {
+      Combine::combine(value, weighted ? static_cast<T>(group.rows[k][i] * group.weights[k]) : group.rows[k][i]);
+    }
+    sum[i] = value;
   }
 }
 
@@ -266,15 +315,28 @@ void for_each_element(const Problem& problem, int64_t begin, int64_t end, int64_
 // Counts ids of all segments, without a question for each of them about which thread it belongs to.
 template <class Id, class Count>
 void count_ids(const Problem& problem, int64_t begin, int64_t end, OutOfRange& outside, Count* counts) {
+  constexpr int64_t kLook = 8;  // ids that are looked at together: mostly all are inside
   const Id* ids = static_cast<const Id*>(problem.ids.data);
   const int64_t step = problem.ids.strides[0];
   const auto segments = static_cast<uint64_t>(problem.segments);
-  for (int64_t element = begin; element < end; ++element) {
-    const int64_t segment = ids[element * step];
-    if (static_cast<uint64_t>(segment) < segments) {
-      ++counts[segment];
-    } else {
-      outside.note(segment, problem.segments, "id");
+  while (begin < end) {
+    const int64_t next = std::min(begin + kLook, end);
+    bool others = step != 1 || next - begin < kLook;
+    for (int64_t i = 0; i < kLook && !others; ++i) {
+      others = static_cast<uint64_t>(int64_t{ids[begin + i]}) >= segments;
+    }
+    if (!others) {
+      for (int64_t i = 0; i < kLook; ++i) ++counts[ids[begin + i]];
+      begin = next;
+      continue;
+    }
+    for (; begin < next; ++begin) {
+      const int64_t segment = ids[begin * step];
+      if (static_cast<uint64_t>(segment) < segments) {
+        ++counts[segment];
+      } else {
+        outside.note(segment, problem.segments, "id");
+      }
     }
   }
 }
@@ -399,26 +461,55 @@ class Reducer {
       exhausted_.store(true, std::memory_order_relaxed);
       return;
     }
+    if (problem_.attributes.form == UHAL_SEGMENT_OFFSETS && problem_.indices != nullptr && x_.in_place()) {
+      return accumulate_looked_up(to, begin, end, first, last, buffer);
+    }
     // In the buffer there is room for one row that is converted; where rows are in place it has only zeros.
     const int64_t together = repeated_ != nullptr || x_.in_place() ? kRowsTogether : 1;
     RowGroup<T> group;
-    const int64_t row_bytes = x_.in_place() && problem_.indices != nullptr ? x_.length() * int64_t{sizeof(T)} : 0;
+    group.looks_ahead = x_.in_place() && problem_.indices != nullptr;
     for_each_element(problem_, begin, end, first, last, outside_, [&](int64_t element, int64_t segment) {
       if (group.count == together || group.segment != segment) combine(to, group);
-      prefetch(element + kRowsAhead, end, row_bytes);
       group.segment = segment;
       group.rows[group.count] = row_of(element, buffer);
+      if (group.looks_ahead) group.ahead[group.count] = row_ahead(element, end, group.rows[group.count]);
       group.weights[group.count++] = weights_ != nullptr ? weights_[element * weight_step_] : T{1};
     });
     combine(to, group);
   }
 
-  // Asks for the row of an element that will be looked up soon: rows by index lie anywhere.
-  void prefetch(int64_t element, int64_t end, int64_t row_bytes) const {
-    if (row_bytes == 0 || element >= end) return;
-    const int64_t row = IndexReader(*problem_.indices)(element * problem_.indices->strides[0]);
-    if (row < 0 || row >= problem_.x.shape[0]) return;
-    for (int64_t byte = 0; byte < std::min(row_bytes, kMostAhead); byte += 64) __builtin_prefetch(x_.at(row) + byte);
+  // Rows by index of segments whose ends are known. `zeros` is room for what stands for rows that do not exist.
+  void accumulate_looked_up(const Accumulators<T>& to, int64_t begin, int64_t end, int64_t first, int64_t last,
+                            T* zeros) {
+    const IndexReader offset_at(problem_.ids), row_at(*problem_.indices);
+    const int64_t step = problem_.ids.strides[0], row_step = problem_.indices->strides[0];
+    const int64_t rows = problem_.x.shape[0];
+    const bool weighted = weights_ != nullptr;
+    std::fill_n(zeros, x_.length(), T{0});
+    RowGroup<T> group;
+    group.looks_ahead = true;
+    for (group.segment = first; group.segment < last; ++group.segment) {
+      int64_t element = std::max(offset_at(group.segment * step), begin);
+      const int64_t stop = std::min(offset_at((group.segment + 1) * step), end);
+      while (element < stop) {
+        for (; group.count < kRowsTogether && element < stop; ++element, ++group.count) {
+          const int64_t row = row_at(element * row_step);
+          const bool exists = row >= 0 && row < rows;
+          if (!exists) outside_.note(row, rows, "index");
+          group.rows[group.count] = exists ? reinterpret_cast<const T*>(x_.at(row)) : zeros;
+          group.ahead[group.count] = row_ahead(element, end, group.rows[group.count]);
+          group.weights[group.count] = weighted ? weights_[element * weight_step_] : T{1};
+        }
+        combine(to, group);
+      }
+    }
+  }
+
+  // The row of an element that will be looked up soon: rows by index lie anywhere. `row` where there is none.
+  const T* row_ahead(int64_t element, int64_t end, const T* row) const {
+    if (element + kRowsAhead >= end) return row;
+    const int64_t next = IndexReader(*problem_.indices)((element + kRowsAhead) * problem_.indices->strides[0]);
+    return next >= 0 && next < problem_.x.shape[0] ? reinterpret_cast<const T*>(x_.at(next)) : row;
   }
 
   // Combines what there is of a group, which is empty then.

@@ -98,6 +98,70 @@ namespace {
 #undef UHAL_MAP3
 #undef UHAL_UPDATE
 
+#ifdef __FMA__
+// -- remainders of floats: the C library's takes a call for each element
+
+// rests[i] = fmod(a[i], b[i]) of quotients below the first number whose neighbour is not 1 away; whether all are.
+template <class T>
+bool find_rests(int64_t count, const T* a, const T* b, T* rests) {
+  constexpr T kMost = sizeof(T) > sizeof(float) ? T(0x1p53) : T(0x1p24);
+  int far = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const T x = fabs(a[i]), y = fabs(b[i]);
+    const T quotient = trunc(x / y);
+    T rest = fma(-quotient, y, x);      // exact
+    rest = rest < 0 ? rest + y : rest;  // the quotient may have been rounded up to a whole number
+    rest = x < y ? x : rest;
+    rests[i] = copysign(rest, a[i]);
+    far |= quotient >= kMost ? 1 : 0;
+  }
+  return far == 0;
+}
+
+// result[i] = finish(x, y, fmod(x, y))
+template <class T, class Finish>
+void loop_of_rests(int64_t count, const void* const* inputs, void* const* outputs, const Finish& finish) {
+  constexpr int64_t kPiece = 256;
+  const T* a = UHAL_INPUT(0);
+  const T* b = UHAL_INPUT(1);
+  T* result = UHAL_OUTPUT(0);
+  for (int64_t begin = 0; begin < count; begin += kPiece, a += kPiece, b += kPiece, result += kPiece) {
+    const int64_t length = count - begin < kPiece ? count - begin : kPiece;
+    T rests[kPiece];
+    if (!find_rests(length, a, b, rests)) {
+      for (int64_t i = 0; i < length; ++i) rests[i] = fmod(a[i], b[i]);
+    }
+    UHAL_INDEPENDENT
+    for (int64_t i = 0; i < length; ++i) result[i] = finish(a[i], b[i], rests[i]);
+  }
+}
+
+template <class T>
+inline T floored(T rest, T y) {
+  return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
+}
+
+// As the lines of elementwise.def and map_prelude.h have these functions.
+#define UHAL_RESTS(T)                                                                                            \
+  template <>                                                                                                    \
+  void loop_truncate_mod<T>(int64_t count, const void* const* inputs, void* const* outputs, const void*) {       \
+    loop_of_rests<T>(count, inputs, outputs, [](T, T, T rest) { return rest; });                                 \
+  }                                                                                                              \
+  template <>                                                                                                    \
+  void loop_floor_mod<T>(int64_t count, const void* const* inputs, void* const* outputs, const void*) {          \
+    loop_of_rests<T>(count, inputs, outputs, [](T, T y, T rest) { return floored(rest, y); });                   \
+  }                                                                                                              \
+  template <>                                                                                                    \
+  void loop_floor_divide_exact<T>(int64_t count, const void* const* inputs, void* const* outputs, const void*) { \
+    loop_of_rests<T>(count, inputs, outputs, [](T x, T y, T rest) {                                              \
+      return y == 0 ? x / y : rint((x - rest) / y) - (floored(rest, y) != rest ? T(1) : T(0));                   \
+    });                                                                                                          \
+  }
+UHAL_RESTS(float)
+UHAL_RESTS(double)
+#undef UHAL_RESTS
+#endif
+
 }  // namespace
 
 #define UHAL_ROW_INTEGER(name) {loop_##name<float>, loop_##name<double>, loop_##name<int64_t>, loop_##name<uint64_t>},

@@ -66,8 +66,25 @@ static inline double nextafter(double x, double y) { return next_number<double, 
 
 static inline float fma(float x, float y, float z) { return ::fmaf(x, y, z); }
 static inline double fma(double x, double y, double z) { return ::fma(x, y, z); }
-static inline float ldexp(float x, int exponent) { return ::ldexpf(x, exponent); }
-static inline double ldexp(double x, int exponent) { return ::ldexp(x, exponent); }
+
+// The C library's take a call for each element.
+static inline double power_of_two(int exponent) {  // one that is a normal number
+  const uint64_t bits = static_cast<uint64_t>(static_cast<int64_t>(exponent) + 1023) << 52;
+  double power;
+  __builtin_memcpy(&power, &bits, sizeof power);
+  return power;
+}
+static inline int limited(int value, int limit) { return value < -limit ? -limit : value > limit ? limit : value; }
+// A product in double is exact, and rounded once.
+static inline float ldexp(float x, int exponent) {
+  return static_cast<float>(x * power_of_two(limited(exponent, 400)));
+}
+// By parts, of which none but the last one rounds a result that is not too small for double.
+static inline double ldexp(double x, int exponent) {
+  exponent = limited(exponent, 2200);
+  const int last = limited(exponent, 200), first = limited(exponent - last, 1000);
+  return x * power_of_two(first) * power_of_two(exponent - last - first) * power_of_two(last);
+}
 
 template <class T>
 inline constexpr bool kIsFloating = static_cast<T>(0.5) != 0;

@@ -24,12 +24,13 @@ inline float float_of(uint32_t bits) {
 
 inline float bfloat16_to_float(uint16_t bits) { return float_of(static_cast<uint32_t>(bits) << 16); }
 
-// Rounds to nearest even; NaN stays NaN.
+// Rounds to nearest even; NaN stays NaN. What is chosen is whole words, which are cut last: GCC's vectors would choose
+// among halves of words, in twice as many instructions.
 inline uint16_t float_to_bfloat16(float value) {
   const uint32_t bits = bits_of(value);
-  const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
-  const uint32_t nan = (bits >> 16) | 0x40;
-  return static_cast<uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? nan : rounded);
+  const uint32_t rounded = bits + 0x7fff + ((bits >> 16) & 1);
+  const auto word = static_cast<int32_t>(value != value ? bits | 0x400000 : rounded);
+  return static_cast<uint16_t>(word >> 16);
 }
 
 inline float float16_to_float(uint16_t half) {

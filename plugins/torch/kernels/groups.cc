@@ -137,11 +137,11 @@ void segment_reduce_backward(Call& call) {
 
 enum BagMode { kSumOfBag, kMeanOfBag, kMaximumOfBag };
 
-// Rows of x by `rows` with the weights, if there are any, combined in the bags that ids names. Negative ids are left
-// out, or an error of the stream.
+// Rows of x by `rows` with the weights, if there are any, combined in the bags that ids names, or that begin and end at
+// the offsets `ids`. Negative ids are left out, or an error of the stream.
 std::pair<at::Tensor, at::Tensor> combine(Call& call, const at::Tensor& x, const at::Tensor& ids,
-                                          const at::Tensor& rows, const at::Tensor& weights, int64_t count,
-                                          uhal_reduction reduction, bool ignores_negative) {
+                                          uhal_segment_form form, const at::Tensor& rows, const at::Tensor& weights,
+                                          int64_t count, uhal_reduction reduction, bool ignores_negative) {
   const at::Tensor result = empty({count, x.size(1)}, x.scalar_type());
   const at::Tensor counts = empty({count}, at::kLong);
   if (rows.numel() == 0 || result.numel() == 0) {
@@ -152,6 +152,7 @@ std::pair<at::Tensor, at::Tensor> combine(Call& call, const at::Tensor& x, const
   uhal_segment_attributes attributes = {};
   attributes.struct_size = sizeof attributes;
   attributes.reduction = reduction;
+  attributes.form = form;
   attributes.ignore_negative = ignores_negative ? 1 : 0;
   const View from = view_of(call.keep(x)), bags = view_of(call.keep(ids)), indices = view_of(call.keep(rows));
   View factors;
@@ -166,13 +167,29 @@ at::Tensor without_padding(const at::Tensor& ids, const at::Tensor& indices, int
   return padding < 0 ? ids : ids.masked_fill(indices.eq(padding), -1);
 }
 
+// Where bags begin, and where the last one ends.
+at::Tensor limits_of(const at::Tensor& starts, int64_t count) {
+  const at::Tensor limits = at::empty({starts.size(0) + 1}, starts.options().dtype(at::kLong));
+  limits.narrow(0, 0, starts.size(0)).copy_(starts);
+  limits.narrow(0, starts.size(0), 1).fill_(count);
+  return limits;
+}
+
 // Bags begin at 0, and each where the one before ends; the last one begins among the indices, or behind them. What does
 // not is an index that is out of range, which nobody waits for.
-void check_offsets(const at::Tensor& starts, int64_t count) {
+void check_limits(const at::Tensor& limits, int64_t count) {
   const at::Tensor nothing = empty({1}, at::kByte);
-  const at::Tensor lengths = at::diff(starts, 1, 0, {}, at::full({1}, count, starts.options()));
-  nothing.index_select(0, starts.narrow(0, 0, 1));
-  nothing.expand({count + 1}).index_select(0, lengths);
+  nothing.index_select(0, limits.narrow(0, 0, 1));
+  nothing.expand({count + 1}).index_select(0, limits.diff());
+}
+
+// The number of the bag that each of `count` indices is in: how many bags have begun, less one.
+at::Tensor bags_of(const at::Tensor& starts, int64_t count) {
+  const int64_t bags = starts.size(0);
+  if (bags == 0) return at::arange(count, starts.options().dtype(at::kLong));
+  const at::Tensor one = at::ones({1}, starts.options().dtype(at::kLong));
+  const at::Tensor begun = at::zeros({count + 1}, one.options()).index_add_(0, starts, one.expand({bags}));
+  return begun.cumsum(0).sub_(1).narrow(0, 0, count);
 }
 
 // How many indices are in bags, where the last offset says it: the call waits for that.
@@ -207,18 +224,17 @@ void embedding_bag(Call& call) {
     --bags;
   }
   const int64_t padding = call.is_none(8) ? -1 : call.integer(8);
-  const at::Tensor places = at::arange(count, indices.options().dtype(at::kLong));
   const at::Tensor starts = offsets.narrow(0, 0, bags).to(at::kLong);
-  if (bags != 0) check_offsets(starts, count);
-  at::Tensor ids = places;
-  if (bags != 0) {  // how many bags have begun, less one
-    const at::Tensor one = at::ones({1}, starts.options());
-    ids = at::zeros({count + 1}, starts.options()).index_add_(0, starts, one.expand({bags})).cumsum(0).sub_(1);
-    ids = ids.narrow(0, 0, count);
-  }
-  const at::Tensor kept = without_padding(ids, indices, padding);
+  const at::Tensor limits = limits_of(starts, count);
+  if (bags != 0) check_limits(limits, count);
+  // Sums need no numbers of bags: their gradient makes them, as on the CPU.
+  const bool is_plain = padding < 0, needs_ids = mode != kSumOfBag || !is_plain || call.boolean(7);
+  const at::Tensor ids = needs_ids ? bags_of(starts, count) : at::empty({0}, starts.options());
+  const at::Tensor kept = needs_ids ? without_padding(ids, indices, padding) : ids;
   constexpr uhal_reduction kReductions[] = {UHAL_REDUCE_SUM, UHAL_REDUCE_MEAN, UHAL_REDUCE_MAXIMUM};
-  const auto [output, counts] = combine(call, weight, kept, indices, factors, bags, kReductions[mode], padding >= 0);
+  const auto [output, counts] =
+      combine(call, weight, is_plain ? limits : kept, is_plain ? UHAL_SEGMENT_OFFSETS : UHAL_SEGMENT_UNSORTED, indices,
+              factors, bags, kReductions[mode], padding >= 0);
   at::Tensor chosen = empty({0}, at::kLong);
   if (mode == kMaximumOfBag) {
     // The first row of a bag that has the maximum of a column; of an empty bag row 0, which gets no gradient.
@@ -226,6 +242,7 @@ void embedding_bag(Call& call) {
     if (count != 0 && output.numel() != 0) {
       const at::Tensor rows = weight.index_select(0, indices);
       const at::Tensor is_it = rows.eq(output.index_select(0, kept.clamp_min(0))).logical_and(kept.ge(0).unsqueeze(-1));
+      const at::Tensor places = at::arange(count, starts.options());
       const at::Tensor place = at::where(is_it, places.unsqueeze(-1), at::full({}, count, places.options()));
       at::Tensor first = at::full(output.sizes(), count, places.options());
       first.scatter_reduce_(0, kept.clamp_min(0).unsqueeze(-1).expand(place.sizes()), place, "amin");
@@ -258,7 +275,8 @@ at::Tensor bag_gradient(Call& call, const at::Tensor& gradient, const at::Tensor
                                  .index_add(0, indices, at::ones({1}, gradient.options()).expand({indices.size(0)}));
     scaled(often.index_select(0, indices).reciprocal());
   }
-  return combine(call, gradient, without_padding(indices, indices, padding), ids, weights, count, UHAL_REDUCE_SUM, true)
+  return combine(call, gradient, without_padding(indices, indices, padding), UHAL_SEGMENT_UNSORTED, ids, weights, count,
+                 UHAL_REDUCE_SUM, true)
       .first;
 }
 
@@ -270,18 +288,26 @@ void embedding_bag_dense_backward(Call& call) {
                       call.integer(5), call.boolean(6), call.integer(7), call.optional_tensor(8), call.integer(9)));
 }
 
+// The numbers of bags that the forward pass gave, or left out: not where the last offset is the end of the bags.
+at::Tensor made_bags(const at::Tensor& given, const at::Tensor& offsets, const at::Tensor& indices, int64_t bags) {
+  const bool left_out = given.numel() == 0 && indices.numel() != 0 && offsets.size(0) == bags;
+  return left_out ? bags_of(offsets.to(at::kLong), indices.size(0)) : given;
+}
+
 // (grad, indices, offsets, offset2bag, bag_size, maximum_indices, num_weights, scale_grad_by_freq, mode, sparse,
 // per_sample_weights, padding_idx)
 void embedding_bag_backward(Call& call) {
   call.require(!call.boolean(9), "a sparse gradient");
+  const at::Tensor ids = made_bags(call.tensor(3), call.tensor(2), call.tensor(1), call.tensor(0).size(0));
   call.set_result(
-      0, bag_gradient(call, call.tensor(0), call.tensor(1), call.tensor(3), call.tensor(4), call.tensor(5),
-                      call.integer(6), call.boolean(7), call.integer(8), call.optional_tensor(10), call.integer(11)));
+      0, bag_gradient(call, call.tensor(0), call.tensor(1), ids, call.tensor(4), call.tensor(5), call.integer(6),
+                      call.boolean(7), call.integer(8), call.optional_tensor(10), call.integer(11)));
 }
 
 // (grad, weight, indices, offsets, offset2bag, mode, padding_idx)
 void embedding_bag_factors_backward(Call& call) {
-  const at::Tensor &all_indices = call.tensor(2), &ids = call.tensor(4);
+  const at::Tensor& all_indices = call.tensor(2);
+  const at::Tensor ids = made_bags(call.tensor(4), call.tensor(3), all_indices, call.tensor(0).size(0));
   const at::Tensor indices = all_indices.narrow(0, 0, ids.size(0));
   const at::Tensor products = call.tensor(0).index_select(0, ids) * call.tensor(1).index_select(0, indices);
   at::Tensor sums = products.sum(-1);

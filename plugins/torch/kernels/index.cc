@@ -394,7 +394,8 @@ void nonzero(Call& call) {
   const int64_t found = count.item<int64_t>();
   const at::Tensor& result = call.make_result(0, {found, self.dim()}, at::kLong);
   if (result.numel() == 0) return;
-  const View places = view_of(result);
+  // The one coordinate of an element of a vector is its position.
+  const View places = self.dim() == 1 ? view_of(result.view({found})) : view_of(result);
   call.launch(UHAL_OP_NONZERO, {&mask}, {&total, &places});
 }
 

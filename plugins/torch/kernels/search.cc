@@ -93,7 +93,8 @@ void select_rank(Call& call, const at::Tensor& self, int64_t k, int64_t dim, boo
     call.set_result(1, at::zeros({}, self.options().dtype(at::kLong)));
     return;
   }
-  const auto [values, indices] = self.sort(/*stable=*/std::optional<bool>(true), dim, false);
+  // Those behind it need no order.
+  const auto [values, indices] = self.topk(k, dim, /*largest=*/false, /*sorted=*/true);
   const at::Tensor value = values.select(dim, k - 1);
   const at::Tensor place = indices.select(dim, k - 1);
   call.set_result(0, keep ? value.unsqueeze(dim).contiguous() : value.contiguous());
@@ -122,14 +123,24 @@ void median_of_axis(Call& call) {
   TORCH_CHECK_INDEX(length != 0, kIgnoresNan ? "nanmedian" : "median", "(): Expected reduction dim ", dim,
                     " to have non-zero size.");
   if (self.dim() == 0 || !self.is_floating_point()) return select_rank(call, self, (length + 1) / 2, dim, keep);
-  const auto [values, indices] = self.sort(/*stable=*/std::optional<bool>(true), dim, false);
-  const at::Tensor hidden = values.isnan().sum(dim, true);
-  // NaN come last: the first of them is the one after all others.
-  const at::Tensor known = length - hidden;
-  const at::Tensor middle =
-      kIgnoresNan ? (known - 1).clamp_min(0).bitwise_right_shift(1) : at::where(hidden.gt(0), known, (length - 1) / 2);
-  const at::Tensor value = values.gather(dim, middle);
-  const at::Tensor place = indices.gather(dim, middle);
+  at::Tensor value, place;
+  if (kIgnoresNan) {
+    // NaN come last, behind all that is up to infinity.
+    const auto [values, indices] = self.sort(/*stable=*/std::optional<bool>(true), dim, false);
+    const at::Tensor rows = values.movedim(dim, -1);
+    const at::Tensor infinity = number_like(values, kInfinity).expand_as(rows.narrow(-1, 0, 1));
+    const at::Tensor known = at::searchsorted(rows, infinity, false, /*right=*/true).movedim(-1, dim);
+    const at::Tensor middle = (known - 1).clamp_min(0).bitwise_right_shift(1);
+    value = values.gather(dim, middle);
+    place = indices.gather(dim, middle);
+  } else {
+    const int64_t count = (length + 1) / 2;
+    const auto [values, indices] = self.topk(count, dim, /*largest=*/false, /*sorted=*/true);
+    const at::Tensor first = self.argmax(dim, /*keepdim=*/true);  // of NaN, if there is one
+    const at::Tensor largest = self.gather(dim, first), is_nan = largest.isnan();
+    value = at::where(is_nan, largest, values.narrow(dim, count - 1, 1));
+    place = at::where(is_nan, first, indices.narrow(dim, count - 1, 1));
+  }
   call.set_result(0, keep ? value : value.squeeze(dim));
   call.set_result(1, keep ? place : place.squeeze(dim));
 }

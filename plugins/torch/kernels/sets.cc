@@ -10,42 +10,44 @@ at::Tensor nothing(const at::Tensor& like) { return at::empty({0}, like.options(
 
 // -- different elements -------------------------------------------------------------------------------------------
 
-struct Runs {
-  at::Tensor starts;   // where a run of equal elements begins
-  at::Tensor numbers;  // of the run that each element is in
-};
-
-// is_new: of n elements, which one is not what the one before it is.
-Runs runs_of(const at::Tensor& is_new) { return {is_new.nonzero().squeeze(-1), is_new.cumsum(0).sub(1)}; }
-
-at::Tensor counts_of(const Runs& runs, int64_t elements) {
-  const at::Tensor end = at::full({1}, elements, runs.starts.options());
-  return at::cat({runs.starts, end}).diff();
+at::Tensor counts_of(const at::Tensor& starts, int64_t elements) {
+  const at::Tensor end = at::full({1}, elements, starts.options());
+  return at::cat({starts, end}).diff();
 }
 
 // Which rows of (n, ...) are not what the row before them is.
 at::Tensor is_new_row(const at::Tensor& rows) {
   const int64_t count = rows.size(0);
-  const at::Tensor first = at::ones({1}, rows.options().dtype(at::kBool));
-  if (count == 1) return first;
-  const at::Tensor differs = rows.narrow(0, 1, count - 1).ne(rows.narrow(0, 0, count - 1));
-  return at::cat({first, differs.dim() == 1 ? differs : differs.flatten(1).any(1)});
+  at::Tensor is_new = at::empty({count}, rows.options().dtype(at::kBool));
+  is_new.narrow(0, 0, 1).fill_(true);
+  if (count == 1) return is_new;
+  at::Tensor others = is_new.narrow(0, 1, count - 1);
+  const at::Tensor here = rows.narrow(0, 1, count - 1), before = rows.narrow(0, 0, count - 1);
+  if (rows.dim() == 1) {
+    at::ne_out(others, here, before);
+  } else {
+    others.copy_(here.ne(before).flatten(1).any(1));
+  }
+  return is_new;
 }
 
 // Results of an op of this family: the different rows, and on demand the inverse and the counts. `order`, if there is
 // one, is that in which rows were put.
 void give_unique(Call& call, const at::Tensor& rows, const at::Tensor& order, bool with_inverse, bool with_counts,
                  at::IntArrayRef inverse_shape, int64_t dim = 0) {
-  const Runs runs = runs_of(is_new_row(rows));
-  const at::Tensor values = rows.index_select(0, runs.starts);
+  at::Tensor is_new = is_new_row(rows);
+  const at::Tensor starts = is_new.nonzero().squeeze(-1);  // of the runs of equal rows
+  const at::Tensor values = rows.index_select(0, starts);
   call.set_result(0, dim == 0 ? values : values.movedim(0, dim).contiguous());
   at::Tensor inverse = nothing(rows);
   if (with_inverse) {
-    inverse = order.defined() ? at::empty_like(runs.numbers).scatter_(0, order, runs.numbers) : runs.numbers;
+    is_new.narrow(0, 0, 1).fill_(false);
+    const at::Tensor numbers = is_new.cumsum(0);  // of the run that each row is in, from 0
+    inverse = order.defined() ? at::empty_like(numbers).scatter_(0, order, numbers) : numbers;
     inverse = inverse.view(inverse_shape);
   }
   call.set_result(1, inverse);
-  call.set_result(2, with_counts ? counts_of(runs, rows.size(0)) : nothing(rows));
+  call.set_result(2, with_counts ? counts_of(starts, rows.size(0)) : nothing(rows));
 }
 
 void give_none(Call& call, const at::Tensor& self, bool with_inverse, bool with_counts) {
@@ -206,6 +208,32 @@ at::Tensor count_in_bins(Call& call, const at::Tensor& numbers, int64_t bins) {
   return result;
 }
 
+uhal_dtype without_sign(uhal_dtype dtype) {
+  switch (dtype) {
+    case UHAL_INT8:
+      return UHAL_UINT8;
+    case UHAL_INT16:
+      return UHAL_UINT16;
+    case UHAL_INT32:
+      return UHAL_UINT32;
+    case UHAL_INT64:
+      return UHAL_UINT64;
+    default:
+      return dtype;
+  }
+}
+
+// The largest of whole numbers, or one that is less than 0 if there is any: read without signs these are beyond all
+// others. The call waits for it.
+int64_t largest_or_negative(Call& call, const at::Tensor& numbers) {
+  const at::Tensor result = call.scratch({1}, numbers.scalar_type());
+  View x = view_of(numbers), y = view_of(result);
+  x.dtype = y.dtype = without_sign(x.dtype);
+  const uhal_reduce_attributes attributes = reduce_attributes(UHAL_REDUCE_MAXIMUM);
+  call.launch(UHAL_OP_REDUCE, {&x}, {&y}, &attributes);
+  return result.item<int64_t>();
+}
+
 // (self, weights, minlength)
 void bincount(Call& call) {
   const at::Tensor& self = call.tensor(0);
@@ -220,9 +248,9 @@ void bincount(Call& call) {
                                                                      : at::kDouble;
   const at::TensorOptions options = self.options().dtype(dtype);
   if (self.numel() == 0) return call.set_result(0, at::zeros({least}, self.options().dtype(at::kLong)));
-  const auto [low, high] = self.aminmax();
-  TORCH_CHECK(low.item<int64_t>() >= 0, "bincount only supports 1-d non-negative integral inputs.");
-  const int64_t bins = std::max(least, high.item<int64_t>() + 1);
+  const int64_t high = largest_or_negative(call, self);
+  TORCH_CHECK(high >= 0, "bincount only supports 1-d non-negative integral inputs.");
+  const int64_t bins = std::max(least, high + 1);
   if (!weights.defined()) return call.set_result(0, count_in_bins(call, self, bins));
   call.set_result(0, at::zeros({bins}, options).index_add_(0, self.to(at::kLong), weights.to(dtype)));
 }

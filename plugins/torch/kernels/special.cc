@@ -63,15 +63,13 @@ void ldexp(Call& call) {
     return;
   }
   call.require(other.scalar_type() != at::kBool, "exponents that are true or false");
-  const at::Tensor exponent = other.to(at::kDouble).clamp(-2200, 2200);
-  at::Tensor wide = self.to(at::kDouble);
-  if (self.scalar_type() == at::kDouble) {  // by thirds, each of which is one of double's
-    const at::Tensor third = (exponent / 3).trunc();
-    wide = wide * power_of_two(third) * power_of_two(third) * power_of_two(exponent - third * 2);
-  } else {
-    wide = wide * power_of_two(exponent.clamp(-400, 400));
-  }
-  call.set_result(0, wide.to(self.scalar_type()));
+  if (call.variant() == Variant::kOut)
+    return call.set_result(0, at::ldexp(self, other));  // of another dtype, it may be
+  const std::vector<at::Tensor> operands = at::broadcast_tensors({self, other});
+  const at::Tensor& result = call.make_result(0, operands[0].sizes(), self.scalar_type());
+  if (result.numel() == 0) return;
+  const View x = view_of(operands[0]), n = view_of(operands[1]), y = view_of(result);
+  call.map(uhal_map_ldexp, {&x, &n}, {&y});
 }
 
 void mantissa_and_exponent(Call& call) {

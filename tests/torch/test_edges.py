@@ -1,0 +1,276 @@
+"""Numbers and sizes at which kernels change their way: what they compute there is what PyTorch's CPU computes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+DEVICE = torch._C._get_privateuse1_backend_name()
+FLOATS = (torch.float32, torch.float64)
+_SAME: dict[str, Any] = {"rtol": 0.0, "atol": 0.0, "equal_nan": True}
+
+
+def _on_device(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.detach().to(DEVICE).requires_grad_(value.requires_grad)
+    return value
+
+
+def _check(call: Callable[..., Any], *operands: Any, exact: bool = True, **tolerance: float) -> None:
+    expected, found = call(*operands), call(*(_on_device(value) for value in operands))
+    for theirs, ours in zip(*((r if isinstance(r, tuple) else (r,)) for r in (expected, found))):
+        limits = {"rtol": 0.0, "atol": 0.0} if exact else tolerance
+        torch.testing.assert_close(ours.cpu(), theirs, equal_nan=True, **limits)
+
+
+def _special(dtype: torch.dtype) -> torch.Tensor:
+    limits = torch.finfo(dtype)
+    numbers = [
+        0.0,
+        1.0,
+        2.5,
+        1e10,
+        0.1,
+        float("inf"),
+        float("nan"),
+        limits.max,
+        limits.tiny,
+        limits.smallest_normal / 4,
+    ]
+    return torch.tensor(numbers + [-number for number in numbers], dtype=dtype)
+
+
+def _spread(dtype: torch.dtype, count: int, decades: float) -> torch.Tensor:
+    return torch.randn(count, dtype=dtype) * 10 ** (decades * (2 * torch.rand(count, dtype=dtype) - 1))
+
+
+def _check_remainders(x: torch.Tensor, y: torch.Tensor) -> None:
+    """Beside NumPy's: PyTorch's CPU gives NaN for large quotients."""
+    with np.errstate(invalid="ignore"):
+        expected = torch.from_numpy(np.fmod(x.numpy(), y.numpy()))
+    found = torch.fmod(x.to(DEVICE), y.to(DEVICE)).cpu()
+    torch.testing.assert_close(found, expected, **_SAME)
+    known = ~expected.isnan()
+    assert bool((found.signbit() == expected.signbit())[known].all())
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_remainders_of_any_quotient(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    special = _special(dtype)
+    _check_remainders(*(part.flatten() for part in torch.meshgrid(special, special, indexing="ij")))
+    for decades in (0.5, 5, 18):  # of which the last have quotients that no number of the dtype tells apart
+        y = _spread(dtype, 3001, decades)
+        _check_remainders(_spread(dtype, 3001, decades), y)
+    # Just below, at and above whole multiples.
+    whole = torch.randint(1, 1 << 20, (3001,)).to(dtype) * y
+    for x in (whole, torch.nextafter(whole, torch.zeros_like(y)), torch.nextafter(whole, whole * 2)):
+        _check_remainders(x, y)
+        _check(torch.remainder, x, y)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_powers_of_two_beyond_the_dtype(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    x = torch.cat([_special(dtype), _spread(dtype, 500, 30)])
+    for limit in (10, 150, 1100, 2**31 - 1):
+        n = torch.randint(-limit, limit, x.shape, dtype=torch.int32)
+        scaled = torch.ldexp(x.to(DEVICE), n.to(DEVICE)).cpu()
+        near = n.clamp(-2200, 2200)
+        exact = [_times_power(value, power) for value, power in zip(x.tolist(), near.tolist())]
+        expected = torch.tensor(exact, dtype=torch.float64) if dtype == torch.float64 else _rounded(x, near)
+        torch.testing.assert_close(scaled, expected, **_SAME)
+    _check(lambda a: torch.ldexp(a, torch.tensor([3, -2], device=a.device)), torch.randn(4, 2, dtype=dtype))
+    assert torch.ldexp(torch.zeros(0, 3, device=DEVICE), torch.tensor(1, device=DEVICE)).shape == (0, 3)
+
+
+def _times_power(value: float, power: int) -> float:
+    try:
+        return math.ldexp(value, power)
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
+def _rounded(x: torch.Tensor, power: torch.Tensor) -> torch.Tensor:
+    """In float64, where the product is exact, and rounded once."""
+    return (x.double() * torch.exp2(power.clamp(-400, 400).double())).float()
+
+
+def _runs() -> Iterator[torch.Tensor]:
+    yield torch.zeros(0)
+    yield torch.tensor([3.0])
+    yield torch.tensor([1, 1, 2, 2, 2, 1, 1], dtype=torch.int32)
+    yield torch.tensor([float("nan"), float("nan"), 1, 1, -0.0, 0.0])
+    yield torch.randint(-3, 3, (1027,), dtype=torch.int64)
+    yield torch.randint(0, 2, (7, 33)).bool()
+    yield torch.randint(0, 3, (130,), dtype=torch.uint8)
+
+
+@pytest.mark.parametrize("number", range(7))
+@pytest.mark.parametrize("inverse", [False, True])
+@pytest.mark.parametrize("counts", [False, True])
+def test_different_elements(number: int, inverse: bool, counts: bool) -> None:
+    torch.manual_seed(0)
+    x = list(_runs())[number]
+    _check(lambda a: torch.unique_consecutive(a, return_inverse=inverse, return_counts=counts), x)
+    if not x.is_floating_point() or not x.isnan().any():
+        _check(lambda a: torch.unique(a, return_inverse=inverse, return_counts=counts), x)
+    if x.dim() == 2:
+        _check(lambda a: torch.unique_consecutive(a, return_inverse=inverse, return_counts=counts, dim=1), x)
+        _check(lambda a: torch.unique(a, return_inverse=inverse, return_counts=counts, dim=0), x)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64], ids=str)
+def test_counts_of_whole_numbers(dtype: torch.dtype) -> None:
+    x = torch.tensor([3, 0, 3, 100, 7], dtype=dtype)
+    _check(torch.bincount, x)
+    _check(lambda a: torch.bincount(a, minlength=200), x)
+    _check(lambda a: torch.bincount(a, a.double() / 2), x)
+    if dtype != torch.uint8:
+        for least in (-1, torch.iinfo(dtype).min):
+            wrong = torch.tensor([3, least, 5], dtype=dtype, device=DEVICE)
+            with pytest.raises(RuntimeError, match="non-negative"):
+                torch.bincount(wrong)
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+@pytest.mark.parametrize("width", [1, 3, 8, 67])
+@pytest.mark.parametrize("last", [False, True])
+def test_bags_of_any_length(mode: str, width: int, last: bool) -> None:
+    torch.manual_seed(0)
+    lengths = [0, 1, 2, 15, 16, 17, 33, 0, 3]
+    offsets = torch.tensor([0, *torch.tensor(lengths).cumsum(0).tolist()])
+    offsets = offsets if last else offsets[:-1]
+    indices = torch.randint(0, 50, (sum(lengths),))
+    weights = torch.randn(sum(lengths), requires_grad=True) if mode == "sum" else None
+
+    def bags(table: torch.Tensor, ids: torch.Tensor, starts: torch.Tensor, factors: Any) -> Any:
+        out = F.embedding_bag(
+            ids,
+            table,
+            starts,
+            mode=mode,
+            per_sample_weights=factors,
+            include_last_offset=last,
+            scale_grad_by_freq=False,
+        )
+        inputs = (table,) if factors is None else (table, factors)
+        return out, *torch.autograd.grad((out * out).sum(), inputs)
+
+    table = torch.randn(50, width, requires_grad=True)
+    _check(bags, table, indices, offsets, weights, exact=False, rtol=2e-5, atol=2e-5)
+    _check(bags, table, indices, offsets, None, exact=False, rtol=2e-5, atol=2e-5)
+    if mode == "sum":  # all bags are empty, and no index is in one
+        none = torch.zeros(3, dtype=torch.int64, device=DEVICE)
+        for result in bags(_on_device(table), indices[: 4 if last else 0].to(DEVICE), none, None):
+            assert not bool(result.any())
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("axis", [0, 1])
+def test_running_logarithms_of_sums(dtype: torch.dtype, axis: int) -> None:
+    torch.manual_seed(0)
+    infinity = float("inf")
+    rows = [
+        torch.randn(1100, dtype=dtype),
+        torch.linspace(-900, 900, 1100, dtype=dtype),
+        torch.linspace(900, -900, 1100, dtype=dtype),
+        torch.randn(1100, dtype=dtype).masked_fill(torch.rand(1100) < 0.3, -infinity),
+        torch.full((1100,), -infinity, dtype=dtype),
+        torch.randn(1100, dtype=dtype).index_fill(0, torch.tensor([700]), infinity),
+        torch.randn(1100, dtype=dtype).index_fill(0, torch.tensor([3, 1050]), float("nan")),
+        torch.cat([torch.full((5,), -infinity, dtype=dtype), torch.randn(1095, dtype=dtype)]),
+    ]
+    x = torch.stack(rows, 1 - axis)
+    _check(lambda a: torch.logcumsumexp(a, axis), x, exact=False, rtol=2e-6, atol=2e-6)
+    _check(lambda a: torch.cumsum(a, axis), x, exact=False, rtol=1e-5, atol=1e-4)
+    for length in (0, 1, 2, 3, 5):
+        _check(lambda a: torch.logcumsumexp(a, axis), x.narrow(axis, 0, length), exact=False, rtol=2e-6, atol=2e-6)
+        _check(lambda a: torch.cumsum(a, axis), x.narrow(axis, 0, length), exact=False, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("corners", [False, True])
+def test_bicubic_places_inside_and_outside(padding: str, corners: bool) -> None:
+    torch.manual_seed(0)
+    for channels, height, width in ((1, 1, 5), (3, 4, 7), (19, 9, 6)):
+        x = torch.randn(2, channels, height, width, dtype=torch.float64)
+        grid = 2.6 * torch.rand(2, 11, 13, 2, dtype=torch.float64) - 1.3
+        grid[0, 0, :4] = torch.tensor([float("inf"), float("nan")]).double()
+        grid[1, 0, :3] = torch.tensor([[-1.0, -1.0], [1.0, 1.0], [0.0, 0.0]]).double()
+        finite = grid.nan_to_num(0, 0, 0)
+        for g in (finite, finite.float()):
+            _check(
+                lambda a, b: F.grid_sample(a, b, "bicubic", padding, corners),
+                x.to(g.dtype),
+                g,
+                exact=False,
+                rtol=1e-4 if g.dtype == torch.float32 else 1e-10,
+                atol=1e-4 if g.dtype == torch.float32 else 1e-10,
+            )
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last], ids=str)
+def test_areas_of_few_channels(channels: int, layout: torch.memory_format) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(2, channels, 13, 17).contiguous(memory_format=layout)
+    for size in ([1, 1], [5, 6], [13, 17], [20, 30]):
+        _check(lambda a: F.interpolate(a, size, mode="area"), x, exact=False, rtol=1e-5, atol=1e-5)
+    for window, step, padding in ((3, 1, 1), (2, 5, 0), (3, 2, 1)):
+        for counts in (False, True):
+            _check(
+                lambda a: F.avg_pool2d(a, window, step, padding, count_include_pad=counts),
+                x,
+                exact=False,
+                rtol=1e-5,
+                atol=1e-5,
+            )
+    x[0, 0, 3, 3], x[1, 0, 5, 5] = float("nan"), float("inf")
+    _check(lambda a: F.interpolate(a, [5, 6], mode="area"), x, exact=False, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.uint8, torch.complex128], ids=str)
+def test_elements_by_index(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    for rows, length, picks in ((3, 5, 4), (2, 9, 67), (1, 3, 8)):
+        x = (100 * torch.randn(rows, length)).to(dtype)
+        at, source = torch.randint(0, length, (rows, picks)), (100 * torch.randn(rows, picks)).to(dtype)
+        _check(lambda a, i: torch.gather(a, 1, i), x, at)
+        _check(lambda a, i: torch.gather(a.t(), 0, i.t()), x, at)
+        distinct = torch.stack([torch.randperm(length) for _ in range(rows)])
+        _check(lambda a, i, b: torch.scatter(a, 1, i, b[:, :length]), x, distinct[:, :picks], source)
+        _check(lambda a, i, b: torch.scatter_add(a, 1, i, b), x, at, source, exact=False, rtol=1e-3, atol=1e-1)
+
+
+def test_bfloat16_of_special_numbers() -> None:
+    bits = torch.tensor([0x7F800001, 0x7FC00000, 0x7F7FFFFF, 0x7F7F8000, 0x7F7F7FFF, 0x00008000, 0x00018000, 1, 0x8000])
+    for x in (bits.int().view(torch.float32), -bits.int().view(torch.float32), torch.randn(1000) * 1e-38):
+        _check(lambda a: a.to(torch.bfloat16).view(torch.int16), x[~x.isnan()])
+        assert bool(x[x.isnan()].to(DEVICE).to(torch.bfloat16).isnan().all())
+
+
+@pytest.mark.parametrize("length", [1, 2, 7, 31, 129, 1000, 1001])
+def test_ranks_of_rows(length: int) -> None:
+    """Values are those of the CPU; of equal ones each may give another place, which must have that value."""
+    torch.manual_seed(0)
+    floats = torch.randn(5, length)
+    floats[1, length // 2], floats[2] = math.nan, floats[2].round()
+    floats[3, ::2], floats[4] = math.inf, -0.0
+    whole = torch.randint(-20, 20, (5, length), dtype=torch.int32)
+    for x in (floats, floats.t().contiguous(), whole, whole.long() << 33, whole.double() * 1e300):
+        for dim in (0, 1):
+            size = x.size(dim)
+            calls = [lambda a: torch.median(a, dim), lambda a: torch.nanmedian(a, dim)]
+            calls += [lambda a, k=k: torch.kthvalue(a, k, dim) for k in {1, (size + 3) // 4, size - size // 9, size}]
+            for call in calls:
+                expected, (values, places) = call(x)[0], call(x.to(DEVICE))
+                torch.testing.assert_close(values.cpu(), expected, **_SAME)
+                found = x.gather(dim, places.cpu().unsqueeze(dim)).squeeze(dim)
+                torch.testing.assert_close(found, expected, **_SAME)
