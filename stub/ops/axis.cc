@@ -253,6 +253,20 @@ void order_by_rank(KeyEntry<uint32_t>* entries, int64_t count, int64_t wanted) {
   }
 }
 
+// Up to so many wanted ones are kept in order while the others are held against the last of them, which few are before.
+constexpr int64_t kFewWanted = 16;
+
+template <class Entry>
+void select_few(Entry* entries, int64_t count, int64_t wanted) {
+  for (int64_t i = 1; i < count; ++i) {
+    const Entry entry = entries[i];
+    if (i >= wanted && !(entry < entries[wanted - 1])) continue;
+    int64_t at = std::min(i, wanted - 1);
+    for (; at > 0 && entry < entries[at - 1]; --at) entries[at] = entries[at - 1];
+    entries[at] = entry;
+  }
+}
+
 // Writes the elements that the first `values.length` entries name: whole numbers from their keys, others, of which keys
 // do not tell zeros and NaNs apart, from the row's `originals`.
 template <class T, class Ordered>
@@ -303,6 +317,8 @@ bool sort_row_by_keys(const Row& x, ComputeType type, bool descending, const Row
   read([&](int64_t i, Key key) { entries[i] = entry_of(key, i); });
   if (std::is_same_v<Key, uint32_t> && x.length <= kRankLength) {
     if constexpr (std::is_same_v<Key, uint32_t>) order_by_rank(entries, x.length, values.length);
+  } else if (values.length <= kFewWanted) {
+    select_few(entries, x.length, values.length);
   } else if (values.length < x.length) {
     std::partial_sort(entries, entries + values.length, entries + x.length);
   } else {

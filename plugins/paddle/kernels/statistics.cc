@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "plugins/common/chain.h"
 #include "plugins/paddle/kernels/common.h"
 
 namespace unihal::paddle {
@@ -35,14 +36,6 @@ void l1_norm_grad(Context context, Input x, Input dy, Output dx) {
   context.map(uhal_map_multiply, {&sign, &gradient}, {&out});
 }
 
-// updates added to y at the places `at`, of one axis
-void add_at(const Context& context, const View& at, const View& updates, const View& y) {
-  fill_zero(context, y);
-  auto attributes = index_attributes(0);
-  attributes.reduction = UHAL_REDUCE_SUM;
-  if (at.elements() > 0) context.run(UHAL_OP_SCATTER, {&at, &updates}, {&y}, &attributes);
-}
-
 // How often each number occurs, or the sum of its weights; the host waits for the largest.
 void bincount(Context context, Input x, OptionalInput weights, Scalar least, Output y) {
   const View in = x.view();
@@ -72,13 +65,37 @@ void bincount(Context context, Input x, OptionalInput weights, Scalar least, Out
     context.run(UHAL_OP_SEGMENT_REDUCE, {&values, &ids}, {&out}, &sum);
     return;
   }
-  const int64_t one[] = {1};
-  const Scratch number(context, UHAL_INT64, one, 1);
-  fill(context, number, 1, 1);
-  View ones = number;
-  ones.shape[0] = ids.shape[0];
-  ones.strides[0] = 0;
+  const Repeated ones(context, UHAL_INT64, 1, ids.shape[0]);
   context.run(UHAL_OP_SEGMENT_REDUCE, {&ones, &ids}, {&out}, &sum);
+}
+
+// counts = how many numbers, or how much weight, each of the equal intervals between `first` and `last` has. Of a number
+// outside, or that is none, there is no interval: its place is -1.
+void count_in_bins(const Context& context, const View& x, const OptionalInput& weight, double first, double last,
+                   const View& counts) {
+  const double bins = static_cast<double>(counts.elements());
+  const Scratch places(context, counts.elements() <= INT32_MAX ? UHAL_INT32 : UHAL_INT64, x);
+  const Constant none(context, UHAL_FLOAT64, -1);  // also what makes the steps those of float64
+  Chain program(2);
+  const int inside = program.step(uhal_map_equal, {program.step(uhal_map_clip, {0}, {first, last}), 0});
+  const int scaled = program.step(uhal_map_add_then_scale, {0}, {bins / (last - first), -first});
+  program.step(uhal_map_select, {inside, program.step(uhal_map_clip, {scaled}, {0, bins - 1}), 1});
+  context.run(UHAL_OP_MAP_CHAIN, {&x, &none}, {&places}, program.program());
+  uhal_segment_attributes sum = {};
+  sum.struct_size = sizeof sum;
+  sum.reduction = UHAL_REDUCE_SUM;
+  sum.ignore_negative = 1;
+  if (weight) {
+    const View weights = flat(weight.view());
+    const Scratch updates(context, counts.dtype, weights);
+    copy_or_cast(context, weights, updates);
+    return context.run(UHAL_OP_SEGMENT_REDUCE, {&updates, &places}, {&counts}, &sum);
+  }
+  const Repeated ones(context, UHAL_INT64, 1, x.elements());
+  if (counts.dtype == UHAL_INT64) return context.run(UHAL_OP_SEGMENT_REDUCE, {&ones, &places}, {&counts}, &sum);
+  const Scratch found(context, UHAL_INT64, counts);
+  context.run(UHAL_OP_SEGMENT_REDUCE, {&ones, &places}, {&found}, &sum);
+  copy_or_cast(context, found, counts);
 }
 
 // How many numbers, or how much weight, each of `bins` equal intervals has. Equal ends stand for the data's own.
@@ -99,31 +116,15 @@ void histogram(Context context, Input x, OptionalInput weight, int64_t bins, flo
   if (last < first) invalid(context, "max is less than min");
   const bool fractions = density || weight;
   const View out = context.allocate(y, fractions ? UHAL_FLOAT32 : UHAL_INT64, &bins, 1);
-  const Scratch scaled(context, UHAL_FLOAT64, in), places(context, UHAL_INT64, in), updates(context, out.dtype, in);
-  const Scratch inside(context, UHAL_BOOL, in), below(context, UHAL_BOOL, in), limit(context, UHAL_FLOAT64, nullptr, 0);
-  const Scratch none(context, out.dtype, nullptr, 0);
-  copy_or_cast(context, in, scaled);
-  fill(context, limit, first, 0);
-  context.map(uhal_map_greater_equal, {&scaled, &limit}, {&inside});
-  fill(context, limit, last, 0);
-  context.map(uhal_map_less_equal, {&scaled, &limit}, {&below});
-  context.map(uhal_map_logical_and, {&inside, &below}, {&inside});
-  const double count = static_cast<double>(bins);
-  context.map(uhal_map_add_then_scale, {&scaled}, {&scaled}, {count / (last - first), -first});
-  context.map(uhal_map_clip, {&scaled}, {&scaled}, {0, count - 1});
-  copy_or_cast(context, scaled, places);
-  if (weight) {
-    copy_or_cast(context, flat(weight.view()), updates);
+  if (in.elements() == 0) {
+    fill_zero(context, out);
   } else {
-    fill(context, updates, 1, 1);
+    count_in_bins(context, in, weight, first, last, out);
   }
-  fill_zero(context, none);
-  context.map(uhal_map_select, {&inside, &updates, &none}, {&updates});
-  add_at(context, places, updates, out);
   if (!density) return;
   const Scratch total(context, out.dtype, nullptr, 0);
   sum_all(context, out, total);
-  context.map(uhal_map_scale, {&total}, {&total}, {(last - first) / count, 0});
+  context.map(uhal_map_scale, {&total}, {&total}, {(last - first) / static_cast<double>(bins), 0});
   context.map(uhal_map_divide, {&out, &total}, {&out});
 }
 
