@@ -243,8 +243,7 @@ void cells_of(const Context& context, const View& boxes, const Levels& levels, d
   const Scratch lengths(context, boxes.dtype, {2, boxes.shape[0]});
   const View width = lengths.reshaped({2 * y.elements()}).sliced(0, 0, y.elements()),
              height = lengths.reshaped({2 * y.elements()}).sliced(0, y.elements(), y.elements());
-  const Constant scale(context, boxes.dtype, levels.scale);
-  Chain program(6);
+  Chain program(5);
   int across = 0, down = 1;
   if (offset == 0) {
     across = length_step(program, 0, 2, 0);
@@ -256,20 +255,22 @@ void cells_of(const Context& context, const View& boxes, const Levels& levels, d
                 of_lengths.program({first, second}));
   }
   const int side = program.step(uhal_map_sqrt, {program.step(uhal_map_multiply, {across, down})});
-  const int relative = program.step(uhal_map_scale, {program.step(uhal_map_divide, {side, 4})}, {1, 1e-8});
+  const int scale = program.step(uhal_map_scale, {program.step(uhal_map_equal, {side, side})},
+                                 {0, static_cast<double>(levels.scale)});
+  const int relative = program.step(uhal_map_scale, {program.step(uhal_map_divide, {side, scale})}, {1, 1e-8});
   const int exact = program.step(uhal_map_scale, {program.step(uhal_map_log2, {relative})},
                                  {1, static_cast<double>(levels.level)});
   const int level = program.step(uhal_map_clip, {program.step(uhal_map_floor, {exact})},
                                  {static_cast<double>(levels.lowest), static_cast<double>(levels.highest)});
   const auto step = static_cast<double>(images);
   const int cell = program.step(uhal_map_scale, {level}, {step, -step * levels.lowest});
-  if (images > 1) program.step(uhal_map_add, {cell, 5});
+  if (images > 1) program.step(uhal_map_add, {cell, 4});
   const View* ends[] = {&left, &top, &right, &bottom};
   if (offset != 0) {
     ends[0] = ends[2] = &width;
     ends[1] = ends[3] = &height;
   }
-  context.run(UHAL_OP_MAP_CHAIN, {ends[0], ends[1], ends[2], ends[3], &scale, images > 1 ? &image : &scale}, {&y},
+  context.run(UHAL_OP_MAP_CHAIN, {ends[0], ends[1], ends[2], ends[3], images > 1 ? &image : ends[0]}, {&y},
               program.program());
 }
 
@@ -283,6 +284,25 @@ void images_of(const Context& context, const View& counts, const View& y) {
   search.struct_size = sizeof search;
   search.right = 1;
   context.run(UHAL_OP_SEARCH_SORTED, {&ends, &number}, {&y}, &search);
+}
+
+// ends - begins for several lists, all of one length.
+void write_counts(const Context& context, const std::vector<View>& begins, const std::vector<View>& ends,
+                  const std::vector<View>& counts) {
+  constexpr size_t kTogether = UHAL_MAP_MAX_OUTPUTS;
+  static_assert(kTogether == 4 && 2 * kTogether <= UHAL_MAP_MAX_INPUTS, "that many in one program");
+  size_t i = 0;
+  for (; i + kTogether <= counts.size(); i += kTogether) {
+    Chain program(2 * kTogether);
+    const int first = program.step(uhal_map_subtract, {4, 0}), second = program.step(uhal_map_subtract, {5, 1}),
+              third = program.step(uhal_map_subtract, {6, 2}), last = program.step(uhal_map_subtract, {7, 3});
+    context.run(UHAL_OP_MAP_CHAIN,
+                {&begins[i], &begins[i + 1], &begins[i + 2], &begins[i + 3], &ends[i], &ends[i + 1], &ends[i + 2],
+                 &ends[i + 3]},
+                {&counts[i], &counts[i + 1], &counts[i + 2], &counts[i + 3]},
+                program.program({first, second, third, last}));
+  }
+  for (; i < counts.size(); ++i) context.map(uhal_map_subtract, {&ends[i], &begins[i]}, {&counts[i]});
 }
 
 void distribute_proposals(Context context, Input boxes, OptionalInput counts, int lowest, int highest, int level,
@@ -319,6 +339,7 @@ void distribute_proposals(Context context, Input boxes, OptionalInput counts, in
   } else {
     fill_zero(context, ends);
   }
+  std::vector<View> before, after, of_images;
   for (int i = 0; i < levels.count(); ++i) {
     const auto level_number = static_cast<size_t>(i);
     const int64_t first = i * images, at = end[static_cast<size_t>(first)];
@@ -326,11 +347,12 @@ void distribute_proposals(Context context, Input boxes, OptionalInput counts, in
     const View out = context.allocate(by_level[level_number], in.dtype, shape, 2);
     take(context, in, order.sliced(0, at, shape[0]), out);
     if (level_number < counts_by_level.size()) {
-      const View earlier = ends.sliced(0, first, images), later = ends.sliced(0, first + 1, images),
-                 of_images = context.allocate(counts_by_level[level_number], UHAL_INT32, &images, 1);
-      context.map(uhal_map_subtract, {&later, &earlier}, {&of_images});
+      before.push_back(ends.sliced(0, first, images));
+      after.push_back(ends.sliced(0, first + 1, images));
+      of_images.push_back(context.allocate(counts_by_level[level_number], UHAL_INT32, &images, 1));
     }
   }
+  if (images > 0) write_counts(context, before, after, of_images);
 }
 
 // The boxes of all levels that have the best scores, those of one image behind those of another, best first.

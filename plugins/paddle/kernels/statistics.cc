@@ -155,29 +155,89 @@ void affine_channel_grad(Context context, Input x, Input scale, Input, Input dy,
   context.map(uhal_map_multiply, {&gradient, &factor}, {&out});
 }
 
-// Beams followed from the last step back to the first: ids and parents (steps, batch, beams).
+// Beams followed from the last step back to the first: ids and parents (steps, batch, beams). A step says of each beam
+// where it comes from in the step before, and what counts is what all steps from one to the last say, one after the
+// other. Steps are taken in groups of about as many as there are groups: within all of them at once, then from group to
+// group, and then each step's with what the groups behind it say.
+class Beams {
+ public:
+  Beams(const Context& context, const View& parents)
+      : steps_(parents.shape[0]),
+        batch_(parents.shape[1]),
+        beams_(parents.shape[2]),
+        length_(static_cast<int64_t>(std::ceil(std::sqrt(static_cast<double>(steps_))))),
+        groups_((steps_ + length_ - 1) / length_),
+        missing_(groups_ * length_ - steps_),
+        within_(context, parents.dtype, parents),
+        behind_(context, parents.dtype, {groups_, batch_, beams_}),
+        followed_(context, parents.dtype, parents) {
+    const auto along = index_attributes(2);
+    copy_or_cast(context, of_groups(parents, length_ - 1), of_groups(within_, length_ - 1));
+    for (int64_t i = length_ - 2; i >= 0; --i) {
+      const View own = of_groups(parents, i), to = of_groups(within_, i);
+      if (own.shape[0] == 0) continue;
+      const View behind = of_groups(within_, i + 1);
+      const View next = behind.sliced(0, behind.shape[0] - own.shape[0], own.shape[0]);
+      context.run(UHAL_OP_GATHER_ELEMENTS, {&own, &next}, {&to}, &along);
+    }
+    // What all groups from one on say.
+    const int64_t last = groups_ - 1;
+    copy_or_cast(context, within_.sliced(0, first_of(last), 1), behind_.sliced(0, last, 1));
+    for (int64_t group = last - 1; group > 0; --group) {
+      const View own = within_.sliced(0, first_of(group), 1), next = behind_.sliced(0, group + 1, 1),
+                 to = behind_.sliced(0, group, 1);
+      context.run(UHAL_OP_GATHER_ELEMENTS, {&own, &next}, {&to}, &along);
+    }
+    copy_or_cast(context, within_.sliced(0, first_of(last), length_of(last)),
+                 followed_.sliced(0, first_of(last), length_of(last)));
+    if (missing_ > 0 && groups_ > 1) follow(context, 0, 1);
+    const int64_t whole = missing_ > 0 ? 1 : 0;
+    if (last > whole) follow(context, whole, last - whole);
+  }
+
+  // Which beam of each step's parents is followed.
+  const View& followed() const { return followed_; }
+
+ private:
+  // The first group has the steps that are missing less.
+  int64_t first_of(int64_t group) const { return std::max<int64_t>(group * length_ - missing_, 0); }
+  int64_t length_of(int64_t group) const { return group == 0 ? length_ - missing_ : length_; }
+
+  // Step i of each group that has one.
+  View of_groups(const View& x, int64_t i) const {
+    const int64_t without = i < missing_ ? 1 : 0;
+    return x.sliced(0, without * length_ + i - missing_, groups_ - without, length_);
+  }
+
+  // Some groups of one length, with what the group behind each says.
+  void follow(const Context& context, int64_t first, int64_t count) const {
+    const int64_t dims[] = {count, length_of(first), batch_, beams_}, begin = first_of(first);
+    const View own = within_.sliced(0, begin, dims[0] * dims[1]).reshaped(dims, 4),
+               to = followed_.sliced(0, begin, dims[0] * dims[1]).reshaped(dims, 4);
+    View next = behind_.sliced(0, first + 1, count).unsqueezed(1);
+    next.shape[1] = dims[1];
+    next.strides[1] = 0;
+    const auto along = index_attributes(3);
+    context.run(UHAL_OP_GATHER_ELEMENTS, {&own, &next}, {&to}, &along);
+  }
+
+  int64_t steps_, batch_, beams_, length_, groups_, missing_;
+  const Scratch within_;    // of each step: what it and those behind it in its group say
+  const Scratch behind_;    // of each group but the first: what it and those behind it say
+  const Scratch followed_;  // of each step
+};
+
 void gather_tree(Context context, Input ids, Input parents, Output y) {
   const View in = ids.view(), from = parents.view(), out = context.allocate(y, in.dtype);
   if (out.elements() == 0) return;
   const int64_t steps = in.shape[0];
-  const auto step = [](const View& view, int64_t i) {
-    const View one = view.sliced(0, i, 1);
-    return one.reshaped({view.shape[1], view.shape[2]});
-  };
-  copy_or_cast(context, step(in, steps - 1), step(out, steps - 1));
+  copy_or_cast(context, in.sliced(0, steps - 1, 1), out.sliced(0, steps - 1, 1));
   if (steps == 1) return;
-  // Which beam of each step but the last is followed: what the parents of the step behind it say of the beam there.
-  const View rest = from.sliced(0, 1, steps - 1);
-  const Scratch beams(context, from.dtype, rest);
-  copy_or_cast(context, step(from, steps - 1), step(beams, steps - 2));
-  const auto along = index_attributes(1);
-  for (int64_t i = steps - 3; i >= 0; --i) {
-    const View parents_behind = step(from, i + 1), beam_behind = step(beams, i + 1), beam = step(beams, i);
-    context.run(UHAL_OP_GATHER_ELEMENTS, {&parents_behind, &beam_behind}, {&beam}, &along);
-  }
+  // Of a step but the last that beam, which the parents of the step behind it say.
+  const Beams beams(context, from.sliced(0, 1, steps - 1));
   const View before = in.sliced(0, 0, steps - 1), target = out.sliced(0, 0, steps - 1);
-  const auto of_steps = index_attributes(2);
-  context.run(UHAL_OP_GATHER_ELEMENTS, {&before, &beams}, {&target}, &of_steps);
+  const auto along = index_attributes(2);
+  context.run(UHAL_OP_GATHER_ELEMENTS, {&before, &beams.followed()}, {&target}, &along);
 }
 
 }  // namespace
