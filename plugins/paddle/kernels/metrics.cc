@@ -174,35 +174,43 @@ void edit_distance(Context context, Input hypotheses, Input references, Optional
   const View number = context.allocate(count, UHAL_INT64, one, 1);
   fill(context, number, 0, texts);
   if (texts == 0) return;
-  const View rows = h.reshaped({texts, height}), columns = r.reshaped({texts, width});
-  const Scratch before(context, UHAL_INT64, {texts, width + 1}), now(context, UHAL_INT64, {texts, width + 1}),
-      places(context, UHAL_INT64, {1, width + 1}), differs(context, UHAL_INT64, {texts, width}),
-      chosen(context, UHAL_INT64, {texts, width + 1}), lengths(context, UHAL_INT64, {texts, 1}),
-      ends(context, UHAL_INT64, {texts, 1}), is_last(context, UHAL_BOOL, {texts, 1});
-  count_up(context, places.reshaped({width + 1}));
+  // The element before the table's first one stands for what lies to the left of it, as a row's last one does for the
+  // next row: what comes of that is overwritten. So nothing but the marks of the hypotheses has gaps.
+  const int64_t all = texts * (width + 1);
+  const Scratch memory(context, UHAL_INT64, {all + 1}), now(context, UHAL_INT64, {texts, width + 1}),
+      places(context, UHAL_INT64, now), chosen(context, UHAL_INT64, now), marks(context, r.dtype, now),
+      ends(context, UHAL_INT64, {texts, 1});
+  const View before = memory.sliced(0, 1, all).reshaped({texts, width + 1}),
+             diagonal = memory.sliced(0, 0, all).reshaped({texts, width + 1});
+  fill_zero(context, memory.sliced(0, 0, 1));
+  count_up(context, places);
   copy_or_cast(context, places, before);
-  copy_or_cast(context, before, chosen);
-  copy_or_cast(context, hypothesis_lengths.view().reshaped({texts, 1}), lengths);
+  copy_or_cast(context, places, chosen);
+  fill_zero(context, marks.sliced(1, 0, 1));
+  if (width > 0) copy_or_cast(context, r.reshaped({texts, width}), marks.sliced(1, 1, width));
   copy_or_cast(context, reference_lengths.view().reshaped({texts, 1}), ends);
+  const View rows = h.reshaped({texts, height}), lengths = hypothesis_lengths.view().reshaped({texts, 1});
   uhal_scan_attributes least = {};
   least.struct_size = sizeof least;
   least.reduction = UHAL_REDUCE_MINIMUM;
   least.axis = 1;
+  // Without insertions, less the distance that is added again behind the scan.
+  Chain without(5);
+  const int kept = without.step(uhal_map_add, {0, without.step(uhal_map_not_equal, {1, 2})});
+  const int left_out = without.step(uhal_map_scale, {3}, {1, 1});
+  without.step(uhal_map_subtract, {without.step(uhal_map_minimum, {kept, left_out}), 4});
   const int64_t longest = *std::max_element(tall.begin(), tall.end());
   for (int64_t i = 1; i <= longest; ++i) {
-    context.map(uhal_map_scale, {&before}, {&now}, {1, 1});
-    if (width > 0) {
-      const View mark = rows.sliced(1, i - 1, 1), diagonal = before.sliced(1, 0, width), rest = now.sliced(1, 1, width);
-      context.map(uhal_map_not_equal, {&mark, &columns}, {&differs});
-      context.map(uhal_map_add, {&differs, &diagonal}, {&differs});
-      context.map(uhal_map_minimum, {&rest, &differs}, {&rest});
-    }
-    context.map(uhal_map_subtract, {&now, &places}, {&now});
+    const View mark = rows.sliced(1, i - 1, 1);
+    context.run(UHAL_OP_MAP_CHAIN, {&diagonal, &mark, &marks, &before, &places}, {&now}, without.program());
+    fill(context, now.sliced(1, 0, 1), static_cast<double>(i), i);  // all marks are left out
     context.run(UHAL_OP_SCAN, {&now}, {&before}, &least);
     context.map(uhal_map_add, {&before, &places}, {&before});
-    const Constant length(context, UHAL_INT64, static_cast<double>(i));
-    context.map(uhal_map_equal, {&lengths, &length}, {&is_last});
-    context.map(uhal_map_select, {&is_last, &before, &chosen}, {&chosen});
+    if (std::find(tall.begin(), tall.end(), i) == tall.end()) continue;
+    Chain last(3);
+    const int length = last.step(uhal_map_scale, {1}, {0, static_cast<double>(i)});
+    last.step(uhal_map_select, {last.step(uhal_map_equal, {1, length}), 0, 2});
+    context.run(UHAL_OP_MAP_CHAIN, {&before, &lengths, &chosen}, {&chosen}, last.program());
   }
   const auto along = index_attributes(1);
   const Scratch found(context, UHAL_INT64, {texts, 1});

@@ -14,70 +14,72 @@ namespace {
 constexpr double kNever = -HUGE_VAL;
 
 // The cells (step, labels so far) of a lattice lie by diagonals, step + labels: those of one follow from those of the
-// one before. Memory is (diagonals, batch, labels + 1), with a column of no probability before or after the cells, which
-// is what does not lead to or from the first and the last ones. All of a diagonal is computed in one go, as elements that
-// lie side by side, the columns between two sequences with them.
+// one before. Ways to the end follow in the same manner, from the last diagonal on and from the last label to the first,
+// so that both directions are computed in one go: memory is (diagonals, directions, batch, 1 + labels), with a column
+// before the cells that leads nowhere.
 class Lattice : public Scratch {
  public:
-  enum Margin { kAfter, kBefore };
+  enum Direction { kForwards, kBackwards };
 
-  Lattice(const Context& context, uhal_dtype dtype, int64_t batch, int64_t steps, int64_t labels, Margin margin)
-      : Scratch(context, dtype, {steps + labels, batch, labels + 1}),
-        steps_(steps),
-        labels_(labels),
-        before_(margin == kBefore ? 1 : 0) {
+  Lattice(const Context& context, uhal_dtype dtype, int64_t batch, int64_t steps, int64_t labels)
+      : Scratch(context, dtype, {steps + labels, 2, batch, 1 + labels}), steps_(steps), labels_(labels) {
     fill(context, *this, kNever, 0);
   }
 
-  // The cells as (batch, steps, labels), of the diagonals from `first` on.
-  View cells(int64_t first = 0) const {
-    const int64_t batch = shape[1], columns = shape[2], plane = batch * columns;
-    View view = sliced(0, first, 1).sliced(2, before_, labels_).reshaped({batch, steps_, labels_});
+  // The cells as (batch, steps, labels), those of the first step and label on diagonal `first` forwards, and backwards on
+  // the one that is as far from the last; `later` columns behind their own.
+  View cells(Direction direction, int64_t first, int64_t later = 0) const {
+    const int64_t batch = shape[2], columns = shape[3], plane = 2 * batch * columns;
+    const bool forwards = direction == kForwards;
+    const int64_t diagonal = forwards ? first : shape[0] - 1 - first, column = forwards ? 1 : labels_;
+    const int64_t begin = diagonal * plane + (forwards ? 0 : batch * columns) + column + later;
+    View view = reshaped({shape[0] * plane}).sliced(0, begin, 1).reshaped({batch, steps_, labels_});
     view.strides[0] = columns;
-    view.strides[1] = plane;
-    view.strides[2] = plane + 1;
+    view.strides[1] = forwards ? plane : -plane;
+    view.strides[2] = forwards ? plane + 1 : -plane - 1;
     return view;
   }
   // All of a diagonal but its first column or, `first` being 0, its last one.
-  View diagonal(int64_t number, int64_t first = 0) const {
-    const int64_t plane = shape[1] * shape[2];
+  View diagonal(int64_t number, int64_t first) const {
+    const int64_t plane = 2 * shape[2] * shape[3];
     return reshaped({shape[0] * plane}).sliced(0, number * plane + first, plane - 1);
   }
-  // The first cell of each sequence: (batch, 1).
-  View firsts() const { return sliced(0, 0, 1).reshaped({shape[1], shape[2]}).sliced(1, before_, 1); }
 
  private:
-  int64_t steps_, labels_, before_;
+  int64_t steps_, labels_;
 };
 
-// 1 for the elements of a diagonal that are cells, 0 for those between two sequences: nothing follows from one sequence
-// for the next one, also where one has no numbers.
-class AreCells : public Scratch {
- public:
-  AreCells(const Context& context, const Lattice& like)
-      : Scratch(context, like.dtype, {like.shape[1], like.shape[2]}) {
-    fill(context, *this, 1, 1);
-    fill_zero(context, sliced(1, 0, 1));
-  }
-  View view() const { return flat(*this).sliced(0, 1, elements() - 1); }
-};
+// The first cell of each sequence: (batch, 1).
+View firsts(const View& cells) {
+  const View first = cells.sliced(1, 0, 1).sliced(2, 0, 1);
+  View view = first.reshaped({cells.shape[0], 1});
+  view.strides[0] = cells.strides[0];
+  return view;
+}
 
-// y = the sum of the probabilities of two ways, by logarithms of their halves; not less than `least`, if there is one.
-void add_ways(const Context& context, const View& are_cells, const View& from, const View& cost, const View& other,
-              const View& other_cost, const View* least, const View& y) {
-  Chain chain(least == nullptr ? 5 : 6);
+// Probabilities of ways to each cell, by logarithms of what it costs to come to it from the diagonal before: within its
+// column, and from the column before. They are not less than `starts`. Nothing leads from one sequence to the next one,
+// also where one has no numbers.
+void follow_ways(const Context& context, const Lattice& stays, const Lattice& moves, const Lattice& starts,
+                 const Lattice& ways) {
+  const Scratch all_cells(context, ways.dtype, {2 * ways.shape[2], ways.shape[3]});
+  fill(context, all_cells, 1, 1);
+  fill_zero(context, all_cells.sliced(1, 0, 1));
+  const View are_cells = flat(all_cells).sliced(0, 1, all_cells.elements() - 1);
+  Chain chain(6);
   const int a = chain.step(uhal_map_add, {0, 1}), b = chain.step(uhal_map_add, {2, 3});
   const int larger = chain.step(uhal_map_maximum, {a, b}), smaller = chain.step(uhal_map_minimum, {a, b});
   // Between two ways of no probability there is no difference: it is no number, and counts as 0.
   const int zero = chain.step(uhal_map_scale, {4}, {0, 0});
   const int below = chain.step(uhal_map_fmin, {chain.step(uhal_map_subtract, {smaller, larger}), zero});
-  int sum = chain.step(uhal_map_add, {larger, chain.step(uhal_map_softplus, {below}, {1, HUGE_VAL})});
-  if (least != nullptr) sum = chain.step(uhal_map_maximum, {sum, 5});
-  chain.step(uhal_map_select, {4, sum, chain.step(uhal_map_scale, {4}, {0, kNever})});
-  if (least == nullptr) {
-    context.run(UHAL_OP_MAP_CHAIN, {&from, &cost, &other, &other_cost, &are_cells}, {&y}, chain.program());
-  } else {
-    context.run(UHAL_OP_MAP_CHAIN, {&from, &cost, &other, &other_cost, &are_cells, least}, {&y}, chain.program());
+  const int sum = chain.step(uhal_map_add, {larger, chain.step(uhal_map_softplus, {below}, {1, HUGE_VAL})});
+  const int result = chain.step(uhal_map_maximum, {sum, 5});
+  chain.step(uhal_map_select, {4, result, chain.step(uhal_map_scale, {4}, {0, kNever})});
+  copy_or_cast(context, starts.diagonal(0, 1), ways.diagonal(0, 1));
+  for (int64_t d = 1; d < ways.shape[0]; ++d) {
+    const View own = ways.diagonal(d - 1, 1), other = ways.diagonal(d - 1, 0), start = starts.diagonal(d, 1);
+    const View by_stay = stays.diagonal(d - 1, 1), by_move = moves.diagonal(d - 1, 1), to = ways.diagonal(d, 1);
+    context.run(UHAL_OP_MAP_CHAIN, {&own, &by_stay, &other, &by_move, &are_cells, &start}, {&to}, chain.program());
   }
 }
 
@@ -126,23 +128,30 @@ struct Transducer {
     context.run(UHAL_OP_MAP_CHAIN, {&given, &number, &ends}, {&emitted}, program.program());
   }
 
+  // Forwards a blank stays in its column, and a label leads to the next one; both are found on the diagonal that they
+  // lead from. Backwards they are where they lead to, on the diagonal before.
   void set_costs(const Context& context, int64_t blank, const Lattice& blanks, const Lattice& emissions) const {
     View of_blank = x.sliced(3, blank, 1);
     of_blank.rank = 3;
     // There are as many places for a blank as labels, and one more.
-    write_where(context, uhal_map_less, uhal_map_less_equal, width, &of_blank, blanks.cells());
+    const View to = blanks.cells(Lattice::kForwards, 0);
+    write_where(context, uhal_map_less, uhal_map_less_equal, width, &of_blank, to);
+    copy_or_cast(context, to, blanks.cells(Lattice::kBackwards, 1));
     if (width < 2) return;
     const Scratch taken(context, x.dtype, {batch, steps, width - 1, 1});
     const auto classes = index_attributes(3);
     const View before_last = x.sliced(2, 0, width - 1), at = classes_of_cells();
     context.run(UHAL_OP_GATHER_ELEMENTS, {&before_last, &at}, {&taken}, &classes);
     const View values = taken.reshaped({batch, steps, width - 1});
-    write_where(context, uhal_map_less, uhal_map_less, width - 1, &values, emissions.cells().sliced(2, 0, width - 1));
+    const View next = emissions.cells(Lattice::kForwards, 0, 1).sliced(2, 0, width - 1);
+    write_where(context, uhal_map_less, uhal_map_less, width - 1, &values, next);
+    copy_or_cast(context, next, emissions.cells(Lattice::kBackwards, 1).sliced(2, 0, width - 1));
   }
 
-  // 0 at the ends, which are cells behind the last step and at the last label.
-  void set_ends(const Context& context, const Lattice& ends) const {
-    write_where(context, uhal_map_equal, uhal_map_equal, width, nullptr, ends.cells(1));  // the cell one step later
+  // Ways begin at the first cell, and backwards at the ends: the cells behind the last step, at the last label.
+  void set_starts(const Context& context, const Lattice& starts) const {
+    fill_zero(context, firsts(starts.cells(Lattice::kForwards, 0)));
+    write_where(context, uhal_map_equal, uhal_map_equal, width, nullptr, starts.cells(Lattice::kBackwards, 1));
   }
 
   // The labels as the classes that cells emit: (batch, steps, labels, 1).
@@ -174,30 +183,6 @@ struct Transducer {
   }
 };
 
-// Probabilities of the ways from the first cell. Emissions and alphas have a column before their cells.
-void go_forwards(const Context& context, const Lattice& blanks, const Lattice& emissions, const Lattice& alphas) {
-  fill_zero(context, alphas.firsts());
-  const AreCells are_cells(context, alphas);
-  for (int64_t d = 1; d + 1 < alphas.shape[0]; ++d) {
-    add_ways(context, are_cells.view(), alphas.diagonal(d - 1, 1), blanks.diagonal(d - 1), alphas.diagonal(d - 1),
-             emissions.diagonal(d - 1), nullptr, alphas.diagonal(d, 1));
-  }
-}
-
-// Probabilities of the ways to the end, which is the cell behind the last step of a sequence. `ends` is 0 there. Betas
-// have a column behind their cells.
-void go_backwards(const Context& context, const Lattice& blanks, const Lattice& emissions, const Lattice& ends,
-                  const Lattice& betas) {
-  const int64_t last = betas.shape[0] - 1;
-  const AreCells are_cells(context, betas);
-  copy_or_cast(context, ends.diagonal(last), betas.diagonal(last));
-  for (int64_t d = last - 1; d >= 0; --d) {
-    const View end = ends.diagonal(d);
-    add_ways(context, are_cells.view(), betas.diagonal(d + 1), blanks.diagonal(d), betas.diagonal(d + 1, 1),
-             emissions.diagonal(d, 1), &end, betas.diagonal(d));
-  }
-}
-
 // The probability of all ways through a cell by what it costs to leave it, over that of all ways: what `y` gets is
 // minus that times a factor. All are logarithms but y.
 void write_gradient(const Context& context, const View& alpha, const View& beta, const View& cost, const View& total,
@@ -226,30 +211,27 @@ void warprnnt(Context context, Input input, Input label, Input input_lengths, In
   const View dx = context.allocate(gradient, x.dtype, x.shape, 4);
 
   const Transducer of(context, x, labels, lengths, counts);
-  const auto lattice = [&](Lattice::Margin margin) { return Lattice(context, x.dtype, batch, steps, width, margin); };
-  const Lattice blanks = lattice(Lattice::kAfter), emissions = lattice(Lattice::kBefore),
-                alphas = lattice(Lattice::kBefore), betas = lattice(Lattice::kAfter), ends = lattice(Lattice::kAfter);
+  const Lattice blanks(context, x.dtype, batch, steps, width), emissions(context, x.dtype, batch, steps, width),
+      starts(context, x.dtype, batch, steps, width), ways(context, x.dtype, batch, steps, width);
   of.set_costs(context, blank, blanks, emissions);
-  go_forwards(context, blanks, emissions, alphas);
-  of.set_ends(context, ends);
-  go_backwards(context, blanks, emissions, ends, betas);
-  const View total = betas.firsts();
+  of.set_starts(context, starts);
+  follow_ways(context, blanks, emissions, starts, ways);
+  const View total = firsts(ways.cells(Lattice::kBackwards, 0));
   const View column = losses.reshaped({batch, 1});
   context.map(uhal_map_negative, {&total}, {&column});
 
   const View all = total.unsqueezed(2);
   fill_zero(context, dx);
-  const View alpha = alphas.cells();
+  const View alpha = ways.cells(Lattice::kForwards, 0), beta = ways.cells(Lattice::kBackwards, 1);
   // What leads on by a blank goes one step, to the next diagonal; a label leads to the next place of that.
   View of_blank = dx.sliced(3, blank, 1);
   of_blank.rank = 3;
-  write_gradient(context, alpha, betas.cells(1), blanks.cells(), all, 1, of_blank);
+  write_gradient(context, alpha, beta, blanks.cells(Lattice::kForwards, 0), all, 1, of_blank);
   if (width < 2) return;
   const Scratch of_labels(context, x.dtype, {batch, steps, width - 1, 1});
-  View after = betas.cells(1);
-  after.data = static_cast<char*>(after.data) + uhal_dtype_size(after.dtype);
-  after.shape[2] = width - 1;
-  write_gradient(context, alpha.sliced(2, 0, width - 1), after, emissions.cells().sliced(2, 0, width - 1), all,
+  const View after = ways.cells(Lattice::kBackwards, 1, -1).sliced(2, 0, width - 1),
+             by_label = emissions.cells(Lattice::kForwards, 0, 1).sliced(2, 0, width - 1);
+  write_gradient(context, alpha.sliced(2, 0, width - 1), after, by_label, all,
                  1 + static_cast<double>(fast_emit), of_labels.reshaped({batch, steps, width - 1}));
   auto add = index_attributes(3);
   add.reduction = UHAL_REDUCE_SUM;
