@@ -57,7 +57,8 @@ void count_examples(const Context& context, const View& probabilities, const Vie
   const auto constant = [&](double value) { return program.step(uhal_map_scale, {is_probability}, {0, value}); };
   const int bucket = program.step(uhal_map_truncate, {program.step(uhal_map_scale, {0}, {count - 1, 0})});
   const int behind = program.step(uhal_map_scale, {bucket}, {1, count});
-  const int is_positive = program.step(uhal_map_clip, {1}, {0, 1}), is_negative = program.step(uhal_map_clip, {1}, {-1, 0});
+  const int is_positive = program.step(uhal_map_clip, {1}, {0, 1}),
+            is_negative = program.step(uhal_map_clip, {1}, {-1, 0});
   const int of_kind = program.step(uhal_map_select, {is_positive, bucket, behind});
   const int of_label = program.step(uhal_map_select, {is_negative, constant(-1), of_kind});
   program.step(uhal_map_select, {is_probability, of_label, constant(2 * count)});

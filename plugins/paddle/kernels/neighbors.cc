@@ -114,12 +114,10 @@ class Neighbors {
     int64_t least, most, total;
   };
 
-  static View row(const View& table, int64_t number) {
-    return table.sliced(0, number, 1).reshaped({table.shape[1]});
-  }
+  static View row(const View& table, int64_t number) { return table.sliced(0, number, 1).reshaped({table.shape[1]}); }
 
-  // The table's rows = where the nodes' edges begin, how many they have, and, so that least numbers tell of largest ones,
-  // minus where they end and minus how many they have.
+  // The table's rows = where the nodes' edges begin, how many they have, and, so that least numbers tell of largest
+  // ones, minus where they end and minus how many they have.
   static Degrees find_starts(const Context& context, const Graph& graph, const View& at, const View& table) {
     View ends_of = graph.begins.reshaped({graph.begins.elements() - 1, 2});  // each is the beginning of the next node
     ends_of.strides[0] = 1;
@@ -130,7 +128,8 @@ class Neighbors {
     const View rows[] = {row(table, 0), row(table, 1), row(table, 2), row(table, 3)};
     Chain program(2);
     const int degree = program.step(uhal_map_subtract, {1, 0});
-    const int minus_end = program.step(uhal_map_negative, {1}), minus_degree = program.step(uhal_map_negative, {degree});
+    const int minus_end = program.step(uhal_map_negative, {1}),
+              minus_degree = program.step(uhal_map_negative, {degree});
     context.run(UHAL_OP_MAP_CHAIN, {&begin, &end}, {&rows[0], &rows[1], &rows[2], &rows[3]},
                 program.program({0, degree, minus_end, minus_degree}));
     const Integers64 numbers(context, 5);

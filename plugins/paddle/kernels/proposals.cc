@@ -235,8 +235,8 @@ int length_step(Chain& program, int low, int high, double offset) {
   return program.step(uhal_map_select, {not_turned, wider, whole});
 }
 
-// y = the number of each box's cell: cells are of a level and an image, and those of a level lie side by side. A box that
-// is no number has none: NaN. Of several images `image` says of which one a box is.
+// y = the number of each box's cell: cells are of a level and an image, and those of a level lie side by side. A box
+// that is no number has none: NaN. Of several images `image` says of which one a box is.
 void cells_of(const Context& context, const View& boxes, const Levels& levels, double offset, int64_t images,
               const View& image, const View& y) {
   const View left = corner(boxes, 0), top = corner(boxes, 1), right = corner(boxes, 2), bottom = corner(boxes, 3);
@@ -258,8 +258,8 @@ void cells_of(const Context& context, const View& boxes, const Levels& levels, d
   const int scale = program.step(uhal_map_scale, {program.step(uhal_map_equal, {side, side})},
                                  {0, static_cast<double>(levels.scale)});
   const int relative = program.step(uhal_map_scale, {program.step(uhal_map_divide, {side, scale})}, {1, 1e-8});
-  const int exact = program.step(uhal_map_scale, {program.step(uhal_map_log2, {relative})},
-                                 {1, static_cast<double>(levels.level)});
+  const int exact =
+      program.step(uhal_map_scale, {program.step(uhal_map_log2, {relative})}, {1, static_cast<double>(levels.level)});
   const int level = program.step(uhal_map_clip, {program.step(uhal_map_floor, {exact})},
                                  {static_cast<double>(levels.lowest), static_cast<double>(levels.highest)});
   const auto step = static_cast<double>(images);
@@ -312,11 +312,12 @@ void distribute_proposals(Context context, Input boxes, OptionalInput counts, in
   if (!counts) unsupported(context, "boxes without rois_num");
   const int64_t rows = in.shape[0], images = counts.elements();
   const Levels levels = {lowest, highest, level, scale};
-  if (levels.count() < 1 || by_level.size() < static_cast<size_t>(levels.count())) invalid(context, "there are no levels");
+  if (levels.count() < 1 || by_level.size() < static_cast<size_t>(levels.count()))
+    invalid(context, "there are no levels");
   const int64_t column[] = {rows, 1}, cells = levels.count() * images;
   const View back = context.allocate(restore, UHAL_INT32, column, 2).reshaped({rows});
-  // Boxes in the order of their levels, and in that of their images, as they come. Where the boxes before each cell, and
-  // of it, end; a box that is no number has no level, and comes last.
+  // Boxes in the order of their levels, and in that of their images, as they come. Where the boxes before each cell,
+  // and of it, end; a box that is no number has no level, and comes last.
   const Scratch order(context, UHAL_INT64, &rows, 1), ends(context, UHAL_INT32, {cells + 1});
   std::vector<int64_t> end(static_cast<size_t>(cells + 1));
   if (rows > 0 && images > 0) {

@@ -69,8 +69,8 @@ void bincount(Context context, Input x, OptionalInput weights, Scalar least, Out
   context.run(UHAL_OP_SEGMENT_REDUCE, {&ones, &ids}, {&out}, &sum);
 }
 
-// counts = how many numbers, or how much weight, each of the equal intervals between `first` and `last` has. Of a number
-// outside, or that is none, there is no interval: its place is -1.
+// counts = how many numbers, or how much weight, each of the equal intervals between `first` and `last` has. Of a
+// number outside, or that is none, there is no interval: its place is -1.
 void count_in_bins(const Context& context, const View& x, const OptionalInput& weight, double first, double last,
                    const View& counts) {
   const double bins = static_cast<double>(counts.elements());

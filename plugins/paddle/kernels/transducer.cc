@@ -14,9 +14,9 @@ namespace {
 constexpr double kNever = -HUGE_VAL;
 
 // The cells (step, labels so far) of a lattice lie by diagonals, step + labels: those of one follow from those of the
-// one before. Ways to the end follow in the same manner, from the last diagonal on and from the last label to the first,
-// so that both directions are computed in one go: memory is (diagonals, directions, batch, 1 + labels), with a column
-// before the cells that leads nowhere.
+// one before. Ways to the end follow in the same manner, from the last diagonal on and from the last label to the
+// first, so that both directions are computed in one go: memory is (diagonals, directions, batch, 1 + labels), with a
+// column before the cells that leads nowhere.
 class Lattice : public Scratch {
  public:
   enum Direction { kForwards, kBackwards };
@@ -26,8 +26,8 @@ class Lattice : public Scratch {
     fill(context, *this, kNever, 0);
   }
 
-  // The cells as (batch, steps, labels), those of the first step and label on diagonal `first` forwards, and backwards on
-  // the one that is as far from the last; `later` columns behind their own.
+  // The cells as (batch, steps, labels), those of the first step and label on diagonal `first` forwards, and backwards
+  // on the one that is as far from the last; `later` columns behind their own.
   View cells(Direction direction, int64_t first, int64_t later = 0) const {
     const int64_t batch = shape[2], columns = shape[3], plane = 2 * batch * columns;
     const bool forwards = direction == kForwards;
@@ -231,8 +231,8 @@ void warprnnt(Context context, Input input, Input label, Input input_lengths, In
   const Scratch of_labels(context, x.dtype, {batch, steps, width - 1, 1});
   const View after = ways.cells(Lattice::kBackwards, 1, -1).sliced(2, 0, width - 1),
              by_label = emissions.cells(Lattice::kForwards, 0, 1).sliced(2, 0, width - 1);
-  write_gradient(context, alpha.sliced(2, 0, width - 1), after, by_label, all,
-                 1 + static_cast<double>(fast_emit), of_labels.reshaped({batch, steps, width - 1}));
+  write_gradient(context, alpha.sliced(2, 0, width - 1), after, by_label, all, 1 + static_cast<double>(fast_emit),
+                 of_labels.reshaped({batch, steps, width - 1}));
   auto add = index_attributes(3);
   add.reduction = UHAL_REDUCE_SUM;
   const View target = dx.sliced(2, 0, width - 1), at = of.classes_of_cells();

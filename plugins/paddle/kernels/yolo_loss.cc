@@ -220,8 +220,7 @@ void find_ignored(const Context& context, const Head& head, const View& is_box, 
   context.run(UHAL_OP_REDUCE, {&overlaps}, {&best}, &most);
   const View largest = best.reshaped(y.shape, y.rank);
   Chain beyond(1);
-  const int is_beyond =
-      beyond.step(uhal_map_greater, {0, beyond.step(uhal_map_clip, {0}, {-HUGE_VAL, threshold})});
+  const int is_beyond = beyond.step(uhal_map_greater, {0, beyond.step(uhal_map_clip, {0}, {-HUGE_VAL, threshold})});
   beyond.step(uhal_map_scale, {is_beyond}, {-1, 0});
   context.run(UHAL_OP_MAP_CHAIN, {&largest}, {&y}, beyond.program());
 }
@@ -330,8 +329,8 @@ class Matches {
   }
 
  private:
-  // The cells that boxes' centers lie in, 0 of what does not match; and what a center is to be: its place within the cell,
-  // of a grid that is as high as wide.
+  // The cells that boxes' centers lie in, 0 of what does not match; and what a center is to be: its place within the
+  // cell, of a grid that is as high as wide.
   void find_cells(const Context& context, const View& cell) const {
     const double height = static_cast<double>(head_.height), width = static_cast<double>(head_.width);
     const View x = last(head_.boxes, 0), y = last(head_.boxes, 1), across = last(goal, 0), down = last(goal, 1);
