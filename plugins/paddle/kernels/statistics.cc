@@ -70,32 +70,36 @@ void bincount(Context context, Input x, OptionalInput weights, Scalar least, Out
 }
 
 // counts = how many numbers, or how much weight, each of the equal intervals between `first` and `last` has. Of a
-// number outside, or that is none, there is no interval: its place is -1.
+// number outside, or that is none, there is no interval: its place is -1. The end has a place of its own behind the
+// intervals, and is then counted to the last one.
 void count_in_bins(const Context& context, const View& x, const OptionalInput& weight, double first, double last,
                    const View& counts) {
-  const double bins = static_cast<double>(counts.elements());
-  const Scratch places(context, counts.elements() <= INT32_MAX ? UHAL_INT32 : UHAL_INT64, x);
+  const int64_t bins = counts.elements();
+  const Scratch places(context, bins < INT32_MAX ? UHAL_INT32 : UHAL_INT64, x);
   const Constant none(context, UHAL_FLOAT64, -1);  // also what makes the steps those of float64
   Chain program(2);
-  const int inside = program.step(uhal_map_equal, {program.step(uhal_map_clip, {0}, {first, last}), 0});
-  const int scaled = program.step(uhal_map_add_then_scale, {0}, {bins / (last - first), -first});
-  program.step(uhal_map_select, {inside, program.step(uhal_map_clip, {scaled}, {0, bins - 1}), 1});
+  const int within = program.step(uhal_map_clip, {0}, {first, last});
+  const int place =
+      program.step(uhal_map_add_then_scale, {within}, {static_cast<double>(bins) / (last - first), -first});
+  program.step(uhal_map_select, {program.step(uhal_map_equal, {within, 0}), place, 1});
   context.run(UHAL_OP_MAP_CHAIN, {&x, &none}, {&places}, program.program());
   uhal_segment_attributes sum = {};
   sum.struct_size = sizeof sum;
   sum.reduction = UHAL_REDUCE_SUM;
   sum.ignore_negative = 1;
+  const Scratch found(context, weight ? counts.dtype : UHAL_INT64, {bins + 1});
   if (weight) {
     const View weights = flat(weight.view());
     const Scratch updates(context, counts.dtype, weights);
     copy_or_cast(context, weights, updates);
-    return context.run(UHAL_OP_SEGMENT_REDUCE, {&updates, &places}, {&counts}, &sum);
+    context.run(UHAL_OP_SEGMENT_REDUCE, {&updates, &places}, {&found}, &sum);
+  } else {
+    const Repeated ones(context, UHAL_INT64, 1, x.elements());
+    context.run(UHAL_OP_SEGMENT_REDUCE, {&ones, &places}, {&found}, &sum);
   }
-  const Repeated ones(context, UHAL_INT64, 1, x.elements());
-  if (counts.dtype == UHAL_INT64) return context.run(UHAL_OP_SEGMENT_REDUCE, {&ones, &places}, {&counts}, &sum);
-  const Scratch found(context, UHAL_INT64, counts);
-  context.run(UHAL_OP_SEGMENT_REDUCE, {&ones, &places}, {&found}, &sum);
-  copy_or_cast(context, found, counts);
+  const View last_bin = counts.sliced(0, bins - 1, 1), end = found.sliced(0, bins, 1);
+  copy_or_cast(context, found.sliced(0, 0, bins), counts);
+  context.map(uhal_map_add, {&last_bin, &end}, {&last_bin});
 }
 
 // How many numbers, or how much weight, each of `bins` equal intervals has. Equal ends stand for the data's own.
