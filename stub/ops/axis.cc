@@ -261,23 +261,40 @@ Key key_of(const RadixEntry<Key>& entry) {
 // Rows up to this length are ordered without branches, which nothing could foretell.
 constexpr int64_t kRankLength = 32;
 
-// ranks[i] = how many of the numbers, all of them different, are less than numbers[i].
+// ranks[i] = how many of the numbers, all of them different, are less than numbers[i]. There is room for kRankLength
+// numbers.
 UNIHAL_VECTORIZED void rank(const int64_t* numbers, int64_t count, int64_t* ranks) {
-  std::fill_n(ranks, count, int64_t{0});
-  for (int64_t k = 0; k < count; ++k) {
-    const int64_t other = numbers[k];
-    for (int64_t i = 0; i < count; ++i) ranks[i] += other < numbers[i] ? 1 : 0;
+  constexpr int64_t kTogether = 16;  // whose ranks stay in registers
+  for (int64_t begin = 0; begin < count; begin += kTogether) {
+    int64_t own[kTogether] = {};
+    for (int64_t k = 0; k < count; ++k) {
+      const int64_t other = numbers[k];
+      for (int64_t i = 0; i < kTogether; ++i) own[i] += other < numbers[begin + i] ? 1 : 0;
+    }
+    std::copy_n(own, kTogether, ranks + begin);
   }
 }
 
-// Puts the first `wanted` of a short row into their order.
-void order_by_rank(KeyEntry<uint32_t>* entries, int64_t count, int64_t wanted) {
+// Puts a short row into order.
+void order_by_rank(KeyEntry<uint32_t>* entries, int64_t count) {
   constexpr uint64_t sign = uint64_t{1} << 63;
-  int64_t numbers[kRankLength], ranks[kRankLength];
+  int64_t numbers[kRankLength] = {}, ranks[kRankLength];
   for (int64_t i = 0; i < count; ++i) numbers[i] = static_cast<int64_t>(entries[i].both ^ sign);
   rank(numbers, count, ranks);
-  for (int64_t i = 0; i < count; ++i) {
-    if (ranks[i] < wanted) entries[ranks[i]].both = static_cast<uint64_t>(numbers[i]) ^ sign;
+  for (int64_t i = 0; i < count; ++i) entries[ranks[i]].both = static_cast<uint64_t>(numbers[i]) ^ sign;
+}
+
+// Up to so many wanted ones are kept in order while the others are held against the last of them, which few are before.
+constexpr int64_t kFewWanted = 16;
+
+template <class Entry>
+void select_few(Entry* entries, int64_t count, int64_t wanted) {
+  for (int64_t i = 1; i < count; ++i) {
+    const Entry entry = entries[i];
+    if (i >= wanted && !(entry < entries[wanted - 1])) continue;
+    int64_t at = std::min(i, wanted - 1);
+    for (; at > 0 && entry < entries[at - 1]; --at) entries[at] = entries[at - 1];
+    entries[at] = entry;
   }
 }
 
@@ -340,7 +357,9 @@ bool sort_row_by_keys(const Row& x, ComputeType type, bool descending, const Row
   if (entries == nullptr) return false;
   read([&](int64_t i, Key key) { entries[i] = entry_of(key, i); });
   if (std::is_same_v<Key, uint32_t> && x.length <= kRankLength) {
-    if constexpr (std::is_same_v<Key, uint32_t>) order_by_rank(entries, x.length, values.length);
+    if constexpr (std::is_same_v<Key, uint32_t>) order_by_rank(entries, x.length);
+  } else if (values.length <= kFewWanted) {
+    select_few(entries, x.length, values.length);
   } else if (values.length < x.length) {
     std::partial_sort(entries, entries + values.length, entries + x.length);
   } else {

@@ -173,6 +173,7 @@ uhal_status run_chain(const Launch& launch) {
   for (int i = 0; i < count; ++i) views[i] = &operand(op, i);
   plan.space = make_space(views, count);
   if (plan.space.count == 0) return UHAL_OK;
+  lengthen_rows(plan.space);
 
   bool integer = true;
   for (int s = 0; s < plan.steps; ++s) integer &= kMapFunctions[attributes.functions[s]].integer;

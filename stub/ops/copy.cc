@@ -171,7 +171,7 @@ CopyRun copy_run_of(int64_t size) { return mover(size).run; }
 
 void copy_views(const uhal_tensor& x, const uhal_tensor& y) {
   const uhal_tensor* views[] = {&y, &x};
-  const Space space = make_space(views, 2);
+  Space space = make_space(views, 2);
   char* to = static_cast<char*>(y.data);
   const char* from = static_cast<const char*>(x.data);
   const int64_t size = dtype_size(y.dtype);
@@ -188,6 +188,7 @@ void copy_views(const uhal_tensor& x, const uhal_tensor& y) {
     copy_transposed(space, axis, size, to, from);
     return;
   }
+  lengthen_rows(space);
   const CopyRun run = mover(size).run;
   const int last = space.rank - 1;
   parallel_for(space.count, 1, [&](int64_t begin, int64_t end) {

@@ -223,7 +223,7 @@ void gather_elements(const IndexProblem& problem, Resolver& resolver, bool wraps
       const int64_t count = std::min(end - begin, cursor.run());
       const int64_t offsets[] = {cursor.offset(kRows), cursor.offset(kData), cursor.offset(kIndices)};
       run(problem, resolver, wraps, count, offsets, strides);
-      cursor.skip(count);
+      cursor.advance(count);
       begin += count;
     }
   });

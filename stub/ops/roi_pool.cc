@@ -61,44 +61,77 @@ struct Problem {
   int64_t boxes, channels, rows, columns;  // of y
   const T* corners;
   const int32_t* image_of;
+  const Range* bins;  // of each box: those of the rows, then those of the columns, which all channels share
 
+  Range of_row(int64_t box, int64_t row) const { return bins[box * (rows + columns) + row]; }
+  Range of_column(int64_t box, int64_t column) const { return bins[box * (rows + columns) + rows + column]; }
   Axis<T> across(int64_t box) const { return {attributes, corners[4 * box], corners[4 * box + 2]}; }
   Axis<T> down(int64_t box) const { return {attributes, corners[4 * box + 1], corners[4 * box + 3]}; }
   bool is_max() const { return attributes.mode == UHAL_ROI_POOL_MAX; }
 };
 
 template <typename T>
+void find_bins(const Problem<T>& p, Range* bins) {
+  for (int64_t box = 0; box < p.boxes; ++box) {
+    const Axis<T> across = p.across(box), down = p.down(box);
+    for (int64_t row = 0; row < p.rows; ++row) *bins++ = down.pixels(p.rows, p.height, row);
+    for (int64_t column = 0; column < p.columns; ++column) *bins++ = across.pixels(p.columns, p.width, column);
+  }
+}
+
+// The largest of a bin's pixels, and where it is; of a bin without pixels 0 and -1.
+template <typename T>
+T largest(const T* from, int64_t width, Range vertical, Range horizontal, int64_t* found) {
+  *found = -1;
+  if (vertical.length() * horizontal.length() == 0) return 0;
+  T result = -std::numeric_limits<T>::infinity();
+  for (int64_t h = vertical.begin; h < vertical.end; ++h) {
+    for (int64_t w = horizontal.begin; w < horizontal.end; ++w) {
+      const T value = from[h * width + w];
+      if (!(value > result)) continue;
+      result = value;
+      *found = h * width + w;
+    }
+  }
+  return result;
+}
+
+// The mean of a bin's pixels, added up in their order; of a bin without pixels 0.
+template <typename T>
+T mean(const T* from, int64_t width, Range vertical, Range horizontal) {
+  const int64_t length = horizontal.length(), area = vertical.length() * length;
+  if (area == 0) return 0;
+  T result = 0;
+  const T* row = from + vertical.begin * width + horizontal.begin;
+  for (int64_t h = vertical.begin; h < vertical.end; ++h, row += width) {
+    for (int64_t w = 0; w < length; ++w) result += row[w];
+  }
+  return result / static_cast<T>(area);
+}
+
+template <typename T>
 void pool(const Problem<T>& p, const T* x, T* y, int64_t* indices) {
   parallel_for(p.boxes * p.channels, 16 * p.rows * p.columns, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      const int64_t box = i / p.channels, channel = i % p.channels, image = p.image_of[box];
-      const Axis<T> across = p.across(box), down = p.down(box);
-      for (int64_t bin = 0; bin < p.rows * p.columns; ++bin) {
-        const int64_t row = bin / p.columns, column = bin % p.columns, to = i * p.rows * p.columns + bin;
-        const Range vertical = down.pixels(p.rows, p.height, row),
-                    horizontal = across.pixels(p.columns, p.width, column);
-        const int64_t area = vertical.length() * horizontal.length();
-        T result = 0;
-        int64_t found = -1;
-        if (image >= 0 && image < p.images && area > 0) {
-          const int64_t plane = p.is_max() ? channel : channel * p.rows * p.columns + bin;
-          const T* const from = x + (image * p.planes + plane) * p.height * p.width;
-          if (p.is_max()) result = -std::numeric_limits<T>::infinity();
-          for (int64_t h = vertical.begin; h < vertical.end; ++h) {
-            for (int64_t w = horizontal.begin; w < horizontal.end; ++w) {
-              const T value = from[h * p.width + w];
-              if (!p.is_max()) {
-                result += value;
-              } else if (value > result) {
-                result = value;
-                found = h * p.width + w;
-              }
-            }
+      const int64_t box = i / p.channels, channel = i % p.channels, image = p.image_of[box], bins = p.rows * p.columns;
+      const bool exists = image >= 0 && image < p.images;
+      const int64_t pixels = p.height * p.width, plane = channel * (p.is_max() ? 1 : bins);
+      const T* from = exists ? x + (image * p.planes + plane) * pixels : nullptr;
+      int64_t to = i * bins;
+      for (int64_t row = 0; row < p.rows; ++row) {
+        for (int64_t column = 0; column < p.columns; ++column, ++to) {
+          const Range vertical = p.of_row(box, row), horizontal = p.of_column(box, column);
+          int64_t found = -1;
+          if (!exists) {
+            y[to] = 0;
+          } else if (p.is_max()) {
+            y[to] = largest(from, p.width, vertical, horizontal, &found);
+          } else {
+            y[to] = mean(from, p.width, vertical, horizontal);
+            from += pixels;  // each bin has a plane
           }
-          if (!p.is_max()) result /= static_cast<T>(area);
+          if (indices != nullptr) indices[to] = found;
         }
-        y[to] = result;
-        if (indices != nullptr) indices[to] = found;
       }
     }
   });
@@ -114,20 +147,17 @@ void spread(const Problem<T>& p, const T* dy, const int64_t* indices, T* dx) {
       const int64_t channel = p.is_max() ? plane : plane / bins;
       for (int64_t box = 0; box < p.boxes; ++box) {
         if (p.image_of[box] != image) continue;
-        const Axis<T> across = p.across(box), down = p.down(box);
         for (int64_t bin = p.is_max() ? 0 : plane % bins; bin < (p.is_max() ? bins : plane % bins + 1); ++bin) {
-          const Range vertical = down.pixels(p.rows, p.height, bin / p.columns);
-          const Range horizontal = across.pixels(p.columns, p.width, bin % p.columns);
+          const Range vertical = p.of_row(box, bin / p.columns), horizontal = p.of_column(box, bin % p.columns);
           const int64_t at = (box * p.channels + channel) * bins + bin, area = vertical.length() * horizontal.length();
           if (p.is_max()) {
             const int64_t pixel = indices[at];
             if (pixel >= 0 && vertical.has(pixel / p.width) && horizontal.has(pixel % p.width)) to[pixel] += dy[at];
             continue;
           }
+          const T part = dy[at] / static_cast<T>(area);
           for (int64_t h = vertical.begin; h < vertical.end; ++h) {
-            for (int64_t w = horizontal.begin; w < horizontal.end; ++w) {
-              to[h * p.width + w] += dy[at] / static_cast<T>(area);
-            }
+            for (int64_t w = horizontal.begin; w < horizontal.end; ++w) to[h * p.width + w] += part;
           }
         }
       }
@@ -148,6 +178,8 @@ uhal_status roi_pool(const Launch& launch, uhal_dtype dtype) {
   const uhal_tensor* indices = forward ? staging.output(1, UHAL_INT64, &four) : staging.input(3, UHAL_INT64, &four);
   if (staging.status() != UHAL_OK) return staging.status();
   const uhal_tensor &x = forward ? *input : *output, &y = forward ? *output : *input;
+  auto* const bins = staging.take<Range>(static_cast<size_t>(y.shape[0] * (y.shape[2] + y.shape[3])));
+  if (bins == nullptr) return staging.status();
   const Problem<T> p = {
       attributes_or(op, uhal_roi_pool_attributes{sizeof(uhal_roi_pool_attributes), 1, UHAL_ROI_POOL_MAX, 0}),
       x.shape[0],
@@ -159,7 +191,9 @@ uhal_status roi_pool(const Launch& launch, uhal_dtype dtype) {
       y.shape[2],
       y.shape[3],
       data_of<const T>(boxes),
-      data_of<const int32_t>(numbers)};
+      data_of<const int32_t>(numbers),
+      bins};
+  find_bins(p, bins);
   if (forward) {
     pool(p, data_of<const T>(&x), data_of<T>(&y), data_of<int64_t>(indices));
   } else {

@@ -341,6 +341,15 @@ void count_ids(const Problem& problem, int64_t begin, int64_t end, OutOfRange& o
   }
 }
 
+// What segments of so many times one number have.
+template <class T, class Count>
+UNIHAL_VECTORIZED void write_multiples(int64_t count, const Count* found, T number, bool mean, T empty, T* sums) {
+  for (int64_t i = 0; i < count; ++i) {
+    const T sum = mean ? number : static_cast<T>(number * static_cast<T>(found[i]));
+    sums[i] = found[i] == 0 ? empty : sum;
+  }
+}
+
 // Accumulators of some segments: rows of the compute type, and how many elements each has.
 template <class T>
 struct Accumulators {
@@ -553,6 +562,14 @@ class Reducer {
     }
   }
 
+  template <class Count>
+  static void add_parts(int64_t count, const Count* counts, int64_t parts, int64_t segments, Count* sums) {
+    std::copy_n(counts, count, sums);
+    for (int64_t part = 1; part < parts; ++part) {
+      for (int64_t i = 0; i < count; ++i) sums[i] += counts[part * segments + i];
+    }
+  }
+
   // One whole number for all elements, whose sums are its multiples: counting. Of these any number of parts gives the
   // same. Narrow counts keep twice the segments in a cache.
   template <class Count>
@@ -579,14 +596,12 @@ class Reducer {
     const StoreLoop store = vectors().store[type_][problem_.y.dtype];
     parallel_for(segments, parts, [&](int64_t begin, int64_t end) {
       T block[kBlock];
+      Count found[kBlock];
       for (; begin < end; begin += kBlock) {
         const int64_t together = std::min(kBlock, end - begin);
-        for (int64_t i = 0; i < together; ++i) {
-          Count found = counts[begin + i];
-          for (int64_t part = 1; part < parts; ++part) found += counts[part * segments + begin + i];
-          block[i] = found == 0 ? empty : mean ? *repeated_ : static_cast<T>(*repeated_ * static_cast<T>(found));
-          if (problem_.counts != nullptr) store_count(begin + i, found);
-        }
+        add_parts(together, counts + begin, parts, segments, found);
+        write_multiples(together, found, *repeated_, mean, empty, block);
+        for (int64_t i = 0; i < together && problem_.counts != nullptr; ++i) store_count(begin + i, found[i]);
         store(together, block, y_.at(begin), problem_.y.strides[0]);
       }
     });

@@ -26,6 +26,18 @@ def test_an_unknown_ordinal_is_an_error(device: str) -> None:
         paddle.CustomPlace(device.split(":")[0], int(device.split(":")[1]))
 
 
+def test_a_device_is_the_same_one_each_time() -> None:
+    """Names are looked up once."""
+    chosen = paddle.device.get_device()
+    try:
+        for device in ("rdna:1", "rdna:0", "cpu", "rdna:1", "rdna:0"):
+            assert device in str(paddle.set_device(device)).lower().replace("place(", "")
+            assert paddle.device.get_device() == device
+            assert paddle.ones([1]).place._equals(paddle.set_device(device))
+    finally:
+        paddle.set_device(chosen)
+
+
 def test_an_unknown_type_is_paddles_own_error() -> None:
     with pytest.raises(ValueError, match="The device must be a string"):
         paddle.set_device("voodoo")

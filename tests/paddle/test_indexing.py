@@ -232,3 +232,23 @@ def test_indices_values_and_gradients_that_are_views() -> None:
     check(getting, random(4, 2))
     check(putting, random(4, 2), random(5, 3, seed=1))
     check(lambda x: paddle.stack([getting(x), getting(x)], 1).t()[0], random(4, 2))
+
+
+@pytest.mark.parametrize(
+    ("shape", "part"),
+    [
+        ((40, 30, 8), np.s_[:, :, ::4]),
+        ((20, 50, 9), np.s_[:, 1::2, ::3]),
+        ((7, 33, 64), np.s_[:, :, ::-16]),
+        ((6, 9, 40), np.s_[::3, :, :]),
+    ],
+)
+def test_parts_of_short_rows_with_gaps(shape: tuple[int, ...], part: Any) -> None:
+    """A copy goes along a longer axis there."""
+    expected = random(*shape)
+    values = random(*expected[part].shape, seed=1)
+    with on(DEVICE):
+        y = paddle.to_tensor(expected)
+        y[part] = paddle.to_tensor(values)
+        expected[part] = values
+        np.testing.assert_array_equal(y.numpy(), expected)

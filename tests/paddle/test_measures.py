@@ -72,6 +72,33 @@ def test_as_on_the_cpu(
     check(function, *inputs, dtype=dtype, gradient=gradient, tolerance=tolerance)
 
 
+@pytest.mark.parametrize("steps", [1, 2, 3, 4, 7, 10, 12, 13])
+def test_beams_of_many_steps(steps: int) -> None:
+    """Steps are taken in groups, of which the first one may have fewer."""
+    state = np.random.RandomState(steps)
+    check(F.gather_tree, state.randint(0, 99, (steps, 2, 5)), state.randint(0, 5, (steps, 2, 5)), gradient=False)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_histograms_of_what_lies_at_and_beyond_the_ends(weighted: bool, dtype: str) -> None:
+    x = np.array([-3, -1, -1, 0, 1, 2, 2, 3, 4, 100, -100, 2], dtype)
+    if "float" in dtype:
+        x[3:5] = np.nan, np.inf
+    weights = [np.arange(1, 13).astype(dtype)] if weighted else []
+
+    def function(x: Any, weight: Any = None) -> Any:
+        return paddle.histogram(x, 5, -3, 3, weight=weight)
+
+    def counted(device: str) -> Any:
+        with on(device):
+            return function(*map(paddle.to_tensor, (x, *weights))).numpy()
+
+    ours, theirs = counted(DEVICE), counted("cpu")
+    assert ours.dtype == theirs.dtype
+    np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("name", "function", "inputs", "gradient"), CASES, ids=lambda part: part if isinstance(part, str) else ""
 )

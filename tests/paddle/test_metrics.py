@@ -95,6 +95,14 @@ def test_distances(compare: Any, lengths: tuple[list[int], list[int]], normalize
     compare(distances(normalized), HYPOTHESES, REFERENCES, *map(np.array, lengths), gradient=False)
 
 
+def test_distances_of_texts_of_many_lengths() -> None:
+    state = np.random.RandomState(3)
+    texts = [state.randint(0, 4, shape) for shape in ((9, 11), (9, 13))]
+    lengths = [state.randint(0, 12, 9), state.randint(1, 14, 9)]
+    check(distances(True), *texts, *lengths, gradient=False)
+    check(distances(False), texts[0], texts[1][:, :0], lengths[0], 0 * lengths[1], gradient=False)
+
+
 def test_distances_from_nothing() -> None:
     check(distances(False), HYPOTHESES, REFERENCES, np.array([5, 0, 2, 0]), np.array([0, 4, 0, 0]), gradient=False)
 

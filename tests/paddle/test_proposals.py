@@ -82,6 +82,20 @@ def test_the_best_of_all_levels(most: int, dtype: str) -> None:
         assert_equal(run_in_graph(function, inputs, DEVICE, False), expected, 0)
 
 
+@pytest.mark.parametrize("highest", [3, 4, 7])
+def test_any_number_of_levels_and_images(highest: int) -> None:
+    state = np.random.RandomState(highest)
+    low = state.uniform(0, 40, (17, 2))
+    boxes = np.concatenate([low, low + 2 ** state.uniform(0, 9, (17, 2))], 1).astype("float32")
+
+    def function(b: Any, c: Any) -> list[Any]:
+        levels, restore, each = ops.distribute_fpn_proposals(b, 2, highest, 4, 100, True, rois_num=c)
+        return [*levels, restore, *each]
+
+    for counts in ([17], [3, 0, 9, 5]):
+        check(function, boxes, np.int32(counts), dtype="float32", gradient=False)
+
+
 def test_levels_of_nothing() -> None:
     with on(DEVICE):
         levels, restore, each = ops.distribute_fpn_proposals(

@@ -56,6 +56,24 @@ def test_against_all_paths() -> None:
     np.testing.assert_allclose(found, [-np.log(ways(b, 0, 0)) for b in range(B)], rtol=1e-10)
 
 
+def test_a_sequence_without_numbers_leaves_the_others_alone() -> None:
+    """All sequences lie side by side in what is computed."""
+    x = logarithms()
+    with on("cpu"):
+        expected = loss(0, 0.0)(*map(paddle.to_tensor, (x, LABELS, STEPS, COUNTS))).numpy()
+    for broken in range(B):
+        spoilt = x.copy()
+        spoilt[broken] = np.nan
+        with on(DEVICE):
+            given = paddle.to_tensor(spoilt, stop_gradient=False)
+            found = loss(0, 0.0)(given, *map(paddle.to_tensor, (LABELS, STEPS, COUNTS)))
+            found.sum().backward()
+            gradient = given.grad.numpy()
+        others = [b for b in range(B) if b != broken]
+        np.testing.assert_allclose(found.numpy()[others], expected[others], rtol=1e-10)
+        assert np.isnan(found.numpy()[broken]) and np.isfinite(gradient[others]).all()
+
+
 def test_what_cannot_be() -> None:
     """No way has a probability: the loss is infinite."""
     x = logarithms().astype("float32")

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 namespace unihal {
 namespace {
@@ -104,6 +105,24 @@ Space make_space(const uhal_tensor* const* views, int operands) {
   }
   space.rank = merged;
   return space;
+}
+
+void lengthen_rows(Space& space) {
+  constexpr int64_t kShortRow = 8;
+  const int last = space.rank - 1;
+  if (space.inner() >= kShortRow || std::abs(space.strides[0][last]) == 1) return;
+  const auto apart = [&](int axis) {
+    int64_t sum = 0;
+    for (int k = 0; k < space.operands; ++k) sum += std::abs(space.strides[k][axis]);
+    return sum;
+  };
+  int best = last;
+  for (int axis = 0; axis < last; ++axis) {
+    if (space.shape[axis] < 2 * space.inner()) continue;
+    if (best == last || apart(axis) < apart(best)) best = axis;
+  }
+  std::swap(space.shape[best], space.shape[last]);
+  for (int k = 0; k < space.operands; ++k) std::swap(space.strides[k][best], space.strides[k][last]);
 }
 
 uhal_tensor row_major_view(const uhal_tensor& view) {

@@ -28,6 +28,11 @@ struct Space {
 // The space of `views`, which broadcast (NumPy's rule) to the shape of views[0].
 Space make_space(const uhal_tensor* const* views, int operands);
 
+// For ops that may go through elements in any order: where the innermost axis is short, and the first operand's
+// elements do not lie side by side along it, a longer one takes its place, of several the one along which operands lie
+// closest.
+void lengthen_rows(Space& space);
+
 // A view of the same shape without gaps, in row-major order: as the first view of a space it fixes the order of
 // iteration. Its data is not to be touched.
 uhal_tensor row_major_view(const uhal_tensor& view);

@@ -90,6 +90,16 @@ class Constant : public Scratch {
   }
 };
 
+// One number as a list of so many.
+class Repeated : public Constant {
+ public:
+  Repeated(const Context& context, uhal_dtype dtype, double value, int64_t count) : Constant(context, dtype, value) {
+    rank = 1;
+    shape[0] = count;
+    strides[0] = 0;
+  }
+};
+
 // Indices or labels as the ops take them: int32 or int64.
 class WideIntegers : public View {
  public:

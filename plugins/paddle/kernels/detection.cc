@@ -4,6 +4,7 @@
 #include <cstring>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "plugins/paddle/kernels/common.h"
@@ -37,13 +38,12 @@ class ImagesOfBoxes : public Scratch {
       fill(context, *this, 0, -1);
       return;
     }
-    const Scratch ends(context, UHAL_INT32, &images, 1), numbers(context, UHAL_INT32, &boxes, 1);
-    copy_or_cast(context, given, ends);
+    const Scratch running(context, UHAL_INT32, &images, 1), numbers(context, UHAL_INT32, &boxes, 1);
+    if (given.dtype != UHAL_INT32) copy_or_cast(context, given, running);
     uhal_scan_attributes sums = {};
     sums.struct_size = sizeof sums;
     sums.reduction = UHAL_REDUCE_SUM;
-    const Scratch running(context, UHAL_INT32, &images, 1);
-    context.run(UHAL_OP_SCAN, {&ends}, {&running}, &sums);
+    context.run(UHAL_OP_SCAN, {given.dtype == UHAL_INT32 ? &given : &running}, {&running}, &sums);
     count_up(context, numbers, 0, 1);
     uhal_search_attributes search = {};
     search.struct_size = sizeof search;
@@ -495,12 +495,30 @@ std::vector<float> all_ratios(const Span<float>& given, bool flip) {
   return ratios;
 }
 
-void upload_floats(const Context& context, const std::vector<float>& numbers, const View& y) {
-  const auto* bytes = reinterpret_cast<const char*>(numbers.data());
-  const Scratch wide(context, UHAL_FLOAT32, y);
-  const View& to = y.dtype == UHAL_FLOAT32 ? y : wide;
-  upload(context, std::vector<char>(bytes, bytes + numbers.size() * sizeof(float)), to);
-  if (y.dtype != UHAL_FLOAT32) copy_or_cast(context, wide, y);
+// Numbers of the host's in the dtype that y has. `bytes` are those of float32.
+void upload_floats(const Context& context, std::vector<char> bytes, const View& y) {
+  if (y.dtype == UHAL_FLOAT32) return upload(context, std::move(bytes), y);
+  const Scratch narrow(context, UHAL_FLOAT32, y);
+  upload(context, std::move(bytes), narrow);
+  copy_or_cast(context, narrow, y);
+}
+
+// Where the boxes around each pixel of an axis begin and end, as parts of its length: (pixels, boxes, 2).
+std::vector<float> prior_ends(int64_t pixels, float step, float offset, const std::vector<float>& halves, float length,
+                              bool clip) {
+  std::vector<float> ends(static_cast<size_t>(pixels) * halves.size() * 2);
+  float* to = ends.data();
+  for (int64_t pixel = 0; pixel < pixels; ++pixel) {
+    const float center = (static_cast<float>(pixel) + offset) * step;
+    for (const float half : halves) {
+      *to++ = (center - half) / length;
+      *to++ = (center + half) / length;
+    }
+  }
+  if (clip) {
+    for (float& end : ends) end = std::min(std::max(end, 0.0f), 1.0f);
+  }
+  return ends;
 }
 
 void prior_box(Context context, Input input, Input image, Span<float> minima, Span<float> maxima, Span<float> ratios,
@@ -523,22 +541,24 @@ void prior_box(Context context, Input input, Input image, Span<float> minima, Sp
   const View out = context.allocate(y, features.dtype, dims, 4),
              out_spread = context.allocate(spread, features.dtype, dims, 4);
   if (out.elements() == 0) return;
-  std::vector<float> boxes, repeated;
-  for (int64_t row = 0; row < rows; ++row) {
-    const float y0 = (static_cast<float>(row) + offset) * down;
-    for (int64_t column = 0; column < columns; ++column) {
-      const float x0 = (static_cast<float>(column) + offset) * across;
-      for (size_t i = 0; i < sizes.widths.size(); ++i) {
-        for (const float corner : {(x0 - sizes.widths[i]) / width, (y0 - sizes.heights[i]) / height,
-                                   (x0 + sizes.widths[i]) / width, (y0 + sizes.heights[i]) / height}) {
-          boxes.push_back(clip ? std::min(std::max(corner, 0.0f), 1.0f) : corner);
-        }
-        repeated.insert(repeated.end(), variances.begin(), variances.end());
-      }
+  const std::vector<float> x = prior_ends(columns, across, offset, sizes.widths, width, clip),
+                           y_ends = prior_ends(rows, down, offset, sizes.heights, height, clip);
+  const size_t bytes = static_cast<size_t>(out.elements()) * sizeof(float), of_a_row = x.size();
+  std::vector<char> boxes(bytes), repeated(bytes);
+  auto* corners = reinterpret_cast<float*>(boxes.data());
+  for (const float* of_row = y_ends.data(); of_row != y_ends.data() + y_ends.size(); of_row += 2 * count) {
+    for (size_t i = 0; i < of_a_row; i += 2) {
+      const float* const vertical = of_row + i % static_cast<size_t>(2 * count);
+      *corners++ = x[i];
+      *corners++ = vertical[0];
+      *corners++ = x[i + 1];
+      *corners++ = vertical[1];
     }
   }
-  upload_floats(context, boxes, out);
-  upload_floats(context, repeated, out_spread);
+  const float of_each[] = {variances[0], variances[1], variances[2], variances[3]};
+  for (size_t i = 0; i < bytes; i += sizeof of_each) std::memcpy(repeated.data() + i, of_each, sizeof of_each);
+  upload_floats(context, std::move(boxes), out);
+  upload_floats(context, std::move(repeated), out_spread);
 }
 
 }  // namespace

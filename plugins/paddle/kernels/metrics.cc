@@ -1,5 +1,6 @@
 // Metrics: the area under a curve of classification, and distances of texts.
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,67 +17,62 @@ View elements_from(const View& x, int64_t first, int64_t count) { return flat(x)
 // How often positive and negative examples were given a probability in each bucket, summed up from the last bucket on:
 // the area is what the trapezoids between two buckets have.
 void write_area(const Context& context, const View& positive, const View& negative, const View& area) {
-  const Scratch above(context, UHAL_INT64, positive), others(context, UHAL_INT64, {1}),
-      part(context, UHAL_FLOAT64, positive), raw(context, UHAL_FLOAT64, {1});
+  const int64_t buckets = positive.elements();
+  const Scratch above(context, UHAL_INT64, positive), parts(context, UHAL_FLOAT64, {2, buckets}),
+      sums(context, UHAL_FLOAT64, {2, 1});
   uhal_scan_attributes from_last = {};
   from_last.struct_size = sizeof from_last;
   from_last.reduction = UHAL_REDUCE_SUM;
   from_last.reverse = 1;
-  const auto sum = reduce_attributes(UHAL_REDUCE_SUM);
   context.run(UHAL_OP_SCAN, {&positive}, {&above}, &from_last);
-  context.run(UHAL_OP_REDUCE, {&negative}, {&others}, &sum);
   // Times the mean of the sums from this bucket on and from the one behind it.
   Chain trapezoid(3);
   const int half = trapezoid.step(uhal_map_scale, {1}, {0.5, 0});
-  trapezoid.step(uhal_map_multiply, {trapezoid.step(uhal_map_subtract, {0, half}), 2});
-  context.run(UHAL_OP_MAP_CHAIN, {&above, &positive, &negative}, {&part}, trapezoid.program());
-  context.run(UHAL_OP_REDUCE, {&part}, {&raw}, &sum);
+  const int part = trapezoid.step(uhal_map_multiply, {trapezoid.step(uhal_map_subtract, {0, half}), 2});
+  const View of_buckets = parts.reshaped({2 * buckets}).sliced(0, 0, buckets),
+             others = parts.reshaped({2 * buckets}).sliced(0, buckets, buckets);
+  context.run(UHAL_OP_MAP_CHAIN, {&above, &positive, &negative}, {&of_buckets, &others}, trapezoid.program({part, 2}));
+  const auto sum = reduce_attributes(UHAL_REDUCE_SUM);
+  context.run(UHAL_OP_REDUCE, {&parts}, {&sums}, &sum);
   Chain share(3);  // 0 without examples of both kinds
   share.step(uhal_map_divide_no_nan, {0, share.step(uhal_map_multiply, {1, 2})});
+  const View raw = sums.reshaped({2}).sliced(0, 0, 1), all_others = sums.reshaped({2}).sliced(0, 1, 1);
   const View total = above.sliced(0, 0, 1), result = area.reshaped({1});
-  context.run(UHAL_OP_MAP_CHAIN, {&raw, &total, &others}, {&result}, share.program());
+  context.run(UHAL_OP_MAP_CHAIN, {&raw, &total, &all_others}, {&result}, share.program());
 }
 
-// How many positive examples there are in each bucket, and behind them how many of the others; labels below 0 count
-// as neither.
+// How many positive examples there are in each bucket, behind them how many of the others, and last how many have a
+// number that is no probability; labels below 0 count as neither.
 void count_examples(const Context& context, const View& probabilities, const View& labels, int64_t buckets,
                     const View& counts) {
-  const int64_t examples = labels.elements();
   // The cells' numbers are exact in float32 unless there are very many.
   constexpr int64_t kExact = int64_t{1} << 23;
-  const Scratch labels_as_probabilities(context, buckets < kExact ? UHAL_FLOAT32 : UHAL_FLOAT64, {examples}),
-      cell(context, UHAL_INT32, {examples});
-  copy_or_cast(context, labels, labels_as_probabilities);
-  const uhal_dtype dtype = labels_as_probabilities.dtype;
-  const Constant zero(context, dtype, 0), outside(context, dtype, -1), one(context, UHAL_INT64, 1);
-  Chain program(4);
-  const int bucket =
-      program.step(uhal_map_truncate, {program.step(uhal_map_scale, {0}, {static_cast<double>(buckets - 1), 0})});
-  const int behind = program.step(uhal_map_scale, {bucket}, {1, static_cast<double>(buckets)});
-  const int of_kind = program.step(uhal_map_select, {program.step(uhal_map_greater, {1, 2}), bucket, behind});
-  program.step(uhal_map_select, {program.step(uhal_map_less, {1, 2}), 3, of_kind});
-  context.run(UHAL_OP_MAP_CHAIN, {&probabilities, &labels_as_probabilities, &zero, &outside}, {&cell},
-              program.program());
-  View ones = one.reshaped({1});
-  ones.shape[0] = examples;
-  ones.strides[0] = 0;
+  std::optional<Scratch> widened;
+  if (buckets >= kExact) copy_or_cast(context, labels, widened.emplace(context, UHAL_FLOAT64, labels));
+  const View& kinds = widened ? *widened : labels;
+  const Scratch cell(context, UHAL_INT32, labels);
+  const double count = static_cast<double>(buckets);
+  Chain program(2);
+  const int is_probability = program.step(uhal_map_equal, {program.step(uhal_map_clip, {0}, {0, 1}), 0});
+  const auto constant = [&](double value) { return program.step(uhal_map_scale, {is_probability}, {0, value}); };
+  const int bucket = program.step(uhal_map_truncate, {program.step(uhal_map_scale, {0}, {count - 1, 0})});
+  const int behind = program.step(uhal_map_scale, {bucket}, {1, count});
+  const int is_positive = program.step(uhal_map_clip, {1}, {0, 1}),
+            is_negative = program.step(uhal_map_clip, {1}, {-1, 0});
+  const int of_kind = program.step(uhal_map_select, {is_positive, bucket, behind});
+  const int of_label = program.step(uhal_map_select, {is_negative, constant(-1), of_kind});
+  program.step(uhal_map_select, {is_probability, of_label, constant(2 * count)});
+  context.run(UHAL_OP_MAP_CHAIN, {&probabilities, &kinds}, {&cell}, program.program());
+  const Repeated ones(context, UHAL_INT64, 1, labels.elements());
   uhal_segment_attributes sum = {};
   sum.struct_size = sizeof sum;
   sum.reduction = UHAL_REDUCE_SUM;
   sum.ignore_negative = 1;
   context.run(UHAL_OP_SEGMENT_REDUCE, {&ones, &cell}, {&counts}, &sum);
-}
-
-void require_probabilities(const Context& context, const View& probabilities) {
-  const Scratch ends(context, probabilities.dtype, {2});
-  const auto least = reduce_attributes(UHAL_REDUCE_MINIMUM), most = reduce_attributes(UHAL_REDUCE_MAXIMUM);
-  const View low = ends.sliced(0, 0, 1), high = ends.sliced(0, 1, 1);
-  context.run(UHAL_OP_REDUCE, {&probabilities}, {&low}, &least);
-  context.run(UHAL_OP_REDUCE, {&probabilities}, {&high}, &most);
-  const std::vector<double> found = read_numbers(context, ends);
-  if (found[0] >= 0 && found[1] <= 1) return;
-  invalid(context, "probabilities are from " + std::to_string(found[0]) + " to " + std::to_string(found[1]) +
-                       ", expected 0 to 1");
+  const double strangers = read_number(context, counts.sliced(0, 2 * buckets, 1));
+  if (strangers != 0) {
+    invalid(context, std::to_string(static_cast<int64_t>(strangers)) + " probabilities are outside of 0 to 1");
+  }
 }
 
 // With slide_steps the counts of so many batches are kept, behind them their sum, and last which batch comes next.
@@ -108,12 +104,11 @@ void auc(Context context, Input prediction, Input label, Input positive, Input n
     for (int kind = 0; kind < 2; ++kind) copy_or_cast(context, before[kind], counts[kind]);
   }
   if (!is_real && !slides) return fill_zero(context, result);
-  const Scratch found(context, UHAL_INT64, {2 * buckets});
+  const Scratch found(context, UHAL_INT64, {2 * buckets + 1});
   if (examples > 0) {
     View last_class = predictions.sliced(1, predictions.shape[1] - 1, 1);
     last_class.rank = 1;
-    require_probabilities(context, last_class);
-    if (adds) count_examples(context, last_class, labels, buckets, found);
+    count_examples(context, last_class, labels, buckets, found);
   }
   if (!adds) fill_zero(context, found);
   int64_t now = 0;
@@ -121,14 +116,18 @@ void auc(Context context, Input prediction, Input label, Input positive, Input n
     now = static_cast<int64_t>(read_number(context, elements_from(counts[0], kept - 1, 1))) % steps;
     if (now < 0) invalid(context, "stat_pos has a negative number of batches");
   }
-  for (int kind = 0; kind < 2; ++kind) {
+  if (adds && !slides) {
+    const View fresh[] = {found.sliced(0, 0, buckets), found.sliced(0, buckets, buckets)};
+    const View earlier[] = {elements_from(before[0], 0, buckets), elements_from(before[1], 0, buckets)};
+    const View sums[] = {elements_from(counts[0], 0, buckets), elements_from(counts[1], 0, buckets)};
+    Chain both(4);
+    const int first = both.step(uhal_map_add, {0, 1}), second = both.step(uhal_map_add, {2, 3});
+    context.run(UHAL_OP_MAP_CHAIN, {&earlier[0], &fresh[0], &earlier[1], &fresh[1]}, {&sums[0], &sums[1]},
+                both.program({first, second}));
+  }
+  for (int kind = 0; kind < 2 && slides; ++kind) {
     const View fresh = found.sliced(0, kind * buckets, buckets);
     const View sum = elements_from(counts[kind], steps * buckets, buckets);
-    if (!slides) {
-      const View earlier = elements_from(before[kind], 0, buckets);
-      if (adds) context.map(uhal_map_add, {&earlier, &fresh}, {&sum});
-      continue;
-    }
     const View current = elements_from(counts[kind], now * buckets, buckets);
     context.map(uhal_map_subtract, {&sum, &current}, {&sum});
     copy_or_cast(context, fresh, current);
@@ -176,35 +175,43 @@ void edit_distance(Context context, Input hypotheses, Input references, Optional
   const View number = context.allocate(count, UHAL_INT64, one, 1);
   fill(context, number, 0, texts);
   if (texts == 0) return;
-  const View rows = h.reshaped({texts, height}), columns = r.reshaped({texts, width});
-  const Scratch before(context, UHAL_INT64, {texts, width + 1}), now(context, UHAL_INT64, {texts, width + 1}),
-      places(context, UHAL_INT64, {1, width + 1}), differs(context, UHAL_INT64, {texts, width}),
-      chosen(context, UHAL_INT64, {texts, width + 1}), lengths(context, UHAL_INT64, {texts, 1}),
-      ends(context, UHAL_INT64, {texts, 1}), is_last(context, UHAL_BOOL, {texts, 1});
-  count_up(context, places.reshaped({width + 1}));
+  // The element before the table's first one stands for what lies to the left of it, as a row's last one does for the
+  // next row: what comes of that is overwritten. So nothing but the marks of the hypotheses has gaps.
+  const int64_t all = texts * (width + 1);
+  const Scratch memory(context, UHAL_INT64, {all + 1}), now(context, UHAL_INT64, {texts, width + 1}),
+      places(context, UHAL_INT64, now), chosen(context, UHAL_INT64, now), marks(context, r.dtype, now),
+      ends(context, UHAL_INT64, {texts, 1});
+  const View before = memory.sliced(0, 1, all).reshaped({texts, width + 1}),
+             diagonal = memory.sliced(0, 0, all).reshaped({texts, width + 1});
+  fill_zero(context, memory.sliced(0, 0, 1));
+  count_up(context, places);
   copy_or_cast(context, places, before);
-  copy_or_cast(context, before, chosen);
-  copy_or_cast(context, hypothesis_lengths.view().reshaped({texts, 1}), lengths);
+  copy_or_cast(context, places, chosen);
+  fill_zero(context, marks.sliced(1, 0, 1));
+  if (width > 0) copy_or_cast(context, r.reshaped({texts, width}), marks.sliced(1, 1, width));
   copy_or_cast(context, reference_lengths.view().reshaped({texts, 1}), ends);
+  const View rows = h.reshaped({texts, height}), lengths = hypothesis_lengths.view().reshaped({texts, 1});
   uhal_scan_attributes least = {};
   least.struct_size = sizeof least;
   least.reduction = UHAL_REDUCE_MINIMUM;
   least.axis = 1;
+  // Without insertions, less the distance that is added again behind the scan.
+  Chain without(5);
+  const int kept = without.step(uhal_map_add, {0, without.step(uhal_map_not_equal, {1, 2})});
+  const int left_out = without.step(uhal_map_scale, {3}, {1, 1});
+  without.step(uhal_map_subtract, {without.step(uhal_map_minimum, {kept, left_out}), 4});
   const int64_t longest = *std::max_element(tall.begin(), tall.end());
   for (int64_t i = 1; i <= longest; ++i) {
-    context.map(uhal_map_scale, {&before}, {&now}, {1, 1});
-    if (width > 0) {
-      const View mark = rows.sliced(1, i - 1, 1), diagonal = before.sliced(1, 0, width), rest = now.sliced(1, 1, width);
-      context.map(uhal_map_not_equal, {&mark, &columns}, {&differs});
-      context.map(uhal_map_add, {&differs, &diagonal}, {&differs});
-      context.map(uhal_map_minimum, {&rest, &differs}, {&rest});
-    }
-    context.map(uhal_map_subtract, {&now, &places}, {&now});
+    const View mark = rows.sliced(1, i - 1, 1);
+    context.run(UHAL_OP_MAP_CHAIN, {&diagonal, &mark, &marks, &before, &places}, {&now}, without.program());
+    fill(context, now.sliced(1, 0, 1), static_cast<double>(i), i);  // all marks are left out
     context.run(UHAL_OP_SCAN, {&now}, {&before}, &least);
     context.map(uhal_map_add, {&before, &places}, {&before});
-    const Constant length(context, UHAL_INT64, static_cast<double>(i));
-    context.map(uhal_map_equal, {&lengths, &length}, {&is_last});
-    context.map(uhal_map_select, {&is_last, &before, &chosen}, {&chosen});
+    if (std::find(tall.begin(), tall.end(), i) == tall.end()) continue;
+    Chain last(3);
+    const int length = last.step(uhal_map_scale, {1}, {0, static_cast<double>(i)});
+    last.step(uhal_map_select, {last.step(uhal_map_equal, {1, length}), 0, 2});
+    context.run(UHAL_OP_MAP_CHAIN, {&before, &lengths, &chosen}, {&chosen}, last.program());
   }
   const auto along = index_attributes(1);
   const Scratch found(context, UHAL_INT64, {texts, 1});

@@ -82,8 +82,9 @@ class Neighbors {
       edges.emplace(context, 0);
       return;
     }
-    const Integers64 starts(context, many), degrees(context, many);
-    const Degrees found = find_starts(context, graph, flat(nodes), starts, degrees);
+    const Scratch table(context, UHAL_INT64, {4, many});
+    const Degrees found = find_starts(context, graph, flat(nodes), table);
+    const View starts = row(table, 0), degrees = row(table, 1);
     const int64_t candidates = found.total;
     if (limit < 0) {
       copy_or_cast(context, degrees, counts);
@@ -113,39 +114,35 @@ class Neighbors {
     int64_t least, most, total;
   };
 
-  // Where the nodes' edges begin, and how many they have.
-  static Degrees find_starts(const Context& context, const Graph& graph, const View& at, const View& starts,
-                             const View& degrees) {
-    const int64_t nodes = graph.begins.elements() - 1;
-    const Integers64 ends(context, starts.elements()), numbers(context, 5);
-    const std::pair<View, const View*> both[] = {{graph.begins.sliced(0, 0, nodes), &starts},
-                                                 {graph.begins.sliced(0, 1, nodes), &ends}};
-    for (const auto& [from, to] : both) {
-      if (from.dtype == UHAL_INT64) {
-        take(context, from, at, *to);
-      } else {
-        const Scratch narrow(context, from.dtype, *to);
-        take(context, from, at, narrow);
-        copy_or_cast(context, narrow, *to);
-      }
-    }
-    context.map(uhal_map_subtract, {&ends, &starts}, {&degrees});
-    const std::pair<const View*, uhal_reduction> wanted[] = {{&starts, UHAL_REDUCE_MINIMUM},
-                                                             {&ends, UHAL_REDUCE_MAXIMUM},
-                                                             {&degrees, UHAL_REDUCE_MINIMUM},
-                                                             {&degrees, UHAL_REDUCE_MAXIMUM},
-                                                             {&degrees, UHAL_REDUCE_SUM}};
-    for (int i = 0; i < 5; ++i) {
-      const auto attributes = reduce_attributes(wanted[i].second);
-      const View number = numbers.sliced(0, i, 1);
-      context.run(UHAL_OP_REDUCE, {wanted[i].first}, {&number}, &attributes);
-    }
+  static View row(const View& table, int64_t number) { return table.sliced(0, number, 1).reshaped({table.shape[1]}); }
+
+  // The table's rows = where the nodes' edges begin, how many they have, and, so that least numbers tell of largest
+  // ones, minus where they end and minus how many they have.
+  static Degrees find_starts(const Context& context, const Graph& graph, const View& at, const View& table) {
+    View ends_of = graph.begins.reshaped({graph.begins.elements() - 1, 2});  // each is the beginning of the next node
+    ends_of.strides[0] = 1;
+    const Scratch ends(context, graph.begins.dtype, {at.elements(), 2});
+    take(context, ends_of, at, ends);
+    View begin = ends.sliced(1, 0, 1), end = ends.sliced(1, 1, 1);
+    begin.rank = end.rank = 1;
+    const View rows[] = {row(table, 0), row(table, 1), row(table, 2), row(table, 3)};
+    Chain program(2);
+    const int degree = program.step(uhal_map_subtract, {1, 0});
+    const int minus_end = program.step(uhal_map_negative, {1}),
+              minus_degree = program.step(uhal_map_negative, {degree});
+    context.run(UHAL_OP_MAP_CHAIN, {&begin, &end}, {&rows[0], &rows[1], &rows[2], &rows[3]},
+                program.program({0, degree, minus_end, minus_degree}));
+    const Integers64 numbers(context, 5);
+    const View least = numbers.sliced(0, 0, 4).reshaped({4, 1}), sum = numbers.sliced(0, 4, 1);
+    const auto minimum = reduce_attributes(UHAL_REDUCE_MINIMUM), add = reduce_attributes(UHAL_REDUCE_SUM);
+    context.run(UHAL_OP_REDUCE, {&table}, {&least}, &minimum);
+    context.run(UHAL_OP_REDUCE, {&rows[1]}, {&sum}, &add);
     const std::vector<int64_t> found = read_integers(context, numbers);
-    if (found[0] < 0 || found[1] > graph.neighbors.elements() || found[2] < 0) {
+    if (found[0] < 0 || -found[2] > graph.neighbors.elements() || found[1] < 0) {
       invalid(context,
               "colptr does not ascend, or leads beyond the " + std::to_string(graph.neighbors.elements()) + " edges");
     }
-    return {found[2], found[3], found[4]};
+    return {found[1], -found[3], found[4]};
   }
 
   // A node's neighbors are a row of a matrix. Each has a random key, and those of the smallest are taken; where there

@@ -220,41 +220,89 @@ void generate_proposals(Context context, Input scores, Input moves, Input sizes,
 // -- levels of a pyramid
 
 // Boxes go to the level floor(log2(sqrt(area) / scale) + level of that scale), within the levels that there are.
-// y = the level's number, counted from the lowest, times `step`.
-void levels_of(const Context& context, const View& boxes, int lowest, int highest, int level, int scale, double offset,
-               double step, const View& y) {
-  const Constant zero(context, boxes.dtype, 0), reference(context, boxes.dtype, scale);
+struct Levels {
+  int lowest, highest, level, scale;
+  int count() const { return highest - lowest + 1; }
+};
+
+// The length of a box along an axis from where it begins and ends; a turned box has none.
+int length_step(Chain& program, int low, int high, double offset) {
+  const int difference = program.step(uhal_map_subtract, {high, low});
+  const int whole = program.step(uhal_map_relu, {difference});
+  if (offset == 0) return whole;
+  const int not_turned = program.step(uhal_map_equal, {whole, difference});
+  const int wider = program.step(uhal_map_scale, {difference}, {1, offset});
+  return program.step(uhal_map_select, {not_turned, wider, whole});
+}
+
+// y = the number of each box's cell: cells are of a level and an image, and those of a level lie side by side. A box
+// that is no number has none: NaN. Of several images `image` says of which one a box is.
+void cells_of(const Context& context, const View& boxes, const Levels& levels, double offset, int64_t images,
+              const View& image, const View& y) {
   const View left = corner(boxes, 0), top = corner(boxes, 1), right = corner(boxes, 2), bottom = corner(boxes, 3);
-  Chain program(6);
-  const int none = 4, reference_value = 5;
-  const auto length = [&](int low, int high) {
-    const int difference = program.step(uhal_map_subtract, {high, low});
-    const int turned = program.step(uhal_map_less, {difference, none});  // a turned box has no area
-    const int whole = offset == 0 ? difference : program.step(uhal_map_scale, {difference}, {1, offset});
-    return program.step(uhal_map_select, {turned, none, whole});
-  };
-  const int width = length(0, 2), height = length(1, 3);
-  const int side = program.step(uhal_map_sqrt, {program.step(uhal_map_multiply, {width, height})});
-  const int relative =
-      program.step(uhal_map_scale, {program.step(uhal_map_divide, {side, reference_value})}, {1, 1e-8});
+  const Scratch lengths(context, boxes.dtype, {2, boxes.shape[0]});
+  const View width = lengths.reshaped({2 * y.elements()}).sliced(0, 0, y.elements()),
+             height = lengths.reshaped({2 * y.elements()}).sliced(0, y.elements(), y.elements());
+  Chain program(5);
+  int across = 0, down = 1;
+  if (offset == 0) {
+    across = length_step(program, 0, 2, 0);
+    down = length_step(program, 1, 3, 0);
+  } else {  // a program of its own, since one has not room for all steps
+    Chain of_lengths(4);
+    const int first = length_step(of_lengths, 0, 2, offset), second = length_step(of_lengths, 1, 3, offset);
+    context.run(UHAL_OP_MAP_CHAIN, {&left, &top, &right, &bottom}, {&width, &height},
+                of_lengths.program({first, second}));
+  }
+  const int side = program.step(uhal_map_sqrt, {program.step(uhal_map_multiply, {across, down})});
+  const int scale = program.step(uhal_map_scale, {program.step(uhal_map_equal, {side, side})},
+                                 {0, static_cast<double>(levels.scale)});
+  const int relative = program.step(uhal_map_scale, {program.step(uhal_map_divide, {side, scale})}, {1, 1e-8});
   const int exact =
-      program.step(uhal_map_scale, {program.step(uhal_map_log2, {relative})}, {1, static_cast<double>(level)});
-  program.step(uhal_map_clip, {program.step(uhal_map_floor, {exact})},
-               {static_cast<double>(lowest), static_cast<double>(highest)});
-  context.run(UHAL_OP_MAP_CHAIN, {&left, &top, &right, &bottom, &zero, &reference}, {&y}, program.program());
-  if (step != 1 || lowest != 0) context.map(uhal_map_scale, {&y}, {&y}, {step, -step * lowest});
+      program.step(uhal_map_scale, {program.step(uhal_map_log2, {relative})}, {1, static_cast<double>(levels.level)});
+  const int level = program.step(uhal_map_clip, {program.step(uhal_map_floor, {exact})},
+                                 {static_cast<double>(levels.lowest), static_cast<double>(levels.highest)});
+  const auto step = static_cast<double>(images);
+  const int cell = program.step(uhal_map_scale, {level}, {step, -step * levels.lowest});
+  if (images > 1) program.step(uhal_map_add, {cell, 4});
+  const View* ends[] = {&left, &top, &right, &bottom};
+  if (offset != 0) {
+    ends[0] = ends[2] = &width;
+    ends[1] = ends[3] = &height;
+  }
+  context.run(UHAL_OP_MAP_CHAIN, {ends[0], ends[1], ends[2], ends[3], images > 1 ? &image : ends[0]}, {&y},
+              program.program());
 }
 
 // The image that each box is of.
 void images_of(const Context& context, const View& counts, const View& y) {
   const Scratch ends(context, UHAL_INT64, counts), number(context, UHAL_INT64, y);
-  copy_or_cast(context, counts, ends);
-  sum_up(context, ends, ends);
+  if (counts.dtype != UHAL_INT64) copy_or_cast(context, counts, ends);
+  sum_up(context, counts.dtype == UHAL_INT64 ? counts : ends, ends);
   count_up(context, number);
   uhal_search_attributes search = {};
   search.struct_size = sizeof search;
   search.right = 1;
   context.run(UHAL_OP_SEARCH_SORTED, {&ends, &number}, {&y}, &search);
+}
+
+// ends - begins for several lists, all of one length.
+void write_counts(const Context& context, const std::vector<View>& begins, const std::vector<View>& ends,
+                  const std::vector<View>& counts) {
+  constexpr size_t kTogether = UHAL_MAP_MAX_OUTPUTS;
+  static_assert(kTogether == 4 && 2 * kTogether <= UHAL_MAP_MAX_INPUTS, "that many in one program");
+  size_t i = 0;
+  for (; i + kTogether <= counts.size(); i += kTogether) {
+    Chain program(2 * kTogether);
+    const int first = program.step(uhal_map_subtract, {4, 0}), second = program.step(uhal_map_subtract, {5, 1}),
+              third = program.step(uhal_map_subtract, {6, 2}), last = program.step(uhal_map_subtract, {7, 3});
+    context.run(UHAL_OP_MAP_CHAIN,
+                {&begins[i], &begins[i + 1], &begins[i + 2], &begins[i + 3], &ends[i], &ends[i + 1], &ends[i + 2],
+                 &ends[i + 3]},
+                {&counts[i], &counts[i + 1], &counts[i + 2], &counts[i + 3]},
+                program.program({first, second, third, last}));
+  }
+  for (; i < counts.size(); ++i) context.map(uhal_map_subtract, {&ends[i], &begins[i]}, {&counts[i]});
 }
 
 void distribute_proposals(Context context, Input boxes, OptionalInput counts, int lowest, int highest, int level,
@@ -263,57 +311,49 @@ void distribute_proposals(Context context, Input boxes, OptionalInput counts, in
   if (in.rank != 2 || in.shape[1] != 4) invalid(context, "fpn_rois has not four numbers a row");
   if (!counts) unsupported(context, "boxes without rois_num");
   const int64_t rows = in.shape[0], images = counts.elements();
-  const int levels = highest - lowest + 1;
-  if (levels < 1 || by_level.size() < static_cast<size_t>(levels)) invalid(context, "there are no levels");
-  const int64_t column[] = {rows, 1}, cells = levels * images;
+  const Levels levels = {lowest, highest, level, scale};
+  if (levels.count() < 1 || by_level.size() < static_cast<size_t>(levels.count()))
+    invalid(context, "there are no levels");
+  const int64_t column[] = {rows, 1}, cells = levels.count() * images;
   const View back = context.allocate(restore, UHAL_INT32, column, 2).reshaped({rows});
-  // Boxes in the order of their levels, and in that of their images, as they come. Where the boxes of each level and
-  // image end; a box that is no number has no level, and comes last.
-  const Scratch order(context, UHAL_INT64, &rows, 1), ends(context, UHAL_INT32, {levels, images}),
-      of_images(context, UHAL_INT32, {levels, images});
-  std::vector<int64_t> end(static_cast<size_t>(cells));
+  // Boxes in the order of their levels, and in that of their images, as they come. Where the boxes before each cell,
+  // and of it, end; a box that is no number has no level, and comes last.
+  const Scratch order(context, UHAL_INT64, &rows, 1), ends(context, UHAL_INT32, {cells + 1});
+  std::vector<int64_t> end(static_cast<size_t>(cells + 1));
   if (rows > 0 && images > 0) {
-    const Scratch cell(context, in.dtype, &rows, 1), image(context, UHAL_INT64, &rows, 1),
-        sorted(context, in.dtype, &rows, 1), number(context, UHAL_INT32, &rows, 1), names(context, in.dtype, {cells});
-    levels_of(context, in, lowest, highest, level, scale, pixels ? 1 : 0, static_cast<double>(images), cell);
-    if (images > 1) {
-      images_of(context, counts.view(), image);
-      context.map(uhal_map_add, {&cell, &image}, {&cell});
-    }
+    const Scratch cell(context, in.dtype, &rows, 1), image(context, UHAL_INT32, &rows, 1),
+        sorted(context, in.dtype, &rows, 1), number(context, UHAL_INT32, &rows, 1),
+        names(context, in.dtype, {cells + 1});
+    if (images > 1) images_of(context, flat(counts.view()), image);
+    cells_of(context, in, levels, pixels ? 1 : 0, images, image, cell);
     const auto ascending = axis_attributes(0, false);
     context.run(UHAL_OP_SORT, {&cell}, {&sorted, &order}, &ascending);
-    count_up(context, names);
+    count_up(context, names, -1);
     uhal_search_attributes search = {};
     search.struct_size = sizeof search;
     search.right = 1;
-    const View all_ends = flat(ends), all_counts = flat(of_images);
-    context.run(UHAL_OP_SEARCH_SORTED, {&sorted, &names}, {&all_ends}, &search);
-    copy_or_cast(context, all_ends.sliced(0, 0, 1), all_counts.sliced(0, 0, 1));
-    if (cells > 1) {
-      const View later = all_ends.sliced(0, 1, cells - 1), earlier = all_ends.sliced(0, 0, cells - 1),
-                 rest = all_counts.sliced(0, 1, cells - 1);
-      context.map(uhal_map_subtract, {&later, &earlier}, {&rest});
-    }
-    end = read_integers(context, all_ends);
+    context.run(UHAL_OP_SEARCH_SORTED, {&sorted, &names}, {&ends}, &search);
     count_up(context, number);
     const auto along = index_attributes(0);
     context.run(UHAL_OP_SCATTER, {&order, &number}, {&back}, &along);
+    end = read_integers(context, ends);
   } else {
-    fill_zero(context, of_images);
+    fill_zero(context, ends);
   }
-  int64_t at = 0;
-  for (int i = 0; i < levels; ++i) {
+  std::vector<View> before, after, of_images;
+  for (int i = 0; i < levels.count(); ++i) {
     const auto level_number = static_cast<size_t>(i);
-    const int64_t behind = images == 0 ? 0 : end[static_cast<size_t>((i + 1) * images - 1)];
-    const int64_t shape[] = {behind - at, 4};
+    const int64_t first = i * images, at = end[static_cast<size_t>(first)];
+    const int64_t shape[] = {end[static_cast<size_t>(first + images)] - at, 4};
     const View out = context.allocate(by_level[level_number], in.dtype, shape, 2);
-    take(context, in, order.sliced(0, at, behind - at), out);
+    take(context, in, order.sliced(0, at, shape[0]), out);
     if (level_number < counts_by_level.size()) {
-      copy_or_cast(context, of_images.sliced(0, i, 1).reshaped({images}),
-                   context.allocate(counts_by_level[level_number], UHAL_INT32, &images, 1));
+      before.push_back(ends.sliced(0, first, images));
+      after.push_back(ends.sliced(0, first + 1, images));
+      of_images.push_back(context.allocate(counts_by_level[level_number], UHAL_INT32, &images, 1));
     }
-    at = behind;
   }
+  if (images > 0) write_counts(context, before, after, of_images);
 }
 
 // The boxes of all levels that have the best scores, those of one image behind those of another, best first.

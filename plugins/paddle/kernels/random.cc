@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "plugins/common/chain.h"
 #include "plugins/paddle/kernels/common.h"
 #include "plugins/paddle/selected_rows.h"
 
@@ -290,14 +291,14 @@ void multinomial(Context context, Input x, Scalar samples, bool replacement, Out
     invalid(context, "When replacement is False, number of samples should be less than non-zero categories.");
   }
   const View out = context.allocate(y, UHAL_INT64, dims, weights.rank);
-  const Scratch noise(context, dtype, weights), scores(context, dtype, weights);
-  generate(context, UHAL_RANDOM_UNIFORM, 0, 1, 0, noise);
-  context.map(uhal_map_scale, {&noise}, {&noise}, {-1, 1});
-  context.map(uhal_map_log, {&noise}, {&noise});
-  context.map(uhal_map_negative, {&noise}, {&noise});
-  context.map(uhal_map_log, {&noise}, {&noise});
-  context.map(uhal_map_log, {&weights}, {&scores});
-  context.map(uhal_map_subtract, {&scores, &noise}, {&scores});
+  const Scratch scores(context, dtype, weights);
+  generate(context, UHAL_RANDOM_UNIFORM, 0, 1, 0, scores);
+  // Waiting times with the weights as rates, by their negatives: those who come first are chosen.
+  Chain score(2);
+  const int time = score.step(uhal_map_log, {score.step(uhal_map_scale, {0}, {-1, 1})});
+  const int never = score.step(uhal_map_scale, {0}, {0, -HUGE_VAL});
+  score.step(uhal_map_select, {1, score.step(uhal_map_divide, {time, 1}), never});
+  context.run(UHAL_OP_MAP_CHAIN, {&scores, &weights}, {&scores}, score.program());
   const Scratch top(context, dtype, dims, weights.rank);
   const auto attributes = axis_attributes(last, true);
   context.run(UHAL_OP_TOP_K, {&scores}, {&top, &out}, &attributes);

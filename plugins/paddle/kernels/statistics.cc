@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "plugins/common/chain.h"
 #include "plugins/paddle/kernels/common.h"
 
 namespace unihal::paddle {
@@ -35,14 +36,6 @@ void l1_norm_grad(Context context, Input x, Input dy, Output dx) {
   context.map(uhal_map_multiply, {&sign, &gradient}, {&out});
 }
 
-// updates added to y at the places `at`, of one axis
-void add_at(const Context& context, const View& at, const View& updates, const View& y) {
-  fill_zero(context, y);
-  auto attributes = index_attributes(0);
-  attributes.reduction = UHAL_REDUCE_SUM;
-  if (at.elements() > 0) context.run(UHAL_OP_SCATTER, {&at, &updates}, {&y}, &attributes);
-}
-
 // How often each number occurs, or the sum of its weights; the host waits for the largest.
 void bincount(Context context, Input x, OptionalInput weights, Scalar least, Output y) {
   const View in = x.view();
@@ -72,13 +65,41 @@ void bincount(Context context, Input x, OptionalInput weights, Scalar least, Out
     context.run(UHAL_OP_SEGMENT_REDUCE, {&values, &ids}, {&out}, &sum);
     return;
   }
-  const int64_t one[] = {1};
-  const Scratch number(context, UHAL_INT64, one, 1);
-  fill(context, number, 1, 1);
-  View ones = number;
-  ones.shape[0] = ids.shape[0];
-  ones.strides[0] = 0;
+  const Repeated ones(context, UHAL_INT64, 1, ids.shape[0]);
   context.run(UHAL_OP_SEGMENT_REDUCE, {&ones, &ids}, {&out}, &sum);
+}
+
+// counts = how many numbers, or how much weight, each of the equal intervals between `first` and `last` has. Of a
+// number outside, or that is none, there is no interval: its place is -1. The end has a place of its own behind the
+// intervals, and is then counted to the last one.
+void count_in_bins(const Context& context, const View& x, const OptionalInput& weight, double first, double last,
+                   const View& counts) {
+  const int64_t bins = counts.elements();
+  const Scratch places(context, bins < INT32_MAX ? UHAL_INT32 : UHAL_INT64, x);
+  const Constant none(context, UHAL_FLOAT64, -1);  // also what makes the steps those of float64
+  Chain program(2);
+  const int within = program.step(uhal_map_clip, {0}, {first, last});
+  const int place =
+      program.step(uhal_map_add_then_scale, {within}, {static_cast<double>(bins) / (last - first), -first});
+  program.step(uhal_map_select, {program.step(uhal_map_equal, {within, 0}), place, 1});
+  context.run(UHAL_OP_MAP_CHAIN, {&x, &none}, {&places}, program.program());
+  uhal_segment_attributes sum = {};
+  sum.struct_size = sizeof sum;
+  sum.reduction = UHAL_REDUCE_SUM;
+  sum.ignore_negative = 1;
+  const Scratch found(context, weight ? counts.dtype : UHAL_INT64, {bins + 1});
+  if (weight) {
+    const View weights = flat(weight.view());
+    const Scratch updates(context, counts.dtype, weights);
+    copy_or_cast(context, weights, updates);
+    context.run(UHAL_OP_SEGMENT_REDUCE, {&updates, &places}, {&found}, &sum);
+  } else {
+    const Repeated ones(context, UHAL_INT64, 1, x.elements());
+    context.run(UHAL_OP_SEGMENT_REDUCE, {&ones, &places}, {&found}, &sum);
+  }
+  const View last_bin = counts.sliced(0, bins - 1, 1), end = found.sliced(0, bins, 1);
+  copy_or_cast(context, found.sliced(0, 0, bins), counts);
+  context.map(uhal_map_add, {&last_bin, &end}, {&last_bin});
 }
 
 // How many numbers, or how much weight, each of `bins` equal intervals has. Equal ends stand for the data's own.
@@ -99,31 +120,15 @@ void histogram(Context context, Input x, OptionalInput weight, int64_t bins, flo
   if (last < first) invalid(context, "max is less than min");
   const bool fractions = density || weight;
   const View out = context.allocate(y, fractions ? UHAL_FLOAT32 : UHAL_INT64, &bins, 1);
-  const Scratch scaled(context, UHAL_FLOAT64, in), places(context, UHAL_INT64, in), updates(context, out.dtype, in);
-  const Scratch inside(context, UHAL_BOOL, in), below(context, UHAL_BOOL, in), limit(context, UHAL_FLOAT64, nullptr, 0);
-  const Scratch none(context, out.dtype, nullptr, 0);
-  copy_or_cast(context, in, scaled);
-  fill(context, limit, first, 0);
-  context.map(uhal_map_greater_equal, {&scaled, &limit}, {&inside});
-  fill(context, limit, last, 0);
-  context.map(uhal_map_less_equal, {&scaled, &limit}, {&below});
-  context.map(uhal_map_logical_and, {&inside, &below}, {&inside});
-  const double count = static_cast<double>(bins);
-  context.map(uhal_map_add_then_scale, {&scaled}, {&scaled}, {count / (last - first), -first});
-  context.map(uhal_map_clip, {&scaled}, {&scaled}, {0, count - 1});
-  copy_or_cast(context, scaled, places);
-  if (weight) {
-    copy_or_cast(context, flat(weight.view()), updates);
+  if (in.elements() == 0) {
+    fill_zero(context, out);
   } else {
-    fill(context, updates, 1, 1);
+    count_in_bins(context, in, weight, first, last, out);
   }
-  fill_zero(context, none);
-  context.map(uhal_map_select, {&inside, &updates, &none}, {&updates});
-  add_at(context, places, updates, out);
   if (!density) return;
   const Scratch total(context, out.dtype, nullptr, 0);
   sum_all(context, out, total);
-  context.map(uhal_map_scale, {&total}, {&total}, {(last - first) / count, 0});
+  context.map(uhal_map_scale, {&total}, {&total}, {(last - first) / static_cast<double>(bins), 0});
   context.map(uhal_map_divide, {&out, &total}, {&out});
 }
 
@@ -154,29 +159,89 @@ void affine_channel_grad(Context context, Input x, Input scale, Input, Input dy,
   context.map(uhal_map_multiply, {&gradient, &factor}, {&out});
 }
 
-// Beams followed from the last step back to the first: ids and parents (steps, batch, beams).
+// Beams followed from the last step back to the first: ids and parents (steps, batch, beams). A step says of each beam
+// where it comes from in the step before, and what counts is what all steps from one to the last say, one after the
+// other. Steps are taken in groups of about as many as there are groups: within all of them at once, then from group to
+// group, and then each step's with what the groups behind it say.
+class Beams {
+ public:
+  Beams(const Context& context, const View& parents)
+      : steps_(parents.shape[0]),
+        batch_(parents.shape[1]),
+        beams_(parents.shape[2]),
+        length_(static_cast<int64_t>(std::ceil(std::sqrt(static_cast<double>(steps_))))),
+        groups_((steps_ + length_ - 1) / length_),
+        missing_(groups_ * length_ - steps_),
+        within_(context, parents.dtype, parents),
+        behind_(context, parents.dtype, {groups_, batch_, beams_}),
+        followed_(context, parents.dtype, parents) {
+    const auto along = index_attributes(2);
+    copy_or_cast(context, of_groups(parents, length_ - 1), of_groups(within_, length_ - 1));
+    for (int64_t i = length_ - 2; i >= 0; --i) {
+      const View own = of_groups(parents, i), to = of_groups(within_, i);
+      if (own.shape[0] == 0) continue;
+      const View behind = of_groups(within_, i + 1);
+      const View next = behind.sliced(0, behind.shape[0] - own.shape[0], own.shape[0]);
+      context.run(UHAL_OP_GATHER_ELEMENTS, {&own, &next}, {&to}, &along);
+    }
+    // What all groups from one on say.
+    const int64_t last = groups_ - 1;
+    copy_or_cast(context, within_.sliced(0, first_of(last), 1), behind_.sliced(0, last, 1));
+    for (int64_t group = last - 1; group > 0; --group) {
+      const View own = within_.sliced(0, first_of(group), 1), next = behind_.sliced(0, group + 1, 1),
+                 to = behind_.sliced(0, group, 1);
+      context.run(UHAL_OP_GATHER_ELEMENTS, {&own, &next}, {&to}, &along);
+    }
+    copy_or_cast(context, within_.sliced(0, first_of(last), length_of(last)),
+                 followed_.sliced(0, first_of(last), length_of(last)));
+    if (missing_ > 0 && groups_ > 1) follow(context, 0, 1);
+    const int64_t whole = missing_ > 0 ? 1 : 0;
+    if (last > whole) follow(context, whole, last - whole);
+  }
+
+  // Which beam of each step's parents is followed.
+  const View& followed() const { return followed_; }
+
+ private:
+  // The first group has the steps that are missing less.
+  int64_t first_of(int64_t group) const { return std::max<int64_t>(group * length_ - missing_, 0); }
+  int64_t length_of(int64_t group) const { return group == 0 ? length_ - missing_ : length_; }
+
+  // Step i of each group that has one.
+  View of_groups(const View& x, int64_t i) const {
+    const int64_t without = i < missing_ ? 1 : 0;
+    return x.sliced(0, without * length_ + i - missing_, groups_ - without, length_);
+  }
+
+  // Some groups of one length, with what the group behind each says.
+  void follow(const Context& context, int64_t first, int64_t count) const {
+    const int64_t dims[] = {count, length_of(first), batch_, beams_}, begin = first_of(first);
+    const View own = within_.sliced(0, begin, dims[0] * dims[1]).reshaped(dims, 4),
+               to = followed_.sliced(0, begin, dims[0] * dims[1]).reshaped(dims, 4);
+    View next = behind_.sliced(0, first + 1, count).unsqueezed(1);
+    next.shape[1] = dims[1];
+    next.strides[1] = 0;
+    const auto along = index_attributes(3);
+    context.run(UHAL_OP_GATHER_ELEMENTS, {&own, &next}, {&to}, &along);
+  }
+
+  int64_t steps_, batch_, beams_, length_, groups_, missing_;
+  const Scratch within_;    // of each step: what it and those behind it in its group say
+  const Scratch behind_;    // of each group but the first: what it and those behind it say
+  const Scratch followed_;  // of each step
+};
+
 void gather_tree(Context context, Input ids, Input parents, Output y) {
   const View in = ids.view(), from = parents.view(), out = context.allocate(y, in.dtype);
   if (out.elements() == 0) return;
   const int64_t steps = in.shape[0];
-  const auto step = [](const View& view, int64_t i) {
-    const View one = view.sliced(0, i, 1);
-    return one.reshaped({view.shape[1], view.shape[2]});
-  };
-  copy_or_cast(context, step(in, steps - 1), step(out, steps - 1));
+  copy_or_cast(context, in.sliced(0, steps - 1, 1), out.sliced(0, steps - 1, 1));
   if (steps == 1) return;
-  // Which beam of each step but the last is followed: what the parents of the step behind it say of the beam there.
-  const View rest = from.sliced(0, 1, steps - 1);
-  const Scratch beams(context, from.dtype, rest);
-  copy_or_cast(context, step(from, steps - 1), step(beams, steps - 2));
-  const auto along = index_attributes(1);
-  for (int64_t i = steps - 3; i >= 0; --i) {
-    const View parents_behind = step(from, i + 1), beam_behind = step(beams, i + 1), beam = step(beams, i);
-    context.run(UHAL_OP_GATHER_ELEMENTS, {&parents_behind, &beam_behind}, {&beam}, &along);
-  }
+  // Of a step but the last that beam, which the parents of the step behind it say.
+  const Beams beams(context, from.sliced(0, 1, steps - 1));
   const View before = in.sliced(0, 0, steps - 1), target = out.sliced(0, 0, steps - 1);
-  const auto of_steps = index_attributes(2);
-  context.run(UHAL_OP_GATHER_ELEMENTS, {&before, &beams}, {&target}, &of_steps);
+  const auto along = index_attributes(2);
+  context.run(UHAL_OP_GATHER_ELEMENTS, {&before, &beams.followed()}, {&target}, &along);
 }
 
 }  // namespace

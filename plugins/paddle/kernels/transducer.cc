@@ -1,4 +1,5 @@
 // The loss of transducers: labels are emitted between steps of the inputs, and each step ends with a blank.
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -13,66 +14,81 @@ namespace {
 constexpr double kNever = -HUGE_VAL;
 
 // The cells (step, labels so far) of a lattice lie by diagonals, step + labels: those of one follow from those of the
-// one before. Memory is (diagonals, batch, labels), with columns of no probability before and after the cells, which
-// are what does not lead to or from the first and the last ones.
+// one before. Ways to the end follow in the same manner, from the last diagonal on and from the last label to the
+// first, so that both directions are computed in one go: memory is (diagonals, directions, batch, 1 + labels), with a
+// column before the cells that leads nowhere.
 class Lattice : public Scratch {
  public:
-  Lattice(const Context& context, uhal_dtype dtype, int64_t batch, int64_t steps, int64_t labels, int64_t before = 0,
-          int64_t after = 0)
-      : Scratch(context, dtype, {steps + labels, batch, before + labels + after}),
-        steps_(steps),
-        labels_(labels),
-        before_(before) {
+  enum Direction { kForwards, kBackwards };
+
+  Lattice(const Context& context, uhal_dtype dtype, int64_t batch, int64_t steps, int64_t labels)
+      : Scratch(context, dtype, {steps + labels, 2, batch, 1 + labels}), steps_(steps), labels_(labels) {
     fill(context, *this, kNever, 0);
   }
 
-  // The cells as (batch, steps, labels), of the diagonals from `first` on.
-  View cells(int64_t first = 0) const {
-    const int64_t batch = shape[1], columns = shape[2], plane = batch * columns;
-    View view = sliced(0, first, 1).sliced(2, before_, labels_).reshaped({batch, steps_, labels_});
+  // The cells as (batch, steps, labels), those of the first step and label on diagonal `first` forwards, and backwards
+  // on the one that is as far from the last; `later` columns behind their own.
+  View cells(Direction direction, int64_t first, int64_t later = 0) const {
+    const int64_t batch = shape[2], columns = shape[3], plane = 2 * batch * columns;
+    const bool forwards = direction == kForwards;
+    const int64_t diagonal = forwards ? first : shape[0] - 1 - first, column = forwards ? 1 : labels_;
+    const int64_t begin = diagonal * plane + (forwards ? 0 : batch * columns) + column + later;
+    View view = reshaped({shape[0] * plane}).sliced(0, begin, 1).reshaped({batch, steps_, labels_});
     view.strides[0] = columns;
-    view.strides[1] = plane;
-    view.strides[2] = plane + 1;
+    view.strides[1] = forwards ? plane : -plane;
+    view.strides[2] = forwards ? plane + 1 : -plane - 1;
     return view;
   }
-  // Columns of one diagonal, as many as there are labels: (batch, labels).
-  View diagonal(int64_t number, int64_t first_column = 0) const {
-    return sliced(0, number, 1).reshaped({shape[1], shape[2]}).sliced(1, first_column, labels_);
+  // All of a diagonal but its first column or, `first` being 0, its last one.
+  View diagonal(int64_t number, int64_t first) const {
+    const int64_t plane = 2 * shape[2] * shape[3];
+    return reshaped({shape[0] * plane}).sliced(0, number * plane + first, plane - 1);
   }
 
  private:
-  int64_t steps_, labels_, before_;
+  int64_t steps_, labels_;
 };
 
-// y = the sum of the probabilities of two ways, by logarithms of their halves; not less than `least`, if there is one.
-void add_ways(const Context& context, const View& from, const View& cost, const View& other, const View& other_cost,
-              const View* least, const View& y) {
-  Chain chain(least == nullptr ? 4 : 5);
+// The first cell of each sequence: (batch, 1).
+View firsts(const View& cells) {
+  const View first = cells.sliced(1, 0, 1).sliced(2, 0, 1);
+  View view = first.reshaped({cells.shape[0], 1});
+  view.strides[0] = cells.strides[0];
+  return view;
+}
+
+// Probabilities of ways to each cell, by logarithms of what it costs to come to it from the diagonal before: within its
+// column, and from the column before. They are not less than `starts`. Nothing leads from one sequence to the next one,
+// also where one has no numbers.
+void follow_ways(const Context& context, const Lattice& stays, const Lattice& moves, const Lattice& starts,
+                 const Lattice& ways) {
+  const Scratch all_cells(context, ways.dtype, {2 * ways.shape[2], ways.shape[3]});
+  fill(context, all_cells, 1, 1);
+  fill_zero(context, all_cells.sliced(1, 0, 1));
+  const View are_cells = flat(all_cells).sliced(0, 1, all_cells.elements() - 1);
+  Chain chain(6);
   const int a = chain.step(uhal_map_add, {0, 1}), b = chain.step(uhal_map_add, {2, 3});
   const int larger = chain.step(uhal_map_maximum, {a, b}), smaller = chain.step(uhal_map_minimum, {a, b});
   // Between two ways of no probability there is no difference: it is no number, and counts as 0.
-  const int zero = chain.step(uhal_map_scale, {chain.step(uhal_map_clip, {larger}, {-1, 1})}, {0, 0});
+  const int zero = chain.step(uhal_map_scale, {4}, {0, 0});
   const int below = chain.step(uhal_map_fmin, {chain.step(uhal_map_subtract, {smaller, larger}), zero});
   const int sum = chain.step(uhal_map_add, {larger, chain.step(uhal_map_softplus, {below}, {1, HUGE_VAL})});
-  if (least == nullptr) {
-    context.run(UHAL_OP_MAP_CHAIN, {&from, &cost, &other, &other_cost}, {&y}, chain.program({sum}));
-  } else {
-    const int result = chain.step(uhal_map_maximum, {sum, 4});
-    context.run(UHAL_OP_MAP_CHAIN, {&from, &cost, &other, &other_cost, least}, {&y}, chain.program({result}));
+  const int result = chain.step(uhal_map_maximum, {sum, 5});
+  chain.step(uhal_map_select, {4, result, chain.step(uhal_map_scale, {4}, {0, kNever})});
+  copy_or_cast(context, starts.diagonal(0, 1), ways.diagonal(0, 1));
+  for (int64_t d = 1; d < ways.shape[0]; ++d) {
+    const View own = ways.diagonal(d - 1, 1), other = ways.diagonal(d - 1, 0), start = starts.diagonal(d, 1);
+    const View by_stay = stays.diagonal(d - 1, 1), by_move = moves.diagonal(d - 1, 1), to = ways.diagonal(d, 1);
+    context.run(UHAL_OP_MAP_CHAIN, {&own, &by_stay, &other, &by_move, &are_cells, &start}, {&to}, chain.program());
   }
 }
 
-// Which of `count` places come before a length less `margin`, along axis 1 or 2 of (batch, steps, labels).
-class Within : public Scratch {
+// The steps and the numbers of labels of cells, to be held against the lengths of (batch, 1, 1).
+class Places : public Scratch {
  public:
-  Within(const Context& context, const View& lengths, int axis, int64_t count, int64_t margin)
-      : Scratch(context, UHAL_BOOL, {lengths.shape[0], axis == 1 ? count : 1, axis == 2 ? count : 1}) {
-    const Scratch places(context, UHAL_INT64, {count}), ends(context, UHAL_INT64, {lengths.shape[0], 1, 1});
-    count_up(context, places, static_cast<double>(margin));
-    copy_or_cast(context, lengths.reshaped({lengths.shape[0], 1, 1}), ends);
-    const View along = places.reshaped({1, axis == 1 ? count : 1, axis == 2 ? count : 1});
-    context.map(uhal_map_less, {&along, &ends}, {this});
-  }
+  Places(const Context& context, int64_t count) : Scratch(context, UHAL_INT64, {count}) { count_up(context, *this); }
+  View as_steps() const { return reshaped({1, shape[0], 1}); }
+  View as_labels(int64_t count) const { return sliced(0, 0, count).reshaped({1, 1, count}); }
 };
 
 void require_lengths(const Context& context, const View& lengths, int64_t batch, int64_t least, int64_t most,
@@ -89,88 +105,93 @@ void require_lengths(const Context& context, const View& lengths, int64_t batch,
 
 // The sequences of a batch: what a blank and what the next label costs at each cell, as logarithms.
 struct Transducer {
-  View x, lengths;        // (batch, steps, labels + 1, classes); (batch)
-  const Scratch counts;   // (batch): labels, and the cell before the first one
+  View x, lengths, counts;  // (batch, steps, labels + 1, classes); of steps and labels (batch, 1, 1)
+  const Places places;
   const Scratch emitted;  // (batch, labels): the labels, 0 behind the last one
   int64_t batch, steps, width;
 
   Transducer(const Context& context, const View& input, const View& label, const View& input_lengths,
              const View& label_lengths)
       : x(input),
-        lengths(input_lengths),
-        counts(context, UHAL_INT64, label_lengths),
+        lengths(input_lengths.reshaped({input.shape[0], 1, 1})),
+        counts(label_lengths.reshaped({input.shape[0], 1, 1})),
+        places(context, std::max(input.shape[1], input.shape[2])),
         emitted(context, UHAL_INT64, {input.shape[0], input.shape[2] - 1}),
         batch(x.shape[0]),
         steps(x.shape[1]),
         width(x.shape[2]) {
-    context.map(uhal_map_scale, {&label_lengths}, {&counts}, {1, 1});
     if (width < 2) return;
-    const Within is_label(context, counts, 2, width - 1, 1);
-    const View given = label.sliced(1, 0, width - 1), mask = is_label.reshaped({batch, width - 1});
-    context.map(uhal_map_multiply, {&given, &mask}, {&emitted});
+    const View given = label.sliced(1, 0, width - 1), number = places.as_labels(width - 1).reshaped({1, width - 1}),
+               ends = counts.reshaped({batch, 1});
+    Chain program(3);
+    program.step(uhal_map_multiply, {0, program.step(uhal_map_less, {1, 2})});
+    context.run(UHAL_OP_MAP_CHAIN, {&given, &number, &ends}, {&emitted}, program.program());
   }
 
+  // Forwards a blank stays in its column, and a label leads to the next one; both are found on the diagonal that they
+  // lead from. Backwards they are where they lead to, on the diagonal before.
   void set_costs(const Context& context, int64_t blank, const Lattice& blanks, const Lattice& emissions) const {
-    const Constant never(context, x.dtype, kNever);
-    const Scratch valid(context, UHAL_BOOL, {batch, steps, width});
-    const Within in_time(context, lengths, 1, steps, 0), in_labels(context, counts, 2, width, 0);
-    context.map(uhal_map_logical_and, {&in_time, &in_labels}, {&valid});
-    View of_blank = x.sliced(3, blank, 1), to = blanks.cells();
+    View of_blank = x.sliced(3, blank, 1);
     of_blank.rank = 3;
-    context.map(uhal_map_select, {&valid, &of_blank, &never}, {&to});
+    // There are as many places for a blank as labels, and one more.
+    const View to = blanks.cells(Lattice::kForwards, 0);
+    write_where(context, uhal_map_less, uhal_map_less_equal, width, &of_blank, to);
+    copy_or_cast(context, to, blanks.cells(Lattice::kBackwards, 1));
     if (width < 2) return;
     const Scratch taken(context, x.dtype, {batch, steps, width - 1, 1});
     const auto classes = index_attributes(3);
-    const View before_last = x.sliced(2, 0, width - 1), at = places();
+    const View before_last = x.sliced(2, 0, width - 1), at = classes_of_cells();
     context.run(UHAL_OP_GATHER_ELEMENTS, {&before_last, &at}, {&taken}, &classes);
-    const Within emits(context, counts, 2, width - 1, 1);
-    const View is_emission = valid.sliced(2, 0, width - 1), values = taken.reshaped({batch, steps, width - 1});
-    context.map(uhal_map_logical_and, {&is_emission, &emits}, {&is_emission});
-    to = emissions.cells().sliced(2, 0, width - 1);
-    context.map(uhal_map_select, {&is_emission, &values, &never}, {&to});
+    const View values = taken.reshaped({batch, steps, width - 1});
+    const View next = emissions.cells(Lattice::kForwards, 0, 1).sliced(2, 0, width - 1);
+    write_where(context, uhal_map_less, uhal_map_less, width - 1, &values, next);
+    copy_or_cast(context, next, emissions.cells(Lattice::kBackwards, 1).sliced(2, 0, width - 1));
+  }
+
+  // Ways begin at the first cell, and backwards at the ends: the cells behind the last step, at the last label.
+  void set_starts(const Context& context, const Lattice& starts) const {
+    fill_zero(context, firsts(starts.cells(Lattice::kForwards, 0)));
+    write_where(context, uhal_map_equal, uhal_map_equal, width, nullptr, starts.cells(Lattice::kBackwards, 1));
   }
 
   // The labels as the classes that cells emit: (batch, steps, labels, 1).
-  View places() const {
+  View classes_of_cells() const {
     View view = emitted.reshaped({batch, 1, width - 1, 1});
     view.shape[1] = steps;
     view.strides[1] = 0;
     return view;
   }
+
+ private:
+  // y (batch, steps, labels) = values, or else 0, at the cells whose step and label compare so with the last step and
+  // the number of labels of their sequence; elsewhere no probability.
+  void write_where(const Context& context, uhal_map_function compare_steps, uhal_map_function compare_labels,
+                   int64_t labels, const View* values, const View& y) const {
+    const View step = places.as_steps().sliced(1, 0, steps), label = places.as_labels(labels);
+    Chain program(values != nullptr ? 5 : 4);
+    const int last = compare_steps == uhal_map_equal ? program.step(uhal_map_scale, {1}, {1, -1}) : 1;
+    const int in_time = program.step(compare_steps, {0, last}), in_labels = program.step(compare_labels, {2, 3});
+    const int chosen = program.step(uhal_map_logical_and, {in_time, in_labels});
+    const int never = program.step(uhal_map_scale, {chosen}, {0, kNever});
+    const int value = values != nullptr ? 4 : program.step(uhal_map_scale, {chosen}, {0, 0});
+    program.step(uhal_map_select, {chosen, value, never});
+    if (values != nullptr) {
+      context.run(UHAL_OP_MAP_CHAIN, {&step, &lengths, &label, &counts, values}, {&y}, program.program());
+    } else {
+      context.run(UHAL_OP_MAP_CHAIN, {&step, &lengths, &label, &counts}, {&y}, program.program());
+    }
+  }
 };
-
-// Probabilities of the ways from the first cell. Emissions and alphas have a column before their cells.
-void go_forwards(const Context& context, const Lattice& blanks, const Lattice& emissions, const Lattice& alphas) {
-  fill_zero(context, alphas.diagonal(0, 1).sliced(1, 0, 1));
-  for (int64_t d = 1; d + 1 < alphas.shape[0]; ++d) {
-    add_ways(context, alphas.diagonal(d - 1, 1), blanks.diagonal(d - 1), alphas.diagonal(d - 1),
-             emissions.diagonal(d - 1), nullptr, alphas.diagonal(d, 1));
-  }
-}
-
-// Probabilities of the ways to the end, which is the cell behind the last step of a sequence. `ends` is 0 there. Betas
-// have a column behind their cells.
-void go_backwards(const Context& context, const Lattice& blanks, const Lattice& emissions, const Lattice& ends,
-                  const Lattice& betas) {
-  const int64_t last = betas.shape[0] - 1;
-  copy_or_cast(context, ends.diagonal(last), betas.diagonal(last));
-  for (int64_t d = last - 1; d >= 0; --d) {
-    const View end = ends.diagonal(d);
-    add_ways(context, betas.diagonal(d + 1), blanks.diagonal(d), betas.diagonal(d + 1, 1), emissions.diagonal(d, 1),
-             &end, betas.diagonal(d));
-  }
-}
 
 // The probability of all ways through a cell by what it costs to leave it, over that of all ways: what `y` gets is
 // minus that times a factor. All are logarithms but y.
 void write_gradient(const Context& context, const View& alpha, const View& beta, const View& cost, const View& total,
                     double factor, const View& y) {
-  const Scratch sum(context, y.dtype, y);
-  context.map(uhal_map_add, {&alpha, &beta}, {&sum});
-  context.map(uhal_map_add, {&sum, &cost}, {&sum});
-  context.map(uhal_map_subtract, {&sum, &total}, {&sum});
-  context.map(uhal_map_exp, {&sum}, {&sum});
-  context.map(uhal_map_scale, {&sum}, {&y}, {-factor, 0});
+  Chain program(4);
+  const int through = program.step(uhal_map_add, {program.step(uhal_map_add, {0, 1}), 2});
+  const int share = program.step(uhal_map_exp, {program.step(uhal_map_subtract, {through, 3})});
+  program.step(uhal_map_scale, {share}, {-factor, 0});
+  context.run(UHAL_OP_MAP_CHAIN, {&alpha, &beta, &cost, &total}, {&y}, program.program());
 }
 
 // input are logarithms of probabilities, as on Paddle's CPU; the gradient of the losses' sum comes with them. FastEmit
@@ -190,46 +211,31 @@ void warprnnt(Context context, Input input, Input label, Input input_lengths, In
   const View dx = context.allocate(gradient, x.dtype, x.shape, 4);
 
   const Transducer of(context, x, labels, lengths, counts);
-  const Lattice blanks(context, x.dtype, batch, steps, width), emissions(context, x.dtype, batch, steps, width, 1);
+  const Lattice blanks(context, x.dtype, batch, steps, width), emissions(context, x.dtype, batch, steps, width),
+      starts(context, x.dtype, batch, steps, width), ways(context, x.dtype, batch, steps, width);
   of.set_costs(context, blank, blanks, emissions);
-  const Lattice alphas(context, x.dtype, batch, steps, width, 1), betas(context, x.dtype, batch, steps, width, 0, 1);
-  go_forwards(context, blanks, emissions, alphas);
-
-  // Cells behind the last step and at the last label are the ends.
-  const Lattice ends(context, x.dtype, batch, steps, width);
-  const Constant never(context, x.dtype, kNever), zero(context, x.dtype, 0);
-  {
-    const Within before_end(context, lengths, 1, steps, 1), in_time(context, lengths, 1, steps, 0),
-        before_last(context, of.counts, 2, width, 1), in_labels(context, of.counts, 2, width, 0);
-    context.map(uhal_map_logical_xor, {&before_end, &in_time}, {&in_time});
-    context.map(uhal_map_logical_xor, {&before_last, &in_labels}, {&in_labels});
-    const Scratch is_end(context, UHAL_BOOL, {batch, steps, width});
-    context.map(uhal_map_logical_and, {&in_time, &in_labels}, {&is_end});
-    const View behind = ends.cells(1);  // the cell one step later
-    context.map(uhal_map_select, {&is_end, &zero, &never}, {&behind});
-  }
-  go_backwards(context, blanks, emissions, ends, betas);
-  const View total = betas.diagonal(0).sliced(1, 0, 1);  // (batch, 1)
+  of.set_starts(context, starts);
+  follow_ways(context, blanks, emissions, starts, ways);
+  const View total = firsts(ways.cells(Lattice::kBackwards, 0));
   const View column = losses.reshaped({batch, 1});
   context.map(uhal_map_negative, {&total}, {&column});
 
   const View all = total.unsqueezed(2);
   fill_zero(context, dx);
-  const View alpha = alphas.cells();
+  const View alpha = ways.cells(Lattice::kForwards, 0), beta = ways.cells(Lattice::kBackwards, 1);
   // What leads on by a blank goes one step, to the next diagonal; a label leads to the next place of that.
   View of_blank = dx.sliced(3, blank, 1);
   of_blank.rank = 3;
-  write_gradient(context, alpha, betas.cells(1), blanks.cells(), all, 1, of_blank);
+  write_gradient(context, alpha, beta, blanks.cells(Lattice::kForwards, 0), all, 1, of_blank);
   if (width < 2) return;
   const Scratch of_labels(context, x.dtype, {batch, steps, width - 1, 1});
-  View after = betas.cells(1);
-  after.data = static_cast<char*>(after.data) + uhal_dtype_size(after.dtype);
-  after.shape[2] = width - 1;
-  write_gradient(context, alpha.sliced(2, 0, width - 1), after, emissions.cells().sliced(2, 0, width - 1), all,
-                 1 + static_cast<double>(fast_emit), of_labels.reshaped({batch, steps, width - 1}));
+  const View after = ways.cells(Lattice::kBackwards, 1, -1).sliced(2, 0, width - 1),
+             by_label = emissions.cells(Lattice::kForwards, 0, 1).sliced(2, 0, width - 1);
+  write_gradient(context, alpha.sliced(2, 0, width - 1), after, by_label, all, 1 + static_cast<double>(fast_emit),
+                 of_labels.reshaped({batch, steps, width - 1}));
   auto add = index_attributes(3);
   add.reduction = UHAL_REDUCE_SUM;
-  const View target = dx.sliced(2, 0, width - 1), at = of.places();
+  const View target = dx.sliced(2, 0, width - 1), at = of.classes_of_cells();
   context.run(UHAL_OP_SCATTER_ELEMENTS, {&at, &of_labels}, {&target}, &add);
 }
 

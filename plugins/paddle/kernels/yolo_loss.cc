@@ -1,9 +1,12 @@
 // The loss of YOLOv3's heads (Redmon and Farhadi 2018), and its gradient.
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "plugins/common/chain.h"
 #include "plugins/paddle/kernels/common.h"
 
 namespace unihal::paddle {
@@ -14,15 +17,20 @@ constexpr double kLeastScore = 1e-5;  // of a cell whose object counts
 // Beyond this softplus(x) is x.
 constexpr double kLinear = 40;
 
-// Numbers of the host in a dtype of the device.
+// y = numbers of the host.
+void upload_numbers(const Context& context, const std::vector<double>& values, const View& y) {
+  const Scratch wide(context, UHAL_FLOAT64, y);
+  const char* bytes = reinterpret_cast<const char*>(values.data());
+  upload(context, {bytes, bytes + values.size() * sizeof values[0]}, wide);
+  copy_or_cast(context, wide, y);
+}
+
+// The same in memory of their own.
 class Numbers : public Scratch {
  public:
   Numbers(const Context& context, uhal_dtype dtype, const std::vector<double>& values)
       : Scratch(context, dtype, {static_cast<int64_t>(values.size())}) {
-    const Scratch wide(context, UHAL_FLOAT64, *this);
-    const char* bytes = reinterpret_cast<const char*>(values.data());
-    upload(context, {bytes, bytes + values.size() * sizeof values[0]}, wide);
-    copy_or_cast(context, wide, *this);
+    upload_numbers(context, values, *this);
   }
 };
 
@@ -113,21 +121,20 @@ struct Head {
   }
 };
 
-// y = the low and the high corners of boxes (..., 4) of centers and sizes, along the last axis.
-void corners_of(const Context& context, const View& boxes, const View& y) {
-  for (int axis = 0; axis < 2; ++axis) {
-    const View center = last(boxes, axis), size = last(boxes, 2 + axis), low = last(y, axis), high = last(y, 2 + axis);
-    context.map(uhal_map_scale, {&size}, {&high}, {0.5, 0});
-    context.map(uhal_map_subtract, {&center, &high}, {&low});
-    context.map(uhal_map_add, {&center, &high}, {&high});
-  }
-}
+// The corners of boxes, low and high ones: four planes, which are seen as a last axis of length 4.
+class Corners : public Scratch {
+ public:
+  Corners(const Context& context, uhal_dtype dtype, int64_t images, int64_t rows)
+      : Scratch(context, dtype, {4, images, rows}) {}
+  View plane(int64_t number) const { return sliced(0, number, 1).reshaped({shape[1], shape[2]}); }
+};
 
-void overlaps_of(const Context& context, const View& a, const View& b, const View& y) {
+// y = how much boxes (images, rows) overlap others.
+void overlaps_of(const Context& context, const Corners& boxes, int axis, const Corners& others, const View& y) {
   View own[4], other[4];
   for (int i = 0; i < 4; ++i) {
-    own[i] = last(a, i);
-    other[i] = last(b, i);
+    own[i] = boxes.plane(i).unsqueezed(axis);
+    other[i] = others.plane(i).unsqueezed(3 - axis);
   }
   context.map(uhal_map_box_overlap, {&own[0], &own[1], &own[2], &own[3], &other[0], &other[1], &other[2], &other[3]},
               {&y}, {0});
@@ -135,58 +142,87 @@ void overlaps_of(const Context& context, const View& a, const View& b, const Vie
 
 // Whether boxes have an area.
 void find_boxes(const Context& context, const View& boxes, const View& y) {
-  const Constant least(context, boxes.dtype, kLeastSide);
-  const Scratch other(context, UHAL_BOOL, y);
   const View wide = last(boxes, 2), tall = last(boxes, 3);
-  context.map(uhal_map_greater_equal, {&wide, &least}, {&y});
-  context.map(uhal_map_greater_equal, {&tall, &least}, {&other});
-  context.map(uhal_map_logical_and, {&y, &other}, {&y});
+  Chain program(2);
+  const auto is_long = [&](int side) {
+    return program.step(uhal_map_equal, {program.step(uhal_map_clip, {side}, {kLeastSide, HUGE_VAL}), side});
+  };
+  const int first = is_long(0), second = is_long(1);
+  program.step(uhal_map_logical_and, {first, second});
+  context.run(UHAL_OP_MAP_CHAIN, {&wide, &tall}, {&y}, program.program());
+}
+
+// What the cells say of boxes, by one of the head's anchors: where its corners are.
+void place_boxes(const Context& context, const Head& head, int64_t anchor, const View& columns, const View& rows,
+                 double scale, const Corners& corners) {
+  const auto number = static_cast<size_t>(head.of.mask[static_cast<size_t>(anchor)]);
+  const double grid = static_cast<double>(head.height);  // in both directions, as in Paddle
+  const auto of_cells = [&](const View& view) {          // (images, rows, columns)
+    View cells = view.sliced(1, anchor, 1);
+    cells.shape[1] = head.height;
+    cells.strides[1] = head.width;
+    cells.shape[2] = head.width;
+    return cells;
+  };
+  const View x = of_cells(head.entry(0)), y = of_cells(head.entry(1)), width = of_cells(head.entry(2)),
+             height = of_cells(head.entry(3));
+  Chain program(6);
+  const auto along = [&](int place, int at, int length, double side) {
+    int center = program.step(uhal_map_sigmoid, {place});
+    if (scale != 1) center = program.step(uhal_map_scale, {center}, {scale, 0});
+    center = program.step(uhal_map_scale, {program.step(uhal_map_add, {center, at})}, {1 / grid, 0});
+    const int half = program.step(uhal_map_scale, {program.step(uhal_map_exp, {length})}, {0.5 * side, 0});
+    const int low = program.step(uhal_map_subtract, {center, half}), high = program.step(uhal_map_add, {center, half});
+    return std::pair<int, int>(low, high);
+  };
+  const auto across = along(0, 4, 2, head.of.widths[number]), down = along(1, 5, 3, head.of.heights[number]);
+  View to[4];
+  for (int i = 0; i < 4; ++i) {
+    to[i] = of_cells(corners.plane(i).reshaped({head.images, head.anchors, head.cells}));
+  }
+  context.run(UHAL_OP_MAP_CHAIN, {&x, &y, &width, &height, &columns, &rows}, {&to[0], &to[1], &to[2], &to[3]},
+              program.program({across.first, down.first, across.second, down.second}));
 }
 
 // y (images, anchors, cells) = -1 where what a cell says overlaps a box by more than the threshold, else 0: that is no
 // object, but not to be told so.
 void find_ignored(const Context& context, const Head& head, const View& is_box, double threshold, double scale,
                   const View& y) {
-  fill_zero(context, y);
-  if (head.count == 0 || y.elements() == 0) return;
+  if (head.count == 0 || y.elements() == 0) return fill_zero(context, y);
   const uhal_dtype dtype = head.x.dtype;
-  const Scratch said(context, dtype, {head.images, head.anchors, head.cells, 4}), corners(context, dtype, said);
-  const double grid = static_cast<double>(head.height);  // in both directions, as in Paddle
-  for (int axis = 0; axis < 2; ++axis) {
-    const Scratch numbers(context, dtype, {axis == 0 ? head.width : head.height});
-    count_up(context, numbers, -0.5 * (scale - 1));
-    const View cell = said.reshaped({head.images, head.anchors, head.height, head.width, 4});
-    const View at = axis == 0 ? numbers.reshaped({1, 1, 1, head.width}) : numbers.reshaped({1, 1, head.height, 1});
-    const View place = head.entry(axis), center = last(said, axis), in_grid = last(cell, axis);
-    context.map(uhal_map_sigmoid, {&place}, {&center});
-    if (scale != 1) context.map(uhal_map_scale, {&center}, {&center}, {scale, 0});
-    context.map(uhal_map_add, {&in_grid, &at}, {&in_grid});
-    context.map(uhal_map_scale, {&center}, {&center}, {1 / grid, 0});
-    const View length = head.entry(2 + axis), size = last(said, 2 + axis);
-    context.map(uhal_map_exp, {&length}, {&size});
-    const auto& sides = axis == 0 ? head.of.widths : head.of.heights;
-    for (int64_t a = 0; a < head.anchors; ++a) {
-      const View of_anchor = size.sliced(1, a, 1);
-      const auto anchor = static_cast<size_t>(head.of.mask[static_cast<size_t>(a)]);
-      context.map(uhal_map_scale, {&of_anchor}, {&of_anchor}, {sides[anchor], 0});
+  const int64_t all = head.anchors * head.cells;
+  const Corners said(context, dtype, head.images, all), given(context, dtype, head.images, head.count);
+  {
+    const Scratch columns(context, dtype, {1, 1, head.width}), rows(context, dtype, {1, head.height, 1});
+    count_up(context, flat(columns), -0.5 * (scale - 1));
+    count_up(context, flat(rows), -0.5 * (scale - 1));
+    for (int64_t anchor = 0; anchor < head.anchors; ++anchor) {
+      place_boxes(context, head, anchor, columns, rows, scale, said);
     }
   }
-  corners_of(context, said, corners);
-  const Scratch of_boxes(context, dtype, {head.images, head.count, 4});
-  corners_of(context, head.boxes, of_boxes);
-  const int64_t all = head.anchors * head.cells;
-  const Scratch overlaps(context, dtype, {head.images, all, head.count}), best(context, dtype, {head.images, all, 1});
-  const View a = corners.reshaped({head.images, all, 1, 4}), b = of_boxes.reshaped({head.images, 1, head.count, 4});
-  overlaps_of(context, a, b, overlaps);
-  const View counts = is_box.reshaped({head.images, 1, head.count});
-  const Constant zero(context, dtype, 0), limit(context, dtype, threshold), ignored(context, dtype, -1);
+  Chain program(4);
+  const auto along = [&](int center, int size) {
+    const int half = program.step(uhal_map_scale, {size}, {0.5, 0});
+    const int low = program.step(uhal_map_subtract, {center, half}), high = program.step(uhal_map_add, {center, half});
+    return std::pair<int, int>(low, high);
+  };
+  const auto across = along(0, 2), down = along(1, 3);
+  const View box[] = {last(head.boxes, 0), last(head.boxes, 1), last(head.boxes, 2), last(head.boxes, 3)};
+  const View to[] = {given.plane(0), given.plane(1), given.plane(2), given.plane(3)};
+  context.run(UHAL_OP_MAP_CHAIN, {&box[0], &box[1], &box[2], &box[3]}, {&to[0], &to[1], &to[2], &to[3]},
+              program.program({across.first, down.first, across.second, down.second}));
+  const Scratch overlaps(context, dtype, {head.images, head.count, all}), best(context, dtype, {head.images, 1, all});
+  overlaps_of(context, said, 1, given, overlaps);
+  const View counts = is_box.unsqueezed(2);
+  const Constant zero(context, dtype, 0);
   context.map(uhal_map_select, {&counts, &overlaps, &zero}, {&overlaps});
   const auto most = reduce_attributes(UHAL_REDUCE_MAXIMUM);
   context.run(UHAL_OP_REDUCE, {&overlaps}, {&best}, &most);
-  const Scratch test(context, UHAL_BOOL, y);
   const View largest = best.reshaped(y.shape, y.rank);
-  context.map(uhal_map_greater, {&largest, &limit}, {&test});
-  context.map(uhal_map_select, {&test, &ignored, &y}, {&y});
+  Chain beyond(1);
+  const int is_beyond = beyond.step(uhal_map_greater, {0, beyond.step(uhal_map_clip, {0}, {-HUGE_VAL, threshold})});
+  beyond.step(uhal_map_scale, {is_beyond}, {-1, 0});
+  context.run(UHAL_OP_MAP_CHAIN, {&largest}, {&y}, beyond.program());
 }
 
 // best and place (images, boxes; int64) = the anchor that is most like a box, and where that is among those of this
@@ -194,27 +230,32 @@ void find_ignored(const Context& context, const Head& head, const View& is_box, 
 void find_anchors(const Context& context, const Head& head, const View& is_box, const View& best, const View& place) {
   const uhal_dtype dtype = head.x.dtype;
   const auto all = static_cast<int64_t>(head.of.widths.size());
-  const Numbers widths(context, dtype, head.of.widths), heights(context, dtype, head.of.heights);
   // Around one center.
-  const Scratch of_anchors(context, dtype, {1, 1, all, 4}), of_boxes(context, dtype, {head.images, head.count, 1, 4}),
-      corners(context, dtype, of_anchors), other_corners(context, dtype, of_boxes);
-  fill_zero(context, of_anchors);
-  copy_or_cast(context, widths, last(of_anchors, 2));
-  copy_or_cast(context, heights, last(of_anchors, 3));
-  fill_zero(context, of_boxes);
-  copy_or_cast(context, head.boxes.sliced(2, 2, 2), of_boxes.reshaped({head.images, head.count, 4}).sliced(2, 2, 2));
-  corners_of(context, of_anchors, corners);
-  corners_of(context, of_boxes, other_corners);
+  const Corners of_anchors(context, dtype, 1, all), of_boxes(context, dtype, head.images, head.count);
+  std::vector<double> ends;
+  for (const auto& [sides, factor] : {std::pair(&head.of.widths, -0.5), std::pair(&head.of.heights, -0.5),
+                                      std::pair(&head.of.widths, 0.5), std::pair(&head.of.heights, 0.5)}) {
+    for (const double side : *sides) ends.push_back(factor * side);
+  }
+  upload_numbers(context, ends, flat(of_anchors));
+  const View wide = last(head.boxes, 2), tall = last(head.boxes, 3);
+  const View to[] = {of_boxes.plane(0), of_boxes.plane(1), of_boxes.plane(2), of_boxes.plane(3)};
+  Chain halves(2);
+  const int left = halves.step(uhal_map_scale, {0}, {-0.5, 0}), top = halves.step(uhal_map_scale, {1}, {-0.5, 0}),
+            right = halves.step(uhal_map_scale, {0}, {0.5, 0}), bottom = halves.step(uhal_map_scale, {1}, {0.5, 0});
+  context.run(UHAL_OP_MAP_CHAIN, {&wide, &tall}, {&to[0], &to[1], &to[2], &to[3]},
+              halves.program({left, top, right, bottom}));
   const Scratch overlaps(context, dtype, {head.images, head.count, all});
-  overlaps_of(context, corners, other_corners, overlaps);
+  overlaps_of(context, of_anchors, 1, of_boxes, overlaps);
   const auto largest = axis_attributes(2, true);
   const View of_best = best.unsqueezed(2);
   context.run(UHAL_OP_ARG_REDUCE, {&overlaps}, {&of_best}, &largest);
   const Numbers places(context, UHAL_INT64, head.of.places);
   const auto along = index_attributes(0);
-  const Constant none(context, UHAL_INT64, -1);
   context.run(UHAL_OP_GATHER, {&places, &best}, {&place}, &along);
-  context.map(uhal_map_select, {&is_box, &place, &none}, {&place});
+  Chain chosen(2);
+  chosen.step(uhal_map_select, {1, 0, chosen.step(uhal_map_scale, {1}, {0, -1})});
+  context.run(UHAL_OP_MAP_CHAIN, {&place, &is_box}, {&place}, chosen.program());
 }
 
 // The boxes that belong to a cell of this head, and what is to be said there.
@@ -229,44 +270,35 @@ class Matches {
         weight(context, head.x.dtype, places),
         wanted(context, head.x.dtype, {head.images, head.count, head.of.classes}),
         head_(head) {
-    const Constant zero(context, UHAL_INT64, 0);
-    context.map(uhal_map_greater_equal, {&places, &zero}, {&is_match});
     // Where: the image, the anchor and the cell.
     const View image = last(at, 0), anchor = last(at, 1), cell = last(at, 2);
     const Scratch numbers(context, UHAL_INT64, {head.images, 1});
     count_up(context, numbers.reshaped({head.images}));
-    copy_or_cast(context, numbers, image);
-    context.map(uhal_map_multiply, {&places, &is_match}, {&anchor});
-    const Scratch scaled(context, head.x.dtype, places), part(context, head.x.dtype, places),
-        column(context, UHAL_INT64, places);
-    for (int axis = 1; axis >= 0; --axis) {
-      const View center = last(head.boxes, axis);
-      context.map(uhal_map_scale, {&center}, {&scaled}, {static_cast<double>(axis == 0 ? head.width : head.height), 0});
-      copy_or_cast(context, scaled, axis == 0 ? static_cast<const View&>(column) : cell);
-      // What the box is to be: its place within the cell, of a grid that is as high as wide.
-      context.map(uhal_map_scale, {&center}, {&scaled}, {static_cast<double>(head.height), 0});
-      copy_or_cast(context, axis == 0 ? static_cast<const View&>(column) : cell, part);
-      const View target = last(goal, axis);
-      context.map(uhal_map_subtract, {&scaled, &part}, {&target});
-      if (axis == 1) context.map(uhal_map_scale, {&cell}, {&cell}, {static_cast<double>(head.width), 0});
-    }
-    context.map(uhal_map_add, {&cell, &column}, {&cell});
-    context.map(uhal_map_multiply, {&cell, &is_match}, {&cell});
+    Chain which(2);
+    const int matches = which.step(uhal_map_greater_equal, {0, which.step(uhal_map_scale, {0}, {0, 0})});
+    const int of_match = which.step(uhal_map_multiply, {0, matches});
+    context.run(UHAL_OP_MAP_CHAIN, {&places, &numbers}, {&is_match, &anchor, &image},
+                which.program({matches, of_match, 1}));
+    find_cells(context, cell);
     const View rows = by_cell(head.x);
     const auto along = index_attributes(0);
     context.run(UHAL_OP_GATHER_ND, {&rows, &at}, {&said}, &along);
-    // The logarithm of its size over its anchor's. Larger boxes have less weight.
-    set_sizes(context, places);
+    set_sizes(context);
+    // Larger boxes have less weight.
     const View wide = last(head.boxes, 2), tall = last(head.boxes, 3);
-    context.map(uhal_map_multiply, {&wide, &tall}, {&weight});
-    context.map(uhal_map_scale, {&weight}, {&weight}, {-1, 2});
-    context.map(uhal_map_multiply, {&weight, &head.scores}, {&weight});
-    const Scratch classes(context, UHAL_INT64, {head.of.classes}), is_class(context, UHAL_BOOL, wanted);
+    Chain smaller(3);
+    const int rest = smaller.step(uhal_map_scale, {smaller.step(uhal_map_multiply, {0, 1})}, {-1, 2});
+    smaller.step(uhal_map_multiply, {rest, 2});
+    context.run(UHAL_OP_MAP_CHAIN, {&wide, &tall, &head.scores}, {&weight}, smaller.program());
+    const Scratch classes(context, UHAL_INT64, {head.of.classes});
     count_up(context, classes);
     const View label = head.labels.unsqueezed(2);
-    const Constant positive(context, head.x.dtype, head.of.positive), negative(context, head.x.dtype, head.of.negative);
-    context.map(uhal_map_equal, {&label, &classes}, {&is_class});
-    context.map(uhal_map_select, {&is_class, &positive, &negative}, {&wanted});
+    Chain answer(2);
+    const int is_class = answer.step(uhal_map_equal, {0, 1});
+    const int yes = answer.step(uhal_map_scale, {is_class}, {0, head.of.positive}),
+              no = answer.step(uhal_map_scale, {is_class}, {0, head.of.negative});
+    answer.step(uhal_map_select, {is_class, yes, no});
+    context.run(UHAL_OP_MAP_CHAIN, {&label, &classes}, {&wanted}, answer.program());
   }
 
   const Scratch is_match;  // (images, boxes)
@@ -280,53 +312,78 @@ class Matches {
   static View by_cell(const View& x) { return x.transposed(2, 3); }
 
   // y (images, anchors, cells, ...), at the boxes' cells, = values; of several boxes those of the last one.
-  void write(const Context& context, const View& values, const View& y) const {
+  void write(const Context& context, const View& values, const View& y) {
     // An image that is not there drops what does not match.
-    const Scratch places(context, UHAL_INT64, at);
-    const Constant nowhere(context, UHAL_INT64, static_cast<double>(head_.images));
-    copy_or_cast(context, at, places);
-    const View image = last(places, 0);
-    context.map(uhal_map_select, {&is_match, &image, &nowhere}, {&image});
+    if (!places_) {
+      places_.emplace(context, UHAL_INT64, at);
+      copy_or_cast(context, at, *places_);
+      const View image = last(*places_, 0);
+      Chain program(2);
+      const int nowhere = program.step(uhal_map_scale, {1}, {0, static_cast<double>(head_.images)});
+      program.step(uhal_map_select, {1, 0, nowhere});
+      context.run(UHAL_OP_MAP_CHAIN, {&image, &is_match}, {&image}, program.program());
+    }
     auto attributes = index_attributes(0);
     attributes.ignore_out_of_range = 1;
-    context.run(UHAL_OP_SCATTER_ND, {&places, &values}, {&y}, &attributes);
+    context.run(UHAL_OP_SCATTER_ND, {&*places_, &values}, {&y}, &attributes);
   }
 
  private:
-  void set_sizes(const Context& context, const View& places) const {
-    for (int axis = 0; axis < 2; ++axis) {
-      std::vector<double> sides;
-      for (const int anchor : head_.of.mask) {
-        sides.push_back((axis == 0 ? head_.of.widths : head_.of.heights)[static_cast<size_t>(anchor)]);
-      }
-      const Numbers of_anchors(context, head_.x.dtype, sides);
-      const Scratch side(context, head_.x.dtype, places), anchor(context, UHAL_INT64, places);
-      copy_or_cast(context, last(at, 1), anchor);
-      const auto along = index_attributes(0);
-      context.run(UHAL_OP_GATHER, {&of_anchors, &anchor}, {&side}, &along);
-      const View size = last(head_.boxes, 2 + axis), target = last(goal, 2 + axis);
-      context.map(uhal_map_divide, {&size, &side}, {&target});
-      context.map(uhal_map_log, {&target}, {&target});
+  // The cells that boxes' centers lie in, 0 of what does not match; and what a center is to be: its place within the
+  // cell, of a grid that is as high as wide.
+  void find_cells(const Context& context, const View& cell) const {
+    const double height = static_cast<double>(head_.height), width = static_cast<double>(head_.width);
+    const View x = last(head_.boxes, 0), y = last(head_.boxes, 1), across = last(goal, 0), down = last(goal, 1);
+    Chain program(3);
+    const int in_grid = program.step(uhal_map_scale, {1}, {height, 0});
+    const int row = program.step(uhal_map_truncate, {in_grid});
+    const int column = program.step(uhal_map_truncate, {program.step(uhal_map_scale, {0}, {width, 0})});
+    const int of_row = program.step(uhal_map_subtract, {in_grid, row});
+    const int of_column = program.step(uhal_map_subtract, {program.step(uhal_map_scale, {0}, {height, 0}), column});
+    const int number = program.step(uhal_map_add, {program.step(uhal_map_scale, {row}, {width, 0}), column});
+    const int none = program.step(uhal_map_scale, {2}, {0, 0});
+    const int chosen = program.step(uhal_map_select, {2, number, none});
+    context.run(UHAL_OP_MAP_CHAIN, {&x, &y, &is_match}, {&across, &down, &cell},
+                program.program({of_column, of_row, chosen}));
+  }
+
+  // The logarithm of a box's size over its anchor's.
+  void set_sizes(const Context& context) const {
+    std::vector<double> sides;
+    for (const int anchor : head_.of.mask) {
+      sides.push_back(head_.of.widths[static_cast<size_t>(anchor)]);
+      sides.push_back(head_.of.heights[static_cast<size_t>(anchor)]);
     }
+    const Numbers of_anchors(context, head_.x.dtype, sides);
+    const View table = of_anchors.reshaped({head_.anchors, 2}), anchor = last(at, 1);
+    const Scratch side(context, head_.x.dtype, {head_.images, head_.count, 2});
+    const auto along = index_attributes(0);
+    context.run(UHAL_OP_GATHER, {&table, &anchor}, {&side}, &along);
+    const View size = head_.boxes.sliced(2, 2, 2), target = goal.sliced(2, 2, 2);
+    Chain program(2);
+    program.step(uhal_map_log, {program.step(uhal_map_divide, {0, 1})});
+    context.run(UHAL_OP_MAP_CHAIN, {&size, &side}, {&target}, program.program());
   }
 
   const Head& head_;
+  std::optional<Scratch> places_;  // as `at`, but of an image that is not there where nothing matches
 };
 
-// y = softplus(x) - x z: the cross entropy of sigmoid(x) with z
-void cross_entropy(const Context& context, const View& x, const View& z, const View& y) {
-  const Scratch product(context, y.dtype, y);
-  context.map(uhal_map_multiply, {&x, &z}, {&product});
-  context.map(uhal_map_softplus, {&x}, {&y}, {1, kLinear});
-  context.map(uhal_map_subtract, {&y, &product}, {&y});
+// softplus(x) - x z: the cross entropy of sigmoid(x) with z
+int cross_entropy(Chain& program, int x, int z) {
+  const int product = program.step(uhal_map_multiply, {x, z});
+  return program.step(uhal_map_subtract, {program.step(uhal_map_softplus, {x}, {1, kLinear}), product});
 }
 
-// Adds, for each image, the values (images, ...) to its loss. What is not to count is 0 in `counts`, which broadcasts.
-void add_to_loss(const Context& context, const View& values, const View& counts, const View& loss) {
-  if (values.elements() == 0) return;
-  const Constant zero(context, values.dtype, 0);
+// value * weight, and 0 where `counts` is
+int weighted(Chain& program, int value, int weight, int counts) {
+  const int zero = program.step(uhal_map_scale, {counts}, {0, 0});
+  return program.step(uhal_map_select, {counts, program.step(uhal_map_multiply, {value, weight}), zero});
+}
+
+// Adds, for each image, the values (images, ...) to its loss.
+void add_to_loss(const Context& context, const View& values, const View& loss) {
   const Scratch sum(context, loss.dtype, {loss.shape[0], 1});
-  context.map(uhal_map_select, {&counts, &values, &zero}, {&values});
   const View rows = values.reshaped({loss.shape[0], values.elements() / loss.shape[0]});
   const auto add = reduce_attributes(UHAL_REDUCE_SUM);
   context.run(UHAL_OP_REDUCE, {&rows}, {&sum}, &add);
@@ -336,12 +393,18 @@ void add_to_loss(const Context& context, const View& values, const View& counts,
 
 // Whether there is an object at a cell, and how much that counts: its score; 1 where there is none and 0 where that is
 // not to be told.
-void set_objects(const Context& context, const View& objects, const View& is_object, const View& weights) {
-  const Constant least(context, objects.dtype, kLeastScore), none(context, objects.dtype, -0.5);
-  context.map(uhal_map_greater, {&objects, &none}, {&weights});
-  context.map(uhal_map_greater, {&objects, &least}, {&is_object});
-  context.map(uhal_map_select, {&is_object, &objects, &weights}, {&weights});
-}
+struct ObjectSteps {
+  int is_object, weight;
+
+  ObjectSteps(Chain& program, int objects) {
+    const auto is_above = [&](double limit) {
+      return program.step(uhal_map_greater, {objects, program.step(uhal_map_clip, {objects}, {-HUGE_VAL, limit})});
+    };
+    is_object = is_above(kLeastScore);
+    const int is_told = is_above(-0.5);
+    weight = program.step(uhal_map_select, {is_object, objects, is_told});
+  }
+};
 
 void yolo_loss(Context context, Input x, Input gt_box, Input gt_label, OptionalInput gt_score, Span<int> anchors,
                Span<int> mask, int classes, float threshold, int ratio, bool smooth, float scale, Output loss,
@@ -363,31 +426,35 @@ void yolo_loss(Context context, Input x, Input gt_box, Input gt_label, OptionalI
     const Scratch best(context, UHAL_INT64, matched), places(context, UHAL_INT64, matched);
     find_anchors(context, head, is_box, best, places);
     copy_or_cast(context, places, matched);
-    const Matches matches(context, head, places);
+    Matches matches(context, head, places);
     matches.write(context, head.scores, objects);
     const Scratch part(context, dtype, {head.images, head.count, 2}), of_classes(context, dtype, matches.wanted);
     const View counts = matches.is_match.unsqueezed(2), weight = matches.weight.unsqueezed(2),
                score = head.scores.unsqueezed(2);
-    cross_entropy(context, matches.said.sliced(2, 0, 2), matches.goal.sliced(2, 0, 2), part);
-    context.map(uhal_map_multiply, {&part, &weight}, {&part});
-    add_to_loss(context, part, counts, losses);
+    const View center = matches.said.sliced(2, 0, 2), place = matches.goal.sliced(2, 0, 2);
+    Chain entropy(4);
+    weighted(entropy, cross_entropy(entropy, 0, 1), 2, 3);
+    context.run(UHAL_OP_MAP_CHAIN, {&center, &place, &weight, &counts}, {&part}, entropy.program());
+    add_to_loss(context, part, losses);
     const View size = matches.said.sliced(2, 2, 2), goal = matches.goal.sliced(2, 2, 2);
-    context.map(uhal_map_subtract, {&size, &goal}, {&part});
-    context.map(uhal_map_absolute, {&part}, {&part});
-    context.map(uhal_map_multiply, {&part, &weight}, {&part});
-    add_to_loss(context, part, counts, losses);
-    cross_entropy(context, matches.said.sliced(2, 5, classes), matches.wanted, of_classes);
-    context.map(uhal_map_multiply, {&of_classes, &score}, {&of_classes});
-    add_to_loss(context, of_classes, counts, losses);
+    Chain apart(4);
+    weighted(apart, apart.step(uhal_map_absolute, {apart.step(uhal_map_subtract, {0, 1})}), 2, 3);
+    context.run(UHAL_OP_MAP_CHAIN, {&size, &goal, &weight, &counts}, {&part}, apart.program());
+    add_to_loss(context, part, losses);
+    const View said = matches.said.sliced(2, 5, classes);
+    context.run(UHAL_OP_MAP_CHAIN, {&said, &matches.wanted, &score, &counts}, {&of_classes}, entropy.program());
+    add_to_loss(context, of_classes, losses);
   } else if (head.count > 0) {
     fill(context, matched, -1, -1);
   }
   if (objects.elements() == 0) return;
-  const Scratch is_object(context, UHAL_BOOL, objects), weights(context, dtype, objects), part(context, dtype, objects);
-  set_objects(context, objects, is_object, weights);
-  cross_entropy(context, head.entry(4), is_object, part);
-  context.map(uhal_map_multiply, {&part, &weights}, {&part});
-  add_to_loss(context, part, weights, losses);
+  const Scratch part(context, dtype, objects);
+  const View sure = head.entry(4);
+  Chain program(2);
+  const ObjectSteps of(program, 1);
+  weighted(program, cross_entropy(program, 0, of.is_object), of.weight, of.weight);
+  context.run(UHAL_OP_MAP_CHAIN, {&sure, &objects}, {&part}, program.program());
+  add_to_loss(context, part, losses);
 }
 
 void yolo_loss_grad(Context context, Input x, Input gt_box, Input gt_label, OptionalInput gt_score, Input objectness,
@@ -412,38 +479,39 @@ void yolo_loss_grad(Context context, Input x, Input gt_box, Input gt_label, Opti
   const View factors = losses.reshaped({head.images, 1, 1});
   {
     const View cells = objects.reshaped({head.images, head.anchors, head.cells});
-    const Scratch is_object(context, UHAL_BOOL, cells), weights(context, dtype, cells), part(context, dtype, cells);
-    set_objects(context, cells, is_object, weights);
-    View target = out.sliced(2, 4, 1), sure = head.entry(4);
+    View target = out.sliced(2, 4, 1);
     target.rank = 3;
     target.shape[2] = head.cells;
     target.strides[2] = 1;
-    context.map(uhal_map_sigmoid, {&sure}, {&part});
-    context.map(uhal_map_subtract, {&part, &is_object}, {&part});
-    context.map(uhal_map_multiply, {&part, &weights}, {&part});
-    context.map(uhal_map_multiply, {&part, &factors}, {&target});
+    const View sure = head.entry(4);
+    Chain program(3);
+    const ObjectSteps of(program, 1);
+    const int apart = program.step(uhal_map_subtract, {program.step(uhal_map_sigmoid, {0}), of.is_object});
+    program.step(uhal_map_multiply, {program.step(uhal_map_multiply, {apart, of.weight}), 2});
+    context.run(UHAL_OP_MAP_CHAIN, {&sure, &cells, &factors}, {&target}, program.program());
   }
   if (head.count == 0) return;
   const Scratch places(context, UHAL_INT64, {head.images, head.count});
   copy_or_cast(context, given.reshaped({head.images, head.count}), places);
-  const Matches matches(context, head, places);
+  Matches matches(context, head, places);
   const Scratch of_box(context, dtype, matches.goal), of_classes(context, dtype, matches.wanted);
   const View weight = matches.weight.unsqueezed(2), score = head.scores.unsqueezed(2);
   const View center = matches.said.sliced(2, 0, 2), goal = matches.goal.sliced(2, 0, 2),
              of_center = of_box.sliced(2, 0, 2);
-  context.map(uhal_map_sigmoid, {&center}, {&of_center});
-  context.map(uhal_map_subtract, {&of_center, &goal}, {&of_center});
+  const auto scaled = [](Chain& program, int value) {
+    program.step(uhal_map_multiply, {program.step(uhal_map_multiply, {value, 2}), 3});
+    return program.program();
+  };
+  Chain apart(4), sign(4);
+  const int difference = apart.step(uhal_map_subtract, {apart.step(uhal_map_sigmoid, {0}), 1});
+  const auto* by_difference = scaled(apart, difference);
+  context.run(UHAL_OP_MAP_CHAIN, {&center, &goal, &weight, &factors}, {&of_center}, by_difference);
   const View size = matches.said.sliced(2, 2, 2), wanted_size = matches.goal.sliced(2, 2, 2),
              of_size = of_box.sliced(2, 2, 2);
-  context.map(uhal_map_greater, {&size, &wanted_size}, {&of_size});
-  context.map(uhal_map_scale, {&of_size}, {&of_size}, {2, -1});
-  context.map(uhal_map_multiply, {&of_box, &weight}, {&of_box});
-  context.map(uhal_map_multiply, {&of_box, &factors}, {&of_box});
+  const int direction = sign.step(uhal_map_scale, {sign.step(uhal_map_greater, {0, 1})}, {2, -1});
+  context.run(UHAL_OP_MAP_CHAIN, {&size, &wanted_size, &weight, &factors}, {&of_size}, scaled(sign, direction));
   const View said = matches.said.sliced(2, 5, classes);
-  context.map(uhal_map_sigmoid, {&said}, {&of_classes});
-  context.map(uhal_map_subtract, {&of_classes, &matches.wanted}, {&of_classes});
-  context.map(uhal_map_multiply, {&of_classes, &score}, {&of_classes});
-  context.map(uhal_map_multiply, {&of_classes, &factors}, {&of_classes});
+  context.run(UHAL_OP_MAP_CHAIN, {&said, &matches.wanted, &score, &factors}, {&of_classes}, by_difference);
   matches.write(context, of_box, Matches::by_cell(out.sliced(2, 0, 4)));
   matches.write(context, of_classes, Matches::by_cell(out.sliced(2, 5, classes)));
 }

@@ -77,13 +77,22 @@ def patch_device(module: Any) -> None:
     convert = module._convert_to_place
     get_module = getattr(module, "get_device_module", None)  # not in Paddle 3.0
 
+    places: dict[str, Any] = {}  # of our devices with a number, by name: which there are does not change in a process
+
     def convert_to_place(device: Any) -> Any:
-        if isinstance(device, str):
-            device_type, _, ordinal = device.partition(":")
-            reason = refusal(device_type, int(ordinal) if ordinal.isdigit() else 0)
-            if reason:
-                raise ValueError(reason)
-        return convert(device)
+        if not isinstance(device, str):
+            return convert(device)
+        known = places.get(device)
+        if known is not None:
+            return known
+        device_type, _, ordinal = device.partition(":")
+        reason = refusal(device_type, int(ordinal) if ordinal.isdigit() else 0)
+        if reason:
+            raise ValueError(reason)
+        place = convert(device)
+        if ordinal and serves(device_type):
+            places[device] = place
+        return place
 
     def get_device_module(device: Any = None) -> Any:
         if isinstance(device, str) and is_ours(device.partition(":")[0]):
