@@ -1,5 +1,7 @@
 #include "stub/ops/lanes.h"
 
+#include <type_traits>
+
 #include "stub/vector/vectorize.h"
 
 namespace unihal::stub {
@@ -75,6 +77,85 @@ UNIHAL_VECTORIZED void factorize_lu(int64_t m, int64_t n, T* a, int32_t* pivots,
   }
 }
 
+// The columns from `begin` to `end` of `rows` rows, less tau v v^T of them, where v is `reflector` with a 1 in row
+// `first` and nothing above it. Several columns at a time: their sums do not wait for each other.
+template <typename T>
+UNIHAL_INLINE void reflect(int64_t rows, int64_t first, const typename LaneTypes<T>::Numbers* reflector,
+                           const typename LaneTypes<T>::Numbers* tau, int64_t begin, int64_t end,
+                           typename LaneTypes<T>::Numbers* elements) {
+  using Numbers = typename LaneTypes<T>::Numbers;
+  const auto reflect_some = [&](int64_t at, auto together) UNIHAL_INLINE_LAMBDA {
+    constexpr int kColumns = decltype(together)::value;
+    Numbers* column[kColumns];
+    Numbers product[kColumns];
+    for (int c = 0; c < kColumns; ++c) {
+      column[c] = elements + (at + c) * rows;
+      product[c] = column[c][first];
+    }
+    for (int64_t i = first + 1; i < rows; ++i) {
+      for (int c = 0; c < kColumns; ++c) product[c] += reflector[i] * column[c][i];
+    }
+    for (int c = 0; c < kColumns; ++c) {
+      product[c] *= *tau;
+      column[c][first] -= product[c];
+    }
+    for (int64_t i = first + 1; i < rows; ++i) {
+      for (int c = 0; c < kColumns; ++c) column[c][i] -= reflector[i] * product[c];
+    }
+  };
+  for (; begin + 4 <= end; begin += 4) reflect_some(begin, std::integral_constant<int, 4>());
+  for (; begin < end; ++begin) reflect_some(begin, std::integral_constant<int, 1>());
+}
+
+template <typename T>
+UNIHAL_VECTORIZED void factorize_qr(int64_t m, int64_t n, T* a, T* tau, bool* sure) {
+  using Numbers = typename LaneTypes<T>::Numbers;
+  using Places = typename LaneTypes<T>::Places;
+  auto* const elements = reinterpret_cast<Numbers*>(a);
+  auto* const factors = reinterpret_cast<Numbers*>(tau);
+  // The square of a number that is not below it has all its digits, and so has one less by a factor of the precision.
+  const T least = std::sqrt(std::numeric_limits<T>::min()) / std::numeric_limits<T>::epsilon();
+  Places small = {};
+  for (int64_t k = 0; k < std::min(m, n); ++k) {
+    Numbers* const column = elements + k * m;
+    Numbers squares = {}, largest = {};
+    for (int64_t i = k + 1; i < m; ++i) {
+      const Numbers size = column[i] < 0 ? -column[i] : column[i];
+      largest = size > largest ? size : largest;
+      squares += column[i] * column[i];
+    }
+    const Places none = largest == 0;  // below the diagonal: nothing is to be reflected
+    small |= (largest != 0) & (largest < least);
+    const Numbers alpha = column[k], square = alpha * alpha + squares;
+    Numbers norm;
+    for (int64_t lane = 0; lane < kLanes<T>; ++lane) norm[lane] = std::sqrt(square[lane]);
+    const Numbers beta = none ? alpha : alpha < 0 ? norm : -norm;
+    const Numbers divisor = none ? Numbers{} + 1 : alpha - beta;
+    factors[k] = none ? Numbers{} : (beta - alpha) / beta;
+    column[k] = beta;
+    for (int64_t i = k + 1; i < m; ++i) column[i] /= divisor;
+    reflect<T>(m, k, column, factors + k, k + 1, n, elements);
+  }
+  for (int64_t lane = 0; lane < kLanes<T>; ++lane) sure[lane] = small[lane] == 0;
+}
+
+template <typename T>
+UNIHAL_VECTORIZED void form_q(int64_t m, int64_t columns, int64_t reflectors, T* q, const T* tau) {
+  using Numbers = typename LaneTypes<T>::Numbers;
+  auto* const elements = reinterpret_cast<Numbers*>(q);
+  const auto* const factors = reinterpret_cast<const Numbers*>(tau);
+  for (int64_t j = reflectors; j < columns; ++j) {
+    for (int64_t i = 0; i < m; ++i) elements[j * m + i] = Numbers{} + static_cast<T>(i == j ? 1 : 0);
+  }
+  for (int64_t k = reflectors - 1; k >= 0; --k) {
+    Numbers* const column = elements + k * m;
+    reflect<T>(m, k, column, factors + k, k + 1, columns, elements);
+    for (int64_t i = 0; i < k; ++i) column[i] = Numbers{};
+    column[k] = 1 - factors[k];
+    for (int64_t i = k + 1; i < m; ++i) column[i] *= -factors[k];
+  }
+}
+
 }  // namespace
 
 template <typename T>
@@ -87,9 +168,21 @@ void factorize_lu_in_lanes(int64_t m, int64_t n, T* a, int32_t* pivots, int32_t*
   factorize_lu(m, n, a, pivots, info);
 }
 
-#define UNIHAL_LANES(T)                                         \
-  template void find_finite_lanes<T>(int64_t, const T*, bool*); \
-  template void factorize_lu_in_lanes<T>(int64_t, int64_t, T*, int32_t*, int32_t*);
+template <typename T>
+void factorize_qr_in_lanes(int64_t m, int64_t n, T* a, T* tau, bool* sure) {
+  factorize_qr(m, n, a, tau, sure);
+}
+
+template <typename T>
+void form_q_in_lanes(int64_t m, int64_t columns, int64_t reflectors, T* q, const T* tau) {
+  form_q(m, columns, reflectors, q, tau);
+}
+
+#define UNIHAL_LANES(T)                                                             \
+  template void find_finite_lanes<T>(int64_t, const T*, bool*);                     \
+  template void factorize_lu_in_lanes<T>(int64_t, int64_t, T*, int32_t*, int32_t*); \
+  template void factorize_qr_in_lanes<T>(int64_t, int64_t, T*, T*, bool*);          \
+  template void form_q_in_lanes<T>(int64_t, int64_t, int64_t, T*, const T*);
 UNIHAL_LANES(float)
 UNIHAL_LANES(double)
 

@@ -13,12 +13,13 @@ namespace unihal::stub {
 template <typename T>
 inline constexpr int64_t kLanes = kIsComplex<T> ? 0 : 32 / static_cast<int64_t>(sizeof(T));
 
-// Longer sides are LAPACK's: the lanes would not stay in the first caches, and its calls are worth their start.
-inline constexpr int64_t kLongestLaneSide = 32;
-
+// Whether so many matrices, of one group or of all, are worth the lanes. A group takes as long with few of them: of the
+// smallest a call of LAPACK takes longer than that, of larger ones a few calls, and from 64 rows or columns on LAPACK
+// is as fast for all of them.
 template <typename T>
 bool fits_lanes(int64_t rows, int64_t columns, int64_t matrices) {
-  return kLanes<T> > 0 && matrices > 1 && std::max(rows, columns) <= kLongestLaneSide && rows > 0 && columns > 0;
+  const int64_t side = std::max(rows, columns);
+  return kLanes<T> > 0 && rows > 0 && columns > 0 && side <= 64 && matrices >= (side <= 16 ? 2 : kLanes<T> / 2);
 }
 
 // Lane l := matrices[l].
@@ -49,6 +50,15 @@ void find_finite_lanes(int64_t count, const T* lanes, bool* finite);
 // that. Pivots count from 0, min(m, n) for each lane; info is as LAPACK's.
 template <typename T>
 void factorize_lu_in_lanes(int64_t m, int64_t n, T* a, int32_t* pivots, int32_t* info);
+
+// a (m x n) := r in its upper triangle, Householder vectors below it as LAPACK has them; tau has min(m, n) vectors of
+// lanes. sure[l]: whether no square of lane l was so small that it lost digits.
+template <typename T>
+void factorize_qr_in_lanes(int64_t m, int64_t n, T* a, T* tau, bool* sure);
+
+// q (m x columns), whose first columns are the reflectors that factorize_qr_in_lanes left, := the orthonormal columns.
+template <typename T>
+void form_q_in_lanes(int64_t m, int64_t columns, int64_t reflectors, T* q, const T* tau);
 
 // In l below its diagonal the exchanges of all steps after a column's own.
 template <typename T>

@@ -59,11 +59,18 @@ bool factorize_one(const Operands& operands, const Cursor& at) {
   return true;
 }
 
-// As many small ones as there are lanes. False: no memory.
+// At most as many small ones as there are lanes. False: no memory.
 template <typename T>
 bool factorize_group(const Operands& operands, const Cursor& first, int64_t count) {
   constexpr int64_t kCount = kLanes<T>;
   const int64_t m = operands.m, n = operands.n, steps = operands.steps;
+  if (!fits_lanes<T>(m, n, count)) {
+    Cursor at = first;
+    for (int64_t i = 0; i < count; ++i, at.advance(1)) {
+      if (!factorize_one<T>(operands, at)) return false;
+    }
+    return true;
+  }
   ScratchFrame frame;
   T* const lanes = frame.take<T>(static_cast<size_t>(m * n * kCount));
   int32_t* const pivots = frame.take<int32_t>(static_cast<size_t>(steps * kCount));
