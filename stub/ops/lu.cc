@@ -112,12 +112,14 @@ uhal_status factorize(const uhal_op& op) {
       static_cast<double>(operands.m) * static_cast<double>(operands.n) * static_cast<double>(operands.steps);
   if constexpr (kLanes<T> > 0) {
     if (fits_lanes<T>(operands.m, operands.n, batch.count())) {
+      note_implementation(host(), "built-in kernels, %d matrices at a time", static_cast<int>(kLanes<T>));
       batch.for_each_group(kLanes<T>, work / 16, [&](const Cursor& at, int64_t count) {
         if (!factorize_group<T>(operands, at, count)) complete = false;
       });
       return complete ? UHAL_OK : fail_without_memory();
     }
   }
+  note_implementation(host(), "%s", lapack_description());
   batch.for_each(work / 8, [&](const Cursor& at) {
     if (!factorize_one<T>(operands, at)) complete = false;
   });
@@ -129,7 +131,6 @@ uhal_status factorize(const uhal_op& op) {
 const char* refuse_lu(const uhal_op& op) { return refuse_long_sides(op); }
 
 uhal_status run_lu(const Launch& launch) {
-  note_implementation(host(), "%s", lapack_description());
   return with_number_type(launch.op.inputs[0]->dtype,
                           [&](auto number) { return factorize<decltype(number)>(launch.op); });
 }

@@ -115,12 +115,14 @@ uhal_status factorize(const uhal_op& op) {
       static_cast<double>(operands.m) * static_cast<double>(operands.n) * static_cast<double>(operands.steps);
   if constexpr (kLanes<T> > 0) {
     if (fits_lanes<T>(operands.m, std::max(operands.n, operands.q_columns), batch.count())) {
+      note_implementation(host(), "built-in kernels, %d matrices at a time", static_cast<int>(kLanes<T>));
       batch.for_each_group(kLanes<T>, work / 8, [&](const Cursor& at, int64_t count) {
         if (!factorize_group<T>(operands, work_size, at, count)) complete = false;
       });
       return complete ? UHAL_OK : fail_without_memory();
     }
   }
+  note_implementation(host(), "%s", lapack_description());
   batch.for_each(work / 4, [&](const Cursor& at) {
     if (!factorize_one<T>(operands, work_size, at)) complete = false;
   });
@@ -132,7 +134,6 @@ uhal_status factorize(const uhal_op& op) {
 const char* refuse_qr(const uhal_op& op) { return refuse_long_sides(op); }
 
 uhal_status run_qr(const Launch& launch) {
-  note_implementation(host(), "%s", lapack_description());
   return with_number_type(launch.op.inputs[0]->dtype,
                           [&](auto number) { return factorize<decltype(number)>(launch.op); });
 }

@@ -101,8 +101,6 @@ class MatrixSolveLs : public Kernel {
 
 }  // namespace
 
-void register_least_squares(Registrar& registrar) {
-  registrar.add<MatrixSolveLs>("MatrixSolveLs", {{"T", kMatrices}});
-}
+void register_least_squares(Registrar& registrar) { registrar.add<MatrixSolveLs>("MatrixSolveLs", {{"T", kMatrices}}); }
 
 }  // namespace unihal::tensorflow
