@@ -28,6 +28,11 @@ class BlockOperand {
   // Bytes of an element.
   int64_t size() const { return size_; }
 
+  // Whether the elements of each block (block_length) are one and the same.
+  bool same_in_blocks(const Space& space) const {
+    return period_ == 1 || (stride_ == 0 && space.inner() >= kShortAxis);
+  }
+
   // Looks at elements so many bytes further on from now on.
   void move(int64_t bytes) { data_ += bytes; }
 

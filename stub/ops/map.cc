@@ -36,6 +36,7 @@ struct Plan {
   int inputs = 0;
   bool dense = true;     // every operand is one run of the compute type
   bool streams = false;  // outputs are written around the caches
+  uint32_t same = 0;     // the inputs of which the loop takes the first element of each block
   MapLoop loop = nullptr;
   double parameters[UHAL_MAP_MAX_PARAMETERS];  // of the compute type, or of its parts
 };
@@ -84,7 +85,8 @@ void run_blocks(const Plan& plan, int64_t begin, int64_t end) {
   while (begin < end) {
     const int64_t count = block_length(plan.space, cursor, end - begin);
     for (int i = 0; i < plan.inputs; ++i) {
-      inputs[i] = plan.operands[plan.outputs + i].read(cursor, count, buffers[plan.outputs + i]);
+      const int64_t needed = plan.same >> i & 1 ? 1 : count;
+      inputs[i] = plan.operands[plan.outputs + i].read(cursor, needed, buffers[plan.outputs + i]);
     }
     for (int i = 0; i < plan.outputs; ++i) {
       void* own = plan.streams ? nullptr : plan.operands[i].span(cursor, count);
@@ -149,6 +151,22 @@ ShortRun short_run(const uhal_op& op, ComputeType type) {
   return run;
 }
 
+// The inputs that the loop for one element in the place of all takes, if it can be had; 0 else.
+uint32_t same_in(const ShortRun& run, uhal_map_function function) {
+  const uint32_t same = same_inputs(function);
+  for (int i = 0; same >> i != 0; ++i) {
+    if ((same >> i & 1) != 0 && run.periods[i] != 1) return 0;
+  }
+  return same;
+}
+uint32_t same_in(const Plan& plan, uhal_map_function function) {
+  const uint32_t same = same_inputs(function);
+  for (int i = 0; same >> i != 0; ++i) {
+    if ((same >> i & 1) != 0 && !plan.operands[plan.outputs + i].same_in_blocks(plan.space)) return 0;
+  }
+  return same;
+}
+
 // `period` elements, again and again.
 const void* repeated(const void* elements, int64_t period, int64_t count, int64_t size, BlockBuffer& buffer) {
   std::memcpy(buffer.bytes, elements, static_cast<size_t>(period * size));
@@ -159,14 +177,14 @@ const void* repeated(const void* elements, int64_t period, int64_t count, int64_
   return buffer.bytes;
 }
 
-void run_short(const uhal_op& op, const ShortRun& run, MapLoop loop, const double* parameters) {
+void run_short(const uhal_op& op, const ShortRun& run, uint32_t same, MapLoop loop, const double* parameters) {
   BlockBuffer buffers[UHAL_MAP_MAX_INPUTS];
   const void* inputs[UHAL_MAP_MAX_INPUTS];
   void* outputs[UHAL_MAP_MAX_OUTPUTS];
   for (int i = 0; i < op.output_count; ++i) outputs[i] = op.outputs[i]->data;
   for (int i = 0; i < op.input_count; ++i) {
     const uhal_tensor& view = *op.inputs[i];
-    inputs[i] = run.periods[i] == run.count
+    inputs[i] = run.periods[i] == run.count || (same >> i & 1) != 0
                     ? view.data
                     : repeated(view.data, run.periods[i], run.count, dtype_size(view.dtype), buffers[i]);
   }
@@ -312,7 +330,8 @@ uhal_status run_map(const Launch& launch) {
   if (const ShortRun run = short_run(op, type); run.count > 0) {
     double parameters[UHAL_MAP_MAX_PARAMETERS];
     convert_map_parameters(type, attributes.parameters, parameters);
-    run_short(op, run, vectors().map[function][type], parameters);
+    const uint32_t same = same_in(run, function);
+    run_short(op, run, same, (same != 0 ? vectors().map_of_same : vectors().map)[function][type], parameters);
     return UHAL_OK;
   }
   if (run_comparison(op, function)) return UHAL_OK;
@@ -334,7 +353,10 @@ uhal_status run_map(const Launch& launch) {
     plan.dense = plan.dense && plan.operands[i].dense();
   }
   plan.streams = should_stream(op, plan.space.count);
-  plan.loop = real ? vectors().modulus[type] : vectors().map[function][type];
+  plan.same = same_in(plan, function);
+  plan.loop = real             ? vectors().modulus[type]
+              : plan.same != 0 ? vectors().map_of_same[function][type]
+                               : vectors().map[function][type];
   convert_map_parameters(type, attributes.parameters, plan.parameters);
   const int64_t parts = type == kComplexFloat || type == kComplexDouble ? 2 : 1;
   const int64_t work = parts * (1 + info.flops / 4) + (plan.dense ? 0 : count / 2);

@@ -131,7 +131,7 @@ class MatrixBatch {
   void for_each(double work, const Body& body) const {
     if (space_.count == 0) return;
     const int threads = kThreads ? omp_get_max_threads() : 1;
-    const int64_t units = static_cast<int64_t>(std::min(work, 1e15)) + 1;
+    const int64_t units = work_units(work);
     const bool side_by_side = space_.count >= threads;
     set_lapack_threads(side_by_side ? 1 : threads);
     const auto range = [&](int64_t begin, int64_t end) {
@@ -145,8 +145,25 @@ class MatrixBatch {
     }
   }
 
+  // Calls body(cursor, matrices) for each group of `most` matrices but the last one, which may have fewer: where they
+  // begin does not depend on the threads.
+  template <class Body>
+  void for_each_group(int64_t most, double work, const Body& body) const {
+    set_lapack_threads(1);
+    parallel_for(space_.count, work_units(work), most, [&](int64_t begin, int64_t end) {
+      Cursor cursor(space_, begin);
+      while (begin < end) {
+        const int64_t matrices = std::min(most, end - begin);
+        body(static_cast<const Cursor&>(cursor), matrices);
+        cursor.skip(matrices);
+        begin += matrices;
+      }
+    });
+  }
+
  private:
   static constexpr int kMaxOperands = 6;
+  static int64_t work_units(double work) { return static_cast<int64_t>(std::min(work, 1e15)) + 1; }
   uhal_tensor batches_[kMaxOperands];
   Space space_;
 };

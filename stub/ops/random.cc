@@ -102,35 +102,60 @@ void draw_normal(const Parameters& parameters, uhal_dtype dtype, int64_t count, 
   for (int64_t i = 0; i < count; ++i) values[i] = values[i] * deviation + mean;
 }
 
-// A group of numbers (one block's worth) from a sequence of its own: normal numbers within two deviations.
-template <class T>
-void draw_truncated_group(const Parameters& parameters, int64_t group, T* out) {
+// Groups of numbers (one block's worth), each from a sequence of its own: normal numbers within two deviations. Blocks
+// are computed for many groups at once, one for each group that is not full yet.
+template <class T, int64_t kGroups>
+void draw_truncated_groups(const Parameters& parameters, int64_t first, int64_t groups, T* out) {
   constexpr bool kWide = sizeof(T) == 8;
   constexpr int64_t kNumbers = kWide ? 2 : 4;
-  Counter counter = parameters.counter.plus(static_cast<uint64_t>(group * kNumbers * kReservedPerNumber / 4));
-  for (int64_t filled = 0; filled < kNumbers;) {
-    uint32_t words[4];
-    T values[kNumbers];
-    vectors().random.philox(parameters.key, counter.halves, 1, words);
-    if constexpr (kWide) {
-      vectors().random.normal_double(kNumbers, words, values);
-    } else {
-      vectors().random.normal_float(kNumbers, words, values);
-    }
-    for (int64_t i = 0; i < kNumbers && filled < kNumbers; ++i) {
-      if (std::abs(values[i]) < kTruncation) {
-        out[filled++] = values[i] * static_cast<T>(parameters.b) + static_cast<T>(parameters.a);
+  constexpr int64_t kLanes = 16;  // their number is a multiple of it
+  static_assert(kGroups % kLanes == 0);
+  alignas(64) uint32_t lanes[4][kGroups];
+  alignas(64) uint32_t words[4 * kGroups];
+  T values[kNumbers * kGroups];
+  int64_t unfilled[kGroups], filled[kGroups] = {};
+  for (int64_t i = 0; i < groups; ++i) unfilled[i] = i;
+  int64_t left = groups;
+  for (int64_t block = 0; left > 0; ++block) {
+    const int64_t all = (left + kLanes - 1) / kLanes * kLanes;
+    for (int64_t i = 0; i < all; ++i) {
+      const int64_t group = first + unfilled[std::min(i, left - 1)];
+      const Counter counter =
+          parameters.counter.plus(static_cast<uint64_t>(group * kNumbers * kReservedPerNumber / 4 + block));
+      for (int half = 0; half < 2; ++half) {
+        lanes[2 * half][i] = static_cast<uint32_t>(counter.halves[half]);
+        lanes[2 * half + 1][i] = static_cast<uint32_t>(counter.halves[half] >> 32);
       }
     }
-    counter = counter.plus(1);
+    vectors().random.philox_rounds(parameters.key, all, lanes[0], lanes[1], lanes[2], lanes[3]);
+    for (int64_t i = 0; i < left; ++i) {
+      for (int k = 0; k < 4; ++k) words[4 * i + k] = lanes[k][i];
+    }
+    if constexpr (kWide) {
+      vectors().random.normal_double(kNumbers * left, words, values);
+    } else {
+      vectors().random.normal_float(kNumbers * left, words, values);
+    }
+    int64_t kept = 0;
+    for (int64_t i = 0; i < left; ++i) {
+      const int64_t group = unfilled[i];
+      for (int64_t k = 0; k < kNumbers && filled[group] < kNumbers; ++k) {
+        const T value = values[kNumbers * i + k];
+        if (!(std::abs(value) < kTruncation)) continue;
+        out[group * kNumbers + filled[group]++] = value * static_cast<T>(parameters.b) + static_cast<T>(parameters.a);
+      }
+      if (filled[group] < kNumbers) unfilled[kept++] = group;
+    }
+    left = kept;
   }
 }
 
 template <class T>
 void draw_truncated(const Parameters& parameters, int64_t begin, int64_t count, void* out) {
-  constexpr int64_t kNumbers = sizeof(T) == 8 ? 2 : 4;
-  for (int64_t i = 0; i < count; i += kNumbers) {
-    draw_truncated_group(parameters, (begin + i) / kNumbers, static_cast<T*>(out) + i);
+  constexpr int64_t kNumbers = sizeof(T) == 8 ? 2 : 4, kGroups = 64;
+  for (int64_t i = 0; i < count; i += kNumbers * kGroups) {
+    const int64_t groups = std::min(kGroups, (count - i + kNumbers - 1) / kNumbers);
+    draw_truncated_groups<T, kGroups>(parameters, (begin + i) / kNumbers, groups, static_cast<T*>(out) + i);
   }
 }
 

@@ -4,18 +4,19 @@
 
 namespace unihal::stub {
 
-#define UHAL_DECLARE(set)                                                 \
-  namespace set {                                                         \
-  extern const MapLoop kMapLoops[uhal_map_function_limit][kComputeTypes]; \
-  void add_complex_loops(InstructionSet& set);                            \
-  extern const LoadLoop kLoadLoops[UHAL_DTYPE_COUNT][kComputeTypes];      \
-  extern const StoreLoop kStoreLoops[kComputeTypes][UHAL_DTYPE_COUNT];    \
-  extern const ReduceRun kReduceRuns[kReduceSteps][kComputeTypes];        \
-  extern const ReduceRows kReduceRows[kReduceSteps][kComputeTypes];       \
-  extern const ExtremePlace kExtremePlaces[2][kExtremeTypes];             \
-  extern const ByteTile kByteTile;                                        \
-  extern const StreamLines kStreamLines;                                  \
-  extern const RandomLoops kRandomLoops;                                  \
+#define UHAL_DECLARE(set)                                                       \
+  namespace set {                                                               \
+  extern const MapLoop kMapLoops[uhal_map_function_limit][kComputeTypes];       \
+  extern const MapLoop kMapLoopsOfSame[uhal_map_function_limit][kComputeTypes]; \
+  void add_complex_loops(InstructionSet& set);                                  \
+  extern const LoadLoop kLoadLoops[UHAL_DTYPE_COUNT][kComputeTypes];            \
+  extern const StoreLoop kStoreLoops[kComputeTypes][UHAL_DTYPE_COUNT];          \
+  extern const ReduceRun kReduceRuns[kReduceSteps][kComputeTypes];              \
+  extern const ReduceRows kReduceRows[kReduceSteps][kComputeTypes];             \
+  extern const ExtremePlace kExtremePlaces[2][kExtremeTypes];                   \
+  extern const ByteTile kByteTile;                                              \
+  extern const StreamLines kStreamLines;                                        \
+  extern const RandomLoops kRandomLoops;                                        \
   }
 UHAL_DECLARE(baseline)
 #ifdef UHAL_STUB_X86
@@ -27,17 +28,19 @@ UHAL_DECLARE(avx512)
 
 namespace {
 
-#define UHAL_MAKE(set)                                                                              \
-  make(#set, set::kMapLoops, set::kLoadLoops, set::kStoreLoops, set::kReduceRuns, set::kReduceRows, \
-       set::kExtremePlaces, set::kByteTile, set::kStreamLines, set::kRandomLoops, set::add_complex_loops)
+#define UHAL_MAKE(set)                                                                                  \
+  make(#set, set::kMapLoops, set::kMapLoopsOfSame, set::kLoadLoops, set::kStoreLoops, set::kReduceRuns, \
+       set::kReduceRows, set::kExtremePlaces, set::kByteTile, set::kStreamLines, set::kRandomLoops,     \
+       set::add_complex_loops)
 
 template <class Map, class Load, class Store, class Run, class Rows, class Places>
-InstructionSet make(const char* name, const Map& map, const Load& load, const Store& store, const Run& run,
-                    const Rows& rows, const Places& places, ByteTile byte_tile, StreamLines stream_lines,
-                    const RandomLoops& random, void (*add_complex_loops)(InstructionSet&)) {
+InstructionSet make(const char* name, const Map& map, const Map& map_of_same, const Load& load, const Store& store,
+                    const Run& run, const Rows& rows, const Places& places, ByteTile byte_tile,
+                    StreamLines stream_lines, const RandomLoops& random, void (*add_complex_loops)(InstructionSet&)) {
   InstructionSet set = {};
   set.name = name;
   std::memcpy(set.map, map, sizeof map);
+  std::memcpy(set.map_of_same, map_of_same, sizeof map_of_same);
   std::memcpy(set.load, load, sizeof load);
   std::memcpy(set.store, store, sizeof store);
   std::memcpy(set.reduce_run, run, sizeof run);

@@ -33,6 +33,27 @@ inline constexpr ComputeType compute_type_of(uhal_dtype dtype) {
 // it is complex.
 using MapLoop = void (*)(int64_t count, const void* const* inputs, void* const* outputs, const void* parameters);
 
+// The inputs, as bits, that are one number for all elements as a rule (a learning rate, the ends of a range) and make
+// much of a function's work the same for all of them: InstructionSet::map_of_same does that once.
+inline constexpr uint32_t same_inputs(uhal_map_function function) {
+  switch (function) {
+    case uhal_map_fake_quantize_range:
+    case uhal_map_fake_quantize_range_backward:
+    case uhal_map_quantize_dequantize_range:
+      return 1 << 1 | 1 << 2;
+    case uhal_map_adam:
+    case uhal_map_adam_epsilon_hat:
+    case uhal_map_adam_amsgrad:
+    case uhal_map_adam_amsgrad_epsilon_hat:
+      return 1 << 4 | 1 << 5 | 1 << 6;
+    case uhal_map_adamax:
+    case uhal_map_adamax_epsilon_outside:
+      return 1 << 4 | 1 << 5;
+    default:
+      return 0;
+  }
+}
+
 // Converts `count` elements, `stride` apart, to adjacent elements of a compute type. Real numbers become complex ones
 // on the real axis.
 using LoadLoop = void (*)(int64_t count, const void* source, int64_t stride, void* destination);
@@ -84,7 +105,8 @@ struct RandomLoops {
 
 struct InstructionSet {
   const char* name;
-  MapLoop map[uhal_map_function_limit][kComputeTypes];  // null where a function is not defined on a type
+  MapLoop map[uhal_map_function_limit][kComputeTypes];          // null where a function is not defined on a type
+  MapLoop map_of_same[uhal_map_function_limit][kComputeTypes];  // of those of same_inputs the first elements count
   MapLoop modulus[kComputeTypes];  // of complex types: uhal_map_absolute with results of the type of the parts
   LoadLoop load[UHAL_DTYPE_COUNT][kComputeTypes];       // complex dtypes to complex types only
   StoreLoop store[kComputeTypes][UHAL_DTYPE_COUNT];     // and real types to real dtypes only

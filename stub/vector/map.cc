@@ -19,8 +19,9 @@ namespace {
 // "No element depends on another": outputs may be the very same memory as inputs, never shifted against it.
 #define UHAL_INDEPENDENT _Pragma("GCC ivdep")
 
+// kSame: the bits of the inputs whose first element stands for all (same_inputs). Only where statements are many.
 #define UHAL_LOOP(name)                                                            \
-  template <class T>                                                               \
+  template <class T, [[maybe_unused]] uint32_t kSame = 0>                          \
   void loop_##name(int64_t count, const void* const* inputs, void* const* outputs, \
                    [[maybe_unused]] const void* parameters)
 #define UHAL_PARAMETERS(T)                                            \
@@ -32,6 +33,7 @@ namespace {
   [[maybe_unused]] const T p5 = static_cast<const T*>(parameters)[5]
 #define UHAL_INPUT(k) static_cast<const T*>(inputs[k])
 #define UHAL_OUTPUT(k) static_cast<T*>(outputs[k])
+#define UHAL_ELEMENT(k) (kSame >> k & 1 ? same[k] : a[k][i])
 
 #define UHAL_MAP1(name, domain, flops, expression) \
   UHAL_LOOP(name) {                                \
@@ -73,24 +75,28 @@ namespace {
     }                                              \
   }
 // Absent operands stand for the first one; their loads are dead code.
-#define UHAL_UPDATE(name, input_count, output_count, flops, ...)                       \
-  UHAL_LOOP(name) {                                                                    \
-    UHAL_PARAMETERS(T);                                                                \
-    const T* a[8];                                                                     \
-    for (int k = 0; k < 8; ++k) a[k] = UHAL_INPUT(k < input_count ? k : 0);            \
-    T* result[4];                                                                      \
-    for (int k = 0; k < 4; ++k) result[k] = UHAL_OUTPUT(k < output_count ? k : 0);     \
-    UHAL_INDEPENDENT                                                                   \
-    for (int64_t i = 0; i < count; ++i) {                                              \
-      [[maybe_unused]] const T x0 = a[0][i], x1 = a[1][i], x2 = a[2][i], x3 = a[3][i]; \
-      [[maybe_unused]] const T x4 = a[4][i], x5 = a[5][i], x6 = a[6][i], x7 = a[7][i]; \
-      [[maybe_unused]] T r0, r1, r2, r3;                                               \
-      __VA_ARGS__;                                                                     \
-      result[0][i] = r0;                                                               \
-      if constexpr (output_count > 1) result[1][i] = r1;                               \
-      if constexpr (output_count > 2) result[2][i] = r2;                               \
-      if constexpr (output_count > 3) result[3][i] = r3;                               \
-    }                                                                                  \
+#define UHAL_UPDATE(name, input_count, output_count, flops, ...)                   \
+  UHAL_LOOP(name) {                                                                \
+    UHAL_PARAMETERS(T);                                                            \
+    const T* a[8];                                                                 \
+    T same[8];                                                                     \
+    for (int k = 0; k < 8; ++k) a[k] = UHAL_INPUT(k < input_count ? k : 0);        \
+    for (int k = 0; k < 8; ++k) same[k] = kSame >> k & 1 ? *a[k] : T(0);           \
+    T* result[4];                                                                  \
+    for (int k = 0; k < 4; ++k) result[k] = UHAL_OUTPUT(k < output_count ? k : 0); \
+    UHAL_INDEPENDENT                                                               \
+    for (int64_t i = 0; i < count; ++i) {                                          \
+      [[maybe_unused]] const T x0 = UHAL_ELEMENT(0), x1 = UHAL_ELEMENT(1);         \
+      [[maybe_unused]] const T x2 = UHAL_ELEMENT(2), x3 = UHAL_ELEMENT(3);         \
+      [[maybe_unused]] const T x4 = UHAL_ELEMENT(4), x5 = UHAL_ELEMENT(5);         \
+      [[maybe_unused]] const T x6 = UHAL_ELEMENT(6), x7 = UHAL_ELEMENT(7);         \
+      [[maybe_unused]] T r0, r1, r2, r3;                                           \
+      __VA_ARGS__;                                                                 \
+      result[0][i] = r0;                                                           \
+      if constexpr (output_count > 1) result[1][i] = r1;                           \
+      if constexpr (output_count > 2) result[2][i] = r2;                           \
+      if constexpr (output_count > 3) result[3][i] = r3;                           \
+    }                                                                              \
   }
 #include "csrc/tables/elementwise.def"
 #undef UHAL_MAP1
@@ -172,6 +178,14 @@ UHAL_RESTS(double)
 #define UHAL_UPDATE(name, inputs, outputs, flops, ...) UHAL_ROW_FLOATING(name)
 extern const MapLoop kMapLoops[uhal_map_function_limit][kComputeTypes];
 const MapLoop kMapLoops[uhal_map_function_limit][kComputeTypes] = {
+#include "csrc/tables/elementwise.def"
+#undef UHAL_UPDATE
+};
+#define UHAL_UPDATE(name, inputs, outputs, flops, ...)                                                           \
+  {loop_##name<float, same_inputs(uhal_map_##name)>, loop_##name<double, same_inputs(uhal_map_##name)>, nullptr, \
+   nullptr},
+extern const MapLoop kMapLoopsOfSame[uhal_map_function_limit][kComputeTypes];
+const MapLoop kMapLoopsOfSame[uhal_map_function_limit][kComputeTypes] = {
 #include "csrc/tables/elementwise.def"
 };
 

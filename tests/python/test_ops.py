@@ -35,6 +35,30 @@ def normal(random: np.random.Generator, *shape: int) -> np.ndarray:
 # -- elementwise
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("shape", [(5,), (3, 700), (2, 3, 400), (4, 3, 6), (1,), (0, 3)])
+def test_a_range_for_all_elements_is_that_range_for_each(
+    put: Put, random: np.random.Generator, dtype: str, shape: tuple[int, ...]
+) -> None:
+    x = random.normal(0, 3, shape).astype(dtype)
+    ends = [np.full(1, end, dtype) for end in (-2.5, 4)]
+    if len(shape) == 3:  # of each channel
+        ends = [np.linspace(end, 2 * end, 3).astype(dtype).reshape(3, 1) for end in (-2.5, 4)]
+    every = [np.broadcast_to(end, shape).copy() for end in ends]
+    for name, parameters in (("fake_quantize_range", [0, 255]), ("quantize_dequantize_range", [-128, 127, 1])):
+        function = getattr(ops, name)
+        few = function(put(x), *map(put, ends), parameters=parameters).numpy()
+        np.testing.assert_allclose(
+            few, function(put(x), *map(put, every), parameters=parameters).numpy(), rtol=1e-3, atol=1e-3
+        )
+    gradients = [
+        part.numpy() for part in ops.fake_quantize_range_backward(put(x), *map(put, ends), put(x), parameters=[0, 255])
+    ]
+    of_each = ops.fake_quantize_range_backward(put(x), *map(put, every), put(x), parameters=[0, 255])
+    for few, all_of_them in zip(gradients, of_each):
+        np.testing.assert_array_equal(few, all_of_them.numpy())
+
+
 def test_a_chain_is_its_functions_one_after_the_other(put: Put, random: np.random.Generator) -> None:
     x, row, y = normal(random, 3, 5), normal(random, 5), normal(random, 3, 1)
     operands = [put(x), put(row), put(y)]
@@ -559,6 +583,53 @@ def test_eigenvalues_and_singular_values(put: Put, random: np.random.Generator, 
         q, r = ops.qr(put(a), complete=complete)
         assert q.shape == (2, 5, 5 if complete else 3)
         np.testing.assert_allclose(q.numpy() @ r.numpy(), a, **ROUGH)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "shape", [(1, 4, 4), (11, 5, 5), (2, 16, 16), (3, 33, 20), (5, 20, 33), (9, 64, 64), (2, 1, 1)]
+)
+def test_factorizations_of_many_small_matrices(
+    put: Put, random: np.random.Generator, dtype: str, shape: tuple[int, int, int]
+) -> None:
+    """Of as many as fit beside each other, and of those that are left: each as if it were alone."""
+    a = matrices(random, dtype, *shape)
+    a[-1, :, 0] = 0  # without a pivot
+    for x in (a, np.swapaxes(a, 1, 2).copy().swapaxes(1, 2)):
+        result = ops.lu(put(x))
+        pivots, factors = result.pivots.numpy(), result.lu.numpy()
+        side = min(shape[1:])
+        for matrix, own, lu in zip(a, pivots, factors):
+            rows = np.arange(shape[1])
+            for k, pivot in enumerate(own):
+                assert k <= pivot < shape[1]
+                rows[[k, pivot]] = rows[[pivot, k]]
+            lower, upper = np.tril(lu, -1)[:, :side] + np.eye(shape[1], side, dtype=dtype), np.triu(lu)[:side]
+            assert np.abs(lower).max() <= 1
+            np.testing.assert_allclose(lower @ upper, matrix[rows], **ROUGH)
+        for complete in (False, True):
+            q, r = (part.numpy() for part in ops.qr(put(x), complete=complete))
+            np.testing.assert_allclose(q @ r, a, **ROUGH)
+            np.testing.assert_allclose(np.swapaxes(q, 1, 2) @ q, np.tile(np.eye(q.shape[2]), (len(a), 1, 1)), **ROUGH)
+            assert (np.tril(r, -1) == 0).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_one_matrix_that_is_not_finite_or_tiny_does_not_touch_those_beside_it(
+    put: Put, random: np.random.Generator, dtype: str
+) -> None:
+    a = matrices(random, dtype, 12, 6, 6)
+    alone_lu, (alone_q, alone_r) = ops.lu(put(a)).lu.numpy(), (part.numpy() for part in ops.qr(put(a)))
+    tiny = np.finfo(dtype).tiny
+    odd = a.copy()
+    odd[2, 3, 3], odd[5, 0, 1], odd[9] = np.nan, np.inf, a[9] * tiny * 8
+    lu, (q, r) = ops.lu(put(odd)).lu.numpy(), (part.numpy() for part in ops.qr(put(odd)))
+    others = [i for i in range(12) if i not in (2, 5, 9)]
+    np.testing.assert_array_equal(lu[others], alone_lu[others])
+    np.testing.assert_array_equal(q[others], alone_q[others])
+    np.testing.assert_array_equal(r[others], alone_r[others])
+    assert np.isnan(lu[2]).any() and np.isnan(r[2]).any() and not np.isfinite(lu[5]).all()
+    np.testing.assert_allclose(np.swapaxes(q[9], 0, 1) @ q[9], np.eye(6), **ROUGH)
 
 
 def test_linear_algebra_says_what_it_takes(put: Put) -> None:

@@ -53,7 +53,7 @@ class Cast : public Kernel {
   uhal_dtype dtype_;
 };
 
-// Fill(dims, value): the value is in host memory, so it can be an attribute of the op.
+// Fill(dims, value): a value of int32 is in host memory; others are read where they are, without a wait.
 class Fill : public Kernel {
  public:
   using Kernel::Kernel;
@@ -68,6 +68,10 @@ class Fill : public Kernel {
     }
     const View output = context.flat_output(0, value.dtype, dims);
     if (!context.ok() || output.elements() == 0) return;
+    if (value.dtype != UHAL_INT32) {
+      context.copy(value.reshaped({1}), output);
+      return;
+    }
     const int64_t bytes = output.elements() * static_cast<int64_t>(uhal_dtype_size(value.dtype));
     context.check(uhal_memory_fill(context.stream(), output.data, value.data, uhal_dtype_size(value.dtype),
                                    static_cast<size_t>(bytes)));
@@ -499,7 +503,7 @@ void register_array(Registrar& registrar) {
   registrar.add_movement<Transpose>("ConjugateTranspose", kReal, {"x", "y"}, {"perm"});
   registrar.add<ConjugateTranspose>("ConjugateTranspose", {{"T", kComplex}}, {"perm"});
   registrar.add<Cast>("Cast", {{"SrcT", kAll}, {"DstT", kAll}});
-  registrar.add<Fill>("Fill", {{"T", without_int32(kAll)}}, {"dims", "value"});
+  registrar.add<Fill>("Fill", {{"T", without_int32(kAll)}}, {"dims"});
   registrar.add<Fill>("Fill", {{"T", kInt32}, {"index_type", only(UHAL_INT64)}}, {"dims", "value"});
   registrar.add<Range>("Range", {{"Tidx", only(UHAL_INT64) | kFloats}}, {"start", "limit", "delta"});
   registrar.add<FillLike<0>>("ZerosLike", {{"T", without_int32(kAll)}});

@@ -3,6 +3,7 @@
 #include <cfloat>
 #include <cmath>
 
+#include "plugins/tensorflow/kernels/number.h"
 #include "plugins/tensorflow/registrar.h"
 
 namespace unihal::tensorflow {
@@ -308,10 +309,11 @@ class NonMaxSuppression : public Kernel {
   void compute(Context& context) const override {
     const View boxes = context.input(0), scores = context.input(1);
     const int64_t most = context.host_integer(2, 0);
-    const double overlap = context.host_real(3);
-    const double least = kVersion >= 3 ? context.host_real(4) : -static_cast<double>(FLT_MAX);
-    const double deviation = kVersion >= 5 ? context.host_real(5) : 0;
+    const std::vector<double> limits = read_scalars(context, 3, kVersion >= 5 ? 3 : kVersion >= 3 ? 2 : 1);
     if (!context.ok()) return;
+    const double overlap = limits[0];
+    const double least = kVersion >= 3 ? limits[1] : -static_cast<double>(FLT_MAX);
+    const double deviation = kVersion >= 5 ? limits[2] : 0;
     if (deviation != 0) return context.refuse("soft suppression");
     if (most < 0)
       return context.fail_invalid(std::string(op()) + ": max_output_size must be non-negative, got " +
@@ -479,13 +481,12 @@ void register_detection(Registrar& registrar) {
   registrar.add<CropAndResizeGradImage>("CropAndResizeGradImage", {{"T", kCropGradients}}, {"image_size"});
   registrar.add<CropAndResizeGradBoxes>("CropAndResizeGradBoxes", {{"T", kCropped}});
   registrar.add<NonMaxSuppression<2>>("NonMaxSuppressionV2", {{"T", kSingle}, {"T_threshold", kSingle}},
-                                      {"max_output_size", "iou_threshold"});
+                                      {"max_output_size"});
   registrar.add<NonMaxSuppression<3>>("NonMaxSuppressionV3", {{"T", kSingle}, {"T_threshold", kSingle}},
-                                      {"max_output_size", "iou_threshold", "score_threshold"});
+                                      {"max_output_size"});
   registrar.add<NonMaxSuppression<4>>("NonMaxSuppressionV4", {{"T", kSingle}, {"T_threshold", kSingle}},
-                                      {"max_output_size", "iou_threshold", "score_threshold"});
-  registrar.add<NonMaxSuppression<5>>("NonMaxSuppressionV5", {{"T", kSingle}},
-                                      {"max_output_size", "iou_threshold", "score_threshold", "soft_nms_sigma"});
+                                      {"max_output_size"});
+  registrar.add<NonMaxSuppression<5>>("NonMaxSuppressionV5", {{"T", kSingle}}, {"max_output_size"});
   registrar.add<ExtractPatches<2>>("ExtractImagePatches", {{"T", kNumbers | kComplex}});
   registrar.add<ExtractPatches<3>>("ExtractVolumePatches", {{"T", kNumbers}});
 }

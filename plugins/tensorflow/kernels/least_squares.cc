@@ -4,6 +4,7 @@
 #include <string>
 
 #include "plugins/tensorflow/kernels/matrices.h"
+#include "plugins/tensorflow/kernels/number.h"
 #include "plugins/tensorflow/registrar.h"
 
 namespace unihal::tensorflow {
@@ -22,8 +23,9 @@ class MatrixSolveLs : public Kernel {
   void compute(Context& context) const override {
     const View matrix = context.input(0);
     const View rhs = context.input(1);
-    const double regularizer = context.host_real(2);
+    const std::vector<double> given = read_scalars(context, 2, 1);
     if (!check_systems(context, matrix, rhs)) return;
+    const double regularizer = given[0];
     const int64_t m = matrix.shape[matrix.rank - 2], n = matrix.shape[matrix.rank - 1];
     if (rhs.shape[rhs.rank - 2] != m) return context.fail_invalid("Input matrix and rhs are incompatible.");
     if (!(regularizer >= 0)) return context.fail_invalid("l2_regularizer must be >= 0.");
@@ -99,8 +101,6 @@ class MatrixSolveLs : public Kernel {
 
 }  // namespace
 
-void register_least_squares(Registrar& registrar) {
-  registrar.add<MatrixSolveLs>("MatrixSolveLs", {{"T", kMatrices}}, {"l2_regularizer"});
-}
+void register_least_squares(Registrar& registrar) { registrar.add<MatrixSolveLs>("MatrixSolveLs", {{"T", kMatrices}}); }
 
 }  // namespace unihal::tensorflow

@@ -1,12 +1,41 @@
 #include "plugins/tensorflow/kernels/number.h"
 
+#include <cstring>
+
 namespace unihal::tensorflow {
+namespace {
+
+template <class T>
+double real_at(const char* element) {
+  T value;
+  std::memcpy(&value, element, sizeof value);
+  return static_cast<double>(value);
+}
+
+double real_at(const char* element, uhal_dtype dtype) {
+  switch (dtype) {
+    case UHAL_INT32:
+      return real_at<int32_t>(element);
+    case UHAL_INT64:
+      return real_at<int64_t>(element);
+    case UHAL_FLOAT32:
+      return real_at<float>(element);
+    default:
+      return real_at<double>(element);
+  }
+}
+
+}  // namespace
 
 Shape read_numbers(Context& context, const View& numbers) {
   const int64_t count[] = {numbers.elements()};
   if (!context.ok() || count[0] == 0) return {};
-  const View wide = context.temporary(UHAL_INT64, count, 1);
-  if (!context.ok() || !context.cast(View(numbers.data, numbers.dtype, count, 1), wide)) return {};
+  View wide(numbers.data, numbers.dtype, count, 1);
+  if (numbers.dtype != UHAL_INT64) {
+    const View given = wide;
+    wide = context.temporary(UHAL_INT64, count, 1);
+    if (!context.ok() || !context.cast(given, wide)) return {};
+  }
   Shape result(static_cast<size_t>(count[0]));
   uhal_status status =
       uhal_copy(context.stream(), result.data(), wide.data, result.size() * sizeof(int64_t), UHAL_COPY_DEVICE_TO_HOST);
@@ -17,6 +46,45 @@ Shape read_numbers(Context& context, const View& numbers) {
 int64_t read_number(Context& context, const View& number) {
   const Shape values = read_numbers(context, View(number.data, number.dtype, {1}));
   return values.empty() ? 0 : values[0];
+}
+
+std::vector<double> read_reals(Context& context, const std::vector<View>& views) {
+  size_t bytes = 0;
+  for (const View& view : views) bytes += static_cast<size_t>(view.elements()) * uhal_dtype_size(view.dtype);
+  uhal_stream* stream = context.ok() && bytes > 0 ? context.stream() : nullptr;
+  if (stream == nullptr) return {};
+  std::vector<char> elements(bytes);
+  char* next = elements.data();
+  uhal_status status = UHAL_OK;
+  for (const View& view : views) {
+    const size_t size = static_cast<size_t>(view.elements()) * uhal_dtype_size(view.dtype);
+    if (size > 0 && status == UHAL_OK) status = uhal_copy(stream, next, view.data, size, UHAL_COPY_DEVICE_TO_HOST);
+    next += size;
+  }
+  const uhal_status waited = uhal_stream_synchronize(stream);  // also for copies before one that failed
+  if (!context.check(status) || !context.check(waited)) return {};
+  std::vector<double> result;
+  next = elements.data();
+  for (const View& view : views) {
+    for (int64_t i = 0; i < view.elements(); ++i, next += uhal_dtype_size(view.dtype)) {
+      result.push_back(real_at(next, view.dtype));
+    }
+  }
+  return result;
+}
+
+std::vector<double> read_scalars(Context& context, int first, int count) {
+  std::vector<View> views;
+  for (int i = first; i < first + count; ++i) {
+    const View view = context.input(i);
+    if (!context.ok()) return {};
+    if (view.rank != 0) {
+      context.fail_invalid("input " + std::to_string(i) + " must be a scalar, not of shape " + to_text(view));
+      return {};
+    }
+    views.push_back(view);
+  }
+  return read_reals(context, views);
 }
 
 // In ascending order equal numbers are neighbours, in the order in which they came: how far one is from the first.

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "plugins/common/chain.h"
 #include "plugins/tensorflow/kernels/index.h"
 #include "plugins/tensorflow/kernels/number.h"
 #include "plugins/tensorflow/kernels/partition.h"
@@ -191,7 +192,7 @@ class DebugNumericSummary : public Kernel {
   uhal_dtype dtype_;
 };
 
-// HistogramFixedWidth(values, range, bins): range and bins in host memory.
+// HistogramFixedWidth(values, range, bins): bins in host memory, and the range where it is int32.
 class HistogramFixedWidth : public Kernel {
  public:
   explicit HistogramFixedWidth(Construction& construction)
@@ -208,51 +209,46 @@ class HistogramFixedWidth : public Kernel {
     if (range_shape != Shape{2}) {
       return context.fail_invalid("value_range should be a vector of 2 elements, got shape " + to_text(range_shape));
     }
-    const double low = number(range, 0), high = number(range, 1);
+    double low, high;
+    if (range.dtype == UHAL_INT32) {
+      low = static_cast<const int32_t*>(range.data)[0];
+      high = static_cast<const int32_t*>(range.data)[1];
+    } else {
+      const std::vector<double> ends = read_reals(context, {range});
+      if (!context.ok()) return;
+      low = ends[0];
+      high = ends[1];
+    }
     if (!(low < high)) {
       return context.fail_invalid("value_range should satisfy value_range[0] < value_range[1], but got '[" +
                                   std::to_string(low) + ", " + std::to_string(high) + "]'");
     }
     const View output = context.output(0, dtype_, Shape{bins});
     const int64_t count = values.elements();
-    const View clipped = vector(context, values.dtype, count);
-    const View position = vector(context, UHAL_FLOAT64, count);
-    const View ids = vector(context, UHAL_INT64, count);
-    const View first = context.temporary(values.dtype, nullptr, 0);
+    const View above = vector(context, values.dtype, count);
+    const View ids = vector(context, UHAL_INT32, count);
     const View step = context.temporary(UHAL_FLOAT64, nullptr, 0);
-    const View last = context.temporary(UHAL_INT64, nullptr, 0);
     const View counts = vector(context, UHAL_INT64, bins);
     if (!context.ok()) return;
     if (count == 0) {
       context.zero(output);
       return;
     }
-    context.fill(first, low, static_cast<int64_t>(low));
     context.fill(step, (high - low) / static_cast<double>(bins), 0);
-    context.fill(last, 0, bins - 1);
-    context.map(uhal_map_maximum, {&values, &first}, {&clipped});
-    context.map(uhal_map_subtract, {&clipped, &first}, {&clipped});
-    context.map(uhal_map_divide, {&clipped, &step}, {&position});
-    context.cast(position, ids);
-    context.map(uhal_map_minimum, {&ids, &last}, {&ids});
+    // The distance from the low end is rounded to the values' dtype, and the place is not.
+    Chain distance(1);
+    const int raised = distance.step(uhal_map_clip, {0}, {low, HUGE_VAL});
+    distance.step(uhal_map_add_then_scale, {raised}, {1, -low});
+    context.launch(UHAL_OP_MAP_CHAIN, {&values}, {&above}, distance.program());
+    Chain place(2);
+    const int quotient = place.step(uhal_map_divide, {0, 1});
+    place.step(uhal_map_clip, {quotient}, {0, static_cast<double>(bins - 1)});
+    context.launch(UHAL_OP_MAP_CHAIN, {&above, &step}, {&ids}, place.program());
     count_segments(context, ids, counts);
     context.cast(counts, output);
   }
 
  private:
-  static double number(const View& host, int i) {
-    switch (host.dtype) {
-      case UHAL_INT32:
-        return static_cast<const int32_t*>(host.data)[i];
-      case UHAL_INT64:
-        return static_cast<double>(static_cast<const int64_t*>(host.data)[i]);
-      case UHAL_FLOAT32:
-        return static_cast<double>(static_cast<const float*>(host.data)[i]);
-      default:
-        return static_cast<const double*>(host.data)[i];
-    }
-  }
-
   uhal_dtype dtype_;
 };
 
@@ -349,10 +345,11 @@ void register_numerics(Registrar& registrar) {
   registrar.add<CheckNumerics<true>>("CheckNumericsV2", {{"T", kFloats}});
   registrar.add<DebugNumericSummary>("DebugNumericSummaryV2",
                                      {{"T", kReal}, {"output_dtype", only(UHAL_FLOAT32) | only(UHAL_FLOAT64)}});
-  const DtypeSet values = kIndices | only(UHAL_FLOAT32) | only(UHAL_FLOAT64);
-  registrar.add<HistogramFixedWidth>("HistogramFixedWidth", {{"T", values}, {"dtype", kIndices}},
+  const DtypeSet wide = only(UHAL_INT64) | only(UHAL_FLOAT32) | only(UHAL_FLOAT64);
+  registrar.add<HistogramFixedWidth>("HistogramFixedWidth", {{"T", wide}, {"dtype", kIndices}}, {"nbins"});
+  registrar.add<HistogramFixedWidth>("HistogramFixedWidth", {{"T", kInt32}, {"dtype", kIndices}},
                                      {"value_range", "nbins"});
-  registrar.add<Bucketize>("Bucketize", {{"T", values}});
+  registrar.add<Bucketize>("Bucketize", {{"T", wide | kInt32}});
   registrar.add<TensorFloat32>("IsTensorFloat32Enabled", {}, {"enabled"});
   registrar.add<Cross>("Cross", {{"T", kNumbers}});
 }

@@ -1,7 +1,7 @@
 // Fake quantization by a range, with gradients.
 #include <cmath>
-#include <cstring>
 
+#include "plugins/tensorflow/kernels/number.h"
 #include "plugins/tensorflow/registrar.h"
 
 namespace unihal::tensorflow {
@@ -150,12 +150,6 @@ class FakeQuantVarsGradient : public Kernel {
 // -- QuantizeAndDequantize: a range of which one side is moved so that 0 is a quantized number, given or the values'
 // own
 
-// A value of host memory, as a double.
-double host_number(const View& view, int64_t index) {
-  return view.dtype == UHAL_FLOAT64 ? static_cast<const double*>(view.data)[index]
-                                    : static_cast<double>(static_cast<const float*>(view.data)[index]);
-}
-
 // x (..., channels, ...) as (before, channels, behind), so that a range (channels) is a column; (1, 1, n) without an
 // axis.
 View by_channel(const View& x, int64_t axis) {
@@ -245,18 +239,23 @@ class QuantizeAndDequantize : public Kernel {
         return context.fail_invalid(std::string(op()) + ": input_min and input_max must be scalars, without an axis");
       }
       if (range_given_ && !check_range(context, axis_, x, low, high, 1)) return;
-      for (int64_t i = 0; range_given_ && i < low.elements(); ++i) {
-        if (host_number(low, i) > host_number(high, i)) {
-          return context.fail_invalid(invalid_range(host_number(low, i), host_number(high, i)));
-        }
+      const std::vector<double> ends = range_given_ ? read_reals(context, {low, high}) : std::vector<double>();
+      if (!context.ok()) return;
+      for (size_t i = 0, channels = ends.size() / 2; i < channels; ++i) {
+        if (ends[i] > ends[channels + i]) return context.fail_invalid(invalid_range(ends[i], ends[channels + i]));
       }
     }
     const View output = context.output_like(0, x);
     if (!context.ok() || x.elements() == 0) return;
     const View values = by_channel(x, axis_), result = by_channel(output, axis_);
-    const View range = context.temporary(x.dtype, {2, values.shape[1]});
-    const View least = range.sliced(0, 0, 1).reshaped({1, values.shape[1], 1});
-    const View most = View(range.sliced(0, 1, 1)).reshaped({1, values.shape[1], 1});
+    View least, most;
+    if (range_given_ && kVersion != kFirst) {
+      least = low.reshaped({1, values.shape[1], 1});
+      most = high.reshaped({1, values.shape[1], 1});
+    } else {
+      least = context.temporary(x.dtype, {1, values.shape[1], 1});
+      most = context.temporary_like(least);
+    }
     if (!context.ok()) return;
     if (!range_given_) {
       const auto minimum = reduce_attributes(UHAL_REDUCE_MINIMUM), maximum = reduce_attributes(UHAL_REDUCE_MAXIMUM);
@@ -265,13 +264,6 @@ class QuantizeAndDequantize : public Kernel {
     } else if (kVersion == kFirst) {
       context.fill(least, low_, 0);
       context.fill(most, high_, 0);
-    } else {
-      std::vector<char> bytes;
-      for (const View* limit : {&low, &high}) {
-        const char* data = static_cast<const char*>(limit->data);
-        bytes.insert(bytes.end(), data, data + static_cast<size_t>(limit->elements()) * uhal_dtype_size(limit->dtype));
-      }
-      context.upload(std::move(bytes), range);
     }
     const double half = std::ldexp(1.0, static_cast<int>(bits) - 1);
     const double from = !is_signed_ ? 0 : narrow_ ? 1 - half : -half, to = is_signed_ ? half - 1 : 2 * half - 1;
@@ -336,9 +328,9 @@ void register_quantization(Registrar& registrar) {
   registrar.add<FakeQuantVarsGradient<true>>("FakeQuantWithMinMaxVarsPerChannelGradient", {});
   const std::initializer_list<TypeConstraint> wide = {{"T", only(UHAL_FLOAT32) | only(UHAL_FLOAT64)}};
   registrar.add<QuantizeAndDequantize<kFirst>>("QuantizeAndDequantize", wide);
-  registrar.add<QuantizeAndDequantize<kSecond>>("QuantizeAndDequantizeV2", wide, {"input_min", "input_max"});
-  registrar.add<QuantizeAndDequantize<kThird>>("QuantizeAndDequantizeV3", wide, {"input_min", "input_max", "num_bits"});
-  registrar.add<QuantizeAndDequantize<kSecond>>("QuantizeAndDequantizeV4", wide, {"input_min", "input_max"});
+  registrar.add<QuantizeAndDequantize<kSecond>>("QuantizeAndDequantizeV2", wide);
+  registrar.add<QuantizeAndDequantize<kThird>>("QuantizeAndDequantizeV3", wide, {"num_bits"});
+  registrar.add<QuantizeAndDequantize<kSecond>>("QuantizeAndDequantizeV4", wide);
   registrar.add<QuantizeAndDequantizeGrad>("QuantizeAndDequantizeV4Grad", wide);
 }
 

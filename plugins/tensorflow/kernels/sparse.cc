@@ -138,15 +138,18 @@ class SparseSegmentGrad : public Kernel {
 };
 
 // SparseToDense(places, shape, values, default value): places are a matrix, a vector or a scalar, values one or as
-// many.
+// many. A shape of int32 is in host memory.
 class SparseToDense : public Kernel {
  public:
   using Kernel::Kernel;
   void compute(Context& context) const override {
     const View given = context.input(0);
-    const Shape shape = context.host_vector(1);
+    const View lengths = context.input(1);
     const View values = context.input(2);
     const View otherwise = context.input(3);
+    if (!context.ok()) return;
+    if (lengths.rank != 1) return context.fail_invalid("output_shape must be a vector, got shape " + to_text(lengths));
+    const Shape shape = lengths.dtype == UHAL_INT32 ? context.host_vector(1) : read_numbers(context, lengths);
     if (!context.ok()) return;
     const int64_t count = given.rank > 0 ? given.shape[0] : 1;
     const int64_t depth = given.rank > 1 ? given.shape[1] : 1;
@@ -631,7 +634,8 @@ void register_sparse(Registrar& registrar) {
   add_segments<SparseSegmentGrad<Mean::kMean, true>>(registrar, "SparseSegmentMeanGradV2", kFloats, {dense});
   add_segments<SparseSegmentGrad<Mean::kSqrt, true>>(registrar, "SparseSegmentSqrtNGradV2", kFloats, {dense});
 
-  registrar.add<SparseToDense>("SparseToDense", {{"T", kAll}, {"Tindices", kIndices}}, {"output_shape"});
+  registrar.add<SparseToDense>("SparseToDense", {{"T", kAll}, {"Tindices", only(UHAL_INT64)}});
+  registrar.add<SparseToDense>("SparseToDense", {{"T", kAll}, {"Tindices", kInt32}}, {"output_shape"});
   registrar.add<SparseReorder>("SparseReorder", {{"T", kAll}}, {"input_shape"});
   registrar.add<SparseReshape>("SparseReshape", {}, {"input_shape", "new_shape", "output_shape"});
   registrar.add<SparseConcat>("SparseConcat", {{"T", kAll}}, {"shapes", "output_shape"});

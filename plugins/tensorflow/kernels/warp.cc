@@ -1,4 +1,5 @@
 // Images warped by projective maps.
+#include "plugins/tensorflow/kernels/number.h"
 #include "plugins/tensorflow/registrar.h"
 
 namespace unihal::tensorflow {
@@ -45,8 +46,9 @@ class ProjectiveTransform : public Kernel {
   void compute(Context& context) const override {
     const View images = context.input(0), transforms = context.input(1);
     const Shape size = context.host_vector(2);
-    const double fill = kVersion >= 3 ? context.host_real(3) : 0;
+    const std::vector<double> given = kVersion >= 3 ? read_scalars(context, 3, 1) : std::vector<double>{0};
     if (!context.ok()) return;
+    const double fill = given[0];
     const bool fits = images.rank == 4 && transforms.rank == 2 && transforms.shape[1] == 8 && size.size() == 2 &&
                       (transforms.shape[0] == images.shape[0] || transforms.shape[0] == 1);
     if (!fits || size[0] <= 0 || size[1] <= 0) {
@@ -131,8 +133,7 @@ constexpr DtypeSet kWarped = kFloats | only(UHAL_UINT8);
 
 void register_warp(Registrar& registrar) {
   registrar.add<ProjectiveTransform<2>>("ImageProjectiveTransformV2", {{"dtype", kWarped}}, {"output_shape"});
-  registrar.add<ProjectiveTransform<3>>("ImageProjectiveTransformV3", {{"dtype", kWarped}},
-                                        {"output_shape", "fill_value"});
+  registrar.add<ProjectiveTransform<3>>("ImageProjectiveTransformV3", {{"dtype", kWarped}}, {"output_shape"});
 }
 
 }  // namespace unihal::tensorflow

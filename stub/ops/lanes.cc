@@ -1,0 +1,189 @@
+#include "stub/ops/lanes.h"
+
+#include <type_traits>
+
+#include "stub/vector/vectorize.h"
+
+namespace unihal::stub {
+namespace {
+
+template <typename T>
+struct LaneTypes;
+template <>
+struct LaneTypes<float> {
+  typedef float Numbers __attribute__((vector_size(32)));
+  typedef int32_t Places __attribute__((vector_size(32)));
+};
+template <>
+struct LaneTypes<double> {
+  typedef double Numbers __attribute__((vector_size(32)));
+  typedef int64_t Places __attribute__((vector_size(32)));
+};
+
+template <typename T>
+UNIHAL_VECTORIZED void find_finite(int64_t count, const T* lanes, bool* finite) {
+  using Numbers = typename LaneTypes<T>::Numbers;
+  const auto* elements = reinterpret_cast<const Numbers*>(lanes);
+  Numbers sum = {};  // of zeros, and of NaN for each number that is not finite
+  for (int64_t i = 0; i < count; ++i) sum += elements[i] * 0;
+  for (int64_t lane = 0; lane < kLanes<T>; ++lane) finite[lane] = sum[lane] == 0;
+}
+
+template <typename T>
+UNIHAL_VECTORIZED void factorize_lu(int64_t m, int64_t n, T* a, int32_t* pivots, int32_t* info) {
+  using Numbers = typename LaneTypes<T>::Numbers;
+  using Places = typename LaneTypes<T>::Places;
+  using Place = decltype(Places()[0] + 0);
+  constexpr int64_t kCount = kLanes<T>;
+  auto* const elements = reinterpret_cast<Numbers*>(a);
+  const int64_t steps = std::min(m, n);
+  for (int64_t lane = 0; lane < kCount; ++lane) info[lane] = 0;
+  for (int64_t k = 0; k < steps; ++k) {
+    Numbers* const column = elements + k * m;
+    Numbers best = column[k] < 0 ? -column[k] : column[k];
+    Places place = Places{} + static_cast<Place>(k);  // of the first of the largest
+    for (int64_t i = k + 1; i < m; ++i) {
+      const Numbers size = column[i] < 0 ? -column[i] : column[i];
+      const Places larger = size > best;
+      best = larger ? size : best;
+      place = larger ? Places{} + static_cast<Place>(i) : place;
+    }
+    int64_t from[kCount];  // where the pivot rows are, from the beginning of a column
+    Numbers pivot;
+    for (int64_t lane = 0; lane < kCount; ++lane) {
+      from[lane] = place[lane] * kCount + lane;
+      pivot[lane] = a[k * m * kCount + from[lane]];
+      pivots[lane * steps + k] = static_cast<int32_t>(place[lane]);
+      if (pivot[lane] == 0 && info[lane] == 0) info[lane] = static_cast<int32_t>(k + 1);
+    }
+    const Numbers divisor = pivot == 0 ? Numbers{} + 1 : pivot;  // all below are 0 then
+    const Numbers above = column[k];
+    column[k] = pivot;
+    for (int64_t i = k + 1; i < m; ++i) {
+      const Places here = place == Places{} + static_cast<Place>(i);
+      column[i] = (here ? above : column[i]) / divisor;
+    }
+    for (int64_t j = k + 1; j < n; ++j) {
+      Numbers* const right = elements + j * m;
+      Numbers u;
+      for (int64_t lane = 0; lane < kCount; ++lane) u[lane] = a[j * m * kCount + from[lane]];
+      const Numbers moved = right[k];
+      right[k] = u;
+      for (int64_t i = k + 1; i < m; ++i) {
+        const Places here = place == Places{} + static_cast<Place>(i);
+        right[i] = (here ? moved : right[i]) - column[i] * u;
+      }
+    }
+  }
+}
+
+// The columns from `begin` to `end` of `rows` rows, less tau v v^T of them, where v is `reflector` with a 1 in row
+// `first` and nothing above it. Several columns at a time: their sums do not wait for each other.
+template <typename T>
+UNIHAL_INLINE void reflect(int64_t rows, int64_t first, const typename LaneTypes<T>::Numbers* reflector,
+                           const typename LaneTypes<T>::Numbers* tau, int64_t begin, int64_t end,
+                           typename LaneTypes<T>::Numbers* elements) {
+  using Numbers = typename LaneTypes<T>::Numbers;
+  const auto reflect_some = [&](int64_t at, auto together) UNIHAL_INLINE_LAMBDA {
+    constexpr int kColumns = decltype(together)::value;
+    Numbers* column[kColumns];
+    Numbers product[kColumns];
+    for (int c = 0; c < kColumns; ++c) {
+      column[c] = elements + (at + c) * rows;
+      product[c] = column[c][first];
+    }
+    for (int64_t i = first + 1; i < rows; ++i) {
+      for (int c = 0; c < kColumns; ++c) product[c] += reflector[i] * column[c][i];
+    }
+    for (int c = 0; c < kColumns; ++c) {
+      product[c] *= *tau;
+      column[c][first] -= product[c];
+    }
+    for (int64_t i = first + 1; i < rows; ++i) {
+      for (int c = 0; c < kColumns; ++c) column[c][i] -= reflector[i] * product[c];
+    }
+  };
+  for (; begin + 4 <= end; begin += 4) reflect_some(begin, std::integral_constant<int, 4>());
+  for (; begin < end; ++begin) reflect_some(begin, std::integral_constant<int, 1>());
+}
+
+template <typename T>
+UNIHAL_VECTORIZED void factorize_qr(int64_t m, int64_t n, T* a, T* tau, bool* sure) {
+  using Numbers = typename LaneTypes<T>::Numbers;
+  using Places = typename LaneTypes<T>::Places;
+  auto* const elements = reinterpret_cast<Numbers*>(a);
+  auto* const factors = reinterpret_cast<Numbers*>(tau);
+  // The square of a number that is not below it has all its digits, and so has one less by a factor of the precision.
+  const T least = std::sqrt(std::numeric_limits<T>::min()) / std::numeric_limits<T>::epsilon();
+  Places small = {};
+  for (int64_t k = 0; k < std::min(m, n); ++k) {
+    Numbers* const column = elements + k * m;
+    Numbers squares = {}, largest = {};
+    for (int64_t i = k + 1; i < m; ++i) {
+      const Numbers size = column[i] < 0 ? -column[i] : column[i];
+      largest = size > largest ? size : largest;
+      squares += column[i] * column[i];
+    }
+    const Places none = largest == 0;  // below the diagonal: nothing is to be reflected
+    small |= (largest != 0) & (largest < least);
+    const Numbers alpha = column[k], square = alpha * alpha + squares;
+    Numbers norm;
+    for (int64_t lane = 0; lane < kLanes<T>; ++lane) norm[lane] = std::sqrt(square[lane]);
+    const Numbers beta = none ? alpha : alpha < 0 ? norm : -norm;
+    const Numbers divisor = none ? Numbers{} + 1 : alpha - beta;
+    factors[k] = none ? Numbers{} : (beta - alpha) / beta;
+    column[k] = beta;
+    for (int64_t i = k + 1; i < m; ++i) column[i] /= divisor;
+    reflect<T>(m, k, column, factors + k, k + 1, n, elements);
+  }
+  for (int64_t lane = 0; lane < kLanes<T>; ++lane) sure[lane] = small[lane] == 0;
+}
+
+template <typename T>
+UNIHAL_VECTORIZED void form_q(int64_t m, int64_t columns, int64_t reflectors, T* q, const T* tau) {
+  using Numbers = typename LaneTypes<T>::Numbers;
+  auto* const elements = reinterpret_cast<Numbers*>(q);
+  const auto* const factors = reinterpret_cast<const Numbers*>(tau);
+  for (int64_t j = reflectors; j < columns; ++j) {
+    for (int64_t i = 0; i < m; ++i) elements[j * m + i] = Numbers{} + static_cast<T>(i == j ? 1 : 0);
+  }
+  for (int64_t k = reflectors - 1; k >= 0; --k) {
+    Numbers* const column = elements + k * m;
+    reflect<T>(m, k, column, factors + k, k + 1, columns, elements);
+    for (int64_t i = 0; i < k; ++i) column[i] = Numbers{};
+    column[k] = 1 - factors[k];
+    for (int64_t i = k + 1; i < m; ++i) column[i] *= -factors[k];
+  }
+}
+
+}  // namespace
+
+template <typename T>
+void find_finite_lanes(int64_t count, const T* lanes, bool* finite) {
+  find_finite(count, lanes, finite);
+}
+
+template <typename T>
+void factorize_lu_in_lanes(int64_t m, int64_t n, T* a, int32_t* pivots, int32_t* info) {
+  factorize_lu(m, n, a, pivots, info);
+}
+
+template <typename T>
+void factorize_qr_in_lanes(int64_t m, int64_t n, T* a, T* tau, bool* sure) {
+  factorize_qr(m, n, a, tau, sure);
+}
+
+template <typename T>
+void form_q_in_lanes(int64_t m, int64_t columns, int64_t reflectors, T* q, const T* tau) {
+  form_q(m, columns, reflectors, q, tau);
+}
+
+#define UNIHAL_LANES(T)                                                             \
+  template void find_finite_lanes<T>(int64_t, const T*, bool*);                     \
+  template void factorize_lu_in_lanes<T>(int64_t, int64_t, T*, int32_t*, int32_t*); \
+  template void factorize_qr_in_lanes<T>(int64_t, int64_t, T*, T*, bool*);          \
+  template void form_q_in_lanes<T>(int64_t, int64_t, int64_t, T*, const T*);
+UNIHAL_LANES(float)
+UNIHAL_LANES(double)
+
+}  // namespace unihal::stub
