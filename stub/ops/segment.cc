@@ -35,13 +35,7 @@ uhal_segment_attributes segment_attributes(const uhal_op& op) {
 
 // -- how elements are combined
 
-// of() of numbers; combine() of numbers too, and of vectors of them, which GCC splits where they pass through a
-// function.
 struct Sum {
-  template <class T>
-  UNIHAL_INLINE static void combine(T& a, const T& b) {
-    a += b;
-  }
   template <class T>
   static T of(T a, T b) {
     return a + b;
@@ -49,36 +43,22 @@ struct Sum {
 };
 struct Product {
   template <class T>
-  UNIHAL_INLINE static void combine(T& a, const T& b) {
-    a *= b;
-  }
-  template <class T>
   static T of(T a, T b) {
     return a * b;
   }
 };
 struct Maximum {
   template <class T>
-  UNIHAL_INLINE static void combine(T& a, const T& b) {
-    const T best = a > b ? a : b;  // b where either is NaN: one instruction
-    a = a != a ? a : best;
-  }
-  template <class T>
   static T of(T a, T b) {
-    combine(a, b);
-    return a;
+    const T best = a > b ? a : b;  // b where either is NaN: one instruction
+    return a != a ? a : best;
   }
 };
 struct Minimum {
   template <class T>
-  UNIHAL_INLINE static void combine(T& a, const T& b) {
-    const T best = a < b ? a : b;
-    a = a != a ? a : best;
-  }
-  template <class T>
   static T of(T a, T b) {
-    combine(a, b);
-    return a;
+    const T best = a < b ? a : b;
+    return a != a ? a : best;
   }
 };
 
@@ -203,10 +183,10 @@ UNIHAL_INLINE void ask_for(const T* row) {
   for (int64_t c = 0; c < chunks; c += 2) __builtin_prefetch(reinterpret_cast<const char*>(row) + 32 * c);
 }
 
-// Elements from number `at` on, in registers: sum = sum combined with the rows in their order, times their weights if
-// these count; a segment's first row begins it.
-template <class T, class Combine, bool weighted, bool begins, int64_t chunks>
-UNIHAL_INLINE void combine_chunks(const RowGroup<T>& group, int64_t at, T* sum) {
+// Elements from number `at` on, in registers: sum += the rows in their order, times their weights if these count; a
+// segment's first row begins it.
+template <class T, bool weighted, int64_t chunks>
+UNIHAL_INLINE void sum_chunks(const RowGroup<T>& group, bool begins, int64_t at, T* sum) {
   typedef T Values __attribute__((vector_size(32), aligned(sizeof(T)), may_alias));
   constexpr int64_t kLanes = 32 / sizeof(T);
   Values values[chunks];
@@ -214,7 +194,7 @@ UNIHAL_INLINE void combine_chunks(const RowGroup<T>& group, int64_t at, T* sum) 
 #pragma GCC unroll 8
   for (int64_t c = 0; c < chunks; ++c) {
     values[c] = *reinterpret_cast<const Values*>(first + c * kLanes);
-    if constexpr (begins && weighted) values[c] *= group.weights[0];
+    if (weighted && begins) values[c] *= group.weights[0];
   }
   if (begins && group.looks_ahead) ask_for<chunks>(group.ahead[0] + at);
   for (int64_t k = begins ? 1 : 0; k < group.count; ++k) {
@@ -224,29 +204,36 @@ UNIHAL_INLINE void combine_chunks(const RowGroup<T>& group, int64_t at, T* sum) 
     for (int64_t c = 0; c < chunks; ++c) {
       Values next = *reinterpret_cast<const Values*>(row + c * kLanes);
       if constexpr (weighted) next *= group.weights[k];
-      Combine::combine(values[c], next);
+      values[c] += next;
     }
   }
 #pragma GCC unroll 8
   for (int64_t c = 0; c < chunks; ++c) *reinterpret_cast<Values*>(sum + at + c * kLanes) = values[c];
 }
 
-template <class T, class Combine, bool weighted, bool begins>
-UNIHAL_VECTORIZED void combine_rows(int64_t length, const RowGroup<T>& group, T* sum) {
-  constexpr int64_t kLanes = 32 / sizeof(T), kMany = 8;
+// The same of all elements. Sums of floating numbers, which networks wait for, stay in registers from row to row; the
+// others go through memory with each.
+template <class T, class Combine, bool weighted>
+UNIHAL_VECTORIZED void combine_rows(int64_t length, const RowGroup<T>& group, bool begins, T* __restrict sum) {
   int64_t i = 0;
-  for (; i + kMany * kLanes <= length; i += kMany * kLanes) {
-    combine_chunks<T, Combine, weighted, begins, kMany>(group, i, sum);
-  }
-  for (; i + kLanes <= length; i += kLanes) combine_chunks<T, Combine, weighted, begins, 1>(group, i, sum);
-  for (int64_t k = 0; k < group.count && group.looks_ahead && i < length; ++k) ask_for<1>(group.ahead[k] + i);
-  for (; i < length; ++i) {
-    T value = begins ? group.rows[0][i] : sum[i];
-    if constexpr (begins && weighted) value *= group.weights[0];
-    for (int64_t k = begins ? 1 : 0; k < group.count; ++k) {
-      Combine::combine(value, weighted ? static_cast<T>(group.rows[k][i] * group.weights[k]) : group.rows[k][i]);
+  if constexpr (std::is_floating_point_v<T> && std::is_same_v<Combine, Sum>) {
+    constexpr int64_t kLanes = 32 / sizeof(T), kMany = 8;
+    for (; i + kMany * kLanes <= length; i += kMany * kLanes) {
+      sum_chunks<T, weighted, kMany>(group, begins, i, sum);
     }
-    sum[i] = value;
+    for (; i + kLanes <= length; i += kLanes) sum_chunks<T, weighted, 1>(group, begins, i, sum);
+  }
+  for (int64_t k = 0; k < group.count && i < length; ++k) {
+    const T* const row = group.rows[k];
+    const T weight = group.weights[k];
+    if (group.looks_ahead) ask_for<1>(group.ahead[k] + i);
+    if (begins && k == 0) {
+      for (int64_t at = i; at < length; ++at) sum[at] = weighted ? static_cast<T>(row[at] * weight) : row[at];
+    } else {
+      for (int64_t at = i; at < length; ++at) {
+        sum[at] = Combine::of(sum[at], weighted ? static_cast<T>(row[at] * weight) : row[at]);
+      }
+    }
   }
 }
 
@@ -525,11 +512,8 @@ class Reducer {
   void combine(const Accumulators<T>& to, RowGroup<T>& group) const {
     if (group.count == 0) return;
     int64_t& elements = to.counts[group.segment];
-    const auto combine =
-        weights_ != nullptr
-            ? (elements == 0 ? combine_rows<T, Combine, true, true> : combine_rows<T, Combine, true, false>)
-            : (elements == 0 ? combine_rows<T, Combine, false, true> : combine_rows<T, Combine, false, false>);
-    combine(x_.length(), group, to.rows + group.segment * to.stride);
+    const auto combine = weights_ != nullptr ? combine_rows<T, Combine, true> : combine_rows<T, Combine, false>;
+    combine(x_.length(), group, elements == 0, to.rows + group.segment * to.stride);
     elements += std::exchange(group.count, 0);
   }
 
