@@ -353,10 +353,22 @@ bool takes_columns(const Geometry& g, int64_t lanes) {
   return lanes <= 4 && lanes == g.pixel_stride() && (g.row_window == 0 || g.row_stride <= 2 * g.row_window);
 }
 
+// Whether no sum of some of these numbers overflows, in whatever order. NaN does so in none.
+template <typename T>
+UNIHAL_VECTORIZED bool any_order_serves(int64_t count, const T* x) {
+  T largest = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const T size = x[i] < 0 ? -x[i] : x[i];
+    largest = size > largest ? size : largest;
+  }
+  return largest * static_cast<T>(count) <= std::numeric_limits<T>::max();
+}
+
 template <typename T>
 void average_values(const Geometry& g, int64_t lanes, const T* x, T* y) {
   ScratchFrame frame;
-  T* const sums = takes_columns(g, lanes) ? frame.take<T>(static_cast<size_t>(g.input[2] * lanes + 1)) : nullptr;
+  const bool by_columns = takes_columns(g, lanes) && any_order_serves(g.input[0] * g.input[1] * g.input[2] * lanes, x);
+  T* const sums = by_columns ? frame.take<T>(static_cast<size_t>(g.input[2] * lanes + 1)) : nullptr;
   sums != nullptr ? average_rows(g, lanes, x, sums, y) : average_strip(g, lanes, x, y);
 }
 
