@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "plugins/common/chain.h"
 #include "plugins/paddle/kernels/common.h"
 
 namespace unihal::paddle {
@@ -325,39 +326,41 @@ struct Decay {
 // overlap with better ones weakens it. What is no number counts for nothing.
 void find_factors(const Context& context, const Decay& decay, const View& boxes, const View& factors) {
   const int64_t lists = boxes.shape[0], n = boxes.shape[1];
-  const Room overlaps(context, boxes.dtype, {lists, n, n}), largest(context, boxes.dtype, {lists, n, 1}),
-      before(context, UHAL_BOOL, {1, n, n});
+  const Room planes(context, boxes.dtype, {4, lists, n}), overlaps(context, boxes.dtype, {lists, n, n}),
+      largest(context, boxes.dtype, {lists, n, 1}), before(context, UHAL_BOOL, {1, n, n});
   const Number zero(context, boxes.dtype, 0), one(context, boxes.dtype, 1);
   View own[4], other[4];
-  for (int i = 0; i < 4; ++i) {
-    own[i] = boxes.sliced(2, i, 1);
-    other[i] = own[i].transposed();
+  for (int i = 0; i < 4; ++i) {  // the numbers of a row of overlaps lie side by side
+    const View plane = planes.sliced(0, i, 1).reshaped({lists, n, 1});
+    copy_or_cast(context, boxes.sliced(2, i, 1), plane);
+    own[i] = plane;
+    other[i] = plane.transposed();
   }
   context.map(uhal_map_box_overlap, {&own[0], &own[1], &own[2], &own[3], &other[0], &other[1], &other[2], &other[3]},
               {&overlaps}, {decay.extent});
-  context.map(uhal_map_fmax, {&overlaps, &zero}, {&overlaps});
   uhal_triangular_attributes below = {};
   below.struct_size = sizeof below;
   below.diagonal = -1;
-  context.run(UHAL_OP_TRIANGULAR, {&overlaps}, {&overlaps}, &below);
   fill(context, before, 1, 1);
   context.run(UHAL_OP_TRIANGULAR, {&before}, {&before}, &below);
+  Chain counted(3);
+  counted.step(uhal_map_select, {1, counted.step(uhal_map_fmax, {0, 2}), 2});
+  context.run(UHAL_OP_MAP_CHAIN, {&overlaps, &before, &zero}, {&overlaps}, counted.program());
   const auto maximum = reduce_attributes(UHAL_REDUCE_MAXIMUM), minimum = reduce_attributes(UHAL_REDUCE_MINIMUM);
   context.run(UHAL_OP_REDUCE, {&overlaps}, {&largest}, &maximum);
-  const View weakened = largest.reshaped({lists, 1, n});
+  Chain decays(4);
+  int value;
   if (decay.gaussian) {
-    context.map(uhal_map_square, {&overlaps}, {&overlaps});
-    context.map(uhal_map_square, {&weakened}, {&weakened});
-    context.map(uhal_map_subtract, {&weakened, &overlaps}, {&overlaps});
-    context.map(uhal_map_scale, {&overlaps}, {&overlaps}, {decay.sigma, 0});
-    context.map(uhal_map_exp, {&overlaps}, {&overlaps});
+    const int weakened = decays.step(uhal_map_square, {1}), overlap = decays.step(uhal_map_square, {0});
+    const int difference = decays.step(uhal_map_subtract, {weakened, overlap});
+    value = decays.step(uhal_map_exp, {decays.step(uhal_map_scale, {difference}, {decay.sigma, 0})});
   } else {
-    context.map(uhal_map_scale, {&overlaps}, {&overlaps}, {-1, 1});
-    context.map(uhal_map_scale, {&weakened}, {&weakened}, {-1, 1});
-    context.map(uhal_map_divide, {&overlaps, &weakened}, {&overlaps});
+    const int rest = decays.step(uhal_map_scale, {0}, {-1, 1}), weakened = decays.step(uhal_map_scale, {1}, {-1, 1});
+    value = decays.step(uhal_map_divide, {rest, weakened});
   }
-  context.map(uhal_map_fmin, {&overlaps, &one}, {&overlaps});
-  context.map(uhal_map_select, {&before, &overlaps, &one}, {&overlaps});
+  decays.step(uhal_map_select, {2, decays.step(uhal_map_fmin, {value, 3}), 3});
+  const View of_others = largest.reshaped({lists, 1, n});
+  context.run(UHAL_OP_MAP_CHAIN, {&overlaps, &of_others, &before, &one}, {&overlaps}, decays.program());
   context.run(UHAL_OP_REDUCE, {&overlaps}, {&factors}, &minimum);
 }
 
