@@ -4,6 +4,7 @@
 // Where an element of an unfolded image lies is the sum of two numbers: where its tap lies in the channels, and where
 // its window begins. So images are padded first, and nothing asks for borders after that.
 #include <algorithm>
+#include <cstring>
 
 #include "csrc/backends/common/implementation_note.h"
 #include "stub/common/scratch.h"
@@ -66,13 +67,21 @@ struct Places {
   int64_t run = 1;
 };
 
-// So many numbers that move at once.
+// So many numbers that move at once, wherever they lie. By copies: of a reference to a vector type with less alignment
+// that a function gives clang knows the full alignment only.
 template <int64_t numbers>
 struct Piece {
-  typedef float Type __attribute__((vector_size(numbers * sizeof(float)), aligned(sizeof(float)), may_alias));
+  typedef float Numbers __attribute__((vector_size(numbers * sizeof(float))));
 
-  static UNIHAL_INLINE Type& at(float* address) { return *reinterpret_cast<Type*>(address); }
-  static UNIHAL_INLINE const Type& at(const float* address) { return *reinterpret_cast<const Type*>(address); }
+  static UNIHAL_INLINE void copy(const float* from, float* to) { std::memcpy(to, from, sizeof(Numbers)); }
+
+  static UNIHAL_INLINE void add(const float* from, float* to) {
+    Numbers sums, more;
+    std::memcpy(&sums, to, sizeof sums);
+    std::memcpy(&more, from, sizeof more);
+    sums += more;
+    std::memcpy(to, &sums, sizeof sums);
+  }
 };
 
 // Calls move(a Piece, i, places.at[i]) so that all numbers are met.
@@ -89,19 +98,19 @@ UNIHAL_INLINE void for_each_piece(const Places& places, const Move& move) {
 
 // to[0], to[1], ... = the numbers at the places from `from` on.
 UNIHAL_VECTORIZED void gather(const float* from, Places places, float* to) {
-  for_each_piece(places, [&](auto piece, int64_t i, int64_t place)
-                             UNIHAL_INLINE_LAMBDA { piece.at(to + i) = piece.at(from + place); });
+  for_each_piece(places,
+                 [&](auto piece, int64_t i, int64_t place) UNIHAL_INLINE_LAMBDA { piece.copy(from + place, to + i); });
 }
 
 UNIHAL_VECTORIZED void scatter(const float* from, Places places, float* to) {
-  for_each_piece(places, [&](auto piece, int64_t i, int64_t place)
-                             UNIHAL_INLINE_LAMBDA { piece.at(to + place) = piece.at(from + i); });
+  for_each_piece(places,
+                 [&](auto piece, int64_t i, int64_t place) UNIHAL_INLINE_LAMBDA { piece.copy(from + i, to + place); });
 }
 
 // Several numbers may have one place, but none of a run.
 UNIHAL_VECTORIZED void add_at(const float* from, Places places, float* to) {
-  for_each_piece(places, [&](auto piece, int64_t i, int64_t place)
-                             UNIHAL_INLINE_LAMBDA { piece.at(to + place) += piece.at(from + i); });
+  for_each_piece(places,
+                 [&](auto piece, int64_t i, int64_t place) UNIHAL_INLINE_LAMBDA { piece.add(from + i, to + place); });
 }
 
 // Writes the places of all elements of axes with these lengths and strides, the last axis innermost.

@@ -21,7 +21,7 @@ namespace {
 
 // kSame: the bits of the inputs whose first element stands for all (same_inputs). Only where statements are many.
 #define UHAL_LOOP(name)                                                            \
-  template <class T, [[maybe_unused]] uint32_t kSame = 0>                          \
+  template <class T, uint32_t kSame = 0>                                           \
   void loop_##name(int64_t count, const void* const* inputs, void* const* outputs, \
                    [[maybe_unused]] const void* parameters)
 #define UHAL_PARAMETERS(T)                                            \
