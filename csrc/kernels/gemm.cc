@@ -8,6 +8,7 @@
 #include "csrc/kernels/operands.h"
 #include "csrc/kernels/ops.h"
 #include "csrc/kernels/tuning.h"
+#include "csrc/kernels/views.h"
 #include "kernel_sources.h"
 
 namespace unihal::kernels {
@@ -31,6 +32,9 @@ constexpr int64_t kVectorGroups = 4;
 constexpr int32_t kVectorLanes = 4;
 
 constexpr int32_t kGroupSize = 256;
+
+// A place for the copies of a product that is only asked about: aligned as a workspace is.
+void* const kSomewhere = reinterpret_cast<void*>(size_t{1} << 20);
 
 // Numbers of candidates: tiles come between.
 constexpr int32_t kLibraryWay = 0;
@@ -97,7 +101,7 @@ uhal_tensor view_of(const MatmulProblem& problem, int number) {
 
 }  // namespace
 
-Gemm::Gemm(const DeviceTraits& traits, const MatmulProblem& problem) : problem_(problem) {
+Gemm::Gemm(const DeviceTraits& traits, const MatmulProblem& problem, Padding padding) : problem_(problem) {
   MatmulOperand& c = problem_.operands[kMatmulC];
   if (problem_.beta == 0 || c.data == nullptr) {
     c = {};
@@ -119,11 +123,11 @@ Gemm::Gemm(const DeviceTraits& traits, const MatmulProblem& problem) : problem_(
   } else {
     is_vector_ = (m == 1 || n == 1) && !traits.is_cpu && group_size_ >= kVectorLanes;
     if (is_vector_ ? n != 1 : n == 1) transpose(problem_);  // blocks are wider than high
-    plan_large(traits);
+    plan_large(traits, padding);
   }
 }
 
-void Gemm::plan_large(const DeviceTraits& traits) {
+void Gemm::plan_large(const DeviceTraits& traits, Padding padding) {
   const TuningChoice choice = chosen(traits);
   const GemmLibrary* library = traits.gemm_library;
   // A vector's product waits for memory, which no library has more of.
@@ -140,6 +144,12 @@ void Gemm::plan_large(const DeviceTraits& traits) {
   method_ = Method::kLibrary;
   algorithm_ = choice.algorithm;
   library_workspace_ = library->workspace_bytes();
+  if (padding == Padding::kNever || !GemmPadding::is_large_enough(problem_)) return;
+  const MatmulProblem given = library_problem(share_);
+  const GemmPadding found(given, library->line_bytes(given));
+  if (!found.is_needed()) return;
+  padding_ = found;
+  library_workspace_ += found.bytes();
 }
 
 void Gemm::plan_own(const DeviceTraits& traits, int32_t tile) {
@@ -188,8 +198,11 @@ bool Gemm::find_choice(const DeviceTraits& traits, int32_t number, TuningChoice*
   if (place <= 0) return true;
   LibraryShare share;
   find_library_share(traits, &share);
+  const MatmulProblem given = library_problem(share);
+  const GemmPadding padding(given, traits.gemm_library->line_bytes(given));
+  const MatmulProblem asked = padding.is_needed() ? padding.product(kSomewhere) : given;
   LibraryAlgorithm algorithms[kMostGemmAlgorithms];
-  if (place >= traits.gemm_library->algorithms(library_problem(share), algorithms)) return false;
+  if (place >= traits.gemm_library->algorithms(asked, algorithms)) return false;
   choice->algorithm = algorithms[place];
   return true;
 }
@@ -322,8 +335,19 @@ uhal_status Gemm::run_library(Queue& queue, void* workspace) const {
     copy.outputs = &output;
     if (const uhal_status status = run_copy(queue, copy); status != UHAL_OK) return status;
   }
-  const uhal_status status = queue.library_gemm(library_problem(share_), algorithm_, workspace);
+  const uhal_status status =
+      is_padded() ? run_padded(queue, workspace) : queue.library_gemm(library_problem(share_), algorithm_, workspace);
   return status == UHAL_OK ? finish_library(queue) : status;
+}
+
+uhal_status Gemm::run_padded(Queue& queue, void* workspace) const {
+  const auto copy = [&](const uhal_tensor& from, const uhal_tensor& to) { return copy_views(queue, from, to); };
+  const auto zero = [&](const uhal_tensor& view) { return fill_view(queue, 0, 0, view); };
+  uhal_status status = padding_->prepare(workspace, copy, zero);
+  if (status != UHAL_OK) return status;
+  void* const rest = static_cast<char*>(workspace) + padding_->bytes();
+  status = queue.library_gemm(padding_->product(workspace), algorithm_, rest);
+  return status == UHAL_OK ? padding_->finish(workspace, copy) : status;
 }
 
 // d = activation(d + c), as far as that is ours.

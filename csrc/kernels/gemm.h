@@ -12,7 +12,10 @@
 #ifndef UNIHAL_KERNELS_GEMM_H_
 #define UNIHAL_KERNELS_GEMM_H_
 
+#include <optional>
+
 #include "csrc/backends/common/matmul_problem.h"
+#include "csrc/kernels/gemm_padding.h"
 #include "csrc/kernels/gemm_tile.h"
 #include "csrc/kernels/queue.h"
 #include "csrc/kernels/tuning_choice.h"
@@ -22,8 +25,11 @@ namespace unihal::kernels {
 
 class Gemm {
  public:
+  // Whether a library may be given padded copies of the operands where that is faster; they take workspace.
+  enum class Padding : uint8_t { kNever, kWhereFaster };
+
   // Simplifies the problem (batch axes joined, transposed where that is faster) and chooses how to run it.
-  Gemm(const DeviceTraits& traits, const MatmulProblem& problem);
+  Gemm(const DeviceTraits& traits, const MatmulProblem& problem, Padding padding = Padding::kNever);
 
   // Device memory that run needs, a multiple of 256; 0 for most problems.
   size_t workspace_bytes() const;
@@ -31,8 +37,11 @@ class Gemm {
   // Submits the product. `workspace` is workspace_bytes() of device memory aligned to 256, or NULL if that is 0.
   uhal_status run(Queue& queue, void* workspace) const;
 
+  // Whether it takes a workspace for padded copies.
+  bool is_padded() const { return padding_.has_value(); }
+
   // Whether a library runs it, with nothing of ours before it.
-  bool is_by_library_at_once() const { return method_ == Method::kLibrary && !share_.copies_c; }
+  bool is_by_library_at_once() const { return method_ == Method::kLibrary && !share_.copies_c && !is_padded(); }
 
   // What traits.tuning has choices of, by tuning_key(): products large enough for tiles, and those with a vector where
   // there is a library. Candidate 0 is the vendor's library, which our own kernels stand in for where it refuses; then
@@ -63,7 +72,7 @@ class Gemm {
 
   static int32_t way_count() { return 2 + kGemmTileCount; }
   void plan_vector(const DeviceTraits& traits);
-  void plan_large(const DeviceTraits& traits);
+  void plan_large(const DeviceTraits& traits, Padding padding);
   TuningChoice chosen(const DeviceTraits& traits) const;
   bool is_usable(const DeviceTraits& traits, int32_t way) const;  // false also for one that does not exist
   void plan_own(const DeviceTraits& traits, int32_t tile);
@@ -72,6 +81,7 @@ class Gemm {
   size_t own_workspace_bytes() const;
   uhal_status run_own(Queue& queue, Method method, void* workspace) const;
   uhal_status run_library(Queue& queue, void* workspace) const;
+  uhal_status run_padded(Queue& queue, void* workspace) const;
   uhal_status finish_library(Queue& queue) const;
   uhal_status run_plain(Queue& queue) const;
   uhal_status run_vector(Queue& queue, void* workspace) const;
@@ -86,6 +96,7 @@ class Gemm {
   Method method_;
   Method own_method_ = Method::kNothing;         // kLibrary: how it runs where the library refuses
   LibraryShare share_;                           // kLibrary
+  std::optional<GemmPadding> padding_;           // kLibrary, where it is needed
   LibraryAlgorithm algorithm_ = kBestAlgorithm;  // kLibrary
   size_t library_workspace_ = 0;                 // kLibrary
   bool is_vector_ = false;                       // n is 1, and kVector takes it

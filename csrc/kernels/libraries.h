@@ -67,6 +67,10 @@ class GemmLibrary {
   // Device memory that a product may need.
   virtual size_t workspace_bytes() const = 0;
 
+  // Bytes of which the lines of a product's matrices (gemm_padding.h) should be multiples, as its places should, where
+  // the library is much faster then; else 1.
+  virtual int64_t line_bytes(const MatmulProblem& /*problem*/) const { return 1; }
+
   // Writes the algorithms that it offers for a product that it takes, at most kMostGemmAlgorithms, those first that it
   // holds to be better, and returns how many. For `unihal tune`: it may take long.
   virtual int algorithms(const MatmulProblem& /*problem*/, LibraryAlgorithm* /*numbers*/) const { return 0; }

@@ -43,20 +43,25 @@ void BlasLibraries::open(const LibraryDevice& device, LibraryNotes* notes) {
   }
 }
 
-bool BlasLibraries::takes(const MatmulProblem& problem) const {
+const Blas* BlasLibraries::first_for(const MatmulProblem& problem) const {
   for (const std::unique_ptr<Blas>& library : libraries_) {
-    if (library->takes(problem)) return true;
+    if (library->takes(problem)) return library.get();
   }
-  return false;
+  return nullptr;
+}
+
+bool BlasLibraries::takes(const MatmulProblem& problem) const { return first_for(problem) != nullptr; }
+
+int64_t BlasLibraries::line_bytes(const MatmulProblem& problem) const {
+  const Blas* library = first_for(problem);
+  return library != nullptr ? library->line_bytes(problem) : 1;
 }
 
 int BlasLibraries::algorithms(const MatmulProblem& problem, kernels::LibraryAlgorithm* numbers) const {
-  for (const std::unique_ptr<Blas>& library : libraries_) {
-    if (!library->takes(problem)) continue;
-    make_current_();
-    return library->algorithms(problem, numbers);
-  }
-  return 0;
+  const Blas* library = first_for(problem);
+  if (library == nullptr) return 0;
+  make_current_();
+  return library->algorithms(problem, numbers);
 }
 
 BlasQueue::BlasQueue(const BlasLibraries& libraries, NativeStream stream) {

@@ -37,6 +37,9 @@ class Blas {
   // As kernels::GemmLibrary::takes().
   virtual bool takes(const MatmulProblem& problem) const = 0;
 
+  // As kernels::GemmLibrary::line_bytes().
+  virtual int64_t line_bytes(const MatmulProblem& /*problem*/) const { return 1; }
+
   // As kernels::GemmLibrary::algorithms(); the device is current.
   virtual int algorithms(const MatmulProblem& /*problem*/, kernels::LibraryAlgorithm* /*numbers*/) const { return 0; }
 
@@ -60,10 +63,13 @@ class BlasLibraries final : public kernels::GemmLibrary {
   bool is_preferred() const override { return true; }
   bool takes(const MatmulProblem& problem) const override;
   size_t workspace_bytes() const override { return kBlasWorkspace; }
+  int64_t line_bytes(const MatmulProblem& problem) const override;
   int algorithms(const MatmulProblem& problem, kernels::LibraryAlgorithm* numbers) const override;
 
  private:
   friend class BlasQueue;
+
+  const Blas* first_for(const MatmulProblem& problem) const;
 
   std::function<void()> make_current_;
 

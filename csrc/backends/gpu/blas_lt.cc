@@ -40,12 +40,13 @@ struct Numbers {
   int most_workspace, reductions, alignment;                // of a preference; alignment: of A, then B, C, D
   size_t workspace_at, state_at, answer_bytes;              // in an answer, behind the algorithm
   int refusals[6];                                          // codes of work that was not begun
+  int64_t line_bytes;                                       // that matrix units want; 1: not known to want any
 };
 
-constexpr Numbers kCublasLt = {0,       1, 68, 77, 70, 72, 3,  4,  7,  8,
-                               kAbsent, 5, 6,  1,  3,  5,  64, 72, 96, {1, 3, 7, 8, 15, 15}};
-constexpr Numbers kHipblasLt = {111, 112, 2, 6, 7,       9,       0,  1,  2,  3,
-                                4,   0,   1, 1, kAbsent, kAbsent, 24, 32, 56, {1, 2, 3, 7, 8, 10}};
+constexpr Numbers kCublasLt = {
+    0, 1, 68, 77, 70, 72, 3, 4, 7, 8, kAbsent, 5, 6, 1, 3, 5, 64, 72, 96, {1, 3, 7, 8, 15, 15}, 16};
+constexpr Numbers kHipblasLt = {
+    111, 112, 2, 6, 7, 9, 0, 1, 2, 3, 4, 0, 1, 1, kAbsent, kAbsent, 24, 32, 56, {1, 2, 3, 7, 8, 10}, 1};
 
 // The same for both.
 constexpr uint32_t kPlain = 1;
@@ -116,6 +117,7 @@ class BlasLt final : public Blas {
 
   const std::string& name() const override { return name_; }
   bool takes(const MatmulProblem& problem) const override;
+  int64_t line_bytes(const MatmulProblem& problem) const override;
   int algorithms(const MatmulProblem& problem, LibraryAlgorithm* numbers) const override;
   std::unique_ptr<BlasStream> open_stream(NativeStream stream) override;
 
@@ -136,6 +138,14 @@ bool BlasLt::takes(const MatmulProblem& problem) const {
   // A row is read in pieces of 16 bytes.
   constexpr uint32_t kBiasAlignment = 16;
   return !blas.has_bias || (types.output != UHAL_FLOAT64 && alignment_of(blas.bias) >= kBiasAlignment);
+}
+
+// What matrix units compute: products of 16 bits, and those of float32 in TF32.
+int64_t BlasLt::line_bytes(const MatmulProblem& problem) const {
+  const uhal_dtype dtype = problem.operands[kMatmulA].dtype;
+  const bool is_of_16_bits = dtype == UHAL_FLOAT16 || dtype == UHAL_BFLOAT16;
+  const bool is_tf32 = dtype == UHAL_FLOAT32 && problem.math_mode == UHAL_MATH_ALLOW_TF32;
+  return is_of_16_bits || is_tf32 ? numbers.line_bytes : 1;
 }
 
 // -- a plan ----------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ constexpr int kFrom = 1;
 constexpr int64_t kTile = 32;        // source/copy.cl
 constexpr int64_t kShortest = 16;    // rows or columns for which half of a tile may stay empty
 constexpr int64_t kWidestUnit = 16;  // bytes
+constexpr int64_t kShortestRun = 256;
 
 // Makes one element of several where both sides hold them side by side; returns the element's size.
 int64_t widen(Space& space, int64_t size, const void* to, const void* from) {
@@ -88,8 +89,38 @@ uhal_status copy_transposed(Queue& queue, const Space& space, int axis, int64_t 
   return queue.run(spec, arguments, grid);
 }
 
+// Whether what lies side by side on both sides is long enough to be moved in pieces of 16 bytes, wherever it begins.
+bool has_long_runs(const Space& space, int64_t unit) {
+  const int last = space.rank - 1;
+  return last > 0 && unit < kWidestUnit && space.strides[kTo][last] == 1 && space.strides[kFrom][last] == 1 &&
+         space.shape[last] * unit >= kShortestRun;
+}
+
+uhal_status copy_runs(Queue& queue, const Space& space, int64_t unit, void* to, const void* from) {
+  const int last = space.rank - 1;
+  Space others = space;
+  --others.rank;
+  others.count /= space.shape[last];
+  const int64_t bytes = space.shape[last] * unit;
+  const int64_t pieces = bytes / kWidestUnit + 2;  // one more for each end
+  LayoutKind kind = layout_kind(others);
+  kind.wide |= layout_kind(space).wide || !fits_32_bits(bytes) || !fits_32_bits(others.count * pieces);
+  KernelSpec spec(sources::copy, "runs");
+  spec.define("UHAL_SIZE", unit).define("UHAL_RUNS", 1);
+  kind.define(spec);
+  Arguments arguments;
+  arguments.pointer(to).pointer(from);
+  append_layout(arguments, others, kind);
+  for (const int64_t value : {bytes, pieces, others.count * pieces}) append_index(arguments, value, kind.wide);
+  for (const void* address : {static_cast<const void*>(to), from}) {
+    arguments.int32(static_cast<int32_t>(reinterpret_cast<uintptr_t>(address) % kWidestUnit));
+  }
+  return queue.run(spec, arguments, linear_grid(others.count * pieces, std::min(256, queue.traits().max_group_size)));
+}
+
 uhal_status copy_strided(Queue& queue, Space& space, int64_t size, void* to, const void* from) {
   const int64_t unit = widen(space, size, to, from);
+  if (has_long_runs(space, unit)) return copy_runs(queue, space, unit, to, from);
   const LayoutKind kind = layout_kind(space);
   KernelSpec spec(sources::copy, "strided");
   spec.define("UHAL_SIZE", unit);

@@ -12,8 +12,18 @@
 namespace unihal::kernels {
 namespace {
 
-Gemm gemm_of(const DeviceTraits& traits, const uhal_op& op) {
-  return {traits, matmul_problem(matmul_attributes(op), *op.inputs[0], *op.inputs[1], input_of(op, 2), *op.outputs[0])};
+Gemm gemm_of(const DeviceTraits& traits, const uhal_op& op, Gemm::Padding padding = Gemm::Padding::kNever) {
+  const uhal_tensor* const c = input_of(op, 2);
+  return {traits, matmul_problem(matmul_attributes(op), *op.inputs[0], *op.inputs[1], c, *op.outputs[0]), padding};
+}
+
+uhal_status run_in_workspace(Queue& queue, const Gemm& gemm) {
+  void* workspace = nullptr;
+  if (gemm.workspace_bytes() != 0) {
+    const uhal_status status = queue.workspace(gemm.workspace_bytes(), &workspace);
+    if (status != UHAL_OK) return status;
+  }
+  return gemm.run(queue, workspace);
 }
 
 // A place for the temporaries of a product before there is one: aligned as a workspace is.
@@ -53,13 +63,10 @@ const char* refuse_matmul(const DeviceTraits&, const uhal_op& op) { return refus
 
 uhal_status run_matmul(Queue& queue, const uhal_op& op) {
   if (is_complex_matmul(op)) return run_complex(queue, op);
-  const Gemm gemm = gemm_of(queue.traits(), op);
-  void* workspace = nullptr;
-  if (gemm.workspace_bytes() != 0) {
-    const uhal_status status = queue.workspace(gemm.workspace_bytes(), &workspace);
-    if (status != UHAL_OK) return status;
-  }
-  return gemm.run(queue, workspace);
+  const Gemm gemm = gemm_of(queue.traits(), op, Gemm::Padding::kWhereFaster);
+  const uhal_status status = run_in_workspace(queue, gemm);
+  if (status != UHAL_RESOURCE_EXHAUSTED || !gemm.is_padded()) return status;
+  return run_in_workspace(queue, gemm_of(queue.traits(), op));
 }
 
 Tunable tunable_matmul(const DeviceTraits& traits, const uhal_op& op) {

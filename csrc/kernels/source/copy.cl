@@ -38,6 +38,49 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void transpose(UHAL_POINTER(y), UH
   }
 }
 
+#elif UHAL_RUNS
+
+/* Runs of `bytes` that lie dense on both sides, and begin anywhere: each work-item writes 16 bytes at a multiple of
+ * that, made of words that it reads at multiples of 4, and the ends of a run by themselves. `layout` has the other
+ * axes, in units; each run is written in `pieces`; y_place and x_place: the last four bits of the addresses. */
+#define PIECE 16
+
+UHAL_KERNEL void runs(UHAL_POINTER(y), UHAL_POINTER(x), const Layout layout, INDEX bytes, INDEX pieces, INDEX count,
+                      int32 y_place, int32 x_place) {
+  UHAL_FOR_ITEMS(i, count) {
+    const INDEX run = i / pieces;
+    INDEX offsets[2] = {0, 0};
+    UHAL_ADD_OFFSETS(layout, 2, run, offsets);
+    const int64 to = (int64)offsets[0] * UHAL_SIZE;
+    const int64 from = (int64)offsets[1] * UHAL_SIZE;
+    UHAL_GLOBAL char* y = UHAL_ADDRESS(char, y) + to;
+    UHAL_GLOBAL const char* x = UHAL_ADDRESS(const char, x) + from;
+    const int32 head = (int32)((y_place + to) & (PIECE - 1));
+    const INDEX first = (i - run * pieces) * PIECE - head;
+    if (first >= 0 && first + PIECE <= bytes) {
+      const int32 shift = (int32)((x_place + from + first) & 3);
+      UHAL_GLOBAL const uint32* words = (UHAL_GLOBAL const uint32*)(x + first - shift);
+      uhal_four_uint32 piece;
+      piece.x = words[0], piece.y = words[1], piece.z = words[2], piece.w = words[3];
+      if (shift != 0) {
+        const uint32 next = words[4];
+        const int32 low = 8 * shift;
+        const int32 high = 32 - low;
+        piece.x = piece.x >> low | piece.y << high;
+        piece.y = piece.y >> low | piece.z << high;
+        piece.z = piece.z >> low | piece.w << high;
+        piece.w = piece.w >> low | next << high;
+      }
+      *(UHAL_GLOBAL uhal_four_uint32*)(y + first) = piece;
+    } else {
+      const INDEX end = first + PIECE < bytes ? first + PIECE : bytes;
+      for (INDEX at = first < 0 ? 0 : first; at < end; at += UHAL_SIZE) {
+        *(UHAL_GLOBAL UNIT*)(y + at) = *(UHAL_GLOBAL const UNIT*)(x + at);
+      }
+    }
+  }
+}
+
 #else
 
 UHAL_KERNEL void strided(UHAL_POINTER(y), UHAL_POINTER(x), const Layout layout, INDEX count) {

@@ -199,6 +199,25 @@ def _with_nan(dtype: str, activation: Activation, sizes: tuple[int, int, int]) -
     )
 
 
+def _large_and_odd(dtype: str, a_layout: str, b_layout: str, *, bias: bool = False) -> Case:
+    """Work that is worth copies of the operands in which no row has an odd length, for libraries that want that."""
+    m, k, n = 1025, 1537, 1367
+    attributes = {"math_mode": int(MathMode.ALLOW_TF32)}
+    return Case(
+        op="matmul",
+        variant=f"{dtype}/{shape_name((m, k, n))}/large-and-odd/a-{a_layout}/b-{b_layout}" + ("/bias" if bias else ""),
+        dtype=dtype,
+        inputs=(
+            Operand(dtype, (m, k), _values(dtype), a_layout),
+            Operand(dtype, (k, n), _values(dtype), b_layout),
+            Operand(dtype, (n,), _values(dtype)) if bias else None,
+        ),
+        outputs=(Operand(dtype, (m, n)),),
+        reference=_reference(attributes, dtype),
+        attributes=attributes,
+    )
+
+
 def _wide(dtype: str) -> Case:
     """Products of integers with more digits than float64 has."""
     return Case(
@@ -277,6 +296,10 @@ def cases(seed: int) -> Iterator[Case]:
         for activation in Activation:
             yield _with_nan(dtype, activation, (20, 1, 33))
             yield _with_nan(dtype, activation, (80, 64, 67))
+    yield _large_and_odd("bfloat16", "contiguous", "contiguous")
+    yield _large_and_odd("bfloat16", "transposed", "contiguous")
+    yield _large_and_odd("float16", "contiguous", "transposed", bias=True)
+    yield _large_and_odd("float32", "transposed", "transposed")
     yield _wide("int64")
     yield _wide("uint64")
     for dtype in ("float32", "float64", "bfloat16", "int32", *COMPLEX):
