@@ -262,7 +262,8 @@ enum {
    * attributes: uhal_cross_entropy_attributes. */
   UHAL_OP_CROSS_ENTROPY = 82,
 
-  /* [probabilities, labels, dloss] -> [dlogits] = (probabilities - label) * dloss, 0 where ignored. */
+  /* [probabilities, labels, dloss] -> [dlogits] = (probabilities - label) * dloss, 0 where ignored.
+   * dlogits may be the same view as probabilities. */
   UHAL_OP_CROSS_ENTROPY_BACKWARD = 83,
 
   /* [x (N, C, ...), scale (C; optional), bias (C; optional), running_mean (C), running_variance (C)] ->

@@ -62,6 +62,7 @@ int outputs_apart(const uhal_op& op) {
     case UHAL_OP_MAP:
     case UHAL_OP_TRIANGULAR:
     case UHAL_OP_SOFTMAX:
+    case UHAL_OP_CROSS_ENTROPY_BACKWARD:
       return 0;
     case UHAL_OP_BATCH_NORM:
       return 1;  // running statistics are updated in place

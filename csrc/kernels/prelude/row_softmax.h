@@ -8,18 +8,7 @@ typedef struct {
   T sum;     /* of exp(x - largest) */
 } uhal_exponentials;
 
-/* Adds an element to a work-item's own sum. */
-UHAL_INLINE uhal_exponentials uhal_add_exponential(uhal_exponentials a, T x) {
-  if (x > a.largest) {
-    a.sum = a.sum * exp(a.largest - x) + exp(x - x); /* NaN for +infinity, else 1 */
-    a.largest = x;
-  } else if (x != -INFINITY) {
-    a.sum += exp(x - a.largest);
-  }
-  return a;
-}
-
-/* Adds `count` elements, without a branch. */
+/* Adds `count` elements to a work-item's own sum, without a branch. */
 UHAL_INLINE uhal_exponentials uhal_add_exponentials(uhal_exponentials a, const T* x, int32 count) {
   uhal_exponentials result;
   result.largest = a.largest;

@@ -6,9 +6,7 @@
 #include "csrc/kernels/prelude/group.h"
 #include "csrc/kernels/prelude/rows.h"
 #include "csrc/kernels/prelude/row_softmax.h"
-#ifdef FORWARD
 #include "csrc/kernels/prelude/row_units.h"
-#endif
 
 UHAL_ROWS(five_rows, 5) /* logits, labels, loss, probabilities, gradient */
 UHAL_ROWS(four_rows, 4) /* probabilities, labels, dloss, dlogits */
@@ -64,11 +62,12 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void cross_entropy(
   }
   total = uhal_team_exponentials(total, scratch, team);
 #else
-  for (INDEX i = team.lane; i < length; i += team.lanes) {
-    total = uhal_add_exponential(total, X_LOAD(x, i * rows.along[0]));
+  T few[FEW];
+  FOR_OWN_FEW(i) {
+    READ_FEW(X_LOAD, x, rows.along[0], i, few, -INFINITY)
+    total = uhal_add_exponentials(total, few, FEW);
   }
   total = uhal_team_exponentials(total, scratch, team);
-#define LOGIT(i, k) X_LOAD(x, i * rows.along[0])
 #endif
   const T logarithm = log(total.sum);
 
@@ -105,14 +104,14 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void cross_entropy(
 #else
 #define DIFFERENCE(i, k) (PROBABILITY(i, k) - L_LOAD(labels, (i)*rows.along[1]))
 #endif
-#if HELD || UNIT == 1
+#if HELD
     if (has_probabilities) {
       WRITE_ROW(P_STORE, probabilities, rows.along[3], PROBABILITY)
     }
     if (has_gradient) {
       WRITE_ROW(G_STORE, gradient, rows.along[4], DIFFERENCE)
     }
-#else
+#elif UNIT > 1
 #define LOGIT(i, k) unit[k]
     for (INDEX i = UNIT * team.lane; i < length; i += UNIT * team.lanes) {
       T unit[UNIT], result[UNIT];
@@ -124,6 +123,17 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void cross_entropy(
       if (has_gradient) {
         UHAL_UNROLL for (int32 u = 0; u < UNIT; ++u) result[u] = DIFFERENCE(i + u, u);
         UHAL_WIDE(G_STORE, UNIT)(gradient, i, result);
+      }
+    }
+#else
+#define LOGIT(i, k) few[k]
+    FOR_OWN_FEW(i) {
+      READ_FEW(X_LOAD, x, rows.along[0], i, few, 0)
+      if (has_probabilities) {
+        WRITE_FEW(P_STORE, probabilities, rows.along[3], i, PROBABILITY)
+      }
+      if (has_gradient) {
+        WRITE_FEW(G_STORE, gradient, rows.along[4], i, DIFFERENCE)
       }
     }
 #endif
@@ -148,13 +158,15 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void cross_entropy_backward(
 #else
   UHAL_GLOBAL const L_STORAGE* labels = UHAL_ADDRESS(const L_STORAGE, labels) + offsets[1];
 #endif
-  for (INDEX i = team.lane; i < length; i += team.lanes) {
-    const T probability = X_LOAD(x, i * rows.along[0]);
 #if SPARSE
-    G_STORE(gradient, i * rows.along[3], label < 0 ? 0 : (probability - (T)(i == label)) * factor);
+#define RESULT(i, k) (label < 0 ? 0 : (few[k] - (T)((i) == label)) * factor)
 #else
-    G_STORE(gradient, i * rows.along[3], (probability - L_LOAD(labels, i * rows.along[1])) * factor);
+#define RESULT(i, k) ((few[k] - L_LOAD(labels, (i)*rows.along[1])) * factor)
 #endif
+  T few[FEW];
+  FOR_OWN_FEW(i) {
+    READ_FEW(X_LOAD, x, rows.along[0], i, few, 0)
+    WRITE_FEW(G_STORE, gradient, rows.along[3], i, RESULT)
   }
 }
 

@@ -33,13 +33,23 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void softmax(UHAL_POINTER(x), UHAL
   total.sum = uhal_team_sum(total.sum, scratch, team);
 #define RESULT(i, k) (logarithm ? held[k] - total.largest - scale : held[k] * scale)
 #else
-  FOR_OWN(i, k) total = uhal_add_exponential(total, X_LOAD(x, i * rows.along[0]));
+  T few[FEW];
+  FOR_OWN_FEW(i) {
+    READ_FEW(X_LOAD, x, rows.along[0], i, few, -INFINITY)
+    total = uhal_add_exponentials(total, few, FEW);
+  }
   total = uhal_team_exponentials(total, scratch, team);
-#define DIFFERENCE(i) (X_LOAD(x, i * rows.along[0]) - total.largest)
-#define RESULT(i, k) (logarithm ? DIFFERENCE(i) - scale : exp(DIFFERENCE(i)) * scale)
+#define RESULT(i, k) (logarithm ? few[k] - total.largest - scale : exp(few[k] - total.largest) * scale)
 #endif
   const T scale = logarithm ? log(total.sum) : 1 / total.sum;
+#if HELD
   WRITE_ROW(Y_STORE, y, rows.along[1], RESULT)
+#else
+  FOR_OWN_FEW(i) {
+    READ_FEW(X_LOAD, x, rows.along[0], i, few, 0)
+    WRITE_FEW(Y_STORE, y, rows.along[1], i, RESULT)
+  }
+#endif
 }
 
 #else
@@ -62,18 +72,32 @@ UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void softmax_backward(UHAL_POINTER
   T held_g[HELD];
   READ_ROW(X_LOAD, x, rows.along[0], held_x, 0)
   READ_ROW(G_LOAD, g, rows.along[1], held_g, 0)
-#define X_VALUE(i, k) held_x[k]
-#define G_VALUE(i, k) held_g[k]
 #else
-#define X_VALUE(i, k) X_LOAD(x, i * rows.along[0])
-#define G_VALUE(i, k) G_LOAD(g, i * rows.along[1])
+  T held_x[FEW];
+  T held_g[FEW];
 #endif
+#define TERM(k) (logarithm ? held_g[k] : held_x[k] * held_g[k])
+#define RESULT(i, k) (logarithm ? held_g[k] - exp(held_x[k]) * sum : held_x[k] * (held_g[k] - sum))
   T sum = 0;
-  FOR_OWN(i, k) sum += logarithm ? G_VALUE(i, k) : X_VALUE(i, k) * G_VALUE(i, k);
+#if HELD
+  FOR_OWN(i, k) sum += TERM(k);
+#else
+  FOR_OWN_FEW(i) {
+    READ_FEW(X_LOAD, x, rows.along[0], i, held_x, 0)
+    READ_FEW(G_LOAD, g, rows.along[1], i, held_g, 0)
+    UHAL_UNROLL for (int32 k = 0; k < FEW; ++k) sum += TERM(k);
+  }
+#endif
   sum = uhal_team_sum(sum, scratch, team);
-#define RESULT(i, k) \
-  (logarithm ? G_VALUE(i, k) - exp(X_VALUE(i, k)) * sum : X_VALUE(i, k) * (G_VALUE(i, k) - sum))
+#if HELD
   WRITE_ROW(Y_STORE, y, rows.along[2], RESULT)
+#else
+  FOR_OWN_FEW(i) {
+    READ_FEW(X_LOAD, x, rows.along[0], i, held_x, 0)
+    READ_FEW(G_LOAD, g, rows.along[1], i, held_g, 0)
+    WRITE_FEW(Y_STORE, y, rows.along[2], i, RESULT)
+  }
+#endif
 }
 
 #endif

@@ -37,6 +37,9 @@ _PROBLEMS: tuple[_Problem, ...] = (
     ((1, 2, 1, 3, 1, 2, 3, 1, 2, 3), 3),
 )
 
+#: Layouts in which each element has a place of its own.
+_IN_PLACE = [layout for layout in LAYOUTS if layout not in ("broadcast", "overlapping")]
+
 #: exp and log may be off by 3 ulps each (OpenCL C 1.2, section 7.4); then a difference and a quotient.
 _ROUNDINGS = 16
 
@@ -216,11 +219,12 @@ def _cross_entropy_case(
 
 
 def _cross_entropy_backward_case(
-    dtype: str, problem: _Problem, layout: str, *, labels: str = "", ignored: int | None = None
+    dtype: str, problem: _Problem, layout: str, *, labels: str = "", ignored: int | None = None, in_place: bool = False
 ) -> Case:
     shape, axis = problem
     labels = labels or dtype
     attributes = _ignore_attributes(axis, ignored)
+    probabilities = Operand(dtype, shape, _softmax_of_normal(axis), layout)
 
     def reference(inputs: Sequence[Any]) -> list[Expected]:
         probabilities, label, dloss = inputs
@@ -229,16 +233,17 @@ def _cross_entropy_backward_case(
 
     return Case(
         op="cross_entropy_backward",
-        variant=_variant(dtype, problem, labels, ignored, False, 3, layout),
+        variant=_variant(dtype, problem, labels, ignored, False, 3, layout) + ("/in-place" if in_place else ""),
         dtype=dtype,
         inputs=(
-            Operand(dtype, shape, _softmax_of_normal(axis), layout),
+            probabilities,
             _labels(problem, labels, ignored, layout),
             Operand(dtype, _sparse_shape(problem), normal(), layout),
         ),
-        outputs=(written(dtype, shape, layout),),
+        outputs=(probabilities if in_place else written(dtype, shape, layout),),
         reference=reference,
         attributes=attributes,
+        in_place=((0, 0),) if in_place else (),
     )
 
 
@@ -280,9 +285,8 @@ def cases(seed: int) -> Iterator[Case]:
     """All cases of the four kinds."""
     for logarithm in (0, 1):
         yield from sweep(partial(_softmax_case, logarithm=logarithm), seed, shapes=_PROBLEMS)
-        in_place = [layout for layout in LAYOUTS if layout not in ("broadcast", "overlapping")]
         replaced = partial(_softmax_case, logarithm=logarithm, in_place=True)
-        yield from sweep(replaced, seed, shapes=_PROBLEMS[:4], layouts=in_place)
+        yield from sweep(replaced, seed, shapes=_PROBLEMS[:4], layouts=_IN_PLACE)
         for dtype in FLOATING:
             large = partial(_softmax_case, logarithm=logarithm, values=uniform(9900, 10000), name="large-logits")
             yield large(dtype, ((4, 9), 1), "contiguous")
@@ -300,6 +304,8 @@ def cases(seed: int) -> Iterator[Case]:
                 yield from sweep(build, seed, shapes=few if ignored is None else few[:6])
             backward = partial(_cross_entropy_backward_case, labels=labels, ignored=ignored)
             yield from sweep(backward, seed, shapes=few)
+        replaced = partial(_cross_entropy_backward_case, labels=labels, in_place=True)
+        yield from sweep(replaced, seed, shapes=_PROBLEMS[:4], layouts=_IN_PLACE)
         for dtype in FLOATING:
             large = partial(_cross_entropy_case, labels=labels, logits=uniform(9900, 10000), name="large-logits")
             yield large(dtype, ((4, 9), 1), "contiguous")
