@@ -9,6 +9,9 @@
 namespace unihal::kernels {
 namespace {
 
+// Work-items that join the pieces of a channel.
+constexpr int64_t kMostFinishers = 32;
+
 // The stride of a vector over the channels, or of the channels of an image.
 int64_t channel_stride(const uhal_tensor* view) {
   if (view == nullptr) return 0;
@@ -44,7 +47,14 @@ class BatchNorm {
   int64_t channels() const { return channels_; }
   int64_t elements() const { return spaces_.inner.count; }  // of a channel
   size_t moments_bytes() const { return static_cast<size_t>(2 * plan_.pieces * channels_ * compute_bytes(compute_)); }
-  Grid grid_of_channels() const { return linear_grid(channels_, plan_.teams.group); }
+  // Of teams that join the pieces of a channel; the others of the group have channels beside it.
+  Teams finishers() const {
+    Teams teams = plan_.teams;  // for their group
+    teams.adjacent = false;
+    teams.lanes =
+        static_cast<int32_t>(std::min({power_of_two_from(plan_.pieces), kMostFinishers, int64_t{teams.group}}));
+    return teams;
+  }
   Grid grid_of_pieces() const { return plan_.grid(channels_); }
 
   void append_points(Arguments& arguments) const { append_layout(arguments, points_, kind_); }
@@ -146,7 +156,9 @@ uhal_status take_statistics(const BatchNorm& norm, const uhal_op& op, const uhal
   last.int32(statistics[0] != nullptr).int32(statistics[1] != nullptr);
   last.int32(statistics[2] != nullptr && statistics[4] != nullptr);
   last.int32(statistics[3] != nullptr && statistics[5] != nullptr);
-  return norm.run("finish_batch_moments", last, norm.grid_of_channels());
+  const Teams teams = norm.finishers();
+  teams.append(last);
+  return norm.run("finish_batch_moments", last, teams.grid(norm.channels()));
 }
 
 uhal_status forward(Queue& queue, const uhal_op& op) {

@@ -156,20 +156,55 @@ uhal_status run_forward(Queue& queue, const uhal_op& op, const uhal_pool_attribu
   return queue.run(spec, arguments, grid_of(queue, *y));
 }
 
+// Whether no pixel lies in two windows, so that each can be written by one of them.
+bool are_apart(const Geometry& g, const uhal_pool_attributes& attributes) {
+  bool are = attributes.adaptive == 0;
+  for (int i = 0; i < kSpatial; ++i) are &= g.output[i] > 0 && g.window[i] <= g.stride[i] && g.pad[i] < g.window[i];
+  return are;
+}
+
+// CELL of pool.cl.
+int cell_of(const Geometry& g) {
+  constexpr int kCell = 2;
+  const auto is_filled = [&](int axis, int64_t length) {
+    return g.window[axis] == length && g.stride[axis] == length && g.pad[axis] == 0 &&
+           g.input[axis] == length * g.output[axis];
+  };
+  return is_filled(0, 1) && is_filled(1, kCell) && is_filled(2, kCell) ? kCell : 0;
+}
+
+// SIDE of pool.cl: the windows that networks have.
+int64_t side_of(const Geometry& g, const uhal_pool_attributes& attributes) {
+  constexpr int64_t kWidest = 3;
+  const bool is_planar = g.input[0] == 1 && g.output[0] == 1 && g.window[0] == 1 && g.stride[0] == 1 && g.pad[0] == 0;
+  const bool is_square = g.window[1] == g.window[2] && g.stride[1] == g.stride[2];
+  return is_planar && is_square && attributes.adaptive == 0 && g.window[1] <= kWidest && g.stride[1] <= 2 ? g.window[1]
+                                                                                                          : 0;
+}
+
 uhal_status run_backward(Queue& queue, const uhal_op& op, const uhal_pool_attributes& attributes) {
   const bool maximum = attributes.mode == UHAL_POOL_MAXIMUM;
   const uhal_tensor* dy = op.inputs[0];
   const uhal_tensor* x = maximum ? op.inputs[1] : nullptr;
   const uhal_tensor* y = maximum ? op.inputs[2] : nullptr;
   const uhal_tensor* dx = op.outputs[0];
-  const Problem problem(attributes, geometry_of(attributes, *dx, *dy), {x, y, dy, dx}, 3);
+  const Geometry g = geometry_of(attributes, *dx, *dy);
+  const Problem problem(attributes, g, {x, y, dy, dx}, 3);
   const auto spec_of = [&](const char* entry) {
     KernelSpec spec(sources::pool, entry);
     spec.compute(floating_compute(op)).define("FORWARD", 0).dtype("X", dtype_of(x)).dtype("Y", dtype_of(y));
     spec.dtype("GRADIENT", dy->dtype).dtype("RESULT", dx->dtype);
+    const int64_t side = side_of(g, attributes);
+    spec.define("CELL", cell_of(g)).define("SIDE", side).define("STEP", side != 0 ? g.stride[1] : 0);
     problem.define(spec);
     return spec;
   };
+  if (are_apart(g, attributes)) {
+    Arguments arguments;
+    arguments.pointer(data_of(x)).pointer(data_of(y)).pointer(dy->data).pointer(dx->data);
+    problem.append(arguments, element_count(*dy));
+    return queue.run(spec_of("pool_backward_apart"), arguments, grid_of(queue, *dy));
+  }
   void* winners = nullptr;
   if (maximum && element_count(*y) != 0) {
     uhal_status status = queue.workspace(sizeof(uint32_t) * static_cast<size_t>(element_count(*y)), &winners);

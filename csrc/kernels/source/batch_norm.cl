@@ -130,26 +130,30 @@ typedef struct {
   int32 mean, variance, old_mean, old_variance, new_mean, new_variance;
 } StatisticsDtypes;
 
-/* Joins the pieces: mean and variance of each channel, into `moments` in place of the first piece's and into the
- * outputs, and the running statistics. `kept` is the momentum, `unbiased` what the variance is multiplied by for
- * them. */
+/* Joins the pieces, a team for each channel: its mean and variance, into `moments` in place of the first piece's and
+ * into the outputs, and the running statistics. `kept` is the momentum, `unbiased` what the variance is multiplied by
+ * for them. */
 UHAL_KERNEL UHAL_GROUP_SIZE(UHAL_GROUP, 1, 1) void finish_batch_moments(
     UHAL_POINTER(of_moments), UHAL_POINTER(mean), UHAL_POINTER(variance), UHAL_POINTER(old_mean),
     UHAL_POINTER(old_variance), UHAL_POINTER(new_mean), UHAL_POINTER(new_variance), Statistics p,
     StatisticsDtypes dtypes, T kept, T unbiased, int32 has_mean, int32 has_variance, int32 has_running_mean,
-    int32 has_running_variance) {
+    int32 has_running_variance, int32 lanes, int32 adjacent) {
+  UHAL_LOCAL_MEMORY Moments scratch[UHAL_GROUP];
+  const uhal_team team = uhal_make_team(lanes, adjacent);
   UHAL_GLOBAL T* moments = UHAL_ADDRESS(T, of_moments);
   const INDEX share = (p.points + p.pieces - 1) / p.pieces;
-  UHAL_FOR_ITEMS(c, p.channels) {
-    Moments all = {0, 0, 0};
-    for (INDEX piece = 0; piece < p.pieces; ++piece) {
-      const INDEX left = p.points - piece * share;
-      Moments own;
-      own.count = (T)((left < 0 ? 0 : left < share ? left : share) * UNIT);
-      own.mean = moments[piece * 2 * p.channels + c];
-      own.squares = moments[(piece * 2 + 1) * p.channels + c];
-      all = join_moments(all, own);
-    }
+  const INDEX c = UHAL_GROUP_ID(0) * team.teams + team.index;
+  Moments all = {0, 0, 0};
+  for (INDEX piece = c < p.channels ? team.lane : p.pieces; piece < p.pieces; piece += lanes) {
+    const INDEX left = p.points - piece * share;
+    Moments own;
+    own.count = (T)((left < 0 ? 0 : left < share ? left : share) * UNIT);
+    own.mean = moments[piece * 2 * p.channels + c];
+    own.squares = moments[(piece * 2 + 1) * p.channels + c];
+    all = join_moments(all, own);
+  }
+  all = team_moments(all, scratch, team);
+  if (team.lane == 0 && c < p.channels) {
     const T spread = all.count > 0 ? all.squares / all.count : 0;
     moments[c] = all.mean;
     moments[p.channels + c] = spread;

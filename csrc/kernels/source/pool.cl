@@ -1,8 +1,11 @@
 /* Pooling and its gradient: a work-item takes an element of the result, forward by a walk over its window, backward
- * over the windows that a pixel lies in; where a maximum was taken, each window's place of it is found first.
+ * over the windows that a pixel lies in; where a maximum was taken, each window's place of it is found first. Backward
+ * where windows do not overlap, it takes a window, and writes the pixels from there to the next one.
  *
  * Macros: FORWARD; MAXIMUM, else the average; HAS_INDICES; the dtypes X, Y, INDICES (forward) and X, Y, GRADIENT,
- * RESULT (backward). T is a 64-bit integer for integers. */
+ * RESULT (backward); CELL: windows of CELL x CELL pixels lie side by side in images without any other pixel, or 0; SIDE
+ * and STEP: images have two axes, windows SIDE x SIDE pixels, STEP apart, so that places are cheap to find, or 0. T is a
+ * 64-bit integer for integers. */
 typedef struct {
   INDEX channels;
   INDEX input[3], output[3], window[3], stride[3], pad[3];
@@ -48,9 +51,21 @@ UHAL_INLINE Span place_span(INDEX pixel, INDEX input, INDEX output, INDEX window
   return span;
 }
 
-#define SPAN(function, axis, position)                                                                        \
-  function(position, problem.input[axis], problem.output[axis], problem.window[axis], problem.stride[axis],   \
-           problem.pad[axis], problem.adaptive)
+#define SPAN(function, axis, position) function(position, GEOMETRY_##axis)
+#if SIDE
+#define FIRST_AXIS 1
+#define GEOMETRY_0 1, 1, 1, 1, 0, 0
+#define GEOMETRY_1 problem.input[1], problem.output[1], SIDE, STEP, problem.pad[1], 0
+#define GEOMETRY_2 problem.input[2], problem.output[2], SIDE, STEP, problem.pad[2], 0
+#else
+#define FIRST_AXIS 0
+#define GEOMETRY(axis)                                                                                     \
+  problem.input[axis], problem.output[axis], problem.window[axis], problem.stride[axis], problem.pad[axis], \
+      problem.adaptive
+#define GEOMETRY_0 GEOMETRY(0)
+#define GEOMETRY_1 GEOMETRY(1)
+#define GEOMETRY_2 GEOMETRY(2)
+#endif
 
 /* Where in an operand the element with coordinates at[0] to at[4] lies. */
 #define OFFSET(operand, at)                                                                                  \
@@ -66,7 +81,8 @@ UHAL_INLINE Span place_span(INDEX pixel, INDEX input, INDEX output, INDEX window
       (at)[1] = rest % problem.channels;                               \
       rest /= problem.channels;                                        \
     }                                                                  \
-    UHAL_UNROLL for (int32 axis = 2; axis >= 0; --axis) {              \
+    (at)[2] = 0;                                                       \
+    UHAL_UNROLL for (int32 axis = 2; axis >= FIRST_AXIS; --axis) {     \
       const INDEX next = rest / (lengths)[axis];                       \
       (at)[2 + axis] = rest - next * (lengths)[axis];                  \
       rest = next;                                                     \
@@ -216,6 +232,81 @@ UHAL_KERNEL void pool_backward(UHAL_POINTER(winners), UHAL_POINTER(gradient), UH
       }
     }
     RESULT_STORE(result_data, OFFSET(3, at), sum);
+  }
+}
+
+/* The pixels from a window's place to the next one's, the first and the last ones' to the edge. */
+UHAL_INLINE Span cell_span(INDEX place, INDEX input, INDEX output, INDEX window, INDEX stride, INDEX pad,
+                           INDEX adaptive) {
+  Span span;
+  span.begin = place == 0 ? 0 : min(place * stride - pad, input);
+  span.end = place == output - 1 ? input : min((place + 1) * stride - pad, input);
+  return span;
+}
+
+#define LIES_IN(span, pixel) ((pixel) >= (span).begin && (pixel) < (span).end)
+
+UHAL_KERNEL void pool_backward_apart(UHAL_POINTER(x), UHAL_POINTER(y), UHAL_POINTER(gradient), UHAL_POINTER(result),
+                                     Problem problem) {
+  UHAL_GLOBAL const GRADIENT_STORAGE* const gradient_data = UHAL_ADDRESS(const GRADIENT_STORAGE, gradient);
+  UHAL_GLOBAL RESULT_STORAGE* const result_data = UHAL_ADDRESS(RESULT_STORAGE, result);
+#if MAXIMUM
+  UHAL_GLOBAL const X_STORAGE* const x_data = UHAL_ADDRESS(const X_STORAGE, x);
+  UHAL_GLOBAL const Y_STORAGE* const y_data = UHAL_ADDRESS(const Y_STORAGE, y);
+#endif
+  UHAL_FOR_ITEMS(i, problem.count) {
+    INDEX at[5];
+    COORDINATES(i, problem.output, at);
+    T share = GRADIENT_LOAD(gradient_data, OFFSET(2, at));
+#if MAXIMUM
+    const T maximum = Y_LOAD(y_data, OFFSET(1, at));
+    int32 is_found = 0;
+#endif
+#if CELL
+    at[3] *= CELL;
+    at[4] *= CELL;
+    const INDEX to = OFFSET(3, at);
+#if MAXIMUM
+    const INDEX from = OFFSET(0, at);
+    T values[CELL * CELL];
+    UHAL_UNROLL for (int32 k = 0; k < CELL * CELL; ++k) {
+      values[k] = X_LOAD(x_data, from + k / CELL * problem.strides[0][3] + k % CELL * problem.strides[0][4]);
+    }
+#else
+    share /= (T)(CELL * CELL);
+#endif
+    UHAL_UNROLL for (int32 k = 0; k < CELL * CELL; ++k) {
+      T value = share;
+#if MAXIMUM
+      const int32 is_first = !is_found && alike(values[k], maximum);
+      is_found |= is_first;
+      if (!is_first) value = 0;
+#endif
+      RESULT_STORE(result_data, to + k / CELL * problem.strides[3][3] + k % CELL * problem.strides[3][4], value);
+    }
+#else
+    const Span planes = SPAN(window_span, 0, at[2]);
+    const Span lines = SPAN(window_span, 1, at[3]);
+    const Span columns = SPAN(window_span, 2, at[4]);
+    const Span cell_z = SPAN(cell_span, 0, at[2]);
+    const Span cell_y = SPAN(cell_span, 1, at[3]);
+    const Span cell_x = SPAN(cell_span, 2, at[4]);
+#if !MAXIMUM
+    share /= (T)DIVISOR(planes, lines, columns);
+#endif
+    for (at[2] = cell_z.begin; at[2] < cell_z.end; ++at[2]) {
+      for (at[3] = cell_y.begin; at[3] < cell_y.end; ++at[3]) {
+        for (at[4] = cell_x.begin; at[4] < cell_x.end; ++at[4]) {
+          int32 has_share = LIES_IN(planes, at[2]) && LIES_IN(lines, at[3]) && LIES_IN(columns, at[4]);
+#if MAXIMUM
+          has_share = has_share && !is_found && alike(X_LOAD(x_data, OFFSET(0, at)), maximum);
+          is_found |= has_share;
+#endif
+          RESULT_STORE(result_data, OFFSET(3, at), has_share ? share : (T)0);
+        }
+      }
+    }
+#endif
   }
 }
 
