@@ -25,7 +25,7 @@ uhal_math_mode product_math_mode() {
   return mode_of(allows_tf32);
 }
 
-uhal_math_mode convolution_math_mode() {
+uhal_math_mode dnn_math_mode() {
   static const Switch allows_tf32 = find_switch("_ZN3phi14AllowTF32CudnnEv");
   return mode_of(allows_tf32);
 }

@@ -1,8 +1,9 @@
-"""What TF32 may do follows Paddle's own switches: one for matrix products, one for convolutions."""
+"""What TF32 may do follows Paddle's own switches: one for matrix products, one for what cuDNN does on Paddle's GPUs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 import paddle
@@ -63,6 +64,15 @@ CONVOLUTIONS = {
 }
 
 
+def recurrent(layer: type[paddle.nn.Layer]) -> Callable[[], None]:
+    paddle.set_device(DEVICE)
+    model = layer(3, 4, direction="bidirect")
+    return train(lambda x: model(x)[0], tensor(2, 5, 3))
+
+
+RECURRENT = {name: partial(recurrent, getattr(paddle.nn, name)) for name in ("LSTM", "GRU", "SimpleRNN")}
+
+
 @needs_switches
 @pytest.mark.parametrize("on", [False, True])
 @pytest.mark.parametrize("name", PRODUCTS)
@@ -79,6 +89,17 @@ def test_convolutions_follow_their_switch(name: str, on: bool) -> None:
     core.set_cublas_switch(not on)
     core.set_cudnn_switch(on)
     assert allowed(CONVOLUTIONS[name](), "convolution") == {on}
+
+
+@needs_switches
+@pytest.mark.parametrize("on", [False, True])
+@pytest.mark.parametrize("name", RECURRENT)
+def test_recurrent_layers_follow_cudnns(name: str, on: bool) -> None:
+    core.set_cublas_switch(not on)
+    core.set_cudnn_switch(on)
+    run = RECURRENT[name]()
+    assert allowed(run, "rnn") == {on}
+    assert allowed(run, "matmul") == {on}
 
 
 def test_defaults_are_paddles() -> None:

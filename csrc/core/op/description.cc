@@ -43,6 +43,9 @@ uhal_math_mode math_mode_of(const uhal_op& op) {
     case UHAL_OP_ATTENTION:
     case UHAL_OP_ATTENTION_BACKWARD:
       return math_mode_in<uhal_attention_attributes>(op.attributes);
+    case UHAL_OP_RNN:
+    case UHAL_OP_RNN_BACKWARD:
+      return math_mode_in<uhal_rnn_attributes>(op.attributes);
     default:
       return UHAL_MATH_STRICT;
   }

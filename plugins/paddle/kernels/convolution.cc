@@ -12,7 +12,7 @@ uhal_convolution_attributes attributes_of(const Context& context, const View& x,
                                           Span<int> strides, Span<int> paddings, Text algorithm, Span<int> dilations,
                                           int groups) {
   require_same_dtype(context, x, w);
-  auto attributes = convolution_attributes(convolution_math_mode());
+  auto attributes = convolution_attributes(dnn_math_mode());
   const int axes = x.rank - 2;
   attributes.groups = groups;
   for (int i = 0; i < axes; ++i) {

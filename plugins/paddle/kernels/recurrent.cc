@@ -38,7 +38,7 @@ void multiply(const Context& context, const View& a, const View& b, const View* 
     if (c->data != d.data) copy_or_cast(context, *c, d);
     return;
   }
-  const auto attributes = matmul_attributes(product_math_mode());
+  const auto attributes = matmul_attributes(dnn_math_mode());
   context.run(UHAL_OP_MATMUL, {&a, &b, c}, {&d}, &attributes);
 }
 
@@ -123,7 +123,7 @@ struct Stack {
     attributes.struct_size = sizeof attributes;
     attributes.mode = mode.mode;
     attributes.reverse = directions == 2 ? 2 : 0;
-    attributes.math_mode = product_math_mode();
+    attributes.math_mode = dnn_math_mode();
     return attributes;
   }
 };
