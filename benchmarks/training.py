@@ -8,10 +8,10 @@ resnet18: batch 32 of 3x32x32; resnet50: batch 8 of 3x224x224; transformer: a BE
 12 heads) on 4x128 tokens; gpt2: the GPT-2-small decoder (12 layers, 768 wide, 12 heads, 50257 tokens, no dropout) on
 1x128 tokens. For a GPU: resnet50-64 and -128 have batches of 64 and 128, transformer-16, -64 and -128 so many times
 128 tokens, gpt2-8 has 8x512. Momentum SGD (ResNets) or AdamW, each framework's usual way of training: dygraph in
-Paddle, a compiled train_on_batch in Keras, eager in PyTorch. float32 in each framework's default math mode, or with
---bfloat16 its automatic mixed precision. --compiled puts the model's forward and backward through
-paddle.jit.to_static or torch.compile; --captured, in Paddle, replays them as a graph, which takes no dropout: not the
-transformers.
+Paddle, a tf.function of a step in Keras, eager in PyTorch; the batch lies on the device. float32 in each framework's
+default math mode, or with --bfloat16 its automatic mixed precision. --compiled puts the model's forward and backward
+through paddle.jit.to_static or torch.compile; --captured, in Paddle, replays them as a graph, which takes no dropout:
+not the transformers.
 
 Prints one JSON object: seconds (the median), losses, and peak_bytes, the most device memory that tensors held at a time
 in the steps after the warm-up, as the framework counts it (null on a CPU).
@@ -246,7 +246,7 @@ def tensorflow_model(model_name: str, depth: int = LAYERS, dropout: float = 0.1)
 
 def tensorflow_training(model_name: str, place: str, bfloat16: bool, mode: str) -> Training:
     if mode != "eager":
-        raise SystemExit(f"--{mode} is not for TensorFlow: Keras' train_on_batch is a graph in any case")
+        raise SystemExit(f"--{mode} is not for TensorFlow: the step is a graph in any case")
     import keras
     import tensorflow as tf
 
@@ -271,11 +271,20 @@ def tensorflow_training(model_name: str, place: str, bfloat16: bool, mode: str) 
             inputs = generator.standard_normal((batch, height, width, channels), dtype=np.float32)
             labels = generator.integers(0, 10, (batch,))
             optimizer = keras.optimizers.SGD(0.01, 0.9)
-        model.compile(optimizer, keras.losses.SparseCategoricalCrossentropy(from_logits=True), jit_compile=False)
+        loss_of = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        # train_on_batch would bring the batch by way of the host each time, which is no part of a step elsewhere.
+        inputs, labels = tf.convert_to_tensor(inputs), tf.convert_to_tensor(labels)
+
+        @tf.function
+        def train() -> Any:
+            with tf.GradientTape() as tape:
+                loss = loss_of(labels, model(inputs, training=True))
+            optimizer.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
+            return loss
 
     def step() -> float:
         with tf.device(device):
-            return float(model.train_on_batch(inputs, labels))
+            return float(train())
 
     if place == "cpu":
         return Training(step, lambda: None, lambda: None)
