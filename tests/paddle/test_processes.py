@@ -75,9 +75,9 @@ ALLOCATED_BEFORE = {
     ("before", "profile", "system_allocator", "strategy"),
     [
         ("much", "rx580-4gb", "1", "naive_best_fit"),
-        ("much", "rx580-4gb", None, "naive_best_fit"),
-        ("little", None, "1", "auto_growth"),
-        ("another type", None, "1", None),
+        pytest.param("much", "rx580-4gb", None, "naive_best_fit", marks=pytest.mark.whole),
+        pytest.param("little", None, "1", "auto_growth", marks=pytest.mark.whole),
+        pytest.param("another type", None, "1", None, marks=pytest.mark.whole),
         ("another type", "rx580-4gb", None, "naive_best_fit"),
     ],
 )

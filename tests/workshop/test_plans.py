@@ -83,7 +83,7 @@ def test_random_networks(data: st.DataObject) -> None:
     _random_network(lambda choices: choices[data.draw(st.integers(0, len(choices) - 1))])
 
 
-@pytest.mark.whole
+@pytest.mark.long
 @settings(max_examples=40, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.randoms(use_true_random=False))
 def test_many_random_networks(random: Any) -> None:
