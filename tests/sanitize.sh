@@ -11,8 +11,8 @@ if [[ $sanitizers == *thread* ]]; then
   # libgomp is not instrumented, so ThreadSanitizer cannot see its barriers: one thread in OpenMP regions. Kernels have
   # no threads for it to look at then, whatever the instruction set: what they compute is tested without it (stub_nn_test
   # is not built), but for data movement on the strict mode's threads (the fast mode's tests begin with a capital), where
-  # large shapes do nothing that small ones do not. The vendors' libraries on the host, which
-  # compute on the thread that calls them, are not built either.
+  # large shapes do nothing that small ones do not. The vendors' libraries on the host compute on the thread that calls them:
+  # they are not built either.
   export OMP_NUM_THREADS=1
   # PoCL takes its threads down while they are at work, when a process ends: its races, not ours. Two tests have a real race
   # for the race check to find.

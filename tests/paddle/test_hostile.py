@@ -16,7 +16,7 @@ from typing import NamedTuple
 import pytest
 from comparison import DEVICE
 
-# One in so many of the hostile calls, the same in each run: in `make test`, in `make test-rest`, and in `make test-long`.
+# One in so many of the hostile calls, the same in each run: in `make test`, `make test-rest` and `make test-long`.
 SHARES = (120, 2, 1)
 STALLED_AFTER = 60
 
