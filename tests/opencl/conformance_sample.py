@@ -1,6 +1,6 @@
 """A sample of conformance on the opencl backend, in parts: python conformance_sample.py EVERY PART PARTS.
 
-Of each op every other function, dtype or form, for whose programs PoCL takes minutes; `make test-conformance-opencl` has
+Of each op every other function, dtype or form, since PoCL compiles for minutes; `make test-conformance-opencl` has
 all cases.
 Prints the outcome of each case as a line of JSON; test_opencl.py runs it.
 """

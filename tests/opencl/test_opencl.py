@@ -115,7 +115,8 @@ def test_an_index_outside_its_axis_is_an_error_of_the_stream(device: unihal.Devi
     np.testing.assert_array_equal(rows.numpy(), [[3, 4, 5], [0, 0, 0]])
 
 
-@pytest.mark.parametrize("framework", ["paddle", "tensorflow"])
+# With TensorFlow the training in `make test-opencl` does so as well.
+@pytest.mark.parametrize("framework", ["paddle", pytest.param("tensorflow", marks=pytest.mark.whole)])
 @pytest.mark.timeout(300)
 def test_a_driver_with_an_llvm_loads_beside_a_framework(framework: str) -> None:
     """The framework comes first, as in users' programs, and TensorFlow shows its own LLVM to all libraries."""

@@ -174,7 +174,7 @@ EXTRAS: list[dict[str, Any]] = [
     {"use_ema": True, "ema_momentum": 0.9, "clipvalue": 0.01, "weight_decay": 0.01},
     {"gradient_accumulation_steps": 2, "global_clipnorm": 0.1},
 ]
-#: And of what Keras' base class does alike for all, the rest on one. `make test-rest` has one of them for each optimizer.
+#: And of what Keras' base class does alike for all, the rest on one. `make test-rest` has one for each optimizer.
 OPTIMIZER_CASES = [
     *((name, extra) for name in OPTIMIZERS for extra in EXTRAS),
     *(("Adam", extra) for extra in ({"use_ema": True}, {"gradient_accumulation_steps": 2}, {"clipnorm": 0.1})),
