@@ -66,6 +66,7 @@ SUITES = [
     Suite("test-mutations", "rest"),
     Suite("test-python-whole", "rest"),
     Suite("fuzz-long", "long", alone=True),
+    Suite("sanitize-thread-whole", "long"),
     Suite("check-instruction-sets", "long"),
     Suite("check-whole", "long"),
     Suite("check-includes", "long"),

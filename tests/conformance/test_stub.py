@@ -18,7 +18,7 @@ UNIHAL = [sys.executable, "-m", "unihal.command_line", "conformance"]
 
 
 # Strict looks at what all ops share, above all: memory, streams and races.
-@pytest.mark.parametrize(("mode", "every"), [("fast", 60), ("strict", 160)])
+@pytest.mark.parametrize(("mode", "every"), [("fast", 100), ("strict", 300)])
 def test_a_sample_of_the_suite(mode: str, every: int) -> None:
     process = run_command(
         [*UNIHAL, "--backend", "stub", "--every", str(every)], timeout=200, UNIHAL_BACKEND=None, UNIHAL_STUB=mode
@@ -69,7 +69,10 @@ def test_every_dtype_is_tried() -> None:
     assert {*ALL_DTYPES, *FLOAT8} == set(_core.DTYPES)
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.whole) for seed in (1, 12345))])
+SEEDS = ((1, pytest.mark.long), (12345, pytest.mark.whole))
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=mark) for seed, mark in SEEDS)])
 def test_names_are_unique_and_depend_on_the_seed_only(seed: int) -> None:
     names = [entry.name for entry in suite.entries(suite.Selection(seed))]
     assert len(names) == len(set(names))

@@ -6,9 +6,12 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.whole  # it imports every framework
 def test_the_coverage_page_is_up_to_date() -> None:
     result = subprocess.run(
         [sys.executable, str(ROOT / "docs" / "generate_coverage.py"), "--check"], capture_output=True, text=True

@@ -106,8 +106,13 @@ def test_python_examples_run(tmp_path: pathlib.Path) -> None:
             assert line.removeprefix("prints ") in result.stdout, f"{name}: {result.stdout}"
 
 
-def test_the_backend_example_conforms(tiny_backend: pathlib.Path) -> None:
-    for selection in (["--every", "400"], ["--op", "memory"], ["--op", "fill"]):
+@pytest.mark.parametrize(
+    "selections",
+    [[["--op", "memory"], ["--op", "fill"]], pytest.param([["--every", "400"]], marks=pytest.mark.whole)],
+    ids=["what it declares", "a sample of all"],
+)
+def test_the_backend_example_conforms(tiny_backend: pathlib.Path, selections: list[list[str]]) -> None:
+    for selection in selections:
         result = subprocess.run(
             [sys.executable, "-m", "unihal.command_line", "conformance", "--backend", str(tiny_backend), *selection],
             env=environment(),

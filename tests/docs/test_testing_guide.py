@@ -41,7 +41,9 @@ def copied(name: str, folder: Path) -> Path:
     return Path(shutil.copy(EXAMPLES / name, folder))
 
 
-@pytest.mark.parametrize(("name", "passed"), [("test_paddle_step.py", 3), ("test_keras_fit.py", 1)])
+@pytest.mark.parametrize(
+    ("name", "passed"), [("test_paddle_step.py", 3), pytest.param("test_keras_fit.py", 1, marks=pytest.mark.whole)]
+)
 def test_the_examples_pass(name: str, passed: int, tmp_path: Path) -> None:
     copied("pytest.ini", tmp_path)
     copied(name, tmp_path)

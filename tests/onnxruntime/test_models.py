@@ -19,6 +19,10 @@ LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 TOLERANCE = {torch.float32: 1e-5, torch.float16: 1e-2}
 
 
+#: In `make test`.
+IN_FLOAT32 = ("resnet", "llama")
+
+
 def agree(model: onnx.ModelProto, feeds: dict[str, np.ndarray], tolerance: float) -> None:
     """Compares a model with the CPU; nothing may have been left to it but what computes shapes."""
     before = fallbacks()
@@ -31,14 +35,25 @@ def agree(model: onnx.ModelProto, feeds: dict[str, np.ndarray], tolerance: float
         assert np.abs(output.astype(np.float64) - wide).max() <= tolerance * np.abs(wide).max()
 
 
-@pytest.mark.parametrize("name", ["resnet", "llama"])
+@pytest.mark.parametrize("name", IN_FLOAT32)
 def test_a_network_in_float32(name: str) -> None:
     agree(networks.build(name), networks.example(name), TOLERANCE[torch.float32])
 
 
-@pytest.mark.whole
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=["float32", "float16"])
-@pytest.mark.parametrize("name", networks.NETWORKS)
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        # Two of them in each dtype: in float32 `make test` has the others.
+        pytest.param(
+            name,
+            dtype,
+            id=f"{name}-{word}",
+            marks=pytest.mark.whole if (name in IN_FLOAT32) == (word == "float16") else pytest.mark.long,
+        )
+        for name in networks.NETWORKS
+        for word, dtype in (("float32", torch.float32), ("float16", torch.float16))
+    ],
+)
 def test_networks(name: str, dtype: torch.dtype) -> None:
     feeds = {
         key: value.astype(np.float16) if dtype == torch.float16 and value.dtype == np.float32 else value

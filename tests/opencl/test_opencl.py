@@ -10,18 +10,21 @@ from __future__ import annotations
 
 import json
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 import unihal
-from processes import run_command, run_python
+from processes import Completed, run_command, run_python
 from unihal import Buffer, _core, ops
 
 UNIHAL = [sys.executable, "-m", "unihal.command_line"]
 
 #: Of each op and function, every so many-th case of conformance: the first of most, whose time is compilation.
 SAMPLE = 400
+
+PROCESSES = 2
 
 pytestmark = pytest.mark.usefixtures("device")
 
@@ -44,7 +47,7 @@ def test_it_serves_polaris_and_rdna() -> None:
     ],
 )
 def test_a_sample_of_an_op_conforms(op: str) -> None:
-    """Of what has a program for each activation, window and dtype, some: test_a_sample_of_conformance has all."""
+    """Of what has a program for each activation, window and dtype, some: test_a_sample_of_conformance has more."""
     process = run_command(
         [*UNIHAL, "conformance", "--backend", "opencl", "--op", op, "--every", str(SAMPLE)], timeout=280
     )
@@ -53,13 +56,22 @@ def test_a_sample_of_an_op_conforms(op: str) -> None:
 
 @pytest.mark.whole
 @pytest.mark.timeout(900)
-def test_a_sample_of_conformance(tmp_path: Path, not_optimized: dict[str, str]) -> None:
-    """The samples of some ops above, and of all cases in `make test-conformance-opencl`, are optimized."""
-    results = tmp_path / "results.json"
-    command = [*UNIHAL, "conformance", "--backend", "opencl", "--every", str(SAMPLE), "--jobs", "2"]
-    process = run_command([*command, "--json", str(results)], timeout=880, **not_optimized)
-    assert process.returncode == 0, process.stdout + process.stderr
-    outcomes = json.loads(results.read_text())["outcomes"]
+def test_a_sample_of_conformance(not_optimized: dict[str, str]) -> None:
+    """The samples of some ops above, and all cases in `make test-conformance-opencl`, are optimized."""
+    program = Path(__file__).with_name("conformance_sample.py")
+
+    def run(part: int) -> Completed:
+        command = [sys.executable, str(program), str(SAMPLE), str(part), str(PROCESSES)]
+        return run_command(command, timeout=880, UNIHAL_STRICT="1", **not_optimized)
+
+    with ThreadPoolExecutor(PROCESSES) as pool:
+        processes = list(pool.map(run, range(PROCESSES)))
+    outcomes = [json.loads(line) for process in processes for line in process.stdout.splitlines()]
+    assert [process.returncode for process in processes] == [0] * PROCESSES, [p.stderr for p in processes] + outcomes[
+        -1:
+    ]
+    failed = [f"{outcome['name']}: {outcome['message']}" for outcome in outcomes if outcome["status"] == "failed"]
+    assert not failed, "\n".join(failed)
     assert {outcome["op"].partition("/")[0] for outcome in outcomes} >= set(_core.op_kinds())
 
 
@@ -103,7 +115,8 @@ def test_an_index_outside_its_axis_is_an_error_of_the_stream(device: unihal.Devi
     np.testing.assert_array_equal(rows.numpy(), [[3, 4, 5], [0, 0, 0]])
 
 
-@pytest.mark.parametrize("framework", ["paddle", "tensorflow"])
+# With TensorFlow the training in `make test-opencl` does so as well.
+@pytest.mark.parametrize("framework", ["paddle", pytest.param("tensorflow", marks=pytest.mark.whole)])
 @pytest.mark.timeout(300)
 def test_a_driver_with_an_llvm_loads_beside_a_framework(framework: str) -> None:
     """The framework comes first, as in users' programs, and TensorFlow shows its own LLVM to all libraries."""

@@ -75,7 +75,7 @@ def numbered(shape: Sequence[int], dtype: str, device: unihal.Device) -> Buffer:
 
 
 @pytest.mark.timeout(500)
-@pytest.mark.parametrize("form", ["nn", "tt"])
+@pytest.mark.parametrize("form", [pytest.param("nn", marks=pytest.mark.long), "tt"])
 def test_candidates_give_the_product(device: unihal.Device, form: str) -> None:
     m, n, k = 133, 70, 301
     generator = np.random.default_rng(0)

@@ -16,8 +16,8 @@ from typing import NamedTuple
 import pytest
 from comparison import DEVICE
 
-# One in so many of the hostile calls, the same in each run: in `make test`, and in `make test-rest`.
-SHARES = (60, 1)
+# One in so many of the hostile calls, the same in each run: in `make test`, `make test-rest` and `make test-long`.
+SHARES = (120, 2, 1)
 STALLED_AFTER = 60
 
 
@@ -338,7 +338,9 @@ def all_differences(folder: Path, share: int) -> list[dict[str, str]]:
 
 @pytest.mark.skipif(DEVICE != "iluvatar", reason="what the adapter makes of a call does not depend on the backend")
 @pytest.mark.timeout(3600)  # the processes have watches of their own
-@pytest.mark.parametrize("share", [SHARES[0], pytest.param(SHARES[1], marks=pytest.mark.whole)])
+@pytest.mark.parametrize(
+    "share", [SHARES[0], *(pytest.param(s, marks=m) for s, m in zip(SHARES[1:], (pytest.mark.whole, pytest.mark.long)))]
+)
 def test_generated_calls_do_what_the_cpu_does(share: int, tmp_path: Path) -> None:
     found = [entry for entry in all_differences(tmp_path, share) if not is_allowed(entry)]
     assert not found, "\n".join(f"{e['call']} | {e['label']} | {e['difference']}" for e in found)

@@ -24,8 +24,15 @@ except NotImplementedError as error:
 """
 
 
-@pytest.mark.parametrize("static", [False, True], ids=["dygraph", "to_static"])
-@pytest.mark.parametrize(("op", "outcome"), [("relu", "[0. 2.]"), ("relu_", "True True")])
+@pytest.mark.parametrize(
+    ("op", "outcome", "static"),
+    [
+        pytest.param("relu", "[0. 2.]", False, marks=pytest.mark.whole, id="relu-dygraph"),
+        pytest.param("relu", "[0. 2.]", True, id="relu-to_static"),
+        pytest.param("relu_", "True True", False, id="relu_-dygraph"),
+        pytest.param("relu_", "True True", True, marks=pytest.mark.whole, id="relu_-to_static"),
+    ],
+)
 def test_a_kernel_falls_back_out_of_place_only(op: str, outcome: str, static: bool, tmp_path: Path) -> None:
     program = ONE_CALL_WITHOUT_KERNELS.replace("OP", op).replace("STATIC", str(static))
     (tmp_path / "program.py").write_text(program)

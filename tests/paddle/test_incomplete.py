@@ -24,7 +24,7 @@ print(paddle.cumsum(paddle.to_tensor([1.0, 2.0])).numpy())
 """
 
 
-@pytest.mark.parametrize("backend", ["tiny", "reference"])
+@pytest.mark.parametrize("backend", ["tiny", pytest.param("reference", marks=pytest.mark.whole)])
 def test_training_gives_the_numbers_of_the_cpu(backend: str, tmp_path: Path) -> None:
     process = run(_TRAIN, tmp_path, **incomplete_backends.settings(backend, tmp_path))
     assert process.returncode == 0, process.stderr

@@ -301,13 +301,13 @@ def test_each_kernel_has_a_call(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["new", "old"])
 def test_a_sample_in_graphs(mode: str, tmp_path: Path) -> None:
-    outcome = run_mode(mode, 1, 40, tmp_path)
+    outcome = run_mode(mode, 1, 60, tmp_path)
     assert outcome["chosen"]
     assert not unexplained(outcome), "\n".join(unexplained(outcome))
 
 
 @pytest.mark.whole
-@pytest.mark.parametrize(("mode", "share"), [("new", 3), ("old", 6)])
+@pytest.mark.parametrize(("mode", "share"), [("new", 6), ("old", 12)])
 def test_a_larger_sample_in_graphs(mode: str, share: int, tmp_path: Path) -> None:
     outcome = run_mode(mode, 1, share, tmp_path)
     assert outcome["chosen"]

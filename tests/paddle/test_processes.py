@@ -75,9 +75,9 @@ ALLOCATED_BEFORE = {
     ("before", "profile", "system_allocator", "strategy"),
     [
         ("much", "rx580-4gb", "1", "naive_best_fit"),
-        ("much", "rx580-4gb", None, "naive_best_fit"),
-        ("little", None, "1", "auto_growth"),
-        ("another type", None, "1", None),
+        pytest.param("much", "rx580-4gb", None, "naive_best_fit", marks=pytest.mark.whole),
+        pytest.param("little", None, "1", "auto_growth", marks=pytest.mark.whole),
+        pytest.param("another type", None, "1", None, marks=pytest.mark.whole),
         ("another type", "rx580-4gb", None, "naive_best_fit"),
     ],
 )
@@ -148,7 +148,9 @@ assert numpy.array_equal(result.diagonal(), [8, 18]), result
     assert "add_position_encoding" in result.stderr and "UNIHAL_STRICT=1" in result.stderr
 
 
-@pytest.mark.parametrize("device_type", ["iluvatar", "rdna", "polaris"])
+@pytest.mark.parametrize(
+    "device_type", ["rdna", *(pytest.param(name, marks=pytest.mark.whole) for name in ("iluvatar", "polaris"))]
+)
 def test_graphs_run_on_every_device_type(tmp_path: Path, device_type: str) -> None:
     (tmp_path / "program.py").write_text(f"""
 import paddle

@@ -27,7 +27,12 @@ def run(*tests: str) -> None:
 
 
 def test_training_and_failures() -> None:
-    run("fit", "sparse_gradients", "many_at_once", "failing_rank")
+    run("fit", "failing_rank")
+
+
+@pytest.mark.whole
+def test_sparse_gradients_and_many_at_once() -> None:
+    run("sparse_gradients", "many_at_once")
 
 
 @pytest.mark.whole

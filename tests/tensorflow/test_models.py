@@ -48,7 +48,15 @@ class Losses(keras.callbacks.Callback):
         self.means.append(float(logs["loss"]))
 
 
-@pytest.mark.parametrize("name", ["digits_cnn", *(pytest.param(name, marks=pytest.mark.whole) for name in NAMES[1:])])
+# The epochs of test_strict.py are fits of all three.
+@pytest.mark.parametrize(
+    "name",
+    [
+        "digits_cnn",
+        pytest.param("resnet18", marks=pytest.mark.long),
+        pytest.param("transformer", marks=pytest.mark.whole),
+    ],
+)
 def test_fit_with_its_defaults(name: str) -> None:
     x, y = batches(name, BATCH, "float32")
     losses, weights = [], []
@@ -70,6 +78,7 @@ def test_fit_with_its_defaults(name: str) -> None:
 # The largest model is trained by fit in `make test-rest`; its eager step is of the kernels of the other two.
 MARKS = {
     ("digits_cnn", "eager"): pytest.mark.whole,
+    ("digits_cnn", "function"): pytest.mark.whole,
     ("transformer", "eager"): pytest.mark.long,
     ("resnet18", "function"): pytest.mark.whole,
     ("resnet18", "eager"): pytest.mark.long,

@@ -148,6 +148,7 @@ def test_an_import_without_hardware_is_silent() -> None:
     assert "unihal" not in without_places(output)
 
 
+@pytest.mark.whole  # test_errors.py in tests/python has it without an import of TensorFlow
 def test_a_nonsense_backend_is_named() -> None:
     output = run_with_import("assert tf.config.list_physical_devices('RDNA') == []", UNIHAL_BACKEND="tpu9")
     assert "device type RDNA is off in TensorFlow" in output

@@ -22,7 +22,7 @@ def test_op(op: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "op", [pytest.param(op, marks=pytest.mark.long if i % 3 else pytest.mark.whole) for i, op in enumerate(ROWS_OF)]
+    "op", [pytest.param(op, marks=pytest.mark.long if i % 6 else pytest.mark.whole) for i, op in enumerate(ROWS_OF)]
 )
 def test_op_of_all_types(op: str) -> None:
     found = list(problems(op, ROWS_OF[op], KIND, every=True))

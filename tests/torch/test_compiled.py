@@ -21,7 +21,9 @@ from torch.utils._pytree import tree_leaves, tree_map
 DEVICE = torch._C._get_privateuse1_backend_name()
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.whole if i else ()) for i, name in enumerate(MODELS)]
+)
 def test_a_compiled_model_has_the_eager_one_s_gradients(name: str) -> None:
     torch.manual_seed(0)
     make, inputs = MODELS[name]

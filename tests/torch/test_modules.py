@@ -218,7 +218,7 @@ def test_a_module_is_what_it_is_on_the_cpu(name: str) -> None:
     assert sum(asked.values()) > 0
 
 
-@pytest.mark.whole
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", DTYPES[1:], ids=str)
 def test_all_modules_in_other_dtypes(dtype: torch.dtype) -> None:
     total: Counter[str] = Counter()

@@ -67,7 +67,15 @@ def test_plan() -> None:
     assert result.returncode == 7 and "DOES NOT FIT" in result.stdout and "quantize(model, 4)" in result.stdout
 
 
-def test_a_registered_model_is_planned_with_its_options_and_checked() -> None:
+@pytest.mark.parametrize(
+    "extras",
+    [
+        [(), ("--bits", "8", "--offload", "layers", "--check")],
+        pytest.param([(), ("--dtype", "float32"), ("--bits", "8")], marks=pytest.mark.whole),
+    ],
+    ids=["bits and offload", "dtypes and bits"],
+)
+def test_a_registered_model_is_planned_with_its_options_and_checked(extras: list[tuple[str, ...]]) -> None:
     arguments = (
         "plan",
         "text-generation",
@@ -80,14 +88,15 @@ def test_a_registered_model_is_planned_with_its_options_and_checked() -> None:
         "--json",
     )
     weights = {}
-    for extra in ((), ("--dtype", "float32"), ("--bits", "8"), ("--bits", "8", "--offload", "layers", "--check")):
+    for extra in extras:
         data = succeeded(workshop_here(*arguments, *extra))
         weights[extra] = data["weight_bytes"]
         if "--check" in extra:
             assert data["measured"]["fits"] and data["by_category"]["copies"] > 0
             assert data["peak_bytes"] == pytest.approx(data["measured"]["peak_bytes"], rel=0.05)
-    assert weights["--dtype", "float32"] == pytest.approx(2 * weights[()], rel=0.01)
-    assert weights["--bits", "8"] < 0.6 * weights[()]
+    if ("--dtype", "float32") in weights:
+        assert weights["--dtype", "float32"] == pytest.approx(2 * weights[()], rel=0.01)
+    assert all(found < 0.6 * weights[()] for extra, found in weights.items() if "--bits" in extra)
 
 
 @pytest.mark.whole

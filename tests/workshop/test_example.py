@@ -13,6 +13,7 @@ from processes import run_command
 EXAMPLE = Path(__file__).parents[2] / "docs/examples/workshop_resnet"
 
 
+@pytest.mark.whole
 def test_what_the_page_shows() -> None:
     text = workshop_here("plan", f"{EXAMPLE / 'resnet.py'}:inference", "--card", "rx580-4gb").stdout
     page = (EXAMPLE.parents[1] / "workshop.md").read_text()

@@ -513,7 +513,7 @@ def test_a_bar_shows_progress_and_writes_previews(tmp_path: Path) -> None:
         save_image(np.zeros((2, 2, 3)), tmp_path / "wrong.png")
 
 
-@pytest.mark.whole
+@pytest.mark.long
 def test_a_search_over_a_pipeline(tmp_path: Path) -> None:
     optimizer = Optimizer("stable-diffusion", {"variant": "test"}, DEVICE, "float32", inputs=PICTURE)
     limits = Limits(memory_bytes=5 << 20, error=0.2)

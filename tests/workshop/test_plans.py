@@ -83,7 +83,7 @@ def test_random_networks(data: st.DataObject) -> None:
     _random_network(lambda choices: choices[data.draw(st.integers(0, len(choices) - 1))])
 
 
-@pytest.mark.whole
+@pytest.mark.long
 @settings(max_examples=40, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.randoms(use_true_random=False))
 def test_many_random_networks(random: Any) -> None:
@@ -163,8 +163,15 @@ def offloaded_peak(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...], **
     return peak, copied
 
 
-@pytest.mark.parametrize("prefetch", [0, 1, 3])
-@pytest.mark.parametrize(("name", "bits"), [("resnet50", 0), ("transformer", 0), ("transformer", 4), ("unet", 8)])
+# Each network with one of them in `make test`.
+@pytest.mark.parametrize(
+    ("name", "bits", "prefetch"),
+    [
+        pytest.param(name, bits, prefetch, marks=() if i % 3 == j else pytest.mark.whole)
+        for i, (name, bits) in enumerate([("resnet50", 0), ("transformer", 0), ("transformer", 4), ("unet", 8)])
+        for j, prefetch in enumerate((0, 1, 3))
+    ],
+)
 def test_offload_is_planned_as_it_runs(name: str, bits: int, prefetch: int) -> None:
     """The slots of LayerOffload are in the plan, not what another way to offload would take."""
     make, inputs = NETWORKS[name]

@@ -25,8 +25,14 @@ def run(*arguments: str) -> dict[str, Any]:
     return report
 
 
-@pytest.mark.whole
-@pytest.mark.parametrize("model", ["stable-diffusion", "text-generation", "image-classification"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        pytest.param("stable-diffusion", marks=pytest.mark.whole),
+        pytest.param("text-generation", marks=pytest.mark.long),
+        pytest.param("image-classification", marks=pytest.mark.long),
+    ],
+)
 def test_small_configurations(model: str) -> None:
     inputs = {"stable-diffusion": '{"width": 64, "height": 64}'}.get(model, "{}")
     report = run(model, "--variant", "test", "--card", "rx580-4gb", "--bits", "8", "--inputs", inputs)
