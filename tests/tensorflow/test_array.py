@@ -116,7 +116,6 @@ def test_constants_like_int32() -> None:
     check(lambda a: (RAW.ZerosLike(x=tf.cast(a, tf.int32)), RAW.OnesLike(x=tf.cast(a, tf.int32))), random(3, 4))
 
 
-
 def test_band_part() -> None:
     for lower, upper in [(0, 0), (1, -1), (-1, 1), (-1, -1), (2, 1)]:
         check(lambda a, lo=lower, up=upper: tf.linalg.band_part(a, lo, up), random(2, 4, 6))
