@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cmath>
 #include <mutex>
 #include <set>
 #include <utility>
@@ -11,6 +10,7 @@
 #include "plugins/tensorflow/host_copy.h"
 #include "plugins/tensorflow/op_registry.h"
 #include "plugins/tensorflow/protobuf.h"
+#include "plugins/tensorflow/reduced_float.h"
 #include "plugins/tensorflow/shim_functions.h"
 #include "plugins/tensorflow/stream_executor.h"
 #include "unihal/fallback.h"
@@ -60,24 +60,6 @@ int64_t product(const int64_t* begin, const int64_t* end) {
   int64_t elements = 1;
   while (begin != end) elements *= *begin++;
   return elements;
-}
-
-// The value of a float16's or bfloat16's bits.
-double reduced_float(uint16_t bits, bool is_half) {
-  const int fraction_bits = is_half ? 10 : 7;
-  const int exponent_bits = 15 - fraction_bits;
-  const int fraction = bits & ((1 << fraction_bits) - 1);
-  const int exponent = bits >> fraction_bits & ((1 << exponent_bits) - 1);
-  const int bias = (1 << (exponent_bits - 1)) - 1;
-  double value = 0;
-  if (exponent == (1 << exponent_bits) - 1) {
-    value = fraction == 0 ? HUGE_VAL : std::nan("");
-  } else if (exponent == 0) {
-    value = std::ldexp(fraction, 1 - bias - fraction_bits);
-  } else {
-    value = std::ldexp(fraction + (1 << fraction_bits), exponent - bias - fraction_bits);
-  }
-  return bits >> 15 != 0 ? -value : value;
 }
 
 std::string too_many_axes(int rank) {

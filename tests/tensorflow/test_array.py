@@ -104,6 +104,16 @@ def test_constants() -> None:
     for dtype in FLOATS:  # the number of elements is rounded as the type is
         check(lambda dtype=dtype: tf.range(tf.constant(0, dtype), tf.constant(1, dtype), tf.constant(0.0001, dtype)))
     check(lambda: tf.range(tf.constant(9, tf.int64), -3, -2))
+    check(lambda: tf.range(tf.constant(2**62, tf.int64), 2**62 + 7, 3))  # numbers that no float64 has
+    check(lambda: RAW.Range(start=tf.constant([1.0]), limit=4.0, delta=tf.constant([0.5])))
+    check(lambda: tf.range(3.0, 3.0))
+
+
+# Of int32, in host memory, and of more axes than a view has.
+def test_constants_like_int32() -> None:
+    for shape in ([3, 4], [0, 3], [], [2, 1, 2] * 5):
+        check(lambda shape=shape: (RAW.ZerosLike(x=tf.fill(shape, 7)), RAW.OnesLike(x=tf.fill(shape, 7))))
+    check(lambda a: (RAW.ZerosLike(x=tf.cast(a, tf.int32)), RAW.OnesLike(x=tf.cast(a, tf.int32))), random(3, 4))
 
 
 def test_band_part() -> None:
@@ -133,6 +143,13 @@ def test_errors() -> None:
             tf.fill([-1, 2], 1.0)
         with pytest.raises(invalid, match="Incompatible shapes"):
             tf.broadcast_to(x, [4, 3])
+        with pytest.raises(invalid, match="must be scalars, got shape"):
+            RAW.Range(start=[0.0, 1.0], limit=4.0, delta=1.0)
+        with pytest.raises(invalid, match="delta must be non-zero"):
+            RAW.Range(start=tf.constant(0, tf.int64), limit=tf.constant(4, tf.int64), delta=tf.constant(-1, tf.int64))
+        for start, limit in [(float("nan"), 4.0), (0.0, float("inf"))]:
+            with pytest.raises(invalid, match="more than a tensor can have"):
+                RAW.Range(start=tf.constant(start), limit=tf.constant(limit), delta=tf.constant(1.0))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "int64", "bool", "complex64"])

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <utility>
 
+#include "plugins/tensorflow/kernels/number.h"
 #include "plugins/tensorflow/registrar.h"
 
 namespace unihal::tensorflow {
@@ -78,7 +79,7 @@ class Fill : public Kernel {
   }
 };
 
-// Range(start, limit, delta), all in host memory.
+// Range(start, limit, delta): what they are is read from the device.
 class Range : public Kernel {
  public:
   explicit Range(Construction& construction) : Kernel(construction), dtype_(construction.dtype("Tidx")) {}
@@ -86,10 +87,19 @@ class Range : public Kernel {
     uhal_iota_attributes attributes = {};
     attributes.struct_size = sizeof attributes;
     double count = 0;
+    std::vector<View> numbers;
+    for (int i = 0; i < 3; ++i) {
+      numbers.push_back(context.input(i));
+      if (!context.ok()) return;
+      if (numbers.back().rank > 1 || numbers.back().elements() != 1) {
+        return context.fail_invalid("Range: start, limit and delta must be scalars, got shape " +
+                                    to_text(numbers.back()));
+      }
+    }
     if (dtype_ == UHAL_INT64) {
-      const int64_t start = context.host_integer(0, 1);
-      const int64_t limit = context.host_integer(1, 1);
-      const int64_t step = context.host_integer(2, 1);
+      const Shape given = read_integers(context, numbers);
+      if (!context.ok()) return;
+      const int64_t start = given[0], limit = given[1], step = given[2];
       if (!check(context, start<limit, start> limit, static_cast<double>(step))) return;
       // Differences of int64 need 64 bits without a sign.
       const auto first = static_cast<uint64_t>(start);
@@ -101,9 +111,9 @@ class Range : public Kernel {
       attributes.integer_step = step;
       count = static_cast<double>(span / magnitude + (span % magnitude != 0));
     } else {
-      const double start = context.host_real(0, 1);
-      const double limit = context.host_real(1, 1);
-      const double step = context.host_real(2, 1);
+      const std::vector<double> given = read_reals(context, numbers);
+      if (!context.ok()) return;
+      const double start = given[0], limit = given[1], step = given[2];
       if (!check(context, start<limit, start> limit, step)) return;
       attributes.start = start;
       attributes.step = step;
@@ -137,13 +147,11 @@ class Range : public Kernel {
 };
 
 template <int kValue>
-class FillLike : public Kernel {
+class FillLike : public MovementKernel {
  public:
-  using Kernel::Kernel;
+  using MovementKernel::MovementKernel;
   Merging merging() const override { return Merging::kSameShape; }
-  void compute(Context& context) const override {
-    context.fill(context.output_like(0, context.input(0)), kValue, kValue);
-  }
+  void move(Context& context) const override { context.fill(context.output_like(0, context.input(0)), kValue, kValue); }
 };
 
 // Snapshot, and others that give their input on.
@@ -505,9 +513,9 @@ void register_array(Registrar& registrar) {
   registrar.add<Cast>("Cast", {{"SrcT", kAll}, {"DstT", kAll}});
   registrar.add<Fill>("Fill", {{"T", without_int32(kAll)}}, {"dims"});
   registrar.add<Fill>("Fill", {{"T", kInt32}, {"index_type", only(UHAL_INT64)}}, {"dims", "value"});
-  registrar.add<Range>("Range", {{"Tidx", only(UHAL_INT64) | kFloats}}, {"start", "limit", "delta"});
-  registrar.add<FillLike<0>>("ZerosLike", {{"T", without_int32(kAll)}});
-  registrar.add<FillLike<1>>("OnesLike", {{"T", without_int32(kAll)}});
+  registrar.add<Range>("Range", {{"Tidx", only(UHAL_INT64) | kFloats}});
+  registrar.add_movement<FillLike<0>>("ZerosLike", kAll, {"x", "y"});
+  registrar.add_movement<FillLike<1>>("OnesLike", kAll, {"x", "y"});
   registrar.add<Share>("Snapshot", {{"T", kAll}});
   registrar.add<Bitcast>("Bitcast", {{"T", kAll & ~kBool}});
   registrar.add_movement<BroadcastTo>("BroadcastTo", kAll, {"input", "output"}, {"shape"});

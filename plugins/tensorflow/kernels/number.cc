@@ -2,27 +2,63 @@
 
 #include <cstring>
 
+#include "plugins/tensorflow/reduced_float.h"
+
 namespace unihal::tensorflow {
 namespace {
 
 template <class T>
-double real_at(const char* element) {
+T element_at(const char* element) {
   T value;
   std::memcpy(&value, element, sizeof value);
-  return static_cast<double>(value);
+  return value;
 }
 
 double real_at(const char* element, uhal_dtype dtype) {
   switch (dtype) {
     case UHAL_INT32:
-      return real_at<int32_t>(element);
+      return element_at<int32_t>(element);
     case UHAL_INT64:
-      return real_at<int64_t>(element);
+      return static_cast<double>(element_at<int64_t>(element));
     case UHAL_FLOAT32:
-      return real_at<float>(element);
+      return element_at<float>(element);
+    case UHAL_FLOAT16:
+    case UHAL_BFLOAT16:
+      return reduced_float(element_at<uint16_t>(element), dtype == UHAL_FLOAT16);
     default:
-      return real_at<double>(element);
+      return element_at<double>(element);
   }
+}
+
+int64_t integer_at(const char* element, uhal_dtype dtype) {
+  return dtype == UHAL_INT32 ? element_at<int32_t>(element) : element_at<int64_t>(element);
+}
+
+// All elements of dense views, each as `at` reads it; waits for the stream once.
+template <class T>
+std::vector<T> read_elements(Context& context, const std::vector<View>& views, T (*at)(const char*, uhal_dtype)) {
+  size_t bytes = 0;
+  for (const View& view : views) bytes += static_cast<size_t>(view.elements()) * uhal_dtype_size(view.dtype);
+  uhal_stream* stream = context.ok() && bytes > 0 ? context.stream() : nullptr;
+  if (stream == nullptr) return {};
+  std::vector<char> elements(bytes);
+  char* next = elements.data();
+  uhal_status status = UHAL_OK;
+  for (const View& view : views) {
+    const size_t size = static_cast<size_t>(view.elements()) * uhal_dtype_size(view.dtype);
+    if (size > 0 && status == UHAL_OK) status = uhal_copy(stream, next, view.data, size, UHAL_COPY_DEVICE_TO_HOST);
+    next += size;
+  }
+  const uhal_status waited = uhal_stream_synchronize(stream);  // also for copies before one that failed
+  if (!context.check(status) || !context.check(waited)) return {};
+  std::vector<T> result;
+  next = elements.data();
+  for (const View& view : views) {
+    for (int64_t i = 0; i < view.elements(); ++i, next += uhal_dtype_size(view.dtype)) {
+      result.push_back(at(next, view.dtype));
+    }
+  }
+  return result;
 }
 
 }  // namespace
@@ -49,28 +85,11 @@ int64_t read_number(Context& context, const View& number) {
 }
 
 std::vector<double> read_reals(Context& context, const std::vector<View>& views) {
-  size_t bytes = 0;
-  for (const View& view : views) bytes += static_cast<size_t>(view.elements()) * uhal_dtype_size(view.dtype);
-  uhal_stream* stream = context.ok() && bytes > 0 ? context.stream() : nullptr;
-  if (stream == nullptr) return {};
-  std::vector<char> elements(bytes);
-  char* next = elements.data();
-  uhal_status status = UHAL_OK;
-  for (const View& view : views) {
-    const size_t size = static_cast<size_t>(view.elements()) * uhal_dtype_size(view.dtype);
-    if (size > 0 && status == UHAL_OK) status = uhal_copy(stream, next, view.data, size, UHAL_COPY_DEVICE_TO_HOST);
-    next += size;
-  }
-  const uhal_status waited = uhal_stream_synchronize(stream);  // also for copies before one that failed
-  if (!context.check(status) || !context.check(waited)) return {};
-  std::vector<double> result;
-  next = elements.data();
-  for (const View& view : views) {
-    for (int64_t i = 0; i < view.elements(); ++i, next += uhal_dtype_size(view.dtype)) {
-      result.push_back(real_at(next, view.dtype));
-    }
-  }
-  return result;
+  return read_elements(context, views, real_at);
+}
+
+Shape read_integers(Context& context, const std::vector<View>& views) {
+  return read_elements(context, views, integer_at);
 }
 
 std::vector<double> read_scalars(Context& context, int first, int count) {
