@@ -196,7 +196,7 @@ UNIHAL_VECTORIZED void find_eigenvalues(int64_t n, T* a, T* v, bool* sure) {
   constexpr T kNegligible = std::numeric_limits<T>::epsilon() / 16;
   auto* const elements = reinterpret_cast<Numbers*>(a);
   auto* const vectors = reinterpret_cast<Numbers*>(v);
-  Numbers largest = {}, scale, inverse;
+  Numbers largest = {}, scale = {}, inverse = {};
   for (int64_t j = 0; j < n; ++j) {
     for (int64_t i = j; i < n; ++i) {
       const Numbers element = elements[j * n + i], size = element < 0 ? -element : element;
@@ -228,12 +228,12 @@ UNIHAL_VECTORIZED void find_eigenvalues(int64_t n, T* a, T* v, bool* sure) {
     turned |= turns;
     const Numbers difference = second[q] - first[p], twice = off + off;
     const Numbers square = difference * difference + twice * twice;
-    Numbers root;
+    Numbers root = {};
     for (int64_t lane = 0; lane < kCount; ++lane) root[lane] = std::sqrt(square[lane]);
     const Numbers divisor = difference < 0 ? difference - root : difference + root;
     const Numbers tangent = turns ? twice / (turns ? divisor : Numbers{} + 1) : Numbers{};
     const Numbers secant_squared = tangent * tangent + 1;
-    Numbers secant;
+    Numbers secant = {};
     for (int64_t lane = 0; lane < kCount; ++lane) secant[lane] = std::sqrt(secant_squared[lane]);
     const Numbers more = secant + 1, share = tangent / (secant * more);
     const Numbers sine = share * more, ratio = share * secant;
