@@ -160,13 +160,14 @@ UNIHAL_VECTORIZED void form_q(int64_t m, int64_t columns, int64_t reflectors, T*
 }
 
 // The factor that brings a lane's largest element to 1 or a little more, and its inverse: squares neither overflow nor
-// vanish then. Powers of 2, both of which are numbers of T.
+// vanish then. Powers of 2, both of which are numbers of T; NaN where there are none, of elements that are all
+// denormal.
 template <typename T>
 void find_scale(T largest, T* scale, T* inverse) {
-  const int highest = std::numeric_limits<T>::max_exponent - 2;
+  constexpr int kHighest = std::numeric_limits<T>::max_exponent - 2;
   const int exponent = largest > 0 && largest <= std::numeric_limits<T>::max() ? std::ilogb(largest) : 0;
-  const int bounded = std::clamp(exponent, -highest, highest);
-  *scale = std::ldexp(T(1), -bounded);
+  const int bounded = std::min(exponent, kHighest);
+  *scale = bounded < -kHighest ? std::numeric_limits<T>::quiet_NaN() : std::ldexp(T(1), -bounded);
   *inverse = std::ldexp(T(1), bounded);
 }
 
@@ -197,6 +198,7 @@ UNIHAL_VECTORIZED void find_eigenvalues(int64_t n, T* a, T* v, bool* sure) {
   auto* const elements = reinterpret_cast<Numbers*>(a);
   auto* const vectors = reinterpret_cast<Numbers*>(v);
   Numbers largest = {}, scale = {}, inverse = {};
+  Numbers sum = {};  // of zeros, and of NaN for each number that is not finite
   for (int64_t j = 0; j < n; ++j) {
     for (int64_t i = j; i < n; ++i) {
       const Numbers element = elements[j * n + i], size = element < 0 ? -element : element;
@@ -210,7 +212,10 @@ UNIHAL_VECTORIZED void find_eigenvalues(int64_t n, T* a, T* v, bool* sure) {
     inverse[lane] = back;
   }
   for (int64_t j = 0; j < n; ++j) {
-    for (int64_t i = j; i < n; ++i) elements[j * n + i] *= scale;
+    for (int64_t i = j; i < n; ++i) {
+      elements[j * n + i] *= scale;
+      sum += elements[j * n + i] * 0;
+    }
   }
   if (vectors != nullptr) {
     for (int64_t i = 0; i < n * n; ++i) vectors[i] = Numbers{};
@@ -261,7 +266,6 @@ UNIHAL_VECTORIZED void find_eigenvalues(int64_t n, T* a, T* v, bool* sure) {
     goes_on = false;
     for (int64_t lane = 0; lane < kCount; ++lane) goes_on |= turned[lane] != 0;
   }
-  Numbers sum = {};  // of zeros, and of NaN for each number that is not finite
   for (int64_t i = 0; i < n; ++i) {
     sum += elements[i * n + i] * 0;
     elements[i * n + i] *= inverse;

@@ -62,7 +62,8 @@ void form_q_in_lanes(int64_t m, int64_t columns, int64_t reflectors, T* q, const
 
 // The diagonal of a (n x n, symmetric, of which the lower triangle is looked at) := its eigenvalues in no order, by
 // Jacobi's rotations; the rest of the triangle is lost. v (n x n; nullptr: not wanted) := the eigenvectors as columns.
-// sure[l]: whether lane l came to an end, which one with numbers that are not finite never does.
+// sure[l]: whether lane l came to an end, which one with numbers that are not finite, or with none but denormal ones,
+// never does.
 template <typename T>
 void find_eigenvalues_in_lanes(int64_t n, T* a, T* v, bool* sure);
 

@@ -286,6 +286,7 @@ def _symmetric(count: int, side: int, dtype: torch.dtype) -> torch.Tensor:
     x[3] *= 2.0 ** (-120 if dtype == torch.float32 else -1000)
     x[4] = torch.diag(torch.arange(side, 0, -1, dtype=dtype))
     x[5] = 1.0  # of rank 1
+    x[6] *= 2.0 ** (-138 if dtype == torch.float32 else -1062)  # denormal
     return x
 
 
@@ -312,9 +313,10 @@ def test_eigenvalues_of_many_small_matrices(dtype: torch.dtype, side: int, upper
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf])
-def test_small_matrices_without_eigenvalues(number: float) -> None:
-    x = _symmetric(8, 4, torch.float32)
-    x[6, 3, 1] = number
+@pytest.mark.parametrize("side", [2, 3, 4])
+def test_small_matrices_without_eigenvalues(number: float, side: int) -> None:
+    x = _symmetric(8, side, torch.float32)
+    x[7, side - 1, 0] = number
     with pytest.raises(torch.linalg.LinAlgError):
         torch.linalg.eigh(x.to(DEVICE))
 
