@@ -8,7 +8,6 @@
 #include "stub/common/kernels.h"
 #include "stub/common/parallel.h"
 #include "stub/common/scratch.h"
-#include "stub/vector/vectorize.h"
 
 namespace unihal::stub {
 namespace {
@@ -30,58 +29,12 @@ uint64_t ones_of(uint64_t word) {
   return ((((word & kLow) + kLow) | word) & ~kLow) >> 7;
 }
 
+constexpr uint64_t kAllOnes = 0x0101010101010101;
+
 // The sum of a word's bytes.
 int64_t sum_of_bytes(uint64_t word) {
   constexpr uint64_t kEven = 0x00ff00ff00ff00ff;
   return static_cast<int64_t>(((word & kEven) + (word >> 8 & kEven)) * 0x0001000100010001 >> 48);
-}
-
-// For each set of a word's bytes their places, as bytes, in ascending order from the lowest on.
-struct PlaceTable {
-  uint8_t places[256][kWord] = {};
-
-  constexpr PlaceTable() {
-    for (int set = 0; set < 256; ++set) {
-      int length = 0;
-      for (int i = 0; i < kWord; ++i) {
-        if ((set >> i & 1) != 0) places[set][length++] = static_cast<uint8_t>(i);
-      }
-    }
-  }
-};
-constexpr PlaceTable kPlaceTable;
-
-// The positions from `first` on at which flags are not 0, and how many they are. No branch depends on which flags of a
-// word these are: what is stored too much is overwritten by what follows, and nothing is stored from found[count] on.
-// Of int32 a word's places are stored as one vector, as many as it has bytes; of int64 two stores would not fit into
-// lines of the cache as they do alone, and single ones are faster.
-template <class Index>
-UNIHAL_VECTORIZED int64_t find_flags(int64_t count, const uint8_t* flags, int64_t first, Index* found) {
-  constexpr uint64_t kAllOnes = 0x0101010101010101;
-  int64_t length = 0, i = 0;
-  const auto add = [&](int64_t at) UNIHAL_INLINE_LAMBDA {
-    found[length] = static_cast<Index>(first + at);
-    length += flags[at] != 0;
-  };
-  for (; i + kWord <= count; i += kWord) {
-    const uint64_t word = word_at(flags + i);
-    if (word == 0) continue;
-    const uint64_t ones = ones_of(word);
-    if constexpr (sizeof(Index) == sizeof(int32_t)) {
-      uint8_t places[kWord];
-      std::memcpy(places, kPlaceTable.places[ones * 0x0102040810204080 >> 56], kWord);  // a byte's bit each
-      const Index begin = static_cast<Index>(first + i);
-      for (int64_t k = 0; k < kWord; ++k) found[length + k] = begin + static_cast<Index>(places[k]);
-      length += static_cast<int64_t>(ones * kAllOnes >> 56);
-    } else if (ones == kAllOnes) {
-      for (int64_t k = 0; k < kWord; ++k) found[length + k] = first + i + k;
-      length += kWord;
-    } else {
-      for (int64_t k = 0; k < kWord; ++k) add(i + k);
-    }
-  }
-  for (; i < count; ++i) add(i);
-  return length;
 }
 
 // Flags of the elements of a mask, in row-major order: bytes that are 0 where the elements are.
@@ -149,11 +102,9 @@ class Positions {
   int64_t room() const { return indices_.shape[0]; }
 
   // Where positions from row `at` on can be written as they are, or nullptr.
-  template <class Index>
-  Index* own(int64_t at) const {
-    constexpr uhal_dtype kDtype = sizeof(Index) == sizeof(int64_t) ? UHAL_INT64 : UHAL_INT32;
-    const bool plain = !coordinates_ && indices_.dtype == kDtype && indices_.strides[0] == 1;
-    return plain ? static_cast<Index*>(indices_.data) + at : nullptr;
+  int64_t* own(int64_t at) const {
+    const bool plain = !coordinates_ && indices_.dtype == UHAL_INT64 && indices_.strides[0] == 1;
+    return plain ? static_cast<int64_t*>(indices_.data) + at : nullptr;
   }
 
   // Writes `count` ascending positions from row `at` on.
@@ -215,20 +166,29 @@ int64_t count_part(const Flags& flags, int64_t begin, int64_t end) {
 void write_part(const Flags& flags, int64_t begin, int64_t end, int64_t at, int64_t stop, const Positions& positions) {
   flags.read(begin, end, [&](int64_t first, int64_t count, const uint8_t* flag) {
     if (at >= positions.room()) return;
-    // In the result what is stored too much is overwritten by what follows in this part.
-    if (at + count < std::min(stop, positions.room())) {
-      if (auto* const wide = positions.own<int64_t>(at); wide != nullptr) {
-        at += find_flags(count, flag, first, wide);
-        return;
+    // Without a branch: one too many may be stored, and is overwritten, in the result by those that follow in this
+    // part.
+    int64_t block[kBlock + kShortAxis + 1];
+    int64_t* const own = at + count < std::min(stop, positions.room()) ? positions.own(at) : nullptr;
+    int64_t* const found = own != nullptr ? own : block;
+    int64_t length = 0;
+    const auto add = [&](int64_t i) {
+      found[length] = first + i;
+      length += flag[i] != 0;
+    };
+    int64_t i = 0;
+    for (; i + kWord <= count; i += kWord) {
+      const uint64_t word = word_at(flag + i);
+      if (word == 0) continue;
+      if (ones_of(word) == kAllOnes) {
+        for (int64_t k = 0; k < kWord; ++k) found[length + k] = first + i + k;
+        length += kWord;
+        continue;
       }
-      if (auto* const narrow = positions.own<int32_t>(at); narrow != nullptr) {
-        at += find_flags(count, flag, first, narrow);
-        return;
-      }
+      for (int64_t k = 0; k < kWord; ++k) add(i + k);
     }
-    int64_t block[kBlock + kShortAxis];
-    const int64_t length = find_flags(count, flag, first, block);
-    positions.write(at, std::min(length, positions.room() - at), block);
+    for (; i < count; ++i) add(i);
+    if (own == nullptr) positions.write(at, std::min(length, positions.room() - at), found);
     at += length;
   });
 }

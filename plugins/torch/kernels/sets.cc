@@ -11,21 +11,8 @@ at::Tensor nothing(const at::Tensor& like) { return at::empty({0}, like.options(
 // -- different elements -------------------------------------------------------------------------------------------
 
 at::Tensor counts_of(const at::Tensor& starts, int64_t elements) {
-  const at::Tensor end = at::full({1}, elements, starts.options().dtype(at::kLong));
-  return at::cat({starts.to(at::kLong), end}).diff();
-}
-
-// Where a flag is set, as int32 where positions fit: there is half of it to write and to read.
-at::Tensor positions_of(Call& call, const at::Tensor& flags) {
-  const View mask = view_of(flags);
-  const at::Tensor count = call.scratch({1}, at::kLong);
-  const View total = view_of(count);
-  call.launch(UHAL_OP_NONZERO, {&mask}, {&total});
-  const bool fits = flags.numel() <= std::numeric_limits<int32_t>::max();
-  at::Tensor positions = at::empty({count.item<int64_t>()}, flags.options().dtype(fits ? at::kInt : at::kLong));
-  const View places = view_of(positions);
-  if (positions.numel() != 0) call.launch(UHAL_OP_NONZERO, {&mask}, {&total, &places});
-  return positions;
+  const at::Tensor end = at::full({1}, elements, starts.options());
+  return at::cat({starts, end}).diff();
 }
 
 // Which rows of (n, ...) are not what the row before them is.
@@ -49,7 +36,7 @@ at::Tensor is_new_row(const at::Tensor& rows) {
 void give_unique(Call& call, const at::Tensor& rows, const at::Tensor& order, bool with_inverse, bool with_counts,
                  at::IntArrayRef inverse_shape, int64_t dim = 0) {
   at::Tensor is_new = is_new_row(rows);
-  const at::Tensor starts = positions_of(call, is_new);  // of the runs of equal rows
+  const at::Tensor starts = is_new.nonzero().squeeze(-1);  // of the runs of equal rows
   const at::Tensor values = rows.index_select(0, starts);
   call.set_result(0, dim == 0 ? values : values.movedim(0, dim).contiguous());
   at::Tensor inverse = nothing(rows);
