@@ -19,10 +19,16 @@ namespace {
 
 // -- arg-reduce
 
+constexpr int64_t kLongestLook = int64_t{1} << 30;  // elements at a time
+
+// Whether the elements along an axis lie side by side in the type they are compared in.
+bool is_compared_in_place(const uhal_tensor& x, int axis, int type) {
+  return x.strides[axis] == 1 && (type >= kExtremeInt32 || x.dtype == compute_dtype(static_cast<ComputeType>(type)));
+}
+
 // The first of the largest (smallest) elements, or the first NaN.
 template <class T>
 int64_t extreme_index(const Row& row, int type, bool largest) {
-  constexpr int64_t kLongest = int64_t{1} << 30;  // elements at a time
   const ExtremePlace find = vectors().extreme_place[largest][type];
   int64_t best = -1;
   bool is_nan = false;
@@ -40,8 +46,8 @@ int64_t extreme_index(const Row& row, int type, bool largest) {
   };
   const bool in_place = type >= kExtremeInt32 || row.dtype == compute_dtype(static_cast<ComputeType>(type));
   if (in_place && row.stride == 1) {
-    for (int64_t begin = 0; begin < row.length; begin += kLongest) {
-      look(begin, std::min(kLongest, row.length - begin), reinterpret_cast<const T*>(row.at(begin)));
+    for (int64_t begin = 0; begin < row.length; begin += kLongestLook) {
+      look(begin, std::min(kLongestLook, row.length - begin), reinterpret_cast<const T*>(row.at(begin)));
     }
   } else if constexpr (sizeof(T) == 8 || std::is_same_v<T, float>) {
     read_row<T>(row, static_cast<ComputeType>(type), look);
@@ -49,8 +55,40 @@ int64_t extreme_index(const Row& row, int type, bool largest) {
   return std::max<int64_t>(best, 0);
 }
 
+// The first of the largest (smallest) elements of rows, or the first NaN, where these lie side by side in the type they
+// are compared in, and are not too many for one look: of short rows what is done once for all of them would take as
+// long as the look.
+template <class T, class Index>
+void arg_reduce_whole_rows(const uhal_tensor& x, const uhal_tensor& y, int axis, bool largest, int type) {
+  const ExtremePlace find = vectors().extreme_place[largest][type];
+  const int64_t length = x.shape[axis];
+  const uhal_tensor first = first_along(x, axis);
+  const uhal_tensor* views[] = {&y, &first};
+  const Space space = make_space(views, 2);
+  const int64_t to_step = space.strides[0][space.rank - 1], from_step = space.strides[1][space.rank - 1];
+  parallel_for(space.count, length, [&](int64_t begin, int64_t end) {
+    Cursor cursor(space, begin);
+    while (begin < end) {
+      const int64_t count = std::min(end - begin, cursor.run());
+      Index* to = static_cast<Index*>(y.data) + cursor.offset(0);
+      const T* from = static_cast<const T*>(x.data) + cursor.offset(1);
+      for (int64_t i = 0; i < count; ++i, to += to_step, from += from_step) {
+        int64_t place = find(length, from);
+        if (place < 0) place = std::find_if(from, from + length, [](T value) { return value != value; }) - from;
+        *to = static_cast<Index>(place);
+      }
+      cursor.advance(count);
+      begin += count;
+    }
+  });
+}
+
 template <class T>
 void arg_reduce(const uhal_tensor& x, const uhal_tensor& y, int axis, bool largest, int type) {
+  if (is_compared_in_place(x, axis, type) && x.shape[axis] > 0 && x.shape[axis] <= kLongestLook) {
+    return y.dtype == UHAL_INT64 ? arg_reduce_whole_rows<T, int64_t>(x, y, axis, largest, type)
+                                 : arg_reduce_whole_rows<T, int32_t>(x, y, axis, largest, type);
+  }
   const uhal_tensor first = first_along(x, axis);
   const uhal_tensor* views[] = {&y, &first};
   for_each_position(make_space(views, 2), x.shape[axis], [&](const Cursor& cursor) {

@@ -383,6 +383,29 @@ UNIHAL_INLINE void ask_for_row(const T* row, int64_t length, int64_t step, int64
   }
 }
 
+// other(i): for an update of which it is not known whether its place is one of `own` from `first` on.
+template <class Combine, class Index, class T, class Other>
+UNIHAL_INLINE void scatter_many(int64_t count, const Index* indices, int64_t stride, int64_t first, uint64_t own,
+                                const T* from, int64_t from_stride, int64_t step, T* to, int64_t to_stride,
+                                const Other& other) {
+  int64_t i = 0;
+  for (; i + kTogether <= count; i += kTogether) {
+    bool others = false;  // no exit before all are looked at: they are compared as vectors
+    for (int64_t k = 0; k < kTogether; ++k) {
+      others |= static_cast<uint64_t>(int64_t{indices[(i + k) * stride]} - first) >= own;
+    }
+    if (others) {
+      for (int64_t k = 0; k < kTogether; ++k) other(i + k);
+      continue;
+    }
+    for (int64_t k = 0; k < kTogether; ++k) {
+      T& element = to[int64_t{indices[(i + k) * stride]} * step + (i + k) * to_stride];
+      element = Combine::of(element, from[(i + k) * from_stride]);
+    }
+  }
+  for (; i < count; ++i) other(i);
+}
+
 // Neighbours with an index each along one axis of the data.
 template <class Index, class T, class Combine>
 UNIHAL_VECTORIZED void scatter_run(const ScatterPart& part, int64_t count, const int64_t* offsets,
@@ -393,34 +416,23 @@ UNIHAL_VECTORIZED void scatter_run(const ScatterPart& part, int64_t count, const
   const Index* const indices = static_cast<const Index*>(problem.indices.data) + offsets[kIndices];
   const int64_t length = problem.lengths[0], step = problem.strides[0];
   const int64_t from_stride = strides[kRows], to_stride = strides[kData], stride = strides[kIndices];
-  const int64_t first = part.first_place;
+  const int64_t first = part.first_place, below = added_below(problem, part.wraps);
   const auto own = static_cast<uint64_t>(part.last_place - first);
-  const auto put = [&](int64_t i, int64_t at) UNIHAL_INLINE_LAMBDA {
-    T& element = to[at * step + i * to_stride];
-    element = Combine::of(element, from[i * from_stride]);
+  const auto one = [&](int64_t i) {
+    const int64_t at = index_at(indices, i * stride, below);
+    if (static_cast<uint64_t>(at - first) < own) {
+      T& element = to[at * step + i * to_stride];
+      element = Combine::of(element, from[i * from_stride]);
+    } else if (static_cast<uint64_t>(at) >= static_cast<uint64_t>(length)) {
+      int64_t offset, place;
+      part.resolver.resolve(offsets[kIndices] + i * stride, &offset, &place);  // to be reported
+    }
   };
   if (to_stride == 0) ask_for_row(to, length, step, count);
-  int64_t i = 0;
-  while (i < count) {
-    const int64_t end = std::min(count, i + kTogether);
-    bool others = end - i < kTogether;
-    for (int64_t k = 0; k < kTogether && !others; ++k) {
-      others = static_cast<uint64_t>(int64_t{indices[(i + k) * stride]} - first) >= own;
-    }
-    if (!others) {
-      for (int64_t k = 0; k < kTogether; ++k) put(i + k, indices[(i + k) * stride]);
-      i = end;
-      continue;
-    }
-    for (; i < end; ++i) {
-      const int64_t at = index_at(indices, i * stride, added_below(problem, part.wraps));
-      if (static_cast<uint64_t>(at - first) < own) {
-        put(i, at);
-      } else if (static_cast<uint64_t>(at) >= static_cast<uint64_t>(length)) {
-        int64_t offset, place;
-        part.resolver.resolve(offsets[kIndices] + i * stride, &offset, &place);  // to be reported
-      }
-    }
+  if (stride == 1 && from_stride == 1 && to_stride == 0) {  // by far the most
+    scatter_many<Combine>(count, indices, 1, first, own, from, 1, step, to, 0, one);
+  } else {
+    scatter_many<Combine>(count, indices, stride, first, own, from, from_stride, step, to, to_stride, one);
   }
 }
 

@@ -301,31 +301,30 @@ void for_each_element(const Problem& problem, int64_t begin, int64_t end, int64_
 
 // Counts ids of all segments, without a question for each of them about which thread it belongs to.
 template <class Id, class Count>
-void count_ids(const Problem& problem, int64_t begin, int64_t end, OutOfRange& outside, Count* counts) {
+UNIHAL_VECTORIZED void count_ids(const Problem& problem, int64_t begin, int64_t end, OutOfRange& outside,
+                                 Count* counts) {
   constexpr int64_t kLook = 8;  // ids that are looked at together: mostly all are inside
   const Id* ids = static_cast<const Id*>(problem.ids.data);
   const int64_t step = problem.ids.strides[0];
   const auto segments = static_cast<uint64_t>(problem.segments);
-  while (begin < end) {
-    const int64_t next = std::min(begin + kLook, end);
-    bool others = step != 1 || next - begin < kLook;
-    for (int64_t i = 0; i < kLook && !others; ++i) {
-      others = static_cast<uint64_t>(int64_t{ids[begin + i]}) >= segments;
+  const auto count_one = [&](int64_t i) {
+    const int64_t segment = ids[i * step];
+    if (static_cast<uint64_t>(segment) < segments) {
+      ++counts[segment];
+    } else {
+      outside.note(segment, problem.segments, "id");
     }
-    if (!others) {
-      for (int64_t i = 0; i < kLook; ++i) ++counts[ids[begin + i]];
-      begin = next;
+  };
+  for (; step == 1 && begin + kLook <= end; begin += kLook) {
+    bool others = false;  // no exit before all are looked at: they are compared as vectors
+    for (int64_t i = 0; i < kLook; ++i) others |= static_cast<uint64_t>(int64_t{ids[begin + i]}) >= segments;
+    if (others) {
+      for (int64_t i = 0; i < kLook; ++i) count_one(begin + i);
       continue;
     }
-    for (; begin < next; ++begin) {
-      const int64_t segment = ids[begin * step];
-      if (static_cast<uint64_t>(segment) < segments) {
-        ++counts[segment];
-      } else {
-        outside.note(segment, problem.segments, "id");
-      }
-    }
+    for (int64_t i = 0; i < kLook; ++i) ++counts[ids[begin + i]];
   }
+  for (; begin < end; ++begin) count_one(begin);
 }
 
 // What segments of so many times one number have.

@@ -75,9 +75,13 @@ inline int64_t find_in_lanes(int64_t count, const T* x) {
     Vector rows[vectors];
 #pragma GCC unroll 8
     for (int64_t k = 0; k < vectors; ++k) rows[k] = *reinterpret_cast<const Vector*>(group + k * kCount);
+    if constexpr (vectors == 1) {
+      ordered &= rows[0] == rows[0];
+    } else {
 #pragma GCC unroll 4
-    for (int64_t k = 0; k < vectors; k += 2) {  // GCC makes one comparison of both
-      ordered &= (rows[k] < rows[k + 1]) | (rows[k] >= rows[k + 1]);
+      for (int64_t k = 0; k < vectors; k += 2) {  // GCC makes one comparison of both
+        ordered &= (rows[k] < rows[k + 1]) | (rows[k] >= rows[k + 1]);
+      }
     }
 #pragma GCC unroll 3
     for (int64_t width = vectors / 2; width > 0; width /= 2) {
@@ -107,10 +111,12 @@ inline int64_t find_in_lanes(int64_t count, const T* x) {
 template <bool largest, class T>
 int64_t extreme_place(int64_t count, const void* source) {
   constexpr int64_t kLanes = Lanes<T>::kCount;
+  constexpr int64_t kFewest = 8;  // that take longer one after the other
   const T* x = static_cast<const T*>(source);
   if (count >= 48 * kLanes) return find_in_lanes<largest, 8>(count, x);
   if (count >= 12 * kLanes) return find_in_lanes<largest, 4>(count, x);
   if (count >= 4 * kLanes) return find_in_lanes<largest, 2>(count, x);
+  if (count >= kLanes && count >= kFewest) return find_in_lanes<largest, 1>(count, x);
   T best = x[0];
   int64_t place = 0;
   bool nan = best != best;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -274,3 +275,73 @@ def test_ranks_of_rows(length: int) -> None:
                 torch.testing.assert_close(values.cpu(), expected, **_SAME)
                 found = x.gather(dim, places.cpu().unsqueeze(dim)).squeeze(dim)
                 torch.testing.assert_close(found, expected, **_SAME)
+
+
+def _symmetric(count: int, side: int, dtype: torch.dtype) -> torch.Tensor:
+    x = torch.randn(count, side, side, dtype=dtype)
+    x = x + x.mT
+    x[0] = 0.0
+    x[1] = torch.eye(side)  # one value, many times
+    x[2] *= 2.0 ** (100 if dtype == torch.float32 else 900)
+    x[3] *= 2.0 ** (-120 if dtype == torch.float32 else -1000)
+    x[4] = torch.diag(torch.arange(side, 0, -1, dtype=dtype))
+    x[5] = 1.0  # of rank 1
+    x[6] *= 2.0 ** (-138 if dtype == torch.float32 else -1062)  # denormal
+    return x
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("side", [1, 2, 3, 8, 9, 16, 17, 24, 25])
+@pytest.mark.parametrize("upper", [False, True])
+def test_eigenvalues_of_many_small_matrices(dtype: torch.dtype, side: int, upper: bool) -> None:
+    torch.manual_seed(side)
+    x = _symmetric(19, side, dtype)
+    triangle = "U" if upper else "L"
+    half = (x.triu() if upper else x.tril()).to(DEVICE)  # the other half is not looked at
+    values, vectors = (part.cpu().double() for part in torch.linalg.eigh(half, UPLO=triangle))
+    norms = x.double().abs().amax((1, 2)).clamp(min=torch.finfo(dtype).tiny)[:, None] * max(side, 2)
+    limit = 16 * torch.finfo(dtype).eps
+    exact = torch.linalg.eigvalsh(x.double())
+    assert bool(((values - exact).abs() <= limit * norms).all())
+    assert bool((values.diff(dim=1) >= 0).all())
+    alone = torch.linalg.eigvalsh(half, UPLO=triangle).cpu().double()
+    assert bool(((alone - exact).abs() <= limit * norms).all())
+    identity = torch.eye(side, dtype=torch.float64)
+    assert bool(((vectors.mT @ vectors - identity).abs() <= limit * max(side, 2)).all())
+    again = vectors @ (values[:, :, None] * vectors.mT)
+    assert bool(((again - x.double()).abs() <= limit * norms[:, :, None]).all())
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf])
+@pytest.mark.parametrize("side", [2, 3, 4])
+def test_small_matrices_without_eigenvalues(number: float, side: int) -> None:
+    x = _symmetric(8, side, torch.float32)
+    x[7, side - 1, 0] = number
+    with pytest.raises(torch.linalg.LinAlgError):
+        torch.linalg.eigh(x.to(DEVICE))
+
+
+# What a view's rows may be: apart from each other, in another order, a part of longer ones, the same ones again.
+_SHORT_ROWS: tuple[Callable[[torch.Tensor], torch.Tensor], ...] = (
+    lambda a: a[:, ::2],
+    lambda a: a.transpose(0, 1),
+    lambda a: a[..., : max(a.size(-1) - 1, 1)],
+    lambda a: a[1:2].expand(2, 65, a.size(-1)),
+)
+
+
+def _both(first: Callable[[Any], Any], second: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda a: second(first(a))
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, torch.int64, torch.int32, torch.int16, torch.uint8], ids=str)
+@pytest.mark.parametrize("length", [1, 3, 4, 7, 8, 9, 15, 16, 31, 32, 33, 100, 257])
+def test_places_of_extremes_in_short_rows(dtype: torch.dtype, length: int) -> None:
+    torch.manual_seed(length)
+    x = torch.randint(0, 50, (3, 65, length)).to(dtype)
+    if dtype.is_floating_point:
+        x[0, torch.arange(length) % 65, torch.arange(length)] = float("nan")
+    for find in (torch.argmax, torch.argmin):
+        _check(partial(find, dim=-1), x)
+        for take in _SHORT_ROWS:
+            _check(_both(take, partial(find, dim=-1)), x)
