@@ -23,9 +23,9 @@
 #define FOR_OWN_FEW(i) for (INDEX i = team.lane; i < length; i += FEW * team.lanes)
 #define READ_FEW(load, x, along, i, few, rest) \
   UHAL_UNROLL for (int32 u = 0; u < FEW; ++u) few[u] = IS_FEW(i, u) ? load(x, FEW_AT(i, u) * along) : (T)rest;
-#define WRITE_FEW(store, y, along, i, result)                                     \
-  UHAL_UNROLL for (int32 u = 0; u < FEW; ++u) {                                   \
-    if (IS_FEW(i, u)) store(y, FEW_AT(i, u) * along, result(FEW_AT(i, u), u));    \
+#define WRITE_FEW(store, y, along, i, result)                                  \
+  UHAL_UNROLL for (int32 u = 0; u < FEW; ++u) {                                \
+    if (IS_FEW(i, u)) store(y, FEW_AT(i, u) * along, result(FEW_AT(i, u), u)); \
   }
 #if UNIT > 1
 /* A work-item's units are a team's apart. */
