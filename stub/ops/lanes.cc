@@ -1,8 +1,5 @@
 #include "stub/ops/lanes.h"
 
-#include <algorithm>
-#include <cmath>
-#include <limits>
 #include <type_traits>
 
 #include "stub/vector/vectorize.h"
@@ -159,120 +156,6 @@ UNIHAL_VECTORIZED void form_q(int64_t m, int64_t columns, int64_t reflectors, T*
   }
 }
 
-// The factor that brings a lane's largest element to 1 or a little more, and its inverse: squares neither overflow nor
-// vanish then. Powers of 2, both of which are numbers of T; NaN where there are none, of elements that are all
-// denormal.
-template <typename T>
-void find_scale(T largest, T* scale, T* inverse) {
-  constexpr int kHighest = std::numeric_limits<T>::max_exponent - 2;
-  const int exponent = largest > 0 && largest <= std::numeric_limits<T>::max() ? std::ilogb(largest) : 0;
-  const int bounded = std::min(exponent, kHighest);
-  *scale = bounded < -kHighest ? std::numeric_limits<T>::quiet_NaN() : std::ldexp(T(1), -bounded);
-  *inverse = std::ldexp(T(1), bounded);
-}
-
-// Pairs of elements, turned by the angle of sine s; r is s / (1 + cosine), with which less is rounded. Those of a pair
-// after the first follow at a distance of `p_step` and `q_step` vectors.
-template <typename T>
-UNIHAL_INLINE void turn_pairs(int64_t count, typename LaneTypes<T>::Numbers* p, int64_t p_step,
-                              typename LaneTypes<T>::Numbers* q, int64_t q_step,
-                              const typename LaneTypes<T>::Numbers& s, const typename LaneTypes<T>::Numbers& r) {
-  using Numbers = typename LaneTypes<T>::Numbers;
-  for (; count > 0; --count, p += p_step, q += q_step) {
-    const Numbers x = *p, y = *q;
-    *p = x - s * (y + r * x);
-    *q = y + s * (x - r * y);
-  }
-}
-
-// Each rotation makes one pair of elements off the diagonal 0. All pairs of rows take their turn in a sweep, those that
-// have no row in common one after the other, so that one need not wait for what the other finds. A lane whose elements
-// off the diagonal are below the precision is turned no more, whatever others do.
-template <typename T>
-UNIHAL_VECTORIZED void find_eigenvalues(int64_t n, T* a, T* v, bool* sure) {
-  using Numbers = typename LaneTypes<T>::Numbers;
-  using Places = typename LaneTypes<T>::Places;
-  constexpr int64_t kCount = kLanes<T>;
-  constexpr int kMostSweeps = 30;  // 5 to 9 are usual
-  constexpr T kNegligible = std::numeric_limits<T>::epsilon() / 16;
-  auto* const elements = reinterpret_cast<Numbers*>(a);
-  auto* const vectors = reinterpret_cast<Numbers*>(v);
-  Numbers largest = {}, scale = {}, inverse = {};
-  Numbers sum = {};  // of zeros, and of NaN for each number that is not finite
-  for (int64_t j = 0; j < n; ++j) {
-    for (int64_t i = j; i < n; ++i) {
-      const Numbers element = elements[j * n + i], size = element < 0 ? -element : element;
-      largest = size > largest ? size : largest;
-    }
-  }
-  for (int64_t lane = 0; lane < kCount; ++lane) {
-    T factor, back;
-    find_scale(static_cast<T>(largest[lane]), &factor, &back);
-    scale[lane] = factor;
-    inverse[lane] = back;
-  }
-  for (int64_t j = 0; j < n; ++j) {
-    for (int64_t i = j; i < n; ++i) {
-      elements[j * n + i] *= scale;
-      sum += elements[j * n + i] * 0;
-    }
-  }
-  if (vectors != nullptr) {
-    for (int64_t i = 0; i < n * n; ++i) vectors[i] = Numbers{};
-    for (int64_t i = 0; i < n; ++i) vectors[i * n + i] = Numbers{} + 1;
-  }
-  Places turned = {};  // in this sweep
-  const auto rotate = [&](int64_t p, int64_t q) UNIHAL_INLINE_LAMBDA {
-    Numbers* const first = elements + p * n;
-    Numbers* const second = elements + q * n;
-    const Numbers off = first[q], size = off < 0 ? -off : off;
-    const Places turns = size > Numbers{} + kNegligible;
-    int64_t any = 0;
-    for (int64_t lane = 0; lane < kCount; ++lane) any |= turns[lane];
-    if (any == 0) return;
-    turned |= turns;
-    const Numbers difference = second[q] - first[p], twice = off + off;
-    const Numbers square = difference * difference + twice * twice;
-    Numbers root = {};
-    for (int64_t lane = 0; lane < kCount; ++lane) root[lane] = std::sqrt(square[lane]);
-    const Numbers divisor = difference < 0 ? difference - root : difference + root;
-    const Numbers tangent = turns ? twice / (turns ? divisor : Numbers{} + 1) : Numbers{};
-    const Numbers secant_squared = tangent * tangent + 1;
-    Numbers secant = {};
-    for (int64_t lane = 0; lane < kCount; ++lane) secant[lane] = std::sqrt(secant_squared[lane]);
-    const Numbers more = secant + 1, share = tangent / (secant * more);
-    const Numbers sine = share * more, ratio = share * secant;
-    // The triangle's elements of rows and columns p and q, but for those at which they meet.
-    turn_pairs<T>(p, elements + p, n, elements + q, n, sine, ratio);
-    turn_pairs<T>(q - p - 1, first + p + 1, 1, elements + (p + 1) * n + q, n, sine, ratio);
-    turn_pairs<T>(n - q - 1, first + q + 1, 1, second + q + 1, 1, sine, ratio);
-    first[p] -= tangent * off;
-    second[q] += tangent * off;
-    first[q] = turns ? Numbers{} : off;
-    if (vectors != nullptr) turn_pairs<T>(n, vectors + p * n, 1, vectors + q * n, 1, sine, ratio);
-  };
-  // Rounds of a tournament: the last of `seats` stays where it is, the others move on; the last is nobody for odd n.
-  const int64_t seats = n + n % 2;
-  int sweep = 0;
-  for (bool goes_on = true; goes_on && sweep < kMostSweeps; ++sweep) {
-    turned = Places{};
-    for (int64_t round = 0; round + 1 < seats; ++round) {
-      if (seats == n) rotate(round, n - 1);
-      for (int64_t i = 1; i < seats / 2; ++i) {
-        const int64_t one = (round + i) % (seats - 1), other = (round + seats - 1 - i) % (seats - 1);
-        rotate(std::min(one, other), std::max(one, other));
-      }
-    }
-    goes_on = false;
-    for (int64_t lane = 0; lane < kCount; ++lane) goes_on |= turned[lane] != 0;
-  }
-  for (int64_t i = 0; i < n; ++i) {
-    sum += elements[i * n + i] * 0;
-    elements[i * n + i] *= inverse;
-  }
-  for (int64_t lane = 0; lane < kCount; ++lane) sure[lane] = turned[lane] == 0 && sum[lane] == 0;
-}
-
 }  // namespace
 
 template <typename T>
@@ -295,17 +178,11 @@ void form_q_in_lanes(int64_t m, int64_t columns, int64_t reflectors, T* q, const
   form_q(m, columns, reflectors, q, tau);
 }
 
-template <typename T>
-void find_eigenvalues_in_lanes(int64_t n, T* a, T* v, bool* sure) {
-  find_eigenvalues(n, a, v, sure);
-}
-
 #define UNIHAL_LANES(T)                                                             \
   template void find_finite_lanes<T>(int64_t, const T*, bool*);                     \
   template void factorize_lu_in_lanes<T>(int64_t, int64_t, T*, int32_t*, int32_t*); \
   template void factorize_qr_in_lanes<T>(int64_t, int64_t, T*, T*, bool*);          \
-  template void form_q_in_lanes<T>(int64_t, int64_t, int64_t, T*, const T*);        \
-  template void find_eigenvalues_in_lanes<T>(int64_t, T*, T*, bool*);
+  template void form_q_in_lanes<T>(int64_t, int64_t, int64_t, T*, const T*);
 UNIHAL_LANES(float)
 UNIHAL_LANES(double)
 

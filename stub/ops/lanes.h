@@ -60,13 +60,6 @@ void factorize_qr_in_lanes(int64_t m, int64_t n, T* a, T* tau, bool* sure);
 template <typename T>
 void form_q_in_lanes(int64_t m, int64_t columns, int64_t reflectors, T* q, const T* tau);
 
-// The diagonal of a (n x n, symmetric, of which the lower triangle is looked at) := its eigenvalues in no order, by
-// Jacobi's rotations; the rest of the triangle is lost. v (n x n; nullptr: not wanted) := the eigenvectors as columns.
-// sure[l]: whether lane l came to an end, which one with numbers that are not finite, or with none but denormal ones,
-// never does.
-template <typename T>
-void find_eigenvalues_in_lanes(int64_t n, T* a, T* v, bool* sure);
-
 // In l below its diagonal the exchanges of all steps after a column's own.
 template <typename T>
 void exchange_rows(const Matrix2<T>& lu, const int32_t* pivots) {

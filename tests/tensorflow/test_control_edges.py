@@ -458,10 +458,9 @@ def run_session(seed: int) -> tuple[list[np.ndarray], Counter[str]]:
         return results, Counter({op: found[op] for op in FUSED})
 
 
-@pytest.mark.parametrize("graphs", [2 * GRAPHS // 3, pytest.param(GRAPHS, marks=pytest.mark.long)])
-def test_random_graphs_in_sessions(graphs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_graphs_in_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
     fused: Counter[str] = Counter()
-    for seed in range(graphs):
+    for seed in range(GRAPHS):
         monkeypatch.setenv("UNIHAL_TENSORFLOW_FUSION", "0")
         expected, none = run_session(seed)
         assert not none.total()
@@ -500,7 +499,7 @@ def run_function(seed: int) -> tuple[list[np.ndarray], Counter[str]]:
     return [r.numpy() for r in results], Counter({op: found[op] for op in FUSED})
 
 
-@pytest.mark.parametrize("graphs", [GRAPHS // 3, pytest.param(GRAPHS, marks=pytest.mark.long)])
+@pytest.mark.parametrize("graphs", [2 * GRAPHS // 3, pytest.param(GRAPHS, marks=pytest.mark.long)])
 def test_random_graphs_in_functions(graphs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     fused: Counter[str] = Counter()
     for seed in range(graphs):
