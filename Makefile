@@ -204,10 +204,10 @@ test-mutations: $(SITE)
 	$(PYTEST) tests/mutations
 
 test-paddle: $(SITE)
-	$(PYTEST) -m 'not whole and not long' tests/paddle
+	bash tests/paddle/again.sh $(PYTEST) -m 'not whole and not long' tests/paddle
 
 test-paddle-whole: $(SITE)
-	$(PYTEST) -m 'whole and not long' tests/paddle
+	bash tests/paddle/again.sh $(PYTEST) -m 'whole and not long' tests/paddle
 
 test-tensorflow: $(SITE)
 	$(PYTEST) -m 'not whole and not long' tests/tensorflow
@@ -254,7 +254,7 @@ test-matrices: $(SITE)
 	tests/opencl/with_opencl.sh $(PYTEST) --unihal-backend=opencl -m long tests/opencl || failed+=" opencl"; \
 	if [[ -n $$failed ]]; then echo "FAILED in$$failed" >&2; exit 1; fi
 	$(PYTEST) --unihal-stub=strict -k 'test_fit_with or eager' tests/tensorflow/test_models.py
-	$(PYTEST) --unihal-stub=strict -k 'float64 or half_precision' tests/paddle/test_kernels.py
+	bash tests/paddle/again.sh $(PYTEST) --unihal-stub=strict -k 'float64 or half_precision' tests/paddle/test_kernels.py
 	tests/opencl/with_opencl.sh $(PYTEST) --unihal-backend=opencl tests/tensorflow/test_models.py -k 'fit and transformer'
 
 test-conformance-sample: $(SITE)
@@ -266,8 +266,8 @@ test-conformance: $(SITE)
 # On the strict stub, where a race or memory that stays fails a test: the frameworks' training, and what a graph of Paddle's
 # reads of the device while it runs. Keras' fit is what test_strict.py runs; launches in an eager step are of the smallest model.
 test-strict: $(SITE)
-	$(PYTEST) --unihal-stub=strict tests/paddle/test_{training,strict,static,distributed}.py
-	$(PYTEST) --unihal-stub=strict -k 'not float64 and not half_precision' tests/paddle/test_kernels.py
+	bash tests/paddle/again.sh $(PYTEST) --unihal-stub=strict tests/paddle/test_{training,strict,static,distributed}.py
+	bash tests/paddle/again.sh $(PYTEST) --unihal-stub=strict -k 'not float64 and not half_precision' tests/paddle/test_kernels.py
 	$(PYTEST) --unihal-stub=strict -m 'not long' -k 'not test_fit_with and not transformer-eager' \
 	  tests/tensorflow/test_{models,strict,waits}.py
 	$(PYTEST) --unihal-stub=strict tests/torch/test_{training,device,tools}.py
@@ -314,12 +314,12 @@ with_paddle = PYTHONPATH=.venv/paddle-$(1) \
 
 test-paddle-versions-sample: $(SITE)
 	bash tests/fetch_paddle_versions.sh $(PADDLE_VERSIONS)
-	$(call with_paddle,$(firstword $(PADDLE_VERSIONS)),$(PYTEST) -m 'not whole and not long' -k 'not predictor' $(PADDLE_SAMPLE))
-	for version in $(wordlist 2,9,$(PADDLE_VERSIONS)); do $(call with_paddle,$$version,$(PYTEST) tests/paddle/test_training.py -k 'digits'); done
+	$(call with_paddle,$(firstword $(PADDLE_VERSIONS)),bash tests/paddle/again.sh $(PYTEST) -m 'not whole and not long' -k 'not predictor' $(PADDLE_SAMPLE))
+	for version in $(wordlist 2,9,$(PADDLE_VERSIONS)); do $(call with_paddle,$$version,bash tests/paddle/again.sh $(PYTEST) tests/paddle/test_training.py -k 'digits'); done
 
 test-paddle-versions: $(SITE)
 	bash tests/fetch_paddle_versions.sh $(PADDLE_VERSIONS)
-	for version in $(PADDLE_VERSIONS); do $(call with_paddle,$$version,$(PYTEST) -m 'not long' tests/paddle); done
+	for version in $(PADDLE_VERSIONS); do $(call with_paddle,$$version,bash tests/paddle/again.sh $(PYTEST) -m 'not long' tests/paddle); done
 
 # Each is a download of 220 MB and 1 GB in .venv. The sample is of the oldest one. On the strict stub each version must order what
 # it frees after what uses it: which of its streams it computes on differs.
