@@ -204,7 +204,7 @@ test-mutations: $(SITE)
 	$(PYTEST) tests/mutations
 
 test-paddle: $(SITE)
-	bash tests/paddle/again.sh $(PYTEST) -m 'not whole and not long' tests/paddle
+	$(PYTEST) -m 'not whole and not long' tests/paddle
 
 test-paddle-whole: $(SITE)
 	bash tests/paddle/again.sh $(PYTEST) -m 'whole and not long' tests/paddle
@@ -254,7 +254,7 @@ test-matrices: $(SITE)
 	tests/opencl/with_opencl.sh $(PYTEST) --unihal-backend=opencl -m long tests/opencl || failed+=" opencl"; \
 	if [[ -n $$failed ]]; then echo "FAILED in$$failed" >&2; exit 1; fi
 	$(PYTEST) --unihal-stub=strict -k 'test_fit_with or eager' tests/tensorflow/test_models.py
-	bash tests/paddle/again.sh $(PYTEST) --unihal-stub=strict -k 'float64 or half_precision' tests/paddle/test_kernels.py
+	$(PYTEST) --unihal-stub=strict -k 'float64 or half_precision' tests/paddle/test_kernels.py
 	tests/opencl/with_opencl.sh $(PYTEST) --unihal-backend=opencl tests/tensorflow/test_models.py -k 'fit and transformer'
 
 test-conformance-sample: $(SITE)
@@ -266,8 +266,8 @@ test-conformance: $(SITE)
 # On the strict stub, where a race or memory that stays fails a test: the frameworks' training, and what a graph of Paddle's
 # reads of the device while it runs. Keras' fit is what test_strict.py runs; launches in an eager step are of the smallest model.
 test-strict: $(SITE)
-	bash tests/paddle/again.sh $(PYTEST) --unihal-stub=strict tests/paddle/test_{training,strict,static,distributed}.py
-	bash tests/paddle/again.sh $(PYTEST) --unihal-stub=strict -k 'not float64 and not half_precision' tests/paddle/test_kernels.py
+	$(PYTEST) --unihal-stub=strict tests/paddle/test_{training,strict,static,distributed}.py
+	$(PYTEST) --unihal-stub=strict -k 'not float64 and not half_precision' tests/paddle/test_kernels.py
 	$(PYTEST) --unihal-stub=strict -m 'not long' -k 'not test_fit_with and not transformer-eager' \
 	  tests/tensorflow/test_{models,strict,waits}.py
 	$(PYTEST) --unihal-stub=strict tests/torch/test_{training,device,tools}.py

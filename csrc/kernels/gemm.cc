@@ -33,9 +33,6 @@ constexpr int32_t kVectorLanes = 4;
 
 constexpr int32_t kGroupSize = 256;
 
-// A place for the copies of a product that is only asked about: aligned as a workspace is.
-void* const kSomewhere = reinterpret_cast<void*>(size_t{1} << 20);
-
 // Numbers of candidates: tiles come between.
 constexpr int32_t kLibraryWay = 0;
 int32_t vector_way() { return 1 + kGemmTileCount; }

@@ -23,6 +23,9 @@
 
 namespace unihal::kernels {
 
+// A place for the temporaries of a product that is planned before there is one, aligned as a workspace is.
+inline void* const kSomewhere = reinterpret_cast<void*>(size_t{1} << 20);
+
 class Gemm {
  public:
   // Whether a library may be given padded copies of the operands where that is faster; they take workspace.

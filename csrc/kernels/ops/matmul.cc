@@ -26,9 +26,6 @@ uhal_status run_in_workspace(Queue& queue, const Gemm& gemm) {
   return gemm.run(queue, workspace);
 }
 
-// A place for the temporaries of a product before there is one: aligned as a workspace is.
-void* const kSomewhere = reinterpret_cast<void*>(size_t{1} << 20);
-
 MapChain negative(const uhal_tensor& x, const uhal_tensor& y) {
   MapChain chain;
   const int from = chain.input(x);

@@ -233,9 +233,6 @@ uhal_status make_dense(Queue& queue, const uhal_op& op, const QuantizedWeights& 
   return queue.run(spec, arguments, linear_grid(count, std::min(256, queue.traits().max_group_size)));
 }
 
-// A place for the weights before there is one: aligned as a workspace is.
-void* const kSomewhere = reinterpret_cast<void*>(size_t{1} << 20);
-
 MatmulProblem problem_of(const uhal_op& op, const QuantizedWeights& weights, void* dense) {
   const uhal_tensor& a = *op.inputs[0];
   uhal_matmul_attributes attributes = {};

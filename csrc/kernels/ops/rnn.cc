@@ -15,9 +15,6 @@ namespace {
 
 constexpr int kPlanMembers = 4 + 5 * 4 + 3 + 2 + 1;  // of the struct RnnPlan of rnn.cl
 
-// Where a product's operands seem to lie before there is a workspace: aligned as that is.
-char* const kSomewhere = reinterpret_cast<char*>(size_t{1} << 20);
-
 constexpr size_t aligned(int64_t bytes) { return (static_cast<size_t>(bytes) + 255) / 256 * 256; }
 
 class Layer {
@@ -29,7 +26,7 @@ class Layer {
                                     problem_.c0, problem_.bias, problem_.dproduct, problem_.dh0}) {
       wide_ |= view != nullptr && !fits_32_bits(*view);
     }
-    lay_out(kSomewhere);
+    lay_out(static_cast<char*>(kSomewhere));
   }
 
   uhal_status forward() {
@@ -82,7 +79,7 @@ class Layer {
   }
 
   uhal_status find_workspace(const Gemm& gemm) {
-    const size_t own = lay_out(kSomewhere);
+    const size_t own = lay_out(static_cast<char*>(kSomewhere));
     void* block;
     const uhal_status status = queue_.workspace(own + gemm.workspace_bytes(), &block);
     if (status != UHAL_OK) return status;
