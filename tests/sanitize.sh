@@ -20,7 +20,7 @@ if [[ $sanitizers == *thread* ]]; then
   without="^stub_data_test\.[A-Z]|\.LargeShapes\$|^opencl_test\.OpenclExit\.|$races"
   # One stream runs these, and nobody else meanwhile: `make test-long` has them (SANITIZE_WHOLE=1).
   if [[ -z ${SANITIZE_WHOLE:-} ]]; then
-    without+="|^stub_data_test\.strict\.(Map|Dtypes/EveryFunction|Reduce|Axis|Random)\.|\.AlongAnAxis\$"
+    without+="|^stub_data_test\.strict\.(Map|Dtypes/EveryFunction|Reduce|Axis|Random|Cast|Index)\."
     without+="|^core_test\.(AccessHistoryTest|ByteSetTest)\.|^opencl_test\..*Presented(Properties|Limits|Wish|Refusal)\."
   fi
   tests=(--exclude-regex "$without")

@@ -241,7 +241,7 @@ TEST_F(StreamOrderTest, OtherStreamsWaitForTheWorkBeforeAFree) {
   void* pointer = allocate(30 * kMiB, stream);
   control->hold_streams = true;
   char byte = 1;
-  ASSERT_OK(uhal_memory_fill(stream, pointer, &byte, 1, 30 * kMiB));
+  ASSERT_OK(uhal_memory_fill(stream, pointer, &byte, 1, kMiB));
   release(pointer, stream);
   void* elsewhere = allocate(30 * kMiB, other);  // the fill has not run
   EXPECT_NE(pointer, elsewhere);
@@ -262,7 +262,7 @@ TEST_F(StreamOrderTest, OtherStreamsWaitForTheWorkBeforeAFree) {
 TEST_F(StreamOrderTest, ShortageWaitsForOtherStreams) {
   void* pointer = allocate(200 * kMiB, stream);
   char byte = 2;
-  ASSERT_OK(uhal_memory_fill(stream, pointer, &byte, 1, 200 * kMiB));
+  ASSERT_OK(uhal_memory_fill(stream, pointer, &byte, 1, kMiB));
   release(pointer, stream);
   uhal_stream* other;
   ASSERT_OK(uhal_stream_create(device, &other));

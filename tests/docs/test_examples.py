@@ -237,7 +237,7 @@ class Rebuild:
         subprocess.run(words, cwd=BUILD, check=True)
 
 
-@pytest.mark.whole
+@pytest.mark.long
 def test_a_new_function_and_a_new_kind_build_and_run(tmp_path: pathlib.Path) -> None:
     rebuild = Rebuild(tmp_path / "sources")
     rebuild.build()

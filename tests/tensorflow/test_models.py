@@ -54,7 +54,7 @@ class Losses(keras.callbacks.Callback):
     [
         "digits_cnn",
         pytest.param("resnet18", marks=pytest.mark.long),
-        pytest.param("transformer", marks=pytest.mark.whole),
+        pytest.param("transformer", marks=pytest.mark.long),
     ],
 )
 def test_fit_with_its_defaults(name: str) -> None:

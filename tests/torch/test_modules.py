@@ -209,9 +209,14 @@ def _again(case: Made) -> Made:
     return copy.deepcopy(module), _detached(args), _detached(kwargs)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(i.name, marks=() if i.name in SAMPLE else pytest.mark.whole) for i in module_db]
-)
+def _when(name: str) -> tuple[pytest.MarkDecorator, ...]:
+    if name in SAMPLE:
+        return ()
+    # Hundreds of combinations of what cross entropy and a linear layer do, for a third of all modules' time.
+    return (pytest.mark.long if name == "nn.LinearCrossEntropyLoss" else pytest.mark.whole,)
+
+
+@pytest.mark.parametrize("name", [pytest.param(i.name, marks=_when(i.name)) for i in module_db])
 def test_a_module_is_what_it_is_on_the_cpu(name: str) -> None:
     (info,) = [i for i in module_db if i.name == name]
     asked = ask(info, torch.float32)

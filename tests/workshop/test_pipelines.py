@@ -144,7 +144,7 @@ def test_the_plan_is_what_a_run_takes(name: str, options: dict[str, Any], inputs
     assert abs(found - peak) <= 0.05 * peak + (64 << 10), (found, peak)
 
 
-@pytest.mark.whole
+@pytest.mark.long
 def test_the_largest_batch_of_a_registered_model_runs_and_one_more_does_not() -> None:
     card = find_card("rx580-4gb")
     reserve = card.memory - (64 << 20)
