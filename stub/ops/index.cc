@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cstdio>
 #include <cstring>
-#include <limits>
 #include <type_traits>
 
 #include "csrc/backends/common/index_problem.h"
@@ -122,16 +121,13 @@ constexpr int64_t kTogether = 8;
 template <class Index, class Blob, class Other>
 UNIHAL_INLINE void gather_many(int64_t count, const Index* indices, int64_t stride, int64_t length, const Blob* from,
                                int64_t from_stride, int64_t step, Blob* to, int64_t to_stride, const Other& other) {
-  // Compared in the indices' own width. The last index of that width is left to other(), which knows all.
-  using Bits = std::make_unsigned_t<Index>;
-  const auto end = static_cast<Bits>(std::min<int64_t>(length, int64_t{std::numeric_limits<Index>::max()}));
   int64_t i = 0;
   for (; i + kTogether <= count; i += kTogether) {
-    Bits outside = 0;
+    bool outside = false;
     for (int64_t k = 0; k < kTogether; ++k) {
-      outside |= static_cast<Bits>(indices[(i + k) * stride]) >= end ? 1 : 0;
+      outside |= static_cast<uint64_t>(int64_t{indices[(i + k) * stride]}) >= static_cast<uint64_t>(length);
     }
-    if (outside != 0) {
+    if (outside) {
       for (int64_t k = 0; k < kTogether; ++k) other(i + k);
       continue;
     }
