@@ -207,7 +207,7 @@ test-paddle: $(SITE)
 	$(PYTEST) -m 'not whole and not long' tests/paddle
 
 test-paddle-whole: $(SITE)
-	bash tests/paddle/again.sh $(PYTEST) -m 'whole and not long' tests/paddle
+	$(PYTEST) -m 'whole and not long' tests/paddle
 
 test-tensorflow: $(SITE)
 	$(PYTEST) -m 'not whole and not long' tests/tensorflow
@@ -314,12 +314,12 @@ with_paddle = PYTHONPATH=.venv/paddle-$(1) \
 
 test-paddle-versions-sample: $(SITE)
 	bash tests/fetch_paddle_versions.sh $(PADDLE_VERSIONS)
-	$(call with_paddle,$(firstword $(PADDLE_VERSIONS)),bash tests/paddle/again.sh $(PYTEST) -m 'not whole and not long' -k 'not predictor' $(PADDLE_SAMPLE))
-	for version in $(wordlist 2,9,$(PADDLE_VERSIONS)); do $(call with_paddle,$$version,bash tests/paddle/again.sh $(PYTEST) tests/paddle/test_training.py -k 'digits'); done
+	$(call with_paddle,$(firstword $(PADDLE_VERSIONS)),$(PYTEST) -m 'not whole and not long' -k 'not predictor' $(PADDLE_SAMPLE))
+	for version in $(wordlist 2,9,$(PADDLE_VERSIONS)); do $(call with_paddle,$$version,$(PYTEST) tests/paddle/test_training.py -k 'digits'); done
 
 test-paddle-versions: $(SITE)
 	bash tests/fetch_paddle_versions.sh $(PADDLE_VERSIONS)
-	for version in $(PADDLE_VERSIONS); do $(call with_paddle,$$version,bash tests/paddle/again.sh $(PYTEST) -m 'not long' tests/paddle); done
+	for version in $(PADDLE_VERSIONS); do $(call with_paddle,$$version,$(PYTEST) -m 'not long' tests/paddle); done
 
 # Each is a download of 220 MB and 1 GB in .venv. The sample is of the oldest one. On the strict stub each version must order what
 # it frees after what uses it: which of its streams it computes on differs.

@@ -140,59 +140,74 @@ UNIHAL_INLINE void gather_many(int64_t count, const Index* indices, int64_t stri
   for (; i < count; ++i) other(i);
 }
 
+// Rows of elements with an index each, and how far each operand's row is from the one before.
+struct ElementRows {
+  int64_t rows, count;
+  const int64_t* offsets;
+  const int64_t* row_strides;
+  const int64_t* strides;
+};
+
 // Elements with an index each, of one component.
 template <class Index, class Blob>
-UNIHAL_VECTORIZED void gather_run(const IndexProblem& problem, Resolver& resolver, bool wraps, int64_t count,
-                                  const int64_t* offsets, const int64_t* strides) {
-  Blob* const to = static_cast<Blob*>(problem.rows.data) + offsets[kRows];
-  const Blob* const from = static_cast<const Blob*>(problem.data.data) + offsets[kData];
-  const Index* const indices = static_cast<const Index*>(problem.indices.data) + offsets[kIndices];
+UNIHAL_VECTORIZED void gather_run(const IndexProblem& problem, Resolver& resolver, bool wraps, const ElementRows& all) {
   const int64_t below = added_below(problem, wraps), length = problem.lengths[0], step = problem.strides[0];
-  const int64_t to_stride = strides[kRows], from_stride = strides[kData], stride = strides[kIndices];
-  const auto one = [&](int64_t i) {
-    const int64_t at = index_at(indices, i * stride, below);
-    if (static_cast<uint64_t>(at) < static_cast<uint64_t>(length)) {
-      to[i * to_stride] = from[at * step + i * from_stride];
+  const int64_t to_stride = all.strides[kRows], from_stride = all.strides[kData], stride = all.strides[kIndices];
+  const int64_t count = all.count;
+  const bool is_plain = to_stride == 1 && from_stride == 0 && stride == 1;  // by far the most
+  for (int64_t row = 0; row < all.rows; ++row) {
+    const auto place_of = [&](int operand) { return all.offsets[operand] + row * all.row_strides[operand]; };
+    Blob* const to = static_cast<Blob*>(problem.rows.data) + place_of(kRows);
+    const Blob* const from = static_cast<const Blob*>(problem.data.data) + place_of(kData);
+    const Index* const indices = static_cast<const Index*>(problem.indices.data) + place_of(kIndices);
+    const auto one = [&](int64_t i) {
+      const int64_t at = index_at(indices, i * stride, below);
+      if (static_cast<uint64_t>(at) < static_cast<uint64_t>(length)) {
+        to[i * to_stride] = from[at * step + i * from_stride];
+      } else {
+        int64_t offset, place;
+        resolver.resolve(place_of(kIndices) + i * stride, &offset, &place);  // to be reported
+        to[i * to_stride] = Blob();
+      }
+    };
+    if (is_plain) {
+      gather_many(count, indices, 1, length, from, 0, step, to, 1, one);
     } else {
-      int64_t offset, place;
-      resolver.resolve(offsets[kIndices] + i * stride, &offset, &place);  // to be reported
-      to[i * to_stride] = Blob();
+      gather_many(count, indices, stride, length, from, from_stride, step, to, to_stride, one);
     }
-  };
-  if (to_stride == 1 && from_stride == 0 && stride == 1) {  // by far the most
-    gather_many(count, indices, 1, length, from, 0, step, to, 1, one);
-  } else {
-    gather_many(count, indices, stride, length, from, from_stride, step, to, to_stride, one);
   }
 }
 
 // Elements with an index each, of several components.
 template <class Index, class Blob>
-void gather_run_of_many(const IndexProblem& problem, Resolver& resolver, bool wraps, int64_t count,
-                        const int64_t* offsets, const int64_t* strides) {
-  Blob* const to = static_cast<Blob*>(problem.rows.data) + offsets[kRows];
-  const Blob* const from = static_cast<const Blob*>(problem.data.data) + offsets[kData];
-  const Index* const indices = static_cast<const Index*>(problem.indices.data) + offsets[kIndices];
-  for (int64_t i = 0; i < count; ++i) {
-    int64_t at = i * strides[kData];
-    bool inside = true;
-    for (int c = 0; c < problem.components; ++c) {
-      int64_t index = indices[i * strides[kIndices] + c * problem.component_stride];
-      if (wraps && index < 0) index += problem.lengths[c];
-      inside &= index >= 0 && index < problem.lengths[c];
-      at += index * problem.strides[c];
-    }
-    if (inside) {
-      to[i * strides[kRows]] = from[at];
-    } else {
-      int64_t offset, place;
-      resolver.resolve(offsets[kIndices] + i * strides[kIndices], &offset, &place);  // to be reported
-      to[i * strides[kRows]] = Blob();
+void gather_run_of_many(const IndexProblem& problem, Resolver& resolver, bool wraps, const ElementRows& all) {
+  const int64_t* const strides = all.strides;
+  for (int64_t row = 0; row < all.rows; ++row) {
+    const auto place_of = [&](int operand) { return all.offsets[operand] + row * all.row_strides[operand]; };
+    Blob* const to = static_cast<Blob*>(problem.rows.data) + place_of(kRows);
+    const Blob* const from = static_cast<const Blob*>(problem.data.data) + place_of(kData);
+    const Index* const indices = static_cast<const Index*>(problem.indices.data) + place_of(kIndices);
+    for (int64_t i = 0; i < all.count; ++i) {
+      int64_t at = i * strides[kData];
+      bool inside = true;
+      for (int c = 0; c < problem.components; ++c) {
+        int64_t index = indices[i * strides[kIndices] + c * problem.component_stride];
+        if (wraps && index < 0) index += problem.lengths[c];
+        inside &= index >= 0 && index < problem.lengths[c];
+        at += index * problem.strides[c];
+      }
+      if (inside) {
+        to[i * strides[kRows]] = from[at];
+      } else {
+        int64_t offset, place;
+        resolver.resolve(place_of(kIndices) + i * strides[kIndices], &offset, &place);  // to be reported
+        to[i * strides[kRows]] = Blob();
+      }
     }
   }
 }
 
-using GatherRun = void (*)(const IndexProblem&, Resolver&, bool, int64_t, const int64_t*, const int64_t*);
+using GatherRun = void (*)(const IndexProblem&, Resolver&, bool, const ElementRows&);
 
 template <class Index>
 GatherRun gather_run_of(int64_t size, bool one) {
@@ -210,19 +225,36 @@ GatherRun gather_run_of(int64_t size, bool one) {
   }
 }
 
-// Where neighbours have an index each.
+// Where neighbours have an index each. Of short rows as many are gone through at once as the axis around them has.
 void gather_elements(const IndexProblem& problem, Resolver& resolver, bool wraps, const Space& space) {
+  constexpr int64_t kLongRow = 1024;
   const int64_t size = dtype_size(problem.rows.dtype);
   const bool wide = problem.indices.dtype == UHAL_INT64, one = problem.components == 1;
   const GatherRun run = wide ? gather_run_of<int64_t>(size, one) : gather_run_of<int32_t>(size, one);
+  const auto strides_along = [&](int axis, int64_t* strides) {
+    for (const int operand : {kRows, kData, kIndices}) strides[operand] = space.strides[operand][axis];
+  };
+  const auto offsets_at = [](const Cursor& cursor, int64_t* offsets) {
+    for (const int operand : {kRows, kData, kIndices}) offsets[operand] = cursor.offset(operand);
+  };
   const int last = space.rank - 1;
-  const int64_t strides[] = {space.strides[kRows][last], space.strides[kData][last], space.strides[kIndices][last]};
-  parallel_for(space.count, 2, [&](int64_t begin, int64_t end) {
-    Cursor cursor(space, begin);
+  int64_t strides[3], row_strides[3] = {};
+  strides_along(last, strides);
+  const bool in_rows = last > 0 && space.inner() <= kLongRow;
+  Space around = space;
+  if (in_rows) {
+    strides_along(last - 1, row_strides);
+    around.rank = last;
+    around.count /= space.inner();
+  }
+  parallel_for(around.count, in_rows ? 2 * space.inner() : 2, [&](int64_t begin, int64_t end) {
+    Cursor cursor(around, begin);
+    int64_t offsets[3];
     while (begin < end) {
       const int64_t count = std::min(end - begin, cursor.run());
-      const int64_t offsets[] = {cursor.offset(kRows), cursor.offset(kData), cursor.offset(kIndices)};
-      run(problem, resolver, wraps, count, offsets, strides);
+      offsets_at(cursor, offsets);
+      run(problem, resolver, wraps,
+          {in_rows ? count : 1, in_rows ? space.inner() : count, offsets, row_strides, strides});
       cursor.advance(count);
       begin += count;
     }

@@ -252,3 +252,19 @@ def test_parts_of_short_rows_with_gaps(shape: tuple[int, ...], part: Any) -> Non
         y[part] = paddle.to_tensor(values)
         expected[part] = values
         np.testing.assert_array_equal(y.numpy(), expected)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "int32", "float64"])
+@pytest.mark.parametrize("index", ["int32", "int64"])
+def test_elements_taken_along_rows_of_any_length(dtype: str, index: str) -> None:
+    state = np.random.RandomState(4)
+    for shape, axis in (((5, 1, 3), 2), ((40, 7), 1), ((3, 6, 8), 0), ((2, 3, 1024), 2), ((2, 1025), 1), ((0, 3), 1)):
+        for turned in (False, True):
+            x = state.randint(0, 99, shape).astype(dtype)
+            length = shape[axis]
+            at = state.randint(-length, max(length, 1), shape).astype(index)
+            expected = np.take_along_axis(x, at.astype("int64"), axis)
+            with on(DEVICE):
+                given, places = paddle.to_tensor(x.T if turned else x), paddle.to_tensor(at)
+                found = paddle.take_along_axis(given.T if turned else given, places, axis)
+                np.testing.assert_array_equal(found.numpy(), expected)

@@ -96,6 +96,31 @@ def test_any_number_of_levels_and_images(highest: int) -> None:
         check(function, boxes, np.int32(counts), dtype="float32", gradient=False)
 
 
+@pytest.mark.parametrize("counts", [[5000], [3000, 0, 2000]])
+def test_more_boxes_than_the_host_distributes(counts: list[int]) -> None:
+    state = np.random.RandomState(7)
+    low = state.uniform(0, 40, (5000, 2))
+    boxes = np.concatenate([low, low + 2 ** state.uniform(0, 9, (5000, 2))], 1).astype("float32")
+
+    def function(b: Any, c: Any) -> list[Any]:
+        levels, restore, each = ops.distribute_fpn_proposals(b, 2, 5, 4, 100, False, rois_num=c)
+        return [*levels, restore, *each]
+
+    check(function, boxes, np.int32(counts), dtype="float32", gradient=False)
+
+
+def test_boxes_that_are_no_numbers_have_no_level() -> None:
+    boxes = np.float32([[0, 0, 9, 9], [0, np.nan, 5, 5], [1, 1, 90, 90], [np.nan] * 4])
+    with on(DEVICE):
+        for repeats in (1, 2000):  # distributed by the host, and by the device
+            given = paddle.to_tensor(np.tile(boxes, (repeats, 1)))
+            count = paddle.to_tensor([4 * repeats], dtype="int32")
+            levels, restore, each = ops.distribute_fpn_proposals(given, 2, 5, 4, 224, rois_num=count)
+            assert [n.numpy().tolist() for n in each] == [[repeats * 2], [0], [0], [0]]
+            assert levels[0].numpy().tolist() == boxes[[0, 2]].tolist() * repeats
+            assert restore.numpy().reshape(-1).tolist() == [i // 2 + i % 2 * 2 * repeats for i in range(4 * repeats)]
+
+
 def test_levels_of_nothing() -> None:
     with on(DEVICE):
         levels, restore, each = ops.distribute_fpn_proposals(

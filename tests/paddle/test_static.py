@@ -221,3 +221,37 @@ print(x.numpy().tolist())
 """
     result = run(program, tmp_path, UNIHAL_STRICT="0", UNIHAL_PADDLE_NO_KERNELS="1")
     assert (result.returncode, result.stdout) == (0, "[1.0, 2.0, 3.0, 4.0]\n"), result.stderr
+
+
+KEYWORD_ARGUMENTS = """
+import gc
+import paddle
+
+def once(depth):
+    net = paddle.nn.Sequential(*[paddle.nn.Linear(4, 4) for _ in range(depth)])
+    def loss(x):
+        return net(x).sum()
+    paddle.jit.to_static(loss, full_graph=True)(paddle.ones([2, 4])).backward()
+
+main = paddle.pir.Program()
+block = main.global_block()
+with paddle.pir_utils.IrGuard(), paddle.pir.core.program_guard(main):
+    x = paddle.static.data("x", [2, 3], "float32")
+    block.add_kwarg("k", x.type())
+first, second = block.kwargs()["k"], block.kwargs()["k"]
+assert first is not second and first.is_same(second) and (first.name, first.shape) == ("k", [2, 3])
+
+gc.disable()
+paddle.set_device("cpu")
+for i in range(16):
+    once(1 + i % 8)
+"""
+
+
+def test_keyword_arguments_of_blocks_are_copies(tmp_path: Path) -> None:
+    """What refers to a block is gone before its memory is another program's: Paddle's own references ended processes,
+    this one after about ten programs."""
+    file = tmp_path / "program.py"  # to_static reads the source
+    file.write_text(KEYWORD_ARGUMENTS)
+    result = run("import runpy; runpy.run_path('program.py', run_name='__main__')", tmp_path)
+    assert result.returncode == 0, result.stderr

@@ -305,8 +305,87 @@ void write_counts(const Context& context, const std::vector<View>& begins, const
   for (; i < counts.size(); ++i) context.map(uhal_map_subtract, {&ends[i], &begins[i]}, {&counts[i]});
 }
 
+// Boxes in the order of their levels, and in that of their images, as they come; a box that is no number has no level,
+// and comes last.
+struct Distribution {
+  const View in;
+  const Levels levels;
+  double offset;
+  int64_t images;
+  const View counts;
+  const View back;   // where each box has gone
+  const View order;  // int32: which box comes at each place
+  const View ends;   // int32: where the boxes before each cell, and of it, end
+
+  int64_t rows() const { return in.shape[0]; }
+  int64_t cells() const { return levels.count() * images; }
+};
+
+// By the device, for any number of boxes. Returns the host's copy of `ends`, as does the following.
+std::vector<int64_t> distribute_by_sorting(const Context& context, const Distribution& of) {
+  const int64_t rows = of.rows();
+  const Scratch cell(context, of.in.dtype, &rows, 1), image(context, UHAL_INT32, &rows, 1),
+      sorted(context, of.in.dtype, &rows, 1), order(context, UHAL_INT64, &rows, 1),
+      number(context, UHAL_INT32, &rows, 1), names(context, of.in.dtype, {of.cells() + 1});
+  if (of.images > 1) images_of(context, of.counts, image);
+  cells_of(context, of.in, of.levels, of.offset, of.images, image, cell);
+  const auto ascending = axis_attributes(0, false);
+  context.run(UHAL_OP_SORT, {&cell}, {&sorted, &order}, &ascending);
+  copy_or_cast(context, order, of.order);
+  count_up(context, names, -1);
+  uhal_search_attributes search = {};
+  search.struct_size = sizeof search;
+  search.right = 1;
+  context.run(UHAL_OP_SEARCH_SORTED, {&sorted, &names}, {&of.ends}, &search);
+  count_up(context, number);
+  const auto along = index_attributes(0);
+  context.run(UHAL_OP_SCATTER, {&order, &number}, {&of.back}, &along);
+  return read_integers(context, of.ends);
+}
+
+template <class T>
+void upload_numbers(const Context& context, const std::vector<T>& numbers, const View& y) {
+  const char* bytes = reinterpret_cast<const char*>(numbers.data());
+  upload(context, {bytes, bytes + numbers.size() * sizeof(T)}, y);
+}
+
+// Of a few boxes the host counts levels itself: it has to wait for them in any case, and saves most launches.
+// `order` and `ends` lie one behind the other in `both`.
+std::vector<int64_t> distribute_by_counting(const Context& context, const Distribution& of, const View& both) {
+  const int64_t rows = of.rows();
+  const Scratch level(context, of.in.dtype, &rows, 1);
+  cells_of(context, of.in, of.levels, of.offset, 1, level, level);
+  const std::vector<int64_t> counts = of.images > 1 ? read_integers(context, of.counts) : std::vector<int64_t>(1, rows);
+  const std::vector<double> level_of = read_numbers(context, level);
+  const auto nowhere = static_cast<size_t>(of.cells());
+  std::vector<size_t> cell_of(level_of.size(), nowhere);
+  std::vector<int64_t> end(nowhere + 1);
+  size_t image = 0;
+  int64_t last = counts[0];  // where the boxes of this image end
+  for (size_t i = 0; i < cell_of.size(); ++i) {
+    while (image < counts.size() && static_cast<int64_t>(i) >= last) {
+      if (++image < counts.size()) last += counts[image];
+    }
+    if (!(level_of[i] == level_of[i])) continue;
+    cell_of[i] = std::min(static_cast<size_t>(level_of[i]) * counts.size() + image, nowhere);
+    if (cell_of[i] < nowhere) ++end[cell_of[i] + 1];
+  }
+  for (size_t cell = 0; cell < nowhere; ++cell) end[cell + 1] += end[cell];
+  std::vector<int64_t> next = end;
+  std::vector<int32_t> numbers(cell_of.size() + end.size()), back(cell_of.size());
+  for (size_t i = 0; i < cell_of.size(); ++i) {
+    back[i] = static_cast<int32_t>(next[cell_of[i]]++);
+    numbers[static_cast<size_t>(back[i])] = static_cast<int32_t>(i);
+  }
+  std::copy(end.begin(), end.end(), numbers.begin() + rows);
+  upload_numbers(context, numbers, both);
+  upload_numbers(context, back, of.back);
+  return end;
+}
+
 void distribute_proposals(Context context, Input boxes, OptionalInput counts, int lowest, int highest, int level,
                           int scale, bool pixels, OutputList by_level, OutputList counts_by_level, Output restore) {
+  constexpr int64_t kFew = 4096;
   const View in = boxes.view();
   if (in.rank != 2 || in.shape[1] != 4) invalid(context, "fpn_rois has not four numbers a row");
   if (!counts) unsupported(context, "boxes without rois_num");
@@ -316,27 +395,12 @@ void distribute_proposals(Context context, Input boxes, OptionalInput counts, in
     invalid(context, "there are no levels");
   const int64_t column[] = {rows, 1}, cells = levels.count() * images;
   const View back = context.allocate(restore, UHAL_INT32, column, 2).reshaped({rows});
-  // Boxes in the order of their levels, and in that of their images, as they come. Where the boxes before each cell,
-  // and of it, end; a box that is no number has no level, and comes last.
-  const Scratch order(context, UHAL_INT64, &rows, 1), ends(context, UHAL_INT32, {cells + 1});
+  const Scratch both(context, UHAL_INT32, {rows + cells + 1});
+  const View order = both.sliced(0, 0, rows), ends = both.sliced(0, rows, cells + 1);
   std::vector<int64_t> end(static_cast<size_t>(cells + 1));
   if (rows > 0 && images > 0) {
-    const Scratch cell(context, in.dtype, &rows, 1), image(context, UHAL_INT32, &rows, 1),
-        sorted(context, in.dtype, &rows, 1), number(context, UHAL_INT32, &rows, 1),
-        names(context, in.dtype, {cells + 1});
-    if (images > 1) images_of(context, flat(counts.view()), image);
-    cells_of(context, in, levels, pixels ? 1 : 0, images, image, cell);
-    const auto ascending = axis_attributes(0, false);
-    context.run(UHAL_OP_SORT, {&cell}, {&sorted, &order}, &ascending);
-    count_up(context, names, -1);
-    uhal_search_attributes search = {};
-    search.struct_size = sizeof search;
-    search.right = 1;
-    context.run(UHAL_OP_SEARCH_SORTED, {&sorted, &names}, {&ends}, &search);
-    count_up(context, number);
-    const auto along = index_attributes(0);
-    context.run(UHAL_OP_SCATTER, {&order, &number}, {&back}, &along);
-    end = read_integers(context, ends);
+    const Distribution of = {in, levels, pixels ? 1.0 : 0.0, images, flat(counts.view()), back, order, ends};
+    end = rows <= kFew ? distribute_by_counting(context, of, both) : distribute_by_sorting(context, of);
   } else {
     fill_zero(context, ends);
   }
@@ -431,12 +495,6 @@ std::vector<T> corners_of_anchors(const Span<float>& sizes, const Span<float>& r
     }
   }
   return corners;
-}
-
-template <class T>
-void upload_numbers(const Context& context, const std::vector<T>& numbers, const View& y) {
-  const char* bytes = reinterpret_cast<const char*>(numbers.data());
-  upload(context, {bytes, bytes + numbers.size() * sizeof(T)}, y);
 }
 
 void anchor_generator(Context context, Input x, Span<float> sizes, Span<float> ratios, Span<float> variances,

@@ -36,6 +36,21 @@ def patch_place(core: Any) -> None:
     core.CustomPlace.__init__ = initialize
 
 
+def patch_blocks(core: Any) -> None:
+    """A block's keyword arguments are copies of the values in it.
+
+    Those of Paddle 3.0 to 3.3.1, on its CPU too, refer into the block, and to_static leaves some in a cycle, where
+    they stay until Python's next collection, though their program is gone. pybind11 knows an object by its address: a
+    value of a later program at the same place became such a reference, and its reader met freed memory.
+    """
+    original, value = core.pir.Block.kwargs, core.pir.Value
+
+    def kwargs(self: Any) -> dict[str, Any]:
+        return {name: value(reference) for name, reference in original(self).items()}
+
+    core.pir.Block.kwargs = kwargs
+
+
 def patch_base(module: Any) -> None:
     """Under the memory check Paddle's devices stay to the end.
 
@@ -359,6 +374,7 @@ class PatchWhenImported(importlib.abc.MetaPathFinder):
 
 
 patch_place(sys.modules["paddle.base.libpaddle"])
+patch_blocks(sys.modules["paddle.base.libpaddle"])
 device_patches.patch_flags(sys.modules["paddle.base.libpaddle"])
 device_patches.patch_events(sys.modules["paddle.base.libpaddle"])
 sys.meta_path.insert(
