@@ -1,6 +1,8 @@
 // Tensors as sets: different elements, membership, how often each is there.
 #include <ATen/WrapDimUtils.h>
 
+#include <limits>
+
 #include "plugins/torch/kernels/kernels.h"
 
 namespace unihal::pytorch {
@@ -11,8 +13,21 @@ at::Tensor nothing(const at::Tensor& like) { return at::empty({0}, like.options(
 // -- different elements -------------------------------------------------------------------------------------------
 
 at::Tensor counts_of(const at::Tensor& starts, int64_t elements) {
-  const at::Tensor end = at::full({1}, elements, starts.options());
-  return at::cat({starts, end}).diff();
+  const at::Tensor limits = at::empty({starts.size(0) + 1}, starts.options().dtype(at::kLong));
+  limits.narrow(0, 0, starts.size(0)).copy_(starts);
+  limits.narrow(0, starts.size(0), 1).fill_(elements);
+  return limits.diff();
+}
+
+// Where a vector of flags is set. There is room for all of them, of 32 bits as long as these do: one launch finds and
+// counts them, and what is looked up by them is read faster.
+at::Tensor places_of(Call& call, const at::Tensor& flags) {
+  const bool narrow = flags.size(0) <= std::numeric_limits<int32_t>::max();
+  const at::Tensor places = call.scratch({flags.size(0)}, narrow ? at::kInt : at::kLong);
+  const at::Tensor count = call.scratch({1}, at::kLong);
+  const View mask = view_of(flags), total = view_of(count), found = view_of(places);
+  call.launch(UHAL_OP_NONZERO, {&mask}, {&total, &found});
+  return places.narrow(0, 0, count.item<int64_t>());
 }
 
 // Which rows of (n, ...) are not what the row before them is.
@@ -36,7 +51,7 @@ at::Tensor is_new_row(const at::Tensor& rows) {
 void give_unique(Call& call, const at::Tensor& rows, const at::Tensor& order, bool with_inverse, bool with_counts,
                  at::IntArrayRef inverse_shape, int64_t dim = 0) {
   at::Tensor is_new = is_new_row(rows);
-  const at::Tensor starts = is_new.nonzero().squeeze(-1);  // of the runs of equal rows
+  const at::Tensor starts = places_of(call, is_new);  // of the runs of equal rows
   const at::Tensor values = rows.index_select(0, starts);
   call.set_result(0, dim == 0 ? values : values.movedim(0, dim).contiguous());
   at::Tensor inverse = nothing(rows);
