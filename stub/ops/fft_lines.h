@@ -35,7 +35,7 @@ inline constexpr int64_t kWidth = 32 / static_cast<int64_t>(sizeof(T));
 
 // Lines that are transformed together: one cache line of lanes.
 template <typename T>
-inline constexpr int64_t kFftLanes = 64 / static_cast<int64_t>(sizeof(T));
+inline constexpr int64_t kFftLanes = 32 / static_cast<int64_t>(sizeof(T));
 
 // The elements of a plane of so many rows. Planes that follow one another begin in different quarters of a cache's
 // places (64, a line each), however long lines are: the rows that a pass reads lie in few of them where lengths are
