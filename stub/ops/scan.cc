@@ -102,7 +102,7 @@ UNIHAL_VECTORIZED void sum_fours(int64_t count, const From* values, A& carried, 
   using Sums = typename FourOf<A>::Vector;
   using Values = typename FourOf<From>::Vector;
   using Results = typename FourOf<To>::Vector;
-  using Places = typename FourOf<std::conditional_t<sizeof(A) == 8, int64_t, int32_t>>::Vector;
+  using Places [[maybe_unused]] = typename FourOf<std::conditional_t<sizeof(A) == 8, int64_t, int32_t>>::Vector;
   constexpr int64_t kFour = 4;
   const Sums none = {};
   Sums total = none + carried;
