@@ -12,6 +12,7 @@
 #include "stub/common/rows.h"
 #include "stub/common/scratch.h"
 #include "stub/ops/axis_rows.h"
+#include "stub/vector/transpose.h"
 #include "stub/vector/vectorize.h"
 
 namespace unihal::stub {
@@ -55,6 +56,53 @@ int64_t extreme_index(const Row& row, int type, bool largest) {
   return std::max<int64_t>(best, 0);
 }
 
+template <class T>
+struct RowLanes {
+  using Number = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
+  typedef T Vector __attribute__((vector_size(32)));
+  typedef T Loose __attribute__((vector_size(32), aligned(sizeof(T)), may_alias));
+  typedef Number Places __attribute__((vector_size(32)));
+  static constexpr int64_t kCount = 32 / sizeof(T);
+};
+
+// Rows up to this length are looked at side by side: of longer ones what is done once for a row counts for little.
+constexpr int64_t kShortRow = 256;
+
+// The same of several rows, each in a lane: of as many as there are lanes, and of at least as many elements. At the end
+// of the rows some elements are seen a second time, which changes nothing.
+template <bool largest, class T, class Index>
+UNIHAL_VECTORIZED void places_in_lanes(int64_t length, const T* rows, int64_t step, Index* to, int64_t to_step) {
+  using Lanes = RowLanes<T>;
+  using Vector = typename Lanes::Vector;
+  using Places = typename Lanes::Places;
+  constexpr int64_t kCount = Lanes::kCount;
+  Vector best = {};
+  Places place = {};
+  for (int64_t begin = 0; begin < length; begin += kCount) {
+    const int64_t at = std::min(begin, length - kCount);
+    Vector columns[kCount];
+#pragma GCC unroll 8
+    for (int64_t row = 0; row < kCount; ++row) {
+      columns[row] = *reinterpret_cast<const typename Lanes::Loose*>(rows + row * step + at);
+    }
+    transpose(columns);
+    if (begin == 0) best = columns[0];
+#pragma GCC unroll 8
+    for (int64_t k = 0; k < kCount; ++k) {
+      const Vector value = columns[k];
+      Places wins;
+      if constexpr (std::is_floating_point_v<T>) {  // NaN wins over numbers, and nothing over NaN
+        wins = ~(largest ? value <= best : value >= best) & (best == best);
+      } else {
+        wins = largest ? value > best : value < best;
+      }
+      best = wins ? value : best;
+      place = wins ? static_cast<typename Lanes::Number>(at + k) - Places{} : place;
+    }
+  }
+  for (int64_t row = 0; row < kCount; ++row) to[row * to_step] = static_cast<Index>(place[row]);
+}
+
 // The first of the largest (smallest) elements of rows, or the first NaN, where these lie side by side in the type they
 // are compared in, and are not too many for one look: of short rows what is done once for all of them would take as
 // long as the look.
@@ -72,7 +120,17 @@ void arg_reduce_whole_rows(const uhal_tensor& x, const uhal_tensor& y, int axis,
       const int64_t count = std::min(end - begin, cursor.run());
       Index* to = static_cast<Index*>(y.data) + cursor.offset(0);
       const T* from = static_cast<const T*>(x.data) + cursor.offset(1);
-      for (int64_t i = 0; i < count; ++i, to += to_step, from += from_step) {
+      int64_t i = 0;
+      if constexpr (sizeof(T) >= 4) {
+        constexpr int64_t kLanes = RowLanes<T>::kCount;
+        const auto find_in_lanes = largest ? places_in_lanes<true, T, Index> : places_in_lanes<false, T, Index>;
+        if (length >= kLanes && length <= kShortRow) {
+          for (; i + kLanes <= count; i += kLanes, to += kLanes * to_step, from += kLanes * from_step) {
+            find_in_lanes(length, from, from_step, to, to_step);
+          }
+        }
+      }
+      for (; i < count; ++i, to += to_step, from += from_step) {
         int64_t place = find(length, from);
         if (place < 0) place = std::find_if(from, from + length, [](T value) { return value != value; }) - from;
         *to = static_cast<Index>(place);

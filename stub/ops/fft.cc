@@ -19,7 +19,8 @@
 namespace unihal::stub {
 namespace {
 
-// Blocks of lines of more rows than these, 256 bytes each, leave the second-level cache.
+// Blocks of lines of more rows than these, in four planes of half a line of the cache each, leave the second-level
+// cache.
 constexpr int64_t kLargestBlock = 4096;
 // Shorter lines are not worth two steps each, however few they are.
 constexpr int64_t kShortestLong = 64;

@@ -8,6 +8,7 @@
 #include "csrc/backends/common/fft_problem.h"
 #include "stub/common/parallel.h"
 #include "stub/common/scratch.h"
+#include "stub/vector/transpose.h"
 #include "stub/vector/vectorize.h"
 
 namespace unihal::stub {
@@ -260,37 +261,6 @@ UNIHAL_VECTORIZED void store_columns(int64_t rows, const T* re, const T* im, T r
   }
 }
 
-// The elements of two vectors in turn: of their lower halves, or of their upper ones.
-#if defined(__clang__)
-#define UNIHAL_INTERLEAVE(a, b, type, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
-#else
-#define UNIHAL_INTERLEAVE(a, b, type, ...) __builtin_shuffle(a, b, type{__VA_ARGS__})
-#endif
-typedef int32_t Places8 __attribute__((vector_size(32)));
-typedef int64_t Places4 __attribute__((vector_size(32)));
-
-UNIHAL_INLINE void interleave(const Vector<float>& a, const Vector<float>& b, Vector<float>& low, Vector<float>& high) {
-  low = UNIHAL_INTERLEAVE(a, b, Places8, 0, 8, 1, 9, 2, 10, 3, 11);
-  high = UNIHAL_INTERLEAVE(a, b, Places8, 4, 12, 5, 13, 6, 14, 7, 15);
-}
-
-UNIHAL_INLINE void interleave(const Vector<double>& a, const Vector<double>& b, Vector<double>& low,
-                              Vector<double>& high) {
-  low = UNIHAL_INTERLEAVE(a, b, Places4, 0, 4, 1, 5);
-  high = UNIHAL_INTERLEAVE(a, b, Places4, 2, 6, 3, 7);
-}
-
-// As many vectors as each has elements, transposed by perfect shuffles.
-template <typename T>
-UNIHAL_INLINE void transpose(Vector<T>* v) {
-  constexpr int kSize = static_cast<int>(kWidth<T>);
-  for (int round = 1; round < kSize; round *= 2) {
-    Vector<T> next[kSize];
-    for (int i = 0; i < kSize / 2; ++i) interleave(v[i], v[i + kSize / 2], next[2 * i], next[2 * i + 1]);
-    std::copy_n(next, kSize, v);
-  }
-}
-
 // Calls visit(row, lane) for squares of vectors, so that what a line has in one line of the cache is moved at once:
 // long lines lie in few of a cache's places.
 template <typename T, class Visit>
@@ -315,7 +285,7 @@ UNIHAL_VECTORIZED void load_lines(int64_t rows, const T* from, const int64_t* of
     for (int64_t i = 0; i < kSize; ++i) {
       v[i] = *reinterpret_cast<const Loose<T>*>(from + offsets[lane + i] + 2 * row);
     }
-    transpose<T>(v);
+    transpose(v);
 #pragma GCC unroll 4
     for (int64_t i = 0; i < kSize / 2; ++i) {
       *reinterpret_cast<Loose<T>*>(re + (row + i) * kLanes + lane) = v[2 * i];
@@ -335,7 +305,7 @@ UNIHAL_VECTORIZED void store_lines(int64_t rows, const T* re, const T* im, T re_
       v[2 * i] = *reinterpret_cast<const Loose<T>*>(re + (row + i) * kLanes + lane) * re_factor;
       v[2 * i + 1] = *reinterpret_cast<const Loose<T>*>(im + (row + i) * kLanes + lane) * im_factor;
     }
-    transpose<T>(v);
+    transpose(v);
 #pragma GCC unroll 8
     for (int64_t i = 0; i < kSize; ++i) *reinterpret_cast<Loose<T>*>(to + offsets[lane + i] + 2 * row) = v[i];
   });

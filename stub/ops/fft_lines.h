@@ -33,11 +33,12 @@ using Loose = typename VectorOf<T>::loose;
 template <typename T>
 inline constexpr int64_t kWidth = 32 / static_cast<int64_t>(sizeof(T));
 
-// Lines that are transformed together: one cache line of lanes.
+// Lines that are transformed together, a vector of lanes: as many again would put long lines out of the second-level
+// cache (2048 complex numbers of float32, for which two buffers of 128 KiB do, took a third longer).
 template <typename T>
-inline constexpr int64_t kFftLanes = 64 / static_cast<int64_t>(sizeof(T));
+inline constexpr int64_t kFftLanes = 32 / static_cast<int64_t>(sizeof(T));
 
-// The elements of a plane of so many rows. Planes that follow one another begin in different quarters of a cache's
+// The elements of a plane of so many rows. Planes that follow one another begin in different eighths of a cache's
 // places (64, a line each), however long lines are: the rows that a pass reads lie in few of them where lengths are
 // powers of two.
 template <typename T>

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 
 #include "csrc/backends/common/index_problem.h"
@@ -114,28 +115,58 @@ UNIHAL_INLINE int64_t index_at(const Index* indices, int64_t i, int64_t below) {
   return index + (index < 0 ? below : 0);
 }
 
-// Indices that are looked at together: mostly all are inside, and none counts from the end.
-constexpr int64_t kTogether = 8;
+// Indices that are looked at together, as vectors: mostly all are inside, and none counts from the end.
+constexpr int64_t kTogether = 32;
+
+// A vector of indices, which lie anywhere.
+template <class Index>
+struct IndicesOf {
+  typedef Index Vector __attribute__((vector_size(32), aligned(sizeof(Index)), may_alias));
+  static constexpr int64_t kCount = 32 / sizeof(Index);
+};
+
+// Whether one of so many indices is not from `first` on one of `length`, which are from 0 on.
+template <int64_t count, class Index>
+UNIHAL_INLINE bool any_outside(const Index* indices, int64_t stride, int64_t first, int64_t length) {
+  using Vector = typename IndicesOf<Index>::Vector;
+  constexpr int64_t kCount = IndicesOf<Index>::kCount, kMost = std::numeric_limits<Index>::max();
+  if (first > kMost) return true;
+  const auto low = static_cast<Index>(first), high = static_cast<Index>(std::min(first + length - 1, kMost));
+  Index signs = 0;
+  if (stride == 1) {
+    Vector found = {};
+    for (int64_t i = 0; i < count; i += kCount) {
+      const Vector some = *reinterpret_cast<const Vector*>(indices + i);
+      found |= some | (some - low) | (high - some);
+    }
+    for (int64_t i = 0; i < kCount; ++i) signs |= found[i];
+  } else {
+    for (int64_t i = 0; i < count; ++i) {
+      const Index index = indices[i * stride];
+      signs |= index | (index - low) | (high - index);
+    }
+  }
+  return signs < 0;
+}
 
 // other(i): for an element of which that is not known.
 template <class Index, class Blob, class Other>
 UNIHAL_INLINE void gather_many(int64_t count, const Index* indices, int64_t stride, int64_t length, const Blob* from,
                                int64_t from_stride, int64_t step, Blob* to, int64_t to_stride, const Other& other) {
+  constexpr int64_t kLoads = 8;  // that are made before what they read is written: as many are then under way
   int64_t i = 0;
   for (; i + kTogether <= count; i += kTogether) {
-    bool outside = false;
-    for (int64_t k = 0; k < kTogether; ++k) {
-      outside |= static_cast<uint64_t>(int64_t{indices[(i + k) * stride]}) >= static_cast<uint64_t>(length);
-    }
-    if (outside) {
+    if (any_outside<kTogether>(indices + i * stride, stride, 0, length)) {
       for (int64_t k = 0; k < kTogether; ++k) other(i + k);
       continue;
     }
-    Blob found[kTogether];  // all are read before any is written: as many loads are then under way
-    for (int64_t k = 0; k < kTogether; ++k) {
-      found[k] = from[int64_t{indices[(i + k) * stride]} * step + (i + k) * from_stride];
+    for (int64_t begin = i; begin < i + kTogether; begin += kLoads) {
+      Blob found[kLoads];
+      for (int64_t k = 0; k < kLoads; ++k) {
+        found[k] = from[int64_t{indices[(begin + k) * stride]} * step + (begin + k) * from_stride];
+      }
+      for (int64_t k = 0; k < kLoads; ++k) to[(begin + k) * to_stride] = found[k];
     }
-    for (int64_t k = 0; k < kTogether; ++k) to[(i + k) * to_stride] = found[k];
   }
   for (; i < count; ++i) other(i);
 }
@@ -170,7 +201,9 @@ UNIHAL_VECTORIZED void gather_run(const IndexProblem& problem, Resolver& resolve
         to[i * to_stride] = Blob();
       }
     };
-    if (is_plain) {
+    if (is_plain && step == 1) {
+      gather_many(count, indices, 1, length, from, 0, 1, to, 1, one);
+    } else if (is_plain) {
       gather_many(count, indices, 1, length, from, 0, step, to, 1, one);
     } else {
       gather_many(count, indices, stride, length, from, from_stride, step, to, to_stride, one);
@@ -422,11 +455,7 @@ UNIHAL_INLINE void scatter_many(int64_t count, const Index* indices, int64_t str
                                 const Other& other) {
   int64_t i = 0;
   for (; i + kTogether <= count; i += kTogether) {
-    bool others = false;  // no exit before all are looked at: they are compared as vectors
-    for (int64_t k = 0; k < kTogether; ++k) {
-      others |= static_cast<uint64_t>(int64_t{indices[(i + k) * stride]} - first) >= own;
-    }
-    if (others) {
+    if (any_outside<kTogether>(indices + i * stride, stride, first, static_cast<int64_t>(own))) {
       for (int64_t k = 0; k < kTogether; ++k) other(i + k);
       continue;
     }

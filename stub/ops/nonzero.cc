@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
 #include "stub/common/blocks.h"
 #include "stub/common/kernels.h"
 #include "stub/common/parallel.h"
 #include "stub/common/scratch.h"
+#include "stub/vector/vectorize.h"
 
 namespace unihal::stub {
 namespace {
@@ -24,17 +26,70 @@ uint64_t word_at(const uint8_t* flags) {
 }
 
 // 1 in each byte of a word that is not 0.
-uint64_t ones_of(uint64_t word) {
+UNIHAL_INLINE uint64_t ones_of(uint64_t word) {
   constexpr uint64_t kLow = 0x7f7f7f7f7f7f7f7f;
   return ((((word & kLow) + kLow) | word) & ~kLow) >> 7;
 }
 
-constexpr uint64_t kAllOnes = 0x0101010101010101;
+// For each set of a word's bytes their numbers, in order; what follows them is of no meaning.
+struct PlacesOfSets {
+  alignas(64) int32_t of[1 << kWord][kWord] = {};
 
-// The sum of a word's bytes.
-int64_t sum_of_bytes(uint64_t word) {
-  constexpr uint64_t kEven = 0x00ff00ff00ff00ff;
-  return static_cast<int64_t>(((word & kEven) + (word >> 8 & kEven)) * 0x0001000100010001 >> 48);
+  constexpr PlacesOfSets() {
+    for (int set = 0; set < 1 << kWord; ++set) {
+      int count = 0;
+      for (int i = 0; i < static_cast<int>(kWord); ++i) {
+        if ((set >> i & 1) != 0) of[set][count++] = i;
+      }
+    }
+  }
+};
+constexpr PlacesOfSets kPlaces;
+
+template <class Index>
+struct PositionsOf {
+  typedef Index Vector __attribute__((vector_size(4 * sizeof(Index)), aligned(sizeof(Index)), may_alias));
+};
+
+// Writes the positions of the flags that are not 0, of which the first one's is `first`, and tells how many there are.
+// No branch depends on which they are: a word's positions are written as if all its flags were, and those of the next
+// word over what is too much, so that `found` has room for as many as there are flags.
+template <class Index>
+UNIHAL_VECTORIZED int64_t find_in_block(int64_t count, const uint8_t* flags, int64_t first, Index* found) {
+  using Places = PositionsOf<int32_t>::Vector;
+  using Vector = typename PositionsOf<Index>::Vector;
+  constexpr uint64_t kLowestBits = 0x0102040810204080, kAllOnes = 0x0101010101010101;
+  int64_t length = 0, i = 0;
+  for (; i + kWord <= count; i += kWord) {
+    const uint64_t word = word_at(flags + i);
+    if (word == 0) continue;
+    const uint64_t ones = ones_of(word);
+    const int32_t* const places = kPlaces.of[ones * kLowestBits >> 56];
+    const auto base = static_cast<Index>(first + i);
+    for (int64_t k = 0; k < kWord; k += 4) {
+      const Places some = *reinterpret_cast<const Places*>(places + k);
+      *reinterpret_cast<Vector*>(found + length + k) = __builtin_convertvector(some, Vector) + base;
+    }
+    length += static_cast<int64_t>(ones * kAllOnes >> 56);
+  }
+  for (; i < count; ++i) {
+    if (flags[i] != 0) found[length++] = static_cast<Index>(first + i);
+  }
+  return length;
+}
+
+// How many of the flags, a block at most, are not 0.
+UNIHAL_VECTORIZED int64_t count_in_block(int64_t count, const uint8_t* flags) {
+  constexpr int64_t kTogether = 32;
+  static_assert((kBlock + kShortAxis) / kTogether < 256, "a byte counts for each row of a block");
+  uint8_t sums[kTogether] = {};
+  int64_t i = 0, total = 0;
+  for (; i + kTogether <= count; i += kTogether) {
+    for (int64_t k = 0; k < kTogether; ++k) sums[k] = static_cast<uint8_t>(sums[k] + (flags[i + k] != 0 ? 1 : 0));
+  }
+  for (const uint8_t sum : sums) total += sum;
+  for (; i < count; ++i) total += flags[i] != 0 ? 1 : 0;
+  return total;
 }
 
 // Flags of the elements of a mask, in row-major order: bytes that are 0 where the elements are.
@@ -101,10 +156,15 @@ class Positions {
 
   int64_t room() const { return indices_.shape[0]; }
 
-  // Where positions from row `at` on can be written as they are, or nullptr.
-  int64_t* own(int64_t at) const {
-    const bool plain = !coordinates_ && indices_.dtype == UHAL_INT64 && indices_.strides[0] == 1;
-    return plain ? static_cast<int64_t*>(indices_.data) + at : nullptr;
+  // Whether positions can be written as they are.
+  template <class Index>
+  bool takes() const {
+    const bool wide = sizeof(Index) == sizeof(int64_t);
+    return !coordinates_ && indices_.dtype == (wide ? UHAL_INT64 : UHAL_INT32) && indices_.strides[0] == 1;
+  }
+  template <class Index>
+  Index* at(int64_t row) const {
+    return static_cast<Index*>(indices_.data) + row;
   }
 
   // Writes `count` ascending positions from row `at` on.
@@ -151,44 +211,31 @@ class Positions {
 
 int64_t count_part(const Flags& flags, int64_t begin, int64_t end) {
   int64_t total = 0;
-  flags.read(begin, end, [&](int64_t, int64_t count, const uint8_t* flag) {
-    static_assert((kBlock + kShortAxis) / kWord < 256, "a byte counts for each word of a block");
-    uint64_t ones = 0;
-    int64_t i = 0;
-    for (; i + kWord <= count; i += kWord) ones += ones_of(word_at(flag + i));
-    total += sum_of_bytes(ones);
-    for (; i < count; ++i) total += flag[i] != 0;
-  });
+  flags.read(begin, end, [&](int64_t, int64_t count, const uint8_t* flag) { total += count_in_block(count, flag); });
   return total;
 }
 
-// Positions of the flags from `begin` to `end`, to the rows from `at` to `stop`.
+// Positions of the flags from `begin` to `end`, to the rows from `at` to `stop`, in which there is room for all of them
+// or which are the last ones that there are.
 void write_part(const Flags& flags, int64_t begin, int64_t end, int64_t at, int64_t stop, const Positions& positions) {
-  flags.read(begin, end, [&](int64_t first, int64_t count, const uint8_t* flag) {
-    if (at >= positions.room()) return;
-    // Without a branch: one too many may be stored, and is overwritten, in the result by those that follow in this
-    // part.
-    int64_t block[kBlock + kShortAxis + 1];
-    int64_t* const own = at + count < std::min(stop, positions.room()) ? positions.own(at) : nullptr;
-    int64_t* const found = own != nullptr ? own : block;
-    int64_t length = 0;
-    const auto add = [&](int64_t i) {
-      found[length] = first + i;
-      length += flag[i] != 0;
-    };
-    int64_t i = 0;
-    for (; i + kWord <= count; i += kWord) {
-      const uint64_t word = word_at(flag + i);
-      if (word == 0) continue;
-      if (ones_of(word) == kAllOnes) {
-        for (int64_t k = 0; k < kWord; ++k) found[length + k] = first + i + k;
-        length += kWord;
-        continue;
-      }
-      for (int64_t k = 0; k < kWord; ++k) add(i + k);
+  const auto write_as_they_are = [&](int64_t first, int64_t count, const uint8_t* flag, auto* to) {
+    using Index = std::remove_pointer_t<decltype(to)>;
+    if (at + count <= stop) {
+      at += find_in_block(count, flag, first, to + at);
+      return;
     }
-    for (; i < count; ++i) add(i);
-    if (own == nullptr) positions.write(at, std::min(length, positions.room() - at), found);
+    Index found[kBlock + kShortAxis];
+    const int64_t length = find_in_block(count, flag, first, found);
+    std::copy_n(found, std::min(length, stop - at), to + at);
+    at += length;
+  };
+  flags.read(begin, end, [&](int64_t first, int64_t count, const uint8_t* flag) {
+    if (at >= stop) return;
+    if (positions.takes<int64_t>()) return write_as_they_are(first, count, flag, positions.at<int64_t>(0));
+    if (positions.takes<int32_t>()) return write_as_they_are(first, count, flag, positions.at<int32_t>(0));
+    int64_t found[kBlock + kShortAxis];
+    const int64_t length = find_in_block(count, flag, first, found);
+    positions.write(at, std::min(length, stop - at), found);
     at += length;
   });
 }
@@ -231,7 +278,7 @@ uhal_status run_nonzero(const Launch& launch) {
   if (indices == nullptr) return UHAL_OK;
   const Positions positions(mask, *indices);
   for_each_part([&](int64_t part, int64_t begin, int64_t end) {
-    write_part(flags, begin, end, totals[part], totals[part + 1], positions);
+    write_part(flags, begin, end, totals[part], std::min(totals[part + 1], positions.room()), positions);
   });
   return UHAL_OK;
 }

@@ -11,6 +11,7 @@
 #include "stub/common/rows.h"
 #include "stub/ops/axis_rows.h"
 #include "stub/ops/copy.h"
+#include "stub/vector/transpose.h"
 
 namespace unihal::stub {
 namespace {
@@ -89,31 +90,74 @@ void scan_block(int64_t count, const A* values, bool exclusive, A& carried, A* r
   carried = total;
 }
 
-// The same of sums, four by four: what the next four wait for is one addition. Sums of numbers that A has bits to spare
-// for may be formed in any order, and whole numbers wrap in any.
-template <bool exclusive, class A>
-void sum_fours(int64_t count, const A* values, A& carried, A* results) {
+template <class T>
+struct FourOf {
+  typedef T Vector __attribute__((vector_size(4 * sizeof(T)), aligned(sizeof(T)), may_alias));
+};
+
+// The same of sums, four by four as vectors: what the next four wait for is one addition. Sums of numbers that A has
+// bits to spare for may be formed in any order, and whole numbers wrap in any.
+template <bool exclusive, class From, class A, class To>
+UNIHAL_VECTORIZED void sum_fours(int64_t count, const From* values, A& carried, To* results) {
+  using Sums = typename FourOf<A>::Vector;
+  using Values = typename FourOf<From>::Vector;
+  using Results = typename FourOf<To>::Vector;
+  using Places [[maybe_unused]] = typename FourOf<std::conditional_t<sizeof(A) == 8, int64_t, int32_t>>::Vector;
   constexpr int64_t kFour = 4;
-  A total = carried;
+  const Sums none = {};
+  Sums total = none + carried;
   int64_t i = 0;
   for (; i + kFour <= count; i += kFour) {
-    const A a = values[i], ab = a + values[i + 1], abc = ab + values[i + 2];
-    const A abcd = ab + (values[i + 2] + values[i + 3]);
-    A* const to = results + i + (exclusive ? 1 : 0);
-    if (exclusive) results[i] = total;
-    to[0] = total + a;
-    to[1] = total + ab;
-    to[2] = total + abc;
-    total += abcd;
-    if (!exclusive) to[3] = total;
+    Sums sums = __builtin_convertvector(*reinterpret_cast<const Values*>(values + i), Sums);
+    sums += UNIHAL_SHUFFLE(none, sums, Places, 0, 4, 5, 6);
+    sums += UNIHAL_SHUFFLE(none, sums, Places, 0, 1, 4, 5);
+    Sums before = sums;
+    if constexpr (exclusive) before = UNIHAL_SHUFFLE(none, sums, Places, 0, 4, 5, 6);
+    *reinterpret_cast<Results*>(results + i) = __builtin_convertvector(total + before, Results);
+    total += UNIHAL_SHUFFLE(sums, sums, Places, 3, 3, 3, 3);
   }
-  carried = total;
-  scan_block<UHAL_REDUCE_SUM>(count - i, values + i, exclusive, carried, results + i);
+  A sum = total[0];
+  for (; i < count; ++i) {
+    const A next = sum + static_cast<A>(values[i]);
+    results[i] = static_cast<To>(exclusive ? sum : next);
+    sum = next;
+  }
+  carried = sum;
 }
 
 template <class A>
 void sum_block(int64_t count, const A* values, bool exclusive, A& carried, A* results) {
   exclusive ? sum_fours<true>(count, values, carried, results) : sum_fours<false>(count, values, carried, results);
+}
+
+// Sums of rows that are read and written in their own types.
+using SumRow = void (*)(int64_t, const void*, void*);
+
+template <bool exclusive, class From, class A, class To>
+void sum_row(int64_t count, const void* values, void* results) {
+  A none = 0;
+  sum_fours<exclusive>(count, static_cast<const From*>(values), none, static_cast<To*>(results));
+}
+
+// nullptr where rows go through blocks of A.
+template <class A>
+SumRow sum_row_of(const uhal_scan_attributes& attributes, uhal_dtype from, uhal_dtype to) {
+  if (attributes.reduction != UHAL_REDUCE_SUM || attributes.reverse != 0) return nullptr;
+  const bool exclusive = attributes.exclusive != 0;
+  if constexpr (std::is_same_v<A, double>) {
+    if (from == UHAL_FLOAT32 && to == UHAL_FLOAT32) {
+      return exclusive ? sum_row<true, float, A, float> : sum_row<false, float, A, float>;
+    }
+  }
+  if constexpr (std::is_same_v<A, int64_t>) {
+    if (from == UHAL_INT32 && to == UHAL_INT32) {
+      return exclusive ? sum_row<true, int32_t, int32_t, int32_t> : sum_row<false, int32_t, int32_t, int32_t>;
+    }
+    if (from == UHAL_INT32 && to == UHAL_INT64) {
+      return exclusive ? sum_row<true, int32_t, A, int64_t> : sum_row<false, int32_t, A, int64_t>;
+    }
+  }
+  return nullptr;
 }
 
 // Logarithms of sums by exponentials of what is left when the largest number is taken away. False, and nothing is done,
@@ -183,9 +227,12 @@ void scan(const uhal_tensor& x, const uhal_tensor& y, const uhal_scan_attributes
   const StoreLoop store = vectors().store[type][y.dtype];
   const ScanBlock<A> block = scan_block_of<A>(attributes.reduction, x.dtype);
   const uhal_dtype own = compute_dtype(type);
+  const bool neighbours = x.strides[axis] == 1 && y.strides[axis] == 1;
+  const SumRow sum = neighbours ? sum_row_of<A>(attributes, x.dtype, y.dtype) : nullptr;
   for_each_position(make_space(views, 2), x.shape[axis], [&](const Cursor& cursor) {
     Row from(x, axis, cursor.offset(1));
     Row to(y, axis, cursor.offset(0));
+    if (sum != nullptr) return sum(from.length, from.at(0), to.at(0));
     if (attributes.reverse) {
       from = reversed(from);
       to = reversed(to);

@@ -29,6 +29,24 @@ def test_nonzero(generator: np.random.Generator, shape: tuple[int, ...]) -> None
     assert ops.count_nonzero(_buffer(mask)).item() == np.count_nonzero(mask)
 
 
+@pytest.mark.parametrize("part", [0.0, 0.002, 0.1, 0.5, 0.97, 1.0])
+@pytest.mark.parametrize("count", [1, 7, 8, 9, 1031, 65536 + 13, 140001])
+def test_places_of_long_masks(generator: np.random.Generator, part: float, count: int) -> None:
+    """Of any share of flags, over the ends of words, blocks and parts; what is beyond the count stays as it was."""
+    mask = generator.random(count) < part
+    expected = np.flatnonzero(mask)
+    given = np.where(mask, generator.integers(1, 256, count), 0)
+    for flags in (mask, given.astype(np.uint8), given.astype(np.float32)):
+        for dtype in ("int32", "int64"):
+            for room in {len(expected) + 20, len(expected), max(len(expected) - 5, 0)}:
+                total, places = _buffer(np.int64(-1)), _buffer(np.full(room, -7, dtype))
+                ops.launch.launch("nonzero", [_buffer(flags)], [total, places])
+                assert total.item() == len(expected)
+                kept = expected[:room]
+                assert np.array_equal(places.numpy()[: len(kept)], kept)
+                assert np.all(places.numpy()[len(kept) :] == -7)
+
+
 def test_masked_select(generator: np.random.Generator) -> None:
     x = generator.normal(size=(6, 5, 2)).astype(np.float32)
     for mask in (x > 0, x[..., 0] > 0, x[:, 0, 0] > 0, np.zeros((6, 5), bool)):

@@ -348,6 +348,41 @@ def test_reductions_over_nothing_are_neutral(put: Put) -> None:
     np.testing.assert_array_equal(ops.product(empty, 1).numpy(), [1, 1, 1])
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32", "int64", "uint8"])
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_running_sums_of_any_length(dtype: str, exclusive: bool, reverse: bool) -> None:
+    random = np.random.default_rng(5)
+    for length in (1, 2, 3, 4, 5, 8, 11, 1030):
+        x = random.integers(0, 3, (3, length)).astype(dtype)
+        wide = x.astype(np.float64)[:, ::-1] if reverse else x.astype(np.float64)
+        sums = wide.cumsum(1)
+        expected = sums - wide if exclusive else sums
+        expected = expected[:, ::-1] if reverse else expected
+        if dtype == "uint8":
+            expected = expected % 256
+        b = unihal.Buffer.from_numpy(x, "rdna:0")
+        np.testing.assert_array_equal(ops.scan(b, 1, exclusive=exclusive, reverse=reverse).numpy(), expected)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_an_index_outside_among_many(dtype: str) -> None:
+    """Wherever it is among those that are looked at together."""
+    limits = np.iinfo(dtype)
+    x = unihal.Buffer.from_numpy(np.arange(1, 51, dtype=np.float32), "rdna:0")
+    for at in (0, 1, 30, 31, 32, 40, 63, 64, 69):
+        for wrong in (50, -51, limits.max, limits.min):
+            indices = (np.arange(70) % 50).astype(dtype)
+            indices[at] = wrong
+            y = unihal.Buffer((70,), "float32", "rdna:0")
+            with pytest.raises(unihal.OutOfRangeError, match=f"index {wrong} is out of range"):
+                ops.gather(x, unihal.Buffer.from_numpy(indices, "rdna:0"), out=y)
+                y.device.synchronize()
+            expected = (indices.clip(0, 49) + 1).astype(np.float32)
+            expected[at] = 0
+            np.testing.assert_array_equal(y.numpy(), expected)
+
+
 def test_scan_argmax_sort_top_k(put: Put, random: np.random.Generator) -> None:
     x = random.permutation(60).reshape(4, 15).astype(np.float32)
     b = put(x)

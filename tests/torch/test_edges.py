@@ -196,6 +196,40 @@ def test_running_logarithms_of_sums(dtype: torch.dtype, axis: int) -> None:
         _check(lambda a: torch.cumsum(a, axis), x.narrow(axis, 0, length), exact=False, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int16, torch.int32, torch.int64], ids=str)
+@pytest.mark.parametrize("given", [None, torch.int32, torch.int64, torch.float32], ids=str)
+def test_running_sums_of_whole_numbers(dtype: torch.dtype, given: torch.dtype | None) -> None:
+    torch.manual_seed(0)
+    x = torch.randint(0, 100, (5, 1031)).to(dtype)
+    if dtype in (torch.int32, torch.int64) and given != torch.float32:  # sums wrap
+        x[1] = torch.iinfo(torch.int32).max
+        x[2] = torch.iinfo(torch.int32).min
+    for length in (0, 1, 2, 3, 4, 5, 7, 1031):
+        for axis in (0, 1):
+            _check(lambda a: torch.cumsum(a, axis, dtype=given), x[:, :length])
+            _check(lambda a: torch.cumsum(a.t(), axis, dtype=given), x[:, :length])
+
+
+@pytest.mark.parametrize("dtype", [torch.int16, torch.float32, torch.float64, torch.complex128], ids=str)
+@pytest.mark.parametrize("index", [torch.int32, torch.int64], ids=str)
+def test_elements_by_many_indices(dtype: torch.dtype, index: torch.dtype) -> None:
+    """Whose number is no multiple of those that are looked at together, from both ends of the axis."""
+    torch.manual_seed(0)
+    for rows in (1, 5, 1000):
+        x = torch.randn(rows, 9).to(dtype)
+        for count in (1, 31, 32, 33, 75):
+            places = torch.randint(0, rows, (count,), dtype=index)
+            places[0], places[-1] = 0, rows - 1
+            _check(lambda a, i: torch.index_select(a, 0, i), x, places)
+            _check(lambda a, i: torch.index_select(a[:, 3], 0, i), x, places)
+            wide = places.long()
+            _check(lambda a, i: torch.gather(a, 0, i.unsqueeze(1).expand(-1, 9)), x, wide)
+            _check(lambda a, i: torch.gather(a.t().contiguous(), 1, i.expand(9, -1)), x, wide)
+            target, updates = torch.zeros(9, rows, dtype=dtype), torch.ones(9, count, dtype=dtype)
+            _check(lambda a, i, u: torch.scatter_add(a, 1, i.expand(9, -1), u), target, wide, updates)
+            _check(lambda a, i, u: torch.scatter(a, 1, i.expand(9, -1), u), target, wide, updates)
+
+
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
 @pytest.mark.parametrize("corners", [False, True])
 def test_bicubic_places_inside_and_outside(padding: str, corners: bool) -> None:
@@ -335,7 +369,7 @@ def _both(first: Callable[[Any], Any], second: Callable[[Any], Any]) -> Callable
 
 
 @pytest.mark.parametrize("dtype", [*FLOATS, torch.int64, torch.int32, torch.int16, torch.uint8], ids=str)
-@pytest.mark.parametrize("length", [1, 3, 4, 7, 8, 9, 15, 16, 31, 32, 33, 100, 257])
+@pytest.mark.parametrize("length", [1, 3, 4, 7, 8, 9, 15, 16, 31, 32, 33, 100, 256, 257])
 def test_places_of_extremes_in_short_rows(dtype: torch.dtype, length: int) -> None:
     torch.manual_seed(length)
     x = torch.randint(0, 50, (3, 65, length)).to(dtype)

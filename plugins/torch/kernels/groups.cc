@@ -167,20 +167,35 @@ at::Tensor without_padding(const at::Tensor& ids, const at::Tensor& indices, int
   return padding < 0 ? ids : ids.masked_fill(indices.eq(padding), -1);
 }
 
-// Where bags begin, and where the last one ends.
-at::Tensor limits_of(const at::Tensor& starts, int64_t count) {
-  const at::Tensor limits = at::empty({starts.size(0) + 1}, starts.options().dtype(at::kLong));
-  limits.narrow(0, 0, starts.size(0)).copy_(starts);
-  limits.narrow(0, starts.size(0), 1).fill_(count);
+// Where bags begin, by the first of the offsets, and where the last one ends. What bags of few rows take is mostly
+// the way to a launch, so that these are made without the dispatcher.
+at::Tensor limits_of(Call& call, const at::Tensor& offsets, int64_t bags, int64_t count) {
+  const at::Tensor limits = call.scratch({bags + 1}, at::kLong);
+  const View all = view_of(limits);
+  if (bags != 0) {
+    const View from = view_of(offsets).sliced(0, 0, bags), to = all.sliced(0, 0, bags);
+    from.dtype == to.dtype ? call.copy(from, to) : call.cast(from, to);
+  }
+  call.fill(all.sliced(0, bags, 1), count);
   return limits;
 }
 
 // Bags begin at 0, and each where the one before ends; the last one begins among the indices, or behind them. What does
 // not is an index that is out of range, which nobody waits for.
-void check_limits(const at::Tensor& limits, int64_t count) {
-  const at::Tensor nothing = empty({1}, at::kByte);
-  nothing.index_select(0, limits.narrow(0, 0, 1));
-  nothing.expand({count + 1}).index_select(0, limits.diff());
+void check_limits(Call& call, const at::Tensor& limits, int64_t count) {
+  const int64_t bags = limits.size(0) - 1;
+  const View all = view_of(limits), begin = all.sliced(0, 0, 1);
+  const View before = all.sliced(0, 0, bags), after = all.sliced(0, 1, bags);
+  const View lengths = view_of(call.scratch({bags}, at::kLong));
+  call.map(uhal_map_subtract, {&after, &before}, {&lengths});
+  const View nothing = view_of(call.scratch({1}, at::kByte)), found = view_of(call.scratch({bags}, at::kByte));
+  const View found_first = found.sliced(0, 0, 1);
+  View repeated = nothing;
+  repeated.shape[0] = count + 1;
+  repeated.strides[0] = 0;
+  const uhal_index_attributes attributes = index_attributes(0);
+  call.launch(UHAL_OP_GATHER, {&nothing, &begin}, {&found_first}, &attributes);
+  call.launch(UHAL_OP_GATHER, {&repeated, &lengths}, {&found}, &attributes);
 }
 
 // The number of the bag that each of `count` indices is in: how many bags have begun, less one.
@@ -224,12 +239,12 @@ void embedding_bag(Call& call) {
     --bags;
   }
   const int64_t padding = call.is_none(8) ? -1 : call.integer(8);
-  const at::Tensor starts = offsets.narrow(0, 0, bags).to(at::kLong);
-  const at::Tensor limits = limits_of(starts, count);
-  if (bags != 0) check_limits(limits, count);
+  const at::Tensor limits = limits_of(call, offsets, bags, count);
+  if (bags != 0) check_limits(call, limits, count);
   // Sums need no numbers of bags: their gradient makes them, as on the CPU.
   const bool is_plain = padding < 0, needs_ids = mode != kSumOfBag || !is_plain || call.boolean(7);
-  const at::Tensor ids = needs_ids ? bags_of(starts, count) : at::empty({0}, starts.options());
+  at::Tensor ids = empty({0}, at::kLong);
+  if (needs_ids) ids = bags_of(limits.narrow(0, 0, bags), count);
   const at::Tensor kept = needs_ids ? without_padding(ids, indices, padding) : ids;
   constexpr uhal_reduction kReductions[] = {UHAL_REDUCE_SUM, UHAL_REDUCE_MEAN, UHAL_REDUCE_MAXIMUM};
   const auto [output, counts] =
@@ -242,7 +257,7 @@ void embedding_bag(Call& call) {
     if (count != 0 && output.numel() != 0) {
       const at::Tensor rows = weight.index_select(0, indices);
       const at::Tensor is_it = rows.eq(output.index_select(0, kept.clamp_min(0))).logical_and(kept.ge(0).unsqueeze(-1));
-      const at::Tensor places = at::arange(count, starts.options());
+      const at::Tensor places = at::arange(count, limits.options());
       const at::Tensor place = at::where(is_it, places.unsqueeze(-1), at::full({}, count, places.options()));
       at::Tensor first = at::full(output.sizes(), count, places.options());
       first.scatter_reduce_(0, kept.clamp_min(0).unsqueeze(-1).expand(place.sizes()), place, "amin");

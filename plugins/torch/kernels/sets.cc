@@ -1,64 +1,93 @@
 // Tensors as sets: different elements, membership, how often each is there.
 #include <ATen/WrapDimUtils.h>
 
+#include <limits>
+
 #include "plugins/torch/kernels/kernels.h"
 
 namespace unihal::pytorch {
 namespace {
 
-at::Tensor nothing(const at::Tensor& like) { return at::empty({0}, like.options().dtype(at::kLong)); }
+at::Tensor nothing() { return empty({0}, at::kLong); }
 
 // -- different elements -------------------------------------------------------------------------------------------
 
 at::Tensor counts_of(const at::Tensor& starts, int64_t elements) {
-  const at::Tensor end = at::full({1}, elements, starts.options());
-  return at::cat({starts, end}).diff();
+  const at::Tensor limits = at::empty({starts.size(0) + 1}, starts.options().dtype(at::kLong));
+  limits.narrow(0, 0, starts.size(0)).copy_(starts);
+  limits.narrow(0, starts.size(0), 1).fill_(elements);
+  return limits.diff();
 }
 
-// Which rows of (n, ...) are not what the row before them is.
-at::Tensor is_new_row(const at::Tensor& rows) {
+// Where a vector of flags is set. There is room for all of them, of 32 bits as long as these do: one launch finds and
+// counts them, and what is looked up by them is read faster.
+at::Tensor places_of(Call& call, const at::Tensor& flags) {
+  const bool narrow = flags.size(0) <= std::numeric_limits<int32_t>::max();
+  const at::Tensor places = call.scratch({flags.size(0)}, narrow ? at::kInt : at::kLong);
+  const at::Tensor count = call.scratch({1}, at::kLong);
+  const View mask = view_of(flags), total = view_of(count), found = view_of(places);
+  call.launch(UHAL_OP_NONZERO, {&mask}, {&total, &found});
+  return places.narrow(0, 0, count.item<int64_t>());
+}
+
+// Which rows of (n, ...) are not what the row before them is. Of vectors without the dispatcher, on the way through
+// which short ones would spend most of their time.
+at::Tensor is_new_row(Call& call, const at::Tensor& rows) {
   const int64_t count = rows.size(0);
-  at::Tensor is_new = at::empty({count}, rows.options().dtype(at::kBool));
-  is_new.narrow(0, 0, 1).fill_(true);
+  const at::Tensor is_new = call.scratch({count}, at::kBool);
+  const View flags = view_of(is_new), others = flags.sliced(0, 1, count - 1);
+  call.fill(flags.sliced(0, 0, 1), true);
   if (count == 1) return is_new;
-  at::Tensor others = is_new.narrow(0, 1, count - 1);
-  const at::Tensor here = rows.narrow(0, 1, count - 1), before = rows.narrow(0, 0, count - 1);
   if (rows.dim() == 1) {
-    at::ne_out(others, here, before);
+    const View all = view_of(rows), here = all.sliced(0, 1, count - 1), before = all.sliced(0, 0, count - 1);
+    call.map(uhal_map_not_equal, {&here, &before}, {&others});
   } else {
-    others.copy_(here.ne(before).flatten(1).any(1));
+    const at::Tensor differs = rows.narrow(0, 1, count - 1).ne(rows.narrow(0, 0, count - 1));
+    is_new.narrow(0, 1, count - 1).copy_(differs.flatten(1).any(1));
   }
   return is_new;
+}
+
+// The rows of these numbers.
+at::Tensor rows_at(Call& call, const at::Tensor& rows, const at::Tensor& places) {
+  c10::DimVector sizes(rows.sizes());
+  sizes[0] = places.size(0);
+  const at::Tensor result = empty(sizes, rows.scalar_type());
+  if (result.numel() == 0) return result;
+  const View x = view_of(rows), indices = view_of(places), y = view_of(result);
+  const uhal_index_attributes attributes = index_attributes(0);
+  call.launch(UHAL_OP_GATHER, {&x, &indices}, {&y}, &attributes);
+  return result;
 }
 
 // Results of an op of this family: the different rows, and on demand the inverse and the counts. `order`, if there is
 // one, is that in which rows were put.
 void give_unique(Call& call, const at::Tensor& rows, const at::Tensor& order, bool with_inverse, bool with_counts,
                  at::IntArrayRef inverse_shape, int64_t dim = 0) {
-  at::Tensor is_new = is_new_row(rows);
-  const at::Tensor starts = is_new.nonzero().squeeze(-1);  // of the runs of equal rows
-  const at::Tensor values = rows.index_select(0, starts);
+  const at::Tensor is_new = is_new_row(call, rows);
+  const at::Tensor starts = places_of(call, is_new);  // of the runs of equal rows
+  const at::Tensor values = rows_at(call, call.keep(rows), starts);
   call.set_result(0, dim == 0 ? values : values.movedim(0, dim).contiguous());
-  at::Tensor inverse = nothing(rows);
+  at::Tensor inverse = nothing();
   if (with_inverse) {
-    is_new.narrow(0, 0, 1).fill_(false);
+    call.fill(view_of(is_new).sliced(0, 0, 1), false);
     const at::Tensor numbers = is_new.cumsum(0);  // of the run that each row is in, from 0
     inverse = order.defined() ? at::empty_like(numbers).scatter_(0, order, numbers) : numbers;
     inverse = inverse.view(inverse_shape);
   }
   call.set_result(1, inverse);
-  call.set_result(2, with_counts ? counts_of(starts, rows.size(0)) : nothing(rows));
+  call.set_result(2, with_counts ? counts_of(starts, rows.size(0)) : nothing());
 }
 
-void give_none(Call& call, const at::Tensor& self, bool with_inverse, bool with_counts) {
+void give_none(Call& call, const at::Tensor& self, bool with_inverse) {
   call.set_result(0, at::empty({0}, self.options()));
-  call.set_result(1, with_inverse ? at::empty(self.sizes(), self.options().dtype(at::kLong)) : nothing(self));
-  call.set_result(2, with_counts ? nothing(self) : nothing(self));
+  call.set_result(1, with_inverse ? at::empty(self.sizes(), self.options().dtype(at::kLong)) : nothing());
+  call.set_result(2, nothing());
 }
 
 void unique_of_all(Call& call, bool with_inverse, bool with_counts) {
   const at::Tensor& self = call.tensor(0);
-  if (self.numel() == 0) return give_none(call, self, with_inverse, with_counts);
+  if (self.numel() == 0) return give_none(call, self, with_inverse);
   const auto [values, order] = self.reshape({-1}).sort();
   give_unique(call, values, order, with_inverse, with_counts, self.sizes());
 }
@@ -89,7 +118,7 @@ void unique_along(Call& call, int64_t dim, bool sorts, bool with_inverse, bool w
   dim = at::maybe_wrap_dim(dim, self.dim());
   at::Tensor rows = rows_along(self, dim);
   if (self.numel() == 0) {
-    give_none(call, self, with_inverse, with_counts);
+    give_none(call, self, with_inverse);
     call.set_result(0, self.clone());
     return;
   }
@@ -116,7 +145,7 @@ void unique_consecutive(Call& call) {
   const at::Tensor& self = call.tensor(0);
   const bool with_inverse = call.boolean(1), with_counts = call.boolean(2);
   if (!call.is_none(3)) return unique_along(call, call.integer(3), false, with_inverse, with_counts);
-  if (self.numel() == 0) return give_none(call, self, with_inverse, with_counts);
+  if (self.numel() == 0) return give_none(call, self, with_inverse);
   give_unique(call, self.reshape({-1}), {}, with_inverse, with_counts, self.sizes());
 }
 
