@@ -65,7 +65,7 @@ def layer_case(make: Callable[[], Any], shapes: Any) -> str:
         attends = isinstance(layer, layers.MultiHeadAttention)
         return tf_keras.Model(inputs, layer(*operands) if attends else layer(operands))
 
-    return run_model(tf_keras, model, lambda _: given if len(many) > 1 else given[0])
+    return run_model(tf_keras, model, lambda _: given if len(many) > 1 else given[0], traced=True)
 
 
 def application_case(name: str) -> str:
