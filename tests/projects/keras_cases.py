@@ -122,8 +122,11 @@ def run_model(
     inputs: Callable[[Any], Any],
     generate: Callable[[Any], Any] | None = None,
     training_limit: float | None = LIMIT,
+    traced: bool = False,
 ) -> str:
-    """Compares what a model gives on both devices; without a limit of training, that is left out."""
+    """Compares what a model gives on both devices; without a limit of training, that is left out.
+
+    `traced`: the CPU trains in a function as the device does. Keras 2 draws other numbers op by op."""
     outcome: dict[str, Any] = {}
     weights: list[np.ndarray] = []
     names: list[str] = []
@@ -141,7 +144,7 @@ def run_model(
                 if training_limit is not None:
                     step = step_of(model, tensors)
                     # The CPU computes op by op: that takes less time than to trace it, and none of its own fusions.
-                    results, gradients = (step if device == DEVICE else step.python_function)()
+                    results, gradients = (step if traced or device == DEVICE else step.python_function)()
                 tokens = [] if generate is None else [np.asarray(v) for v in tf.nest.flatten(generate(model))]
                 if device == DEVICE:
                     assert_on_device(inference + results)

@@ -39,6 +39,25 @@ def test_moves(dtype: str) -> None:
         check(function, x, dtype=dtype)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_constants_of_the_host(dtype: str) -> None:
+    for shape in ((), (0,), (3,), (2, 0, 3), (70000,), (301, 101), (*[1] * 12, 2)):
+        x = np.asarray(np.rint(4 * random(*shape)) / 4 if dtype in FLOATS else values(*shape, dtype=dtype))
+        with tf.device(DEVICE):
+            for tensor in (tf.constant(x, dtype), tf.constant(x.tolist(), dtype, shape), tf.convert_to_tensor(x)):
+                assert tensor.device.endswith(DEVICE)
+                np.testing.assert_array_equal(tensor.numpy(), x.astype(tensor.dtype.as_numpy_dtype))
+
+
+def test_a_constant_is_not_the_array_that_it_was_made_of() -> None:
+    for count in (8, 100000):
+        x = np.zeros(count, "float32")
+        with tf.device(DEVICE):
+            tensor = tf.convert_to_tensor(x)
+            x[:] = 1
+            np.testing.assert_array_equal(tensor.numpy(), np.zeros(count))
+
+
 SLICES: list[Any] = [
     np.s_[1],
     np.s_[-1, ..., 0],

@@ -142,6 +142,22 @@ def test_suppression_with_scores(pad: bool) -> None:
         )
 
 
+@pytest.mark.parametrize("far", [100, 500, 1300])
+def test_suppression_where_the_best_boxes_are_one(far: int) -> None:
+    # More than are looked at first are the same box; the next ones lie apart.
+    boxes = np.tile(np.float32([0, 0, 1, 1]), (1400, 1))
+    boxes[far:] += np.arange(1, 1401 - far, dtype="float32")[:, None] * 2
+    scores = np.linspace(1, 0, 1400, dtype="float32")
+    for most in (1, 3, 100, 2000):
+        check(
+            lambda b, s, m=most: RAW.NonMaxSuppressionV3(
+                boxes=b, scores=s, max_output_size=m, iou_threshold=0.5, score_threshold=0.01
+            ),
+            boxes,
+            scores,
+        )
+
+
 def test_suppression_of_odd_boxes() -> None:
     boxes, scores = boxes_and_scores(30, seed=3)
     scores[4], scores[9] = np.nan, -np.inf

@@ -54,6 +54,35 @@ class Cast : public Kernel {
   uhal_dtype dtype_;
 };
 
+// _EagerConst(input): what eager mode makes of a list or an array of the host, which lies in host memory here. TensorFlow's
+// kernel has it brought to the device before: by a copy whose end a thread polls, ten times as long for a few numbers.
+class EagerConstant : public Kernel {
+ public:
+  using Kernel::Kernel;
+  void compute(Context& context) const override {
+    const Shape shape = context.dims(0);
+    const View input = context.flat_input(0);
+    if (!context.ok()) return;
+    const View output = context.flat_output(0, input.dtype, shape);
+    const size_t bytes = static_cast<size_t>(input.elements()) * uhal_dtype_size(input.dtype);
+    uhal_stream* stream = context.ok() && bytes > 0 ? context.stream() : nullptr;
+    if (stream == nullptr) return;
+    const auto* data = static_cast<const char*>(input.data);
+    if (bytes <= kKept) {
+      context.upload(std::vector<char>(data, data + bytes), output);
+      return;
+    }
+    // The memory may be an array's that its owner writes to next.
+    if (context.check(uhal_copy(stream, output.data, data, bytes, UHAL_COPY_HOST_TO_DEVICE))) {
+      context.check(uhal_stream_synchronize(stream));
+    }
+  }
+
+ private:
+  // Bytes of which a copy is kept rather than waited for.
+  static constexpr size_t kKept = size_t{1} << 16;
+};
+
 // Fill(dims, value): a value of int32 is in host memory; others are read where they are, without a wait.
 class Fill : public Kernel {
  public:
@@ -511,6 +540,7 @@ void register_array(Registrar& registrar) {
   registrar.add_movement<Transpose>("ConjugateTranspose", kReal, {"x", "y"}, {"perm"});
   registrar.add<ConjugateTranspose>("ConjugateTranspose", {{"T", kComplex}}, {"perm"});
   registrar.add<Cast>("Cast", {{"SrcT", kAll}, {"DstT", kAll}});
+  registrar.add_own<EagerConstant>("_EagerConst", {{"T", without_int32(kAll)}}, {"input"});
   registrar.add<Fill>("Fill", {{"T", without_int32(kAll)}}, {"dims"});
   registrar.add<Fill>("Fill", {{"T", kInt32}, {"index_type", only(UHAL_INT64)}}, {"dims", "value"});
   registrar.add<Range>("Range", {{"Tidx", only(UHAL_INT64) | kFloats}});

@@ -346,17 +346,23 @@ class NonMaxSuppression : public Kernel {
       const uhal_index_attributes rows = index_attributes(0);
       context.launch(UHAL_OP_GATHER, {&boxes, &order}, {&in_order}, &rows);
       context.launch(UHAL_OP_GATHER, {&counts, &order}, {&allowed}, &rows);
-      const uhal_non_max_suppression_attributes suppression = {sizeof suppression, overlap, 1, 0, 0, 0};
-      context.launch(UHAL_OP_NON_MAX_SUPPRESSION, {&in_order}, {&keep}, &suppression);
-      context.map(uhal_map_logical_and, {&keep, &allowed}, {&keep});
       const View found = context.temporary(UHAL_INT64, {1}), places = context.temporary(UHAL_INT32, {count, 1});
-      if (!context.ok()) return;
-      context.launch(UHAL_OP_NONZERO, {&keep}, {&found, &places});
       uhal_stream* stream = context.stream();
-      if (!context.ok() ||
-          !context.check(uhal_copy(stream, &kept, found.data, sizeof kept, UHAL_COPY_DEVICE_TO_HOST)) ||
-          !context.check(uhal_stream_synchronize(stream))) {
-        return;
+      if (!context.ok()) return;
+      // Of many boxes the first few give as many as are wanted, mostly; where they do not, more are looked at.
+      const uhal_non_max_suppression_attributes suppression = {sizeof suppression, overlap, 1, 0, 0, 0};
+      for (int64_t looked = 0; looked < count && kept < most;) {
+        looked = std::min(count, std::max<int64_t>(kFirst, kMore * std::max(looked, std::min(most, count))));
+        const View some = in_order.sliced(0, 0, looked), stays = keep.sliced(0, 0, looked);
+        const View may = allowed.sliced(0, 0, looked), where = places.sliced(0, 0, looked);
+        context.launch(UHAL_OP_NON_MAX_SUPPRESSION, {&some}, {&stays}, &suppression);
+        context.map(uhal_map_logical_and, {&stays, &may}, {&stays});
+        context.launch(UHAL_OP_NONZERO, {&stays}, {&found, &where});
+        if (!context.ok() ||
+            !context.check(uhal_copy(stream, &kept, found.data, sizeof kept, UHAL_COPY_DEVICE_TO_HOST)) ||
+            !context.check(uhal_stream_synchronize(stream))) {
+          return;
+        }
       }
       kept = std::min(kept, most);
       chosen = context.temporary(UHAL_INT32, {kept});
@@ -377,6 +383,9 @@ class NonMaxSuppression : public Kernel {
   }
 
  private:
+  // Boxes that are looked at first, at least; and how many times as many the next time.
+  static constexpr int64_t kFirst = 256, kMore = 4;
+
   // An output of the kept boxes, filled up with zeros if that is wanted.
   void give(Context& context, int number, uhal_dtype dtype, const View& chosen, int64_t kept, int64_t most) const {
     const View output = context.output(number, dtype, {pads_ ? most : kept});

@@ -228,24 +228,25 @@ class HistogramFixedWidth : public Kernel {
     const View above = vector(context, values.dtype, count);
     const View ids = vector(context, UHAL_INT32, count);
     const View step = context.temporary(UHAL_FLOAT64, nullptr, 0);
-    const View counts = vector(context, UHAL_INT64, bins);
+    const View counts = vector(context, UHAL_INT64, bins + 1);
     if (!context.ok()) return;
     if (count == 0) {
       context.zero(output);
       return;
     }
     context.fill(step, (high - low) / static_cast<double>(bins), 0);
-    // The distance from the low end is rounded to the values' dtype, and the place is not.
+    // The distance from the low end is rounded to the values' dtype, and the place is not. The high end lies behind the
+    // last bin, which has it.
     Chain distance(1);
-    const int raised = distance.step(uhal_map_clip, {0}, {low, HUGE_VAL});
-    distance.step(uhal_map_add_then_scale, {raised}, {1, -low});
+    const int within = distance.step(uhal_map_clip, {0}, {low, high});
+    distance.step(uhal_map_add_then_scale, {within}, {1, -low});
     context.launch(UHAL_OP_MAP_CHAIN, {&values}, {&above}, distance.program());
-    Chain place(2);
-    const int quotient = place.step(uhal_map_divide, {0, 1});
-    place.step(uhal_map_clip, {quotient}, {0, static_cast<double>(bins - 1)});
-    context.launch(UHAL_OP_MAP_CHAIN, {&above, &step}, {&ids}, place.program());
+    context.map(uhal_map_divide, {&above, &step}, {&ids});
     count_segments(context, ids, counts);
-    context.cast(counts, output);
+    const View inside = counts.sliced(0, 0, bins), last = counts.sliced(0, bins - 1, 1);
+    const View behind = counts.sliced(0, bins, 1);
+    context.map(uhal_map_add, {&last, &behind}, {&last});
+    context.cast(inside, output);
   }
 
  private:
