@@ -54,8 +54,9 @@ class Cast : public Kernel {
   uhal_dtype dtype_;
 };
 
-// _EagerConst(input): what eager mode makes of a list or an array of the host, which lies in host memory here. TensorFlow's
-// kernel has it brought to the device before: by a copy whose end a thread polls, ten times as long for a few numbers.
+// _EagerConst(input): what eager mode makes of a list or an array of the host, which lies in host memory here.
+// TensorFlow's kernel has it brought to the device before: by a copy whose end a thread polls, ten times as long for a
+// few numbers.
 class EagerConstant : public Kernel {
  public:
   using Kernel::Kernel;
