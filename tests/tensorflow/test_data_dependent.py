@@ -41,6 +41,18 @@ def test_counts() -> None:
     check(lambda i: tf.math.bincount(i, minlength=12, maxlength=12), x.astype(np.int32))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])
+def test_histograms(dtype: str) -> None:
+    """Places at the edges of thousands of bins tell in which type they are computed."""
+    x = 4 * np.random.default_rng(0).normal(size=50001)
+    x[:6] = [3, 3, 3, -3, -3, -3]
+    x = x.astype(dtype)
+    if x.dtype.kind == "f":
+        x[6:9] = [np.inf, -np.inf, np.nextafter(x.dtype.type(3), x.dtype.type(0))]
+    for bins in (1, 2, 5, 7777):
+        check(lambda v, n=bins: tf.histogram_fixed_width(v, tf.constant([-3, 3], v.dtype), n), x)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
 def test_searches(dtype: str) -> None:
     table, values = np.sort(integers(3, 9, high=8), axis=-1), integers(3, 5, low=-1, high=9, seed=1)

@@ -225,7 +225,6 @@ class HistogramFixedWidth : public Kernel {
     }
     const View output = context.output(0, dtype_, Shape{bins});
     const int64_t count = values.elements();
-    const View above = vector(context, values.dtype, count);
     const View ids = vector(context, UHAL_INT32, count);
     const View step = context.temporary(UHAL_FLOAT64, nullptr, 0);
     const View counts = vector(context, UHAL_INT64, bins + 1);
@@ -235,13 +234,12 @@ class HistogramFixedWidth : public Kernel {
       return;
     }
     context.fill(step, (high - low) / static_cast<double>(bins), 0);
-    // The distance from the low end is rounded to the values' dtype, and the place is not. The high end lies behind the
-    // last bin, which has it.
-    Chain distance(1);
-    const int within = distance.step(uhal_map_clip, {0}, {low, high});
-    distance.step(uhal_map_add_then_scale, {within}, {1, -low});
-    context.launch(UHAL_OP_MAP_CHAIN, {&values}, {&above}, distance.program());
-    context.map(uhal_map_divide, {&above, &step}, {&ids});
+    // In float64, as on the CPU. The high end lies behind the last bin, which has it.
+    Chain place(2);
+    const int within = place.step(uhal_map_clip, {0}, {low, high});
+    const int distance = place.step(uhal_map_add_then_scale, {within}, {1, -low});
+    place.step(uhal_map_divide, {distance, 1});
+    context.launch(UHAL_OP_MAP_CHAIN, {&values, &step}, {&ids}, place.program());
     count_segments(context, ids, counts);
     const View inside = counts.sliced(0, 0, bins), last = counts.sliced(0, bins - 1, 1);
     const View behind = counts.sliced(0, bins, 1);
