@@ -21,9 +21,13 @@ class TuningTable;
 // What multiplies matrices of 16-bit numbers on a device, in the words of prelude/matrix_product.h.
 enum class MatrixForm : int32_t {
   kNone = 0,
-  kMma = 1,   // NVIDIA's from sm_80 on
-  kWmma = 2,  // RDNA3's, in waves of 32
+  kMma = 1,        // NVIDIA's from sm_80 on
+  kWmma = 2,       // RDNA3's, in waves of 32
+  kWarpgroup = 3,  // kMma's, and those of four warps together of sm_90a
 };
+
+// Whether a device has the words of kMma.
+constexpr bool has_mma(MatrixForm form) { return form == MatrixForm::kMma || form == MatrixForm::kWarpgroup; }
 
 // What a work-item may take of its unit, so that enough of them are there to wait for memory: item_share() of
 // device_properties.h. 0: whatever it takes.

@@ -14,7 +14,7 @@
 #define __global__
 #define __shared__
 #define __forceinline__ inline
-#define __launch_bounds__(count)
+#define __launch_bounds__(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))
 
 struct Index {
@@ -25,7 +25,7 @@ static Index threadIdx, blockIdx, blockDim, gridDim;  // of the work-item that r
 constexpr size_t kLocalBytes = 232448;  // what a work-group of an H100 may have
 
 namespace on_host {
-alignas(16) inline unsigned char memory[kLocalBytes];
+alignas(1024) inline unsigned char memory[kLocalBytes];
 inline size_t local_bytes;  // of these, what the kernel says that it takes
 }  // namespace on_host
 

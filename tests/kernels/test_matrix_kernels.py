@@ -1,6 +1,6 @@
 """Attention on matrix cores, without any: the kernels of attention_matrix.cl run on the host, where matrix_machine.h
-runs a group's work-items in turn; mma_instructions.h does what NVIDIA's manual says of each instruction, and
-wmma_instructions.h what RDNA3's does. So layouts, masks, edges and barriers are tested here; speed, and that the manual
+runs a group's work-items in turn; mma_instructions.h and warpgroup_instructions.h do what NVIDIA's manual says of each
+instruction, and wmma_instructions.h what RDNA3's does. So layouts, masks, edges and barriers are tested here; speed, and that the manual
 is right, on a GPU.
 
 Kernels are compiled in the shapes of csrc/kernels/ops/attention_matrix.cc."""
@@ -11,6 +11,7 @@ import ctypes
 import dataclasses
 import re
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ from kernel_on_host import DTYPES, HERE, KERNELS, dtype_macros, gpu_prelude, lib
 Array = NDArray[Any]
 
 #: MatrixForm of csrc/kernels/queue.h.
-FORMS = {"mma": 1, "wmma": 2}
+FORMS = {"mma": 1, "wmma": 2, "warpgroup": 3}
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class Shape:
     own_in_registers: int
     step: int
     slice: int
+    groups: int = 0
 
     @property
     def rows(self) -> int:
@@ -54,7 +56,7 @@ class Shape:
     @property
     def macros(self) -> dict[str, int]:
         own = {"HEAD": self.head, "WARPS": self.warps, "BLOCKS": self.blocks, "TILE": self.tile}
-        own["OWN_IN_REGISTERS"] = self.own_in_registers
+        own |= {"OWN_IN_REGISTERS": self.own_in_registers, "GROUPS": self.groups}
         if self.part == "kForward":
             return own
         return own | {"BY_KEY": int(self.part == "kByKey"), "STEP": self.step, "SLICE": self.slice}
@@ -62,9 +64,9 @@ class Shape:
 
 def shapes() -> list[Shape]:
     text = (KERNELS / "ops/attention_matrix.cc").read_text()
-    rows = re.findall(r"\{k(\w+), Part::(\w+), (\d+), (\d+), (\d+), (\d+), (\d+), (\d+), (\d+)\}", text)
-    assert len(rows) >= 42
-    return [Shape(form.lower(), part, *(int(number) for number in numbers)) for form, part, *numbers in rows]
+    rows = re.findall(r"\{k(\w+), Part::(\w+), (\d+), (\d+), (\d+), (\d+), (\d+), (\d+), (\d+)(?:, (\d+))?\}", text)
+    assert len(rows) == len(re.findall(r"^    \{k\w+, Part::k\w+, \d", text, re.MULTILINE)) >= 48
+    return [Shape(form.lower(), part, *(int(number or 0) for number in numbers)) for form, part, *numbers in rows]
 
 
 ENTRIES = {
@@ -319,7 +321,13 @@ SAMPLE = (
     ("float16", Problem(1, 1, 40, 130, 40, 40, causal=1, scale=0.75)),
 )
 
+#: The same for the form that has only operands in vectors; more than a tile of rows and of others.
+WARPGROUP_SAMPLE = (
+    ("bfloat16", Problem(1, 2, 130, 67, 40, 64, causal=1, mask=(1, 0, 1, 1))),
+)
+
 PROBLEMS = (
+    ("float16", Problem(1, 1, 70, 200, 128, 104, causal=1, scale=0.75)),
     ("bfloat16", Problem(1, 2, 150, 150, 64, 64, causal=1)),
     ("bfloat16", Problem(2, 1, 70, 201, 64, 64)),
     ("float16", Problem(1, 1, 201, 70, 64, 48, causal=1)),
@@ -333,16 +341,25 @@ def name_of(value: Problem | str) -> str:
     return value if isinstance(value, str) else "x".join(str(size) for size in dataclasses.astuple(value)[:6])
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(("dtype", "problem"), SAMPLE, ids=name_of)
-def test_kernels_compute_attention_and_its_gradient(folder: Path, dtype: str, problem: Problem, form: str) -> None:
+def cases(sample: tuple[tuple[str, Problem], ...], forms: Iterable[str]) -> list[Any]:
+    return [
+        pytest.param(form, dtype, problem, id=f"{name_of(problem)}-{dtype}-{form}")
+        for form in forms
+        for dtype, problem in sample
+        if form != "warpgroup" or problem.vector  # panels are filled 16 bytes at a time
+    ]
+
+
+@pytest.mark.parametrize(
+    ("form", "dtype", "problem"), cases(SAMPLE, ("mma", "wmma")) + cases(WARPGROUP_SAMPLE, ("warpgroup",))
+)
+def test_kernels_compute_attention_and_its_gradient(folder: Path, form: str, dtype: str, problem: Problem) -> None:
     check(folder, first_shapes(form, max(problem.d, problem.e)), dtype, problem)
 
 
 @pytest.mark.whole
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(("dtype", "problem"), PROBLEMS, ids=name_of)
-def test_kernels_compute_attention_of_all_shapes(folder: Path, dtype: str, problem: Problem, form: str) -> None:
+@pytest.mark.parametrize(("form", "dtype", "problem"), cases(PROBLEMS, FORMS))
+def test_kernels_compute_attention_of_all_shapes(folder: Path, form: str, dtype: str, problem: Problem) -> None:
     check(folder, first_shapes(form, max(problem.d, problem.e)), dtype, problem)
 
 
@@ -361,14 +378,18 @@ def test_kernels_with_wide_indices(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("right", "wrong"),
+    ("form", "right", "wrong"),
     [
-        ("if (column >= p.keys || (causal", "if (column >= p.keys - 1 || (causal"),
-        ("uhal_await_copies();\n    UHAL_BARRIER();\n    if (other", "UHAL_BARRIER();\n    if (other"),
+        ("mma", "if (column >= p.keys || (causal", "if (column >= p.keys - 1 || (causal"),
+        ("mma", "uhal_await_copies();\n    UHAL_BARRIER();\n    if (other", "UHAL_BARRIER();\n    if (other"),
+        ("warpgroup", "    AWAIT_PRODUCTS(0, scores, TILE);\n", ""),
+        ("warpgroup", "    AWAIT_PRODUCTS(0, average, HEAD);\n", ""),
     ],
-    ids=["a key less", "no wait for copies"],
+    ids=["a key less", "no wait for copies", "no wait for scores", "no wait for averages"],
 )
-def test_a_mistake_in_a_kernel_is_found(folder: Path, monkeypatch: pytest.MonkeyPatch, right: str, wrong: str) -> None:
+def test_a_mistake_in_a_kernel_is_found(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, form: str, right: str, wrong: str
+) -> None:
     read = with_includes
 
     def mistaken(path: Path) -> str:
@@ -378,7 +399,7 @@ def test_a_mistake_in_a_kernel_is_found(folder: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setitem(globals(), "with_includes", mistaken)
     with pytest.raises(AssertionError):
-        check(folder, first_shapes("mma", 64), "bfloat16", Problem(1, 1, 20, 100, 64, 64))
+        check(folder, first_shapes(form, 64), "bfloat16", Problem(1, 1, 20, 100, 64, 64))
 
 
 # -- what AMD's compiler makes of them -------------------------------------------------------------------------------

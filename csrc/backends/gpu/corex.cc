@@ -32,6 +32,7 @@ constexpr int kMinor = 76;
 // _MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
 constexpr Attributes kAttributes = {16, 10, 1, 8, 13, 36, 37, 83, 18, 97};
 
+constexpr int kCuda12 = 12000;              // a driver's version
 constexpr int kNotSupported = 801;          // CUDA_ERROR_NOT_SUPPORTED
 constexpr int kMaxLaunchedLocalMemory = 8;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 
@@ -86,15 +87,20 @@ int architecture(int device, Architecture* found) {
   if (code != kSuccess) return code;
   found->is_stand_in = strstr(name, "NVIDIA") != nullptr || strstr(name, "Tesla") != nullptr;
   found->lanes = found->is_stand_in ? lanes_of_capability(major, minor) : 0;
-  if (found->is_stand_in && major >= 8) found->matrix_form = kernels::MatrixForm::kMma;
   const char* said = std::getenv("UNIHAL_COREX_ARCHITECTURE");
   if (said != nullptr && *said != '\0') {
     found->name = said;
   } else if (found->is_stand_in) {
     found->name = "sm_" + std::to_string(major) + std::to_string(minor);
+    // What only this architecture has: compilers know it by this name from CUDA 12.0 on.
+    int driver = 0;
+    if (major == 9 && minor == 0 && api.driver_version(&driver) == kSuccess && driver >= kCuda12) found->name += "a";
   } else {
     // A BI-V150 is an ivcore11 and says 7.1; of others nothing is known here.
     found->name = major > 7 || (major == 7 && minor >= 1) ? "ivcore11" : "ivcore10";
+  }
+  if (found->is_stand_in && major >= 8) {
+    found->matrix_form = found->name == "sm_90a" ? kernels::MatrixForm::kWarpgroup : kernels::MatrixForm::kMma;
   }
   return kSuccess;
 }

@@ -21,75 +21,97 @@ struct Shape {
   int16_t warps, blocks, tile;
   int16_t own_in_registers;
   int16_t step, slice;  // of gradients
+  int16_t groups = 0;   // that shall fit onto a unit at once; 0: whatever the compiler finds
 
+  // As the kernel's LOCAL_ELEMENTS.
   int64_t rows() const { return warps * blocks * int64_t{16}; }
   int64_t local_bytes() const {
-    const int64_t pitch = head + 8;
+    const bool has_panels = form == MatrixForm::kWarpgroup;
+    const int64_t pitch = has_panels ? head : head + 8;
     const int64_t operands = part == Part::kForward ? 1 : 2;
-    const int64_t statistics = part == Part::kByKey ? 4 * tile : 0;
+    const int64_t statistics = part != Part::kByKey ? 0 : has_panels ? 512 : 4 * tile;
     return 2 * (operands * rows() * pitch + 2 * (2 * tile * pitch + statistics));
   }
 };
 
 constexpr MatrixForm kMma = MatrixForm::kMma;
 constexpr MatrixForm kWmma = MatrixForm::kWmma;
+constexpr MatrixForm kWarpgroup = MatrixForm::kWarpgroup;
 
-// Of a form's with room for a head, the first for which a device has the local memory: the last of each head fit into
-// 99 KiB, which all of NVIDIA's have from sm_80 on, and into 64 KiB, which all of AMD's have.
+// Of those with room for a head that a device can run, the first for which it has the local memory: the last of each
+// head fit into 99 KiB, which all of NVIDIA's have from sm_80 on, and into 64 KiB, which all of AMD's have.
 constexpr Shape kShapes[] = {
-    {kMma, Part::kForward, 32, 4, 2, 64, 1, 0, 0},       //
-    {kMma, Part::kForward, 64, 4, 2, 64, 1, 0, 0},       //
-    {kMma, Part::kForward, 96, 4, 2, 64, 0, 0, 0},       //
-    {kMma, Part::kForward, 128, 4, 2, 64, 0, 0, 0},      //
-    {kMma, Part::kForward, 128, 4, 2, 32, 0, 0, 0},      //
-    {kMma, Part::kForward, 160, 4, 2, 32, 0, 0, 0},      //
-    {kMma, Part::kForward, 192, 4, 1, 32, 0, 0, 0},      //
-    {kMma, Part::kForward, 256, 4, 1, 32, 0, 0, 0},      //
-    {kMma, Part::kByQuery, 32, 4, 2, 64, 1, 32, 32},     //
-    {kMma, Part::kByQuery, 64, 4, 2, 64, 1, 32, 64},     //
-    {kMma, Part::kByQuery, 96, 4, 2, 32, 0, 32, 96},     //
-    {kMma, Part::kByQuery, 128, 4, 2, 32, 0, 32, 128},   //
-    {kMma, Part::kByQuery, 128, 4, 1, 32, 0, 32, 128},   //
-    {kMma, Part::kByQuery, 160, 4, 1, 32, 0, 32, 160},   //
-    {kMma, Part::kByQuery, 192, 4, 1, 32, 0, 32, 192},   //
-    {kMma, Part::kByQuery, 192, 4, 1, 16, 0, 16, 192},   //
-    {kMma, Part::kByQuery, 256, 4, 1, 32, 0, 32, 256},   //
-    {kMma, Part::kByQuery, 256, 4, 1, 16, 0, 16, 256},   //
-    {kMma, Part::kByKey, 32, 4, 2, 64, 0, 32, 32},       //
-    {kMma, Part::kByKey, 64, 4, 2, 64, 0, 32, 64},       //
-    {kMma, Part::kByKey, 96, 4, 1, 64, 0, 32, 96},       //
-    {kMma, Part::kByKey, 128, 8, 1, 64, 0, 32, 128},     //
-    {kMma, Part::kByKey, 128, 4, 1, 32, 0, 32, 128},     //
-    {kMma, Part::kByKey, 160, 4, 1, 32, 0, 32, 160},     //
-    {kMma, Part::kByKey, 192, 4, 1, 32, 0, 32, 96},      //
-    {kMma, Part::kByKey, 192, 4, 1, 16, 0, 16, 96},      //
-    {kMma, Part::kByKey, 256, 4, 1, 32, 0, 32, 128},     //
-    {kMma, Part::kByKey, 256, 2, 1, 16, 0, 16, 128},     //
-    {kWmma, Part::kForward, 32, 4, 2, 64, 1, 0, 0},      //
-    {kWmma, Part::kForward, 64, 4, 2, 32, 1, 0, 0},      //
-    {kWmma, Part::kForward, 96, 4, 1, 32, 0, 0, 0},      //
-    {kWmma, Part::kForward, 128, 4, 1, 32, 0, 0, 0},     //
-    {kWmma, Part::kForward, 192, 2, 1, 32, 0, 0, 0},     //
-    {kWmma, Part::kForward, 256, 2, 1, 16, 0, 0, 0},     //
-    {kWmma, Part::kByQuery, 32, 4, 2, 32, 1, 32, 32},    //
-    {kWmma, Part::kByQuery, 64, 4, 1, 32, 1, 32, 64},    //
-    {kWmma, Part::kByQuery, 96, 4, 1, 16, 0, 16, 96},    //
-    {kWmma, Part::kByQuery, 128, 4, 1, 16, 0, 16, 128},  //
-    {kWmma, Part::kByQuery, 192, 2, 1, 16, 0, 16, 192},  //
-    {kWmma, Part::kByQuery, 256, 1, 1, 16, 0, 16, 256},  //
-    {kWmma, Part::kByKey, 32, 4, 1, 32, 1, 32, 32},      //
-    {kWmma, Part::kByKey, 64, 4, 1, 32, 0, 32, 64},      //
-    {kWmma, Part::kByKey, 96, 4, 1, 16, 0, 16, 96},      //
-    {kWmma, Part::kByKey, 128, 4, 1, 16, 0, 16, 64},     //
-    {kWmma, Part::kByKey, 192, 2, 1, 16, 0, 16, 96},     //
-    {kWmma, Part::kByKey, 256, 1, 1, 16, 0, 16, 128},    //
+    {kMma, Part::kForward, 32, 4, 2, 64, 1, 0, 0},               //
+    {kWarpgroup, Part::kForward, 64, 4, 1, 64, 0, 0, 0, 4},      //
+    {kMma, Part::kForward, 64, 4, 2, 64, 1, 0, 0},               //
+    {kMma, Part::kForward, 96, 4, 2, 64, 0, 0, 0},               //
+    {kWarpgroup, Part::kForward, 128, 8, 1, 64, 0, 0, 0, 2},     //
+    {kMma, Part::kForward, 128, 4, 2, 64, 0, 0, 0},              //
+    {kMma, Part::kForward, 128, 4, 2, 32, 0, 0, 0},              //
+    {kWarpgroup, Part::kForward, 192, 8, 1, 64, 0, 0, 0},        //
+    {kMma, Part::kForward, 160, 4, 2, 32, 0, 0, 0},              //
+    {kMma, Part::kForward, 192, 4, 1, 32, 0, 0, 0},              //
+    {kWarpgroup, Part::kForward, 256, 8, 1, 64, 0, 0, 0},        //
+    {kMma, Part::kForward, 256, 4, 1, 32, 0, 0, 0},              //
+    {kMma, Part::kByQuery, 32, 4, 2, 64, 1, 32, 32},             //
+    {kWarpgroup, Part::kByQuery, 64, 8, 1, 64, 0, 64, 64, 2},    //
+    {kMma, Part::kByQuery, 64, 4, 2, 64, 1, 32, 64},             //
+    {kMma, Part::kByQuery, 96, 4, 2, 32, 0, 32, 96},             //
+    {kWarpgroup, Part::kByQuery, 128, 4, 1, 64, 0, 64, 128, 2},  //
+    {kMma, Part::kByQuery, 128, 4, 2, 32, 0, 32, 128},           //
+    {kMma, Part::kByQuery, 128, 4, 1, 32, 0, 32, 128},           //
+    {kWarpgroup, Part::kByQuery, 192, 4, 1, 64, 0, 64, 192},     //
+    {kMma, Part::kByQuery, 160, 4, 1, 32, 0, 32, 160},           //
+    {kMma, Part::kByQuery, 192, 4, 1, 32, 0, 32, 192},           //
+    {kMma, Part::kByQuery, 192, 4, 1, 16, 0, 16, 192},           //
+    {kWarpgroup, Part::kByQuery, 256, 4, 1, 64, 0, 64, 256},     //
+    {kMma, Part::kByQuery, 256, 4, 1, 32, 0, 32, 256},           //
+    {kMma, Part::kByQuery, 256, 4, 1, 16, 0, 16, 256},           //
+    {kMma, Part::kByKey, 32, 4, 2, 64, 0, 32, 32},               //
+    {kWarpgroup, Part::kByKey, 64, 4, 1, 64, 0, 64, 64, 2},      //
+    {kMma, Part::kByKey, 64, 4, 2, 64, 0, 32, 64},               //
+    {kMma, Part::kByKey, 96, 4, 1, 64, 0, 32, 96},               //
+    {kWarpgroup, Part::kByKey, 128, 4, 1, 64, 0, 64, 128, 2},    //
+    {kMma, Part::kByKey, 128, 8, 1, 64, 0, 32, 128},             //
+    {kMma, Part::kByKey, 128, 4, 1, 32, 0, 32, 128},             //
+    {kWarpgroup, Part::kByKey, 192, 4, 1, 64, 0, 64, 192},       //
+    {kMma, Part::kByKey, 160, 4, 1, 32, 0, 32, 160},             //
+    {kMma, Part::kByKey, 192, 4, 1, 32, 0, 32, 96},              //
+    {kMma, Part::kByKey, 192, 4, 1, 16, 0, 16, 96},              //
+    {kWarpgroup, Part::kByKey, 256, 4, 1, 64, 0, 64, 128},       //
+    {kMma, Part::kByKey, 256, 4, 1, 32, 0, 32, 128},             //
+    {kMma, Part::kByKey, 256, 2, 1, 16, 0, 16, 128},             //
+    {kWmma, Part::kForward, 32, 4, 2, 64, 1, 0, 0},              //
+    {kWmma, Part::kForward, 64, 4, 2, 32, 1, 0, 0},              //
+    {kWmma, Part::kForward, 96, 4, 1, 32, 0, 0, 0},              //
+    {kWmma, Part::kForward, 128, 4, 1, 32, 0, 0, 0},             //
+    {kWmma, Part::kForward, 192, 2, 1, 32, 0, 0, 0},             //
+    {kWmma, Part::kForward, 256, 2, 1, 16, 0, 0, 0},             //
+    {kWmma, Part::kByQuery, 32, 4, 2, 32, 1, 32, 32},            //
+    {kWmma, Part::kByQuery, 64, 4, 1, 32, 1, 32, 64},            //
+    {kWmma, Part::kByQuery, 96, 4, 1, 16, 0, 16, 96},            //
+    {kWmma, Part::kByQuery, 128, 4, 1, 16, 0, 16, 128},          //
+    {kWmma, Part::kByQuery, 192, 2, 1, 16, 0, 16, 192},          //
+    {kWmma, Part::kByQuery, 256, 1, 1, 16, 0, 16, 256},          //
+    {kWmma, Part::kByKey, 32, 4, 1, 32, 1, 32, 32},              //
+    {kWmma, Part::kByKey, 64, 4, 1, 32, 0, 32, 64},              //
+    {kWmma, Part::kByKey, 96, 4, 1, 16, 0, 16, 96},              //
+    {kWmma, Part::kByKey, 128, 4, 1, 16, 0, 16, 64},             //
+    {kWmma, Part::kByKey, 192, 2, 1, 16, 0, 16, 96},             //
+    {kWmma, Part::kByKey, 256, 1, 1, 16, 0, 16, 128},            //
 };
 constexpr int64_t kMostFeatures = 256;
 constexpr int64_t kPadding = 256;  // a multiple of the rows and the tiles of all shapes
 
-const Shape* find_shape(const DeviceTraits& traits, Part part, int64_t features) {
+// Panels are filled 16 bytes at a time, for which operands must be `vector`.
+bool takes_form(const DeviceTraits& traits, MatrixForm form, bool vector) {
+  if (form == kWarpgroup && !vector) return false;
+  return form == traits.matrix_form || (form == kMma && has_mma(traits.matrix_form));
+}
+
+const Shape* find_shape(const DeviceTraits& traits, Part part, int64_t features, bool vector) {
   for (const Shape& shape : kShapes) {
-    if (shape.form == traits.matrix_form && shape.part == part && shape.head >= features &&
+    if (takes_form(traits, shape.form, vector) && shape.part == part && shape.head >= features &&
         shape.local_bytes() <= traits.launched_local_memory) {
       return &shape;
     }
@@ -152,9 +174,10 @@ class MatrixAttention {
 
   KernelSpec spec(const char* entry, const Shape& shape) const {
     KernelSpec spec(sources::attention_matrix, entry);
-    spec.define("UHAL_WIDE_INDEX", wide_).define("UHAL_MATRIX_FORM", static_cast<int>(queue_.traits().matrix_form));
+    spec.define("UHAL_WIDE_INDEX", wide_).define("UHAL_MATRIX_FORM", static_cast<int>(shape.form));
     spec.dtype("X", op_.inputs[0]->dtype).define("HEAD", shape.head).define("WARPS", shape.warps);
-    spec.define("BLOCKS", shape.blocks).define("TILE", shape.tile).define("VECTOR", vector_);
+    spec.define("BLOCKS", shape.blocks).define("GROUPS", shape.groups).define("TILE", shape.tile);
+    spec.define("VECTOR", vector_);
     spec.define("HAS_MASK", mask_ != nullptr);
     spec.define("OWN_IN_REGISTERS", shape.own_in_registers);
     if (shape.part == Part::kForward) return spec;
@@ -186,7 +209,7 @@ class MatrixAttention {
 };
 
 uhal_status MatrixAttention::forward() const {
-  const Shape& shape = *find_shape(queue_.traits(), Part::kForward, features_of(op_));
+  const Shape& shape = *find_shape(queue_.traits(), Part::kForward, features_of(op_), vector_);
   const uhal_tensor* logsumexp = output_of(op_, 1);
   const int64_t tiles = (queries_ + shape.rows() - 1) / shape.rows();
   const int64_t tasks = batches_ * heads_ * tiles;
@@ -224,13 +247,13 @@ uhal_status MatrixAttention::form_statistics(const Statistics& statistics) const
   grid.groups[0] = (count + kRows - 1) / kRows;
   grid.group_size[0] = kGroup;
   // The shape is of no account here: that of dq, so that both come from one compilation.
-  const Shape& shape = *find_shape(queue_.traits(), Part::kByQuery, features_of(op_));
+  const Shape& shape = *find_shape(queue_.traits(), Part::kByQuery, features_of(op_), vector_);
   return queue_.run(spec("attention_matrix_statistics", shape), arguments, grid);
 }
 
 uhal_status MatrixAttention::form_gradient(const Gradient& gradient, const Statistics& statistics) const {
   const bool by_key = gradient.part == Part::kByKey;
-  const Shape& shape = *find_shape(queue_.traits(), gradient.part, features_of(op_));
+  const Shape& shape = *find_shape(queue_.traits(), gradient.part, features_of(op_), vector_);
   const int64_t rows = gradient.own->shape[2];
   const int64_t tiles = (rows + shape.rows() - 1) / shape.rows();
   const int64_t slices = (features_of(op_) + shape.slice - 1) / shape.slice;
@@ -295,9 +318,9 @@ bool takes_matrix_attention(const DeviceTraits& traits, const uhal_op& op) {
   if (!has_mask && !(attention_attributes(op).scale > 0)) return false;
   const int64_t features = features_of(op);
   if (features > kMostFeatures || op.inputs[0]->shape[3] == 0 || op.inputs[2]->shape[3] == 0) return false;
-  if (op.kind == UHAL_OP_ATTENTION) return find_shape(traits, Part::kForward, features) != nullptr;
-  return find_shape(traits, Part::kByQuery, features) != nullptr &&
-         find_shape(traits, Part::kByKey, features) != nullptr;
+  if (op.kind == UHAL_OP_ATTENTION) return find_shape(traits, Part::kForward, features, false) != nullptr;
+  return find_shape(traits, Part::kByQuery, features, false) != nullptr &&
+         find_shape(traits, Part::kByKey, features, false) != nullptr;
 }
 
 uhal_status run_matrix_attention(Queue& queue, const uhal_op& op) {

@@ -107,7 +107,7 @@ class FewRows {
   // float16's subnormal numbers, or four of a bfloat16's. One row with short blocks is as fast without it, or faster.
   bool takes_matrix() const {
     if (problem_.m == 1 && weights_.block < 4 * chunk_weights()) return false;
-    if (traits_.matrix_form != MatrixForm::kMma || !wide_weights() || !wide_rows()) return false;
+    if (!has_mma(traits_.matrix_form) || !wide_weights() || !wide_rows()) return false;
     if (weights_.k == 0 || weights_.k % chunk_weights() != 0 || weights_.block < chunk_weights()) return false;
     return a_.dtype == UHAL_FLOAT16 || (a_.dtype == UHAL_BFLOAT16 && weights_.bits == 4);
   }
@@ -188,7 +188,7 @@ uhal_status FewRows::run_matrix() const {
   const int64_t step = 4 * chunk_weights();
   const int64_t block = int64_t{1} << shift_of(weights_);
   KernelSpec matrix_spec = spec(sources::quantized_rows_matrix, "quantized_rows_matrix");
-  matrix_spec.define("UHAL_MATRIX_FORM", static_cast<int>(traits_.matrix_form)).define("WARPS", kWarps);
+  matrix_spec.define("UHAL_MATRIX_FORM", static_cast<int>(MatrixForm::kMma)).define("WARPS", kWarps);
   matrix_spec.define("BY_SETS", block < step).define("SETS", block < step ? block / chunk_weights() : 4);
   Grid grid;
   grid.groups[0] = (weights_.n + kChannels - 1) / kChannels;

@@ -28,7 +28,8 @@ typedef unsigned long long uint64;
 #define UHAL_DEVICE __device__
 #define UHAL_KERNEL extern "C" __global__
 #define UHAL_LOCAL_MEMORY __shared__
-#define UHAL_LAUNCHED_LOCAL_MEMORY(type, name, count) extern __shared__ __align__(16) type name[];
+#define UHAL_LAUNCHED_LOCAL_MEMORY(type, name, count) \
+  extern __shared__ __align__(1024) type name[]; /* matrix_product.h */
 #define UHAL_INLINE __device__ static __forceinline__
 #endif
 #if defined(__HIP__)
@@ -37,6 +38,10 @@ typedef unsigned long long uint64;
 #define UHAL_GROUP_SIZE(x, y, z) __attribute__((launch_bounds((x) * (y) * (z))))
 #else
 #define UHAL_GROUP_SIZE(x, y, z) __launch_bounds__((x) * (y) * (z))
+#define UHAL_GROUPS_OF(size, count) __launch_bounds__(size, count)
+#endif
+#ifndef UHAL_GROUPS_OF
+#define UHAL_GROUPS_OF(size, count) UHAL_GROUP_SIZE(size, 1, 1)
 #endif
 #if defined(__AMDGCN__)
 #define UHAL_IS_AMD 1

@@ -6,6 +6,8 @@
  *      mma.m16n8k16 with floating point type"); a step is two of these products, side by side
  *   2  RDNA3's (gfx11): v_wmma_f32_16x16x16 in waves of 32, whose layouts the RDNA3 ISA manual gives ("Wave Matrix
  *      Multiply Accumulate"). The product is formed transposed, so that a lane's sums are of one row
+ *   3  all of form 1 and, beside it, wgmma of sm_90a (the PTX manual's "Asynchronous Warpgroup Level Matrix
+ *      Instructions"), products of 64 rows, of which four warps have 16 each
  *
  * 32 work-items in a row, lanes 0 to 31, make a product together and hold its parts between them:
  *
@@ -32,10 +34,28 @@
  *                                            not followed
  *   uhal_await_copies()                      until the lane's own copies are there; a barrier shares them
  *   uhal_fast_exp2(x)                        2^x, off by two units in the last place; 0 below float32's normal numbers
+ *
+ * Products of form 3 lie in panels: UHAL_PANEL columns of all rows of a tile, then the next ones, with the 16 bytes of
+ * a row in another order, so that no two meet in a bank: element (row, column) of a tile of so many rows is at
+ * uhal_panel_place(row, column, rows), where column is a multiple of 8. Tiles begin at multiples of 1,024 bytes and
+ * have multiples of 8 rows. Four warps ask together, each for its own 16 rows, and get the sums of 16 rows and 64
+ * columns:
+ *
+ *   uhal_begin_products()                    before the first product of some, and after their sums or factors changed
+ *   uhal_add_panel_product(sums, left, right, is_first)  sums[n] (+)= a @ b for the 16 columns n < 4: a[row][term] and
+ *                                            b[term][column] of all 64 rows and columns lie at row * UHAL_PANEL + term
+ *                                            and column * UHAL_PANEL + term of two tiles' panels
+ *   uhal_add_panel_product_across(sums, &a, right)       sums[n] += a @ b: of a each warp has its own rows, and
+ *                                            b[term][column] lies at term * UHAL_PANEL + column
+ *   uhal_commit_products()                   those asked for are on their way, as one batch
+ *   uhal_await_products(pending)             until all batches but the last `pending` are done; sums may be read after
+ *   uhal_settle_sums(sums)                   ... this, which tells the compiler
+ *
+ * Copies to panels are waited for by uhal_await_copies, which shows them to the products' way to memory, too.
  */
 #define UHAL_LANES 32
 
-#if UHAL_MATRIX_FORM == 1
+#if UHAL_MATRIX_FORM == 1 || UHAL_MATRIX_FORM == 3
 
 typedef struct {
   uint32 pairs[4];
@@ -99,13 +119,56 @@ UHAL_INLINE void uhal_copy_async(uhal_tile tile, UHAL_GLOBAL const void* pointer
   const int32 bytes = inside ? 16 : 0;
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" : : "r"(tile), "l"(pointer), "r"(bytes) : "memory");
 }
-UHAL_INLINE void uhal_await_copies() { asm volatile("cp.async.wait_all;" : : : "memory"); }
+UHAL_INLINE void uhal_await_copies() {
+  asm volatile("cp.async.wait_all;" : : : "memory");
+#if UHAL_MATRIX_FORM == 3
+  asm volatile("fence.proxy.async.shared::cta;" : : : "memory");
+#endif
+}
 
 UHAL_INLINE float uhal_fast_exp2(float x) {
   float power;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
   return power;
 }
+
+#if UHAL_MATRIX_FORM == 3
+/* A panel as the manual's "matrix descriptor": its address in units of 16 bytes, 1,024 bytes between eight rows and the
+ * next, swizzled over 128 bytes. */
+UHAL_INLINE uint64 uhal_panel_of(uhal_tile address) {
+  return 0x4000004000010000ull | (uint64)((address & 0x3ffffu) >> 4);
+}
+#define UHAL_EIGHT_SUMS(sum)                                                                          \
+  "+f"((sum).elements[0]), "+f"((sum).elements[1]), "+f"((sum).elements[2]), "+f"((sum).elements[3]), \
+      "+f"((sum).elements[4]), "+f"((sum).elements[5]), "+f"((sum).elements[6]), "+f"((sum).elements[7])
+#define UHAL_PANEL_SUMS(sums) \
+  UHAL_EIGHT_SUMS((sums)[0]), UHAL_EIGHT_SUMS((sums)[1]), UHAL_EIGHT_SUMS((sums)[2]), UHAL_EIGHT_SUMS((sums)[3])
+#define UHAL_PANEL_PRODUCT                                                                                           \
+  "wgmma.mma_async.sync.aligned.m64n64k16.f32." UHAL_PRODUCT_TYPE "." UHAL_PRODUCT_TYPE                              \
+  " {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, " \
+  "%24, %25, %26, %27, %28, %29, %30, %31}, "
+UHAL_INLINE void uhal_add_panel_product_across(uhal_sum* sums, const uhal_left* a, uhal_tile right) {
+  asm volatile("{.reg .pred adds; setp.ne.b32 adds, 1, 0; " UHAL_PANEL_PRODUCT
+               "{%32, %33, %34, %35}, %36, adds, 1, 1, 1;}"
+               : UHAL_PANEL_SUMS(sums)
+               : "r"(a->pairs[0]), "r"(a->pairs[1]), "r"(a->pairs[2]), "r"(a->pairs[3]), "l"(uhal_panel_of(right)));
+}
+UHAL_INLINE void uhal_add_panel_product(uhal_sum* sums, uhal_tile left, uhal_tile right, const int32 is_first) {
+  asm volatile("{.reg .pred adds; setp.eq.b32 adds, %34, 0; " UHAL_PANEL_PRODUCT "%32, %33, adds, 1, 1, 0, 0;}"
+               : UHAL_PANEL_SUMS(sums)
+               : "l"(uhal_panel_of(left)), "l"(uhal_panel_of(right)), "r"(is_first));
+}
+UHAL_INLINE void uhal_begin_products() { asm volatile("wgmma.fence.sync.aligned;" : : : "memory"); }
+UHAL_INLINE void uhal_commit_products() { asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory"); }
+#define uhal_await_products(pending) asm volatile("wgmma.wait_group.sync.aligned " #pending ";" : : : "memory")
+UHAL_INLINE void uhal_settle_sums(uhal_sum* sums) { asm volatile("" : UHAL_PANEL_SUMS(sums) : : "memory"); }
+#endif
+#endif
+
+#if UHAL_MATRIX_FORM == 3
+#define UHAL_PANEL 64
+#define uhal_panel_place(row, column, rows) \
+  ((column) / UHAL_PANEL * ((rows) * UHAL_PANEL) + (row) * UHAL_PANEL + ((((column) >> 3) ^ (row)) & 7) * 8)
 #endif
 
 #define uhal_load_right uhal_load_left

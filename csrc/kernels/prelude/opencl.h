@@ -6,24 +6,36 @@
  *   UHAL_GROUP_SIZE(x, y, z)   after UHAL_KERNEL: the work-group has exactly this size; an entry without it has at
  *                              most 256 work-items in a group, and may run in smaller groups than it was launched
  *                              with, where the device allows no larger ones
+ *   UHAL_GROUPS_OF(size, count)   the same of `size` work-items in a row, of which compilers that can be told leave
+ *                              room for so many groups on a unit; 0: for whatever they find
  *   UHAL_COMPACT               after UHAL_GROUP_SIZE: if the spec has the macro COMPACT, AMD's compiler leaves
- * registers for four waves on each SIMD, and would rather spill than take more UHAL_GLOBAL type*          a pointer
- * into the device's memory UHAL_LOCAL type*           a pointer into a work-group's memory UHAL_LOCAL_MEMORY type
- * tile[64];   memory of a work-group, declared at the top of an entry UHAL_LAUNCHED_LOCAL_MEMORY(type, name, count) the
- * same, aligned to 16 bytes, of a size that GPU backends are told at launch (Grid::local_bytes), since CUDA's compilers
- * take no more than 48 KiB else UHAL_BARRIER()             all work-items of the group reach it; local memory is in
- * step after it UHAL_GLOBAL_BARRIER()      the same, and what the group wrote to the device's memory is, too, within
- * the group UHAL_GLOBAL_ID(axis), UHAL_LOCAL_ID, UHAL_GROUP_ID, UHAL_GROUP_COUNT, UHAL_LOCAL_SIZE, UHAL_GLOBAL_SIZE as
- * INDEX UHAL_INLINE                before a function UHAL_FORGET(value)         AMD's compiler takes the int32 for
- * another one from here on, and computes what follows from it anew instead of keeping it in registers; UHAL_IS_AMD is
- * defined there UHAL_NO_CONTRACTION        in a line of its own at the top of a source: products and sums are rounded
- * each, never fused Types: T (the compute type; if UHAL_IS_COMPLEX, a struct of two R: complex.h), R (the type of T's
- * parts, T itself if it is real), C(v) (a real number v as a T), UHAL_REAL(v) (the real part of a T), INDEX (int or
- * long, UHAL_WIDE_INDEX), int64, uint64, int32, uint32, uint16, uint8. T4                         four T, aligned to
- * their size: members x, y, z, w; for wide loads and stores only. UHAL_ZEROS is one T16                        16 T
- * with arithmetic, in kernels for CPUs, which only OpenCL has; in local memory by uhal_load16(p, i), uhal_store16(p, i,
- * value): the i-th 16 elements from p Other vectors, images and subgroups are not part of it; nor are double (use T)
- * and half. */
+ *                              registers for four waves on each SIMD, and would rather spill than take more
+ *   UHAL_GLOBAL type*          a pointer into the device's memory
+ *   UHAL_LOCAL type*           a pointer into a work-group's memory
+ *   UHAL_LOCAL_MEMORY type tile[64];   memory of a work-group, declared at the top of an entry
+ *   UHAL_LAUNCHED_LOCAL_MEMORY(type, name, count)   the same, aligned to 16 bytes, with NVRTC to 1,024, of a size
+ *                              that GPU backends are told at launch (Grid::local_bytes), since CUDA's compilers
+ *                              take no more than 48 KiB else
+ *   UHAL_BARRIER()             all work-items of the group reach it; local memory is in step after it
+ *   UHAL_GLOBAL_BARRIER()      the same, and so is what the group wrote to the device's memory, within the group
+ *   UHAL_GLOBAL_ID(axis)       as INDEX; and so UHAL_LOCAL_ID, UHAL_GROUP_ID, UHAL_GROUP_COUNT, UHAL_LOCAL_SIZE,
+ *                              UHAL_GLOBAL_SIZE
+ *   UHAL_INLINE                before a function
+ *   UHAL_FORGET(value)         AMD's compiler takes the int32 for another one from here on, and computes what
+ *                              follows from it anew instead of keeping it in registers; UHAL_IS_AMD is defined there
+ *   UHAL_NO_CONTRACTION        in a line of its own at the top of a source: products and sums are rounded each,
+ *                              never fused
+ *
+ * Types: T (the compute type; if UHAL_IS_COMPLEX, a struct of two R: complex.h), R (the type of T's parts, T itself
+ * if it is real), C(v) (a real number v as a T), UHAL_REAL(v) (the real part of a T), INDEX (int or long,
+ * UHAL_WIDE_INDEX), int64, uint64, int32, uint32, uint16, uint8.
+ *
+ *   T4                         four T, aligned to their size: members x, y, z, w; for wide loads and stores only.
+ *                              UHAL_ZEROS is one
+ *   T16                        16 T with arithmetic, in kernels for CPUs, which only OpenCL has; in local memory by
+ *                              uhal_load16(p, i), uhal_store16(p, i, value): the i-th 16 elements from p
+ *
+ * Other vectors, images and subgroups are not part of it; nor are double (use T) and half. */
 #if UHAL_HAS_FLOAT64
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
@@ -47,6 +59,7 @@ typedef uint uint32;
  * gets a pointer to it stays a call. */
 #define UHAL_INLINE inline static __attribute__((always_inline))
 #define UHAL_GROUP_SIZE(x, y, z) __attribute__((reqd_work_group_size(x, y, z)))
+#define UHAL_GROUPS_OF(size, count) UHAL_GROUP_SIZE(size, 1, 1)
 #if defined(__AMDGCN__)
 #define UHAL_IS_AMD 1
 #define UHAL_FORGET(value) __asm__ volatile("" : "+v"(value))

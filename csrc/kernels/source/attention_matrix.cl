@@ -20,7 +20,27 @@
 #define WARP_ROWS (BLOCKS * 16)
 #define ROWS (WARPS * WARP_ROWS)
 #define PITCH (HEAD + 8)
-#define TILE_ELEMENTS (TILE * PITCH)
+
+/* Operands in local memory: rows with a pitch, or panels. Warps of a team take the same steps. */
+#if UHAL_MATRIX_FORM == 3
+#define OPERAND_ELEMENTS(rows) ((rows)*HEAD)
+#define OPERAND_PLACE(row, column, rows) uhal_panel_place(row, column, rows)
+#define ROW_DISTANCE UHAL_PANEL
+#define LEFT_LANE 0
+#define RIGHT_LANE 0
+#define ACROSS_LANE 0
+#define TEAM 4
+#else
+#define OPERAND_ELEMENTS(rows) ((rows)*PITCH)
+#define OPERAND_PLACE(row, column, rows) ((row)*PITCH + (column))
+#define ROW_DISTANCE PITCH
+#define LEFT_LANE uhal_left_lane(lane, PITCH)
+#define RIGHT_LANE uhal_right_lane(lane, PITCH)
+#define ACROSS_LANE uhal_across_lane(lane, PITCH)
+#define TEAM 1
+#endif
+#define TEAM_ROWS (TEAM * WARP_ROWS)
+#define TILE_ELEMENTS OPERAND_ELEMENTS(TILE)
 
 /* Rows are moved 8 elements a work-item: so many of them move a row. */
 #define ROW_ITEMS (HEAD <= 32 ? 4 : HEAD <= 64 ? 8 : HEAD <= 128 ? 16 : 32)
@@ -63,14 +83,14 @@ UHAL_INLINE void load_rows(UHAL_LOCAL uint16* tile, const Matrix* matrix, INDEX 
   const int32 id = (int32)UHAL_LOCAL_ID(0);
 #if VECTOR
   const int32 column = id % ROW_ITEMS * 8;
-  const uhal_tile to = uhal_tile_at(uhal_tile_of(tile), id / ROW_ITEMS * PITCH + column);
+  const uhal_tile to = uhal_tile_of(tile);
   if (HEAD % (ROW_ITEMS * 8) != 0 && column >= HEAD) return;
   const INDEX row = first + id / ROW_ITEMS;
   UHAL_GLOBAL const X_STORAGE* from = matrix->data + (row * matrix->row_stride + column);
   UHAL_UNROLL for (int32 i = 0; i < count; i += ROWS_AT_A_TIME) {
     const int32 inside = row + i < matrix->rows && column < matrix->columns;
     if (count % ROWS_AT_A_TIME == 0 || i + id / ROW_ITEMS < count) {
-      uhal_copy_async(uhal_tile_at(to, i * PITCH), inside ? from + i * matrix->row_stride : matrix->data, inside);
+      uhal_copy_async(uhal_tile_at(to, OPERAND_PLACE(i + id / ROW_ITEMS, column, count)), inside ? from + i * matrix->row_stride : matrix->data, inside);
     }
   }
 #else
@@ -131,6 +151,43 @@ UHAL_INLINE void store_rows(UHAL_LOCAL const uint16* tile, const Matrix* matrix,
 #define DECLARE_OWN_PARTS(count)
 #endif
 
+#if UHAL_MATRIX_FORM == 3
+
+/* As below, of one block. Both ask for products, and AWAIT_PRODUCTS says when their sums are there. */
+#define FEATURES_PLACE(k, rows) ((k) / 4 * ((rows)*UHAL_PANEL) + (k) % 4 * 16)
+#define MULTIPLY(sums, blocks, columns, own, other)                                                               \
+  do {                                                                                                            \
+    uhal_begin_products();                                                                                        \
+    UHAL_UNROLL for (int32 uhal_n = 0; uhal_n < (columns) / UHAL_PANEL; ++uhal_n) {                               \
+      UHAL_UNROLL for (int32 uhal_k = 0; uhal_k < HEAD / 16; ++uhal_k) {                                          \
+        uhal_add_panel_product(                                                                                   \
+            &(sums)[0][uhal_n * 4],                                                                               \
+            uhal_tile_at(own_tile, (own)*OPERAND_ELEMENTS(ROWS) + FEATURES_PLACE(uhal_k, ROWS)),                  \
+            uhal_tile_at(other, uhal_n * UHAL_PANEL * UHAL_PANEL + FEATURES_PLACE(uhal_k, TILE)), uhal_k == 0);   \
+      }                                                                                                           \
+    }                                                                                                             \
+    uhal_commit_products();                                                                                       \
+  } while (0)
+#define ADD_WEIGHTED(sums, columns, weights, terms, across)                                                           \
+  do {                                                                                                                \
+    uhal_begin_products();                                                                                            \
+    UHAL_UNROLL for (int32 uhal_k = 0; uhal_k < (terms) / 16; ++uhal_k) {                                             \
+      UHAL_UNROLL for (int32 uhal_n = 0; uhal_n < (columns) / UHAL_PANEL; ++uhal_n) {                                 \
+        uhal_add_panel_product_across(&(sums)[0][uhal_n * 4], &(weights)[0][uhal_k],                                  \
+                                      uhal_tile_at(across, (uhal_k * 16 + uhal_n * TILE) * UHAL_PANEL));              \
+      }                                                                                                               \
+    }                                                                                                                 \
+    uhal_commit_products();                                                                                           \
+  } while (0)
+#define AWAIT_PRODUCTS(pending, sums, columns)                                                                       \
+  do {                                                                                                               \
+    uhal_await_products(pending);                                                                                    \
+    UHAL_UNROLL for (int32 uhal_n = 0; uhal_n < (columns) / 16; uhal_n += 4) uhal_settle_sums(&(sums)[0][uhal_n]);   \
+  } while (0)
+
+#else
+#define AWAIT_PRODUCTS(pending, sums, columns)
+
 /* sums[block][n] = own rows of a warp times rows n * 16... of a tile: `other` is where a lane's part lies. */
 #define MULTIPLY(sums, blocks, columns, own, other)                                                                   \
   do {                                                                                                                \
@@ -165,6 +222,7 @@ UHAL_INLINE void store_rows(UHAL_LOCAL const uint16* tile, const Matrix* matrix,
       }                                                                                                               \
     }                                                                                                                 \
   } while (0)
+#endif
 
 #define FOR_BLOCKS(m) UHAL_UNROLL for (int32 m = 0; m < BLOCKS; ++m)
 #define FOR_SLOTS(slot) UHAL_UNROLL for (int32 slot = 0; slot < UHAL_SUM_ROWS; ++slot)
@@ -174,7 +232,7 @@ UHAL_INLINE void store_rows(UHAL_LOCAL const uint16* tile, const Matrix* matrix,
 #ifndef BY_KEY /* -- forward ----------------------------------------------------------------------------------- */
 
 /* Elements of local memory: own rows, and two tiles of keys and values. */
-#define LOCAL_ELEMENTS (ROWS * PITCH + 4 * TILE_ELEMENTS)
+#define LOCAL_ELEMENTS (OPERAND_ELEMENTS(ROWS) + 4 * TILE_ELEMENTS)
 
 typedef struct {
   Tasks tasks;
@@ -183,11 +241,11 @@ typedef struct {
 } Forward;
 
 /* `scale` is of scores as powers of two. */
-UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void attention_matrix_forward(
+UHAL_KERNEL UHAL_GROUPS_OF(GROUP, GROUPS) void attention_matrix_forward(
     UHAL_POINTER(q), UHAL_POINTER(k), UHAL_POINTER(v), UHAL_POINTER(mask), UHAL_POINTER(y), UHAL_POINTER(logsumexp),
     Forward p, float scale, int32 causal, int32 mask_dtype, int32 logsumexp_dtype, int32 has_logsumexp) {
   UHAL_LAUNCHED_LOCAL_MEMORY(uint16, local, LOCAL_ELEMENTS)
-  UHAL_LOCAL uint16* const streamed = local + ROWS * PITCH;
+  UHAL_LOCAL uint16* const streamed = local + OPERAND_ELEMENTS(ROWS);
   const int32 warp = (int32)UHAL_LOCAL_ID(0) / UHAL_LANES;
   const int32 lane = (int32)UHAL_LOCAL_ID(0) % UHAL_LANES;
 
@@ -222,7 +280,7 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void attention_matrix_forward(
   }
   uhal_await_copies();
   UHAL_BARRIER();
-  const uhal_tile own_tile = uhal_tile_at(uhal_tile_of(local), warp * WARP_ROWS * PITCH + uhal_left_lane(lane, PITCH));
+  const uhal_tile own_tile = uhal_tile_at(uhal_tile_of(local), OPERAND_PLACE(warp / TEAM * TEAM_ROWS, 0, ROWS) + LEFT_LANE);
   DECLARE_OWN_PARTS(1)
 
   uhal_sum average[BLOCKS][HEAD / 16];
@@ -248,11 +306,12 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void attention_matrix_forward(
       load_rows(next, &keys, other + TILE, TILE);
       load_rows(next + TILE_ELEMENTS, &values, other + TILE, TILE);
     }
-    if (causal && other > own_row + WARP_ROWS - 1 + shift) continue; /* nothing that this warp's rows see */
+    if (causal && other > first + (warp / TEAM + 1) * TEAM_ROWS - 1 + shift) continue; /* nothing that the team's rows see */
 
     uhal_sum scores[BLOCKS][TILE / 16];
-    const uhal_tile of_keys = uhal_tile_at(uhal_tile_of(tile), uhal_right_lane(lane, PITCH));
+    const uhal_tile of_keys = uhal_tile_at(uhal_tile_of(tile), RIGHT_LANE);
     MULTIPLY(scores, BLOCKS, TILE, 0, of_keys);
+    AWAIT_PRODUCTS(0, scores, TILE);
 #if HAS_MASK
     FOR_BLOCKS(m) {
       FOR_SUMS(n, TILE) {
@@ -315,10 +374,15 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void attention_matrix_forward(
         uhal_left_of_sum(&weights[m][n], &scores[m][n], lane);
       }
     }
-    const uhal_tile of_values = uhal_tile_at(uhal_tile_of(tile), TILE_ELEMENTS + uhal_across_lane(lane, PITCH));
+    const uhal_tile of_values = uhal_tile_at(uhal_tile_of(tile), TILE_ELEMENTS + ACROSS_LANE);
     ADD_WEIGHTED(average, HEAD, weights, TILE, of_values);
+    AWAIT_PRODUCTS(0, average, HEAD);
   }
 
+#if UHAL_MATRIX_FORM == 3
+  uhal_await_copies();
+  UHAL_BARRIER(); /* results have a pitch, and lie over what others read */
+#endif
   /* A warp's own rows are read by it alone. */
   UHAL_GLOBAL char* sums = UHAL_ADDRESS(char, logsumexp);
   FOR_BLOCKS(m) {
@@ -402,9 +466,13 @@ UHAL_KERNEL UHAL_GROUP_SIZE(128, 1, 1) void attention_matrix_statistics(
 }
 
 /* Elements of local memory: the own operands, two turns of the others, and with BY_KEY what is known of the queries. */
+#if UHAL_MATRIX_FORM == 3
+#define STATISTICS_ELEMENTS (BY_KEY ? 512 : 0) /* panels begin at multiples of 1,024 bytes */
+#else
 #define STATISTICS_ELEMENTS (BY_KEY ? 4 * TILE : 0) /* sums and offsets */
+#endif
 #define TURN_ELEMENTS (2 * TILE_ELEMENTS + STATISTICS_ELEMENTS)
-#define LOCAL_ELEMENTS (2 * ROWS * PITCH + 2 * TURN_ELEMENTS)
+#define LOCAL_ELEMENTS (2 * OPERAND_ELEMENTS(ROWS) + 2 * TURN_ELEMENTS)
 
 typedef struct {
   Tasks tasks;
@@ -432,12 +500,12 @@ UHAL_INLINE void load_turn(UHAL_LOCAL uint16* turn, const Matrix* other, const M
  *   BY_KEY     dk[n] = scale * sum over m of dscore[m, n] * q[m]      own = k, own_value = v, other = q, other_value = dy
  *              dv[n] = sum over m of p[m, n] * dy[m]
  * The mask's strides are by own rows and others. `scale` is of scores as powers of two, `gradient_scale` of scores. */
-UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void attention_matrix_gradient(
+UHAL_KERNEL UHAL_GROUPS_OF(GROUP, GROUPS) void attention_matrix_gradient(
     UHAL_POINTER(own), UHAL_POINTER(other), UHAL_POINTER(own_value), UHAL_POINTER(other_value), UHAL_POINTER(mask),
     UHAL_POINTER(sums), UHAL_POINTER(offsets), UHAL_POINTER(result), UHAL_POINTER(value_result), Backward p, float scale,
     float gradient_scale, int32 causal, int32 mask_dtype) {
   UHAL_LAUNCHED_LOCAL_MEMORY(uint16, local, LOCAL_ELEMENTS)
-  UHAL_LOCAL uint16* const streamed = local + 2 * ROWS * PITCH;
+  UHAL_LOCAL uint16* const streamed = local + 2 * OPERAND_ELEMENTS(ROWS);
   const int32 warp = (int32)UHAL_LOCAL_ID(0) / UHAL_LANES;
   const int32 lane = (int32)UHAL_LOCAL_ID(0) % UHAL_LANES;
 
@@ -468,6 +536,7 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void attention_matrix_gradient(
   /* Query m sees the keys up to m + shift. */
   const INDEX shift = BY_KEY ? p.rows - p.others : p.others - p.rows;
   const INDEX own_row = first + warp * WARP_ROWS;
+  const INDEX team_row = first + warp / TEAM * TEAM_ROWS;
   INDEX begin = 0, end = p.others;
   if (causal && BY_KEY) {
     if (first > shift) begin = (first - shift) / TILE * TILE; /* the first query that sees a key of the group */
@@ -476,11 +545,11 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void attention_matrix_gradient(
   }
 
   load_rows(local, &left, first, ROWS);
-  load_rows(local + ROWS * PITCH, &left_value, first, ROWS);
+  load_rows(local + OPERAND_ELEMENTS(ROWS), &left_value, first, ROWS);
   if (begin < end) load_turn(streamed, &right, &right_value, begin, all_sums, all_offsets);
   uhal_await_copies();
   UHAL_BARRIER();
-  const uhal_tile own_tile = uhal_tile_at(uhal_tile_of(local), warp * WARP_ROWS * PITCH + uhal_left_lane(lane, PITCH));
+  const uhal_tile own_tile = uhal_tile_at(uhal_tile_of(local), OPERAND_PLACE(warp / TEAM * TEAM_ROWS, 0, ROWS) + LEFT_LANE);
   DECLARE_OWN_PARTS(2)
 #if !BY_KEY
   float sum_of[BLOCKS][UHAL_SUM_ROWS], offset_of[BLOCKS][UHAL_SUM_ROWS];
@@ -518,11 +587,15 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void attention_matrix_gradient(
     for (int32 step = 0; step < TILE; step += STEP) {
       const INDEX others = start + step;
       if (others >= end) break;
-      if (causal && (BY_KEY ? own_row > others + STEP - 1 + shift : others > own_row + WARP_ROWS - 1 + shift)) continue;
-      const uhal_tile of_step = uhal_tile_at(uhal_tile_of(tile), step * PITCH);
-      const uhal_tile of_right = uhal_tile_at(of_step, uhal_right_lane(lane, PITCH));
+      if (causal && (BY_KEY ? team_row > others + STEP - 1 + shift : others > team_row + TEAM_ROWS - 1 + shift)) continue;
+      const uhal_tile of_step = uhal_tile_at(uhal_tile_of(tile), step * ROW_DISTANCE);
+      const uhal_tile of_right = uhal_tile_at(of_step, RIGHT_LANE);
       uhal_sum scores[BLOCKS][STEP / 16], products[BLOCKS][STEP / 16];
       MULTIPLY(scores, BLOCKS, STEP, 0, of_right);
+#if UHAL_MATRIX_FORM == 3
+      MULTIPLY(products, BLOCKS, STEP, 1, uhal_tile_at(of_right, TILE_ELEMENTS));
+      AWAIT_PRODUCTS(1, scores, STEP);
+#endif
 #if HAS_MASK
       FOR_BLOCKS(m) {
         FOR_SUMS(n, STEP) {
@@ -556,7 +629,9 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void attention_matrix_gradient(
           }
         }
       }
+#if UHAL_MATRIX_FORM != 3
       MULTIPLY(products, BLOCKS, STEP, 1, uhal_tile_at(of_right, TILE_ELEMENTS));
+#endif
       uhal_left score_weights[BLOCKS][STEP / 16];
 #if BY_KEY
       uhal_left weights[BLOCKS][STEP / 16];
@@ -567,26 +642,39 @@ UHAL_KERNEL UHAL_GROUP_SIZE(GROUP, 1, 1) void attention_matrix_gradient(
           FOR_ELEMENTS(i) {
 #if BY_KEY
             const float sum = known[n * 16 + uhal_sum_column(lane, i)];
-            const float offset = known[TILE + n * 16 + uhal_sum_column(lane, i)];
 #else
             const float sum = sum_of[m][uhal_sum_slot(i)];
-            const float offset = offset_of[m][uhal_sum_slot(i)];
 #endif
-            const float weight = uhal_fast_exp2(fma(scores[m][n].elements[i], factor, -sum));
-            scores[m][n].elements[i] = weight;
-            products[m][n].elements[i] = weight * (products[m][n].elements[i] - offset);
+            scores[m][n].elements[i] = uhal_fast_exp2(fma(scores[m][n].elements[i], factor, -sum));
           }
-          uhal_left_of_sum(&score_weights[m][n], &products[m][n], lane);
 #if BY_KEY
           uhal_left_of_sum(&weights[m][n], &scores[m][n], lane);
 #endif
         }
       }
-      const uhal_tile of_across = uhal_tile_at(of_step, slice + uhal_across_lane(lane, PITCH));
+      const uhal_tile of_across = uhal_tile_at(of_step, OPERAND_PLACE(0, slice, TILE) + ACROSS_LANE);
 #if BY_KEY
       ADD_WEIGHTED(value_gradient, SLICE, weights, STEP, uhal_tile_at(of_across, TILE_ELEMENTS));
 #endif
+      AWAIT_PRODUCTS(BY_KEY, products, STEP);
+      FOR_SUMS(n, STEP) {
+        FOR_BLOCKS(m) {
+          FOR_ELEMENTS(i) {
+#if BY_KEY
+            const float offset = known[TILE + n * 16 + uhal_sum_column(lane, i)];
+#else
+            const float offset = offset_of[m][uhal_sum_slot(i)];
+#endif
+            products[m][n].elements[i] = scores[m][n].elements[i] * (products[m][n].elements[i] - offset);
+          }
+          uhal_left_of_sum(&score_weights[m][n], &products[m][n], lane);
+        }
+      }
       ADD_WEIGHTED(gradient, SLICE, score_weights, STEP, of_across);
+      AWAIT_PRODUCTS(0, gradient, SLICE);
+#if BY_KEY
+      AWAIT_PRODUCTS(0, value_gradient, SLICE);
+#endif
     }
   }
 

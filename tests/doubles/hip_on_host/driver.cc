@@ -430,7 +430,8 @@ int on_host_module_load(Module* module, const void* image) {
   std::string architecture;
   auto program = std::make_shared<Program>();
   if (!read_binary(image, &architecture, &program->text)) return kInvalidImage;
-  if (architecture != compiled_for(*device)) return kNoBinary;
+  // "sm_90a" is sm_90 with what only that has.
+  if (architecture != compiled_for(*device) && architecture != compiled_for(*device) + "a") return kNoBinary;
   *module = static_cast<Module>(driver().modules.add(std::move(program)));
   return kSuccess;
 }
