@@ -10,8 +10,7 @@ resnet18: batch 32 of 3x32x32; resnet50: batch 8 of 3x224x224; transformer: a BE
 128 tokens, gpt2-8 has 8x512. Momentum SGD (ResNets) or AdamW, each framework's usual way of training: dygraph in
 Paddle, a tf.function of a step in Keras, eager in PyTorch; the batch lies on the device. float32 in each framework's
 default math mode, or with --bfloat16 its automatic mixed precision. --compiled puts the model's forward and backward
-through paddle.jit.to_static or torch.compile; --captured, in Paddle, replays them as a graph, which takes no dropout:
-not the transformers.
+through paddle.jit.to_static or torch.compile; --captured, in Paddle, replays them as a graph.
 
 Prints one JSON object: seconds (the median), losses, and peak_bytes, the most device memory that tensors held at a time
 in the steps after the warm-up, as the framework counts it (null on a CPU).

@@ -45,6 +45,8 @@
 /* Rows are moved 8 elements a work-item: so many of them move a row. */
 #define ROW_ITEMS (HEAD <= 32 ? 4 : HEAD <= 64 ? 8 : HEAD <= 128 ? 16 : 32)
 #define ROWS_AT_A_TIME (GROUP / ROW_ITEMS)
+/* Whether the rows that are moved at a time lie as those before, ROW_DISTANCE elements on for each. */
+#define ROWS_ARE_ALIKE (UHAL_MATRIX_FORM != 3 || ROWS_AT_A_TIME % 8 == 0)
 
 #define HIDDEN (-INFINITY) /* the score of what a row does not see */
 #define LEEWAY 8.0f
@@ -83,14 +85,18 @@ UHAL_INLINE void load_rows(UHAL_LOCAL uint16* tile, const Matrix* matrix, INDEX 
   const int32 id = (int32)UHAL_LOCAL_ID(0);
 #if VECTOR
   const int32 column = id % ROW_ITEMS * 8;
+  const int32 own = id / ROW_ITEMS; /* of a few rows at a time, this work-item's */
   const uhal_tile to = uhal_tile_of(tile);
+  const uhal_tile first_place = uhal_tile_at(to, OPERAND_PLACE(own, column, count));
   if (HEAD % (ROW_ITEMS * 8) != 0 && column >= HEAD) return;
-  const INDEX row = first + id / ROW_ITEMS;
+  const INDEX row = first + own;
   UHAL_GLOBAL const X_STORAGE* from = matrix->data + (row * matrix->row_stride + column);
   UHAL_UNROLL for (int32 i = 0; i < count; i += ROWS_AT_A_TIME) {
     const int32 inside = row + i < matrix->rows && column < matrix->columns;
-    if (count % ROWS_AT_A_TIME == 0 || i + id / ROW_ITEMS < count) {
-      uhal_copy_async(uhal_tile_at(to, OPERAND_PLACE(i + id / ROW_ITEMS, column, count)), inside ? from + i * matrix->row_stride : matrix->data, inside);
+    if (count % ROWS_AT_A_TIME == 0 || i + own < count) {
+      uhal_copy_async(ROWS_ARE_ALIKE ? uhal_tile_at(first_place, i * ROW_DISTANCE)
+                                     : uhal_tile_at(to, OPERAND_PLACE(i + own, column, count)),
+                      inside ? from + i * matrix->row_stride : matrix->data, inside);
     }
   }
 #else
