@@ -10,7 +10,8 @@
  * Macros: X, the dtype; HEAD, a multiple of 16 that holds the features of all operands (zeros fill it up); WARPS, BLOCKS,
  * TILE, multiple of 16; VECTOR, whether operands and results move 16 bytes at a time (elements of rows lie side by side,
  * everything aligned); HAS_MASK; OWN_IN_REGISTERS, whether a warp keeps its own operands there rather than read them anew
- * for each tile. Of attention_matrix_gradient BY_KEY; STEP, how many rows of a tile are taken at a time, and SLICE, how many
+ * for each tile; GROUPS, as UHAL_GROUPS_OF takes it. With form 3 BLOCKS is 1, WARPS a multiple of 4, HEAD and TILE of
+ * 64, VECTOR set, and OWN_IN_REGISTERS not. Of attention_matrix_gradient BY_KEY; STEP, how many rows of a tile are taken at a time, and SLICE, how many
  * columns of the results: both multiples of 16. */
 #include "csrc/kernels/prelude/floating.h"
 #define UHAL_PRODUCT_DTYPE X_DTYPE
