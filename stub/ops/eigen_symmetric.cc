@@ -1,6 +1,11 @@
-// Eigenvalues of symmetric and Hermitian matrices, by LAPACK's divide and conquer.
+// Eigenvalues of symmetric and Hermitian matrices, by LAPACK's divide and conquer; of many small real ones by Jacobi's
+// rotations, side by side.
+#include <algorithm>
+#include <numeric>
+
 #include "csrc/backends/common/attributes.h"
 #include "stub/common/staging.h"
+#include "stub/ops/lanes.h"
 #include "stub/ops/matrices.h"
 
 namespace unihal::stub {
@@ -67,38 +72,127 @@ bool triangle_is_finite(const Matrix2<T>& a, bool upper) {
   return true;
 }
 
+struct Operands {
+  const uhal_tensor* views[kOperands];
+  int64_t n;
+  bool vectors, upper;
+
+  Operands(const uhal_op& op, bool is_upper)
+      : views{op.outputs[0], output_of(op, 1), output_of(op, 2), op.inputs[0]},
+        n(rows_of(*op.inputs[0])),
+        vectors(views[kVectors] != nullptr),
+        upper(is_upper) {}
+
+  void set_info(const Cursor& at, int32_t info) const {
+    if (views[kInfo] != nullptr) static_cast<int32_t*>(views[kInfo]->data)[at.offset(kInfo)] = info;
+  }
+};
+
+// One matrix by itself. False: no memory.
+template <typename T>
+bool decompose_one(const Operands& operands, const Work<T>& sizes, const Cursor& at) {
+  const int64_t n = operands.n;
+  ScratchFrame frame;
+  T* const data = frame.take<T>(static_cast<size_t>(n * n));
+  auto* const found = frame.take<Real<T>>(static_cast<size_t>(n));
+  Work<T> work;
+  if (data == nullptr || found == nullptr || !work.take(frame, sizes)) return false;
+  const Matrix2<T> columns = columns_at(data, n, n);
+  copy_matrix(matrix_of<T>(*operands.views[kA], at.offset(kA)), columns);
+  // What is not finite could keep the iteration going.
+  int32_t info = triangle_is_finite(columns, operands.upper) ? 0 : static_cast<int32_t>(n) + 1;
+  if (info == 0 && n > 0) {
+    info = find_values(operands.vectors, operands.upper, static_cast<int32_t>(n), data, found, work);
+  }
+  if (info != 0) {
+    std::fill_n(found, n, not_a_number<T>());
+    fill_matrix(columns, T(not_a_number<T>()));
+  }
+  const auto values = vector_of<Real<T>>(*operands.views[kValues], at.offset(kValues));
+  for (int64_t i = 0; i < n; ++i) values[i] = found[i];
+  if (operands.vectors) copy_matrix(columns, matrix_of<T>(*operands.views[kVectors], at.offset(kVectors)));
+  operands.set_info(at, info);
+  return true;
+}
+
+constexpr int64_t kMostRowsInLanes = 16;
+
+// Whether Jacobi's rotations of so many matrices side by side, of one group or of all, take less time than LAPACK: a
+// group takes as long with few.
+template <typename T>
+bool fits_rotations(int64_t n, int64_t matrices) {
+  return kLanes<T> > 0 && n > 0 && n <= kMostRowsInLanes && matrices >= 4;
+}
+
+// At most as many small ones as there are lanes. False: no memory.
+template <typename T>
+bool decompose_group(const Operands& operands, const Work<T>& sizes, const Cursor& first, int64_t count) {
+  constexpr int64_t kCount = kLanes<T>;
+  const int64_t n = operands.n;
+  if (!fits_rotations<T>(n, count)) {
+    Cursor at = first;
+    for (int64_t i = 0; i < count; ++i, at.advance(1)) {
+      if (!decompose_one<T>(operands, sizes, at)) return false;
+    }
+    return true;
+  }
+  ScratchFrame frame;
+  T* const lanes = frame.take<T>(static_cast<size_t>(n * n * kCount));
+  T* const vectors = operands.vectors ? frame.take<T>(static_cast<size_t>(n * n * kCount)) : nullptr;
+  if (lanes == nullptr || (operands.vectors && vectors == nullptr)) return false;
+  Matrix2<T> matrices[kCount];
+  Cursor from = first, to = first;
+  for (int64_t lane = 0; lane < kCount; ++lane) {  // lanes without a matrix have the last one's
+    if (lane > 0 && lane < count) from.advance(1);
+    const Matrix2<T> matrix = matrix_of<T>(*operands.views[kA], from.offset(kA));
+    matrices[lane] = operands.upper ? matrix.transposed() : matrix;
+  }
+  load_lanes(matrices, lanes);
+  bool finite[kCount], sure[kCount];
+  find_finite_lanes(n * n, lanes, finite);
+  find_eigen_in_lanes(n, lanes, vectors, sure);
+  for (int64_t lane = 0; lane < count; ++lane) {
+    if (lane > 0) to.advance(1);
+    if (!sure[lane] || !finite[lane]) {
+      if (!decompose_one<T>(operands, sizes, to)) return false;
+      continue;
+    }
+    const auto value = [&](int64_t i) { return lanes[(i * n + i) * kCount + lane]; };
+    int64_t order[kMostRowsInLanes];
+    std::iota(order, order + n, int64_t{0});
+    std::stable_sort(order, order + n, [&](int64_t i, int64_t j) { return value(i) < value(j); });
+    const auto values = vector_of<T>(*operands.views[kValues], to.offset(kValues));
+    for (int64_t j = 0; j < n; ++j) values[j] = value(order[j]);
+    operands.set_info(to, 0);
+    if (!operands.vectors) continue;
+    const auto columns = matrix_of<T>(*operands.views[kVectors], to.offset(kVectors));
+    for (int64_t j = 0; j < n; ++j) {
+      for (int64_t i = 0; i < n; ++i) columns.at(i, j) = vectors[(order[j] * n + i) * kCount + lane];
+    }
+  }
+  return true;
+}
+
 template <typename T>
 uhal_status decompose(const uhal_op& op, bool upper) {
-  const uhal_tensor& a = *op.inputs[0];
-  const uhal_tensor* operands[] = {op.outputs[0], output_of(op, 1), output_of(op, 2), &a};
+  const Operands operands(op, upper);
   const int own[] = {1, 2, 0, 2};
-  const int64_t n = rows_of(a);
-  const bool vectors = operands[kVectors] != nullptr;
-  const Work<T> sizes = work_sizes<T>(vectors, upper, static_cast<int32_t>(n));
+  const MatrixBatch batch(operands.views, own, kOperands);
+  const Work<T> sizes = work_sizes<T>(operands.vectors, upper, static_cast<int32_t>(operands.n));
   std::atomic<bool> complete{true};
-  const double side = static_cast<double>(n);
-  MatrixBatch(operands, own, kOperands).for_each(side * side * side, [&](const Cursor& at) {
-    ScratchFrame frame;
-    T* const data = frame.take<T>(static_cast<size_t>(n * n));
-    auto* const found = frame.take<Real<T>>(static_cast<size_t>(n));
-    Work<T> work;
-    if (data == nullptr || found == nullptr || !work.take(frame, sizes)) {
-      complete = false;
-      return;
+  const double side = static_cast<double>(operands.n), work = side * side * side;
+  if constexpr (kLanes<T> > 0) {
+    if (fits_rotations<T>(operands.n, batch.count())) {
+      note_implementation(host(), "built-in kernels, %d matrices at a time", static_cast<int>(kLanes<T>));
+      batch.for_each_group(kLanes<T>, work, [&](const Cursor& at, int64_t count) {
+        if (!decompose_group<T>(operands, sizes, at, count)) complete = false;
+      });
+      return complete ? UHAL_OK : fail_without_memory();
     }
-    const Matrix2<T> columns = columns_at(data, n, n);
-    copy_matrix(matrix_of<T>(a, at.offset(kA)), columns);
-    // What is not finite could keep the iteration going.
-    int32_t info = triangle_is_finite(columns, upper) ? 0 : static_cast<int32_t>(n) + 1;
-    if (info == 0 && n > 0) info = find_values(vectors, upper, static_cast<int32_t>(n), data, found, work);
-    if (info != 0) {
-      std::fill_n(found, n, not_a_number<T>());
-      fill_matrix(columns, T(not_a_number<T>()));
-    }
-    const auto values = vector_of<Real<T>>(*operands[kValues], at.offset(kValues));
-    for (int64_t i = 0; i < n; ++i) values[i] = found[i];
-    if (vectors) copy_matrix(columns, matrix_of<T>(*operands[kVectors], at.offset(kVectors)));
-    if (operands[kInfo] != nullptr) static_cast<int32_t*>(operands[kInfo]->data)[at.offset(kInfo)] = info;
+  }
+  note_implementation(host(), "%s", lapack_description());
+  batch.for_each(work, [&](const Cursor& at) {
+    if (!decompose_one<T>(operands, sizes, at)) complete = false;
   });
   return complete ? UHAL_OK : fail_without_memory();
 }
@@ -109,7 +203,6 @@ const char* refuse_eigen_symmetric(const uhal_op& op) { return refuse_without_la
 
 uhal_status run_eigen_symmetric(const Launch& launch) {
   const uhal_op& op = launch.op;
-  note_implementation(host(), "%s", lapack_description());
   const bool upper = attributes_or(op, uhal_triangle_attributes{sizeof(uhal_triangle_attributes), 0, 0}).upper != 0;
   return with_number_type(op.inputs[0]->dtype, [&](auto number) { return decompose<decltype(number)>(op, upper); });
 }

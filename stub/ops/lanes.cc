@@ -156,6 +156,81 @@ UNIHAL_VECTORIZED void form_q(int64_t m, int64_t columns, int64_t reflectors, T*
   }
 }
 
+// Golub and Van Loan, Matrix Computations, 8.5: sweeps over all pairs, of which those that are negligible are left out,
+// so that a lane that is done stays as it is.
+template <typename T>
+UNIHAL_VECTORIZED void find_eigen(int64_t n, T* a, T* v, bool* sure) {
+  using Numbers = typename LaneTypes<T>::Numbers;
+  using Places = typename LaneTypes<T>::Places;
+  constexpr int kMostSweeps = 30;
+  auto* const elements = reinterpret_cast<Numbers*>(a);
+  auto* const vectors = reinterpret_cast<Numbers*>(v);
+  const auto take_root = [](Numbers* squares) UNIHAL_INLINE_LAMBDA {
+    for (int64_t lane = 0; lane < kLanes<T>; ++lane) (*squares)[lane] = std::sqrt((*squares)[lane]);
+  };
+  const auto any = [](const Places& places) UNIHAL_INLINE_LAMBDA {
+    auto bits = places[0];
+    for (int64_t lane = 1; lane < kLanes<T>; ++lane) bits |= places[lane];
+    return bits != 0;
+  };
+  Numbers squares = {}, largest = {};
+  for (int64_t j = 0; j < n; ++j) {
+    for (int64_t i = j; i < n; ++i) {
+      const Numbers number = elements[j * n + i], size = number < 0 ? -number : number;
+      largest = size > largest ? size : largest;
+      squares += number * number * static_cast<T>(i == j ? 1 : 2);
+    }
+  }
+  const T least = std::sqrt(std::numeric_limits<T>::min()) / std::numeric_limits<T>::epsilon();
+  const T most = std::sqrt(std::numeric_limits<T>::max()) / static_cast<T>(2 * n);
+  Numbers norm = squares;
+  take_root(&norm);
+  const Numbers negligible = norm * (std::numeric_limits<T>::epsilon() / static_cast<T>(2 * n));
+  if (v != nullptr) {
+    for (int64_t j = 0; j < n; ++j) {
+      for (int64_t i = 0; i < n; ++i) vectors[j * n + i] = Numbers{} + static_cast<T>(i == j ? 1 : 0);
+    }
+  }
+  Places turned = {};
+  for (int sweep = 0; sweep < kMostSweeps; ++sweep) {
+    turned = Places{};
+    for (int64_t p = 0; p + 1 < n; ++p) {
+      for (int64_t q = p + 1; q < n; ++q) {
+        const Numbers beside = elements[p * n + q];
+        const Places turns = (beside < 0 ? -beside : beside) > negligible;
+        if (!any(turns)) continue;
+        turned |= turns;
+        const Numbers slope = (elements[q * n + q] - elements[p * n + p]) / (2 * (turns ? beside : Numbers{} + 1));
+        Numbers steep = 1 + slope * slope;
+        take_root(&steep);
+        steep += slope < 0 ? -slope : slope;
+        const Numbers tangent = turns ? (slope < 0 ? -1 / steep : 1 / steep) : Numbers{};
+        Numbers secant = 1 + tangent * tangent;
+        take_root(&secant);
+        const Numbers cosine = 1 / secant, sine = tangent * cosine;
+        const auto turn = [&](Numbers* left, Numbers* right) UNIHAL_INLINE_LAMBDA {
+          const Numbers of_left = *left, of_right = *right;
+          *left = cosine * of_left - sine * of_right;
+          *right = sine * of_left + cosine * of_right;
+        };
+        elements[p * n + p] -= tangent * beside;
+        elements[q * n + q] += tangent * beside;
+        elements[p * n + q] = turns ? Numbers{} : beside;
+        for (int64_t i = 0; i < p; ++i) turn(elements + i * n + p, elements + i * n + q);
+        for (int64_t i = p + 1; i < q; ++i) turn(elements + p * n + i, elements + i * n + q);
+        for (int64_t i = q + 1; i < n; ++i) turn(elements + p * n + i, elements + q * n + i);
+        if (v == nullptr) continue;
+        for (int64_t i = 0; i < n; ++i) turn(vectors + p * n + i, vectors + q * n + i);
+      }
+    }
+    if (!any(turned)) break;
+  }
+  for (int64_t lane = 0; lane < kLanes<T>; ++lane) {
+    const bool in_range = largest[lane] == 0 || (largest[lane] > least && largest[lane] < most);
+    sure[lane] = in_range && turned[lane] == 0;
+  }
+}
+
 }  // namespace
 
 template <typename T>
@@ -178,11 +253,17 @@ void form_q_in_lanes(int64_t m, int64_t columns, int64_t reflectors, T* q, const
   form_q(m, columns, reflectors, q, tau);
 }
 
+template <typename T>
+void find_eigen_in_lanes(int64_t n, T* a, T* v, bool* sure) {
+  find_eigen(n, a, v, sure);
+}
+
 #define UNIHAL_LANES(T)                                                             \
   template void find_finite_lanes<T>(int64_t, const T*, bool*);                     \
   template void factorize_lu_in_lanes<T>(int64_t, int64_t, T*, int32_t*, int32_t*); \
   template void factorize_qr_in_lanes<T>(int64_t, int64_t, T*, T*, bool*);          \
-  template void form_q_in_lanes<T>(int64_t, int64_t, int64_t, T*, const T*);
+  template void form_q_in_lanes<T>(int64_t, int64_t, int64_t, T*, const T*);        \
+  template void find_eigen_in_lanes<T>(int64_t, T*, T*, bool*);
 UNIHAL_LANES(float)
 UNIHAL_LANES(double)
 

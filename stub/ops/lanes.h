@@ -60,6 +60,12 @@ void factorize_qr_in_lanes(int64_t m, int64_t n, T* a, T* tau, bool* sure);
 template <typename T>
 void form_q_in_lanes(int64_t m, int64_t columns, int64_t reflectors, T* q, const T* tau);
 
+// a (n x n, of which the lower triangle counts) := its eigenvalues on the diagonal, in no order, by Jacobi's rotations;
+// v (n x n, may be nullptr) := the orthonormal eigenvectors in its columns. sure[l]: whether lane l ended with what is
+// left beside the diagonal below the unit roundoff of its norm, and no square on the way was out of range.
+template <typename T>
+void find_eigen_in_lanes(int64_t n, T* a, T* v, bool* sure);
+
 // In l below its diagonal the exchanges of all steps after a column's own.
 template <typename T>
 void exchange_rows(const Matrix2<T>& lu, const int32_t* pivots) {

@@ -650,19 +650,51 @@ def test_factorizations_of_many_small_matrices(
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("count", [3, 4, 21])
+def test_eigenvalues_of_many_small_matrices(put: Put, random: np.random.Generator, dtype: str, count: int) -> None:
+    """Of one triangle, of values that repeat, of nothing but zeros, of sizes that no square can have."""
+    for n in (1, 2, 7, 16, 17):
+        a = matrices(random, dtype, count, n, n)
+        a = a + np.swapaxes(a, 1, 2)
+        q = np.linalg.qr(a[0].astype("float64"))[0]
+        a[0] = q @ np.diag([1.0, *[2.0] * (n - 1)]) @ q.T
+        a[1] = 0
+        a[2] *= np.sqrt(np.finfo(dtype).max)
+        for upper in (False, True):
+            reads = np.triu(np.ones((n, n), bool)) if upper else np.tril(np.ones((n, n), bool))
+            given = np.where(reads, a, np.nan if n % 2 else 0).astype(dtype)
+            values, vectors = (part.numpy().astype("float64") for part in ops.eigh(put(given), upper=upper))
+            whole = a.astype("float64")
+            sizes = np.abs(whole).max((1, 2), initial=0)[:, None] + np.finfo(dtype).tiny
+            roundoff = 30 * n * np.finfo(dtype).eps
+            assert (np.abs(values - np.linalg.eigvalsh(whole)) <= roundoff * n * sizes).all()
+            assert (np.diff(values, axis=1) >= 0).all()
+            np.testing.assert_allclose(
+                np.swapaxes(vectors, 1, 2) @ vectors, np.tile(np.eye(n), (count, 1, 1)), rtol=0, atol=roundoff
+            )
+            difference = np.abs(whole @ vectors - vectors * values[:, None])
+            assert (difference <= roundoff * n * sizes[..., None]).all()
+            alone = ops.eigvalsh(put(given), upper=upper).numpy()
+            assert (np.abs(values - alone) <= roundoff * n * sizes).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_one_matrix_that_is_not_finite_or_tiny_does_not_touch_those_beside_it(
     put: Put, random: np.random.Generator, dtype: str
 ) -> None:
     a = matrices(random, dtype, 12, 6, 6)
     alone_lu, (alone_q, alone_r) = ops.lu(put(a)).lu.numpy(), (part.numpy() for part in ops.qr(put(a)))
+    alone_values = ops.eigvalsh(put(a)).numpy()
     tiny = np.finfo(dtype).tiny
     odd = a.copy()
     odd[2, 3, 3], odd[5, 0, 1], odd[9] = np.nan, np.inf, a[9] * tiny * 8
     lu, (q, r) = ops.lu(put(odd)).lu.numpy(), (part.numpy() for part in ops.qr(put(odd)))
+    tiny_values = ops.eigvalsh(put(np.where(np.isfinite(odd), odd, 0).astype(dtype))).numpy()
     others = [i for i in range(12) if i not in (2, 5, 9)]
     np.testing.assert_array_equal(lu[others], alone_lu[others])
     np.testing.assert_array_equal(q[others], alone_q[others])
     np.testing.assert_array_equal(r[others], alone_r[others])
+    np.testing.assert_array_equal(tiny_values[others], alone_values[others])
     assert np.isnan(lu[2]).any() and np.isnan(r[2]).any() and not np.isfinite(lu[5]).all()
     np.testing.assert_allclose(np.swapaxes(q[9], 0, 1) @ q[9], np.eye(6), **ROUGH)
 
